@@ -1,0 +1,53 @@
+/*
+ * A growable run of bytes, filled at its end and consumed at its front.
+ *
+ * The caller owns the struct; zeroed memory is an empty buffer. Growth doubles, so appending is
+ * amortised; running out of memory aborts the process (the daemons are restarted and carry on:
+ * promise 6), because no caller could do better. Not for several threads at once.
+ */
+#ifndef KW_BASE_BUFFER_H
+#define KW_BASE_BUFFER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct kw_buffer {
+	uint8_t *data;
+	size_t start; /* first byte not yet consumed */
+	size_t end;   /* one behind the last byte filled */
+	size_t capacity;
+};
+
+void kw_buffer_close(struct kw_buffer *buffer);
+
+/* At least `length` writable bytes behind the end; add them with kw_buffer_filled. */
+uint8_t *kw_buffer_reserve(struct kw_buffer *buffer, size_t length);
+void kw_buffer_filled(struct kw_buffer *buffer, size_t length);
+
+void kw_buffer_append(struct kw_buffer *buffer, const void *data, size_t length);
+void kw_buffer_printf(struct kw_buffer *buffer, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+void kw_buffer_consume(struct kw_buffer *buffer, size_t length);
+void kw_buffer_clear(struct kw_buffer *buffer);
+
+/* Give memory beyond `keep` bytes back when the buffer is empty: one large value must not stay. */
+void kw_buffer_trim(struct kw_buffer *buffer, size_t keep);
+
+static inline const uint8_t *kw_buffer_bytes(const struct kw_buffer *buffer)
+{
+	return buffer->data + buffer->start;
+}
+
+static inline size_t kw_buffer_length(const struct kw_buffer *buffer)
+{
+	return buffer->end - buffer->start;
+}
+
+/* malloc, calloc, realloc, strdup that never return NULL (see above). */
+void *kw_alloc(size_t bytes);
+void *kw_zalloc(size_t bytes);
+void *kw_realloc(void *memory, size_t bytes);
+char *kw_strdup(const char *text);
+
+#endif

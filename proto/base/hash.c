@@ -1,0 +1,40 @@
+#include "base/hash.h"
+
+#include <isa-l/crc.h>
+#include <isa-l/crc64.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+/* isa-l takes the length as an int. */
+#define CRC_STEP ((size_t)1 << 30)
+
+uint32_t kw_crc32c(uint32_t seed, const void *data, size_t length)
+{
+	unsigned char *at = (unsigned char *)(uintptr_t)data; /* isa-l's prototype lacks const */
+	uint32_t crc = ~seed;
+
+	while (length > CRC_STEP) {
+		crc = crc32_iscsi(at, (int)CRC_STEP, crc);
+		at += CRC_STEP;
+		length -= CRC_STEP;
+	}
+	return ~crc32_iscsi(at, (int)length, crc);
+}
+
+uint64_t kw_crc64(uint64_t seed, const void *data, size_t length)
+{
+	/* isa-l inverts on the way in and out, the server does not. */
+	return ~crc64_jones_refl(~seed, data, length);
+}
+
+uint64_t kw_hash_key(uint64_t seed, uint32_t database, const void *key, size_t length)
+{
+	return XXH3_64bits_withSeed(key, length, seed + database * 0x9E3779B97F4A7C15ULL);
+}
+
+struct kw_hash128 kw_hash128_key(uint32_t database, const void *key, size_t length)
+{
+	XXH128_hash_t hash = XXH3_128bits_withSeed(key, length, database);
+
+	return (struct kw_hash128){hash.low64, hash.high64};
+}

@@ -1,0 +1,105 @@
+#include "base/log.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define KW_LOG_LINE 2048
+
+static const char *const level_names[] = {"error", "warn", "info", "debug", "trace"};
+static const int journal_priorities[] = {3, 4, 6, 7, 7}; /* sd-daemon(3) */
+#define LEVELS ((int)(sizeof level_names / sizeof *level_names))
+
+static _Atomic int threshold = KW_LOG_INFO;
+static kw_log_tap tap;
+static void *tap_arg;
+static pthread_t tap_thread;
+
+void kw_log_set_level(enum kw_log_level level)
+{
+	atomic_store(&threshold, (int)level);
+}
+
+enum kw_log_level kw_log_level(void)
+{
+	return (enum kw_log_level)atomic_load(&threshold);
+}
+
+int kw_log_level_parse(const char *word)
+{
+	for (int i = 0; i < LEVELS; i++)
+		if (strcmp(word, level_names[i]) == 0)
+			return i;
+	return -1;
+}
+
+const char *kw_log_level_name(enum kw_log_level level)
+{
+	return (int)level < LEVELS ? level_names[level] : "unknown";
+}
+
+void kw_log_set_tap(kw_log_tap fn, void *arg)
+{
+	tap = fn;
+	tap_arg = arg;
+	tap_thread = pthread_self();
+}
+
+/* Copy text, showing control characters as \xNN; what does not fit is cut. */
+static void escape(char *out, size_t size, const char *text)
+{
+	size_t at = 0;
+
+	for (; *text && at + 5 < size; text++) {
+		unsigned char c = (unsigned char)*text;
+
+		if (c >= 0x20 && c != 0x7f)
+			out[at++] = (char)c;
+		else
+			at += (size_t)snprintf(out + at, size - at, "\\x%02x", c);
+	}
+	out[at] = '\0';
+}
+
+static int prefix(char *out, size_t size, enum kw_log_level level)
+{
+	struct timespec now;
+	struct tm tm;
+	char stamp[32];
+
+	if (getenv("JOURNAL_STREAM"))
+		return snprintf(out, size, "<%d>", journal_priorities[level]);
+	clock_gettime(CLOCK_REALTIME, &now);
+	gmtime_r(&now.tv_sec, &tm);
+	strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &tm);
+	return snprintf(out, size, "%s.%03ldZ %-5s ", stamp, now.tv_nsec / 1000000,
+		level_names[level]);
+}
+
+void kw_log(enum kw_log_level level, const char *where, const char *format, ...)
+{
+	char raw[KW_LOG_LINE], text[KW_LOG_LINE], line[KW_LOG_LINE + 128];
+	va_list args;
+	int length;
+
+	if ((int)level > atomic_load(&threshold))
+		return;
+	va_start(args, format);
+	vsnprintf(raw, sizeof raw, format, args);
+	va_end(args);
+	escape(text, sizeof text, raw);
+	length = prefix(line, sizeof line, level);
+	length += snprintf(line + length, sizeof line - (size_t)length, "%s: %s\n", where, text);
+	if (length >= (int)sizeof line)
+		length = (int)sizeof line - 1;
+	/* One write a line keeps lines of several threads apart; a lost log line is not an error. */
+	if (write(STDERR_FILENO, line, (size_t)length) < 0)
+		return;
+	if (tap && pthread_equal(tap_thread, pthread_self()))
+		tap(tap_arg, level, where, text);
+}

@@ -1,0 +1,37 @@
+/*
+ * The daemons' log: lines on standard error, one event a line.
+ *
+ * Under systemd (JOURNAL_STREAM set) lines carry the journal's "<priority>" prefix and no time; in a
+ * terminal or file they carry an UTC time and a level word. Control characters in the text are shown
+ * as \xNN, so that nothing read from outside can forge a line. Any thread may log.
+ */
+#ifndef KW_BASE_LOG_H
+#define KW_BASE_LOG_H
+
+enum kw_log_level { KW_LOG_ERROR, KW_LOG_WARN, KW_LOG_INFO, KW_LOG_DEBUG, KW_LOG_TRACE };
+
+/* The level below which nothing is written; starts as KW_LOG_INFO. Safe while other threads log. */
+void kw_log_set_level(enum kw_log_level level);
+enum kw_log_level kw_log_level(void);
+
+/* "error" … "trace" to a level; -1 when the word is none of them. */
+int kw_log_level_parse(const char *word);
+const char *kw_log_level_name(enum kw_log_level level);
+
+/* Write one line: where is the part that speaks ("source", "agent", "control"). */
+void kw_log(enum kw_log_level level, const char *where, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/*
+ * Also hand every line written to fn (events.subscribe uses this). One tap, set from the main
+ * thread; it is called on the thread that logged, only when that is the thread that set it.
+ */
+typedef void (*kw_log_tap)(void *arg, enum kw_log_level level, const char *where, const char *text);
+void kw_log_set_tap(kw_log_tap fn, void *arg);
+
+#define kw_log_error(where, ...) kw_log(KW_LOG_ERROR, where, __VA_ARGS__)
+#define kw_log_warn(where, ...) kw_log(KW_LOG_WARN, where, __VA_ARGS__)
+#define kw_log_info(where, ...) kw_log(KW_LOG_INFO, where, __VA_ARGS__)
+#define kw_log_debug(where, ...) kw_log(KW_LOG_DEBUG, where, __VA_ARGS__)
+
+#endif

@@ -1,0 +1,96 @@
+/*
+ * One pipelined connection to a Redis or Valkey server, on a libuv loop (RESP2).
+ *
+ * Commands are queued without limit here (their senders are bounded) and written once a loop turn;
+ * replies come back in order, each to the function given with its command. Bulk strings at the top
+ * level are handed over where they lie, without a copy. hiredis parses; nothing outside proto/redis
+ * includes it.
+ *
+ * open -> AUTH, SELECT-free handshake (CLIENT SETNAME) -> ready -> … -> closed. No reconnecting
+ * here. Loop thread only; callbacks come from the loop, never from within a call.
+ */
+#ifndef KW_REDIS_REDIS_H
+#define KW_REDIS_REDIS_H
+
+#include "base/error.h"
+#include "base/slice.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+enum kw_reply_type { KW_REPLY_STATUS, KW_REPLY_ERROR, KW_REPLY_INTEGER, KW_REPLY_STRING, KW_REPLY_NIL,
+	KW_REPLY_ARRAY };
+
+struct kw_reply {
+	enum kw_reply_type type;
+	int64_t integer;
+	struct kw_slice text; /* status, error, string */
+	const struct kw_reply *elements;
+	size_t count;
+};
+
+struct kw_redis_options {
+	char address[300]; /* unix:///path or tcp://host:port */
+	char username[128];
+	struct kw_slice password; /* empty: none; copied */
+	char client_name[64];
+	uint32_t connect_timeout_ms; /* until ready; 0: 5000 */
+	uint32_t reply_timeout_ms;   /* no byte for this long while replies are owed; 0: 30000 */
+};
+
+struct kw_redis;
+
+/* reply is valid during the call; NULL: the connection was lost before it came. */
+typedef void (*kw_reply_fn)(void *arg, const struct kw_reply *reply);
+
+struct kw_redis_handlers {
+	void (*ready)(void *arg);
+	/* Once, after every owed reply was told as NULL. Call kw_redis_free here or later. */
+	void (*closed)(void *arg, const struct kw_error *why);
+	/* A pub/sub message (array), on a connection that subscribed. May be NULL. */
+	void (*push)(void *arg, const struct kw_reply *message);
+	void *arg;
+};
+
+/* KW_E_CONFIG: the address is not one; the sentence shows both forms. */
+int kw_redis_open(uv_loop_t *loop, const struct kw_redis_options *options,
+	const struct kw_redis_handlers *handlers, struct kw_redis **redis, struct kw_error *error);
+
+/* Queue one command. fn may be NULL (the reply is dropped). */
+void kw_redis_send(struct kw_redis *redis, kw_reply_fn fn, void *arg, int argc,
+	const struct kw_slice *argv);
+
+/* The same from words: kw_redis_sendf(r, fn, arg, "CONFIG", "GET", "save", NULL). */
+void kw_redis_words(struct kw_redis *redis, kw_reply_fn fn, void *arg, const char *word, ...)
+	__attribute__((sentinel));
+
+/*
+ * Queue bytes that are already RESP and hold exactly one command. The bytes must stay in place until
+ * the reply came or the connection closed: they are written from where they lie.
+ */
+void kw_redis_send_raw(struct kw_redis *redis, kw_reply_fn fn, void *arg, struct kw_slice resp);
+
+/* Write what is queued now rather than at the end of the loop turn. */
+void kw_redis_flush(struct kw_redis *redis);
+
+size_t kw_redis_owed(const struct kw_redis *redis);         /* replies not yet received */
+size_t kw_redis_unsent_bytes(const struct kw_redis *redis); /* queued, not yet in the kernel */
+
+/*
+ * Pub/sub mode: SUBSCRIBE/PSUBSCRIBE. Confirmations go to fn (one per channel); from then on
+ * messages go to handlers.push, and only these commands and PING may be sent (PING's pong, an
+ * array in this mode, goes to its fn).
+ */
+void kw_redis_subscribe(struct kw_redis *redis, bool pattern, const char *channel, kw_reply_fn fn,
+	void *arg);
+
+/* closed follows with code KW_OK. Harmless when already closing. */
+void kw_redis_close(struct kw_redis *redis);
+void kw_redis_free(struct kw_redis *redis);
+
+/* RESP encoding of one command behind what the buffer holds. */
+struct kw_buffer;
+void kw_resp_command(struct kw_buffer *buffer, int argc, const struct kw_slice *argv);
+
+#endif

@@ -1,0 +1,59 @@
+/*
+ * What kind of server this is, from INFO and a few questions; and the words of its errors.
+ */
+#ifndef KW_REDIS_SERVER_H
+#define KW_REDIS_SERVER_H
+
+#include "base/error.h"
+#include "redis/redis.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct kw_server_identity {
+	bool valkey;
+	int major, minor, patch; /* of Redis, or of Valkey when valkey */
+	char mode[16];           /* standalone, cluster, sentinel */
+	char run_id[41];
+	char replid[41]; /* master_replid */
+	char role[8];    /* master, slave */
+	bool loading;
+	uint16_t rdb_version; /* of the payloads it writes: by DUMP's trailer, 0 when unknown */
+	uint32_t databases;   /* CONFIG GET databases; 16 when CONFIG is not allowed */
+	uint64_t expires_total; /* keys with a TTL, INFO keyspace */
+};
+
+/* Fill identity from the text of INFO (server, replication, persistence, keyspace sections). */
+int kw_server_identity_parse(struct kw_slice info, struct kw_server_identity *identity,
+	struct kw_error *error);
+
+/* Redis 6.2 and later, Valkey 7.2 and later, not sentinel. KW_E_REFUSED names the remedy. */
+int kw_server_identity_check(const struct kw_server_identity *identity, struct kw_error *error);
+
+/* The RDB version a server of this kind and version writes and accepts (FACTS: 9, 10, 11, 12, 80). */
+uint16_t kw_server_rdb_version(const struct kw_server_identity *identity);
+
+/* One field of INFO as text or number; false when it is not there. field without the colon. */
+bool kw_info_text(struct kw_slice info, const char *field, struct kw_slice *value);
+bool kw_info_number(struct kw_slice info, const char *field, uint64_t *value);
+
+/* calls=N of cmdstat_<command>; 0 when never called. A container command's as "function|load". */
+uint64_t kw_info_calls(struct kw_slice info, const char *command);
+
+/* Walk INFO keyspace: db, keys, expires. Returns the number of databases listed. */
+typedef void (*kw_info_database_fn)(void *arg, uint32_t database, uint64_t keys, uint64_t expires);
+int kw_info_keyspace(struct kw_slice info, kw_info_database_fn fn, void *arg);
+
+/* The kind of an error reply, by its first word and text. */
+enum kw_server_error {
+	KW_SERVER_E_OTHER,      /* of this command alone: WRONGTYPE, bad payload, syntax */
+	KW_SERVER_E_LOADING,    /* and BUSY, TRYAGAIN, MASTERDOWN, CLUSTERDOWN: later it will do */
+	KW_SERVER_E_OOM,        /* over maxmemory */
+	KW_SERVER_E_READONLY,   /* it is a replica of somebody */
+	KW_SERVER_E_MISCONF,    /* cannot persist and refuses writes; NOREPLICAS */
+	KW_SERVER_E_PERMISSION, /* NOPERM, NOAUTH, WRONGPASS: the sentence goes to the operator */
+	KW_SERVER_E_PAYLOAD,    /* RESTORE: "DUMP payload version or checksum are wrong", "Bad data format" */
+};
+enum kw_server_error kw_server_error(struct kw_slice text);
+
+#endif

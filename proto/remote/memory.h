@@ -1,0 +1,40 @@
+/*
+ * The memory file: one sparse memfd, mapped once, that holds the table and is what carriers serve.
+ *
+ * The whole reservation is mapped from the start, so offset 0 .. reserve_bytes has a fixed address;
+ * pages come into being when written. What may be read remotely is the list of extents, which only
+ * grows. The file is sealed against shrinking, so a peer that maps it can never fault on it.
+ *
+ * kw_memory_extend is called by the main thread only; the extents may be read by any thread.
+ */
+#ifndef KW_REMOTE_MEMORY_H
+#define KW_REMOTE_MEMORY_H
+
+#include "base/error.h"
+#include "table/layout.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define KW_EXTENTS_MAX 256
+
+struct kw_memory {
+	int fd;          /* read-write, sealed; -1 when closed */
+	int readonly_fd; /* what is handed to peers: they can map it, not write it */
+	uint8_t *base;
+	uint64_t reserve_bytes;
+	struct kw_extent extents[KW_EXTENTS_MAX];
+	_Atomic int extent_count; /* release-stored after the entry is written */
+};
+
+int kw_memory_init(struct kw_memory *memory, uint64_t reserve_bytes, struct kw_error *error);
+void kw_memory_close(struct kw_memory *memory);
+
+/* Add an extent (offset and length given; neither overlapping). KW_E_FULL beyond KW_EXTENTS_MAX. */
+int kw_memory_extend(struct kw_memory *memory, struct kw_extent *extent, struct kw_error *error);
+
+/* May [offset, offset + length) be read remotely? Adjoining extents count as one. */
+bool kw_memory_covers(const struct kw_memory *memory, uint64_t offset, uint64_t length);
+
+#endif

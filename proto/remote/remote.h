@@ -1,0 +1,114 @@
+/*
+ * Reading somebody else's memory: the active side of the carriers (shm, tcp, rdma).
+ *
+ *   rdma://host:port        one-sided RDMA READ
+ *   shm:///path.sock        the proxy's memory file, passed over a unix socket and mapped read-only
+ *   tcp://host:port         READ requests served by a thread of the proxy
+ *
+ * One struct kw_remote is one connection: open -> ready -> reads -> closed, once each way; it does
+ * not reconnect (its owner does, with backoff). Loop thread only; callbacks come from the loop,
+ * never from within a call into this module.
+ *
+ * The handshake (handshake.h) is common to all: layout version, the agent's name, proof of the
+ * shared secret both ways, then epoch and extent 0.
+ */
+#ifndef KW_REMOTE_REMOTE_H
+#define KW_REMOTE_REMOTE_H
+
+#include "base/error.h"
+#include "base/slice.h"
+#include "table/layout.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#define KW_AGENT_NAME_MAX 64 /* printable ASCII */
+#define KW_READ_MAX (UINT64_C(1) << 30)
+
+enum kw_carrier { KW_CARRIER_SHM, KW_CARRIER_TCP, KW_CARRIER_RDMA };
+const char *kw_carrier_name(enum kw_carrier carrier);
+
+/* A parsed carrier address. tcp and rdma: host without brackets, IPv6 in the URL as [::1]. */
+struct kw_address {
+	enum kw_carrier carrier;
+	char path[108]; /* shm */
+	char host[256]; /* tcp, rdma */
+	uint16_t port;
+};
+
+/* KW_E_CONFIG with a sentence that shows the three forms. */
+int kw_address_parse(const char *text, struct kw_address *address, struct kw_error *error);
+
+/* Is it reachable from this host only (unix socket, 127/8, ::1, localhost)? */
+bool kw_address_is_local(const struct kw_address *address);
+
+struct kw_remote_options {
+	char agent_name[KW_AGENT_NAME_MAX + 1];
+	struct kw_slice secret;      /* empty: none; copied */
+	uint32_t connect_timeout_ms; /* until ready; 0: 5000 */
+	uint32_t read_timeout_ms;    /* each READ; 0: 2000 */
+	uint32_t depth;              /* READs in flight wanted; more are queued here; 0: 16 */
+};
+
+struct kw_remote_info {
+	enum kw_carrier carrier;
+	uint64_t epoch;
+	uint32_t depth; /* negotiated */
+	char peer[128]; /* for people */
+};
+
+struct kw_remote_handlers {
+	void (*ready)(void *arg, const struct kw_remote_info *info);
+	/*
+	 * The connection is over, or never came to be: once, after every READ still out was told
+	 * back with the same error. Call kw_remote_free here or later.
+	 */
+	void (*closed)(void *arg, const struct kw_error *why);
+	void *arg;
+};
+
+/* One READ; memory of the caller's until done was called. */
+struct kw_remote_read {
+	uint64_t offset, length; /* in the memory file; length 1 .. KW_READ_MAX */
+	uint8_t *buffer;
+	void (*done)(struct kw_remote_read *read, const struct kw_error *error); /* NULL: success */
+	void *arg;
+	/* the carrier's: */
+	struct kw_remote_read *next;
+	uint64_t deadline_us, id;
+};
+
+struct kw_remote;
+
+/* Begin to connect. On failure here nothing was made and no callback follows. */
+int kw_remote_open(uv_loop_t *loop, const struct kw_address *address,
+	const struct kw_remote_options *options, const struct kw_remote_handlers *handlers,
+	struct kw_remote **remote, struct kw_error *error);
+
+/*
+ * Start READs, in order. A READ outside the advertised extents fails by its callback with
+ * KW_E_ARGUMENT before anything is sent; a READ whose deadline passes ends the connection
+ * (KW_E_TIMEOUT), because the buffer can only be given back once nobody may write into it.
+ */
+void kw_remote_read(struct kw_remote *remote, struct kw_remote_read *const *reads, int count);
+
+/* What may be read from now on: the extents of a verified directory. Copied. */
+void kw_remote_set_extents(struct kw_remote *remote, const struct kw_extent *extents, int count);
+
+/* Tell the proxy how far this agent is (it keeps tombstones above that), and what it is doing. */
+struct kw_remote_progress {
+	uint64_t passed;  /* version; a bootstrapping agent has passed its snapshot's version */
+	uint64_t applied; /* version */
+	uint64_t lag_us;
+	char state[16]; /* the agent's state, for agents.list */
+};
+void kw_remote_report(struct kw_remote *remote, const struct kw_remote_progress *progress);
+
+/* Close: handlers->closed follows (with KW_OK in its code). Harmless when already closing. */
+void kw_remote_close(struct kw_remote *remote);
+
+/* After closed was called. */
+void kw_remote_free(struct kw_remote *remote);
+
+#endif

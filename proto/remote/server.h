@@ -1,0 +1,80 @@
+/*
+ * The passive side: letting agents read the memory file, over any number of listeners at once.
+ *
+ *   listener (shm, tcp, rdma) ──accept──▶ handshake ──proved──▶ session
+ *
+ * A session is one agent's connection after the handshake. shm and rdma sessions cost this process
+ * nothing while the agent reads; tcp sessions are served by one thread that knows nothing but
+ * bounds-checked memory (tcp_serve.h). Handshakes are bounded in number and time.
+ *
+ * Loop thread only.
+ */
+#ifndef KW_REMOTE_SERVER_H
+#define KW_REMOTE_SERVER_H
+
+#include "base/error.h"
+#include "remote/memory.h"
+#include "remote/remote.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+struct kw_server;
+
+struct kw_server_options {
+	struct kw_slice secret;        /* empty: none; copied */
+	bool allow_insecure;           /* without a secret, listen beyond loopback and unix sockets */
+	uint32_t handshake_timeout_ms; /* 0: 5000 */
+	uint32_t sessions_max;         /* 0: 256; more are refused with a sentence */
+	uint32_t depth_max;            /* READs in flight a session may have; 0: 64 */
+};
+
+struct kw_session_info {
+	uint64_t id;
+	char name[KW_AGENT_NAME_MAX + 1];
+	enum kw_carrier carrier;
+	char peer[128];
+	uint64_t connected_us; /* wall clock */
+	uint32_t depth;
+	uint64_t reads, bytes; /* UINT64_MAX: unknown (one-sided) */
+	struct kw_remote_progress progress;
+	bool reported; /* progress was heard of at least once */
+};
+
+struct kw_server_handlers {
+	/* What the handshake tells an agent: called when one has proved itself. */
+	uint64_t (*epoch)(void *arg);
+	void (*joined)(void *arg, const struct kw_session_info *session);
+	void (*left)(void *arg, const struct kw_session_info *session, const char *why);
+	/* A handshake failed: the sentence names peer and reason. For the log. */
+	void (*rejected)(void *arg, const char *why);
+	void *arg;
+};
+
+/* memory outlives the server. */
+struct kw_server *kw_server_new(uv_loop_t *loop, struct kw_memory *memory,
+	const struct kw_server_options *options, const struct kw_server_handlers *handlers);
+
+/*
+ * Listen; any number of times. A stale socket file (nobody answers) is replaced; one that answers is
+ * KW_E_STATE. Without a secret an address beyond this host is KW_E_CONFIG unless allow_insecure.
+ * port 0 is allowed for tests; kw_server_port tells the port of the n-th listener.
+ */
+int kw_server_listen(struct kw_server *server, const struct kw_address *address,
+	struct kw_error *error);
+uint16_t kw_server_port(const struct kw_server *server, int listener);
+
+/* Copy up to `most` sessions; returns how many there are. */
+int kw_server_sessions(const struct kw_server *server, struct kw_session_info *infos, int most);
+
+/* Lowest `passed` of all sessions: 0 while one has not reported; UINT64_MAX without sessions. */
+uint64_t kw_server_lowest_passed(const struct kw_server *server);
+
+/* Revoke at once; false when there is no such session. */
+bool kw_server_disconnect(struct kw_server *server, uint64_t id, const char *why);
+
+/* Stop listening, end all sessions, join the thread, then call done. The server is freed by then. */
+void kw_server_close(struct kw_server *server, void (*done)(void *arg), void *arg);
+
+#endif

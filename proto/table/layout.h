@@ -1,0 +1,186 @@
+/*
+ * Every byte of the table, as a reader on another host sees it.
+ *
+ *   memory file (offsets)
+ *   0        superblock, 128 bytes      polled; everything is found from here
+ *   128      index root, 64 bytes       where a key's hash is looked up
+ *   4096     two directories            written in turn; the superblock names the one that counts
+ *   …        index slots                16 bytes each
+ *   …        segments                   the log: records, 8-byte aligned
+ *
+ * The memory file grows in extents (one RDMA registration each); the directory lists them, so that
+ * an offset in the memory file becomes an address and an rkey. Only offsets travel in records,
+ * index and superblock.
+ *
+ * All numbers are little-endian and naturally aligned; both ends refuse to be built elsewhere. No
+ * READ is a snapshot (bytes of one READ may be sampled in any order, see proto/DESIGN.md), so each
+ * structure ends in or begins with a checksum of its own, and a mismatch means: read again.
+ */
+#ifndef KW_TABLE_LAYOUT_H
+#define KW_TABLE_LAYOUT_H
+
+#include <assert.h>
+#include <stdint.h>
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "the table is defined little-endian; a big-endian host is not supported"
+#endif
+
+#define KW_LAYOUT_VERSION 1
+#define KW_SUPERBLOCK_MAGIC UINT32_C(0x31574b53) /* "SKW1" */
+#define KW_INDEX_MAGIC UINT32_C(0x31574b49)      /* "IKW1" */
+#define KW_DIRECTORY_MAGIC UINT32_C(0x31574b44)  /* "DKW1" */
+
+#define KW_SUPERBLOCK_OFFSET 0
+#define KW_INDEX_ROOT_OFFSET 128
+#define KW_DIRECTORY_OFFSET 4096
+
+/* What the source of the table is doing, as the superblock says it. */
+enum kw_source_state {
+	KW_SOURCE_CONNECTING = 0, /* not connected to the primary yet */
+	KW_SOURCE_SCANNING,       /* first scan of this epoch: the table is incomplete */
+	KW_SOURCE_LIVE,           /* the table holds every key, current but for what is in flight */
+	KW_SOURCE_RECONCILING,    /* an event may have been missed: a scan puts it right */
+	KW_SOURCE_FULL,           /* table.max_bytes reached: changed keys wait */
+	KW_SOURCE_DOWN,           /* the primary cannot be reached */
+};
+
+struct kw_superblock {
+	uint32_t magic;
+	uint16_t layout_version;
+	uint8_t source_state; /* enum kw_source_state */
+	uint8_t complete;     /* 1 once the first scan of this epoch has finished */
+	uint64_t epoch;       /* random, one a life of the table */
+	uint64_t publication; /* counts the superblocks written in this epoch */
+	uint64_t head_segment; /* id of the segment being filled */
+	uint64_t head_bytes;   /* bytes of it that may be read */
+	uint64_t version;      /* highest version published */
+	uint64_t tombstone_floor; /* no tombstone above this version has been dropped */
+	uint64_t directory_publication; /* must equal the directory's own */
+	uint64_t directory_offset;
+	uint32_t directory_bytes;
+	uint16_t rdb_version; /* of the payloads: 9 Redis 6, 10 Redis 7.0, 11 …, 80 Valkey 9 */
+	uint16_t reserved;
+	uint64_t heartbeat_us; /* the proxy's wall clock when this was written */
+	uint64_t fresh_us;     /* every write the primary executed before this moment is in the table
+	                          (the proxy's wall clock; silent writes excepted), 0: unknown */
+	uint64_t published_us; /* the proxy's wall clock when `version` last moved */
+	uint64_t keys;         /* live keys */
+	uint32_t reserved2;
+	uint32_t checksum; /* CRC32C of the 124 bytes before */
+};
+
+static_assert(sizeof(struct kw_superblock) == 128, "one READ of at most 128 bytes polls it");
+
+/*
+ * The index: open addressing over one array of slots, in the order of the hashes. Key with hash h
+ * belongs at slot home(h) = (h * slots) >> 64, and stands at the first free slot from there on;
+ * `overflow` slots behind the last take what runs over the end. Growth happens in place, from the
+ * top down: hashes at or above `boundary` already live by home'(h) = (h * grown_slots) >> 64.
+ *
+ * Entries move only while `moves` is odd, or changes: a lookup that finds nothing counts only if
+ * `moves` was even and the same before and after.
+ */
+struct kw_index_root {
+	uint32_t magic;
+	uint32_t overflow; /* slots behind the end of the array */
+	uint64_t offset;   /* of slot 0 */
+	uint64_t slots;
+	uint64_t grown_slots; /* equals slots while not growing */
+	uint64_t boundary;    /* hashes >= boundary use grown_slots; 0 while not growing: all do */
+	uint64_t moves;
+	uint64_t hash_seed; /* kw_hash_key(hash_seed, database, key) */
+	uint32_t reserved;
+	uint32_t checksum; /* CRC32C of the 60 bytes before */
+};
+
+static_assert(sizeof(struct kw_index_root) == 64, "");
+
+/*
+ * place: bits 0..43 the record's offset / 8, bits 44..62 its length / 16 rounded up (all ones: that
+ * or more, read the header first), bit 63 the proxy's reconcile mark. place 0 is a free slot.
+ */
+struct kw_index_slot {
+	uint64_t hash;
+	uint64_t place;
+};
+
+static_assert(sizeof(struct kw_index_slot) == 16, "16 bytes an entry");
+
+#define KW_PLACE_OFFSET_BITS 44
+#define KW_PLACE_LENGTH_MAX ((UINT64_C(1) << 19) - 1)
+#define KW_PLACE_MARK (UINT64_C(1) << 63)
+
+/* Directory: header, then `segments` entries in ascending id, then `extents` entries. */
+struct kw_directory_header {
+	uint32_t magic;
+	uint32_t checksum; /* CRC32C of all that follows this field, `bytes` - 8 of them */
+	uint64_t epoch;
+	uint64_t publication;
+	uint32_t bytes; /* of the whole directory, this header included */
+	uint32_t segments;
+	uint32_t extents;
+	uint32_t reserved;
+};
+
+static_assert(sizeof(struct kw_directory_header) == 40, "");
+
+/*
+ * One segment of the log. Ids only grow, over the life of the table: an id is the generation of the
+ * memory it names, and log order is (id, offset in the segment).
+ */
+struct kw_directory_segment {
+	uint64_t id;
+	uint64_t offset;    /* in the memory file */
+	uint64_t capacity;  /* bytes of the run */
+	uint64_t committed; /* bytes that hold records; the head's is in the superblock */
+	uint64_t lowest_version, highest_version; /* of its records; 0, 0 when there are none */
+};
+
+static_assert(sizeof(struct kw_directory_segment) == 48, "");
+
+struct kw_extent {
+	uint64_t offset; /* in the memory file */
+	uint64_t length;
+	uint64_t address; /* as the proxy's NIC knows it; 0 without one */
+	uint32_t rkey;
+	uint32_t reserved;
+};
+
+static_assert(sizeof(struct kw_extent) == 32, "");
+
+enum kw_record_kind {
+	KW_RECORD_PUT = 1,
+	KW_RECORD_DELETE = 2, /* a tombstone: the key is gone */
+	KW_RECORD_FLUSH = 3,  /* every key of the database is gone; no key, no value */
+	KW_RECORD_END = 4,    /* the segment ends here, sealed before it was full */
+};
+
+/*
+ * A record: this header, the key, the value (the server's DUMP payload, whole). The next record
+ * starts at the next multiple of 8. Published once; afterwards only superseded_by may change, once,
+ * from 0, by one aligned 8-byte store.
+ *
+ * checksum: CRC32C over (epoch, segment id, offset in the segment), then the header without
+ * checksum and superseded_by, then key and value. It binds the content to its place, so a whole
+ * record left over in recycled memory fails.
+ */
+struct kw_record {
+	uint32_t checksum;
+	uint32_t length; /* header, key and value: exact */
+	uint64_t version;
+	uint64_t superseded_by; /* 0, or the version that replaced this */
+	uint64_t expires_ms;    /* absolute, 0: never */
+	uint32_t key_length;
+	uint16_t database;
+	uint8_t kind; /* enum kw_record_kind */
+	uint8_t reserved;
+};
+
+static_assert(sizeof(struct kw_record) == 40, "");
+
+#define KW_RECORD_ALIGN 8
+#define KW_RECORD_LENGTH_MAX UINT32_C(0xfffffff0) /* a value of 4 GiB does not fit */
+#define KW_DATABASE_MAX UINT16_MAX
+
+#endif

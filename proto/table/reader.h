@@ -1,0 +1,150 @@
+/*
+ * The reader: follows a table in somebody else's memory and hands on what changed.
+ *
+ * Pure: it does no I/O, knows no clock and no loop. It asks for READs through struct kw_reader_io
+ * and is told of their ends; what it finds goes to struct kw_reader_sink. The agent drives it with
+ * a carrier, tests/sim with a simulated memory that tears, delays and loses. One thread.
+ *
+ *                     start(NULL or cursor that says nothing here)
+ *      ┌──────┐ start ┌──────────┐  all segments read  ┌──────┐
+ *      │ IDLE │──────▶│ SNAPSHOT │────────────────────▶│ TAIL │◀─┐ poll: superblock, directory,
+ *      └──────┘       └──────────┘                     └──────┘──┘ the log from cursor to head
+ *          ▲  start(cursor of this epoch, above the floor) ▲  │
+ *          └───────────────────────────────────────────────┘  │ floor above the deletes known,
+ *                                                              │ epoch changed: sink.lapsed()
+ *
+ * The five reading rules (proto/DESIGN.md) are kept here; each has a test that fails without it.
+ *
+ * A pass ends by sink.pass_done; the next one starts when kw_reader_poll is called. While the sink
+ * has no room the reader holds no further READs out; kw_reader_resume lets it go on.
+ */
+#ifndef KW_TABLE_READER_H
+#define KW_TABLE_READER_H
+
+#include "base/error.h"
+#include "table/layout.h"
+#include "table/record.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct kw_reader;
+
+/* One READ of remote memory: filled in by the reader, carried out by the io, told back once. */
+struct kw_read {
+	uint64_t offset; /* in the memory file */
+	uint64_t length;
+	uint8_t *buffer; /* of the reader's; valid until kw_reader_complete */
+	struct kw_reader *reader;
+	void *internal;
+};
+
+struct kw_reader_io {
+	/*
+	 * Start READs, in order; all-or-nothing is not promised: each gets its own end. The end may be
+	 * told in any order, but never from within this call.
+	 */
+	void (*read)(void *arg, struct kw_read *const *reads, int count);
+	/*
+	 * A directory was verified: the extents are what may be read from now on. The array is valid
+	 * during the call.
+	 */
+	void (*extents)(void *arg, const struct kw_extent *extents, int count);
+	void *arg;
+};
+
+struct kw_reader_pass {
+	uint64_t epoch;
+	uint64_t version;    /* head version of this pass: all up to it has been handed on */
+	uint64_t consistent; /* what a cursor may say once all handed on is applied; 0: nothing yet */
+	bool snapshot;       /* this pass was the snapshot */
+	bool vanished;       /* a segment was cleaned away meanwhile; consistent did not advance */
+	bool moved;          /* at least one record was handed on, or version moved */
+};
+
+struct kw_reader_sink {
+	/* A snapshot begins: what is handed on until its pass_done is every live key, each once. */
+	void (*snapshot_begin)(void *arg, uint64_t epoch, uint64_t version);
+	/* A verified record to apply; valid during the call. In a snapshot only puts. */
+	void (*record)(void *arg, const struct kw_record_view *record);
+	/* Bytes of records the sink can take now; asked before further READs are posted. */
+	uint64_t (*room)(void *arg);
+	/* Each valid superblock, before its pass; state, heartbeat, keys. */
+	void (*superblock)(void *arg, const struct kw_superblock *superblock);
+	void (*pass_done)(void *arg, const struct kw_reader_pass *pass);
+	/*
+	 * The position says nothing any more: tombstone floor or epoch moved. The reader is IDLE;
+	 * the owner decides when to start again (a reconcile).
+	 */
+	void (*lapsed)(void *arg, const char *why);
+	/*
+	 * The reader cannot go on and is IDLE: KW_E_IO/KW_E_TIMEOUT/… a READ failed; KW_E_CORRUPT a
+	 * record did not verify though its segment had not moved; KW_E_PROTOCOL another layout.
+	 */
+	void (*failed)(void *arg, const struct kw_error *error);
+	void *arg;
+};
+
+struct kw_reader_options {
+	uint32_t chunk_bytes; /* of one READ of the log; 0: 128 KiB */
+	uint32_t depth;       /* READs in flight at most; 0: 8 */
+	uint32_t tries;       /* of a mismatch before it is called corruption; 0: 16 */
+	/* Test hook: leave out reading rule n (1..5, writer-side rules are the writer's); 0: keep all. */
+	int broken_rule;
+};
+
+/* A place to resume from, as a cursor remembers it. */
+struct kw_cursor {
+	uint64_t epoch;
+	uint64_t version; /* consistent version; all up to it is applied */
+};
+
+struct kw_reader_stats {
+	uint64_t reads, bytes;     /* READs ended well */
+	uint64_t records;          /* handed on */
+	uint64_t skipped;          /* records read, but older than consistent or superseded */
+	uint64_t retries;          /* superblock, directory or record mismatches that were read again */
+	uint64_t vanished;         /* segments */
+	uint64_t snapshots, passes;
+	uint64_t snapshot_bytes;   /* to read in the present or last snapshot */
+	uint64_t snapshot_done;    /* of them read */
+};
+
+struct kw_reader *kw_reader_new(const struct kw_reader_options *options,
+	const struct kw_reader_io *io, const struct kw_reader_sink *sink);
+
+/* Every READ must have been told back (or will never be). */
+void kw_reader_free(struct kw_reader *reader);
+
+/*
+ * Begin: with a cursor, resume if it is of this epoch and not below the tombstone floor; otherwise
+ * sink.lapsed is called and the reader stays IDLE. Without one, a snapshot. Only when IDLE.
+ */
+void kw_reader_start(struct kw_reader *reader, const struct kw_cursor *cursor);
+
+/*
+ * Begin a pass if none is under way: read the superblock and what it says is new. Only in TAIL
+ * between passes; ignored otherwise.
+ */
+void kw_reader_poll(struct kw_reader *reader);
+
+/* The sink has room again. */
+void kw_reader_resume(struct kw_reader *reader);
+
+/*
+ * Forget what is under way and go IDLE: the connection is lost, or the owner wants to start anew.
+ * READs still out are told back later and ignored (their buffers stay until then).
+ */
+void kw_reader_stop(struct kw_reader *reader);
+
+/* A READ ended: code 0 and the bytes are in its buffer, or error says why not. */
+void kw_reader_complete(struct kw_read *read, const struct kw_error *error);
+
+bool kw_reader_idle(const struct kw_reader *reader);    /* IDLE: start may be called */
+bool kw_reader_waiting(const struct kw_reader *reader); /* TAIL between passes: poll may be called */
+const struct kw_reader_stats *kw_reader_stats(const struct kw_reader *reader);
+
+/* READs posted and not told back; 0 before the memory behind them may be released. */
+int kw_reader_outstanding(const struct kw_reader *reader);
+
+#endif

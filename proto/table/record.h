@@ -1,0 +1,104 @@
+/*
+ * Records, superblock, directory and index root: writing their checksums and refusing what does not
+ * verify. Pure functions over bytes; any thread.
+ */
+#ifndef KW_TABLE_RECORD_H
+#define KW_TABLE_RECORD_H
+
+#include "base/error.h"
+#include "base/slice.h"
+#include "table/layout.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Where a record stands; part of its checksum. */
+struct kw_place {
+	uint64_t epoch;
+	uint64_t segment; /* id */
+	uint64_t offset;  /* in the segment */
+};
+
+/* A verified record; key and value point into the bytes it was parsed from. */
+struct kw_record_view {
+	uint64_t version;
+	uint64_t superseded_by;
+	uint64_t expires_ms;
+	uint32_t database;
+	enum kw_record_kind kind;
+	struct kw_slice key, value;
+	uint32_t length;
+};
+
+/* The bytes a record takes in the log, padding included. */
+static inline uint64_t kw_record_stride(uint64_t length)
+{
+	return (length + KW_RECORD_ALIGN - 1) & ~(uint64_t)(KW_RECORD_ALIGN - 1);
+}
+
+static inline uint64_t kw_record_length(size_t key_length, size_t value_length)
+{
+	return sizeof(struct kw_record) + key_length + value_length;
+}
+
+uint32_t kw_record_checksum(const struct kw_record *record, const struct kw_place *place);
+
+/*
+ * Is the header at the front of `available` bytes plausible: does `length` fit between a header and
+ * `limit` (the bytes left in the segment), key length within length, kind known? Says nothing about
+ * its truth. False also when fewer than a header's bytes are available.
+ */
+bool kw_record_plausible(const void *bytes, size_t available, uint64_t limit);
+
+/*
+ * Verify the whole record at bytes (plausible, all its bytes available) and describe it in *view.
+ * KW_E_CORRUPT when the checksum or the rules do not hold: torn, recycled or damaged.
+ */
+int kw_record_parse(const void *bytes, const struct kw_place *place, struct kw_record_view *view);
+
+/*
+ * Is the record the newest of its key, seen from head version `head`? A superseded_by above head was
+ * written after the head was read; what replaces the record is then still to come in the log.
+ */
+static inline bool kw_record_live(const struct kw_record_view *view, uint64_t head)
+{
+	return view->superseded_by == 0 || view->superseded_by > head;
+}
+
+void kw_superblock_seal(struct kw_superblock *superblock);
+
+/* KW_E_CORRUPT: torn or damaged, read again. KW_E_PROTOCOL: whole, but of another layout version. */
+int kw_superblock_check(const struct kw_superblock *superblock, struct kw_error *error);
+
+void kw_index_root_seal(struct kw_index_root *root);
+int kw_index_root_check(const struct kw_index_root *root, struct kw_error *error);
+
+/* A directory that verified, in memory of the caller's; pointers into its bytes. */
+struct kw_directory {
+	const struct kw_directory_header *header;
+	const struct kw_directory_segment *segments; /* ascending id */
+	const struct kw_extent *extents;             /* ascending offset */
+};
+
+/*
+ * Verify `length` bytes (8-byte aligned) as the directory that superblock names: checksum, counts
+ * against bytes, epoch and publication equal to the superblock's, segments within extents, ids
+ * ascending, extents ascending without overlap.
+ * KW_E_CORRUPT: torn. KW_E_GONE: whole, but of another publication than the superblock's.
+ */
+int kw_directory_parse(const void *bytes, size_t length, const struct kw_superblock *superblock,
+	struct kw_directory *directory, struct kw_error *error);
+void kw_directory_seal(struct kw_directory_header *header);
+
+/* The segment with this id, or NULL: it was cleaned. */
+const struct kw_directory_segment *kw_directory_find(const struct kw_directory *directory,
+	uint64_t id);
+
+/* The segment whose run holds this offset of the memory file, or NULL. */
+const struct kw_directory_segment *kw_directory_at(const struct kw_directory *directory,
+	uint64_t offset);
+
+/* Does [offset, offset + length) lie within the directory's extents (of adjoining ones too)? */
+bool kw_directory_covers(const struct kw_directory *directory, uint64_t offset, uint64_t length);
+
+#endif

@@ -1,0 +1,93 @@
+/*
+ * The source: follows one Redis primary and keeps the table equal to it.
+ *
+ *   events connection (pub/sub) ──"this key is dirty"──▶ dirty set ──▶ fetch: DUMP, PEXPIRETIME
+ *   data connection: SCAN ─────────"this key is dirty"──▶    (each key once)       │
+ *                                                                                   ▼
+ *                                                                    kw_table_put / kw_table_delete
+ *
+ * An event is never applied, it only says which key to read again; a key that gets dirty while it is
+ * being fetched is fetched again. So an old value never overtakes a newer state.
+ *
+ *                    ┌───────────────────────────────────────────────┐ lost, run_id/role changed,
+ *                    ▼                                               │ flags taken away
+ *   ┌────────────┐ subscribed ┌──────────┐ first scan done ┌──────┐  │
+ *   │ CONNECTING │──────────▶│ SCANNING │───────────────▶│ LIVE │──┤
+ *   └────────────┘            └──────────┘                 └──────┘  │
+ *         ▲                                doubt ┌─────────────┐▲ │   │
+ *         │ backoff                              │ RECONCILING │┘◀┘  │
+ *      ┌──────┐                                  └─────────────┘      │
+ *      │ DOWN │◀───────────────────────────────────────────────────────┘   FULL: as LIVE, but puts wait
+ *      └──────┘
+ *
+ * The source writes into the table and sets its facts; its owner publishes. Loop thread only.
+ */
+#ifndef KW_PROXY_SOURCE_H
+#define KW_PROXY_SOURCE_H
+
+#include "base/error.h"
+#include "redis/redis.h"
+#include "table/table.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+struct kw_source_options {
+	struct kw_redis_options redis;
+	const int64_t *databases; /* NULL: all; copied */
+	size_t database_count;
+	uint64_t keys_per_second;  /* fetches; 0: no limit */
+	uint64_t bytes_per_second; /* payload fetched; 0: no limit */
+	uint64_t audit_keys_per_second; /* the slow sweep that bounds everything else; 0: off */
+	uint32_t watch_interval_ms;     /* INFO commandstats, CONFIG GET flags; 0: 1000 */
+	uint32_t fresh_interval_ms;     /* freshness barrier; 0: 100 */
+	uint32_t window; /* fetches in flight; 0: 512 */
+	const char *cursor_name; /* apply.cursor_name of agents: never replicated onward; copied */
+};
+
+/* What went by since start; each "found" that led to a reconcile has its counter. */
+struct kw_source_stats {
+	uint64_t events, fetches, fetched_bytes, unchanged, deletes;
+	uint64_t dirty_keys; /* now: waiting and in flight */
+	uint64_t scanned;    /* keys seen in the present or last scan */
+	uint64_t scan_total; /* estimate from INFO keyspace */
+	uint64_t reconciles; /* all; by cause: */
+	uint64_t reconciles_connection, reconciles_flags, reconciles_flush, reconciles_swapdb,
+		reconciles_identity, reconciles_audit, reconciles_asked;
+	uint64_t silent_refetches; /* keys fetched again for commands that raise no event */
+	uint64_t too_large;        /* keys that cannot be in the table */
+	uint64_t rejected_payloads; /* DUMP replies whose CRC64 did not hold: fetched again */
+	uint64_t full_waiting;     /* keys that wait for room */
+	int64_t clock_skew_us;     /* primary's clock less ours */
+};
+
+struct kw_source_handlers {
+	/* State or reason changed (source_state as in the superblock). reason: a sentence, or "". */
+	void (*state)(void *arg, enum kw_source_state state, const char *reason);
+	void *arg;
+};
+
+struct kw_source;
+
+int kw_source_new(uv_loop_t *loop, const struct kw_source_options *options, struct kw_table *table,
+	const struct kw_source_handlers *handlers, struct kw_source **source, struct kw_error *error);
+
+void kw_source_start(struct kw_source *source);
+
+/* Doubt from outside (the operator): scan again and mend. */
+void kw_source_reconcile(struct kw_source *source, const char *why);
+
+/* Live changes of the limits. */
+void kw_source_set_limits(struct kw_source *source, uint64_t keys_per_second,
+	uint64_t bytes_per_second, uint64_t audit_keys_per_second);
+
+enum kw_source_state kw_source_state(const struct kw_source *source);
+const char *kw_source_reason(const struct kw_source *source);
+const char *kw_source_state_name(enum kw_source_state state);
+void kw_source_stats(const struct kw_source *source, struct kw_source_stats *stats);
+
+/* Close connections; done when all handles are closed and the source is freed. */
+void kw_source_close(struct kw_source *source, void (*done)(void *arg), void *arg);
+
+#endif

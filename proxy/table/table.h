@@ -1,0 +1,137 @@
+/*
+ * The table: a log of records in remotely readable memory, with an index. The writer's side.
+ *
+ *   put/delete/flush ──▶ head segment ──full──▶ seal, clean (cleaner.c), open a new head
+ *          │                  │
+ *          └─▶ index (index.h)└─ kw_table_publish ──▶ directory, superblock: readers see it
+ *
+ * Pure: memory, time and the growth of memory are handed in; tests/sim runs it unchanged.
+ * One thread writes; readers elsewhere see only what layout.h promises.
+ *
+ * Nothing is visible to readers before kw_table_publish, except that superseded records are marked
+ * (reading rule 1). Call publish once a batch, not once a record.
+ */
+#ifndef KW_PROXY_TABLE_H
+#define KW_PROXY_TABLE_H
+
+#include "base/error.h"
+#include "base/slice.h"
+#include "table/layout.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct kw_table;
+
+/* The memory a table lives in: one reservation of addresses, made usable extent by extent. */
+struct kw_table_memory {
+	uint8_t *base;          /* of offset 0; `reserve_bytes` of addresses */
+	uint64_t reserve_bytes; /* the bound that no change of max_bytes can lift */
+	/*
+	 * Make [extent->offset, +length) readable remotely: fill address and rkey. The bytes are zero.
+	 * Returns 0 or a code with the sentence in *error (memlock too small, device gone).
+	 */
+	int (*extend)(void *arg, struct kw_extent *extent, struct kw_error *error);
+	void *arg;
+};
+
+struct kw_table_options {
+	uint64_t max_bytes;     /* control, index and segments together */
+	uint64_t segment_bytes; /* power of two, 4 KiB … 1 GiB; 0: by max_bytes */
+	double utilisation;     /* live/used above which memory grows before it is cleaned; 0: 0.88 */
+	uint64_t retention_us;  /* tombstones are kept at least this long */
+	uint64_t grace_us;      /* a cleaned segment rests this long before its memory is used again */
+	uint64_t epoch;         /* random, not 0 */
+	uint64_t hash_seed;     /* random */
+	uint64_t sim_drop_seed; /* tests: drop tombstones early, at random; 0: never */
+	int broken_rule;        /* tests: leave out reading rule 1, 2 (writer's rules); 0: keep all */
+};
+
+enum kw_put_result {
+	KW_PUT_STORED,    /* a new version stands in the log */
+	KW_PUT_UNCHANGED, /* equal to what is published: nothing was written */
+	KW_PUT_FULL,      /* no room below max_bytes: nothing was written; try when room appears */
+	KW_PUT_TOO_LARGE, /* larger than a record can be, or than max_bytes: it never fits */
+};
+
+struct kw_table_stats {
+	uint64_t keys;            /* live keys */
+	uint64_t tombstones;      /* still in the log */
+	uint64_t version;         /* highest given, published or not */
+	uint64_t live_bytes;      /* records that are live, tombstones included */
+	uint64_t payload_bytes;   /* keys and values of live keys */
+	uint64_t used_bytes;      /* memory in use: segments, index, directories */
+	uint64_t capacity_bytes;  /* max_bytes */
+	uint64_t segments, free_segments, resting_segments;
+	uint64_t cleaned_segments, cleaned_bytes; /* copied by the cleaner */
+	uint64_t written_bytes;   /* records appended by put, delete, flush */
+	uint64_t tombstone_floor;
+	uint64_t index_slots;
+};
+
+struct kw_table *kw_table_new(const struct kw_table_options *options,
+	const struct kw_table_memory *memory, uint64_t now_us, struct kw_error *error);
+void kw_table_free(struct kw_table *table);
+
+/* The clock the table goes by (monotonic); set it before a batch. */
+void kw_table_set_time(struct kw_table *table, uint64_t now_us);
+
+enum kw_put_result kw_table_put(struct kw_table *table, uint32_t database, struct kw_slice key,
+	struct kw_slice value, uint64_t expires_ms);
+
+/*
+ * The key is gone. A key that is not live writes nothing (KW_PUT_UNCHANGED). Deletes may use the
+ * reserve that puts may not; KW_PUT_FULL only when even that is exhausted.
+ */
+enum kw_put_result kw_table_delete(struct kw_table *table, uint32_t database, struct kw_slice key);
+
+/* Every key of the database is gone: one record, and a walk over the index. */
+enum kw_put_result kw_table_flush(struct kw_table *table, uint32_t database);
+
+/* Is the key live, and what is published for it? Slices point into the table; valid until a write. */
+bool kw_table_get(const struct kw_table *table, uint32_t database, struct kw_slice key,
+	struct kw_slice *value, uint64_t *expires_ms);
+
+/* Live keys of a database. */
+uint64_t kw_table_database_keys(const struct kw_table *table, uint32_t database);
+
+/*
+ * Reconcile marks. begin turns the mark over: every live key is then "not seen". put, delete and
+ * mark make a key seen. unseen walks the log and hands out live keys not seen, at most `budget`
+ * records looked at a call, from *cursor (0 to begin); returns false when the walk is complete. Keys
+ * may be handed out twice when they were moved meanwhile; none is left out.
+ */
+void kw_table_marks_begin(struct kw_table *table);
+void kw_table_mark(struct kw_table *table, uint32_t database, struct kw_slice key);
+typedef void (*kw_table_key_fn)(void *arg, uint32_t database, struct kw_slice key);
+bool kw_table_unseen(struct kw_table *table, uint64_t *cursor, uint32_t budget, kw_table_key_fn fn,
+	void *arg);
+
+/* What the superblock says besides head and directory. Visible at the next publish. */
+struct kw_table_facts {
+	enum kw_source_state source_state;
+	bool complete;
+	uint16_t rdb_version;
+	uint64_t fresh_us; /* wall clock */
+};
+void kw_table_set_facts(struct kw_table *table, const struct kw_table_facts *facts);
+
+/* Make all written so far visible, and the heartbeat new. wall_us: the wall clock. */
+void kw_table_publish(struct kw_table *table, uint64_t wall_us);
+
+/* Something was written or a fact changed since the last publish. */
+bool kw_table_unpublished(const struct kw_table *table);
+
+/* The lowest version that every connected agent has passed (UINT64_MAX: no agent). */
+void kw_table_set_passed(struct kw_table *table, uint64_t version);
+
+/* Change table.max_bytes; KW_E_ARGUMENT beyond the reservation. Lower than used: stays full. */
+int kw_table_set_max(struct kw_table *table, uint64_t max_bytes, struct kw_error *error);
+
+/* Could a put of this many bytes be stored now (after cleaning)? Asked to leave `table_full`. */
+bool kw_table_has_room(struct kw_table *table, uint64_t bytes);
+
+void kw_table_stats(const struct kw_table *table, struct kw_table_stats *stats);
+
+#endif
