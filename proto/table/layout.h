@@ -66,7 +66,7 @@ struct kw_superblock {
 	                          (the proxy's wall clock; silent writes excepted), 0: unknown */
 	uint64_t published_us; /* the proxy's wall clock when `version` last moved */
 	uint64_t keys;         /* live keys */
-	uint32_t reserved2;
+	uint32_t reserved2[3];
 	uint32_t checksum; /* CRC32C of the 124 bytes before */
 };
 
@@ -153,7 +153,6 @@ enum kw_record_kind {
 	KW_RECORD_PUT = 1,
 	KW_RECORD_DELETE = 2, /* a tombstone: the key is gone */
 	KW_RECORD_FLUSH = 3,  /* every key of the database is gone; no key, no value */
-	KW_RECORD_END = 4,    /* the segment ends here, sealed before it was full */
 };
 
 /*

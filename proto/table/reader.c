@@ -1,0 +1,506 @@
+#include "table/reader.h"
+
+#include "table/reader_internal.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEFAULT_CHUNK_BYTES (128u << 10)
+#define DEFAULT_DEPTH 8
+#define DEFAULT_TRIES 16
+#define CHUNK_ALIGN 64
+
+static void begin_pass(struct kw_reader *reader);
+
+struct kw_reader *kw_reader_new(const struct kw_reader_options *options,
+	const struct kw_reader_io *io, const struct kw_reader_sink *sink)
+{
+	struct kw_reader *reader = kw_zalloc(sizeof *reader);
+	struct kw_reader_options *o = &reader->options;
+
+	*o = *options;
+	reader->io = *io;
+	reader->sink = *sink;
+	if (o->chunk_bytes == 0)
+		o->chunk_bytes = DEFAULT_CHUNK_BYTES;
+	if (o->depth == 0)
+		o->depth = DEFAULT_DEPTH;
+	if (o->tries == 0)
+		o->tries = DEFAULT_TRIES;
+	o->chunk_bytes = (o->chunk_bytes + CHUNK_ALIGN - 1) / CHUNK_ALIGN * CHUNK_ALIGN;
+	reader->chunks = kw_zalloc(o->depth * sizeof *reader->chunks);
+	reader->arena = aligned_alloc(CHUNK_ALIGN, (size_t)o->depth * o->chunk_bytes);
+	if (!reader->arena)
+		abort();
+	for (uint32_t i = 0; i < o->depth; i++)
+		reader->chunks[i].read.buffer = reader->arena + (size_t)i * o->chunk_bytes;
+	return reader;
+}
+
+void kw_reader_free(struct kw_reader *reader)
+{
+	if (!reader)
+		return;
+	kw_buffer_close(&reader->carry);
+	free(reader->ranges);
+	free(reader->directory_bytes);
+	free(reader->directory_sink);
+	free(reader->chunks);
+	free(reader->arena);
+	free(reader);
+}
+
+bool kw_reader_idle(const struct kw_reader *reader)
+{
+	return reader->phase == PHASE_IDLE && !reader->start_waits;
+}
+
+bool kw_reader_waiting(const struct kw_reader *reader)
+{
+	return reader->phase == PHASE_WAITING;
+}
+
+const struct kw_reader_stats *kw_reader_stats(const struct kw_reader *reader)
+{
+	return &reader->stats;
+}
+
+int kw_reader_outstanding(const struct kw_reader *reader)
+{
+	return reader->outstanding;
+}
+
+static void go_idle(struct kw_reader *reader)
+{
+	reader->phase = PHASE_IDLE;
+	reader->generation++;
+	reader->chunk_count = 0;
+	reader->posted_bytes = 0;
+	kw_buffer_close(&reader->carry);
+}
+
+void kw_reader_stop(struct kw_reader *reader)
+{
+	reader->start_waits = false;
+	go_idle(reader);
+}
+
+void kw_reader_fail(struct kw_reader *reader, const struct kw_error *error)
+{
+	go_idle(reader);
+	reader->sink.failed(reader->sink.arg, error);
+}
+
+static void lapse(struct kw_reader *reader, const char *why)
+{
+	go_idle(reader);
+	reader->sink.lapsed(reader->sink.arg, why);
+}
+
+static void start_now(struct kw_reader *reader)
+{
+	reader->start_waits = false;
+	reader->tailing = false;
+	reader->snapshot = !reader->has_cursor;
+	reader->directory_known = false;
+	reader->consistent = reader->deletes_known = reader->highest =
+		reader->has_cursor ? reader->cursor_given.version : 0;
+	begin_pass(reader);
+}
+
+void kw_reader_start(struct kw_reader *reader, const struct kw_cursor *cursor)
+{
+	assert(kw_reader_idle(reader));
+	reader->has_cursor = cursor != NULL;
+	if (cursor)
+		reader->cursor_given = *cursor;
+	/* READs of before may still write into the buffers: their ends are awaited first. */
+	reader->start_waits = reader->outstanding > 0;
+	if (!reader->start_waits)
+		start_now(reader);
+}
+
+void kw_reader_poll(struct kw_reader *reader)
+{
+	if (reader->phase == PHASE_WAITING)
+		begin_pass(reader);
+}
+
+void kw_reader_resume(struct kw_reader *reader)
+{
+	if (reader->phase == PHASE_LOG)
+		kw_reader_log_post(reader);
+}
+
+static void read_superblock(struct kw_reader *reader)
+{
+	struct kw_read *read = &reader->superblock_read;
+
+	*read = (struct kw_read){
+		.offset = KW_SUPERBLOCK_OFFSET,
+		.length = sizeof reader->probe,
+		.buffer = (uint8_t *)&reader->probe,
+		.reader = reader,
+		.internal = (void *)(uintptr_t)reader->generation,
+	};
+	reader->phase = PHASE_SUPERBLOCK;
+	reader->outstanding++;
+	reader->io.read(reader->io.arg, &read, 1);
+}
+
+static void read_directory(struct kw_reader *reader)
+{
+	struct kw_read *read = &reader->directory_read;
+	size_t bytes = reader->probe.directory_bytes;
+
+	if (bytes > reader->directory_sink_bytes) {
+		free(reader->directory_sink);
+		reader->directory_sink = kw_alloc(bytes * 2);
+		reader->directory_sink_bytes = bytes * 2;
+	}
+	*read = (struct kw_read){
+		.offset = reader->probe.directory_offset,
+		.length = bytes,
+		.buffer = reader->directory_sink,
+		.reader = reader,
+		.internal = (void *)(uintptr_t)reader->generation,
+	};
+	reader->phase = PHASE_DIRECTORY;
+	reader->outstanding++;
+	reader->io.read(reader->io.arg, &read, 1);
+}
+
+static void begin_pass(struct kw_reader *reader)
+{
+	reader->purpose = PURPOSE_PASS;
+	reader->mismatches = 0;
+	read_superblock(reader);
+}
+
+/* A record did not verify: ask superblock and directory whether its segment is still there. */
+void kw_reader_recheck(struct kw_reader *reader, uint32_t range, uint64_t offset)
+{
+	if (reader->suspect_range != range || reader->suspect_offset != offset) {
+		reader->suspect_range = range;
+		reader->suspect_offset = offset;
+		reader->mismatches = 0;
+	}
+	reader->purpose = PURPOSE_RECHECK;
+	reader->stats.retries++;
+	/* Chunks in flight belong to what is given up; their ends are counted and ignored. */
+	reader->generation++;
+	reader->chunk_count = 0;
+	reader->posted_bytes = 0;
+	kw_buffer_close(&reader->carry);
+	reader->phase = PHASE_SUPERBLOCK;
+	if (reader->outstanding == 0)
+		read_superblock(reader);
+}
+
+/* Superblock or directory were torn or did not match: again, but not for ever. */
+static void mismatch(struct kw_reader *reader, const struct kw_error *why)
+{
+	struct kw_error error = *why;
+
+	reader->stats.retries++;
+	if (++reader->mismatches < reader->options.tries) {
+		read_superblock(reader);
+		return;
+	}
+	kw_error_wrap(&error, "still so after %u READs", reader->mismatches);
+	kw_reader_fail(reader, &error);
+}
+
+static void add_range(struct kw_reader *reader, const struct kw_directory_segment *segment,
+	uint64_t start, uint64_t end)
+{
+	if (start >= end)
+		return;
+	if (reader->range_count == reader->range_capacity) {
+		reader->range_capacity = reader->range_capacity ? 2 * reader->range_capacity : 64;
+		reader->ranges = kw_realloc(reader->ranges,
+			reader->range_capacity * sizeof *reader->ranges);
+	}
+	reader->ranges[reader->range_count++] =
+		(struct range){segment->id, segment->offset, start, end};
+}
+
+static uint64_t readable_end(const struct kw_reader *reader,
+	const struct kw_directory_segment *segment)
+{
+	return segment->id == reader->superblock.head_segment ? reader->superblock.head_bytes
+							      : segment->committed;
+}
+
+/* Newest segment to oldest: what is cleaned meanwhile is rather among the old ones. */
+static void plan_snapshot(struct kw_reader *reader)
+{
+	const struct kw_directory *directory = &reader->directory;
+
+	reader->stats.snapshot_bytes = reader->stats.snapshot_done = 0;
+	reader->stats.snapshots++;
+	for (uint32_t i = directory->header->segments; i-- > 0;) {
+		const struct kw_directory_segment *segment = &directory->segments[i];
+
+		if (segment->id > reader->superblock.head_segment)
+			continue;
+		add_range(reader, segment, 0, readable_end(reader, segment));
+		reader->stats.snapshot_bytes += readable_end(reader, segment);
+	}
+}
+
+/* All segments that may hold a version above the consistent one, in log order. */
+static void plan_resume(struct kw_reader *reader)
+{
+	const struct kw_directory *directory = &reader->directory;
+
+	for (uint32_t i = 0; i < directory->header->segments; i++) {
+		const struct kw_directory_segment *segment = &directory->segments[i];
+		bool head = segment->id == reader->superblock.head_segment;
+
+		if (segment->id <= reader->superblock.head_segment &&
+			(head || segment->highest_version > reader->consistent))
+			add_range(reader, segment, 0, readable_end(reader, segment));
+	}
+}
+
+/* From the cursor to the head; an id that is missing in between was cleaned away unread. */
+static void plan_tail(struct kw_reader *reader)
+{
+	const struct kw_directory *directory = &reader->directory;
+	uint64_t expected = reader->segment;
+
+	for (uint32_t i = 0; i < directory->header->segments; i++) {
+		const struct kw_directory_segment *segment = &directory->segments[i];
+		bool head = segment->id == reader->superblock.head_segment;
+
+		if (segment->id < reader->segment || segment->id > reader->superblock.head_segment)
+			continue;
+		if (segment->id != expected) {
+			reader->vanished = true;
+			reader->stats.vanished += segment->id - expected;
+		}
+		expected = segment->id + 1;
+		if (head || segment->highest_version > reader->consistent)
+			add_range(reader, segment,
+				segment->id == reader->segment ? reader->offset : 0,
+				readable_end(reader, segment));
+	}
+}
+
+static void plan(struct kw_reader *reader)
+{
+	reader->range_count = 0;
+	reader->vanished = false;
+	reader->handed_on = 0;
+	reader->mismatches = 0;
+	reader->suspect_range = UINT32_MAX;
+	if (reader->tailing) {
+		plan_tail(reader);
+	} else if (reader->snapshot) {
+		plan_snapshot(reader);
+		reader->deletes_known = reader->superblock.version;
+		reader->sink.snapshot_begin(reader->sink.arg, reader->superblock.epoch,
+			reader->superblock.version);
+	} else {
+		plan_resume(reader);
+	}
+}
+
+/* Superblock and directory are a pair: begin what they were read for. */
+static void pair_known(struct kw_reader *reader)
+{
+	uint64_t generation = reader->generation;
+	const struct kw_directory_segment *head;
+	struct kw_error error;
+
+	if (reader->purpose == PURPOSE_RECHECK) {
+		const struct range *range = &reader->ranges[reader->suspect_range];
+		uint64_t offset = reader->suspect_offset;
+
+		if (!kw_directory_find(&reader->directory, range->segment)) {
+			reader->vanished = true;
+			reader->stats.vanished++;
+			reader->stats.snapshot_done += range->end - offset;
+			kw_reader_log_restart(reader, reader->suspect_range + 1, 0);
+		} else if (++reader->mismatches < reader->options.tries) {
+			kw_reader_log_restart(reader, reader->suspect_range, offset);
+		} else {
+			kw_error_set(&error, KW_E_CORRUPT,
+				"segment %llu, offset %llu: the record does not verify after %u "
+				"READs, and its segment was not recycled",
+				(unsigned long long)range->segment, (unsigned long long)offset,
+				reader->mismatches);
+			kw_reader_fail(reader, &error);
+		}
+		return;
+	}
+	head = kw_directory_find(&reader->directory, reader->probe.head_segment);
+	if (!head || reader->probe.head_bytes > head->capacity) {
+		kw_error_set(&error, KW_E_CORRUPT, "directory: no room for head segment %llu",
+			(unsigned long long)reader->probe.head_segment);
+		mismatch(reader, &error);
+		return;
+	}
+	reader->superblock = reader->probe;
+	reader->sink.superblock(reader->sink.arg, &reader->superblock);
+	if (reader->generation != generation)
+		return;
+	plan(reader);
+	if (reader->generation == generation)
+		kw_reader_log_begin(reader);
+}
+
+/* Does the superblock say that this position means nothing any more? */
+static bool position_lapsed(struct kw_reader *reader)
+{
+	const struct kw_superblock *super = &reader->probe;
+
+	if (reader->tailing && super->epoch != reader->superblock.epoch) {
+		lapse(reader, "the table began a new epoch");
+		return true;
+	}
+	if (reader->purpose == PURPOSE_RECHECK || (!reader->tailing && reader->snapshot))
+		return false;
+	if (!reader->tailing && super->epoch != reader->cursor_given.epoch) {
+		lapse(reader, "the cursor is of another epoch");
+		return true;
+	}
+	if (super->tombstone_floor > reader->deletes_known && reader->options.broken_rule != 5) {
+		lapse(reader, "deletes not seen here have left the table (tombstone floor)");
+		return true;
+	}
+	if (!reader->tailing && super->version < reader->cursor_given.version) {
+		lapse(reader, "the cursor is ahead of the table");
+		return true;
+	}
+	return false;
+}
+
+static void superblock_arrived(struct kw_reader *reader)
+{
+	struct kw_superblock *super = &reader->probe;
+	struct kw_error error;
+	int code = kw_superblock_check(super, &error);
+
+	if (code == KW_E_PROTOCOL) {
+		kw_reader_fail(reader, &error);
+		return;
+	}
+	if (code != KW_OK) {
+		mismatch(reader, &error);
+		return;
+	}
+	/* In the midst of a pass another epoch means that nothing planned can be read any more. */
+	if (reader->purpose == PURPOSE_RECHECK && super->epoch != reader->superblock.epoch) {
+		lapse(reader, "the table began a new epoch");
+		return;
+	}
+	if (position_lapsed(reader))
+		return;
+	if (reader->directory_known &&
+		reader->directory.header->epoch == super->epoch &&
+		reader->directory.header->publication == super->directory_publication) {
+		pair_known(reader);
+		return;
+	}
+	if (super->directory_bytes < sizeof(struct kw_directory_header) ||
+		super->directory_bytes > KW_DIRECTORY_BYTES_MAX ||
+		super->directory_offset % 8 != 0) {
+		kw_error_set(&error, KW_E_CORRUPT, "superblock: directory of %u bytes at %llu",
+			super->directory_bytes, (unsigned long long)super->directory_offset);
+		kw_reader_fail(reader, &error);
+		return;
+	}
+	read_directory(reader);
+}
+
+static void directory_arrived(struct kw_reader *reader)
+{
+	size_t bytes = reader->directory_read.length;
+	struct kw_superblock expected = reader->probe;
+	struct kw_directory directory;
+	struct kw_error error;
+	uint8_t *spare;
+	size_t spare_bytes;
+
+	if (reader->options.broken_rule == 3)
+		expected.directory_publication =
+			((struct kw_directory_header *)reader->directory_sink)->publication;
+	if (kw_directory_parse(reader->directory_sink, bytes, &expected, &directory, &error)) {
+		mismatch(reader, &error);
+		return;
+	}
+	/* It is the known one now; the memory of the one before is the next sink. */
+	spare = reader->directory_bytes;
+	spare_bytes = reader->directory_capacity;
+	reader->directory_bytes = reader->directory_sink;
+	reader->directory_capacity = reader->directory_sink_bytes;
+	reader->directory_sink = spare;
+	reader->directory_sink_bytes = spare_bytes;
+	reader->directory = directory;
+	reader->directory_known = true;
+	reader->io.extents(reader->io.arg, directory.extents, (int)directory.header->extents);
+	pair_known(reader);
+}
+
+/* The last range was read: the pass is over. */
+void kw_reader_log_done(struct kw_reader *reader)
+{
+	const struct kw_superblock *super = &reader->superblock;
+	uint64_t before = reader->consistent;
+	struct kw_reader_pass pass;
+
+	reader->segment = super->head_segment;
+	reader->offset = super->head_bytes;
+	if (!reader->vanished)
+		reader->consistent = reader->deletes_known = super->version;
+	pass = (struct kw_reader_pass){
+		.epoch = super->epoch,
+		.version = super->version,
+		.consistent = reader->consistent,
+		.snapshot = !reader->tailing && reader->snapshot,
+		.vanished = reader->vanished,
+		.moved = reader->handed_on > 0 || reader->consistent != before,
+	};
+	reader->tailing = true;
+	reader->phase = PHASE_WAITING;
+	reader->stats.passes++;
+	reader->sink.pass_done(reader->sink.arg, &pass);
+}
+
+/* A READ of before a stop, a failure or a recheck: only its end counts. */
+static void stale_arrived(struct kw_reader *reader)
+{
+	if (reader->outstanding > 0)
+		return;
+	if (reader->start_waits)
+		start_now(reader);
+	else if (reader->phase == PHASE_SUPERBLOCK)
+		read_superblock(reader);
+}
+
+void kw_reader_complete(struct kw_read *read, const struct kw_error *error)
+{
+	struct kw_reader *reader = read->reader;
+
+	assert(reader->outstanding > 0);
+	reader->outstanding--;
+	if ((uintptr_t)read->internal != (uintptr_t)reader->generation) {
+		stale_arrived(reader);
+		return;
+	}
+	if (error) {
+		kw_reader_fail(reader, error);
+		return;
+	}
+	reader->stats.reads++;
+	reader->stats.bytes += read->length;
+	if (read == &reader->superblock_read)
+		superblock_arrived(reader);
+	else if (read == &reader->directory_read)
+		directory_arrived(reader);
+	else
+		kw_reader_log_arrived(reader, read);
+}

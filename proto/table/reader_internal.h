@@ -1,0 +1,106 @@
+/*
+ * The inside of the reader, shared by its two halves: reader.c decides what to read (superblock,
+ * directory, the plan of a pass), reader_log.c reads the planned ranges of the log and hands on the
+ * records. Nobody else includes this.
+ */
+#ifndef KW_TABLE_READER_INTERNAL_H
+#define KW_TABLE_READER_INTERNAL_H
+
+#include "base/buffer.h"
+#include "table/reader.h"
+
+#define KW_DIRECTORY_BYTES_MAX (UINT32_C(256) << 20)
+
+/* A run of one segment's bytes to be read in this pass. */
+struct range {
+	uint64_t segment;
+	uint64_t base; /* of the segment in the memory file */
+	uint64_t start, end; /* in the segment */
+};
+
+/* One READ of the log: posted in order, consumed in order, told back in any order. */
+struct chunk {
+	struct kw_read read;
+	uint32_t range;
+	uint64_t start; /* in the segment */
+	bool arrived;
+};
+
+enum phase {
+	PHASE_IDLE,
+	PHASE_SUPERBLOCK, /* its READ is out */
+	PHASE_DIRECTORY,  /* its READ is out */
+	PHASE_LOG,        /* ranges are being read */
+	PHASE_WAITING,    /* between passes */
+};
+
+/* Why superblock and directory are being read. */
+enum purpose {
+	PURPOSE_PASS,    /* to begin a pass */
+	PURPOSE_RECHECK, /* a record did not verify: has its segment been recycled? */
+};
+
+struct kw_reader {
+	struct kw_reader_options options;
+	struct kw_reader_io io;
+	struct kw_reader_sink sink;
+	struct kw_reader_stats stats;
+
+	enum phase phase;
+	enum purpose purpose;
+	uint64_t generation; /* moves when what was under way no longer counts */
+	int outstanding;     /* READs not told back */
+	bool start_waits;    /* start was called while READs of before were still out */
+	bool has_cursor;
+	struct kw_cursor cursor_given;
+
+	/* what is known of the table */
+	struct kw_superblock superblock; /* of the present pass */
+	struct kw_superblock probe;      /* sink of the superblock's READ */
+	struct kw_read superblock_read;
+	struct kw_read directory_read;
+	uint8_t *directory_sink; /* sink of the directory's READ */
+	size_t directory_sink_bytes;
+	uint8_t *directory_bytes; /* the verified one */
+	size_t directory_capacity;
+	struct kw_directory directory;
+	bool directory_known;
+	uint32_t mismatches; /* in a row, of the present question */
+
+	/* the position (reading rules 3, 4 and 5) */
+	bool tailing;   /* the snapshot, or the resumed pass, is done */
+	bool snapshot;  /* the present pass is a snapshot */
+	bool vanished;  /* in the present pass */
+	uint64_t segment, offset; /* cursor in the log */
+	uint64_t consistent;
+	uint64_t deletes_known;
+	uint64_t highest; /* version handed on; counts only with rule 4 left out */
+	uint64_t handed_on; /* records, in the present pass */
+
+	/* the log */
+	struct range *ranges;
+	uint32_t range_count, range_capacity;
+	uint32_t post_range; /* where the next READ starts */
+	uint64_t post_offset;
+	struct chunk *chunks; /* a ring of `depth` */
+	uint32_t chunk_first, chunk_count;
+	uint64_t posted_bytes; /* posted and not yet consumed */
+	struct kw_buffer carry; /* front of a record that continues in the next chunk */
+	uint64_t carry_offset;  /* where it starts in its segment */
+	uint32_t suspect_range; /* the record that did not verify */
+	uint64_t suspect_offset;
+	uint8_t *arena; /* the chunks' buffers */
+};
+
+/* reader_log.c: read the planned ranges; ends in kw_reader_log_done or a recheck. */
+void kw_reader_log_begin(struct kw_reader *reader);
+void kw_reader_log_post(struct kw_reader *reader);
+void kw_reader_log_arrived(struct kw_reader *reader, struct kw_read *read);
+void kw_reader_log_restart(struct kw_reader *reader, uint32_t range, uint64_t offset);
+
+/* reader.c */
+void kw_reader_log_done(struct kw_reader *reader);
+void kw_reader_recheck(struct kw_reader *reader, uint32_t range, uint64_t offset);
+void kw_reader_fail(struct kw_reader *reader, const struct kw_error *error);
+
+#endif

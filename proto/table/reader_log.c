@@ -1,0 +1,240 @@
+#include "table/reader_internal.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* Carry memory beyond this is given back once the large record it was for is done. */
+#define CARRY_KEEP_BYTES (1u << 20)
+
+static uint32_t ring_at(const struct kw_reader *reader, uint32_t index)
+{
+	return (reader->chunk_first + index) % reader->options.depth;
+}
+
+/* Take [start, ...) of the next range; false when all of the plan is posted. */
+static bool next_chunk(struct kw_reader *reader, struct chunk *chunk)
+{
+	const struct range *range;
+	uint64_t length;
+
+	if (reader->post_range == reader->range_count)
+		return false;
+	range = &reader->ranges[reader->post_range];
+	length = range->end - reader->post_offset;
+	if (length > reader->options.chunk_bytes)
+		length = reader->options.chunk_bytes;
+	chunk->range = reader->post_range;
+	chunk->start = reader->post_offset;
+	chunk->arrived = false;
+	chunk->read.offset = range->base + reader->post_offset;
+	chunk->read.length = length;
+	chunk->read.reader = reader;
+	chunk->read.internal = (void *)(uintptr_t)reader->generation;
+	reader->post_offset += length;
+	if (reader->post_offset == range->end && ++reader->post_range < reader->range_count)
+		reader->post_offset = reader->ranges[reader->post_range].start;
+	return true;
+}
+
+/* Post READs in log order, up to the depth and to what the sink has room for. */
+void kw_reader_log_post(struct kw_reader *reader)
+{
+	struct kw_read *reads[64];
+	int count = 0;
+
+	while (reader->chunk_count < reader->options.depth && count < 64 &&
+		reader->post_range < reader->range_count) {
+		struct chunk *chunk = &reader->chunks[ring_at(reader, reader->chunk_count)];
+
+		/* The first READ goes out with any room at all: a bound smaller than a READ must
+		 * not stop the reader for ever. */
+		if (reader->sink.room(reader->sink.arg) <= reader->posted_bytes)
+			break;
+		if (!next_chunk(reader, chunk))
+			break;
+		reader->chunk_count++;
+		reader->posted_bytes += chunk->read.length;
+		reader->outstanding++;
+		reads[count++] = &chunk->read;
+	}
+	if (count > 0)
+		reader->io.read(reader->io.arg, reads, count);
+}
+
+static void post_from(struct kw_reader *reader, uint32_t range, uint64_t offset)
+{
+	assert(reader->chunk_count == 0);
+	reader->phase = PHASE_LOG;
+	reader->post_range = range;
+	reader->post_offset = offset;
+	if (range == reader->range_count) {
+		kw_reader_log_done(reader);
+		return;
+	}
+	kw_reader_log_post(reader);
+}
+
+void kw_reader_log_begin(struct kw_reader *reader)
+{
+	post_from(reader, 0, reader->range_count ? reader->ranges[0].start : 0);
+}
+
+/* Go on at this record after a recheck; offset 0 of a later range means its start. */
+void kw_reader_log_restart(struct kw_reader *reader, uint32_t range, uint64_t offset)
+{
+	if (range < reader->range_count && offset < reader->ranges[range].start)
+		offset = reader->ranges[range].start;
+	post_from(reader, range, offset);
+}
+
+/* Is this record news to the sink? Reading rule 4 is here. */
+static bool wanted(struct kw_reader *reader, const struct kw_record_view *view)
+{
+	bool tail = reader->tailing || !reader->snapshot;
+	uint64_t skip_up_to =
+		reader->options.broken_rule == 4 ? reader->highest : reader->consistent;
+
+	if (tail && view->version <= skip_up_to)
+		return false;
+	if (!tail && view->kind != KW_RECORD_PUT)
+		return false;
+	return kw_record_live(view, reader->superblock.version);
+}
+
+static void hand_on(struct kw_reader *reader, const struct kw_record_view *view)
+{
+	if (!wanted(reader, view)) {
+		reader->stats.skipped++;
+	} else {
+		reader->stats.records++;
+		reader->handed_on++;
+		reader->sink.record(reader->sink.arg, view);
+	}
+	if (view->version > reader->highest)
+		reader->highest = view->version;
+}
+
+enum verdict { RECORD_DONE, RECORD_INCOMPLETE, RECORD_BAD, RECORD_STOPPED };
+
+/* One record at the front of `available` bytes that lie at `offset` of the range's segment. */
+static enum verdict take_record(struct kw_reader *reader, const struct range *range,
+	uint64_t offset, const uint8_t *bytes, size_t available, size_t *stride)
+{
+	uint64_t generation = reader->generation;
+	uint64_t limit = range->end - offset;
+	struct kw_place place = {reader->superblock.epoch, range->segment, offset};
+	struct kw_record_view view;
+	uint32_t length;
+
+	if (limit < sizeof(struct kw_record))
+		return RECORD_BAD;
+	if (available < sizeof(struct kw_record)) {
+		*stride = sizeof(struct kw_record);
+		return RECORD_INCOMPLETE;
+	}
+	if (!kw_record_plausible(bytes, available, limit))
+		return RECORD_BAD;
+	length = ((const struct kw_record *)bytes)->length;
+	*stride = kw_record_stride(length);
+	if (*stride > limit)
+		return RECORD_BAD;
+	if (*stride > available)
+		return RECORD_INCOMPLETE;
+	if (kw_record_parse(bytes, &place, &view))
+		return RECORD_BAD;
+	hand_on(reader, &view);
+	return reader->generation == generation ? RECORD_DONE : RECORD_STOPPED;
+}
+
+/*
+ * Complete the record whose front is in the carry with bytes of this chunk. Returns how many bytes
+ * of the chunk were taken; *verdict says what became of the record.
+ */
+static size_t feed_carry(struct kw_reader *reader, const struct range *range,
+	const struct chunk *chunk, enum verdict *verdict)
+{
+	size_t taken = 0, needed = sizeof(struct kw_record);
+
+	do {
+		size_t have = kw_buffer_length(&reader->carry);
+		size_t missing = needed > have ? needed - have : 0;
+		size_t left = (size_t)chunk->read.length - taken;
+
+		if (missing > left)
+			missing = left;
+		kw_buffer_append(&reader->carry, chunk->read.buffer + taken, missing);
+		taken += missing;
+		*verdict = take_record(reader, range, reader->carry_offset,
+			kw_buffer_bytes(&reader->carry), kw_buffer_length(&reader->carry), &needed);
+	} while (*verdict == RECORD_INCOMPLETE && taken < chunk->read.length);
+	if (*verdict == RECORD_DONE) {
+		kw_buffer_clear(&reader->carry);
+		kw_buffer_trim(&reader->carry, CARRY_KEEP_BYTES);
+	}
+	return taken;
+}
+
+/* All records of one chunk. False: the reader went another way (recheck, failure, stop). */
+static bool consume(struct kw_reader *reader, const struct chunk *chunk)
+{
+	const struct range *range = &reader->ranges[chunk->range];
+	uint64_t at = chunk->start, end = chunk->start + chunk->read.length;
+	enum verdict verdict = RECORD_DONE;
+	size_t stride;
+
+	if (kw_buffer_length(&reader->carry) > 0)
+		at += feed_carry(reader, range, chunk, &verdict);
+	if (verdict == RECORD_BAD) {
+		kw_reader_recheck(reader, chunk->range, reader->carry_offset);
+		return false;
+	}
+	while (verdict == RECORD_DONE && at < end) {
+		const uint8_t *bytes = chunk->read.buffer + (at - chunk->start);
+
+		verdict = take_record(reader, range, at, bytes, (size_t)(end - at), &stride);
+		if (verdict == RECORD_DONE) {
+			at += stride;
+		} else if (verdict == RECORD_INCOMPLETE) {
+			reader->carry_offset = at;
+			/* Room for all of it at once: a large record would grow by doubling. */
+			kw_buffer_reserve(&reader->carry, stride);
+			kw_buffer_append(&reader->carry, bytes, (size_t)(end - at));
+		} else if (verdict == RECORD_BAD) {
+			kw_reader_recheck(reader, chunk->range, at);
+			return false;
+		}
+	}
+	if (verdict == RECORD_INCOMPLETE && end == range->end) {
+		/* The segment's committed bytes end within a record: they were not its own. */
+		kw_reader_recheck(reader, chunk->range, reader->carry_offset);
+		return false;
+	}
+	return verdict != RECORD_STOPPED;
+}
+
+void kw_reader_log_arrived(struct kw_reader *reader, struct kw_read *read)
+{
+	struct chunk *arrived =
+		(struct chunk *)((uint8_t *)read - offsetof(struct chunk, read));
+
+	arrived->arrived = true;
+	while (reader->chunk_count > 0 && reader->chunks[reader->chunk_first].arrived) {
+		struct chunk *chunk = &reader->chunks[reader->chunk_first];
+		bool last = chunk->range == reader->range_count - 1 &&
+			chunk->start + chunk->read.length == reader->ranges[chunk->range].end;
+
+		if (!consume(reader, chunk))
+			return;
+		chunk->arrived = false;
+		reader->chunk_first = ring_at(reader, 1);
+		reader->chunk_count--;
+		reader->posted_bytes -= chunk->read.length;
+		if (!reader->tailing && reader->snapshot)
+			reader->stats.snapshot_done += chunk->read.length;
+		if (last) {
+			kw_reader_log_done(reader);
+			return;
+		}
+	}
+	kw_reader_log_post(reader);
+}

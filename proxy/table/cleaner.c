@@ -1,0 +1,249 @@
+/*
+ * The cleaner: makes memory of segments in which much is dead.
+ *
+ *   victims  |a.b...|  |..c...|        ──▶   dest |a'b'c'          |  = the new head
+ *             old places, still readable           same versions, new places
+ *
+ * What is moved keeps its version, so a reader that has passed it skips it. The victims stay in the
+ * directory until the publication whose head covers the new places (reading rule 2). The destination
+ * becomes the head: ids are log order, and a record written later must come behind what was moved.
+ */
+#include "table/table_internal.h"
+
+#include "table/record.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define VICTIMS_MOST 64
+/* Above this share of live bytes a segment is not worth moving unless memory is short. */
+#define WORTH_PERCENT 97
+
+/* The newest version that is older than the retention time; 0 when none is known to be. */
+static uint64_t retained_up_to(const struct kw_table *table)
+{
+	uint64_t best = 0;
+	uint64_t count = table->age_count < KW_AGE_SAMPLES ? table->age_count : KW_AGE_SAMPLES;
+
+	for (uint64_t i = 0; i < count; i++) {
+		const struct kw_age_sample *sample = &table->ages[i];
+
+		if (sample->at_us + table->options.retention_us <= table->now_us &&
+			sample->version > best)
+			best = sample->version;
+	}
+	return best;
+}
+
+static uint64_t next_random(struct kw_table *table)
+{
+	/* xorshift64: the simulator's own dice, not used otherwise. */
+	table->random ^= table->random << 13;
+	table->random ^= table->random >> 7;
+	table->random ^= table->random << 17;
+	return table->random;
+}
+
+/* May whoever does not know of this delete by now be sent to a reconcile? */
+static bool droppable(struct kw_table *table, uint64_t version, bool hard)
+{
+	if (table->options.sim_drop_seed && next_random(table) % 4 == 0)
+		return true;
+	if (hard && !kw_log_may_grow(table, table->options.segment_bytes, false))
+		return true;
+	return version <= table->passed && version <= retained_up_to(table);
+}
+
+void kw_table_raise_floor(struct kw_table *table, uint64_t version)
+{
+	if (version > table->floor)
+		table->floor = version;
+}
+
+static void drop_flush(struct kw_table *table, uint64_t offset)
+{
+	for (size_t i = 0; i < table->flush_count; i++)
+		if (table->flushes[i].offset == offset) {
+			kw_table_raise_floor(table, table->flushes[i].version);
+			table->flushes[i] = table->flushes[--table->flush_count];
+			return;
+		}
+}
+
+/* Flush records keep their place: moved behind newer puts they would take those away. */
+static bool flushes_droppable(struct kw_table *table, const struct kw_segment *segment, bool hard)
+{
+	for (size_t i = 0; i < table->flush_count; i++)
+		if (kw_segments_at(&table->segments, table->flushes[i].offset) == segment &&
+			!droppable(table, table->flushes[i].version, hard))
+			return false;
+	return true;
+}
+
+static void make_victim(struct kw_table *table, struct kw_segment *segment)
+{
+	assert(!segment->victim);
+	assert(segment != table->head);
+	segment->victim = true;
+	table->directory_stale = true;
+	table->cleaned_segments++;
+}
+
+void kw_clean_dead(struct kw_table *table)
+{
+	for (size_t i = 0; i < table->segments.count; i++) {
+		struct kw_segment *segment = table->segments.all[i];
+
+		if (segment->live_bytes == 0 && segment->sealed && segment != table->head &&
+			!segment->victim)
+			make_victim(table, segment);
+	}
+	if (table->options.broken_rule == 2)
+		kw_segments_free_victims_early(&table->segments);
+}
+
+/* Benefit over cost, as log-structured file systems reckon it: (1 - u) * age / (1 + u). */
+static double score(const struct kw_table *table, const struct kw_segment *segment)
+{
+	double u = (double)segment->live_bytes / (double)segment->capacity;
+	double age = (double)(table->version - segment->highest + 1);
+
+	return (1.0 - u) * age / (1.0 + u);
+}
+
+static bool eligible(const struct kw_table *table, const struct kw_segment *segment, bool hard)
+{
+	if (segment == table->head || !segment->sealed || segment->victim || segment->single)
+		return false;
+	return hard ? segment->live_bytes < segment->capacity
+		    : segment->live_bytes < segment->capacity / 100 * WORTH_PERCENT;
+}
+
+/* The best segments whose live bytes fit into `room` together. Returns how many. */
+static int choose(struct kw_table *table, uint64_t room, bool hard,
+	struct kw_segment *victims[VICTIMS_MOST])
+{
+	int count = 0;
+
+	while (count < VICTIMS_MOST) {
+		struct kw_segment *best = NULL;
+		double best_score = 0;
+
+		for (size_t i = 0; i < table->segments.count; i++) {
+			struct kw_segment *segment = table->segments.all[i];
+			double s;
+			bool chosen = false;
+
+			if (segment->live_bytes > room || !eligible(table, segment, hard))
+				continue;
+			s = score(table, segment);
+			if (best && s <= best_score)
+				continue;
+			for (int v = 0; v < count; v++)
+				chosen |= victims[v] == segment;
+			if (chosen || !(segment->flushes == 0 || flushes_droppable(table, segment, hard)))
+				continue;
+			best = segment;
+			best_score = s;
+		}
+		if (!best)
+			break;
+		victims[count++] = best;
+		room -= best->live_bytes;
+	}
+	return count;
+}
+
+/* One live record to the destination; tombstones that nobody needs end here. */
+static void move_record(struct kw_table *table, struct kw_segment *from, struct kw_segment *dest,
+	struct kw_record *record, bool hard)
+{
+	uint64_t offset = (uint64_t)((uint8_t *)record - table->memory.base);
+	uint64_t hash = kw_table_hash(table, record->database, kw_record_key(record));
+	struct kw_index_slot *slot = kw_table_find_at(table, hash, offset);
+	struct kw_record_fields fields = {
+		.kind = (enum kw_record_kind)record->kind,
+		.database = record->database,
+		.key = kw_record_key(record),
+		.value = kw_record_value(record),
+		.expires_ms = record->expires_ms,
+	};
+	uint64_t weight = kw_log_weight(from, record), mark, moved;
+
+	if (!slot) /* superseded, with the marking still to come (broken rule 1) */
+		return;
+	from->live_bytes -= weight;
+	table->live_bytes -= weight;
+	if (record->kind == KW_RECORD_DELETE && droppable(table, record->version, hard)) {
+		kw_table_raise_floor(table, record->version);
+		kw_index_remove(&table->index, slot);
+		table->tombstones--;
+		return;
+	}
+	mark = slot->place & KW_PLACE_MARK;
+	moved = kw_log_append(table, dest, &fields, record->version);
+	kw_index_set(slot, kw_place_make(moved, record->length) | mark);
+	table->cleaned_bytes += kw_record_stride(record->length);
+}
+
+static void clean_segment(struct kw_table *table, struct kw_segment *segment,
+	struct kw_segment *dest, bool hard)
+{
+	for (uint64_t at = 0; at < segment->committed;) {
+		uint64_t offset = segment->offset + at;
+		struct kw_record *record = kw_record_at(table, offset);
+
+		at += kw_record_stride(record->length);
+		if (record->superseded_by != 0)
+			continue;
+		if (record->kind != KW_RECORD_FLUSH) {
+			move_record(table, segment, dest, record, hard);
+			continue;
+		}
+		segment->live_bytes -= kw_record_stride(record->length);
+		table->live_bytes -= kw_record_stride(record->length);
+		drop_flush(table, offset);
+	}
+	assert(segment->live_bytes == 0);
+	make_victim(table, segment);
+}
+
+static uint64_t gain(struct kw_segment *const *victims, int count)
+{
+	uint64_t bytes = 0;
+
+	for (int i = 0; i < count; i++)
+		bytes += victims[i]->capacity - victims[i]->live_bytes;
+	return bytes;
+}
+
+bool kw_clean(struct kw_table *table, uint64_t least, bool hard)
+{
+	struct kw_segments *segments = &table->segments;
+	struct kw_segment *victims[VICTIMS_MOST], *dest;
+	uint64_t bytes = table->options.segment_bytes;
+	uint64_t kept_free = least < bytes / 4 ? least : 0;
+	int count;
+
+	/* What is chosen must fit the destination; a fragmented table may give a smaller one. */
+	dest = kw_segments_open(segments, bytes, segments->granule_bytes, kw_data_limit(table));
+	if (!dest)
+		return false;
+	count = choose(table, dest->capacity - kept_free, hard, victims);
+	if (count == 0 || (hard && gain(victims, count) < segments->granule_bytes)) {
+		kw_segments_cancel(segments, dest);
+		return false;
+	}
+	for (int i = 0; i < count; i++)
+		clean_segment(table, victims[i], dest, hard);
+	table->head->sealed = true;
+	table->head = dest;
+	table->directory_stale = true;
+	if (table->options.broken_rule == 2)
+		kw_segments_free_victims_early(segments);
+	if (hard) {
+		kw_table_publish(table, table->wall_us);
+		kw_segments_wake(segments, table->now_us, 0);
+	}
+	return true;
+}

@@ -1,0 +1,277 @@
+#include "table/table_internal.h"
+
+#include "base/buffer.h"
+#include "base/hash.h"
+#include "table/record.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* Live data may fill so much of the data memory: beyond, cleaning costs more than it yields. */
+#define PUT_FILL_PERCENT 93
+#define DELETE_FILL_PERCENT 97
+#define HARD_TRIES 4096
+
+struct kw_slice kw_record_key(const struct kw_record *record)
+{
+	return kw_slice(record + 1, record->key_length);
+}
+
+struct kw_slice kw_record_value(const struct kw_record *record)
+{
+	return kw_slice((const uint8_t *)(record + 1) + record->key_length,
+		record->length - sizeof *record - record->key_length);
+}
+
+uint64_t kw_table_hash(const struct kw_table *table, uint32_t database, struct kw_slice key)
+{
+	return kw_hash_key(table->options.hash_seed, database, key.data, key.length);
+}
+
+struct kw_index_slot *kw_table_find(const struct kw_table *table, uint64_t hash, uint32_t database,
+	struct kw_slice key)
+{
+	struct kw_index_slot *slot = kw_index_first(&table->index, hash);
+
+	for (; slot; slot = kw_index_next(&table->index, slot, hash)) {
+		const struct kw_record *record =
+			kw_record_at(table, kw_place_offset(slot->place));
+
+		if (record->database == database && kw_slice_equal(kw_record_key(record), key))
+			return slot;
+	}
+	return NULL;
+}
+
+struct kw_index_slot *kw_table_find_at(const struct kw_table *table, uint64_t hash, uint64_t offset)
+{
+	struct kw_index_slot *slot = kw_index_first(&table->index, hash);
+
+	while (slot && kw_place_offset(slot->place) != offset)
+		slot = kw_index_next(&table->index, slot, hash);
+	return slot;
+}
+
+uint64_t kw_data_limit(const struct kw_table *table)
+{
+	uint64_t index = (table->index.root->grown_slots * 5 / 4 + KW_INDEX_OVERFLOW) *
+		sizeof(struct kw_index_slot);
+	uint64_t control = KW_DIRECTORY_OFFSET + 2 * table->directory_bytes + index;
+
+	if (control >= table->options.max_bytes)
+		return 0;
+	return (table->options.max_bytes - control) / table->segments.granule_bytes;
+}
+
+static uint64_t segment_granules(const struct kw_table *table)
+{
+	return table->options.segment_bytes / table->segments.granule_bytes;
+}
+
+bool kw_log_may_grow(const struct kw_table *table, uint64_t bytes, bool for_delete)
+{
+	uint64_t data = kw_data_limit(table) * table->segments.granule_bytes;
+	uint64_t kept = KW_CLEANER_SEGMENTS * table->options.segment_bytes;
+	uint64_t usable = data > kept ? data - kept : 0;
+
+	usable = usable / 100 * (for_delete ? DELETE_FILL_PERCENT : PUT_FILL_PERCENT);
+	return table->live_bytes + bytes <= usable;
+}
+
+/* Granules that may be opened for records, the cleaner's own left out. */
+static bool may_open(const struct kw_table *table, uint64_t granules)
+{
+	const struct kw_segments *segments = &table->segments;
+	uint64_t limit = kw_data_limit(table);
+	uint64_t virgin = limit > segments->frontier ? limit - segments->frontier : 0;
+
+	return segments->free_granules + virgin >=
+		granules + KW_CLEANER_SEGMENTS * segment_granules(table);
+}
+
+static struct kw_segment *open_for_records(struct kw_table *table, uint64_t wanted, uint64_t least)
+{
+	struct kw_segments *segments = &table->segments;
+	uint64_t granules = (wanted + segments->granule_bytes - 1) / segments->granule_bytes;
+	struct kw_segment *segment;
+
+	if (!may_open(table, granules))
+		return NULL;
+	segment = kw_segments_open(segments, wanted, least, kw_data_limit(table));
+	if (segment)
+		table->directory_stale = true;
+	return segment;
+}
+
+static bool above_allowance(const struct kw_table *table)
+{
+	const struct kw_segments *segments = &table->segments;
+	uint64_t in_use = segments->frontier - segments->free_granules -
+		segments->resting_granules + segment_granules(table);
+	double allowed = (double)table->live_bytes / table->options.utilisation /
+			(double)segments->granule_bytes +
+		(double)(KW_SLACK_SEGMENTS * segment_granules(table));
+
+	return (double)in_use > allowed;
+}
+
+static void wake(struct kw_table *table)
+{
+	uint64_t most = table->segments.frontier / 32;
+
+	if (most < 2 * segment_granules(table))
+		most = 2 * segment_granules(table);
+	kw_segments_wake(&table->segments, table->now_us, most);
+}
+
+/* Open memory by cleaning until there is some, or nothing is gained any more. */
+static struct kw_segment *open_hard(struct kw_table *table, uint64_t wanted, uint64_t least,
+	bool head_will_do)
+{
+	for (int tries = 0; tries < HARD_TRIES; tries++) {
+		struct kw_segment *segment;
+
+		if (head_will_do && table->head->capacity - table->head->committed >= least)
+			return table->head;
+		if (!kw_clean(table, least, true))
+			return NULL;
+		segment = open_for_records(table, wanted, least);
+		if (segment)
+			return segment;
+	}
+	return NULL;
+}
+
+/* The head has no room: clean if more is in use than it should be, and open another. */
+static struct kw_segment *roll(struct kw_table *table, uint64_t stride)
+{
+	uint64_t bytes = table->options.segment_bytes;
+	struct kw_segment *segment;
+
+	kw_clean_dead(table);
+	wake(table);
+	if (above_allowance(table)) {
+		kw_clean(table, stride, false);
+		if (table->head->capacity - table->head->committed >= stride)
+			return table->head;
+	}
+	segment = open_for_records(table, bytes, stride);
+	if (!segment)
+		segment = open_hard(table, bytes, stride, true);
+	if (!segment)
+		return NULL;
+	table->head->sealed = segment != table->head;
+	table->head = segment;
+	return segment;
+}
+
+/*
+ * A run of its own for a large record. Log order is id order, so what is left of the head goes on
+ * under an id behind the run's: as a segment of its own, or renumbered while it is still empty.
+ */
+static struct kw_segment *single(struct kw_table *table, uint64_t stride)
+{
+	struct kw_segment *run, *rest;
+
+	kw_clean_dead(table);
+	wake(table);
+	run = open_for_records(table, stride, stride);
+	if (!run)
+		run = open_hard(table, stride, stride, false);
+	if (!run)
+		return NULL;
+	run->single = run->sealed = true;
+	if (table->head->committed == 0) {
+		kw_segments_renumber(&table->segments, table->head);
+		return run;
+	}
+	rest = kw_segments_split(&table->segments, table->head);
+	if (!rest)
+		rest = open_for_records(table, table->options.segment_bytes,
+			table->segments.granule_bytes);
+	table->head->sealed = true;
+	/* Without memory for another head the run is the head: full, and sealed by being so. */
+	table->head = rest ? rest : run;
+	return run;
+}
+
+struct kw_segment *kw_log_room(struct kw_table *table, uint64_t stride, bool for_delete)
+{
+	if (!kw_log_may_grow(table, stride, for_delete))
+		return NULL;
+	if (stride > table->options.segment_bytes ||
+		(stride >= KW_SINGLE_GRANULES * table->segments.granule_bytes &&
+			stride > table->options.segment_bytes / 8))
+		return single(table, stride);
+	if (table->head->capacity - table->head->committed >= stride)
+		return table->head;
+	return roll(table, stride);
+}
+
+uint64_t kw_log_weight(const struct kw_segment *segment, const struct kw_record *record)
+{
+	return segment->single ? segment->capacity : kw_record_stride(record->length);
+}
+
+uint64_t kw_log_append(struct kw_table *table, struct kw_segment *segment,
+	const struct kw_record_fields *fields, uint64_t version)
+{
+	uint64_t offset = segment->offset + segment->committed;
+	struct kw_record *record = kw_record_at(table, offset);
+	struct kw_place place = {table->options.epoch, segment->id, segment->committed};
+	uint64_t length = kw_record_length(fields->key.length, fields->value.length);
+
+	assert(segment->capacity - segment->committed >= kw_record_stride(length));
+	*record = (struct kw_record){
+		.length = (uint32_t)length,
+		.version = version,
+		.expires_ms = fields->expires_ms,
+		.key_length = (uint32_t)fields->key.length,
+		.database = (uint16_t)fields->database,
+		.kind = (uint8_t)fields->kind,
+	};
+	if (fields->key.length > 0)
+		memcpy(record + 1, fields->key.data, fields->key.length);
+	if (fields->value.length > 0)
+		memcpy((uint8_t *)(record + 1) + fields->key.length, fields->value.data,
+			fields->value.length);
+	record->checksum = kw_record_checksum(record, &place);
+	segment->committed += kw_record_stride(length);
+	if (segment->lowest == 0 || version < segment->lowest)
+		segment->lowest = version;
+	if (version > segment->highest)
+		segment->highest = version;
+	segment->live_bytes += kw_log_weight(segment, record);
+	table->live_bytes += kw_log_weight(segment, record);
+	if (segment != table->head)
+		table->directory_stale = true;
+	table->dirty = true;
+	return offset;
+}
+
+static void mark_later(struct kw_table *table, uint64_t offset, uint64_t version)
+{
+	if (table->unmarked_count == table->unmarked_capacity) {
+		table->unmarked_capacity = table->unmarked_capacity ? 2 * table->unmarked_capacity : 64;
+		table->unmarked = kw_realloc(table->unmarked,
+			table->unmarked_capacity * sizeof *table->unmarked);
+	}
+	table->unmarked[table->unmarked_count].offset = offset;
+	table->unmarked[table->unmarked_count++].version = version;
+}
+
+void kw_log_supersede(struct kw_table *table, uint64_t offset, uint64_t version)
+{
+	struct kw_record *record = kw_record_at(table, offset);
+	struct kw_segment *segment = kw_segments_at(&table->segments, offset);
+	uint64_t weight = kw_log_weight(segment, record);
+
+	assert(segment->live_bytes >= weight);
+	assert(table->live_bytes >= weight);
+	segment->live_bytes -= weight;
+	table->live_bytes -= weight;
+	if (table->options.broken_rule == 1)
+		mark_later(table, offset, version);
+	else
+		__atomic_store_n(&record->superseded_by, version, __ATOMIC_RELEASE);
+}

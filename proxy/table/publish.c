@@ -1,0 +1,136 @@
+#include "table/table_internal.h"
+
+#include "table/record.h"
+
+#include <assert.h>
+#include <string.h>
+
+/*
+ * What was written before must be visible before what is written after, to readers on other CPUs and
+ * to a NIC that reads by DMA. x86 keeps the order of stores; arm64 needs a barrier whose domain
+ * reaches devices (outer shareable), which no C11 fence promises.
+ */
+static void publish_barrier(void)
+{
+#if defined(__aarch64__)
+	__asm__ volatile("dmb oshst" ::: "memory");
+#else
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+#endif
+}
+
+static uint64_t directory_offset(const struct kw_table *table, uint64_t publication)
+{
+	return KW_DIRECTORY_OFFSET + (publication & 1) * table->directory_capacity;
+}
+
+/* The directory of the next publication, into the copy that the superblock does not name. */
+static void write_directory(struct kw_table *table)
+{
+	const struct kw_segments *segments = &table->segments;
+	uint64_t publication = table->directory_publication + 1;
+	struct kw_directory_header *header = (struct kw_directory_header *)(table->memory.base +
+		directory_offset(table, publication));
+	struct kw_directory_segment *entry = (struct kw_directory_segment *)(header + 1);
+	uint32_t count = 0;
+
+	for (size_t i = 0; i < segments->count; i++) {
+		const struct kw_segment *segment = segments->all[i];
+
+		if (segment->victim)
+			continue;
+		entry[count++] = (struct kw_directory_segment){
+			.id = segment->id,
+			.offset = segment->offset,
+			.capacity = segment->capacity,
+			.committed = segment->committed,
+			.lowest_version = segment->lowest,
+			.highest_version = segment->highest,
+		};
+	}
+	memcpy(entry + count, segments->extents,
+		(size_t)segments->extent_count * sizeof(struct kw_extent));
+	table->directory_bytes = sizeof *header + count * sizeof *entry +
+		(size_t)segments->extent_count * sizeof(struct kw_extent);
+	assert(table->directory_bytes <= table->directory_capacity);
+	header->magic = KW_DIRECTORY_MAGIC;
+	header->epoch = table->options.epoch;
+	header->publication = publication;
+	header->bytes = (uint32_t)table->directory_bytes;
+	header->segments = count;
+	header->extents = (uint32_t)segments->extent_count;
+	header->reserved = 0;
+	kw_directory_seal(header);
+	table->directory_publication = publication;
+	table->directory_stale = false;
+}
+
+static void write_superblock(struct kw_table *table)
+{
+	struct kw_superblock next = {
+		.magic = KW_SUPERBLOCK_MAGIC,
+		.layout_version = KW_LAYOUT_VERSION,
+		.source_state = (uint8_t)table->facts.source_state,
+		.complete = table->facts.complete,
+		.epoch = table->options.epoch,
+		.publication = ++table->publication,
+		.head_segment = table->head->id,
+		.head_bytes = table->head->committed,
+		.version = table->version,
+		.tombstone_floor = table->floor,
+		.directory_publication = table->directory_publication,
+		.directory_offset = directory_offset(table, table->directory_publication),
+		.directory_bytes = (uint32_t)table->directory_bytes,
+		.rdb_version = table->facts.rdb_version,
+		.heartbeat_us = table->wall_us,
+		.fresh_us = table->facts.fresh_us,
+		.published_us = table->published_us,
+		.keys = table->keys,
+	};
+
+	kw_superblock_seal(&next);
+	*table->superblock = next;
+}
+
+static void settle_broken_rule_1(struct kw_table *table)
+{
+	for (size_t i = 0; i < table->unmarked_count; i++)
+		kw_record_at(table, table->unmarked[i].offset)->superseded_by =
+			table->unmarked[i].version;
+	table->unmarked_count = 0;
+}
+
+/* Remember when which version was the newest, for the age of tombstones. */
+static void sample_age(struct kw_table *table)
+{
+	uint64_t step = table->options.retention_us / (KW_AGE_SAMPLES / 2) + 1;
+	const struct kw_age_sample *last =
+		&table->ages[(table->age_count + KW_AGE_SAMPLES - 1) % KW_AGE_SAMPLES];
+
+	if (table->age_count > 0 && table->now_us < last->at_us + step)
+		return;
+	table->ages[table->age_count++ % KW_AGE_SAMPLES] =
+		(struct kw_age_sample){table->now_us, table->version};
+}
+
+void kw_table_publish(struct kw_table *table, uint64_t wall_us)
+{
+	table->wall_us = wall_us;
+	if (table->version != table->published_version)
+		table->published_us = wall_us;
+	if (table->directory_stale)
+		write_directory(table);
+	publish_barrier();
+	write_superblock(table);
+	publish_barrier();
+	table->published_version = table->version;
+	table->dirty = false;
+	settle_broken_rule_1(table);
+	kw_segments_retire_victims(&table->segments, table->now_us + table->options.grace_us);
+	sample_age(table);
+}
+
+bool kw_table_unpublished(const struct kw_table *table)
+{
+	return table->dirty || table->directory_stale;
+}

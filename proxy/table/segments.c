@@ -1,0 +1,318 @@
+#include "table/segments.h"
+
+#include "base/buffer.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EXTENTS_OF_DATA 128 /* the data area grows in so many steps at the most */
+#define LEAST_EXTENT_SEGMENTS 8
+
+void kw_segments_init(struct kw_segments *segments, const struct kw_table_memory *memory,
+	uint64_t data_offset, uint64_t granule_bytes, size_t most)
+{
+	uint64_t granules = (memory->reserve_bytes - data_offset) / granule_bytes;
+
+	*segments = (struct kw_segments){
+		.memory = memory,
+		.data_offset = data_offset,
+		.granule_bytes = granule_bytes,
+		.reserve_granules = granules,
+		.extent_granules = granules / EXTENTS_OF_DATA + 1,
+		.most = most,
+		.next_id = 1,
+	};
+	if (segments->extent_granules < LEAST_EXTENT_SEGMENTS * 16)
+		segments->extent_granules = LEAST_EXTENT_SEGMENTS * 16;
+	segments->owner = kw_zalloc(granules * sizeof *segments->owner);
+	segments->extents = kw_zalloc(KW_TABLE_EXTENTS_MAX * sizeof *segments->extents);
+}
+
+void kw_segments_close(struct kw_segments *segments)
+{
+	for (size_t i = 0; i < segments->count; i++)
+		free(segments->all[i]);
+	free(segments->all);
+	free(segments->owner);
+	free(segments->free);
+	free(segments->resting);
+	free(segments->extents);
+}
+
+/* Extents stand in order of their offsets; the control area's grow as well as the data's. */
+int kw_segments_extend(struct kw_segments *segments, uint64_t offset, uint64_t length,
+	struct kw_error *error)
+{
+	struct kw_extent extent = {.offset = offset, .length = length};
+	int at = segments->extent_count;
+
+	if (segments->extent_count == KW_TABLE_EXTENTS_MAX)
+		return kw_error_set(error, KW_E_FULL, "table: no more than %d extents",
+			KW_TABLE_EXTENTS_MAX);
+	if (segments->memory->extend(segments->memory->arg, &extent, error))
+		return kw_error_wrap(error, "table: memory at offset %llu",
+			(unsigned long long)offset);
+	while (at > 0 && segments->extents[at - 1].offset > offset) {
+		segments->extents[at] = segments->extents[at - 1];
+		at--;
+	}
+	segments->extents[at] = extent;
+	segments->extent_count++;
+	return KW_OK;
+}
+
+static uint64_t granules_of(const struct kw_segments *segments, uint64_t bytes)
+{
+	return (bytes + segments->granule_bytes - 1) / segments->granule_bytes;
+}
+
+static uint64_t granule_at(const struct kw_segments *segments, uint64_t offset)
+{
+	return (offset - segments->data_offset) / segments->granule_bytes;
+}
+
+static struct kw_run run_of(const struct kw_segments *segments, const struct kw_segment *segment)
+{
+	return (struct kw_run){granule_at(segments, segment->offset),
+		granules_of(segments, segment->capacity), 0};
+}
+
+/* Put a run among the free ones, joined with its neighbours. */
+static void free_run(struct kw_segments *segments, struct kw_run run)
+{
+	struct kw_run *free = segments->free;
+	size_t at = segments->free_count;
+
+	segments->free_granules += run.granules;
+	while (at > 0 && free[at - 1].start > run.start)
+		at--;
+	if (at > 0 && free[at - 1].start + free[at - 1].granules == run.start) {
+		free[at - 1].granules += run.granules;
+		if (at < segments->free_count &&
+			free[at - 1].start + free[at - 1].granules == free[at].start) {
+			free[at - 1].granules += free[at].granules;
+			segments->free_count--;
+			memmove(free + at, free + at + 1,
+				(segments->free_count - at) * sizeof *free);
+		}
+		return;
+	}
+	if (at < segments->free_count && run.start + run.granules == free[at].start) {
+		free[at].start = run.start;
+		free[at].granules += run.granules;
+		return;
+	}
+	if (segments->free_count == segments->free_capacity) {
+		segments->free_capacity = segments->free_capacity ? 2 * segments->free_capacity : 16;
+		segments->free = free =
+			kw_realloc(free, segments->free_capacity * sizeof *free);
+	}
+	memmove(free + at + 1, free + at, (segments->free_count - at) * sizeof *free);
+	free[at] = run;
+	segments->free_count++;
+}
+
+/* The first free run of `wanted` granules, or else the longest of at least `least`. */
+static bool take_free(struct kw_segments *segments, uint64_t wanted, uint64_t least,
+	struct kw_run *taken)
+{
+	struct kw_run *best = NULL;
+
+	for (size_t i = 0; i < segments->free_count; i++) {
+		struct kw_run *run = &segments->free[i];
+
+		if (run->granules >= wanted) {
+			best = run;
+			break;
+		}
+		if (run->granules >= least && (!best || run->granules > best->granules))
+			best = run;
+	}
+	if (!best)
+		return false;
+	*taken = (struct kw_run){best->start,
+		best->granules < wanted ? best->granules : wanted, 0};
+	best->start += taken->granules;
+	best->granules -= taken->granules;
+	segments->free_granules -= taken->granules;
+	if (best->granules == 0) {
+		size_t at = (size_t)(best - segments->free);
+
+		segments->free_count--;
+		memmove(best, best + 1, (segments->free_count - at) * sizeof *best);
+	}
+	return true;
+}
+
+static bool take_virgin(struct kw_segments *segments, uint64_t wanted, uint64_t touch_limit,
+	struct kw_run *taken)
+{
+	uint64_t end = segments->frontier + wanted;
+
+	if (touch_limit > segments->reserve_granules)
+		touch_limit = segments->reserve_granules;
+	if (end > touch_limit)
+		return false;
+	if (end > segments->extended) {
+		uint64_t grow = end - segments->extended;
+
+		if (grow < segments->extent_granules)
+			grow = segments->extent_granules;
+		if (grow > segments->reserve_granules - segments->extended)
+			grow = segments->reserve_granules - segments->extended;
+		if (kw_segments_extend(segments,
+			    segments->data_offset + segments->extended * segments->granule_bytes,
+			    grow * segments->granule_bytes, NULL))
+			return false;
+		segments->extended += grow;
+	}
+	*taken = (struct kw_run){segments->frontier, wanted, 0};
+	segments->frontier = end;
+	return true;
+}
+
+static struct kw_segment *add(struct kw_segments *segments, uint64_t offset, uint64_t capacity)
+{
+	struct kw_segment *segment = kw_zalloc(sizeof *segment);
+	uint64_t first = granule_at(segments, offset);
+
+	if (segments->count == segments->capacity) {
+		segments->capacity = segments->capacity ? 2 * segments->capacity : 64;
+		segments->all = kw_realloc(segments->all,
+			segments->capacity * sizeof(struct kw_segment *));
+	}
+	segment->id = segments->next_id++;
+	segment->offset = offset;
+	segment->capacity = capacity;
+	segments->all[segments->count++] = segment;
+	for (uint64_t i = 0; i < granules_of(segments, capacity); i++)
+		segments->owner[first + i] = segment;
+	return segment;
+}
+
+struct kw_segment *kw_segments_open(struct kw_segments *segments, uint64_t wanted, uint64_t least,
+	uint64_t touch_limit)
+{
+	struct kw_run run;
+
+	wanted = granules_of(segments, wanted);
+	least = granules_of(segments, least);
+	if (segments->count >= segments->most)
+		return NULL;
+	if (!take_free(segments, wanted, wanted, &run) &&
+		!take_virgin(segments, wanted, touch_limit, &run) &&
+		!take_free(segments, wanted, least, &run))
+		return NULL;
+	return add(segments, segments->data_offset + run.start * segments->granule_bytes,
+		run.granules * segments->granule_bytes);
+}
+
+void kw_segments_cancel(struct kw_segments *segments, struct kw_segment *segment)
+{
+	struct kw_run run = run_of(segments, segment);
+
+	assert(segments->all[segments->count - 1] == segment);
+	assert(segment->committed == 0);
+	for (uint64_t g = 0; g < run.granules; g++)
+		segments->owner[run.start + g] = NULL;
+	free_run(segments, run);
+	segments->count--;
+	segments->next_id--;
+	free(segment);
+}
+
+struct kw_segment *kw_segments_split(struct kw_segments *segments, struct kw_segment *segment)
+{
+	uint64_t keep = granules_of(segments, segment->committed) * segments->granule_bytes;
+	uint64_t rest = segment->capacity - keep;
+
+	if (rest == 0 || segments->count >= segments->most)
+		return NULL;
+	segment->capacity = keep;
+	return add(segments, segment->offset + keep, rest);
+}
+
+void kw_segments_renumber(struct kw_segments *segments, struct kw_segment *segment)
+{
+	size_t at = segments->count;
+
+	assert(segment->committed == 0);
+	while (at > 0 && segments->all[at - 1] != segment)
+		at--;
+	assert(at > 0);
+	memmove(segments->all + at - 1, segments->all + at,
+		(segments->count - at) * sizeof(struct kw_segment *));
+	segments->all[segments->count - 1] = segment;
+	segment->id = segments->next_id++;
+}
+
+struct kw_segment *kw_segments_at(const struct kw_segments *segments, uint64_t offset)
+{
+	return segments->owner[granule_at(segments, offset)];
+}
+
+static void rest_run(struct kw_segments *segments, struct kw_run run)
+{
+	if (segments->resting_count == segments->resting_capacity) {
+		segments->resting_capacity =
+			segments->resting_capacity ? 2 * segments->resting_capacity : 16;
+		segments->resting = kw_realloc(segments->resting,
+			segments->resting_capacity * sizeof *segments->resting);
+	}
+	segments->resting[segments->resting_count++] = run;
+	segments->resting_granules += run.granules;
+}
+
+void kw_segments_retire_victims(struct kw_segments *segments, uint64_t until_us)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < segments->count; i++) {
+		struct kw_segment *segment = segments->all[i];
+		struct kw_run run;
+
+		if (!segment->victim) {
+			segments->all[kept++] = segment;
+			continue;
+		}
+		run = run_of(segments, segment);
+		run.until_us = until_us;
+		if (segment->capacity > 0)
+			rest_run(segments, run);
+		for (uint64_t g = 0; g < run.granules; g++)
+			if (segments->owner[run.start + g] == segment)
+				segments->owner[run.start + g] = NULL;
+		free(segment);
+	}
+	segments->count = kept;
+}
+
+void kw_segments_wake(struct kw_segments *segments, uint64_t now_us, uint64_t most)
+{
+	size_t woken = 0;
+
+	while (woken < segments->resting_count &&
+		(segments->resting[woken].until_us <= now_us || segments->resting_granules > most)) {
+		segments->resting_granules -= segments->resting[woken].granules;
+		free_run(segments, segments->resting[woken]);
+		woken++;
+	}
+	if (woken == 0)
+		return;
+	segments->resting_count -= woken;
+	memmove(segments->resting, segments->resting + woken,
+		segments->resting_count * sizeof *segments->resting);
+}
+
+void kw_segments_free_victims_early(struct kw_segments *segments)
+{
+	for (size_t i = 0; i < segments->count; i++) {
+		struct kw_segment *segment = segments->all[i];
+
+		if (!segment->victim || segment->capacity == 0)
+			continue;
+		free_run(segments, run_of(segments, segment));
+		segment->capacity = segment->committed = 0;
+	}
+}

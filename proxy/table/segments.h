@@ -1,0 +1,103 @@
+/*
+ * The memory of the log: runs of granules, the segments that lie in them, and their life.
+ *
+ *   virgin ──▶ head ──seal──▶ sealed ──cleaned──▶ victim ──published──▶ resting ──grace──▶ free
+ *                ▲                                                                           │
+ *                └───────────────────────────────────────────────────────────────────────────┘
+ *
+ * A granule is the unit of allocation. An ordinary segment takes segment_bytes; a large record gets
+ * a run of just its size; when memory is fragmented a segment takes what run there is.
+ * Accounting only: nothing here touches the bytes. One thread.
+ */
+#ifndef KW_PROXY_SEGMENTS_H
+#define KW_PROXY_SEGMENTS_H
+
+#include "base/error.h"
+#include "table/layout.h"
+#include "table/table.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct kw_segment {
+	uint64_t id;
+	uint64_t offset, capacity, committed; /* offset in the memory file */
+	uint64_t lowest, highest;             /* versions of its records; 0, 0: none yet */
+	uint64_t live_bytes; /* strides of records not superseded, tombstones included */
+	uint32_t flushes;    /* flush records in it: they may not be moved */
+	bool sealed;
+	bool victim; /* cleaned, but readers may still be sent to it until the next publication */
+	bool single; /* holds one large record in a run of its own */
+};
+
+struct kw_run {
+	uint64_t start, granules;
+	uint64_t until_us; /* resting: may be used again from then on */
+};
+
+struct kw_segments {
+	const struct kw_table_memory *memory;
+	uint64_t data_offset;   /* of granule 0 in the memory file */
+	uint64_t granule_bytes;
+	uint64_t reserve_granules;
+	uint64_t frontier;      /* granules from here on were never used */
+	uint64_t extended;      /* granules covered by extents */
+	uint64_t extent_granules;
+	struct kw_segment **all; /* ascending id */
+	size_t count, capacity, most;
+	struct kw_segment **owner; /* by granule */
+	struct kw_run *free; /* ascending start, never adjoining */
+	size_t free_count, free_capacity;
+	struct kw_run *resting; /* in order of until_us */
+	size_t resting_count, resting_capacity;
+	uint64_t free_granules, resting_granules;
+	uint64_t next_id;
+	struct kw_extent *extents; /* of the whole memory file, for the directory */
+	int extent_count;
+};
+
+#define KW_TABLE_EXTENTS_MAX 256
+
+void kw_segments_init(struct kw_segments *segments, const struct kw_table_memory *memory,
+	uint64_t data_offset, uint64_t granule_bytes, size_t most);
+void kw_segments_close(struct kw_segments *segments);
+
+/* Make [offset, +length) of the memory file readable and list it. */
+int kw_segments_extend(struct kw_segments *segments, uint64_t offset, uint64_t length,
+	struct kw_error *error);
+
+/* Granules ever touched: what counts against max_bytes. */
+static inline uint64_t kw_segments_touched(const struct kw_segments *segments)
+{
+	return segments->frontier;
+}
+
+/*
+ * A new segment of up to `wanted` bytes and at least `least`, from free memory first, from virgin
+ * memory only while touched granules stay at or below `touch_limit`. NULL: there is none.
+ */
+struct kw_segment *kw_segments_open(struct kw_segments *segments, uint64_t wanted, uint64_t least,
+	uint64_t touch_limit);
+
+/* Take back the segment opened last: nothing was written to it, nobody was told of it. */
+void kw_segments_cancel(struct kw_segments *segments, struct kw_segment *segment);
+
+/* The rest of a segment's run, from the next granule on, as a segment of its own; NULL: no rest. */
+struct kw_segment *kw_segments_split(struct kw_segments *segments, struct kw_segment *segment);
+
+/* An empty segment takes the next id, so that it comes behind those opened meanwhile. */
+void kw_segments_renumber(struct kw_segments *segments, struct kw_segment *segment);
+
+struct kw_segment *kw_segments_at(const struct kw_segments *segments, uint64_t offset);
+
+/* Victims leave: their memory rests until `until_us`. */
+void kw_segments_retire_victims(struct kw_segments *segments, uint64_t until_us);
+
+/* Resting memory whose time has come, or of which more than `most` granules rest, becomes free. */
+void kw_segments_wake(struct kw_segments *segments, uint64_t now_us, uint64_t most);
+
+/* Broken rule 2 of the simulator: memory of victims is free before they left the directory. */
+void kw_segments_free_victims_early(struct kw_segments *segments);
+
+#endif

@@ -1,0 +1,519 @@
+#include "table/table.h"
+
+#include "base/buffer.h"
+#include "table/record.h"
+#include "table/table_internal.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SEGMENT_BYTES_LEAST (UINT64_C(4) << 10)
+#define SEGMENT_BYTES_MOST (UINT64_C(1) << 30)
+#define SEGMENT_BYTES_AUTO_LEAST (UINT64_C(1) << 20)
+#define SEGMENT_BYTES_AUTO_MOST (UINT64_C(32) << 20)
+#define SEGMENTS_AUTO 2048
+#define GRANULE_MOST (UINT64_C(64) << 10)
+#define GRANULE_LEAST (UINT64_C(4) << 10)
+#define LEAST_SEGMENTS 6
+#define PAGE UINT64_C(4096)
+#define INDEX_EXTENT_LEAST (UINT64_C(1) << 20)
+#define INDEX_SHARE 6 /* 1/6 of the reservation: enough for records of 80 bytes */
+
+static uint64_t round_up(uint64_t value, uint64_t unit)
+{
+	return (value + unit - 1) / unit * unit;
+}
+
+static uint64_t auto_segment_bytes(uint64_t max_bytes)
+{
+	uint64_t bytes = SEGMENT_BYTES_AUTO_LEAST;
+
+	while (bytes < SEGMENT_BYTES_AUTO_MOST && bytes * SEGMENTS_AUTO < max_bytes)
+		bytes *= 2;
+	return bytes;
+}
+
+static int check_options(struct kw_table_options *o, const struct kw_table_memory *memory,
+	struct kw_error *error)
+{
+	if (o->segment_bytes == 0)
+		o->segment_bytes = auto_segment_bytes(o->max_bytes);
+	if (o->utilisation == 0)
+		o->utilisation = 0.88;
+	if (o->segment_bytes < SEGMENT_BYTES_LEAST || o->segment_bytes > SEGMENT_BYTES_MOST ||
+		(o->segment_bytes & (o->segment_bytes - 1)) != 0)
+		return kw_error_set(error, KW_E_CONFIG,
+			"table.segment_bytes: %llu is not a power of two between 4 KiB and 1 GiB",
+			(unsigned long long)o->segment_bytes);
+	if (o->utilisation < 0.3 || o->utilisation > 0.95)
+		return kw_error_set(error, KW_E_CONFIG,
+			"table.utilisation: %.2f is not between 0.30 and 0.95", o->utilisation);
+	if (o->max_bytes > memory->reserve_bytes)
+		return kw_error_set(error, KW_E_ARGUMENT,
+			"table.max_bytes: %llu is more than the %llu bytes of addresses reserved",
+			(unsigned long long)o->max_bytes,
+			(unsigned long long)memory->reserve_bytes);
+	if (o->epoch == 0)
+		return kw_error_set(error, KW_E_ARGUMENT, "table: the epoch must not be 0");
+	return KW_OK;
+}
+
+/* Lay the memory file out: superblock, index root, directories, index, segments. */
+static int lay_out(struct kw_table *table, struct kw_error *error)
+{
+	const struct kw_table_options *o = &table->options;
+	uint64_t reserve = table->memory.reserve_bytes, granule = o->segment_bytes / 16, data;
+	size_t most;
+
+	if (granule > GRANULE_MOST)
+		granule = GRANULE_MOST;
+	if (granule < GRANULE_LEAST)
+		granule = GRANULE_LEAST;
+	most = (size_t)(reserve / (granule * KW_SINGLE_GRANULES)) + 1024;
+	table->directory_capacity = round_up(sizeof(struct kw_directory_header) +
+			most * sizeof(struct kw_directory_segment) +
+			KW_TABLE_EXTENTS_MAX * sizeof(struct kw_extent),
+		PAGE);
+	table->index_offset = KW_DIRECTORY_OFFSET + 2 * table->directory_capacity;
+	table->index_reserve = round_up(reserve / INDEX_SHARE, PAGE);
+	data = round_up(table->index_offset + table->index_reserve, granule);
+	if (data + LEAST_SEGMENTS * o->segment_bytes > reserve)
+		return kw_error_set(error, KW_E_CONFIG,
+			"table.max_bytes: %llu is too small for segments of %llu bytes",
+			(unsigned long long)o->max_bytes, (unsigned long long)o->segment_bytes);
+	kw_segments_init(&table->segments, &table->memory, data, granule, most);
+	return kw_segments_extend(&table->segments, 0, table->index_offset, error);
+}
+
+/* Let the index have memory for `slots`. False: there is none below max_bytes. */
+static bool index_memory(struct kw_table *table, uint64_t slots)
+{
+	uint64_t bytes = slots * sizeof(struct kw_index_slot);
+	uint64_t others = KW_DIRECTORY_OFFSET + 2 * table->directory_bytes +
+		kw_segments_touched(&table->segments) * table->segments.granule_bytes;
+	uint64_t grow;
+
+	if (bytes > table->index_reserve || bytes + others > table->options.max_bytes)
+		return false;
+	while (bytes > table->index_extended) {
+		grow = table->index_extended;
+		if (grow < INDEX_EXTENT_LEAST)
+			grow = INDEX_EXTENT_LEAST;
+		if (grow > table->index_reserve - table->index_extended)
+			grow = table->index_reserve - table->index_extended;
+		if (kw_segments_extend(&table->segments,
+			    table->index_offset + table->index_extended, grow, NULL))
+			return false;
+		table->index_extended += grow;
+		table->directory_stale = true;
+	}
+	table->index.limit_slots = slots;
+	return true;
+}
+
+static bool index_has_room(struct kw_table *table)
+{
+	const struct kw_index *index = &table->index;
+	uint64_t wanted = kw_index_wanted(index);
+
+	if (wanted <= index->limit_slots || index_memory(table, wanted))
+		return true;
+	return index->entries + 1 < index->root->slots / 100 * 96;
+}
+
+struct kw_table *kw_table_new(const struct kw_table_options *options,
+	const struct kw_table_memory *memory, uint64_t now_us, struct kw_error *error)
+{
+	struct kw_table_options checked = *options;
+	struct kw_table *table;
+
+	if (check_options(&checked, memory, error))
+		return NULL;
+	table = kw_zalloc(sizeof *table);
+	table->options = checked;
+	table->memory = *memory;
+	table->now_us = now_us;
+	table->passed = UINT64_MAX;
+	table->random = checked.sim_drop_seed;
+	table->superblock = (struct kw_superblock *)memory->base;
+	if (lay_out(table, error))
+		goto fail;
+	kw_index_init(&table->index,
+		(struct kw_index_root *)(memory->base + KW_INDEX_ROOT_OFFSET),
+		(struct kw_index_slot *)(memory->base + table->index_offset), table->index_offset,
+		table->index_reserve / sizeof(struct kw_index_slot), checked.hash_seed);
+	if (!index_memory(table, kw_index_memory_slots(&table->index)) ||
+		kw_data_limit(table) < LEAST_SEGMENTS *
+				(checked.segment_bytes / table->segments.granule_bytes)) {
+		kw_error_set(error, KW_E_CONFIG,
+			"table.max_bytes: %llu is too small for %d segments of %llu bytes",
+			(unsigned long long)checked.max_bytes, LEAST_SEGMENTS,
+			(unsigned long long)checked.segment_bytes);
+		goto fail;
+	}
+	table->head = kw_segments_open(&table->segments, checked.segment_bytes,
+		checked.segment_bytes, kw_data_limit(table));
+	if (!table->head) {
+		kw_error_set(error, KW_E_NOMEM, "table: no memory for the first segment");
+		goto fail;
+	}
+	table->directory_stale = true;
+	kw_table_publish(table, 0);
+	return table;
+fail:
+	kw_table_free(table);
+	return NULL;
+}
+
+void kw_table_free(struct kw_table *table)
+{
+	if (!table)
+		return;
+	kw_index_close(&table->index);
+	kw_segments_close(&table->segments);
+	free(table->database_keys);
+	free(table->flushes);
+	free(table->unmarked);
+	free(table);
+}
+
+void kw_table_set_time(struct kw_table *table, uint64_t now_us)
+{
+	table->now_us = now_us;
+}
+
+static uint64_t *keys_of(struct kw_table *table, uint32_t database)
+{
+	if (database >= table->database_capacity) {
+		size_t capacity = (size_t)database + 16;
+
+		table->database_keys = kw_realloc(table->database_keys,
+			capacity * sizeof *table->database_keys);
+		memset(table->database_keys + table->database_capacity, 0,
+			(capacity - table->database_capacity) * sizeof *table->database_keys);
+		table->database_capacity = capacity;
+	}
+	return &table->database_keys[database];
+}
+
+/* A live key comes (sign 1) or goes (-1). */
+static void count_key(struct kw_table *table, const struct kw_record *record, int sign)
+{
+	uint64_t payload = record->length - sizeof *record;
+
+	table->keys += (uint64_t)sign;
+	*keys_of(table, record->database) += (uint64_t)sign;
+	table->payload_bytes += sign > 0 ? payload : -payload;
+}
+
+static bool same(const struct kw_record *record, struct kw_slice value, uint64_t expires_ms)
+{
+	return record->kind == KW_RECORD_PUT && record->expires_ms == expires_ms &&
+		kw_slice_equal(kw_record_value(record), value);
+}
+
+/* Write a new version of a key and let the index and the record before know. */
+static enum kw_put_result store(struct kw_table *table, const struct kw_record_fields *fields,
+	uint64_t hash)
+{
+	bool delete = fields->kind == KW_RECORD_DELETE;
+	uint64_t length = kw_record_length(fields->key.length, fields->value.length);
+	struct kw_segment *segment = kw_log_room(table, kw_record_stride(length), delete);
+	struct kw_index_slot *slot;
+	struct kw_record *record;
+	uint64_t offset, place;
+
+	if (!segment)
+		return KW_PUT_FULL;
+	/* Making room may have moved the record before, and its slot. */
+	slot = kw_table_find(table, hash, fields->database, fields->key);
+	offset = kw_log_append(table, segment, fields, ++table->version);
+	table->written_bytes += kw_record_stride(length);
+	place = kw_place_make(offset, length) | KW_PLACE_MARK;
+	record = kw_record_at(table, offset);
+	if (slot) {
+		uint64_t before = kw_place_offset(slot->place);
+
+		if (kw_record_at(table, before)->kind == KW_RECORD_PUT)
+			count_key(table, kw_record_at(table, before), -1);
+		else
+			table->tombstones--;
+		kw_index_set(slot, place);
+		kw_log_supersede(table, before, table->version);
+	} else {
+		bool inserted = kw_index_insert(&table->index, hash, place);
+
+		assert(inserted); /* index_has_room was asked before */
+	}
+	if (delete)
+		table->tombstones++;
+	else
+		count_key(table, record, 1);
+	return KW_PUT_STORED;
+}
+
+static bool never_fits(const struct kw_table *table, uint64_t length)
+{
+	uint64_t data = kw_data_limit(table) * table->segments.granule_bytes;
+	uint64_t kept = (KW_CLEANER_SEGMENTS + 1) * table->options.segment_bytes;
+
+	return length > KW_RECORD_LENGTH_MAX || data < kept || length > (data - kept) / 100 * 93;
+}
+
+enum kw_put_result kw_table_put(struct kw_table *table, uint32_t database, struct kw_slice key,
+	struct kw_slice value, uint64_t expires_ms)
+{
+	uint64_t hash = kw_table_hash(table, database, key);
+	struct kw_index_slot *slot = kw_table_find(table, hash, database, key);
+	const struct kw_record_fields fields = {
+		KW_RECORD_PUT, database, key, value, expires_ms};
+
+	if (slot && same(kw_record_at(table, kw_place_offset(slot->place)), value, expires_ms)) {
+		kw_index_set(slot, slot->place | KW_PLACE_MARK);
+		return KW_PUT_UNCHANGED;
+	}
+	if (database > KW_DATABASE_MAX ||
+		never_fits(table, kw_record_length(key.length, value.length)))
+		return KW_PUT_TOO_LARGE;
+	if (!slot && !index_has_room(table))
+		return KW_PUT_FULL;
+	return store(table, &fields, hash);
+}
+
+enum kw_put_result kw_table_delete(struct kw_table *table, uint32_t database, struct kw_slice key)
+{
+	uint64_t hash = kw_table_hash(table, database, key);
+	struct kw_index_slot *slot = kw_table_find(table, hash, database, key);
+	const struct kw_record_fields fields = {
+		.kind = KW_RECORD_DELETE, .database = database, .key = key};
+
+	if (!slot || kw_record_at(table, kw_place_offset(slot->place))->kind != KW_RECORD_PUT)
+		return KW_PUT_UNCHANGED;
+	return store(table, &fields, hash);
+}
+
+/* Take every entry of the database out of the index, its record superseded by `version`. */
+static void flush_entries(struct kw_table *table, uint32_t database, uint64_t version)
+{
+	struct kw_index_slot *slot;
+	uint64_t cursor = 0;
+
+	while ((slot = kw_index_walk(&table->index, &cursor))) {
+		uint64_t offset = kw_place_offset(slot->place);
+		struct kw_record *record = kw_record_at(table, offset);
+
+		if (record->database != database) {
+			cursor++;
+			continue;
+		}
+		if (record->kind == KW_RECORD_PUT)
+			count_key(table, record, -1);
+		else
+			table->tombstones--;
+		kw_log_supersede(table, offset, version);
+		/* Removing may bring another entry to this slot: look at it again. */
+		kw_index_remove(&table->index, slot);
+	}
+}
+
+static void remember_flush(struct kw_table *table, uint32_t database, uint64_t offset)
+{
+	struct kw_flush_place *place = NULL;
+
+	for (size_t i = 0; i < table->flush_count; i++)
+		if (table->flushes[i].database == database)
+			place = &table->flushes[i];
+	if (place) {
+		kw_segments_at(&table->segments, place->offset)->flushes--;
+		kw_log_supersede(table, place->offset, table->version);
+	} else {
+		if (table->flush_count == table->flush_capacity) {
+			table->flush_capacity += 16;
+			table->flushes = kw_realloc(table->flushes,
+				table->flush_capacity * sizeof *table->flushes);
+		}
+		place = &table->flushes[table->flush_count++];
+	}
+	kw_segments_at(&table->segments, offset)->flushes++;
+	*place = (struct kw_flush_place){database, offset, table->version};
+}
+
+enum kw_put_result kw_table_flush(struct kw_table *table, uint32_t database)
+{
+	const struct kw_record_fields fields = {.kind = KW_RECORD_FLUSH, .database = database};
+	struct kw_segment *segment;
+	uint64_t offset;
+
+	if (kw_table_database_keys(table, database) == 0)
+		return KW_PUT_UNCHANGED;
+	segment = kw_log_room(table, kw_record_length(0, 0), true);
+	if (!segment)
+		return KW_PUT_FULL;
+	offset = kw_log_append(table, segment, &fields, ++table->version);
+	table->written_bytes += kw_record_length(0, 0);
+	flush_entries(table, database, table->version);
+	remember_flush(table, database, offset);
+	return KW_PUT_STORED;
+}
+
+bool kw_table_get(const struct kw_table *table, uint32_t database, struct kw_slice key,
+	struct kw_slice *value, uint64_t *expires_ms)
+{
+	struct kw_index_slot *slot =
+		kw_table_find(table, kw_table_hash(table, database, key), database, key);
+	const struct kw_record *record;
+
+	if (!slot)
+		return false;
+	record = kw_record_at(table, kw_place_offset(slot->place));
+	if (record->kind != KW_RECORD_PUT)
+		return false;
+	*value = kw_record_value(record);
+	*expires_ms = record->expires_ms;
+	return true;
+}
+
+uint64_t kw_table_database_keys(const struct kw_table *table, uint32_t database)
+{
+	return database < table->database_capacity ? table->database_keys[database] : 0;
+}
+
+void kw_table_marks_begin(struct kw_table *table)
+{
+	struct kw_index_slot *slot;
+
+	for (uint64_t cursor = 0; (slot = kw_index_walk(&table->index, &cursor)); cursor++)
+		kw_index_set(slot, slot->place & ~KW_PLACE_MARK);
+}
+
+void kw_table_mark(struct kw_table *table, uint32_t database, struct kw_slice key)
+{
+	struct kw_index_slot *slot =
+		kw_table_find(table, kw_table_hash(table, database, key), database, key);
+
+	if (slot)
+		kw_index_set(slot, slot->place | KW_PLACE_MARK);
+}
+
+/* The segment to walk next: the first with an id of at least `id`; NULL: there is none. */
+static const struct kw_segment *segment_from(const struct kw_table *table, uint64_t id)
+{
+	for (size_t i = 0; i < table->segments.count; i++)
+		if (table->segments.all[i]->id >= id && !table->segments.all[i]->victim)
+			return table->segments.all[i];
+	return NULL;
+}
+
+static void hand_out_unseen(const struct kw_table *table, const struct kw_record *record,
+	uint64_t offset, kw_table_key_fn fn, void *arg)
+{
+	struct kw_slice key = kw_record_key(record);
+	const struct kw_index_slot *slot;
+
+	if (record->kind != KW_RECORD_PUT || record->superseded_by != 0)
+		return;
+	slot = kw_table_find_at(table, kw_table_hash(table, record->database, key), offset);
+	if (slot && !(slot->place & KW_PLACE_MARK))
+		fn(arg, record->database, key);
+}
+
+/*
+ * In log order: what the cleaner moves meanwhile goes to a higher id and is met there. fn must not
+ * write to the table.
+ */
+bool kw_table_unseen(struct kw_table *table, uint64_t *cursor, uint32_t budget, kw_table_key_fn fn,
+	void *arg)
+{
+	const struct kw_segment *segment;
+
+	if (*cursor == 0) {
+		*cursor = 1;
+		table->walk_segment = table->walk_offset = 0;
+	}
+	while ((segment = segment_from(table, table->walk_segment))) {
+		if (segment->id != table->walk_segment) {
+			table->walk_segment = segment->id;
+			table->walk_offset = 0;
+		}
+		while (table->walk_offset < segment->committed) {
+			uint64_t offset = segment->offset + table->walk_offset;
+			const struct kw_record *record = kw_record_at(table, offset);
+
+			if (budget-- == 0)
+				return true;
+			hand_out_unseen(table, record, offset, fn, arg);
+			table->walk_offset += kw_record_stride(record->length);
+		}
+		if (segment == table->head)
+			break;
+		table->walk_segment++;
+	}
+	return false;
+}
+
+void kw_table_set_facts(struct kw_table *table, const struct kw_table_facts *facts)
+{
+	table->facts = *facts;
+	table->dirty = true;
+}
+
+void kw_table_set_passed(struct kw_table *table, uint64_t version)
+{
+	table->passed = version;
+}
+
+int kw_table_set_max(struct kw_table *table, uint64_t max_bytes, struct kw_error *error)
+{
+	uint64_t before = table->options.max_bytes;
+
+	if (max_bytes > table->memory.reserve_bytes)
+		return kw_error_set(error, KW_E_ARGUMENT,
+			"table.max_bytes: this process reserved addresses for %llu bytes; more "
+			"needs a restart",
+			(unsigned long long)table->memory.reserve_bytes);
+	table->options.max_bytes = max_bytes;
+	if (kw_data_limit(table) * table->segments.granule_bytes >=
+		LEAST_SEGMENTS * table->options.segment_bytes)
+		return KW_OK;
+	table->options.max_bytes = before;
+	return kw_error_set(error, KW_E_ARGUMENT,
+		"table.max_bytes: %llu is too small for %d segments of %llu bytes",
+		(unsigned long long)max_bytes, LEAST_SEGMENTS,
+		(unsigned long long)table->options.segment_bytes);
+}
+
+bool kw_table_has_room(struct kw_table *table, uint64_t bytes)
+{
+	uint64_t stride = kw_record_stride(bytes + sizeof(struct kw_record)) +
+		table->segments.granule_bytes;
+
+	return kw_log_may_grow(table, stride, false) && index_has_room(table);
+}
+
+void kw_table_stats(const struct kw_table *table, struct kw_table_stats *stats)
+{
+	const struct kw_segments *segments = &table->segments;
+
+	*stats = (struct kw_table_stats){
+		.keys = table->keys,
+		.tombstones = table->tombstones,
+		.version = table->version,
+		.live_bytes = table->live_bytes,
+		.payload_bytes = table->payload_bytes,
+		.used_bytes = KW_DIRECTORY_OFFSET + 2 * table->directory_bytes +
+			kw_index_memory_slots(&table->index) * sizeof(struct kw_index_slot) +
+			kw_segments_touched(segments) * segments->granule_bytes,
+		.capacity_bytes = table->options.max_bytes,
+		.segments = segments->count,
+		.free_segments = segments->free_granules * segments->granule_bytes /
+			table->options.segment_bytes,
+		.resting_segments = segments->resting_granules * segments->granule_bytes /
+			table->options.segment_bytes,
+		.cleaned_segments = table->cleaned_segments,
+		.cleaned_bytes = table->cleaned_bytes,
+		.written_bytes = table->written_bytes,
+		.tombstone_floor = table->floor,
+		.index_slots = table->index.root->grown_slots,
+	};
+}

@@ -1,0 +1,129 @@
+/*
+ * The inside of the table, shared by its parts:
+ *
+ *   table.c    what the outside asks for: put, delete, flush, get, marks, limits
+ *   log.c      room for a record, writing it, superseding the one before
+ *   cleaner.c  which segments to clean, and moving what lives in them
+ *   publish.c  directory and superblock: what readers see
+ *
+ * Nobody else includes this.
+ */
+#ifndef KW_PROXY_TABLE_INTERNAL_H
+#define KW_PROXY_TABLE_INTERNAL_H
+
+#include "table/index.h"
+#include "table/segments.h"
+#include "table/table.h"
+
+/* Segments that may be in use beyond live / utilisation; what a young table is allowed to waste. */
+#define KW_SLACK_SEGMENTS 3
+/* Memory that only the cleaner may open segments in, so that it can always begin. */
+#define KW_CLEANER_SEGMENTS 2
+/* A record of at least so many granules gets a run of its own (waste at most 1/8). */
+#define KW_SINGLE_GRANULES 8
+/* Moments remembered to tell which versions are older than the retention time. */
+#define KW_AGE_SAMPLES 32
+
+struct kw_flush_place {
+	uint32_t database;
+	uint64_t offset; /* of the newest flush record of this database */
+	uint64_t version;
+};
+
+struct kw_age_sample {
+	uint64_t at_us, version;
+};
+
+struct kw_table {
+	struct kw_table_options options;
+	struct kw_table_memory memory;
+	struct kw_superblock *superblock; /* in the memory file */
+	uint64_t directory_capacity;      /* bytes of each of the two */
+	uint64_t index_offset, index_reserve, index_extended;
+	struct kw_index index;
+	struct kw_segments segments;
+	struct kw_segment *head;
+
+	uint64_t now_us, wall_us;
+	uint64_t version, published_version, published_us;
+	uint64_t publication, directory_publication;
+	uint64_t directory_bytes;
+	bool directory_stale, dirty;
+	uint64_t floor, passed;
+	struct kw_table_facts facts;
+	struct kw_age_sample ages[KW_AGE_SAMPLES];
+	uint64_t age_count;
+
+	uint64_t *database_keys;
+	size_t database_capacity;
+	struct kw_flush_place *flushes;
+	size_t flush_count, flush_capacity;
+
+	uint64_t keys, tombstones, live_bytes, payload_bytes;
+	uint64_t cleaned_segments, cleaned_bytes, written_bytes;
+	uint64_t walk_segment, walk_offset; /* kw_table_unseen */
+
+	uint64_t random; /* options.sim_drop_seed */
+	struct { uint64_t offset, version; } *unmarked; /* broken rule 1 only */
+	size_t unmarked_count, unmarked_capacity;
+};
+
+/* log.c */
+
+struct kw_record_fields {
+	enum kw_record_kind kind;
+	uint32_t database;
+	struct kw_slice key, value;
+	uint64_t expires_ms;
+};
+
+static inline struct kw_record *kw_record_at(const struct kw_table *table, uint64_t offset)
+{
+	return (struct kw_record *)(table->memory.base + offset);
+}
+
+struct kw_slice kw_record_key(const struct kw_record *record);
+struct kw_slice kw_record_value(const struct kw_record *record);
+
+/* Bytes of data memory that max_bytes leaves, in granules. */
+uint64_t kw_data_limit(const struct kw_table *table);
+
+/* A segment with room for a record of this stride (cleaning if need be); NULL: full. */
+struct kw_segment *kw_log_room(struct kw_table *table, uint64_t stride, bool for_delete);
+
+/* May so many more live bytes be taken in, given that the cleaner can gather what is dead? */
+bool kw_log_may_grow(const struct kw_table *table, uint64_t bytes, bool for_delete);
+
+/* Write a record behind what the segment holds; returns its offset in the memory file. */
+uint64_t kw_log_append(struct kw_table *table, struct kw_segment *segment,
+	const struct kw_record_fields *fields, uint64_t version);
+
+/* The record at offset has been replaced by version. */
+void kw_log_supersede(struct kw_table *table, uint64_t offset, uint64_t version);
+
+/* What a record counts in live bytes: its stride, or the whole run it has to itself. */
+uint64_t kw_log_weight(const struct kw_segment *segment, const struct kw_record *record);
+
+/* The index slot of a key, or of the record at this offset; NULL: none. */
+struct kw_index_slot *kw_table_find(const struct kw_table *table, uint64_t hash, uint32_t database,
+	struct kw_slice key);
+struct kw_index_slot *kw_table_find_at(const struct kw_table *table, uint64_t hash,
+	uint64_t offset);
+uint64_t kw_table_hash(const struct kw_table *table, uint32_t database, struct kw_slice key);
+
+/* Take the tombstone of this slot out of the index: whoever does not know of it must reconcile. */
+void kw_table_raise_floor(struct kw_table *table, uint64_t version);
+
+/* cleaner.c */
+
+/*
+ * Move what lives in a few segments into a fresh one at the head of the log, which becomes the head
+ * with at least `least` bytes left. normal: only while more is in use than utilisation allows. hard:
+ * memory is short; take whatever gains, publish, and free at once. False: nothing was gained.
+ */
+bool kw_clean(struct kw_table *table, uint64_t least, bool hard);
+
+/* Sealed segments without a live record become victims at once. */
+void kw_clean_dead(struct kw_table *table);
+
+#endif
