@@ -8,6 +8,11 @@
  *
  * open -> AUTH, SELECT-free handshake (CLIENT SETNAME) -> ready -> … -> closed. No reconnecting
  * here. Loop thread only; callbacks come from the loop, never from within a call.
+ *
+ * closed says why: KW_E_REFUSED wrong or missing password, protected mode; KW_E_IO not reached, or
+ * closed by the server; KW_E_TIMEOUT a deadline of the options; KW_E_PROTOCOL not RESP2, a reply
+ * that nothing asked for, or beyond a bound (2 GiB for a string, 1 GiB for an array). The sentence
+ * begins with the address and names the remedy.
  */
 #ifndef KW_REDIS_REDIS_H
 #define KW_REDIS_REDIS_H
@@ -57,7 +62,11 @@ struct kw_redis_handlers {
 int kw_redis_open(uv_loop_t *loop, const struct kw_redis_options *options,
 	const struct kw_redis_handlers *handlers, struct kw_redis **redis, struct kw_error *error);
 
-/* Queue one command. fn may be NULL (the reply is dropped). */
+/*
+ * Queue one command. fn may be NULL (the reply is dropped). Before ready it waits for the greeting
+ * to be answered. While closing it is not sent any more, but fn gets its NULL like the others: so
+ * do not answer a NULL with another command, it would never end. Not after closed.
+ */
 void kw_redis_send(struct kw_redis *redis, kw_reply_fn fn, void *arg, int argc,
 	const struct kw_slice *argv);
 

@@ -1,0 +1,87 @@
+#include "redis/address.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FORMS "write unix:///path/of.sock or tcp://host:port"
+
+static int parse_local(const char *text, struct kw_redis_address *address, struct kw_error *error)
+{
+	const char *path = text + strlen("unix://");
+
+	if (path[0] != '/')
+		return kw_error_set(error, KW_E_CONFIG,
+			"redis address \"%s\": the path must be absolute; " FORMS, text);
+	if (strlen(path) >= sizeof address->path)
+		return kw_error_set(error, KW_E_CONFIG,
+			"redis address \"%s\": a socket's path has at most %zu bytes; " FORMS, text,
+			sizeof address->path - 1);
+	address->local = true;
+	memcpy(address->path, path, strlen(path) + 1);
+	return 0;
+}
+
+/* The end of the host in "host:port" or "[v6]:port", and where it begins; NULL when malformed. */
+static const char *host_end(const char **host)
+{
+	const char *end;
+
+	if (**host == '[') {
+		(*host)++;
+		end = strchr(*host, ']');
+		return end && end[1] == ':' ? end : NULL;
+	}
+	end = strrchr(*host, ':');
+	/* Two colons without brackets: an IPv6 number whose port cannot be told from its tail. */
+	if (end && memchr(*host, ':', (size_t)(end - *host)))
+		return NULL;
+	return end;
+}
+
+static bool parse_port(const char *text, char port[6])
+{
+	unsigned long number;
+	size_t digits = strspn(text, "0123456789");
+
+	if (digits == 0 || digits > 5 || text[digits] != '\0')
+		return false;
+	number = strtoul(text, NULL, 10);
+	if (number < 1 || number > UINT16_MAX)
+		return false;
+	snprintf(port, 6, "%lu", number);
+	return true;
+}
+
+static int parse_remote(const char *text, struct kw_redis_address *address, struct kw_error *error)
+{
+	const char *host = text + strlen("tcp://");
+	const char *end = host_end(&host);
+	size_t length = end ? (size_t)(end - host) : 0;
+
+	if (length == 0 || length >= sizeof address->host)
+		return kw_error_set(error, KW_E_CONFIG,
+			"redis address \"%s\": no host and port; " FORMS
+			" (an IPv6 number in brackets)",
+			text);
+	if (!parse_port(strrchr(end, ':') + 1, address->port))
+		return kw_error_set(error, KW_E_CONFIG,
+			"redis address \"%s\": the port is not a number from 1 to 65535; " FORMS,
+			text);
+	address->local = false;
+	memcpy(address->host, host, length);
+	address->host[length] = '\0';
+	return 0;
+}
+
+int kw_redis_address_parse(
+	const char *text, struct kw_redis_address *address, struct kw_error *error)
+{
+	*address = (struct kw_redis_address){0};
+	if (strncmp(text, "unix://", strlen("unix://")) == 0)
+		return parse_local(text, address, error);
+	if (strncmp(text, "tcp://", strlen("tcp://")) == 0)
+		return parse_remote(text, address, error);
+	return kw_error_set(error, KW_E_CONFIG, "redis address \"%s\": " FORMS, text);
+}

@@ -1,0 +1,133 @@
+/*
+ * The inside of a connection, shared by the files that make it: redis.c (what callers see),
+ * connect.c (name, addresses, sockets), greeting.c (AUTH, CLIENT SETNAME), connection.c (handles,
+ * deadlines, the end), traffic.c (bytes and replies).
+ *
+ *   ┌─────────┐ loop ┌────────────┐ socket ┌──────────┐ SETNAME  ┌───────┐
+ *   │ OPENING │─────▶│ CONNECTING │───────▶│ GREETING │─────────▶│ READY │
+ *   └─────────┘      └────────────┘        └──────────┘ answered └───────┘
+ *        │                 │ no address left    │ refused            │ lost
+ *        └─────────────────┴───────┬────────────┴────────────────────┘
+ *                                  ▼ failed, or asked to close
+ *                             ┌─────────┐ handles closed, ┌────────┐
+ *                             │ CLOSING │────────────────▶│ CLOSED │ handlers.closed
+ *                             └─────────┘ NULLs told      └────────┘
+ */
+#ifndef KW_REDIS_CONNECTION_H
+#define KW_REDIS_CONNECTION_H
+
+#include "base/sm.h"
+#include "redis/address.h"
+#include "redis/output.h"
+#include "redis/owed.h"
+#include "redis/redis.h"
+#include "redis/reply.h"
+
+#include <sys/socket.h>
+
+/* One read(2): what a server's write(2) holds at most (redis: NET_MAX_WRITES_PER_EVENT). */
+#define KW_REDIS_READ_BYTES ((size_t)64 * 1024)
+
+/* The most addresses of a name that are tried. */
+#define KW_REDIS_ADDRESSES_MAX 8
+
+enum kw_redis_state {
+	KW_REDIS_OPENING,
+	KW_REDIS_CONNECTING,
+	KW_REDIS_GREETING,
+	KW_REDIS_READY,
+	KW_REDIS_CLOSING,
+	KW_REDIS_CLOSED,
+};
+
+/* One socket and its poll handle; on the heap, because every address tried has one of its own. */
+struct kw_redis_link {
+	uv_poll_t poll;
+	struct kw_redis *redis;
+	int fd;
+	int events; /* polled now */
+};
+
+struct kw_redis_target {
+	struct sockaddr_storage address;
+	socklen_t length;
+	char name[80]; /* for sentences */
+};
+
+/* A running name resolution; outlives the connection that gave it up. */
+struct kw_redis_lookup;
+
+struct kw_redis {
+	struct kw_sm sm;
+	uv_loop_t *loop;
+	struct kw_redis_handlers handlers;
+	char place[320]; /* "redis unix:///path": the beginning of every sentence */
+	struct kw_redis_address address;
+	char username[128];
+	void *password;
+	size_t password_bytes;
+	char client_name[64];
+	uint32_t connect_timeout_ms, reply_timeout_ms;
+
+	struct kw_redis_lookup *lookup;
+	struct kw_redis_target targets[KW_REDIS_ADDRESSES_MAX];
+	int target_count, target; /* target: the one being tried */
+	struct kw_error attempt;  /* why the last address failed */
+	uint64_t timer_until_us;
+	uint64_t ready_until_us; /* the deadline of connect_timeout_ms */
+
+	struct kw_redis_link *link;
+	uv_timer_t timer;      /* connect deadline, then reply timeout */
+	uv_idle_t turn;        /* active: something is to be written (or begun) this loop turn */
+	int handles;           /* not yet closed */
+	size_t greeting_bytes; /* of the greeting, still to be written; the rest waits for READY */
+	struct kw_output output;
+	int write_errno; /* writing failed; reading may still tell why */
+	bool write_blocked;
+
+	struct kw_reply_reader *reader;
+	struct kw_owed_ring owed;
+	uint64_t heard_us;      /* last byte moved, or the moment from which a reply is owed */
+	uint32_t event_replies; /* replies of the present readable event */
+	bool pubsub;            /* a subscription was confirmed */
+	struct kw_error why;
+	uint8_t input[KW_REDIS_READ_BYTES];
+};
+
+/* The connection is over; the first reason stays. Callbacks come later, from the loop. */
+void kw_redis_fail(struct kw_redis *redis, const struct kw_error *why);
+void kw_redis_failf(struct kw_redis *redis, enum kw_code code, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* connect.c: begin; a link in state GREETING or a failure follows. */
+void kw_redis_connect(struct kw_redis *redis);
+/* The present attempt failed (redis->attempt says why): the next address, or the end. */
+void kw_redis_connect_next(struct kw_redis *redis);
+/* The socket of the present attempt reports something. */
+void kw_redis_connect_event(struct kw_redis *redis);
+/* Closing: let go of a running lookup. */
+void kw_redis_connect_abandon(struct kw_redis *redis);
+
+/* greeting.c: queue it (first of all commands); its replies lead to READY or a failure. */
+void kw_redis_greet(struct kw_redis *redis);
+
+/* connection.c: handles and deadlines. */
+void kw_redis_init_handles(struct kw_redis *redis);
+void kw_redis_arm(struct kw_redis *redis, uint64_t until_us);
+void kw_redis_link_open(struct kw_redis *redis, int fd, int events);
+void kw_redis_link_drop(struct kw_redis *redis); /* close socket and handle */
+void kw_redis_connected(struct kw_redis *redis); /* CONNECTING -> GREETING */
+void kw_redis_greeted(struct kw_redis *redis);   /* GREETING -> READY */
+
+/* traffic.c: bytes and replies. */
+void kw_redis_write(struct kw_redis *redis); /* no callbacks: errors are kept for the loop */
+void kw_redis_wake(struct kw_redis *redis);  /* look at the connection this loop turn */
+void kw_redis_watch(struct kw_redis_link *link, int events);
+bool kw_redis_take(void *redis, const struct kw_reply *reply); /* the reader's sink */
+
+static inline bool kw_redis_is_over(const struct kw_redis *redis)
+{
+	return redis->sm.state >= KW_REDIS_CLOSING;
+}
+
+#endif

@@ -1,0 +1,97 @@
+/*
+ * The first words on a connection: AUTH when there is something to prove, and CLIENT SETNAME, so
+ * that CLIENT LIST says who we are. What callers queue waits until both were answered: a command
+ * must not run as the default user because AUTH failed.
+ */
+#include "redis/connection.h"
+
+#include <stdio.h>
+
+/* As much of the server's words as a sentence quotes. */
+#define QUOTE_BYTES 200
+
+static bool says(const struct kw_reply *reply, const char *words)
+{
+	return memmem(reply->text.data, reply->text.length, words, strlen(words)) != NULL;
+}
+
+static void refused(
+	struct kw_redis *redis, enum kw_code code, const struct kw_reply *reply, const char *remedy)
+{
+	int length = reply->text.length < QUOTE_BYTES ? (int)reply->text.length : QUOTE_BYTES;
+
+	kw_redis_failf(redis, code, "the server refused: %.*s; %s", length,
+		(const char *)reply->text.data, remedy);
+}
+
+static const char *auth_remedy(const struct kw_reply *reply)
+{
+	if (says(reply, "WRONGPASS") || says(reply, "invalid password"))
+		return "check redis.username and the content of redis.password_file "
+		       "(a line end does not belong to the password)";
+	if (says(reply, "without any password configured"))
+		return "the server asks for none: leave out redis.password_file, or give the user "
+		       "a password (ACL SETUSER, requirepass)";
+	if (says(reply, "wrong number of arguments"))
+		return "a server this old knows no users: leave out redis.username";
+	return "see ACL LIST and ACL LOG on the server";
+}
+
+/* What a server says to anybody before it looks at the command. True: the connection is over. */
+static bool turned_away(struct kw_redis *redis, const struct kw_reply *reply)
+{
+	if (says(reply, "max number of clients"))
+		refused(redis, KW_E_IO, reply, "raise maxclients, or close other clients");
+	else if (says(reply, "DENIED"))
+		refused(redis, KW_E_REFUSED, reply,
+			"protected mode: set a password, or protected-mode no");
+	return kw_redis_is_over(redis);
+}
+
+static void on_auth(void *arg, const struct kw_reply *reply)
+{
+	struct kw_redis *redis = arg;
+
+	if (!reply || reply->type != KW_REPLY_ERROR || turned_away(redis, reply))
+		return;
+	refused(redis, KW_E_REFUSED, reply, auth_remedy(reply));
+}
+
+static void on_name(void *arg, const struct kw_reply *reply)
+{
+	struct kw_redis *redis = arg;
+
+	if (!reply)
+		return;
+	if (reply->type == KW_REPLY_ERROR) {
+		if (turned_away(redis, reply))
+			return;
+		if (says(reply, "NOAUTH")) {
+			refused(redis, KW_E_REFUSED, reply,
+				"set redis.password_file (and redis.username for an ACL user)");
+			return;
+		}
+		/* A user who may not name himself, or a name the server dislikes: no harm. */
+	}
+	kw_redis_greeted(redis);
+}
+
+static void greet_auth(struct kw_redis *redis)
+{
+	struct kw_slice argv[3] = {kw_slice_text("AUTH")};
+	int argc = 1;
+
+	if (redis->password_bytes == 0 && !redis->username[0])
+		return;
+	if (redis->username[0])
+		argv[argc++] = kw_slice_text(redis->username);
+	argv[argc++] = kw_slice(redis->password, redis->password_bytes);
+	kw_redis_send(redis, on_auth, redis, argc, argv);
+}
+
+void kw_redis_greet(struct kw_redis *redis)
+{
+	greet_auth(redis);
+	kw_redis_words(redis, on_name, redis, "CLIENT", "SETNAME", redis->client_name, NULL);
+	redis->greeting_bytes = redis->output.bytes;
+}

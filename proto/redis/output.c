@@ -1,0 +1,118 @@
+#include "redis/output.h"
+
+#include "redis/redis.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#define FIRST_ROOM 64
+
+/* Below this a copy costs less than a vector of its own (measured: some 20 ns for either). */
+#define COPY_BELOW 512
+
+/* What an emptied queue keeps of its buffer. */
+#define KEEP_BYTES (1024 * 1024)
+
+void kw_output_close(struct kw_output *output)
+{
+	kw_buffer_close(&output->encoded);
+	free(output->runs);
+	*output = (struct kw_output){0};
+}
+
+static struct kw_output_run *run_at(const struct kw_output *output, size_t index)
+{
+	return &output->runs[(output->first + index) & (output->room - 1)];
+}
+
+static void grow(struct kw_output *output)
+{
+	size_t room = output->room ? output->room * 2 : FIRST_ROOM;
+	struct kw_output_run *runs = kw_alloc(room * sizeof *runs);
+
+	for (size_t i = 0; i < output->count; i++)
+		runs[i] = *run_at(output, i);
+	free(output->runs);
+	output->runs = runs;
+	output->room = room;
+	output->first = 0;
+}
+
+static void push(struct kw_output *output, const uint8_t *raw, size_t length)
+{
+	struct kw_output_run *last = NULL;
+
+	output->bytes += length;
+	if (output->count > 0)
+		last = run_at(output, output->count - 1);
+	/* Neighbours in memory are neighbours on the wire: one run for both. */
+	if (last && (raw ? last->raw && last->raw + last->length == raw : !last->raw)) {
+		last->length += length;
+		return;
+	}
+	if (output->count == output->room)
+		grow(output);
+	output->count++;
+	*run_at(output, output->count - 1) = (struct kw_output_run){raw, length};
+}
+
+void kw_output_command(struct kw_output *output, int argc, const struct kw_slice *argv)
+{
+	size_t before = kw_buffer_length(&output->encoded);
+
+	kw_resp_command(&output->encoded, argc, argv);
+	push(output, NULL, kw_buffer_length(&output->encoded) - before);
+}
+
+void kw_output_raw(struct kw_output *output, struct kw_slice resp)
+{
+	if (resp.length == 0)
+		return;
+	if (resp.length >= COPY_BELOW) {
+		push(output, resp.data, resp.length);
+		return;
+	}
+	kw_buffer_append(&output->encoded, resp.data, resp.length);
+	push(output, NULL, resp.length);
+}
+
+int kw_output_gather(const struct kw_output *output, struct iovec *vectors, int max, size_t limit)
+{
+	const uint8_t *encoded = kw_buffer_bytes(&output->encoded);
+	int used = 0;
+
+	for (size_t i = 0; i < output->count && used < max && limit > 0; i++) {
+		const struct kw_output_run *run = run_at(output, i);
+		size_t length = run->length < limit ? run->length : limit;
+		const uint8_t *data = run->raw ? run->raw : encoded;
+
+		vectors[used++] = (struct iovec){(void *)(uintptr_t)data, length};
+		limit -= length;
+		if (!run->raw)
+			encoded += run->length;
+	}
+	return used;
+}
+
+void kw_output_consume(struct kw_output *output, size_t written)
+{
+	assert(written <= output->bytes);
+	output->bytes -= written;
+	while (written > 0) {
+		struct kw_output_run *run = run_at(output, 0);
+		size_t length = run->length < written ? run->length : written;
+
+		if (run->raw)
+			run->raw += length;
+		else
+			kw_buffer_consume(&output->encoded, length);
+		run->length -= length;
+		written -= length;
+		if (run->length == 0) {
+			output->first = (output->first + 1) & (output->room - 1);
+			output->count--;
+		}
+	}
+	if (output->bytes == 0)
+		kw_buffer_trim(&output->encoded, KEEP_BYTES);
+}

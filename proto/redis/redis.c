@@ -1,0 +1,169 @@
+/* What callers see: open, send, close. Everything here only queues; connection.c moves the bytes.
+ */
+#include "redis/redis.h"
+
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "redis/connection.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define DEFAULT_CONNECT_TIMEOUT_MS 5000
+#define DEFAULT_REPLY_TIMEOUT_MS 30000
+
+/* The longest command that kw_redis_words takes. */
+#define WORDS_MAX 16
+
+static const struct kw_sm_state states[] = {
+	[KW_REDIS_OPENING] = {"opening",
+		KW_SM_TO(KW_REDIS_CONNECTING) | KW_SM_TO(KW_REDIS_CLOSING)},
+	[KW_REDIS_CONNECTING] = {"connecting",
+		KW_SM_TO(KW_REDIS_GREETING) | KW_SM_TO(KW_REDIS_CLOSING)},
+	[KW_REDIS_GREETING] = {"greeting", KW_SM_TO(KW_REDIS_READY) | KW_SM_TO(KW_REDIS_CLOSING)},
+	[KW_REDIS_READY] = {"ready", KW_SM_TO(KW_REDIS_CLOSING)},
+	[KW_REDIS_CLOSING] = {"closing", KW_SM_TO(KW_REDIS_CLOSED)},
+	[KW_REDIS_CLOSED] = {"closed", 0},
+};
+
+static const struct kw_sm_conf machine = {"redis", states, KW_REDIS_CLOSED + 1};
+
+static void copy_text(char *to, size_t room, const char *from)
+{
+	snprintf(to, room, "%s", from);
+}
+
+static void copy_password(struct kw_redis *redis, struct kw_slice password)
+{
+	if (password.length == 0)
+		return;
+	redis->password = kw_alloc(password.length);
+	redis->password_bytes = password.length;
+	memcpy(redis->password, password.data, password.length);
+}
+
+int kw_redis_open(uv_loop_t *loop, const struct kw_redis_options *options,
+	const struct kw_redis_handlers *handlers, struct kw_redis **result, struct kw_error *error)
+{
+	struct kw_redis_address address;
+	struct kw_redis *redis;
+
+	if (kw_redis_address_parse(options->address, &address, error) != 0)
+		return KW_E_CONFIG;
+	redis = kw_zalloc(sizeof *redis);
+	kw_sm_init(&redis->sm, &machine, KW_REDIS_OPENING);
+	redis->loop = loop;
+	redis->handlers = *handlers;
+	redis->address = address;
+	snprintf(redis->place, sizeof redis->place, "redis %.300s", options->address);
+	copy_text(redis->username, sizeof redis->username, options->username);
+	copy_text(redis->client_name, sizeof redis->client_name,
+		options->client_name[0] ? options->client_name : "keywake");
+	copy_password(redis, options->password);
+	redis->connect_timeout_ms = options->connect_timeout_ms ? options->connect_timeout_ms
+								: DEFAULT_CONNECT_TIMEOUT_MS;
+	redis->reply_timeout_ms =
+		options->reply_timeout_ms ? options->reply_timeout_ms : DEFAULT_REPLY_TIMEOUT_MS;
+	redis->ready_until_us = kw_clock_us() + (uint64_t)redis->connect_timeout_ms * 1000;
+	redis->reader = kw_reply_reader_new(kw_redis_take, redis);
+	kw_redis_init_handles(redis);
+	kw_redis_greet(redis);
+	kw_redis_wake(redis);
+	*result = redis;
+	return 0;
+}
+
+/* A reply is owed from now on; while closing there is nothing to write, only a NULL to come. */
+static bool owe(struct kw_redis *redis, struct kw_owed owed)
+{
+	assert(redis->sm.state != KW_REDIS_CLOSED);
+	if (redis->owed.count == 0)
+		redis->heard_us = kw_clock_us();
+	kw_owed_push(&redis->owed, owed);
+	return !kw_redis_is_over(redis);
+}
+
+void kw_redis_send(
+	struct kw_redis *redis, kw_reply_fn fn, void *arg, int argc, const struct kw_slice *argv)
+{
+	if (!owe(redis, (struct kw_owed){.fn = fn, .arg = arg}))
+		return;
+	kw_output_command(&redis->output, argc, argv);
+	kw_redis_wake(redis);
+}
+
+void kw_redis_words(struct kw_redis *redis, kw_reply_fn fn, void *arg, const char *word, ...)
+{
+	struct kw_slice argv[WORDS_MAX];
+	va_list words;
+	int argc = 0;
+
+	va_start(words, word);
+	for (; word; word = va_arg(words, const char *)) {
+		assert(argc < WORDS_MAX);
+		argv[argc++] = kw_slice_text(word);
+	}
+	va_end(words);
+	kw_redis_send(redis, fn, arg, argc, argv);
+}
+
+void kw_redis_send_raw(struct kw_redis *redis, kw_reply_fn fn, void *arg, struct kw_slice resp)
+{
+	if (!owe(redis, (struct kw_owed){.fn = fn, .arg = arg}))
+		return;
+	kw_output_raw(&redis->output, resp);
+	kw_redis_wake(redis);
+}
+
+void kw_redis_subscribe(
+	struct kw_redis *redis, bool pattern, const char *channel, kw_reply_fn fn, void *arg)
+{
+	struct kw_slice argv[] = {
+		kw_slice_text(pattern ? "PSUBSCRIBE" : "SUBSCRIBE"),
+		kw_slice_text(channel),
+	};
+
+	if (!owe(redis, (struct kw_owed){.fn = fn, .arg = arg, .subscribes = true}))
+		return;
+	kw_output_command(&redis->output, 2, argv);
+	kw_redis_wake(redis);
+}
+
+void kw_redis_flush(struct kw_redis *redis)
+{
+	kw_redis_write(redis);
+}
+
+size_t kw_redis_owed(const struct kw_redis *redis)
+{
+	return redis->owed.count;
+}
+
+size_t kw_redis_unsent_bytes(const struct kw_redis *redis)
+{
+	return redis->output.bytes;
+}
+
+void kw_redis_close(struct kw_redis *redis)
+{
+	struct kw_error why = {0};
+
+	kw_redis_fail(redis, &why);
+}
+
+void kw_redis_free(struct kw_redis *redis)
+{
+	if (!redis)
+		return;
+	assert(redis->sm.state == KW_REDIS_CLOSED);
+	assert(redis->owed.count == 0);
+	kw_reply_reader_free(redis->reader);
+	kw_output_close(&redis->output);
+	kw_owed_close(&redis->owed);
+	if (redis->password)
+		explicit_bzero(redis->password, redis->password_bytes);
+	free(redis->password);
+	free(redis);
+}

@@ -1,0 +1,316 @@
+#include "redis/reply.h"
+
+#include "base/buffer.h"
+#include "redis/arena.h"
+
+#include <hiredis/hiredis.h>
+#include <stdlib.h>
+
+/*
+ * After each reply that ends behind its first KiB, hiredis moves what is left to the front of its
+ * buffer. Small pieces make that cheap: 4 KiB cost two bytes moved for one parsed.
+ */
+#define PIECE_BYTES ((size_t)4 * 1024)
+
+/* While a bulk string is incomplete nothing is moved, and fewer calls win. */
+#define BULK_PIECE_BYTES ((size_t)16 * 1024)
+
+/* A parser whose buffer grew beyond this is replaced: one large value must not stay. */
+#define KEEP_BYTES ((size_t)4 * 1024 * 1024)
+
+struct kw_reply_reader {
+	redisReader *parser;
+	struct kw_arena arena;
+	struct kw_reply scalar; /* the present reply when it is no array: already handed over */
+	kw_reply_sink sink;
+	void *arg;
+	bool stopped;
+	size_t high_bytes;   /* the most the parser's buffer has held */
+	const char *refusal; /* why one of our functions returned NULL to the parser */
+	struct kw_error failed;
+};
+
+static struct kw_reply *refuse(struct kw_reply_reader *reader, const char *why)
+{
+	reader->refusal = why;
+	return NULL;
+}
+
+/* Where the parser's new object goes: the place in its array, or the scalar at the top level. */
+static struct kw_reply *place(const redisReadTask *task)
+{
+	struct kw_reply_reader *reader = task->privdata;
+	const struct kw_reply *array;
+
+	if (!task->parent)
+		return &reader->scalar;
+	array = task->parent->obj;
+	return (struct kw_reply *)(uintptr_t)array->elements + task->idx;
+}
+
+/* A scalar at the top level is complete: hand it over while its text is still where it lies. */
+static void *finish(const redisReadTask *task, struct kw_reply *reply)
+{
+	struct kw_reply_reader *reader = task->privdata;
+
+	if (!task->parent && !reader->sink(reader->arg, reply))
+		reader->stopped = true;
+	return reply;
+}
+
+static void *create_string(const redisReadTask *task, char *text, size_t length)
+{
+	struct kw_reply_reader *reader = task->privdata;
+	struct kw_reply *reply = place(task);
+
+	*reply = (struct kw_reply){.text = {text, length}};
+	switch (task->type) {
+	case REDIS_REPLY_STRING:
+		reply->type = KW_REPLY_STRING;
+		break;
+	case REDIS_REPLY_STATUS:
+		reply->type = KW_REPLY_STATUS;
+		break;
+	case REDIS_REPLY_ERROR:
+		reply->type = KW_REPLY_ERROR;
+		break;
+	default:
+		return refuse(reader, "a type of RESP3, which nobody asked for");
+	}
+	if (task->parent) {
+		void *copy = kw_arena_take(&reader->arena, length);
+
+		if (!copy)
+			return refuse(reader, "an array of more than 1 GiB");
+		memcpy(copy, text, length);
+		reply->text.data = copy;
+	}
+	return finish(task, reply);
+}
+
+static void *create_array_of(const redisReadTask *task, size_t count)
+{
+	struct kw_reply_reader *reader = task->privdata;
+	struct kw_reply *reply;
+	struct kw_reply *elements = NULL;
+
+	if (task->type != REDIS_REPLY_ARRAY)
+		return refuse(reader, "a type of RESP3, which nobody asked for");
+	if (reader->parser->ridx >= KW_REPLY_DEPTH_MAX)
+		return refuse(reader, "arrays in arrays deeper than 8");
+	/* At the top level an array lives in the arena like its elements: it is not handed over
+	 * yet. */
+	reply = task->parent ? place(task) : kw_arena_take(&reader->arena, sizeof *reply);
+	if (reply && count > 0 && count <= KW_ARENA_MAX_BYTES / sizeof *elements)
+		elements = kw_arena_take(&reader->arena, count * sizeof *elements);
+	if (!reply || (count > 0 && !elements))
+		return refuse(reader, "an array of more than 1 GiB");
+	*reply = (struct kw_reply){.type = KW_REPLY_ARRAY, .elements = elements, .count = count};
+	return reply;
+}
+
+static void *create_integer(const redisReadTask *task, long long value)
+{
+	struct kw_reply *reply = place(task);
+
+	*reply = (struct kw_reply){.type = KW_REPLY_INTEGER, .integer = value};
+	return finish(task, reply);
+}
+
+static void *create_nil(const redisReadTask *task)
+{
+	struct kw_reply *reply = place(task);
+
+	*reply = (struct kw_reply){.type = KW_REPLY_NIL};
+	return finish(task, reply);
+}
+
+static void free_object(void *object)
+{
+	/* Objects live in the arena. */
+}
+
+/* The parser's types differ between the hiredis of Debian 12 (0.14) and of Debian 13 (1.2). */
+#if HIREDIS_MAJOR >= 1
+static void *create_array(const redisReadTask *task, size_t count)
+{
+	return create_array_of(task, count);
+}
+
+static void *create_double(const redisReadTask *task, double value, char *text, size_t length)
+{
+	return refuse(task->privdata, "a type of RESP3, which nobody asked for");
+}
+
+static void *create_bool(const redisReadTask *task, int value)
+{
+	return refuse(task->privdata, "a type of RESP3, which nobody asked for");
+}
+
+static int item_type(const redisReader *parser)
+{
+	return parser->task[parser->ridx]->type;
+}
+#else
+static void *create_array(const redisReadTask *task, int count)
+{
+	return create_array_of(task, (size_t)count);
+}
+
+static int item_type(const redisReader *parser)
+{
+	return parser->rstack[parser->ridx].type;
+}
+#endif
+
+static redisReplyObjectFunctions functions = {
+	.createString = create_string,
+	.createArray = create_array,
+	.createInteger = create_integer,
+#if HIREDIS_MAJOR >= 1
+	.createDouble = create_double,
+	.createBool = create_bool,
+#endif
+	.createNil = create_nil,
+	.freeObject = free_object,
+};
+
+static redisReader *new_parser(struct kw_reply_reader *reader)
+{
+	redisReader *parser = redisReaderCreateWithFunctions(&functions);
+
+	if (!parser)
+		abort(); /* out of memory: as kw_alloc does */
+	parser->privdata = reader;
+	parser->maxbuf = KEEP_BYTES;
+	return parser;
+}
+
+struct kw_reply_reader *kw_reply_reader_new(kw_reply_sink sink, void *arg)
+{
+	struct kw_reply_reader *reader = kw_zalloc(sizeof *reader);
+
+	reader->sink = sink;
+	reader->arg = arg;
+	reader->parser = new_parser(reader);
+	return reader;
+}
+
+void kw_reply_reader_free(struct kw_reply_reader *reader)
+{
+	if (!reader)
+		return;
+	redisReaderFree(reader->parser);
+	kw_arena_close(&reader->arena);
+	free(reader);
+}
+
+size_t kw_reply_reader_held_bytes(const struct kw_reply_reader *reader)
+{
+	return reader->parser->len - reader->parser->pos;
+}
+
+static int fail(struct kw_reply_reader *reader)
+{
+	if (reader->refusal)
+		return kw_error_set(&reader->failed, KW_E_PROTOCOL,
+			"the server sent %s, which is not taken", reader->refusal);
+	return kw_error_set(&reader->failed, KW_E_PROTOCOL,
+		"what came is not RESP (%s): is this the address of a Redis server?",
+		reader->parser->errstr);
+}
+
+/* An incomplete reply may wait for more bytes, but not for ever more. */
+static bool within_bounds(struct kw_reply_reader *reader)
+{
+	const redisReader *parser = reader->parser;
+	size_t held = kw_reply_reader_held_bytes(reader);
+
+	if (parser->len > reader->high_bytes)
+		reader->high_bytes = parser->len;
+	if (held > KW_REPLY_MAX_BYTES)
+		reader->refusal = "a reply of more than 2 GiB";
+	else if (held > KW_REPLY_LINE_MAX_BYTES &&
+		 !memchr(parser->buf + parser->pos, '\n', KW_REPLY_LINE_MAX_BYTES))
+		reader->refusal = "a line of more than 64 KiB";
+	return !reader->refusal;
+}
+
+/* Between two replies the parser can be exchanged: a new one starts with a small buffer. */
+static bool give_memory_back(struct kw_reply_reader *reader)
+{
+	redisReader *old = reader->parser;
+
+	reader->high_bytes = 0;
+	reader->parser = new_parser(reader);
+	if (old->len > old->pos && redisReaderFeed(reader->parser, old->buf + old->pos,
+					   old->len - old->pos) != REDIS_OK) {
+		redisReaderFree(old);
+		return false;
+	}
+	redisReaderFree(old);
+	return true;
+}
+
+/* Hand over every reply that is complete. */
+static int parse(struct kw_reply_reader *reader)
+{
+	while (!reader->stopped) {
+		void *root = NULL;
+
+		if (redisReaderGetReply(reader->parser, &root) != REDIS_OK)
+			return fail(reader);
+		if (!root)
+			return within_bounds(reader) ? 0 : fail(reader);
+		if (root != &reader->scalar && !reader->sink(reader->arg, root))
+			reader->stopped = true;
+		kw_arena_reset(&reader->arena);
+		if (reader->high_bytes > KEEP_BYTES && !give_memory_back(reader))
+			return fail(reader);
+	}
+	return 0;
+}
+
+/*
+ * How much to feed next: large pieces only into a bulk string that is known to be incomplete. Its
+ * buffer is made to grow by doubling: hiredis alone adds a MiB at a time, and where realloc must
+ * copy, that is quadratic.
+ */
+static size_t next_piece(struct kw_reply_reader *reader)
+{
+	redisReader *parser = reader->parser;
+	size_t held = kw_reply_reader_held_bytes(reader);
+
+	if (parser->ridx < 0 || item_type(parser) != REDIS_REPLY_STRING || held < BULK_PIECE_BYTES)
+		return PIECE_BYTES;
+	if (sdsavail(parser->buf) < BULK_PIECE_BYTES) {
+		sds grown = sdsMakeRoomFor(parser->buf, held);
+
+		if (!grown)
+			abort(); /* out of memory: as kw_alloc does */
+		parser->buf = grown;
+	}
+	return BULK_PIECE_BYTES;
+}
+
+int kw_reply_reader_feed(
+	struct kw_reply_reader *reader, const void *data, size_t length, struct kw_error *error)
+{
+	const char *at = data;
+
+	while (length > 0 && !reader->stopped && reader->failed.code == KW_OK) {
+		size_t piece = next_piece(reader);
+
+		if (piece > length)
+			piece = length;
+		if (redisReaderFeed(reader->parser, at, piece) != REDIS_OK)
+			fail(reader);
+		else
+			parse(reader);
+		at += piece;
+		length -= piece;
+	}
+	if (error && reader->failed.code != KW_OK)
+		*error = reader->failed;
+	return (int)reader->failed.code;
+}

@@ -1,0 +1,283 @@
+#include "redis/server.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* What databases a server has when CONFIG GET may not be asked. */
+#define DEFAULT_DATABASES 16
+
+/* The next line without its end; false when there is none. */
+static bool next_line(struct kw_slice *rest, struct kw_slice *line)
+{
+	const char *text = rest->data;
+	const char *end;
+	size_t taken;
+
+	if (rest->length == 0)
+		return false;
+	end = memchr(text, '\n', rest->length);
+	taken = end ? (size_t)(end - text) + 1 : rest->length;
+	*line = kw_slice(text, end ? taken - 1 : taken);
+	if (line->length > 0 && text[line->length - 1] == '\r')
+		line->length--;
+	*rest = kw_slice(text + taken, rest->length - taken);
+	return true;
+}
+
+static bool starts_with(struct kw_slice text, const char *words)
+{
+	size_t length = strlen(words);
+
+	return text.length >= length && memcmp(text.data, words, length) == 0;
+}
+
+static bool contains(struct kw_slice text, const char *words)
+{
+	return text.data && text.length > 0 &&
+	       memmem(text.data, text.length, words, strlen(words)) != NULL;
+}
+
+static struct kw_slice behind(struct kw_slice text, size_t length)
+{
+	return kw_slice((const char *)text.data + length, text.length - length);
+}
+
+/* The decimal number at the front of text, which is moved behind it. False: none, or too large. */
+static bool take_number(struct kw_slice *text, uint64_t *number)
+{
+	const char *at = text->data;
+	size_t digits = 0;
+	uint64_t value = 0;
+
+	for (; digits < text->length && at[digits] >= '0' && at[digits] <= '9'; digits++) {
+		uint64_t digit = (uint64_t)(at[digits] - '0');
+
+		if (value > (UINT64_MAX - digit) / 10)
+			return false;
+		value = value * 10 + digit;
+	}
+	if (digits == 0)
+		return false;
+	*text = behind(*text, digits);
+	*number = value;
+	return true;
+}
+
+bool kw_info_text(struct kw_slice info, const char *field, struct kw_slice *value)
+{
+	size_t length = strlen(field);
+	struct kw_slice line;
+
+	while (next_line(&info, &line)) {
+		if (line.length <= length || ((const char *)line.data)[length] != ':' ||
+			memcmp(line.data, field, length) != 0)
+			continue;
+		*value = behind(line, length + 1);
+		return true;
+	}
+	return false;
+}
+
+bool kw_info_number(struct kw_slice info, const char *field, uint64_t *value)
+{
+	struct kw_slice text;
+	uint64_t number;
+
+	if (!kw_info_text(info, field, &text) || !take_number(&text, &number) || text.length > 0)
+		return false;
+	*value = number;
+	return true;
+}
+
+/* name=NUMBER in a line of the form a=1,b=2. */
+static bool pair_number(struct kw_slice pairs, const char *name, uint64_t *value)
+{
+	size_t length = strlen(name);
+
+	while (pairs.length > length) {
+		const char *text = pairs.data;
+		const char *comma = memchr(text, ',', pairs.length);
+
+		if (text[length] == '=' && memcmp(text, name, length) == 0) {
+			struct kw_slice number = behind(pairs, length + 1);
+
+			return take_number(&number, value);
+		}
+		if (!comma)
+			return false;
+		pairs = behind(pairs, (size_t)(comma - text) + 1);
+	}
+	return false;
+}
+
+uint64_t kw_info_calls(struct kw_slice info, const char *command)
+{
+	char field[128];
+	struct kw_slice pairs;
+	uint64_t calls;
+
+	snprintf(field, sizeof field, "cmdstat_%s", command);
+	if (!kw_info_text(info, field, &pairs) || !pair_number(pairs, "calls", &calls))
+		return 0;
+	return calls;
+}
+
+int kw_info_keyspace(struct kw_slice info, kw_info_database_fn fn, void *arg)
+{
+	struct kw_slice line;
+	int count = 0;
+
+	while (next_line(&info, &line)) {
+		uint64_t database, keys, expires;
+		struct kw_slice rest;
+
+		if (!starts_with(line, "db"))
+			continue;
+		rest = behind(line, 2);
+		if (!take_number(&rest, &database) || database > UINT32_MAX ||
+			!starts_with(rest, ":"))
+			continue;
+		rest = behind(rest, 1);
+		if (!pair_number(rest, "keys", &keys) || !pair_number(rest, "expires", &expires))
+			continue;
+		if (fn)
+			fn(arg, (uint32_t)database, keys, expires);
+		count++;
+	}
+	return count;
+}
+
+static void add_expires(void *arg, uint32_t database, uint64_t keys, uint64_t expires)
+{
+	uint64_t *total = arg;
+
+	*total += expires;
+}
+
+static void copy_field(struct kw_slice info, const char *field, char *to, size_t room)
+{
+	struct kw_slice value;
+
+	if (kw_info_text(info, field, &value))
+		snprintf(to, room, "%.*s", (int)(value.length < room ? value.length : room - 1),
+			(const char *)value.data);
+}
+
+/* "7.0.15" to its numbers; what a build adds behind them ("-rc1") is passed over. */
+static bool parse_version(struct kw_slice text, struct kw_server_identity *identity)
+{
+	int *const parts[] = {&identity->major, &identity->minor, &identity->patch};
+
+	for (size_t i = 0; i < 3; i++) {
+		uint64_t number;
+
+		if (!take_number(&text, &number) || number > 9999)
+			return i > 1;
+		*parts[i] = (int)number;
+		if (!starts_with(text, "."))
+			return i >= 1;
+		text = behind(text, 1);
+	}
+	return true;
+}
+
+int kw_server_identity_parse(
+	struct kw_slice info, struct kw_server_identity *identity, struct kw_error *error)
+{
+	struct kw_slice version, other;
+	uint64_t loading;
+
+	*identity = (struct kw_server_identity){.databases = DEFAULT_DATABASES};
+	/* Valkey also says redis_version:7.2.4, the Redis it stems from. */
+	identity->valkey = kw_info_text(info, "valkey_version", &version);
+	if (!identity->valkey && !kw_info_text(info, "redis_version", &version))
+		return kw_error_set(error, KW_E_PROTOCOL,
+			"INFO tells no redis_version: this is neither Redis nor Valkey");
+	/* Servers that speak the protocol, but write payloads and raise events of their own kind.
+	 */
+	if (kw_info_text(info, "dragonfly_version", &other))
+		return kw_error_set(error, KW_E_REFUSED,
+			"this is Dragonfly %.*s: keywake follows Redis and Valkey only",
+			(int)(other.length < 40 ? other.length : 40), (const char *)other.data);
+	if (!parse_version(version, identity))
+		return kw_error_set(error, KW_E_PROTOCOL, "INFO tells a version that is none: %.*s",
+			(int)(version.length < 40 ? version.length : 40),
+			(const char *)version.data);
+	copy_field(info, "server_mode", identity->mode, sizeof identity->mode);
+	copy_field(info, "redis_mode", identity->mode, sizeof identity->mode);
+	copy_field(info, "run_id", identity->run_id, sizeof identity->run_id);
+	copy_field(info, "master_replid", identity->replid, sizeof identity->replid);
+	copy_field(info, "role", identity->role, sizeof identity->role);
+	identity->loading = kw_info_number(info, "loading", &loading) && loading != 0;
+	kw_info_keyspace(info, add_expires, &identity->expires_total);
+	return 0;
+}
+
+static bool older(const struct kw_server_identity *identity, int major, int minor)
+{
+	return identity->major < major || (identity->major == major && identity->minor < minor);
+}
+
+int kw_server_identity_check(const struct kw_server_identity *identity, struct kw_error *error)
+{
+	const char *name = identity->valkey ? "Valkey" : "Redis";
+
+	if (strcmp(identity->mode, "sentinel") == 0)
+		return kw_error_set(error, KW_E_REFUSED,
+			"this is a Sentinel, which holds no keys: give the address of the server "
+			"(SENTINEL GET-MASTER-ADDR-BY-NAME tells it)");
+	if (identity->valkey ? older(identity, 7, 2) : older(identity, 6, 2))
+		return kw_error_set(error, KW_E_REFUSED,
+			"%s %d.%d.%d is too old: upgrade it to %s or later", name, identity->major,
+			identity->minor, identity->patch,
+			identity->valkey ? "Valkey 7.2" : "Redis 6.2");
+	return 0;
+}
+
+/* RDB_VERSION in rdb.h of each series; the newest known stands for what comes after it. */
+uint16_t kw_server_rdb_version(const struct kw_server_identity *identity)
+{
+	static const struct {
+		int major, minor;
+		uint16_t rdb;
+	} redis[] = {{8, 8, 14}, {8, 6, 13}, {7, 4, 12}, {7, 2, 11}, {7, 0, 10}};
+
+	if (identity->valkey)
+		return older(identity, 9, 0) ? 11 : 80;
+	for (size_t i = 0; i < sizeof redis / sizeof *redis; i++) {
+		if (!older(identity, redis[i].major, redis[i].minor))
+			return redis[i].rdb;
+	}
+	return 9;
+}
+
+enum kw_server_error kw_server_error(struct kw_slice text)
+{
+	static const struct {
+		const char *word; /* the first of the sentence, with the space behind it */
+		enum kw_server_error kind;
+	} words[] = {
+		{"LOADING ", KW_SERVER_E_LOADING},
+		{"BUSY ", KW_SERVER_E_LOADING},
+		{"TRYAGAIN ", KW_SERVER_E_LOADING},
+		{"MASTERDOWN ", KW_SERVER_E_LOADING},
+		{"CLUSTERDOWN ", KW_SERVER_E_LOADING},
+		{"OOM ", KW_SERVER_E_OOM},
+		{"READONLY ", KW_SERVER_E_READONLY},
+		{"MISCONF ", KW_SERVER_E_MISCONF},
+		{"NOREPLICAS ", KW_SERVER_E_MISCONF},
+		{"NOPERM ", KW_SERVER_E_PERMISSION},
+		{"NOAUTH ", KW_SERVER_E_PERMISSION},
+		{"WRONGPASS ", KW_SERVER_E_PERMISSION},
+		{"DENIED ", KW_SERVER_E_PERMISSION},
+	};
+
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+		if (starts_with(text, words[i].word))
+			return words[i].kind;
+	}
+	if (contains(text, "DUMP payload version or checksum are wrong") ||
+		contains(text, "Bad data format"))
+		return KW_SERVER_E_PAYLOAD;
+	return KW_SERVER_E_OTHER;
+}
