@@ -29,7 +29,8 @@ struct kw_config_key {
 	enum kw_config_type type;
 	const char *fallback; /* JSON; NULL: required */
 	bool live;            /* config.set and reload take effect without a restart */
-	double lowest, highest;  /* of numbers and of list items; both 0: no bound */
+	double lowest, highest;  /* of numbers and of list items; both 0: no bound; highest below
+	                            lowest: no upper bound. Fallbacks may lie outside ("" or 0: off) */
 	const char *choices;  /* of texts: "a|b|c"; NULL: any */
 	const char *doc;      /* one sentence, for the manual */
 };
@@ -51,8 +52,11 @@ int kw_config_set(struct kw_config *config, const char *assignment, struct kw_er
 int kw_config_complete(const struct kw_config *config, struct kw_error *error);
 
 /*
- * Read the file again, and the --set assignments after it. `changed` is called for each key that
- * has another value now; keys that are not live keep their old value and are named in *notes.
+ * Read the file again, and the --set assignments after it (what config.set changed is forgotten).
+ * `changed` is called for each key that has another value now, which can be read already; when it
+ * refuses, the old values are back and those told before are told again (error NULL). Keys that are
+ * not live keep their old value and are named in *notes, with ", " between. changed and notes may
+ * be NULL.
  */
 typedef int (*kw_config_changed_fn)(void *arg, const char *path, struct kw_error *error);
 int kw_config_reload(struct kw_config *config, kw_config_changed_fn changed, void *arg,
@@ -70,7 +74,13 @@ size_t kw_config_count(const struct kw_config *config, const char *path);
 const char *kw_config_text_at(const struct kw_config *config, const char *path, size_t index);
 int64_t kw_config_integer_at(const struct kw_config *config, const char *path, size_t index);
 
-/* The whole configuration, or one key, as JSON text behind what out holds. */
+/* Is path a key or a group of keys ("redis")? KW_E_CONFIG names the nearest known one. */
+int kw_config_check_path(const struct kw_config *config, const char *path, struct kw_error *error);
+
+/*
+ * The whole configuration, one key, or a group of keys, as JSON text behind what out holds; null for
+ * a path that kw_config_check_path refuses.
+ */
 void kw_config_json(const struct kw_config *config, const char *path_or_null, struct kw_buffer *out);
 
 /* The table of keys as scdoc (for the manual page) or as plain text (for --help-config). */
@@ -84,7 +94,8 @@ int kw_secret_load(const char *path, struct kw_buffer *secret, struct kw_error *
 
 /*
  * The command line both daemons share: --config FILE, --set K=V …, --check-config, --help,
- * --help-config, --version. Returns -1 to go on, or the process's exit status.
+ * --help-config[=scdoc], --version. Returns -1 to go on (all is read and complete), or the process's
+ * exit status: 0, or 2 for what starting again would not mend; the sentence is on standard error.
  */
 int kw_config_command_line(struct kw_config *config, const char *program,
 	const struct kw_config_key *keys, int argc, char **argv);

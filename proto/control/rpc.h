@@ -19,11 +19,12 @@
 
 struct kw_rpc_call;
 
+/* params: an object, checked against the method's table; valid until the call is answered. */
 typedef void (*kw_rpc_handler)(void *arg, struct kw_rpc_call *call, const json_t *params);
 
 struct kw_rpc_param {
 	const char *name;
-	json_type type; /* JSON_TRUE for a boolean */
+	json_type type; /* JSON_TRUE for a boolean, JSON_REAL for any number, JSON_NULL for any type */
 	bool required;
 	const char *doc;
 };
@@ -46,6 +47,7 @@ struct kw_rpc_server;
  * methods: static, ended by a NULL name; rpc.methods and version are added by the server itself, and
  * log.set, events.subscribe too (log lines and kw_rpc_event).
  * The socket gets mode 0660; a stale socket file is replaced, one that answers is KW_E_STATE.
+ * SIGPIPE is ignored from then on, unless the process has set a disposition of its own.
  */
 int kw_rpc_server_new(uv_loop_t *loop, const char *path, const struct kw_rpc_method *methods,
 	const char *program, void *arg, struct kw_rpc_server **server, struct kw_error *error);
@@ -64,14 +66,20 @@ void kw_rpc_event(struct kw_rpc_server *server, const char *kind, json_t *params
 
 /*
  * The client: blocking, for keywakectl. A call sends one request and waits for its answer, at most
- * timeout_ms. KW_E_REFUSED: the daemon answered with an error (its sentence).
+ * timeout_ms (below 0: without limit). params: the reference is taken over; NULL: none.
+ *
+ * KW_E_REFUSED: the daemon answered with an error (its sentence). KW_E_TIMEOUT: the answer is not
+ * there yet; should it come later it is passed over. KW_E_IO, KW_E_PROTOCOL: close the client.
  */
 struct kw_rpc_client;
 int kw_rpc_client_open(const char *path, struct kw_rpc_client **client, struct kw_error *error);
 void kw_rpc_client_close(struct kw_rpc_client *client);
 int kw_rpc_client_call(struct kw_rpc_client *client, const char *method, json_t *params,
 	int timeout_ms, json_t **result, struct kw_error *error);
-/* The next event after events.subscribe; KW_E_TIMEOUT when none came. */
+/*
+ * The next event after events.subscribe; KW_E_TIMEOUT when none came. Events that arrive during a
+ * call are kept, the latest 256 of them.
+ */
 int kw_rpc_client_event(struct kw_rpc_client *client, int timeout_ms, json_t **event,
 	struct kw_error *error);
 

@@ -1,0 +1,92 @@
+#include "control/notify.h"
+
+#include "base/clock.h"
+
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#ifdef KW_HAVE_SYSTEMD
+#include <systemd/sd-daemon.h>
+#endif
+
+#ifdef KW_HAVE_SYSTEMD
+static void tell(const char *text)
+{
+	sd_notify(0, text); /* without a service manager: 0, nothing to do */
+}
+
+static uint64_t watchdog_us(void)
+{
+	uint64_t us = 0;
+
+	return sd_watchdog_enabled(0, &us) > 0 ? us : 0;
+}
+#else
+static void tell(const char *text)
+{
+	(void)text;
+}
+
+static uint64_t watchdog_us(void)
+{
+	return 0;
+}
+#endif
+
+static void feed_watchdog(uv_timer_t *timer)
+{
+	(void)timer;
+	tell("WATCHDOG=1");
+}
+
+void kw_notify_init(struct kw_notify *notify, uv_loop_t *loop)
+{
+	uint64_t period_ms = watchdog_us() / 2000;
+
+	notify->status[0] = '\0';
+	uv_timer_init(loop, &notify->watchdog);
+	uv_unref((uv_handle_t *)&notify->watchdog);
+	if (period_ms > 0)
+		uv_timer_start(&notify->watchdog, feed_watchdog, period_ms, period_ms);
+}
+
+void kw_notify_close(struct kw_notify *notify)
+{
+	uv_close((uv_handle_t *)&notify->watchdog, NULL);
+}
+
+void kw_notify_ready(void)
+{
+	tell("READY=1");
+}
+
+void kw_notify_reloading(void)
+{
+	char text[64];
+
+	/* Type=notify-reload wants the moment too; others ignore it. */
+	snprintf(text, sizeof text, "RELOADING=1\nMONOTONIC_USEC=%llu",
+		(unsigned long long)kw_clock_us());
+	tell(text);
+}
+
+void kw_notify_stopping(void)
+{
+	tell("STOPPING=1");
+}
+
+void kw_notify_status(struct kw_notify *notify, const char *format, ...)
+{
+	char line[sizeof notify->status + 8], text[sizeof notify->status];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof text, format, args);
+	va_end(args);
+	if (strcmp(text, notify->status) == 0)
+		return;
+	memcpy(notify->status, text, sizeof text);
+	snprintf(line, sizeof line, "STATUS=%s", text);
+	tell(line);
+}

@@ -1,0 +1,29 @@
+/*
+ * What the service manager wants to hear (sd_notify): READY, STATUS, WATCHDOG. Built without
+ * libsystemd, or started by something else, all of it does nothing. Loop thread only.
+ */
+#ifndef KW_CONTROL_NOTIFY_H
+#define KW_CONTROL_NOTIFY_H
+
+#include <uv.h>
+
+struct kw_notify {
+	uv_timer_t watchdog;
+	char status[256]; /* as told last */
+};
+
+/* Start the watchdog's timer when the service manager asked for one. */
+void kw_notify_init(struct kw_notify *notify, uv_loop_t *loop);
+
+/* Stop; the memory may be reused once the loop has closed the handle. */
+void kw_notify_close(struct kw_notify *notify);
+
+void kw_notify_ready(void);
+void kw_notify_reloading(void);
+void kw_notify_stopping(void);
+
+/* One line for `systemctl status`; told only when it is another one. */
+void kw_notify_status(struct kw_notify *notify, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+#endif

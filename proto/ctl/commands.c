@@ -1,0 +1,370 @@
+/* The table of commands, and the commands that are little more than a call. */
+#include "ctl/ctl.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The answer of a call that changed something. */
+static void print_answer(const struct ctl *ctl, const json_t *answer)
+{
+	char cell[CTL_CELL];
+
+	if (ctl->json)
+		ctl_print_json(answer);
+	else if (json_is_object(answer) && json_object_size(answer) > 0)
+		ctl_print_fields(ctl, answer);
+	else if (json_is_string(answer))
+		printf("%s\n", ctl_show_value("", answer, cell));
+	else
+		printf("done\n");
+}
+
+static enum ctl_exit call_and_print(struct ctl *ctl, json_t *params, int timeout_ms)
+{
+	struct kw_error error;
+	json_t *answer;
+
+	if (ctl_call(ctl, ctl->command->method, params, timeout_ms, &answer, &error))
+		return ctl_fail(&error);
+	print_answer(ctl, answer);
+	json_decref(answer);
+	return CTL_DONE;
+}
+
+static enum ctl_exit run_simple(struct ctl *ctl)
+{
+	return call_and_print(ctl, NULL, CTL_CALL_TIMEOUT_MS);
+}
+
+/* A whole number; false (and a sentence) when the text is none. */
+static bool parse_number(const char *what, const char *text, json_int_t *number)
+{
+	char *end;
+
+	errno = 0;
+	*number = strtoll(text, &end, 10);
+	if (errno == 0 && end != text && *end == '\0' && *number >= 0)
+		return true;
+	ctl_usage("%s: expected a whole number; given %.40s", what, text);
+	return false;
+}
+
+static enum ctl_exit run_disconnect(struct ctl *ctl)
+{
+	json_int_t id;
+
+	if (!parse_number("ID (see keywakectl agents)", ctl->args[0], &id))
+		return CTL_FAILED;
+	return call_and_print(ctl, json_pack("{s:I}", "id", id), CTL_CALL_TIMEOUT_MS);
+}
+
+static enum ctl_exit run_get(struct ctl *ctl)
+{
+	json_t *key = json_string(ctl->args[0]), *params;
+	json_int_t database;
+
+	if (!key)
+		return ctl_usage("the key is not valid UTF-8: the control socket speaks JSON");
+	params = json_pack("{s:o}", "key", key);
+	if (ctl->options[0]) {
+		if (!parse_number("--db", ctl->options[0], &database)) {
+			json_decref(params);
+			return CTL_FAILED;
+		}
+		json_object_set_new(params, "database", json_integer(database));
+	}
+	return call_and_print(ctl, params, CTL_CALL_TIMEOUT_MS);
+}
+
+/* How many: a count, a list, or an object with a count. */
+static double amount(const json_t *value)
+{
+	if (json_is_object(value))
+		value = json_object_get(value, "count");
+	return json_is_array(value) ? (double)json_array_size(value) : json_number_value(value);
+}
+
+/* Does the answer of verify speak of differences? */
+static bool found_differences(const json_t *answer)
+{
+	static const char *const names[] = {"differences", "different", "missing", "extra"};
+
+	if (json_is_false(json_object_get(answer, "equal")))
+		return true;
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (amount(json_object_get(answer, names[i])) > 0)
+			return true;
+	return false;
+}
+
+static enum ctl_exit run_verify(struct ctl *ctl)
+{
+	json_t *params = json_object(), *answer;
+	enum ctl_exit status = CTL_DONE;
+	struct kw_error error;
+	json_int_t sample;
+
+	if (ctl->options[0]) {
+		if (!parse_number("--sample", ctl->options[0], &sample)) {
+			json_decref(params);
+			return CTL_FAILED;
+		}
+		json_object_set_new(params, "sample", json_integer(sample));
+	}
+	if (ctl_call(ctl, "verify", params, CTL_NO_TIMEOUT, &answer, &error))
+		return ctl_fail(&error);
+	print_answer(ctl, answer);
+	if (found_differences(answer)) {
+		fprintf(stderr, "keywakectl: primary and replica differ\n");
+		status = CTL_REFUSED;
+	}
+	json_decref(answer);
+	return status;
+}
+
+static enum ctl_exit run_config_get(struct ctl *ctl)
+{
+	json_t *path = NULL, *params, *answer;
+	struct kw_error error;
+	char cell[CTL_CELL];
+
+	if (ctl->arg_count > 0)
+		path = json_string(ctl->args[0]);
+	if (ctl->arg_count > 0 && !path)
+		return ctl_usage("the path is not valid UTF-8");
+	params = path ? json_pack("{s:o}", "path", path) : NULL;
+	if (ctl_call(ctl, "config.get", params, CTL_CALL_TIMEOUT_MS, &answer, &error))
+		return ctl_fail(&error);
+	if (ctl->json)
+		ctl_print_json(answer);
+	else if (json_is_object(answer))
+		ctl_print_fields(ctl, answer);
+	else
+		printf("%s\n", ctl_show_value("", answer, cell));
+	json_decref(answer);
+	return CTL_DONE;
+}
+
+static enum ctl_exit run_config_set(struct ctl *ctl)
+{
+	const char *text = ctl->args[1];
+	json_t *path = json_string(ctl->args[0]);
+	json_t *value = json_loads(text, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, NULL);
+
+	if (!value)
+		value = json_string(text);
+	if (!value || !path) {
+		json_decref(value);
+		json_decref(path);
+		return ctl_usage("path and value must be valid UTF-8");
+	}
+	return call_and_print(
+		ctl, json_pack("{s:o,s:o}", "path", path, "value", value), CTL_CALL_TIMEOUT_MS);
+}
+
+static enum ctl_exit run_log(struct ctl *ctl)
+{
+	return call_and_print(ctl, json_pack("{s:s}", "level", ctl->args[0]), CTL_CALL_TIMEOUT_MS);
+}
+
+static void print_method(const struct ctl *ctl, const json_t *method)
+{
+	const char *name = json_string_value(json_object_get(method, "name"));
+	const char *doc = json_string_value(json_object_get(method, "doc"));
+	const json_t *params = json_object_get(method, "params");
+	char text[CTL_CELL];
+
+	printf("%s%s%s", ctl_bold(ctl), ctl_show_text(name ? name : "", text, sizeof text),
+		ctl_colour_end(ctl));
+	for (size_t i = 0; i < json_array_size(params); i++) {
+		const json_t *param = json_array_get(params, i);
+		bool required = json_is_true(json_object_get(param, "required"));
+
+		ctl_show_value("", json_object_get(param, "name"), text);
+		printf(required ? " %s" : " [%s]", text);
+	}
+	printf("\n  %s\n", ctl_show_text(doc ? doc : "", text, sizeof text));
+}
+
+static enum ctl_exit run_methods(struct ctl *ctl)
+{
+	struct kw_error error;
+	json_t *methods;
+
+	if (ctl_call(ctl, "rpc.methods", NULL, CTL_CALL_TIMEOUT_MS, &methods, &error))
+		return ctl_fail(&error);
+	if (ctl->json)
+		ctl_print_json(methods);
+	for (size_t i = 0; !ctl->json && i < json_array_size(methods); i++)
+		print_method(ctl, json_array_get(methods, i));
+	json_decref(methods);
+	return CTL_DONE;
+}
+
+static enum ctl_exit run_version(struct ctl *ctl)
+{
+	struct kw_error error;
+	json_t *version;
+
+	if (!ctl->json)
+		printf("keywakectl %s\n", KW_VERSION);
+	if (ctl_call(ctl, "version", NULL, CTL_CALL_TIMEOUT_MS, &version, &error))
+		return ctl_fail(&error);
+	if (ctl->json) {
+		json_object_set_new(version, "keywakectl", json_string(KW_VERSION));
+		ctl_print_json(version);
+	} else {
+		char name[CTL_CELL], number[CTL_CELL];
+
+		printf("%s %s\n", ctl_show_value("", json_object_get(version, "program"), name),
+			ctl_show_value("", json_object_get(version, "version"), number));
+	}
+	json_decref(version);
+	return CTL_DONE;
+}
+
+#define TIMEOUT_OPTION                                                                             \
+	{                                                                                          \
+		"--timeout", "SECONDS", "give up after that long, with exit status 3"              \
+	}
+
+const struct ctl_command ctl_commands[] = {
+	{.name = "status",
+		.brief = "show what a daemon is doing",
+		.help = "State and reason first, then every figure the daemon keeps.",
+		.example = "-s /run/keywake/agent.sock status",
+		.run = ctl_run_status},
+	{.name = "agents",
+		.brief = "list the agents that are connected to a proxy",
+		.help = "One line for each agent: its state, how far it has come, how it reads.",
+		.example = "-s /run/keywake/proxy.sock agents",
+		.run = ctl_run_agents},
+	{.name = "watch",
+		.options = {{"--count", "N", "end after N looks"},
+			{"--interval", "SECONDS", "time between two looks"}},
+		.brief = "follow a daemon's state until interrupted",
+		.help = "A progress bar while the daemon is filling up, one refreshed line "
+			"afterwards; when piped, one JSON status a line, each second.",
+		.example = "-s /run/keywake/agent.sock watch",
+		.run = ctl_run_watch},
+	{.name = "wait warm",
+		.options = {TIMEOUT_OPTION},
+		.brief = "wait until an agent's replica holds all that was written before",
+		.help = "Returns when the agent is warm and every write that the primary had "
+			"executed when this command started is applied to the replica. A daemon "
+			"that is being restarted meanwhile is waited for, up to 10 seconds.",
+		.example = "-s /run/keywake/agent.sock wait warm --timeout 60",
+		.run = ctl_run_wait},
+	{.name = "wait live",
+		.options = {TIMEOUT_OPTION},
+		.brief = "wait until a proxy's table holds all that was written before",
+		.help = "Returns when the proxy is live and every write that the primary had "
+			"executed when this command started is in the table.",
+		.example = "-s /run/keywake/proxy.sock wait live --timeout 60",
+		.run = ctl_run_wait},
+	{.name = "get",
+		.args = "KEY",
+		.least = 1,
+		.most = 1,
+		.options = {{"--db", "N", "the key's database, 0 if not given"}},
+		.brief = "look one key up in the proxy's table, through an agent",
+		.help = "Shows version, expiry and size of the newest record of the key. A key "
+			"that is not there is refused, with exit status 2.",
+		.example = "-s /run/keywake/agent.sock get user:42 --db 3",
+		.method = "get",
+		.run = run_get},
+	{.name = "verify",
+		.options = {{"--sample", "N", "compare N keys picked at random instead of all"}},
+		.brief = "compare the replica with the proxy's table",
+		.help = "Values are compared by content, with a second look before a difference is "
+			"reported. Waits for the end without limit. Exit status 2 when there are "
+			"differences.",
+		.example = "-s /run/keywake/agent.sock verify --sample 10000",
+		.method = "verify",
+		.run = run_verify},
+	{.name = "resync",
+		.brief = "let an agent read the whole table again",
+		.help = "Keys that are not in the table are deleted from the replica afterwards.",
+		.example = "-s /run/keywake/agent.sock resync",
+		.method = "resync",
+		.run = run_simple},
+	{.name = "reconcile",
+		.brief = "let a proxy scan its primary again and mend the table",
+		.help = "Agents go on meanwhile; unchanged values are not sent again.",
+		.example = "-s /run/keywake/proxy.sock reconcile",
+		.method = "reconcile",
+		.run = run_simple},
+	{.name = "pause",
+		.brief = "stop an agent applying changes",
+		.help = "The replica stays as it is until resume.",
+		.example = "-s /run/keywake/agent.sock pause",
+		.method = "pause",
+		.run = run_simple},
+	{.name = "resume",
+		.brief = "let a paused agent go on",
+		.help = "It catches up from where it stopped.",
+		.example = "-s /run/keywake/agent.sock resume",
+		.method = "resume",
+		.run = run_simple},
+	{.name = "disconnect",
+		.args = "ID",
+		.least = 1,
+		.most = 1,
+		.brief = "end an agent's connection to a proxy",
+		.help = "ID is the first column of agents. The agent will connect again.",
+		.example = "-s /run/keywake/proxy.sock disconnect 3",
+		.method = "agents.disconnect",
+		.run = run_disconnect},
+	{.name = "config get",
+		.args = "[PATH]",
+		.most = 1,
+		.brief = "show the configuration in effect",
+		.help = "Without PATH all of it; PATH is a key (log.level) or a group (log).",
+		.example = "-s /run/keywake/agent.sock config get poll",
+		.run = run_config_get},
+	{.name = "config set",
+		.args = "PATH VALUE",
+		.least = 2,
+		.most = 2,
+		.brief = "change a live key until the next start or reload",
+		.help = "VALUE is JSON, or else a text. Keys that take effect only at start are "
+			"refused.",
+		.example = "-s /run/keywake/proxy.sock config set table.max_bytes 8GiB",
+		.method = "config.set",
+		.run = run_config_set},
+	{.name = "config reload",
+		.brief = "let a daemon read its configuration file again",
+		.help = "All or nothing: a file with a mistake changes nothing. Says which changed "
+			"keys need a restart.",
+		.example = "-s /run/keywake/proxy.sock config reload",
+		.method = "config.reload",
+		.run = run_simple},
+	{.name = "log",
+		.args = "LEVEL",
+		.least = 1,
+		.most = 1,
+		.brief = "set the level of a daemon's log until its next start",
+		.help = "LEVEL is error, warn, info, debug or trace.",
+		.example = "-s /run/keywake/agent.sock log debug",
+		.method = "log.set",
+		.run = run_log},
+	{.name = "methods",
+		.brief = "list the methods of a daemon's control socket",
+		.help = "For programs that talk to the socket themselves: JSON-RPC 2.0, one object "
+			"a line.",
+		.example = "-s /run/keywake/agent.sock methods",
+		.run = run_methods},
+	{.name = "version",
+		.brief = "show the versions of this program and of the daemon",
+		.help = "keywakectl --version shows this program's alone, without a daemon.",
+		.example = "-s /run/keywake/agent.sock version",
+		.run = run_version},
+	{.name = "shutdown",
+		.brief = "end a daemon in good order",
+		.help = "As SIGTERM does. A service manager may start it again.",
+		.example = "-s /run/keywake/agent.sock shutdown",
+		.method = "shutdown",
+		.run = run_simple},
+	{0},
+};

@@ -1,0 +1,154 @@
+/*
+ * keywakectl: one command, one process.
+ *
+ *   main.c      arguments           commands.c  the table of commands, and the simple ones
+ *   help.c      usage, manual page, completion: all from that table
+ *   link.c      which socket, calls, exit statuses
+ *   status.c    status, agents      wait.c      wait, watch
+ *   show.c      values for people   term.c      the terminal
+ */
+#ifndef KW_CTL_CTL_H
+#define KW_CTL_CTL_H
+
+#include "base/error.h"
+#include "control/rpc.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* Exit statuses; promised in the manual page. */
+enum ctl_exit {
+	CTL_DONE = 0,
+	CTL_FAILED = 1,  /* usage or transport */
+	CTL_REFUSED = 2, /* the daemon said no, or verify found differences */
+	CTL_TIMEOUT = 3,
+};
+
+#define CTL_OPTIONS_MAX 2
+#define CTL_ARGS_MAX 3
+#define CTL_CALL_TIMEOUT_MS 60000 /* of calls that are answered at once */
+#define CTL_NO_TIMEOUT (-1)
+
+struct ctl;
+
+struct ctl_option {
+	const char *name;  /* "--timeout" */
+	const char *value; /* "SECONDS" */
+	const char *doc;
+};
+
+struct ctl_command {
+	const char *name; /* "status", "config get" */
+	const char *args; /* as in the usage line: "KEY", "[PATH]"; NULL: none */
+	int least, most;  /* of them */
+	struct ctl_option options[CTL_OPTIONS_MAX];
+	const char *brief;   /* one line, without a full stop */
+	const char *help;    /* sentences */
+	const char *example; /* a command line, without the program's name */
+	const char *method;  /* what run_simple calls */
+	enum ctl_exit (*run)(struct ctl *ctl);
+};
+
+/* Ended by a NULL name. */
+extern const struct ctl_command ctl_commands[];
+
+/* Options that go with every command; ended by a NULL name. */
+extern const struct ctl_option ctl_global_options[];
+
+struct ctl {
+	const struct ctl_command *command;
+	const char *args[CTL_ARGS_MAX];
+	int arg_count;
+	const char *options[CTL_OPTIONS_MAX]; /* values, NULL: not given */
+	const char *socket;                   /* NULL until it is looked for */
+	char socket_found[108];
+	bool json;           /* JSON asked for, or standard output is no terminal */
+	bool colour;         /* on standard output */
+	uint64_t started_us; /* wall clock, before anything else was done */
+	struct kw_rpc_client *client;
+};
+
+/* link.c */
+
+/* Say "keywakectl: sentence" on standard error; returns the exit status that goes with the code. */
+enum ctl_exit ctl_fail(const struct kw_error *error);
+enum ctl_exit ctl_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Settle which socket to use. */
+int ctl_find_socket(struct ctl *ctl, struct kw_error *error);
+
+/* Connect if not connected, and call. After a failure of the connection it is closed. */
+int ctl_call(struct ctl *ctl, const char *method, json_t *params, int timeout_ms, json_t **result,
+	struct kw_error *error);
+
+/*
+ * As ctl_call, for commands that outlive a restart of the daemon: failures of the connection are
+ * passed over until it was away for 10 s, or deadline_us (monotonic) has come: KW_E_TIMEOUT then.
+ * Each failure is told to *away (may be NULL): for the progress line.
+ */
+int ctl_call_patiently(struct ctl *ctl, const char *method, uint64_t deadline_us,
+	void (*away)(void *arg, const struct kw_error *error), void *arg, json_t **result,
+	struct kw_error *error);
+
+/* A daemon's program name by its `version`: "keywake-agent"; "" when it does not say. */
+int ctl_program(struct ctl *ctl, uint64_t deadline_us, char program[64], struct kw_error *error);
+
+/* The value of the command's option, as seconds; false (and a sentence) when it is no such number.
+ */
+bool ctl_seconds(const struct ctl *ctl, int option, double fallback, double *seconds);
+
+/* show.c */
+
+/* JSON on standard output: a line when piped, indented on a terminal. */
+void ctl_print_json(const json_t *value);
+
+/* An object for people: aligned lines, units by the fields' names, nested objects below. */
+void ctl_print_fields(const struct ctl *ctl, const json_t *object);
+
+/* A list of objects for people: aligned columns, from the fields of the first. */
+void ctl_print_rows(const struct ctl *ctl, const json_t *list);
+
+/* One value by the unit in its name; control characters shown as \xNN. */
+#define CTL_CELL 256
+const char *ctl_show_value(const char *name, const json_t *value, char cell[CTL_CELL]);
+const char *ctl_show_count(double count, char *text, size_t size);
+const char *ctl_show_bytes(double bytes, char *text, size_t size);
+const char *ctl_show_us(double us, char *text, size_t size);
+
+/* Text from a daemon, safe for a terminal. */
+const char *ctl_show_text(const char *raw, char *text, size_t size);
+
+/* term.c */
+
+/* SGR codes around a state's name, "" without colour. */
+const char *ctl_state_colour(const struct ctl *ctl, const char *state);
+const char *ctl_colour_end(const struct ctl *ctl);
+const char *ctl_bold(const struct ctl *ctl);
+
+/* May colours be used on that stream (terminal, NO_COLOR, TERM)? */
+bool ctl_colour_wanted(FILE *stream);
+
+/* One line that is drawn again and again. Ctrl-C and exit leave the terminal as it was. */
+void ctl_line_begin(FILE *stream);
+void ctl_line_draw(const char *text);
+void ctl_line_end(bool keep);
+
+/* "[#####-----]  43 %" of that many columns, in the terminal's character set. */
+void ctl_bar(double progress, int columns, char *text, size_t size);
+int ctl_columns(FILE *stream);
+
+/* status.c, wait.c */
+enum ctl_exit ctl_run_status(struct ctl *ctl);
+enum ctl_exit ctl_run_agents(struct ctl *ctl);
+enum ctl_exit ctl_run_wait(struct ctl *ctl);
+enum ctl_exit ctl_run_watch(struct ctl *ctl);
+
+/* help.c */
+void ctl_help(FILE *stream);
+void ctl_help_command(const struct ctl_command *command, FILE *stream);
+void ctl_help_scdoc(void);
+void ctl_help_completion(void);
+
+#endif

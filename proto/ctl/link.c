@@ -1,0 +1,180 @@
+/* Which socket, calls over it, and what a failure means for the exit status. */
+#include "ctl/ctl.h"
+
+#include "base/buffer.h"
+#include "base/clock.h"
+
+#include <glob.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define RUN_SOCKETS "/run/keywake/*.sock"
+#define AWAY_US UINT64_C(10000000) /* a restarting daemon may take this long */
+#define RETRY_US 100000
+#define SECONDS_MAX 1e7
+
+enum ctl_exit ctl_fail(const struct kw_error *error)
+{
+	char text[KW_ERROR_TEXT * 2];
+
+	fprintf(stderr, "keywakectl: %s\n", ctl_show_text(error->text, text, sizeof text));
+	if (error->code == KW_E_REFUSED)
+		return CTL_REFUSED;
+	return error->code == KW_E_TIMEOUT ? CTL_TIMEOUT : CTL_FAILED;
+}
+
+enum ctl_exit ctl_usage(const char *format, ...)
+{
+	struct kw_error error = {.code = KW_E_ARGUMENT};
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(error.text, sizeof error.text, format, args);
+	va_end(args);
+	return ctl_fail(&error);
+}
+
+static int choose_socket(struct ctl *ctl, const glob_t *found, struct kw_error *error)
+{
+	struct kw_buffer names = {0};
+
+	if (found->gl_pathc == 1 && strlen(found->gl_pathv[0]) < sizeof ctl->socket_found) {
+		strcpy(ctl->socket_found, found->gl_pathv[0]);
+		ctl->socket = ctl->socket_found;
+		return 0;
+	}
+	if (found->gl_pathc == 0)
+		return kw_error_set(error, KW_E_ARGUMENT,
+			"which daemon? There is no socket in /run/keywake: name one by -s SOCKET, "
+			"or in KEYWAKE_SOCKET");
+	for (size_t i = 0; i < found->gl_pathc; i++)
+		kw_buffer_printf(&names, "\n  keywakectl -s %s ...", found->gl_pathv[i]);
+	kw_error_set(error, KW_E_ARGUMENT, "which daemon? There are several sockets:%.*s",
+		(int)kw_buffer_length(&names), (const char *)kw_buffer_bytes(&names));
+	kw_buffer_close(&names);
+	return KW_E_ARGUMENT;
+}
+
+int ctl_find_socket(struct ctl *ctl, struct kw_error *error)
+{
+	const char *environment = getenv("KEYWAKE_SOCKET");
+	glob_t found = {0};
+	int code;
+
+	if (ctl->socket)
+		return 0;
+	if (environment && *environment) {
+		ctl->socket = environment;
+		return 0;
+	}
+	/* No match leaves the list empty. */
+	glob(RUN_SOCKETS, 0, NULL, &found);
+	code = choose_socket(ctl, &found, error);
+	globfree(&found);
+	return code;
+}
+
+static void hang_up(struct ctl *ctl)
+{
+	kw_rpc_client_close(ctl->client);
+	ctl->client = NULL;
+}
+
+int ctl_call(struct ctl *ctl, const char *method, json_t *params, int timeout_ms, json_t **result,
+	struct kw_error *error)
+{
+	int code = ctl_find_socket(ctl, error);
+
+	if (!code && !ctl->client)
+		code = kw_rpc_client_open(ctl->socket, &ctl->client, error);
+	if (code) {
+		json_decref(params);
+		return code;
+	}
+	code = kw_rpc_client_call(ctl->client, method, params, timeout_ms, result, error);
+	if (code == KW_E_IO || code == KW_E_PROTOCOL)
+		hang_up(ctl);
+	return code;
+}
+
+static int time_left_ms(uint64_t until_us)
+{
+	uint64_t now = kw_clock_us();
+
+	if (until_us <= now)
+		return 0;
+	return (int)((until_us - now) / 1000 + 1);
+}
+
+static void nap(uint64_t us)
+{
+	struct timespec pause = {(time_t)(us / 1000000), (long)(us % 1000000) * 1000};
+
+	nanosleep(&pause, NULL);
+}
+
+int ctl_call_patiently(struct ctl *ctl, const char *method, uint64_t deadline_us,
+	void (*away)(void *arg, const struct kw_error *error), void *arg, json_t **result,
+	struct kw_error *error)
+{
+	uint64_t give_up_us = kw_clock_us() + AWAY_US;
+	int code = ctl_find_socket(ctl, error);
+
+	if (code)
+		return code;
+	for (;;) {
+		uint64_t until_us = give_up_us < deadline_us ? give_up_us : deadline_us;
+
+		code = ctl_call(ctl, method, NULL, time_left_ms(until_us), result, error);
+		if (code != KW_E_IO && code != KW_E_TIMEOUT)
+			return code;
+		if (kw_clock_us() >= deadline_us) {
+			if (error)
+				error->code = KW_E_TIMEOUT;
+			return KW_E_TIMEOUT;
+		}
+		/* A daemon that hangs for that long is as good as away. */
+		if (kw_clock_us() >= give_up_us) {
+			if (error)
+				error->code = KW_E_IO;
+			return KW_E_IO;
+		}
+		if (away)
+			away(arg, error);
+		nap(RETRY_US);
+	}
+}
+
+int ctl_program(struct ctl *ctl, uint64_t deadline_us, char program[64], struct kw_error *error)
+{
+	const char *name;
+	json_t *version;
+	int code = ctl_call_patiently(ctl, "version", deadline_us, NULL, NULL, &version, error);
+
+	if (code)
+		return code;
+	name = json_string_value(json_object_get(version, "program"));
+	snprintf(program, 64, "%s", name ? name : "");
+	json_decref(version);
+	return 0;
+}
+
+bool ctl_seconds(const struct ctl *ctl, int option, double fallback, double *seconds)
+{
+	const char *text = ctl->options[option];
+	char *end;
+
+	*seconds = fallback;
+	if (!text)
+		return true;
+	*seconds = strtod(text, &end);
+	if (end != text && *end == '\0' && isfinite(*seconds) && *seconds >= 0 &&
+		*seconds <= SECONDS_MAX)
+		return true;
+	ctl_usage("%s: expected seconds, like 30 or 0.5; given %.40s",
+		ctl->command->options[option].name, text);
+	return false;
+}

@@ -1,0 +1,151 @@
+/* The terminal: colours, the progress bar, and one line that is drawn again and again. */
+#include "ctl/ctl.h"
+
+#include <langinfo.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#define CURSOR_HIDE "\033[?25l"
+#define CURSOR_SHOW "\033[?25h"
+#define LINE_CLEAR "\r\033[K"
+#define COLUMNS_DEFAULT 80
+#define LINE_MAX_BYTES 1024
+
+static volatile sig_atomic_t line_fd = -1; /* where a line is being drawn */
+
+bool ctl_colour_wanted(FILE *stream)
+{
+	const char *no_colour = getenv("NO_COLOR"); /* no-color.org */
+	const char *term = getenv("TERM");
+
+	if (!isatty(fileno(stream)) || (no_colour && *no_colour))
+		return false;
+	return term && *term && strcmp(term, "dumb") != 0;
+}
+
+const char *ctl_bold(const struct ctl *ctl)
+{
+	return ctl->colour ? "\033[1m" : "";
+}
+
+const char *ctl_colour_end(const struct ctl *ctl)
+{
+	return ctl->colour ? "\033[0m" : "";
+}
+
+const char *ctl_state_colour(const struct ctl *ctl, const char *state)
+{
+	static const char *const good[] = {"warm", "live"};
+	static const char *const bad[] = {"failed", "stalled", "source_down", "table_full"};
+
+	if (!ctl->colour)
+		return "";
+	for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+		if (strcmp(state, good[i]) == 0)
+			return "\033[1;32m";
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		if (strcmp(state, bad[i]) == 0)
+			return "\033[1;31m";
+	return "\033[1;33m";
+}
+
+int ctl_columns(FILE *stream)
+{
+	struct winsize size;
+
+	if (ioctl(fileno(stream), TIOCGWINSZ, &size) || size.ws_col == 0)
+		return COLUMNS_DEFAULT;
+	return size.ws_col;
+}
+
+void ctl_bar(double progress, int columns, char *text, size_t size)
+{
+	bool blocks = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+	size_t at = 0;
+	int full;
+
+	progress = progress < 0 ? 0 : progress > 1 ? 1 : progress;
+	full = (int)(progress * columns);
+	for (int i = 0; i < columns && at + 4 < size; i++) {
+		const char *cell = i < full ? (blocks ? "█" : "#") : (blocks ? "░" : "-");
+
+		at += (size_t)snprintf(text + at, size - at, "%s", cell);
+	}
+	/* Rounded down: 100 % is said when all is there. */
+	snprintf(text + at, size - at, " %3d %%", (int)(progress * 100));
+}
+
+static void put(int fd, const char *text)
+{
+	/* Nothing sensible can be done for a terminal that is gone. */
+	if (write(fd, text, strlen(text)) < 0)
+		return;
+}
+
+/* Give the terminal back, then end by the signal as if it had not been caught. */
+static void on_signal(int number)
+{
+	if (line_fd >= 0)
+		put((int)line_fd, CURSOR_SHOW "\n");
+	signal(number, SIG_DFL);
+	raise(number);
+}
+
+static void at_exit(void)
+{
+	ctl_line_end(true);
+}
+
+void ctl_line_begin(FILE *stream)
+{
+	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+	struct sigaction action = {.sa_handler = on_signal};
+
+	if (line_fd >= 0)
+		return;
+	fflush(stream);
+	line_fd = fileno(stream);
+	atexit(at_exit);
+	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+		sigaction(numbers[i], &action, NULL);
+	put((int)line_fd, CURSOR_HIDE);
+}
+
+/* Where to cut text so that it takes at most `columns`; colours are not used in such lines. */
+static size_t cut(const char *text, int columns)
+{
+	size_t at = 0;
+
+	for (int used = 0; text[at]; at++)
+		if (((unsigned char)text[at] & 0xc0) != 0x80 && ++used > columns)
+			break;
+	return at;
+}
+
+void ctl_line_draw(const char *text)
+{
+	char line[LINE_MAX_BYTES];
+	struct winsize size;
+	int columns = COLUMNS_DEFAULT;
+
+	if (line_fd < 0)
+		return;
+	if (ioctl((int)line_fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 1)
+		columns = size.ws_col;
+	/* One short of the edge: a full line would wrap on some terminals. */
+	snprintf(line, sizeof line, LINE_CLEAR "%.*s", (int)cut(text, columns - 1), text);
+	put((int)line_fd, line);
+}
+
+void ctl_line_end(bool keep)
+{
+	int fd = (int)line_fd;
+
+	if (fd < 0)
+		return;
+	line_fd = -1;
+	put(fd, keep ? CURSOR_SHOW "\n" : LINE_CLEAR CURSOR_SHOW);
+}

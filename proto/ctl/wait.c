@@ -1,0 +1,344 @@
+/* wait, watch: following a daemon's state. */
+#include "ctl/ctl.h"
+
+#include "base/clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define POLL_US 50000
+#define DRAW_US 200000
+#define BAR_COLUMNS 30
+#define LINE_BYTES 512
+
+static const char *field_text(const json_t *status, const char *name)
+{
+	const char *text = json_string_value(json_object_get(status, name));
+
+	return text ? text : "";
+}
+
+static double field_number(const json_t *status, const char *name)
+{
+	return json_number_value(json_object_get(status, name));
+}
+
+static void nap_until(uint64_t moment_us, uint64_t at_most_us)
+{
+	uint64_t now = kw_clock_us();
+	uint64_t us = moment_us > now ? moment_us - now : 0;
+	struct timespec pause;
+
+	if (us > at_most_us)
+		us = at_most_us;
+	pause = (struct timespec){(time_t)(us / 1000000), (long)(us % 1000000) * 1000};
+	nanosleep(&pause, NULL);
+}
+
+/* What the line says of the time between two looks. */
+struct pace {
+	uint64_t looked_us;
+	double keys, bytes, progress;                /* at the last look */
+	double keys_rate, bytes_rate, progress_rate; /* a second, smoothed */
+};
+
+static double smooth(double rate, double now, double before, double seconds)
+{
+	double latest = now > before ? (now - before) / seconds : 0;
+
+	return rate == 0 ? latest : rate * 0.7 + latest * 0.3;
+}
+
+static void pace_look(struct pace *pace, const json_t *status)
+{
+	uint64_t now = kw_clock_us();
+	double seconds = (double)(now - pace->looked_us) / 1e6;
+	bool proxy = json_object_get(status, "dirty_keys") != NULL;
+	double keys = field_number(status, proxy ? "version" : "keys_applied");
+	double bytes = field_number(status, "bytes_read");
+	double progress = field_number(status, "progress");
+
+	if (pace->looked_us && seconds < 0.1)
+		return;
+	if (pace->looked_us) {
+		pace->keys_rate = smooth(pace->keys_rate, keys, pace->keys, seconds);
+		pace->bytes_rate = smooth(pace->bytes_rate, bytes, pace->bytes, seconds);
+		pace->progress_rate =
+			smooth(pace->progress_rate, progress, pace->progress, seconds);
+	}
+	pace->looked_us = now;
+	pace->keys = keys;
+	pace->bytes = bytes;
+	pace->progress = progress;
+}
+
+/* Append before, text, after; what does not fit is cut. */
+static size_t add(char *line, size_t at, const char *before, const char *text, const char *after)
+{
+	size_t room = LINE_BYTES - at;
+	int length = snprintf(line + at, room, "%s%s%s", before, text, after);
+
+	return length < 0 ? at : at + ((size_t)length < room ? (size_t)length : room - 1);
+}
+
+/* "bootstrapping [###---] 43 %  12 s left  1,234 keys/s" */
+static void compose_progress(const json_t *status, const struct pace *pace, char line[LINE_BYTES])
+{
+	double progress = field_number(status, "progress");
+	char text[160];
+	size_t at = add(line, 0, "", field_text(status, "state"), " ");
+
+	ctl_bar(progress, BAR_COLUMNS, text, sizeof text);
+	at = add(line, at, "", text, "");
+	if (pace->progress_rate > 0 && progress < 1)
+		at = add(line, at, "  ",
+			ctl_show_us((1 - progress) / pace->progress_rate * 1e6, text, sizeof text),
+			" left");
+	if (pace->keys_rate > 0)
+		at = add(line, at, "  ", ctl_show_count(pace->keys_rate, text, sizeof text),
+			" keys/s");
+	if (pace->bytes_rate > 0)
+		at = add(line, at, "  ", ctl_show_bytes(pace->bytes_rate, text, sizeof text), "/s");
+	if (*field_text(status, "reason"))
+		add(line, at, "  ", ctl_show_text(field_text(status, "reason"), text, sizeof text),
+			"");
+}
+
+/* "warm  lag 0.3 ms  behind 0  1,234 keys/s" */
+static void compose_steady(const json_t *status, const struct pace *pace, char line[LINE_BYTES])
+{
+	static const struct {
+		const char *field, *label;
+	} parts[] = {
+		{"lag_ms", "  lag "},
+		{"lag_versions", "  behind "},
+		{"version", "  version "},
+		{"keys", "  keys "},
+		{"dirty_keys", "  dirty "},
+		{"agents", "  agents "},
+		{"keys_applied", "  applied "},
+		{"quarantined", "  quarantined "},
+	};
+	char text[KW_ERROR_TEXT], cell[CTL_CELL];
+	size_t at =
+		add(line, 0, "", ctl_show_text(field_text(status, "state"), text, sizeof text), "");
+
+	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+		const json_t *value = json_object_get(status, parts[i].field);
+
+		if (json_is_number(value))
+			at = add(line, at, parts[i].label,
+				ctl_show_value(parts[i].field, value, cell), "");
+	}
+	if (pace->keys_rate >= 1)
+		at = add(line, at, "  ", ctl_show_count(pace->keys_rate, text, sizeof text), "/s");
+	if (*field_text(status, "reason"))
+		add(line, at, "  (", ctl_show_text(field_text(status, "reason"), text, sizeof text),
+			")");
+}
+
+static bool in_progress(const json_t *status)
+{
+	const json_t *progress = json_object_get(status, "progress");
+	const char *state = field_text(status, "state");
+
+	if (!json_is_number(progress) || json_number_value(progress) >= 1)
+		return false;
+	return strcmp(state, "bootstrapping") == 0 || strcmp(state, "scanning") == 0 ||
+	       strcmp(state, "reconciling") == 0;
+}
+
+static void draw_status(const json_t *status, struct pace *pace)
+{
+	char line[LINE_BYTES];
+
+	pace_look(pace, status);
+	if (in_progress(status))
+		compose_progress(status, pace, line);
+	else
+		compose_steady(status, pace, line);
+	ctl_line_draw(line);
+}
+
+static void draw_away(void *arg, const struct kw_error *error)
+{
+	char text[LINE_BYTES];
+
+	ctl_line_draw(ctl_show_text(error->text, text, sizeof text));
+}
+
+/* Progress goes to standard error, so that standard output holds the answer alone. */
+struct waiting {
+	const char *state; /* the one waited for */
+	uint64_t deadline_us;
+	uint64_t fresh_us; /* the daemon's fresh_us must have reached this */
+	bool local_clock;  /* fresh_us is of this host's clock */
+	json_t *status;    /* the last one */
+	struct pace pace;
+};
+
+/* Is this the socket of a daemon that can come into that state at all? */
+static int check_daemon(struct ctl *ctl, struct waiting *waiting, struct kw_error *error)
+{
+	const char *wanted = waiting->local_clock ? "-proxy" : "-agent";
+	const char *other = waiting->local_clock ? "-agent" : "-proxy";
+	char program[64];
+	size_t length;
+	int code = ctl_program(ctl, waiting->deadline_us, program, error);
+
+	if (code)
+		return code;
+	length = strlen(program);
+	if (length >= 6 && strcmp(program + length - 6, other) == 0)
+		return kw_error_set(error, KW_E_ARGUMENT,
+			"%s: a %s answers there, which is never %s: name the socket of a keywake%s",
+			ctl->socket, program, waiting->state, wanted);
+	return 0;
+}
+
+/*
+ * Reached: in the state, and every write done before this command started is in. The proxy's clock
+ * says fresh_us; clock_skew_us is that clock less ours.
+ */
+static bool reached(const struct waiting *waiting)
+{
+	const json_t *status = waiting->status;
+	int64_t fresh = json_integer_value(json_object_get(status, "fresh_us"));
+	int64_t skew = json_integer_value(json_object_get(status, "clock_skew_us"));
+
+	if (strcmp(field_text(status, "state"), waiting->state) != 0)
+		return false;
+	if (waiting->local_clock)
+		skew = 0;
+	return fresh > 0 && fresh >= (int64_t)waiting->fresh_us + skew;
+}
+
+static enum ctl_exit waited_in_vain(const struct ctl *ctl, const struct waiting *waiting)
+{
+	const char *state = field_text(waiting->status, "state");
+	const char *reason = field_text(waiting->status, "reason");
+	struct kw_error error;
+
+	if (strcmp(state, waiting->state) == 0)
+		reason = "but what was written before this command started is not known to be in";
+	kw_error_set(&error, KW_E_TIMEOUT, "not %s within %s s: state %s%s%s", waiting->state,
+		ctl->options[0], state, *reason ? ": " : "", reason);
+	return ctl_fail(&error);
+}
+
+static enum ctl_exit wait_loop(struct ctl *ctl, struct waiting *waiting)
+{
+	struct kw_error error;
+	uint64_t drawn_us = 0;
+
+	for (;;) {
+		json_t *status;
+		int code = ctl_call_patiently(
+			ctl, "status", waiting->deadline_us, draw_away, NULL, &status, &error);
+
+		if (code == KW_E_TIMEOUT && waiting->status) {
+			ctl_line_end(false);
+			return waited_in_vain(ctl, waiting);
+		}
+		if (code) {
+			ctl_line_end(false);
+			return ctl_fail(&error);
+		}
+		json_decref(waiting->status);
+		waiting->status = status;
+		if (reached(waiting))
+			return CTL_DONE;
+		if (kw_clock_us() >= waiting->deadline_us) {
+			ctl_line_end(false);
+			return waited_in_vain(ctl, waiting);
+		}
+		if (kw_clock_us() - drawn_us >= DRAW_US) {
+			draw_status(status, &waiting->pace);
+			drawn_us = kw_clock_us();
+		}
+		nap_until(waiting->deadline_us, POLL_US);
+	}
+}
+
+enum ctl_exit ctl_run_wait(struct ctl *ctl)
+{
+	struct waiting waiting = {.deadline_us = UINT64_MAX, .fresh_us = ctl->started_us};
+	uint64_t started_us = kw_clock_us();
+	struct kw_error error;
+	enum ctl_exit status;
+	double seconds;
+	char text[64];
+
+	waiting.state = strchr(ctl->command->name, ' ') + 1;
+	waiting.local_clock = strcmp(waiting.state, "live") == 0;
+	if (!ctl_seconds(ctl, 0, 0, &seconds))
+		return CTL_FAILED;
+	if (ctl->options[0])
+		waiting.deadline_us = started_us + (uint64_t)(seconds * 1e6);
+	if (isatty(STDERR_FILENO))
+		ctl_line_begin(stderr);
+	if (check_daemon(ctl, &waiting, &error)) {
+		ctl_line_end(false);
+		return ctl_fail(&error);
+	}
+	status = wait_loop(ctl, &waiting);
+	ctl_line_end(false);
+	if (status == CTL_DONE && ctl->json)
+		ctl_print_json(waiting.status);
+	else if (status == CTL_DONE)
+		printf("%s%s%s after %s\n", ctl_state_colour(ctl, waiting.state), waiting.state,
+			ctl_colour_end(ctl),
+			ctl_show_us((double)(kw_clock_us() - started_us), text, sizeof text));
+	json_decref(waiting.status);
+	return status;
+}
+
+static bool watch_count(const struct ctl *ctl, long *count)
+{
+	char *end;
+
+	*count = -1;
+	if (!ctl->options[0])
+		return true;
+	*count = strtol(ctl->options[0], &end, 10);
+	if (end != ctl->options[0] && *end == '\0' && *count > 0)
+		return true;
+	ctl_usage("--count: expected a number above 0; given %.40s", ctl->options[0]);
+	return false;
+}
+
+enum ctl_exit ctl_run_watch(struct ctl *ctl)
+{
+	struct pace pace = {0};
+	struct kw_error error;
+	double seconds;
+	long count;
+
+	if (!watch_count(ctl, &count) || !ctl_seconds(ctl, 1, ctl->json ? 1 : 0.2, &seconds))
+		return CTL_FAILED;
+	if (!ctl->json)
+		ctl_line_begin(stdout);
+	for (uint64_t next_us = kw_clock_us();; nap_until(next_us, UINT64_MAX)) {
+		json_t *status;
+
+		if (ctl_call_patiently(
+			    ctl, "status", UINT64_MAX, draw_away, NULL, &status, &error)) {
+			ctl_line_end(true);
+			return ctl_fail(&error);
+		}
+		if (ctl->json)
+			ctl_print_json(status);
+		else
+			draw_status(status, &pace);
+		json_decref(status);
+		if (ferror(stdout))
+			return CTL_FAILED;
+		if (count > 0 && --count == 0)
+			break;
+		next_us += (uint64_t)(seconds * 1e6);
+	}
+	ctl_line_end(true);
+	return CTL_DONE;
+}
