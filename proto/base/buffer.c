@@ -50,16 +50,15 @@ uint8_t *kw_buffer_reserve(struct kw_buffer *buffer, size_t length)
 
 	if (buffer->end + length <= buffer->capacity)
 		return buffer->data + buffer->end;
-	/* Sliding is cheap once at least half of the memory is free at the front. */
+	/* Sliding pays only when half of the memory is free afterwards: otherwise a queue that
+	 * stays near the capacity would be moved whole at every append. */
 	if (wanted > buffer->capacity / 2) {
 		size_t capacity = buffer->capacity ? buffer->capacity : SMALLEST_BUFFER;
 
-		while (capacity < wanted)
+		while (capacity / 2 < wanted)
 			capacity *= 2;
-		if (capacity > buffer->capacity) {
-			buffer->data = kw_realloc(buffer->data, capacity);
-			buffer->capacity = capacity;
-		}
+		buffer->data = kw_realloc(buffer->data, capacity);
+		buffer->capacity = capacity;
 	}
 	if (buffer->start > 0) {
 		memmove(buffer->data, buffer->data + buffer->start, used);

@@ -1,9 +1,9 @@
 /*
  * Two channels for what went wrong: a code for the program, a sentence for the person.
  *
- * A function that can fail returns int: 0, or the same enum kw_code it stored in *error. The sentence
- * is written where the failure is known best and wrapped on the way up by those who know what was
- * being tried: "agent: shm:///run/kw.sock: handshake: the proxy refused: unknown secret".
+ * A function that can fail returns int: 0, or the same enum kw_code it stored in *error. The
+ * sentence is written where the failure is known best and wrapped on the way up by those who know
+ * what was being tried: "agent: shm:///run/kw.sock: handshake: the proxy refused: unknown secret".
  * Library code never logs; the daemons do, once.
  *
  * struct kw_error is plain memory owned by the caller; nothing in it is allocated. Passing NULL for

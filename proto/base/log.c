@@ -77,8 +77,8 @@ static int prefix(char *out, size_t size, enum kw_log_level level)
 	clock_gettime(CLOCK_REALTIME, &now);
 	gmtime_r(&now.tv_sec, &tm);
 	strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &tm);
-	return snprintf(out, size, "%s.%03ldZ %-5s ", stamp, now.tv_nsec / 1000000,
-		level_names[level]);
+	return snprintf(
+		out, size, "%s.%03ldZ %-5s ", stamp, now.tv_nsec / 1000000, level_names[level]);
 }
 
 void kw_log(enum kw_log_level level, const char *where, const char *format, ...)
@@ -97,7 +97,8 @@ void kw_log(enum kw_log_level level, const char *where, const char *format, ...)
 	length += snprintf(line + length, sizeof line - (size_t)length, "%s: %s\n", where, text);
 	if (length >= (int)sizeof line)
 		length = (int)sizeof line - 1;
-	/* One write a line keeps lines of several threads apart; a lost log line is not an error. */
+	/* One write a line keeps lines of several threads apart; a lost log line is not an error.
+	 */
 	if (write(STDERR_FILENO, line, (size_t)length) < 0)
 		return;
 	if (tap && pthread_equal(tap_thread, pthread_self()))

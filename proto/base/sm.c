@@ -21,8 +21,8 @@ void kw_sm_move(struct kw_sm *sm, int state, const char *reason)
 			from->name, to->name, reason);
 		abort();
 	}
-	kw_log_debug(sm->conf->where, "%s -> %s%s%s", from->name, to->name, *reason ? ": " : "",
-		reason);
+	kw_log_debug(
+		sm->conf->where, "%s -> %s%s%s", from->name, to->name, *reason ? ": " : "", reason);
 	sm->state = state;
 	sm->moves++;
 }

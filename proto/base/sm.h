@@ -31,7 +31,8 @@ struct kw_sm {
 
 void kw_sm_init(struct kw_sm *sm, const struct kw_sm_conf *conf, int state);
 
-/* Move; reason is a sentence for the log ("" for none). Moving to the present state does nothing. */
+/* Move; reason is a sentence for the log ("" for none). Moving to the present state does nothing.
+ */
 void kw_sm_move(struct kw_sm *sm, int state, const char *reason);
 
 const char *kw_sm_name(const struct kw_sm *sm);

@@ -219,15 +219,15 @@ static void add_range(struct kw_reader *reader, const struct kw_directory_segmen
 		return;
 	if (reader->range_count == reader->range_capacity) {
 		reader->range_capacity = reader->range_capacity ? 2 * reader->range_capacity : 64;
-		reader->ranges = kw_realloc(reader->ranges,
-			reader->range_capacity * sizeof *reader->ranges);
+		reader->ranges =
+			kw_realloc(reader->ranges, reader->range_capacity * sizeof *reader->ranges);
 	}
 	reader->ranges[reader->range_count++] =
 		(struct range){segment->id, segment->offset, start, end};
 }
 
-static uint64_t readable_end(const struct kw_reader *reader,
-	const struct kw_directory_segment *segment)
+static uint64_t readable_end(
+	const struct kw_reader *reader, const struct kw_directory_segment *segment)
 {
 	return segment->id == reader->superblock.head_segment ? reader->superblock.head_bytes
 							      : segment->committed;
@@ -301,8 +301,8 @@ static void plan(struct kw_reader *reader)
 	} else if (reader->snapshot) {
 		plan_snapshot(reader);
 		reader->deletes_known = reader->superblock.version;
-		reader->sink.snapshot_begin(reader->sink.arg, reader->superblock.epoch,
-			reader->superblock.version);
+		reader->sink.snapshot_begin(
+			reader->sink.arg, reader->superblock.epoch, reader->superblock.version);
 	} else {
 		plan_resume(reader);
 	}
@@ -399,8 +399,7 @@ static void superblock_arrived(struct kw_reader *reader)
 	}
 	if (position_lapsed(reader))
 		return;
-	if (reader->directory_known &&
-		reader->directory.header->epoch == super->epoch &&
+	if (reader->directory_known && reader->directory.header->epoch == super->epoch &&
 		reader->directory.header->publication == super->directory_publication) {
 		pair_known(reader);
 		return;

@@ -41,13 +41,13 @@ struct kw_read {
 
 struct kw_reader_io {
 	/*
-	 * Start READs, in order; all-or-nothing is not promised: each gets its own end. The end may be
-	 * told in any order, but never from within this call.
+	 * Start READs, in order; all-or-nothing is not promised: each gets its own end. The end may
+	 * be told in any order, but never from within this call.
 	 */
 	void (*read)(void *arg, struct kw_read *const *reads, int count);
 	/*
-	 * A directory was verified: the extents are what may be read from now on. The array is valid
-	 * during the call.
+	 * A directory was verified: the extents are what may be read from now on. The array is
+	 * valid during the call.
 	 */
 	void (*extents)(void *arg, const struct kw_extent *extents, int count);
 	void *arg;
@@ -56,7 +56,8 @@ struct kw_reader_io {
 struct kw_reader_pass {
 	uint64_t epoch;
 	uint64_t version;    /* head version of this pass: all up to it has been handed on */
-	uint64_t consistent; /* what a cursor may say once all handed on is applied; 0: nothing yet */
+	uint64_t consistent; /* what a cursor may say once all handed on is applied; 0: nothing yet
+			      */
 	bool snapshot;       /* this pass was the snapshot */
 	bool vanished;       /* a segment was cleaned away meanwhile; consistent did not advance */
 	bool moved;          /* at least one record was handed on, or version moved */
@@ -89,7 +90,8 @@ struct kw_reader_options {
 	uint32_t chunk_bytes; /* of one READ of the log; 0: 128 KiB */
 	uint32_t depth;       /* READs in flight at most; 0: 8 */
 	uint32_t tries;       /* of a mismatch before it is called corruption; 0: 16 */
-	/* Test hook: leave out reading rule n (1..5, writer-side rules are the writer's); 0: keep all. */
+	/* Test hook: leave out reading rule n (1..5, writer-side rules are the writer's); 0: keep
+	 * all. */
 	int broken_rule;
 };
 
@@ -100,14 +102,14 @@ struct kw_cursor {
 };
 
 struct kw_reader_stats {
-	uint64_t reads, bytes;     /* READs ended well */
-	uint64_t records;          /* handed on */
-	uint64_t skipped;          /* records read, but older than consistent or superseded */
-	uint64_t retries;          /* superblock, directory or record mismatches that were read again */
-	uint64_t vanished;         /* segments */
+	uint64_t reads, bytes; /* READs ended well */
+	uint64_t records;      /* handed on */
+	uint64_t skipped;      /* records read, but older than consistent or superseded */
+	uint64_t retries;      /* superblock, directory or record mismatches that were read again */
+	uint64_t vanished;     /* segments */
 	uint64_t snapshots, passes;
-	uint64_t snapshot_bytes;   /* to read in the present or last snapshot */
-	uint64_t snapshot_done;    /* of them read */
+	uint64_t snapshot_bytes; /* to read in the present or last snapshot */
+	uint64_t snapshot_done;  /* of them read */
 };
 
 struct kw_reader *kw_reader_new(const struct kw_reader_options *options,
@@ -140,8 +142,9 @@ void kw_reader_stop(struct kw_reader *reader);
 /* A READ ended: code 0 and the bytes are in its buffer, or error says why not. */
 void kw_reader_complete(struct kw_read *read, const struct kw_error *error);
 
-bool kw_reader_idle(const struct kw_reader *reader);    /* IDLE: start may be called */
-bool kw_reader_waiting(const struct kw_reader *reader); /* TAIL between passes: poll may be called */
+bool kw_reader_idle(const struct kw_reader *reader); /* IDLE: start may be called */
+bool kw_reader_waiting(
+	const struct kw_reader *reader); /* TAIL between passes: poll may be called */
 const struct kw_reader_stats *kw_reader_stats(const struct kw_reader *reader);
 
 /* READs posted and not told back; 0 before the memory behind them may be released. */

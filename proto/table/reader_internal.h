@@ -14,7 +14,7 @@
 /* A run of one segment's bytes to be read in this pass. */
 struct range {
 	uint64_t segment;
-	uint64_t base; /* of the segment in the memory file */
+	uint64_t base;       /* of the segment in the memory file */
 	uint64_t start, end; /* in the segment */
 };
 
@@ -68,13 +68,13 @@ struct kw_reader {
 	uint32_t mismatches; /* in a row, of the present question */
 
 	/* the position (reading rules 3, 4 and 5) */
-	bool tailing;   /* the snapshot, or the resumed pass, is done */
-	bool snapshot;  /* the present pass is a snapshot */
-	bool vanished;  /* in the present pass */
+	bool tailing;             /* the snapshot, or the resumed pass, is done */
+	bool snapshot;            /* the present pass is a snapshot */
+	bool vanished;            /* in the present pass */
 	uint64_t segment, offset; /* cursor in the log */
 	uint64_t consistent;
 	uint64_t deletes_known;
-	uint64_t highest; /* version handed on; counts only with rule 4 left out */
+	uint64_t highest;   /* version handed on; counts only with rule 4 left out */
 	uint64_t handed_on; /* records, in the present pass */
 
 	/* the log */
@@ -84,7 +84,7 @@ struct kw_reader {
 	uint64_t post_offset;
 	struct chunk *chunks; /* a ring of `depth` */
 	uint32_t chunk_first, chunk_count;
-	uint64_t posted_bytes; /* posted and not yet consumed */
+	uint64_t posted_bytes;  /* posted and not yet consumed */
 	struct kw_buffer carry; /* front of a record that continues in the next chunk */
 	uint64_t carry_offset;  /* where it starts in its segment */
 	uint32_t suspect_range; /* the record that did not verify */

@@ -214,14 +214,13 @@ static bool consume(struct kw_reader *reader, const struct chunk *chunk)
 
 void kw_reader_log_arrived(struct kw_reader *reader, struct kw_read *read)
 {
-	struct chunk *arrived =
-		(struct chunk *)((uint8_t *)read - offsetof(struct chunk, read));
+	struct chunk *arrived = (struct chunk *)((uint8_t *)read - offsetof(struct chunk, read));
 
 	arrived->arrived = true;
 	while (reader->chunk_count > 0 && reader->chunks[reader->chunk_first].arrived) {
 		struct chunk *chunk = &reader->chunks[reader->chunk_first];
 		bool last = chunk->range == reader->range_count - 1 &&
-			chunk->start + chunk->read.length == reader->ranges[chunk->range].end;
+			    chunk->start + chunk->read.length == reader->ranges[chunk->range].end;
 
 		if (!consume(reader, chunk))
 			return;

@@ -29,8 +29,8 @@ uint32_t kw_record_checksum(const struct kw_record *record, const struct kw_plac
 		.reserved = record->reserved,
 	};
 
-	return kw_crc32c(kw_crc32c(0, &bound, sizeof bound), record + 1,
-		record->length - sizeof *record);
+	return kw_crc32c(
+		kw_crc32c(0, &bound, sizeof bound), record + 1, record->length - sizeof *record);
 }
 
 bool kw_record_plausible(const void *bytes, size_t available, uint64_t limit)
@@ -107,9 +107,8 @@ int kw_index_root_check(const struct kw_index_root *root, struct kw_error *error
 	if (root->magic != KW_INDEX_MAGIC)
 		return kw_error_set(error, KW_E_PROTOCOL, "index root: magic 0x%08x", root->magic);
 	if (root->slots == 0 || root->grown_slots < root->slots)
-		return kw_error_set(error, KW_E_CORRUPT,
-			"index root: %llu slots growing to %llu", (unsigned long long)root->slots,
-			(unsigned long long)root->grown_slots);
+		return kw_error_set(error, KW_E_CORRUPT, "index root: %llu slots growing to %llu",
+			(unsigned long long)root->slots, (unsigned long long)root->grown_slots);
 	return KW_OK;
 }
 
@@ -180,7 +179,7 @@ int kw_directory_parse(const void *bytes, size_t length, const struct kw_superbl
 			(unsigned long long)header->publication,
 			(unsigned long long)superblock->directory_publication);
 	needed = sizeof *header + (uint64_t)header->segments * sizeof(struct kw_directory_segment) +
-		(uint64_t)header->extents * sizeof(struct kw_extent);
+		 (uint64_t)header->extents * sizeof(struct kw_extent);
 	if (needed != length)
 		return kw_error_set(error, KW_E_CORRUPT, "directory: the counts do not fit");
 	directory->header = header;
@@ -191,8 +190,8 @@ int kw_directory_parse(const void *bytes, size_t length, const struct kw_superbl
 	return KW_OK;
 }
 
-const struct kw_directory_segment *kw_directory_find(const struct kw_directory *directory,
-	uint64_t id)
+const struct kw_directory_segment *kw_directory_find(
+	const struct kw_directory *directory, uint64_t id)
 {
 	uint32_t low = 0, high = directory->header->segments;
 
@@ -209,8 +208,8 @@ const struct kw_directory_segment *kw_directory_find(const struct kw_directory *
 	return &directory->segments[low];
 }
 
-const struct kw_directory_segment *kw_directory_at(const struct kw_directory *directory,
-	uint64_t offset)
+const struct kw_directory_segment *kw_directory_at(
+	const struct kw_directory *directory, uint64_t offset)
 {
 	/* Segments stand in order of id, not of offset; lookups are rare enough for a scan. */
 	for (uint32_t i = 0; i < directory->header->segments; i++) {

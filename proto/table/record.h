@@ -57,8 +57,8 @@ bool kw_record_plausible(const void *bytes, size_t available, uint64_t limit);
 int kw_record_parse(const void *bytes, const struct kw_place *place, struct kw_record_view *view);
 
 /*
- * Is the record the newest of its key, seen from head version `head`? A superseded_by above head was
- * written after the head was read; what replaces the record is then still to come in the log.
+ * Is the record the newest of its key, seen from head version `head`? A superseded_by above head
+ * was written after the head was read; what replaces the record is then still to come in the log.
  */
 static inline bool kw_record_live(const struct kw_record_view *view, uint64_t head)
 {
@@ -67,7 +67,8 @@ static inline bool kw_record_live(const struct kw_record_view *view, uint64_t he
 
 void kw_superblock_seal(struct kw_superblock *superblock);
 
-/* KW_E_CORRUPT: torn or damaged, read again. KW_E_PROTOCOL: whole, but of another layout version. */
+/* KW_E_CORRUPT: torn or damaged, read again. KW_E_PROTOCOL: whole, but of another layout version.
+ */
 int kw_superblock_check(const struct kw_superblock *superblock, struct kw_error *error);
 
 void kw_index_root_seal(struct kw_index_root *root);
@@ -91,12 +92,12 @@ int kw_directory_parse(const void *bytes, size_t length, const struct kw_superbl
 void kw_directory_seal(struct kw_directory_header *header);
 
 /* The segment with this id, or NULL: it was cleaned. */
-const struct kw_directory_segment *kw_directory_find(const struct kw_directory *directory,
-	uint64_t id);
+const struct kw_directory_segment *kw_directory_find(
+	const struct kw_directory *directory, uint64_t id);
 
 /* The segment whose run holds this offset of the memory file, or NULL. */
-const struct kw_directory_segment *kw_directory_at(const struct kw_directory *directory,
-	uint64_t offset);
+const struct kw_directory_segment *kw_directory_at(
+	const struct kw_directory *directory, uint64_t offset);
 
 /* Does [offset, offset + length) lie within the directory's extents (of adjoining ones too)? */
 bool kw_directory_covers(const struct kw_directory *directory, uint64_t offset, uint64_t length);

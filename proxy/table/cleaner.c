@@ -5,8 +5,9 @@
  *             old places, still readable           same versions, new places
  *
  * What is moved keeps its version, so a reader that has passed it skips it. The victims stay in the
- * directory until the publication whose head covers the new places (reading rule 2). The destination
- * becomes the head: ids are log order, and a record written later must come behind what was moved.
+ * directory until the publication whose head covers the new places (reading rule 2). The
+ * destination becomes the head: ids are log order, and a record written later must come behind what
+ * was moved.
  */
 #include "table/table_internal.h"
 
@@ -51,7 +52,7 @@ static bool droppable(struct kw_table *table, uint64_t version, bool hard)
 		return true;
 	if (hard && !kw_log_may_grow(table, table->options.segment_bytes, false))
 		return true;
-	return version <= table->passed && version <= retained_up_to(table);
+	return version <= table->droppable_up_to;
 }
 
 void kw_table_raise_floor(struct kw_table *table, uint64_t version)
@@ -60,14 +61,40 @@ void kw_table_raise_floor(struct kw_table *table, uint64_t version)
 		table->floor = version;
 }
 
-static void drop_flush(struct kw_table *table, uint64_t offset)
+/* False: a later flush has replaced it already (with the marking still to come, broken rule 1). */
+static bool drop_flush(struct kw_table *table, uint64_t offset)
 {
 	for (size_t i = 0; i < table->flush_count; i++)
 		if (table->flushes[i].offset == offset) {
 			kw_table_raise_floor(table, table->flushes[i].version);
 			table->flushes[i] = table->flushes[--table->flush_count];
-			return;
+			return true;
 		}
+	return false;
+}
+
+void kw_clean_survey(struct kw_table *table)
+{
+	uint64_t up_to = retained_up_to(table);
+
+	if (up_to > table->passed)
+		up_to = table->passed;
+	table->droppable_up_to = up_to;
+	table->droppable_bytes = 0;
+	for (size_t i = 0; i < table->segments.count; i++) {
+		const struct kw_segment *segment = table->segments.all[i];
+
+		if (segment->sealed && segment->tombstones_up_to <= up_to)
+			table->droppable_bytes += segment->tombstone_bytes;
+	}
+}
+
+/* What cleaning a segment would have to move. */
+static uint64_t burden(const struct kw_table *table, const struct kw_segment *segment)
+{
+	return segment->tombstones_up_to <= table->droppable_up_to
+		       ? segment->live_bytes - segment->tombstone_bytes
+		       : segment->live_bytes;
 }
 
 /* Flush records keep their place: moved behind newer puts they would take those away. */
@@ -105,7 +132,7 @@ void kw_clean_dead(struct kw_table *table)
 /* Benefit over cost, as log-structured file systems reckon it: (1 - u) * age / (1 + u). */
 static double score(const struct kw_table *table, const struct kw_segment *segment)
 {
-	double u = (double)segment->live_bytes / (double)segment->capacity;
+	double u = (double)burden(table, segment) / (double)segment->capacity;
 	double age = (double)(table->version - segment->highest + 1);
 
 	return (1.0 - u) * age / (1.0 + u);
@@ -115,13 +142,13 @@ static bool eligible(const struct kw_table *table, const struct kw_segment *segm
 {
 	if (segment == table->head || !segment->sealed || segment->victim || segment->single)
 		return false;
-	return hard ? segment->live_bytes < segment->capacity
-		    : segment->live_bytes < segment->capacity / 100 * WORTH_PERCENT;
+	return hard ? burden(table, segment) < segment->capacity
+		    : burden(table, segment) < segment->capacity / 100 * WORTH_PERCENT;
 }
 
 /* The best segments whose live bytes fit into `room` together. Returns how many. */
-static int choose(struct kw_table *table, uint64_t room, bool hard,
-	struct kw_segment *victims[VICTIMS_MOST])
+static int choose(
+	struct kw_table *table, uint64_t room, bool hard, struct kw_segment *victims[VICTIMS_MOST])
 {
 	int count = 0;
 
@@ -134,14 +161,15 @@ static int choose(struct kw_table *table, uint64_t room, bool hard,
 			double s;
 			bool chosen = false;
 
-			if (segment->live_bytes > room || !eligible(table, segment, hard))
+			if (burden(table, segment) > room || !eligible(table, segment, hard))
 				continue;
 			s = score(table, segment);
 			if (best && s <= best_score)
 				continue;
 			for (int v = 0; v < count; v++)
 				chosen |= victims[v] == segment;
-			if (chosen || !(segment->flushes == 0 || flushes_droppable(table, segment, hard)))
+			if (chosen ||
+				!(segment->flushes == 0 || flushes_droppable(table, segment, hard)))
 				continue;
 			best = segment;
 			best_score = s;
@@ -149,7 +177,7 @@ static int choose(struct kw_table *table, uint64_t room, bool hard,
 		if (!best)
 			break;
 		victims[count++] = best;
-		room -= best->live_bytes;
+		room -= burden(table, best);
 	}
 	return count;
 }
@@ -174,6 +202,8 @@ static void move_record(struct kw_table *table, struct kw_segment *from, struct 
 		return;
 	from->live_bytes -= weight;
 	table->live_bytes -= weight;
+	if (record->kind == KW_RECORD_DELETE)
+		from->tombstone_bytes -= weight;
 	if (record->kind == KW_RECORD_DELETE && droppable(table, record->version, hard)) {
 		kw_table_raise_floor(table, record->version);
 		kw_index_remove(&table->index, slot);
@@ -186,8 +216,8 @@ static void move_record(struct kw_table *table, struct kw_segment *from, struct 
 	table->cleaned_bytes += kw_record_stride(record->length);
 }
 
-static void clean_segment(struct kw_table *table, struct kw_segment *segment,
-	struct kw_segment *dest, bool hard)
+static void clean_segment(
+	struct kw_table *table, struct kw_segment *segment, struct kw_segment *dest, bool hard)
 {
 	for (uint64_t at = 0; at < segment->committed;) {
 		uint64_t offset = segment->offset + at;
@@ -200,21 +230,27 @@ static void clean_segment(struct kw_table *table, struct kw_segment *segment,
 			move_record(table, segment, dest, record, hard);
 			continue;
 		}
-		segment->live_bytes -= kw_record_stride(record->length);
-		table->live_bytes -= kw_record_stride(record->length);
-		drop_flush(table, offset);
+		if (drop_flush(table, offset)) {
+			segment->live_bytes -= kw_record_stride(record->length);
+			table->live_bytes -= kw_record_stride(record->length);
+		}
 	}
 	assert(segment->live_bytes == 0);
 	make_victim(table, segment);
 }
 
-static uint64_t gain(struct kw_segment *const *victims, int count)
+/* Is cleaning these worth it: a granule comes free, or the destination keeps room for the record?
+ */
+static bool gains(const struct kw_table *table, struct kw_segment *const *victims, int count,
+	uint64_t capacity, uint64_t least)
 {
-	uint64_t bytes = 0;
+	uint64_t dead = 0, live = 0;
 
-	for (int i = 0; i < count; i++)
-		bytes += victims[i]->capacity - victims[i]->live_bytes;
-	return bytes;
+	for (int i = 0; i < count; i++) {
+		dead += victims[i]->capacity - burden(table, victims[i]);
+		live += burden(table, victims[i]);
+	}
+	return dead >= table->segments.granule_bytes || capacity - live >= least;
 }
 
 bool kw_clean(struct kw_table *table, uint64_t least, bool hard)
@@ -230,7 +266,7 @@ bool kw_clean(struct kw_table *table, uint64_t least, bool hard)
 	if (!dest)
 		return false;
 	count = choose(table, dest->capacity - kept_free, hard, victims);
-	if (count == 0 || (hard && gain(victims, count) < segments->granule_bytes)) {
+	if (count == 0 || (hard && !gains(table, victims, count, dest->capacity, least))) {
 		kw_segments_cancel(segments, dest);
 		return false;
 	}
@@ -245,5 +281,6 @@ bool kw_clean(struct kw_table *table, uint64_t least, bool hard)
 		kw_table_publish(table, table->wall_us);
 		kw_segments_wake(segments, table->now_us, 0);
 	}
+	kw_clean_survey(table);
 	return true;
 }

@@ -93,8 +93,8 @@ struct kw_index_slot *kw_index_first(const struct kw_index *index, uint64_t hash
 	return slot->hash == hash ? slot : kw_index_next(index, slot, hash);
 }
 
-struct kw_index_slot *kw_index_next(const struct kw_index *index, struct kw_index_slot *slot,
-	uint64_t hash)
+struct kw_index_slot *kw_index_next(
+	const struct kw_index *index, struct kw_index_slot *slot, uint64_t hash)
 {
 	const struct kw_index_slot *end = index->slots + end_slot(index);
 
@@ -144,8 +144,8 @@ static void scratch_room(struct kw_index *index, uint64_t slots)
 static void sweep(struct kw_index *index)
 {
 	struct kw_index_root *root = index->root;
-	uint64_t top = root->boundary == UINT64_MAX ? root->slots
-						    : scale(root->boundary, root->slots);
+	uint64_t top =
+		root->boundary == UINT64_MAX ? root->slots : scale(root->boundary, root->slots);
 	uint64_t from = top > SWEEP_SLOTS ? top - SWEEP_SLOTS : 0;
 	uint64_t to = top, count = 0;
 
@@ -161,13 +161,12 @@ static void sweep(struct kw_index *index)
 		index->slots[at] = (struct kw_index_slot){0};
 	}
 	/* The smallest hash whose home by the old size is `from` or above. */
-	root->boundary = (uint64_t)((((unsigned __int128)from << 64) + root->slots - 1) /
-		root->slots);
+	root->boundary =
+		(uint64_t)((((unsigned __int128)from << 64) + root->slots - 1) / root->slots);
 	if (root->boundary == 0)
 		root->slots = root->grown_slots;
 	for (uint64_t i = 0; i < count; i++) {
-		bool placed =
-			place_entry(index, index->scratch[i].hash, index->scratch[i].place);
+		bool placed = place_entry(index, index->scratch[i].hash, index->scratch[i].place);
 
 		assert(placed); /* the entries were there before, in less room */
 	}

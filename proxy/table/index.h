@@ -25,8 +25,8 @@
 struct kw_index {
 	struct kw_index_root *root;
 	struct kw_index_slot *slots; /* of root->offset */
-	uint64_t reserve_slots; /* addresses there are */
-	uint64_t limit_slots;   /* memory that may be used now, overflow included */
+	uint64_t reserve_slots;      /* addresses there are */
+	uint64_t limit_slots;        /* memory that may be used now, overflow included */
 	uint64_t entries;
 	struct kw_index_slot *scratch; /* entries on the move */
 	uint64_t scratch_slots;
@@ -42,8 +42,8 @@ void kw_index_close(struct kw_index *index);
 
 /* The first slot where this hash may stand; go on with kw_index_next while it is not NULL. */
 struct kw_index_slot *kw_index_first(const struct kw_index *index, uint64_t hash);
-struct kw_index_slot *kw_index_next(const struct kw_index *index, struct kw_index_slot *slot,
-	uint64_t hash);
+struct kw_index_slot *kw_index_next(
+	const struct kw_index *index, struct kw_index_slot *slot, uint64_t hash);
 
 /* Slots wanted before the next insert, overflow included: more than limit_slots asks for memory. */
 uint64_t kw_index_wanted(const struct kw_index *index);

@@ -9,8 +9,8 @@
 
 /* Live data may fill so much of the data memory: beyond, cleaning costs more than it yields. */
 #define PUT_FILL_PERCENT 93
-#define DELETE_FILL_PERCENT 97
 #define HARD_TRIES 4096
+#define DIRECTORY_AHEAD 8
 
 struct kw_slice kw_record_key(const struct kw_record *record)
 {
@@ -28,14 +28,13 @@ uint64_t kw_table_hash(const struct kw_table *table, uint32_t database, struct k
 	return kw_hash_key(table->options.hash_seed, database, key.data, key.length);
 }
 
-struct kw_index_slot *kw_table_find(const struct kw_table *table, uint64_t hash, uint32_t database,
-	struct kw_slice key)
+struct kw_index_slot *kw_table_find(
+	const struct kw_table *table, uint64_t hash, uint32_t database, struct kw_slice key)
 {
 	struct kw_index_slot *slot = kw_index_first(&table->index, hash);
 
 	for (; slot; slot = kw_index_next(&table->index, slot, hash)) {
-		const struct kw_record *record =
-			kw_record_at(table, kw_place_offset(slot->place));
+		const struct kw_record *record = kw_record_at(table, kw_place_offset(slot->place));
 
 		if (record->database == database && kw_slice_equal(kw_record_key(record), key))
 			return slot;
@@ -52,11 +51,22 @@ struct kw_index_slot *kw_table_find_at(const struct kw_table *table, uint64_t ha
 	return slot;
 }
 
+/* Both directories as they will be once a few more segments are open. */
+static uint64_t directories(const struct kw_table *table)
+{
+	const struct kw_segments *segments = &table->segments;
+
+	return 2 *
+	       (sizeof(struct kw_directory_header) +
+		       (segments->count + DIRECTORY_AHEAD) * sizeof(struct kw_directory_segment) +
+		       (size_t)segments->extent_count * sizeof(struct kw_extent));
+}
+
 uint64_t kw_data_limit(const struct kw_table *table)
 {
 	uint64_t index = (table->index.root->grown_slots * 5 / 4 + KW_INDEX_OVERFLOW) *
-		sizeof(struct kw_index_slot);
-	uint64_t control = KW_DIRECTORY_OFFSET + 2 * table->directory_bytes + index;
+			 sizeof(struct kw_index_slot);
+	uint64_t control = KW_DIRECTORY_OFFSET + directories(table) + index;
 
 	if (control >= table->options.max_bytes)
 		return 0;
@@ -68,14 +78,49 @@ static uint64_t segment_granules(const struct kw_table *table)
 	return table->options.segment_bytes / table->segments.granule_bytes;
 }
 
+/* Live bytes less what the cleaner may drop; the survey may be older than the latest writes. */
+static uint64_t needed_bytes(const struct kw_table *table)
+{
+	return table->live_bytes > table->droppable_bytes
+		       ? table->live_bytes - table->droppable_bytes
+		       : 0;
+}
+
 bool kw_log_may_grow(const struct kw_table *table, uint64_t bytes, bool for_delete)
 {
 	uint64_t data = kw_data_limit(table) * table->segments.granule_bytes;
 	uint64_t kept = KW_CLEANER_SEGMENTS * table->options.segment_bytes;
-	uint64_t usable = data > kept ? data - kept : 0;
+	uint64_t usable = (data > kept ? data - kept : 0) / 100 * PUT_FILL_PERCENT;
+	uint64_t live = needed_bytes(table);
 
-	usable = usable / 100 * (for_delete ? DELETE_FILL_PERCENT : PUT_FILL_PERCENT);
-	return table->live_bytes + bytes <= usable;
+	/* A tombstone weighs no more than the put it replaces: it only needs a place to stand. */
+	if (for_delete)
+		return true;
+	return live + bytes <= usable;
+}
+
+/*
+ * The sum said that it fits, the pieces did not: rests at the ends of segments, fragments. Whoever
+ * asks for room need not try again, at the price of a whole cleaning, before as much came free.
+ */
+static void remember_refusal(struct kw_table *table, uint64_t stride)
+{
+	table->refused_bytes = stride;
+	table->refused_live = needed_bytes(table);
+	table->refused_free = table->segments.free_granules;
+}
+
+bool kw_log_refused(const struct kw_table *table, uint64_t bytes)
+{
+	return table->refused_bytes > 0 && bytes >= table->refused_bytes &&
+		needed_bytes(table) + table->refused_bytes > table->refused_live &&
+		table->segments.free_granules <= table->refused_free;
+}
+
+/* Bytes left in the head; a run that a large record has to itself takes nothing else. */
+static uint64_t head_room(const struct kw_table *table)
+{
+	return table->head->single ? 0 : table->head->capacity - table->head->committed;
 }
 
 /* Granules that may be opened for records, the cleaner's own left out. */
@@ -86,7 +131,7 @@ static bool may_open(const struct kw_table *table, uint64_t granules)
 	uint64_t virgin = limit > segments->frontier ? limit - segments->frontier : 0;
 
 	return segments->free_granules + virgin >=
-		granules + KW_CLEANER_SEGMENTS * segment_granules(table);
+	       granules + KW_CLEANER_SEGMENTS * segment_granules(table);
 }
 
 static struct kw_segment *open_for_records(struct kw_table *table, uint64_t wanted, uint64_t least)
@@ -107,10 +152,10 @@ static bool above_allowance(const struct kw_table *table)
 {
 	const struct kw_segments *segments = &table->segments;
 	uint64_t in_use = segments->frontier - segments->free_granules -
-		segments->resting_granules + segment_granules(table);
-	double allowed = (double)table->live_bytes / table->options.utilisation /
-			(double)segments->granule_bytes +
-		(double)(KW_SLACK_SEGMENTS * segment_granules(table));
+			  segments->resting_granules + segment_granules(table);
+	double allowed = (double)needed_bytes(table) / table->options.utilisation /
+				 (double)segments->granule_bytes +
+			 (double)(KW_SLACK_SEGMENTS * segment_granules(table));
 
 	return (double)in_use > allowed;
 }
@@ -125,19 +170,22 @@ static void wake(struct kw_table *table)
 }
 
 /* Open memory by cleaning until there is some, or nothing is gained any more. */
-static struct kw_segment *open_hard(struct kw_table *table, uint64_t wanted, uint64_t least,
-	bool head_will_do)
+static struct kw_segment *open_hard(
+	struct kw_table *table, uint64_t wanted, uint64_t least, bool head_will_do)
 {
 	for (int tries = 0; tries < HARD_TRIES; tries++) {
 		struct kw_segment *segment;
 
-		if (head_will_do && table->head->capacity - table->head->committed >= least)
-			return table->head;
-		if (!kw_clean(table, least, true))
-			return NULL;
+		/* What was cleaned before may only be waiting for a publication, or resting. */
+		kw_table_publish(table, table->wall_us);
+		kw_segments_wake(&table->segments, table->now_us, 0);
 		segment = open_for_records(table, wanted, least);
 		if (segment)
 			return segment;
+		if (!kw_clean(table, least, true))
+			return NULL;
+		if (head_will_do && head_room(table) >= least)
+			return table->head;
 	}
 	return NULL;
 }
@@ -148,11 +196,12 @@ static struct kw_segment *roll(struct kw_table *table, uint64_t stride)
 	uint64_t bytes = table->options.segment_bytes;
 	struct kw_segment *segment;
 
+	kw_clean_survey(table);
 	kw_clean_dead(table);
 	wake(table);
 	if (above_allowance(table)) {
 		kw_clean(table, stride, false);
-		if (table->head->capacity - table->head->committed >= stride)
+		if (head_room(table) >= stride)
 			return table->head;
 	}
 	segment = open_for_records(table, bytes, stride);
@@ -173,6 +222,7 @@ static struct kw_segment *single(struct kw_table *table, uint64_t stride)
 {
 	struct kw_segment *run, *rest;
 
+	kw_clean_survey(table);
 	kw_clean_dead(table);
 	wake(table);
 	run = open_for_records(table, stride, stride);
@@ -187,25 +237,32 @@ static struct kw_segment *single(struct kw_table *table, uint64_t stride)
 	}
 	rest = kw_segments_split(&table->segments, table->head);
 	if (!rest)
-		rest = open_for_records(table, table->options.segment_bytes,
-			table->segments.granule_bytes);
+		rest = open_for_records(
+			table, table->options.segment_bytes, table->segments.granule_bytes);
 	table->head->sealed = true;
-	/* Without memory for another head the run is the head: full, and sealed by being so. */
+	/* Without memory for another head the run is the head, and takes nothing else. */
 	table->head = rest ? rest : run;
 	return run;
 }
 
 struct kw_segment *kw_log_room(struct kw_table *table, uint64_t stride, bool for_delete)
 {
+	uint64_t segment_bytes = table->options.segment_bytes;
+	struct kw_segment *segment;
+
 	if (!kw_log_may_grow(table, stride, for_delete))
 		return NULL;
-	if (stride > table->options.segment_bytes ||
+	if (stride > segment_bytes ||
 		(stride >= KW_SINGLE_GRANULES * table->segments.granule_bytes &&
-			stride > table->options.segment_bytes / 8))
-		return single(table, stride);
-	if (table->head->capacity - table->head->committed >= stride)
+			stride > segment_bytes / 8))
+		segment = single(table, stride);
+	else if (head_room(table) >= stride)
 		return table->head;
-	return roll(table, stride);
+	else
+		segment = roll(table, stride);
+	if (!segment && !for_delete)
+		remember_refusal(table, stride);
+	return segment;
 }
 
 uint64_t kw_log_weight(const struct kw_segment *segment, const struct kw_record *record)
@@ -243,6 +300,11 @@ uint64_t kw_log_append(struct kw_table *table, struct kw_segment *segment,
 		segment->highest = version;
 	segment->live_bytes += kw_log_weight(segment, record);
 	table->live_bytes += kw_log_weight(segment, record);
+	if (fields->kind == KW_RECORD_DELETE) {
+		segment->tombstone_bytes += kw_log_weight(segment, record);
+		if (version > segment->tombstones_up_to)
+			segment->tombstones_up_to = version;
+	}
 	if (segment != table->head)
 		table->directory_stale = true;
 	table->dirty = true;
@@ -252,12 +314,13 @@ uint64_t kw_log_append(struct kw_table *table, struct kw_segment *segment,
 static void mark_later(struct kw_table *table, uint64_t offset, uint64_t version)
 {
 	if (table->unmarked_count == table->unmarked_capacity) {
-		table->unmarked_capacity = table->unmarked_capacity ? 2 * table->unmarked_capacity : 64;
-		table->unmarked = kw_realloc(table->unmarked,
-			table->unmarked_capacity * sizeof *table->unmarked);
+		table->unmarked_capacity =
+			table->unmarked_capacity ? 2 * table->unmarked_capacity : 64;
+		table->unmarked = kw_realloc(
+			table->unmarked, table->unmarked_capacity * sizeof *table->unmarked);
 	}
-	table->unmarked[table->unmarked_count].offset = offset;
-	table->unmarked[table->unmarked_count++].version = version;
+	table->unmarked[table->unmarked_count++] = (struct kw_unmarked){
+		offset, kw_record_at(table, offset)->version, version};
 }
 
 void kw_log_supersede(struct kw_table *table, uint64_t offset, uint64_t version)
@@ -270,6 +333,8 @@ void kw_log_supersede(struct kw_table *table, uint64_t offset, uint64_t version)
 	assert(table->live_bytes >= weight);
 	segment->live_bytes -= weight;
 	table->live_bytes -= weight;
+	if (record->kind == KW_RECORD_DELETE)
+		segment->tombstone_bytes -= weight;
 	if (table->options.broken_rule == 1)
 		mark_later(table, offset, version);
 	else

@@ -6,8 +6,8 @@
 #include <string.h>
 
 /*
- * What was written before must be visible before what is written after, to readers on other CPUs and
- * to a NIC that reads by DMA. x86 keeps the order of stores; arm64 needs a barrier whose domain
+ * What was written before must be visible before what is written after, to readers on other CPUs
+ * and to a NIC that reads by DMA. x86 keeps the order of stores; arm64 needs a barrier whose domain
  * reaches devices (outer shareable), which no C11 fence promises.
  */
 static void publish_barrier(void)
@@ -29,8 +29,9 @@ static void write_directory(struct kw_table *table)
 {
 	const struct kw_segments *segments = &table->segments;
 	uint64_t publication = table->directory_publication + 1;
-	struct kw_directory_header *header = (struct kw_directory_header *)(table->memory.base +
-		directory_offset(table, publication));
+	struct kw_directory_header *header =
+		(struct kw_directory_header *)(table->memory.base +
+					       directory_offset(table, publication));
 	struct kw_directory_segment *entry = (struct kw_directory_segment *)(header + 1);
 	uint32_t count = 0;
 
@@ -51,7 +52,7 @@ static void write_directory(struct kw_table *table)
 	memcpy(entry + count, segments->extents,
 		(size_t)segments->extent_count * sizeof(struct kw_extent));
 	table->directory_bytes = sizeof *header + count * sizeof *entry +
-		(size_t)segments->extent_count * sizeof(struct kw_extent);
+				 (size_t)segments->extent_count * sizeof(struct kw_extent);
 	assert(table->directory_bytes <= table->directory_capacity);
 	header->magic = KW_DIRECTORY_MAGIC;
 	header->epoch = table->options.epoch;
@@ -92,12 +93,21 @@ static void write_superblock(struct kw_table *table)
 	*table->superblock = next;
 }
 
+/* Markings that were due before the publication before this one, where the record still stands. */
 static void settle_broken_rule_1(struct kw_table *table)
 {
-	for (size_t i = 0; i < table->unmarked_count; i++)
-		kw_record_at(table, table->unmarked[i].offset)->superseded_by =
-			table->unmarked[i].version;
-	table->unmarked_count = 0;
+	for (size_t i = 0; i < table->unmarked_due; i++) {
+		const struct kw_unmarked *late = &table->unmarked[i];
+		struct kw_record *record = kw_record_at(table, late->offset);
+
+		if (kw_segments_at(&table->segments, late->offset) &&
+			record->version == late->old_version)
+			record->superseded_by = late->version;
+	}
+	table->unmarked_count -= table->unmarked_due;
+	memmove(table->unmarked, table->unmarked + table->unmarked_due,
+		table->unmarked_count * sizeof *table->unmarked);
+	table->unmarked_due = table->unmarked_count;
 }
 
 /* Remember when which version was the newest, for the age of tombstones. */
@@ -111,11 +121,14 @@ static void sample_age(struct kw_table *table)
 		return;
 	table->ages[table->age_count++ % KW_AGE_SAMPLES] =
 		(struct kw_age_sample){table->now_us, table->version};
+	kw_clean_survey(table);
 }
 
 void kw_table_publish(struct kw_table *table, uint64_t wall_us)
 {
 	table->wall_us = wall_us;
+	if (table->options.broken_rule == 1)
+		settle_broken_rule_1(table);
 	if (table->version != table->published_version)
 		table->published_us = wall_us;
 	if (table->directory_stale)
@@ -125,7 +138,6 @@ void kw_table_publish(struct kw_table *table, uint64_t wall_us)
 	publish_barrier();
 	table->published_version = table->version;
 	table->dirty = false;
-	settle_broken_rule_1(table);
 	kw_segments_retire_victims(&table->segments, table->now_us + table->options.grace_us);
 	sample_age(table);
 }

@@ -41,18 +41,18 @@ void kw_segments_close(struct kw_segments *segments)
 }
 
 /* Extents stand in order of their offsets; the control area's grow as well as the data's. */
-int kw_segments_extend(struct kw_segments *segments, uint64_t offset, uint64_t length,
-	struct kw_error *error)
+int kw_segments_extend(
+	struct kw_segments *segments, uint64_t offset, uint64_t length, struct kw_error *error)
 {
 	struct kw_extent extent = {.offset = offset, .length = length};
 	int at = segments->extent_count;
 
 	if (segments->extent_count == KW_TABLE_EXTENTS_MAX)
-		return kw_error_set(error, KW_E_FULL, "table: no more than %d extents",
-			KW_TABLE_EXTENTS_MAX);
+		return kw_error_set(
+			error, KW_E_FULL, "table: no more than %d extents", KW_TABLE_EXTENTS_MAX);
 	if (segments->memory->extend(segments->memory->arg, &extent, error))
-		return kw_error_wrap(error, "table: memory at offset %llu",
-			(unsigned long long)offset);
+		return kw_error_wrap(
+			error, "table: memory at offset %llu", (unsigned long long)offset);
 	while (at > 0 && segments->extents[at - 1].offset > offset) {
 		segments->extents[at] = segments->extents[at - 1];
 		at--;
@@ -74,8 +74,8 @@ static uint64_t granule_at(const struct kw_segments *segments, uint64_t offset)
 
 static struct kw_run run_of(const struct kw_segments *segments, const struct kw_segment *segment)
 {
-	return (struct kw_run){granule_at(segments, segment->offset),
-		granules_of(segments, segment->capacity), 0};
+	return (struct kw_run){
+		granule_at(segments, segment->offset), granules_of(segments, segment->capacity), 0};
 }
 
 /* Put a run among the free ones, joined with its neighbours. */
@@ -104,9 +104,9 @@ static void free_run(struct kw_segments *segments, struct kw_run run)
 		return;
 	}
 	if (segments->free_count == segments->free_capacity) {
-		segments->free_capacity = segments->free_capacity ? 2 * segments->free_capacity : 16;
-		segments->free = free =
-			kw_realloc(free, segments->free_capacity * sizeof *free);
+		segments->free_capacity =
+			segments->free_capacity ? 2 * segments->free_capacity : 16;
+		segments->free = free = kw_realloc(free, segments->free_capacity * sizeof *free);
 	}
 	memmove(free + at + 1, free + at, (segments->free_count - at) * sizeof *free);
 	free[at] = run;
@@ -114,8 +114,8 @@ static void free_run(struct kw_segments *segments, struct kw_run run)
 }
 
 /* The first free run of `wanted` granules, or else the longest of at least `least`. */
-static bool take_free(struct kw_segments *segments, uint64_t wanted, uint64_t least,
-	struct kw_run *taken)
+static bool take_free(
+	struct kw_segments *segments, uint64_t wanted, uint64_t least, struct kw_run *taken)
 {
 	struct kw_run *best = NULL;
 
@@ -131,8 +131,7 @@ static bool take_free(struct kw_segments *segments, uint64_t wanted, uint64_t le
 	}
 	if (!best)
 		return false;
-	*taken = (struct kw_run){best->start,
-		best->granules < wanted ? best->granules : wanted, 0};
+	*taken = (struct kw_run){best->start, best->granules < wanted ? best->granules : wanted, 0};
 	best->start += taken->granules;
 	best->granules -= taken->granules;
 	segments->free_granules -= taken->granules;
@@ -145,8 +144,8 @@ static bool take_free(struct kw_segments *segments, uint64_t wanted, uint64_t le
 	return true;
 }
 
-static bool take_virgin(struct kw_segments *segments, uint64_t wanted, uint64_t touch_limit,
-	struct kw_run *taken)
+static bool take_virgin(
+	struct kw_segments *segments, uint64_t wanted, uint64_t touch_limit, struct kw_run *taken)
 {
 	uint64_t end = segments->frontier + wanted;
 
@@ -179,8 +178,8 @@ static struct kw_segment *add(struct kw_segments *segments, uint64_t offset, uin
 
 	if (segments->count == segments->capacity) {
 		segments->capacity = segments->capacity ? 2 * segments->capacity : 64;
-		segments->all = kw_realloc(segments->all,
-			segments->capacity * sizeof(struct kw_segment *));
+		segments->all =
+			kw_realloc(segments->all, segments->capacity * sizeof(struct kw_segment *));
 	}
 	segment->id = segments->next_id++;
 	segment->offset = offset;
@@ -191,8 +190,8 @@ static struct kw_segment *add(struct kw_segments *segments, uint64_t offset, uin
 	return segment;
 }
 
-struct kw_segment *kw_segments_open(struct kw_segments *segments, uint64_t wanted, uint64_t least,
-	uint64_t touch_limit)
+struct kw_segment *kw_segments_open(
+	struct kw_segments *segments, uint64_t wanted, uint64_t least, uint64_t touch_limit)
 {
 	struct kw_run run;
 
@@ -257,8 +256,8 @@ static void rest_run(struct kw_segments *segments, struct kw_run run)
 	if (segments->resting_count == segments->resting_capacity) {
 		segments->resting_capacity =
 			segments->resting_capacity ? 2 * segments->resting_capacity : 16;
-		segments->resting = kw_realloc(segments->resting,
-			segments->resting_capacity * sizeof *segments->resting);
+		segments->resting = kw_realloc(
+			segments->resting, segments->resting_capacity * sizeof *segments->resting);
 	}
 	segments->resting[segments->resting_count++] = run;
 	segments->resting_granules += run.granules;
@@ -292,8 +291,8 @@ void kw_segments_wake(struct kw_segments *segments, uint64_t now_us, uint64_t mo
 {
 	size_t woken = 0;
 
-	while (woken < segments->resting_count &&
-		(segments->resting[woken].until_us <= now_us || segments->resting_granules > most)) {
+	while (woken < segments->resting_count && (segments->resting[woken].until_us <= now_us ||
+							  segments->resting_granules > most)) {
 		segments->resting_granules -= segments->resting[woken].granules;
 		free_run(segments, segments->resting[woken]);
 		woken++;

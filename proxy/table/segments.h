@@ -24,8 +24,10 @@ struct kw_segment {
 	uint64_t id;
 	uint64_t offset, capacity, committed; /* offset in the memory file */
 	uint64_t lowest, highest;             /* versions of its records; 0, 0: none yet */
-	uint64_t live_bytes; /* strides of records not superseded, tombstones included */
-	uint32_t flushes;    /* flush records in it: they may not be moved */
+	uint64_t live_bytes;       /* strides of records not superseded, tombstones included */
+	uint64_t tombstone_bytes;  /* of them: tombstones */
+	uint64_t tombstones_up_to; /* the highest version among them, or higher */
+	uint32_t flushes;          /* flush records in it: they may not be moved */
 	bool sealed;
 	bool victim; /* cleaned, but readers may still be sent to it until the next publication */
 	bool single; /* holds one large record in a run of its own */
@@ -38,16 +40,16 @@ struct kw_run {
 
 struct kw_segments {
 	const struct kw_table_memory *memory;
-	uint64_t data_offset;   /* of granule 0 in the memory file */
+	uint64_t data_offset; /* of granule 0 in the memory file */
 	uint64_t granule_bytes;
 	uint64_t reserve_granules;
-	uint64_t frontier;      /* granules from here on were never used */
-	uint64_t extended;      /* granules covered by extents */
+	uint64_t frontier; /* granules from here on were never used */
+	uint64_t extended; /* granules covered by extents */
 	uint64_t extent_granules;
 	struct kw_segment **all; /* ascending id */
 	size_t count, capacity, most;
 	struct kw_segment **owner; /* by granule */
-	struct kw_run *free; /* ascending start, never adjoining */
+	struct kw_run *free;       /* ascending start, never adjoining */
 	size_t free_count, free_capacity;
 	struct kw_run *resting; /* in order of until_us */
 	size_t resting_count, resting_capacity;
@@ -64,8 +66,8 @@ void kw_segments_init(struct kw_segments *segments, const struct kw_table_memory
 void kw_segments_close(struct kw_segments *segments);
 
 /* Make [offset, +length) of the memory file readable and list it. */
-int kw_segments_extend(struct kw_segments *segments, uint64_t offset, uint64_t length,
-	struct kw_error *error);
+int kw_segments_extend(
+	struct kw_segments *segments, uint64_t offset, uint64_t length, struct kw_error *error);
 
 /* Granules ever touched: what counts against max_bytes. */
 static inline uint64_t kw_segments_touched(const struct kw_segments *segments)
@@ -77,8 +79,8 @@ static inline uint64_t kw_segments_touched(const struct kw_segments *segments)
  * A new segment of up to `wanted` bytes and at least `least`, from free memory first, from virgin
  * memory only while touched granules stay at or below `touch_limit`. NULL: there is none.
  */
-struct kw_segment *kw_segments_open(struct kw_segments *segments, uint64_t wanted, uint64_t least,
-	uint64_t touch_limit);
+struct kw_segment *kw_segments_open(
+	struct kw_segments *segments, uint64_t wanted, uint64_t least, uint64_t touch_limit);
 
 /* Take back the segment opened last: nothing was written to it, nobody was told of it. */
 void kw_segments_cancel(struct kw_segments *segments, struct kw_segment *segment);

@@ -34,8 +34,8 @@ static uint64_t auto_segment_bytes(uint64_t max_bytes)
 	return bytes;
 }
 
-static int check_options(struct kw_table_options *o, const struct kw_table_memory *memory,
-	struct kw_error *error)
+static int check_options(
+	struct kw_table_options *o, const struct kw_table_memory *memory, struct kw_error *error)
 {
 	if (o->segment_bytes == 0)
 		o->segment_bytes = auto_segment_bytes(o->max_bytes);
@@ -71,8 +71,8 @@ static int lay_out(struct kw_table *table, struct kw_error *error)
 	if (granule < GRANULE_LEAST)
 		granule = GRANULE_LEAST;
 	most = (size_t)(reserve / (granule * KW_SINGLE_GRANULES)) + 1024;
-	table->directory_capacity = round_up(sizeof(struct kw_directory_header) +
-			most * sizeof(struct kw_directory_segment) +
+	table->directory_capacity = round_up(
+		sizeof(struct kw_directory_header) + most * sizeof(struct kw_directory_segment) +
 			KW_TABLE_EXTENTS_MAX * sizeof(struct kw_extent),
 		PAGE);
 	table->index_offset = KW_DIRECTORY_OFFSET + 2 * table->directory_capacity;
@@ -91,7 +91,7 @@ static bool index_memory(struct kw_table *table, uint64_t slots)
 {
 	uint64_t bytes = slots * sizeof(struct kw_index_slot);
 	uint64_t others = KW_DIRECTORY_OFFSET + 2 * table->directory_bytes +
-		kw_segments_touched(&table->segments) * table->segments.granule_bytes;
+			  kw_segments_touched(&table->segments) * table->segments.granule_bytes;
 	uint64_t grow;
 
 	if (bytes > table->index_reserve || bytes + others > table->options.max_bytes)
@@ -122,6 +122,16 @@ static bool index_has_room(struct kw_table *table)
 	return index->entries + 1 < index->root->slots / 100 * 96;
 }
 
+/* Tombstones hold index slots too: those that nobody needs can go. */
+static bool index_reclaimed(struct kw_table *table)
+{
+	kw_clean_survey(table);
+	while (table->droppable_bytes > 0 && !index_has_room(table))
+		if (!kw_clean(table, 0, true))
+			return false;
+	return index_has_room(table);
+}
+
 struct kw_table *kw_table_new(const struct kw_table_options *options,
 	const struct kw_table_memory *memory, uint64_t now_us, struct kw_error *error)
 {
@@ -139,13 +149,12 @@ struct kw_table *kw_table_new(const struct kw_table_options *options,
 	table->superblock = (struct kw_superblock *)memory->base;
 	if (lay_out(table, error))
 		goto fail;
-	kw_index_init(&table->index,
-		(struct kw_index_root *)(memory->base + KW_INDEX_ROOT_OFFSET),
+	kw_index_init(&table->index, (struct kw_index_root *)(memory->base + KW_INDEX_ROOT_OFFSET),
 		(struct kw_index_slot *)(memory->base + table->index_offset), table->index_offset,
 		table->index_reserve / sizeof(struct kw_index_slot), checked.hash_seed);
 	if (!index_memory(table, kw_index_memory_slots(&table->index)) ||
-		kw_data_limit(table) < LEAST_SEGMENTS *
-				(checked.segment_bytes / table->segments.granule_bytes)) {
+		kw_data_limit(table) <
+			LEAST_SEGMENTS * (checked.segment_bytes / table->segments.granule_bytes)) {
 		kw_error_set(error, KW_E_CONFIG,
 			"table.max_bytes: %llu is too small for %d segments of %llu bytes",
 			(unsigned long long)checked.max_bytes, LEAST_SEGMENTS,
@@ -188,8 +197,8 @@ static uint64_t *keys_of(struct kw_table *table, uint32_t database)
 	if (database >= table->database_capacity) {
 		size_t capacity = (size_t)database + 16;
 
-		table->database_keys = kw_realloc(table->database_keys,
-			capacity * sizeof *table->database_keys);
+		table->database_keys =
+			kw_realloc(table->database_keys, capacity * sizeof *table->database_keys);
 		memset(table->database_keys + table->database_capacity, 0,
 			(capacity - table->database_capacity) * sizeof *table->database_keys);
 		table->database_capacity = capacity;
@@ -210,12 +219,12 @@ static void count_key(struct kw_table *table, const struct kw_record *record, in
 static bool same(const struct kw_record *record, struct kw_slice value, uint64_t expires_ms)
 {
 	return record->kind == KW_RECORD_PUT && record->expires_ms == expires_ms &&
-		kw_slice_equal(kw_record_value(record), value);
+	       kw_slice_equal(kw_record_value(record), value);
 }
 
 /* Write a new version of a key and let the index and the record before know. */
-static enum kw_put_result store(struct kw_table *table, const struct kw_record_fields *fields,
-	uint64_t hash)
+static enum kw_put_result store(
+	struct kw_table *table, const struct kw_record_fields *fields, uint64_t hash)
 {
 	bool delete = fields->kind == KW_RECORD_DELETE;
 	uint64_t length = kw_record_length(fields->key.length, fields->value.length);
@@ -266,8 +275,7 @@ enum kw_put_result kw_table_put(struct kw_table *table, uint32_t database, struc
 {
 	uint64_t hash = kw_table_hash(table, database, key);
 	struct kw_index_slot *slot = kw_table_find(table, hash, database, key);
-	const struct kw_record_fields fields = {
-		KW_RECORD_PUT, database, key, value, expires_ms};
+	const struct kw_record_fields fields = {KW_RECORD_PUT, database, key, value, expires_ms};
 
 	if (slot && same(kw_record_at(table, kw_place_offset(slot->place)), value, expires_ms)) {
 		kw_index_set(slot, slot->place | KW_PLACE_MARK);
@@ -276,7 +284,7 @@ enum kw_put_result kw_table_put(struct kw_table *table, uint32_t database, struc
 	if (database > KW_DATABASE_MAX ||
 		never_fits(table, kw_record_length(key.length, value.length)))
 		return KW_PUT_TOO_LARGE;
-	if (!slot && !index_has_room(table))
+	if (!slot && !index_has_room(table) && !index_reclaimed(table))
 		return KW_PUT_FULL;
 	return store(table, &fields, hash);
 }
@@ -330,8 +338,8 @@ static void remember_flush(struct kw_table *table, uint32_t database, uint64_t o
 	} else {
 		if (table->flush_count == table->flush_capacity) {
 			table->flush_capacity += 16;
-			table->flushes = kw_realloc(table->flushes,
-				table->flush_capacity * sizeof *table->flushes);
+			table->flushes = kw_realloc(
+				table->flushes, table->flush_capacity * sizeof *table->flushes);
 		}
 		place = &table->flushes[table->flush_count++];
 	}
@@ -422,8 +430,8 @@ static void hand_out_unseen(const struct kw_table *table, const struct kw_record
  * In log order: what the cleaner moves meanwhile goes to a higher id and is met there. fn must not
  * write to the table.
  */
-bool kw_table_unseen(struct kw_table *table, uint64_t *cursor, uint32_t budget, kw_table_key_fn fn,
-	void *arg)
+bool kw_table_unseen(
+	struct kw_table *table, uint64_t *cursor, uint32_t budget, kw_table_key_fn fn, void *arg)
 {
 	const struct kw_segment *segment;
 
@@ -448,6 +456,7 @@ bool kw_table_unseen(struct kw_table *table, uint64_t *cursor, uint32_t budget, 
 		if (segment == table->head)
 			break;
 		table->walk_segment++;
+		table->walk_offset = 0;
 	}
 	return false;
 }
@@ -473,6 +482,7 @@ int kw_table_set_max(struct kw_table *table, uint64_t max_bytes, struct kw_error
 			"needs a restart",
 			(unsigned long long)table->memory.reserve_bytes);
 	table->options.max_bytes = max_bytes;
+	table->refused_bytes = 0;
 	if (kw_data_limit(table) * table->segments.granule_bytes >=
 		LEAST_SEGMENTS * table->options.segment_bytes)
 		return KW_OK;
@@ -485,10 +495,11 @@ int kw_table_set_max(struct kw_table *table, uint64_t max_bytes, struct kw_error
 
 bool kw_table_has_room(struct kw_table *table, uint64_t bytes)
 {
-	uint64_t stride = kw_record_stride(bytes + sizeof(struct kw_record)) +
-		table->segments.granule_bytes;
+	uint64_t stride =
+		kw_record_stride(bytes + sizeof(struct kw_record)) + table->segments.granule_bytes;
 
-	return kw_log_may_grow(table, stride, false) && index_has_room(table);
+	return kw_log_may_grow(table, stride, false) && !kw_log_refused(table, stride) &&
+		index_has_room(table);
 }
 
 void kw_table_stats(const struct kw_table *table, struct kw_table_stats *stats)
@@ -502,14 +513,14 @@ void kw_table_stats(const struct kw_table *table, struct kw_table_stats *stats)
 		.live_bytes = table->live_bytes,
 		.payload_bytes = table->payload_bytes,
 		.used_bytes = KW_DIRECTORY_OFFSET + 2 * table->directory_bytes +
-			kw_index_memory_slots(&table->index) * sizeof(struct kw_index_slot) +
-			kw_segments_touched(segments) * segments->granule_bytes,
+			      kw_index_memory_slots(&table->index) * sizeof(struct kw_index_slot) +
+			      kw_segments_touched(segments) * segments->granule_bytes,
 		.capacity_bytes = table->options.max_bytes,
 		.segments = segments->count,
 		.free_segments = segments->free_granules * segments->granule_bytes /
-			table->options.segment_bytes,
+				 table->options.segment_bytes,
 		.resting_segments = segments->resting_granules * segments->granule_bytes /
-			table->options.segment_bytes,
+				    table->options.segment_bytes,
 		.cleaned_segments = table->cleaned_segments,
 		.cleaned_bytes = table->cleaned_bytes,
 		.written_bytes = table->written_bytes,

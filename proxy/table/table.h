@@ -29,8 +29,8 @@ struct kw_table_memory {
 	uint8_t *base;          /* of offset 0; `reserve_bytes` of addresses */
 	uint64_t reserve_bytes; /* the bound that no change of max_bytes can lift */
 	/*
-	 * Make [extent->offset, +length) readable remotely: fill address and rkey. The bytes are zero.
-	 * Returns 0 or a code with the sentence in *error (memlock too small, device gone).
+	 * Make [extent->offset, +length) readable remotely: fill address and rkey. The bytes are
+	 * zero. Returns 0 or a code with the sentence in *error (memlock too small, device gone).
 	 */
 	int (*extend)(void *arg, struct kw_extent *extent, struct kw_error *error);
 	void *arg;
@@ -39,13 +39,13 @@ struct kw_table_memory {
 struct kw_table_options {
 	uint64_t max_bytes;     /* control, index and segments together */
 	uint64_t segment_bytes; /* power of two, 4 KiB … 1 GiB; 0: by max_bytes */
-	double utilisation;     /* live/used above which memory grows before it is cleaned; 0: 0.88 */
-	uint64_t retention_us;  /* tombstones are kept at least this long */
-	uint64_t grace_us;      /* a cleaned segment rests this long before its memory is used again */
-	uint64_t epoch;         /* random, not 0 */
-	uint64_t hash_seed;     /* random */
+	double utilisation; /* live/used above which memory grows before it is cleaned; 0: 0.88 */
+	uint64_t retention_us; /* tombstones are kept at least this long */
+	uint64_t grace_us;  /* a cleaned segment rests this long before its memory is used again */
+	uint64_t epoch;     /* random, not 0 */
+	uint64_t hash_seed; /* random */
 	uint64_t sim_drop_seed; /* tests: drop tombstones early, at random; 0: never */
-	int broken_rule;        /* tests: leave out reading rule 1, 2 (writer's rules); 0: keep all */
+	int broken_rule; /* tests: leave out reading rule 1, 2 (writer's rules); 0: keep all */
 };
 
 enum kw_put_result {
@@ -56,16 +56,16 @@ enum kw_put_result {
 };
 
 struct kw_table_stats {
-	uint64_t keys;            /* live keys */
-	uint64_t tombstones;      /* still in the log */
-	uint64_t version;         /* highest given, published or not */
-	uint64_t live_bytes;      /* records that are live, tombstones included */
-	uint64_t payload_bytes;   /* keys and values of live keys */
-	uint64_t used_bytes;      /* memory in use: segments, index, directories */
-	uint64_t capacity_bytes;  /* max_bytes */
+	uint64_t keys;           /* live keys */
+	uint64_t tombstones;     /* still in the log */
+	uint64_t version;        /* highest given, published or not */
+	uint64_t live_bytes;     /* records that are live, tombstones included */
+	uint64_t payload_bytes;  /* keys and values of live keys */
+	uint64_t used_bytes;     /* memory in use: segments, index, directories */
+	uint64_t capacity_bytes; /* max_bytes */
 	uint64_t segments, free_segments, resting_segments;
 	uint64_t cleaned_segments, cleaned_bytes; /* copied by the cleaner */
-	uint64_t written_bytes;   /* records appended by put, delete, flush */
+	uint64_t written_bytes;                   /* records appended by put, delete, flush */
 	uint64_t tombstone_floor;
 	uint64_t index_slots;
 };
@@ -89,7 +89,8 @@ enum kw_put_result kw_table_delete(struct kw_table *table, uint32_t database, st
 /* Every key of the database is gone: one record, and a walk over the index. */
 enum kw_put_result kw_table_flush(struct kw_table *table, uint32_t database);
 
-/* Is the key live, and what is published for it? Slices point into the table; valid until a write. */
+/* Is the key live, and what is published for it? Slices point into the table; valid until a write.
+ */
 bool kw_table_get(const struct kw_table *table, uint32_t database, struct kw_slice key,
 	struct kw_slice *value, uint64_t *expires_ms);
 
@@ -99,14 +100,14 @@ uint64_t kw_table_database_keys(const struct kw_table *table, uint32_t database)
 /*
  * Reconcile marks. begin turns the mark over: every live key is then "not seen". put, delete and
  * mark make a key seen. unseen walks the log and hands out live keys not seen, at most `budget`
- * records looked at a call, from *cursor (0 to begin); returns false when the walk is complete. Keys
- * may be handed out twice when they were moved meanwhile; none is left out.
+ * records looked at a call, from *cursor (0 to begin); returns false when the walk is complete.
+ * Keys may be handed out twice when they were moved meanwhile; none is left out.
  */
 void kw_table_marks_begin(struct kw_table *table);
 void kw_table_mark(struct kw_table *table, uint32_t database, struct kw_slice key);
 typedef void (*kw_table_key_fn)(void *arg, uint32_t database, struct kw_slice key);
-bool kw_table_unseen(struct kw_table *table, uint64_t *cursor, uint32_t budget, kw_table_key_fn fn,
-	void *arg);
+bool kw_table_unseen(
+	struct kw_table *table, uint64_t *cursor, uint32_t budget, kw_table_key_fn fn, void *arg);
 
 /* What the superblock says besides head and directory. Visible at the next publish. */
 struct kw_table_facts {

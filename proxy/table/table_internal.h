@@ -30,6 +30,11 @@ struct kw_flush_place {
 	uint64_t version;
 };
 
+/* A marking put off until after the next publication: what leaving out reading rule 1 means. */
+struct kw_unmarked {
+	uint64_t offset, old_version, version;
+};
+
 struct kw_age_sample {
 	uint64_t at_us, version;
 };
@@ -60,12 +65,16 @@ struct kw_table {
 	size_t flush_count, flush_capacity;
 
 	uint64_t keys, tombstones, live_bytes, payload_bytes;
+	/* kw_clean_survey: tombstones up to this version are needed by nobody; the bytes of those
+	 * that stand in sealed segments where that is true of all. */
+	uint64_t droppable_up_to, droppable_bytes;
 	uint64_t cleaned_segments, cleaned_bytes, written_bytes;
-	uint64_t walk_segment, walk_offset; /* kw_table_unseen */
+	uint64_t refused_bytes, refused_live, refused_free; /* log.c: remember_refusal */
+	uint64_t walk_segment, walk_offset;   /* kw_table_unseen */
 
 	uint64_t random; /* options.sim_drop_seed */
-	struct { uint64_t offset, version; } *unmarked; /* broken rule 1 only */
-	size_t unmarked_count, unmarked_capacity;
+	struct kw_unmarked *unmarked; /* broken rule 1 only */
+	size_t unmarked_count, unmarked_due, unmarked_capacity;
 };
 
 /* log.c */
@@ -94,6 +103,9 @@ struct kw_segment *kw_log_room(struct kw_table *table, uint64_t stride, bool for
 /* May so many more live bytes be taken in, given that the cleaner can gather what is dead? */
 bool kw_log_may_grow(const struct kw_table *table, uint64_t bytes, bool for_delete);
 
+/* Was a record of this size refused for want of pieces, and has nothing come free since? */
+bool kw_log_refused(const struct kw_table *table, uint64_t bytes);
+
 /* Write a record behind what the segment holds; returns its offset in the memory file. */
 uint64_t kw_log_append(struct kw_table *table, struct kw_segment *segment,
 	const struct kw_record_fields *fields, uint64_t version);
@@ -105,10 +117,10 @@ void kw_log_supersede(struct kw_table *table, uint64_t offset, uint64_t version)
 uint64_t kw_log_weight(const struct kw_segment *segment, const struct kw_record *record);
 
 /* The index slot of a key, or of the record at this offset; NULL: none. */
-struct kw_index_slot *kw_table_find(const struct kw_table *table, uint64_t hash, uint32_t database,
-	struct kw_slice key);
-struct kw_index_slot *kw_table_find_at(const struct kw_table *table, uint64_t hash,
-	uint64_t offset);
+struct kw_index_slot *kw_table_find(
+	const struct kw_table *table, uint64_t hash, uint32_t database, struct kw_slice key);
+struct kw_index_slot *kw_table_find_at(
+	const struct kw_table *table, uint64_t hash, uint64_t offset);
 uint64_t kw_table_hash(const struct kw_table *table, uint32_t database, struct kw_slice key);
 
 /* Take the tombstone of this slot out of the index: whoever does not know of it must reconcile. */
@@ -118,12 +130,15 @@ void kw_table_raise_floor(struct kw_table *table, uint64_t version);
 
 /*
  * Move what lives in a few segments into a fresh one at the head of the log, which becomes the head
- * with at least `least` bytes left. normal: only while more is in use than utilisation allows. hard:
- * memory is short; take whatever gains, publish, and free at once. False: nothing was gained.
+ * with at least `least` bytes left. normal: only while more is in use than utilisation allows.
+ * hard: memory is short; take whatever gains, publish, and free at once. False: nothing was gained.
  */
 bool kw_clean(struct kw_table *table, uint64_t least, bool hard);
 
 /* Sealed segments without a live record become victims at once. */
 void kw_clean_dead(struct kw_table *table);
+
+/* Count anew what tombstones have outlived retention and readers: droppable_bytes. */
+void kw_clean_survey(struct kw_table *table);
 
 #endif

@@ -1,0 +1,401 @@
+#include "sim.h"
+
+#include "base/buffer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define UNLIMITED (UINT64_C(1) << 40)
+#define PAUSE_STEPS_MAX 400
+#define IGNORED (-2) /* the key of sim_writer_drain */
+
+/* ---- the reader's io ---- */
+
+static void io_read(void *arg, struct kw_read *const *reads, int count)
+{
+	struct sim_agent *agent = arg;
+
+	for (int i = 0; i < count; i++)
+		sim_wire_post(agent->sim->wire, agent, reads[i]);
+}
+
+static bool is_of_the_writer(const struct sim_writer *writer, const struct kw_extent *extent)
+{
+	for (int i = 0; i < writer->extent_count; i++)
+		if (extent->offset == writer->extents[i].offset &&
+			extent->length == writer->extents[i].length)
+			return true;
+	return false;
+}
+
+static void io_extents(void *arg, const struct kw_extent *extents, int count)
+{
+	struct sim_agent *agent = arg;
+
+	if (count > SIM_EXTENTS_MAX) {
+		sim_violation(
+			agent->sim, "agent %d: a directory of %d extents", agent->index, count);
+		return;
+	}
+	for (int i = 0; i < count; i++)
+		if (!agent->epoch_moved && !is_of_the_writer(&agent->sim->writer, &extents[i]))
+			sim_violation(agent->sim, "agent %d: extent %d is not the writer's",
+				agent->index, i);
+	memcpy(agent->extents, extents, (size_t)count * sizeof *extents);
+	agent->extent_count = count;
+}
+
+/* ---- the sink: what an agent does to its replica ---- */
+
+static int check_record(struct sim_agent *agent, const struct kw_record_view *record)
+{
+	struct sim *sim = agent->sim;
+	int number;
+
+	if (agent->epoch == sim->writer.epoch)
+		sim_writer_check_record(sim, record);
+	if (record->version > agent->head_version)
+		sim_violation(sim, "agent %d: version %llu, but the head is at %llu", agent->index,
+			(unsigned long long)record->version,
+			(unsigned long long)agent->head_version);
+	if (record->database == SIM_DATABASES)
+		return IGNORED;
+	if (record->database > SIM_DATABASES) {
+		sim_violation(
+			sim, "agent %d: a record of database %u", agent->index, record->database);
+		return IGNORED;
+	}
+	if (record->kind == KW_RECORD_FLUSH)
+		return 0;
+	number = sim_key_number(record->key);
+	if (number < 0) {
+		sim_violation(sim, "agent %d: a key that never was", agent->index);
+		return IGNORED;
+	}
+	if (record->version < agent->applied[record->database][number])
+		sim_violation(sim, "agent %d: key %d of database %u went back from %llu to %llu",
+			agent->index, number, record->database,
+			(unsigned long long)agent->applied[record->database][number],
+			(unsigned long long)record->version);
+	agent->applied[record->database][number] = record->version;
+	return number;
+}
+
+static void apply_flush(struct sim_agent *agent, const struct kw_record_view *record)
+{
+	for (uint32_t number = 0; number < agent->sim->plan.keys; number++) {
+		if (agent->applied[record->database][number] > record->version)
+			sim_violation(agent->sim,
+				"agent %d: flush %llu of database %u came after key %u at %llu",
+				agent->index, (unsigned long long)record->version, record->database,
+				number,
+				(unsigned long long)agent->applied[record->database][number]);
+		agent->applied[record->database][number] = record->version;
+		agent->replica[record->database][number].present = false;
+	}
+}
+
+static void sink_record(void *arg, const struct kw_record_view *record)
+{
+	struct sim_agent *agent = arg;
+	uint64_t taken = kw_record_stride(record->length);
+	int number = check_record(agent, record);
+
+	agent->sim->counts.records++;
+	agent->room = agent->room > taken ? agent->room - taken : 0;
+	if (agent->snapshot && record->kind != KW_RECORD_PUT)
+		sim_violation(agent->sim, "agent %d: a snapshot holds puts only, not kind %d",
+			agent->index, (int)record->kind);
+	if (number == IGNORED)
+		return;
+	if (agent->snapshot) {
+		if (agent->in_snapshot[record->database][number])
+			sim_violation(agent->sim,
+				"agent %d: key %d of database %u came twice in one snapshot",
+				agent->index, number, record->database);
+		agent->in_snapshot[record->database][number] = true;
+	}
+	switch (record->kind) {
+	case KW_RECORD_PUT:
+		agent->replica[record->database][number] = (struct sim_value){
+			.present = true,
+			.length = (uint32_t)record->value.length,
+			.hash = sim_value_hash(record->value),
+			.expires_ms = record->expires_ms,
+			.version = record->version,
+		};
+		break;
+	case KW_RECORD_DELETE:
+		agent->replica[record->database][number].present = false;
+		break;
+	case KW_RECORD_FLUSH:
+		apply_flush(agent, record);
+		break;
+	}
+}
+
+static void sink_snapshot_begin(void *arg, uint64_t epoch, uint64_t version)
+{
+	struct sim_agent *agent = arg;
+
+	if (agent->snapshot)
+		sim_violation(agent->sim, "agent %d: a snapshot within a snapshot", agent->index);
+	agent->snapshot = true;
+	agent->sim->counts.snapshots++;
+	agent->passed = version;
+	/*
+	 * Before the first record: from here on the replica is between two states, and what the
+	 * old cursor said no longer describes it.
+	 */
+	agent->cursor = (struct kw_cursor){.epoch = epoch};
+	memset(agent->in_snapshot, 0, sizeof agent->in_snapshot);
+}
+
+static uint64_t sink_room(void *arg)
+{
+	const struct sim_agent *agent = arg;
+
+	return agent->room;
+}
+
+static void sink_superblock(void *arg, const struct kw_superblock *superblock)
+{
+	struct sim_agent *agent = arg;
+
+	if (agent->epoch == superblock->epoch && agent->publication > superblock->publication)
+		sim_violation(agent->sim, "agent %d: the superblock went back", agent->index);
+	if (agent->epoch == superblock->epoch && agent->head_version > superblock->version)
+		sim_violation(agent->sim, "agent %d: the head's version went back", agent->index);
+	agent->epoch = superblock->epoch;
+	agent->publication = superblock->publication;
+	agent->head_version = superblock->version;
+}
+
+static void prune(struct sim_agent *agent)
+{
+	for (uint32_t database = 0; database < SIM_DATABASES; database++)
+		for (uint32_t number = 0; number < agent->sim->plan.keys; number++)
+			if (!agent->in_snapshot[database][number])
+				agent->replica[database][number].present = false;
+}
+
+static void sink_pass_done(void *arg, const struct kw_reader_pass *pass)
+{
+	struct sim_agent *agent = arg;
+	struct sim *sim = agent->sim;
+
+	if (pass->snapshot != agent->snapshot)
+		sim_violation(sim, "agent %d: the end of a %s was told, but it was none",
+			agent->index, pass->snapshot ? "snapshot" : "tail");
+	if (pass->consistent < agent->consistent || pass->consistent > pass->version)
+		sim_violation(sim, "agent %d: consistent %llu after %llu, head %llu", agent->index,
+			(unsigned long long)pass->consistent, (unsigned long long)agent->consistent,
+			(unsigned long long)pass->version);
+	if (pass->vanished && pass->consistent != agent->consistent)
+		sim_violation(sim, "agent %d: consistent advanced though a segment vanished",
+			agent->index);
+	if (pass->snapshot)
+		prune(agent);
+	agent->snapshot = false;
+	sim->counts.passes++;
+	sim->counts.vanished += pass->vanished;
+	agent->consistent = pass->consistent;
+	if (pass->consistent > agent->passed)
+		agent->passed = pass->consistent;
+	/* The cursor is written now and then, as an agent under load does. */
+	if (sim->calm || prng_chance(&sim->prng, 600))
+		agent->cursor = (struct kw_cursor){pass->epoch, pass->consistent};
+	agent->settled = !pass->moved && !pass->vanished && pass->consistent == pass->version &&
+			 pass->epoch == sim->writer.epoch &&
+			 pass->version == sim->writer.last_version;
+}
+
+static void session_over(struct sim_agent *agent)
+{
+	agent->snapshot = false;
+	agent->settled = false;
+}
+
+static void sink_lapsed(void *arg, const char *why)
+{
+	struct sim_agent *agent = arg;
+
+	if (!kw_reader_idle(agent->reader))
+		sim_violation(agent->sim, "agent %d: lapsed, but not idle (%s)", agent->index, why);
+	agent->sim->counts.lapses++;
+	agent->want_snapshot = true;
+	session_over(agent);
+}
+
+static void sink_failed(void *arg, const struct kw_error *error)
+{
+	struct sim_agent *agent = arg;
+	bool wonder = !agent->was_lost && !agent->epoch_moved;
+
+	if (!kw_reader_idle(agent->reader))
+		sim_violation(agent->sim, "agent %d: failed, but not idle", agent->index);
+	if (error->code == KW_OK || error->text[0] == '\0')
+		sim_violation(agent->sim, "agent %d: failed without a reason", agent->index);
+	agent->sim->counts.failures++;
+	agent->sim->counts.corrupt += error->code == KW_E_CORRUPT;
+	if (wonder && (agent->began_calm || error->code == KW_E_CORRUPT))
+		sim_violation(agent->sim,
+			"agent %d: nothing was lost, but the reader failed: %s: %s", agent->index,
+			kw_code_name(error->code), error->text);
+	session_over(agent);
+}
+
+/* ---- life ---- */
+
+static void new_reader(struct sim_agent *agent)
+{
+	const struct kw_reader_io io = {.read = io_read, .extents = io_extents, .arg = agent};
+	const struct kw_reader_sink sink = {
+		.snapshot_begin = sink_snapshot_begin,
+		.record = sink_record,
+		.room = sink_room,
+		.superblock = sink_superblock,
+		.pass_done = sink_pass_done,
+		.lapsed = sink_lapsed,
+		.failed = sink_failed,
+		.arg = agent,
+	};
+
+	agent->reader = kw_reader_new(&agent->sim->plan.reader, &io, &sink);
+}
+
+void sim_agent_open(struct sim *sim, int index)
+{
+	struct sim_agent *agent = kw_zalloc(sizeof *agent);
+
+	agent->sim = sim;
+	agent->index = index;
+	agent->room = UNLIMITED;
+	/* Some come late, to a table that has been lived in. */
+	if (prng_chance(&sim->prng, 400))
+		agent->paused = (uint32_t)prng_below(&sim->prng, PAUSE_STEPS_MAX);
+	new_reader(agent);
+	sim->agents[index] = agent;
+}
+
+void sim_agent_close(struct sim_agent *agent)
+{
+	if (!agent)
+		return;
+	sim_wire_forget(agent->sim->wire, agent);
+	kw_reader_free(agent->reader);
+	free(agent);
+}
+
+void sim_agent_kill(struct sim_agent *agent)
+{
+	agent->sim->counts.kills++;
+	sim_wire_forget(agent->sim->wire, agent);
+	kw_reader_free(agent->reader);
+	session_over(agent);
+	new_reader(agent);
+}
+
+static void start(struct sim_agent *agent)
+{
+	struct kw_cursor cursor = agent->cursor;
+	/*
+	 * A cursor of version 0 says that a snapshot was under way: what it had not pruned yet is
+	 * still there, so only another snapshot can tell.
+	 */
+	bool resume = cursor.version > 0 && !agent->want_snapshot;
+
+	memset(agent->applied, 0, sizeof agent->applied);
+	agent->sim->counts.sessions++;
+	agent->want_snapshot = false;
+	agent->epoch_moved = agent->was_lost = agent->settled = agent->snapshot = false;
+	agent->began_calm = agent->sim->calm;
+	agent->epoch = agent->publication = agent->head_version = 0;
+	agent->passed = agent->consistent = resume ? cursor.version : 0;
+	agent->extents[0] = agent->sim->writer.extents[0];
+	agent->extent_count = 1;
+	kw_reader_start(agent->reader, resume ? &cursor : NULL);
+}
+
+static void fault(struct sim_agent *agent)
+{
+	struct prng *prng = &agent->sim->prng;
+
+	switch (prng_below(prng, 4)) {
+	case 0:
+		sim_agent_kill(agent);
+		return;
+	case 1:
+		agent->paused = (uint32_t)prng_below(prng, PAUSE_STEPS_MAX);
+		break;
+	case 2:
+		agent->want_snapshot = true; /* the operator asks for a resync */
+		break;
+	default:
+		break;
+	}
+	kw_reader_stop(agent->reader);
+	session_over(agent);
+	if (!kw_reader_idle(agent->reader))
+		sim_violation(agent->sim, "agent %d: stopped, but not idle", agent->index);
+}
+
+static void give_room(struct sim_agent *agent)
+{
+	struct prng *prng = &agent->sim->prng;
+
+	if (!agent->sim->plan.limited_room || agent->sim->calm)
+		agent->room = UNLIMITED;
+	else if (agent->room == 0 && prng_chance(prng, 300))
+		agent->room = prng_range(prng, 1, 8 << 10);
+	else
+		return;
+	kw_reader_resume(agent->reader);
+}
+
+void sim_agent_nudge(struct sim_agent *agent)
+{
+	give_room(agent);
+	if (kw_reader_idle(agent->reader))
+		start(agent);
+	else if (kw_reader_waiting(agent->reader))
+		kw_reader_poll(agent->reader);
+}
+
+void sim_agent_step(struct sim_agent *agent)
+{
+	if (agent->paused > 0) {
+		agent->paused--;
+		return;
+	}
+	if (prng_chance(&agent->sim->prng, agent->sim->plan.fault_chance)) {
+		fault(agent);
+		return;
+	}
+	sim_agent_nudge(agent);
+}
+
+void sim_agent_compare(struct sim_agent *agent)
+{
+	const struct sim *sim = agent->sim;
+
+	for (uint32_t database = 0; database < sim->plan.databases; database++)
+		for (uint32_t number = 0; number < sim->plan.keys; number++) {
+			const struct sim_value *truth = &sim->writer.truth[database][number];
+			const struct sim_value *mine = &agent->replica[database][number];
+			bool same =
+				truth->present == mine->present &&
+				(!truth->present || (truth->length == mine->length &&
+							    truth->hash == mine->hash &&
+							    truth->expires_ms == mine->expires_ms));
+
+			if (same)
+				continue;
+			sim_violation(agent->sim, "agent %d: key %u of database %u is %s",
+				agent->index, number, database,
+				!mine->present   ? "lost"
+				: truth->present ? "old"
+						 : "not deleted");
+			return;
+		}
+}

@@ -1,0 +1,129 @@
+#include "base/hash.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+/* The check values that the catalogues of CRCs give for "123456789". */
+static void crc32c_is_castagnoli(void **state)
+{
+	assert_int_equal(kw_crc32c(0, "123456789", 9), 0xe3069283);
+	assert_int_equal(kw_crc32c(0, "", 0), 0);
+}
+
+static void crc64_is_the_servers(void **state)
+{
+	assert_true(kw_crc64(0, "123456789", 9) == UINT64_C(0xe9c6d914c4b8d9ca));
+	assert_true(kw_crc64(0, "", 0) == 0);
+}
+
+static void a_crc_continues_where_it_stopped(void **state)
+{
+	uint8_t bytes[1000];
+
+	for (size_t i = 0; i < sizeof bytes; i++)
+		bytes[i] = (uint8_t)(i * i + 3);
+	for (size_t cut = 0; cut <= sizeof bytes; cut += 7) {
+		assert_int_equal(
+			kw_crc32c(kw_crc32c(0, bytes, cut), bytes + cut, sizeof bytes - cut),
+			kw_crc32c(0, bytes, sizeof bytes));
+		assert_true(kw_crc64(kw_crc64(0, bytes, cut), bytes + cut, sizeof bytes - cut) ==
+			    kw_crc64(0, bytes, sizeof bytes));
+	}
+}
+
+static void a_crc_does_not_depend_on_alignment(void **state)
+{
+	uint8_t bytes[128 + 16];
+	uint32_t expected = 0;
+
+	for (size_t shift = 0; shift < 16; shift++) {
+		for (size_t i = 0; i < 128; i++)
+			bytes[shift + i] = (uint8_t)(i * 5);
+		if (shift == 0)
+			expected = kw_crc32c(7, bytes, 128);
+		assert_int_equal(kw_crc32c(7, bytes + shift, 128), expected);
+	}
+}
+
+/* The CRC unit takes an int: beyond 1 GiB the length is worked off in steps. */
+static void a_crc_of_more_than_a_gigabyte_is_whole(void **state)
+{
+	const size_t length = ((size_t)1 << 30) + 4096;
+	uint8_t *bytes = calloc(1, length);
+	uint32_t whole;
+
+	if (!bytes)
+		skip();
+	bytes[length - 1] = 1;
+	whole = kw_crc32c(0, bytes, length);
+	assert_int_equal(whole, kw_crc32c(kw_crc32c(0, bytes, 4096), bytes + 4096, length - 4096));
+	bytes[length - 1] = 0;
+	assert_int_not_equal(whole, kw_crc32c(0, bytes, length));
+	free(bytes);
+}
+
+static void key_hashes_depend_on_seed_database_and_every_byte(void **state)
+{
+	char key[] = "user:1000";
+	uint64_t hash = kw_hash_key(1, 0, key, 9);
+	struct kw_hash128 wide = kw_hash128_key(0, key, 9), other;
+
+	assert_true(hash == kw_hash_key(1, 0, key, 9));
+	assert_true(hash != kw_hash_key(2, 0, key, 9));
+	assert_true(hash != kw_hash_key(1, 1, key, 9));
+	assert_true(hash != kw_hash_key(1, 0, key, 8));
+	other = kw_hash128_key(1, key, 9);
+	assert_true(wide.low != other.low || wide.high != other.high);
+	for (int i = 0; i < 9; i++) {
+		key[i] ^= 1;
+		assert_true(hash != kw_hash_key(1, 0, key, 9));
+		other = kw_hash128_key(0, key, 9);
+		assert_true(wide.low != other.low || wide.high != other.high);
+		key[i] ^= 1;
+	}
+}
+
+/* The index takes the high bits as the slot: neighbours must not meet there. */
+static void key_hashes_spread_over_the_high_bits(void **state)
+{
+	int slots[256] = {0};
+	char key[32];
+
+	for (int i = 0; i < 25600; i++) {
+		int length = snprintf(key, sizeof key, "key:%d", i);
+
+		slots[kw_hash_key(42, 0, key, (size_t)length) >> 56]++;
+	}
+	for (int i = 0; i < 256; i++)
+		assert_in_range(slots[i], 40, 200);
+}
+
+static void the_empty_key_is_a_key(void **state)
+{
+	assert_true(kw_hash_key(1, 0, "", 0) != kw_hash_key(1, 1, "", 0));
+	assert_true(kw_hash_key(1, 0, NULL, 0) == kw_hash_key(1, 0, "", 0));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(crc32c_is_castagnoli),
+		cmocka_unit_test(crc64_is_the_servers),
+		cmocka_unit_test(a_crc_continues_where_it_stopped),
+		cmocka_unit_test(a_crc_does_not_depend_on_alignment),
+		cmocka_unit_test(a_crc_of_more_than_a_gigabyte_is_whole),
+		cmocka_unit_test(key_hashes_depend_on_seed_database_and_every_byte),
+		cmocka_unit_test(key_hashes_spread_over_the_high_bits),
+		cmocka_unit_test(the_empty_key_is_a_key),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,176 @@
+#include "base/log.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#define CAPTURED_MAX 8192
+
+static char captured[CAPTURED_MAX];
+static int saved_stderr, pipe_read;
+
+/* Standard error into a pipe, so that what a reader of the log sees can be looked at. */
+static int capture(void **state)
+{
+	int ends[2];
+
+	unsetenv("JOURNAL_STREAM");
+	kw_log_set_level(KW_LOG_INFO);
+	kw_log_set_tap(NULL, NULL);
+	if (pipe(ends) < 0)
+		return -1;
+	saved_stderr = dup(STDERR_FILENO);
+	dup2(ends[1], STDERR_FILENO);
+	close(ends[1]);
+	pipe_read = ends[0];
+	return 0;
+}
+
+static int release(void **state)
+{
+	if (saved_stderr >= 0)
+		dup2(saved_stderr, STDERR_FILENO);
+	close(saved_stderr);
+	close(pipe_read);
+	saved_stderr = -1;
+	return 0;
+}
+
+static const char *written(void)
+{
+	ssize_t length;
+
+	dup2(saved_stderr, STDERR_FILENO); /* the last writing end: end of file for the reader */
+	length = read(pipe_read, captured, sizeof captured - 1);
+	captured[length > 0 ? length : 0] = '\0';
+	return captured;
+}
+
+static int lines(const char *text)
+{
+	int count = 0;
+
+	for (; *text; text++)
+		count += *text == '\n';
+	return count;
+}
+
+static void nothing_from_outside_can_forge_a_line(void **state)
+{
+	const char *text;
+
+	kw_log_info("source", "key %s", "a\nerror forged\r\x1b[31m\x7f\t");
+	text = written();
+	assert_int_equal(lines(text), 1);
+	assert_non_null(strstr(text, "key a\\x0aerror forged\\x0d\\x1b[31m\\x7f\\x09\n"));
+	assert_null(strchr(text, '\x1b'));
+}
+
+static void a_line_says_time_level_and_part(void **state)
+{
+	const char *text;
+
+	kw_log_warn("agent", "slow");
+	text = written();
+	assert_int_equal(text[10], 'T');
+	assert_int_equal(text[23], 'Z');
+	assert_non_null(strstr(text, " warn  agent: slow\n"));
+}
+
+static void the_journal_gets_a_priority_and_no_time(void **state)
+{
+	setenv("JOURNAL_STREAM", "8:1", 1);
+	kw_log_error("agent", "gone");
+	unsetenv("JOURNAL_STREAM");
+	assert_string_equal(written(), "<3>agent: gone\n");
+}
+
+static void what_is_below_the_level_is_not_written(void **state)
+{
+	kw_log_debug("agent", "no");
+	kw_log_set_level(KW_LOG_DEBUG);
+	kw_log_debug("agent", "yes");
+	kw_log_set_level(KW_LOG_ERROR);
+	kw_log_warn("agent", "no");
+	assert_int_equal(lines(written()), 1);
+	assert_non_null(strstr(captured, "yes"));
+	assert_int_equal(kw_log_level(), KW_LOG_ERROR);
+}
+
+static void a_long_line_is_cut_but_ends(void **state)
+{
+	char large[CAPTURED_MAX];
+
+	memset(large, '\x01', sizeof large - 1);
+	large[sizeof large - 1] = '\0';
+	kw_log_info("agent", "%s", large);
+	assert_int_equal(lines(written()), 1);
+	assert_int_equal(captured[strlen(captured) - 1], '\n');
+}
+
+static void level_words_go_both_ways(void **state)
+{
+	for (int level = KW_LOG_ERROR; level <= KW_LOG_TRACE; level++)
+		assert_int_equal(
+			kw_log_level_parse(kw_log_level_name((enum kw_log_level)level)), level);
+	assert_int_equal(kw_log_level_parse("loud"), -1);
+	assert_int_equal(kw_log_level_parse(""), -1);
+	assert_non_null(kw_log_level_name((enum kw_log_level)77));
+}
+
+static int tapped;
+
+static void tap(void *arg, enum kw_log_level level, const char *where, const char *text)
+{
+	assert_ptr_equal(arg, &tapped);
+	assert_string_equal(where, "here");
+	tapped++;
+}
+
+static void *log_elsewhere(void *arg)
+{
+	kw_log_info("here", "from another thread");
+	return NULL;
+}
+
+static void the_tap_hears_its_own_thread_only(void **state)
+{
+	pthread_t thread;
+
+	tapped = 0;
+	kw_log_set_tap(tap, &tapped);
+	kw_log_info("here", "one");
+	kw_log_debug("here", "below the level");
+	assert_int_equal(pthread_create(&thread, NULL, log_elsewhere, NULL), 0);
+	pthread_join(thread, NULL);
+	kw_log_set_tap(NULL, NULL);
+	kw_log_info("here", "nobody listens");
+	assert_int_equal(tapped, 1);
+	assert_int_equal(lines(written()), 3);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, capture, release)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(nothing_from_outside_can_forge_a_line),
+		TEST(a_line_says_time_level_and_part),
+		TEST(the_journal_gets_a_priority_and_no_time),
+		TEST(what_is_below_the_level_is_not_written),
+		TEST(a_long_line_is_cut_but_ends),
+		TEST(level_words_go_both_ways),
+		TEST(the_tap_hears_its_own_thread_only),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,330 @@
+#include "table/record.h"
+
+#include <string.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#define SEGMENTS 3
+#define EXTENTS 2
+#define SEGMENT_BYTES 4096
+
+/* A directory of known shape, for tests that bend one thing in it. */
+struct image {
+	struct kw_directory_header header;
+	struct kw_directory_segment segments[SEGMENTS];
+	struct kw_extent extents[EXTENTS];
+};
+
+static struct kw_superblock superblock;
+static struct image image;
+
+static int build(void **state)
+{
+	image = (struct image){
+		.header =
+			{
+				.magic = KW_DIRECTORY_MAGIC,
+				.epoch = 5,
+				.publication = 9,
+				.bytes = sizeof image,
+				.segments = SEGMENTS,
+				.extents = EXTENTS,
+			},
+		.segments =
+			{
+				{3, 65536, SEGMENT_BYTES, 100, 1, 7},
+				{4, 16384, SEGMENT_BYTES, SEGMENT_BYTES, 2, 2},
+				{9, 20480, SEGMENT_BYTES, 0, 0, 0},
+			},
+		.extents = {{0, 32768, 0, 0, 0}, {65536, 32768, 0, 0, 0}},
+	};
+	superblock = (struct kw_superblock){
+		.magic = KW_SUPERBLOCK_MAGIC,
+		.layout_version = KW_LAYOUT_VERSION,
+		.epoch = 5,
+		.publication = 30,
+		.directory_publication = 9,
+		.directory_offset = 4096,
+		.directory_bytes = sizeof image,
+	};
+	return 0;
+}
+
+static int parse(struct kw_directory *directory)
+{
+	struct kw_error error = {0};
+	int code;
+
+	kw_directory_seal(&image.header);
+	code = kw_directory_parse(&image, sizeof image, &superblock, directory, &error);
+	if (code != KW_OK) {
+		assert_int_equal(error.code, code);
+		assert_true(strlen(error.text) > 0);
+	}
+	return code;
+}
+
+static int refused(void)
+{
+	struct kw_directory directory;
+
+	return parse(&directory);
+}
+
+static void a_whole_directory_is_found_through(void **state)
+{
+	struct kw_directory directory;
+
+	assert_int_equal(parse(&directory), KW_OK);
+	assert_ptr_equal(directory.segments, image.segments);
+	assert_ptr_equal(directory.extents, image.extents);
+	assert_ptr_equal(kw_directory_find(&directory, 3), &directory.segments[0]);
+	assert_ptr_equal(kw_directory_find(&directory, 4), &directory.segments[1]);
+	assert_ptr_equal(kw_directory_find(&directory, 9), &directory.segments[2]);
+	assert_null(kw_directory_find(&directory, 0));
+	assert_null(kw_directory_find(&directory, 5));
+	assert_null(kw_directory_find(&directory, 10));
+	assert_null(kw_directory_find(&directory, UINT64_MAX));
+}
+
+static void an_offset_leads_to_the_segment_that_holds_it(void **state)
+{
+	struct kw_directory directory;
+
+	assert_int_equal(parse(&directory), KW_OK);
+	assert_ptr_equal(kw_directory_at(&directory, 16384), &directory.segments[1]);
+	assert_ptr_equal(kw_directory_at(&directory, 20479), &directory.segments[1]);
+	assert_ptr_equal(kw_directory_at(&directory, 20480), &directory.segments[2]);
+	assert_ptr_equal(kw_directory_at(&directory, 65536 + 4095), &directory.segments[0]);
+	assert_null(kw_directory_at(&directory, 16383));
+	assert_null(kw_directory_at(&directory, 65536 + 4096));
+	assert_null(kw_directory_at(&directory, UINT64_MAX));
+}
+
+static void reads_are_bounded_by_the_extents(void **state)
+{
+	struct kw_directory directory;
+
+	assert_int_equal(parse(&directory), KW_OK);
+	assert_true(kw_directory_covers(&directory, 0, 32768));
+	assert_true(kw_directory_covers(&directory, 65536, 32768));
+	assert_true(kw_directory_covers(&directory, 98303, 1));
+	assert_false(kw_directory_covers(&directory, 0, 32769));
+	assert_false(kw_directory_covers(&directory, 98303, 2));
+	assert_false(kw_directory_covers(&directory, 40000, 8));
+	assert_false(kw_directory_covers(&directory, 32760, 40000));
+	assert_false(kw_directory_covers(&directory, UINT64_MAX - 7, 8));
+	assert_false(kw_directory_covers(&directory, 8, UINT64_MAX));
+	assert_false(kw_directory_covers(&directory, 65536, UINT64_MAX - 65535));
+}
+
+static void adjoining_extents_count_as_one(void **state)
+{
+	struct kw_directory directory;
+
+	image.extents[1].offset = 32768;
+	image.segments[0].offset = 32768 - 2048;
+	assert_int_equal(parse(&directory), KW_OK);
+	assert_true(kw_directory_covers(&directory, 0, 65536));
+	assert_false(kw_directory_covers(&directory, 0, 65537));
+}
+
+static void no_bit_can_flip_unnoticed(void **state)
+{
+	struct kw_directory directory;
+	struct kw_error error;
+	uint8_t *bytes = (uint8_t *)&image;
+
+	kw_directory_seal(&image.header);
+	for (size_t bit = 0; bit < sizeof image * 8; bit++) {
+		bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+		assert_int_not_equal(
+			kw_directory_parse(&image, sizeof image, &superblock, &directory, &error),
+			KW_OK);
+		bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+	}
+	assert_int_equal(
+		kw_directory_parse(&image, sizeof image, &superblock, &directory, &error), KW_OK);
+}
+
+static void no_cut_is_taken_for_the_whole(void **state)
+{
+	struct kw_directory directory;
+
+	kw_directory_seal(&image.header);
+	for (size_t length = 0; length < sizeof image; length += 8)
+		assert_int_equal(kw_directory_parse(&image, length, &superblock, &directory, NULL),
+			KW_E_CORRUPT);
+}
+
+static void a_directory_of_another_publication_or_epoch_is_gone(void **state)
+{
+	superblock.directory_publication = 10;
+	assert_int_equal(refused(), KW_E_GONE);
+	build(state);
+	superblock.epoch = 6;
+	assert_int_equal(refused(), KW_E_GONE);
+}
+
+static void lying_counts_are_refused(void **state)
+{
+	const uint32_t lies[] = {0, 1, SEGMENTS - 1, SEGMENTS + 1, 0x55555556, UINT32_MAX};
+
+	for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
+		build(state);
+		image.header.segments = lies[i];
+		assert_int_equal(refused(), KW_E_CORRUPT);
+		build(state);
+		if (lies[i] == EXTENTS)
+			continue;
+		image.header.extents = lies[i];
+		assert_int_equal(refused(), KW_E_CORRUPT);
+	}
+	/* Two counts that cancel out in 32 bits: 2^28 more segments of 48 bytes are 0 modulo 2^32.
+	 */
+	build(state);
+	image.header.segments += UINT32_C(1) << 28;
+	assert_int_equal(refused(), KW_E_CORRUPT);
+}
+
+static void impossible_extents_are_refused(void **state)
+{
+	image.extents[1].offset = 32767;
+	assert_int_equal(refused(), KW_E_CORRUPT); /* overlaps the first */
+	build(state);
+	image.extents[0] = (struct kw_extent){65536, 32768, 0, 0, 0};
+	image.extents[1] = (struct kw_extent){0, 32768, 0, 0, 0};
+	assert_int_equal(refused(), KW_E_CORRUPT); /* out of order */
+	build(state);
+	image.extents[1].length = 0;
+	assert_int_equal(refused(), KW_E_CORRUPT);
+	build(state);
+	image.extents[1].length = UINT64_MAX - 65535;
+	assert_int_equal(refused(), KW_E_CORRUPT); /* runs over the end of all offsets */
+}
+
+static void impossible_segments_are_refused(void **state)
+{
+	image.segments[1].id = 3;
+	assert_int_equal(refused(), KW_E_CORRUPT); /* the same id twice */
+	build(state);
+	image.segments[0].id = 5;
+	assert_int_equal(refused(), KW_E_CORRUPT); /* out of order */
+	build(state);
+	image.segments[0].id = 0;
+	assert_int_equal(refused(), KW_E_CORRUPT); /* no generation */
+	build(state);
+	image.segments[0].committed = SEGMENT_BYTES + 1;
+	assert_int_equal(refused(), KW_E_CORRUPT);
+	build(state);
+	image.segments[0].lowest_version = 8;
+	assert_int_equal(refused(), KW_E_CORRUPT);
+	build(state);
+	image.segments[0].offset = 65540;
+	assert_int_equal(refused(), KW_E_CORRUPT); /* records would not be aligned */
+	build(state);
+	image.segments[0].offset = 98304 - SEGMENT_BYTES + 8;
+	assert_int_equal(refused(), KW_E_CORRUPT); /* beyond the extent */
+	build(state);
+	image.segments[0].offset = 40000;
+	assert_int_equal(refused(), KW_E_CORRUPT); /* between the extents */
+	build(state);
+	image.segments[0].offset = UINT64_MAX - 7;
+	assert_int_equal(refused(), KW_E_CORRUPT);
+	build(state);
+	image.segments[0].capacity = UINT64_MAX - 7;
+	image.segments[0].committed = UINT64_MAX - 7;
+	assert_int_equal(refused(), KW_E_CORRUPT);
+}
+
+static void no_bit_of_a_superblock_can_flip_unnoticed(void **state)
+{
+	struct kw_error error;
+	uint8_t *bytes = (uint8_t *)&superblock;
+
+	kw_superblock_seal(&superblock);
+	assert_int_equal(kw_superblock_check(&superblock, &error), KW_OK);
+	for (size_t bit = 0; bit < sizeof superblock * 8; bit++) {
+		bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+		assert_int_equal(kw_superblock_check(&superblock, &error), KW_E_CORRUPT);
+		bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+	}
+	memset(&superblock, 0, sizeof superblock);
+	assert_int_equal(kw_superblock_check(&superblock, &error), KW_E_CORRUPT);
+}
+
+static void a_superblock_of_another_layout_names_both_versions(void **state)
+{
+	struct kw_error error;
+
+	superblock.layout_version = KW_LAYOUT_VERSION + 41;
+	kw_superblock_seal(&superblock);
+	assert_int_equal(kw_superblock_check(&superblock, &error), KW_E_PROTOCOL);
+	assert_non_null(strstr(error.text, "42"));
+	assert_non_null(strstr(error.text, "1"));
+	superblock.layout_version = KW_LAYOUT_VERSION;
+	superblock.magic = 0x12345678;
+	kw_superblock_seal(&superblock);
+	assert_int_equal(kw_superblock_check(&superblock, &error), KW_E_PROTOCOL);
+	assert_int_equal(kw_superblock_check(&superblock, NULL), KW_E_PROTOCOL);
+}
+
+static void an_index_root_is_whole_or_refused(void **state)
+{
+	struct kw_index_root root = {
+		.magic = KW_INDEX_MAGIC,
+		.overflow = 64,
+		.offset = 65536,
+		.slots = 1024,
+		.grown_slots = 2048,
+		.hash_seed = 3,
+	};
+	struct kw_error error;
+	uint8_t *bytes = (uint8_t *)&root;
+
+	kw_index_root_seal(&root);
+	assert_int_equal(kw_index_root_check(&root, &error), KW_OK);
+	for (size_t bit = 0; bit < sizeof root * 8; bit++) {
+		bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+		assert_int_equal(kw_index_root_check(&root, &error), KW_E_CORRUPT);
+		bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+	}
+	root.grown_slots = 1023;
+	kw_index_root_seal(&root);
+	assert_int_not_equal(kw_index_root_check(&root, &error), KW_OK);
+	root.slots = root.grown_slots = 0;
+	kw_index_root_seal(&root);
+	assert_int_not_equal(kw_index_root_check(&root, &error), KW_OK);
+	root.slots = root.grown_slots = 1024;
+	root.magic++;
+	kw_index_root_seal(&root);
+	assert_int_not_equal(kw_index_root_check(&root, &error), KW_OK);
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, build)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_whole_directory_is_found_through),
+		TEST(an_offset_leads_to_the_segment_that_holds_it),
+		TEST(reads_are_bounded_by_the_extents),
+		TEST(adjoining_extents_count_as_one),
+		TEST(no_bit_can_flip_unnoticed),
+		TEST(no_cut_is_taken_for_the_whole),
+		TEST(a_directory_of_another_publication_or_epoch_is_gone),
+		TEST(lying_counts_are_refused),
+		TEST(impossible_extents_are_refused),
+		TEST(impossible_segments_are_refused),
+		TEST(no_bit_of_a_superblock_can_flip_unnoticed),
+		TEST(a_superblock_of_another_layout_names_both_versions),
+		TEST(an_index_root_is_whole_or_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,160 @@
+#include "fixture.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/hash.h"
+
+#define KEYS 1000000u
+#define VALUE_BYTES 16
+#define OVERFLOW_LOOK 4096 /* slots a lookup may look at before it is called too long */
+
+struct lookup {
+	const uint8_t *memory;
+	struct kw_index_root root;
+	uint64_t longest; /* slots looked at */
+};
+
+static void begin(struct lookup *lookup, const struct fixture *fixture)
+{
+	lookup->memory = fixture->memory.base;
+	memcpy(&lookup->root, lookup->memory + KW_INDEX_ROOT_OFFSET, sizeof lookup->root);
+	assert_int_equal(kw_index_root_check(&lookup->root, NULL), KW_OK);
+	assert_int_equal(lookup->root.moves % 2, 0);
+}
+
+/* Find a key by what layout.h promises alone, as somebody at the other end of a wire does. */
+static const struct kw_record *find(struct lookup *lookup, uint32_t database, struct kw_slice key)
+{
+	const struct kw_index_root *root = &lookup->root;
+	uint64_t hash = kw_hash_key(root->hash_seed, database, key.data, key.length);
+	uint64_t slots = hash >= root->boundary ? root->grown_slots : root->slots;
+	uint64_t at = (uint64_t)((unsigned __int128)hash * slots >> 64);
+	uint64_t end = root->grown_slots + root->overflow;
+	const struct kw_index_slot *slot =
+		(const struct kw_index_slot *)(lookup->memory + root->offset);
+
+	for (uint64_t looked = 1; at < end && slot[at].place != 0; at++, looked++) {
+		uint64_t place = slot[at].place & ((UINT64_C(1) << KW_PLACE_OFFSET_BITS) - 1);
+		const struct kw_record *record =
+			(const struct kw_record *)(lookup->memory + place * 8);
+
+		if (looked > lookup->longest)
+			lookup->longest = looked;
+		assert_in_range(looked, 1, OVERFLOW_LOOK);
+		if (slot[at].hash == hash && record->database == database &&
+			kw_slice_equal(key, kw_slice(record + 1, record->key_length)))
+			return record;
+	}
+	return NULL;
+}
+
+static void lookups_are_right_all_along_while_a_million_keys_come(void **state)
+{
+	struct lookup lookup = {0};
+	struct fixture fixture;
+	uint64_t slots = 0, growths = 0;
+
+	fixture_open(&fixture,
+		&(struct kw_table_options){.max_bytes = 512 << 20, .segment_bytes = 1 << 20});
+	for (uint32_t number = 0; number < KEYS; number++) {
+		assert_int_equal(fixture_put(&fixture, number, number, VALUE_BYTES), KW_PUT_STORED);
+		if (number % 97 == 0) {
+			uint32_t other = number / 97 * 53 % (number + 1);
+
+			assert_true(fixture_has(&fixture, other, other, VALUE_BYTES));
+			assert_true(fixture_gone(&fixture, number + 1));
+			begin(&lookup, &fixture);
+			assert_non_null(find(&lookup, 0, fixture_key(other)));
+			assert_null(find(&lookup, 0, fixture_key(number + 1)));
+			assert_null(find(&lookup, 1, fixture_key(other)));
+		}
+		if (fixture_stats(&fixture).index_slots != slots) {
+			slots = fixture_stats(&fixture).index_slots;
+			growths++;
+		}
+		if (number % 1000 == 0)
+			fixture_publish(&fixture);
+	}
+	assert_true(growths > 10);
+	begin(&lookup, &fixture);
+	lookup.longest = 0;
+	for (uint32_t number = 0; number < KEYS; number++) {
+		const struct kw_record *record = find(&lookup, 0, fixture_key(number));
+
+		assert_non_null(record);
+		assert_true(kw_slice_equal(fixture_value(number, VALUE_BYTES),
+			kw_slice((const uint8_t *)(record + 1) + record->key_length, VALUE_BYTES)));
+	}
+	print_message("%u keys, %llu slots, longest run looked at %llu\n", KEYS,
+		(unsigned long long)slots, (unsigned long long)lookup.longest);
+	/* 16 bytes an entry at a load of two thirds at the least. */
+	assert_true(slots * 16 < KEYS * 26ull);
+	fixture_close(&fixture);
+}
+
+/* Where tombstones leave the index, entries close ranks: none may become unreachable. */
+static void removing_entries_loses_no_other(void **state)
+{
+	struct lookup lookup = {0};
+	struct fixture fixture;
+
+	fixture_open(
+		&fixture, &(struct kw_table_options){
+				  .max_bytes = 4 << 20, .segment_bytes = 4096, .retention_us = 1});
+	for (uint32_t round = 0; round < 6; round++) {
+		for (uint32_t number = 0; number < 20000; number++)
+			assert_int_not_equal(
+				fixture_put(&fixture, number, round, VALUE_BYTES), KW_PUT_FULL);
+		for (uint32_t number = round; number < 20000; number += 3)
+			assert_int_equal(fixture_delete(&fixture, number), KW_PUT_STORED);
+		fixture_advance(&fixture, 1000);
+		fixture_publish(&fixture);
+		begin(&lookup, &fixture);
+		for (uint32_t number = 0; number < 20000; number++) {
+			const struct kw_record *record = find(&lookup, 0, fixture_key(number));
+			bool live = record && record->kind == KW_RECORD_PUT;
+
+			assert_int_equal(live, !fixture_gone(&fixture, number));
+			assert_int_equal(live, (number + 3 - round % 3) % 3 != 0 || number < round);
+		}
+	}
+	assert_true(fixture_stats(&fixture).tombstone_floor > 0);
+	fixture_close(&fixture);
+}
+
+static void a_flush_empties_the_index(void **state)
+{
+	struct lookup lookup = {0};
+	struct fixture fixture;
+
+	fixture_open(&fixture, &(struct kw_table_options){0});
+	for (uint32_t number = 0; number < 5000; number++)
+		kw_table_put(
+			fixture.table, number % 2, fixture_key(number), fixture_value(1, 8), 0);
+	assert_int_equal(kw_table_flush(fixture.table, 0), KW_PUT_STORED);
+	begin(&lookup, &fixture);
+	for (uint32_t number = 0; number < 5000; number++) {
+		assert_null(find(&lookup, 0, fixture_key(number)));
+		assert_int_equal(find(&lookup, 1, fixture_key(number)) != NULL, number % 2);
+	}
+	fixture_close(&fixture);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(lookups_are_right_all_along_while_a_million_keys_come),
+		cmocka_unit_test(removing_entries_loses_no_other),
+		cmocka_unit_test(a_flush_empties_the_index),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

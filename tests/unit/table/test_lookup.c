@@ -1,0 +1,464 @@
+/*
+ * Lookups against a real table that goes on changing: between any two READs, and in the middle of
+ * one, the writer puts, deletes, cleans, grows its index.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <sys/mman.h>
+
+#include "base/buffer.h"
+#include "base/hash.h"
+#include "table/lookup.h"
+#include "table/table.h"
+
+#define RESERVE (UINT64_C(1) << 30)
+
+/* One READ, executed when the test says so. */
+struct pending {
+	struct kw_lookup *lookup;
+	uint64_t offset, length;
+	uint8_t *buffer;
+};
+
+struct world {
+	uint8_t *base;
+	struct kw_table *table;
+	struct kw_lookup *lookup;
+	struct pending pending;
+	bool has_pending;
+	uint64_t readable; /* highest end of an extent that was announced */
+	struct kw_lookup_result result;
+	struct kw_buffer value;
+	bool done;
+	uint64_t random, now_us;
+};
+
+static uint64_t dice(struct world *world, uint64_t sides)
+{
+	world->random ^= world->random << 13;
+	world->random ^= world->random >> 7;
+	world->random ^= world->random << 17;
+	return world->random % sides;
+}
+
+static int extend(void *arg, struct kw_extent *extent, struct kw_error *error)
+{
+	extent->address = extent->rkey = 0;
+	return 0;
+}
+
+static void on_read(
+	void *arg, struct kw_lookup *lookup, uint64_t offset, uint64_t length, uint8_t *buffer)
+{
+	struct world *world = arg;
+
+	assert_false(world->has_pending);
+	assert_true(length > 0 && offset + length <= RESERVE);
+	world->has_pending = true;
+	world->pending = (struct pending){lookup, offset, length, buffer};
+}
+
+static void on_extents(void *arg, const struct kw_extent *extents, int count)
+{
+	struct world *world = arg;
+
+	world->readable = extents[count - 1].offset + extents[count - 1].length;
+}
+
+static void open_table(
+	struct world *world, uint64_t epoch, uint64_t max_bytes, uint64_t segment_bytes)
+{
+	const struct kw_table_memory memory = {world->base, RESERVE, extend, world};
+	const struct kw_table_options options = {.max_bytes = max_bytes,
+		.segment_bytes = segment_bytes,
+		.retention_us = 1000,
+		.grace_us = 1000,
+		.epoch = epoch,
+		.hash_seed = epoch * 77};
+	struct kw_error error = {0};
+
+	world->table = kw_table_new(&options, &memory, world->now_us, &error);
+	if (!world->table)
+		fail_msg("%s", error.text);
+}
+
+static void world_open(struct world *world, uint64_t max_bytes, uint64_t segment_bytes)
+{
+	struct kw_lookup_io io = {on_read, on_extents, world};
+	struct kw_lookup_options options = {0};
+
+	*world = (struct world){.random = 88172645463325252, .now_us = 1};
+	world->base = mmap(NULL, RESERVE, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	assert_ptr_not_equal(world->base, MAP_FAILED);
+	open_table(world, 42, max_bytes, segment_bytes);
+	world->lookup = kw_lookup_new(&options, &io);
+}
+
+static void world_close(struct world *world)
+{
+	kw_lookup_free(world->lookup);
+	kw_table_free(world->table);
+	kw_buffer_close(&world->value);
+	munmap(world->base, RESERVE);
+}
+
+static void on_done(void *arg, const struct kw_lookup_result *result)
+{
+	struct world *world = arg;
+
+	assert_false(world->done);
+	world->done = true;
+	world->result = *result;
+	kw_buffer_clear(&world->value);
+	if (result->outcome == KW_LOOKUP_FOUND)
+		kw_buffer_append(
+			&world->value, result->record.value.data, result->record.value.length);
+}
+
+static void answer(struct world *world)
+{
+	struct pending read = world->pending;
+
+	world->has_pending = false;
+	memcpy(read.buffer, world->base + read.offset, read.length);
+	kw_lookup_complete(read.lookup, NULL);
+}
+
+static enum kw_lookup_outcome look_up(struct world *world, uint32_t database, const char *key)
+{
+	world->done = false;
+	kw_lookup_begin(world->lookup, database, kw_slice_text(key), on_done, world);
+	while (!world->done)
+		answer(world);
+	return world->result.outcome;
+}
+
+static void put(struct world *world, uint32_t database, const char *key, const char *value)
+{
+	assert_int_equal(
+		kw_table_put(world->table, database, kw_slice_text(key), kw_slice_text(value), 0),
+		KW_PUT_STORED);
+}
+
+static void tick(struct world *world)
+{
+	world->now_us += 10000;
+	kw_table_set_time(world->table, world->now_us);
+	kw_table_publish(world->table, world->now_us);
+}
+
+static void every_key_is_found_and_no_other(void **state)
+{
+	struct world world;
+	char key[32], value[64];
+
+	world_open(&world, 256 << 20, 64 << 10);
+	for (int i = 0; i < 50000; i++) {
+		snprintf(key, sizeof key, "key-%d", i);
+		snprintf(value, sizeof value, "value of %d in database %d", i, i % 3);
+		put(&world, i % 3, key, value);
+	}
+	tick(&world);
+	for (int i = 0; i < 60000; i++) {
+		snprintf(key, sizeof key, "key-%d", i);
+		snprintf(value, sizeof value, "value of %d in database %d", i, i % 3);
+		assert_int_equal(look_up(&world, i % 3, key),
+			i < 50000 ? KW_LOOKUP_FOUND : KW_LOOKUP_ABSENT);
+		if (i < 50000)
+			assert_true(kw_slice_equal(
+				kw_slice_text(value), kw_slice(kw_buffer_bytes(&world.value),
+							      kw_buffer_length(&world.value))));
+		assert_int_equal(look_up(&world, i % 3 + 1, key), KW_LOOKUP_ABSENT);
+	}
+	assert_int_equal(kw_lookup_stats(world.lookup)->retries, 0);
+	world_close(&world);
+}
+
+static void a_hit_costs_two_reads(void **state)
+{
+	struct world world;
+	uint64_t reads;
+
+	world_open(&world, 64 << 20, 64 << 10);
+	put(&world, 0, "", "the empty key");
+	put(&world, 0, "a", "b");
+	tick(&world);
+	assert_int_equal(look_up(&world, 0, ""), KW_LOOKUP_FOUND);
+	reads = kw_lookup_stats(world.lookup)->reads;
+	assert_int_equal(look_up(&world, 0, "a"), KW_LOOKUP_FOUND);
+	assert_int_equal(kw_lookup_stats(world.lookup)->reads, reads + 2);
+	world_close(&world);
+}
+
+static void a_deleted_and_a_flushed_key_are_absent(void **state)
+{
+	struct world world;
+
+	world_open(&world, 64 << 20, 64 << 10);
+	put(&world, 0, "a", "1");
+	put(&world, 1, "a", "2");
+	put(&world, 1, "b", "3");
+	kw_table_delete(world.table, 0, kw_slice_text("a"));
+	tick(&world);
+	assert_int_equal(look_up(&world, 0, "a"), KW_LOOKUP_ABSENT);
+	assert_int_equal(look_up(&world, 1, "a"), KW_LOOKUP_FOUND);
+	kw_table_flush(world.table, 1);
+	assert_int_equal(look_up(&world, 1, "a"), KW_LOOKUP_ABSENT);
+	put(&world, 1, "b", "4");
+	tick(&world);
+	assert_int_equal(look_up(&world, 1, "a"), KW_LOOKUP_ABSENT);
+	assert_int_equal(look_up(&world, 1, "b"), KW_LOOKUP_FOUND);
+	assert_memory_equal(kw_buffer_bytes(&world.value), "4", 1);
+	world_close(&world);
+}
+
+static void values_of_every_size_are_found(void **state)
+{
+	static const size_t sizes[] = {0, 1, 7, 8, 15, 16, 1000, 65535, 65536, 1048575, 1048576,
+		1048577, 8388000, 8388568, 8388600, 8388608, 8390000, 30000000};
+	struct world world;
+	char key[32];
+	char *bytes = malloc(30000000);
+
+	assert_non_null(bytes);
+	for (size_t i = 0; i < 30000000; i++)
+		bytes[i] = (char)(i * 7 + i / 251);
+	world_open(&world, 512 << 20, 1 << 20);
+	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+		snprintf(key, sizeof key, "size-%zu", sizes[i]);
+		assert_int_equal(kw_table_put(world.table, 0, kw_slice_text(key),
+					 kw_slice(bytes, sizes[i]), 99),
+			KW_PUT_STORED);
+	}
+	tick(&world);
+	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+		snprintf(key, sizeof key, "size-%zu", sizes[i]);
+		assert_int_equal(look_up(&world, 0, key), KW_LOOKUP_FOUND);
+		assert_int_equal(world.result.record.expires_ms, 99);
+		assert_int_equal(kw_buffer_length(&world.value), sizes[i]);
+		if (sizes[i])
+			assert_memory_equal(kw_buffer_bytes(&world.value), bytes, sizes[i]);
+	}
+	free(bytes);
+	world_close(&world);
+}
+
+/*
+ * 400 keys are never deleted, their values only change; around them keys come and go, so that the
+ * index grows and closes gaps, and the cleaner moves records. A value begins with its key.
+ */
+#define STEADY 400
+#define OTHERS 3000
+
+static void write_some(struct world *world)
+{
+	char key[32], value[400];
+
+	for (uint64_t n = dice(world, 12); n > 0; n--) {
+		uint64_t which = dice(world, OTHERS);
+
+		snprintf(key, sizeof key, "other-%llu", (unsigned long long)which);
+		if (dice(world, 3) == 0)
+			kw_table_delete(world->table, 0, kw_slice_text(key));
+		else
+			kw_table_put(world->table, 0, kw_slice_text(key),
+				kw_slice_text("some value of another key"), 0);
+		if (dice(world, 4) == 0) {
+			snprintf(key, sizeof key, "steady-%llu",
+				(unsigned long long)dice(world, STEADY));
+			snprintf(value, sizeof value, "%s=%0*llu", key, (int)dice(world, 300) + 1,
+				(unsigned long long)world->random);
+			kw_table_put(world->table, 0, kw_slice_text(key), kw_slice_text(value), 0);
+		}
+	}
+	if (dice(world, 4) == 0)
+		tick(world);
+}
+
+/* Sample the READ in pieces, forwards or backwards, while the writer goes on. */
+static void answer_torn(struct world *world)
+{
+	struct pending read = world->pending;
+	uint64_t pieces = dice(world, 4) + 1;
+	bool backwards = dice(world, 2);
+
+	write_some(world);
+	for (uint64_t i = 0; i < pieces; i++) {
+		uint64_t piece = backwards ? pieces - 1 - i : i;
+		uint64_t from = read.length * piece / pieces / 8 * 8;
+		uint64_t to = piece + 1 == pieces ? read.length
+						  : read.length * (piece + 1) / pieces / 8 * 8;
+
+		memcpy(read.buffer + from, world->base + read.offset + from, to - from);
+		if (dice(world, 3) == 0)
+			write_some(world);
+	}
+	world->has_pending = false;
+	kw_lookup_complete(read.lookup, NULL);
+}
+
+static void a_key_that_is_there_is_never_called_absent_while_all_moves(void **state)
+{
+	uint64_t outcomes[4] = {0};
+	struct world world;
+	char key[32];
+
+	world_open(&world, 8 << 20, 16 << 10);
+	for (int i = 0; i < STEADY; i++) {
+		snprintf(key, sizeof key, "steady-%d", i);
+		put(&world, 0, key, key);
+	}
+	tick(&world);
+	for (int round = 0; round < 60000; round++) {
+		snprintf(key, sizeof key, "steady-%llu", (unsigned long long)dice(&world, STEADY));
+		world.done = false;
+		kw_lookup_begin(world.lookup, 0, kw_slice_text(key), on_done, &world);
+		while (!world.done)
+			answer_torn(&world);
+		outcomes[world.result.outcome]++;
+		if (world.result.outcome == KW_LOOKUP_FOUND) {
+			assert_true(kw_buffer_length(&world.value) >= strlen(key));
+			assert_memory_equal(kw_buffer_bytes(&world.value), key, strlen(key));
+		}
+	}
+	print_message("found %llu, uncertain %llu, started over %llu times\n",
+		(unsigned long long)outcomes[KW_LOOKUP_FOUND],
+		(unsigned long long)outcomes[KW_LOOKUP_UNCERTAIN],
+		(unsigned long long)kw_lookup_stats(world.lookup)->retries);
+	assert_int_equal(outcomes[KW_LOOKUP_ABSENT], 0);
+	assert_int_equal(outcomes[KW_LOOKUP_FAILED], 0);
+	assert_true(outcomes[KW_LOOKUP_FOUND] > 59000);
+	assert_true(kw_lookup_stats(world.lookup)->retries > 100);
+	world_close(&world);
+}
+
+static void a_damaged_record_is_never_handed_out(void **state)
+{
+	const char text[] = "the only record";
+	struct kw_slice value;
+	struct world world;
+	uint64_t expires_ms;
+	uint8_t *at;
+
+	world_open(&world, 64 << 20, 64 << 10);
+	put(&world, 0, "key", text);
+	tick(&world);
+	assert_int_equal(look_up(&world, 0, "key"), KW_LOOKUP_FOUND);
+	assert_true(kw_table_get(world.table, 0, kw_slice_text("key"), &value, &expires_ms));
+	at = (uint8_t *)(uintptr_t)value.data - sizeof(struct kw_record) - 3;
+	for (size_t bit = 0; bit < 8 * (sizeof(struct kw_record) + 3 + sizeof text - 1); bit++) {
+		if (bit / 8 >= offsetof(struct kw_record, superseded_by) &&
+			bit / 8 < offsetof(struct kw_record, expires_ms))
+			continue; /* the word that may change */
+		at[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		assert_int_equal(look_up(&world, 0, "key"), KW_LOOKUP_UNCERTAIN);
+		at[bit / 8] ^= (uint8_t)(1u << bit % 8);
+	}
+	assert_int_equal(look_up(&world, 0, "key"), KW_LOOKUP_FOUND);
+	world_close(&world);
+}
+
+static void a_failed_read_ends_the_lookup_with_its_sentence(void **state)
+{
+	struct world world;
+	struct kw_error error;
+
+	world_open(&world, 64 << 20, 64 << 10);
+	put(&world, 0, "key", "value");
+	tick(&world);
+	for (int good = 0; good < 4; good++) {
+		kw_lookup_stop(world.lookup);
+		world.done = false;
+		kw_lookup_begin(world.lookup, 0, kw_slice_text("key"), on_done, &world);
+		for (int i = 0; i < good; i++)
+			answer(&world);
+		assert_false(world.done);
+		world.has_pending = false;
+		kw_error_set(&error, KW_E_TIMEOUT, "no answer");
+		kw_lookup_complete(world.lookup, &error);
+		assert_true(world.done);
+		assert_int_equal(world.result.outcome, KW_LOOKUP_FAILED);
+		assert_int_equal(world.result.error.code, KW_E_TIMEOUT);
+		assert_false(kw_lookup_busy(world.lookup));
+	}
+	assert_int_equal(look_up(&world, 0, "key"), KW_LOOKUP_FOUND);
+	world_close(&world);
+}
+
+static void a_stopped_lookup_says_nothing_more(void **state)
+{
+	struct world world;
+
+	world_open(&world, 64 << 20, 64 << 10);
+	put(&world, 0, "key", "value");
+	tick(&world);
+	world.done = false;
+	kw_lookup_begin(world.lookup, 0, kw_slice_text("key"), on_done, &world);
+	kw_lookup_stop(world.lookup);
+	assert_true(kw_lookup_busy(world.lookup));
+	answer(&world);
+	assert_false(world.done);
+	assert_false(kw_lookup_busy(world.lookup));
+	assert_int_equal(look_up(&world, 0, "key"), KW_LOOKUP_FOUND);
+	world_close(&world);
+}
+
+static void another_table_in_the_same_memory_is_noticed(void **state)
+{
+	struct world world;
+
+	world_open(&world, 64 << 20, 64 << 10);
+	put(&world, 0, "old", "value");
+	tick(&world);
+	assert_int_equal(look_up(&world, 0, "old"), KW_LOOKUP_FOUND);
+	assert_int_equal(look_up(&world, 0, "new"), KW_LOOKUP_ABSENT);
+	kw_table_free(world.table);
+	memset(world.base, 0, 64 << 20);
+	assert_int_equal(look_up(&world, 0, "old"), KW_LOOKUP_UNCERTAIN);
+	open_table(&world, 43, 64 << 20, 64 << 10);
+	put(&world, 0, "new", "value");
+	tick(&world);
+	assert_int_equal(look_up(&world, 0, "new"), KW_LOOKUP_FOUND);
+	assert_int_equal(look_up(&world, 0, "old"), KW_LOOKUP_ABSENT);
+	world_close(&world);
+}
+
+static void a_table_of_another_layout_is_refused(void **state)
+{
+	struct kw_superblock *superblock;
+	struct world world;
+
+	world_open(&world, 64 << 20, 64 << 10);
+	superblock = (struct kw_superblock *)world.base;
+	superblock->layout_version++;
+	kw_superblock_seal(superblock);
+	assert_int_equal(look_up(&world, 0, "key"), KW_LOOKUP_FAILED);
+	assert_int_equal(world.result.error.code, KW_E_PROTOCOL);
+	world_close(&world);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_key_is_found_and_no_other),
+		cmocka_unit_test(a_hit_costs_two_reads),
+		cmocka_unit_test(a_deleted_and_a_flushed_key_are_absent),
+		cmocka_unit_test(values_of_every_size_are_found),
+		cmocka_unit_test(a_key_that_is_there_is_never_called_absent_while_all_moves),
+		cmocka_unit_test(a_damaged_record_is_never_handed_out),
+		cmocka_unit_test(a_failed_read_ends_the_lookup_with_its_sentence),
+		cmocka_unit_test(a_stopped_lookup_says_nothing_more),
+		cmocka_unit_test(another_table_in_the_same_memory_is_noticed),
+		cmocka_unit_test(a_table_of_another_layout_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,278 @@
+#include "fixture.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+static void what_is_put_can_be_got_and_what_is_deleted_not(void **state)
+{
+	struct fixture fixture;
+
+	fixture_open(&fixture, &(struct kw_table_options){0});
+	assert_true(fixture_gone(&fixture, 1));
+	assert_int_equal(fixture_put(&fixture, 1, 10, 100), KW_PUT_STORED);
+	assert_int_equal(fixture_put(&fixture, 2, 20, 0), KW_PUT_STORED);
+	assert_true(fixture_has(&fixture, 1, 10, 100));
+	assert_true(fixture_has(&fixture, 2, 20, 0));
+	assert_int_equal(fixture_put(&fixture, 1, 11, 90), KW_PUT_STORED);
+	assert_true(fixture_has(&fixture, 1, 11, 90));
+	assert_int_equal(fixture_delete(&fixture, 1), KW_PUT_STORED);
+	assert_true(fixture_gone(&fixture, 1));
+	assert_int_equal(fixture_put(&fixture, 1, 12, 80), KW_PUT_STORED);
+	assert_true(fixture_has(&fixture, 1, 12, 80));
+	assert_int_equal(fixture_stats(&fixture).keys, 2);
+	assert_int_equal(fixture_stats(&fixture).payload_bytes, 11 + 80 + 11);
+	assert_int_equal(fixture_stats(&fixture).version, 5);
+	fixture_close(&fixture);
+}
+
+static void an_equal_value_is_not_published_again(void **state)
+{
+	struct fixture fixture;
+
+	fixture_open(&fixture, &(struct kw_table_options){0});
+	fixture_put(&fixture, 1, 10, 100);
+	fixture_publish(&fixture);
+	assert_false(kw_table_unpublished(fixture.table));
+	assert_int_equal(fixture_put(&fixture, 1, 10, 100), KW_PUT_UNCHANGED);
+	assert_false(kw_table_unpublished(fixture.table));
+	assert_int_equal(fixture_stats(&fixture).version, 1);
+	/* Another expiry is another state of the key. */
+	assert_int_equal(kw_table_put(fixture.table, 0, fixture_key(1), fixture_value(10, 100), 5),
+		KW_PUT_STORED);
+	assert_int_equal(kw_table_put(fixture.table, 0, fixture_key(1), fixture_value(10, 100), 5),
+		KW_PUT_UNCHANGED);
+	assert_int_equal(kw_table_put(fixture.table, 0, fixture_key(1), fixture_value(10, 100), 0),
+		KW_PUT_STORED);
+	fixture_close(&fixture);
+}
+
+static void deleting_what_is_not_there_writes_nothing(void **state)
+{
+	struct fixture fixture;
+
+	fixture_open(&fixture, &(struct kw_table_options){0});
+	assert_int_equal(fixture_delete(&fixture, 1), KW_PUT_UNCHANGED);
+	fixture_put(&fixture, 1, 10, 100);
+	assert_int_equal(fixture_delete(&fixture, 1), KW_PUT_STORED);
+	assert_int_equal(fixture_delete(&fixture, 1), KW_PUT_UNCHANGED);
+	assert_int_equal(fixture_stats(&fixture).version, 2);
+	assert_int_equal(fixture_stats(&fixture).tombstones, 1);
+	fixture_close(&fixture);
+}
+
+static void the_same_key_in_two_databases_is_two_keys(void **state)
+{
+	struct fixture fixture;
+	struct kw_slice value;
+	uint64_t expires_ms;
+	const uint32_t databases[] = {0, 1, 9, 10, 15, KW_DATABASE_MAX};
+
+	fixture_open(&fixture, &(struct kw_table_options){0});
+	for (int i = 0; i < 6; i++)
+		assert_int_equal(kw_table_put(fixture.table, databases[i], kw_slice_text("k"),
+					 fixture_value(databases[i], 50), 1000 + databases[i]),
+			KW_PUT_STORED);
+	assert_int_equal(kw_table_delete(fixture.table, 9, kw_slice_text("k")), KW_PUT_STORED);
+	for (int i = 0; i < 6; i++) {
+		bool live = databases[i] != 9;
+
+		assert_int_equal(kw_table_get(fixture.table, databases[i], kw_slice_text("k"),
+					 &value, &expires_ms),
+			live);
+		assert_int_equal(kw_table_database_keys(fixture.table, databases[i]), live);
+		if (!live)
+			continue;
+		assert_true(kw_slice_equal(value, fixture_value(databases[i], 50)));
+		assert_int_equal(expires_ms, 1000 + databases[i]);
+	}
+	assert_int_equal(kw_table_database_keys(fixture.table, 5), 0);
+	assert_int_equal(kw_table_put(fixture.table, KW_DATABASE_MAX + 1, kw_slice_text("k"),
+				 fixture_value(1, 50), 0),
+		KW_PUT_TOO_LARGE);
+	fixture_close(&fixture);
+}
+
+static void empty_and_binary_keys_are_keys(void **state)
+{
+	const struct kw_slice keys[] = {kw_slice("", 0), kw_slice("\0", 1), kw_slice("\0\0", 2),
+		kw_slice("\r\n\xff\0x", 5)};
+	struct kw_slice value;
+	struct fixture fixture;
+	uint64_t expires_ms;
+
+	fixture_open(&fixture, &(struct kw_table_options){0});
+	for (uint64_t i = 0; i < 4; i++)
+		assert_int_equal(kw_table_put(fixture.table, 0, keys[i], fixture_value(i, 9), 0),
+			KW_PUT_STORED);
+	for (uint64_t i = 0; i < 4; i++) {
+		assert_true(kw_table_get(fixture.table, 0, keys[i], &value, &expires_ms));
+		assert_true(kw_slice_equal(value, fixture_value(i, 9)));
+	}
+	assert_int_equal(fixture_stats(&fixture).keys, 4);
+	fixture_close(&fixture);
+}
+
+static void values_larger_than_a_segment_have_a_run_of_their_own(void **state)
+{
+	struct fixture fixture;
+	struct follower follower;
+
+	fixture_open(&fixture, &(struct kw_table_options){.segment_bytes = 4096});
+	for (uint32_t round = 0; round < 6; round++) {
+		for (uint32_t number = 0; number < 40; number++)
+			assert_int_equal(fixture_put(&fixture, number, round * 100 + number,
+						 number % 4 == 0 ? 4000 * number + round : 60),
+				KW_PUT_STORED);
+		fixture_publish(&fixture);
+	}
+	for (uint32_t number = 0; number < 40; number++)
+		assert_true(fixture_has(
+			&fixture, number, 500 + number, number % 4 == 0 ? 4000 * number + 5 : 60));
+	/* And a reader whose READs are smaller than any of them gets them whole. */
+	follower_open(&follower, &fixture, &(struct kw_reader_options){.chunk_bytes = 1024});
+	follower_start(&follower, NULL);
+	assert_int_equal(follower.passes, 1);
+	follower_assert_equal(&follower, 40);
+	follower_close(&follower);
+	fixture_close(&fixture);
+}
+
+static void a_flush_takes_the_keys_of_its_database_only(void **state)
+{
+	struct fixture fixture;
+	struct kw_slice value;
+	uint64_t expires_ms;
+
+	fixture_open(&fixture, &(struct kw_table_options){0});
+	for (uint32_t number = 0; number < 3000; number++)
+		assert_int_equal(kw_table_put(fixture.table, number % 3, fixture_key(number),
+					 fixture_value(number, 60), 0),
+			KW_PUT_STORED);
+	assert_int_equal(kw_table_flush(fixture.table, 1), KW_PUT_STORED);
+	assert_int_equal(fixture_stats(&fixture).keys, 2000);
+	assert_int_equal(kw_table_database_keys(fixture.table, 1), 0);
+	for (uint32_t number = 0; number < 3000; number++)
+		assert_int_equal(kw_table_get(fixture.table, number % 3, fixture_key(number),
+					 &value, &expires_ms),
+			number % 3 != 1);
+	/* A flush of nothing is cheap; the database lives on. */
+	assert_int_equal(kw_table_flush(fixture.table, 1), KW_PUT_UNCHANGED);
+	assert_int_equal(kw_table_flush(fixture.table, 77), KW_PUT_UNCHANGED);
+	assert_int_equal(kw_table_put(fixture.table, 1, fixture_key(1), fixture_value(1, 60), 0),
+		KW_PUT_STORED);
+	assert_int_equal(kw_table_database_keys(fixture.table, 1), 1);
+	fixture_close(&fixture);
+}
+
+static void nothing_is_visible_before_it_is_published(void **state)
+{
+	struct kw_superblock before;
+	struct fixture fixture;
+
+	fixture_open(&fixture, &(struct kw_table_options){0});
+	fixture_put(&fixture, 1, 1, 100);
+	fixture_publish(&fixture);
+	before = *fixture_superblock(&fixture);
+	for (uint32_t number = 0; number < 2000; number++)
+		fixture_put(&fixture, number, 2, 100);
+	assert_memory_equal(fixture_superblock(&fixture), &before, sizeof before);
+	assert_true(kw_table_unpublished(fixture.table));
+	fixture_publish(&fixture);
+	assert_false(kw_table_unpublished(fixture.table));
+	assert_int_equal(fixture_superblock(&fixture)->version, 2001);
+	assert_int_equal(fixture_superblock(&fixture)->keys, 2000);
+	assert_true(fixture_superblock(&fixture)->publication > before.publication);
+	assert_true(
+		fixture_superblock(&fixture)->directory_publication > before.directory_publication);
+	fixture_close(&fixture);
+}
+
+static void the_superblock_says_what_the_source_does(void **state)
+{
+	const struct kw_superblock *superblock;
+	const struct kw_table_facts facts = {KW_SOURCE_RECONCILING, true, 11, 12345};
+	struct fixture fixture;
+	struct kw_error error;
+	uint64_t published_us;
+
+	fixture_open(&fixture, &(struct kw_table_options){.epoch = 99});
+	superblock = fixture_superblock(&fixture);
+	/* A reader may connect before anything was written. */
+	assert_int_equal(kw_superblock_check(superblock, &error), KW_OK);
+	assert_int_equal(superblock->epoch, 99);
+	assert_int_equal(superblock->source_state, KW_SOURCE_CONNECTING);
+	assert_int_equal(superblock->complete, 0);
+	kw_table_set_facts(fixture.table, &facts);
+	assert_true(kw_table_unpublished(fixture.table));
+	fixture_put(&fixture, 1, 1, 10);
+	fixture_publish(&fixture);
+	assert_int_equal(kw_superblock_check(superblock, &error), KW_OK);
+	assert_int_equal(superblock->source_state, KW_SOURCE_RECONCILING);
+	assert_int_equal(superblock->complete, 1);
+	assert_int_equal(superblock->rdb_version, 11);
+	assert_int_equal(superblock->fresh_us, 12345);
+	published_us = superblock->published_us;
+	assert_true(published_us == fixture.now_us + FIXTURE_WALL_US);
+	/* The heartbeat goes on without writes; the moment of the last version stays. */
+	fixture_advance(&fixture, 5000);
+	fixture_publish(&fixture);
+	assert_true(superblock->heartbeat_us == fixture.now_us + FIXTURE_WALL_US);
+	assert_true(superblock->published_us == published_us);
+	fixture_close(&fixture);
+}
+
+static void options_that_cannot_work_are_refused_with_a_sentence(void **state)
+{
+	const struct kw_table_options wrong[] = {
+		{.max_bytes = 64 << 20, .segment_bytes = 5000, .epoch = 1},
+		{.max_bytes = 64 << 20, .segment_bytes = 2048, .epoch = 1},
+		{.max_bytes = 64 << 20, .segment_bytes = UINT64_C(2) << 30, .epoch = 1},
+		{.max_bytes = 64 << 20, .segment_bytes = 65536, .epoch = 0},
+		{.max_bytes = 4096, .segment_bytes = 4096, .epoch = 1},
+		{.max_bytes = UINT64_C(2) << 30, .segment_bytes = 65536, .epoch = 1},
+		{.max_bytes = 64 << 20, .segment_bytes = 65536, .epoch = 1, .utilisation = 1.5},
+	};
+	struct fixture fixture;
+	struct kw_error error;
+
+	fixture_open(&fixture, &(struct kw_table_options){0});
+	kw_table_free(fixture.table);
+	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+		memset(&error, 0, sizeof error);
+		memset(fixture.memory.base, 0, 1 << 20);
+		assert_null(kw_table_new(&wrong[i], &fixture.memory, 1, &error));
+		assert_int_not_equal(error.code, KW_OK);
+		assert_true(strlen(error.text) > 10);
+	}
+	fixture.refuse_extents = true;
+	assert_null(kw_table_new(&fixture.options, &fixture.memory, 1, &error));
+	assert_non_null(strstr(error.text, "the test has no memory"));
+	fixture.table = NULL;
+	kw_table_free(NULL);
+	fixture_close(&fixture);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_is_put_can_be_got_and_what_is_deleted_not),
+		cmocka_unit_test(an_equal_value_is_not_published_again),
+		cmocka_unit_test(deleting_what_is_not_there_writes_nothing),
+		cmocka_unit_test(the_same_key_in_two_databases_is_two_keys),
+		cmocka_unit_test(empty_and_binary_keys_are_keys),
+		cmocka_unit_test(values_larger_than_a_segment_have_a_run_of_their_own),
+		cmocka_unit_test(a_flush_takes_the_keys_of_its_database_only),
+		cmocka_unit_test(nothing_is_visible_before_it_is_published),
+		cmocka_unit_test(the_superblock_says_what_the_source_does),
+		cmocka_unit_test(options_that_cannot_work_are_refused_with_a_sentence),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
