@@ -3,7 +3,9 @@
  *
  * The whole reservation is mapped from the start, so offset 0 .. reserve_bytes has a fixed address;
  * pages come into being when written. What may be read remotely is the list of extents, which only
- * grows. The file is sealed against shrinking, so a peer that maps it can never fault on it.
+ * grows. The file is sealed against shrinking, so a peer that maps it can never fault on it; where
+ * the kernel can (5.1), also against new writable mappings, so that a peer of the same user cannot
+ * reopen it for writing. Nothing can be punched out of it either, then.
  *
  * kw_memory_extend is called by the main thread only; the extents may be read by any thread.
  */
@@ -18,6 +20,7 @@
 #include <stdint.h>
 
 #define KW_EXTENTS_MAX 256
+#define KW_RESERVE_MAX (UINT64_C(1) << 44) /* of the 47 bits of addresses a process has */
 
 struct kw_memory {
 	int fd;          /* read-write, sealed; -1 when closed */
@@ -28,13 +31,23 @@ struct kw_memory {
 	_Atomic int extent_count; /* release-stored after the entry is written */
 };
 
+/* KW_E_ARGUMENT: 0 or beyond KW_RESERVE_MAX. Rounded up to whole pages. */
 int kw_memory_init(struct kw_memory *memory, uint64_t reserve_bytes, struct kw_error *error);
+
+/* Nobody may be reading any more: close the server first. Harmless on a closed one. */
 void kw_memory_close(struct kw_memory *memory);
 
-/* Add an extent (offset and length given; neither overlapping). KW_E_FULL beyond KW_EXTENTS_MAX. */
+/*
+ * Add an extent (offset and length given; neither overlapping nor beyond the reservation). Its
+ * address and rkey are 0: this is where a device will register it, before others may see it.
+ * KW_E_FULL beyond KW_EXTENTS_MAX.
+ */
 int kw_memory_extend(struct kw_memory *memory, struct kw_extent *extent, struct kw_error *error);
 
 /* May [offset, offset + length) be read remotely? Adjoining extents count as one. */
 bool kw_memory_covers(const struct kw_memory *memory, uint64_t offset, uint64_t length);
+
+/* The same over any list of extents, in any order; length 0 is never covered. */
+bool kw_extents_cover(const struct kw_extent *extents, int count, uint64_t offset, uint64_t length);
 
 #endif

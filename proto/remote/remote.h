@@ -40,6 +40,9 @@ struct kw_address {
 /* KW_E_CONFIG with a sentence that shows the three forms. */
 int kw_address_parse(const char *text, struct kw_address *address, struct kw_error *error);
 
+/* The same, asked for the verdict only. */
+int kw_address_check(const char *text, struct kw_error *error);
+
 /* Is it reachable from this host only (unix socket, 127/8, ::1, localhost)? */
 bool kw_address_is_local(const struct kw_address *address);
 
@@ -62,7 +65,8 @@ struct kw_remote_handlers {
 	void (*ready)(void *arg, const struct kw_remote_info *info);
 	/*
 	 * The connection is over, or never came to be: once, after every READ still out was told
-	 * back with the same error. Call kw_remote_free here or later.
+	 * back with the same error (KW_E_STATE where the owner closed). Such a READ must not be
+	 * answered with another one. Call kw_remote_free here or later.
 	 */
 	void (*closed)(void *arg, const struct kw_error *why);
 	void *arg;
@@ -87,16 +91,23 @@ int kw_remote_open(uv_loop_t *loop, const struct kw_address *address,
 	struct kw_remote **remote, struct kw_error *error);
 
 /*
- * Start READs, in order. A READ outside the advertised extents fails by its callback with
- * KW_E_ARGUMENT before anything is sent; a READ whose deadline passes ends the connection
- * (KW_E_TIMEOUT), because the buffer can only be given back once nobody may write into it.
+ * Start READs, in order; not after closed was called. A READ outside the advertised extents fails
+ * by its callback with KW_E_ARGUMENT before anything is sent (before ready, every READ is); a READ
+ * whose deadline passes ends the connection (KW_E_TIMEOUT), because the buffer can only be given
+ * back once nobody may write into it. The deadline is one of silence: it counts from the moment the
+ * READ was started, the one before it ended, or bytes for it last came, so a slow link is not a
+ * dead one.
  */
 void kw_remote_read(struct kw_remote *remote, struct kw_remote_read *const *reads, int count);
 
 /* What may be read from now on: the extents of a verified directory. Copied. */
 void kw_remote_set_extents(struct kw_remote *remote, const struct kw_extent *extents, int count);
 
-/* Tell the proxy how far this agent is (it keeps tombstones above that), and what it is doing. */
+/*
+ * Tell the proxy how far this agent is (it keeps tombstones above that), and what it is doing. May
+ * be called as often as one likes, from before ready on: reports are coalesced to ten a second, and
+ * the last one is repeated every three seconds as a sign of life.
+ */
 struct kw_remote_progress {
 	uint64_t passed;  /* version; a bootstrapping agent has passed its snapshot's version */
 	uint64_t applied; /* version */

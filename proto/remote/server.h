@@ -23,8 +23,8 @@
 struct kw_server;
 
 struct kw_server_options {
-	struct kw_slice secret;        /* empty: none; copied */
-	bool allow_insecure;           /* without a secret, listen beyond loopback and unix sockets */
+	struct kw_slice secret; /* empty: none; copied */
+	bool allow_insecure;    /* without a secret, listen beyond loopback and unix sockets */
 	uint32_t handshake_timeout_ms; /* 0: 5000 */
 	uint32_t sessions_max;         /* 0: 256; more are refused with a sentence */
 	uint32_t depth_max;            /* READs in flight a session may have; 0: 64 */
@@ -57,24 +57,43 @@ struct kw_server *kw_server_new(uv_loop_t *loop, struct kw_memory *memory,
 	const struct kw_server_options *options, const struct kw_server_handlers *handlers);
 
 /*
- * Listen; any number of times. A stale socket file (nobody answers) is replaced; one that answers is
- * KW_E_STATE. Without a secret an address beyond this host is KW_E_CONFIG unless allow_insecure.
+ * Listen; any number of times. A stale socket file (nobody answers) is replaced; one that answers
+ * is KW_E_STATE. Without a secret an address beyond this host is KW_E_CONFIG unless allow_insecure.
  * port 0 is allowed for tests; kw_server_port tells the port of the n-th listener.
  */
-int kw_server_listen(struct kw_server *server, const struct kw_address *address,
-	struct kw_error *error);
+int kw_server_listen(
+	struct kw_server *server, const struct kw_address *address, struct kw_error *error);
 uint16_t kw_server_port(const struct kw_server *server, int listener);
+
+/* What went by since start; for metrics. */
+struct kw_server_stats {
+	uint64_t handshakes;                              /* begun */
+	uint64_t rejected;                                /* of them, failed */
+	uint64_t sessions;                                /* joined */
+	uint64_t out_of_bounds, beyond_depth, bad_frames; /* sessions ended for what they sent */
+};
+void kw_server_stats(const struct kw_server *server, struct kw_server_stats *stats);
 
 /* Copy up to `most` sessions; returns how many there are. */
 int kw_server_sessions(const struct kw_server *server, struct kw_session_info *infos, int most);
 
-/* Lowest `passed` of all sessions: 0 while one has not reported; UINT64_MAX without sessions. */
+/*
+ * Lowest `passed` of all sessions: 0 while one has not reported; UINT64_MAX without sessions. A
+ * session not heard of for KW_SESSION_SILENT_US (since it joined, or since its last report) does
+ * not count: a stuck agent must not hold tombstones for ever. A live kw_remote repeats its last
+ * report by itself every few seconds, so silence means that the process stands still.
+ */
+#define KW_SESSION_SILENT_US UINT64_C(10000000)
 uint64_t kw_server_lowest_passed(const struct kw_server *server);
 
-/* Revoke at once; false when there is no such session. */
+/*
+ * Revoke at once; false when there is no such session (or it is leaving already). handlers.left
+ * follows. Over shm a mapping cannot be taken back: an agent of ours lets go of it when the socket
+ * ends, and a process that does not is one that was allowed to read.
+ */
 bool kw_server_disconnect(struct kw_server *server, uint64_t id, const char *why);
 
-/* Stop listening, end all sessions, join the thread, then call done. The server is freed by then. */
+/* Stop listening, end all sessions, join the thread, then call done; the server is freed then. */
 void kw_server_close(struct kw_server *server, void (*done)(void *arg), void *arg);
 
 #endif

@@ -5,19 +5,14 @@
  * secret; raw bytes as a stream of frames; raw bytes as a reply; or two honest ends whose messages
  * are altered on their way by (position, mask) pairs: with a secret they must never both be
  * content.
- *
- * Built with -fsanitize=fuzzer it is a libFuzzer target; without, a program that replays the files
- * and folders of files it is given (KW_FUZZ_REPLAY).
  */
+#include "fuzz.h"
+
 #include "remote/frame.h"
 #include "remote/handshake.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#define INPUT_MAX (1 << 20)
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void must(int condition)
 {
@@ -174,49 +169,50 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	return 0;
 }
 
-#ifdef KW_FUZZ_REPLAY
-
-#include <dirent.h>
-#include <stdio.h>
-
-static int replay(const char *path)
+/* What an honest other end would send, by choice: HELLO, CHALLENGE, then frames and a reply. */
+static size_t seed_bytes(unsigned n, uint8_t *data)
 {
-	static uint8_t bytes[INPUT_MAX];
-	struct dirent *entry;
-	FILE *file;
-	DIR *folder = opendir(path);
-	int count = 0;
+	const struct kw_remote_progress progress = {1, 2, 3, "warm"};
+	struct kw_frame_report report;
+	struct kw_frame_reply reply;
+	struct kw_frame_read read;
+	struct kw_handshake end;
+	struct kw_slice output;
 
-	if (folder) {
-		while ((entry = readdir(folder))) {
-			char inner[4096];
-
-			if (entry->d_name[0] == '.')
-				continue;
-			snprintf(inner, sizeof inner, "%s/%s", path, entry->d_name);
-			count += replay(inner);
-		}
-		closedir(folder);
-		return count;
+	switch (n) {
+	case 0: /* a HELLO for the proxy */
+		begin(&end, 1, 1);
+		output = kw_handshake_output(&end);
+		memcpy(data, output.data, output.length);
+		return output.length;
+	case 1: /* a CHALLENGE for the agent */
+		begin(&end, 0, 1);
+		memcpy(data, &end.challenge, sizeof end.challenge);
+		return sizeof end.challenge;
+	case 2:
+		kw_frame_encode_read(&read, 1, 2, 3);
+		kw_frame_encode_report(&report, &progress);
+		memcpy(data, &read, sizeof read);
+		memcpy(data + sizeof read, &report, sizeof report);
+		return sizeof read + sizeof report;
+	case 3:
+		kw_frame_encode_reply(&reply, KW_FRAME_OK, 3, 99);
+		memcpy(data, &reply, sizeof reply);
+		return sizeof reply;
+	default: /* two ends, one byte altered */
+		data[0] = (uint8_t)(n * 5);
+		data[1] = 0x10;
+		return 2;
 	}
-	file = fopen(path, "rb");
-	if (!file) {
-		fprintf(stderr, "%s cannot be read\n", path);
-		exit(1);
-	}
-	LLVMFuzzerTestOneInput(bytes, fread(bytes, 1, sizeof bytes, file));
-	fclose(file);
-	return 1;
 }
 
-int main(int argc, char **argv)
+size_t kw_fuzz_seed(unsigned n, uint8_t *data, size_t most)
 {
-	int count = 0;
+	/* The choice in front: see LLVMFuzzerTestOneInput. */
+	static const uint8_t choices[] = {0x08, 0x0c, 2, 3, 5, 1, 5};
 
-	for (int i = 1; i < argc; i++)
-		count += replay(argv[i]);
-	printf("%d inputs replayed\n", count);
-	return 0;
+	if (n >= sizeof choices || most < 1 + KW_HANDSHAKE_MESSAGE_MAX)
+		return 0;
+	data[0] = choices[n];
+	return 1 + seed_bytes(n, data + 1);
 }
-
-#endif

@@ -1,0 +1,243 @@
+/*
+ * Inside proto/remote: what a carrier is, on either side. rdma joins here, by one file an end.
+ *
+ *   active side (remote.c is common)          passive side (server.c is common)
+ *     kw_carrier_ops: shm.c, tcp.c              kw_listener_ops: listen_shm.c, listen_tcp.c
+ *
+ * The common part queues READs to the negotiated depth, checks bounds, keeps deadlines, decides the
+ * order of closing and owns the callbacks to the outside. A carrier moves bytes. Loop thread only.
+ */
+#ifndef KW_REMOTE_CARRIER_H
+#define KW_REMOTE_CARRIER_H
+
+#include "base/error.h"
+#include "base/sm.h"
+#include "remote/frame.h"
+#include "remote/handshake.h"
+#include "remote/memory.h"
+#include "remote/remote.h"
+#include "remote/server.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#define KW_DEPTH_MAX 1024 /* READs in flight on one connection, whatever both sides configure */
+#define KW_ADDRESS_TEXT 300
+#define KW_PEER_TEXT 128
+
+/* "shm:///path", "tcp://[::1]:7471": for sentences. */
+void kw_address_text(const struct kw_address *address, char *text, size_t size);
+
+/* The sentence for an address whose carrier was not built in: KW_E_CONFIG. */
+int kw_carrier_missing(const struct kw_address *address, struct kw_error *error);
+
+/* ---- active side ---- */
+
+/* READs in order, through their `next`. Zeroed memory is an empty list. */
+struct kw_read_list {
+	struct kw_remote_read *head, *tail;
+};
+
+void kw_read_list_push(struct kw_read_list *list, struct kw_remote_read *read);
+struct kw_remote_read *kw_read_list_pop(struct kw_read_list *list);
+
+struct kw_carrier_ops {
+	enum kw_carrier carrier;
+	/*
+	 * Check the address and allocate remote->own; open no handle yet. Connecting begins in the
+	 * first turn, so that whatever fails there is told from the loop.
+	 */
+	int (*open)(struct kw_remote *remote, struct kw_error *error);
+	/* `first` and those behind it in remote->flight are new: start them. */
+	void (*post)(struct kw_remote *remote, struct kw_remote_read *first);
+	/* Called once from the loop after kw_remote_turn_soon or kw_remote_turn_at. */
+	void (*turn)(struct kw_remote *remote);
+	/* remote->report is due: send it and call kw_remote_report_taken, or come back to it later.
+	 */
+	void (*report)(struct kw_remote *remote);
+	/*
+	 * Let go: no buffer of a READ may be written after this. Handles go through
+	 * kw_remote_shut; their memory lives until `free`.
+	 */
+	void (*close)(struct kw_remote *remote);
+	void (*free)(struct kw_remote *remote);
+};
+
+extern const struct kw_carrier_ops kw_carrier_shm, kw_carrier_tcp;
+
+/*
+ *   ┌────────────┐ welcomed ┌───────┐
+ *   │ CONNECTING │─────────▶│ READY │
+ *   └────────────┘          └───────┘
+ *         │ failed, close       │ failed, close
+ *         ▼                     ▼
+ *        ┌─────────────────────────┐ handles closed, READs told back ┌────────┐
+ *        │         CLOSING         │────────────────────────────────▶│ CLOSED │
+ *        └─────────────────────────┘                                 └────────┘
+ */
+enum kw_remote_state {
+	KW_REMOTE_CONNECTING,
+	KW_REMOTE_READY,
+	KW_REMOTE_CLOSING,
+	KW_REMOTE_CLOSED,
+};
+
+struct kw_remote {
+	uv_loop_t *loop;
+	const struct kw_carrier_ops *ops;
+	void *own; /* the carrier's */
+	struct kw_sm sm;
+	struct kw_address address;
+	struct kw_remote_options options; /* secret: our copy */
+	struct kw_remote_handlers handlers;
+	struct kw_remote_info info;
+	struct kw_error why; /* of the end */
+
+	uv_timer_t timer;  /* the one timer: every deadline, lazily moved */
+	uint64_t timer_us; /* what it is set to; UINT64_MAX: not running */
+	uv_idle_t turn;
+	int shutting; /* handles whose close callback is still to come */
+
+	uint64_t connect_deadline_us;
+	uint64_t turn_at_us; /* UINT64_MAX: none asked for */
+	bool last_chance;    /* the head's deadline passed; one more look at the socket is given */
+
+	struct kw_read_list waiting; /* beyond depth */
+	struct kw_read_list flight;  /* with the carrier; they end in order */
+	struct kw_read_list refused; /* out of bounds: told back in the next turn */
+	uint32_t in_flight;
+	uint64_t next_id;
+	bool corked; /* a carrier is telling back a batch: post once behind it */
+
+	struct kw_extent extents[KW_EXTENTS_MAX];
+	int extent_count;
+	uint64_t mapped_bytes; /* shm: no READ beyond, whatever extents say */
+
+	struct kw_remote_progress report, report_last;
+	bool report_due, reported;
+	uint64_t report_us; /* when the last one was sent */
+};
+
+static inline bool kw_remote_is(const struct kw_remote *remote, enum kw_remote_state state)
+{
+	return remote->sm.state == (int)state;
+}
+
+/* The handshake holds. Calls handlers.ready: from the loop only. */
+void kw_remote_welcomed(struct kw_remote *remote, const struct kw_handshake_facts *facts);
+
+/* The head of `flight` has its bytes: tell it back, then post what waited (unless corked). */
+void kw_remote_complete(struct kw_remote *remote);
+
+/* Bytes came for the head of `flight`: its deadline begins anew. */
+void kw_remote_progressed(struct kw_remote *remote);
+
+/* Post waiting READs up to depth. */
+void kw_remote_pump(struct kw_remote *remote);
+
+/* The connection is over. From anywhere; nothing is called back from within. */
+void kw_remote_fail(struct kw_remote *remote, const struct kw_error *error);
+
+void kw_remote_report_taken(struct kw_remote *remote);
+void kw_remote_turn_soon(struct kw_remote *remote);
+void kw_remote_turn_at(struct kw_remote *remote, uint64_t at_us);
+
+/* uv_close a handle of the carrier's (its data must be the remote); owned: free() it then. */
+void kw_remote_shut(struct kw_remote *remote, uv_handle_t *handle, bool owned);
+
+/* remote_pace.c, for remote.c: the timer and the idle handle begin and end with the connection. */
+#define KW_NEVER UINT64_MAX
+void kw_remote_pace_init(struct kw_remote *remote);
+void kw_remote_pace_close(struct kw_remote *remote);
+void kw_remote_wake_at(struct kw_remote *remote, uint64_t at_us); /* the deadline moved, or came */
+void kw_remote_report_soon(struct kw_remote *remote); /* one may have waited for READY */
+
+static inline uint64_t kw_remote_read_timeout_us(const struct kw_remote *remote)
+{
+	return (uint64_t)remote->options.read_timeout_ms * 1000;
+}
+
+/* What the agent's end of the handshake is made of. */
+int kw_remote_greet(
+	struct kw_remote *remote, struct kw_handshake *handshake, struct kw_error *error);
+
+/* ---- passive side ---- */
+
+struct kw_listener;
+struct kw_session;
+
+struct kw_listener_ops {
+	enum kw_carrier carrier;
+	/* Begin to listen on listener->address; allocates listener->own. */
+	int (*listen)(struct kw_listener *listener, struct kw_error *error);
+	/* The server has as many handshakes as it may (true), or room again (false). */
+	void (*pause)(struct kw_listener *listener, bool paused);
+	/* Stop listening and drop handshakes; ends in kw_listener_closed, from the loop. */
+	void (*close)(struct kw_listener *listener);
+	/* End a session, telling the peer `bye` if that is possible; ends in kw_session_ended. */
+	void (*end)(struct kw_session *session, enum kw_frame_status bye);
+	/* Fill in reads, bytes, progress, reported; returns when it was last heard of (0: never).
+	 */
+	uint64_t (*figures)(const struct kw_session *session, struct kw_session_info *info);
+};
+
+extern const struct kw_listener_ops kw_listener_shm, kw_listener_tcp;
+
+struct kw_listener {
+	struct kw_server *server;
+	const struct kw_listener_ops *ops;
+	struct kw_address address;
+	void *own;
+	bool closed; /* freed with the others, when the last session has left */
+	struct kw_listener *next;
+};
+
+/* One agent behind its handshake. Its state is which list it is in; `ending` says it will leave. */
+struct kw_session {
+	struct kw_server *server;
+	struct kw_listener *listener;
+	void *own;
+	uint64_t id;
+	char name[KW_AGENT_NAME_MAX + 1];
+	char peer[KW_PEER_TEXT];
+	uint64_t connected_us; /* wall clock */
+	uint64_t joined_us;    /* monotonic */
+	uint32_t depth;
+	bool ending;
+	char why[KW_ERROR_TEXT + 16]; /* of its end, once known */
+	struct kw_session *next, *previous;
+};
+
+struct kw_tcp_serve;
+
+/* What carriers ask of the server (server.c). */
+uv_loop_t *kw_server_loop(struct kw_server *server);
+struct kw_memory *kw_server_memory(struct kw_server *server);
+uint32_t kw_server_handshake_timeout_ms(const struct kw_server *server);
+bool kw_server_open_to_all(const struct kw_server *server); /* may listen beyond this host */
+
+/* The serving thread, made by the first who asks. NULL: *error says why. */
+struct kw_tcp_serve *kw_server_serve(struct kw_server *server, struct kw_error *error);
+
+/* A handshake begins / is over: counts them, pauses and resumes the listeners. */
+int kw_server_greet(
+	struct kw_server *server, struct kw_handshake *handshake, struct kw_error *error);
+void kw_server_greeted(struct kw_server *server);
+
+/* The peer has proved itself: welcome it, or refuse it for a reason of the server's. */
+void kw_server_admit(struct kw_server *server, struct kw_handshake *handshake);
+
+/* The welcome is sent: make the session, then tell handlers.joined by kw_session_joined. */
+struct kw_session *kw_session_new(
+	struct kw_listener *listener, const struct kw_handshake *handshake, const char *peer);
+void kw_session_joined(struct kw_session *session);
+
+/* The carrier has let go of it: tell handlers.left and free it. why: unless already known. */
+void kw_session_ended(struct kw_session *session, const char *why);
+
+void kw_server_rejected(struct kw_server *server, const char *why);
+void kw_server_violated(struct kw_server *server, enum kw_frame_status what);
+void kw_listener_closed(struct kw_listener *listener);
+
+#endif

@@ -1,0 +1,158 @@
+#include "remote/exchange.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* More than any handshake needs, and far less than would hold up a loop. */
+#define STEPS_MAX 64
+
+static bool would_block(int errnum)
+{
+	return errnum == EAGAIN || errnum == EWOULDBLOCK || errnum == EINTR;
+}
+
+/* The first byte of WELCOME carries the descriptor. */
+static bool gives_now(const struct kw_exchange *exchange)
+{
+	return exchange->give_fd >= 0 && exchange->handshake.output_sent == 0 &&
+	       kw_handshake_is(&exchange->handshake, KW_HANDSHAKE_DONE);
+}
+
+static ssize_t send_output(struct kw_exchange *exchange, int fd)
+{
+	struct kw_slice output = kw_handshake_output(&exchange->handshake);
+	struct iovec part = {(void *)(uintptr_t)output.data, output.length};
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = {0};
+	struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+
+	if (gives_now(exchange)) {
+		struct cmsghdr *head;
+
+		message.msg_control = control.bytes;
+		message.msg_controllen = sizeof control.bytes;
+		head = CMSG_FIRSTHDR(&message);
+		head->cmsg_level = SOL_SOCKET;
+		head->cmsg_type = SCM_RIGHTS;
+		head->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(head), &exchange->give_fd, sizeof(int));
+	}
+	return sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static void take_fd(struct kw_exchange *exchange, struct msghdr *message)
+{
+	for (struct cmsghdr *at = CMSG_FIRSTHDR(message); at; at = CMSG_NXTHDR(message, at)) {
+		int fd;
+
+		if (at->cmsg_level != SOL_SOCKET || at->cmsg_type != SCM_RIGHTS ||
+			at->cmsg_len < CMSG_LEN(sizeof(int)))
+			continue;
+		/* There is room for one; the kernel closes what does not fit. */
+		memcpy(&fd, CMSG_DATA(at), sizeof fd);
+		if (exchange->taken_fd >= 0)
+			close(fd);
+		else
+			exchange->taken_fd = fd;
+	}
+}
+
+static ssize_t receive(struct kw_exchange *exchange, int fd, uint8_t *bytes, size_t length)
+{
+	struct iovec part = {bytes, length};
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+	ssize_t got;
+
+	/* Without room for control data the kernel drops descriptors that nobody asked for. */
+	if (exchange->takes_fd) {
+		message.msg_control = control.bytes;
+		message.msg_controllen = sizeof control.bytes;
+	}
+	got = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	if (got > 0 && exchange->takes_fd)
+		take_fd(exchange, &message);
+	return got;
+}
+
+/* true: go on; false: *result is the step's. */
+static bool step_output(struct kw_exchange *exchange, int fd, enum kw_exchange_result *result,
+	struct kw_error *error)
+{
+	ssize_t sent = send_output(exchange, fd);
+
+	if (sent >= 0) {
+		kw_handshake_sent(&exchange->handshake, (size_t)sent);
+		return true;
+	}
+	if (would_block(errno)) {
+		*result = KW_EXCHANGE_WRITE;
+		return false;
+	}
+	/* Our refusal could not be told; it is still the reason. */
+	if (kw_handshake_is(&exchange->handshake, KW_HANDSHAKE_FAILED))
+		*error = exchange->handshake.error;
+	else
+		kw_error_errno(error, errno, "handshake: connection lost");
+	*result = KW_EXCHANGE_FAILED;
+	return false;
+}
+
+static bool step_input(struct kw_exchange *exchange, int fd, enum kw_exchange_result *result,
+	struct kw_error *error)
+{
+	uint8_t bytes[KW_HANDSHAKE_MESSAGE_MAX];
+	ssize_t got = receive(exchange, fd, bytes, kw_handshake_wants(&exchange->handshake));
+
+	if (got > 0) {
+		/* A failure shows in the machine's state, after what it has to say is sent. */
+		(void)kw_handshake_input(&exchange->handshake, bytes, (size_t)got);
+		return true;
+	}
+	*result = KW_EXCHANGE_FAILED;
+	if (got == 0)
+		kw_error_set(error, KW_E_IO,
+			"handshake: the other side closed the connection in the middle of it");
+	else if (would_block(errno))
+		*result = KW_EXCHANGE_READ;
+	else
+		kw_error_errno(error, errno, "handshake: connection lost");
+	return false;
+}
+
+enum kw_exchange_result kw_exchange_step(
+	struct kw_exchange *exchange, int fd, struct kw_error *error)
+{
+	struct kw_handshake *handshake = &exchange->handshake;
+	enum kw_exchange_result result = KW_EXCHANGE_FAILED;
+
+	for (int i = 0; i < STEPS_MAX; i++) {
+		if (kw_handshake_output(handshake).length > 0) {
+			if (!step_output(exchange, fd, &result, error))
+				return result;
+			continue;
+		}
+		switch ((enum kw_handshake_state)handshake->sm.state) {
+		case KW_HANDSHAKE_DONE:
+			return KW_EXCHANGE_DONE;
+		case KW_HANDSHAKE_PROVED:
+			return KW_EXCHANGE_DECIDE;
+		case KW_HANDSHAKE_FAILED:
+			*error = handshake->error;
+			kw_error_wrap(error, "handshake");
+			return KW_EXCHANGE_FAILED;
+		default:
+			if (!step_input(exchange, fd, &result, error))
+				return result;
+		}
+	}
+	/* One byte at a time: let the loop serve others first. */
+	return KW_EXCHANGE_READ;
+}

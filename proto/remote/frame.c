@@ -1,0 +1,155 @@
+#include "remote/frame.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+void kw_frame_encode_read(
+	struct kw_frame_read *frame, uint64_t id, uint64_t offset, uint64_t length)
+{
+	*frame = (struct kw_frame_read){
+		.header = {KW_FRAME_MAGIC, KW_FRAME_READ, sizeof *frame},
+		.id = id,
+		.offset = offset,
+		.length = length,
+	};
+}
+
+static bool state_valid(const char state[16])
+{
+	const char *end = memchr(state, 0, 16);
+
+	if (!end)
+		return false;
+	for (const char *at = state; at < end; at++)
+		if (*at < 0x20 || *at > 0x7e)
+			return false;
+	return true;
+}
+
+void kw_frame_encode_report(
+	struct kw_frame_report *frame, const struct kw_remote_progress *progress)
+{
+	*frame = (struct kw_frame_report){
+		.header = {KW_FRAME_MAGIC, KW_FRAME_REPORT, sizeof *frame},
+		.passed = progress->passed,
+		.applied = progress->applied,
+		.lag_us = progress->lag_us,
+	};
+	/* Only up to the zero byte: what stands behind it is not ours to send. */
+	if (state_valid(progress->state))
+		memcpy(frame->state, progress->state, strlen(progress->state));
+}
+
+void kw_frame_encode_reply(
+	struct kw_frame_reply *reply, enum kw_frame_status status, uint64_t id, uint64_t length)
+{
+	*reply = (struct kw_frame_reply){
+		.magic = KW_REPLY_MAGIC,
+		.status = (uint16_t)status,
+		.id = id,
+		.length = length,
+	};
+}
+
+static int take_read(const uint8_t *bytes, struct kw_frame *frame, struct kw_error *error)
+{
+	struct kw_frame_read read;
+
+	memcpy(&read, bytes, sizeof read);
+	if (read.length == 0 || read.length > KW_READ_MAX)
+		return kw_error_set(error, KW_E_PROTOCOL,
+			"a READ of %" PRIu64 " bytes (1 to %" PRIu64 " are allowed)", read.length,
+			(uint64_t)KW_READ_MAX);
+	frame->op = KW_FRAME_READ;
+	frame->id = read.id;
+	frame->offset = read.offset;
+	frame->length = read.length;
+	return 0;
+}
+
+static int take_report(const uint8_t *bytes, struct kw_frame *frame, struct kw_error *error)
+{
+	struct kw_frame_report report;
+
+	memcpy(&report, bytes, sizeof report);
+	if (!state_valid(report.state))
+		return kw_error_set(error, KW_E_PROTOCOL, "a report whose state is not a word");
+	frame->op = KW_FRAME_REPORT;
+	frame->progress = (struct kw_remote_progress){
+		.passed = report.passed,
+		.applied = report.applied,
+		.lag_us = report.lag_us,
+	};
+	memcpy(frame->progress.state, report.state, strlen(report.state));
+	return 0;
+}
+
+int kw_frame_take(const uint8_t *bytes, size_t length, size_t *taken, struct kw_frame *frame,
+	struct kw_error *error)
+{
+	struct kw_frame_header header;
+	size_t expected;
+
+	*taken = 0;
+	*frame = (struct kw_frame){0};
+	if (length < sizeof header)
+		return 0;
+	memcpy(&header, bytes, sizeof header);
+	if (header.magic != KW_FRAME_MAGIC)
+		return kw_error_set(error, KW_E_PROTOCOL,
+			"bytes that are no frame (magic %08" PRIx32 ")", header.magic);
+	expected = header.op == KW_FRAME_READ ? sizeof(struct kw_frame_read)
+					      : sizeof(struct kw_frame_report);
+	if (header.op != KW_FRAME_READ && header.op != KW_FRAME_REPORT)
+		return kw_error_set(error, KW_E_PROTOCOL, "a frame of unknown kind %u", header.op);
+	if (header.bytes != expected)
+		return kw_error_set(error, KW_E_PROTOCOL,
+			"a frame of kind %u with %u bytes, not %zu", header.op, header.bytes,
+			expected);
+	if (length < expected)
+		return 0;
+	*taken = expected;
+	return header.op == KW_FRAME_READ ? take_read(bytes, frame, error)
+					  : take_report(bytes, frame, error);
+}
+
+const char *kw_frame_status_text(enum kw_frame_status status)
+{
+	switch (status) {
+	case KW_FRAME_OK:
+		return "";
+	case KW_FRAME_BOUNDS:
+		return "asked for bytes outside of the table's extents";
+	case KW_FRAME_DEPTH:
+		return "had more READs in flight than negotiated";
+	case KW_FRAME_BAD:
+		return "sent bytes that are no frame";
+	case KW_FRAME_REVOKED:
+		return "was disconnected by the operator (agents.disconnect)";
+	case KW_FRAME_SHUTDOWN:
+		return "was let go because the proxy is shutting down";
+	case KW_FRAME_STATUSES:
+		break;
+	}
+	return "was let go for a reason this build does not know";
+}
+
+int kw_frame_check_reply(
+	const struct kw_frame_reply *reply, uint64_t id, uint64_t length, struct kw_error *error)
+{
+	if (reply->magic != KW_REPLY_MAGIC || reply->reserved != 0)
+		return kw_error_set(error, KW_E_PROTOCOL,
+			"the proxy sent bytes that are no reply (magic %08" PRIx32 ")",
+			reply->magic);
+	if (reply->status != KW_FRAME_OK)
+		return kw_error_set(error,
+			reply->status == KW_FRAME_SHUTDOWN ? KW_E_GONE : KW_E_REFUSED,
+			"the proxy ended the connection: this agent %s",
+			kw_frame_status_text((enum kw_frame_status)reply->status));
+	if (reply->id != id || reply->length != length)
+		return kw_error_set(error, KW_E_PROTOCOL,
+			"the proxy answered READ %" PRIu64 " with %" PRIu64
+			" bytes where READ %" PRIu64 " with %" PRIu64 " was due",
+			reply->id, reply->length, id, length);
+	return 0;
+}

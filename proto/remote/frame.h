@@ -1,0 +1,103 @@
+/*
+ * What travels on a connection after the handshake, where a socket carries it.
+ *
+ *   agent ──▶ proxy   READ (tcp only), REPORT
+ *   proxy ──▶ agent   reply header, then the bytes of the READ (tcp); status != 0: a farewell
+ *
+ * Replies come in the order of the requests and are never short: a request that cannot be answered
+ * ends the connection, by a reply whose status says why and behind which nothing follows. So an
+ * agent may let the kernel scatter header and bytes of several replies in one call.
+ *
+ * Little-endian like the table. Pure; any thread.
+ */
+#ifndef KW_REMOTE_FRAME_H
+#define KW_REMOTE_FRAME_H
+
+#include "base/error.h"
+#include "remote/remote.h"
+
+#include <assert.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define KW_FRAME_MAGIC UINT32_C(0x3146574b) /* "KWF1" */
+#define KW_REPLY_MAGIC UINT32_C(0x3152574b) /* "KWR1" */
+
+enum kw_frame_op { KW_FRAME_READ = 1, KW_FRAME_REPORT = 2 };
+
+struct kw_frame_header {
+	uint32_t magic;
+	uint16_t op;
+	uint16_t bytes; /* of the frame, this header included */
+};
+
+struct kw_frame_read {
+	struct kw_frame_header header;
+	uint64_t id;
+	uint64_t offset, length; /* in the memory file */
+};
+
+struct kw_frame_report {
+	struct kw_frame_header header;
+	uint64_t passed, applied, lag_us;
+	char state[16]; /* printable, ends in a zero byte */
+};
+
+/* Why a connection ended, as the proxy tells it. Numbers are part of the protocol. */
+enum kw_frame_status {
+	KW_FRAME_OK = 0,
+	KW_FRAME_BOUNDS = 1,   /* a READ outside of what may be read */
+	KW_FRAME_DEPTH = 2,    /* more READs in flight than negotiated */
+	KW_FRAME_BAD = 3,      /* a frame that is none */
+	KW_FRAME_REVOKED = 4,  /* agents.disconnect */
+	KW_FRAME_SHUTDOWN = 5, /* the proxy stops */
+	KW_FRAME_STATUSES,
+};
+
+struct kw_frame_reply {
+	uint32_t magic;
+	uint16_t status; /* enum kw_frame_status */
+	uint16_t reserved;
+	uint64_t id;     /* of the READ; 0 in a farewell */
+	uint64_t length; /* of the bytes behind; 0 in a farewell */
+};
+
+static_assert(sizeof(struct kw_frame_header) == 8, "");
+static_assert(sizeof(struct kw_frame_read) == 32, "");
+static_assert(sizeof(struct kw_frame_report) == 48, "");
+static_assert(sizeof(struct kw_frame_reply) == 24, "");
+
+#define KW_FRAME_MAX sizeof(struct kw_frame_report)
+
+/* A frame that was checked. */
+struct kw_frame {
+	enum kw_frame_op op;
+	uint64_t id, offset, length;        /* KW_FRAME_READ; length 1 .. KW_READ_MAX */
+	struct kw_remote_progress progress; /* KW_FRAME_REPORT */
+};
+
+void kw_frame_encode_read(
+	struct kw_frame_read *frame, uint64_t id, uint64_t offset, uint64_t length);
+void kw_frame_encode_report(
+	struct kw_frame_report *frame, const struct kw_remote_progress *progress);
+void kw_frame_encode_reply(
+	struct kw_frame_reply *reply, enum kw_frame_status status, uint64_t id, uint64_t length);
+
+/*
+ * Take one frame from the front of `length` bytes (any alignment). *taken is 0 while it is not
+ * complete. KW_E_PROTOCOL: bytes that are no frame; nothing behind them can be trusted.
+ */
+int kw_frame_take(const uint8_t *bytes, size_t length, size_t *taken, struct kw_frame *frame,
+	struct kw_error *error);
+
+/*
+ * Check a reply against the READ it must answer: 0, or KW_E_PROTOCOL; a farewell is KW_E_REFUSED
+ * (or KW_E_GONE when the proxy stops) with its sentence.
+ */
+int kw_frame_check_reply(
+	const struct kw_frame_reply *reply, uint64_t id, uint64_t length, struct kw_error *error);
+
+/* What a status means, said about the agent; "" for KW_FRAME_OK. */
+const char *kw_frame_status_text(enum kw_frame_status status);
+
+#endif

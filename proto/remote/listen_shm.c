@@ -1,0 +1,286 @@
+/*
+ * shm, the proxy's end: a unix socket over which the memory file is handed to those who prove
+ * themselves. Behind that a session only reports; what it reads this process never sees.
+ */
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "remote/listen_stream.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define BACKLOG 128
+#define SOCKET_MODE 0660
+
+struct session {
+	struct kw_session *session;
+	int fd;
+	uv_poll_t poll;
+	uint8_t input[4 * KW_FRAME_MAX];
+	size_t input_length;
+	struct kw_remote_progress progress;
+	uint64_t heard_us; /* 0: never */
+};
+
+/* The file we made, so that another's is not unlinked. */
+struct file {
+	dev_t device;
+	ino_t inode;
+};
+
+/* ---- sessions ---- */
+
+static void on_closed(uv_handle_t *handle)
+{
+	struct session *own = handle->data;
+
+	kw_session_ended(own->session, "");
+	free(own);
+}
+
+/* why: NULL when the server knows. */
+static void end(struct session *own, const char *why)
+{
+	if (own->fd < 0)
+		return;
+	own->session->ending = true;
+	if (why)
+		snprintf(own->session->why, sizeof own->session->why, "%s", why);
+	uv_poll_stop(&own->poll);
+	close(own->fd);
+	own->fd = -1;
+	uv_close((uv_handle_t *)&own->poll, on_closed);
+}
+
+static void farewell(const struct session *own, enum kw_frame_status bye)
+{
+	struct kw_frame_reply reply;
+
+	kw_frame_encode_reply(&reply, bye, 0, 0);
+	(void)send(own->fd, &reply, sizeof reply, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static void end_shm(struct kw_session *session, enum kw_frame_status bye)
+{
+	struct session *own = session->own;
+
+	if (own->fd >= 0)
+		farewell(own, bye);
+	end(own, NULL);
+}
+
+static uint64_t figures_shm(const struct kw_session *session, struct kw_session_info *info)
+{
+	const struct session *own = session->own;
+
+	info->reads = info->bytes = UINT64_MAX;
+	info->progress = own->progress;
+	info->reported = own->heard_us != 0;
+	return own->heard_us;
+}
+
+static void violated(struct session *own, const char *what)
+{
+	char why[KW_ERROR_TEXT + 16];
+
+	kw_server_violated(own->session->server, KW_FRAME_BAD);
+	snprintf(why, sizeof why, "it sent %s", what);
+	farewell(own, KW_FRAME_BAD);
+	end(own, why);
+}
+
+static void take_frames(struct session *own)
+{
+	struct kw_frame frame;
+	struct kw_error error;
+	size_t at = 0, taken;
+
+	do {
+		if (kw_frame_take(
+			    own->input + at, own->input_length - at, &taken, &frame, &error) != 0) {
+			violated(own, error.text);
+			return;
+		}
+		if (taken == 0)
+			break;
+		if (frame.op != KW_FRAME_REPORT) {
+			violated(own, "a READ request, and shm has none");
+			return;
+		}
+		own->progress = frame.progress;
+		own->heard_us = kw_clock_us();
+		at += taken;
+	} while (at < own->input_length);
+	own->input_length -= at;
+	memmove(own->input, own->input + at, own->input_length);
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+	struct session *own = poll->data;
+	ssize_t got;
+
+	(void)events;
+	if (status < 0) {
+		end(own, uv_strerror(status));
+		return;
+	}
+	got = recv(own->fd, own->input + own->input_length, sizeof own->input - own->input_length,
+		MSG_DONTWAIT);
+	if (got < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (got <= 0) {
+		end(own, got < 0 ? strerror(errno) : "the agent closed the connection");
+		return;
+	}
+	own->input_length += (size_t)got;
+	take_frames(own);
+}
+
+static int adopt(struct kw_session *session, int fd, struct kw_error *error)
+{
+	struct session *own = kw_zalloc(sizeof *own);
+	int status = uv_poll_init(kw_server_loop(session->server), &own->poll, fd);
+
+	if (status != 0) {
+		free(own);
+		return kw_error_errno(error, -status, "the connection cannot be watched");
+	}
+	own->session = session;
+	own->fd = fd;
+	own->poll.data = own;
+	session->own = own;
+	uv_poll_start(&own->poll, UV_READABLE, on_poll);
+	return 0;
+}
+
+/* ---- the listener ---- */
+
+static void accepted(int fd, char *peer, size_t size)
+{
+	struct ucred who = {0};
+	socklen_t length = sizeof who;
+
+	(void)getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length);
+	snprintf(peer, size, "pid %d, uid %u", (int)who.pid, (unsigned)who.uid);
+}
+
+static int give_fd(struct kw_server *server)
+{
+	return kw_server_memory(server)->readonly_fd;
+}
+
+static void closed(struct kw_stream *stream)
+{
+	const char *path = stream->listener->address.path;
+	struct file *file = stream->own;
+	struct stat status;
+
+	if (stat(path, &status) == 0 && status.st_dev == file->device &&
+		status.st_ino == file->inode)
+		(void)unlink(path);
+	free(file);
+}
+
+static const struct kw_stream_ops stream_ops = {
+	.accepted = accepted,
+	.give_fd = give_fd,
+	.adopt = adopt,
+	.closed = closed,
+};
+
+/* Does somebody listen at the path? A full queue (EAGAIN) is an answer too. */
+static int check_stale(const struct sockaddr_un *name, struct kw_error *error)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int errnum;
+
+	if (fd < 0)
+		return kw_error_errno(error, errno, "socket");
+	errnum = connect(fd, (const struct sockaddr *)name, sizeof *name) == 0 ? 0 : errno;
+	close(fd);
+	if (errnum == 0 || errnum == EAGAIN)
+		return kw_error_set(error, KW_E_STATE,
+			"another process answers there: is a proxy running already?");
+	if (errnum != ECONNREFUSED)
+		return kw_error_errno(error, errnum, "the socket file that is there");
+	return 0;
+}
+
+static int make_room(const struct sockaddr_un *name, struct kw_error *error)
+{
+	struct stat status;
+	int code;
+
+	if (lstat(name->sun_path, &status) != 0)
+		return errno == ENOENT ? 0 : kw_error_errno(error, errno, "%s", name->sun_path);
+	if (!S_ISSOCK(status.st_mode))
+		return kw_error_set(
+			error, KW_E_STATE, "the file that is there is no socket: it is left alone");
+	code = check_stale(name, error);
+	if (code != 0)
+		return code;
+	if (unlink(name->sun_path) != 0 && errno != ENOENT)
+		return kw_error_errno(error, errno, "the stale socket file cannot be removed");
+	return 0;
+}
+
+/* The mode is there from the first moment: bind makes the file with the socket's own. */
+static int bind_path(
+	int fd, const struct sockaddr_un *name, struct file *file, struct kw_error *error)
+{
+	struct stat status;
+
+	if (fchmod(fd, SOCKET_MODE) != 0)
+		return kw_error_errno(error, errno, "mode of the socket");
+	if (bind(fd, (const struct sockaddr *)name, sizeof *name) != 0)
+		return kw_error_errno(error, errno, "bind%s",
+			errno == ENOENT ? " (does the directory exist?)" : "");
+	if (chmod(name->sun_path, SOCKET_MODE) != 0 || stat(name->sun_path, &status) != 0 ||
+		listen(fd, BACKLOG) != 0) {
+		kw_error_errno(error, errno, "socket file");
+		(void)unlink(name->sun_path);
+		return (int)KW_E_IO;
+	}
+	*file = (struct file){status.st_dev, status.st_ino};
+	return 0;
+}
+
+static int listen_shm(struct kw_listener *listener, struct kw_error *error)
+{
+	struct sockaddr_un name = {.sun_family = AF_UNIX};
+	struct file *file;
+	int code, fd;
+
+	strcpy(name.sun_path, listener->address.path);
+	code = make_room(&name, error);
+	if (code != 0)
+		return code;
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return kw_error_errno(error, errno, "socket");
+	file = kw_zalloc(sizeof *file);
+	code = bind_path(fd, &name, file, error);
+	if (code != 0) {
+		free(file);
+		close(fd);
+		return code;
+	}
+	kw_stream_new(listener, &stream_ops, fd)->own = file;
+	return 0;
+}
+
+const struct kw_listener_ops kw_listener_shm = {
+	.carrier = KW_CARRIER_SHM,
+	.listen = listen_shm,
+	.pause = kw_stream_pause,
+	.close = kw_stream_close,
+	.end = end_shm,
+	.figures = figures_shm,
+};

@@ -1,0 +1,305 @@
+#include "remote/listen_stream.h"
+
+#include "base/buffer.h"
+#include "remote/exchange.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define ACCEPTS 16      /* connections taken in one turn */
+#define STARVED_MS 1000 /* until the next try after descriptors ran out */
+#define SENTENCE (KW_ERROR_TEXT + KW_ADDRESS_TEXT + KW_PEER_TEXT + 8)
+
+/* A connection that has not proved itself yet. */
+struct kw_joining {
+	struct kw_stream *stream;
+	struct kw_joining *next, *previous;
+	int fd; /* -1: handed on */
+	uv_poll_t poll;
+	uv_timer_t deadline;
+	int handles; /* not yet closed */
+	struct kw_exchange exchange;
+	char peer[KW_PEER_TEXT];
+};
+
+static void watch(struct kw_stream *stream);
+
+static struct kw_server *server_of(const struct kw_stream *stream)
+{
+	return stream->listener->server;
+}
+
+static void handle_closed(struct kw_stream *stream)
+{
+	struct kw_listener *listener = stream->listener;
+
+	if (--stream->handles > 0)
+		return;
+	stream->ops->closed(stream);
+	free(stream);
+	kw_listener_closed(listener);
+}
+
+/* ---- joinings ---- */
+
+static void on_joining_closed(uv_handle_t *handle)
+{
+	struct kw_joining *joining = handle->data;
+	struct kw_stream *stream = joining->stream;
+
+	if (--joining->handles == 0)
+		free(joining);
+	handle_closed(stream);
+}
+
+/* Out of the list, its handles on their way; the descriptor is closed unless handed on. */
+static void joining_end(struct kw_joining *joining)
+{
+	struct kw_stream *stream = joining->stream;
+
+	if (joining->previous)
+		joining->previous->next = joining->next;
+	else
+		stream->joinings = joining->next;
+	if (joining->next)
+		joining->next->previous = joining->previous;
+	uv_poll_stop(&joining->poll);
+	uv_close((uv_handle_t *)&joining->poll, on_joining_closed);
+	uv_close((uv_handle_t *)&joining->deadline, on_joining_closed);
+	if (joining->fd >= 0)
+		close(joining->fd);
+	joining->fd = -1;
+	kw_server_greeted(server_of(stream));
+}
+
+static void reject(struct kw_stream *stream, const char *peer, const struct kw_error *error)
+{
+	char listener[KW_ADDRESS_TEXT], why[SENTENCE];
+
+	kw_address_text(&stream->listener->address, listener, sizeof listener);
+	snprintf(why, sizeof why, "%s: %s: %s", listener, peer, error->text);
+	kw_server_rejected(server_of(stream), why);
+}
+
+static void joining_failed(struct kw_joining *joining, const struct kw_error *error)
+{
+	reject(joining->stream, joining->peer, error);
+	joining_end(joining);
+}
+
+static void joining_welcomed(struct kw_joining *joining)
+{
+	struct kw_stream *stream = joining->stream;
+	struct kw_session *session =
+		kw_session_new(stream->listener, &joining->exchange.handshake, joining->peer);
+	struct kw_error error;
+	int fd = joining->fd;
+
+	/* The loop must have let go of the descriptor before another may poll it. */
+	joining->fd = -1;
+	joining_end(joining);
+	if (stream->ops->adopt(session, fd, &error) == 0) {
+		kw_session_joined(session);
+		return;
+	}
+	reject(stream, session->peer, &error);
+	close(fd);
+	free(session);
+}
+
+static void on_joining_poll(uv_poll_t *poll, int status, int events);
+
+static void joining_step(struct kw_joining *joining)
+{
+	struct kw_error error = {0};
+
+	for (;;) {
+		switch (kw_exchange_step(&joining->exchange, joining->fd, &error)) {
+		case KW_EXCHANGE_READ:
+			uv_poll_start(&joining->poll, UV_READABLE, on_joining_poll);
+			return;
+		case KW_EXCHANGE_WRITE:
+			uv_poll_start(&joining->poll, UV_WRITABLE, on_joining_poll);
+			return;
+		case KW_EXCHANGE_DECIDE: /* once: what follows is DONE or FAILED */
+			kw_server_admit(server_of(joining->stream), &joining->exchange.handshake);
+			continue;
+		case KW_EXCHANGE_DONE:
+			joining_welcomed(joining);
+			return;
+		case KW_EXCHANGE_FAILED:
+			joining_failed(joining, &error);
+			return;
+		}
+	}
+}
+
+static void on_joining_poll(uv_poll_t *poll, int status, int events)
+{
+	struct kw_joining *joining = poll->data;
+	struct kw_error error;
+
+	(void)events;
+	if (status < 0) {
+		kw_error_errno(&error, -status, "handshake: connection lost");
+		joining_failed(joining, &error);
+		return;
+	}
+	joining_step(joining);
+}
+
+static void on_joining_deadline(uv_timer_t *timer)
+{
+	struct kw_joining *joining = timer->data;
+	struct kw_error error;
+
+	kw_error_set(&error, KW_E_TIMEOUT, "handshake: deadline of %u ms passed",
+		kw_server_handshake_timeout_ms(server_of(joining->stream)));
+	joining_failed(joining, &error);
+}
+
+static void joining_new(struct kw_stream *stream, int fd)
+{
+	struct kw_server *server = server_of(stream);
+	struct kw_joining *joining = kw_zalloc(sizeof *joining);
+	struct kw_error error;
+
+	stream->ops->accepted(fd, joining->peer, sizeof joining->peer);
+	if (kw_server_greet(server, &joining->exchange.handshake, &error) != 0) {
+		reject(stream, joining->peer, &error);
+		close(fd);
+		free(joining);
+		return;
+	}
+	joining->stream = stream;
+	joining->fd = fd;
+	joining->exchange.give_fd = stream->ops->give_fd(server);
+	joining->exchange.taken_fd = -1;
+	uv_poll_init(kw_server_loop(server), &joining->poll, fd);
+	uv_timer_init(kw_server_loop(server), &joining->deadline);
+	joining->poll.data = joining->deadline.data = joining;
+	joining->handles = 2;
+	stream->handles += 2;
+	joining->next = stream->joinings;
+	if (stream->joinings)
+		stream->joinings->previous = joining;
+	stream->joinings = joining;
+	uv_timer_start(
+		&joining->deadline, on_joining_deadline, kw_server_handshake_timeout_ms(server), 0);
+	uv_poll_start(&joining->poll, UV_READABLE, on_joining_poll);
+}
+
+/* ---- accepting ---- */
+
+static void on_retry(uv_timer_t *timer)
+{
+	struct kw_stream *stream = timer->data;
+
+	stream->starved = false;
+	watch(stream);
+}
+
+/* The connection stays in the kernel's queue; asking at once would spin. */
+static void starve(struct kw_stream *stream, int errnum)
+{
+	struct kw_error error;
+
+	kw_error_errno(
+		&error, errnum, "accept (raise LimitNOFILE; trying again every %d ms)", STARVED_MS);
+	reject(stream, "a connection", &error);
+	stream->starved = true;
+	uv_timer_start(&stream->retry, on_retry, STARVED_MS, 0);
+	watch(stream);
+}
+
+static void on_connection(uv_poll_t *poll, int status, int events)
+{
+	struct kw_stream *stream = poll->data;
+
+	(void)status;
+	(void)events;
+	for (int i = 0; i < ACCEPTS && !stream->paused && !stream->closing; i++) {
+		int fd = accept4(stream->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+		if (fd >= 0) {
+			joining_new(stream, fd);
+			continue;
+		}
+		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+			starve(stream, errno);
+		/* Anything else is the end of the queue, or one connection that died in it. */
+		return;
+	}
+}
+
+static void watch(struct kw_stream *stream)
+{
+	if (stream->closing)
+		return;
+	if (stream->paused || stream->starved)
+		uv_poll_stop(&stream->poll);
+	else
+		uv_poll_start(&stream->poll, UV_READABLE, on_connection);
+}
+
+struct kw_stream *kw_stream_new(
+	struct kw_listener *listener, const struct kw_stream_ops *ops, int fd)
+{
+	struct kw_stream *stream = kw_zalloc(sizeof *stream);
+	uv_loop_t *loop = kw_server_loop(listener->server);
+
+	stream->listener = listener;
+	stream->ops = ops;
+	stream->fd = fd;
+	listener->own = stream;
+	uv_poll_init(loop, &stream->poll, fd);
+	uv_timer_init(loop, &stream->retry);
+	stream->poll.data = stream->retry.data = stream;
+	stream->handles = 2;
+	watch(stream);
+	return stream;
+}
+
+void kw_stream_pause(struct kw_listener *listener, bool paused)
+{
+	struct kw_stream *stream = listener->own;
+
+	stream->paused = paused;
+	watch(stream);
+}
+
+static void on_stream_closed(uv_handle_t *handle)
+{
+	handle_closed(handle->data);
+}
+
+/* Tell those who are just being greeted, if their socket takes it at once. */
+static void turn_away(struct kw_joining *joining)
+{
+	struct kw_handshake *handshake = &joining->exchange.handshake;
+	struct kw_error error;
+
+	if (handshake->sm.state < KW_HANDSHAKE_PROVED) {
+		(void)kw_handshake_refuse(handshake, KW_REFUSE_SHUTDOWN, 0);
+		(void)kw_exchange_step(&joining->exchange, joining->fd, &error);
+	}
+	joining_end(joining);
+}
+
+void kw_stream_close(struct kw_listener *listener)
+{
+	struct kw_stream *stream = listener->own;
+
+	assert(!stream->closing);
+	stream->closing = true;
+	while (stream->joinings)
+		turn_away(stream->joinings);
+	uv_poll_stop(&stream->poll);
+	close(stream->fd);
+	uv_close((uv_handle_t *)&stream->poll, on_stream_closed);
+	uv_close((uv_handle_t *)&stream->retry, on_stream_closed);
+}

@@ -1,0 +1,50 @@
+/*
+ * Listening on a stream socket and greeting who comes: what the listeners of shm and tcp share.
+ *
+ *   socket ──accept──▶ joining (a handshake with a deadline) ──welcomed──▶ ops->adopt: a session
+ *
+ * While descriptors are short, or as many handshakes are under way as there may be, connections
+ * wait in the kernel's queue. Loop thread only.
+ */
+#ifndef KW_REMOTE_LISTEN_STREAM_H
+#define KW_REMOTE_LISTEN_STREAM_H
+
+#include "remote/carrier.h"
+
+#include <uv.h>
+
+struct kw_joining;
+struct kw_stream;
+
+struct kw_stream_ops {
+	/* A connection came: set it up, and name it for people. */
+	void (*accepted)(int fd, char *peer, size_t size);
+	/* The descriptor that goes with WELCOME; -1: none. */
+	int (*give_fd)(struct kw_server *server);
+	/* Make the connection the session's; on failure fd is closed by the caller. */
+	int (*adopt)(struct kw_session *session, int fd, struct kw_error *error);
+	/* The listener is closed: what else it had (a socket file) is to go. */
+	void (*closed)(struct kw_stream *stream);
+};
+
+struct kw_stream {
+	struct kw_listener *listener;
+	const struct kw_stream_ops *ops;
+	void *own; /* the carrier's; freed by ops->closed */
+	int fd;
+	uv_poll_t poll;
+	uv_timer_t retry; /* after descriptors ran out */
+	bool paused, starved, closing;
+	int handles; /* not yet closed: poll, retry, and two of each joining */
+	struct kw_joining *joinings;
+};
+
+/* fd is bound and listening, non-blocking; becomes the stream's, which becomes listener->own. */
+struct kw_stream *kw_stream_new(
+	struct kw_listener *listener, const struct kw_stream_ops *ops, int fd);
+void kw_stream_pause(struct kw_listener *listener, bool paused);
+
+/* Ends in ops->closed, then kw_listener_closed. */
+void kw_stream_close(struct kw_listener *listener);
+
+#endif

@@ -1,0 +1,324 @@
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "remote/carrier.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CONNECT_TIMEOUT_MS 5000
+#define READ_TIMEOUT_MS 2000
+#define DEPTH 16
+
+#define IN(state) KW_SM_TO(KW_REMOTE_##state)
+static const struct kw_sm_state states[] = {
+	[KW_REMOTE_CONNECTING] = {"connecting", IN(READY) | IN(CLOSING)},
+	[KW_REMOTE_READY] = {"ready", IN(CLOSING)},
+	[KW_REMOTE_CLOSING] = {"closing", IN(CLOSED)},
+	[KW_REMOTE_CLOSED] = {"closed", 0},
+};
+
+static const struct kw_sm_conf machine = {
+	.where = "remote",
+	.states = states,
+	.count = sizeof states / sizeof *states,
+};
+
+/* ---- lists of READs ---- */
+
+void kw_read_list_push(struct kw_read_list *list, struct kw_remote_read *read)
+{
+	read->next = NULL;
+	if (list->tail)
+		list->tail->next = read;
+	else
+		list->head = read;
+	list->tail = read;
+}
+
+struct kw_remote_read *kw_read_list_pop(struct kw_read_list *list)
+{
+	struct kw_remote_read *read = list->head;
+
+	if (read) {
+		list->head = read->next;
+		if (!list->head)
+			list->tail = NULL;
+		read->next = NULL;
+	}
+	return read;
+}
+
+/* ---- opening ---- */
+
+static const struct kw_carrier_ops *find_carrier(enum kw_carrier carrier)
+{
+	static const struct kw_carrier_ops *const all[] = {&kw_carrier_shm, &kw_carrier_tcp};
+
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		if (all[i]->carrier == carrier)
+			return all[i];
+	return NULL;
+}
+
+static void set_options(struct kw_remote *remote, const struct kw_remote_options *options)
+{
+	struct kw_remote_options *own = &remote->options;
+
+	*own = *options;
+	if (own->connect_timeout_ms == 0)
+		own->connect_timeout_ms = CONNECT_TIMEOUT_MS;
+	if (own->read_timeout_ms == 0)
+		own->read_timeout_ms = READ_TIMEOUT_MS;
+	if (own->depth == 0)
+		own->depth = DEPTH;
+	if (own->depth > KW_DEPTH_MAX)
+		own->depth = KW_DEPTH_MAX;
+	own->secret = (struct kw_slice){0};
+	if (options->secret.length > 0) {
+		void *copy = kw_alloc(options->secret.length);
+
+		memcpy(copy, options->secret.data, options->secret.length);
+		own->secret = kw_slice(copy, options->secret.length);
+	}
+}
+
+static void free_memory(struct kw_remote *remote)
+{
+	void *secret = (void *)(uintptr_t)remote->options.secret.data;
+
+	if (secret)
+		explicit_bzero(secret, remote->options.secret.length);
+	free(secret);
+	free(remote);
+}
+
+int kw_remote_open(uv_loop_t *loop, const struct kw_address *address,
+	const struct kw_remote_options *options, const struct kw_remote_handlers *handlers,
+	struct kw_remote **remote, struct kw_error *error)
+{
+	const struct kw_carrier_ops *ops = find_carrier(address->carrier);
+	struct kw_remote *made;
+
+	*remote = NULL;
+	if (!ops)
+		return kw_carrier_missing(address, error);
+	if (!kw_agent_name_valid(options->agent_name))
+		return kw_error_set(error, KW_E_CONFIG,
+			"the agent's name must be 1 to %d printable ASCII characters",
+			KW_AGENT_NAME_MAX);
+	made = kw_zalloc(sizeof *made);
+	made->loop = loop;
+	made->ops = ops;
+	made->address = *address;
+	made->handlers = *handlers;
+	made->mapped_bytes = UINT64_MAX;
+	made->info.carrier = address->carrier;
+	kw_address_text(address, made->info.peer, sizeof made->info.peer);
+	set_options(made, options);
+	kw_sm_init(&made->sm, &machine, KW_REMOTE_CONNECTING);
+	if (ops->open(made, error) != 0) {
+		free_memory(made);
+		return error ? (int)error->code : (int)KW_E_CONFIG;
+	}
+	kw_remote_pace_init(made);
+	*remote = made;
+	return 0;
+}
+
+int kw_remote_greet(
+	struct kw_remote *remote, struct kw_handshake *handshake, struct kw_error *error)
+{
+	uint8_t nonce[KW_NONCE_BYTES];
+	struct kw_handshake_options options = {
+		.secret = remote->options.secret,
+		.name = remote->options.agent_name,
+		.layout_version = KW_LAYOUT_VERSION,
+		.depth = remote->options.depth,
+		.nonce = nonce,
+	};
+	int code = kw_handshake_nonce(nonce, error);
+
+	if (code == 0)
+		kw_handshake_init_agent(handshake, &options);
+	return code;
+}
+
+void kw_remote_welcomed(struct kw_remote *remote, const struct kw_handshake_facts *facts)
+{
+	remote->info.epoch = facts->epoch;
+	remote->info.depth = facts->depth;
+	remote->extents[0] = facts->extent;
+	remote->extent_count = 1;
+	kw_sm_move(&remote->sm, KW_REMOTE_READY, remote->info.peer);
+	kw_remote_report_soon(remote);
+	remote->handlers.ready(remote->handlers.arg, &remote->info);
+	kw_remote_pump(remote);
+}
+
+/* ---- READs ---- */
+
+static bool in_bounds(const struct kw_remote *remote, const struct kw_remote_read *read)
+{
+	/* Before WELCOME nothing is known to be readable, and nothing is. */
+	return read->length <= KW_READ_MAX && read->offset <= remote->mapped_bytes &&
+	       read->length <= remote->mapped_bytes - read->offset &&
+	       kw_extents_cover(remote->extents, remote->extent_count, read->offset, read->length);
+}
+
+void kw_remote_read(struct kw_remote *remote, struct kw_remote_read *const *reads, int count)
+{
+	assert(!kw_remote_is(remote, KW_REMOTE_CLOSED));
+	for (int i = 0; i < count; i++) {
+		/* While closing all are told back alike, when nothing writes any more. */
+		if (in_bounds(remote, reads[i]) || kw_remote_is(remote, KW_REMOTE_CLOSING)) {
+			kw_read_list_push(&remote->waiting, reads[i]);
+		} else {
+			kw_read_list_push(&remote->refused, reads[i]);
+			kw_remote_turn_soon(remote);
+		}
+	}
+	kw_remote_pump(remote);
+}
+
+void kw_remote_pump(struct kw_remote *remote)
+{
+	struct kw_remote_read *first = NULL;
+	uint64_t deadline;
+
+	if (remote->corked || !remote->waiting.head || !kw_remote_is(remote, KW_REMOTE_READY) ||
+		remote->in_flight >= remote->info.depth)
+		return;
+	deadline = kw_clock_us() + kw_remote_read_timeout_us(remote);
+	while (remote->waiting.head && remote->in_flight < remote->info.depth) {
+		struct kw_remote_read *read = kw_read_list_pop(&remote->waiting);
+
+		read->id = ++remote->next_id;
+		read->deadline_us = deadline;
+		kw_read_list_push(&remote->flight, read);
+		remote->in_flight++;
+		if (!first)
+			first = read;
+	}
+	kw_remote_wake_at(remote, deadline);
+	remote->ops->post(remote, first);
+}
+
+void kw_remote_progressed(struct kw_remote *remote)
+{
+	remote->last_chance = false;
+	if (remote->flight.head)
+		remote->flight.head->deadline_us =
+			kw_clock_us() + kw_remote_read_timeout_us(remote);
+}
+
+void kw_remote_complete(struct kw_remote *remote)
+{
+	struct kw_remote_read *read = kw_read_list_pop(&remote->flight);
+
+	assert(read);
+	assert(remote->in_flight > 0);
+	remote->in_flight--;
+	kw_remote_progressed(remote); /* the next one was waiting for this one */
+	read->done(read, NULL);
+	kw_remote_pump(remote);
+}
+
+void kw_remote_set_extents(struct kw_remote *remote, const struct kw_extent *extents, int count)
+{
+	if (count > KW_EXTENTS_MAX)
+		count = KW_EXTENTS_MAX; /* what is beyond is refused when it is read */
+	memcpy(remote->extents, extents, (size_t)count * sizeof *extents);
+	remote->extent_count = count;
+}
+
+/* ---- the end ---- */
+
+static void tell_list(struct kw_read_list *list, const struct kw_error *why)
+{
+	struct kw_remote_read *read;
+
+	while ((read = kw_read_list_pop(list)))
+		read->done(read, why);
+}
+
+/* Every handle is closed: nobody writes into a buffer any more. */
+static void finish(struct kw_remote *remote)
+{
+	struct kw_error why = remote->why;
+
+	/* Nothing went wrong when the owner closed, but a READ without its bytes did fail. */
+	if (why.code == KW_OK)
+		kw_error_set(&why, KW_E_STATE, "the connection was closed while the READ was out");
+	remote->in_flight = 0;
+	/* A READ started by one of these callbacks joins `waiting` and is told back too. */
+	tell_list(&remote->refused, &why);
+	tell_list(&remote->flight, &why);
+	tell_list(&remote->waiting, &why);
+	kw_sm_move(&remote->sm, KW_REMOTE_CLOSED, "");
+	remote->handlers.closed(remote->handlers.arg, &remote->why);
+}
+
+static void on_shut(struct kw_remote *remote)
+{
+	assert(remote->shutting > 0);
+	remote->shutting--;
+	if (remote->shutting == 0 && kw_remote_is(remote, KW_REMOTE_CLOSING))
+		finish(remote);
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+	on_shut(handle->data);
+}
+
+static void on_owned_closed(uv_handle_t *handle)
+{
+	struct kw_remote *remote = handle->data;
+
+	free(handle);
+	on_shut(remote);
+}
+
+void kw_remote_shut(struct kw_remote *remote, uv_handle_t *handle, bool owned)
+{
+	assert(handle->data == remote);
+	remote->shutting++;
+	uv_close(handle, owned ? on_owned_closed : on_handle_closed);
+}
+
+static void end(struct kw_remote *remote, const struct kw_error *why)
+{
+	remote->why = *why;
+	kw_sm_move(&remote->sm, KW_REMOTE_CLOSING, why->text);
+	remote->ops->close(remote);
+	kw_remote_pace_close(remote);
+}
+
+void kw_remote_fail(struct kw_remote *remote, const struct kw_error *error)
+{
+	struct kw_error why = *error;
+
+	if (remote->sm.state >= KW_REMOTE_CLOSING)
+		return;
+	kw_error_wrap(&why, "%s", remote->info.peer);
+	end(remote, &why);
+}
+
+void kw_remote_close(struct kw_remote *remote)
+{
+	static const struct kw_error closed = {.code = KW_OK, .text = "closed"};
+
+	if (remote->sm.state < KW_REMOTE_CLOSING)
+		end(remote, &closed);
+}
+
+void kw_remote_free(struct kw_remote *remote)
+{
+	if (!remote)
+		return;
+	assert(kw_remote_is(remote, KW_REMOTE_CLOSED));
+	remote->ops->free(remote);
+	free_memory(remote);
+}

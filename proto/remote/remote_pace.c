@@ -1,0 +1,208 @@
+/*
+ * When things happen on a connection: deadlines, reports and turns, by one timer and one idle
+ * handle.
+ */
+#include "base/clock.h"
+#include "remote/carrier.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* Reports are sent at most this often, … */
+#define REPORT_INTERVAL_US 100000
+/* … and the last one again this often: a silent agent is taken for a stuck one by the proxy. */
+#define REPORT_REPEAT_US 3000000
+/* How long a READ whose deadline passed still has, so that bytes already here are looked at. */
+#define LAST_CHANCE_US 10000
+
+/* ---- the one timer ----
+ *
+ * It is only ever moved to an earlier moment; one that turns out too early looks around and sets
+ * itself anew. So a READ a millisecond costs no timer operation.
+ */
+static void on_timer(uv_timer_t *timer);
+
+void kw_remote_wake_at(struct kw_remote *remote, uint64_t at_us)
+{
+	uint64_t now;
+
+	if (at_us >= remote->timer_us || remote->sm.state >= KW_REMOTE_CLOSING)
+		return;
+	now = kw_clock_us();
+	remote->timer_us = at_us;
+	/* The loop's idea of now may be old; the timer counts from it. */
+	uv_update_time(remote->loop);
+	uv_timer_start(&remote->timer, on_timer, at_us > now ? (at_us - now + 999) / 1000 : 0, 0);
+}
+
+static void check_connect(struct kw_remote *remote, uint64_t now)
+{
+	struct kw_error error;
+
+	if (!kw_remote_is(remote, KW_REMOTE_CONNECTING))
+		return;
+	if (now < remote->connect_deadline_us) {
+		kw_remote_wake_at(remote, remote->connect_deadline_us);
+		return;
+	}
+	kw_error_set(&error, KW_E_TIMEOUT, "connect: deadline of %" PRIu32 " ms passed",
+		remote->options.connect_timeout_ms);
+	kw_remote_fail(remote, &error);
+}
+
+static void check_head(struct kw_remote *remote, uint64_t now)
+{
+	const struct kw_remote_read *head = remote->flight.head;
+	struct kw_error error;
+
+	if (!head || !kw_remote_is(remote, KW_REMOTE_READY))
+		return;
+	if (now < head->deadline_us) {
+		kw_remote_wake_at(remote, head->deadline_us);
+		return;
+	}
+	/* If it was this process that stood still, the bytes are here and only need to be read. */
+	if (!remote->last_chance) {
+		remote->last_chance = true;
+		kw_remote_wake_at(remote, now + LAST_CHANCE_US);
+		return;
+	}
+	kw_error_set(&error, KW_E_TIMEOUT,
+		"READ of %" PRIu64 " bytes at %" PRIu64 ": deadline of %" PRIu32 " ms passed",
+		head->length, head->offset, remote->options.read_timeout_ms);
+	kw_remote_fail(remote, &error);
+}
+
+static void check_report(struct kw_remote *remote, uint64_t now)
+{
+	uint64_t due;
+
+	if (!kw_remote_is(remote, KW_REMOTE_READY) || (!remote->report_due && !remote->reported))
+		return;
+	due = remote->report_us + (remote->report_due ? REPORT_INTERVAL_US : REPORT_REPEAT_US);
+	if (!remote->reported)
+		due = 0;
+	if (now < due) {
+		kw_remote_wake_at(remote, due);
+		return;
+	}
+	remote->report_due = true;
+	remote->ops->report(remote);
+	/* What could not be sent at once the carrier sends when its socket has room. */
+	if (kw_remote_is(remote, KW_REMOTE_READY))
+		kw_remote_wake_at(remote, now + REPORT_REPEAT_US);
+}
+
+static void check_turn(struct kw_remote *remote, uint64_t now)
+{
+	if (now >= remote->turn_at_us) {
+		remote->turn_at_us = KW_NEVER;
+		kw_remote_turn_soon(remote);
+	} else if (remote->turn_at_us != KW_NEVER) {
+		kw_remote_wake_at(remote, remote->turn_at_us);
+	}
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+	struct kw_remote *remote = timer->data;
+	uint64_t now = kw_clock_us();
+
+	remote->timer_us = KW_NEVER;
+	check_connect(remote, now);
+	check_head(remote, now);
+	check_report(remote, now);
+	check_turn(remote, now);
+}
+
+/* ---- turns ----
+ *
+ * An idle handle runs before the loop polls, in the same iteration as the timer that asked for
+ * it, and is stopped again before the loop decides how long to sleep: nobody waits, nobody spins.
+ */
+static void tell_refused(struct kw_remote *remote)
+{
+	struct kw_read_list refused = remote->refused;
+	struct kw_remote_read *read;
+	struct kw_error error;
+
+	remote->refused = (struct kw_read_list){0};
+	while ((read = kw_read_list_pop(&refused))) {
+		kw_error_set(&error, KW_E_ARGUMENT,
+			"READ of %" PRIu64 " bytes at %" PRIu64
+			" is outside of the extents that the proxy advertised",
+			read->length, read->offset);
+		read->done(read, &error);
+	}
+}
+
+static void on_turn(uv_idle_t *idle)
+{
+	struct kw_remote *remote = idle->data;
+
+	uv_idle_stop(idle);
+	tell_refused(remote);
+	if (remote->sm.state < KW_REMOTE_CLOSING)
+		remote->ops->turn(remote);
+}
+
+void kw_remote_turn_soon(struct kw_remote *remote)
+{
+	if (remote->sm.state < KW_REMOTE_CLOSING)
+		uv_idle_start(&remote->turn, on_turn);
+}
+
+void kw_remote_turn_at(struct kw_remote *remote, uint64_t at_us)
+{
+	remote->turn_at_us = at_us;
+	kw_remote_wake_at(remote, at_us);
+}
+
+/* ---- reports ---- */
+
+void kw_remote_report(struct kw_remote *remote, const struct kw_remote_progress *progress)
+{
+	if (remote->sm.state >= KW_REMOTE_CLOSING)
+		return;
+	remote->report = *progress;
+	remote->report.state[sizeof remote->report.state - 1] = 0;
+	/* Equal to what the proxy has heard: the repetition is soon enough. */
+	if (remote->reported && !remote->report_due &&
+		memcmp(&remote->report, &remote->report_last, sizeof remote->report) == 0)
+		return;
+	remote->report_due = true;
+	check_report(remote, kw_clock_us());
+}
+
+void kw_remote_report_taken(struct kw_remote *remote)
+{
+	remote->report_last = remote->report;
+	remote->report_due = false;
+	remote->reported = true;
+	remote->report_us = kw_clock_us();
+}
+
+void kw_remote_report_soon(struct kw_remote *remote)
+{
+	check_report(remote, kw_clock_us());
+}
+
+/* ---- beginning and end ---- */
+
+void kw_remote_pace_init(struct kw_remote *remote)
+{
+	remote->timer_us = remote->turn_at_us = KW_NEVER;
+	uv_timer_init(remote->loop, &remote->timer);
+	uv_idle_init(remote->loop, &remote->turn);
+	remote->timer.data = remote->turn.data = remote;
+	remote->connect_deadline_us =
+		kw_clock_us() + (uint64_t)remote->options.connect_timeout_ms * 1000;
+	kw_remote_wake_at(remote, remote->connect_deadline_us);
+	kw_remote_turn_soon(remote);
+}
+
+void kw_remote_pace_close(struct kw_remote *remote)
+{
+	kw_remote_shut(remote, (uv_handle_t *)&remote->timer, false);
+	kw_remote_shut(remote, (uv_handle_t *)&remote->turn, false);
+}

@@ -1,0 +1,454 @@
+#include "remote/server.h"
+
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "remote/carrier.h"
+#include "remote/tcp_serve.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HANDSHAKE_TIMEOUT_MS 5000
+#define SESSIONS 256
+#define SESSIONS_MAX 4096
+#define DEPTH 64
+#define GREETINGS_MAX 64 /* handshakes at a time; while there are as many, nobody is accepted */
+
+struct kw_server {
+	uv_loop_t *loop;
+	struct kw_memory *memory;
+	struct kw_server_options options; /* secret: our copy */
+	struct kw_server_handlers handlers;
+	struct kw_server_stats stats;
+	uv_async_t async; /* the serving thread has something to say */
+	struct kw_tcp_serve *serve;
+	struct kw_listener *listeners; /* in the order of kw_server_listen */
+	struct kw_session *sessions;
+	uint32_t session_count, greetings;
+	uint64_t next_id;
+	bool paused, closing, finished;
+	void (*done)(void *arg);
+	void *done_arg;
+};
+
+/* ---- for the carriers ---- */
+
+uv_loop_t *kw_server_loop(struct kw_server *server)
+{
+	return server->loop;
+}
+
+struct kw_memory *kw_server_memory(struct kw_server *server)
+{
+	return server->memory;
+}
+
+uint32_t kw_server_handshake_timeout_ms(const struct kw_server *server)
+{
+	return server->options.handshake_timeout_ms;
+}
+
+bool kw_server_open_to_all(const struct kw_server *server)
+{
+	return server->options.secret.length > 0 || server->options.allow_insecure;
+}
+
+static void wake(void *arg)
+{
+	struct kw_server *server = arg;
+
+	uv_async_send(&server->async);
+}
+
+struct kw_tcp_serve *kw_server_serve(struct kw_server *server, struct kw_error *error)
+{
+	if (!server->serve)
+		server->serve = kw_tcp_serve_new(server->memory, wake, server, error);
+	return server->serve;
+}
+
+void kw_server_violated(struct kw_server *server, enum kw_frame_status what)
+{
+	if (what == KW_FRAME_BOUNDS)
+		server->stats.out_of_bounds++;
+	else if (what == KW_FRAME_DEPTH)
+		server->stats.beyond_depth++;
+	else if (what == KW_FRAME_BAD)
+		server->stats.bad_frames++;
+}
+
+static void on_async(uv_async_t *async)
+{
+	struct kw_server *server = async->data;
+	struct kw_tcp_conn *conn;
+
+	/* The last session to end may finish the server, but only in a later turn of the loop. */
+	while (server->serve && (conn = kw_tcp_serve_ended(server->serve))) {
+		kw_server_violated(server, conn->ended_by);
+		kw_session_ended(conn->owner, conn->why.text);
+		kw_tcp_conn_free(conn);
+	}
+}
+
+/* ---- handshakes ---- */
+
+static void pause_listeners(struct kw_server *server, bool paused)
+{
+	if (server->paused == paused || server->closing)
+		return;
+	server->paused = paused;
+	for (struct kw_listener *at = server->listeners; at; at = at->next)
+		at->ops->pause(at, paused);
+}
+
+int kw_server_greet(
+	struct kw_server *server, struct kw_handshake *handshake, struct kw_error *error)
+{
+	uint8_t nonce[KW_NONCE_BYTES];
+	struct kw_handshake_options options = {
+		.secret = server->options.secret,
+		.layout_version = KW_LAYOUT_VERSION,
+		.nonce = nonce,
+	};
+	int code = kw_handshake_nonce(nonce, error);
+
+	if (code != 0)
+		return code;
+	kw_handshake_init_proxy(handshake, &options);
+	server->stats.handshakes++;
+	server->greetings++;
+	if (server->greetings >= GREETINGS_MAX)
+		pause_listeners(server, true);
+	return 0;
+}
+
+void kw_server_greeted(struct kw_server *server)
+{
+	assert(server->greetings > 0);
+	server->greetings--;
+	if (server->greetings < GREETINGS_MAX)
+		pause_listeners(server, false);
+}
+
+void kw_server_admit(struct kw_server *server, struct kw_handshake *handshake)
+{
+	struct kw_handshake_facts facts = {
+		.epoch = server->handlers.epoch(server->handlers.arg),
+		.depth = handshake->depth,
+		.extent = server->memory->extents[0],
+	};
+
+	if (facts.depth > server->options.depth_max)
+		facts.depth = server->options.depth_max;
+	if (server->closing)
+		(void)kw_handshake_refuse(handshake, KW_REFUSE_SHUTDOWN, 0);
+	else if (server->session_count >= server->options.sessions_max)
+		(void)kw_handshake_refuse(
+			handshake, KW_REFUSE_SESSIONS, server->options.sessions_max);
+	else
+		kw_handshake_welcome(handshake, &facts);
+}
+
+void kw_server_rejected(struct kw_server *server, const char *why)
+{
+	server->stats.rejected++;
+	server->handlers.rejected(server->handlers.arg, why);
+}
+
+/* ---- sessions ---- */
+
+static uint64_t describe(const struct kw_session *session, struct kw_session_info *info)
+{
+	*info = (struct kw_session_info){
+		.id = session->id,
+		.carrier = session->listener->address.carrier,
+		.connected_us = session->connected_us,
+		.depth = session->depth,
+	};
+	memcpy(info->name, session->name, sizeof info->name);
+	memcpy(info->peer, session->peer, sizeof info->peer);
+	return session->listener->ops->figures(session, info);
+}
+
+struct kw_session *kw_session_new(
+	struct kw_listener *listener, const struct kw_handshake *handshake, const char *peer)
+{
+	struct kw_server *server = listener->server;
+	struct kw_session *session = kw_zalloc(sizeof *session);
+
+	session->server = server;
+	session->listener = listener;
+	session->id = ++server->next_id;
+	memcpy(session->name, handshake->name, sizeof session->name);
+	snprintf(session->peer, sizeof session->peer, "%s", peer);
+	session->connected_us = kw_wall_us();
+	session->joined_us = kw_clock_us();
+	session->depth = handshake->facts.depth;
+	return session;
+}
+
+void kw_session_joined(struct kw_session *session)
+{
+	struct kw_server *server = session->server;
+	struct kw_session_info info;
+
+	session->next = server->sessions;
+	if (server->sessions)
+		server->sessions->previous = session;
+	server->sessions = session;
+	server->session_count++;
+	server->stats.sessions++;
+	describe(session, &info);
+	server->handlers.joined(server->handlers.arg, &info);
+}
+
+static void maybe_finish(struct kw_server *server);
+
+void kw_session_ended(struct kw_session *session, const char *why)
+{
+	struct kw_server *server = session->server;
+	struct kw_session_info info;
+
+	if (session->previous)
+		session->previous->next = session->next;
+	else
+		server->sessions = session->next;
+	if (session->next)
+		session->next->previous = session->previous;
+	server->session_count--;
+	describe(session, &info);
+	server->handlers.left(server->handlers.arg, &info, session->why[0] ? session->why : why);
+	free(session);
+	maybe_finish(server);
+}
+
+static void end_session(struct kw_session *session, enum kw_frame_status bye, const char *why)
+{
+	if (session->ending)
+		return;
+	session->ending = true;
+	snprintf(session->why, sizeof session->why, "%s", why);
+	session->listener->ops->end(session, bye);
+}
+
+int kw_server_sessions(const struct kw_server *server, struct kw_session_info *infos, int most)
+{
+	int count = 0;
+
+	for (const struct kw_session *at = server->sessions; at; at = at->next) {
+		if (at->ending)
+			continue;
+		if (count < most)
+			describe(at, &infos[count]);
+		count++;
+	}
+	return count;
+}
+
+uint64_t kw_server_lowest_passed(const struct kw_server *server)
+{
+	uint64_t now = kw_clock_us(), lowest = UINT64_MAX;
+
+	for (const struct kw_session *at = server->sessions; at; at = at->next) {
+		struct kw_session_info info;
+		uint64_t heard = describe(at, &info);
+		uint64_t passed = heard ? info.progress.passed : 0;
+		uint64_t since = heard ? heard : at->joined_us;
+
+		if (now > since && now - since > KW_SESSION_SILENT_US)
+			continue;
+		if (passed < lowest)
+			lowest = passed;
+	}
+	return lowest;
+}
+
+bool kw_server_disconnect(struct kw_server *server, uint64_t id, const char *why)
+{
+	for (struct kw_session *at = server->sessions; at; at = at->next) {
+		if (at->id != id || at->ending)
+			continue;
+		end_session(at, KW_FRAME_REVOKED, why);
+		return true;
+	}
+	return false;
+}
+
+void kw_server_stats(const struct kw_server *server, struct kw_server_stats *stats)
+{
+	*stats = server->stats;
+}
+
+/* ---- the server ---- */
+
+static void set_options(struct kw_server *server, const struct kw_server_options *options)
+{
+	struct kw_server_options *own = &server->options;
+
+	*own = *options;
+	if (own->handshake_timeout_ms == 0)
+		own->handshake_timeout_ms = HANDSHAKE_TIMEOUT_MS;
+	if (own->sessions_max == 0)
+		own->sessions_max = SESSIONS;
+	if (own->sessions_max > SESSIONS_MAX)
+		own->sessions_max = SESSIONS_MAX;
+	if (own->depth_max == 0)
+		own->depth_max = DEPTH;
+	if (own->depth_max > KW_DEPTH_MAX)
+		own->depth_max = KW_DEPTH_MAX;
+	own->secret = (struct kw_slice){0};
+	if (options->secret.length > 0) {
+		void *copy = kw_alloc(options->secret.length);
+
+		memcpy(copy, options->secret.data, options->secret.length);
+		own->secret = kw_slice(copy, options->secret.length);
+	}
+}
+
+struct kw_server *kw_server_new(uv_loop_t *loop, struct kw_memory *memory,
+	const struct kw_server_options *options, const struct kw_server_handlers *handlers)
+{
+	struct kw_server *server = kw_zalloc(sizeof *server);
+
+	server->loop = loop;
+	server->memory = memory;
+	server->handlers = *handlers;
+	set_options(server, options);
+	/* Fails only when the system has no descriptor left at all; then nothing here would work.
+	 */
+	if (uv_async_init(loop, &server->async, on_async) != 0)
+		abort();
+	server->async.data = server;
+	return server;
+}
+
+static const struct kw_listener_ops *find_carrier(enum kw_carrier carrier)
+{
+	static const struct kw_listener_ops *const all[] = {&kw_listener_shm, &kw_listener_tcp};
+
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		if (all[i]->carrier == carrier)
+			return all[i];
+	return NULL;
+}
+
+static int check_listen(
+	const struct kw_server *server, const struct kw_address *address, struct kw_error *error)
+{
+	char text[KW_ADDRESS_TEXT];
+
+	kw_address_text(address, text, sizeof text);
+	if (server->closing)
+		return kw_error_set(error, KW_E_STATE, "listen on %s: shutting down", text);
+	if (atomic_load(&server->memory->extent_count) == 0)
+		return kw_error_set(error, KW_E_STATE, "listen on %s: there is no table yet", text);
+	if (!kw_address_is_local(address) && !kw_server_open_to_all(server))
+		return kw_error_set(error, KW_E_CONFIG,
+			"listen on %s: without a secret only unix sockets and loopback are "
+			"listened on: "
+			"set auth.secret_file, or allow it explicitly",
+			text);
+	return 0;
+}
+
+int kw_server_listen(
+	struct kw_server *server, const struct kw_address *address, struct kw_error *error)
+{
+	const struct kw_listener_ops *ops = find_carrier(address->carrier);
+	struct kw_listener **end = &server->listeners;
+	struct kw_listener *listener;
+	char text[KW_ADDRESS_TEXT];
+	int code;
+
+	if (!ops)
+		return kw_carrier_missing(address, error);
+	code = check_listen(server, address, error);
+	if (code != 0)
+		return code;
+	listener = kw_zalloc(sizeof *listener);
+	listener->server = server;
+	listener->ops = ops;
+	listener->address = *address;
+	code = ops->listen(listener, error);
+	if (code != 0) {
+		free(listener);
+		kw_address_text(address, text, sizeof text);
+		kw_error_wrap(error, "listen on %s", text);
+		return code;
+	}
+	while (*end)
+		end = &(*end)->next;
+	*end = listener;
+	if (server->paused)
+		ops->pause(listener, true);
+	return 0;
+}
+
+uint16_t kw_server_port(const struct kw_server *server, int listener)
+{
+	const struct kw_listener *at = server->listeners;
+
+	while (at && listener-- > 0)
+		at = at->next;
+	return at ? at->address.port : 0;
+}
+
+void kw_listener_closed(struct kw_listener *listener)
+{
+	listener->closed = true;
+	maybe_finish(listener->server);
+}
+
+static void on_async_closed(uv_handle_t *handle)
+{
+	struct kw_server *server = handle->data;
+	void (*done)(void *arg) = server->done;
+	void *arg = server->done_arg;
+	void *secret = (void *)(uintptr_t)server->options.secret.data;
+
+	if (secret)
+		explicit_bzero(secret, server->options.secret.length);
+	free(secret);
+	free(server);
+	if (done)
+		done(arg);
+}
+
+/* Sessions point at their listeners, so those stay until the last session has left. */
+static void maybe_finish(struct kw_server *server)
+{
+	struct kw_listener *at, *next;
+
+	if (!server->closing || server->finished || server->sessions)
+		return;
+	for (at = server->listeners; at; at = at->next)
+		if (!at->closed)
+			return;
+	server->finished = true;
+	for (at = server->listeners; at; at = next) {
+		next = at->next;
+		free(at);
+	}
+	server->listeners = NULL;
+	if (server->serve) {
+		kw_tcp_serve_stop(server->serve);
+		kw_tcp_serve_free(server->serve);
+		server->serve = NULL;
+	}
+	uv_close((uv_handle_t *)&server->async, on_async_closed);
+}
+
+void kw_server_close(struct kw_server *server, void (*done)(void *arg), void *arg)
+{
+	assert(!server->closing);
+	server->closing = true;
+	server->done = done;
+	server->done_arg = arg;
+	for (struct kw_session *at = server->sessions; at; at = at->next)
+		end_session(at, KW_FRAME_SHUTDOWN, "the proxy is shutting down");
+	for (struct kw_listener *at = server->listeners; at; at = at->next)
+		at->ops->close(at);
+	maybe_finish(server);
+}

@@ -1,0 +1,75 @@
+/*
+ * The thread that serves READs over tcp. It knows the memory, its sockets, and nothing else: no
+ * libuv, no table, no secret. One thread for all connections, started with the first tcp listener.
+ *
+ *   loop thread ──add, end──▶ ┌────────────────────────────┐ ──ended──▶ loop thread
+ *                             │ epoll: requests in, replies │
+ *                             │ straight out of the memory  │
+ *                             └────────────────────────────┘
+ *
+ * Bounds: each connection has a ring of `depth` requests and a small input buffer, and gets at most
+ * KW_SERVE_TURN_BYTES out before the next one has its turn; a client that does not read costs
+ * nothing but these. Replies are sent by the kernel from the memory itself, without a copy in user
+ * space. What a client may not ask for ends its connection.
+ *
+ * Every function is called by the loop thread.
+ */
+#ifndef KW_REMOTE_TCP_SERVE_H
+#define KW_REMOTE_TCP_SERVE_H
+
+#include "base/error.h"
+#include "remote/frame.h"
+#include "remote/memory.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define KW_SERVE_TURN_BYTES (UINT64_C(1) << 20)
+#define KW_SERVE_BATCH 16   /* replies in one system call */
+#define KW_SERVE_INPUT 2048 /* bytes of requests looked at in one turn */
+
+struct kw_tcp_serve;
+
+/* What both threads may look at. */
+struct kw_tcp_conn_shared {
+	_Atomic uint64_t reads, bytes; /* answered */
+	_Atomic uint64_t passed, applied, lag_us;
+	_Atomic uint64_t state[2]; /* 16 characters */
+	_Atomic uint64_t heard_us; /* monotonic, of the last report; 0: none yet. Stored last */
+	_Atomic int bye;           /* enum kw_frame_status: the loop thread wants it ended */
+};
+
+struct kw_tcp_conn {
+	struct kw_tcp_conn_shared shared;
+	void *owner;
+	/* Valid once kw_tcp_serve_ended has handed it out: */
+	enum kw_frame_status
+		ended_by; /* a violation, REVOKED, SHUTDOWN; OK: the connection was lost */
+	struct kw_error why;
+};
+
+/* wake is called by the serving thread whenever a connection has ended: it must only signal. */
+struct kw_tcp_serve *kw_tcp_serve_new(
+	const struct kw_memory *memory, void (*wake)(void *arg), void *arg, struct kw_error *error);
+
+/*
+ * Serve the socket (non-blocking; closed by the thread) with up to `depth` READs in flight. NULL
+ * when it cannot be watched: the socket is still the caller's.
+ */
+struct kw_tcp_conn *kw_tcp_serve_add(
+	struct kw_tcp_serve *serve, int fd, uint32_t depth, void *owner, struct kw_error *error);
+
+/* End it, after a farewell if one fits; it comes back through kw_tcp_serve_ended. */
+void kw_tcp_serve_end(
+	struct kw_tcp_serve *serve, struct kw_tcp_conn *conn, enum kw_frame_status bye);
+
+/* One that has ended, to be freed by kw_tcp_conn_free; NULL: no more. */
+struct kw_tcp_conn *kw_tcp_serve_ended(struct kw_tcp_serve *serve);
+void kw_tcp_conn_free(struct kw_tcp_conn *conn);
+
+/* End all connections and join the thread: kw_tcp_serve_ended then yields all that were left. */
+void kw_tcp_serve_stop(struct kw_tcp_serve *serve);
+void kw_tcp_serve_free(struct kw_tcp_serve *serve); /* stopped, and all ended ones taken */
+
+#endif

@@ -1,0 +1,22 @@
+/*
+ * A fuzz target: LLVMFuzzerTestOneInput, which must return 0 and must not crash, read or write
+ * outside of what it was given, or run for ever; it aborts when a promise does not hold.
+ *
+ * Linked with libFuzzer it is fuzzed; linked with replay.c it replays its own seeds, files it is
+ * given, and seeded random mutations of both. One thread.
+ */
+#ifndef KW_TESTS_FUZZ_H
+#define KW_TESTS_FUZZ_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/*
+ * A target may know good inputs to begin from: write the n-th to data and return its length, 0 when
+ * there are no more. Optional (weak in replay.c).
+ */
+size_t kw_fuzz_seed(unsigned n, uint8_t *data, size_t most);
+
+#endif

@@ -1,0 +1,395 @@
+/*
+ * The whole reader over memory that somebody else bends at will.
+ *
+ * A real table is written once. The input is a list of steps over a copy of it: overwrite bytes
+ * (of the control area or of the log), mend a checksum afterwards, carry out READs, lose one, poll,
+ * stop, start, take the room away. The reader must never ask for more than its depth, never write
+ * outside a READ's buffer (ASan watches), come to an end, and hand on only records whose key and
+ * value lie in one piece of verified memory.
+ */
+#include "fuzz.h"
+
+#include "base/buffer.h"
+#include "table/reader.h"
+#include "table/table.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define RESERVE (UINT64_C(16) << 20)
+#define KEYS 150
+#define LOG_BYTES (UINT64_C(192) << 10) /* the image's segments lie in it */
+#define DEPTH 4
+#define STEPS_MAX 512
+#define ENDS_MAX                                                                                   \
+	20000 /* READs in one input: more means that the reader does not come to an end            \
+	       */
+#define QUEUE_MAX 64
+
+struct world {
+	uint8_t *memory; /* what READs see */
+	uint64_t bytes;  /* of it, extents' end */
+	struct kw_reader *reader;
+	struct kw_read *queue[QUEUE_MAX];
+	int queued;
+	int ends;
+	uint64_t room, records, passes;
+	uint64_t checksum; /* touches every byte that was handed on */
+};
+
+static uint8_t *image; /* a real table; copied for each input */
+static uint64_t image_end;
+static uint64_t control_bytes, log_offset; /* superblock, root, directories; first segment */
+
+static void must(bool holds)
+{
+	if (!holds)
+		abort();
+}
+
+/* ---- the table that inputs bend ---- */
+
+static int extend(void *arg, struct kw_extent *extent, struct kw_error *error)
+{
+	must(extent->offset + extent->length <= RESERVE);
+	if (extent->offset + extent->length > image_end)
+		image_end = extent->offset + extent->length;
+	return 0;
+}
+
+static void write_image(void)
+{
+	const struct kw_table_options options = {
+		.max_bytes = 1 << 20,
+		.segment_bytes = 4096,
+		.epoch = 7,
+		.hash_seed = 1,
+	};
+	struct kw_table_memory memory = {.reserve_bytes = RESERVE, .extend = extend};
+	const struct kw_directory_header *directory;
+	const struct kw_superblock *superblock;
+	struct kw_table *table;
+	uint8_t value[300] = {1, 2, 3};
+
+	/* Zeroed and lazily filled: the table takes far less than its reservation. */
+	image = mmap(NULL, RESERVE, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	must(image != MAP_FAILED);
+	memory.base = image;
+	table = kw_table_new(&options, &memory, 1, NULL);
+	must(table != NULL);
+	for (uint32_t i = 0; i < 2 * KEYS; i++) {
+		uint32_t key = i * 7 % KEYS;
+
+		value[0] = (uint8_t)i;
+		kw_table_put(table, key % 3, kw_slice(&key, sizeof key),
+			kw_slice(value, i % sizeof value), i % 5 ? 0 : 99);
+		if (i % 11 == 0)
+			kw_table_delete(table, (key + 1) % 3, kw_slice(&key, sizeof key));
+	}
+	kw_table_publish(table, 1);
+	superblock = (const struct kw_superblock *)image;
+	directory = (const struct kw_directory_header *)(image + superblock->directory_offset);
+	log_offset = ((const struct kw_directory_segment *)(directory + 1))->offset;
+	control_bytes = ((const struct kw_index_root *)(image + KW_INDEX_ROOT_OFFSET))->offset;
+	must(directory->segments * options.segment_bytes < LOG_BYTES);
+	kw_table_free(table);
+}
+
+/* ---- the reader's surroundings ---- */
+
+static void io_read(void *arg, struct kw_read *const *reads, int count)
+{
+	struct world *world = arg;
+
+	for (int i = 0; i < count; i++) {
+		must(world->queued < QUEUE_MAX);
+		must(reads[i]->length > 0);
+		world->queue[world->queued++] = reads[i];
+	}
+}
+
+static void io_extents(void *arg, const struct kw_extent *extents, int count)
+{
+	struct world *world = arg;
+
+	for (int i = 0; i < count; i++)
+		world->checksum += extents[i].offset + extents[i].length;
+}
+
+static void touch(struct world *world, struct kw_slice slice)
+{
+	for (size_t i = 0; i < slice.length; i++)
+		world->checksum += ((const uint8_t *)slice.data)[i];
+}
+
+static void on_record(void *arg, const struct kw_record_view *record)
+{
+	struct world *world = arg;
+	uint64_t taken = kw_record_stride(record->length);
+
+	must(record->kind >= KW_RECORD_PUT && record->kind <= KW_RECORD_FLUSH);
+	must(record->length ==
+		sizeof(struct kw_record) + record->key.length + record->value.length);
+	world->records++;
+	touch(world, record->key);
+	touch(world, record->value);
+	world->room -= taken < world->room ? taken : world->room;
+}
+
+static uint64_t on_room(void *arg)
+{
+	return ((struct world *)arg)->room;
+}
+
+static void on_snapshot(void *arg, uint64_t epoch, uint64_t version)
+{
+	((struct world *)arg)->checksum += epoch + version;
+}
+
+static void on_superblock(void *arg, const struct kw_superblock *superblock)
+{
+	must(superblock->magic == KW_SUPERBLOCK_MAGIC);
+}
+
+static void on_pass(void *arg, const struct kw_reader_pass *pass)
+{
+	must(pass->consistent <= pass->version);
+	((struct world *)arg)->passes++;
+}
+
+static void on_lapsed(void *arg, const char *why)
+{
+	must(why && *why && kw_reader_idle(((struct world *)arg)->reader));
+}
+
+static void on_failed(void *arg, const struct kw_error *error)
+{
+	must(error->text[0] != '\0' && kw_reader_idle(((struct world *)arg)->reader));
+}
+
+/* As a carrier: what lies outside of the extents is refused, the rest copied. */
+static void end_read(struct world *world, int at, bool lose)
+{
+	struct kw_read *read = world->queue[at];
+	struct kw_error error;
+
+	must(++world->ends < ENDS_MAX);
+	world->queue[at] = world->queue[--world->queued];
+	if (read->offset > world->bytes || read->length > world->bytes - read->offset) {
+		kw_error_set(&error, KW_E_ARGUMENT, "outside of the extents");
+		kw_reader_complete(read, &error);
+	} else if (lose) {
+		kw_error_set(&error, KW_E_TIMEOUT, "lost");
+		kw_reader_complete(read, &error);
+	} else {
+		memcpy(read->buffer, world->memory + read->offset, read->length);
+		kw_reader_complete(read, NULL);
+	}
+}
+
+static void drain(struct world *world)
+{
+	while (world->queued > 0)
+		end_read(world, 0, false);
+}
+
+/* ---- the steps ---- */
+
+struct input {
+	const uint8_t *data;
+	size_t left;
+};
+
+static uint64_t take(struct input *input, size_t width)
+{
+	uint64_t value = 0;
+
+	if (width > input->left)
+		width = input->left;
+	memcpy(&value, input->data, width);
+	input->data += width;
+	input->left -= width;
+	return value;
+}
+
+static void overwrite(struct world *world, struct input *input, uint64_t from)
+{
+	uint64_t offset = from + take(input, 2);
+	size_t length = take(input, 1) % 48 + 1;
+
+	if (length > input->left)
+		length = input->left;
+	if (offset + length > world->bytes)
+		return;
+	memcpy(world->memory + offset, input->data, length);
+	input->data += length;
+	input->left -= length;
+}
+
+static void mend_directory(struct world *world)
+{
+	const struct kw_superblock *superblock = (const struct kw_superblock *)world->memory;
+	struct kw_directory_header *header;
+	uint64_t offset = superblock->directory_offset;
+
+	if (offset % 8 != 0 || offset > world->bytes - sizeof *header)
+		return;
+	header = (struct kw_directory_header *)(world->memory + offset);
+	if (header->bytes < sizeof *header || header->bytes > world->bytes - offset)
+		return;
+	kw_directory_seal(header);
+}
+
+/* Make whole what stands at this place of the log, as if it had been written so. */
+static void mend_record(struct world *world, uint64_t at)
+{
+	struct kw_place place = {7, 1, at / 8 * 8 % 4096};
+	uint64_t offset = log_offset + place.offset;
+	struct kw_record *record = (struct kw_record *)(world->memory + offset);
+
+	if (kw_record_plausible(record, 4096 - place.offset, 4096 - place.offset))
+		record->checksum = kw_record_checksum(record, &place);
+}
+
+static void start(struct world *world, uint64_t version)
+{
+	const struct kw_cursor cursor = {7, version};
+
+	if (kw_reader_idle(world->reader))
+		kw_reader_start(world->reader, version ? &cursor : NULL);
+}
+
+static void step(struct world *world, struct input *input)
+{
+	struct kw_superblock *superblock = (struct kw_superblock *)world->memory;
+
+	switch (take(input, 1) % 12) {
+	case 0:
+		overwrite(world, input, 0);
+		break;
+	case 1:
+		overwrite(world, input, superblock->directory_offset % (1 << 20));
+		break;
+	case 2:
+		overwrite(world, input, log_offset);
+		break;
+	case 3:
+		kw_superblock_seal(superblock);
+		break;
+	case 4:
+		mend_directory(world);
+		break;
+	case 5:
+		mend_record(world, take(input, 2));
+		break;
+	case 6:
+		if (world->queued > 0)
+			end_read(world, (int)(take(input, 1) % (unsigned)world->queued), false);
+		break;
+	case 7:
+		if (world->queued > 0)
+			end_read(world, 0, true);
+		break;
+	case 8:
+		drain(world);
+		kw_reader_poll(world->reader);
+		break;
+	case 9:
+		kw_reader_stop(world->reader);
+		break;
+	case 10:
+		start(world, take(input, 2));
+		break;
+	default:
+		world->room = take(input, 2);
+		kw_reader_resume(world->reader);
+	}
+}
+
+static struct kw_reader *new_reader(struct world *world, uint8_t choice)
+{
+	static const uint32_t chunks[] = {64, 256, 4096, 65536};
+	const struct kw_reader_options options = {
+		.chunk_bytes = chunks[choice % 4], .depth = DEPTH, .tries = 3};
+	const struct kw_reader_io io = {io_read, io_extents, world};
+	const struct kw_reader_sink sink = {on_snapshot, on_record, on_room, on_superblock, on_pass,
+		on_lapsed, on_failed, world};
+
+	return kw_reader_new(&options, &io, &sink);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct input input = {data, size};
+	struct world world = {.room = UINT64_C(1) << 40};
+	uint8_t choice;
+
+	if (!image)
+		write_image();
+	/* Only what the table wrote is copied; the rest reads as zero, like memory never touched.
+	 */
+	world.bytes = log_offset + 65536;
+	world.memory = kw_zalloc(world.bytes);
+	memcpy(world.memory, image, 65536);
+	memcpy(world.memory + log_offset, image + log_offset, 65536);
+	choice = (uint8_t)take(&input, 1);
+	if (choice & 0x80) {
+		/* No table at all: the input is the memory. */
+		memset(world.memory, 0, control_bytes);
+		memcpy(world.memory, input.data,
+			input.left < control_bytes ? input.left : control_bytes);
+		input.left = 0;
+	}
+	world.reader = new_reader(&world, choice);
+	start(&world, 0);
+	for (int steps = 0; input.left > 0 && steps < STEPS_MAX; steps++)
+		step(&world, &input);
+	world.room = UINT64_C(1) << 40;
+	kw_reader_resume(world.reader);
+	drain(&world);
+	start(&world, 0);
+	drain(&world);
+	must(kw_reader_outstanding(world.reader) == 0);
+	must(kw_reader_idle(world.reader) || kw_reader_waiting(world.reader));
+	/* What was not bent must be readable, or nothing was tested here at all. */
+	must(size > 0 || (world.passes > 0 && world.records >= KEYS / 2));
+	kw_reader_free(world.reader);
+	free(world.memory);
+	return 0;
+}
+
+/* ---- seeds ---- */
+
+size_t kw_fuzz_seed(unsigned n, uint8_t *data, size_t most)
+{
+	static const uint8_t polls[] = {0, 8, 8, 8};
+	static const uint8_t restart[] = {1, 6, 0, 6, 0, 9, 10, 50, 0, 8, 9, 10, 0, 0, 8};
+	static const uint8_t bend_log[] = {
+		2, 2, 16, 0, 8, 1, 2, 3, 4, 5, 6, 7, 8, 9, 5, 0, 0, 8, 8};
+	static const uint8_t bend_super[] = {
+		3, 0, 32, 0, 0, 255, 3, 8, 0, 24, 0, 3, 9, 9, 9, 9, 3, 8};
+	static const uint8_t bend_directory[] = {0, 1, 40, 0, 16, 9, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0,
+		0, 0, 0, 0, 0, 0, 0, 4, 9, 10, 0, 0, 8};
+	static const uint8_t little_room[] = {
+		1, 11, 0, 0, 8, 11, 100, 0, 6, 0, 6, 0, 11, 1, 0, 6, 0, 8};
+	static const uint8_t raw[] = {0x80, 'S', 'K', 'W', '1', 1, 0};
+	const struct {
+		const uint8_t *bytes;
+		size_t size;
+	} seeds[] = {
+		{polls, sizeof polls},
+		{restart, sizeof restart},
+		{bend_log, sizeof bend_log},
+		{bend_super, sizeof bend_super},
+		{bend_directory, sizeof bend_directory},
+		{little_room, sizeof little_room},
+		{raw, sizeof raw},
+	};
+
+	if (n >= sizeof seeds / sizeof *seeds || most < 256)
+		return 0;
+	memcpy(data, seeds[n].bytes, seeds[n].size);
+	return seeds[n].size;
+}

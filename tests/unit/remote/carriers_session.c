@@ -1,0 +1,258 @@
+#include "carriers.h"
+
+#include <sys/socket.h>
+
+#define SECRET kw_slice_text("correct horse battery staple")
+
+static void serve_with_secret(struct fixture *fixture)
+{
+	const struct kw_server_options served = {.secret = SECRET};
+
+	fixture_open(fixture);
+	fixture_serve(fixture, &served);
+}
+
+void the_right_secret_is_let_in(void **state)
+{
+	struct kw_remote_options options = plain_options();
+	struct fixture fixture;
+	struct client client;
+	struct try t;
+
+	serve_with_secret(&fixture);
+	options.secret = SECRET;
+	assert_int_equal(client_open(&fixture, &client, &options), 0);
+	WAIT(&fixture, client.ready);
+	try_init(&t, 3, 300);
+	try_read(&client, &t);
+	WAIT(&fixture, t.told);
+	try_check(&t);
+	try_free(&t);
+	assert_int_equal(fixture.joined, 1);
+	assert_string_equal(fixture.session.name, "tester");
+	assert_int_equal(fixture.session.carrier, carrier);
+	assert_true(fixture.session.peer[0] != 0);
+	client_close(&fixture, &client);
+	WAIT(&fixture, fixture.left == 1);
+	assert_non_null(strstr(fixture.why_left, "closed"));
+	fixture_close(&fixture);
+}
+
+/* The agent is refused with a code and a sentence; the proxy hears of it once. */
+static void expect_refused(struct fixture *fixture, const struct kw_remote_options *options,
+	const char *agent_reads, const char *proxy_reads)
+{
+	struct client client;
+
+	assert_int_equal(client_open(fixture, &client, options), 0);
+	WAIT(fixture, client.closed);
+	assert_int_equal(client.ready, 0);
+	assert_int_equal(client.why.code, KW_E_REFUSED);
+	if (!strstr(client.why.text, agent_reads))
+		fail_msg("\"%s\" lacks \"%s\"", client.why.text, agent_reads);
+	kw_remote_free(client.remote);
+	WAIT(fixture, fixture->rejected == 1);
+	if (!strstr(fixture->why_rejected, proxy_reads))
+		fail_msg("\"%s\" lacks \"%s\"", fixture->why_rejected, proxy_reads);
+	assert_int_equal(fixture->joined, 0);
+}
+
+void a_wrong_secret_is_refused_on_both_sides(void **state)
+{
+	struct kw_remote_options options = plain_options();
+	struct fixture fixture;
+
+	serve_with_secret(&fixture);
+	options.secret = kw_slice_text("wrong");
+	expect_refused(&fixture, &options, "unknown secret", "unknown secret");
+	fixture_close(&fixture);
+}
+
+void a_missing_secret_is_refused_on_both_sides(void **state)
+{
+	const struct kw_remote_options options = plain_options();
+	struct fixture fixture;
+
+	serve_with_secret(&fixture);
+	expect_refused(&fixture, &options, "auth.secret_file", "gave no secret");
+	fixture_close(&fixture);
+}
+
+void an_agent_with_a_secret_does_not_trust_a_proxy_without(void **state)
+{
+	struct kw_remote_options options = plain_options();
+	struct fixture fixture;
+
+	fixture_start(&fixture);
+	options.secret = SECRET;
+	expect_refused(&fixture, &options, "no secret to prove", "closed");
+	fixture_close(&fixture);
+}
+
+void another_layout_version_is_refused_with_both_named(void **state)
+{
+	const struct raw_options options = {.layout_version = KW_LAYOUT_VERSION + 41};
+	struct fixture fixture;
+	struct kw_error error;
+	char version[16];
+	int code, fd;
+
+	fixture_start(&fixture);
+	fd = raw_connect(&fixture, &options, &code, &error);
+	assert_int_equal(code, KW_E_REFUSED);
+	snprintf(version, sizeof version, "%d", KW_LAYOUT_VERSION + 41);
+	assert_non_null(strstr(error.text, "layout version 1,"));
+	assert_non_null(strstr(error.text, version));
+	WAIT(&fixture, fixture.rejected == 1);
+	assert_non_null(strstr(fixture.why_rejected, version));
+	close(fd);
+	fixture_close(&fixture);
+}
+
+#define AGENTS 64
+#define READS 20
+
+void sixty_four_agents_read_at_once(void **state)
+{
+	const struct kw_remote_options options = plain_options();
+	static struct client clients[AGENTS];
+	static struct try tries[AGENTS][READS];
+	static struct kw_session_info infos[AGENTS];
+	struct fixture fixture;
+	int told = 0, ready = 0;
+
+	fixture_start(&fixture);
+	for (int i = 0; i < AGENTS; i++)
+		assert_int_equal(client_open(&fixture, &clients[i], &options), 0);
+	WAIT(&fixture, fixture.joined == AGENTS);
+	for (int i = 0; i < AGENTS; i++)
+		WAIT(&fixture, clients[i].ready);
+	for (int i = 0; i < AGENTS; i++)
+		for (int k = 0; k < READS; k++) {
+			try_init(&tries[i][k], (uint64_t)(i * 1000 + k), 5000);
+			tries[i][k].order = &told;
+			try_read(&clients[i], &tries[i][k]);
+		}
+	WAIT(&fixture, told == AGENTS * READS);
+	assert_int_equal(kw_server_sessions(fixture.server, infos, AGENTS), AGENTS);
+	for (int i = 0; i < AGENTS; i++) {
+		ready += clients[i].ready;
+		for (int k = 0; k < READS; k++) {
+			try_check(&tries[i][k]);
+			try_free(&tries[i][k]);
+		}
+		client_close(&fixture, &clients[i]);
+	}
+	assert_int_equal(ready, AGENTS);
+	WAIT(&fixture, fixture.left == AGENTS);
+	assert_int_equal(kw_server_sessions(fixture.server, infos, AGENTS), 0);
+	fixture_close(&fixture);
+}
+
+void one_session_too_many_is_refused_with_the_limit(void **state)
+{
+	const struct kw_server_options served = {.sessions_max = 2};
+	const struct kw_remote_options options = plain_options();
+	struct client clients[2], late;
+	struct fixture fixture;
+
+	fixture_open(&fixture);
+	fixture_serve(&fixture, &served);
+	client_connect(&fixture, &clients[0]);
+	client_connect(&fixture, &clients[1]);
+	assert_int_equal(client_open(&fixture, &late, &options), 0);
+	WAIT(&fixture, late.closed);
+	assert_int_equal(late.why.code, KW_E_REFUSED);
+	assert_non_null(strstr(late.why.text, "2 sessions"));
+	kw_remote_free(late.remote);
+	client_close(&fixture, &clients[0]);
+	WAIT(&fixture, fixture.left == 1);
+	client_connect(&fixture, &late);
+	client_close(&fixture, &late);
+	client_close(&fixture, &clients[1]);
+	fixture_close(&fixture);
+}
+
+void disconnect_revokes_at_once(void **state)
+{
+	struct fixture fixture;
+	struct client client, other;
+	struct kw_session_info info;
+	struct try t;
+
+	fixture_start(&fixture);
+	client_connect(&fixture, &client);
+	WAIT(&fixture, fixture.joined == 1);
+	info = fixture.session;
+	client_connect(&fixture, &other);
+	assert_false(kw_server_disconnect(fixture.server, info.id + 100, "nobody"));
+	assert_true(kw_server_disconnect(fixture.server, info.id, "asked by the test"));
+	assert_false(kw_server_disconnect(fixture.server, info.id, "twice"));
+	assert_int_equal(kw_server_sessions(fixture.server, NULL, 0), 1);
+	WAIT(&fixture, fixture.left == 1);
+	assert_int_equal(fixture.session.id, info.id);
+	assert_string_equal(fixture.why_left, "asked by the test");
+	WAIT(&fixture, client.closed);
+	assert_int_equal(client.why.code, KW_E_REFUSED);
+	assert_non_null(strstr(client.why.text, "disconnected by the operator"));
+	kw_remote_free(client.remote);
+	/* The other one does not notice. */
+	try_init(&t, 1, 11);
+	try_read(&other, &t);
+	WAIT(&fixture, t.told);
+	try_check(&t);
+	try_free(&t);
+	client_close(&fixture, &other);
+	fixture_close(&fixture);
+}
+
+void progress_arrives_and_holds_tombstones(void **state)
+{
+	struct kw_remote_progress progress = {.passed = 40, .applied = 41, .lag_us = 1234};
+	struct fixture fixture;
+	struct client client;
+	struct kw_session_info info;
+
+	fixture_start(&fixture);
+	assert_true(kw_server_lowest_passed(fixture.server) == UINT64_MAX);
+	client_connect(&fixture, &client);
+	WAIT(&fixture, kw_server_sessions(fixture.server, &info, 1) == 1);
+	assert_false(info.reported);
+	assert_int_equal(kw_server_lowest_passed(fixture.server), 0);
+	strcpy(progress.state, "bootstrapping");
+	kw_remote_report(client.remote, &progress);
+	WAIT(&fixture, kw_server_sessions(fixture.server, &info, 1) == 1 && info.reported);
+	assert_int_equal(info.progress.passed, 40);
+	assert_int_equal(info.progress.applied, 41);
+	assert_int_equal(info.progress.lag_us, 1234);
+	assert_string_equal(info.progress.state, "bootstrapping");
+	assert_int_equal(kw_server_lowest_passed(fixture.server), 40);
+	/* Many reports in a row: the last one counts. */
+	for (uint64_t i = 50; i <= 5000; i++) {
+		progress.passed = i;
+		kw_remote_report(client.remote, &progress);
+	}
+	WAIT(&fixture, kw_server_lowest_passed(fixture.server) == 5000);
+	client_close(&fixture, &client);
+	WAIT(&fixture, kw_server_lowest_passed(fixture.server) == UINT64_MAX);
+	fixture_close(&fixture);
+}
+
+void a_peer_that_says_nothing_is_let_go(void **state)
+{
+	const struct kw_server_options served = {.handshake_timeout_ms = 50};
+	struct fixture fixture;
+	int fd, half;
+
+	fixture_open(&fixture);
+	fixture_serve(&fixture, &served);
+	fd = raw_socket(&fixture.address);
+	half = raw_socket(&fixture.address);
+	assert_int_equal(send(half, "KWH1\1", 5, 0), 5);
+	WAIT(&fixture, fixture.rejected == 2);
+	assert_non_null(strstr(fixture.why_rejected, "deadline of 50 ms"));
+	assert_int_equal(recv(fd, &(char){0}, 1, 0), 0);
+	close(fd);
+	close(half);
+	fixture_close(&fixture);
+}

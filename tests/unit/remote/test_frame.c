@@ -1,0 +1,126 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "remote/frame.h"
+
+#include <string.h>
+
+static void frames_come_out_as_they_went_in(void **state)
+{
+	struct kw_remote_progress progress = {1, 2, 3, "warm"};
+	struct kw_frame_report report;
+	struct kw_frame_read read;
+	struct kw_frame frame;
+	size_t taken;
+
+	kw_frame_encode_read(&read, 7, 8, 9);
+	assert_int_equal(
+		kw_frame_take((const uint8_t *)&read, sizeof read, &taken, &frame, NULL), 0);
+	assert_int_equal(taken, sizeof read);
+	assert_int_equal(frame.op, KW_FRAME_READ);
+	assert_int_equal(frame.id, 7);
+	assert_int_equal(frame.offset, 8);
+	assert_int_equal(frame.length, 9);
+	kw_frame_encode_report(&report, &progress);
+	assert_int_equal(
+		kw_frame_take((const uint8_t *)&report, sizeof report, &taken, &frame, NULL), 0);
+	assert_int_equal(taken, sizeof report);
+	assert_int_equal(frame.op, KW_FRAME_REPORT);
+	assert_memory_equal(&frame.progress, &progress, sizeof progress);
+}
+
+static void half_a_frame_is_waited_for(void **state)
+{
+	uint8_t bytes[1 + sizeof(struct kw_frame_report)];
+	struct kw_remote_progress progress = {1, 2, 3, "warm"};
+	struct kw_frame_report report;
+	struct kw_frame frame;
+	size_t taken;
+
+	kw_frame_encode_report(&report, &progress);
+	memcpy(bytes + 1, &report, sizeof report); /* at any alignment */
+	for (size_t length = 0; length < sizeof report; length++) {
+		assert_int_equal(kw_frame_take(bytes + 1, length, &taken, &frame, NULL), 0);
+		assert_int_equal(taken, 0);
+	}
+}
+
+static void frames_that_lie_are_refused(void **state)
+{
+	struct kw_frame_read read, good;
+	struct kw_frame frame;
+	struct kw_error error;
+	size_t taken;
+
+	kw_frame_encode_read(&good, 7, 8, 9);
+	for (int i = 0; i < 6; i++) {
+		read = good;
+		if (i == 0)
+			read.header.magic++;
+		if (i == 1)
+			read.header.op = 9;
+		if (i == 2)
+			read.header.bytes--;
+		if (i == 3)
+			read.length = 0;
+		if (i == 4)
+			read.length = KW_READ_MAX + 1;
+		if (i == 5)
+			read.header.op = KW_FRAME_REPORT;
+		assert_int_equal(
+			kw_frame_take((const uint8_t *)&read, sizeof read, &taken, &frame, &error),
+			KW_E_PROTOCOL);
+	}
+}
+
+static void a_state_that_is_no_word_is_neither_sent_nor_taken(void **state)
+{
+	struct kw_remote_progress progress = {1, 2, 3, "war\033m"};
+	struct kw_frame_report report;
+	struct kw_frame frame;
+	struct kw_error error;
+	size_t taken;
+
+	kw_frame_encode_report(&report, &progress);
+	assert_int_equal(report.state[0], 0);
+	memset(report.state, 'x', sizeof report.state);
+	assert_int_equal(
+		kw_frame_take((const uint8_t *)&report, sizeof report, &taken, &frame, &error),
+		KW_E_PROTOCOL);
+}
+
+static void a_reply_must_be_the_one_that_is_due(void **state)
+{
+	struct kw_frame_reply reply;
+	struct kw_error error;
+
+	kw_frame_encode_reply(&reply, KW_FRAME_OK, 4, 100);
+	assert_int_equal(kw_frame_check_reply(&reply, 4, 100, &error), 0);
+	assert_int_equal(kw_frame_check_reply(&reply, 5, 100, &error), KW_E_PROTOCOL);
+	assert_int_equal(kw_frame_check_reply(&reply, 4, 101, &error), KW_E_PROTOCOL);
+	reply.magic++;
+	assert_int_equal(kw_frame_check_reply(&reply, 4, 100, &error), KW_E_PROTOCOL);
+	for (uint16_t status = 1; status < KW_FRAME_STATUSES + 2; status++) {
+		kw_frame_encode_reply(&reply, (enum kw_frame_status)status, 0, 0);
+		assert_int_equal(kw_frame_check_reply(&reply, 4, 100, &error),
+			status == KW_FRAME_SHUTDOWN ? KW_E_GONE : KW_E_REFUSED);
+		assert_true(kw_frame_status_text((enum kw_frame_status)status)[0] != 0);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(frames_come_out_as_they_went_in),
+		cmocka_unit_test(half_a_frame_is_waited_for),
+		cmocka_unit_test(frames_that_lie_are_refused),
+		cmocka_unit_test(a_state_that_is_no_word_is_neither_sent_nor_taken),
+		cmocka_unit_test(a_reply_must_be_the_one_that_is_due),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,188 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "remote/memory.h"
+#include "remote/racy.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MIB (UINT64_C(1) << 20)
+
+static int open_memory(void **state)
+{
+	static struct kw_memory memory;
+	struct kw_error error;
+
+	*state = &memory;
+	return kw_memory_init(&memory, 16 * MIB - 100, &error);
+}
+
+static int close_memory(void **state)
+{
+	kw_memory_close(*state);
+	kw_memory_close(*state); /* harmless */
+	return 0;
+}
+
+static void the_reservation_is_whole_pages_and_zero(void **state)
+{
+	struct kw_memory *memory = *state;
+	struct stat status;
+
+	assert_int_equal(memory->reserve_bytes, 16 * MIB);
+	assert_int_equal(memory->base[0], 0);
+	assert_int_equal(memory->base[16 * MIB - 1], 0);
+	assert_int_equal(fstat(memory->fd, &status), 0);
+	assert_int_equal(status.st_size, 16 * MIB);
+	assert_int_equal(status.st_mode & 0777, 0600);
+}
+
+static void the_file_cannot_shrink(void **state)
+{
+	struct kw_memory *memory = *state;
+
+	assert_true(fcntl(memory->readonly_fd, F_GET_SEALS) & F_SEAL_SHRINK);
+	assert_int_not_equal(ftruncate(memory->fd, 4096), 0);
+	assert_int_equal(errno, EPERM);
+}
+
+static void peers_can_map_it_but_not_write_it(void **state)
+{
+	struct kw_memory *memory = *state;
+	char path[64];
+	uint8_t *map;
+	void *bad;
+	int fd;
+
+	memory->base[5] = 99;
+	map = mmap(NULL, MIB, PROT_READ, MAP_SHARED, memory->readonly_fd, 0);
+	assert_true(map != MAP_FAILED);
+	assert_int_equal(map[5], 99);
+	memory->base[5] = 100; /* our own mapping goes on being written */
+	assert_int_equal(map[5], 100);
+	assert_int_not_equal(mprotect(map, MIB, PROT_READ | PROT_WRITE), 0);
+	munmap(map, MIB);
+	bad = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED, memory->readonly_fd, 0);
+	assert_true(bad == MAP_FAILED);
+	/* Not by opening it anew either. */
+	snprintf(path, sizeof path, "/proc/self/fd/%d", memory->readonly_fd);
+	fd = open(path, O_RDWR);
+	if (fd >= 0) {
+		assert_int_equal(write(fd, "x", 1), -1);
+		assert_true(
+			mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED);
+		close(fd);
+	}
+}
+
+static void extents_that_do_not_fit_are_refused(void **state)
+{
+	struct kw_memory *memory = *state;
+	struct kw_extent good = {.offset = 4 * MIB, .length = 4 * MIB, .address = 9, .rkey = 9};
+	struct kw_extent bad[] = {{.offset = 0, .length = 0}, {.offset = 0, .length = 17 * MIB},
+		{.offset = UINT64_MAX, .length = 2}, {.offset = 16 * MIB, .length = 1},
+		{.offset = 0, .length = 4 * MIB + 1}, {.offset = 5 * MIB, .length = 1},
+		{.offset = 8 * MIB - 1, .length = MIB}};
+	struct kw_error error;
+
+	assert_int_equal(kw_memory_extend(memory, &good, &error), 0);
+	assert_int_equal(good.address, 0);
+	assert_int_equal(good.rkey, 0);
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		assert_int_equal(kw_memory_extend(memory, &bad[i], &error), KW_E_ARGUMENT);
+	assert_int_equal(atomic_load(&memory->extent_count), 1);
+}
+
+static void no_more_extents_than_there_may_be(void **state)
+{
+	struct kw_memory *memory = *state;
+	struct kw_extent extent = {.length = 4096};
+	struct kw_error error;
+
+	for (uint64_t i = 0; i < KW_EXTENTS_MAX; i++) {
+		extent.offset = i * 4096;
+		assert_int_equal(kw_memory_extend(memory, &extent, &error), 0);
+	}
+	extent.offset = KW_EXTENTS_MAX * 4096;
+	assert_int_equal(kw_memory_extend(memory, &extent, &error), KW_E_FULL);
+	assert_true(kw_memory_covers(memory, 0, KW_EXTENTS_MAX * 4096));
+	assert_true(kw_memory_covers(memory, 1, KW_EXTENTS_MAX * 4096 - 1));
+	assert_false(kw_memory_covers(memory, 1, KW_EXTENTS_MAX * 4096));
+}
+
+static void covered_is_what_lies_within_adjoining_extents(void **state)
+{
+	struct kw_memory *memory = *state;
+	/* In no order, with a gap behind 3 MiB. */
+	struct kw_extent extents[] = {{.offset = 2 * MIB, .length = MIB},
+		{.offset = 0, .length = MIB}, {.offset = MIB, .length = MIB},
+		{.offset = 4 * MIB, .length = MIB}};
+	struct kw_error error;
+
+	assert_false(kw_memory_covers(memory, 0, 1));
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(kw_memory_extend(memory, &extents[i], &error), 0);
+	assert_true(kw_memory_covers(memory, 0, 3 * MIB));
+	assert_true(kw_memory_covers(memory, 3 * MIB - 1, 1));
+	assert_true(kw_memory_covers(memory, 4 * MIB, MIB));
+	assert_false(kw_memory_covers(memory, 0, 3 * MIB + 1));
+	assert_false(kw_memory_covers(memory, 3 * MIB, 1));
+	assert_false(kw_memory_covers(memory, 0, 0));
+	assert_false(kw_memory_covers(memory, 2 * MIB, 2 * MIB + 1));
+	assert_false(kw_memory_covers(memory, UINT64_MAX, 1));
+	assert_false(kw_memory_covers(memory, MIB, UINT64_MAX));
+	assert_false(kw_memory_covers(memory, 1, UINT64_MAX));
+}
+
+static void senseless_reservations_are_refused(void **state)
+{
+	struct kw_memory memory;
+	struct kw_error error;
+
+	assert_int_equal(kw_memory_init(&memory, 0, &error), KW_E_ARGUMENT);
+	assert_int_equal(kw_memory_init(&memory, KW_RESERVE_MAX + 1, &error), KW_E_ARGUMENT);
+	assert_int_equal(memory.fd, -1);
+}
+
+static void racy_copies_are_copies(void **state)
+{
+	uint8_t from[128], to[160];
+
+	for (size_t i = 0; i < sizeof from; i++)
+		from[i] = (uint8_t)(i * 7 + 1);
+	for (size_t start = 0; start < 16; start++)
+		for (size_t length = 0; length + start < 100; length++) {
+			memset(to, 0xEE, sizeof to);
+			kw_racy_copy(to + 3, from + start, length);
+			assert_memory_equal(to + 3, from + start, length);
+			assert_int_equal(to[2], 0xEE);
+			assert_int_equal(to[3 + length], 0xEE);
+		}
+}
+
+int main(void)
+{
+#define WITH_MEMORY(test) cmocka_unit_test_setup_teardown(test, open_memory, close_memory)
+	const struct CMUnitTest tests[] = {
+		WITH_MEMORY(the_reservation_is_whole_pages_and_zero),
+		WITH_MEMORY(the_file_cannot_shrink),
+		WITH_MEMORY(peers_can_map_it_but_not_write_it),
+		WITH_MEMORY(extents_that_do_not_fit_are_refused),
+		WITH_MEMORY(no_more_extents_than_there_may_be),
+		WITH_MEMORY(covered_is_what_lies_within_adjoining_extents),
+		cmocka_unit_test(senseless_reservations_are_refused),
+		cmocka_unit_test(racy_copies_are_copies),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
