@@ -6,8 +6,8 @@
  *                                                                                   ▼
  *                                                                    kw_table_put / kw_table_delete
  *
- * An event is never applied, it only says which key to read again; a key that gets dirty while it is
- * being fetched is fetched again. So an old value never overtakes a newer state.
+ * An event is never applied, it only says which key to read again; a key that gets dirty while it
+ * is being fetched is fetched again. So an old value never overtakes a newer state.
  *
  *                    ┌───────────────────────────────────────────────┐ lost, run_id/role changed,
  *                    ▼                                               │ flags taken away
@@ -17,8 +17,8 @@
  *         ▲                                doubt ┌─────────────┐▲ │   │
  *         │ backoff                              │ RECONCILING │┘◀┘  │
  *      ┌──────┐                                  └─────────────┘      │
- *      │ DOWN │◀───────────────────────────────────────────────────────┘   FULL: as LIVE, but puts wait
- *      └──────┘
+ *      │ DOWN │◀───────────────────────────────────────────────────────┘
+ *      └──────┘     FULL: as LIVE, but puts wait
  *
  * The source writes into the table and sets its facts; its owner publishes. Loop thread only.
  */
@@ -37,12 +37,12 @@ struct kw_source_options {
 	struct kw_redis_options redis;
 	const int64_t *databases; /* NULL: all; copied */
 	size_t database_count;
-	uint64_t keys_per_second;  /* fetches; 0: no limit */
-	uint64_t bytes_per_second; /* payload fetched; 0: no limit */
+	uint64_t keys_per_second;       /* fetches; 0: no limit */
+	uint64_t bytes_per_second;      /* payload fetched; 0: no limit */
 	uint64_t audit_keys_per_second; /* the slow sweep that bounds everything else; 0: off */
 	uint32_t watch_interval_ms;     /* INFO commandstats, CONFIG GET flags; 0: 1000 */
 	uint32_t fresh_interval_ms;     /* freshness barrier; 0: 100 */
-	uint32_t window; /* fetches in flight; 0: 512 */
+	uint32_t window;                /* fetches in flight; 0: 1024 */
 	const char *cursor_name; /* apply.cursor_name of agents: never replicated onward; copied */
 };
 
@@ -55,15 +55,15 @@ struct kw_source_stats {
 	uint64_t reconciles; /* all; by cause: */
 	uint64_t reconciles_connection, reconciles_flags, reconciles_flush, reconciles_swapdb,
 		reconciles_identity, reconciles_audit, reconciles_asked;
-	uint64_t silent_refetches; /* keys fetched again for commands that raise no event */
-	uint64_t too_large;        /* keys that cannot be in the table */
+	uint64_t silent_refetches;  /* keys fetched again for commands that raise no event */
+	uint64_t too_large;         /* keys that cannot be in the table */
 	uint64_t rejected_payloads; /* DUMP replies whose CRC64 did not hold: fetched again */
-	uint64_t full_waiting;     /* keys that wait for room */
-	int64_t clock_skew_us;     /* primary's clock less ours */
+	uint64_t full_waiting;      /* keys that wait for room */
+	int64_t clock_skew_us;      /* primary's clock less ours */
 };
 
 struct kw_source_handlers {
-	/* State or reason changed (source_state as in the superblock). reason: a sentence, or "". */
+	/* State (as in the superblock) or reason changed. reason: a sentence, or "". */
 	void (*state)(void *arg, enum kw_source_state state, const char *reason);
 	void *arg;
 };
@@ -71,7 +71,8 @@ struct kw_source_handlers {
 struct kw_source;
 
 int kw_source_new(uv_loop_t *loop, const struct kw_source_options *options, struct kw_table *table,
-	const struct kw_source_handlers *handlers, struct kw_source **source, struct kw_error *error);
+	const struct kw_source_handlers *handlers, struct kw_source **source,
+	struct kw_error *error);
 
 void kw_source_start(struct kw_source *source);
 

@@ -143,8 +143,10 @@ static struct kw_segment *open_for_records(struct kw_table *table, uint64_t want
 	if (!may_open(table, granules))
 		return NULL;
 	segment = kw_segments_open(segments, wanted, least, kw_data_limit(table));
-	if (segment)
+	if (segment) {
 		table->directory_stale = true;
+		table->refused_bytes = 0; /* memory can be had again */
+	}
 	return segment;
 }
 

@@ -127,7 +127,7 @@ static void sample_age(struct kw_table *table)
 void kw_table_publish(struct kw_table *table, uint64_t wall_us)
 {
 	table->wall_us = wall_us;
-	if (table->options.broken_rule == 1)
+	if (table->unmarked_count > 0)
 		settle_broken_rule_1(table);
 	if (table->version != table->published_version)
 		table->published_us = wall_us;

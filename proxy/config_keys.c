@@ -1,0 +1,53 @@
+#include "config_keys.h"
+
+#include "redis/address.h"
+#include "remote/remote.h"
+
+#include <stddef.h>
+
+const struct kw_config_key kw_proxy_config_keys[] = {
+	{"redis.address", KW_CONFIG_TEXT, NULL, false, 0, 0, NULL,
+		"The primary: unix:///path/to/socket or tcp://host:port.", kw_redis_address_check},
+	{"redis.username", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
+		"ACL user on the primary; empty: the default user."},
+	{"redis.password_file", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
+		"File with the password (not readable by others); empty: none."},
+	{"listen", KW_CONFIG_TEXTS, "[\"shm:///run/keywake/proxy.shm\"]", false, 0, 0, NULL,
+		"Where agents connect: shm:///path, tcp://host:port, rdma://host:port; any "
+		"number.",
+		kw_address_check},
+	{"auth.secret_file", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
+		"File with the secret shared with the agents; empty: only this host may connect."},
+	{"auth.allow_insecure", KW_CONFIG_BOOL, "false", false, 0, 0, NULL,
+		"Listen beyond this host without a secret: whoever reaches the port reads all "
+		"data."},
+	{"table.max_bytes", KW_CONFIG_BYTES, "0", true, 4194304, -1, NULL,
+		"Most memory the table may take; 0: half of this machine's."},
+	{"table.segment_bytes", KW_CONFIG_BYTES, "0", false, 4096, 1073741824, NULL,
+		"Size of a log segment, a power of two; 0: by table.max_bytes."},
+	{"table.utilisation", KW_CONFIG_NUMBER, "0.88", false, 0.3, 0.95, NULL,
+		"Share of the log that is live before it grows rather than is cleaned."},
+	{"table.tombstone_seconds", KW_CONFIG_INTEGER, "300", false, 1, 86400, NULL,
+		"Deletes are kept at least this long, so that an agent may be away and resume."},
+	{"source.databases", KW_CONFIG_INTEGERS, "[]", false, 0, 65535, NULL,
+		"Databases to follow; empty: all."},
+	{"source.keys_per_second", KW_CONFIG_INTEGER, "0", true, 0, -1, NULL,
+		"Most keys fetched from the primary in a second; 0: no limit."},
+	{"source.bytes_per_second", KW_CONFIG_BYTES, "0", true, 0, -1, NULL,
+		"Most payload fetched from the primary in a second; 0: no limit."},
+	{"source.audit_keys_per_second", KW_CONFIG_INTEGER, "100", true, 0, 1000000, NULL,
+		"Pace of the sweep that finds what no event told of; 0: off."},
+	{"source.watch_interval_ms", KW_CONFIG_INTEGER, "1000", false, 50, 60000, NULL,
+		"How often silent commands, notification flags and identity are looked at."},
+	{"source.fresh_interval_ms", KW_CONFIG_INTEGER, "100", false, 5, 10000, NULL,
+		"How often the table's freshness is proved by a barrier."},
+	{"source.cursor_name", KW_CONFIG_TEXT, "\"keywake_cursor\"", false, 0, 0, NULL,
+		"Name of agents' cursors: a key of this name is never replicated onward."},
+	{"control.socket", KW_CONFIG_TEXT, "\"/run/keywake/proxy.sock\"", false, 0, 0, NULL,
+		"Unix socket of the control interface."},
+	{"metrics.listen", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
+		"Not in this version: the control method `metrics` has the figures."},
+	{"log.level", KW_CONFIG_TEXT, "\"info\"", true, 0, 0, "error|warn|info|debug|trace",
+		"What is written to standard error."},
+	{0},
+};

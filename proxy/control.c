@@ -1,0 +1,205 @@
+/* What the proxy answers on its control socket. */
+#include "proxy.h"
+
+#include "base/buffer.h"
+#include "base/clock.h"
+
+#include <stdlib.h>
+
+#define SESSIONS_SHOWN 256
+
+static double ratio(uint64_t part, uint64_t whole)
+{
+	return whole ? (double)part / (double)whole : 0;
+}
+
+static json_t *table_json(const struct kw_table_stats *t)
+{
+	return json_pack("{s:I,s:I,s:I,s:f,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "live_bytes",
+		(json_int_t)t->live_bytes, "used_bytes", (json_int_t)t->used_bytes,
+		"capacity_bytes", (json_int_t)t->capacity_bytes, "utilisation",
+		ratio(t->live_bytes, t->used_bytes), "payload_bytes", (json_int_t)t->payload_bytes,
+		"segments", (json_int_t)t->segments, "tombstones", (json_int_t)t->tombstones,
+		"tombstone_floor", (json_int_t)t->tombstone_floor, "written_bytes",
+		(json_int_t)t->written_bytes, "cleaned_bytes", (json_int_t)t->cleaned_bytes,
+		"index_slots", (json_int_t)t->index_slots);
+}
+
+/* Every counter of the source, once: status, metrics and their names come from here. */
+#define SOURCE_COUNTERS(X)                                                                         \
+	X(events, "keyspace events received")                                                      \
+	X(fetches, "keys fetched from the primary")                                                \
+	X(fetched_bytes, "payload fetched from the primary")                                       \
+	X(unchanged, "fetches that found what the table held already")                             \
+	X(deletes, "fetches that found the key gone")                                              \
+	X(reconciles, "scans begun because an event may have been missed")                         \
+	X(reconciles_connection, "of them: a connection was lost")                                 \
+	X(reconciles_flags, "of them: the notification flags were changed")                        \
+	X(reconciles_flush, "of them: a database was flushed")                                     \
+	X(reconciles_swapdb, "of them: SWAPDB")                                                    \
+	X(reconciles_identity, "of them: another server, role or replication history")             \
+	X(reconciles_audit, "audit sweeps completed")                                              \
+	X(reconciles_asked, "of them: asked for by the operator")                                  \
+	X(silent_refetches, "keys fetched again after commands that raise no event")               \
+	X(too_large, "keys that cannot be in the table")                                           \
+	X(rejected_payloads, "DUMP replies whose checksum did not hold")
+
+static void add_counters(json_t *status, const struct kw_source_stats *s)
+{
+#define ADD(name, doc) json_object_set_new(status, #name, json_integer((json_int_t)s->name));
+	SOURCE_COUNTERS(ADD)
+#undef ADD
+}
+
+static double scan_progress(const struct kw_proxy *proxy, const struct kw_source_stats *s)
+{
+	double share;
+
+	if (kw_source_state(proxy->source) != KW_SOURCE_SCANNING &&
+		kw_source_state(proxy->source) != KW_SOURCE_RECONCILING)
+		return kw_source_state(proxy->source) == KW_SOURCE_LIVE ? 1.0 : 0.0;
+	share = ratio(s->scanned, s->scan_total);
+	return share > 0.999 ? 0.999 : share;
+}
+
+static void on_status(void *arg, struct kw_rpc_call *call, const json_t *params)
+{
+	struct kw_proxy *proxy = arg;
+	const struct kw_superblock *super = (const struct kw_superblock *)proxy->memory.base;
+	struct kw_table_stats t;
+	struct kw_source_stats s;
+	json_t *status;
+
+	kw_table_stats(proxy->table, &t);
+	kw_source_stats(proxy->source, &s);
+	status = json_pack("{s:s,s:s,s:I,s:I,s:I,s:I,s:o,s:i,s:f,s:I,s:I,s:I,s:I,s:s,s:I}", "state",
+		kw_source_state_name(kw_source_state(proxy->source)), "reason",
+		kw_source_reason(proxy->source), "epoch", (json_int_t)proxy->epoch, "version",
+		(json_int_t)t.version, "keys", (json_int_t)t.keys, "dirty_keys",
+		(json_int_t)s.dirty_keys, "table", table_json(&t), "agents",
+		kw_server_sessions(proxy->server, NULL, 0), "progress", scan_progress(proxy, &s),
+		"fresh_us", (json_int_t)super->fresh_us, "scanned", (json_int_t)s.scanned,
+		"full_waiting", (json_int_t)s.full_waiting, "clock_skew_us",
+		(json_int_t)s.clock_skew_us, "redis",
+		kw_config_text(proxy->daemon.config, "redis.address"), "uptime_s",
+		(json_int_t)((kw_wall_us() - proxy->started_us) / 1000000));
+	add_counters(status, &s);
+	kw_rpc_result(call, status);
+}
+
+static void metric(
+	struct kw_buffer *text, const char *name, const char *type, const char *doc, double value)
+{
+	kw_buffer_printf(text,
+		"# HELP keywake_proxy_%s %s\n# TYPE keywake_proxy_%s %s\nkeywake_proxy_%s %.17g\n",
+		name, doc, name, type, name, value);
+}
+
+static void on_metrics(void *arg, struct kw_rpc_call *call, const json_t *params)
+{
+	struct kw_proxy *proxy = arg;
+	struct kw_buffer text = {0};
+	struct kw_table_stats t;
+	struct kw_source_stats s;
+
+	kw_table_stats(proxy->table, &t);
+	kw_source_stats(proxy->source, &s);
+	metric(&text, "source_state", "gauge",
+		"0 connecting, 1 scanning, 2 live, 3 reconciling, 4 table_full, 5 source_down",
+		kw_source_state(proxy->source));
+	metric(&text, "keys", "gauge", "live keys in the table", (double)t.keys);
+	metric(&text, "version", "gauge", "highest version given", (double)t.version);
+	metric(&text, "dirty_keys", "gauge", "keys waiting to be fetched", (double)s.dirty_keys);
+	metric(&text, "agents", "gauge", "agents connected",
+		kw_server_sessions(proxy->server, NULL, 0));
+	metric(&text, "table_live_bytes", "gauge", "bytes of live records", (double)t.live_bytes);
+	metric(&text, "table_used_bytes", "gauge", "memory in use", (double)t.used_bytes);
+	metric(&text, "table_capacity_bytes", "gauge", "table.max_bytes", (double)t.capacity_bytes);
+	metric(&text, "table_written_bytes_total", "counter", "bytes of records written",
+		(double)t.written_bytes);
+	metric(&text, "table_cleaned_bytes_total", "counter", "bytes the cleaner moved",
+		(double)t.cleaned_bytes);
+#define METRIC(name, doc) metric(&text, #name "_total", "counter", doc, (double)s.name);
+	SOURCE_COUNTERS(METRIC)
+#undef METRIC
+	kw_rpc_result(call, json_pack("{s:s%}", "text", (const char *)kw_buffer_bytes(&text),
+				    (int)kw_buffer_length(&text)));
+	kw_buffer_close(&text);
+}
+
+static json_t *session_json(const struct kw_session_info *s)
+{
+	json_t *json = json_pack("{s:I,s:s,s:s,s:s,s:s,s:I,s:I,s:f,s:i,s:I}", "id",
+		(json_int_t)s->id, "name", s->name, "carrier", kw_carrier_name(s->carrier), "peer",
+		s->peer, "state", s->reported ? s->progress.state : "joining", "passed",
+		(json_int_t)s->progress.passed, "applied", (json_int_t)s->progress.applied,
+		"lag_ms", (double)s->progress.lag_us / 1000.0, "depth", (int)s->depth,
+		"connected_us", (json_int_t)s->connected_us);
+
+	/* One-sided READs are not seen here: null, not a number that looks like one. */
+	json_object_set_new(json, "reads",
+		s->reads == UINT64_MAX ? json_null() : json_integer((json_int_t)s->reads));
+	json_object_set_new(json, "bytes",
+		s->bytes == UINT64_MAX ? json_null() : json_integer((json_int_t)s->bytes));
+	return json;
+}
+
+static void on_agents_list(void *arg, struct kw_rpc_call *call, const json_t *params)
+{
+	struct kw_proxy *proxy = arg;
+	struct kw_session_info *infos = kw_alloc(SESSIONS_SHOWN * sizeof *infos);
+	int count = kw_server_sessions(proxy->server, infos, SESSIONS_SHOWN);
+	json_t *list = json_array();
+
+	for (int i = 0; i < count && i < SESSIONS_SHOWN; i++)
+		json_array_append_new(list, session_json(&infos[i]));
+	free(infos);
+	kw_rpc_result(call, list);
+}
+
+static void on_agents_disconnect(void *arg, struct kw_rpc_call *call, const json_t *params)
+{
+	struct kw_proxy *proxy = arg;
+	json_int_t id = json_integer_value(json_object_get(params, "id"));
+
+	if (id > 0 && kw_server_disconnect(proxy->server, (uint64_t)id, "by the operator"))
+		kw_rpc_result(call, json_pack("{s:I}", "disconnected", id));
+	else
+		kw_rpc_fail(call, KW_RPC_CODE(KW_E_GONE),
+			"no agent has the id %" JSON_INTEGER_FORMAT "; agents.list shows them", id);
+}
+
+static void on_reconcile(void *arg, struct kw_rpc_call *call, const json_t *params)
+{
+	struct kw_proxy *proxy = arg;
+
+	kw_source_reconcile(proxy->source, "asked for by the operator");
+	kw_rpc_result(call,
+		json_pack("{s:s}", "state", kw_source_state_name(kw_source_state(proxy->source))));
+}
+
+static void on_shutdown(void *arg, struct kw_rpc_call *call, const json_t *params)
+{
+	kw_rpc_result(call, json_pack("{s:b}", "stopping", true));
+	kw_proxy_shutdown(arg, "asked for on the control socket");
+}
+
+#define NO_PARAMS                                                                                  \
+	{                                                                                          \
+		{                                                                                  \
+			NULL, JSON_NULL, false, NULL                                               \
+		}                                                                                  \
+	}
+
+const struct kw_rpc_method kw_proxy_methods[] = {
+	{"status", "State, table and counters.", NO_PARAMS, on_status},
+	{"metrics", "The same figures as Prometheus text.", NO_PARAMS, on_metrics},
+	{"agents.list", "The agents connected, with carrier, position and lag.", NO_PARAMS,
+		on_agents_list},
+	{"agents.disconnect", "End an agent's connection at once.",
+		{{"id", JSON_INTEGER, true, "from agents.list"}}, on_agents_disconnect},
+	{"reconcile", "Scan the primary again and mend what differs.", NO_PARAMS, on_reconcile},
+	{"shutdown", "End the proxy.", NO_PARAMS, on_shutdown},
+	KW_DAEMON_METHODS,
+	{0},
+};

@@ -1,0 +1,38 @@
+/* keywake-proxy: beside the primary, keeps the table that agents read. See README.md. */
+#include "config_keys.h"
+#include "proxy.h"
+
+#include "base/log.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <uv.h>
+
+int main(int argc, char **argv)
+{
+	struct kw_config *config = kw_config_new(kw_proxy_config_keys);
+	struct kw_proxy proxy;
+	struct kw_error error;
+	uv_loop_t loop;
+	int status =
+		kw_config_command_line(config, "keywake-proxy", kw_proxy_config_keys, argc, argv);
+
+	if (status >= 0)
+		goto free_config;
+	signal(SIGPIPE, SIG_IGN);
+	kw_log_set_level(
+		(enum kw_log_level)kw_log_level_parse(kw_config_text(config, "log.level")));
+	kw_log_info("proxy", "keywake-proxy %s", KW_VERSION);
+	uv_loop_init(&loop);
+	status = 0;
+	if (kw_proxy_init(&proxy, &loop, config, &error)) {
+		kw_log_error("proxy", "%s", error.text);
+		status = 1;
+	}
+	uv_run(&loop, UV_RUN_DEFAULT);
+	kw_proxy_close(&proxy);
+	uv_loop_close(&loop);
+free_config:
+	kw_config_free(config);
+	return status;
+}

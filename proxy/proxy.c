@@ -1,0 +1,349 @@
+#include "proxy.h"
+
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#define HEARTBEAT_MS 100
+/* Addresses beyond table.max_bytes, so that the limit can be raised without a restart. */
+#define RESERVE_FACTOR 4
+#define GRACE_US 100000
+#define MAX_BYTES_LEAST (UINT64_C(64) << 20)
+
+static uint64_t random_bits(void)
+{
+	uint64_t bits = 0;
+
+	while (bits == 0)
+		if (getrandom(&bits, sizeof bits, 0) != sizeof bits)
+			bits = kw_clock_us() ^ (uint64_t)getpid() << 32;
+	return bits;
+}
+
+static uint64_t max_bytes(const struct kw_config *config)
+{
+	uint64_t bytes = (uint64_t)kw_config_integer(config, "table.max_bytes");
+	long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+
+	if (bytes > 0)
+		return bytes;
+	bytes = pages > 0 ? (uint64_t)pages * (uint64_t)page / 2 : 0;
+	return bytes > MAX_BYTES_LEAST ? bytes : MAX_BYTES_LEAST;
+}
+
+static uint64_t epoch_of(void *arg)
+{
+	return ((struct kw_proxy *)arg)->epoch;
+}
+
+static void on_joined(void *arg, const struct kw_session_info *session)
+{
+	kw_log_info("agents", "%s joined over %s from %s", session->name,
+		kw_carrier_name(session->carrier), session->peer);
+}
+
+static void on_left(void *arg, const struct kw_session_info *session, const char *why)
+{
+	kw_log_info("agents", "%s (%s) left: %s", session->name, kw_carrier_name(session->carrier),
+		why);
+}
+
+static void on_rejected(void *arg, const char *why)
+{
+	kw_log_warn("agents", "refused: %s", why);
+}
+
+static void on_source_state(void *arg, enum kw_source_state state, const char *reason)
+{
+	struct kw_proxy *proxy = arg;
+	enum kw_log_level level =
+		state == KW_SOURCE_DOWN || state == KW_SOURCE_FULL ? KW_LOG_WARN : KW_LOG_INFO;
+
+	kw_log(level, "source", "%s%s%s", kw_source_state_name(state), *reason ? ": " : "", reason);
+	kw_notify_status(
+		&proxy->notify, "%s%s%s", kw_source_state_name(state), *reason ? ": " : "", reason);
+	if (proxy->rpc)
+		kw_rpc_event(proxy->rpc, "state",
+			json_pack("{s:s,s:s}", "state", kw_source_state_name(state), "reason",
+				reason));
+}
+
+static int extend_memory(void *arg, struct kw_extent *extent, struct kw_error *error)
+{
+	return kw_memory_extend(arg, extent, error);
+}
+
+static void publish(struct kw_proxy *proxy)
+{
+	kw_table_set_time(proxy->table, kw_clock_us());
+	kw_table_publish(proxy->table, kw_wall_us());
+}
+
+/* What the callbacks of this loop turn wrote becomes visible before the loop sleeps. */
+static void on_prepare(uv_prepare_t *handle)
+{
+	struct kw_proxy *proxy = handle->data;
+
+	if (kw_table_unpublished(proxy->table))
+		publish(proxy);
+}
+
+static void on_heartbeat(uv_timer_t *timer)
+{
+	struct kw_proxy *proxy = timer->data;
+
+	kw_table_set_passed(proxy->table, kw_server_lowest_passed(proxy->server));
+	publish(proxy);
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+	struct kw_proxy *proxy = handle->data;
+
+	if (number != SIGHUP) {
+		kw_proxy_shutdown(proxy, number == SIGINT ? "SIGINT" : "SIGTERM");
+		return;
+	}
+	kw_notify_reloading();
+	kw_daemon_reload(&proxy->daemon);
+	kw_notify_ready();
+}
+
+static int on_changed(void *arg, const char *path, struct kw_error *error)
+{
+	struct kw_proxy *proxy = arg;
+	const struct kw_config *config = proxy->daemon.config;
+
+	if (strcmp(path, "log.level") == 0)
+		kw_log_set_level(
+			(enum kw_log_level)kw_log_level_parse(kw_config_text(config, "log.level")));
+	else if (strcmp(path, "table.max_bytes") == 0)
+		return kw_table_set_max(proxy->table, max_bytes(config), error);
+	else
+		kw_source_set_limits(proxy->source,
+			(uint64_t)kw_config_integer(config, "source.keys_per_second"),
+			(uint64_t)kw_config_integer(config, "source.bytes_per_second"),
+			(uint64_t)kw_config_integer(config, "source.audit_keys_per_second"));
+	return KW_OK;
+}
+
+static int make_table(struct kw_proxy *proxy, struct kw_error *error)
+{
+	const struct kw_config *config = proxy->daemon.config;
+	const struct kw_table_memory memory = {
+		.base = proxy->memory.base,
+		.reserve_bytes = proxy->memory.reserve_bytes,
+		.extend = extend_memory,
+		.arg = &proxy->memory,
+	};
+	const struct kw_table_options options = {
+		.max_bytes = max_bytes(config),
+		.segment_bytes = (uint64_t)kw_config_integer(config, "table.segment_bytes"),
+		.utilisation = kw_config_number(config, "table.utilisation"),
+		.retention_us =
+			(uint64_t)kw_config_integer(config, "table.tombstone_seconds") * 1000000,
+		.grace_us = GRACE_US,
+		.epoch = proxy->epoch,
+		.hash_seed = random_bits(),
+	};
+
+	proxy->table = kw_table_new(&options, &memory, kw_clock_us(), error);
+	return proxy->table ? KW_OK : (int)error->code;
+}
+
+static int make_server(struct kw_proxy *proxy, struct kw_error *error)
+{
+	const struct kw_config *config = proxy->daemon.config;
+	const struct kw_server_handlers handlers = {
+		epoch_of, on_joined, on_left, on_rejected, proxy};
+	struct kw_buffer secret = {0};
+	struct kw_server_options options = {
+		.allow_insecure = kw_config_bool(config, "auth.allow_insecure"),
+	};
+
+	if (kw_secret_load(kw_config_text(config, "auth.secret_file"), &secret, error))
+		return kw_error_wrap(error, "auth.secret_file");
+	options.secret = kw_slice(kw_buffer_bytes(&secret), kw_buffer_length(&secret));
+	if (options.secret.length == 0)
+		kw_log_warn("agents",
+			"no auth.secret_file: whoever reaches a listener may read all data%s",
+			options.allow_insecure ? " (auth.allow_insecure is set)"
+					       : "; only this host is listened to");
+	proxy->server = kw_server_new(proxy->loop, &proxy->memory, &options, &handlers);
+	kw_buffer_close(&secret);
+	return KW_OK;
+}
+
+static int listen_all(struct kw_proxy *proxy, struct kw_error *error)
+{
+	const struct kw_config *config = proxy->daemon.config;
+
+	for (size_t i = 0; i < kw_config_count(config, "listen"); i++) {
+		const char *text = kw_config_text_at(config, "listen", i);
+		struct kw_address address;
+
+		if (kw_address_parse(text, &address, error) ||
+			kw_server_listen(proxy->server, &address, error))
+			return kw_error_wrap(error, "listen: %s", text);
+		kw_log_info("agents", "listening on %s", text);
+	}
+	return KW_OK;
+}
+
+static int make_source(struct kw_proxy *proxy, struct kw_error *error)
+{
+	const struct kw_config *config = proxy->daemon.config;
+	const struct kw_source_handlers handlers = {on_source_state, proxy};
+	size_t count = kw_config_count(config, "source.databases");
+	int64_t *databases = kw_alloc((count + 1) * sizeof *databases);
+	struct kw_buffer password = {0};
+	struct kw_source_options options = {
+		.databases = count ? databases : NULL,
+		.database_count = count,
+		.keys_per_second = (uint64_t)kw_config_integer(config, "source.keys_per_second"),
+		.bytes_per_second = (uint64_t)kw_config_integer(config, "source.bytes_per_second"),
+		.audit_keys_per_second =
+			(uint64_t)kw_config_integer(config, "source.audit_keys_per_second"),
+		.watch_interval_ms =
+			(uint32_t)kw_config_integer(config, "source.watch_interval_ms"),
+		.fresh_interval_ms =
+			(uint32_t)kw_config_integer(config, "source.fresh_interval_ms"),
+		.cursor_name = kw_config_text(config, "source.cursor_name"),
+	};
+	int code;
+
+	for (size_t i = 0; i < count; i++)
+		databases[i] = kw_config_integer_at(config, "source.databases", i);
+	code = kw_secret_load(kw_config_text(config, "redis.password_file"), &password, error);
+	if (code) {
+		free(databases);
+		return kw_error_wrap(error, "redis.password_file");
+	}
+	snprintf(options.redis.address, sizeof options.redis.address, "%s",
+		kw_config_text(config, "redis.address"));
+	snprintf(options.redis.username, sizeof options.redis.username, "%s",
+		kw_config_text(config, "redis.username"));
+	snprintf(options.redis.client_name, sizeof options.redis.client_name, "keywake-proxy");
+	options.redis.password = kw_slice(kw_buffer_bytes(&password), kw_buffer_length(&password));
+	code = kw_source_new(proxy->loop, &options, proxy->table, &handlers, &proxy->source, error);
+	kw_buffer_close(&password);
+	free(databases);
+	return code;
+}
+
+static void start_handles(struct kw_proxy *proxy)
+{
+	uv_prepare_init(proxy->loop, &proxy->publisher);
+	uv_timer_init(proxy->loop, &proxy->heartbeat);
+	uv_signal_init(proxy->loop, &proxy->on_term);
+	uv_signal_init(proxy->loop, &proxy->on_int);
+	uv_signal_init(proxy->loop, &proxy->on_hup);
+	proxy->publisher.data = proxy->heartbeat.data = proxy->on_term.data = proxy->on_int.data =
+		proxy->on_hup.data = proxy;
+	uv_prepare_start(&proxy->publisher, on_prepare);
+	uv_timer_start(&proxy->heartbeat, on_heartbeat, HEARTBEAT_MS, HEARTBEAT_MS);
+	uv_signal_start(&proxy->on_term, on_signal, SIGTERM);
+	uv_signal_start(&proxy->on_int, on_signal, SIGINT);
+	uv_signal_start(&proxy->on_hup, on_signal, SIGHUP);
+	kw_notify_init(&proxy->notify, proxy->loop);
+}
+
+static void close_handles(struct kw_proxy *proxy)
+{
+	uv_close((uv_handle_t *)&proxy->publisher, NULL);
+	uv_close((uv_handle_t *)&proxy->heartbeat, NULL);
+	uv_close((uv_handle_t *)&proxy->on_term, NULL);
+	uv_close((uv_handle_t *)&proxy->on_int, NULL);
+	uv_close((uv_handle_t *)&proxy->on_hup, NULL);
+	kw_notify_close(&proxy->notify);
+}
+
+int kw_proxy_init(
+	struct kw_proxy *proxy, uv_loop_t *loop, struct kw_config *config, struct kw_error *error)
+{
+	uint64_t reserve = max_bytes(config) * RESERVE_FACTOR;
+	int code;
+
+	*proxy = (struct kw_proxy){
+		.daemon = {config, on_changed},
+		.loop = loop,
+		.epoch = random_bits() >> 1, /* fits a JSON integer */
+		.started_us = kw_wall_us(),
+	};
+	if (*kw_config_text(config, "metrics.listen"))
+		return kw_error_set(error, KW_E_CONFIG,
+			"metrics.listen: not in this version; leave it empty and use the control "
+			"method `metrics`");
+	code = kw_memory_init(&proxy->memory, reserve, error);
+	if (code)
+		return code;
+	start_handles(proxy);
+	if ((code = make_table(proxy, error)) || (code = make_server(proxy, error)) ||
+		(code = make_source(proxy, error)) || (code = listen_all(proxy, error)) ||
+		(code = kw_rpc_server_new(loop, kw_config_text(config, "control.socket"),
+			 kw_proxy_methods, "keywake-proxy", proxy, &proxy->rpc, error))) {
+		kw_proxy_shutdown(proxy, NULL);
+		return code;
+	}
+	kw_source_start(proxy->source);
+	kw_notify_ready();
+	return KW_OK;
+}
+
+/* The parts close one after the other, each when the one that uses it is gone. */
+static void server_closed(void *arg)
+{
+	struct kw_proxy *proxy = arg;
+
+	proxy->server = NULL;
+	close_handles(proxy);
+}
+
+static void source_closed(void *arg)
+{
+	struct kw_proxy *proxy = arg;
+
+	proxy->source = NULL;
+	if (proxy->server)
+		kw_server_close(proxy->server, server_closed, proxy);
+	else
+		close_handles(proxy);
+}
+
+static void rpc_closed(void *arg)
+{
+	struct kw_proxy *proxy = arg;
+
+	proxy->rpc = NULL;
+	if (proxy->source)
+		kw_source_close(proxy->source, source_closed, proxy);
+	else
+		source_closed(proxy);
+}
+
+void kw_proxy_shutdown(struct kw_proxy *proxy, const char *why)
+{
+	if (proxy->closing)
+		return;
+	proxy->closing = true;
+	if (why)
+		kw_log_info("proxy", "shutting down: %s", why);
+	kw_notify_stopping();
+	if (proxy->rpc)
+		kw_rpc_server_close(proxy->rpc, rpc_closed, proxy);
+	else
+		rpc_closed(proxy);
+}
+
+void kw_proxy_close(struct kw_proxy *proxy)
+{
+	kw_table_free(proxy->table);
+	kw_memory_close(&proxy->memory);
+}

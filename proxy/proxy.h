@@ -1,0 +1,53 @@
+/*
+ * The proxy daemon: one loop that puts the parts together.
+ *
+ *   source ──writes──▶ table ──in──▶ memory ◀──served by── server ◀── agents
+ *      └── state ─────▶ facts ──published once a loop turn, and every heartbeat
+ *
+ * Construction and destruction are in proxy.c, in one order and its reverse; control.c answers
+ * for it on the control socket. Loop thread only.
+ */
+#ifndef KW_PROXY_PROXY_H
+#define KW_PROXY_PROXY_H
+
+#include "control/daemon.h"
+#include "control/notify.h"
+#include "control/rpc.h"
+#include "remote/memory.h"
+#include "remote/server.h"
+#include "source/source.h"
+#include "table/table.h"
+
+#include <uv.h>
+
+struct kw_proxy {
+	struct kw_daemon daemon; /* first: the control methods cast to it */
+	uv_loop_t *loop;
+	struct kw_memory memory;
+	struct kw_table *table;
+	struct kw_server *server;
+	struct kw_source *source;
+	struct kw_rpc_server *rpc;
+	struct kw_notify notify;
+	uv_prepare_t publisher;
+	uv_timer_t heartbeat;
+	uv_signal_t on_term, on_int, on_hup;
+	uint64_t epoch;
+	uint64_t started_us; /* wall clock */
+	bool closing;
+};
+
+/* All of it, or an error with everything taken back. The configuration is complete. */
+int kw_proxy_init(
+	struct kw_proxy *proxy, uv_loop_t *loop, struct kw_config *config, struct kw_error *error);
+
+/* Begin to shut down; the loop runs out once all is closed. Harmless when already closing. */
+void kw_proxy_shutdown(struct kw_proxy *proxy, const char *why);
+
+/* After the loop has run out. */
+void kw_proxy_close(struct kw_proxy *proxy);
+
+/* control.c */
+extern const struct kw_rpc_method kw_proxy_methods[];
+
+#endif

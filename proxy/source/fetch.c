@@ -1,0 +1,325 @@
+#include "source/fetch.h"
+
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "redis/server.h"
+#include "source/bucket.h"
+#include "source/rest.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Type byte, at least one byte of value, version and CRC64. */
+#define PAYLOAD_LEAST 12
+#define TRAILER_BYTES 10
+
+/* Assumed of a payload before any was seen: a server of giants must not meet a whole window. */
+#define FIRST_ESTIMATE ((uint64_t)4 << 20)
+#define ESTIMATE_SHARE                                                                             \
+	16 /* a smaller payload pulls the estimate down by 1/16 of the difference                  \
+	    */
+
+#define EXPIRY_NONE INT64_C(-1)    /* as the server says: the key has none */
+#define EXPIRY_GONE INT64_C(-2)    /* as the server says: there is no such key */
+#define EXPIRY_UNKNOWN INT64_C(-3) /* the question was not answered */
+
+struct flight {
+	struct kw_dirty_entry *entry;
+	int64_t expires_ms; /* or EXPIRY_… */
+	int64_t time_ms;    /* the server's, when it said the PTTL */
+};
+
+struct kw_fetch {
+	struct kw_lane *lane;
+	struct kw_dirty *dirty;
+	struct kw_fetch_handlers handlers;
+	struct flight *flights; /* a ring: answers come in order */
+	uint32_t window, first, count;
+	bool pexpiretime;
+	uint16_t rdb_version;
+	uint64_t estimate; /* bytes of the payloads in flight */
+	struct kw_bucket keys, bytes;
+	struct kw_rest rest;
+	struct kw_fetch_stats stats;
+};
+
+struct kw_fetch *kw_fetch_new(struct kw_lane *lane, struct kw_dirty *dirty, uint32_t window,
+	const struct kw_fetch_handlers *handlers)
+{
+	struct kw_fetch *fetch = kw_zalloc(sizeof(*fetch));
+
+	if (window > KW_FETCH_WINDOW_MOST)
+		window = KW_FETCH_WINDOW_MOST;
+	fetch->lane = lane;
+	fetch->dirty = dirty;
+	fetch->handlers = *handlers;
+	fetch->window = window;
+	fetch->flights = kw_zalloc(window * sizeof(*fetch->flights));
+	fetch->estimate = FIRST_ESTIMATE;
+	fetch->pexpiretime = true;
+	return fetch;
+}
+
+void kw_fetch_free(struct kw_fetch *fetch)
+{
+	if (!fetch)
+		return;
+	assert(fetch->count == 0);
+	free(fetch->flights);
+	free(fetch);
+}
+
+void kw_fetch_limit(struct kw_fetch *fetch, uint64_t keys_per_second, uint64_t bytes_per_second,
+	uint64_t now_us)
+{
+	kw_bucket_init(&fetch->keys, keys_per_second, now_us);
+	kw_bucket_init(&fetch->bytes, bytes_per_second, now_us);
+}
+
+void kw_fetch_set_pexpiretime(struct kw_fetch *fetch, bool known)
+{
+	fetch->pexpiretime = known;
+}
+
+static struct flight *flight_at(struct kw_fetch *fetch, uint32_t index)
+{
+	uint32_t place = fetch->first + index;
+
+	return &fetch->flights[place < fetch->window ? place : place - fetch->window];
+}
+
+static struct kw_dirty_entry *land(struct kw_fetch *fetch, struct flight *flight)
+{
+	*flight = *flight_at(fetch, 0);
+	fetch->first = fetch->first + 1 < fetch->window ? fetch->first + 1 : 0;
+	fetch->count--;
+	return flight->entry;
+}
+
+static void retry_later(struct kw_fetch *fetch, struct kw_dirty_entry *entry)
+{
+	fetch->stats.retries++;
+	kw_dirty_delay(fetch->dirty, entry, kw_clock_us() + KW_FETCH_RETRY_US);
+}
+
+/* Errors that pass by themselves are waited for; all others need a hand on the server. */
+static bool refused(
+	struct kw_fetch *fetch, const char *command, const char *acl, const struct kw_reply *reply)
+{
+	if (reply->type == KW_REPLY_ERROR && kw_server_error(reply->text) == KW_SERVER_E_LOADING)
+		return false;
+	kw_lane_refused(fetch->lane, command, acl, reply);
+	return true;
+}
+
+static bool verified(struct kw_fetch *fetch, struct kw_slice payload)
+{
+	const uint8_t *bytes = payload.data;
+	uint64_t crc;
+
+	if (payload.length < PAYLOAD_LEAST)
+		return false;
+	memcpy(&crc, bytes + payload.length - sizeof(crc), sizeof(crc)); /* little-endian, as we */
+	if (kw_crc64(0, bytes, payload.length - sizeof(crc)) != crc)
+		return false;
+	fetch->rdb_version = (uint16_t)(bytes[payload.length - TRAILER_BYTES] |
+					bytes[payload.length - TRAILER_BYTES + 1] << 8);
+	return true;
+}
+
+static void learn_size(struct kw_fetch *fetch, const struct kw_dirty_entry *entry, uint64_t bytes)
+{
+	fetch->stats.fetches++;
+	fetch->stats.bytes += bytes;
+	kw_bucket_spend(&fetch->bytes, bytes);
+	if (bytes > fetch->estimate)
+		fetch->estimate = bytes;
+	else
+		fetch->estimate -= (fetch->estimate - bytes) / ESTIMATE_SHARE;
+	if (bytes > KW_REST_FROM_BYTES)
+		kw_rest_note(&fetch->rest, entry->key.hash, bytes, kw_clock_us());
+}
+
+/* Absolute expiry of what PTTL said, with the table's own number when it is as good. */
+static int64_t from_pttl(struct kw_fetch *fetch, const struct flight *flight)
+{
+	const struct kw_dirty_entry *entry = flight->entry;
+	int64_t expires_ms = flight->time_ms + flight->expires_ms;
+	int64_t known_ms = (int64_t)fetch->handlers.expiry(
+		fetch->handlers.arg, entry->key.database, kw_dirty_name(fetch->dirty, entry));
+	int64_t apart = known_ms > expires_ms ? known_ms - expires_ms : expires_ms - known_ms;
+
+	return known_ms > 0 && apart <= KW_FETCH_JITTER_MS ? known_ms : expires_ms;
+}
+
+static void store(struct kw_fetch *fetch, struct kw_dirty_entry *entry,
+	const struct kw_slice *payload, int64_t expires_ms)
+{
+	enum kw_put_result result = fetch->handlers.store(fetch->handlers.arg, entry->key.database,
+		kw_dirty_name(fetch->dirty, entry), payload,
+		expires_ms > 0 ? (uint64_t)expires_ms : 0);
+
+	if (result == KW_PUT_FULL)
+		kw_dirty_park(
+			fetch->dirty, entry, entry->key.length + (payload ? payload->length : 0));
+	else
+		kw_dirty_done(fetch->dirty, entry);
+}
+
+static void have_value(
+	struct kw_fetch *fetch, const struct flight *flight, const struct kw_slice *payload)
+{
+	struct kw_dirty_entry *entry = flight->entry;
+	int64_t expires_ms = flight->expires_ms;
+
+	learn_size(fetch, entry, payload->length);
+	if (!verified(fetch, *payload)) {
+		fetch->stats.rejected++;
+		retry_later(fetch, entry);
+		return;
+	}
+	if (expires_ms == EXPIRY_GONE) {
+		/* Created between the two questions. */
+		fetch->stats.retries++;
+		kw_dirty_retry(fetch->dirty, entry, KW_DIRTY_TTL);
+		return;
+	}
+	if (expires_ms == EXPIRY_UNKNOWN) {
+		retry_later(fetch, entry);
+		return;
+	}
+	if (!fetch->pexpiretime && expires_ms >= 0)
+		expires_ms = from_pttl(fetch, flight);
+	store(fetch, entry, payload, expires_ms);
+}
+
+static void dump_answered(void *arg, const struct kw_reply *reply)
+{
+	struct kw_fetch *fetch = arg;
+	struct flight flight;
+	struct kw_dirty_entry *entry = land(fetch, &flight);
+
+	reply = kw_lane_reply(fetch->lane, reply);
+	if (!reply) {
+		kw_dirty_retry(fetch->dirty, entry, 0);
+		return;
+	}
+	if (reply->type == KW_REPLY_STRING) {
+		have_value(fetch, &flight, &reply->text);
+	} else if (reply->type == KW_REPLY_NIL) {
+		fetch->stats.fetches++;
+		store(fetch, entry, NULL, 0);
+	} else {
+		refused(fetch, "DUMP", "+dump and ~* (read access to all keys)", reply);
+		retry_later(fetch, entry);
+	}
+}
+
+/*
+ * The questions about a key are sent together, and those about earlier keys were answered before:
+ * so it is always the first flight that they are about.
+ */
+static void expiry_answered(void *arg, const struct kw_reply *reply)
+{
+	struct kw_fetch *fetch = arg;
+
+	reply = kw_lane_reply(fetch->lane, reply);
+	if (!reply)
+		return;
+	if (reply->type == KW_REPLY_INTEGER && reply->integer >= EXPIRY_GONE)
+		flight_at(fetch, 0)->expires_ms = reply->integer;
+	else if (fetch->pexpiretime)
+		refused(fetch, "PEXPIRETIME", "+pexpiretime and ~* (read access to all keys)",
+			reply);
+	else
+		refused(fetch, "PTTL", "+pttl and ~* (read access to all keys)", reply);
+}
+
+static void time_answered(void *arg, const struct kw_reply *reply)
+{
+	struct kw_fetch *fetch = arg;
+	int64_t us;
+
+	reply = kw_lane_reply(fetch->lane, reply);
+	if (!reply)
+		return;
+	if (kw_lane_time(reply, &us))
+		flight_at(fetch, 0)->time_ms = us / 1000;
+	else
+		refused(fetch, "TIME", "+time", reply);
+}
+
+static void ask(struct kw_fetch *fetch, struct kw_dirty_entry *entry)
+{
+	struct kw_redis *redis = fetch->lane->redis;
+	struct kw_slice argv[2] = {{0}, kw_dirty_name(fetch->dirty, entry)};
+	bool expiry = entry->flags & KW_DIRTY_TTL;
+
+	kw_lane_select(fetch->lane, entry->key.database);
+	*flight_at(fetch, fetch->count++) = (struct flight){
+		.entry = entry, .expires_ms = expiry ? EXPIRY_UNKNOWN : EXPIRY_NONE};
+	if (expiry) {
+		if (!fetch->pexpiretime)
+			kw_redis_words(redis, time_answered, fetch, "TIME", NULL);
+		argv[0] = kw_slice_text(fetch->pexpiretime ? "PEXPIRETIME" : "PTTL");
+		kw_redis_send(redis, expiry_answered, fetch, 2, argv);
+	}
+	argv[0] = kw_slice_text("DUMP");
+	kw_redis_send(redis, dump_answered, fetch, 2, argv);
+	kw_bucket_spend(&fetch->keys, 1);
+}
+
+static bool may_ask(struct kw_fetch *fetch, uint64_t now_us)
+{
+	if (fetch->count == fetch->window || fetch->lane->broken)
+		return false;
+	if (fetch->count > 0 && (fetch->count + 1) * fetch->estimate > KW_FETCH_FLIGHT_BYTES)
+		return false;
+	return kw_bucket_allows(&fetch->keys, now_us) && kw_bucket_allows(&fetch->bytes, now_us);
+}
+
+void kw_fetch_pump(struct kw_fetch *fetch, uint64_t now_us)
+{
+	/* Keys that rest are only moved aside; so many a turn, that it stays short. */
+	for (uint32_t tries = 2 * fetch->window; tries > 0 && may_ask(fetch, now_us); tries--) {
+		struct kw_dirty_entry *entry = kw_dirty_take(fetch->dirty, now_us);
+		uint64_t until_us;
+
+		if (!entry)
+			return;
+		until_us = kw_rest_until(&fetch->rest, entry->key.hash, now_us);
+		if (until_us)
+			kw_dirty_delay(fetch->dirty, entry, until_us);
+		else
+			ask(fetch, entry);
+	}
+}
+
+uint64_t kw_fetch_ready_us(const struct kw_fetch *fetch, uint64_t now_us)
+{
+	uint64_t due_us = kw_dirty_due_us(fetch->dirty);
+	uint64_t keys_us = kw_bucket_ready_us(&fetch->keys, now_us);
+	uint64_t bytes_us = kw_bucket_ready_us(&fetch->bytes, now_us);
+	uint64_t limit_us = keys_us > bytes_us ? keys_us : bytes_us;
+
+	if (kw_dirty_count(fetch->dirty, KW_DIRTY_WAITING) > 0)
+		due_us = 0;
+	if (due_us == UINT64_MAX)
+		return UINT64_MAX;
+	/* Nothing but a full window holds it back: replies will come. */
+	if (due_us <= now_us && limit_us <= now_us)
+		return fetch->count > 0 ? UINT64_MAX : now_us;
+	return due_us > limit_us ? due_us : limit_us;
+}
+
+uint16_t kw_fetch_rdb_version(const struct kw_fetch *fetch)
+{
+	return fetch->rdb_version;
+}
+
+const struct kw_fetch_stats *kw_fetch_stats(const struct kw_fetch *fetch)
+{
+	return &fetch->stats;
+}

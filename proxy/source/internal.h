@@ -1,0 +1,225 @@
+/*
+ * The inside of a source, shared by the files that make it:
+ *
+ *   source.c  what callers see; the loop turn; the state told outside
+ *   link.c    the two connections: opening, handshake, loss, backoff
+ *   events.c  what the events connection says
+ *   store.c   what was fetched, into the table
+ *   sweep.c   first scan, reconcile, audit
+ *   flush.c   a flush somewhere: which database?
+ *   fresh.c   the freshness barrier
+ *
+ * Everything that can be done without a source has a file and a header of its own.
+ */
+#ifndef KW_PROXY_SOURCE_INTERNAL_H
+#define KW_PROXY_SOURCE_INTERNAL_H
+
+#include "base/sm.h"
+#include "source/bucket.h"
+#include "source/canary.h"
+#include "source/databases.h"
+#include "source/dirty.h"
+#include "source/doubt.h"
+#include "source/fetch.h"
+#include "source/lane.h"
+#include "source/scan.h"
+#include "source/silent.h"
+#include "source/source.h"
+#include "source/watch.h"
+
+/*
+ *   IDLE ──backoff──▶ OPENING ──handshake──▶ UP
+ *    ▲                   │                   │  a connection lost, a refusal
+ *    └── both closed ─ CLOSING ◀─────────────┘
+ */
+enum kw_link {
+	KW_LINK_IDLE,
+	KW_LINK_OPENING,
+	KW_LINK_UP,
+	KW_LINK_CLOSING,
+};
+
+enum kw_sweep_kind {
+	KW_SWEEP_NONE,
+	KW_SWEEP_AUDIT, /* at the audit's rate, while the state stays live */
+	KW_SWEEP_RECONCILE,
+	KW_SWEEP_FIRST, /* the table was never complete */
+};
+
+/*
+ *   ASKING ─▶ SCANNING ─▶ DRAINING ─▶ UNSEEN ─▶ SETTLING ─▶ (done)
+ *   INFO      SCAN        its keys    walk the  their keys
+ *   keyspace              fetched     table     fetched
+ */
+enum kw_sweep_phase {
+	KW_SWEEP_IDLE,
+	KW_SWEEP_ASKING,
+	KW_SWEEP_SCANNING,
+	KW_SWEEP_DRAINING,
+	KW_SWEEP_UNSEEN,
+	KW_SWEEP_SETTLING,
+};
+
+struct kw_sweep {
+	enum kw_sweep_kind kind;
+	enum kw_sweep_phase phase;
+	struct kw_databases wanted;
+	struct kw_databases lasting; /* no key in them had an expiry when it began */
+	uint64_t cursor;             /* of the walk over the table */
+	uint32_t strays;             /* INFO asked for by sweeps that were begun again */
+	struct kw_bucket pace;       /* of an audit */
+	uint64_t audit_us;           /* when the next audit begins */
+	char why[KW_ERROR_TEXT];
+};
+
+struct kw_flush_check {
+	bool running;
+	bool again;    /* another flush while it ran: its findings count for nothing */
+	bool replaced; /* the data set may have been loaded anew, under the same names */
+	struct kw_databases doubted; /* not shown to have been spared */
+	uint32_t answers;            /* EXISTS still to be answered */
+	struct kw_flush_ask *asks;   /* a ring of none: asked in order, answered in order */
+	uint32_t ask_count, ask_at;
+};
+
+enum kw_fresh_phase { KW_FRESH_IDLE, KW_FRESH_ASKED, KW_FRESH_MARKED };
+
+struct kw_fresh {
+	enum kw_fresh_phase phase;
+	uint64_t asked_us; /* wall clock */
+	uint64_t fresh_us; /* wall clock; what the table's facts say */
+	bool void_;        /* doubt came up meanwhile: the answer proves nothing */
+};
+
+struct kw_source {
+	uv_loop_t *loop;
+	struct kw_source_options options;
+	char *cursor_name;
+	struct kw_source_handlers handlers;
+	struct kw_table *table;
+
+	struct kw_sm sm;
+	char reason[KW_ERROR_TEXT];
+	bool stale; /* state and reason have to be looked at again */
+
+	/* Timers: the next turn that nothing else brings about, the looks of watch, the barrier,
+	 * the next attempt to connect. check: once a loop turn, behind all input. busy: while there
+	 * is work. */
+	uv_timer_t wake, watching, freshening, retrying;
+	uv_check_t check;
+	uv_idle_t busy;
+	int handles;
+	uint64_t wake_us;
+	bool turn_wanted; /* something happened since the last turn */
+	bool closing;
+	void (*closed)(void *arg);
+	void *closed_arg;
+
+	enum kw_link link;
+	struct kw_lane lane;
+	struct kw_redis *events;
+	uint32_t confirmations; /* of subscriptions, still to come */
+	bool another;           /* this is not the server of before */
+	bool linked;            /* it has been up before */
+	uint32_t attempts;      /* since it was last well: backoff */
+	uint64_t up_us;
+	struct kw_error down; /* why it is not up; code KW_OK: no attempt failed yet */
+
+	struct kw_databases follow; /* to be followed */
+	struct kw_databases held;   /* the table has (had) keys of these */
+	struct kw_dirty *dirty;
+	struct kw_fetch *fetch;
+	struct kw_scan *scan;
+	struct kw_watch *watch;
+	struct kw_silent *silent;
+	struct kw_bucket silent_pace;
+	struct kw_canaries *canaries;
+	struct kw_keyset too_large; /* keys that the table can never hold */
+	struct kw_bucket too_large_log;
+	uint64_t unpark_us; /* when parked keys are looked at again */
+	bool swept;         /* the first scan was finished */
+	bool complete;      /* … and nothing of it waits for room */
+
+	struct kw_sweep sweep;
+	struct kw_flush_check flush;
+	struct kw_fresh fresh;
+	struct kw_source_stats stats;
+};
+
+/* A key of a database that is to be followed, and not an agent's cursor. */
+static inline bool kw_source_follows(
+	const struct kw_source *source, uint32_t database, struct kw_slice key)
+{
+	if (database >= KW_DATABASES_MOST || !kw_databases_has(&source->follow, database))
+		return false;
+	return database != 0 || !source->cursor_name ||
+	       !kw_slice_equal(key, kw_slice_text(source->cursor_name));
+}
+
+/* source.c: do what is due at the end of this loop turn; from callbacks of connections. */
+static inline void kw_source_want_turn(struct kw_source *source)
+{
+	source->turn_wanted = true;
+}
+
+/* source.c: the same from anywhere else (timers, callers), where the loop might block first. */
+void kw_source_wake(struct kw_source *source);
+
+/* source.c: events may have been missed in these databases (NULL: in all). */
+void kw_source_doubt(struct kw_source *source, enum kw_doubt cause,
+	const struct kw_databases *databases, const char *why);
+/* source.c: the table's facts, from ours. */
+void kw_source_tell_table(struct kw_source *source);
+void kw_source_closed_part(struct kw_source *source);
+
+/* link.c */
+void kw_link_init(struct kw_source *source);
+void kw_link_open(struct kw_source *source);
+void kw_link_fail(struct kw_source *source, const struct kw_error *why);
+/* Nothing is connected any more. */
+bool kw_link_closed(const struct kw_source *source);
+
+/* events.c: kw_redis's push handler. */
+void kw_source_pushed(void *arg, const struct kw_reply *message);
+
+/* store.c */
+enum kw_put_result kw_source_store(void *arg, uint32_t database, struct kw_slice key,
+	const struct kw_slice *payload, uint64_t expires_ms);
+uint64_t kw_source_expiry(void *arg, uint32_t database, struct kw_slice key);
+/* The database is empty on the server. False: the table has no room even for that. */
+bool kw_source_empty_database(struct kw_source *source, uint32_t database);
+/* Let parked keys go for which there is room now. */
+void kw_source_unpark(struct kw_source *source, uint64_t now_us);
+void kw_source_refetch_silent(struct kw_source *source, uint64_t now_us);
+
+/* sweep.c */
+void kw_sweep_begin(struct kw_source *source, enum kw_sweep_kind kind,
+	const struct kw_databases *databases, const char *why);
+void kw_sweep_stop(struct kw_source *source);
+void kw_sweep_turn(struct kw_source *source, uint64_t now_us);
+void kw_sweep_scanned(void *arg, uint32_t database, struct kw_slice key);
+/* When a turn is worth while for its sake alone; 0: at once; UINT64_MAX: never. */
+uint64_t kw_sweep_ready_us(const struct kw_source *source, uint64_t now_us);
+
+static inline bool kw_sweep_mending(const struct kw_source *source)
+{
+	return source->sweep.kind > KW_SWEEP_AUDIT;
+}
+
+/*
+ * sweep.c: databases of which the table holds keys and INFO keyspace lists none are emptied; the
+ * others are added to *rest.
+ */
+void kw_sweep_empty_absent(
+	struct kw_source *source, struct kw_slice keyspace, struct kw_databases *rest);
+
+/* flush.c: a tracking null came. */
+void kw_flush_seen(struct kw_source *source);
+void kw_flush_abandon(struct kw_source *source);
+
+/* fresh.c */
+void kw_fresh_tick(struct kw_source *source);
+void kw_fresh_turn(struct kw_source *source);
+void kw_fresh_abandon(struct kw_source *source);
+
+#endif

@@ -1,0 +1,171 @@
+/* What was fetched goes into the table; what does not fit waits for room. */
+#include "source/internal.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#define RECORD_BYTES 128      /* of a record besides key and value, rounded up */
+#define UNPARK_EVERY_US 50000 /* while the table is full */
+#define UNPARK_KEYS 1024      /* a time */
+#define SHOWN_BYTES 80        /* of a key's name in the log */
+
+static struct kw_key *find_too_large(
+	struct kw_source *source, uint32_t database, struct kw_slice key, uint64_t *hash)
+{
+	*hash = kw_keyset_hash(&source->too_large, database, key);
+	return kw_keyset_find(&source->too_large, *hash, database, key);
+}
+
+/* The key is not too large (any more). */
+static void fits(struct kw_source *source, uint32_t database, struct kw_slice key)
+{
+	struct kw_key *known;
+	uint64_t hash;
+
+	if (source->too_large.count == 0)
+		return;
+	known = find_too_large(source, database, key, &hash);
+	if (!known)
+		return;
+	kw_keyset_remove(&source->too_large, known);
+	source->stale = true;
+}
+
+/* It never fits. What the table has of it is old, and goes: nothing is better than something wrong.
+ */
+static enum kw_put_result too_large(
+	struct kw_source *source, uint32_t database, struct kw_slice key, uint64_t bytes)
+{
+	uint64_t hash, now_us = kw_clock_us();
+
+	if (!find_too_large(source, database, key, &hash)) {
+		kw_keyset_add(&source->too_large, hash, database, key);
+		source->stale = true;
+		if (kw_bucket_allows(&source->too_large_log, now_us)) {
+			kw_bucket_spend(&source->too_large_log, 1);
+			kw_log_warn("source",
+				"key '%.*s' of database %u is larger than the table can hold (%llu "
+				"bytes): it is not replicated; raise table.max_bytes",
+				(int)(key.length < SHOWN_BYTES ? key.length : SHOWN_BYTES),
+				(const char *)key.data, database, (unsigned long long)bytes);
+		}
+	}
+	return kw_table_delete(source->table, database, key);
+}
+
+static enum kw_put_result forget(struct kw_source *source, uint32_t database, struct kw_slice key)
+{
+	enum kw_put_result result = kw_table_delete(source->table, database, key);
+
+	if (result == KW_PUT_STORED)
+		source->stats.deletes++;
+	kw_silent_note(source->silent, database, key, KW_SILENT_NONE);
+	kw_canary_gone(source->canaries, database, key);
+	fits(source, database, key);
+	return result;
+}
+
+enum kw_put_result kw_source_store(void *arg, uint32_t database, struct kw_slice key,
+	const struct kw_slice *payload, uint64_t expires_ms)
+{
+	struct kw_source *source = arg;
+	enum kw_put_result result;
+
+	if (!payload)
+		return forget(source, database, key);
+	result = kw_table_put(source->table, database, key, *payload, expires_ms);
+	switch (result) {
+	case KW_PUT_UNCHANGED:
+		source->stats.unchanged++;
+		break;
+	case KW_PUT_STORED:
+		break;
+	case KW_PUT_FULL:
+		/* The walk for unseen keys must not take what the table has of it for gone. */
+		kw_table_mark(source->table, database, key);
+		source->stale = true;
+		return result;
+	case KW_PUT_TOO_LARGE:
+		return too_large(source, database, key, payload->length);
+	}
+	if (!kw_databases_has(&source->held, database))
+		kw_databases_add(&source->held, database);
+	fits(source, database, key);
+	kw_silent_note(source->silent, database, key, kw_silent_classify(*payload));
+	kw_canary_offer(source->canaries, database, key);
+	return result;
+}
+
+uint64_t kw_source_expiry(void *arg, uint32_t database, struct kw_slice key)
+{
+	struct kw_source *source = arg;
+	struct kw_slice value;
+	uint64_t expires_ms;
+
+	return kw_table_get(source->table, database, key, &value, &expires_ms) ? expires_ms : 0;
+}
+
+struct emptying {
+	struct kw_source *source;
+	uint32_t database;
+};
+
+static void drop_too_large(void *arg, struct kw_key *key)
+{
+	struct emptying *emptying = arg;
+
+	if (key->database != emptying->database)
+		return;
+	kw_keyset_remove(&emptying->source->too_large, key);
+	emptying->source->stale = true;
+}
+
+bool kw_source_empty_database(struct kw_source *source, uint32_t database)
+{
+	struct emptying emptying = {source, database};
+
+	if (kw_table_flush(source->table, database) == KW_PUT_FULL)
+		return false;
+	kw_silent_forget_database(source->silent, database);
+	kw_canary_forget_database(source->canaries, database);
+	kw_keyset_each(&source->too_large, drop_too_large, &emptying);
+	return true;
+}
+
+struct room {
+	struct kw_table *table;
+	uint64_t promised; /* bytes of those let go before */
+};
+
+static bool has_room(void *arg, uint64_t bytes)
+{
+	struct room *room = arg;
+
+	if (!kw_table_has_room(room->table, room->promised + bytes + RECORD_BYTES))
+		return false;
+	room->promised += bytes + RECORD_BYTES;
+	return true;
+}
+
+void kw_source_unpark(struct kw_source *source, uint64_t now_us)
+{
+	struct room room = {.table = source->table};
+
+	if (now_us < source->unpark_us || kw_dirty_count(source->dirty, KW_DIRTY_PARKED) == 0)
+		return;
+	source->unpark_us = now_us + UNPARK_EVERY_US;
+	kw_dirty_unpark(source->dirty, UNPARK_KEYS, has_room, &room);
+}
+
+void kw_source_refetch_silent(struct kw_source *source, uint64_t now_us)
+{
+	uint32_t database;
+	struct kw_slice key;
+
+	while (kw_silent_due(source->silent) && kw_bucket_allows(&source->silent_pace, now_us) &&
+		kw_silent_next(source->silent, &database, &key)) {
+		kw_bucket_spend(&source->silent_pace, 1);
+		source->stats.silent_refetches++;
+		kw_dirty_add(source->dirty, database, key, KW_DIRTY_TTL);
+	}
+}

@@ -1,0 +1,299 @@
+#include "source/watch.h"
+
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "source/flags.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TIME_EVERY_US UINT64_C(60000000)
+
+/* The counters: commands that raise no event for what they change. */
+enum counter { SWAPDB, XACK, XREADGROUP, XCLAIM, XAUTOCLAIM, PFCOUNT, DEBUG, INFO, COUNTERS };
+
+static const char *const counter_names[COUNTERS] = {
+	"swapdb", "xack", "xreadgroup", "xclaim", "xautoclaim", "pfcount", "debug", "info"};
+
+static const char *const section_names[] = {"server", "replication", "persistence", "commandstats"};
+#define SECTIONS (sizeof(section_names) / sizeof(*section_names))
+
+struct kw_watch {
+	struct kw_lane *lane;
+	struct kw_watch_handlers handlers;
+	struct kw_buffer info; /* the sections of the look under way */
+	bool looking;
+	bool first;   /* of this connection: nothing to compare the counters with */
+	bool greeted; /* was there ever a server before? */
+	bool another; /* the last look found another one */
+	struct kw_server_identity identity;
+	uint64_t counters[COUNTERS];
+	uint64_t debugged_us; /* when DEBUG was last seen called */
+	uint64_t time_us;     /* when the clocks were last compared */
+	uint64_t asked_wall_us;
+	int64_t skew_us;
+};
+
+struct kw_watch *kw_watch_new(struct kw_lane *lane, const struct kw_watch_handlers *handlers)
+{
+	struct kw_watch *watch = kw_zalloc(sizeof(*watch));
+
+	watch->lane = lane;
+	watch->handlers = *handlers;
+	return watch;
+}
+
+void kw_watch_free(struct kw_watch *watch)
+{
+	if (!watch)
+		return;
+	kw_buffer_close(&watch->info);
+	free(watch);
+}
+
+static void give_up(struct kw_watch *watch)
+{
+	watch->looking = false;
+	kw_buffer_clear(&watch->info);
+}
+
+/* Who is it? False: the server cannot be followed. */
+static bool look_at_identity(struct kw_watch *watch, struct kw_slice info)
+{
+	const struct kw_server_identity *old = &watch->identity;
+	struct kw_server_identity now;
+	struct kw_error why;
+
+	if (kw_server_identity_parse(info, &now, &why) || kw_server_identity_check(&now, &why)) {
+		kw_lane_fail(watch->lane, why.code, "%s", why.text);
+		return false;
+	}
+	if (strcmp(now.mode, "cluster") == 0) {
+		kw_lane_fail(watch->lane, KW_E_REFUSED,
+			"the server runs in cluster mode, which is not supported yet: follow a "
+			"server with cluster-enabled no");
+		return false;
+	}
+	if (now.loading) {
+		kw_lane_fail(watch->lane, KW_E_STATE,
+			"the server is loading its data set: waiting until it is done");
+		return false;
+	}
+	if (strcmp(now.role, "master") != 0 && strcmp(now.role, old->role) != 0)
+		kw_log_warn("source",
+			"the server followed is itself a replica (role %s): what it has not "
+			"received is not here either",
+			now.role);
+	watch->another = watch->greeted && (strcmp(now.run_id, old->run_id) != 0 ||
+						   strcmp(now.replid, old->replid) != 0 ||
+						   strcmp(now.role, old->role) != 0);
+	watch->identity = now;
+	watch->greeted = true;
+	return true;
+}
+
+static void compare_counters(struct kw_watch *watch, const uint64_t *now)
+{
+	const uint64_t *old = watch->counters;
+	/* Our own INFO counts up by this much from look to look, unless CONFIG RESETSTAT was
+	 * called. */
+	bool reset = now[INFO] < old[INFO] + SECTIONS;
+	bool stream = reset;
+
+	for (int i = XACK; i <= XAUTOCLAIM; i++)
+		stream |= now[i] != old[i];
+	if (stream)
+		watch->handlers.stir(watch->handlers.arg, KW_SILENT_STREAM);
+	if (reset || now[PFCOUNT] != old[PFCOUNT])
+		watch->handlers.stir(watch->handlers.arg, KW_SILENT_HLL);
+	if (reset || now[DEBUG] != old[DEBUG])
+		watch->debugged_us = kw_clock_us();
+	if (now[SWAPDB] != old[SWAPDB])
+		watch->handlers.doubt(watch->handlers.arg, KW_DOUBT_SWAPDB,
+			"SWAPDB exchanged databases, which raises no event");
+	else if (reset)
+		watch->handlers.doubt(watch->handlers.arg, KW_DOUBT_SWAPDB,
+			"CONFIG RESETSTAT wiped the counter of SWAPDB, so it may have been called");
+}
+
+static void look_at_counters(struct kw_watch *watch, struct kw_slice info)
+{
+	uint64_t now[COUNTERS];
+
+	for (int i = 0; i < COUNTERS; i++)
+		now[i] = kw_info_calls(info, counter_names[i]);
+	if (!watch->first)
+		compare_counters(watch, now);
+	memcpy(watch->counters, now, sizeof(now));
+}
+
+static void info_answered(void *arg, const struct kw_reply *reply)
+{
+	struct kw_watch *watch = arg;
+
+	reply = kw_lane_reply(watch->lane, reply);
+	if (!reply) {
+		give_up(watch);
+		return;
+	}
+	if (reply->type != KW_REPLY_STRING) {
+		kw_lane_refused(watch->lane, "INFO", "+info", reply);
+		give_up(watch);
+		return;
+	}
+	kw_buffer_append(&watch->info, reply->text.data, reply->text.length);
+	kw_buffer_append(&watch->info, "\r\n", 2);
+}
+
+static bool look_at_info(struct kw_watch *watch)
+{
+	struct kw_slice info =
+		kw_slice(kw_buffer_bytes(&watch->info), kw_buffer_length(&watch->info));
+
+	if (!look_at_identity(watch, info))
+		return false;
+	look_at_counters(watch, info);
+	if (watch->another && !watch->first)
+		watch->handlers.doubt(watch->handlers.arg, KW_DOUBT_IDENTITY,
+			"the server changed its role or its replication history");
+	return true;
+}
+
+/* The flags are as needed, and nothing else is wrong. */
+static void finish(struct kw_watch *watch)
+{
+	bool first = watch->first;
+
+	give_up(watch);
+	watch->first = false;
+	if (first)
+		watch->handlers.welcome(watch->handlers.arg, watch->another);
+}
+
+static void flags_set(void *arg, const struct kw_reply *reply)
+{
+	struct kw_watch *watch = arg;
+	const char *user = watch->lane->user[0] ? watch->lane->user : "default";
+
+	reply = kw_lane_reply(watch->lane, reply);
+	if (!reply) {
+		give_up(watch);
+		return;
+	}
+	if (reply->type == KW_REPLY_ERROR) {
+		kw_lane_fail(watch->lane, KW_E_REFUSED,
+			"notify-keyspace-events lacks flags of AE, and the user '%s' may not set "
+			"it (%.*s): put `notify-keyspace-events AE` into the server's "
+			"configuration, or give the permission with ACL SETUSER %s +config|set",
+			user, (int)(reply->text.length < 100 ? reply->text.length : 100),
+			(const char *)reply->text.data, user);
+		give_up(watch);
+		return;
+	}
+	if (!watch->first)
+		watch->handlers.doubt(watch->handlers.arg, KW_DOUBT_FLAGS,
+			"notify-keyspace-events was changed, so events may have been missed");
+	finish(watch);
+}
+
+static void set_flags(struct kw_watch *watch, kw_flags present)
+{
+	char merged[KW_FLAGS_TEXT];
+
+	kw_flags_merged(present, merged);
+	kw_log_info("source", "setting notify-keyspace-events to %s", merged);
+	kw_redis_words(watch->lane->redis, flags_set, watch, "CONFIG", "SET",
+		"notify-keyspace-events", merged, NULL);
+}
+
+/* The last answer of a look. */
+static void flags_answered(void *arg, const struct kw_reply *reply)
+{
+	struct kw_watch *watch = arg;
+	kw_flags flags;
+
+	reply = kw_lane_reply(watch->lane, reply);
+	if (!reply) {
+		give_up(watch);
+		return;
+	}
+	if (reply->type != KW_REPLY_ARRAY || reply->count != 2 ||
+		reply->elements[1].type != KW_REPLY_STRING) {
+		kw_lane_refused(
+			watch->lane, "CONFIG GET notify-keyspace-events", "+config|get", reply);
+		give_up(watch);
+		return;
+	}
+	if (!look_at_info(watch)) {
+		give_up(watch);
+		return;
+	}
+	flags = kw_flags_parse(reply->elements[1].text);
+	if (kw_flags_sufficient(flags))
+		finish(watch);
+	else
+		set_flags(watch, flags);
+}
+
+static void time_answered(void *arg, const struct kw_reply *reply)
+{
+	struct kw_watch *watch = arg;
+	uint64_t now_us = kw_wall_us();
+	int64_t server_us;
+
+	reply = kw_lane_reply(watch->lane, reply);
+	if (!reply)
+		return;
+	if (!kw_lane_time(reply, &server_us)) {
+		kw_lane_refused(watch->lane, "TIME", "+time", reply);
+		return;
+	}
+	watch->skew_us = server_us - (int64_t)(watch->asked_wall_us / 2 + now_us / 2);
+}
+
+void kw_watch_look(struct kw_watch *watch)
+{
+	struct kw_redis *redis = watch->lane->redis;
+	uint64_t now_us = kw_clock_us();
+
+	if (watch->looking || watch->lane->broken)
+		return;
+	watch->looking = true;
+	kw_buffer_clear(&watch->info);
+	if (watch->first || now_us - watch->time_us >= TIME_EVERY_US) {
+		watch->time_us = now_us;
+		watch->asked_wall_us = kw_wall_us();
+		kw_redis_words(redis, time_answered, watch, "TIME", NULL);
+	}
+	for (size_t i = 0; i < SECTIONS; i++)
+		kw_redis_words(redis, info_answered, watch, "INFO", section_names[i], NULL);
+	kw_redis_words(
+		redis, flags_answered, watch, "CONFIG", "GET", "notify-keyspace-events", NULL);
+}
+
+void kw_watch_begin(struct kw_watch *watch)
+{
+	give_up(watch);
+	watch->first = true;
+	kw_watch_look(watch);
+}
+
+const struct kw_server_identity *kw_watch_identity(const struct kw_watch *watch)
+{
+	return &watch->identity;
+}
+
+int64_t kw_watch_skew_us(const struct kw_watch *watch)
+{
+	return watch->skew_us;
+}
+
+bool kw_watch_debugged(
+	const struct kw_watch *watch, struct kw_slice commandstats, uint64_t recent_us)
+{
+	if (kw_info_calls(commandstats, counter_names[DEBUG]) != watch->counters[DEBUG])
+		return true;
+	return watch->debugged_us > 0 && kw_clock_us() - watch->debugged_us < recent_us;
+}

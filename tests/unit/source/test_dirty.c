@@ -1,0 +1,355 @@
+/* The dirty set: each key once, in order, never forgotten, and small again afterwards. */
+#include "source/dirty.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static struct kw_dirty *dirty;
+
+static int make(void **state)
+{
+	dirty = kw_dirty_new(42);
+	return 0;
+}
+
+static int drop(void **state)
+{
+	kw_dirty_free(dirty);
+	return 0;
+}
+
+static void add(const char *name, unsigned flags)
+{
+	kw_dirty_add(dirty, 3, kw_slice_text(name), flags);
+}
+
+static struct kw_dirty_entry *take(const char *name)
+{
+	struct kw_dirty_entry *entry = kw_dirty_take(dirty, 1000);
+
+	assert_non_null(entry);
+	assert_int_equal(entry->key.database, 3);
+	assert_true(kw_slice_equal(kw_dirty_name(dirty, entry), kw_slice_text(name)));
+	return entry;
+}
+
+static void a_key_is_in_it_once(void **state)
+{
+	for (int i = 0; i < 100; i++)
+		add("a", 0);
+	kw_dirty_add(dirty, 4, kw_slice_text("a"), 0);
+	assert_int_equal(kw_dirty_total(dirty), 2);
+	kw_dirty_done(dirty, take("a"));
+	assert_int_equal(kw_dirty_take(dirty, 0)->key.database, 4);
+	assert_null(kw_dirty_take(dirty, 0));
+}
+
+static void keys_come_in_the_order_they_got_dirty(void **state)
+{
+	add("a", 0);
+	add("b", 0);
+	add("c", 0);
+	add("a", 0);
+	kw_dirty_done(dirty, take("a"));
+	kw_dirty_done(dirty, take("b"));
+	kw_dirty_done(dirty, take("c"));
+	assert_int_equal(kw_dirty_total(dirty), 0);
+}
+
+static void names_may_hold_any_bytes_or_none(void **state)
+{
+	kw_dirty_add(dirty, 0, kw_slice(NULL, 0), 0);
+	kw_dirty_add(dirty, 0, kw_slice("\0", 1), 0);
+	kw_dirty_add(dirty, 0, kw_slice("\0\r\n", 3), 0);
+	assert_int_equal(kw_dirty_total(dirty), 3);
+	assert_int_equal(kw_dirty_name(dirty, kw_dirty_take(dirty, 0)).length, 0);
+	assert_int_equal(kw_dirty_name(dirty, kw_dirty_take(dirty, 0)).length, 1);
+	assert_int_equal(kw_dirty_name(dirty, kw_dirty_take(dirty, 0)).length, 3);
+}
+
+static void a_key_dirty_in_flight_is_fetched_again(void **state)
+{
+	struct kw_dirty_entry *a;
+
+	add("a", 0);
+	a = take("a");
+	add("a", KW_DIRTY_TTL);
+	assert_null(kw_dirty_take(dirty, 0)); /* not twice at a time */
+	kw_dirty_done(dirty, a);
+	a = take("a");
+	assert_true(a->flags & KW_DIRTY_TTL);
+	kw_dirty_done(dirty, a);
+	assert_int_equal(kw_dirty_total(dirty), 0);
+}
+
+static void a_flag_stays_until_it_is_answered(void **state)
+{
+	struct kw_dirty_entry *a;
+
+	add("a", KW_DIRTY_TTL);
+	add("a", 0);
+	a = take("a");
+	assert_true(a->flags & KW_DIRTY_TTL);
+	add("a", 0);
+	kw_dirty_done(dirty, a);
+	a = take("a");
+	assert_false(a->flags & KW_DIRTY_TTL);
+	kw_dirty_retry(dirty, a, KW_DIRTY_TTL);
+	assert_true(take("a")->flags & KW_DIRTY_TTL);
+}
+
+static void delayed_keys_come_when_they_are_due(void **state)
+{
+	char name[8];
+
+	for (int i = 0; i < 50; i++) {
+		snprintf(name, sizeof(name), "%d", i);
+		add(name, 0);
+	}
+	for (int i = 0; i < 50; i++)
+		kw_dirty_delay(dirty, kw_dirty_take(dirty, 0), 100 + (uint64_t)(i * 37 % 50));
+	assert_int_equal(kw_dirty_due_us(dirty), 100);
+	assert_null(kw_dirty_take(dirty, 99));
+	add("0", 0); /* absorbed */
+	assert_int_equal(kw_dirty_total(dirty), 50);
+	for (uint64_t t = 100; t < 150; t++) {
+		struct kw_dirty_entry *entry = kw_dirty_take(dirty, t);
+
+		assert_non_null(entry);
+		assert_int_equal(entry->until_us, t);
+		assert_null(kw_dirty_take(dirty, t));
+		kw_dirty_done(dirty, entry);
+	}
+	assert_int_equal(kw_dirty_due_us(dirty), UINT64_MAX);
+}
+
+static bool below_100(void *arg, uint64_t bytes)
+{
+	return bytes < 100;
+}
+
+static void parked_keys_wait_for_room_or_for_a_change(void **state)
+{
+	add("big", 0);
+	add("small", 0);
+	add("gone", 0);
+	kw_dirty_park(dirty, take("big"), 1000);
+	kw_dirty_park(dirty, take("small"), 10);
+	kw_dirty_park(dirty, take("gone"), 1000);
+	assert_null(kw_dirty_take(dirty, 1000));
+	assert_int_equal(kw_dirty_unpark(dirty, 10, below_100, NULL), 1);
+	assert_int_equal(kw_dirty_released(dirty), 1);
+	add("gone", KW_DIRTY_TTL);
+	kw_dirty_done(dirty, take("small"));
+	assert_int_equal(kw_dirty_released(dirty), 0);
+	kw_dirty_done(dirty, take("gone"));
+	assert_int_equal(kw_dirty_count(dirty, KW_DIRTY_PARKED), 1);
+	assert_int_equal(kw_dirty_total(dirty), 1);
+}
+
+static void a_key_dirty_in_flight_is_not_parked(void **state)
+{
+	struct kw_dirty_entry *a;
+
+	add("a", 0);
+	a = take("a");
+	add("a", 0);
+	kw_dirty_park(dirty, a, 10);
+	assert_int_equal(kw_dirty_count(dirty, KW_DIRTY_PARKED), 0);
+	take("a");
+}
+
+static void a_scan_knows_when_its_keys_are_done(void **state)
+{
+	struct kw_dirty_entry *a, *b;
+
+	add("a", KW_DIRTY_TTL); /* by an event */
+	add("a", KW_DIRTY_SCAN);
+	add("b", KW_DIRTY_SCAN);
+	add("c", KW_DIRTY_SCAN);
+	add("c", KW_DIRTY_SCAN);
+	assert_int_equal(kw_dirty_scanned(dirty), 3);
+	a = take("a");
+	b = take("b");
+	add("a", KW_DIRTY_TTL); /* an event in flight does not keep the scan waiting */
+	kw_dirty_done(dirty, a);
+	kw_dirty_retry(dirty, b, 0); /* a failure does */
+	assert_int_equal(kw_dirty_scanned(dirty), 2);
+	kw_dirty_park(dirty, take("c"), 1); /* no room: the scan goes on without it */
+	assert_int_equal(kw_dirty_scanned(dirty), 1);
+	kw_dirty_done(dirty, take("a"));
+	kw_dirty_done(dirty, take("b"));
+	assert_int_equal(kw_dirty_scanned(dirty), 0);
+}
+
+static void the_barrier_waits_for_all_before_it_and_nothing_else(void **state)
+{
+	struct kw_dirty_entry *a, *b;
+
+	assert_true(kw_dirty_passed(dirty));
+	add("a", 0);
+	a = take("a");
+	add("a", 0); /* a second time, before the mark */
+	add("b", 0);
+	kw_dirty_mark(dirty);
+	add("c", 0); /* behind it */
+	kw_dirty_done(dirty, a);
+	b = take("b");
+	add("b", 0);
+	kw_dirty_done(dirty, b); /* what b owed from before is paid, though it is dirty again */
+	assert_false(kw_dirty_passed(dirty)); /* a is not */
+	kw_dirty_done(dirty, take("c"));
+	assert_false(kw_dirty_passed(dirty));
+	kw_dirty_done(dirty, take("a"));
+	assert_true(kw_dirty_passed(dirty));
+	assert_int_equal(kw_dirty_total(dirty), 1);
+}
+
+static void the_barrier_waits_for_delayed_and_parked_keys(void **state)
+{
+	add("a", 0);
+	add("b", 0);
+	kw_dirty_delay(dirty, take("a"), 2000);
+	kw_dirty_park(dirty, take("b"), 1);
+	kw_dirty_mark(dirty);
+	add("a", 0);
+	add("b", 0);
+	kw_dirty_done(dirty, take("b"));
+	assert_false(kw_dirty_passed(dirty));
+	kw_dirty_done(dirty, kw_dirty_take(dirty, 2000));
+	assert_true(kw_dirty_passed(dirty));
+}
+
+/* Against a model that keeps everything in plain arrays. */
+static void random_moves_agree_with_a_model(void **state)
+{
+	enum { KEYS = 40 };
+	int owed[KEYS] = {0}, marked[KEYS] = {0}; /* adds not yet answered; those before the mark */
+	int flying[KEYS] = {0}, flown_marked[KEYS] = {0};
+	struct kw_dirty_entry *flights[KEYS];
+	int count = 0;
+
+	srandom(7);
+	for (int step = 0; step < 200000; step++) {
+		int key = (int)(random() % KEYS);
+		char name[8];
+
+		snprintf(name, sizeof(name), "%d", key);
+		switch (random() % 5) {
+		case 0:
+		case 1:
+			add(name, 0);
+			owed[key] = 1;
+			break;
+		case 2: {
+			struct kw_dirty_entry *entry = kw_dirty_take(dirty, 0);
+
+			if (!entry)
+				break;
+			snprintf(name, sizeof(name), "%.*s", (int)entry->key.length,
+				(const char *)kw_dirty_name(dirty, entry).data);
+			key = atoi(name);
+			assert_true(owed[key]);
+			assert_false(flying[key]);
+			flying[key] = 1;
+			owed[key] = 0;
+			flown_marked[key] = marked[key];
+			marked[key] = 0;
+			flights[count++] = entry;
+			break;
+		}
+		case 3: {
+			int at = count ? (int)(random() % count) : -1;
+
+			if (at < 0)
+				break;
+			snprintf(name, sizeof(name), "%.*s", (int)flights[at]->key.length,
+				(const char *)kw_dirty_name(dirty, flights[at]).data);
+			key = atoi(name);
+			if (random() % 3 == 0) {
+				owed[key] = 1;
+				marked[key] |= flown_marked[key];
+				kw_dirty_retry(dirty, flights[at], 0);
+			} else {
+				kw_dirty_done(dirty, flights[at]);
+			}
+			flying[key] = flown_marked[key] = 0;
+			flights[at] = flights[--count];
+			break;
+		}
+		default:
+			if (random() % 20)
+				break;
+			kw_dirty_mark(dirty);
+			for (int i = 0; i < KEYS; i++) {
+				marked[i] = owed[i];
+				flown_marked[i] = flying[i];
+			}
+		}
+		int left = 0, total = 0;
+
+		for (int i = 0; i < KEYS; i++) {
+			left += marked[i] || flown_marked[i];
+			total += owed[i] || flying[i];
+		}
+		assert_int_equal(kw_dirty_passed(dirty), left == 0);
+		assert_int_equal(kw_dirty_total(dirty), total);
+	}
+}
+
+static void memory_is_bounded_by_distinct_keys_and_given_back(void **state)
+{
+	size_t empty = kw_dirty_bytes(dirty), full;
+	char name[32];
+
+	for (int round = 0; round < 3; round++)
+		for (int i = 0; i < 200000; i++) {
+			snprintf(name, sizeof(name), "some:key:%d", i);
+			add(name, 0);
+		}
+	full = kw_dirty_bytes(dirty);
+	assert_int_equal(kw_dirty_total(dirty), 200000);
+	assert_true(full / 200000 < 200);
+	for (int i = 0; i < 200000; i++)
+		kw_dirty_done(dirty, kw_dirty_take(dirty, 0));
+	assert_int_equal(kw_dirty_total(dirty), 0);
+	assert_true(kw_dirty_bytes(dirty) < empty + 300000);
+}
+
+static void long_names_are_kept_whole(void **state)
+{
+	char name[5001];
+
+	memset(name, 'x', 5000);
+	name[5000] = '\0';
+	add(name, 0);
+	kw_dirty_done(dirty, take(name));
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, make, drop)
+	const struct CMUnitTest tests[] = {
+		TEST(a_key_is_in_it_once),
+		TEST(keys_come_in_the_order_they_got_dirty),
+		TEST(names_may_hold_any_bytes_or_none),
+		TEST(a_key_dirty_in_flight_is_fetched_again),
+		TEST(a_flag_stays_until_it_is_answered),
+		TEST(delayed_keys_come_when_they_are_due),
+		TEST(parked_keys_wait_for_room_or_for_a_change),
+		TEST(a_key_dirty_in_flight_is_not_parked),
+		TEST(a_scan_knows_when_its_keys_are_done),
+		TEST(the_barrier_waits_for_all_before_it_and_nothing_else),
+		TEST(the_barrier_waits_for_delayed_and_parked_keys),
+		TEST(random_moves_agree_with_a_model),
+		TEST(memory_is_bounded_by_distinct_keys_and_given_back),
+		TEST(long_names_are_kept_whole),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,379 @@
+/* Whatever may have cost an event is found, mended and counted. */
+#include "fixture.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct test test;
+
+static void begin(const char *words)
+{
+	test_begin(&test, words, 0);
+	for (int db = 0; db < 3; db++) {
+		test_ask(&test, "SELECT %d", db);
+		test_ask(&test, "DEBUG POPULATE 500 key 50");
+		test_ask(&test, "SET expiring v EX 10000");
+		test_ask(&test, "RPUSH list a b c");
+	}
+	test_ask(&test, "SELECT 0");
+	test_follow(&test);
+	test_settle(&test);
+	test_assert_same(&test);
+	test.states[0] = '\0';
+}
+
+static bool has_reconciled(struct test *t)
+{
+	return test_stats(t).reconciles > 0 && test_is_live(t);
+}
+
+static void expect_reconcile(void)
+{
+	test_until(&test, has_reconciled, "a reconcile");
+	test_settle(&test);
+	test_assert_same(&test);
+	assert_non_null(strstr(test.states, "reconciling"));
+}
+
+static void a_flush_of_one_database_spares_the_others(void **state)
+{
+	begin("");
+	test_ask(&test, "SELECT 1");
+	test_ask(&test, "FLUSHDB");
+	test_settle(&test);
+	test_run_ms(&test, 50);
+	test_settle(&test);
+	test_assert_same(&test);
+	assert_int_equal(test_stats(&test).reconciles, 0);
+	assert_string_equal(test.states, "");
+	test_end(&test);
+}
+
+static void a_flush_of_everything_empties_the_table(void **state)
+{
+	begin("");
+	test_ask(&test, "FLUSHALL");
+	test_run_ms(&test, 50);
+	test_settle(&test);
+	test_assert_same(&test);
+	assert_int_equal(test_stats(&test).reconciles, 0);
+	test_ask(&test, "SET new 1");
+	test_ask(&test, "FLUSHALL ASYNC");
+	test_ask(&test, "SET newer 1");
+	test_run_ms(&test, 50);
+	test_settle(&test);
+	test_assert_same(&test);
+	test_end(&test);
+}
+
+static void a_flush_of_nothing_costs_nothing(void **state)
+{
+	uint64_t fetches;
+
+	begin("");
+	fetches = test_stats(&test).fetches;
+	test_ask(&test, "SELECT 9");
+	for (int i = 0; i < 100; i++)
+		test_ask(&test, "FLUSHDB");
+	test_run_ms(&test, 50);
+	test_settle(&test);
+	test_assert_same(&test);
+	assert_int_equal(test_stats(&test).reconciles, 0);
+	assert_int_equal(test_stats(&test).fetches, fetches);
+	test_end(&test);
+}
+
+static void a_database_flushed_and_filled_again_is_reconciled(void **state)
+{
+	begin("");
+	test_ask(&test, "SELECT 2");
+	test_post(&test, "FLUSHDB");
+	for (int i = 0; i < 2000; i++)
+		test_post(&test, "SET key:%d new", i);
+	test_ask(&test, "DEL key:7");
+	expect_reconcile();
+	assert_int_equal(test_stats(&test).reconciles_flush, 1);
+	test_end(&test);
+}
+
+static void flushes_under_load_end_equal(void **state)
+{
+	begin("");
+	for (int i = 0; i < 40000; i++) {
+		if (i % 97 == 0)
+			test_post(&test, "SELECT %d", rand() % 4);
+		if (rand() % 500 == 0)
+			test_post(&test, "FLUSHDB");
+		else if (rand() % 3000 == 0)
+			test_post(&test, "FLUSHALL");
+		else
+			test_post(&test, rand() % 4 ? "SET key:%d %d" : "DEL key:%d", rand() % 3000,
+				i);
+		if (i % 100 == 0)
+			test_try(&test, "PING");
+	}
+	test_ask(&test, "PING");
+	test_run_ms(&test, 100);
+	test_settle(&test);
+	test_assert_same(&test);
+	test_end(&test);
+}
+
+static void a_flush_during_the_scan_leaves_nothing_behind(void **state)
+{
+	for (int round = 0; round < 5; round++) {
+		test_begin(&test, "", 0);
+		test_ask(&test, "DEBUG POPULATE 20000 old 50");
+		test_ask(&test, "SELECT 1");
+		test_ask(&test, "DEBUG POPULATE 20000 other 50");
+		test_ask(&test, "SELECT 0");
+		test_follow(&test);
+		test_until_state(&test, KW_SOURCE_SCANNING);
+		test_run_ms(&test, (uint64_t)round * 5);
+		test_post(&test, round % 2 ? "FLUSHALL" : "FLUSHDB");
+		for (int i = 0; i < 3000; i++)
+			test_post(&test, "SET new:%d v", i);
+		test_ask(&test, "PING");
+		test_run_ms(&test, 50);
+		test_settle(&test);
+		test_assert_same(&test);
+		test_end(&test);
+	}
+}
+
+static void swapdb_is_found(void **state)
+{
+	begin("");
+	test_ask(&test, "SWAPDB 0 5");
+	test_ask(&test, "SWAPDB 1 2");
+	expect_reconcile();
+	assert_true(test_stats(&test).reconciles_swapdb >= 1);
+	test_end(&test);
+}
+
+static void reset_counters_are_not_trusted(void **state)
+{
+	begin("");
+	test_ask(&test, "SWAPDB 0 5");
+	test_ask(&test, "CONFIG RESETSTAT");
+	expect_reconcile();
+	assert_true(test_stats(&test).reconciles_swapdb >= 1);
+	test_end(&test);
+}
+
+static void debug_reload_is_found(void **state)
+{
+	begin("");
+	test_ask(&test, "SAVE");
+	test_ask(&test, "SET key:1 changed");
+	test_ask(&test, "SET another 1");
+	test_settle(&test);
+	test_ask(&test, "DEBUG RELOAD NOSAVE"); /* back to what was saved, under the same names */
+	expect_reconcile();
+	assert_int_equal(test_stats(&test).reconciles_flush, 1);
+	test_end(&test);
+}
+
+static void flags_switched_off_are_found(void **state)
+{
+	begin("");
+	test_ask(&test, "CONFIG SET notify-keyspace-events Km");
+	test_ask(&test, "SET unheard 1");
+	test_ask(&test, "DEL list");
+	expect_reconcile();
+	assert_int_equal(test_stats(&test).reconciles_flags, 1);
+	assert_string_equal(test_ask(&test, "CONFIG GET notify-keyspace-events"), "AKEm");
+	test_end(&test);
+}
+
+static void a_killed_connection_is_found(void **state)
+{
+	static const char *const types[] = {"pubsub", "normal"};
+
+	for (int i = 0; i < 2; i++) {
+		begin("");
+		test_ask(&test, "MULTI");
+		test_ask(&test, "CLIENT KILL TYPE %s", types[i]);
+		test_ask(&test, "SET unheard 1");
+		test_ask(&test, "DEL list");
+		test_ask(&test, "EXEC");
+		expect_reconcile();
+		assert_int_equal(test_stats(&test).reconciles_connection, 1);
+		assert_non_null(strstr(test.states, "source_down reconciling live"));
+		test_end(&test);
+	}
+}
+
+static void an_overrun_output_buffer_is_found(void **state)
+{
+	begin("--client-output-buffer-limit pubsub 100k 0 0");
+	/* Nobody reads meanwhile: the loop does not run while this client writes by itself. */
+	test_ask(&test, "EVAL for\ti=1,20000\tdo\tredis.call('SET','new:'..i,i)\tend 0");
+	expect_reconcile();
+	assert_true(test_stats(&test).reconciles_connection >= 1);
+	test_end(&test);
+}
+
+static void a_restarted_server_is_found(void **state)
+{
+	begin("");
+	test_ask(&test, "SET not-saved 1");
+	test_settle(&test);
+	test_ask(&test, "DEL not-saved key:1 key:2");
+	test_ask(&test, "SAVE");
+	test_ask(&test, "SET not-saved 1");
+	test_settle(&test);
+	test_server_kill(&test.server);
+	test_until_state(&test, KW_SOURCE_DOWN);
+	assert_non_null(strstr(kw_source_reason(test.source), test.server.address));
+	assert_true(test_has(&test, 0, "not-saved")); /* what is known stays meanwhile */
+	test_server_again(&test.server, "");
+	test_reconnect(&test);
+	expect_reconcile();
+	assert_false(test_has(&test, 0, "not-saved"));
+	assert_int_equal(test_stats(&test).reconciles_identity, 1);
+	test_end(&test);
+}
+
+static void a_server_that_comes_later_is_followed(void **state)
+{
+	test_begin(&test, "", 0);
+	test_ask(&test, "SET a 1");
+	test_ask(&test, "SAVE");
+	test_server_kill(&test.server);
+	test_follow(&test);
+	test_until_state(&test, KW_SOURCE_DOWN);
+	test_run_ms(&test, 300);
+	test_server_again(&test.server, "");
+	test_reconnect(&test);
+	test_settle(&test);
+	test_assert_same(&test);
+	assert_true(test_has(&test, 0, "a"));
+	assert_int_equal(test_stats(&test).reconciles, 0);
+	test_end(&test);
+}
+
+static void a_changed_role_is_found(void **state)
+{
+	struct test_server primary;
+
+	begin("");
+	test_server_start(&primary, "--port 26399 --bind 127.0.0.1");
+	test_ask(&test, "REPLICAOF 127.0.0.1 26399");
+	test_until(&test, has_reconciled, "a reconcile");
+	for (int i = 0; i < 200 && !strstr(test_ask(&test, "INFO replication"), "link_status:up");
+		i++)
+		test_run_ms(&test, 50);
+	test_run_ms(&test, 300);
+	test_settle(&test);
+	test_assert_same(&test);
+	test_ask(&test, "REPLICAOF NO ONE");
+	test_run_ms(&test, 300);
+	test_ask(&test, "SET own 1");
+	test_settle(&test);
+	test_assert_same(&test);
+	assert_true(test_has(&test, 0, "own"));
+	assert_true(test_stats(&test).reconciles_identity >= 2);
+	test_server_stop(&primary);
+	test_end(&test);
+}
+
+static void the_operator_may_ask_for_a_reconcile(void **state)
+{
+	begin("");
+	test_ask(&test, "SET old:1 v");
+	test_settle(&test);
+	/* Behind everybody's back. */
+	kw_table_delete(test.table, 1, kw_slice_text("key:3"));
+	kw_table_put(test.table, 1, kw_slice_text("ghost"), kw_slice_text("payload"), 0);
+	kw_source_reconcile(test.source, "asked by the test");
+	assert_string_equal(test.states, "");
+	test_until_state(&test, KW_SOURCE_RECONCILING);
+	assert_string_equal(kw_source_reason(test.source), "asked by the test");
+	expect_reconcile();
+	assert_string_equal(test.states, "reconciling live ");
+	assert_int_equal(test_stats(&test).reconciles_asked, 1);
+	test_end(&test);
+}
+
+static void doubt_during_a_reconcile_begins_it_again(void **state)
+{
+	begin("");
+	for (int i = 0; i < 20; i++) {
+		kw_source_reconcile(test.source, "asked by the test");
+		test_run_ms(&test, 1);
+		test_post(&test, "SET key:%d changed", i);
+	}
+	expect_reconcile();
+	assert_int_equal(test_stats(&test).reconciles_asked, 20);
+	test_end(&test);
+}
+
+static bool ghost_is_gone(struct test *t)
+{
+	return !test_has(t, 1, "ghost") && test_has(t, 1, "key:3");
+}
+
+static void the_audit_mends_without_leaving_live(void **state)
+{
+	test.options.audit_keys_per_second = 0;
+	begin("");
+	kw_source_set_limits(test.source, 0, 0, 5000);
+	kw_table_delete(test.table, 1, kw_slice_text("key:3"));
+	kw_table_put(test.table, 1, kw_slice_text("ghost"), kw_slice_text("payload"), 0);
+	test_until(&test, ghost_is_gone, "the audit");
+	test_settle(&test);
+	test_assert_same(&test);
+	assert_string_equal(test.states, "");
+	assert_true(test_stats(&test).reconciles_audit >= 1);
+	kw_source_reconcile(test.source, "pre-empts an audit");
+	test_until_state(&test, KW_SOURCE_RECONCILING);
+	expect_reconcile();
+	test_end(&test);
+}
+
+static void freshness_is_not_claimed_while_in_doubt(void **state)
+{
+	const struct kw_superblock *superblock;
+
+	begin("");
+	superblock = (const struct kw_superblock *)test.memory;
+	assert_true(superblock->fresh_us > 0);
+	test_ask(&test, "SWAPDB 0 1");
+	test_until_state(&test, KW_SOURCE_RECONCILING);
+	test_run_ms(&test, 1);
+	kw_table_publish(test.table, 1);
+	assert_true(superblock->fresh_us == 0 || test_is_live(&test));
+	expect_reconcile();
+	test_end(&test);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_flush_of_one_database_spares_the_others),
+		cmocka_unit_test(a_flush_of_everything_empties_the_table),
+		cmocka_unit_test(a_flush_of_nothing_costs_nothing),
+		cmocka_unit_test(a_database_flushed_and_filled_again_is_reconciled),
+		cmocka_unit_test(flushes_under_load_end_equal),
+		cmocka_unit_test(a_flush_during_the_scan_leaves_nothing_behind),
+		cmocka_unit_test(swapdb_is_found),
+		cmocka_unit_test(reset_counters_are_not_trusted),
+		cmocka_unit_test(debug_reload_is_found),
+		cmocka_unit_test(flags_switched_off_are_found),
+		cmocka_unit_test(a_killed_connection_is_found),
+		cmocka_unit_test(an_overrun_output_buffer_is_found),
+		cmocka_unit_test(a_restarted_server_is_found),
+		cmocka_unit_test(a_server_that_comes_later_is_followed),
+		cmocka_unit_test(a_changed_role_is_found),
+		cmocka_unit_test(the_operator_may_ask_for_a_reconcile),
+		cmocka_unit_test(doubt_during_a_reconcile_begins_it_again),
+		cmocka_unit_test(the_audit_mends_without_leaving_live),
+		cmocka_unit_test(freshness_is_not_claimed_while_in_doubt),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,420 @@
+/* Fetching from a scripted server that answers as real ones hardly ever do. */
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "source/fetch.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define WORD_BYTES 64
+
+/* What the server says to each command; argv[0] is the command's name. Called on its thread. */
+typedef void (*answer_fn)(FILE *to, int argc, char argv[][WORD_BYTES]);
+
+static answer_fn answer;
+static int listener;
+static char path[64];
+static pthread_t thread;
+
+static uv_loop_t loop;
+static uv_timer_t tick;
+static struct kw_lane lane;
+static struct kw_dirty *dirty;
+static struct kw_fetch *fetch;
+static bool ready, closed, lane_has_failed;
+static struct kw_error failure;
+
+/* What was stored last, and how often something was. */
+static int stores, removals;
+static char stored_key[64], stored[64];
+static uint32_t stored_database;
+static uint64_t stored_expires_ms, table_expires_ms;
+
+static int read_command(FILE *from, char argv[][WORD_BYTES])
+{
+	char line[WORD_BYTES];
+	int argc;
+
+	if (!fgets(line, sizeof(line), from))
+		return 0;
+	argc = atoi(line + 1);
+	for (int i = 0; i < argc; i++) {
+		size_t length;
+
+		if (!fgets(line, sizeof(line), from))
+			return 0;
+		length = (size_t)atoi(line + 1);
+		if (length + 2 >= WORD_BYTES || fread(argv[i], 1, length + 2, from) != length + 2)
+			return 0;
+		argv[i][length] = '\0';
+	}
+	return argc;
+}
+
+static void *serve(void *arg)
+{
+	int fd = accept(listener, NULL, NULL);
+	FILE *from = fdopen(fd, "r"), *to = fdopen(dup(fd), "w");
+	char argv[8][WORD_BYTES];
+	int argc;
+
+	while ((argc = read_command(from, argv)) > 0) {
+		if (strcmp(argv[0], "CLIENT") == 0)
+			fputs("+OK\r\n", to);
+		else
+			answer(to, argc, argv);
+		fflush(to);
+	}
+	fclose(from);
+	fclose(to);
+	return NULL;
+}
+
+/* Payloads and their answers. */
+
+static void send_payload(FILE *to, const char *value, bool whole)
+{
+	char payload[64] = {0};
+	size_t length = strlen(value);
+	uint64_t crc;
+
+	payload[1] = (char)length;
+	memcpy(payload + 2, value, length);
+	payload[2 + length] = 10; /* the RDB version */
+	crc = kw_crc64(0, payload, length + 4);
+	if (!whole)
+		crc ^= 0x100;
+	memcpy(payload + length + 4, &crc, sizeof(crc));
+	fprintf(to, "$%zu\r\n", length + 12);
+	fwrite(payload, 1, length + 12, to);
+	fputs("\r\n", to);
+}
+
+static enum kw_put_result store(void *arg, uint32_t database, struct kw_slice key,
+	const struct kw_slice *payload, uint64_t expires_ms)
+{
+	stored_database = database;
+	stored_expires_ms = expires_ms;
+	snprintf(stored_key, sizeof(stored_key), "%.*s", (int)key.length, (const char *)key.data);
+	if (!payload) {
+		removals++;
+		return KW_PUT_STORED;
+	}
+	stores++;
+	snprintf(stored, sizeof(stored), "%.*s", (int)payload->length - 12,
+		(const char *)payload->data + 2);
+	return KW_PUT_STORED;
+}
+
+static uint64_t expiry(void *arg, uint32_t database, struct kw_slice key)
+{
+	return table_expires_ms;
+}
+
+/* The loop. */
+
+static void on_ready(void *arg)
+{
+	ready = true;
+}
+
+static void on_closed(void *arg, const struct kw_error *why)
+{
+	closed = true;
+}
+
+static void on_failed(void *arg, const struct kw_error *why)
+{
+	lane_has_failed = true;
+	failure = *why;
+	kw_redis_close(lane.redis);
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+}
+
+static void run_until(const bool *done)
+{
+	uint64_t until_us = kw_clock_us() + 10000000;
+
+	while (!*done) {
+		assert_true(kw_clock_us() < until_us);
+		uv_run(&loop, UV_RUN_ONCE);
+	}
+}
+
+/* Fetch until nothing is dirty any more, or the lane failed. */
+static void run_fetches(void)
+{
+	uint64_t until_us = kw_clock_us() + 10000000;
+
+	while (kw_dirty_total(dirty) > 0 && !lane_has_failed) {
+		assert_true(kw_clock_us() < until_us);
+		kw_fetch_pump(fetch, kw_clock_us());
+		uv_run(&loop, UV_RUN_ONCE);
+	}
+}
+
+static void begin(answer_fn fn)
+{
+	struct kw_redis_options options = {0};
+	struct kw_redis_handlers handlers = {on_ready, on_closed, NULL, NULL};
+	struct kw_fetch_handlers fetching = {store, expiry, NULL};
+	struct sockaddr_un name = {.sun_family = AF_UNIX};
+
+	answer = fn;
+	ready = closed = lane_has_failed = false;
+	stores = removals = 0;
+	table_expires_ms = 0;
+	snprintf(path, sizeof(path), "/tmp/kw-fetch-%d", getpid());
+	unlink(path);
+	strcpy(name.sun_path, path);
+	listener = socket(AF_UNIX, SOCK_STREAM, 0);
+	assert_int_equal(bind(listener, (struct sockaddr *)&name, sizeof(name)), 0);
+	assert_int_equal(listen(listener, 1), 0);
+	assert_int_equal(pthread_create(&thread, NULL, serve, NULL), 0);
+	uv_loop_init(&loop);
+	uv_timer_init(&loop, &tick);
+	uv_timer_start(&tick, on_tick, 1, 1);
+	snprintf(options.address, sizeof(options.address), "unix://%s", path);
+	lane = (struct kw_lane){.failed = on_failed};
+	snprintf(lane.user, sizeof(lane.user), "somebody");
+	assert_int_equal(kw_redis_open(&loop, &options, &handlers, &lane.redis, NULL), 0);
+	kw_lane_open(&lane, lane.redis);
+	run_until(&ready);
+	dirty = kw_dirty_new(1);
+	fetch = kw_fetch_new(&lane, dirty, 16, &fetching);
+	kw_fetch_limit(fetch, 0, 0, kw_clock_us());
+}
+
+static void end(void)
+{
+	kw_redis_close(lane.redis);
+	run_until(&closed);
+	kw_redis_free(lane.redis);
+	pthread_join(thread, NULL);
+	kw_fetch_free(fetch);
+	kw_dirty_free(dirty);
+	uv_close((uv_handle_t *)&tick, NULL);
+	uv_run(&loop, UV_RUN_DEFAULT);
+	assert_int_equal(uv_loop_close(&loop), 0);
+	close(listener);
+	unlink(path);
+}
+
+static void add(uint32_t database, const char *key)
+{
+	kw_dirty_add(dirty, database, kw_slice_text(key), KW_DIRTY_TTL);
+}
+
+/* The promises. */
+
+static int asked;
+
+static void answer_corrupt_first(FILE *to, int argc, char argv[][WORD_BYTES])
+{
+	if (strcmp(argv[0], "DUMP") == 0)
+		send_payload(to, "value", ++asked > 2);
+	else
+		fputs(":-1\r\n", to);
+}
+
+static void a_payload_that_does_not_verify_is_fetched_again(void **state)
+{
+	asked = 0;
+	begin(answer_corrupt_first);
+	add(0, "key");
+	run_fetches();
+	assert_int_equal(stores, 1);
+	assert_string_equal(stored, "value");
+	assert_int_equal(kw_fetch_stats(fetch)->rejected, 2);
+	assert_int_equal(kw_fetch_rdb_version(fetch), 10);
+	end();
+}
+
+static void answer_created_between(FILE *to, int argc, char argv[][WORD_BYTES])
+{
+	if (strcmp(argv[0], "DUMP") == 0)
+		send_payload(to, "value", true);
+	else
+		fputs(asked++ ? ":5000\r\n" : ":-2\r\n", to);
+}
+
+static void a_key_created_between_the_questions_is_fetched_again(void **state)
+{
+	asked = 0;
+	begin(answer_created_between);
+	add(0, "key");
+	run_fetches();
+	assert_int_equal(stores, 1);
+	assert_int_equal(stored_expires_ms, 5000);
+	end();
+}
+
+static void answer_gone_between(FILE *to, int argc, char argv[][WORD_BYTES])
+{
+	fputs(strcmp(argv[0], "DUMP") == 0 ? "$-1\r\n" : ":5000\r\n", to);
+}
+
+static void a_key_gone_between_the_questions_is_gone(void **state)
+{
+	begin(answer_gone_between);
+	add(0, "key");
+	run_fetches();
+	assert_int_equal(removals, 1);
+	assert_int_equal(stores, 0);
+	end();
+}
+
+static void answer_loading_first(FILE *to, int argc, char argv[][WORD_BYTES])
+{
+	if (asked++ < 3)
+		fputs("-LOADING wait\r\n", to);
+	else
+		answer_created_between(to, argc, argv);
+}
+
+static void a_server_that_is_busy_is_asked_again(void **state)
+{
+	asked = 0;
+	begin(answer_loading_first);
+	add(0, "key");
+	run_fetches();
+	assert_false(lane_has_failed);
+	assert_int_equal(stores, 1);
+	end();
+}
+
+static void answer_select_refused(FILE *to, int argc, char argv[][WORD_BYTES])
+{
+	if (strcmp(argv[0], "SELECT") == 0)
+		fputs("-NOPERM no\r\n", to);
+	else
+		answer_corrupt_first(to, argc, argv);
+}
+
+static void nothing_is_stored_from_a_database_that_could_not_be_selected(void **state)
+{
+	asked = 10;
+	begin(answer_select_refused);
+	add(0, "right");
+	add(3, "wrong");
+	run_fetches();
+	assert_true(lane_has_failed);
+	assert_non_null(strstr(failure.text, "+select"));
+	assert_non_null(strstr(failure.text, "somebody"));
+	assert_int_equal(stores, 1);
+	assert_string_equal(stored_key, "right");
+	end();
+	assert_int_equal(stores, 1);
+}
+
+static void answer_by_database(FILE *to, int argc, char argv[][WORD_BYTES])
+{
+	static char selected[8];
+
+	if (strcmp(argv[0], "SELECT") == 0) {
+		snprintf(selected, sizeof(selected), "%.7s", argv[1]);
+		fputs("+OK\r\n", to);
+	} else if (strcmp(argv[0], "DUMP") == 0) {
+		send_payload(to, selected, true);
+	} else {
+		fputs(":-1\r\n", to);
+	}
+}
+
+static void each_key_is_read_from_its_database(void **state)
+{
+	begin(answer_by_database);
+	for (uint32_t i = 1; i < 200; i++) {
+		add(i % 7 + 1, "key");
+		if (i % 20)
+			continue;
+		add(15, "last");
+		run_fetches();
+		assert_int_equal(stored_database, 15);
+		assert_string_equal(stored, "15");
+	}
+	end();
+}
+
+static int64_t server_ms, expires_at_ms;
+
+static void answer_as_old_servers_do(FILE *to, int argc, char argv[][WORD_BYTES])
+{
+	server_ms += 3;
+	if (strcmp(argv[0], "DUMP") == 0)
+		send_payload(to, "value", true);
+	else if (strcmp(argv[0], "TIME") == 0)
+		fprintf(to, "*2\r\n$10\r\n%010lld\r\n$6\r\n%06lld\r\n",
+			(long long)(server_ms / 1000), (long long)(server_ms % 1000 * 1000));
+	else if (strcmp(argv[0], "PTTL") == 0)
+		fprintf(to, ":%lld\r\n", (long long)(expires_at_ms - server_ms));
+	else
+		fputs("-ERR unknown command\r\n", to);
+}
+
+static void expiries_of_old_servers_are_near_and_do_not_waver(void **state)
+{
+	begin(answer_as_old_servers_do);
+	server_ms = 1700000000123;
+	expires_at_ms = server_ms + 5000000;
+	kw_fetch_set_pexpiretime(fetch, false);
+	add(0, "key");
+	run_fetches();
+	assert_true(llabs((int64_t)stored_expires_ms - expires_at_ms) <= KW_FETCH_JITTER_MS);
+	table_expires_ms = stored_expires_ms + 2;
+	add(0, "key");
+	run_fetches();
+	assert_int_equal(stored_expires_ms, table_expires_ms);
+	expires_at_ms += 100; /* a real change */
+	add(0, "key");
+	run_fetches();
+	assert_int_not_equal(stored_expires_ms, table_expires_ms);
+	assert_int_equal(stores, 3);
+	end();
+}
+
+static void answer_nothing_of_the_kind(FILE *to, int argc, char argv[][WORD_BYTES])
+{
+	fputs("*0\r\n", to);
+}
+
+static void answers_of_the_wrong_form_end_the_connection(void **state)
+{
+	begin(answer_nothing_of_the_kind);
+	add(0, "key");
+	run_fetches();
+	assert_true(lane_has_failed);
+	assert_int_equal(failure.code, KW_E_PROTOCOL);
+	end();
+	assert_int_equal(stores, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_payload_that_does_not_verify_is_fetched_again),
+		cmocka_unit_test(a_key_created_between_the_questions_is_fetched_again),
+		cmocka_unit_test(a_key_gone_between_the_questions_is_gone),
+		cmocka_unit_test(a_server_that_is_busy_is_asked_again),
+		cmocka_unit_test(nothing_is_stored_from_a_database_that_could_not_be_selected),
+		cmocka_unit_test(each_key_is_read_from_its_database),
+		cmocka_unit_test(expiries_of_old_servers_are_near_and_do_not_waver),
+		cmocka_unit_test(answers_of_the_wrong_form_end_the_connection),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,327 @@
+/* Following a real server: what it holds and every way it changes. */
+#include "fixture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void every_key_there_before_is_in_the_table(void **state)
+{
+	struct test test;
+	char big[70000];
+	struct kw_slice argv[3] = {
+		kw_slice_text("SET"), kw_slice("\0b\r\nx\xff", 6), kw_slice("\0\r\n", 3)};
+
+	test_begin(&test, "", 0);
+	test_ask(&test, "SET string value");
+	test_ask(&test, "SET number 12345");
+	test_ask(&test, "SET expiring value PX 1000000");
+	test_ask(&test, "RPUSH list a b c");
+	test_ask(&test, "SADD set a b c");
+	test_ask(&test, "SADD ints 1 2 3");
+	test_ask(&test, "ZADD zset 1 a 2 b");
+	test_ask(&test, "HSET hash f v g w");
+	test_ask(&test, "XADD stream 1-1 f v");
+	test_ask(&test, "PFADD hll a b c");
+	test_ask(&test, "SETBIT bits 1000 1");
+	test_ask(&test, "GEOADD geo 13.36 38.11 Palermo");
+	test_send(&test, 3, argv);
+	argv[1] = kw_slice("", 0);
+	test_send(&test, 3, argv);
+	memset(big, 'x', sizeof(big));
+	argv[1] = kw_slice_text("big");
+	argv[2] = kw_slice(big, sizeof(big));
+	test_send(&test, 3, argv);
+	test_ask(&test, "SELECT 9");
+	test_ask(&test, "SET nine 9 EX 5000");
+	test_ask(&test, "SELECT 10");
+	test_ask(&test, "DEBUG POPULATE 5000 ten 50");
+	test_ask(&test, "SELECT 15");
+	test_ask(&test, "DEBUG POPULATE 20 fifteen 100000");
+	test_ask(&test, "SELECT 0");
+	test_follow(&test);
+	test_until_state(&test, KW_SOURCE_LIVE);
+	assert_string_equal(test.states, "scanning live ");
+	test_assert_same(&test);
+	test_settle(&test);
+	test_assert_same(&test);
+	assert_int_equal(test_stats(&test).scanned, test_stats(&test).scan_total);
+	test_end(&test);
+}
+
+static void an_empty_server_is_complete_at_once(void **state)
+{
+	const struct kw_superblock *superblock;
+	struct test test;
+
+	test_begin(&test, "", 0);
+	test_follow(&test);
+	test_settle(&test);
+	superblock = (const struct kw_superblock *)test.memory;
+	assert_int_equal(superblock->complete, 1);
+	assert_int_equal(superblock->rdb_version, 10);
+	assert_int_equal(superblock->source_state, KW_SOURCE_LIVE);
+	assert_true(llabs(test_stats(&test).clock_skew_us) < 100000);
+	test_assert_same(&test);
+	test_end(&test);
+}
+
+static void every_change_arrives(void **state)
+{
+	struct test test;
+
+	test_begin(&test, "", 0);
+	test_ask(&test, "SET before 1");
+	test_follow(&test);
+	test_settle(&test);
+	test_ask(&test, "SET string value");
+	test_ask(&test, "APPEND string more");
+	test_ask(&test, "SET lasting value PX 500000");
+	test_ask(&test, "PERSIST lasting");
+	test_ask(&test, "SET timed value");
+	test_ask(&test, "PEXPIREAT timed 4102444800123");
+	test_ask(&test, "SET getex v");
+	test_ask(&test, "GETEX getex EX 5000");
+	test_ask(&test, "RPUSH list c a b");
+	test_ask(&test, "SORT list ALPHA STORE sorted");
+	test_ask(&test, "COPY list copied");
+	test_ask(&test, "COPY list copied DB 12");
+	test_ask(&test, "HSET hash a 1");
+	test_ask(&test, "HINCRBY hash a 5");
+	test_ask(&test, "ZADD z 1 a");
+	test_ask(&test, "ZINCRBY z 2 a");
+	test_ask(&test, "XADD stream 1-1 a b");
+	test_ask(&test, "XGROUP CREATE stream g 0");
+	test_ask(&test, "SETRANGE string 3 xyz");
+	test_ask(&test, "BITOP NOT bits string");
+	test_ask(&test, "MULTI");
+	test_ask(&test, "SET in-multi 1");
+	test_ask(&test, "DEL before");
+	test_ask(&test, "SELECT 7");
+	test_ask(&test, "SET in-multi 7");
+	test_ask(&test, "EXEC");
+	test_ask(&test, "SELECT 0");
+	test_ask(&test, "EVAL return{redis.call('SET','lua','1'),redis.call('INCR','lua')} 0");
+	test_settle(&test);
+	test_assert_same(&test);
+	assert_true(test_has(&test, 7, "in-multi"));
+	assert_true(test_has(&test, 12, "copied"));
+	assert_false(test_has(&test, 0, "before"));
+	assert_int_equal(test_stats(&test).reconciles, 0);
+	test_end(&test);
+}
+
+static void every_kind_of_removal_arrives(void **state)
+{
+	static const char *const names[] = {
+		"del", "unlink", "expire", "past", "renamed", "moved", "list", "getdel", "copied"};
+	struct test test;
+
+	test_begin(&test, "", 0);
+	for (int i = 0; i < 9; i++)
+		test_ask(&test, strcmp(names[i], "list") ? "SET %s value" : "RPUSH %s value",
+			names[i]);
+	test_follow(&test);
+	test_settle(&test);
+	test_assert_same(&test);
+	test_ask(&test, "DEL del");
+	test_ask(&test, "UNLINK unlink");
+	test_ask(&test, "PEXPIRE expire 20");
+	test_ask(&test, "PEXPIREAT past 1000");
+	test_ask(&test, "RENAME renamed renamed-to");
+	test_ask(&test, "MOVE moved 10");
+	test_ask(&test, "LPOP list");
+	test_ask(&test, "GETDEL getdel");
+	test_ask(&test, "COPY del copied REPLACE");
+	test_ask(&test, "RENAME copied over");
+	test_run_ms(&test, 300); /* the active expiry cycle */
+	test_settle(&test);
+	test_assert_same(&test);
+	for (int i = 0; i < 9; i++)
+		assert_false(test_has(&test, 0, names[i]));
+	assert_true(test_has(&test, 0, "renamed-to"));
+	assert_true(test_has(&test, 10, "moved"));
+	assert_int_equal(test_stats(&test).reconciles, 0);
+	test_end(&test);
+}
+
+static void evicted_keys_go(void **state)
+{
+	struct test test;
+
+	test_begin(&test, "--maxmemory 8mb --maxmemory-policy allkeys-random", 0);
+	test_follow(&test);
+	test_settle(&test);
+	for (int i = 0; i < 20000; i++)
+		test_post(&test, "SET key:%d %0500d", i, i);
+	test_ask(&test, "CONFIG SET maxmemory 0"); /* comparing must not evict any more */
+	assert_true(strtol(strstr(test_ask(&test, "INFO stats"), "evicted_keys:") + 13, NULL, 10) >
+		    1000);
+	test_settle(&test);
+	test_assert_same(&test);
+	test_end(&test);
+}
+
+static void only_the_databases_asked_for_are_followed(void **state)
+{
+	static const int64_t databases[] = {1, 10};
+	struct test test;
+
+	test_begin(&test, "", 0);
+	test.options.databases = databases;
+	test.options.database_count = 2;
+	for (int round = 0; round < 2; round++) {
+		for (int db = 0; db < 12; db++) {
+			test_ask(&test, "SELECT %d", db);
+			test_ask(&test, "SET key:%d v", round);
+		}
+		if (round == 0)
+			test_follow(&test);
+		test_settle(&test);
+		test_assert_same(&test);
+		assert_true(test_has(&test, 1, round ? "key:1" : "key:0"));
+		assert_true(test_has(&test, 10, "key:0"));
+		assert_false(test_has(&test, 0, "key:0"));
+		assert_false(test_has(&test, 11, "key:0"));
+	}
+	assert_int_equal(test_stats(&test).events, 2);
+	test_ask(&test, "FLUSHALL");
+	test_settle(&test);
+	test_assert_same(&test);
+	test_end(&test);
+}
+
+static void an_agents_cursor_is_never_in_the_table(void **state)
+{
+	struct test test;
+
+	test_begin(&test, "", 0);
+	test_ask(&test, "SET keywake:cursor 1");
+	test_ask(&test, "SET other 1");
+	test_follow(&test);
+	test_settle(&test);
+	test_ask(&test, "SET keywake:cursor 2");
+	test_ask(&test, "SELECT 3");
+	test_ask(&test, "SET keywake:cursor 3");
+	test_settle(&test);
+	test_assert_same(&test);
+	assert_false(test_has(&test, 0, "keywake:cursor"));
+	assert_true(test_has(&test, 3, "keywake:cursor"));
+	test_end(&test);
+}
+
+static void keys_that_change_while_they_are_scanned_end_equal(void **state)
+{
+	struct test test;
+
+	test_begin(&test, "", 0);
+	test_ask(&test, "DEBUG POPULATE 30000 key 100");
+	test_follow(&test);
+	for (int i = 0; i < 60000; i++) {
+		int key = rand() % 40000;
+
+		switch (rand() % 4) {
+		case 0:
+			test_post(&test, "DEL key:%d", key);
+			break;
+		case 1:
+			test_post(&test, "SET key:%d %d EX 5000", key, i);
+			break;
+		case 2:
+			test_post(&test, "APPEND key:%d %d", key, i);
+			break;
+		default:
+			test_post(&test, "RENAME key:%d key:%d", key, rand() % 40000);
+		}
+		if (i % 200 == 0)
+			test_try(&test, "PING");
+	}
+	test_settle(&test);
+	test_assert_same(&test);
+	test_end(&test);
+}
+
+static void the_rate_limit_holds(void **state)
+{
+	struct test test;
+	struct kw_source_stats stats;
+
+	test_begin(&test, "", 0);
+	test_ask(&test, "DEBUG POPULATE 3000 key 100");
+	test.options.keys_per_second = 2000;
+	test_follow(&test);
+	test_run_ms(&test, 600);
+	stats = test_stats(&test);
+	assert_in_range(stats.fetches, 500, 1500);
+	kw_source_set_limits(test.source, 0, 100000, 0);
+	test_run_ms(&test, 300);
+	assert_in_range(test_stats(&test).fetched_bytes - stats.fetched_bytes, 5000, 60000);
+	kw_source_set_limits(test.source, 0, 0, 0);
+	test_settle(&test);
+	test_assert_same(&test);
+	test_end(&test);
+}
+
+static void a_large_hot_key_is_not_fetched_all_the_time(void **state)
+{
+	struct test test;
+	uint64_t fetches;
+	char *value = malloc(5000000);
+	struct kw_slice argv[3] = {
+		kw_slice_text("SET"), kw_slice_text("hot"), kw_slice(value, 5000000)};
+
+	for (int i = 0; i < 5000000; i++)
+		value[i] = (char)random(); /* it must not compress */
+	test_begin(&test, "", 0);
+	test_send(&test, 3, argv);
+	free(value);
+	test_follow(&test);
+	test_settle(&test);
+	fetches = test_stats(&test).fetches;
+	for (int i = 0; i < 300; i++) {
+		test_ask(&test, "SETRANGE hot %d y", i);
+		test_run_ms(&test, 1);
+	}
+	/* A rest of 100 ms each: 5 MB / 50 bytes a µs */
+	assert_in_range(test_stats(&test).fetches - fetches, 1, 12);
+	test_settle(&test);
+	test_assert_same(&test);
+	test_end(&test);
+}
+
+static void an_idle_source_costs_nearly_nothing(void **state)
+{
+	struct test test;
+	long before, after;
+
+	test_begin(&test, "", 0);
+	test_ask(&test, "DEBUG POPULATE 1000 key 100");
+	test_follow(&test);
+	test_settle(&test);
+	before =
+		strtol(strstr(test_ask(&test, "INFO stats"), "commands_processed:") + 19, NULL, 10);
+	test_run_ms(&test, 1000);
+	after = strtol(strstr(test_ask(&test, "INFO stats"), "commands_processed:") + 19, NULL, 10);
+	/* At the tests' intervals: 100 PINGs and 10 looks of five commands. */
+	assert_in_range(after - before, 50, 200);
+	test_end(&test);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_key_there_before_is_in_the_table),
+		cmocka_unit_test(an_empty_server_is_complete_at_once),
+		cmocka_unit_test(every_change_arrives),
+		cmocka_unit_test(every_kind_of_removal_arrives),
+		cmocka_unit_test(evicted_keys_go),
+		cmocka_unit_test(only_the_databases_asked_for_are_followed),
+		cmocka_unit_test(an_agents_cursor_is_never_in_the_table),
+		cmocka_unit_test(keys_that_change_while_they_are_scanned_end_equal),
+		cmocka_unit_test(the_rate_limit_holds),
+		cmocka_unit_test(a_large_hot_key_is_not_fetched_all_the_time),
+		cmocka_unit_test(an_idle_source_costs_nearly_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,213 @@
+/* The small pure parts: flags, channels, databases, rates, rest, canaries. */
+#include "source/bucket.h"
+#include "source/canary.h"
+#include "source/channel.h"
+#include "source/databases.h"
+#include "source/flags.h"
+#include "source/rest.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+
+static bool enough(const char *flags)
+{
+	return kw_flags_sufficient(kw_flags_parse(kw_slice_text(flags)));
+}
+
+static void flags_are_enough_when_they_cover_all_events(void **state)
+{
+	assert_true(enough("AE"));
+	assert_true(enough("EA"));
+	assert_true(enough("AKE"));
+	assert_true(enough("g$lshzxetdE"));
+	assert_true(enough("EdtexzhsL$lgK"));
+	assert_false(enough(""));
+	assert_false(enough("A"));
+	assert_false(enough("E"));
+	assert_false(enough("AK"));
+	assert_false(enough("g$lshzxtdE")); /* no evictions */
+	assert_false(enough("Ex"));
+}
+
+static void merged_flags_keep_what_others_need(void **state)
+{
+	char text[KW_FLAGS_TEXT];
+	static const char *const present[] = {"", "KEx", "Kmn", "g$K", "AKoc", "zzz"};
+	static const char *const merged[] = {"AE", "AEK", "AEKmn", "AEK", "AEKco", "AE"};
+
+	for (int i = 0; i < 6; i++) {
+		kw_flags_merged(kw_flags_parse(kw_slice_text(present[i])), text);
+		assert_string_equal(text, merged[i]);
+		assert_true(enough(text));
+	}
+}
+
+static void a_channel_tells_its_database(void **state)
+{
+	static const char *const none[] = {"", "__keyevent@", "__keyevent@__:set",
+		"__keyspace@0__:set", "__keyevent@1_:set", "__keyevent@1x__:set",
+		"__keyevent@99999999999__:set", "__keyevent@-1__:set", "__redis__:invalidate"};
+	uint32_t database = 99;
+
+	assert_true(kw_channel_database(kw_slice_text("__keyevent@0__:set"), &database));
+	assert_int_equal(database, 0);
+	assert_true(kw_channel_database(kw_slice_text("__keyevent@10__:del"), &database));
+	assert_int_equal(database, 10);
+	assert_true(kw_channel_database(kw_slice_text("__keyevent@15__:"), &database));
+	assert_int_equal(database, 15);
+	for (size_t i = 0; i < sizeof(none) / sizeof(*none); i++)
+		assert_false(kw_channel_database(kw_slice_text(none[i]), &database));
+}
+
+static void a_set_of_databases_knows_its_numbers(void **state)
+{
+	struct kw_databases set = {0}, other = {0};
+	uint32_t database = 0;
+
+	assert_true(kw_databases_empty(&set));
+	assert_true(kw_databases_add(&set, 0));
+	assert_true(kw_databases_add(&set, 63));
+	assert_true(kw_databases_add(&other, 64));
+	assert_false(kw_databases_add(&other, KW_DATABASES_MOST));
+	kw_databases_merge(&set, &other);
+	assert_true(kw_databases_has(&set, 63));
+	assert_false(kw_databases_has(&set, 1));
+	assert_false(kw_databases_has(&set, 5000));
+	assert_true(kw_databases_next(&set, &database));
+	assert_int_equal(database, 0);
+	database = 1;
+	assert_true(kw_databases_next(&set, &database));
+	assert_int_equal(database, 63);
+	database = 64;
+	assert_true(kw_databases_next(&set, &database));
+	assert_int_equal(database, 64);
+	database = 65;
+	assert_false(kw_databases_next(&set, &database));
+	kw_databases_remove(&set, 63);
+	assert_false(kw_databases_has(&set, 63));
+	kw_databases_add_all(&set);
+	assert_true(kw_databases_has(&set, 5000));
+	kw_databases_clear(&set);
+	assert_true(kw_databases_empty(&set));
+	kw_databases_close(&set);
+	kw_databases_close(&other);
+}
+
+static void a_bucket_holds_the_rate(void **state)
+{
+	struct kw_bucket bucket;
+	int begun = 0;
+
+	kw_bucket_init(&bucket, 1000, 0);
+	for (uint64_t now = 0; now < 1000000; now += 100)
+		while (kw_bucket_allows(&bucket, now)) {
+			kw_bucket_spend(&bucket, 1);
+			begun++;
+		}
+	assert_in_range(begun, 1000, 1051);
+}
+
+static void a_bucket_in_debt_says_when_it_is_paid(void **state)
+{
+	struct kw_bucket bucket;
+	uint64_t ready;
+
+	kw_bucket_init(&bucket, 1000000, 0);
+	assert_true(kw_bucket_allows(&bucket, 0));
+	kw_bucket_spend(&bucket, 2050000); /* 50000 were saved */
+	ready = kw_bucket_ready_us(&bucket, 0);
+	assert_in_range(ready, 1999990, 2000010);
+	assert_false(kw_bucket_allows(&bucket, ready - 100));
+	assert_true(kw_bucket_allows(&bucket, ready));
+}
+
+static void a_bucket_without_a_rate_never_stops(void **state)
+{
+	struct kw_bucket bucket;
+
+	kw_bucket_init(&bucket, 0, 0);
+	kw_bucket_spend(&bucket, UINT64_MAX);
+	assert_true(kw_bucket_allows(&bucket, 0));
+	assert_int_equal(kw_bucket_ready_us(&bucket, 5), 5);
+}
+
+static void a_slow_bucket_still_lets_one_through(void **state)
+{
+	struct kw_bucket bucket;
+
+	kw_bucket_init(&bucket, 1, 0);
+	assert_true(kw_bucket_allows(&bucket, 0));
+	kw_bucket_spend(&bucket, 1);
+	assert_false(kw_bucket_allows(&bucket, 999000));
+	assert_true(kw_bucket_allows(&bucket, 1000000));
+}
+
+static void large_keys_rest_in_proportion(void **state)
+{
+	static struct kw_rest rest;
+
+	kw_rest_note(&rest, 1, 64 << 20, 1000);
+	kw_rest_note(&rest, 2, 1 << 20, 1000);
+	kw_rest_note(&rest, 3, 1000, 1000);
+	assert_int_equal(kw_rest_until(&rest, 1, 1000), 1000 + (64 << 20) / 50);
+	assert_int_equal(kw_rest_until(&rest, 2, 1000), 1000 + (1 << 20) / 50);
+	assert_int_equal(kw_rest_until(&rest, 3, 1000), 0);
+	assert_int_equal(kw_rest_until(&rest, 2, 30000), 0);
+	assert_int_equal(kw_rest_until(&rest, 1, 5000000), 0);
+	for (uint64_t i = 0; i < 100000; i++) /* bounded: no more than it has places */
+		kw_rest_note(&rest, i * 7919, 1 << 20, 1000 + i);
+}
+
+static void canaries_prove_that_a_database_was_spared(void **state)
+{
+	struct kw_canaries *canaries = kw_canaries_new();
+	struct kw_canary *nest;
+	char name[200] = {0};
+
+	assert_null(kw_canary_of(canaries, 5));
+	for (int i = 0; i < 10; i++) {
+		snprintf(name, sizeof(name), "k%d", i);
+		kw_canary_offer(canaries, 5, kw_slice_text(name));
+		kw_canary_offer(canaries, 5, kw_slice_text(name));
+	}
+	memset(name, 'x', sizeof(name));
+	kw_canary_gone(canaries, 5, kw_slice_text("k0"));
+	kw_canary_offer(canaries, 5, kw_slice(name, sizeof(name))); /* too long */
+	nest = kw_canary_of(canaries, 5);
+	assert_false(nest[0].used);
+	assert_true(nest[3].used);
+	kw_canary_watch(canaries);
+	assert_false(nest[3].touched);
+	kw_canary_touch(canaries, 5, kw_slice_text("k3"));
+	kw_canary_touch(canaries, 5, kw_slice_text("unknown"));
+	kw_canary_touch(canaries, 900, kw_slice_text("k3"));
+	assert_true(nest[3].touched);
+	assert_false(nest[2].touched);
+	kw_canary_offer(canaries, 5, kw_slice_text("late"));
+	assert_true(nest[0].used && nest[0].touched); /* it proves nothing about the past */
+	kw_canary_forget_database(canaries, 5);
+	assert_false(kw_canary_of(canaries, 5)[2].used);
+	kw_canaries_free(canaries);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(flags_are_enough_when_they_cover_all_events),
+		cmocka_unit_test(merged_flags_keep_what_others_need),
+		cmocka_unit_test(a_channel_tells_its_database),
+		cmocka_unit_test(a_set_of_databases_knows_its_numbers),
+		cmocka_unit_test(a_bucket_holds_the_rate),
+		cmocka_unit_test(a_bucket_in_debt_says_when_it_is_paid),
+		cmocka_unit_test(a_bucket_without_a_rate_never_stops),
+		cmocka_unit_test(a_slow_bucket_still_lets_one_through),
+		cmocka_unit_test(large_keys_rest_in_proportion),
+		cmocka_unit_test(canaries_prove_that_a_database_was_spared),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

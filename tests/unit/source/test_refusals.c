@@ -1,0 +1,194 @@
+/* Servers that cannot be followed: refused with the remedy, and followed once it was applied. */
+#include "fixture.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static struct test test;
+
+#define RULES                                                                                      \
+	"resetchannels &__keyevent@*__:* &__redis__:invalidate ~* -@all +info +config|get "        \
+	"+config|set +client|id +client|tracking +client|setname +subscribe +psubscribe +ping "    \
+	"+select +scan +dump +pexpiretime +time +exists"
+
+static void follow_as_user(const char *words, const char *less)
+{
+	test_begin(&test, words, 0);
+	test_ask(&test, "SET a 1 EX 1000");
+	test_ask(&test, "SET b 1");
+	test_ask(&test, "ACL SETUSER keywake on >secret %s %s", RULES, less);
+	snprintf(test.options.redis.username, sizeof(test.options.redis.username), "keywake");
+	test.options.redis.password = kw_slice_text("secret");
+	test_follow(&test);
+}
+
+static void the_documented_rules_are_enough(void **state)
+{
+	follow_as_user("", "");
+	test_settle(&test);
+	test_ask(&test, "SET c 1 PX 500000");
+	test_ask(&test, "SELECT 3");
+	test_ask(&test, "SET c 1");
+	test_ask(&test, "FLUSHDB");
+	test_settle(&test);
+	test_ask(&test, "SWAPDB 0 1");
+	test_run_ms(&test, 300);
+	test_settle(&test);
+	test_assert_same(&test);
+	assert_string_equal(strstr(test_ask(&test, "ACL LOG"), "reason") ? "denied" : "", "");
+	test_end(&test);
+}
+
+static void a_missing_permission_is_named_with_its_rule(void **state)
+{
+	static const struct {
+		const char *less, *named;
+	} cases[] = {
+		{"-info", "+info"},
+		{"-config|get", "+config|get"},
+		{"-client|id", "+client|id"},
+		{"-client|tracking", "+client|tracking"},
+		{"-subscribe", "+subscribe"},
+		{"-psubscribe", "+psubscribe"},
+		{"resetchannels &__redis__:invalidate", "&__keyevent@*__:*"},
+		{"-scan", "+scan"},
+		{"-dump", "+dump"},
+		{"-pexpiretime", "+pexpiretime"},
+		{"-time", "+time"},
+		{"resetkeys", "~*"},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		follow_as_user("--notify-keyspace-events AE", cases[i].less);
+		test_until_state(&test, KW_SOURCE_DOWN);
+		if (!strstr(kw_source_reason(test.source), cases[i].named) ||
+			!strstr(kw_source_reason(test.source), "keywake"))
+			fail_msg("%s: %s", cases[i].less, kw_source_reason(test.source));
+		test_ask(&test, "ACL SETUSER keywake %s", RULES);
+		test_settle(&test);
+		test_assert_same(&test);
+		test_end(&test);
+	}
+}
+
+static void flags_that_may_not_be_set_are_asked_for(void **state)
+{
+	follow_as_user("--notify-keyspace-events KA", "-config|set");
+	test_until_state(&test, KW_SOURCE_DOWN);
+	assert_non_null(strstr(kw_source_reason(test.source), "notify-keyspace-events AE"));
+	assert_non_null(strstr(kw_source_reason(test.source), "+config|set"));
+	test_ask(&test, "CONFIG SET notify-keyspace-events AKE");
+	test_settle(&test);
+	test_assert_same(&test);
+	test_ask(&test, "CONFIG SET notify-keyspace-events K");
+	test_until_state(&test, KW_SOURCE_DOWN);
+	test_ask(&test, "SET unheard 1");
+	test_ask(&test, "CONFIG SET notify-keyspace-events AE");
+	test_settle(&test);
+	test_assert_same(&test);
+	test_end(&test);
+}
+
+static void a_permission_taken_away_is_noticed(void **state)
+{
+	follow_as_user("", "");
+	test_settle(&test);
+	test_ask(&test, "ACL SETUSER keywake -dump");
+	test_ask(&test, "SET c 1");
+	test_until_state(&test, KW_SOURCE_DOWN);
+	test_ask(&test, "ACL SETUSER keywake +dump");
+	test_settle(&test);
+	test_assert_same(&test);
+	test_end(&test);
+}
+
+static void a_wrong_password_is_a_state_with_a_reason(void **state)
+{
+	test_begin(&test, "", 0);
+	test_ask(&test, "CONFIG SET requirepass right");
+	test.options.redis.password = kw_slice_text("wrong");
+	test_follow(&test);
+	test_until_state(&test, KW_SOURCE_DOWN);
+	assert_non_null(strstr(kw_source_reason(test.source), "password"));
+	test_ask(&test, "CONFIG SET requirepass wrong");
+	test_settle(&test);
+	test_assert_same(&test);
+	test_end(&test);
+}
+
+static void a_cluster_is_refused(void **state)
+{
+	test_begin(&test, "--cluster-enabled yes", 0);
+	test_follow(&test);
+	test_until_state(&test, KW_SOURCE_DOWN);
+	assert_non_null(strstr(kw_source_reason(test.source), "cluster"));
+	test_end(&test);
+}
+
+static void an_address_that_is_none_is_a_state_with_a_reason(void **state)
+{
+	test_begin(&test, "", 0);
+	strcpy(test.options.redis.address, "somewhere");
+	test_follow(&test);
+	test_until_state(&test, KW_SOURCE_DOWN);
+	assert_true(strlen(kw_source_reason(test.source)) > 0);
+	test_run_ms(&test, 300);
+	test_end(&test);
+}
+
+static void a_database_number_that_is_none_is_refused(void **state)
+{
+	static const int64_t databases[] = {0, -3};
+	struct kw_source *source;
+	struct kw_error error;
+
+	test_begin(&test, "", 0);
+	test.options.databases = databases;
+	test.options.database_count = 2;
+	assert_int_equal(
+		kw_source_new(&test.loop, &test.options, test.table, NULL, &source, &error),
+		KW_E_CONFIG);
+	assert_non_null(strstr(error.text, "-3"));
+	test_end(&test);
+}
+
+static void a_source_may_be_closed_at_any_moment(void **state)
+{
+	for (int i = 0; i < 40; i++) {
+		test_begin(&test, "", 0);
+		test_ask(&test, "DEBUG POPULATE 2000 key 100");
+		test_follow(&test);
+		for (int turn = 0; turn < i; turn++)
+			uv_run(&test.loop, UV_RUN_ONCE);
+		test_end(&test);
+	}
+}
+
+static void names_of_states_are_those_of_the_status(void **state)
+{
+	assert_string_equal(kw_source_state_name(KW_SOURCE_CONNECTING), "connecting");
+	assert_string_equal(kw_source_state_name(KW_SOURCE_SCANNING), "scanning");
+	assert_string_equal(kw_source_state_name(KW_SOURCE_LIVE), "live");
+	assert_string_equal(kw_source_state_name(KW_SOURCE_RECONCILING), "reconciling");
+	assert_string_equal(kw_source_state_name(KW_SOURCE_FULL), "table_full");
+	assert_string_equal(kw_source_state_name(KW_SOURCE_DOWN), "source_down");
+	assert_string_equal(kw_source_state_name((enum kw_source_state)77), "unknown");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_documented_rules_are_enough),
+		cmocka_unit_test(a_missing_permission_is_named_with_its_rule),
+		cmocka_unit_test(flags_that_may_not_be_set_are_asked_for),
+		cmocka_unit_test(a_permission_taken_away_is_noticed),
+		cmocka_unit_test(a_wrong_password_is_a_state_with_a_reason),
+		cmocka_unit_test(a_cluster_is_refused),
+		cmocka_unit_test(an_address_that_is_none_is_a_state_with_a_reason),
+		cmocka_unit_test(a_database_number_that_is_none_is_refused),
+		cmocka_unit_test(a_source_may_be_closed_at_any_moment),
+		cmocka_unit_test(names_of_states_are_those_of_the_status),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
