@@ -24,6 +24,9 @@ enum kw_config_type {
 	KW_CONFIG_INTEGERS,
 };
 
+/* Is this text a value of the key? KW_E_CONFIG with a sentence; the key is named by the caller. */
+typedef int (*kw_config_check_fn)(const char *text, struct kw_error *error);
+
 struct kw_config_key {
 	const char *path; /* "redis.address" */
 	enum kw_config_type type;
@@ -33,6 +36,7 @@ struct kw_config_key {
 	                            lowest: no upper bound. Fallbacks may lie outside ("" or 0: off) */
 	const char *choices;  /* of texts: "a|b|c"; NULL: any */
 	const char *doc;      /* one sentence, for the manual */
+	kw_config_check_fn check; /* of texts and of list items, after choices; NULL: any */
 };
 
 struct kw_config;

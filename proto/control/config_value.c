@@ -171,6 +171,8 @@ static int check_scalar(const struct kw_config_key *key, enum kw_config_type typ
 	} else if (type == KW_CONFIG_TEXT && json_is_string(given)) {
 		if (key->choices)
 			code = check_choice(key, json_string_value(given), error);
+		if (!code && key->check && key->check(json_string_value(given), error))
+			code = kw_error_wrap(error, "%s", key->path);
 		*value = json_incref(given);
 	} else {
 		return wrong_type(key, given, error);

@@ -85,3 +85,10 @@ int kw_redis_address_parse(
 		return parse_remote(text, address, error);
 	return kw_error_set(error, KW_E_CONFIG, "redis address \"%s\": " FORMS, text);
 }
+
+int kw_redis_address_check(const char *text, struct kw_error *error)
+{
+	struct kw_redis_address address;
+
+	return kw_redis_address_parse(text, &address, error);
+}

@@ -19,4 +19,7 @@ struct kw_redis_address {
 int kw_redis_address_parse(
 	const char *text, struct kw_redis_address *address, struct kw_error *error);
 
+/* The same, asked for the verdict only. */
+int kw_redis_address_check(const char *text, struct kw_error *error);
+
 #endif

@@ -1,0 +1,392 @@
+#include "agent.h"
+
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define TICK_MS 50
+
+/* follow, local, tick, turn, awake */
+#define OPEN_PARTS 5
+
+static void on_awake(uv_idle_t *handle)
+{
+}
+
+/* Something happened: step once behind this turn's events, and do not sleep before that. */
+static void want_step(void *arg)
+{
+	struct kw_agent *agent = arg;
+
+	if (agent->wanted || agent->ending == KW_ENDING_CLOSE)
+		return;
+	agent->wanted = true;
+	uv_idle_start(&agent->awake, on_awake);
+}
+
+/* ---- the end ---- */
+
+static void part_closed(struct kw_agent *agent)
+{
+	struct kw_agent_handlers handlers = agent->handlers;
+
+	if (--agent->open > 0)
+		return;
+	agent->apply->ops->destroy(agent->apply);
+	kw_sync_close(&agent->sync);
+	kw_quarantine_close(&agent->quarantine);
+	kw_filter_close(&agent->filter);
+	free(agent);
+	handlers.closed(handlers.arg);
+}
+
+static void on_part_closed(void *arg)
+{
+	part_closed(arg);
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+	part_closed(handle->data);
+}
+
+static void close_parts(struct kw_agent *agent)
+{
+	agent->ending = KW_ENDING_CLOSE;
+	uv_close((uv_handle_t *)&agent->tick, on_handle_closed);
+	uv_close((uv_handle_t *)&agent->turn, on_handle_closed);
+	uv_close((uv_handle_t *)&agent->awake, on_handle_closed);
+	kw_local_close(&agent->local);
+	kw_follow_close(&agent->follow);
+}
+
+/* One step of the end: what was handed on is to arrive, then the cursor, then all closes. */
+static void end_step(struct kw_agent *agent, uint64_t now_us)
+{
+	const struct kw_apply *apply = agent->apply;
+	bool late = now_us >= agent->ending_until_us ||
+		    (apply->ops->needs_local && !kw_local_ready(&agent->local));
+
+	kw_progress_acknowledged(&agent->sync.progress, apply->done, kw_wall_us());
+	if (agent->ending == KW_ENDING_DRAIN && (late || apply->done == apply->taken))
+		agent->ending = KW_ENDING_SAVE;
+	if (agent->ending == KW_ENDING_SAVE &&
+		(late || !kw_sync_save(&agent->sync, now_us) || agent->sync.cursor_error[0]))
+		close_parts(agent);
+}
+
+void kw_agent_close(struct kw_agent *agent)
+{
+	if (agent->ending != KW_ENDING_NOT)
+		return;
+	agent->ending = KW_ENDING_DRAIN;
+	agent->ending_until_us = kw_clock_us() + (uint64_t)KW_AGENT_DRAIN_MS * 1000;
+	/* Nothing more is handed on; a pass under way is forgotten and read again next time. */
+	kw_follow_stop(&agent->follow);
+	kw_follow_set_polling(&agent->follow, false);
+	want_step(agent);
+}
+
+/* ---- the step ---- */
+
+static void step(struct kw_agent *agent)
+{
+	uint64_t now = kw_clock_us();
+
+	if (agent->ending == KW_ENDING_CLOSE)
+		return;
+	if (agent->ending != KW_ENDING_NOT) {
+		end_step(agent, now);
+	} else {
+		kw_sync_step(&agent->sync, now);
+		if (agent->sync.phase != KW_SYNC_WAIT && !agent->sync.paused)
+			kw_follow_resume(&agent->follow);
+		kw_follow_step(&agent->follow, now);
+		kw_agent_evaluate(agent, now);
+	}
+	if (agent->ending != KW_ENDING_CLOSE && kw_local_ready(&agent->local))
+		kw_redis_flush(agent->local.redis);
+}
+
+static void on_turn(uv_check_t *handle)
+{
+	struct kw_agent *agent = handle->data;
+
+	if (!agent->wanted)
+		return;
+	agent->wanted = false;
+	uv_idle_stop(&agent->awake);
+	step(agent);
+}
+
+static void on_tick(uv_timer_t *handle)
+{
+	struct kw_agent *agent = handle->data;
+	uint64_t now = kw_clock_us();
+
+	if (agent->ending == KW_ENDING_NOT) {
+		kw_follow_tick(&agent->follow, now);
+		if (agent->apply->ops->needs_local)
+			kw_local_tick(&agent->local, now);
+	}
+	agent->apply->ops->tick(agent->apply, now);
+	want_step(agent);
+}
+
+/* ---- what the parts tell ---- */
+
+static void on_link(void *arg, bool up)
+{
+	struct kw_agent *agent = arg;
+
+	memset(&agent->reported, 0, sizeof agent->reported);
+	agent->reported_us = 0;
+	want_step(agent);
+}
+
+static void on_assessed(void *arg, bool continuous)
+{
+	struct kw_agent *agent = arg;
+	const struct kw_local_facts *facts = &agent->local.facts;
+
+	if (facts->maxmemory > 0 && strcmp(facts->policy, "noeviction") != 0)
+		kw_log_warn("local",
+			"maxmemory-policy is %s: the local server may evict keys by itself, which "
+			"nobody notices; use noeviction and enough maxmemory",
+			facts->policy);
+	kw_sync_assessed(&agent->sync, continuous);
+	want_step(agent);
+}
+
+static void on_gone(void *arg)
+{
+	struct kw_agent *agent = arg;
+
+	kw_sync_gone(&agent->sync);
+	want_step(agent);
+}
+
+static void on_flushed(void *arg)
+{
+	struct kw_agent *agent = arg;
+
+	if (agent->ending == KW_ENDING_NOT)
+		kw_sync_restart(
+			&agent->sync, "somebody flushed or swapped databases of the local server");
+	want_step(agent);
+}
+
+static void on_selected(void *arg)
+{
+	struct kw_agent *agent = arg;
+
+	kw_prune_selected(&agent->sync.walk);
+	agent->apply->ops->selected(agent->apply);
+	want_step(agent);
+}
+
+static void sink_snapshot_begin(void *arg, uint64_t epoch, uint64_t version)
+{
+	kw_sync_snapshot_begin(&((struct kw_agent *)arg)->sync, epoch, version);
+}
+
+static void sink_record(void *arg, const struct kw_record_view *record)
+{
+	kw_sync_record(&((struct kw_agent *)arg)->sync, record);
+}
+
+static uint64_t sink_room(void *arg)
+{
+	const struct kw_agent *agent = arg;
+
+	return agent->sync.paused ? 0 : agent->apply->ops->room(agent->apply);
+}
+
+static void sink_superblock(void *arg, const struct kw_superblock *superblock)
+{
+	struct kw_agent *agent = arg;
+
+	if (superblock->version != agent->head_version) {
+		agent->head_version = superblock->version;
+		if (agent->head_since_us == 0)
+			agent->head_since_us = kw_clock_us();
+		want_step(agent);
+	}
+}
+
+static void sink_pass_done(void *arg, const struct kw_reader_pass *pass)
+{
+	struct kw_agent *agent = arg;
+
+	kw_sync_pass_done(&agent->sync, pass);
+	if (pass->version == agent->head_version)
+		agent->head_since_us = 0;
+	/* An idle pass is taken note of at the next tick: nothing waits for it. */
+	if (pass->moved || pass->snapshot)
+		want_step(agent);
+	else
+		kw_progress_acknowledged(&agent->sync.progress, agent->apply->done, kw_wall_us());
+}
+
+static void sink_lapsed(void *arg, const char *why)
+{
+	struct kw_agent *agent = arg;
+
+	kw_sync_restart(&agent->sync, why);
+	want_step(agent);
+}
+
+static void sink_failed(void *arg, const struct kw_error *error)
+{
+	struct kw_agent *agent = arg;
+
+	if (error->code == KW_E_CORRUPT) {
+		kw_log_error("follow", "the table does not verify: %s", error->text);
+		kw_sync_restart(&agent->sync, "the table was read as corrupt");
+	}
+	want_step(agent);
+}
+
+static const struct kw_reader_sink sink = {
+	.snapshot_begin = sink_snapshot_begin,
+	.record = sink_record,
+	.room = sink_room,
+	.superblock = sink_superblock,
+	.pass_done = sink_pass_done,
+	.lapsed = sink_lapsed,
+	.failed = sink_failed,
+};
+
+/* ---- the beginning ---- */
+
+static int open_follow(
+	struct kw_agent *agent, struct kw_agent_options *options, struct kw_error *error)
+{
+	const struct kw_follow_handlers handlers = {
+		.link = on_link,
+		.due = want_step,
+		.closed = on_part_closed,
+		.arg = agent,
+	};
+	struct kw_reader_sink own = sink;
+
+	own.arg = agent;
+	options->follow.loop = agent->loop;
+	return kw_follow_init(
+		&agent->follow, options->proxy, &options->follow, &handlers, &own, error);
+}
+
+static void open_local(struct kw_agent *agent, struct kw_agent_options *options)
+{
+	const struct kw_local_handlers handlers = {
+		.assessed = on_assessed,
+		.gone = on_gone,
+		.flushed = on_flushed,
+		.selected = on_selected,
+		.closed = on_part_closed,
+		.arg = agent,
+	};
+
+	options->local.loop = agent->loop;
+	options->local.filter = &agent->filter;
+	kw_local_init(&agent->local, &options->local, &handlers);
+}
+
+static void open_apply(struct kw_agent *agent, const struct kw_agent_options *options)
+{
+	const struct kw_apply_options apply = {
+		.local = &agent->local,
+		.filter = &agent->filter,
+		.quarantine = &agent->quarantine,
+		.window_bytes = options->window_bytes,
+	};
+
+	agent->apply = options->apply->create(&apply);
+	agent->apply->handlers = (struct kw_apply_handlers){want_step, agent};
+	agent->sync = (struct kw_sync){
+		.follow = &agent->follow,
+		.local = &agent->local,
+		.apply = agent->apply,
+		.filter = &agent->filter,
+		.quarantine = &agent->quarantine,
+		.consent = options->consent,
+	};
+	kw_sync_init(&agent->sync);
+}
+
+static void open_handles(struct kw_agent *agent)
+{
+	uv_timer_init(agent->loop, &agent->tick);
+	uv_check_init(agent->loop, &agent->turn);
+	uv_idle_init(agent->loop, &agent->awake);
+	agent->tick.data = agent->turn.data = agent->awake.data = agent;
+	uv_timer_start(&agent->tick, on_tick, 0, TICK_MS);
+	uv_check_start(&agent->turn, on_turn);
+	agent->open = OPEN_PARTS;
+}
+
+int kw_agent_new(uv_loop_t *loop, struct kw_agent_options *options,
+	const struct kw_agent_handlers *handlers, struct kw_agent **result, struct kw_error *error)
+{
+	struct kw_agent *agent = kw_zalloc(sizeof *agent);
+	int code;
+
+	agent->loop = loop;
+	agent->handlers = *handlers;
+	agent->started_us = kw_clock_us();
+	kw_sm_init(&agent->sm, &kw_agent_machine, KW_AGENT_CONNECTING);
+	kw_agent_set_warm_lag(agent, options->warm_lag_ms);
+	code = open_follow(agent, options, error);
+	if (code) {
+		kw_error_wrap(error, "proxy");
+		free(agent);
+		return code;
+	}
+	agent->filter = options->filter;
+	options->filter = (struct kw_filter){0};
+	open_local(agent, options);
+	open_apply(agent, options);
+	open_handles(agent);
+	*result = agent;
+	return KW_OK;
+}
+
+/* ---- what an operator asks for ---- */
+
+void kw_agent_pause(struct kw_agent *agent, bool paused)
+{
+	agent->sync.paused = paused;
+	want_step(agent);
+}
+
+void kw_agent_resync(struct kw_agent *agent, const char *why)
+{
+	kw_sync_restart(&agent->sync, why);
+	agent->sync.retry_us = 0;
+	want_step(agent);
+}
+
+int kw_agent_retarget(struct kw_agent *agent, const char *proxy, struct kw_error *error)
+{
+	return kw_follow_retarget(&agent->follow, proxy, error);
+}
+
+void kw_agent_set_window(struct kw_agent *agent, uint64_t bytes)
+{
+	agent->apply->ops->set_window(agent->apply, bytes);
+	want_step(agent);
+}
+
+void kw_agent_set_warm_lag(struct kw_agent *agent, uint32_t warm_lag_ms)
+{
+	agent->warm_lag_us = (uint64_t)warm_lag_ms * 1000;
+}
+
+void kw_agent_set_pace(struct kw_agent *agent, uint32_t idle_us, bool busy)
+{
+	kw_follow_set_pace(&agent->follow, idle_us, busy);
+}

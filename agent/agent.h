@@ -1,0 +1,132 @@
+/*
+ * The agent: a follower of one proxy beside one local server.
+ *
+ *   proxy's table ──follow──▶ sync ──apply──▶ local server
+ *                                └──progress──▶ state, status, cursor, reports to the proxy
+ *
+ * The state is what an operator wants to know, and follows from the parts (agent_state.c):
+ *
+ *   ┌────────────┐     ┌───────────────┐     ┌──────┐  behind, paused,   ┌─────────┐
+ *   │ CONNECTING │────▶│ BOOTSTRAPPING │────▶│ WARM │◀─────────────────▶│ LAGGING │
+ *   └────────────┘     └───────────────┘     └──────┘  quarantine, full  └─────────┘
+ *      ▲   │                  ▲                ▲ │
+ *      │   │           ┌─────────────┐         │ │ lapsed, flushed behind our back
+ *      │   └──────────▶│ RECONCILING │─────────┘ │
+ *      │               └─────────────┘◀──────────┘
+ *   from every state:  CONNECTING (proxy or local server lost), STALLED (heartbeat stopped, the
+ *   proxy's primary is down), FAILED (only a person can mend it; the reason says how).
+ *   WARM is never entered straight from FAILED.
+ *
+ * WARM says: within the last warm.lag_ms there was a moment at which the local data were equal to
+ * the newest version the proxy had published then, all acknowledged, nothing in quarantine, nothing
+ * left to prune, and the proxy itself complete and live. Loop thread only.
+ */
+#ifndef KW_AGENT_AGENT_H
+#define KW_AGENT_AGENT_H
+
+#include "apply.h"
+#include "filter.h"
+#include "follow.h"
+#include "local.h"
+#include "quarantine.h"
+#include "sync.h"
+
+#include "base/sm.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#define KW_AGENT_REASON 640
+
+enum kw_agent_state {
+	KW_AGENT_CONNECTING,
+	KW_AGENT_BOOTSTRAPPING,
+	KW_AGENT_WARM,
+	KW_AGENT_LAGGING,
+	KW_AGENT_RECONCILING,
+	KW_AGENT_STALLED,
+	KW_AGENT_FAILED,
+};
+
+struct kw_agent_options {
+	char proxy[KW_PROXY_ADDRESS];
+	struct kw_follow_options follow; /* loop filled in by kw_agent_new */
+	struct kw_local_options local;   /* loop and filter filled in by kw_agent_new */
+	const struct kw_apply_ops *apply;
+	uint64_t window_bytes;
+	bool consent;
+	uint32_t warm_lag_ms;
+	struct kw_filter filter; /* taken over */
+};
+
+struct kw_agent_handlers {
+	/* The state or its reason changed. */
+	void (*state)(void *arg, const char *state, const char *reason);
+	/* kw_agent_close is done and the agent freed. */
+	void (*closed)(void *arg);
+	void *arg;
+};
+
+enum kw_agent_ending { KW_ENDING_NOT, KW_ENDING_DRAIN, KW_ENDING_SAVE, KW_ENDING_CLOSE };
+
+struct kw_agent {
+	uv_loop_t *loop;
+	struct kw_agent_handlers handlers;
+	struct kw_filter filter;
+	struct kw_quarantine quarantine;
+	struct kw_follow follow;
+	struct kw_local local;
+	struct kw_apply *apply;
+	struct kw_sync sync;
+	struct kw_sm sm;
+	char reason[KW_AGENT_REASON];
+	uint64_t warm_lag_us;
+	uint64_t started_us;
+
+	uv_timer_t tick;
+	uv_check_t turn; /* behind the poll of a loop turn: step once for all that happened in it */
+	uv_idle_t awake; /* active while a step is wanted: the loop does not sleep before it */
+	bool wanted;
+
+	uint64_t
+		head_since_us; /* our clock when a head not yet handed on was seen first; 0: none */
+	uint64_t head_version;
+
+	struct kw_remote_progress reported;
+	uint64_t reported_us;
+
+	enum kw_agent_ending ending;
+	uint64_t ending_until_us;
+	int open; /* parts and handles not yet closed */
+};
+
+/* KW_E_CONFIG: an address that is none. On failure nothing is left behind. */
+int kw_agent_new(uv_loop_t *loop, struct kw_agent_options *options,
+	const struct kw_agent_handlers *handlers, struct kw_agent **agent, struct kw_error *error);
+
+/*
+ * Drain what is in flight, write the cursor (both within KW_AGENT_DRAIN_MS), close everything; then
+ * handlers.closed.
+ */
+#define KW_AGENT_DRAIN_MS 5000
+void kw_agent_close(struct kw_agent *agent);
+
+void kw_agent_pause(struct kw_agent *agent, bool paused);
+void kw_agent_resync(struct kw_agent *agent, const char *why);
+int kw_agent_retarget(struct kw_agent *agent, const char *proxy, struct kw_error *error);
+void kw_agent_set_window(struct kw_agent *agent, uint64_t bytes);
+void kw_agent_set_warm_lag(struct kw_agent *agent, uint32_t warm_lag_ms);
+void kw_agent_set_pace(struct kw_agent *agent, uint32_t idle_us, bool busy);
+
+/* agent_state.c: derive the state from the parts; move, tell, report to the proxy. */
+void kw_agent_evaluate(struct kw_agent *agent, uint64_t now_us);
+extern const struct kw_sm_conf kw_agent_machine;
+
+/* Microseconds since the oldest head that is not applied was seen; 0 when all is applied. */
+uint64_t kw_agent_lag_us(const struct kw_agent *agent, uint64_t now_us);
+
+/* 0..1: how much of the data is there; 1 only once level. */
+double kw_agent_progress(const struct kw_agent *agent);
+
+#endif

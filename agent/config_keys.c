@@ -1,0 +1,55 @@
+#include "config_keys.h"
+
+#include "redis/address.h"
+#include "remote/remote.h"
+
+#include <stddef.h>
+
+const struct kw_config_key kw_agent_config_keys[] = {
+	{"proxy", KW_CONFIG_TEXT, NULL, false, 0, 0, NULL,
+		"The proxy to follow: shm:///path, tcp://host:port or rdma://host:port.",
+		kw_address_check},
+	{"name", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
+		"This agent's name at the proxy, printable ASCII; empty: the host's name."},
+	{"redis.address", KW_CONFIG_TEXT, NULL, false, 0, 0, NULL,
+		"The local server to write to: unix:///path/to/socket or tcp://host:port.",
+		kw_redis_address_check},
+	{"redis.username", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
+		"ACL user on the local server; empty: the default user."},
+	{"redis.password_file", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
+		"File with the password (not readable by others); empty: none."},
+	{"apply.mode", KW_CONFIG_TEXT, "\"commands\"", false, 0, 0,
+		"commands|discard|replica|hybrid",
+		"How changes are applied: commands, or discard (count and forget, for measuring); "
+		"replica and hybrid are not in this version."},
+	{"apply.consent", KW_CONFIG_BOOL, "false", false, 0, 0, NULL,
+		"The local server's present keys may be replaced and deleted."},
+	{"apply.window_bytes", KW_CONFIG_BYTES, "4194304", true, 65536, 4294967296.0, NULL,
+		"Commands sent and not yet acknowledged, at most; one larger is allowed alone."},
+	{"apply.cursor_name", KW_CONFIG_TEXT, "\"keywake_cursor\"", false, 0, 0, NULL,
+		"Name of the function library, or key, in which the position is kept locally."},
+	{"apply.cursor_store", KW_CONFIG_TEXT, "\"auto\"", false, 0, 0, "auto|function|key",
+		"Where the position is kept: a function library (Redis 7.0 and later) or a key in "
+		"database 0; auto: a library where the server knows them."},
+	{"poll.idle_us", KW_CONFIG_INTEGER, "1000", true, 0, 1000000, NULL,
+		"Longest pause between looks at an idle table, in microseconds."},
+	{"poll.busy", KW_CONFIG_BOOL, "false", true, 0, 0, NULL,
+		"Never pause between looks: lowest lag, one core busy."},
+	{"filter.prefixes", KW_CONFIG_TEXTS, "[]", false, 0, 0, NULL,
+		"Follow only keys that begin with one of these; empty: all."},
+	{"filter.databases", KW_CONFIG_INTEGERS, "[]", false, 0, 65535, NULL,
+		"Follow only these databases; empty: all."},
+	{"auth.secret_file", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
+		"File with the secret shared with the proxy; empty: none."},
+	{"remote.read_timeout_ms", KW_CONFIG_INTEGER, "2000", false, 10, 600000, NULL,
+		"Silence on a READ after which the connection to the proxy counts as lost."},
+	{"warm.lag_ms", KW_CONFIG_INTEGER, "1000", true, 1, 3600000, NULL,
+		"Warm means equal to the proxy's newest version at some moment this short ago."},
+	{"control.socket", KW_CONFIG_TEXT, "\"/run/keywake/agent.sock\"", false, 0, 0, NULL,
+		"Unix socket of the control interface."},
+	{"metrics.listen", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
+		"Not in this version: the control method `metrics` has the figures."},
+	{"log.level", KW_CONFIG_TEXT, "\"info\"", true, 0, 0, "error|warn|info|debug|trace",
+		"What is written to standard error."},
+	{0},
+};

@@ -1,0 +1,9 @@
+/* The agent's configuration keys: the one table behind file, --set, config.set and the manual. */
+#ifndef KW_AGENT_CONFIG_KEYS_H
+#define KW_AGENT_CONFIG_KEYS_H
+
+#include "control/config.h"
+
+extern const struct kw_config_key kw_agent_config_keys[];
+
+#endif

@@ -1,0 +1,307 @@
+/* What the agent answers on its control socket. */
+#include "daemon.h"
+
+#include "base/clock.h"
+
+#define QUARANTINED_SHOWN 16
+
+/* Every counter, once: status, metrics and their names come from here. */
+struct figures {
+	uint64_t keys_applied, bytes_read, records_read, records_stale, records_skipped, reads,
+		read_retries, segments_vanished, passes, snapshots, resyncs, keys_pruned,
+		quarantined_ever, retries, reconnects, local_reconnects;
+};
+
+#define COUNTERS(X)                                                                                \
+	X(keys_applied, "changes the local server acknowledged")                                   \
+	X(bytes_read, "bytes read from the proxy's memory")                                        \
+	X(records_read, "records handed on by the reader")                                         \
+	X(records_stale, "records read that were superseded or known already")                     \
+	X(records_skipped, "records left out by the filter")                                       \
+	X(reads, "READs of the proxy's memory")                                                    \
+	X(read_retries, "READs repeated because what they brought did not verify")                 \
+	X(segments_vanished, "log segments cleaned away before they were read")                    \
+	X(passes, "passes over the table")                                                         \
+	X(snapshots, "snapshots begun")                                                            \
+	X(resyncs, "snapshots begun after the first: reconciles and repeated bootstraps")          \
+	X(keys_pruned, "local keys deleted because the table did not have them")                   \
+	X(quarantined_ever, "changes the local server refused for good")                           \
+	X(retries, "times sending began again after a refusal that passes")                        \
+	X(reconnects, "connections to the proxy tried")                                            \
+	X(local_reconnects, "connections to the local server tried")
+
+static struct figures collect(const struct kw_agent *agent)
+{
+	const struct kw_reader_stats *reader = kw_reader_stats(agent->follow.reader);
+
+	return (struct figures){
+		.keys_applied = agent->apply->applied,
+		.bytes_read = reader->bytes,
+		.records_read = reader->records,
+		.records_stale = reader->skipped,
+		.records_skipped = agent->sync.filtered,
+		.reads = reader->reads,
+		.read_retries = reader->retries,
+		.segments_vanished = reader->vanished,
+		.passes = reader->passes,
+		.snapshots = agent->sync.snapshots,
+		.resyncs = agent->sync.resyncs,
+		.keys_pruned = agent->sync.pruned,
+		.quarantined_ever = agent->quarantine.ever,
+		.retries = agent->apply->retries,
+		.reconnects = agent->follow.reconnects,
+		.local_reconnects = agent->local.reconnects,
+	};
+}
+
+static uint64_t head_version(const struct kw_agent *agent)
+{
+	return agent->follow.superblock.version;
+}
+
+static uint64_t lag_versions(const struct kw_agent *agent)
+{
+	uint64_t head = head_version(agent), applied = agent->sync.progress.applied;
+
+	return head > applied ? head - applied : 0;
+}
+
+static json_t *quarantine_json(const struct kw_quarantine *quarantine)
+{
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; i < quarantine->listed && i < QUARANTINED_SHOWN; i++) {
+		const struct kw_quarantined *key = &quarantine->keys[i];
+		size_t length =
+			key->key_length < KW_QUARANTINE_KEY ? key->key_length : KW_QUARANTINE_KEY;
+		json_t *name = json_stringn(key->key, length);
+
+		json_array_append_new(list,
+			json_pack("{s:i,s:o,s:s}", "database", (int)key->database, "key",
+				name ? name : json_string("(binary)"), "reason", key->reason));
+	}
+	return list;
+}
+
+static void add_lag(json_t *status, const struct kw_lag *lag)
+{
+	json_object_set_new(
+		status, "lag_p50_us", json_integer((json_int_t)kw_lag_quantile_us(lag, 0.5)));
+	json_object_set_new(
+		status, "lag_p99_us", json_integer((json_int_t)kw_lag_quantile_us(lag, 0.99)));
+	json_object_set_new(status, "lag_max_us", json_integer((json_int_t)lag->max_us));
+	json_object_set_new(status, "lag_samples", json_integer((json_int_t)lag->count));
+}
+
+static json_t *local_json(const struct kw_local *local)
+{
+	const struct kw_server_identity *identity = &local->facts.identity;
+	char version[32];
+
+	snprintf(version, sizeof version, "%s %d.%d.%d", identity->valkey ? "valkey" : "redis",
+		identity->major, identity->minor, identity->patch);
+	return json_pack("{s:s,s:s,s:s,s:s,s:I,s:s}", "address", local->options.redis.address,
+		"version", kw_local_ready(local) ? version : "", "run_id", identity->run_id, "role",
+		identity->role, "keys", (json_int_t)local->facts.keys, "maxmemory_policy",
+		local->facts.policy);
+}
+
+static json_t *status_json(struct kw_agent_daemon *daemon)
+{
+	const struct kw_agent *agent = daemon->agent;
+	const struct kw_sync *sync = &agent->sync;
+	const struct kw_follow *follow = &agent->follow;
+	uint64_t now = kw_clock_us();
+	bool up = kw_follow_up(follow);
+
+	return json_pack("{s:s,s:s,s:s,s:I,s:I,s:I,s:I,s:f,s:f,s:s,s:s,s:I,s:o,s:I,s:b,s:s,s:s,s:o,"
+			 "s:I,s:I}",
+		"state", kw_sm_name(&agent->sm), "reason", agent->reason, "name", daemon->name,
+		"epoch", (json_int_t)(up ? follow->superblock.epoch : sync->epoch),
+		"applied_version", (json_int_t)sync->progress.applied, "head_version",
+		(json_int_t)head_version(agent), "lag_versions", (json_int_t)lag_versions(agent),
+		"lag_ms", (double)kw_agent_lag_us(agent, now) / 1000.0, "progress",
+		kw_agent_progress(agent), "proxy", follow->proxy, "transport",
+		kw_carrier_name(follow->address.carrier), "quarantined",
+		(json_int_t)kw_quarantine_count(&agent->quarantine), "quarantine",
+		quarantine_json(&agent->quarantine), "fresh_us",
+		(json_int_t)(sync->phase == KW_SYNC_TAIL ? sync->progress.fresh_us : 0), "paused",
+		(int)sync->paused, "mode", agent->apply->ops->mode, "filters", daemon->filter_text,
+		"local", local_json(&agent->local), "window_bytes_used",
+		(json_int_t)agent->apply->window_bytes_used, "uptime_s",
+		(json_int_t)((now - agent->started_us) / 1000000));
+}
+
+static void on_status(void *arg, struct kw_rpc_call *call, const json_t *params)
+{
+	struct kw_agent_daemon *daemon = arg;
+	struct figures figures = collect(daemon->agent);
+	json_t *status = status_json(daemon);
+
+	add_lag(status, &daemon->agent->sync.progress.lag);
+#define ADD(name, doc) json_object_set_new(status, #name, json_integer((json_int_t)figures.name));
+	COUNTERS(ADD)
+#undef ADD
+	if (json_is_true(json_object_get(params, "reset_lag")))
+		kw_lag_reset(&daemon->agent->sync.progress.lag);
+	kw_rpc_result(call, status);
+}
+
+static void metric(
+	struct kw_buffer *text, const char *name, const char *type, const char *doc, double value)
+{
+	kw_buffer_printf(text,
+		"# HELP keywake_agent_%s %s\n# TYPE keywake_agent_%s %s\nkeywake_agent_%s %.17g\n",
+		name, doc, name, type, name, value);
+}
+
+static void lag_metrics(struct kw_buffer *text, const struct kw_lag *lag)
+{
+	static const double quantiles[] = {0.5, 0.9, 0.99, 0.999};
+
+	kw_buffer_printf(text, "# HELP keywake_agent_lag_seconds publication by the proxy to "
+			       "acknowledgement by the "
+			       "local server\n# TYPE keywake_agent_lag_seconds summary\n");
+	for (size_t i = 0; i < sizeof quantiles / sizeof *quantiles; i++)
+		kw_buffer_printf(text, "keywake_agent_lag_seconds{quantile=\"%g\"} %.6f\n",
+			quantiles[i], (double)kw_lag_quantile_us(lag, quantiles[i]) / 1e6);
+	kw_buffer_printf(text,
+		"keywake_agent_lag_seconds_sum %.6f\nkeywake_agent_lag_seconds_count %llu\n",
+		(double)lag->sum_us / 1e6, (unsigned long long)lag->count);
+}
+
+static void on_metrics(void *arg, struct kw_rpc_call *call, const json_t *params)
+{
+	struct kw_agent_daemon *daemon = arg;
+	const struct kw_agent *agent = daemon->agent;
+	struct figures figures = collect(agent);
+	struct kw_buffer text = {0};
+
+	metric(&text, "state", "gauge",
+		"0 connecting, 1 bootstrapping, 2 warm, 3 lagging, 4 reconciling, 5 stalled, 6 "
+		"failed",
+		agent->sm.state);
+	metric(&text, "warm", "gauge", "1 while warm", agent->sm.state == KW_AGENT_WARM);
+	metric(&text, "head_version", "gauge", "newest version seen at the proxy",
+		(double)head_version(agent));
+	metric(&text, "applied_version", "gauge", "version up to which all is applied",
+		(double)agent->sync.progress.applied);
+	metric(&text, "behind_seconds", "gauge", "age of the oldest change not yet applied",
+		(double)kw_agent_lag_us(agent, kw_clock_us()) / 1e6);
+	metric(&text, "progress", "gauge", "share of the data that is there, 1 once level",
+		kw_agent_progress(agent));
+	metric(&text, "quarantined", "gauge", "keys the local server refused for good",
+		(double)kw_quarantine_count(&agent->quarantine));
+	metric(&text, "window_bytes_used", "gauge", "commands not yet acknowledged",
+		(double)agent->apply->window_bytes_used);
+#define METRIC(name, doc) metric(&text, #name "_total", "counter", doc, (double)figures.name);
+	COUNTERS(METRIC)
+#undef METRIC
+	lag_metrics(&text, &agent->sync.progress.lag);
+	kw_rpc_result(call, json_pack("{s:s%}", "text", (const char *)kw_buffer_bytes(&text),
+				    (int)kw_buffer_length(&text)));
+	kw_buffer_close(&text);
+}
+
+static void answer_state(struct kw_agent_daemon *daemon, struct kw_rpc_call *call)
+{
+	kw_rpc_result(call, json_pack("{s:s,s:b}", "state", kw_sm_name(&daemon->agent->sm),
+				    "paused", (int)daemon->agent->sync.paused));
+}
+
+static void on_pause(void *arg, struct kw_rpc_call *call, const json_t *params)
+{
+	struct kw_agent_daemon *daemon = arg;
+
+	kw_agent_pause(daemon->agent, true);
+	answer_state(daemon, call);
+}
+
+static void on_resume(void *arg, struct kw_rpc_call *call, const json_t *params)
+{
+	struct kw_agent_daemon *daemon = arg;
+
+	kw_agent_pause(daemon->agent, false);
+	answer_state(daemon, call);
+}
+
+static void on_resync(void *arg, struct kw_rpc_call *call, const json_t *params)
+{
+	struct kw_agent_daemon *daemon = arg;
+
+	kw_agent_resync(daemon->agent, "asked for by the operator");
+	answer_state(daemon, call);
+}
+
+static void on_retarget(void *arg, struct kw_rpc_call *call, const json_t *params)
+{
+	struct kw_agent_daemon *daemon = arg;
+	const char *proxy = json_string_value(json_object_get(params, "proxy"));
+	struct kw_error error;
+
+	if (kw_agent_retarget(daemon->agent, proxy, &error))
+		kw_rpc_fail_error(call, &error);
+	else
+		kw_rpc_result(call, json_pack("{s:s}", "proxy", daemon->agent->follow.proxy));
+}
+
+static bool may_inspect(const struct kw_agent_daemon *daemon, struct kw_rpc_call *call)
+{
+	if (!daemon->closing)
+		return true;
+	kw_rpc_fail(call, KW_RPC_CODE(KW_E_STATE), "the agent is shutting down");
+	return false;
+}
+
+static void on_get(void *arg, struct kw_rpc_call *call, const json_t *params)
+{
+	struct kw_agent_daemon *daemon = arg;
+
+	if (may_inspect(daemon, call))
+		kw_inspect_get(daemon->inspect, call, params);
+}
+
+static void on_verify(void *arg, struct kw_rpc_call *call, const json_t *params)
+{
+	struct kw_agent_daemon *daemon = arg;
+
+	if (may_inspect(daemon, call))
+		kw_inspect_verify(daemon->inspect, call, params);
+}
+
+static void on_shutdown(void *arg, struct kw_rpc_call *call, const json_t *params)
+{
+	kw_rpc_result(call, json_pack("{s:b}", "stopping", true));
+	kw_agent_daemon_shutdown(arg, "asked for on the control socket");
+}
+
+#define NO_PARAMS                                                                                  \
+	{                                                                                          \
+		{                                                                                  \
+			NULL, JSON_NULL, false, NULL                                               \
+		}                                                                                  \
+	}
+
+const struct kw_rpc_method kw_agent_methods[] = {
+	{"status", "State, position, lag and counters.",
+		{{"reset_lag", JSON_TRUE, false, "begin the lag figures anew after this answer"}},
+		on_status},
+	{"metrics", "The same figures as Prometheus text.", NO_PARAMS, on_metrics},
+	{"pause", "Read nothing more from the proxy until resume.", NO_PARAMS, on_pause},
+	{"resume", "Go on after pause.", NO_PARAMS, on_resume},
+	{"resync", "Take a whole snapshot now and delete local keys that are not in it.", NO_PARAMS,
+		on_resync},
+	{"retarget", "Follow another proxy from now on (until the next start).",
+		{{"proxy", JSON_STRING, true, "its address, as in the configuration"}},
+		on_retarget},
+	{"get", "Look one key up in the proxy's table by reading its memory.",
+		{{"key", JSON_STRING, true, "the key"},
+			{"database", JSON_INTEGER, false, "its database, 0 if not given"}},
+		on_get},
+	{"verify", "Compare the local keys with the table, looking twice before a key is accused.",
+		{{"sample", JSON_INTEGER, false, "about so many keys; all if not given"}},
+		on_verify},
+	{"shutdown", "Write the cursor and end the agent.", NO_PARAMS, on_shutdown},
+	KW_DAEMON_METHODS,
+	{0},
+};

@@ -1,0 +1,79 @@
+#include "cursor.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define MARK "keywake-cursor 1 "
+
+int kw_cursor_name_check(const char *name, struct kw_error *error)
+{
+	size_t length = strlen(name);
+	static const char allowed[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+
+	if (length == 0 || length > KW_CURSOR_NAME_MAX || strspn(name, allowed) != length)
+		return kw_error_set(error, KW_E_CONFIG,
+			"apply.cursor_name: \"%.80s\" cannot name a function library: use 1 to %d "
+			"letters, digits and '_'",
+			name, KW_CURSOR_NAME_MAX);
+	return KW_OK;
+}
+
+void kw_cursor_format(const struct kw_local_cursor *cursor, char text[KW_CURSOR_TEXT])
+{
+	snprintf(text, KW_CURSOR_TEXT,
+		MARK "epoch=%016" PRIx64 " version=%" PRIu64 " run_id=%s flushes=%" PRIu64
+		     " quarantined=%" PRIu64,
+		cursor->epoch, cursor->version, cursor->run_id, cursor->flushes,
+		cursor->quarantined);
+}
+
+bool kw_cursor_parse(struct kw_slice slice, struct kw_local_cursor *cursor)
+{
+	char text[KW_CURSOR_TEXT], again[KW_CURSOR_TEXT];
+	struct kw_local_cursor found = {0};
+
+	if (slice.length == 0 || slice.length >= sizeof text)
+		return false;
+	memcpy(text, slice.data, slice.length);
+	text[slice.length] = '\0';
+	if (sscanf(text,
+		    MARK "epoch=%16" SCNx64 " version=%20" SCNu64
+			 " run_id=%40[0-9a-f] flushes=%20" SCNu64 " quarantined=%20" SCNu64,
+		    &found.epoch, &found.version, found.run_id, &found.flushes,
+		    &found.quarantined) != 5)
+		return false;
+	/* sscanf forgives spaces, signs and overflow; a cursor is only what we would write. */
+	kw_cursor_format(&found, again);
+	if (strcmp(text, again) != 0)
+		return false;
+	*cursor = found;
+	return true;
+}
+
+void kw_cursor_library(
+	const char *name, const struct kw_local_cursor *cursor, struct kw_buffer *code)
+{
+	char text[KW_CURSOR_TEXT];
+
+	kw_cursor_format(cursor, text);
+	kw_buffer_printf(code,
+		"#!lua name=%s\n"
+		"redis.register_function{function_name='%s', flags={'no-writes'},\n"
+		"callback=function() return '%s' end}\n",
+		name, name, text);
+}
+
+enum kw_cursor_kind kw_cursor_from_library(struct kw_slice code, struct kw_local_cursor *cursor)
+{
+	const char *mark = code.length ? memmem(code.data, code.length, MARK, strlen(MARK)) : NULL;
+	const char *end;
+
+	if (!mark)
+		return KW_CURSOR_FOREIGN;
+	end = memchr(mark, '\'', code.length - (size_t)(mark - (const char *)code.data));
+	if (!end || !kw_cursor_parse(kw_slice(mark, (size_t)(end - mark)), cursor))
+		return KW_CURSOR_FOREIGN;
+	return KW_CURSOR_OURS;
+}

@@ -1,0 +1,292 @@
+#include "daemon.h"
+
+#include "base/log.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+/* ---- configuration ---- */
+
+static int read_filter(
+	const struct kw_config *config, struct kw_filter *filter, struct kw_error *error)
+{
+	size_t databases = kw_config_count(config, "filter.databases");
+	size_t prefixes = kw_config_count(config, "filter.prefixes");
+	int code;
+
+	for (size_t i = 0; i < databases; i++) {
+		code = kw_filter_add_database(
+			filter, kw_config_integer_at(config, "filter.databases", i), error);
+		if (code)
+			return code;
+	}
+	for (size_t i = 0; i < prefixes; i++) {
+		code = kw_filter_add_prefix(
+			filter, kw_config_text_at(config, "filter.prefixes", i), error);
+		if (code)
+			return code;
+	}
+	return KW_OK;
+}
+
+static int read_name(struct kw_agent_daemon *daemon, struct kw_error *error)
+{
+	const char *given = kw_config_text(daemon->daemon.config, "name");
+	char host[256] = "";
+
+	if (!*given && gethostname(host, sizeof host - 1) < 0)
+		return kw_error_set(error, KW_E_CONFIG, "name: the host has no name: set one");
+	if (!*given)
+		given = host;
+	if (strlen(given) > KW_AGENT_NAME_MAX)
+		return kw_error_set(
+			error, KW_E_CONFIG, "name: longer than %d characters", KW_AGENT_NAME_MAX);
+	for (const char *c = given; *c; c++)
+		if (*c < 0x21 || *c > 0x7e)
+			return kw_error_set(error, KW_E_CONFIG,
+				"name: only printable ASCII without spaces is allowed");
+	snprintf(daemon->name, sizeof daemon->name, "%s", given);
+	return KW_OK;
+}
+
+static int read_apply(
+	const struct kw_config *config, struct kw_agent_options *options, struct kw_error *error)
+{
+	const char *mode = kw_config_text(config, "apply.mode");
+	const char *store = kw_config_text(config, "apply.cursor_store");
+	const char *cursor_name = kw_config_text(config, "apply.cursor_name");
+	int code = kw_cursor_name_check(cursor_name, error);
+
+	if (code)
+		return code;
+	options->apply = kw_apply_find(mode);
+	if (!options->apply)
+		return kw_error_set(error, KW_E_CONFIG,
+			"apply.mode: %s is not in this version: use commands", mode);
+	options->consent = kw_config_bool(config, "apply.consent");
+	options->window_bytes = (uint64_t)kw_config_integer(config, "apply.window_bytes");
+	snprintf(options->local.cursor_name, sizeof options->local.cursor_name, "%s", cursor_name);
+	options->local.store = strcmp(store, "key") == 0        ? KW_STORE_KEY
+			       : strcmp(store, "function") == 0 ? KW_STORE_FUNCTION
+								: KW_STORE_AUTO;
+	return KW_OK;
+}
+
+static int copy_text(const struct kw_config *config, const char *path, char *to, size_t size,
+	struct kw_error *error)
+{
+	const char *text = kw_config_text(config, path);
+
+	if (strlen(text) >= size)
+		return kw_error_set(
+			error, KW_E_CONFIG, "%s: longer than %zu characters", path, size - 1);
+	memcpy(to, text, strlen(text) + 1);
+	return KW_OK;
+}
+
+static int read_local(
+	struct kw_agent_daemon *daemon, struct kw_redis_options *redis, struct kw_error *error)
+{
+	const struct kw_config *config = daemon->daemon.config;
+	int code;
+
+	if ((code = copy_text(
+		     config, "redis.address", redis->address, sizeof redis->address, error)) ||
+		(code = copy_text(
+			 config, "redis.username", redis->username, sizeof redis->username, error)))
+		return code;
+	code = kw_secret_load(
+		kw_config_text(config, "redis.password_file"), &daemon->password, error);
+	if (code)
+		return kw_error_wrap(error, "redis.password_file");
+	redis->password =
+		kw_slice(kw_buffer_bytes(&daemon->password), kw_buffer_length(&daemon->password));
+	snprintf(redis->client_name, sizeof redis->client_name, "keywake-agent");
+	return KW_OK;
+}
+
+static int read_follow(
+	struct kw_agent_daemon *daemon, struct kw_agent_options *options, struct kw_error *error)
+{
+	const struct kw_config *config = daemon->daemon.config;
+	struct kw_remote_options *remote = &options->follow.remote;
+	int code = copy_text(config, "proxy", options->proxy, sizeof options->proxy, error);
+
+	if (code)
+		return code;
+	code = kw_secret_load(kw_config_text(config, "auth.secret_file"), &daemon->secret, error);
+	if (code)
+		return kw_error_wrap(error, "auth.secret_file");
+	remote->secret =
+		kw_slice(kw_buffer_bytes(&daemon->secret), kw_buffer_length(&daemon->secret));
+	remote->read_timeout_ms = (uint32_t)kw_config_integer(config, "remote.read_timeout_ms");
+	memcpy(remote->agent_name, daemon->name, sizeof remote->agent_name);
+	options->follow.idle_us = (uint32_t)kw_config_integer(config, "poll.idle_us");
+	options->follow.busy = kw_config_bool(config, "poll.busy");
+	return KW_OK;
+}
+
+static int read_options(
+	struct kw_agent_daemon *daemon, struct kw_agent_options *options, struct kw_error *error)
+{
+	const struct kw_config *config = daemon->daemon.config;
+	int code;
+
+	if (*kw_config_text(config, "metrics.listen"))
+		return kw_error_set(error, KW_E_CONFIG,
+			"metrics.listen: not in this version; leave it empty and use the control "
+			"method `metrics`");
+	options->warm_lag_ms = (uint32_t)kw_config_integer(config, "warm.lag_ms");
+	if ((code = read_name(daemon, error)) || (code = read_apply(config, options, error)) ||
+		(code = read_local(daemon, &options->local.redis, error)) ||
+		(code = read_follow(daemon, options, error)))
+		return code;
+	return read_filter(config, &options->filter, error);
+}
+
+static int on_changed(void *arg, const char *path, struct kw_error *error)
+{
+	struct kw_agent_daemon *daemon = arg;
+	const struct kw_config *config = daemon->daemon.config;
+	struct kw_agent *agent = daemon->agent;
+
+	if (strncmp(path, "poll.", 5) == 0)
+		kw_agent_set_pace(agent, (uint32_t)kw_config_integer(config, "poll.idle_us"),
+			kw_config_bool(config, "poll.busy"));
+	else if (strcmp(path, "apply.window_bytes") == 0)
+		kw_agent_set_window(agent, (uint64_t)kw_config_integer(config, path));
+	else if (strcmp(path, "warm.lag_ms") == 0)
+		kw_agent_set_warm_lag(agent, (uint32_t)kw_config_integer(config, path));
+	else if (strcmp(path, "log.level") == 0)
+		kw_log_set_level(
+			(enum kw_log_level)kw_log_level_parse(kw_config_text(config, "log.level")));
+	return KW_OK;
+}
+
+/* ---- construction and destruction ---- */
+
+static void on_state(void *arg, const char *state, const char *reason)
+{
+	struct kw_agent_daemon *daemon = arg;
+
+	kw_notify_status(&daemon->notify, "%s%s%s", state, *reason ? ": " : "", reason);
+	if (daemon->rpc)
+		kw_rpc_event(daemon->rpc, "state",
+			json_pack("{s:s,s:s}", "state", state, "reason", reason));
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+	struct kw_agent_daemon *daemon = handle->data;
+
+	if (number != SIGHUP) {
+		kw_agent_daemon_shutdown(daemon, number == SIGTERM ? "SIGTERM" : "SIGINT");
+		return;
+	}
+	kw_notify_reloading();
+	kw_daemon_reload(&daemon->daemon);
+	kw_notify_ready();
+}
+
+static void start_handles(struct kw_agent_daemon *daemon)
+{
+	uv_signal_init(daemon->loop, &daemon->on_term);
+	uv_signal_init(daemon->loop, &daemon->on_int);
+	uv_signal_init(daemon->loop, &daemon->on_hup);
+	daemon->on_term.data = daemon->on_int.data = daemon->on_hup.data = daemon;
+	uv_signal_start(&daemon->on_term, on_signal, SIGTERM);
+	uv_signal_start(&daemon->on_int, on_signal, SIGINT);
+	uv_signal_start(&daemon->on_hup, on_signal, SIGHUP);
+	kw_notify_init(&daemon->notify, daemon->loop);
+}
+
+static void close_handles(struct kw_agent_daemon *daemon)
+{
+	uv_close((uv_handle_t *)&daemon->on_term, NULL);
+	uv_close((uv_handle_t *)&daemon->on_int, NULL);
+	uv_close((uv_handle_t *)&daemon->on_hup, NULL);
+	kw_notify_close(&daemon->notify);
+}
+
+static void agent_closed(void *arg)
+{
+	struct kw_agent_daemon *daemon = arg;
+
+	daemon->agent = NULL;
+	close_handles(daemon);
+}
+
+static void rpc_closed(void *arg);
+
+/* What was asked for has been answered; no call comes through any more (control.c looks). */
+static void inspect_closed(void *arg)
+{
+	struct kw_agent_daemon *daemon = arg;
+
+	daemon->inspect = NULL;
+	if (daemon->rpc)
+		kw_rpc_server_close(daemon->rpc, rpc_closed, daemon);
+	else
+		rpc_closed(daemon);
+}
+
+static void rpc_closed(void *arg)
+{
+	struct kw_agent_daemon *daemon = arg;
+
+	daemon->rpc = NULL;
+	if (daemon->agent)
+		kw_agent_close(daemon->agent);
+	else
+		close_handles(daemon);
+}
+
+int kw_agent_daemon_init(struct kw_agent_daemon *daemon, uv_loop_t *loop, struct kw_config *config,
+	struct kw_error *error)
+{
+	const struct kw_agent_handlers handlers = {on_state, agent_closed, daemon};
+	struct kw_agent_options options = {0};
+	int code;
+
+	*daemon = (struct kw_agent_daemon){
+		.daemon = {config, on_changed},
+		.loop = loop,
+	};
+	start_handles(daemon);
+	code = read_options(daemon, &options, error);
+	kw_filter_describe(&options.filter, daemon->filter_text, sizeof daemon->filter_text);
+	if (!code)
+		code = kw_agent_new(loop, &options, &handlers, &daemon->agent, error);
+	if (!code)
+		daemon->inspect = kw_inspect_new(loop, daemon->agent);
+	if (code || (code = kw_rpc_server_new(loop, kw_config_text(config, "control.socket"),
+			     kw_agent_methods, "keywake-agent", daemon, &daemon->rpc, error))) {
+		kw_filter_close(&options.filter);
+		kw_agent_daemon_shutdown(daemon, NULL);
+		return code;
+	}
+	kw_notify_ready();
+	return KW_OK;
+}
+
+void kw_agent_daemon_shutdown(struct kw_agent_daemon *daemon, const char *why)
+{
+	if (daemon->closing)
+		return;
+	daemon->closing = true;
+	if (why)
+		kw_log_info("agent", "shutting down: %s", why);
+	kw_notify_stopping();
+	if (daemon->inspect)
+		kw_inspect_close(daemon->inspect, inspect_closed, daemon);
+	else
+		inspect_closed(daemon);
+}
+
+void kw_agent_daemon_close(struct kw_agent_daemon *daemon)
+{
+	kw_buffer_close(&daemon->password);
+	kw_buffer_close(&daemon->secret);
+}

@@ -1,0 +1,49 @@
+/*
+ * The agent daemon: configuration, control socket, signals and service manager around one agent.
+ * Construction and destruction are in daemon.c, in one order and its reverse; control.c answers for
+ * it on the control socket. Loop thread only.
+ */
+#ifndef KW_AGENT_DAEMON_H
+#define KW_AGENT_DAEMON_H
+
+#include "agent.h"
+#include "control_inspect.h"
+
+#include "base/buffer.h"
+#include "control/daemon.h"
+#include "control/notify.h"
+#include "control/rpc.h"
+
+#include <uv.h>
+
+struct kw_agent_daemon {
+	struct kw_daemon daemon; /* first: the control methods cast to it */
+	uv_loop_t *loop;
+	struct kw_agent *agent;
+	struct kw_inspect *inspect; /* get and verify; NULL once it is closed */
+	struct kw_rpc_server *rpc;
+	struct kw_notify notify;
+	uv_signal_t on_term, on_int, on_hup;
+	struct kw_buffer password, secret;
+	char filter_text[256];
+	char name[KW_AGENT_NAME_MAX + 1];
+	bool closing;
+};
+
+/*
+ * All of it, or an error with everything taken back (the loop must still be run once). The
+ * configuration is complete.
+ */
+int kw_agent_daemon_init(struct kw_agent_daemon *daemon, uv_loop_t *loop, struct kw_config *config,
+	struct kw_error *error);
+
+/* Begin to shut down; the loop runs out once all is closed. Harmless when already closing. */
+void kw_agent_daemon_shutdown(struct kw_agent_daemon *daemon, const char *why);
+
+/* After the loop has run out. */
+void kw_agent_daemon_close(struct kw_agent_daemon *daemon);
+
+/* control.c */
+extern const struct kw_rpc_method kw_agent_methods[];
+
+#endif

@@ -1,0 +1,475 @@
+#include "follow.h"
+
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#define BACKOFF_LOWEST_MS 50
+#define BACKOFF_HIGHEST_MS 5000
+#define PROBE_INTERVAL_US 100000
+#define FIRST_PAUSE_US 50
+
+/* READs handed to the carrier by one call. */
+#define BATCH_MAX 64
+
+struct kw_follow_read {
+	struct kw_remote_read read;
+	struct kw_read *asked;
+	struct kw_follow *follow;
+	struct kw_follow_read *next;
+};
+
+static void set_why(struct kw_follow *follow, enum kw_code code, const char *text)
+{
+	follow->code = code;
+	snprintf(follow->why, sizeof follow->why, "proxy %.200s: %.290s", follow->proxy, text);
+}
+
+/*
+ * Whatever went wrong with a READ, a new connection is the way on. The reader goes idle before it
+ * is told, so that it does not answer with READs for a connection that is ending.
+ */
+static void link_failed(struct kw_follow *follow, const struct kw_error *error)
+{
+	if (follow->leaving)
+		return;
+	follow->leaving = true;
+	set_why(follow, error->code ? error->code : KW_E_IO, error->text);
+	kw_reader_stop(follow->reader);
+	kw_remote_close(follow->remote);
+}
+
+static void on_read(struct kw_remote_read *done, const struct kw_error *error)
+{
+	struct kw_follow_read *own = done->arg;
+	struct kw_follow *follow = own->follow;
+	struct kw_read *asked = own->asked;
+
+	own->next = follow->spare;
+	follow->spare = own;
+	if (error)
+		link_failed(follow, error);
+	kw_reader_complete(asked, error);
+}
+
+/* The reader never has more READs out than its depth, so the pool stays that small. */
+static struct kw_follow_read *take_read(struct kw_follow *follow)
+{
+	struct kw_follow_read *own = follow->spare;
+
+	if (own)
+		follow->spare = own->next;
+	else
+		own = kw_alloc(sizeof *own);
+	own->follow = follow;
+	return own;
+}
+
+static void reader_reads(void *arg, struct kw_read *const *reads, int count)
+{
+	struct kw_follow *follow = arg;
+	struct kw_remote_read *batch[BATCH_MAX];
+	int filled = 0;
+
+	assert(follow->remote);
+	for (int i = 0; i < count; i++) {
+		struct kw_follow_read *own = take_read(follow);
+
+		own->asked = reads[i];
+		own->read = (struct kw_remote_read){
+			.offset = reads[i]->offset,
+			.length = reads[i]->length,
+			.buffer = reads[i]->buffer,
+			.done = on_read,
+			.arg = own,
+		};
+		batch[filled++] = &own->read;
+		if (filled == BATCH_MAX || i == count - 1) {
+			kw_remote_read(follow->remote, batch, filled);
+			filled = 0;
+		}
+	}
+}
+
+static void reader_extents(void *arg, const struct kw_extent *extents, int count)
+{
+	struct kw_follow *follow = arg;
+
+	kw_remote_set_extents(follow->remote, extents, count);
+}
+
+static void arm(struct kw_follow *follow, uint32_t us)
+{
+	const struct itimerspec when = {
+		.it_value = {.tv_sec = us / 1000000, .tv_nsec = (long)(us % 1000000) * 1000},
+	};
+
+	timerfd_settime(follow->timer_fd, 0, &when, NULL);
+}
+
+static void learn_superblock(struct kw_follow *follow, const struct kw_superblock *superblock)
+{
+	uint64_t now = kw_clock_us();
+	bool same_epoch = superblock->epoch == follow->superblock.epoch;
+
+	/* A probe may be overtaken by a pass of the reader's. */
+	if (same_epoch && superblock->publication < follow->superblock.publication)
+		return;
+	if (!same_epoch || superblock->heartbeat_us != follow->superblock.heartbeat_us)
+		follow->heartbeat_us = now;
+	follow->superblock = *superblock;
+	follow->superblock_us = now;
+	follow->sink.superblock(follow->sink.arg, superblock);
+}
+
+static void reader_snapshot_begin(void *arg, uint64_t epoch, uint64_t version)
+{
+	struct kw_follow *follow = arg;
+
+	follow->sink.snapshot_begin(follow->sink.arg, epoch, version);
+}
+
+static void reader_record(void *arg, const struct kw_record_view *record)
+{
+	struct kw_follow *follow = arg;
+
+	follow->sink.record(follow->sink.arg, record);
+}
+
+static uint64_t reader_room(void *arg)
+{
+	struct kw_follow *follow = arg;
+
+	return follow->sink.room(follow->sink.arg);
+}
+
+static void reader_superblock(void *arg, const struct kw_superblock *superblock)
+{
+	learn_superblock(arg, superblock);
+}
+
+/* How soon the next pass: at once while there is something, then less and less eagerly. */
+static void pace(struct kw_follow *follow, bool moved)
+{
+	uint32_t idle_us = follow->options.idle_us;
+
+	if (moved || follow->options.busy || idle_us == 0) {
+		follow->interval_us = 0;
+		follow->due = true;
+		follow->handlers.due(follow->handlers.arg);
+		return;
+	}
+	follow->due = false;
+	follow->interval_us = follow->interval_us ? follow->interval_us * 2 : FIRST_PAUSE_US;
+	if (follow->interval_us > idle_us)
+		follow->interval_us = idle_us;
+	arm(follow, follow->interval_us);
+}
+
+static void reader_pass_done(void *arg, const struct kw_reader_pass *pass)
+{
+	struct kw_follow *follow = arg;
+
+	kw_backoff_reset(&follow->backoff);
+	pace(follow, pass->moved);
+	follow->sink.pass_done(follow->sink.arg, pass);
+}
+
+static void reader_lapsed(void *arg, const char *why)
+{
+	struct kw_follow *follow = arg;
+
+	follow->sink.lapsed(follow->sink.arg, why);
+}
+
+/* The reader is idle: it met what it cannot verify or does not understand. */
+static void reader_failed(void *arg, const struct kw_error *error)
+{
+	struct kw_follow *follow = arg;
+
+	link_failed(follow, error);
+	follow->sink.failed(follow->sink.arg, error);
+}
+
+static void on_link_ready(void *arg, const struct kw_remote_info *info)
+{
+	struct kw_follow *follow = arg;
+
+	follow->link = KW_LINK_UP;
+	follow->info = *info;
+	follow->code = KW_OK;
+	follow->why[0] = '\0';
+	follow->superblock = (struct kw_superblock){0};
+	follow->superblock_us = 0;
+	follow->heartbeat_us = kw_clock_us();
+	kw_log_info("follow", "%s: connected to %s, %u READs in flight", follow->proxy, info->peer,
+		info->depth);
+	follow->handlers.link(follow->handlers.arg, true);
+	kw_follow_tick(follow, kw_clock_us());
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+	struct kw_follow *follow = handle->data;
+
+	close(follow->timer_fd);
+	kw_reader_free(follow->reader);
+	while (follow->spare) {
+		struct kw_follow_read *own = follow->spare;
+
+		follow->spare = own->next;
+		free(own);
+	}
+	follow->handlers.closed(follow->handlers.arg);
+}
+
+static void on_link_closed(void *arg, const struct kw_error *why)
+{
+	struct kw_follow *follow = arg;
+	bool was_up = follow->link == KW_LINK_UP;
+
+	kw_reader_stop(follow->reader);
+	/* What we closed it for says more than that we closed it. */
+	if (!follow->leaving)
+		set_why(follow, why->code ? why->code : KW_E_IO, why->text);
+	kw_remote_free(follow->remote); /* and `why` with it */
+	follow->remote = NULL;
+	follow->link = KW_LINK_DOWN;
+	follow->probing = false;
+	follow->leaving = false;
+	follow->next_us = kw_clock_us() + kw_backoff_next_us(&follow->backoff);
+	if (!follow->closing && (was_up || follow->backoff.failures == 1))
+		kw_log_warn("follow", "%s", follow->why);
+	follow->handlers.link(follow->handlers.arg, false);
+	if (follow->closing)
+		uv_close((uv_handle_t *)&follow->timer, on_timer_closed);
+}
+
+static void connect_link(struct kw_follow *follow)
+{
+	const struct kw_remote_handlers handlers = {
+		.ready = on_link_ready,
+		.closed = on_link_closed,
+		.arg = follow,
+	};
+	struct kw_error error;
+
+	follow->reconnects++;
+	follow->link = KW_LINK_CONNECTING;
+	if (!kw_remote_open(follow->options.loop, &follow->address, &follow->options.remote,
+		    &handlers, &follow->remote, &error))
+		return;
+	follow->remote = NULL;
+	follow->link = KW_LINK_DOWN;
+	set_why(follow, error.code, error.text);
+	follow->next_us = kw_clock_us() + kw_backoff_next_us(&follow->backoff);
+	if (follow->backoff.failures == 1)
+		kw_log_warn("follow", "%s", follow->why);
+}
+
+static void on_probe(struct kw_remote_read *read, const struct kw_error *lost)
+{
+	struct kw_follow *follow = read->arg;
+	struct kw_error error;
+
+	follow->probing = false;
+	if (lost)
+		return; /* the connection tells by itself */
+	switch (kw_superblock_check(&follow->probe_superblock, &error)) {
+	case KW_OK:
+		learn_superblock(follow, &follow->probe_superblock);
+		return;
+	case KW_E_PROTOCOL:
+		link_failed(follow, &error);
+		return;
+	default:
+		return; /* torn: the next tick asks again */
+	}
+}
+
+static void probe(struct kw_follow *follow)
+{
+	struct kw_remote_read *read = &follow->probe_read;
+
+	*read = (struct kw_remote_read){
+		.offset = KW_SUPERBLOCK_OFFSET,
+		.length = sizeof follow->probe_superblock,
+		.buffer = (uint8_t *)&follow->probe_superblock,
+		.done = on_probe,
+		.arg = follow,
+	};
+	follow->probing = true;
+	kw_remote_read(follow->remote, &read, 1);
+}
+
+void kw_follow_tick(struct kw_follow *follow, uint64_t now_us)
+{
+	if (follow->closing)
+		return;
+	if (follow->link == KW_LINK_DOWN && !follow->remote && now_us >= follow->next_us)
+		connect_link(follow);
+	if (kw_follow_up(follow) && !follow->probing &&
+		now_us - follow->superblock_us >= PROBE_INTERVAL_US)
+		probe(follow);
+}
+
+void kw_follow_step(struct kw_follow *follow, uint64_t now_us)
+{
+	if (!follow->due || !follow->polling || !kw_follow_up(follow) ||
+		!kw_reader_waiting(follow->reader))
+		return;
+	follow->due = false;
+	follow->begun_us = now_us;
+	kw_reader_poll(follow->reader);
+}
+
+static void on_timer(uv_poll_t *handle, int status, int events)
+{
+	struct kw_follow *follow = handle->data;
+	uint64_t ticks;
+
+	if (read(follow->timer_fd, &ticks, sizeof ticks) < 0)
+		return; /* armed anew since it fired */
+	follow->due = true;
+	kw_follow_step(follow, kw_clock_us());
+}
+
+void kw_follow_start(struct kw_follow *follow, const struct kw_cursor *cursor)
+{
+	assert(kw_follow_up(follow));
+	follow->begun_us = kw_clock_us();
+	follow->interval_us = 0;
+	follow->due = true;
+	kw_reader_start(follow->reader, cursor);
+}
+
+void kw_follow_stop(struct kw_follow *follow)
+{
+	kw_reader_stop(follow->reader);
+}
+
+bool kw_follow_idle(const struct kw_follow *follow)
+{
+	return kw_reader_idle(follow->reader);
+}
+
+void kw_follow_set_polling(struct kw_follow *follow, bool polling)
+{
+	if (polling && !follow->polling) {
+		follow->interval_us = 0;
+		follow->due = true;
+		follow->handlers.due(follow->handlers.arg);
+	}
+	follow->polling = polling;
+}
+
+void kw_follow_set_pace(struct kw_follow *follow, uint32_t idle_us, bool busy)
+{
+	follow->options.idle_us = idle_us;
+	follow->options.busy = busy;
+	follow->due = true;
+	follow->handlers.due(follow->handlers.arg);
+}
+
+void kw_follow_resume(struct kw_follow *follow)
+{
+	if (kw_follow_up(follow))
+		kw_reader_resume(follow->reader);
+}
+
+void kw_follow_report(struct kw_follow *follow, const struct kw_remote_progress *progress)
+{
+	if (kw_follow_up(follow))
+		kw_remote_report(follow->remote, progress);
+}
+
+static int set_proxy(struct kw_follow *follow, const char *proxy, struct kw_error *error)
+{
+	struct kw_address address;
+	int code = kw_address_parse(proxy, &address, error);
+
+	if (code)
+		return code;
+	follow->address = address;
+	snprintf(follow->proxy, sizeof follow->proxy, "%s", proxy);
+	return KW_OK;
+}
+
+int kw_follow_retarget(struct kw_follow *follow, const char *proxy, struct kw_error *error)
+{
+	int code = set_proxy(follow, proxy, error);
+
+	if (code)
+		return code;
+	kw_backoff_reset(&follow->backoff);
+	follow->next_us = 0;
+	if (follow->remote) {
+		kw_reader_stop(follow->reader);
+		follow->leaving = true;
+		set_why(follow, KW_E_STATE, "leaving for the new address");
+		kw_remote_close(follow->remote);
+	}
+	return KW_OK;
+}
+
+void kw_follow_close(struct kw_follow *follow)
+{
+	follow->closing = true;
+	uv_poll_stop(&follow->timer);
+	/* The link first, so that every READ has come back before the reader goes. */
+	if (follow->remote) {
+		kw_reader_stop(follow->reader);
+		follow->leaving = true;
+		kw_remote_close(follow->remote);
+	} else {
+		uv_close((uv_handle_t *)&follow->timer, on_timer_closed);
+	}
+}
+
+static const struct kw_reader_sink reader_sink = {
+	.snapshot_begin = reader_snapshot_begin,
+	.record = reader_record,
+	.room = reader_room,
+	.superblock = reader_superblock,
+	.pass_done = reader_pass_done,
+	.lapsed = reader_lapsed,
+	.failed = reader_failed,
+};
+
+int kw_follow_init(struct kw_follow *follow, const char *proxy,
+	const struct kw_follow_options *options, const struct kw_follow_handlers *handlers,
+	const struct kw_reader_sink *sink, struct kw_error *error)
+{
+	const struct kw_reader_io io = {reader_reads, reader_extents, follow};
+	const struct kw_reader_options reader_options = {0};
+	struct kw_reader_sink own = reader_sink;
+	int code;
+
+	*follow = (struct kw_follow){
+		.options = *options,
+		.handlers = *handlers,
+		.sink = *sink,
+	};
+	code = set_proxy(follow, proxy, error);
+	if (code)
+		return code;
+	follow->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	if (follow->timer_fd < 0)
+		return kw_error_errno(error, errno, "timerfd_create");
+	own.arg = follow;
+	follow->reader = kw_reader_new(&reader_options, &io, &own);
+	kw_backoff_init(&follow->backoff, BACKOFF_LOWEST_MS, BACKOFF_HIGHEST_MS);
+	set_why(follow, KW_E_IO, "not connected yet");
+	uv_poll_init(options->loop, &follow->timer, follow->timer_fd);
+	follow->timer.data = follow;
+	uv_poll_start(&follow->timer, UV_READABLE, on_timer);
+	return KW_OK;
+}

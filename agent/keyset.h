@@ -1,0 +1,29 @@
+/*
+ * A set of keys that does not keep the keys: 128-bit hashes in open addressing. A reconcile fills
+ * it from the snapshot; local keys that are not in it are pruned. 16 bytes a key at 3/4 load. Two
+ * different keys with one hash (2^-128 a pair) would leave one stale key behind, nothing else.
+ *
+ * Zeroed memory is an empty set. Grows by doubling; one thread.
+ */
+#ifndef KW_AGENT_KEYSET_H
+#define KW_AGENT_KEYSET_H
+
+#include "base/hash.h"
+
+#include <stdbool.h>
+
+struct kw_keyset {
+	struct kw_hash128 *slots; /* {0, 0} is free */
+	size_t capacity;          /* power of two, or 0 */
+	size_t count;
+};
+
+/* Make room for `keys` at once, so that filling does not rehash. */
+void kw_keyset_reserve(struct kw_keyset *set, size_t keys);
+
+/* True when the hash was not in the set before. */
+bool kw_keyset_add(struct kw_keyset *set, struct kw_hash128 hash);
+bool kw_keyset_has(const struct kw_keyset *set, struct kw_hash128 hash);
+void kw_keyset_close(struct kw_keyset *set);
+
+#endif

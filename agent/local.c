@@ -1,0 +1,359 @@
+#include "local.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#define ASK_INTERVAL_US 1000000
+#define BACKOFF_LOWEST_MS 50
+#define BACKOFF_HIGHEST_MS 5000
+
+void kw_local_init(struct kw_local *local, const struct kw_local_options *options,
+	const struct kw_local_handlers *handlers)
+{
+	*local = (struct kw_local){
+		.options = *options,
+		.handlers = *handlers,
+		.pending = -1,
+	};
+	kw_backoff_init(&local->backoff, BACKOFF_LOWEST_MS, BACKOFF_HIGHEST_MS);
+	snprintf(local->why, sizeof local->why, "not connected to the local server yet");
+}
+
+const char *kw_local_why(const struct kw_local *local)
+{
+	return local->why;
+}
+
+void kw_local_refuse(struct kw_local *local, const char *format, ...)
+{
+	char why[KW_LOCAL_WHY];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(why, sizeof why, format, args);
+	va_end(args);
+	if (strcmp(why, local->why) != 0)
+		kw_log_warn("local", "%s", why);
+	memcpy(local->why, why, sizeof why);
+	local->state = KW_LOCAL_REFUSED;
+	local->next_us = kw_clock_us() + ASK_INTERVAL_US;
+	/* With answers owed a fresh connection is the clean cut; it is asked all over again. */
+	if (local->told)
+		kw_redis_close(local->redis);
+}
+
+static void add_keys(void *arg, uint32_t database, uint64_t keys, uint64_t expires)
+{
+	struct kw_local *local = arg;
+
+	if (kw_filter_has_database(local->options.filter, database))
+		local->facts.keys += keys;
+}
+
+static void read_facts(struct kw_local *local, struct kw_slice info)
+{
+	struct kw_local_facts *facts = &local->facts;
+	struct kw_slice policy = {0};
+
+	facts->keys = 0;
+	kw_info_keyspace(info, add_keys, local);
+	/* The cursor's own key, when there is one, is not data. */
+	if (facts->cursor_kind == KW_CURSOR_OURS && kw_local_store_is_key(local) &&
+		facts->keys > 0 && kw_filter_has_database(local->options.filter, 0))
+		facts->keys--;
+	facts->maxmemory = 0;
+	kw_info_number(info, "maxmemory", &facts->maxmemory);
+	kw_info_text(info, "maxmemory_policy", &policy);
+	snprintf(facts->policy, sizeof facts->policy, "%.*s", (int)policy.length,
+		policy.length ? (const char *)policy.data : "");
+}
+
+/* May this server be written to at all? False: refused, with the sentence. */
+static bool check_fit(struct kw_local *local, struct kw_slice info)
+{
+	struct kw_server_identity *identity = &local->facts.identity;
+	struct kw_slice host = {0}, port = {0};
+	struct kw_error error;
+
+	if (kw_server_identity_parse(info, identity, &error) ||
+		kw_server_identity_check(identity, &error)) {
+		kw_local_refuse(local, "local server: %s", error.text);
+		return false;
+	}
+	if (identity->loading) {
+		kw_local_refuse(local, "the local server is still loading its data");
+		return false;
+	}
+	if (strcmp(identity->role, "master") != 0) {
+		kw_info_text(info, "master_host", &host);
+		kw_info_text(info, "master_port", &port);
+		kw_local_refuse(local,
+			"the local server is a replica of %.*s:%.*s: send it REPLICAOF NO ONE, or "
+			"point redis.address at a server of its own",
+			(int)host.length, host.length ? (const char *)host.data : "",
+			(int)port.length, port.length ? (const char *)port.data : "");
+		return false;
+	}
+	if (local->options.store == KW_STORE_FUNCTION && !identity->valkey && identity->major < 7) {
+		kw_local_refuse(local,
+			"apply.cursor_store=function needs Redis 7.0, the local server is %d.%d: "
+			"set it to auto or key",
+			identity->major, identity->minor);
+		return false;
+	}
+	return true;
+}
+
+static uint64_t count_flushes(struct kw_slice info)
+{
+	return kw_info_calls(info, "flushall") + kw_info_calls(info, "flushdb") +
+	       kw_info_calls(info, "swapdb");
+}
+
+/* READY: has anything happened to the data that was not our doing? */
+static void look_again(struct kw_local *local, struct kw_slice info)
+{
+	struct kw_local_facts *facts = &local->facts;
+	uint64_t flushes = count_flushes(info);
+	/* Fewer calls, and none: CONFIG RESETSTAT began to count anew. */
+	bool foreign = flushes > facts->flushes || (flushes < facts->flushes && flushes > 0);
+
+	read_facts(local, info);
+	facts->flushes = flushes;
+	local->next_us = kw_clock_us() + ASK_INTERVAL_US;
+	local->known_flushes = foreign ? UINT64_MAX : flushes;
+	if (strcmp(facts->identity.replid, local->known_replid) != 0) {
+		/* It may have been somebody's replica for a moment: then its data are not ours. */
+		kw_local_refuse(local,
+			"the local server's replication id changed: reading the cursor again");
+		return;
+	}
+	local->known_flushes = flushes;
+	if (foreign)
+		local->handlers.flushed(local->handlers.arg);
+}
+
+static void on_info(void *arg, const struct kw_reply *reply)
+{
+	struct kw_local *local = arg;
+
+	local->asked = false;
+	if (!reply || local->closing)
+		return;
+	if (reply->type != KW_REPLY_STRING) {
+		kw_local_refuse(local, "local server: INFO answers \"%.*s\": allow it (ACL +info)",
+			(int)reply->text.length, (const char *)reply->text.data);
+		return;
+	}
+	if (!check_fit(local, reply->text))
+		return;
+	if (local->state == KW_LOCAL_READY) {
+		look_again(local, reply->text);
+		return;
+	}
+	local->facts.cursor_kind = KW_CURSOR_NONE;
+	read_facts(local, reply->text);
+	local->facts.flushes = count_flushes(reply->text);
+	local->state = KW_LOCAL_ASKING;
+	kw_local_read_cursor(local);
+}
+
+static bool same_cursor(const struct kw_local_cursor *a, const struct kw_local_cursor *b)
+{
+	return a->epoch == b->epoch && a->version == b->version && a->flushes == b->flushes &&
+	       strcmp(a->run_id, b->run_id) == 0;
+}
+
+/* Is this the data that we knew before? A replid may change by itself: then the cursor decides. */
+static bool continues(const struct kw_local *local)
+{
+	const struct kw_local_facts *facts = &local->facts;
+
+	if (!local->known || strcmp(facts->identity.run_id, local->known_run_id) != 0 ||
+		facts->flushes != local->known_flushes)
+		return false;
+	if (strcmp(facts->identity.replid, local->known_replid) == 0)
+		return true;
+	return local->written_valid && facts->cursor_kind == KW_CURSOR_OURS &&
+	       same_cursor(&facts->cursor, &local->written);
+}
+
+void kw_local_cursor_read(struct kw_local *local)
+{
+	const struct kw_server_identity *identity = &local->facts.identity;
+	bool continuous = continues(local);
+
+	if (local->facts.cursor_kind == KW_CURSOR_OURS && kw_local_store_is_key(local) &&
+		local->facts.keys > 0 && kw_filter_has_database(local->options.filter, 0))
+		local->facts.keys--;
+	if (!continuous)
+		local->written_valid = false;
+	local->known = true;
+	local->known_flushes = local->facts.flushes;
+	memcpy(local->known_run_id, identity->run_id, sizeof local->known_run_id);
+	memcpy(local->known_replid, identity->replid, sizeof local->known_replid);
+	local->state = KW_LOCAL_READY;
+	local->why[0] = '\0';
+	local->next_us = kw_clock_us() + ASK_INTERVAL_US;
+	local->told = true;
+	kw_backoff_reset(&local->backoff);
+	kw_log_info("local", "%s %d.%d.%d, run %.8s: %s", identity->valkey ? "Valkey" : "Redis",
+		identity->major, identity->minor, identity->patch, identity->run_id,
+		continuous ? "the data known before" : "looking at its data anew");
+	local->handlers.assessed(local->handlers.arg, continuous);
+}
+
+static void ask(struct kw_local *local)
+{
+	if (local->asked)
+		return;
+	local->asked = true;
+	kw_redis_words(local->redis, on_info, local, "INFO", "all", NULL);
+}
+
+static void on_ready(void *arg)
+{
+	struct kw_local *local = arg;
+
+	local->current = 0;
+	local->pending = -1;
+	memset(local->confirmed, 0, sizeof local->confirmed);
+	memset(local->refused, 0, sizeof local->refused);
+	local->confirmed[0] = 1; /* a connection begins in database 0 */
+	local->state = KW_LOCAL_ASKING;
+	ask(local);
+}
+
+static void on_closed(void *arg, const struct kw_error *why)
+{
+	struct kw_local *local = arg;
+	bool refused = why->code == KW_E_REFUSED;
+
+	local->asked = false;
+	if (why->code != KW_OK)
+		snprintf(local->why, sizeof local->why, "local server: %.480s", why->text);
+	/* Refused (wrong password) is told as such; what is worth a try is only down. */
+	local->state = refused ? KW_LOCAL_REFUSED : KW_LOCAL_DOWN;
+	local->next_us = kw_clock_us() + kw_backoff_next_us(&local->backoff);
+	if (why->code != KW_OK && (local->told || local->backoff.failures == 1))
+		kw_log_warn("local", "%s", why->text);
+	kw_redis_free(local->redis); /* and `why` with it */
+	local->redis = NULL;
+	if (local->told) {
+		local->told = false;
+		local->handlers.gone(local->handlers.arg);
+	}
+	if (local->closing)
+		local->handlers.closed(local->handlers.arg);
+}
+
+static void open_connection(struct kw_local *local)
+{
+	const struct kw_redis_handlers handlers = {
+		.ready = on_ready,
+		.closed = on_closed,
+		.arg = local,
+	};
+	struct kw_error error;
+
+	local->reconnects++;
+	local->state = KW_LOCAL_CONNECTING;
+	if (!kw_redis_open(
+		    local->options.loop, &local->options.redis, &handlers, &local->redis, &error))
+		return;
+	local->redis = NULL;
+	local->state = KW_LOCAL_REFUSED;
+	local->next_us = kw_clock_us() + kw_backoff_next_us(&local->backoff);
+	snprintf(local->why, sizeof local->why, "redis.address: %.480s", error.text);
+}
+
+void kw_local_tick(struct kw_local *local, uint64_t now_us)
+{
+	if (local->closing || now_us < local->next_us)
+		return;
+	if (!local->redis)
+		open_connection(local);
+	else if (local->state == KW_LOCAL_REFUSED || local->state == KW_LOCAL_READY)
+		ask(local);
+}
+
+void kw_local_close(struct kw_local *local)
+{
+	local->closing = true;
+	if (local->redis)
+		kw_redis_close(local->redis);
+	else
+		local->handlers.closed(local->handlers.arg);
+}
+
+static bool has_bit(const uint64_t *words, uint32_t database)
+{
+	return words[database / 64] >> (database % 64) & 1;
+}
+
+static void on_select(void *arg, const struct kw_reply *reply)
+{
+	struct kw_local *local = arg;
+	uint32_t database = (uint32_t)local->pending;
+
+	if (!reply)
+		return;
+	local->pending = -1;
+	if (reply->type == KW_REPLY_STATUS) {
+		local->confirmed[database / 64] |= UINT64_C(1) << (database % 64);
+	} else {
+		kw_log_warn("local", "SELECT %u: %.*s", database, (int)reply->text.length,
+			(const char *)reply->text.data);
+		local->refused[database / 64] |= UINT64_C(1) << (database % 64);
+		local->current = -1; /* wherever it was before: ask for the next one by name */
+	}
+	local->handlers.selected(local->handlers.arg);
+}
+
+/*
+ * A database confirmed before is refused now (somebody changed our ACL): what was pipelined behind
+ * it went elsewhere. Treated as if somebody had flushed: everything is looked at again.
+ */
+static void on_select_again(void *arg, const struct kw_reply *reply)
+{
+	struct kw_local *local = arg;
+
+	if (!reply || reply->type == KW_REPLY_STATUS)
+		return;
+	kw_log_error("local", "SELECT is refused in mid-stream (%.*s): reconciling",
+		(int)reply->text.length, (const char *)reply->text.data);
+	local->known_flushes = UINT64_MAX;
+	kw_redis_close(local->redis);
+}
+
+enum kw_local_use kw_local_use(struct kw_local *local, uint32_t database)
+{
+	char number[16];
+
+	assert(local->redis);
+	if (database > KW_DATABASE_MAX || has_bit(local->refused, database))
+		return KW_USE_REFUSED;
+	if (local->pending >= 0)
+		return KW_USE_WAIT;
+	if (local->current == (int64_t)database)
+		return KW_USE_OK;
+	snprintf(number, sizeof number, "%u", database);
+	local->current = database;
+	if (has_bit(local->confirmed, database)) {
+		kw_redis_words(local->redis, on_select_again, local, "SELECT", number, NULL);
+		return KW_USE_OK;
+	}
+	local->pending = database;
+	kw_redis_words(local->redis, on_select, local, "SELECT", number, NULL);
+	return KW_USE_WAIT;
+}
+
+void kw_local_flushed(struct kw_local *local)
+{
+	local->facts.flushes++;
+	local->known_flushes++;
+}

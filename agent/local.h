@@ -1,0 +1,156 @@
+/*
+ * The local server: one connection, who answers there, and whether it may be written to.
+ *
+ *   ┌──────┐ backoff ┌────────────┐ ready ┌────────┐ fit, cursor read ┌───────┐
+ *   │ DOWN │────────▶│ CONNECTING │──────▶│ ASKING │────────────────▶│ READY │──┐ INFO each second
+ *   └──────┘         └────────────┘       └────────┘                  └───────┘◀─┘
+ *      ▲  connection lost                   │    ▲ each second           │ replica of somebody,
+ *      └── from every state          not fit▼    │                       │ loading, …
+ *                                         ┌─────────┐◀───────────────────┘
+ *                                         │ REFUSED │ kw_local_why says what to do about it
+ *                                         └─────────┘
+ *
+ * Everyone who writes shares the connection and asks kw_local_use for a database first. The
+ * cursor's reading and writing are here too (local_cursor.c); its text is cursor.h's. Loop thread
+ * only.
+ */
+#ifndef KW_AGENT_LOCAL_H
+#define KW_AGENT_LOCAL_H
+
+#include "backoff.h"
+#include "cursor.h"
+#include "filter.h"
+#include "redis/redis.h"
+#include "redis/server.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#define KW_LOCAL_DATABASE_WORDS ((KW_DATABASE_MAX + 1) / 64)
+#define KW_LOCAL_WHY 512
+
+enum kw_local_state {
+	KW_LOCAL_DOWN,
+	KW_LOCAL_CONNECTING,
+	KW_LOCAL_ASKING,
+	KW_LOCAL_REFUSED,
+	KW_LOCAL_READY,
+};
+
+enum kw_cursor_store { KW_STORE_AUTO, KW_STORE_FUNCTION, KW_STORE_KEY };
+
+struct kw_local_options {
+	uv_loop_t *loop;
+	struct kw_redis_options redis;
+	const struct kw_filter *filter; /* outlives the local */
+	char cursor_name[KW_CURSOR_NAME_MAX + 1];
+	enum kw_cursor_store store;
+};
+
+struct kw_local_handlers {
+	/*
+	 * READY. continuous: this is the data we knew before the connection broke (same run of the
+	 * server, no flush but ours, not replaced by a full resync): what was not acknowledged is
+	 * to be sent again, and nothing else. Otherwise only the cursor says what is there.
+	 */
+	void (*assessed)(void *arg, bool continuous);
+	/* READY no more (refused, or the connection is lost): all owed answers have been told. */
+	void (*gone)(void *arg);
+	/* Somebody else flushed data, or swapped databases. */
+	void (*flushed)(void *arg);
+	/* A database that kw_local_use made wait became usable, or was refused. */
+	void (*selected)(void *arg);
+	/* kw_local_close is done. */
+	void (*closed)(void *arg);
+	void *arg;
+};
+
+/* What is known of the server once READY, refreshed each second. */
+struct kw_local_facts {
+	struct kw_server_identity identity;
+	uint64_t keys; /* in the databases that are followed, whatever their prefix; less our cursor
+			*/
+	uint64_t flushes; /* calls of FLUSHALL, FLUSHDB, SWAPDB, our own acknowledged ones included
+			   */
+	uint64_t maxmemory;
+	char policy[32]; /* maxmemory_policy */
+	enum kw_cursor_kind cursor_kind;
+	struct kw_local_cursor cursor;
+};
+
+struct kw_local {
+	struct kw_local_options options;
+	struct kw_local_handlers handlers;
+	enum kw_local_state state;
+	struct kw_redis *redis;
+	struct kw_backoff backoff;
+	uint64_t next_us; /* DOWN: connect; REFUSED, READY: ask again */
+	bool asked;       /* an INFO is out */
+	bool closing;
+	bool told; /* assessed was called and gone not yet */
+	uint64_t reconnects;
+	char why[KW_LOCAL_WHY];
+	struct kw_local_facts facts;
+
+	/* the last data known, to tell whether a new connection continues it */
+	bool known;
+	char known_run_id[41], known_replid[41];
+	uint64_t known_flushes;
+	bool written_valid;
+	struct kw_local_cursor written; /* the cursor last acknowledged */
+
+	/* databases of this connection */
+	int64_t current, pending; /* pending: SELECT whose answer is awaited; -1: none */
+	uint64_t confirmed[KW_LOCAL_DATABASE_WORDS];
+	uint64_t refused[KW_LOCAL_DATABASE_WORDS];
+};
+
+void kw_local_init(struct kw_local *local, const struct kw_local_options *options,
+	const struct kw_local_handlers *handlers);
+
+/* Connect when it is time, ask when it is time. */
+void kw_local_tick(struct kw_local *local, uint64_t now_us);
+
+/* handlers.closed follows from the loop. */
+void kw_local_close(struct kw_local *local);
+
+static inline bool kw_local_ready(const struct kw_local *local)
+{
+	return local->state == KW_LOCAL_READY;
+}
+
+/* Why it is not READY: a sentence with its remedy; "" when it is. */
+const char *kw_local_why(const struct kw_local *local);
+
+enum kw_local_use {
+	KW_USE_OK,      /* commands sent now go to this database */
+	KW_USE_WAIT,    /* first use on this connection: send nothing before handlers.selected */
+	KW_USE_REFUSED, /* the server has no such database, or does not allow it */
+};
+
+/* Only when READY. A database is confirmed once before anything is pipelined behind its SELECT. */
+enum kw_local_use kw_local_use(struct kw_local *local, uint32_t database);
+
+/* A FLUSHDB of ours was acknowledged. */
+void kw_local_flushed(struct kw_local *local);
+
+/* Is this key our cursor's own (key store, database 0)? It is never written, pruned or counted. */
+bool kw_local_owns_key(const struct kw_local *local, uint32_t database, struct kw_slice key);
+bool kw_local_store_is_key(const struct kw_local *local);
+
+/*
+ * Write the cursor; run_id and flushes are filled in here. done: error NULL when acknowledged. Only
+ * when READY; the owner keeps one write in flight.
+ */
+typedef void (*kw_local_done_fn)(void *arg, const char *error);
+void kw_local_write_cursor(struct kw_local *local, uint64_t epoch, uint64_t version,
+	uint64_t quarantined, kw_local_done_fn done, void *arg);
+
+/* local_cursor.c, for local.c: read it; ends in kw_local_cursor_read. */
+void kw_local_read_cursor(struct kw_local *local);
+void kw_local_cursor_read(struct kw_local *local);
+void kw_local_refuse(struct kw_local *local, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,192 @@
+/* The cursor's way into the local server and back: a function library, or a key. */
+#include "local.h"
+
+#include "base/buffer.h"
+#include "base/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+bool kw_local_store_is_key(const struct kw_local *local)
+{
+	const struct kw_server_identity *identity = &local->facts.identity;
+
+	if (local->options.store == KW_STORE_AUTO)
+		return !identity->valkey && identity->major < 7;
+	return local->options.store == KW_STORE_KEY;
+}
+
+bool kw_local_owns_key(const struct kw_local *local, uint32_t database, struct kw_slice key)
+{
+	return database == 0 && kw_local_store_is_key(local) &&
+	       kw_slice_equal(key, kw_slice_text(local->options.cursor_name));
+}
+
+static bool is_text(const struct kw_reply *reply)
+{
+	return reply->type == KW_REPLY_STRING || reply->type == KW_REPLY_STATUS;
+}
+
+/* The code among the name-value pairs of FUNCTION LIST's one library; empty when it is not there.
+ */
+static struct kw_slice find_code(const struct kw_reply *list)
+{
+	const struct kw_reply *library;
+
+	if (list->count == 0 || list->elements[0].type != KW_REPLY_ARRAY)
+		return (struct kw_slice){0};
+	library = &list->elements[0];
+	for (size_t i = 0; i + 1 < library->count; i += 2)
+		if (is_text(&library->elements[i]) && is_text(&library->elements[i + 1]) &&
+			kw_slice_equal(library->elements[i].text, kw_slice_text("library_code")))
+			return library->elements[i + 1].text;
+	return (struct kw_slice){0};
+}
+
+static void on_library(void *arg, const struct kw_reply *reply)
+{
+	struct kw_local *local = arg;
+	struct kw_local_facts *facts = &local->facts;
+
+	if (!reply || local->closing)
+		return;
+	if (reply->type != KW_REPLY_ARRAY) {
+		kw_local_refuse(local,
+			"local server: FUNCTION LIST answers \"%.*s\": allow +function|list and "
+			"+function|load, or set apply.cursor_store=key",
+			(int)reply->text.length, (const char *)reply->text.data);
+		return;
+	}
+	facts->cursor_kind = KW_CURSOR_NONE;
+	if (reply->count > 0)
+		facts->cursor_kind = kw_cursor_from_library(find_code(reply), &facts->cursor);
+	if (facts->cursor_kind == KW_CURSOR_FOREIGN) {
+		kw_local_refuse(local,
+			"the local server has a function library \"%s\" that is not a cursor: "
+			"delete it, or choose another apply.cursor_name",
+			local->options.cursor_name);
+		return;
+	}
+	kw_local_cursor_read(local);
+}
+
+static void on_key(void *arg, const struct kw_reply *reply)
+{
+	struct kw_local *local = arg;
+	struct kw_local_facts *facts = &local->facts;
+
+	if (!reply || local->closing)
+		return;
+	if (reply->type == KW_REPLY_NIL) {
+		facts->cursor_kind = KW_CURSOR_NONE;
+	} else if (reply->type == KW_REPLY_STRING && kw_cursor_parse(reply->text, &facts->cursor)) {
+		facts->cursor_kind = KW_CURSOR_OURS;
+	} else if (reply->type == KW_REPLY_ERROR &&
+		   kw_server_error(reply->text) != KW_SERVER_E_OTHER) {
+		kw_local_refuse(local, "local server: GET %s answers \"%.*s\"",
+			local->options.cursor_name, (int)reply->text.length,
+			(const char *)reply->text.data);
+		return;
+	} else {
+		kw_local_refuse(local,
+			"the local server's key \"%s\" in database 0 is not a cursor: delete it, "
+			"or choose another apply.cursor_name",
+			local->options.cursor_name);
+		return;
+	}
+	kw_local_cursor_read(local);
+}
+
+void kw_local_read_cursor(struct kw_local *local)
+{
+	const char *name = local->options.cursor_name;
+
+	if (!kw_local_store_is_key(local)) {
+		kw_redis_words(local->redis, on_library, local, "FUNCTION", "LIST", "LIBRARYNAME",
+			name, "WITHCODE", NULL);
+		return;
+	}
+	/* Database 0 is confirmed from the start, so this cannot be made to wait by itself; behind
+	 * somebody's pending SELECT it is asked again with the next INFO. */
+	if (kw_local_use(local, 0) == KW_USE_OK)
+		kw_redis_words(local->redis, on_key, local, "GET", name, NULL);
+	else
+		kw_local_refuse(local, "waiting for a SELECT before the cursor can be read");
+}
+
+/* One write of the cursor that is out. */
+struct write {
+	struct kw_local *local;
+	struct kw_local_cursor cursor;
+	kw_local_done_fn done;
+	void *arg;
+};
+
+static void on_written(void *arg, const struct kw_reply *reply)
+{
+	struct write *write = arg;
+	struct kw_local *local = write->local;
+	char error[256];
+
+	if (reply && reply->type != KW_REPLY_ERROR) {
+		local->written = write->cursor;
+		local->written_valid = true;
+		local->facts.cursor = write->cursor;
+		local->facts.cursor_kind = KW_CURSOR_OURS;
+		write->done(write->arg, NULL);
+	} else if (reply) {
+		snprintf(error, sizeof error, "the cursor cannot be written: %.*s%s",
+			(int)(reply->text.length < 160 ? reply->text.length : 160),
+			(const char *)reply->text.data,
+			kw_server_error(reply->text) == KW_SERVER_E_PERMISSION
+				? " (allow +function|load, or +set for apply.cursor_store=key)"
+				: "");
+		write->done(write->arg, error);
+	} else {
+		write->done(write->arg, "the connection was lost while the cursor was written");
+	}
+	free(write);
+}
+
+void kw_local_write_cursor(struct kw_local *local, uint64_t epoch, uint64_t version,
+	uint64_t quarantined, kw_local_done_fn done, void *arg)
+{
+	const char *name = local->options.cursor_name;
+	struct write *write = kw_alloc(sizeof *write);
+	struct kw_buffer code = {0};
+	char text[KW_CURSOR_TEXT];
+
+	*write = (struct write){
+		.local = local,
+		.cursor = {.epoch = epoch,
+			.version = version,
+			.flushes = local->facts.flushes,
+			.quarantined = quarantined},
+		.done = done,
+		.arg = arg,
+	};
+	memcpy(write->cursor.run_id, local->facts.identity.run_id, sizeof write->cursor.run_id);
+	if (kw_local_store_is_key(local)) {
+		/* Not behind a SELECT that may fail: the owner tries again. */
+		if (kw_local_use(local, 0) != KW_USE_OK) {
+			free(write);
+			done(arg, "waiting for a SELECT before the cursor can be written");
+			return;
+		}
+		kw_cursor_format(&write->cursor, text);
+		kw_redis_words(local->redis, on_written, write, "SET", name, text, NULL);
+		return;
+	}
+	kw_cursor_library(name, &write->cursor, &code);
+	{
+		struct kw_slice argv[] = {
+			kw_slice_text("FUNCTION"),
+			kw_slice_text("LOAD"),
+			kw_slice_text("REPLACE"),
+			kw_slice(kw_buffer_bytes(&code), kw_buffer_length(&code)),
+		};
+
+		kw_redis_send(local->redis, on_written, write, 4, argv);
+	}
+	kw_buffer_close(&code);
+}

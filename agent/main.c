@@ -1,0 +1,41 @@
+/* keywake-agent: beside a replica, keeps it equal to the table that a proxy serves. See README.md.
+ */
+#include "config_keys.h"
+#include "daemon.h"
+
+#include "base/log.h"
+
+#include <signal.h>
+#include <uv.h>
+
+/* As for a wrong command line: starting again would not mend it (RestartPreventExitStatus=2). */
+#define EXIT_CONFIG 2
+
+int main(int argc, char **argv)
+{
+	struct kw_config *config = kw_config_new(kw_agent_config_keys);
+	struct kw_agent_daemon daemon;
+	struct kw_error error;
+	uv_loop_t loop;
+	int status =
+		kw_config_command_line(config, "keywake-agent", kw_agent_config_keys, argc, argv);
+
+	if (status >= 0)
+		goto free_config;
+	signal(SIGPIPE, SIG_IGN);
+	kw_log_set_level(
+		(enum kw_log_level)kw_log_level_parse(kw_config_text(config, "log.level")));
+	kw_log_info("agent", "keywake-agent %s", KW_VERSION);
+	uv_loop_init(&loop);
+	status = 0;
+	if (kw_agent_daemon_init(&daemon, &loop, config, &error)) {
+		kw_log_error("agent", "%s", error.text);
+		status = error.code == KW_E_CONFIG ? EXIT_CONFIG : 1;
+	}
+	uv_run(&loop, UV_RUN_DEFAULT);
+	kw_agent_daemon_close(&daemon);
+	uv_loop_close(&loop);
+free_config:
+	kw_config_free(config);
+	return status;
+}

@@ -1,0 +1,83 @@
+#include "progress.h"
+
+#include <stddef.h>
+
+static struct kw_pass *at(struct kw_progress *progress, uint32_t index)
+{
+	return &progress->passes[(progress->first + index) % KW_PASSES_MAX];
+}
+
+void kw_progress_reset(struct kw_progress *progress)
+{
+	kw_progress_resume(progress, 0);
+}
+
+void kw_progress_resume(struct kw_progress *progress, uint64_t applied)
+{
+	progress->first = 0;
+	progress->count = 0;
+	progress->applied = applied;
+	progress->equal_us = 0;
+	progress->fresh_us = 0;
+}
+
+/* One entry for two passes: the later one's words, the earlier one's age. */
+static void merge(struct kw_pass *into, const struct kw_pass *pass)
+{
+	struct kw_pass before = *into;
+
+	*into = *pass;
+	into->since_us = before.since_us;
+	if (before.moved) {
+		into->moved = true;
+		into->published_us = before.published_us;
+	}
+}
+
+void kw_progress_handed(struct kw_progress *progress, const struct kw_pass *pass)
+{
+	struct kw_pass *last = progress->count ? at(progress, progress->count - 1) : NULL;
+
+	if (last && (last->position == pass->position || progress->count == KW_PASSES_MAX)) {
+		merge(last, pass);
+		return;
+	}
+	progress->count++;
+	last = at(progress, progress->count - 1);
+	*last = *pass;
+	last->since_us = pass->begun_us;
+}
+
+static bool apply(struct kw_progress *progress, const struct kw_pass *pass, uint64_t wall_us)
+{
+	bool advanced = pass->consistent > progress->applied;
+
+	if (pass->moved)
+		kw_lag_add(&progress->lag,
+			wall_us > pass->published_us ? wall_us - pass->published_us : 0);
+	if (advanced)
+		progress->applied = pass->consistent;
+	if (pass->whole) {
+		progress->equal_us = pass->begun_us;
+		if (pass->fresh_us > progress->fresh_us)
+			progress->fresh_us = pass->fresh_us;
+	}
+	return advanced;
+}
+
+bool kw_progress_acknowledged(struct kw_progress *progress, uint64_t position, uint64_t wall_us)
+{
+	bool advanced = false;
+
+	while (progress->count > 0 && at(progress, 0)->position <= position) {
+		advanced |= apply(progress, at(progress, 0), wall_us);
+		progress->first = (progress->first + 1) % KW_PASSES_MAX;
+		progress->count--;
+	}
+	return advanced;
+}
+
+uint64_t kw_progress_waiting_since(const struct kw_progress *progress)
+{
+	return progress->count ? progress->passes[progress->first].since_us : 0;
+}

@@ -1,0 +1,59 @@
+/*
+ * What has been handed on to the local server, and what of it the server has acknowledged.
+ *
+ *   reader pass done ──▶ pass {position, version, …} ──▶ FIFO ──acknowledged up to position──▶
+ * applied
+ *
+ * A position counts the changes given to the apply mode; a pass is applied when every change handed
+ * on up to its end was acknowledged. Only then do the applied version, the moment of equality and
+ * the freshness move: these are what `warm` and the cursor rest on. Pure; one thread.
+ */
+#ifndef KW_AGENT_PROGRESS_H
+#define KW_AGENT_PROGRESS_H
+
+#include "lag.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Passes waiting for acknowledgement; one more is merged into the last. */
+#define KW_PASSES_MAX 256
+
+struct kw_pass {
+	uint64_t position;     /* changes handed on up to the end of this pass */
+	uint64_t version;      /* head of this pass */
+	uint64_t consistent;   /* what a cursor may say once it is applied; 0: nothing */
+	uint64_t begun_us;     /* our clock when its superblock was asked for */
+	uint64_t fresh_us;     /* of its superblock: the proxy's wall clock; 0 unknown */
+	uint64_t published_us; /* of its superblock: the proxy's wall clock */
+	bool whole;        /* no segment vanished: once it is applied we were equal to version */
+	bool moved;        /* its lag is worth a sample */
+	uint64_t since_us; /* begun_us of the oldest pass merged into this one; set here */
+};
+
+struct kw_progress {
+	struct kw_pass passes[KW_PASSES_MAX];
+	uint32_t first, count;
+	uint64_t applied; /* consistent version applied and acknowledged; 0: nothing yet */
+	uint64_t
+		equal_us; /* our clock: at this moment the head was what is now applied; 0: never */
+	uint64_t fresh_us; /* of the last superblock that is wholly applied; 0: unknown */
+	struct kw_lag lag; /* publication by the proxy to acknowledgement by the local server */
+};
+
+/* Nothing handed on counts any more (a snapshot begins, local data lost); the histogram stays. */
+void kw_progress_reset(struct kw_progress *progress);
+
+/* Resume behind what is known to be applied. */
+void kw_progress_resume(struct kw_progress *progress, uint64_t applied);
+
+/* A pass was handed on. Positions never go back. */
+void kw_progress_handed(struct kw_progress *progress, const struct kw_pass *pass);
+
+/* All changes up to position were acknowledged. Returns whether `applied` moved. */
+bool kw_progress_acknowledged(struct kw_progress *progress, uint64_t position, uint64_t wall_us);
+
+/* Our clock when the oldest pass not yet applied was asked for; 0 when all is applied. */
+uint64_t kw_progress_waiting_since(const struct kw_progress *progress);
+
+#endif

@@ -1,0 +1,212 @@
+#include "prune.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static void scan(struct kw_prune *prune);
+
+void kw_prune_init(struct kw_prune *prune, struct kw_local *local)
+{
+	*prune = (struct kw_prune){.local = local};
+}
+
+void kw_prune_stop(struct kw_prune *prune)
+{
+	prune->running = false;
+	prune->ignored = prune->owed;
+}
+
+/* An answer is in: is it of the present walk? */
+static bool answered(struct kw_prune *prune, const struct kw_reply *reply)
+{
+	prune->owed--;
+	if (prune->ignored > 0) {
+		prune->ignored--;
+		return false;
+	}
+	return reply && prune->running;
+}
+
+static void finish(struct kw_prune *prune)
+{
+	prune->running = false;
+	prune->done(prune->arg, prune->error[0] ? prune->error : NULL);
+}
+
+static void fail_reply(struct kw_prune *prune, const char *command, const struct kw_reply *reply)
+{
+	snprintf(prune->error, sizeof prune->error, "%s answers \"%.*s\"", command,
+		(int)(reply->text.length < 180 ? reply->text.length : 180),
+		reply->text.length ? (const char *)reply->text.data : "");
+}
+
+/* Called at each answer: a database is walked when its last SCAN and every UNLINK are answered. */
+static void go_on(struct kw_prune *prune)
+{
+	if (prune->owed > prune->ignored)
+		return;
+	if (prune->scanned) {
+		prune->database++;
+		prune->scanned = false;
+		snprintf(prune->cursor, sizeof prune->cursor, "0");
+	}
+	if (prune->error[0] || prune->database == prune->database_count ||
+		(prune->plan.count_only && prune->matched >= KW_PRUNE_COUNT_MAX))
+		finish(prune);
+	else
+		scan(prune);
+}
+
+static void on_unlink(void *arg, const struct kw_reply *reply)
+{
+	struct kw_prune *prune = arg;
+
+	if (!answered(prune, reply))
+		return;
+	if (reply->type != KW_REPLY_INTEGER)
+		fail_reply(prune, "UNLINK", reply);
+	go_on(prune);
+}
+
+static bool stale(const struct kw_prune *prune, uint32_t database, struct kw_slice key)
+{
+	if (!kw_filter_has_key(prune->plan.filter, key) ||
+		kw_local_owns_key(prune->local, database, key))
+		return false;
+	return !prune->plan.keep ||
+	       !kw_keyset_has(prune->plan.keep, kw_hash128_key(database, key.data, key.length));
+}
+
+static void unlink_batch(struct kw_prune *prune, struct kw_slice *argv, int argc)
+{
+	prune->owed++;
+	kw_redis_send(prune->local->redis, on_unlink, prune, argc, argv);
+}
+
+static void take_keys(struct kw_prune *prune, const struct kw_reply *keys)
+{
+	struct kw_slice argv[KW_PRUNE_BATCH + 1];
+	uint32_t database = prune->databases[prune->database];
+	int argc = 1;
+
+	argv[0] = kw_slice_text("UNLINK");
+	for (size_t i = 0; i < keys->count; i++) {
+		struct kw_slice key = keys->elements[i].text;
+
+		prune->looked_at++;
+		if (!stale(prune, database, key))
+			continue;
+		prune->matched++;
+		if (prune->plan.count_only)
+			continue;
+		argv[argc++] = key;
+		if (argc <= KW_PRUNE_BATCH)
+			continue;
+		unlink_batch(prune, argv, argc);
+		argc = 1;
+	}
+	if (argc > 1)
+		unlink_batch(prune, argv, argc);
+}
+
+static void on_scan(void *arg, const struct kw_reply *reply)
+{
+	struct kw_prune *prune = arg;
+	struct kw_slice cursor;
+
+	if (!answered(prune, reply))
+		return;
+	if (reply->type != KW_REPLY_ARRAY || reply->count != 2 ||
+		reply->elements[0].type != KW_REPLY_STRING ||
+		reply->elements[0].text.length >= sizeof prune->cursor ||
+		reply->elements[1].type != KW_REPLY_ARRAY) {
+		fail_reply(prune, "SCAN", reply);
+		finish(prune);
+		return;
+	}
+	cursor = reply->elements[0].text;
+	snprintf(prune->cursor, sizeof prune->cursor, "%.*s", (int)cursor.length,
+		(const char *)cursor.data);
+	prune->scanned = strcmp(prune->cursor, "0") == 0;
+	take_keys(prune, &reply->elements[1]);
+	go_on(prune);
+}
+
+static void scan(struct kw_prune *prune)
+{
+	switch (kw_local_use(prune->local, prune->databases[prune->database])) {
+	case KW_USE_WAIT:
+		return;
+	case KW_USE_REFUSED:
+		snprintf(prune->error, sizeof prune->error, "SELECT %u is refused (see the log)",
+			prune->databases[prune->database]);
+		finish(prune);
+		return;
+	case KW_USE_OK:
+		break;
+	}
+	prune->owed++;
+	kw_redis_words(prune->local->redis, on_scan, prune, "SCAN", prune->cursor, "COUNT",
+		KW_PRUNE_SCAN_COUNT, NULL);
+}
+
+void kw_prune_selected(struct kw_prune *prune)
+{
+	if (prune->running && prune->database < prune->database_count &&
+		prune->owed == prune->ignored)
+		scan(prune);
+}
+
+static void add_database(void *arg, uint32_t database, uint64_t keys, uint64_t expires)
+{
+	struct kw_prune *prune = arg;
+
+	if (!kw_filter_has_database(prune->plan.filter, database))
+		return;
+	if (prune->plan.database >= 0 && prune->plan.database != (int64_t)database)
+		return;
+	if (prune->database_count < KW_PRUNE_DATABASES_MAX)
+		prune->databases[prune->database_count] = database;
+	prune->database_count++;
+}
+
+static void on_keyspace(void *arg, const struct kw_reply *reply)
+{
+	struct kw_prune *prune = arg;
+
+	if (!answered(prune, reply))
+		return;
+	if (reply->type != KW_REPLY_STRING) {
+		fail_reply(prune, "INFO", reply);
+		finish(prune);
+		return;
+	}
+	kw_info_keyspace(reply->text, add_database, prune);
+	if (prune->database_count > KW_PRUNE_DATABASES_MAX) {
+		snprintf(prune->error, sizeof prune->error,
+			"more than %d databases hold keys: name those to follow in "
+			"filter.databases",
+			KW_PRUNE_DATABASES_MAX);
+		finish(prune);
+		return;
+	}
+	go_on(prune);
+}
+
+void kw_prune_start(struct kw_prune *prune, const struct kw_prune_plan *plan,
+	void (*done)(void *arg, const char *error), void *arg)
+{
+	assert(!prune->running);
+	*prune = (struct kw_prune){
+		.local = prune->local,
+		.plan = *plan,
+		.done = done,
+		.arg = arg,
+		.running = true,
+		.cursor = "0",
+		.owed = prune->owed + 1,
+		.ignored = prune->ignored,
+	};
+	kw_redis_words(prune->local->redis, on_keyspace, prune, "INFO", "keyspace", NULL);
+}

@@ -1,0 +1,55 @@
+/*
+ * Keys whose newest value the local server refused for good (a payload it cannot load, a database
+ * it does not have). They are wrong locally, so an agent with one of them is never warm. A key
+ * leaves when a later version or its deletion was applied, or a whole snapshot is applied anew.
+ *
+ * The names of the first KW_QUARANTINE_NAMES are kept (the first KW_QUARANTINE_KEY bytes of each);
+ * beyond that only the number is, and those leave with the next snapshot. One thread.
+ */
+#ifndef KW_AGENT_QUARANTINE_H
+#define KW_AGENT_QUARANTINE_H
+
+#include "base/hash.h"
+#include "base/slice.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define KW_QUARANTINE_NAMES 1024
+#define KW_QUARANTINE_KEY 128
+#define KW_QUARANTINE_REASON 128
+
+struct kw_quarantined {
+	struct kw_hash128 hash;
+	uint32_t database;
+	uint32_t key_length; /* of the whole key */
+	char key[KW_QUARANTINE_KEY];
+	char reason[KW_QUARANTINE_REASON]; /* the server's words, as printable ASCII */
+};
+
+struct kw_quarantine {
+	struct kw_quarantined *keys;
+	uint32_t listed;   /* entries of keys */
+	uint64_t unlisted; /* beyond KW_QUARANTINE_NAMES */
+	uint64_t ever;     /* entered since start */
+};
+
+/* Zeroed memory is an empty quarantine. */
+void kw_quarantine_close(struct kw_quarantine *quarantine);
+
+void kw_quarantine_enter(struct kw_quarantine *quarantine, uint32_t database, struct kw_slice key,
+	struct kw_slice reason);
+
+/* The key was applied: it leaves, if it was there. */
+void kw_quarantine_leave(struct kw_quarantine *quarantine, uint32_t database, struct kw_slice key);
+
+/* The database was flushed; and all of it will be applied anew. */
+void kw_quarantine_leave_database(struct kw_quarantine *quarantine, uint32_t database);
+void kw_quarantine_clear(struct kw_quarantine *quarantine);
+
+static inline uint64_t kw_quarantine_count(const struct kw_quarantine *quarantine)
+{
+	return quarantine->listed + quarantine->unlisted;
+}
+
+#endif

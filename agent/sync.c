@@ -1,0 +1,483 @@
+#include "sync.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define RETRY_US 1000000
+#define CURSOR_INTERVAL_US 200000
+
+void kw_sync_init(struct kw_sync *sync)
+{
+	sync->phase = KW_SYNC_WAIT;
+	sync->passed = UINT64_MAX;
+	kw_prune_init(&sync->walk, sync->local);
+}
+
+void kw_sync_close(struct kw_sync *sync)
+{
+	kw_keyset_close(&sync->keyset);
+}
+
+static bool needs_local(const struct kw_sync *sync)
+{
+	return sync->apply->ops->needs_local;
+}
+
+static void set_why(struct kw_sync *sync, bool failing, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static void set_why(struct kw_sync *sync, bool failing, const char *format, ...)
+{
+	va_list args;
+
+	sync->failing = failing;
+	va_start(args, format);
+	vsnprintf(sync->why, sizeof sync->why, format, args);
+	va_end(args);
+}
+
+static void clear_why(struct kw_sync *sync)
+{
+	sync->failing = false;
+	sync->why[0] = '\0';
+}
+
+/* ---- what happens outside ---- */
+
+static void forget_position(struct kw_sync *sync)
+{
+	kw_follow_stop(sync->follow);
+	kw_prune_stop(&sync->walk);
+	kw_keyset_close(&sync->keyset);
+	kw_progress_reset(&sync->progress);
+	sync->positioned = false;
+	sync->passed = UINT64_MAX;
+	sync->settled = false;
+	sync->pruning = false;
+	sync->phase = KW_SYNC_WAIT;
+	clear_why(sync);
+}
+
+void kw_sync_restart(struct kw_sync *sync, const char *why)
+{
+	kw_log_warn("sync", "%s: reconciling", why);
+	forget_position(sync);
+}
+
+/* May the cursor found be resumed from? What it says must still be true of the data around it. */
+static bool cursor_holds(const struct kw_local_facts *facts)
+{
+	const struct kw_local_cursor *cursor = &facts->cursor;
+	const char *doubt = NULL;
+
+	if (facts->cursor_kind != KW_CURSOR_OURS || cursor->version == 0)
+		return false;
+	if (cursor->quarantined > 0)
+		doubt = "keys were in quarantine when it was written";
+	else if (strcmp(cursor->run_id, facts->identity.run_id) == 0 &&
+		 cursor->flushes != facts->flushes)
+		doubt = "data were flushed or swapped since it was written";
+	else if (facts->keys == 0)
+		doubt = "there are no keys";
+	if (doubt)
+		kw_log_info("sync", "the local cursor is not used: %s", doubt);
+	return !doubt;
+}
+
+void kw_sync_assessed(struct kw_sync *sync, bool continuous)
+{
+	const struct kw_local_facts *facts = &sync->local->facts;
+
+	if (!continuous) {
+		forget_position(sync);
+		sync->owned = facts->cursor_kind == KW_CURSOR_OURS;
+		sync->touched = false;
+		sync->counted = false;
+		sync->retry_us = 0;
+		sync->cursor_error[0] = '\0';
+		if (cursor_holds(facts)) {
+			sync->positioned = true;
+			sync->position.epoch = sync->epoch = facts->cursor.epoch;
+			sync->position.version = facts->cursor.version;
+			sync->passed = facts->cursor.version;
+			kw_progress_resume(&sync->progress, facts->cursor.version);
+		}
+	}
+	sync->apply->ops->attach(sync->apply, continuous);
+}
+
+void kw_sync_gone(struct kw_sync *sync)
+{
+	sync->apply->ops->detach(sync->apply);
+	kw_prune_stop(&sync->walk);
+	if (sync->phase == KW_SYNC_COUNT || sync->phase == KW_SYNC_CLAIM)
+		sync->phase = KW_SYNC_WAIT;
+	if (sync->phase == KW_SYNC_PRUNE)
+		sync->phase = KW_SYNC_SETTLE;
+}
+
+/* ---- the reader ---- */
+
+void kw_sync_snapshot_begin(struct kw_sync *sync, uint64_t epoch, uint64_t version)
+{
+	sync->epoch = epoch;
+	sync->passed = version;
+	kw_progress_reset(&sync->progress);
+	kw_quarantine_clear(sync->quarantine);
+	kw_keyset_close(&sync->keyset);
+	if (sync->pruning)
+		kw_keyset_reserve(&sync->keyset, sync->follow->superblock.keys);
+}
+
+void kw_sync_record(struct kw_sync *sync, const struct kw_record_view *record)
+{
+	if (!kw_filter_has_database(sync->filter, record->database) ||
+		(record->kind != KW_RECORD_FLUSH &&
+			!kw_filter_has_key(sync->filter, record->key)) ||
+		(record->database == 0 && kw_local_owns_key(sync->local, 0, record->key))) {
+		sync->filtered++;
+		return;
+	}
+	/* Until the first consistent pass: a snapshot that lost a segment is completed by the tail.
+	 */
+	if (sync->pruning && sync->phase != KW_SYNC_TAIL && record->kind == KW_RECORD_PUT)
+		kw_keyset_add(&sync->keyset,
+			kw_hash128_key(record->database, record->key.data, record->key.length));
+	sync->apply->ops->record(sync->apply, record);
+}
+
+void kw_sync_pass_done(struct kw_sync *sync, const struct kw_reader_pass *pass)
+{
+	const struct kw_superblock *superblock = &sync->follow->superblock;
+	bool same = superblock->epoch == pass->epoch && superblock->version == pass->version;
+	struct kw_pass handed = {
+		.position = sync->apply->taken,
+		.version = pass->version,
+		.consistent = pass->consistent,
+		.whole = !pass->vanished,
+		.begun_us = sync->follow->begun_us,
+		.published_us = superblock->published_us,
+		.moved = pass->moved && same && !sync->first_pass,
+	};
+
+	if (same && superblock->complete)
+		handed.fresh_us = superblock->fresh_us;
+	sync->epoch = pass->epoch;
+	sync->first_pass = false;
+	kw_progress_handed(&sync->progress, &handed);
+	if (!pass->vanished) {
+		sync->positioned = true;
+		sync->position = (struct kw_cursor){pass->epoch, pass->consistent};
+		sync->passed = pass->consistent;
+	}
+	if (sync->phase == KW_SYNC_SNAPSHOT)
+		sync->phase = sync->pruning ? KW_SYNC_SETTLE : KW_SYNC_TAIL;
+}
+
+/* ---- phases ---- */
+
+static void start_reader(struct kw_sync *sync, bool snapshot)
+{
+	clear_why(sync);
+	sync->first_pass = true;
+	if (snapshot) {
+		/* Told at once: the proxy is to keep the tombstones of what comes after. */
+		sync->passed = sync->follow->superblock.version;
+		sync->phase = KW_SYNC_SNAPSHOT;
+		sync->snapshots++;
+		if (sync->snapshots > 1)
+			sync->resyncs++;
+		kw_log_info("sync", "%s: snapshot of %" PRIu64 " keys, epoch %016" PRIx64,
+			sync->pruning ? "reconcile" : "bootstrap", sync->follow->superblock.keys,
+			sync->follow->superblock.epoch);
+	} else {
+		sync->phase = KW_SYNC_TAIL;
+		kw_log_info("sync", "resuming behind version %" PRIu64 " of epoch %016" PRIx64,
+			sync->position.version, sync->position.epoch);
+	}
+	kw_follow_start(sync->follow, snapshot ? NULL : &sync->position);
+}
+
+static void wait_again(struct kw_sync *sync, const char *why)
+{
+	sync->phase = KW_SYNC_WAIT;
+	sync->retry_us = kw_clock_us() + RETRY_US;
+	set_why(sync, false, "%s", why);
+	kw_log_warn("sync", "%s (trying again)", why);
+}
+
+static void on_claimed(void *arg, const char *error)
+{
+	struct kw_sync *sync = arg;
+
+	if (sync->phase != KW_SYNC_CLAIM)
+		return;
+	if (error) {
+		wait_again(sync, error);
+		return;
+	}
+	sync->owned = true;
+	sync->touched = true;
+	sync->cursor_error[0] = '\0';
+	/* The link may have been lost meanwhile: then all is decided again. */
+	if (kw_follow_up(sync->follow) && kw_follow_idle(sync->follow))
+		start_reader(sync, true);
+	else
+		sync->phase = KW_SYNC_WAIT;
+}
+
+static void on_counted(void *arg, const char *error)
+{
+	struct kw_sync *sync = arg;
+
+	if (sync->phase != KW_SYNC_COUNT)
+		return;
+	if (error) {
+		wait_again(sync, error);
+		return;
+	}
+	sync->phase = KW_SYNC_WAIT;
+	sync->counted = true;
+	sync->counted_keys = sync->walk.matched;
+	sync->retry_us = sync->counted_keys > 0 ? kw_clock_us() + RETRY_US : 0;
+}
+
+/*
+ * Keys that we did not write are not ours to replace. False: not yet, or not without consent. With
+ * prefixes, INFO's counts say too much: the keys are walked, again each second while refused.
+ */
+static bool may_claim(struct kw_sync *sync, uint64_t now_us)
+{
+	uint64_t keys = sync->local->facts.keys;
+	bool walk = sync->filter->prefix_count > 0 && keys > 0;
+
+	if (sync->owned || sync->consent || keys == 0)
+		return true;
+	if (walk && sync->counted && sync->counted_keys == 0) {
+		sync->counted = false;
+		return true;
+	}
+	if (walk)
+		keys = sync->counted_keys;
+	if (!walk || sync->counted)
+		set_why(sync, true,
+			"the local server holds %s%" PRIu64
+			" keys that would be replaced, and no cursor of ours: set "
+			"apply.consent=true, or give it an empty server",
+			walk && keys >= KW_PRUNE_COUNT_MAX ? "at least " : "", keys);
+	if (walk && now_us >= sync->retry_us) {
+		const struct kw_prune_plan plan = {
+			.filter = sync->filter,
+			.database = -1,
+			.count_only = true,
+		};
+
+		sync->phase = KW_SYNC_COUNT;
+		kw_prune_start(&sync->walk, &plan, on_counted, sync);
+	}
+	return false;
+}
+
+static bool payload_fits(struct kw_sync *sync)
+{
+	const struct kw_server_identity *identity = &sync->local->facts.identity;
+	uint16_t table = sync->follow->superblock.rdb_version;
+	uint16_t local = kw_server_rdb_version(identity);
+
+	if (!needs_local(sync) || kw_sync_payload_fits(table, local))
+		return true;
+	set_why(sync, true,
+		"the primary writes payloads of RDB version %u, the local %s %d.%d loads version "
+		"%u: "
+		"upgrade the local server to the primary's version or later",
+		table, identity->valkey ? "Valkey" : "Redis", identity->major, identity->minor,
+		local);
+	return false;
+}
+
+bool kw_sync_payload_fits(uint16_t table, uint16_t local)
+{
+	/* Valkey 9 counts from 80 and takes 80, or what was common ground up to 11. */
+	if (local >= 80)
+		return table <= 11 || (table >= 80 && table <= local);
+	return local == 0 || table <= local;
+}
+
+/* Nothing speaks against writing and reading now? */
+static bool can_begin(struct kw_sync *sync, uint64_t now_us)
+{
+	if (!kw_follow_up(sync->follow) || sync->follow->superblock.epoch == 0 ||
+		!kw_follow_idle(sync->follow) || sync->paused || now_us < sync->retry_us)
+		return false;
+	return !needs_local(sync) || kw_local_ready(sync->local);
+}
+
+static void claim(struct kw_sync *sync)
+{
+	clear_why(sync);
+	if (!needs_local(sync)) {
+		start_reader(sync, true);
+		return;
+	}
+	sync->phase = KW_SYNC_CLAIM;
+	kw_local_write_cursor(sync->local, sync->follow->superblock.epoch, 0, 0, on_claimed, sync);
+}
+
+static void decide(struct kw_sync *sync, uint64_t now_us)
+{
+	const struct kw_superblock *superblock = &sync->follow->superblock;
+
+	if (!can_begin(sync, now_us) || !payload_fits(sync))
+		return;
+	if (sync->positioned) {
+		start_reader(sync, false);
+		return;
+	}
+	if (!superblock->complete && superblock->source_state == KW_SOURCE_CONNECTING) {
+		set_why(sync, false, "the proxy has not reached the primary yet");
+		return;
+	}
+	if (needs_local(sync) && !may_claim(sync, now_us))
+		return;
+	sync->pruning = needs_local(sync) && (sync->local->facts.keys > 0 || sync->touched);
+	/* Against an incomplete table good keys would be pruned. */
+	if (sync->pruning && !superblock->complete) {
+		set_why(sync, false,
+			"waiting for the proxy's first scan to be complete before local keys are "
+			"compared with it");
+		return;
+	}
+	claim(sync);
+}
+
+static void on_pruned(void *arg, const char *error)
+{
+	struct kw_sync *sync = arg;
+
+	sync->pruned += sync->walk.matched;
+	if (error) {
+		sync->phase = KW_SYNC_SETTLE;
+		sync->retry_us = kw_clock_us() + RETRY_US;
+		kw_log_warn("sync", "pruning local keys: %s (trying again)", error);
+		return;
+	}
+	kw_log_info("sync",
+		"pruned %" PRIu64 " of %" PRIu64 " local keys that the table does not have",
+		sync->walk.matched, sync->walk.looked_at);
+	kw_keyset_close(&sync->keyset);
+	sync->pruning = false;
+	sync->phase = KW_SYNC_TAIL;
+}
+
+static void settle(struct kw_sync *sync, uint64_t now_us)
+{
+	const struct kw_prune_plan plan = {
+		.filter = sync->filter,
+		.keep = &sync->keyset,
+		.database = -1,
+	};
+
+	if (!sync->positioned || sync->apply->done != sync->apply->taken ||
+		!kw_local_ready(sync->local) || now_us < sync->retry_us)
+		return;
+	sync->phase = KW_SYNC_PRUNE;
+	kw_prune_start(&sync->walk, &plan, on_pruned, sync);
+}
+
+/* The link came back: go on from the last consistent pass, or all over where there was none. */
+static void restart_reader(struct kw_sync *sync)
+{
+	bool in_prune = sync->phase == KW_SYNC_PRUNE || sync->phase == KW_SYNC_SETTLE;
+
+	if (!kw_follow_up(sync->follow) || !kw_follow_idle(sync->follow) ||
+		sync->follow->superblock.epoch == 0 || (in_prune && sync->positioned))
+		return;
+	if (!sync->positioned)
+		forget_position(sync);
+	else if (!sync->paused && payload_fits(sync))
+		start_reader(sync, false);
+}
+
+static void on_saved(void *arg, const char *error)
+{
+	struct kw_sync *sync = arg;
+
+	sync->cursor_writing = false;
+	if (!error) {
+		sync->cursor_error[0] = '\0';
+		return;
+	}
+	if (!sync->cursor_error[0])
+		kw_log_warn("sync", "%s", error);
+	snprintf(sync->cursor_error, sizeof sync->cursor_error, "%s", error);
+}
+
+bool kw_sync_save(struct kw_sync *sync, uint64_t now_us)
+{
+	const struct kw_local *local = sync->local;
+	const struct kw_local_cursor *written = &local->written;
+	uint64_t quarantined = kw_quarantine_count(sync->quarantine);
+
+	if (sync->cursor_writing)
+		return true;
+	if (!needs_local(sync) || sync->phase != KW_SYNC_TAIL || !kw_local_ready(sync->local) ||
+		sync->progress.applied == 0)
+		return false;
+	if (local->written_valid && written->epoch == sync->epoch &&
+		written->version == sync->progress.applied &&
+		written->flushes == local->facts.flushes && written->quarantined == quarantined)
+		return false;
+	sync->cursor_writing = true;
+	sync->cursor_us = now_us;
+	kw_local_write_cursor(
+		sync->local, sync->epoch, sync->progress.applied, quarantined, on_saved, sync);
+	return true;
+}
+
+static void hold_or_poll(struct kw_sync *sync)
+{
+	bool reading = sync->phase == KW_SYNC_TAIL || sync->phase == KW_SYNC_SNAPSHOT ||
+		       (sync->phase == KW_SYNC_SETTLE && !sync->positioned);
+	bool polling = reading && !sync->paused;
+
+	/* A primary may be upgraded while we follow it. */
+	if (polling && needs_local(sync) && kw_local_ready(sync->local)) {
+		polling = payload_fits(sync);
+		if (polling)
+			clear_why(sync);
+	}
+	kw_follow_set_polling(sync->follow, polling);
+}
+
+void kw_sync_step(struct kw_sync *sync, uint64_t now_us)
+{
+	uint64_t interval = sync->cursor_error[0] ? RETRY_US : CURSOR_INTERVAL_US;
+
+	kw_progress_acknowledged(&sync->progress, sync->apply->done, kw_wall_us());
+	switch (sync->phase) {
+	case KW_SYNC_WAIT:
+		decide(sync, now_us);
+		break;
+	case KW_SYNC_SETTLE:
+		restart_reader(sync);
+		if (sync->phase == KW_SYNC_SETTLE)
+			settle(sync, now_us);
+		break;
+	case KW_SYNC_SNAPSHOT:
+	case KW_SYNC_TAIL:
+		restart_reader(sync);
+		break;
+	case KW_SYNC_COUNT:
+	case KW_SYNC_CLAIM:
+	case KW_SYNC_PRUNE:
+		break;
+	}
+	if (now_us - sync->cursor_us >= interval)
+		kw_sync_save(sync, now_us);
+	hold_or_poll(sync);
+}

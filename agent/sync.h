@@ -1,0 +1,113 @@
+/*
+ * Bringing the local data level with the table, and keeping it there.
+ *
+ *   ┌──────┐ position known (cursor of this epoch) ┌──────┐
+ *   │ WAIT │──────────────────────────────────────▶│ TAIL │◀────────────┐
+ *   └──────┘                                       └──────┘             │ no local keys before
+ *     │  ▲ ▲ lapsed, flushed behind our back,         │                 │
+ *     │  │ └ corrupt, resync ─────────────────────────┘           ┌──────────┐
+ *     │  │ count without consent                        ┌────────▶│ SNAPSHOT │
+ *     │  └─────────────────┐                            │         └──────────┘
+ *     ▼                 ┌───────┐  may be written  ┌───────┐            │ local keys before
+ *   need a snapshot ───▶│ COUNT │────────────────▶│ CLAIM │             ▼
+ *                       └───────┘                  └───────┘      ┌────────┐ acknowledged ┌───────┐
+ *                (only with prefixes)       cursor with version 0 │ SETTLE │─────────────▶│ PRUNE │
+ *                                                                 └────────┘              └───────┘
+ *                                                                           TAIL ◀────────────┘
+ *
+ * CLAIM comes before the first record, so that data saved in the midst of it are known to be ours
+ * and of unknown position. SETTLE ends with the first consistent pass whose records are all
+ * acknowledged: only then does the set of keys name every key that may stay.
+ * Loop thread only; told of everything by the agent, acts in kw_sync_step.
+ */
+#ifndef KW_AGENT_SYNC_H
+#define KW_AGENT_SYNC_H
+
+#include "apply.h"
+#include "follow.h"
+#include "keyset.h"
+#include "local.h"
+#include "progress.h"
+#include "prune.h"
+#include "quarantine.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define KW_SYNC_WHY 512
+
+enum kw_sync_phase {
+	KW_SYNC_WAIT,
+	KW_SYNC_COUNT,
+	KW_SYNC_CLAIM,
+	KW_SYNC_SNAPSHOT,
+	KW_SYNC_SETTLE,
+	KW_SYNC_PRUNE,
+	KW_SYNC_TAIL,
+};
+
+struct kw_sync {
+	/* what it works with; the agent's */
+	struct kw_follow *follow;
+	struct kw_local *local;
+	struct kw_apply *apply;
+	const struct kw_filter *filter;
+	struct kw_quarantine *quarantine;
+	bool consent;
+
+	enum kw_sync_phase phase;
+	bool paused;
+	bool failing;          /* WAIT for what only a person can mend: why says what */
+	char why[KW_SYNC_WHY]; /* of WAIT; "" when nothing is missing */
+	bool owned;            /* the local data carry our cursor, or will */
+	bool touched;          /* records went there since it was looked at: it is not empty */
+	bool pruning;          /* this snapshot is a reconcile */
+	bool settled;          /* has been level since the last snapshot began */
+	bool counted;          /* counted_keys is of this local data */
+	uint64_t counted_keys;
+	uint64_t retry_us; /* WAIT, SETTLE: not before */
+
+	uint64_t epoch;  /* of what is handed on */
+	bool positioned; /* the reader may resume at: */
+	struct kw_cursor position;
+	bool first_pass; /* after a start: its age says nothing about lag */
+	uint64_t passed; /* told to the proxy; UINT64_MAX: nothing need be kept for us */
+	struct kw_keyset keyset;
+	struct kw_prune walk;
+	struct kw_progress progress;
+
+	bool cursor_writing;
+	uint64_t cursor_us; /* last written, or tried */
+	char cursor_error[256];
+
+	uint64_t resyncs; /* snapshots begun after the first */
+	uint64_t snapshots;
+	uint64_t pruned;   /* local keys deleted by reconciles */
+	uint64_t filtered; /* records left out by the filter */
+};
+
+void kw_sync_init(struct kw_sync *sync);
+void kw_sync_close(struct kw_sync *sync);
+
+/* The local server (kw_local_handlers). */
+void kw_sync_assessed(struct kw_sync *sync, bool continuous);
+void kw_sync_gone(struct kw_sync *sync);
+
+/* The position means nothing any more: a snapshot, and pruning, from the start. */
+void kw_sync_restart(struct kw_sync *sync, const char *why);
+
+/* The reader (kw_reader_sink). */
+void kw_sync_snapshot_begin(struct kw_sync *sync, uint64_t epoch, uint64_t version);
+void kw_sync_record(struct kw_sync *sync, const struct kw_record_view *record);
+void kw_sync_pass_done(struct kw_sync *sync, const struct kw_reader_pass *pass);
+
+/* Acknowledgements, the next phase, the cursor: whatever can go on now. */
+void kw_sync_step(struct kw_sync *sync, uint64_t now_us);
+
+/* Write the cursor now if it is behind. True: a write is out. */
+bool kw_sync_save(struct kw_sync *sync, uint64_t now_us);
+
+/* Is the payload version of the table one that this local server can load? */
+bool kw_sync_payload_fits(uint16_t table_rdb_version, uint16_t local_rdb_version);
+
+#endif

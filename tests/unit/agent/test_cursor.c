@@ -1,0 +1,117 @@
+#include "cursor.h"
+
+#include <string.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+static const struct kw_local_cursor sample = {
+	.epoch = 0xfedcba9876543210,
+	.version = 18446744073709551615u,
+	.run_id = "0123456789abcdef0123456789abcdef01234567",
+	.flushes = 12,
+	.quarantined = 3,
+};
+
+static void assert_sample(const struct kw_local_cursor *cursor)
+{
+	assert_true(cursor->epoch == sample.epoch);
+	assert_true(cursor->version == sample.version);
+	assert_string_equal(cursor->run_id, sample.run_id);
+	assert_int_equal(cursor->flushes, 12);
+	assert_int_equal(cursor->quarantined, 3);
+}
+
+static void what_is_written_is_read_back(void **state)
+{
+	struct kw_local_cursor cursor = {0};
+	char text[KW_CURSOR_TEXT];
+
+	kw_cursor_format(&sample, text);
+	assert_true(kw_cursor_parse(kw_slice_text(text), &cursor));
+	assert_sample(&cursor);
+}
+
+static void a_library_carries_the_cursor(void **state)
+{
+	struct kw_local_cursor cursor = {0};
+	struct kw_buffer code = {0};
+
+	kw_cursor_library("keywake_cursor", &sample, &code);
+	assert_int_equal(kw_cursor_from_library(kw_slice(kw_buffer_bytes(&code),
+				 kw_buffer_length(&code)), &cursor), KW_CURSOR_OURS);
+	assert_sample(&cursor);
+	kw_buffer_close(&code);
+}
+
+static void anything_else_is_refused(void **state)
+{
+	static const char *const texts[] = {
+		"",
+		"keywake-cursor 1",
+		"keywake-cursor 2 epoch=fedcba9876543210 version=1 run_id=ab flushes=0 quarantined=0",
+		"keywake-cursor 1 epoch=fedcba9876543210 version=-1 run_id=ab flushes=0 quarantined=0",
+		"keywake-cursor 1 epoch=fedcba987654321 version=1 run_id=ab flushes=0 quarantined=0",
+		"keywake-cursor 1 epoch=fedcba9876543210 version=1 run_id=xy flushes=0 quarantined=0",
+		"keywake-cursor 1 epoch=fedcba9876543210 version=1 run_id=ab flushes=0 quarantined=0 ",
+		"keywake-cursor 1 epoch=fedcba9876543210 version=1  run_id=ab flushes=0 quarantined=0",
+		"keywake-cursor 1 epoch=fedcba9876543210 version=99999999999999999999 run_id=ab "
+		"flushes=0 quarantined=0",
+	};
+	struct kw_local_cursor cursor = {.version = 77};
+
+	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+		assert_false(kw_cursor_parse(kw_slice_text(texts[i]), &cursor));
+	assert_int_equal(cursor.version, 77);
+}
+
+static void every_truncation_is_refused(void **state)
+{
+	struct kw_local_cursor cursor;
+	char text[KW_CURSOR_TEXT];
+
+	kw_cursor_format(&sample, text);
+	for (size_t length = 0; length < strlen(text); length++)
+		assert_false(kw_cursor_parse(kw_slice(text, length), &cursor));
+}
+
+static void a_library_of_somebody_else_is_foreign(void **state)
+{
+	struct kw_local_cursor cursor;
+
+	assert_int_equal(kw_cursor_from_library(kw_slice_text("#!lua name=keywake_cursor\n"),
+				 &cursor),
+		KW_CURSOR_FOREIGN);
+	assert_int_equal(kw_cursor_from_library(kw_slice_text("keywake-cursor 1 epoch"), &cursor),
+		KW_CURSOR_FOREIGN);
+	assert_int_equal(kw_cursor_from_library(kw_slice(NULL, 0), &cursor), KW_CURSOR_FOREIGN);
+}
+
+static void only_names_a_library_can_have_are_allowed(void **state)
+{
+	struct kw_error error;
+
+	assert_int_equal(kw_cursor_name_check("keywake_cursor", &error), KW_OK);
+	assert_int_equal(kw_cursor_name_check("", &error), KW_E_CONFIG);
+	assert_int_equal(kw_cursor_name_check("a b", &error), KW_E_CONFIG);
+	assert_int_equal(kw_cursor_name_check("a'b", &error), KW_E_CONFIG);
+	assert_int_equal(kw_cursor_name_check("a*", &error), KW_E_CONFIG);
+	assert_non_null(strstr(error.text, "apply.cursor_name"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_is_written_is_read_back),
+		cmocka_unit_test(a_library_carries_the_cursor),
+		cmocka_unit_test(anything_else_is_refused),
+		cmocka_unit_test(every_truncation_is_refused),
+		cmocka_unit_test(a_library_of_somebody_else_is_foreign),
+		cmocka_unit_test(only_names_a_library_can_have_are_allowed),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,82 @@
+#include "keyset.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#define KEYS 200000
+
+static struct kw_hash128 hash_of(uint64_t number)
+{
+	return kw_hash128_key(0, &number, sizeof number);
+}
+
+static void a_set_holds_what_was_added_and_nothing_else(void **state)
+{
+	struct kw_keyset set = {0};
+
+	for (uint64_t i = 0; i < KEYS; i++)
+		assert_true(kw_keyset_add(&set, hash_of(i)));
+	assert_int_equal(set.count, KEYS);
+	for (uint64_t i = 0; i < KEYS; i++) {
+		assert_true(kw_keyset_has(&set, hash_of(i)));
+		assert_false(kw_keyset_has(&set, hash_of(i + KEYS)));
+	}
+	kw_keyset_close(&set);
+}
+
+static void a_key_counts_once(void **state)
+{
+	struct kw_keyset set = {0};
+
+	assert_true(kw_keyset_add(&set, hash_of(1)));
+	assert_false(kw_keyset_add(&set, hash_of(1)));
+	assert_int_equal(set.count, 1);
+	kw_keyset_close(&set);
+}
+
+static void the_hash_that_marks_free_slots_can_be_a_member(void **state)
+{
+	const struct kw_hash128 zero = {0, 0};
+	struct kw_keyset set = {0};
+
+	assert_false(kw_keyset_has(&set, zero));
+	assert_true(kw_keyset_add(&set, zero));
+	assert_true(kw_keyset_has(&set, zero));
+	assert_false(kw_keyset_add(&set, zero));
+	kw_keyset_close(&set);
+}
+
+static void the_same_key_in_another_database_is_another_key(void **state)
+{
+	struct kw_keyset set = {0};
+
+	kw_keyset_add(&set, kw_hash128_key(0, "key", 3));
+	assert_false(kw_keyset_has(&set, kw_hash128_key(1, "key", 3)));
+	kw_keyset_close(&set);
+}
+
+static void an_empty_set_has_nothing_and_room_reserved_stays_at_three_quarters(void **state)
+{
+	struct kw_keyset set = {0};
+
+	assert_false(kw_keyset_has(&set, hash_of(1)));
+	kw_keyset_reserve(&set, KEYS);
+	assert_true(set.capacity / 4 * 3 >= KEYS);
+	kw_keyset_close(&set);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_set_holds_what_was_added_and_nothing_else),
+		cmocka_unit_test(a_key_counts_once),
+		cmocka_unit_test(the_hash_that_marks_free_slots_can_be_a_member),
+		cmocka_unit_test(the_same_key_in_another_database_is_another_key),
+		cmocka_unit_test(an_empty_set_has_nothing_and_room_reserved_stays_at_three_quarters),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

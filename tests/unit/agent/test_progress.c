@@ -1,0 +1,141 @@
+#include "lag.h"
+#include "progress.h"
+
+#include <stdlib.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+static struct kw_pass pass_at(uint64_t position, uint64_t version, uint64_t begun_us)
+{
+	return (struct kw_pass){
+		.position = position,
+		.version = version,
+		.consistent = version,
+		.begun_us = begun_us,
+		.fresh_us = version * 10,
+		.published_us = begun_us,
+		.whole = true,
+		.moved = true,
+	};
+}
+
+static void nothing_is_applied_before_the_server_acknowledged_all_of_a_pass(void **state)
+{
+	struct kw_progress *progress = calloc(1, sizeof *progress);
+	struct kw_pass pass = pass_at(10, 100, 5);
+
+	kw_progress_handed(progress, &pass);
+	assert_false(kw_progress_acknowledged(progress, 9, 50));
+	assert_int_equal(progress->applied, 0);
+	assert_int_equal(progress->fresh_us, 0);
+	assert_int_equal(progress->equal_us, 0);
+	assert_int_equal(kw_progress_waiting_since(progress), 5);
+	assert_true(kw_progress_acknowledged(progress, 10, 50));
+	assert_int_equal(progress->applied, 100);
+	assert_int_equal(progress->fresh_us, 1000);
+	assert_int_equal(progress->equal_us, 5);
+	assert_int_equal(progress->lag.max_us, 45);
+	assert_int_equal(kw_progress_waiting_since(progress), 0);
+	free(progress);
+}
+
+static void a_pass_that_lost_a_segment_is_no_moment_of_equality(void **state)
+{
+	struct kw_progress *progress = calloc(1, sizeof *progress);
+	struct kw_pass pass = pass_at(10, 100, 5);
+
+	pass.consistent = 60;
+	pass.whole = false;
+	kw_progress_handed(progress, &pass);
+	assert_true(kw_progress_acknowledged(progress, 10, 50));
+	assert_int_equal(progress->applied, 60);
+	assert_int_equal(progress->equal_us, 0);
+	assert_int_equal(progress->fresh_us, 0);
+	free(progress);
+}
+
+/* While an acknowledgement is awaited, idle passes must neither fill the FIFO nor hide the wait. */
+static void passes_without_changes_are_merged_and_the_wait_keeps_its_age(void **state)
+{
+	struct kw_progress *progress = calloc(1, sizeof *progress);
+
+	for (uint64_t i = 0; i < 1000; i++) {
+		struct kw_pass pass = pass_at(10, 100, 5 + i);
+
+		pass.moved = i == 0;
+		kw_progress_handed(progress, &pass);
+	}
+	assert_int_equal(progress->count, 1);
+	assert_int_equal(kw_progress_waiting_since(progress), 5);
+	kw_progress_acknowledged(progress, 10, 2000);
+	assert_int_equal(progress->equal_us, 1004);
+	assert_int_equal(progress->lag.count, 1);
+	assert_int_equal(progress->lag.max_us, 1995);
+	free(progress);
+}
+
+static void more_passes_than_fit_only_move_later(void **state)
+{
+	struct kw_progress *progress = calloc(1, sizeof *progress);
+
+	for (uint64_t i = 1; i <= KW_PASSES_MAX * 3; i++) {
+		struct kw_pass pass = pass_at(i, i, i);
+
+		kw_progress_handed(progress, &pass);
+	}
+	assert_int_equal(progress->count, KW_PASSES_MAX);
+	kw_progress_acknowledged(progress, KW_PASSES_MAX * 3 - 1, 0);
+	assert_int_equal(progress->applied, KW_PASSES_MAX - 1);
+	kw_progress_acknowledged(progress, KW_PASSES_MAX * 3, 0);
+	assert_int_equal(progress->applied, KW_PASSES_MAX * 3);
+	free(progress);
+}
+
+static void a_reset_forgets_what_was_handed_on(void **state)
+{
+	struct kw_progress *progress = calloc(1, sizeof *progress);
+	struct kw_pass pass = pass_at(10, 100, 5);
+
+	kw_progress_handed(progress, &pass);
+	kw_progress_reset(progress);
+	assert_false(kw_progress_acknowledged(progress, 10, 50));
+	assert_int_equal(progress->applied, 0);
+	free(progress);
+}
+
+static void quantiles_are_within_a_sixteenth(void **state)
+{
+	struct kw_lag *lag = calloc(1, sizeof *lag);
+
+	for (uint64_t i = 1; i <= 100000; i++)
+		kw_lag_add(lag, i);
+	assert_in_range(kw_lag_quantile_us(lag, 0.5), 50000, 53125);
+	assert_in_range(kw_lag_quantile_us(lag, 0.99), 99000, 100000);
+	assert_int_equal(kw_lag_quantile_us(lag, 1.0), 100000);
+	assert_int_equal(lag->max_us, 100000);
+	kw_lag_reset(lag);
+	assert_int_equal(kw_lag_quantile_us(lag, 0.5), 0);
+	kw_lag_add(lag, UINT64_MAX);
+	assert_true(kw_lag_quantile_us(lag, 0.5) == UINT64_MAX);
+	kw_lag_add(lag, 0);
+	assert_int_equal(kw_lag_quantile_us(lag, 0.1), 0);
+	free(lag);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(nothing_is_applied_before_the_server_acknowledged_all_of_a_pass),
+		cmocka_unit_test(a_pass_that_lost_a_segment_is_no_moment_of_equality),
+		cmocka_unit_test(passes_without_changes_are_merged_and_the_wait_keeps_its_age),
+		cmocka_unit_test(more_passes_than_fit_only_move_later),
+		cmocka_unit_test(a_reset_forgets_what_was_handed_on),
+		cmocka_unit_test(quantiles_are_within_a_sixteenth),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,218 @@
+#include "prune.h"
+
+#include "fixture.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+struct world {
+	struct test_server server;
+	uv_loop_t loop;
+	struct test_local test;
+	struct kw_prune prune;
+	struct kw_keyset keep;
+	int done;
+	char error[256];
+};
+
+static void on_selected(void *arg)
+{
+	kw_prune_selected(&((struct world *)arg)->prune);
+}
+
+static void setup(struct world *world)
+{
+	memset(world, 0, sizeof *world);
+	test_server_start(&world->server, NULL);
+	uv_loop_init(&world->loop);
+	test_local_open(&world->test, &world->loop, world->server.address, KW_STORE_AUTO);
+	world->test.on_selected = on_selected;
+	world->test.arg = world;
+	kw_prune_init(&world->prune, &world->test.local);
+	test_local_wait_ready(&world->test);
+}
+
+static void teardown(struct world *world)
+{
+	kw_keyset_close(&world->keep);
+	test_local_stop(&world->test);
+	uv_run(&world->loop, UV_RUN_DEFAULT);
+	assert_int_equal(uv_loop_close(&world->loop), 0);
+	test_server_stop(&world->server);
+}
+
+static void on_done(void *arg, const char *error)
+{
+	struct world *world = arg;
+
+	world->done++;
+	snprintf(world->error, sizeof world->error, "%s", error ? error : "");
+}
+
+static bool is_done(void *arg)
+{
+	return ((struct world *)arg)->done > 0;
+}
+
+static void walk(struct world *world, int64_t database, bool keep, bool count_only)
+{
+	const struct kw_prune_plan plan = {
+		.filter = &world->test.filter,
+		.keep = keep ? &world->keep : NULL,
+		.database = database,
+		.count_only = count_only,
+	};
+
+	world->done = 0;
+	kw_prune_start(&world->prune, &plan, on_done, world);
+	test_run(&world->loop, is_done, world, "the walk is done");
+	assert_string_equal(world->error, "");
+}
+
+static void keep(struct world *world, uint32_t database, const char *key)
+{
+	kw_keyset_add(&world->keep, kw_hash128_key(database, key, strlen(key)));
+}
+
+static void fill(struct world *world)
+{
+	char key[32];
+
+	test_cli(&world->server, "debug populate 5000 key 10");
+	test_cli(&world->server, "-n 9 set nine 9");
+	test_cli(&world->server, "-n 9 set stale 9");
+	for (int i = 0; i < 5000; i += 2) {
+		snprintf(key, sizeof key, "key:%d", i);
+		keep(world, 0, key);
+	}
+	keep(world, 9, "nine");
+}
+
+static void what_the_snapshot_did_not_have_is_deleted_in_every_database(void **state)
+{
+	struct world world;
+
+	setup(&world);
+	fill(&world);
+	walk(&world, -1, true, false);
+	assert_int_equal(world.prune.matched, 2501);
+	assert_int_equal(world.prune.looked_at, 5002);
+	assert_string_equal(test_cli(&world.server, "dbsize"), "2500");
+	assert_string_equal(test_cli(&world.server, "exists key:0 key:1 key:4998"), "2");
+	assert_string_equal(test_cli(&world.server, "-n 9 exists nine stale"), "1");
+	teardown(&world);
+}
+
+static void what_the_filter_leaves_out_is_not_touched(void **state)
+{
+	struct world world;
+	struct kw_error error;
+
+	setup(&world);
+	kw_filter_add_database(&world.test.filter, 0, &error);
+	kw_filter_add_prefix(&world.test.filter, "key:1", &error);
+	fill(&world);
+	walk(&world, -1, true, false);
+	assert_string_equal(test_cli(&world.server, "-n 9 dbsize"), "2");
+	assert_string_equal(test_cli(&world.server, "exists key:1 key:11 key:111"), "0");
+	assert_string_equal(test_cli(&world.server, "exists key:3 key:10 key:12"), "3");
+	teardown(&world);
+}
+
+static void one_database_can_be_emptied_of_its_prefixes(void **state)
+{
+	struct world world;
+	struct kw_error error;
+
+	setup(&world);
+	kw_filter_add_prefix(&world.test.filter, "nine", &error);
+	kw_filter_add_prefix(&world.test.filter, "key:", &error);
+	fill(&world);
+	walk(&world, 9, false, false);
+	assert_string_equal(test_cli(&world.server, "-n 9 exists nine stale"), "1");
+	assert_string_equal(test_cli(&world.server, "dbsize"), "5000");
+	walk(&world, 3, false, false);
+	assert_int_equal(world.prune.looked_at, 0);
+	teardown(&world);
+}
+
+static void counting_deletes_nothing(void **state)
+{
+	struct world world;
+	struct kw_error error;
+
+	setup(&world);
+	kw_filter_add_prefix(&world.test.filter, "key:", &error);
+	fill(&world);
+	walk(&world, -1, false, true);
+	assert_int_equal(world.prune.matched, 5000);
+	assert_string_equal(test_cli(&world.server, "dbsize"), "5000");
+	teardown(&world);
+}
+
+/* Answers of a walk given up must not be taken for those of the next one. */
+static void a_walk_that_was_given_up_does_not_disturb_the_next(void **state)
+{
+	const struct kw_prune_plan plan = {.database = -1, .count_only = true};
+	struct world world;
+
+	setup(&world);
+	fill(&world);
+	for (int i = 0; i < 5; i++) {
+		struct kw_prune_plan given_up = plan;
+
+		given_up.filter = &world.test.filter;
+		kw_prune_start(&world.prune, &given_up, on_done, &world);
+		if (i % 2)
+			test_run_ms(&world.loop, 1);
+		if (world.prune.running)
+			kw_prune_stop(&world.prune);
+	}
+	walk(&world, -1, true, false);
+	assert_int_equal(world.prune.looked_at, 5002);
+	assert_int_equal(world.prune.owed, 0);
+	assert_int_equal(world.prune.ignored, 0);
+	teardown(&world);
+}
+
+static void an_error_is_told_once_and_the_walk_can_begin_again(void **state)
+{
+	const struct kw_prune_plan plan = {.database = -1};
+	struct world world;
+	struct kw_prune_plan own = plan;
+
+	setup(&world);
+	fill(&world);
+	own.filter = &world.test.filter;
+	own.keep = &world.keep;
+	test_cli(&world.server, "acl setuser default -unlink");
+	kw_prune_start(&world.prune, &own, on_done, &world);
+	test_run(&world.loop, is_done, &world, "the walk is done");
+	assert_non_null(strstr(world.error, "NOPERM"));
+	assert_int_equal(world.done, 1);
+	assert_string_equal(test_cli(&world.server, "dbsize"), "5000");
+	test_cli(&world.server, "acl setuser default +unlink");
+	walk(&world, -1, true, false);
+	assert_string_equal(test_cli(&world.server, "dbsize"), "2500");
+	teardown(&world);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_the_snapshot_did_not_have_is_deleted_in_every_database),
+		cmocka_unit_test(what_the_filter_leaves_out_is_not_touched),
+		cmocka_unit_test(one_database_can_be_emptied_of_its_prefixes),
+		cmocka_unit_test(counting_deletes_nothing),
+		cmocka_unit_test(a_walk_that_was_given_up_does_not_disturb_the_next),
+		cmocka_unit_test(an_error_is_told_once_and_the_walk_can_begin_again),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
