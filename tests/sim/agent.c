@@ -11,38 +11,30 @@
 
 /* ---- the reader's io ---- */
 
+static void read_done(const struct sim_request *request, const struct kw_error *error)
+{
+	struct sim_agent *agent = request->owner;
+
+	if (error)
+		agent->was_lost = true;
+	kw_reader_complete(request->read, error);
+}
+
 static void io_read(void *arg, struct kw_read *const *reads, int count)
 {
 	struct sim_agent *agent = arg;
 
 	for (int i = 0; i < count; i++)
-		sim_wire_post(agent->sim->wire, agent, reads[i]);
-}
-
-static bool is_of_the_writer(const struct sim_writer *writer, const struct kw_extent *extent)
-{
-	for (int i = 0; i < writer->extent_count; i++)
-		if (extent->offset == writer->extents[i].offset &&
-			extent->length == writer->extents[i].length)
-			return true;
-	return false;
+		sim_wire_post(agent->sim->wire,
+			&(struct sim_request){&agent->client, reads[i]->offset, reads[i]->length,
+				reads[i]->buffer, read_done, agent, reads[i]});
 }
 
 static void io_extents(void *arg, const struct kw_extent *extents, int count)
 {
 	struct sim_agent *agent = arg;
 
-	if (count > SIM_EXTENTS_MAX) {
-		sim_violation(
-			agent->sim, "agent %d: a directory of %d extents", agent->index, count);
-		return;
-	}
-	for (int i = 0; i < count; i++)
-		if (!agent->epoch_moved && !is_of_the_writer(&agent->sim->writer, &extents[i]))
-			sim_violation(agent->sim, "agent %d: extent %d is not the writer's",
-				agent->index, i);
-	memcpy(agent->extents, extents, (size_t)count * sizeof *extents);
-	agent->extent_count = count;
+	sim_client_extents(&agent->client, agent->sim, extents, count);
 }
 
 /* ---- the sink: what an agent does to its replica ---- */
@@ -52,7 +44,7 @@ static int check_record(struct sim_agent *agent, const struct kw_record_view *re
 	struct sim *sim = agent->sim;
 	int number;
 
-	if (agent->epoch == sim->writer.epoch)
+	if (agent->client.epoch == sim->writer.epoch)
 		sim_writer_check_record(sim, record);
 	if (record->version > agent->head_version)
 		sim_violation(sim, "agent %d: version %llu, but the head is at %llu", agent->index,
@@ -95,6 +87,22 @@ static void apply_flush(struct sim_agent *agent, const struct kw_record_view *re
 	}
 }
 
+/* The last READ may go beyond the room there was, and a large record may; nothing more. */
+static void take_room(struct sim_agent *agent, uint64_t taken)
+{
+	uint64_t chunk = agent->sim->plan.reader.chunk_bytes;
+
+	if (agent->room >= taken) {
+		agent->room -= taken;
+		return;
+	}
+	agent->overrun += taken - agent->room;
+	agent->room = 0;
+	if (agent->overrun > SIM_VALUE_MAX + SIM_KEY_BYTES_MAX + 64 + (chunk ? chunk : 128 << 10))
+		sim_violation(agent->sim, "agent %d: %llu bytes were handed on without room",
+			agent->index, (unsigned long long)agent->overrun);
+}
+
 static void sink_record(void *arg, const struct kw_record_view *record)
 {
 	struct sim_agent *agent = arg;
@@ -102,7 +110,7 @@ static void sink_record(void *arg, const struct kw_record_view *record)
 	int number = check_record(agent, record);
 
 	agent->sim->counts.records++;
-	agent->room = agent->room > taken ? agent->room - taken : 0;
+	take_room(agent, taken);
 	if (agent->snapshot && record->kind != KW_RECORD_PUT)
 		sim_violation(agent->sim, "agent %d: a snapshot holds puts only, not kind %d",
 			agent->index, (int)record->kind);
@@ -162,11 +170,12 @@ static void sink_superblock(void *arg, const struct kw_superblock *superblock)
 {
 	struct sim_agent *agent = arg;
 
-	if (agent->epoch == superblock->epoch && agent->publication > superblock->publication)
+	if (agent->client.epoch == superblock->epoch &&
+		agent->publication > superblock->publication)
 		sim_violation(agent->sim, "agent %d: the superblock went back", agent->index);
-	if (agent->epoch == superblock->epoch && agent->head_version > superblock->version)
+	if (agent->client.epoch == superblock->epoch && agent->head_version > superblock->version)
 		sim_violation(agent->sim, "agent %d: the head's version went back", agent->index);
-	agent->epoch = superblock->epoch;
+	agent->client.epoch = superblock->epoch;
 	agent->publication = superblock->publication;
 	agent->head_version = superblock->version;
 }
@@ -269,7 +278,7 @@ void sim_agent_open(struct sim *sim, int index)
 	struct sim_agent *agent = kw_zalloc(sizeof *agent);
 
 	agent->sim = sim;
-	agent->index = index;
+	agent->index = agent->client.index = index;
 	agent->room = UNLIMITED;
 	/* Some come late, to a table that has been lived in. */
 	if (prng_chance(&sim->prng, 400))
@@ -282,7 +291,7 @@ void sim_agent_close(struct sim_agent *agent)
 {
 	if (!agent)
 		return;
-	sim_wire_forget(agent->sim->wire, agent);
+	sim_wire_forget(agent->sim->wire, &agent->client);
 	kw_reader_free(agent->reader);
 	free(agent);
 }
@@ -290,7 +299,7 @@ void sim_agent_close(struct sim_agent *agent)
 void sim_agent_kill(struct sim_agent *agent)
 {
 	agent->sim->counts.kills++;
-	sim_wire_forget(agent->sim->wire, agent);
+	sim_wire_forget(agent->sim->wire, &agent->client);
 	kw_reader_free(agent->reader);
 	session_over(agent);
 	new_reader(agent);
@@ -310,10 +319,9 @@ static void start(struct sim_agent *agent)
 	agent->want_snapshot = false;
 	agent->epoch_moved = agent->was_lost = agent->settled = agent->snapshot = false;
 	agent->began_calm = agent->sim->calm;
-	agent->epoch = agent->publication = agent->head_version = 0;
+	agent->publication = agent->head_version = 0;
 	agent->passed = agent->consistent = resume ? cursor.version : 0;
-	agent->extents[0] = agent->sim->writer.extents[0];
-	agent->extent_count = 1;
+	sim_client_connect(&agent->client, agent->sim);
 	kw_reader_start(agent->reader, resume ? &cursor : NULL);
 }
 
@@ -350,6 +358,7 @@ static void give_room(struct sim_agent *agent)
 		agent->room = prng_range(prng, 1, 8 << 10);
 	else
 		return;
+	agent->overrun = 0;
 	kw_reader_resume(agent->reader);
 }
 

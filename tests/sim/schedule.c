@@ -7,6 +7,7 @@
 
 #define ROUNDS_MAX 64       /* polls until everybody must be at rest */
 #define CHECK_ALL_EVERY 256 /* steps */
+#define LOOK_UP_ALL_MAX 150 /* keys */
 
 void sim_violation(struct sim *sim, const char *format, ...)
 {
@@ -78,6 +79,7 @@ static void draw_plan(struct prng *prng, struct sim_plan *plan, int broken_rule)
 	plan->pages_chance = (unsigned)ONE_OF(prng, 0, 100);
 	plan->epoch_chance = prng_chance(prng, 200) ? 1 : 0;
 	plan->resize_chance = (unsigned)ONE_OF(prng, 0, 0, 10);
+	plan->lookup_chance = (unsigned)ONE_OF(prng, 0, 300);
 	plan->marks_chance = (unsigned)ONE_OF(prng, 0, 100);
 	plan->limited_room = prng_chance(prng, 300);
 	plan->reader.chunk_bytes = (uint32_t)ONE_OF(prng, 256, 1024, 4096, 0);
@@ -114,6 +116,8 @@ static void run_step(struct sim *sim)
 		writer_turn(sim);
 	else if (turn < plan->writer_weight + plan->wire_weight)
 		sim_wire_step(sim->wire);
+	else if (prng_chance(&sim->prng, plan->lookup_chance))
+		sim_lookup_step(sim->lookup);
 	else
 		sim_agent_step(sim->agents[prng_below(&sim->prng, plan->agents)]);
 }
@@ -147,6 +151,9 @@ static void quiesce(struct sim *sim)
 			sim_violation(sim, "agent %u: not at rest after %d polls", i, round);
 	for (uint32_t i = 0; i < sim->plan.agents && !sim->violated; i++)
 		sim_agent_compare(sim->agents[i]);
+	/* Thousands of keys are too many to look up each; some schedules have few. */
+	if (!sim->violated && sim->plan.lookup_chance > 0 && sim->plan.keys <= LOOK_UP_ALL_MAX)
+		sim_lookup_all(sim->lookup);
 	sim->calm = false;
 }
 
@@ -183,10 +190,13 @@ bool sim_run(struct sim *sim, uint64_t seed, int broken_rule)
 	sim_writer_open(sim);
 	for (uint32_t i = 0; i < sim->plan.agents && !sim->violated; i++)
 		sim_agent_open(sim, (int)i);
+	if (!sim->violated)
+		sim->lookup = sim_lookup_new(sim, SIM_AGENTS_MAX);
 	for (uint32_t phase = 0; phase < sim->plan.phases && !sim->violated; phase++)
 		run_phase(sim);
 	for (uint32_t i = 0; i < sim->plan.agents; i++)
 		sim_agent_close(sim->agents[i]);
+	sim_lookup_free(sim->lookup);
 	sim_writer_close(sim);
 	sim_wire_free(sim->wire);
 	sim->wire = NULL;

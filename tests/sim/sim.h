@@ -44,7 +44,7 @@ struct sim_plan {
 	unsigned fault_chance; /* lost READs, stops, kills */
 	unsigned tear_chance, slow_chance;
 	unsigned pages_chance; /* sample READs in the middle of a writer's operation */
-	unsigned epoch_chance, resize_chance, marks_chance;
+	unsigned epoch_chance, resize_chance, marks_chance, lookup_chance;
 	bool track_passed; /* the writer hears how far agents are */
 	bool limited_room;
 	struct kw_reader_options reader;
@@ -57,7 +57,7 @@ struct sim_value {
 	uint32_t length;
 	uint64_t hash;
 	uint64_t expires_ms;
-	uint64_t version; /* a replica's: of the record it came from; unused in the truth */
+	uint64_t version; /* of the record that says so */
 };
 
 typedef struct sim_value sim_map[SIM_DATABASES][SIM_KEYS_MAX];
@@ -79,7 +79,8 @@ struct sim_version {
 #define SIM_COUNTS(X) \
 	X(steps) X(puts) X(full) X(promised) X(deletes) X(deletes_full) X(flushes) X(walks) \
 	X(epochs) X(drains) X(sessions) X(snapshots) X(lapses) X(failures) X(corrupt) X(kills) \
-	X(records) X(passes) X(vanished) X(reads) X(lost) X(within)
+	X(records) X(passes) X(vanished) X(reads) X(lost) X(within) X(lookups) X(found) X(absent) \
+	X(uncertain)
 /* clang-format on */
 
 struct sim_counts {
@@ -142,31 +143,69 @@ void sim_writer_check(struct sim *sim, bool all);
 /* Is this record one that the writer wrote in this epoch? (check.c) */
 void sim_writer_check_record(struct sim *sim, const struct kw_record_view *record);
 
+/* ---- wire.c ---- */
+
+struct sim_wire;
+
+/* Whose READs they are, and what a carrier lets that one read. */
+struct sim_client {
+	int index;                                 /* for sentences */
+	uint64_t epoch;                            /* of the table it believes to read; 0: none */
+	struct kw_extent extents[SIM_EXTENTS_MAX]; /* what the carrier lets it read */
+	int extent_count;
+};
+
+/* One READ: copied when posted; `done` ends it (NULL: well) unless the client is forgotten. */
+struct sim_request {
+	struct sim_client *client;
+	uint64_t offset, length;
+	uint8_t *buffer;
+	void (*done)(const struct sim_request *request, const struct kw_error *error);
+	void *owner, *read; /* the client's own */
+};
+
+struct sim_wire *sim_wire_new(struct sim *sim);
+void sim_wire_free(struct sim_wire *wire);
+void sim_wire_post(struct sim_wire *wire, const struct sim_request *request);
+/* One sample of one READ, or its end. */
+void sim_wire_step(struct sim_wire *wire);
+/* One sample only, never an end: may be called while the writer is at work. */
+void sim_wire_sample(struct sim_wire *wire);
+/* Sample and end all that is out, and what that brings, in order and truly. */
+void sim_wire_drain(struct sim_wire *wire);
+/* Forget the READs of a client that is no more. */
+void sim_wire_forget(struct sim_wire *wire, const struct sim_client *client);
+
+/* A new connection may read what the handshake tells: the first extent. */
+void sim_client_connect(struct sim_client *client, const struct sim *sim);
+/* A directory was verified. */
+void sim_client_extents(
+	struct sim_client *client, struct sim *sim, const struct kw_extent *extents, int count);
+
 /* ---- agent.c ---- */
 
 struct sim_agent {
 	struct sim *sim;
 	int index;
+	struct sim_client client; /* its epoch: of the session, the superblock last seen */
 	struct kw_reader *reader;
 	struct kw_cursor cursor; /* as the replica remembers it; epoch 0: none */
 	sim_map replica;
 	bool in_snapshot[SIM_DATABASES][SIM_KEYS_MAX];
 	uint64_t applied[SIM_DATABASES]
-			[SIM_KEYS_MAX];            /* highest version handed on in this session */
-	bool snapshot;                             /* one is under way */
-	uint64_t epoch;                            /* of the session: the superblock last seen */
-	uint64_t publication, head_version;        /* of that superblock */
-	uint64_t consistent;                       /* last pass_done's, for monotony */
-	uint64_t passed;                           /* what it would report to the proxy */
-	struct kw_extent extents[SIM_EXTENTS_MAX]; /* what the carrier lets it read */
-	int extent_count;
-	uint64_t room;
-	uint32_t paused;    /* steps to sit out */
-	bool want_snapshot; /* lapsed: start without a cursor */
-	bool epoch_moved;   /* during this session, so that odd bytes are no wonder */
-	bool settled;       /* the last pass moved nothing and was consistent */
-	bool was_lost;      /* the simulator made a READ fail in this session */
-	bool began_calm;    /* the session saw no fault at all */
+			[SIM_KEYS_MAX];     /* highest version handed on in this session */
+	bool snapshot;                      /* one is under way */
+	uint64_t epoch;                     /* of the session: the superblock last seen */
+	uint64_t publication, head_version; /* of that superblock */
+	uint64_t consistent;                /* last pass_done's, for monotony */
+	uint64_t passed;                    /* what it would report to the proxy */
+	uint64_t room, overrun; /* what was handed on without room, since there was none */
+	uint32_t paused;        /* steps to sit out */
+	bool want_snapshot;     /* lapsed: start without a cursor */
+	bool epoch_moved;       /* during this session, so that odd bytes are no wonder */
+	bool settled;           /* the last pass moved nothing and was consistent */
+	bool was_lost;          /* the simulator made a READ fail in this session */
+	bool began_calm;        /* the session saw no fault at all */
 };
 
 void sim_agent_open(struct sim *sim, int index);
@@ -178,22 +217,20 @@ void sim_agent_nudge(struct sim_agent *agent);
 void sim_agent_kill(struct sim_agent *agent);
 void sim_agent_compare(struct sim_agent *agent);
 
-/* ---- wire.c ---- */
+/* ---- lookup.c: single keys through the index, by kw_lookup ---- */
 
-struct sim_wire;
+struct sim_lookup;
 
-struct sim_wire *sim_wire_new(struct sim *sim);
-void sim_wire_free(struct sim_wire *wire);
-void sim_wire_post(struct sim_wire *wire, struct sim_agent *agent, struct kw_read *read);
-/* One sample of one READ, or its end. */
-void sim_wire_step(struct sim_wire *wire);
-/* One sample only, never an end: may be called while the writer is at work. */
-void sim_wire_sample(struct sim_wire *wire);
-/* Sample and end all that is out, and what that brings, in order and truly. */
-void sim_wire_drain(struct sim_wire *wire);
-/* Forget the READs of an agent that is no more. */
-void sim_wire_forget(struct sim_wire *wire, struct sim_agent *agent);
-bool sim_wire_idle(const struct sim_wire *wire);
+struct sim_lookup *sim_lookup_new(struct sim *sim, int index);
+void sim_lookup_free(struct sim_lookup *lookup);
+/* Begin a lookup of some key if none is under way. */
+void sim_lookup_step(struct sim_lookup *lookup);
+/* The writer removed this key: a lookup of it may well say so. */
+void sim_lookup_removed(struct sim_lookup *lookup, uint32_t database, uint32_t number);
+/* The writer's epoch changed: what is under way may end in any way. */
+void sim_lookup_epoch_moved(struct sim_lookup *lookup);
+/* In a calm: look up every key, and expect the truth. */
+void sim_lookup_all(struct sim_lookup *lookup);
 
 /* ---- pages.c: stops the writer at its first store to each page ---- */
 
@@ -208,6 +245,7 @@ struct sim {
 	uint8_t *memory; /* SIM_RESERVE_BYTES, zeroed by whoever begins an epoch */
 	struct sim_writer writer;
 	struct sim_agent *agents[SIM_AGENTS_MAX];
+	struct sim_lookup *lookup;
 	struct sim_wire *wire;
 	struct sim_counts counts;
 	bool calm; /* quiescence: no faults, no tears */

@@ -7,6 +7,7 @@
 
 #define POSTS_MAX (SIM_AGENTS_MAX * 256)
 #define PIECES_MAX 160
+#define DELAY_MAX 40
 #define ENDS_MAX 200000 /* in one drain: more means that somebody reads for ever */
 #define READ_MAX (UINT64_C(1) << 22)
 
@@ -16,8 +17,7 @@ struct piece {
 };
 
 struct post {
-	struct sim_agent *agent;
-	struct kw_read *read;
+	struct sim_request request;
 	uint32_t delay; /* looks at it that find it not yet begun */
 	bool lost;
 	bool again; /* a retransmitted READ is executed once more, over what was read before */
@@ -59,37 +59,65 @@ void sim_wire_free(struct sim_wire *wire)
 	free(wire);
 }
 
-void sim_wire_forget(struct sim_wire *wire, struct sim_agent *agent)
+void sim_wire_forget(struct sim_wire *wire, const struct sim_client *client)
 {
 	for (int i = wire->count - 1; i >= 0; i--)
-		if (wire->posts[i]->agent == agent)
+		if (wire->posts[i]->request.client == client)
 			free(take(wire, i));
 }
 
-bool sim_wire_idle(const struct sim_wire *wire)
+/* ---- what a client may read ---- */
+
+void sim_client_connect(struct sim_client *client, const struct sim *sim)
 {
-	return wire->count == 0;
+	client->epoch = 0;
+	client->extents[0] = sim->writer.extents[0];
+	client->extent_count = 1;
 }
 
-/*
- * What a carrier lets this agent read: at first the extent that the handshake tells, then what the
- * directory it verified last lists. Adjoining extents count as one.
- */
-static bool within_extents(const struct sim_agent *agent, uint64_t offset, uint64_t length)
+static bool is_of_the_writer(const struct sim_writer *writer, const struct kw_extent *extent)
+{
+	for (int i = 0; i < writer->extent_count; i++)
+		if (extent->offset == writer->extents[i].offset &&
+			extent->length == writer->extents[i].length)
+			return true;
+	return false;
+}
+
+void sim_client_extents(
+	struct sim_client *client, struct sim *sim, const struct kw_extent *extents, int count)
+{
+	if (count > SIM_EXTENTS_MAX) {
+		sim_violation(sim, "client %d: a directory of %d extents", client->index, count);
+		return;
+	}
+	for (int i = 0; i < count; i++)
+		if (client->epoch == sim->writer.epoch &&
+			!is_of_the_writer(&sim->writer, &extents[i]))
+			sim_violation(
+				sim, "client %d: extent %d is not the writer's", client->index, i);
+	memcpy(client->extents, extents, (size_t)count * sizeof *extents);
+	client->extent_count = count;
+}
+
+/* Adjoining extents count as one. */
+static bool within_extents(const struct sim_client *client, uint64_t offset, uint64_t length)
 {
 	uint64_t end = offset + length;
 
-	for (int i = 0; i < agent->extent_count && offset < end; i++)
-		if (offset >= agent->extents[i].offset &&
-			offset - agent->extents[i].offset < agent->extents[i].length)
-			offset = agent->extents[i].offset + agent->extents[i].length;
+	for (int i = 0; i < client->extent_count && offset < end; i++)
+		if (offset >= client->extents[i].offset &&
+			offset - client->extents[i].offset < client->extents[i].length)
+			offset = client->extents[i].offset + client->extents[i].length;
 	return offset >= end && end >= length;
 }
+
+/* ---- one READ ---- */
 
 /* Cut the READ at random bytes, or at words, and shuffle: no order within a READ is promised. */
 static void tear(struct prng *prng, struct post *post)
 {
-	uint32_t length = (uint32_t)post->read->length;
+	uint32_t length = (uint32_t)post->request.length;
 	uint32_t unit = prng_chance(prng, 500) ? 8 : 1;
 	uint32_t wanted = (uint32_t)prng_range(prng, 2, PIECES_MAX), step, at = 0;
 
@@ -117,38 +145,43 @@ static void tear(struct prng *prng, struct post *post)
 	}
 }
 
-void sim_wire_post(struct sim_wire *wire, struct sim_agent *agent, struct kw_read *read)
+static void draw_fate(struct sim *sim, struct post *post)
+{
+	const struct sim_plan *plan = &sim->plan;
+
+	if (prng_chance(&sim->prng, plan->tear_chance))
+		tear(&sim->prng, post);
+	if (prng_chance(&sim->prng, plan->slow_chance))
+		post->delay = (uint32_t)prng_below(&sim->prng, DELAY_MAX);
+	post->again = prng_chance(&sim->prng, 20);
+	post->lost |= prng_chance(&sim->prng, plan->fault_chance);
+}
+
+void sim_wire_post(struct sim_wire *wire, const struct sim_request *request)
 {
 	struct sim *sim = wire->sim;
-	const struct sim_plan *plan = &sim->plan;
+	struct sim_client *client = request->client;
 	struct post *post;
 
-	if (read->length == 0 || read->length > READ_MAX || !read->buffer ||
+	if (request->length == 0 || request->length > READ_MAX || !request->buffer ||
 		wire->count == POSTS_MAX) {
-		sim_violation(sim, "agent %d: a READ of %llu bytes with %d others out",
-			agent->index, (unsigned long long)read->length, wire->count);
+		sim_violation(sim, "client %d: a READ of %llu bytes with %d others out",
+			client->index, (unsigned long long)request->length, wire->count);
 		return;
 	}
 	post = kw_zalloc(sizeof *post);
-	post->agent = agent;
-	post->read = read;
-	if (!within_extents(agent, read->offset, read->length)) {
-		if (agent->epoch == sim->writer.epoch)
-			sim_violation(sim, "agent %d: READ of %llu+%llu outside the extents",
-				agent->index, (unsigned long long)read->offset,
-				(unsigned long long)read->length);
+	post->request = *request;
+	if (!within_extents(client, request->offset, request->length)) {
+		if (client->epoch == sim->writer.epoch)
+			sim_violation(sim, "client %d: READ of %llu+%llu outside the extents",
+				client->index, (unsigned long long)request->offset,
+				(unsigned long long)request->length);
 		post->lost = true; /* a carrier refuses it */
 	}
 	post->count = 1;
-	post->pieces[0] = (struct piece){0, (uint32_t)read->length};
-	if (!sim->calm) {
-		if (prng_chance(&sim->prng, plan->tear_chance))
-			tear(&sim->prng, post);
-		if (prng_chance(&sim->prng, plan->slow_chance))
-			post->delay = (uint32_t)prng_below(&sim->prng, 40);
-		post->again = prng_chance(&sim->prng, 20);
-		post->lost |= prng_chance(&sim->prng, plan->fault_chance);
-	}
+	post->pieces[0] = (struct piece){0, (uint32_t)request->length};
+	if (!sim->calm)
+		draw_fate(sim, post);
 	sim->counts.reads++;
 	sim->counts.lost += post->lost;
 	wire->posts[wire->count++] = post;
@@ -160,8 +193,8 @@ static bool sample(struct sim_wire *wire, struct post *post, uint32_t pieces)
 	for (; pieces > 0 && post->done < post->count; pieces--, post->done++) {
 		const struct piece *piece = &post->pieces[post->done];
 
-		memcpy(post->read->buffer + piece->offset,
-			wire->sim->memory + post->read->offset + piece->offset, piece->length);
+		memcpy(post->request.buffer + piece->offset,
+			wire->sim->memory + post->request.offset + piece->offset, piece->length);
 	}
 	return post->done == post->count;
 }
@@ -172,11 +205,10 @@ static void end(struct sim_wire *wire, int at)
 	struct kw_error error = {0};
 
 	if (post->lost) {
-		post->agent->was_lost = true;
 		kw_error_set(&error, KW_E_TIMEOUT, "the simulator lost this READ");
-		kw_reader_complete(post->read, &error);
+		post->request.done(&post->request, &error);
 	} else {
-		kw_reader_complete(post->read, NULL);
+		post->request.done(&post->request, NULL);
 	}
 	free(post);
 }
@@ -230,8 +262,8 @@ void sim_wire_drain(struct sim_wire *wire)
 
 		if (ends == ENDS_MAX) {
 			sim_violation(wire->sim, "an agent reads for ever: READ of %llu+%llu",
-				(unsigned long long)wire->posts[at]->read->offset,
-				(unsigned long long)wire->posts[at]->read->length);
+				(unsigned long long)wire->posts[at]->request.offset,
+				(unsigned long long)wire->posts[at]->request.length);
 			return;
 		}
 		sample(wire, wire->posts[at], UINT32_MAX);

@@ -102,6 +102,7 @@ void sim_writer_restart(struct sim *sim)
 	sim->counts.epochs++;
 	for (uint32_t i = 0; i < sim->plan.agents; i++)
 		sim->agents[i]->epoch_moved = true;
+	sim_lookup_epoch_moved(sim->lookup);
 	open_table(sim);
 }
 
@@ -128,6 +129,8 @@ static void remember(struct sim *sim, const struct sim_version *version)
 	}
 	writer->history[stats.version] = *version;
 	writer->last_version = stats.version;
+	if (version->kind == KW_RECORD_PUT)
+		writer->truth[version->database][version->number].version = stats.version;
 }
 
 static struct sim_value *pick(struct sim *sim, uint32_t *database, uint32_t *number)
@@ -137,8 +140,9 @@ static struct sim_value *pick(struct sim *sim, uint32_t *database, uint32_t *num
 	return &sim->writer.truth[*database][*number];
 }
 
-static void truth_remove(struct sim_writer *writer, uint32_t database, uint32_t number)
+static void truth_forget(struct sim *sim, uint32_t database, uint32_t number)
 {
+	struct sim_writer *writer = &sim->writer;
 	struct sim_value *value = &writer->truth[database][number];
 	uint8_t buffer[SIM_KEY_BYTES_MAX];
 
@@ -151,12 +155,19 @@ static void truth_remove(struct sim_writer *writer, uint32_t database, uint32_t 
 	writer->was_live[database][number] = false;
 }
 
-static void truth_store(
-	struct sim_writer *writer, uint32_t database, uint32_t number, const struct sim_value *to)
+static void truth_remove(struct sim *sim, uint32_t database, uint32_t number)
 {
+	truth_forget(sim, database, number);
+	sim_lookup_removed(sim->lookup, database, number);
+}
+
+static void truth_store(
+	struct sim *sim, uint32_t database, uint32_t number, const struct sim_value *to)
+{
+	struct sim_writer *writer = &sim->writer;
 	uint8_t buffer[SIM_KEY_BYTES_MAX];
 
-	truth_remove(writer, database, number);
+	truth_forget(sim, database, number);
 	writer->truth[database][number] = *to;
 	writer->truth_keys++;
 	writer->database_keys[database]++;
@@ -201,7 +212,7 @@ static void put(struct sim *sim)
 	case KW_PUT_STORED:
 		if (equal)
 			sim_violation(sim, "writer: an equal value was published again");
-		truth_store(writer, database, number, &value);
+		truth_store(sim, database, number, &value);
 		remember(sim, &(struct sim_version){KW_RECORD_PUT, database, number, value.length,
 				      value.hash, value.expires_ms});
 		writer->seen[database][number] = true;
@@ -244,7 +255,7 @@ static void delete_key(struct sim *sim, uint32_t database, uint32_t number)
 			present ? "live" : "missing", (int)result);
 	if (present)
 		remember(sim, &(struct sim_version){KW_RECORD_DELETE, database, number, 0, 0, 0});
-	truth_remove(writer, database, number);
+	truth_remove(sim, database, number);
 	writer->seen[database][number] = true;
 }
 
@@ -266,7 +277,7 @@ static void flush(struct sim *sim)
 		sim_violation(sim, "writer: a flush of a database with keys wrote nothing");
 	sim->counts.flushes++;
 	for (uint32_t number = 0; number < sim->plan.keys; number++)
-		truth_remove(writer, database, number);
+		truth_remove(sim, database, number);
 }
 
 static void resize(struct sim *sim)
@@ -374,7 +385,7 @@ static uint64_t lowest_passed(const struct sim *sim)
 		const struct sim_agent *agent = sim->agents[i];
 
 		/* Another epoch's version says nothing here; one that sits out is disconnected. */
-		if (agent->paused || agent->epoch != sim->writer.epoch)
+		if (agent->paused || agent->client.epoch != sim->writer.epoch)
 			continue;
 		if (agent->passed < lowest)
 			lowest = agent->passed;

@@ -106,26 +106,32 @@ static void removing_entries_loses_no_other(void **state)
 	struct lookup lookup = {0};
 	struct fixture fixture;
 
-	fixture_open(
-		&fixture, &(struct kw_table_options){
-				  .max_bytes = 4 << 20, .segment_bytes = 4096, .retention_us = 1});
+	fixture_open(&fixture, &(struct kw_table_options){.max_bytes = 4 << 20,
+				       .segment_bytes = 4096,
+				       .retention_us = 1,
+				       .sim_drop_seed = 5});
 	for (uint32_t round = 0; round < 6; round++) {
-		for (uint32_t number = 0; number < 20000; number++)
+		for (uint32_t i = 0; i < 20000; i++) {
+			uint32_t number = (i * 7919 + round * 131) % 20000;
+
 			assert_int_not_equal(
 				fixture_put(&fixture, number, round, VALUE_BYTES), KW_PUT_FULL);
-		for (uint32_t number = round; number < 20000; number += 3)
-			assert_int_equal(fixture_delete(&fixture, number), KW_PUT_STORED);
-		fixture_advance(&fixture, 1000);
-		fixture_publish(&fixture);
+			if (i % 3 == 0)
+				fixture_delete(&fixture, (number + 777) % 20000);
+			if (i % 100 == 0) {
+				fixture_advance(&fixture, 1000);
+				fixture_publish(&fixture);
+			}
+		}
 		begin(&lookup, &fixture);
 		for (uint32_t number = 0; number < 20000; number++) {
 			const struct kw_record *record = find(&lookup, 0, fixture_key(number));
 			bool live = record && record->kind == KW_RECORD_PUT;
 
 			assert_int_equal(live, !fixture_gone(&fixture, number));
-			assert_int_equal(live, (number + 3 - round % 3) % 3 != 0 || number < round);
 		}
 	}
+	/* Otherwise nothing was removed, and nothing shown. */
 	assert_true(fixture_stats(&fixture).tombstone_floor > 0);
 	fixture_close(&fixture);
 }

@@ -1,0 +1,231 @@
+"""The body of deploy/demo. It uses the test bed: the same servers and daemons the tests start."""
+import argparse
+import os
+import random
+import shlex
+import signal
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "tests", "integration"))
+
+from lib import compare, data  # noqa: E402 (found by the line above)
+from lib.bed import Bed  # noqa: E402
+from lib.daemon import AGENT, CTL, PROXY, free_port  # noqa: E402
+from lib.process import Process  # noqa: E402
+from lib.rpc import RpcError  # noqa: E402
+from lib.server import ServerMissing  # noqa: E402
+from lib.workload import Workload  # noqa: E402
+
+DATABASES = (0, 1, 9, 10)
+LOAD_SECONDS = 5       # of measured load once the replica is warm
+EQUAL_SECONDS = 30     # keys may be expiring on both sides just now
+BAR = 40
+DEVICES = "/sys/class/infiniband"
+
+
+class DemoFailed(Exception):
+    """Told in one sentence."""
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(
+        prog="deploy/demo", description="A replica kept equal to a primary, before your eyes.",
+        epilog="Exit status: 0 both servers are equal, 1 they are not or something went wrong, "
+        "130 interrupted.")
+    parser.add_argument("--carrier", choices=["shm", "tcp", "rdma"], default="shm",
+                        help="how the agent reads the proxy's table (default: shm)")
+    parser.add_argument("--keys", type=int, default=300_000, metavar="N",
+                        help="strings to begin with, besides some hundred keys of every type "
+                        "(default: 300000)")
+    parser.add_argument("--value-bytes", type=int, default=100, metavar="N",
+                        help="length of each string (default: 100)")
+    parser.add_argument("--rate", type=int, default=10_000, metavar="N",
+                        help="mixed writes a second meanwhile (default: 10000; 0: as fast as it goes)")
+    parser.add_argument("--keep", action="store_true",
+                        help="leave all of it running and print how to talk to it")
+    arguments = parser.parse_args()
+    if arguments.keys < 0 or not 0 <= arguments.value_bytes <= 512 << 20 or arguments.rate < 0:
+        parser.error("--keys, --rate: 0 or more; --value-bytes: 0 to 536870912")
+    return arguments
+
+
+def rdma_address():
+    """An address of this host on an RDMA device, or a sentence that says why there is none."""
+    devices = sorted(os.listdir(DEVICES)) if os.path.isdir(DEVICES) else []
+    if not devices:
+        raise DemoFailed(f"there is no RDMA device on this machine ({DEVICES} is empty or missing). "
+                         "Try --carrier shm (the same table, mapped on this host) or --carrier tcp")
+    for device in devices:
+        folder = os.path.join(DEVICES, device, "device", "net")
+        interfaces = os.listdir(folder) if os.path.isdir(folder) else []
+        for line in os.popen("ip -4 -o addr show"):
+            words = line.split()
+            if words[1] in interfaces:
+                return words[3].split("/")[0]
+    raise DemoFailed(f"none of the RDMA devices {', '.join(devices)} has a network interface with an "
+                     "IPv4 address. Give it one, or try --carrier shm or --carrier tcp")
+
+
+def say(text):
+    print(text, flush=True)
+
+
+def show_progress(label, share, note):
+    if not sys.stdout.isatty():
+        return
+    filled = int(BAR * min(1.0, max(0.0, share)))
+    print(f"\r{label:<14} [{'#' * filled}{'.' * (BAR - filled)}] {share * 100:5.1f} %  {note:<40}",
+          end="", flush=True)
+
+
+def end_progress(text):
+    print(("\r\033[K" if sys.stdout.isatty() else "") + text, flush=True)
+
+
+def fill(primary, arguments):
+    """Strings, some of them with TTLs, over several databases; and every other type."""
+    start = time.monotonic()
+    data.fill(primary, DATABASES)
+    source = random.Random(1)
+    done = 0
+    for number, database in enumerate(DATABASES):
+        share = arguments.keys // len(DATABASES) + (number < arguments.keys % len(DATABASES))
+        with primary.client(database) as client:
+            batch = max(1, min(1000, (8 << 20) // max(1, arguments.value_bytes)))
+            for first in range(0, share, batch):
+                with client.pipeline(transaction=False) as pipe:
+                    for i in range(first, min(first + batch, share)):
+                        ttl = 3600 + i if i % 10 == 0 else None
+                        pipe.set(f"demo:{i}", source.randbytes(arguments.value_bytes), ex=ttl)
+                    pipe.execute()
+                done += min(batch, share - first)
+                show_progress("filling", done / max(1, arguments.keys), f"{done} keys")
+    counts = compare.key_counts(primary)
+    end_progress(f"filled: {sum(counts.values())} keys of every type in databases "
+                 f"{', '.join(map(str, sorted(counts)))} in {time.monotonic() - start:.1f} s")
+
+
+def start_daemons(bed, primary, replica, arguments):
+    secret = bed.file("secret", f"{random.SystemRandom().getrandbits(256):064x}\n")
+    common = {"auth__secret_file": secret, "log__level": "info"}
+    proxy = bed.proxy(primary, start=False, listen=(arguments.carrier,), table__max_bytes="8GiB",
+                      **common)
+    if arguments.carrier == "rdma":
+        proxy.listen["rdma"] = f"rdma://{rdma_address()}:{free_port()}"
+        proxy.settings["listen"] = [proxy.listen["rdma"]]
+    proxy.start()
+    return proxy, bed.agent(proxy, replica, via=arguments.carrier, start=False, **common)
+
+
+def watch_until_warm(agent, seconds=600):
+    """Time from the agent's start until it is warm, with a bar."""
+    start = time.monotonic()
+    while time.monotonic() - start < seconds:
+        status = agent.try_status()
+        if not agent.alive:
+            raise DemoFailed(f"the agent ended:\n{agent.tail(10)}")
+        if status:
+            show_progress(status["state"], float(status["progress"] or 0),
+                          f"{status['keys_applied']} keys applied")
+            if status["state"] == "failed":
+                raise DemoFailed(f"the agent failed: {status['reason']}")
+            if status["state"] == "warm":
+                return time.monotonic() - start, status
+        time.sleep(0.02)
+    raise DemoFailed(f"not warm after {seconds} s: {agent.try_status()}")
+
+
+def measure_lag(agent):
+    """Median and 99th percentile under load, counted from now."""
+    try:
+        agent.rpc("status", reset_lag=True)
+    except RpcError:
+        pass # then the bootstrap is counted too
+    time.sleep(LOAD_SECONDS)
+    return agent.status()
+
+
+def compare_servers(primary, replica):
+    start = time.monotonic()
+    while True:
+        left, right = compare.digest(primary), compare.digest(replica)
+        if left == right or time.monotonic() - start > EQUAL_SECONDS:
+            break
+        time.sleep(0.2)
+    say(f"DEBUG DIGEST primary {left}")
+    say(f"DEBUG DIGEST replica {right}")
+    if left != right:
+        raise DemoFailed("the servers differ:\n" + compare.explain(primary, replica))
+
+
+def print_directions(bed, primary, proxy, agent, replica):
+    ctl = shlex.quote(os.path.relpath(CTL))
+    pids = " ".join(str(process.pid) for process in (primary, replica, proxy, agent))
+    say(f"""
+Still running, in {bed.directory}:
+  redis-cli -s {primary.socket}     write here
+  redis-cli -s {replica.socket}     read here
+  {ctl} -s {proxy.control} status
+  {ctl} -s {agent.control} watch
+End it with:
+  kill {pids}; rm -r {bed.directory}""")
+
+
+def run(bed, arguments):
+    if arguments.carrier == "rdma":
+        rdma_address() # before anything is started
+    primary, replica = bed.server("primary"), bed.server("replica")
+    say(f"two servers ({primary.label}) on unix sockets in {bed.directory}")
+    fill(primary, arguments)
+    proxy, agent = start_daemons(bed, primary, replica, arguments)
+    load = Workload(primary, 1, pace=arguments.rate or None, databases=DATABASES).start()
+    agent.start()
+    seconds, status = watch_until_warm(agent)
+    end_progress(f"warm after {seconds:.2f} s over {status['transport']}, while being written to: "
+                 f"{status['keys_applied']} keys applied, {status['bytes_read'] / 1e6:.1f} MB read")
+    before, began = load.commands, time.monotonic()
+    status = measure_lag(agent)
+    rate = (load.commands - before) / (time.monotonic() - began)
+    say(f"lag at {rate:.0f} writes a second: median {status['lag_p50_us'] / 1000:.2f} ms, "
+        f"99th percentile {status['lag_p99_us'] / 1000:.2f} ms")
+    load.stop()
+    agent.wait_warm()
+    say(f"writes stopped after {load.commands}; the replica holds all of them")
+    compare_servers(primary, replica)
+    say("equal")
+    if arguments.keep:
+        print_directions(bed, primary, proxy, agent, replica)
+
+
+def main():
+    arguments = parse_arguments()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
+    Process.outlives_us = arguments.keep
+    bed = Bed()
+    kept = False
+    try:
+        for program in (PROXY, AGENT, CTL):
+            if not os.access(program, os.X_OK):
+                raise DemoFailed(f"{program} is not there: run deploy/setup")
+        run(bed, arguments)
+        kept = arguments.keep
+        return 0
+    except KeyboardInterrupt:
+        end_progress("interrupted")
+        return 130
+    except (DemoFailed, ServerMissing, AssertionError) as failure:
+        end_progress(f"demo: {failure}")
+        return 1
+    finally:
+        if not kept:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            for complaint in bed.close():
+                say(f"demo: {complaint}")
+            bed.remove()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Real servers, real daemons, and the questions the tests ask them."""

@@ -1,0 +1,159 @@
+"""keywake-proxy and keywake-agent as the tests run them."""
+import json
+import os
+import socket
+import subprocess
+import time
+
+from .process import SLOW, Process, wait_for
+from .rpc import Rpc
+from .server import TOP
+
+BUILD = os.path.abspath(os.environ.get("KW_BUILD") or os.path.join(TOP, "build"))
+# A word list put before the daemons' command lines: "valgrind --leak-check=full …".
+WRAPPER = os.environ.get("KW_WRAPPER", "").split()
+
+PROXY = os.path.join(BUILD, "proxy", "keywake-proxy")
+AGENT = os.path.join(BUILD, "agent", "keywake-agent")
+CTL = os.path.join(BUILD, "proto", "ctl", "keywakectl")
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def setting(value):
+    """A --set VALUE: texts as they are, everything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+class Daemon(Process):
+    program = None
+
+    def __init__(self, directory, name, settings, wrapper=None):
+        self.directory = directory
+        self.control = os.path.join(directory, name + ".ctl")
+        self.settings = {"control.socket": self.control, "log.level": "debug", **settings}
+        self.wrapper = WRAPPER if wrapper is None else wrapper
+        super().__init__(name, [], os.path.join(directory, name + ".log"), env={
+            "ASAN_OPTIONS": "abort_on_error=0:detect_leaks=1:exitcode=99",
+            "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1:exitcode=98",
+            "TSAN_OPTIONS": "exitcode=97",
+        })
+
+    def start(self, wait=True):
+        self.argv = [*self.wrapper, self.program]
+        for key, value in self.settings.items():
+            self.argv += ["--set", f"{key}={setting(value)}"]
+        self.spawn()
+        if wait:
+            wait_for(self.answers, lambda: f"{self.name} does not answer:\n{self.tail()}", 10)
+        return self
+
+    def answers(self):
+        assert self.alive, f"{self.name} ended with {self.popen.returncode}:\n{self.tail()}"
+        try:
+            return self.rpc("version")
+        except OSError:
+            return False
+
+    def restart(self):
+        """After kill(): the same command line again."""
+        return self.start()
+
+    def rpc(self, method, **params):
+        with Rpc(self.control) as rpc:
+            return rpc.call(method, **params)
+
+    def status(self):
+        return self.rpc("status")
+
+    def try_status(self):
+        """The status, or None while the daemon is down."""
+        try:
+            return self.status()
+        except (OSError, ValueError):
+            return None
+
+    def ctl(self, *words, timeout=120.0):
+        return subprocess.run([CTL, "-s", self.control, "--json", *map(str, words)],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=timeout * SLOW, check=False)
+
+    def ctl_ok(self, *words, timeout=120.0):
+        done = self.ctl(*words, timeout=timeout)
+        assert done.returncode == 0, (f"keywakectl {' '.join(map(str, words))}: exit "
+                                      f"{done.returncode}: {done.stderr}{done.stdout}\n{self.tail(20)}")
+        return json.loads(done.stdout) if done.stdout.strip() else None
+
+    def wait_state(self, *states, timeout=30.0, reason=""):
+        """Until the state is one of these and the reason holds the words; the status then."""
+        last = {}
+
+        def reached():
+            assert self.alive, f"{self.name} ended with {self.popen.returncode}:\n{self.tail()}"
+            status = self.try_status()
+            if status is None:
+                return None
+            last.update(status)
+            fits = status["state"] in states and reason.lower() in (status.get("reason") or "").lower()
+            return status if fits else None
+        return wait_for(reached, lambda: f"{self.name} is {last.get('state')} ({last.get('reason')}), "
+                        f"not {'/'.join(states)} {reason!r}\n{self.tail(30)}", timeout)
+
+    def wait_status(self, question, what, timeout=30.0):
+        last = {}
+
+        def asked():
+            status = self.try_status()
+            if status is None:
+                return None
+            last.update(status)
+            return status if question(status) else None
+        return wait_for(asked, lambda: f"{self.name}: {what}; last status {json.dumps(last)}\n"
+                        f"{self.tail(30)}", timeout)
+
+
+class Proxy(Daemon):
+    program = PROXY
+
+    def __init__(self, directory, name, primary, listen=("shm",), wrapper=None, **settings):
+        self.listen = {}
+        for carrier in listen:
+            if carrier == "shm":
+                self.listen["shm"] = "shm://" + os.path.join(directory, name + ".shm")
+            elif carrier == "tcp":
+                self.listen["tcp"] = f"tcp://127.0.0.1:{free_port()}"
+        keys = {"redis.address": primary.address, "listen": list(self.listen.values()),
+                "table.max_bytes": "1GiB"}
+        keys.update({key.replace("__", "."): value for key, value in settings.items()})
+        super().__init__(directory, name, keys, wrapper)
+
+    def wait_live(self, timeout=60.0):
+        return self.wait_state("live", timeout=timeout)
+
+
+class Agent(Daemon):
+    program = AGENT
+
+    def __init__(self, directory, name, proxy, replica, via="shm", wrapper=None, **settings):
+        keys = {"proxy": proxy.listen[via], "name": name, "redis.address": replica.address}
+        keys.update({key.replace("__", "."): value for key, value in settings.items()})
+        super().__init__(directory, name, keys, wrapper)
+        self.replica = replica
+
+    def wait_warm(self, timeout=60.0):
+        """keywakectl wait warm: all that was written before this call is in the replica now."""
+        return self.ctl_ok("wait", "warm", "--timeout", int(timeout * SLOW), timeout=timeout + 10)
+
+    def warm_since(self, wall_seconds):
+        """Does the agent claim, now, to hold all that was written before that wall clock time?"""
+        status = self.try_status()
+        return bool(status and status["state"] == "warm"
+                    and status.get("fresh_us", 0) >= wall_seconds * 1e6)
+
+
+def wall():
+    return time.time()

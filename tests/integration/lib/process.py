@@ -1,0 +1,106 @@
+"""One child process: started with its output in a file, ended by its pid, never left behind."""
+import ctypes
+import os
+import signal
+import subprocess
+import time
+
+PR_SET_PDEATHSIG = 1
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+# Sanitizers and valgrind make everything slower; every deadline is multiplied by this.
+SLOW = float(os.environ.get("KW_SLOW", "1"))
+
+SANITIZER_WORDS = ("ERROR: AddressSanitizer", "ERROR: LeakSanitizer", "runtime error:",
+                   "WARNING: ThreadSanitizer")
+
+
+def die_with_parent():
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def wait_for(question, what, timeout=10.0, every=0.02):
+    """Ask until the answer is true; an assertion that says what did not come to be."""
+    deadline = time.monotonic() + timeout * SLOW
+    while True:
+        answer = question()
+        if answer:
+            return answer
+        if time.monotonic() >= deadline:
+            raise AssertionError(f"within {timeout * SLOW:.1f} s: {what() if callable(what) else what}")
+        time.sleep(every)
+
+
+class Process:
+    """Started from the main thread only: the death signal follows the thread that forked."""
+
+    outlives_us = False # deploy/demo --keep
+
+    def __init__(self, name, argv, log, env=None):
+        self.name = name
+        self.argv = [str(word) for word in argv]
+        self.log = log
+        self.env = env
+        self.popen = None
+
+    def spawn(self):
+        assert not self.alive, f"{self.name} is running already"
+        with open(self.log, "ab") as output:
+            output.write(f"--- {' '.join(self.argv)}\n".encode())
+            output.flush()
+            self.popen = subprocess.Popen(
+                self.argv, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+                env=dict(os.environ, **(self.env or {})), start_new_session=self.outlives_us,
+                preexec_fn=None if self.outlives_us else die_with_parent)
+
+    @property
+    def pid(self):
+        return self.popen.pid
+
+    @property
+    def alive(self):
+        return self.popen is not None and self.popen.poll() is None
+
+    def signal(self, number):
+        self.popen.send_signal(number)
+
+    def kill(self):
+        """SIGKILL: no last words."""
+        if self.alive:
+            self.popen.kill()
+            self.popen.wait(10)
+
+    def stop(self, timeout=15.0):
+        """SIGTERM and the exit status; SIGKILL (and None) when it does not go by itself."""
+        if self.popen is None:
+            return 0
+        if self.alive:
+            self.popen.send_signal(signal.SIGCONT)
+            self.popen.terminate()
+        try:
+            return self.popen.wait(timeout * SLOW)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return None
+
+    def wait_exit(self, timeout=10.0):
+        return self.popen.wait(timeout * SLOW)
+
+    def output(self):
+        try:
+            with open(self.log, "rb") as stream:
+                return stream.read().decode("utf-8", "replace")
+        except FileNotFoundError:
+            return ""
+
+    def tail(self, lines=60):
+        return "\n".join(self.output().splitlines()[-lines:])
+
+    def sanitizer_reports(self):
+        return [line for line in self.output().splitlines()
+                if any(word in line for word in SANITIZER_WORDS)]
+
+    def cpu_seconds(self):
+        with open(f"/proc/{self.pid}/stat", "rb") as stream:
+            fields = stream.read().rsplit(b")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

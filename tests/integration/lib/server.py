@@ -1,0 +1,107 @@
+"""A real Redis or Valkey server on a unix socket."""
+import os
+import re
+import shutil
+import subprocess
+
+import redis
+
+from .process import Process, wait_for
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+SERVERS = os.environ.get("KW_SERVERS_DIR") or os.path.join(TOP, "build", "servers")
+ONLY_INSTALLED = os.environ.get("KW_SERVERS") == "installed"
+
+# What tests/servers fetches; the required ones must be there, unless KW_SERVERS=installed.
+REQUIRED = ["redis-trixie", "valkey-trixie", "redis-bullseye"]
+OPTIONAL = ["valkey-sid", "redis-sid"]
+
+DATABASES = 16
+
+
+class ServerMissing(Exception):
+    """No such server on this machine."""
+
+
+def binary_path(name):
+    if name == "installed":
+        path = shutil.which("redis-server")
+    else:
+        path = os.path.join(SERVERS, "bin", name)
+        path = path if os.path.exists(path) else None
+    if not path:
+        raise ServerMissing(f"server {name} is not there: run tests/servers "
+                            "(or set KW_SERVERS=installed to leave its tests out)")
+    return path
+
+
+def binary_version(name):
+    """(kind, (major, minor, patch)) of a server binary."""
+    text = subprocess.run([binary_path(name), "--version"], capture_output=True, text=True,
+                          check=True).stdout
+    kind = "valkey" if text.lower().startswith("valkey") else "redis"
+    return kind, tuple(int(part) for part in re.search(r"v=(\d+)\.(\d+)\.(\d+)", text).groups())
+
+
+class Server(Process):
+    def __init__(self, directory, name, binary="installed", **config):
+        self.directory = os.path.join(directory, name)
+        os.makedirs(self.directory, exist_ok=True)
+        self.socket = os.path.join(directory, name + ".sock")
+        self.binary = binary
+        self.kind, self.version = binary_version(binary)
+        self.config = {
+            "port": "0", "unixsocket": self.socket, "unixsocketperm": "700",
+            "dir": self.directory, "save": "", "appendonly": "no", "daemonize": "no",
+            "databases": str(DATABASES), "maxclients": "500",
+        }
+        if self.kind == "valkey" or self.version >= (7, 0, 0):
+            self.config["enable-debug-command"] = "yes"
+        self.config.update({key.replace("_", "-"): str(value) for key, value in config.items()})
+        super().__init__(name, [], os.path.join(directory, name + ".log"))
+
+    @property
+    def address(self):
+        return "unix://" + self.socket
+
+    @property
+    def label(self):
+        return f"{self.kind} {'.'.join(map(str, self.version))}"
+
+    def start(self, wait=True):
+        self.argv = [binary_path(self.binary)]
+        for key, value in self.config.items():
+            self.argv += ["--" + key, value]
+        self.spawn()
+        if wait:
+            self.wait_ready()
+        return self
+
+    def wait_ready(self, timeout=60.0):
+        def ready():
+            assert self.alive, f"{self.name} ended:\n{self.tail()}"
+            try:
+                return self.admin(timeout=5).ping()
+            except (redis.exceptions.ConnectionError, redis.exceptions.BusyLoadingError):
+                return False
+        wait_for(ready, lambda: f"{self.name} does not answer:\n{self.tail()}", timeout)
+
+    def restart(self, keep_data=True):
+        """Start again after kill(): with what the RDB holds, or empty."""
+        dump = os.path.join(self.directory, "dump.rdb")
+        if not keep_data and os.path.exists(dump):
+            os.unlink(dump)
+        return self.start()
+
+    def client(self, db=0, timeout=60, **options):
+        return redis.Redis(unix_socket_path=self.socket, db=db, socket_timeout=timeout, **options)
+
+    def admin(self, db=0, timeout=60):
+        return self.client(db, timeout)
+
+    def command(self, *words, db=0):
+        with self.client(db) as client:
+            return client.execute_command(*words)
+
+    def debug_sleep_allowed(self):
+        return "enable-debug-command" in self.config

@@ -1,0 +1,135 @@
+"""The ACL lines we publish are enough, and a missing permission is named."""
+import os
+
+import pytest
+
+from lib import data
+from lib.compare import wait_same
+from lib.server import TOP
+
+ACLS = os.path.join(TOP, "deploy", "acl")
+PASSWORD = "change-me"
+
+pytestmark = pytest.mark.sanitize
+
+
+def acl_words(file):
+    """The one user line of a published file."""
+    with open(os.path.join(ACLS, file), encoding="utf-8") as stream:
+        lines = [line for line in stream.read().splitlines() if line.startswith("user ")]
+    assert len(lines) == 1, file
+    return lines[0].split()[1:]
+
+
+def set_user(server, file, *changes):
+    words = acl_words(file)
+    server.command("ACL", "SETUSER", *words, *changes)
+    return words[0]
+
+
+def guarded_pair(bed, proxy_changes=(), agent_changes=()):
+    primary, replica = bed.server("primary"), bed.server("replica")
+    data.fill(primary, (0, 10))
+    proxy_user = set_user(primary, "primary.acl", *proxy_changes)
+    agent_user = set_user(replica, "replica.acl", *agent_changes)
+    password = bed.file("password", PASSWORD + "\n")
+    proxy = bed.proxy(primary, redis__username=proxy_user, redis__password_file=password)
+    agent = bed.agent(proxy, replica, redis__username=agent_user, redis__password_file=password)
+    return primary, proxy, agent, replica
+
+
+@pytest.mark.parametrize("server", ["installed", "redis-trixie", "valkey-trixie"])
+def test_the_published_acls_are_enough(bed, server, need_server):
+    need_server(server)
+    primary, replica = bed.server("primary", server), bed.server("replica", server)
+    data.fill(primary, (0, 10))
+    password = bed.file("password", PASSWORD + "\n")
+    proxy = bed.proxy(primary, redis__username=set_user(primary, "primary.acl"),
+                      redis__password_file=password)
+    agent = bed.agent(proxy, replica, redis__username=set_user(replica, "replica.acl"),
+                      redis__password_file=password)
+    agent.wait_warm()
+    with primary.client() as client:
+        client.set("more", 1, ex=5000)
+        client.delete("list:1")
+        client.execute_command("FLUSHDB")
+        client.xadd("stream", {"a": 1})
+        client.xgroup_create("stream", "g", id="0")
+        client.xreadgroup("g", "c", {"stream": ">"})
+    wait_same(primary, replica)
+    for one in (primary, replica):
+        assert not one.command("ACL", "LOG"), one.command("ACL", "LOG")
+
+
+@pytest.mark.parametrize("taken", ["-dump", "-scan", "-psubscribe", "-client|tracking",
+                                   "resetchannels", "-info", "-config|get"])
+def test_a_permission_missing_on_the_primary_is_named(bed, taken):
+    primary, proxy, agent, _ = guarded_pair(bed, proxy_changes=(taken,))
+    status = proxy.wait_state("source_down", timeout=15)
+    reason = status["reason"].lower()
+    assert "keywake-proxy" in reason or "acl" in reason, status
+    word = "channel" if taken == "resetchannels" else taken[1:].split("|")[0]
+    assert word in reason, status
+    assert agent.status()["state"] != "warm"
+    set_user(primary, "primary.acl") # mended while it runs
+    proxy.wait_live()
+    agent.wait_warm()
+
+
+def test_without_config_set_the_flags_must_be_there(bed):
+    primary, proxy, agent, _ = guarded_pair(bed, proxy_changes=("-config|set",))
+    status = proxy.wait_state("source_down", timeout=15)
+    assert "notify-keyspace-events" in status["reason"], status
+    primary.command("CONFIG", "SET", "notify-keyspace-events", "AE")
+    proxy.wait_live()
+    agent.wait_warm()
+
+
+@pytest.mark.parametrize("taken", ["-restore", "-unlink", "-info"])
+def test_a_permission_missing_on_the_replica_is_named(bed, taken):
+    primary, _, agent, replica = guarded_pair(bed, agent_changes=(taken,))
+    with primary.client() as client:
+        client.set("key", 1)
+        client.delete("list:1")
+    status = agent.wait_status(
+        lambda status: status["state"] != "warm" and taken[1:] in (status["reason"] or "").lower(),
+        f"no reason that names {taken}")
+    assert status["state"] in ("failed", "lagging", "connecting", "bootstrapping"), status
+    set_user(replica, "replica.acl")
+    agent.wait_warm()
+
+
+def test_a_wrong_password_is_named(bed):
+    primary, replica = bed.server("primary"), bed.server("replica")
+    user = set_user(primary, "primary.acl")
+    wrong = bed.file("password", "not this one")
+    proxy = bed.proxy(primary, redis__username=user, redis__password_file=wrong)
+    status = proxy.wait_state("source_down", "connecting", reason="password")
+    assert "not this one" not in status["reason"] + proxy.output()
+    agent = bed.agent(proxy, replica, redis__username="nobody", redis__password_file=wrong)
+    agent.wait_status(lambda status: "password" in (status["reason"] or "").lower(), "no reason")
+
+
+def test_a_password_without_a_user(bed):
+    """requirepass, the old way."""
+    pair_config = {"requirepass": "sesame"}
+    primary, replica = (bed.server(name, start=False, **pair_config) for name in ("primary", "replica"))
+    for server in (primary, replica):
+        server.start(wait=False)
+    password = bed.file("password", "sesame\n")
+    proxy = bed.proxy(primary, redis__password_file=password)
+    agent = bed.agent(proxy, replica, redis__password_file=password)
+    with primary.client(password="sesame") as client:
+        client.set("key", 1)
+        agent.wait_warm()
+    with replica.client(password="sesame") as client:
+        assert client.get("key") == b"1"
+
+
+def test_a_password_file_others_may_read_is_refused(bed):
+    primary = bed.server("primary")
+    loose = bed.file("password", "sesame", mode=0o644)
+    proxy = bed.proxy(primary, start=False, redis__password_file=loose)
+    proxy.start(wait=False)
+    assert proxy.wait_exit() in (1, 2)
+    assert "chmod" in proxy.output()

@@ -1,0 +1,259 @@
+"""The control sockets, keywakectl and the configuration, on the real daemons."""
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+
+import pytest
+
+from lib import data
+from lib.daemon import AGENT, CTL, PROXY
+from lib.rpc import Rpc, RpcError
+from lib.server import TOP
+
+pytestmark = pytest.mark.sanitize
+
+AGENT_FIELDS = {"state", "reason", "epoch", "applied_version", "head_version", "lag_versions",
+                "lag_ms", "keys_applied", "bytes_read", "progress", "transport", "quarantined",
+                "fresh_us", "lag_p50_us", "lag_p99_us", "name"}
+PROXY_FIELDS = {"state", "reason", "epoch", "version", "keys", "dirty_keys", "table", "agents",
+                "fresh_us", "reconciles", "reconciles_connection", "reconciles_flags",
+                "reconciles_flush", "reconciles_swapdb", "reconciles_identity"}
+TABLE_FIELDS = {"live_bytes", "used_bytes", "capacity_bytes", "utilisation"}
+
+
+@pytest.fixture
+def pair(bed):
+    return bed.pair(fill=data.fill)
+
+
+def test_status_has_its_documented_fields(pair):
+    pair.settle()
+    agent, proxy = pair.agent.status(), pair.proxy.status()
+    assert AGENT_FIELDS <= set(agent), AGENT_FIELDS - set(agent)
+    assert PROXY_FIELDS <= set(proxy), PROXY_FIELDS - set(proxy)
+    assert TABLE_FIELDS <= set(proxy["table"]), TABLE_FIELDS - set(proxy["table"])
+    assert agent["epoch"] == proxy["epoch"]
+    assert agent["applied_version"] == agent["head_version"] and agent["lag_versions"] == 0
+    assert agent["transport"] == "shm" and agent["progress"] == 1 and agent["quarantined"] == 0
+    assert proxy["keys"] == pair.primary.command("DBSIZE") and proxy["agents"] == 1
+
+
+def test_the_same_status_by_keywakectl(pair):
+    assert set(pair.agent.ctl_ok("status")) == set(pair.agent.status())
+    listed = pair.proxy.ctl_ok("agents")
+    assert [entry["name"] for entry in listed] == ["agent"] and listed[0]["carrier"] == "shm"
+
+
+def test_pause_and_resume(pair):
+    pair.agent.ctl_ok("pause")
+    with pair.primary.client() as client:
+        client.set("while paused", 1)
+    status = pair.agent.wait_state("lagging", reason="paused")
+    assert pair.replica.command("EXISTS", "while paused") == 0, status
+    assert pair.agent.ctl("wait", "warm", "--timeout", 1).returncode == 3
+    pair.agent.ctl_ok("resume")
+    pair.settle()
+
+
+def test_resync_makes_equal_what_was_tampered_with(pair):
+    with pair.replica.client() as client:
+        client.delete("list:1", "set:int:512")
+        client.set("foreign", 1)
+    pair.agent.ctl_ok("resync")
+    pair.settle()
+
+
+def test_get_shows_where_a_key_stands(pair):
+    pair.settle()
+    answer = pair.agent.ctl_ok("get", "int:1")
+    assert isinstance(answer, dict) and answer, answer
+    assert pair.agent.ctl("get", "no such key").returncode in (0, 2)
+
+
+def test_disconnect_ends_a_session_and_the_agent_comes_back(pair):
+    listed = pair.proxy.ctl_ok("agents")
+    pair.proxy.ctl_ok("disconnect", listed[0]["id"])
+    with pair.primary.client() as client:
+        client.set("after", 1)
+    pair.settle()
+    assert pair.agent.status()["reconnects"] >= 1
+
+
+def test_wait_live_and_its_timeout(bed):
+    proxy = bed.proxy(bed.server("primary"))
+    proxy.ctl_ok("wait", "live", "--timeout", 30)
+    silent = bed.proxy(bed.server("missing", start=False), name="proxy-2")
+    done = silent.ctl("wait", "live", "--timeout", 1)
+    assert done.returncode == 3, done
+
+
+def test_wait_warm_covers_what_was_written_before_it(pair):
+    """The promise of the command: a write that finished before it is in the replica after it."""
+    with pair.primary.client() as left, pair.replica.client() as right:
+        for turn in range(40):
+            left.set("turn", turn)
+            pair.agent.wait_warm()
+            assert right.get("turn") == str(turn).encode(), turn
+
+
+def test_exit_codes_of_keywakectl(pair):
+    assert pair.agent.ctl("no-such-command").returncode == 1
+    assert pair.agent.ctl("config", "set", "no.such.key", 1).returncode == 2
+    away = subprocess.run([CTL, "-s", "/nonexistent.sock", "status"], capture_output=True, text=True,
+                          check=False)
+    assert away.returncode == 1 and "/nonexistent.sock" in away.stderr
+
+
+def test_config_is_read_and_changed_while_running(pair):
+    pair.agent.ctl_ok("config", "set", "poll.idle_us", "5000")
+    shown = json.dumps(pair.agent.ctl_ok("config", "get", "poll.idle_us"))
+    assert "5000" in shown
+    refused = pair.agent.ctl("config", "set", "redis.address", "unix:///elsewhere.sock")
+    assert refused.returncode == 2 and "start again" in refused.stderr, refused
+    unknown = pair.agent.ctl("config", "set", "poll.idel_us", "1")
+    assert unknown.returncode == 2 and "poll.idle_us" in unknown.stderr, unknown
+
+
+def test_methods_are_listed_and_unknown_parameters_refused(pair):
+    for daemon in (pair.proxy, pair.agent):
+        names = {method["name"] for method in daemon.rpc("rpc.methods")}
+        assert {"status", "config.get", "config.set", "shutdown", "metrics", "version"} <= names
+        with pytest.raises(RpcError) as failure:
+            daemon.rpc("status", nonsense=1)
+        assert failure.value.code == -32602
+        with pytest.raises(RpcError) as failure:
+            daemon.rpc("no.such.method")
+        assert failure.value.code == -32601
+
+
+def test_metrics_are_prometheus_text(pair):
+    for daemon in (pair.proxy, pair.agent):
+        text = daemon.rpc("metrics")["text"]
+        lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+        assert lines and all(line.startswith("keywake_") for line in lines), text[:300]
+        for line in lines:
+            float(line.rsplit(" ", 1)[1])
+
+
+def test_garbage_on_the_control_socket_harms_nobody(pair):
+    for garbage in (b"\n", b"{}\n", b"[]\n", b"\xff\xfe\x00\n", b'{"jsonrpc":"2.0"\n', b"x" * 2_000_000):
+        rpc = Rpc(pair.agent.control)
+        try:
+            rpc.send(garbage)
+            rpc.socket.settimeout(0.3)
+            rpc.receive()
+        except (OSError, ValueError):
+            pass
+        finally:
+            rpc.close()
+    pair.settle()
+
+
+def test_a_client_that_does_not_read_is_dropped_not_waited_for(pair):
+    rpc = Rpc(pair.proxy.control)
+    try:
+        for _ in range(20_000):
+            rpc.send(b'{"jsonrpc":"2.0","id":1,"method":"rpc.methods"}\n')
+            rpc.socket.settimeout(1)
+    except OSError:
+        pass
+    assert pair.proxy.status()["state"] == "live"
+    rpc.close()
+    pair.settle()
+
+
+def test_events_are_told_to_subscribers(pair):
+    with Rpc(pair.agent.control) as rpc:
+        rpc.call("events.subscribe")
+        pair.agent.ctl_ok("pause")
+        rpc.socket.settimeout(10)
+        event = rpc.receive()
+        assert event["method"] == "event", event
+        pair.agent.ctl_ok("resume")
+
+
+def test_many_controllers_at_once(pair):
+    failures = []
+
+    def ask():
+        try:
+            for _ in range(50):
+                pair.agent.status()
+        except Exception as failure: # told below
+            failures.append(failure)
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures, failures
+
+
+def test_shutdown_by_command(pair):
+    pair.agent.ctl_ok("shutdown")
+    assert pair.agent.wait_exit() == 0
+    pair.proxy.ctl_ok("shutdown")
+    assert pair.proxy.wait_exit() == 0
+    assert not os.path.exists(pair.proxy.control) and not os.path.exists(pair.agent.control)
+
+
+def test_a_second_daemon_on_the_same_socket_is_refused(bed, pair):
+    second = bed.proxy(pair.primary, name="proxy", start=False)
+    second.name, second.log = "second", second.log + ".second"
+    second.start(wait=False)
+    assert second.wait_exit() in (1, 2), second.tail()
+    pair.settle()
+
+
+def test_a_configuration_file_with_reload(bed):
+    primary = bed.server("primary")
+    document = {"redis": {"address": primary.address}, "listen": "shm://" + bed.directory + "/x.shm",
+                "table": {"max_bytes": "64MiB"}, "log": {"level": "info"},
+                "control": {"socket": os.path.join(bed.directory, "proxy.ctl")}}
+    path = bed.file("proxy.json", json.dumps(document))
+    proxy = bed.proxy(primary, start=False)
+    proxy.argv = [PROXY, "--config", path]
+    proxy.spawn()
+    time.sleep(0.3)
+    proxy.wait_live()
+    document["table"]["max_bytes"] = "128MiB"
+    bed.file("proxy.json", json.dumps(document))
+    proxy.signal(signal.SIGHUP)
+    proxy.wait_status(lambda status: status["table"]["capacity_bytes"] == 128 << 20, "no reload")
+    bed.file("proxy.json", "{ this is not JSON")
+    done = proxy.ctl("config", "reload")
+    assert done.returncode == 2 and "line 1" in done.stderr, done
+    assert proxy.status()["table"]["capacity_bytes"] == 128 << 20
+
+
+@pytest.mark.parametrize("daemon, program", [("proxy", PROXY), ("agent", AGENT)])
+def test_the_example_configurations_are_valid(daemon, program):
+    example = os.path.join(TOP, "deploy", daemon + ".example.json")
+    done = subprocess.run([program, "--config", example, "--check-config"], capture_output=True,
+                          text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("program", [PROXY, AGENT])
+@pytest.mark.parametrize("wrong, named", [
+    (["--set", "redis.adress=unix:///x"], "redis.address"), (["--set", "log.level=loud"], "debug"),
+    (["--set", "redis.address=http://x"], "unix://"), (["--config", "/nonexistent.json"], "nonexistent"),
+    (["--nonsense"], "--help"),
+])
+def test_a_wrong_configuration_is_refused_with_the_remedy(program, wrong, named):
+    base = ["--set", "redis.address=unix:///x", "--set", "proxy=shm:///x"] if program == AGENT else \
+        ["--set", "redis.address=unix:///x", "--set", "listen=shm:///x"]
+    done = subprocess.run([program, "--check-config", *base, *wrong], capture_output=True, text=True,
+                          check=False, timeout=20)
+    assert done.returncode == 2, done # what starting again would not mend
+    assert named in done.stderr + done.stdout, done
+
+
+@pytest.mark.parametrize("program", [PROXY, AGENT, CTL])
+def test_help_and_version(program):
+    for option in ("--help", "--version"):
+        done = subprocess.run([program, option], capture_output=True, text=True, check=False)
+        assert done.returncode == 0 and done.stdout, (option, done)

@@ -1,0 +1,92 @@
+"""Filters by database and prefix: what is outside them is neither written nor removed."""
+import pytest
+
+from lib import compare, data
+
+pytestmark = pytest.mark.sanitize
+
+
+def names(server, database=0):
+    with server.client(database) as client:
+        return sorted(client.keys())
+
+
+def test_an_agent_of_some_databases(bed):
+    pair = bed.pair(fill=lambda primary: data.fill(primary, (0, 1, 10)),
+                    agent={"filter__databases": [0, 10]})
+    pair.agent.wait_warm()
+    left, right = compare.key_counts(pair.primary), compare.key_counts(pair.replica)
+    assert set(left) == {0, 1, 10} and right == {0: left[0], 10: left[10]}
+    with pair.primary.client(1) as client:
+        client.set("outside", 1)
+    with pair.primary.client(10) as client:
+        client.flushdb()
+        client.set("inside", 1)
+    pair.agent.wait_warm()
+    assert names(pair.replica, 10) == [b"inside"] and names(pair.replica, 1) == []
+
+
+def test_an_agent_of_some_prefixes(bed):
+    def fill(primary):
+        with primary.client() as client:
+            client.mset({"user:1": 1, "user:2": 2, "session:1": 1, "other": 1, "use": 1})
+    pair = bed.pair(fill=fill, agent={"filter__prefixes": ["user:", "session:"]})
+    pair.agent.wait_warm()
+    assert names(pair.replica) == [b"session:1", b"user:1", b"user:2"]
+    with pair.primary.client() as client:
+        client.rename("other", "user:3")
+        client.rename("user:1", "gone from here")
+        client.delete("session:1")
+    pair.agent.wait_warm()
+    assert names(pair.replica) == [b"user:2", b"user:3"]
+
+
+def test_keys_outside_the_filter_belong_to_the_local_server(bed):
+    """Neither a flush nor a resync may take them."""
+    primary, replica = bed.server("primary"), bed.server("replica")
+    with replica.client() as client:
+        client.set("local", "mine")
+    with replica.client(5) as client:
+        client.set("local", "mine")
+    with primary.client() as client:
+        client.mset({"user:1": 1, "user:2": 2, "local": "not mine"})
+    proxy = bed.proxy(primary)
+    agent = bed.agent(proxy, replica, filter__prefixes=["user:"], filter__databases=[0])
+    agent.wait_warm()
+    primary.command("FLUSHALL")
+    with primary.client() as client:
+        client.set("user:9", 1)
+    agent.wait_warm()
+    agent.ctl_ok("resync")
+    agent.wait_warm()
+    assert names(replica) == [b"local", b"user:9"] and names(replica, 5) == [b"local"]
+    assert replica.command("GET", "local") == b"mine"
+
+
+def test_a_proxy_of_some_databases(bed):
+    pair = bed.pair(fill=lambda primary: data.fill(primary, (0, 1, 10)),
+                    proxy={"source__databases": [1, 10]})
+    pair.agent.wait_warm()
+    left, right = compare.key_counts(pair.primary), compare.key_counts(pair.replica)
+    assert right == {1: left[1], 10: left[10]}
+    pair.primary.command("FLUSHALL")
+    with pair.primary.client(1) as client:
+        client.set("inside", 1)
+    pair.agent.wait_warm()
+    assert compare.key_counts(pair.replica) == {1: 1}
+
+
+def test_a_database_the_replica_does_not_have(bed):
+    """The replica has 4 databases, the primary writes into the tenth."""
+    pair = bed.pair(replica_config={"databases": 4})
+    with pair.primary.client(3) as client:
+        client.set("fits", 1)
+    pair.agent.wait_warm()
+    with pair.primary.client(9) as client:
+        client.set("does not fit", 1)
+    status = pair.agent.wait_status(lambda status: status["state"] != "warm" or status["quarantined"],
+                                    "a key that cannot be applied is not told")
+    assert status["state"] != "warm" and status["reason"], status
+    with pair.primary.client(9) as client:
+        client.delete("does not fit")
+    pair.agent.wait_warm()

@@ -1,0 +1,187 @@
+"""A local server that cannot take what it gets: said, waited for, and carried on."""
+import os
+import signal
+import time
+
+import pytest
+
+from lib import data
+from lib.compare import assert_equal_now
+from lib.daemon import free_port
+from lib.process import wait_for
+
+pytestmark = pytest.mark.sanitize
+
+
+def test_local_server_full(bed):
+    """OOM: no key is lost, the agent lags and says why, and goes on when there is room."""
+    pair = bed.pair(replica_config={"maxmemory": "20mb", "maxmemory-policy": "noeviction"})
+    data.fill_plain(pair.primary, 400, length=100_000)
+    status = pair.agent.wait_state("lagging", reason="maxmemory")
+    assert status["state"] == "lagging"
+    pair.replica.command("CONFIG", "SET", "maxmemory", "200mb")
+    pair.settle()
+
+
+def test_deletes_make_room_in_a_full_local_server(bed):
+    pair = bed.pair(replica_config={"maxmemory": "20mb"})
+    data.fill_plain(pair.primary, 100, length=100_000)
+    pair.settle()
+    data.fill_plain(pair.primary, 200, length=100_000, prefix="too much:")
+    pair.agent.wait_state("lagging", reason="maxmemory")
+    with pair.primary.client() as client:
+        client.delete(*[f"too much:{i}" for i in range(200)])
+        client.set("fits", 1)
+    pair.settle()
+
+
+def test_local_server_that_evicts_is_told(bed):
+    pair = bed.pair(replica_config={"maxmemory": "100mb", "maxmemory-policy": "allkeys-lru"})
+    status = pair.agent.status()
+    assert "policy" in (status["reason"] or "").lower() or "policy" in pair.agent.output().lower()
+
+
+def test_local_server_that_is_a_replica(bed):
+    """READONLY: refused with the remedy, and taken up when it is writable."""
+    primary, other = bed.server("primary"), bed.server("other")
+    replica = bed.server("replica", replica_serve_stale_data="yes")
+    port = free_port()
+    other.command("CONFIG", "SET", "port", port)
+    replica.command("REPLICAOF", "127.0.0.1", port)
+    data.fill(primary)
+    agent = bed.agent(bed.proxy(primary), replica)
+    status = agent.wait_state("failed")
+    assert "replica" in status["reason"].lower() and "no one" in status["reason"].lower(), status
+    replica.command("REPLICAOF", "NO", "ONE")
+    agent.wait_warm()
+
+
+def test_local_server_becomes_a_replica_later(bed):
+    pair = bed.pair(fill=data.fill)
+    other = bed.server("other")
+    port = free_port()
+    other.command("CONFIG", "SET", "port", port)
+    pair.replica.command("REPLICAOF", "127.0.0.1", port)
+    with pair.primary.client() as client:
+        client.set("while read-only", 1)
+    status = pair.agent.wait_state("failed", "lagging", "connecting", "reconciling", "stalled")
+    assert status["reason"], status
+    pair.replica.command("REPLICAOF", "NO", "ONE")
+    pair.agent.wait_warm()
+    pair.wait_equal()
+
+
+def test_local_server_loading(bed):
+    pair = bed.pair(replica_config={"key-load-delay": "200", "loading-process-events-interval-bytes":
+                                    "1024"}) # microseconds a key: half a second and more
+    data.fill_plain(pair.primary, 5000)
+    pair.settle()
+    pair.replica.command("SAVE")
+    pair.replica.kill()
+    pair.replica.start(wait=False)
+    wait_for(lambda: pair.agent.status()["state"] != "warm", "warm although the server went away")
+    with pair.primary.client() as client:
+        client.set("while loading", 1)
+    pair.replica.wait_ready()
+    pair.settle()
+
+
+def test_local_server_that_cannot_save(bed):
+    """MISCONF: writes are refused after a failed background save."""
+    pair = bed.pair(replica_config={"save": "1000000 1000000", "stop-writes-on-bgsave-error": "yes"})
+    # A target folder where the dump cannot be renamed to.
+    os.mkdir(os.path.join(pair.replica.directory, "dump.rdb"))
+    pair.replica.command("BGSAVE")
+    with pair.replica.client() as client:
+        wait_for(lambda: client.info("persistence")["rdb_last_bgsave_status"] == "err", "no failure")
+    with pair.primary.client() as client:
+        client.set("refused", 1)
+    status = pair.agent.wait_state("lagging")
+    assert "misconf" in status["reason"].lower() or "save" in status["reason"].lower(), status
+    pair.replica.command("CONFIG", "SET", "stop-writes-on-bgsave-error", "no")
+    pair.settle()
+
+
+def test_local_server_with_data_of_its_own_is_not_touched(bed):
+    """Without consent, foreign keys are safe; with it they are replaced."""
+    primary, replica = bed.server("primary"), bed.server("replica")
+    data.fill(primary)
+    with replica.client(3) as client:
+        client.mset({"precious": 1, "string": 2})
+    agent = bed.agent(bed.proxy(primary), replica)
+    status = agent.wait_state("failed")
+    assert "apply.consent" in status["reason"] and "2" in status["reason"], status
+    time.sleep(1.5)
+    with replica.client(3) as client:
+        assert client.dbsize() == 2
+    assert agent.stop() == 0
+    agent.settings["apply.consent"] = True
+    agent.start()
+    agent.wait_warm()
+    assert_equal_now(primary, replica)
+
+
+def test_local_server_replaced_by_an_empty_one(bed):
+    pair = bed.pair(fill=data.fill)
+    pair.settle()
+    pair.replica.kill()
+    pair.replica.restart(keep_data=False)
+    pair.agent.wait_warm()
+    pair.wait_same()
+
+
+def test_local_data_flushed_behind_our_back(bed):
+    """The same server, but its data is gone: found and mended without a restart."""
+    pair = bed.pair(fill=lambda primary: data.fill(primary, (0, 10)))
+    pair.settle()
+    pair.replica.command("FLUSHDB", db=10)
+    pair.wait_equal()
+    pair.replica.command("FLUSHALL")
+    pair.wait_equal()
+    pair.settle()
+
+
+def test_local_data_flushed_while_the_agent_was_away(bed):
+    pair = bed.pair(fill=data.fill)
+    pair.settle()
+    assert pair.agent.stop() == 0
+    pair.replica.command("FLUSHALL")
+    pair.agent.restart()
+    pair.settle()
+
+
+def test_local_server_hangs(bed):
+    pair = bed.pair(fill=data.fill)
+    pair.replica.signal(signal.SIGSTOP)
+    with pair.primary.client() as client:
+        client.set("meanwhile", 1)
+    done = pair.agent.ctl("wait", "warm", "--timeout", 2)
+    assert done.returncode == 3, done
+    assert pair.agent.wait_state("lagging", "connecting", "stalled", "failed")["state"] != "warm"
+    pair.replica.signal(signal.SIGCONT)
+    pair.settle()
+
+
+def test_the_cursor_is_not_in_the_keyspace(bed):
+    pair = bed.pair(fill=data.fill)
+    pair.settle()
+    with pair.primary.client() as left, pair.replica.client() as right:
+        assert left.dbsize() == right.dbsize()
+
+
+def test_the_cursor_as_a_key_is_not_replicated_onward(bed):
+    """apply.cursor_store=key: a chain of replicas, each with a cursor of its own."""
+    pair = bed.pair(fill=data.fill, agent={"apply__cursor_store": "key"})
+    third = bed.server("third")
+    proxy = bed.proxy(pair.replica, name="proxy-2")
+    agent = bed.agent(proxy, third, name="agent-2", apply__cursor_store="key")
+    with pair.primary.client() as client:
+        client.set("down the chain", 1)
+    pair.agent.wait_warm()
+    agent.wait_warm()
+    with pair.primary.client() as client:
+        expected = sorted(client.keys())
+    for server in (pair.replica, third):
+        with server.client() as client:
+            own = set(client.keys()) - set(expected)
+            assert len(own) == 1 and sorted(set(client.keys()) - own) == expected, own

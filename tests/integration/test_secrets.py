@@ -1,0 +1,56 @@
+"""Who may read the table: the shared secret, and addresses without one."""
+import pytest
+
+from lib import data
+
+pytestmark = pytest.mark.sanitize
+
+
+def test_the_shared_secret_opens_the_table(bed, carrier):
+    secret = bed.file("secret", "a long shared secret\n")
+    pair = bed.pair(listen=(carrier,), via=carrier, fill=data.fill,
+                    proxy={"auth__secret_file": secret}, agent={"auth__secret_file": secret})
+    pair.settle()
+    assert "a long shared secret" not in pair.proxy.output() + pair.agent.output()
+
+
+@pytest.mark.parametrize("agent_secret", ["another secret\n", None])
+def test_a_wrong_or_missing_secret_is_refused(bed, carrier, agent_secret):
+    primary, replica = bed.server("primary"), bed.server("replica")
+    data.fill(primary)
+    secret = bed.file("secret", "a long shared secret\n")
+    proxy = bed.proxy(primary, listen=(carrier,), auth__secret_file=secret)
+    settings = {"auth__secret_file": bed.file("other", agent_secret)} if agent_secret else {}
+    agent = bed.agent(proxy, replica, via=carrier, **settings)
+    status = agent.wait_status(lambda status: "secret" in (status["reason"] or "").lower(),
+                               "no reason that names the secret")
+    assert status["state"] not in ("warm", "bootstrapping"), status
+    assert replica.command("DBSIZE") == 0
+    assert proxy.ctl_ok("agents") == []
+
+
+def test_an_agent_does_not_trust_a_proxy_without_its_secret(bed, carrier):
+    """The proof goes both ways."""
+    primary, replica = bed.server("primary"), bed.server("replica")
+    data.fill(primary)
+    agent_secret = bed.file("secret", "a long shared secret\n")
+    proxy = bed.proxy(primary, listen=(carrier,))
+    agent = bed.agent(proxy, replica, via=carrier, auth__secret_file=agent_secret)
+    agent.wait_status(lambda status: "secret" in (status["reason"] or "").lower(), "no reason")
+    assert replica.command("DBSIZE") == 0
+
+
+def test_without_a_secret_only_this_host_is_listened_to(bed):
+    proxy = bed.proxy(bed.server("primary"), start=False)
+    proxy.settings["listen"] = ["tcp://0.0.0.0:0"]
+    proxy.start(wait=False)
+    assert proxy.wait_exit() in (1, 2)
+    assert "auth.secret_file" in proxy.output()
+
+
+def test_a_secret_file_others_may_read_is_refused(bed):
+    proxy = bed.proxy(bed.server("primary"), start=False,
+                      auth__secret_file=bed.file("secret", "x" * 32, mode=0o644))
+    proxy.start(wait=False)
+    assert proxy.wait_exit() in (1, 2)
+    assert "chmod" in proxy.output()
