@@ -244,10 +244,8 @@ static void sink_failed(void *arg, const struct kw_error *error)
 {
 	struct kw_agent *agent = arg;
 
-	if (error->code == KW_E_CORRUPT) {
-		kw_log_error("follow", "the table does not verify: %s", error->text);
-		kw_sync_restart(&agent->sync, "the table was read as corrupt");
-	}
+	if (error->code == KW_E_CORRUPT)
+		kw_sync_corrupt(&agent->sync, error->text);
 	want_step(agent);
 }
 

@@ -67,6 +67,10 @@ static bool is_failed(const struct kw_agent *agent, struct verdict *verdict)
 		return decide(verdict,
 			agent->local.facts.identity.loading ? KW_AGENT_LAGGING : KW_AGENT_FAILED,
 			"%s", kw_local_why(&agent->local));
+	if (agent->sync.reread.failures >= KW_SYNC_CORRUPT_MAX)
+		return decide(verdict, KW_AGENT_FAILED,
+			"the proxy's table does not verify (%s): if this lasts, restart the proxy",
+			agent->sync.corrupt_why);
 	if (agent->sync.failing)
 		return decide(verdict, KW_AGENT_FAILED, "%s", agent->sync.why);
 	if (apply->blocked && apply->blocked_kind == KW_SERVER_E_READONLY)

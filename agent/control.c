@@ -9,7 +9,7 @@
 struct figures {
 	uint64_t keys_applied, bytes_read, records_read, records_stale, records_skipped, reads,
 		read_retries, segments_vanished, passes, snapshots, resyncs, keys_pruned,
-		quarantined_ever, retries, reconnects, local_reconnects;
+		quarantined_ever, retries, corruptions, reconnects, local_reconnects;
 };
 
 #define COUNTERS(X)                                                                                \
@@ -27,6 +27,7 @@ struct figures {
 	X(keys_pruned, "local keys deleted because the table did not have them")                   \
 	X(quarantined_ever, "changes the local server refused for good")                           \
 	X(retries, "times sending began again after a refusal that passes")                        \
+	X(corruptions, "times the table did not verify though read again and again")               \
 	X(reconnects, "connections to the proxy tried")                                            \
 	X(local_reconnects, "connections to the local server tried")
 
@@ -49,6 +50,7 @@ static struct figures collect(const struct kw_agent *agent)
 		.keys_pruned = agent->sync.pruned,
 		.quarantined_ever = agent->quarantine.ever,
 		.retries = agent->apply->retries,
+		.corruptions = agent->sync.corruptions,
 		.reconnects = agent->follow.reconnects,
 		.local_reconnects = agent->local.reconnects,
 	};

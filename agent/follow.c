@@ -27,10 +27,11 @@ struct kw_follow_read {
 	struct kw_follow_read *next;
 };
 
+/* The sentences of the carriers name the address themselves. */
 static void set_why(struct kw_follow *follow, enum kw_code code, const char *text)
 {
 	follow->code = code;
-	snprintf(follow->why, sizeof follow->why, "proxy %.200s: %.290s", follow->proxy, text);
+	snprintf(follow->why, sizeof follow->why, "%s", text);
 }
 
 /*
@@ -45,6 +46,15 @@ static void link_failed(struct kw_follow *follow, const struct kw_error *error)
 	set_why(follow, error->code ? error->code : KW_E_IO, error->text);
 	kw_reader_stop(follow->reader);
 	kw_remote_close(follow->remote);
+}
+
+/* The same for what was read and cannot be used, however often it is read. */
+static void table_failed(struct kw_follow *follow, const struct kw_error *error)
+{
+	struct kw_error named = *error;
+
+	kw_error_wrap(&named, "%.200s", follow->proxy);
+	link_failed(follow, &named);
 }
 
 static void on_read(struct kw_remote_read *done, const struct kw_error *error)
@@ -106,12 +116,14 @@ static void reader_extents(void *arg, const struct kw_extent *extents, int count
 	kw_remote_set_extents(follow->remote, extents, count);
 }
 
+/* Set the timer, 0: stop it. Setting clears what has expired, so that nobody need read the fd. */
 static void arm(struct kw_follow *follow, uint32_t us)
 {
 	const struct itimerspec when = {
 		.it_value = {.tv_sec = us / 1000000, .tv_nsec = (long)(us % 1000000) * 1000},
 	};
 
+	follow->armed_us = us;
 	timerfd_settime(follow->timer_fd, 0, &when, NULL);
 }
 
@@ -164,6 +176,8 @@ static void pace(struct kw_follow *follow, bool moved)
 	if (moved || follow->options.busy || idle_us == 0) {
 		follow->interval_us = 0;
 		follow->due = true;
+		if (follow->armed_us > 0)
+			arm(follow, 0);
 		follow->handlers.due(follow->handlers.arg);
 		return;
 	}
@@ -171,7 +185,9 @@ static void pace(struct kw_follow *follow, bool moved)
 	follow->interval_us = follow->interval_us ? follow->interval_us * 2 : FIRST_PAUSE_US;
 	if (follow->interval_us > idle_us)
 		follow->interval_us = idle_us;
-	arm(follow, follow->interval_us);
+	/* Idle for long: it was set anew when it fired, one system call less a poll. */
+	if (follow->armed_us != follow->interval_us)
+		arm(follow, follow->interval_us);
 }
 
 static void reader_pass_done(void *arg, const struct kw_reader_pass *pass)
@@ -190,12 +206,16 @@ static void reader_lapsed(void *arg, const char *why)
 	follow->sink.lapsed(follow->sink.arg, why);
 }
 
-/* The reader is idle: it met what it cannot verify or does not understand. */
+/*
+ * The reader is idle. What does not verify may only be a writer stopped in mid-stroke, which
+ * another connection would not mend: the owner decides. Everything else ends the connection.
+ */
 static void reader_failed(void *arg, const struct kw_error *error)
 {
 	struct kw_follow *follow = arg;
 
-	link_failed(follow, error);
+	if (error->code != KW_E_CORRUPT)
+		table_failed(follow, error);
 	follow->sink.failed(follow->sink.arg, error);
 }
 
@@ -288,7 +308,7 @@ static void on_probe(struct kw_remote_read *read, const struct kw_error *lost)
 		learn_superblock(follow, &follow->probe_superblock);
 		return;
 	case KW_E_PROTOCOL:
-		link_failed(follow, &error);
+		table_failed(follow, &error);
 		return;
 	default:
 		return; /* torn: the next tick asks again */
@@ -334,10 +354,8 @@ void kw_follow_step(struct kw_follow *follow, uint64_t now_us)
 static void on_timer(uv_poll_t *handle, int status, int events)
 {
 	struct kw_follow *follow = handle->data;
-	uint64_t ticks;
 
-	if (read(follow->timer_fd, &ticks, sizeof ticks) < 0)
-		return; /* armed anew since it fired */
+	arm(follow, follow->polling ? follow->interval_us : 0);
 	follow->due = true;
 	kw_follow_step(follow, kw_clock_us());
 }

@@ -75,8 +75,9 @@ struct kw_follow {
 	int timer_fd;
 	bool polling; /* held otherwise */
 	bool due;
-	uint32_t interval_us;
-	uint64_t begun_us; /* our clock when the present, or last, pass was asked for */
+	uint32_t interval_us; /* the present pause; 0: back to back */
+	uint32_t armed_us;    /* what the timer is set to; 0: not at all */
+	uint64_t begun_us;    /* our clock when the present, or last, pass was asked for */
 };
 
 /* KW_E_CONFIG: proxy is no address. Nothing was opened then. */

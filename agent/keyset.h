@@ -9,6 +9,7 @@
 #define KW_AGENT_KEYSET_H
 
 #include "base/hash.h"
+#include "base/slice.h"
 
 #include <stdbool.h>
 
@@ -17,6 +18,13 @@ struct kw_keyset {
 	size_t capacity;          /* power of two, or 0 */
 	size_t count;
 };
+
+/*
+ * What stands for (database, key) in sets of keys. The database is mixed in behind the key's hash:
+ * as the hash's seed, a small number is merely xored into a short key, so that "k1" in database 3
+ * and "h2" in database 0 would be one.
+ */
+struct kw_hash128 kw_keyset_hash(uint32_t database, struct kw_slice key);
 
 /* Make room for `keys` at once, so that filling does not rehash. */
 void kw_keyset_reserve(struct kw_keyset *set, size_t keys);

@@ -74,8 +74,7 @@ static bool stale(const struct kw_prune *prune, uint32_t database, struct kw_sli
 	if (!kw_filter_has_key(prune->plan.filter, key) ||
 		kw_local_owns_key(prune->local, database, key))
 		return false;
-	return !prune->plan.keep ||
-	       !kw_keyset_has(prune->plan.keep, kw_hash128_key(database, key.data, key.length));
+	return !prune->plan.keep || !kw_keyset_has(prune->plan.keep, kw_keyset_hash(database, key));
 }
 
 static void unlink_batch(struct kw_prune *prune, struct kw_slice *argv, int argc)

@@ -1,6 +1,7 @@
 #include "quarantine.h"
 
 #include "base/buffer.h"
+#include "keyset.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +29,7 @@ void kw_quarantine_close(struct kw_quarantine *quarantine)
 void kw_quarantine_enter(struct kw_quarantine *quarantine, uint32_t database, struct kw_slice key,
 	struct kw_slice reason)
 {
-	struct kw_hash128 hash = kw_hash128_key(database, key.data, key.length);
+	struct kw_hash128 hash = kw_keyset_hash(database, key);
 	struct kw_quarantined *entry = find(quarantine, hash);
 	size_t shown = key.length < KW_QUARANTINE_KEY ? key.length : KW_QUARANTINE_KEY;
 
@@ -61,7 +62,7 @@ void kw_quarantine_leave(struct kw_quarantine *quarantine, uint32_t database, st
 
 	if (quarantine->listed == 0)
 		return;
-	entry = find(quarantine, kw_hash128_key(database, key.data, key.length));
+	entry = find(quarantine, kw_keyset_hash(database, key));
 	if (entry)
 		remove_entry(quarantine, entry);
 }

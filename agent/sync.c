@@ -10,11 +10,14 @@
 
 #define RETRY_US 1000000
 #define CURSOR_INTERVAL_US 200000
+#define REREAD_LOWEST_MS 10
+#define REREAD_HIGHEST_MS 5000
 
 void kw_sync_init(struct kw_sync *sync)
 {
 	sync->phase = KW_SYNC_WAIT;
 	sync->passed = UINT64_MAX;
+	kw_backoff_init(&sync->reread, REREAD_LOWEST_MS, REREAD_HIGHEST_MS);
 	kw_prune_init(&sync->walk, sync->local);
 }
 
@@ -69,26 +72,6 @@ void kw_sync_restart(struct kw_sync *sync, const char *why)
 	forget_position(sync);
 }
 
-/* May the cursor found be resumed from? What it says must still be true of the data around it. */
-static bool cursor_holds(const struct kw_local_facts *facts)
-{
-	const struct kw_local_cursor *cursor = &facts->cursor;
-	const char *doubt = NULL;
-
-	if (facts->cursor_kind != KW_CURSOR_OURS || cursor->version == 0)
-		return false;
-	if (cursor->quarantined > 0)
-		doubt = "keys were in quarantine when it was written";
-	else if (strcmp(cursor->run_id, facts->identity.run_id) == 0 &&
-		 cursor->flushes != facts->flushes)
-		doubt = "data were flushed or swapped since it was written";
-	else if (facts->keys == 0)
-		doubt = "there are no keys";
-	if (doubt)
-		kw_log_info("sync", "the local cursor is not used: %s", doubt);
-	return !doubt;
-}
-
 void kw_sync_assessed(struct kw_sync *sync, bool continuous)
 {
 	const struct kw_local_facts *facts = &sync->local->facts;
@@ -100,7 +83,7 @@ void kw_sync_assessed(struct kw_sync *sync, bool continuous)
 		sync->counted = false;
 		sync->retry_us = 0;
 		sync->cursor_error[0] = '\0';
-		if (cursor_holds(facts)) {
+		if (kw_sync_cursor_holds(facts)) {
 			sync->positioned = true;
 			sync->position.epoch = sync->epoch = facts->cursor.epoch;
 			sync->position.version = facts->cursor.version;
@@ -122,6 +105,19 @@ void kw_sync_gone(struct kw_sync *sync)
 }
 
 /* ---- the reader ---- */
+
+void kw_sync_corrupt(struct kw_sync *sync, const char *what)
+{
+	sync->corruptions++;
+	sync->reread_us = kw_clock_us() + kw_backoff_next_us(&sync->reread);
+	snprintf(sync->corrupt_why, sizeof sync->corrupt_why, "%s", what);
+	if (sync->reread.failures < KW_SYNC_CORRUPT_MAX)
+		return;
+	kw_log_error("sync", "the proxy's table does not verify, %u times in a row: %s",
+		sync->reread.failures, what);
+	if (sync->reread.failures == KW_SYNC_CORRUPT_MAX)
+		kw_sync_restart(sync, "the table does not verify");
+}
 
 void kw_sync_snapshot_begin(struct kw_sync *sync, uint64_t epoch, uint64_t version)
 {
@@ -146,8 +142,7 @@ void kw_sync_record(struct kw_sync *sync, const struct kw_record_view *record)
 	/* Until the first consistent pass: a snapshot that lost a segment is completed by the tail.
 	 */
 	if (sync->pruning && sync->phase != KW_SYNC_TAIL && record->kind == KW_RECORD_PUT)
-		kw_keyset_add(&sync->keyset,
-			kw_hash128_key(record->database, record->key.data, record->key.length));
+		kw_keyset_add(&sync->keyset, kw_keyset_hash(record->database, record->key));
 	sync->apply->ops->record(sync->apply, record);
 }
 
@@ -169,6 +164,7 @@ void kw_sync_pass_done(struct kw_sync *sync, const struct kw_reader_pass *pass)
 		handed.fresh_us = superblock->fresh_us;
 	sync->epoch = pass->epoch;
 	sync->first_pass = false;
+	kw_backoff_reset(&sync->reread);
 	kw_progress_handed(&sync->progress, &handed);
 	if (!pass->vanished) {
 		sync->positioned = true;
@@ -312,7 +308,8 @@ bool kw_sync_payload_fits(uint16_t table, uint16_t local)
 static bool can_begin(struct kw_sync *sync, uint64_t now_us)
 {
 	if (!kw_follow_up(sync->follow) || sync->follow->superblock.epoch == 0 ||
-		!kw_follow_idle(sync->follow) || sync->paused || now_us < sync->retry_us)
+		!kw_follow_idle(sync->follow) || sync->paused || now_us < sync->retry_us ||
+		now_us < sync->reread_us)
 		return false;
 	return !needs_local(sync) || kw_local_ready(sync->local);
 }
@@ -389,54 +386,20 @@ static void settle(struct kw_sync *sync, uint64_t now_us)
 	kw_prune_start(&sync->walk, &plan, on_pruned, sync);
 }
 
-/* The link came back: go on from the last consistent pass, or all over where there was none. */
-static void restart_reader(struct kw_sync *sync)
+/* The link came back, or what did not verify is read again: go on from the last consistent pass, or
+ * all over where there was none. */
+static void restart_reader(struct kw_sync *sync, uint64_t now_us)
 {
 	bool in_prune = sync->phase == KW_SYNC_PRUNE || sync->phase == KW_SYNC_SETTLE;
 
 	if (!kw_follow_up(sync->follow) || !kw_follow_idle(sync->follow) ||
-		sync->follow->superblock.epoch == 0 || (in_prune && sync->positioned))
+		now_us < sync->reread_us || sync->follow->superblock.epoch == 0 ||
+		(in_prune && sync->positioned))
 		return;
 	if (!sync->positioned)
 		forget_position(sync);
 	else if (!sync->paused && payload_fits(sync))
 		start_reader(sync, false);
-}
-
-static void on_saved(void *arg, const char *error)
-{
-	struct kw_sync *sync = arg;
-
-	sync->cursor_writing = false;
-	if (!error) {
-		sync->cursor_error[0] = '\0';
-		return;
-	}
-	if (!sync->cursor_error[0])
-		kw_log_warn("sync", "%s", error);
-	snprintf(sync->cursor_error, sizeof sync->cursor_error, "%s", error);
-}
-
-bool kw_sync_save(struct kw_sync *sync, uint64_t now_us)
-{
-	const struct kw_local *local = sync->local;
-	const struct kw_local_cursor *written = &local->written;
-	uint64_t quarantined = kw_quarantine_count(sync->quarantine);
-
-	if (sync->cursor_writing)
-		return true;
-	if (!needs_local(sync) || sync->phase != KW_SYNC_TAIL || !kw_local_ready(sync->local) ||
-		sync->progress.applied == 0)
-		return false;
-	if (local->written_valid && written->epoch == sync->epoch &&
-		written->version == sync->progress.applied &&
-		written->flushes == local->facts.flushes && written->quarantined == quarantined)
-		return false;
-	sync->cursor_writing = true;
-	sync->cursor_us = now_us;
-	kw_local_write_cursor(
-		sync->local, sync->epoch, sync->progress.applied, quarantined, on_saved, sync);
-	return true;
 }
 
 static void hold_or_poll(struct kw_sync *sync)
@@ -464,13 +427,13 @@ void kw_sync_step(struct kw_sync *sync, uint64_t now_us)
 		decide(sync, now_us);
 		break;
 	case KW_SYNC_SETTLE:
-		restart_reader(sync);
+		restart_reader(sync, now_us);
 		if (sync->phase == KW_SYNC_SETTLE)
 			settle(sync, now_us);
 		break;
 	case KW_SYNC_SNAPSHOT:
 	case KW_SYNC_TAIL:
-		restart_reader(sync);
+		restart_reader(sync, now_us);
 		break;
 	case KW_SYNC_COUNT:
 	case KW_SYNC_CLAIM:

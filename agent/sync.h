@@ -24,6 +24,7 @@
 #define KW_AGENT_SYNC_H
 
 #include "apply.h"
+#include "backoff.h"
 #include "follow.h"
 #include "keyset.h"
 #include "local.h"
@@ -76,6 +77,11 @@ struct kw_sync {
 	struct kw_prune walk;
 	struct kw_progress progress;
 
+	struct kw_backoff reread; /* failures: in a row, of what was read to verify */
+	uint64_t reread_us;       /* the reader starts again then */
+	char corrupt_why[256];
+	uint64_t corruptions; /* ever */
+
 	bool cursor_writing;
 	uint64_t cursor_us; /* last written, or tried */
 	char cursor_error[256];
@@ -97,12 +103,27 @@ void kw_sync_gone(struct kw_sync *sync);
 void kw_sync_restart(struct kw_sync *sync, const char *why);
 
 /* The reader (kw_reader_sink). */
+/*
+ * What was read does not verify. A writer that was stopped in the midst of the superblock looks the
+ * same as damage, but passes: it is read again from the last position, after a pause that grows.
+ * What still does not verify at KW_SYNC_CORRUPT_MAX times in a row is damage: alarm, and a
+ * reconcile.
+ */
+#define KW_SYNC_CORRUPT_MAX 6
+void kw_sync_corrupt(struct kw_sync *sync, const char *what);
+
 void kw_sync_snapshot_begin(struct kw_sync *sync, uint64_t epoch, uint64_t version);
 void kw_sync_record(struct kw_sync *sync, const struct kw_record_view *record);
 void kw_sync_pass_done(struct kw_sync *sync, const struct kw_reader_pass *pass);
 
 /* Acknowledgements, the next phase, the cursor: whatever can go on now. */
 void kw_sync_step(struct kw_sync *sync, uint64_t now_us);
+
+/*
+ * sync_cursor.c: may the cursor found be resumed from? What it says must still be true of the data
+ * around it.
+ */
+bool kw_sync_cursor_holds(const struct kw_local_facts *facts);
 
 /* Write the cursor now if it is behind. True: a write is out. */
 bool kw_sync_save(struct kw_sync *sync, uint64_t now_us);

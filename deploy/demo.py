@@ -153,7 +153,7 @@ def compare_servers(primary, replica):
         left, right = compare.digest(primary), compare.digest(replica)
         if left == right or time.monotonic() - start > EQUAL_SECONDS:
             break
-        time.sleep(0.2)
+        compare.reap_expired(primary, replica)
     say(f"DEBUG DIGEST primary {left}")
     say(f"DEBUG DIGEST replica {right}")
     if left != right:

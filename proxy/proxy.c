@@ -116,6 +116,20 @@ static void on_signal(uv_signal_t *handle, int number)
 	kw_notify_ready();
 }
 
+/* Keys that could not be in the table are looked at again: they may fit now. */
+static int change_max(struct kw_proxy *proxy, struct kw_error *error)
+{
+	struct kw_source_stats stats;
+	int code = kw_table_set_max(proxy->table, max_bytes(proxy->daemon.config), error);
+
+	if (code)
+		return code;
+	kw_source_stats(proxy->source, &stats);
+	if (stats.too_large > 0)
+		kw_source_reconcile(proxy->source, "table.max_bytes was changed");
+	return KW_OK;
+}
+
 static int on_changed(void *arg, const char *path, struct kw_error *error)
 {
 	struct kw_proxy *proxy = arg;
@@ -125,7 +139,7 @@ static int on_changed(void *arg, const char *path, struct kw_error *error)
 		kw_log_set_level(
 			(enum kw_log_level)kw_log_level_parse(kw_config_text(config, "log.level")));
 	else if (strcmp(path, "table.max_bytes") == 0)
-		return kw_table_set_max(proxy->table, max_bytes(config), error);
+		return change_max(proxy, error);
 	else
 		kw_source_set_limits(proxy->source,
 			(uint64_t)kw_config_integer(config, "source.keys_per_second"),

@@ -179,8 +179,8 @@ static int read_message(struct kw_rpc_client *client, uint64_t deadline_us, json
 		if (length > client->scanned)
 			end = memchr(bytes + client->scanned, '\n', length - client->scanned);
 		if (end) {
-			*message =
-				json_loadb((const char *)bytes, (size_t)(end - bytes), 0, &where);
+			*message = json_loadb(
+				(const char *)bytes, (size_t)(end - bytes), JSON_ALLOW_NUL, &where);
 			kw_buffer_consume(&client->in, (size_t)(end - bytes) + 1);
 			client->scanned = 0;
 			if (json_is_object(*message))

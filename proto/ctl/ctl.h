@@ -11,6 +11,7 @@
 #define KW_CTL_CTL_H
 
 #include "base/error.h"
+#include "base/slice.h"
 #include "control/rpc.h"
 
 #include <jansson.h>
@@ -119,6 +120,7 @@ const char *ctl_show_us(double us, char *text, size_t size);
 
 /* Text from a daemon, safe for a terminal. */
 const char *ctl_show_text(const char *raw, char *text, size_t size);
+const char *ctl_show_slice(struct kw_slice raw, char *text, size_t size); /* NULs too */
 
 /* term.c */
 

@@ -69,12 +69,13 @@ static enum unit unit_of(const char *name)
 	return unit;
 }
 
-const char *ctl_show_text(const char *raw, char *text, size_t size)
+const char *ctl_show_slice(struct kw_slice raw, char *text, size_t size)
 {
+	const unsigned char *bytes = raw.data;
 	size_t at = 0;
 
-	for (; *raw && at + 5 < size; raw++) {
-		unsigned char c = (unsigned char)*raw;
+	for (size_t i = 0; i < raw.length && at + 5 < size; i++) {
+		unsigned char c = bytes[i];
 
 		if (c >= 0x20 && c != 0x7f)
 			text[at++] = (char)c;
@@ -85,6 +86,11 @@ const char *ctl_show_text(const char *raw, char *text, size_t size)
 	}
 	text[at] = '\0';
 	return text;
+}
+
+const char *ctl_show_text(const char *raw, char *text, size_t size)
+{
+	return ctl_show_slice(kw_slice_text(raw), text, size);
 }
 
 const char *ctl_show_count(double count, char *text, size_t size)
@@ -201,7 +207,8 @@ const char *ctl_show_value(const char *name, const json_t *value, char cell[CTL_
 	if (json_is_number(value)) {
 		show_number(name, value, cell);
 	} else if (json_is_string(value)) {
-		ctl_show_text(json_string_value(value), cell, CTL_CELL);
+		ctl_show_slice(kw_slice(json_string_value(value), json_string_length(value)), cell,
+			CTL_CELL);
 	} else if (json_is_boolean(value)) {
 		snprintf(cell, CTL_CELL, "%s", json_is_true(value) ? "yes" : "no");
 	} else if (!value || json_is_null(value)) {

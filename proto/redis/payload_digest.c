@@ -218,7 +218,7 @@ static int fold_rest(struct kw_pack *pack, enum shape shape, struct kw_hash128 f
 	struct kw_hash128 value;
 	struct kw_slice element;
 	uint64_t expires_ms = 0;
-	double score;
+	double score = 0;
 
 	if (kw_pack_next(pack, &element, error))
 		return KW_E_CORRUPT;

@@ -98,7 +98,8 @@ static_assert(sizeof(struct kw_index_root) == 64, "");
 
 /*
  * place: bits 0..43 the record's offset / 8, bits 44..62 its length / 16 rounded up (all ones: that
- * or more, read the header first), bit 63 the proxy's reconcile mark. place 0 is a free slot.
+ * or more, read the header first), bit 63 the proxy's reconcile mark. place 0 is a free slot. A hash
+ * of all ones is kept, and looked up, as one less: a boundary of all ones means that none is moved.
  */
 struct kw_index_slot {
 	uint64_t hash;
@@ -158,17 +159,22 @@ enum kw_record_kind {
 /*
  * A record: this header, the key, the value (the server's DUMP payload, whole). The next record
  * starts at the next multiple of 8. Published once; afterwards only superseded_by may change, once,
- * from 0, by one aligned 8-byte store.
+ * by one aligned 8-byte store.
  *
  * checksum: CRC32C over (epoch, segment id, offset in the segment), then the header without
  * checksum and superseded_by, then key and value. It binds the content to its place, so a whole
  * record left over in recycled memory fails.
+ *
+ * superseded_by: bits 0..47 the version that replaced this record, 0 while none has; bits 48..63 a
+ * check of those bits with the checksum, never left out. A READ that lasts across a recycling may
+ * take every checked byte from the old life of the memory and this word from the new one; without
+ * the check a record long replaced would then look live (the simulator finds it).
  */
 struct kw_record {
 	uint32_t checksum;
 	uint32_t length; /* header, key and value: exact */
 	uint64_t version;
-	uint64_t superseded_by; /* 0, or the version that replaced this */
+	uint64_t superseded_by; /* version and check: kw_superseded_word */
 	uint64_t expires_ms;    /* absolute, 0: never */
 	uint32_t key_length;
 	uint16_t database;
@@ -178,6 +184,7 @@ struct kw_record {
 
 static_assert(sizeof(struct kw_record) == 40, "");
 
+#define KW_VERSION_BITS 48 /* nine years at a million writes a second */
 #define KW_RECORD_ALIGN 8
 #define KW_RECORD_LENGTH_MAX UINT32_C(0xfffffff0) /* a value of 4 GiB does not fit */
 #define KW_DATABASE_MAX UINT16_MAX

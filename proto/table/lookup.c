@@ -345,6 +345,11 @@ static void on_record(struct kw_lookup *lookup)
 		look_at_slots(lookup); /* another key with this hash */
 		return;
 	}
+	if (result.record.superseded_by != 0) {
+		/* The slot's place was sampled while it changed: it names the one before. */
+		start_over(lookup, "the record has just been replaced");
+		return;
+	}
 	if (result.record.kind != KW_RECORD_PUT)
 		result = (struct kw_lookup_result){.outcome = KW_LOOKUP_ABSENT};
 	finish(lookup, &result);

@@ -33,6 +33,13 @@ uint32_t kw_record_checksum(const struct kw_record *record, const struct kw_plac
 		kw_crc32c(0, &bound, sizeof bound), record + 1, record->length - sizeof *record);
 }
 
+uint64_t kw_superseded_word(uint32_t checksum, uint64_t version)
+{
+	uint32_t check = kw_crc32c(checksum, &version, sizeof version);
+
+	return version | (uint64_t)(check >> 16 ^ (check & 0xffff)) << KW_VERSION_BITS;
+}
+
 bool kw_record_plausible(const void *bytes, size_t available, uint64_t limit)
 {
 	struct kw_record record;
@@ -54,11 +61,15 @@ int kw_record_parse(const void *bytes, const struct kw_place *place, struct kw_r
 	const uint8_t *key = (const uint8_t *)(record + 1);
 	uint32_t value_length = record->length - (uint32_t)sizeof *record - record->key_length;
 
-	if (kw_record_checksum(record, place) != record->checksum)
+	uint64_t word = record->superseded_by;
+	uint64_t superseded_by = word & ((UINT64_C(1) << KW_VERSION_BITS) - 1);
+
+	if (kw_record_checksum(record, place) != record->checksum ||
+		kw_superseded_word(record->checksum, superseded_by) != word)
 		return KW_E_CORRUPT;
 	*view = (struct kw_record_view){
 		.version = record->version,
-		.superseded_by = record->superseded_by,
+		.superseded_by = superseded_by,
 		.expires_ms = record->expires_ms,
 		.database = record->database,
 		.kind = record->kind,
@@ -66,7 +77,6 @@ int kw_record_parse(const void *bytes, const struct kw_place *place, struct kw_r
 		.value = kw_slice(key + record->key_length, value_length),
 		.length = record->length,
 	};
-	/* superseded_by is the one word the checksum does not cover. */
 	if (view->superseded_by != 0 && view->superseded_by <= view->version)
 		return KW_E_CORRUPT;
 	return KW_OK;

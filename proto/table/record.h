@@ -43,6 +43,15 @@ static inline uint64_t kw_record_length(size_t key_length, size_t value_length)
 
 uint32_t kw_record_checksum(const struct kw_record *record, const struct kw_place *place);
 
+/* The word superseded_by of a record with this checksum; version 0: it is the newest. */
+uint64_t kw_superseded_word(uint32_t checksum, uint64_t version);
+
+/* The writer's own question about its own memory. */
+static inline bool kw_record_superseded(const struct kw_record *record)
+{
+	return (record->superseded_by & ((UINT64_C(1) << KW_VERSION_BITS) - 1)) != 0;
+}
+
 /*
  * Is the header at the front of `available` bytes plausible: does `length` fit between a header and
  * `limit` (the bytes left in the segment), key length within length, kind known? Says nothing about

@@ -15,9 +15,9 @@ static void answered(void *arg, const struct kw_reply *reply)
 	struct kw_source *source = arg;
 	struct kw_fresh *fresh = &source->fresh;
 
-	if (!reply || fresh->void_) {
+	if (!reply || fresh->spoilt) {
 		fresh->phase = KW_FRESH_IDLE;
-		fresh->void_ = false;
+		fresh->spoilt = false;
 		return;
 	}
 	kw_dirty_mark(source->dirty);
@@ -52,7 +52,7 @@ void kw_fresh_turn(struct kw_source *source)
 void kw_fresh_abandon(struct kw_source *source)
 {
 	if (source->fresh.phase == KW_FRESH_ASKED)
-		source->fresh.void_ = true;
+		source->fresh.spoilt = true;
 	else
 		source->fresh.phase = KW_FRESH_IDLE;
 }

@@ -77,7 +77,6 @@ struct kw_flush_check {
 	bool again;    /* another flush while it ran: its findings count for nothing */
 	bool replaced; /* the data set may have been loaded anew, under the same names */
 	struct kw_databases doubted; /* not shown to have been spared */
-	uint32_t answers;            /* EXISTS still to be answered */
 	struct kw_flush_ask *asks;   /* a ring of none: asked in order, answered in order */
 	uint32_t ask_count, ask_at;
 };
@@ -88,7 +87,7 @@ struct kw_fresh {
 	enum kw_fresh_phase phase;
 	uint64_t asked_us; /* wall clock */
 	uint64_t fresh_us; /* wall clock; what the table's facts say */
-	bool void_;        /* doubt came up meanwhile: the answer proves nothing */
+	bool spoilt;       /* doubt came up meanwhile: the answer proves nothing */
 };
 
 struct kw_source {
@@ -102,12 +101,12 @@ struct kw_source {
 	char reason[KW_ERROR_TEXT];
 	bool stale; /* state and reason have to be looked at again */
 
-	/* Timers: the next turn that nothing else brings about, the looks of watch, the barrier,
-	 * the next attempt to connect. check: once a loop turn, behind all input. busy: while there
-	 * is work. */
-	uv_timer_t wake, watching, freshening, retrying;
-	uv_check_t check;
-	uv_idle_t busy;
+	uv_timer_t wake;       /* a turn that nothing else brings about */
+	uv_timer_t watching;   /* watch looks */
+	uv_timer_t freshening; /* the barrier */
+	uv_timer_t retrying;   /* the next attempt to connect */
+	uv_check_t check;      /* once a loop turn, behind all input */
+	uv_idle_t busy;        /* while there is work */
 	int handles;
 	uint64_t wake_us;
 	bool turn_wanted; /* something happened since the last turn */

@@ -59,6 +59,12 @@ static bool lacks_room(const struct kw_source *source)
 	       0;
 }
 
+/* Keys are missing from the table for want of room, now or for ever: no replica can be equal. */
+static bool falls_short(const struct kw_source *source)
+{
+	return lacks_room(source) || source->too_large.count > 0;
+}
+
 static enum kw_source_state judge(const struct kw_source *source, char *reason, size_t bytes)
 {
 	bool mending = kw_sweep_mending(source);
@@ -81,12 +87,13 @@ static enum kw_source_state judge(const struct kw_source *source, char *reason, 
 		snprintf(reason, bytes, "%s", source->sweep.why);
 		return source->swept ? KW_SOURCE_RECONCILING : KW_SOURCE_SCANNING;
 	}
-	if (source->too_large.count > 0)
-		snprintf(reason, bytes,
-			"%zu keys are larger than the table can hold and are not replicated: "
-			"raise table.max_bytes",
-			source->too_large.count);
-	return KW_SOURCE_LIVE;
+	if (source->too_large.count == 0)
+		return KW_SOURCE_LIVE;
+	snprintf(reason, bytes,
+		"%zu keys are larger than the table can hold and are not replicated: raise "
+		"table.max_bytes",
+		source->too_large.count);
+	return KW_SOURCE_FULL;
 }
 
 static void update_state(struct kw_source *source)
@@ -94,7 +101,7 @@ static void update_state(struct kw_source *source)
 	char reason[KW_ERROR_TEXT];
 	enum kw_source_state state;
 
-	if (lacks_room(source) != (source->sm.state == KW_SOURCE_FULL))
+	if (falls_short(source) != (source->sm.state == KW_SOURCE_FULL))
 		source->stale = true;
 	if (!source->stale)
 		return;

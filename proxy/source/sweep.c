@@ -211,7 +211,6 @@ static void finish(struct kw_source *source, uint64_t now_us)
 
 static void begin_audit(struct kw_source *source)
 {
-	source->stats.reconciles++;
 	source->stats.reconciles_audit++;
 	kw_sweep_begin(source, KW_SWEEP_AUDIT, NULL, "audit");
 }

@@ -224,7 +224,7 @@ static void clean_segment(
 		struct kw_record *record = kw_record_at(table, offset);
 
 		at += kw_record_stride(record->length);
-		if (record->superseded_by != 0)
+		if (kw_record_superseded(record))
 			continue;
 		if (record->kind != KW_RECORD_FLUSH) {
 			move_record(table, segment, dest, record, hard);
@@ -263,9 +263,18 @@ bool kw_clean(struct kw_table *table, uint64_t least, bool hard)
 
 	/* What is chosen must fit the destination; a fragmented table may give a smaller one. */
 	dest = kw_segments_open(segments, bytes, segments->granule_bytes, kw_data_limit(table));
+	count = dest ? choose(table, dest->capacity - kept_free, hard, victims) : 0;
+	if (hard && count == 0 && (!dest || dest->capacity < bytes)) {
+		/* Only fragments are left. A whole segment beyond the limit, of memory not used so
+		 * far, is given back by what it gains. */
+		if (dest)
+			kw_segments_cancel(segments, dest);
+		dest = kw_segments_open(segments, bytes, bytes,
+			segments->frontier + bytes / segments->granule_bytes);
+		count = dest ? choose(table, dest->capacity - kept_free, hard, victims) : 0;
+	}
 	if (!dest)
 		return false;
-	count = choose(table, dest->capacity - kept_free, hard, victims);
 	if (count == 0 || (hard && !gains(table, victims, count, dest->capacity, least))) {
 		kw_segments_cancel(segments, dest);
 		return false;

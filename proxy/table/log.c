@@ -9,7 +9,8 @@
 
 /* Live data may fill so much of the data memory: beyond, cleaning costs more than it yields. */
 #define PUT_FILL_PERCENT 93
-#define HARD_TRIES 4096
+/* Each try cleans a segment or more: after one for each there is nothing left to gain. */
+#define HARD_TRIES_BEYOND 8
 #define DIRECTORY_AHEAD 8
 
 struct kw_slice kw_record_key(const struct kw_record *record)
@@ -113,8 +114,8 @@ static void remember_refusal(struct kw_table *table, uint64_t stride)
 bool kw_log_refused(const struct kw_table *table, uint64_t bytes)
 {
 	return table->refused_bytes > 0 && bytes >= table->refused_bytes &&
-		needed_bytes(table) + table->refused_bytes > table->refused_live &&
-		table->segments.free_granules <= table->refused_free;
+	       needed_bytes(table) + table->refused_bytes > table->refused_live &&
+	       table->segments.free_granules <= table->refused_free;
 }
 
 /* Bytes left in the head; a run that a large record has to itself takes nothing else. */
@@ -175,7 +176,9 @@ static void wake(struct kw_table *table)
 static struct kw_segment *open_hard(
 	struct kw_table *table, uint64_t wanted, uint64_t least, bool head_will_do)
 {
-	for (int tries = 0; tries < HARD_TRIES; tries++) {
+	size_t most = table->segments.count + HARD_TRIES_BEYOND;
+
+	for (size_t tries = 0; tries < most; tries++) {
 		struct kw_segment *segment;
 
 		/* What was cleaned before may only be waiting for a publication, or resting. */
@@ -295,6 +298,7 @@ uint64_t kw_log_append(struct kw_table *table, struct kw_segment *segment,
 		memcpy((uint8_t *)(record + 1) + fields->key.length, fields->value.data,
 			fields->value.length);
 	record->checksum = kw_record_checksum(record, &place);
+	record->superseded_by = kw_superseded_word(record->checksum, 0);
 	segment->committed += kw_record_stride(length);
 	if (segment->lowest == 0 || version < segment->lowest)
 		segment->lowest = version;
@@ -321,8 +325,8 @@ static void mark_later(struct kw_table *table, uint64_t offset, uint64_t version
 		table->unmarked = kw_realloc(
 			table->unmarked, table->unmarked_capacity * sizeof *table->unmarked);
 	}
-	table->unmarked[table->unmarked_count++] = (struct kw_unmarked){
-		offset, kw_record_at(table, offset)->version, version};
+	table->unmarked[table->unmarked_count++] =
+		(struct kw_unmarked){offset, kw_record_at(table, offset)->version, version};
 }
 
 void kw_log_supersede(struct kw_table *table, uint64_t offset, uint64_t version)
@@ -340,5 +344,6 @@ void kw_log_supersede(struct kw_table *table, uint64_t offset, uint64_t version)
 	if (table->options.broken_rule == 1)
 		mark_later(table, offset, version);
 	else
-		__atomic_store_n(&record->superseded_by, version, __ATOMIC_RELEASE);
+		__atomic_store_n(&record->superseded_by,
+			kw_superseded_word(record->checksum, version), __ATOMIC_RELEASE);
 }

@@ -102,7 +102,7 @@ static void settle_broken_rule_1(struct kw_table *table)
 
 		if (kw_segments_at(&table->segments, late->offset) &&
 			record->version == late->old_version)
-			record->superseded_by = late->version;
+			record->superseded_by = kw_superseded_word(record->checksum, late->version);
 	}
 	table->unmarked_count -= table->unmarked_due;
 	memmove(table->unmarked, table->unmarked + table->unmarked_due,

@@ -419,7 +419,7 @@ static void hand_out_unseen(const struct kw_table *table, const struct kw_record
 	struct kw_slice key = kw_record_key(record);
 	const struct kw_index_slot *slot;
 
-	if (record->kind != KW_RECORD_PUT || record->superseded_by != 0)
+	if (record->kind != KW_RECORD_PUT || kw_record_superseded(record))
 		return;
 	slot = kw_table_find_at(table, kw_table_hash(table, record->database, key), offset);
 	if (slot && !(slot->place & KW_PLACE_MARK))
@@ -499,7 +499,7 @@ bool kw_table_has_room(struct kw_table *table, uint64_t bytes)
 		kw_record_stride(bytes + sizeof(struct kw_record)) + table->segments.granule_bytes;
 
 	return kw_log_may_grow(table, stride, false) && !kw_log_refused(table, stride) &&
-		index_has_room(table);
+	       index_has_room(table);
 }
 
 void kw_table_stats(const struct kw_table *table, struct kw_table_stats *stats)

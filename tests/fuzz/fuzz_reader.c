@@ -17,7 +17,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define RESERVE (UINT64_C(16) << 20)
+#define RESERVE (UINT64_C(4) << 20)
 #define KEYS 150
 #define LOG_BYTES (UINT64_C(192) << 10) /* the image's segments lie in it */
 #define DEPTH 4

@@ -161,13 +161,13 @@ static size_t seed_record(uint8_t *bytes)
 	*record = (struct kw_record){
 		.length = sizeof whole,
 		.version = 9,
-		.superseded_by = 12,
 		.expires_ms = 5,
 		.key_length = 6,
 		.database = 1,
 		.kind = KW_RECORD_PUT,
 	};
 	record->checksum = kw_record_checksum(record, &home);
+	record->superseded_by = kw_superseded_word(record->checksum, 12);
 	memcpy(bytes, whole, sizeof whole);
 	return sizeof whole;
 }

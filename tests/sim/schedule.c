@@ -60,6 +60,29 @@ static void draw_time(struct prng *prng, struct sim_plan *plan)
 	plan->track_passed = prng_chance(prng, 500);
 }
 
+/*
+ * Little memory, reused at once, under READs that take for ever and come apart at one word: what
+ * stands in the way of a recycled segment's bytes is the checksum alone, and nothing but the
+ * protocol guards what no checksum covers.
+ */
+static void draw_storm(struct prng *prng, struct sim_plan *plan)
+{
+	plan->keys = (uint32_t)ONE_OF(prng, 8, 30);
+	plan->value_bytes = (uint32_t)ONE_OF(prng, 10, 60);
+	plan->segment_bytes = 4096;
+	plan->max_bytes = plan->segment_bytes * 40;
+	plan->grace_us = 0;
+	plan->large_chance = 0;
+	plan->writer_weight = 20;
+	plan->wire_weight = (unsigned)ONE_OF(prng, 10, 20, 40);
+	plan->publish_chance = 300;
+	plan->tear_chance = 700;
+	plan->word_chance = 900;
+	plan->slow_chance = 500;
+	plan->between_steps = (uint32_t)ONE_OF(prng, 20, 100);
+	plan->steps = 3000;
+}
+
 static void draw_plan(struct prng *prng, struct sim_plan *plan, int broken_rule)
 {
 	memset(plan, 0, sizeof *plan);
@@ -75,16 +98,21 @@ static void draw_plan(struct prng *prng, struct sim_plan *plan, int broken_rule)
 	plan->same_chance = (unsigned)ONE_OF(prng, 0, 100, 400);
 	plan->fault_chance = (unsigned)ONE_OF(prng, 0, 2, 15);
 	plan->tear_chance = (unsigned)ONE_OF(prng, 0, 300, 600);
+	plan->word_chance = (unsigned)ONE_OF(prng, 0, 500);
 	plan->slow_chance = (unsigned)ONE_OF(prng, 0, 100, 400);
+	plan->delay_steps = (uint32_t)ONE_OF(prng, 40, 40, 300);
+	plan->between_steps = (uint32_t)ONE_OF(prng, 0, 0, 10, 60);
 	plan->pages_chance = (unsigned)ONE_OF(prng, 0, 100);
 	plan->epoch_chance = prng_chance(prng, 200) ? 1 : 0;
 	plan->resize_chance = (unsigned)ONE_OF(prng, 0, 0, 10);
 	plan->lookup_chance = (unsigned)ONE_OF(prng, 0, 300);
 	plan->marks_chance = (unsigned)ONE_OF(prng, 0, 100);
 	plan->limited_room = prng_chance(prng, 300);
+	if (prng_chance(prng, 80))
+		draw_storm(prng, plan);
 	plan->reader.chunk_bytes = (uint32_t)ONE_OF(prng, 256, 1024, 4096, 0);
 	plan->reader.depth = (uint32_t)prng_range(prng, 1, 8);
-	plan->reader.tries = 64;
+	plan->reader.tries = 24;
 	plan->reader.broken_rule = broken_rule >= 3 ? broken_rule : 0;
 	plan->broken_rule = broken_rule;
 }

@@ -42,8 +42,10 @@ struct sim_plan {
 	unsigned writer_weight, wire_weight, agent_weight; /* who makes the next step */
 	unsigned delete_chance, flush_chance, publish_chance, large_chance, same_chance;
 	unsigned fault_chance; /* lost READs, stops, kills */
-	unsigned tear_chance, slow_chance;
-	unsigned pages_chance; /* sample READs in the middle of a writer's operation */
+	unsigned tear_chance, word_chance, slow_chance;
+	uint32_t delay_steps;   /* a slow READ begins this late, at most */
+	uint32_t between_steps; /* and a torn one rests so long between samples: others recycle */
+	unsigned pages_chance;  /* sample READs in the middle of a writer's operation */
 	unsigned epoch_chance, resize_chance, marks_chance, lookup_chance;
 	bool track_passed; /* the writer hears how far agents are */
 	bool limited_room;

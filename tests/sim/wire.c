@@ -7,7 +7,6 @@
 
 #define POSTS_MAX (SIM_AGENTS_MAX * 256)
 #define PIECES_MAX 160
-#define DELAY_MAX 40
 #define ENDS_MAX 200000 /* in one drain: more means that somebody reads for ever */
 #define READ_MAX (UINT64_C(1) << 22)
 
@@ -18,7 +17,8 @@ struct piece {
 
 struct post {
 	struct sim_request request;
-	uint32_t delay; /* looks at it that find it not yet begun */
+	uint32_t delay;   /* looks at it that find it not yet begun, or resting */
+	uint32_t between; /* at most so many between two samples */
 	bool lost;
 	bool again; /* a retransmitted READ is executed once more, over what was read before */
 	uint32_t done, count;
@@ -145,14 +145,37 @@ static void tear(struct prng *prng, struct post *post)
 	}
 }
 
+/*
+ * All but one word at first, that word at the very end: the worst a READ can do to a word that no
+ * checksum covers.
+ */
+static void tear_out_a_word(struct prng *prng, struct post *post)
+{
+	uint32_t length = (uint32_t)post->request.length;
+	uint32_t word = (uint32_t)prng_below(prng, (length + 7) / 8) * 8;
+	uint32_t bytes = length - word < 8 ? length - word : 8;
+
+	post->count = 0;
+	if (word > 0)
+		post->pieces[post->count++] = (struct piece){0, word};
+	if (word + bytes < length)
+		post->pieces[post->count++] = (struct piece){word + bytes, length - word - bytes};
+	post->pieces[post->count++] = (struct piece){word, bytes};
+}
+
 static void draw_fate(struct sim *sim, struct post *post)
 {
 	const struct sim_plan *plan = &sim->plan;
 
-	if (prng_chance(&sim->prng, plan->tear_chance))
-		tear(&sim->prng, post);
+	if (prng_chance(&sim->prng, plan->tear_chance)) {
+		if (prng_chance(&sim->prng, plan->word_chance))
+			tear_out_a_word(&sim->prng, post);
+		else
+			tear(&sim->prng, post);
+	}
 	if (prng_chance(&sim->prng, plan->slow_chance))
-		post->delay = (uint32_t)prng_below(&sim->prng, DELAY_MAX);
+		post->delay = (uint32_t)prng_below(&sim->prng, plan->delay_steps);
+	post->between = (uint32_t)prng_below(&sim->prng, plan->between_steps + 1);
 	post->again = prng_chance(&sim->prng, 20);
 	post->lost |= prng_chance(&sim->prng, plan->fault_chance);
 }
@@ -234,8 +257,10 @@ void sim_wire_step(struct sim_wire *wire)
 		post->delay--;
 		return;
 	}
-	if (!sample(wire, post, draw_pieces(wire, post)))
+	if (!sample(wire, post, draw_pieces(wire, post))) {
+		post->delay = (uint32_t)prng_below(&wire->sim->prng, post->between + 1);
 		return;
+	}
 	if (post->again) {
 		post->again = false;
 		post->done = 0;

@@ -136,9 +136,9 @@ def fill(server, databases=(0,)):
                 field_ttls(client)
 
 
-def fill_plain(server, keys, database=0, length=100, prefix="key:"):
-    """Many strings that differ, by pipelined SETs."""
-    source = random.Random(keys)
+def fill_plain(server, keys, database=0, length=100, prefix="key:", seed=1):
+    """Many strings that differ, by pipelined SETs; other ones with another seed."""
+    source = random.Random(seed)
     with server.client(database) as client:
         for start in range(0, keys, 5000):
             with client.pipeline(transaction=False) as pipe:

@@ -130,8 +130,8 @@ static void on_local_closed(void *arg)
 	((struct test_local *)arg)->closed++;
 }
 
-void test_local_open(struct test_local *test, uv_loop_t *loop, const char *address,
-	enum kw_cursor_store store)
+void test_local_open(
+	struct test_local *test, uv_loop_t *loop, const char *address, enum kw_cursor_store store)
 {
 	const struct kw_local_handlers handlers = {
 		on_assessed, on_gone, on_flushed, on_selected, on_local_closed, test};
@@ -293,7 +293,7 @@ struct kw_slice test_payload(const char *value, uint8_t bytes[static 256])
 	size_t length = strlen(value);
 	uint64_t crc;
 
-	bytes[0] = 0; /* a string */
+	bytes[0] = 0;               /* a string */
 	bytes[1] = (uint8_t)length; /* below 64: one byte of length */
 	memcpy(bytes + 2, value, length);
 	bytes[length + 2] = 10;

@@ -37,8 +37,8 @@ struct test_local {
 	void *arg;
 };
 
-void test_local_open(struct test_local *test, uv_loop_t *loop, const char *address,
-	enum kw_cursor_store store);
+void test_local_open(
+	struct test_local *test, uv_loop_t *loop, const char *address, enum kw_cursor_store store);
 void test_local_wait_ready(struct test_local *test);
 void test_local_stop(struct test_local *test);
 
@@ -62,8 +62,8 @@ void test_proxy_start(struct test_proxy *proxy, uv_loop_t *loop, uint64_t epoch,
 void test_proxy_stop(struct test_proxy *proxy);
 /* The DUMP payload of a string value, as a 7.0 server writes it. */
 struct kw_slice test_payload(const char *value, uint8_t bytes[static 256]);
-void test_proxy_put(struct test_proxy *proxy, uint32_t database, const char *key,
-	const char *value);
+void test_proxy_put(
+	struct test_proxy *proxy, uint32_t database, const char *key, const char *value);
 void test_proxy_delete(struct test_proxy *proxy, uint32_t database, const char *key);
 void test_proxy_publish(struct test_proxy *proxy);
 

@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 #define EPOCH 0x1111
@@ -59,8 +60,8 @@ static void start_agent(struct world *world)
 		world->server.address);
 	world->filter = (struct kw_filter){0};
 	world->warm = 0;
-	assert_int_equal(kw_agent_new(&world->loop, &options, &handlers, &world->agent, &error),
-		KW_OK);
+	assert_int_equal(
+		kw_agent_new(&world->loop, &options, &handlers, &world->agent, &error), KW_OK);
 }
 
 static bool is_closed(void *arg)
@@ -420,8 +421,8 @@ static void a_key_in_quarantine_keeps_the_agent_from_warm_also_after_a_restart(v
 	setup(&world);
 	start_agent(&world);
 	wait_level(&world);
-	kw_table_put(world.proxy.table, 0, kw_slice_text("bad"), kw_slice_text("no payload at all"),
-		0);
+	kw_table_put(
+		world.proxy.table, 0, kw_slice_text("bad"), kw_slice_text("no payload at all"), 0);
 	test_proxy_publish(&world.proxy);
 	test_run(&world.loop, is_lagging, &world, "the agent lags");
 	assert_non_null(strstr(world.agent->reason, "quarantine"));
@@ -494,13 +495,58 @@ static void a_proxy_that_comes_back_with_another_table_is_followed(void **state)
 	{
 		struct kw_error error;
 
-		assert_int_equal(
-			kw_agent_retarget(world.agent, "nonsense", &error), KW_E_CONFIG);
+		assert_int_equal(kw_agent_retarget(world.agent, "nonsense", &error), KW_E_CONFIG);
 		assert_int_equal(
 			kw_agent_retarget(world.agent, world.proxy.address, &error), KW_OK);
 	}
 	wait_level(&world);
 	assert_string_equal(cli(&world, "dbsize"), "250");
+	teardown(&world);
+}
+
+static bool is_rereading(void *arg)
+{
+	return ((struct world *)arg)->agent->sync.corruptions > 0;
+}
+
+/* A writer may be stopped in the midst of a superblock: that is no damage, and no reconcile. */
+static void a_superblock_torn_for_a_while_is_waited_out(void **state)
+{
+	struct world world;
+
+	setup(&world);
+	fill(&world, 0, 100);
+	start_agent(&world);
+	wait_level(&world);
+	world.proxy.silent = true;
+	world.proxy.memory.base[8] ^= 1;
+	test_run(&world.loop, is_rereading, &world, "the agent reads again");
+	world.proxy.memory.base[8] ^= 1;
+	world.proxy.silent = false;
+	fill(&world, 100, 200);
+	wait_level(&world);
+	assert_int_equal(world.agent->sync.snapshots, 1);
+	assert_int_equal(world.agent->follow.reconnects, 1);
+	assert_string_equal(cli(&world, "dbsize"), "100");
+	teardown(&world);
+}
+
+static void a_table_that_stays_damaged_is_an_alarm_and_then_a_reconcile(void **state)
+{
+	struct world world;
+
+	setup(&world);
+	fill(&world, 0, 100);
+	start_agent(&world);
+	wait_level(&world);
+	world.proxy.silent = true;
+	world.proxy.memory.base[8] ^= 1;
+	test_run(&world.loop, is_failed, &world, "the agent raises the alarm");
+	assert_non_null(strstr(world.agent->reason, "does not verify"));
+	world.proxy.memory.base[8] ^= 1;
+	world.proxy.silent = false;
+	wait_level(&world);
+	assert_int_equal(world.agent->sync.resyncs, 1);
 	teardown(&world);
 }
 
@@ -556,6 +602,8 @@ int main(void)
 		cmocka_unit_test(a_resync_repairs_what_somebody_wrote_locally),
 		cmocka_unit_test(a_local_server_replaced_by_an_empty_one_is_filled_again),
 		cmocka_unit_test(a_proxy_that_comes_back_with_another_table_is_followed),
+		cmocka_unit_test(a_superblock_torn_for_a_while_is_waited_out),
+		cmocka_unit_test(a_table_that_stays_damaged_is_an_alarm_and_then_a_reconcile),
 		cmocka_unit_test(changes_at_full_speed_end_equal_and_within_a_small_window),
 	};
 

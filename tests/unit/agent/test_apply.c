@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 #define WINDOW ((uint64_t)1 << 20)
@@ -173,8 +174,7 @@ static void a_value_larger_than_the_window_goes_alone(void **state)
 {
 	struct world world;
 	static char value[4 << 20];
-	struct kw_record_view record = {
-		.kind = KW_RECORD_PUT, .key = kw_slice_text("large")};
+	struct kw_record_view record = {.kind = KW_RECORD_PUT, .key = kw_slice_text("large")};
 	uint64_t crc;
 	size_t length = sizeof value - 16;
 

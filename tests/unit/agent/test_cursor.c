@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 static const struct kw_local_cursor sample = {
@@ -41,8 +42,10 @@ static void a_library_carries_the_cursor(void **state)
 	struct kw_buffer code = {0};
 
 	kw_cursor_library("keywake_cursor", &sample, &code);
-	assert_int_equal(kw_cursor_from_library(kw_slice(kw_buffer_bytes(&code),
-				 kw_buffer_length(&code)), &cursor), KW_CURSOR_OURS);
+	assert_int_equal(
+		kw_cursor_from_library(
+			kw_slice(kw_buffer_bytes(&code), kw_buffer_length(&code)), &cursor),
+		KW_CURSOR_OURS);
 	assert_sample(&cursor);
 	kw_buffer_close(&code);
 }
@@ -52,12 +55,18 @@ static void anything_else_is_refused(void **state)
 	static const char *const texts[] = {
 		"",
 		"keywake-cursor 1",
-		"keywake-cursor 2 epoch=fedcba9876543210 version=1 run_id=ab flushes=0 quarantined=0",
-		"keywake-cursor 1 epoch=fedcba9876543210 version=-1 run_id=ab flushes=0 quarantined=0",
-		"keywake-cursor 1 epoch=fedcba987654321 version=1 run_id=ab flushes=0 quarantined=0",
-		"keywake-cursor 1 epoch=fedcba9876543210 version=1 run_id=xy flushes=0 quarantined=0",
-		"keywake-cursor 1 epoch=fedcba9876543210 version=1 run_id=ab flushes=0 quarantined=0 ",
-		"keywake-cursor 1 epoch=fedcba9876543210 version=1  run_id=ab flushes=0 quarantined=0",
+		"keywake-cursor 2 epoch=fedcba9876543210 version=1 run_id=ab flushes=0 "
+		"quarantined=0",
+		"keywake-cursor 1 epoch=fedcba9876543210 version=-1 run_id=ab flushes=0 "
+		"quarantined=0",
+		"keywake-cursor 1 epoch=fedcba987654321 version=1 run_id=ab flushes=0 "
+		"quarantined=0",
+		"keywake-cursor 1 epoch=fedcba9876543210 version=1 run_id=xy flushes=0 "
+		"quarantined=0",
+		"keywake-cursor 1 epoch=fedcba9876543210 version=1 run_id=ab flushes=0 "
+		"quarantined=0 ",
+		"keywake-cursor 1 epoch=fedcba9876543210 version=1  run_id=ab flushes=0 "
+		"quarantined=0",
 		"keywake-cursor 1 epoch=fedcba9876543210 version=99999999999999999999 run_id=ab "
 		"flushes=0 quarantined=0",
 	};
@@ -82,8 +91,8 @@ static void a_library_of_somebody_else_is_foreign(void **state)
 {
 	struct kw_local_cursor cursor;
 
-	assert_int_equal(kw_cursor_from_library(kw_slice_text("#!lua name=keywake_cursor\n"),
-				 &cursor),
+	assert_int_equal(
+		kw_cursor_from_library(kw_slice_text("#!lua name=keywake_cursor\n"), &cursor),
 		KW_CURSOR_FOREIGN);
 	assert_int_equal(kw_cursor_from_library(kw_slice_text("keywake-cursor 1 epoch"), &cursor),
 		KW_CURSOR_FOREIGN);

@@ -1,16 +1,19 @@
 #include "keyset.h"
 
+#include <stdio.h>
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 #define KEYS 200000
 
 static struct kw_hash128 hash_of(uint64_t number)
 {
-	return kw_hash128_key(0, &number, sizeof number);
+	return kw_keyset_hash(0, kw_slice(&number, sizeof number));
 }
 
 static void a_set_holds_what_was_added_and_nothing_else(void **state)
@@ -53,8 +56,25 @@ static void the_same_key_in_another_database_is_another_key(void **state)
 {
 	struct kw_keyset set = {0};
 
-	kw_keyset_add(&set, kw_hash128_key(0, "key", 3));
-	assert_false(kw_keyset_has(&set, kw_hash128_key(1, "key", 3)));
+	kw_keyset_add(&set, kw_keyset_hash(0, kw_slice_text("key")));
+	assert_false(kw_keyset_has(&set, kw_keyset_hash(1, kw_slice_text("key"))));
+	kw_keyset_close(&set);
+}
+
+/* Keys as people name them: short, counted up, the same in several databases. */
+static void neighbours_in_neighbouring_databases_are_told_apart(void **state)
+{
+	static const char *const prefixes[] = {"h", "k", "z", "key:", "user:", ""};
+	struct kw_keyset set = {0};
+	char key[32];
+
+	for (uint32_t database = 0; database < 16; database++)
+		for (size_t prefix = 0; prefix < sizeof prefixes / sizeof *prefixes; prefix++)
+			for (int i = 0; i < 5000; i++) {
+				snprintf(key, sizeof key, "%s%d", prefixes[prefix], i);
+				assert_true(kw_keyset_add(
+					&set, kw_keyset_hash(database, kw_slice_text(key))));
+			}
 	kw_keyset_close(&set);
 }
 
@@ -74,8 +94,10 @@ int main(void)
 		cmocka_unit_test(a_set_holds_what_was_added_and_nothing_else),
 		cmocka_unit_test(a_key_counts_once),
 		cmocka_unit_test(the_hash_that_marks_free_slots_can_be_a_member),
+		cmocka_unit_test(neighbours_in_neighbouring_databases_are_told_apart),
 		cmocka_unit_test(the_same_key_in_another_database_is_another_key),
-		cmocka_unit_test(an_empty_set_has_nothing_and_room_reserved_stays_at_three_quarters),
+		cmocka_unit_test(
+			an_empty_set_has_nothing_and_room_reserved_stays_at_three_quarters),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

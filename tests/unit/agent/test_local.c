@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 struct world {
@@ -124,9 +125,9 @@ static void a_library_of_somebody_else_is_not_overwritten(void **state)
 	struct world world;
 
 	setup(&world, KW_STORE_AUTO);
-	test_cli(&world.server,
-		"function load \"#!lua name=keywake_cursor\nredis.register_function('f', function() "
-		"return 1 end)\"");
+	test_cli(&world.server, "function load \"#!lua "
+				"name=keywake_cursor\nredis.register_function('f', function() "
+				"return 1 end)\"");
 	test_run(&world.loop, is_refused, &world.test, "the local server is refused");
 	assert_non_null(strstr(kw_local_why(&world.test.local), "apply.cursor_name"));
 	test_cli(&world.server, "function flush");

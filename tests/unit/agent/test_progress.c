@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 static struct kw_pass pass_at(uint64_t position, uint64_t version, uint64_t begun_us)

@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 struct world {
@@ -77,7 +78,7 @@ static void walk(struct world *world, int64_t database, bool keep, bool count_on
 
 static void keep(struct world *world, uint32_t database, const char *key)
 {
-	kw_keyset_add(&world->keep, kw_hash128_key(database, key, strlen(key)));
+	kw_keyset_add(&world->keep, kw_keyset_hash(database, kw_slice_text(key)));
 }
 
 static void fill(struct world *world)

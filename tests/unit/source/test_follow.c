@@ -59,7 +59,8 @@ static void an_empty_server_is_complete_at_once(void **state)
 	test_settle(&test);
 	superblock = (const struct kw_superblock *)test.memory;
 	assert_int_equal(superblock->complete, 1);
-	assert_int_equal(superblock->rdb_version, 10);
+	assert_true(superblock->rdb_version >=
+		    9); /* known without a payload, by the server's version */
 	assert_int_equal(superblock->source_state, KW_SOURCE_LIVE);
 	assert_true(llabs(test_stats(&test).clock_skew_us) < 100000);
 	test_assert_same(&test);

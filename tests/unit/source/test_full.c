@@ -103,8 +103,10 @@ static void a_key_larger_than_the_table_is_counted_and_named(void **state)
 	test_follow(&test);
 	test_settle(&test);
 	test_ask(&test, "SETRANGE giant 30000000 x");
-	test_settle(&test);
+	test_run_ms(&test, 1000);
 	assert_int_equal(test_stats(&test).too_large, 1);
+	/* No replica can be equal: the state must not let an agent be warm. */
+	assert_int_equal(kw_source_state(test.source), KW_SOURCE_FULL);
 	assert_non_null(strstr(kw_source_reason(test.source), "larger"));
 	assert_false(test_has(&test, 0, "giant")); /* rather nothing than something old */
 	assert_true(test_has(&test, 0, "other"));

@@ -1,0 +1,61 @@
+/* The cursor: is the one found still true, and when to write the next. */
+#include "sync.h"
+
+#include "base/log.h"
+
+#include <stdio.h>
+
+bool kw_sync_cursor_holds(const struct kw_local_facts *facts)
+{
+	const struct kw_local_cursor *cursor = &facts->cursor;
+	const char *doubt = NULL;
+
+	if (facts->cursor_kind != KW_CURSOR_OURS || cursor->version == 0)
+		return false;
+	if (cursor->quarantined > 0)
+		doubt = "keys were in quarantine when it was written";
+	else if (strcmp(cursor->run_id, facts->identity.run_id) == 0 &&
+		 cursor->flushes != facts->flushes)
+		doubt = "data were flushed or swapped since it was written";
+	else if (facts->keys == 0)
+		doubt = "there are no keys";
+	if (doubt)
+		kw_log_info("sync", "the local cursor is not used: %s", doubt);
+	return !doubt;
+}
+
+static void on_saved(void *arg, const char *error)
+{
+	struct kw_sync *sync = arg;
+
+	sync->cursor_writing = false;
+	if (!error) {
+		sync->cursor_error[0] = '\0';
+		return;
+	}
+	if (!sync->cursor_error[0])
+		kw_log_warn("sync", "%s", error);
+	snprintf(sync->cursor_error, sizeof sync->cursor_error, "%s", error);
+}
+
+bool kw_sync_save(struct kw_sync *sync, uint64_t now_us)
+{
+	const struct kw_local *local = sync->local;
+	const struct kw_local_cursor *written = &local->written;
+	uint64_t quarantined = kw_quarantine_count(sync->quarantine);
+
+	if (sync->cursor_writing)
+		return true;
+	if (!sync->apply->ops->needs_local || sync->phase != KW_SYNC_TAIL ||
+		!kw_local_ready(sync->local) || sync->progress.applied == 0)
+		return false;
+	if (local->written_valid && written->epoch == sync->epoch &&
+		written->version == sync->progress.applied &&
+		written->flushes == local->facts.flushes && written->quarantined == quarantined)
+		return false;
+	sync->cursor_writing = true;
+	sync->cursor_us = now_us;
+	kw_local_write_cursor(
+		sync->local, sync->epoch, sync->progress.applied, quarantined, on_saved, sync);
+	return true;
+}
