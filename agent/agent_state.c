@@ -196,6 +196,13 @@ static void judge(const struct kw_agent *agent, struct verdict *verdict, uint64_
 			apply->blocked_why);
 		return;
 	}
+	if (apply->owed > 0) {
+		decide(verdict, KW_AGENT_LAGGING,
+			"%" PRIu64 " values did not fit into the local server's memory: raise its "
+			"maxmemory; a reconcile follows",
+			apply->owed);
+		return;
+	}
 	if (is_on_the_way(agent, verdict) || is_behind(agent, verdict, now_us))
 		return;
 	decide(verdict, KW_AGENT_WARM, "%s", agent->sync.cursor_error);

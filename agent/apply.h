@@ -64,6 +64,9 @@ struct kw_apply {
 	uint64_t applied; /* changes the server acknowledged as done, ever */
 	uint64_t retries; /* times sending began again at a change that failed */
 	uint64_t window_bytes_used;
+	/* Puts passed over because the server has no memory: what is behind them may make room. The
+	 * local data lack them, so no position may be kept until a reconcile has brought them. */
+	uint64_t owed;
 	bool blocked; /* nothing gets through: */
 	enum kw_server_error blocked_kind;
 	char blocked_why[256]; /* the server's words */

@@ -27,6 +27,12 @@
 #define RETRY_HIGHEST_MS 1000
 
 /*
+ * Over maxmemory a put is tried again for so long; then it is passed over and owed, because the
+ * deletes that would make room for it may stand behind it.
+ */
+#define OOM_PATIENCE_US 1000000
+
+/*
  * A server that drops the connection at every sight of one large command (proto-max-bulk-len,
  * client-query-buffer-limit) would be met with it for ever: after so many times it is given up.
  */
@@ -43,6 +49,7 @@ struct commands {
 	struct kw_prune sweep;
 	struct kw_backoff backoff;
 	uint64_t retry_us; /* nothing is sent before; 0: no wait */
+	uint64_t oom_us;   /* since when no put has got through for want of memory; 0: they do */
 	bool attached;
 	uint64_t lost_at; /* sequence number that led when the connection was lost last */
 	uint32_t losses;  /* times in a row it did */
@@ -108,8 +115,24 @@ static void acknowledged(struct commands *commands, const struct kw_window_entry
 	} else if (commands->quarantine->listed > 0) {
 		kw_quarantine_leave(commands->quarantine, entry->database, kw_window_key(entry));
 	}
-	if (commands->base.blocked)
+	/* Over maxmemory deletes get through all the time: only a put proves that there is room. */
+	if (entry->kind == KW_WINDOW_PUT)
+		commands->oom_us = 0;
+	if (commands->base.blocked && commands->oom_us == 0)
 		unblock(commands);
+}
+
+/* Has this put waited for memory long enough? */
+static bool passed_over(struct commands *commands, const struct kw_window_entry *entry)
+{
+	uint64_t now_us = kw_clock_us();
+
+	if (commands->oom_us == 0)
+		commands->oom_us = now_us;
+	if (entry->kind != KW_WINDOW_PUT || now_us - commands->oom_us < OOM_PATIENCE_US)
+		return false;
+	commands->base.owed++;
+	return true;
 }
 
 static bool worth_another_try(enum kw_server_error kind)
@@ -140,8 +163,10 @@ static void on_reply(void *arg, const struct kw_reply *reply)
 	} else {
 		kind = kw_server_error(reply->text);
 		if (worth_another_try(kind)) {
+			bool over = kind == KW_SERVER_E_OOM && passed_over(commands, entry);
+
 			block(commands, kind, reply->text);
-			if (kw_window_answer(&commands->window, false))
+			if (kw_window_answer(&commands->window, over) && !over)
 				schedule_retry(commands);
 		} else {
 			give_up(commands, entry, reply->text);

@@ -6,23 +6,6 @@
 
 #define SMALLEST_SET 1024
 
-/* A bijection whose output bits each depend on all input bits (multiply and shift, twice). */
-static uint64_t mix(uint64_t value)
-{
-	value = (value ^ (value >> 32)) * UINT64_C(0x9E3779B97F4A7C15);
-	value = (value ^ (value >> 29)) * UINT64_C(0xD6E8FEB86659FD93);
-	return value ^ (value >> 32);
-}
-
-struct kw_hash128 kw_keyset_hash(uint32_t database, struct kw_slice key)
-{
-	struct kw_hash128 hash = kw_hash128_key(0, key.data, key.length);
-
-	/* Equal only with equal high, hence the same key, and then with the same database. */
-	hash.low ^= mix(hash.high + database);
-	return hash;
-}
-
 static bool is_free(struct kw_hash128 slot)
 {
 	return slot.low == 0 && slot.high == 0;

@@ -19,12 +19,11 @@ struct kw_keyset {
 	size_t count;
 };
 
-/*
- * What stands for (database, key) in sets of keys. The database is mixed in behind the key's hash:
- * as the hash's seed, a small number is merely xored into a short key, so that "k1" in database 3
- * and "h2" in database 0 would be one.
- */
-struct kw_hash128 kw_keyset_hash(uint32_t database, struct kw_slice key);
+/* What stands for (database, key) in sets of keys. */
+static inline struct kw_hash128 kw_keyset_hash(uint32_t database, struct kw_slice key)
+{
+	return kw_hash128_key(database, key.data, key.length);
+}
 
 /* Make room for `keys` at once, so that filling does not rehash. */
 void kw_keyset_reserve(struct kw_keyset *set, size_t keys);

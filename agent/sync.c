@@ -12,12 +12,15 @@
 #define CURSOR_INTERVAL_US 200000
 #define REREAD_LOWEST_MS 10
 #define REREAD_HIGHEST_MS 5000
+#define OWED_LOWEST_MS 1000
+#define OWED_HIGHEST_MS 60000
 
 void kw_sync_init(struct kw_sync *sync)
 {
 	sync->phase = KW_SYNC_WAIT;
 	sync->passed = UINT64_MAX;
 	kw_backoff_init(&sync->reread, REREAD_LOWEST_MS, REREAD_HIGHEST_MS);
+	kw_backoff_init(&sync->settle_debt, OWED_LOWEST_MS, OWED_HIGHEST_MS);
 	kw_prune_init(&sync->walk, sync->local);
 }
 
@@ -124,6 +127,8 @@ void kw_sync_snapshot_begin(struct kw_sync *sync, uint64_t epoch, uint64_t versi
 	sync->epoch = epoch;
 	sync->passed = version;
 	kw_progress_reset(&sync->progress);
+	sync->apply->owed = 0;
+	sync->owed_us = 0;
 	kw_quarantine_clear(sync->quarantine);
 	kw_keyset_close(&sync->keyset);
 	if (sync->pruning)
@@ -402,6 +407,26 @@ static void restart_reader(struct kw_sync *sync, uint64_t now_us)
 		start_reader(sync, false);
 }
 
+/*
+ * The server was out of memory and puts were passed over. Once all that came behind them is
+ * applied, deletes included, a reconcile brings them; should memory still be short, again later and
+ * later.
+ */
+static void settle_debt(struct kw_sync *sync, uint64_t now_us)
+{
+	if (sync->apply->owed == 0) {
+		if (sync->settled)
+			kw_backoff_reset(&sync->settle_debt);
+		return;
+	}
+	if (sync->apply->done != sync->apply->taken)
+		return;
+	if (sync->owed_us == 0)
+		sync->owed_us = now_us + kw_backoff_next_us(&sync->settle_debt);
+	else if (now_us >= sync->owed_us)
+		kw_sync_restart(sync, "values did not fit into the local server's memory");
+}
+
 static void hold_or_poll(struct kw_sync *sync)
 {
 	bool reading = sync->phase == KW_SYNC_TAIL || sync->phase == KW_SYNC_SNAPSHOT ||
@@ -432,8 +457,11 @@ void kw_sync_step(struct kw_sync *sync, uint64_t now_us)
 			settle(sync, now_us);
 		break;
 	case KW_SYNC_SNAPSHOT:
+		restart_reader(sync, now_us);
+		break;
 	case KW_SYNC_TAIL:
 		restart_reader(sync, now_us);
+		settle_debt(sync, now_us);
 		break;
 	case KW_SYNC_COUNT:
 	case KW_SYNC_CLAIM:

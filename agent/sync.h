@@ -82,6 +82,9 @@ struct kw_sync {
 	char corrupt_why[256];
 	uint64_t corruptions; /* ever */
 
+	struct kw_backoff settle_debt; /* reconciles begun because puts were owed */
+	uint64_t owed_us;              /* not before */
+
 	bool cursor_writing;
 	uint64_t cursor_us; /* last written, or tried */
 	char cursor_error[256];

@@ -47,7 +47,8 @@ bool kw_sync_save(struct kw_sync *sync, uint64_t now_us)
 	if (sync->cursor_writing)
 		return true;
 	if (!sync->apply->ops->needs_local || sync->phase != KW_SYNC_TAIL ||
-		!kw_local_ready(sync->local) || sync->progress.applied == 0)
+		!kw_local_ready(sync->local) || sync->progress.applied == 0 ||
+		sync->apply->owed > 0)
 		return false;
 	if (local->written_valid && written->epoch == sync->epoch &&
 		written->version == sync->progress.applied &&

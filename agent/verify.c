@@ -208,7 +208,7 @@ static void on_record(void *arg, const struct kw_record_view *record)
 		return;
 	if (!verify->options.sample &&
 		!kw_keyset_add(&verify->seen,
-			kw_hash128_key(record->database, record->key.data, record->key.length)))
+			kw_keyset_hash(record->database, record->key)))
 		return;
 	kw_verify_compare(verify, record);
 }

@@ -20,7 +20,7 @@ static void take_keys(struct kw_verify *verify, const struct kw_reply *keys)
 			continue;
 		verify->result.scanned++;
 		/* add: SCAN may show a key twice */
-		if (kw_keyset_add(&verify->seen, kw_hash128_key(database, key.data, key.length)))
+		if (kw_keyset_add(&verify->seen, kw_keyset_hash(database, key)))
 			kw_verify_suspect(verify, database, key, true);
 	}
 }

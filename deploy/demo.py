@@ -201,8 +201,8 @@ def run(bed, arguments):
 
 def main():
     arguments = parse_arguments()
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP): # SIGINT may come ignored, as in `&`
+        signal.signal(number, signal.default_int_handler)
     Process.outlives_us = arguments.keep
     bed = Bed()
     kept = False

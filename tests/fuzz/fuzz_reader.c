@@ -242,6 +242,14 @@ static void mend_directory(struct world *world)
 	kw_directory_seal(header);
 }
 
+static void mend(struct kw_record *record, const struct kw_place *place)
+{
+	uint64_t by = record->superseded_by & ((UINT64_C(1) << KW_VERSION_BITS) - 1);
+
+	record->checksum = kw_record_checksum(record, place);
+	record->superseded_by = kw_superseded_word(record->checksum, by);
+}
+
 /* Make whole what stands at this place of the log, as if it had been written so. */
 static void mend_record(struct world *world, uint64_t at)
 {
@@ -250,7 +258,7 @@ static void mend_record(struct world *world, uint64_t at)
 	struct kw_record *record = (struct kw_record *)(world->memory + offset);
 
 	if (kw_record_plausible(record, 4096 - place.offset, 4096 - place.offset))
-		record->checksum = kw_record_checksum(record, &place);
+		mend(record, &place);
 }
 
 static void start(struct world *world, uint64_t version)

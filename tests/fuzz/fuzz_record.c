@@ -42,8 +42,12 @@ static void try_record(uint8_t *bytes, size_t size, bool mend)
 	if (!kw_record_plausible(bytes, size, size))
 		return;
 	must(record->length <= size);
-	if (mend)
+	if (mend) {
+		uint64_t by = record->superseded_by & ((UINT64_C(1) << KW_VERSION_BITS) - 1);
+
 		record->checksum = kw_record_checksum(record, &home);
+		record->superseded_by = kw_superseded_word(record->checksum, by);
+	}
 	if (kw_record_parse(bytes, &home, &view))
 		return;
 	must(within(view.key, bytes, size));

@@ -12,10 +12,12 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 static int usage(const char *why)
 {
@@ -49,6 +51,21 @@ static struct sim *new_sim(void)
 	madvise(memory, SIM_RESERVE_BYTES, MADV_NOHUGEPAGE);
 	sim->memory = memory;
 	return sim;
+}
+
+/* An assertion of the table's ends the process: the seed must be told all the same. */
+static volatile uint64_t seed_at_work;
+
+static void on_abort(int number)
+{
+	char line[64];
+	int length = snprintf(line, sizeof line, "kw-sim: aborted at seed %llu\n",
+		(unsigned long long)seed_at_work);
+
+	if (write(STDERR_FILENO, line, (size_t)length) < 0)
+		_exit(1);
+	signal(number, SIG_DFL);
+	raise(number);
 }
 
 static void add(struct sim_counts *totals, const struct sim_counts *counts)
@@ -118,10 +135,14 @@ int main(int argc, char **argv)
 
 	if (parse(argc, argv, &arguments))
 		return 2;
+	signal(SIGABRT, on_abort);
 	sim = new_sim();
 	end = arguments.seed + arguments.schedules;
 	for (seed = arguments.seed; seed < end; seed++) {
-		bool held = sim_run(sim, seed, (int)arguments.broken);
+		bool held;
+
+		seed_at_work = seed;
+		held = sim_run(sim, seed, (int)arguments.broken);
 
 		add(&totals, &sim->counts);
 		if (arguments.verbose) {

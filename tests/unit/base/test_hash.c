@@ -112,9 +112,19 @@ static void the_empty_key_is_a_key(void **state)
 	assert_true(kw_hash_key(1, 0, NULL, 0) == kw_hash_key(1, 0, "", 0));
 }
 
+/* As a seed the database would be xored into a short key: "k6192" of 3 would be "h6191" of 0. */
+static void database_and_key_do_not_make_up_for_each_other(void **state)
+{
+	struct kw_hash128 a = kw_hash128_key(3, "k6192", 5), b = kw_hash128_key(0, "h6191", 5);
+
+	assert_true(a.low != b.low || a.high != b.high);
+	assert_true(kw_hash_key(7, 3, "k6192", 5) != kw_hash_key(7, 0, "h6191", 5));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(database_and_key_do_not_make_up_for_each_other),
 		cmocka_unit_test(crc32c_is_castagnoli),
 		cmocka_unit_test(crc64_is_the_servers),
 		cmocka_unit_test(a_crc_continues_where_it_stopped),
