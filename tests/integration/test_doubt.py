@@ -163,7 +163,7 @@ def test_table_full_and_back(bed):
     pair.settle()
     data.fill_plain(pair.primary, 400, length=100_000, prefix="more:")
     pair.proxy.wait_state("table_full")
-    pair.proxy.ctl_ok("config", "set", "table.max_bytes", "256MiB")
+    pair.proxy.ctl_ok("config", "set", "table.max_bytes", "64MiB")
     pair.proxy.wait_state("live")
     pair.settle()
 
