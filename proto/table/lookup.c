@@ -222,15 +222,21 @@ static void read_slots(struct kw_lookup *lookup)
 	post(lookup, PHASE_SLOTS, offset, length, lookup->slots);
 }
 
+/* The index keeps all ones to itself: it is the boundary above every hash. */
+static uint64_t hash_of(const struct kw_lookup *lookup, uint32_t database, struct kw_slice key)
+{
+	uint64_t hash = kw_hash_key(lookup->root.hash_seed, database, key.data, key.length);
+
+	return hash == UINT64_MAX ? UINT64_MAX - 1 : hash;
+}
+
 static void search(struct kw_lookup *lookup)
 {
 	const struct kw_index_root *root = &lookup->root;
 	struct kw_slice key =
 		kw_slice(kw_buffer_bytes(&lookup->key), kw_buffer_length(&lookup->key));
-	uint64_t hash = kw_hash_key(root->hash_seed, lookup->database, key.data, key.length);
 
-	/* The index keeps all ones to itself: it is the boundary above every hash. */
-	lookup->hash = hash == UINT64_MAX ? UINT64_MAX - 1 : hash;
+	lookup->hash = hash_of(lookup, lookup->database, key);
 	lookup->position = scale(
 		lookup->hash, lookup->hash >= root->boundary ? root->grown_slots : root->slots);
 	lookup->neighbourhoods = 0;
@@ -342,7 +348,12 @@ static void on_record(struct kw_lookup *lookup)
 		return;
 	}
 	if (result.record.database != lookup->database || !kw_slice_equal(result.record.key, key)) {
-		look_at_slots(lookup); /* another key with this hash */
+		/* Another key with this hash; or a place sampled while it changed, that names any.
+		 */
+		if (hash_of(lookup, result.record.database, result.record.key) == lookup->hash)
+			look_at_slots(lookup);
+		else
+			start_over(lookup, "an index slot was read while it changed");
 		return;
 	}
 	if (result.record.superseded_by != 0) {

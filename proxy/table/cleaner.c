@@ -253,6 +253,16 @@ static bool gains(const struct kw_table *table, struct kw_segment *const *victim
 	return dead >= table->segments.granule_bytes || capacity - live >= least;
 }
 
+/* Granules that may be touched when only fragments are left: the limit and one segment. */
+static uint64_t borrowing_limit(const struct kw_table *table)
+{
+	uint64_t limit = kw_data_limit(table);
+
+	if (limit < table->frontier_then)
+		limit = table->frontier_then;
+	return limit + table->options.segment_bytes / table->segments.granule_bytes;
+}
+
 bool kw_clean(struct kw_table *table, uint64_t least, bool hard)
 {
 	struct kw_segments *segments = &table->segments;
@@ -265,12 +275,11 @@ bool kw_clean(struct kw_table *table, uint64_t least, bool hard)
 	dest = kw_segments_open(segments, bytes, segments->granule_bytes, kw_data_limit(table));
 	count = dest ? choose(table, dest->capacity - kept_free, hard, victims) : 0;
 	if (hard && count == 0 && (!dest || dest->capacity < bytes)) {
-		/* Only fragments are left. A whole segment beyond the limit, of memory not used so
-		 * far, is given back by what it gains. */
+		/* Only fragments are left. One segment of memory not used so far may lie beyond the
+		 * limit, so that what is gathered in it frees whole ones. */
 		if (dest)
 			kw_segments_cancel(segments, dest);
-		dest = kw_segments_open(segments, bytes, bytes,
-			segments->frontier + bytes / segments->granule_bytes);
+		dest = kw_segments_open(segments, bytes, bytes, borrowing_limit(table));
 		count = dest ? choose(table, dest->capacity - kept_free, hard, victims) : 0;
 	}
 	if (!dest)

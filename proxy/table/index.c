@@ -193,6 +193,9 @@ static void grow_some(struct kw_index *index)
 bool kw_index_insert(struct kw_index *index, uint64_t hash, uint64_t place)
 {
 	grow_some(index);
+	/* Growth that began late, for want of memory, is brought to its end at once. */
+	while (growing(index) && index->entries >= index->root->slots / 100 * FULL_AT_PERCENT)
+		sweep(index);
 	if (index->entries >= index->root->slots / 100 * FULL_AT_PERCENT)
 		return false;
 	if (!place_entry(index, usable(hash), place))

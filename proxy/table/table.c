@@ -235,8 +235,10 @@ static enum kw_put_result store(
 
 	if (!segment)
 		return KW_PUT_FULL;
-	/* Making room may have moved the record before, and its slot. */
+	/* Making room may have moved the record before, and its slot; a tombstone may be gone. */
 	slot = kw_table_find(table, hash, fields->database, fields->key);
+	if (!slot && !index_has_room(table))
+		return KW_PUT_FULL;
 	offset = kw_log_append(table, segment, fields, ++table->version);
 	table->written_bytes += kw_record_stride(length);
 	place = kw_place_make(offset, length) | KW_PLACE_MARK;
@@ -482,6 +484,7 @@ int kw_table_set_max(struct kw_table *table, uint64_t max_bytes, struct kw_error
 			"needs a restart",
 			(unsigned long long)table->memory.reserve_bytes);
 	table->options.max_bytes = max_bytes;
+	table->frontier_then = table->segments.frontier;
 	table->refused_bytes = 0;
 	if (kw_data_limit(table) * table->segments.granule_bytes >=
 		LEAST_SEGMENTS * table->options.segment_bytes)

@@ -70,6 +70,7 @@ struct kw_table {
 	uint64_t droppable_up_to, droppable_bytes;
 	uint64_t cleaned_segments, cleaned_bytes, written_bytes;
 	uint64_t refused_bytes, refused_live, refused_free; /* log.c: remember_refusal */
+	uint64_t frontier_then; /* when max_bytes was set: memory that was in use already */
 	uint64_t walk_segment, walk_offset;   /* kw_table_unseen */
 
 	uint64_t random; /* options.sim_drop_seed */

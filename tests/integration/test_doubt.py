@@ -161,10 +161,25 @@ def test_table_full_and_back(bed):
         client.delete(*[f"key:{i}" for i in range(300)])
     pair.proxy.wait_state("live")
     pair.settle()
-    data.fill_plain(pair.primary, 400, length=100_000, prefix="more:")
+    data.fill_plain(pair.primary, 200, length=100_000, prefix="more:")
     pair.proxy.wait_state("table_full")
     pair.proxy.ctl_ok("config", "set", "table.max_bytes", "64MiB")
     pair.proxy.wait_state("live")
+    pair.settle()
+
+
+def test_warm_is_not_said_while_keys_wait_for_room(bed):
+    """Room appears: only when the last key that waited has arrived is all well again."""
+    pair = bed.pair(proxy={"table__max_bytes": "16MiB", "table__segment_bytes": "256KiB"})
+    data.fill_plain(pair.primary, 400, length=100_000)
+    pair.agent.wait_state("lagging", reason="full")
+    survivors = [f"key:{i}" for i in range(300, 400)]
+    with pair.primary.client() as left, pair.replica.client() as right:
+        left.delete(*[f"key:{i}" for i in range(300)])
+        end = time.monotonic() + 3
+        while time.monotonic() < end:
+            if pair.agent.status()["state"] == "warm":
+                assert right.exists(*survivors) == len(survivors), "warm with keys missing"
     pair.settle()
 
 
