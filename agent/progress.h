@@ -26,7 +26,8 @@ struct kw_pass {
 	uint64_t begun_us;     /* our clock when its superblock was asked for */
 	uint64_t fresh_us;     /* of its superblock: the proxy's wall clock; 0 unknown */
 	uint64_t published_us; /* of its superblock: the proxy's wall clock */
-	bool whole;        /* no segment vanished: once it is applied we were equal to version */
+	bool whole;        /* once it is applied we were equal to the primary: no segment vanished,
+			      and the table was complete and live, not full or in doubt */
 	bool moved;        /* its lag is worth a sample */
 	uint64_t since_us; /* begun_us of the oldest pass merged into this one; set here */
 };

@@ -159,7 +159,8 @@ void kw_sync_pass_done(struct kw_sync *sync, const struct kw_reader_pass *pass)
 		.position = sync->apply->taken,
 		.version = pass->version,
 		.consistent = pass->consistent,
-		.whole = !pass->vanished,
+		.whole = !pass->vanished && same && superblock->complete &&
+			 superblock->source_state == KW_SOURCE_LIVE,
 		.begun_us = sync->follow->begun_us,
 		.published_us = superblock->published_us,
 		.moved = pass->moved && same && !sync->first_pass,

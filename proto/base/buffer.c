@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define SMALLEST_BUFFER 256
+#define PRINTF_GUESS 128
 
 static void *must(void *memory, size_t bytes)
 {
@@ -84,18 +85,22 @@ void kw_buffer_append(struct kw_buffer *buffer, const void *data, size_t length)
 
 void kw_buffer_printf(struct kw_buffer *buffer, const char *format, ...)
 {
-	va_list args, again;
+	size_t room = PRINTF_GUESS;
+	va_list args;
 	int length;
 
-	va_start(args, format);
-	va_copy(again, args);
-	length = vsnprintf(NULL, 0, format, args);
-	va_end(args);
-	assert(length >= 0);
-	/* One byte more for vsnprintf's terminator; it is not counted as filled. */
-	vsnprintf((char *)kw_buffer_reserve(buffer, (size_t)length + 1), (size_t)length + 1, format,
-		again);
-	va_end(again);
+	/* The second time at the latest there is room for all of it and the terminator. */
+	for (int tries = 0; tries < 2; tries++) {
+		char *at = (char *)kw_buffer_reserve(buffer, room);
+
+		va_start(args, format);
+		length = vsnprintf(at, room, format, args);
+		va_end(args);
+		assert(length >= 0);
+		if ((size_t)length < room)
+			break;
+		room = (size_t)length + 1;
+	}
 	buffer->end += (size_t)length;
 }
 

@@ -12,6 +12,8 @@
 /* Each try cleans a segment or more: after one for each there is nothing left to gain. */
 #define HARD_TRIES_BEYOND 8
 #define DIRECTORY_AHEAD 8
+/* A put that was just refused is not tried again, at the price of a whole cleaning, for so long. */
+#define REFUSAL_HOLDS_US 100000
 
 struct kw_slice kw_record_key(const struct kw_record *record)
 {
@@ -109,6 +111,7 @@ static void remember_refusal(struct kw_table *table, uint64_t stride)
 	table->refused_bytes = stride;
 	table->refused_live = needed_bytes(table);
 	table->refused_free = table->segments.free_granules;
+	table->refused_us = table->now_us;
 }
 
 bool kw_log_refused(const struct kw_table *table, uint64_t bytes)
@@ -256,6 +259,9 @@ struct kw_segment *kw_log_room(struct kw_table *table, uint64_t stride, bool for
 	struct kw_segment *segment;
 
 	if (!kw_log_may_grow(table, stride, for_delete))
+		return NULL;
+	if (!for_delete && kw_log_refused(table, stride) &&
+		table->now_us < table->refused_us + REFUSAL_HOLDS_US)
 		return NULL;
 	if (stride > segment_bytes ||
 		(stride >= KW_SINGLE_GRANULES * table->segments.granule_bytes &&

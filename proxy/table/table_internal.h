@@ -69,11 +69,12 @@ struct kw_table {
 	 * that stand in sealed segments where that is true of all. */
 	uint64_t droppable_up_to, droppable_bytes;
 	uint64_t cleaned_segments, cleaned_bytes, written_bytes;
-	uint64_t refused_bytes, refused_live, refused_free; /* log.c: remember_refusal */
+	uint64_t refused_bytes, refused_live, refused_free,
+		refused_us;     /* log.c: remember_refusal */
 	uint64_t frontier_then; /* when max_bytes was set: memory that was in use already */
-	uint64_t walk_segment, walk_offset;   /* kw_table_unseen */
+	uint64_t walk_segment, walk_offset; /* kw_table_unseen */
 
-	uint64_t random; /* options.sim_drop_seed */
+	uint64_t random;              /* options.sim_drop_seed */
 	struct kw_unmarked *unmarked; /* broken rule 1 only */
 	size_t unmarked_count, unmarked_due, unmarked_capacity;
 };
