@@ -44,6 +44,8 @@ struct kw_apply_ops {
 
 	/* The local server is there; continuous as in kw_local_handlers.assessed. */
 	void (*attach)(struct kw_apply *apply, bool continuous);
+	/* A snapshot begins: what was owed comes with it, and whether there is room will show. */
+	void (*begin)(struct kw_apply *apply);
 	/* It is gone: what was not acknowledged stays, until attach says what becomes of it. */
 	void (*detach)(struct kw_apply *apply);
 

@@ -291,6 +291,16 @@ static struct kw_apply *commands_create(const struct kw_apply_options *options)
 	return &commands->base;
 }
 
+static void commands_begin(struct kw_apply *apply)
+{
+	struct commands *commands = (struct commands *)apply;
+
+	apply->owed = 0;
+	commands->oom_us = 0;
+	if (apply->blocked_kind == KW_SERVER_E_OOM)
+		unblock(commands);
+}
+
 static void commands_destroy(struct kw_apply *apply)
 {
 	struct commands *commands = (struct commands *)apply;
@@ -396,6 +406,7 @@ const struct kw_apply_ops kw_apply_commands = {
 	.create = commands_create,
 	.destroy = commands_destroy,
 	.attach = commands_attach,
+	.begin = commands_begin,
 	.detach = commands_detach,
 	.record = commands_record,
 	.room = commands_room,

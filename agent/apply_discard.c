@@ -41,6 +41,10 @@ static uint64_t discard_room(const struct kw_apply *apply)
 	return ROOM;
 }
 
+static void discard_begin(struct kw_apply *apply)
+{
+}
+
 static void discard_tick(struct kw_apply *apply, uint64_t now_us)
 {
 }
@@ -59,6 +63,7 @@ const struct kw_apply_ops kw_apply_discard = {
 	.create = discard_create,
 	.destroy = discard_destroy,
 	.attach = discard_attach,
+	.begin = discard_begin,
 	.detach = discard_detach,
 	.record = discard_record,
 	.room = discard_room,

@@ -117,7 +117,7 @@ static json_t *status_json(struct kw_agent_daemon *daemon)
 	bool up = kw_follow_up(follow);
 
 	return json_pack("{s:s,s:s,s:s,s:I,s:I,s:I,s:I,s:f,s:f,s:s,s:s,s:I,s:o,s:I,s:b,s:s,s:s,s:o,"
-			 "s:I,s:I}",
+			 "s:I,s:I,s:I}",
 		"state", kw_sm_name(&agent->sm), "reason", agent->reason, "name", daemon->name,
 		"epoch", (json_int_t)(up ? follow->superblock.epoch : sync->epoch),
 		"applied_version", (json_int_t)sync->progress.applied, "head_version",
@@ -131,7 +131,8 @@ static json_t *status_json(struct kw_agent_daemon *daemon)
 		(int)sync->paused, "mode", agent->apply->ops->mode, "filters", daemon->filter_text,
 		"local", local_json(&agent->local), "window_bytes_used",
 		(json_int_t)agent->apply->window_bytes_used, "uptime_s",
-		(json_int_t)((now - agent->started_us) / 1000000));
+		(json_int_t)((now - agent->started_us) / 1000000), "clock_skew_us",
+		(json_int_t)follow->skew_us);
 }
 
 static void on_status(void *arg, struct kw_rpc_call *call, const json_t *params)

@@ -12,6 +12,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#define SKEW_WINDOW_US 10000000
 #define BACKOFF_LOWEST_MS 50
 #define BACKOFF_HIGHEST_MS 5000
 #define PROBE_INTERVAL_US 100000
@@ -127,6 +128,27 @@ static void arm(struct kw_follow *follow, uint32_t us)
 	timerfd_settime(follow->timer_fd, 0, &when, NULL);
 }
 
+/*
+ * How far the proxy's clock is ahead of ours. A heartbeat was written some time before it is read,
+ * so the largest difference of this window and the one before is the nearest. A clock that is
+ * behind counts as equal: who waits for its word then waits longer, and is safe.
+ */
+static void learn_skew(struct kw_follow *follow, uint64_t heartbeat_us, uint64_t now)
+{
+	int64_t ahead = (int64_t)(heartbeat_us - kw_wall_us()), most;
+
+	if (now - follow->skew_window_us > SKEW_WINDOW_US) {
+		follow->skew_window_us = now;
+		follow->skew_before_us = follow->skew_best_us;
+		follow->skew_best_us = ahead;
+	}
+	if (ahead > follow->skew_best_us)
+		follow->skew_best_us = ahead;
+	most = follow->skew_best_us > follow->skew_before_us ? follow->skew_best_us
+							     : follow->skew_before_us;
+	follow->skew_us = most > 0 ? most : 0;
+}
+
 static void learn_superblock(struct kw_follow *follow, const struct kw_superblock *superblock)
 {
 	uint64_t now = kw_clock_us();
@@ -137,6 +159,7 @@ static void learn_superblock(struct kw_follow *follow, const struct kw_superbloc
 		return;
 	if (!same_epoch || superblock->heartbeat_us != follow->superblock.heartbeat_us)
 		follow->heartbeat_us = now;
+	learn_skew(follow, superblock->heartbeat_us, now);
 	follow->superblock = *superblock;
 	follow->superblock_us = now;
 	follow->sink.superblock(follow->sink.arg, superblock);

@@ -69,7 +69,10 @@ struct kw_follow {
 
 	struct kw_superblock superblock; /* newest known; epoch 0: none of this connection */
 	uint64_t superblock_us;          /* when it came */
-	uint64_t heartbeat_us;           /* our clock when its heartbeat last moved */
+	int64_t skew_us; /* how far the proxy's wall clock is ahead of ours; see learn_skew */
+	int64_t skew_best_us, skew_before_us; /* of this window, and the one before */
+	uint64_t skew_window_us;              /* when it began */
+	uint64_t heartbeat_us;                /* our clock when its heartbeat last moved */
 
 	uv_poll_t timer;
 	int timer_fd;

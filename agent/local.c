@@ -327,6 +327,7 @@ static void on_select_again(void *arg, const struct kw_reply *reply)
 	kw_log_error("local", "SELECT is refused in mid-stream (%.*s): reconciling",
 		(int)reply->text.length, (const char *)reply->text.data);
 	local->known_flushes = UINT64_MAX;
+	local->spoiled = true;
 	kw_redis_close(local->redis);
 }
 

@@ -7,11 +7,13 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define RETRY_US 1000000
 #define CURSOR_INTERVAL_US 200000
 #define REREAD_LOWEST_MS 10
 #define REREAD_HIGHEST_MS 5000
+#define RESERVE_KEYS_MAX (UINT64_C(1) << 24) /* believed of what the superblock says */
 #define OWED_LOWEST_MS 1000
 #define OWED_HIGHEST_MS 60000
 
@@ -86,7 +88,7 @@ void kw_sync_assessed(struct kw_sync *sync, bool continuous)
 		sync->counted = false;
 		sync->retry_us = 0;
 		sync->cursor_error[0] = '\0';
-		if (kw_sync_cursor_holds(facts)) {
+		if (!sync->local->spoiled && kw_sync_cursor_holds(facts)) {
 			sync->positioned = true;
 			sync->position.epoch = sync->epoch = facts->cursor.epoch;
 			sync->position.version = facts->cursor.version;
@@ -127,12 +129,14 @@ void kw_sync_snapshot_begin(struct kw_sync *sync, uint64_t epoch, uint64_t versi
 	sync->epoch = epoch;
 	sync->passed = version;
 	kw_progress_reset(&sync->progress);
-	sync->apply->owed = 0;
+	sync->apply->ops->begin(sync->apply);
 	sync->owed_us = 0;
 	kw_quarantine_clear(sync->quarantine);
 	kw_keyset_close(&sync->keyset);
 	if (sync->pruning)
-		kw_keyset_reserve(&sync->keyset, sync->follow->superblock.keys);
+		kw_keyset_reserve(&sync->keyset, sync->follow->superblock.keys < RESERVE_KEYS_MAX
+							 ? sync->follow->superblock.keys
+							 : RESERVE_KEYS_MAX);
 }
 
 void kw_sync_record(struct kw_sync *sync, const struct kw_record_view *record)
@@ -187,6 +191,8 @@ static void start_reader(struct kw_sync *sync, bool snapshot)
 {
 	clear_why(sync);
 	sync->first_pass = true;
+	/* Another proxy may answer now: what was equal to the one before says nothing. */
+	sync->progress.equal_us = sync->progress.fresh_us = 0;
 	if (snapshot) {
 		/* Told at once: the proxy is to keep the tombstones of what comes after. */
 		sync->passed = sync->follow->superblock.version;
@@ -213,16 +219,30 @@ static void wait_again(struct kw_sync *sync, const char *why)
 	kw_log_warn("sync", "%s (trying again)", why);
 }
 
+/*
+ * A server without memory refuses even the cursor; but the deletes that make room come with the
+ * snapshot and its prune. The cursor that is there stays: it is older, and what follows it in the
+ * log, applied again on top, ends in the same data. Only where the data it speaks of are gone must
+ * it not stay.
+ */
+static bool without_claim(const struct kw_sync *sync, const char *error)
+{
+	return strstr(error, "OOM") && sync->owned && !sync->local->spoiled &&
+	       (sync->local->written_valid || kw_sync_cursor_holds(&sync->local->facts));
+}
+
 static void on_claimed(void *arg, const char *error)
 {
 	struct kw_sync *sync = arg;
 
 	if (sync->phase != KW_SYNC_CLAIM)
 		return;
-	if (error) {
+	if (error && !without_claim(sync, error)) {
 		wait_again(sync, error);
 		return;
 	}
+	if (!error)
+		sync->local->spoiled = false;
 	sync->owned = true;
 	sync->touched = true;
 	sync->cursor_error[0] = '\0';

@@ -207,8 +207,7 @@ static void on_record(void *arg, const struct kw_record_view *record)
 		!kw_verify_wants(verify, record->database, record->key) || !chosen(verify, record))
 		return;
 	if (!verify->options.sample &&
-		!kw_keyset_add(&verify->seen,
-			kw_keyset_hash(record->database, record->key)))
+		!kw_keyset_add(&verify->seen, kw_keyset_hash(record->database, record->key)))
 		return;
 	kw_verify_compare(verify, record);
 }

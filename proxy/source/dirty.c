@@ -179,7 +179,8 @@ void kw_dirty_add(struct kw_dirty *dirty, uint32_t database, struct kw_slice key
 	}
 	set_flags(dirty, entry, entry->flags | flags);
 	if (entry->state == KW_DIRTY_PARKED) {
-		/* It may be gone by now, or smaller. */
+		/* It may be gone by now, or smaller; until that is known it waits for room. */
+		set_flags(dirty, entry, entry->flags | KW_DIRTY_ROOM);
 		leave(dirty, entry);
 		enter(dirty, entry, KW_DIRTY_WAITING);
 	}
@@ -254,7 +255,7 @@ void kw_dirty_park(struct kw_dirty *dirty, struct kw_dirty_entry *entry, uint64_
 	assert(entry->state == KW_DIRTY_FLYING);
 	if (entry->again) {
 		/* Not stored, so it owes as before. */
-		set_flags(dirty, entry, 0);
+		set_flags(dirty, entry, KW_DIRTY_ROOM);
 		fold(dirty, entry);
 		leave(dirty, entry);
 		enter(dirty, entry, KW_DIRTY_WAITING);

@@ -12,6 +12,9 @@ static void key_changed(struct kw_source *source, struct kw_slice channel, struc
 	if (source->flush.running)
 		kw_canary_touch(source->canaries, database, key);
 	kw_dirty_add(source->dirty, database, key, KW_DIRTY_TTL);
+	/* It may have got an expiry, and be fetched before the scan that began without any meets
+	 * it. */
+	kw_databases_remove(&source->sweep.lasting, database);
 	kw_source_want_turn(source);
 }
 

@@ -38,6 +38,7 @@ struct kw_fetch {
 	struct flight *flights; /* a ring: answers come in order */
 	uint32_t window, first, count;
 	bool pexpiretime;
+	uint32_t databases;
 	uint16_t rdb_version;
 	uint64_t estimate; /* bytes of the payloads in flight */
 	struct kw_bucket keys, bytes;
@@ -56,6 +57,7 @@ struct kw_fetch *kw_fetch_new(struct kw_lane *lane, struct kw_dirty *dirty, uint
 	fetch->dirty = dirty;
 	fetch->handlers = *handlers;
 	fetch->window = window;
+	fetch->databases = UINT32_MAX;
 	fetch->flights = kw_zalloc(window * sizeof(*fetch->flights));
 	fetch->estimate = FIRST_ESTIMATE;
 	fetch->pexpiretime = true;
@@ -280,6 +282,11 @@ static bool may_ask(struct kw_fetch *fetch, uint64_t now_us)
 	return kw_bucket_allows(&fetch->keys, now_us) && kw_bucket_allows(&fetch->bytes, now_us);
 }
 
+void kw_fetch_set_databases(struct kw_fetch *fetch, uint32_t databases)
+{
+	fetch->databases = databases;
+}
+
 void kw_fetch_pump(struct kw_fetch *fetch, uint64_t now_us)
 {
 	/* Keys that rest are only moved aside; so many a turn, that it stays short. */
@@ -289,6 +296,10 @@ void kw_fetch_pump(struct kw_fetch *fetch, uint64_t now_us)
 
 		if (!entry)
 			return;
+		if (entry->key.database >= fetch->databases) {
+			store(fetch, entry, NULL, 0);
+			continue;
+		}
 		until_us = kw_rest_until(&fetch->rest, entry->key.hash, now_us);
 		if (until_us)
 			kw_dirty_delay(fetch->dirty, entry, until_us);

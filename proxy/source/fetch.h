@@ -61,6 +61,9 @@ void kw_fetch_limit(struct kw_fetch *fetch, uint64_t keys_per_second, uint64_t b
 /* Does the server know PEXPIRETIME (7.0)? */
 void kw_fetch_set_pexpiretime(struct kw_fetch *fetch, bool known);
 
+/* How many databases the server has: keys of others are gone, and are not asked for. */
+void kw_fetch_set_databases(struct kw_fetch *fetch, uint32_t databases);
+
 /* Send what windows and limits allow. */
 void kw_fetch_pump(struct kw_fetch *fetch, uint64_t now_us);
 

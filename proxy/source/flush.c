@@ -76,6 +76,7 @@ static void conclude(struct kw_source *source)
 	}
 	close_asks(flush);
 	flush->running = false;
+	kw_source_want_turn(source);
 	if (flush->again) {
 		begin(source);
 		return;
@@ -191,9 +192,11 @@ void kw_flush_seen(struct kw_source *source)
 	/* Before the link is up nothing was read yet that a flush could take back. */
 	if (source->link != KW_LINK_UP)
 		return;
-	kw_canary_watch(source->canaries);
-	if (source->flush.running)
+	if (source->flush.running) {
+		/* What was touched since the first flush counts for this one too. */
 		source->flush.again = true;
-	else
-		begin(source);
+		return;
+	}
+	kw_canary_watch(source->canaries);
+	begin(source);
 }

@@ -41,7 +41,9 @@ void kw_fresh_turn(struct kw_source *source)
 {
 	struct kw_fresh *fresh = &source->fresh;
 
-	if (fresh->phase != KW_FRESH_MARKED || !kw_dirty_passed(source->dirty))
+	/* A flush whose extent is still being asked for is not in the table yet. */
+	if (fresh->phase != KW_FRESH_MARKED || !kw_dirty_passed(source->dirty) ||
+		source->flush.running)
 		return;
 	fresh->phase = KW_FRESH_IDLE;
 	fresh->fresh_us = fresh->asked_us;

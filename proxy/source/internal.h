@@ -149,7 +149,8 @@ struct kw_source {
 static inline bool kw_source_follows(
 	const struct kw_source *source, uint32_t database, struct kw_slice key)
 {
-	if (database >= KW_DATABASES_MOST || !kw_databases_has(&source->follow, database))
+	if (database >= kw_watch_databases(source->watch) ||
+		!kw_databases_has(&source->follow, database))
 		return false;
 	return database != 0 || !source->cursor_name ||
 	       !kw_slice_equal(key, kw_slice_text(source->cursor_name));

@@ -224,6 +224,7 @@ static void welcome(void *arg, bool another)
 
 	source->another = another;
 	kw_fetch_set_pexpiretime(source->fetch, server->valkey || server->major >= 7);
+	kw_fetch_set_databases(source->fetch, kw_watch_databases(source->watch));
 	if (open_connection(source, "events", &handlers, &source->events, &why))
 		kw_link_fail(source, &why);
 }

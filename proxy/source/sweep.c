@@ -174,14 +174,23 @@ static void unseen(void *arg, uint32_t database, struct kw_slice key)
 		kw_dirty_add(source->dirty, database, key, KW_DIRTY_SCAN | KW_DIRTY_TTL);
 }
 
+/* Are as many scanned keys waiting to be fetched as may? */
+static bool in_hand(const struct kw_source *source)
+{
+	uint64_t most = bound(source);
+	uint64_t keys = KW_SCAN_COUNT < most / 2 ? KW_SCAN_COUNT : most / 2;
+
+	return kw_dirty_scanned(source->dirty) + keys > most;
+}
+
 /* Keys for the next step of the scan; 0: not now. */
 static uint32_t step(struct kw_source *source, uint64_t now_us)
 {
 	struct kw_sweep *sweep = &source->sweep;
-	uint64_t scanned = kw_dirty_scanned(source->dirty), most = bound(source);
+	uint64_t most = bound(source);
 	uint64_t keys = KW_SCAN_COUNT < most / 2 ? KW_SCAN_COUNT : most / 2;
 
-	if (scanned + keys > most || kw_scan_asked(source->scan))
+	if (in_hand(source) || kw_scan_asked(source->scan))
 		return 0;
 	if (sweep->kind == KW_SWEEP_AUDIT) {
 		uint64_t paced = sweep->pace.per_second / AUDIT_STEPS_PER_SECOND + 1;
@@ -246,7 +255,9 @@ uint64_t kw_sweep_ready_us(const struct kw_source *source, uint64_t now_us)
 	case KW_SWEEP_IDLE:
 		return sweep->pace.per_second > 0 ? sweep->audit_us : UINT64_MAX;
 	case KW_SWEEP_SCANNING:
-		if (sweep->kind == KW_SWEEP_AUDIT && !kw_scan_asked(source->scan))
+		/* With enough keys in hand it is their fetching that brings the next turn. */
+		if (sweep->kind == KW_SWEEP_AUDIT && !kw_scan_asked(source->scan) &&
+			!in_hand(source))
 			return kw_bucket_ready_us(&sweep->pace, now_us);
 		return UINT64_MAX;
 	case KW_SWEEP_UNSEEN:

@@ -3,6 +3,7 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "source/databases.h"
 #include "source/flags.h"
 
 #include <stdio.h>
@@ -34,6 +35,7 @@ struct kw_watch {
 	uint64_t time_us;     /* when the clocks were last compared */
 	uint64_t asked_wall_us;
 	int64_t skew_us;
+	uint32_t databases;
 };
 
 struct kw_watch *kw_watch_new(struct kw_lane *lane, const struct kw_watch_handlers *handlers)
@@ -42,6 +44,7 @@ struct kw_watch *kw_watch_new(struct kw_lane *lane, const struct kw_watch_handle
 
 	watch->lane = lane;
 	watch->handlers = *handlers;
+	watch->databases = KW_DATABASES_MOST;
 	return watch;
 }
 
@@ -253,6 +256,23 @@ static void time_answered(void *arg, const struct kw_reply *reply)
 	watch->skew_us = server_us - (int64_t)(watch->asked_wall_us / 2 + now_us / 2);
 }
 
+/* Anybody may publish an event that names a database which is none. */
+static void databases_answered(void *arg, const struct kw_reply *reply)
+{
+	struct kw_watch *watch = arg;
+	char number[16];
+	unsigned long databases;
+
+	reply = kw_lane_reply(watch->lane, reply);
+	if (!reply || reply->type != KW_REPLY_ARRAY || reply->count != 2)
+		return;
+	snprintf(number, sizeof(number), "%.*s", (int)reply->elements[1].text.length,
+		(const char *)reply->elements[1].text.data);
+	databases = strtoul(number, NULL, 10);
+	if (databases > 0 && databases < KW_DATABASES_MOST)
+		watch->databases = (uint32_t)databases;
+}
+
 void kw_watch_look(struct kw_watch *watch)
 {
 	struct kw_redis *redis = watch->lane->redis;
@@ -266,6 +286,11 @@ void kw_watch_look(struct kw_watch *watch)
 		watch->time_us = now_us;
 		watch->asked_wall_us = kw_wall_us();
 		kw_redis_words(redis, time_answered, watch, "TIME", NULL);
+	}
+	if (watch->first) {
+		watch->databases = KW_DATABASES_MOST;
+		kw_redis_words(
+			redis, databases_answered, watch, "CONFIG", "GET", "databases", NULL);
 	}
 	for (size_t i = 0; i < SECTIONS; i++)
 		kw_redis_words(redis, info_answered, watch, "INFO", section_names[i], NULL);
@@ -283,6 +308,11 @@ void kw_watch_begin(struct kw_watch *watch)
 const struct kw_server_identity *kw_watch_identity(const struct kw_watch *watch)
 {
 	return &watch->identity;
+}
+
+uint32_t kw_watch_databases(const struct kw_watch *watch)
+{
+	return watch->databases;
 }
 
 int64_t kw_watch_skew_us(const struct kw_watch *watch)

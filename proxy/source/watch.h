@@ -45,6 +45,9 @@ void kw_watch_look(struct kw_watch *watch);
 /* The server as of the last look. */
 const struct kw_server_identity *kw_watch_identity(const struct kw_watch *watch);
 
+/* How many databases the server has; KW_DATABASES_MOST while that is not known. */
+uint32_t kw_watch_databases(const struct kw_watch *watch);
+
 /* The server's clock less ours. */
 int64_t kw_watch_skew_us(const struct kw_watch *watch);
 

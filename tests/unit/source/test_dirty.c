@@ -144,10 +144,13 @@ static void parked_keys_wait_for_room_or_for_a_change(void **state)
 	assert_null(kw_dirty_take(dirty, 1000));
 	assert_int_equal(kw_dirty_unpark(dirty, 10, below_100, NULL), 1);
 	assert_int_equal(kw_dirty_released(dirty), 1);
+	/* Looked at again for its change, and still one that may be missing from the table. */
 	add("gone", KW_DIRTY_TTL);
+	assert_int_equal(kw_dirty_released(dirty), 2);
 	kw_dirty_done(dirty, take("small"));
-	assert_int_equal(kw_dirty_released(dirty), 0);
+	assert_int_equal(kw_dirty_released(dirty), 1);
 	kw_dirty_done(dirty, take("gone"));
+	assert_int_equal(kw_dirty_released(dirty), 0);
 	assert_int_equal(kw_dirty_count(dirty, KW_DIRTY_PARKED), 1);
 	assert_int_equal(kw_dirty_total(dirty), 1);
 }
