@@ -212,6 +212,9 @@ static void sink_superblock(void *arg, const struct kw_superblock *superblock)
 {
 	struct kw_agent *agent = arg;
 
+	/* Having been equal a moment ago says nothing once keys are known to be missing. */
+	if (superblock->source_state != KW_SOURCE_LIVE || !superblock->complete)
+		kw_progress_doubt(&agent->sync.progress, kw_clock_us());
 	if (superblock->version != agent->head_version) {
 		agent->head_version = superblock->version;
 		if (agent->head_since_us == 0)

@@ -21,6 +21,12 @@ void kw_progress_resume(struct kw_progress *progress, uint64_t applied)
 	progress->fresh_us = 0;
 }
 
+void kw_progress_doubt(struct kw_progress *progress, uint64_t now_us)
+{
+	progress->equal_us = 0;
+	progress->doubt_us = now_us;
+}
+
 /* One entry for two passes: the later one's words, the earlier one's age. */
 static void merge(struct kw_pass *into, const struct kw_pass *pass)
 {
@@ -57,7 +63,7 @@ static bool apply(struct kw_progress *progress, const struct kw_pass *pass, uint
 			wall_us > pass->published_us ? wall_us - pass->published_us : 0);
 	if (advanced)
 		progress->applied = pass->consistent;
-	if (pass->whole) {
+	if (pass->whole && pass->begun_us >= progress->doubt_us) {
 		progress->equal_us = pass->begun_us;
 		if (pass->fresh_us > progress->fresh_us)
 			progress->fresh_us = pass->fresh_us;

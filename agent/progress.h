@@ -38,6 +38,7 @@ struct kw_progress {
 	uint64_t applied; /* consistent version applied and acknowledged; 0: nothing yet */
 	uint64_t
 		equal_us; /* our clock: at this moment the head was what is now applied; 0: never */
+	uint64_t doubt_us; /* our clock: passes begun before say nothing of equality */
 	uint64_t fresh_us; /* of the last superblock that is wholly applied; 0: unknown */
 	struct kw_lag lag; /* publication by the proxy to acknowledgement by the local server */
 };
@@ -47,6 +48,9 @@ void kw_progress_reset(struct kw_progress *progress);
 
 /* Resume behind what is known to be applied. */
 void kw_progress_resume(struct kw_progress *progress, uint64_t applied);
+
+/* The table is known not to be whole now: only a pass begun later can show that we are equal. */
+void kw_progress_doubt(struct kw_progress *progress, uint64_t now_us);
 
 /* A pass was handed on. Positions never go back. */
 void kw_progress_handed(struct kw_progress *progress, const struct kw_pass *pass);
