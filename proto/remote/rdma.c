@@ -7,8 +7,8 @@
  * all pieces before it.
  *
  * Messages: the handshake; then reports, each answered by an empty reply, one at a time. So a proxy
- * that stands still has at most one message of ours to take, and READs go on past it. A farewell is
- * the only other thing that a proxy says.
+ * that stands still has at most one message of ours to take, and READs go on past it. Otherwise a
+ * proxy says farewell, or an empty reply again to see whether we are here.
  */
 #include "base/buffer.h"
 #include "base/clock.h"
@@ -220,13 +220,12 @@ static void hear_reply(struct kw_remote *remote, const uint8_t *bytes, uint32_t 
 	}
 	memcpy(&reply, bytes, sizeof reply);
 	if (kw_frame_check_reply(&reply, 0, 0, &error) == 0) {
-		if (rdma->reporting) {
-			rdma->reporting = false;
-			if (remote->report_due)
-				kw_remote_report_soon(remote);
-			return;
-		}
-		kw_error_set(&error, KW_E_PROTOCOL, "the proxy answered a report nobody sent");
+		/* The answer to a report; or nothing, by which the proxy looks whether we are here.
+		 */
+		rdma->reporting = false;
+		if (remote->report_due)
+			kw_remote_report_soon(remote);
+		return;
 	}
 	kw_remote_fail(remote, &error);
 }

@@ -13,6 +13,7 @@
 #define ACK_TIMEOUT 15         /* 4.096 us * 2^15 = 134 ms a try */
 #define RETRIES 4              /* so that a dead peer shows within 0.7 s; 7 may be for ever */
 #define READ_BYTES (64u << 10) /* a piece; larger ones bring no more on any device known */
+#define PROBE_MS 10000
 #define READ_BYTES_MAX (1u << 20)
 #define BOUNCE_BYTES_MAX (16u << 20)
 
@@ -32,6 +33,8 @@ int kw_rdma_options_set(
 		own->ack_timeout = ACK_TIMEOUT;
 	if (own->retry_count == 0)
 		own->retry_count = RETRIES;
+	if (own->probe_ms == 0)
+		own->probe_ms = PROBE_MS;
 	if (own->read_bytes == 0)
 		own->read_bytes = READ_BYTES;
 	if (own->ack_timeout > 31)

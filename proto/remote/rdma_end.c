@@ -157,6 +157,7 @@ static int move(struct kw_rdma_end *end, enum ibv_qp_state state, uint8_t reads_
 
 	if (rdma_init_qp_attr(end->id, &attributes, &mask) != 0)
 		return kw_error_errno(error, errno, "queue pair: attributes");
+	mask &= (IBV_QP_DEST_QPN << 1) - 1; /* some kernels add bits of their own */
 	attributes.max_dest_rd_atomic = reads_in;
 	attributes.max_rd_atomic = reads_out;
 	if (mask & IBV_QP_TIMEOUT)
@@ -267,7 +268,6 @@ static void note_failure(struct kw_rdma_end *end, const struct ibv_wc *completio
 static void take(struct kw_rdma_end *end, const struct ibv_wc *completion)
 {
 	uint64_t number = NUMBER(completion->wr_id);
-	struct kw_error error;
 	int errnum;
 
 	if (completion->status != IBV_WC_SUCCESS) {
@@ -283,8 +283,7 @@ static void take(struct kw_rdma_end *end, const struct ibv_wc *completion)
 		errnum = post_receive(end, number);
 		if (errnum != 0 && !end->failed) {
 			end->failed = true;
-			end->why.code = post_failed(&error, errnum, "receive");
-			end->why = error;
+			(void)post_failed(&end->why, errnum, "receive");
 		}
 		end->ops->message(end->owner, bytes, completion->byte_len);
 		return;

@@ -208,6 +208,26 @@ static void refused(struct kw_rdma_peer *peer)
 	leave(peer);
 }
 
+/*
+ * A host that died says nothing, and this end posts nothing that could fail: an empty reply that
+ * nobody asked for is acknowledged by the agent's device, or the session is over. An agent that
+ * stands still takes KW_RDMA_RECEIVES of them before it counts as dead too.
+ */
+static void on_probe(uv_timer_t *timer)
+{
+	struct kw_rdma_peer *peer = timer->data;
+	uint64_t since = peer->heard_us ? peer->heard_us : peer->session->joined_us;
+	struct kw_frame_reply reply;
+	struct kw_error error;
+
+	if (!is(peer, KW_RDMA_SESSION) || peer->end.sends > 0 ||
+		kw_clock_us() - since < (uint64_t)peer->listen->options.probe_ms * 1000)
+		return;
+	kw_frame_encode_reply(&reply, KW_FRAME_OK, 0, 0);
+	if (kw_rdma_end_send(&peer->end, &reply, sizeof reply, &error) != 0)
+		kw_rdma_peer_lost(peer, &error);
+}
+
 /* It has proved itself: only now may its READs pass, and only then is it told so. */
 static void welcome(struct kw_rdma_peer *peer)
 {
@@ -220,7 +240,8 @@ static void welcome(struct kw_rdma_peer *peer)
 	}
 	if (!say(peer))
 		return;
-	uv_timer_stop(&peer->deadline);
+	uv_timer_start(&peer->deadline, on_probe, peer->listen->options.probe_ms,
+		peer->listen->options.probe_ms);
 	kw_sm_move(&peer->sm, KW_RDMA_SESSION, peer->name);
 	greeted(peer);
 	session = kw_session_new(peer->listen->listener, &peer->handshake, peer->name);
@@ -404,7 +425,6 @@ void kw_rdma_peer_new(struct kw_rdma_listen *listen, const struct kw_rdma_news *
 
 void kw_rdma_peer_turn_away(struct kw_rdma_peer *peer)
 {
-	struct kw_rdma_private private;
 	struct kw_error error;
 
 	if (is(peer, KW_RDMA_GREETING) && peer->handshake.sm.state < KW_HANDSHAKE_PROVED) {
@@ -415,9 +435,7 @@ void kw_rdma_peer_turn_away(struct kw_rdma_peer *peer)
 	}
 	if (!is(peer, KW_RDMA_BUILDING))
 		return;
-	kw_rdma_private_init(&private, KW_RDMA_REJECT_SHUTDOWN);
-	if (!peer->working)
-		(void)rdma_reject(peer->id, &private, sizeof private);
+	/* The thread pool still has it; letting go of the request rejects it. */
 	kw_error_set(&error, KW_E_GONE, "the proxy is shutting down");
 	peer->why = error;
 	gone(peer);

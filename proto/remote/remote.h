@@ -54,6 +54,7 @@ struct kw_rdma_options {
 	uint8_t ack_timeout;   /* 4.096 us * 2^n a try; 0: 15 (134 ms) */
 	uint8_t retry_count;   /* 1 to 6; 0: 4. A dead peer shows after (this + 1) tries */
 	uint32_t read_bytes;   /* larger READs are cut into pieces of this; 0: 65536 */
+	uint32_t probe_ms;     /* proxy: an agent silent for this long is looked for; 0: 10000 */
 	bool busy;             /* look for completions instead of sleeping, while READs are out */
 };
 

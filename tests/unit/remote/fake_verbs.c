@@ -515,13 +515,13 @@ void fake_qp_break(struct fake_qp *qp)
 	}
 }
 
-void fake_verbs_kill_passive(void)
+void fake_verbs_kill(bool passive)
 {
 	LOCK();
-	/* The passive ends are those that start no READs: they have room for messages only. */
+	/* Only the active ends have room for more than messages. */
 	for (struct fake_qp *at = pairs; at; at = at->next)
-		if (at->peer && at->peer->max_sends > at->max_sends)
-			at->peer->peer = NULL;
+		if (at->peer && (at->peer->max_sends < at->max_sends) == passive)
+			at->peer = NULL;
 	UNLOCK();
 }
 

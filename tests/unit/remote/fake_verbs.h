@@ -57,7 +57,7 @@ void fake_verbs_tell(bool active, enum rdma_cm_event_type event, int status);
 /* An asynchronous event of the device. */
 void fake_verbs_async(enum ibv_event_type event, int port);
 
-/* As if the host behind every passive queue pair were gone: nothing ever answers again. */
-void fake_verbs_kill_passive(void);
+/* As if the hosts of all passive (or active) ends were gone: nothing ever answers again. */
+void fake_verbs_kill(bool passive);
 
 #endif

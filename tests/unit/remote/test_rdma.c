@@ -244,13 +244,36 @@ static void a_dead_host_shows_in_the_next_read(void **state)
 
 	fixture_start(&fixture);
 	client_connect(&fixture, &client);
-	fake_verbs_kill_passive();
+	fake_verbs_kill(true);
 	try_init(&t, 0, 100);
 	try_read(&client, &t);
 	WAIT(&fixture, t.told);
 	assert_true(t.failed);
 	try_free(&t);
 	expect_closed(&fixture, &client, KW_E_IO, "transport retries exceeded");
+	fixture_close(&fixture);
+}
+
+static void a_silent_agent_is_looked_for(void **state)
+{
+	const struct kw_server_options served = {.rdma = {.probe_ms = 20}};
+	uint64_t until = kw_clock_us() + 500000;
+	struct fixture fixture;
+	struct client client;
+
+	fixture_open(&fixture);
+	fixture_serve(&fixture, &served);
+	client_connect(&fixture, &client);
+	/* It is here, and takes more probes than it has receives. */
+	while (kw_clock_us() < until)
+		uv_run(&fixture.loop, UV_RUN_ONCE);
+	assert_int_equal(fixture.left, 0);
+	assert_int_equal(client.closed, 0);
+	fake_verbs_kill(false);
+	WAIT(&fixture, fixture.left == 1);
+	expect_text(fixture.why_left, "does not answer");
+	WAIT(&fixture, client.closed);
+	kw_remote_free(client.remote);
 	fixture_close(&fixture);
 }
 
@@ -636,6 +659,7 @@ int main(void)
 		T(a_bad_completion_is_the_death_notice),
 		T(a_black_hole_is_a_passed_deadline),
 		T(a_dead_host_shows_in_the_next_read),
+		T(a_silent_agent_is_looked_for),
 		T(whatever_fails_is_a_sentence_and_leaves_nothing),
 		T(listening_that_fails_is_a_sentence_too),
 		T(who_has_not_proved_itself_reads_nothing),
