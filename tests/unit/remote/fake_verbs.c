@@ -606,6 +606,7 @@ static enum ibv_wc_status execute(struct fake_qp *qp, const struct ibv_send_wr *
 		return IBV_WC_RETRY_EXC_ERR;
 	status = work->opcode == IBV_WR_SEND ? do_send(peer, work->sg_list)
 					     : do_read(qp, peer, work);
+	fake_verbs_counts.denied += status == IBV_WC_REM_ACCESS_ERR;
 	if (status == IBV_WC_REM_ACCESS_ERR || status == IBV_WC_REM_INV_REQ_ERR)
 		fake_qp_break(peer);
 	return status;

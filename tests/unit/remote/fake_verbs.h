@@ -45,9 +45,9 @@ void fake_verbs_reset(void);
 /* Objects that were made and not destroyed. */
 int fake_verbs_left(void);
 
-/* How many of them there were: READs and doorbells, signalled READs, since reset. */
+/* READs, their doorbells, those signalled, and those without access, since reset. */
 struct fake_verbs_counts {
-	int reads, doorbells, signalled;
+	int reads, doorbells, signalled, denied;
 };
 extern struct fake_verbs_counts fake_verbs_counts;
 

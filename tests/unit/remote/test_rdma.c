@@ -575,6 +575,8 @@ static void devices_and_options_of_all_kinds_do(void **state)
 	fake_verbs.depth = 300;
 	options.depth = 1000;
 	reads_of_everything_by(&options);
+	options.depth = 3;
+	reads_of_everything_by(&options);
 	fake_verbs.depth = 16;
 	options.rdma.busy = true;
 	options.rdma.traffic_class = 96;
@@ -629,6 +631,7 @@ static void revoked_means_that_the_next_read_fails(void **state)
 	WAIT(&fixture, t.told);
 	assert_true(t.failed);
 	assert_int_equal(t.error.code, KW_E_REFUSED);
+	assert_int_equal(fake_verbs_counts.denied, 1);
 	try_free(&t);
 	expect_closed(&fixture, &client, KW_E_REFUSED, "disconnected by the operator");
 	WAIT(&fixture, fixture.left == 1);
