@@ -125,6 +125,7 @@ static int read_follow(
 	memcpy(remote->agent_name, daemon->name, sizeof remote->agent_name);
 	options->follow.idle_us = (uint32_t)kw_config_integer(config, "poll.idle_us");
 	options->follow.busy = kw_config_bool(config, "poll.busy");
+	remote->rdma.busy = options->follow.busy;
 	return KW_OK;
 }
 

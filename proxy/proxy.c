@@ -91,7 +91,7 @@ static void on_prepare(uv_prepare_t *handle)
 {
 	struct kw_proxy *proxy = handle->data;
 
-	if (kw_table_unpublished(proxy->table))
+	if (proxy->table && kw_table_unpublished(proxy->table))
 		publish(proxy);
 }
 
@@ -99,6 +99,8 @@ static void on_heartbeat(uv_timer_t *timer)
 {
 	struct kw_proxy *proxy = timer->data;
 
+	if (!proxy->table)
+		return;
 	kw_table_set_passed(proxy->table, kw_server_lowest_passed(proxy->server));
 	publish(proxy);
 }
@@ -192,6 +194,22 @@ static int make_server(struct kw_proxy *proxy, struct kw_error *error)
 					       : "; only this host is listened to");
 	proxy->server = kw_server_new(proxy->loop, &proxy->memory, &options, &handlers);
 	kw_buffer_close(&secret);
+	return KW_OK;
+}
+
+/* Devices come before the table, whose directory names the rkeys of its extents. */
+static int prepare_all(struct kw_proxy *proxy, struct kw_error *error)
+{
+	const struct kw_config *config = proxy->daemon.config;
+
+	for (size_t i = 0; i < kw_config_count(config, "listen"); i++) {
+		const char *text = kw_config_text_at(config, "listen", i);
+		struct kw_address address;
+
+		if (kw_address_parse(text, &address, error) ||
+			kw_server_prepare(proxy->server, &address, error))
+			return kw_error_wrap(error, "listen: %s", text);
+	}
 	return KW_OK;
 }
 
@@ -299,8 +317,9 @@ int kw_proxy_init(
 	if (code)
 		return code;
 	start_handles(proxy);
-	if ((code = make_table(proxy, error)) || (code = make_server(proxy, error)) ||
-		(code = make_source(proxy, error)) || (code = listen_all(proxy, error)) ||
+	if ((code = make_server(proxy, error)) || (code = prepare_all(proxy, error)) ||
+		(code = make_table(proxy, error)) || (code = make_source(proxy, error)) ||
+		(code = listen_all(proxy, error)) ||
 		(code = kw_rpc_server_new(loop, kw_config_text(config, "control.socket"),
 			 kw_proxy_methods, "keywake-proxy", proxy, &proxy->rpc, error))) {
 		kw_proxy_shutdown(proxy, NULL);

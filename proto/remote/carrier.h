@@ -1,8 +1,9 @@
 /*
- * Inside proto/remote: what a carrier is, on either side. rdma joins here, by one file an end.
+ * Inside proto/remote: what a carrier is, on either side.
  *
  *   active side (remote.c is common)          passive side (server.c is common)
- *     kw_carrier_ops: shm.c, tcp.c              kw_listener_ops: listen_shm.c, listen_tcp.c
+ *     kw_carrier_ops: shm.c, tcp.c, rdma.c      kw_listener_ops: listen_shm.c, listen_tcp.c,
+ *                                               listen_rdma.c
  *
  * The common part queues READs to the negotiated depth, checks bounds, keeps deadlines, decides the
  * order of closing and owns the callbacks to the outside. A carrier moves bytes. Loop thread only.
@@ -65,6 +66,7 @@ struct kw_carrier_ops {
 };
 
 extern const struct kw_carrier_ops kw_carrier_shm, kw_carrier_tcp;
+extern const struct kw_carrier_ops kw_carrier_rdma; /* KW_HAVE_RDMA */
 
 /*
  *   ┌────────────┐ welcomed ┌───────┐
@@ -146,6 +148,10 @@ void kw_remote_turn_at(struct kw_remote *remote, uint64_t at_us);
 /* uv_close a handle of the carrier's (its data must be the remote); owned: free() it then. */
 void kw_remote_shut(struct kw_remote *remote, uv_handle_t *handle, bool owned);
 
+/* As a handle still to be closed, for what no handle stands for: holds up `closed`. */
+void kw_remote_hold(struct kw_remote *remote);
+void kw_remote_release(struct kw_remote *remote);
+
 /* remote_pace.c, for remote.c: the timer and the idle handle begin and end with the connection. */
 #define KW_NEVER UINT64_MAX
 void kw_remote_pace_init(struct kw_remote *remote);
@@ -169,6 +175,9 @@ struct kw_session;
 
 struct kw_listener_ops {
 	enum kw_carrier carrier;
+	/* NULL, or what kw_server_prepare promises. */
+	int (*prepare)(
+		struct kw_server *server, const struct kw_address *address, struct kw_error *error);
 	/* Begin to listen on listener->address; allocates listener->own. */
 	int (*listen)(struct kw_listener *listener, struct kw_error *error);
 	/* The server has as many handshakes as it may (true), or room again (false). */
@@ -183,6 +192,7 @@ struct kw_listener_ops {
 };
 
 extern const struct kw_listener_ops kw_listener_shm, kw_listener_tcp;
+extern const struct kw_listener_ops kw_listener_rdma; /* KW_HAVE_RDMA */
 
 struct kw_listener {
 	struct kw_server *server;
@@ -219,6 +229,12 @@ bool kw_server_open_to_all(const struct kw_server *server); /* may listen beyond
 
 /* The serving thread, made by the first who asks. NULL: *error says why. */
 struct kw_tcp_serve *kw_server_serve(struct kw_server *server, struct kw_error *error);
+
+const struct kw_rdma_options *kw_server_rdma(const struct kw_server *server);
+
+/* A device that outlives listeners and sessions; one. NULL: none is kept yet. */
+void *kw_server_kept(struct kw_server *server);
+void kw_server_keep(struct kw_server *server, void *device, void (*release)(void *device));
 
 /* A handshake begins / is over: counts them, pauses and resumes the listeners. */
 int kw_server_greet(

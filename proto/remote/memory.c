@@ -123,9 +123,35 @@ int kw_memory_extend(struct kw_memory *memory, struct kw_extent *extent, struct 
 	extent->address = 0;
 	extent->rkey = 0;
 	extent->reserved = 0;
+	if (memory->device.add) {
+		int code = memory->device.add(memory->device.arg, extent, error);
+
+		if (code != 0)
+			return code;
+	}
 	memory->extents[count] = *extent;
 	atomic_store_explicit(&memory->extent_count, count + 1, memory_order_release);
 	return 0;
+}
+
+int kw_memory_attach(
+	struct kw_memory *memory, const struct kw_memory_device *device, struct kw_error *error)
+{
+	int count = atomic_load_explicit(&memory->extent_count, memory_order_relaxed);
+
+	for (int i = 0; i < count; i++) {
+		int code = device->add(device->arg, &memory->extents[i], error);
+
+		if (code != 0)
+			return code;
+	}
+	memory->device = *device;
+	return 0;
+}
+
+void kw_memory_detach(struct kw_memory *memory)
+{
+	memory->device = (struct kw_memory_device){0};
 }
 
 bool kw_extents_cover(const struct kw_extent *extents, int count, uint64_t offset, uint64_t length)

@@ -22,13 +22,20 @@
 #define KW_EXTENTS_MAX 256
 #define KW_RESERVE_MAX (UINT64_C(1) << 44) /* of the 47 bits of addresses a process has */
 
+/* Registers an extent with a device: fills in address and rkey. */
+struct kw_memory_device {
+	int (*add)(void *arg, struct kw_extent *extent, struct kw_error *error);
+	void *arg;
+};
+
 struct kw_memory {
 	int fd;          /* read-write, sealed; -1 when closed */
 	int readonly_fd; /* what is handed to peers: they can map it, not write it */
 	uint8_t *base;
 	uint64_t reserve_bytes;
 	struct kw_extent extents[KW_EXTENTS_MAX];
-	_Atomic int extent_count; /* release-stored after the entry is written */
+	struct kw_memory_device device; /* add NULL: none */
+	_Atomic int extent_count;       /* release-stored after the entry is written */
 };
 
 /* KW_E_ARGUMENT: 0 or beyond KW_RESERVE_MAX. Rounded up to whole pages. */
@@ -39,10 +46,20 @@ void kw_memory_close(struct kw_memory *memory);
 
 /*
  * Add an extent (offset and length given; neither overlapping nor beyond the reservation). Its
- * address and rkey are 0: this is where a device will register it, before others may see it.
+ * address and rkey are 0, or what the attached device says: it is registered before others may see
+ * it.
  * KW_E_FULL beyond KW_EXTENTS_MAX.
  */
 int kw_memory_extend(struct kw_memory *memory, struct kw_extent *extent, struct kw_error *error);
+
+/*
+ * Register what is there, and from now on what is added. To be done before a table takes its
+ * extents from here, or its directory will not know the rkeys. On failure nothing is attached, but
+ * extents may have been registered: the device lets go of them.
+ */
+int kw_memory_attach(
+	struct kw_memory *memory, const struct kw_memory_device *device, struct kw_error *error);
+void kw_memory_detach(struct kw_memory *memory);
 
 /* May [offset, offset + length) be read remotely? Adjoining extents count as one. */
 bool kw_memory_covers(const struct kw_memory *memory, uint64_t offset, uint64_t length);

@@ -54,7 +54,13 @@ struct kw_remote_read *kw_read_list_pop(struct kw_read_list *list)
 
 static const struct kw_carrier_ops *find_carrier(enum kw_carrier carrier)
 {
-	static const struct kw_carrier_ops *const all[] = {&kw_carrier_shm, &kw_carrier_tcp};
+	static const struct kw_carrier_ops *const all[] = {
+		&kw_carrier_shm,
+		&kw_carrier_tcp,
+#ifdef KW_HAVE_RDMA
+		&kw_carrier_rdma,
+#endif
+	};
 
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		if (all[i]->carrier == carrier)
@@ -266,6 +272,16 @@ static void on_shut(struct kw_remote *remote)
 	remote->shutting--;
 	if (remote->shutting == 0 && kw_remote_is(remote, KW_REMOTE_CLOSING))
 		finish(remote);
+}
+
+void kw_remote_hold(struct kw_remote *remote)
+{
+	remote->shutting++;
+}
+
+void kw_remote_release(struct kw_remote *remote)
+{
+	on_shut(remote);
 }
 
 static void on_handle_closed(uv_handle_t *handle)

@@ -46,12 +46,25 @@ int kw_address_check(const char *text, struct kw_error *error);
 /* Is it reachable from this host only (unix socket, 127/8, ::1, localhost)? */
 bool kw_address_is_local(const struct kw_address *address);
 
+/* For rdma only, either side. Zero: what is said behind it. */
+struct kw_rdma_options {
+	char device[64];       /* "": whichever the address leads over */
+	uint8_t port;          /* of the device; 0: any */
+	uint8_t traffic_class; /* of RoCE packets; 0: the system's */
+	uint8_t ack_timeout;   /* 4.096 us * 2^n a try; 0: 15 (134 ms) */
+	uint8_t retry_count;   /* 1 to 6; 0: 4. A dead peer shows after (this + 1) tries */
+	uint32_t read_bytes;   /* larger READs are cut into pieces of this; 0: 65536 */
+	uint32_t probe_ms;     /* proxy: an agent silent for this long is looked for; 0: 10000 */
+	bool busy;             /* look for completions instead of sleeping, while READs are out */
+};
+
 struct kw_remote_options {
 	char agent_name[KW_AGENT_NAME_MAX + 1];
 	struct kw_slice secret;      /* empty: none; copied */
 	uint32_t connect_timeout_ms; /* until ready; 0: 5000 */
 	uint32_t read_timeout_ms;    /* each READ; 0: 2000 */
 	uint32_t depth;              /* READs in flight wanted; more are queued here; 0: 16 */
+	struct kw_rdma_options rdma;
 };
 
 struct kw_remote_info {

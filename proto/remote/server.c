@@ -24,6 +24,8 @@ struct kw_server {
 	struct kw_server_stats stats;
 	uv_async_t async; /* the serving thread has something to say */
 	struct kw_tcp_serve *serve;
+	void *kept; /* a device */
+	void (*release_kept)(void *device);
 	struct kw_listener *listeners; /* in the order of kw_server_listen */
 	struct kw_session *sessions;
 	uint32_t session_count, greetings;
@@ -53,6 +55,23 @@ uint32_t kw_server_handshake_timeout_ms(const struct kw_server *server)
 bool kw_server_open_to_all(const struct kw_server *server)
 {
 	return server->options.secret.length > 0 || server->options.allow_insecure;
+}
+
+const struct kw_rdma_options *kw_server_rdma(const struct kw_server *server)
+{
+	return &server->options.rdma;
+}
+
+void *kw_server_kept(struct kw_server *server)
+{
+	return server->kept;
+}
+
+void kw_server_keep(struct kw_server *server, void *device, void (*release)(void *device))
+{
+	assert(!server->kept);
+	server->kept = device;
+	server->release_kept = release;
 }
 
 static void wake(void *arg)
@@ -326,7 +345,13 @@ struct kw_server *kw_server_new(uv_loop_t *loop, struct kw_memory *memory,
 
 static const struct kw_listener_ops *find_carrier(enum kw_carrier carrier)
 {
-	static const struct kw_listener_ops *const all[] = {&kw_listener_shm, &kw_listener_tcp};
+	static const struct kw_listener_ops *const all[] = {
+		&kw_listener_shm,
+		&kw_listener_tcp,
+#ifdef KW_HAVE_RDMA
+		&kw_listener_rdma,
+#endif
+	};
 
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		if (all[i]->carrier == carrier)
@@ -351,6 +376,23 @@ static int check_listen(
 			"set auth.secret_file, or allow it explicitly",
 			text);
 	return 0;
+}
+
+int kw_server_prepare(
+	struct kw_server *server, const struct kw_address *address, struct kw_error *error)
+{
+	const struct kw_listener_ops *ops = find_carrier(address->carrier);
+	char text[KW_ADDRESS_TEXT];
+	int code;
+
+	if (!ops)
+		return kw_carrier_missing(address, error);
+	code = ops->prepare ? ops->prepare(server, address, error) : 0;
+	if (code != 0) {
+		kw_address_text(address, text, sizeof text);
+		kw_error_wrap(error, "listen on %s", text);
+	}
+	return code;
 }
 
 int kw_server_listen(
@@ -437,6 +479,9 @@ static void maybe_finish(struct kw_server *server)
 		kw_tcp_serve_free(server->serve);
 		server->serve = NULL;
 	}
+	if (server->kept)
+		server->release_kept(server->kept);
+	server->kept = NULL;
 	uv_close((uv_handle_t *)&server->async, on_async_closed);
 }
 

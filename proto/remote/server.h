@@ -28,6 +28,7 @@ struct kw_server_options {
 	uint32_t handshake_timeout_ms; /* 0: 5000 */
 	uint32_t sessions_max;         /* 0: 256; more are refused with a sentence */
 	uint32_t depth_max;            /* READs in flight a session may have; 0: 64 */
+	struct kw_rdma_options rdma;
 };
 
 struct kw_session_info {
@@ -55,6 +56,13 @@ struct kw_server_handlers {
 /* memory outlives the server. */
 struct kw_server *kw_server_new(uv_loop_t *loop, struct kw_memory *memory,
 	const struct kw_server_options *options, const struct kw_server_handlers *handlers);
+
+/*
+ * Open what an address needs, before the memory has extents: a device must be there when a table
+ * takes them, so that its directory knows their rkeys. Harmless for other addresses.
+ */
+int kw_server_prepare(
+	struct kw_server *server, const struct kw_address *address, struct kw_error *error);
 
 /*
  * Listen; any number of times. A stale socket file (nobody answers) is replaced; one that answers

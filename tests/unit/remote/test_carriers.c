@@ -19,6 +19,51 @@ static int run_over(enum kw_carrier which)
 		kw_carrier_name(which), tests, sizeof tests / sizeof *tests, NULL, NULL);
 }
 
+#ifdef KW_HAVE_RDMA
+#include "fake_verbs.h"
+
+/*
+ * rdma over the fake of its libraries. Both ends live in this process, so what needs a process to
+ * kill, or a raw socket to lie through, has its like in test_rdma.c.
+ */
+static int run_over_rdma(void)
+{
+	static const struct CMUnitTest tests[] = {
+		CARRIER_READ_TESTS,
+		cmocka_unit_test(closing_tells_back_the_reads_that_are_out),
+		cmocka_unit_test(closing_while_connecting_is_told_once),
+		cmocka_unit_test(nobody_listening_is_a_sentence_and_not_a_crash),
+		cmocka_unit_test(a_proxy_that_shuts_down_says_so),
+		cmocka_unit_test(a_thousand_connections_leave_nothing_behind),
+		cmocka_unit_test(the_right_secret_is_let_in),
+		cmocka_unit_test(a_wrong_secret_is_refused_on_both_sides),
+		cmocka_unit_test(a_missing_secret_is_refused_on_both_sides),
+		cmocka_unit_test(an_agent_with_a_secret_does_not_trust_a_proxy_without),
+		cmocka_unit_test(sixty_four_agents_read_at_once),
+		cmocka_unit_test(one_session_too_many_is_refused_with_the_limit),
+		cmocka_unit_test(disconnect_revokes_at_once),
+		cmocka_unit_test(progress_arrives_and_holds_tombstones),
+	};
+	int failed;
+
+	carrier = KW_CARRIER_RDMA;
+	fake_verbs_reset();
+	printf("==== carrier rdma, over a fake of its libraries\n");
+	failed = _cmocka_run_group_tests("rdma", tests, sizeof tests / sizeof *tests, NULL, NULL);
+	if (fake_verbs_left() != 0) {
+		printf("%d objects of the libraries were left behind\n", fake_verbs_left());
+		failed++;
+	}
+	return failed;
+}
+#else
+static int run_over_rdma(void)
+{
+	printf("==== carrier rdma: not in this build\n");
+	return 0;
+}
+#endif
+
 int main(int argc, char **argv)
 {
 	int failed;
@@ -27,5 +72,6 @@ int main(int argc, char **argv)
 		return serve_main(argv[2], argv[3]);
 	failed = run_over(KW_CARRIER_SHM);
 	failed += run_over(KW_CARRIER_TCP);
+	failed += run_over_rdma();
 	return failed;
 }

@@ -168,6 +168,7 @@ static void a_port_in_use_is_a_sentence(void **state)
 	fixture_close(&fixture);
 }
 
+#ifndef KW_HAVE_RDMA
 static void rdma_says_which_carriers_there_are(void **state)
 {
 	const struct kw_remote_options options = plain_options();
@@ -188,6 +189,8 @@ static void rdma_says_which_carriers_there_are(void **state)
 	assert_int_equal(client_open(&fixture, &client, &options), KW_E_CONFIG);
 	fixture_close(&fixture);
 }
+
+#endif
 
 static void a_server_without_listeners_closes_too(void **state)
 {
@@ -212,7 +215,9 @@ int main(void)
 		cmocka_unit_test(without_a_secret_only_this_host_is_listened_to),
 		cmocka_unit_test(all_carriers_serve_at_once),
 		cmocka_unit_test(a_port_in_use_is_a_sentence),
+#ifndef KW_HAVE_RDMA
 		cmocka_unit_test(rdma_says_which_carriers_there_are),
+#endif
 		cmocka_unit_test(a_server_without_listeners_closes_too),
 	};
 

@@ -1,0 +1,50 @@
+/*
+ * rdma, the agent's end: from a host and a port to a connected queue pair.
+ *
+ *   name ──▶ address ──▶ route ──▶ build (thread pool) ──▶ connect ──▶ RTS, established
+ *
+ * Deadline and end are the owner's (kw_remote). Loop thread only.
+ */
+#ifndef KW_REMOTE_RDMA_DIAL_H
+#define KW_REMOTE_RDMA_DIAL_H
+
+#include "remote/carrier.h"
+#include "remote/rdma_end.h"
+#include "remote/rdma_watch.h"
+
+struct kw_rdma_resolve;
+
+struct kw_rdma_dial {
+	struct kw_remote *remote;
+	struct kw_rdma_end *end; /* the owner's: built here */
+	void (*connected)(struct kw_remote *remote);
+	void (*lost)(struct kw_remote *remote, const struct kw_error *why); /* once connected */
+	struct kw_rdma_options options;
+	struct kw_rdma_resolve *resolve; /* under way in the thread pool */
+	struct rdma_event_channel *channel;
+	uv_poll_t *poll;
+	struct rdma_cm_id *id;
+	struct kw_rdma_watch watch;
+	uv_work_t work;
+	bool working, closing, established, disconnected;
+	struct kw_error built; /* by the thread pool: its code is KW_OK when all went well */
+	uint32_t slots, depth;
+};
+
+/* dial is zeroed but for options; connected and lost are set by the owner. */
+void kw_rdma_dial_init(
+	struct kw_rdma_dial *dial, struct kw_remote *remote, struct kw_rdma_end *end);
+void kw_rdma_dial_start(struct kw_rdma_dial *dial, struct kw_remote *remote);
+
+/* Let go of everything, the end too; what the thread pool still has holds the remote until then. */
+void kw_rdma_dial_close(struct kw_rdma_dial *dial);
+
+/* Zeros become what is meant by them; KW_E_CONFIG for what cannot be. */
+int kw_rdma_options_set(
+	struct kw_rdma_options *own, const struct kw_rdma_options *given, struct kw_error *error);
+
+/* Is it the device and port that was asked for? And the traffic class for what follows. */
+int kw_rdma_options_apply(
+	const struct kw_rdma_options *options, struct rdma_cm_id *id, struct kw_error *error);
+
+#endif

@@ -1,0 +1,679 @@
+/*
+ * What can go wrong over rdma, on the fake of its libraries: each end of a connection has its
+ * sentence and its counter, no READ is told twice or forgotten, and nothing is left behind.
+ */
+#include "fixture.h"
+
+#include "fake_verbs.h"
+#include "remote/rdma_counts.h"
+#include "remote/rdma_end.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+
+static int begin(void **state)
+{
+	(void)state;
+	carrier = KW_CARRIER_RDMA;
+	fake_verbs_reset();
+	return 0;
+}
+
+static int nothing_left(void **state)
+{
+	(void)state;
+	if (fake_verbs_left() != 0)
+		print_error("%d objects of the libraries were left behind\n", fake_verbs_left());
+	return fake_verbs_left();
+}
+
+static void expect_text(const char *text, const char *part)
+{
+	if (!strstr(text, part))
+		fail_msg("\"%s\" lacks \"%s\"", text, part);
+}
+
+static void expect_closed(
+	struct fixture *fixture, struct client *client, enum kw_code code, const char *part)
+{
+	WAIT(fixture, client->closed);
+	expect_text(client->why.text, part);
+	assert_int_equal(client->why.code, code);
+	assert_int_equal(client->closed, 1);
+	kw_remote_free(client->remote);
+}
+
+static void each_answer_to_a_request_is_a_sentence_and_a_count(void **state)
+{
+	static const struct {
+		enum rdma_cm_event_type event;
+		int status;
+		enum kw_rdma_count count;
+		enum kw_code code;
+		const char *text;
+	} cases[] = {
+		{RDMA_CM_EVENT_REJECTED, 8, KW_RDMA_NOBODY, KW_E_IO, "nobody listens"},
+		{RDMA_CM_EVENT_REJECTED, -ECONNREFUSED, KW_RDMA_NOBODY, KW_E_IO, "nobody listens"},
+		{RDMA_CM_EVENT_REJECTED, 10, KW_RDMA_STALE, KW_E_IO, "stale connection"},
+		{RDMA_CM_EVENT_REJECTED, 28, KW_RDMA_REJECTED, KW_E_REFUSED, "without a reason"},
+		{RDMA_CM_EVENT_REJECTED, 3, KW_RDMA_REJECTED, KW_E_IO, "reason 3"},
+		{RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT, KW_RDMA_UNREACHABLE, KW_E_IO,
+			"unreachable"},
+		{RDMA_CM_EVENT_CONNECT_ERROR, -ENOMEM, KW_RDMA_CONNECT_ERROR, KW_E_NOMEM,
+			"could not be made"},
+		{RDMA_CM_EVENT_DEVICE_REMOVAL, 0, KW_RDMA_DEVICE_REMOVED, KW_E_IO, "was removed"},
+		{RDMA_CM_EVENT_ADDR_CHANGE, 0, KW_RDMA_ADDRESS_CHANGED, KW_E_IO, "moved"},
+		{RDMA_CM_EVENT_ROUTE_ERROR, -EHOSTUNREACH, KW_RDMA_ADDRESS, KW_E_IO, "no path"},
+		{RDMA_CM_EVENT_CONNECT_RESPONSE, 0, KW_RDMA_COUNTS, KW_E_PROTOCOL,
+			"no keywake-proxy"},
+	};
+	const struct kw_remote_options options = plain_options();
+	struct fixture fixture;
+	struct client client;
+
+	fixture_start(&fixture);
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		bool counted = cases[i].count != KW_RDMA_COUNTS;
+		uint64_t before = counted ? kw_rdma_counted(cases[i].count) : 0;
+
+		fake_verbs.instead = cases[i].event;
+		fake_verbs.instead_status = cases[i].status;
+		fake_verbs.instead_set = true;
+		assert_int_equal(client_open(&fixture, &client, &options), 0);
+		/* errno's own code is kw_error_errno's business. */
+		WAIT(&fixture, client.closed);
+		expect_closed(&fixture, &client,
+			cases[i].code == KW_E_NOMEM ? client.why.code : cases[i].code,
+			cases[i].text);
+		if (counted)
+			assert_int_equal(kw_rdma_counted(cases[i].count), before + 1);
+	}
+	fake_verbs.instead_set = false;
+	fake_verbs.devices = 0;
+	assert_int_equal(client_open(&fixture, &client, &options), 0);
+	expect_closed(&fixture, &client, KW_E_IO, "no RDMA device leads to that address");
+	fixture_close(&fixture);
+}
+
+static void each_event_of_a_connection_ends_it_with_its_sentence(void **state)
+{
+	static const struct {
+		bool async;
+		int event;
+		enum kw_rdma_count count;
+		const char *text;
+	} cases[] = {
+		{false, RDMA_CM_EVENT_DEVICE_REMOVAL, KW_RDMA_DEVICE_REMOVED, "was removed"},
+		{false, RDMA_CM_EVENT_ADDR_CHANGE, KW_RDMA_ADDRESS_CHANGED, "moved to another"},
+		{false, RDMA_CM_EVENT_DISCONNECTED, KW_RDMA_DISCONNECTED, "closed the connection"},
+		{true, IBV_EVENT_PORT_ERR, KW_RDMA_PORT_DOWN, "port of RDMA device fake0"},
+		{true, IBV_EVENT_DEVICE_FATAL, KW_RDMA_DEVICE_REMOVED, "failed or was removed"},
+	};
+
+	for (int side = 0; side < 2; side++)
+		for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+			uint64_t before = kw_rdma_counted(cases[i].count);
+			struct fixture fixture;
+			struct client client;
+
+			fixture_start(&fixture);
+			client_connect(&fixture, &client);
+			WAIT(&fixture, fixture.joined == 1);
+			if (cases[i].async)
+				fake_verbs_async((enum ibv_event_type)cases[i].event, 1);
+			else
+				fake_verbs_tell(
+					side == 0, (enum rdma_cm_event_type)cases[i].event, 0);
+			WAIT(&fixture, client.closed && fixture.left == 1);
+			assert_true(kw_rdma_counted(cases[i].count) > before);
+			if (side == 0)
+				expect_text(client.why.text, cases[i].text);
+			else
+				expect_text(fixture.why_left, cases[i].text);
+			kw_remote_free(client.remote);
+			/* The proxy serves on. */
+			client_connect(&fixture, &client);
+			client_close(&fixture, &client);
+			fixture_close(&fixture);
+		}
+}
+
+static void another_port_going_down_is_nothing(void **state)
+{
+	struct fixture fixture;
+	struct client client;
+	struct try t;
+
+	fixture_start(&fixture);
+	client_connect(&fixture, &client);
+	fake_verbs_async(IBV_EVENT_PORT_ERR, 2);
+	fake_verbs_async(IBV_EVENT_PORT_ACTIVE, 1);
+	try_init(&t, 1, 100);
+	try_read(&client, &t);
+	WAIT(&fixture, t.told);
+	try_check(&t);
+	try_free(&t);
+	client_close(&fixture, &client);
+	fixture_close(&fixture);
+}
+
+#define OUT 40
+
+static void a_bad_completion_is_the_death_notice(void **state)
+{
+	static const struct {
+		enum ibv_wc_status status;
+		enum kw_rdma_count count;
+		enum kw_code code;
+	} cases[] = {
+		{IBV_WC_RETRY_EXC_ERR, KW_RDMA_RETRIES, KW_E_IO},
+		{IBV_WC_REM_ACCESS_ERR, KW_RDMA_ACCESS, KW_E_REFUSED},
+		{IBV_WC_WR_FLUSH_ERR, KW_RDMA_BAD_COMPLETION, KW_E_IO},
+		{IBV_WC_GENERAL_ERR, KW_RDMA_BAD_COMPLETION, KW_E_IO},
+	};
+	static struct try tries[OUT];
+
+	for (int after = 1; after < 120; after += 17)
+		for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+			uint64_t before = kw_rdma_counted(cases[i].count);
+			struct fixture fixture;
+			struct client client;
+			int failed = 0;
+
+			fixture_start(&fixture);
+			client_connect(&fixture, &client);
+			fake_verbs.fail_status = cases[i].status;
+			fake_verbs.fail_read_after = after;
+			for (int k = 0; k < OUT; k++) {
+				try_init(&tries[k], (uint64_t)k, 200000);
+				try_read(&client, &tries[k]);
+			}
+			WAIT(&fixture, client.closed);
+			for (int k = 0; k < OUT; k++) {
+				assert_int_equal(tries[k].told, 1);
+				if (!tries[k].failed)
+					try_check(&tries[k]);
+				failed += tries[k].failed;
+				try_free(&tries[k]);
+			}
+			assert_true(failed > 0);
+			assert_int_equal(client.why.code, cases[i].code);
+			assert_int_equal(kw_rdma_counted(cases[i].count), before + 1);
+			kw_remote_free(client.remote);
+			WAIT(&fixture, fixture.left == 1);
+			fixture_close(&fixture);
+		}
+}
+
+static void a_black_hole_is_a_passed_deadline(void **state)
+{
+	struct kw_remote_options options = plain_options();
+	struct fixture fixture;
+	struct client client;
+	struct try t;
+
+	fixture_start(&fixture);
+	options.read_timeout_ms = 80;
+	options.connect_timeout_ms = 80;
+	assert_int_equal(client_open(&fixture, &client, &options), 0);
+	WAIT(&fixture, client.ready);
+	fake_verbs.hold = true;
+	try_init(&t, 0, 100);
+	try_read(&client, &t);
+	WAIT(&fixture, t.told);
+	assert_true(t.failed);
+	try_free(&t);
+	expect_closed(&fixture, &client, KW_E_TIMEOUT, "deadline of 80 ms");
+	/* While connecting: nobody answers, or nobody greets. */
+	assert_int_equal(client_open(&fixture, &client, &options), 0);
+	expect_closed(&fixture, &client, KW_E_TIMEOUT, "connect: deadline of 80 ms");
+	fake_verbs.hold = false;
+	fake_verbs.mute = true;
+	assert_int_equal(client_open(&fixture, &client, &options), 0);
+	expect_closed(&fixture, &client, KW_E_TIMEOUT, "connect: deadline of 80 ms");
+	fixture_close(&fixture);
+}
+
+static void a_dead_host_shows_in_the_next_read(void **state)
+{
+	struct fixture fixture;
+	struct client client;
+	struct try t;
+
+	fixture_start(&fixture);
+	client_connect(&fixture, &client);
+	fake_verbs_kill(true);
+	try_init(&t, 0, 100);
+	try_read(&client, &t);
+	WAIT(&fixture, t.told);
+	assert_true(t.failed);
+	try_free(&t);
+	expect_closed(&fixture, &client, KW_E_IO, "transport retries exceeded");
+	fixture_close(&fixture);
+}
+
+static void a_silent_agent_is_looked_for(void **state)
+{
+	const struct kw_server_options served = {.rdma = {.probe_ms = 20}};
+	uint64_t until = kw_clock_us() + 500000;
+	struct fixture fixture;
+	struct client client;
+
+	fixture_open(&fixture);
+	fixture_serve(&fixture, &served);
+	client_connect(&fixture, &client);
+	/* It is here, and takes more probes than it has receives. */
+	while (kw_clock_us() < until)
+		uv_run(&fixture.loop, UV_RUN_ONCE);
+	assert_int_equal(fixture.left, 0);
+	assert_int_equal(client.closed, 0);
+	fake_verbs_kill(false);
+	WAIT(&fixture, fixture.left == 1);
+	expect_text(fixture.why_left, "does not answer");
+	WAIT(&fixture, client.closed);
+	kw_remote_free(client.remote);
+	fixture_close(&fixture);
+}
+
+/* Every function of the libraries fails at its first, second, … call. */
+static void whatever_fails_is_a_sentence_and_leaves_nothing(void **state)
+{
+	static const char *const calls[] = {"rdma_create_event_channel", "rdma_create_id",
+		"rdma_resolve_addr", "rdma_resolve_route", "rdma_connect", "rdma_accept",
+		"rdma_establish", "ibv_query_device", "ibv_alloc_pd", "ibv_reg_mr",
+		"ibv_create_comp_channel", "ibv_create_cq", "ibv_create_qp", "ibv_modify_qp"};
+
+	for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+		for (int skip = 0; skip < 7; skip++) {
+			struct kw_remote_options options = plain_options();
+			struct fixture fixture;
+			struct client client;
+
+			fixture_start(&fixture);
+			options.connect_timeout_ms = 500;
+			fake_verbs.fail_call = calls[i];
+			fake_verbs.fail_errno = EIO;
+			fake_verbs.fail_skip = skip;
+			assert_int_equal(client_open(&fixture, &client, &options), 0);
+			WAIT(&fixture, client.ready || client.closed);
+			fake_verbs.fail_call = NULL;
+			if (skip == 0)
+				assert_int_equal(client.closed, 1);
+			if (client.closed) {
+				assert_true(client.why.code != KW_OK);
+				kw_remote_free(client.remote);
+			} else {
+				client_close(&fixture, &client);
+			}
+			client_connect(&fixture, &client);
+			client_close(&fixture, &client);
+			fixture_close(&fixture);
+			assert_int_equal(fake_verbs_left(), 0);
+		}
+}
+
+static void listening_that_fails_is_a_sentence_too(void **state)
+{
+	static const char *const calls[] = {"rdma_create_event_channel", "rdma_create_id",
+		"rdma_bind_addr", "ibv_query_device", "ibv_alloc_pd", "ibv_reg_mr", "rdma_listen"};
+	const struct kw_server_options none = {0};
+	const struct kw_server_options wide = {.allow_insecure = true};
+	const struct kw_server_handlers handlers = {0};
+	struct kw_address address;
+	struct fixture fixture;
+	struct kw_error error;
+
+	fixture_open(&fixture);
+	kw_address_parse("rdma://127.0.0.1:0", &address, &error);
+	for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+		fake_verbs.fail_call = calls[i];
+		fake_verbs.fail_errno = EIO;
+		fixture.server = kw_server_new(&fixture.loop, &fixture.memory, &none, &handlers);
+		assert_int_not_equal(kw_server_listen(fixture.server, &address, &error), 0);
+		expect_text(error.text, "listen on rdma://127.0.0.1:0");
+		fixture.closed = 0;
+		fixture_stop_server(&fixture);
+		assert_int_equal(fake_verbs_left(), 0);
+	}
+	fake_verbs.fail_call = NULL;
+	fixture.server = kw_server_new(&fixture.loop, &fixture.memory, &none, &handlers);
+	kw_address_parse("rdma://0.0.0.0:0", &address, &error);
+	assert_int_equal(kw_server_listen(fixture.server, &address, &error), KW_E_CONFIG);
+	expect_text(error.text, "auth.secret_file");
+	fixture.closed = 0;
+	fixture_stop_server(&fixture);
+	fixture.server = kw_server_new(&fixture.loop, &fixture.memory, &wide, &handlers);
+	fake_verbs.devices = 0;
+	assert_int_equal(kw_server_listen(fixture.server, &address, &error), KW_E_CONFIG);
+	expect_text(error.text, "no RDMA device");
+	fake_verbs.devices = 2;
+	assert_int_equal(kw_server_listen(fixture.server, &address, &error), KW_E_CONFIG);
+	expect_text(error.text, "2 RDMA devices");
+	fake_verbs.devices = 1;
+	assert_int_equal(kw_server_listen(fixture.server, &address, &error), 0);
+	fixture.closed = 0;
+	fixture_close(&fixture);
+}
+
+/* ---- a raw agent: what it does no code of ours has checked ---- */
+
+struct raw {
+	struct kw_rdma_end end;
+	struct rdma_event_channel *channel;
+	struct rdma_cm_id *id;
+	int messages, broken;
+	struct kw_error why;
+};
+
+static void raw_message(void *owner, const uint8_t *bytes, uint32_t length)
+{
+	struct raw *raw = owner;
+
+	(void)bytes;
+	(void)length;
+	raw->messages++;
+}
+
+static void raw_sent(void *owner)
+{
+	(void)owner;
+}
+
+static void raw_read(void *owner, uint64_t last)
+{
+	(void)owner;
+	(void)last;
+	fail_msg("a READ went through");
+}
+
+static void raw_broken(void *owner, const struct kw_error *why)
+{
+	struct raw *raw = owner;
+
+	raw->broken++;
+	raw->why = *why;
+}
+
+static struct kw_rdma_news raw_wait(
+	struct fixture *fixture, struct raw *raw, enum rdma_cm_event_type event)
+{
+	struct kw_rdma_news news = {0};
+	bool got = false;
+
+	WAIT(fixture, got || (got = kw_rdma_news_take(raw->channel, &news)));
+	assert_int_equal(news.event, event);
+	return news;
+}
+
+static enum rdma_cm_event_type raw_dial(
+	struct fixture *fixture, struct raw *raw, const struct kw_rdma_private *private)
+{
+	static const struct kw_rdma_end_ops ops = {raw_message, raw_sent, raw_read, raw_broken};
+	const struct kw_rdma_options options = {.ack_timeout = 14, .retry_count = 3};
+	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(fixture->address.port)};
+	struct rdma_conn_param param = {
+		.private_data = private, .private_data_len = sizeof *private, .initiator_depth = 4};
+	struct kw_rdma_news news = {0};
+	bool got = false;
+	struct kw_error error;
+
+	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	*raw = (struct raw){.end = {.ops = &ops, .owner = raw}};
+	raw->channel = rdma_create_event_channel();
+	fcntl(raw->channel->fd, F_SETFL, O_NONBLOCK);
+	assert_int_equal(rdma_create_id(raw->channel, &raw->id, NULL, RDMA_PS_TCP), 0);
+	assert_int_equal(rdma_resolve_addr(raw->id, NULL, (struct sockaddr *)&to, 100), 0);
+	raw_wait(fixture, raw, RDMA_CM_EVENT_ADDR_RESOLVED);
+	raw->end.id = raw->id;
+	if (kw_rdma_end_build(&raw->end, 4, 4096, &error) != 0)
+		fail_msg("%s", error.text);
+	param.qp_num = raw->end.qp->qp_num;
+	assert_int_equal(rdma_connect(raw->id, &param), 0);
+	WAIT(fixture, got || (got = kw_rdma_news_take(raw->channel, &news)));
+	if (news.event != RDMA_CM_EVENT_CONNECT_RESPONSE) {
+		kw_rdma_say_news(&raw->why, &news);
+		return news.event;
+	}
+	assert_int_equal(kw_rdma_end_connect(&raw->end, 4, 0, &options, &error), 0);
+	assert_int_equal(rdma_establish(raw->id), 0);
+	return news.event;
+}
+
+static void raw_close(struct raw *raw)
+{
+	kw_rdma_end_close(&raw->end);
+	rdma_destroy_id(raw->id);
+	rdma_destroy_event_channel(raw->channel);
+}
+
+static void who_has_not_proved_itself_reads_nothing(void **state)
+{
+	const struct kw_server_options served = {.secret = kw_slice_text("a secret")};
+	struct kw_rdma_private private;
+	struct kw_rdma_read read = {.length = 64, .signalled = true};
+	struct fixture fixture;
+	struct kw_error error;
+	struct raw raw;
+
+	fixture_open(&fixture);
+	fixture_serve(&fixture, &served);
+	kw_rdma_private_init(&private, KW_RDMA_REJECT_NONE);
+	assert_int_equal(raw_dial(&fixture, &raw, &private), RDMA_CM_EVENT_CONNECT_RESPONSE);
+	/* It even knows address and rkey. */
+	read.address = fixture.memory.extents[0].address;
+	read.rkey = fixture.memory.extents[0].rkey;
+	assert_int_not_equal(read.rkey, 0);
+	assert_int_equal(kw_rdma_end_read(&raw.end, &read, 1, &error), 0);
+	kw_rdma_end_poll(&raw.end);
+	assert_int_equal(raw.broken, 1);
+	expect_text(raw.why.text, "refused access");
+	WAIT(&fixture, fixture.rejected == 1);
+	assert_int_equal(fixture.joined, 0);
+	for (int i = 0; i < 64; i++)
+		assert_int_equal(kw_rdma_end_slot(&raw.end, 0)[i], 0);
+	raw_close(&raw);
+	fixture_close(&fixture);
+}
+
+static void who_says_no_hello_is_let_go(void **state)
+{
+	const struct kw_server_options served = {.handshake_timeout_ms = 60};
+	struct kw_rdma_private private;
+	struct fixture fixture;
+	struct kw_error error;
+	struct raw raw;
+
+	fixture_open(&fixture);
+	fixture_serve(&fixture, &served);
+	kw_rdma_private_init(&private, KW_RDMA_REJECT_NONE);
+	raw_dial(&fixture, &raw, &private);
+	WAIT(&fixture, fixture.rejected == 1);
+	expect_text(fixture.why_rejected, "deadline of 60 ms");
+	raw_close(&raw);
+	raw_dial(&fixture, &raw, &private);
+	assert_int_equal(kw_rdma_end_send(&raw.end, "GET / HTTP/1.1\r\n", 16, &error), 0);
+	WAIT(&fixture, fixture.rejected == 2);
+	expect_text(fixture.why_rejected, "no handshake message");
+	raw_close(&raw);
+	fixture_close(&fixture);
+}
+
+static void foreign_requests_are_rejected_with_a_code(void **state)
+{
+	struct kw_rdma_private private;
+	struct fixture fixture;
+	struct raw raw;
+
+	fixture_start(&fixture);
+	kw_rdma_private_init(&private, KW_RDMA_REJECT_NONE);
+	private.version = 9;
+	assert_int_equal(raw_dial(&fixture, &raw, &private), RDMA_CM_EVENT_REJECTED);
+	expect_text(raw.why.text, "version 1");
+	raw_close(&raw);
+	private.magic = 0;
+	assert_int_equal(raw_dial(&fixture, &raw, &private), RDMA_CM_EVENT_REJECTED);
+	expect_text(raw.why.text, "does not know this kind");
+	raw_close(&raw);
+	assert_int_equal(fixture.rejected, 2);
+	fixture_close(&fixture);
+}
+
+/* ---- the read path ---- */
+
+static void few_doorbells_and_few_signals(void **state)
+{
+	struct kw_remote_options options = plain_options();
+	struct fixture fixture;
+	struct client client;
+	struct try t;
+
+	fixture_start(&fixture);
+	options.rdma.read_bytes = 4096;
+	assert_int_equal(client_open(&fixture, &client, &options), 0);
+	WAIT(&fixture, client.ready);
+	try_init(&t, 3, 256 * 4096);
+	try_read(&client, &t);
+	WAIT(&fixture, t.told);
+	try_check(&t);
+	assert_int_equal(fake_verbs_counts.reads, 256);
+	assert_true(fake_verbs_counts.doorbells <= 256 / 8 + 1);
+	assert_true(fake_verbs_counts.signalled <= 256 / 8 + 2);
+	try_free(&t);
+	client_close(&fixture, &client);
+	fixture_close(&fixture);
+}
+
+static void reads_of_everything_by(const struct kw_remote_options *options)
+{
+	struct fixture fixture;
+	struct client client;
+	struct try t;
+
+	fixture_start(&fixture);
+	assert_int_equal(client_open(&fixture, &client, options), 0);
+	WAIT(&fixture, client.ready);
+	try_init(&t, 0, EXTENT);
+	try_read(&client, &t);
+	WAIT(&fixture, t.told);
+	try_check(&t);
+	try_free(&t);
+	client_close(&fixture, &client);
+	fixture_close(&fixture);
+}
+
+static void devices_and_options_of_all_kinds_do(void **state)
+{
+	struct kw_remote_options options = plain_options();
+
+	fake_verbs.iwarp = true;
+	reads_of_everything_by(&options);
+	fake_verbs.iwarp = false;
+	fake_verbs.depth = 1;
+	reads_of_everything_by(&options);
+	fake_verbs.depth = 300;
+	options.depth = 1000;
+	reads_of_everything_by(&options);
+	options.depth = 3;
+	reads_of_everything_by(&options);
+	fake_verbs.depth = 16;
+	options.rdma.busy = true;
+	options.rdma.traffic_class = 96;
+	strcpy(options.rdma.device, "fake0");
+	options.rdma.port = 1;
+	options.rdma.read_bytes = 1 << 20;
+	reads_of_everything_by(&options);
+}
+
+static void senseless_options_are_refused(void **state)
+{
+	static const struct {
+		struct kw_rdma_options rdma;
+		const char *text;
+	} cases[] = {
+		{{.retry_count = 7}, "for ever"},
+		{{.ack_timeout = 32}, "ack timeout"},
+		{{.read_bytes = 17}, "READs of 17 bytes"},
+	};
+	struct kw_remote_options options = plain_options();
+	struct fixture fixture;
+	struct client client;
+
+	fixture_start(&fixture);
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		options.rdma = cases[i].rdma;
+		assert_int_equal(client_open(&fixture, &client, &options), KW_E_CONFIG);
+		expect_text(client.why.text, cases[i].text);
+	}
+	options.rdma = (struct kw_rdma_options){.device = "mlx5_9"};
+	assert_int_equal(client_open(&fixture, &client, &options), 0);
+	expect_closed(&fixture, &client, KW_E_CONFIG, "mlx5_9 is configured");
+	options.rdma = (struct kw_rdma_options){.port = 2};
+	assert_int_equal(client_open(&fixture, &client, &options), 0);
+	expect_closed(&fixture, &client, KW_E_CONFIG, "port 1 of RDMA device fake0");
+	fixture_close(&fixture);
+}
+
+static void revoked_means_that_the_next_read_fails(void **state)
+{
+	struct fixture fixture;
+	struct client client;
+	struct try t;
+
+	fixture_start(&fixture);
+	client_connect(&fixture, &client);
+	WAIT(&fixture, fixture.joined == 1);
+	assert_true(kw_server_disconnect(fixture.server, fixture.session.id, "by the test"));
+	/* In the same turn: the agent has heard of nothing. */
+	try_init(&t, 0, 100);
+	try_read(&client, &t);
+	WAIT(&fixture, t.told);
+	assert_true(t.failed);
+	assert_int_equal(t.error.code, KW_E_REFUSED);
+	assert_int_equal(fake_verbs_counts.denied, 1);
+	try_free(&t);
+	expect_closed(&fixture, &client, KW_E_REFUSED, "disconnected by the operator");
+	WAIT(&fixture, fixture.left == 1);
+	fixture_close(&fixture);
+}
+
+static void locked_memory_is_counted_before_it_is_asked_for(void **state)
+{
+	struct kw_error error;
+
+	assert_int_equal(kw_rdma_memlock_check(1 << 30, 1 << 20, UINT64_MAX, &error), 0);
+	assert_int_equal(kw_rdma_memlock_check(100, 900, 1000, &error), 0);
+	assert_int_equal(kw_rdma_memlock_check(101, 900, 1000, &error), KW_E_CONFIG);
+	expect_text(error.text, "needs 1001 bytes");
+	expect_text(error.text, "1000 are allowed");
+	expect_text(error.text, "LimitMEMLOCK=infinity");
+	assert_int_equal(kw_rdma_memlock_check(1, 2000, 1000, &error), KW_E_CONFIG);
+	assert_int_equal(kw_rdma_memlock_check(UINT64_MAX - 1, 5, 1000, &error), KW_E_CONFIG);
+}
+
+int main(void)
+{
+#define T(test) cmocka_unit_test_setup_teardown(test, begin, nothing_left)
+	const struct CMUnitTest tests[] = {
+		T(each_answer_to_a_request_is_a_sentence_and_a_count),
+		T(each_event_of_a_connection_ends_it_with_its_sentence),
+		T(another_port_going_down_is_nothing),
+		T(a_bad_completion_is_the_death_notice),
+		T(a_black_hole_is_a_passed_deadline),
+		T(a_dead_host_shows_in_the_next_read),
+		T(a_silent_agent_is_looked_for),
+		T(whatever_fails_is_a_sentence_and_leaves_nothing),
+		T(listening_that_fails_is_a_sentence_too),
+		T(who_has_not_proved_itself_reads_nothing),
+		T(who_says_no_hello_is_let_go),
+		T(foreign_requests_are_rejected_with_a_code),
+		T(few_doorbells_and_few_signals),
+		T(devices_and_options_of_all_kinds_do),
+		T(senseless_options_are_refused),
+		T(revoked_means_that_the_next_read_fails),
+		T(locked_memory_is_counted_before_it_is_asked_for),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
