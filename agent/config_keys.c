@@ -31,7 +31,7 @@ const struct kw_config_key kw_agent_config_keys[] = {
 	{"apply.cursor_store", KW_CONFIG_TEXT, "\"auto\"", false, 0, 0, "auto|function|key",
 		"Where the position is kept: a function library (Redis 7.0 and later) or a key in "
 		"database 0; auto: a library where the server knows them."},
-	{"poll.idle_us", KW_CONFIG_INTEGER, "1000", true, 0, 1000000, NULL,
+	{"poll.idle_us", KW_CONFIG_INTEGER, "1500", true, 0, 1000000, NULL,
 		"Longest pause between looks at an idle table, in microseconds."},
 	{"poll.busy", KW_CONFIG_BOOL, "false", true, 0, 0, NULL,
 		"Never pause between looks: lowest lag, one core busy."},
