@@ -41,6 +41,7 @@ enum kw_rdb_type {
 	KW_RDB_STREAM_5 = 27,
 };
 
+#define KW_RDB_VERSION_FORK 11 /* the last one of both: Redis 7.2, Valkey 7.2 to 8.1 */
 #define KW_RDB_VERSION_VALKEY 80 /* from here on the numbers above 21 are Valkey's */
 
 /* payload_stream.c: walk a stream of type 15, 19 or 21 (all of the input). */
