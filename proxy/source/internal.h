@@ -69,6 +69,7 @@ struct kw_sweep {
 	uint32_t strays;             /* INFO asked for by sweeps that were begun again */
 	struct kw_bucket pace;       /* of an audit */
 	uint64_t audit_us;           /* when the next audit begins */
+	bool again;                  /* flags are in doubt since it began: another one behind it */
 	char why[KW_ERROR_TEXT];
 };
 

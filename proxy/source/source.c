@@ -138,6 +138,12 @@ void kw_source_doubt(struct kw_source *source, enum kw_doubt cause,
 {
 	if (source->link != KW_LINK_UP)
 		return; /* it begins with a sweep over everything when it is up again */
+	/* Settings may be changed every second for ever. If each time the scan began anew, it would
+	 * never end; so it is finished first. */
+	if (cause == KW_DOUBT_FLAGS && kw_sweep_mending(source)) {
+		source->sweep.again = true;
+		return;
+	}
 	kw_log_info("source", "reconcile: %s", why);
 	source->stats.reconciles++;
 	++*counter_of(&source->stats, cause);

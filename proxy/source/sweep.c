@@ -124,10 +124,12 @@ void kw_sweep_begin(struct kw_source *source, enum kw_sweep_kind kind,
 		kw_databases_clear(&sweep->wanted);
 	if (kind > sweep->kind)
 		sweep->kind = kind;
-	if (databases)
+	if (databases) {
 		kw_databases_merge(&sweep->wanted, databases);
-	else
+	} else {
 		kw_databases_add_all(&sweep->wanted);
+		sweep->again = false; /* this is it */
+	}
 	snprintf(sweep->why, sizeof(sweep->why), "%s", why);
 	if (sweep->phase == KW_SWEEP_ASKING)
 		sweep->strays++;
@@ -147,6 +149,7 @@ void kw_sweep_stop(struct kw_source *source)
 	kw_scan_stop(source->scan);
 	sweep->phase = KW_SWEEP_IDLE;
 	sweep->kind = KW_SWEEP_NONE;
+	sweep->again = false;
 	kw_databases_clear(&sweep->wanted);
 }
 
@@ -216,6 +219,9 @@ static void finish(struct kw_source *source, uint64_t now_us)
 	sweep->kind = KW_SWEEP_NONE;
 	kw_databases_clear(&sweep->wanted);
 	source->stale = true;
+	if (sweep->again)
+		kw_source_doubt(source, KW_DOUBT_FLAGS, NULL,
+			"notify-keyspace-events may have been changed during the reconcile");
 }
 
 static void begin_audit(struct kw_source *source)

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "source/databases.h"
 #include "source/flags.h"
+#include "source/settings.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,10 +14,22 @@
 #define TIME_EVERY_US UINT64_C(60000000)
 
 /* The counters: commands that raise no event for what they change. */
-enum counter { SWAPDB, XACK, XREADGROUP, XCLAIM, XAUTOCLAIM, PFCOUNT, DEBUG, INFO, COUNTERS };
+enum counter {
+	SWAPDB,
+	XACK,
+	XREADGROUP,
+	XCLAIM,
+	XAUTOCLAIM,
+	PFCOUNT,
+	DEBUG,
+	INFO,
+	CONFIG,     /* all of it, before 7.0 */
+	CONFIG_SET, /* from 7.0 on, where subcommands have counters of their own */
+	COUNTERS
+};
 
-static const char *const counter_names[COUNTERS] = {
-	"swapdb", "xack", "xreadgroup", "xclaim", "xautoclaim", "pfcount", "debug", "info"};
+static const char *const counter_names[COUNTERS] = {"swapdb", "xack", "xreadgroup", "xclaim",
+	"xautoclaim", "pfcount", "debug", "info", "config", "config|set"};
 
 static const char *const section_names[] = {"server", "replication", "persistence", "commandstats"};
 #define SECTIONS (sizeof(section_names) / sizeof(*section_names))
@@ -31,6 +44,7 @@ struct kw_watch {
 	bool another; /* the last look found another one */
 	struct kw_server_identity identity;
 	uint64_t counters[COUNTERS];
+	struct kw_settings settings;
 	uint64_t debugged_us; /* when DEBUG was last seen called */
 	uint64_t time_us;     /* when the clocks were last compared */
 	uint64_t asked_wall_us;
@@ -97,12 +111,25 @@ static bool look_at_identity(struct kw_watch *watch, struct kw_slice info)
 	return true;
 }
 
-static void compare_counters(struct kw_watch *watch, const uint64_t *now)
+static void look_at_settings(struct kw_watch *watch, const uint64_t *now, bool begin)
+{
+	bool all = !watch->identity.valkey && watch->identity.major < 7;
+
+	if (kw_settings_look(&watch->settings, now[all ? CONFIG : CONFIG_SET], all, begin))
+		watch->handlers.doubt(watch->handlers.arg, KW_DOUBT_FLAGS,
+			"CONFIG SET was called repeatedly by others, so notify-keyspace-events "
+			"may have been taken away and put back");
+}
+
+/* Our own INFO counts up by this much from look to look, unless CONFIG RESETSTAT was called. */
+static bool were_reset(const struct kw_watch *watch, const uint64_t *now)
+{
+	return now[INFO] < watch->counters[INFO] + SECTIONS;
+}
+
+static void compare_counters(struct kw_watch *watch, const uint64_t *now, bool reset)
 {
 	const uint64_t *old = watch->counters;
-	/* Our own INFO counts up by this much from look to look, unless CONFIG RESETSTAT was
-	 * called. */
-	bool reset = now[INFO] < old[INFO] + SECTIONS;
 	bool stream = reset;
 
 	for (int i = XACK; i <= XAUTOCLAIM; i++)
@@ -124,11 +151,14 @@ static void compare_counters(struct kw_watch *watch, const uint64_t *now)
 static void look_at_counters(struct kw_watch *watch, struct kw_slice info)
 {
 	uint64_t now[COUNTERS];
+	bool reset;
 
 	for (int i = 0; i < COUNTERS; i++)
 		now[i] = kw_info_calls(info, counter_names[i]);
+	reset = were_reset(watch, now);
 	if (!watch->first)
-		compare_counters(watch, now);
+		compare_counters(watch, now, reset);
+	look_at_settings(watch, now, watch->first || reset);
 	memcpy(watch->counters, now, sizeof(now));
 }
 
@@ -205,6 +235,7 @@ static void set_flags(struct kw_watch *watch, kw_flags present)
 {
 	char merged[KW_FLAGS_TEXT];
 
+	kw_settings_set(&watch->settings);
 	kw_flags_merged(present, merged);
 	kw_log_info("source", "setting notify-keyspace-events to %s", merged);
 	kw_redis_words(watch->lane->redis, flags_set, watch, "CONFIG", "SET",
@@ -289,11 +320,14 @@ void kw_watch_look(struct kw_watch *watch)
 	}
 	if (watch->first) {
 		watch->databases = KW_DATABASES_MOST;
+		kw_settings_get(&watch->settings);
 		kw_redis_words(
 			redis, databases_answered, watch, "CONFIG", "GET", "databases", NULL);
 	}
+	kw_settings_asked(&watch->settings);
 	for (size_t i = 0; i < SECTIONS; i++)
 		kw_redis_words(redis, info_answered, watch, "INFO", section_names[i], NULL);
+	kw_settings_get(&watch->settings);
 	kw_redis_words(
 		redis, flags_answered, watch, "CONFIG", "GET", "notify-keyspace-events", NULL);
 }

@@ -59,6 +59,37 @@ def test_notifications_switched_off_behind_our_back(bed, left):
     pair.settle()
 
 
+@pytest.mark.parametrize("left", ["", "Kx"])
+def test_notifications_taken_away_and_put_back_between_two_looks(bed, left):
+    pair = bed.pair(fill=data.fill)
+    before = counter(pair, "reconciles_flags")
+    with pair.primary.client() as client:
+        start = time.monotonic()
+        client.config_set("notify-keyspace-events", left)
+        client.set("unseen", 1)
+        client.delete("list:1")
+        client.hset("hash:1", "more", 1)
+        client.config_set("notify-keyspace-events", "AE")
+        assert time.monotonic() - start < 0.05, "too slow to be between two looks"
+    wait_counter(pair, "reconciles_flags", before)
+    pair.wait_same()
+    pair.settle()
+
+
+def test_settings_of_others_do_not_cost_reconciles(bed):
+    """One CONFIG SET cannot take flags away and put them back; what reads is not counted at all."""
+    pair = bed.pair(fill=data.fill)
+    before = counter(pair, "reconciles")
+    with pair.primary.client() as client:
+        for samples in (6, 7):
+            client.config_set("maxmemory-samples", samples)
+            for _ in range(20):
+                client.config_get("*")
+            time.sleep(2.5)
+    assert counter(pair, "reconciles") == before
+    pair.settle()
+
+
 def test_events_connection_killed(bed):
     pair = bed.pair(fill=data.fill)
     for turn in range(3):

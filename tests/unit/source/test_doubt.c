@@ -194,6 +194,52 @@ static void flags_switched_off_are_found(void **state)
 	test_end(&test);
 }
 
+/* Off, written to, and on again: no look at the flags shows it, only the counter of CONFIG SET. */
+static void flags_put_back_between_two_looks_are_found(void **state)
+{
+	begin("");
+	test_ask(&test, "MULTI");
+	test_ask(&test, "CONFIG SET notify-keyspace-events Km");
+	test_ask(&test, "SET unheard 1");
+	test_ask(&test, "DEL list");
+	test_ask(&test, "CONFIG SET notify-keyspace-events AKE");
+	test_ask(&test, "EXEC");
+	expect_reconcile();
+	assert_int_equal(test_stats(&test).reconciles_flags, 1);
+	test_run_ms(&test, 500); /* counted once */
+	assert_int_equal(test_stats(&test).reconciles_flags, 1);
+	test_end(&test);
+}
+
+/* Taking flags away and putting them back takes two. */
+static void a_single_config_set_costs_nothing(void **state)
+{
+	begin("");
+	for (int i = 0; i < 4; i++) {
+		test_ask(&test, "CONFIG SET maxmemory-samples %d", 5 + i);
+		test_ask(&test, "CONFIG GET *");
+		test_run_ms(&test, 350); /* more than two looks */
+	}
+	assert_int_equal(test_stats(&test).reconciles, 0);
+	assert_string_equal(test.states, "");
+	test_end(&test);
+}
+
+/* Somebody calls CONFIG SET all the time: each reconcile is finished before the next one begins. */
+static void many_config_sets_do_not_keep_a_reconcile_from_its_end(void **state)
+{
+	begin("");
+	kw_source_set_limits(test.source, 1500, 0, 0); /* a reconcile takes a second */
+	for (int i = 0; i < 150; i++) {
+		test_ask(&test, "CONFIG SET maxmemory-samples %d", 5 + i % 2);
+		test_run_ms(&test, 20);
+	}
+	assert_in_range(test_stats(&test).reconciles_flags, 2, 5);
+	kw_source_set_limits(test.source, 0, 0, 0);
+	expect_reconcile();
+	test_end(&test);
+}
+
 static void a_killed_connection_is_found(void **state)
 {
 	static const char *const types[] = {"pubsub", "normal"};
@@ -386,6 +432,9 @@ int main(void)
 		cmocka_unit_test(reset_counters_are_not_trusted),
 		cmocka_unit_test(debug_reload_is_found),
 		cmocka_unit_test(flags_switched_off_are_found),
+		cmocka_unit_test(flags_put_back_between_two_looks_are_found),
+		cmocka_unit_test(a_single_config_set_costs_nothing),
+		cmocka_unit_test(many_config_sets_do_not_keep_a_reconcile_from_its_end),
 		cmocka_unit_test(a_killed_connection_is_found),
 		cmocka_unit_test(an_overrun_output_buffer_is_found),
 		cmocka_unit_test(a_restarted_server_is_found),

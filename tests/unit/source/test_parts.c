@@ -1,10 +1,11 @@
-/* The small pure parts: flags, channels, databases, rates, rest, canaries. */
+/* The small pure parts: flags, channels, databases, rates, rest, canaries, settings. */
 #include "source/bucket.h"
 #include "source/canary.h"
 #include "source/channel.h"
 #include "source/databases.h"
 #include "source/flags.h"
 #include "source/rest.h"
+#include "source/settings.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -194,9 +195,45 @@ static void canaries_prove_that_a_database_was_spared(void **state)
 	kw_canaries_free(canaries);
 }
 
+/* One look: as watch.c calls it, with `others` calls made by others until then. */
+static bool settings_look(struct kw_settings *settings, uint64_t others, bool all, bool begin)
+{
+	uint64_t own = all ? settings->own_sets + settings->own_gets : settings->own_sets;
+
+	kw_settings_asked(settings);
+	kw_settings_get(settings); /* goes out behind the INFO, which does not count it */
+	return kw_settings_look(settings, own + others, all, begin);
+}
+
+static void two_settings_within_two_looks_are_suspicious(void **state)
+{
+	for (int all = 0; all < 2; all++) {
+		struct kw_settings settings = {0};
+
+		kw_settings_get(&settings);
+		assert_false(settings_look(&settings, 10, all, true));
+		assert_false(settings_look(&settings, 10, all, false));
+		assert_false(settings_look(&settings, 11, all, false)); /* one */
+		assert_true(settings_look(&settings, 12, all, false));  /* one more, a look later */
+		assert_false(settings_look(&settings, 12, all, false)); /* done with */
+		assert_false(settings_look(&settings, 13, all, false));
+		assert_false(settings_look(&settings, 13, all, false));
+		assert_false(settings_look(&settings, 14, all, false)); /* two looks behind */
+		assert_false(settings_look(&settings, 14, all, false));
+		assert_true(settings_look(&settings, 16, all, false)); /* two at once */
+		kw_settings_set(&settings);                            /* our own do not count */
+		assert_false(settings_look(&settings, 16, all, false));
+		kw_settings_set(&settings);
+		assert_false(settings_look(&settings, 17, all, false));
+		assert_true(settings_look(&settings, 3, all, false)); /* wiped */
+		assert_false(settings_look(&settings, 3, all, false));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(two_settings_within_two_looks_are_suspicious),
 		cmocka_unit_test(flags_are_enough_when_they_cover_all_events),
 		cmocka_unit_test(merged_flags_keep_what_others_need),
 		cmocka_unit_test(a_channel_tells_its_database),
