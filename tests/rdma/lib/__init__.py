@@ -1,0 +1,1 @@
+"""Guests with real verbs: a stock kernel in QEMU, the host's files, soft-RoCE."""
