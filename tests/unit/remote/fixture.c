@@ -89,6 +89,8 @@ static struct kw_address listen_address(const char *folder)
 
 	if (carrier == KW_CARRIER_SHM)
 		snprintf(address.path, sizeof address.path, "%s/s", folder);
+	else if (carrier == KW_CARRIER_RDMA && getenv("KW_TEST_RDMA_HOST"))
+		snprintf(address.host, sizeof address.host, "%s", getenv("KW_TEST_RDMA_HOST"));
 	else
 		strcpy(address.host, "127.0.0.1");
 	return address;
@@ -103,10 +105,13 @@ void fixture_serve(struct fixture *fixture, const struct kw_server_options *opti
 		.rejected = on_rejected,
 		.arg = fixture,
 	};
+	struct kw_server_options served = *options;
 	struct kw_error error = {0};
 
-	fixture->server = kw_server_new(&fixture->loop, &fixture->memory, options, &handlers);
 	fixture->address = listen_address(fixture->folder);
+	if (!kw_address_is_local(&fixture->address))
+		served.allow_insecure = true;
+	fixture->server = kw_server_new(&fixture->loop, &fixture->memory, &served, &handlers);
 	if (kw_server_listen(fixture->server, &fixture->address, &error) != 0)
 		fail_msg("%s", error.text);
 	if (carrier != KW_CARRIER_SHM)
@@ -347,7 +352,8 @@ int serve_main(const char *carrier_name, const char *folder)
 
 	/* A test that dies must not leave it behind. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	carrier = strcmp(carrier_name, "shm") == 0 ? KW_CARRIER_SHM : KW_CARRIER_TCP;
+	for (carrier = KW_CARRIER_SHM; strcmp(carrier_name, kw_carrier_name(carrier)) != 0;)
+		assert_true(++carrier <= KW_CARRIER_RDMA);
 	fixture_open(&fixture);
 	rmdir(fixture.folder);
 	strcpy(fixture.folder, folder);

@@ -5,8 +5,8 @@
 #include "fixture.h"
 
 #include "fake_verbs.h"
+#include "rdma_raw.h"
 #include "remote/rdma_counts.h"
-#include "remote/rdma_end.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -27,22 +27,6 @@ static int nothing_left(void **state)
 	if (fake_verbs_left() != 0)
 		print_error("%d objects of the libraries were left behind\n", fake_verbs_left());
 	return fake_verbs_left();
-}
-
-static void expect_text(const char *text, const char *part)
-{
-	if (!strstr(text, part))
-		fail_msg("\"%s\" lacks \"%s\"", text, part);
-}
-
-static void expect_closed(
-	struct fixture *fixture, struct client *client, enum kw_code code, const char *part)
-{
-	WAIT(fixture, client->closed);
-	expect_text(client->why.text, part);
-	assert_int_equal(client->why.code, code);
-	assert_int_equal(client->closed, 1);
-	kw_remote_free(client->remote);
 }
 
 static void each_answer_to_a_request_is_a_sentence_and_a_count(void **state)
@@ -357,169 +341,6 @@ static void listening_that_fails_is_a_sentence_too(void **state)
 	fixture_close(&fixture);
 }
 
-/* ---- a raw agent: what it does no code of ours has checked ---- */
-
-struct raw {
-	struct kw_rdma_end end;
-	struct rdma_event_channel *channel;
-	struct rdma_cm_id *id;
-	int messages, broken;
-	struct kw_error why;
-};
-
-static void raw_message(void *owner, const uint8_t *bytes, uint32_t length)
-{
-	struct raw *raw = owner;
-
-	(void)bytes;
-	(void)length;
-	raw->messages++;
-}
-
-static void raw_sent(void *owner)
-{
-	(void)owner;
-}
-
-static void raw_read(void *owner, uint64_t last)
-{
-	(void)owner;
-	(void)last;
-	fail_msg("a READ went through");
-}
-
-static void raw_broken(void *owner, const struct kw_error *why)
-{
-	struct raw *raw = owner;
-
-	raw->broken++;
-	raw->why = *why;
-}
-
-static struct kw_rdma_news raw_wait(
-	struct fixture *fixture, struct raw *raw, enum rdma_cm_event_type event)
-{
-	struct kw_rdma_news news = {0};
-	bool got = false;
-
-	WAIT(fixture, got || (got = kw_rdma_news_take(raw->channel, &news)));
-	assert_int_equal(news.event, event);
-	return news;
-}
-
-static enum rdma_cm_event_type raw_dial(
-	struct fixture *fixture, struct raw *raw, const struct kw_rdma_private *private)
-{
-	static const struct kw_rdma_end_ops ops = {raw_message, raw_sent, raw_read, raw_broken};
-	const struct kw_rdma_options options = {.ack_timeout = 14, .retry_count = 3};
-	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(fixture->address.port)};
-	struct rdma_conn_param param = {
-		.private_data = private, .private_data_len = sizeof *private, .initiator_depth = 4};
-	struct kw_rdma_news news = {0};
-	bool got = false;
-	struct kw_error error;
-
-	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	*raw = (struct raw){.end = {.ops = &ops, .owner = raw}};
-	raw->channel = rdma_create_event_channel();
-	fcntl(raw->channel->fd, F_SETFL, O_NONBLOCK);
-	assert_int_equal(rdma_create_id(raw->channel, &raw->id, NULL, RDMA_PS_TCP), 0);
-	assert_int_equal(rdma_resolve_addr(raw->id, NULL, (struct sockaddr *)&to, 100), 0);
-	raw_wait(fixture, raw, RDMA_CM_EVENT_ADDR_RESOLVED);
-	raw->end.id = raw->id;
-	if (kw_rdma_end_build(&raw->end, 4, 4096, &error) != 0)
-		fail_msg("%s", error.text);
-	param.qp_num = raw->end.qp->qp_num;
-	assert_int_equal(rdma_connect(raw->id, &param), 0);
-	WAIT(fixture, got || (got = kw_rdma_news_take(raw->channel, &news)));
-	if (news.event != RDMA_CM_EVENT_CONNECT_RESPONSE) {
-		kw_rdma_say_news(&raw->why, &news);
-		return news.event;
-	}
-	assert_int_equal(kw_rdma_end_connect(&raw->end, 4, 0, &options, &error), 0);
-	assert_int_equal(rdma_establish(raw->id), 0);
-	return news.event;
-}
-
-static void raw_close(struct raw *raw)
-{
-	kw_rdma_end_close(&raw->end);
-	rdma_destroy_id(raw->id);
-	rdma_destroy_event_channel(raw->channel);
-}
-
-static void who_has_not_proved_itself_reads_nothing(void **state)
-{
-	const struct kw_server_options served = {.secret = kw_slice_text("a secret")};
-	struct kw_rdma_private private;
-	struct kw_rdma_read read = {.length = 64, .signalled = true};
-	struct fixture fixture;
-	struct kw_error error;
-	struct raw raw;
-
-	fixture_open(&fixture);
-	fixture_serve(&fixture, &served);
-	kw_rdma_private_init(&private, KW_RDMA_REJECT_NONE);
-	assert_int_equal(raw_dial(&fixture, &raw, &private), RDMA_CM_EVENT_CONNECT_RESPONSE);
-	/* It even knows address and rkey. */
-	read.address = fixture.memory.extents[0].address;
-	read.rkey = fixture.memory.extents[0].rkey;
-	assert_int_not_equal(read.rkey, 0);
-	assert_int_equal(kw_rdma_end_read(&raw.end, &read, 1, &error), 0);
-	kw_rdma_end_poll(&raw.end);
-	assert_int_equal(raw.broken, 1);
-	expect_text(raw.why.text, "refused access");
-	WAIT(&fixture, fixture.rejected == 1);
-	assert_int_equal(fixture.joined, 0);
-	for (int i = 0; i < 64; i++)
-		assert_int_equal(kw_rdma_end_slot(&raw.end, 0)[i], 0);
-	raw_close(&raw);
-	fixture_close(&fixture);
-}
-
-static void who_says_no_hello_is_let_go(void **state)
-{
-	const struct kw_server_options served = {.handshake_timeout_ms = 60};
-	struct kw_rdma_private private;
-	struct fixture fixture;
-	struct kw_error error;
-	struct raw raw;
-
-	fixture_open(&fixture);
-	fixture_serve(&fixture, &served);
-	kw_rdma_private_init(&private, KW_RDMA_REJECT_NONE);
-	raw_dial(&fixture, &raw, &private);
-	WAIT(&fixture, fixture.rejected == 1);
-	expect_text(fixture.why_rejected, "deadline of 60 ms");
-	raw_close(&raw);
-	raw_dial(&fixture, &raw, &private);
-	assert_int_equal(kw_rdma_end_send(&raw.end, "GET / HTTP/1.1\r\n", 16, &error), 0);
-	WAIT(&fixture, fixture.rejected == 2);
-	expect_text(fixture.why_rejected, "no handshake message");
-	raw_close(&raw);
-	fixture_close(&fixture);
-}
-
-static void foreign_requests_are_rejected_with_a_code(void **state)
-{
-	struct kw_rdma_private private;
-	struct fixture fixture;
-	struct raw raw;
-
-	fixture_start(&fixture);
-	kw_rdma_private_init(&private, KW_RDMA_REJECT_NONE);
-	private.version = 9;
-	assert_int_equal(raw_dial(&fixture, &raw, &private), RDMA_CM_EVENT_REJECTED);
-	expect_text(raw.why.text, "version 1");
-	raw_close(&raw);
-	private.magic = 0;
-	assert_int_equal(raw_dial(&fixture, &raw, &private), RDMA_CM_EVENT_REJECTED);
-	expect_text(raw.why.text, "does not know this kind");
-	raw_close(&raw);
-	assert_int_equal(fixture.rejected, 2);
-	fixture_close(&fixture);
-}
-
 /* ---- the read path ---- */
 
 static void few_doorbells_and_few_signals(void **state)
@@ -615,29 +436,6 @@ static void senseless_options_are_refused(void **state)
 	fixture_close(&fixture);
 }
 
-static void revoked_means_that_the_next_read_fails(void **state)
-{
-	struct fixture fixture;
-	struct client client;
-	struct try t;
-
-	fixture_start(&fixture);
-	client_connect(&fixture, &client);
-	WAIT(&fixture, fixture.joined == 1);
-	assert_true(kw_server_disconnect(fixture.server, fixture.session.id, "by the test"));
-	/* In the same turn: the agent has heard of nothing. */
-	try_init(&t, 0, 100);
-	try_read(&client, &t);
-	WAIT(&fixture, t.told);
-	assert_true(t.failed);
-	assert_int_equal(t.error.code, KW_E_REFUSED);
-	assert_int_equal(fake_verbs_counts.denied, 1);
-	try_free(&t);
-	expect_closed(&fixture, &client, KW_E_REFUSED, "disconnected by the operator");
-	WAIT(&fixture, fixture.left == 1);
-	fixture_close(&fixture);
-}
-
 static void locked_memory_is_counted_before_it_is_asked_for(void **state)
 {
 	struct kw_error error;
@@ -665,13 +463,10 @@ int main(void)
 		T(a_silent_agent_is_looked_for),
 		T(whatever_fails_is_a_sentence_and_leaves_nothing),
 		T(listening_that_fails_is_a_sentence_too),
-		T(who_has_not_proved_itself_reads_nothing),
-		T(who_says_no_hello_is_let_go),
-		T(foreign_requests_are_rejected_with_a_code),
+		RDMA_HOSTILE_TESTS(T),
 		T(few_doorbells_and_few_signals),
 		T(devices_and_options_of_all_kinds_do),
 		T(senseless_options_are_refused),
-		T(revoked_means_that_the_next_read_fails),
 		T(locked_memory_is_counted_before_it_is_asked_for),
 	};
 
