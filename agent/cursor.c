@@ -1,10 +1,13 @@
 #include "cursor.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #define MARK "keywake-cursor 1 "
+
+static_assert(KW_WITNESS_DATABASES == 64, "the parser's field width");
 
 int kw_cursor_name_check(const char *name, struct kw_error *error)
 {
@@ -24,15 +27,16 @@ void kw_cursor_format(const struct kw_local_cursor *cursor, char text[KW_CURSOR_
 {
 	snprintf(text, KW_CURSOR_TEXT,
 		MARK "epoch=%016" PRIx64 " version=%" PRIu64 " run_id=%s flushes=%" PRIu64
-		     " quarantined=%" PRIu64,
+		     "%s%s quarantined=%" PRIu64,
 		cursor->epoch, cursor->version, cursor->run_id, cursor->flushes,
-		cursor->quarantined);
+		cursor->held.text[0] ? " held=" : "", cursor->held.text, cursor->quarantined);
 }
 
 bool kw_cursor_parse(struct kw_slice slice, struct kw_local_cursor *cursor)
 {
 	char text[KW_CURSOR_TEXT], again[KW_CURSOR_TEXT];
 	struct kw_local_cursor found = {0};
+	int at = 0, length = 0;
 
 	if (slice.length == 0 || slice.length >= sizeof text)
 		return false;
@@ -40,13 +44,16 @@ bool kw_cursor_parse(struct kw_slice slice, struct kw_local_cursor *cursor)
 	text[slice.length] = '\0';
 	if (sscanf(text,
 		    MARK "epoch=%16" SCNx64 " version=%20" SCNu64
-			 " run_id=%40[0-9a-f] flushes=%20" SCNu64 " quarantined=%20" SCNu64,
-		    &found.epoch, &found.version, found.run_id, &found.flushes,
-		    &found.quarantined) != 5)
+			 " run_id=%40[0-9a-f] flushes=%20" SCNu64 "%n",
+		    &found.epoch, &found.version, found.run_id, &found.flushes, &at) != 4)
+		return false;
+	if (sscanf(text + at, " held=%64[-a-zA-Z]%n", found.held.text, &length) == 1)
+		at += length;
+	if (sscanf(text + at, " quarantined=%20" SCNu64, &found.quarantined) != 1)
 		return false;
 	/* sscanf forgives spaces, signs and overflow; a cursor is only what we would write. */
 	kw_cursor_format(&found, again);
-	if (strcmp(text, again) != 0)
+	if (strcmp(text, again) != 0 || !kw_witness_valid(&found.held))
 		return false;
 	*cursor = found;
 	return true;

@@ -2,7 +2,8 @@
  * The cursor: how far the local server's data have come, written into that same server, so that
  * losing the data loses the cursor too. This file knows its text; cursor_store.h moves it.
  *
- *   keywake-cursor 1 epoch=<16 hex> version=<n> run_id=<hex> flushes=<n> quarantined=<n>
+ *   keywake-cursor 1 epoch=<16 hex> version=<n> run_id=<hex> flushes=<n> [held=<letters>]
+ * quarantined=<n>
  *
  * On servers from 7.0 the text is the answer of the one function of a function library: it lives in
  * RDB and AOF beside the data but not in the keyspace, so DBSIZE and DEBUG DIGEST stay those of the
@@ -15,11 +16,12 @@
 #include "base/buffer.h"
 #include "base/error.h"
 #include "base/slice.h"
+#include "witness.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define KW_CURSOR_TEXT 192
+#define KW_CURSOR_TEXT 256
 #define KW_CURSOR_NAME_MAX 64
 
 struct kw_local_cursor {
@@ -27,7 +29,8 @@ struct kw_local_cursor {
 	uint64_t version; /* all up to it is applied; 0: ours, but of unknown position */
 	char run_id[41];  /* of the local server when this was written */
 	uint64_t flushes; /* FLUSHALL, FLUSHDB, SWAPDB calls this run of the server had executed */
-	uint64_t quarantined; /* keys that are wrong locally although version says applied */
+	uint64_t quarantined;   /* keys that are wrong locally although version says applied */
+	struct kw_witness held; /* keys in the databases about then; "": not said */
 };
 
 enum kw_cursor_kind {

@@ -50,8 +50,24 @@ static void add_keys(void *arg, uint32_t database, uint64_t keys, uint64_t expir
 {
 	struct kw_local *local = arg;
 
-	if (kw_filter_has_database(local->options.filter, database))
-		local->facts.keys += keys;
+	uint32_t place = database < KW_WITNESS_DATABASES ? database : KW_WITNESS_DATABASES - 1;
+
+	if (!kw_filter_has_database(local->options.filter, database))
+		return;
+	local->facts.keys += keys;
+	local->facts.held[place] += keys;
+}
+
+/* The cursor's own key, when there is one, is not data. */
+static void leave_out_cursor(struct kw_local *local)
+{
+	struct kw_local_facts *facts = &local->facts;
+
+	if (facts->cursor_kind != KW_CURSOR_OURS || !kw_local_store_is_key(local) ||
+		facts->held[0] == 0)
+		return;
+	facts->keys--;
+	facts->held[0]--;
 }
 
 static void read_facts(struct kw_local *local, struct kw_slice info)
@@ -60,11 +76,9 @@ static void read_facts(struct kw_local *local, struct kw_slice info)
 	struct kw_slice policy = {0};
 
 	facts->keys = 0;
+	memset(facts->held, 0, sizeof facts->held);
 	kw_info_keyspace(info, add_keys, local);
-	/* The cursor's own key, when there is one, is not data. */
-	if (facts->cursor_kind == KW_CURSOR_OURS && kw_local_store_is_key(local) &&
-		facts->keys > 0 && kw_filter_has_database(local->options.filter, 0))
-		facts->keys--;
+	leave_out_cursor(local);
 	facts->maxmemory = 0;
 	kw_info_number(info, "maxmemory", &facts->maxmemory);
 	kw_info_text(info, "maxmemory_policy", &policy);
@@ -187,9 +201,7 @@ void kw_local_cursor_read(struct kw_local *local)
 	const struct kw_server_identity *identity = &local->facts.identity;
 	bool continuous = continues(local);
 
-	if (local->facts.cursor_kind == KW_CURSOR_OURS && kw_local_store_is_key(local) &&
-		local->facts.keys > 0 && kw_filter_has_database(local->options.filter, 0))
-		local->facts.keys--;
+	leave_out_cursor(local);
 	if (!continuous)
 		local->written_valid = false;
 	local->known = true;

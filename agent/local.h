@@ -71,6 +71,7 @@ struct kw_local_facts {
 	struct kw_server_identity identity;
 	uint64_t keys; /* in the databases that are followed, whatever their prefix; less our cursor
 			*/
+	uint64_t held[KW_WITNESS_DATABASES]; /* the same by database */
 	uint64_t flushes; /* calls of FLUSHALL, FLUSHDB, SWAPDB, our own acknowledged ones included
 			   */
 	uint64_t maxmemory;

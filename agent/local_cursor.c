@@ -165,6 +165,7 @@ void kw_local_write_cursor(struct kw_local *local, uint64_t epoch, uint64_t vers
 		.done = done,
 		.arg = arg,
 	};
+	kw_witness_set(&write->cursor.held, local->facts.held);
 	memcpy(write->cursor.run_id, local->facts.identity.run_id, sizeof write->cursor.run_id);
 	if (kw_local_store_is_key(local)) {
 		/* Not behind a SELECT that may fail: the owner tries again. */

@@ -4,11 +4,13 @@
 #include "base/log.h"
 
 #include <stdio.h>
+#include <string.h>
 
 bool kw_sync_cursor_holds(const struct kw_local_facts *facts)
 {
 	const struct kw_local_cursor *cursor = &facts->cursor;
 	const char *doubt = NULL;
+	struct kw_witness held;
 
 	if (facts->cursor_kind != KW_CURSOR_OURS || cursor->version == 0)
 		return false;
@@ -19,6 +21,9 @@ bool kw_sync_cursor_holds(const struct kw_local_facts *facts)
 		doubt = "data were flushed or swapped since it was written";
 	else if (facts->keys == 0)
 		doubt = "there are no keys";
+	kw_witness_set(&held, facts->held);
+	if (!doubt && kw_witness_against(&cursor->held, &held) >= 0)
+		doubt = "a database holds less than half of the keys it held when it was written";
 	if (doubt)
 		kw_log_info("sync", "the local cursor is not used: %s", doubt);
 	return !doubt;
@@ -43,6 +48,7 @@ bool kw_sync_save(struct kw_sync *sync, uint64_t now_us)
 	const struct kw_local *local = sync->local;
 	const struct kw_local_cursor *written = &local->written;
 	uint64_t quarantined = kw_quarantine_count(sync->quarantine);
+	struct kw_witness held;
 
 	if (sync->cursor_writing)
 		return true;
@@ -50,9 +56,11 @@ bool kw_sync_save(struct kw_sync *sync, uint64_t now_us)
 		!kw_local_ready(sync->local) || sync->progress.applied == 0 ||
 		sync->apply->owed > 0)
 		return false;
+	kw_witness_set(&held, local->facts.held);
 	if (local->written_valid && written->epoch == sync->epoch &&
 		written->version == sync->progress.applied &&
-		written->flushes == local->facts.flushes && written->quarantined == quarantined)
+		written->flushes == local->facts.flushes && written->quarantined == quarantined &&
+		strcmp(written->held.text, held.text) == 0)
 		return false;
 	sync->cursor_writing = true;
 	sync->cursor_us = now_us;

@@ -150,6 +150,42 @@ def test_local_data_flushed_while_the_agent_was_away(bed):
     pair.settle()
 
 
+@pytest.mark.parametrize("store", ["function", "key"])
+def test_local_data_flushed_and_the_server_restarted_while_the_agent_was_away(bed, store):
+    """The count of flushes begins anew with the server; that a database lost its keys remains."""
+    pair = bed.pair(fill=lambda primary: data.fill(primary, (0, 10)),
+                    agent={"apply__cursor_store": store})
+    pair.settle() if store == "function" else pair.agent.wait_warm()
+    time.sleep(1.5) # the counts of the last INFO come into the cursor
+    assert pair.agent.stop() == 0
+    pair.replica.command("FLUSHDB", db=10)
+    pair.replica.command("SAVE")
+    pair.replica.kill()
+    pair.replica.restart()
+    pair.agent.restart()
+    pair.agent.wait_warm()
+    with pair.primary.client(10) as left, pair.replica.client(10) as right:
+        assert right.dbsize() == left.dbsize() > 0
+    if store == "function":
+        pair.settle()
+
+
+def test_a_restarted_server_with_its_data_is_not_read_anew(bed):
+    """The witness does not mistake ordinary coming and going for a loss."""
+    pair = bed.pair(fill=lambda primary: data.fill_plain(primary, 20_000))
+    pair.settle()
+    time.sleep(1.5)
+    assert pair.agent.stop() == 0
+    pair.replica.command("SAVE")
+    pair.replica.kill()
+    pair.replica.restart()
+    with pair.primary.client() as client:
+        client.delete(*[f"key:{i}" for i in range(5000)])
+    pair.agent.restart()
+    pair.settle()
+    assert pair.agent.status()["keys_applied"] < 6000, pair.agent.status()
+
+
 def test_local_server_hangs(bed):
     pair = bed.pair(fill=data.fill)
     pair.replica.signal(signal.SIGSTOP)

@@ -15,6 +15,7 @@ static const struct kw_local_cursor sample = {
 	.run_id = "0123456789abcdef0123456789abcdef01234567",
 	.flushes = 12,
 	.quarantined = 3,
+	.held = {"d--a"},
 };
 
 static void assert_sample(const struct kw_local_cursor *cursor)
@@ -24,6 +25,7 @@ static void assert_sample(const struct kw_local_cursor *cursor)
 	assert_string_equal(cursor->run_id, sample.run_id);
 	assert_int_equal(cursor->flushes, 12);
 	assert_int_equal(cursor->quarantined, 3);
+	assert_string_equal(cursor->held.text, "d--a");
 }
 
 static void what_is_written_is_read_back(void **state)
@@ -69,12 +71,66 @@ static void anything_else_is_refused(void **state)
 		"quarantined=0",
 		"keywake-cursor 1 epoch=fedcba9876543210 version=99999999999999999999 run_id=ab "
 		"flushes=0 quarantined=0",
+		"keywake-cursor 1 epoch=fedcba9876543210 version=1 run_id=ab flushes=0 "
+		"held= quarantined=0",
+		"keywake-cursor 1 epoch=fedcba9876543210 version=1 run_id=ab flushes=0 "
+		"held=a- quarantined=0",
+		"keywake-cursor 1 epoch=fedcba9876543210 version=1 run_id=ab flushes=0 "
+		"held=aZ quarantined=0",
 	};
 	struct kw_local_cursor cursor = {.version = 77};
 
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
 		assert_false(kw_cursor_parse(kw_slice_text(texts[i]), &cursor));
 	assert_int_equal(cursor.version, 77);
+}
+
+/* As agents wrote them that knew of no witness. */
+static void a_cursor_without_a_witness_is_a_cursor(void **state)
+{
+	struct kw_local_cursor cursor = {0};
+
+	assert_true(kw_cursor_parse(
+		kw_slice_text("keywake-cursor 1 epoch=fedcba9876543210 version=7 run_id=ab "
+			      "flushes=0 quarantined=0"),
+		&cursor));
+	assert_int_equal(cursor.version, 7);
+	assert_string_equal(cursor.held.text, "");
+}
+
+static struct kw_witness witness_of(uint64_t first, uint64_t second)
+{
+	uint64_t keys[KW_WITNESS_DATABASES] = {first, second};
+	struct kw_witness witness;
+
+	keys[KW_WITNESS_DATABASES - 1] = UINT64_MAX;
+	kw_witness_set(&witness, keys);
+	assert_true(kw_witness_valid(&witness));
+	return witness;
+}
+
+static int against(uint64_t then_first, uint64_t then_second, uint64_t first, uint64_t second)
+{
+	struct kw_witness then = witness_of(then_first, then_second);
+	struct kw_witness now = witness_of(first, second);
+
+	return kw_witness_against(&then, &now);
+}
+
+static void a_database_that_lost_its_keys_speaks_against_the_cursor(void **state)
+{
+	struct kw_witness nothing = {""}, then = witness_of(1, 2);
+
+	assert_int_equal(against(0, 0, 0, 0), -1);
+	assert_int_equal(against(0, 0, 1000, 0), -1);
+	assert_int_equal(against(1, 1000, 1, 0), 1);
+	assert_int_equal(against(1, 0, 0, 1), 0);
+	assert_int_equal(against(1000, 0, 999, 0), -1);
+	assert_int_equal(against(1024, 0, 512, 0), -1); /* half */
+	assert_int_equal(against(1024, 0, 511, 0), 0);
+	assert_int_equal(against(5000000000, 0, UINT64_MAX, 0), -1);
+	assert_int_equal(kw_witness_against(&nothing, &then), -1);
+	assert_int_equal(kw_witness_against(&then, &nothing), 0);
 }
 
 static void every_truncation_is_refused(void **state)
@@ -114,6 +170,8 @@ static void only_names_a_library_can_have_are_allowed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_cursor_without_a_witness_is_a_cursor),
+		cmocka_unit_test(a_database_that_lost_its_keys_speaks_against_the_cursor),
 		cmocka_unit_test(what_is_written_is_read_back),
 		cmocka_unit_test(a_library_carries_the_cursor),
 		cmocka_unit_test(anything_else_is_refused),
