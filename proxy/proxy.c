@@ -15,6 +15,7 @@
 /* Addresses beyond table.max_bytes, so that the limit can be raised without a restart. */
 #define RESERVE_FACTOR 4
 #define GRACE_US 100000
+#define REFUSALS_LOGGED 10 /* a second */
 #define MAX_BYTES_LEAST (UINT64_C(64) << 20)
 
 static uint64_t random_bits(void)
@@ -55,9 +56,21 @@ static void on_left(void *arg, const struct kw_session_info *session, const char
 		why);
 }
 
+/* Strangers must not be able to fill the disk: so many lines a second, and then their count. */
 static void on_rejected(void *arg, const char *why)
 {
-	kw_log_warn("agents", "refused: %s", why);
+	struct kw_proxy *proxy = arg;
+	uint64_t now_us = kw_clock_us();
+
+	if (now_us - proxy->refusals_us >= 1000000) {
+		if (proxy->refusals > REFUSALS_LOGGED)
+			kw_log_warn("agents", "refused: %u more within that second",
+				proxy->refusals - REFUSALS_LOGGED);
+		proxy->refusals_us = now_us;
+		proxy->refusals = 0;
+	}
+	if (proxy->refusals++ < REFUSALS_LOGGED)
+		kw_log_warn("agents", "refused: %s", why);
 }
 
 static void on_source_state(void *arg, enum kw_source_state state, const char *reason)

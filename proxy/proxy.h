@@ -35,6 +35,8 @@ struct kw_proxy {
 	uint64_t epoch;
 	uint64_t started_us; /* wall clock */
 	bool closing;
+	uint64_t refusals_us; /* the second in which refused connections are counted: its begin */
+	uint32_t refusals;
 };
 
 /* All of it, or an error with everything taken back. The configuration is complete. */

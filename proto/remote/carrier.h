@@ -180,7 +180,8 @@ struct kw_listener_ops {
 		struct kw_server *server, const struct kw_address *address, struct kw_error *error);
 	/* Begin to listen on listener->address; allocates listener->own. */
 	int (*listen)(struct kw_listener *listener, struct kw_error *error);
-	/* The server has as many handshakes as it may (true), or room again (false). */
+	/* NULL, or for kw_server_greet: as many handshakes as there may be (true), or room again.
+	 */
 	void (*pause)(struct kw_listener *listener, bool paused);
 	/* Stop listening and drop handshakes; ends in kw_listener_closed, from the loop. */
 	void (*close)(struct kw_listener *listener);
@@ -225,6 +226,7 @@ struct kw_tcp_serve;
 uv_loop_t *kw_server_loop(struct kw_server *server);
 struct kw_memory *kw_server_memory(struct kw_server *server);
 uint32_t kw_server_handshake_timeout_ms(const struct kw_server *server);
+uint32_t kw_server_hello_timeout_ms(const struct kw_server *server); /* not above the former */
 bool kw_server_open_to_all(const struct kw_server *server); /* may listen beyond this host */
 
 /* The serving thread, made by the first who asks. NULL: *error says why. */
@@ -236,7 +238,14 @@ const struct kw_rdma_options *kw_server_rdma(const struct kw_server *server);
 void *kw_server_kept(struct kw_server *server);
 void kw_server_keep(struct kw_server *server, void *device, void (*release)(void *device));
 
-/* A handshake begins / is over: counts them, pauses and resumes the listeners. */
+/* A handshake begins. How many there are is the listener's to bound. */
+int kw_server_challenge(
+	struct kw_server *server, struct kw_handshake *handshake, struct kw_error *error);
+
+/*
+ * The same, and is over: counts those that began so, and pauses and resumes the listeners that can
+ * be paused.
+ */
 int kw_server_greet(
 	struct kw_server *server, struct kw_handshake *handshake, struct kw_error *error);
 void kw_server_greeted(struct kw_server *server);

@@ -279,7 +279,6 @@ static int listen_shm(struct kw_listener *listener, struct kw_error *error)
 const struct kw_listener_ops kw_listener_shm = {
 	.carrier = KW_CARRIER_SHM,
 	.listen = listen_shm,
-	.pause = kw_stream_pause,
 	.close = kw_stream_close,
 	.end = end_shm,
 	.figures = figures_shm,

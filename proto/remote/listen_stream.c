@@ -1,10 +1,12 @@
 #include "remote/listen_stream.h"
 
 #include "base/buffer.h"
+#include "base/clock.h"
 #include "remote/exchange.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -12,6 +14,7 @@
 
 #define ACCEPTS 16      /* connections taken in one turn */
 #define STARVED_MS 1000 /* until the next try after descriptors ran out */
+#define PATIENCE_US (KW_JOINING_PATIENCE_MS * UINT64_C(1000))
 #define SENTENCE (KW_ERROR_TEXT + KW_ADDRESS_TEXT + KW_PEER_TEXT + 8)
 
 /* A connection that has not proved itself yet. */
@@ -19,9 +22,11 @@ struct kw_joining {
 	struct kw_stream *stream;
 	struct kw_joining *next, *previous;
 	int fd; /* -1: handed on */
+	uint64_t since_us;
 	uv_poll_t poll;
 	uv_timer_t deadline;
 	int handles; /* not yet closed */
+	bool second; /* the deadline is the whole handshake's, not HELLO's any more */
 	struct kw_exchange exchange;
 	char peer[KW_PEER_TEXT];
 };
@@ -73,7 +78,12 @@ static void joining_end(struct kw_joining *joining)
 	if (joining->fd >= 0)
 		close(joining->fd);
 	joining->fd = -1;
-	kw_server_greeted(server_of(stream));
+	stream->joining_count--;
+	if (stream->full) {
+		stream->full = false;
+		uv_timer_stop(&stream->retry);
+		watch(stream);
+	}
 }
 
 static void reject(struct kw_stream *stream, const char *peer, const struct kw_error *error)
@@ -152,13 +162,29 @@ static void on_joining_poll(uv_poll_t *poll, int status, int events)
 	joining_step(joining);
 }
 
+/* Has it said what agent it is? */
+static bool is_silent(const struct kw_joining *joining)
+{
+	return kw_handshake_is(&joining->exchange.handshake, KW_HANDSHAKE_HELLO_WAIT);
+}
+
 static void on_joining_deadline(uv_timer_t *timer)
 {
 	struct kw_joining *joining = timer->data;
+	struct kw_server *server = server_of(joining->stream);
+	uint32_t whole_ms = kw_server_handshake_timeout_ms(server);
+	uint32_t hello_ms = kw_server_hello_timeout_ms(server);
 	struct kw_error error;
 
+	if (!is_silent(joining) && !joining->second) {
+		joining->second = true;
+		if (whole_ms > hello_ms) {
+			uv_timer_start(timer, on_joining_deadline, whole_ms - hello_ms, 0);
+			return;
+		}
+	}
 	kw_error_set(&error, KW_E_TIMEOUT, "handshake: deadline of %u ms passed",
-		kw_server_handshake_timeout_ms(server_of(joining->stream)));
+		is_silent(joining) ? hello_ms : whole_ms);
 	joining_failed(joining, &error);
 }
 
@@ -169,7 +195,7 @@ static void joining_new(struct kw_stream *stream, int fd)
 	struct kw_error error;
 
 	stream->ops->accepted(fd, joining->peer, sizeof joining->peer);
-	if (kw_server_greet(server, &joining->exchange.handshake, &error) != 0) {
+	if (kw_server_challenge(server, &joining->exchange.handshake, &error) != 0) {
 		reject(stream, joining->peer, &error);
 		close(fd);
 		free(joining);
@@ -188,8 +214,10 @@ static void joining_new(struct kw_stream *stream, int fd)
 	if (stream->joinings)
 		stream->joinings->previous = joining;
 	stream->joinings = joining;
+	stream->joining_count++;
+	joining->since_us = kw_clock_us();
 	uv_timer_start(
-		&joining->deadline, on_joining_deadline, kw_server_handshake_timeout_ms(server), 0);
+		&joining->deadline, on_joining_deadline, kw_server_hello_timeout_ms(server), 0);
 	uv_poll_start(&joining->poll, UV_READABLE, on_joining_poll);
 }
 
@@ -199,8 +227,45 @@ static void on_retry(uv_timer_t *timer)
 {
 	struct kw_stream *stream = timer->data;
 
-	stream->starved = false;
+	stream->starved = stream->full = false;
 	watch(stream);
+}
+
+/* The oldest silent one, or else the oldest at all. */
+static struct kw_joining *choose_victim(const struct kw_stream *stream)
+{
+	struct kw_joining *oldest = NULL, *silent = NULL;
+
+	for (struct kw_joining *at = stream->joinings; at; at = at->next) {
+		oldest = at;
+		if (is_silent(at))
+			silent = at;
+	}
+	return silent ? silent : oldest;
+}
+
+/* A place for one more. False: not yet, connections wait. */
+static bool make_room(struct kw_stream *stream)
+{
+	uint64_t now_us = kw_clock_us(), age_us;
+	struct kw_joining *victim;
+	struct kw_error error;
+
+	if (stream->joining_count < KW_JOININGS_MAX)
+		return true;
+	victim = choose_victim(stream);
+	age_us = now_us - victim->since_us;
+	if (age_us < PATIENCE_US) {
+		stream->full = true;
+		uv_timer_start(&stream->retry, on_retry, (PATIENCE_US - age_us + 999) / 1000, 0);
+		watch(stream);
+		return false;
+	}
+	kw_error_set(&error, KW_E_TIMEOUT,
+		"handshake: gave way to a newer one after %" PRIu64 " ms, as %d were under way",
+		age_us / 1000, KW_JOININGS_MAX);
+	joining_failed(victim, &error);
+	return true;
 }
 
 /* The connection stays in the kernel's queue; asking at once would spin. */
@@ -222,9 +287,12 @@ static void on_connection(uv_poll_t *poll, int status, int events)
 
 	(void)status;
 	(void)events;
-	for (int i = 0; i < ACCEPTS && !stream->paused && !stream->closing; i++) {
-		int fd = accept4(stream->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	for (int i = 0; i < ACCEPTS && !stream->closing; i++) {
+		int fd;
 
+		if (!make_room(stream))
+			return;
+		fd = accept4(stream->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 		if (fd >= 0) {
 			joining_new(stream, fd);
 			continue;
@@ -240,7 +308,7 @@ static void watch(struct kw_stream *stream)
 {
 	if (stream->closing)
 		return;
-	if (stream->paused || stream->starved)
+	if (stream->full || stream->starved)
 		uv_poll_stop(&stream->poll);
 	else
 		uv_poll_start(&stream->poll, UV_READABLE, on_connection);
@@ -262,14 +330,6 @@ struct kw_stream *kw_stream_new(
 	stream->handles = 2;
 	watch(stream);
 	return stream;
-}
-
-void kw_stream_pause(struct kw_listener *listener, bool paused)
-{
-	struct kw_stream *stream = listener->own;
-
-	stream->paused = paused;
-	watch(stream);
 }
 
 static void on_stream_closed(uv_handle_t *handle)

@@ -3,8 +3,10 @@
  *
  *   socket ──accept──▶ joining (a handshake with a deadline) ──welcomed──▶ ops->adopt: a session
  *
- * While descriptors are short, or as many handshakes are under way as there may be, connections
- * wait in the kernel's queue. Loop thread only.
+ * While descriptors are short, connections wait in the kernel's queue. So they do while a listener
+ * has KW_JOININGS_MAX handshakes, but for a moment only: then the oldest gives way, one that has
+ * said nothing before one that has. An honest agent is done within two round trips, so it is not
+ * met by that even when hundreds come at once. Loop thread only.
  */
 #ifndef KW_REMOTE_LISTEN_STREAM_H
 #define KW_REMOTE_LISTEN_STREAM_H
@@ -12,6 +14,9 @@
 #include "remote/carrier.h"
 
 #include <uv.h>
+
+#define KW_JOININGS_MAX 64         /* handshakes at a time, a listener */
+#define KW_JOINING_PATIENCE_MS 200 /* no handshake younger than that gives way */
 
 struct kw_joining;
 struct kw_stream;
@@ -33,16 +38,16 @@ struct kw_stream {
 	void *own; /* the carrier's; freed by ops->closed */
 	int fd;
 	uv_poll_t poll;
-	uv_timer_t retry; /* after descriptors ran out */
-	bool paused, starved, closing;
-	int handles; /* not yet closed: poll, retry, and two of each joining */
-	struct kw_joining *joinings;
+	uv_timer_t retry; /* after descriptors ran out, or the places */
+	bool starved, full, closing;
+	int handles;                 /* not yet closed: poll, retry, and two of each joining */
+	struct kw_joining *joinings; /* the newest first */
+	int joining_count;
 };
 
 /* fd is bound and listening, non-blocking; becomes the stream's, which becomes listener->own. */
 struct kw_stream *kw_stream_new(
 	struct kw_listener *listener, const struct kw_stream_ops *ops, int fd);
-void kw_stream_pause(struct kw_listener *listener, bool paused);
 
 /* Ends in ops->closed, then kw_listener_closed. */
 void kw_stream_close(struct kw_listener *listener);

@@ -170,7 +170,6 @@ fail:
 const struct kw_listener_ops kw_listener_tcp = {
 	.carrier = KW_CARRIER_TCP,
 	.listen = listen_tcp,
-	.pause = kw_stream_pause,
 	.close = kw_stream_close,
 	.end = end_tcp,
 	.figures = figures_tcp,

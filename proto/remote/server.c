@@ -14,7 +14,8 @@
 #define SESSIONS 256
 #define SESSIONS_MAX 4096
 #define DEPTH 64
-#define GREETINGS_MAX 64 /* handshakes at a time; while there are as many, nobody is accepted */
+#define HELLO_TIMEOUT_MS 2000
+#define GREETINGS_MAX 64 /* handshakes at a time of listeners that are paused by us */
 
 struct kw_server {
 	uv_loop_t *loop;
@@ -50,6 +51,11 @@ struct kw_memory *kw_server_memory(struct kw_server *server)
 uint32_t kw_server_handshake_timeout_ms(const struct kw_server *server)
 {
 	return server->options.handshake_timeout_ms;
+}
+
+uint32_t kw_server_hello_timeout_ms(const struct kw_server *server)
+{
+	return server->options.hello_timeout_ms;
 }
 
 bool kw_server_open_to_all(const struct kw_server *server)
@@ -119,10 +125,11 @@ static void pause_listeners(struct kw_server *server, bool paused)
 		return;
 	server->paused = paused;
 	for (struct kw_listener *at = server->listeners; at; at = at->next)
-		at->ops->pause(at, paused);
+		if (at->ops->pause)
+			at->ops->pause(at, paused);
 }
 
-int kw_server_greet(
+int kw_server_challenge(
 	struct kw_server *server, struct kw_handshake *handshake, struct kw_error *error)
 {
 	uint8_t nonce[KW_NONCE_BYTES];
@@ -137,6 +144,16 @@ int kw_server_greet(
 		return code;
 	kw_handshake_init_proxy(handshake, &options);
 	server->stats.handshakes++;
+	return 0;
+}
+
+int kw_server_greet(
+	struct kw_server *server, struct kw_handshake *handshake, struct kw_error *error)
+{
+	int code = kw_server_challenge(server, handshake, error);
+
+	if (code != 0)
+		return code;
 	server->greetings++;
 	if (server->greetings >= GREETINGS_MAX)
 		pause_listeners(server, true);
@@ -309,6 +326,10 @@ static void set_options(struct kw_server *server, const struct kw_server_options
 	*own = *options;
 	if (own->handshake_timeout_ms == 0)
 		own->handshake_timeout_ms = HANDSHAKE_TIMEOUT_MS;
+	if (own->hello_timeout_ms == 0)
+		own->hello_timeout_ms = HELLO_TIMEOUT_MS;
+	if (own->hello_timeout_ms > own->handshake_timeout_ms)
+		own->hello_timeout_ms = own->handshake_timeout_ms;
 	if (own->sessions_max == 0)
 		own->sessions_max = SESSIONS;
 	if (own->sessions_max > SESSIONS_MAX)
@@ -423,7 +444,7 @@ int kw_server_listen(
 	while (*end)
 		end = &(*end)->next;
 	*end = listener;
-	if (server->paused)
+	if (server->paused && ops->pause)
 		ops->pause(listener, true);
 	return 0;
 }

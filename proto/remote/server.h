@@ -5,7 +5,11 @@
  *
  * A session is one agent's connection after the handshake. shm and rdma sessions cost this process
  * nothing while the agent reads; tcp sessions are served by one thread that knows nothing but
- * bounds-checked memory (tcp_serve.h). Handshakes are bounded in number and time.
+ * bounds-checked memory (tcp_serve.h).
+ *
+ * Handshakes are bounded in number, a listener each, and in time, and most tightly for those who
+ * say nothing. Strangers who hold all places of a listener open lose them, the oldest first, to
+ * whoever comes (over rdma new ones are told to come again meanwhile).
  *
  * Loop thread only.
  */
@@ -26,6 +30,7 @@ struct kw_server_options {
 	struct kw_slice secret; /* empty: none; copied */
 	bool allow_insecure;    /* without a secret, listen beyond loopback and unix sockets */
 	uint32_t handshake_timeout_ms; /* 0: 5000 */
+	uint32_t hello_timeout_ms;     /* shm, tcp: until the first message is there; 0: 2000 */
 	uint32_t sessions_max;         /* 0: 256; more are refused with a sentence */
 	uint32_t depth_max;            /* READs in flight a session may have; 0: 64 */
 	struct kw_rdma_options rdma;

@@ -1,7 +1,11 @@
 """Who may read the table: the shared secret, and addresses without one."""
+import socket
+import time
+
 import pytest
 
 from lib import data
+from lib.compare import assert_equal_now
 
 pytestmark = pytest.mark.sanitize
 
@@ -46,6 +50,29 @@ def test_without_a_secret_only_this_host_is_listened_to(bed):
     proxy.start(wait=False)
     assert proxy.wait_exit() in (1, 2)
     assert "auth.secret_file" in proxy.output()
+
+
+def test_strangers_neither_keep_agents_out_nor_fill_the_log(bed):
+    """They come again and again, hold every place of the listener open and say nothing."""
+    primary, replica = bed.server("primary"), bed.server("replica")
+    data.fill(primary)
+    proxy = bed.proxy(primary, listen=("tcp",))
+    proxy.wait_live()
+    port = int(proxy.listen["tcp"].rsplit(":", 1)[1])
+    strangers = [socket.create_connection(("127.0.0.1", port)) for _ in range(100)]
+    agent = bed.agent(proxy, replica, via="tcp")
+    end = time.monotonic() + 30
+    while agent.status()["state"] != "warm":
+        assert time.monotonic() < end, agent.status()
+        strangers.append(socket.create_connection(("127.0.0.1", port)))
+        time.sleep(0.01)
+    for stranger in strangers:
+        stranger.close()
+    lines = [line for line in proxy.output().splitlines() if "refused:" in line]
+    assert any("gave way" in line for line in lines), lines
+    assert len(lines) < len(strangers) / 2, lines
+    agent.wait_warm()
+    assert_equal_now(primary, replica)
 
 
 def test_a_secret_file_others_may_read_is_refused(bed):

@@ -55,6 +55,9 @@ void one_session_too_many_is_refused_with_the_limit(void **state);
 void disconnect_revokes_at_once(void **state);
 void progress_arrives_and_holds_tombstones(void **state);
 void a_peer_that_says_nothing_is_let_go(void **state);
+void silence_has_a_shorter_deadline_than_a_handshake(void **state);
+void strangers_who_hold_every_place_give_way(void **state);
+void strangers_at_one_listener_do_not_concern_another(void **state);
 
 #define CARRIER_SESSION_TESTS                                                                      \
 	cmocka_unit_test(the_right_secret_is_let_in),                                              \
@@ -66,7 +69,10 @@ void a_peer_that_says_nothing_is_let_go(void **state);
 		cmocka_unit_test(one_session_too_many_is_refused_with_the_limit),                  \
 		cmocka_unit_test(disconnect_revokes_at_once),                                      \
 		cmocka_unit_test(progress_arrives_and_holds_tombstones),                           \
-		cmocka_unit_test(a_peer_that_says_nothing_is_let_go)
+		cmocka_unit_test(a_peer_that_says_nothing_is_let_go),                              \
+		cmocka_unit_test(silence_has_a_shorter_deadline_than_a_handshake),                 \
+		cmocka_unit_test(strangers_who_hold_every_place_give_way),                         \
+		cmocka_unit_test(strangers_at_one_listener_do_not_concern_another)
 
 /* carriers_lie.c */
 void a_lying_agent_gets_no_byte_and_is_gone(void **state);

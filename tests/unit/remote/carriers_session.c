@@ -1,5 +1,6 @@
 #include "carriers.h"
 
+#include <errno.h>
 #include <sys/socket.h>
 
 #define SECRET kw_slice_text("correct horse battery staple")
@@ -254,5 +255,126 @@ void a_peer_that_says_nothing_is_let_go(void **state)
 	assert_int_equal(recv(fd, &(char){0}, 1, 0), 0);
 	close(fd);
 	close(half);
+	fixture_close(&fixture);
+}
+
+/* A connection that says HELLO and then nothing. */
+static int greeter(struct fixture *fixture)
+{
+	uint8_t nonce[KW_NONCE_BYTES] = {1};
+	const struct kw_handshake_options options = {
+		.name = "greeter", .layout_version = KW_LAYOUT_VERSION, .depth = 4, .nonce = nonce};
+	struct kw_handshake handshake;
+	struct kw_slice hello;
+	int fd = raw_socket(&fixture->address);
+
+	kw_handshake_init_agent(&handshake, &options);
+	hello = kw_handshake_output(&handshake);
+	assert_int_equal(send(fd, hello.data, hello.length, 0), (ssize_t)hello.length);
+	return fd;
+}
+
+static bool is_open(int fd)
+{
+	uint8_t bytes[KW_HANDSHAKE_MESSAGE_MAX];
+	ssize_t got;
+
+	while ((got = recv(fd, bytes, sizeof bytes, MSG_DONTWAIT)) > 0)
+		continue;
+	return got < 0 && errno == EAGAIN;
+}
+
+void silence_has_a_shorter_deadline_than_a_handshake(void **state)
+{
+	const struct kw_server_options served = {
+		.handshake_timeout_ms = 600, .hello_timeout_ms = 60};
+	struct fixture fixture;
+	int silent, said;
+	uint64_t start_us;
+
+	fixture_open(&fixture);
+	fixture_serve(&fixture, &served);
+	start_us = kw_clock_us();
+	silent = raw_socket(&fixture.address);
+	said = greeter(&fixture);
+	WAIT(&fixture, fixture.rejected == 1);
+	assert_non_null(strstr(fixture.why_rejected, "deadline of 60 ms"));
+	assert_false(is_open(silent));
+	assert_true(is_open(said));
+	WAIT(&fixture, fixture.rejected == 2);
+	assert_true(kw_clock_us() - start_us >= 590000);
+	assert_non_null(strstr(fixture.why_rejected, "deadline of 600 ms"));
+	assert_false(is_open(said));
+	close(silent);
+	close(said);
+	fixture_close(&fixture);
+}
+
+#define STRANGERS 160 /* more than places, and no more than the kernel queues beside them */
+
+/* Whoever holds connections open and says nothing must not keep agents out. */
+void strangers_who_hold_every_place_give_way(void **state)
+{
+	const struct kw_server_options served = {
+		.handshake_timeout_ms = 60000, .hello_timeout_ms = 60000};
+	int strangers[STRANGERS], said, left = 0;
+	struct kw_server_stats stats;
+	struct fixture fixture;
+	struct client client;
+	uint64_t start_us;
+
+	fixture_open(&fixture);
+	fixture_serve(&fixture, &served);
+	said = greeter(&fixture);
+	for (int i = 0; i < STRANGERS; i++) {
+		strangers[i] = raw_socket(&fixture.address);
+		if (i % 8 == 0)
+			uv_run(&fixture.loop, UV_RUN_NOWAIT);
+	}
+	start_us = kw_clock_us();
+	client_connect(&fixture, &client);
+	assert_true(kw_clock_us() - start_us < 5000000);
+	assert_non_null(strstr(fixture.why_rejected, "gave way"));
+	for (int i = 0; i < STRANGERS; i++)
+		left += is_open(strangers[i]);
+	assert_in_range(left, 1, 63);
+	assert_true(is_open(said)); /* the silent ones go first, although it is the oldest */
+	kw_server_stats(fixture.server, &stats);
+	assert_int_equal(stats.rejected, STRANGERS - left);
+	client_close(&fixture, &client);
+	for (int i = 0; i < STRANGERS; i++)
+		close(strangers[i]);
+	close(said);
+	fixture_close(&fixture);
+}
+
+void strangers_at_one_listener_do_not_concern_another(void **state)
+{
+	const struct kw_server_options served = {
+		.handshake_timeout_ms = 60000, .hello_timeout_ms = 60000};
+	struct kw_address first, second;
+	struct fixture fixture;
+	struct client client;
+	struct kw_error error;
+	int strangers[64];
+	char text[128];
+
+	fixture_open(&fixture);
+	fixture_serve(&fixture, &served);
+	first = fixture.address;
+	snprintf(text, sizeof text, "shm://%s/other", fixture.folder);
+	assert_int_equal(kw_address_parse(text, &second, &error), 0);
+	assert_int_equal(kw_server_listen(fixture.server, &second, &error), 0);
+	for (int i = 0; i < 64; i++) {
+		strangers[i] = raw_socket(&first);
+		uv_run(&fixture.loop, UV_RUN_NOWAIT);
+	}
+	fixture.address = second;
+	client_connect(&fixture, &client);
+	assert_int_equal(fixture.rejected, 0);
+	client_close(&fixture, &client);
+	for (int i = 0; i < 64; i++)
+		close(strangers[i]);
+	fixture.address = first;
 	fixture_close(&fixture);
 }
