@@ -55,6 +55,15 @@ int kw_rpc_server_new(uv_loop_t *loop, const char *path, const struct kw_rpc_met
 /* done is called when all handles are closed and the server is freed; the socket file is removed. */
 void kw_rpc_server_close(struct kw_rpc_server *server, void (*done)(void *arg), void *arg);
 
+/* Is the client still there? What only serves an answer may end when it is not. */
+bool kw_rpc_call_wanted(const struct kw_rpc_call *call);
+
+/*
+ * The descriptor that came with the request (SCM_RIGHTS), the caller's from now on; -1: none came.
+ * A connection keeps the latest one until a call takes it, or it closes.
+ */
+int kw_rpc_call_take_fd(struct kw_rpc_call *call);
+
 /* result: the reference is taken over. */
 void kw_rpc_result(struct kw_rpc_call *call, json_t *result);
 void kw_rpc_fail(struct kw_rpc_call *call, int code, const char *format, ...)
@@ -76,6 +85,14 @@ int kw_rpc_client_open(const char *path, struct kw_rpc_client **client, struct k
 void kw_rpc_client_close(struct kw_rpc_client *client);
 int kw_rpc_client_call(struct kw_rpc_client *client, const char *method, json_t *params,
 	int timeout_ms, json_t **result, struct kw_error *error);
+/*
+ * A call in two parts, for what is long under way: the request, with a copy of the descriptor `fd`
+ * (-1: none), and its answer; await may be repeated after KW_E_TIMEOUT.
+ */
+int kw_rpc_client_begin(struct kw_rpc_client *client, const char *method, json_t *params, int fd,
+	struct kw_error *error);
+int kw_rpc_client_await(
+	struct kw_rpc_client *client, int timeout_ms, json_t **result, struct kw_error *error);
 /*
  * The next event after events.subscribe; KW_E_TIMEOUT when none came. Events that arrive during a
  * call are kept, the latest 256 of them.

@@ -73,6 +73,21 @@ static void call_end(struct kw_rpc_call *call)
 	free(call);
 }
 
+bool kw_rpc_call_wanted(const struct kw_rpc_call *call)
+{
+	return call->connection != NULL;
+}
+
+int kw_rpc_call_take_fd(struct kw_rpc_call *call)
+{
+	struct rpc_connection *connection = call->connection;
+	int fd = connection ? connection->passed_fd : -1;
+
+	if (connection)
+		connection->passed_fd = -1;
+	return fd;
+}
+
 void kw_rpc_result(struct kw_rpc_call *call, json_t *result)
 {
 	json_t *answer;

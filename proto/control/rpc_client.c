@@ -2,6 +2,7 @@
 
 #include "base/buffer.h"
 #include "base/clock.h"
+#include "base/slice.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -113,14 +114,40 @@ static int lost(struct kw_rpc_client *client, struct kw_error *error)
 	return kw_error_set(error, KW_E_IO, "%s: the daemon closed the connection", client->path);
 }
 
-static int send_all(struct kw_rpc_client *client, const char *bytes, size_t length,
+/* A descriptor travels with the first byte. */
+static ssize_t send_some(
+	const struct kw_rpc_client *client, const char *bytes, size_t length, int fd)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr header;
+	} control = {0};
+	struct iovec part = {(void *)(uintptr_t)bytes, length};
+	struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+
+	if (fd >= 0) {
+		control.header = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(int)),
+			.cmsg_level = SOL_SOCKET,
+			.cmsg_type = SCM_RIGHTS};
+		memcpy(CMSG_DATA(&control.header), &fd, sizeof fd);
+		message.msg_control = control.bytes;
+		message.msg_controllen = sizeof control.bytes;
+	}
+	return sendmsg(client->fd, &message, MSG_NOSIGNAL);
+}
+
+static int send_all(struct kw_rpc_client *client, struct kw_slice line, int fd,
 	uint64_t deadline_us, struct kw_error *error)
 {
+	const char *bytes = line.data;
+	size_t length = line.length;
+
 	while (length > 0) {
-		ssize_t sent = send(client->fd, bytes, length, MSG_NOSIGNAL);
+		ssize_t sent = send_some(client, bytes, length, fd);
 		int code;
 
 		if (sent >= 0) {
+			fd = -1;
 			bytes += sent;
 			length -= (size_t)sent;
 			continue;
@@ -255,26 +282,44 @@ static int await_answer(
 	}
 }
 
-int kw_rpc_client_call(struct kw_rpc_client *client, const char *method, json_t *params,
-	int timeout_ms, json_t **result, struct kw_error *error)
+static int send_request(struct kw_rpc_client *client, const char *method, json_t *params, int fd,
+	uint64_t deadline_us, struct kw_error *error)
 {
-	uint64_t deadline_us = deadline_after(timeout_ms);
-	json_t *request;
-	char *line;
+	json_t *request = json_pack("{s:s,s:I,s:s,s:o*}", "jsonrpc", "2.0", "id", ++client->last_id,
+		"method", method, "params", params);
+	char *line = request ? json_dumps(request, JSON_COMPACT) : NULL;
 	size_t length;
 	int code;
 
-	request = json_pack("{s:s,s:I,s:s,s:o*}", "jsonrpc", "2.0", "id", ++client->last_id,
-		"method", method, "params", params);
-	line = request ? json_dumps(request, JSON_COMPACT) : NULL;
 	json_decref(request);
 	if (!line)
 		return kw_error_set(
 			error, KW_E_ARGUMENT, "%s: the parameters are not valid UTF-8", method);
 	length = strlen(line);
 	line[length] = '\n';
-	code = send_all(client, line, length + 1, deadline_us, error);
+	code = send_all(client, kw_slice(line, length + 1), fd, deadline_us, error);
 	free(line);
+	return code;
+}
+
+int kw_rpc_client_begin(struct kw_rpc_client *client, const char *method, json_t *params, int fd,
+	struct kw_error *error)
+{
+	return send_request(client, method, params, fd, UINT64_MAX, error);
+}
+
+int kw_rpc_client_await(
+	struct kw_rpc_client *client, int timeout_ms, json_t **result, struct kw_error *error)
+{
+	return await_answer(client, deadline_after(timeout_ms), result, error);
+}
+
+int kw_rpc_client_call(struct kw_rpc_client *client, const char *method, json_t *params,
+	int timeout_ms, json_t **result, struct kw_error *error)
+{
+	uint64_t deadline_us = deadline_after(timeout_ms);
+	int code = send_request(client, method, params, -1, deadline_us, error);
+
 	return code ? code : await_answer(client, deadline_us, result, error);
 }
 

@@ -1,8 +1,11 @@
 #include "control/rpc_internal.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 static void flush(struct rpc_connection *connection);
@@ -12,11 +15,22 @@ static size_t unsent(const struct rpc_connection *connection)
 	return kw_buffer_length(&connection->out) + kw_buffer_length(&connection->writing);
 }
 
+static void drop_passed(struct rpc_connection *connection)
+{
+	if (connection->passed_fd >= 0)
+		close(connection->passed_fd);
+	connection->passed_fd = -1;
+}
+
 static void on_closed(uv_handle_t *handle)
 {
 	struct rpc_connection *connection = handle->data;
 	struct kw_rpc_server *server = connection->server;
 
+	if (--connection->handles > 0)
+		return;
+	if (connection->reader_fd >= 0)
+		close(connection->reader_fd);
 	*connection->link = connection->next;
 	if (connection->next)
 		connection->next->link = connection->link;
@@ -41,7 +55,10 @@ void rpc_connection_close(struct rpc_connection *connection)
 		call->link = NULL;
 	}
 	connection->calls = NULL;
+	drop_passed(connection);
 	uv_close((uv_handle_t *)&connection->pipe, on_closed);
+	if (connection->reader_fd >= 0)
+		uv_close((uv_handle_t *)&connection->reader, on_closed);
 }
 
 void rpc_connection_settle(struct rpc_connection *connection)
@@ -187,7 +204,7 @@ static void process(struct rpc_connection *connection)
 	while (!connection->closing && !connection->server->closing) {
 		if (connection->call_count >= KW_RPC_CALLS_MAX) {
 			connection->paused = true;
-			uv_read_stop((uv_stream_t *)&connection->pipe);
+			uv_poll_stop(&connection->reader);
 			break;
 		}
 		length = next_line(connection);
@@ -203,12 +220,39 @@ static void process(struct rpc_connection *connection)
 	rpc_connection_settle(connection);
 }
 
-static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *bytes)
+/* The descriptors that came with a message: one is kept, in place of one that nobody took. */
+static void keep_passed(struct rpc_connection *connection, struct msghdr *message)
 {
-	struct rpc_connection *connection = handle->data;
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
+		size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
 
-	bytes->base = (char *)kw_buffer_reserve(&connection->in, KW_RPC_READ_BYTES);
-	bytes->len = KW_RPC_READ_BYTES;
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t i = 0; i < count; i++) {
+			drop_passed(connection);
+			memcpy(&connection->passed_fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
+		}
+	}
+}
+
+static ssize_t receive(struct rpc_connection *connection)
+{
+	/* The union is for its alignment. */
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr header;
+	} control;
+	struct iovec bytes = {
+		kw_buffer_reserve(&connection->in, KW_RPC_READ_BYTES), KW_RPC_READ_BYTES};
+	struct msghdr message = {.msg_iov = &bytes,
+		.msg_iovlen = 1,
+		.msg_control = control.bytes,
+		.msg_controllen = CMSG_LEN(sizeof(int))};
+	ssize_t got = recvmsg(connection->reader_fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+	if (got >= 0)
+		keep_passed(connection, &message);
+	return got;
 }
 
 /* After its end of file: can the client still read (it only shut its sending side down)? */
@@ -223,24 +267,25 @@ static bool still_reads(struct rpc_connection *connection)
 	return poll(&poll_fd, 1, 0) <= 0 || !(poll_fd.revents & (POLLHUP | POLLERR));
 }
 
-static void on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *bytes)
+static void on_readable(uv_poll_t *reader, int status, int events)
 {
-	struct rpc_connection *connection = stream->data;
+	struct rpc_connection *connection = reader->data;
+	ssize_t got = status < 0 ? -1 : receive(connection);
 
 	if (got > 0) {
 		kw_buffer_filled(&connection->in, (size_t)got);
 		process(connection);
 		return;
 	}
-	if (got == 0)
+	if (status == 0 && got < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
-	if (got != UV_EOF || !still_reads(connection)) {
+	if (got < 0 || !still_reads(connection)) {
 		rpc_connection_close(connection);
 		return;
 	}
 	/* echo '{...}' | nc -NU: the answers are still wanted. */
 	connection->ended = true;
-	uv_read_stop(stream);
+	uv_poll_stop(reader);
 	/* What was sent last may lack its line end. */
 	kw_buffer_append(&connection->in, "\n", 1);
 	process(connection);
@@ -252,7 +297,7 @@ void rpc_connection_resume(struct rpc_connection *connection)
 		return;
 	connection->paused = false;
 	if (!connection->ended)
-		uv_read_start((uv_stream_t *)&connection->pipe, on_alloc, on_read);
+		uv_poll_start(&connection->reader, UV_READABLE, on_readable);
 	process(connection);
 }
 
@@ -268,12 +313,35 @@ static void turn_away(struct rpc_connection *connection)
 	rpc_connection_close(connection);
 }
 
+static int start_reading(struct rpc_connection *connection)
+{
+	uv_os_fd_t fd;
+	int code = uv_fileno((uv_handle_t *)&connection->pipe, &fd);
+
+	if (code)
+		return code;
+	fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (fd < 0)
+		return UV_EMFILE;
+	code = uv_poll_init(connection->server->loop, &connection->reader, fd);
+	if (code) {
+		close(fd);
+		return code;
+	}
+	connection->reader_fd = fd;
+	connection->reader.data = connection;
+	connection->handles++;
+	return uv_poll_start(&connection->reader, UV_READABLE, on_readable);
+}
+
 void rpc_connection_accept(struct kw_rpc_server *server)
 {
 	struct rpc_connection *connection = kw_zalloc(sizeof *connection);
 
 	connection->server = server;
 	connection->pipe.data = connection;
+	connection->reader_fd = connection->passed_fd = -1;
+	connection->handles = 1;
 	uv_pipe_init(server->loop, &connection->pipe, 0);
 	connection->next = server->connections;
 	connection->link = &server->connections;
@@ -282,7 +350,7 @@ void rpc_connection_accept(struct kw_rpc_server *server)
 	server->connections = connection;
 	server->connection_count++;
 	if (uv_accept((uv_stream_t *)&server->listener, (uv_stream_t *)&connection->pipe) ||
-		uv_read_start((uv_stream_t *)&connection->pipe, on_alloc, on_read))
+		start_reading(connection))
 		rpc_connection_close(connection);
 	else if (server->connection_count > KW_RPC_CONNECTIONS_MAX)
 		turn_away(connection);

@@ -34,7 +34,11 @@
 struct rpc_connection {
 	struct kw_rpc_server *server;
 	struct rpc_connection *next, **link;
-	uv_pipe_t pipe;
+	uv_pipe_t pipe;   /* accepted; what goes out */
+	uv_poll_t reader; /* what comes in, on a descriptor of its own: libuv hands no files on */
+	int reader_fd;
+	int passed_fd; /* came with a request and was not taken yet; -1: none */
+	int handles;   /* of these two, not yet closed */
 
 	struct kw_buffer in;
 	size_t scanned;  /* bytes of `in` known to hold no line end */

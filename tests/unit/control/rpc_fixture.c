@@ -98,6 +98,25 @@ void fixture_closed(void *arg)
 	fixture->closed = true;
 }
 
+/* A line through the descriptor that came along. */
+static void on_take(void *arg, struct kw_rpc_call *call, const json_t *params)
+{
+	int fd = kw_rpc_call_take_fd(call);
+	bool written = fd >= 0 && write(fd, "taken\n", 6) == 6;
+
+	if (fd >= 0)
+		close(fd);
+	kw_rpc_result(call, json_boolean(written));
+}
+
+static void on_wanted(void *arg, struct kw_rpc_call *call, const json_t *params)
+{
+	struct fixture *fixture = arg;
+
+	kw_rpc_result(call,
+		json_boolean(fixture->held_count && kw_rpc_call_wanted(fixture->held[0])));
+}
+
 static void on_stop(void *arg, struct kw_rpc_call *call, const json_t *params)
 {
 	struct fixture *fixture = arg;
@@ -117,6 +136,8 @@ const struct kw_rpc_method fixture_methods[] = {
 	{"log", "Write a log line.", {{0}}, on_log},
 	{"fail", "Refuse.", {{0}}, on_fail},
 	{"flag", "Takes a boolean.", {{"on", JSON_TRUE, false, "or off"}}, on_count},
+	{"take", "Write to what was passed.", {{0}}, on_take},
+	{"wanted", "Does anybody wait for the first one held?", {{0}}, on_wanted},
 	{"stop", "Close the server.", {{0}}, on_stop},
 	{0},
 };
