@@ -2,27 +2,34 @@
  * peer-lag: how long after a write is it on the replica?
  *
  *   peer-lag unix:///primary unix:///replica [--rate N] [--seconds N] [--keys N] [--value-bytes N]
+ *            [--uniform] [--drain-ms N]
  *
  * Writes SET lag:<n> to the primary at a steady rate, a burst each millisecond, and watches the
  * replica's own keyspace notifications (it switches them on there) for what arrives: `restore` from
  * keywake, `set` from the server's own replication. Each arrival is timed against the moment its
- * burst was handed to the primary's socket. Prints one JSON object, microseconds.
+ * burst was handed to the primary's socket. Keys are written in turn, or with --uniform drawn at
+ * random. A key written again before it arrived counts as overtaken, and its arrival against the
+ * later write. When the writing is over it waits up to --drain-ms (2000) for what is still owed;
+ * end_us says how long after the last write the last arrival was, owed how many keys never came.
+ * Prints one JSON object, microseconds.
  */
+#include "noise.h"
+#include "words.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
 #define BURST_US 1000
-#define DRAIN_US 2000000
 #define INPUT_BYTES (1 << 20)
 #define BURST_BYTES (8 << 20)
+#define BURST_KEYS 65536
+#define COMMAND_BYTES 64 /* without the value */
 #define KEY_FORMAT "lag:%09u"
 #define KEY_BYTES 13
 #define EVENT_MARK "\r\n$13\r\nlag:"
@@ -30,6 +37,8 @@
 struct options {
 	const char *primary, *replica;
 	uint32_t rate, seconds, keys, value_bytes;
+	uint64_t drain_us;
+	bool uniform;
 };
 
 struct run {
@@ -38,7 +47,10 @@ struct run {
 	uint64_t *written_us; /* by key; 0: nothing owed */
 	uint32_t *lags;
 	size_t lag_count, lag_capacity;
-	uint64_t written, overtaken;
+	uint64_t written, overtaken, noise;
+	uint64_t owed;                /* keys written and not arrived */
+	uint64_t sent_us, arrived_us; /* the last of each */
+	uint32_t *burst_keys;         /* of the burst being sent */
 	char input[INPUT_BYTES];
 	size_t input_length;
 	char *burst;
@@ -107,31 +119,34 @@ static void drop_replies(int fd)
 		continue;
 }
 
+static uint32_t draw_key(struct run *run)
+{
+	uint64_t number = run->options.uniform ? noise_next(&run->noise) : run->noise++;
+
+	return (uint32_t)(number % run->options.keys);
+}
+
 static void send_burst(struct run *run, uint32_t count)
 {
-	static uint32_t next;
-	uint32_t first = next;
 	size_t length = 0;
-	uint64_t now;
 
 	for (uint32_t i = 0; i < count; i++) {
-		uint32_t key = (first + i) % run->options.keys;
-
+		run->burst_keys[i] = draw_key(run);
 		length += (size_t)sprintf(run->burst + length,
-			"*3\r\n$3\r\nSET\r\n$13\r\n" KEY_FORMAT "\r\n$%u\r\n%0*llu\r\n", key,
-			run->options.value_bytes, (int)run->options.value_bytes,
+			"*3\r\n$3\r\nSET\r\n$13\r\n" KEY_FORMAT "\r\n$%u\r\n%0*llu\r\n",
+			run->burst_keys[i], run->options.value_bytes, (int)run->options.value_bytes,
 			(unsigned long long)(run->written + i));
 	}
-	now = now_us();
+	run->sent_us = now_us();
 	for (uint32_t i = 0; i < count; i++) {
-		uint32_t key = (first + i) % run->options.keys;
+		uint64_t *written_us = &run->written_us[run->burst_keys[i]];
 
-		run->overtaken += run->written_us[key] != 0;
-		run->written_us[key] = now;
+		run->overtaken += *written_us != 0;
+		run->owed += *written_us == 0;
+		*written_us = run->sent_us;
 	}
 	write_all(run->primary, run->burst, length);
 	run->written += count;
-	next = (first + count) % run->options.keys;
 	drop_replies(run->primary);
 }
 
@@ -142,6 +157,8 @@ static void arrived(struct run *run, uint32_t key, uint64_t now)
 	if (run->lag_count < run->lag_capacity)
 		run->lags[run->lag_count++] = (uint32_t)(now - run->written_us[key]);
 	run->written_us[key] = 0;
+	run->owed--;
+	run->arrived_us = now;
 }
 
 static void take_events(struct run *run)
@@ -183,14 +200,23 @@ static uint32_t quantile(const struct run *run, double q)
 	return run->lag_count ? run->lags[(size_t)((double)(run->lag_count - 1) * q)] : 0;
 }
 
+/* Asleep until then: a yardstick that spins takes a core from what it measures. */
+static bool wait_events(const struct run *run, uint64_t until_us)
+{
+	struct pollfd watch = {.fd = run->replica, .events = POLLIN};
+	uint64_t now = now_us(), left = until_us > now ? until_us - now : 0;
+	struct timespec timeout = {(time_t)(left / 1000000), (long)(left % 1000000) * 1000};
+
+	return ppoll(&watch, 1, &timeout, NULL) > 0;
+}
+
 static void go(struct run *run)
 {
 	uint64_t start = now_us(), end = start + run->options.seconds * UINT64_C(1000000);
 	uint64_t due = start;
 	double owed = 0;
 
-	while (now_us() < end + DRAIN_US) {
-		struct pollfd watch = {.fd = run->replica, .events = POLLIN};
+	while (now_us() < end + run->options.drain_us) {
 		uint64_t now = now_us();
 
 		if (now >= due && now < end) {
@@ -202,48 +228,59 @@ static void go(struct run *run)
 			if (due + 100 * BURST_US < now)
 				due = now;
 		}
-		if (poll(&watch, 1, now >= end ? 1 : 0) > 0)
+		if (wait_events(run, now < end ? due : now + BURST_US))
 			take_events(run);
-		if (now >= end && run->lag_count + run->overtaken >= run->written)
+		if (now >= end && run->owed == 0)
 			break;
 	}
 }
 
-static uint32_t number_after(int argc, char **argv, const char *name, uint32_t fallback)
+static struct options read_options(int argc, char **argv)
 {
-	for (int i = 3; i + 1 < argc; i++)
-		if (strcmp(argv[i], name) == 0)
-			return (uint32_t)strtoul(argv[i + 1], NULL, 10);
-	return fallback;
+	return (struct options){argv[1], argv[2],
+		(uint32_t)words_number(argc, argv, "--rate", 10000),
+		(uint32_t)words_number(argc, argv, "--seconds", 10),
+		(uint32_t)words_number(argc, argv, "--keys", 100000),
+		(uint32_t)words_number(argc, argv, "--value-bytes", 100),
+		(uint64_t)words_number(argc, argv, "--drain-ms", 2000) * 1000,
+		words_have(argc, argv, "--uniform")};
 }
 
 int main(int argc, char **argv)
 {
 	struct run *run = calloc(1, sizeof *run);
+	uint32_t burst;
 
 	if (argc < 3) {
-		fprintf(stderr, "usage: peer-lag unix:///primary unix:///replica [--rate N] "
-				"[--seconds N] [--keys N] [--value-bytes N]\n");
+		fprintf(stderr,
+			"usage: peer-lag unix:///primary unix:///replica [--rate N] "
+			"[--seconds N] [--keys N] [--value-bytes N] [--uniform] [--drain-ms N]\n");
 		return 1;
 	}
-	run->options = (struct options){argv[1], argv[2], number_after(argc, argv, "--rate", 10000),
-		number_after(argc, argv, "--seconds", 10),
-		number_after(argc, argv, "--keys", 100000),
-		number_after(argc, argv, "--value-bytes", 100)};
+	run->options = read_options(argc, argv);
+	burst = run->options.rate / (1000000 / BURST_US) + 1;
+	if (run->options.keys == 0 || burst > BURST_KEYS ||
+		(uint64_t)burst * (run->options.value_bytes + COMMAND_BYTES) > BURST_BYTES) {
+		fprintf(stderr, "peer-lag: a burst a millisecond of that rate is too large\n");
+		return 1;
+	}
 	run->lag_capacity = (size_t)run->options.rate * run->options.seconds * 2;
 	run->lags = calloc(run->lag_capacity, sizeof *run->lags);
 	run->written_us = calloc(run->options.keys, sizeof *run->written_us);
 	run->burst = malloc(BURST_BYTES);
+	run->burst_keys = calloc(BURST_KEYS, sizeof *run->burst_keys);
 	run->primary = connect_to(argv[1]);
 	run->replica = connect_to(argv[2]);
 	ask(run->replica, "CONFIG SET notify-keyspace-events Eg$\r\n");
 	ask(run->replica, "SUBSCRIBE __keyevent@0__:restore __keyevent@0__:set\r\n");
 	go(run);
 	qsort(run->lags, run->lag_count, sizeof *run->lags, by_size);
-	printf("{\"written\":%llu,\"arrived\":%zu,\"overtaken\":%llu,\"p50_us\":%u,\"p99_us\":%u,"
-	       "\"max_us\":%u}\n",
+	printf("{\"written\":%llu,\"arrived\":%zu,\"overtaken\":%llu,\"owed\":%llu,\"p50_us\":%u,"
+	       "\"p99_us\":%u,\"max_us\":%u,\"end_us\":%llu}\n",
 		(unsigned long long)run->written, run->lag_count,
-		(unsigned long long)run->overtaken, quantile(run, 0.5), quantile(run, 0.99),
-		quantile(run, 1.0));
+		(unsigned long long)run->overtaken, (unsigned long long)run->owed,
+		quantile(run, 0.5), quantile(run, 0.99), quantile(run, 1.0),
+		(unsigned long long)(run->arrived_us > run->sent_us ? run->arrived_us - run->sent_us
+								    : 0));
 	return 0;
 }
