@@ -1,0 +1,114 @@
+"""Results as a table on a terminal, and as BENCHMARKS.md."""
+from .row import verdict
+
+SHORT = {"not built": "not built", "failed": "FAILED", "not run": "not run"}
+
+
+def number(key, value):
+    if value is None:
+        return ""
+    if key.endswith("_bytes"):
+        for unit in ("B", "KiB", "MiB"):
+            if abs(value) < 10240:
+                return f"{value:.0f} {unit}"
+            value /= 1024
+        return f"{value:.1f} GiB"
+    if isinstance(value, int) or float(value).is_integer() and abs(value) >= 100:
+        return f"{int(value):,}"
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.3g}" if abs(value) >= 0.001 or value == 0 else f"{value:.1e}"
+
+
+def cells(row, keys):
+    words = [row["case"], row["side"]]
+    words += [number(key, row["figures"].get(key)) for key in keys]
+    words.append("; ".join(map(verdict, row["thresholds"])))
+    words[-1] = "; ".join(filter(None, [SHORT.get(row["state"], ""), words[-1]]))
+    return words
+
+
+def grid(result):
+    """Headings and lines of one benchmark; a case is named on its first line only."""
+    keys = []
+    for row in result["rows"]:
+        keys += [key for key in row["figures"] if key not in keys]
+    lines, last = [], None
+    for row in result["rows"]:
+        line = cells(row, keys)
+        if line[0] == last:
+            line[0] = ""
+        else:
+            last = line[0]
+        lines.append(line)
+    return ["case", "side", *keys, "held against"], lines
+
+
+def reasons(result):
+    """Why rows are not whole: each reason once, with the first row it stands for."""
+    found = {}
+    for row in result["rows"]:
+        if row["reason"]:
+            found.setdefault(row["reason"], []).append(f"{row['case']}, {row['side']}")
+    return [f"{rows[0]}{f' and {len(rows) - 1} more' if len(rows) > 1 else ''}: {reason}"
+            for reason, rows in found.items()]
+
+
+def terminal(name, result):
+    head, lines = grid(result)
+    widths = [max(len(line[i]) for line in [head, *lines]) for i in range(len(head))]
+    print(f"\n{name}: {result['title']} ({result['seconds']:.0f} s)")
+    for line in [head, *lines]:
+        text = [word.ljust(width) if i < 2 or i == len(head) - 1 else word.rjust(width)
+                for i, (word, width) in enumerate(zip(line, widths))]
+        print("    " + "  ".join(text).rstrip())
+    for reason in reasons(result):
+        print(f"    ! {reason}")
+
+
+def markdown_table(head, lines):
+    yield "| " + " | ".join(head) + " |"
+    yield "|" + "|".join("---" if i < 2 or i == len(head) - 1 else "---:"
+                         for i in range(len(head))) + "|"
+    for line in lines:
+        yield "| " + " | ".join(word.replace("|", "\\|") for word in line) + " |"
+
+
+def markdown_section(name, result):
+    yield f"## {name}: {result['title']}"
+    yield ""
+    if result.get("about"):
+        yield from [result["about"], ""]
+    yield from markdown_table(*grid(result))
+    yield ""
+    found = reasons(result)
+    if found:
+        yield from [f"- {reason}" for reason in found]
+        yield ""
+
+
+def counts(results):
+    """(reached, not reached, not measured) thresholds of all rows."""
+    found = [threshold["reached"] for result in results["benchmarks"].values()
+             for row in result["rows"] for threshold in row["thresholds"]]
+    return found.count(True), found.count(False), found.count(None)
+
+
+def markdown(results):
+    """BENCHMARKS.md, whole."""
+    machine = results["machine"]
+    reached, missed, unmeasured = counts(results)
+    lines = [
+        "# Benchmarks", "",
+        f"Written by `{results['command']}`, {results['begun']}. Do not edit: run it again.", "",
+        *markdown_table(["machine", ""], [[key, str(value)] for key, value in machine.items()]), "",
+        f"Every figure stands beside its peer's, measured in the same run, in turn (A B A B); up to "
+        f"{results['pairs']} rounds, fewer where a benchmark's time was over. Medians; a ratio is "
+        "the median of the rounds' ratios. Seconds unless a name says otherwise. A side that failed "
+        "is shown as such, with its reason; *not built* is what this version does not have.", "",
+        f"Figures held against a bound: {reached} reached it, {missed} did not, {unmeasured} were "
+        "not measured. The bounds are the project's own aims, for medians on one quiet machine "
+        "over shm.", ""]
+    for name, result in results["benchmarks"].items():
+        lines += markdown_section(name, result)
+    return "\n".join(lines).rstrip() + "\n"

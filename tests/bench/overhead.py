@@ -1,0 +1,104 @@
+"""How much of its throughput does the primary keep?"""
+from contextlib import ExitStack
+from functools import partial
+import time
+
+from core.peers import Peer, peer
+from core.row import AT_LEAST, hold, make_row
+from core.stage import Stage, digest, fill, seconds_until, settle
+
+TITLE = "the primary's throughput alone, with a native replica, with keywake (commands, shm)"
+ABOUT = ("Fifty connections send SETs of 100 bytes as fast as the primary takes them; the load, the followers "
+         "and the replicas share this machine's cores. `kept` is the share of the throughput alone, in the "
+         "same round. `notified` has keyspace notifications on and one subscriber that only reads them: who "
+         "follows events can leave no more. `equal_s`: from the end of the load until DEBUG DIGEST is the "
+         "same on primary and replica. `lag_ms`: the agent's own word at the end of the load.")
+# name, pipeline, zipfian, the share that keywake must leave
+CASES = [
+    ("pipeline 16, uniform", 16, False, 0.55),
+    ("pipeline 16, zipfian", 16, True, 0.65),
+    ("pipeline 1, uniform", 1, False, 0.90),
+    ("pipeline 1, zipfian", 1, True, None),
+]
+EQUAL_SECONDS = 60
+BUDGET = 75 # of one case
+
+
+class Side:
+    """A primary with its follower, if any; it stays for all cases, idle while others are measured."""
+
+    def __init__(self, stage, keys):
+        self.keys = keys
+        self.stage = stage
+        self.primary = stage.primary()
+        self.replica = self.agent = None
+        fill(self.primary, keys)
+
+    def measure(self, seconds, pipeline, zipf):
+        found = peer("peer-load", self.primary.address, "--seconds", seconds, "--keys", self.keys,
+                     "--pipeline", pipeline, *(["--zipf"] if zipf else []))
+        figures = {"sets_s": found["sets_s"], "batch_p50_ms": found["p50_us"] / 1000,
+                   "batch_p99_ms": found["p99_us"] / 1000}
+        if self.agent:
+            figures["lag_ms"] = self.agent.status()["lag_ms"]
+        if self.replica:
+            figures["equal_s"] = self.equal_after()
+        return figures
+
+    def equal_after(self):
+        begin, wanted = time.monotonic(), digest(self.primary)
+        seconds_until(lambda: digest(self.replica) == wanted, EQUAL_SECONDS, 0.1,
+                      "equality after the load")
+        return time.monotonic() - begin
+
+
+class Native(Side):
+    def __init__(self, stage, keys):
+        super().__init__(stage, keys)
+        self.replica = stage.empty()
+        seconds_until(stage.join_native(self.primary, self.replica), what="native full sync")
+        settle(self.primary, self.replica)
+
+
+class Notified(Side):
+    def __init__(self, stage, keys):
+        super().__init__(stage, keys)
+        self.primary.command("CONFIG", "SET", "notify-keyspace-events", "AE")
+
+    def measure(self, seconds, pipeline, zipf):
+        with Peer("peer-listen", self.primary.address) as listener:
+            figures = super().measure(seconds, pipeline, zipf)
+            listener.stop()
+        return figures
+
+
+class Keywake(Side):
+    def __init__(self, stage, keys):
+        super().__init__(stage, keys)
+        self.replica = stage.empty()
+        self.agent, warm = stage.start_agent(stage.proxy(self.primary), self.replica)
+        seconds_until(warm, what="agent warm")
+        settle(self.primary, self.replica)
+
+
+def case_rows(case, sides, bound):
+    alone = sides["alone"]
+    for name, side in sides.items():
+        kept = None if side is alone else side.ratio(alone, "sets_s")
+        row = make_row(case, side, kept=kept)
+        if name == "keywake" and bound:
+            hold(row, "kept", AT_LEAST, bound)
+        yield row
+
+
+def run(run):
+    kinds = {"alone": Side, "native": Native, "notified": Notified, "keywake": Keywake}
+    rows = []
+    with ExitStack() as stack:
+        subjects = {name: kind(stack.enter_context(Stage()), run.keys)
+                    for name, kind in kinds.items()}
+        for case, pipeline, zipf, bound in run.pick(CASES, CASES[1:3]):
+            sides = run.rounds({name: partial(subject.measure, run.seconds, pipeline, zipf)
+                                for name, subject in subjects.items()}, BUDGET)
+            rows += case_rows(case, sides, bound)
+    return rows

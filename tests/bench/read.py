@@ -1,0 +1,57 @@
+"""How fast is the table read, without applying anything?"""
+from functools import partial
+import statistics
+
+from core.peers import peer
+from core.row import AT_LEAST, hold, make_row
+from core.stage import Stage, fill
+
+TITLE = "the whole table read and verified, against bare memory and a bare socket"
+ABOUT = ("table-read is the agent's own carrier and reader with nothing behind them. Its peers move as many "
+         "bytes as the table has: memcpy out of a fresh mapping of a memory file, in chunks of 128 KiB; and "
+         "a TCP connection over loopback. Neither looks at what it moves.")
+CASES = [("1 M x 100 B", 1_000_000, 100), ("200 k x 4 KiB", 200_000, 4096),
+         ("256 x 3.66 MB", 256, 3_660_000)]
+QUICK = [("20 k x 100 B", 20_000, 100)]
+MEMCPY_SHARE, TCP_GB_S = 0.7, 1.5
+PASSES = 3
+BUDGET = 60 # of one case
+PEERS = {"shm": ("memcpy", "memory"), "tcp": ("bare socket", "socket")}
+
+
+def speed(found):
+    seconds = statistics.median(found["seconds"])
+    return {"seconds": seconds, "gb_s": found["bytes"] / seconds / 1e9, "read_bytes": found["bytes"]}
+
+
+def read_table(address):
+    return speed(peer("table-read", address, "--passes", PASSES))
+
+
+def move(kind, size):
+    return speed(peer("peer-bulk", kind, "--bytes", size, "--passes", PASSES))
+
+
+def sides_of(proxy):
+    size = peer("table-read", proxy.listen["shm"])["bytes"]
+    for via, (name, kind) in PEERS.items():
+        yield name, partial(move, kind, size)
+        yield f"table, {via}", partial(read_table, proxy.listen[via])
+
+
+def run(run):
+    rows = []
+    for case, keys, value_bytes in run.pick(CASES, QUICK):
+        with Stage() as stage:
+            primary = stage.primary()
+            fill(primary, keys, value_bytes)
+            sides = run.rounds(dict(sides_of(stage.proxy(primary))), BUDGET)
+        for via, (name, _) in PEERS.items():
+            bare, table = sides[name], sides[f"table, {via}"]
+            row = make_row(case, table, of_peer=table.ratio(bare, "gb_s"))
+            if via == "shm":
+                hold(row, "of_peer", AT_LEAST, MEMCPY_SHARE)
+            else:
+                hold(row, "gb_s", AT_LEAST, TCP_GB_S)
+            rows += [make_row(case, bare), row]
+    return rows

@@ -1,0 +1,116 @@
+"""How long until an empty replica is equal to its primary?"""
+import time
+from functools import partial
+
+from core.peers import peer
+from core.row import AT_MOST, hold, make_row
+from core.stage import (MODES, Stage, demand_equal, digest, fill, need_mode, seconds_until)
+
+TITLE = "from start to equal, into an empty replica"
+ABOUT = ("Native: REPLICAOF, diskless on both sides, no delay, swapdb, no compression. keywake: from the "
+         "start of the agent until it says `warm`; afterwards DEBUG DIGEST must be equal. The bare client "
+         "sends pipelined RESTOREs from its own memory. The copy program does one GET and one SET at a "
+         "time and is stopped after some seconds; its time is then reckoned from the share it copied.")
+CARRIERS = ("shm", "tcp")
+COPY_SECONDS = 8
+BUDGET = 110 # of one data set
+
+# name, keys, bytes a value, mixed types, mode replica at most so many times native
+DATA_SETS = [
+    ("1 M x 100 B", 1_000_000, 100, False, 0.75),
+    ("200 k x 4 KiB", 200_000, 4096, False, 0.9),
+    ("256 x 3.66 MB", 256, 3_660_000, False, 0.95),
+    ("400 k of all types", 400_000, 100, True, None),
+]
+QUICK = [
+    ("10 k x 100 B", 10_000, 100, False, None),
+    ("8 k of all types", 8_000, 100, True, None),
+]
+COMMANDS_BOUND = 1.1
+
+
+class Warmup:
+    """One primary with its data set and proxy; each measurement brings an empty replica of its own."""
+
+    def __init__(self, stage, keys, value_bytes, mix, primary_config=None):
+        self.stage = stage
+        self.primary = stage.primary(**(primary_config or {}))
+        fill(self.primary, keys, value_bytes, mix)
+        self.wanted = digest(self.primary)
+        self.proxy = stage.proxy(self.primary)
+
+    def native(self):
+        replica = self.stage.empty()
+        begin = time.monotonic()
+        seconds_until(self.stage.join_native(self.primary, replica), 300, what="native full sync")
+        return self.done(begin, replica)
+
+    def keywake(self, mode, via):
+        need_mode(mode)
+        replica = self.stage.empty()
+        begin = time.monotonic()
+        agent, warm = self.stage.start_agent(self.proxy, replica, mode, via)
+        try:
+            seconds_until(warm, 300, what=f"agent ({mode}, {via}) warm")
+            figures = {"seconds": time.monotonic() - begin}
+            demand_equal(self.wanted, replica)
+        finally:
+            self.stage.end(agent, replica)
+        return figures
+
+    def done(self, begin, replica):
+        figures = {"seconds": time.monotonic() - begin}
+        try:
+            demand_equal(self.wanted, replica)
+        finally:
+            self.stage.end(replica)
+        return figures
+
+    def restore(self):
+        replica = self.stage.empty()
+        try:
+            return {"seconds": peer("peer-restore", self.primary.address, replica.address)["seconds"]}
+        finally:
+            self.stage.end(replica)
+
+    def copy(self):
+        replica = self.stage.empty()
+        try:
+            copied = peer("peer-copy", self.primary.address, replica.address,
+                          "--seconds", COPY_SECONDS)
+        finally:
+            self.stage.end(replica)
+        share = copied["copied"] / copied["keys"]
+        return {"seconds": copied["seconds"] / share, "copied_share": share}
+
+    def sides(self, mix):
+        sides = {"native": self.native, "bare RESTORE": self.restore}
+        if not mix:
+            sides["copy program"] = self.copy
+        for mode in reversed(MODES):
+            for via in CARRIERS:
+                sides[f"{mode}, {via}"] = partial(self.keywake, mode, via)
+        return sides
+
+
+def rows_of(case, sides, replica_bound, judged):
+    native, bare = sides["native"], sides["bare RESTORE"]
+    for name, side in sides.items():
+        row = make_row(case, side,
+                       of_native=None if side is native else side.ratio(native, "seconds"),
+                       of_restore=side.ratio(bare, "seconds") if name.startswith("commands") else None)
+        if judged and name == "replica, shm" and replica_bound:
+            hold(row, "of_native", AT_MOST, replica_bound)
+        if judged and name == "commands, shm":
+            hold(row, "of_restore", AT_MOST, COMMANDS_BOUND)
+        yield row
+
+
+def run(run):
+    rows = []
+    for case, keys, value_bytes, mix, bound in run.pick(DATA_SETS, QUICK):
+        with Stage() as stage:
+            warmup = Warmup(stage, keys, value_bytes, mix)
+            sides = run.rounds(warmup.sides(mix), BUDGET)
+        rows += rows_of(case, sides, bound, not run.quick)
+    return rows
