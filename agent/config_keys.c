@@ -1,5 +1,6 @@
 #include "config_keys.h"
 
+#include "control/config_common.h"
 #include "redis/address.h"
 #include "remote/remote.h"
 
@@ -11,13 +12,7 @@ const struct kw_config_key kw_agent_config_keys[] = {
 		kw_address_check},
 	{"name", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
 		"This agent's name at the proxy, printable ASCII; empty: the host's name."},
-	{"redis.address", KW_CONFIG_TEXT, NULL, false, 0, 0, NULL,
-		"The local server to write to: unix:///path/to/socket or tcp://host:port.",
-		kw_redis_address_check},
-	{"redis.username", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
-		"ACL user on the local server; empty: the default user."},
-	{"redis.password_file", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
-		"File with the password (not readable by others); empty: none."},
+	KW_CONFIG_REDIS("The local server to write to", "the local server", kw_redis_address_check),
 	{"apply.mode", KW_CONFIG_TEXT, "\"commands\"", false, 0, 0,
 		"commands|discard|replica|hybrid",
 		"How changes are applied: commands, or discard (count and forget, for measuring); "
@@ -39,17 +34,11 @@ const struct kw_config_key kw_agent_config_keys[] = {
 		"Follow only keys that begin with one of these; empty: all."},
 	{"filter.databases", KW_CONFIG_INTEGERS, "[]", false, 0, 65535, NULL,
 		"Follow only these databases; empty: all."},
-	{"auth.secret_file", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
-		"File with the secret shared with the proxy; empty: none."},
+	KW_CONFIG_SECRET("the proxy", "none"),
 	{"remote.read_timeout_ms", KW_CONFIG_INTEGER, "2000", false, 10, 600000, NULL,
 		"Silence on a READ after which the connection to the proxy counts as lost."},
 	{"warm.lag_ms", KW_CONFIG_INTEGER, "1000", true, 1, 3600000, NULL,
 		"Warm means equal to the proxy's newest version at some moment this short ago."},
-	{"control.socket", KW_CONFIG_TEXT, "\"/run/keywake/agent.sock\"", false, 0, 0, NULL,
-		"Unix socket of the control interface."},
-	{"metrics.listen", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
-		"Not in this version: the control method `metrics` has the figures."},
-	{"log.level", KW_CONFIG_TEXT, "\"info\"", true, 0, 0, "error|warn|info|debug|trace",
-		"What is written to standard error."},
+	KW_CONFIG_DAEMON("\"/run/keywake/agent.sock\""),
 	{0},
 };

@@ -1,23 +1,18 @@
 #include "config_keys.h"
 
+#include "control/config_common.h"
 #include "redis/address.h"
 #include "remote/remote.h"
 
 #include <stddef.h>
 
 const struct kw_config_key kw_proxy_config_keys[] = {
-	{"redis.address", KW_CONFIG_TEXT, NULL, false, 0, 0, NULL,
-		"The primary: unix:///path/to/socket or tcp://host:port.", kw_redis_address_check},
-	{"redis.username", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
-		"ACL user on the primary; empty: the default user."},
-	{"redis.password_file", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
-		"File with the password (not readable by others); empty: none."},
+	KW_CONFIG_REDIS("The primary", "the primary", kw_redis_address_check),
 	{"listen", KW_CONFIG_TEXTS, "[\"shm:///run/keywake/proxy.shm\"]", false, 0, 0, NULL,
 		"Where agents connect: shm:///path, tcp://host:port, rdma://host:port; any "
 		"number.",
 		kw_address_check},
-	{"auth.secret_file", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
-		"File with the secret shared with the agents; empty: only this host may connect."},
+	KW_CONFIG_SECRET("the agents", "only this host may connect"),
 	{"auth.allow_insecure", KW_CONFIG_BOOL, "false", false, 0, 0, NULL,
 		"Listen beyond this host without a secret: whoever reaches the port reads all "
 		"data."},
@@ -43,11 +38,6 @@ const struct kw_config_key kw_proxy_config_keys[] = {
 		"How often the table's freshness is proved by a barrier."},
 	{"source.cursor_name", KW_CONFIG_TEXT, "\"keywake_cursor\"", false, 0, 0, NULL,
 		"Name of agents' cursors: a key of this name is never replicated onward."},
-	{"control.socket", KW_CONFIG_TEXT, "\"/run/keywake/proxy.sock\"", false, 0, 0, NULL,
-		"Unix socket of the control interface."},
-	{"metrics.listen", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
-		"Not in this version: the control method `metrics` has the figures."},
-	{"log.level", KW_CONFIG_TEXT, "\"info\"", true, 0, 0, "error|warn|info|debug|trace",
-		"What is written to standard error."},
+	KW_CONFIG_DAEMON("\"/run/keywake/proxy.sock\""),
 	{0},
 };

@@ -129,12 +129,17 @@ static void on_metrics(void *arg, struct kw_rpc_call *call, const json_t *params
 
 static json_t *session_json(const struct kw_session_info *s)
 {
-	json_t *json = json_pack("{s:I,s:s,s:s,s:s,s:s,s:I,s:I,s:f,s:i,s:I}", "id",
+	/* An agent that holds on to nothing (not positioned yet) has passed everything: no number.
+	 */
+	json_t *passed = s->progress.passed == UINT64_MAX
+				 ? json_null()
+				 : json_integer((json_int_t)s->progress.passed);
+	json_t *json = json_pack("{s:I,s:s,s:s,s:s,s:s,s:o,s:I,s:f,s:i,s:I}", "id",
 		(json_int_t)s->id, "name", s->name, "carrier", kw_carrier_name(s->carrier), "peer",
-		s->peer, "state", s->reported ? s->progress.state : "joining", "passed",
-		(json_int_t)s->progress.passed, "applied", (json_int_t)s->progress.applied,
-		"lag_ms", (double)s->progress.lag_us / 1000.0, "depth", (int)s->depth,
-		"connected_us", (json_int_t)s->connected_us);
+		s->peer, "state", s->reported ? s->progress.state : "joining", "passed", passed,
+		"applied", (json_int_t)s->progress.applied, "lag_ms",
+		(double)s->progress.lag_us / 1000.0, "depth", (int)s->depth, "connected_us",
+		(json_int_t)s->connected_us);
 
 	/* One-sided READs are not seen here: null, not a number that looks like one. */
 	json_object_set_new(json, "reads",
@@ -194,8 +199,11 @@ static void on_shutdown(void *arg, struct kw_rpc_call *call, const json_t *param
 const struct kw_rpc_method kw_proxy_methods[] = {
 	{"status", "State, table and counters.", NO_PARAMS, on_status},
 	{"metrics", "The same figures as Prometheus text.", NO_PARAMS, on_metrics},
-	{"agents.list", "The agents connected, with carrier, position and lag.", NO_PARAMS,
-		on_agents_list},
+	{"agents.list",
+		"The agents connected, with carrier, position and lag. null: `passed` of one that "
+		"has no position yet and so holds no tombstone; `reads`, `bytes` where READs are "
+		"one-sided.",
+		NO_PARAMS, on_agents_list},
 	{"agents.disconnect", "End an agent's connection at once.",
 		{{"id", JSON_INTEGER, true, "from agents.list"}}, on_agents_disconnect},
 	{"reconcile", "Scan the primary again and mend what differs.", NO_PARAMS, on_reconcile},

@@ -224,6 +224,23 @@ static enum ctl_exit run_version(struct ctl *ctl)
 	return CTL_DONE;
 }
 
+static enum ctl_exit run_metrics(struct ctl *ctl)
+{
+	struct kw_error error;
+	const char *text;
+	json_t *answer;
+
+	if (ctl_call(ctl, "metrics", NULL, CTL_CALL_TIMEOUT_MS, &answer, &error))
+		return ctl_fail(&error);
+	text = json_string_value(json_object_get(answer, "text"));
+	if (ctl->json || !text)
+		ctl_print_json(answer);
+	else
+		fputs(text, stdout);
+	json_decref(answer);
+	return CTL_DONE;
+}
+
 #define TIMEOUT_OPTION                                                                             \
 	{                                                                                          \
 		"--timeout", "SECONDS", "give up after that long, with exit status 3"              \
@@ -240,6 +257,12 @@ const struct ctl_command ctl_commands[] = {
 		.help = "One line for each agent: its state, how far it has come, how it reads.",
 		.example = "-s /run/keywake/proxy.sock agents",
 		.run = ctl_run_agents},
+	{.name = "metrics",
+		.brief = "show a daemon's figures as Prometheus text",
+		.help = "The text on a terminal; when piped or with --json, JSON with the text in "
+			"its field text.",
+		.example = "-s /run/keywake/agent.sock metrics | jq -r .text",
+		.run = run_metrics},
 	{.name = "watch",
 		.options = {{"--count", "N", "end after N looks"},
 			{"--interval", "SECONDS", "time between two looks"}},

@@ -145,5 +145,11 @@ int kw_address_check(const char *text, struct kw_error *error)
 {
 	struct kw_address address;
 
-	return kw_address_parse(text, &address, error);
+	int code = kw_address_parse(text, &address, error);
+
+#ifndef KW_HAVE_RDMA
+	if (code == 0 && address.carrier == KW_CARRIER_RDMA)
+		return kw_carrier_missing(&address, error);
+#endif
+	return code;
 }

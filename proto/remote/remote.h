@@ -40,7 +40,7 @@ struct kw_address {
 /* KW_E_CONFIG with a sentence that shows the three forms. */
 int kw_address_parse(const char *text, struct kw_address *address, struct kw_error *error);
 
-/* The same, asked for the verdict only. */
+/* The same, asked for the verdict only; a carrier that this build lacks is KW_E_CONFIG too. */
 int kw_address_check(const char *text, struct kw_error *error);
 
 /* Is it reachable from this host only (unix socket, 127/8, ::1, localhost)? */

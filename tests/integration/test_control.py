@@ -10,6 +10,7 @@ import pytest
 
 from lib import data
 from lib.daemon import AGENT, CTL, PROXY
+from lib.process import wait_for
 from lib.rpc import Rpc, RpcError
 from lib.server import TOP
 
@@ -45,6 +46,28 @@ def test_the_same_status_by_keywakectl(pair):
     assert set(pair.agent.ctl_ok("status")) == set(pair.agent.status())
     listed = pair.proxy.ctl_ok("agents")
     assert [entry["name"] for entry in listed] == ["agent"] and listed[0]["carrier"] == "shm"
+
+
+def test_metrics_by_keywakectl(pair):
+    for daemon in (pair.proxy, pair.agent):
+        assert daemon.ctl_ok("metrics")["text"].splitlines()[0].startswith("# HELP keywake_")
+
+
+def test_an_agent_without_a_position_has_no_number_for_it(bed):
+    """What it holds on to is nothing, and not 2^64 - 1 or -1."""
+    primary, replica = bed.server("primary"), bed.server("replica")
+    data.fill_plain(primary, 10)
+    replica.command("SET", "precious", "1")
+    proxy = bed.proxy(primary)
+    agent = bed.agent(proxy, replica)
+    agent.wait_state("failed")
+    wait_for(lambda: [entry for entry in proxy.ctl_ok("agents") if entry["state"] != "joining"],
+             "the agent does not report")
+    entry, = proxy.ctl_ok("agents")
+    assert entry["passed"] is None, entry
+    replica.command("DEL", "precious")
+    agent.wait_warm()
+    wait_for(lambda: proxy.ctl_ok("agents")[0]["passed"] is not None, "still none")
 
 
 def test_pause_and_resume(pair):
@@ -241,7 +264,7 @@ def test_the_example_configurations_are_valid(daemon, program):
 @pytest.mark.parametrize("wrong, named", [
     (["--set", "redis.adress=unix:///x"], "redis.address"), (["--set", "log.level=loud"], "debug"),
     (["--set", "redis.address=http://x"], "unix://"), (["--config", "/nonexistent.json"], "nonexistent"),
-    (["--nonsense"], "--help"),
+    (["--nonsense"], "--help"), (["--set", "metrics.listen=:9100"], "keywakectl metrics"),
 ])
 def test_a_wrong_configuration_is_refused_with_the_remedy(program, wrong, named):
     base = ["--set", "redis.address=unix:///x", "--set", "proxy=shm:///x"] if program == AGENT else \
@@ -250,6 +273,18 @@ def test_a_wrong_configuration_is_refused_with_the_remedy(program, wrong, named)
                           check=False, timeout=20)
     assert done.returncode == 2, done # what starting again would not mend
     assert named in done.stderr + done.stdout, done
+
+
+@pytest.mark.parametrize("program, key", [(PROXY, "listen"), (AGENT, "proxy")])
+def test_a_carrier_this_build_lacks_is_refused_before_anything_starts(program, key):
+    words = [program, "--check-config", "--set", "redis.address=unix:///x", "--set",
+             f"{key}=rdma://10.0.0.1:7471"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=20)
+    maps = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
+    if "librdmacm" in maps:
+        assert done.returncode == 0, done
+    else:
+        assert done.returncode == 2 and "no rdma carrier" in done.stderr, done
 
 
 @pytest.mark.parametrize("program", [PROXY, AGENT, CTL])

@@ -57,6 +57,7 @@ static void answer(
 	}
 
 CANNED(on_status, "status")
+CANNED(on_metrics, "metrics")
 CANNED(on_agents, "agents.list")
 CANNED(on_disconnect, "agents.disconnect")
 CANNED(on_get, "get")
@@ -128,6 +129,7 @@ static void on_fake_asked(void *arg, struct kw_rpc_call *call, const json_t *par
 
 static const struct kw_rpc_method methods[] = {
 	{"status", "What goes on.", {{0}}, on_status},
+	{"metrics", "How much.", {{0}}, on_metrics},
 	{"agents.list", "Who is connected.", {{0}}, on_agents},
 	{"agents.disconnect", "End one.", {{"id", JSON_INTEGER, true, "which"}}, on_disconnect},
 	{"get", "Look a key up.",

@@ -98,6 +98,14 @@ def on_terminal(words, until_exit=True, send=None, env=None, seconds=10):
     return status, output.decode()
 
 
+def test_metrics_are_text_for_people_and_json_in_a_pipe(agent):
+    text = '# HELP keywake_agent_warm 1 while warm\nkeywake_agent_warm 1\n'
+    agent.answer('metrics', {'text': text})
+    assert json.loads(agent.ctl('metrics').stdout) == {'text': text}
+    status, shown = on_terminal(['-s', agent.path, 'metrics'])
+    assert status == 0 and shown.replace('\r', '') == text
+
+
 def test_status_is_json_when_piped(agent):
     done = agent.ctl('status')
     assert done.returncode == 0
