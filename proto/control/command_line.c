@@ -1,5 +1,5 @@
 /* The command line both daemons share. */
-#include "control/config.h"
+#include "control/config_internal.h"
 
 #include "control/nearest.h"
 
@@ -25,7 +25,7 @@ static const struct option_word {
 	{"--set", SET, "KEY=VALUE", "set one key after the file was read; VALUE is JSON or text"},
 	{"--check-config", CHECK, NULL, "check the configuration, say what is wrong, and exit"},
 	{"--help-config", HELP_CONFIG, "[=scdoc]", "list every configuration key, and exit"},
-	{"--help", HELP, NULL, "show this help, and exit"},
+	{"--help", HELP, "[=scdoc]", "show this help, and exit"},
 	{"--version", VERSION, NULL, "show the version, and exit"},
 };
 #define WORDS (sizeof words / sizeof *words)
@@ -41,8 +41,38 @@ static int complain(const char *program, const char *sentence)
 	return EXIT_USAGE;
 }
 
-static int show_help(const char *program)
+/* For the manual page, as config_manual.c does it for the keys. */
+static int show_help_scdoc(void)
 {
+	struct kw_buffer text = {0};
+
+	kw_buffer_printf(&text, "# OPTIONS\n\n");
+	for (size_t i = 0; i < WORDS; i++) {
+		kw_buffer_printf(&text, "*");
+		kw_config_put_scdoc(&text, words[i].name);
+		kw_buffer_printf(&text, "*");
+		if (words[i].value && words[i].value[0] != '[') {
+			kw_buffer_printf(&text, " _");
+			kw_config_put_scdoc(&text, words[i].value);
+			kw_buffer_printf(&text, "_");
+		} else if (words[i].value) {
+			kw_config_put_scdoc(&text, words[i].value);
+		}
+		kw_buffer_printf(&text, "\n\t");
+		kw_config_put_scdoc(&text, words[i].doc);
+		kw_buffer_printf(&text, "\n\n");
+	}
+	fwrite(kw_buffer_bytes(&text), 1, kw_buffer_length(&text), stdout);
+	kw_buffer_close(&text);
+	return 0;
+}
+
+static int show_help(const char *program, const char *form)
+{
+	if (form && strcmp(form, "scdoc") != 0)
+		return complain(program, "--help=scdoc is the only other form");
+	if (form)
+		return show_help_scdoc();
 	printf("Usage: %s [--config FILE] [--set KEY=VALUE]...\n\nOptions:\n", program);
 	for (size_t i = 0; i < WORDS; i++) {
 		char left[40];
@@ -130,7 +160,7 @@ static int walk(struct command_line *line, struct kw_config *config,
 		if (apply)
 			continue;
 		if (word->option == HELP)
-			return show_help(line->program);
+			return show_help(line->program, value);
 		if (word->option == HELP_CONFIG)
 			return show_keys(line->program, keys, value);
 		if (word->option == VERSION)

@@ -98,7 +98,7 @@ int kw_secret_load(const char *path, struct kw_buffer *secret, struct kw_error *
 
 /*
  * The command line both daemons share: --config FILE, --set K=V …, --check-config, --help,
- * --help-config[=scdoc], --version. Returns -1 to go on (all is read and complete), or the process's
+ * --help-config[=scdoc], --version. The scdoc forms are for the manual page. Returns -1 to go on (all is read and complete), or the process's
  * exit status: 0, or 2 for what starting again would not mend; the sentence is on standard error.
  */
 int kw_config_command_line(struct kw_config *config, const char *program,

@@ -55,6 +55,10 @@ int kw_config_file_read(
 int kw_small_file_read(const char *file, size_t most, unsigned mode_refused, const char *what,
 	struct kw_buffer *out, struct kw_error *error);
 
+/* config_manual.c: text behind what out holds, with the characters scdoc takes for markup escaped.
+ */
+void kw_config_put_scdoc(struct kw_buffer *out, const char *text);
+
 const char *kw_config_type_name(enum kw_config_type type);
 
 #endif

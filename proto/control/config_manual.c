@@ -3,8 +3,7 @@
 
 #include <string.h>
 
-/* scdoc gives meaning to these anywhere in a line; a backslash takes it away. */
-static void put_scdoc(struct kw_buffer *out, const char *text)
+void kw_config_put_scdoc(struct kw_buffer *out, const char *text)
 {
 	for (; *text; text++) {
 		if (strchr("\\_*~#[]|.-", *text))
@@ -16,7 +15,7 @@ static void put_scdoc(struct kw_buffer *out, const char *text)
 static void put_text(struct kw_buffer *out, bool scdoc, const char *text)
 {
 	if (scdoc)
-		put_scdoc(out, text);
+		kw_config_put_scdoc(out, text);
 	else
 		kw_buffer_append(out, text, strlen(text));
 }

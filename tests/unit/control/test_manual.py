@@ -1,0 +1,55 @@
+"""The daemons' manual pages say all that the programs know: no key and no option is left out."""
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+
+PAGES = {os.path.basename(page).split(".")[0]: page for page in os.environ["MAN_PAGES"].split(":")}
+PROGRAMS = {os.path.basename(program): program for program in os.environ["DAEMONS"].split(":")}
+
+
+def said_by(name, option):
+    done = subprocess.run([PROGRAMS[name], option], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def page(name):
+    """The page as text: without roff's escapes, fonts and macros."""
+    with open(PAGES[name], encoding="utf-8") as stream:
+        text = stream.read()
+    text = re.sub(r"\\f[BIRP]", "", text)
+    text = text.replace("\\-", "-").replace("\\&", "").replace("\\(dq", '"').replace("\\.", ".")
+    return text
+
+
+def test_there_is_a_page_for_each_daemon():
+    assert set(PAGES) == set(PROGRAMS) == {"keywake-proxy", "keywake-agent"}
+
+
+@pytest.mark.parametrize("name", sorted(PROGRAMS))
+def test_every_key_is_in_the_page_with_its_sentence(name):
+    entries = re.findall(r"^([a-z_.]+) \((.*)\)\n    (.*)$", said_by(name, "--help-config"), re.M)
+    text = page(name)
+    assert len(entries) > 15, entries
+    for key, shape, sentence in entries:
+        assert f"{key} ({shape})" in text, key
+        assert sentence in text, key
+
+
+@pytest.mark.parametrize("name", sorted(PROGRAMS))
+def test_every_option_is_in_the_page(name):
+    options = re.findall(r"^  (--[a-z-]+)", said_by(name, "--help"), re.M)
+    assert {"--config", "--set", "--check-config"} <= set(options)
+    for option in options:
+        assert re.search(rf"^{re.escape(option)}\b", page(name), re.M), option
+
+
+@pytest.mark.parametrize("name", sorted(PROGRAMS))
+def test_no_marker_is_left_and_the_page_can_be_rendered(name):
+    assert "@" not in re.sub(r"\w+@\w+\.service", "", page(name))
+    assert shutil.which("groff"), "groff renders the page: run deploy/setup"
+    done = subprocess.run(["groff", "-man", "-Kutf8", "-Tutf8", "-ww", PAGES[name]],
+                          capture_output=True, text=True, check=True)
+    assert "CONFIGURATION" in re.sub(".\x08", "", done.stdout) and not done.stderr, done.stderr
