@@ -122,6 +122,50 @@ uint64_t kw_info_calls(struct kw_slice info, const char *command)
 	return calls;
 }
 
+bool kw_info_seconds(struct kw_slice info, const char *field, uint64_t *us)
+{
+	struct kw_slice text;
+	uint64_t seconds, unit = 1000000;
+
+	if (!kw_info_text(info, field, &text) || !take_number(&text, &seconds) ||
+		seconds > UINT64_MAX / unit - 1)
+		return false;
+	*us = seconds * unit;
+	if (!starts_with(text, "."))
+		return text.length == 0;
+	for (text = behind(text, 1); text.length > 0; text = behind(text, 1)) {
+		uint8_t digit = (uint8_t)(*(const char *)text.data - '0');
+
+		if (digit > 9)
+			return false;
+		unit /= 10;
+		*us += digit * unit;
+	}
+	return true;
+}
+
+void kw_info_commands(struct kw_slice info, kw_info_command_fn fn, void *arg)
+{
+	struct kw_slice line;
+
+	while (next_line(&info, &line)) {
+		const char *colon;
+		struct kw_slice name;
+		uint64_t calls, usec;
+
+		if (!starts_with(line, "cmdstat_"))
+			continue;
+		name = behind(line, strlen("cmdstat_"));
+		colon = memchr(name.data, ':', name.length);
+		if (!colon)
+			continue;
+		name.length = (size_t)(colon - (const char *)name.data);
+		line = behind(line, strlen("cmdstat_") + name.length + 1);
+		if (pair_number(line, "calls", &calls) && pair_number(line, "usec", &usec))
+			fn(arg, name, calls, usec);
+	}
+}
+
 int kw_info_keyspace(struct kw_slice info, kw_info_database_fn fn, void *arg)
 {
 	struct kw_slice line;

@@ -40,6 +40,14 @@ bool kw_info_number(struct kw_slice info, const char *field, uint64_t *value);
 /* calls=N of cmdstat_<command>; 0 when never called. A container command's as "function|load". */
 uint64_t kw_info_calls(struct kw_slice info, const char *command);
 
+/* One field of INFO that is seconds with decimals, in microseconds; false when it is not there. */
+bool kw_info_seconds(struct kw_slice info, const char *field, uint64_t *us);
+
+/* Walk INFO commandstats: calls of each command and the microseconds they took. */
+typedef void (*kw_info_command_fn)(
+	void *arg, struct kw_slice command, uint64_t calls, uint64_t usec);
+void kw_info_commands(struct kw_slice info, kw_info_command_fn fn, void *arg);
+
 /* Walk INFO keyspace: db, keys, expires. Returns the number of databases listed. */
 typedef void (*kw_info_database_fn)(void *arg, uint32_t database, uint64_t keys, uint64_t expires);
 int kw_info_keyspace(struct kw_slice info, kw_info_database_fn fn, void *arg);

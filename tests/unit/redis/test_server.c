@@ -239,9 +239,53 @@ static void the_info_of_a_real_server_is_understood(void **state)
 	kw_buffer_close(&text);
 }
 
+static void seconds_of_info_become_microseconds(void **state)
+{
+	struct kw_slice info = kw_slice_text("a:12.345678\r\nb:7\r\nc:0.5\r\nd:1.2345678\r\n"
+					     "e:x\r\nf:1.2x\r\ng:18446744073709551615\r\n");
+	uint64_t us;
+
+	assert_true(kw_info_seconds(info, "a", &us));
+	assert_int_equal(us, 12345678);
+	assert_true(kw_info_seconds(info, "b", &us));
+	assert_int_equal(us, 7000000);
+	assert_true(kw_info_seconds(info, "c", &us));
+	assert_int_equal(us, 500000);
+	assert_true(kw_info_seconds(info, "d", &us));
+	assert_int_equal(us, 1234567);
+	assert_false(kw_info_seconds(info, "e", &us));
+	assert_false(kw_info_seconds(info, "f", &us));
+	assert_false(kw_info_seconds(info, "g", &us));
+	assert_false(kw_info_seconds(info, "none", &us));
+}
+
+static void list_command(void *arg, struct kw_slice command, uint64_t calls, uint64_t usec)
+{
+	char *text = arg;
+
+	sprintf(text + strlen(text), "%.*s %llu %llu,", (int)command.length,
+		(const char *)command.data, (unsigned long long)calls, (unsigned long long)usec);
+}
+
+static void commands_of_info_are_listed(void **state)
+{
+	char text[256] = "";
+
+	kw_info_commands(
+		kw_slice_text(
+			"# Commandstats\r\n"
+			"cmdstat_get:calls=12,usec=5,usec_per_call=0.42\r\n"
+			"cmdstat_function|load:calls=3,usec=1\r\n"
+			"cmdstat_broken\r\ncmdstat_x:calls=1\r\ncmdstat_y:calls=a,usec=2\r\n"),
+		list_command, text);
+	assert_string_equal(text, "get 12 5,function|load 3 1,");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(seconds_of_info_become_microseconds),
+		cmocka_unit_test(commands_of_info_are_listed),
 		cmocka_unit_test(the_identity_of_a_redis_is_read),
 		cmocka_unit_test(a_valkey_is_not_taken_for_the_redis_it_stems_from),
 		cmocka_unit_test(info_of_something_else_is_refused),
