@@ -25,6 +25,14 @@ static json_t *table_json(const struct kw_table_stats *t)
 		"index_slots", (json_int_t)t->index_slots);
 }
 
+/* What fetching takes of the primary's time, and whether keys wait for that. */
+static json_t *pace_json(const struct kw_pace_report *p)
+{
+	return json_pack("{s:f,s:f,s:f,s:f,s:f,s:b}", "target", p->target, "taken", p->taken,
+		"primary_busy", p->busy, "allowed", p->allowed, "key_us", p->key_us, "holding_back",
+		p->holding);
+}
+
 /* Every counter of the source, once: status, metrics and their names come from here. */
 #define SOURCE_COUNTERS(X)                                                                         \
 	X(events, "keyspace events received")                                                      \
@@ -68,6 +76,7 @@ static void on_status(void *arg, struct kw_rpc_call *call, const json_t *params)
 	const struct kw_superblock *super = (const struct kw_superblock *)proxy->memory.base;
 	struct kw_table_stats t;
 	struct kw_source_stats s;
+	struct kw_pace_report p;
 	json_t *status;
 
 	kw_table_stats(proxy->table, &t);
@@ -83,6 +92,8 @@ static void on_status(void *arg, struct kw_rpc_call *call, const json_t *params)
 		(json_int_t)s.clock_skew_us, "redis",
 		kw_config_text(proxy->daemon.config, "redis.address"), "uptime_s",
 		(json_int_t)((kw_wall_us() - proxy->started_us) / 1000000));
+	kw_source_pace(proxy->source, &p);
+	json_object_set_new(status, "pace", pace_json(&p));
 	add_counters(status, &s);
 	kw_rpc_result(call, status);
 }
@@ -101,9 +112,11 @@ static void on_metrics(void *arg, struct kw_rpc_call *call, const json_t *params
 	struct kw_buffer text = {0};
 	struct kw_table_stats t;
 	struct kw_source_stats s;
+	struct kw_pace_report p;
 
 	kw_table_stats(proxy->table, &t);
 	kw_source_stats(proxy->source, &s);
+	kw_source_pace(proxy->source, &p);
 	metric(&text, "source_state", "gauge",
 		"0 connecting, 1 scanning, 2 live, 3 reconciling, 4 table_full, 5 source_down",
 		kw_source_state(proxy->source));
@@ -119,6 +132,11 @@ static void on_metrics(void *arg, struct kw_rpc_call *call, const json_t *params
 		(double)t.written_bytes);
 	metric(&text, "table_cleaned_bytes_total", "counter", "bytes the cleaner moved",
 		(double)t.cleaned_bytes);
+	metric(&text, "primary_share_target", "gauge", "source.primary_share", p.target);
+	metric(&text, "primary_share_taken", "gauge",
+		"part of the primary's time that fetching takes", p.taken);
+	metric(&text, "primary_busy", "gauge", "part of the time the primary is busy", p.busy);
+	metric(&text, "holding_back", "gauge", "1: keys wait so that the share is held", p.holding);
 #define METRIC(name, doc) metric(&text, #name "_total", "counter", doc, (double)s.name);
 	SOURCE_COUNTERS(METRIC)
 #undef METRIC

@@ -155,6 +155,9 @@ static int on_changed(void *arg, const char *path, struct kw_error *error)
 			(enum kw_log_level)kw_log_level_parse(kw_config_text(config, "log.level")));
 	else if (strcmp(path, "table.max_bytes") == 0)
 		return change_max(proxy, error);
+	else if (strcmp(path, "source.primary_share") == 0)
+		kw_source_set_primary_share(
+			proxy->source, kw_config_number(config, "source.primary_share"));
 	else
 		kw_source_set_limits(proxy->source,
 			(uint64_t)kw_config_integer(config, "source.keys_per_second"),
@@ -254,6 +257,7 @@ static int make_source(struct kw_proxy *proxy, struct kw_error *error)
 		.database_count = count,
 		.keys_per_second = (uint64_t)kw_config_integer(config, "source.keys_per_second"),
 		.bytes_per_second = (uint64_t)kw_config_integer(config, "source.bytes_per_second"),
+		.primary_share = kw_config_number(config, "source.primary_share"),
 		.audit_keys_per_second =
 			(uint64_t)kw_config_integer(config, "source.audit_keys_per_second"),
 		.watch_interval_ms =

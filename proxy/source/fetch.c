@@ -42,6 +42,10 @@ struct kw_fetch {
 	uint16_t rdb_version;
 	uint64_t estimate; /* bytes of the payloads in flight */
 	struct kw_bucket keys, bytes;
+	struct kw_pace *pace;
+	uint64_t probed_us;  /* when the fetch that is timed was asked for; 0: none is timed */
+	uint32_t probe_left; /* fetches to be answered until it is its turn */
+	uint32_t probe_ahead;
 	struct kw_rest rest;
 	struct kw_fetch_stats stats;
 };
@@ -80,6 +84,11 @@ void kw_fetch_limit(struct kw_fetch *fetch, uint64_t keys_per_second, uint64_t b
 	kw_bucket_init(&fetch->bytes, bytes_per_second, now_us);
 }
 
+void kw_fetch_set_pace(struct kw_fetch *fetch, struct kw_pace *pace)
+{
+	fetch->pace = pace;
+}
+
 void kw_fetch_set_pexpiretime(struct kw_fetch *fetch, bool known)
 {
 	fetch->pexpiretime = known;
@@ -98,6 +107,30 @@ static struct kw_dirty_entry *land(struct kw_fetch *fetch, struct flight *flight
 	fetch->first = fetch->first + 1 < fetch->window ? fetch->first + 1 : 0;
 	fetch->count--;
 	return flight->entry;
+}
+
+/* One fetch at a time is timed. */
+static void pace_asked(struct kw_fetch *fetch)
+{
+	if (!fetch->pace)
+		return;
+	kw_pace_asked(fetch->pace);
+	if (fetch->probed_us)
+		return;
+	fetch->probed_us = kw_clock_us();
+	fetch->probe_ahead = fetch->count - 1;
+	fetch->probe_left = fetch->count;
+}
+
+static void pace_answered(struct kw_fetch *fetch)
+{
+	if (!fetch->pace)
+		return;
+	kw_pace_answered(fetch->pace);
+	if (!fetch->probed_us || --fetch->probe_left > 0)
+		return;
+	kw_pace_waited(fetch->pace, kw_clock_us() - fetch->probed_us, fetch->probe_ahead);
+	fetch->probed_us = 0;
 }
 
 static void retry_later(struct kw_fetch *fetch, struct kw_dirty_entry *entry)
@@ -203,6 +236,7 @@ static void dump_answered(void *arg, const struct kw_reply *reply)
 	struct flight flight;
 	struct kw_dirty_entry *entry = land(fetch, &flight);
 
+	pace_answered(fetch);
 	reply = kw_lane_reply(fetch->lane, reply);
 	if (!reply) {
 		kw_dirty_retry(fetch->dirty, entry, 0);
@@ -271,15 +305,23 @@ static void ask(struct kw_fetch *fetch, struct kw_dirty_entry *entry)
 	argv[0] = kw_slice_text("DUMP");
 	kw_redis_send(redis, dump_answered, fetch, 2, argv);
 	kw_bucket_spend(&fetch->keys, 1);
+	pace_asked(fetch);
+}
+
+static bool any_due(const struct kw_fetch *fetch, uint64_t now_us)
+{
+	return kw_dirty_count(fetch->dirty, KW_DIRTY_WAITING) > 0 ||
+	       kw_dirty_due_us(fetch->dirty) <= now_us;
 }
 
 static bool may_ask(struct kw_fetch *fetch, uint64_t now_us)
 {
-	if (fetch->count == fetch->window || fetch->lane->broken)
+	if (fetch->count == fetch->window || fetch->lane->broken || !any_due(fetch, now_us))
 		return false;
 	if (fetch->count > 0 && (fetch->count + 1) * fetch->estimate > KW_FETCH_FLIGHT_BYTES)
 		return false;
-	return kw_bucket_allows(&fetch->keys, now_us) && kw_bucket_allows(&fetch->bytes, now_us);
+	return kw_bucket_allows(&fetch->keys, now_us) && kw_bucket_allows(&fetch->bytes, now_us) &&
+	       (!fetch->pace || kw_pace_allows(fetch->pace, now_us));
 }
 
 void kw_fetch_set_databases(struct kw_fetch *fetch, uint32_t databases)
@@ -313,8 +355,11 @@ uint64_t kw_fetch_ready_us(const struct kw_fetch *fetch, uint64_t now_us)
 	uint64_t due_us = kw_dirty_due_us(fetch->dirty);
 	uint64_t keys_us = kw_bucket_ready_us(&fetch->keys, now_us);
 	uint64_t bytes_us = kw_bucket_ready_us(&fetch->bytes, now_us);
+	uint64_t pace_us = fetch->pace ? kw_pace_ready_us(fetch->pace, now_us) : now_us;
 	uint64_t limit_us = keys_us > bytes_us ? keys_us : bytes_us;
 
+	if (pace_us > limit_us)
+		limit_us = pace_us;
 	if (kw_dirty_count(fetch->dirty, KW_DIRTY_WAITING) > 0)
 		due_us = 0;
 	if (due_us == UINT64_MAX)

@@ -19,6 +19,7 @@
 
 #include "source/dirty.h"
 #include "source/lane.h"
+#include "source/pace.h"
 #include "table/table.h"
 
 #include <stdbool.h>
@@ -57,6 +58,9 @@ void kw_fetch_free(struct kw_fetch *fetch);
 /* 0: no limit. */
 void kw_fetch_limit(struct kw_fetch *fetch, uint64_t keys_per_second, uint64_t bytes_per_second,
 	uint64_t now_us);
+
+/* Asks the pace before each key; NULL: none. It must outlive the fetcher. */
+void kw_fetch_set_pace(struct kw_fetch *fetch, struct kw_pace *pace);
 
 /* Does the server know PEXPIRETIME (7.0)? */
 void kw_fetch_set_pexpiretime(struct kw_fetch *fetch, bool known);

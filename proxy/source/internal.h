@@ -8,6 +8,7 @@
  *   sweep.c   first scan, reconcile, audit
  *   flush.c   a flush somewhere: which database?
  *   fresh.c   the freshness barrier
+ *   pacing.c  what fetching costs the primary
  *
  * Everything that can be done without a source has a file and a header of its own.
  */
@@ -22,6 +23,7 @@
 #include "source/doubt.h"
 #include "source/fetch.h"
 #include "source/lane.h"
+#include "source/pace.h"
 #include "source/scan.h"
 #include "source/silent.h"
 #include "source/source.h"
@@ -91,6 +93,12 @@ struct kw_fresh {
 	bool spoilt;       /* doubt came up meanwhile: the answer proves nothing */
 };
 
+struct kw_pacing {
+	bool asked;   /* INFO is asked for */
+	bool has_cpu; /* … and its first half has come */
+	struct kw_pace_counts counts;
+};
+
 struct kw_source {
 	uv_loop_t *loop;
 	struct kw_source_options options;
@@ -102,12 +110,13 @@ struct kw_source {
 	char reason[KW_ERROR_TEXT];
 	bool stale; /* state and reason have to be looked at again */
 
-	uv_timer_t wake;       /* a turn that nothing else brings about */
-	uv_timer_t watching;   /* watch looks */
-	uv_timer_t freshening; /* the barrier */
-	uv_timer_t retrying;   /* the next attempt to connect */
-	uv_check_t check;      /* once a loop turn, behind all input */
-	uv_idle_t busy;        /* while there is work */
+	uv_timer_t wake;        /* a turn that nothing else brings about */
+	uv_timer_t watching;    /* watch looks */
+	uv_timer_t freshening;  /* the barrier */
+	uv_timer_t pacing_tick; /* what does fetching cost? */
+	uv_timer_t retrying;    /* the next attempt to connect */
+	uv_check_t check;       /* once a loop turn, behind all input */
+	uv_idle_t busy;         /* while there is work */
 	int handles;
 	uint64_t wake_us;
 	bool turn_wanted; /* something happened since the last turn */
@@ -143,6 +152,8 @@ struct kw_source {
 	struct kw_sweep sweep;
 	struct kw_flush_check flush;
 	struct kw_fresh fresh;
+	struct kw_pace pace;
+	struct kw_pacing pacing;
 	struct kw_source_stats stats;
 };
 
@@ -217,6 +228,9 @@ void kw_sweep_empty_absent(
 /* flush.c: a tracking null came. */
 void kw_flush_seen(struct kw_source *source);
 void kw_flush_abandon(struct kw_source *source);
+
+/* pacing.c */
+void kw_pacing_tick(struct kw_source *source);
 
 /* fresh.c */
 void kw_fresh_tick(struct kw_source *source);

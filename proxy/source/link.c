@@ -100,6 +100,7 @@ static void up(struct kw_source *source)
 	source->link = KW_LINK_UP;
 	source->linked = true;
 	source->up_us = kw_clock_us();
+	kw_pace_forget(&source->pace);
 	kw_log_info("source", "following %s: %s %d.%d.%d, role %s", source->options.redis.address,
 		server->valkey ? "Valkey" : "Redis", server->major, server->minor, server->patch,
 		server->role);

@@ -256,6 +256,11 @@ static void on_freshening(uv_timer_t *timer)
 	kw_fresh_tick(timer->data);
 }
 
+static void on_pacing(uv_timer_t *timer)
+{
+	kw_pacing_tick(timer->data);
+}
+
 /* What callers see. */
 
 static int follow_databases(
@@ -278,8 +283,8 @@ static int follow_databases(
 
 static void init_handles(struct kw_source *source)
 {
-	uv_timer_t *timers[] = {
-		&source->wake, &source->watching, &source->freshening, &source->retrying};
+	uv_timer_t *timers[] = {&source->wake, &source->watching, &source->freshening,
+		&source->retrying, &source->pacing_tick};
 
 	for (size_t i = 0; i < sizeof(timers) / sizeof(*timers); i++) {
 		uv_timer_init(source->loop, timers[i]);
@@ -288,7 +293,7 @@ static void init_handles(struct kw_source *source)
 	uv_check_init(source->loop, &source->check);
 	source->check.data = source;
 	uv_idle_init(source->loop, &source->busy);
-	source->handles = 6;
+	source->handles = 7;
 	source->wake_us = UINT64_MAX;
 }
 
@@ -311,6 +316,8 @@ static void init_options(struct kw_source *source, const struct kw_source_option
 		source->options.watch_interval_ms = DEFAULT_WATCH_MS;
 	if (source->options.fresh_interval_ms == 0)
 		source->options.fresh_interval_ms = DEFAULT_FRESH_MS;
+	if (source->options.primary_share <= 0)
+		source->options.primary_share = 1;
 }
 
 static void init_parts(struct kw_source *source)
@@ -328,6 +335,8 @@ static void init_parts(struct kw_source *source)
 	source->canaries = kw_canaries_new();
 	kw_keyset_init(&source->too_large, sizeof(struct kw_key), seed);
 	source->fetch = kw_fetch_new(&source->lane, source->dirty, source->options.window, &fetch);
+	kw_pace_init(&source->pace, source->options.primary_share, kw_clock_us());
+	kw_fetch_set_pace(source->fetch, &source->pace);
 	source->scan = kw_scan_new(&source->lane, &scan);
 	kw_link_init(source);
 }
@@ -394,6 +403,8 @@ void kw_source_start(struct kw_source *source)
 		source->options.watch_interval_ms);
 	uv_timer_start(&source->freshening, on_freshening, source->options.fresh_interval_ms,
 		source->options.fresh_interval_ms);
+	uv_timer_start(
+		&source->pacing_tick, on_pacing, KW_PACE_LOOK_US / 1000, KW_PACE_LOOK_US / 1000);
 	kw_link_open(source);
 }
 
@@ -413,6 +424,17 @@ void kw_source_set_limits(struct kw_source *source, uint64_t keys_per_second,
 	if (audit_keys_per_second == 0 && source->sweep.kind == KW_SWEEP_AUDIT)
 		kw_sweep_stop(source);
 	kw_source_wake(source);
+}
+
+void kw_source_set_primary_share(struct kw_source *source, double share)
+{
+	kw_pace_set_share(&source->pace, share);
+	kw_source_wake(source);
+}
+
+void kw_source_pace(const struct kw_source *source, struct kw_pace_report *report)
+{
+	kw_pace_report(&source->pace, report);
 }
 
 enum kw_source_state kw_source_state(const struct kw_source *source)
@@ -469,7 +491,8 @@ void kw_source_close(struct kw_source *source, void (*done)(void *arg), void *ar
 {
 	uv_handle_t *handles[] = {(uv_handle_t *)&source->wake, (uv_handle_t *)&source->watching,
 		(uv_handle_t *)&source->freshening, (uv_handle_t *)&source->retrying,
-		(uv_handle_t *)&source->check, (uv_handle_t *)&source->busy};
+		(uv_handle_t *)&source->pacing_tick, (uv_handle_t *)&source->check,
+		(uv_handle_t *)&source->busy};
 
 	assert(!source->closing);
 	source->closing = true;

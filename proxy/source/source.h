@@ -27,6 +27,7 @@
 
 #include "base/error.h"
 #include "redis/redis.h"
+#include "source/pace.h"
 #include "table/table.h"
 
 #include <stdbool.h>
@@ -37,8 +38,9 @@ struct kw_source_options {
 	struct kw_redis_options redis;
 	const int64_t *databases; /* NULL: all; copied */
 	size_t database_count;
-	uint64_t keys_per_second;       /* fetches; 0: no limit */
-	uint64_t bytes_per_second;      /* payload fetched; 0: no limit */
+	uint64_t keys_per_second;  /* fetches; 0: no limit */
+	uint64_t bytes_per_second; /* payload fetched; 0: no limit */
+	double primary_share;      /* of the primary's time, while others want it; 0: 1, no limit */
 	uint64_t audit_keys_per_second; /* the slow sweep that bounds everything else; 0: off */
 	uint32_t watch_interval_ms;     /* INFO commandstats, CONFIG GET flags; 0: 1000 */
 	uint32_t fresh_interval_ms;     /* freshness barrier; 0: 100 */
@@ -82,6 +84,10 @@ void kw_source_reconcile(struct kw_source *source, const char *why);
 /* Live changes of the limits. */
 void kw_source_set_limits(struct kw_source *source, uint64_t keys_per_second,
 	uint64_t bytes_per_second, uint64_t audit_keys_per_second);
+
+/* 0 to 1; 1: no limit. */
+void kw_source_set_primary_share(struct kw_source *source, double share);
+void kw_source_pace(const struct kw_source *source, struct kw_pace_report *report);
 
 enum kw_source_state kw_source_state(const struct kw_source *source);
 const char *kw_source_reason(const struct kw_source *source);

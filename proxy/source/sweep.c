@@ -193,7 +193,8 @@ static uint32_t step(struct kw_source *source, uint64_t now_us)
 	uint64_t most = bound(source);
 	uint64_t keys = KW_SCAN_COUNT < most / 2 ? KW_SCAN_COUNT : most / 2;
 
-	if (in_hand(source) || kw_scan_asked(source->scan))
+	if (in_hand(source) || kw_scan_asked(source->scan) ||
+		!kw_pace_allows(&source->pace, now_us))
 		return 0;
 	if (sweep->kind == KW_SWEEP_AUDIT) {
 		uint64_t paced = sweep->pace.per_second / AUDIT_STEPS_PER_SECOND + 1;
@@ -253,6 +254,11 @@ void kw_sweep_turn(struct kw_source *source, uint64_t now_us)
 		finish(source, now_us);
 }
 
+static uint64_t later(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
 uint64_t kw_sweep_ready_us(const struct kw_source *source, uint64_t now_us)
 {
 	const struct kw_sweep *sweep = &source->sweep;
@@ -262,10 +268,12 @@ uint64_t kw_sweep_ready_us(const struct kw_source *source, uint64_t now_us)
 		return sweep->pace.per_second > 0 ? sweep->audit_us : UINT64_MAX;
 	case KW_SWEEP_SCANNING:
 		/* With enough keys in hand it is their fetching that brings the next turn. */
-		if (sweep->kind == KW_SWEEP_AUDIT && !kw_scan_asked(source->scan) &&
-			!in_hand(source))
-			return kw_bucket_ready_us(&sweep->pace, now_us);
-		return UINT64_MAX;
+		if (kw_scan_asked(source->scan) || in_hand(source))
+			return UINT64_MAX;
+		return later(sweep->kind == KW_SWEEP_AUDIT
+				     ? kw_bucket_ready_us(&sweep->pace, now_us)
+				     : now_us,
+			kw_pace_ready_us(&source->pace, now_us));
 	case KW_SWEEP_UNSEEN:
 		return kw_dirty_scanned(source->dirty) < bound(source) ? 0 : UINT64_MAX;
 	default:

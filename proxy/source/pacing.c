@@ -1,0 +1,81 @@
+/*
+ * What our fetching costs the primary: INFO is asked, the pace is fed. What is missing from the
+ * answers (a server that counts otherwise, a proxy between) leaves the pace as it was: without a
+ * limit, if nothing was ever measured.
+ */
+#include "source/internal.h"
+
+#include "base/clock.h"
+#include "redis/server.h"
+
+static bool is_one_of(struct kw_slice command, const char *const *names)
+{
+	for (; *names; names++)
+		if (kw_slice_equal(command, kw_slice_text(*names)))
+			return true;
+	return false;
+}
+
+static void count_command(void *arg, struct kw_slice command, uint64_t calls, uint64_t usec)
+{
+	static const char *const ours[] = {"dump", "pexpiretime", "pttl", "scan", NULL};
+	struct kw_pace_counts *counts = arg;
+
+	counts->calls += calls;
+	counts->usec += usec;
+	if (!is_one_of(command, ours))
+		return;
+	counts->ours_calls += calls;
+	counts->ours_usec += usec;
+	if (kw_slice_equal(command, kw_slice_text("dump")))
+		counts->dumps = calls;
+}
+
+/* The main thread's time since Redis 6.2; before that, all threads'. */
+static bool read_cpu(struct kw_slice info, uint64_t *us)
+{
+	uint64_t user_us, system_us;
+
+	if ((!kw_info_seconds(info, "used_cpu_user_main_thread", &user_us) ||
+		    !kw_info_seconds(info, "used_cpu_sys_main_thread", &system_us)) &&
+		(!kw_info_seconds(info, "used_cpu_user", &user_us) ||
+			!kw_info_seconds(info, "used_cpu_sys", &system_us)))
+		return false;
+	*us = user_us + system_us;
+	return true;
+}
+
+static void cpu_answered(void *arg, const struct kw_reply *reply)
+{
+	struct kw_source *source = arg;
+
+	reply = kw_lane_reply(&source->lane, reply);
+	source->pacing.has_cpu = reply && reply->type == KW_REPLY_STRING &&
+				 read_cpu(reply->text, &source->pacing.counts.cpu_us);
+}
+
+static void commands_answered(void *arg, const struct kw_reply *reply)
+{
+	struct kw_source *source = arg;
+	struct kw_pacing *pacing = &source->pacing;
+
+	pacing->asked = false;
+	reply = kw_lane_reply(&source->lane, reply);
+	if (!reply || reply->type != KW_REPLY_STRING || !pacing->has_cpu)
+		return;
+	kw_info_commands(reply->text, count_command, &pacing->counts);
+	kw_pace_look(&source->pace, &pacing->counts, kw_clock_us());
+	kw_source_want_turn(source);
+}
+
+void kw_pacing_tick(struct kw_source *source)
+{
+	struct kw_pacing *pacing = &source->pacing;
+
+	if (source->link != KW_LINK_UP || pacing->asked ||
+		!kw_pace_due(&source->pace, kw_clock_us()))
+		return;
+	*pacing = (struct kw_pacing){.asked = true};
+	kw_redis_words(source->lane.redis, cpu_answered, source, "INFO", "cpu", NULL);
+	kw_redis_words(source->lane.redis, commands_answered, source, "INFO", "commandstats", NULL);
+}
