@@ -22,6 +22,9 @@
 
 #define SIGNAL_EVERY 8 /* pieces; less often, and slots would stay taken too long */
 
+/* A READ up to this size with another behind it ends with that one: one completion, one wake-up. */
+#define SMALL_BYTES 4096
+
 struct piece {
 	uint64_t offset; /* in the memory file */
 	uint32_t length;
@@ -57,6 +60,12 @@ static const struct kw_extent *find_extent(const struct kw_remote *remote, uint6
 	return NULL;
 }
 
+/* The last piece of a READ: is its owner told at once, or with the READ behind it? */
+static bool tells(const struct kw_remote_read *read)
+{
+	return read->length > SMALL_BYTES || !read->next || read->next->fenced;
+}
+
 /* The next piece of rdma->posting. An extent is one region, so a piece ends where it does. */
 static int cut(struct kw_remote *remote, struct kw_rdma_read *out, struct kw_error *error)
 {
@@ -78,18 +87,19 @@ static int cut(struct kw_remote *remote, struct kw_rdma_read *out, struct kw_err
 		.address = extent->address + (offset - extent->offset),
 		.rkey = extent->rkey,
 		.length = (uint32_t)length,
+		.fenced = read->fenced && rdma->posted_bytes == 0,
 	};
 	rdma->pieces[rdma->posted % rdma->end.slots] =
 		(struct piece){offset, (uint32_t)length, (uint32_t)rdma->posted_bytes};
 	rdma->posted++;
 	rdma->posted_bytes += length;
 	if (rdma->posted_bytes == read->length) {
-		out->signalled = true;
+		out->signalled = tells(read);
 		rdma->posting = read->next;
 		rdma->posted_bytes = 0;
-	} else if (rdma->posted % SIGNAL_EVERY == 0) {
-		out->signalled = true;
 	}
+	if (rdma->posted % SIGNAL_EVERY == 0)
+		out->signalled = true;
 	return 0;
 }
 

@@ -89,6 +89,13 @@ struct kw_remote_handlers {
 struct kw_remote_read {
 	uint64_t offset, length; /* in the memory file; length 1 .. KW_READ_MAX */
 	uint8_t *buffer;
+	/*
+	 * Not to be executed before the READ started in front of it has ended. shm and tcp execute
+	 * READs one after the other anyway. rdma does not promise that: the proxy's host may fetch
+	 * the bytes of several at once; with this the device waits for the bytes of those before
+	 * (IBV_SEND_FENCE), which costs a round trip, but still one posting.
+	 */
+	bool fenced;
 	void (*done)(struct kw_remote_read *read, const struct kw_error *error); /* NULL: success */
 	void *arg;
 	/* the carrier's: */
@@ -104,12 +111,13 @@ int kw_remote_open(uv_loop_t *loop, const struct kw_address *address,
 	struct kw_remote **remote, struct kw_error *error);
 
 /*
- * Start READs, in order; not after closed was called. A READ outside the advertised extents fails
- * by its callback with KW_E_ARGUMENT before anything is sent (before ready, every READ is); a READ
- * whose deadline passes ends the connection (KW_E_TIMEOUT), because the buffer can only be given
- * back once nobody may write into it. The deadline is one of silence: it counts from the moment the
- * READ was started, the one before it ended, or bytes for it last came, so a slow link is not a
- * dead one.
+ * Start READs, in order; they end in order too. READs of one call are one posting (rdma: one chain
+ * and one doorbell), up to the depth. Not after closed was called. A READ outside the advertised
+ * extents fails by its callback with KW_E_ARGUMENT before anything is sent (before ready, every
+ * READ is); a READ whose deadline passes ends the connection (KW_E_TIMEOUT), because the buffer can
+ * only be given back once nobody may write into it. The deadline is one of silence: it counts from
+ * the moment the READ was started, the one before it ended, or bytes for it last came, so a slow
+ * link is not a dead one.
  */
 void kw_remote_read(struct kw_remote *remote, struct kw_remote_read *const *reads, int count);
 

@@ -45,9 +45,9 @@ void fake_verbs_reset(void);
 /* Objects that were made and not destroyed. */
 int fake_verbs_left(void);
 
-/* READs, their doorbells, those signalled, and those without access, since reset. */
+/* READs, their doorbells, those signalled, fenced, and those without access, since reset. */
 struct fake_verbs_counts {
-	int reads, doorbells, signalled, denied;
+	int reads, doorbells, signalled, fenced, denied;
 };
 extern struct fake_verbs_counts fake_verbs_counts;
 

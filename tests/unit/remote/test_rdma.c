@@ -366,6 +366,38 @@ static void few_doorbells_and_few_signals(void **state)
 	fixture_close(&fixture);
 }
 
+/* Two small READs started by one call: one doorbell, one completion; with a fence, two. */
+static void two_small_reads_are_one_posting(void **state)
+{
+	for (int fenced = 0; fenced < 2; fenced++) {
+		struct fixture fixture;
+		struct client client;
+		struct try tries[2];
+		struct kw_remote_read *reads[2];
+
+		fixture_start(&fixture);
+		client_connect(&fixture, &client);
+		memset(&fake_verbs_counts, 0, sizeof fake_verbs_counts);
+		for (int i = 0; i < 2; i++) {
+			try_init(&tries[i], (uint64_t)i * 999, i ? 4096 : 128);
+			tries[i].read.fenced = i == 1 && fenced;
+			reads[i] = &tries[i].read;
+		}
+		kw_remote_read(client.remote, reads, 2);
+		WAIT(&fixture, tries[1].told);
+		assert_int_equal(fake_verbs_counts.reads, 2);
+		assert_int_equal(fake_verbs_counts.doorbells, 1);
+		assert_int_equal(fake_verbs_counts.signalled, 1 + fenced);
+		assert_int_equal(fake_verbs_counts.fenced, fenced);
+		for (int i = 0; i < 2; i++) {
+			try_check(&tries[i]);
+			try_free(&tries[i]);
+		}
+		client_close(&fixture, &client);
+		fixture_close(&fixture);
+	}
+}
+
 static void reads_of_everything_by(const struct kw_remote_options *options)
 {
 	struct fixture fixture;
@@ -465,6 +497,7 @@ int main(void)
 		T(listening_that_fails_is_a_sentence_too),
 		RDMA_HOSTILE_TESTS(T),
 		T(few_doorbells_and_few_signals),
+		T(two_small_reads_are_one_posting),
 		T(devices_and_options_of_all_kinds_do),
 		T(senseless_options_are_refused),
 		T(locked_memory_is_counted_before_it_is_asked_for),
