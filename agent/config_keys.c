@@ -30,6 +30,10 @@ const struct kw_config_key kw_agent_config_keys[] = {
 		"Longest pause between looks at an idle table, in microseconds."},
 	{"poll.busy", KW_CONFIG_BOOL, "false", true, 0, 0, NULL,
 		"Never pause between looks: lowest lag, one core busy."},
+	{"poll.ahead", KW_CONFIG_TEXT, "\"free\"", false, 0, 0, "free|fenced|off",
+		"Next bytes of the log while changes come: free, asked for with the superblock, "
+		"in one round trip; fenced, in one posting but in order; off, once the "
+		"superblock says that there are any."},
 	{"filter.prefixes", KW_CONFIG_TEXTS, "[]", false, 0, 0, NULL,
 		"Follow only keys that begin with one of these; empty: all."},
 	{"filter.databases", KW_CONFIG_INTEGERS, "[]", false, 0, 65535, NULL,

@@ -9,7 +9,8 @@
 struct figures {
 	uint64_t keys_applied, bytes_read, records_read, records_stale, records_skipped, reads,
 		read_retries, segments_vanished, passes, snapshots, resyncs, keys_pruned,
-		quarantined_ever, retries, corruptions, reconnects, local_reconnects;
+		reads_ahead, reads_ahead_used, quarantined_ever, retries, corruptions, reconnects,
+		local_reconnects;
 };
 
 #define COUNTERS(X)                                                                                \
@@ -20,6 +21,8 @@ struct figures {
 	X(records_skipped, "records left out by the filter")                                       \
 	X(reads, "READs of the proxy's memory")                                                    \
 	X(read_retries, "READs repeated because what they brought did not verify")                 \
+	X(reads_ahead, "READs of the log asked for together with the superblock")                  \
+	X(reads_ahead_used, "of them brought changes, in one round trip")                          \
 	X(segments_vanished, "log segments cleaned away before they were read")                    \
 	X(passes, "passes over the table")                                                         \
 	X(snapshots, "snapshots begun")                                                            \
@@ -43,6 +46,8 @@ static struct figures collect(const struct kw_agent *agent)
 		.records_skipped = agent->sync.filtered,
 		.reads = reader->reads,
 		.read_retries = reader->retries,
+		.reads_ahead = reader->ahead,
+		.reads_ahead_used = reader->ahead_used,
 		.segments_vanished = reader->vanished,
 		.passes = reader->passes,
 		.snapshots = agent->sync.snapshots,

@@ -107,6 +107,13 @@ static int read_local(
 	return KW_OK;
 }
 
+static enum kw_ahead read_ahead(const char *text)
+{
+	return strcmp(text, "off") == 0      ? KW_AHEAD_OFF
+	       : strcmp(text, "fenced") == 0 ? KW_AHEAD_FENCED
+					     : KW_AHEAD_FREE;
+}
+
 static int read_follow(
 	struct kw_agent_daemon *daemon, struct kw_agent_options *options, struct kw_error *error)
 {
@@ -125,6 +132,7 @@ static int read_follow(
 	memcpy(remote->agent_name, daemon->name, sizeof remote->agent_name);
 	options->follow.idle_us = (uint32_t)kw_config_integer(config, "poll.idle_us");
 	options->follow.busy = kw_config_bool(config, "poll.busy");
+	options->follow.ahead = read_ahead(kw_config_text(config, "poll.ahead"));
 	remote->rdma.busy = options->follow.busy;
 	return KW_OK;
 }

@@ -99,6 +99,7 @@ static void reader_reads(void *arg, struct kw_read *const *reads, int count)
 			.offset = reads[i]->offset,
 			.length = reads[i]->length,
 			.buffer = reads[i]->buffer,
+			.fenced = reads[i]->fenced,
 			.done = on_read,
 			.arg = own,
 		};
@@ -490,7 +491,7 @@ int kw_follow_init(struct kw_follow *follow, const char *proxy,
 	const struct kw_reader_sink *sink, struct kw_error *error)
 {
 	const struct kw_reader_io io = {reader_reads, reader_extents, follow};
-	const struct kw_reader_options reader_options = {0};
+	const struct kw_reader_options reader_options = {.ahead = options->ahead};
 	struct kw_reader_sink own = reader_sink;
 	int code;
 

@@ -32,6 +32,7 @@ struct kw_follow_options {
 	struct kw_remote_options remote;
 	uint32_t idle_us; /* longest pause between polls */
 	bool busy;        /* no pause at all */
+	enum kw_ahead ahead;
 };
 
 struct kw_follow_handlers {

@@ -106,6 +106,7 @@ static void start_now(struct kw_reader *reader)
 	reader->directory_known = false;
 	reader->consistent = reader->deletes_known = reader->highest =
 		reader->has_cursor ? reader->cursor_given.version : 0;
+	reader->ahead.polls = 0;
 	begin_pass(reader);
 }
 
@@ -133,11 +134,13 @@ void kw_reader_resume(struct kw_reader *reader)
 		kw_reader_log_post(reader);
 }
 
-static void read_superblock(struct kw_reader *reader)
+/* Together with it, what is read ahead (NULL: nothing). */
+static void read_superblock(struct kw_reader *reader, struct kw_read *ahead)
 {
-	struct kw_read *read = &reader->superblock_read;
+	struct kw_read *reads[] = {&reader->superblock_read, ahead};
+	int count = ahead ? 2 : 1;
 
-	*read = (struct kw_read){
+	reader->superblock_read = (struct kw_read){
 		.offset = KW_SUPERBLOCK_OFFSET,
 		.length = sizeof reader->probe,
 		.buffer = (uint8_t *)&reader->probe,
@@ -145,8 +148,8 @@ static void read_superblock(struct kw_reader *reader)
 		.internal = (void *)(uintptr_t)reader->generation,
 	};
 	reader->phase = PHASE_SUPERBLOCK;
-	reader->outstanding++;
-	reader->io.read(reader->io.arg, &read, 1);
+	reader->outstanding += count;
+	reader->io.read(reader->io.arg, reads, count);
 }
 
 static void read_directory(struct kw_reader *reader)
@@ -175,7 +178,7 @@ static void begin_pass(struct kw_reader *reader)
 {
 	reader->purpose = PURPOSE_PASS;
 	reader->mismatches = 0;
-	read_superblock(reader);
+	read_superblock(reader, kw_reader_ahead_ask(reader));
 }
 
 /* A record did not verify: ask superblock and directory whether its segment is still there. */
@@ -195,7 +198,7 @@ void kw_reader_recheck(struct kw_reader *reader, uint32_t range, uint64_t offset
 	kw_buffer_close(&reader->carry);
 	reader->phase = PHASE_SUPERBLOCK;
 	if (reader->outstanding == 0)
-		read_superblock(reader);
+		read_superblock(reader, NULL);
 }
 
 /* Superblock or directory were torn or did not match: again, but not for ever. */
@@ -205,7 +208,7 @@ static void mismatch(struct kw_reader *reader, const struct kw_error *why)
 
 	reader->stats.retries++;
 	if (++reader->mismatches < reader->options.tries) {
-		read_superblock(reader);
+		read_superblock(reader, NULL);
 		return;
 	}
 	kw_error_wrap(&error, "still so after %u READs", reader->mismatches);
@@ -444,6 +447,15 @@ static void directory_arrived(struct kw_reader *reader)
 	pair_known(reader);
 }
 
+static uint64_t planned_bytes(const struct kw_reader *reader)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < reader->range_count; i++)
+		bytes += reader->ranges[i].end - reader->ranges[i].start;
+	return bytes;
+}
+
 /* The last range was read: the pass is over. */
 void kw_reader_log_done(struct kw_reader *reader)
 {
@@ -451,6 +463,8 @@ void kw_reader_log_done(struct kw_reader *reader)
 	uint64_t before = reader->consistent;
 	struct kw_reader_pass pass;
 
+	if (reader->tailing)
+		kw_reader_ahead_learn(reader, planned_bytes(reader));
 	reader->segment = super->head_segment;
 	reader->offset = super->head_bytes;
 	if (!reader->vanished)
@@ -477,7 +491,7 @@ static void stale_arrived(struct kw_reader *reader)
 	if (reader->start_waits)
 		start_now(reader);
 	else if (reader->phase == PHASE_SUPERBLOCK)
-		read_superblock(reader);
+		read_superblock(reader, NULL);
 }
 
 void kw_reader_complete(struct kw_read *read, const struct kw_error *error)
@@ -486,6 +500,8 @@ void kw_reader_complete(struct kw_read *read, const struct kw_error *error)
 
 	assert(reader->outstanding > 0);
 	reader->outstanding--;
+	if (read == &reader->ahead.read)
+		reader->ahead.out = false;
 	if ((uintptr_t)read->internal != (uintptr_t)reader->generation) {
 		stale_arrived(reader);
 		return;
@@ -500,6 +516,8 @@ void kw_reader_complete(struct kw_read *read, const struct kw_error *error)
 		superblock_arrived(reader);
 	else if (read == &reader->directory_read)
 		directory_arrived(reader);
+	else if (read == &reader->ahead.read)
+		kw_reader_ahead_arrived(reader);
 	else
 		kw_reader_log_arrived(reader, read);
 }

@@ -1,7 +1,8 @@
 /*
- * The inside of the reader, shared by its two halves: reader.c decides what to read (superblock,
+ * The inside of the reader, shared by its parts: reader.c decides what to read (superblock,
  * directory, the plan of a pass), reader_log.c reads the planned ranges of the log and hands on the
- * records. Nobody else includes this.
+ * records, reader_ahead.c asks for the next bytes of the log before it is known that there are any.
+ * Nobody else includes this.
  */
 #ifndef KW_TABLE_READER_INTERNAL_H
 #define KW_TABLE_READER_INTERNAL_H
@@ -26,10 +27,25 @@ struct chunk {
 	bool arrived;
 };
 
+/*
+ * The READ of the log that goes with the superblock's. It has memory of its own, so that one thrown
+ * away while still out holds up nothing.
+ */
+struct ahead {
+	struct kw_read read;
+	uint64_t segment, start; /* where it begins, in the segment */
+	uint32_t polls;          /* left that read ahead */
+	uint32_t bytes;          /* asked for by the next one */
+	bool out;                /* not told back */
+	bool counts;             /* it is of the present pass, and not yet consumed */
+	uint8_t buffer[KW_READER_AHEAD_BYTES];
+};
+
 enum phase {
 	PHASE_IDLE,
 	PHASE_SUPERBLOCK, /* its READ is out */
 	PHASE_DIRECTORY,  /* its READ is out */
+	PHASE_AHEAD,      /* the plan begins with what was read ahead, and that is still out */
 	PHASE_LOG,        /* ranges are being read */
 	PHASE_WAITING,    /* between passes */
 };
@@ -90,6 +106,8 @@ struct kw_reader {
 	uint32_t suspect_range; /* the record that did not verify */
 	uint64_t suspect_offset;
 	uint8_t *arena; /* the chunks' buffers */
+
+	struct ahead ahead;
 };
 
 /* reader_log.c: read the planned ranges; ends in kw_reader_log_done or a recheck. */
@@ -97,6 +115,21 @@ void kw_reader_log_begin(struct kw_reader *reader);
 void kw_reader_log_post(struct kw_reader *reader);
 void kw_reader_log_arrived(struct kw_reader *reader, struct kw_read *read);
 void kw_reader_log_restart(struct kw_reader *reader, uint32_t range, uint64_t offset);
+
+/*
+ * Hand on the whole, verified records at the front of these bytes, which lie at `offset` of the
+ * range's segment. Returns how many bytes they take; UINT64_MAX: the sink stopped the reader.
+ */
+uint64_t kw_reader_log_take(struct kw_reader *reader, const struct range *range, uint64_t offset,
+	const uint8_t *bytes, uint64_t length);
+
+/* reader_ahead.c: a pass begins; is there a READ to go with the superblock's? NULL: no. */
+struct kw_read *kw_reader_ahead_ask(struct kw_reader *reader);
+/* The plan stands: does it begin with what was read ahead? Then that is seen to, now or later. */
+bool kw_reader_ahead_begin(struct kw_reader *reader);
+void kw_reader_ahead_arrived(struct kw_reader *reader);
+/* A tail pass is over, in which the log had grown by so much. */
+void kw_reader_ahead_learn(struct kw_reader *reader, uint64_t grown);
 
 /* reader.c */
 void kw_reader_log_done(struct kw_reader *reader);

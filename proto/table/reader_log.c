@@ -76,6 +76,8 @@ static void post_from(struct kw_reader *reader, uint32_t range, uint64_t offset)
 
 void kw_reader_log_begin(struct kw_reader *reader)
 {
+	if (kw_reader_ahead_begin(reader))
+		return;
 	post_from(reader, 0, reader->range_count ? reader->ranges[0].start : 0);
 }
 
@@ -144,6 +146,23 @@ static enum verdict take_record(struct kw_reader *reader, const struct range *ra
 		return RECORD_BAD;
 	hand_on(reader, &view);
 	return reader->generation == generation ? RECORD_DONE : RECORD_STOPPED;
+}
+
+uint64_t kw_reader_log_take(struct kw_reader *reader, const struct range *range, uint64_t offset,
+	const uint8_t *bytes, uint64_t length)
+{
+	enum verdict verdict = RECORD_DONE;
+	uint64_t at = 0;
+	size_t stride;
+
+	while (at < length) {
+		verdict = take_record(
+			reader, range, offset + at, bytes + at, (size_t)(length - at), &stride);
+		if (verdict != RECORD_DONE)
+			break;
+		at += stride;
+	}
+	return verdict == RECORD_STOPPED ? UINT64_MAX : at;
 }
 
 /*

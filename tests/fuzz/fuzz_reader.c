@@ -319,8 +319,10 @@ static void step(struct world *world, struct input *input)
 static struct kw_reader *new_reader(struct world *world, uint8_t choice)
 {
 	static const uint32_t chunks[] = {64, 256, 4096, 65536};
-	const struct kw_reader_options options = {
-		.chunk_bytes = chunks[choice % 4], .depth = DEPTH, .tries = 3};
+	const struct kw_reader_options options = {.chunk_bytes = chunks[choice % 4],
+		.depth = DEPTH,
+		.tries = 3,
+		.ahead = (enum kw_ahead)(choice / 4 % 3)};
 	const struct kw_reader_io io = {io_read, io_extents, world};
 	const struct kw_reader_sink sink = {on_snapshot, on_record, on_room, on_superblock, on_pass,
 		on_lapsed, on_failed, world};

@@ -27,7 +27,7 @@ static void io_read(void *arg, struct kw_read *const *reads, int count)
 	for (int i = 0; i < count; i++)
 		sim_wire_post(agent->sim->wire,
 			&(struct sim_request){&agent->client, reads[i]->offset, reads[i]->length,
-				reads[i]->buffer, read_done, agent, reads[i]});
+				reads[i]->buffer, reads[i]->fenced, read_done, agent, reads[i]});
 }
 
 static void io_extents(void *arg, const struct kw_extent *extents, int count)
@@ -287,12 +287,22 @@ void sim_agent_open(struct sim *sim, int index)
 	sim->agents[index] = agent;
 }
 
+/* What it did ahead is counted when it goes: without any, a schedule tests nothing of it. */
+static void free_reader(struct sim_agent *agent)
+{
+	const struct kw_reader_stats *stats = kw_reader_stats(agent->reader);
+
+	agent->sim->counts.ahead += stats->ahead;
+	agent->sim->counts.ahead_used += stats->ahead_used;
+	kw_reader_free(agent->reader);
+}
+
 void sim_agent_close(struct sim_agent *agent)
 {
 	if (!agent)
 		return;
 	sim_wire_forget(agent->sim->wire, &agent->client);
-	kw_reader_free(agent->reader);
+	free_reader(agent);
 	free(agent);
 }
 
@@ -300,7 +310,7 @@ void sim_agent_kill(struct sim_agent *agent)
 {
 	agent->sim->counts.kills++;
 	sim_wire_forget(agent->sim->wire, &agent->client);
-	kw_reader_free(agent->reader);
+	free_reader(agent);
 	session_over(agent);
 	new_reader(agent);
 }

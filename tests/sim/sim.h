@@ -82,7 +82,7 @@ struct sim_version {
 	X(steps) X(puts) X(full) X(promised) X(deletes) X(deletes_full) X(flushes) X(walks) \
 	X(epochs) X(drains) X(sessions) X(snapshots) X(lapses) X(failures) X(corrupt) X(kills) \
 	X(records) X(passes) X(vanished) X(reads) X(lost) X(within) X(lookups) X(found) X(absent) \
-	X(uncertain)
+	X(uncertain) X(ahead) X(ahead_used)
 /* clang-format on */
 
 struct sim_counts {
@@ -162,6 +162,7 @@ struct sim_request {
 	struct sim_client *client;
 	uint64_t offset, length;
 	uint8_t *buffer;
+	bool fenced; /* sampled only when the one posted before it has been, for good */
 	void (*done)(const struct sim_request *request, const struct kw_error *error);
 	void *owner, *read; /* the client's own */
 };

@@ -149,6 +149,7 @@ static void io_read(void *arg, struct kw_read *const *reads, int count)
 {
 	struct follower *follower = arg;
 
+	follower->postings++;
 	for (int i = 0; i < count; i++) {
 		assert_in_range(follower->queued, 0, FOLLOWER_READS - 1);
 		if (reads[i]->offset != KW_SUPERBLOCK_OFFSET &&

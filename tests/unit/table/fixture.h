@@ -65,6 +65,7 @@ struct follower {
 	uint64_t hashes[FOLLOWER_KEYS];
 	int seen[FOLLOWER_KEYS]; /* in the present or last snapshot */
 	uint64_t records, begun, passes, lapses, failures, superblocks, extents, other_databases;
+	uint64_t postings;  /* calls that posted READs */
 	uint64_t log_reads; /* READs posted that are neither superblock nor directory */
 	struct kw_reader_pass pass;
 	struct kw_superblock superblock;

@@ -1,0 +1,105 @@
+/*
+ * Reading ahead: superblock and the expected next bytes of the log by one posting.
+ *
+ *   plain   poll ──superblock──▶ ◀── grown ──log──▶ ◀── records      two round trips
+ *   ahead   poll ──superblock, log──▶ ◀── grown, records             one
+ *
+ * What was read ahead is a guess about place (the segment that was the head goes on where it ended)
+ * and about time (it is sampled after the superblock). Neither is relied upon: the plan of the pass
+ * is made from superblock and directory alone, and only if its first range begins where the guess
+ * did are the bytes looked at, up to the end that the superblock gives. A record that is not whole
+ * or does not verify is no sign of damage here; from it on the log is read plainly.
+ */
+#include "table/reader_internal.h"
+
+#define AHEAD_LEAST 512 /* a few small records */
+
+struct kw_read *kw_reader_ahead_ask(struct kw_reader *reader)
+{
+	struct ahead *ahead = &reader->ahead;
+	const struct kw_directory_segment *segment;
+	uint64_t length = ahead->bytes;
+
+	ahead->counts = false;
+	if (reader->options.ahead == KW_AHEAD_OFF || ahead->polls == 0 || ahead->out ||
+		!reader->tailing || !reader->directory_known)
+		return NULL;
+	segment = kw_directory_find(&reader->directory, reader->segment);
+	if (!segment || reader->offset >= segment->capacity)
+		return NULL;
+	if (length > segment->capacity - reader->offset)
+		length = segment->capacity - reader->offset;
+	/* A sink that is filling up will not be hurried. */
+	if (reader->sink.room(reader->sink.arg) < length)
+		return NULL;
+	ahead->segment = segment->id;
+	ahead->start = reader->offset;
+	ahead->out = ahead->counts = true;
+	ahead->read = (struct kw_read){
+		.offset = segment->offset + reader->offset,
+		.length = length,
+		.buffer = ahead->buffer,
+		.fenced = reader->options.ahead == KW_AHEAD_FENCED,
+		.reader = reader,
+		.internal = (void *)(uintptr_t)reader->generation,
+	};
+	reader->stats.ahead++;
+	return &ahead->read;
+}
+
+/* It is here, and the plan begins with it. */
+static void take(struct kw_reader *reader)
+{
+	struct ahead *ahead = &reader->ahead;
+	const struct range *range = &reader->ranges[0];
+	uint64_t length = range->end - range->start, taken;
+
+	if (length > ahead->read.length)
+		length = ahead->read.length;
+	ahead->counts = false;
+	taken = kw_reader_log_take(reader, range, range->start, ahead->buffer, length);
+	if (taken == UINT64_MAX)
+		return;
+	reader->stats.ahead_used += taken > 0;
+	if (taken == range->end - range->start)
+		kw_reader_log_restart(reader, 1, 0);
+	else
+		kw_reader_log_restart(reader, 0, range->start + taken);
+}
+
+bool kw_reader_ahead_begin(struct kw_reader *reader)
+{
+	struct ahead *ahead = &reader->ahead;
+	const struct range *range = reader->ranges;
+
+	if (!ahead->counts || reader->range_count == 0 || range->segment != ahead->segment ||
+		range->start != ahead->start || range->base + range->start != ahead->read.offset) {
+		ahead->counts = false;
+		return false;
+	}
+	if (ahead->out)
+		reader->phase = PHASE_AHEAD;
+	else
+		take(reader);
+	return true;
+}
+
+void kw_reader_ahead_arrived(struct kw_reader *reader)
+{
+	if (reader->phase == PHASE_AHEAD)
+		take(reader);
+}
+
+void kw_reader_ahead_learn(struct kw_reader *reader, uint64_t grown)
+{
+	struct ahead *ahead = &reader->ahead;
+
+	if (grown == 0) {
+		ahead->polls -= ahead->polls > 0;
+		return;
+	}
+	ahead->polls = KW_READER_AHEAD_POLLS;
+	ahead->bytes = grown < AHEAD_LEAST / 2             ? AHEAD_LEAST
+		       : grown < KW_READER_AHEAD_BYTES / 2 ? (uint32_t)grown * 2
+							   : KW_READER_AHEAD_BYTES;
+}
