@@ -143,9 +143,9 @@ def loaded_rows(run, native, keywake, name):
     count, quiet = JOINERS_UNDER_LOAD, run.pick(5, 1)
     sides = run.rounds({"native": partial(native.joined_under_load, count, quiet, run.keys),
                         name: partial(keywake.joined_under_load, count, quiet, run.keys)}, BUDGET)
-    case = f"{count} at once, under load"
-    yield make_row(case, sides["native"])
-    yield hold(make_row(case, sides[name]), "worst_ratio", AT_MOST, WORST_BOUND)
+    native, keywake = [{**make_row(f"{count} at once, under load", side), "part": "under load"}
+                       for side in sides.values()]
+    return [native, hold(keywake, "worst_ratio", AT_MOST, WORST_BOUND)]
 
 
 def run(run):

@@ -28,13 +28,21 @@ def cells(row, keys):
     return words
 
 
-def grid(result):
-    """Headings and lines of one benchmark; a case is named on its first line only."""
-    keys = []
+def grids(result):
+    """One benchmark's tables: rows of another `part` have other columns."""
+    parts = {}
     for row in result["rows"]:
+        parts.setdefault(row.get("part", ""), []).append(row)
+    return map(grid, parts.values())
+
+
+def grid(rows):
+    """Headings and lines of a table; a case is named on its first line only."""
+    keys = []
+    for row in rows:
         keys += [key for key in row["figures"] if key not in keys]
     lines, last = [], None
-    for row in result["rows"]:
+    for row in rows:
         line = cells(row, keys)
         if line[0] == last:
             line[0] = ""
@@ -55,15 +63,19 @@ def reasons(result):
 
 
 def terminal(name, result):
-    head, lines = grid(result)
-    widths = [max(len(line[i]) for line in [head, *lines]) for i in range(len(head))]
     print(f"\n{name}: {result['title']} ({result['seconds']:.0f} s)")
+    for head, lines in grids(result):
+        terminal_table(head, lines)
+    for reason in reasons(result):
+        print(f"    ! {reason}")
+
+
+def terminal_table(head, lines):
+    widths = [max(len(line[i]) for line in [head, *lines]) for i in range(len(head))]
     for line in [head, *lines]:
         text = [word.ljust(width) if i < 2 or i == len(head) - 1 else word.rjust(width)
                 for i, (word, width) in enumerate(zip(line, widths))]
         print("    " + "  ".join(text).rstrip())
-    for reason in reasons(result):
-        print(f"    ! {reason}")
 
 
 def markdown_table(head, lines):
@@ -79,8 +91,8 @@ def markdown_section(name, result):
     yield ""
     if result.get("about"):
         yield from [result["about"], ""]
-    yield from markdown_table(*grid(result))
-    yield ""
+    for head, lines in grids(result):
+        yield from [*markdown_table(head, lines), ""]
     found = reasons(result)
     if found:
         yield from [f"- {reason}" for reason in found]

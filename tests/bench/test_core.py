@@ -1,0 +1,106 @@
+"""What the benchmarks count and say must be right before any figure is."""
+import os
+import sys
+
+sys.path[:0] = [os.path.dirname(os.path.abspath(__file__)),
+                os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "integration")]
+
+from core import show                                     # noqa: E402
+from core.cpu import seconds as cpu_seconds               # noqa: E402
+from core.peers import peer                               # noqa: E402
+from core.rounds import NotBuilt, run_rounds              # noqa: E402
+from core.row import AT_LEAST, AT_MOST, hold, make_row    # noqa: E402
+
+
+def from_list(name, order, values):
+    values = iter(values)
+
+    def measure():
+        order.append(name)
+        value = next(values)
+        if isinstance(value, Exception):
+            raise value
+        return {"seconds": value}
+    return measure
+
+
+def two_sides(mine, other, pairs=3, budget=60):
+    order = []
+    sides = run_rounds({"peer": from_list("peer", order, other),
+                        "ours": from_list("ours", order, mine)}, pairs, budget)
+    return sides["ours"], sides["peer"], order
+
+
+def test_sides_are_measured_in_turn():
+    _, _, order = two_sides([1, 1, 1], [1, 1, 1])
+    assert order == ["peer", "ours"] * 3
+
+
+def test_a_ratio_is_the_median_of_the_rounds_ratios():
+    # The machine slowed down threefold in the second round: the ratios do not move.
+    ours, other, _ = two_sides([1.0, 3.0, 1.2], [2.0, 6.0, 2.0])
+    assert ours.ratio(other, "seconds") == 0.5
+    assert ours.figures()["seconds"] == 1.2
+
+
+def test_a_failed_round_fails_the_side_and_the_others_go_on():
+    ours, other, order = two_sides([1, ValueError("went wrong"), 3], [2, 2, 2])
+    assert ours.state == "failed" and "1 of 3" in ours.reason and "went wrong" in ours.reason
+    assert other.state == "measured" and len(order) == 6
+    assert ours.ratio(other, "seconds") == 1.0 # of the rounds that both have: 0.5 and 1.5
+
+
+def test_what_is_not_built_is_asked_once_and_is_no_failure():
+    ours, other, order = two_sides([NotBuilt("not in it")], [2, 2, 2])
+    assert ours.state == "not built" and ours.reason == "not in it"
+    assert order.count("ours") == 1 and ours.ratio(other, "seconds") is None
+
+
+def test_no_round_is_begun_beyond_the_budget_but_one_is():
+    _, other, order = two_sides([1, 1, 1], [1, 1, 1], budget=-1)
+    assert order == ["peer", "ours"] and other.state == "measured"
+
+
+def test_bounds():
+    ours, _, _ = two_sides([1, 1, 1], [2, 2, 2])
+    row = make_row("case", ours, ratio=0.5)
+    hold(hold(hold(row, "ratio", AT_MOST, 0.5), "ratio", AT_LEAST, 0.6), "nothing", AT_MOST, 1)
+    assert [bound["reached"] for bound in row["thresholds"]] == [True, False, None]
+    assert show.counts({"benchmarks": {"x": {"rows": [row]}}}) == (1, 1, 1)
+
+
+def test_a_side_that_failed_never_reaches_a_bound():
+    ours, _, _ = two_sides([1, ValueError("no"), 1], [2, 2, 2])
+    row = hold(make_row("case", ours, ratio=0.1), "ratio", AT_MOST, 0.75)
+    assert row["thresholds"][0]["reached"] is False
+
+
+def test_the_page_says_what_failed_and_what_was_not_reached():
+    ours, other, _ = two_sides([1, ValueError("it broke"), 1], [2, 2, 2])
+    rows = [make_row("case", other), hold(make_row("case", ours, ratio=0.9), "ratio", AT_MOST, 0.75)]
+    page = show.markdown({
+        "machine": {"cpu": "some"}, "command": "run", "begun": "now", "pairs": 3,
+        "benchmarks": {"x": {"title": "a title", "seconds": 1.0, "rows": rows}}})
+    assert "FAILED" in page and "it broke" in page and "NOT REACHED" in page
+    assert "0 reached it, 1 did not" in page
+
+
+def test_cpu_seconds_count_children_that_ended():
+    before = cpu_seconds(os.getpid())
+    child = os.fork()
+    if child == 0:
+        begin = os.times()
+        while os.times().user - begin.user < 0.2:
+            pass
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert 0.15 < cpu_seconds(os.getpid()) - before < 2
+
+
+def test_a_yardstick_that_fails_says_why():
+    try:
+        peer("peer-dump", "unix:///nonexistent/server.sock")
+    except RuntimeError as failure:
+        assert "/nonexistent/server.sock" in str(failure)
+    else:
+        raise AssertionError("it did not fail")
