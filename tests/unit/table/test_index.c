@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/hash.h"
+#include "table/index.h"
 
 #define KEYS 1000000u
 #define VALUE_BYTES 16
@@ -154,12 +155,98 @@ static void a_flush_empties_the_index(void **state)
 	fixture_close(&fixture);
 }
 
+/* The index alone: room for `most` slots. */
+struct bare {
+	struct kw_index index;
+	struct kw_index_root root;
+	struct kw_index_slot *slots;
+	uint64_t most;
+};
+
+static void bare_open(struct bare *bare, uint64_t most)
+{
+	bare->most = most;
+	bare->slots = calloc(most, sizeof *bare->slots);
+	kw_index_init(&bare->index, &bare->root, bare->slots, 0, most, 1);
+}
+
+static void bare_close(struct bare *bare)
+{
+	kw_index_close(&bare->index);
+	free(bare->slots);
+}
+
+static uint64_t number_hash(uint64_t number)
+{
+	return kw_hash_key(1, 0, &number, sizeof number);
+}
+
+static bool has_number(const struct bare *bare, uint64_t number)
+{
+	uint64_t hash = number_hash(number);
+	struct kw_index_slot *slot = kw_index_first(&bare->index, hash);
+
+	for (; slot; slot = kw_index_next(&bare->index, slot, hash))
+		if (slot->place == number + 1)
+			return true;
+	return false;
+}
+
+/* Slots that still have their home by the old size. */
+static uint64_t unswept(const struct bare *bare)
+{
+	const struct kw_index_root *root = &bare->root;
+
+	if (root->slots == root->grown_slots)
+		return 0;
+	return (uint64_t)((unsigned __int128)root->boundary * root->slots >> 64);
+}
+
+/* Memory comes when the index is as full as it may be: no insert may pay for all of the growth. */
+static void growth_that_begins_late_is_spread_over_inserts(void **state)
+{
+	uint64_t slots, left, number = 0, most_moved = 0, inserts = 0;
+	struct bare bare;
+
+	bare_open(&bare, 1 << 20);
+	bare.index.limit_slots = 300000;
+	while (kw_index_insert(&bare.index, number_hash(number), number + 1))
+		number++;
+	slots = bare.root.slots;
+	assert_true(slots > 200000);
+	assert_true(number >= slots / 100 * 96);
+	bare.index.limit_slots = bare.most;
+	left = slots;
+	do {
+		uint64_t now;
+
+		assert_true(kw_index_insert(&bare.index, number_hash(number), number + 1));
+		number++;
+		inserts++;
+		now = unswept(&bare);
+		if (left - now > most_moved)
+			most_moved = left - now;
+		left = now;
+		assert_true(has_number(&bare, inserts * 7919 % number));
+	} while (left > 0);
+	print_message("%llu slots grown over %llu inserts, at most %llu in one\n",
+		(unsigned long long)slots, (unsigned long long)inserts,
+		(unsigned long long)most_moved);
+	assert_true(inserts >= slots / 2048);
+	assert_in_range(most_moved, 1, 8192); /* 256, and the run of entries it ends in */
+	assert_true(number < slots / 100 * 97);
+	for (uint64_t i = 0; i < number; i++)
+		assert_true(has_number(&bare, i));
+	bare_close(&bare);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lookups_are_right_all_along_while_a_million_keys_come),
 		cmocka_unit_test(removing_entries_loses_no_other),
 		cmocka_unit_test(a_flush_empties_the_index),
+		cmocka_unit_test(growth_that_begins_late_is_spread_over_inserts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
