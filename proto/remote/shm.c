@@ -7,8 +7,8 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "remote/carrier.h"
-#include "remote/exchange.h"
 #include "remote/racy.h"
+#include "remote/stream_end.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,10 +26,7 @@
 #define RETRY_US 20000 /* between tries while the proxy's queue of connections is full */
 
 struct shm {
-	int fd;
-	uv_poll_t *poll; /* NULL: not dialed, or let go */
-	int events;      /* what it polls for */
-	struct kw_exchange exchange;
+	struct kw_stream_end end;
 	uint8_t *map;
 	uint64_t map_bytes;
 	uint64_t copied;              /* of the READ at the head of flight */
@@ -38,18 +35,6 @@ struct shm {
 	struct kw_frame_reply farewell; /* the only thing a proxy ever says here */
 	size_t farewell_length;
 };
-
-static int open_shm(struct kw_remote *remote, struct kw_error *error)
-{
-	struct shm *shm = kw_zalloc(sizeof *shm);
-
-	(void)error;
-	shm->fd = -1;
-	shm->exchange.give_fd = shm->exchange.taken_fd = -1;
-	shm->exchange.takes_fd = true;
-	remote->own = shm;
-	return 0;
-}
 
 /* ---- handshake ---- */
 
@@ -75,7 +60,7 @@ static int check_file(int fd, uint64_t *bytes, struct kw_error *error)
 static int map_file(struct kw_remote *remote, struct kw_error *error)
 {
 	struct shm *shm = remote->own;
-	int fd = shm->exchange.taken_fd;
+	int fd = shm->end.exchange.taken_fd;
 	void *map;
 	int code;
 
@@ -96,66 +81,26 @@ static int map_file(struct kw_remote *remote, struct kw_error *error)
 			shm->map = map;
 	}
 	close(fd);
-	shm->exchange.taken_fd = -1;
+	shm->end.exchange.taken_fd = -1;
 	remote->mapped_bytes = shm->map_bytes;
 	return code;
-}
-
-static void on_poll(uv_poll_t *poll, int status, int events);
-
-static void watch(struct kw_remote *remote, int events)
-{
-	struct shm *shm = remote->own;
-
-	/* Each start costs two system calls, whether or not anything changes. */
-	if (events == shm->events)
-		return;
-	shm->events = events;
-	uv_poll_start(shm->poll, events, on_poll);
-}
-
-static void greet(struct kw_remote *remote)
-{
-	struct shm *shm = remote->own;
-	struct kw_error error = {0};
-
-	switch (kw_exchange_step(&shm->exchange, shm->fd, &error)) {
-	case KW_EXCHANGE_READ:
-		watch(remote, UV_READABLE);
-		return;
-	case KW_EXCHANGE_WRITE:
-		watch(remote, UV_WRITABLE);
-		return;
-	case KW_EXCHANGE_DONE:
-		if (map_file(remote, &error) != 0)
-			break;
-		watch(remote, UV_READABLE);
-		kw_remote_welcomed(remote, &shm->exchange.handshake.facts);
-		return;
-	case KW_EXCHANGE_DECIDE: /* the proxy's end only */
-	case KW_EXCHANGE_FAILED:
-		break;
-	}
-	kw_remote_fail(remote, &error);
 }
 
 static int dial(struct kw_remote *remote, struct kw_error *error)
 {
 	struct sockaddr_un name = {.sun_family = AF_UNIX};
 	struct shm *shm = remote->own;
-	int code = kw_remote_greet(remote, &shm->exchange.handshake, error);
+	uv_poll_t *poll;
+	int fd;
 
-	if (code != 0)
-		return code;
 	strcpy(name.sun_path, remote->address.path);
-	shm->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (shm->fd < 0)
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
 		return kw_error_errno(error, errno, "socket");
-	if (connect(shm->fd, (struct sockaddr *)&name, sizeof name) != 0) {
+	if (connect(fd, (struct sockaddr *)&name, sizeof name) != 0) {
 		int errnum = errno;
 
-		close(shm->fd);
-		shm->fd = -1;
+		close(fd);
 		if (errnum == EAGAIN) {
 			/* Its queue is full; a unix socket offers no event for that. */
 			kw_remote_turn_at(remote, kw_clock_us() + RETRY_US);
@@ -166,25 +111,14 @@ static int dial(struct kw_remote *remote, struct kw_error *error)
 			: errnum == ENOENT || errnum == ECONNREFUSED ? " (is the proxy running?)"
 								     : "");
 	}
-	shm->poll = kw_zalloc(sizeof *shm->poll);
-	uv_poll_init(remote->loop, shm->poll, shm->fd);
-	shm->poll->data = remote;
-	greet(remote);
+	poll = kw_zalloc(sizeof *poll);
+	uv_poll_init(remote->loop, poll, fd);
+	poll->data = remote;
+	kw_stream_end_connected(&shm->end, remote, fd, poll);
 	return 0;
 }
 
 /* ---- what goes over the socket ---- */
-
-static void lost(struct kw_remote *remote, int errnum)
-{
-	struct kw_error error;
-
-	if (errnum == 0)
-		kw_error_set(&error, KW_E_IO, "the proxy closed the connection");
-	else
-		kw_error_errno(&error, errnum, "connection lost");
-	kw_remote_fail(remote, &error);
-}
 
 static void send_report(struct kw_remote *remote)
 {
@@ -199,7 +133,7 @@ static void send_report(struct kw_remote *remote)
 			shm->frame_sent = 0;
 			kw_remote_report_taken(remote);
 		}
-		sent = send(shm->fd, (const uint8_t *)&shm->frame + shm->frame_sent,
+		sent = send(shm->end.fd, (const uint8_t *)&shm->frame + shm->frame_sent,
 			shm->frame_length - shm->frame_sent, MSG_NOSIGNAL | MSG_DONTWAIT);
 		if (sent < 0 && errno != EAGAIN && errno != EINTR) {
 			/* A farewell may stand in front of the end: reading finds both. */
@@ -208,25 +142,25 @@ static void send_report(struct kw_remote *remote)
 			return;
 		}
 		if (sent < 0) {
-			watch(remote, UV_READABLE | UV_WRITABLE);
+			kw_stream_end_watch(&shm->end, UV_READABLE | UV_WRITABLE);
 			return;
 		}
 		shm->frame_sent += (size_t)sent;
 	}
-	watch(remote, UV_READABLE);
+	kw_stream_end_watch(&shm->end, UV_READABLE);
 }
 
 static void hear_farewell(struct kw_remote *remote)
 {
 	struct shm *shm = remote->own;
 	struct kw_error error;
-	ssize_t got = recv(shm->fd, (uint8_t *)&shm->farewell + shm->farewell_length,
+	ssize_t got = recv(shm->end.fd, (uint8_t *)&shm->farewell + shm->farewell_length,
 		sizeof shm->farewell - shm->farewell_length, MSG_DONTWAIT);
 
 	if (got < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (got <= 0) {
-		lost(remote, got < 0 ? errno : 0);
+		kw_stream_end_lost(remote, got < 0 ? errno : 0);
 		return;
 	}
 	shm->farewell_length += (size_t)got;
@@ -240,19 +174,21 @@ static void hear_farewell(struct kw_remote *remote)
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
 	struct kw_remote *remote = poll->data;
+	struct shm *shm = remote->own;
 
-	if (status < 0) {
-		lost(remote, -status);
-		return;
-	}
-	if (kw_remote_is(remote, KW_REMOTE_CONNECTING)) {
-		greet(remote);
-		return;
-	}
-	if (events & UV_READABLE)
-		hear_farewell(remote);
-	if ((events & UV_WRITABLE) && kw_remote_is(remote, KW_REMOTE_READY))
-		send_report(remote);
+	kw_stream_end_polled(&shm->end, remote, status, events);
+}
+
+static const struct kw_stream_end_ops end_ops = {map_file, hear_farewell, send_report};
+
+static int open_shm(struct kw_remote *remote, struct kw_error *error)
+{
+	struct shm *shm = kw_zalloc(sizeof *shm);
+
+	(void)error;
+	kw_stream_end_init(&shm->end, &end_ops, on_poll, true);
+	remote->own = shm;
+	return 0;
 }
 
 /* ---- READs ---- */
@@ -290,7 +226,7 @@ static void turn_shm(struct kw_remote *remote)
 	struct shm *shm = remote->own;
 	struct kw_error error;
 
-	if (!shm->poll) {
+	if (!shm->end.poll) {
 		if (dial(remote, &error) != 0)
 			kw_remote_fail(remote, &error);
 	} else if (kw_remote_is(remote, KW_REMOTE_READY)) {
@@ -308,16 +244,7 @@ static void close_shm(struct kw_remote *remote)
 {
 	struct shm *shm = remote->own;
 
-	if (shm->poll) {
-		uv_poll_stop(shm->poll);
-		kw_remote_shut(remote, (uv_handle_t *)shm->poll, true);
-		shm->poll = NULL;
-	}
-	if (shm->fd >= 0)
-		close(shm->fd);
-	if (shm->exchange.taken_fd >= 0)
-		close(shm->exchange.taken_fd);
-	shm->fd = shm->exchange.taken_fd = -1;
+	kw_stream_end_close(&shm->end, remote);
 	if (shm->map)
 		munmap(shm->map, shm->map_bytes);
 	shm->map = NULL;

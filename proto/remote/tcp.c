@@ -7,7 +7,7 @@
  */
 #include "base/buffer.h"
 #include "remote/carrier.h"
-#include "remote/exchange.h"
+#include "remote/stream_end.h"
 #include "remote/tcp_dial.h"
 
 #include <errno.h>
@@ -23,10 +23,7 @@
 struct tcp {
 	struct kw_tcp_dial dial; /* first: its poll callback finds it through remote->own */
 	bool dialed;
-	int fd;
-	uv_poll_t *poll;
-	int events; /* what it polls for */
-	struct kw_exchange exchange;
+	struct kw_stream_end end;
 	struct kw_buffer out; /* frames not yet sent: at most depth READs and one report */
 	struct kw_frame_reply headers[SCATTER];
 	uint64_t got; /* bytes of the reply to the head of flight, header included */
@@ -34,78 +31,11 @@ struct tcp {
 
 static_assert(offsetof(struct tcp, dial) == 0, "tcp_dial.c goes by it");
 
-static int open_tcp(struct kw_remote *remote, struct kw_error *error)
-{
-	struct tcp *tcp;
-
-	if (remote->address.port == 0)
-		return kw_error_set(
-			error, KW_E_CONFIG, "%s: port 0 cannot be connected to", remote->info.peer);
-	tcp = kw_zalloc(sizeof *tcp);
-	tcp->fd = tcp->dial.fd = -1;
-	tcp->exchange.give_fd = tcp->exchange.taken_fd = -1;
-	remote->own = tcp;
-	return 0;
-}
-
-static void on_poll(uv_poll_t *poll, int status, int events);
-
-static void watch(struct tcp *tcp, int events)
-{
-	/* Each start costs two system calls, whether or not anything changes. */
-	if (events == tcp->events)
-		return;
-	tcp->events = events;
-	uv_poll_start(tcp->poll, events, on_poll);
-}
-
-static void lost(struct kw_remote *remote, int errnum)
-{
-	struct kw_error error;
-
-	if (errnum == 0)
-		kw_error_set(&error, KW_E_IO, "the proxy closed the connection");
-	else
-		kw_error_errno(&error, errnum, "connection lost");
-	kw_remote_fail(remote, &error);
-}
-
-/* ---- handshake ---- */
-
-static void greet(struct kw_remote *remote)
-{
-	struct tcp *tcp = remote->own;
-	struct kw_error error = {0};
-
-	switch (kw_exchange_step(&tcp->exchange, tcp->fd, &error)) {
-	case KW_EXCHANGE_READ:
-		watch(tcp, UV_READABLE);
-		return;
-	case KW_EXCHANGE_WRITE:
-		watch(tcp, UV_WRITABLE);
-		return;
-	case KW_EXCHANGE_DONE:
-		watch(tcp, UV_READABLE);
-		kw_remote_welcomed(remote, &tcp->exchange.handshake.facts);
-		return;
-	case KW_EXCHANGE_DECIDE: /* the proxy's end only */
-	case KW_EXCHANGE_FAILED:
-		break;
-	}
-	kw_remote_fail(remote, &error);
-}
-
 static void on_connected(struct kw_remote *remote, int fd, uv_poll_t *poll)
 {
 	struct tcp *tcp = remote->own;
-	struct kw_error error;
 
-	tcp->fd = fd;
-	tcp->poll = poll;
-	if (kw_remote_greet(remote, &tcp->exchange.handshake, &error) != 0)
-		kw_remote_fail(remote, &error);
-	else
-		greet(remote);
+	kw_stream_end_connected(&tcp->end, remote, fd, poll);
 }
 
 static void turn_tcp(struct kw_remote *remote)
@@ -138,8 +68,8 @@ static void flush(struct kw_remote *remote)
 		}
 		if (length == 0)
 			break;
-		sent = send(
-			tcp->fd, kw_buffer_bytes(&tcp->out), length, MSG_NOSIGNAL | MSG_DONTWAIT);
+		sent = send(tcp->end.fd, kw_buffer_bytes(&tcp->out), length,
+			MSG_NOSIGNAL | MSG_DONTWAIT);
 		if (sent < 0 && errno != EAGAIN && errno != EINTR) {
 			/* A farewell may stand in front of the end: reading finds both. */
 			kw_buffer_clear(&tcp->out);
@@ -147,12 +77,12 @@ static void flush(struct kw_remote *remote)
 			break;
 		}
 		if (sent < 0) {
-			watch(tcp, UV_READABLE | UV_WRITABLE);
+			kw_stream_end_watch(&tcp->end, UV_READABLE | UV_WRITABLE);
 			return;
 		}
 		kw_buffer_consume(&tcp->out, (size_t)sent);
 	}
-	watch(tcp, UV_READABLE);
+	kw_stream_end_watch(&tcp->end, UV_READABLE);
 }
 
 static void post_tcp(struct kw_remote *remote, struct kw_remote_read *first)
@@ -268,11 +198,11 @@ static void receive(struct kw_remote *remote)
 		ssize_t got;
 
 		message.msg_iovlen = (size_t)gather(tcp, remote, parts);
-		got = recvmsg(tcp->fd, &message, MSG_DONTWAIT);
+		got = recvmsg(tcp->end.fd, &message, MSG_DONTWAIT);
 		if (got < 0 && (errno == EAGAIN || errno == EINTR))
 			break;
 		if (got <= 0) {
-			lost(remote, got < 0 ? errno : 0);
+			kw_stream_end_lost(remote, got < 0 ? errno : 0);
 			return;
 		}
 		total += (uint64_t)got;
@@ -292,36 +222,35 @@ static void receive(struct kw_remote *remote)
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
 	struct kw_remote *remote = poll->data;
+	struct tcp *tcp = remote->own;
 
-	if (status < 0) {
-		lost(remote, -status);
-		return;
-	}
-	if (kw_remote_is(remote, KW_REMOTE_CONNECTING)) {
-		greet(remote);
-		return;
-	}
-	if (events & UV_READABLE)
-		receive(remote);
-	if ((events & UV_WRITABLE) && kw_remote_is(remote, KW_REMOTE_READY))
-		flush(remote);
+	kw_stream_end_polled(&tcp->end, remote, status, events);
 }
 
-/* ---- the end ---- */
+/* ---- beginning and end ---- */
+
+static const struct kw_stream_end_ops end_ops = {NULL, receive, flush};
+
+static int open_tcp(struct kw_remote *remote, struct kw_error *error)
+{
+	struct tcp *tcp;
+
+	if (remote->address.port == 0)
+		return kw_error_set(
+			error, KW_E_CONFIG, "%s: port 0 cannot be connected to", remote->info.peer);
+	tcp = kw_zalloc(sizeof *tcp);
+	tcp->dial.fd = -1;
+	kw_stream_end_init(&tcp->end, &end_ops, on_poll, false);
+	remote->own = tcp;
+	return 0;
+}
 
 static void close_tcp(struct kw_remote *remote)
 {
 	struct tcp *tcp = remote->own;
 
 	kw_tcp_dial_close(&tcp->dial);
-	if (tcp->poll) {
-		uv_poll_stop(tcp->poll);
-		kw_remote_shut(remote, (uv_handle_t *)tcp->poll, true);
-		tcp->poll = NULL;
-	}
-	if (tcp->fd >= 0)
-		close(tcp->fd);
-	tcp->fd = -1;
+	kw_stream_end_close(&tcp->end, remote);
 }
 
 static void free_tcp(struct kw_remote *remote)

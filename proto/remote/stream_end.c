@@ -1,0 +1,102 @@
+#include "remote/stream_end.h"
+
+#include <unistd.h>
+
+void kw_stream_end_init(struct kw_stream_end *end, const struct kw_stream_end_ops *ops,
+	uv_poll_cb on_poll, bool takes_fd)
+{
+	*end = (struct kw_stream_end){
+		.ops = ops,
+		.on_poll = on_poll,
+		.fd = -1,
+		.exchange = {.give_fd = -1, .taken_fd = -1, .takes_fd = takes_fd},
+	};
+}
+
+void kw_stream_end_watch(struct kw_stream_end *end, int events)
+{
+	/* Each start costs two system calls, whether or not anything changes. */
+	if (events == end->events)
+		return;
+	end->events = events;
+	uv_poll_start(end->poll, events, end->on_poll);
+}
+
+void kw_stream_end_lost(struct kw_remote *remote, int errnum)
+{
+	struct kw_error error;
+
+	if (errnum == 0)
+		kw_error_set(&error, KW_E_IO, "the proxy closed the connection");
+	else
+		kw_error_errno(&error, errnum, "connection lost");
+	kw_remote_fail(remote, &error);
+}
+
+static void greet(struct kw_stream_end *end, struct kw_remote *remote)
+{
+	struct kw_error error = {0};
+
+	switch (kw_exchange_step(&end->exchange, end->fd, &error)) {
+	case KW_EXCHANGE_READ:
+		kw_stream_end_watch(end, UV_READABLE);
+		return;
+	case KW_EXCHANGE_WRITE:
+		kw_stream_end_watch(end, UV_WRITABLE);
+		return;
+	case KW_EXCHANGE_DONE:
+		if (end->ops->welcomed && end->ops->welcomed(remote, &error) != 0)
+			break;
+		kw_stream_end_watch(end, UV_READABLE);
+		kw_remote_welcomed(remote, &end->exchange.handshake.facts);
+		return;
+	case KW_EXCHANGE_DECIDE: /* the proxy's end only */
+	case KW_EXCHANGE_FAILED:
+		break;
+	}
+	kw_remote_fail(remote, &error);
+}
+
+void kw_stream_end_connected(
+	struct kw_stream_end *end, struct kw_remote *remote, int fd, uv_poll_t *poll)
+{
+	struct kw_error error;
+
+	end->fd = fd;
+	end->poll = poll;
+	if (kw_remote_greet(remote, &end->exchange.handshake, &error) != 0)
+		kw_remote_fail(remote, &error);
+	else
+		greet(end, remote);
+}
+
+void kw_stream_end_polled(
+	struct kw_stream_end *end, struct kw_remote *remote, int status, int events)
+{
+	if (status < 0) {
+		kw_stream_end_lost(remote, -status);
+		return;
+	}
+	if (kw_remote_is(remote, KW_REMOTE_CONNECTING)) {
+		greet(end, remote);
+		return;
+	}
+	if (events & UV_READABLE)
+		end->ops->readable(remote);
+	if ((events & UV_WRITABLE) && kw_remote_is(remote, KW_REMOTE_READY))
+		end->ops->writable(remote);
+}
+
+void kw_stream_end_close(struct kw_stream_end *end, struct kw_remote *remote)
+{
+	if (end->poll) {
+		uv_poll_stop(end->poll);
+		kw_remote_shut(remote, (uv_handle_t *)end->poll, true);
+		end->poll = NULL;
+	}
+	if (end->fd >= 0)
+		close(end->fd);
+	if (end->exchange.taken_fd >= 0)
+		close(end->exchange.taken_fd);
+	end->fd = end->exchange.taken_fd = -1;
+}
