@@ -2,6 +2,7 @@
 #include "daemon.h"
 
 #include "base/clock.h"
+#include "remote/rdma_counts.h"
 
 #define QUARANTINED_SHOWN 16
 
@@ -140,12 +141,28 @@ static json_t *status_json(struct kw_agent_daemon *daemon)
 		(json_int_t)follow->skew_us);
 }
 
+/* Over what the connection goes; "" and 0 without one. Of rdma only what did go wrong. */
+static void add_link(json_t *status, const struct kw_follow *follow)
+{
+	bool up = kw_follow_up(follow);
+	json_t *faults = json_object();
+
+	json_object_set_new(status, "device", json_string(up ? follow->info.device : ""));
+	json_object_set_new(status, "depth", json_integer(up ? (json_int_t)follow->info.depth : 0));
+	for (int i = 0; i < KW_RDMA_COUNTS; i++)
+		if (kw_rdma_counted((enum kw_rdma_count)i) > 0)
+			json_object_set_new(faults, kw_rdma_count_name((enum kw_rdma_count)i),
+				json_integer((json_int_t)kw_rdma_counted((enum kw_rdma_count)i)));
+	json_object_set_new(status, "rdma_faults", faults);
+}
+
 static void on_status(void *arg, struct kw_rpc_call *call, const json_t *params)
 {
 	struct kw_agent_daemon *daemon = arg;
 	struct figures figures = collect(daemon->agent);
 	json_t *status = status_json(daemon);
 
+	add_link(status, &daemon->agent->follow);
 	add_lag(status, &daemon->agent->sync.progress.lag);
 #define ADD(name, doc) json_object_set_new(status, #name, json_integer((json_int_t)figures.name));
 	COUNTERS(ADD)
@@ -205,6 +222,7 @@ static void on_metrics(void *arg, struct kw_rpc_call *call, const json_t *params
 #define METRIC(name, doc) metric(&text, #name "_total", "counter", doc, (double)figures.name);
 	COUNTERS(METRIC)
 #undef METRIC
+	kw_rdma_metrics(&text, "keywake_agent_rdma");
 	lag_metrics(&text, &agent->sync.progress.lag);
 	kw_rpc_result(call, json_pack("{s:s%}", "text", (const char *)kw_buffer_bytes(&text),
 				    (int)kw_buffer_length(&text)));

@@ -1,6 +1,7 @@
 #include "daemon.h"
 
 #include "base/log.h"
+#include "remote/rdma_keys.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -107,6 +108,17 @@ static int read_local(
 	return KW_OK;
 }
 
+static void read_rdma(const struct kw_config *config, struct kw_rdma_options *rdma)
+{
+	snprintf(rdma->device, sizeof rdma->device, "%s", kw_config_text(config, "rdma.device"));
+#define KEY(name, ...) rdma->name = (uint8_t)kw_config_integer(config, "rdma." #name);
+	KW_RDMA_KEYS(KEY)
+#undef KEY
+	rdma->traffic_class = (uint8_t)kw_config_integer(config, "rdma.traffic_class");
+	rdma->read_bytes = (uint32_t)kw_config_integer(config, "rdma.read_bytes");
+	rdma->busy = kw_config_bool(config, "poll.busy");
+}
+
 static enum kw_ahead read_ahead(const char *text)
 {
 	return strcmp(text, "off") == 0      ? KW_AHEAD_OFF
@@ -133,7 +145,8 @@ static int read_follow(
 	options->follow.idle_us = (uint32_t)kw_config_integer(config, "poll.idle_us");
 	options->follow.busy = kw_config_bool(config, "poll.busy");
 	options->follow.ahead = read_ahead(kw_config_text(config, "poll.ahead"));
-	remote->rdma.busy = options->follow.busy;
+	remote->depth = (uint32_t)kw_config_integer(config, "remote.depth");
+	read_rdma(config, &remote->rdma);
 	return KW_OK;
 }
 

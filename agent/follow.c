@@ -417,6 +417,7 @@ void kw_follow_set_pace(struct kw_follow *follow, uint32_t idle_us, bool busy)
 {
 	follow->options.idle_us = idle_us;
 	follow->options.busy = busy;
+	follow->options.remote.rdma.busy = busy; /* of the next connection */
 	follow->due = true;
 	follow->handlers.due(follow->handlers.arg);
 }
@@ -491,7 +492,8 @@ int kw_follow_init(struct kw_follow *follow, const char *proxy,
 	const struct kw_reader_sink *sink, struct kw_error *error)
 {
 	const struct kw_reader_io io = {reader_reads, reader_extents, follow};
-	const struct kw_reader_options reader_options = {.ahead = options->ahead};
+	const struct kw_reader_options reader_options = {
+		.depth = options->remote.depth, .ahead = options->ahead};
 	struct kw_reader_sink own = reader_sink;
 	int code;
 

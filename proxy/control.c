@@ -3,6 +3,7 @@
 
 #include "base/buffer.h"
 #include "base/clock.h"
+#include "remote/rdma_counts.h"
 
 #include <stdlib.h>
 
@@ -59,6 +60,18 @@ static void add_counters(json_t *status, const struct kw_source_stats *s)
 #undef ADD
 }
 
+/* Only what did go wrong; metrics has all. */
+static void add_rdma(json_t *status)
+{
+	json_t *faults = json_object();
+
+	for (int i = 0; i < KW_RDMA_COUNTS; i++)
+		if (kw_rdma_counted((enum kw_rdma_count)i) > 0)
+			json_object_set_new(faults, kw_rdma_count_name((enum kw_rdma_count)i),
+				json_integer((json_int_t)kw_rdma_counted((enum kw_rdma_count)i)));
+	json_object_set_new(status, "rdma_faults", faults);
+}
+
 static double scan_progress(const struct kw_proxy *proxy, const struct kw_source_stats *s)
 {
 	double share;
@@ -95,6 +108,7 @@ static void on_status(void *arg, struct kw_rpc_call *call, const json_t *params)
 	kw_source_pace(proxy->source, &p);
 	json_object_set_new(status, "pace", pace_json(&p));
 	add_counters(status, &s);
+	add_rdma(status);
 	kw_rpc_result(call, status);
 }
 
@@ -140,6 +154,7 @@ static void on_metrics(void *arg, struct kw_rpc_call *call, const json_t *params
 #define METRIC(name, doc) metric(&text, #name "_total", "counter", doc, (double)s.name);
 	SOURCE_COUNTERS(METRIC)
 #undef METRIC
+	kw_rdma_metrics(&text, "keywake_proxy_rdma");
 	kw_rpc_result(call, json_pack("{s:s%}", "text", (const char *)kw_buffer_bytes(&text),
 				    (int)kw_buffer_length(&text)));
 	kw_buffer_close(&text);
@@ -152,12 +167,12 @@ static json_t *session_json(const struct kw_session_info *s)
 	json_t *passed = s->progress.passed == UINT64_MAX
 				 ? json_null()
 				 : json_integer((json_int_t)s->progress.passed);
-	json_t *json = json_pack("{s:I,s:s,s:s,s:s,s:s,s:o,s:I,s:f,s:i,s:I}", "id",
-		(json_int_t)s->id, "name", s->name, "carrier", kw_carrier_name(s->carrier), "peer",
-		s->peer, "state", s->reported ? s->progress.state : "joining", "passed", passed,
-		"applied", (json_int_t)s->progress.applied, "lag_ms",
-		(double)s->progress.lag_us / 1000.0, "depth", (int)s->depth, "connected_us",
-		(json_int_t)s->connected_us);
+	json_t *json = json_pack("{s:I,s:s,s:s,s:s,s:s,s:s,s:o,s:I,s:f,s:i,s:I}", "id",
+		(json_int_t)s->id, "name", s->name, "carrier", kw_carrier_name(s->carrier),
+		"device", s->device, "peer", s->peer, "state",
+		s->reported ? s->progress.state : "joining", "passed", passed, "applied",
+		(json_int_t)s->progress.applied, "lag_ms", (double)s->progress.lag_us / 1000.0,
+		"depth", (int)s->depth, "connected_us", (json_int_t)s->connected_us);
 
 	/* One-sided READs are not seen here: null, not a number that looks like one. */
 	json_object_set_new(json, "reads",
@@ -218,11 +233,12 @@ const struct kw_rpc_method kw_proxy_methods[] = {
 	{"status", "State, table and counters.", NO_PARAMS, on_status},
 	{"metrics", "The same figures as Prometheus text.", NO_PARAMS, on_metrics},
 	{"agents.list",
-		"The agents connected, with carrier, position and lag. null: `passed` of one that "
+		"The agents connected, with carrier, device, position and lag. null: `passed` of "
+		"one that "
 		"has no position yet and so holds no tombstone; `reads`, `bytes` where READs are "
 		"one-sided.",
 		NO_PARAMS, on_agents_list},
-	{"agents.disconnect", "End an agent's connection at once.",
+	{"agents.disconnect", "Revoke an agent's connection at once; it connects again by itself.",
 		{{"id", JSON_INTEGER, true, "from agents.list"}}, on_agents_disconnect},
 	{"reconcile", "Scan the primary again and mend what differs.", NO_PARAMS, on_reconcile},
 	{"shutdown", "End the proxy.", NO_PARAMS, on_shutdown},

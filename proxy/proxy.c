@@ -3,6 +3,7 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "remote/rdma_keys.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -190,6 +191,15 @@ static int make_table(struct kw_proxy *proxy, struct kw_error *error)
 	return proxy->table ? KW_OK : (int)error->code;
 }
 
+static void read_rdma(const struct kw_config *config, struct kw_rdma_options *rdma)
+{
+	snprintf(rdma->device, sizeof rdma->device, "%s", kw_config_text(config, "rdma.device"));
+#define KEY(name, ...) rdma->name = (uint8_t)kw_config_integer(config, "rdma." #name);
+	KW_RDMA_KEYS(KEY)
+#undef KEY
+	rdma->probe_ms = (uint32_t)kw_config_integer(config, "rdma.probe_ms");
+}
+
 static int make_server(struct kw_proxy *proxy, struct kw_error *error)
 {
 	const struct kw_config *config = proxy->daemon.config;
@@ -198,10 +208,12 @@ static int make_server(struct kw_proxy *proxy, struct kw_error *error)
 	struct kw_buffer secret = {0};
 	struct kw_server_options options = {
 		.allow_insecure = kw_config_bool(config, "auth.allow_insecure"),
+		.depth_max = (uint32_t)kw_config_integer(config, "remote.depth"),
 	};
 
 	if (kw_secret_load(kw_config_text(config, "auth.secret_file"), &secret, error))
 		return kw_error_wrap(error, "auth.secret_file");
+	read_rdma(config, &options.rdma);
 	options.secret = kw_slice(kw_buffer_bytes(&secret), kw_buffer_length(&secret));
 	if (options.secret.length == 0)
 		kw_log_warn("agents",

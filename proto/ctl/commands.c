@@ -335,7 +335,13 @@ const struct ctl_command ctl_commands[] = {
 		.least = 1,
 		.most = 1,
 		.brief = "end an agent's connection to a proxy",
-		.help = "ID is the first column of agents. The agent will connect again.",
+		.help = "ID is the first column of agents. Over rdma and tcp nothing is read from "
+			"that "
+			"moment on; over shm the memory stays mapped in a process that will not "
+			"let "
+			"go of it. The agent connects again by itself: to keep one out, stop it, "
+			"or "
+			"give the others another secret.",
 		.example = "-s /run/keywake/proxy.sock disconnect 3",
 		.method = "agents.disconnect",
 		.run = run_disconnect},

@@ -153,3 +153,17 @@ int kw_address_check(const char *text, struct kw_error *error)
 #endif
 	return code;
 }
+
+int kw_rdma_device_check(const char *text, struct kw_error *error)
+{
+	if (strlen(text) >= KW_RDMA_DEVICE_MAX)
+		return kw_error_set(error, KW_E_CONFIG, "longer than the %d characters of a device",
+			KW_RDMA_DEVICE_MAX - 1);
+	for (const char *c = text; *c; c++)
+		if (*c < 0x21 || *c > 0x7e || *c == '/')
+			return kw_error_set(error, KW_E_CONFIG,
+				"\"%s\" is no name of an RDMA device (`rdma link` shows them; "
+				"mlx5_0, say, without the port)",
+				text);
+	return KW_OK;
+}

@@ -379,6 +379,8 @@ static uint64_t figures_rdma(const struct kw_session *session, struct kw_session
 {
 	const struct kw_rdma_peer *peer = session->own;
 
+	snprintf(info->device, sizeof info->device, "%s",
+		ibv_get_device_name(peer->listen->device->verbs->device));
 	info->reads = info->bytes = UINT64_MAX;
 	info->progress = peer->progress;
 	info->reported = peer->heard_us != 0;

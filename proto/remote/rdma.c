@@ -17,6 +17,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -274,6 +275,8 @@ static void on_connected(struct kw_remote *remote)
 	struct rdma *rdma = remote->own;
 	struct kw_error error;
 
+	snprintf(remote->info.device, sizeof remote->info.device, "%s",
+		ibv_get_device_name(rdma->dial.id->verbs->device));
 	if (kw_remote_greet(remote, &rdma->handshake, &error) != 0)
 		kw_remote_fail(remote, &error);
 	else

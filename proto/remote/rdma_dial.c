@@ -9,12 +9,7 @@
 #include <string.h>
 
 #define RESOLVE_MS 2000
-#define RNR_RETRIES 6          /* 7 is for ever */
-#define ACK_TIMEOUT 15         /* 4.096 us * 2^15 = 134 ms a try */
-#define RETRIES 4              /* so that a dead peer shows within 0.7 s; 7 may be for ever */
-#define READ_BYTES (64u << 10) /* a piece; larger ones bring no more on any device known */
-#define PROBE_MS 10000
-#define READ_BYTES_MAX (1u << 20)
+#define RNR_RETRIES 6 /* 7 is for ever */
 #define BOUNCE_BYTES_MAX (16u << 20)
 
 /* A request in the thread pool cannot always be cancelled: it outlives the dial that forgot it. */
@@ -30,22 +25,22 @@ int kw_rdma_options_set(
 {
 	*own = *given;
 	if (own->ack_timeout == 0)
-		own->ack_timeout = ACK_TIMEOUT;
+		own->ack_timeout = KW_RDMA_ACK_TIMEOUT;
 	if (own->retry_count == 0)
-		own->retry_count = RETRIES;
+		own->retry_count = KW_RDMA_RETRY_COUNT;
 	if (own->probe_ms == 0)
-		own->probe_ms = PROBE_MS;
+		own->probe_ms = KW_RDMA_PROBE_MS;
 	if (own->read_bytes == 0)
-		own->read_bytes = READ_BYTES;
+		own->read_bytes = KW_RDMA_READ_BYTES;
 	if (own->ack_timeout > 31)
 		return kw_error_set(
 			error, KW_E_CONFIG, "rdma: ack timeout %u (1 to 31)", own->ack_timeout);
 	if (own->retry_count > 6)
 		return kw_error_set(error, KW_E_CONFIG,
 			"rdma: retry count %u (1 to 6; 7 would mean for ever)", own->retry_count);
-	if (own->read_bytes < 4096 || own->read_bytes > READ_BYTES_MAX)
+	if (own->read_bytes < 4096 || own->read_bytes > KW_RDMA_READ_BYTES_MAX)
 		return kw_error_set(error, KW_E_CONFIG, "rdma: READs of %u bytes (4096 to %u)",
-			own->read_bytes, READ_BYTES_MAX);
+			own->read_bytes, KW_RDMA_READ_BYTES_MAX);
 	return 0;
 }
 

@@ -14,29 +14,7 @@
 #define REJ_STALE_CONNECTION 10
 #define REJ_CONSUMER_DEFINED 28
 
-static _Atomic uint64_t counts[KW_RDMA_COUNTS];
 static _Atomic uint64_t registered;
-
-const char *kw_rdma_count_name(enum kw_rdma_count count)
-{
-	static const char *const names[] = {
-#define X(id, name) [KW_RDMA_##id] = name,
-		KW_RDMA_COUNTS_LIST(X)
-#undef X
-	};
-
-	return names[count];
-}
-
-uint64_t kw_rdma_counted(enum kw_rdma_count count)
-{
-	return atomic_load_explicit(&counts[count], memory_order_relaxed);
-}
-
-void kw_rdma_count(enum kw_rdma_count count)
-{
-	atomic_fetch_add_explicit(&counts[count], 1, memory_order_relaxed);
-}
 
 /* ---- private data ---- */
 

@@ -63,8 +63,6 @@ bool kw_rdma_news_take(struct rdma_event_channel *channel, struct kw_rdma_news *
 /* KW_RDMA_REJECT_NONE: it is ours; else what a proxy answers. */
 enum kw_rdma_reject kw_rdma_private_check(const uint8_t *data, size_t length);
 
-void kw_rdma_count(enum kw_rdma_count count);
-
 /* The sentence for an event that ends, or prevents, a connection; counts it. Returns the code. */
 int kw_rdma_say_news(struct kw_error *error, const struct kw_rdma_news *news);
 

@@ -46,17 +46,28 @@ int kw_address_check(const char *text, struct kw_error *error);
 /* Is it reachable from this host only (unix socket, 127/8, ::1, localhost)? */
 bool kw_address_is_local(const struct kw_address *address);
 
+#define KW_RDMA_DEVICE_MAX 64
+#define KW_RDMA_ACK_TIMEOUT 15   /* 4.096 us * 2^15 = 134 ms a try */
+#define KW_RDMA_RETRY_COUNT 4    /* so that a dead peer shows within 0.7 s; 7 may be for ever */
+#define KW_RDMA_READ_BYTES 65536 /* larger pieces bring no more on any device known */
+#define KW_RDMA_READ_BYTES_MAX (UINT32_C(1) << 20)
+#define KW_RDMA_PROBE_MS 10000
+
 /* For rdma only, either side. Zero: what is said behind it. */
 struct kw_rdma_options {
-	char device[64];       /* "": whichever the address leads over */
-	uint8_t port;          /* of the device; 0: any */
-	uint8_t traffic_class; /* of RoCE packets; 0: the system's */
-	uint8_t ack_timeout;   /* 4.096 us * 2^n a try; 0: 15 (134 ms) */
-	uint8_t retry_count;   /* 1 to 6; 0: 4. A dead peer shows after (this + 1) tries */
-	uint32_t read_bytes;   /* larger READs are cut into pieces of this; 0: 65536 */
-	uint32_t probe_ms;     /* proxy: an agent silent for this long is looked for; 0: 10000 */
-	bool busy;             /* look for completions instead of sleeping, while READs are out */
+	char device[KW_RDMA_DEVICE_MAX]; /* "": whichever the address leads over */
+	uint8_t port;                    /* of the device; 0: any */
+	uint8_t traffic_class;           /* of RoCE packets; 0: the system's */
+	uint8_t ack_timeout;             /* 1 to 31: 4.096 us * 2^n a try; 0: KW_RDMA_ACK_TIMEOUT */
+	uint8_t retry_count; /* 1 to 6; 0: KW_RDMA_RETRY_COUNT. A dead peer shows after one more */
+	uint32_t read_bytes; /* larger READs are cut into pieces of this; 0: KW_RDMA_READ_BYTES */
+	uint32_t probe_ms; /* proxy: an agent silent for so long is looked for; 0: KW_RDMA_PROBE_MS
+			    */
+	bool busy;         /* look for completions instead of sleeping, while READs are out */
 };
+
+/* Can this be the name of an RDMA device? KW_E_CONFIG with a sentence. */
+int kw_rdma_device_check(const char *text, struct kw_error *error);
 
 struct kw_remote_options {
 	char agent_name[KW_AGENT_NAME_MAX + 1];
@@ -70,8 +81,9 @@ struct kw_remote_options {
 struct kw_remote_info {
 	enum kw_carrier carrier;
 	uint64_t epoch;
-	uint32_t depth; /* negotiated */
-	char peer[128]; /* for people */
+	uint32_t depth;                  /* negotiated */
+	char peer[128];                  /* for people */
+	char device[KW_RDMA_DEVICE_MAX]; /* rdma: this side's; else empty */
 };
 
 struct kw_remote_handlers {

@@ -41,7 +41,8 @@ struct kw_session_info {
 	char name[KW_AGENT_NAME_MAX + 1];
 	enum kw_carrier carrier;
 	char peer[128];
-	uint64_t connected_us; /* wall clock */
+	char device[KW_RDMA_DEVICE_MAX]; /* rdma: the proxy's, over which it came; else empty */
+	uint64_t connected_us;           /* wall clock */
 	uint32_t depth;
 	uint64_t reads, bytes; /* UINT64_MAX: unknown (one-sided) */
 	struct kw_remote_progress progress;

@@ -115,9 +115,11 @@ enum kw_ahead {
  */
 #define KW_READER_AHEAD_POLLS 64
 
+#define KW_READER_DEPTH_MAX 64
+
 struct kw_reader_options {
 	uint32_t chunk_bytes; /* of one READ of the log; 0: 128 KiB */
-	uint32_t depth;       /* READs in flight at most; 0: 8 */
+	uint32_t depth;       /* READs in flight at most, to KW_READER_DEPTH_MAX; 0: 8 */
 	uint32_t tries;       /* of a mismatch before it is called corruption; 0: 16 */
 	enum kw_ahead ahead;
 	/* Test hook: leave out reading rule n (1..5, writer-side rules are the writer's); 0: keep

@@ -39,10 +39,10 @@ static bool next_chunk(struct kw_reader *reader, struct chunk *chunk)
 /* Post READs in log order, up to the depth and to what the sink has room for. */
 void kw_reader_log_post(struct kw_reader *reader)
 {
-	struct kw_read *reads[64];
+	struct kw_read *reads[KW_READER_DEPTH_MAX];
 	int count = 0;
 
-	while (reader->chunk_count < reader->options.depth && count < 64 &&
+	while (reader->chunk_count < reader->options.depth && count < KW_READER_DEPTH_MAX &&
 		reader->post_range < reader->range_count) {
 		struct chunk *chunk = &reader->chunks[ring_at(reader, reader->chunk_count)];
 

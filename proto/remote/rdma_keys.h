@@ -1,0 +1,30 @@
+/*
+ * The configuration keys of rdma that both daemons have: rdma.NAME for the field NAME of struct
+ * kw_rdma_options, once, for their tables of keys and for reading them. KEY(name, fallback, lowest,
+ * highest, doc); all are integers.
+ *
+ * There is no key for the GID: librdmacm takes the one of the address that a connection goes over,
+ * and that decides RoCE version and VLAN too. Who has several chooses by address: the proxy's
+ * `listen`, the agent's `proxy` and the route to it. The traffic class is the agent's alone: the
+ * proxy's packets take over what came with the connection request.
+ */
+#ifndef KW_REMOTE_RDMA_KEYS_H
+#define KW_REMOTE_RDMA_KEYS_H
+
+#define KW_RDMA_TEXT_(x) #x
+#define KW_RDMA_TEXT(x) KW_RDMA_TEXT_(x)
+
+/* clang-format off */
+#define KW_RDMA_KEYS(KEY)                                                                          \
+	KEY(port, "0", 0, 255,                                                                     \
+		"Port of the RDMA device that the address must lead over; 0: any.")                \
+	KEY(ack_timeout, KW_RDMA_TEXT(KW_RDMA_ACK_TIMEOUT), 1, 31,                                 \
+		"Time for an acknowledgement, 4.096 us * 2^N: 15 is 134 ms.")                      \
+	KEY(retry_count, KW_RDMA_TEXT(KW_RDMA_RETRY_COUNT), 1, 6,                                  \
+		"Tries after the first; a dead peer shows after N + 1 times ack_timeout.")
+/* clang-format on */
+
+#define KW_RDMA_DEVICE_DOC                                                                         \
+	"RDMA device that the address must lead over (`rdma link` shows them); empty: any."
+
+#endif

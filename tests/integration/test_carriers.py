@@ -1,0 +1,100 @@
+"""What operators see of carriers, and set about them, on the real daemons."""
+import subprocess
+
+import pytest
+
+from lib import data
+from lib.daemon import AGENT, PROXY
+from lib.process import wait_for
+
+pytestmark = pytest.mark.sanitize
+
+FAULTS = {"rejected", "nobody_listening", "stale_connection", "unreachable", "address_unresolved",
+          "address_changed", "device_removed", "port_down", "disconnected", "bad_completion",
+          "retries_exceeded", "access_refused", "connect_error"}
+LISTED = {"id", "name", "carrier", "device", "peer", "state", "passed", "applied", "lag_ms", "depth",
+          "reads", "bytes", "connected_us"}
+BASE = {PROXY: ["redis.address=unix:///tmp/none.sock"],
+        AGENT: ["redis.address=unix:///tmp/none.sock", "proxy=rdma://10.0.0.1:7471"]}
+
+
+def check(program, *words):
+    argv = [program, "--check-config"]
+    for word in [*BASE[program], *words]:
+        argv += ["--set", word]
+    return subprocess.run(argv, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("program", [PROXY, AGENT])
+@pytest.mark.parametrize("wrong, says", [
+    ("rdma.retry_count=7", "rdma.retry_count"), ("rdma.retry_count=0", "rdma.retry_count"),
+    ("rdma.ack_timeout=32", "rdma.ack_timeout"), ("rdma.port=256", "rdma.port"),
+    ("rdma.device=mlx5_0/1", "no name of an RDMA device"), ("rdma.device=" + "x" * 64, "63 characters"),
+    ("remote.depth=0", "remote.depth"), ("rdma.gid_index=3", "rdma.gid_index")])
+def test_what_rdma_cannot_do_is_refused_with_a_sentence(program, wrong, says):
+    done = check(program, wrong)
+    assert done.returncode == 2 and says in done.stderr, done
+
+
+@pytest.mark.parametrize("program, own", [
+    (PROXY, ["rdma.probe_ms=500", "remote.depth=1024"]),
+    (AGENT, ["rdma.read_bytes=16KiB", "rdma.traffic_class=104", "remote.depth=64", "poll.ahead=fenced"])])
+def test_what_rdma_can_do_is_taken(program, own):
+    done = check(program, "rdma.device=mlx5_0", "rdma.port=2", "rdma.ack_timeout=17",
+                 "rdma.retry_count=6", *own)
+    assert done.returncode == 0, done
+
+
+@pytest.mark.parametrize("carrier", ["shm", "tcp"])
+def test_agents_are_listed_with_their_carrier_and_what_is_known_of_it(bed, carrier):
+    pair = bed.pair(fill=data.fill, listen=("shm", "tcp"), via=carrier,
+                    proxy={"remote__depth": 12}, agent={"remote__depth": 20})
+    pair.settle()
+    listed = pair.proxy.ctl_ok("agents")
+    assert len(listed) == 1 and set(listed[0]) == LISTED, listed
+    agent, status = listed[0], pair.agent.status()
+    assert agent["carrier"] == carrier and agent["peer"] and agent["device"] == ""
+    assert agent["depth"] == status["depth"] == 12, (agent, status["depth"])
+    assert status["transport"] == carrier and status["device"] == ""
+    if carrier == "shm": # one-sided: the proxy sees none of them
+        assert agent["reads"] is None and agent["bytes"] is None
+    else:
+        assert agent["reads"] > 0 and agent["bytes"] > 0
+
+
+def test_faults_of_rdma_are_counted_by_kind(bed):
+    pair = bed.pair()
+    for daemon, name in ((pair.proxy, "proxy"), (pair.agent, "agent")):
+        text = daemon.rpc("metrics")["text"]
+        for fault in FAULTS:
+            assert f"\nkeywake_{name}_rdma_{fault}_total 0\n" in text, fault
+        assert daemon.status()["rdma_faults"] == {}
+
+
+@pytest.mark.parametrize("ahead", ["free", "fenced", "off"])
+def test_small_changes_come_with_the_superblock(bed, ahead):
+    pair = bed.pair(agent={"poll__ahead": ahead})
+    with pair.primary.client() as client:
+        for number in range(50):
+            client.set("key", number)
+            wait_for(lambda: pair.replica.command("GET", "key") == str(number).encode(),
+                     f"change {number} is not there", 10)
+    status = pair.agent.status()
+    if ahead == "off":
+        assert status["reads_ahead"] == 0
+    else:
+        assert status["reads_ahead_used"] >= 25, status
+    pair.settle()
+
+
+def test_one_that_was_disconnected_comes_back_by_itself(bed):
+    pair = bed.pair(fill=data.fill, listen=("tcp",), via="tcp")
+    first = pair.proxy.ctl_ok("agents")[0]["id"]
+    pair.proxy.ctl_ok("disconnect", first)
+    again = pair.proxy.ctl("disconnect", first)
+    assert again.returncode == 2 and "agents" in again.stderr, again
+    wait_for(lambda: [agent["id"] for agent in pair.proxy.ctl_ok("agents") if agent["id"] != first],
+             "the agent does not come back", 10)
+    with pair.primary.client() as client:
+        client.set("after", 1)
+    pair.settle()
