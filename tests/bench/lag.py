@@ -6,9 +6,11 @@ from core.row import AT_MOST, hold, make_row
 from core.stage import Stage, fill, missing_mode, need_mode, seconds_until, settle
 
 TITLE = "from a write to its being visible on the replica"
-ABOUT = ("Writes of 100 bytes in bursts of a millisecond; each arrival is seen by the replica's own keyspace "
-         "notification and timed against the moment its burst went to the primary. `end_ms`: from the last "
-         "write to the last arrival. `never`: keys that did not come at all, which must be 0.")
+ABOUT = """\
+Writes of 100 bytes in bursts of a millisecond; each arrival is seen by the replica's own keyspace
+notification and timed against the moment its burst went to the primary. `end_ms`: from the last
+write to the last arrival. `never`: keys that did not come at all, which must be 0.
+"""
 # case, writes a second, keys, drawn at random, bounds in ms: (median, 99th), end
 CASES = [
     ("1 k/s", 1000, 100_000, False, None, None),

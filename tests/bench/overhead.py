@@ -1,18 +1,22 @@
 """How much of its throughput does the primary keep?"""
 from contextlib import ExitStack
 from functools import partial
-import time
 
 from core.peers import Peer, peer
 from core.row import AT_LEAST, hold, make_row
-from core.stage import Stage, digest, fill, seconds_until, settle
+from core.rounds import NotBuilt
+from core.stage import (Stage, behind_s, catch_up, fill, proxy_knows, seconds_until, settle)
 
 TITLE = "the primary's throughput alone, with a native replica, with keywake (commands, shm)"
-ABOUT = ("Fifty connections send SETs of 100 bytes as fast as the primary takes them; the load, the followers "
-         "and the replicas share this machine's cores. `kept` is the share of the throughput alone, in the "
-         "same round. `notified` has keyspace notifications on and one subscriber that only reads them: who "
-         "follows events can leave no more. `equal_s`: from the end of the load until DEBUG DIGEST is the "
-         "same on primary and replica. `lag_ms`: the agent's own word at the end of the load.")
+ABOUT = """\
+Fifty connections send SETs of 100 bytes as fast as the primary takes them; the load, the
+followers and the replicas share this machine's cores. `kept` is the share of the throughput
+alone, in the same round. `notified` has keyspace notifications on and one subscriber that only
+reads them: who follows events can leave no more. `unpaced`: with source.primary_share 1.
+`behind_s`, at the end of the load: the agent's own word for how old the replica is at most.
+`equal_s`: from the end of the load until the replica holds all of it; DEBUG DIGEST then is the
+same on both, or the side failed.
+"""
 # name, pipeline, zipfian, the share that keywake must leave
 CASES = [
     ("pipeline 16, uniform", 16, False, 0.55),
@@ -27,6 +31,8 @@ BUDGET = 75 # of one case
 class Side:
     """A primary with its follower, if any; it stays for all cases, idle while others are measured."""
 
+    missing = "" # why it cannot be measured
+
     def __init__(self, stage, keys):
         self.keys = keys
         self.stage = stage
@@ -40,16 +46,10 @@ class Side:
         figures = {"sets_s": found["sets_s"], "batch_p50_ms": found["p50_us"] / 1000,
                    "batch_p99_ms": found["p99_us"] / 1000}
         if self.agent:
-            figures["lag_ms"] = self.agent.status()["lag_ms"]
+            figures["behind_s"] = behind_s(self.agent)
         if self.replica:
-            figures["equal_s"] = self.equal_after()
+            figures["equal_s"] = catch_up(self.primary, self.replica, self.agent, EQUAL_SECONDS)
         return figures
-
-    def equal_after(self):
-        begin, wanted = time.monotonic(), digest(self.primary)
-        seconds_until(lambda: digest(self.replica) == wanted, EQUAL_SECONDS, 0.1,
-                      "equality after the load")
-        return time.monotonic() - begin
 
 
 class Native(Side):
@@ -73,12 +73,30 @@ class Notified(Side):
 
 
 class Keywake(Side):
+    settings = {} # of the proxy
+
     def __init__(self, stage, keys):
         super().__init__(stage, keys)
         self.replica = stage.empty()
-        self.agent, warm = stage.start_agent(stage.proxy(self.primary), self.replica)
+        self.proxy = stage.proxy(self.primary, **self.settings)
+        self.agent, warm = stage.start_agent(self.proxy, self.replica)
         seconds_until(warm, what="agent warm")
         settle(self.primary, self.replica)
+
+
+class Unpaced(Keywake):
+    settings = {"source__primary_share": 1}
+
+    def __init__(self, stage, keys):
+        if not proxy_knows("source.primary_share"):
+            self.missing = "this version's proxy has no source.primary_share"
+            return
+        super().__init__(stage, keys)
+
+    def measure(self, seconds, pipeline, zipf):
+        if self.missing:
+            raise NotBuilt(self.missing)
+        return super().measure(seconds, pipeline, zipf)
 
 
 def case_rows(case, sides, bound):
@@ -92,7 +110,8 @@ def case_rows(case, sides, bound):
 
 
 def run(run):
-    kinds = {"alone": Side, "native": Native, "notified": Notified, "keywake": Keywake}
+    kinds = {"alone": Side, "native": Native, "notified": Notified, "keywake": Keywake,
+             "keywake, unpaced": Unpaced}
     rows = []
     with ExitStack() as stack:
         subjects = {name: kind(stack.enter_context(Stage()), run.keys)

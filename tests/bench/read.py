@@ -7,9 +7,11 @@ from core.row import AT_LEAST, hold, make_row
 from core.stage import Stage, fill
 
 TITLE = "the whole table read and verified, against bare memory and a bare socket"
-ABOUT = ("table-read is the agent's own carrier and reader with nothing behind them. Its peers move as many "
-         "bytes as the table has: memcpy out of a fresh mapping of a memory file, in chunks of 128 KiB; and "
-         "a TCP connection over loopback. Neither looks at what it moves.")
+ABOUT = """\
+table-read is the agent's own carrier and reader with nothing behind them. Its peers move as many
+bytes as the table has: memcpy out of a fresh mapping of a memory file, in chunks of 128 KiB; and
+a TCP connection over loopback. Neither looks at what it moves.
+"""
 CASES = [("1 M x 100 B", 1_000_000, 100), ("200 k x 4 KiB", 200_000, 4096),
          ("256 x 3.66 MB", 256, 3_660_000)]
 QUICK = [("20 k x 100 B", 20_000, 100)]

@@ -7,10 +7,12 @@ from core.row import AT_MOST, hold, make_row
 from core.stage import (MODES, Stage, demand_equal, digest, fill, need_mode, seconds_until)
 
 TITLE = "from start to equal, into an empty replica"
-ABOUT = ("Native: REPLICAOF, diskless on both sides, no delay, swapdb, no compression. keywake: from the "
-         "start of the agent until it says `warm`; afterwards DEBUG DIGEST must be equal. The bare client "
-         "sends pipelined RESTOREs from its own memory. The copy program does one GET and one SET at a "
-         "time and is stopped after some seconds; its time is then reckoned from the share it copied.")
+ABOUT = """\
+Native: REPLICAOF, diskless on both sides, no delay, swapdb, no compression. keywake: from the
+start of the agent until it says `warm`; afterwards DEBUG DIGEST must be equal. The bare client
+sends pipelined RESTOREs from its own memory. The copy program does one GET and one SET at a time
+and is stopped after some seconds; its time is then reckoned from the share it copied.
+"""
 CARRIERS = ("shm", "tcp")
 COPY_SECONDS = 8
 BUDGET = 110 # of one data set

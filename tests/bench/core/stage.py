@@ -5,7 +5,7 @@ import subprocess
 import time
 
 from lib.bed import Bed
-from lib.daemon import AGENT, free_port
+from lib.daemon import AGENT, PROXY, free_port
 
 from .peers import peer
 from .rounds import NotBuilt
@@ -48,6 +48,14 @@ def missing_mode(mode):
     if "not in this version" not in said:
         return ""
     return said.strip().splitlines()[-1].partition(" error ")[2] or said.strip()
+
+
+@functools.lru_cache(None)
+def proxy_knows(key):
+    """Does this version's proxy have that configuration key?"""
+    said = subprocess.run([PROXY, "--help-config"], stdin=subprocess.DEVNULL, capture_output=True,
+                          text=True, check=True)
+    return key in said.stdout.split()
 
 
 def need_mode(mode):
@@ -137,6 +145,27 @@ def settle(primary, replica, timeout=60):
         first.set("settle", os.urandom(8))
         wanted = first.get("settle")
         seconds_until(lambda: second.get("settle") == wanted, timeout, what="a write's arrival")
+
+
+def catch_up(primary, replica, agent=None, timeout=60):
+    """
+    Seconds until the replica holds what the primary has executed by now, by the barrier that each side
+    has: a write behind all others, in the server's own stream; `wait warm`, of an agent. Then, not
+    timed because DEBUG DIGEST stops both servers for as long as it takes, they must be equal.
+    """
+    begin = time.monotonic()
+    if agent:
+        agent.wait_warm(timeout)
+    else:
+        settle(primary, replica, timeout)
+    seconds = time.monotonic() - begin
+    demand_equal(digest(primary), replica)
+    return seconds
+
+
+def behind_s(agent):
+    """What the primary executed so long ago is in the replica for certain, by the agent's word."""
+    return max(0, time.time() - agent.status()["fresh_us"] / 1e6)
 
 
 def digest(server):
