@@ -18,6 +18,7 @@
 
 #define PASSES_MAX 64
 #define DEPTH_MAX 128
+#define BATCH_MAX 16
 #define ROOM ((uint64_t)64 << 20)
 
 struct wire { /* one READ on its way */
@@ -71,26 +72,37 @@ static void on_read(struct kw_remote_read *read, const struct kw_error *error)
 }
 
 /* The spare ones are bounded by the reader's depth. */
+static struct wire *take(struct run *run, struct kw_read *asked)
+{
+	struct wire *wire = run->spare;
+
+	if (wire)
+		run->spare = wire->next;
+	else if (!(wire = malloc(sizeof *wire)))
+		die("out of memory");
+	*wire = (struct wire){.asked = asked, .run = run};
+	wire->remote = (struct kw_remote_read){.offset = asked->offset,
+		.length = asked->length,
+		.buffer = asked->buffer,
+		.fenced = asked->fenced,
+		.done = on_read,
+		.arg = wire};
+	return wire;
+}
+
+/* What was asked for together is posted together: a carrier may make one doorbell of it. */
 static void on_reads(void *arg, struct kw_read *const *asked, int count)
 {
 	struct run *run = arg;
+	struct kw_remote_read *batch[BATCH_MAX];
+	int filled = 0;
 
 	for (int i = 0; i < count; i++) {
-		struct wire *wire = run->spare;
-		struct kw_remote_read *read;
-
-		if (wire)
-			run->spare = wire->next;
-		else if (!(wire = malloc(sizeof *wire)))
-			die("out of memory");
-		*wire = (struct wire){.asked = asked[i], .run = run};
-		wire->remote = (struct kw_remote_read){.offset = asked[i]->offset,
-			.length = asked[i]->length,
-			.buffer = asked[i]->buffer,
-			.done = on_read,
-			.arg = wire};
-		read = &wire->remote;
-		kw_remote_read(run->remote, &read, 1);
+		batch[filled++] = &take(run, asked[i])->remote;
+		if (filled == BATCH_MAX || i == count - 1) {
+			kw_remote_read(run->remote, batch, filled);
+			filled = 0;
+		}
 	}
 }
 
