@@ -15,7 +15,15 @@
 #define KW_CHANNEL_EVENTS "__keyevent@*__:*"
 #define KW_CHANNEL_FLUSH "__redis__:invalidate"
 
-/* False when it is none. */
-bool kw_channel_database(struct kw_slice channel, uint32_t *database);
+/* False when it is none. event: its name, without the channel. */
+bool kw_channel_parse(struct kw_slice channel, uint32_t *database, struct kw_slice *event);
+
+/*
+ * May a key have an expiry after this event that it had not before? Of the events known to this
+ * file only those of EXPIRE and its kin (SET … EX raises that one too), and of commands that bring
+ * a key with its expiry: RESTORE, RENAME, COPY, MOVE. Of an event not known (a module's, a newer
+ * server's) it is assumed.
+ */
+bool kw_channel_may_expire(struct kw_slice event);
 
 #endif

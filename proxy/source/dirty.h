@@ -32,7 +32,7 @@ enum kw_dirty_state {
 	KW_DIRTY_STATES,
 };
 
-#define KW_DIRTY_TTL 1u  /* its expiry has to be read too */
+#define KW_DIRTY_TTL 1u  /* its expiry has to be read too, whatever is known of it */
 #define KW_DIRTY_SCAN 2u /* a scan waits for it: counted until it is done or parked */
 #define KW_DIRTY_ROOM 4u /* unpark let it go: counted until it is done or parked again */
 

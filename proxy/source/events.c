@@ -4,17 +4,22 @@
 
 static void key_changed(struct kw_source *source, struct kw_slice channel, struct kw_slice key)
 {
+	struct kw_slice event;
 	uint32_t database;
+	unsigned flags = 0;
 
-	if (!kw_channel_database(channel, &database) || !kw_source_follows(source, database, key))
+	if (!kw_channel_parse(channel, &database, &event) ||
+		!kw_source_follows(source, database, key))
 		return;
 	source->stats.events++;
 	if (source->flush.running)
 		kw_canary_touch(source->canaries, database, key);
-	kw_dirty_add(source->dirty, database, key, KW_DIRTY_TTL);
-	/* It may have got an expiry, and be fetched before the scan that began without any meets
-	 * it. */
-	kw_databases_remove(&source->sweep.lasting, database);
+	if (kw_channel_may_expire(event)) {
+		flags = KW_DIRTY_TTL;
+		/* It may be fetched before the scan that began without any expiry meets it. */
+		kw_databases_remove(&source->sweep.lasting, database);
+	}
+	kw_dirty_add(source->dirty, database, key, flags);
 	kw_source_want_turn(source);
 }
 

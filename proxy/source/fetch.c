@@ -287,11 +287,20 @@ static void time_answered(void *arg, const struct kw_reply *reply)
 		refused(fetch, "TIME", "+time", reply);
 }
 
+static bool may_expire(const struct kw_fetch *fetch, const struct kw_dirty_entry *entry)
+{
+	if (entry->flags & KW_DIRTY_TTL)
+		return true;
+	return fetch->handlers.expires &&
+	       fetch->handlers.expires(fetch->handlers.arg, entry->key.database,
+		       kw_dirty_name(fetch->dirty, entry));
+}
+
 static void ask(struct kw_fetch *fetch, struct kw_dirty_entry *entry)
 {
 	struct kw_redis *redis = fetch->lane->redis;
 	struct kw_slice argv[2] = {{0}, kw_dirty_name(fetch->dirty, entry)};
-	bool expiry = entry->flags & KW_DIRTY_TTL;
+	bool expiry = may_expire(fetch, entry);
 
 	kw_lane_select(fetch->lane, entry->key.database);
 	*flight_at(fetch, fetch->count++) = (struct flight){

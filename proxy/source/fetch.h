@@ -3,6 +3,9 @@
  *
  *   for each key:  [SELECT]  [PEXPIRETIME]  DUMP       pipelined on the lane, answered in order
  *
+ * The expiry is asked for only where there may be one: an event could have set it, or the table's
+ * record has one.
+ *
  * The expiry is asked before the value: its number waits for the payload, not the other way round,
  * so that payloads are never copied. A change between the two raises an event, and the key is
  * fetched again. Before Redis 7.0 the expiry is TIME + PTTL, asked together; it comes out a
@@ -39,6 +42,11 @@ struct kw_fetch_handlers {
 		const struct kw_slice *payload, uint64_t expires_ms);
 	/* The expiry that the table has for the key now, 0 none; asked only before Redis 7.0. */
 	uint64_t (*expiry)(void *arg, uint32_t database, struct kw_slice key);
+	/*
+	 * May the key have an expiry, though no event since the last fetch could have set one?
+	 * Asked for keys without KW_DIRTY_TTL. NULL: no key may.
+	 */
+	bool (*expires)(void *arg, uint32_t database, struct kw_slice key);
 	void *arg;
 };
 

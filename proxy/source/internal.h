@@ -134,8 +134,9 @@ struct kw_source {
 	uint64_t up_us;
 	struct kw_error down; /* why it is not up; code KW_OK: no attempt failed yet */
 
-	struct kw_databases follow; /* to be followed */
-	struct kw_databases held;   /* the table has (had) keys of these */
+	struct kw_databases follow;   /* to be followed */
+	struct kw_databases held;     /* the table has (had) keys of these */
+	struct kw_databases expiring; /* … and keys with an expiry */
 	struct kw_dirty *dirty;
 	struct kw_fetch *fetch;
 	struct kw_scan *scan;
@@ -198,6 +199,7 @@ void kw_source_pushed(void *arg, const struct kw_reply *message);
 enum kw_put_result kw_source_store(void *arg, uint32_t database, struct kw_slice key,
 	const struct kw_slice *payload, uint64_t expires_ms);
 uint64_t kw_source_expiry(void *arg, uint32_t database, struct kw_slice key);
+bool kw_source_expires(void *arg, uint32_t database, struct kw_slice key);
 /* The database is empty on the server. False: the table has no room even for that. */
 bool kw_source_empty_database(struct kw_source *source, uint32_t database);
 /* Let parked keys go for which there is room now. */

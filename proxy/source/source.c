@@ -322,7 +322,8 @@ static void init_options(struct kw_source *source, const struct kw_source_option
 
 static void init_parts(struct kw_source *source)
 {
-	struct kw_fetch_handlers fetch = {kw_source_store, kw_source_expiry, source};
+	struct kw_fetch_handlers fetch = {
+		kw_source_store, kw_source_expiry, kw_source_expires, source};
 	struct kw_scan_handlers scan = {kw_sweep_scanned, source};
 	uint64_t seed = kw_clock_us();
 
@@ -357,6 +358,7 @@ static void free_source(struct kw_source *source)
 	kw_databases_close(&source->sweep.wanted);
 	kw_databases_close(&source->sweep.lasting);
 	kw_databases_close(&source->held);
+	kw_databases_close(&source->expiring);
 	kw_databases_close(&source->follow);
 	if (password.length > 0) {
 		explicit_bzero((void *)(uintptr_t)password.data, password.length);

@@ -90,6 +90,8 @@ enum kw_put_result kw_source_store(void *arg, uint32_t database, struct kw_slice
 	}
 	if (!kw_databases_has(&source->held, database))
 		kw_databases_add(&source->held, database);
+	if (expires_ms > 0 && !kw_databases_has(&source->expiring, database))
+		kw_databases_add(&source->expiring, database);
 	fits(source, database, key);
 	kw_silent_note(source->silent, database, key, kw_silent_classify(*payload));
 	kw_canary_offer(source->canaries, database, key);
@@ -103,6 +105,22 @@ uint64_t kw_source_expiry(void *arg, uint32_t database, struct kw_slice key)
 	uint64_t expires_ms;
 
 	return kw_table_get(source->table, database, key, &value, &expires_ms) ? expires_ms : 0;
+}
+
+/*
+ * The table is as good a witness as the server: it has every key's expiry as of the last fetch, and
+ * no event since could have set one, or the key would carry KW_DIRTY_TTL. Of keys too large for it
+ * the table has nothing. While events may have been missed, scans ask for every expiry.
+ */
+bool kw_source_expires(void *arg, uint32_t database, struct kw_slice key)
+{
+	struct kw_source *source = arg;
+	uint64_t hash;
+
+	if (source->too_large.count > 0 && find_too_large(source, database, key, &hash))
+		return true;
+	return kw_databases_has(&source->expiring, database) &&
+	       kw_source_expiry(source, database, key) > 0;
 }
 
 struct emptying {
@@ -126,6 +144,7 @@ bool kw_source_empty_database(struct kw_source *source, uint32_t database)
 
 	if (kw_table_flush(source->table, database) == KW_PUT_FULL)
 		return false;
+	kw_databases_remove(&source->expiring, database);
 	kw_silent_forget_database(source->silent, database);
 	kw_canary_forget_database(source->canaries, database);
 	kw_keyset_each(&source->too_large, drop_too_large, &emptying);

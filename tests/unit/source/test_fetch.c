@@ -122,6 +122,11 @@ static uint64_t expiry(void *arg, uint32_t database, struct kw_slice key)
 	return table_expires_ms;
 }
 
+static bool expires(void *arg, uint32_t database, struct kw_slice key)
+{
+	return table_expires_ms > 0;
+}
+
 /* The loop. */
 
 static void on_ready(void *arg)
@@ -171,7 +176,7 @@ static void begin(answer_fn fn)
 {
 	struct kw_redis_options options = {0};
 	struct kw_redis_handlers handlers = {on_ready, on_closed, NULL, NULL};
-	struct kw_fetch_handlers fetching = {store, expiry, NULL};
+	struct kw_fetch_handlers fetching = {store, expiry, expires, NULL};
 	struct sockaddr_un name = {.sun_family = AF_UNIX};
 
 	answer = fn;
@@ -260,6 +265,25 @@ static void a_key_created_between_the_questions_is_fetched_again(void **state)
 	run_fetches();
 	assert_int_equal(stores, 1);
 	assert_int_equal(stored_expires_ms, 5000);
+	end();
+}
+
+static void an_expiry_is_asked_for_where_there_may_be_one(void **state)
+{
+	asked = 10;
+	begin(answer_created_between);
+	kw_dirty_add(dirty, 0, kw_slice_text("lasting"), 0);
+	run_fetches();
+	assert_int_equal(stored_expires_ms, 0);
+	assert_int_equal(asked, 10);
+	table_expires_ms = 77;
+	kw_dirty_add(dirty, 0, kw_slice_text("expiring"), 0);
+	run_fetches();
+	assert_int_equal(stored_expires_ms, 5000);
+	table_expires_ms = 0;
+	add(0, "told");
+	run_fetches();
+	assert_int_equal(asked, 12);
 	end();
 }
 
@@ -408,6 +432,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_payload_that_does_not_verify_is_fetched_again),
 		cmocka_unit_test(a_key_created_between_the_questions_is_fetched_again),
+		cmocka_unit_test(an_expiry_is_asked_for_where_there_may_be_one),
 		cmocka_unit_test(a_key_gone_between_the_questions_is_gone),
 		cmocka_unit_test(a_server_that_is_busy_is_asked_again),
 		cmocka_unit_test(nothing_is_stored_from_a_database_that_could_not_be_selected),

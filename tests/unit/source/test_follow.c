@@ -113,6 +113,65 @@ static void every_change_arrives(void **state)
 	test_end(&test);
 }
 
+static uint64_t expiries_asked(struct test *test)
+{
+	const char *line =
+		strstr(test_ask(test, "INFO commandstats"), "cmdstat_pexpiretime:calls=");
+
+	return line ? strtoull(strchr(line, '=') + 1, NULL, 10) : 0;
+}
+
+/* The command, with the key's name in the place of its @. */
+static void ask_way(struct test *test, const char *way, const char *name)
+{
+	const char *at = strchr(way, '@');
+
+	test_ask(test, "%.*s%s%s", (int)(at - way), way, name, at + 1);
+}
+
+/* Every way to get, keep and lose an expiry, each on a key of its own that had none or one. */
+static void expiries_are_right_and_hardly_asked_for(void **state)
+{
+	static const char *const ways[] = {"EXPIRE @ 5000", "SET @ v EX 6000", "APPEND @ more",
+		"SET @ v KEEPTTL", "SET @ v", "GETEX @ PERSIST", "PERSIST @", "GETEX @ EX 7000",
+		"COPY timed @ REPLACE", "COPY plain @ REPLACE", "DEL @", "PSETEX @ 9000000 v",
+		"SETRANGE @ 3 x", "GETDEL @"};
+	enum { WAYS = sizeof(ways) / sizeof(*ways) };
+	uint64_t asked;
+	struct test test;
+	char name[16];
+
+	test_begin(&test, "", 0);
+	test_ask(&test, "SET plain 1");
+	test_follow(&test);
+	test_settle(&test);
+	for (int i = 0; i < 200; i++)
+		test_ask(&test, "SET key:%d %d", i, i);
+	test_settle(&test);
+	assert_int_equal(expiries_asked(&test), 0);
+	test_ask(&test, "SET timed 1 PX 8000000");
+	for (int i = 0; i < WAYS; i++) {
+		for (int j = 0; j < WAYS; j++) {
+			snprintf(name, sizeof(name), "key:%d", WAYS * i + j);
+			ask_way(&test, ways[i], name);
+		}
+	}
+	test_settle(&test);
+	test_assert_same(&test);
+	for (int i = 0; i < WAYS * WAYS; i++) {
+		snprintf(name, sizeof(name), "key:%d", i);
+		ask_way(&test, ways[i % WAYS], name);
+	}
+	test_settle(&test);
+	test_assert_same(&test);
+	asked = expiries_asked(&test);
+	for (int i = 1000; i < 1200; i++)
+		test_ask(&test, "SET key:%d %d", i, i);
+	test_settle(&test);
+	assert_true(expiries_asked(&test) <= asked + 1); /* the audit meets what has one */
+	test_end(&test);
+}
+
 static void every_kind_of_removal_arrives(void **state)
 {
 	static const char *const names[] = {
@@ -286,8 +345,8 @@ static void a_large_hot_key_is_not_fetched_all_the_time(void **state)
 		test_run_ms(&test, 1);
 	}
 	/* A rest of 100 ms each: 5 MB / 50 bytes a µs */
-	assert_in_range(test_stats(&test).fetches - fetches, 1,
-		(kw_clock_us() - began_us) / 100000 + 3);
+	assert_in_range(
+		test_stats(&test).fetches - fetches, 1, (kw_clock_us() - began_us) / 100000 + 3);
 	test_settle(&test);
 	test_assert_same(&test);
 	test_end(&test);
@@ -317,6 +376,7 @@ int main(void)
 		cmocka_unit_test(every_key_there_before_is_in_the_table),
 		cmocka_unit_test(an_empty_server_is_complete_at_once),
 		cmocka_unit_test(every_change_arrives),
+		cmocka_unit_test(expiries_are_right_and_hardly_asked_for),
 		cmocka_unit_test(every_kind_of_removal_arrives),
 		cmocka_unit_test(evicted_keys_go),
 		cmocka_unit_test(only_the_databases_asked_for_are_followed),

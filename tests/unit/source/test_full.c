@@ -95,6 +95,26 @@ static void a_reconcile_of_a_full_table_finds_what_went(void **state)
 	test_end(&test);
 }
 
+/* While it was too large the table knew nothing of it, its expiry neither. */
+static void a_key_that_shrinks_into_the_table_has_its_expiry(void **state)
+{
+	test_begin(&test, "--rdbcompression no", UINT64_C(16) << 20);
+	test_ask(&test, "RPUSH giant small");
+	test_ask(&test, "EXPIRE giant 5000");
+	test_follow(&test);
+	test_settle(&test);
+	test_ask(&test,
+		"EVAL for\ti=1,30\tdo\tredis.call('RPUSH',KEYS[1],string.rep(i,600000))end 1 "
+		"giant");
+	test_run_ms(&test, 1000);
+	assert_int_equal(test_stats(&test).too_large, 1);
+	test_ask(&test, "LTRIM giant 0 0");
+	test_settle(&test);
+	assert_int_equal(test_stats(&test).too_large, 0);
+	test_assert_same(&test);
+	test_end(&test);
+}
+
 static void a_key_larger_than_the_table_is_counted_and_named(void **state)
 {
 	test_begin(&test, "--rdbcompression no", UINT64_C(16) << 20);
@@ -150,6 +170,7 @@ int main(void)
 		cmocka_unit_test(a_table_that_fills_says_so_and_comes_back_by_itself),
 		cmocka_unit_test(a_first_scan_that_does_not_fit_is_not_complete),
 		cmocka_unit_test(a_reconcile_of_a_full_table_finds_what_went),
+		cmocka_unit_test(a_key_that_shrinks_into_the_table_has_its_expiry),
 		cmocka_unit_test(a_key_larger_than_the_table_is_counted_and_named),
 		cmocka_unit_test(writes_around_the_limit_end_equal),
 	};

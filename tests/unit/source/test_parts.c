@@ -53,15 +53,36 @@ static void a_channel_tells_its_database(void **state)
 		"__keyspace@0__:set", "__keyevent@1_:set", "__keyevent@1x__:set",
 		"__keyevent@99999999999__:set", "__keyevent@-1__:set", "__redis__:invalidate"};
 	uint32_t database = 99;
+	struct kw_slice event;
 
-	assert_true(kw_channel_database(kw_slice_text("__keyevent@0__:set"), &database));
+	assert_true(kw_channel_parse(kw_slice_text("__keyevent@0__:set"), &database, &event));
+	assert_true(kw_slice_equal(event, kw_slice_text("set")));
 	assert_int_equal(database, 0);
-	assert_true(kw_channel_database(kw_slice_text("__keyevent@10__:del"), &database));
+	assert_true(kw_channel_parse(kw_slice_text("__keyevent@10__:del"), &database, &event));
 	assert_int_equal(database, 10);
-	assert_true(kw_channel_database(kw_slice_text("__keyevent@15__:"), &database));
+	assert_true(kw_channel_parse(kw_slice_text("__keyevent@15__:"), &database, &event));
+	assert_int_equal(event.length, 0);
 	assert_int_equal(database, 15);
 	for (size_t i = 0; i < sizeof(none) / sizeof(*none); i++)
-		assert_false(kw_channel_database(kw_slice_text(none[i]), &database));
+		assert_false(kw_channel_parse(kw_slice_text(none[i]), &database, &event));
+}
+
+static void an_event_tells_whether_it_may_set_an_expiry(void **state)
+{
+	static const char *const may[] = {"expire", "restore", "rename_to", "copy_to", "move_to",
+		"json.set", "loaded", "", "se", "sett", "Set", "append2", "zunionstor", "a", "~"};
+	static const char *const never[] = {"append", "decrby", "del", "evicted", "expired",
+		"hexpire", "hpersist", "hset", "incrby", "linsert", "lpush", "ltrim", "move_from",
+		"new", "persist", "pfadd", "rename_from", "rpop", "sadd", "set", "setbit",
+		"setrange", "sortstore", "spop", "srem", "sunionstore", "xadd", "xgroup-create",
+		"xgroup-createconsumer", "xgroup-setid", "xtrim", "zadd", "zincr", "zrem",
+		"zremrangebyscore", "zunionstore"};
+
+	for (size_t i = 0; i < sizeof(may) / sizeof(*may); i++)
+		assert_true(kw_channel_may_expire(kw_slice_text(may[i])));
+	for (size_t i = 0; i < sizeof(never) / sizeof(*never); i++)
+		assert_false(kw_channel_may_expire(kw_slice_text(never[i])));
+	assert_true(kw_channel_may_expire(kw_slice("set\0", 4)));
 }
 
 static void a_set_of_databases_knows_its_numbers(void **state)
@@ -237,6 +258,7 @@ int main(void)
 		cmocka_unit_test(flags_are_enough_when_they_cover_all_events),
 		cmocka_unit_test(merged_flags_keep_what_others_need),
 		cmocka_unit_test(a_channel_tells_its_database),
+		cmocka_unit_test(an_event_tells_whether_it_may_set_an_expiry),
 		cmocka_unit_test(a_set_of_databases_knows_its_numbers),
 		cmocka_unit_test(a_bucket_holds_the_rate),
 		cmocka_unit_test(a_bucket_in_debt_says_when_it_is_paid),
