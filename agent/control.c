@@ -295,6 +295,14 @@ static void on_verify(void *arg, struct kw_rpc_call *call, const json_t *params)
 		kw_inspect_verify(daemon->inspect, call, params);
 }
 
+static void on_export(void *arg, struct kw_rpc_call *call, const json_t *params)
+{
+	struct kw_agent_daemon *daemon = arg;
+
+	if (may_inspect(daemon, call))
+		kw_inspect_export(daemon->inspect, call);
+}
+
 static void on_shutdown(void *arg, struct kw_rpc_call *call, const json_t *params)
 {
 	kw_rpc_result(call, json_pack("{s:b}", "stopping", true));
@@ -327,6 +335,10 @@ const struct kw_rpc_method kw_agent_methods[] = {
 	{"verify", "Compare the local keys with the table, looking twice before a key is accused.",
 		{{"sample", JSON_INTEGER, false, "about so many keys; all if not given"}},
 		on_verify},
+	{"export",
+		"Write the table as an RDB stream to the pipe that comes with the request (its "
+		"writing end, by SCM_RIGHTS).",
+		NO_PARAMS, on_export},
 	{"shutdown", "Write the cursor and end the agent.", NO_PARAMS, on_shutdown},
 	KW_DAEMON_METHODS,
 	{0},

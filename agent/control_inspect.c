@@ -1,11 +1,14 @@
 #include "control_inspect.h"
 
 #include "base/buffer.h"
+#include "base/log.h"
+#include "export.h"
 #include "get.h"
 #include "verify.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 struct kw_inspect {
 	uv_loop_t *loop;
@@ -14,6 +17,9 @@ struct kw_inspect {
 	uint64_t connections; /* to the proxy, when the get last knew of one */
 	struct kw_verify *verify;
 	struct kw_rpc_call *verify_call;
+	struct kw_export *export;
+	struct kw_rpc_call *export_call;
+	struct kw_rpc_server *server; /* for events; may be NULL */
 	bool get_open, closing;
 	void (*done)(void *arg);
 	void *done_arg;
@@ -36,6 +42,11 @@ struct kw_inspect *kw_inspect_new(uv_loop_t *loop, struct kw_agent *agent)
 	inspect->get = kw_get_new(loop, remote_of, inspect);
 	inspect->get_open = true;
 	return inspect;
+}
+
+void kw_inspect_set_server(struct kw_inspect *inspect, struct kw_rpc_server *server)
+{
+	inspect->server = server;
 }
 
 /* A key as JSON: text as it is; what is not UTF-8 with \xNN for each byte beyond ASCII. */
@@ -203,6 +214,111 @@ void kw_inspect_verify(struct kw_inspect *inspect, struct kw_rpc_call *call, con
 		inspect->verify_call = call; /* on_verified comes from the loop, not from within */
 }
 
+/* ---- export ---- */
+
+static const char *source_name(uint8_t state)
+{
+	static const char *const names[] = {[KW_SOURCE_CONNECTING] = "connecting",
+		[KW_SOURCE_SCANNING] = "scanning",
+		[KW_SOURCE_LIVE] = "live",
+		[KW_SOURCE_RECONCILING] = "reconciling",
+		[KW_SOURCE_FULL] = "table_full",
+		[KW_SOURCE_DOWN] = "source_down"};
+
+	return state < sizeof names / sizeof *names ? names[state] : "unknown";
+}
+
+static bool export_wanted(void *arg)
+{
+	const struct kw_inspect *inspect = arg;
+
+	return kw_rpc_call_wanted(inspect->export_call);
+}
+
+static void on_export_progress(void *arg, const struct kw_export_result *so_far)
+{
+	struct kw_inspect *inspect = arg;
+
+	if (inspect->server)
+		kw_rpc_event(inspect->server, "export",
+			json_pack("{s:I,s:I,s:f}", "keys", (json_int_t)so_far->keys, "bytes",
+				(json_int_t)so_far->bytes, "progress", so_far->progress));
+}
+
+static json_t *exported_json(const struct kw_export_result *result)
+{
+	return json_pack("{s:I,s:I,s:f,s:b,s:s,s:I,s:I,s:I,s:I,s:i}", "keys",
+		(json_int_t)result->keys, "bytes", (json_int_t)result->bytes, "seconds",
+		result->seconds, "one_moment", (int)result->one_moment, "source",
+		source_name(result->source_state), "begun_us", (json_int_t)result->begun_us,
+		"fresh_us", (json_int_t)result->fresh_us, "version", (json_int_t)result->version,
+		"epoch", (json_int_t)result->epoch, "rdb_version", (int)result->rdb_version);
+}
+
+static void on_exported(
+	void *arg, const struct kw_export_result *result, const struct kw_error *error)
+{
+	struct kw_inspect *inspect = arg;
+
+	inspect->export = NULL;
+	if (error) {
+		kw_log_warn("export", "not complete after %llu keys, %llu bytes: %s",
+			(unsigned long long)result->keys, (unsigned long long)result->bytes,
+			error->text);
+		kw_rpc_fail_error(inspect->export_call, error);
+	} else {
+		kw_log_info("export", "%llu keys, %llu bytes in %.1f s",
+			(unsigned long long)result->keys, (unsigned long long)result->bytes,
+			result->seconds);
+		kw_rpc_result(inspect->export_call, exported_json(result));
+	}
+	if (inspect->closing)
+		close_parts(inspect);
+}
+
+/* Can it begin now? A local server is not needed, and a paused agent is connected too. */
+static int may_export(struct kw_inspect *inspect, int fd, struct kw_error *error)
+{
+	if (fd < 0)
+		return kw_error_set(error, KW_E_ARGUMENT,
+			"export: pass the writing end of a pipe with the request (SCM_RIGHTS), as "
+			"keywakectl export does");
+	if (inspect->closing)
+		return kw_error_set(error, KW_E_STATE, "export: the agent is shutting down");
+	if (inspect->export)
+		return kw_error_set(error, KW_E_STATE,
+			"export: one is running already, %.0f %% of the table read so far; try "
+			"again when it has ended",
+			kw_export_result(inspect->export)->progress * 100);
+	if (!kw_follow_up(&inspect->agent->follow))
+		return kw_error_set(error, KW_E_STATE,
+			"export: there is no connection to the proxy at the moment");
+	return KW_OK;
+}
+
+void kw_inspect_export(struct kw_inspect *inspect, struct kw_rpc_call *call)
+{
+	const struct kw_export_options options = {
+		.loop = inspect->loop,
+		.remote = remote_of,
+		.remote_arg = inspect,
+		.filter = &inspect->agent->filter,
+		.fd = kw_rpc_call_take_fd(call),
+	};
+	const struct kw_export_handlers handlers = {
+		export_wanted, on_export_progress, on_exported, inspect};
+	struct kw_error error;
+
+	if (may_export(inspect, options.fd, &error) ||
+		kw_export_start(&options, &handlers, &inspect->export, &error)) {
+		if (options.fd >= 0)
+			close(options.fd);
+		kw_rpc_fail_error(call, &error);
+		return;
+	}
+	inspect->export_call = call; /* the handlers are called from the loop, not from within */
+}
+
 /* ---- the end ---- */
 
 static void on_get_closed(void *arg)
@@ -215,7 +331,7 @@ static void on_get_closed(void *arg)
 
 static void close_parts(struct kw_inspect *inspect)
 {
-	if (inspect->get_open || inspect->verify)
+	if (inspect->get_open || inspect->verify || inspect->export)
 		return;
 	inspect->done(inspect->done_arg);
 	free(inspect);
@@ -229,4 +345,6 @@ void kw_inspect_close(struct kw_inspect *inspect, void (*done)(void *arg), void 
 	kw_get_close(inspect->get, on_get_closed, inspect);
 	if (inspect->verify)
 		kw_verify_cancel(inspect->verify, "the agent is shutting down");
+	if (inspect->export)
+		kw_export_cancel(inspect->export, "the agent is shutting down");
 }

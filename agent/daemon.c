@@ -289,6 +289,7 @@ int kw_agent_daemon_init(struct kw_agent_daemon *daemon, uv_loop_t *loop, struct
 		kw_agent_daemon_shutdown(daemon, NULL);
 		return code;
 	}
+	kw_inspect_set_server(daemon->inspect, daemon->rpc);
 	kw_notify_ready();
 	return KW_OK;
 }

@@ -20,7 +20,7 @@ struct kw_agent_daemon {
 	struct kw_daemon daemon; /* first: the control methods cast to it */
 	uv_loop_t *loop;
 	struct kw_agent *agent;
-	struct kw_inspect *inspect; /* get and verify; NULL once it is closed */
+	struct kw_inspect *inspect; /* get, verify, export; NULL once it is closed */
 	struct kw_rpc_server *rpc;
 	struct kw_notify notify;
 	uv_signal_t on_term, on_int, on_hup;

@@ -306,6 +306,23 @@ const struct ctl_command ctl_commands[] = {
 		.example = "-s /run/keywake/agent.sock verify --sample 10000",
 		.method = "verify",
 		.run = run_verify},
+	{.name = "export",
+		.args = "FILE|-",
+		.least = 1,
+		.most = 1,
+		.brief = "write the table as an RDB file, through an agent",
+		.help = "A backup that costs the primary nothing, of the keys that the agent's "
+			"filter covers; redis-server loads it, redis-check-rdb passes it. Each key "
+			"is there once; one_moment says whether all are as the table was when "
+			"this began, or each as it was at some moment since. The file is opened "
+			"by this program: FILE is replaced when the new one is whole and on the "
+			"disk, not before, and belongs to the caller, mode 0600. Interrupted, or "
+			"on a full disk, nothing stays behind. With - the bytes go to standard "
+			"output; a stream cut short by a failure lacks its end, and the exit "
+			"status says so. One export runs at a time; the primary may be down, the replica "
+			"too, and the agent paused.",
+		.example = "-s /run/keywake/agent.sock export /backup/today.rdb",
+		.run = ctl_run_export},
 	{.name = "resync",
 		.brief = "let an agent read the whole table again",
 		.help = "Keys that are not in the table are deleted from the replica afterwards.",

@@ -5,6 +5,7 @@
  *   help.c      usage, manual page, completion: all from that table
  *   link.c      which socket, calls, exit statuses
  *   status.c    status, agents      wait.c      wait, watch
+ *   export.c    export              target.c    a file that is whole or not there
  *   show.c      values for people   term.c      the terminal
  */
 #ifndef KW_CTL_CTL_H
@@ -137,11 +138,15 @@ void ctl_line_begin(FILE *stream);
 void ctl_line_draw(const char *text);
 void ctl_line_end(bool keep);
 
+/* Unlink this file when a signal ends the program; NULL: no more. The text is the caller's. */
+void ctl_remove_on_signal(const char *path);
+
 /* "[#####-----]  43 %" of that many columns, in the terminal's character set. */
 void ctl_bar(double progress, int columns, char *text, size_t size);
 int ctl_columns(FILE *stream);
 
-/* status.c, wait.c */
+/* status.c, wait.c, export.c */
+enum ctl_exit ctl_run_export(struct ctl *ctl);
 enum ctl_exit ctl_run_status(struct ctl *ctl);
 enum ctl_exit ctl_run_agents(struct ctl *ctl);
 enum ctl_exit ctl_run_wait(struct ctl *ctl);

@@ -15,6 +15,7 @@
 #define LINE_MAX_BYTES 1024
 
 static volatile sig_atomic_t line_fd = -1; /* where a line is being drawn */
+static const char *volatile doomed;        /* a file that must not stay behind */
 
 bool ctl_colour_wanted(FILE *stream)
 {
@@ -90,8 +91,26 @@ static void on_signal(int number)
 {
 	if (line_fd >= 0)
 		put((int)line_fd, CURSOR_SHOW "\n");
+	if (doomed)
+		unlink(doomed);
 	signal(number, SIG_DFL);
 	raise(number);
+}
+
+static void catch_signals(void)
+{
+	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+	struct sigaction action = {.sa_handler = on_signal};
+
+	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+		sigaction(numbers[i], &action, NULL);
+}
+
+void ctl_remove_on_signal(const char *path)
+{
+	doomed = path;
+	if (path)
+		catch_signals();
 }
 
 static void at_exit(void)
@@ -101,16 +120,12 @@ static void at_exit(void)
 
 void ctl_line_begin(FILE *stream)
 {
-	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-	struct sigaction action = {.sa_handler = on_signal};
-
 	if (line_fd >= 0)
 		return;
 	fflush(stream);
 	line_fd = fileno(stream);
 	atexit(at_exit);
-	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-		sigaction(numbers[i], &action, NULL);
+	catch_signals();
 	put((int)line_fd, CURSOR_HIDE);
 }
 

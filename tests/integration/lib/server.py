@@ -43,6 +43,21 @@ def binary_version(name):
     return kind, tuple(int(part) for part in re.search(r"v=(\d+)\.(\d+)\.(\d+)", text).groups())
 
 
+def check_rdb(binary, path):
+    """redis-check-rdb of that version over a file: its exit status and what it says."""
+    name = "redis-check-rdb"
+    if binary == "installed":
+        argv = [shutil.which(name), path]
+    else:
+        # The server's own binary, by another name: its wrapper starts it through a loader.
+        name = f"{binary_version(binary)[0]}-check-rdb"
+        with open(binary_path(binary), encoding="utf-8") as stream:
+            wrapper = stream.read().replace("' --library-path", f"' --argv0 {name} --library-path", 1)
+        argv = ["sh", "-c", wrapper, name, path]
+    done = subprocess.run(argv, capture_output=True, text=True, errors="replace", check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
 class Server(Process):
     def __init__(self, directory, name, binary="installed", **config):
         self.directory = os.path.join(directory, name)

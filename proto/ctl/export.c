@@ -1,0 +1,271 @@
+/*
+ * export: what the agent reads from the table, into a file or to standard output.
+ *
+ * The agent is given the writing end of a pipe. So the file is opened, filled and named here, with
+ * the rights of whoever runs this, and neither the daemon's user nor its sandbox has a say; a full
+ * disk or a slow one is no matter of the daemon's loop; and when this program ends, by Ctrl-C or
+ * however, the pipe breaks and the agent stops.
+ */
+#include "ctl/ctl.h"
+
+#include "base/clock.h"
+#include "ctl/target.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PIPE_BYTES (1 << 20)
+#define COPY_BYTES ((size_t)256 << 10)
+#define LOOK_MS 200     /* without bytes: has the agent answered? */
+#define DRAW_US 200000  /* between two looks at the progress */
+#define ANSWER_MS 60000 /* behind the last byte */
+#define SUBSCRIBE_MS 5000
+#define EVENTS_MAX 1000 /* taken at one look */
+#define BAR_COLUMNS 30
+#define LINE_BYTES 512
+
+struct exporting {
+	struct ctl *ctl;
+	struct ctl_target target;
+	bool to_stdout;
+	int pipe;          /* the reading end */
+	uint64_t received; /* bytes */
+	json_t *answer;    /* once it came; or the error */
+	bool answered;
+	struct kw_error error;
+	struct kw_rpc_client *events; /* for the progress line; NULL: none */
+	uint64_t drawn_us, started_us;
+};
+
+/* ---- progress ---- */
+
+static void begin_progress(struct exporting *exporting)
+{
+	struct kw_error error;
+
+	if (!isatty(STDERR_FILENO))
+		return;
+	ctl_line_begin(stderr);
+	if (kw_rpc_client_open(exporting->ctl->socket, &exporting->events, &error))
+		exporting->events = NULL;
+	else if (kw_rpc_client_call(
+			 exporting->events, "events.subscribe", NULL, SUBSCRIBE_MS, NULL, &error)) {
+		kw_rpc_client_close(exporting->events);
+		exporting->events = NULL;
+	}
+}
+
+static void draw(const struct exporting *exporting, const json_t *event)
+{
+	double seconds = (double)(kw_clock_us() - exporting->started_us) / 1e6;
+	char bar[160], keys[64], bytes[64], rate[64], line[LINE_BYTES];
+
+	ctl_bar(json_number_value(json_object_get(event, "progress")), BAR_COLUMNS, bar,
+		sizeof bar);
+	ctl_show_count(json_number_value(json_object_get(event, "keys")), keys, sizeof keys);
+	ctl_show_bytes((double)exporting->received, bytes, sizeof bytes);
+	ctl_show_bytes((double)exporting->received / seconds, rate, sizeof rate);
+	snprintf(line, sizeof line, "export %s  %s keys  %s  %s/s", bar, keys, bytes, rate);
+	ctl_line_draw(line);
+}
+
+/* The latest event is drawn; the others tell the same of earlier. */
+static void look_at_progress(struct exporting *exporting)
+{
+	json_t *latest = NULL, *event;
+	struct kw_error error;
+
+	if (!exporting->events || kw_clock_us() - exporting->drawn_us < DRAW_US)
+		return;
+	exporting->drawn_us = kw_clock_us();
+	for (int i = 0;
+		i < EVENTS_MAX && kw_rpc_client_event(exporting->events, 0, &event, &error) == 0;
+		i++) {
+		const char *kind = json_string_value(json_object_get(event, "kind"));
+
+		if (kind && strcmp(kind, "export") == 0) {
+			json_decref(latest);
+			latest = json_incref(event);
+		}
+		json_decref(event);
+	}
+	if (latest)
+		draw(exporting, latest);
+	json_decref(latest);
+}
+
+/* ---- bytes ---- */
+
+static int write_stdout(const char *bytes, size_t length, struct kw_error *error)
+{
+	while (length > 0) {
+		ssize_t put = write(STDOUT_FILENO, bytes, length);
+		struct pollfd ready = {.fd = STDOUT_FILENO, .events = POLLOUT};
+
+		if (put < 0 && errno == EAGAIN)
+			poll(&ready, 1, -1);
+		else if (put < 0 && errno != EINTR)
+			return kw_error_errno(error, errno, "standard output");
+		if (put > 0) {
+			bytes += put;
+			length -= (size_t)put;
+		}
+	}
+	return 0;
+}
+
+/* 1: more may come, 0: that was all, or a negative code. */
+static int copy_some(struct exporting *exporting)
+{
+	static char bytes[COPY_BYTES];
+	ssize_t got = read(exporting->pipe, bytes, sizeof bytes);
+	int code;
+
+	if (got < 0 && errno == EINTR)
+		return 1;
+	if (got < 0)
+		return -kw_error_errno(&exporting->error, errno, "the pipe from the agent");
+	exporting->received += (uint64_t)got;
+	if (exporting->to_stdout)
+		code = write_stdout(bytes, (size_t)got, &exporting->error);
+	else
+		code = ctl_target_write(&exporting->target, bytes, (size_t)got, &exporting->error);
+	return code ? -code : got > 0;
+}
+
+/* An answer while no bytes come: a refusal, or the daemon does not know what it was given. */
+static bool answered(struct exporting *exporting, int timeout_ms)
+{
+	int code;
+
+	if (exporting->answered)
+		return true;
+	code = kw_rpc_client_await(
+		exporting->ctl->client, timeout_ms, &exporting->answer, &exporting->error);
+	exporting->answered = code != KW_E_TIMEOUT;
+	return exporting->answered;
+}
+
+/* Until the agent has closed the pipe, or answered. */
+static int copy_all(struct exporting *exporting)
+{
+	for (;;) {
+		struct pollfd ready = {.fd = exporting->pipe, .events = POLLIN};
+		int code = poll(&ready, 1, LOOK_MS);
+
+		look_at_progress(exporting);
+		if (code < 0 && errno != EINTR)
+			return kw_error_errno(
+				&exporting->error, errno, "waiting for the agent's bytes");
+		if (code == 0 && answered(exporting, 0))
+			return 0;
+		if (code > 0) {
+			code = copy_some(exporting);
+			if (code <= 0)
+				return -code;
+		}
+	}
+}
+
+/* ---- the command ---- */
+
+static int ask(struct exporting *exporting, struct kw_error *error)
+{
+	struct ctl *ctl = exporting->ctl;
+	int ends[2], code = ctl_find_socket(ctl, error);
+
+	if (!code)
+		code = kw_rpc_client_open(ctl->socket, &ctl->client, error);
+	if (code)
+		return code;
+	if (pipe2(ends, O_CLOEXEC))
+		return kw_error_errno(error, errno, "a pipe for the agent's bytes");
+	fcntl(ends[0], F_SETPIPE_SZ, PIPE_BYTES); /* or what it has: only speed is lost */
+	exporting->pipe = ends[0];
+	begin_progress(exporting);
+	exporting->started_us = kw_clock_us();
+	code = kw_rpc_client_begin(ctl->client, "export", NULL, ends[1], error);
+	close(ends[1]);
+	return code;
+}
+
+/* Did all arrive that the agent says it wrote? */
+static int check_whole(struct exporting *exporting)
+{
+	json_int_t bytes;
+
+	if (!answered(exporting, ANSWER_MS) || !exporting->answer)
+		return (int)exporting->error.code;
+	bytes = json_integer_value(json_object_get(exporting->answer, "bytes"));
+	if (bytes > 0 && (uint64_t)bytes == exporting->received)
+		return 0;
+	return kw_error_set(&exporting->error, KW_E_PROTOCOL,
+		"the agent wrote %lld bytes, %llu arrived: nothing of it was kept",
+		(long long)bytes, (unsigned long long)exporting->received);
+}
+
+static int carry_out(struct exporting *exporting)
+{
+	int code = ask(exporting, &exporting->error);
+
+	if (!code)
+		code = copy_all(exporting);
+	if (!code)
+		code = check_whole(exporting);
+	if (!code && !exporting->to_stdout)
+		code = ctl_target_commit(&exporting->target, &exporting->error);
+	return code;
+}
+
+/* Standard output may hold the stream itself: then a sentence on the other one must do. */
+static void show_answer(const struct exporting *exporting)
+{
+	char keys[64], bytes[64];
+
+	if (!exporting->to_stdout) {
+		json_object_set_new(exporting->answer, "file",
+			json_stringn_nocheck(
+				exporting->target.path, strlen(exporting->target.path)));
+		if (exporting->ctl->json)
+			ctl_print_json(exporting->answer);
+		else
+			ctl_print_fields(exporting->ctl, exporting->answer);
+		return;
+	}
+	ctl_show_count(
+		json_number_value(json_object_get(exporting->answer, "keys")), keys, sizeof keys);
+	ctl_show_bytes((double)exporting->received, bytes, sizeof bytes);
+	fprintf(stderr, "keywakectl: %s keys, %s, %s\n", keys, bytes,
+		json_is_true(json_object_get(exporting->answer, "one_moment"))
+			? "as the table was when this began"
+			: "each as it was at some moment since this began");
+}
+
+enum ctl_exit ctl_run_export(struct ctl *ctl)
+{
+	struct exporting exporting = {.ctl = ctl, .pipe = -1, .target = {.fd = -1}};
+	enum ctl_exit status = CTL_DONE;
+	int code = 0;
+
+	exporting.to_stdout = strcmp(ctl->args[0], "-") == 0;
+	if (exporting.to_stdout && isatty(STDOUT_FILENO))
+		return ctl_usage("standard output is a terminal: name a file, or pipe it on");
+	if (!exporting.to_stdout)
+		code = ctl_target_open(&exporting.target, ctl->args[0], &exporting.error);
+	if (!code)
+		code = carry_out(&exporting);
+	ctl_line_end(false);
+	if (code)
+		status = ctl_fail(&exporting.error);
+	else
+		show_answer(&exporting);
+	ctl_target_discard(&exporting.target);
+	if (exporting.pipe >= 0)
+		close(exporting.pipe);
+	kw_rpc_client_close(exporting.events);
+	json_decref(exporting.answer);
+	return status;
+}

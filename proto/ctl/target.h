@@ -1,0 +1,37 @@
+/*
+ * A file that is there when it is whole, or not at all.
+ *
+ * It grows without a name in its folder (O_TMPFILE; under a temporary name where the file system
+ * has no such thing, and that is removed when a signal ends the program). commit brings it to the
+ * disk and gives it its name in one step: who looks sees the old file or the new one. It belongs to
+ * the caller, mode 0600. A symbolic link is followed.
+ */
+#ifndef KW_CTL_TARGET_H
+#define KW_CTL_TARGET_H
+
+#include "base/error.h"
+
+#include <limits.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct ctl_target {
+	char path[PATH_MAX];   /* the name it gets */
+	char folder[PATH_MAX]; /* of it */
+	char making[PATH_MAX]; /* its name until then; "": none */
+	uint64_t bytes;        /* written */
+	int fd;
+};
+
+/* KW_E_ARGUMENT: there is something else than a file, or no such folder. KW_E_IO. */
+int ctl_target_open(struct ctl_target *target, const char *path, struct kw_error *error);
+
+/* KW_E_FULL: no space, or a quota; KW_E_IO. Then only discard is left. */
+int ctl_target_write(
+	struct ctl_target *target, const void *bytes, size_t length, struct kw_error *error);
+
+/* One of the two ends it; after a failure of commit too, nothing is left behind. */
+int ctl_target_commit(struct ctl_target *target, struct kw_error *error);
+void ctl_target_discard(struct ctl_target *target);
+
+#endif
