@@ -155,8 +155,8 @@ def test_only_keys_of_the_filter_are_in_it(bed, folder):
     assert loaded.command("GET", "user:42") == b"42"
 
 
-def test_the_stream_goes_to_standard_output(bed):
-    pair = bed.pair(fill=data.fill)
+def test_the_stream_goes_to_standard_output(bed, carrier):
+    pair = bed.pair(fill=data.fill, listen=(carrier,), via=carrier)
     pair.settle()
     path = os.path.join(bed.directory, "piped.rdb")
     with open(path, "wb") as output:
@@ -327,6 +327,32 @@ def test_interrupted_it_leaves_nothing(bed, folder):
     assert os.listdir(folder) == []
     export(pair.agent, folder + "/file.rdb")
     assert_sound("installed", folder + "/file.rdb")
+
+
+@pytest.mark.sanitize
+def test_where_a_file_cannot_be_without_a_name(bed, folder):
+    """Without O_TMPFILE, or /proc to give the file its name: under a temporary one until it is whole."""
+    pair = bed.pair(fill=lambda server: data.fill_plain(server, 40_000))
+    pair.settle()
+    path = os.path.join(folder, "file.rdb")
+    small = os.path.join(bed.directory, "small")
+    os.mkdir(small)
+
+    def run(script):
+        return subprocess.run(["unshare", "--mount", "sh", "-c", f"mount -t tmpfs none /proc && {script}"],
+                              capture_output=True, text=True, timeout=60 * SLOW, check=False)
+    command = f"{CTL} -s {pair.agent.control} export"
+    for _ in range(2): # a new file, and in place of one
+        done = run(f"{command} {path}")
+        assert done.returncode == 0 and os.listdir(folder) == ["file.rdb"], done
+        assert_sound("installed", path)
+        assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+    done = run(f"mount -t tmpfs -o size=1m none {small} && {{ {command} {small}/file.rdb; ls -A {small}; }}")
+    assert "the disk is full" in done.stderr and done.stdout == "", done
+    pair.agent.signal(signal.SIGSTOP)
+    done = run(f"timeout -s INT 0.5 {command} {folder}/other.rdb")
+    assert os.listdir(folder) == ["file.rdb"], done
+    pair.agent.signal(signal.SIGCONT)
 
 
 @pytest.mark.sanitize
