@@ -19,7 +19,8 @@
  *
  * WARM says: within the last warm.lag_ms there was a moment at which the local data were equal to
  * the newest version the proxy had published then, all acknowledged, nothing in quarantine, nothing
- * left to prune, and the proxy itself complete and live. Loop thread only.
+ * left to prune, and the proxy itself complete, live, and no more than warm.lag_ms behind its
+ * primary. Loop thread only.
  */
 #ifndef KW_AGENT_AGENT_H
 #define KW_AGENT_AGENT_H
@@ -123,7 +124,14 @@ void kw_agent_set_pace(struct kw_agent *agent, uint32_t idle_us, bool busy);
 void kw_agent_evaluate(struct kw_agent *agent, uint64_t now_us);
 extern const struct kw_sm_conf kw_agent_machine;
 
-/* Microseconds since the oldest head that is not applied was seen; 0 when all is applied. */
+/* By how much the proxy's table is behind its primary, as far as that is more than the barrier's
+ * own grain; 0 while it keeps up, or in a state that says so by itself. */
+uint64_t kw_agent_source_lag_us(const struct kw_agent *agent);
+
+/*
+ * How far the local data are behind the primary: the time since the oldest head that is not applied
+ * was seen, and the proxy's own lag. 0 when all is applied and the proxy keeps up.
+ */
 uint64_t kw_agent_lag_us(const struct kw_agent *agent, uint64_t now_us);
 
 /* 0..1: how much of the data is there; 1 only once level. */

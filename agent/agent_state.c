@@ -12,6 +12,10 @@
 #define REPORT_INTERVAL_US 100000
 #define REPORT_AT_LEAST_US 1000000
 
+/* A table that keeps up is shown to be fresh by the proxy's barrier so often; twice that is no lag.
+ */
+#define BARRIER_US 200000
+
 #define ALL                                                                                        \
 	(KW_SM_TO(KW_AGENT_CONNECTING) | KW_SM_TO(KW_AGENT_BOOTSTRAPPING) |                        \
 		KW_SM_TO(KW_AGENT_LAGGING) | KW_SM_TO(KW_AGENT_RECONCILING) |                      \
@@ -169,6 +173,11 @@ static bool is_behind(const struct kw_agent *agent, struct verdict *verdict, uin
 	case KW_SOURCE_DOWN:
 		break;
 	}
+	if (kw_agent_source_lag_us(agent) > agent->warm_lag_us)
+		return decide(verdict, KW_AGENT_LAGGING,
+			"the proxy's table is %" PRIu64 " ms behind the primary: keys change there "
+			"faster than they are fetched (see pace and dirty_keys of the proxy)",
+			kw_agent_source_lag_us(agent) / 1000);
 	if (equal_us > 0 && now_us - equal_us <= agent->warm_lag_us)
 		return false;
 	if (!sync->settled)
@@ -251,13 +260,24 @@ void kw_agent_evaluate(struct kw_agent *agent, uint64_t now_us)
 	report(agent, now_us);
 }
 
+/* Both moments are of the proxy's clock, so skew and steps of ours do not matter. */
+uint64_t kw_agent_source_lag_us(const struct kw_agent *agent)
+{
+	const struct kw_superblock *superblock = &agent->follow.superblock;
+	uint64_t known_us = superblock->fresh_us + BARRIER_US;
+
+	if (superblock->source_state != KW_SOURCE_LIVE || superblock->fresh_us == 0)
+		return 0;
+	return superblock->heartbeat_us > known_us ? superblock->heartbeat_us - known_us : 0;
+}
+
 uint64_t kw_agent_lag_us(const struct kw_agent *agent, uint64_t now_us)
 {
 	uint64_t since = kw_progress_waiting_since(&agent->sync.progress);
 
 	if (since == 0 || (agent->head_since_us && agent->head_since_us < since))
 		since = agent->head_since_us;
-	return since && now_us > since ? now_us - since : 0;
+	return (since && now_us > since ? now_us - since : 0) + kw_agent_source_lag_us(agent);
 }
 
 double kw_agent_progress(const struct kw_agent *agent)
