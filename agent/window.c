@@ -61,18 +61,13 @@ static struct kw_window_block *block_for(struct kw_window *window, size_t length
 	return window->filling;
 }
 
-static struct kw_window_entry *entry_at(struct kw_window *window, uint64_t sequence)
-{
-	return &window->entries[sequence & (window->capacity - 1)];
-}
-
 static void grow_ring(struct kw_window *window)
 {
 	uint32_t capacity = window->capacity ? window->capacity * 2 : SMALLEST_RING;
 	struct kw_window_entry *entries = kw_alloc(capacity * sizeof *entries);
 
 	for (uint64_t i = window->first; i < window->end; i++)
-		entries[i & (capacity - 1)] = *entry_at(window, i);
+		entries[i & (capacity - 1)] = *kw_window_at(window, i);
 	free(window->entries);
 	window->entries = entries;
 	window->capacity = capacity;
@@ -84,7 +79,7 @@ struct kw_window_entry *kw_window_add(struct kw_window *window, size_t length)
 
 	if (window->end - window->first == window->capacity)
 		grow_ring(window);
-	entry = entry_at(window, window->end++);
+	entry = kw_window_at(window, window->end++);
 	*entry = (struct kw_window_entry){.length = length};
 	if (length > 0) {
 		entry->block = block_for(window, length);
@@ -100,7 +95,7 @@ struct kw_window_entry *kw_window_unsent(struct kw_window *window)
 {
 	if (window->failed || window->sent == window->end)
 		return NULL;
-	return entry_at(window, window->sent);
+	return kw_window_at(window, window->sent);
 }
 
 void kw_window_mark_sent(struct kw_window *window)
@@ -112,12 +107,12 @@ void kw_window_mark_sent(struct kw_window *window)
 struct kw_window_entry *kw_window_awaited(struct kw_window *window)
 {
 	assert(window->answered < window->sent);
-	return entry_at(window, window->answered);
+	return kw_window_at(window, window->answered);
 }
 
 static void release_first(struct kw_window *window)
 {
-	struct kw_window_entry *entry = entry_at(window, window->first);
+	struct kw_window_entry *entry = kw_window_at(window, window->first);
 	struct kw_window_block *block = entry->block;
 
 	window->first++;

@@ -27,8 +27,10 @@
 enum kw_window_kind {
 	KW_WINDOW_PUT,
 	KW_WINDOW_DELETE,
-	KW_WINDOW_FLUSH, /* FLUSHDB */
-	KW_WINDOW_SWEEP, /* a flush carried out by SCAN and UNLINK: has no bytes */
+	KW_WINDOW_FLUSH,   /* FLUSHDB */
+	KW_WINDOW_SWEEP,   /* a flush carried out by SCAN and UNLINK: has no bytes */
+	KW_WINDOW_CONTROL, /* no change: SELECT, PING and the like on a replication link */
+	KW_WINDOW_NOTHING, /* a change given up in its place on a replication link: has no bytes */
 };
 
 struct kw_window_block;
@@ -79,6 +81,13 @@ void kw_window_rewind(struct kw_window *window);
 
 /* Forget all entries (none may be in flight). Counts them as done with. */
 void kw_window_drop(struct kw_window *window);
+
+/* The entry with this sequence number, first <= sequence < end. */
+static inline struct kw_window_entry *kw_window_at(
+	const struct kw_window *window, uint64_t sequence)
+{
+	return &window->entries[sequence & (window->capacity - 1)];
+}
 
 static inline struct kw_slice kw_window_key(const struct kw_window_entry *entry)
 {
