@@ -10,8 +10,8 @@
 
 #define TICK_MS 50
 
-/* follow, local, tick, turn, awake */
-#define OPEN_PARTS 5
+/* follow, local, apply, tick, turn, awake */
+#define OPEN_PARTS 6
 
 static void on_awake(uv_idle_t *handle)
 {
@@ -62,6 +62,10 @@ static void close_parts(struct kw_agent *agent)
 	uv_close((uv_handle_t *)&agent->awake, on_handle_closed);
 	kw_local_close(&agent->local);
 	kw_follow_close(&agent->follow);
+	if (agent->apply->ops->close)
+		agent->apply->ops->close(agent->apply, on_part_closed, agent);
+	else
+		agent->open--; /* the handles above are still open: it is not the last */
 }
 
 /* One step of the end: what was handed on is to arrive, then the cursor, then all closes. */
@@ -76,6 +80,9 @@ static void end_step(struct kw_agent *agent, uint64_t now_us)
 		agent->ending = KW_ENDING_SAVE;
 	if (agent->ending == KW_ENDING_SAVE &&
 		(late || !kw_sync_save(&agent->sync, now_us) || agent->sync.cursor_error[0]))
+		agent->ending = KW_ENDING_LEAVE;
+	if (agent->ending == KW_ENDING_LEAVE &&
+		(late || !apply->ops->leave || !apply->ops->leave(agent->apply)))
 		close_parts(agent);
 }
 
@@ -145,6 +152,9 @@ static void on_link(void *arg, bool up)
 
 	memset(&agent->reported, 0, sizeof agent->reported);
 	agent->reported_us = 0;
+	/* A server in the midst of loading must not wait for a proxy to come back. */
+	if (!up && agent->apply->whole && agent->sync.phase == KW_SYNC_SNAPSHOT)
+		kw_sync_restart(&agent->sync, "the proxy was lost in the midst of the snapshot");
 	want_step(agent);
 }
 
@@ -179,6 +189,24 @@ static void on_flushed(void *arg)
 	if (agent->ending == KW_ENDING_NOT)
 		kw_sync_restart(
 			&agent->sync, "somebody flushed or swapped databases of the local server");
+	want_step(agent);
+}
+
+static void on_looked(void *arg)
+{
+	struct kw_agent *agent = arg;
+
+	if (agent->apply->ops->looked)
+		agent->apply->ops->looked(agent->apply);
+	want_step(agent);
+}
+
+static void on_lost(void *arg, const char *why)
+{
+	struct kw_agent *agent = arg;
+
+	if (agent->ending == KW_ENDING_NOT)
+		kw_sync_restart(&agent->sync, why);
 	want_step(agent);
 }
 
@@ -289,6 +317,7 @@ static void open_local(struct kw_agent *agent, struct kw_agent_options *options)
 		.assessed = on_assessed,
 		.gone = on_gone,
 		.flushed = on_flushed,
+		.looked = on_looked,
 		.selected = on_selected,
 		.closed = on_part_closed,
 		.arg = agent,
@@ -306,10 +335,13 @@ static void open_apply(struct kw_agent *agent, const struct kw_agent_options *op
 		.filter = &agent->filter,
 		.quarantine = &agent->quarantine,
 		.window_bytes = options->window_bytes,
+		.loop = agent->loop,
+		.listen = options->listen,
+		.promote = options->promote,
 	};
 
 	agent->apply = options->apply->create(&apply);
-	agent->apply->handlers = (struct kw_apply_handlers){want_step, agent};
+	agent->apply->handlers = (struct kw_apply_handlers){want_step, on_lost, agent};
 	agent->sync = (struct kw_sync){
 		.follow = &agent->follow,
 		.local = &agent->local,
@@ -368,6 +400,8 @@ void kw_agent_pause(struct kw_agent *agent, bool paused)
 
 void kw_agent_resync(struct kw_agent *agent, const char *why)
 {
+	if (agent->apply->ops->insist)
+		agent->apply->ops->insist(agent->apply);
 	kw_sync_restart(&agent->sync, why);
 	agent->sync.retry_us = 0;
 	want_step(agent);

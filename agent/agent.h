@@ -55,6 +55,8 @@ struct kw_agent_options {
 	struct kw_follow_options follow; /* loop filled in by kw_agent_new */
 	struct kw_local_options local;   /* loop and filter filled in by kw_agent_new */
 	const struct kw_apply_ops *apply;
+	char listen[128]; /* apply.replica.listen, checked */
+	bool promote;     /* apply.on_shutdown is promote */
 	uint64_t window_bytes;
 	bool consent;
 	uint32_t warm_lag_ms;
@@ -69,7 +71,13 @@ struct kw_agent_handlers {
 	void *arg;
 };
 
-enum kw_agent_ending { KW_ENDING_NOT, KW_ENDING_DRAIN, KW_ENDING_SAVE, KW_ENDING_CLOSE };
+enum kw_agent_ending {
+	KW_ENDING_NOT,
+	KW_ENDING_DRAIN,
+	KW_ENDING_SAVE,
+	KW_ENDING_LEAVE,
+	KW_ENDING_CLOSE,
+};
 
 struct kw_agent {
 	uv_loop_t *loop;
@@ -107,7 +115,8 @@ int kw_agent_new(uv_loop_t *loop, struct kw_agent_options *options,
 	const struct kw_agent_handlers *handlers, struct kw_agent **agent, struct kw_error *error);
 
 /*
- * Drain what is in flight, write the cursor (both within KW_AGENT_DRAIN_MS), close everything; then
+ * Drain what is in flight, write the cursor, leave the server as configured (all within
+ * KW_AGENT_DRAIN_MS), close everything; then
  * handlers.closed.
  */
 #define KW_AGENT_DRAIN_MS 5000

@@ -77,6 +77,8 @@ static bool is_failed(const struct kw_agent *agent, struct verdict *verdict)
 			agent->sync.corrupt_why);
 	if (agent->sync.failing)
 		return decide(verdict, KW_AGENT_FAILED, "%s", agent->sync.why);
+	if (apply->trouble == KW_TROUBLE_FAIL)
+		return decide(verdict, KW_AGENT_FAILED, "%s", apply->trouble_why);
 	if (apply->blocked && apply->blocked_kind == KW_SERVER_E_READONLY)
 		return decide(verdict, KW_AGENT_FAILED,
 			"the local server is a replica (\"%s\"): send it REPLICAOF NO ONE, or "
@@ -120,13 +122,21 @@ static bool is_stalled(const struct kw_agent *agent, struct verdict *verdict, ui
 	return false;
 }
 
-/* Not level since the last snapshot began, or before it. */
-static bool is_on_the_way(const struct kw_agent *agent, struct verdict *verdict)
+/* How being not level is called. */
+static enum kw_agent_state state_of_way(const struct kw_agent *agent)
 {
 	const struct kw_sync *sync = &agent->sync;
 	bool repeated = sync->pruning || sync->snapshots > 1 ||
 			(sync->touched && sync->phase < KW_SYNC_SNAPSHOT);
-	enum kw_agent_state state = repeated ? KW_AGENT_RECONCILING : KW_AGENT_BOOTSTRAPPING;
+
+	return repeated ? KW_AGENT_RECONCILING : KW_AGENT_BOOTSTRAPPING;
+}
+
+/* Not level since the last snapshot began, or before it. */
+static bool is_on_the_way(const struct kw_agent *agent, struct verdict *verdict)
+{
+	const struct kw_sync *sync = &agent->sync;
+	enum kw_agent_state state = state_of_way(agent);
 
 	switch (sync->phase) {
 	case KW_SYNC_WAIT:
@@ -203,6 +213,11 @@ static void judge(const struct kw_agent *agent, struct verdict *verdict, uint64_
 	if (apply->blocked) {
 		decide(verdict, KW_AGENT_LAGGING, "the local server refuses writes: \"%s\"",
 			apply->blocked_why);
+		return;
+	}
+	if (apply->trouble == KW_TROUBLE_WAIT && agent->sync.phase >= KW_SYNC_CLAIM) {
+		decide(verdict, agent->sync.settled ? KW_AGENT_LAGGING : state_of_way(agent), "%s",
+			apply->trouble_why);
 		return;
 	}
 	if (apply->owed > 0) {

@@ -291,6 +291,19 @@ static struct kw_apply *commands_create(const struct kw_apply_options *options)
 	return &commands->base;
 }
 
+static void commands_prepare(
+	struct kw_apply *apply, const struct kw_apply_plan *plan, kw_local_done_fn done, void *arg)
+{
+	kw_local_write_cursor(((struct commands *)apply)->local, plan->epoch, 0, 0, done, arg);
+}
+
+static void commands_save(struct kw_apply *apply, uint64_t epoch, uint64_t version,
+	uint64_t quarantined, kw_local_done_fn done, void *arg)
+{
+	kw_local_write_cursor(
+		((struct commands *)apply)->local, epoch, version, quarantined, done, arg);
+}
+
 static void commands_begin(struct kw_apply *apply)
 {
 	struct commands *commands = (struct commands *)apply;
@@ -406,7 +419,9 @@ const struct kw_apply_ops kw_apply_commands = {
 	.create = commands_create,
 	.destroy = commands_destroy,
 	.attach = commands_attach,
+	.prepare = commands_prepare,
 	.begin = commands_begin,
+	.save = commands_save,
 	.detach = commands_detach,
 	.record = commands_record,
 	.room = commands_room,

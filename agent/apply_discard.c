@@ -41,6 +41,12 @@ static uint64_t discard_room(const struct kw_apply *apply)
 	return ROOM;
 }
 
+static void discard_prepare(
+	struct kw_apply *apply, const struct kw_apply_plan *plan, kw_local_done_fn done, void *arg)
+{
+	done(arg, NULL);
+}
+
 static void discard_begin(struct kw_apply *apply)
 {
 }
@@ -63,6 +69,7 @@ const struct kw_apply_ops kw_apply_discard = {
 	.create = discard_create,
 	.destroy = discard_destroy,
 	.attach = discard_attach,
+	.prepare = discard_prepare,
 	.begin = discard_begin,
 	.detach = discard_detach,
 	.record = discard_record,

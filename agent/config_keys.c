@@ -1,12 +1,21 @@
 #include "config_keys.h"
 
 #include "control/config_common.h"
+#include "primary/downlink.h"
 #include "redis/address.h"
 #include "remote/rdma_keys.h"
 #include "remote/remote.h"
 #include "table/reader.h"
 
 #include <stddef.h>
+
+static int listen_check(const char *text, struct kw_error *error)
+{
+	struct sockaddr_storage address;
+	char host[64];
+
+	return kw_downlink_address(text, &address, host, error);
+}
 
 const struct kw_config_key kw_agent_config_keys[] = {
 	{"proxy", KW_CONFIG_TEXT, NULL, false, 0, 0, NULL,
@@ -16,11 +25,20 @@ const struct kw_config_key kw_agent_config_keys[] = {
 		"This agent's name at the proxy, printable ASCII; empty: the host's name."},
 	KW_CONFIG_REDIS("The local server to write to", "the local server", kw_redis_address_check),
 	{"apply.mode", KW_CONFIG_TEXT, "\"commands\"", false, 0, 0,
-		"commands|discard|replica|hybrid",
-		"How changes are applied: commands, or discard (count and forget, for measuring); "
-		"replica and hybrid are not in this version."},
+		"commands|replica|hybrid|discard",
+		"How changes are applied: commands (into any writable server); replica (the local "
+		"server becomes a replica of this agent: fastest, its data are replaced); discard "
+		"(count and forget, for measuring); hybrid is not in this version."},
 	{"apply.consent", KW_CONFIG_BOOL, "false", false, 0, 0, NULL,
-		"The local server's present keys may be replaced and deleted."},
+		"The local server's present keys may be replaced and deleted; mode replica always "
+		"needs it."},
+	{"apply.replica.listen", KW_CONFIG_TEXT, "\"tcp://127.0.0.1:0\"", false, 0, 0, NULL,
+		"Mode replica: where the local server is sent by REPLICAOF, an address of this "
+		"host; port 0: any that is free.",
+		listen_check},
+	{"apply.on_shutdown", KW_CONFIG_TEXT, "\"stay\"", false, 0, 0, "stay|promote",
+		"Mode replica, when the agent ends: the server stays a replica and waits for the "
+		"next agent, or is promoted (REPLICAOF NO ONE)."},
 	{"apply.window_bytes", KW_CONFIG_BYTES, "4194304", true, 65536, 4294967296.0, NULL,
 		"Commands sent and not yet acknowledged, at most; one larger is allowed alone."},
 	{"apply.cursor_name", KW_CONFIG_TEXT, "\"keywake_cursor\"", false, 0, 0, NULL,
@@ -31,7 +49,8 @@ const struct kw_config_key kw_agent_config_keys[] = {
 	{"poll.idle_us", KW_CONFIG_INTEGER, "1500", true, 0, 1000000, NULL,
 		"Longest pause between looks at an idle table, in microseconds."},
 	{"poll.busy", KW_CONFIG_BOOL, "false", true, 0, 0, NULL,
-		"Never pause between looks: lowest lag, one core busy. Over rdma completions too are "
+		"Never pause between looks: lowest lag, one core busy. Over rdma completions too "
+		"are "
 		"looked for without sleeping, from the next connection on."},
 	{"poll.ahead", KW_CONFIG_TEXT, "\"free\"", false, 0, 0, "free|fenced|off",
 		"Next bytes of the log while changes come: free, asked for with the superblock, "
@@ -52,8 +71,9 @@ const struct kw_config_key kw_agent_config_keys[] = {
 	{"rdma." #name, KW_CONFIG_INTEGER, fallback, false, lowest, highest, NULL, doc},
 	KW_RDMA_KEYS(KEY)
 #undef KEY
-	{"rdma.traffic_class", KW_CONFIG_INTEGER, "0", false, 0, 255, NULL,
-		"Traffic class (DSCP * 4) of RoCE packets, either way, for switches; 0: the system's."},
+		{"rdma.traffic_class", KW_CONFIG_INTEGER, "0", false, 0, 255, NULL,
+			"Traffic class (DSCP * 4) of RoCE packets, either way, for switches; 0: "
+			"the system's."},
 	{"rdma.read_bytes", KW_CONFIG_BYTES, KW_RDMA_TEXT(KW_RDMA_READ_BYTES), false, 4096,
 		KW_RDMA_READ_BYTES_MAX, NULL,
 		"READs over rdma are cut into pieces of this size; up to 64 are in flight."},

@@ -114,6 +114,23 @@ static json_t *local_json(const struct kw_local *local)
 		local->facts.policy);
 }
 
+static json_t *apply_json(const struct kw_apply *apply)
+{
+	const struct kw_apply_link *link = &apply->link;
+	json_t *json = json_pack("{s:s}", "mode", apply->ops->mode);
+
+	if (link->state)
+		json_object_update_new(
+			json, json_pack("{s:s,s:s,s:i,s:I,s:I,s:I,s:I,s:I}", "link", link->state,
+				      "replid", link->replid, "port", (int)link->port, "offset",
+				      (json_int_t)link->offset, "acknowledged",
+				      (json_int_t)link->acknowledged, "full_syncs",
+				      (json_int_t)link->full_syncs, "continuations",
+				      (json_int_t)link->continuations, "refusals",
+				      (json_int_t)link->refusals));
+	return json;
+}
+
 static json_t *status_json(struct kw_agent_daemon *daemon)
 {
 	const struct kw_agent *agent = daemon->agent;
@@ -122,8 +139,9 @@ static json_t *status_json(struct kw_agent_daemon *daemon)
 	uint64_t now = kw_clock_us();
 	bool up = kw_follow_up(follow);
 
-	return json_pack("{s:s,s:s,s:s,s:I,s:I,s:I,s:I,s:f,s:f,s:s,s:s,s:I,s:o,s:I,s:b,s:s,s:s,s:o,"
-			 "s:I,s:I,s:I}",
+	return json_pack(
+		"{s:s,s:s,s:s,s:I,s:I,s:I,s:I,s:f,s:f,s:s,s:s,s:I,s:o,s:I,s:b,s:s,s:o,s:s,s:o,"
+		"s:I,s:I,s:I}",
 		"state", kw_sm_name(&agent->sm), "reason", agent->reason, "name", daemon->name,
 		"epoch", (json_int_t)(up ? follow->superblock.epoch : sync->epoch),
 		"applied_version", (json_int_t)sync->progress.applied, "head_version",
@@ -134,8 +152,9 @@ static json_t *status_json(struct kw_agent_daemon *daemon)
 		(json_int_t)kw_quarantine_count(&agent->quarantine), "quarantine",
 		quarantine_json(&agent->quarantine), "fresh_us",
 		(json_int_t)(sync->phase == KW_SYNC_TAIL ? sync->progress.fresh_us : 0), "paused",
-		(int)sync->paused, "mode", agent->apply->ops->mode, "filters", daemon->filter_text,
-		"local", local_json(&agent->local), "window_bytes_used",
+		(int)sync->paused, "mode", agent->apply->ops->mode, "apply",
+		apply_json(agent->apply), "filters", daemon->filter_text, "local",
+		local_json(&agent->local), "window_bytes_used",
 		(json_int_t)agent->apply->window_bytes_used, "uptime_s",
 		(json_int_t)((now - agent->started_us) / 1000000), "clock_skew_us",
 		(json_int_t)follow->skew_us);

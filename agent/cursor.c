@@ -9,6 +9,13 @@
 
 static_assert(KW_WITNESS_DATABASES == 64, "the parser's field width");
 
+/* Comments of the library: they say nothing to the server, and nothing to agents that know none. */
+static const char *const bonds[] = {
+	[KW_BOND_NONE] = "",
+	[KW_BOND_LED] = "-- a replica of keywake-agent\n",
+	[KW_BOND_PROMOTED] = "-- promoted, was a replica of keywake-agent\n",
+};
+
 int kw_cursor_name_check(const char *name, struct kw_error *error)
 {
 	size_t length = strlen(name);
@@ -66,10 +73,10 @@ void kw_cursor_library(
 
 	kw_cursor_format(cursor, text);
 	kw_buffer_printf(code,
-		"#!lua name=%s\n"
+		"#!lua name=%s\n%s"
 		"redis.register_function{function_name='%s', flags={'no-writes'},\n"
 		"callback=function() return '%s' end}\n",
-		name, name, text);
+		name, bonds[cursor->bond], name, text);
 }
 
 enum kw_cursor_kind kw_cursor_from_library(struct kw_slice code, struct kw_local_cursor *cursor)
@@ -82,5 +89,9 @@ enum kw_cursor_kind kw_cursor_from_library(struct kw_slice code, struct kw_local
 	end = memchr(mark, '\'', code.length - (size_t)(mark - (const char *)code.data));
 	if (!end || !kw_cursor_parse(kw_slice(mark, (size_t)(end - mark)), cursor))
 		return KW_CURSOR_FOREIGN;
+	for (cursor->bond = KW_BOND_PROMOTED; cursor->bond > KW_BOND_NONE; cursor->bond--)
+		if (memmem(code.data, code.length, bonds[cursor->bond],
+			    strlen(bonds[cursor->bond])))
+			break;
 	return KW_CURSOR_OURS;
 }

@@ -24,6 +24,13 @@
 #define KW_CURSOR_TEXT 256
 #define KW_CURSOR_NAME_MAX 64
 
+/* What the server was to the agent that wrote the cursor (libraries only). */
+enum kw_cursor_bond {
+	KW_BOND_NONE,     /* a server of its own */
+	KW_BOND_LED,      /* the agent's replica */
+	KW_BOND_PROMOTED, /* was that, until somebody promoted it */
+};
+
 struct kw_local_cursor {
 	uint64_t epoch;   /* of the table */
 	uint64_t version; /* all up to it is applied; 0: ours, but of unknown position */
@@ -31,6 +38,7 @@ struct kw_local_cursor {
 	uint64_t flushes; /* FLUSHALL, FLUSHDB, SWAPDB calls this run of the server had executed */
 	uint64_t quarantined;   /* keys that are wrong locally although version says applied */
 	struct kw_witness held; /* keys in the databases about then; "": not said */
+	enum kw_cursor_bond bond;
 };
 
 enum kw_cursor_kind {

@@ -66,6 +66,13 @@ static int read_apply(
 	if (!options->apply)
 		return kw_error_set(error, KW_E_CONFIG,
 			"apply.mode: %s is not in this version: use commands", mode);
+	if (options->apply == &kw_apply_replica && strcmp(store, "key") == 0)
+		return kw_error_set(error, KW_E_CONFIG,
+			"apply.cursor_store: mode replica keeps the position in a function "
+			"library: use auto or function");
+	snprintf(options->listen, sizeof options->listen, "%s",
+		kw_config_text(config, "apply.replica.listen"));
+	options->promote = strcmp(kw_config_text(config, "apply.on_shutdown"), "promote") == 0;
 	options->consent = kw_config_bool(config, "apply.consent");
 	options->window_bytes = (uint64_t)kw_config_integer(config, "apply.window_bytes");
 	snprintf(options->local.cursor_name, sizeof options->local.cursor_name, "%s", cursor_name);

@@ -73,7 +73,7 @@ static void leave_out_cursor(struct kw_local *local)
 static void read_facts(struct kw_local *local, struct kw_slice info)
 {
 	struct kw_local_facts *facts = &local->facts;
-	struct kw_slice policy = {0};
+	struct kw_slice policy = {0}, host = {0}, link = {0};
 
 	facts->keys = 0;
 	memset(facts->held, 0, sizeof facts->held);
@@ -84,13 +84,40 @@ static void read_facts(struct kw_local *local, struct kw_slice info)
 	kw_info_text(info, "maxmemory_policy", &policy);
 	snprintf(facts->policy, sizeof facts->policy, "%.*s", (int)policy.length,
 		policy.length ? (const char *)policy.data : "");
+	kw_info_text(info, "master_host", &host);
+	snprintf(facts->master_host, sizeof facts->master_host, "%.*s", (int)host.length,
+		host.length ? (const char *)host.data : "");
+	facts->master_port = facts->refused = 0;
+	kw_info_number(info, "master_port", &facts->master_port);
+	kw_info_number(info, "unexpected_error_replies", &facts->refused);
+	facts->master_link_up = kw_info_text(info, "master_link_status", &link) &&
+				kw_slice_equal(link, kw_slice_text("up"));
+}
+
+/* A replica, and we do not act as its primary. */
+static void refuse_replica(struct kw_local *local, struct kw_slice info)
+{
+	struct kw_slice host = {0}, port = {0};
+
+	if (kw_local_replid_ours(local->facts.identity.replid)) {
+		kw_local_refuse(local,
+			"the local server is a replica of a keywake agent (apply.mode=replica): "
+			"start the agent in that mode, or send the server REPLICAOF NO ONE");
+		return;
+	}
+	kw_info_text(info, "master_host", &host);
+	kw_info_text(info, "master_port", &port);
+	kw_local_refuse(local,
+		"the local server is a replica of %.*s:%.*s: send it REPLICAOF NO ONE, or "
+		"point redis.address at a server of its own",
+		(int)host.length, host.length ? (const char *)host.data : "", (int)port.length,
+		port.length ? (const char *)port.data : "");
 }
 
 /* May this server be written to at all? False: refused, with the sentence. */
 static bool check_fit(struct kw_local *local, struct kw_slice info)
 {
 	struct kw_server_identity *identity = &local->facts.identity;
-	struct kw_slice host = {0}, port = {0};
 	struct kw_error error;
 
 	if (kw_server_identity_parse(info, identity, &error) ||
@@ -98,18 +125,12 @@ static bool check_fit(struct kw_local *local, struct kw_slice info)
 		kw_local_refuse(local, "local server: %s", error.text);
 		return false;
 	}
-	if (identity->loading) {
+	if (identity->loading && !(local->led && kw_local_ready(local))) {
 		kw_local_refuse(local, "the local server is still loading its data");
 		return false;
 	}
-	if (strcmp(identity->role, "master") != 0) {
-		kw_info_text(info, "master_host", &host);
-		kw_info_text(info, "master_port", &port);
-		kw_local_refuse(local,
-			"the local server is a replica of %.*s:%.*s: send it REPLICAOF NO ONE, or "
-			"point redis.address at a server of its own",
-			(int)host.length, host.length ? (const char *)host.data : "",
-			(int)port.length, port.length ? (const char *)port.data : "");
+	if (strcmp(identity->role, "master") != 0 && !local->led) {
+		refuse_replica(local, info);
 		return false;
 	}
 	if (local->options.store == KW_STORE_FUNCTION && !identity->valkey && identity->major < 7) {
@@ -128,18 +149,33 @@ static uint64_t count_flushes(struct kw_slice info)
 	       kw_info_calls(info, "swapdb");
 }
 
+/*
+ * Fewer calls, and none: CONFIG RESETSTAT began to count anew. Those of ours that are on their way
+ * over a replication link may be counted already.
+ */
+static bool flushed_by_others(const struct kw_local *local, uint64_t flushes)
+{
+	uint64_t known = local->facts.flushes;
+
+	return flushes > known + local->flushes_out || (flushes < known && flushes > 0);
+}
+
 /* READY: has anything happened to the data that was not our doing? */
 static void look_again(struct kw_local *local, struct kw_slice info)
 {
 	struct kw_local_facts *facts = &local->facts;
 	uint64_t flushes = count_flushes(info);
-	/* Fewer calls, and none: CONFIG RESETSTAT began to count anew. */
-	bool foreign = flushes > facts->flushes || (flushes < facts->flushes && flushes > 0);
+	bool foreign = !local->recount && flushed_by_others(local, flushes);
 
 	read_facts(local, info);
-	facts->flushes = flushes;
+	if (foreign || local->recount || flushes < facts->flushes)
+		facts->flushes = flushes;
+	flushes = facts->flushes;
+	local->recount = false;
 	local->next_us = kw_clock_us() + ASK_INTERVAL_US;
 	local->known_flushes = foreign ? UINT64_MAX : flushes;
+	if (local->led)
+		memcpy(local->known_replid, facts->identity.replid, sizeof local->known_replid);
 	if (strcmp(facts->identity.replid, local->known_replid) != 0) {
 		/* It may have been somebody's replica for a moment: then its data are not ours. */
 		kw_local_refuse(local,
@@ -149,6 +185,8 @@ static void look_again(struct kw_local *local, struct kw_slice info)
 	local->known_flushes = flushes;
 	if (foreign)
 		local->handlers.flushed(local->handlers.arg);
+	if (local->handlers.looked)
+		local->handlers.looked(local->handlers.arg);
 }
 
 static void on_info(void *arg, const struct kw_reply *reply)
@@ -188,8 +226,11 @@ static bool continues(const struct kw_local *local)
 	const struct kw_local_facts *facts = &local->facts;
 
 	if (!local->known || strcmp(facts->identity.run_id, local->known_run_id) != 0 ||
-		facts->flushes != local->known_flushes)
+		facts->flushes < local->known_flushes ||
+		facts->flushes > local->known_flushes + local->flushes_out)
 		return false;
+	if (local->led && kw_local_replid_ours(facts->identity.replid))
+		return true;
 	if (strcmp(facts->identity.replid, local->known_replid) == 0)
 		return true;
 	return local->written_valid && facts->cursor_kind == KW_CURSOR_OURS &&
@@ -204,6 +245,9 @@ void kw_local_cursor_read(struct kw_local *local)
 	leave_out_cursor(local);
 	if (!continuous)
 		local->written_valid = false;
+	/* Flushes that are still on their way count when they are acknowledged. */
+	if (continuous)
+		local->facts.flushes = local->known_flushes;
 	local->known = true;
 	local->known_flushes = local->facts.flushes;
 	memcpy(local->known_run_id, identity->run_id, sizeof local->known_run_id);

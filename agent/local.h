@@ -10,6 +10,7 @@
  *                                         │ REFUSED │ kw_local_why says what to do about it
  *                                         └─────────┘
  *
+ * A server that is led (the agent acts as its primary) may be a replica; REFUSED otherwise.
  * Everyone who writes shares the connection and asks kw_local_use for a database first. The
  * cursor's reading and writing are here too (local_cursor.c); its text is cursor.h's. Loop thread
  * only.
@@ -59,6 +60,8 @@ struct kw_local_handlers {
 	void (*gone)(void *arg);
 	/* Somebody else flushed data, or swapped databases. */
 	void (*flushed)(void *arg);
+	/* READY, and the facts were refreshed. NULL allowed. */
+	void (*looked)(void *arg);
 	/* A database that kw_local_use made wait became usable, or was refused. */
 	void (*selected)(void *arg);
 	/* kw_local_close is done. */
@@ -75,7 +78,11 @@ struct kw_local_facts {
 	uint64_t flushes; /* calls of FLUSHALL, FLUSHDB, SWAPDB, our own acknowledged ones included
 			   */
 	uint64_t maxmemory;
-	char policy[32]; /* maxmemory_policy */
+	char policy[32];       /* maxmemory_policy */
+	char master_host[256]; /* of a replica; "" */
+	uint64_t master_port;
+	bool master_link_up;
+	uint64_t refused; /* commands of its primary that it refused (unexpected_error_replies) */
 	enum kw_cursor_kind cursor_kind;
 	struct kw_local_cursor cursor;
 };
@@ -93,6 +100,15 @@ struct kw_local {
 	uint64_t reconnects;
 	char why[KW_LOCAL_WHY];
 	struct kw_local_facts facts;
+
+	/*
+	 * We act as its primary: that it is a replica, loads and changes its replication id is part
+	 * of it, and for the owner to judge (handlers.looked).
+	 */
+	bool led;
+	uint64_t flushes_out;     /* FLUSHDBs of ours on the replication link, executed perhaps */
+	enum kw_cursor_bond bond; /* what the next cursors say of it */
+	bool recount;             /* how often it was flushed is not known: believe the next INFO */
 
 	/* the last data known, to tell whether a new connection continues it */
 	bool known;
@@ -138,9 +154,22 @@ enum kw_local_use kw_local_use(struct kw_local *local, uint32_t database);
 /* A FLUSHDB of ours was acknowledged. */
 void kw_local_flushed(struct kw_local *local);
 
+/* The mark that begins the replication ids made by agents: "keywa". */
+#define KW_REPLID_MARK "6b65797761"
+
+static inline bool kw_local_replid_ours(const char *replid)
+{
+	return strncmp(replid, KW_REPLID_MARK, sizeof KW_REPLID_MARK - 1) == 0;
+}
+
 /* Is this key our cursor's own (key store, database 0)? It is never written, pruned or counted. */
 bool kw_local_owns_key(const struct kw_local *local, uint32_t database, struct kw_slice key);
 bool kw_local_store_is_key(const struct kw_local *local);
+
+/* What a cursor says now; and it was written (by somebody else than kw_local_write_cursor). */
+void kw_local_cursor_now(const struct kw_local *local, uint64_t epoch, uint64_t version,
+	uint64_t quarantined, struct kw_local_cursor *cursor);
+void kw_local_cursor_written(struct kw_local *local, const struct kw_local_cursor *cursor);
 
 /*
  * Write the cursor; run_id and flushes are filled in here. done: error NULL when acknowledged. Only

@@ -114,6 +114,28 @@ void kw_local_read_cursor(struct kw_local *local)
 		kw_local_refuse(local, "waiting for a SELECT before the cursor can be read");
 }
 
+void kw_local_cursor_now(const struct kw_local *local, uint64_t epoch, uint64_t version,
+	uint64_t quarantined, struct kw_local_cursor *cursor)
+{
+	*cursor = (struct kw_local_cursor){
+		.epoch = epoch,
+		.version = version,
+		.flushes = local->facts.flushes,
+		.quarantined = quarantined,
+		.bond = local->bond,
+	};
+	kw_witness_set(&cursor->held, local->facts.held);
+	memcpy(cursor->run_id, local->facts.identity.run_id, sizeof cursor->run_id);
+}
+
+void kw_local_cursor_written(struct kw_local *local, const struct kw_local_cursor *cursor)
+{
+	local->written = *cursor;
+	local->written_valid = true;
+	local->facts.cursor = *cursor;
+	local->facts.cursor_kind = KW_CURSOR_OURS;
+}
+
 /* One write of the cursor that is out. */
 struct write {
 	struct kw_local *local;
@@ -129,10 +151,7 @@ static void on_written(void *arg, const struct kw_reply *reply)
 	char error[256];
 
 	if (reply && reply->type != KW_REPLY_ERROR) {
-		local->written = write->cursor;
-		local->written_valid = true;
-		local->facts.cursor = write->cursor;
-		local->facts.cursor_kind = KW_CURSOR_OURS;
+		kw_local_cursor_written(local, &write->cursor);
 		write->done(write->arg, NULL);
 	} else if (reply) {
 		snprintf(error, sizeof error, "the cursor cannot be written: %.*s%s",
@@ -158,15 +177,10 @@ void kw_local_write_cursor(struct kw_local *local, uint64_t epoch, uint64_t vers
 
 	*write = (struct write){
 		.local = local,
-		.cursor = {.epoch = epoch,
-			.version = version,
-			.flushes = local->facts.flushes,
-			.quarantined = quarantined},
 		.done = done,
 		.arg = arg,
 	};
-	kw_witness_set(&write->cursor.held, local->facts.held);
-	memcpy(write->cursor.run_id, local->facts.identity.run_id, sizeof write->cursor.run_id);
+	kw_local_cursor_now(local, epoch, version, quarantined, &write->cursor);
 	if (kw_local_store_is_key(local)) {
 		/* Not behind a SELECT that may fail: the owner tries again. */
 		if (kw_local_use(local, 0) != KW_USE_OK) {

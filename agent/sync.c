@@ -60,6 +60,8 @@ static void clear_why(struct kw_sync *sync)
 static void forget_position(struct kw_sync *sync)
 {
 	kw_follow_stop(sync->follow);
+	if (sync->apply->ops->forget)
+		sync->apply->ops->forget(sync->apply);
 	kw_prune_stop(&sync->walk);
 	kw_keyset_close(&sync->keyset);
 	kw_progress_reset(&sync->progress);
@@ -77,6 +79,11 @@ void kw_sync_restart(struct kw_sync *sync, const char *why)
 	forget_position(sync);
 }
 
+static bool may_resume(const struct kw_sync *sync)
+{
+	return !sync->apply->ops->resumable || sync->apply->ops->resumable(sync->apply);
+}
+
 void kw_sync_assessed(struct kw_sync *sync, bool continuous)
 {
 	const struct kw_local_facts *facts = &sync->local->facts;
@@ -88,7 +95,7 @@ void kw_sync_assessed(struct kw_sync *sync, bool continuous)
 		sync->counted = false;
 		sync->retry_us = 0;
 		sync->cursor_error[0] = '\0';
-		if (!sync->local->spoiled && kw_sync_cursor_holds(facts)) {
+		if (!sync->local->spoiled && may_resume(sync) && kw_sync_cursor_holds(facts)) {
 			sync->positioned = true;
 			sync->position.epoch = sync->epoch = facts->cursor.epoch;
 			sync->position.version = facts->cursor.version;
@@ -181,6 +188,8 @@ void kw_sync_pass_done(struct kw_sync *sync, const struct kw_reader_pass *pass)
 		sync->position = (struct kw_cursor){pass->epoch, pass->consistent};
 		sync->passed = pass->consistent;
 	}
+	if (pass->snapshot && sync->apply->ops->end)
+		sync->apply->ops->end(sync->apply);
 	if (sync->phase == KW_SYNC_SNAPSHOT)
 		sync->phase = sync->pruning ? KW_SYNC_SETTLE : KW_SYNC_TAIL;
 }
@@ -205,6 +214,8 @@ static void start_reader(struct kw_sync *sync, bool snapshot)
 			sync->follow->superblock.epoch);
 	} else {
 		sync->phase = KW_SYNC_TAIL;
+		if (sync->apply->ops->resume)
+			sync->apply->ops->resume(sync->apply);
 		kw_log_info("sync", "resuming behind version %" PRIu64 " of epoch %016" PRIx64,
 			sync->position.version, sync->position.epoch);
 	}
@@ -216,6 +227,9 @@ static void wait_again(struct kw_sync *sync, const char *why)
 	sync->phase = KW_SYNC_WAIT;
 	sync->retry_us = kw_clock_us() + RETRY_US;
 	set_why(sync, false, "%s", why);
+	if (strcmp(sync->waited, sync->why) == 0)
+		return;
+	memcpy(sync->waited, sync->why, sizeof sync->waited);
 	kw_log_warn("sync", "%s (trying again)", why);
 }
 
@@ -245,6 +259,7 @@ static void on_claimed(void *arg, const char *error)
 		sync->local->spoiled = false;
 	sync->owned = true;
 	sync->touched = true;
+	sync->waited[0] = '\0';
 	sync->cursor_error[0] = '\0';
 	/* The link may have been lost meanwhile: then all is decided again. */
 	if (kw_follow_up(sync->follow) && kw_follow_idle(sync->follow))
@@ -278,6 +293,13 @@ static bool may_claim(struct kw_sync *sync, uint64_t now_us)
 	uint64_t keys = sync->local->facts.keys;
 	bool walk = sync->filter->prefix_count > 0 && keys > 0;
 
+	if (sync->apply->whole && !sync->consent) {
+		set_why(sync, true,
+			"apply.mode=%s replaces everything in the local server (it holds %" PRIu64
+			" keys): set apply.consent=true if it may",
+			sync->apply->ops->mode, keys);
+		return false;
+	}
 	if (sync->owned || sync->consent || keys == 0)
 		return true;
 	if (walk && sync->counted && sync->counted_keys == 0) {
@@ -342,13 +364,16 @@ static bool can_begin(struct kw_sync *sync, uint64_t now_us)
 
 static void claim(struct kw_sync *sync)
 {
+	const struct kw_superblock *superblock = &sync->follow->superblock;
+	const struct kw_apply_plan plan = {
+		.epoch = superblock->epoch,
+		.keys = superblock->keys < RESERVE_KEYS_MAX ? superblock->keys : RESERVE_KEYS_MAX,
+		.rdb_version = superblock->rdb_version,
+	};
+
 	clear_why(sync);
-	if (!needs_local(sync)) {
-		start_reader(sync, true);
-		return;
-	}
 	sync->phase = KW_SYNC_CLAIM;
-	kw_local_write_cursor(sync->local, sync->follow->superblock.epoch, 0, 0, on_claimed, sync);
+	sync->apply->ops->prepare(sync->apply, &plan, on_claimed, sync);
 }
 
 static void decide(struct kw_sync *sync, uint64_t now_us)
@@ -367,12 +392,14 @@ static void decide(struct kw_sync *sync, uint64_t now_us)
 	}
 	if (needs_local(sync) && !may_claim(sync, now_us))
 		return;
-	sync->pruning = needs_local(sync) && (sync->local->facts.keys > 0 || sync->touched);
-	/* Against an incomplete table good keys would be pruned. */
-	if (sync->pruning && !superblock->complete) {
+	sync->pruning = needs_local(sync) && !sync->apply->whole &&
+			(sync->local->facts.keys > 0 || sync->touched);
+	/* Against an incomplete table good keys would be pruned, or replaced by less. */
+	if ((sync->pruning || sync->apply->whole) && !superblock->complete) {
 		set_why(sync, false,
 			"waiting for the proxy's first scan to be complete before local keys are "
-			"compared with it");
+			"%s",
+			sync->pruning ? "compared with it" : "replaced by it");
 		return;
 	}
 	claim(sync);

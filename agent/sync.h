@@ -15,6 +15,10 @@
  *                                                                 └────────┘              └───────┘
  *                                                                           TAIL ◀────────────┘
  *
+ * A mode that replaces all local data at once (apply->whole) needs consent always, and knows no
+ * COUNT, SETTLE and PRUNE: its CLAIM makes the server ready to load, and its TAIL follows the
+ * SNAPSHOT.
+ *
  * CLAIM comes before the first record, so that data saved in the midst of it are known to be ours
  * and of unknown position. SETTLE ends with the first consistent pass whose records are all
  * acknowledged: only then does the set of keys name every key that may stay.
@@ -58,13 +62,14 @@ struct kw_sync {
 
 	enum kw_sync_phase phase;
 	bool paused;
-	bool failing;          /* WAIT for what only a person can mend: why says what */
-	char why[KW_SYNC_WHY]; /* of WAIT; "" when nothing is missing */
-	bool owned;            /* the local data carry our cursor, or will */
-	bool touched;          /* records went there since it was looked at: it is not empty */
-	bool pruning;          /* this snapshot is a reconcile */
-	bool settled;          /* has been level since the last snapshot began */
-	bool counted;          /* counted_keys is of this local data */
+	bool failing;             /* WAIT for what only a person can mend: why says what */
+	char why[KW_SYNC_WHY];    /* of WAIT; "" when nothing is missing */
+	char waited[KW_SYNC_WHY]; /* what the log was told last of trying again */
+	bool owned;               /* the local data carry our cursor, or will */
+	bool touched;             /* records went there since it was looked at: it is not empty */
+	bool pruning;             /* this snapshot is a reconcile */
+	bool settled;             /* has been level since the last snapshot began */
+	bool counted;             /* counted_keys is of this local data */
 	uint64_t counted_keys;
 	uint64_t retry_us; /* WAIT, SETTLE: not before */
 

@@ -64,7 +64,7 @@ bool kw_sync_save(struct kw_sync *sync, uint64_t now_us)
 		return false;
 	sync->cursor_writing = true;
 	sync->cursor_us = now_us;
-	kw_local_write_cursor(
-		sync->local, sync->epoch, sync->progress.applied, quarantined, on_saved, sync);
+	sync->apply->ops->save(
+		sync->apply, sync->epoch, sync->progress.applied, quarantined, on_saved, sync);
 	return true;
 }

@@ -134,7 +134,13 @@ void test_local_open(
 	struct test_local *test, uv_loop_t *loop, const char *address, enum kw_cursor_store store)
 {
 	const struct kw_local_handlers handlers = {
-		on_assessed, on_gone, on_flushed, on_selected, on_local_closed, test};
+		.assessed = on_assessed,
+		.gone = on_gone,
+		.flushed = on_flushed,
+		.selected = on_selected,
+		.closed = on_local_closed,
+		.arg = test,
+	};
 	struct kw_local_options options = {
 		.loop = loop,
 		.filter = &test->filter,

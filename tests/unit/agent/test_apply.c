@@ -70,7 +70,7 @@ static void setup(struct world *world, const char *const *extra)
 	test_server_start(&world->server, extra);
 	uv_loop_init(&world->loop);
 	world->apply = kw_apply_find("commands")->create(&options);
-	world->apply->handlers = (struct kw_apply_handlers){on_progress, world};
+	world->apply->handlers = (struct kw_apply_handlers){.progress = on_progress, .arg = world};
 	world->test.on_assessed = on_assessed;
 	world->test.on_gone = on_gone;
 	world->test.on_selected = on_selected;
@@ -389,7 +389,7 @@ static void discard_is_done_at_once(void **state)
 	assert_int_equal(apply->done, 1);
 	assert_true(apply->ops->room(apply) > 0);
 	apply->ops->destroy(apply);
-	assert_null(kw_apply_find("replica"));
+	assert_null(kw_apply_find("hybrid"));
 }
 
 int main(void)

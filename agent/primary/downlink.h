@@ -1,0 +1,117 @@
+/*
+ * The link down to the local server: a listening socket, and the one replica behind it.
+ *
+ *                 ┌─────── guests: at most KW_DOWNLINK_GUESTS, for KW_DOWNLINK_GREETING_MS ──────┐
+ *   listen ──────▶│ replconf.h: PING, AUTH, REPLCONF, PSYNC                                       │
+ *                 └──────┬───────────────────────────────────────────────────────────────────────┘
+ *                        │ PSYNC with the login: takes the place of whoever was the replica
+ *                        ▼
+ *                    the replica ◀── output (answers, RDB), then the stream (feed.h)
+ *                          └──▶ ACKs
+ *
+ * Strangers get no further than AUTH. What is queued leaves at the end of the loop turn, or at once
+ * when much has gathered. Handlers are called from the loop, never from within a call. Loop thread
+ * only.
+ */
+#ifndef KW_AGENT_PRIMARY_DOWNLINK_H
+#define KW_AGENT_PRIMARY_DOWNLINK_H
+
+#include "feed.h"
+#include "replconf.h"
+
+#include "base/buffer.h"
+#include "base/error.h"
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#define KW_DOWNLINK_GUESTS 8
+#define KW_DOWNLINK_GREETING_MS 10000
+/* A replica that says nothing for so long, though it should each second, is gone. */
+#define KW_DOWNLINK_SILENCE_MS 60000
+#define KW_DOWNLINK_WHY 256
+
+struct kw_downlink_handlers {
+	/* The replica asks: answer through kw_downlink_output, or kw_downlink_drop it. */
+	void (*psync)(void *arg, const char *replid, int64_t offset);
+	void (*ack)(void *arg, uint64_t offset);
+	/* About to write, with the stream attached: what is to be added comes now. */
+	void (*filling)(void *arg);
+	/* Bytes went out. */
+	void (*room)(void *arg);
+	/* The replica is gone; not after kw_downlink_drop. */
+	void (*lost)(void *arg, const char *why);
+	void (*closed)(void *arg);
+	void *arg;
+};
+
+struct kw_guest; /* a connection, the replica's too */
+
+struct kw_downlink {
+	uv_loop_t *loop;
+	struct kw_downlink_handlers handlers;
+	struct kw_link_login login;
+	struct sockaddr_storage address; /* to listen on */
+	char host[64];                   /* what the server is told */
+	uint16_t port;                   /* 0: not listening */
+	uv_poll_t listener;
+	int listener_fd;
+	uv_idle_t turn;
+	struct kw_guest *guests; /* all connections but the replica's */
+	int guest_count;
+	struct kw_guest *replica;
+	struct kw_buffer output; /* answers and RDB, before anything of the stream */
+	struct kw_feed *feed;    /* attached: sent behind output */
+	bool blocked;            /* the socket takes no more for now */
+	uint64_t wrote_us;       /* our clock when bytes left last */
+	uint64_t refused;        /* strangers, ever */
+	int open;                /* handles not yet closed */
+	bool closing;
+};
+
+/*
+ * tcp://number:port, port 0: any that is free. KW_E_CONFIG: not that, or an address that no server
+ * can connect to (0.0.0.0).
+ */
+int kw_downlink_address(
+	const char *text, struct sockaddr_storage *address, char host[64], struct kw_error *error);
+
+/* address as kw_downlink_address checked it. */
+void kw_downlink_init(struct kw_downlink *downlink, uv_loop_t *loop, const char *address,
+	const struct kw_downlink_handlers *handlers);
+
+/* Listen, if it does not yet; port is known then. */
+int kw_downlink_listen(struct kw_downlink *downlink, struct kw_error *error);
+
+static inline bool kw_downlink_up(const struct kw_downlink *downlink)
+{
+	return downlink->replica != NULL;
+}
+
+/* Bytes for the replica, before those of the stream: append to output, then say so. */
+static inline struct kw_buffer *kw_downlink_output(struct kw_downlink *downlink)
+{
+	return &downlink->output;
+}
+void kw_downlink_appended(struct kw_downlink *downlink);
+
+/* Something was added to the stream. */
+void kw_downlink_wake(struct kw_downlink *downlink);
+
+/* A large run of bytes behind output: what the socket takes at once is not copied. */
+void kw_downlink_value(struct kw_downlink *downlink, struct kw_slice value);
+
+/* Send this behind output from now on; NULL: not any more. */
+void kw_downlink_attach(struct kw_downlink *downlink, struct kw_feed *feed);
+
+/* End the replica's connection; `lost` is not called. */
+void kw_downlink_drop(struct kw_downlink *downlink, const char *why);
+
+void kw_downlink_tick(struct kw_downlink *downlink, uint64_t now_us);
+
+/* handlers.closed follows from the loop. */
+void kw_downlink_close(struct kw_downlink *downlink);
+
+#endif

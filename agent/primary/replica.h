@@ -1,0 +1,133 @@
+/*
+ * The inside of apply mode `replica`, shared by its parts:
+ *
+ *   apply_replica.c      the mode: records in, acknowledgements out, the cursor
+ *   primary/lead.c       the server is made to follow, is answered, may be lost, is let go
+ *   primary/snapshot.c   the snapshot's records as an RDB, while they are read
+ *
+ *   ┌─────┐ prepare, resume ┌────────┐ REPLICAOF  ┌─────────┐ PSYNC: FULLRESYNC ┌──────────┐
+ *   │ OFF │───────────────▶│ TAKING │───────────▶│ WAITING │─────────────────▶│ SNAPSHOT │
+ *   └─────┘                 └────────┘            └─────────┘                   └──────────┘
+ *    ▲ ▲ ▲                                      link lost ▲  │ PSYNC: CONTINUE        │ all sent
+ *    │ │ └── server taken from us, doubt ───────────┐     │  ▼                        ▼
+ *    │ └── link lost: the server keeps its data ───┐ │   ┌────────┐   first ACK   ┌─────────┐
+ *    │                                             │ └───│ ONLINE │◀─────────────│ LOADING │
+ *    └── prepare, from everywhere                  │     └────────┘               └─────────┘
+ *                                                  └── also from SNAPSHOT ────────────┘
+ *
+ * Nobody else includes this. Loop thread only.
+ */
+#ifndef KW_AGENT_PRIMARY_REPLICA_H
+#define KW_AGENT_PRIMARY_REPLICA_H
+
+#include "apply.h"
+#include "backoff.h"
+#include "keyset.h"
+#include "primary/downlink.h"
+#include "primary/feed.h"
+#include "primary/takeover.h"
+#include "redis/rdb.h"
+
+/* The server connects within this long after REPLICAOF, or it cannot. */
+#define KW_REPLICA_CONNECT_US 10000000
+/* So long of silence on the link, and something harmless is sent (repl-timeout: 60 s). */
+#define KW_REPLICA_PING_US 3000000
+
+enum kw_replica_phase {
+	KW_REPLICA_OFF,
+	KW_REPLICA_TAKING,
+	KW_REPLICA_WAITING,
+	KW_REPLICA_SNAPSHOT,
+	KW_REPLICA_LOADING,
+	KW_REPLICA_ONLINE,
+};
+
+struct kw_replica {
+	struct kw_apply base;
+	struct kw_local *local;
+	struct kw_quarantine *quarantine;
+	uint64_t limit_bytes;
+	bool promote;
+
+	struct kw_downlink downlink;
+	struct kw_takeover takeover;
+	struct kw_feed feed;
+	enum kw_replica_phase phase;
+	bool attached;
+	bool full;         /* what is wanted: a snapshot; otherwise to continue */
+	bool continues;    /* it shall be led on from where it is: try again when it is lost */
+	bool held;         /* somebody took the server from us: hands off until told otherwise */
+	bool insisted;     /* the operator said so, and it was not taken back yet */
+	bool mark_owed;    /* and a restart of both must not make us forget it */
+	uint64_t until_us; /* WAITING: the server should have connected */
+	uint64_t retry_us; /* OFF: not before */
+
+	/* prepare: done is owed until the snapshot may begin */
+	struct kw_apply_plan plan;
+	kw_local_done_fn done;
+	void *done_arg;
+
+	/* a PSYNC not answered yet */
+	bool asking;
+	char asked_replid[KW_REPLID_LENGTH + 1];
+	int64_t asked_offset;
+
+	/* primary/snapshot.c */
+	struct kw_rdb rdb;
+	struct kw_keyset seen;
+	bool reading; /* between begin and end */
+	uint64_t snapshot_taken;
+	char eof_mark[KW_REPLID_LENGTH + 1];
+	char doubt[256]; /* what makes the present snapshot worthless; "": nothing */
+
+	/* the cursor on its way */
+	kw_local_done_fn saved;
+	void *saved_arg;
+	uint64_t saved_at; /* its sequence number */
+	struct kw_local_cursor saving;
+
+	uint64_t refused_known; /* commands the server refused before, or of others */
+	struct kw_backoff refusing;
+	uint64_t online_us;
+
+	enum { KW_LEAVE_NOT, KW_LEAVE_RELEASING, KW_LEAVE_DONE } leaving;
+	void (*closed)(void *arg);
+	void *closed_arg;
+};
+
+/* lead.c */
+extern const struct kw_downlink_handlers kw_replica_downlink_handlers; /* arg: the replica */
+void kw_replica_prepare(
+	struct kw_apply *apply, const struct kw_apply_plan *plan, kw_local_done_fn done, void *arg);
+void kw_replica_forget(struct kw_apply *apply);
+void kw_replica_resume(struct kw_apply *apply);
+bool kw_replica_resumable(const struct kw_apply *apply);
+void kw_replica_attach(struct kw_apply *apply, bool continuous);
+void kw_replica_detach(struct kw_apply *apply);
+void kw_replica_looked(struct kw_apply *apply);
+void kw_replica_insist(struct kw_apply *apply);
+bool kw_replica_leave(struct kw_apply *apply);
+void kw_replica_tick(struct kw_apply *apply, uint64_t now_us);
+void kw_replica_show(struct kw_replica *replica);
+
+/* Nothing handed on counts any more: end the link and forget what is queued for it. */
+void kw_replica_reset(struct kw_replica *replica, const char *why);
+/* The same, and the owner is told that only a snapshot mends it. */
+void kw_replica_give_up(struct kw_replica *replica, const char *why);
+
+/* snapshot.c */
+bool kw_snapshot_start(struct kw_replica *replica, struct kw_error *error);
+void kw_snapshot_begin(struct kw_apply *apply);
+void kw_snapshot_record(struct kw_replica *replica, const struct kw_record_view *record);
+void kw_snapshot_end(struct kw_apply *apply);
+/* Something that says nothing, so that the server does not take us for dead. */
+void kw_snapshot_filler(struct kw_replica *replica);
+
+/* apply_replica.c */
+void kw_replica_refuse(
+	struct kw_replica *replica, const struct kw_record_view *record, const char *why);
+void kw_replica_done(void *arg, const struct kw_window_entry *entry, uint64_t sequence);
+bool kw_replica_fits(const struct kw_replica *replica, const struct kw_record_view *record,
+	char *why, size_t room);
+
+#endif

@@ -1,0 +1,148 @@
+/*
+ * The snapshot's records become an RDB on the link while they are read: nothing of it is kept.
+ *
+ * What would stop or crash the loading server is kept from it: payloads that do not verify, values
+ * of modules that it may not have, databases beyond its own, a key that comes twice. The last is a
+ * broken promise of the reader's; which of the two is newer cannot be told any more, so the whole
+ * snapshot is doubted and taken again.
+ */
+#include "replica.h"
+
+#include "base/log.h"
+#include "redis/payload.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/random.h>
+
+/* From here on a value is sent from where it lies rather than copied first. */
+#define LARGE_VALUE ((size_t)32 << 10)
+
+/* An AUX field: the server's own way of writing what a reader may pass over. */
+#define FILLER "\xfa\x02kw\x00"
+
+bool kw_snapshot_start(struct kw_replica *replica, struct kw_error *error)
+{
+	struct kw_buffer *out = kw_downlink_output(&replica->downlink);
+	const struct kw_buffer *functions = &replica->takeover.functions;
+	const char *name = replica->local->options.cursor_name;
+	struct kw_local_cursor claim;
+	struct kw_buffer code = {0};
+	uint8_t random[KW_REPLID_LENGTH / 2];
+
+	if (getrandom(random, sizeof random, 0) != sizeof random)
+		return kw_error_set(error, KW_E_IO, "no random bytes"), false;
+	for (size_t i = 0; i < sizeof random; i++)
+		snprintf(replica->eof_mark + 2 * i, 3, "%02x", random[i]);
+	kw_buffer_printf(out, "$EOF:%s\r\n", replica->eof_mark);
+	kw_rdb_begin(
+		&replica->rdb, kw_server_rdb_version(&replica->local->facts.identity), false, out);
+	if (kw_rdb_functions(&replica->rdb,
+		    kw_slice(kw_buffer_bytes(functions), kw_buffer_length(functions)), name, out,
+		    error)) {
+		kw_error_wrap(error, "the local server's function libraries");
+		return false;
+	}
+	kw_local_cursor_now(replica->local, replica->plan.epoch, 0, 0, &claim);
+	claim.bond = KW_BOND_LED;
+	kw_cursor_library(name, &claim, &code);
+	kw_rdb_function(
+		&replica->rdb, kw_slice(kw_buffer_bytes(&code), kw_buffer_length(&code)), out);
+	kw_buffer_close(&code);
+	kw_downlink_appended(&replica->downlink);
+	return true;
+}
+
+void kw_snapshot_begin(struct kw_apply *apply)
+{
+	struct kw_replica *replica = (struct kw_replica *)apply;
+
+	replica->reading = true;
+	replica->snapshot_taken = 0;
+	replica->doubt[0] = '\0';
+	kw_keyset_close(&replica->seen);
+	kw_keyset_reserve(&replica->seen, replica->plan.keys);
+}
+
+/* The loading server sizes its first table at once, rather than doubling it time and again. */
+static void hint(struct kw_replica *replica, uint32_t database, struct kw_buffer *out)
+{
+	if (replica->rdb.database < 0)
+		kw_rdb_sizes(&replica->rdb, database, replica->plan.keys, 0, out);
+}
+
+static int put(
+	struct kw_replica *replica, const struct kw_record_view *record, struct kw_error *error)
+{
+	struct kw_buffer *out = kw_downlink_output(&replica->downlink);
+	const struct kw_rdb_entry entry = {
+		.database = record->database,
+		.expires_ms = record->expires_ms,
+		.key = record->key,
+		.payload = record->value,
+	};
+	struct kw_slice value;
+	int code;
+
+	hint(replica, record->database, out);
+	if (record->value.length < LARGE_VALUE) {
+		code = kw_rdb_put(&replica->rdb, &entry, out, error);
+	} else {
+		code = kw_rdb_put_head(&replica->rdb, &entry, out, &value, error);
+		if (!code)
+			kw_downlink_value(&replica->downlink, value);
+	}
+	kw_downlink_appended(&replica->downlink);
+	return code;
+}
+
+void kw_snapshot_record(struct kw_replica *replica, const struct kw_record_view *record)
+{
+	struct kw_error error;
+	char why[KW_QUARANTINE_REASON];
+
+	replica->snapshot_taken++;
+	if (replica->phase != KW_REPLICA_SNAPSHOT || replica->doubt[0])
+		return;
+	if (!kw_replica_fits(replica, record, why, sizeof why)) {
+		kw_replica_refuse(replica, record, why);
+		return;
+	}
+	if (!kw_keyset_add(&replica->seen, kw_keyset_hash(record->database, record->key))) {
+		snprintf(replica->doubt, sizeof replica->doubt,
+			"a key came twice in the snapshot (database %u, version %" PRIu64 ")",
+			record->database, record->version);
+		return;
+	}
+	if (put(replica, record, &error))
+		kw_replica_refuse(replica, record, error.text);
+}
+
+void kw_snapshot_end(struct kw_apply *apply)
+{
+	struct kw_replica *replica = (struct kw_replica *)apply;
+	struct kw_buffer *out = kw_downlink_output(&replica->downlink);
+
+	if (!replica->reading)
+		return;
+	replica->reading = false;
+	kw_keyset_close(&replica->seen);
+	/* A snapshot in doubt is never ended: the server throws away what it has of it. */
+	if (replica->phase != KW_REPLICA_SNAPSHOT || replica->doubt[0])
+		return;
+	kw_rdb_end(&replica->rdb, out);
+	kw_buffer_append(out, replica->eof_mark, KW_REPLID_LENGTH);
+	kw_downlink_appended(&replica->downlink);
+	replica->phase = KW_REPLICA_LOADING;
+	kw_log_info("link", "the snapshot is sent: %" PRIu64 " keys, %" PRIu64 " bytes",
+		replica->rdb.entries, replica->rdb.bytes);
+	apply->trouble = KW_TROUBLE_WAIT;
+	snprintf(apply->trouble_why, sizeof apply->trouble_why,
+		"the local server loads the snapshot");
+}
+
+void kw_snapshot_filler(struct kw_replica *replica)
+{
+	kw_buffer_append(kw_downlink_output(&replica->downlink), FILLER, sizeof FILLER - 1);
+	kw_downlink_appended(&replica->downlink);
+}

@@ -1,0 +1,310 @@
+#include "takeover.h"
+
+#include "base/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+#define MARK "keywake/"
+#define RANDOM_BYTES 16
+#define SWAPDB "swapdb"
+
+void kw_takeover_init(
+	struct kw_takeover *takeover, struct kw_local *local, struct kw_link_login *login)
+{
+	*takeover = (struct kw_takeover){.local = local, .login = login};
+}
+
+void kw_takeover_close(struct kw_takeover *takeover)
+{
+	kw_buffer_close(&takeover->functions);
+}
+
+static void ask(struct kw_takeover *takeover, kw_reply_fn fn, int argc, const char *const *words)
+{
+	struct kw_slice argv[8];
+
+	for (int i = 0; i < argc; i++)
+		argv[i] = kw_slice_text(words[i]);
+	takeover->owed++;
+	kw_redis_send(takeover->local->redis, fn, takeover, argc, argv);
+}
+
+#define ASK(takeover, fn, ...)                                                                     \
+	ask(takeover, fn, (int)(sizeof((const char *[]){__VA_ARGS__}) / sizeof(const char *)),     \
+		(const char *[]){__VA_ARGS__})
+
+/* Count the answer. False: it is of a takeover given up, or the connection is lost. */
+static bool expected(struct kw_takeover *takeover, const struct kw_reply *reply)
+{
+	takeover->owed--;
+	if (takeover->ignored > 0) {
+		takeover->ignored--;
+		return false;
+	}
+	return reply != NULL;
+}
+
+static void complain(struct kw_takeover *takeover, const char *what, const struct kw_reply *reply)
+{
+	bool permission = reply->type == KW_REPLY_ERROR &&
+			  kw_server_error(reply->text) == KW_SERVER_E_PERMISSION;
+
+	if (takeover->why[0])
+		return;
+	snprintf(takeover->why, sizeof takeover->why, "local server: %s answers \"%.*s\"%s", what,
+		(int)(reply->text.length < 160 ? reply->text.length : 160),
+		reply->text.length ? (const char *)reply->text.data : "",
+		permission ? ": grant the agent's user +config|get +config|set +function|dump "
+			     "+replicaof"
+			   : "");
+}
+
+static void finish(struct kw_takeover *takeover)
+{
+	if (takeover->owed > takeover->ignored || !takeover->running)
+		return;
+	takeover->running = false;
+	takeover->done(takeover->arg, takeover->why[0] ? takeover->why : NULL);
+}
+
+/* ---- the password, and what it remembers ---- */
+
+/* keywake/<setting>/<random>: the setting, if the text is one of ours. */
+static bool read_mark(const char *password, char setting[KW_TAKEOVER_SETTING])
+{
+	const char *from = password + strlen(MARK), *end;
+
+	if (strncmp(password, MARK, strlen(MARK)) != 0)
+		return false;
+	end = strchr(from, '/');
+	if (!end || end == from || end - from >= KW_TAKEOVER_SETTING ||
+		strspn(from, "abcdefghijklmnopqrstuvwxyz-") != (size_t)(end - from))
+		return false;
+	memcpy(setting, from, (size_t)(end - from));
+	setting[end - from] = '\0';
+	return true;
+}
+
+static bool make_password(struct kw_takeover *takeover)
+{
+	uint8_t bytes[RANDOM_BYTES];
+	char *at = takeover->login->password;
+	int length = snprintf(at, KW_LOGIN_TEXT, MARK "%s/", takeover->diskless);
+
+	if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
+		return false;
+	for (size_t i = 0; i < sizeof bytes; i++)
+		length += snprintf(at + length, (size_t)(KW_LOGIN_TEXT - length), "%02x", bytes[i]);
+	return true;
+}
+
+/* ---- setting ---- */
+
+static void on_set(void *arg, const struct kw_reply *reply)
+{
+	struct kw_takeover *takeover = arg;
+
+	if (!expected(takeover, reply))
+		return;
+	if (reply->type == KW_REPLY_ERROR)
+		complain(takeover, "CONFIG SET", reply);
+	finish(takeover);
+}
+
+static void on_replicaof(void *arg, const struct kw_reply *reply)
+{
+	struct kw_takeover *takeover = arg;
+
+	if (!expected(takeover, reply))
+		return;
+	if (reply->type == KW_REPLY_ERROR)
+		complain(takeover, "REPLICAOF", reply);
+	finish(takeover);
+}
+
+static void set(struct kw_takeover *takeover)
+{
+	char port[8];
+
+	if (!takeover->auth_ours && !takeover->login->password[0]) {
+		if (!make_password(takeover)) {
+			snprintf(takeover->why, sizeof takeover->why, "no random bytes");
+			return;
+		}
+		takeover->auth_ours = true;
+		ASK(takeover, on_set, "CONFIG", "SET", "masterauth", takeover->login->password);
+	}
+	if (takeover->full && strcmp(takeover->diskless, SWAPDB) != 0)
+		takeover->swapdb_set = true;
+	if (takeover->full)
+		ASK(takeover, on_set, "CONFIG", "SET", "repl-diskless-load", SWAPDB);
+	else
+		kw_takeover_loaded(takeover);
+	snprintf(port, sizeof port, "%u", takeover->port);
+	ASK(takeover, on_replicaof, "REPLICAOF", takeover->host, port);
+}
+
+/* ---- asking ---- */
+
+static bool copy_text(const struct kw_reply *reply, char *to, size_t room)
+{
+	if (reply->text.length >= room)
+		return false;
+	if (reply->text.length > 0)
+		memcpy(to, reply->text.data, reply->text.length);
+	to[reply->text.length] = '\0';
+	return true;
+}
+
+static void take_setting(
+	struct kw_takeover *takeover, struct kw_slice name, const struct kw_reply *value)
+{
+	struct kw_link_login *login = takeover->login;
+	char number[16];
+	bool fits = true;
+
+	if (kw_slice_equal(name, kw_slice_text("masterauth")))
+		fits = copy_text(value, login->password, sizeof login->password);
+	else if (kw_slice_equal(name, kw_slice_text("masteruser")))
+		fits = copy_text(value, login->user, sizeof login->user);
+	else if (kw_slice_equal(name, kw_slice_text("repl-diskless-load")))
+		fits = copy_text(value, takeover->diskless, sizeof takeover->diskless);
+	else if (kw_slice_equal(name, kw_slice_text("databases")) &&
+		 copy_text(value, number, sizeof number))
+		takeover->databases = (uint32_t)strtoul(number, NULL, 10);
+	else if (kw_slice_equal(name, kw_slice_text("tls-replication")) &&
+		 kw_slice_equal(value->text, kw_slice_text("yes")))
+		snprintf(takeover->why, sizeof takeover->why,
+			"the local server replicates over TLS only, which this agent does not "
+			"speak: set tls-replication no there, or use apply.mode=commands");
+	if (!fits)
+		snprintf(takeover->why, sizeof takeover->why, "the local server's %.*s is too long",
+			(int)name.length, (const char *)name.data);
+}
+
+/* What was in force before us, though a predecessor may have been killed in the midst of a load. */
+static void recall_settings(struct kw_takeover *takeover, const char *known)
+{
+	bool swapdb = strcmp(takeover->diskless, SWAPDB) == 0;
+	char before[KW_TAKEOVER_SETTING];
+
+	takeover->auth_ours = read_mark(takeover->login->password, before);
+	if (takeover->auth_ours && swapdb) {
+		takeover->swapdb_set = strcmp(before, SWAPDB) != 0;
+		snprintf(takeover->diskless, sizeof takeover->diskless, "%s", before);
+	} else if (takeover->auth_ours && strcmp(before, takeover->diskless) != 0) {
+		/* Somebody changed it since: another password, to remember that. */
+		takeover->auth_ours = false;
+		takeover->login->password[0] = '\0';
+	} else if (takeover->swapdb_set && swapdb) {
+		snprintf(takeover->diskless, sizeof takeover->diskless, "%s", known);
+	}
+	if (takeover->login->user[0] && !takeover->login->password[0])
+		snprintf(takeover->why, sizeof takeover->why,
+			"the local server has masteruser but no masterauth: set both or neither");
+}
+
+static void on_config(void *arg, const struct kw_reply *reply)
+{
+	struct kw_takeover *takeover = arg;
+	char known[KW_TAKEOVER_SETTING];
+
+	if (!expected(takeover, reply))
+		return;
+	memcpy(known, takeover->diskless, sizeof known);
+	*takeover->login = (struct kw_link_login){0};
+	if (reply->type != KW_REPLY_ARRAY)
+		complain(takeover, "CONFIG GET", reply);
+	for (size_t i = 0; i + 1 < reply->count; i += 2)
+		take_setting(takeover, reply->elements[i].text, &reply->elements[i + 1]);
+	if (!takeover->why[0])
+		recall_settings(takeover, known);
+}
+
+/* The last answer of the questions. */
+static void on_read(void *arg, const struct kw_reply *reply)
+{
+	struct kw_takeover *takeover = arg;
+
+	if (!expected(takeover, reply))
+		return;
+	kw_buffer_clear(&takeover->functions);
+	if (takeover->full && reply->type != KW_REPLY_STRING)
+		complain(takeover, "FUNCTION DUMP", reply);
+	else if (takeover->full && reply->text.length > KW_TAKEOVER_FUNCTIONS_MAX)
+		snprintf(takeover->why, sizeof takeover->why,
+			"the local server's function libraries are larger than %zu MiB",
+			KW_TAKEOVER_FUNCTIONS_MAX >> 20);
+	else if (takeover->full)
+		kw_buffer_append(&takeover->functions, reply->text.data, reply->text.length);
+	if (!takeover->why[0])
+		set(takeover);
+	finish(takeover);
+}
+
+void kw_takeover_start(struct kw_takeover *takeover, const char *host, uint16_t port, bool full,
+	void (*done)(void *arg, const char *error), void *arg)
+{
+	kw_takeover_stop(takeover);
+	takeover->host = host;
+	takeover->port = port;
+	takeover->full = full;
+	takeover->running = true;
+	takeover->done = done;
+	takeover->arg = arg;
+	takeover->why[0] = '\0';
+	ASK(takeover, on_config, "CONFIG", "GET", "masterauth", "masteruser", "repl-diskless-load",
+		"databases", "tls-replication");
+	if (full)
+		ASK(takeover, on_read, "FUNCTION", "DUMP");
+	else
+		ASK(takeover, on_read, "PING");
+}
+
+void kw_takeover_stop(struct kw_takeover *takeover)
+{
+	takeover->running = false;
+	takeover->ignored = takeover->owed;
+}
+
+/* ---- putting back ---- */
+
+static void on_put_back(void *arg, const struct kw_reply *reply)
+{
+	struct kw_takeover *takeover = arg;
+
+	if (!expected(takeover, reply))
+		return;
+	if (reply->type == KW_REPLY_ERROR)
+		kw_log_warn("local", "repl-diskless-load cannot be put back to %s: %.*s",
+			takeover->diskless, (int)reply->text.length,
+			(const char *)reply->text.data);
+	else
+		takeover->swapdb_set = false;
+	finish(takeover);
+}
+
+void kw_takeover_loaded(struct kw_takeover *takeover)
+{
+	if (takeover->swapdb_set)
+		ASK(takeover, on_put_back, "CONFIG", "SET", "repl-diskless-load",
+			takeover->diskless);
+}
+
+void kw_takeover_release(
+	struct kw_takeover *takeover, void (*done)(void *arg, const char *error), void *arg)
+{
+	takeover->running = true;
+	takeover->done = done;
+	takeover->arg = arg;
+	takeover->why[0] = '\0';
+	ASK(takeover, on_replicaof, "REPLICAOF", "NO", "ONE");
+	kw_takeover_loaded(takeover);
+	if (takeover->auth_ours) {
+		takeover->auth_ours = false;
+		takeover->login->password[0] = '\0';
+		ASK(takeover, on_set, "CONFIG", "SET", "masterauth", "");
+	}
+}
