@@ -2,7 +2,7 @@
 
 #include "base/buffer.h"
 #include "base/clock.h"
-#include "remote/carrier.h"
+#include "remote/server_internal.h"
 #include "remote/tcp_serve.h"
 
 #include <assert.h>
@@ -16,25 +16,6 @@
 #define DEPTH 64
 #define HELLO_TIMEOUT_MS 2000
 #define GREETINGS_MAX 64 /* handshakes at a time of listeners that are paused by us */
-
-struct kw_server {
-	uv_loop_t *loop;
-	struct kw_memory *memory;
-	struct kw_server_options options; /* secret: our copy */
-	struct kw_server_handlers handlers;
-	struct kw_server_stats stats;
-	uv_async_t async; /* the serving thread has something to say */
-	struct kw_tcp_serve *serve;
-	void *kept; /* a device */
-	void (*release_kept)(void *device);
-	struct kw_listener *listeners; /* in the order of kw_server_listen */
-	struct kw_session *sessions;
-	uint32_t session_count, greetings;
-	uint64_t next_id;
-	bool paused, closing, finished;
-	void (*done)(void *arg);
-	void *done_arg;
-};
 
 /* ---- for the carriers ---- */
 
@@ -193,125 +174,6 @@ void kw_server_rejected(struct kw_server *server, const char *why)
 	server->handlers.rejected(server->handlers.arg, why);
 }
 
-/* ---- sessions ---- */
-
-static uint64_t describe(const struct kw_session *session, struct kw_session_info *info)
-{
-	*info = (struct kw_session_info){
-		.id = session->id,
-		.carrier = session->listener->address.carrier,
-		.connected_us = session->connected_us,
-		.depth = session->depth,
-	};
-	memcpy(info->name, session->name, sizeof info->name);
-	memcpy(info->peer, session->peer, sizeof info->peer);
-	return session->listener->ops->figures(session, info);
-}
-
-struct kw_session *kw_session_new(
-	struct kw_listener *listener, const struct kw_handshake *handshake, const char *peer)
-{
-	struct kw_server *server = listener->server;
-	struct kw_session *session = kw_zalloc(sizeof *session);
-
-	session->server = server;
-	session->listener = listener;
-	session->id = ++server->next_id;
-	memcpy(session->name, handshake->name, sizeof session->name);
-	snprintf(session->peer, sizeof session->peer, "%s", peer);
-	session->connected_us = kw_wall_us();
-	session->joined_us = kw_clock_us();
-	session->depth = handshake->facts.depth;
-	return session;
-}
-
-void kw_session_joined(struct kw_session *session)
-{
-	struct kw_server *server = session->server;
-	struct kw_session_info info;
-
-	session->next = server->sessions;
-	if (server->sessions)
-		server->sessions->previous = session;
-	server->sessions = session;
-	server->session_count++;
-	server->stats.sessions++;
-	describe(session, &info);
-	server->handlers.joined(server->handlers.arg, &info);
-}
-
-static void maybe_finish(struct kw_server *server);
-
-void kw_session_ended(struct kw_session *session, const char *why)
-{
-	struct kw_server *server = session->server;
-	struct kw_session_info info;
-
-	if (session->previous)
-		session->previous->next = session->next;
-	else
-		server->sessions = session->next;
-	if (session->next)
-		session->next->previous = session->previous;
-	server->session_count--;
-	describe(session, &info);
-	server->handlers.left(server->handlers.arg, &info, session->why[0] ? session->why : why);
-	free(session);
-	maybe_finish(server);
-}
-
-static void end_session(struct kw_session *session, enum kw_frame_status bye, const char *why)
-{
-	if (session->ending)
-		return;
-	session->ending = true;
-	snprintf(session->why, sizeof session->why, "%s", why);
-	session->listener->ops->end(session, bye);
-}
-
-int kw_server_sessions(const struct kw_server *server, struct kw_session_info *infos, int most)
-{
-	int count = 0;
-
-	for (const struct kw_session *at = server->sessions; at; at = at->next) {
-		if (at->ending)
-			continue;
-		if (count < most)
-			describe(at, &infos[count]);
-		count++;
-	}
-	return count;
-}
-
-uint64_t kw_server_lowest_passed(const struct kw_server *server)
-{
-	uint64_t now = kw_clock_us(), lowest = UINT64_MAX;
-
-	for (const struct kw_session *at = server->sessions; at; at = at->next) {
-		struct kw_session_info info;
-		uint64_t heard = describe(at, &info);
-		uint64_t passed = heard ? info.progress.passed : 0;
-		uint64_t since = heard ? heard : at->joined_us;
-
-		if (now > since && now - since > KW_SESSION_SILENT_US)
-			continue;
-		if (passed < lowest)
-			lowest = passed;
-	}
-	return lowest;
-}
-
-bool kw_server_disconnect(struct kw_server *server, uint64_t id, const char *why)
-{
-	for (struct kw_session *at = server->sessions; at; at = at->next) {
-		if (at->id != id || at->ending)
-			continue;
-		end_session(at, KW_FRAME_REVOKED, why);
-		return true;
-	}
-	return false;
-}
-
 void kw_server_stats(const struct kw_server *server, struct kw_server_stats *stats)
 {
 	*stats = server->stats;
@@ -461,7 +323,7 @@ uint16_t kw_server_port(const struct kw_server *server, int listener)
 void kw_listener_closed(struct kw_listener *listener)
 {
 	listener->closed = true;
-	maybe_finish(listener->server);
+	kw_server_maybe_finish(listener->server);
 }
 
 static void on_async_closed(uv_handle_t *handle)
@@ -479,8 +341,7 @@ static void on_async_closed(uv_handle_t *handle)
 		done(arg);
 }
 
-/* Sessions point at their listeners, so those stay until the last session has left. */
-static void maybe_finish(struct kw_server *server)
+void kw_server_maybe_finish(struct kw_server *server)
 {
 	struct kw_listener *at, *next;
 
@@ -513,8 +374,8 @@ void kw_server_close(struct kw_server *server, void (*done)(void *arg), void *ar
 	server->done = done;
 	server->done_arg = arg;
 	for (struct kw_session *at = server->sessions; at; at = at->next)
-		end_session(at, KW_FRAME_SHUTDOWN, "the proxy is shutting down");
+		kw_session_end(at, KW_FRAME_SHUTDOWN, "the proxy is shutting down");
 	for (struct kw_listener *at = server->listeners; at; at = at->next)
 		at->ops->close(at);
-	maybe_finish(server);
+	kw_server_maybe_finish(server);
 }

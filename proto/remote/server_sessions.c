@@ -1,0 +1,123 @@
+/* Sessions: agents behind their handshake. */
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "remote/server_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t describe(const struct kw_session *session, struct kw_session_info *info)
+{
+	*info = (struct kw_session_info){
+		.id = session->id,
+		.carrier = session->listener->address.carrier,
+		.connected_us = session->connected_us,
+		.depth = session->depth,
+	};
+	memcpy(info->name, session->name, sizeof info->name);
+	memcpy(info->peer, session->peer, sizeof info->peer);
+	return session->listener->ops->figures(session, info);
+}
+
+struct kw_session *kw_session_new(
+	struct kw_listener *listener, const struct kw_handshake *handshake, const char *peer)
+{
+	struct kw_server *server = listener->server;
+	struct kw_session *session = kw_zalloc(sizeof *session);
+
+	session->server = server;
+	session->listener = listener;
+	session->id = ++server->next_id;
+	memcpy(session->name, handshake->name, sizeof session->name);
+	snprintf(session->peer, sizeof session->peer, "%s", peer);
+	session->connected_us = kw_wall_us();
+	session->joined_us = kw_clock_us();
+	session->depth = handshake->facts.depth;
+	return session;
+}
+
+void kw_session_joined(struct kw_session *session)
+{
+	struct kw_server *server = session->server;
+	struct kw_session_info info;
+
+	session->next = server->sessions;
+	if (server->sessions)
+		server->sessions->previous = session;
+	server->sessions = session;
+	server->session_count++;
+	server->stats.sessions++;
+	describe(session, &info);
+	server->handlers.joined(server->handlers.arg, &info);
+}
+
+void kw_session_ended(struct kw_session *session, const char *why)
+{
+	struct kw_server *server = session->server;
+	struct kw_session_info info;
+
+	if (session->previous)
+		session->previous->next = session->next;
+	else
+		server->sessions = session->next;
+	if (session->next)
+		session->next->previous = session->previous;
+	server->session_count--;
+	describe(session, &info);
+	server->handlers.left(server->handlers.arg, &info, session->why[0] ? session->why : why);
+	free(session);
+	kw_server_maybe_finish(server);
+}
+
+void kw_session_end(struct kw_session *session, enum kw_frame_status bye, const char *why)
+{
+	if (session->ending)
+		return;
+	session->ending = true;
+	snprintf(session->why, sizeof session->why, "%s", why);
+	session->listener->ops->end(session, bye);
+}
+
+int kw_server_sessions(const struct kw_server *server, struct kw_session_info *infos, int most)
+{
+	int count = 0;
+
+	for (const struct kw_session *at = server->sessions; at; at = at->next) {
+		if (at->ending)
+			continue;
+		if (count < most)
+			describe(at, &infos[count]);
+		count++;
+	}
+	return count;
+}
+
+uint64_t kw_server_lowest_passed(const struct kw_server *server)
+{
+	uint64_t now = kw_clock_us(), lowest = UINT64_MAX;
+
+	for (const struct kw_session *at = server->sessions; at; at = at->next) {
+		struct kw_session_info info;
+		uint64_t heard = describe(at, &info);
+		uint64_t passed = heard ? info.progress.passed : 0;
+		uint64_t since = heard ? heard : at->joined_us;
+
+		if (now > since && now - since > KW_SESSION_SILENT_US)
+			continue;
+		if (passed < lowest)
+			lowest = passed;
+	}
+	return lowest;
+}
+
+bool kw_server_disconnect(struct kw_server *server, uint64_t id, const char *why)
+{
+	for (struct kw_session *at = server->sessions; at; at = at->next) {
+		if (at->id != id || at->ending)
+			continue;
+		kw_session_end(at, KW_FRAME_REVOKED, why);
+		return true;
+	}
+	return false;
+}
