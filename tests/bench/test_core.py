@@ -61,6 +61,13 @@ def test_no_round_is_begun_beyond_the_budget_but_one_is():
     assert order == ["peer", "ours"] and other.state == "measured"
 
 
+def test_what_is_left_out_is_neither_measured_nor_a_failure():
+    sides = run_rounds({"a": lambda: {"seconds": 1}, "b": lambda: {"seconds": 1}}, 1, 60, "a".__eq__)
+    assert sides["a"].state == "measured" and sides["b"].state == "left out"
+    row = hold(make_row("case", sides["b"]), "seconds", AT_MOST, 2)
+    assert row["thresholds"][0]["reached"] is None
+
+
 def test_bounds():
     ours, _, _ = two_sides([1, 1, 1], [2, 2, 2])
     row = make_row("case", ours, ratio=0.5)

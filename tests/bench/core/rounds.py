@@ -19,14 +19,17 @@ class Side:
         self.rounds = []
         self.failures = []
         self.missing = None # why it is not built
+        self.left_out = False
 
     @property
     def state(self):
+        if self.left_out:
+            return "left out"
         if self.missing:
             return "not built"
         if self.failures:
             return "failed"
-        return "measured" if self.rounds else "not run"
+        return "measured"
 
     @property
     def reason(self):
@@ -34,7 +37,7 @@ class Side:
             return self.missing
         if self.failures:
             return f"{len(self.failures)} of {len(self.rounds)}: {self.failures[0]}"
-        return "" if self.rounds else "no time was left for it"
+        return ""
 
     def values(self, key):
         return [figures[key] for figures in self.rounds if figures and key in figures]
@@ -56,19 +59,21 @@ class Side:
         return statistics.median(found) if found else None
 
 
-def run_rounds(sides, pairs, budget):
+def run_rounds(sides, pairs, budget, wanted=lambda name: True):
     """
     sides: name -> a function that measures once and returns its figures. Rounds are begun as long as
-    they are wanted and one more is likely to fit into the budget (seconds); one is always run.
+    they are asked for and one more is likely to fit into the budget (seconds); one is always run.
     """
     result = {name: Side(name) for name in sides}
+    for name, side in result.items():
+        side.left_out = not wanted(name)
     begin = time.monotonic()
     for done in range(pairs):
         spent = time.monotonic() - begin
         if done and spent + spent / done > budget:
             break
         for name, measure in sides.items():
-            if not result[name].missing:
+            if not result[name].missing and not result[name].left_out:
                 measure_once(result[name], measure)
     return result
 

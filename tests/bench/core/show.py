@@ -1,7 +1,7 @@
 """Results as a table on a terminal, and as BENCHMARKS.md."""
 from .row import verdict
 
-SHORT = {"not built": "not built", "failed": "FAILED", "not run": "not run"}
+SHORT = {"not built": "not built", "failed": "FAILED"}
 
 
 def number(key, value):
@@ -38,6 +38,7 @@ def grids(result):
 
 def grid(rows):
     """Headings and lines of a table; a case is named on its first line only."""
+    rows = [row for row in rows if row["state"] != "left out"]
     keys = []
     for row in rows:
         keys += [key for key in row["figures"] if key not in keys]
