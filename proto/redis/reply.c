@@ -2,6 +2,7 @@
 
 #include "base/buffer.h"
 #include "redis/arena.h"
+#include "redis/quick.h"
 
 #include <hiredis/hiredis.h>
 #include <stdlib.h>
@@ -18,8 +19,15 @@
 /* A parser whose buffer grew beyond this is replaced: one large value must not stay. */
 #define KEEP_BYTES ((size_t)4 * 1024 * 1024)
 
+/* What is kept of a reply that is not complete, before hiredis is asked; and what is added at a
+ * time. */
+#define TAIL_BYTES ((size_t)64 * 1024)
+#define TAIL_STEP_BYTES ((size_t)4 * 1024)
+
 struct kw_reply_reader {
 	redisReader *parser;
+	bool slow;          /* hiredis has the present reply */
+	size_t tail_length; /* of the present reply, when hiredis has it not */
 	struct kw_arena arena;
 	struct kw_reply scalar; /* the present reply when it is no array: already handed over */
 	kw_reply_sink sink;
@@ -28,6 +36,7 @@ struct kw_reply_reader {
 	size_t high_bytes;   /* the most the parser's buffer has held */
 	const char *refusal; /* why one of our functions returned NULL to the parser */
 	struct kw_error failed;
+	uint8_t tail[TAIL_BYTES];
 };
 
 static struct kw_reply *refuse(struct kw_reply_reader *reader, const char *why)
@@ -207,7 +216,7 @@ void kw_reply_reader_free(struct kw_reply_reader *reader)
 
 size_t kw_reply_reader_held_bytes(const struct kw_reply_reader *reader)
 {
-	return reader->parser->len - reader->parser->pos;
+	return reader->tail_length + reader->parser->len - reader->parser->pos;
 }
 
 static int fail(struct kw_reply_reader *reader)
@@ -252,21 +261,34 @@ static bool give_memory_back(struct kw_reply_reader *reader)
 	return true;
 }
 
-/* Hand over every reply that is complete. */
-static int parse(struct kw_reply_reader *reader)
+/*
+ * Hand over the reply that hiredis has, if it is complete. What stands behind it is left alone
+ * then, as far as it is among the last `fed` bytes: *unused says how many.
+ */
+static int parse(struct kw_reply_reader *reader, size_t fed, size_t *unused)
 {
 	while (!reader->stopped) {
+		redisReader *parser = reader->parser;
 		void *root = NULL;
+		size_t left;
 
-		if (redisReaderGetReply(reader->parser, &root) != REDIS_OK)
+		if (redisReaderGetReply(parser, &root) != REDIS_OK)
 			return fail(reader);
 		if (!root)
 			return within_bounds(reader) ? 0 : fail(reader);
 		if (root != &reader->scalar && !reader->sink(reader->arg, root))
 			reader->stopped = true;
 		kw_arena_reset(&reader->arena);
+		left = parser->len - parser->pos;
+		if (left <= fed) {
+			parser->pos = parser->len;
+			reader->slow = false;
+			*unused = left;
+		}
 		if (reader->high_bytes > KEEP_BYTES && !give_memory_back(reader))
 			return fail(reader);
+		if (!reader->slow)
+			break;
 	}
 	return 0;
 }
@@ -279,7 +301,7 @@ static int parse(struct kw_reply_reader *reader)
 static size_t next_piece(struct kw_reply_reader *reader)
 {
 	redisReader *parser = reader->parser;
-	size_t held = kw_reply_reader_held_bytes(reader);
+	size_t held = parser->len - parser->pos;
 
 	if (parser->ridx < 0 || item_type(parser) != REDIS_REPLY_STRING || held < BULK_PIECE_BYTES)
 		return PIECE_BYTES;
@@ -293,22 +315,107 @@ static size_t next_piece(struct kw_reply_reader *reader)
 	return BULK_PIECE_BYTES;
 }
 
+/* Each of these takes some of the bytes and says how many. */
+
+static size_t feed_slow(struct kw_reply_reader *reader, const uint8_t *data, size_t length)
+{
+	size_t piece = next_piece(reader);
+	size_t unused = 0;
+
+	if (piece > length)
+		piece = length;
+	if (redisReaderFeed(reader->parser, (const char *)data, piece) != REDIS_OK)
+		fail(reader);
+	else
+		parse(reader, piece, &unused);
+	return piece - unused;
+}
+
+/* hiredis gets what there is of the present reply. */
+static void leave_to_hiredis(struct kw_reply_reader *reader)
+{
+	reader->slow = true;
+	if (redisReaderFeed(reader->parser, (const char *)reader->tail, reader->tail_length) !=
+		REDIS_OK)
+		fail(reader);
+	reader->tail_length = 0;
+}
+
+static void hand_over(struct kw_reply_reader *reader, const struct kw_reply *reply)
+{
+	if (!reader->sink(reader->arg, reply))
+		reader->stopped = true;
+}
+
+/* The tail and what comes: up to the end of the one reply whose beginning the tail is. */
+static size_t feed_tail(struct kw_reply_reader *reader, const uint8_t *data, size_t length)
+{
+	struct kw_reply reply, elements[KW_QUICK_ELEMENTS];
+	size_t held = reader->tail_length, used, needed;
+	size_t step = length < TAIL_STEP_BYTES ? length : TAIL_STEP_BYTES;
+
+	if (step > TAIL_BYTES - held)
+		step = TAIL_BYTES - held;
+	memcpy(reader->tail + held, data, step);
+	switch (kw_quick_parse(reader->tail, held + step, &reply, elements, &used, &needed)) {
+	case KW_QUICK_DONE:
+		if (used >= held) {
+			reader->tail_length = 0;
+			hand_over(reader, &reply);
+			return used - held;
+		}
+		break;
+	case KW_QUICK_PART:
+		if (needed <= TAIL_BYTES && held + step < TAIL_BYTES) {
+			reader->tail_length += step;
+			return step;
+		}
+		break;
+	case KW_QUICK_OTHER:
+		break;
+	}
+	leave_to_hiredis(reader);
+	return 0;
+}
+
+static size_t feed_quick(struct kw_reply_reader *reader, const uint8_t *data, size_t length)
+{
+	struct kw_reply reply, elements[KW_QUICK_ELEMENTS];
+	enum kw_quick result = KW_QUICK_DONE;
+	size_t at = 0, used, needed;
+
+	while (at < length && !reader->stopped) {
+		result = kw_quick_parse(data + at, length - at, &reply, elements, &used, &needed);
+		if (result != KW_QUICK_DONE)
+			break;
+		at += used;
+		hand_over(reader, &reply);
+	}
+	if (result == KW_QUICK_PART && needed <= TAIL_BYTES && length - at < TAIL_BYTES) {
+		memcpy(reader->tail, data + at, length - at);
+		reader->tail_length = length - at;
+		return length;
+	}
+	reader->slow = result != KW_QUICK_DONE;
+	return at;
+}
+
 int kw_reply_reader_feed(
 	struct kw_reply_reader *reader, const void *data, size_t length, struct kw_error *error)
 {
-	const char *at = data;
+	const uint8_t *at = data;
 
 	while (length > 0 && !reader->stopped && reader->failed.code == KW_OK) {
-		size_t piece = next_piece(reader);
+		size_t taken;
 
-		if (piece > length)
-			piece = length;
-		if (redisReaderFeed(reader->parser, at, piece) != REDIS_OK)
-			fail(reader);
+		if (reader->slow)
+			taken = feed_slow(reader, at, length);
+		else if (reader->tail_length > 0)
+			taken = feed_tail(reader, at, length);
 		else
-			parse(reader);
-		at += piece;
-		length -= piece;
+			taken = feed_quick(reader, at, length);
+		at += taken;
+		length -= taken;
 	}
 	if (error && reader->failed.code != KW_OK)
 		*error = reader->failed;

@@ -1,9 +1,11 @@
 /*
- * From bytes to replies: hiredis's parser with our own objects.
+ * From bytes to replies. The usual ones (quick.h) are parsed where they came to lie, without a
+ * copy; of one that the bytes end in the midst of, the beginning is kept until the rest comes.
  *
- * A scalar at the top level is handed over while the parser stands on it, its text pointing into
- * the parser's buffer: nothing is copied. What lies in an array is copied to an arena, because the
- * parser moves its buffer while the array is incomplete. The arena is reset after every reply.
+ * All others, and what is larger than 64 KiB, are hiredis's, with our own objects: a scalar at the
+ * top level is handed over while the parser stands on it, its text pointing into the parser's
+ * buffer. What lies in an array is copied to an arena, because the parser moves its buffer while
+ * the array is incomplete. The arena is reset after every reply.
  *
  * Pure: no I/O, no loop. One thread.
  */

@@ -1,4 +1,5 @@
 /* The reader of replies: whole whatever the pieces, and bounded whatever the server. */
+#include "base/buffer.h"
 #include "fixture.h"
 #include "redis/reply.h"
 
@@ -194,6 +195,118 @@ static void what_stands_behind_a_huge_value_is_not_lost(void **state)
 	free(text);
 }
 
+/* A stream of replies of every size around the bounds of the reader, and what it must say of each.
+ */
+struct mixture {
+	struct kw_buffer bytes;
+	uint64_t seed;
+	uint32_t told; /* replies that were right so far */
+};
+
+static uint32_t draw(struct mixture *mixture, uint32_t below)
+{
+	mixture->seed = mixture->seed * 6364136223846793005u + 1442695040888963407u;
+	return (uint32_t)(mixture->seed >> 33) % below;
+}
+
+static size_t size_of(uint32_t number)
+{
+	static const size_t sizes[] = {0, 1, 20, 110, 4096, 65519, 65520, 65521, 65526, 65528,
+		65534, 65536, 65537, 200000};
+
+	return sizes[number % (sizeof sizes / sizeof *sizes)];
+}
+
+static void add_bulk(struct mixture *mixture, uint32_t number)
+{
+	size_t length = size_of(number);
+
+	kw_buffer_printf(&mixture->bytes, "$%zu\r\n", length);
+	memset(kw_buffer_reserve(&mixture->bytes, length + 1), (int)(number % 251), length);
+	kw_buffer_filled(&mixture->bytes, length);
+	kw_buffer_append(&mixture->bytes, "\r\n", 2);
+}
+
+static void add_reply(struct mixture *mixture, uint32_t number)
+{
+	switch (number % 5) {
+	case 0:
+	case 1:
+		add_bulk(mixture, number);
+		break;
+	case 2: /* a message */
+		kw_buffer_printf(&mixture->bytes, "*2\r\n:%u\r\n", number);
+		add_bulk(mixture, number);
+		break;
+	case 3: /* a step of a scan */
+		kw_buffer_printf(&mixture->bytes, "*2\r\n:%u\r\n*1\r\n", number);
+		add_bulk(mixture, number);
+		break;
+	default:
+		kw_buffer_printf(&mixture->bytes, ":-%u\r\n", number);
+	}
+}
+
+static void expect_bulk(const struct kw_reply *reply, uint32_t number)
+{
+	const uint8_t *text = reply->text.data;
+
+	assert_int_equal(reply->type, KW_REPLY_STRING);
+	assert_int_equal(reply->text.length, size_of(number));
+	for (size_t i = 0; i < reply->text.length; i++)
+		assert_int_equal(text[i], number % 251);
+}
+
+static bool expect_next(void *arg, const struct kw_reply *reply)
+{
+	struct mixture *mixture = arg;
+	uint32_t number = mixture->told++;
+
+	if (number % 5 == 4) {
+		assert_int_equal(reply->integer, -(int64_t)number);
+		return true;
+	}
+	if (number % 5 >= 2) {
+		assert_int_equal(reply->count, 2);
+		assert_int_equal(reply->elements[0].integer, number);
+		reply = &reply->elements[1];
+	}
+	if (number % 5 == 3)
+		reply = reply->elements;
+	expect_bulk(reply, number);
+	return true;
+}
+
+static void replies_of_every_size_come_whole_and_in_order(void **state)
+{
+	struct mixture mixture = {.seed = 42};
+	uint32_t replies = 5 * 14 * 3;
+
+	for (uint32_t number = 0; number < replies; number++)
+		add_reply(&mixture, number);
+	for (int round = 0; round < 20; round++) {
+		struct kw_reply_reader *reader = kw_reply_reader_new(expect_next, &mixture);
+		const uint8_t *at = kw_buffer_bytes(&mixture.bytes);
+		size_t left = kw_buffer_length(&mixture.bytes);
+		uint32_t most = round % 2 ? 65536 : 3000;
+
+		mixture.told = 0;
+		while (left > 0) {
+			size_t piece = 1 + draw(&mixture, most);
+
+			if (piece > left)
+				piece = left;
+			assert_int_equal(kw_reply_reader_feed(reader, at, piece, NULL), 0);
+			at += piece;
+			left -= piece;
+		}
+		assert_int_equal(mixture.told, replies);
+		assert_int_equal(kw_reply_reader_held_bytes(reader), 0);
+		kw_reply_reader_free(reader);
+	}
+	kw_buffer_close(&mixture.bytes);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -205,6 +318,7 @@ int main(void)
 		cmocka_unit_test(a_sink_that_says_stop_hears_nothing_more),
 		cmocka_unit_test(the_memory_of_a_huge_value_is_given_back),
 		cmocka_unit_test(what_stands_behind_a_huge_value_is_not_lost),
+		cmocka_unit_test(replies_of_every_size_come_whole_and_in_order),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
