@@ -157,9 +157,33 @@ static void settle(struct kw_dirty *dirty, struct kw_dirty_entry *entry, uint64_
 	entry->since = since;
 }
 
-void kw_dirty_add(struct kw_dirty *dirty, uint32_t database, struct kw_slice key, unsigned flags)
+uint64_t kw_dirty_expect(const struct kw_dirty *dirty, uint32_t database, struct kw_slice key)
 {
 	uint64_t hash = kw_keyset_hash(&dirty->keys, database, key);
+
+	kw_keyset_expect(&dirty->keys, hash);
+	return hash;
+}
+
+void kw_dirty_approach(const struct kw_dirty *dirty, uint64_t expected)
+{
+	kw_keyset_approach(&dirty->keys, expected);
+}
+
+void kw_dirty_expect_end(const struct kw_dirty *dirty, const struct kw_dirty_entry *entry)
+{
+	kw_keyset_expect(&dirty->keys, entry->key.hash);
+}
+
+void kw_dirty_add(struct kw_dirty *dirty, uint32_t database, struct kw_slice key, unsigned flags)
+{
+	kw_dirty_add_expected(
+		dirty, kw_keyset_hash(&dirty->keys, database, key), database, key, flags);
+}
+
+void kw_dirty_add_expected(struct kw_dirty *dirty, uint64_t hash, uint32_t database,
+	struct kw_slice key, unsigned flags)
+{
 	struct kw_dirty_entry *entry =
 		(struct kw_dirty_entry *)kw_keyset_find(&dirty->keys, hash, database, key);
 
@@ -198,6 +222,8 @@ struct kw_dirty_entry *kw_dirty_take(struct kw_dirty *dirty, uint64_t now_us)
 		return NULL;
 	leave(dirty, entry);
 	enter(dirty, entry, KW_DIRTY_FLYING);
+	/* The next to be taken, very likely. */
+	__builtin_prefetch(dirty->lists[KW_DIRTY_WAITING].first, 1);
 	return entry;
 }
 

@@ -59,6 +59,18 @@ void kw_dirty_free(struct kw_dirty *dirty);
 /* The key has to be read (again). */
 void kw_dirty_add(struct kw_dirty *dirty, uint32_t database, struct kw_slice key, unsigned flags);
 
+/*
+ * The same in steps, for who has many: expect when the key is known, approach some keys later, add
+ * some keys after that. The cache then has what add touches.
+ */
+uint64_t kw_dirty_expect(const struct kw_dirty *dirty, uint32_t database, struct kw_slice key);
+void kw_dirty_approach(const struct kw_dirty *dirty, uint64_t expected);
+void kw_dirty_add_expected(struct kw_dirty *dirty, uint64_t expected, uint32_t database,
+	struct kw_slice key, unsigned flags);
+
+/* The flight of this key will end soon. */
+void kw_dirty_expect_end(const struct kw_dirty *dirty, const struct kw_dirty_entry *entry);
+
 /* The next key to fetch, in flight from now on; NULL when none is due. */
 struct kw_dirty_entry *kw_dirty_take(struct kw_dirty *dirty, uint64_t now_us);
 

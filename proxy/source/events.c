@@ -2,6 +2,54 @@
 #include "source/channel.h"
 #include "source/internal.h"
 
+static void settle_first(struct kw_source *source)
+{
+	struct kw_events *events = &source->coming;
+	struct kw_event *event = &events->coming[events->first];
+
+	events->first = (events->first + 1) % KW_EVENTS_COMING;
+	events->count--;
+	kw_dirty_add_expected(source->dirty, event->expected, event->database,
+		kw_slice(event->key, event->length), event->flags);
+}
+
+void kw_events_settle(struct kw_source *source)
+{
+	while (source->coming.count > 0)
+		settle_first(source);
+}
+
+/*
+ * What a key's place in the dirty set touches is in no cache, with a million keys: of two memory
+ * accesses the first is begun now, the second half a ring later.
+ */
+static void dirty_soon(
+	struct kw_source *source, uint32_t database, struct kw_slice key, unsigned flags)
+{
+	struct kw_events *events = &source->coming;
+	struct kw_event *event;
+
+	if (key.length > KW_EVENT_KEY) {
+		kw_events_settle(source);
+		kw_dirty_add(source->dirty, database, key, flags);
+		return;
+	}
+	if (events->count == KW_EVENTS_COMING)
+		settle_first(source);
+	event = &events->coming[(events->first + events->count++) % KW_EVENTS_COMING];
+	event->expected = kw_dirty_expect(source->dirty, database, key);
+	event->database = database;
+	event->length = (uint16_t)key.length;
+	event->flags = (uint8_t)flags;
+	if (key.length > 0)
+		memcpy(event->key, key.data, key.length);
+	if (events->count > KW_EVENTS_COMING / 2)
+		kw_dirty_approach(source->dirty,
+			events->coming[(events->first + events->count - 1 - KW_EVENTS_COMING / 2) %
+				       KW_EVENTS_COMING]
+				.expected);
+}
+
 static void key_changed(struct kw_source *source, struct kw_slice channel, struct kw_slice key)
 {
 	struct kw_slice event;
@@ -19,7 +67,7 @@ static void key_changed(struct kw_source *source, struct kw_slice channel, struc
 		/* It may be fetched before the scan that began without any expiry meets it. */
 		kw_databases_remove(&source->sweep.lasting, database);
 	}
-	kw_dirty_add(source->dirty, database, key, flags);
+	dirty_soon(source, database, key, flags);
 	kw_source_want_turn(source);
 }
 
@@ -36,6 +84,8 @@ void kw_source_pushed(void *arg, const struct kw_reply *message)
 		parts[3].type == KW_REPLY_STRING)
 		key_changed(source, parts[2].text, parts[3].text);
 	else if (message->count == 3 && parts[2].type == KW_REPLY_NIL &&
-		 kw_slice_equal(parts[1].text, kw_slice_text(KW_CHANNEL_FLUSH)))
+		 kw_slice_equal(parts[1].text, kw_slice_text(KW_CHANNEL_FLUSH))) {
+		kw_events_settle(source);
 		kw_flush_seen(source);
+	}
 }

@@ -21,6 +21,8 @@
 	16 /* a smaller payload pulls the estimate down by 1/16 of the difference                  \
 	    */
 
+#define APPROACH 6 /* answers from the cache being warmed to its use: more than a memory access */
+
 #define EXPIRY_NONE INT64_C(-1)    /* as the server says: the key has none */
 #define EXPIRY_GONE INT64_C(-2)    /* as the server says: there is no such key */
 #define EXPIRY_UNKNOWN INT64_C(-3) /* the question was not answered */
@@ -29,6 +31,7 @@ struct flight {
 	struct kw_dirty_entry *entry;
 	int64_t expires_ms; /* or EXPIRY_… */
 	int64_t time_ms;    /* the server's, when it said the PTTL */
+	uint64_t expected;  /* what handlers.expect said */
 };
 
 struct kw_fetch {
@@ -230,6 +233,18 @@ static void have_value(
 	store(fetch, entry, payload, expires_ms);
 }
 
+/* The entry was touched when it was asked for; its bucket and record were not. */
+static void approach(struct kw_fetch *fetch)
+{
+	const struct flight *next;
+
+	if (fetch->count <= APPROACH || !fetch->handlers.approach)
+		return;
+	next = flight_at(fetch, APPROACH);
+	kw_dirty_expect_end(fetch->dirty, next->entry);
+	fetch->handlers.approach(fetch->handlers.arg, next->expected);
+}
+
 static void dump_answered(void *arg, const struct kw_reply *reply)
 {
 	struct kw_fetch *fetch = arg;
@@ -237,6 +252,7 @@ static void dump_answered(void *arg, const struct kw_reply *reply)
 	struct kw_dirty_entry *entry = land(fetch, &flight);
 
 	pace_answered(fetch);
+	approach(fetch);
 	reply = kw_lane_reply(fetch->lane, reply);
 	if (!reply) {
 		kw_dirty_retry(fetch->dirty, entry, 0);
@@ -305,6 +321,9 @@ static void ask(struct kw_fetch *fetch, struct kw_dirty_entry *entry)
 	kw_lane_select(fetch->lane, entry->key.database);
 	*flight_at(fetch, fetch->count++) = (struct flight){
 		.entry = entry, .expires_ms = expiry ? EXPIRY_UNKNOWN : EXPIRY_NONE};
+	if (fetch->handlers.expect)
+		flight_at(fetch, fetch->count - 1)->expected =
+			fetch->handlers.expect(fetch->handlers.arg, entry->key.database, argv[1]);
 	if (expiry) {
 		if (!fetch->pexpiretime)
 			kw_redis_words(redis, time_answered, fetch, "TIME", NULL);

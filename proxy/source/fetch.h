@@ -47,6 +47,12 @@ struct kw_fetch_handlers {
 	 * Asked for keys without KW_DIRTY_TTL. NULL: no key may.
 	 */
 	bool (*expires)(void *arg, uint32_t database, struct kw_slice key);
+	/*
+	 * The key was asked for; expect yields what approach takes, some answers before its own.
+	 * For the sake of the cache, see kw_table_expect. NULL, both or none.
+	 */
+	uint64_t (*expect)(void *arg, uint32_t database, struct kw_slice key);
+	void (*approach)(void *arg, uint64_t expected);
 	void *arg;
 };
 

@@ -20,6 +20,7 @@ static void answered(void *arg, const struct kw_reply *reply)
 		fresh->spoilt = false;
 		return;
 	}
+	kw_events_settle(source);
 	kw_dirty_mark(source->dirty);
 	fresh->phase = KW_FRESH_MARKED;
 	kw_source_want_turn(source);

@@ -93,6 +93,23 @@ struct kw_fresh {
 	bool spoilt;       /* doubt came up meanwhile: the answer proves nothing */
 };
 
+/* Events on their way into the dirty set: their keys travel to the cache meanwhile. */
+#define KW_EVENTS_COMING 8 /* a power of two */
+#define KW_EVENT_KEY 64    /* longer keys take no part */
+
+struct kw_event {
+	uint64_t expected;
+	uint32_t database;
+	uint16_t length;
+	uint8_t flags;
+	uint8_t key[KW_EVENT_KEY];
+};
+
+struct kw_events {
+	struct kw_event coming[KW_EVENTS_COMING]; /* a ring */
+	uint32_t first, count;
+};
+
 struct kw_pacing {
 	bool asked;   /* INFO is asked for */
 	bool has_cpu; /* … and its first half has come */
@@ -153,6 +170,7 @@ struct kw_source {
 	struct kw_sweep sweep;
 	struct kw_flush_check flush;
 	struct kw_fresh fresh;
+	struct kw_events coming;
 	struct kw_pace pace;
 	struct kw_pacing pacing;
 	struct kw_source_stats stats;
@@ -194,12 +212,16 @@ bool kw_link_closed(const struct kw_source *source);
 
 /* events.c: kw_redis's push handler. */
 void kw_source_pushed(void *arg, const struct kw_reply *message);
+/* events.c: no event is on its way into the dirty set any more. */
+void kw_events_settle(struct kw_source *source);
 
 /* store.c */
 enum kw_put_result kw_source_store(void *arg, uint32_t database, struct kw_slice key,
 	const struct kw_slice *payload, uint64_t expires_ms);
 uint64_t kw_source_expiry(void *arg, uint32_t database, struct kw_slice key);
 bool kw_source_expires(void *arg, uint32_t database, struct kw_slice key);
+uint64_t kw_source_expect(void *arg, uint32_t database, struct kw_slice key);
+void kw_source_approach(void *arg, uint64_t expected);
 /* The database is empty on the server. False: the table has no room even for that. */
 bool kw_source_empty_database(struct kw_source *source, uint32_t database);
 /* Let parked keys go for which there is room now. */

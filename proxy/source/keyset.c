@@ -98,6 +98,16 @@ struct kw_key *kw_keyset_find(
 	return NULL;
 }
 
+void kw_keyset_expect(const struct kw_keyset *set, uint64_t hash)
+{
+	__builtin_prefetch(&set->buckets[bucket_of(set, hash)], 1);
+}
+
+void kw_keyset_approach(const struct kw_keyset *set, uint64_t hash)
+{
+	__builtin_prefetch(set->buckets[bucket_of(set, hash)], 1);
+}
+
 struct kw_key *kw_keyset_add(
 	struct kw_keyset *set, uint64_t hash, uint32_t database, struct kw_slice name)
 {

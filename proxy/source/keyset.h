@@ -48,6 +48,10 @@ static inline uint64_t kw_keyset_hash(
 struct kw_key *kw_keyset_find(
 	const struct kw_keyset *set, uint64_t hash, uint32_t database, struct kw_slice name);
 
+/* find, add or remove with this hash comes soon: the bucket, then the first key in it. */
+void kw_keyset_expect(const struct kw_keyset *set, uint64_t hash);
+void kw_keyset_approach(const struct kw_keyset *set, uint64_t hash);
+
 /* The key must not be there. The owner's part of the entry is zero. */
 struct kw_key *kw_keyset_add(
 	struct kw_keyset *set, uint64_t hash, uint32_t database, struct kw_slice name);

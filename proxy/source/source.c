@@ -235,6 +235,7 @@ static void on_check(uv_check_t *check)
 	source->turn_wanted = false;
 	source->lane.heard = false;
 	now_us = kw_clock_us();
+	kw_events_settle(source);
 	kw_table_set_time(source->table, now_us);
 	if (source->link == KW_LINK_UP)
 		work(source, now_us);
@@ -322,8 +323,8 @@ static void init_options(struct kw_source *source, const struct kw_source_option
 
 static void init_parts(struct kw_source *source)
 {
-	struct kw_fetch_handlers fetch = {
-		kw_source_store, kw_source_expiry, kw_source_expires, source};
+	struct kw_fetch_handlers fetch = {kw_source_store, kw_source_expiry, kw_source_expires,
+		kw_source_expect, kw_source_approach, source};
 	struct kw_scan_handlers scan = {kw_sweep_scanned, source};
 	uint64_t seed = kw_clock_us();
 

@@ -123,6 +123,20 @@ bool kw_source_expires(void *arg, uint32_t database, struct kw_slice key)
 	       kw_source_expiry(source, database, key) > 0;
 }
 
+uint64_t kw_source_expect(void *arg, uint32_t database, struct kw_slice key)
+{
+	struct kw_source *source = arg;
+
+	return kw_table_expect(source->table, database, key);
+}
+
+void kw_source_approach(void *arg, uint64_t expected)
+{
+	struct kw_source *source = arg;
+
+	kw_table_approach(source->table, expected);
+}
+
 struct emptying {
 	struct kw_source *source;
 	uint32_t database;

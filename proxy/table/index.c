@@ -112,6 +112,11 @@ struct kw_index_slot *kw_index_next(
 	return NULL;
 }
 
+void kw_index_prefetch(const struct kw_index *index, uint64_t hash)
+{
+	__builtin_prefetch(&index->slots[home(index, usable(hash))], 1);
+}
+
 static bool place_entry(struct kw_index *index, uint64_t hash, uint64_t place)
 {
 	uint64_t at = home(index, hash), end = end_slot(index);

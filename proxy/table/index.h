@@ -45,6 +45,9 @@ struct kw_index_slot *kw_index_first(const struct kw_index *index, uint64_t hash
 struct kw_index_slot *kw_index_next(
 	const struct kw_index *index, struct kw_index_slot *slot, uint64_t hash);
 
+/* A look for this hash comes soon. */
+void kw_index_prefetch(const struct kw_index *index, uint64_t hash);
+
 /* Slots wanted before the next insert, overflow included: more than limit_slots asks for memory. */
 uint64_t kw_index_wanted(const struct kw_index *index);
 

@@ -384,6 +384,26 @@ bool kw_table_get(const struct kw_table *table, uint32_t database, struct kw_sli
 	return true;
 }
 
+uint64_t kw_table_expect(const struct kw_table *table, uint32_t database, struct kw_slice key)
+{
+	uint64_t hash = kw_table_hash(table, database, key);
+
+	kw_index_prefetch(&table->index, hash);
+	return hash;
+}
+
+void kw_table_approach(const struct kw_table *table, uint64_t expected)
+{
+	const struct kw_index_slot *slot = kw_index_first(&table->index, expected);
+	const struct kw_record *record;
+
+	if (!slot)
+		return;
+	record = kw_record_at(table, kw_place_offset(slot->place));
+	__builtin_prefetch(record, 1);
+	__builtin_prefetch((const uint8_t *)record + 64);
+}
+
 uint64_t kw_table_database_keys(const struct kw_table *table, uint32_t database)
 {
 	return database < table->database_capacity ? table->database_keys[database] : 0;

@@ -94,6 +94,14 @@ enum kw_put_result kw_table_flush(struct kw_table *table, uint32_t database);
 bool kw_table_get(const struct kw_table *table, uint32_t database, struct kw_slice key,
 	struct kw_slice *value, uint64_t *expires_ms);
 
+/*
+ * The key will be put or looked up soon: fetch into the cache, in two steps, what that will touch.
+ * expect looks at the key and yields what approach takes, some puts later and some before the key's
+ * own. Neither changes anything, nor do they have to be called.
+ */
+uint64_t kw_table_expect(const struct kw_table *table, uint32_t database, struct kw_slice key);
+void kw_table_approach(const struct kw_table *table, uint64_t expected);
+
 /* Live keys of a database. */
 uint64_t kw_table_database_keys(const struct kw_table *table, uint32_t database);
 
