@@ -77,9 +77,11 @@ static enum kw_source_state judge(const struct kw_source *source, char *reason, 
 		return KW_SOURCE_DOWN;
 	}
 	if (lacks_room(source)) {
+		const struct kw_error *refused = kw_table_refused(source->table);
+
 		snprintf(reason, bytes,
-			"the table is full, changed keys wait for room: raise "
-			"table.max_bytes%s%.300s",
+			"the table is full, changed keys wait for room: %.280s%s%.160s",
+			refused ? refused->text : "raise table.max_bytes",
 			mending ? "; meanwhile: " : "", mending ? source->sweep.why : "");
 		return KW_SOURCE_FULL;
 	}

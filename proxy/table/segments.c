@@ -41,9 +41,9 @@ void kw_segments_close(struct kw_segments *segments)
 }
 
 /* Extents stand in order of their offsets; the control area's grow as well as the data's. */
-int kw_segments_extend(
-	struct kw_segments *segments, uint64_t offset, uint64_t length, struct kw_error *error)
+int kw_segments_extend(struct kw_segments *segments, uint64_t offset, uint64_t length)
 {
+	struct kw_error *error = &segments->refused;
 	struct kw_extent extent = {.offset = offset, .length = length};
 	int at = segments->extent_count;
 
@@ -59,6 +59,7 @@ int kw_segments_extend(
 	}
 	segments->extents[at] = extent;
 	segments->extent_count++;
+	*error = (struct kw_error){0};
 	return KW_OK;
 }
 
@@ -162,7 +163,7 @@ static bool take_virgin(
 			grow = segments->reserve_granules - segments->extended;
 		if (kw_segments_extend(segments,
 			    segments->data_offset + segments->extended * segments->granule_bytes,
-			    grow * segments->granule_bytes, NULL))
+			    grow * segments->granule_bytes))
 			return false;
 		segments->extended += grow;
 	}

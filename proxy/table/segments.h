@@ -57,6 +57,8 @@ struct kw_segments {
 	uint64_t next_id;
 	struct kw_extent *extents; /* of the whole memory file, for the directory */
 	int extent_count;
+	struct kw_error
+		refused; /* why memory below the limit was not had the last time; KW_OK: it was */
 };
 
 #define KW_TABLE_EXTENTS_MAX 256
@@ -65,9 +67,8 @@ void kw_segments_init(struct kw_segments *segments, const struct kw_table_memory
 	uint64_t data_offset, uint64_t granule_bytes, size_t most);
 void kw_segments_close(struct kw_segments *segments);
 
-/* Make [offset, +length) of the memory file readable and list it. */
-int kw_segments_extend(
-	struct kw_segments *segments, uint64_t offset, uint64_t length, struct kw_error *error);
+/* Make [offset, +length) of the memory file readable and list it; else ->refused says why not. */
+int kw_segments_extend(struct kw_segments *segments, uint64_t offset, uint64_t length);
 
 /* Granules ever touched: what counts against max_bytes. */
 static inline uint64_t kw_segments_touched(const struct kw_segments *segments)

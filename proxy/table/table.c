@@ -83,7 +83,9 @@ static int lay_out(struct kw_table *table, struct kw_error *error)
 			"table.max_bytes: %llu is too small for segments of %llu bytes",
 			(unsigned long long)o->max_bytes, (unsigned long long)o->segment_bytes);
 	kw_segments_init(&table->segments, &table->memory, data, granule, most);
-	return kw_segments_extend(&table->segments, 0, table->index_offset, error);
+	if (kw_segments_extend(&table->segments, 0, table->index_offset))
+		*error = table->segments.refused;
+	return (int)table->segments.refused.code;
 }
 
 /* Let the index have memory for `slots`. False: there is none below max_bytes. */
@@ -102,8 +104,8 @@ static bool index_memory(struct kw_table *table, uint64_t slots)
 			grow = INDEX_EXTENT_LEAST;
 		if (grow > table->index_reserve - table->index_extended)
 			grow = table->index_reserve - table->index_extended;
-		if (kw_segments_extend(&table->segments,
-			    table->index_offset + table->index_extended, grow, NULL))
+		if (kw_segments_extend(
+			    &table->segments, table->index_offset + table->index_extended, grow))
 			return false;
 		table->index_extended += grow;
 		table->directory_stale = true;
@@ -159,17 +161,20 @@ struct kw_table *kw_table_new(const struct kw_table_options *options,
 			"table.max_bytes: %llu is too small for %d segments of %llu bytes",
 			(unsigned long long)checked.max_bytes, LEAST_SEGMENTS,
 			(unsigned long long)checked.segment_bytes);
-		goto fail;
+		goto refused;
 	}
 	table->head = kw_segments_open(&table->segments, checked.segment_bytes,
 		checked.segment_bytes, kw_data_limit(table));
 	if (!table->head) {
 		kw_error_set(error, KW_E_NOMEM, "table: no memory for the first segment");
-		goto fail;
+		goto refused;
 	}
 	table->directory_stale = true;
 	kw_table_publish(table, 0);
 	return table;
+refused:
+	if (kw_table_refused(table))
+		*error = *kw_table_refused(table);
 fail:
 	kw_table_free(table);
 	return NULL;
@@ -550,4 +555,9 @@ void kw_table_stats(const struct kw_table *table, struct kw_table_stats *stats)
 		.tombstone_floor = table->floor,
 		.index_slots = table->index.root->grown_slots,
 	};
+}
+
+const struct kw_error *kw_table_refused(const struct kw_table *table)
+{
+	return table->segments.refused.code == KW_OK ? NULL : &table->segments.refused;
 }

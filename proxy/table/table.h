@@ -141,6 +141,12 @@ int kw_table_set_max(struct kw_table *table, uint64_t max_bytes, struct kw_error
 /* Could a put of this many bytes be stored now (after cleaning)? Asked to leave `table_full`. */
 bool kw_table_has_room(struct kw_table *table, uint64_t bytes);
 
+/*
+ * Why memory that max_bytes allows could not be had (it cannot be registered with a device, say):
+ * then raising max_bytes makes no room. NULL: it was had whenever it was wanted.
+ */
+const struct kw_error *kw_table_refused(const struct kw_table *table);
+
 void kw_table_stats(const struct kw_table *table, struct kw_table_stats *stats);
 
 #endif

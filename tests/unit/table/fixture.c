@@ -22,7 +22,8 @@ static int extend(void *arg, struct kw_extent *extent, struct kw_error *error)
 {
 	struct fixture *fixture = arg;
 
-	if (fixture->refuse_extents)
+	if (fixture->refuse_extents ||
+		(fixture->extents_most && fixture->extents >= fixture->extents_most))
 		return kw_error_set(error, KW_E_NOMEM, "the test has no memory to register");
 	assert_in_range(extent->offset + extent->length, extent->length, RESERVE_BYTES);
 	extent->address = 0;

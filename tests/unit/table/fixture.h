@@ -22,6 +22,7 @@ struct fixture {
 	uint64_t now_us;
 	int extents;
 	bool refuse_extents; /* the next ones fail, as when memlock is too small */
+	int extents_most;    /* those beyond fail so; 0: none */
 };
 
 /* What is 0 in options gets a value: 64 MiB, segments of 16 KiB, an epoch, a seed. */

@@ -206,12 +206,35 @@ static void memory_that_cannot_be_registered_is_full_not_fatal(void **state)
 	}
 	assert_int_equal(fixture_put(&fixture, count, count, VALUE_BYTES), KW_PUT_FULL);
 	assert_whole(&fixture, 0, count);
+	/* And nobody is told to raise a limit that is not the reason. */
+	assert_non_null(kw_table_refused(fixture.table));
+	assert_non_null(strstr(kw_table_refused(fixture.table)->text, "no memory to register"));
 	/* Tried again once something was deleted. */
 	fixture.refuse_extents = false;
 	for (uint32_t number = 0; number < 10; number++)
 		assert_int_equal(fixture_delete(&fixture, number), KW_PUT_STORED);
 	for (uint32_t number = count; number < count + 1000; number++)
 		assert_int_equal(fixture_put(&fixture, number, number, VALUE_BYTES), KW_PUT_STORED);
+	fixture_close(&fixture);
+}
+
+static void a_table_that_cannot_begin_says_why(void **state)
+{
+	struct fixture fixture;
+	int needed;
+
+	fixture_open(&fixture, &(struct kw_table_options){0});
+	assert_null(kw_table_refused(fixture.table));
+	needed = fixture.extents;
+	for (int granted = 0; granted < needed; granted++) {
+		struct kw_error error;
+
+		fixture.refuse_extents = granted == 0;
+		fixture.extents_most = fixture.extents + granted;
+		assert_null(kw_table_new(&fixture.options, &fixture.memory, 0, &error));
+		assert_int_equal(error.code, KW_E_NOMEM);
+		assert_non_null(strstr(error.text, "no memory to register"));
+	}
 	fixture_close(&fixture);
 }
 
@@ -238,6 +261,7 @@ int main(void)
 		cmocka_unit_test(a_limit_below_what_is_used_only_stops_growth),
 		cmocka_unit_test(a_limit_beyond_the_reservation_is_refused),
 		cmocka_unit_test(memory_that_cannot_be_registered_is_full_not_fatal),
+		cmocka_unit_test(a_table_that_cannot_begin_says_why),
 		cmocka_unit_test(what_can_never_fit_is_told_apart),
 	};
 
