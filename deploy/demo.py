@@ -1,5 +1,6 @@
 """The body of deploy/demo. It uses the test bed: the same servers and daemons the tests start."""
 import argparse
+import glob
 import os
 import random
 import shlex
@@ -51,6 +52,19 @@ def parse_arguments():
     return arguments
 
 
+def interfaces_of(device):
+    """The network interfaces of an RDMA device: of its adapter, or those its GIDs belong to."""
+    folder = os.path.join(DEVICES, device, "device", "net")
+    names = set(os.listdir(folder) if os.path.isdir(folder) else [])
+    for path in glob.glob(os.path.join(DEVICES, device, "ports", "*", "gid_attrs", "ndevs", "*")):
+        try:
+            with open(path, encoding="ascii") as stream:
+                names.add(stream.read().strip())
+        except OSError: # an entry that is not in use cannot be read
+            pass
+    return names
+
+
 def rdma_address():
     """An address of this host on an RDMA device, or a sentence that says why there is none."""
     devices = sorted(os.listdir(DEVICES)) if os.path.isdir(DEVICES) else []
@@ -58,8 +72,7 @@ def rdma_address():
         raise DemoFailed(f"there is no RDMA device on this machine ({DEVICES} is empty or missing). "
                          "Try --carrier shm (the same table, mapped on this host) or --carrier tcp")
     for device in devices:
-        folder = os.path.join(DEVICES, device, "device", "net")
-        interfaces = os.listdir(folder) if os.path.isdir(folder) else []
+        interfaces = interfaces_of(device)
         for line in os.popen("ip -4 -o addr show"):
             words = line.split()
             if words[1] in interfaces:

@@ -8,7 +8,6 @@
 #include "remote/tcp_socket.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -49,9 +48,7 @@ static struct ibv_context *choose_device(
 	if (found)
 		return found;
 	if (count == 0)
-		kw_error_set(error, KW_E_CONFIG,
-			"this host has no RDMA device (`rdma link` shows them; soft-RoCE: modprobe "
-			"rdma_rxe): use shm:// or tcp:// instead");
+		kw_error_set(error, KW_E_CONFIG, "%s", KW_RDMA_NO_DEVICE);
 	else if (options->device[0])
 		kw_error_set(
 			error, KW_E_CONFIG, "this host has no RDMA device \"%s\"", options->device);
@@ -107,11 +104,9 @@ static int bind_id(struct kw_server *server, const struct kw_address *address,
 static int open_id(struct listen *listen, struct kw_server *server,
 	const struct kw_address *address, struct kw_error *error)
 {
-	listen->channel = rdma_create_event_channel();
+	listen->channel = kw_rdma_channel_new(error);
 	if (!listen->channel)
-		return kw_error_errno(error, errno,
-			"the RDMA connection manager cannot be reached (modprobe rdma_ucm; is "
-			"/dev/infiniband/rdma_cm there?)");
+		return (int)error->code;
 	if (rdma_create_id(listen->channel, &listen->id, NULL, RDMA_PS_TCP) != 0) {
 		listen->id = NULL;
 		return kw_error_errno(error, errno, "connection identifier");
@@ -307,8 +302,6 @@ static int start(struct listen *listen, struct kw_error *error)
 	struct kw_server *server = listen->common.listener->server;
 	int status;
 
-	if (fcntl(listen->channel->fd, F_SETFL, O_NONBLOCK) != 0)
-		return kw_error_errno(error, errno, "event channel");
 	if (rdma_listen(listen->id, BACKLOG) != 0)
 		return kw_error_errno(error, errno, "listen%s",
 			errno == EADDRINUSE ? " (another process listens there)" : "");

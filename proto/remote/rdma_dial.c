@@ -3,7 +3,6 @@
 #include "base/buffer.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +47,7 @@ int kw_rdma_options_apply(
 	const struct kw_rdma_options *options, struct rdma_cm_id *id, struct kw_error *error)
 {
 	const char *name = ibv_get_device_name(id->verbs->device);
-	uint8_t class = options->traffic_class, timeout = options->ack_timeout;
+	uint8_t timeout = options->ack_timeout;
 
 	if (options->device[0] && strcmp(options->device, name) != 0)
 		return kw_error_set(error, KW_E_CONFIG,
@@ -58,9 +57,6 @@ int kw_rdma_options_apply(
 		return kw_error_set(error, KW_E_CONFIG,
 			"the address leads over port %u of RDMA device %s, and %u is configured",
 			id->port_num, name, options->port);
-	if (class &&
-		rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &class, sizeof class) != 0)
-		return kw_error_errno(error, errno, "traffic class %u", class);
 	/* Older kernels lack it; the queue pair's own attribute is set in any case. */
 	(void)rdma_set_option(
 		id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, sizeof timeout);
@@ -252,13 +248,11 @@ static void on_device(void *owner, const struct ibv_async_event *event)
 
 static int open_channel(struct kw_rdma_dial *dial, struct kw_error *error)
 {
-	dial->channel = rdma_create_event_channel();
+	uint8_t class = dial->options.traffic_class;
+
+	dial->channel = kw_rdma_channel_new(error);
 	if (!dial->channel)
-		return kw_error_errno(error, errno,
-			"the RDMA connection manager cannot be reached (modprobe rdma_ucm; is "
-			"/dev/infiniband/rdma_cm there?)");
-	if (fcntl(dial->channel->fd, F_SETFL, O_NONBLOCK) != 0)
-		return kw_error_errno(error, errno, "event channel");
+		return (int)error->code;
 	dial->poll = kw_zalloc(sizeof *dial->poll);
 	uv_poll_init(dial->remote->loop, dial->poll, dial->channel->fd);
 	dial->poll->data = dial->remote;
@@ -267,6 +261,11 @@ static int open_channel(struct kw_rdma_dial *dial, struct kw_error *error)
 		dial->id = NULL;
 		return kw_error_errno(error, errno, "connection identifier");
 	}
+	/* Before the route: it takes the class over (cma_resolve_iboe_route of the kernel's cma.c),
+	 * and the other side takes it from the connection request. */
+	if (class && rdma_set_option(dial->id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &class,
+			     sizeof class) != 0)
+		return kw_error_errno(error, errno, "traffic class %u", class);
 	return 0;
 }
 

@@ -43,7 +43,7 @@ void kw_rdma_dial_close(struct kw_rdma_dial *dial);
 int kw_rdma_options_set(
 	struct kw_rdma_options *own, const struct kw_rdma_options *given, struct kw_error *error);
 
-/* Is it the device and port that was asked for? And the traffic class for what follows. */
+/* Is it the device and port that was asked for? And the timeout for what follows. */
 int kw_rdma_options_apply(
 	const struct kw_rdma_options *options, struct rdma_cm_id *id, struct kw_error *error);
 

@@ -1,6 +1,7 @@
 #include "remote/rdma_say.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -38,6 +39,23 @@ enum kw_rdma_reject kw_rdma_private_check(const uint8_t *bytes, size_t length)
 	if (data.magic != KW_RDMA_MAGIC || data.length < sizeof data || data.length > length)
 		return KW_RDMA_REJECT_FOREIGN;
 	return data.version == KW_RDMA_VERSION ? KW_RDMA_REJECT_NONE : KW_RDMA_REJECT_VERSION;
+}
+
+struct rdma_event_channel *kw_rdma_channel_new(struct kw_error *error)
+{
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+
+	if (!channel && errno == ENODEV)
+		kw_error_set(error, KW_E_IO, "%s", KW_RDMA_NO_DEVICE);
+	else if (!channel)
+		kw_error_errno(error, errno,
+			"the RDMA connection manager cannot be reached (modprobe rdma_ucm; is "
+			"/dev/infiniband/rdma_cm there, and may this user open it?)");
+	if (!channel || fcntl(channel->fd, F_SETFL, O_NONBLOCK) == 0)
+		return channel;
+	kw_error_errno(error, errno, "event channel");
+	rdma_destroy_event_channel(channel);
+	return NULL;
 }
 
 bool kw_rdma_news_take(struct rdma_event_channel *channel, struct kw_rdma_news *news)

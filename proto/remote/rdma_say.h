@@ -47,6 +47,14 @@ static_assert(sizeof(struct kw_rdma_private) == 16, "below 56, the least of the 
 
 void kw_rdma_private_init(struct kw_rdma_private *data, enum kw_rdma_reject reject);
 
+/* For whoever asks for rdma where it cannot be. */
+#define KW_RDMA_NO_DEVICE                                                                          \
+	"this host has no RDMA device (`rdma link` shows them; soft-RoCE: modprobe rdma_rxe): "    \
+	"use shm:// or tcp:// instead"
+
+/* An event channel whose descriptor does not block. NULL: *error. */
+struct rdma_event_channel *kw_rdma_channel_new(struct kw_error *error);
+
 /* A copy of an event of the connection manager, which is acknowledged already. */
 struct kw_rdma_news {
 	enum rdma_cm_event_type event;

@@ -32,7 +32,7 @@ void closing_while_connecting_is_told_once(void **state);
 void nobody_listening_is_a_sentence_and_not_a_crash(void **state);
 void a_proxy_that_never_answers_is_a_passed_deadline(void **state);
 void a_proxy_that_shuts_down_says_so(void **state);
-void a_thousand_connections_leave_nothing_behind(void **state);
+void many_connections_leave_nothing_behind(void **state);
 
 #define CARRIER_END_TESTS                                                                          \
 	cmocka_unit_test(a_killed_proxy_ends_every_read_once_and_the_connection_once),             \
@@ -42,7 +42,7 @@ void a_thousand_connections_leave_nothing_behind(void **state);
 		cmocka_unit_test(nobody_listening_is_a_sentence_and_not_a_crash),                  \
 		cmocka_unit_test(a_proxy_that_never_answers_is_a_passed_deadline),                 \
 		cmocka_unit_test(a_proxy_that_shuts_down_says_so),                                 \
-		cmocka_unit_test(a_thousand_connections_leave_nothing_behind)
+		cmocka_unit_test(many_connections_leave_nothing_behind)
 
 /* carriers_session.c */
 void the_right_secret_is_let_in(void **state);

@@ -249,15 +249,17 @@ void a_proxy_that_shuts_down_says_so(void **state)
 	fixture_close(&fixture);
 }
 
-void a_thousand_connections_leave_nothing_behind(void **state)
+void many_connections_leave_nothing_behind(void **state)
 {
+	/* Over real verbs, in a guest, one takes 30 ms. */
+	const int count = getenv("KW_TEST_RDMA_HOST") ? 250 : 1000;
 	struct fixture fixture;
 	struct client client;
 	struct try t;
 	int before = 0;
 
 	fixture_start(&fixture);
-	for (int i = 0; i < 1000; i++) {
+	for (int i = 0; i < count; i++) {
 		client_connect(&fixture, &client);
 		try_init(&t, (uint64_t)i, 64);
 		try_read(&client, &t);
@@ -270,7 +272,7 @@ void a_thousand_connections_leave_nothing_behind(void **state)
 		if (i == 10)
 			before = count_fds();
 	}
-	assert_int_equal(fixture.joined, 1000);
+	assert_int_equal(fixture.joined, count);
 	assert_int_equal(count_fds(), before);
 	fixture_close(&fixture);
 }

@@ -29,7 +29,7 @@ struct fake_events {
 struct fake_id {
 	struct rdma_cm_id cm;
 	struct fake_id *peer, *next;
-	bool active, listening, connected;
+	bool active, listening, connected, routed;
 	uint32_t qp_num;
 	uint8_t responder_resources, initiator_depth;
 	int unacknowledged;
@@ -303,9 +303,9 @@ int rdma_listen(struct rdma_cm_id *cm, int backlog)
 
 int rdma_set_option(struct rdma_cm_id *cm, int level, int name, void *value, size_t length)
 {
-	(void)cm;
-	(void)name;
 	(void)value;
+	fake_must(name != RDMA_OPTION_ID_TOS || !fake_of(cm)->routed,
+		"the traffic class comes after the route that should have it");
 	return level == RDMA_OPTION_ID && length == 1 ? 0 : failed(EINVAL);
 }
 
@@ -337,6 +337,7 @@ int rdma_resolve_route(struct rdma_cm_id *cm, int timeout_ms)
 	if (fake_fails("rdma_resolve_route"))
 		return -1;
 	LOCK();
+	fake_of(cm)->routed = true;
 	tell(fake_of(cm), RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
 	UNLOCK();
 	return 0;

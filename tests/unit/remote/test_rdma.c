@@ -298,6 +298,31 @@ static void whatever_fails_is_a_sentence_and_leaves_nothing(void **state)
 		}
 }
 
+/* What librdmacm says on a host that has no device at all. */
+static void without_a_device_the_other_carriers_are_named(void **state)
+{
+	const struct kw_remote_options options = plain_options();
+	const struct kw_server_options none = {0};
+	const struct kw_server_handlers handlers = {0};
+	struct fixture fixture;
+	struct client client;
+	struct kw_error error;
+
+	fixture_start(&fixture);
+	fake_verbs.fail_call = "rdma_create_event_channel";
+	fake_verbs.fail_errno = ENODEV;
+	assert_int_equal(client_open(&fixture, &client, &options), 0);
+	expect_closed(&fixture, &client, KW_E_IO, "no RDMA device");
+	expect_text(client.why.text, "use shm:// or tcp://");
+	fixture_stop_server(&fixture);
+	fixture.server = kw_server_new(&fixture.loop, &fixture.memory, &none, &handlers);
+	assert_int_not_equal(kw_server_prepare(fixture.server, &fixture.address, &error), 0);
+	expect_text(error.text, "no RDMA device");
+	expect_text(error.text, "use shm:// or tcp://");
+	fixture.closed = 0;
+	fixture_close(&fixture);
+}
+
 static void listening_that_fails_is_a_sentence_too(void **state)
 {
 	static const char *const calls[] = {"rdma_create_event_channel", "rdma_create_id",
@@ -494,6 +519,7 @@ int main(void)
 		T(a_dead_host_shows_in_the_next_read),
 		T(a_silent_agent_is_looked_for),
 		T(whatever_fails_is_a_sentence_and_leaves_nothing),
+		T(without_a_device_the_other_carriers_are_named),
 		T(listening_that_fails_is_a_sentence_too),
 		RDMA_HOSTILE_TESTS(T),
 		T(few_doorbells_and_few_signals),

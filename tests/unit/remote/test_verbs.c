@@ -26,7 +26,7 @@ int main(int argc, char **argv)
 		T(closing_while_connecting_is_told_once),
 		T(nobody_listening_is_a_sentence_and_not_a_crash),
 		T(a_proxy_that_shuts_down_says_so),
-		T(a_thousand_connections_leave_nothing_behind),
+		T(many_connections_leave_nothing_behind),
 		T(the_right_secret_is_let_in),
 		T(a_wrong_secret_is_refused_on_both_sides),
 		T(a_missing_secret_is_refused_on_both_sides),
