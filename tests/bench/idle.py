@@ -1,32 +1,44 @@
 """What do proxy and agent cost when nothing happens?"""
+from functools import partial
 import time
 
 from core import cpu
 from core.row import AT_MOST, hold, make_row
 from core.stage import Stage, fill, seconds_until
 
-TITLE = "CPU of idle proxy and agent with default polling, share of a core"
+TITLE = "CPU when nothing is written: proxy, agent and the primary itself, shares of a core"
+# case, keys, bytes a value
+CASES = [("10 k x 100 B", 10_000, 100), ("256 x 3.66 MB", 256, 3_660_000)]
+BOUND = 0.02
+BUDGET = 60 # of one case
 
 
-def shares(stage, run, mode):
+def shares(stage, run, keys, value_bytes):
     primary = stage.primary()
-    fill(primary, 10_000)
+    fill(primary, keys, value_bytes)
     proxy = stage.proxy(primary)
-    agent, warm = stage.start_agent(proxy, stage.empty(), mode)
+    agent, warm = stage.start_agent(proxy, stage.empty())
     seconds_until(warm, what="agent warm")
     time.sleep(run.pick(2, 0.2))
-    begin, before = time.monotonic(), (cpu.seconds(proxy.pid), cpu.seconds(agent.pid))
+    processes = {"proxy": proxy, "agent": agent, "primary": primary}
+    begin, before = time.monotonic(), {name: cpu.seconds(one.pid) for name, one in processes.items()}
     time.sleep(run.pick(10, 1))
     spent = time.monotonic() - begin
-    after = (cpu.seconds(proxy.pid), cpu.seconds(agent.pid))
-    return {"proxy_share": (after[0] - before[0]) / spent,
-            "agent_share": (after[1] - before[1]) / spent}
+    return {f"{name}_share": (cpu.seconds(one.pid) - before[name]) / spent
+            for name, one in processes.items()}
+
+
+def measure(run, keys, value_bytes):
+    with Stage() as stage:
+        return shares(stage, run, keys, value_bytes)
 
 
 def run(run):
-    def measure():
-        with Stage() as stage:
-            return shares(stage, run, "commands")
-    side = run.rounds({"keywake": measure}, 60)["keywake"]
-    row = make_row("10,000 keys", side)
-    return [hold(hold(row, "proxy_share", AT_MOST, 0.02), "agent_share", AT_MOST, 0.02)]
+    rows = []
+    for case, keys, value_bytes in run.pick(CASES, CASES[:1]):
+        side = run.rounds({"keywake": partial(measure, run, keys, value_bytes)}, BUDGET)["keywake"]
+        row = make_row(case, side)
+        for name in ("proxy", "agent", "primary"):
+            hold(row, f"{name}_share", AT_MOST, BOUND)
+        rows.append(row)
+    return rows

@@ -5,6 +5,7 @@ import time
 from core.peers import Peer, peer
 from core.row import make_row
 from core.stage import MODES, Stage, demand_equal, digest, fill, missing_mode, seconds_until
+from warmup import QUIET
 
 TITLE = "the original experiments' table: 937 MB in 256 values, 1, 2 and 3 replicas at once"
 ABOUT = """\
@@ -28,7 +29,7 @@ class Experiment:
         self.primary = stage.primary()
         fill(self.primary, keys, value_bytes)
         self.wanted = digest(self.primary)
-        self.proxy = stage.proxy(self.primary)
+        self.proxy = stage.proxy(self.primary, **QUIET)
 
     def all_equal(self, count, begin_one, check=True):
         """begin_one(replica) -> the question that is true when it is done."""
