@@ -49,12 +49,12 @@ const struct kw_config_key kw_agent_config_keys[] = {
 	{"poll.idle_us", KW_CONFIG_INTEGER, "1500", true, 0, 1000000, NULL,
 		"Longest pause between looks at an idle table, in microseconds."},
 	{"poll.busy", KW_CONFIG_BOOL, "false", true, 0, 0, NULL,
-		"Never pause between looks: lowest lag, one core busy. Over rdma completions too "
-		"are "
+		"Never pause between looks: lowest lag, one core busy. Completions of rdma too are "
 		"looked for without sleeping, from the next connection on."},
 	{"poll.ahead", KW_CONFIG_TEXT, "\"free\"", false, 0, 0, "free|fenced|off",
 		"Next bytes of the log while changes come: free, asked for with the superblock, "
-		"in one round trip; fenced, in one posting but in order; off, once the "
+		"in one round trip; fenced, in one posting but in order (not over the "
+		"soft-RoCE of Linux 6.1, which loses such READs); off, once the "
 		"superblock says that there are any."},
 	{"filter.prefixes", KW_CONFIG_TEXTS, "[]", false, 0, 0, NULL,
 		"Follow only keys that begin with one of these; empty: all."},
@@ -65,15 +65,14 @@ const struct kw_config_key kw_agent_config_keys[] = {
 		"Silence on a READ after which the connection to the proxy counts as lost."},
 	{"remote.depth", KW_CONFIG_INTEGER, "16", false, 1, KW_READER_DEPTH_MAX, NULL,
 		"READs of 128 KiB in flight at most; the proxy or a device may allow fewer."},
+	{"rdma.traffic_class", KW_CONFIG_INTEGER, "0", false, 0, 255, NULL,
+		"Traffic class (DSCP * 4) of RoCE packets either way; 0: the system's."},
 	{"rdma.device", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL, KW_RDMA_DEVICE_DOC,
 		kw_rdma_device_check},
 #define KEY(name, fallback, lowest, highest, doc)                                                  \
 	{"rdma." #name, KW_CONFIG_INTEGER, fallback, false, lowest, highest, NULL, doc},
 	KW_RDMA_KEYS(KEY)
 #undef KEY
-		{"rdma.traffic_class", KW_CONFIG_INTEGER, "0", false, 0, 255, NULL,
-			"Traffic class (DSCP * 4) of RoCE packets, either way, for switches; 0: "
-			"the system's."},
 	{"rdma.read_bytes", KW_CONFIG_BYTES, KW_RDMA_TEXT(KW_RDMA_READ_BYTES), false, 4096,
 		KW_RDMA_READ_BYTES_MAX, NULL,
 		"READs over rdma are cut into pieces of this size; up to 64 are in flight."},

@@ -55,7 +55,7 @@ static struct ibv_context *choose_device(
 	else
 		kw_error_set(error, KW_E_CONFIG,
 			"this host has %d RDMA devices: listen on the address of one of them, or "
-			"name one",
+			"name one (rdma.device)",
 			count);
 	return NULL;
 }

@@ -106,7 +106,7 @@ static void start_now(struct kw_reader *reader)
 	reader->directory_known = false;
 	reader->consistent = reader->deletes_known = reader->highest =
 		reader->has_cursor ? reader->cursor_given.version : 0;
-	reader->ahead.polls = 0;
+	reader->ahead.left = reader->ahead.bytes = 0;
 	begin_pass(reader);
 }
 

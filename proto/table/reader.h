@@ -109,11 +109,12 @@ enum kw_ahead {
 #define KW_READER_AHEAD_BYTES 4096
 
 /*
- * Polls that find nothing before reading ahead rests. At the agent's usual pace (1.5 ms) they last
- * 90 ms: what changes ten times a second is always read ahead, and no change costs more than 256
- * KiB in vain. At rest a poll is one READ of the superblock.
+ * Bytes read ahead that no change was among, before reading ahead rests: no change costs more than
+ * this in vain. Small changes make that 2048 polls: at the agent's usual pace (1.5 ms) three
+ * seconds; back to back at 5 us still 10 ms, so what changes a hundred times a second is always
+ * read ahead. At rest a poll is one READ of the superblock.
  */
-#define KW_READER_AHEAD_POLLS 64
+#define KW_READER_AHEAD_IN_VAIN (UINT32_C(1) << 20)
 
 #define KW_READER_DEPTH_MAX 64
 

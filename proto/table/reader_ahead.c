@@ -21,8 +21,8 @@ struct kw_read *kw_reader_ahead_ask(struct kw_reader *reader)
 	uint64_t length = ahead->bytes;
 
 	ahead->counts = false;
-	if (reader->options.ahead == KW_AHEAD_OFF || ahead->polls == 0 || ahead->out ||
-		!reader->tailing || !reader->directory_known)
+	if (reader->options.ahead == KW_AHEAD_OFF || length == 0 || ahead->left < length ||
+		ahead->out || !reader->tailing || !reader->directory_known)
 		return NULL;
 	segment = kw_directory_find(&reader->directory, reader->segment);
 	if (!segment || reader->offset >= segment->capacity)
@@ -43,6 +43,7 @@ struct kw_read *kw_reader_ahead_ask(struct kw_reader *reader)
 		.reader = reader,
 		.internal = (void *)(uintptr_t)reader->generation,
 	};
+	ahead->left -= (uint32_t)length;
 	reader->stats.ahead++;
 	return &ahead->read;
 }
@@ -94,11 +95,9 @@ void kw_reader_ahead_learn(struct kw_reader *reader, uint64_t grown)
 {
 	struct ahead *ahead = &reader->ahead;
 
-	if (grown == 0) {
-		ahead->polls -= ahead->polls > 0;
+	if (grown == 0)
 		return;
-	}
-	ahead->polls = KW_READER_AHEAD_POLLS;
+	ahead->left = KW_READER_AHEAD_IN_VAIN;
 	ahead->bytes = grown < AHEAD_LEAST / 2             ? AHEAD_LEAST
 		       : grown < KW_READER_AHEAD_BYTES / 2 ? (uint32_t)grown * 2
 							   : KW_READER_AHEAD_BYTES;

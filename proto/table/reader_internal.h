@@ -34,7 +34,7 @@ struct chunk {
 struct ahead {
 	struct kw_read read;
 	uint64_t segment, start; /* where it begins, in the segment */
-	uint32_t polls;          /* left that read ahead */
+	uint32_t left;           /* bytes that may be read in vain until the next change */
 	uint32_t bytes;          /* asked for by the next one */
 	bool out;                /* not told back */
 	bool counts;             /* it is of the present pass, and not yet consumed */
