@@ -69,10 +69,12 @@ const struct kw_config_key kw_agent_config_keys[] = {
 		"Traffic class (DSCP * 4) of RoCE packets either way; 0: the system's."},
 	{"rdma.device", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL, KW_RDMA_DEVICE_DOC,
 		kw_rdma_device_check},
+/* clang-format off */
 #define KEY(name, fallback, lowest, highest, doc)                                                  \
 	{"rdma." #name, KW_CONFIG_INTEGER, fallback, false, lowest, highest, NULL, doc},
 	KW_RDMA_KEYS(KEY)
 #undef KEY
+	/* clang-format on */
 	{"rdma.read_bytes", KW_CONFIG_BYTES, KW_RDMA_TEXT(KW_RDMA_READ_BYTES), false, 4096,
 		KW_RDMA_READ_BYTES_MAX, NULL,
 		"READs over rdma are cut into pieces of this size; up to 64 are in flight."},

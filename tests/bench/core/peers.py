@@ -6,12 +6,12 @@ import subprocess
 from lib.daemon import BUILD
 
 PEERS = os.path.join(BUILD, "tests", "bench", "peers")
-TABLE_READ = os.path.join(BUILD, "tests", "bench", "table-read")
+TABLES = os.path.join(BUILD, "tests", "bench")
 TIMEOUT = 600
 
 
 def path_of(name):
-    return TABLE_READ if name == "table-read" else os.path.join(PEERS, name)
+    return os.path.join(TABLES if name.startswith("table-") else PEERS, name)
 
 
 class Peer:

@@ -1,0 +1,178 @@
+"""Reading over rdma, on real verbs: in a guest with soft-RoCE (tests/rdma), held against perftest."""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+if __name__ == "__main__": # in the guest; outside tests/bench/run has seen to it
+    sys.path[:0] = [HERE, os.path.join(HERE, "..", "integration")]
+
+from core.peers import peer                                    # noqa: E402
+from core.row import AT_LEAST, AT_MOST, hold, make_row         # noqa: E402
+from core.run import Run                                       # noqa: E402
+from core.stage import Stage, fill                             # noqa: E402
+from lib.daemon import BUILD, free_port                        # noqa: E402
+from lib.server import TOP                                     # noqa: E402
+
+TITLE = "the table read over rdma, in a guest, and how soon a small change is seen"
+ABOUT = ("Soft-RoCE in a QEMU guest without KVM: the figures mean nothing, their ratios do. Bulk: table-read "
+         "(every record verified) against ib_read_bw with as large READs, as many in flight, and the same "
+         "table over tcp. Small changes: table-look times each against a bare READ of the superblock over "
+         "the same connection within the same milliseconds: read ahead (free: one posting) and plain "
+         "(superblock first). age is publication to apply queue, back to back; vain is a look that "
+         "finds nothing, which is the poll interval then.")
+BULK_SHARE, ROUND_TRIPS = 0.9, 1.3
+READ_BYTES, DEPTH = 65536, 16
+TABLE = {"keys": 192, "value_bytes": 262_144}
+QUICK = {"keys": 16, "value_bytes": 262_144}
+LOOKS, LOOK_SECONDS, WRITE_PAUSE = 200, 10, 0.01
+BULK_BUDGET, LOOK_BUDGET = 80, 100
+GUEST_SECONDS = 400
+DEVICE = "rxe0"
+ADDRESS = os.environ.get("KW_RDMA_HOST") or "10.77.0.1" # of the guest's device (tests/rdma/guest)
+
+WRITER = """
+import itertools, socket, sys, time
+connection = socket.socket(socket.AF_UNIX)
+connection.connect(sys.argv[1])
+for number in itertools.count():
+    connection.sendall(b"SET small:%d %032d\\r\\n" % (number % 10, number))
+    connection.recv(64)
+    time.sleep(float(sys.argv[2]))
+"""
+
+
+# ---- perftest: the same verbs and nothing behind them ----
+
+def perftest(program, *words):
+    """The columns of its one line of results."""
+    argv = [program, "-d", DEVICE, "-F", *map(str, words)]
+    with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+        try:
+            for _ in range(20): # until the server listens
+                time.sleep(0.3)
+                done = subprocess.run([*argv, ADDRESS], capture_output=True, text=True, check=False,
+                                      timeout=60)
+                if done.returncode == 0:
+                    break
+            else:
+                raise RuntimeError(f"{program}: {(done.stderr or done.stdout).strip()[-300:]}")
+        finally:
+            server.kill()
+    size = str(words[words.index("-s") + 1])
+    for line in done.stdout.splitlines():
+        if line.split()[:1] == [size]:
+            return line.split()
+    raise RuntimeError(f"{program} printed no result: {done.stdout[-300:]}")
+
+
+def read_bw(size):
+    columns = perftest("ib_read_bw", "-s", READ_BYTES, "-o", DEPTH, "-n", max(size // READ_BYTES, 100))
+    return {"mb_s": float(columns[3]) * 1.048576}
+
+
+def read_lat():
+    columns = perftest("ib_read_lat", "-e", "-s", 128, "-n", 1000)
+    return {"bare_us": float(columns[4])}
+
+
+# ---- ours ----
+
+def table_read(address):
+    found = peer("table-read", address, "--depth", DEPTH)
+    return {"mb_s": found["bytes"] / found["seconds"][0] / 1e6}
+
+
+def table_look(address):
+    found = peer("table-look", address, "--looks", LOOKS, "--seconds", LOOK_SECONDS)
+    middle = {name: samples.get("p50") for name, samples in found.items()}
+    if None in middle.values():
+        raise RuntimeError(f"table-look saw too few changes: {found}")
+    figures = {f"{name}_us": value for name, value in middle.items()}
+    for way in ("free", "plain"):
+        figures[f"{way}_of_bare"] = middle[way] / middle["bare"]
+    figures["age_of_bound"] = middle["age"] / (ROUND_TRIPS * middle["bare"] + middle["vain"])
+    return figures
+
+
+def start_proxy(stage, primary):
+    """Over rdma and tcp; the guest is its own network, so no secret is needed in it."""
+    proxy = stage.bed.proxy(primary, listen=("tcp",), start=False, log__level="warn",
+                            table__max_bytes="512MiB", auth__allow_insecure=True)
+    proxy.listen["rdma"] = f"rdma://{ADDRESS}:{free_port()}"
+    proxy.settings["listen"] = list(proxy.listen.values())
+    proxy.start()
+    proxy.wait_live(60)
+    return proxy
+
+
+def bulk_rows(run, stage, primary, proxy):
+    table = run.pick(TABLE, QUICK)
+    fill(primary, **table)
+    proxy.wait_status(lambda status: status["keys"] >= table["keys"] and status["dirty_keys"] == 0,
+                      "the table is not filled", 60)
+    size = peer("table-read", proxy.listen["tcp"])["bytes"]
+    case = f"{size / 1e6:.0f} MB, READs of 64 KiB, {DEPTH} in flight"
+    sides = run.rounds({"ib_read_bw": lambda: read_bw(size),
+                        "table, rdma": lambda: table_read(proxy.listen["rdma"]),
+                        "table, tcp": lambda: table_read(proxy.listen["tcp"])}, BULK_BUDGET)
+    bare, ours, tcp = (sides[name] for name in ("ib_read_bw", "table, rdma", "table, tcp"))
+    row = hold(make_row(case, ours, of_peer=ours.ratio(bare, "mb_s")), "of_peer", AT_LEAST, BULK_SHARE)
+    return [make_row(case, bare), row, make_row(case, tcp, of_peer=tcp.ratio(bare, "mb_s"))]
+
+
+def look_rows(run, primary, proxy):
+    path = primary.address.removeprefix("unix://")
+    with subprocess.Popen([sys.executable, "-c", WRITER, path, str(WRITE_PAUSE)]) as writer:
+        try:
+            sides = run.rounds({"ib_read_lat, events": read_lat,
+                                "looks, rdma": lambda: table_look(proxy.listen["rdma"]),
+                                "looks, tcp": lambda: table_look(proxy.listen["tcp"])}, LOOK_BUDGET)
+        finally:
+            writer.kill()
+    case = f"a write each {WRITE_PAUSE * 1000:.0f} ms"
+    rows = [make_row(case, side) for side in sides.values()]
+    for row in rows[1:]:
+        hold(row, "free_of_bare", AT_MOST, ROUND_TRIPS)
+    hold(rows[1], "age_of_bound", AT_MOST, 1.0)
+    return rows
+
+
+def run_inside(run):
+    with Stage() as stage:
+        primary = stage.primary()
+        proxy = start_proxy(stage, primary)
+        rows = look_rows(run, primary, proxy)
+        return rows + bulk_rows(run, stage, primary, proxy)
+
+
+def run(run):
+    """From outside: the whole in one guest."""
+    folder = tempfile.mkdtemp(prefix="kw-bench-")
+    words = ["--quick"] if run.quick else []
+    command = f"/usr/bin/python3 {os.path.join(HERE, 'rdma.py')} {run.pairs} {' '.join(words)}"
+    try:
+        done = subprocess.run([os.path.join(TOP, "tests", "rdma", "guest"), "--timeout",
+                               str(GUEST_SECONDS), "--results", folder, "--set", f"KW_BUILD={BUILD}",
+                               command], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(f"the guest: exit {done.returncode}: "
+                               f"{(done.stderr + done.stdout).strip()[-600:]}")
+        with open(os.path.join(folder, "rows.json"), encoding="utf-8") as stream:
+            return json.load(stream)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def main():
+    found = run_inside(Run(quick="--quick" in sys.argv, pairs=int(sys.argv[1])))
+    with open("/run/guest/rows.json", "w", encoding="utf-8") as stream:
+        json.dump(found, stream)
+
+
+if __name__ == "__main__":
+    main()

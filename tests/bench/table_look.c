@@ -1,0 +1,245 @@
+/*
+ * table-look ADDRESS [--looks N] [--seconds S] [--fenced]: how long does a small change take to be
+ * seen?
+ *
+ * Somebody writes now and then. Readers on one connection look in turn, each in its own way: the
+ * next bytes of the log asked for with the superblock (free; with --fenced also that way, which the
+ * soft-RoCE of Linux 6.1 does not survive), or only once it grew (plain). A look that finds
+ * something is timed from asking to the first record handed on; behind it stands a bare READ of the
+ * superblock, timed to its end. So all are measured within the same milliseconds, over the same
+ * connection, while writer and proxy do the same.
+ *
+ * Then the free one alone, back to back, as an agent polls while data flows: what counts is the age
+ * of a change (by the superblock's published_us) when it is handed on, and how long looks in vain
+ * take, which is the poll interval. Only on the proxy's host: both read one clock.
+ *
+ * Prints the quartiles of each in microseconds as one JSON object.
+ */
+#include "base/clock.h"
+#include "peers/words.h"
+#include "wire.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define LOOKS_MAX 100000
+#define ROOM ((uint64_t)64 << 20)
+#define SAMPLES_MAX LOOKS_MAX
+#define PAUSE_US 1000 /* before each, so that who wrote and published has come to rest */
+
+struct samples {
+	double us[SAMPLES_MAX];
+	int count;
+};
+
+static void add(struct samples *samples, double us)
+{
+	if (samples->count < SAMPLES_MAX)
+		samples->us[samples->count++] = us;
+}
+
+static int by_size(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static void print(const char *name, struct samples *samples, const char *end)
+{
+	qsort(samples->us, (size_t)samples->count, sizeof *samples->us, by_size);
+	printf("\"%s\":{\"count\":%d", name, samples->count);
+	for (int quarter = 1; quarter < 4 && samples->count > 0; quarter++)
+		printf(",\"p%d\":%.2f", quarter * 25, samples->us[samples->count * quarter / 4]);
+	printf("}%s", end);
+}
+
+static double now_us(void)
+{
+	struct timespec at;
+
+	clock_gettime(CLOCK_MONOTONIC, &at);
+	return (double)at.tv_sec * 1e6 + (double)at.tv_nsec / 1e3;
+}
+
+struct look {
+	struct wire *wire;
+	struct kw_reader *reader;
+	uint64_t published_us;
+	struct kw_cursor cursor;
+	bool failed;     /* torn too often: the writer was stopped in the midst of a superblock */
+	double first_us; /* when the first record of this look was handed on; 0: none was */
+	uint64_t age_us; /* of it, then */
+	bool done;
+};
+
+static void on_snapshot(void *arg, uint64_t epoch, uint64_t version)
+{
+}
+
+static void on_record(void *arg, const struct kw_record_view *record)
+{
+	struct look *look = arg;
+	uint64_t wall_us;
+
+	if (look->first_us > 0)
+		return;
+	look->first_us = now_us();
+	wall_us = kw_wall_us();
+	look->age_us = wall_us > look->published_us ? wall_us - look->published_us : 0;
+}
+
+static uint64_t room(void *arg)
+{
+	return ROOM;
+}
+
+static void on_superblock(void *arg, const struct kw_superblock *superblock)
+{
+	((struct look *)arg)->published_us = superblock->published_us;
+}
+
+static void on_pass(void *arg, const struct kw_reader_pass *pass)
+{
+	struct look *look = arg;
+
+	look->cursor = (struct kw_cursor){pass->epoch, pass->consistent};
+	look->done = true;
+}
+
+static void on_lapsed(void *arg, const char *why)
+{
+	wire_die(((struct look *)arg)->wire, "%s", why);
+}
+
+static void on_failed(void *arg, const struct kw_error *error)
+{
+	struct look *look = arg;
+
+	if (error->code != KW_E_CORRUPT || look->cursor.epoch == 0)
+		wire_die(look->wire, "%s", error->text);
+	look->failed = true;
+}
+
+static void wait_for(struct look *look)
+{
+	while (!look->done) {
+		if (look->failed)
+			kw_reader_start(look->reader, &look->cursor);
+		look->failed = false;
+		uv_run(&look->wire->loop, UV_RUN_ONCE);
+	}
+}
+
+static void pause_a_little(void)
+{
+	nanosleep(&(struct timespec){.tv_nsec = PAUSE_US * 1000}, NULL);
+}
+
+static void look_open(struct look *look, struct wire *wire, enum kw_ahead ahead)
+{
+	const struct kw_reader_sink sink = {
+		on_snapshot, on_record, room, on_superblock, on_pass, on_lapsed, on_failed, look};
+	const struct kw_reader_options options = {.ahead = ahead};
+	const struct kw_reader_io io = wire_io(wire);
+
+	*look = (struct look){.wire = wire};
+	look->reader = kw_reader_new(&options, &io, &sink);
+	kw_reader_start(look->reader, NULL);
+	wait_for(look);
+}
+
+/* Microseconds to the first record, in *found; or to the end of a look that found none, in *vain.
+ */
+static void look_once(struct look *look, struct samples *found, struct samples *vain)
+{
+	double begun = now_us();
+
+	look->done = false;
+	look->first_us = 0;
+	kw_reader_poll(look->reader);
+	wait_for(look);
+	if (look->first_us > 0)
+		add(found, look->first_us - begun);
+	else if (vain)
+		add(vain, now_us() - begun);
+	/* What was read ahead in vain may still be out: the next look is not to meet it. */
+	while (kw_reader_outstanding(look->reader) > 0)
+		uv_run(&look->wire->loop, UV_RUN_ONCE);
+}
+
+static void on_bare(struct kw_remote_read *read, const struct kw_error *error)
+{
+	*(bool *)read->arg = true;
+}
+
+static void bare_once(struct wire *wire, struct samples *samples)
+{
+	struct kw_superblock sink;
+	bool done = false;
+	struct kw_remote_read read = {.offset = KW_SUPERBLOCK_OFFSET,
+		.length = sizeof sink,
+		.buffer = (uint8_t *)&sink,
+		.done = on_bare,
+		.arg = &done};
+	struct kw_remote_read *one = &read;
+	double begun = now_us();
+
+	kw_remote_read(wire->remote, &one, 1);
+	while (!done)
+		uv_run(&wire->loop, UV_RUN_ONCE);
+	add(samples, now_us() - begun);
+}
+
+enum { FREE, PLAIN, FENCED, WAYS };
+
+int main(int argc, char **argv)
+{
+	static const enum kw_ahead ways[] = {KW_AHEAD_FREE, KW_AHEAD_OFF, KW_AHEAD_FENCED};
+	static struct samples bare, found[WAYS], ages, alone, vain;
+	int looks = (int)words_number(argc, argv, "--looks", 300);
+	int ways_used = words_have(argc, argv, "--fenced") ? WAYS : WAYS - 1;
+	double seconds = words_number(argc, argv, "--seconds", 60), until;
+	struct wire wire = {.name = "table-look"};
+	struct look look[WAYS];
+
+	if (argc < 2 || looks < 1 || looks > LOOKS_MAX)
+		wire_die(&wire, "usage: table-look ADDRESS [--looks N] [--seconds S] [--fenced]");
+	wire_init(&wire, argv[1]);
+	wire_connect(&wire, 16);
+	for (int i = 0; i < ways_used; i++)
+		look_open(&look[i], &wire, ways[i]);
+	until = now_us() + seconds * 1e6;
+	for (int round = 0; found[PLAIN].count < looks && now_us() < until; round++)
+		for (int i = 0; i < ways_used; i++) {
+			int way = (round + i) % ways_used;
+
+			pause_a_little();
+			look_once(&look[way], &found[way], NULL);
+			if (look[way].first_us == 0)
+				continue;
+			pause_a_little();
+			bare_once(&wire, &bare);
+		}
+	until = now_us() + seconds * 1e6;
+	while (alone.count < looks && now_us() < until) {
+		look_once(&look[FREE], &alone, &vain);
+		if (look[FREE].first_us > 0)
+			add(&ages, (double)look[FREE].age_us);
+	}
+	printf("{");
+	print("bare", &bare, ",");
+	print("free", &found[FREE], ",");
+	print("plain", &found[PLAIN], ",");
+	if (ways_used > FENCED)
+		print("fenced", &found[FENCED], ",");
+	print("age", &ages, ",");
+	print("vain", &vain, "}\n");
+	for (int i = 0; i < ways_used; i++)
+		kw_reader_free(look[i].reader);
+	wire_disconnect(&wire);
+	wire_free(&wire);
+	return 0;
+}
