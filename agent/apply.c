@@ -5,7 +5,7 @@
 const struct kw_apply_ops *kw_apply_find(const char *mode)
 {
 	static const struct kw_apply_ops *const modes[] = {
-		&kw_apply_commands, &kw_apply_replica, &kw_apply_discard};
+		&kw_apply_commands, &kw_apply_replica, &kw_apply_hybrid, &kw_apply_discard};
 
 	for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
 		if (strcmp(modes[i]->mode, mode) == 0)

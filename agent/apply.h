@@ -3,6 +3,7 @@
  *
  *   commands   RESTORE, UNLINK, FLUSHDB, pipelined with a bounded window (apply_commands.c)
  *   replica    acts as the server's primary: an RDB, then a stream of commands (apply_replica.c)
+ *   hybrid     replica until the first snapshot is loaded, then commands (apply_hybrid.c)
  *   discard    counts and forgets: for measuring everything before it (apply_discard.c)
  *
  * A mode that is `whole` replaces all local data at once, when the snapshot is loaded: nothing is
@@ -137,7 +138,8 @@ struct kw_apply {
 	struct kw_apply_link link;
 };
 
-extern const struct kw_apply_ops kw_apply_commands, kw_apply_replica, kw_apply_discard;
+extern const struct kw_apply_ops kw_apply_commands, kw_apply_replica, kw_apply_hybrid,
+	kw_apply_discard;
 
 /* By apply.mode; NULL for a word that is none. */
 const struct kw_apply_ops *kw_apply_find(const char *mode);

@@ -27,13 +27,15 @@ const struct kw_config_key kw_agent_config_keys[] = {
 	{"apply.mode", KW_CONFIG_TEXT, "\"commands\"", false, 0, 0,
 		"commands|replica|hybrid|discard",
 		"How changes are applied: commands (into any writable server); replica (the local "
-		"server becomes a replica of this agent: fastest, its data are replaced); discard "
-		"(count and forget, for measuring); hybrid is not in this version."},
+		"server becomes a replica of this agent: fastest, its data are replaced); hybrid "
+		"(bootstraps as replica, then goes on with commands); discard (count and forget, "
+		"for measuring)."},
 	{"apply.consent", KW_CONFIG_BOOL, "false", false, 0, 0, NULL,
-		"The local server's present keys may be replaced and deleted; mode replica always "
-		"needs it."},
+		"The local server's present keys may be replaced and deleted; modes replica and "
+		"hybrid always need it."},
 	{"apply.replica.listen", KW_CONFIG_TEXT, "\"tcp://127.0.0.1:0\"", false, 0, 0, NULL,
-		"Mode replica: where the local server is sent by REPLICAOF, an address of this "
+		"Modes replica and hybrid: where the local server is sent by REPLICAOF, an address "
+		"of this "
 		"host; port 0: any that is free.",
 		listen_check},
 	{"apply.on_shutdown", KW_CONFIG_TEXT, "\"stay\"", false, 0, 0, "stay|promote",

@@ -66,10 +66,12 @@ static int read_apply(
 	if (!options->apply)
 		return kw_error_set(error, KW_E_CONFIG,
 			"apply.mode: %s is not in this version: use commands", mode);
-	if (options->apply == &kw_apply_replica && strcmp(store, "key") == 0)
+	if ((options->apply == &kw_apply_replica || options->apply == &kw_apply_hybrid) &&
+		strcmp(store, "key") == 0)
 		return kw_error_set(error, KW_E_CONFIG,
-			"apply.cursor_store: mode replica keeps the position in a function "
-			"library: use auto or function");
+			"apply.cursor_store: mode %s keeps the position in a function library: "
+			"use auto or function",
+			mode);
 	snprintf(options->listen, sizeof options->listen, "%s",
 		kw_config_text(config, "apply.replica.listen"));
 	options->promote = strcmp(kw_config_text(config, "apply.on_shutdown"), "promote") == 0;

@@ -54,7 +54,7 @@ bool kw_sync_save(struct kw_sync *sync, uint64_t now_us)
 		return true;
 	if (!sync->apply->ops->needs_local || sync->phase != KW_SYNC_TAIL ||
 		!kw_local_ready(sync->local) || sync->progress.applied == 0 ||
-		sync->apply->owed > 0)
+		sync->apply->owed > 0 || sync->apply->trouble != KW_TROUBLE_NONE)
 		return false;
 	kw_witness_set(&held, local->facts.held);
 	if (local->written_valid && written->epoch == sync->epoch &&

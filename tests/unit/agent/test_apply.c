@@ -389,7 +389,7 @@ static void discard_is_done_at_once(void **state)
 	assert_int_equal(apply->done, 1);
 	assert_true(apply->ops->room(apply) > 0);
 	apply->ops->destroy(apply);
-	assert_null(kw_apply_find("hybrid"));
+	assert_null(kw_apply_find("unheard of"));
 }
 
 int main(void)
