@@ -97,7 +97,6 @@ static void on_released(void *arg, const char *error)
 	kw_log_info("link", "the local server is on its own: going on by commands");
 	hybrid->stage = STAGE_COMMANDS;
 	kw_replica_reset(first, "its snapshot is loaded and acknowledged");
-	hybrid->local->recount = false; /* nothing was ever flushed over this link */
 	hybrid->second->ops->attach(hybrid->second, true);
 	show_trouble(hybrid);
 	merge(hybrid);
@@ -155,7 +154,7 @@ static void hybrid_attach(struct kw_apply *apply, bool continuous)
 		empty_second(hybrid);
 		if (hybrid->stage == STAGE_COMMANDS)
 			kw_replica_reset(hybrid->first, "the local server is on its own");
-		hybrid->local->recount = false;
+		hybrid->local->flushes_unsure = 0;
 	}
 	if (hybrid->stage == STAGE_COMMANDS)
 		hybrid->second->ops->attach(hybrid->second, continuous);

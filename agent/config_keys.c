@@ -81,7 +81,8 @@ const struct kw_config_key kw_agent_config_keys[] = {
 		KW_RDMA_READ_BYTES_MAX, NULL,
 		"READs over rdma are cut into pieces of this size; up to 64 are in flight."},
 	{"warm.lag_ms", KW_CONFIG_INTEGER, "1000", true, 1, 3600000, NULL,
-		"Warm means equal at some moment this short ago, by a proxy no further behind its primary."},
+		"Warm means equal at some moment this short ago, by a proxy no further behind its "
+		"primary."},
 	KW_CONFIG_DAEMON("\"/run/keywake/agent.sock\""),
 	{0},
 };

@@ -157,7 +157,8 @@ static bool flushed_by_others(const struct kw_local *local, uint64_t flushes)
 {
 	uint64_t known = local->facts.flushes;
 
-	return flushes > known + local->flushes_out || (flushes < known && flushes > 0);
+	return flushes > known + local->flushes_out + local->flushes_unsure ||
+	       (flushes < known && flushes > 0);
 }
 
 /* READY: has anything happened to the data that was not our doing? */
@@ -165,13 +166,13 @@ static void look_again(struct kw_local *local, struct kw_slice info)
 {
 	struct kw_local_facts *facts = &local->facts;
 	uint64_t flushes = count_flushes(info);
-	bool foreign = !local->recount && flushed_by_others(local, flushes);
+	bool foreign = flushed_by_others(local, flushes);
 
 	read_facts(local, info);
-	if (foreign || local->recount || flushes < facts->flushes)
+	if (foreign || local->flushes_unsure || flushes < facts->flushes)
 		facts->flushes = flushes;
 	flushes = facts->flushes;
-	local->recount = false;
+	local->flushes_unsure = 0;
 	local->next_us = kw_clock_us() + ASK_INTERVAL_US;
 	local->known_flushes = foreign ? UINT64_MAX : flushes;
 	if (local->led)
@@ -227,7 +228,7 @@ static bool continues(const struct kw_local *local)
 
 	if (!local->known || strcmp(facts->identity.run_id, local->known_run_id) != 0 ||
 		facts->flushes < local->known_flushes ||
-		facts->flushes > local->known_flushes + local->flushes_out)
+		facts->flushes > local->known_flushes + local->flushes_out + local->flushes_unsure)
 		return false;
 	if (local->led && kw_local_replid_ours(facts->identity.replid))
 		return true;
@@ -280,6 +281,7 @@ static void on_ready(void *arg)
 	memset(local->confirmed, 0, sizeof local->confirmed);
 	memset(local->refused, 0, sizeof local->refused);
 	local->confirmed[0] = 1; /* a connection begins in database 0 */
+	local->refuses_stale = local->asked_stale = false;
 	local->state = KW_LOCAL_ASKING;
 	ask(local);
 }

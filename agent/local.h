@@ -108,7 +108,9 @@ struct kw_local {
 	bool led;
 	uint64_t flushes_out;     /* FLUSHDBs of ours on the replication link, executed perhaps */
 	enum kw_cursor_bond bond; /* what the next cursors say of it */
-	bool recount;             /* how often it was flushed is not known: believe the next INFO */
+	uint64_t flushes_unsure;  /* of those of a link that is gone: executed or not */
+	bool refuses_stale;       /* it has just answered MASTERDOWN */
+	bool asked_stale;         /* the cursor was asked for again because of that */
 
 	/* the last data known, to tell whether a new connection continues it */
 	bool known;
@@ -178,6 +180,14 @@ void kw_local_cursor_written(struct kw_local *local, const struct kw_local_curso
 typedef void (*kw_local_done_fn)(void *arg, const char *error);
 void kw_local_write_cursor(struct kw_local *local, uint64_t epoch, uint64_t version,
 	uint64_t quarantined, kw_local_done_fn done, void *arg);
+
+/*
+ * A replica that serves nothing stale (replica-serve-stale-data no) answers MASTERDOWN while its
+ * link is down, to questions about itself too. What is asked between these two calls it answers:
+ * the setting is changed around it, in one write. Nothing is changed unless refuses_stale.
+ */
+void kw_local_serve_stale(struct kw_local *local);
+void kw_local_serve_stale_end(struct kw_local *local);
 
 /* local_cursor.c, for local.c: read it; ends in kw_local_cursor_read. */
 void kw_local_read_cursor(struct kw_local *local);

@@ -43,12 +43,41 @@ static struct kw_slice find_code(const struct kw_reply *list)
 	return (struct kw_slice){0};
 }
 
+void kw_local_serve_stale(struct kw_local *local)
+{
+	if (local->led && local->refuses_stale)
+		kw_redis_words(local->redis, NULL, NULL, "CONFIG", "SET",
+			"replica-serve-stale-data", "yes", NULL);
+}
+
+void kw_local_serve_stale_end(struct kw_local *local)
+{
+	if (local->led && local->refuses_stale)
+		kw_redis_words(local->redis, NULL, NULL, "CONFIG", "SET",
+			"replica-serve-stale-data", "no", NULL);
+	local->refuses_stale = false;
+}
+
+/* The link to its primary, perhaps an agent before us, is down: asked once more, differently. */
+static bool asked_again(struct kw_local *local, const struct kw_reply *reply)
+{
+	bool refused = reply->type == KW_REPLY_ERROR && local->led && !local->asked_stale &&
+		       reply->text.length >= 10 && memcmp(reply->text.data, "MASTERDOWN", 10) == 0;
+
+	local->asked_stale = refused;
+	if (!refused)
+		return false;
+	local->refuses_stale = true;
+	kw_local_read_cursor(local);
+	return true;
+}
+
 static void on_library(void *arg, const struct kw_reply *reply)
 {
 	struct kw_local *local = arg;
 	struct kw_local_facts *facts = &local->facts;
 
-	if (!reply || local->closing)
+	if (!reply || local->closing || asked_again(local, reply))
 		return;
 	if (reply->type != KW_REPLY_ARRAY) {
 		kw_local_refuse(local,
@@ -102,8 +131,10 @@ void kw_local_read_cursor(struct kw_local *local)
 	const char *name = local->options.cursor_name;
 
 	if (!kw_local_store_is_key(local)) {
+		kw_local_serve_stale(local);
 		kw_redis_words(local->redis, on_library, local, "FUNCTION", "LIST", "LIBRARYNAME",
 			name, "WITHCODE", NULL);
+		kw_local_serve_stale_end(local);
 		return;
 	}
 	/* Database 0 is confirmed from the start, so this cannot be made to wait by itself; behind

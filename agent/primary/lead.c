@@ -74,9 +74,9 @@ void kw_replica_reset(struct kw_replica *replica, const char *why)
 	replica->doubt[0] = '\0';
 	replica->done = NULL;
 	kw_keyset_close(&replica->seen);
-	kw_feed_reset(&replica->feed, offset);
+	replica->local->flushes_unsure += replica->feed.flushes_out;
 	replica->local->flushes_out = 0;
-	replica->local->recount = true;
+	kw_feed_reset(&replica->feed, offset);
 	replica->base.done = replica->base.taken;
 	end_saving(replica, "the replication link was given up");
 }
@@ -222,6 +222,13 @@ static void on_psync(void *arg, const char *replid, int64_t offset)
 
 /* ---- taking over ---- */
 
+/* The server loads, or its link is down: both end without anybody's doing. */
+static bool passes_by_itself(const char *error)
+{
+	return strstr(error, "\"LOADING ") || strstr(error, "\"BUSY ") ||
+	       strstr(error, "\"MASTERDOWN ");
+}
+
 static void on_taken(void *arg, const char *error)
 {
 	struct kw_replica *replica = arg;
@@ -229,8 +236,8 @@ static void on_taken(void *arg, const char *error)
 	if (error) {
 		replica->phase = KW_REPLICA_OFF;
 		replica->retry_us = kw_clock_us() + RETRY_US;
-		trouble(replica, strstr(error, "LOADING ") ? KW_TROUBLE_WAIT : KW_TROUBLE_FAIL,
-			"%s", error);
+		trouble(replica, passes_by_itself(error) ? KW_TROUBLE_WAIT : KW_TROUBLE_FAIL, "%s",
+			error);
 		end_preparation(replica, error);
 		tell_progress(replica);
 		return;
@@ -541,7 +548,7 @@ void kw_replica_attach(struct kw_apply *apply, bool continuous)
 	if (!continuous) {
 		kw_replica_reset(replica, "the local server's data are not those known before");
 		kw_feed_reset(&replica->feed, 0);
-		replica->local->recount = false;
+		replica->local->flushes_unsure = 0;
 		replica->refused_known = replica->local->facts.refused;
 		if (!replica->held)
 			no_trouble(replica);

@@ -51,6 +51,9 @@ static void complain(struct kw_takeover *takeover, const char *what, const struc
 	bool permission = reply->type == KW_REPLY_ERROR &&
 			  kw_server_error(reply->text) == KW_SERVER_E_PERMISSION;
 
+	/* Its link is down: the next try will take that into account. */
+	if (reply->text.length >= 10 && memcmp(reply->text.data, "MASTERDOWN", 10) == 0)
+		takeover->local->refuses_stale = true;
 	if (takeover->why[0])
 		return;
 	snprintf(takeover->why, sizeof takeover->why, "local server: %s answers \"%.*s\"%s", what,
@@ -257,10 +260,13 @@ void kw_takeover_start(struct kw_takeover *takeover, const char *host, uint16_t 
 	takeover->why[0] = '\0';
 	ASK(takeover, on_config, "CONFIG", "GET", "masterauth", "masteruser", "repl-diskless-load",
 		"databases", "tls-replication");
-	if (full)
-		ASK(takeover, on_read, "FUNCTION", "DUMP");
-	else
+	if (!full) {
 		ASK(takeover, on_read, "PING");
+		return;
+	}
+	kw_local_serve_stale(takeover->local);
+	ASK(takeover, on_read, "FUNCTION", "DUMP");
+	kw_local_serve_stale_end(takeover->local);
 }
 
 void kw_takeover_stop(struct kw_takeover *takeover)

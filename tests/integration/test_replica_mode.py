@@ -151,6 +151,30 @@ def test_settings_are_put_back(bed, server):
              "repl-diskless-load is not put back", 5)
 
 
+def test_a_server_that_serves_no_stale_data(bed, server):
+    """It answers MASTERDOWN while its link is down, to questions about the cursor too."""
+    pair = replica_pair(bed, server, replica_config={"replica_serve_stale_data": "no"})
+    for turn in range(2):
+        pair.agent.kill()
+        with pair.primary.client() as client:
+            client.set("turn", turn)
+        pair.agent.restart()
+        pair.settle()
+        assert link(pair.agent)["continuations"] == 1
+    pair.agent.rpc("resync")
+    pair.agent.wait_status(lambda status: status["apply"]["full_syncs"] == 1, "no full sync")
+    pair.settle()
+    assert setting(pair.replica, "replica-serve-stale-data") == "no"
+
+
+@pytest.mark.parametrize("command", ["FLUSHALL", "FLUSHDB", "SWAPDB 0 1"])
+def test_a_writable_replica_flushed_by_somebody(bed, command):
+    pair = replica_pair(bed, replica_config={"replica_read_only": "no"})
+    pair.replica.command(*command.split()) # at once: nothing may be believed unseen
+    pair.agent.wait_status(lambda status: status["apply"]["full_syncs"] == 2, "no full sync")
+    pair.settle()
+
+
 # ---- deaths ----
 
 def under_load(pair, die, rounds=4, **mix):
