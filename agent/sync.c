@@ -327,29 +327,15 @@ static bool may_claim(struct kw_sync *sync, uint64_t now_us)
 	return false;
 }
 
-static bool payload_fits(struct kw_sync *sync)
+static bool server_fits(struct kw_sync *sync)
 {
-	const struct kw_server_identity *identity = &sync->local->facts.identity;
-	uint16_t table = sync->follow->superblock.rdb_version;
-	uint16_t local = kw_server_rdb_version(identity);
+	struct kw_error error;
 
-	if (!needs_local(sync) || kw_sync_payload_fits(table, local))
+	if (!needs_local(sync) || !kw_sync_check_fit(&sync->follow->superblock,
+					  &sync->local->facts.identity, &error))
 		return true;
-	set_why(sync, true,
-		"the primary writes payloads of RDB version %u, the local %s %d.%d loads version "
-		"%u: "
-		"upgrade the local server to the primary's version or later",
-		table, identity->valkey ? "Valkey" : "Redis", identity->major, identity->minor,
-		local);
+	set_why(sync, true, "%s", error.text);
 	return false;
-}
-
-bool kw_sync_payload_fits(uint16_t table, uint16_t local)
-{
-	/* Valkey 9 counts from 80 and takes 80, or what was common ground up to 11. */
-	if (local >= 80)
-		return table <= 11 || (table >= 80 && table <= local);
-	return local == 0 || table <= local;
 }
 
 /* Nothing speaks against writing and reading now? */
@@ -380,7 +366,7 @@ static void decide(struct kw_sync *sync, uint64_t now_us)
 {
 	const struct kw_superblock *superblock = &sync->follow->superblock;
 
-	if (!can_begin(sync, now_us) || !payload_fits(sync))
+	if (!can_begin(sync, now_us) || !server_fits(sync))
 		return;
 	if (sync->positioned) {
 		start_reader(sync, false);
@@ -451,7 +437,7 @@ static void restart_reader(struct kw_sync *sync, uint64_t now_us)
 		return;
 	if (!sync->positioned)
 		forget_position(sync);
-	else if (!sync->paused && payload_fits(sync))
+	else if (!sync->paused && server_fits(sync))
 		start_reader(sync, false);
 }
 
@@ -483,7 +469,7 @@ static void hold_or_poll(struct kw_sync *sync)
 
 	/* A primary may be upgraded while we follow it. */
 	if (polling && needs_local(sync) && kw_local_ready(sync->local)) {
-		polling = payload_fits(sync);
+		polling = server_fits(sync);
 		if (polling)
 			clear_why(sync);
 	}

@@ -136,6 +136,13 @@ bool kw_sync_cursor_holds(const struct kw_local_facts *facts);
 /* Write the cursor now if it is behind. True: a write is out. */
 bool kw_sync_save(struct kw_sync *sync, uint64_t now_us);
 
+/*
+ * sync_fit.c: may this table go into this server? KW_E_STATE: it never fits, and why: payloads of a
+ * version that the server does not load, or the server is the primary itself.
+ */
+int kw_sync_check_fit(const struct kw_superblock *superblock,
+	const struct kw_server_identity *identity, struct kw_error *error);
+
 /* Is the payload version of the table one that this local server can load? */
 bool kw_sync_payload_fits(uint16_t table_rdb_version, uint16_t local_rdb_version);
 

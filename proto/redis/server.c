@@ -1,5 +1,7 @@
 #include "redis/server.h"
 
+#include "base/hash.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -279,6 +281,13 @@ int kw_server_identity_check(const struct kw_server_identity *identity, struct k
 }
 
 /* RDB_VERSION in rdb.h of each series; the newest known stands for what comes after it. */
+uint64_t kw_server_id(const struct kw_server_identity *identity)
+{
+	size_t length = strlen(identity->run_id);
+
+	return length ? kw_hash_key(0, 0, identity->run_id, length) : 0;
+}
+
 uint16_t kw_server_rdb_version(const struct kw_server_identity *identity)
 {
 	static const struct {

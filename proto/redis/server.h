@@ -33,6 +33,9 @@ int kw_server_identity_check(const struct kw_server_identity *identity, struct k
 /* The RDB version a server of this kind and version writes and accepts (FACTS: 9, 10, 11, 12, 80). */
 uint16_t kw_server_rdb_version(const struct kw_server_identity *identity);
 
+/* One life of one server, by its run_id: what a table says of where it comes from. 0: unknown. */
+uint64_t kw_server_id(const struct kw_server_identity *identity);
+
 /* One field of INFO as text or number; false when it is not there. field without the colon. */
 bool kw_info_text(struct kw_slice info, const char *field, struct kw_slice *value);
 bool kw_info_number(struct kw_slice info, const char *field, uint64_t *value);

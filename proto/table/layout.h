@@ -66,7 +66,8 @@ struct kw_superblock {
 	                          (the proxy's wall clock; silent writes excepted), 0: unknown */
 	uint64_t published_us; /* the proxy's wall clock when `version` last moved */
 	uint64_t keys;         /* live keys */
-	uint32_t reserved2[3];
+	uint64_t source_id;    /* kw_server_id of the primary; 0: unknown */
+	uint32_t reserved2;
 	uint32_t checksum; /* CRC32C of the 124 bytes before */
 };
 

@@ -40,16 +40,19 @@ static const struct kw_sm_conf machine = {"source", states, KW_SOURCE_DOWN + 1};
 
 void kw_source_tell_table(struct kw_source *source)
 {
+	const struct kw_server_identity *identity =
+		source->linked ? kw_watch_identity(source->watch) : NULL;
 	uint16_t rdb_version = kw_fetch_rdb_version(source->fetch);
 
-	if (rdb_version == 0 && source->linked)
-		rdb_version = kw_server_rdb_version(kw_watch_identity(source->watch));
+	if (rdb_version == 0 && identity)
+		rdb_version = kw_server_rdb_version(identity);
 	kw_table_set_facts(
 		source->table, &(struct kw_table_facts){
 				       .source_state = (enum kw_source_state)source->sm.state,
 				       .complete = source->complete,
 				       .rdb_version = rdb_version,
 				       .fresh_us = source->fresh.fresh_us,
+				       .source_id = identity ? kw_server_id(identity) : 0,
 			       });
 }
 

@@ -87,6 +87,7 @@ static void write_superblock(struct kw_table *table)
 		.fresh_us = table->facts.fresh_us,
 		.published_us = table->published_us,
 		.keys = table->keys,
+		.source_id = table->facts.source_id,
 	};
 
 	kw_superblock_seal(&next);

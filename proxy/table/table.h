@@ -122,7 +122,8 @@ struct kw_table_facts {
 	enum kw_source_state source_state;
 	bool complete;
 	uint16_t rdb_version;
-	uint64_t fresh_us; /* wall clock */
+	uint64_t fresh_us;  /* wall clock */
+	uint64_t source_id; /* kw_server_id of the primary; 0: unknown */
 };
 void kw_table_set_facts(struct kw_table *table, const struct kw_table_facts *facts);
 

@@ -409,6 +409,27 @@ static void a_payload_version_beyond_the_local_server_is_named_and_nothing_writt
 	teardown(&world);
 }
 
+static void the_primary_itself_is_refused_as_local_server(void **state)
+{
+	struct kw_server_identity identity = {0};
+	struct world world;
+
+	setup(&world);
+	snprintf(identity.run_id, sizeof identity.run_id, "%.40s",
+		strstr(cli(&world, "info server"), "run_id:") + 7);
+	world.proxy.facts.source_id = kw_server_id(&identity);
+	fill(&world, 0, 10);
+	test_proxy_publish(&world.proxy);
+	start_agent(&world);
+	test_run(&world.loop, is_failed, &world, "the agent refuses");
+	assert_non_null(strstr(world.agent->reason, "is the primary"));
+	assert_string_equal(cli(&world, "dbsize"), "0");
+	world.proxy.facts.source_id++; /* another server, as after a failover */
+	wait_level(&world);
+	assert_string_equal(cli(&world, "dbsize"), "5"); /* the other half is in another database */
+	teardown(&world);
+}
+
 static bool is_lagging(void *arg)
 {
 	return ((struct world *)arg)->agent->sm.state == KW_AGENT_LAGGING;
@@ -597,6 +618,7 @@ int main(void)
 		cmocka_unit_test(a_hung_proxy_is_told_from_an_idle_one_by_its_heartbeat),
 		cmocka_unit_test(
 			a_payload_version_beyond_the_local_server_is_named_and_nothing_written),
+		cmocka_unit_test(the_primary_itself_is_refused_as_local_server),
 		cmocka_unit_test(
 			a_key_in_quarantine_keeps_the_agent_from_warm_also_after_a_restart),
 		cmocka_unit_test(a_resync_repairs_what_somebody_wrote_locally),

@@ -197,7 +197,7 @@ static void nothing_is_visible_before_it_is_published(void **state)
 static void the_superblock_says_what_the_source_does(void **state)
 {
 	const struct kw_superblock *superblock;
-	const struct kw_table_facts facts = {KW_SOURCE_RECONCILING, true, 11, 12345};
+	const struct kw_table_facts facts = {KW_SOURCE_RECONCILING, true, 11, 12345, 777};
 	struct fixture fixture;
 	struct kw_error error;
 	uint64_t published_us;
@@ -218,6 +218,7 @@ static void the_superblock_says_what_the_source_does(void **state)
 	assert_int_equal(superblock->complete, 1);
 	assert_int_equal(superblock->rdb_version, 11);
 	assert_int_equal(superblock->fresh_us, 12345);
+	assert_int_equal(superblock->source_id, 777);
 	published_us = superblock->published_us;
 	assert_true(published_us == fixture.now_us + FIXTURE_WALL_US);
 	/* The heartbeat goes on without writes; the moment of the last version stays. */
