@@ -233,13 +233,16 @@ static void have_value(
 	store(fetch, entry, payload, expires_ms);
 }
 
-/* The entry was touched when it was asked for; its bucket and record were not. */
+/* A window of others was asked for since the key was: little of it is in the cache any more. */
 static void approach(struct kw_fetch *fetch)
 {
 	const struct flight *next;
 
-	if (fetch->count <= APPROACH || !fetch->handlers.approach)
+	if (fetch->count <= 2 * APPROACH || !fetch->handlers.approach)
 		return;
+	next = flight_at(fetch, 2 * APPROACH);
+	__builtin_prefetch(next->entry, 1);
+	fetch->handlers.expect_again(fetch->handlers.arg, next->expected);
 	next = flight_at(fetch, APPROACH);
 	kw_dirty_expect_end(fetch->dirty, next->entry);
 	fetch->handlers.approach(fetch->handlers.arg, next->expected);

@@ -48,10 +48,11 @@ struct kw_fetch_handlers {
 	 */
 	bool (*expires)(void *arg, uint32_t database, struct kw_slice key);
 	/*
-	 * The key was asked for; expect yields what approach takes, some answers before its own.
-	 * For the sake of the cache, see kw_table_expect. NULL, both or none.
+	 * The key was asked for; expect yields what the others take, in this order and some answers
+	 * before its own. For the sake of the cache, see kw_table_expect. NULL, all or none.
 	 */
 	uint64_t (*expect)(void *arg, uint32_t database, struct kw_slice key);
+	void (*expect_again)(void *arg, uint64_t expected);
 	void (*approach)(void *arg, uint64_t expected);
 	void *arg;
 };

@@ -68,6 +68,7 @@ struct kw_sweep {
 	struct kw_databases wanted;
 	struct kw_databases lasting; /* no key in them had an expiry when it began */
 	uint64_t cursor;             /* of the walk over the table */
+	bool from_nothing;           /* the table was empty when it began: no key can be unseen */
 	uint32_t strays;             /* INFO asked for by sweeps that were begun again */
 	struct kw_bucket pace;       /* of an audit */
 	uint64_t audit_us;           /* when the next audit begins */
@@ -221,6 +222,7 @@ enum kw_put_result kw_source_store(void *arg, uint32_t database, struct kw_slice
 uint64_t kw_source_expiry(void *arg, uint32_t database, struct kw_slice key);
 bool kw_source_expires(void *arg, uint32_t database, struct kw_slice key);
 uint64_t kw_source_expect(void *arg, uint32_t database, struct kw_slice key);
+void kw_source_expect_again(void *arg, uint64_t expected);
 void kw_source_approach(void *arg, uint64_t expected);
 /* The database is empty on the server. False: the table has no room even for that. */
 bool kw_source_empty_database(struct kw_source *source, uint32_t database);

@@ -329,7 +329,7 @@ static void init_options(struct kw_source *source, const struct kw_source_option
 static void init_parts(struct kw_source *source)
 {
 	struct kw_fetch_handlers fetch = {kw_source_store, kw_source_expiry, kw_source_expires,
-		kw_source_expect, kw_source_approach, source};
+		kw_source_expect, kw_source_expect_again, kw_source_approach, source};
 	struct kw_scan_handlers scan = {kw_sweep_scanned, source};
 	uint64_t seed = kw_clock_us();
 

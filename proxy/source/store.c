@@ -130,6 +130,13 @@ uint64_t kw_source_expect(void *arg, uint32_t database, struct kw_slice key)
 	return kw_table_expect(source->table, database, key);
 }
 
+void kw_source_expect_again(void *arg, uint64_t expected)
+{
+	struct kw_source *source = arg;
+
+	kw_table_expect_again(source->table, expected);
+}
+
 void kw_source_approach(void *arg, uint64_t expected)
 {
 	struct kw_source *source = arg;

@@ -90,6 +90,7 @@ static void keyspace_answered(void *arg, const struct kw_reply *reply)
 	struct kw_source *source = arg;
 	struct kw_sweep *sweep = &source->sweep;
 	struct listing listing = {.source = source};
+	struct kw_table_stats table;
 
 	if (sweep->strays > 0) {
 		sweep->strays--;
@@ -107,6 +108,8 @@ static void keyspace_answered(void *arg, const struct kw_reply *reply)
 	kw_databases_clear(&sweep->lasting);
 	kw_info_keyspace(reply->text, list_database, &listing);
 	empty_absent(source, &listing.listed, NULL);
+	kw_table_stats(source->table, &table);
+	sweep->from_nothing = table.keys == 0;
 	kw_table_marks_begin(source->table);
 	kw_scan_begin(source->scan, listing.scan, listing.count);
 	sweep->phase = KW_SWEEP_SCANNING;
@@ -244,7 +247,7 @@ void kw_sweep_turn(struct kw_source *source, uint64_t now_us)
 			sweep->phase = KW_SWEEP_DRAINING;
 	}
 	if (sweep->phase == KW_SWEEP_DRAINING && kw_dirty_scanned(source->dirty) == 0) {
-		sweep->phase = KW_SWEEP_UNSEEN;
+		sweep->phase = sweep->from_nothing ? KW_SWEEP_SETTLING : KW_SWEEP_UNSEEN;
 		sweep->cursor = 0;
 	}
 	if (sweep->phase == KW_SWEEP_UNSEEN && kw_dirty_scanned(source->dirty) < bound(source) &&

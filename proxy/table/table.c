@@ -397,6 +397,11 @@ uint64_t kw_table_expect(const struct kw_table *table, uint32_t database, struct
 	return hash;
 }
 
+void kw_table_expect_again(const struct kw_table *table, uint64_t expected)
+{
+	kw_index_prefetch(&table->index, expected);
+}
+
 void kw_table_approach(const struct kw_table *table, uint64_t expected)
 {
 	const struct kw_index_slot *slot = kw_index_first(&table->index, expected);

@@ -96,10 +96,12 @@ bool kw_table_get(const struct kw_table *table, uint32_t database, struct kw_sli
 
 /*
  * The key will be put or looked up soon: fetch into the cache, in two steps, what that will touch.
- * expect looks at the key and yields what approach takes, some puts later and some before the key's
- * own. Neither changes anything, nor do they have to be called.
+ * expect looks at the key and yields what the others take; expect_again repeats the first step
+ * where there was much in between; approach comes some puts later and some before the key's own.
+ * None changes anything, nor do they have to be called.
  */
 uint64_t kw_table_expect(const struct kw_table *table, uint32_t database, struct kw_slice key);
+void kw_table_expect_again(const struct kw_table *table, uint64_t expected);
 void kw_table_approach(const struct kw_table *table, uint64_t expected);
 
 /* Live keys of a database. */
