@@ -4,7 +4,7 @@ import os
 import pytest
 
 from lib.bed import Bed
-from lib.daemon import AGENT, CTL, PROXY
+from lib.daemon import AGENT, CTL, PROXY, RDMA_HOST
 from lib.server import ONLY_INSTALLED, OPTIONAL, REQUIRED, ServerMissing, binary_path
 
 
@@ -65,6 +65,6 @@ def any_server(request):
     return request.param
 
 
-@pytest.fixture(params=["shm", "tcp"])
+@pytest.fixture(params=["shm", "tcp"] + (["rdma"] if RDMA_HOST else []))
 def carrier(request):
     return request.param

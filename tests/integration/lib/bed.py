@@ -4,7 +4,7 @@ import shutil
 import tempfile
 
 from . import compare
-from .daemon import Agent, Proxy
+from .daemon import CARRIER, Agent, Proxy
 from .process import SLOW
 from .server import Server
 
@@ -51,8 +51,8 @@ class Bed:
         self.daemons.append(agent)
         return agent.start() if start else agent
 
-    def pair(self, primary="installed", replica="installed", listen=("shm",), via="shm", fill=None,
-             primary_config=None, replica_config=None, proxy=None, agent=None):
+    def pair(self, primary="installed", replica="installed", listen=(CARRIER,), via=CARRIER,
+             fill=None, primary_config=None, replica_config=None, proxy=None, agent=None):
         """Running, and warm. fill: called with the primary before the proxy starts."""
         first = self.server("primary", primary, **(primary_config or {}))
         if fill:

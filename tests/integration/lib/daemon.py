@@ -13,15 +13,33 @@ BUILD = os.path.abspath(os.environ.get("KW_BUILD") or os.path.join(TOP, "build")
 # A word list put before the daemons' command lines: "valgrind --leak-check=full …".
 WRAPPER = os.environ.get("KW_WRAPPER", "").split()
 
+# How agents read where a test does not say: shm everywhere, rdma where tests/rdma runs the same tests.
+CARRIER = os.environ.get("KW_CARRIER", "shm")
+# An address of an RDMA device of this machine; "": there is none.
+RDMA_HOST = os.environ.get("KW_RDMA_HOST", "")
+
 PROXY = os.path.join(BUILD, "proxy", "keywake-proxy")
 AGENT = os.path.join(BUILD, "agent", "keywake-agent")
 CTL = os.path.join(BUILD, "proto", "ctl", "keywakectl")
 
 
-def free_port():
+def free_port(host="127.0.0.1"):
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind((host, 0))
         return probe.getsockname()[1]
+
+
+def secret_path(directory):
+    return os.path.join(directory, "secret of the tests")
+
+
+def secret_file(directory):
+    path = secret_path(directory)
+    if not os.path.exists(path):
+        with open(path, "w", encoding="ascii") as stream:
+            stream.write("the secret of the tests\n")
+        os.chmod(path, 0o600)
+    return path
 
 
 def setting(value):
@@ -119,15 +137,19 @@ class Daemon(Process):
 class Proxy(Daemon):
     program = PROXY
 
-    def __init__(self, directory, name, primary, listen=("shm",), wrapper=None, **settings):
+    def __init__(self, directory, name, primary, listen=(CARRIER,), wrapper=None, **settings):
         self.listen = {}
         for carrier in listen:
             if carrier == "shm":
                 self.listen["shm"] = "shm://" + os.path.join(directory, name + ".shm")
             elif carrier == "tcp":
                 self.listen["tcp"] = f"tcp://127.0.0.1:{free_port()}"
+            elif carrier == "rdma":
+                self.listen["rdma"] = f"rdma://{RDMA_HOST}:{free_port(RDMA_HOST)}"
         keys = {"redis.address": primary.address, "listen": list(self.listen.values()),
                 "table.max_bytes": "1GiB"}
+        if "rdma" in listen: # an address beyond this host is listened on with a secret only
+            keys["auth.secret_file"] = secret_file(directory)
         keys.update({key.replace("__", "."): value for key, value in settings.items()})
         super().__init__(directory, name, keys, wrapper)
 
@@ -138,8 +160,10 @@ class Proxy(Daemon):
 class Agent(Daemon):
     program = AGENT
 
-    def __init__(self, directory, name, proxy, replica, via="shm", wrapper=None, **settings):
+    def __init__(self, directory, name, proxy, replica, via=CARRIER, wrapper=None, **settings):
         keys = {"proxy": proxy.listen[via], "name": name, "redis.address": replica.address}
+        if proxy.settings.get("auth.secret_file") == secret_path(directory):
+            keys["auth.secret_file"] = secret_file(directory)
         keys.update({key.replace("__", "."): value for key, value in settings.items()})
         super().__init__(directory, name, keys, wrapper)
         self.replica = replica
