@@ -418,6 +418,11 @@ void kw_agent_set_window(struct kw_agent *agent, uint64_t bytes)
 	want_step(agent);
 }
 
+void kw_agent_set_promote(struct kw_agent *agent, bool promote)
+{
+	agent->apply->promote = promote;
+}
+
 void kw_agent_set_warm_lag(struct kw_agent *agent, uint32_t warm_lag_ms)
 {
 	agent->warm_lag_us = (uint64_t)warm_lag_ms * 1000;

@@ -126,6 +126,7 @@ void kw_agent_pause(struct kw_agent *agent, bool paused);
 void kw_agent_resync(struct kw_agent *agent, const char *why);
 int kw_agent_retarget(struct kw_agent *agent, const char *proxy, struct kw_error *error);
 void kw_agent_set_window(struct kw_agent *agent, uint64_t bytes);
+void kw_agent_set_promote(struct kw_agent *agent, bool promote);
 void kw_agent_set_warm_lag(struct kw_agent *agent, uint32_t warm_lag_ms);
 void kw_agent_set_pace(struct kw_agent *agent, uint32_t idle_us, bool busy);
 

@@ -133,6 +133,7 @@ struct kw_apply {
 	enum kw_server_error blocked_kind;
 	char blocked_why[256]; /* the server's words */
 	bool whole;
+	bool promote; /* what leave does; the owner may change it */
 	enum kw_apply_trouble trouble;
 	char trouble_why[400];
 	struct kw_apply_link link;

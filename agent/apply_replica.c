@@ -40,7 +40,8 @@ bool kw_replica_fits(const struct kw_replica *replica, const struct kw_record_vi
 {
 	const char *type;
 
-	if (replica->takeover.databases && record->database >= replica->takeover.databases) {
+	/* Not known yet: no room is given, so nothing should come. */
+	if (record->database >= replica->takeover.databases) {
 		snprintf(why, room,
 			"the local server has no database %u: raise its `databases`, or leave it "
 			"out by filter.databases",
@@ -118,6 +119,9 @@ static uint64_t replica_room(const struct kw_apply *apply)
 	uint64_t used = replica->reading ? kw_buffer_length(&replica->downlink.output)
 					 : replica->feed.window.bytes;
 
+	/* A database that the server lacks must not come to be selected. */
+	if (replica->takeover.databases == 0)
+		return 0;
 	return used < replica->limit_bytes ? replica->limit_bytes - used : 0;
 }
 
@@ -194,7 +198,7 @@ static struct kw_apply *replica_create(const struct kw_apply_options *options)
 	replica->local->led = true;
 	replica->quarantine = options->quarantine;
 	replica->limit_bytes = options->window_bytes;
-	replica->promote = options->promote;
+	replica->base.promote = options->promote;
 	kw_downlink_init(&replica->downlink, options->loop, options->listen, &handlers);
 	kw_takeover_init(&replica->takeover, options->local, &replica->downlink.login);
 	kw_feed_reset(&replica->feed, 0);

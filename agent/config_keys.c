@@ -38,7 +38,7 @@ const struct kw_config_key kw_agent_config_keys[] = {
 		"of this "
 		"host; port 0: any that is free.",
 		listen_check},
-	{"apply.on_shutdown", KW_CONFIG_TEXT, "\"stay\"", false, 0, 0, "stay|promote",
+	{"apply.on_shutdown", KW_CONFIG_TEXT, "\"stay\"", true, 0, 0, "stay|promote",
 		"Mode replica, when the agent ends: the server stays a replica and waits for the "
 		"next agent, or is promoted (REPLICAOF NO ONE)."},
 	{"apply.window_bytes", KW_CONFIG_BYTES, "4194304", true, 65536, 4294967296.0, NULL,

@@ -188,6 +188,8 @@ static int on_changed(void *arg, const char *path, struct kw_error *error)
 			kw_config_bool(config, "poll.busy"));
 	else if (strcmp(path, "apply.window_bytes") == 0)
 		kw_agent_set_window(agent, (uint64_t)kw_config_integer(config, path));
+	else if (strcmp(path, "apply.on_shutdown") == 0)
+		kw_agent_set_promote(agent, strcmp(kw_config_text(config, path), "promote") == 0);
 	else if (strcmp(path, "warm.lag_ms") == 0)
 		kw_agent_set_warm_lag(agent, (uint32_t)kw_config_integer(config, path));
 	else if (strcmp(path, "log.level") == 0)

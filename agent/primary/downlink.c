@@ -3,7 +3,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-#include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -35,48 +34,6 @@ struct kw_guest {
 };
 
 static void on_guest(uv_poll_t *poll, int status, int events);
-
-/* ---- addresses ---- */
-
-int kw_downlink_address(
-	const char *text, struct sockaddr_storage *address, char host[64], struct kw_error *error)
-{
-	struct sockaddr_in *v4 = (struct sockaddr_in *)address;
-	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)address;
-	const char *colon = strrchr(text, ':');
-	char *end = NULL;
-	long port = colon && colon[1] >= '0' && colon[1] <= '9' ? strtol(colon + 1, &end, 10) : -1;
-	size_t length = colon ? (size_t)(colon - text) : 0;
-
-	if (strncmp(text, "tcp://", 6) != 0 || !end || *end || port > 65535 || length <= 6 ||
-		length - 6 >= 64)
-		return kw_error_set(error, KW_E_CONFIG,
-			"\"%.80s\" is not an address to listen on: tcp://127.0.0.1:0, or another "
-			"number of this host and a port (0: any)",
-			text);
-	snprintf(host, 64, "%.*s", (int)(length - 6), text + 6);
-	if (host[0] == '[' && host[strlen(host) - 1] == ']') {
-		memmove(host, host + 1, strlen(host));
-		host[strlen(host) - 1] = '\0';
-	}
-	*address = (struct sockaddr_storage){0};
-	if (inet_pton(AF_INET, host, &v4->sin_addr) == 1) {
-		v4->sin_family = AF_INET;
-		v4->sin_port = htons((uint16_t)port);
-	} else if (inet_pton(AF_INET6, host, &v6->sin6_addr) == 1) {
-		v6->sin6_family = AF_INET6;
-		v6->sin6_port = htons((uint16_t)port);
-	} else {
-		return kw_error_set(
-			error, KW_E_CONFIG, "\"%.64s\" is not the number of an address", host);
-	}
-	if (strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0)
-		return kw_error_set(error, KW_E_CONFIG,
-			"\"%s\" is no address to connect to: name the one that the local server "
-			"reaches this host by",
-			host);
-	return KW_OK;
-}
 
 /* ---- connections come and go ---- */
 

@@ -2,7 +2,9 @@
  * The inside of apply mode `replica`, shared by its parts:
  *
  *   apply_replica.c      the mode: records in, acknowledgements out, the cursor
- *   primary/lead.c       the server is made to follow, is answered, may be lost, is let go
+ *   primary/lead.c       the server is made to follow, acknowledges, is lost and comes again
+ *   primary/answer.c     its PSYNC is answered: from the start, or going on
+ *   primary/custody.c    is it still ours? left alone when somebody took it; let go at the end
  *   primary/snapshot.c   the snapshot's records as an RDB, while they are read
  *
  *   ┌─────┐ prepare, resume ┌────────┐ REPLICAOF  ┌─────────┐ PSYNC: FULLRESYNC ┌──────────┐
@@ -47,7 +49,6 @@ struct kw_replica {
 	struct kw_local *local;
 	struct kw_quarantine *quarantine;
 	uint64_t limit_bytes;
-	bool promote;
 
 	struct kw_downlink downlink;
 	struct kw_takeover takeover;
@@ -101,19 +102,32 @@ void kw_replica_prepare(
 	struct kw_apply *apply, const struct kw_apply_plan *plan, kw_local_done_fn done, void *arg);
 void kw_replica_forget(struct kw_apply *apply);
 void kw_replica_resume(struct kw_apply *apply);
-bool kw_replica_resumable(const struct kw_apply *apply);
 void kw_replica_attach(struct kw_apply *apply, bool continuous);
 void kw_replica_detach(struct kw_apply *apply);
-void kw_replica_looked(struct kw_apply *apply);
-void kw_replica_insist(struct kw_apply *apply);
-bool kw_replica_leave(struct kw_apply *apply);
 void kw_replica_tick(struct kw_apply *apply, uint64_t now_us);
 void kw_replica_show(struct kw_replica *replica);
+
+/* Say what is in the way, or that nothing is; tell the owner; end what prepare began. */
+void kw_replica_trouble(struct kw_replica *replica, enum kw_apply_trouble kind, const char *format,
+	...) __attribute__((format(printf, 3, 4)));
+void kw_replica_no_trouble(struct kw_replica *replica);
+void kw_replica_tell(struct kw_replica *replica);
+void kw_replica_prepared(struct kw_replica *replica, const char *error);
 
 /* Nothing handed on counts any more: end the link and forget what is queued for it. */
 void kw_replica_reset(struct kw_replica *replica, const char *why);
 /* The same, and the owner is told that only a snapshot mends it. */
 void kw_replica_give_up(struct kw_replica *replica, const char *why);
+
+/* answer.c */
+void kw_replica_answer(struct kw_replica *replica);
+bool kw_replica_resumable(const struct kw_apply *apply);
+
+/* custody.c: kw_custody_check holds a server that was promoted while no agent looked. */
+void kw_custody_check(struct kw_replica *replica);
+void kw_replica_looked(struct kw_apply *apply);
+void kw_replica_insist(struct kw_apply *apply);
+bool kw_replica_leave(struct kw_apply *apply);
 
 /* snapshot.c */
 bool kw_snapshot_start(struct kw_replica *replica, struct kw_error *error);

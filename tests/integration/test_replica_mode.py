@@ -455,6 +455,35 @@ def test_on_shutdown_promote(bed, server):
     assert_equal_now(pair.primary, pair.replica)
 
 
+def test_promoted_on_demand(bed):
+    pair = replica_pair(bed)
+    pair.agent.ctl_ok("config", "set", "apply.on_shutdown", "promote")
+    pair.agent.ctl_ok("shutdown")
+    wait_for(lambda: not pair.agent.alive, "the agent does not end", 10)
+    assert info(pair.replica)["role"] == "master"
+    assert_equal_now(pair.primary, pair.replica)
+
+
+def test_a_database_that_the_server_has_not_behind_a_restart(bed):
+    """An agent that continues knows the server's databases before anything is sent."""
+    primary, replica = bed.server("primary"), bed.server("replica", databases=4)
+    data.fill(primary)
+    proxy = bed.proxy(primary)
+    agent = bed.agent(proxy, replica, **SETTINGS)
+    agent.wait_warm()
+    time.sleep(0.5)
+    agent.kill()
+    with primary.client(9) as client:
+        client.set("far", 1)
+    with primary.client(0) as client:
+        client.set("near", 1)
+    agent.restart()
+    agent.wait_state("lagging", reason="no database 9")
+    assert link(agent)["continuations"] == 1
+    assert replica.client().get("far") is None and replica.client().get("near") == b"1"
+    assert info(replica)["unexpected_error_replies"] == 0
+
+
 def test_mode_commands_says_what_a_replica_of_an_agent_is(bed):
     pair = replica_pair(bed)
     assert pair.agent.stop() == 0

@@ -1,0 +1,139 @@
+/* Answering PSYNC: from the start, or going on. */
+#include "replica.h"
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/log.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/random.h>
+
+/* ---- replication ids ---- */
+
+/*
+ * The mark of agents, 8 digits of the cursor's name, random ones. The name is in it because a
+ * server may carry the cursor of an agent that led it long ago: only the one that led it last may
+ * believe its own.
+ */
+static void own_prefix(const struct kw_replica *replica, char prefix[KW_REPLID_LENGTH + 1])
+{
+	const char *name = replica->local->options.cursor_name;
+
+	snprintf(prefix, KW_REPLID_LENGTH + 1, KW_REPLID_MARK "%08" PRIx32,
+		(uint32_t)kw_hash_key(0, 0, name, strlen(name)));
+}
+
+static bool is_own(const struct kw_replica *replica, const char *replid)
+{
+	char prefix[KW_REPLID_LENGTH + 1];
+
+	own_prefix(replica, prefix);
+	return strncmp(replid, prefix, strlen(prefix)) == 0;
+}
+
+static bool make_replid(const struct kw_replica *replica, char replid[KW_REPLID_LENGTH + 1])
+{
+	uint8_t random[(KW_REPLID_LENGTH - 18) / 2];
+	size_t at;
+
+	own_prefix(replica, replid);
+	at = strlen(replid);
+	if (getrandom(random, sizeof random, 0) != sizeof random)
+		return false;
+	for (size_t i = 0; i < sizeof random; i++)
+		snprintf(replid + at + 2 * i, 3, "%02x", random[i]);
+	return true;
+}
+
+/* ---- PSYNC ---- */
+
+/*
+ * An id of ours that the server goes by already is kept: it then goes on serving reads while it
+ * loads (the servers' async_loading), which it does only for the same history. Offsets only grow.
+ */
+static void answer_full(struct kw_replica *replica)
+{
+	struct kw_apply_link *link = &replica->base.link;
+	struct kw_buffer *out = kw_downlink_output(&replica->downlink);
+	uint64_t offset = replica->feed.sent_end;
+	struct kw_error error;
+
+	if (is_own(replica, replica->asked_replid))
+		memcpy(link->replid, replica->asked_replid, sizeof link->replid);
+	else if (!is_own(replica, link->replid) && !make_replid(replica, link->replid))
+		return;
+	if (replica->asked_offset > 0 && (uint64_t)replica->asked_offset > offset)
+		offset = (uint64_t)replica->asked_offset;
+	kw_feed_reset(&replica->feed, offset + 1);
+	kw_buffer_printf(out, "+FULLRESYNC %s %" PRIu64 "\r\n", link->replid, offset + 1);
+	if (!kw_snapshot_start(replica, &error)) {
+		kw_downlink_drop(&replica->downlink, error.text);
+		replica->phase = KW_REPLICA_OFF;
+		kw_replica_prepared(replica, error.text);
+		return;
+	}
+	replica->phase = KW_REPLICA_SNAPSHOT;
+	link->full_syncs++;
+	kw_replica_no_trouble(replica);
+	kw_log_info("link", "the local server follows this agent: full sync as %s", link->replid);
+	kw_replica_prepared(replica, NULL);
+}
+
+static bool may_continue(struct kw_replica *replica, uint64_t applied)
+{
+	struct kw_apply_link *link = &replica->base.link;
+
+	if (!is_own(replica, replica->asked_replid) || replica->asked_offset <= 0)
+		return false;
+	/*
+	 * A server that an agent of this cursor's name led before: it names an offset between two
+	 * commands, the cursor in its data says where they are, and what follows is idempotent. So
+	 * any offset will do.
+	 */
+	if (kw_feed_untouched(&replica->feed) && replica->feed.offset == 0) {
+		memcpy(link->replid, replica->asked_replid, sizeof link->replid);
+		kw_feed_begin(&replica->feed, applied);
+		return true;
+	}
+	return strcmp(link->replid, replica->asked_replid) == 0 &&
+	       kw_feed_rewind(&replica->feed, applied, kw_replica_done, replica);
+}
+
+static void answer_continue(struct kw_replica *replica)
+{
+	struct kw_apply_link *link = &replica->base.link;
+	uint64_t applied = (uint64_t)replica->asked_offset - 1;
+
+	if (!may_continue(replica, applied)) {
+		kw_replica_give_up(replica,
+			"the local server does not continue where this agent left it (it was "
+			"promoted, restarted, or followed somebody else)");
+		return;
+	}
+	kw_buffer_printf(kw_downlink_output(&replica->downlink), "+CONTINUE %s\r\n", link->replid);
+	kw_downlink_attach(&replica->downlink, &replica->feed);
+	replica->phase = KW_REPLICA_ONLINE;
+	replica->online_us = kw_clock_us();
+	link->continuations++;
+	kw_replica_no_trouble(replica);
+	kw_log_info("link", "the local server continues at offset %" PRIu64, applied);
+}
+
+void kw_replica_answer(struct kw_replica *replica)
+{
+	replica->asking = false;
+	if (replica->full)
+		answer_full(replica);
+	else
+		answer_continue(replica);
+	kw_replica_tell(replica);
+}
+
+bool kw_replica_resumable(const struct kw_apply *apply)
+{
+	const struct kw_replica *replica = (const struct kw_replica *)apply;
+	const struct kw_server_identity *identity = &replica->local->facts.identity;
+
+	return strcmp(identity->role, "slave") == 0 && is_own(replica, identity->replid);
+}

@@ -1,0 +1,187 @@
+/* Whose server is it? Watched, left alone when somebody took it, let go at the end. */
+#include "replica.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* A link that was in order for so long is no longer blamed for what it refused before. */
+#define FORGIVEN_US 600000000
+/* Refusals in a row after which a person should look. */
+#define REFUSED_ALARM 3
+
+/* ---- is the server still ours? ---- */
+
+/*
+ * Somebody promoted the server, or sent it to another primary: an operator in a failover perhaps.
+ * What is written there now must not be replaced by us, whatever the consent was for.
+ */
+static void hold(struct kw_replica *replica)
+{
+	const struct kw_local_facts *facts = &replica->local->facts;
+	bool promoted = strcmp(facts->identity.role, "master") == 0;
+
+	replica->held = true;
+	if (promoted)
+		kw_replica_trouble(replica, KW_TROUBLE_FAIL,
+			"the local server was promoted by somebody and is left alone: "
+			"`keywakectl resync` makes it a replica again (its data are replaced "
+			"then)");
+	else
+		kw_replica_trouble(replica, KW_TROUBLE_FAIL,
+			"the local server was sent to follow %.100s:%" PRIu64
+			" by somebody and is left alone: `keywakectl resync` takes it back",
+			facts->master_host, facts->master_port);
+	replica->mark_owed = promoted && facts->cursor_kind == KW_CURSOR_OURS;
+	kw_log_warn("link", "%s", replica->base.trouble_why);
+}
+
+static bool is_ours(const struct kw_replica *replica)
+{
+	const struct kw_local_facts *facts = &replica->local->facts;
+
+	return strcmp(facts->identity.role, "slave") == 0 &&
+	       facts->master_port == replica->downlink.port &&
+	       strcmp(facts->master_host, replica->downlink.host) == 0;
+}
+
+static void look_for_refusals(struct kw_replica *replica)
+{
+	uint64_t refused = replica->local->facts.refused;
+	uint64_t now = kw_clock_us();
+	char why[160];
+
+	if (refused <= replica->refused_known || replica->phase != KW_REPLICA_ONLINE) {
+		replica->refused_known = refused;
+		return;
+	}
+	if (now - replica->online_us > FORGIVEN_US)
+		kw_backoff_reset(&replica->refusing);
+	snprintf(why, sizeof why, "the local server refused %" PRIu64 " commands of this link",
+		refused - replica->refused_known);
+	replica->base.link.refusals += refused - replica->refused_known;
+	replica->refused_known = refused;
+	kw_replica_give_up(replica, why);
+	replica->retry_us = now + kw_backoff_next_us(&replica->refusing);
+	kw_replica_trouble(replica,
+		replica->refusing.failures >= REFUSED_ALARM ? KW_TROUBLE_FAIL : KW_TROUBLE_WAIT,
+		"%s, %u times in a row: see its log; a snapshot follows", why,
+		replica->refusing.failures);
+}
+
+/* The server is master and writable, so the next agent can be told by the cursor. */
+static void on_marked(void *arg, const char *error)
+{
+	struct kw_replica *replica = arg;
+
+	replica->local->bond = KW_BOND_NONE;
+	if (error)
+		kw_log_warn(
+			"link", "that it was promoted cannot be noted in the server: %s", error);
+}
+
+static void leave_mark(struct kw_replica *replica)
+{
+	const struct kw_local_cursor *cursor = &replica->local->facts.cursor;
+
+	replica->mark_owed = false;
+	replica->local->bond = KW_BOND_PROMOTED;
+	kw_local_write_cursor(replica->local, cursor->epoch, cursor->version, cursor->quarantined,
+		on_marked, replica);
+}
+
+void kw_replica_looked(struct kw_apply *apply)
+{
+	struct kw_replica *replica = (struct kw_replica *)apply;
+
+	if (replica->mark_owed)
+		leave_mark(replica);
+	if (replica->held || replica->leaving || replica->takeover.running ||
+		replica->phase < KW_REPLICA_WAITING)
+		return;
+	if (is_ours(replica)) {
+		look_for_refusals(replica);
+		return;
+	}
+	hold(replica);
+	kw_replica_give_up(replica, "the local server was taken from this agent");
+}
+
+/*
+ * Was it promoted while no agent looked? A server that only restarted comes as a master too, so
+ * this is known within one run of the server, or when an agent that saw it left its mark.
+ */
+static bool was_promoted(const struct kw_replica *replica)
+{
+	const struct kw_local_facts *facts = &replica->local->facts;
+	const struct kw_local_cursor *cursor = &facts->cursor;
+
+	if (strcmp(facts->identity.role, "master") != 0 || facts->cursor_kind != KW_CURSOR_OURS)
+		return false;
+	if (cursor->bond == KW_BOND_PROMOTED)
+		return true;
+	return cursor->bond == KW_BOND_LED && cursor->version > 0 &&
+	       strcmp(cursor->run_id, facts->identity.run_id) == 0;
+}
+
+void kw_custody_check(struct kw_replica *replica)
+{
+	if (!replica->held && !replica->insisted && was_promoted(replica))
+		hold(replica);
+}
+
+void kw_replica_insist(struct kw_apply *apply)
+{
+	struct kw_replica *replica = (struct kw_replica *)apply;
+
+	replica->held = replica->mark_owed = false;
+	replica->insisted = true;
+	replica->retry_us = 0;
+	kw_backoff_reset(&replica->refusing);
+	kw_replica_no_trouble(replica);
+}
+
+/* ---- the end ---- */
+
+static void on_left(void *arg, const char *error)
+{
+	struct kw_replica *replica = arg;
+
+	if (error)
+		kw_log_warn("link", "%s", error);
+	replica->leaving = KW_LEAVE_DONE;
+	kw_replica_tell(replica);
+}
+
+static void on_released(void *arg, const char *error)
+{
+	struct kw_replica *replica = arg;
+	const struct kw_local_cursor *cursor = &replica->local->facts.cursor;
+
+	if (error) {
+		on_left(replica, error);
+		return;
+	}
+	kw_log_info("link", "the local server is promoted");
+	/* Ours to replace when the agent comes again, but of unknown position from now on. */
+	kw_local_write_cursor(replica->local, cursor->epoch, 0, 0, on_left, replica);
+}
+
+bool kw_replica_leave(struct kw_apply *apply)
+{
+	struct kw_replica *replica = (struct kw_replica *)apply;
+
+	if (replica->leaving != KW_LEAVE_NOT || replica->held || !kw_local_ready(replica->local))
+		return replica->leaving == KW_LEAVE_RELEASING;
+	replica->leaving = KW_LEAVE_DONE;
+	kw_takeover_stop(&replica->takeover);
+	if (!apply->promote || replica->phase != KW_REPLICA_ONLINE) {
+		kw_takeover_loaded(&replica->takeover);
+		return false;
+	}
+	replica->leaving = KW_LEAVE_RELEASING;
+	kw_takeover_release(&replica->takeover, on_released, replica);
+	return true;
+}
