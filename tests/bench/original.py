@@ -15,7 +15,7 @@ seconds, for one replica: SLAVEOF through a 100 Mb/s router 97.2, over Ethernet 
 which reading alone 1.0. With 1, 2, 3 replicas at once: SLAVEOF through the router 98 / 174 / 260,
 over RoCE 21 / 27 / 27; copy program 2.6 / 2.6 / 2.7; table read over RDMA flat. Here primary and
 replicas share one machine and its cores, so more replicas at once take longer whatever feeds
-them; there is no wire but loopback. `native, disk` is the SLAVEOF of then: the data set goes
+them; there is no wire but loopback. `SLAVEOF, disk` is the SLAVEOF of then: the data set goes
 through a file.
 """
 KEYS, VALUE_BYTES = 256, 3_660_000

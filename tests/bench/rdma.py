@@ -14,7 +14,7 @@ if __name__ == "__main__": # in the guest; outside tests/bench/run has seen to i
 from core.peers import peer                                    # noqa: E402
 from core.row import AT_LEAST, AT_MOST, hold, make_row         # noqa: E402
 from core.run import Run                                       # noqa: E402
-from core.stage import Stage, fill                             # noqa: E402
+from core.stage import Stage, fill, need_carrier               # noqa: E402
 from lib.daemon import BUILD, free_port                        # noqa: E402
 from lib.server import TOP                                     # noqa: E402
 
@@ -152,6 +152,7 @@ def run_inside(run):
 
 def run(run):
     """From outside: the whole in one guest."""
+    need_carrier("rdma")
     folder = tempfile.mkdtemp(prefix="kw-bench-")
     words = ["--quick"] if run.quick else []
     command = f"/usr/bin/python3 {os.path.join(HERE, 'rdma.py')} {run.pairs} {' '.join(words)}"

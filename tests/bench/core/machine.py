@@ -44,6 +44,6 @@ def describe():
         "kernel": f"{platform.system()} {platform.release()}",
         "server": f"redis {server.group(1)}" if server else "unknown",
         "compiler": said_by("cc", "-dumpfullversion") and f"cc {said_by('cc', '-dumpfullversion')}",
-        "load at the start": f"{os.getloadavg()[0]:.1f}",
+        "load at the start": round(os.getloadavg()[0], 1),
         "commit": commit(),
     }

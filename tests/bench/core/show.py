@@ -1,6 +1,7 @@
 """Results as a table on a terminal, and as BENCHMARKS.md."""
 from .row import verdict
 
+QUIET_LOAD = 0.7
 SHORT = {"not built": "not built", "failed": "FAILED"}
 
 
@@ -107,6 +108,15 @@ def counts(results):
     return found.count(True), found.count(False), found.count(None)
 
 
+def busy(machine):
+    """What must be said where others used the machine too."""
+    load = machine["load at the start"]
+    if load > QUIET_LOAD:
+        yield (f"**The machine was not quiet** (load {load} when this began): its times say little, CPU "
+               "seconds and counts a bit more.")
+        yield ""
+
+
 def markdown(results):
     """BENCHMARKS.md, whole."""
     machine = results["machine"]
@@ -115,8 +125,9 @@ def markdown(results):
         "# Benchmarks", "",
         f"Written by `{results['command']}`, {results['begun']}. Do not edit: run it again.", "",
         *markdown_table(["machine", ""], [[key, str(value)] for key, value in machine.items()]), "",
-        f"Every figure stands beside its peer's, measured in the same run, in turn (A B A B); up to "
-        f"{results['pairs']} rounds, fewer where a benchmark's time was over. Medians; a ratio is "
+        *busy(machine),
+        f"Every figure stands beside its peer's, measured in the same run, in turn (A B A B); rounds: "
+        f"{results['pairs']}, fewer where a benchmark's time was over. Medians; a ratio is "
         "the median of the rounds' ratios. Seconds unless a name says otherwise. A side that failed "
         "is shown as such, with its reason; *not built* is what this version does not have.", "",
         f"Figures held against a bound: {reached} reached it, {missed} did not, {unmeasured} were "

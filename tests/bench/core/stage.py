@@ -64,6 +64,15 @@ def need_mode(mode):
         raise NotBuilt(said)
 
 
+def need_carrier(carrier):
+    """Does this build have that carrier?"""
+    said = subprocess.run([PROXY, "--check-config", "--set", "redis.address=unix:///nonexistent.sock",
+                           "--set", f'listen=["{carrier}://127.0.0.1:7471"]'],
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if said.returncode != 0 and "this build has no" in said.stderr:
+        raise NotBuilt(said.stderr.strip().splitlines()[-1])
+
+
 class Stage:
     """A Bed that knows how to join replicas; leaving it ends everything, and complains."""
 
