@@ -63,7 +63,7 @@ def test_agents_are_listed_with_their_carrier_and_what_is_known_of_it(bed, carri
 
 
 def test_faults_of_rdma_are_counted_by_kind(bed):
-    pair = bed.pair()
+    pair = bed.pair(listen=("shm",), via="shm")
     for daemon, name in ((pair.proxy, "proxy"), (pair.agent, "agent")):
         text = daemon.rpc("metrics")["text"]
         for fault in FAULTS:
@@ -73,7 +73,7 @@ def test_faults_of_rdma_are_counted_by_kind(bed):
 
 @pytest.mark.parametrize("ahead", ["free", "fenced", "off"])
 def test_small_changes_come_with_the_superblock(bed, ahead):
-    pair = bed.pair(agent={"poll__ahead": ahead})
+    pair = bed.pair(listen=("shm",), via="shm", agent={"poll__ahead": ahead})
     with pair.primary.client() as client:
         for number in range(50):
             client.set("key", number)
