@@ -10,6 +10,8 @@
 #include "base/buffer.h"
 #include "table/reader.h"
 
+#include <stdalign.h>
+
 #define KW_DIRECTORY_BYTES_MAX (UINT32_C(256) << 20)
 
 /* A run of one segment's bytes to be read in this pass. */
@@ -38,7 +40,7 @@ struct ahead {
 	uint32_t bytes;          /* asked for by the next one */
 	bool out;                /* not told back */
 	bool counts;             /* it is of the present pass, and not yet consumed */
-	uint8_t buffer[KW_READER_AHEAD_BYTES];
+	alignas(KW_RECORD_ALIGN) uint8_t buffer[KW_READER_AHEAD_BYTES];
 };
 
 enum phase {
