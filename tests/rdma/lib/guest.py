@@ -46,13 +46,14 @@ class Guest:
         self.cores, self.memory_mb = cores, memory_mb
         self.popen = None
         self.started = None
+        self.ended_well = False # for one that is ended from outside, as it is meant to be
         self.shared = tempfile.mkdtemp(prefix=f"kw-guest-{name}-")
         self.console = os.path.join(self.shared, "console")
         self.write_command(command, device, environment or {})
 
     def write_command(self, command, device, environment):
         lines = ["export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-                 "export HOME=/root LANG=C.UTF-8 PYTHONDONTWRITEBYTECODE=1",
+                 "export HOME=/root LANG=C.UTF-8 PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1",
                  "ulimit -l unlimited", f"cd {shlex.quote(TOP)} || exit 125"]
         environment = {"KW_BUILD": BUILD, **environment}
         lines += [f"export {key}={shlex.quote(str(value))}" for key, value in environment.items()]
@@ -61,6 +62,10 @@ class Guest:
                          f"{shlex.quote(device[0])} {shlex.quote(device[1])} || exit 124")
         with open(os.path.join(self.shared, "command"), "w", encoding="utf-8") as stream:
             stream.write("\n".join(lines + [command, ""]))
+        with open(os.path.join(self.shared, "keep"), "w", encoding="utf-8") as stream:
+            for path in (TOP, BUILD):
+                if path.startswith("/tmp/") and (path == TOP or not path.startswith(TOP + "/")):
+                    stream.write(path + "\n")
 
     def argv(self):
         image, initramfs = kernel.boot_files()
@@ -94,7 +99,7 @@ class Guest:
 
     def __exit__(self, kind, failure, trace):
         self.end()
-        if kind is not None or self.read("exit").strip() != "0":
+        if kind is not None or not (self.ended_well or self.read("exit").strip() == "0"):
             self.keep_console()
         shutil.rmtree(self.shared, ignore_errors=True)
 

@@ -1,0 +1,202 @@
+"""The daemons over rdma: what an operator counts on, and what he meets when something is wrong."""
+import os
+import random
+import signal
+import subprocess
+import time
+
+import pytest
+
+from lib import data
+from lib.compare import wait_same
+from lib.daemon import RDMA_HOST, secret_file
+from lib.process import wait_for
+from lib.workload import Workload, seed_of_run
+
+SECONDS = float(os.environ.get("KW_WORKLOAD_SECONDS", "6"))
+
+# A process of root's that may not lock memory beyond its limit, like any other user's.
+UNPRIVILEGED = ["setpriv", "--bounding-set=-ipc_lock", "--inh-caps=-ipc_lock"]
+
+
+def limited(kib):
+    return [*UNPRIVILEGED, "prlimit", f"--memlock={kib * 1024}"]
+
+
+def shell(line):
+    subprocess.run(["/bin/sh", "-c", line], stdin=subprocess.DEVNULL, check=True)
+
+
+def test_two_agents_one_over_rdma_one_over_shm(bed):
+    """Bootstrapped from keys of every type, then kept equal under a random load with restarts."""
+    seed = seed_of_run()
+    chance = random.Random(seed)
+    primary = bed.server("primary")
+    data.fill(primary, (0, 10))
+    data.fill_plain(primary, 2_000)
+    proxy = bed.proxy(primary, listen=("shm", "rdma"))
+    agents = [bed.agent(proxy, bed.server(f"replica-{via}"), name=f"agent-{via}", via=via)
+              for via in ("shm", "rdma")]
+    load = Workload(primary, seed, pace=1000).start()
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end:
+        time.sleep(chance.uniform(0.3, 1.5))
+        agents[1].kill()
+        agents[1].restart()
+    load.stop()
+    for agent in agents:
+        agent.wait_warm(120)
+        wait_same(primary, agent.replica, 60)
+    status = agents[1].status()
+    assert status["transport"] == "rdma", status
+    assert {row["carrier"] for row in proxy.ctl_ok("agents")} == {"shm", "rdma"}
+
+
+@pytest.mark.parametrize("victim", ["agent", "proxy", "primary", "replica"])
+def test_killed_under_load(bed, victim):
+    """SIGKILL, twice; the primary comes back with its RDB, the replica with nothing."""
+    pair = bed.pair(listen=("rdma",), via="rdma", fill=data.fill)
+    process = getattr(pair, victim)
+    load = Workload(pair.primary, seed_of_run(), pace=500, short_ttls=False, silent=False).start()
+    for _ in range(2):
+        time.sleep(1)
+        if victim == "primary":
+            process.command("SAVE")
+        process.kill()
+        time.sleep(0.3)
+        if victim == "replica":
+            process.restart(keep_data=False)
+        else:
+            process.restart()
+    load.stop()
+    pair.agent.wait_warm(40)
+    pair.wait_equal(20)
+
+
+def test_a_proxy_that_may_not_lock_its_table_says_what_it_needs(bed):
+    proxy = bed.proxy(bed.server("primary"), listen=("rdma",), start=False, wrapper=limited(8192))
+    proxy.start(wait=False)
+    assert proxy.wait_exit(20) in (1, 2)
+    told = proxy.output()
+    assert "bytes of locked memory" in told and f"{8192 * 1024} are allowed" in told, told
+    assert "LimitMEMLOCK=infinity" in told, told
+
+
+def test_an_agent_that_may_not_lock_its_buffers_says_what_it_needs(bed):
+    primary = bed.server("primary")
+    proxy = bed.proxy(primary, listen=("rdma",))
+    agent = bed.agent(proxy, bed.server("replica"), via="rdma", wrapper=limited(256))
+    status = agent.wait_status(lambda status: "locked memory" in (status["reason"] or ""),
+                               "no reason that names locked memory")
+    assert "LimitMEMLOCK=infinity" in status["reason"], status
+    assert status["state"] == "failed", status # only a person can mend it
+    # The limit is raised while it runs, as an operator may do: it goes on by itself.
+    shell(f"prlimit --pid {agent.pid} --memlock=67108864")
+    agent.wait_warm()
+
+
+def test_enough_locked_memory_is_enough(bed):
+    """Without any privilege, with a limit that the table fits in."""
+    pair = bed.pair(listen=("rdma",), via="rdma", fill=data.fill,
+                    proxy={"wrapper": limited(1 << 20), "table__max_bytes": "64MiB"},
+                    agent={"wrapper": limited(4096)})
+    pair.settle()
+
+
+def test_a_wrong_secret_is_refused(bed):
+    primary, replica = bed.server("primary"), bed.server("replica")
+    data.fill(primary)
+    proxy = bed.proxy(primary, listen=("rdma",))
+    agent = bed.agent(proxy, replica, via="rdma",
+                      auth__secret_file=bed.file("other", "another secret\n"))
+    agent.wait_status(lambda status: "secret" in (status["reason"] or "").lower(),
+                      "no reason that names the secret")
+    assert replica.command("DBSIZE") == 0
+    assert proxy.ctl_ok("agents") == []
+    agent.kill()
+    agent.settings["auth.secret_file"] = secret_file(bed.directory)
+    agent.restart()
+    agent.wait_warm()
+
+
+def test_disconnected_by_the_operator(bed):
+    pair = bed.pair(listen=("rdma",), via="rdma")
+    row = pair.proxy.ctl_ok("agents")[0]
+    assert row["carrier"] == "rdma" and RDMA_HOST in row["peer"], row
+    pair.proxy.rpc("agents.disconnect", id=row["id"])
+    pair.agent.wait_status(lambda status: status["connects"] >= 2 if "connects" in status
+                           else "disconnected" in pair.agent.output(), "it never noticed")
+    assert "disconnected by the operator" in pair.agent.output()
+    # It is let in again (it knows the secret): another session, and nothing was lost.
+    pair.settle()
+    assert [other["id"] for other in pair.proxy.ctl_ok("agents")] != [row["id"]]
+
+
+def test_the_port_goes_down_and_comes_up(bed):
+    """
+    A cable pulled and put back: a sentence, then the same cursor goes on. (By carrier, not by `down`:
+    an interface without a route costs soft-RoCE its queue pair of management messages for good.)
+    """
+    pair = bed.pair(listen=("rdma",), via="rdma", fill=data.fill)
+    before = pair.agent.status()
+    shell("ip link set dummy0 carrier off")
+    try:
+        pair.agent.wait_state("connecting", "stalled", timeout=30, reason="went down")
+        with pair.primary.client() as client:
+            client.set("written meanwhile", 1)
+        time.sleep(2)
+    finally:
+        shell("ip link set dummy0 carrier on")
+    pair.settle()
+    after = pair.agent.status()
+    assert after["epoch"] == before["epoch"], (before, after)
+    assert after["snapshots"] == before["snapshots"], "the cursor was not kept"
+
+
+def test_a_stopped_proxy_is_read_on_and_called_stalled(bed):
+    """Its memory answers READs; only the heartbeat tells that nobody is at home."""
+    pair = bed.pair(listen=("rdma",), via="rdma")
+    pair.proxy.signal(signal.SIGSTOP)
+    status = pair.agent.wait_state("stalled", timeout=30)
+    read = status["bytes_read"]
+    time.sleep(2)
+    status = pair.agent.status()
+    assert status["state"] == "stalled" and status["bytes_read"] > read, (read, status)
+    with pair.primary.client() as client:
+        client.set("unseen", 1)
+    pair.proxy.signal(signal.SIGCONT)
+    pair.settle()
+
+
+def test_many_agents_on_one_proxy(bed):
+    """Real agents; 64 connections at once are the carrier's own test."""
+    count = 24
+    primary = bed.server("primary")
+    data.fill(primary)
+    proxy = bed.proxy(primary, listen=("rdma",), log__level="info")
+    replica = bed.server("replica")
+    agents = [bed.agent(proxy, replica, name=f"agent-{i}", via="rdma", start=False,
+                        apply__mode="discard", log__level="info", poll__idle_us=100_000)
+              for i in range(count)]
+    for agent in agents:
+        agent.start(wait=False)
+    wait_for(lambda: len(proxy.ctl_ok("agents")) == count,
+             lambda: f"{len(proxy.ctl_ok('agents'))} of {count} agents are there", 60, 0.5)
+    for agent in agents:
+        agent.wait_state("warm", timeout=60)
+    rows = proxy.ctl_ok("agents")
+    assert {row["carrier"] for row in rows} == {"rdma"}
+    assert len({row["name"] for row in rows}) == count
+    # A third of them dies, a third stands still: the others do not notice, and the dead are gone.
+    for agent in agents[::3]:
+        agent.kill()
+    for agent in agents[1::3]:
+        agent.signal(signal.SIGSTOP)
+    wait_for(lambda: len(proxy.ctl_ok("agents")) == count - len(agents[::3]), "the dead stay", 30, 0.5)
+    with primary.client() as client:
+        client.set("one", "more")
+    version = proxy.status()["version"]
+    for agent in agents[2::3]:
+        agent.wait_status(lambda status: status["applied_version"] >= version, "it stands still")
+    for agent in agents[1::3]:
+        agent.signal(signal.SIGCONT)
