@@ -82,11 +82,12 @@ class Guest:
         return argv + list(self.nets)
 
     def start(self):
-        if not shutil.which(QEMU):
-            raise GuestFailed(f"{QEMU} is not there: run tests/rdma/setup")
         try:
+            if not shutil.which(QEMU):
+                raise kernel.KernelMissing(f"{QEMU} is not there: run tests/rdma/setup")
             argv = self.argv()
         except kernel.KernelMissing as missing:
+            shutil.rmtree(self.shared, ignore_errors=True)
             raise GuestFailed(str(missing)) from missing
         with open(os.path.join(self.shared, "qemu"), "wb") as output:
             self.popen = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=output,
