@@ -46,7 +46,9 @@ const struct kw_config_key kw_proxy_config_keys[] = {
 	{"source.primary_share", KW_CONFIG_NUMBER, "0.1", true, 0.01, 1, NULL,
 		"Part of the primary's time that fetching may take while others want it; 1: any."},
 	{"source.audit_keys_per_second", KW_CONFIG_INTEGER, "100", true, 0, 1000000, NULL,
-		"Pace of the sweep that finds what no event told of; 0: off."},
+		"Pace of the sweep that finds what no event told of, a value counting as one key "
+		"for each "
+		"10 KiB; 0: off."},
 	{"source.watch_interval_ms", KW_CONFIG_INTEGER, "1000", false, 50, 60000, NULL,
 		"How often silent commands, notification flags and identity are looked at."},
 	{"source.fresh_interval_ms", KW_CONFIG_INTEGER, "100", false, 5, 10000, NULL,

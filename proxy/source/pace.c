@@ -69,14 +69,21 @@ static double earned_us(const struct kw_pace *pace, uint64_t now_us)
 	return lesser(pace->tokens_us + passed_us * pace->allowed, burst_us(pace));
 }
 
+static uint64_t patience_end_us(const struct kw_pace *pace)
+{
+	return pace->allowed_us + (uint64_t)greater((double)KW_PACE_PATIENCE_US, 4 * pace->key_us);
+}
+
 bool kw_pace_allows(struct kw_pace *pace, uint64_t now_us)
 {
 	if (is_free(pace))
 		return true;
 	pace->tokens_us = earned_us(pace, now_us);
 	pace->filled_us = now_us;
-	if (pace->tokens_us > 0)
+	if (pace->tokens_us > 0 || now_us >= patience_end_us(pace)) {
+		pace->allowed_us = now_us;
 		return true;
+	}
 	pace->refused = true;
 	return false;
 }
@@ -84,10 +91,12 @@ bool kw_pace_allows(struct kw_pace *pace, uint64_t now_us)
 uint64_t kw_pace_ready_us(const struct kw_pace *pace, uint64_t now_us)
 {
 	double tokens_us = earned_us(pace, now_us);
+	uint64_t earned_at_us, patience_us = patience_end_us(pace);
 
-	if (is_free(pace) || tokens_us > 0)
+	if (is_free(pace) || tokens_us > 0 || now_us >= patience_us)
 		return now_us;
-	return now_us + (uint64_t)(-tokens_us / pace->allowed) + 1;
+	earned_at_us = now_us + (uint64_t)(-tokens_us / pace->allowed) + 1;
+	return earned_at_us < patience_us ? earned_at_us : patience_us;
 }
 
 void kw_pace_asked(struct kw_pace *pace)
@@ -135,11 +144,23 @@ static double our_part(const struct kw_pace *pace, const struct kw_pace_counts *
 	return (double)pace->answered / (double)passed->dumps;
 }
 
-/* Was next to nobody else served? */
+/* Was next to nobody else served? Those who only look are nobody. */
 static bool was_alone(const struct kw_pace_counts *passed, double part)
 {
-	return part * (double)passed->ours_calls >= ALONE * (double)passed->calls &&
-	       part * (double)passed->ours_usec >= ALONE * (double)passed->usec;
+	double calls = (double)(passed->calls - passed->looks_calls);
+	double usec = (double)(passed->usec - passed->looks_usec);
+
+	return part * (double)passed->ours_calls >= ALONE * calls &&
+	       part * (double)passed->ours_usec >= ALONE * usec;
+}
+
+/* What looking cost, itself not counted in full either. */
+static double looks_us(const struct kw_pace *pace, const struct kw_pace_counts *passed)
+{
+	double cost_us =
+		(double)passed->looks_usec + pace->overhead_us * (double)passed->looks_calls;
+
+	return lesser(cost_us, (double)passed->cpu_us);
 }
 
 /* Then the time that no command accounts for was spent on us. */
@@ -160,7 +181,7 @@ static double measure_cost(struct kw_pace *pace, const struct kw_pace_counts *pa
 
 	if (enough && was_alone(passed, part)) {
 		learn_overhead(pace, passed);
-		cost_us = (double)passed->cpu_us;
+		cost_us = (double)passed->cpu_us - looks_us(pace, passed);
 	} else {
 		cost_us = part * ((double)passed->ours_usec +
 					 pace->overhead_us * (double)passed->ours_calls);
@@ -209,11 +230,14 @@ static bool subtract(struct kw_pace_counts *passed, const struct kw_pace_counts 
 		.calls = now->calls - then->calls,
 		.ours_usec = now->ours_usec - then->ours_usec,
 		.ours_calls = now->ours_calls - then->ours_calls,
+		.looks_usec = now->looks_usec - then->looks_usec,
+		.looks_calls = now->looks_calls - then->looks_calls,
 		.dumps = now->dumps - then->dumps,
 	};
 	return now->cpu_us >= then->cpu_us && now->usec >= then->usec &&
 	       now->calls >= then->calls && now->ours_usec >= then->ours_usec &&
-	       now->ours_calls >= then->ours_calls && now->dumps >= then->dumps;
+	       now->ours_calls >= then->ours_calls && now->looks_usec >= then->looks_usec &&
+	       now->looks_calls >= then->looks_calls && now->dumps >= then->dumps;
 }
 
 static void begin_anew(struct kw_pace *pace, const struct kw_pace_counts *counts, uint64_t now_us)
@@ -250,7 +274,7 @@ void kw_pace_look(struct kw_pace *pace, const struct kw_pace_counts *counts, uin
 			greater(lesser(pace->tokens_us, burst_us(pace)), -KW_PACE_OWED_US);
 	}
 	pace->filled_us = now_us;
-	adjust(pace, pace->busy - pace->taken);
+	adjust(pace, pace->busy - pace->taken - looks_us(pace, &passed) / elapsed_us);
 	begin_anew(pace, counts, now_us);
 }
 

@@ -35,14 +35,23 @@
 #define KW_PACE_OTHERS_LEAST 0.05              /* below, nobody else wants the primary's time */
 #define KW_PACE_WAIT_US 500.0                  /* a wait that is not worth looking at */
 
+/*
+ * However little is allowed and whatever a key was measured to cost, one more is allowed after this
+ * long, or after four times its cost: a reconcile must come to its end.
+ */
+#define KW_PACE_PATIENCE_US UINT64_C(20000)
+
 /* What the server has counted up to a moment. */
 struct kw_pace_counts {
-	uint64_t cpu_us;     /* CPU time of its main thread */
-	uint64_t usec;       /* of all commands */
-	uint64_t calls;      /* of all commands */
-	uint64_t ours_usec;  /* of the commands that fetching uses, whoever sent them */
-	uint64_t ours_calls; /* … */
-	uint64_t dumps;      /* of them DUMP: we know how many of these were ours */
+	uint64_t cpu_us;      /* CPU time of its main thread */
+	uint64_t usec;        /* of all commands */
+	uint64_t calls;       /* of all commands */
+	uint64_t ours_usec;   /* of the commands that fetching uses, whoever sent them */
+	uint64_t ours_calls;  /* … */
+	uint64_t looks_usec;  /* of the commands that only look (INFO, PING): neither keys' nor
+				 others' */
+	uint64_t looks_calls; /* … */
+	uint64_t dumps;       /* of them DUMP: we know how many of these were ours */
 };
 
 struct kw_pace_report {
@@ -60,6 +69,7 @@ struct kw_pace {
 	double key_us, overhead_us; /* a key; a command besides its own microseconds */
 	double tokens_us;
 	uint64_t filled_us;
+	uint64_t allowed_us; /* when a key was allowed last */
 
 	bool known; /* counts is set: the next look can compare */
 	struct kw_pace_counts counts;

@@ -19,10 +19,15 @@ static bool is_one_of(struct kw_slice command, const char *const *names)
 static void count_command(void *arg, struct kw_slice command, uint64_t calls, uint64_t usec)
 {
 	static const char *const ours[] = {"dump", "pexpiretime", "pttl", "scan", NULL};
+	static const char *const looks[] = {"info", "ping", NULL};
 	struct kw_pace_counts *counts = arg;
 
 	counts->calls += calls;
 	counts->usec += usec;
+	if (is_one_of(command, looks)) {
+		counts->looks_calls += calls;
+		counts->looks_usec += usec;
+	}
 	if (!is_one_of(command, ours))
 		return;
 	counts->ours_calls += calls;

@@ -20,6 +20,7 @@
 #define UNSEEN_BUDGET 4096        /* records of the table a loop turn */
 #define AUDIT_PAUSE_US 1000000    /* between two audits */
 #define AUDIT_STEPS_PER_SECOND 10 /* at least; a step is never larger than KW_SCAN_COUNT */
+#define AUDIT_KEY_BYTES 10240     /* a larger value counts as several keys: 100 keys/s, 1 MB/s */
 
 static uint64_t bound(const struct kw_source *source)
 {
@@ -156,6 +157,30 @@ void kw_sweep_stop(struct kw_source *source)
 	kw_databases_clear(&sweep->wanted);
 }
 
+/* Auditing large values is paced by their bytes, as the table knows them. */
+static void spend_bytes(struct kw_source *source, uint32_t database, struct kw_slice key)
+{
+	struct kw_slice value;
+	uint64_t expires_ms;
+
+	if (kw_table_get(source->table, database, key, &value, &expires_ms))
+		kw_bucket_spend(&source->sweep.pace, value.length / AUDIT_KEY_BYTES);
+}
+
+/* Keys of a step of the audit: fewer, where values are large. */
+static uint64_t audit_step(const struct kw_source *source)
+{
+	uint64_t keys = source->sweep.pace.per_second / AUDIT_STEPS_PER_SECOND + 1;
+	struct kw_table_stats table;
+	uint64_t bytes;
+
+	kw_table_stats(source->table, &table);
+	bytes = table.keys ? table.payload_bytes / table.keys : 0;
+	if (bytes > AUDIT_KEY_BYTES)
+		keys = keys * AUDIT_KEY_BYTES / bytes;
+	return keys ? keys : 1;
+}
+
 void kw_sweep_scanned(void *arg, uint32_t database, struct kw_slice key)
 {
 	struct kw_source *source = arg;
@@ -168,6 +193,8 @@ void kw_sweep_scanned(void *arg, uint32_t database, struct kw_slice key)
 	 */
 	if (!kw_databases_has(&source->sweep.lasting, database))
 		flags |= KW_DIRTY_TTL;
+	if (source->sweep.kind == KW_SWEEP_AUDIT)
+		spend_bytes(source, database, key);
 	kw_dirty_add(source->dirty, database, key, flags);
 	kw_source_want_turn(source);
 }
@@ -200,7 +227,7 @@ static uint32_t step(struct kw_source *source, uint64_t now_us)
 		!kw_pace_allows(&source->pace, now_us))
 		return 0;
 	if (sweep->kind == KW_SWEEP_AUDIT) {
-		uint64_t paced = sweep->pace.per_second / AUDIT_STEPS_PER_SECOND + 1;
+		uint64_t paced = audit_step(source);
 
 		if (!kw_bucket_allows(&sweep->pace, now_us))
 			return 0;

@@ -403,6 +403,24 @@ static void the_audit_mends_without_leaving_live(void **state)
 	test_end(&test);
 }
 
+/* 100 keys a second would be 100 MB a second of these, for ever. */
+static void the_audit_counts_the_bytes_of_large_values(void **state)
+{
+	uint64_t before;
+
+	test.options.audit_keys_per_second = 0;
+	begin("--rdbcompression no");
+	for (int i = 0; i < 20; i++)
+		test_ask(&test, "SETRANGE large:%d 1000000 x", i);
+	test_settle(&test);
+	before = test_stats(&test).fetched_bytes;
+	kw_source_set_limits(test.source, 0, 0, 100);
+	test_run_ms(&test, 2000);
+	assert_true(test_stats(&test).reconciles_audit >= 1);
+	assert_in_range(test_stats(&test).fetched_bytes - before, 0, 8000000);
+	test_end(&test);
+}
+
 static void freshness_is_not_claimed_while_in_doubt(void **state)
 {
 	const struct kw_superblock *superblock;
@@ -443,6 +461,7 @@ int main(void)
 		cmocka_unit_test(the_operator_may_ask_for_a_reconcile),
 		cmocka_unit_test(doubt_during_a_reconcile_begins_it_again),
 		cmocka_unit_test(the_audit_mends_without_leaving_live),
+		cmocka_unit_test(the_audit_counts_the_bytes_of_large_values),
 		cmocka_unit_test(freshness_is_not_claimed_while_in_doubt),
 	};
 

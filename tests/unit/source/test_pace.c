@@ -300,6 +300,56 @@ static void no_share_is_no_limit(void **state)
 	assert_false(report_of(&world).holding);
 }
 
+/*
+ * Short of a core everything costs much, and our own INFO is most of what the server does: that is
+ * nobody who could be made to wait.
+ */
+static void looking_is_no_load(void **state)
+{
+	struct world world;
+
+	world_init(&world, 0.1);
+	world.wait_us = 5000;
+	for (int i = 0; i < 3000; i++) {
+		world_tick(&world);
+		if (i % 100 == 0) {
+			world.counts.calls += 2;
+			world.counts.looks_calls += 2;
+			world.counts.looks_usec += 15000;
+			world.left_usec += 15000;
+			world.left_cpu_us += 15000;
+			world.now_us += 15000;
+		}
+	}
+	assert_between(report_of(&world).allowed, 1, 1);
+	assert_between(report_of(&world).key_us, 1, 1.5);
+}
+
+/* A key measured to cost ten seconds (the server was stopped meanwhile) does not end fetching. */
+static void fetching_goes_on_whatever_a_key_was_measured_to_cost(void **state)
+{
+	struct world world;
+	int keys = 0;
+
+	world_init(&world, 0.01);
+	world.wanted = 2;
+	world_run(&world, 1000);
+	world.pace.key_us = 100000;
+	for (int i = 0; i < 60; i++)
+		kw_pace_asked(&world.pace);
+	world.pace.key_us = 2;
+	for (int i = 0; i < 1000; i++) {
+		world.now_us += TICK_US;
+		assert_true(kw_pace_ready_us(&world.pace, world.now_us) <=
+			    world.now_us + KW_PACE_PATIENCE_US);
+		if (kw_pace_allows(&world.pace, world.now_us)) {
+			kw_pace_asked(&world.pace);
+			keys++;
+		}
+	}
+	assert_in_range(keys, 45, 51);
+}
+
 static void it_says_when_it_allows_again(void **state)
 {
 	struct world world;
@@ -380,6 +430,8 @@ int main(void)
 		cmocka_unit_test(dumps_of_others_are_not_counted),
 		cmocka_unit_test(counters_set_back_are_no_measurement),
 		cmocka_unit_test(no_share_is_no_limit),
+		cmocka_unit_test(looking_is_no_load),
+		cmocka_unit_test(fetching_goes_on_whatever_a_key_was_measured_to_cost),
 		cmocka_unit_test(it_says_when_it_allows_again),
 		cmocka_unit_test(it_looks_often_only_while_much_is_fetched),
 		cmocka_unit_test(a_new_connection_begins_without_limit),
