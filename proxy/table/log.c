@@ -198,8 +198,26 @@ static struct kw_segment *open_hard(
 	return NULL;
 }
 
+/*
+ * Cleaning gains nothing any more: what is free lies in fragments too small for what a segment
+ * holds. Tombstones may stand in the cleaner's own memory then, all but its last granule: what they
+ * kill makes segments worth cleaning again.
+ */
+static struct kw_segment *open_last(struct kw_table *table, uint64_t stride)
+{
+	struct kw_segments *segments = &table->segments;
+	struct kw_segment *segment = NULL;
+
+	if (segments->free_granules * segments->granule_bytes >=
+		stride + 2 * segments->granule_bytes)
+		segment = kw_segments_open(segments, stride, stride, 0);
+	if (segment)
+		table->directory_stale = true;
+	return segment;
+}
+
 /* The head has no room: clean if more is in use than it should be, and open another. */
-static struct kw_segment *roll(struct kw_table *table, uint64_t stride)
+static struct kw_segment *roll(struct kw_table *table, uint64_t stride, bool for_delete)
 {
 	uint64_t bytes = table->options.segment_bytes;
 	struct kw_segment *segment;
@@ -215,6 +233,8 @@ static struct kw_segment *roll(struct kw_table *table, uint64_t stride)
 	segment = open_for_records(table, bytes, stride);
 	if (!segment)
 		segment = open_hard(table, bytes, stride, true);
+	if (!segment && for_delete)
+		segment = open_last(table, stride);
 	if (!segment)
 		return NULL;
 	table->head->sealed = segment != table->head;
@@ -270,7 +290,7 @@ struct kw_segment *kw_log_room(struct kw_table *table, uint64_t stride, bool for
 	else if (head_room(table) >= stride)
 		return table->head;
 	else
-		segment = roll(table, stride);
+		segment = roll(table, stride, for_delete);
 	if (!segment && !for_delete)
 		remember_refusal(table, stride);
 	return segment;
