@@ -183,6 +183,12 @@ static bool is_behind(const struct kw_agent *agent, struct verdict *verdict, uin
 	case KW_SOURCE_DOWN:
 		break;
 	}
+	if (agent->follow.superblock.fresh_us == 0)
+		return decide(verdict,
+			!sync->settled
+				? (bootstrapping ? KW_AGENT_BOOTSTRAPPING : KW_AGENT_RECONCILING)
+				: KW_AGENT_LAGGING,
+			"the proxy fetches what changed while it scanned");
 	if (kw_agent_source_lag_us(agent) > agent->warm_lag_us)
 		return decide(verdict, KW_AGENT_LAGGING,
 			"the proxy's table is %" PRIu64 " ms behind the primary: keys change there "

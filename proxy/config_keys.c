@@ -51,7 +51,7 @@ const struct kw_config_key kw_proxy_config_keys[] = {
 		"10 KiB; 0: off."},
 	{"source.watch_interval_ms", KW_CONFIG_INTEGER, "1000", false, 50, 60000, NULL,
 		"How often silent commands, notification flags and identity are looked at."},
-	{"source.fresh_interval_ms", KW_CONFIG_INTEGER, "100", false, 5, 10000, NULL,
+	{"source.fresh_interval_ms", KW_CONFIG_INTEGER, "100", false, 5, 100, NULL,
 		"How often the table's freshness is proved by a barrier."},
 	{"source.cursor_name", KW_CONFIG_TEXT, "\"keywake_cursor\"", false, 0, 0, NULL,
 		"Name of agents' cursors: a key of this name is never replicated onward."},

@@ -160,7 +160,8 @@ static int copy_all(struct exporting *exporting)
 		if (code < 0 && errno != EINTR)
 			return kw_error_errno(
 				&exporting->error, errno, "waiting for the agent's bytes");
-		if (code == 0 && answered(exporting, 0))
+		/* What came well has its end in the pipe; only a refusal comes without. */
+		if (code == 0 && answered(exporting, 0) && !exporting->answer)
 			return 0;
 		if (code > 0) {
 			code = copy_some(exporting);

@@ -290,6 +290,9 @@ static void on_connection(uv_poll_t *poll, int status, int events)
 	for (int i = 0; i < ACCEPTS && !stream->closing; i++) {
 		int fd;
 
+		/* That somebody waits is known of the first only: nobody gives way for nobody. */
+		if (i > 0 && stream->joining_count >= KW_JOININGS_MAX)
+			return;
 		if (!make_room(stream))
 			return;
 		fd = accept4(stream->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);

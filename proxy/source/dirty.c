@@ -280,8 +280,8 @@ void kw_dirty_park(struct kw_dirty *dirty, struct kw_dirty_entry *entry, uint64_
 {
 	assert(entry->state == KW_DIRTY_FLYING);
 	if (entry->again) {
-		/* Not stored, so it owes as before. */
-		set_flags(dirty, entry, KW_DIRTY_ROOM);
+		/* Not stored, so it owes as before, its expiry too. */
+		set_flags(dirty, entry, KW_DIRTY_ROOM | KW_DIRTY_TTL);
 		fold(dirty, entry);
 		leave(dirty, entry);
 		enter(dirty, entry, KW_DIRTY_WAITING);

@@ -181,9 +181,8 @@ static void begin(struct kw_source *source)
 	flush->again = false;
 	flush->replaced = false;
 	kw_databases_clear(&flush->doubted);
-	kw_redis_words(
-		source->lane.redis, commandstats_answered, source, "INFO", "commandstats", NULL);
-	kw_redis_words(source->lane.redis, keyspace_answered, source, "INFO", "keyspace", NULL);
+	kw_lane_info(&source->lane, commandstats_answered, source, "commandstats");
+	kw_lane_info(&source->lane, keyspace_answered, source, "keyspace");
 	kw_source_want_turn(source);
 }
 

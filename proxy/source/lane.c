@@ -25,6 +25,12 @@ static void selected(void *arg, const struct kw_reply *reply)
 		kw_lane_refused(lane, "SELECT", "+select", reply);
 }
 
+void kw_lane_info(struct kw_lane *lane, kw_reply_fn fn, void *arg, const char *section)
+{
+	lane->infos++;
+	kw_redis_words(lane->redis, fn, arg, "INFO", section, NULL);
+}
+
 void kw_lane_select(struct kw_lane *lane, uint32_t database)
 {
 	char number[16];

@@ -21,6 +21,7 @@ struct kw_lane {
 	struct kw_redis *redis; /* NULL: not connected */
 	char user[128];         /* for sentences */
 	int64_t selected;       /* database; -1: unknown */
+	uint64_t infos;         /* INFO asked for, ever: the server counts them too */
 	bool broken;
 	bool heard; /* an answer came; whoever waits for that sets it back */
 	/* The connection is of no use any more; called once. */
@@ -33,6 +34,10 @@ void kw_lane_open(struct kw_lane *lane, struct kw_redis *redis);
 
 /* Let the commands that follow work on this database. */
 void kw_lane_select(struct kw_lane *lane, uint32_t database);
+
+/* INFO of one section. Everybody asks through here: watch.c compares the count with the server's.
+ */
+void kw_lane_info(struct kw_lane *lane, kw_reply_fn fn, void *arg, const char *section);
 
 /* The connection has to be given up, and why. */
 void kw_lane_fail(struct kw_lane *lane, enum kw_code code, const char *format, ...)

@@ -66,8 +66,12 @@ static void commands_answered(void *arg, const struct kw_reply *reply)
 
 	pacing->asked = false;
 	reply = kw_lane_reply(&source->lane, reply);
-	if (!reply || reply->type != KW_REPLY_STRING || !pacing->has_cpu)
+	if (!reply)
 		return;
+	if (reply->type != KW_REPLY_STRING || !pacing->has_cpu) {
+		kw_pace_forget(&source->pace); /* no limit that nothing would ever lift again */
+		return;
+	}
 	kw_info_commands(reply->text, count_command, &pacing->counts);
 	kw_pace_look(&source->pace, &pacing->counts, kw_clock_us());
 	kw_source_want_turn(source);
@@ -81,6 +85,6 @@ void kw_pacing_tick(struct kw_source *source)
 		!kw_pace_due(&source->pace, kw_clock_us()))
 		return;
 	*pacing = (struct kw_pacing){.asked = true};
-	kw_redis_words(source->lane.redis, cpu_answered, source, "INFO", "cpu", NULL);
-	kw_redis_words(source->lane.redis, commands_answered, source, "INFO", "commandstats", NULL);
+	kw_lane_info(&source->lane, cpu_answered, source, "cpu");
+	kw_lane_info(&source->lane, commands_answered, source, "commandstats");
 }

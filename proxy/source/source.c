@@ -147,6 +147,8 @@ void kw_source_doubt(struct kw_source *source, enum kw_doubt cause,
 	 * never end; so it is finished first. */
 	if (cause == KW_DOUBT_FLAGS && kw_sweep_mending(source)) {
 		source->sweep.again = true;
+		source->fresh.fresh_us = 0;
+		source->stale = true;
 		return;
 	}
 	kw_log_info("source", "reconcile: %s", why);

@@ -139,7 +139,7 @@ void kw_sweep_begin(struct kw_source *source, enum kw_sweep_kind kind,
 		sweep->strays++;
 	kw_scan_stop(source->scan);
 	sweep->phase = KW_SWEEP_ASKING;
-	kw_redis_words(source->lane.redis, keyspace_answered, source, "INFO", "keyspace", NULL);
+	kw_lane_info(&source->lane, keyspace_answered, source, "keyspace");
 	source->stale = true;
 	kw_source_want_turn(source);
 }

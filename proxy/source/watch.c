@@ -44,6 +44,8 @@ struct kw_watch {
 	bool another; /* the last look found another one */
 	struct kw_server_identity identity;
 	uint64_t counters[COUNTERS];
+	uint64_t infos_asked;  /* the lane's count before the look under way */
+	uint64_t infos_looked; /* … before the last look */
 	struct kw_settings settings;
 	uint64_t debugged_us; /* when DEBUG was last seen called */
 	uint64_t time_us;     /* when the clocks were last compared */
@@ -121,10 +123,10 @@ static void look_at_settings(struct kw_watch *watch, const uint64_t *now, bool b
 			"may have been taken away and put back");
 }
 
-/* Our own INFO counts up by this much from look to look, unless CONFIG RESETSTAT was called. */
+/* Our own INFO counts up by what we sent from look to look, unless CONFIG RESETSTAT was called. */
 static bool were_reset(const struct kw_watch *watch, const uint64_t *now)
 {
-	return now[INFO] < watch->counters[INFO] + SECTIONS;
+	return now[INFO] < watch->counters[INFO] + watch->infos_asked - watch->infos_looked;
 }
 
 static void compare_counters(struct kw_watch *watch, const uint64_t *now, bool reset)
@@ -160,6 +162,7 @@ static void look_at_counters(struct kw_watch *watch, struct kw_slice info)
 		compare_counters(watch, now, reset);
 	look_at_settings(watch, now, watch->first || reset);
 	memcpy(watch->counters, now, sizeof(now));
+	watch->infos_looked = watch->infos_asked;
 }
 
 static void info_answered(void *arg, const struct kw_reply *reply)
@@ -325,8 +328,9 @@ void kw_watch_look(struct kw_watch *watch)
 			redis, databases_answered, watch, "CONFIG", "GET", "databases", NULL);
 	}
 	kw_settings_asked(&watch->settings);
+	watch->infos_asked = watch->lane->infos;
 	for (size_t i = 0; i < SECTIONS; i++)
-		kw_redis_words(redis, info_answered, watch, "INFO", section_names[i], NULL);
+		kw_lane_info(watch->lane, info_answered, watch, section_names[i]);
 	kw_settings_get(&watch->settings);
 	kw_redis_words(
 		redis, flags_answered, watch, "CONFIG", "GET", "notify-keyspace-events", NULL);

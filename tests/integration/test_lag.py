@@ -2,6 +2,7 @@
 import pytest
 
 from lib import data
+from lib.bed import Pair
 from lib.process import wait_for
 
 pytestmark = pytest.mark.sanitize
@@ -29,3 +30,22 @@ def test_a_proxy_that_cannot_keep_up_shows_as_lag(bed):
     wait_for(lambda: pair.agent.status()["lag_ms"] == 0,
              lambda: f"still behind: {pair.agent.status()}", 5)
     assert pair.agent.status()["state"] == "warm"
+
+
+def test_what_changed_during_a_scan_is_not_warm_before_it_is_fetched(bed):
+    """Between the end of a scan and the first barrier behind it nobody knows how far behind it is."""
+    primary, replica = bed.server("primary"), bed.server("replica")
+    data.fill_plain(primary, 3000)
+    proxy = bed.proxy(primary, source__keys_per_second=1000)
+    agent = bed.agent(proxy, replica)
+    seen = []
+    with primary.client() as client:
+        for i in range(400): # some four seconds: until after the scan
+            with client.pipeline(transaction=False) as pipe:
+                for j in range(15):
+                    pipe.set(f"new:{i * 15 + j}", j)
+                pipe.execute()
+            seen.append((agent.status()["state"], proxy.status()["dirty_keys"]))
+    assert not [one for one in seen if one[0] == "warm" and one[1] > 2500], seen
+    agent.wait_warm()
+    Pair(primary, proxy, agent, replica).settle()

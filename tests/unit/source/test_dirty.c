@@ -167,6 +167,18 @@ static void a_key_dirty_in_flight_is_not_parked(void **state)
 	take("a");
 }
 
+/* Nothing was stored, so the expiry that the first change brought is still to be read. */
+static void a_key_that_found_no_room_owes_its_expiry(void **state)
+{
+	struct kw_dirty_entry *a;
+
+	add("a", KW_DIRTY_TTL);
+	a = take("a");
+	add("a", 0);
+	kw_dirty_park(dirty, a, 10);
+	assert_true(take("a")->flags & KW_DIRTY_TTL);
+}
+
 static void a_scan_knows_when_its_keys_are_done(void **state)
 {
 	struct kw_dirty_entry *a, *b;
@@ -346,6 +358,7 @@ int main(void)
 		TEST(delayed_keys_come_when_they_are_due),
 		TEST(parked_keys_wait_for_room_or_for_a_change),
 		TEST(a_key_dirty_in_flight_is_not_parked),
+		TEST(a_key_that_found_no_room_owes_its_expiry),
 		TEST(a_scan_knows_when_its_keys_are_done),
 		TEST(the_barrier_waits_for_all_before_it_and_nothing_else),
 		TEST(the_barrier_waits_for_delayed_and_parked_keys),

@@ -169,6 +169,27 @@ static void reset_counters_are_not_trusted(void **state)
 	test_end(&test);
 }
 
+static bool swapdb_is_in_doubt_again(struct test *t)
+{
+	return test_stats(t).reconciles_swapdb >= 2;
+}
+
+/* Behind the first reset we ask INFO ourselves, often: that must not look like an old counter. */
+static void counters_reset_twice_are_not_trusted_either(void **state)
+{
+	begin("");
+	kw_source_set_limits(test.source, 1500, 0, 0); /* the reconcile lasts, and is paced */
+	test_ask(&test, "CONFIG RESETSTAT");
+	test_until_state(&test, KW_SOURCE_RECONCILING);
+	test_run_ms(&test, 120);
+	test_ask(&test, "SWAPDB 0 5");
+	test_ask(&test, "CONFIG RESETSTAT");
+	test_until(&test, swapdb_is_in_doubt_again, "the second reset");
+	kw_source_set_limits(test.source, 0, 0, 0);
+	expect_reconcile();
+	test_end(&test);
+}
+
 static void debug_reload_is_found(void **state)
 {
 	begin("");
@@ -448,6 +469,7 @@ int main(void)
 		cmocka_unit_test(a_flush_during_the_scan_leaves_nothing_behind),
 		cmocka_unit_test(swapdb_is_found),
 		cmocka_unit_test(reset_counters_are_not_trusted),
+		cmocka_unit_test(counters_reset_twice_are_not_trusted_either),
 		cmocka_unit_test(debug_reload_is_found),
 		cmocka_unit_test(flags_switched_off_are_found),
 		cmocka_unit_test(flags_put_back_between_two_looks_are_found),
