@@ -134,7 +134,7 @@ void kw_replica_done(void *arg, const struct kw_window_entry *entry, uint64_t se
 	kw_local_done_fn saved = replica->saved;
 
 	if (entry->kind == KW_WINDOW_CONTROL) {
-		if (!saved || sequence != replica->saved_at)
+		if (!saved || replica->save_ask || sequence != replica->saved_at)
 			return;
 		replica->saved = NULL;
 		kw_local_cursor_written(replica->local, &replica->saving);
@@ -155,18 +155,10 @@ void kw_replica_done(void *arg, const struct kw_window_entry *entry, uint64_t se
 
 /* ---- the cursor ---- */
 
-static void replica_save(struct kw_apply *apply, uint64_t epoch, uint64_t version,
-	uint64_t quarantined, kw_local_done_fn done, void *arg)
+static void send_cursor(struct kw_replica *replica)
 {
-	struct kw_replica *replica = (struct kw_replica *)apply;
 	struct kw_buffer code = {0};
 
-	if (replica->phase != KW_REPLICA_ONLINE) {
-		done(arg, "waiting for the replication link before the cursor can be written");
-		return;
-	}
-	kw_local_cursor_now(replica->local, epoch, version, quarantined, &replica->saving);
-	replica->saving.bond = KW_BOND_LED;
 	kw_cursor_library(replica->local->options.cursor_name, &replica->saving, &code);
 	{
 		const struct kw_slice argv[] = {
@@ -179,9 +171,45 @@ static void replica_save(struct kw_apply *apply, uint64_t epoch, uint64_t versio
 		replica->saved_at = kw_feed_command(&replica->feed, 4, argv);
 	}
 	kw_buffer_close(&code);
+	replica->save_ask = 0;
+	kw_downlink_wake(&replica->downlink);
+}
+
+/*
+ * An acknowledgement covers what the server refused, too. So the count of refusals is read behind
+ * the acknowledgements before a cursor says that all of it is there: whoever finds that cursor, in
+ * this run of the server or in a later one, may believe it.
+ */
+static void replica_save(struct kw_apply *apply, uint64_t epoch, uint64_t version,
+	uint64_t quarantined, kw_local_done_fn done, void *arg)
+{
+	struct kw_replica *replica = (struct kw_replica *)apply;
+
+	if (replica->phase != KW_REPLICA_ONLINE || !kw_local_ready(replica->local)) {
+		done(arg, "waiting for the replication link before the cursor can be written");
+		return;
+	}
+	kw_local_cursor_now(replica->local, epoch, version, quarantined, &replica->saving);
+	replica->saving.bond = KW_BOND_LED;
 	replica->saved = done;
 	replica->saved_arg = arg;
-	kw_downlink_wake(&replica->downlink);
+	replica->save_ask = replica->local->asks + 1;
+	kw_local_look(replica->local);
+}
+
+void kw_replica_go_on_saving(struct kw_replica *replica)
+{
+	if (!replica->saved || replica->save_ask == 0)
+		return;
+	if (replica->local->asks < replica->save_ask) {
+		kw_local_look(replica->local);
+		return;
+	}
+	/* Doubted by that very look: what follows ends it. */
+	if (replica->phase != KW_REPLICA_ONLINE || replica->local->spoiled)
+		return;
+	replica->saving.refused = replica->refused_known;
+	send_cursor(replica);
 }
 
 /* ---- the beginning and the end ---- */

@@ -32,11 +32,16 @@ int kw_cursor_name_check(const char *name, struct kw_error *error)
 
 void kw_cursor_format(const struct kw_local_cursor *cursor, char text[KW_CURSOR_TEXT])
 {
+	char refused[32] = "";
+
+	if (cursor->refused > 0)
+		snprintf(refused, sizeof refused, " refused=%" PRIu64, cursor->refused);
 	snprintf(text, KW_CURSOR_TEXT,
 		MARK "epoch=%016" PRIx64 " version=%" PRIu64 " run_id=%s flushes=%" PRIu64
-		     "%s%s quarantined=%" PRIu64,
+		     "%s%s%s quarantined=%" PRIu64,
 		cursor->epoch, cursor->version, cursor->run_id, cursor->flushes,
-		cursor->held.text[0] ? " held=" : "", cursor->held.text, cursor->quarantined);
+		cursor->held.text[0] ? " held=" : "", cursor->held.text, refused,
+		cursor->quarantined);
 }
 
 bool kw_cursor_parse(struct kw_slice slice, struct kw_local_cursor *cursor)
@@ -55,6 +60,9 @@ bool kw_cursor_parse(struct kw_slice slice, struct kw_local_cursor *cursor)
 		    &found.epoch, &found.version, found.run_id, &found.flushes, &at) != 4)
 		return false;
 	if (sscanf(text + at, " held=%64[-a-zA-Z]%n", found.held.text, &length) == 1)
+		at += length;
+	length = 0;
+	if (sscanf(text + at, " refused=%20" SCNu64 "%n", &found.refused, &length) == 1)
 		at += length;
 	if (sscanf(text + at, " quarantined=%20" SCNu64, &found.quarantined) != 1)
 		return false;

@@ -269,7 +269,13 @@ static void ask(struct kw_local *local)
 	if (local->asked)
 		return;
 	local->asked = true;
+	local->asks++;
 	kw_redis_words(local->redis, on_info, local, "INFO", "all", NULL);
+}
+
+void kw_local_look(struct kw_local *local)
+{
+	ask(local);
 }
 
 static void on_ready(void *arg)

@@ -95,6 +95,7 @@ struct kw_local {
 	struct kw_backoff backoff;
 	uint64_t next_us; /* DOWN: connect; REFUSED, READY: ask again */
 	bool asked;       /* an INFO is out */
+	uint64_t asks;    /* INFOs sent, ever */
 	bool closing;
 	bool told; /* assessed was called and gone not yet */
 	uint64_t reconnects;
@@ -132,6 +133,9 @@ void kw_local_init(struct kw_local *local, const struct kw_local_options *option
 
 /* Connect when it is time, ask when it is time. */
 void kw_local_tick(struct kw_local *local, uint64_t now_us);
+
+/* Ask INFO now, unless one is out. Only when READY. What was sent when is told by `asks`. */
+void kw_local_look(struct kw_local *local);
 
 /* handlers.closed follows from the loop. */
 void kw_local_close(struct kw_local *local);

@@ -19,6 +19,10 @@ bool kw_sync_cursor_holds(const struct kw_local_facts *facts)
 	else if (strcmp(cursor->run_id, facts->identity.run_id) == 0 &&
 		 cursor->flushes != facts->flushes)
 		doubt = "data were flushed or swapped since it was written";
+	else if (cursor->bond == KW_BOND_LED &&
+		 strcmp(cursor->run_id, facts->identity.run_id) == 0 &&
+		 cursor->refused != facts->refused)
+		doubt = "the server refused commands of its link since it was written";
 	else if (facts->keys == 0)
 		doubt = "there are no keys";
 	kw_witness_set(&held, facts->held);

@@ -47,16 +47,26 @@ static bool is_ours(const struct kw_replica *replica)
 	       strcmp(facts->master_host, replica->downlink.host) == 0;
 }
 
+/* What was refused before is made good by the snapshot on its way; nothing else forgives it. */
+static bool snapshot_comes(const struct kw_replica *replica)
+{
+	return replica->phase == KW_REPLICA_SNAPSHOT || replica->phase == KW_REPLICA_LOADING ||
+	       (replica->phase == KW_REPLICA_WAITING && replica->full);
+}
+
 static void look_for_refusals(struct kw_replica *replica)
 {
 	uint64_t refused = replica->local->facts.refused;
 	uint64_t now = kw_clock_us();
 	char why[160];
 
-	if (refused <= replica->refused_known || replica->phase != KW_REPLICA_ONLINE) {
+	/* CONFIG RESETSTAT: what is counted now was refused since. */
+	if (refused < replica->refused_known)
+		replica->refused_known = 0;
+	if (snapshot_comes(replica))
 		replica->refused_known = refused;
+	if (refused == replica->refused_known)
 		return;
-	}
 	if (now - replica->online_us > FORGIVEN_US)
 		kw_backoff_reset(&replica->refusing);
 	snprintf(why, sizeof why, "the local server refused %" PRIu64 " commands of this link",
@@ -103,6 +113,7 @@ void kw_replica_looked(struct kw_apply *apply)
 		return;
 	if (is_ours(replica)) {
 		look_for_refusals(replica);
+		kw_replica_go_on_saving(replica);
 		return;
 	}
 	hold(replica);

@@ -85,6 +85,7 @@ struct kw_replica {
 	kw_local_done_fn saved;
 	void *saved_arg;
 	uint64_t saved_at; /* its sequence number */
+	uint64_t save_ask; /* not sent yet: behind an INFO of at least this number; 0: sent */
 	struct kw_local_cursor saving;
 
 	uint64_t refused_known; /* commands the server refused before, or of others */
@@ -141,6 +142,8 @@ void kw_snapshot_filler(struct kw_replica *replica);
 void kw_replica_refuse(
 	struct kw_replica *replica, const struct kw_record_view *record, const char *why);
 void kw_replica_done(void *arg, const struct kw_window_entry *entry, uint64_t sequence);
+/* The refusals are known of all that the cursor covers: it may be sent, or they are asked for. */
+void kw_replica_go_on_saving(struct kw_replica *replica);
 bool kw_replica_fits(const struct kw_replica *replica, const struct kw_record_view *record,
 	char *why, size_t room);
 

@@ -16,6 +16,7 @@ static const struct kw_local_cursor sample = {
 	.flushes = 12,
 	.quarantined = 3,
 	.held = {"d--a"},
+	.refused = 7,
 };
 
 static void assert_sample(const struct kw_local_cursor *cursor)
@@ -26,6 +27,7 @@ static void assert_sample(const struct kw_local_cursor *cursor)
 	assert_int_equal(cursor->flushes, 12);
 	assert_int_equal(cursor->quarantined, 3);
 	assert_string_equal(cursor->held.text, "d--a");
+	assert_int_equal(cursor->refused, 7);
 }
 
 static void what_is_written_is_read_back(void **state)
@@ -77,6 +79,10 @@ static void anything_else_is_refused(void **state)
 		"held=a- quarantined=0",
 		"keywake-cursor 1 epoch=fedcba9876543210 version=1 run_id=ab flushes=0 "
 		"held=aZ quarantined=0",
+		"keywake-cursor 1 epoch=fedcba9876543210 version=1 run_id=ab flushes=0 "
+		"refused=0 quarantined=0",
+		"keywake-cursor 1 epoch=fedcba9876543210 version=1 run_id=ab flushes=0 "
+		"refused=1 held=a quarantined=0",
 	};
 	struct kw_local_cursor cursor = {.version = 77};
 

@@ -1,0 +1,109 @@
+"""Apply mode `replica`: what an agent must not forget of its server when it dies, or lets it go."""
+import socket
+import time
+
+import pytest
+
+from lib import data
+from lib.compare import assert_equal_now
+from lib.process import wait_for
+
+pytestmark = pytest.mark.sanitize
+
+SETTINGS = {"apply__mode": "replica", "apply__consent": True}
+
+
+def replica_pair(bed, **options):
+    return bed.pair("installed", "installed", fill=data.fill, agent=SETTINGS, **options)
+
+
+def info(server):
+    with server.admin() as client:
+        return client.info("all")
+
+
+def setting(server, name):
+    with server.admin() as client:
+        return client.config_get(name)[name]
+
+
+def link(agent):
+    return agent.status()["apply"]
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def settled(pair):
+    """Level, and a cursor of a known position is in the server."""
+    with pair.primary.client() as client:
+        client.set("one more", 1)
+    pair.settle()
+    time.sleep(1.5)
+
+
+# ---- refusals ----
+
+def refuse(pair, key):
+    """The primary's key is refused by the replica for want of memory, and acknowledged."""
+    before = info(pair.replica)["unexpected_error_replies"]
+    acknowledged = link(pair.agent)["acknowledged"]
+    pair.replica.command("CONFIG", "SET", "maxmemory", "1")
+    with pair.primary.client() as client:
+        client.set(key, 1)
+    wait_for(lambda: info(pair.replica)["unexpected_error_replies"] > before, "not refused", 10, 0.001)
+    pair.replica.command("CONFIG", "SET", "maxmemory", "0")
+    wait_for(lambda: link(pair.agent)["acknowledged"] > acknowledged, "not acknowledged", 10, 0.001)
+
+
+def cursor(server):
+    return server.command("FUNCTION", "LIST", "LIBRARYNAME", "keywake_cursor", "WITHCODE")
+
+
+def test_a_refusal_is_not_forgotten_by_a_killed_agent(bed):
+    """The acknowledgement counts it as done: killed at once when a cursor has followed."""
+    pair = replica_pair(bed, replica_config={"replica_ignore_maxmemory": "no"})
+    for turn in range(3):
+        settled(pair)
+        before = cursor(pair.replica)
+        refuse(pair, f"refused:{turn}")
+        until = time.monotonic() + 0.5
+        while time.monotonic() < until and cursor(pair.replica) == before:
+            pass
+        pair.agent.kill()
+        pair.agent.restart()
+        pair.settle()
+        assert_equal_now(pair.primary, pair.replica)
+
+
+def test_a_refusal_while_the_link_is_down_is_not_written_off(bed):
+    """The link breaks right behind the refusal: that it is being waited for forgives nothing."""
+    pair = replica_pair(bed, replica_config={"replica_ignore_maxmemory": "no"})
+    settled(pair)
+    refuse(pair, "refused")
+    # The server cannot come again before the agent has looked at it.
+    secret = setting(pair.replica, "masterauth")
+    pair.replica.command("CONFIG", "SET", "masterauth", "wrong")
+    pair.replica.command("CLIENT", "KILL", "TYPE", "master")
+    time.sleep(2.5)
+    pair.replica.command("CONFIG", "SET", "masterauth", secret)
+    pair.agent.wait_warm(60)
+    pair.settle()
+    assert_equal_now(pair.primary, pair.replica)
+
+
+def test_no_refusal_no_full_sync(bed):
+    """A server that refused commands long ago is continued all the same."""
+    pair = replica_pair(bed, replica_config={"replica_ignore_maxmemory": "no"})
+    settled(pair)
+    refuse(pair, "refused")
+    pair.agent.wait_status(lambda status: status["apply"]["full_syncs"] == 2, "no full sync")
+    settled(pair)
+    pair.agent.kill()
+    pair.agent.restart()
+    pair.settle()
+    assert link(pair.agent)["full_syncs"] == 0 and link(pair.agent)["continuations"] == 1
+    assert_equal_now(pair.primary, pair.replica)
