@@ -36,6 +36,7 @@ static void hold(struct kw_replica *replica)
 			facts->master_host, facts->master_port);
 	replica->mark_owed = promoted && facts->cursor_kind == KW_CURSOR_OURS;
 	kw_log_warn("link", "%s", replica->base.trouble_why);
+	kw_takeover_hands_off(&replica->takeover);
 }
 
 static bool is_ours(const struct kw_replica *replica)

@@ -64,11 +64,25 @@ static void complain(struct kw_takeover *takeover, const char *what, const struc
 			   : "");
 }
 
+static void on_replicaof(void *arg, const struct kw_reply *reply);
+static void undo(struct kw_takeover *takeover);
+
+/* All answers are there. REPLICAOF goes out behind the last setting that was taken, not before. */
 static void finish(struct kw_takeover *takeover)
 {
+	char port[8];
+
 	if (takeover->owed > takeover->ignored || !takeover->running)
 		return;
+	if (takeover->follow_next && !takeover->why[0]) {
+		takeover->follow_next = false;
+		snprintf(port, sizeof port, "%u", takeover->port);
+		ASK(takeover, on_replicaof, "REPLICAOF", takeover->host, port);
+		return;
+	}
 	takeover->running = false;
+	if (takeover->why[0])
+		undo(takeover);
 	takeover->done(takeover->arg, takeover->why[0] ? takeover->why : NULL);
 }
 
@@ -127,26 +141,57 @@ static void on_replicaof(void *arg, const struct kw_reply *reply)
 	finish(takeover);
 }
 
+static void on_password(void *arg, const struct kw_reply *reply)
+{
+	struct kw_takeover *takeover = arg;
+	bool refused = reply && reply->type == KW_REPLY_ERROR && takeover->ignored == 0;
+
+	if (refused) {
+		takeover->auth_ours = takeover->auth_fresh = false;
+		takeover->login->password[0] = '\0';
+	}
+	on_set(takeover, reply);
+}
+
+static void on_swapdb(void *arg, const struct kw_reply *reply)
+{
+	struct kw_takeover *takeover = arg;
+
+	if (reply && reply->type == KW_REPLY_ERROR && takeover->ignored == 0)
+		takeover->swapdb_set = false;
+	on_set(takeover, reply);
+}
+
+/* What cannot be: the server stays what it is, and its settings as they were. */
+static void undo(struct kw_takeover *takeover)
+{
+	takeover->follow_next = false;
+	kw_takeover_loaded(takeover);
+	if (!takeover->auth_fresh)
+		return;
+	takeover->auth_ours = takeover->auth_fresh = false;
+	takeover->login->password[0] = '\0';
+	ASK(takeover, on_set, "CONFIG", "SET", "masterauth", "");
+}
+
 static void set(struct kw_takeover *takeover)
 {
-	char port[8];
-
 	if (!takeover->auth_ours && !takeover->login->password[0]) {
 		if (!make_password(takeover)) {
 			snprintf(takeover->why, sizeof takeover->why, "no random bytes");
 			return;
 		}
-		takeover->auth_ours = true;
-		ASK(takeover, on_set, "CONFIG", "SET", "masterauth", takeover->login->password);
+		takeover->auth_ours = takeover->auth_fresh = true;
+		ASK(takeover, on_password, "CONFIG", "SET", "masterauth",
+			takeover->login->password);
 	}
 	if (takeover->full && strcmp(takeover->diskless, SWAPDB) != 0)
 		takeover->swapdb_set = true;
 	if (takeover->full)
-		ASK(takeover, on_set, "CONFIG", "SET", "repl-diskless-load", SWAPDB);
+		ASK(takeover, on_swapdb, "CONFIG", "SET", "repl-diskless-load", SWAPDB);
 	else
 		kw_takeover_loaded(takeover);
-	snprintf(port, sizeof port, "%u", takeover->port);
-	ASK(takeover, on_replicaof, "REPLICAOF", takeover->host, port);
+	takeover->follow_next = true;
 }
 
 /* ---- asking ---- */
@@ -254,6 +299,7 @@ void kw_takeover_start(struct kw_takeover *takeover, const char *host, uint16_t 
 	takeover->host = host;
 	takeover->port = port;
 	takeover->full = full;
+	takeover->follow_next = takeover->auth_fresh = false;
 	takeover->running = true;
 	takeover->done = done;
 	takeover->arg = arg;
@@ -271,7 +317,7 @@ void kw_takeover_start(struct kw_takeover *takeover, const char *host, uint16_t 
 
 void kw_takeover_stop(struct kw_takeover *takeover)
 {
-	takeover->running = false;
+	takeover->running = takeover->follow_next = false;
 	takeover->ignored = takeover->owed;
 }
 
@@ -313,4 +359,53 @@ void kw_takeover_release(
 		takeover->login->password[0] = '\0';
 		ASK(takeover, on_set, "CONFIG", "SET", "masterauth", "");
 	}
+}
+
+/* ---- hands off ---- */
+
+static void on_hands_off_set(void *arg, const struct kw_reply *reply)
+{
+	if (reply && reply->type == KW_REPLY_ERROR)
+		kw_log_warn("local", "a setting of this agent cannot be put back: %.*s",
+			(int)reply->text.length, (const char *)reply->text.data);
+}
+
+static void put_back(struct kw_takeover *takeover, const char *name, const char *value)
+{
+	kw_redis_words(takeover->local->redis, on_hands_off_set, takeover, "CONFIG", "SET", name,
+		value, NULL);
+}
+
+/* Only what is ours by its mark: an operator's password, set meanwhile perhaps, stays. */
+static void on_hands_off(void *arg, const struct kw_reply *reply)
+{
+	struct kw_takeover *takeover = arg;
+	char password[KW_LOGIN_TEXT] = "", present[KW_TAKEOVER_SETTING] = "";
+	char before[KW_TAKEOVER_SETTING];
+
+	if (!reply || takeover->running)
+		return;
+	for (size_t i = 0; i + 1 < reply->count; i += 2) {
+		const struct kw_reply *value = &reply->elements[i + 1];
+
+		if (kw_slice_equal(reply->elements[i].text, kw_slice_text("masterauth")))
+			copy_text(value, password, sizeof password);
+		else
+			copy_text(value, present, sizeof present);
+	}
+	if (read_mark(password, before)) {
+		put_back(takeover, "masterauth", "");
+		if (strcmp(present, SWAPDB) == 0 && strcmp(before, SWAPDB) != 0)
+			put_back(takeover, "repl-diskless-load", before);
+	} else if (takeover->swapdb_set && strcmp(present, SWAPDB) == 0) {
+		put_back(takeover, "repl-diskless-load", takeover->diskless);
+	}
+	takeover->swapdb_set = takeover->auth_ours = false;
+	takeover->login->password[0] = '\0';
+}
+
+void kw_takeover_hands_off(struct kw_takeover *takeover)
+{
+	kw_redis_words(takeover->local->redis, on_hands_off, takeover, "CONFIG", "GET",
+		"masterauth", "repl-diskless-load", NULL);
 }

@@ -49,6 +49,8 @@ struct kw_takeover {
 	char diskless[KW_TAKEOVER_SETTING]; /* repl-diskless-load of before; "": not known */
 	bool swapdb_set;                    /* ours to put back */
 	bool auth_ours;                     /* masterauth was set by us, or an agent before us */
+	bool auth_fresh;                    /* by this very takeover: undone when it fails */
+	bool follow_next;                   /* REPLICAOF goes out behind the settings */
 	uint32_t databases;                 /* of the server */
 	struct kw_buffer functions;         /* FUNCTION DUMP */
 };
@@ -69,6 +71,12 @@ void kw_takeover_stop(struct kw_takeover *takeover);
 
 /* The load is over: put repl-diskless-load back. Only when READY. */
 void kw_takeover_loaded(struct kw_takeover *takeover);
+
+/*
+ * Somebody else has it now: what we, or an agent before us, set there is put back, above all the
+ * masterauth that would keep it from a primary that wants none. Only when READY.
+ */
+void kw_takeover_hands_off(struct kw_takeover *takeover);
 
 /* REPLICAOF NO ONE, and all settings as before; done as above. Only when READY, not running. */
 void kw_takeover_release(

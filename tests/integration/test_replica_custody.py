@@ -107,3 +107,34 @@ def test_no_refusal_no_full_sync(bed):
     pair.settle()
     assert link(pair.agent)["full_syncs"] == 0 and link(pair.agent)["continuations"] == 1
     assert_equal_now(pair.primary, pair.replica)
+
+
+# ---- hands off ----
+
+def test_a_server_sent_to_a_primary_without_a_password_gets_there(bed):
+    """The failover that the agent stands aside for must not fail by the password that it set."""
+    pair = replica_pair(bed)
+    other = bed.server("other", port=free_port())
+    other.command("SET", "of the other", 1)
+    pair.replica.command("REPLICAOF", "127.0.0.1", other.config["port"])
+    pair.agent.wait_state("failed", reason="sent to follow")
+    wait_for(lambda: info(pair.replica)["master_link_status"] == "up", "it does not get there", 20)
+    assert setting(pair.replica, "masterauth") == ""
+    assert pair.replica.command("GET", "of the other") == b"1"
+    pair.agent.rpc("resync")
+    pair.agent.wait_warm()
+    assert_equal_now(pair.primary, pair.replica)
+
+
+def test_a_promoted_server_keeps_nothing_of_the_agent(bed):
+    pair = replica_pair(bed)
+    settled(pair)
+    pair.agent.kill()
+    pair.replica.command("REPLICAOF", "NO", "ONE")
+    pair.agent.restart()
+    pair.agent.wait_state("failed", reason="promoted")
+    wait_for(lambda: setting(pair.replica, "masterauth") == "", "masterauth stays", 5)
+    assert setting(pair.replica, "repl-diskless-load") == "disabled"
+    pair.agent.rpc("resync")
+    pair.settle()
+    assert_equal_now(pair.primary, pair.replica)

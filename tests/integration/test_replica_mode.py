@@ -134,6 +134,8 @@ def test_a_missing_permission_is_named(bed):
     agent = bed.agent(bed.proxy(primary), replica, redis__username=user,
                       redis__password_file=password, **SETTINGS)
     agent.wait_state("failed", reason="+config|set")
+    # Nothing half done: still a master, with its settings of before.
+    assert info(replica)["role"] == "master" and setting(replica, "masterauth") == ""
 
 
 def test_settings_are_put_back(bed, server):
