@@ -31,8 +31,11 @@ static void hold(struct kw_replica *replica)
 			"then)");
 	else
 		kw_replica_trouble(replica, KW_TROUBLE_FAIL,
-			"the local server was sent to follow %.100s:%" PRIu64
-			" by somebody and is left alone: `keywakectl resync` takes it back",
+			"the local server %s %.100s:%" PRIu64
+			" by somebody and is left alone: `keywakectl resync` takes it (its data "
+			"are replaced then)",
+			replica->phase == KW_REPLICA_OFF ? "is made to follow"
+							 : "was sent to follow",
 			facts->master_host, facts->master_port);
 	replica->mark_owed = promoted && facts->cursor_kind == KW_CURSOR_OURS;
 	kw_log_warn("link", "%s", replica->base.trouble_why);
@@ -122,15 +125,16 @@ void kw_replica_looked(struct kw_apply *apply)
 }
 
 /*
- * Was it promoted while no agent looked? A server that only restarted comes as a master too, so
- * this is known within one run of the server, or when an agent that saw it left its mark.
+ * Was it taken from an agent while none looked? A server that only restarted comes as a master with
+ * our cursor too, so this is known within one run of the server, or when an agent that saw it left
+ * its mark.
  */
-static bool was_promoted(const struct kw_replica *replica)
+static bool left_an_agent(const struct kw_replica *replica)
 {
 	const struct kw_local_facts *facts = &replica->local->facts;
 	const struct kw_local_cursor *cursor = &facts->cursor;
 
-	if (strcmp(facts->identity.role, "master") != 0 || facts->cursor_kind != KW_CURSOR_OURS)
+	if (facts->cursor_kind != KW_CURSOR_OURS)
 		return false;
 	if (cursor->bond == KW_BOND_PROMOTED)
 		return true;
@@ -138,9 +142,25 @@ static bool was_promoted(const struct kw_replica *replica)
 	       strcmp(cursor->run_id, facts->identity.run_id) == 0;
 }
 
+/*
+ * Is it in other hands? A replica goes by the id of the primary that it was synced from: by an
+ * agent's while it waits for the next one, whatever the port of the last was. With another id it
+ * follows somebody if that link is up; a link that is down may be the one to an agent that was
+ * killed before its first snapshot was loaded.
+ */
+static bool is_elsewhere(const struct kw_replica *replica)
+{
+	const struct kw_local_facts *facts = &replica->local->facts;
+
+	if (strcmp(facts->identity.role, "master") == 0)
+		return left_an_agent(replica);
+	return !is_ours(replica) && !kw_local_replid_ours(facts->identity.replid) &&
+	       (facts->master_link_up || left_an_agent(replica));
+}
+
 void kw_custody_check(struct kw_replica *replica)
 {
-	if (!replica->held && !replica->insisted && was_promoted(replica))
+	if (!replica->held && !replica->insisted && is_elsewhere(replica))
 		hold(replica);
 }
 

@@ -124,7 +124,7 @@ void kw_replica_give_up(struct kw_replica *replica, const char *why);
 void kw_replica_answer(struct kw_replica *replica);
 bool kw_replica_resumable(const struct kw_apply *apply);
 
-/* custody.c: kw_custody_check holds a server that was promoted while no agent looked. */
+/* custody.c: kw_custody_check holds a server found in other hands than an agent's. */
 void kw_custody_check(struct kw_replica *replica);
 void kw_replica_looked(struct kw_apply *apply);
 void kw_replica_insist(struct kw_apply *apply);

@@ -63,11 +63,20 @@ def cursor(server):
     return server.command("FUNCTION", "LIST", "LIBRARYNAME", "keywake_cursor", "WITHCODE")
 
 
+def write_and_see_the_cursor(pair):
+    before = cursor(pair.replica)
+    with pair.primary.client() as client:
+        client.incr("accepted")
+    wait_for(lambda: cursor(pair.replica) != before, "no cursor", 10, 0.001)
+
+
 def test_a_refusal_is_not_forgotten_by_a_killed_agent(bed):
     """The acknowledgement counts it as done: killed at once when a cursor has followed."""
     pair = replica_pair(bed, replica_config={"replica_ignore_maxmemory": "no"})
     for turn in range(3):
         settled(pair)
+        # One cursor now, so that the next is due in 200 ms, when there is memory again for it.
+        write_and_see_the_cursor(pair)
         before = cursor(pair.replica)
         refuse(pair, f"refused:{turn}")
         until = time.monotonic() + 0.5
@@ -138,3 +147,52 @@ def test_a_promoted_server_keeps_nothing_of_the_agent(bed):
     pair.agent.rpc("resync")
     pair.settle()
     assert_equal_now(pair.primary, pair.replica)
+
+
+# ---- in other hands ----
+
+@pytest.mark.parametrize("seen", ["seen", "unseen"])
+def test_a_server_in_other_hands_is_left_alone_by_the_next_agent(bed, seen):
+    """Its new primary's data have replaced the cursor: that it follows somebody must suffice."""
+    pair = replica_pair(bed)
+    settled(pair)
+    other = bed.server("other", port=free_port())
+    other.command("SET", "of the other", 1)
+    if seen == "unseen":
+        pair.agent.kill()
+        pair.replica.command("CONFIG", "SET", "masterauth", "")
+    pair.replica.command("REPLICAOF", "127.0.0.1", other.config["port"])
+    if seen == "seen":
+        pair.agent.wait_state("failed", reason="sent to follow")
+    wait_for(lambda: info(pair.replica)["master_link_status"] == "up", "it does not get there", 20)
+    pair.agent.kill()
+    pair.agent.restart()
+    pair.agent.wait_state("failed", reason="made to follow")
+    time.sleep(1.5)
+    fields = info(pair.replica)
+    assert str(fields["master_port"]) == str(other.config["port"])
+    assert fields["master_link_status"] == "up"
+    assert pair.replica.command("GET", "of the other") == b"1"
+    pair.agent.ctl_ok("resync")
+    pair.agent.wait_warm()
+    assert_equal_now(pair.primary, pair.replica)
+    # It was agreed to: neither death nor restart makes it doubtful again.
+    pair.agent.kill()
+    pair.agent.restart()
+    pair.settle()
+    assert link(pair.agent)["continuations"] == 1
+
+
+def test_an_agent_killed_in_the_first_load_is_no_other_hand(bed):
+    """The server then waits for a dead agent, by the replication id of before."""
+    primary, replica = bed.server("primary"), bed.server("replica")
+    data.fill_plain(primary, 100_000)
+    proxy = bed.proxy(primary)
+    proxy.wait_live()
+    agent = bed.agent(proxy, replica, **SETTINGS)
+    for _ in range(3):
+        wait_for(lambda: info(replica)["role"] == "slave", "not taken", 20, 0.001)
+        agent.kill()
+        agent.restart()
+    agent.wait_warm(60)
+    assert_equal_now(primary, replica)

@@ -343,6 +343,9 @@ def test_a_former_replica_of_somebody_with_a_password(bed, server):
     wait_for(lambda: info(replica).get("master_link_status") == "up", "no native replication", 20)
     proxy = bed.proxy(primary)
     agent = bed.agent(proxy, replica, **SETTINGS)
+    agent.wait_state("failed", reason="made to follow")
+    assert replica.command("GET", "of the former") == b"1"
+    agent.ctl_ok("resync")
     agent.wait_warm()
     assert_equal_now(primary, replica)
     assert setting(replica, "masterauth") == "s3cret"
@@ -431,14 +434,22 @@ def test_a_server_sent_to_somebody_else_is_left_alone(bed):
     assert link(pair.agent)["full_syncs"] == 2
 
 
-def test_promoted_while_no_agent_looked_and_sent_back(bed):
+def test_promoted_while_no_agent_looked_and_sent_elsewhere(bed):
+    """Its new primary does not answer: what was written there since must not be replaced."""
     pair = replica_pair(bed)
+    with pair.primary.client() as client:
+        client.set("one more", 1) # so that a cursor of a known position is there
+    pair.settle()
+    time.sleep(1)
     pair.agent.kill()
     pair.replica.command("REPLICAOF", "NO", "ONE")
     with pair.replica.client() as client:
         client.set("foreign", 1)
     pair.replica.command("REPLICAOF", "127.0.0.1", "1")
     pair.agent.restart()
+    pair.agent.wait_state("failed", reason="made to follow")
+    assert pair.replica.command("GET", "foreign") == b"1"
+    pair.agent.ctl_ok("resync")
     pair.agent.wait_warm()
     assert link(pair.agent)["full_syncs"] == 1
     assert_equal_now(pair.primary, pair.replica)
