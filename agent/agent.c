@@ -153,8 +153,8 @@ static void on_link(void *arg, bool up)
 	memset(&agent->reported, 0, sizeof agent->reported);
 	agent->reported_us = 0;
 	/* A server in the midst of loading must not wait for a proxy to come back. */
-	if (!up && agent->apply->whole && agent->sync.phase == KW_SYNC_SNAPSHOT)
-		kw_sync_restart(&agent->sync, "the proxy was lost in the midst of the snapshot");
+	if (!up)
+		kw_sync_end_load(&agent->sync, "the proxy was lost in the midst of the snapshot");
 	want_step(agent);
 }
 
@@ -395,6 +395,8 @@ int kw_agent_new(uv_loop_t *loop, struct kw_agent_options *options,
 void kw_agent_pause(struct kw_agent *agent, bool paused)
 {
 	agent->sync.paused = paused;
+	if (paused)
+		kw_sync_end_load(&agent->sync, "paused in the midst of the snapshot");
 	want_step(agent);
 }
 

@@ -262,10 +262,10 @@ static void on_claimed(void *arg, const char *error)
 	sync->waited[0] = '\0';
 	sync->cursor_error[0] = '\0';
 	/* The link may have been lost meanwhile: then all is decided again. */
-	if (kw_follow_up(sync->follow) && kw_follow_idle(sync->follow))
+	if (kw_follow_up(sync->follow) && kw_follow_idle(sync->follow) && !sync->paused)
 		start_reader(sync, true);
 	else
-		sync->phase = KW_SYNC_WAIT;
+		forget_position(sync);
 }
 
 static void on_counted(void *arg, const char *error)
@@ -331,8 +331,8 @@ static bool server_fits(struct kw_sync *sync)
 {
 	struct kw_error error;
 
-	if (!needs_local(sync) || !kw_sync_check_fit(&sync->follow->superblock,
-					  &sync->local->facts.identity, &error))
+	if (!needs_local(sync) ||
+		!kw_sync_check_fit(&sync->follow->superblock, &sync->local->facts.identity, &error))
 		return true;
 	set_why(sync, true, "%s", error.text);
 	return false;
@@ -472,6 +472,8 @@ static void hold_or_poll(struct kw_sync *sync)
 		polling = server_fits(sync);
 		if (polling)
 			clear_why(sync);
+		else
+			kw_sync_end_load(sync, sync->why);
 	}
 	kw_follow_set_polling(sync->follow, polling);
 }
@@ -504,5 +506,6 @@ void kw_sync_step(struct kw_sync *sync, uint64_t now_us)
 	}
 	if (now_us - sync->cursor_us >= interval)
 		kw_sync_save(sync, now_us);
+	kw_sync_watch_load(sync, now_us);
 	hold_or_poll(sync);
 }

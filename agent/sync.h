@@ -90,6 +90,9 @@ struct kw_sync {
 	struct kw_backoff settle_debt; /* reconciles begun because puts were owed */
 	uint64_t owed_us;              /* not before */
 
+	uint64_t fed_bytes; /* sync_load.c: read when it was looked last, */
+	uint64_t fed_us;    /* and when they were last other than before */
+
 	bool cursor_writing;
 	uint64_t cursor_us; /* last written, or tried */
 	char cursor_error[256];
@@ -135,6 +138,15 @@ bool kw_sync_cursor_holds(const struct kw_local_facts *facts);
 
 /* Write the cursor now if it is behind. True: a write is out. */
 bool kw_sync_save(struct kw_sync *sync, uint64_t now_us);
+
+/*
+ * sync_load.c: in a mode that is `whole` the local server waits for a snapshot that is being read,
+ * and answers nobody meanwhile. End it, for what may last (it keeps its data of before; nothing
+ * happens outside of such a snapshot); and end it when nothing was read for KW_SYNC_LOAD_IDLE_US.
+ */
+#define KW_SYNC_LOAD_IDLE_US 10000000
+void kw_sync_end_load(struct kw_sync *sync, const char *why);
+void kw_sync_watch_load(struct kw_sync *sync, uint64_t now_us);
 
 /*
  * sync_fit.c: may this table go into this server? KW_E_STATE: it never fits, and why: payloads of a

@@ -1,0 +1,56 @@
+"""Apply mode `replica`: how a load, a link and an agent end, and what is left in the server then."""
+import socket
+import time
+
+import pytest
+
+from lib import data
+from lib.compare import assert_equal_now
+from lib.process import wait_for
+
+REPLICA = {"apply__mode": "replica", "apply__consent": True}
+# A server that takes its time over an RDB, and looks at its connections meanwhile.
+SLOW_LOAD = {"key-load-delay": 100, "loading-process-events-interval-bytes": 2048}
+
+
+def link(agent):
+    return agent.status()["apply"]
+
+
+def setting(server, name):
+    with server.admin() as client:
+        return client.config_get(name)[name]
+
+
+def answers(server, timeout=3):
+    """Within that time, and with the data of before."""
+    with server.client(timeout=timeout) as client:
+        return client.get("old") == b"1"
+
+
+def in_mid_snapshot(bed, keys=60_000, length=1000, **agent):
+    """The records come as fast as a slow server loads them, so most are still to be read."""
+    primary, replica = bed.server("primary"), bed.server("replica", **SLOW_LOAD)
+    data.fill_plain(primary, keys, length=length)
+    with replica.client() as client:
+        client.set("old", 1)
+    proxy = bed.proxy(primary)
+    proxy.wait_live()
+    follower = bed.agent(proxy, replica, **{**REPLICA, "apply__window_bytes": 65536, **agent})
+    wait_for(lambda: link(follower)["link"] == "snapshot", "no snapshot", 20, 0.001)
+    return primary, replica, follower
+
+
+# ---- the load ----
+
+def test_a_pause_in_mid_snapshot_leaves_the_server_its_data(bed):
+    primary, replica, agent = in_mid_snapshot(bed)
+    time.sleep(0.3)
+    agent.ctl_ok("pause")
+    wait_for(lambda: link(agent)["link"] == "off", "the load goes on", 5)
+    time.sleep(1)
+    assert answers(replica)
+    assert link(agent)["link"] == "off" and agent.status()["state"] != "warm"
+    agent.ctl_ok("resume")
+    agent.wait_warm(90)
+    assert_equal_now(primary, replica)
