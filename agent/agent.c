@@ -68,21 +68,30 @@ static void close_parts(struct kw_agent *agent)
 		agent->open--; /* the handles above are still open: it is not the last */
 }
 
+/* Settings of ours are put back, and a server is promoted, even when nothing else could be done. */
+static void begin_leaving(struct kw_agent *agent, uint64_t now_us)
+{
+	agent->ending = KW_ENDING_LEAVE;
+	agent->ending_until_us = now_us + (uint64_t)KW_AGENT_LEAVE_MS * 1000;
+}
+
 /* One step of the end: what was handed on is to arrive, then the cursor, then all closes. */
 static void end_step(struct kw_agent *agent, uint64_t now_us)
 {
 	const struct kw_apply *apply = agent->apply;
-	bool late = now_us >= agent->ending_until_us ||
-		    (apply->ops->needs_local && !kw_local_ready(&agent->local));
+	bool gone = apply->ops->needs_local && !kw_local_ready(&agent->local);
+	bool late = now_us >= agent->ending_until_us || gone;
 
 	kw_progress_acknowledged(&agent->sync.progress, apply->done, kw_wall_us());
-	if (agent->ending == KW_ENDING_DRAIN && (late || apply->done == apply->taken))
+	if (agent->ending == KW_ENDING_DRAIN &&
+		(late || apply->loading || apply->done == apply->taken))
 		agent->ending = KW_ENDING_SAVE;
 	if (agent->ending == KW_ENDING_SAVE &&
 		(late || !kw_sync_save(&agent->sync, now_us) || agent->sync.cursor_error[0]))
-		agent->ending = KW_ENDING_LEAVE;
+		begin_leaving(agent, now_us);
 	if (agent->ending == KW_ENDING_LEAVE &&
-		(late || !apply->ops->leave || !apply->ops->leave(agent->apply)))
+		(gone || !apply->ops->leave || !apply->ops->leave(agent->apply) ||
+			now_us >= agent->ending_until_us))
 		close_parts(agent);
 }
 

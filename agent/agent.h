@@ -115,11 +115,12 @@ int kw_agent_new(uv_loop_t *loop, struct kw_agent_options *options,
 	const struct kw_agent_handlers *handlers, struct kw_agent **agent, struct kw_error *error);
 
 /*
- * Drain what is in flight, write the cursor, leave the server as configured (all within
- * KW_AGENT_DRAIN_MS), close everything; then
- * handlers.closed.
+ * Drain what is in flight and write the cursor (within KW_AGENT_DRAIN_MS; what a load of the server
+ * holds up is not waited for), then, however that went, leave the server as configured (within
+ * KW_AGENT_LEAVE_MS), close everything; then handlers.closed.
  */
 #define KW_AGENT_DRAIN_MS 5000
+#define KW_AGENT_LEAVE_MS 5000
 void kw_agent_close(struct kw_agent *agent);
 
 void kw_agent_pause(struct kw_agent *agent, bool paused);

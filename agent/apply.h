@@ -85,7 +85,10 @@ struct kw_apply_ops {
 	void (*looked)(struct kw_apply *apply);
 	/* The operator wants a snapshot, whatever spoke against it. NULL allowed. */
 	void (*insist)(struct kw_apply *apply);
-	/* The end, all is saved: whatever the server is to be left as. True: still at it; NULL: no.
+	/*
+	 * The end, nothing more is handed on: whatever the server is to be left as. Called until it
+	 * says false (what was to be said to the server is answered), or for as long as there is
+	 * time; NULL: nothing to be done.
 	 */
 	bool (*leave)(struct kw_apply *apply);
 	/* Close what it has on the loop; closed follows, then destroy. NULL: nothing there. */
@@ -133,6 +136,7 @@ struct kw_apply {
 	enum kw_server_error blocked_kind;
 	char blocked_why[256]; /* the server's words */
 	bool whole;
+	bool loading; /* a snapshot is not loaded yet: done may be long in coming */
 	bool promote; /* what leave does; the owner may change it */
 	enum kw_apply_trouble trouble;
 	char trouble_why[400];

@@ -65,6 +65,7 @@ static void merge(struct hybrid *hybrid)
 	base->owed = second->owed;
 	base->window_bytes_used = second->window_bytes_used;
 	base->whole = hybrid->stage != STAGE_COMMANDS;
+	base->loading = base->whole && first->loading;
 	if (base->blocked || second->blocked)
 		memcpy(base->blocked_why, second->blocked_why, sizeof base->blocked_why);
 	base->blocked = second->blocked;

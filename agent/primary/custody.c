@@ -11,6 +11,9 @@
 #define FORGIVEN_US 600000000
 /* Refusals in a row after which a person should look. */
 #define REFUSED_ALARM 3
+/* At the end: between two tries to put a setting back, and until a server sees the link's end. */
+#define RESTORE_US 500000
+#define NOTICE_US 50000
 
 /* ---- is the server still ours? ---- */
 
@@ -201,19 +204,49 @@ static void on_released(void *arg, const char *error)
 	kw_local_write_cursor(replica->local, cursor->epoch, 0, 0, on_left, replica);
 }
 
+/* What remains to be put back; a server that still loads refuses, so it is asked again. */
+static void restore(struct kw_replica *replica)
+{
+	struct kw_takeover *takeover = &replica->takeover;
+	uint64_t now = kw_clock_us();
+
+	if (!takeover->swapdb_set) {
+		replica->leaving = KW_LEAVE_DONE;
+	} else if (takeover->owed == 0 && now >= replica->leave_us) {
+		replica->leave_us = now + RESTORE_US;
+		kw_takeover_loaded(takeover);
+	}
+}
+
+static void begin_leaving(struct kw_replica *replica)
+{
+	replica->leaving = KW_LEAVE_RESTORING;
+	replica->leave_us = 0;
+	kw_takeover_stop(&replica->takeover);
+	if (replica->phase == KW_REPLICA_SNAPSHOT) {
+		kw_replica_reset(replica, "the agent ends; the server keeps its data of before");
+		replica->leave_us = kw_clock_us() + NOTICE_US;
+	} else if (replica->phase == KW_REPLICA_ONLINE && replica->base.promote) {
+		replica->leaving = KW_LEAVE_RELEASING;
+		kw_takeover_release(&replica->takeover, on_released, replica);
+	}
+}
+
+/* In the load all is sent already, and it is the server's to come to its end. */
+static bool is_loading(const struct kw_replica *replica)
+{
+	return replica->phase == KW_REPLICA_LOADING && kw_downlink_up(&replica->downlink);
+}
+
 bool kw_replica_leave(struct kw_apply *apply)
 {
 	struct kw_replica *replica = (struct kw_replica *)apply;
 
-	if (replica->leaving != KW_LEAVE_NOT || replica->held || !kw_local_ready(replica->local))
-		return replica->leaving == KW_LEAVE_RELEASING;
-	replica->leaving = KW_LEAVE_DONE;
-	kw_takeover_stop(&replica->takeover);
-	if (!apply->promote || replica->phase != KW_REPLICA_ONLINE) {
-		kw_takeover_loaded(&replica->takeover);
-		return false;
-	}
-	replica->leaving = KW_LEAVE_RELEASING;
-	kw_takeover_release(&replica->takeover, on_released, replica);
-	return true;
+	if (replica->leaving == KW_LEAVE_NOT)
+		replica->leaving = replica->held ? KW_LEAVE_DONE : KW_LEAVE_LOADING;
+	if (replica->leaving == KW_LEAVE_LOADING && !is_loading(replica))
+		begin_leaving(replica);
+	if (replica->leaving == KW_LEAVE_RESTORING)
+		restore(replica);
+	return replica->leaving != KW_LEAVE_DONE;
 }

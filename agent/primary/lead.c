@@ -388,6 +388,8 @@ void kw_replica_show(struct kw_replica *replica)
 	struct kw_apply_link *link = &replica->base.link;
 
 	link->state = names[replica->phase];
+	replica->base.loading =
+		replica->phase == KW_REPLICA_SNAPSHOT || replica->phase == KW_REPLICA_LOADING;
 	link->port = replica->downlink.port;
 	link->offset = replica->feed.sent_end;
 }

@@ -92,7 +92,14 @@ struct kw_replica {
 	struct kw_backoff refusing;
 	uint64_t online_us;
 
-	enum { KW_LEAVE_NOT, KW_LEAVE_RELEASING, KW_LEAVE_DONE } leaving;
+	enum {
+		KW_LEAVE_NOT,
+		KW_LEAVE_LOADING,
+		KW_LEAVE_RESTORING,
+		KW_LEAVE_RELEASING,
+		KW_LEAVE_DONE
+	} leaving;
+	uint64_t leave_us; /* RESTORING: tried again then */
 	void (*closed)(void *arg);
 	void *closed_arg;
 };

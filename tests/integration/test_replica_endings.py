@@ -1,4 +1,5 @@
 """Apply mode `replica`: how a load, a link and an agent end, and what is left in the server then."""
+import signal
 import socket
 import time
 
@@ -54,3 +55,50 @@ def test_a_pause_in_mid_snapshot_leaves_the_server_its_data(bed):
     agent.ctl_ok("resume")
     agent.wait_warm(90)
     assert_equal_now(primary, replica)
+
+
+# ---- the end of the agent ----
+
+@pytest.mark.parametrize("ending", ["stay", "promote"])
+def test_an_agent_that_ends_in_mid_snapshot_puts_the_setting_back(bed, ending):
+    _, replica, agent = in_mid_snapshot(bed, apply__on_shutdown=ending)
+    time.sleep(0.3)
+    begun = time.monotonic()
+    assert agent.stop() == 0
+    assert time.monotonic() - begun < 4, "it waits for what cannot come"
+    assert answers(replica)
+    assert setting(replica, "repl-diskless-load") == "disabled"
+
+
+def test_an_agent_that_ends_in_the_load_puts_the_setting_back(bed):
+    """All is sent, and the server takes two seconds with it; settings it takes only afterwards."""
+    primary, replica = bed.server("primary"), bed.server("replica", **SLOW_LOAD)
+    data.fill_plain(primary, 12_000)
+    proxy = bed.proxy(primary)
+    proxy.wait_live()
+    agent = bed.agent(proxy, replica, **REPLICA, apply__window_bytes="64MiB")
+    wait_for(lambda: link(agent)["link"] == "loading", "no load", 20, 0.001)
+    begun = time.monotonic()
+    assert agent.stop() == 0
+    assert time.monotonic() - begun < 4.5, "it waits for what cannot come"
+    assert setting(replica, "repl-diskless-load") == "disabled"
+    agent.restart()
+    agent.wait_warm(60)
+    assert_equal_now(primary, replica)
+
+
+def test_an_agent_that_cannot_drain_promotes_all_the_same(bed):
+    """The server is stopped for longer than the drain lasts, and comes to."""
+    pair = bed.pair(fill=data.fill, agent={**REPLICA, "apply__on_shutdown": "promote"})
+    pair.replica.signal(signal.SIGSTOP)
+    with pair.primary.client() as client:
+        client.set("late", 1)
+    pair.agent.wait_status(lambda status: status["lag_versions"] > 0, "the change is not seen")
+    pair.agent.signal(signal.SIGTERM)
+    time.sleep(6)
+    assert pair.agent.alive, "it did not wait for the answers"
+    pair.replica.signal(signal.SIGCONT)
+    assert pair.agent.wait_exit(6) == 0
+    with pair.replica.admin() as client:
+        assert client.info("replication")["role"] == "master"
+    assert setting(pair.replica, "masterauth") == ""
