@@ -28,7 +28,7 @@ struct kw_guest {
 	uv_poll_t poll;
 	int fd, events;
 	struct kw_replconf replconf;
-	uint64_t heard_us;
+	uint64_t heard_us; /* a guest: came; the replica: spoke last */
 	bool leaving;
 	char why[KW_DOWNLINK_WHY]; /* of a failed write: told from the loop */
 };
@@ -128,6 +128,7 @@ static void on_psync(void *arg, const char *replid, int64_t offset)
 	*at = guest->next;
 	downlink->guest_count--;
 	downlink->replica = guest;
+	guest->heard_us = kw_clock_us();
 	downlink->blocked = false;
 	downlink->wrote_us = kw_clock_us();
 	kw_buffer_clear(&downlink->output);
@@ -147,6 +148,22 @@ static void on_ack(void *arg, uint64_t offset)
 		downlink->handlers.ack(downlink->handlers.arg, offset);
 }
 
+/*
+ * Guests are kept newest first, and one that has said who it is goes on to PSYNC at once: the last
+ * that has not is the one that has had the most time. False: none that may go.
+ */
+static bool make_room(struct kw_downlink *downlink)
+{
+	struct kw_guest *oldest = NULL;
+
+	for (struct kw_guest *guest = downlink->guests; guest; guest = guest->next)
+		if (!guest->replconf.authenticated)
+			oldest = guest;
+	if (oldest)
+		fail(oldest, "others came, and it had not said who it is");
+	return oldest != NULL;
+}
+
 static void on_connection(uv_poll_t *poll, int status, int events)
 {
 	const struct kw_replconf_handlers handlers_of = {.psync = on_psync, .ack = on_ack};
@@ -158,7 +175,8 @@ static void on_connection(uv_poll_t *poll, int status, int events)
 
 	if (fd < 0)
 		return;
-	if (downlink->guest_count == KW_DOWNLINK_GUESTS || downlink->closing) {
+	if (downlink->closing ||
+		(downlink->guest_count == KW_DOWNLINK_GUESTS && !make_room(downlink))) {
 		downlink->refused++;
 		close(fd);
 		return;
@@ -208,7 +226,8 @@ static void read_input(struct kw_guest *guest)
 		fail(guest, length == 0 ? "the server closed the connection" : strerror(errno));
 		return;
 	}
-	guest->heard_us = kw_clock_us();
+	if (guest == guest->downlink->replica)
+		guest->heard_us = kw_clock_us();
 	if (kw_replconf_feed(&guest->replconf, bytes, (size_t)length, &error))
 		fail(guest, error.text);
 	else if (guest != guest->downlink->replica)

@@ -9,9 +9,10 @@
  *                    the replica ◀── output (answers, RDB), then the stream (feed.h)
  *                          └──▶ ACKs
  *
- * Strangers get no further than AUTH. What is queued leaves at the end of the loop turn, or at once
- * when much has gathered. Handlers are called from the loop, never from within a call. Loop thread
- * only.
+ * Strangers get no further than AUTH, have KW_DOWNLINK_GREETING_MS from when they came, and make
+ * room for those that come later, so they cannot keep the server out. What is queued leaves at the
+ * end of the loop turn, or at once when much has gathered. Handlers are called from the loop, never
+ * from within a call. Loop thread only.
  */
 #ifndef KW_AGENT_PRIMARY_DOWNLINK_H
 #define KW_AGENT_PRIMARY_DOWNLINK_H

@@ -102,3 +102,34 @@ def test_an_agent_that_cannot_drain_promotes_all_the_same(bed):
     with pair.replica.admin() as client:
         assert client.info("replication")["role"] == "master"
     assert setting(pair.replica, "masterauth") == ""
+
+
+# ---- strangers ----
+
+def test_strangers_do_not_shut_the_server_out(bed):
+    """As many as are let in, and none of them goes."""
+    pair = bed.pair(fill=data.fill, agent=REPLICA)
+    port = link(pair.agent)["port"]
+    guests = [socket.create_connection(("127.0.0.1", port)) for _ in range(8)]
+    pair.replica.command("CLIENT", "KILL", "TYPE", "master")
+    pair.agent.wait_status(lambda status: status["apply"]["continuations"] == 1,
+                           "the server is shut out", 8)
+    for guest in guests:
+        guest.close()
+    pair.settle()
+
+
+def test_a_stranger_that_keeps_talking_is_sent_away(bed):
+    pair = bed.pair(fill=data.fill, agent=REPLICA)
+    with socket.create_connection(("127.0.0.1", link(pair.agent)["port"])) as guest:
+        guest.settimeout(0.5)
+        begun = time.monotonic()
+        with pytest.raises((ConnectionError, EOFError)):
+            while time.monotonic() - begun < 14:
+                guest.sendall(b"\n")
+                try:
+                    if guest.recv(100) == b"":
+                        raise EOFError
+                except TimeoutError:
+                    pass
+    pair.settle()
