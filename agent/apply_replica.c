@@ -86,18 +86,36 @@ static bool may_send(
 
 /* ---- records ---- */
 
+/*
+ * Its place in the feed is taken by nothing: what is ahead of it is still to be acknowledged, and
+ * must not take the key out of quarantine again.
+ */
+static void refuse_change(
+	struct kw_replica *replica, const struct kw_record_view *record, const char *why)
+{
+	struct kw_quarantine *quarantine = replica->quarantine;
+
+	kw_feed_nothing(&replica->feed, record->database);
+	/* What the server does not have need not be deleted. */
+	quarantine->leaving = UINT64_MAX;
+	if (record->kind == KW_RECORD_DELETE)
+		kw_quarantine_leave(quarantine, record->database, record->key);
+	if (record->kind == KW_RECORD_FLUSH)
+		kw_quarantine_leave_database(quarantine, record->database);
+	quarantine->entering = replica->feed.window.end;
+	if (record->kind == KW_RECORD_PUT)
+		kw_replica_refuse(replica, record, why);
+	quarantine->entering = 0;
+}
+
 static void tail_record(struct kw_replica *replica, const struct kw_record_view *record)
 {
 	char why[KW_QUARANTINE_REASON];
 
-	if (may_send(replica, record, why, sizeof why)) {
+	if (may_send(replica, record, why, sizeof why))
 		kw_feed_change(&replica->feed, record);
-	} else {
-		/* What is not there need not be deleted. */
-		if (record->kind == KW_RECORD_PUT)
-			kw_replica_refuse(replica, record, why);
-		kw_feed_nothing(&replica->feed, record->database);
-	}
+	else
+		refuse_change(replica, record, why);
 	kw_downlink_wake(&replica->downlink);
 }
 
@@ -145,6 +163,7 @@ void kw_replica_done(void *arg, const struct kw_window_entry *entry, uint64_t se
 	if (entry->kind == KW_WINDOW_NOTHING)
 		return;
 	apply->applied++;
+	replica->quarantine->leaving = sequence;
 	if (entry->kind == KW_WINDOW_FLUSH) {
 		kw_local_flushed(replica->local);
 		kw_quarantine_leave_database(replica->quarantine, entry->database);

@@ -44,6 +44,7 @@ void kw_quarantine_enter(struct kw_quarantine *quarantine, uint32_t database, st
 		entry = &quarantine->keys[quarantine->listed++];
 	*entry = (struct kw_quarantined){
 		.hash = hash,
+		.place = quarantine->entering,
 		.database = database,
 		.key_length = (uint32_t)key.length,
 	};
@@ -63,14 +64,15 @@ void kw_quarantine_leave(struct kw_quarantine *quarantine, uint32_t database, st
 	if (quarantine->listed == 0)
 		return;
 	entry = find(quarantine, kw_keyset_hash(database, key));
-	if (entry)
+	if (entry && entry->place <= quarantine->leaving)
 		remove_entry(quarantine, entry);
 }
 
 void kw_quarantine_leave_database(struct kw_quarantine *quarantine, uint32_t database)
 {
 	for (uint32_t i = quarantine->listed; i-- > 0;)
-		if (quarantine->keys[i].database == database)
+		if (quarantine->keys[i].database == database &&
+			quarantine->keys[i].place <= quarantine->leaving)
 			remove_entry(quarantine, &quarantine->keys[i]);
 }
 

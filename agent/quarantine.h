@@ -21,6 +21,7 @@
 
 struct kw_quarantined {
 	struct kw_hash128 hash;
+	uint64_t place; /* of the change that was refused */
 	uint32_t database;
 	uint32_t key_length; /* of the whole key */
 	char key[KW_QUARANTINE_KEY];
@@ -32,6 +33,12 @@ struct kw_quarantine {
 	uint32_t listed;   /* entries of keys */
 	uint64_t unlisted; /* beyond KW_QUARANTINE_NAMES */
 	uint64_t ever;     /* entered since start */
+	/*
+	 * Where changes are refused before those ahead of them are applied: `entering` is noted as
+	 * the place of what enters, and what has a place beyond `leaving` does not leave: it was
+	 * refused behind what is applied now. Both 0 where refusing and applying are one order.
+	 */
+	uint64_t entering, leaving;
 };
 
 /* Zeroed memory is an empty quarantine. */

@@ -133,3 +133,16 @@ def test_a_stranger_that_keeps_talking_is_sent_away(bed):
                 except TimeoutError:
                     pass
     pair.settle()
+
+
+# ---- quarantine ----
+
+@pytest.mark.parametrize("mend", ["DEL high", "FLUSHDB", "FLUSHALL"])
+def test_a_key_leaves_quarantine_when_the_primary_gives_it_up(bed, mend):
+    """The server has four databases, the key was in the tenth."""
+    pair = bed.pair(agent=REPLICA, replica_config={"databases": 4})
+    pair.primary.command("SET", "high", 1, db=10)
+    pair.agent.wait_status(lambda status: status["quarantined"] == 1, "nothing is quarantined")
+    pair.primary.command(*mend.split(), db=10)
+    pair.settle()
+    assert pair.agent.status()["quarantined"] == 0

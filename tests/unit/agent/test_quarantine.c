@@ -69,6 +69,21 @@ static void a_flush_frees_one_database(void **state)
 	kw_quarantine_close(&quarantine);
 }
 
+static void what_was_refused_behind_an_applied_change_stays(void **state)
+{
+	struct kw_quarantine quarantine = {0};
+
+	quarantine.entering = 5;
+	enter(&quarantine, 0, 1);
+	quarantine.leaving = 4;
+	kw_quarantine_leave_database(&quarantine, 0);
+	assert_int_equal(kw_quarantine_count(&quarantine), 1);
+	quarantine.leaving = 5;
+	kw_quarantine_leave_database(&quarantine, 0);
+	assert_int_equal(kw_quarantine_count(&quarantine), 0);
+	kw_quarantine_close(&quarantine);
+}
+
 static void a_long_key_and_binary_words_are_kept_printable_and_cut(void **state)
 {
 	struct kw_quarantine quarantine = {0};
@@ -92,6 +107,7 @@ int main(void)
 		cmocka_unit_test(a_key_refused_again_counts_once),
 		cmocka_unit_test(names_are_bounded_and_the_rest_is_counted),
 		cmocka_unit_test(a_flush_frees_one_database),
+		cmocka_unit_test(what_was_refused_behind_an_applied_change_stays),
 		cmocka_unit_test(a_long_key_and_binary_words_are_kept_printable_and_cut),
 	};
 
