@@ -21,6 +21,8 @@
 #define REFUSALS_LOGGED 20
 /* What an emptied output keeps of its memory. */
 #define KEEP_BYTES ((size_t)1 << 20)
+/* Without a descriptor nobody is let in for so long, rather than asked for ever. */
+#define STARVED_US 100000
 
 struct kw_guest {
 	struct kw_downlink *downlink;
@@ -164,6 +166,17 @@ static bool make_room(struct kw_downlink *downlink)
 	return oldest != NULL;
 }
 
+static void starve(struct kw_downlink *downlink, int errnum)
+{
+	if (errnum != EMFILE && errnum != ENFILE && errnum != ENOBUFS && errnum != ENOMEM)
+		return;
+	if (++downlink->refused <= REFUSALS_LOGGED)
+		kw_log_warn("link", "port %u: nobody can be let in: %s", downlink->port,
+			strerror(errnum));
+	uv_poll_stop(&downlink->listener);
+	downlink->starved_us = kw_clock_us() + STARVED_US;
+}
+
 static void on_connection(uv_poll_t *poll, int status, int events)
 {
 	const struct kw_replconf_handlers handlers_of = {.psync = on_psync, .ack = on_ack};
@@ -173,8 +186,10 @@ static void on_connection(uv_poll_t *poll, int status, int events)
 	int one = 1;
 	int fd = accept4(downlink->listener_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
-	if (fd < 0)
+	if (fd < 0) {
+		starve(downlink, errno);
 		return;
+	}
 	if (downlink->closing ||
 		(downlink->guest_count == KW_DOWNLINK_GUESTS && !make_room(downlink))) {
 		downlink->refused++;
@@ -444,6 +459,10 @@ void kw_downlink_tick(struct kw_downlink *downlink, uint64_t now_us)
 {
 	struct kw_guest *next;
 
+	if (downlink->starved_us && now_us >= downlink->starved_us && !downlink->closing) {
+		downlink->starved_us = 0;
+		uv_poll_start(&downlink->listener, UV_READABLE, on_connection);
+	}
 	for (struct kw_guest *guest = downlink->guests; guest; guest = next) {
 		next = guest->next;
 		if (now_us > guest->heard_us + (uint64_t)KW_DOWNLINK_GREETING_MS * 1000)

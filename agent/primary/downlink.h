@@ -59,6 +59,7 @@ struct kw_downlink {
 	uint16_t port;                   /* 0: not listening */
 	uv_poll_t listener;
 	int listener_fd;
+	uint64_t starved_us; /* no descriptor was left: listening again then; 0: it does */
 	uv_idle_t turn;
 	struct kw_guest *guests; /* all connections but the replica's */
 	int guest_count;

@@ -1,4 +1,6 @@
 """Apply mode `replica`: how a load, a link and an agent end, and what is left in the server then."""
+import os
+import resource
 import signal
 import socket
 import time
@@ -132,6 +134,26 @@ def test_a_stranger_that_keeps_talking_is_sent_away(bed):
                         raise EOFError
                 except TimeoutError:
                     pass
+    pair.settle()
+
+
+def test_no_descriptor_left_is_no_reason_to_spin(bed):
+    pair = bed.pair(fill=data.fill, agent=REPLICA)
+    port = link(pair.agent)["port"]
+    time.sleep(0.3) # the connection that asked is closed
+    used = {int(name) for name in os.listdir(f"/proc/{pair.agent.pid}/fd")}
+    lowest = min(set(range(len(used) + 1)) - used)
+    limits = resource.prlimit(pair.agent.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pair.agent.pid, resource.RLIMIT_NOFILE, (lowest, limits[1]))
+    with socket.create_connection(("127.0.0.1", port)):
+        before = pair.agent.cpu_seconds()
+        time.sleep(2)
+        spent = pair.agent.cpu_seconds() - before
+    resource.prlimit(pair.agent.pid, resource.RLIMIT_NOFILE, limits)
+    assert "nobody can be let in" in pair.agent.output()
+    assert spent < 0.6, f"{spent} s of CPU in 2 s"
+    pair.replica.command("CLIENT", "KILL", "TYPE", "master")
+    pair.agent.wait_status(lambda status: status["apply"]["continuations"] == 1, "no link again")
     pair.settle()
 
 
