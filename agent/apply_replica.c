@@ -134,8 +134,10 @@ static void replica_record(struct kw_apply *apply, const struct kw_record_view *
 static uint64_t replica_room(const struct kw_apply *apply)
 {
 	const struct kw_replica *replica = (const struct kw_replica *)apply;
-	uint64_t used = replica->reading ? kw_buffer_length(&replica->downlink.output)
-					 : replica->feed.window.bytes;
+	const struct kw_window *window = &replica->feed.window;
+	/* Entries count too: those that stand for nothing have no bytes. */
+	uint64_t queued = window->bytes + (window->end - window->first) * sizeof *window->entries;
+	uint64_t used = replica->reading ? kw_buffer_length(&replica->downlink.output) : queued;
 
 	/* A database that the server lacks must not come to be selected. */
 	if (replica->takeover.databases == 0)
