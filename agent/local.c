@@ -150,15 +150,16 @@ static uint64_t count_flushes(struct kw_slice info)
 }
 
 /*
- * Fewer calls, and none: CONFIG RESETSTAT began to count anew. Those of ours that are on their way
- * over a replication link may be counted already.
+ * Fewer calls than were known when it was asked, and none: CONFIG RESETSTAT began to count anew.
+ * Those of ours that are on their way over a replication link may be counted already; and one may
+ * be acknowledged there since, before the answer with the count of before it came here.
  */
 static bool flushed_by_others(const struct kw_local *local, uint64_t flushes)
 {
 	uint64_t known = local->facts.flushes;
 
 	return flushes > known + local->flushes_out + local->flushes_unsure ||
-	       (flushes < known && flushes > 0);
+	       (flushes < local->asked_flushes && flushes > 0);
 }
 
 /* READY: has anything happened to the data that was not our doing? */
@@ -169,7 +170,7 @@ static void look_again(struct kw_local *local, struct kw_slice info)
 	bool foreign = flushed_by_others(local, flushes);
 
 	read_facts(local, info);
-	if (foreign || local->flushes_unsure || flushes < facts->flushes)
+	if (foreign || local->flushes_unsure || flushes < local->asked_flushes)
 		facts->flushes = flushes;
 	flushes = facts->flushes;
 	local->flushes_unsure = 0;
@@ -270,6 +271,7 @@ static void ask(struct kw_local *local)
 		return;
 	local->asked = true;
 	local->asks++;
+	local->asked_flushes = local->facts.flushes;
 	kw_redis_words(local->redis, on_info, local, "INFO", "all", NULL);
 }
 

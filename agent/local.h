@@ -93,9 +93,10 @@ struct kw_local {
 	enum kw_local_state state;
 	struct kw_redis *redis;
 	struct kw_backoff backoff;
-	uint64_t next_us; /* DOWN: connect; REFUSED, READY: ask again */
-	bool asked;       /* an INFO is out */
-	uint64_t asks;    /* INFOs sent, ever */
+	uint64_t next_us;       /* DOWN: connect; REFUSED, READY: ask again */
+	bool asked;             /* an INFO is out */
+	uint64_t asks;          /* INFOs sent, ever */
+	uint64_t asked_flushes; /* that were known when the last one was sent */
 	bool closing;
 	bool told; /* assessed was called and gone not yet */
 	uint64_t reconnects;
