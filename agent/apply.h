@@ -47,7 +47,7 @@ struct kw_apply_options {
 /* What is about to be read. */
 struct kw_apply_plan {
 	uint64_t epoch;
-	uint64_t keys;        /* about so many; nobody's promise */
+	uint64_t keys;        /* about so many, nobody's promise; 0: not known */
 	uint16_t rdb_version; /* of the payloads */
 };
 

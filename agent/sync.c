@@ -351,9 +351,11 @@ static bool can_begin(struct kw_sync *sync, uint64_t now_us)
 static void claim(struct kw_sync *sync)
 {
 	const struct kw_superblock *superblock = &sync->follow->superblock;
+	uint64_t keys = superblock->keys < RESERVE_KEYS_MAX ? superblock->keys : RESERVE_KEYS_MAX;
+	bool prefixes = sync->filter->prefix_count > 0;
 	const struct kw_apply_plan plan = {
 		.epoch = superblock->epoch,
-		.keys = superblock->keys < RESERVE_KEYS_MAX ? superblock->keys : RESERVE_KEYS_MAX,
+		.keys = prefixes ? 0 : keys,
 		.rdb_version = superblock->rdb_version,
 	};
 

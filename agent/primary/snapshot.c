@@ -67,7 +67,7 @@ void kw_snapshot_begin(struct kw_apply *apply)
 /* The loading server sizes its first table at once, rather than doubling it time and again. */
 static void hint(struct kw_replica *replica, uint32_t database, struct kw_buffer *out)
 {
-	if (replica->rdb.database < 0)
+	if (replica->rdb.database < 0 && replica->plan.keys > 0)
 		kw_rdb_sizes(&replica->rdb, database, replica->plan.keys, 0, out);
 }
 
