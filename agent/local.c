@@ -90,6 +90,8 @@ static void read_facts(struct kw_local *local, struct kw_slice info)
 	facts->master_port = facts->refused = 0;
 	kw_info_number(info, "master_port", &facts->master_port);
 	kw_info_number(info, "unexpected_error_replies", &facts->refused);
+	if (!kw_info_module_in_the_way(info, facts->module, sizeof facts->module))
+		facts->module[0] = '\0';
 	facts->master_link_up = kw_info_text(info, "master_link_status", &link) &&
 				kw_slice_equal(link, kw_slice_text("up"));
 }

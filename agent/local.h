@@ -83,6 +83,7 @@ struct kw_local_facts {
 	uint64_t master_port;
 	bool master_link_up;
 	uint64_t refused; /* commands of its primary that it refused (unexpected_error_replies) */
+	char module[64];  /* that makes it load by way of its disk; "": none */
 	enum kw_cursor_kind cursor_kind;
 	struct kw_local_cursor cursor;
 };

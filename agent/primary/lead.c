@@ -128,17 +128,28 @@ static void take(struct kw_replica *replica, bool full)
 		on_taken, replica);
 }
 
-/* Functions, and the library that the cursor is: servers from 7.0 on. */
+/*
+ * Functions, and the library that the cursor is: servers from 7.0 on. And a load beside the old
+ * data: by way of the disk, a load that fails would cost both them and the server's dump.rdb.
+ */
 static bool is_capable(struct kw_replica *replica)
 {
-	const struct kw_server_identity *identity = &replica->local->facts.identity;
+	const struct kw_local_facts *facts = &replica->local->facts;
 
-	if (!kw_local_store_is_key(replica->local))
+	if (kw_local_store_is_key(replica->local))
+		kw_replica_trouble(replica, KW_TROUBLE_FAIL,
+			"apply.mode=replica needs Redis 7.0 or Valkey, and apply.cursor_store=auto "
+			"or function; the local server is %s %d.%d",
+			facts->identity.valkey ? "Valkey" : "Redis", facts->identity.major,
+			facts->identity.minor);
+	else if (facts->module[0])
+		kw_replica_trouble(replica, KW_TROUBLE_FAIL,
+			"the local server's module %s does not bear a load beside the old data "
+			"(handle-io-errors, handle-repl-async-load): unload it, or use "
+			"apply.mode=commands",
+			facts->module);
+	else
 		return true;
-	kw_replica_trouble(replica, KW_TROUBLE_FAIL,
-		"apply.mode=replica needs Redis 7.0 or Valkey, and apply.cursor_store=auto or "
-		"function; the local server is %s %d.%d",
-		identity->valkey ? "Valkey" : "Redis", identity->major, identity->minor);
 	return false;
 }
 

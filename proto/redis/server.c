@@ -193,6 +193,28 @@ int kw_info_keyspace(struct kw_slice info, kw_info_database_fn fn, void *arg)
 	return count;
 }
 
+bool kw_info_module_in_the_way(struct kw_slice info, char *name, size_t room)
+{
+	struct kw_slice line;
+
+	while (next_line(&info, &line)) {
+		const char *comma;
+		size_t length;
+
+		if (!starts_with(line, "module:name=") ||
+			(contains(line, "handle-io-errors") &&
+				contains(line, "handle-repl-async-load")))
+			continue;
+		line = behind(line, strlen("module:name="));
+		comma = line.length ? memchr(line.data, ',', line.length) : NULL;
+		length = comma ? (size_t)(comma - (const char *)line.data) : line.length;
+		snprintf(name, room, "%.*s", (int)(length < room ? length : room - 1),
+			length ? (const char *)line.data : "");
+		return true;
+	}
+	return false;
+}
+
 static void add_expires(void *arg, uint32_t database, uint64_t keys, uint64_t expires)
 {
 	uint64_t *total = arg;

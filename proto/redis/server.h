@@ -51,6 +51,13 @@ typedef void (*kw_info_command_fn)(
 	void *arg, struct kw_slice command, uint64_t calls, uint64_t usec);
 void kw_info_commands(struct kw_slice info, kw_info_command_fn fn, void *arg);
 
+/*
+ * The first module that does not say (handle-io-errors, handle-repl-async-load) that it bears a
+ * load beside the old data: with it the server loads by way of its dump.rdb instead
+ * (useDisklessLoad in replication.c). False: there is none. name: its first room - 1 bytes.
+ */
+bool kw_info_module_in_the_way(struct kw_slice info, char *name, size_t room);
+
 /* Walk INFO keyspace: db, keys, expires. Returns the number of databases listed. */
 typedef void (*kw_info_database_fn)(void *arg, uint32_t database, uint64_t keys, uint64_t expires);
 int kw_info_keyspace(struct kw_slice info, kw_info_database_fn fn, void *arg);

@@ -1,5 +1,7 @@
 """Apply mode `replica`: what an agent must not forget of its server when it dies, or lets it go."""
+import os
 import socket
+import subprocess
 import time
 
 import pytest
@@ -54,7 +56,8 @@ def refuse(pair, key):
     pair.replica.command("CONFIG", "SET", "maxmemory", "1")
     with pair.primary.client() as client:
         client.set(key, 1)
-    wait_for(lambda: info(pair.replica)["unexpected_error_replies"] > before, "not refused", 10, 0.001)
+    wait_for(lambda: info(pair.replica)["unexpected_error_replies"] > before, "not refused",
+             10, 0.001)
     pair.replica.command("CONFIG", "SET", "maxmemory", "0")
     wait_for(lambda: link(pair.agent)["acknowledged"] > acknowledged, "not acknowledged", 10, 0.001)
 
@@ -195,4 +198,41 @@ def test_an_agent_killed_in_the_first_load_is_no_other_hand(bed):
         agent.kill()
         agent.restart()
     agent.wait_warm(60)
+    assert_equal_now(primary, replica)
+
+
+# ---- what cannot be led ----
+
+MODULE = r"""
+#define SHOWN __attribute__((visibility("default")))
+int SHOWN RedisModule_OnLoad(void *context, void **argv, int argc)
+{
+	int (*find)(const char *, void *) = ((int (**)(const char *, void *))context)[0];
+	void (*introduce)(void *, const char *, int, int);
+
+	(void)argv, (void)argc;
+	if (find("RedisModule_SetModuleAttribs", (void *)&introduce))
+		return 1;
+	introduce(context, "plain", 1, 1);
+	return 0;
+}
+"""
+
+
+def test_a_server_with_a_module_that_cannot_load_beside_its_data_is_refused(bed):
+    """It would skip swapdb without a word, and load by way of its dump.rdb."""
+    primary = bed.server("primary")
+    data.fill(primary)
+    library = bed.file("plain.so", "")
+    subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-x", "c", "-o", library, "-"],
+                   input=MODULE, text=True, check=True)
+    os.chmod(library, 0o755)
+    replica = bed.server("replica", loadmodule=library, enable_module_command="local")
+    replica.command("SET", "old", 1)
+    agent = bed.agent(bed.proxy(primary), replica, **SETTINGS)
+    agent.wait_state("failed", reason="module plain")
+    assert info(replica)["role"] == "master" and setting(replica, "masterauth") == ""
+    assert replica.command("GET", "old") == b"1"
+    replica.command("MODULE", "UNLOAD", "plain")
+    agent.wait_warm()
     assert_equal_now(primary, replica)

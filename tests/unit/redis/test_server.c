@@ -281,6 +281,26 @@ static void commands_of_info_are_listed(void **state)
 	assert_string_equal(text, "get 12 5,function|load 3 1,");
 }
 
+static void modules_that_bear_no_load_beside_the_data_are_named(void **state)
+{
+	char name[8] = "";
+
+	assert_false(kw_info_module_in_the_way(
+		kw_slice_text("# Modules\r\n"
+			      "module:name=vectorset,ver=1,options=[handle-io-errors|"
+			      "handle-repl-async-load]\r\n"),
+		name, sizeof name));
+	assert_true(kw_info_module_in_the_way(
+		kw_slice_text("# Modules\r\n"
+			      "module:name=good,options=[handle-io-errors|handle-repl-async-load]"
+			      "\r\nmodule:name=rather long,ver=1,options=[handle-io-errors]\r\n"),
+		name, sizeof name));
+	assert_string_equal(name, "rather ");
+	assert_true(kw_info_module_in_the_way(kw_slice_text("module:name="), name, sizeof name));
+	assert_string_equal(name, "");
+	assert_false(kw_info_module_in_the_way(kw_slice_text(""), name, sizeof name));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -296,6 +316,7 @@ int main(void)
 		cmocka_unit_test(the_keyspace_is_walked_database_by_database),
 		cmocka_unit_test(errors_are_told_apart_by_their_first_word),
 		cmocka_unit_test(the_info_of_a_real_server_is_understood),
+		cmocka_unit_test(modules_that_bear_no_load_beside_the_data_are_named),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
