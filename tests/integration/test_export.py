@@ -46,11 +46,17 @@ def folder(bed):
     return path
 
 
+def as_from_a_terminal():
+    """Tests run in the background have SIGINT ignored by their shell, and hand that on."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @contextlib.contextmanager
 def stuck_export(agent):
     """An export to standard output that nobody reads: it stays under way."""
     with subprocess.Popen([CTL, "-s", agent.control, "export", "-"], stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          preexec_fn=as_from_a_terminal) as process:
         try:
             assert os.read(process.stdout.fileno(), 9) == b"REDIS0010"
             yield process
@@ -318,7 +324,8 @@ def test_interrupted_it_leaves_nothing(bed, folder):
     # To a file, while the agent stands still.
     pair.agent.signal(signal.SIGSTOP)
     with subprocess.Popen([CTL, "-s", pair.agent.control, "export", folder + "/file.rdb"],
-                          stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+                          stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                          preexec_fn=as_from_a_terminal) as process:
         time.sleep(0.3)
         assert process.poll() is None
         process.send_signal(signal.SIGINT)
