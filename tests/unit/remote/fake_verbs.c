@@ -1,5 +1,6 @@
 /* The half of the fake that is libibverbs. */
 #include "fake_verbs_state.h"
+#include "remote/racy.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -570,13 +571,6 @@ static enum ibv_wc_status do_send(struct fake_qp *peer, const struct ibv_sge *pa
 	return IBV_WC_SUCCESS;
 }
 
-/* Somebody may be writing what is read, as with a NIC: no sanitizer should have a say. */
-__attribute__((no_sanitize("thread"))) static void copy(
-	const struct ibv_sge *part, uint64_t address)
-{
-	memcpy((void *)(uintptr_t)part->addr, (void *)(uintptr_t)address, part->length);
-}
-
 static enum ibv_wc_status do_read(
 	const struct fake_qp *qp, const struct fake_qp *peer, const struct ibv_send_wr *work)
 {
@@ -591,7 +585,9 @@ static enum ibv_wc_status do_read(
 		!covers(find_region(work->wr.rdma.rkey, true), peer->ibv.pd,
 			work->wr.rdma.remote_addr, part->length, IBV_ACCESS_REMOTE_READ))
 		return IBV_WC_REM_ACCESS_ERR;
-	copy(part, work->wr.rdma.remote_addr);
+	/* Somebody may be writing what is read, as with a NIC. */
+	kw_racy_copy((void *)(uintptr_t)part->addr,
+		(const void *)(uintptr_t)work->wr.rdma.remote_addr, part->length);
 	return IBV_WC_SUCCESS;
 }
 
