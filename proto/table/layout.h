@@ -20,13 +20,14 @@
 #define KW_TABLE_LAYOUT_H
 
 #include <assert.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "the table is defined little-endian; a big-endian host is not supported"
 #endif
 
-#define KW_LAYOUT_VERSION 1
+#define KW_LAYOUT_VERSION 2 /* 1: records with a header of 40 bytes */
 #define KW_SUPERBLOCK_MAGIC UINT32_C(0x31574b53) /* "SKW1" */
 #define KW_INDEX_MAGIC UINT32_C(0x31574b49)      /* "IKW1" */
 #define KW_DIRECTORY_MAGIC UINT32_C(0x31574b44)  /* "DKW1" */
@@ -48,22 +49,22 @@ enum kw_source_state {
 struct kw_superblock {
 	uint32_t magic;
 	uint16_t layout_version;
-	uint8_t source_state; /* enum kw_source_state */
-	uint8_t complete;     /* 1 once the first scan of this epoch has finished */
-	uint64_t epoch;       /* random, one a life of the table */
-	uint64_t publication; /* counts the superblocks written in this epoch */
-	uint64_t head_segment; /* id of the segment being filled */
-	uint64_t head_bytes;   /* bytes of it that may be read */
-	uint64_t version;      /* highest version published */
-	uint64_t tombstone_floor; /* no tombstone above this version has been dropped */
+	uint8_t source_state;           /* enum kw_source_state */
+	uint8_t complete;               /* 1 once the first scan of this epoch has finished */
+	uint64_t epoch;                 /* random, one a life of the table */
+	uint64_t publication;           /* counts the superblocks written in this epoch */
+	uint64_t head_segment;          /* id of the segment being filled */
+	uint64_t head_bytes;            /* bytes of it that may be read */
+	uint64_t version;               /* highest version published */
+	uint64_t tombstone_floor;       /* no tombstone above this version has been dropped */
 	uint64_t directory_publication; /* must equal the directory's own */
 	uint64_t directory_offset;
 	uint32_t directory_bytes;
 	uint16_t rdb_version; /* of the payloads: 9 Redis 6, 10 Redis 7.0, 11 …, 80 Valkey 9 */
 	uint16_t reserved;
 	uint64_t heartbeat_us; /* the proxy's wall clock when this was written */
-	uint64_t fresh_us;     /* every write the primary executed before this moment is in the table
-	                          (the proxy's wall clock; silent writes excepted), 0: unknown */
+	uint64_t fresh_us; /* every write the primary executed before this moment is in the table
+			      (the proxy's wall clock; silent writes excepted), 0: unknown */
 	uint64_t published_us; /* the proxy's wall clock when `version` last moved */
 	uint64_t keys;         /* live keys */
 	uint64_t source_id;    /* kw_server_id of the primary; 0: unknown */
@@ -99,8 +100,9 @@ static_assert(sizeof(struct kw_index_root) == 64, "");
 
 /*
  * place: bits 0..43 the record's offset / 8, bits 44..62 its length / 16 rounded up (all ones: that
- * or more, read the header first), bit 63 the proxy's reconcile mark. place 0 is a free slot. A hash
- * of all ones is kept, and looked up, as one less: a boundary of all ones means that none is moved.
+ * or more, read the header first), bit 63 the proxy's reconcile mark. place 0 is a free slot. A
+ * hash of all ones is kept, and looked up, as one less: a boundary of all ones means that none is
+ * moved.
  */
 struct kw_index_slot {
 	uint64_t hash;
@@ -158,13 +160,13 @@ enum kw_record_kind {
 };
 
 /*
- * A record: this header, the key, the value (the server's DUMP payload, whole). The next record
- * starts at the next multiple of 8. Published once; afterwards only superseded_by may change, once,
- * by one aligned 8-byte store.
+ * A record: this header, the expiry where there is one (8 bytes, absolute, ms), the key, the value
+ * (the server's DUMP payload, whole). The next record starts at the next multiple of 8. Published
+ * once; afterwards only superseded_by may change, once, by one aligned 8-byte store.
  *
- * checksum: CRC32C over (epoch, segment id, offset in the segment), then the header without
- * checksum and superseded_by, then key and value. It binds the content to its place, so a whole
- * record left over in recycled memory fails.
+ * checksum: CRC32C over (epoch, segment id, offset in the segment, version_database), then all
+ * that follows the checksum. It binds the content to its place, so a whole record left over in
+ * recycled memory fails.
  *
  * superseded_by: bits 0..47 the version that replaced this record, 0 while none has; bits 48..63 a
  * check of those bits with the checksum, never left out. A READ that lasts across a recycling may
@@ -172,20 +174,24 @@ enum kw_record_kind {
  * the check a record long replaced would then look live (the simulator finds it).
  */
 struct kw_record {
+	uint64_t superseded_by;    /* version and check: kw_superseded_word */
+	uint64_t version_database; /* bits 0..47 the version, 48..63 the database */
 	uint32_t checksum;
-	uint32_t length; /* header, key and value: exact */
-	uint64_t version;
-	uint64_t superseded_by; /* version and check: kw_superseded_word */
-	uint64_t expires_ms;    /* absolute, 0: never */
-	uint32_t key_length;
-	uint16_t database;
-	uint8_t kind; /* enum kw_record_kind */
-	uint8_t reserved;
+	uint32_t length; /* header, expiry, key and value: exact */
+	uint32_t what;   /* bits 0..28 the key's length, 29 an expiry follows, 30..31 the kind */
+	uint8_t body[];
 };
 
-static_assert(sizeof(struct kw_record) == 40, "");
+/* The size of the header; sizeof would count the padding behind it. */
+#define KW_RECORD_HEADER 28
+
+static_assert(offsetof(struct kw_record, body) == KW_RECORD_HEADER, "28 bytes, and no padding");
 
 #define KW_VERSION_BITS 48 /* nine years at a million writes a second */
+#define KW_VERSION_MASK ((UINT64_C(1) << KW_VERSION_BITS) - 1)
+#define KW_RECORD_KEY_MAX ((UINT32_C(1) << 29) - 1) /* one byte less than a server takes */
+#define KW_RECORD_EXPIRES (UINT32_C(1) << 29)
+#define KW_RECORD_KIND_SHIFT 30
 #define KW_RECORD_ALIGN 8
 #define KW_RECORD_LENGTH_MAX UINT32_C(0xfffffff0) /* a value of 4 GiB does not fit */
 #define KW_DATABASE_MAX UINT16_MAX

@@ -290,11 +290,11 @@ static void follow_slot(struct kw_lookup *lookup, uint64_t place)
 	lookup->place =
 		(struct kw_place){lookup->superblock.epoch, segment->id, offset - segment->offset};
 	lookup->length_known = units != KW_PLACE_LENGTH_MAX;
-	lookup->wanted = lookup->length_known ? units * 16 : sizeof(struct kw_record);
+	lookup->wanted = lookup->length_known ? units * 16 : KW_RECORD_HEADER;
 	if (lookup->wanted > lookup->limit)
 		lookup->wanted = lookup->limit; /* the slot rounds the length up */
 	lookup->got = 0;
-	if (lookup->wanted < sizeof(struct kw_record))
+	if (lookup->wanted < KW_RECORD_HEADER)
 		start_over(lookup, "the index names a place too small for a record");
 	else
 		read_record(lookup);

@@ -128,15 +128,15 @@ static enum verdict take_record(struct kw_reader *reader, const struct range *ra
 	struct kw_record_view view;
 	uint32_t length;
 
-	if (limit < sizeof(struct kw_record))
+	if (limit < KW_RECORD_HEADER)
 		return RECORD_BAD;
-	if (available < sizeof(struct kw_record)) {
-		*stride = sizeof(struct kw_record);
+	if (available < KW_RECORD_HEADER) {
+		*stride = KW_RECORD_HEADER;
 		return RECORD_INCOMPLETE;
 	}
 	if (!kw_record_plausible(bytes, available, limit))
 		return RECORD_BAD;
-	length = ((const struct kw_record *)bytes)->length;
+	memcpy(&length, bytes + offsetof(struct kw_record, length), sizeof length);
 	*stride = kw_record_stride(length);
 	if (*stride > limit)
 		return RECORD_BAD;
@@ -172,7 +172,7 @@ uint64_t kw_reader_log_take(struct kw_reader *reader, const struct range *range,
 static size_t feed_carry(struct kw_reader *reader, const struct range *range,
 	const struct chunk *chunk, enum verdict *verdict)
 {
-	size_t taken = 0, needed = sizeof(struct kw_record);
+	size_t taken = 0, needed = KW_RECORD_HEADER;
 
 	do {
 		size_t have = kw_buffer_length(&reader->carry);

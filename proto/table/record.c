@@ -7,30 +7,36 @@
 
 uint32_t kw_record_checksum(const struct kw_record *record, const struct kw_place *place)
 {
-	/* One run of bytes rather than five calls: the place and the fixed header together. */
-	struct {
-		uint64_t epoch, segment, offset;
-		uint32_t length;
-		uint32_t key_length;
-		uint64_t version, expires_ms;
-		uint16_t database;
-		uint8_t kind, reserved;
-		uint32_t pad;
-	} bound = {
-		.epoch = place->epoch,
-		.segment = place->segment,
-		.offset = place->offset,
-		.length = record->length,
-		.key_length = record->key_length,
-		.version = record->version,
-		.expires_ms = record->expires_ms,
-		.database = record->database,
-		.kind = record->kind,
-		.reserved = record->reserved,
-	};
+	const struct {
+		uint64_t epoch, segment, offset, version_database;
+	} bound = {place->epoch, place->segment, place->offset, record->version_database};
 
-	return kw_crc32c(
-		kw_crc32c(0, &bound, sizeof bound), record + 1, record->length - sizeof *record);
+	/* All that follows the checksum lies in one piece. */
+	return kw_crc32c(kw_crc32c(0, &bound, sizeof bound), &record->length,
+		record->length - offsetof(struct kw_record, length));
+}
+
+void kw_record_write(struct kw_record *record, const struct kw_record_fields *fields,
+	uint64_t version, const struct kw_place *place)
+{
+	uint8_t *at = record->body;
+
+	record->version_database = version | (uint64_t)fields->database << KW_VERSION_BITS;
+	record->length = (uint32_t)kw_record_length(
+		fields->key.length, fields->value.length, fields->expires_ms);
+	record->what = (uint32_t)fields->key.length | (fields->expires_ms ? KW_RECORD_EXPIRES : 0) |
+		       (uint32_t)fields->kind << KW_RECORD_KIND_SHIFT;
+	if (fields->expires_ms) {
+		memcpy(at, &fields->expires_ms, sizeof fields->expires_ms);
+		at += sizeof fields->expires_ms;
+	}
+	if (fields->key.length > 0)
+		at = (uint8_t *)memcpy(at, fields->key.data, fields->key.length) +
+		     fields->key.length;
+	if (fields->value.length > 0)
+		memcpy(at, fields->value.data, fields->value.length);
+	record->checksum = kw_record_checksum(record, place);
+	record->superseded_by = kw_superseded_word(record->checksum, 0);
 }
 
 uint64_t kw_superseded_word(uint32_t checksum, uint64_t version)
@@ -42,42 +48,41 @@ uint64_t kw_superseded_word(uint32_t checksum, uint64_t version)
 
 bool kw_record_plausible(const void *bytes, size_t available, uint64_t limit)
 {
-	struct kw_record record;
+	const struct kw_record *record = bytes;
+	uint32_t length, what, body;
 
-	if (available < sizeof record)
+	if (available < KW_RECORD_HEADER)
 		return false;
-	memcpy(&record, bytes, sizeof record);
-	if (record.length < sizeof record || record.length > limit ||
-		record.length > KW_RECORD_LENGTH_MAX)
+	/* The bytes may change meanwhile, and lie at any address: each field is read once. */
+	memcpy(&length, &record->length, sizeof length);
+	memcpy(&what, &record->what, sizeof what);
+	if (length < KW_RECORD_HEADER || length > limit || length > KW_RECORD_LENGTH_MAX)
 		return false;
-	if (record.key_length > record.length - sizeof record)
-		return false;
-	return record.kind >= KW_RECORD_PUT && record.kind <= KW_RECORD_FLUSH;
+	body = (what & KW_RECORD_KEY_MAX) + (what & KW_RECORD_EXPIRES ? sizeof(uint64_t) : 0);
+	return body <= length - KW_RECORD_HEADER && what >> KW_RECORD_KIND_SHIFT != 0;
 }
 
 int kw_record_parse(const void *bytes, const struct kw_place *place, struct kw_record_view *view)
 {
 	const struct kw_record *record = bytes;
-	const uint8_t *key = (const uint8_t *)(record + 1);
-	uint32_t value_length = record->length - (uint32_t)sizeof *record - record->key_length;
-
-	uint64_t word = record->superseded_by;
-	uint64_t superseded_by = word & ((UINT64_C(1) << KW_VERSION_BITS) - 1);
+	uint64_t superseded_by = record->superseded_by & KW_VERSION_MASK;
 
 	if (kw_record_checksum(record, place) != record->checksum ||
-		kw_superseded_word(record->checksum, superseded_by) != word)
+		kw_superseded_word(record->checksum, superseded_by) != record->superseded_by)
 		return KW_E_CORRUPT;
 	*view = (struct kw_record_view){
-		.version = record->version,
+		.version = kw_record_version(record),
 		.superseded_by = superseded_by,
-		.expires_ms = record->expires_ms,
-		.database = record->database,
-		.kind = record->kind,
-		.key = kw_slice(key, record->key_length),
-		.value = kw_slice(key + record->key_length, value_length),
+		.expires_ms = kw_record_expires(record),
+		.database = kw_record_database(record),
+		.kind = kw_record_kind(record),
+		.key = kw_record_key(record),
+		.value = kw_record_value(record),
 		.length = record->length,
 	};
 	if (view->superseded_by != 0 && view->superseded_by <= view->version)
+		return KW_E_CORRUPT;
+	if (record->what & KW_RECORD_EXPIRES && view->expires_ms == 0)
 		return KW_E_CORRUPT;
 	return KW_OK;
 }

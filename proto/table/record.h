@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 /* Where a record stands; part of its checksum. */
 struct kw_place {
@@ -36,10 +37,70 @@ static inline uint64_t kw_record_stride(uint64_t length)
 	return (length + KW_RECORD_ALIGN - 1) & ~(uint64_t)(KW_RECORD_ALIGN - 1);
 }
 
-static inline uint64_t kw_record_length(size_t key_length, size_t value_length)
+static inline uint64_t kw_record_length(size_t key_length, size_t value_length, uint64_t expires_ms)
 {
-	return sizeof(struct kw_record) + key_length + value_length;
+	return KW_RECORD_HEADER + (expires_ms ? sizeof expires_ms : 0) + key_length + value_length;
 }
+
+/* What a header says of itself; of a record that was parsed, or of the writer's own memory. */
+static inline uint64_t kw_record_version(const struct kw_record *record)
+{
+	return record->version_database & KW_VERSION_MASK;
+}
+
+static inline uint16_t kw_record_database(const struct kw_record *record)
+{
+	return (uint16_t)(record->version_database >> KW_VERSION_BITS);
+}
+
+static inline enum kw_record_kind kw_record_kind(const struct kw_record *record)
+{
+	return (enum kw_record_kind)(record->what >> KW_RECORD_KIND_SHIFT);
+}
+
+/* Bytes of the expiry: 8 or none. */
+static inline uint32_t kw_record_expiry_bytes(const struct kw_record *record)
+{
+	return record->what & KW_RECORD_EXPIRES ? sizeof(uint64_t) : 0;
+}
+
+/* Absolute, 0: never. */
+static inline uint64_t kw_record_expires(const struct kw_record *record)
+{
+	uint64_t expires_ms = 0;
+
+	if (record->what & KW_RECORD_EXPIRES)
+		memcpy(&expires_ms, record->body, sizeof expires_ms);
+	return expires_ms;
+}
+
+static inline struct kw_slice kw_record_key(const struct kw_record *record)
+{
+	return kw_slice(
+		record->body + kw_record_expiry_bytes(record), record->what & KW_RECORD_KEY_MAX);
+}
+
+static inline struct kw_slice kw_record_value(const struct kw_record *record)
+{
+	uint32_t before = kw_record_expiry_bytes(record) + (record->what & KW_RECORD_KEY_MAX);
+
+	return kw_slice(record->body + before, record->length - KW_RECORD_HEADER - before);
+}
+
+/* What a record holds, for the writer. */
+struct kw_record_fields {
+	enum kw_record_kind kind;
+	uint32_t database;
+	struct kw_slice key, value;
+	uint64_t expires_ms; /* absolute, 0: never */
+};
+
+/*
+ * Write a whole record of kw_record_length bytes at `record` (8-byte aligned), superseded by none.
+ * The fields are within their bounds.
+ */
+void kw_record_write(struct kw_record *record, const struct kw_record_fields *fields,
+	uint64_t version, const struct kw_place *place);
 
 uint32_t kw_record_checksum(const struct kw_record *record, const struct kw_place *place);
 
@@ -49,13 +110,13 @@ uint64_t kw_superseded_word(uint32_t checksum, uint64_t version);
 /* The writer's own question about its own memory. */
 static inline bool kw_record_superseded(const struct kw_record *record)
 {
-	return (record->superseded_by & ((UINT64_C(1) << KW_VERSION_BITS) - 1)) != 0;
+	return (record->superseded_by & KW_VERSION_MASK) != 0;
 }
 
 /*
  * Is the header at the front of `available` bytes plausible: does `length` fit between a header and
- * `limit` (the bytes left in the segment), key length within length, kind known? Says nothing about
- * its truth. False also when fewer than a header's bytes are available.
+ * `limit` (the bytes left in the segment), expiry and key within length, kind known? Says nothing
+ * about its truth. False also when fewer than a header's bytes are available.
  */
 bool kw_record_plausible(const void *bytes, size_t available, uint64_t limit);
 

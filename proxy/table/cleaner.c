@@ -11,7 +11,6 @@
  */
 #include "table/table_internal.h"
 
-#include "table/record.h"
 
 #include <assert.h>
 #include <string.h>
@@ -187,31 +186,32 @@ static void move_record(struct kw_table *table, struct kw_segment *from, struct 
 	struct kw_record *record, bool hard)
 {
 	uint64_t offset = (uint64_t)((uint8_t *)record - table->memory.base);
-	uint64_t hash = kw_table_hash(table, record->database, kw_record_key(record));
+	uint64_t hash = kw_table_hash(table, kw_record_database(record), kw_record_key(record));
 	struct kw_index_slot *slot = kw_table_find_at(table, hash, offset);
 	struct kw_record_fields fields = {
-		.kind = (enum kw_record_kind)record->kind,
-		.database = record->database,
+		.kind = kw_record_kind(record),
+		.database = kw_record_database(record),
 		.key = kw_record_key(record),
 		.value = kw_record_value(record),
-		.expires_ms = record->expires_ms,
+		.expires_ms = kw_record_expires(record),
 	};
 	uint64_t weight = kw_log_weight(from, record), mark, moved;
+	uint64_t version = kw_record_version(record);
 
 	if (!slot) /* superseded, with the marking still to come (broken rule 1) */
 		return;
 	from->live_bytes -= weight;
 	table->live_bytes -= weight;
-	if (record->kind == KW_RECORD_DELETE)
+	if (fields.kind == KW_RECORD_DELETE)
 		from->tombstone_bytes -= weight;
-	if (record->kind == KW_RECORD_DELETE && droppable(table, record->version, hard)) {
-		kw_table_raise_floor(table, record->version);
+	if (fields.kind == KW_RECORD_DELETE && droppable(table, version, hard)) {
+		kw_table_raise_floor(table, version);
 		kw_index_remove(&table->index, slot);
 		table->tombstones--;
 		return;
 	}
 	mark = slot->place & KW_PLACE_MARK;
-	moved = kw_log_append(table, dest, &fields, record->version);
+	moved = kw_log_append(table, dest, &fields, version);
 	kw_index_set(slot, kw_place_make(moved, record->length) | mark);
 	table->cleaned_bytes += kw_record_stride(record->length);
 }
@@ -226,7 +226,7 @@ static void clean_segment(
 		at += kw_record_stride(record->length);
 		if (kw_record_superseded(record))
 			continue;
-		if (record->kind != KW_RECORD_FLUSH) {
+		if (kw_record_kind(record) != KW_RECORD_FLUSH) {
 			move_record(table, segment, dest, record, hard);
 			continue;
 		}

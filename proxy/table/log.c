@@ -2,7 +2,6 @@
 
 #include "base/buffer.h"
 #include "base/hash.h"
-#include "table/record.h"
 
 #include <assert.h>
 #include <string.h>
@@ -14,17 +13,6 @@
 #define DIRECTORY_AHEAD 8
 /* A put that was just refused is not tried again, at the price of a whole cleaning, for so long. */
 #define REFUSAL_HOLDS_US 100000
-
-struct kw_slice kw_record_key(const struct kw_record *record)
-{
-	return kw_slice(record + 1, record->key_length);
-}
-
-struct kw_slice kw_record_value(const struct kw_record *record)
-{
-	return kw_slice((const uint8_t *)(record + 1) + record->key_length,
-		record->length - sizeof *record - record->key_length);
-}
 
 uint64_t kw_table_hash(const struct kw_table *table, uint32_t database, struct kw_slice key)
 {
@@ -39,7 +27,8 @@ struct kw_index_slot *kw_table_find(
 	for (; slot; slot = kw_index_next(&table->index, slot, hash)) {
 		const struct kw_record *record = kw_record_at(table, kw_place_offset(slot->place));
 
-		if (record->database == database && kw_slice_equal(kw_record_key(record), key))
+		if (kw_record_database(record) == database &&
+			kw_slice_equal(kw_record_key(record), key))
 			return slot;
 	}
 	return NULL;
@@ -307,24 +296,11 @@ uint64_t kw_log_append(struct kw_table *table, struct kw_segment *segment,
 	uint64_t offset = segment->offset + segment->committed;
 	struct kw_record *record = kw_record_at(table, offset);
 	struct kw_place place = {table->options.epoch, segment->id, segment->committed};
-	uint64_t length = kw_record_length(fields->key.length, fields->value.length);
+	uint64_t length =
+		kw_record_length(fields->key.length, fields->value.length, fields->expires_ms);
 
 	assert(segment->capacity - segment->committed >= kw_record_stride(length));
-	*record = (struct kw_record){
-		.length = (uint32_t)length,
-		.version = version,
-		.expires_ms = fields->expires_ms,
-		.key_length = (uint32_t)fields->key.length,
-		.database = (uint16_t)fields->database,
-		.kind = (uint8_t)fields->kind,
-	};
-	if (fields->key.length > 0)
-		memcpy(record + 1, fields->key.data, fields->key.length);
-	if (fields->value.length > 0)
-		memcpy((uint8_t *)(record + 1) + fields->key.length, fields->value.data,
-			fields->value.length);
-	record->checksum = kw_record_checksum(record, &place);
-	record->superseded_by = kw_superseded_word(record->checksum, 0);
+	kw_record_write(record, fields, version, &place);
 	segment->committed += kw_record_stride(length);
 	if (segment->lowest == 0 || version < segment->lowest)
 		segment->lowest = version;
@@ -351,8 +327,8 @@ static void mark_later(struct kw_table *table, uint64_t offset, uint64_t version
 		table->unmarked = kw_realloc(
 			table->unmarked, table->unmarked_capacity * sizeof *table->unmarked);
 	}
-	table->unmarked[table->unmarked_count++] =
-		(struct kw_unmarked){offset, kw_record_at(table, offset)->version, version};
+	table->unmarked[table->unmarked_count++] = (struct kw_unmarked){
+		offset, kw_record_version(kw_record_at(table, offset)), version};
 }
 
 void kw_log_supersede(struct kw_table *table, uint64_t offset, uint64_t version)
@@ -365,7 +341,7 @@ void kw_log_supersede(struct kw_table *table, uint64_t offset, uint64_t version)
 	assert(table->live_bytes >= weight);
 	segment->live_bytes -= weight;
 	table->live_bytes -= weight;
-	if (record->kind == KW_RECORD_DELETE)
+	if (kw_record_kind(record) == KW_RECORD_DELETE)
 		segment->tombstone_bytes -= weight;
 	if (table->options.broken_rule == 1)
 		mark_later(table, offset, version);

@@ -1,6 +1,5 @@
 #include "table/table_internal.h"
 
-#include "table/record.h"
 
 #include <assert.h>
 #include <string.h>
@@ -102,7 +101,7 @@ static void settle_broken_rule_1(struct kw_table *table)
 		struct kw_record *record = kw_record_at(table, late->offset);
 
 		if (kw_segments_at(&table->segments, late->offset) &&
-			record->version == late->old_version)
+			kw_record_version(record) == late->old_version)
 			record->superseded_by = kw_superseded_word(record->checksum, late->version);
 	}
 	table->unmarked_count -= table->unmarked_due;

@@ -1,7 +1,6 @@
 #include "table/table.h"
 
 #include "base/buffer.h"
-#include "table/record.h"
 #include "table/table_internal.h"
 
 #include <assert.h>
@@ -214,16 +213,16 @@ static uint64_t *keys_of(struct kw_table *table, uint32_t database)
 /* A live key comes (sign 1) or goes (-1). */
 static void count_key(struct kw_table *table, const struct kw_record *record, int sign)
 {
-	uint64_t payload = record->length - sizeof *record;
+	uint64_t payload = kw_record_key(record).length + kw_record_value(record).length;
 
 	table->keys += (uint64_t)sign;
-	*keys_of(table, record->database) += (uint64_t)sign;
+	*keys_of(table, kw_record_database(record)) += (uint64_t)sign;
 	table->payload_bytes += sign > 0 ? payload : -payload;
 }
 
 static bool same(const struct kw_record *record, struct kw_slice value, uint64_t expires_ms)
 {
-	return record->kind == KW_RECORD_PUT && record->expires_ms == expires_ms &&
+	return kw_record_kind(record) == KW_RECORD_PUT && kw_record_expires(record) == expires_ms &&
 	       kw_slice_equal(kw_record_value(record), value);
 }
 
@@ -232,7 +231,8 @@ static enum kw_put_result store(
 	struct kw_table *table, const struct kw_record_fields *fields, uint64_t hash)
 {
 	bool delete = fields->kind == KW_RECORD_DELETE;
-	uint64_t length = kw_record_length(fields->key.length, fields->value.length);
+	uint64_t length =
+		kw_record_length(fields->key.length, fields->value.length, fields->expires_ms);
 	struct kw_segment *segment = kw_log_room(table, kw_record_stride(length), delete);
 	struct kw_index_slot *slot;
 	struct kw_record *record;
@@ -251,7 +251,7 @@ static enum kw_put_result store(
 	if (slot) {
 		uint64_t before = kw_place_offset(slot->place);
 
-		if (kw_record_at(table, before)->kind == KW_RECORD_PUT)
+		if (kw_record_kind(kw_record_at(table, before)) == KW_RECORD_PUT)
 			count_key(table, kw_record_at(table, before), -1);
 		else
 			table->tombstones--;
@@ -288,8 +288,8 @@ enum kw_put_result kw_table_put(struct kw_table *table, uint32_t database, struc
 		kw_index_set(slot, slot->place | KW_PLACE_MARK);
 		return KW_PUT_UNCHANGED;
 	}
-	if (database > KW_DATABASE_MAX ||
-		never_fits(table, kw_record_length(key.length, value.length)))
+	if (database > KW_DATABASE_MAX || key.length > KW_RECORD_KEY_MAX ||
+		never_fits(table, kw_record_length(key.length, value.length, expires_ms)))
 		return KW_PUT_TOO_LARGE;
 	if (!slot && !index_has_room(table) && !index_reclaimed(table))
 		return KW_PUT_FULL;
@@ -303,7 +303,8 @@ enum kw_put_result kw_table_delete(struct kw_table *table, uint32_t database, st
 	const struct kw_record_fields fields = {
 		.kind = KW_RECORD_DELETE, .database = database, .key = key};
 
-	if (!slot || kw_record_at(table, kw_place_offset(slot->place))->kind != KW_RECORD_PUT)
+	if (!slot ||
+		kw_record_kind(kw_record_at(table, kw_place_offset(slot->place))) != KW_RECORD_PUT)
 		return KW_PUT_UNCHANGED;
 	return store(table, &fields, hash);
 }
@@ -318,11 +319,11 @@ static void flush_entries(struct kw_table *table, uint32_t database, uint64_t ve
 		uint64_t offset = kw_place_offset(slot->place);
 		struct kw_record *record = kw_record_at(table, offset);
 
-		if (record->database != database) {
+		if (kw_record_database(record) != database) {
 			cursor++;
 			continue;
 		}
-		if (record->kind == KW_RECORD_PUT)
+		if (kw_record_kind(record) == KW_RECORD_PUT)
 			count_key(table, record, -1);
 		else
 			table->tombstones--;
@@ -362,11 +363,11 @@ enum kw_put_result kw_table_flush(struct kw_table *table, uint32_t database)
 
 	if (kw_table_database_keys(table, database) == 0)
 		return KW_PUT_UNCHANGED;
-	segment = kw_log_room(table, kw_record_length(0, 0), true);
+	segment = kw_log_room(table, kw_record_stride(kw_record_length(0, 0, 0)), true);
 	if (!segment)
 		return KW_PUT_FULL;
 	offset = kw_log_append(table, segment, &fields, ++table->version);
-	table->written_bytes += kw_record_length(0, 0);
+	table->written_bytes += kw_record_stride(kw_record_length(0, 0, 0));
 	flush_entries(table, database, table->version);
 	remember_flush(table, database, offset);
 	return KW_PUT_STORED;
@@ -382,10 +383,10 @@ bool kw_table_get(const struct kw_table *table, uint32_t database, struct kw_sli
 	if (!slot)
 		return false;
 	record = kw_record_at(table, kw_place_offset(slot->place));
-	if (record->kind != KW_RECORD_PUT)
+	if (kw_record_kind(record) != KW_RECORD_PUT)
 		return false;
 	*value = kw_record_value(record);
-	*expires_ms = record->expires_ms;
+	*expires_ms = kw_record_expires(record);
 	return true;
 }
 
@@ -451,11 +452,12 @@ static void hand_out_unseen(const struct kw_table *table, const struct kw_record
 	struct kw_slice key = kw_record_key(record);
 	const struct kw_index_slot *slot;
 
-	if (record->kind != KW_RECORD_PUT || kw_record_superseded(record))
+	if (kw_record_kind(record) != KW_RECORD_PUT || kw_record_superseded(record))
 		return;
-	slot = kw_table_find_at(table, kw_table_hash(table, record->database, key), offset);
+	slot = kw_table_find_at(
+		table, kw_table_hash(table, kw_record_database(record), key), offset);
 	if (slot && !(slot->place & KW_PLACE_MARK))
-		fn(arg, record->database, key);
+		fn(arg, kw_record_database(record), key);
 }
 
 /*
@@ -528,8 +530,8 @@ int kw_table_set_max(struct kw_table *table, uint64_t max_bytes, struct kw_error
 
 bool kw_table_has_room(struct kw_table *table, uint64_t bytes)
 {
-	uint64_t stride =
-		kw_record_stride(bytes + sizeof(struct kw_record)) + table->segments.granule_bytes;
+	uint64_t stride = kw_record_stride(bytes + KW_RECORD_HEADER + sizeof(uint64_t)) +
+			  table->segments.granule_bytes;
 
 	return kw_log_may_grow(table, stride, false) && !kw_log_refused(table, stride) &&
 	       index_has_room(table);

@@ -12,6 +12,7 @@
 #define KW_PROXY_TABLE_INTERNAL_H
 
 #include "table/index.h"
+#include "table/record.h"
 #include "table/segments.h"
 #include "table/table.h"
 
@@ -81,20 +82,10 @@ struct kw_table {
 
 /* log.c */
 
-struct kw_record_fields {
-	enum kw_record_kind kind;
-	uint32_t database;
-	struct kw_slice key, value;
-	uint64_t expires_ms;
-};
-
 static inline struct kw_record *kw_record_at(const struct kw_table *table, uint64_t offset)
 {
 	return (struct kw_record *)(table->memory.base + offset);
 }
-
-struct kw_slice kw_record_key(const struct kw_record *record);
-struct kw_slice kw_record_value(const struct kw_record *record);
 
 /* Bytes of data memory that max_bytes leaves, in granules. */
 uint64_t kw_data_limit(const struct kw_table *table);

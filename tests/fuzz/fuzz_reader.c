@@ -130,8 +130,8 @@ static void on_record(void *arg, const struct kw_record_view *record)
 	uint64_t taken = kw_record_stride(record->length);
 
 	must(record->kind >= KW_RECORD_PUT && record->kind <= KW_RECORD_FLUSH);
-	must(record->length ==
-		sizeof(struct kw_record) + record->key.length + record->value.length);
+	must(record->length == KW_RECORD_HEADER + (record->expires_ms ? 8 : 0) +
+				       record->key.length + record->value.length);
 	world->records++;
 	touch(world, record->key);
 	touch(world, record->value);
@@ -244,7 +244,7 @@ static void mend_directory(struct world *world)
 
 static void mend(struct kw_record *record, const struct kw_place *place)
 {
-	uint64_t by = record->superseded_by & ((UINT64_C(1) << KW_VERSION_BITS) - 1);
+	uint64_t by = record->superseded_by & KW_VERSION_MASK;
 
 	record->checksum = kw_record_checksum(record, place);
 	record->superseded_by = kw_superseded_word(record->checksum, by);

@@ -43,7 +43,7 @@ static void try_record(uint8_t *bytes, size_t size, bool mend)
 		return;
 	must(record->length <= size);
 	if (mend) {
-		uint64_t by = record->superseded_by & ((UINT64_C(1) << KW_VERSION_BITS) - 1);
+		uint64_t by = record->superseded_by & KW_VERSION_MASK;
 
 		record->checksum = kw_record_checksum(record, &home);
 		record->superseded_by = kw_superseded_word(record->checksum, by);
@@ -52,7 +52,8 @@ static void try_record(uint8_t *bytes, size_t size, bool mend)
 		return;
 	must(within(view.key, bytes, size));
 	must(within(view.value, bytes, size));
-	must(view.length == sizeof *record + view.key.length + view.value.length);
+	must(view.length ==
+		KW_RECORD_HEADER + (view.expires_ms ? 8 : 0) + view.key.length + view.value.length);
 	must(view.kind >= KW_RECORD_PUT && view.kind <= KW_RECORD_FLUSH);
 	must(view.superseded_by == 0 || view.superseded_by > view.version);
 }
@@ -159,18 +160,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 static size_t seed_record(uint8_t *bytes)
 {
-	_Alignas(8) uint8_t whole[sizeof(struct kw_record) + 16] = {0};
+	_Alignas(8) uint8_t whole[KW_RECORD_HEADER + 8 + 16] = {0};
 	struct kw_record *record = (struct kw_record *)whole;
 
-	*record = (struct kw_record){
-		.length = sizeof whole,
-		.version = 9,
-		.expires_ms = 5,
-		.key_length = 6,
-		.database = 1,
-		.kind = KW_RECORD_PUT,
-	};
-	record->checksum = kw_record_checksum(record, &home);
+	kw_record_write(record,
+		&(struct kw_record_fields){
+			KW_RECORD_PUT, 1, kw_slice_text("a key "), kw_slice_text("ten bytes."), 5},
+		9, &home);
 	record->superseded_by = kw_superseded_word(record->checksum, 12);
 	memcpy(bytes, whole, sizeof whole);
 	return sizeof whole;

@@ -206,7 +206,8 @@ static void put(struct sim *sim)
 	equal = old->present && old->hash == value.hash && old->length == value.length &&
 		old->expires_ms == value.expires_ms;
 	room = prng_chance(&sim->prng, 100) &&
-	       kw_table_has_room(writer->table, kw_record_length(key.length, bytes.length));
+	       kw_table_has_room(
+		       writer->table, kw_record_length(key.length, bytes.length, value.expires_ms));
 	sim->counts.puts++;
 	switch (kw_table_put(writer->table, database, key, bytes, value.expires_ms)) {
 	case KW_PUT_STORED:

@@ -7,6 +7,7 @@
 
 #include "remote/handshake.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const struct kw_handshake_facts facts = {
@@ -342,7 +343,9 @@ static void another_layout_is_named_even_when_its_hello_is_longer(void **state)
 	uint8_t bytes[200] = {0};
 	struct kw_hello hello;
 	struct pair pair;
+	char ours[32];
 
+	snprintf(ours, sizeof ours, "layout version %d", KW_LAYOUT_VERSION);
 	begin(&pair, "s", "s");
 	memcpy(&hello, kw_handshake_output(&pair.agent).data, sizeof hello);
 	hello.header.length = sizeof bytes;
@@ -351,7 +354,7 @@ static void another_layout_is_named_even_when_its_hello_is_longer(void **state)
 	assert_int_equal(kw_handshake_input(&pair.proxy, bytes, sizeof bytes), KW_E_REFUSED);
 	assert_non_null(strstr(pair.proxy.error.text, "version 9"));
 	assert_true(carry(&pair, &pair.proxy, &pair.agent));
-	assert_non_null(strstr(pair.agent.error.text, "layout version 1"));
+	assert_non_null(strstr(pair.agent.error.text, ours));
 }
 
 static void bytes_behind_the_end_are_not_taken(void **state)

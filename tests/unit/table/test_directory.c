@@ -1,5 +1,6 @@
 #include "table/record.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include <setjmp.h>
@@ -261,12 +262,15 @@ static void no_bit_of_a_superblock_can_flip_unnoticed(void **state)
 static void a_superblock_of_another_layout_names_both_versions(void **state)
 {
 	struct kw_error error;
+	char ours[24], theirs[24];
 
+	snprintf(ours, sizeof ours, "reads layout %d", KW_LAYOUT_VERSION);
+	snprintf(theirs, sizeof theirs, "layout %d,", KW_LAYOUT_VERSION + 41);
 	superblock.layout_version = KW_LAYOUT_VERSION + 41;
 	kw_superblock_seal(&superblock);
 	assert_int_equal(kw_superblock_check(&superblock, &error), KW_E_PROTOCOL);
-	assert_non_null(strstr(error.text, "42"));
-	assert_non_null(strstr(error.text, "1"));
+	assert_non_null(strstr(error.text, theirs));
+	assert_non_null(strstr(error.text, ours));
 	superblock.layout_version = KW_LAYOUT_VERSION;
 	superblock.magic = 0x12345678;
 	kw_superblock_seal(&superblock);

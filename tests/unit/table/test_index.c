@@ -50,8 +50,8 @@ static const struct kw_record *find(struct lookup *lookup, uint32_t database, st
 		if (looked > lookup->longest)
 			lookup->longest = looked;
 		assert_in_range(looked, 1, OVERFLOW_LOOK);
-		if (slot[at].hash == hash && record->database == database &&
-			kw_slice_equal(key, kw_slice(record + 1, record->key_length)))
+		if (slot[at].hash == hash && kw_record_database(record) == database &&
+			kw_slice_equal(key, kw_record_key(record)))
 			return record;
 	}
 	return NULL;
@@ -91,8 +91,8 @@ static void lookups_are_right_all_along_while_a_million_keys_come(void **state)
 		const struct kw_record *record = find(&lookup, 0, fixture_key(number));
 
 		assert_non_null(record);
-		assert_true(kw_slice_equal(fixture_value(number, VALUE_BYTES),
-			kw_slice((const uint8_t *)(record + 1) + record->key_length, VALUE_BYTES)));
+		assert_true(kw_slice_equal(
+			fixture_value(number, VALUE_BYTES), kw_record_value(record)));
 	}
 	print_message("%u keys, %llu slots, longest run looked at %llu\n", KEYS,
 		(unsigned long long)slots, (unsigned long long)lookup.longest);
@@ -127,7 +127,7 @@ static void removing_entries_loses_no_other(void **state)
 		begin(&lookup, &fixture);
 		for (uint32_t number = 0; number < 20000; number++) {
 			const struct kw_record *record = find(&lookup, 0, fixture_key(number));
-			bool live = record && record->kind == KW_RECORD_PUT;
+			bool live = record && kw_record_kind(record) == KW_RECORD_PUT;
 
 			assert_int_equal(live, !fixture_gone(&fixture, number));
 		}

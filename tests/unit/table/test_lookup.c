@@ -353,8 +353,8 @@ static void a_damaged_record_is_never_handed_out(void **state)
 	tick(&world);
 	assert_int_equal(look_up(&world, 0, "key"), KW_LOOKUP_FOUND);
 	assert_true(kw_table_get(world.table, 0, kw_slice_text("key"), &value, &expires_ms));
-	at = (uint8_t *)(uintptr_t)value.data - sizeof(struct kw_record) - 3;
-	for (size_t bit = 0; bit < 8 * (sizeof(struct kw_record) + 3 + sizeof text - 1); bit++) {
+	at = (uint8_t *)(uintptr_t)value.data - KW_RECORD_HEADER - 3;
+	for (size_t bit = 0; bit < 8 * (KW_RECORD_HEADER + 3 + sizeof text - 1); bit++) {
 		at[bit / 8] ^= (uint8_t)(1u << bit % 8);
 		assert_int_equal(look_up(&world, 0, "key"), KW_LOOKUP_UNCERTAIN);
 		at[bit / 8] ^= (uint8_t)(1u << bit % 8);

@@ -17,27 +17,28 @@ static const char key[] = "user:1000";
 static const char value[] = "\x00\x0ahelloworld\x0b\x00";
 
 /* A sealed record in `bytes`; its length. */
+static uint32_t build_expiring(uint8_t bytes[ROOM], enum kw_record_kind kind, size_t key_length,
+	size_t value_length, uint64_t expires_ms)
+{
+	struct kw_record *record = (struct kw_record *)bytes;
+	uint8_t key_bytes[ROOM], value_bytes[ROOM];
+
+	for (size_t i = 0; i < key_length; i++)
+		key_bytes[i] = (uint8_t)key[i % sizeof key];
+	for (size_t i = 0; i < value_length; i++)
+		value_bytes[i] = (uint8_t)value[i % sizeof value];
+	memset(bytes, 0, ROOM);
+	kw_record_write(record,
+		&(struct kw_record_fields){kind, 9, kw_slice(key_bytes, key_length),
+			kw_slice(value_bytes, value_length), expires_ms},
+		500, &home);
+	return record->length;
+}
+
 static uint32_t build(
 	uint8_t bytes[ROOM], enum kw_record_kind kind, size_t key_length, size_t value_length)
 {
-	struct kw_record *record = (struct kw_record *)bytes;
-
-	memset(bytes, 0, ROOM);
-	*record = (struct kw_record){
-		.length = (uint32_t)kw_record_length(key_length, value_length),
-		.version = 500,
-		.expires_ms = 1790000000000,
-		.key_length = (uint32_t)key_length,
-		.database = 9,
-		.kind = (uint8_t)kind,
-	};
-	for (size_t i = 0; i < key_length; i++)
-		bytes[sizeof *record + i] = (uint8_t)key[i % sizeof key];
-	for (size_t i = 0; i < value_length; i++)
-		bytes[sizeof *record + key_length + i] = (uint8_t)value[i % sizeof value];
-	record->checksum = kw_record_checksum(record, &home);
-	record->superseded_by = kw_superseded_word(record->checksum, 0);
-	return record->length;
+	return build_expiring(bytes, kind, key_length, value_length, 1790000000000);
 }
 
 /* As a reader does it: plausible first, then the checksum. */
@@ -56,7 +57,7 @@ static void a_whole_record_is_described_exactly(void **state)
 
 	assert_int_equal(take(bytes, &home, &view), KW_OK);
 	assert_int_equal(view.length, length);
-	assert_int_equal(length, sizeof(struct kw_record) + 22);
+	assert_int_equal(length, KW_RECORD_HEADER + 8 + 22);
 	assert_int_equal(view.version, 500);
 	assert_int_equal(view.superseded_by, 0);
 	assert_true(view.expires_ms == 1790000000000);
@@ -161,12 +162,12 @@ static void a_lying_length_is_not_plausible(void **state)
 	uint32_t length = build(bytes, KW_RECORD_PUT, 9, 13);
 
 	assert_true(kw_record_plausible(bytes, length, length));
-	assert_true(kw_record_plausible(bytes, sizeof *record, length));
-	assert_false(kw_record_plausible(bytes, sizeof *record - 1, length));
+	assert_true(kw_record_plausible(bytes, KW_RECORD_HEADER, length));
+	assert_false(kw_record_plausible(bytes, KW_RECORD_HEADER - 1, length));
 	assert_false(kw_record_plausible(bytes, 0, length));
 	assert_false(kw_record_plausible(bytes, length, length - 1));
 	assert_false(kw_record_plausible(bytes, length, 0));
-	record->length = sizeof *record - 1;
+	record->length = KW_RECORD_HEADER - 1;
 	assert_false(kw_record_plausible(bytes, ROOM, ROOM));
 	record->length = 0;
 	assert_false(kw_record_plausible(bytes, ROOM, ROOM));
@@ -183,12 +184,32 @@ static void a_lying_key_length_is_not_plausible(void **state)
 	struct kw_record *record = (struct kw_record *)bytes;
 
 	build(bytes, KW_RECORD_PUT, 9, 13);
-	record->key_length = 22;
-	assert_true(kw_record_plausible(bytes, ROOM, ROOM));
-	record->key_length = 23;
-	assert_false(kw_record_plausible(bytes, ROOM, ROOM));
-	record->key_length = UINT32_MAX;
-	assert_false(kw_record_plausible(bytes, ROOM, ROOM));
+	for (uint32_t lie = 0; lie < 3; lie++) {
+		uint32_t rest = record->what & ~KW_RECORD_KEY_MAX;
+
+		record->what = rest | 22;
+		assert_true(kw_record_plausible(bytes, ROOM, ROOM));
+		record->what = rest | (lie == 0 ? 23 : lie == 1 ? 1 << 28 : KW_RECORD_KEY_MAX);
+		assert_false(kw_record_plausible(bytes, ROOM, ROOM));
+	}
+}
+
+/* An expiry that is announced takes its eight bytes of the length. */
+static void a_lying_expiry_is_not_plausible(void **state)
+{
+	_Alignas(8) uint8_t bytes[ROOM];
+	struct kw_record *record = (struct kw_record *)bytes;
+	struct kw_record_view view;
+
+	for (size_t body = 0; body < 16; body++) {
+		uint32_t length = build_expiring(bytes, KW_RECORD_PUT, body, 0, 0);
+
+		assert_int_equal(length, KW_RECORD_HEADER + body);
+		assert_int_equal(take(bytes, &home, &view), KW_OK);
+		assert_true(view.expires_ms == 0);
+		record->what = (record->what & ~KW_RECORD_KEY_MAX) | KW_RECORD_EXPIRES;
+		assert_int_equal(kw_record_plausible(bytes, ROOM, ROOM), body >= 8);
+	}
 }
 
 static void unknown_kinds_are_not_plausible(void **state)
@@ -196,9 +217,9 @@ static void unknown_kinds_are_not_plausible(void **state)
 	_Alignas(8) uint8_t bytes[ROOM];
 	struct kw_record *record = (struct kw_record *)bytes;
 
-	for (int kind = 0; kind < 256; kind++) {
+	for (uint32_t kind = 0; kind < 4; kind++) {
 		build(bytes, KW_RECORD_PUT, 0, 0);
-		record->kind = (uint8_t)kind;
+		record->what = kind << KW_RECORD_KIND_SHIFT;
 		assert_int_equal(kw_record_plausible(bytes, ROOM, ROOM),
 			kind >= KW_RECORD_PUT && kind <= KW_RECORD_FLUSH);
 	}
@@ -236,6 +257,7 @@ int main(void)
 		cmocka_unit_test(a_record_left_over_in_recycled_memory_is_refused),
 		cmocka_unit_test(a_lying_length_is_not_plausible),
 		cmocka_unit_test(a_lying_key_length_is_not_plausible),
+		cmocka_unit_test(a_lying_expiry_is_not_plausible),
 		cmocka_unit_test(unknown_kinds_are_not_plausible),
 		cmocka_unit_test(zeros_and_ones_are_no_record),
 		cmocka_unit_test(strides_keep_records_aligned),

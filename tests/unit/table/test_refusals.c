@@ -275,13 +275,13 @@ static void corruption_met_in_the_tail_keeps_the_position(void **state)
 	offset = segments()[0].offset + superblock()->head_bytes;
 	fixture_put(&fixture, 1, 1001, 20);
 	fixture_publish(&fixture);
-	fixture.memory.base[offset + sizeof(struct kw_record) + 3] ^= 1;
+	fixture.memory.base[offset + KW_RECORD_HEADER + 3] ^= 1;
 	follower_poll(&follower);
 	assert_int_equal(follower.failures, 1);
 	assert_int_equal(follower.error.code, KW_E_CORRUPT);
 	assert_true(follower_has(&follower, 1, 1, 3));
 	/* Mended, the same cursor goes on. */
-	fixture.memory.base[offset + sizeof(struct kw_record) + 3] ^= 1;
+	fixture.memory.base[offset + KW_RECORD_HEADER + 3] ^= 1;
 	follower_start(&follower, &cursor);
 	assert_true(follower_has(&follower, 1, 1001, 20));
 }
