@@ -38,9 +38,6 @@ struct fake_id {
 static struct fake_id *ids;
 static uint16_t next_port = 20000;
 
-#define LOCK() pthread_mutex_lock(&fake_lock)
-#define UNLOCK() pthread_mutex_unlock(&fake_lock)
-
 static struct fake_id *fake_of(struct rdma_cm_id *id)
 {
 	return (struct fake_id *)id;

@@ -1,4 +1,4 @@
-/* What fake_verbs.c and fake_verbs_cm.c share. */
+/* What the parts of the fake share: fake_verbs.c (device, memory), _cq.c, _qp.c and _cm.c. */
 #ifndef KW_TEST_FAKE_VERBS_STATE_H
 #define KW_TEST_FAKE_VERBS_STATE_H
 
@@ -8,6 +8,13 @@
 #include <stdint.h>
 
 #define FAKE_QUEUE 512
+#define LOCK() pthread_mutex_lock(&fake_lock)
+#define UNLOCK() pthread_mutex_unlock(&fake_lock)
+
+struct fake_pd {
+	struct ibv_pd ibv;
+	int users;
+};
 
 struct fake_cq {
 	struct ibv_cq ibv;
@@ -50,8 +57,19 @@ void fake_fd_add(int fd);    /* one event more */
 bool fake_fd_take(int fd);   /* false: none; blocks on a blocking one */
 void fake_fd_forget(int fd); /* one event less, without waiting */
 
+/* What a context calls. */
+int fake_poll_cq(struct ibv_cq *ibv, int most, struct ibv_wc *wcs);
+int fake_req_notify_cq(struct ibv_cq *ibv, int solicited);
+int fake_post_send(struct ibv_qp *ibv, struct ibv_send_wr *work, struct ibv_send_wr **bad);
+int fake_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *work, struct ibv_recv_wr **bad);
+
 /* With the lock held. */
 struct fake_qp *fake_find_qp(uint32_t number);
 void fake_qp_break(struct fake_qp *qp);
+/* Does the region of this key (the remote one of the two?) allow that access to all of it? */
+bool fake_covers(uint32_t key, bool remote, const struct ibv_pd *pd, uint64_t address,
+	uint64_t length, int access);
+/* Polled, it gives `frees` places back to the send queue of qp (which may be NULL). */
+void fake_complete(struct fake_cq *cq, struct fake_qp *qp, int frees, const struct ibv_wc *wc);
 
 #endif
