@@ -1,8 +1,7 @@
 /* Mode replica as a whole: what a table may hold and the local server must never see. */
-#include "agent.h"
 #include "base/hash.h"
-#include "fixture.h"
 #include "primary/replica.h"
+#include "stage.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,108 +14,30 @@
 
 #include <cmocka.h>
 
-#define EPOCH 0x2222
-
-struct world {
-	struct test_server server;
-	uv_loop_t loop;
-	struct test_proxy proxy;
-	struct kw_agent *agent;
-	int closed;
-};
-
-static void on_state(void *arg, const char *state, const char *reason)
+/* In mode replica, for which the data of before are no matter. */
+static void open_replica(struct stage *stage)
 {
+	stage_open(stage, "replica");
+	stage->options.consent = true;
 }
 
-static void on_closed(void *arg)
+static void put_payload(struct stage *stage, const char *key, struct kw_slice payload)
 {
-	((struct world *)arg)->closed++;
-}
-
-static void start_agent(struct world *world)
-{
-	const struct kw_agent_handlers handlers = {on_state, on_closed, world};
-	struct kw_agent_options options = {
-		.apply = kw_apply_find("replica"),
-		.listen = "tcp://127.0.0.1:0",
-		.window_bytes = 1 << 20,
-		.consent = true,
-		.warm_lag_ms = 1000,
-		.follow = {.idle_us = 1000},
-		.local = {.cursor_name = "keywake_cursor"},
-	};
-	struct kw_error error;
-
-	snprintf(options.proxy, sizeof options.proxy, "%s", world->proxy.address);
-	snprintf(options.follow.remote.agent_name, sizeof options.follow.remote.agent_name, "test");
-	snprintf(options.local.redis.address, sizeof options.local.redis.address, "%s",
-		world->server.address);
-	assert_int_equal(
-		kw_agent_new(&world->loop, &options, &handlers, &world->agent, &error), KW_OK);
-}
-
-static bool is_closed(void *arg)
-{
-	return ((struct world *)arg)->closed > 0;
-}
-
-static void setup(struct world *world)
-{
-	memset(world, 0, sizeof *world);
-	test_server_start(&world->server, NULL);
-	uv_loop_init(&world->loop);
-	test_proxy_start(&world->proxy, &world->loop, EPOCH, true);
-}
-
-static void teardown(struct world *world)
-{
-	kw_agent_close(world->agent);
-	test_run(&world->loop, is_closed, world, "the agent is closed");
-	test_proxy_stop(&world->proxy);
-	uv_run(&world->loop, UV_RUN_DEFAULT);
-	assert_int_equal(uv_loop_close(&world->loop), 0);
-	test_server_stop(&world->server);
-}
-
-static bool is_level(void *arg)
-{
-	const struct world *world = arg;
-	struct kw_table_stats stats;
-
-	kw_table_stats(world->proxy.table, &stats);
-	return world->agent->apply->done == world->agent->apply->taken &&
-	       world->agent->sync.progress.applied == stats.version;
-}
-
-static void wait_level(struct world *world)
-{
-	test_proxy_publish(&world->proxy);
-	test_run(&world->loop, is_level, world, "all is applied");
-}
-
-static const char *cli(struct world *world, const char *words)
-{
-	return test_cli(&world->server, "%s", words);
-}
-
-static void put_payload(struct world *world, const char *key, struct kw_slice payload)
-{
-	kw_table_put(world->proxy.table, 0, kw_slice_text(key), payload, 0);
+	kw_table_put(stage->proxy.table, 0, kw_slice_text(key), payload, 0);
 }
 
 /* A record that verifies, with a payload that does not: of a broken primary, or of its memory. */
-static void put_corrupt(struct world *world, const char *key)
+static void put_corrupt(struct stage *stage, const char *key)
 {
 	uint8_t bytes[256];
 	struct kw_slice payload = test_payload("damaged", bytes);
 
 	bytes[3] ^= 1;
-	put_payload(world, key, payload);
+	put_payload(stage, key, payload);
 }
 
 /* A payload of any type and version, its CRC64 right. */
-static void put_typed(struct world *world, const char *key, uint8_t type, uint8_t version)
+static void put_typed(struct stage *stage, const char *key, uint8_t type, uint8_t version)
 {
 	uint8_t bytes[256];
 	struct kw_slice payload = test_payload("typed", bytes);
@@ -126,14 +47,14 @@ static void put_typed(struct world *world, const char *key, uint8_t type, uint8_
 	bytes[payload.length - 10] = version;
 	crc = kw_crc64(0, bytes, payload.length - 8);
 	memcpy(bytes + payload.length - 8, &crc, sizeof crc);
-	put_payload(world, key, payload);
+	put_payload(stage, key, payload);
 }
 
 /* A string much larger than the window. */
 #define LARGE_BYTES ((size_t)6 << 20)
 #define LARGE_LENGTH (LARGE_BYTES - 6 - 10) /* less type, 4 bytes of length, version, CRC64 */
 
-static void put_large(struct world *world, const char *key)
+static void put_large(struct stage *stage, const char *key)
 {
 	static uint8_t bytes[LARGE_BYTES];
 	const uint8_t head[] = {0, 0x80, (uint8_t)(LARGE_LENGTH >> 24),
@@ -146,90 +67,80 @@ static void put_large(struct world *world, const char *key)
 	bytes[LARGE_BYTES - 9] = 0;
 	crc = kw_crc64(0, bytes, LARGE_BYTES - 8);
 	memcpy(bytes + LARGE_BYTES - 8, &crc, sizeof crc);
-	put_payload(world, key, kw_slice(bytes, LARGE_BYTES));
+	put_payload(stage, key, kw_slice(bytes, LARGE_BYTES));
 }
 
-static const struct kw_apply_link *link_of(struct world *world)
+static const struct kw_apply_link *link_of(struct stage *stage)
 {
-	return &world->agent->apply->link;
+	return &stage->agent->apply->link;
 }
 
-static uint64_t quarantined(const struct world *world)
+static uint64_t quarantined(const struct stage *stage)
 {
-	return kw_quarantine_count(&world->agent->quarantine);
-}
-
-static void fill(struct world *world)
-{
-	char key[32];
-
-	for (int i = 0; i < 1000; i++) {
-		snprintf(key, sizeof key, "key:%d", i);
-		test_proxy_put(&world->proxy, (uint32_t)i % 2, key, "value");
-	}
+	return kw_quarantine_count(&stage->agent->quarantine);
 }
 
 static void test_what_would_stop_a_server_is_kept_from_its_snapshot(void **state)
 {
-	struct world world;
+	struct stage stage;
 
-	setup(&world);
-	fill(&world);
-	put_corrupt(&world, "corrupt");
-	put_typed(&world, "of a module", 7, 10);
-	put_typed(&world, "an opcode", 254, 10);
-	put_typed(&world, "of no known type", 100, 10);
-	put_typed(&world, "too new", 0, 12);
-	put_payload(&world, "too short", kw_slice("\0x", 2));
-	put_payload(&world, "empty", kw_slice("", 0));
-	start_agent(&world);
-	wait_level(&world);
-	assert_int_equal(quarantined(&world), 7);
-	assert_string_equal(cli(&world, "-n 0 DBSIZE"), "500");
-	assert_string_equal(cli(&world, "-n 1 DBSIZE"), "500");
+	open_replica(&stage);
+	stage_fill(&stage, 0, 1000);
+	put_corrupt(&stage, "corrupt");
+	put_typed(&stage, "of a module", 7, 10);
+	put_typed(&stage, "an opcode", 254, 10);
+	put_typed(&stage, "of no known type", 100, 10);
+	put_typed(&stage, "too new", 0, 12);
+	put_payload(&stage, "too short", kw_slice("\0x", 2));
+	put_payload(&stage, "empty", kw_slice("", 0));
+	stage_start_agent(&stage);
+	stage_wait_applied(&stage);
+	assert_int_equal(quarantined(&stage), 7);
+	assert_string_equal(stage_cli(&stage, "-n 0 DBSIZE"), "500");
+	assert_string_equal(stage_cli(&stage, "-n 1 DBSIZE"), "500");
 	/* Never warm with keys that are wrong. */
-	assert_int_not_equal(world.agent->sm.state, KW_AGENT_WARM);
+	assert_int_not_equal(stage.agent->sm.state, KW_AGENT_WARM);
 	/* Mended at the source, they leave. */
-	test_proxy_put(&world.proxy, 0, "corrupt", "whole");
-	test_proxy_delete(&world.proxy, 0, "too new");
-	wait_level(&world);
-	assert_int_equal(quarantined(&world), 5);
-	assert_string_equal(cli(&world, "GET corrupt"), "whole");
-	teardown(&world);
+	test_proxy_put(&stage.proxy, 0, "corrupt", "whole");
+	test_proxy_delete(&stage.proxy, 0, "too new");
+	stage_wait_applied(&stage);
+	assert_int_equal(quarantined(&stage), 5);
+	assert_string_equal(stage_cli(&stage, "GET corrupt"), "whole");
+	stage_close(&stage);
 }
 
 static void test_what_would_be_refused_is_kept_from_the_link(void **state)
 {
-	struct world world;
+	struct stage stage;
 
-	setup(&world);
-	fill(&world);
-	start_agent(&world);
-	wait_level(&world);
-	put_corrupt(&world, "corrupt");
-	put_typed(&world, "of a module", 6, 10);
-	put_typed(&world, "too new", 0, 12);
-	kw_table_put(world.proxy.table, 77, kw_slice_text("far"), kw_slice("", 0), 0);
-	kw_table_delete(world.proxy.table, 77, kw_slice_text("far"));
-	test_proxy_put(&world.proxy, 0, "behind", "them");
-	wait_level(&world);
-	assert_int_equal(quarantined(&world), 3);
-	assert_string_equal(cli(&world, "-n 0 GET behind"), "them");
-	assert_string_equal(cli(&world, "-n 0 DBSIZE"), "501");
-	assert_non_null(strstr(cli(&world, "INFO stats"), "unexpected_error_replies:0"));
-	assert_int_equal(link_of(&world)->full_syncs, 1);
-	teardown(&world);
+	open_replica(&stage);
+	stage_fill(&stage, 0, 1000);
+	stage_start_agent(&stage);
+	stage_wait_applied(&stage);
+	put_corrupt(&stage, "corrupt");
+	put_typed(&stage, "of a module", 6, 10);
+	put_typed(&stage, "too new", 0, 12);
+	kw_table_put(stage.proxy.table, 77, kw_slice_text("far"), kw_slice("", 0), 0);
+	kw_table_delete(stage.proxy.table, 77, kw_slice_text("far"));
+	test_proxy_put(&stage.proxy, 0, "behind", "them");
+	stage_wait_applied(&stage);
+	assert_int_equal(quarantined(&stage), 3);
+	assert_string_equal(stage_cli(&stage, "-n 0 GET behind"), "them");
+	assert_string_equal(stage_cli(&stage, "-n 0 DBSIZE"), "501");
+	assert_non_null(strstr(stage_cli(&stage, "INFO stats"), "unexpected_error_replies:0"));
+	assert_int_equal(link_of(&stage)->full_syncs, 1);
+	stage_close(&stage);
 }
 
 static bool is_reading(void *arg)
 {
-	return ((struct kw_replica *)((struct world *)arg)->agent->apply)->reading;
+	return ((struct kw_replica *)((struct stage *)arg)->agent->apply)->reading;
 }
 
 /* The reader promises that it does not happen; a server would stop at it. */
 static void test_a_key_that_comes_twice_dooms_the_snapshot(void **state)
 {
-	struct world world;
+	struct stage stage;
 	uint8_t bytes[256];
 	const struct kw_record_view twice = {
 		.kind = KW_RECORD_PUT,
@@ -238,43 +149,43 @@ static void test_a_key_that_comes_twice_dooms_the_snapshot(void **state)
 		.version = 3,
 	};
 
-	setup(&world);
-	fill(&world);
+	open_replica(&stage);
+	stage_fill(&stage, 0, 1000);
 	/* So that it takes several turns of the loop. */
 	for (int i = 0; i < 4; i++) {
 		char key[16];
 
 		snprintf(key, sizeof key, "large:%d", i);
-		put_large(&world, key);
+		put_large(&stage, key);
 	}
-	test_proxy_publish(&world.proxy);
-	start_agent(&world);
-	test_run(&world.loop, is_reading, &world, "the snapshot is being read");
-	world.agent->apply->ops->record(world.agent->apply, &twice);
-	world.agent->apply->ops->record(world.agent->apply, &twice);
-	wait_level(&world);
-	assert_int_equal(link_of(&world)->full_syncs, 2);
-	assert_string_equal(cli(&world, "-n 0 DBSIZE"), "504");
-	assert_string_equal(cli(&world, "EXISTS twice"), "0");
-	teardown(&world);
+	test_proxy_publish(&stage.proxy);
+	stage_start_agent(&stage);
+	stage_wait(&stage, is_reading, "the snapshot is being read");
+	stage.agent->apply->ops->record(stage.agent->apply, &twice);
+	stage.agent->apply->ops->record(stage.agent->apply, &twice);
+	stage_wait_applied(&stage);
+	assert_int_equal(link_of(&stage)->full_syncs, 2);
+	assert_string_equal(stage_cli(&stage, "-n 0 DBSIZE"), "504");
+	assert_string_equal(stage_cli(&stage, "EXISTS twice"), "0");
+	stage_close(&stage);
 }
 
 static void test_values_larger_than_the_window_arrive(void **state)
 {
-	struct world world;
+	struct stage stage;
 
-	setup(&world);
-	put_large(&world, "large");
-	put_large(&world, "another");
-	start_agent(&world);
-	wait_level(&world);
-	put_large(&world, "later");
-	wait_level(&world);
-	assert_int_equal(atoi(cli(&world, "STRLEN large")), (int)LARGE_LENGTH);
-	assert_int_equal(atoi(cli(&world, "STRLEN another")), (int)LARGE_LENGTH);
-	assert_int_equal(atoi(cli(&world, "STRLEN later")), (int)LARGE_LENGTH);
-	assert_int_equal(quarantined(&world), 0);
-	teardown(&world);
+	open_replica(&stage);
+	put_large(&stage, "large");
+	put_large(&stage, "another");
+	stage_start_agent(&stage);
+	stage_wait_applied(&stage);
+	put_large(&stage, "later");
+	stage_wait_applied(&stage);
+	assert_int_equal(atoi(stage_cli(&stage, "STRLEN large")), (int)LARGE_LENGTH);
+	assert_int_equal(atoi(stage_cli(&stage, "STRLEN another")), (int)LARGE_LENGTH);
+	assert_int_equal(atoi(stage_cli(&stage, "STRLEN later")), (int)LARGE_LENGTH);
+	assert_int_equal(quarantined(&stage), 0);
+	stage_close(&stage);
 }
 
 int main(void)

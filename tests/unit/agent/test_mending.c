@@ -1,0 +1,199 @@
+/* A whole agent: what it notices, says, and mends by itself. */
+#include "stage.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+static void a_flush_behind_our_back_is_mended(void **state)
+{
+	struct stage stage;
+
+	stage_open(&stage, "commands");
+	stage_fill(&stage, 0, 1000);
+	stage_start_agent(&stage);
+	stage_wait_warm(&stage);
+	stage_cli(&stage, "flushdb");
+	test_run_ms(&stage.loop, 1300);
+	stage_wait_warm(&stage);
+	assert_string_equal(stage_cli(&stage, "dbsize"), "500");
+	assert_int_equal(stage.agent->sync.resyncs, 1);
+	stage_stop_agent(&stage);
+	/* And while we were away. */
+	stage_cli(&stage, "-n 1 flushdb");
+	stage_start_agent(&stage);
+	stage_wait_warm(&stage);
+	assert_string_equal(stage_cli(&stage, "-n 1 dbsize"), "500");
+	stage_close(&stage);
+}
+
+static void a_hung_proxy_is_told_from_an_idle_one_by_its_heartbeat(void **state)
+{
+	struct stage stage;
+
+	stage_open(&stage, "commands");
+	stage_start_agent(&stage);
+	stage_wait_warm(&stage);
+	stage.proxy.silent = true;
+	stage_wait_state(&stage, KW_AGENT_STALLED);
+	assert_non_null(strstr(stage.agent->reason, "heartbeat"));
+	stage.proxy.silent = false;
+	stage_wait_warm(&stage);
+	stage.proxy.facts.source_state = KW_SOURCE_DOWN;
+	stage_wait_state(&stage, KW_AGENT_STALLED);
+	stage_close(&stage);
+}
+
+static void a_key_in_quarantine_keeps_the_agent_from_warm_also_after_a_restart(void **state)
+{
+	struct stage stage;
+
+	stage_open(&stage, "commands");
+	stage_start_agent(&stage);
+	stage_wait_warm(&stage);
+	kw_table_put(
+		stage.proxy.table, 0, kw_slice_text("bad"), kw_slice_text("no payload at all"), 0);
+	test_proxy_publish(&stage.proxy);
+	stage_wait_state(&stage, KW_AGENT_LAGGING);
+	assert_non_null(strstr(stage.agent->reason, "quarantine"));
+	test_run_ms(&stage.loop, 300);
+	stage_stop_agent(&stage);
+	stage_start_agent(&stage);
+	stage_wait_state(&stage, KW_AGENT_LAGGING);
+	assert_int_equal(stage.warm, 0);
+	test_proxy_put(&stage.proxy, 0, "bad", "good now");
+	stage_wait_warm(&stage);
+	assert_string_equal(stage_cli(&stage, "get bad"), "good now");
+	stage_close(&stage);
+}
+
+static void a_resync_repairs_what_somebody_wrote_locally(void **state)
+{
+	struct stage stage;
+
+	stage_open(&stage, "commands");
+	stage_fill(&stage, 0, 100);
+	stage_start_agent(&stage);
+	stage_wait_warm(&stage);
+	stage_cli(&stage, "mset key:0 wrong alien 1");
+	stage_cli(&stage, "del key:2");
+	kw_agent_resync(stage.agent, "asked for");
+	assert_int_equal(stage.agent->sync.phase, KW_SYNC_WAIT);
+	test_run_ms(&stage.loop, 50);
+	stage_wait_warm(&stage);
+	assert_string_equal(stage_cli(&stage, "get key:0"), "value");
+	assert_string_equal(stage_cli(&stage, "exists alien key:2"), "1");
+	stage_close(&stage);
+}
+
+static void a_local_server_replaced_by_an_empty_one_is_filled_again(void **state)
+{
+	struct stage stage;
+
+	stage_open(&stage, "commands");
+	stage_fill(&stage, 0, 1000);
+	stage_start_agent(&stage);
+	stage_wait_warm(&stage);
+	test_server_stop(&stage.server);
+	stage_wait_state(&stage, KW_AGENT_CONNECTING);
+	test_server_start(&stage.server, NULL);
+	snprintf(stage.agent->local.options.redis.address,
+		sizeof stage.agent->local.options.redis.address, "%s", stage.server.address);
+	stage_wait_warm(&stage);
+	assert_string_equal(stage_cli(&stage, "dbsize"), "500");
+	stage_close(&stage);
+}
+
+static void a_proxy_that_comes_back_with_another_table_is_followed(void **state)
+{
+	struct stage stage;
+
+	stage_open(&stage, "commands");
+	stage_fill(&stage, 0, 1000);
+	stage_start_agent(&stage);
+	stage_wait_warm(&stage);
+	test_proxy_stop(&stage.proxy);
+	stage_wait_state(&stage, KW_AGENT_CONNECTING);
+	assert_true(stage.agent->reason[0]);
+	test_proxy_start(&stage.proxy, &stage.loop, STAGE_EPOCH + 7, true);
+	stage_fill(&stage, 0, 500);
+	{
+		struct kw_error error;
+
+		assert_int_equal(kw_agent_retarget(stage.agent, "nonsense", &error), KW_E_CONFIG);
+		assert_int_equal(
+			kw_agent_retarget(stage.agent, stage.proxy.address, &error), KW_OK);
+	}
+	stage_wait_warm(&stage);
+	assert_string_equal(stage_cli(&stage, "dbsize"), "250");
+	stage_close(&stage);
+}
+
+static bool is_rereading(void *arg)
+{
+	return ((struct stage *)arg)->agent->sync.corruptions > 0;
+}
+
+/* A writer may be stopped in the midst of a superblock: that is no damage, and no reconcile. */
+static void a_superblock_torn_for_a_while_is_waited_out(void **state)
+{
+	struct stage stage;
+
+	stage_open(&stage, "commands");
+	stage_fill(&stage, 0, 100);
+	stage_start_agent(&stage);
+	stage_wait_warm(&stage);
+	stage.proxy.silent = true;
+	stage.proxy.memory.base[8] ^= 1;
+	stage_wait(&stage, is_rereading, "the agent reads again");
+	stage.proxy.memory.base[8] ^= 1;
+	stage.proxy.silent = false;
+	stage_fill(&stage, 100, 200);
+	stage_wait_warm(&stage);
+	assert_int_equal(stage.agent->sync.snapshots, 1);
+	assert_int_equal(stage.agent->follow.reconnects, 1);
+	assert_string_equal(stage_cli(&stage, "dbsize"), "100");
+	stage_close(&stage);
+}
+
+static void a_table_that_stays_damaged_is_an_alarm_and_then_a_reconcile(void **state)
+{
+	struct stage stage;
+
+	stage_open(&stage, "commands");
+	stage_fill(&stage, 0, 100);
+	stage_start_agent(&stage);
+	stage_wait_warm(&stage);
+	stage.proxy.silent = true;
+	stage.proxy.memory.base[8] ^= 1;
+	stage_wait_state(&stage, KW_AGENT_FAILED);
+	assert_non_null(strstr(stage.agent->reason, "does not verify"));
+	stage.proxy.memory.base[8] ^= 1;
+	stage.proxy.silent = false;
+	stage_wait_warm(&stage);
+	assert_int_equal(stage.agent->sync.resyncs, 1);
+	stage_close(&stage);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_flush_behind_our_back_is_mended),
+		cmocka_unit_test(a_hung_proxy_is_told_from_an_idle_one_by_its_heartbeat),
+		cmocka_unit_test(
+			a_key_in_quarantine_keeps_the_agent_from_warm_also_after_a_restart),
+		cmocka_unit_test(a_resync_repairs_what_somebody_wrote_locally),
+		cmocka_unit_test(a_local_server_replaced_by_an_empty_one_is_filled_again),
+		cmocka_unit_test(a_proxy_that_comes_back_with_another_table_is_followed),
+		cmocka_unit_test(a_superblock_torn_for_a_while_is_waited_out),
+		cmocka_unit_test(a_table_that_stays_damaged_is_an_alarm_and_then_a_reconcile),
+	};
+
+	return cmocka_run_group_tests_name("agent-mending", tests, NULL, NULL);
+}
