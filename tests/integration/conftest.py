@@ -1,17 +1,48 @@
-"""Fixtures: one bed a test; its logs are shown when the test fails."""
+"""Fixtures: one bed a test; its logs are shown when the test fails. And the turns of several workers."""
 import os
+import shutil
+import tempfile
 
 import pytest
 
 from lib.bed import Bed
 from lib.daemon import AGENT, CTL, PROXY, RDMA_HOST
 from lib.server import ONLY_INSTALLED, OPTIONAL, REQUIRED, ServerMissing, binary_path
+from lib.turns import turn
+
+TURNS = "kw_turns" # the folder by which the workers of a run (pytest -n) keep out of each other's way
 
 
 def pytest_sessionstart(session):
     for program in (PROXY, AGENT, CTL):
         if not os.access(program, os.X_OK):
             raise pytest.UsageError(f"{program} is not there: run deploy/setup, or set KW_BUILD")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node):
+    """The one that hands out the tests, before it starts a worker."""
+    if not hasattr(node.config, TURNS):
+        folder = tempfile.mkdtemp(prefix="kw-turns-")
+        setattr(node.config, TURNS, folder)
+        node.config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    node.workerinput[TURNS] = getattr(node.config, TURNS)
+
+
+def pytest_collection_modifyitems(items):
+    """The long ones first and those that run alone last, so that no worker is left waiting for long."""
+    items.sort(key=lambda item: (item.get_closest_marker("alone") is not None,
+                                 item.get_closest_marker("long") is None))
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_protocol(item):
+    folder = getattr(item.config, "workerinput", {}).get(TURNS)
+    if folder is None: # one after the other anyway
+        yield
+        return
+    with turn(folder, item.get_closest_marker("alone") is not None):
+        yield
 
 
 @pytest.hookimpl(hookwrapper=True)

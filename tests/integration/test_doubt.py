@@ -63,14 +63,14 @@ def test_notifications_switched_off_behind_our_back(bed, left):
 def test_notifications_taken_away_and_put_back_between_two_looks(bed, left):
     pair = bed.pair(fill=data.fill)
     before = counter(pair, "reconciles_flags")
-    with pair.primary.client() as client:
-        start = time.monotonic()
-        client.config_set("notify-keyspace-events", left)
-        client.set("unseen", 1)
-        client.delete("list:1")
-        client.hset("hash:1", "more", 1)
-        client.config_set("notify-keyspace-events", "AE")
-        assert time.monotonic() - start < 0.05, "too slow to be between two looks"
+    # In one piece, which the server executes before it hears anybody else: nobody looks in between.
+    with pair.primary.client() as client, client.pipeline(transaction=False) as pipe:
+        pipe.config_set("notify-keyspace-events", left)
+        pipe.set("unseen", 1)
+        pipe.delete("list:1")
+        pipe.hset("hash:1", "more", 1)
+        pipe.config_set("notify-keyspace-events", "AE")
+        pipe.execute()
     wait_counter(pair, "reconciles_flags", before)
     pair.wait_same()
     pair.settle()

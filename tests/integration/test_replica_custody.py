@@ -1,6 +1,5 @@
 """Apply mode `replica`: what an agent must not forget of its server when it dies, or lets it go."""
 import os
-import socket
 import subprocess
 import time
 
@@ -8,6 +7,7 @@ import pytest
 
 from lib import data
 from lib.compare import assert_equal_now
+from lib.daemon import free_port
 from lib.process import wait_for
 
 pytestmark = pytest.mark.sanitize
@@ -31,12 +31,6 @@ def setting(server, name):
 
 def link(agent):
     return agent.status()["apply"]
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def settled(pair):

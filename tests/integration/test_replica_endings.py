@@ -61,6 +61,7 @@ def test_a_pause_in_mid_snapshot_leaves_the_server_its_data(bed):
 
 # ---- the end of the agent ----
 
+@pytest.mark.alone
 @pytest.mark.parametrize("ending", ["stay", "promote"])
 def test_an_agent_that_ends_in_mid_snapshot_puts_the_setting_back(bed, ending):
     _, replica, agent = in_mid_snapshot(bed, apply__on_shutdown=ending)
@@ -72,6 +73,7 @@ def test_an_agent_that_ends_in_mid_snapshot_puts_the_setting_back(bed, ending):
     assert setting(replica, "repl-diskless-load") == "disabled"
 
 
+@pytest.mark.alone
 def test_an_agent_that_ends_in_the_load_puts_the_setting_back(bed):
     """All is sent, and the server takes two seconds with it; settings it takes only afterwards."""
     primary, replica = bed.server("primary"), bed.server("replica", **SLOW_LOAD)

@@ -8,6 +8,7 @@ import redis
 
 from lib import data
 from lib.compare import assert_equal_now, digest, wait_same
+from lib.daemon import free_port
 from lib.process import wait_for
 
 REPLICA = {"apply__mode": "replica", "apply__consent": True}
@@ -23,12 +24,6 @@ def server(request, need_server):
 
 def pair_of(bed, server="installed", agent=None, **options):
     return bed.pair(server, server, agent={**REPLICA, **(agent or {})}, **options)
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def info(server):

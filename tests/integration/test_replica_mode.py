@@ -8,6 +8,7 @@ import redis
 
 from lib import compare, data
 from lib.compare import assert_equal_now, wait_same
+from lib.daemon import free_port
 from lib.process import wait_for
 from lib.workload import Workload, seed_of_run
 from test_acl import PASSWORD, set_user
@@ -353,12 +354,6 @@ def test_a_former_replica_of_somebody_with_a_password(bed, server):
     agent.restart()
     agent.wait_warm()
     assert link(agent)["continuations"] == 1
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def test_strangers_are_refused(bed):

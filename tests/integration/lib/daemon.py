@@ -23,10 +23,19 @@ AGENT = os.path.join(BUILD, "agent", "keywake-agent")
 CTL = os.path.join(BUILD, "proto", "ctl", "keywakectl")
 
 
+RESERVED = [] # sockets that keep ports
+
+
 def free_port(host="127.0.0.1"):
-    with socket.socket() as probe:
-        probe.bind((host, 0))
-        return probe.getsockname()[1]
+    """
+    A port that nobody else is given while this process lives: bound, but not listened on. SO_REUSEADDR,
+    which servers set too, lets them bind it by its number; a port chosen by the kernel is another.
+    """
+    keeper = socket.socket()
+    keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    keeper.bind((host, 0))
+    RESERVED.append(keeper)
+    return keeper.getsockname()[1]
 
 
 def secret_path(directory):
