@@ -69,6 +69,7 @@ class Server(Process):
             "port": "0", "unixsocket": self.socket, "unixsocketperm": "700",
             "dir": self.directory, "save": "", "appendonly": "no", "daemonize": "no",
             "databases": str(DATABASES), "maxclients": "500",
+            "repl-diskless-sync-delay": "0", # of a native primary, which waits for more replicas
         }
         if self.kind == "valkey" or self.version >= (7, 0, 0):
             self.config["enable-debug-command"] = "yes"

@@ -346,9 +346,10 @@ static void a_changed_role_is_found(void **state)
 {
 	struct test_server primary;
 	int port = free_port();
-	char words[64];
+	char words[96];
 
-	snprintf(words, sizeof(words), "--port %d --bind 127.0.0.1", port);
+	snprintf(words, sizeof(words), "--port %d --bind 127.0.0.1 --repl-diskless-sync-delay 0",
+		port);
 	begin("");
 	test_server_start(&primary, words);
 	test_ask(&test, "REPLICAOF 127.0.0.1 %d", port);
