@@ -11,6 +11,7 @@
 
 #define ALONE 0.9         /* of the commands and their time ours: what is not counted is for us */
 #define COUNT_LEAST 64    /* keys in a look that tell something of a key's cost */
+#define LEARN_BUSY 0.2    /* below, the server's timers and wakeups are most of what it does */
 #define FLOOR_BUSY 0.25   /* a primary short of a core still has this much time to share */
 #define WANTED_OTHERS 0.1 /* others that may be made to wait */
 #define WAIT_FACTOR 4     /* of the least wait known */
@@ -163,7 +164,7 @@ static double looks_us(const struct kw_pace *pace, const struct kw_pace_counts *
 	return lesser(cost_us, (double)passed->cpu_us);
 }
 
-/* Then the time that no command accounts for was spent on us. */
+/* Alone and at work: the time that no command accounts for was spent on us. */
 static void learn_overhead(struct kw_pace *pace, const struct kw_pace_counts *passed)
 {
 	double sample_us = ((double)passed->cpu_us - (double)passed->usec) / (double)passed->calls;
@@ -179,7 +180,7 @@ static double measure_cost(struct kw_pace *pace, const struct kw_pace_counts *pa
 	double part = our_part(pace, passed);
 	double cost_us;
 
-	if (enough && was_alone(passed, part)) {
+	if (enough && pace->busy >= LEARN_BUSY && was_alone(passed, part)) {
 		learn_overhead(pace, passed);
 		cost_us = (double)passed->cpu_us - looks_us(pace, passed);
 	} else {
@@ -264,8 +265,8 @@ void kw_pace_look(struct kw_pace *pace, const struct kw_pace_counts *counts, uin
 		begin_anew(pace, counts, now_us);
 		return;
 	}
-	cost_us = measure_cost(pace, &passed);
 	pace->busy = lesser((double)passed.cpu_us / elapsed_us, 1);
+	cost_us = measure_cost(pace, &passed);
 	pace->taken = lesser(cost_us / elapsed_us, pace->busy);
 	pace->holding = pace->refused;
 	if (!is_free(pace)) {

@@ -9,8 +9,10 @@
  * The share binds only while somebody else wants the primary's time. A look compares two moments:
  * the CPU time of the server's main thread, and what our commands took of it. The server counts the
  * microseconds of each command (INFO commandstats), but not those for reading, parsing and
- * answering it; that part is learnt from looks in which hardly any command but ours ran, where all
- * of the CPU time was for us.
+ * answering it; that part is learnt from looks in which the server was at work and hardly any
+ * command but ours ran: then all of the CPU time was for us. (At rest its timers and wakeups would
+ * be taken for the cost of the few keys that an audit fetches: ten times what a key costs among
+ * many.)
  *
  * Saturated is a main thread that is busy for 90 % of the time; or one that others use and that
  * lets our fetches wait far longer than our own work explains: it may be short of a core.

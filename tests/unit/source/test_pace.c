@@ -20,6 +20,7 @@ struct world {
 	double capacity; /* part of a core that the server gets */
 	double wait_us;  /* of each of our fetches, besides our own work */
 	double usec, overhead;     /* of a key: what the server counts, and what it does not */
+	double cron_us;            /* of the server's own, each tick */
 	double ours_us, others_us; /* truly taken since the last world_reset */
 	double left_cpu_us, left_usec, left_ours_usec;
 	bool backlog;
@@ -44,6 +45,18 @@ static void world_look(struct world *world)
 	world->counts.usec = (uint64_t)world->left_usec;
 	world->counts.ours_usec = (uint64_t)world->left_ours_usec;
 	kw_pace_look(&world->pace, &world->counts, world->now_us);
+}
+
+static void fetch_one(struct world *world)
+{
+	kw_pace_asked(&world->pace);
+	kw_pace_answered(&world->pace);
+	world->left_ours_usec += world->usec;
+	world->left_usec += world->usec;
+	world->left_cpu_us += world->usec + world->overhead;
+	world->counts.calls++;
+	world->counts.ours_calls++;
+	world->counts.dumps++;
 }
 
 /* Both have work: a server that serves them in turn gives ours 60 % of a tick at most. */
@@ -80,7 +93,7 @@ static void world_tick(struct world *world)
 	if (others_us > capacity_us - ours_us)
 		others_us = capacity_us - ours_us > 0 ? capacity_us - ours_us : 0;
 	world->left_usec += others_us * 0.4;
-	world->left_cpu_us += others_us + ours_us;
+	world->left_cpu_us += others_us + ours_us + world->cron_us;
 	world->counts.calls += (uint64_t)(others_us / 1.2);
 	world->ours_us += ours_us;
 	world->others_us += others_us;
@@ -250,6 +263,32 @@ static void uncounted_time_is_learnt_while_alone(void **state)
 	world_run(&world, 1000);
 	world_run(&world, 3000);
 	assert_between(world.ours_us, 0.06, 0.13);
+}
+
+/*
+ * At rest an audit fetches a few keys a second, each in a turn of the server's own, and the
+ * server's timers go on: what that comes to a key says nothing of a primary that is at work.
+ */
+static void a_quiet_primary_teaches_nothing(void **state)
+{
+	struct world world;
+
+	world_init(&world, 0.1);
+	world_run(&world, 1000);
+	world.backlog = false;
+	world.cron_us = 2;
+	for (int i = 0; i < 60000; i++) {
+		if (i % 10 == 0)
+			fetch_one(&world);
+		world_tick(&world);
+	}
+	assert_between(report_of(&world).key_us, 1, 2);
+	world.backlog = true;
+	world.wanted = 2;
+	world_run(&world, 1000);
+	world_run(&world, 3000);
+	assert_between(world.ours_us, 0.07, 0.13);
+	assert_true(report_of(&world).holding);
 }
 
 /* Somebody else's DUMPs are not ours: a migration would be taken for our own fetching. */
@@ -427,6 +466,7 @@ int main(void)
 		cmocka_unit_test(the_share_can_be_changed_at_any_time),
 		cmocka_unit_test(costs_that_change_are_learnt),
 		cmocka_unit_test(uncounted_time_is_learnt_while_alone),
+		cmocka_unit_test(a_quiet_primary_teaches_nothing),
 		cmocka_unit_test(dumps_of_others_are_not_counted),
 		cmocka_unit_test(counters_set_back_are_no_measurement),
 		cmocka_unit_test(no_share_is_no_limit),
