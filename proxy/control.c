@@ -29,9 +29,9 @@ static json_t *table_json(const struct kw_table_stats *t)
 /* What fetching takes of the primary's time, and whether keys wait for that. */
 static json_t *pace_json(const struct kw_pace_report *p)
 {
-	return json_pack("{s:f,s:f,s:f,s:f,s:f,s:b}", "target", p->target, "taken", p->taken,
-		"primary_busy", p->busy, "allowed", p->allowed, "key_us", p->key_us, "holding_back",
-		p->holding);
+	return json_pack("{s:f,s:f,s:f,s:f,s:f,s:f,s:b}", "target", p->target, "taken", p->taken,
+		"primary_busy", p->busy, "primary_waiting", p->waiting, "allowed", p->allowed,
+		"key_us", p->key_us, "holding_back", p->holding);
 }
 
 /* Every counter of the source, once: status, metrics and their names come from here. */
@@ -150,6 +150,8 @@ static void on_metrics(void *arg, struct kw_rpc_call *call, const json_t *params
 	metric(&text, "primary_share_taken", "gauge",
 		"part of the primary's time that fetching takes", p.taken);
 	metric(&text, "primary_busy", "gauge", "part of the time the primary is busy", p.busy);
+	metric(&text, "primary_waiting", "gauge",
+		"part of the time the primary is ready to run and has no core", p.waiting);
 	metric(&text, "holding_back", "gauge", "1: keys wait so that the share is held", p.holding);
 #define METRIC(name, doc) metric(&text, #name "_total", "counter", doc, (double)s.name);
 	SOURCE_COUNTERS(METRIC)

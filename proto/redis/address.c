@@ -92,3 +92,9 @@ int kw_redis_address_check(const char *text, struct kw_error *error)
 
 	return kw_redis_address_parse(text, &address, error);
 }
+
+bool kw_redis_address_near(const struct kw_redis_address *address)
+{
+	return address->local || strncmp(address->host, "127.", strlen("127.")) == 0 ||
+	       strcmp(address->host, "::1") == 0 || strcmp(address->host, "localhost") == 0;
+}

@@ -277,6 +277,8 @@ int kw_server_identity_parse(
 	copy_field(info, "master_replid", identity->replid, sizeof identity->replid);
 	copy_field(info, "role", identity->role, sizeof identity->role);
 	identity->loading = kw_info_number(info, "loading", &loading) && loading != 0;
+	if (!kw_info_number(info, "process_id", &identity->process))
+		identity->process = 0;
 	kw_info_keyspace(info, add_expires, &identity->expires_total);
 	return 0;
 }

@@ -21,6 +21,7 @@ struct kw_server_identity {
 	uint16_t rdb_version; /* of the payloads it writes: by DUMP's trailer, 0 when unknown */
 	uint32_t databases;   /* CONFIG GET databases; 16 when CONFIG is not allowed */
 	uint64_t expires_total; /* keys with a TTL, INFO keyspace */
+	uint64_t process;       /* its id, in the server's own pid namespace; 0: not told */
 };
 
 /* Fill identity from the text of INFO (server, replication, persistence, keyspace sections). */

@@ -27,6 +27,7 @@
 #include "source/scan.h"
 #include "source/silent.h"
 #include "source/source.h"
+#include "source/waiting.h"
 #include "source/watch.h"
 
 /*
@@ -114,6 +115,8 @@ struct kw_events {
 struct kw_pacing {
 	bool asked;   /* INFO is asked for */
 	bool has_cpu; /* … and its first half has come */
+	uint64_t asked_us;
+	struct kw_waiting waiting; /* for a core; since the proxy began */
 	struct kw_pace_counts counts;
 };
 

@@ -155,11 +155,19 @@ static bool was_alone(const struct kw_pace_counts *passed, double part)
 	       part * (double)passed->ours_usec >= ALONE * usec;
 }
 
+/* Commands are timed by the clock. Of that the server ran for this part, and else waited. */
+static double ran_part(const struct kw_pace_counts *passed)
+{
+	double ready_us = (double)passed->cpu_us + (double)passed->wait_us;
+
+	return ready_us > 0 ? (double)passed->cpu_us / ready_us : 1;
+}
+
 /* What looking cost, itself not counted in full either. */
 static double looks_us(const struct kw_pace *pace, const struct kw_pace_counts *passed)
 {
-	double cost_us =
-		(double)passed->looks_usec + pace->overhead_us * (double)passed->looks_calls;
+	double cost_us = ran_part(passed) * (double)passed->looks_usec +
+			 pace->overhead_us * (double)passed->looks_calls;
 
 	return lesser(cost_us, (double)passed->cpu_us);
 }
@@ -167,10 +175,23 @@ static double looks_us(const struct kw_pace *pace, const struct kw_pace_counts *
 /* Alone and at work: the time that no command accounts for was spent on us. */
 static void learn_overhead(struct kw_pace *pace, const struct kw_pace_counts *passed)
 {
-	double sample_us = ((double)passed->cpu_us - (double)passed->usec) / (double)passed->calls;
+	double counted_us = ran_part(passed) * (double)passed->usec;
+	double sample_us = ((double)passed->cpu_us - counted_us) / (double)passed->calls;
 
 	sample_us = lesser(greater(sample_us, OVERHEAD_LEAST_US), OVERHEAD_MOST_US);
 	pace->overhead_us += (sample_us - pace->overhead_us) / 4;
+}
+
+/* As counted, and as learnt of what is not; what others are known to have taken was not ours. */
+static double reckon_cost(
+	const struct kw_pace *pace, const struct kw_pace_counts *passed, double part)
+{
+	double ours_us = part * ran_part(passed) * (double)passed->ours_usec;
+	double all_us = ran_part(passed) * (double)(passed->usec - passed->looks_usec);
+	double most_us = greater((double)passed->cpu_us - (all_us - ours_us), ours_us);
+
+	ours_us += pace->overhead_us * part * (double)passed->ours_calls;
+	return lesser(lesser(ours_us, most_us), (double)passed->cpu_us);
 }
 
 /* What fetching cost the primary since the last look. */
@@ -184,9 +205,7 @@ static double measure_cost(struct kw_pace *pace, const struct kw_pace_counts *pa
 		learn_overhead(pace, passed);
 		cost_us = (double)passed->cpu_us - looks_us(pace, passed);
 	} else {
-		cost_us = part * ((double)passed->ours_usec +
-					 pace->overhead_us * (double)passed->ours_calls);
-		cost_us = lesser(cost_us, (double)passed->cpu_us);
+		cost_us = reckon_cost(pace, passed, part);
 	}
 	if (enough) {
 		pace->key_us += (cost_us / (double)pace->answered - pace->key_us) / 2;
@@ -204,8 +223,9 @@ static bool waits_long(const struct kw_pace *pace)
 static void adjust(struct kw_pace *pace, double others)
 {
 	double floor = pace->share * greater(pace->busy, FLOOR_BUSY);
+	double ready = pace->busy + pace->waiting;
 	bool saturated =
-		pace->busy >= KW_PACE_BUSY_MOST || (others >= WANTED_OTHERS && waits_long(pace));
+		ready >= KW_PACE_BUSY_MOST || (others >= WANTED_OTHERS && waits_long(pace));
 
 	if (others < KW_PACE_OTHERS_LEAST) {
 		pace->allowed = 1;
@@ -215,7 +235,7 @@ static void adjust(struct kw_pace *pace, double others)
 		/* From no limit at all, down begins at what was taken. */
 		pace->allowed = lesser(pace->allowed, greater(pace->taken, 2 * floor)) / 2;
 	} else {
-		pace->allowed += (KW_PACE_BUSY_AIM - pace->busy) / 2;
+		pace->allowed += (KW_PACE_BUSY_AIM - ready) / 2;
 		pace->allowed = lesser(pace->allowed, 1 - others);
 	}
 	pace->allowed = lesser(greater(pace->allowed, floor), 1 - KW_PACE_OTHERS_LEAST);
@@ -227,6 +247,7 @@ static bool subtract(struct kw_pace_counts *passed, const struct kw_pace_counts 
 {
 	*passed = (struct kw_pace_counts){
 		.cpu_us = now->cpu_us - then->cpu_us,
+		.wait_us = now->wait_us - then->wait_us,
 		.usec = now->usec - then->usec,
 		.calls = now->calls - then->calls,
 		.ours_usec = now->ours_usec - then->ours_usec,
@@ -235,10 +256,11 @@ static bool subtract(struct kw_pace_counts *passed, const struct kw_pace_counts 
 		.looks_calls = now->looks_calls - then->looks_calls,
 		.dumps = now->dumps - then->dumps,
 	};
-	return now->cpu_us >= then->cpu_us && now->usec >= then->usec &&
-	       now->calls >= then->calls && now->ours_usec >= then->ours_usec &&
-	       now->ours_calls >= then->ours_calls && now->looks_usec >= then->looks_usec &&
-	       now->looks_calls >= then->looks_calls && now->dumps >= then->dumps;
+	return now->cpu_us >= then->cpu_us && now->wait_us >= then->wait_us &&
+	       now->usec >= then->usec && now->calls >= then->calls &&
+	       now->ours_usec >= then->ours_usec && now->ours_calls >= then->ours_calls &&
+	       now->looks_usec >= then->looks_usec && now->looks_calls >= then->looks_calls &&
+	       now->dumps >= then->dumps;
 }
 
 static void begin_anew(struct kw_pace *pace, const struct kw_pace_counts *counts, uint64_t now_us)
@@ -266,6 +288,7 @@ void kw_pace_look(struct kw_pace *pace, const struct kw_pace_counts *counts, uin
 		return;
 	}
 	pace->busy = lesser((double)passed.cpu_us / elapsed_us, 1);
+	pace->waiting = lesser((double)passed.wait_us / elapsed_us, 1 - pace->busy);
 	cost_us = measure_cost(pace, &passed);
 	pace->taken = lesser(cost_us / elapsed_us, pace->busy);
 	pace->holding = pace->refused;
@@ -285,6 +308,7 @@ void kw_pace_report(const struct kw_pace *pace, struct kw_pace_report *report)
 		.target = pace->share,
 		.taken = pace->taken,
 		.busy = pace->busy,
+		.waiting = pace->waiting,
 		.allowed = is_free(pace) ? 1 : pace->allowed,
 		.key_us = pace->key_us,
 		.holding = pace->holding && !is_free(pace),

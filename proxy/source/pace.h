@@ -14,8 +14,9 @@
  * be taken for the cost of the few keys that an audit fetches: ten times what a key costs among
  * many.)
  *
- * Saturated is a main thread that is busy for 90 % of the time; or one that others use and that
- * lets our fetches wait far longer than our own work explains: it may be short of a core.
+ * Saturated is a main thread that runs, or is ready to run and has no core, for 90 % of the time:
+ * it could not do more for others. Where its waiting is not known, so is one that others use and
+ * that lets our fetches wait far longer than our own work explains.
  *
  * Held is it by a bucket of microseconds that fills as allowed and that every key spends from. What
  * a key costs is corrected at each look, and so is the bucket: what was spent too little is owed.
@@ -32,10 +33,10 @@
 #define KW_PACE_IDLE_LOOK_US UINT64_C(1000000) /* … while little is */
 #define KW_PACE_BURST_US 10000.0               /* what is saved up at most, in time as allowed */
 #define KW_PACE_OWED_US 100000.0               /* what is owed at most, in the primary's time */
-#define KW_PACE_BUSY_MOST 0.9                  /* from here on the primary is saturated */
-#define KW_PACE_BUSY_AIM 0.85                  /* as far as time is taken that is left over */
-#define KW_PACE_OTHERS_LEAST 0.05              /* below, nobody else wants the primary's time */
-#define KW_PACE_WAIT_US 500.0                  /* a wait that is not worth looking at */
+#define KW_PACE_BUSY_MOST 0.9     /* from here on, waiting included, the primary is saturated */
+#define KW_PACE_BUSY_AIM 0.85     /* as far as time is taken that is left over */
+#define KW_PACE_OTHERS_LEAST 0.05 /* below, nobody else wants the primary's time */
+#define KW_PACE_WAIT_US 500.0     /* a wait that is not worth looking at */
 
 /*
  * However little is allowed and whatever a key was measured to cost, one more is allowed after this
@@ -46,7 +47,8 @@
 /* What the server has counted up to a moment. */
 struct kw_pace_counts {
 	uint64_t cpu_us;      /* CPU time of its main thread */
-	uint64_t usec;        /* of all commands */
+	uint64_t wait_us;     /* that thread was ready to run and had no core; 0: not known */
+	uint64_t usec;        /* of all commands, by the clock: waiting within them included */
 	uint64_t calls;       /* of all commands */
 	uint64_t ours_usec;   /* of the commands that fetching uses, whoever sent them */
 	uint64_t ours_calls;  /* … */
@@ -60,6 +62,7 @@ struct kw_pace_report {
 	double target;  /* the share that is configured */
 	double taken;   /* part of the primary's time that our fetching took at the last look */
 	double busy;    /* part of the time that the primary's main thread was busy */
+	double waiting; /* part of the time that it was ready to run and had no core */
 	double allowed; /* part of its time that fetching may take now; 1: all */
 	double key_us;  /* what one key costs the primary */
 	bool holding;   /* keys had to wait for the pace since the look before the last */
@@ -81,7 +84,7 @@ struct kw_pace {
 	bool refused;            /* … a key had to wait */
 	double waits_us, least_wait_us;
 	uint32_t waits;
-	double taken, busy; /* of the last look */
+	double taken, busy, waiting; /* of the last look */
 	bool holding;
 };
 

@@ -6,6 +6,7 @@
 #include "source/internal.h"
 
 #include "base/clock.h"
+#include "redis/address.h"
 #include "redis/server.h"
 
 static bool is_one_of(struct kw_slice command, const char *const *names)
@@ -50,6 +51,22 @@ static bool read_cpu(struct kw_slice info, uint64_t *us)
 	return true;
 }
 
+/* The server told its CPU time at most as long ago as it was asked. */
+static uint64_t look_at_waiting(struct kw_source *source)
+{
+	struct kw_redis_address address;
+	struct kw_waiting_server server = {
+		.process = kw_watch_identity(source->watch)->process,
+		.near = kw_redis_address_parse(source->options.redis.address, &address, NULL) ==
+				0 &&
+			kw_redis_address_near(&address),
+		.cpu_us = source->pacing.counts.cpu_us,
+		.age_us = kw_clock_us() - source->pacing.asked_us,
+	};
+
+	return kw_waiting_look(&source->pacing.waiting, &server);
+}
+
 static void cpu_answered(void *arg, const struct kw_reply *reply)
 {
 	struct kw_source *source = arg;
@@ -57,6 +74,8 @@ static void cpu_answered(void *arg, const struct kw_reply *reply)
 	reply = kw_lane_reply(&source->lane, reply);
 	source->pacing.has_cpu = reply && reply->type == KW_REPLY_STRING &&
 				 read_cpu(reply->text, &source->pacing.counts.cpu_us);
+	if (source->pacing.has_cpu)
+		source->pacing.counts.wait_us = look_at_waiting(source);
 }
 
 static void commands_answered(void *arg, const struct kw_reply *reply)
@@ -84,7 +103,10 @@ void kw_pacing_tick(struct kw_source *source)
 	if (source->link != KW_LINK_UP || pacing->asked ||
 		!kw_pace_due(&source->pace, kw_clock_us()))
 		return;
-	*pacing = (struct kw_pacing){.asked = true};
+	pacing->asked = true;
+	pacing->has_cpu = false;
+	pacing->asked_us = kw_clock_us();
+	pacing->counts = (struct kw_pace_counts){0};
 	kw_lane_info(&source->lane, cpu_answered, source, "cpu");
 	kw_lane_info(&source->lane, commands_answered, source, "commandstats");
 }

@@ -1,4 +1,5 @@
 """source.primary_share: a primary that others want is left to them, one that nobody wants is used."""
+import os
 import subprocess
 import time
 
@@ -72,6 +73,26 @@ def test_the_share_can_be_changed_under_load(hammered):
     hammer.stop()
     pair.agent.wait_warm(60)
     pair.wait_same(30)
+
+
+@pytest.fixture
+def crowded(bed):
+    """A primary that shares a core with its clients: it never gets enough of it to be busy."""
+    pair = bed.pair(proxy={"log__level": "info"}, agent={"log__level": "info"})
+    core = {min(os.sched_getaffinity(0))}
+    hammer = Hammer(pair.primary, 3)
+    for pid in [pair.primary.pid, *(popen.pid for popen in hammer.popens)]:
+        os.sched_setaffinity(pid, core)
+    yield pair
+    hammer.stop()
+
+
+def test_a_primary_short_of_a_core_is_not_fetched_from_beyond_the_share(crowded):
+    def held():
+        now = pace(crowded.proxy)
+        return (now["holding_back"] and now["primary_busy"] < 0.9 and now["primary_waiting"] > 0.1 and
+                now["taken"] < 0.5 * now["primary_busy"])
+    wait_for(held, "a primary that waits for a core is not seen as saturated", 30)
 
 
 def test_freshness_goes_on_while_it_holds_back(hammered):

@@ -136,6 +136,23 @@ static void addresses_of_both_forms_are_understood(void **state)
 	assert_string_equal(address.port, "1");
 }
 
+static void what_is_on_this_host_is_near(void **state)
+{
+	static const struct {
+		const char *text;
+		bool near;
+	} known[] = {{"unix:///run/r.sock", true}, {"tcp://127.0.0.1:6379", true},
+		{"tcp://[::1]:6379", true}, {"tcp://localhost:6379", true},
+		{"tcp://10.0.0.1:6379", false}, {"tcp://db.example:6379", false}};
+
+	for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+		struct kw_redis_address address;
+
+		assert_int_equal(kw_redis_address_parse(known[i].text, &address, NULL), 0);
+		assert_int_equal(kw_redis_address_near(&address), known[i].near);
+	}
+}
+
 static void addresses_that_are_none_are_refused_with_both_forms_shown(void **state)
 {
 	static const char *const wrong[] = {"", "localhost:6379", "unix://", "unix://relative",
@@ -160,6 +177,7 @@ static void addresses_that_are_none_are_refused_with_both_forms_shown(void **sta
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_is_on_this_host_is_near),
 		cmocka_unit_test(a_command_is_encoded_as_an_array_of_bulk_strings),
 		cmocka_unit_test(lengths_of_many_digits_are_written_whole),
 		cmocka_unit_test(commands_and_raw_slices_keep_their_order_under_partial_writes),

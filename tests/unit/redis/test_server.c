@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 static const char redis_info[] =
-	"# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\n"
+	"# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\nprocess_id:4711\r\n"
 	"run_id:0123456789012345678901234567890123456789\r\n\r\n"
 	"# Persistence\r\nloading:0\r\nasync_loading:0\r\n\r\n"
 	"# Replication\r\nrole:master\r\n"
@@ -45,6 +45,7 @@ static void the_identity_of_a_redis_is_read(void **state)
 	assert_int_equal(identity.patch, 15);
 	assert_string_equal(identity.mode, "standalone");
 	assert_string_equal(identity.run_id, "0123456789012345678901234567890123456789");
+	assert_int_equal(identity.process, 4711);
 	assert_string_equal(identity.replid, "abcdefabcdefabcdefabcdefabcdefabcdefabcd");
 	assert_string_equal(identity.role, "master");
 	assert_false(identity.loading);

@@ -22,7 +22,8 @@ struct world {
 	double usec, overhead;     /* of a key: what the server counts, and what it does not */
 	double cron_us;            /* of the server's own, each tick */
 	double ours_us, others_us; /* truly taken since the last world_reset */
-	double left_cpu_us, left_usec, left_ours_usec;
+	double left_cpu_us, left_wait_us, left_usec, left_ours_usec;
+	bool told; /* the server's waiting for a core is known */
 	bool backlog;
 };
 
@@ -42,6 +43,7 @@ static void world_init(struct world *world, double share)
 static void world_look(struct world *world)
 {
 	world->counts.cpu_us = (uint64_t)world->left_cpu_us;
+	world->counts.wait_us = (uint64_t)world->left_wait_us;
 	world->counts.usec = (uint64_t)world->left_usec;
 	world->counts.ours_usec = (uint64_t)world->left_ours_usec;
 	kw_pace_look(&world->pace, &world->counts, world->now_us);
@@ -63,6 +65,7 @@ static void fetch_one(struct world *world)
 static double fetch(struct world *world, double capacity_us)
 {
 	double cost_us = world->usec + world->overhead;
+	double by_clock = world->told ? world->usec / world->capacity : world->usec;
 	double most_us = world->wanted > 0 ? 0.6 * capacity_us : capacity_us;
 	double taken_us = 0;
 	bool timed = false;
@@ -75,8 +78,8 @@ static double fetch(struct world *world, double capacity_us)
 			kw_pace_waited(&world->pace, (uint64_t)(world->wait_us + cost_us), 1);
 		timed = true;
 		taken_us += cost_us;
-		world->left_ours_usec += world->usec;
-		world->left_usec += world->usec;
+		world->left_ours_usec += by_clock;
+		world->left_usec += by_clock;
 		world->counts.calls++;
 		world->counts.ours_calls++;
 		world->counts.dumps++;
@@ -92,7 +95,9 @@ static void world_tick(struct world *world)
 
 	if (others_us > capacity_us - ours_us)
 		others_us = capacity_us - ours_us > 0 ? capacity_us - ours_us : 0;
-	world->left_usec += others_us * 0.4;
+	world->left_usec += others_us * 0.4 / (world->told ? world->capacity : 1);
+	if (world->told && (world->backlog || world->wanted > world->capacity))
+		world->left_wait_us += TICK_US - capacity_us;
 	world->left_cpu_us += others_us + ours_us + world->cron_us;
 	world->counts.calls += (uint64_t)(others_us / 1.2);
 	world->ours_us += ours_us;
@@ -208,6 +213,43 @@ static void a_primary_short_of_a_core_is_saturated_too(void **state)
 	world_run(&world, 5000);
 	assert_between(world.ours_us, 0.03, 0.09);
 	assert_between(world.others_us, 0.5, 0.6);
+}
+
+/* Its own waiting tells at once, and the time of its commands by the clock, waits in them, misleads
+ * nobody. */
+static void a_primary_that_waits_for_a_core_is_saturated(void **state)
+{
+	struct world world;
+
+	world_init(&world, 0.1);
+	world.told = true;
+	world_run(&world, 500);
+	world.capacity = 0.4;
+	world.wanted = 2;
+	world_run(&world, 1000);
+	world_run(&world, 5000);
+	assert_between(world.ours_us, 0.4 * 0.07, 0.4 * 0.13);
+	assert_between(report_of(&world).waiting, 0.55, 0.65);
+	assert_between(report_of(&world).key_us, 1.0, 1.4);
+	assert_true(report_of(&world).holding);
+	world.wanted = 0;
+	world_run(&world, 500);
+	world_run(&world, 500);
+	assert_between(world.ours_us, 0.39, 0.41);
+}
+
+/* A server that nobody else wants is ours, however little of the machine it gets. */
+static void nobody_is_held_back_for_a_host_that_is_busy(void **state)
+{
+	struct world world;
+
+	world_init(&world, 0.1);
+	world.told = true;
+	world.capacity = 0.5;
+	world_run(&world, 3000);
+	assert_between(world.ours_us, 0.49, 0.51);
+	assert_between(report_of(&world).waiting, 0.4, 0.6);
+	assert_false(report_of(&world).holding);
 }
 
 static void the_share_can_be_changed_at_any_time(void **state)
@@ -463,6 +505,8 @@ int main(void)
 		cmocka_unit_test(it_is_free_again_within_half_a_second),
 		cmocka_unit_test(time_left_over_is_taken_and_no_more),
 		cmocka_unit_test(a_primary_short_of_a_core_is_saturated_too),
+		cmocka_unit_test(a_primary_that_waits_for_a_core_is_saturated),
+		cmocka_unit_test(nobody_is_held_back_for_a_host_that_is_busy),
 		cmocka_unit_test(the_share_can_be_changed_at_any_time),
 		cmocka_unit_test(costs_that_change_are_learnt),
 		cmocka_unit_test(uncounted_time_is_learnt_while_alone),
