@@ -63,6 +63,12 @@ static double burst_us(const struct kw_pace *pace)
 	return pace->allowed * KW_PACE_BURST_US;
 }
 
+/* Held back, keys go in batches: each costs server and proxy a turn of their loops besides. */
+static double batch_us(const struct kw_pace *pace)
+{
+	return burst_us(pace) / 2;
+}
+
 static double earned_us(const struct kw_pace *pace, uint64_t now_us)
 {
 	double passed_us = now_us > pace->filled_us ? (double)(now_us - pace->filled_us) : 0;
@@ -81,7 +87,11 @@ bool kw_pace_allows(struct kw_pace *pace, uint64_t now_us)
 		return true;
 	pace->tokens_us = earned_us(pace, now_us);
 	pace->filled_us = now_us;
-	if (pace->tokens_us > 0 || now_us >= patience_end_us(pace)) {
+	if (pace->tokens_us <= 0)
+		pace->saving = true;
+	else if (pace->tokens_us >= batch_us(pace))
+		pace->saving = false;
+	if (!pace->saving || now_us >= patience_end_us(pace)) {
 		pace->allowed_us = now_us;
 		return true;
 	}
@@ -92,11 +102,12 @@ bool kw_pace_allows(struct kw_pace *pace, uint64_t now_us)
 uint64_t kw_pace_ready_us(const struct kw_pace *pace, uint64_t now_us)
 {
 	double tokens_us = earned_us(pace, now_us);
+	double least_us = pace->saving || tokens_us <= 0 ? batch_us(pace) : 0;
 	uint64_t earned_at_us, patience_us = patience_end_us(pace);
 
-	if (is_free(pace) || tokens_us > 0 || now_us >= patience_us)
+	if (is_free(pace) || (tokens_us > 0 && tokens_us >= least_us) || now_us >= patience_us)
 		return now_us;
-	earned_at_us = now_us + (uint64_t)(-tokens_us / pace->allowed) + 1;
+	earned_at_us = now_us + (uint64_t)((least_us - tokens_us) / pace->allowed) + 1;
 	return earned_at_us < patience_us ? earned_at_us : patience_us;
 }
 

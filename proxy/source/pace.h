@@ -18,8 +18,9 @@
  * it could not do more for others. Where its waiting is not known, so is one that others use and
  * that lets our fetches wait far longer than our own work explains.
  *
- * Held is it by a bucket of microseconds that fills as allowed and that every key spends from. What
- * a key costs is corrected at each look, and so is the bucket: what was spent too little is owed.
+ * Held is it by a bucket of microseconds that fills as allowed and that every key spends from.
+ * Empty, it is spent from again when it is half full. What a key costs is corrected at each look,
+ * and so is the bucket: what was spent too little is owed.
  *
  * The caller owns the struct. One thread.
  */
@@ -73,6 +74,7 @@ struct kw_pace {
 	double allowed;
 	double key_us, overhead_us; /* a key; a command besides its own microseconds */
 	double tokens_us;
+	bool saving; /* they ran out: keys wait until there is a batch of them */
 	uint64_t filled_us;
 	uint64_t allowed_us; /* when a key was allowed last */
 

@@ -447,6 +447,27 @@ static void it_says_when_it_allows_again(void **state)
 	assert_true(kw_pace_allows(&world.pace, ready_us + 1));
 }
 
+/* Key by key, each would cost the server a turn of its loop, with a read and a write. */
+static void keys_that_are_held_back_go_in_batches(void **state)
+{
+	struct world world;
+	int batches = 0, keys = 0;
+
+	world_init(&world, 0.1);
+	world.wanted = 2;
+	world_run(&world, 3000);
+	for (int i = 0; i < 100000; i++) {
+		bool first = true;
+
+		world.now_us += 10;
+		for (; kw_pace_allows(&world.pace, world.now_us); keys++, first = false)
+			kw_pace_asked(&world.pace);
+		batches += !first;
+	}
+	assert_in_range(batches, 100, 250);
+	assert_in_range(keys, 60000, 110000);
+}
+
 static void it_looks_often_only_while_much_is_fetched(void **state)
 {
 	struct world world;
@@ -517,6 +538,7 @@ int main(void)
 		cmocka_unit_test(looking_is_no_load),
 		cmocka_unit_test(fetching_goes_on_whatever_a_key_was_measured_to_cost),
 		cmocka_unit_test(it_says_when_it_allows_again),
+		cmocka_unit_test(keys_that_are_held_back_go_in_batches),
 		cmocka_unit_test(it_looks_often_only_while_much_is_fetched),
 		cmocka_unit_test(a_new_connection_begins_without_limit),
 	};
