@@ -231,14 +231,22 @@ static bool waits_long(const struct kw_pace *pace)
 	       pace->waits_us / pace->waits > KW_PACE_WAIT_US + WAIT_FACTOR * pace->least_wait_us;
 }
 
+/* A server that gets little of a core gives others little: what they took says as much of it. */
+static double wanted_by(const struct kw_pace *pace, double others)
+{
+	return pace->busy > 0 ? others * (pace->busy + pace->waiting) / pace->busy : 0;
+}
+
+/* others: the part of the time that they took. */
 static void adjust(struct kw_pace *pace, double others)
 {
+	double wanted = wanted_by(pace, others);
 	double floor = pace->share * greater(pace->busy, FLOOR_BUSY);
 	double ready = pace->busy + pace->waiting;
 	bool saturated =
-		ready >= KW_PACE_BUSY_MOST || (others >= WANTED_OTHERS && waits_long(pace));
+		ready >= KW_PACE_BUSY_MOST || (wanted >= WANTED_OTHERS && waits_long(pace));
 
-	if (others < KW_PACE_OTHERS_LEAST) {
+	if (wanted < KW_PACE_OTHERS_LEAST) {
 		pace->allowed = 1;
 		return;
 	}
@@ -291,7 +299,7 @@ void kw_pace_look(struct kw_pace *pace, const struct kw_pace_counts *counts, uin
 {
 	struct kw_pace_counts passed;
 	double elapsed_us = (double)(now_us - pace->looked_us);
-	double cost_us;
+	double cost_us, others;
 
 	if (!pace->known || now_us <= pace->looked_us ||
 		!subtract(&passed, counts, &pace->counts)) {
@@ -309,7 +317,8 @@ void kw_pace_look(struct kw_pace *pace, const struct kw_pace_counts *counts, uin
 			greater(lesser(pace->tokens_us, burst_us(pace)), -KW_PACE_OWED_US);
 	}
 	pace->filled_us = now_us;
-	adjust(pace, pace->busy - pace->taken - looks_us(pace, &passed) / elapsed_us);
+	others = pace->busy - pace->taken - looks_us(pace, &passed) / elapsed_us;
+	adjust(pace, others);
 	begin_anew(pace, counts, now_us);
 }
 

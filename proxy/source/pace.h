@@ -36,7 +36,7 @@
 #define KW_PACE_OWED_US 100000.0               /* what is owed at most, in the primary's time */
 #define KW_PACE_BUSY_MOST 0.9     /* from here on, waiting included, the primary is saturated */
 #define KW_PACE_BUSY_AIM 0.85     /* as far as time is taken that is left over */
-#define KW_PACE_OTHERS_LEAST 0.05 /* below, nobody else wants the primary's time */
+#define KW_PACE_OTHERS_LEAST 0.05 /* less of what it runs: nobody else wants the primary's time */
 #define KW_PACE_WAIT_US 500.0     /* a wait that is not worth looking at */
 
 /*

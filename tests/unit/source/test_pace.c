@@ -238,6 +238,23 @@ static void a_primary_that_waits_for_a_core_is_saturated(void **state)
 	assert_between(world.ours_us, 0.39, 0.41);
 }
 
+/* The host has a tenth of a core left for the server: little is taken by others, but most is
+ * wanted. */
+static void others_are_known_by_their_part_of_what_the_server_ran(void **state)
+{
+	struct world world;
+
+	world_init(&world, 0.1);
+	world.told = true;
+	world_run(&world, 500);
+	world.capacity = 0.08;
+	world.wanted = 2;
+	world_run(&world, 1000);
+	world_run(&world, 5000);
+	assert_true(report_of(&world).holding);
+	assert_between(world.ours_us, 0.01, 0.03);
+}
+
 /* A server that nobody else wants is ours, however little of the machine it gets. */
 static void nobody_is_held_back_for_a_host_that_is_busy(void **state)
 {
@@ -527,6 +544,7 @@ int main(void)
 		cmocka_unit_test(time_left_over_is_taken_and_no_more),
 		cmocka_unit_test(a_primary_short_of_a_core_is_saturated_too),
 		cmocka_unit_test(a_primary_that_waits_for_a_core_is_saturated),
+		cmocka_unit_test(others_are_known_by_their_part_of_what_the_server_ran),
 		cmocka_unit_test(nobody_is_held_back_for_a_host_that_is_busy),
 		cmocka_unit_test(the_share_can_be_changed_at_any_time),
 		cmocka_unit_test(costs_that_change_are_learnt),
