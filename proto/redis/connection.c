@@ -23,9 +23,11 @@ void kw_redis_init_handles(struct kw_redis *redis)
 {
 	uv_timer_init(redis->loop, &redis->timer);
 	uv_idle_init(redis->loop, &redis->turn);
+	uv_timer_init(redis->loop, &redis->look);
 	redis->timer.data = redis;
+	redis->look.data = redis;
 	redis->turn.data = redis;
-	redis->handles = 2;
+	redis->handles = 3;
 }
 
 /* The end. */
@@ -84,6 +86,7 @@ void kw_redis_fail(struct kw_redis *redis, const struct kw_error *why)
 	kw_output_close(&redis->output);
 	uv_close((uv_handle_t *)&redis->timer, own_handle_closed);
 	uv_close((uv_handle_t *)&redis->turn, own_handle_closed);
+	uv_close((uv_handle_t *)&redis->look, own_handle_closed);
 }
 
 void kw_redis_failf(struct kw_redis *redis, enum kw_code code, const char *format, ...)

@@ -1,7 +1,7 @@
 /*
  * The inside of a connection, shared by the files that make it: redis.c (what callers see),
  * connect.c (name, addresses, sockets), greeting.c (AUTH, CLIENT SETNAME), connection.c (handles,
- * deadlines, the end), traffic.c (bytes and replies).
+ * deadlines, the end), traffic.c (bytes and replies), lull.c (reading now and then).
  *
  *   ┌─────────┐ loop ┌────────────┐ socket ┌──────────┐ SETNAME  ┌───────┐
  *   │ OPENING │─────▶│ CONNECTING │───────▶│ GREETING │─────────▶│ READY │
@@ -85,6 +85,10 @@ struct kw_redis {
 	int write_errno; /* writing failed; reading may still tell why */
 	bool write_blocked;
 
+	uv_timer_t look; /* lulled: input is read when it fires, and not polled for */
+	bool may_lull, lulled;
+	uint64_t judged_us, judged_bytes; /* when it was last judged, and what came since */
+
 	struct kw_reply_reader *reader;
 	struct kw_owed_ring owed;
 	uint64_t heard_us;      /* last byte moved, or the moment from which a reply is owed */
@@ -123,7 +127,12 @@ void kw_redis_greeted(struct kw_redis *redis);   /* GREETING -> READY */
 void kw_redis_write(struct kw_redis *redis); /* no callbacks: errors are kept for the loop */
 void kw_redis_wake(struct kw_redis *redis);  /* look at the connection this loop turn */
 void kw_redis_watch(struct kw_redis_link *link, int events);
+void kw_redis_rewatch(struct kw_redis *redis); /* for what is wanted of it now */
+void kw_redis_read(struct kw_redis *redis);    /* what has come */
 bool kw_redis_take(void *redis, const struct kw_reply *reply); /* the reader's sink */
+
+/* lull.c: so much was read at once. Shall input be read at each arrival, or now and then? */
+void kw_redis_judge_input(struct kw_redis *redis, size_t bytes);
 
 static inline bool kw_redis_is_over(const struct kw_redis *redis)
 {

@@ -42,6 +42,11 @@ struct kw_redis_options {
 	char client_name[64];
 	uint32_t connect_timeout_ms; /* until ready; 0: 5000 */
 	uint32_t reply_timeout_ms;   /* no byte for this long while replies are owed; 0: 30000 */
+	/*
+	 * A subscriber, whose messages may come in a stream: from 4 KiB a millisecond on they, and the
+	 * end of the connection, are looked for every millisecond rather than at each arrival.
+	 */
+	bool stream;
 };
 
 struct kw_redis;

@@ -34,7 +34,16 @@ void kw_redis_watch(struct kw_redis_link *link, int events)
 	if (link->events == events)
 		return;
 	link->events = events;
-	uv_poll_start(&link->poll, events, on_poll);
+	if (events)
+		uv_poll_start(&link->poll, events, on_poll);
+	else
+		uv_poll_stop(&link->poll);
+}
+
+void kw_redis_rewatch(struct kw_redis *redis)
+{
+	kw_redis_watch(redis->link,
+		(redis->lulled ? 0 : UV_READABLE) | (redis->write_blocked ? UV_WRITABLE : 0));
 }
 
 /* Replies. */
@@ -147,7 +156,7 @@ static bool read_once(struct kw_redis *redis, size_t *total)
 	return (size_t)length == sizeof redis->input || redis->write_errno;
 }
 
-static void read_input(struct kw_redis *redis)
+void kw_redis_read(struct kw_redis *redis)
 {
 	size_t total = 0;
 
@@ -157,8 +166,9 @@ static void read_input(struct kw_redis *redis)
 			continue;
 		if (redis->write_errno)
 			kw_redis_wake(redis);
-		return;
+		break;
 	}
+	kw_redis_judge_input(redis, total);
 }
 
 /* Write up to limit bytes. False: the socket takes no more for now. */
@@ -211,7 +221,7 @@ void kw_redis_write(struct kw_redis *redis)
 		return;
 	}
 	redis->write_blocked = written < most;
-	kw_redis_watch(redis->link, UV_READABLE | (redis->write_blocked ? UV_WRITABLE : 0));
+	kw_redis_rewatch(redis);
 }
 
 static void on_turn(uv_idle_t *turn)
@@ -225,7 +235,7 @@ static void on_turn(uv_idle_t *turn)
 	}
 	kw_redis_write(redis);
 	if (redis->write_errno)
-		read_input(redis);
+		kw_redis_read(redis);
 }
 
 static void on_poll(uv_poll_t *poll, int status, int events)
@@ -247,7 +257,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 		kw_redis_write(redis);
 	}
 	if (status < 0 || (events & UV_READABLE) || redis->write_errno)
-		read_input(redis);
+		kw_redis_read(redis);
 	if (!kw_redis_is_over(redis))
-		kw_redis_watch(link, UV_READABLE | (redis->write_blocked ? UV_WRITABLE : 0));
+		kw_redis_rewatch(redis);
 }

@@ -207,6 +207,7 @@ static int open_connection(struct kw_source *source, const char *name,
 
 	snprintf(options.client_name, sizeof(options.client_name), "%.40s-%s",
 		given[0] ? given : "keywake-proxy", name);
+	options.stream = handlers->push != NULL;
 	return kw_redis_open(source->loop, &options, handlers, redis, why);
 }
 

@@ -1,0 +1,217 @@
+/* A subscriber whose messages come in a stream looks for them now and then, and loses none. */
+#include "fixture.h"
+
+#include "redis/connection.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define MESSAGES 40000
+#define PAD "0123456789012345678901234567890123456789012345678901234567890123456789"
+
+static struct test_server server;
+
+struct subscriber {
+	struct test_client client;
+	struct kw_redis *redis;
+	int confirmed, pushes, lulled, closed;
+};
+
+static void on_push(void *arg, const struct kw_reply *message)
+{
+	struct subscriber *s = arg;
+	char wanted[128];
+
+	snprintf(wanted, sizeof wanted, "%06d" PAD, s->pushes % MESSAGES);
+	assert_true(kw_slice_equal(message->elements[2].text, kw_slice_text(wanted)));
+	s->pushes++;
+	s->lulled += s->redis->lulled;
+}
+
+static void on_closed(void *arg, const struct kw_error *why)
+{
+	((struct subscriber *)arg)->closed++;
+}
+
+static void on_confirmed(void *arg, const struct kw_reply *reply)
+{
+	((struct subscriber *)arg)->confirmed++;
+}
+
+static void on_tick(uv_timer_t *tick)
+{
+	/* Only to let uv_run return. */
+}
+
+static void subscribe(struct subscriber *s, bool stream)
+{
+	struct kw_redis_options options = test_options(server.address);
+	struct kw_redis_handlers handlers = {.closed = on_closed, .push = on_push, .arg = s};
+
+	*s = (struct subscriber){0};
+	options.stream = stream;
+	uv_loop_init(&s->client.loop);
+	uv_timer_init(&s->client.loop, &s->client.tick);
+	uv_timer_start(&s->client.tick, on_tick, 10, 10);
+	assert_int_equal(kw_redis_open(&s->client.loop, &options, &handlers, &s->redis, NULL), 0);
+	kw_redis_subscribe(s->redis, false, "s", on_confirmed, s);
+	test_client_run(&s->client, &s->confirmed, 1);
+}
+
+static void stop(struct subscriber *s)
+{
+	kw_redis_close(s->redis);
+	test_client_run(&s->client, &s->closed, 1);
+	kw_redis_free(s->redis);
+	uv_close((uv_handle_t *)&s->client.tick, NULL);
+	uv_run(&s->client.loop, UV_RUN_DEFAULT);
+	assert_int_equal(uv_loop_close(&s->client.loop), 0);
+}
+
+static int publisher(void)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+
+	snprintf(address.sun_path, sizeof address.sun_path, "%s",
+		server.address + strlen("unix://"));
+	assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+	return fd;
+}
+
+static void publish(int fd, int from, int count)
+{
+	struct kw_buffer wire = {0};
+
+	for (int i = from; i < from + count; i++)
+		kw_buffer_printf(
+			&wire, "*3\r\n$7\r\nPUBLISH\r\n$1\r\ns\r\n$76\r\n%06d" PAD "\r\n", i);
+	assert_int_equal(send(fd, kw_buffer_bytes(&wire), kw_buffer_length(&wire), 0),
+		kw_buffer_length(&wire));
+	kw_buffer_close(&wire);
+}
+
+/* All from a process of its own, so that nobody waits for the other. */
+static pid_t publish_all(void)
+{
+	pid_t child = fork();
+
+	if (child == 0) {
+		int fd = publisher();
+
+		for (int i = 0; i < MESSAGES; i += 500)
+			publish(fd, i, 500);
+		while (recv(fd, (char[4096]){0}, 4096, MSG_DONTWAIT) != 0)
+			usleep(1000); /* until it is killed */
+	}
+	return child;
+}
+
+static void end_child(pid_t child)
+{
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+}
+
+static void every_message_of_a_stream_comes_once_in_order(void **state)
+{
+	struct subscriber s;
+	pid_t child;
+	int fd;
+
+	subscribe(&s, true);
+	child = publish_all();
+	test_client_run(&s.client, &s.pushes, MESSAGES);
+	assert_true(s.lulled > 0);
+	end_child(child);
+	test_client_idle(&s.client, 100);
+	assert_false(s.redis->lulled);
+	/* A single one wakes it again. */
+	fd = publisher();
+	publish(fd, 0, 1);
+	test_client_run(&s.client, &s.pushes, MESSAGES + 1);
+	assert_false(s.redis->lulled);
+	close(fd);
+	stop(&s);
+}
+
+static void who_did_not_ask_for_it_is_woken_each_time(void **state)
+{
+	struct subscriber s;
+	pid_t child;
+
+	subscribe(&s, false);
+	child = publish_all();
+	test_client_run(&s.client, &s.pushes, MESSAGES);
+	assert_int_equal(s.lulled, 0);
+	end_child(child);
+	stop(&s);
+}
+
+static void the_end_of_the_connection_is_noticed_meanwhile(void **state)
+{
+	struct subscriber s;
+	int wanted = 1;
+	pid_t child;
+	int fd;
+
+	subscribe(&s, true);
+	child = publish_all();
+	test_client_run(&s.client, &s.lulled, wanted);
+	fd = publisher();
+	send(fd, "CLIENT KILL TYPE pubsub\r\n", 25, 0);
+	test_client_run(&s.client, &s.closed, 1);
+	end_child(child);
+	close(fd);
+	kw_redis_free(s.redis);
+	uv_close((uv_handle_t *)&s.client.tick, NULL);
+	uv_run(&s.client.loop, UV_RUN_DEFAULT);
+	assert_int_equal(uv_loop_close(&s.client.loop), 0);
+}
+
+static void closing_meanwhile_is_safe(void **state)
+{
+	struct subscriber s;
+	pid_t child;
+
+	subscribe(&s, true);
+	child = publish_all();
+	test_client_run(&s.client, &s.lulled, 1);
+	stop(&s);
+	end_child(child);
+}
+
+static int start_server(void **state)
+{
+	test_server_start(&server, NULL);
+	return 0;
+}
+
+static int stop_server(void **state)
+{
+	test_server_stop(&server);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_message_of_a_stream_comes_once_in_order),
+		cmocka_unit_test(who_did_not_ask_for_it_is_woken_each_time),
+		cmocka_unit_test(the_end_of_the_connection_is_noticed_meanwhile),
+		cmocka_unit_test(closing_meanwhile_is_safe),
+	};
+
+	return cmocka_run_group_tests(tests, start_server, stop_server);
+}
