@@ -8,6 +8,7 @@
 #define MARK "keywake-cursor 1 "
 
 static_assert(KW_WITNESS_DATABASES == 64, "the parser's field width");
+static_assert(KW_CURSOR_NAME_MAX == 64, "the same");
 
 /* Comments of the library: they say nothing to the server, and nothing to agents that know none. */
 static const char *const bonds[] = {
@@ -102,4 +103,26 @@ enum kw_cursor_kind kw_cursor_from_library(struct kw_slice code, struct kw_local
 			    strlen(bonds[cursor->bond])))
 			break;
 	return KW_CURSOR_OURS;
+}
+
+bool kw_cursor_is_library(struct kw_slice code)
+{
+	char head[sizeof "#!lua name=" + KW_CURSOR_NAME_MAX], name[KW_CURSOR_NAME_MAX + 1];
+	size_t length = code.length < sizeof head ? code.length : sizeof head - 1;
+	struct kw_buffer written = {0};
+	struct kw_local_cursor cursor;
+	bool same;
+
+	if (length == 0)
+		return false;
+	memcpy(head, code.data, length);
+	head[length] = '\0';
+	if (sscanf(head, "#!lua name=%64[0-9a-zA-Z_]", name) != 1 ||
+		kw_cursor_from_library(code, &cursor) != KW_CURSOR_OURS)
+		return false;
+	kw_cursor_library(name, &cursor, &written);
+	same = kw_slice_equal(
+		code, kw_slice(kw_buffer_bytes(&written), kw_buffer_length(&written)));
+	kw_buffer_close(&written);
+	return same;
 }

@@ -60,6 +60,9 @@ bool kw_cursor_parse(struct kw_slice text, struct kw_local_cursor *cursor);
 void kw_cursor_library(
 	const char *name, const struct kw_local_cursor *cursor, struct kw_buffer *code);
 
+/* Is this code, byte for byte, what kw_cursor_library writes, under whatever name? */
+bool kw_cursor_is_library(struct kw_slice code);
+
 /* Read the cursor back out of a library's code. */
 enum kw_cursor_kind kw_cursor_from_library(struct kw_slice code, struct kw_local_cursor *cursor);
 

@@ -26,6 +26,8 @@ bool kw_snapshot_start(struct kw_replica *replica, struct kw_error *error)
 	struct kw_buffer *out = kw_downlink_output(&replica->downlink);
 	const struct kw_buffer *functions = &replica->takeover.functions;
 	const char *name = replica->local->options.cursor_name;
+	/* Nor any other agent's cursor: it speaks of data that this snapshot replaces. */
+	const struct kw_rdb_except except = {.name = name, .leave = kw_cursor_is_library};
 	struct kw_local_cursor claim;
 	struct kw_buffer code = {0};
 	uint8_t random[KW_REPLID_LENGTH / 2];
@@ -38,7 +40,7 @@ bool kw_snapshot_start(struct kw_replica *replica, struct kw_error *error)
 	kw_rdb_begin(
 		&replica->rdb, kw_server_rdb_version(&replica->local->facts.identity), false, out);
 	if (kw_rdb_functions(&replica->rdb,
-		    kw_slice(kw_buffer_bytes(functions), kw_buffer_length(functions)), name, out,
+		    kw_slice(kw_buffer_bytes(functions), kw_buffer_length(functions)), &except, out,
 		    error)) {
 		kw_error_wrap(error, "the local server's function libraries");
 		return false;

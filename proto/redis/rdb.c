@@ -232,8 +232,17 @@ static bool is_named(struct kw_slice code, const char *name)
 	return false;
 }
 
-/* The next library: appended as it is, unless it is named `except`. */
-static int put_library(struct kw_payload_input *input, const char *except, struct kw_buffer *out)
+static bool is_left_out(struct kw_slice code, const struct kw_rdb_except *except)
+{
+	if (!except || code.length == 0)
+		return false;
+	return (except->name && is_named(code, except->name)) ||
+	       (except->leave && except->leave(code));
+}
+
+/* The next library: appended as it is, or left out. */
+static int put_library(
+	struct kw_payload_input *input, const struct kw_rdb_except *except, struct kw_buffer *out)
 {
 	const uint8_t *begin = input->at, *opcode;
 	struct kw_slice code;
@@ -247,7 +256,7 @@ static int put_library(struct kw_payload_input *input, const char *except, struc
 	failed = kw_payload_string(input, &code);
 	if (failed)
 		return failed;
-	if (!except || code.length == 0 || !is_named(code, except))
+	if (!is_left_out(code, except))
 		kw_buffer_append(out, begin, (size_t)(input->at - begin));
 	return KW_OK;
 }
@@ -261,7 +270,7 @@ static bool is_empty(struct kw_slice dump)
 	       kw_crc64(0, bytes, 2) == kw_little_endian(bytes + 2, 8);
 }
 
-int kw_rdb_functions(struct kw_rdb *rdb, struct kw_slice dump, const char *except,
+int kw_rdb_functions(struct kw_rdb *rdb, struct kw_slice dump, const struct kw_rdb_except *except,
 	struct kw_buffer *out, struct kw_error *error)
 {
 	size_t before = kw_buffer_length(out);

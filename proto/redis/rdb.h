@@ -46,12 +46,18 @@ struct kw_rdb_entry {
  */
 void kw_rdb_begin(struct kw_rdb *rdb, uint16_t version, bool checksummed, struct kw_buffer *out);
 
+/* Function libraries that are not to come along. */
+struct kw_rdb_except {
+	const char *name;                    /* the one of this name; NULL: none */
+	bool (*leave)(struct kw_slice code); /* those whose code this says true of; NULL: none */
+};
+
 /*
- * The libraries of a FUNCTION DUMP payload, less the one named `except` (NULL: all of them).
+ * The libraries of a FUNCTION DUMP payload, less what `except` says (NULL: all of them).
  * KW_E_CORRUPT: it does not verify, or holds something else than libraries; KW_E_PROTOCOL: its
  * version is above the stream's, or of the other fork; KW_E_NOMEM. Nothing was appended then.
  */
-int kw_rdb_functions(struct kw_rdb *rdb, struct kw_slice dump, const char *except,
+int kw_rdb_functions(struct kw_rdb *rdb, struct kw_slice dump, const struct kw_rdb_except *except,
 	struct kw_buffer *out, struct kw_error *error);
 
 /* One library from its source text. */

@@ -65,8 +65,9 @@ static void seal(struct kw_buffer *payload, const uint8_t *data, size_t size)
 	}
 }
 
-static void try_functions(struct kw_slice dump, const char *except)
+static void try_functions(struct kw_slice dump, const char *name)
 {
+	const struct kw_rdb_except by_name = {.name = name}, *except = name ? &by_name : NULL;
 	struct kw_buffer out = {0};
 	struct kw_rdb rdb, before;
 	struct kw_error error;

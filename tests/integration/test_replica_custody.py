@@ -41,6 +41,33 @@ def settled(pair):
     time.sleep(1.5)
 
 
+# ---- what comes along ----
+
+def test_the_cursor_of_another_agent_does_not_come_along(bed):
+    """It speaks of data that are replaced: its agent would resume upon them, if it came again."""
+    primary, other, replica = (bed.server(name) for name in ("primary", "other", "replica"))
+    data.fill(primary)
+    data.fill_plain(other, 1000, prefix="other:")
+    replica.command("FUNCTION", "LOAD", "#!lua name=mine\n"
+                    "redis.register_function('hello', function() return 'world' end)")
+    before = bed.agent(bed.proxy(other, "proxy-2"), replica, "agent-2", apply__cursor_name="second")
+    before.wait_warm()
+    other.command("SET", "one more", 1)
+    before.wait_warm()
+    wait_for(lambda: b"version=0" not in cursor(replica, "second")[0][-1], "no cursor", 5)
+    assert before.stop() == 0
+    agent = bed.agent(bed.proxy(primary), replica, **SETTINGS)
+    agent.wait_warm()
+    assert not cursor(replica, "second") and cursor(replica, "mine") and cursor(replica)
+    # The other one's turn again: not upon what it left, though the proxy's table is the same.
+    assert agent.stop() == 0
+    replica.command("REPLICAOF", "NO", "ONE")
+    before.settings["apply.consent"] = True
+    before.restart()
+    before.wait_warm()
+    assert_equal_now(other, replica)
+
+
 # ---- refusals ----
 
 def refuse(pair, key):
@@ -56,8 +83,8 @@ def refuse(pair, key):
     wait_for(lambda: link(pair.agent)["acknowledged"] > acknowledged, "not acknowledged", 10, 0.001)
 
 
-def cursor(server):
-    return server.command("FUNCTION", "LIST", "LIBRARYNAME", "keywake_cursor", "WITHCODE")
+def cursor(server, name="keywake_cursor"):
+    return server.command("FUNCTION", "LIST", "LIBRARYNAME", name, "WITHCODE")
 
 
 def write_and_see_the_cursor(pair):

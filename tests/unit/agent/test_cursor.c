@@ -161,6 +161,30 @@ static void a_library_of_somebody_else_is_foreign(void **state)
 	assert_int_equal(kw_cursor_from_library(kw_slice(NULL, 0), &cursor), KW_CURSOR_FOREIGN);
 }
 
+static void a_cursor_of_any_name_is_told_from_what_quotes_one(void **state)
+{
+	static const char longest[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_x";
+	struct kw_local_cursor cursor = sample;
+	struct kw_buffer code = {0};
+
+	for (int bond = KW_BOND_NONE; bond <= KW_BOND_PROMOTED; bond++) {
+		cursor.bond = (enum kw_cursor_bond)bond;
+		kw_buffer_clear(&code);
+		kw_cursor_library(bond ? "another" : longest, &cursor, &code);
+		assert_true(kw_cursor_is_library(
+			kw_slice(kw_buffer_bytes(&code), kw_buffer_length(&code))));
+	}
+	/* A library of somebody's who keeps one as an example. */
+	kw_buffer_append(&code, "\n", 1);
+	assert_false(
+		kw_cursor_is_library(kw_slice(kw_buffer_bytes(&code), kw_buffer_length(&code))));
+	assert_false(kw_cursor_is_library(kw_slice_text("#!lua name=mine\nreturn 1")));
+	assert_false(kw_cursor_is_library(kw_slice_text("#!lua name=")));
+	assert_false(kw_cursor_is_library(kw_slice("", 0)));
+	kw_buffer_close(&code);
+}
+
 static void only_names_a_library_can_have_are_allowed(void **state)
 {
 	struct kw_error error;
@@ -183,6 +207,7 @@ int main(void)
 		cmocka_unit_test(anything_else_is_refused),
 		cmocka_unit_test(every_truncation_is_refused),
 		cmocka_unit_test(a_library_of_somebody_else_is_foreign),
+		cmocka_unit_test(a_cursor_of_any_name_is_told_from_what_quotes_one),
 		cmocka_unit_test(only_names_a_library_can_have_are_allowed),
 	};
 

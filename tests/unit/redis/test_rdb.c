@@ -236,10 +236,12 @@ static void function_dump(uint16_t version)
 	build_end(&payload, version);
 }
 
-static int functions(const char *except)
+static int functions(const char *name)
 {
+	const struct kw_rdb_except except = {.name = name};
+
 	kw_buffer_clear(&out);
-	return kw_rdb_functions(&rdb, build_slice(&payload), except, &out, &error);
+	return kw_rdb_functions(&rdb, build_slice(&payload), name ? &except : NULL, &out, &error);
 }
 
 static void libraries_stand_as_they_were_dumped(void **state)
@@ -268,6 +270,28 @@ static void one_library_is_left_out_by_its_name(void **state)
 	assert_int_equal(kw_buffer_length(&out), first + second);
 	assert_int_equal(functions(""), KW_OK);
 	assert_int_equal(kw_buffer_length(&out), first + second);
+}
+
+static bool is_first(struct kw_slice code)
+{
+	return kw_slice_equal(code, kw_slice_text(first_code));
+}
+
+static void libraries_are_left_out_by_their_code(void **state)
+{
+	const struct kw_rdb_except except = {.name = "second", .leave = is_first};
+	const struct kw_rdb_except code_alone = {.leave = is_first};
+
+	begin(10, true);
+	function_dump(10);
+	kw_buffer_clear(&out);
+	assert_int_equal(
+		kw_rdb_functions(&rdb, build_slice(&payload), &code_alone, &out, &error), KW_OK);
+	assert_int_equal(kw_buffer_length(&out), 2 + sizeof quoted_code - 1);
+	kw_buffer_clear(&out);
+	assert_int_equal(
+		kw_rdb_functions(&rdb, build_slice(&payload), &except, &out, &error), KW_OK);
+	assert_int_equal(kw_buffer_length(&out), 0);
 }
 
 static void a_compressed_library_has_a_name_too(void **state)
@@ -340,6 +364,7 @@ int main(void)
 		cmocka_unit_test_teardown(the_forks_do_not_mix, clear),
 		cmocka_unit_test_teardown(libraries_stand_as_they_were_dumped, clear),
 		cmocka_unit_test_teardown(one_library_is_left_out_by_its_name, clear),
+		cmocka_unit_test_teardown(libraries_are_left_out_by_their_code, clear),
 		cmocka_unit_test_teardown(a_compressed_library_has_a_name_too, clear),
 		cmocka_unit_test_teardown(a_server_without_libraries_dumps_a_footer, clear),
 		cmocka_unit_test_teardown(a_dump_that_would_stop_a_server_is_refused, clear),
