@@ -8,7 +8,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define HEARTBEAT_LIMIT_US 2000000
 #define REPORT_INTERVAL_US 100000
 #define REPORT_AT_LEAST_US 1000000
 
@@ -110,7 +109,7 @@ static bool is_stalled(const struct kw_agent *agent, struct verdict *verdict, ui
 	const struct kw_follow *follow = &agent->follow;
 	uint64_t silence = now_us - follow->heartbeat_us;
 
-	if (now_us > follow->heartbeat_us && silence > HEARTBEAT_LIMIT_US)
+	if (now_us > follow->heartbeat_us && silence > KW_FOLLOW_HEARTBEAT_US)
 		return decide(verdict, KW_AGENT_STALLED,
 			"the proxy's heartbeat stopped %" PRIu64 " s ago: it hangs",
 			silence / 1000000);

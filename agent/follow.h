@@ -22,6 +22,9 @@
 #include <stdint.h>
 #include <uv.h>
 
+/* A heartbeat that did not move for so long has stopped: the proxy hangs. */
+#define KW_FOLLOW_HEARTBEAT_US 2000000
+
 #define KW_FOLLOW_WHY 512
 #define KW_PROXY_ADDRESS 512
 

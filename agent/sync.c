@@ -136,6 +136,7 @@ void kw_sync_snapshot_begin(struct kw_sync *sync, uint64_t epoch, uint64_t versi
 	sync->epoch = epoch;
 	sync->passed = version;
 	kw_progress_reset(&sync->progress);
+	kw_sync_load_begins(sync);
 	sync->apply->ops->begin(sync->apply);
 	sync->owed_us = 0;
 	kw_quarantine_clear(sync->quarantine);
@@ -177,6 +178,8 @@ void kw_sync_pass_done(struct kw_sync *sync, const struct kw_reader_pass *pass)
 		.moved = pass->moved && same && !sync->first_pass,
 	};
 
+	if (pass->snapshot && kw_sync_load_torn(sync, pass->vanished))
+		return;
 	if (same && superblock->complete)
 		handed.fresh_us = superblock->fresh_us;
 	sync->epoch = pass->epoch;
@@ -380,6 +383,10 @@ static void decide(struct kw_sync *sync, uint64_t now_us)
 	}
 	if (needs_local(sync) && !may_claim(sync, now_us))
 		return;
+	if (!kw_sync_may_load(sync, now_us)) {
+		set_why(sync, false, "the proxy hangs: no load is begun that it would hold up");
+		return;
+	}
 	sync->pruning = needs_local(sync) && !sync->apply->whole &&
 			(sync->local->facts.keys > 0 || sync->touched);
 	/* Against an incomplete table good keys would be pruned, or replaced by less. */

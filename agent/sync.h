@@ -90,8 +90,10 @@ struct kw_sync {
 	struct kw_backoff settle_debt; /* reconciles begun because puts were owed */
 	uint64_t owed_us;              /* not before */
 
-	uint64_t fed_bytes; /* sync_load.c: read when it was looked last, */
-	uint64_t fed_us;    /* and when they were last other than before */
+	uint64_t fed_bytes;       /* sync_load.c: read when it was looked last, */
+	uint64_t fed_us;          /* and when they were last other than before */
+	uint64_t vanished_before; /* segments, ever, when the snapshot began */
+	int torn;                 /* snapshots in a row that lost one and were given up */
 
 	bool cursor_writing;
 	uint64_t cursor_us; /* last written, or tried */
@@ -145,8 +147,21 @@ bool kw_sync_save(struct kw_sync *sync, uint64_t now_us);
  * happens outside of such a snapshot); and end it when nothing was read for KW_SYNC_LOAD_IDLE_US.
  */
 #define KW_SYNC_LOAD_IDLE_US 10000000
+/* Not while the proxy hangs: what it began it would not end. */
+bool kw_sync_may_load(const struct kw_sync *sync, uint64_t now_us);
 void kw_sync_end_load(struct kw_sync *sync, const char *why);
 void kw_sync_watch_load(struct kw_sync *sync, uint64_t now_us);
+
+/*
+ * And a snapshot that lost a segment lacks keys until the tail has brought them: while the server
+ * has data of before they are better than that, so it is given up and begun again. Where the
+ * primary overtakes that many in a row, the next one is taken as it is: what is missing comes
+ * behind it, and nobody says warm before.
+ */
+#define KW_SYNC_TORN_MAX 3
+void kw_sync_load_begins(struct kw_sync *sync);
+/* A snapshot was read to its end. True: it was given up. */
+bool kw_sync_load_torn(struct kw_sync *sync, bool vanished);
 
 /*
  * sync_fit.c: may this table go into this server? KW_E_STATE: it never fits, and why: payloads of a

@@ -5,10 +5,16 @@
 #include "sync.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 
 static bool is_loading(const struct kw_sync *sync)
 {
 	return sync->apply->whole && sync->phase == KW_SYNC_SNAPSHOT;
+}
+
+bool kw_sync_may_load(const struct kw_sync *sync, uint64_t now_us)
+{
+	return !sync->apply->whole || now_us < sync->follow->heartbeat_us + KW_FOLLOW_HEARTBEAT_US;
 }
 
 void kw_sync_end_load(struct kw_sync *sync, const char *why)
@@ -17,10 +23,44 @@ void kw_sync_end_load(struct kw_sync *sync, const char *why)
 		kw_sync_restart(sync, why);
 }
 
+void kw_sync_load_begins(struct kw_sync *sync)
+{
+	sync->vanished_before = kw_reader_stats(sync->follow->reader)->vanished;
+}
+
+static bool gives_up_torn(struct kw_sync *sync)
+{
+	if (!is_loading(sync) || sync->local->facts.keys == 0 || sync->torn == KW_SYNC_TORN_MAX)
+		return false;
+	sync->torn++;
+	kw_sync_restart(sync, "a part of the table was cleaned away before the snapshot came to "
+			      "it; the local server keeps its data of before");
+	return true;
+}
+
+bool kw_sync_load_torn(struct kw_sync *sync, bool vanished)
+{
+	bool last = is_loading(sync) && sync->torn == KW_SYNC_TORN_MAX;
+
+	if (vanished && gives_up_torn(sync))
+		return true;
+	if (vanished && last)
+		kw_log_warn("sync",
+			"%d snapshots in a row were overtaken by the primary's writes: the local "
+			"server gets an incomplete one, and then what is missing (is it slower "
+			"than they are? a larger table.max_bytes lets segments live longer)",
+			KW_SYNC_TORN_MAX + 1);
+	sync->torn = 0;
+	return false;
+}
+
 void kw_sync_watch_load(struct kw_sync *sync, uint64_t now_us)
 {
-	uint64_t bytes = kw_reader_stats(sync->follow->reader)->bytes;
+	const struct kw_reader_stats *stats = kw_reader_stats(sync->follow->reader);
+	uint64_t bytes = stats->bytes;
 
+	if (is_loading(sync) && stats->vanished != sync->vanished_before && gives_up_torn(sync))
+		return;
 	/* A server that takes its time is not kept waiting; nor is one while records are read that
 	 * the filter leaves out. */
 	if (!is_loading(sync) || bytes != sync->fed_bytes ||
