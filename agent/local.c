@@ -73,7 +73,8 @@ static void leave_out_cursor(struct kw_local *local)
 static void read_facts(struct kw_local *local, struct kw_slice info)
 {
 	struct kw_local_facts *facts = &local->facts;
-	struct kw_slice policy = {0}, host = {0}, link = {0};
+	struct kw_slice policy = {0}, host = {0}, link = {0}, before = {0};
+	uint64_t aof = 0;
 
 	facts->keys = 0;
 	memset(facts->held, 0, sizeof facts->held);
@@ -90,6 +91,11 @@ static void read_facts(struct kw_local *local, struct kw_slice info)
 	facts->master_port = facts->refused = 0;
 	kw_info_number(info, "master_port", &facts->master_port);
 	kw_info_number(info, "unexpected_error_replies", &facts->refused);
+	kw_info_text(info, "master_replid2", &before);
+	snprintf(facts->replid2, sizeof facts->replid2, "%.*s", (int)before.length,
+		before.length ? (const char *)before.data : "");
+	kw_info_number(info, "aof_enabled", &aof);
+	facts->aof = aof > 0;
 	if (!kw_info_module_in_the_way(info, facts->module, sizeof facts->module))
 		facts->module[0] = '\0';
 	facts->master_link_up = kw_info_text(info, "master_link_status", &link) &&

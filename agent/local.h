@@ -83,6 +83,9 @@ struct kw_local_facts {
 	uint64_t master_port;
 	bool master_link_up;
 	uint64_t refused; /* commands of its primary that it refused (unexpected_error_replies) */
+	char replid2[41]; /* the replication id before the present one, or of its RDB; zeros: none
+			   */
+	bool aof;         /* its data come from an AOF when it starts, which says no id */
 	char module[64];  /* that makes it load by way of its disk; "": none */
 	enum kw_cursor_kind cursor_kind;
 	struct kw_local_cursor cursor;

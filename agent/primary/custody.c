@@ -18,6 +18,21 @@
 /* ---- is the server still ours? ---- */
 
 /*
+ * In another run than the agent that led it knew: was it promoted before it restarted? A server
+ * saves the replication id that it goes by into its RDB, and one that starts from that as a master
+ * shows it as its second. It is an agent's, if it was a replica until then. Promoted, it went by an
+ * id of its own, or by none when that was long ago (repl-backlog-ttl). An AOF says no id.
+ */
+static bool was_saved_by_others(const struct kw_local_facts *facts)
+{
+	const struct kw_local_cursor *cursor = &facts->cursor;
+
+	return facts->cursor_kind == KW_CURSOR_OURS && cursor->bond == KW_BOND_LED &&
+	       cursor->version > 0 && strcmp(cursor->run_id, facts->identity.run_id) != 0 &&
+	       !facts->aof && !kw_local_replid_ours(facts->replid2);
+}
+
+/*
  * Somebody promoted the server, or sent it to another primary: an operator in a failover perhaps.
  * What is written there now must not be replaced by us, whatever the consent was for.
  */
@@ -27,7 +42,13 @@ static void hold(struct kw_replica *replica)
 	bool promoted = strcmp(facts->identity.role, "master") == 0;
 
 	replica->held = true;
-	if (promoted)
+	if (promoted && was_saved_by_others(facts))
+		kw_replica_trouble(replica, KW_TROUBLE_FAIL,
+			"the local server was promoted and restarted while no agent ran (or "
+			"restarted twice, saving its data in between) and is left alone: "
+			"`keywakectl resync` makes it a replica again (its data are replaced "
+			"then)");
+	else if (promoted)
 		kw_replica_trouble(replica, KW_TROUBLE_FAIL,
 			"the local server was promoted by somebody and is left alone: "
 			"`keywakectl resync` makes it a replica again (its data are replaced "
@@ -130,7 +151,7 @@ void kw_replica_looked(struct kw_apply *apply)
 /*
  * Was it taken from an agent while none looked? A server that only restarted comes as a master with
  * our cursor too, so this is known within one run of the server, or when an agent that saw it left
- * its mark.
+ * its mark, or by what its RDB says.
  */
 static bool left_an_agent(const struct kw_replica *replica)
 {
@@ -140,6 +161,8 @@ static bool left_an_agent(const struct kw_replica *replica)
 	if (facts->cursor_kind != KW_CURSOR_OURS)
 		return false;
 	if (cursor->bond == KW_BOND_PROMOTED)
+		return true;
+	if (was_saved_by_others(facts))
 		return true;
 	return cursor->bond == KW_BOND_LED && cursor->version > 0 &&
 	       strcmp(cursor->run_id, facts->identity.run_id) == 0;

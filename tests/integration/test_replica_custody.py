@@ -222,6 +222,101 @@ def test_an_agent_killed_in_the_first_load_is_no_other_hand(bed):
     assert_equal_now(primary, replica)
 
 
+# ---- restarted, and perhaps promoted before, while no agent ran ----
+
+SERVERS = ["installed", "redis-trixie", "valkey-trixie"]
+
+
+@pytest.fixture(params=SERVERS)
+def server(request, need_server):
+    need_server(request.param)
+    return request.param
+
+
+def led(bed, server, **config):
+    """Led until its agent was killed."""
+    pair = bed.pair(server, server, fill=data.fill, agent=SETTINGS, replica_config=config)
+    settled(pair)
+    pair.agent.kill()
+    return pair
+
+
+def restart(server):
+    server.kill()
+    server.restart()
+
+
+@pytest.mark.parametrize("long_ago", [False, True])
+def test_promoted_and_restarted_while_no_agent_ran(bed, server, long_ago):
+    """Its RDB was saved under an id that is no agent's: somebody's failover, and its data count."""
+    pair = led(bed, server, repl_backlog_ttl=1)
+    pair.replica.command("REPLICAOF", "NO", "ONE")
+    if long_ago: # the server forgets whose it was
+        wait_for(lambda: str(info(pair.replica)["master_replid2"]).strip("0") == "", "it remembers", 20)
+    pair.replica.command("SET", "after the failover", 1)
+    pair.replica.command("SAVE")
+    restart(pair.replica)
+    for _ in range(2):
+        pair.agent.restart()
+        pair.agent.wait_state("failed", reason="promoted")
+        time.sleep(1.2)
+        assert info(pair.replica)["role"] == "master"
+        assert pair.replica.command("GET", "after the failover") == b"1"
+        pair.agent.kill()
+    pair.agent.restart()
+    pair.agent.wait_state("failed", reason="promoted")
+    pair.agent.ctl_ok("resync")
+    pair.agent.wait_warm()
+    assert_equal_now(pair.primary, pair.replica)
+
+
+@pytest.mark.parametrize("saved", ["when led", "without an agent", "at the end", "twice started"])
+def test_restarted_while_no_agent_ran(bed, server, saved):
+    """Nothing was done to it: it is taken again without a word."""
+    pair = led(bed, server)
+    if saved == "when led":
+        pair.agent.restart()
+        settled(pair)
+        pair.replica.command("SAVE")
+        pair.agent.kill()
+    elif saved == "at the end":
+        pair.replica.command("CONFIG", "SET", "save", "3600 1")
+        pair.replica.stop()
+    else:
+        pair.replica.command("SAVE")
+    restart(pair.replica)
+    if saved == "twice started":
+        restart(pair.replica)
+    pair.agent.restart()
+    pair.settle()
+    assert info(pair.replica)["role"] == "slave"
+
+
+def test_restarted_from_an_aof_while_no_agent_ran(bed):
+    pair = led(bed, "installed", appendonly="yes")
+    time.sleep(1.5) # fsync everysec
+    restart(pair.replica)
+    pair.agent.restart()
+    pair.settle()
+    assert info(pair.replica)["role"] == "slave"
+
+
+def test_saved_in_a_load_that_was_given_up(bed):
+    """It goes by the id of before until the load is done, so its RDB says that it was led."""
+    pair = bed.pair(fill=lambda primary: data.fill_plain(primary, 20_000), agent=SETTINGS,
+                    replica_config={"key-load-delay": 100,
+                                    "loading-process-events-interval-bytes": 2048})
+    settled(pair)
+    pair.agent.ctl_ok("resync")
+    wait_for(lambda: link(pair.agent)["link"] in ("snapshot", "loading"), "no load", 20, 0.001)
+    pair.agent.kill()
+    wait_for(lambda: info(pair.replica).get("async_loading", 0) == 0, "still loading", 20)
+    pair.replica.command("SAVE")
+    restart(pair.replica)
+    pair.agent.restart()
+    pair.settle()
+
+
 # ---- what cannot be led ----
 
 MODULE = r"""
