@@ -434,6 +434,20 @@ void kw_agent_set_promote(struct kw_agent *agent, bool promote)
 	agent->apply->promote = promote;
 }
 
+int kw_agent_promote(struct kw_agent *agent, struct kw_error *error)
+{
+	struct kw_apply *apply = agent->apply;
+
+	if (!apply->leads)
+		return kw_error_set(error, KW_E_STATE,
+			"the local server is no replica of this agent that could be promoted "
+			"(apply.mode=%s, %s%s%s): nothing was done",
+			apply->ops->mode, kw_sm_name(&agent->sm), agent->reason[0] ? ": " : "",
+			agent->reason);
+	apply->promote = apply->for_good = true;
+	return KW_OK;
+}
+
 void kw_agent_set_warm_lag(struct kw_agent *agent, uint32_t warm_lag_ms)
 {
 	agent->warm_lag_us = (uint64_t)warm_lag_ms * 1000;

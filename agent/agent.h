@@ -128,6 +128,11 @@ void kw_agent_resync(struct kw_agent *agent, const char *why);
 int kw_agent_retarget(struct kw_agent *agent, const char *proxy, struct kw_error *error);
 void kw_agent_set_window(struct kw_agent *agent, uint64_t bytes);
 void kw_agent_set_promote(struct kw_agent *agent, bool promote);
+/*
+ * When the agent is closed, which should follow, the local server is promoted, and left alone by
+ * agents until resync. KW_E_STATE: there is nothing to promote, nothing was changed.
+ */
+int kw_agent_promote(struct kw_agent *agent, struct kw_error *error);
 void kw_agent_set_warm_lag(struct kw_agent *agent, uint32_t warm_lag_ms);
 void kw_agent_set_pace(struct kw_agent *agent, uint32_t idle_us, bool busy);
 

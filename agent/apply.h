@@ -136,8 +136,10 @@ struct kw_apply {
 	enum kw_server_error blocked_kind;
 	char blocked_why[256]; /* the server's words */
 	bool whole;
-	bool loading; /* a snapshot is not loaded yet: done may be long in coming */
-	bool promote; /* what leave does; the owner may change it */
+	bool loading;  /* a snapshot is not loaded yet: done may be long in coming */
+	bool promote;  /* what leave does; the owner may change it */
+	bool for_good; /* and no agent takes the server again before it is told to */
+	bool leads;    /* the server is our replica, all of a data set in it: it can be promoted */
 	enum kw_apply_trouble trouble;
 	char trouble_why[400];
 	struct kw_apply_link link;

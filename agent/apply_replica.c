@@ -260,6 +260,9 @@ static void replica_close(struct kw_apply *apply, void (*closed)(void *arg), voi
 {
 	struct kw_replica *replica = (struct kw_replica *)apply;
 
+	if (replica->base.promote && replica->base.leads && replica->leaving != KW_LEAVE_DONE)
+		kw_log_error("link", "the local server was not promoted: it did not answer in time "
+				     "(send it REPLICAOF NO ONE)");
 	replica->closed = closed;
 	replica->closed_arg = arg;
 	kw_downlink_close(&replica->downlink);

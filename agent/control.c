@@ -324,8 +324,20 @@ static void on_export(void *arg, struct kw_rpc_call *call, const json_t *params)
 
 static void on_shutdown(void *arg, struct kw_rpc_call *call, const json_t *params)
 {
+	struct kw_agent_daemon *daemon = arg;
+	bool promote = json_is_true(json_object_get(params, "promote"));
+	struct kw_error error;
+
+	if (promote && !may_inspect(daemon, call))
+		return;
+	if (promote && kw_agent_promote(daemon->agent, &error)) {
+		kw_rpc_fail(call, KW_RPC_CODE(error.code), "%s", error.text);
+		return;
+	}
 	kw_rpc_result(call, json_pack("{s:b}", "stopping", true));
-	kw_agent_daemon_shutdown(arg, "asked for on the control socket");
+	kw_agent_daemon_shutdown(daemon,
+		promote ? "asked for on the control socket, the local server is to be promoted"
+			: "asked for on the control socket");
 }
 
 #define NO_PARAMS                                                                                  \
@@ -358,7 +370,11 @@ const struct kw_rpc_method kw_agent_methods[] = {
 		"Write the table as an RDB stream to the pipe that comes with the request (its "
 		"writing end, by SCM_RIGHTS).",
 		NO_PARAMS, on_export},
-	{"shutdown", "Write the cursor and end the agent.", NO_PARAMS, on_shutdown},
+	{"shutdown", "Write the cursor and end the agent.",
+		{{"promote", JSON_TRUE, false,
+			"mode replica: the local server is promoted, and left alone by agents "
+			"until resync"}},
+		on_shutdown},
 	KW_DAEMON_METHODS,
 	{0},
 };

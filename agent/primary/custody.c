@@ -223,6 +223,14 @@ static void on_released(void *arg, const char *error)
 		return;
 	}
 	kw_log_info("link", "the local server is promoted");
+	/* By an operator's word: like a promotion of his own, it is not to be undone by a restart.
+	 */
+	if (replica->base.for_good) {
+		replica->local->bond = KW_BOND_PROMOTED;
+		kw_local_write_cursor(replica->local, cursor->epoch, cursor->version,
+			cursor->quarantined, on_left, replica);
+		return;
+	}
 	/* Ours to replace when the agent comes again, but of unknown position from now on. */
 	kw_local_write_cursor(replica->local, cursor->epoch, 0, 0, on_left, replica);
 }
@@ -249,7 +257,7 @@ static void begin_leaving(struct kw_replica *replica)
 	if (replica->phase == KW_REPLICA_SNAPSHOT) {
 		kw_replica_reset(replica, "the agent ends; the server keeps its data of before");
 		replica->leave_us = kw_clock_us() + NOTICE_US;
-	} else if (replica->phase == KW_REPLICA_ONLINE && replica->base.promote) {
+	} else if (replica->base.leads && replica->base.promote) {
 		replica->leaving = KW_LEAVE_RELEASING;
 		kw_takeover_release(&replica->takeover, on_released, replica);
 	}

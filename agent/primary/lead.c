@@ -401,6 +401,9 @@ void kw_replica_show(struct kw_replica *replica)
 	link->state = names[replica->phase];
 	replica->base.loading =
 		replica->phase == KW_REPLICA_SNAPSHOT || replica->phase == KW_REPLICA_LOADING;
+	replica->base.leads =
+		!replica->held && (replica->phase == KW_REPLICA_ONLINE ||
+					  (replica->phase == KW_REPLICA_WAITING && !replica->full));
 	link->port = replica->downlink.port;
 	link->offset = replica->feed.sent_end;
 }

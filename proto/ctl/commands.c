@@ -77,6 +77,19 @@ static enum ctl_exit run_get(struct ctl *ctl)
 	return call_and_print(ctl, params, CTL_CALL_TIMEOUT_MS);
 }
 
+static enum ctl_exit run_shutdown(struct ctl *ctl)
+{
+	json_t *params = ctl->options[0] ? json_pack("{s:b}", "promote", 1) : NULL;
+	struct kw_error error;
+	json_t *answer;
+
+	if (ctl_call(ctl, "shutdown", params, CTL_CALL_TIMEOUT_MS, &answer, &error))
+		return ctl_fail(&error);
+	print_answer(ctl, answer);
+	json_decref(answer);
+	return CTL_DONE;
+}
+
 /* How many: a count, a list, or an object with a count. */
 static double amount(const json_t *value)
 {
@@ -319,7 +332,8 @@ const struct ctl_command ctl_commands[] = {
 			"disk, not before, and belongs to the caller, mode 0600. Interrupted, or "
 			"on a full disk, nothing stays behind. With - the bytes go to standard "
 			"output; a stream cut short by a failure lacks its end, and the exit "
-			"status says so. One export runs at a time; the primary may be down, the replica "
+			"status says so. One export runs at a time; the primary may be down, the "
+			"replica "
 			"too, and the agent paused.",
 		.example = "-s /run/keywake/agent.sock export /backup/today.rdb",
 		.run = ctl_run_export},
@@ -409,8 +423,10 @@ const struct ctl_command ctl_commands[] = {
 	{.name = "shutdown",
 		.brief = "end a daemon in good order",
 		.help = "As SIGTERM does. A service manager may start it again.",
-		.example = "-s /run/keywake/agent.sock shutdown",
-		.method = "shutdown",
-		.run = run_simple},
+		.options = {{"--promote", NULL,
+			"agent in mode replica: send its server REPLICAOF NO ONE; agents leave it "
+			"alone from then on, until resync"}},
+		.example = "-s /run/keywake/agent.sock shutdown --promote",
+		.run = run_shutdown},
 	{0},
 };

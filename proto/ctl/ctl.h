@@ -37,7 +37,7 @@ struct ctl;
 
 struct ctl_option {
 	const char *name;  /* "--timeout" */
-	const char *value; /* "SECONDS" */
+	const char *value; /* "SECONDS"; NULL: it takes none */
 	const char *doc;
 };
 
@@ -63,7 +63,7 @@ struct ctl {
 	const struct ctl_command *command;
 	const char *args[CTL_ARGS_MAX];
 	int arg_count;
-	const char *options[CTL_OPTIONS_MAX]; /* values, NULL: not given */
+	const char *options[CTL_OPTIONS_MAX]; /* values, "" of one without; NULL: not given */
 	const char *socket;                   /* NULL until it is looked for */
 	char socket_found[108];
 	bool json;           /* JSON asked for, or standard output is no terminal */

@@ -25,7 +25,9 @@ static void show_usage_words(FILE *stream, const struct ctl_command *command)
 	fprintf(stream, "%s%s%s", command->name, command->args ? " " : "",
 		command->args ? command->args : "");
 	for (int i = 0; i < CTL_OPTIONS_MAX && command->options[i].name; i++)
-		fprintf(stream, " [%s %s]", command->options[i].name, command->options[i].value);
+		fprintf(stream, " [%s%s%s]", command->options[i].name,
+			command->options[i].value ? " " : "",
+			command->options[i].value ? command->options[i].value : "");
 }
 
 void ctl_help(FILE *stream)

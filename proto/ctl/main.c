@@ -19,7 +19,7 @@ struct parsed {
 	bool help;
 };
 
-/* Every option that takes a value, of whatever command. */
+/* Every option of whatever command. */
 static const struct ctl_option *find_option(const char *name, size_t length)
 {
 	for (const struct ctl_command *c = ctl_commands; c->name; c++)
@@ -47,7 +47,8 @@ static enum ctl_exit unknown_option(const char *word)
 		best ? ": did you mean " : "", best ? best : "", best ? "?" : "");
 }
 
-/* "--name VALUE" or "--name=VALUE" of some command; *index moves over what was taken. */
+/* "--name VALUE" or "--name=VALUE" of some command, or "--name" where it takes no value; *index
+ * moves over what was taken. */
 static enum ctl_exit take_option(struct parsed *parsed, int argc, char **argv, int *index)
 {
 	const char *word = argv[*index], *equals = strchr(word, '=');
@@ -59,7 +60,11 @@ static enum ctl_exit take_option(struct parsed *parsed, int argc, char **argv, i
 	if (parsed->option_count > CTL_OPTIONS_MAX)
 		return ctl_usage("too many options");
 	parsed->option_names[parsed->option_count] = option->name;
-	if (equals)
+	if (!option->value && equals)
+		return ctl_usage("%s takes no value", option->name);
+	if (!option->value)
+		parsed->option_values[parsed->option_count] = "";
+	else if (equals)
 		parsed->option_values[parsed->option_count] = equals + 1;
 	else if (*index + 1 < argc)
 		parsed->option_values[parsed->option_count] = argv[++*index];

@@ -108,6 +108,65 @@ def test_an_agent_that_cannot_drain_promotes_all_the_same(bed):
     assert setting(pair.replica, "masterauth") == ""
 
 
+# ---- promoted by command ----
+
+@pytest.mark.parametrize("binary", ["installed", "redis-trixie", "valkey-trixie"])
+def test_promoted_by_command(bed, need_server, binary):
+    """A failover by an operator's word: a service manager that starts the agent again undoes it not."""
+    need_server(binary)
+    pair = bed.pair(binary, binary, fill=data.fill, agent=REPLICA)
+    pair.agent.ctl_ok("shutdown", "--promote")
+    assert pair.agent.wait_exit(10) == 0
+    with pair.replica.admin() as client:
+        assert client.info("replication")["role"] == "master"
+    assert setting(pair.replica, "masterauth") == ""
+    assert setting(pair.replica, "repl-diskless-load") == "disabled"
+    assert_equal_now(pair.primary, pair.replica)
+    pair.replica.command("SET", "after the failover", 1)
+    for _ in range(2):
+        pair.agent.restart()
+        pair.agent.wait_state("failed", reason="promoted")
+        time.sleep(1.2)
+        assert pair.replica.command("GET", "after the failover") == b"1"
+        pair.agent.kill()
+    pair.agent.restart()
+    pair.agent.ctl_ok("resync")
+    pair.agent.wait_warm()
+    assert_equal_now(pair.primary, pair.replica)
+
+
+def test_promoted_by_command_without_primary_and_proxy(bed):
+    """As in a failover: the primary is gone, the proxy with it, and the link has just broken."""
+    pair = bed.pair(fill=data.fill, agent=REPLICA)
+    pair.proxy.kill()
+    pair.replica.command("CONFIG", "SET", "masterauth", "wrong") # it does not come again
+    pair.replica.command("CLIENT", "KILL", "TYPE", "master")
+    wait_for(lambda: link(pair.agent)["link"] == "waiting", "the link holds", 5)
+    pair.agent.ctl_ok("shutdown", "--promote")
+    assert pair.agent.wait_exit(12) == 0
+    with pair.replica.admin() as client:
+        assert client.info("replication")["role"] == "master"
+    assert_equal_now(pair.primary, pair.replica)
+
+
+@pytest.mark.parametrize("mode", ["commands", "hybrid"])
+def test_nothing_to_promote(bed, mode):
+    pair = bed.pair(fill=data.fill, agent={**REPLICA, "apply__mode": mode})
+    for daemon, sentence in ((pair.agent, "nothing was done"), (pair.proxy, "promote")):
+        done = daemon.ctl("shutdown", "--promote")
+        assert done.returncode == 2 and sentence in done.stderr, done
+        assert daemon.alive
+    pair.settle()
+
+
+def test_what_is_not_whole_is_not_promoted(bed):
+    _, replica, agent = in_mid_snapshot(bed)
+    done = agent.ctl("shutdown", "--promote")
+    assert done.returncode == 2 and "nothing was done" in done.stderr, done
+    assert agent.alive
+    agent.ctl_ok("pause") # and the server is done with it soon
+
+
 # ---- strangers ----
 
 def test_strangers_do_not_shut_the_server_out(bed):

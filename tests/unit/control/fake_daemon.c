@@ -145,7 +145,7 @@ static const struct kw_rpc_method methods[] = {
 		{{"path", JSON_STRING, true, "key"}, {"value", ANY, true, "new value"}},
 		on_config_set},
 	{"config.reload", "Read again.", {{0}}, on_config_reload},
-	{"shutdown", "End.", {{0}}, on_shutdown},
+	{"shutdown", "End.", {{"promote", JSON_TRUE, false, "or not"}}, on_shutdown},
 	{"fake.answer", "Tell the fake what to answer.",
 		{{"method", JSON_STRING, true, "to what"}, {"result", ANY, true, "what"}},
 		on_fake_answer},

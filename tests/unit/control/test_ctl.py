@@ -300,6 +300,9 @@ def test_usage_and_transport_are_1(agent, tmp_path):
             (['wait', 'warm', '--timout', '1'], 'did you mean --timeout?'),
             (['verify', '--sample', '-1'], 'whole number'), (['disconnect', 'a'], 'whole number'),
             (['watch', '--count', '0'], 'above 0'),
+            (['shutdown', '--promote=yes'], 'takes no value'),
+            (['shutdown', '--promote', 'yes'], 'unexpected argument'),
+            (['status', '--promote'], 'has no option --promote'),
             (['-s', gone, 'status'], 'no such socket'), (['-s'], 'needs the path')]:
         done = agent.ctl(*words)
         assert (done.returncode, done.stdout) == (1, ''), words
@@ -340,6 +343,7 @@ def test_completion_offers_words_and_options():
     assert complete('-s', 'x', 'wait', '') == ['warm', 'live']
     assert complete('config', 'r') == ['reload']
     assert complete('wait', 'warm', '--t') == ['--timeout']
+    assert complete('shutdown', '--p') == ['--promote']
     assert 'agents' in complete('') and 'wait' in complete('')
 
 
@@ -349,6 +353,12 @@ def test_methods_and_version(agent):
     assert 'get key [database]' in re.sub(r'\x1b\[\d*m', '',
                                           on_terminal(['-s', agent.path, 'methods'])[1])
     assert json.loads(agent.ctl('version').stdout)['program'] == 'keywake-agent'
+
+
+def test_an_option_without_a_value_is_sent(agent):
+    assert '[--promote]' in ctl('shutdown', '--help').stdout
+    assert agent.ctl('shutdown', '--promote').returncode == 0
+    assert agent.process.wait(timeout=10) == 0
 
 
 def test_shutdown_ends_the_daemon(agent):
