@@ -1,8 +1,8 @@
 /*
- * The inside of the reader, shared by its parts: reader.c decides what to read (superblock,
- * directory, the plan of a pass), reader_log.c reads the planned ranges of the log and hands on the
- * records, reader_ahead.c asks for the next bytes of the log before it is known that there are any.
- * Nobody else includes this.
+ * The inside of the reader, shared by its parts: reader.c reads superblock and directory and begins
+ * and ends passes, reader_plan.c says what of the log a pass is to read, reader_log.c reads that
+ * and hands on the records, reader_ahead.c asks for the next bytes of the log before it is known
+ * that there are any. Nobody else includes this.
  */
 #ifndef KW_TABLE_READER_INTERNAL_H
 #define KW_TABLE_READER_INTERNAL_H
@@ -111,6 +111,10 @@ struct kw_reader {
 
 	struct ahead ahead;
 };
+
+/* reader_plan.c: superblock and directory are a pair: what of the log is to be read? */
+void kw_reader_plan(struct kw_reader *reader);
+uint64_t kw_reader_planned_bytes(const struct kw_reader *reader);
 
 /* reader_log.c: read the planned ranges; ends in kw_reader_log_done or a recheck. */
 void kw_reader_log_begin(struct kw_reader *reader);
