@@ -274,6 +274,12 @@ static void sink_pass_done(void *arg, const struct kw_reader_pass *pass)
 		kw_progress_acknowledged(&agent->sync.progress, agent->apply->done, kw_wall_us());
 }
 
+static void sink_look_done(void *arg, bool found)
+{
+	if (found)
+		want_step(arg);
+}
+
 static void sink_lapsed(void *arg, const char *why)
 {
 	struct kw_agent *agent = arg;
@@ -297,6 +303,7 @@ static const struct kw_reader_sink sink = {
 	.room = sink_room,
 	.superblock = sink_superblock,
 	.pass_done = sink_pass_done,
+	.look_done = sink_look_done,
 	.lapsed = sink_lapsed,
 	.failed = sink_failed,
 };

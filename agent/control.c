@@ -22,7 +22,7 @@ struct figures {
 	X(records_skipped, "records left out by the filter")                                       \
 	X(reads, "READs of the proxy's memory")                                                    \
 	X(read_retries, "READs repeated because what they brought did not verify")                 \
-	X(reads_ahead, "READs of the log asked for together with the superblock")                  \
+	X(reads_ahead, "READs of the log asked for before it was known to have grown")             \
 	X(reads_ahead_used, "of them brought changes, in one round trip")                          \
 	X(segments_vanished, "log segments cleaned away before they were read")                    \
 	X(passes, "passes over the table")                                                         \

@@ -324,7 +324,7 @@ static void on_tick(uv_timer_t *timer)
 
 static struct kw_reader *make_reader(struct kw_export *export)
 {
-	const struct kw_reader_options options = {.depth = READER_DEPTH};
+	const struct kw_reader_options options = {.depth = READER_DEPTH, .ahead = KW_AHEAD_OFF};
 	const struct kw_reader_sink sink = {
 		.snapshot_begin = on_snapshot_begin,
 		.record = on_record,

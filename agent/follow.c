@@ -17,6 +17,8 @@
 #define BACKOFF_HIGHEST_MS 5000
 #define PROBE_INTERVAL_US 100000
 #define FIRST_PAUSE_US 50
+/* A look reads the superblock, whatever the reader's own count of looks, once it is this old. */
+#define SUPERBLOCK_AGE_US 6000
 
 /* READs handed to the carrier by one call. */
 #define BATCH_MAX 64
@@ -219,8 +221,17 @@ static void reader_pass_done(void *arg, const struct kw_reader_pass *pass)
 	struct kw_follow *follow = arg;
 
 	kw_backoff_reset(&follow->backoff);
+	follow->passed_us = follow->begun_us;
 	pace(follow, pass->moved);
 	follow->sink.pass_done(follow->sink.arg, pass);
+}
+
+static void reader_look_done(void *arg, bool found)
+{
+	struct kw_follow *follow = arg;
+
+	pace(follow, found);
+	follow->sink.look_done(follow->sink.arg, found);
 }
 
 static void reader_lapsed(void *arg, const char *why)
@@ -372,6 +383,8 @@ void kw_follow_step(struct kw_follow *follow, uint64_t now_us)
 		return;
 	follow->due = false;
 	follow->begun_us = now_us;
+	if (now_us - follow->passed_us >= SUPERBLOCK_AGE_US)
+		kw_reader_want_superblock(follow->reader);
 	kw_reader_poll(follow->reader);
 }
 
@@ -483,6 +496,7 @@ static const struct kw_reader_sink reader_sink = {
 	.room = reader_room,
 	.superblock = reader_superblock,
 	.pass_done = reader_pass_done,
+	.look_done = reader_look_done,
 	.lapsed = reader_lapsed,
 	.failed = reader_failed,
 };

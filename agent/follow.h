@@ -7,6 +7,8 @@
  *      ▲                   │ failed              │ lost, or the reader failed
  *      └───────────────────┴─────────────────────┘
  *
+ * Most polls look at the tail of the log alone; the superblock comes with one in a few, and with
+ * each when polls are far apart.
  * While the reader does not ask for the superblock itself (idle, in a long snapshot, polling held)
  * this does, every PROBE_INTERVAL: heartbeat, state of the source and versions stay known.
  * What the reader finds goes to the owner's sink. Loop thread only.
@@ -84,7 +86,8 @@ struct kw_follow {
 	bool due;
 	uint32_t interval_us; /* the present pause; 0: back to back */
 	uint32_t armed_us;    /* what the timer is set to; 0: not at all */
-	uint64_t begun_us;    /* our clock when the present, or last, pass was asked for */
+	uint64_t begun_us;    /* our clock when the present, or last, look or pass began */
+	uint64_t passed_us;   /* the same of the last pass: no look at the tail alone */
 };
 
 /* KW_E_CONFIG: proxy is no address. Nothing was opened then. */

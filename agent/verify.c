@@ -311,7 +311,7 @@ static void on_redis_closed(void *arg, const struct kw_error *why)
 
 static void make_reader(struct kw_verify *verify)
 {
-	const struct kw_reader_options options = {.depth = READER_DEPTH};
+	const struct kw_reader_options options = {.depth = READER_DEPTH, .ahead = KW_AHEAD_OFF};
 	const struct kw_lookup_options lookup_options = {0};
 	const struct kw_reader_sink sink = {
 		.snapshot_begin = on_snapshot_begin,

@@ -106,7 +106,8 @@ static void start_now(struct kw_reader *reader)
 	reader->directory_known = false;
 	reader->consistent = reader->deletes_known = reader->highest =
 		reader->has_cursor ? reader->cursor_given.version : 0;
-	reader->ahead.left = reader->ahead.bytes = 0;
+	reader->ahead.left = reader->ahead.bytes = reader->ahead.looks = 0;
+	reader->ahead.large = reader->superblock_due = false;
 	begin_pass(reader);
 }
 
@@ -126,6 +127,11 @@ void kw_reader_poll(struct kw_reader *reader)
 {
 	if (reader->phase == PHASE_WAITING)
 		begin_pass(reader);
+}
+
+void kw_reader_want_superblock(struct kw_reader *reader)
+{
+	reader->superblock_due = true;
 }
 
 void kw_reader_resume(struct kw_reader *reader)
@@ -178,7 +184,21 @@ static void begin_pass(struct kw_reader *reader)
 {
 	reader->purpose = PURPOSE_PASS;
 	reader->mismatches = 0;
-	read_superblock(reader, kw_reader_ahead_ask(reader));
+	reader->handed_on = reader->tailed = 0;
+	if (!kw_reader_tail_look(reader))
+		read_superblock(reader, kw_reader_ahead_ask(reader));
+}
+
+void kw_reader_looked(struct kw_reader *reader, bool whole)
+{
+	if (whole) {
+		read_superblock(reader, NULL);
+		return;
+	}
+	kw_reader_ahead_learn(reader, reader->tailed);
+	reader->phase = PHASE_WAITING;
+	reader->stats.looks++;
+	reader->sink.look_done(reader->sink.arg, reader->handed_on > 0);
 }
 
 /* A record did not verify: ask superblock and directory whether its segment is still there. */
@@ -251,6 +271,8 @@ static void pair_known(struct kw_reader *reader)
 		return;
 	}
 	reader->superblock = reader->probe;
+	reader->superblock_due = false;
+	reader->ahead.looks = 0;
 	reader->sink.superblock(reader->sink.arg, &reader->superblock);
 	if (reader->generation != generation)
 		return;
@@ -351,6 +373,23 @@ static void directory_arrived(struct kw_reader *reader)
 	pair_known(reader);
 }
 
+/*
+ * All up to the head was read: that is the position. What a look at the tail took may lie beyond
+ * the head of a superblock that was published before.
+ */
+static void move_to_head(struct kw_reader *reader)
+{
+	const struct kw_superblock *super = &reader->superblock;
+
+	if (reader->tailing && (reader->segment > super->head_segment ||
+				       (reader->segment == super->head_segment &&
+					       reader->offset > super->head_bytes)))
+		return;
+	reader->segment = super->head_segment;
+	reader->offset = super->head_bytes;
+	reader->newest = super->version;
+}
+
 /* The last range was read: the pass is over. */
 void kw_reader_log_done(struct kw_reader *reader)
 {
@@ -359,11 +398,14 @@ void kw_reader_log_done(struct kw_reader *reader)
 	struct kw_reader_pass pass;
 
 	if (reader->tailing)
-		kw_reader_ahead_learn(reader, kw_reader_planned_bytes(reader));
-	reader->segment = super->head_segment;
-	reader->offset = super->head_bytes;
-	if (!reader->vanished)
-		reader->consistent = reader->deletes_known = super->version;
+		kw_reader_ahead_learn(reader, reader->tailed + kw_reader_planned_bytes(reader));
+	move_to_head(reader);
+	if (!reader->vanished) {
+		reader->consistent = super->version;
+		/* Deletes that a look at the tail brought are known, whatever this head is. */
+		if (reader->deletes_known < super->version)
+			reader->deletes_known = super->version;
+	}
 	pass = (struct kw_reader_pass){
 		.epoch = super->epoch,
 		.version = super->version,
@@ -411,6 +453,8 @@ void kw_reader_complete(struct kw_read *read, const struct kw_error *error)
 		superblock_arrived(reader);
 	else if (read == &reader->directory_read)
 		directory_arrived(reader);
+	else if (reader->phase == PHASE_TAIL)
+		kw_reader_tail_arrived(reader);
 	else if (read == &reader->ahead.read)
 		kw_reader_ahead_arrived(reader);
 	else

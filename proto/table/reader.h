@@ -18,10 +18,12 @@
  * A pass ends by sink.pass_done; the next one starts when kw_reader_poll is called. While the sink
  * has no room the reader holds no further READs out; kw_reader_resume lets it go on.
  *
- * While changes come, a poll asks for the next bytes of the log together with the superblock
- * (reading ahead), so that a small change takes one round trip rather than two. What that brought
- * counts only where the superblock of the same pass covers it and the segment is where it was,
- * record by record, each verified; the rest is thrown away and read plainly.
+ * A small change takes one round trip and one READ, not two of each: most polls are a look at the
+ * tail alone, the next bytes of the log in the superblock's place. What stands there whole and
+ * verified is handed on; the look ends by sink.look_done, or goes on as a pass if the superblock is
+ * due: every KW_READER_LOOKS looks, when the owner wants it, when a record there cannot be taken,
+ * and when nothing more came behind records that no superblock has covered yet. While much comes,
+ * and near the end of a segment, superblock and next bytes are asked for together.
  */
 #ifndef KW_TABLE_READER_H
 #define KW_TABLE_READER_H
@@ -81,6 +83,12 @@ struct kw_reader_sink {
 	void (*superblock)(void *arg, const struct kw_superblock *superblock);
 	void (*pass_done)(void *arg, const struct kw_reader_pass *pass);
 	/*
+	 * A look at the tail alone is over; found: records were handed on. It says nothing of the
+	 * head. What was handed on counts (for a cursor, for being equal) from the next pass_done
+	 * on. Never called with KW_AHEAD_OFF or KW_AHEAD_FENCED: may be NULL then.
+	 */
+	void (*look_done)(void *arg, bool found);
+	/*
 	 * The position says nothing any more: tombstone floor or epoch moved. The reader is IDLE;
 	 * the owner decides when to start again (a reconcile).
 	 */
@@ -94,16 +102,26 @@ struct kw_reader_sink {
 };
 
 /*
- * How the next bytes of the log are asked for along with the superblock. Nothing depends on the
- * order of the two: bytes sampled before the superblock either verify, and a published record is
- * the same for ever, or do not, and are read again. So the fence, which has a NIC wait a whole
- * round trip between the two, buys only that the second READ is never in vain.
+ * How the next bytes of the log are asked for. Nothing depends on the order of log and superblock:
+ * bytes sampled before the superblock either verify, and a record is the same for ever, or do not,
+ * and are read again. So the fence, which has a NIC wait a whole round trip between the two, buys
+ * only that the second READ is never in vain.
  */
 enum kw_ahead {
-	KW_AHEAD_FREE,   /* both at once: one round trip */
-	KW_AHEAD_FENCED, /* one posting; the second is executed behind the first */
+	KW_AHEAD_FREE,   /* the tail alone; while much comes, superblock and tail at once */
+	KW_AHEAD_FENCED, /* superblock and tail; the second is executed behind the first */
 	KW_AHEAD_OFF,    /* the log is asked for when the superblock says that it grew */
 };
+
+/*
+ * One look of so many at least reads the superblock. What is published between the two READs of
+ * such a look waits for the second, and for the log's: one change in so many, while polls are back
+ * to back. When they are not, the owner bounds the superblock's age (kw_reader_want_superblock).
+ */
+#define KW_READER_LOOKS 16
+
+/* Bytes of the tail looked at when nothing has changed for long: a record of a few dozen bytes. */
+#define KW_READER_GLANCE_BYTES 128
 
 /* At most this much is asked for ahead; twice what the last changes took, if that is less. */
 #define KW_READER_AHEAD_BYTES 4096
@@ -112,7 +130,7 @@ enum kw_ahead {
  * Bytes read ahead that no change was among, before reading ahead rests: no change costs more than
  * this in vain. Small changes make that 2048 polls: at the agent's usual pace (1.5 ms) three
  * seconds; back to back at 5 us still 10 ms, so what changes a hundred times a second is always
- * read ahead. At rest a poll is one READ of the superblock.
+ * read ahead. At rest a poll is one READ, of the superblock or a glance at the tail.
  */
 #define KW_READER_AHEAD_IN_VAIN (UINT32_C(1) << 20)
 
@@ -141,9 +159,10 @@ struct kw_reader_stats {
 	uint64_t retries;      /* superblock, directory or record mismatches that were read again */
 	uint64_t vanished;     /* segments */
 	uint64_t snapshots, passes;
+	uint64_t looks;          /* at the tail alone */
 	uint64_t snapshot_bytes; /* to read in the present or last snapshot */
 	uint64_t snapshot_done;  /* of them read */
-	uint64_t ahead;          /* READs of the log asked for with the superblock */
+	uint64_t ahead;          /* READs of the log asked for before it was known to have grown */
 	uint64_t ahead_used;     /* of them brought records that counted */
 };
 
@@ -160,10 +179,13 @@ void kw_reader_free(struct kw_reader *reader);
 void kw_reader_start(struct kw_reader *reader, const struct kw_cursor *cursor);
 
 /*
- * Begin a pass if none is under way: read the superblock and what it says is new. Only in TAIL
- * between passes; ignored otherwise.
+ * Begin a look, or a pass, if none is under way: read what is new. Only in TAIL between passes;
+ * ignored otherwise.
  */
 void kw_reader_poll(struct kw_reader *reader);
+
+/* The next poll is to read the superblock: what is known of it is too old for the owner. */
+void kw_reader_want_superblock(struct kw_reader *reader);
 
 /* The sink has room again. */
 void kw_reader_resume(struct kw_reader *reader);

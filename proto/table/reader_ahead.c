@@ -2,7 +2,10 @@
  * Reading ahead: superblock and the expected next bytes of the log by one posting.
  *
  *   plain   poll ──superblock──▶ ◀── grown ──log──▶ ◀── records      two round trips
- *   ahead   poll ──superblock, log──▶ ◀── grown, records             one
+ *   ahead   poll ──superblock, log──▶ ◀── grown, records             one, of two READs
+ *
+ * So it is while more comes than a READ ahead can bring, and with a fence. Otherwise the tail is
+ * looked at alone (reader_tail.c).
  *
  * What was read ahead is a guess about place (the segment that was the head goes on where it ended)
  * and about time (it is sampled after the superblock). Neither is relied upon: the plan of the pass
@@ -14,26 +17,37 @@
 
 #define AHEAD_LEAST 512 /* a few small records */
 
-struct kw_read *kw_reader_ahead_ask(struct kw_reader *reader)
+bool kw_reader_ahead_active(const struct kw_reader *reader)
 {
-	struct ahead *ahead = &reader->ahead;
-	const struct kw_directory_segment *segment;
-	uint64_t length = ahead->bytes;
+	return reader->ahead.bytes > 0 && reader->ahead.left >= reader->ahead.bytes;
+}
 
-	ahead->counts = false;
-	if (reader->options.ahead == KW_AHEAD_OFF || length == 0 || ahead->left < length ||
-		ahead->out || !reader->tailing || !reader->directory_known)
+uint64_t kw_reader_ahead_left(const struct kw_reader *reader)
+{
+	const struct kw_directory_segment *segment =
+		kw_directory_find(&reader->directory, reader->segment);
+
+	return segment && segment->capacity > reader->offset ? segment->capacity - reader->offset
+							     : 0;
+}
+
+struct kw_read *kw_reader_ahead_aim(struct kw_reader *reader, uint64_t length)
+{
+	const struct kw_directory_segment *segment =
+		kw_directory_find(&reader->directory, reader->segment);
+	const uint64_t left = kw_reader_ahead_left(reader);
+	struct ahead *ahead = &reader->ahead;
+
+	if (left == 0)
 		return NULL;
-	segment = kw_directory_find(&reader->directory, reader->segment);
-	if (!segment || reader->offset >= segment->capacity)
-		return NULL;
-	if (length > segment->capacity - reader->offset)
-		length = segment->capacity - reader->offset;
+	if (length > left)
+		length = left;
 	/* A sink that is filling up will not be hurried. */
 	if (reader->sink.room(reader->sink.arg) < length)
 		return NULL;
 	ahead->segment = segment->id;
 	ahead->start = reader->offset;
+	ahead->end = segment->capacity;
 	ahead->out = ahead->counts = true;
 	ahead->read = (struct kw_read){
 		.offset = segment->offset + reader->offset,
@@ -43,9 +57,23 @@ struct kw_read *kw_reader_ahead_ask(struct kw_reader *reader)
 		.reader = reader,
 		.internal = (void *)(uintptr_t)reader->generation,
 	};
-	ahead->left -= (uint32_t)length;
 	reader->stats.ahead++;
 	return &ahead->read;
+}
+
+struct kw_read *kw_reader_ahead_ask(struct kw_reader *reader)
+{
+	struct ahead *ahead = &reader->ahead;
+	struct kw_read *read;
+
+	ahead->counts = false;
+	if (reader->options.ahead == KW_AHEAD_OFF || !kw_reader_ahead_active(reader) ||
+		ahead->out || !reader->tailing || !reader->directory_known)
+		return NULL;
+	read = kw_reader_ahead_aim(reader, ahead->bytes);
+	if (read)
+		ahead->left -= (uint32_t)read->length;
+	return read;
 }
 
 /* It is here, and the plan begins with it. */
@@ -95,6 +123,7 @@ void kw_reader_ahead_learn(struct kw_reader *reader, uint64_t grown)
 {
 	struct ahead *ahead = &reader->ahead;
 
+	ahead->large = grown > KW_READER_AHEAD_BYTES;
 	if (grown == 0)
 		return;
 	ahead->left = KW_READER_AHEAD_IN_VAIN;

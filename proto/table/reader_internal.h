@@ -1,8 +1,8 @@
 /*
  * The inside of the reader, shared by its parts: reader.c reads superblock and directory and begins
  * and ends passes, reader_plan.c says what of the log a pass is to read, reader_log.c reads that
- * and hands on the records, reader_ahead.c asks for the next bytes of the log before it is known
- * that there are any. Nobody else includes this.
+ * and hands on the records, reader_ahead.c asks for the next bytes of the log along with the
+ * superblock, reader_tail.c in its place. Nobody else includes this.
  */
 #ifndef KW_TABLE_READER_INTERNAL_H
 #define KW_TABLE_READER_INTERNAL_H
@@ -30,14 +30,18 @@ struct chunk {
 };
 
 /*
- * The READ of the log that goes with the superblock's. It has memory of its own, so that one thrown
- * away while still out holds up nothing.
+ * The READ of the log that goes with the superblock's, or in its place. It has memory of its own,
+ * so that one thrown away while still out holds up nothing.
  */
 struct ahead {
 	struct kw_read read;
 	uint64_t segment, start; /* where it begins, in the segment */
+	uint64_t end;            /* of the segment */
 	uint32_t left;           /* bytes that may be read in vain until the next change */
-	uint32_t bytes;          /* asked for by the next one */
+	uint32_t bytes;          /* asked for by the next one, unless at rest */
+	uint32_t looks;          /* at the tail alone, since the superblock was read */
+	bool large;              /* what came last was more than one READ ahead can bring */
+	bool again;              /* the present look at the tail has asked twice */
 	bool out;                /* not told back */
 	bool counts;             /* it is of the present pass, and not yet consumed */
 	alignas(KW_RECORD_ALIGN) uint8_t buffer[KW_READER_AHEAD_BYTES];
@@ -45,6 +49,7 @@ struct ahead {
 
 enum phase {
 	PHASE_IDLE,
+	PHASE_TAIL,       /* the READ of the log's next bytes is out, in the superblock's place */
 	PHASE_SUPERBLOCK, /* its READ is out */
 	PHASE_DIRECTORY,  /* its READ is out */
 	PHASE_AHEAD,      /* the plan begins with what was read ahead, and that is still out */
@@ -90,10 +95,13 @@ struct kw_reader {
 	bool snapshot;            /* the present pass is a snapshot */
 	bool vanished;            /* in the present pass */
 	uint64_t segment, offset; /* cursor in the log */
+	uint64_t newest;          /* version of the last record in front of it */
 	uint64_t consistent;
 	uint64_t deletes_known;
-	uint64_t highest;   /* version handed on; counts only with rule 4 left out */
-	uint64_t handed_on; /* records, in the present pass */
+	uint64_t highest;    /* version handed on; counts only with rule 4 left out */
+	uint64_t handed_on;  /* records, in the present pass or look */
+	uint64_t tailed;     /* bytes of the log taken by looking at the tail, in it */
+	bool superblock_due; /* the owner wants it read by the next look */
 
 	/* the log */
 	struct range *ranges;
@@ -129,15 +137,33 @@ void kw_reader_log_restart(struct kw_reader *reader, uint32_t range, uint64_t of
 uint64_t kw_reader_log_take(struct kw_reader *reader, const struct range *range, uint64_t offset,
 	const uint8_t *bytes, uint64_t length);
 
-/* reader_ahead.c: a pass begins; is there a READ to go with the superblock's? NULL: no. */
+/* One verified record: news to the sink, or skipped. */
+void kw_reader_hand_on(struct kw_reader *reader, const struct kw_record_view *view);
+
+/* reader_tail.c: look at the tail alone? False: the superblock is to be read. */
+bool kw_reader_tail_look(struct kw_reader *reader);
+void kw_reader_tail_arrived(struct kw_reader *reader);
+
+/* reader_ahead.c: bytes between the position and the end of its segment; 0: it is gone. */
+uint64_t kw_reader_ahead_left(const struct kw_reader *reader);
+/*
+ * The READ of at most `length` bytes from the position on, out from now on; NULL:
+ * nothing of the segment is left, or the sink has no room for it.
+ */
+struct kw_read *kw_reader_ahead_aim(struct kw_reader *reader, uint64_t length);
+/* Have changes come lately, so that more than a glance is worth its bytes? */
+bool kw_reader_ahead_active(const struct kw_reader *reader);
+/* A pass begins; is there a READ to go with the superblock's? NULL: no. */
 struct kw_read *kw_reader_ahead_ask(struct kw_reader *reader);
 /* The plan stands: does it begin with what was read ahead? Then that is seen to, now or later. */
 bool kw_reader_ahead_begin(struct kw_reader *reader);
 void kw_reader_ahead_arrived(struct kw_reader *reader);
-/* A tail pass is over, in which the log had grown by so much. */
+/* A tail pass, or a look at the tail, is over, in which the log had grown by so much. */
 void kw_reader_ahead_learn(struct kw_reader *reader, uint64_t grown);
 
 /* reader.c */
+/* The look at the tail ended: `whole`, and the superblock is to be read in the same pass. */
+void kw_reader_looked(struct kw_reader *reader, bool whole);
 void kw_reader_log_done(struct kw_reader *reader);
 void kw_reader_recheck(struct kw_reader *reader, uint32_t range, uint64_t offset);
 void kw_reader_fail(struct kw_reader *reader, const struct kw_error *error);

@@ -103,7 +103,7 @@ static bool wanted(struct kw_reader *reader, const struct kw_record_view *view)
 	return kw_record_live(view, reader->superblock.version);
 }
 
-static void hand_on(struct kw_reader *reader, const struct kw_record_view *view)
+void kw_reader_hand_on(struct kw_reader *reader, const struct kw_record_view *view)
 {
 	if (!wanted(reader, view)) {
 		reader->stats.skipped++;
@@ -144,7 +144,7 @@ static enum verdict take_record(struct kw_reader *reader, const struct range *ra
 		return RECORD_INCOMPLETE;
 	if (kw_record_parse(bytes, &place, &view))
 		return RECORD_BAD;
-	hand_on(reader, &view);
+	kw_reader_hand_on(reader, &view);
 	return reader->generation == generation ? RECORD_DONE : RECORD_STOPPED;
 }
 

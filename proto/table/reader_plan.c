@@ -89,7 +89,6 @@ void kw_reader_plan(struct kw_reader *reader)
 {
 	reader->range_count = 0;
 	reader->vanished = false;
-	reader->handed_on = 0;
 	reader->mismatches = 0;
 	reader->suspect_range = UINT32_MAX;
 	if (reader->tailing) {

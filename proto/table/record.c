@@ -21,6 +21,13 @@ void kw_record_write(struct kw_record *record, const struct kw_record_fields *fi
 {
 	uint8_t *at = record->body;
 
+	/*
+	 * Readers look at the tail of the log before it is published. Until its end is written the
+	 * record is to be one that nobody takes, whatever stood here: replaced by version 1, which
+	 * is above none.
+	 */
+	__atomic_store_n(&record->superseded_by, UINT64_C(1), __ATOMIC_RELAXED);
+	__atomic_thread_fence(__ATOMIC_RELEASE);
 	record->version_database = version | (uint64_t)fields->database << KW_VERSION_BITS;
 	record->length = (uint32_t)kw_record_length(
 		fields->key.length, fields->value.length, fields->expires_ms);
@@ -36,7 +43,8 @@ void kw_record_write(struct kw_record *record, const struct kw_record_fields *fi
 	if (fields->value.length > 0)
 		memcpy(at, fields->value.data, fields->value.length);
 	record->checksum = kw_record_checksum(record, place);
-	record->superseded_by = kw_superseded_word(record->checksum, 0);
+	__atomic_store_n(
+		&record->superseded_by, kw_superseded_word(record->checksum, 0), __ATOMIC_RELEASE);
 }
 
 uint64_t kw_superseded_word(uint32_t checksum, uint64_t version)
@@ -60,6 +68,19 @@ bool kw_record_plausible(const void *bytes, size_t available, uint64_t limit)
 		return false;
 	body = (what & KW_RECORD_KEY_MAX) + (what & KW_RECORD_EXPIRES ? sizeof(uint64_t) : 0);
 	return body <= length - KW_RECORD_HEADER && what >> KW_RECORD_KIND_SHIFT != 0;
+}
+
+bool kw_record_peek(
+	const void *bytes, size_t available, uint64_t limit, struct kw_record_front *front)
+{
+	struct kw_record record;
+
+	if (!kw_record_plausible(bytes, available, limit))
+		return false;
+	memcpy(&record, bytes, KW_RECORD_HEADER);
+	*front = (struct kw_record_front){
+		kw_record_version(&record), kw_record_stride(record.length)};
+	return front->stride <= limit;
 }
 
 int kw_record_parse(const void *bytes, const struct kw_place *place, struct kw_record_view *view)

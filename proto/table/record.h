@@ -120,6 +120,16 @@ static inline bool kw_record_superseded(const struct kw_record *record)
  */
 bool kw_record_plausible(const void *bytes, size_t available, uint64_t limit);
 
+/* What a record's header says of itself; nothing of it is verified. */
+struct kw_record_front {
+	uint64_t version;
+	uint64_t stride;
+};
+
+/* False: the header at the front of these bytes is not plausible, or not wholly there. */
+bool kw_record_peek(
+	const void *bytes, size_t available, uint64_t limit, struct kw_record_front *front);
+
 /*
  * Verify the whole record at bytes (plausible, all its bytes available) and describe it in *view.
  * KW_E_CORRUPT when the checksum or the rules do not hold: torn, recycled or damaged.

@@ -2,16 +2,17 @@
  * table-look ADDRESS [--looks N] [--seconds S] [--fenced]: how long does a small change take to be
  * seen?
  *
- * Somebody writes now and then. Readers on one connection look in turn, each in its own way: the
- * next bytes of the log asked for with the superblock (free; with --fenced also that way, which the
- * soft-RoCE of Linux 6.1 does not survive), or only once it grew (plain). A look that finds
- * something is timed from asking to the first record handed on; behind it stands a bare READ of the
- * superblock, timed to its end. So all are measured within the same milliseconds, over the same
- * connection, while writer and proxy do the same.
+ * Somebody writes now and then. Readers on one connection look in turn, each in its own way: at the
+ * next bytes of the log (free; with --fenced also at superblock and log in one fenced posting,
+ * which the soft-RoCE of Linux 6.1 does not survive), or at the log only once the superblock says
+ * that it grew (plain). A look that finds something is timed from asking to the first record handed
+ * on; behind it stands a bare READ of the superblock, timed to its end. So all are measured within
+ * the same milliseconds, over the same connection, while writer and proxy do the same.
  *
  * Then the free one alone, back to back, as an agent polls while data flows: what counts is the age
- * of a change (by the superblock's published_us) when it is handed on, and how long looks in vain
- * take, which is the poll interval. Only on the proxy's host: both read one clock.
+ * of a change when it is handed on, by the published_us of the superblock that it is the newest of
+ * (0: it was seen before), and how long looks in vain take, which is the poll interval. Only on the
+ * proxy's host: both read one clock.
  *
  * Prints the quartiles of each in microseconds as one JSON object.
  */
@@ -67,11 +68,13 @@ static double now_us(void)
 struct look {
 	struct wire *wire;
 	struct kw_reader *reader;
-	uint64_t published_us;
+	struct kw_superblock superblock; /* the last one seen */
 	struct kw_cursor cursor;
-	bool failed;     /* torn too often: the writer was stopped in the midst of a superblock */
-	double first_us; /* when the first record of this look was handed on; 0: none was */
-	uint64_t age_us; /* of it, then */
+	bool failed;      /* torn too often: the writer was stopped in the midst of a superblock */
+	double first_us;  /* when the first record of this look was handed on; 0: none was */
+	uint64_t seen_us; /* the same by the wall clock, */
+	uint64_t version; /* and which; 0: its age is known, or will not be */
+	struct samples *ages;
 	bool done;
 };
 
@@ -79,16 +82,29 @@ static void on_snapshot(void *arg, uint64_t epoch, uint64_t version)
 {
 }
 
+/* The superblock tells when its newest version was published; of others it does not. */
+static void learn_age(struct look *look)
+{
+	uint64_t published_us = look->superblock.published_us;
+
+	if (look->version == 0 || look->superblock.version < look->version)
+		return;
+	if (look->ages && look->superblock.version == look->version)
+		add(look->ages,
+			look->seen_us > published_us ? (double)(look->seen_us - published_us) : 0);
+	look->version = 0;
+}
+
 static void on_record(void *arg, const struct kw_record_view *record)
 {
 	struct look *look = arg;
-	uint64_t wall_us;
 
 	if (look->first_us > 0)
 		return;
 	look->first_us = now_us();
-	wall_us = kw_wall_us();
-	look->age_us = wall_us > look->published_us ? wall_us - look->published_us : 0;
+	look->seen_us = kw_wall_us();
+	look->version = record->version;
+	learn_age(look);
 }
 
 static uint64_t room(void *arg)
@@ -98,7 +114,10 @@ static uint64_t room(void *arg)
 
 static void on_superblock(void *arg, const struct kw_superblock *superblock)
 {
-	((struct look *)arg)->published_us = superblock->published_us;
+	struct look *look = arg;
+
+	look->superblock = *superblock;
+	learn_age(look);
 }
 
 static void on_pass(void *arg, const struct kw_reader_pass *pass)
@@ -107,6 +126,11 @@ static void on_pass(void *arg, const struct kw_reader_pass *pass)
 
 	look->cursor = (struct kw_cursor){pass->epoch, pass->consistent};
 	look->done = true;
+}
+
+static void on_look(void *arg, bool found)
+{
+	((struct look *)arg)->done = true;
 }
 
 static void on_lapsed(void *arg, const char *why)
@@ -140,8 +164,8 @@ static void pause_a_little(void)
 
 static void look_open(struct look *look, struct wire *wire, enum kw_ahead ahead)
 {
-	const struct kw_reader_sink sink = {
-		on_snapshot, on_record, room, on_superblock, on_pass, on_lapsed, on_failed, look};
+	const struct kw_reader_sink sink = {on_snapshot, on_record, room, on_superblock, on_pass,
+		on_look, on_lapsed, on_failed, look};
 	const struct kw_reader_options options = {.ahead = ahead};
 	const struct kw_reader_io io = wire_io(wire);
 
@@ -224,11 +248,9 @@ int main(int argc, char **argv)
 			bare_once(&wire, &bare);
 		}
 	until = now_us() + seconds * 1e6;
-	while (alone.count < looks && now_us() < until) {
+	look[FREE].ages = &ages;
+	while (alone.count < looks && now_us() < until)
 		look_once(&look[FREE], &alone, &vain);
-		if (look[FREE].first_us > 0)
-			add(&ages, (double)look[FREE].age_us);
-	}
 	printf("{");
 	print("bare", &bare, ",");
 	print("free", &found[FREE], ",");

@@ -67,8 +67,8 @@ static void on_failed(void *arg, const struct kw_error *error)
 /* Returns the seconds it took. */
 static double pass(struct run *run, const struct kw_reader_options *options, uint32_t depth)
 {
-	const struct kw_reader_sink sink = {
-		on_snapshot, on_record, room, on_superblock, on_pass, on_lapsed, on_failed, run};
+	const struct kw_reader_sink sink = {on_snapshot, on_record, room, on_superblock, on_pass,
+		NULL, on_lapsed, on_failed, run};
 	const struct kw_reader_io io = wire_io(&run->wire);
 	uint64_t begun_us, ended_us;
 
@@ -89,7 +89,7 @@ int main(int argc, char **argv)
 {
 	int passes = (int)words_number(argc, argv, "--passes", 1);
 	uint32_t depth = (uint32_t)words_number(argc, argv, "--depth", 16);
-	const struct kw_reader_options options = {
+	const struct kw_reader_options options = {.ahead = KW_AHEAD_OFF,
 		.chunk_bytes = (uint32_t)words_number(argc, argv, "--chunk-bytes", 0),
 		.depth = (uint32_t)words_number(argc, argv, "--depth", 0)};
 	struct run run = {.wire.name = "table-read"};

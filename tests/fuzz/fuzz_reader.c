@@ -34,7 +34,7 @@ struct world {
 	struct kw_read *queue[QUEUE_MAX];
 	int queued;
 	int ends;
-	uint64_t room, records, passes;
+	uint64_t room, records, passes, looks;
 	uint64_t checksum; /* touches every byte that was handed on */
 };
 
@@ -157,6 +157,11 @@ static void on_pass(void *arg, const struct kw_reader_pass *pass)
 {
 	must(pass->consistent <= pass->version);
 	((struct world *)arg)->passes++;
+}
+
+static void on_look(void *arg, bool found)
+{
+	((struct world *)arg)->looks++;
 }
 
 static void on_lapsed(void *arg, const char *why)
@@ -325,7 +330,7 @@ static struct kw_reader *new_reader(struct world *world, uint8_t choice)
 		.ahead = (enum kw_ahead)(choice / 4 % 3)};
 	const struct kw_reader_io io = {io_read, io_extents, world};
 	const struct kw_reader_sink sink = {on_snapshot, on_record, on_room, on_superblock, on_pass,
-		on_lapsed, on_failed, world};
+		on_look, on_lapsed, on_failed, world};
 
 	return kw_reader_new(&options, &io, &sink);
 }

@@ -39,6 +39,21 @@ static void io_extents(void *arg, const struct kw_extent *extents, int count)
 
 /* ---- the sink: what an agent does to its replica ---- */
 
+/* Beyond the head that it knows an agent may only be handed the very next record. */
+static void check_beyond_head(struct sim_agent *agent, const struct kw_record_view *record)
+{
+	const struct kw_superblock *published = (const void *)agent->sim->memory;
+
+	if (agent->snapshot || record->version != agent->newest + 1)
+		sim_violation(agent->sim,
+			"agent %d: version %llu, but the head is at %llu, and the tail at %llu",
+			agent->index, (unsigned long long)record->version,
+			(unsigned long long)agent->head_version, (unsigned long long)agent->newest);
+	agent->newest = record->version;
+	agent->sim->counts.tailed++;
+	agent->sim->counts.unpublished += record->version > published->version;
+}
+
 static int check_record(struct sim_agent *agent, const struct kw_record_view *record)
 {
 	struct sim *sim = agent->sim;
@@ -47,9 +62,7 @@ static int check_record(struct sim_agent *agent, const struct kw_record_view *re
 	if (agent->client.epoch == sim->writer.epoch)
 		sim_writer_check_record(sim, record);
 	if (record->version > agent->head_version)
-		sim_violation(sim, "agent %d: version %llu, but the head is at %llu", agent->index,
-			(unsigned long long)record->version,
-			(unsigned long long)agent->head_version);
+		check_beyond_head(agent, record);
 	if (record->database == SIM_DATABASES)
 		return IGNORED;
 	if (record->database > SIM_DATABASES) {
@@ -206,6 +219,8 @@ static void sink_pass_done(void *arg, const struct kw_reader_pass *pass)
 	if (pass->snapshot)
 		prune(agent);
 	agent->snapshot = false;
+	if (pass->version > agent->newest)
+		agent->newest = pass->version;
 	sim->counts.passes++;
 	sim->counts.vanished += pass->vanished;
 	agent->consistent = pass->consistent;
@@ -217,6 +232,17 @@ static void sink_pass_done(void *arg, const struct kw_reader_pass *pass)
 	agent->settled = !pass->moved && !pass->vanished && pass->consistent == pass->version &&
 			 pass->epoch == sim->writer.epoch &&
 			 pass->version == sim->writer.last_version;
+}
+
+static void sink_look_done(void *arg, bool found)
+{
+	struct sim_agent *agent = arg;
+
+	if (agent->snapshot)
+		sim_violation(
+			agent->sim, "agent %d: a look at the tail within a snapshot", agent->index);
+	if (found)
+		agent->settled = false;
 }
 
 static void session_over(struct sim_agent *agent)
@@ -265,6 +291,7 @@ static void new_reader(struct sim_agent *agent)
 		.room = sink_room,
 		.superblock = sink_superblock,
 		.pass_done = sink_pass_done,
+		.look_done = sink_look_done,
 		.lapsed = sink_lapsed,
 		.failed = sink_failed,
 		.arg = agent,
@@ -294,6 +321,7 @@ static void free_reader(struct sim_agent *agent)
 
 	agent->sim->counts.ahead += stats->ahead;
 	agent->sim->counts.ahead_used += stats->ahead_used;
+	agent->sim->counts.looks += stats->looks;
 	kw_reader_free(agent->reader);
 }
 
@@ -329,7 +357,7 @@ static void start(struct sim_agent *agent)
 	agent->want_snapshot = false;
 	agent->epoch_moved = agent->was_lost = agent->settled = agent->snapshot = false;
 	agent->began_calm = agent->sim->calm;
-	agent->publication = agent->head_version = 0;
+	agent->publication = agent->head_version = agent->newest = 0;
 	agent->passed = agent->consistent = resume ? cursor.version : 0;
 	sim_client_connect(&agent->client, agent->sim);
 	kw_reader_start(agent->reader, resume ? &cursor : NULL);
@@ -377,8 +405,12 @@ void sim_agent_nudge(struct sim_agent *agent)
 	give_room(agent);
 	if (kw_reader_idle(agent->reader))
 		start(agent);
-	else if (kw_reader_waiting(agent->reader))
+	else if (kw_reader_waiting(agent->reader)) {
+		/* Now and then by the owner's clock, which knows nothing of the reader's count. */
+		if (prng_chance(&agent->sim->prng, 50))
+			kw_reader_want_superblock(agent->reader);
 		kw_reader_poll(agent->reader);
+	}
 }
 
 void sim_agent_step(struct sim_agent *agent)

@@ -5,9 +5,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define ROUNDS_MAX 64       /* polls until everybody must be at rest */
-#define CHECK_ALL_EVERY 256 /* steps */
-#define LOOK_UP_ALL_MAX 150 /* keys */
+#define ROUNDS_MAX (64 + 4 * KW_READER_LOOKS) /* polls until everybody must be at rest */
+#define CHECK_ALL_EVERY 256                   /* steps */
+#define LOOK_UP_ALL_MAX 150                   /* keys */
 
 void sim_violation(struct sim *sim, const char *format, ...)
 {

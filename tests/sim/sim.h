@@ -82,7 +82,7 @@ struct sim_version {
 	X(steps) X(puts) X(full) X(promised) X(deletes) X(deletes_full) X(flushes) X(walks) \
 	X(epochs) X(drains) X(sessions) X(snapshots) X(lapses) X(failures) X(corrupt) X(kills) \
 	X(records) X(passes) X(vanished) X(reads) X(lost) X(within) X(lookups) X(found) X(absent) \
-	X(uncertain) X(ahead) X(ahead_used)
+	X(uncertain) X(ahead) X(ahead_used) X(looks) X(tailed) X(unpublished)
 /* clang-format on */
 
 struct sim_counts {
@@ -200,6 +200,7 @@ struct sim_agent {
 	bool snapshot;                      /* one is under way */
 	uint64_t epoch;                     /* of the session: the superblock last seen */
 	uint64_t publication, head_version; /* of that superblock */
+	uint64_t newest;                    /* the last pass's head, or what a look took beyond */
 	uint64_t consistent;                /* last pass_done's, for monotony */
 	uint64_t passed;                    /* what it would report to the proxy */
 	uint64_t room, overrun; /* what was handed on without room, since there was none */

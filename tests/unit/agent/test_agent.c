@@ -167,6 +167,30 @@ static void a_paused_agent_is_not_warm_and_catches_up_when_resumed(void **state)
 	stage_close(&stage);
 }
 
+/* However far apart polls are, being equal must not be known four or sixteen of them late. */
+static void slow_polls_read_the_superblock_each_time(void **state)
+{
+	const struct kw_reader_stats *stats;
+	uint64_t looks, passes;
+	struct stage stage;
+
+	stage_open(&stage, "commands");
+	stage_fill(&stage, 0, 100);
+	stage_start_agent(&stage);
+	stage_wait_warm(&stage);
+	stats = kw_reader_stats(stage.agent->follow.reader);
+	test_run_ms(&stage.loop, 300);
+	assert_true(stats->looks > 0);
+	kw_follow_set_pace(&stage.agent->follow, 100000, false);
+	test_run_ms(&stage.loop, 400); /* until it looks as seldom as that */
+	looks = stats->looks;
+	passes = stats->passes;
+	test_run_ms(&stage.loop, 1000);
+	assert_int_equal(stats->looks, looks);
+	assert_in_range(stats->passes - passes, 2, 11);
+	stage_close(&stage);
+}
+
 static void changes_at_full_speed_end_equal_and_within_a_small_window(void **state)
 {
 	struct stage stage;
@@ -207,6 +231,7 @@ int main(void)
 		cmocka_unit_test(no_good_key_is_pruned_before_the_first_scan_is_complete),
 		cmocka_unit_test(a_bootstrap_may_begin_before_the_table_is_complete),
 		cmocka_unit_test(a_paused_agent_is_not_warm_and_catches_up_when_resumed),
+		cmocka_unit_test(slow_polls_read_the_superblock_each_time),
 		cmocka_unit_test(changes_at_full_speed_end_equal_and_within_a_small_window),
 	};
 

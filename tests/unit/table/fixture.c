@@ -224,6 +224,14 @@ static void on_pass(void *arg, const struct kw_reader_pass *pass)
 			follower->versions[i] = 0;
 }
 
+static void on_look(void *arg, bool found)
+{
+	struct follower *follower = arg;
+
+	follower->looks++;
+	follower->found += found;
+}
+
 static void on_lapsed(void *arg, const char *why)
 {
 	struct follower *follower = arg;
@@ -248,7 +256,7 @@ void follower_open(struct follower *follower, const struct fixture *fixture,
 {
 	const struct kw_reader_io io = {io_read, io_extents, follower};
 	const struct kw_reader_sink sink = {on_snapshot, on_record, on_room, on_superblock, on_pass,
-		on_lapsed, on_failed, follower};
+		on_look, on_lapsed, on_failed, follower};
 
 	memset(follower, 0, sizeof *follower);
 	follower->fixture = fixture;
@@ -297,10 +305,24 @@ void follower_start(struct follower *follower, const struct kw_cursor *cursor)
 	follower_run(follower);
 }
 
-void follower_poll(struct follower *follower)
+void follower_look(struct follower *follower)
 {
 	kw_reader_poll(follower->reader);
 	follower_run(follower);
+}
+
+void follower_poll(struct follower *follower)
+{
+	uint64_t passes = follower->passes, lookless = 0;
+
+	while (follower->passes == passes && kw_reader_waiting(follower->reader)) {
+		uint64_t found = follower->found;
+
+		follower_look(follower);
+		/* Only what finds something may put the superblock off. */
+		lookless = follower->found == found ? lookless + 1 : 0;
+		assert_in_range(lookless, 0, KW_READER_LOOKS);
+	}
 }
 
 bool follower_has(const struct follower *follower, uint32_t number, uint64_t tag, uint32_t length)

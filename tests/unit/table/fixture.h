@@ -66,8 +66,9 @@ struct follower {
 	uint64_t hashes[FOLLOWER_KEYS];
 	int seen[FOLLOWER_KEYS]; /* in the present or last snapshot */
 	uint64_t records, begun, passes, lapses, failures, superblocks, extents, other_databases;
-	uint64_t postings;  /* calls that posted READs */
-	uint64_t log_reads; /* READs posted that are neither superblock nor directory */
+	uint64_t looks, found; /* looks at the tail alone; of them brought something */
+	uint64_t postings;     /* calls that posted READs */
+	uint64_t log_reads;    /* READs posted that are neither superblock nor directory */
 	struct kw_reader_pass pass;
 	struct kw_superblock superblock;
 	struct kw_error error;
@@ -84,8 +85,13 @@ void follower_run(struct follower *follower);
 /* The n-th of those out, in any order. */
 void follower_end(struct follower *follower, int at);
 
-/* start, or poll, then run. */
+/* start, then run. */
 void follower_start(struct follower *follower, const struct kw_cursor *cursor);
+
+/* One poll, and run: a look at the tail, or a pass. */
+void follower_look(struct follower *follower);
+
+/* As many polls as it takes until a pass is done, or the reader idle. */
 void follower_poll(struct follower *follower);
 
 /* Is this value there? length 0 tag 0: is nothing there? */
