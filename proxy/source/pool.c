@@ -3,9 +3,11 @@
 #include "base/buffer.h"
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 struct slot {
 	struct slot *next;
@@ -47,14 +49,40 @@ static void list_remove(struct kw_pool *pool, struct kw_slab *slab)
 		slab->next->prev = slab->prev;
 }
 
-static struct kw_slab *slab_new(struct kw_pool *pool, size_t class)
+static void *map(size_t bytes)
 {
-	struct kw_slab *slab = aligned_alloc(KW_POOL_SLAB, KW_POOL_SLAB);
+	void *mapped =
+		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	if (!slab) {
+	if (mapped == MAP_FAILED) {
 		fprintf(stderr, "out of memory: a slab of %zu bytes\n", KW_POOL_SLAB);
 		abort();
 	}
+	return mapped;
+}
+
+/* The kernel sets one mapping beside the other, so that all but the first few are aligned. */
+static void *map_slab(void)
+{
+	uint8_t *mapped = map(KW_POOL_SLAB), *slab;
+	size_t before;
+
+	if ((uintptr_t)mapped % KW_POOL_SLAB == 0)
+		return mapped;
+	munmap(mapped, KW_POOL_SLAB);
+	mapped = map(2 * KW_POOL_SLAB);
+	before = KW_POOL_SLAB - (uintptr_t)mapped % KW_POOL_SLAB;
+	slab = mapped + before;
+	munmap(mapped, before);
+	if (before < KW_POOL_SLAB)
+		munmap(slab + KW_POOL_SLAB, KW_POOL_SLAB - before);
+	return slab;
+}
+
+static struct kw_slab *slab_new(struct kw_pool *pool, size_t class)
+{
+	struct kw_slab *slab = map_slab();
+
 	*slab = (struct kw_slab){
 		.class = (uint32_t) class,
 		.capacity = (uint32_t)((KW_POOL_SLAB - SLAB_HEAD) / ((class + 1) * KW_POOL_STEP)),
@@ -62,6 +90,18 @@ static struct kw_slab *slab_new(struct kw_pool *pool, size_t class)
 	pool->bytes += KW_POOL_SLAB;
 	list_add(pool, slab);
 	return slab;
+}
+
+/* False: the kernel has no room for two mappings in place of one; the slab stays what it is. */
+static bool slab_free(struct kw_pool *pool, struct kw_slab *slab)
+{
+	list_remove(pool, slab);
+	if (munmap(slab, KW_POOL_SLAB) != 0) {
+		list_add(pool, slab);
+		return false;
+	}
+	pool->bytes -= KW_POOL_SLAB;
+	return true;
 }
 
 void kw_pool_init(struct kw_pool *pool)
@@ -72,16 +112,12 @@ void kw_pool_init(struct kw_pool *pool)
 void kw_pool_close(struct kw_pool *pool)
 {
 	for (size_t class = 0; class < KW_POOL_CLASSES; class ++) {
-		struct kw_slab *slab = pool->partial[class];
-
-		if (!slab)
-			continue;
-		assert(slab->used == 0);
-		assert(!slab->next);
-		free(slab);
-		pool->bytes -= KW_POOL_SLAB;
+		while (pool->partial[class]) {
+			assert(pool->partial[class]->used == 0);
+			if (!slab_free(pool, pool->partial[class]))
+				break;
+		}
 	}
-	assert(pool->bytes == 0);
 }
 
 void *kw_pool_take(struct kw_pool *pool, size_t size)
@@ -126,9 +162,6 @@ void kw_pool_give(struct kw_pool *pool, void *object, size_t size)
 	slab->free = slot;
 	if (slab->used-- == slab->capacity)
 		list_add(pool, slab);
-	if (slab->used == 0 && (slab->next || slab->prev)) {
-		list_remove(pool, slab);
-		free(slab);
-		pool->bytes -= KW_POOL_SLAB;
-	}
+	if (slab->used == 0 && (slab->next || slab->prev))
+		slab_free(pool, slab);
 }

@@ -1,11 +1,12 @@
 /*
  * Memory for many small objects of a few sizes, given back when they are gone.
  *
- *   class of 32 bytes, 64, … 1024 ──▶ slabs of 64 KiB with a free slot ──▶ free slots
+ *   class of 32 bytes, 64, … 1024 ──▶ slabs of 256 KiB with a free slot ──▶ free slots
  *
  * A slab lies at a multiple of its size, so that an object's slab is found from its address. A slab
  * without objects goes back to the system, but for one a class (a set that breathes around zero
- * must not ask for memory at every breath). Larger objects are malloc's own.
+ * must not ask for memory at every breath): slabs are mappings of their own, for what is freed to
+ * malloc stays resident below whatever was allocated later. Larger objects are malloc's own.
  *
  * The caller owns the struct and remembers each object's size. One thread.
  */
@@ -16,7 +17,7 @@
 
 #define KW_POOL_STEP 32
 #define KW_POOL_CLASSES 32
-#define KW_POOL_SLAB ((size_t)64 << 10)
+#define KW_POOL_SLAB ((size_t)256 << 10)
 
 struct kw_slab;
 

@@ -317,9 +317,21 @@ static void random_moves_agree_with_a_model(void **state)
 	}
 }
 
+static long resident_bytes(void)
+{
+	FILE *file = fopen("/proc/self/statm", "r");
+	long pages = 0;
+
+	assert_non_null(file);
+	assert_int_equal(fscanf(file, "%*d %ld", &pages), 1);
+	fclose(file);
+	return pages * 4096;
+}
+
 static void memory_is_bounded_by_distinct_keys_and_given_back(void **state)
 {
 	size_t empty = kw_dirty_bytes(dirty), full;
+	long resident = resident_bytes();
 	char name[32];
 
 	for (int round = 0; round < 3; round++)
@@ -330,10 +342,13 @@ static void memory_is_bounded_by_distinct_keys_and_given_back(void **state)
 	full = kw_dirty_bytes(dirty);
 	assert_int_equal(kw_dirty_total(dirty), 200000);
 	assert_true(full / 200000 < 200);
+	assert_true(resident_bytes() > resident + 15000000);
 	for (int i = 0; i < 200000; i++)
 		kw_dirty_done(dirty, kw_dirty_take(dirty, 0));
 	assert_int_equal(kw_dirty_total(dirty), 0);
 	assert_true(kw_dirty_bytes(dirty) < empty + 300000);
+	/* By the system's account too, not only by ours. */
+	assert_true(resident_bytes() < resident + 2000000);
 }
 
 static void long_names_are_kept_whole(void **state)
