@@ -16,14 +16,15 @@ static double ratio(uint64_t part, uint64_t whole)
 
 static json_t *table_json(const struct kw_table_stats *t)
 {
-	return json_pack("{s:I,s:I,s:I,s:f,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "live_bytes",
+	return json_pack("{s:I,s:I,s:I,s:f,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "live_bytes",
 		(json_int_t)t->live_bytes, "used_bytes", (json_int_t)t->used_bytes,
 		"capacity_bytes", (json_int_t)t->capacity_bytes, "utilisation",
 		ratio(t->live_bytes, t->used_bytes), "payload_bytes", (json_int_t)t->payload_bytes,
 		"segments", (json_int_t)t->segments, "tombstones", (json_int_t)t->tombstones,
 		"tombstone_floor", (json_int_t)t->tombstone_floor, "written_bytes",
 		(json_int_t)t->written_bytes, "cleaned_bytes", (json_int_t)t->cleaned_bytes,
-		"index_slots", (json_int_t)t->index_slots);
+		"index_slots", (json_int_t)t->index_slots, "given_back_bytes",
+		(json_int_t)t->given_back_bytes);
 }
 
 /* What fetching takes of the primary's time, and whether keys wait for that. */
@@ -141,6 +142,8 @@ static void on_metrics(void *arg, struct kw_rpc_call *call, const json_t *params
 		kw_server_sessions(proxy->server, NULL, 0));
 	metric(&text, "table_live_bytes", "gauge", "bytes of live records", (double)t.live_bytes);
 	metric(&text, "table_used_bytes", "gauge", "memory in use", (double)t.used_bytes);
+	metric(&text, "table_given_back_bytes", "gauge", "free memory that the system has",
+		(double)t.given_back_bytes);
 	metric(&text, "table_capacity_bytes", "gauge", "table.max_bytes", (double)t.capacity_bytes);
 	metric(&text, "table_written_bytes_total", "counter", "bytes of records written",
 		(double)t.written_bytes);

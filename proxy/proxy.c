@@ -94,6 +94,11 @@ static int extend_memory(void *arg, struct kw_extent *extent, struct kw_error *e
 	return kw_memory_extend(arg, extent, error);
 }
 
+static bool give_back_memory(void *arg, uint64_t offset, uint64_t length)
+{
+	return kw_memory_give_back(arg, offset, length);
+}
+
 static void publish(struct kw_proxy *proxy)
 {
 	kw_table_set_time(proxy->table, kw_clock_us());
@@ -116,6 +121,8 @@ static void on_heartbeat(uv_timer_t *timer)
 	if (!proxy->table)
 		return;
 	kw_table_set_passed(proxy->table, kw_server_lowest_passed(proxy->server));
+	kw_table_set_time(proxy->table, kw_clock_us());
+	kw_table_tidy(proxy->table);
 	publish(proxy);
 }
 
@@ -174,6 +181,7 @@ static int make_table(struct kw_proxy *proxy, struct kw_error *error)
 		.base = proxy->memory.base,
 		.reserve_bytes = proxy->memory.reserve_bytes,
 		.extend = extend_memory,
+		.give_back = give_back_memory,
 		.arg = &proxy->memory,
 	};
 	const struct kw_table_options options = {

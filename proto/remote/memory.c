@@ -11,11 +11,6 @@
 
 #define PAGE UINT64_C(4096)
 
-/* Since Linux 5.1; Debian 12's headers have it, older ones may not. */
-#ifndef F_SEAL_FUTURE_WRITE
-#define F_SEAL_FUTURE_WRITE 0x0010
-#endif
-
 static int open_readonly(int fd, struct kw_error *error)
 {
 	char path[32];
@@ -33,14 +28,9 @@ static int open_readonly(int fd, struct kw_error *error)
 
 static int seal(int fd, struct kw_error *error)
 {
-	const int must = F_SEAL_SHRINK | F_SEAL_GROW;
-
-	if (fcntl(fd, F_ADD_SEALS, must | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) == 0)
-		return 0;
-	/* A kernel before 5.1 knows no F_SEAL_FUTURE_WRITE: do without. */
-	if (errno == EINVAL && fcntl(fd, F_ADD_SEALS, must | F_SEAL_SEAL) == 0)
-		return 0;
-	return kw_error_errno(error, errno, "memory file: cannot be sealed");
+	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+		return kw_error_errno(error, errno, "memory file: cannot be sealed");
+	return 0;
 }
 
 int kw_memory_init(struct kw_memory *memory, uint64_t reserve_bytes, struct kw_error *error)
@@ -54,8 +44,9 @@ int kw_memory_init(struct kw_memory *memory, uint64_t reserve_bytes, struct kw_e
 	memory->fd = memfd_create("keywake-table", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (memory->fd < 0)
 		return kw_error_errno(error, errno, "memory file: memfd_create");
-	/* 0777 is a memfd's default: nobody else's reopening is wanted. */
-	if (fchmod(memory->fd, 0600) != 0 || ftruncate(memory->fd, (off_t)reserve_bytes) != 0) {
+	/* 0777 is a memfd's default: nobody's reopening for writing is wanted, nor anybody else's.
+	 */
+	if (fchmod(memory->fd, 0400) != 0 || ftruncate(memory->fd, (off_t)reserve_bytes) != 0) {
 		kw_error_errno(error, errno, "memory file: cannot be made %" PRIu64 " bytes long",
 			reserve_bytes);
 		goto undo;
@@ -72,7 +63,6 @@ int kw_memory_init(struct kw_memory *memory, uint64_t reserve_bytes, struct kw_e
 	}
 	memory->reserve_bytes = reserve_bytes;
 	memory->readonly_fd = open_readonly(memory->fd, error);
-	/* The seal against writable mappings comes behind our own. */
 	if (memory->readonly_fd < 0 || seal(memory->fd, error) != 0)
 		goto undo;
 	return 0;
@@ -132,6 +122,16 @@ int kw_memory_extend(struct kw_memory *memory, struct kw_extent *extent, struct 
 	memory->extents[count] = *extent;
 	atomic_store_explicit(&memory->extent_count, count + 1, memory_order_release);
 	return 0;
+}
+
+bool kw_memory_give_back(struct kw_memory *memory, uint64_t offset, uint64_t length)
+{
+	uint64_t start = (offset + PAGE - 1) & ~(PAGE - 1), end = (offset + length) & ~(PAGE - 1);
+
+	if (memory->device.add || !kw_memory_covers(memory, offset, length))
+		return false;
+	return start >= end || fallocate(memory->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+				       (off_t)start, (off_t)(end - start)) == 0;
 }
 
 int kw_memory_attach(

@@ -3,9 +3,9 @@
  *
  * The whole reservation is mapped from the start, so offset 0 .. reserve_bytes has a fixed address;
  * pages come into being when written. What may be read remotely is the list of extents, which only
- * grows. The file is sealed against shrinking, so a peer that maps it can never fault on it; where
- * the kernel can (5.1), also against new writable mappings, so that a peer of the same user cannot
- * reopen it for writing. Nothing can be punched out of it either, then.
+ * grows. The file is sealed against shrinking, so a peer that maps it can never fault on it, and its
+ * mode lets nobody open it anew for writing. (The seal against new writable mappings would say the
+ * same to root, but forbids punching holes, and each peak's memory would be kept for good.)
  *
  * kw_memory_extend is called by the main thread only; the extents may be read by any thread.
  */
@@ -51,6 +51,13 @@ void kw_memory_close(struct kw_memory *memory);
  * KW_E_FULL beyond KW_EXTENTS_MAX.
  */
 int kw_memory_extend(struct kw_memory *memory, struct kw_extent *extent, struct kw_error *error);
+
+/*
+ * Let the system have the pages of [offset, +length), whole pages of it; what peers read there from
+ * now on is zeros or what is written later. False, nothing done: a device has the memory pinned and
+ * would go on reading the pages of before, or the kernel cannot.
+ */
+bool kw_memory_give_back(struct kw_memory *memory, uint64_t offset, uint64_t length);
 
 /*
  * Register what is there, and from now on what is added. To be done before a table takes its

@@ -11,11 +11,12 @@
  */
 #include "table/table_internal.h"
 
-
 #include <assert.h>
 #include <string.h>
 
 #define VICTIMS_MOST 64
+/* A record is moved when so many more have been met: its index slot is in the cache by then. */
+#define MOVED_AHEAD 16
 /* Above this share of live bytes a segment is not worth moving unless memory is short. */
 #define WORTH_PERCENT 97
 
@@ -181,13 +182,19 @@ static int choose(
 	return count;
 }
 
+/* A live record that will be moved: its index slot is on the way into the cache. */
+struct moving {
+	struct kw_record *record;
+	uint64_t hash;
+};
+
 /* One live record to the destination; tombstones that nobody needs end here. */
 static void move_record(struct kw_table *table, struct kw_segment *from, struct kw_segment *dest,
-	struct kw_record *record, bool hard)
+	const struct moving *moving, bool hard)
 {
+	struct kw_record *record = moving->record;
 	uint64_t offset = (uint64_t)((uint8_t *)record - table->memory.base);
-	uint64_t hash = kw_table_hash(table, kw_record_database(record), kw_record_key(record));
-	struct kw_index_slot *slot = kw_table_find_at(table, hash, offset);
+	struct kw_index_slot *slot = kw_table_find_at(table, moving->hash, offset);
 	struct kw_record_fields fields = {
 		.kind = kw_record_kind(record),
 		.database = kw_record_database(record),
@@ -219,6 +226,9 @@ static void move_record(struct kw_table *table, struct kw_segment *from, struct 
 static void clean_segment(
 	struct kw_table *table, struct kw_segment *segment, struct kw_segment *dest, bool hard)
 {
+	struct moving ring[MOVED_AHEAD];
+	uint64_t met = 0, moved = 0;
+
 	for (uint64_t at = 0; at < segment->committed;) {
 		uint64_t offset = segment->offset + at;
 		struct kw_record *record = kw_record_at(table, offset);
@@ -227,7 +237,15 @@ static void clean_segment(
 		if (kw_record_superseded(record))
 			continue;
 		if (kw_record_kind(record) != KW_RECORD_FLUSH) {
-			move_record(table, segment, dest, record, hard);
+			struct moving *next = &ring[met++ % MOVED_AHEAD];
+
+			if (met - moved > MOVED_AHEAD)
+				move_record(
+					table, segment, dest, &ring[moved++ % MOVED_AHEAD], hard);
+			next->record = record;
+			next->hash = kw_table_hash(
+				table, kw_record_database(record), kw_record_key(record));
+			kw_index_prefetch(&table->index, next->hash);
 			continue;
 		}
 		if (drop_flush(table, offset)) {
@@ -235,6 +253,8 @@ static void clean_segment(
 			table->live_bytes -= kw_record_stride(record->length);
 		}
 	}
+	while (moved < met)
+		move_record(table, segment, dest, &ring[moved++ % MOVED_AHEAD], hard);
 	assert(segment->live_bytes == 0);
 	make_victim(table, segment);
 }
@@ -258,46 +278,69 @@ static uint64_t borrowing_limit(const struct kw_table *table)
 {
 	uint64_t limit = kw_data_limit(table);
 
-	if (limit < table->frontier_then)
-		limit = table->frontier_then;
+	if (limit < table->touched_then)
+		limit = table->touched_then;
 	return limit + table->options.segment_bytes / table->segments.granule_bytes;
+}
+
+/* A fresh segment, and what will be moved there. */
+struct plan {
+	struct kw_segment *dest; /* NULL: there was no memory for one */
+	struct kw_segment *victims[VICTIMS_MOST];
+	int count;
+};
+
+static void drop(struct kw_table *table, struct plan *plan)
+{
+	if (plan->dest)
+		kw_segments_cancel(&table->segments, plan->dest);
+	plan->dest = NULL;
+	plan->count = 0;
+}
+
+/* What is chosen must fit the destination; a fragmented table may give a smaller one. */
+static void make_plan(struct kw_table *table, struct plan *plan, uint64_t wanted, uint64_t smallest,
+	uint64_t touch_limit, uint64_t least, bool hard)
+{
+	uint64_t kept_free = least < wanted / 4 ? least : 0;
+
+	drop(table, plan);
+	plan->dest = kw_segments_open(&table->segments, wanted, smallest, touch_limit);
+	if (plan->dest)
+		plan->count = choose(table, plan->dest->capacity - kept_free, hard, plan->victims);
 }
 
 bool kw_clean(struct kw_table *table, uint64_t least, bool hard)
 {
-	struct kw_segments *segments = &table->segments;
-	struct kw_segment *victims[VICTIMS_MOST], *dest;
-	uint64_t bytes = table->options.segment_bytes;
-	uint64_t kept_free = least < bytes / 4 ? least : 0;
-	int count;
+	uint64_t granule = table->segments.granule_bytes, whole = table->options.segment_bytes;
+	uint64_t bytes = hard ? whole : kw_log_segment_bytes(table);
+	struct plan plan = {0};
 
-	/* What is chosen must fit the destination; a fragmented table may give a smaller one. */
-	dest = kw_segments_open(segments, bytes, segments->granule_bytes, kw_data_limit(table));
-	count = dest ? choose(table, dest->capacity - kept_free, hard, victims) : 0;
-	if (hard && count == 0 && (!dest || dest->capacity < bytes)) {
+	make_plan(table, &plan, bytes, granule, kw_data_limit(table), least, hard);
+	if (plan.dest && plan.count == 0 && bytes < whole) {
+		/* What lives in a segment of a larger table's time may not fit a small table's. */
+		bytes = whole;
+		make_plan(table, &plan, bytes, granule, kw_data_limit(table), least, hard);
+	}
+	if (hard && plan.count == 0 && (!plan.dest || plan.dest->capacity < bytes))
 		/* Only fragments are left. One segment of memory not used so far may lie beyond the
 		 * limit, so that what is gathered in it frees whole ones. */
-		if (dest)
-			kw_segments_cancel(segments, dest);
-		dest = kw_segments_open(segments, bytes, bytes, borrowing_limit(table));
-		count = dest ? choose(table, dest->capacity - kept_free, hard, victims) : 0;
-	}
-	if (!dest)
-		return false;
-	if (count == 0 || (hard && !gains(table, victims, count, dest->capacity, least))) {
-		kw_segments_cancel(segments, dest);
+		make_plan(table, &plan, bytes, bytes, borrowing_limit(table), least, hard);
+	if (plan.count == 0 ||
+		(hard && !gains(table, plan.victims, plan.count, plan.dest->capacity, least))) {
+		drop(table, &plan);
 		return false;
 	}
-	for (int i = 0; i < count; i++)
-		clean_segment(table, victims[i], dest, hard);
+	for (int i = 0; i < plan.count; i++)
+		clean_segment(table, plan.victims[i], plan.dest, hard);
 	table->head->sealed = true;
-	table->head = dest;
+	table->head = plan.dest;
 	table->directory_stale = true;
 	if (table->options.broken_rule == 2)
-		kw_segments_free_victims_early(segments);
+		kw_segments_free_victims_early(&table->segments);
 	if (hard) {
 		kw_table_publish(table, table->wall_us);
-		kw_segments_wake(segments, table->now_us, 0);
+		kw_segments_wake(&table->segments, table->now_us, 0);
 	}
 	kw_clean_survey(table);
 	return true;

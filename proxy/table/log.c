@@ -11,6 +11,12 @@
 /* Each try cleans a segment or more: after one for each there is nothing left to gain. */
 #define HARD_TRIES_BEYOND 8
 #define DIRECTORY_AHEAD 8
+/* A segment is cut down to the table's size: to a part of it, and so many granules. */
+#define SEGMENTS_LEAST 128
+#define SEGMENT_GRANULES_LEAST 4
+/* Free memory that is kept at hand, and what is given back of the rest at a time. */
+#define KEPT_SEGMENTS 1
+#define TIDY_SEGMENTS 16
 /* A put that was just refused is not tried again, at the price of a whole cleaning, for so long. */
 #define REFUSAL_HOLDS_US 100000
 
@@ -121,9 +127,10 @@ static bool may_open(const struct kw_table *table, uint64_t granules)
 {
 	const struct kw_segments *segments = &table->segments;
 	uint64_t limit = kw_data_limit(table);
-	uint64_t virgin = limit > segments->frontier ? limit - segments->frontier : 0;
+	uint64_t touched = kw_segments_touched(segments);
+	uint64_t untouched = limit > touched ? limit - touched : 0;
 
-	return segments->free_granules + virgin >=
+	return kw_segments_kept(segments) + untouched >=
 	       granules + KW_CLEANER_SEGMENTS * segment_granules(table);
 }
 
@@ -143,14 +150,33 @@ static struct kw_segment *open_for_records(struct kw_table *table, uint64_t want
 	return segment;
 }
 
+/*
+ * What a segment is opened with: so much of the table that a few segments more or less do not
+ * count, however large the table may become.
+ */
+uint64_t kw_log_segment_bytes(const struct kw_table *table)
+{
+	uint64_t least = SEGMENT_GRANULES_LEAST * table->segments.granule_bytes;
+	uint64_t bytes = table->options.segment_bytes;
+
+	while (bytes / 2 >= least && bytes * SEGMENTS_LEAST > table->live_bytes)
+		bytes /= 2;
+	return bytes;
+}
+
+static uint64_t present_granules(const struct kw_table *table)
+{
+	return kw_log_segment_bytes(table) / table->segments.granule_bytes;
+}
+
 static bool above_allowance(const struct kw_table *table)
 {
 	const struct kw_segments *segments = &table->segments;
 	uint64_t in_use = segments->frontier - segments->free_granules -
-			  segments->resting_granules + segment_granules(table);
+			  segments->resting_granules + present_granules(table);
 	double allowed = (double)needed_bytes(table) / table->options.utilisation /
 				 (double)segments->granule_bytes +
-			 (double)(KW_SLACK_SEGMENTS * segment_granules(table));
+			 (double)(KW_SLACK_SEGMENTS * present_granules(table));
 
 	return (double)in_use > allowed;
 }
@@ -159,9 +185,34 @@ static void wake(struct kw_table *table)
 {
 	uint64_t most = table->segments.frontier / 32;
 
-	if (most < 2 * segment_granules(table))
-		most = 2 * segment_granules(table);
+	if (most < 2 * present_granules(table))
+		most = 2 * present_granules(table);
 	kw_segments_wake(&table->segments, table->now_us, most);
+}
+
+/* Free granules that are kept: where the limit is near, what the cleaner needs to begin with. */
+static uint64_t kept_at_hand(const struct kw_table *table)
+{
+	uint64_t reserve = KW_CLEANER_SEGMENTS * segment_granules(table);
+
+	if (kw_segments_touched(&table->segments) + reserve >= kw_data_limit(table))
+		return reserve;
+	return KEPT_SEGMENTS * present_granules(table);
+}
+
+void kw_table_tidy(struct kw_table *table)
+{
+	kw_clean_survey(table);
+	kw_clean_dead(table);
+	/* While there are writes, they clean as much as they need. */
+	if (table->tidied_version == table->version && above_allowance(table))
+		kw_clean(table, 0, false);
+	table->tidied_version = table->version;
+	wake(table);
+	kw_segments_give_back(
+		&table->segments, kept_at_hand(table), TIDY_SEGMENTS * present_granules(table));
+	if (table->touched_then > kw_segments_touched(&table->segments))
+		table->touched_then = kw_segments_touched(&table->segments);
 }
 
 /* Open memory by cleaning until there is some, or nothing is gained any more. */
@@ -199,7 +250,7 @@ static struct kw_segment *open_last(struct kw_table *table, uint64_t stride)
 
 	if (segments->free_granules * segments->granule_bytes >=
 		stride + 2 * segments->granule_bytes)
-		segment = kw_segments_open(segments, stride, stride, 0);
+		segment = kw_segments_open(segments, stride, stride, kw_data_limit(table));
 	if (segment)
 		table->directory_stale = true;
 	return segment;
@@ -208,8 +259,11 @@ static struct kw_segment *open_last(struct kw_table *table, uint64_t stride)
 /* The head has no room: clean if more is in use than it should be, and open another. */
 static struct kw_segment *roll(struct kw_table *table, uint64_t stride, bool for_delete)
 {
-	uint64_t bytes = table->options.segment_bytes;
+	uint64_t bytes = kw_log_segment_bytes(table);
 	struct kw_segment *segment;
+
+	if (bytes < stride)
+		bytes = stride;
 
 	kw_clean_survey(table);
 	kw_clean_dead(table);
@@ -255,7 +309,7 @@ static struct kw_segment *single(struct kw_table *table, uint64_t stride)
 	rest = kw_segments_split(&table->segments, table->head);
 	if (!rest)
 		rest = open_for_records(
-			table, table->options.segment_bytes, table->segments.granule_bytes);
+			table, kw_log_segment_bytes(table), table->segments.granule_bytes);
 	table->head->sealed = true;
 	/* Without memory for another head the run is the head, and takes nothing else. */
 	table->head = rest ? rest : run;

@@ -26,6 +26,8 @@ void kw_segments_init(struct kw_segments *segments, const struct kw_table_memory
 	if (segments->extent_granules < LEAST_EXTENT_SEGMENTS * 16)
 		segments->extent_granules = LEAST_EXTENT_SEGMENTS * 16;
 	segments->owner = kw_zalloc(granules * sizeof *segments->owner);
+	segments->given = kw_zalloc(granules);
+	segments->keeps_all = !memory->give_back;
 	segments->extents = kw_zalloc(KW_TABLE_EXTENTS_MAX * sizeof *segments->extents);
 }
 
@@ -35,6 +37,7 @@ void kw_segments_close(struct kw_segments *segments)
 		free(segments->all[i]);
 	free(segments->all);
 	free(segments->owner);
+	free(segments->given);
 	free(segments->free);
 	free(segments->resting);
 	free(segments->extents);
@@ -79,6 +82,20 @@ static struct kw_run run_of(const struct kw_segments *segments, const struct kw_
 		granule_at(segments, segment->offset), granules_of(segments, segment->capacity), 0};
 }
 
+static void insert_run(struct kw_segments *segments, size_t at, struct kw_run run)
+{
+	if (segments->free_count == segments->free_capacity) {
+		segments->free_capacity =
+			segments->free_capacity ? 2 * segments->free_capacity : 16;
+		segments->free = kw_realloc(
+			segments->free, segments->free_capacity * sizeof *segments->free);
+	}
+	memmove(segments->free + at + 1, segments->free + at,
+		(segments->free_count - at) * sizeof *segments->free);
+	segments->free[at] = run;
+	segments->free_count++;
+}
+
 /* Put a run among the free ones, joined with its neighbours. */
 static void free_run(struct kw_segments *segments, struct kw_run run)
 {
@@ -104,44 +121,76 @@ static void free_run(struct kw_segments *segments, struct kw_run run)
 		free[at].granules += run.granules;
 		return;
 	}
-	if (segments->free_count == segments->free_capacity) {
-		segments->free_capacity =
-			segments->free_capacity ? 2 * segments->free_capacity : 16;
-		segments->free = free = kw_realloc(free, segments->free_capacity * sizeof *free);
-	}
-	memmove(free + at + 1, free + at, (segments->free_count - at) * sizeof *free);
-	free[at] = run;
-	segments->free_count++;
+	insert_run(segments, at, run);
 }
 
-/* The first free run of `wanted` granules, or else the longest of at least `least`. */
-static bool take_free(
-	struct kw_segments *segments, uint64_t wanted, uint64_t least, struct kw_run *taken)
+/*
+ * The longest piece of a free run, up to `wanted` granules, that lacks no more than `lacking`
+ * pages; the first of those as long.
+ */
+static struct kw_run fitting(const struct kw_segments *segments, const struct kw_run *run,
+	uint64_t wanted, uint64_t lacking)
 {
-	struct kw_run *best = NULL;
+	uint64_t end = run->start + run->granules, from = run->start, lacks = 0;
+	struct kw_run best = {0};
 
-	for (size_t i = 0; i < segments->free_count; i++) {
-		struct kw_run *run = &segments->free[i];
-
-		if (run->granules >= wanted) {
-			best = run;
-			break;
-		}
-		if (run->granules >= least && (!best || run->granules > best->granules))
-			best = run;
+	for (uint64_t to = from; to < end && best.granules < wanted; to++) {
+		lacks += segments->given[to];
+		while (lacks > lacking)
+			lacks -= segments->given[from++];
+		if (to + 1 - from > best.granules)
+			best = (struct kw_run){from, to + 1 - from, 0};
 	}
-	if (!best)
-		return false;
-	*taken = (struct kw_run){best->start, best->granules < wanted ? best->granules : wanted, 0};
-	best->start += taken->granules;
-	best->granules -= taken->granules;
-	segments->free_granules -= taken->granules;
-	if (best->granules == 0) {
-		size_t at = (size_t)(best - segments->free);
+	return best;
+}
 
+/* Take a piece out of a free run. Its pages come back by being written. */
+static void take_piece(struct kw_segments *segments, size_t at, struct kw_run piece)
+{
+	struct kw_run *run = &segments->free[at];
+	uint64_t end = piece.start + piece.granules;
+	struct kw_run behind = {end, run->start + run->granules - end, 0};
+
+	for (uint64_t g = piece.start; g < end; g++) {
+		segments->given_granules -= segments->given[g];
+		segments->given[g] = 0;
+	}
+	segments->free_granules -= piece.granules;
+	run->granules = piece.start - run->start;
+	if (run->granules == 0 && behind.granules > 0) {
+		*run = behind;
+	} else if (behind.granules > 0) {
+		insert_run(segments, at + 1, behind);
+	} else if (run->granules == 0) {
 		segments->free_count--;
-		memmove(best, best + 1, (segments->free_count - at) * sizeof *best);
+		memmove(run, run + 1, (segments->free_count - at) * sizeof *run);
 	}
+}
+
+/* The first free piece of `wanted` granules, or else the longest of at least `least`. */
+static bool take_free(struct kw_segments *segments, uint64_t wanted, uint64_t least,
+	uint64_t touch_limit, struct kw_run *taken)
+{
+	uint64_t touched = kw_segments_touched(segments);
+	uint64_t lacking = touch_limit > touched ? touch_limit - touched : 0;
+	struct kw_run best = {0};
+	size_t at = 0;
+
+	for (size_t i = 0; i < segments->free_count && best.granules < wanted; i++) {
+		struct kw_run piece;
+
+		if (segments->free[i].granules < least)
+			continue;
+		piece = fitting(segments, &segments->free[i], wanted, lacking);
+		if (piece.granules > best.granules) {
+			best = piece;
+			at = i;
+		}
+	}
+	if (best.granules < least || best.granules == 0)
+		return false;
+	take_piece(segments, at, best);
+	*taken = best;
 	return true;
 }
 
@@ -150,9 +199,8 @@ static bool take_virgin(
 {
 	uint64_t end = segments->frontier + wanted;
 
-	if (touch_limit > segments->reserve_granules)
-		touch_limit = segments->reserve_granules;
-	if (end > touch_limit)
+	if (end > segments->reserve_granules ||
+		kw_segments_touched(segments) + wanted > touch_limit)
 		return false;
 	if (end > segments->extended) {
 		uint64_t grow = end - segments->extended;
@@ -200,9 +248,9 @@ struct kw_segment *kw_segments_open(
 	least = granules_of(segments, least);
 	if (segments->count >= segments->most)
 		return NULL;
-	if (!take_free(segments, wanted, wanted, &run) &&
+	if (!take_free(segments, wanted, wanted, touch_limit, &run) &&
 		!take_virgin(segments, wanted, touch_limit, &run) &&
-		!take_free(segments, wanted, least, &run))
+		!take_free(segments, wanted, least, touch_limit, &run))
 		return NULL;
 	return add(segments, segments->data_offset + run.start * segments->granule_bytes,
 		run.granules * segments->granule_bytes);
@@ -303,6 +351,61 @@ void kw_segments_wake(struct kw_segments *segments, uint64_t now_us, uint64_t mo
 	segments->resting_count -= woken;
 	memmove(segments->resting, segments->resting + woken,
 		segments->resting_count * sizeof *segments->resting);
+}
+
+/* The last piece of a free run, up to `end`, that the system does not have yet; false: none. */
+static bool last_kept(const struct kw_segments *segments, const struct kw_run *run, uint64_t end,
+	struct kw_run *kept)
+{
+	uint64_t start;
+
+	while (end > run->start && segments->given[end - 1])
+		end--;
+	for (start = end; start > run->start && !segments->given[start - 1];)
+		start--;
+	*kept = (struct kw_run){start, end - start, 0};
+	return end > start;
+}
+
+/* The end of a piece, as much of it as may go. */
+static bool give_piece(struct kw_segments *segments, struct kw_run kept, uint64_t most)
+{
+	const struct kw_table_memory *memory = segments->memory;
+
+	if (kept.granules > most) {
+		kept.start += kept.granules - most;
+		kept.granules = most;
+	}
+	if (!memory->give_back(memory->arg,
+		    segments->data_offset + kept.start * segments->granule_bytes,
+		    kept.granules * segments->granule_bytes)) {
+		segments->keeps_all = true;
+		return false;
+	}
+	memset(segments->given + kept.start, 1, kept.granules);
+	segments->given_granules += kept.granules;
+	return true;
+}
+
+void kw_segments_give_back(struct kw_segments *segments, uint64_t keep, uint64_t most)
+{
+	uint64_t target = segments->given_granules + most;
+
+	if (segments->keeps_all || kw_segments_kept(segments) <= keep)
+		return;
+	if (target > segments->free_granules - keep)
+		target = segments->free_granules - keep;
+	for (size_t i = segments->free_count; i-- > 0;) {
+		const struct kw_run *run = &segments->free[i];
+		uint64_t end = run->start + run->granules;
+		struct kw_run kept;
+
+		while (segments->given_granules < target && last_kept(segments, run, end, &kept)) {
+			if (!give_piece(segments, kept, target - segments->given_granules))
+				return;
+			end = kept.start;
+		}
+	}
 }
 
 void kw_segments_free_victims_early(struct kw_segments *segments)

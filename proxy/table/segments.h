@@ -2,8 +2,9 @@
  * The memory of the log: runs of granules, the segments that lie in them, and their life.
  *
  *   virgin ──▶ head ──seal──▶ sealed ──cleaned──▶ victim ──published──▶ resting ──grace──▶ free
- *                ▲                                                                           │
- *                └───────────────────────────────────────────────────────────────────────────┘
+ *                ▲                                                                       │   ▲
+ *                └───────────────────────────────────────────────────────────────────────┘   ▼
+ *                                                                          given back to the system
  *
  * A granule is the unit of allocation. An ordinary segment takes segment_bytes; a large record gets
  * a run of just its size; when memory is fragmented a segment takes what run there is.
@@ -51,6 +52,9 @@ struct kw_segments {
 	struct kw_segment **owner; /* by granule */
 	struct kw_run *free;       /* ascending start, never adjoining */
 	size_t free_count, free_capacity;
+	uint8_t *given;            /* by granule: free, and the system has its pages */
+	uint64_t given_granules;
+	bool keeps_all;         /* memory cannot be given back */
 	struct kw_run *resting; /* in order of until_us */
 	size_t resting_count, resting_capacity;
 	uint64_t free_granules, resting_granules;
@@ -70,15 +74,22 @@ void kw_segments_close(struct kw_segments *segments);
 /* Make [offset, +length) of the memory file readable and list it; else ->refused says why not. */
 int kw_segments_extend(struct kw_segments *segments, uint64_t offset, uint64_t length);
 
-/* Granules ever touched: what counts against max_bytes. */
+/* Granules that have pages: what counts against max_bytes. */
 static inline uint64_t kw_segments_touched(const struct kw_segments *segments)
 {
-	return segments->frontier;
+	return segments->frontier - segments->given_granules;
+}
+
+/* Free granules that have pages. */
+static inline uint64_t kw_segments_kept(const struct kw_segments *segments)
+{
+	return segments->free_granules - segments->given_granules;
 }
 
 /*
- * A new segment of up to `wanted` bytes and at least `least`, from free memory first, from virgin
- * memory only while touched granules stay at or below `touch_limit`. NULL: there is none.
+ * A new segment of up to `wanted` bytes and at least `least`, from free memory first; from memory
+ * that was given back, or is virgin, only while touched granules stay at or below `touch_limit`.
+ * NULL: there is none.
  */
 struct kw_segment *kw_segments_open(
 	struct kw_segments *segments, uint64_t wanted, uint64_t least, uint64_t touch_limit);
@@ -99,6 +110,12 @@ void kw_segments_retire_victims(struct kw_segments *segments, uint64_t until_us)
 
 /* Resting memory whose time has come, or of which more than `most` granules rest, becomes free. */
 void kw_segments_wake(struct kw_segments *segments, uint64_t now_us, uint64_t most);
+
+/*
+ * Give free memory back to the system, that at the highest offsets first, all but `keep` granules of
+ * it; at most `most` granules at a time.
+ */
+void kw_segments_give_back(struct kw_segments *segments, uint64_t keep, uint64_t most);
 
 /* Broken rule 2 of the simulator: memory of victims is free before they left the directory. */
 void kw_segments_free_victims_early(struct kw_segments *segments);

@@ -39,7 +39,7 @@ static int check_options(
 	if (o->segment_bytes == 0)
 		o->segment_bytes = auto_segment_bytes(o->max_bytes);
 	if (o->utilisation == 0)
-		o->utilisation = 0.88;
+		o->utilisation = 0.89;
 	if (o->segment_bytes < SEGMENT_BYTES_LEAST || o->segment_bytes > SEGMENT_BYTES_MOST ||
 		(o->segment_bytes & (o->segment_bytes - 1)) != 0)
 		return kw_error_set(error, KW_E_CONFIG,
@@ -516,7 +516,7 @@ int kw_table_set_max(struct kw_table *table, uint64_t max_bytes, struct kw_error
 			"needs a restart",
 			(unsigned long long)table->memory.reserve_bytes);
 	table->options.max_bytes = max_bytes;
-	table->frontier_then = table->segments.frontier;
+	table->touched_then = kw_segments_touched(&table->segments);
 	table->refused_bytes = 0;
 	if (kw_data_limit(table) * table->segments.granule_bytes >=
 		LEAST_SEGMENTS * table->options.segment_bytes)
@@ -550,6 +550,7 @@ void kw_table_stats(const struct kw_table *table, struct kw_table_stats *stats)
 		.used_bytes = KW_DIRECTORY_OFFSET + 2 * table->directory_bytes +
 			      kw_index_memory_slots(&table->index) * sizeof(struct kw_index_slot) +
 			      kw_segments_touched(segments) * segments->granule_bytes,
+		.given_back_bytes = segments->given_granules * segments->granule_bytes,
 		.capacity_bytes = table->options.max_bytes,
 		.segments = segments->count,
 		.free_segments = segments->free_granules * segments->granule_bytes /

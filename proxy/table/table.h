@@ -33,13 +33,19 @@ struct kw_table_memory {
 	 * zero. Returns 0 or a code with the sentence in *error (memlock too small, device gone).
 	 */
 	int (*extend)(void *arg, struct kw_extent *extent, struct kw_error *error);
+	/*
+	 * [offset, +length) of an extent is not needed for now: the system may have its pages; what
+	 * is read there afterwards is anything at all. False: it cannot be given back (a device has
+	 * it pinned), and is not asked again. NULL: never.
+	 */
+	bool (*give_back)(void *arg, uint64_t offset, uint64_t length);
 	void *arg;
 };
 
 struct kw_table_options {
 	uint64_t max_bytes;     /* control, index and segments together */
 	uint64_t segment_bytes; /* power of two, 4 KiB … 1 GiB; 0: by max_bytes */
-	double utilisation; /* live/used above which memory grows before it is cleaned; 0: 0.88 */
+	double utilisation; /* live/used above which memory grows before it is cleaned; 0: 0.89 */
 	uint64_t retention_us; /* tombstones are kept at least this long */
 	uint64_t grace_us;  /* a cleaned segment rests this long before its memory is used again */
 	uint64_t epoch;     /* random, not 0 */
@@ -63,6 +69,7 @@ struct kw_table_stats {
 	uint64_t payload_bytes;  /* keys and values of live keys */
 	uint64_t used_bytes;     /* memory in use: segments, index, directories */
 	uint64_t capacity_bytes; /* max_bytes */
+	uint64_t given_back_bytes; /* free memory that the system has: not in used_bytes */
 	uint64_t segments, free_segments, resting_segments;
 	uint64_t cleaned_segments, cleaned_bytes; /* copied by the cleaner */
 	uint64_t written_bytes;                   /* records appended by put, delete, flush */
@@ -131,6 +138,13 @@ void kw_table_set_facts(struct kw_table *table, const struct kw_table_facts *fac
 
 /* Make all written so far visible, and the heartbeat new. wall_us: the wall clock. */
 void kw_table_publish(struct kw_table *table, uint64_t wall_us);
+
+/*
+ * Housekeeping that writes do not wait for, to be called some times a second: cleaning that nobody's
+ * write has asked for, and giving memory back. The work of one call is bounded by a segment's
+ * worth. What it moved becomes visible at the next publish.
+ */
+void kw_table_tidy(struct kw_table *table);
 
 /* Something was written or a fact changed since the last publish. */
 bool kw_table_unpublished(const struct kw_table *table);

@@ -17,7 +17,7 @@
 #include "table/table.h"
 
 /* Segments that may be in use beyond live / utilisation; what a young table is allowed to waste. */
-#define KW_SLACK_SEGMENTS 3
+#define KW_SLACK_SEGMENTS 2
 /* Memory that only the cleaner may open segments in, so that it can always begin. */
 #define KW_CLEANER_SEGMENTS 2
 /* A record of at least so many granules gets a run of its own (waste at most 1/8). */
@@ -56,6 +56,7 @@ struct kw_table {
 	uint64_t directory_bytes;
 	bool directory_stale, dirty;
 	uint64_t floor, passed;
+	uint64_t tidied_version; /* the newest when kw_table_tidy was called last */
 	struct kw_table_facts facts;
 	struct kw_age_sample ages[KW_AGE_SAMPLES];
 	uint64_t age_count;
@@ -72,7 +73,7 @@ struct kw_table {
 	uint64_t cleaned_segments, cleaned_bytes, written_bytes;
 	uint64_t refused_bytes, refused_live, refused_free,
 		refused_us;     /* log.c: remember_refusal */
-	uint64_t frontier_then; /* when max_bytes was set: memory that was in use already */
+	uint64_t touched_then; /* when max_bytes was set: memory that was in use already */
 	uint64_t walk_segment, walk_offset; /* kw_table_unseen */
 
 	uint64_t random;              /* options.sim_drop_seed */
@@ -89,6 +90,9 @@ static inline struct kw_record *kw_record_at(const struct kw_table *table, uint6
 
 /* Bytes of data memory that max_bytes leaves, in granules. */
 uint64_t kw_data_limit(const struct kw_table *table);
+
+/* The size of the next segment: options.segment_bytes, or less while the table is small. */
+uint64_t kw_log_segment_bytes(const struct kw_table *table);
 
 /* A segment with room for a record of this stride (cleaning if need be); NULL: full. */
 struct kw_segment *kw_log_room(struct kw_table *table, uint64_t stride, bool for_delete);

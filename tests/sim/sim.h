@@ -81,8 +81,8 @@ struct sim_version {
 #define SIM_COUNTS(X) \
 	X(steps) X(puts) X(full) X(promised) X(deletes) X(deletes_full) X(flushes) X(walks) \
 	X(epochs) X(drains) X(sessions) X(snapshots) X(lapses) X(failures) X(corrupt) X(kills) \
-	X(records) X(passes) X(vanished) X(reads) X(lost) X(within) X(lookups) X(found) X(absent) \
-	X(uncertain) X(ahead) X(ahead_used) X(looks) X(tailed) X(unpublished)
+	X(records) X(passes) X(vanished) X(given_back) X(reads) X(lost) X(within) X(lookups) \
+	X(found) X(absent) X(uncertain) X(ahead) X(ahead_used) X(looks) X(tailed) X(unpublished)
 /* clang-format on */
 
 struct sim_counts {

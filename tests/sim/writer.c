@@ -33,6 +33,26 @@ static int extend(void *arg, struct kw_extent *extent, struct kw_error *error)
 	return 0;
 }
 
+/* What is given back may hold anything afterwards: readers that still look there must not care. */
+static bool give_back(void *arg, uint64_t offset, uint64_t length)
+{
+	struct sim *sim = arg;
+	uint8_t filling = prng_chance(&sim->prng, 500) ? 0 : (uint8_t)prng_next(&sim->prng);
+
+	if (prng_chance(&sim->prng, 5))
+		return false; /* never asked again */
+	for (int i = 0; i < sim->writer.extent_count; i++)
+		if (offset >= sim->writer.extents[i].offset &&
+			offset - sim->writer.extents[i].offset < sim->writer.extents[i].length) {
+			memset(sim->memory + offset, filling, length);
+			sim->counts.given_back += length;
+			return true;
+		}
+	sim_violation(sim, "writer: memory at %llu was given back that no extent holds",
+		(unsigned long long)offset);
+	return false;
+}
+
 static void open_table(struct sim *sim)
 {
 	struct sim_writer *writer = &sim->writer;
@@ -58,6 +78,7 @@ static void open_table(struct sim *sim)
 		.base = sim->memory,
 		.reserve_bytes = SIM_RESERVE_BYTES,
 		.extend = extend,
+		.give_back = give_back,
 		.arg = sim,
 	};
 	writer->table = kw_table_new(&options, &writer->memory, writer->now_us, &error);
@@ -409,6 +430,8 @@ void sim_writer_publish(struct sim *sim)
 		facts.fresh_us = writer->now_us + WALL_US;
 		kw_table_set_facts(writer->table, &facts);
 	}
+	if (prng_chance(&sim->prng, 100))
+		kw_table_tidy(writer->table);
 	kw_table_publish(writer->table, writer->now_us + WALL_US);
 	if (kw_table_unpublished(writer->table))
 		sim_violation(sim, "writer: something is unpublished right after a publish");

@@ -32,6 +32,17 @@ static int extend(void *arg, struct kw_extent *extent, struct kw_error *error)
 	return 0;
 }
 
+static bool give_back(void *arg, uint64_t offset, uint64_t length)
+{
+	struct fixture *fixture = arg;
+
+	if (fixture->pinned)
+		return false;
+	memset(fixture->memory.base + offset, 0xff, length);
+	fixture->given_back += length;
+	return true;
+}
+
 void fixture_open(struct fixture *fixture, const struct kw_table_options *options)
 {
 	struct kw_error error = {0};
@@ -52,6 +63,7 @@ void fixture_open(struct fixture *fixture, const struct kw_table_options *option
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0),
 		.reserve_bytes = RESERVE_BYTES,
 		.extend = extend,
+		.give_back = give_back,
 		.arg = fixture,
 	};
 	assert_ptr_not_equal(fixture->memory.base, MAP_FAILED);

@@ -23,6 +23,8 @@ struct fixture {
 	int extents;
 	bool refuse_extents; /* the next ones fail, as when memlock is too small */
 	int extents_most;    /* those beyond fail so; 0: none */
+	bool pinned;         /* memory cannot be given back */
+	uint64_t given_back; /* bytes, wiped with ones */
 };
 
 /* What is 0 in options gets a value: 64 MiB, segments of 16 KiB, an epoch, a seed. */

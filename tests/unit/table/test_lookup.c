@@ -75,7 +75,8 @@ static void on_extents(void *arg, const struct kw_extent *extents, int count)
 static void open_table(
 	struct world *world, uint64_t epoch, uint64_t max_bytes, uint64_t segment_bytes)
 {
-	const struct kw_table_memory memory = {world->base, RESERVE, extend, world};
+	const struct kw_table_memory memory = {
+		.base = world->base, .reserve_bytes = RESERVE, .extend = extend, .arg = world};
 	const struct kw_table_options options = {.max_bytes = max_bytes,
 		.segment_bytes = segment_bytes,
 		.retention_us = 1000,
