@@ -12,6 +12,8 @@
 #define SEGMENT_BYTES_AUTO_LEAST (UINT64_C(1) << 20)
 #define SEGMENT_BYTES_AUTO_MOST (UINT64_C(32) << 20)
 #define SEGMENTS_AUTO 2048
+/* Cleanings without a tombstone dropped, after which no more is hoped for. */
+#define CLEANED_IN_VAIN 8
 #define GRANULE_MOST (UINT64_C(64) << 10)
 #define GRANULE_LEAST (UINT64_C(4) << 10)
 #define LEAST_SEGMENTS 6
@@ -126,10 +128,17 @@ static bool index_has_room(struct kw_table *table)
 /* Tombstones hold index slots too: those that nobody needs can go. */
 static bool index_reclaimed(struct kw_table *table)
 {
+	uint64_t tombstones;
+	int in_vain = 0;
+
 	kw_clean_survey(table);
-	while (table->droppable_bytes > 0 && !index_has_room(table))
-		if (!kw_clean(table, 0, true))
+	while (table->droppable_bytes > 0 && !index_has_room(table)) {
+		tombstones = table->tombstones;
+		/* The cleaner goes by what it gains: it need not come by the tombstones at all. */
+		if (!kw_clean(table, 0, true) ||
+			(table->tombstones == tombstones && ++in_vain == CLEANED_IN_VAIN))
 			return false;
+	}
 	return index_has_room(table);
 }
 
