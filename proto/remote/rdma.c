@@ -314,6 +314,10 @@ static void turn_rdma(struct kw_remote *remote)
 		kw_rdma_dial_start(&rdma->dial, remote);
 		return;
 	}
+	if (!rdma->dial.established) {
+		kw_rdma_dial_turn(&rdma->dial);
+		return;
+	}
 	/* Busy polling: look as long as something is out, without waiting to be told. */
 	if (!rdma->dial.options.busy || !kw_remote_is(remote, KW_REMOTE_READY))
 		return;

@@ -1,6 +1,8 @@
 #include "remote/rdma_dial.h"
 
 #include "base/buffer.h"
+#include "base/clock.h"
+#include "remote/tcp_socket.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -65,12 +67,36 @@ int kw_rdma_options_apply(
 
 /* ---- steps ---- */
 
+/* A proxy's own refusal says more than that another address leads nowhere. */
+static void remember(struct kw_rdma_dial *dial, const struct kw_error *error)
+{
+	const struct addrinfo *address = dial->address;
+	char text[KW_PEER_TEXT];
+
+	if (dial->last.code == KW_E_REFUSED || dial->last.code == KW_E_PROTOCOL)
+		return;
+	dial->last = *error;
+	if (!dial->addresses->ai_next)
+		return;
+	kw_tcp_socket_text(address->ai_addr, address->ai_addrlen, text, sizeof text);
+	kw_error_wrap(&dial->last, "%s", text);
+}
+
+/* What was begun for an address is let go of in the remote's next turn: not under its callbacks. */
 static void failed(struct kw_rdma_dial *dial, const struct kw_error *error)
 {
-	if (dial->established)
+	if (dial->established) {
 		dial->lost(dial->remote, error);
+		return;
+	}
+	if (dial->again || dial->closing)
+		return;
+	remember(dial, error);
+	dial->again = dial->address->ai_next != NULL;
+	if (dial->again)
+		kw_remote_turn_soon(dial->remote);
 	else
-		kw_remote_fail(dial->remote, error);
+		kw_remote_fail(dial->remote, &dial->last);
 }
 
 static void failed_errno(struct kw_rdma_dial *dial, const char *what)
@@ -128,7 +154,9 @@ static void on_worked(uv_work_t *work, int status)
 		kw_remote_release(remote);
 		return;
 	}
-	if (error.code != KW_OK || connect_now(dial, &error) != 0)
+	if (dial->again)
+		kw_remote_turn_soon(remote);
+	else if (error.code != KW_OK || connect_now(dial, &error) != 0)
 		failed(dial, &error);
 }
 
@@ -221,7 +249,7 @@ static void on_channel(uv_poll_t *poll, int status, int events)
 
 	(void)status;
 	(void)events;
-	while (!dial->closing && kw_rdma_news_take(dial->channel, &news))
+	while (!dial->closing && !dial->again && kw_rdma_news_take(dial->channel, &news))
 		hear(dial, &news);
 }
 
@@ -269,14 +297,50 @@ static int open_channel(struct kw_rdma_dial *dial, struct kw_error *error)
 	return 0;
 }
 
-static void resolve_address(struct kw_rdma_dial *dial, const struct addrinfo *name)
+static void try_address(struct kw_rdma_dial *dial)
 {
 	struct kw_error error;
 
+	if (dial->address->ai_next) {
+		dial->give_up_us = kw_clock_us() + dial->share_us;
+		kw_remote_turn_at(dial->remote, dial->give_up_us);
+	}
 	if (open_channel(dial, &error) != 0)
 		failed(dial, &error);
-	else if (rdma_resolve_addr(dial->id, NULL, name->ai_addr, RESOLVE_MS) != 0)
+	else if (rdma_resolve_addr(dial->id, NULL, dial->address->ai_addr, RESOLVE_MS) != 0)
 		failed_errno(dial, "no RDMA device leads to that address (`rdma link`)");
+}
+
+static void try_addresses(struct kw_rdma_dial *dial, struct addrinfo *addresses)
+{
+	uint64_t count = 0;
+
+	for (const struct addrinfo *at = addresses; at; at = at->ai_next)
+		count++;
+	dial->share_us = (uint64_t)dial->remote->options.connect_timeout_ms * 1000 / count;
+	dial->addresses = dial->address = addresses;
+	try_address(dial);
+}
+
+void kw_rdma_dial_turn(struct kw_rdma_dial *dial)
+{
+	struct kw_error error;
+
+	if (!dial->again && dial->address && dial->address->ai_next &&
+		kw_clock_us() >= dial->give_up_us) {
+		kw_error_set(&error, KW_E_TIMEOUT, "no answer within %u ms",
+			(unsigned)(dial->share_us / 1000));
+		failed(dial, &error);
+	}
+	/* The thread pool may have what is to be let go of: its end comes here again. */
+	if (!dial->again || dial->working)
+		return;
+	release(dial);
+	*dial->end = (struct kw_rdma_end){.ops = dial->end->ops, .owner = dial->end->owner};
+	dial->disconnected = false;
+	dial->again = false;
+	dial->address = dial->address->ai_next;
+	try_address(dial);
 }
 
 static void on_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *names)
@@ -286,17 +350,18 @@ static void on_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *
 	struct kw_error error;
 
 	free(resolve);
-	if (dial) {
-		dial->resolve = NULL;
-		if (status == 0) {
-			resolve_address(dial, names);
-		} else {
-			kw_error_set(&error, KW_E_IO, "host \"%s\" cannot be resolved: %s",
-				dial->remote->address.host, uv_strerror(status));
-			failed(dial, &error);
-		}
+	if (!dial) {
+		uv_freeaddrinfo(names);
+		return;
 	}
-	uv_freeaddrinfo(names);
+	dial->resolve = NULL;
+	if (status == 0) {
+		try_addresses(dial, names);
+		return;
+	}
+	kw_error_set(&error, KW_E_IO, "host \"%s\" cannot be resolved: %s",
+		dial->remote->address.host, uv_strerror(status));
+	kw_remote_fail(dial->remote, &error);
 }
 
 void kw_rdma_dial_start(struct kw_rdma_dial *dial, struct kw_remote *remote)
@@ -324,6 +389,7 @@ void kw_rdma_dial_start(struct kw_rdma_dial *dial, struct kw_remote *remote)
 
 /* ---- the end ---- */
 
+/* Let go of all that was made for one address. */
 static void release(struct kw_rdma_dial *dial)
 {
 	struct kw_remote *remote = dial->remote;
@@ -358,6 +424,9 @@ void kw_rdma_dial_close(struct kw_rdma_dial *dial)
 		(void)uv_cancel((uv_req_t *)&dial->resolve->request);
 		dial->resolve = NULL;
 	}
+	if (dial->addresses)
+		uv_freeaddrinfo(dial->addresses);
+	dial->addresses = dial->address = NULL;
 	if (!dial->working) {
 		release(dial);
 		return;

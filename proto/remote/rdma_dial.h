@@ -2,7 +2,11 @@
  * rdma, the agent's end: from a host and a port to a connected queue pair.
  *
  *   name ──▶ address ──▶ route ──▶ build (thread pool) ──▶ connect ──▶ RTS, established
+ *              ▲                                             │
+ *              └──────────── failed: the next address ◀──────┘
  *
+ * A name's addresses are tried one after the other, each but the last for its share of the time
+ * there is to connect; the reason told is that of a proxy that refused, or else the last one's.
  * Deadline and end are the owner's (kw_remote). Loop thread only.
  */
 #ifndef KW_REMOTE_RDMA_DIAL_H
@@ -12,6 +16,8 @@
 #include "remote/rdma_end.h"
 #include "remote/rdma_watch.h"
 
+#include <netdb.h>
+
 struct kw_rdma_resolve;
 
 struct kw_rdma_dial {
@@ -20,7 +26,11 @@ struct kw_rdma_dial {
 	void (*connected)(struct kw_remote *remote);
 	void (*lost)(struct kw_remote *remote, const struct kw_error *why); /* once connected */
 	struct kw_rdma_options options;
-	struct kw_rdma_resolve *resolve; /* under way in the thread pool */
+	struct kw_rdma_resolve *resolve;      /* under way in the thread pool */
+	struct addrinfo *addresses, *address; /* all, and the one that is tried */
+	uint64_t share_us, give_up_us;        /* for one address; until then */
+	struct kw_error last;                 /* why the addresses before did not do */
+	bool again; /* this one does not do: the next turn tries the next */
 	struct rdma_event_channel *channel;
 	uv_poll_t *poll;
 	struct rdma_cm_id *id;
@@ -35,6 +45,9 @@ struct kw_rdma_dial {
 void kw_rdma_dial_init(
 	struct kw_rdma_dial *dial, struct kw_remote *remote, struct kw_rdma_end *end);
 void kw_rdma_dial_start(struct kw_rdma_dial *dial, struct kw_remote *remote);
+
+/* A turn of the remote's, until connected was called. */
+void kw_rdma_dial_turn(struct kw_rdma_dial *dial);
 
 /* Let go of everything, the end too; what the thread pool still has holds the remote until then. */
 void kw_rdma_dial_close(struct kw_rdma_dial *dial);

@@ -9,7 +9,7 @@ import pytest
 
 from lib import data
 from lib.compare import wait_same
-from lib.daemon import RDMA_HOST, secret_file
+from lib.daemon import RDMA_HOST, free_port, secret_file
 from lib.process import wait_for
 from lib.workload import Workload, seed_of_run
 
@@ -151,6 +151,48 @@ def test_the_port_goes_down_and_comes_up(bed):
     after = pair.agent.status()
     assert after["epoch"] == before["epoch"], (before, after)
     assert after["snapshots"] == before["snapshots"], "the cursor was not kept"
+
+
+def listening_on(bed, primary, host):
+    proxy = bed.proxy(primary, listen=("rdma",), start=False)
+    proxy.listen["rdma"] = f"rdma://{host}:{free_port(RDMA_HOST)}"
+    proxy.settings["listen"] = list(proxy.listen.values())
+    return proxy.start()
+
+
+@pytest.mark.parametrize("kind", ["own", "link-local"])
+def test_over_ipv6(bed, kind):
+    """The agent goes out from, and READs by, a GID that is an IPv6 address."""
+    if kind == "own":
+        shell("ip -6 addr replace fd77::1/64 dev dummy0 nodad")
+        host = "[fd77::1]"
+    else:
+        shown = subprocess.run(["ip", "-6", "-o", "addr", "show", "dev", "dummy0", "scope", "link"],
+                               capture_output=True, text=True, check=True).stdout
+        host = f"[{shown.split()[3].split('/')[0]}%dummy0]"
+    primary = bed.server("primary")
+    data.fill(primary)
+    proxy = listening_on(bed, primary, host)
+    replica = bed.server("replica")
+    agent = bed.agent(proxy, replica, via="rdma")
+    agent.wait_warm()
+    with primary.client() as client:
+        client.set("over", "ipv6")
+    wait_same(primary, replica, 30)
+    row = proxy.ctl_ok("agents")[0]
+    assert row["carrier"] == "rdma" and row["peer"].startswith("["), row
+
+
+def test_a_name_is_tried_address_by_address(bed):
+    """Nobody has the first one: it gets its share of the time to connect, and then the next is tried."""
+    with open("/etc/hosts", "a", encoding="utf-8") as hosts: # the guest's
+        hosts.write(f"10.77.0.99 two-addresses\n{RDMA_HOST} two-addresses\n")
+    primary = bed.server("primary")
+    proxy = bed.proxy(primary, listen=("rdma",))
+    proxy.listen["rdma"] = proxy.listen["rdma"].replace(RDMA_HOST, "two-addresses")
+    agent = bed.agent(proxy, bed.server("replica"), via="rdma")
+    agent.wait_warm()
+    assert agent.status()["reconnects"] == 0, agent.status()
 
 
 def test_a_stopped_proxy_is_read_on_and_called_stalled(bed):
