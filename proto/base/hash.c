@@ -1,56 +1,8 @@
 #include "base/hash.h"
 
-#include <isa-l/crc.h>
 #include <isa-l/crc64.h>
-#include <string.h>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
-
-/* isa-l takes the length as an int. */
-#define CRC_STEP ((size_t)1 << 30)
-
-#if defined(__x86_64__)
-/*
- * isa-l folds with wide registers. Used now and then among other work, as for a record, a call
- * costs some 60 ns before the first byte, three times a record of 100 bytes. Below this length the
- * processor's own instruction is faster.
- */
-#define CRC_SHORT 256
-
-__attribute__((target("sse4.2"))) static uint32_t crc32c_short(
-	uint32_t crc, const unsigned char *at, size_t length)
-{
-	uint64_t wide = crc;
-
-	for (; length >= 8; length -= 8, at += 8) {
-		uint64_t word;
-
-		memcpy(&word, at, sizeof word);
-		wide = __builtin_ia32_crc32di(wide, word);
-	}
-	crc = (uint32_t)wide;
-	for (; length > 0; length--, at++)
-		crc = __builtin_ia32_crc32qi(crc, *at);
-	return crc;
-}
-#endif
-
-uint32_t kw_crc32c(uint32_t seed, const void *data, size_t length)
-{
-	unsigned char *at = (unsigned char *)(uintptr_t)data; /* isa-l's prototype lacks const */
-	uint32_t crc = ~seed;
-
-#if defined(__x86_64__)
-	if (length < CRC_SHORT && __builtin_cpu_supports("sse4.2"))
-		return ~crc32c_short(crc, at, length);
-#endif
-	while (length > CRC_STEP) {
-		crc = crc32_iscsi(at, (int)CRC_STEP, crc);
-		at += CRC_STEP;
-		length -= CRC_STEP;
-	}
-	return ~crc32_iscsi(at, (int)length, crc);
-}
 
 uint64_t kw_crc64(uint64_t seed, const void *data, size_t length)
 {

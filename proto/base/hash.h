@@ -11,6 +11,13 @@
 /* CRC32C (Castagnoli), continuing from seed: crc(crc(s, a), b) == crc(s, ab). */
 uint32_t kw_crc32c(uint32_t seed, const void *data, size_t length);
 
+/* The same of one word: kw_crc32c(seed, &word, sizeof word). */
+uint32_t kw_crc32c_word(uint32_t seed, uint64_t word);
+
+/* The same of four words and the bytes behind them, from 0: what binds bytes to a place. */
+uint32_t kw_crc32c_bound(uint64_t first, uint64_t second, uint64_t third, uint64_t fourth,
+	const void *data, size_t length);
+
 /* The CRC64 (Jones) that ends a DUMP payload; kw_crc64(0, payload less its last 8 bytes). */
 uint64_t kw_crc64(uint64_t seed, const void *data, size_t length);
 

@@ -7,12 +7,9 @@
 
 uint32_t kw_record_checksum(const struct kw_record *record, const struct kw_place *place)
 {
-	const struct {
-		uint64_t epoch, segment, offset, version_database;
-	} bound = {place->epoch, place->segment, place->offset, record->version_database};
-
 	/* All that follows the checksum lies in one piece. */
-	return kw_crc32c(kw_crc32c(0, &bound, sizeof bound), &record->length,
+	return kw_crc32c_bound(place->epoch, place->segment, place->offset,
+		record->version_database, &record->length,
 		record->length - offsetof(struct kw_record, length));
 }
 
@@ -49,7 +46,7 @@ void kw_record_write(struct kw_record *record, const struct kw_record_fields *fi
 
 uint64_t kw_superseded_word(uint32_t checksum, uint64_t version)
 {
-	uint32_t check = kw_crc32c(checksum, &version, sizeof version);
+	uint32_t check = kw_crc32c_word(checksum, version);
 
 	return version | (uint64_t)(check >> 16 ^ (check & 0xffff)) << KW_VERSION_BITS;
 }

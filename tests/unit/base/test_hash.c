@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -40,9 +42,9 @@ static void a_crc_continues_where_it_stopped(void **state)
 }
 
 /* Bit by bit, as the polynomial says; short inputs and long ones take different ways. */
-static uint32_t crc32c_by_bits(const uint8_t *bytes, size_t length)
+static uint32_t crc32c_by_bits(uint32_t seed, const uint8_t *bytes, size_t length)
 {
-	uint32_t crc = UINT32_MAX;
+	uint32_t crc = ~seed;
 
 	for (size_t i = 0; i < length; i++) {
 		crc ^= bytes[i];
@@ -52,28 +54,58 @@ static uint32_t crc32c_by_bits(const uint8_t *bytes, size_t length)
 	return ~crc;
 }
 
+/* Any length, from any address, continuing from anything: long enough for every way it is done. */
 static void a_crc_of_any_length_is_the_polynomials(void **state)
 {
-	uint8_t bytes[700];
+	const uint32_t seeds[] = {0, 1, 0x89abcdef, UINT32_MAX};
+	uint8_t bytes[1000];
 
 	for (size_t i = 0; i < sizeof bytes; i++)
-		bytes[i] = (uint8_t)(i * i + 3 * i);
-	for (size_t length = 0; length <= sizeof bytes; length++)
-		assert_int_equal(kw_crc32c(0, bytes, length), crc32c_by_bits(bytes, length));
+		bytes[i] = (uint8_t)(i * i + 3 * i + (i >> 3));
+	for (size_t length = 0; length + 8 <= sizeof bytes; length++)
+		for (size_t shift = 0; shift < 8; shift++) {
+			uint32_t seed = seeds[(length + shift) % 4];
+
+			assert_int_equal(kw_crc32c(seed, bytes + shift, length),
+				crc32c_by_bits(seed, bytes + shift, length));
+		}
 }
 
-static void a_crc_does_not_depend_on_alignment(void **state)
+/* Nothing beyond either end is looked at: the bytes are the last of their page, and the first. */
+static void a_crc_reads_no_byte_too_many(void **state)
 {
-	uint8_t bytes[128 + 16];
-	uint32_t expected = 0;
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	uint8_t *map = mmap(NULL, 3 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *bytes = map + page;
 
-	for (size_t shift = 0; shift < 16; shift++) {
-		for (size_t i = 0; i < 128; i++)
-			bytes[shift + i] = (uint8_t)(i * 5);
-		if (shift == 0)
-			expected = kw_crc32c(7, bytes, 128);
-		assert_int_equal(kw_crc32c(7, bytes + shift, 128), expected);
+	assert_true(map != MAP_FAILED);
+	assert_int_equal(mprotect(bytes, page, PROT_READ | PROT_WRITE), 0);
+	for (size_t i = 0; i < page; i++)
+		bytes[i] = (uint8_t)(i * 7);
+	for (size_t length = 0; length <= 1000; length++) {
+		const uint8_t *last = bytes + page - length;
+
+		assert_int_equal(kw_crc32c(0, bytes, length), crc32c_by_bits(0, bytes, length));
+		assert_int_equal(kw_crc32c(0, last, length), crc32c_by_bits(0, last, length));
 	}
+	munmap(map, 3 * page);
+}
+
+static void a_crc_of_words_is_that_of_their_bytes(void **state)
+{
+	const uint64_t words[] = {UINT64_C(0x0123456789abcdef), 7, UINT64_MAX, 0};
+	uint8_t bytes[900];
+
+	for (size_t i = 0; i < sizeof bytes; i++)
+		bytes[i] = (uint8_t)(i * 13 + 1);
+	for (size_t i = 0; i < 4; i++)
+		assert_int_equal(kw_crc32c_word(0x1234567, words[i]),
+			crc32c_by_bits(0x1234567, (const uint8_t *)&words[i], 8));
+	for (size_t length = 0; length <= sizeof bytes; length++)
+		assert_int_equal(
+			kw_crc32c_bound(words[0], words[1], words[2], words[3], bytes, length),
+			crc32c_by_bits(
+				crc32c_by_bits(0, (const uint8_t *)words, 32), bytes, length));
 }
 
 /* The CRC unit takes an int: beyond 1 GiB the length is worked off in steps. */
@@ -152,7 +184,8 @@ int main(void)
 		cmocka_unit_test(crc64_is_the_servers),
 		cmocka_unit_test(a_crc_of_any_length_is_the_polynomials),
 		cmocka_unit_test(a_crc_continues_where_it_stopped),
-		cmocka_unit_test(a_crc_does_not_depend_on_alignment),
+		cmocka_unit_test(a_crc_reads_no_byte_too_many),
+		cmocka_unit_test(a_crc_of_words_is_that_of_their_bytes),
 		cmocka_unit_test(a_crc_of_more_than_a_gigabyte_is_whole),
 		cmocka_unit_test(key_hashes_depend_on_seed_database_and_every_byte),
 		cmocka_unit_test(key_hashes_spread_over_the_high_bits),
