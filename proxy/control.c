@@ -16,15 +16,15 @@ static double ratio(uint64_t part, uint64_t whole)
 
 static json_t *table_json(const struct kw_table_stats *t)
 {
-	return json_pack("{s:I,s:I,s:I,s:f,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "live_bytes",
+	return json_pack("{s:I,s:I,s:I,s:f,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "live_bytes",
 		(json_int_t)t->live_bytes, "used_bytes", (json_int_t)t->used_bytes,
 		"capacity_bytes", (json_int_t)t->capacity_bytes, "utilisation",
 		ratio(t->live_bytes, t->used_bytes), "payload_bytes", (json_int_t)t->payload_bytes,
 		"segments", (json_int_t)t->segments, "tombstones", (json_int_t)t->tombstones,
 		"tombstone_floor", (json_int_t)t->tombstone_floor, "written_bytes",
 		(json_int_t)t->written_bytes, "cleaned_bytes", (json_int_t)t->cleaned_bytes,
-		"index_slots", (json_int_t)t->index_slots, "given_back_bytes",
-		(json_int_t)t->given_back_bytes);
+		"cleaner_us", (json_int_t)t->cleaner_us, "index_slots", (json_int_t)t->index_slots,
+		"given_back_bytes", (json_int_t)t->given_back_bytes);
 }
 
 /* What fetching takes of the primary's time, and whether keys wait for that. */
@@ -149,6 +149,8 @@ static void on_metrics(void *arg, struct kw_rpc_call *call, const json_t *params
 		(double)t.written_bytes);
 	metric(&text, "table_cleaned_bytes_total", "counter", "bytes the cleaner moved",
 		(double)t.cleaned_bytes);
+	metric(&text, "table_cleaner_us_total", "counter", "CPU time of the cleaner, microseconds",
+		(double)t.cleaner_us);
 	metric(&text, "primary_share_target", "gauge", "source.primary_share", p.target);
 	metric(&text, "primary_share_taken", "gauge",
 		"part of the primary's time that fetching takes", p.taken);

@@ -193,6 +193,7 @@ static int make_table(struct kw_proxy *proxy, struct kw_error *error)
 		.grace_us = GRACE_US,
 		.epoch = proxy->epoch,
 		.hash_seed = random_bits(),
+		.cpu_ns = kw_cpu_ns,
 	};
 
 	proxy->table = kw_table_new(&options, &memory, kw_clock_us(), error);

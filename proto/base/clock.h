@@ -12,4 +12,7 @@ uint64_t kw_clock_us(void);
 /* Microseconds since 1970 (CLOCK_REALTIME): what two hosts may compare, within their skew. */
 uint64_t kw_wall_us(void);
 
+/* CPU time of the calling thread, in nanoseconds. Takes a system call. */
+uint64_t kw_cpu_ns(void);
+
 #endif

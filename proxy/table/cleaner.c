@@ -310,7 +310,7 @@ static void make_plan(struct kw_table *table, struct plan *plan, uint64_t wanted
 		plan->count = choose(table, plan->dest->capacity - kept_free, hard, plan->victims);
 }
 
-bool kw_clean(struct kw_table *table, uint64_t least, bool hard)
+static bool clean(struct kw_table *table, uint64_t least, bool hard)
 {
 	uint64_t granule = table->segments.granule_bytes, whole = table->options.segment_bytes;
 	uint64_t bytes = hard ? whole : kw_log_segment_bytes(table);
@@ -344,4 +344,18 @@ bool kw_clean(struct kw_table *table, uint64_t least, bool hard)
 	}
 	kw_clean_survey(table);
 	return true;
+}
+
+static uint64_t cpu_ns(const struct kw_table *table)
+{
+	return table->options.cpu_ns ? table->options.cpu_ns() : 0;
+}
+
+bool kw_clean(struct kw_table *table, uint64_t least, bool hard)
+{
+	uint64_t begin_ns = cpu_ns(table);
+	bool cleaned = clean(table, least, hard);
+
+	table->cleaner_ns += cpu_ns(table) - begin_ns;
+	return cleaned;
 }

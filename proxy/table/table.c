@@ -568,6 +568,7 @@ void kw_table_stats(const struct kw_table *table, struct kw_table_stats *stats)
 				    table->options.segment_bytes,
 		.cleaned_segments = table->cleaned_segments,
 		.cleaned_bytes = table->cleaned_bytes,
+		.cleaner_us = table->cleaner_ns / 1000,
 		.written_bytes = table->written_bytes,
 		.tombstone_floor = table->floor,
 		.index_slots = table->index.root->grown_slots,

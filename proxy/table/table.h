@@ -50,6 +50,7 @@ struct kw_table_options {
 	uint64_t grace_us;  /* a cleaned segment rests this long before its memory is used again */
 	uint64_t epoch;     /* random, not 0 */
 	uint64_t hash_seed; /* random */
+	uint64_t (*cpu_ns)(void); /* CPU time of the calling thread; NULL: not counted */
 	uint64_t sim_drop_seed; /* tests: drop tombstones early, at random; 0: never */
 	int broken_rule; /* tests: leave out reading rule 1, 2 (writer's rules); 0: keep all */
 };
@@ -72,6 +73,7 @@ struct kw_table_stats {
 	uint64_t given_back_bytes; /* free memory that the system has: not in used_bytes */
 	uint64_t segments, free_segments, resting_segments;
 	uint64_t cleaned_segments, cleaned_bytes; /* copied by the cleaner */
+	uint64_t cleaner_us;                      /* CPU time it took; 0 without options.cpu_ns */
 	uint64_t written_bytes;                   /* records appended by put, delete, flush */
 	uint64_t tombstone_floor;
 	uint64_t index_slots;

@@ -69,6 +69,33 @@ static void assert_bounded(const char *name, uint32_t (*choose)(uint64_t i))
 	fixture_close(&fixture);
 }
 
+static uint64_t clock_ns;
+
+static uint64_t read_clock(void)
+{
+	return clock_ns += 5000; /* each look at it takes so long */
+}
+
+/* Begin and end of each cleaning are looked at, nothing else is. */
+static void the_cleaner_s_cpu_time_is_counted(void **state)
+{
+	struct kw_table_options options = {.max_bytes = 8 << 20, .cpu_ns = read_clock};
+	struct fixture fixture;
+	uint64_t looks;
+
+	clock_ns = 0;
+	fixture_open(&fixture, &options);
+	for (uint64_t i = 0; i < 50000; i++) {
+		fixture_put(&fixture, mostly_to_few(i) % 20000, i, VALUE_BYTES);
+		fixture_publish(&fixture);
+	}
+	looks = clock_ns / 5000;
+	assert_true(fixture_stats(&fixture).cleaned_segments > 0);
+	assert_true(looks > 0);
+	assert_int_equal(fixture_stats(&fixture).cleaner_us, looks / 2 * 5);
+	fixture_close(&fixture);
+}
+
 static void memory_stays_within_130_percent_of_payload_and_48_bytes_a_key(void **state)
 {
 	assert_bounded("overwritten in turn", in_turn);
@@ -194,6 +221,7 @@ int main(void)
 		cmocka_unit_test(memory_stays_within_130_percent_of_payload_and_48_bytes_a_key),
 		cmocka_unit_test(memory_of_a_peak_goes_back_to_the_system),
 		cmocka_unit_test(pinned_memory_is_kept),
+		cmocka_unit_test(the_cleaner_s_cpu_time_is_counted),
 		cmocka_unit_test(statistics_add_up),
 		cmocka_unit_test(a_small_table_under_a_large_limit_stays_small),
 	};
