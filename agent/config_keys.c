@@ -49,7 +49,9 @@ const struct kw_config_key kw_agent_config_keys[] = {
 		"Where the position is kept: a function library (Redis 7.0 and later) or a key in "
 		"database 0; auto: a library where the server knows them."},
 	{"poll.idle_us", KW_CONFIG_INTEGER, "1500", true, 0, 1000000, NULL,
-		"Longest pause between looks at an idle table, in microseconds."},
+		"Longest pause between looks at an idle table, in microseconds; up to eight times "
+		"that, "
+		"and 10 ms, while the table itself is more than 0.3 s behind its primary."},
 	{"poll.busy", KW_CONFIG_BOOL, "false", true, 0, 0, NULL,
 		"Never pause between looks: lowest lag, one core busy. Completions of rdma too are "
 		"looked for without sleeping, from the next connection on."},

@@ -1,5 +1,7 @@
 #include "follow.h"
 
+#include "pause.h"
+
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -16,7 +18,6 @@
 #define BACKOFF_LOWEST_MS 50
 #define BACKOFF_HIGHEST_MS 5000
 #define PROBE_INTERVAL_US 100000
-#define FIRST_PAUSE_US 50
 /* A look reads the superblock, whatever the reader's own count of looks, once it is this old. */
 #define SUPERBLOCK_AGE_US 6000
 
@@ -194,13 +195,23 @@ static void reader_superblock(void *arg, const struct kw_superblock *superblock)
 	learn_superblock(arg, superblock);
 }
 
-/* How soon the next pass: at once while there is something, then less and less eagerly. */
+/* How old what the table says is, by its own clock. */
+static uint64_t behind_us(const struct kw_follow *follow)
+{
+	const struct kw_superblock *superblock = &follow->superblock;
+
+	if (superblock->fresh_us == 0 || superblock->heartbeat_us < superblock->fresh_us)
+		return 0;
+	return superblock->heartbeat_us - superblock->fresh_us;
+}
+
 static void pace(struct kw_follow *follow, bool moved)
 {
-	uint32_t idle_us = follow->options.idle_us;
+	uint32_t idle_us = follow->options.busy ? 0 : follow->options.idle_us;
 
-	if (moved || follow->options.busy || idle_us == 0) {
-		follow->interval_us = 0;
+	follow->interval_us =
+		kw_pause_next_us(follow->interval_us, moved, idle_us, behind_us(follow));
+	if (follow->interval_us == 0) {
 		follow->due = true;
 		if (follow->armed_us > 0)
 			arm(follow, 0);
@@ -208,9 +219,6 @@ static void pace(struct kw_follow *follow, bool moved)
 		return;
 	}
 	follow->due = false;
-	follow->interval_us = follow->interval_us ? follow->interval_us * 2 : FIRST_PAUSE_US;
-	if (follow->interval_us > idle_us)
-		follow->interval_us = idle_us;
 	/* Idle for long: it was set anew when it fired, one system call less a poll. */
 	if (follow->armed_us != follow->interval_us)
 		arm(follow, follow->interval_us);

@@ -5,7 +5,7 @@
  *   │ DOWN │────────▶│ CONNECTING │─────────▶│ UP │  polls: back to back while data flows, then
  *   └──────┘         └────────────┘           └────┘  50 µs, 100 µs, … up to idle_us
  *      ▲                   │ failed              │ lost, or the reader failed
- *      └───────────────────┴─────────────────────┘
+ *      └───────────────────┴─────────────────────┘                 (pause.h)
  *
  * Most polls look at the tail of the log alone; the superblock comes with one in a few, and with
  * each when polls are far apart.
