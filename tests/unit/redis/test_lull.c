@@ -1,6 +1,7 @@
 /* A subscriber whose messages come in a stream looks for them now and then, and loses none. */
 #include "fixture.h"
 
+#include "base/clock.h"
 #include "redis/connection.h"
 
 #include <setjmp.h>
@@ -146,6 +147,34 @@ static void every_message_of_a_stream_comes_once_in_order(void **state)
 	stop(&s);
 }
 
+/* As if so much had come in the last five milliseconds. */
+static void came(struct subscriber *s, size_t bytes)
+{
+	s->redis->judged_us = kw_clock_us() - 5000;
+	s->redis->judged_bytes = 0;
+	kw_redis_judge_input(s->redis, bytes);
+}
+
+static void who_may_wait_longer_does_while_the_socket_has_room(void **state)
+{
+	struct subscriber s;
+
+	subscribe(&s, true);
+	came(&s, 60000);
+	assert_int_equal(s.redis->look_ms, 1);
+	kw_redis_set_patience(s.redis, 4);
+	came(&s, 60000);
+	assert_int_equal(s.redis->look_ms, 4);
+	came(&s, 400000);
+	assert_in_range(s.redis->look_ms, 1, 2);
+	kw_redis_set_patience(s.redis, 0);
+	came(&s, 60000);
+	assert_int_equal(s.redis->look_ms, 1);
+	came(&s, 1000);
+	assert_int_equal(s.redis->look_ms, 0);
+	stop(&s);
+}
+
 static void who_did_not_ask_for_it_is_woken_each_time(void **state)
 {
 	struct subscriber s;
@@ -208,6 +237,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_message_of_a_stream_comes_once_in_order),
+		cmocka_unit_test(who_may_wait_longer_does_while_the_socket_has_room),
 		cmocka_unit_test(who_did_not_ask_for_it_is_woken_each_time),
 		cmocka_unit_test(the_end_of_the_connection_is_noticed_meanwhile),
 		cmocka_unit_test(closing_meanwhile_is_safe),
