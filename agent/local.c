@@ -230,6 +230,23 @@ static bool same_cursor(const struct kw_local_cursor *a, const struct kw_local_c
 	       strcmp(a->run_id, b->run_id) == 0;
 }
 
+/*
+ * Did another primary's data come in while nobody looked? With them came that primary's replication
+ * id, which the promotion made the second one (shiftReplicationId in the server's replication.c). A
+ * cursor proves nothing there: we may have written it since. A replid that changes by itself, for a
+ * first replica, leaves zeros; the promotion of a server that got no data leaves the id we knew.
+ */
+static bool came_from_elsewhere(const struct kw_local *local)
+{
+	const char *replid2 = local->facts.replid2;
+
+	return local->known && !local->led &&
+	       strcmp(local->facts.identity.run_id, local->known_run_id) == 0 &&
+	       strcmp(local->facts.identity.replid, local->known_replid) != 0 &&
+	       replid2[strspn(replid2, "0")] != '\0' && strcmp(replid2, local->known_replid) != 0 &&
+	       !kw_local_replid_ours(replid2);
+}
+
 /* Is this the data that we knew before? A replid may change by itself: then the cursor decides. */
 static bool continues(const struct kw_local *local)
 {
@@ -250,8 +267,13 @@ static bool continues(const struct kw_local *local)
 void kw_local_cursor_read(struct kw_local *local)
 {
 	const struct kw_server_identity *identity = &local->facts.identity;
-	bool continuous = continues(local);
+	bool elsewhere = came_from_elsewhere(local), continuous = !elsewhere && continues(local);
 
+	if (elsewhere) {
+		kw_log_warn("local", "the local server was another's replica: what its cursor says "
+				     "is not believed");
+		local->spoiled = true;
+	}
 	leave_out_cursor(local);
 	if (!continuous)
 		local->written_valid = false;

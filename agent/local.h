@@ -121,7 +121,7 @@ struct kw_local {
 	/* the last data known, to tell whether a new connection continues it */
 	bool known;
 	char known_run_id[41], known_replid[41];
-	bool spoiled; /* commands went to the wrong database: no cursor holds until the next claim
+	bool spoiled; /* the data are not what the cursor says: none holds until the next claim
 		       */
 	uint64_t known_flushes;
 	bool written_valid;

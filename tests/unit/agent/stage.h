@@ -14,7 +14,8 @@ struct stage {
 	struct kw_agent_options options; /* of the next agent; addresses are filled in */
 	struct kw_agent *agent;
 	int closed;
-	int warm; /* times the state became warm since the agent was started */
+	uint64_t seen; /* for the test */
+	int warm;      /* times the state became warm since the agent was started */
 };
 
 /* An empty server, and a proxy whose first scan is complete; options for that apply mode. */

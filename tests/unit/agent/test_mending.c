@@ -135,6 +135,68 @@ static void a_proxy_that_comes_back_with_another_table_is_followed(void **state)
 	stage_close(&stage);
 }
 
+static bool has_looked(void *arg)
+{
+	const struct stage *stage = arg;
+
+	return stage->agent->local.asks > stage->seen && !stage->agent->local.asked;
+}
+
+static bool has_written(void *arg)
+{
+	const struct stage *stage = arg;
+	struct kw_table_stats stats;
+
+	kw_table_stats(stage->proxy.table, &stats);
+	return stage->agent->local.written.version == stats.version;
+}
+
+/* Made a replica of somebody, filled by him, and promoted: all between two looks of the agent. */
+static void be_replica_for_a_moment(struct stage *stage, int port)
+{
+	char words[64];
+	int tries = 0;
+
+	snprintf(words, sizeof words, "replicaof 127.0.0.1 %d", port);
+	stage_cli(stage, words);
+	while (!strstr(stage_cli(stage, "info replication"), "link_status:up"))
+		assert_true(tries++ < 1000);
+	stage_cli(stage, "replicaof no one");
+}
+
+/* What we write behind it, the cursor too, stands in data that are not ours. */
+static void data_of_another_primary_are_found_whatever_was_written_since(void **state)
+{
+	char port[16];
+	const char *const extra[] = {"--port", port, "--repl-diskless-sync-delay", "0", NULL};
+	struct test_server other;
+	struct stage stage;
+	int number = test_free_port();
+
+	snprintf(port, sizeof port, "%d", number);
+	test_server_start(&other, extra);
+	test_cli(&other, "set theirs 1");
+	stage_open(&stage, "commands");
+	stage.options.consent = true; /* should it look before the cursor is written */
+	stage_fill(&stage, 0, 1000);
+	stage_start_agent(&stage);
+	stage_wait_warm(&stage);
+	stage.seen = stage.agent->local.asks;
+	stage_wait(&stage, has_looked, "the agent has just looked");
+	be_replica_for_a_moment(&stage, number);
+	assert_string_equal(stage_cli(&stage, "dbsize"), "1");
+	test_proxy_put(&stage.proxy, 0, "behind it", "1");
+	test_proxy_publish(&stage.proxy);
+	stage_wait(&stage, has_written, "the cursor is written");
+	stage.seen = stage.agent->local.asks + 1;
+	stage_wait(&stage, has_looked, "the agent has looked");
+	stage_wait_warm(&stage);
+	assert_string_equal(stage_cli(&stage, "dbsize"), "501");
+	assert_string_equal(stage_cli(&stage, "-n 1 dbsize"), "500");
+	stage_close(&stage);
+	test_server_stop(&other);
+}
+
 static bool is_rereading(void *arg)
 {
 	return ((struct stage *)arg)->agent->sync.corruptions > 0;
@@ -190,6 +252,7 @@ int main(void)
 			a_key_in_quarantine_keeps_the_agent_from_warm_also_after_a_restart),
 		cmocka_unit_test(a_resync_repairs_what_somebody_wrote_locally),
 		cmocka_unit_test(a_local_server_replaced_by_an_empty_one_is_filled_again),
+		cmocka_unit_test(data_of_another_primary_are_found_whatever_was_written_since),
 		cmocka_unit_test(a_proxy_that_comes_back_with_another_table_is_followed),
 		cmocka_unit_test(a_superblock_torn_for_a_while_is_waited_out),
 		cmocka_unit_test(a_table_that_stays_damaged_is_an_alarm_and_then_a_reconcile),
