@@ -231,10 +231,10 @@ static bool same_cursor(const struct kw_local_cursor *a, const struct kw_local_c
 }
 
 /*
- * Did another primary's data come in while nobody looked? With them came that primary's replication
- * id, which the promotion made the second one (shiftReplicationId in the server's replication.c). A
- * cursor proves nothing there: we may have written it since. A replid that changes by itself, for a
- * first replica, leaves zeros; the promotion of a server that got no data leaves the id we knew.
+ * Was it another's replica while nobody looked, and promoted? Its data were replaced then, or
+ * emptied for a load that did not end. A cursor proves nothing there: we may have written it since.
+ * Each promotion leaves a second replication id (shiftReplicationId in the server's replication.c);
+ * an id that changes by itself, for a first replica, leaves zeros.
  */
 static bool came_from_elsewhere(const struct kw_local *local)
 {
@@ -243,8 +243,7 @@ static bool came_from_elsewhere(const struct kw_local *local)
 	return local->known && !local->led &&
 	       strcmp(local->facts.identity.run_id, local->known_run_id) == 0 &&
 	       strcmp(local->facts.identity.replid, local->known_replid) != 0 &&
-	       replid2[strspn(replid2, "0")] != '\0' && strcmp(replid2, local->known_replid) != 0 &&
-	       !kw_local_replid_ours(replid2);
+	       replid2[strspn(replid2, "0")] != '\0' && !kw_local_replid_ours(replid2);
 }
 
 /* Is this the data that we knew before? A replid may change by itself: then the cursor decides. */

@@ -58,7 +58,7 @@ def test_local_server_that_is_a_replica(bed):
 
 def test_local_server_becomes_a_replica_later(bed):
     pair = bed.pair(fill=data.fill)
-    other = bed.server("other")
+    other = bed.server("other", repl_diskless_sync_delay=5) # it sends no data before the end
     port = free_port()
     other.command("CONFIG", "SET", "port", port)
     pair.replica.command("REPLICAOF", "127.0.0.1", port)
