@@ -82,7 +82,7 @@ static void end_step(struct kw_agent *agent, uint64_t now_us)
 	bool gone = apply->ops->needs_local && !kw_local_ready(&agent->local);
 	bool late = now_us >= agent->ending_until_us || gone;
 
-	kw_progress_acknowledged(&agent->sync.progress, apply->done, kw_wall_us());
+	kw_sync_acknowledged(&agent->sync);
 	if (agent->ending == KW_ENDING_DRAIN &&
 		(late || apply->loading || apply->done == apply->taken))
 		agent->ending = KW_ENDING_SAVE;
@@ -271,7 +271,7 @@ static void sink_pass_done(void *arg, const struct kw_reader_pass *pass)
 	if (pass->moved || pass->snapshot)
 		want_step(agent);
 	else
-		kw_progress_acknowledged(&agent->sync.progress, agent->apply->done, kw_wall_us());
+		kw_sync_acknowledged(&agent->sync);
 }
 
 static void sink_look_done(void *arg, bool found)

@@ -11,8 +11,9 @@
  *
  * `taken` counts the changes given to a mode, `done` those the server has acknowledged (or that
  * were given up into quarantine). A change is done only after all before it are: done == taken
- * means that the server holds all that was handed on. Loop thread only; handlers are called from
- * the loop.
+ * means that the server holds all that was handed on: where it may refuse in silence what it
+ * acknowledges (a mode that `confirms`), once `confirmed` has come as far. Loop thread only;
+ * handlers are called from the loop.
  */
 #ifndef KW_AGENT_APPLY_H
 #define KW_AGENT_APPLY_H
@@ -126,6 +127,8 @@ struct kw_apply {
 	const struct kw_apply_ops *ops;
 	struct kw_apply_handlers handlers;
 	uint64_t taken, done;
+	uint64_t confirmed; /* at most done; only where confirms is set */
+	bool confirms;
 	uint64_t applied; /* changes the server acknowledged as done, ever */
 	uint64_t retries; /* times sending began again at a change that failed */
 	uint64_t window_bytes_used;

@@ -215,7 +215,7 @@ static void replica_save(struct kw_apply *apply, uint64_t epoch, uint64_t versio
 	replica->saved = done;
 	replica->saved_arg = arg;
 	replica->save_ask = replica->local->asks + 1;
-	kw_local_look(replica->local);
+	kw_refusals_ask(replica);
 }
 
 void kw_replica_go_on_saving(struct kw_replica *replica)
@@ -223,7 +223,7 @@ void kw_replica_go_on_saving(struct kw_replica *replica)
 	if (!replica->saved || replica->save_ask == 0)
 		return;
 	if (replica->local->asks < replica->save_ask) {
-		kw_local_look(replica->local);
+		kw_refusals_ask(replica);
 		return;
 	}
 	/* Doubted by that very look: what follows ends it. */
@@ -242,7 +242,7 @@ static struct kw_apply *replica_create(const struct kw_apply_options *options)
 
 	handlers.arg = replica;
 	replica->base.ops = &kw_apply_replica;
-	replica->base.whole = true;
+	replica->base.whole = replica->base.confirms = true;
 	replica->local = options->local;
 	replica->local->led = true;
 	replica->quarantine = options->quarantine;

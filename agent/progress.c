@@ -17,8 +17,13 @@ void kw_progress_resume(struct kw_progress *progress, uint64_t applied)
 	progress->first = 0;
 	progress->count = 0;
 	progress->applied = applied;
-	progress->equal_us = 0;
-	progress->fresh_us = 0;
+	kw_progress_unlevel(progress);
+}
+
+void kw_progress_unlevel(struct kw_progress *progress)
+{
+	progress->equal_us = progress->fresh_us = 0;
+	progress->oldest = progress->newest = (struct kw_level){0};
 }
 
 void kw_progress_doubt(struct kw_progress *progress, uint64_t now_us)
@@ -63,15 +68,40 @@ static bool apply(struct kw_progress *progress, const struct kw_pass *pass, uint
 			wall_us > pass->published_us ? wall_us - pass->published_us : 0);
 	if (advanced)
 		progress->applied = pass->consistent;
-	if (pass->whole && pass->begun_us >= progress->doubt_us) {
-		progress->equal_us = pass->begun_us;
-		if (pass->fresh_us > progress->fresh_us)
-			progress->fresh_us = pass->fresh_us;
+	if (pass->whole) {
+		progress->newest =
+			(struct kw_level){pass->position, pass->begun_us, pass->fresh_us};
+		if (progress->oldest.equal_us == 0)
+			progress->oldest = progress->newest;
 	}
 	return advanced;
 }
 
-bool kw_progress_acknowledged(struct kw_progress *progress, uint64_t position, uint64_t wall_us)
+static bool is_confirmed(const struct kw_level *level, uint64_t confirmed)
+{
+	return level->equal_us > 0 && level->position <= confirmed;
+}
+
+static void confirm(struct kw_progress *progress, uint64_t confirmed)
+{
+	struct kw_level level = progress->oldest;
+
+	if (!is_confirmed(&level, confirmed))
+		return;
+	progress->oldest = progress->newest;
+	if (is_confirmed(&progress->newest, confirmed)) {
+		level = progress->newest;
+		progress->oldest = progress->newest = (struct kw_level){0};
+	}
+	if (level.equal_us < progress->doubt_us)
+		return;
+	progress->equal_us = level.equal_us;
+	if (level.fresh_us > progress->fresh_us)
+		progress->fresh_us = level.fresh_us;
+}
+
+bool kw_progress_acknowledged(
+	struct kw_progress *progress, uint64_t position, uint64_t confirmed, uint64_t wall_us)
 {
 	bool advanced = false;
 
@@ -80,6 +110,7 @@ bool kw_progress_acknowledged(struct kw_progress *progress, uint64_t position, u
 		progress->first = (progress->first + 1) % KW_PASSES_MAX;
 		progress->count--;
 	}
+	confirm(progress, confirmed);
 	return advanced;
 }
 

@@ -204,7 +204,7 @@ static void start_reader(struct kw_sync *sync, bool snapshot)
 	clear_why(sync);
 	sync->first_pass = true;
 	/* Another proxy may answer now: what was equal to the one before says nothing. */
-	sync->progress.equal_us = sync->progress.fresh_us = 0;
+	kw_progress_unlevel(&sync->progress);
 	if (snapshot) {
 		/* Told at once: the proxy is to keep the tombstones of what comes after. */
 		sync->passed = sync->follow->superblock.version;
@@ -487,11 +487,19 @@ static void hold_or_poll(struct kw_sync *sync)
 	kw_follow_set_polling(sync->follow, polling);
 }
 
+void kw_sync_acknowledged(struct kw_sync *sync)
+{
+	const struct kw_apply *apply = sync->apply;
+
+	kw_progress_acknowledged(&sync->progress, apply->done,
+		apply->confirms ? apply->confirmed : apply->done, kw_wall_us());
+}
+
 void kw_sync_step(struct kw_sync *sync, uint64_t now_us)
 {
 	uint64_t interval = sync->cursor_error[0] ? RETRY_US : CURSOR_INTERVAL_US;
 
-	kw_progress_acknowledged(&sync->progress, sync->apply->done, kw_wall_us());
+	kw_sync_acknowledged(sync);
 	switch (sync->phase) {
 	case KW_SYNC_WAIT:
 		decide(sync, now_us);

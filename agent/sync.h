@@ -129,6 +129,9 @@ void kw_sync_snapshot_begin(struct kw_sync *sync, uint64_t epoch, uint64_t versi
 void kw_sync_record(struct kw_sync *sync, const struct kw_record_view *record);
 void kw_sync_pass_done(struct kw_sync *sync, const struct kw_reader_pass *pass);
 
+/* What the local server has acknowledged until now counts; a part of kw_sync_step. */
+void kw_sync_acknowledged(struct kw_sync *sync);
+
 /* Acknowledgements, the next phase, the cursor: whatever can go on now. */
 void kw_sync_step(struct kw_sync *sync, uint64_t now_us);
 

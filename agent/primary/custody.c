@@ -7,10 +7,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* A link that was in order for so long is no longer blamed for what it refused before. */
-#define FORGIVEN_US 600000000
-/* Refusals in a row after which a person should look. */
-#define REFUSED_ALARM 3
 /* At the end: between two tries to put a setting back, and until a server sees the link's end. */
 #define RESTORE_US 500000
 #define NOTICE_US 50000
@@ -75,40 +71,6 @@ static bool is_ours(const struct kw_replica *replica)
 	       strcmp(facts->master_host, replica->downlink.host) == 0;
 }
 
-/* What was refused before is made good by the snapshot on its way; nothing else forgives it. */
-static bool snapshot_comes(const struct kw_replica *replica)
-{
-	return replica->phase == KW_REPLICA_SNAPSHOT || replica->phase == KW_REPLICA_LOADING ||
-	       (replica->phase == KW_REPLICA_WAITING && replica->full);
-}
-
-static void look_for_refusals(struct kw_replica *replica)
-{
-	uint64_t refused = replica->local->facts.refused;
-	uint64_t now = kw_clock_us();
-	char why[160];
-
-	/* CONFIG RESETSTAT: what is counted now was refused since. */
-	if (refused < replica->refused_known)
-		replica->refused_known = 0;
-	if (snapshot_comes(replica))
-		replica->refused_known = refused;
-	if (refused == replica->refused_known)
-		return;
-	if (now - replica->online_us > FORGIVEN_US)
-		kw_backoff_reset(&replica->refusing);
-	snprintf(why, sizeof why, "the local server refused %" PRIu64 " commands of this link",
-		refused - replica->refused_known);
-	replica->base.link.refusals += refused - replica->refused_known;
-	replica->refused_known = refused;
-	kw_replica_give_up(replica, why);
-	replica->retry_us = now + kw_backoff_next_us(&replica->refusing);
-	kw_replica_trouble(replica,
-		replica->refusing.failures >= REFUSED_ALARM ? KW_TROUBLE_FAIL : KW_TROUBLE_WAIT,
-		"%s, %u times in a row: see its log; a snapshot follows", why,
-		replica->refusing.failures);
-}
-
 /* The server is master and writable, so the next agent can be told by the cursor. */
 static void on_marked(void *arg, const char *error)
 {
@@ -140,7 +102,7 @@ void kw_replica_looked(struct kw_apply *apply)
 		replica->phase < KW_REPLICA_WAITING)
 		return;
 	if (is_ours(replica)) {
-		look_for_refusals(replica);
+		kw_refusals_looked(replica);
 		kw_replica_go_on_saving(replica);
 		return;
 	}

@@ -30,6 +30,7 @@ void kw_replica_no_trouble(struct kw_replica *replica)
 
 void kw_replica_tell(struct kw_replica *replica)
 {
+	kw_refusals_confirm(replica);
 	kw_replica_show(replica);
 	replica->base.handlers.progress(replica->base.handlers.arg);
 }
@@ -69,6 +70,7 @@ void kw_replica_reset(struct kw_replica *replica, const char *why)
 	replica->local->flushes_out = 0;
 	kw_feed_reset(&replica->feed, offset);
 	replica->base.done = replica->base.taken;
+	replica->confirm_ask = 0;
 	end_saving(replica, "the replication link was given up");
 }
 
@@ -383,6 +385,7 @@ void kw_replica_tick(struct kw_apply *apply, uint64_t now_us)
 		now_us >= replica->retry_us)
 		take(replica, false);
 	tick_link(replica, now_us);
+	kw_refusals_confirm(replica);
 	kw_replica_show(replica);
 }
 

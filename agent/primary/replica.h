@@ -5,6 +5,7 @@
  *   primary/lead.c       the server is made to follow, acknowledges, is lost and comes again
  *   primary/answer.c     its PSYNC is answered: from the start, or going on
  *   primary/custody.c    is it still ours? left alone when somebody took it; let go at the end
+ *   primary/refusals.c   what it refused without a word, and what is known to be taken
  *   primary/snapshot.c   the snapshot's records as an RDB, while they are read
  *
  *   ┌─────┐ prepare, resume ┌────────┐ REPLICAOF  ┌─────────┐ PSYNC: FULLRESYNC ┌──────────┐
@@ -88,6 +89,10 @@ struct kw_replica {
 	uint64_t save_ask; /* not sent yet: behind an INFO of at least this number; 0: sent */
 	struct kw_local_cursor saving;
 
+	/* primary/refusals.c */
+	uint64_t confirm_ask;   /* the INFO that will confirm; 0: none is out */
+	uint64_t confirm_done;  /* what was done when it was asked */
+	uint64_t confirm_us;    /* the next one not before */
 	uint64_t refused_known; /* commands the server refused before, or of others */
 	struct kw_backoff refusing;
 	uint64_t online_us;
@@ -136,6 +141,14 @@ void kw_custody_check(struct kw_replica *replica);
 void kw_replica_looked(struct kw_apply *apply);
 void kw_replica_insist(struct kw_apply *apply);
 bool kw_replica_leave(struct kw_apply *apply);
+
+/*
+ * refusals.c: kw_refusals_looked is told of each INFO; kw_refusals_confirm asks for one where
+ * something is acknowledged and not confirmed, now and then; kw_refusals_ask at once.
+ */
+void kw_refusals_looked(struct kw_replica *replica);
+void kw_refusals_confirm(struct kw_replica *replica);
+void kw_refusals_ask(struct kw_replica *replica);
 
 /* snapshot.c */
 bool kw_snapshot_start(struct kw_replica *replica, struct kw_error *error);

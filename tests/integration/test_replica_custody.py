@@ -112,6 +112,18 @@ def test_a_refusal_is_not_forgotten_by_a_killed_agent(bed):
         assert_equal_now(pair.primary, pair.replica)
 
 
+def test_no_warm_over_a_refusal_that_was_acknowledged(bed):
+    """`wait warm` right behind it: what was refused without a word is not in the replica."""
+    pair = replica_pair(bed, replica_config={"replica_ignore_maxmemory": "no"})
+    for turn in range(3):
+        settled(pair)
+        # One cursor now: the question that comes with the next is 200 ms away.
+        write_and_see_the_cursor(pair)
+        refuse(pair, f"refused:{turn}")
+        pair.settle()
+    assert link(pair.agent)["refusals"] == 3
+
+
 def test_a_refusal_while_the_link_is_down_is_not_written_off(bed):
     """The link breaks right behind the refusal: that it is being waited for forgives nothing."""
     pair = replica_pair(bed, replica_config={"replica_ignore_maxmemory": "no"})

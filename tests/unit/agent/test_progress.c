@@ -30,17 +30,75 @@ static void nothing_is_applied_before_the_server_acknowledged_all_of_a_pass(void
 	struct kw_pass pass = pass_at(10, 100, 5);
 
 	kw_progress_handed(progress, &pass);
-	assert_false(kw_progress_acknowledged(progress, 9, 50));
+	assert_false(kw_progress_acknowledged(progress, 9, 9, 50));
 	assert_int_equal(progress->applied, 0);
 	assert_int_equal(progress->fresh_us, 0);
 	assert_int_equal(progress->equal_us, 0);
 	assert_int_equal(kw_progress_waiting_since(progress), 5);
-	assert_true(kw_progress_acknowledged(progress, 10, 50));
+	assert_true(kw_progress_acknowledged(progress, 10, 10, 50));
 	assert_int_equal(progress->applied, 100);
 	assert_int_equal(progress->fresh_us, 1000);
 	assert_int_equal(progress->equal_us, 5);
 	assert_int_equal(progress->lag.max_us, 45);
 	assert_int_equal(kw_progress_waiting_since(progress), 0);
+	free(progress);
+}
+
+static void acknowledged_is_not_level_before_it_is_confirmed(void **state)
+{
+	struct kw_progress *progress = calloc(1, sizeof *progress);
+	struct kw_pass pass = pass_at(10, 100, 5);
+
+	kw_progress_handed(progress, &pass);
+	assert_true(kw_progress_acknowledged(progress, 10, 9, 50));
+	assert_int_equal(progress->applied, 100);
+	assert_int_equal(progress->equal_us, 0);
+	assert_int_equal(progress->fresh_us, 0);
+	kw_progress_acknowledged(progress, 10, 10, 60);
+	assert_int_equal(progress->equal_us, 5);
+	assert_int_equal(progress->fresh_us, 1000);
+	/* Idle passes need no more of it. */
+	pass = pass_at(10, 100, 70);
+	kw_progress_handed(progress, &pass);
+	kw_progress_acknowledged(progress, 10, 10, 80);
+	assert_int_equal(progress->equal_us, 70);
+	free(progress);
+}
+
+static void doubts_and_other_data_take_back_what_is_not_confirmed(void **state)
+{
+	struct kw_progress *progress = calloc(1, sizeof *progress);
+	struct kw_pass pass = pass_at(10, 100, 5);
+
+	kw_progress_handed(progress, &pass);
+	kw_progress_acknowledged(progress, 10, 9, 50);
+	kw_progress_doubt(progress, 6);
+	kw_progress_acknowledged(progress, 10, 10, 60);
+	assert_int_equal(progress->equal_us, 0);
+	pass = pass_at(20, 200, 7);
+	kw_progress_handed(progress, &pass);
+	kw_progress_acknowledged(progress, 20, 10, 60);
+	kw_progress_unlevel(progress);
+	kw_progress_acknowledged(progress, 20, 20, 60);
+	assert_int_equal(progress->equal_us, 0);
+	free(progress);
+}
+
+/* What is acknowledged is always further than what the last question was about. */
+static void writes_without_end_are_confirmed_all_the_same(void **state)
+{
+	struct kw_progress *progress = calloc(1, sizeof *progress);
+
+	for (uint64_t i = 1; i <= 1000; i++) {
+		struct kw_pass pass = pass_at(i, i, i);
+
+		kw_progress_handed(progress, &pass);
+		/* Asked at every tenth, answered five later. */
+		kw_progress_acknowledged(progress, i, i < 15 ? 0 : (i - 5) / 10 * 10, i);
+		if (i > 30)
+			assert_in_range(progress->equal_us, i - 30, i - 5);
+	}
+	assert_int_equal(progress->applied, 1000);
 	free(progress);
 }
 
@@ -52,7 +110,7 @@ static void a_pass_that_lost_a_segment_is_no_moment_of_equality(void **state)
 	pass.consistent = 60;
 	pass.whole = false;
 	kw_progress_handed(progress, &pass);
-	assert_true(kw_progress_acknowledged(progress, 10, 50));
+	assert_true(kw_progress_acknowledged(progress, 10, 10, 50));
 	assert_int_equal(progress->applied, 60);
 	assert_int_equal(progress->equal_us, 0);
 	assert_int_equal(progress->fresh_us, 0);
@@ -72,7 +130,7 @@ static void passes_without_changes_are_merged_and_the_wait_keeps_its_age(void **
 	}
 	assert_int_equal(progress->count, 1);
 	assert_int_equal(kw_progress_waiting_since(progress), 5);
-	kw_progress_acknowledged(progress, 10, 2000);
+	kw_progress_acknowledged(progress, 10, 10, 2000);
 	assert_int_equal(progress->equal_us, 1004);
 	assert_int_equal(progress->lag.count, 1);
 	assert_int_equal(progress->lag.max_us, 1995);
@@ -89,9 +147,9 @@ static void more_passes_than_fit_only_move_later(void **state)
 		kw_progress_handed(progress, &pass);
 	}
 	assert_int_equal(progress->count, KW_PASSES_MAX);
-	kw_progress_acknowledged(progress, KW_PASSES_MAX * 3 - 1, 0);
+	kw_progress_acknowledged(progress, KW_PASSES_MAX * 3 - 1, KW_PASSES_MAX * 3 - 1, 0);
 	assert_int_equal(progress->applied, KW_PASSES_MAX - 1);
-	kw_progress_acknowledged(progress, KW_PASSES_MAX * 3, 0);
+	kw_progress_acknowledged(progress, KW_PASSES_MAX * 3, KW_PASSES_MAX * 3, 0);
 	assert_int_equal(progress->applied, KW_PASSES_MAX * 3);
 	free(progress);
 }
@@ -103,7 +161,7 @@ static void a_reset_forgets_what_was_handed_on(void **state)
 
 	kw_progress_handed(progress, &pass);
 	kw_progress_reset(progress);
-	assert_false(kw_progress_acknowledged(progress, 10, 50));
+	assert_false(kw_progress_acknowledged(progress, 10, 10, 50));
 	assert_int_equal(progress->applied, 0);
 	free(progress);
 }
@@ -131,6 +189,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nothing_is_applied_before_the_server_acknowledged_all_of_a_pass),
+		cmocka_unit_test(acknowledged_is_not_level_before_it_is_confirmed),
+		cmocka_unit_test(doubts_and_other_data_take_back_what_is_not_confirmed),
+		cmocka_unit_test(writes_without_end_are_confirmed_all_the_same),
 		cmocka_unit_test(a_pass_that_lost_a_segment_is_no_moment_of_equality),
 		cmocka_unit_test(passes_without_changes_are_merged_and_the_wait_keeps_its_age),
 		cmocka_unit_test(more_passes_than_fit_only_move_later),

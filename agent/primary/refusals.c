@@ -1,0 +1,85 @@
+/*
+ * Errors of commands on a link are swallowed by the server, and its acknowledgement covers what it
+ * refused, too. It counts them; what was acknowledged is known to have been taken when the count,
+ * asked for behind that, has not grown.
+ */
+#include "replica.h"
+
+#include "base/clock.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* A link that was in order for so long is no longer blamed for what it refused before. */
+#define FORGIVEN_US 600000000
+/* Refusals in a row after which a person should look. */
+#define REFUSED_ALARM 3
+/* Between two questions: INFO takes a server some hundred microseconds. */
+#define CONFIRM_US 100000
+
+/* What was refused before is made good by the snapshot on its way; nothing else forgives it. */
+static bool snapshot_comes(const struct kw_replica *replica)
+{
+	return replica->phase == KW_REPLICA_SNAPSHOT || replica->phase == KW_REPLICA_LOADING ||
+	       (replica->phase == KW_REPLICA_WAITING && replica->full);
+}
+
+static void find(struct kw_replica *replica)
+{
+	uint64_t refused = replica->local->facts.refused;
+	uint64_t now = kw_clock_us();
+	char why[160];
+
+	/* CONFIG RESETSTAT: what is counted now was refused since. */
+	if (refused < replica->refused_known)
+		replica->refused_known = 0;
+	if (snapshot_comes(replica))
+		replica->refused_known = refused;
+	if (refused == replica->refused_known)
+		return;
+	if (now - replica->online_us > FORGIVEN_US)
+		kw_backoff_reset(&replica->refusing);
+	snprintf(why, sizeof why, "the local server refused %" PRIu64 " commands of this link",
+		refused - replica->refused_known);
+	replica->base.link.refusals += refused - replica->refused_known;
+	replica->refused_known = refused;
+	kw_replica_give_up(replica, why);
+	replica->retry_us = now + kw_backoff_next_us(&replica->refusing);
+	kw_replica_trouble(replica,
+		replica->refusing.failures >= REFUSED_ALARM ? KW_TROUBLE_FAIL : KW_TROUBLE_WAIT,
+		"%s, %u times in a row: see its log; a snapshot follows", why,
+		replica->refusing.failures);
+}
+
+/* ---- what is confirmed ---- */
+
+void kw_refusals_ask(struct kw_replica *replica)
+{
+	/* Behind an INFO that is out already it would be that one's answer. */
+	if (!replica->local->asked) {
+		replica->confirm_ask = replica->local->asks + 1;
+		replica->confirm_done = replica->base.done;
+		replica->confirm_us = kw_clock_us() + CONFIRM_US;
+	}
+	kw_local_look(replica->local);
+}
+
+void kw_refusals_confirm(struct kw_replica *replica)
+{
+	if (replica->base.confirmed == replica->base.done || replica->phase != KW_REPLICA_ONLINE ||
+		!replica->attached || replica->leaving || replica->local->asked ||
+		!kw_local_ready(replica->local) || kw_clock_us() < replica->confirm_us)
+		return;
+	kw_refusals_ask(replica);
+}
+
+void kw_refusals_looked(struct kw_replica *replica)
+{
+	find(replica);
+	if (replica->phase != KW_REPLICA_ONLINE || replica->confirm_ask == 0 ||
+		replica->local->asks < replica->confirm_ask)
+		return;
+	replica->confirm_ask = 0;
+	replica->base.confirmed = replica->confirm_done;
+	kw_replica_tell(replica);
+}
