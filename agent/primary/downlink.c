@@ -11,7 +11,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define BACKLOG 8
 #define INPUT_BYTES 4096
 #define VECTORS 64
 /* What one loop turn writes at most, and how much gathers before it is written in mid-turn. */
@@ -411,38 +410,13 @@ void kw_downlink_init(struct kw_downlink *downlink, uv_loop_t *loop, const char 
 	downlink->turn.data = downlink;
 }
 
-static int open_listener(const struct sockaddr_storage *address, uint16_t *port)
-{
-	socklen_t length = address->ss_family == AF_INET ? sizeof(struct sockaddr_in)
-							 : sizeof(struct sockaddr_in6);
-	struct sockaddr_storage bound = {0};
-	socklen_t bound_length = sizeof bound;
-	int one = 1;
-	int fd = socket(address->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-
-	if (fd < 0)
-		return -1;
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-	if (bind(fd, (const struct sockaddr *)address, length) < 0 || listen(fd, BACKLOG) < 0 ||
-		getsockname(fd, (struct sockaddr *)&bound, &bound_length) < 0) {
-		int errnum = errno;
-
-		close(fd);
-		errno = errnum;
-		return -1;
-	}
-	*port = ntohs(bound.ss_family == AF_INET ? ((struct sockaddr_in *)&bound)->sin_port
-						 : ((struct sockaddr_in6 *)&bound)->sin6_port);
-	return fd;
-}
-
 int kw_downlink_listen(struct kw_downlink *downlink, struct kw_error *error)
 {
 	int fd;
 
 	if (downlink->port)
 		return KW_OK;
-	fd = open_listener(&downlink->address, &downlink->port);
+	fd = kw_downlink_open(&downlink->address, &downlink->port);
 	if (fd < 0)
 		return kw_error_errno(error, errno,
 			"cannot listen on %s for the local server (apply.replica.listen)",
@@ -453,6 +427,16 @@ int kw_downlink_listen(struct kw_downlink *downlink, struct kw_error *error)
 	downlink->listener.data = downlink;
 	uv_poll_start(&downlink->listener, UV_READABLE, on_connection);
 	return KW_OK;
+}
+
+/* In a load it says little, and what it takes says that it is there; later it says so itself. */
+static bool is_silent(const struct kw_downlink *downlink, uint64_t now_us)
+{
+	uint64_t sign_us = downlink->replica->heard_us;
+
+	if (!downlink->feed && downlink->wrote_us > sign_us)
+		sign_us = downlink->wrote_us;
+	return now_us > sign_us + (uint64_t)KW_DOWNLINK_SILENCE_MS * 1000;
 }
 
 void kw_downlink_tick(struct kw_downlink *downlink, uint64_t now_us)
@@ -468,8 +452,7 @@ void kw_downlink_tick(struct kw_downlink *downlink, uint64_t now_us)
 		if (now_us > guest->heard_us + (uint64_t)KW_DOWNLINK_GREETING_MS * 1000)
 			fail(guest, "it did not say what it wants");
 	}
-	if (downlink->replica &&
-		now_us > downlink->replica->heard_us + (uint64_t)KW_DOWNLINK_SILENCE_MS * 1000)
+	if (downlink->replica && is_silent(downlink, now_us))
 		fail(downlink->replica, "the server was silent for a minute");
 }
 

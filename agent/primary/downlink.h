@@ -30,7 +30,8 @@
 
 #define KW_DOWNLINK_GUESTS 8
 #define KW_DOWNLINK_GREETING_MS 10000
-/* A replica that says nothing for so long, though it should each second, is gone. */
+/* A replica that says nothing for so long, though it should each second, is gone; not while bytes
+ * of a snapshot leave: a server in a load may find no time to speak. */
 #define KW_DOWNLINK_SILENCE_MS 60000
 #define KW_DOWNLINK_WHY 256
 
@@ -79,6 +80,9 @@ struct kw_downlink {
  */
 int kw_downlink_address(
 	const char *text, struct sockaddr_storage *address, char host[64], struct kw_error *error);
+
+/* A socket that listens there, and the port it got; -1: errno says why. */
+int kw_downlink_open(const struct sockaddr_storage *address, uint16_t *port);
 
 /* address as kw_downlink_address checked it. */
 void kw_downlink_init(struct kw_downlink *downlink, uv_loop_t *loop, const char *address,

@@ -1,10 +1,15 @@
-/* Where to listen for the local server: the text taken apart. */
+/* Where to listen for the local server: the text taken apart, and the socket. */
 #include "downlink.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define BACKLOG 8
 
 int kw_downlink_address(
 	const char *text, struct sockaddr_storage *address, char host[64], struct kw_error *error)
@@ -44,4 +49,29 @@ int kw_downlink_address(
 			"reaches this host by",
 			host);
 	return KW_OK;
+}
+
+int kw_downlink_open(const struct sockaddr_storage *address, uint16_t *port)
+{
+	socklen_t length = address->ss_family == AF_INET ? sizeof(struct sockaddr_in)
+							 : sizeof(struct sockaddr_in6);
+	struct sockaddr_storage bound = {0};
+	socklen_t bound_length = sizeof bound;
+	int one = 1;
+	int fd = socket(address->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return -1;
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+	if (bind(fd, (const struct sockaddr *)address, length) < 0 || listen(fd, BACKLOG) < 0 ||
+		getsockname(fd, (struct sockaddr *)&bound, &bound_length) < 0) {
+		int errnum = errno;
+
+		close(fd);
+		errno = errnum;
+		return -1;
+	}
+	*port = ntohs(bound.ss_family == AF_INET ? ((struct sockaddr_in *)&bound)->sin_port
+						 : ((struct sockaddr_in6 *)&bound)->sin6_port);
+	return fd;
 }
