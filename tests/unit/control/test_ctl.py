@@ -355,6 +355,29 @@ def test_methods_and_version(agent):
     assert json.loads(agent.ctl('version').stdout)['program'] == 'keywake-agent'
 
 
+def test_an_export_answered_before_its_last_bytes_is_whole(tmp_path):
+    """The agent's answer and the pipe are two ways: the end of what came well is in the pipe."""
+    path, target = str(tmp_path / 'agent.sock'), tmp_path / 'dump.rdb'
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen()
+        client = subprocess.Popen([CTL, '-s', path, '--json', 'export', str(target)],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        connection, _ = listener.accept()
+        with connection:
+            line, pipes, _, _ = socket.recv_fds(connection, 65536, 1)
+            os.write(pipes[0], b'first, ')
+            answer = {'jsonrpc': '2.0', 'id': json.loads(line)['id'],
+                      'result': {'keys': 1, 'bytes': 11}}
+            connection.sendall(json.dumps(answer).encode() + b'\n')
+            time.sleep(1)
+            os.write(pipes[0], b'last')
+            os.close(pipes[0])
+            _, words = client.communicate(timeout=20)
+    assert client.returncode == 0, words
+    assert target.read_bytes() == b'first, last'
+
+
 def test_an_option_without_a_value_is_sent(agent):
     assert '[--promote]' in ctl('shutdown', '--help').stdout
     assert agent.ctl('shutdown', '--promote').returncode == 0
