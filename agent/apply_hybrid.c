@@ -202,6 +202,11 @@ static void hybrid_prepare(
 		hybrid->second->ops->prepare(hybrid->second, plan, done, arg);
 		return;
 	}
+	/* REPLICAOF NO ONE is out: given up now, it would look like somebody else's. */
+	if (hybrid->stage == STAGE_RELEASING && hybrid->first->takeover.running) {
+		done(arg, "the local server is being let go");
+		return;
+	}
 	hybrid->stage = STAGE_RDB;
 	hybrid->first->leaving = KW_LEAVE_NOT;
 	kw_replica_prepare(&hybrid->first->base, plan, done, arg);

@@ -99,7 +99,9 @@ void kw_replica_looked(struct kw_apply *apply)
 	if (replica->mark_owed)
 		leave_mark(replica);
 	if (replica->held || replica->leaving || replica->takeover.running ||
-		replica->phase < KW_REPLICA_WAITING)
+		(replica->phase < KW_REPLICA_WAITING && !replica->followed))
+		return;
+	if (is_ours(replica) && replica->phase < KW_REPLICA_WAITING)
 		return;
 	if (is_ours(replica)) {
 		kw_refusals_looked(replica);
@@ -156,7 +158,7 @@ void kw_replica_insist(struct kw_apply *apply)
 {
 	struct kw_replica *replica = (struct kw_replica *)apply;
 
-	replica->held = replica->mark_owed = false;
+	replica->held = replica->mark_owed = replica->followed = false;
 	replica->insisted = true;
 	replica->retry_us = 0;
 	kw_backoff_reset(&replica->refusing);

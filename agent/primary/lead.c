@@ -104,6 +104,7 @@ static void on_taken(void *arg, const char *error)
 		return;
 	}
 	replica->phase = KW_REPLICA_WAITING;
+	replica->followed = true;
 	replica->insisted = false;
 	replica->until_us = kw_clock_us() + KW_REPLICA_CONNECT_US;
 	kw_replica_trouble(replica, KW_TROUBLE_WAIT,
@@ -310,6 +311,7 @@ void kw_replica_attach(struct kw_apply *apply, bool continuous)
 	replica->retry_us = 0;
 	if (!continuous) {
 		kw_replica_reset(replica, "the local server's data are not those known before");
+		replica->followed = false;
 		kw_feed_reset(&replica->feed, 0);
 		replica->local->flushes_unsure = 0;
 		replica->takeover.databases = 0;

@@ -58,6 +58,7 @@ struct kw_replica {
 	bool attached;
 	bool full;         /* what is wanted: a snapshot; otherwise to continue */
 	bool continues;    /* it shall be led on from where it is: try again when it is lost */
+	bool followed;     /* it was made our replica in this run: what else it is, somebody made it */
 	bool held;         /* somebody took the server from us: hands off until told otherwise */
 	bool insisted;     /* the operator said so, and it was not taken back yet */
 	bool mark_owed;    /* and a restart of both must not make us forget it */

@@ -4,6 +4,7 @@ import subprocess
 import time
 
 import pytest
+import redis
 
 from lib import data
 from lib.compare import assert_equal_now
@@ -231,6 +232,40 @@ def test_an_agent_killed_in_the_first_load_is_no_other_hand(bed):
         agent.kill()
         agent.restart()
     agent.wait_warm(60)
+    assert_equal_now(primary, replica)
+
+
+@pytest.mark.parametrize("mode", ["replica", "hybrid"])
+def test_promoted_when_its_load_was_given_up(bed, mode):
+    """The primary's side is gone in mid-load, and the server with its data of before is all there is."""
+    primary = bed.server("primary")
+    replica = bed.server("replica", **{"key-load-delay": 100,
+                                       "loading-process-events-interval-bytes": 2048})
+    data.fill_plain(primary, 30_000, length=1000)
+    replica.command("SET", "old", 1)
+    proxy = bed.proxy(primary)
+    proxy.wait_live()
+    agent = bed.agent(proxy, replica, **{**SETTINGS, "apply__mode": mode},
+                      apply__window_bytes=65536)
+    wait_for(lambda: link(agent)["link"] == "snapshot", "no snapshot", 20, 0.001)
+    proxy.kill()
+    wait_for(lambda: link(agent)["link"] == "off", "the load goes on", 10)
+
+    def promoted():
+        try:
+            return replica.command("REPLICAOF", "NO", "ONE")
+        except redis.exceptions.BusyLoadingError:
+            return False
+    wait_for(promoted, "it cannot be promoted", 10)
+    replica.command("SET", "after the failover", 1)
+    time.sleep(1.5)
+    proxy.restart()
+    agent.wait_state("failed", reason="promoted")
+    time.sleep(1.5)
+    assert replica.command("GET", "old") == replica.command("GET", "after the failover") == b"1"
+    assert info(replica)["role"] == "master" and setting(replica, "masterauth") == ""
+    agent.ctl_ok("resync")
+    agent.wait_warm()
     assert_equal_now(primary, replica)
 
 
