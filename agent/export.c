@@ -211,7 +211,7 @@ static void on_record(void *arg, const struct kw_record_view *record)
 	if (export->phase != READING || record->kind != KW_RECORD_PUT ||
 		!kw_filter_has_database(filter, record->database) ||
 		!kw_filter_has_key(filter, record->key) ||
-		!kw_keyset_add(&export->seen, kw_keyset_hash(record->database, record->key)))
+		!kw_keyset_add_record(&export->seen, record))
 		return;
 	append(export, record);
 	if (kw_buffer_length(&export->out) >= WRITE_BYTES)

@@ -3,8 +3,13 @@
 #include "base/buffer.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #define SMALLEST_SET 1024
+#define LOOK_AHEAD 8 /* records: a memory access takes about as long as handling one or two */
+
+/* From this size on the slots are asked for in huge pages: an access to them costs half then. */
+#define HUGE_BYTES ((size_t)4 << 20)
 
 static bool is_free(struct kw_hash128 slot)
 {
@@ -31,10 +36,34 @@ static struct kw_hash128 *find(const struct kw_keyset *set, struct kw_hash128 ha
 	return &set->slots[at];
 }
 
+static struct kw_hash128 *new_slots(size_t capacity)
+{
+	size_t bytes = capacity * sizeof(struct kw_hash128);
+	void *memory;
+
+	if (bytes < HUGE_BYTES)
+		return kw_zalloc(bytes);
+	memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (memory == MAP_FAILED)
+		abort();
+	madvise(memory, bytes, MADV_HUGEPAGE); /* a hint: where it is refused, small pages do */
+	return memory;
+}
+
+static void free_slots(struct kw_hash128 *slots, size_t capacity)
+{
+	size_t bytes = capacity * sizeof *slots;
+
+	if (bytes < HUGE_BYTES)
+		free(slots);
+	else
+		munmap(slots, bytes);
+}
+
 static void resize(struct kw_keyset *set, size_t capacity)
 {
 	struct kw_keyset grown = {
-		.slots = kw_zalloc(capacity * sizeof *grown.slots),
+		.slots = new_slots(capacity),
 		.capacity = capacity,
 		.count = set->count,
 	};
@@ -42,7 +71,7 @@ static void resize(struct kw_keyset *set, size_t capacity)
 	for (size_t i = 0; i < set->capacity; i++)
 		if (!is_free(set->slots[i]))
 			*find(&grown, set->slots[i]) = set->slots[i];
-	free(set->slots);
+	free_slots(set->slots, set->capacity);
 	*set = grown;
 }
 
@@ -70,6 +99,27 @@ bool kw_keyset_add(struct kw_keyset *set, struct kw_hash128 hash)
 	return true;
 }
 
+static struct kw_hash128 hash_of(const struct kw_record_view *record)
+{
+	return kw_keyset_hash(record->database, record->key);
+}
+
+bool kw_keyset_add_record(struct kw_keyset *set, const struct kw_record_view *record)
+{
+	uint32_t reach = record->following < LOOK_AHEAD ? record->following : LOOK_AHEAD;
+
+	for (; set->capacity > 0 && set->ahead < reach; set->ahead++) {
+		struct kw_hash128 hash = hash_of(record + set->ahead + 1);
+
+		__builtin_prefetch(&set->slots[hash.low & (set->capacity - 1)], 1);
+	}
+	/* The next one is no longer ahead. Where records are left out, this counts too many of
+	 * them, and a few come unannounced. */
+	if (set->ahead > 0)
+		set->ahead--;
+	return kw_keyset_add(set, hash_of(record));
+}
+
 bool kw_keyset_has(const struct kw_keyset *set, struct kw_hash128 hash)
 {
 	return set->capacity > 0 && !is_free(*find(set, storable(hash)));
@@ -77,6 +127,6 @@ bool kw_keyset_has(const struct kw_keyset *set, struct kw_hash128 hash)
 
 void kw_keyset_close(struct kw_keyset *set)
 {
-	free(set->slots);
+	free_slots(set->slots, set->capacity);
 	*set = (struct kw_keyset){0};
 }

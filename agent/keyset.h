@@ -10,6 +10,7 @@
 
 #include "base/hash.h"
 #include "base/slice.h"
+#include "table/record.h"
 
 #include <stdbool.h>
 
@@ -17,6 +18,7 @@ struct kw_keyset {
 	struct kw_hash128 *slots; /* {0, 0} is free */
 	size_t capacity;          /* power of two, or 0 */
 	size_t count;
+	uint32_t ahead; /* records to come whose slots are being fetched */
 };
 
 /* What stands for (database, key) in sets of keys. */
@@ -30,6 +32,12 @@ void kw_keyset_reserve(struct kw_keyset *set, size_t keys);
 
 /* True when the hash was not in the set before. */
 bool kw_keyset_add(struct kw_keyset *set, struct kw_hash128 hash);
+/*
+ * The same of a record's key. A slot is a line of memory that no cache has: those of the records
+ * that follow it are fetched meanwhile.
+ */
+bool kw_keyset_add_record(struct kw_keyset *set, const struct kw_record_view *record);
+
 bool kw_keyset_has(const struct kw_keyset *set, struct kw_hash128 hash);
 void kw_keyset_close(struct kw_keyset *set);
 

@@ -159,7 +159,7 @@ void kw_sync_record(struct kw_sync *sync, const struct kw_record_view *record)
 	/* Until the first consistent pass: a snapshot that lost a segment is completed by the tail.
 	 */
 	if (sync->pruning && sync->phase != KW_SYNC_TAIL && record->kind == KW_RECORD_PUT)
-		kw_keyset_add(&sync->keyset, kw_keyset_hash(record->database, record->key));
+		kw_keyset_add_record(&sync->keyset, record);
 	sync->apply->ops->record(sync->apply, record);
 }
 

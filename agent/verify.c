@@ -206,8 +206,7 @@ static void on_record(void *arg, const struct kw_record_view *record)
 	if (kw_verify_over(verify) || record->kind != KW_RECORD_PUT ||
 		!kw_verify_wants(verify, record->database, record->key) || !chosen(verify, record))
 		return;
-	if (!verify->options.sample &&
-		!kw_keyset_add(&verify->seen, kw_keyset_hash(record->database, record->key)))
+	if (!verify->options.sample && !kw_keyset_add_record(&verify->seen, record))
 		return;
 	kw_verify_compare(verify, record);
 }

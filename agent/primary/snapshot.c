@@ -110,7 +110,7 @@ void kw_snapshot_record(struct kw_replica *replica, const struct kw_record_view 
 		kw_replica_refuse(replica, record, why);
 		return;
 	}
-	if (!kw_keyset_add(&replica->seen, kw_keyset_hash(record->database, record->key))) {
+	if (!kw_keyset_add_record(&replica->seen, record)) {
 		snprintf(replica->doubt, sizeof replica->doubt,
 			"a key came twice in the snapshot (database %u, version %" PRIu64 ")",
 			record->database, record->version);

@@ -75,7 +75,10 @@ struct kw_reader_pass {
 struct kw_reader_sink {
 	/* A snapshot begins: what is handed on until its pass_done is every live key, each once. */
 	void (*snapshot_begin)(void *arg, uint64_t epoch, uint64_t version);
-	/* A verified record to apply; valid during the call. In a snapshot only puts. */
+	/*
+	 * A verified record to apply; valid during the call, as are the `following` ones behind it.
+	 * In a snapshot only puts.
+	 */
 	void (*record)(void *arg, const struct kw_record_view *record);
 	/* Bytes of records the sink can take now; asked before further READs are posted. */
 	uint64_t (*room)(void *arg);

@@ -6,6 +6,9 @@
 /* Carry memory beyond this is given back once the large record it was for is done. */
 #define CARRY_KEEP_BYTES (1u << 20)
 
+/* So many records are verified before the first of them is handed on. */
+#define RECORDS_AHEAD 32
+
 static uint32_t ring_at(const struct kw_reader *reader, uint32_t index)
 {
 	return (reader->chunk_first + index) % reader->options.depth;
@@ -90,7 +93,7 @@ void kw_reader_log_restart(struct kw_reader *reader, uint32_t range, uint64_t of
 }
 
 /* Is this record news to the sink? Reading rule 4 is here. */
-static bool wanted(struct kw_reader *reader, const struct kw_record_view *view)
+static bool is_news(const struct kw_reader *reader, const struct kw_record_view *view)
 {
 	bool tail = reader->tailing || !reader->snapshot;
 	uint64_t skip_up_to =
@@ -103,29 +106,61 @@ static bool wanted(struct kw_reader *reader, const struct kw_record_view *view)
 	return kw_record_live(view, reader->superblock.version);
 }
 
-void kw_reader_hand_on(struct kw_reader *reader, const struct kw_record_view *view)
+static bool wanted(struct kw_reader *reader, const struct kw_record_view *view)
 {
-	if (!wanted(reader, view)) {
-		reader->stats.skipped++;
-	} else {
-		reader->stats.records++;
-		reader->handed_on++;
-		reader->sink.record(reader->sink.arg, view);
-	}
+	bool news = is_news(reader, view);
+
+	reader->stats.skipped += !news;
 	if (view->version > reader->highest)
 		reader->highest = view->version;
+	return news;
+}
+
+static void give(struct kw_reader *reader, const struct kw_record_view *view)
+{
+	reader->stats.records++;
+	reader->handed_on++;
+	reader->sink.record(reader->sink.arg, view);
+}
+
+void kw_reader_hand_on(struct kw_reader *reader, const struct kw_record_view *view)
+{
+	if (wanted(reader, view))
+		give(reader, view);
+}
+
+/* Those that were wanted. False: the sink stopped the reader among them. */
+static bool give_all(struct kw_reader *reader, struct kw_record_view *views, uint32_t count)
+{
+	uint64_t generation = reader->generation;
+
+	for (uint32_t i = 0; i < count; i++) {
+		views[i].following = count - 1 - i;
+		give(reader, &views[i]);
+		if (reader->generation != generation)
+			return false;
+	}
+	return true;
 }
 
 enum verdict { RECORD_DONE, RECORD_INCOMPLETE, RECORD_BAD, RECORD_STOPPED };
 
-/* One record at the front of `available` bytes that lie at `offset` of the range's segment. */
-static enum verdict take_record(struct kw_reader *reader, const struct range *range,
-	uint64_t offset, const uint8_t *bytes, size_t available, size_t *stride)
+/* Bytes of a range, which lie at `offset` of its segment. */
+struct span {
+	const struct range *range;
+	uint64_t offset;
+	const uint8_t *bytes;
+	size_t length;
+};
+
+/* The record at the front. */
+static enum verdict parse_record(const struct kw_reader *reader, const struct span *span,
+	struct kw_record_view *view, size_t *stride)
 {
-	uint64_t generation = reader->generation;
-	uint64_t limit = range->end - offset;
-	struct kw_place place = {reader->superblock.epoch, range->segment, offset};
-	struct kw_record_view view;
+	struct kw_place place = {reader->superblock.epoch, span->range->segment, span->offset};
+	uint64_t limit = span->range->end - span->offset;
+	const uint8_t *bytes = span->bytes;
+	size_t available = span->length;
 	uint32_t length;
 
 	if (limit < KW_RECORD_HEADER)
@@ -142,27 +177,46 @@ static enum verdict take_record(struct kw_reader *reader, const struct range *ra
 		return RECORD_BAD;
 	if (*stride > available)
 		return RECORD_INCOMPLETE;
-	if (kw_record_parse(bytes, &place, &view))
-		return RECORD_BAD;
-	kw_reader_hand_on(reader, &view);
-	return reader->generation == generation ? RECORD_DONE : RECORD_STOPPED;
+	return kw_record_parse(bytes, &place, view) ? RECORD_BAD : RECORD_DONE;
+}
+
+/*
+ * The records at the front, which are taken off the span: verified some at a time, then handed on,
+ * so that the sink sees what comes next. RECORD_DONE, or what became of the record that the span
+ * now begins with, which has *stride bytes if it is incomplete.
+ */
+static enum verdict take_records(struct kw_reader *reader, struct span *span, size_t *stride)
+{
+	struct kw_record_view views[RECORDS_AHEAD];
+	enum verdict verdict = RECORD_DONE;
+
+	while (verdict == RECORD_DONE && span->length > 0) {
+		uint32_t count = 0;
+
+		while (count < RECORDS_AHEAD && span->length > 0) {
+			verdict = parse_record(reader, span, &views[count], stride);
+			if (verdict != RECORD_DONE)
+				break;
+			span->offset += *stride;
+			span->bytes += *stride;
+			span->length -= *stride;
+			count += wanted(reader, &views[count]);
+		}
+		if (!give_all(reader, views, count))
+			return RECORD_STOPPED;
+	}
+	return verdict;
 }
 
 uint64_t kw_reader_log_take(struct kw_reader *reader, const struct range *range, uint64_t offset,
 	const uint8_t *bytes, uint64_t length)
 {
-	enum verdict verdict = RECORD_DONE;
-	uint64_t at = 0;
+	struct span span = {range, offset, bytes, (size_t)length};
 	size_t stride;
 
-	while (at < length) {
-		verdict = take_record(
-			reader, range, offset + at, bytes + at, (size_t)(length - at), &stride);
-		if (verdict != RECORD_DONE)
-			break;
-		at += stride;
-	}
-	return verdict == RECORD_STOPPED ? UINT64_MAX : at;
+	if (take_records(reader, &span, &stride) == RECORD_STOPPED)
+		return UINT64_MAX;
+	return span.offset - offset;
 }
 
 /*
@@ -173,6 +227,7 @@ static size_t feed_carry(struct kw_reader *reader, const struct range *range,
 	const struct chunk *chunk, enum verdict *verdict)
 {
 	size_t taken = 0, needed = KW_RECORD_HEADER;
+	struct span span;
 
 	do {
 		size_t have = kw_buffer_length(&reader->carry);
@@ -183,8 +238,9 @@ static size_t feed_carry(struct kw_reader *reader, const struct range *range,
 			missing = left;
 		kw_buffer_append(&reader->carry, chunk->read.buffer + taken, missing);
 		taken += missing;
-		*verdict = take_record(reader, range, reader->carry_offset,
-			kw_buffer_bytes(&reader->carry), kw_buffer_length(&reader->carry), &needed);
+		span = (struct span){range, reader->carry_offset, kw_buffer_bytes(&reader->carry),
+			kw_buffer_length(&reader->carry)};
+		*verdict = take_records(reader, &span, &needed);
 	} while (*verdict == RECORD_INCOMPLETE && taken < chunk->read.length);
 	if (*verdict == RECORD_DONE) {
 		kw_buffer_clear(&reader->carry);
@@ -207,19 +263,18 @@ static bool consume(struct kw_reader *reader, const struct chunk *chunk)
 		kw_reader_recheck(reader, chunk->range, reader->carry_offset);
 		return false;
 	}
-	while (verdict == RECORD_DONE && at < end) {
-		const uint8_t *bytes = chunk->read.buffer + (at - chunk->start);
+	if (verdict == RECORD_DONE && at < end) {
+		struct span span = {
+			range, at, chunk->read.buffer + (at - chunk->start), (size_t)(end - at)};
 
-		verdict = take_record(reader, range, at, bytes, (size_t)(end - at), &stride);
-		if (verdict == RECORD_DONE) {
-			at += stride;
-		} else if (verdict == RECORD_INCOMPLETE) {
-			reader->carry_offset = at;
+		verdict = take_records(reader, &span, &stride);
+		if (verdict == RECORD_INCOMPLETE) {
+			reader->carry_offset = span.offset;
 			/* Room for all of it at once: a large record would grow by doubling. */
 			kw_buffer_reserve(&reader->carry, stride);
-			kw_buffer_append(&reader->carry, bytes, (size_t)(end - at));
+			kw_buffer_append(&reader->carry, span.bytes, span.length);
 		} else if (verdict == RECORD_BAD) {
-			kw_reader_recheck(reader, chunk->range, at);
+			kw_reader_recheck(reader, chunk->range, span.offset);
 			return false;
 		}
 	}

@@ -29,6 +29,11 @@ struct kw_record_view {
 	enum kw_record_kind kind;
 	struct kw_slice key, value;
 	uint32_t length;
+	/*
+	 * So many more views lie behind this one in memory, verified and next in turn: whoever
+	 * keeps books of keys may fetch what he needs for them ahead. Parsed alone: 0.
+	 */
+	uint32_t following;
 };
 
 /* The bytes a record takes in the log, padding included. */

@@ -88,6 +88,32 @@ static void an_empty_set_has_nothing_and_room_reserved_stays_at_three_quarters(v
 	kw_keyset_close(&set);
 }
 
+/* However many it is shown of what comes, and whichever of them never do. */
+static void records_are_added_whatever_follows_them(void **state)
+{
+	struct kw_record_view views[32] = {0};
+	struct kw_keyset set = {0};
+	uint64_t numbers[32], added = 0;
+
+	for (uint64_t first = 0; first < KEYS; first += 32) {
+		for (uint32_t i = 0; i < 32; i++) {
+			numbers[i] = first + i;
+			views[i].key = kw_slice(&numbers[i], sizeof numbers[i]);
+			views[i].following = 31 - i;
+		}
+		for (uint32_t i = 0; i < 32; i++) {
+			if ((first + i) % 7 == 0)
+				continue; /* somebody left it out */
+			assert_true(kw_keyset_add_record(&set, &views[i]));
+			assert_false(kw_keyset_add(&set, hash_of(first + i)));
+			added++;
+		}
+	}
+	assert_int_equal(set.count, added);
+	assert_false(kw_keyset_add_record(&set, &views[31]));
+	kw_keyset_close(&set);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -96,6 +122,7 @@ int main(void)
 		cmocka_unit_test(the_hash_that_marks_free_slots_can_be_a_member),
 		cmocka_unit_test(neighbours_in_neighbouring_databases_are_told_apart),
 		cmocka_unit_test(the_same_key_in_another_database_is_another_key),
+		cmocka_unit_test(records_are_added_whatever_follows_them),
 		cmocka_unit_test(
 			an_empty_set_has_nothing_and_room_reserved_stays_at_three_quarters),
 	};

@@ -195,6 +195,9 @@ static void on_record(void *arg, const struct kw_record_view *record)
 	unsigned number;
 
 	follower->records++;
+	assert_true(follower->announced == 0 || follower->announced == record->version);
+	follower->announced = record->following > 0 ? record[1].version : 0;
+	follower->announcements += follower->announced != 0;
 	if (record->database != 0) {
 		follower->other_databases++;
 		return;
@@ -313,6 +316,7 @@ void follower_run(struct follower *follower)
 
 void follower_start(struct follower *follower, const struct kw_cursor *cursor)
 {
+	follower->announced = 0;
 	kw_reader_start(follower->reader, cursor);
 	follower_run(follower);
 }
