@@ -240,6 +240,12 @@ static void on_channel(uv_poll_t *poll, int status, int events)
 			kw_rdma_peer_hear(peer, &news);
 		} else if (news.id == listen->id) {
 			kw_rdma_say_news(&error, &news);
+			/* What it was registered with is gone, and what listened on it. */
+			if (news.event == RDMA_CM_EVENT_DEVICE_REMOVAL)
+				kw_error_set(&error, KW_E_IO,
+					"the RDMA device was removed: nobody can connect over it "
+					"until this proxy is started anew (soft-RoCE stays until "
+					"every process that used it has ended, agents too)");
 			kw_rdma_listen_reject(&listen->common, "the listener", &error);
 		}
 	}

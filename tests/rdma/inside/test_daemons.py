@@ -195,6 +195,41 @@ def test_a_name_is_tried_address_by_address(bed):
     assert agent.status()["reconnects"] == 1, agent.status() # it took one attempt
 
 
+def test_the_device_is_removed_and_added_again(bed):
+    """
+    Both ends say so, and who reads over shm does not notice. Soft-RoCE (its driver takes no context
+    away from a process) stays until those that used it have ended; then it can be added again.
+    """
+    primary = bed.server("primary")
+    data.fill(primary)
+    proxy = bed.proxy(primary, listen=("shm", "rdma"))
+    agents = {via: bed.agent(proxy, bed.server(f"replica-{via}"), name=f"agent-{via}", via=via)
+              for via in ("shm", "rdma")}
+    for agent in agents.values():
+        agent.wait_warm()
+    before = agents["shm"].status()
+    with subprocess.Popen(["rdma", "link", "delete", "rxe0"], stdin=subprocess.DEVNULL) as removal:
+        try:
+            agents["rdma"].wait_state("connecting", timeout=30, reason="no RDMA device")
+            assert "was removed" in agents["rdma"].output(), agents["rdma"].output()
+            assert "until this proxy is started anew" in proxy.output(), proxy.output()
+            with primary.client() as client:
+                client.set("written meanwhile", 1)
+            wait_same(primary, agents["shm"].replica, 30)
+            assert agents["shm"].status()["reconnects"] == before["reconnects"]
+        finally:
+            agents["rdma"].kill()
+            proxy.kill()
+            removed = removal.wait(30)
+            shell("rdma link add rxe0 type rxe netdev dummy0")
+    assert removed == 0
+    proxy.restart()
+    agents["rdma"].restart()
+    for agent in agents.values():
+        agent.wait_warm()
+        wait_same(primary, agent.replica, 30)
+
+
 def test_a_stopped_proxy_is_read_on_and_called_stalled(bed):
     """Its memory answers READs; only the heartbeat tells that nobody is at home."""
     pair = bed.pair(listen=("rdma",), via="rdma")
