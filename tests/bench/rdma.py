@@ -23,7 +23,7 @@ TITLE = "the table read over rdma, in a guest, and how soon a small change is se
 ABOUT = ("Soft-RoCE in a QEMU guest without KVM: the figures mean nothing, their ratios do. Bulk: table-read "
          "(every record verified) against ib_read_bw with as large READs, as many in flight, and the same "
          "table over tcp. Small changes: table-look times each against a bare READ of the superblock over "
-         "the same connection within the same milliseconds: read ahead (free: one posting) and plain "
+         "the same connection within the same milliseconds: the tail first (free: one READ) and plain "
          "(superblock first). age is publication to apply queue, back to back; vain is a look that "
          "finds nothing, which is the poll interval then.")
 BULK_SHARE, ROUND_TRIPS = 0.9, 1.3

@@ -6,8 +6,9 @@
  * next bytes of the log (free; with --fenced also at superblock and log in one fenced posting,
  * which the soft-RoCE of Linux 6.1 does not survive), or at the log only once the superblock says
  * that it grew (plain). A look that finds something is timed from asking to the first record handed
- * on; behind it stands a bare READ of the superblock, timed to its end. So all are measured within
- * the same milliseconds, over the same connection, while writer and proxy do the same.
+ * on. What they are held against takes its turn as they do: a bare READ of the superblock, timed to
+ * its end, and counted if it brings another version than the one before. So all are measured within
+ * the same milliseconds, over the same connection, when writer and proxy have just done the same.
  *
  * Then the free one alone, back to back, as an agent polls while data flows: what counts is the age
  * of a change when it is handed on, by the published_us of the superblock that it is the newest of
@@ -199,8 +200,11 @@ static void on_bare(struct kw_remote_read *read, const struct kw_error *error)
 	*(bool *)read->arg = true;
 }
 
-static void bare_once(struct wire *wire, struct samples *samples)
+/* *version: of the superblock that the bare READ before this one brought. */
+static void bare_once(struct wire *wire, uint64_t *version, struct samples *samples)
 {
+	struct kw_error error;
+	double ended;
 	struct kw_superblock sink;
 	bool done = false;
 	struct kw_remote_read read = {.offset = KW_SUPERBLOCK_OFFSET,
@@ -214,7 +218,12 @@ static void bare_once(struct wire *wire, struct samples *samples)
 	kw_remote_read(wire->remote, &one, 1);
 	while (!done)
 		uv_run(&wire->loop, UV_RUN_ONCE);
-	add(samples, now_us() - begun);
+	ended = now_us();
+	if (kw_superblock_check(&sink, &error) != KW_OK || sink.version == *version)
+		return;
+	if (*version > 0)
+		add(samples, ended - begun);
+	*version = sink.version;
 }
 
 enum { FREE, PLAIN, FENCED, WAYS };
@@ -228,6 +237,7 @@ int main(int argc, char **argv)
 	double seconds = words_number(argc, argv, "--seconds", 60), until;
 	struct wire wire = {.name = "table-look"};
 	struct look look[WAYS];
+	uint64_t version = 0;
 
 	if (argc < 2 || looks < 1 || looks > LOOKS_MAX)
 		wire_die(&wire, "usage: table-look ADDRESS [--looks N] [--seconds S] [--fenced]");
@@ -237,15 +247,14 @@ int main(int argc, char **argv)
 		look_open(&look[i], &wire, ways[i]);
 	until = now_us() + seconds * 1e6;
 	for (int round = 0; found[PLAIN].count < looks && now_us() < until; round++)
-		for (int i = 0; i < ways_used; i++) {
-			int way = (round + i) % ways_used;
+		for (int i = 0; i <= ways_used; i++) {
+			int way = (round + i) % (ways_used + 1);
 
 			pause_a_little();
-			look_once(&look[way], &found[way], NULL);
-			if (look[way].first_us == 0)
-				continue;
-			pause_a_little();
-			bare_once(&wire, &bare);
+			if (way == ways_used)
+				bare_once(&wire, &version, &bare);
+			else
+				look_once(&look[way], &found[way], NULL);
 		}
 	until = now_us() + seconds * 1e6;
 	look[FREE].ages = &ages;
