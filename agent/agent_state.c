@@ -243,6 +243,8 @@ static void report(struct kw_agent *agent, uint64_t now_us)
 		.passed = agent->sync.passed,
 		.applied = agent->sync.progress.applied,
 		.lag_us = kw_agent_lag_us(agent, now_us),
+		.reads = kw_reader_stats(agent->follow.reader)->reads,
+		.bytes = kw_reader_stats(agent->follow.reader)->bytes,
 	};
 	uint64_t since = now_us - agent->reported_us;
 

@@ -181,7 +181,7 @@ static json_t *session_json(const struct kw_session_info *s)
 		(json_int_t)s->progress.applied, "lag_ms", (double)s->progress.lag_us / 1000.0,
 		"depth", (int)s->depth, "connected_us", (json_int_t)s->connected_us);
 
-	/* One-sided READs are not seen here: null, not a number that looks like one. */
+	/* One-sided READs are known by report only: null, not a number that looks like one. */
 	json_object_set_new(json, "reads",
 		s->reads == UINT64_MAX ? json_null() : json_integer((json_int_t)s->reads));
 	json_object_set_new(json, "bytes",
@@ -241,9 +241,8 @@ const struct kw_rpc_method kw_proxy_methods[] = {
 	{"metrics", "The same figures as Prometheus text.", NO_PARAMS, on_metrics},
 	{"agents.list",
 		"The agents connected, with carrier, device, position and lag. null: `passed` of "
-		"one that "
-		"has no position yet and so holds no tombstone; `reads`, `bytes` where READs are "
-		"one-sided.",
+		"one that has no position yet and so holds no tombstone; `reads`, `bytes` where "
+		"READs are one-sided and it has not told them yet.",
 		NO_PARAMS, on_agents_list},
 	{"agents.disconnect", "Revoke an agent's connection at once; it connects again by itself.",
 		{{"id", JSON_INTEGER, true, "from agents.list"}}, on_agents_disconnect},

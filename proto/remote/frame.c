@@ -34,6 +34,8 @@ void kw_frame_encode_report(
 		.passed = progress->passed,
 		.applied = progress->applied,
 		.lag_us = progress->lag_us,
+		.reads = progress->reads,
+		.bytes = progress->bytes,
 	};
 	/* Only up to the zero byte: what stands behind it is not ours to send. */
 	if (state_valid(progress->state))
@@ -79,6 +81,8 @@ static int take_report(const uint8_t *bytes, struct kw_frame *frame, struct kw_e
 		.passed = report.passed,
 		.applied = report.applied,
 		.lag_us = report.lag_us,
+		.reads = report.reads,
+		.bytes = report.bytes,
 	};
 	memcpy(frame->progress.state, report.state, strlen(report.state));
 	return 0;

@@ -40,6 +40,7 @@ struct kw_frame_read {
 struct kw_frame_report {
 	struct kw_frame_header header;
 	uint64_t passed, applied, lag_us;
+	uint64_t reads, bytes;
 	char state[16]; /* printable, ends in a zero byte */
 };
 
@@ -64,7 +65,7 @@ struct kw_frame_reply {
 
 static_assert(sizeof(struct kw_frame_header) == 8, "");
 static_assert(sizeof(struct kw_frame_read) == 32, "");
-static_assert(sizeof(struct kw_frame_report) == 48, "");
+static_assert(sizeof(struct kw_frame_report) == 64, "");
 static_assert(sizeof(struct kw_frame_reply) == 24, "");
 
 #define KW_FRAME_MAX sizeof(struct kw_frame_report)

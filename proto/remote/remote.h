@@ -145,7 +145,8 @@ struct kw_remote_progress {
 	uint64_t passed;  /* version; a bootstrapping agent has passed its snapshot's version */
 	uint64_t applied; /* version */
 	uint64_t lag_us;
-	char state[16]; /* the agent's state, for agents.list */
+	char state[16];        /* the agent's state, for agents.list */
+	uint64_t reads, bytes; /* READs that ended well: one-sided ones the proxy cannot count */
 };
 void kw_remote_report(struct kw_remote *remote, const struct kw_remote_progress *progress);
 

@@ -44,7 +44,7 @@ struct kw_session_info {
 	char device[KW_RDMA_DEVICE_MAX]; /* rdma: the proxy's, over which it came; else empty */
 	uint64_t connected_us;           /* wall clock */
 	uint32_t depth;
-	uint64_t reads, bytes; /* UINT64_MAX: unknown (one-sided) */
+	uint64_t reads, bytes; /* one-sided: as last reported; UINT64_MAX: nothing was yet */
 	struct kw_remote_progress progress;
 	bool reported; /* progress was heard of at least once */
 };

@@ -211,7 +211,8 @@ void disconnect_revokes_at_once(void **state)
 
 void progress_arrives_and_holds_tombstones(void **state)
 {
-	struct kw_remote_progress progress = {.passed = 40, .applied = 41, .lag_us = 1234};
+	struct kw_remote_progress progress = {
+		.passed = 40, .applied = 41, .lag_us = 1234, .reads = 7, .bytes = 700};
 	struct fixture fixture;
 	struct client client;
 	struct kw_session_info info;
@@ -229,6 +230,9 @@ void progress_arrives_and_holds_tombstones(void **state)
 	assert_int_equal(info.progress.applied, 41);
 	assert_int_equal(info.progress.lag_us, 1234);
 	assert_string_equal(info.progress.state, "bootstrapping");
+	/* Where the proxy serves them itself it knows better. */
+	assert_int_equal(info.reads, carrier == KW_CARRIER_TCP ? 0 : 7);
+	assert_int_equal(info.bytes, carrier == KW_CARRIER_TCP ? 0 : 700);
 	assert_int_equal(kw_server_lowest_passed(fixture.server), 40);
 	/* Many reports in a row: the last one counts. */
 	for (uint64_t i = 50; i <= 5000; i++) {

@@ -11,7 +11,7 @@
 
 static void frames_come_out_as_they_went_in(void **state)
 {
-	struct kw_remote_progress progress = {1, 2, 3, "warm"};
+	struct kw_remote_progress progress = {1, 2, 3, "warm", 4, 5};
 	struct kw_frame_report report;
 	struct kw_frame_read read;
 	struct kw_frame frame;
@@ -36,7 +36,7 @@ static void frames_come_out_as_they_went_in(void **state)
 static void half_a_frame_is_waited_for(void **state)
 {
 	uint8_t bytes[1 + sizeof(struct kw_frame_report)];
-	struct kw_remote_progress progress = {1, 2, 3, "warm"};
+	struct kw_remote_progress progress = {1, 2, 3, "warm", 4, 5};
 	struct kw_frame_report report;
 	struct kw_frame frame;
 	size_t taken;
