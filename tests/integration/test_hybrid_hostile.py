@@ -33,10 +33,10 @@ def write(server, key, value=1, db=0):
 
 
 class Parts:
-    def __init__(self, bed, slow=True, keys=KEYS, **agent):
+    def __init__(self, bed, slow=True, length=100, **agent):
         self.primary = bed.server("primary")
         self.replica = bed.server("replica", **(SLOW_LOAD if slow else {}))
-        data.fill_plain(self.primary, keys)
+        data.fill_plain(self.primary, KEYS, length=length)
         write(self.replica, "old")
         self.proxy = bed.proxy(self.primary)
         self.proxy.wait_live()
@@ -75,8 +75,10 @@ PHASES = {
 @pytest.mark.parametrize("victim", ["agent", "proxy", "replica"])
 def test_killed_in_each_phase(bed, victim, phase):
     """A window smaller than the data, so that the snapshot lasts; nothing is written meanwhile."""
-    window = "64KiB" if phase == "snapshot" else "64MiB"
-    parts = Parts(bed, apply__window_bytes=window)
+    if phase == "snapshot":
+        parts = Parts(bed, length=1000, apply__window_bytes="64KiB") # more than sockets hold
+    else:
+        parts = Parts(bed, apply__window_bytes="64MiB")
     for _ in range(2):
         parts.wait_link(*PHASES[phase])
         if phase == "commands":

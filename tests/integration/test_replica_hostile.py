@@ -262,6 +262,7 @@ def test_what_is_passed_over_takes_room_too(bed):
     assert read < 50_000, read
     wait_for(lambda: pair.replica.command("GET", "near") == b"1", "it does not go on", 20)
     pair.primary.command("FLUSHDB", db=9)
+    pair.proxy.wait_status(lambda status: status["keys"] < 10, "the flush is not seen")
     pair.agent.ctl_ok("resync") # more keys than quarantine knows by name
     pair.settle()
 

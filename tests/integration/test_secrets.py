@@ -1,4 +1,5 @@
 """Who may read the table: the shared secret, and addresses without one."""
+import select
 import socket
 import time
 
@@ -73,6 +74,24 @@ def test_strangers_neither_keep_agents_out_nor_fill_the_log(bed):
     assert len(lines) < len(strangers) / 2, lines
     agent.wait_warm()
     assert_equal_now(primary, replica)
+
+
+def test_for_one_newcomer_one_stranger_gives_way(bed):
+    """All places are held by strangers, none of them at the end of its two seconds."""
+    primary = bed.server("primary")
+    proxy = bed.proxy(primary, listen=("tcp",))
+    host, port = proxy.listen["tcp"][len("tcp://"):].split(":")
+
+    def come():
+        return socket.create_connection((host, int(port)), timeout=5)
+    strangers = [come() for _ in range(64)]
+    time.sleep(0.5) # none is so young that it may stay
+    with come():
+        time.sleep(0.4)
+        gone, _, _ = select.select(strangers, [], [], 0)
+    for stranger in strangers:
+        stranger.close()
+    assert len(gone) == 1, f"{len(gone)} gave way"
 
 
 def test_a_secret_file_others_may_read_is_refused(bed):
