@@ -16,6 +16,7 @@
 #define SEGMENT_GRANULES_LEAST 4
 /* Free memory that is kept at hand, and what is given back of the rest at a time. */
 #define KEPT_SEGMENTS 1
+#define KEPT_PART 128
 #define TIDY_SEGMENTS 16
 /* A put that was just refused is not tried again, at the price of a whole cleaning, for so long. */
 #define REFUSAL_HOLDS_US 100000
@@ -190,14 +191,22 @@ static void wake(struct kw_table *table)
 	kw_segments_wake(&table->segments, table->now_us, most);
 }
 
-/* Free granules that are kept: where the limit is near, what the cleaner needs to begin with. */
+/*
+ * Free granules that are kept: what was taken since the last tidying will be wanted before the
+ * next, within reason; and where the limit is near, what the cleaner needs to begin with.
+ */
 static uint64_t kept_at_hand(const struct kw_table *table)
 {
+	uint64_t touched = kw_segments_touched(&table->segments);
 	uint64_t reserve = KW_CLEANER_SEGMENTS * segment_granules(table);
+	uint64_t kept = table->segments.taken_granules - table->tidied_taken;
 
-	if (kw_segments_touched(&table->segments) + reserve >= kw_data_limit(table))
+	if (kept > touched / KEPT_PART)
+		kept = touched / KEPT_PART;
+	kept += KEPT_SEGMENTS * present_granules(table);
+	if (touched + reserve >= kw_data_limit(table) && kept < reserve)
 		return reserve;
-	return KEPT_SEGMENTS * present_granules(table);
+	return kept;
 }
 
 void kw_table_tidy(struct kw_table *table)
@@ -211,6 +220,7 @@ void kw_table_tidy(struct kw_table *table)
 	wake(table);
 	kw_segments_give_back(
 		&table->segments, kept_at_hand(table), TIDY_SEGMENTS * present_granules(table));
+	table->tidied_taken = table->segments.taken_granules;
 	if (table->touched_then > kw_segments_touched(&table->segments))
 		table->touched_then = kw_segments_touched(&table->segments);
 }

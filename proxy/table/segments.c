@@ -252,6 +252,7 @@ struct kw_segment *kw_segments_open(
 		!take_virgin(segments, wanted, touch_limit, &run) &&
 		!take_free(segments, wanted, least, touch_limit, &run))
 		return NULL;
+	segments->taken_granules += run.granules;
 	return add(segments, segments->data_offset + run.start * segments->granule_bytes,
 		run.granules * segments->granule_bytes);
 }

@@ -54,6 +54,7 @@ struct kw_segments {
 	size_t free_count, free_capacity;
 	uint8_t *given;            /* by granule: free, and the system has its pages */
 	uint64_t given_granules;
+	uint64_t taken_granules; /* ever; how fast memory is used up */
 	bool keeps_all;         /* memory cannot be given back */
 	struct kw_run *resting; /* in order of until_us */
 	size_t resting_count, resting_capacity;

@@ -56,7 +56,7 @@ struct kw_table {
 	uint64_t directory_bytes;
 	bool directory_stale, dirty;
 	uint64_t floor, passed;
-	uint64_t tidied_version; /* the newest when kw_table_tidy was called last */
+	uint64_t tidied_version, tidied_taken; /* when kw_table_tidy was called last */
 	struct kw_table_facts facts;
 	struct kw_age_sample ages[KW_AGE_SAMPLES];
 	uint64_t age_count;

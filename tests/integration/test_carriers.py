@@ -59,7 +59,9 @@ def test_agents_are_listed_with_their_carrier_and_what_is_known_of_it(bed, carri
     # One-sided ones the proxy does not see: the agent tells them, each second.
     wait_for(lambda: (pair.proxy.ctl_ok("agents")[0]["bytes"] or 0) > 0, "no bytes are known", 10)
     agent = pair.proxy.ctl_ok("agents")[0]
-    assert 0 < agent["reads"] <= pair.agent.status()["reads"], agent
+    assert agent["reads"] > 0
+    if carrier == "shm": # over tcp the proxy counts for itself, and more: what is on its way, too
+        assert agent["reads"] <= pair.agent.status()["reads"], agent
 
 
 def test_faults_of_rdma_are_counted_by_kind(bed):
