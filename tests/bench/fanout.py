@@ -2,7 +2,7 @@
 from functools import partial
 import time
 
-from core import cpu
+from core import cores, cpu
 from core.peers import Peer
 from core.row import AT_MOST, hold, make_row
 from core.stage import (Stage, best_mode, calls, catch_up, demand_equal, digest, fill,
@@ -14,7 +14,8 @@ ABOUT = """\
 keywake its proxy too, less what the same processes take in as much idle time. `commands`: what
 the primary executed meanwhile beyond PING, INFO and REPLCONF. `of_native`: keywake's CPU seconds
 over native's. Latency: one GET a millisecond beside 5,000 SETs a second, timed from when it was
-due; `worst_ratio` is its maximum over that of the same servers with nobody joining.
+due; `worst_ratio` is its maximum over that of the same servers with nobody joining. In that part
+the replicas, which stand for other hosts, and their agents leave one core to the primary's host.
 """
 COUNTS = (1, 2, 3, 8)
 QUICK_COUNTS = (1, 2)
@@ -88,16 +89,22 @@ class Group:
 
     def probe(self, during):
         with Peer("peer-probe", self.primary.address) as probe:
+            cores.allow(probe.process.pid, cores.ALL)
             during()
             found = probe.stop()
         return {f"{name}_ms": found[f"{name}_us"] / 1000 for name in ("p50", "p99", "max")}
 
     def joined_under_load(self, count, quiet_seconds, keys):
         """Latency with nobody joining, then with: the same load, the same servers."""
+        with cores.other_hosts():
+            return self.joining_elsewhere(count, quiet_seconds, keys)
+
+    def joining_elsewhere(self, count, quiet_seconds, keys):
         replicas = [self.stage.empty() for _ in range(count)]
         try:
             with Peer("peer-load", self.primary.address, "--seconds", 0, "--connections", 4,
                       "--rate", LOAD_SETS_S, "--keys", keys) as load:
+                cores.allow(load.process.pid, cores.ALL)
                 time.sleep(0.3) # its keys are drawn
                 quiet = self.probe(lambda: time.sleep(quiet_seconds))
                 begin = time.monotonic()
