@@ -13,18 +13,39 @@ uint32_t kw_record_checksum(const struct kw_record *record, const struct kw_plac
 		record->length - offsetof(struct kw_record, length));
 }
 
+/*
+ * Readers look at the tail of the log before it is published. Until its end is written the record
+ * is to be one that nobody takes, whatever stood here: replaced by version 1, which is above none.
+ */
+static void begin_writing(struct kw_record *record)
+{
+	__atomic_store_n(&record->superseded_by, UINT64_C(1), __ATOMIC_RELAXED);
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+}
+
+static void end_writing(struct kw_record *record, const struct kw_place *place)
+{
+	record->checksum = kw_record_checksum(record, place);
+	__atomic_store_n(
+		&record->superseded_by, kw_superseded_word(record->checksum, 0), __ATOMIC_RELEASE);
+}
+
+void kw_record_copy(
+	struct kw_record *to, const struct kw_record *from, const struct kw_place *place)
+{
+	const size_t kept = offsetof(struct kw_record, version_database);
+
+	begin_writing(to);
+	memcpy((uint8_t *)to + kept, (const uint8_t *)from + kept, from->length - kept);
+	end_writing(to, place);
+}
+
 void kw_record_write(struct kw_record *record, const struct kw_record_fields *fields,
 	uint64_t version, const struct kw_place *place)
 {
 	uint8_t *at = record->body;
 
-	/*
-	 * Readers look at the tail of the log before it is published. Until its end is written the
-	 * record is to be one that nobody takes, whatever stood here: replaced by version 1, which
-	 * is above none.
-	 */
-	__atomic_store_n(&record->superseded_by, UINT64_C(1), __ATOMIC_RELAXED);
-	__atomic_thread_fence(__ATOMIC_RELEASE);
+	begin_writing(record);
 	record->version_database = version | (uint64_t)fields->database << KW_VERSION_BITS;
 	record->length = (uint32_t)kw_record_length(
 		fields->key.length, fields->value.length, fields->expires_ms);
@@ -39,9 +60,7 @@ void kw_record_write(struct kw_record *record, const struct kw_record_fields *fi
 		     fields->key.length;
 	if (fields->value.length > 0)
 		memcpy(at, fields->value.data, fields->value.length);
-	record->checksum = kw_record_checksum(record, place);
-	__atomic_store_n(
-		&record->superseded_by, kw_superseded_word(record->checksum, 0), __ATOMIC_RELEASE);
+	end_writing(record, place);
 }
 
 uint64_t kw_superseded_word(uint32_t checksum, uint64_t version)

@@ -100,6 +100,10 @@ struct kw_record_fields {
 	uint64_t expires_ms; /* absolute, 0: never */
 };
 
+/* The same record, unreplaced as it is, at another place. */
+void kw_record_copy(
+	struct kw_record *to, const struct kw_record *from, const struct kw_place *place);
+
 /*
  * Write a whole record of kw_record_length bytes at `record` (8-byte aligned), superseded by none.
  * The fields are within their bounds.

@@ -195,13 +195,7 @@ static void move_record(struct kw_table *table, struct kw_segment *from, struct 
 	struct kw_record *record = moving->record;
 	uint64_t offset = (uint64_t)((uint8_t *)record - table->memory.base);
 	struct kw_index_slot *slot = kw_table_find_at(table, moving->hash, offset);
-	struct kw_record_fields fields = {
-		.kind = kw_record_kind(record),
-		.database = kw_record_database(record),
-		.key = kw_record_key(record),
-		.value = kw_record_value(record),
-		.expires_ms = kw_record_expires(record),
-	};
+	bool tombstone = kw_record_kind(record) == KW_RECORD_DELETE;
 	uint64_t weight = kw_log_weight(from, record), mark, moved;
 	uint64_t version = kw_record_version(record);
 
@@ -209,16 +203,16 @@ static void move_record(struct kw_table *table, struct kw_segment *from, struct 
 		return;
 	from->live_bytes -= weight;
 	table->live_bytes -= weight;
-	if (fields.kind == KW_RECORD_DELETE)
+	if (tombstone)
 		from->tombstone_bytes -= weight;
-	if (fields.kind == KW_RECORD_DELETE && droppable(table, version, hard)) {
+	if (tombstone && droppable(table, version, hard)) {
 		kw_table_raise_floor(table, version);
 		kw_index_remove(&table->index, slot);
 		table->tombstones--;
 		return;
 	}
 	mark = slot->place & KW_PLACE_MARK;
-	moved = kw_log_append(table, dest, &fields, version);
+	moved = kw_log_copy(table, dest, record);
 	kw_index_set(slot, kw_place_make(moved, record->length) | mark);
 	table->cleaned_bytes += kw_record_stride(record->length);
 }

@@ -354,26 +354,27 @@ uint64_t kw_log_weight(const struct kw_segment *segment, const struct kw_record 
 	return segment->single ? segment->capacity : kw_record_stride(record->length);
 }
 
-uint64_t kw_log_append(struct kw_table *table, struct kw_segment *segment,
-	const struct kw_record_fields *fields, uint64_t version)
+static struct kw_place end_of(const struct kw_table *table, const struct kw_segment *segment)
+{
+	return (struct kw_place){table->options.epoch, segment->id, segment->committed};
+}
+
+/* The record that was just written behind what the segment holds is part of it. */
+static uint64_t take_in(
+	struct kw_table *table, struct kw_segment *segment, const struct kw_record *record)
 {
 	uint64_t offset = segment->offset + segment->committed;
-	struct kw_record *record = kw_record_at(table, offset);
-	struct kw_place place = {table->options.epoch, segment->id, segment->committed};
-	uint64_t length =
-		kw_record_length(fields->key.length, fields->value.length, fields->expires_ms);
+	uint64_t version = kw_record_version(record), weight = kw_log_weight(segment, record);
 
-	assert(segment->capacity - segment->committed >= kw_record_stride(length));
-	kw_record_write(record, fields, version, &place);
-	segment->committed += kw_record_stride(length);
+	segment->committed += kw_record_stride(record->length);
 	if (segment->lowest == 0 || version < segment->lowest)
 		segment->lowest = version;
 	if (version > segment->highest)
 		segment->highest = version;
-	segment->live_bytes += kw_log_weight(segment, record);
-	table->live_bytes += kw_log_weight(segment, record);
-	if (fields->kind == KW_RECORD_DELETE) {
-		segment->tombstone_bytes += kw_log_weight(segment, record);
+	segment->live_bytes += weight;
+	table->live_bytes += weight;
+	if (kw_record_kind(record) == KW_RECORD_DELETE) {
+		segment->tombstone_bytes += weight;
 		if (version > segment->tombstones_up_to)
 			segment->tombstones_up_to = version;
 	}
@@ -381,6 +382,30 @@ uint64_t kw_log_append(struct kw_table *table, struct kw_segment *segment,
 		table->directory_stale = true;
 	table->dirty = true;
 	return offset;
+}
+
+uint64_t kw_log_append(struct kw_table *table, struct kw_segment *segment,
+	const struct kw_record_fields *fields, uint64_t version)
+{
+	struct kw_record *record = kw_record_at(table, segment->offset + segment->committed);
+	struct kw_place place = end_of(table, segment);
+	uint64_t length =
+		kw_record_length(fields->key.length, fields->value.length, fields->expires_ms);
+
+	assert(segment->capacity - segment->committed >= kw_record_stride(length));
+	kw_record_write(record, fields, version, &place);
+	return take_in(table, segment, record);
+}
+
+uint64_t kw_log_copy(
+	struct kw_table *table, struct kw_segment *segment, const struct kw_record *from)
+{
+	struct kw_record *record = kw_record_at(table, segment->offset + segment->committed);
+	struct kw_place place = end_of(table, segment);
+
+	assert(segment->capacity - segment->committed >= kw_record_stride(from->length));
+	kw_record_copy(record, from, &place);
+	return take_in(table, segment, record);
 }
 
 static void mark_later(struct kw_table *table, uint64_t offset, uint64_t version)

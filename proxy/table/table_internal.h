@@ -112,6 +112,10 @@ bool kw_log_refused(const struct kw_table *table, uint64_t bytes);
 uint64_t kw_log_append(struct kw_table *table, struct kw_segment *segment,
 	const struct kw_record_fields *fields, uint64_t version);
 
+/* Write a record that stands elsewhere, with its version, behind what the segment holds. */
+uint64_t kw_log_copy(
+	struct kw_table *table, struct kw_segment *segment, const struct kw_record *from);
+
 /* The record at offset has been replaced by version. */
 void kw_log_supersede(struct kw_table *table, uint64_t offset, uint64_t version);
 
