@@ -13,19 +13,55 @@
 
 /* ---- is the server still ours? ---- */
 
-/*
- * In another run than the agent that led it knew: was it promoted before it restarted? A server
- * saves the replication id that it goes by into its RDB, and one that starts from that as a master
- * shows it as its second. It is an agent's, if it was a replica until then. Promoted, it went by an
- * id of its own, or by none when that was long ago (repl-backlog-ttl). An AOF says no id.
- */
-static bool was_saved_by_others(const struct kw_local_facts *facts)
+/* Its data are those of an agent's time, and it is another run than that agent knew. */
+static bool has_restarted(const struct kw_local_facts *facts)
 {
 	const struct kw_local_cursor *cursor = &facts->cursor;
 
 	return facts->cursor_kind == KW_CURSOR_OURS && cursor->bond == KW_BOND_LED &&
-	       cursor->version > 0 && strcmp(cursor->run_id, facts->identity.run_id) != 0 &&
-	       !facts->aof && !kw_local_replid_ours(facts->replid2);
+	       cursor->version > 0 && strcmp(cursor->run_id, facts->identity.run_id) != 0;
+}
+
+/*
+ * This agent has seen it in this run or the one before, restarted from such data and led by nobody
+ * since: what it saved then says the id it had taken, or none, because nobody followed it.
+ */
+static bool was_seen_restarted(const struct kw_replica *replica)
+{
+	const struct kw_local_facts *facts = &replica->local->facts;
+	const char *replid2 = facts->replid2;
+
+	if (strcmp(facts->identity.run_id, replica->restarted_run) == 0)
+		return true;
+	return replica->restarted[0] != '\0' &&
+	       (replid2[strspn(replid2, "0")] == '\0' || strcmp(replid2, replica->restarted) == 0);
+}
+
+/*
+ * Was it promoted before it restarted? A server saves the replication id that it goes by into its
+ * RDB, and one that starts from that as a master shows it as its second. It is an agent's, if it
+ * was a replica until then. Promoted, it went by an id of its own, or by none when that was long
+ * ago (repl-backlog-ttl). An AOF says no id.
+ */
+static bool was_saved_by_others(const struct kw_replica *replica)
+{
+	const struct kw_local_facts *facts = &replica->local->facts;
+
+	return has_restarted(facts) && !facts->aof && !kw_local_replid_ours(facts->replid2) &&
+	       !was_seen_restarted(replica);
+}
+
+/* The next restart may be from data saved behind this one. */
+static void note_restart(struct kw_replica *replica)
+{
+	const struct kw_local_facts *facts = &replica->local->facts;
+
+	if (strcmp(facts->identity.role, "master") != 0 || !has_restarted(facts) ||
+		was_saved_by_others(replica))
+		return;
+	snprintf(replica->restarted, sizeof replica->restarted, "%s", facts->identity.replid);
+	snprintf(replica->restarted_run, sizeof replica->restarted_run, "%s",
+		facts->identity.run_id);
 }
 
 /*
@@ -38,7 +74,7 @@ static void hold(struct kw_replica *replica)
 	bool promoted = strcmp(facts->identity.role, "master") == 0;
 
 	replica->held = true;
-	if (promoted && was_saved_by_others(facts))
+	if (promoted && was_saved_by_others(replica))
 		kw_replica_trouble(replica, KW_TROUBLE_FAIL,
 			"the local server was promoted and restarted while no agent ran (or "
 			"restarted twice, saving its data in between) and is left alone: "
@@ -126,7 +162,7 @@ static bool left_an_agent(const struct kw_replica *replica)
 		return false;
 	if (cursor->bond == KW_BOND_PROMOTED)
 		return true;
-	if (was_saved_by_others(facts))
+	if (was_saved_by_others(replica))
 		return true;
 	return cursor->bond == KW_BOND_LED && cursor->version > 0 &&
 	       strcmp(cursor->run_id, facts->identity.run_id) == 0;
@@ -150,6 +186,7 @@ static bool is_elsewhere(const struct kw_replica *replica)
 
 void kw_custody_check(struct kw_replica *replica)
 {
+	note_restart(replica);
 	if (!replica->held && !replica->insisted && is_elsewhere(replica))
 		hold(replica);
 }

@@ -216,6 +216,7 @@ static void on_loaded(struct kw_replica *replica)
 	struct kw_apply *apply = &replica->base;
 
 	replica->phase = KW_REPLICA_ONLINE;
+	replica->restarted[0] = '\0';
 	replica->online_us = kw_clock_us();
 	replica->continues = true;
 	replica->refused_known = replica->local->facts.refused;

@@ -56,14 +56,15 @@ struct kw_replica {
 	struct kw_feed feed;
 	enum kw_replica_phase phase;
 	bool attached;
-	bool full;         /* what is wanted: a snapshot; otherwise to continue */
-	bool continues;    /* it shall be led on from where it is: try again when it is lost */
-	bool followed;     /* it was made our replica in this run: what else it is, somebody made it */
-	bool held;         /* somebody took the server from us: hands off until told otherwise */
-	bool insisted;     /* the operator said so, and it was not taken back yet */
-	bool mark_owed;    /* and a restart of both must not make us forget it */
-	uint64_t until_us; /* WAITING: the server should have connected */
-	uint64_t retry_us; /* OFF: not before */
+	bool full;      /* what is wanted: a snapshot; otherwise to continue */
+	bool continues; /* it shall be led on from where it is: try again when it is lost */
+	bool followed;  /* it was made our replica in this run: what else it is, somebody made it */
+	bool held;      /* somebody took the server from us: hands off until told otherwise */
+	bool insisted;  /* the operator said so, and it was not taken back yet */
+	bool mark_owed; /* and a restart of both must not make us forget it */
+	char restarted[41], restarted_run[41]; /* as seen when it restarted from our data */
+	uint64_t until_us;                     /* WAITING: the server should have connected */
+	uint64_t retry_us;                     /* OFF: not before */
 
 	/* prepare: done is owed until the snapshot may begin */
 	struct kw_apply_plan plan;

@@ -339,6 +339,25 @@ def test_restarted_while_no_agent_ran(bed, server, saved):
     assert info(pair.replica)["role"] == "slave"
 
 
+def test_restarted_twice_and_saved_in_between_before_its_agent(bed, server):
+    """The RDB's id is the server's own by then; the agent saw it take that one."""
+    pair = led(bed, server)
+    pair.agent.restart()
+    settled(pair)
+    pair.replica.command("SAVE")
+    pair.agent.ctl_ok("pause") # it looks on, and does not make it a replica again at once
+    for _ in range(3):
+        restart(pair.replica)
+        run = info(pair.replica)["run_id"]
+        wait_for(lambda: pair.agent.status()["local"]["run_id"] == run, "the agent does not see it", 20)
+        assert info(pair.replica)["role"] == "master"
+        pair.replica.command("SAVE")
+    restart(pair.replica)
+    pair.agent.ctl_ok("resume")
+    pair.settle()
+    assert info(pair.replica)["role"] == "slave"
+
+
 def test_restarted_from_an_aof_while_no_agent_ran(bed):
     pair = led(bed, "installed", appendonly="yes")
     time.sleep(1.5) # fsync everysec
