@@ -304,9 +304,25 @@ static void make_plan(struct kw_table *table, struct plan *plan, uint64_t wanted
 		plan->count = choose(table, plan->dest->capacity - kept_free, hard, plan->victims);
 }
 
-static bool clean(struct kw_table *table, uint64_t least, bool hard)
+/*
+ * Nobody has asked for room: is a quarter of what the destination takes given for it? What is left
+ * of the head is lost. So it comes to an end, where one segment would be moved into another for
+ * ever.
+ */
+static bool pays(const struct kw_table *table, const struct plan *plan)
+{
+	uint64_t taken = plan->dest->capacity + table->head->capacity - table->head->committed;
+	uint64_t freed = 0;
+
+	for (int i = 0; i < plan->count; i++)
+		freed += plan->victims[i]->capacity;
+	return freed >= taken + plan->dest->capacity / 4;
+}
+
+static bool clean(struct kw_table *table, uint64_t least, enum kw_cleaning how)
 {
 	uint64_t granule = table->segments.granule_bytes, whole = table->options.segment_bytes;
+	bool hard = how == KW_CLEANING_HARD;
 	uint64_t bytes = hard ? whole : kw_log_segment_bytes(table);
 	struct plan plan = {0};
 
@@ -321,7 +337,8 @@ static bool clean(struct kw_table *table, uint64_t least, bool hard)
 		 * limit, so that what is gathered in it frees whole ones. */
 		make_plan(table, &plan, bytes, bytes, borrowing_limit(table), least, hard);
 	if (plan.count == 0 ||
-		(hard && !gains(table, plan.victims, plan.count, plan.dest->capacity, least))) {
+		(hard && !gains(table, plan.victims, plan.count, plan.dest->capacity, least)) ||
+		(how == KW_CLEANING_IDLE && !pays(table, &plan))) {
 		drop(table, &plan);
 		return false;
 	}
@@ -345,10 +362,10 @@ static uint64_t cpu_ns(const struct kw_table *table)
 	return table->options.cpu_ns ? table->options.cpu_ns() : 0;
 }
 
-bool kw_clean(struct kw_table *table, uint64_t least, bool hard)
+bool kw_clean(struct kw_table *table, uint64_t least, enum kw_cleaning how)
 {
 	uint64_t begin_ns = cpu_ns(table);
-	bool cleaned = clean(table, least, hard);
+	bool cleaned = clean(table, least, how);
 
 	table->cleaner_ns += cpu_ns(table) - begin_ns;
 	return cleaned;

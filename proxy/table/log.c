@@ -214,8 +214,9 @@ void kw_table_tidy(struct kw_table *table)
 	kw_clean_survey(table);
 	kw_clean_dead(table);
 	/* While there are writes, they clean as much as they need. */
-	if (table->tidied_version == table->version && above_allowance(table))
-		kw_clean(table, 0, false);
+	if (table->tidied_version == table->version &&
+		(above_allowance(table) || table->droppable_bytes >= kw_log_segment_bytes(table)))
+		kw_clean(table, 0, KW_CLEANING_IDLE);
 	table->tidied_version = table->version;
 	wake(table);
 	kw_segments_give_back(
@@ -240,7 +241,7 @@ static struct kw_segment *open_hard(
 		segment = open_for_records(table, wanted, least);
 		if (segment)
 			return segment;
-		if (!kw_clean(table, least, true))
+		if (!kw_clean(table, least, KW_CLEANING_HARD))
 			return NULL;
 		if (head_will_do && head_room(table) >= least)
 			return table->head;
@@ -279,7 +280,7 @@ static struct kw_segment *roll(struct kw_table *table, uint64_t stride, bool for
 	kw_clean_dead(table);
 	wake(table);
 	if (above_allowance(table)) {
-		kw_clean(table, stride, false);
+		kw_clean(table, stride, KW_CLEANING_NORMAL);
 		if (head_room(table) >= stride)
 			return table->head;
 	}

@@ -135,7 +135,7 @@ static bool index_reclaimed(struct kw_table *table)
 	while (table->droppable_bytes > 0 && !index_has_room(table)) {
 		tombstones = table->tombstones;
 		/* The cleaner goes by what it gains: it need not come by the tombstones at all. */
-		if (!kw_clean(table, 0, true) ||
+		if (!kw_clean(table, 0, KW_CLEANING_HARD) ||
 			(table->tombstones == tombstones && ++in_vain == CLEANED_IN_VAIN))
 			return false;
 	}

@@ -134,12 +134,17 @@ void kw_table_raise_floor(struct kw_table *table, uint64_t version);
 
 /* cleaner.c */
 
+enum kw_cleaning {
+	KW_CLEANING_NORMAL, /* a write has come while more is in use than utilisation allows */
+	KW_CLEANING_HARD,   /* memory is short: whatever gains; publish, and free at once */
+	KW_CLEANING_IDLE,   /* nobody waits: only what gives memory back */
+};
+
 /*
  * Move what lives in a few segments into a fresh one at the head of the log, which becomes the head
- * with at least `least` bytes left. normal: only while more is in use than utilisation allows.
- * hard: memory is short; take whatever gains, publish, and free at once. False: nothing was gained.
+ * with at least `least` bytes left. False: nothing was gained.
  */
-bool kw_clean(struct kw_table *table, uint64_t least, bool hard);
+bool kw_clean(struct kw_table *table, uint64_t least, enum kw_cleaning how);
 
 /* Sealed segments without a live record become victims at once. */
 void kw_clean_dead(struct kw_table *table);

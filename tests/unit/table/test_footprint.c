@@ -148,6 +148,7 @@ static void memory_of_a_peak_goes_back_to_the_system(void **state)
 	tidy(&fixture, 100);
 	stats = fixture_stats(&fixture);
 	assert_in_range(beyond_live(&stats), 0, 8 * (64 << 10));
+	assert_int_equal(stats.tombstones, 0);
 	/* What was given back is taken again when it is needed. */
 	for (uint32_t i = 0; i < 40000; i++)
 		assert_int_equal(fixture_put(&fixture, i, i, 500), KW_PUT_STORED);
@@ -155,6 +156,32 @@ static void memory_of_a_peak_goes_back_to_the_system(void **state)
 		assert_true(fixture_has(&fixture, i, i, 500));
 	assert_true(fixture_stats(&fixture).given_back_bytes < stats.given_back_bytes);
 	fixture_close(&fixture);
+}
+
+/* Records of a quarter of a segment: hardly any that is moved leaves room for another. */
+static void a_table_at_rest_comes_to_rest(void **state)
+{
+	const uint32_t sizes[] = {100, 900, 3500, 9000};
+	struct fixture fixture;
+	uint64_t cleaned;
+
+	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+		fixture_open(&fixture,
+			&(struct kw_table_options){.max_bytes = 1 << 30, .retention_us = 1000});
+		for (uint32_t tag = 0; tag < 20000; tag++) {
+			fixture_put(&fixture, at_random(tag) % 2000, tag,
+				sizes[i] / 2 + tag * 37 % sizes[i]);
+			if (tag % 5 == 0)
+				fixture_delete(&fixture, at_random(tag + 7) % 2000);
+			if (tag % 100 == 0)
+				fixture_publish(&fixture);
+		}
+		tidy(&fixture, 300);
+		cleaned = fixture_stats(&fixture).cleaned_bytes;
+		tidy(&fixture, 300);
+		assert_int_equal(fixture_stats(&fixture).cleaned_bytes, cleaned);
+		fixture_close(&fixture);
+	}
 }
 
 static void pinned_memory_is_kept(void **state)
@@ -220,6 +247,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(memory_stays_within_130_percent_of_payload_and_48_bytes_a_key),
 		cmocka_unit_test(memory_of_a_peak_goes_back_to_the_system),
+		cmocka_unit_test(a_table_at_rest_comes_to_rest),
 		cmocka_unit_test(pinned_memory_is_kept),
 		cmocka_unit_test(the_cleaner_s_cpu_time_is_counted),
 		cmocka_unit_test(statistics_add_up),
