@@ -10,6 +10,8 @@
 /* At the end: between two tries to put a setting back, and until a server sees the link's end. */
 #define RESTORE_US 500000
 #define NOTICE_US 50000
+/* A server that was ours so lately, and not seen since, was down meanwhile. */
+#define LATELY_US 10000000
 
 /* ---- is the server still ours? ---- */
 
@@ -24,14 +26,17 @@ static bool has_restarted(const struct kw_local_facts *facts)
 
 /*
  * This agent has seen it in this run or the one before, restarted from such data and led by nobody
- * since: what it saved then says the id it had taken, or none, because nobody followed it.
+ * since: what it saved then says the id it had taken, or none, because nobody followed it. And who
+ * was in sight a moment ago may have restarted several times, but was up for no longer than it
+ * takes us to connect: a failover is not done in that.
  */
 static bool was_seen_restarted(const struct kw_replica *replica)
 {
 	const struct kw_local_facts *facts = &replica->local->facts;
 	const char *replid2 = facts->replid2;
 
-	if (strcmp(facts->identity.run_id, replica->restarted_run) == 0)
+	if (strcmp(facts->identity.run_id, replica->restarted_run) == 0 ||
+		(replica->seen_us && kw_clock_us() - replica->seen_us < LATELY_US))
 		return true;
 	return replica->restarted[0] != '\0' &&
 	       (replid2[strspn(replid2, "0")] == '\0' || strcmp(replid2, replica->restarted) == 0);
@@ -140,6 +145,7 @@ void kw_replica_looked(struct kw_apply *apply)
 	if (is_ours(replica) && replica->phase < KW_REPLICA_WAITING)
 		return;
 	if (is_ours(replica)) {
+		replica->seen_us = kw_clock_us();
 		kw_refusals_looked(replica);
 		kw_replica_go_on_saving(replica);
 		return;
@@ -189,6 +195,8 @@ void kw_custody_check(struct kw_replica *replica)
 	note_restart(replica);
 	if (!replica->held && !replica->insisted && is_elsewhere(replica))
 		hold(replica);
+	if (!replica->held)
+		replica->seen_us = kw_clock_us();
 }
 
 void kw_replica_insist(struct kw_apply *apply)

@@ -17,7 +17,7 @@
 /* Free memory that is kept at hand, and what is given back of the rest at a time. */
 #define KEPT_SEGMENTS 1
 #define KEPT_PART 128
-#define TIDY_SEGMENTS 16
+#define TIDY_BYTES (UINT64_C(16) << 20) /* a millisecond or two of the kernel's time */
 /* A put that was just refused is not tried again, at the price of a whole cleaning, for so long. */
 #define REFUSAL_HOLDS_US 100000
 
@@ -220,7 +220,7 @@ void kw_table_tidy(struct kw_table *table)
 	table->tidied_version = table->version;
 	wake(table);
 	kw_segments_give_back(
-		&table->segments, kept_at_hand(table), TIDY_SEGMENTS * present_granules(table));
+		&table->segments, kept_at_hand(table), TIDY_BYTES / table->segments.granule_bytes);
 	table->tidied_taken = table->segments.taken_granules;
 	if (table->touched_then > kw_segments_touched(&table->segments))
 		table->touched_then = kw_segments_touched(&table->segments);

@@ -349,11 +349,24 @@ def test_restarted_twice_and_saved_in_between_before_its_agent(bed, server):
     for _ in range(3):
         restart(pair.replica)
         run = info(pair.replica)["run_id"]
-        wait_for(lambda: pair.agent.status()["local"]["run_id"] == run, "the agent does not see it", 20)
+        # Seen, and looked at: while it loads its RDB nobody knows its id.
+        pair.agent.wait_status(lambda status: status["local"]["run_id"] == run
+                               and status["reason"] == "paused", "the agent does not see it", 20)
         assert info(pair.replica)["role"] == "master"
         pair.replica.command("SAVE")
     restart(pair.replica)
     pair.agent.ctl_ok("resume")
+    pair.settle()
+    assert info(pair.replica)["role"] == "slave"
+
+
+def test_restarted_again_and_again_before_its_agent_can_look(bed, server):
+    pair = led(bed, server)
+    pair.agent.restart()
+    settled(pair)
+    for _ in range(4):
+        pair.replica.command("SAVE")
+        restart(pair.replica)
     pair.settle()
     assert info(pair.replica)["role"] == "slave"
 
