@@ -289,16 +289,19 @@ static bool never_fits(const struct kw_table *table, uint64_t length)
 enum kw_put_result kw_table_put(struct kw_table *table, uint32_t database, struct kw_slice key,
 	struct kw_slice value, uint64_t expires_ms)
 {
-	uint64_t hash = kw_table_hash(table, database, key);
-	struct kw_index_slot *slot = kw_table_find(table, hash, database, key);
 	const struct kw_record_fields fields = {KW_RECORD_PUT, database, key, value, expires_ms};
+	struct kw_index_slot *slot;
+	uint64_t hash;
 
+	if (database > KW_DATABASE_MAX || key.length > KW_RECORD_KEY_MAX)
+		return KW_PUT_TOO_LARGE;
+	hash = kw_table_hash(table, database, key);
+	slot = kw_table_find(table, hash, database, key);
 	if (slot && same(kw_record_at(table, kw_place_offset(slot->place)), value, expires_ms)) {
 		kw_index_set(slot, slot->place | KW_PLACE_MARK);
 		return KW_PUT_UNCHANGED;
 	}
-	if (database > KW_DATABASE_MAX || key.length > KW_RECORD_KEY_MAX ||
-		never_fits(table, kw_record_length(key.length, value.length, expires_ms)))
+	if (never_fits(table, kw_record_length(key.length, value.length, expires_ms)))
 		return KW_PUT_TOO_LARGE;
 	if (!slot && !index_has_room(table) && !index_reclaimed(table))
 		return KW_PUT_FULL;

@@ -96,6 +96,10 @@ static void the_same_key_in_two_databases_is_two_keys(void **state)
 	assert_int_equal(kw_table_put(fixture.table, KW_DATABASE_MAX + 1, kw_slice_text("k"),
 				 fixture_value(1, 50), 0),
 		KW_PUT_TOO_LARGE);
+	/* Nothing of such a key is looked at: it is one byte here. */
+	assert_int_equal(kw_table_put(fixture.table, 0, kw_slice("k", KW_RECORD_KEY_MAX + 1),
+				 fixture_value(1, 50), 0),
+		KW_PUT_TOO_LARGE);
 	fixture_close(&fixture);
 }
 
