@@ -115,6 +115,7 @@ static void answer_continue(struct kw_replica *replica)
 	kw_downlink_attach(&replica->downlink, &replica->feed);
 	replica->phase = KW_REPLICA_ONLINE;
 	replica->restarted[0] = '\0';
+	replica->seen_us = 0;
 	replica->online_us = kw_clock_us();
 	link->continuations++;
 	kw_replica_no_trouble(replica);

@@ -10,7 +10,7 @@
 /* At the end: between two tries to put a setting back, and until a server sees the link's end. */
 #define RESTORE_US 500000
 #define NOTICE_US 50000
-/* A server that was ours so lately, and not seen since, was down meanwhile. */
+/* A restarted server that was ours so lately, and not seen since, was down meanwhile. */
 #define LATELY_US 10000000
 
 /* ---- is the server still ours? ---- */
@@ -145,7 +145,6 @@ void kw_replica_looked(struct kw_apply *apply)
 	if (is_ours(replica) && replica->phase < KW_REPLICA_WAITING)
 		return;
 	if (is_ours(replica)) {
-		replica->seen_us = kw_clock_us();
 		kw_refusals_looked(replica);
 		kw_replica_go_on_saving(replica);
 		return;
@@ -195,7 +194,7 @@ void kw_custody_check(struct kw_replica *replica)
 	note_restart(replica);
 	if (!replica->held && !replica->insisted && is_elsewhere(replica))
 		hold(replica);
-	if (!replica->held)
+	if (!replica->held && strcmp(replica->local->facts.identity.role, "master") == 0)
 		replica->seen_us = kw_clock_us();
 }
 

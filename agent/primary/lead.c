@@ -217,6 +217,7 @@ static void on_loaded(struct kw_replica *replica)
 
 	replica->phase = KW_REPLICA_ONLINE;
 	replica->restarted[0] = '\0';
+	replica->seen_us = 0;
 	replica->online_us = kw_clock_us();
 	replica->continues = true;
 	replica->refused_known = replica->local->facts.refused;

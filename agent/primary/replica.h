@@ -63,7 +63,7 @@ struct kw_replica {
 	bool insisted;  /* the operator said so, and it was not taken back yet */
 	bool mark_owed; /* and a restart of both must not make us forget it */
 	char restarted[41], restarted_run[41]; /* as seen when it restarted from our data */
-	uint64_t seen_us;  /* … when it was known to be ours the last time; 0: by another agent */
+	uint64_t seen_us;  /* … when it was seen so the last time; 0: led since, or never */
 	uint64_t until_us; /* WAITING: the server should have connected */
 	uint64_t retry_us; /* OFF: not before */
 

@@ -360,15 +360,19 @@ def test_restarted_twice_and_saved_in_between_before_its_agent(bed, server):
     assert info(pair.replica)["role"] == "slave"
 
 
-def test_restarted_again_and_again_before_its_agent_can_look(bed, server):
+def test_promoted_and_restarted_at_once_under_its_agents_eyes(bed, server):
+    """A failover by script, faster than the agent looks: what it made is not undone."""
     pair = led(bed, server)
     pair.agent.restart()
     settled(pair)
-    for _ in range(4):
-        pair.replica.command("SAVE")
-        restart(pair.replica)
-    pair.settle()
-    assert info(pair.replica)["role"] == "slave"
+    pair.replica.command("REPLICAOF", "NO", "ONE")
+    pair.replica.command("SET", "after the failover", 1)
+    pair.replica.command("SAVE")
+    restart(pair.replica)
+    pair.agent.wait_state("failed", reason="promoted")
+    time.sleep(1.2)
+    assert info(pair.replica)["role"] == "master"
+    assert pair.replica.command("GET", "after the failover") == b"1"
 
 
 def test_restarted_from_an_aof_while_no_agent_ran(bed):
