@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "remote/carrier.h"
 #include "remote/rdma_dial.h"
+#include "remote/rdma_post.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -37,6 +38,7 @@ static_assert(KW_READ_MAX <= UINT32_MAX, "");
 struct rdma {
 	struct kw_rdma_dial dial; /* first: its callbacks find it through remote->own */
 	struct kw_rdma_end end;
+	struct kw_rdma_post post;
 	struct kw_handshake handshake;
 	bool started, reporting;        /* reporting: one is not yet answered */
 	struct kw_remote_read *posting; /* of flight: the first that is not wholly posted */
@@ -122,7 +124,7 @@ static void pump(struct kw_remote *remote)
 		return;
 	/* Without a signalled last one nobody would ever come back. */
 	reads[count - 1].signalled = true;
-	if (kw_rdma_end_read(&rdma->end, reads, count, &error) != 0)
+	if (kw_rdma_post(&rdma->post, reads, count, &error) != 0)
 		kw_remote_fail(remote, &error);
 	else if (rdma->dial.options.busy)
 		kw_remote_turn_soon(remote);
@@ -270,6 +272,16 @@ static const struct kw_rdma_end_ops end_ops = {
 	.broken = on_broken,
 };
 
+/* Closing waited for the thread that posted READs. */
+static void on_post_ended(void *owner)
+{
+	struct kw_remote *remote = owner;
+	struct rdma *rdma = remote->own;
+
+	kw_rdma_dial_close(&rdma->dial);
+	kw_remote_release(remote);
+}
+
 static void on_connected(struct kw_remote *remote)
 {
 	struct rdma *rdma = remote->own;
@@ -277,6 +289,7 @@ static void on_connected(struct kw_remote *remote)
 
 	snprintf(remote->info.device, sizeof remote->info.device, "%s",
 		ibv_get_device_name(rdma->dial.id->verbs->device));
+	rdma->post.threaded = rdma->dial.software;
 	if (kw_remote_greet(remote, &rdma->handshake, &error) != 0)
 		kw_remote_fail(remote, &error);
 	else
@@ -300,6 +313,12 @@ static int open_rdma(struct kw_remote *remote, struct kw_error *error)
 	rdma->dial.lost = kw_remote_fail;
 	rdma->end.ops = &end_ops;
 	rdma->end.owner = remote;
+	rdma->post.end = &rdma->end;
+	rdma->post.loop = remote->loop;
+	rdma->post.failed = on_broken;
+	rdma->post.ended = on_post_ended;
+	rdma->post.owner = remote;
+	kw_rdma_post_init(&rdma->post);
 	kw_rdma_dial_init(&rdma->dial, remote, &rdma->end);
 	remote->own = rdma;
 	return 0;
@@ -330,11 +349,19 @@ static void close_rdma(struct kw_remote *remote)
 {
 	struct rdma *rdma = remote->own;
 
-	kw_rdma_dial_close(&rdma->dial);
+	if (!kw_rdma_post_stop(&rdma->post)) {
+		kw_rdma_dial_close(&rdma->dial);
+		return;
+	}
+	kw_rdma_end_stop(&rdma->end);
+	kw_remote_hold(remote);
 }
 
 static void free_rdma(struct kw_remote *remote)
 {
+	struct rdma *rdma = remote->own;
+
+	kw_rdma_post_free(&rdma->post);
 	free(remote->own);
 }
 

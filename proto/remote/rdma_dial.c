@@ -115,6 +115,7 @@ static void on_work(uv_work_t *work)
 	if (depth < 0)
 		return;
 	dial->depth = dial->slots < (uint32_t)depth ? dial->slots : (uint32_t)depth;
+	dial->software = kw_rdma_device_software(dial->id->verbs);
 	if (kw_rdma_end_build(dial->end, dial->slots, dial->options.read_bytes, &dial->built) == 0)
 		dial->built.code = KW_OK;
 }

@@ -39,6 +39,7 @@ struct kw_rdma_dial {
 	bool working, closing, established, disconnected;
 	struct kw_error built; /* by the thread pool: its code is KW_OK when all went well */
 	uint32_t slots, depth;
+	bool software; /* the device */
 };
 
 /* dial is zeroed but for options; connected and lost are set by the owner. */

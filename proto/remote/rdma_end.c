@@ -10,6 +10,9 @@
 
 #define PAGE 4096
 #define BATCH 16 /* completions looked at by one call */
+/* What rdma_rxe and siw of the kernel say of themselves. */
+#define VENDOR_SOFT_ROCE 0xffffff
+#define VENDOR_SOFT_IWARP 0x626d74
 #define HEAD_BYTES ((KW_RDMA_RECEIVES + KW_RDMA_SENDS) * KW_RDMA_MESSAGE_MAX)
 
 /* wr_id: what it was in the top byte, its number below. */
@@ -46,6 +49,14 @@ int kw_rdma_device_depth(struct ibv_context *verbs, struct kw_error *error)
 	depth = device.max_qp_rd_atom < device.max_qp_init_rd_atom ? device.max_qp_rd_atom
 								   : device.max_qp_init_rd_atom;
 	return depth < UINT8_MAX ? depth : UINT8_MAX;
+}
+
+bool kw_rdma_device_software(struct ibv_context *verbs)
+{
+	struct ibv_device_attr device;
+
+	return ibv_query_device(verbs, &device) == 0 &&
+	       (device.vendor_id == VENDOR_SOFT_ROCE || device.vendor_id == VENDOR_SOFT_IWARP);
 }
 
 /* ---- making it ---- */

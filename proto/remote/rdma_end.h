@@ -65,6 +65,9 @@ struct kw_rdma_read {
 /* What one device allows; any thread. */
 int kw_rdma_device_depth(struct ibv_context *verbs, struct kw_error *error); /* -1: *error */
 
+/* Is it software, so that posting a READ is carrying it out? Any thread. */
+bool kw_rdma_device_software(struct ibv_context *verbs);
+
 /* slots 0: this end starts no READs. Makes the queue pair and posts its receives. Any thread. */
 int kw_rdma_end_build(
 	struct kw_rdma_end *end, uint32_t slots, uint32_t slot_bytes, struct kw_error *error);
@@ -84,7 +87,7 @@ int kw_rdma_end_start(
 int kw_rdma_end_send(
 	struct kw_rdma_end *end, const void *bytes, uint32_t length, struct kw_error *error);
 
-/* Up to KW_RDMA_SLOTS_MAX READs by one doorbell. The bytes are at kw_rdma_end_slot. */
+/* Up to KW_RDMA_SLOTS_MAX READs by one doorbell. The bytes are at kw_rdma_end_slot. Any thread. */
 int kw_rdma_end_read(struct kw_rdma_end *end, const struct kw_rdma_read *reads, int count,
 	struct kw_error *error);
 const uint8_t *kw_rdma_end_slot(const struct kw_rdma_end *end, uint64_t number);

@@ -21,6 +21,7 @@ struct fake_verbs_plan fake_verbs = {.depth = 16, .devices = 1};
 struct fake_verbs_counts fake_verbs_counts;
 pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
 int fake_objects;
+pthread_t fake_home;
 struct ibv_device fake_device = {.name = "fake0", .transport_type = IBV_TRANSPORT_IB};
 
 static struct fake_mr *regions;
@@ -93,6 +94,7 @@ void fake_verbs_reset(void)
 {
 	fake_verbs = (struct fake_verbs_plan){.depth = 16, .devices = 1};
 	fake_verbs_counts = (struct fake_verbs_counts){0};
+	fake_home = pthread_self();
 	if (fake_context.async_fd < 0)
 		fake_context.async_fd = fake_fd();
 }
@@ -113,8 +115,9 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attrib
 	if (fake_fails("ibv_query_device"))
 		return errno;
 	fake_device.transport_type = fake_verbs.iwarp ? IBV_TRANSPORT_IWARP : IBV_TRANSPORT_IB;
-	*attributes = (struct ibv_device_attr){
-		.max_qp_rd_atom = fake_verbs.depth, .max_qp_init_rd_atom = fake_verbs.depth};
+	*attributes = (struct ibv_device_attr){.vendor_id = fake_verbs.software ? 0xffffff : 0x02c9,
+		.max_qp_rd_atom = fake_verbs.depth,
+		.max_qp_init_rd_atom = fake_verbs.depth};
 	return 0;
 }
 

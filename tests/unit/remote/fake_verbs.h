@@ -25,6 +25,8 @@
 struct fake_verbs_plan {
 	int depth;           /* READs in flight the device allows; 16 */
 	bool iwarp;          /* sinks of READs need REMOTE_WRITE */
+	bool software;       /* says that it is soft-RoCE */
+	int read_us;         /* posting READs takes so long, each time */
 	bool hold;           /* nothing that is posted from now on ever ends: a black hole */
 	bool mute;           /* connection requests lead nowhere */
 	int fail_read_after; /* the n-th READ from now ends in fail_status; 0: none */
@@ -45,9 +47,12 @@ void fake_verbs_reset(void);
 /* Objects that were made and not destroyed. */
 int fake_verbs_left(void);
 
-/* READs, their doorbells, those signalled, fenced, and those without access, since reset. */
+/*
+ * READs, their doorbells, those signalled, fenced, and those without access, since reset;
+ * elsewhere: doorbells by another thread than the one that reset.
+ */
 struct fake_verbs_counts {
-	int reads, doorbells, signalled, fenced, denied;
+	int reads, doorbells, signalled, fenced, denied, elsewhere;
 };
 extern struct fake_verbs_counts fake_verbs_counts;
 

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static struct fake_qp *pairs;
 static uint32_t next_number = 100;
@@ -226,11 +227,16 @@ static void start(struct fake_qp *qp, const struct ibv_send_wr *work)
 int fake_post_send(struct ibv_qp *ibv, struct ibv_send_wr *work, struct ibv_send_wr **bad)
 {
 	struct fake_qp *qp = (struct fake_qp *)ibv;
+	bool reads = work->opcode == IBV_WR_RDMA_READ;
 	int errnum = 0;
 
+	if (reads && fake_verbs.read_us)
+		usleep((useconds_t)fake_verbs.read_us);
 	LOCK();
-	if (work->opcode == IBV_WR_RDMA_READ)
-		fake_verbs_counts.doorbells++;
+	if (reads && fake_fails("ibv_post_send"))
+		errnum = errno;
+	fake_verbs_counts.doorbells += reads;
+	fake_verbs_counts.elsewhere += reads && !pthread_equal(pthread_self(), fake_home);
 	for (; work && errnum == 0; work = errnum ? work : work->next) {
 		*bad = work;
 		if (ibv->state != IBV_QPS_RTS && ibv->state != IBV_QPS_ERR)

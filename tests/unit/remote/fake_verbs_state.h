@@ -43,6 +43,7 @@ struct fake_qp {
 
 extern pthread_mutex_t fake_lock;
 extern int fake_objects;
+extern pthread_t fake_home; /* who reset the fake */
 extern struct ibv_context fake_context;
 extern struct ibv_device fake_device;
 

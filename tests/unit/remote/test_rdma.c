@@ -562,7 +562,11 @@ static void devices_and_options_of_all_kinds_do(void **state)
 	fake_verbs.iwarp = true;
 	reads_of_everything_by(&options);
 	fake_verbs.iwarp = false;
+	fake_verbs.software = true;
+	reads_of_everything_by(&options);
 	fake_verbs.depth = 1;
+	reads_of_everything_by(&options);
+	fake_verbs.software = false;
 	reads_of_everything_by(&options);
 	fake_verbs.depth = 300;
 	options.depth = 1000;

@@ -1,0 +1,109 @@
+#include "remote/rdma_post.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+void kw_rdma_post_init(struct kw_rdma_post *post)
+{
+	if (uv_mutex_init(&post->lock) != 0)
+		abort(); /* only without memory */
+	post->work.data = post;
+}
+
+void kw_rdma_post_free(struct kw_rdma_post *post)
+{
+	assert(!post->working);
+	uv_mutex_destroy(&post->lock);
+}
+
+/* ---- the thread ---- */
+
+/* All that waits, in order. */
+static int take(struct kw_rdma_post *post, struct kw_rdma_read *reads)
+{
+	int count;
+
+	uv_mutex_lock(&post->lock);
+	for (count = 0; post->count > 0; count++) {
+		reads[count] = post->ring[post->first];
+		post->first = (post->first + 1) % KW_RDMA_SLOTS_MAX;
+		post->count--;
+	}
+	uv_mutex_unlock(&post->lock);
+	return count;
+}
+
+/* Bounded by the READs that may be out: the loop adds none before it has heard of others' ends. */
+static void on_work(uv_work_t *work)
+{
+	struct kw_rdma_post *post = work->data;
+	struct kw_rdma_read reads[KW_RDMA_SLOTS_MAX];
+	int count;
+
+	while ((count = take(post, reads)) > 0)
+		if (kw_rdma_end_read(post->end, reads, count, &post->error) != 0)
+			return;
+}
+
+/* ---- the loop ---- */
+
+static void on_worked(uv_work_t *work, int status);
+
+static void hand_over(struct kw_rdma_post *post)
+{
+	post->working = true;
+	post->error.code = KW_OK;
+	if (uv_queue_work(post->loop, &post->work, on_work, on_worked) != 0)
+		abort(); /* only for a NULL callback */
+}
+
+static void on_worked(uv_work_t *work, int status)
+{
+	struct kw_rdma_post *post = work->data;
+
+	(void)status; /* cancelled: by stop only */
+	post->working = false;
+	if (post->stopped)
+		post->ended(post->owner);
+	else if (post->error.code != KW_OK)
+		post->failed(post->owner, &post->error);
+	else if (post->count > 0) /* they came when the thread had looked for the last time */
+		hand_over(post);
+}
+
+static void append(struct kw_rdma_post *post, const struct kw_rdma_read *reads, int count)
+{
+	uv_mutex_lock(&post->lock);
+	for (int i = 0; i < count; i++) {
+		assert(post->count < KW_RDMA_SLOTS_MAX);
+		post->ring[(post->first + post->count) % KW_RDMA_SLOTS_MAX] = reads[i];
+		post->count++;
+	}
+	uv_mutex_unlock(&post->lock);
+}
+
+int kw_rdma_post(struct kw_rdma_post *post, const struct kw_rdma_read *reads, int count,
+	struct kw_error *error)
+{
+	uint64_t bytes = 0;
+
+	for (int i = 0; i < count; i++)
+		bytes += reads[i].length;
+	if (!post->working && (!post->threaded || bytes < KW_RDMA_POST_BYTES))
+		return kw_rdma_end_read(post->end, reads, count, error);
+	append(post, reads, count);
+	if (!post->working)
+		hand_over(post);
+	return 0;
+}
+
+bool kw_rdma_post_stop(struct kw_rdma_post *post)
+{
+	post->stopped = true;
+	uv_mutex_lock(&post->lock);
+	post->count = 0;
+	uv_mutex_unlock(&post->lock);
+	if (post->working)
+		(void)uv_cancel((uv_req_t *)&post->work);
+	return post->working;
+}

@@ -1,0 +1,202 @@
+/*
+ * Over a device that is software, large READs are posted by another thread (remote/rdma_post.h):
+ * in order, once each, and nothing is let go of while that thread has it.
+ */
+#include "fixture.h"
+
+#include "fake_verbs.h"
+
+#include <errno.h>
+
+#define LARGE 200000
+#define SMALL 100
+#define OUT 40
+#define SLOW_US 30000
+
+static int begin(void **state)
+{
+	(void)state;
+	carrier = KW_CARRIER_RDMA;
+	fake_verbs_reset();
+	fake_verbs.software = true;
+	return 0;
+}
+
+static int nothing_left(void **state)
+{
+	(void)state;
+	if (fake_verbs_left() != 0)
+		print_error("%d objects of the libraries were left behind\n", fake_verbs_left());
+	return fake_verbs_left();
+}
+
+static void begin_reads(struct client *client, struct try *tries, int count, int *order)
+{
+	for (int i = 0; i < count; i++) {
+		try_init(&tries[i], (uint64_t)i, i % 3 == 2 ? SMALL : LARGE);
+		tries[i].order = order;
+		try_read(client, &tries[i]);
+	}
+}
+
+static void end(struct fixture *fixture, struct client *client)
+{
+	client_close(fixture, client);
+	WAIT(fixture, fixture->left == 1);
+	fixture_close(fixture);
+}
+
+static void only_large_reads_of_a_software_device_are_posted_elsewhere(void **state)
+{
+	static const struct {
+		bool software;
+		uint64_t length;
+		bool elsewhere;
+	} cases[] = {{true, LARGE, true}, {true, SMALL, false}, {false, LARGE, false},
+		{false, SMALL, false}};
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct fixture fixture;
+		struct client client;
+		struct try t;
+
+		fake_verbs_reset();
+		fake_verbs.software = cases[i].software;
+		fixture_start(&fixture);
+		client_connect(&fixture, &client);
+		try_init(&t, 1, cases[i].length);
+		try_read(&client, &t);
+		WAIT(&fixture, t.told);
+		try_check(&t);
+		try_free(&t);
+		end(&fixture, &client);
+		assert_int_equal(fake_verbs_counts.elsewhere > 0, cases[i].elsewhere);
+		assert_true(fake_verbs_counts.doorbells > 0);
+	}
+}
+
+static void what_was_asked_for_first_is_told_first(void **state)
+{
+	static struct try tries[OUT];
+
+	for (int busy = 0; busy < 2; busy++) {
+		struct kw_remote_options options = plain_options();
+		struct fixture fixture;
+		struct client client;
+		int order = 0;
+
+		options.rdma.busy = busy;
+		fixture_start(&fixture);
+		assert_int_equal(client_open(&fixture, &client, &options), 0);
+		WAIT(&fixture, client.ready);
+		begin_reads(&client, tries, OUT, &order);
+		WAIT(&fixture, order == OUT);
+		for (int i = 0; i < OUT; i++) {
+			try_check(&tries[i]);
+			assert_int_equal(tries[i].place, i + 1);
+			try_free(&tries[i]);
+		}
+		end(&fixture, &client);
+	}
+}
+
+static void the_end_waits_for_the_thread(void **state)
+{
+	static struct try tries[OUT];
+
+	/* Before it begins, while it posts, and while what it posted comes back. */
+	for (int after_us = 0; after_us < 3 * SLOW_US; after_us += SLOW_US / 2) {
+		uint64_t from_us;
+		struct fixture fixture;
+		struct client client;
+		int order = 0;
+
+		fake_verbs.read_us = SLOW_US;
+		fixture_start(&fixture);
+		client_connect(&fixture, &client);
+		begin_reads(&client, tries, OUT, &order);
+		from_us = kw_clock_us();
+		WAIT(&fixture, kw_clock_us() - from_us >= (uint64_t)after_us);
+		client_close(&fixture, &client);
+		for (int i = 0; i < OUT; i++) {
+			assert_int_equal(tries[i].told, 1);
+			if (!tries[i].failed)
+				try_check(&tries[i]);
+			try_free(&tries[i]);
+		}
+		assert_int_equal(tries[OUT - 1].failed, 1);
+		WAIT(&fixture, fixture.left == 1);
+		fixture_close(&fixture);
+		assert_int_equal(fake_verbs_left(), 0);
+	}
+}
+
+/* The connection ends, by what the thread meets or by what the loop hears. */
+static void expect_end(int after_us, const char *text)
+{
+	static struct try tries[OUT];
+	struct fixture fixture;
+	struct client client;
+	int order = 0;
+
+	fixture_start(&fixture);
+	client_connect(&fixture, &client);
+	begin_reads(&client, tries, OUT, &order);
+	if (after_us) {
+		uint64_t from_us = kw_clock_us();
+
+		WAIT(&fixture, kw_clock_us() - from_us >= (uint64_t)after_us);
+		fake_verbs_tell(true, RDMA_CM_EVENT_DISCONNECTED, 0);
+	}
+	WAIT(&fixture, client.closed);
+	assert_non_null(strstr(client.why.text, text));
+	for (int i = 0; i < OUT; i++) {
+		assert_int_equal(tries[i].told, 1);
+		try_free(&tries[i]);
+	}
+	kw_remote_free(client.remote);
+	WAIT(&fixture, fixture.left == 1);
+	fake_verbs.fail_call = NULL;
+	fixture_close(&fixture);
+}
+
+static void a_posting_that_fails_there_ends_the_connection(void **state)
+{
+	for (int skip = 0; skip < 4; skip++) {
+		fake_verbs.fail_call = "ibv_post_send";
+		fake_verbs.fail_errno = ENOMEM;
+		fake_verbs.fail_skip = skip;
+		expect_end(0, "READ cannot be posted");
+	}
+}
+
+static void a_bad_completion_of_what_it_posted_ends_the_connection(void **state)
+{
+	for (int after = 1; after < 60; after += 7) {
+		fake_verbs.fail_status = IBV_WC_RETRY_EXC_ERR;
+		fake_verbs.fail_read_after = after;
+		fake_verbs.read_us = after % 2 ? SLOW_US : 0;
+		expect_end(0, "READ");
+	}
+}
+
+static void a_farewell_while_it_posts_ends_the_connection(void **state)
+{
+	fake_verbs.read_us = SLOW_US;
+	expect_end(SLOW_US / 2, "closed the connection");
+}
+
+int main(void)
+{
+#define T(test) cmocka_unit_test_setup_teardown(test, begin, nothing_left)
+	const struct CMUnitTest tests[] = {
+		T(only_large_reads_of_a_software_device_are_posted_elsewhere),
+		T(what_was_asked_for_first_is_told_first),
+		T(the_end_waits_for_the_thread),
+		T(a_posting_that_fails_there_ends_the_connection),
+		T(a_bad_completion_of_what_it_posted_ends_the_connection),
+		T(a_farewell_while_it_posts_ends_the_connection),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
