@@ -2,6 +2,7 @@
 from contextlib import ExitStack
 from functools import partial
 
+from core import cpu
 from core.peers import Peer, peer
 from core.row import AT_LEAST, hold, make_row
 from core.rounds import NotBuilt
@@ -15,7 +16,10 @@ alone, in the same round. `notified` has keyspace notifications on and one subsc
 reads them: who follows events can leave no more. `unpaced`: with source.primary_share 1.
 `behind_s`, at the end of the load: the agent's own word for how old the replica is at most.
 `equal_s`: from the end of the load until the replica holds all of it; DEBUG DIGEST then is the
-same on both, or the side failed.
+same on both, or the side failed. `..._cores`: CPU seconds a second while the load runs, `..._us`:
+CPU microseconds for each SET; `follower` is keywake's proxy, or the subscriber. `kept_cpu`: a
+SET's CPU time of the primary alone over that of this side: what is kept where there are cores
+for all the others.
 """
 # name, pipeline, zipfian, the share that keywake must leave
 CASES = [
@@ -26,6 +30,15 @@ CASES = [
 ]
 EQUAL_SECONDS = 60
 BUDGET = 75 # of one case
+ROLES = ("primary", "load", "follower", "agent", "replica")
+CPU_FIGURES = [f"{role}_{unit}" for unit in ("cores", "us") for role in ROLES]
+
+
+def cpu_figures(found, spent):
+    """A second's and a SET's part of the CPU seconds that were spent under the load."""
+    figures = {f"{role}_cores": cpu_s / found["seconds"] for role, cpu_s in spent.items()}
+    figures.update({f"{role}_us": cpu_s / found["sets"] * 1e6 for role, cpu_s in spent.items()})
+    return figures
 
 
 class Side:
@@ -37,14 +50,26 @@ class Side:
         self.keys = keys
         self.stage = stage
         self.primary = stage.primary()
-        self.replica = self.agent = None
+        self.replica = self.agent = self.follower = None
         fill(self.primary, keys)
 
-    def measure(self, seconds, pipeline, zipf):
+    def cpu(self):
+        """CPU seconds so far of those that are there, but for the load, which tells its own."""
+        there = {role: getattr(self, role) for role in ROLES if role != "load"}
+        return {role: cpu.seconds(process.pid) for role, process in there.items() if process}
+
+    def load(self, seconds, pipeline, zipf):
+        """What peer-load found, and the CPU seconds of everybody meanwhile."""
+        before = self.cpu()
         found = peer("peer-load", self.primary.address, "--seconds", seconds, "--keys", self.keys,
                      "--pipeline", pipeline, *(["--zipf"] if zipf else []))
+        spent = {role: total - before[role] for role, total in self.cpu().items()}
+        return found, {**spent, "load": found["cpu_s"]}
+
+    def measure(self, seconds, pipeline, zipf):
+        found, spent = self.load(seconds, pipeline, zipf)
         figures = {"sets_s": found["sets_s"], "batch_p50_ms": found["p50_us"] / 1000,
-                   "batch_p99_ms": found["p99_us"] / 1000}
+                   "batch_p99_ms": found["p99_us"] / 1000, **cpu_figures(found, spent)}
         if self.agent:
             figures["behind_s"] = behind_s(self.agent)
         if self.replica:
@@ -67,6 +92,7 @@ class Notified(Side):
 
     def measure(self, seconds, pipeline, zipf):
         with Peer("peer-listen", self.primary.address) as listener:
+            self.follower = listener.process
             figures = super().measure(seconds, pipeline, zipf)
             listener.stop()
         return figures
@@ -78,8 +104,8 @@ class Keywake(Side):
     def __init__(self, stage, keys):
         super().__init__(stage, keys)
         self.replica = stage.empty()
-        self.proxy = stage.proxy(self.primary, **self.settings)
-        self.agent, warm = stage.start_agent(self.proxy, self.replica)
+        self.follower = stage.proxy(self.primary, **self.settings)
+        self.agent, warm = stage.start_agent(self.follower, self.replica)
         seconds_until(warm, what="agent warm")
         settle(self.primary, self.replica)
 
@@ -99,20 +125,36 @@ class Unpaced(Keywake):
         return super().measure(seconds, pipeline, zipf)
 
 
+def without(row, figures):
+    return {**row, "figures": {key: value for key, value in row["figures"].items()
+                               if key not in figures}}
+
+
 def case_rows(case, sides, bound):
     alone = sides["alone"]
     for name, side in sides.items():
         kept = None if side is alone else side.ratio(alone, "sets_s")
-        row = make_row(case, side, kept=kept)
+        row = without(make_row(case, side, kept=kept), CPU_FIGURES)
         if name == "keywake" and bound:
             hold(row, "kept", AT_LEAST, bound)
         yield row
 
 
+def cpu_rows(case, sides):
+    """Who took the cores: a table of its own; a side that failed is told in the other."""
+    alone = sides["alone"]
+    for side in (side for side in sides.values() if side.state == "measured"):
+        kept = None if side is alone else alone.ratio(side, "primary_us")
+        figures = side.figures()
+        figures = {key: figures[key] for key in CPU_FIGURES if key in figures}
+        yield {**make_row(case, side), "part": "cpu",
+               "figures": {**figures, **({"kept_cpu": kept} if kept else {})}}
+
+
 def run(run):
     kinds = {"alone": Side, "native": Native, "notified": Notified, "keywake": Keywake,
              "keywake, unpaced": Unpaced}
-    rows = []
+    rows, cpus = [], []
     with ExitStack() as stack:
         subjects = {name: kind(stack.enter_context(Stage()), run.keys)
                     for name, kind in kinds.items()}
@@ -120,4 +162,5 @@ def run(run):
             sides = run.rounds({name: partial(subject.measure, run.seconds, pipeline, zipf)
                                 for name, subject in subjects.items()}, BUDGET)
             rows += case_rows(case, sides, bound)
-    return rows
+            cpus += cpu_rows(case, sides)
+    return rows + cpus
