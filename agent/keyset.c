@@ -11,6 +11,14 @@
 /* From this size on the slots are asked for in huge pages: an access to them costs half then. */
 #define HUGE_BYTES ((size_t)4 << 20)
 
+/*
+ * A piece is touched with every so many keys: a huge page will hold some twelve times as many, so
+ * all are there when a twelfth of the keys is.
+ */
+#define PIECE_KEYS 4096
+#define PIECE_SLOTS (((size_t)2 << 20) / sizeof(struct kw_hash128))
+#define SMALL_PAGE_SLOTS ((size_t)4096 / sizeof(struct kw_hash128))
+
 static bool is_free(struct kw_hash128 slot)
 {
 	return slot.low == 0 && slot.high == 0;
@@ -60,19 +68,23 @@ static void free_slots(struct kw_hash128 *slots, size_t capacity)
 		munmap(slots, bytes);
 }
 
-static void resize(struct kw_keyset *set, size_t capacity)
+/* Zeroed slots, which the set owns from now on. */
+static void move_into(struct kw_keyset *set, struct kw_hash128 *slots, size_t capacity)
 {
-	struct kw_keyset grown = {
-		.slots = new_slots(capacity),
-		.capacity = capacity,
-		.count = set->count,
-	};
+	const struct kw_keyset before = *set;
 
-	for (size_t i = 0; i < set->capacity; i++)
-		if (!is_free(set->slots[i]))
-			*find(&grown, set->slots[i]) = set->slots[i];
-	free_slots(set->slots, set->capacity);
-	*set = grown;
+	set->slots = slots;
+	set->capacity = capacity;
+	for (size_t i = 0; i < before.capacity; i++)
+		if (!is_free(before.slots[i]))
+			*find(set, before.slots[i]) = before.slots[i];
+	free_slots(before.slots, before.capacity);
+}
+
+static void use_reserved(struct kw_keyset *set)
+{
+	move_into(set, set->reserved, set->reserved_capacity);
+	set->reserved = NULL;
 }
 
 void kw_keyset_reserve(struct kw_keyset *set, size_t keys)
@@ -81,8 +93,41 @@ void kw_keyset_reserve(struct kw_keyset *set, size_t keys)
 
 	while (capacity / 4 * 3 < keys)
 		capacity *= 2;
-	if (capacity > set->capacity)
-		resize(set, capacity);
+	if (capacity <= set->capacity || (set->reserved && capacity <= set->reserved_capacity))
+		return;
+	if (set->reserved)
+		free_slots(set->reserved, set->reserved_capacity);
+	set->reserved = new_slots(capacity);
+	set->reserved_capacity = capacity;
+	set->touched = 0;
+	if (capacity <= PIECE_SLOTS)
+		use_reserved(set);
+}
+
+static void touch_reserved(struct kw_keyset *set)
+{
+	size_t end = set->touched + PIECE_SLOTS;
+
+	for (; set->touched < end && set->touched < set->reserved_capacity;
+		set->touched += SMALL_PAGE_SLOTS)
+		*(volatile uint64_t *)&set->reserved[set->touched].low = 0;
+	if (set->touched >= set->reserved_capacity)
+		use_reserved(set);
+}
+
+/* Room for one more. */
+static void make_room(struct kw_keyset *set)
+{
+	size_t capacity = set->capacity ? set->capacity * 2 : SMALLEST_SET;
+
+	if (set->reserved && set->count % PIECE_KEYS == 0)
+		touch_reserved(set);
+	if (set->count + 1 <= set->capacity / 4 * 3)
+		return;
+	if (set->reserved && set->reserved_capacity <= capacity)
+		use_reserved(set);
+	else
+		move_into(set, new_slots(capacity), capacity);
 }
 
 bool kw_keyset_add(struct kw_keyset *set, struct kw_hash128 hash)
@@ -90,7 +135,7 @@ bool kw_keyset_add(struct kw_keyset *set, struct kw_hash128 hash)
 	struct kw_hash128 *slot;
 
 	hash = storable(hash);
-	kw_keyset_reserve(set, set->count + 1);
+	make_room(set);
 	slot = find(set, hash);
 	if (!is_free(*slot))
 		return false;
@@ -128,5 +173,7 @@ bool kw_keyset_has(const struct kw_keyset *set, struct kw_hash128 hash)
 void kw_keyset_close(struct kw_keyset *set)
 {
 	free_slots(set->slots, set->capacity);
+	if (set->reserved)
+		free_slots(set->reserved, set->reserved_capacity);
 	*set = (struct kw_keyset){0};
 }

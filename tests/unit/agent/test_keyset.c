@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #define KEYS 200000
+#define LARGE 1500000
 
 static struct kw_hash128 hash_of(uint64_t number)
 {
@@ -78,14 +79,66 @@ static void neighbours_in_neighbouring_databases_are_told_apart(void **state)
 	kw_keyset_close(&set);
 }
 
-static void an_empty_set_has_nothing_and_room_reserved_stays_at_three_quarters(void **state)
+static void an_empty_set_has_nothing(void **state)
 {
 	struct kw_keyset set = {0};
 
 	assert_false(kw_keyset_has(&set, hash_of(1)));
 	kw_keyset_reserve(&set, KEYS);
-	assert_true(set.capacity / 4 * 3 >= KEYS);
+	assert_false(kw_keyset_has(&set, hash_of(1)));
 	kw_keyset_close(&set);
+}
+
+/* Whoever waits for the next key does not wait for the memory of all that follow. */
+static void what_is_reserved_is_touched_bit_by_bit_and_used_before_it_is_needed(void **state)
+{
+	struct kw_keyset set = {0};
+	size_t touched = 0;
+
+	kw_keyset_reserve(&set, LARGE);
+	assert_true(set.reserved_capacity / 4 * 3 >= LARGE);
+	for (uint64_t i = 0; i < LARGE; i++) {
+		assert_true(kw_keyset_add(&set, hash_of(i)));
+		assert_false(kw_keyset_add(&set, hash_of(i)));
+		if (!set.reserved)
+			continue;
+		assert_true(set.touched - touched <= set.reserved_capacity / 8);
+		touched = set.touched;
+		assert_true(i < LARGE / 8);
+	}
+	assert_null(set.reserved);
+	assert_true(set.capacity / 4 * 3 >= LARGE);
+	for (uint64_t i = 0; i < LARGE; i++)
+		assert_true(kw_keyset_has(&set, hash_of(i)));
+	kw_keyset_close(&set);
+}
+
+static void a_few_keys_have_their_room_at_once_and_more_may_come_than_were_reserved(void **state)
+{
+	struct kw_keyset set = {0};
+
+	kw_keyset_reserve(&set, 10000);
+	assert_null(set.reserved);
+	assert_true(set.capacity / 4 * 3 >= 10000);
+	kw_keyset_reserve(&set, KEYS);
+	kw_keyset_reserve(&set, KEYS / 2);
+	kw_keyset_reserve(&set, KEYS * 2);
+	for (uint64_t i = 0; i < LARGE; i++)
+		assert_true(kw_keyset_add(&set, hash_of(i)));
+	kw_keyset_close(&set);
+}
+
+/* As a snapshot that is given up at once does. */
+static void what_is_reserved_and_not_used_is_given_back(void **state)
+{
+	struct kw_keyset set = {0};
+
+	kw_keyset_reserve(&set, LARGE);
+	assert_true(kw_keyset_add(&set, hash_of(1)));
+	assert_non_null(set.reserved);
+	kw_keyset_close(&set);
+	assert_null(set.reserved);
+	assert_int_equal(set.count, 0);
 }
 
 /* However many it is shown of what comes, and whichever of them never do. */
@@ -123,8 +176,12 @@ int main(void)
 		cmocka_unit_test(neighbours_in_neighbouring_databases_are_told_apart),
 		cmocka_unit_test(the_same_key_in_another_database_is_another_key),
 		cmocka_unit_test(records_are_added_whatever_follows_them),
+		cmocka_unit_test(an_empty_set_has_nothing),
 		cmocka_unit_test(
-			an_empty_set_has_nothing_and_room_reserved_stays_at_three_quarters),
+			what_is_reserved_is_touched_bit_by_bit_and_used_before_it_is_needed),
+		cmocka_unit_test(
+			a_few_keys_have_their_room_at_once_and_more_may_come_than_were_reserved),
+		cmocka_unit_test(what_is_reserved_and_not_used_is_given_back),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
