@@ -11,7 +11,7 @@
  * acknowledged, then SCAN and UNLINK carry it out, then sending goes on behind it.
  */
 #include "apply.h"
-#include "backoff.h"
+#include "base/backoff.h"
 #include "command.h"
 #include "prune.h"
 #include "window.h"

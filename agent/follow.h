@@ -16,7 +16,7 @@
 #ifndef KW_AGENT_FOLLOW_H
 #define KW_AGENT_FOLLOW_H
 
-#include "backoff.h"
+#include "base/backoff.h"
 #include "remote/remote.h"
 #include "table/reader.h"
 

@@ -18,7 +18,7 @@
 #ifndef KW_AGENT_LOCAL_H
 #define KW_AGENT_LOCAL_H
 
-#include "backoff.h"
+#include "base/backoff.h"
 #include "cursor.h"
 #include "filter.h"
 #include "redis/redis.h"

@@ -28,7 +28,7 @@
 #define KW_AGENT_SYNC_H
 
 #include "apply.h"
-#include "backoff.h"
+#include "base/backoff.h"
 #include "follow.h"
 #include "keyset.h"
 #include "local.h"

@@ -24,7 +24,7 @@
 #define KW_AGENT_PRIMARY_REPLICA_H
 
 #include "apply.h"
-#include "backoff.h"
+#include "base/backoff.h"
 #include "keyset.h"
 #include "primary/downlink.h"
 #include "primary/feed.h"

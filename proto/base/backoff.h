@@ -1,10 +1,10 @@
 /*
  * How long to wait before trying again: doubling between two bounds, each wait drawn from the upper
- * half of its step, so that many agents that lost one proxy do not come back in step. Pure but for
+ * half of its step, so that many who lost the same thing do not come back in step. Pure but for
  * the seed; one thread.
  */
-#ifndef KW_AGENT_BACKOFF_H
-#define KW_AGENT_BACKOFF_H
+#ifndef KW_BASE_BACKOFF_H
+#define KW_BASE_BACKOFF_H
 
 #include <stdint.h>
 

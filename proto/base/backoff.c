@@ -1,4 +1,4 @@
-#include "backoff.h"
+#include "base/backoff.h"
 
 #include "base/clock.h"
 
