@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #define SESSIONS_SHOWN 256
+#define LISTENERS_SHOWN 64
 
 static double ratio(uint64_t part, uint64_t whole)
 {
@@ -73,6 +74,33 @@ static void add_rdma(json_t *status)
 	json_object_set_new(status, "rdma_faults", faults);
 }
 
+static json_t *listeners_json(const struct kw_proxy *proxy)
+{
+	struct kw_listener_info *infos = kw_alloc(LISTENERS_SHOWN * sizeof *infos);
+	int count = kw_server_listeners(proxy->server, infos, LISTENERS_SHOWN);
+	json_t *list = json_array();
+
+	for (int i = 0; i < count && i < LISTENERS_SHOWN; i++)
+		json_array_append_new(
+			list, json_pack("{s:s,s:s,s:s,s:s,s:I}", "address", infos[i].address,
+				      "state", infos[i].waiting ? "waiting" : "listening", "reason",
+				      infos[i].why, "device", infos[i].device, "attempts",
+				      (json_int_t)infos[i].attempts));
+	free(infos);
+	return list;
+}
+
+static int listeners_waiting(const struct kw_proxy *proxy)
+{
+	struct kw_listener_info *infos = kw_alloc(LISTENERS_SHOWN * sizeof *infos);
+	int count = kw_server_listeners(proxy->server, infos, LISTENERS_SHOWN), waiting = 0;
+
+	for (int i = 0; i < count && i < LISTENERS_SHOWN; i++)
+		waiting += infos[i].waiting;
+	free(infos);
+	return waiting;
+}
+
 static double scan_progress(const struct kw_proxy *proxy, const struct kw_source_stats *s)
 {
 	double share;
@@ -108,6 +136,7 @@ static void on_status(void *arg, struct kw_rpc_call *call, const json_t *params)
 		(json_int_t)((kw_wall_us() - proxy->started_us) / 1000000));
 	kw_source_pace(proxy->source, &p);
 	json_object_set_new(status, "pace", pace_json(&p));
+	json_object_set_new(status, "listeners", listeners_json(proxy));
 	add_counters(status, &s);
 	add_rdma(status);
 	kw_rpc_result(call, status);
@@ -140,6 +169,9 @@ static void on_metrics(void *arg, struct kw_rpc_call *call, const json_t *params
 	metric(&text, "dirty_keys", "gauge", "keys waiting to be fetched", (double)s.dirty_keys);
 	metric(&text, "agents", "gauge", "agents connected",
 		kw_server_sessions(proxy->server, NULL, 0));
+	metric(&text, "listeners_waiting", "gauge",
+		"listeners nobody can connect to, because a device or an address is not there",
+		listeners_waiting(proxy));
 	metric(&text, "table_live_bytes", "gauge", "bytes of live records", (double)t.live_bytes);
 	metric(&text, "table_used_bytes", "gauge", "memory in use", (double)t.used_bytes);
 	metric(&text, "table_given_back_bytes", "gauge", "free memory that the system has",

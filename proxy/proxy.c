@@ -74,6 +74,37 @@ static void on_rejected(void *arg, const char *why)
 		kw_log_warn("agents", "refused: %s", why);
 }
 
+static void on_listener(void *arg, const struct kw_listener_info *listener)
+{
+	bool named = listener->device[0] != '\0';
+
+	(void)arg;
+	if (listener->waiting)
+		kw_log_warn("agents", "nobody can connect to %s: %s; tried again until it can be",
+			listener->address, listener->why);
+	else
+		kw_log_info("agents", "listening on %s%s%s%s", listener->address, named ? " (" : "",
+			listener->device, named ? ")" : "");
+}
+
+static void publish(struct kw_proxy *proxy)
+{
+	kw_table_set_time(proxy->table, kw_clock_us());
+	kw_table_publish(proxy->table, kw_wall_us());
+}
+
+/* Before there is a table its extents are registered as it takes them. */
+static void on_placed(void *arg)
+{
+	struct kw_proxy *proxy = arg;
+
+	if (!proxy->table)
+		return;
+	kw_table_set_places(
+		proxy->table, proxy->memory.extents, atomic_load(&proxy->memory.extent_count));
+	publish(proxy);
+}
+
 static void on_source_state(void *arg, enum kw_source_state state, const char *reason)
 {
 	struct kw_proxy *proxy = arg;
@@ -97,12 +128,6 @@ static int extend_memory(void *arg, struct kw_extent *extent, struct kw_error *e
 static bool give_back_memory(void *arg, uint64_t offset, uint64_t length)
 {
 	return kw_memory_give_back(arg, offset, length);
-}
-
-static void publish(struct kw_proxy *proxy)
-{
-	kw_table_set_time(proxy->table, kw_clock_us());
-	kw_table_publish(proxy->table, kw_wall_us());
 }
 
 /* What the callbacks of this loop turn wrote becomes visible before the loop sleeps. */
@@ -213,7 +238,14 @@ static int make_server(struct kw_proxy *proxy, struct kw_error *error)
 {
 	const struct kw_config *config = proxy->daemon.config;
 	const struct kw_server_handlers handlers = {
-		epoch_of, on_joined, on_left, on_rejected, proxy};
+		.epoch = epoch_of,
+		.joined = on_joined,
+		.left = on_left,
+		.rejected = on_rejected,
+		.listener = on_listener,
+		.placed = on_placed,
+		.arg = proxy,
+	};
 	struct kw_buffer secret = {0};
 	struct kw_server_options options = {
 		.allow_insecure = kw_config_bool(config, "auth.allow_insecure"),
@@ -234,7 +266,10 @@ static int make_server(struct kw_proxy *proxy, struct kw_error *error)
 	return KW_OK;
 }
 
-/* Devices come before the table, whose directory names the rkeys of its extents. */
+/*
+ * Devices come before the table, whose directory names the rkeys of its extents. One that is not
+ * there yet (a proxy that starts at boot may be faster than its NIC) its listener waits for.
+ */
 static int prepare_all(struct kw_proxy *proxy, struct kw_error *error)
 {
 	const struct kw_config *config = proxy->daemon.config;
@@ -244,7 +279,8 @@ static int prepare_all(struct kw_proxy *proxy, struct kw_error *error)
 		struct kw_address address;
 
 		if (kw_address_parse(text, &address, error) ||
-			kw_server_prepare(proxy->server, &address, error))
+			(kw_server_prepare(proxy->server, &address, error) &&
+				error->code != KW_E_GONE))
 			return kw_error_wrap(error, "listen: %s", text);
 	}
 	return KW_OK;
@@ -261,7 +297,6 @@ static int listen_all(struct kw_proxy *proxy, struct kw_error *error)
 		if (kw_address_parse(text, &address, error) ||
 			kw_server_listen(proxy->server, &address, error))
 			return kw_error_wrap(error, "listen: %s", text);
-		kw_log_info("agents", "listening on %s", text);
 	}
 	return KW_OK;
 }

@@ -178,7 +178,10 @@ struct kw_listener_ops {
 	/* NULL, or what kw_server_prepare promises. */
 	int (*prepare)(
 		struct kw_server *server, const struct kw_address *address, struct kw_error *error);
-	/* Begin to listen on listener->address; allocates listener->own. */
+	/*
+	 * Begin to listen on listener->address; allocates listener->own. One that waits for what is
+	 * not there yet says so (kw_listener_waits), and is told back by kw_listener_listens.
+	 */
 	int (*listen)(struct kw_listener *listener, struct kw_error *error);
 	/* NULL, or for kw_server_greet: as many handshakes as there may be (true), or room again.
 	 */
@@ -200,7 +203,11 @@ struct kw_listener {
 	const struct kw_listener_ops *ops;
 	struct kw_address address;
 	void *own;
-	bool closed; /* freed with the others, when the last session has left */
+	char device[KW_RDMA_DEVICE_MAX]; /* rdma: while it listens */
+	bool waiting;
+	struct kw_error why; /* waiting */
+	uint32_t attempts;   /* in vain, since it waits */
+	bool closed;         /* freed with the others, when the last session has left */
 	struct kw_listener *next;
 };
 
@@ -234,9 +241,16 @@ struct kw_tcp_serve *kw_server_serve(struct kw_server *server, struct kw_error *
 
 const struct kw_rdma_options *kw_server_rdma(const struct kw_server *server);
 
-/* A device that outlives listeners and sessions; one. NULL: none is kept yet. */
+/*
+ * A device that listeners share; one. NULL: none is kept. What is kept to the end is released when
+ * the last listener is closed.
+ */
 void *kw_server_kept(struct kw_server *server);
 void kw_server_keep(struct kw_server *server, void *device, void (*release)(void *device));
+
+/* The memory's extents have other places than before: the directory must say so before this ends.
+ */
+void kw_server_placed(struct kw_server *server);
 
 /* A handshake begins. How many there are is the listener's to bound. */
 int kw_server_challenge(
@@ -264,5 +278,10 @@ void kw_session_ended(struct kw_session *session, const char *why);
 void kw_server_rejected(struct kw_server *server, const char *why);
 void kw_server_violated(struct kw_server *server, enum kw_frame_status what);
 void kw_listener_closed(struct kw_listener *listener);
+
+/* Nobody can connect, and why: it tries again by itself. Told to handlers when the reason is new.
+ */
+void kw_listener_waits(struct kw_listener *listener, const struct kw_error *why);
+void kw_listener_listens(struct kw_listener *listener);
 
 #endif

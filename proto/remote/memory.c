@@ -1,5 +1,6 @@
 #include "remote/memory.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -114,7 +115,7 @@ int kw_memory_extend(struct kw_memory *memory, struct kw_extent *extent, struct 
 	extent->rkey = 0;
 	extent->reserved = 0;
 	if (memory->device.add) {
-		int code = memory->device.add(memory->device.arg, extent, error);
+		int code = memory->device.add(memory->device.arg, count, extent, error);
 
 		if (code != 0)
 			return code;
@@ -134,24 +135,27 @@ bool kw_memory_give_back(struct kw_memory *memory, uint64_t offset, uint64_t len
 				       (off_t)start, (off_t)(end - start)) == 0;
 }
 
-int kw_memory_attach(
-	struct kw_memory *memory, const struct kw_memory_device *device, struct kw_error *error)
+int kw_memory_attach(struct kw_memory *memory, const struct kw_memory_device *device)
 {
-	int count = atomic_load_explicit(&memory->extent_count, memory_order_relaxed);
-
-	for (int i = 0; i < count; i++) {
-		int code = device->add(device->arg, &memory->extents[i], error);
-
-		if (code != 0)
-			return code;
-	}
+	assert(!memory->device.add);
 	memory->device = *device;
-	return 0;
+	return atomic_load_explicit(&memory->extent_count, memory_order_relaxed);
+}
+
+void kw_memory_place(struct kw_memory *memory, int number, uint64_t address, uint32_t rkey)
+{
+	assert(number < atomic_load_explicit(&memory->extent_count, memory_order_relaxed));
+	memory->extents[number].address = address;
+	memory->extents[number].rkey = rkey;
 }
 
 void kw_memory_detach(struct kw_memory *memory)
 {
+	int count = atomic_load_explicit(&memory->extent_count, memory_order_relaxed);
+
 	memory->device = (struct kw_memory_device){0};
+	for (int i = 0; i < count; i++)
+		kw_memory_place(memory, i, 0, 0);
 }
 
 bool kw_extents_cover(const struct kw_extent *extents, int count, uint64_t offset, uint64_t length)

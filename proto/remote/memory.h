@@ -3,9 +3,9 @@
  *
  * The whole reservation is mapped from the start, so offset 0 .. reserve_bytes has a fixed address;
  * pages come into being when written. What may be read remotely is the list of extents, which only
- * grows. The file is sealed against shrinking, so a peer that maps it can never fault on it, and its
- * mode lets nobody open it anew for writing. (The seal against new writable mappings would say the
- * same to root, but forbids punching holes, and each peak's memory would be kept for good.)
+ * grows. The file is sealed against shrinking, so a peer that maps it can never fault on it, and
+ * its mode lets nobody open it anew for writing. (The seal against new writable mappings would say
+ * the same to root, but forbids punching holes, and each peak's memory would be kept for good.)
  *
  * kw_memory_extend is called by the main thread only; the extents may be read by any thread.
  */
@@ -22,9 +22,9 @@
 #define KW_EXTENTS_MAX 256
 #define KW_RESERVE_MAX (UINT64_C(1) << 44) /* of the 47 bits of addresses a process has */
 
-/* Registers an extent with a device: fills in address and rkey. */
+/* Registers an extent, the number-th, with a device: fills in address and rkey. */
 struct kw_memory_device {
-	int (*add)(void *arg, struct kw_extent *extent, struct kw_error *error);
+	int (*add)(void *arg, int number, struct kw_extent *extent, struct kw_error *error);
 	void *arg;
 };
 
@@ -60,12 +60,16 @@ int kw_memory_extend(struct kw_memory *memory, struct kw_extent *extent, struct 
 bool kw_memory_give_back(struct kw_memory *memory, uint64_t offset, uint64_t length);
 
 /*
- * Register what is there, and from now on what is added. To be done before a table takes its
- * extents from here, or its directory will not know the rkeys. On failure nothing is attached, but
- * extents may have been registered: the device lets go of them.
+ * From now on nothing is given back, and what is added is registered by the device first. What is
+ * there already the caller registers, on whatever thread, since pinning much memory takes long;
+ * then it says where (kw_memory_place), on the main thread. Returns how many extents that are.
+ * (Pages given back while they are being pinned would be read by the device for ever, and written
+ * by nobody: so this comes first.)
  */
-int kw_memory_attach(
-	struct kw_memory *memory, const struct kw_memory_device *device, struct kw_error *error);
+int kw_memory_attach(struct kw_memory *memory, const struct kw_memory_device *device);
+void kw_memory_place(struct kw_memory *memory, int number, uint64_t address, uint32_t rkey);
+
+/* Nothing is registered any more: no extent has an address. Harmless when nothing was. */
 void kw_memory_detach(struct kw_memory *memory);
 
 /* May [offset, offset + length) be read remotely? Adjoining extents count as one. */

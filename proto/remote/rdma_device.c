@@ -1,14 +1,15 @@
 #include "remote/rdma_device.h"
 
 #include "base/buffer.h"
-#include "remote/rdma_end.h"
+#include "remote/rdma_bind.h"
+#include "remote/rdma_dial.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-static int add_extent(void *arg, struct kw_extent *extent, struct kw_error *error)
+static int add_region(struct kw_rdma_device *device, int number, const struct kw_extent *extent,
+	struct kw_error *error)
 {
-	struct kw_rdma_device *device = arg;
 	uint8_t *base = device->memory->base + extent->offset;
 	struct ibv_mr *region =
 		kw_rdma_register(device->pd, base, extent->length, IBV_ACCESS_REMOTE_READ, error);
@@ -16,13 +17,23 @@ static int add_extent(void *arg, struct kw_extent *extent, struct kw_error *erro
 	if (!region)
 		return kw_error_wrap(error, "RDMA device %s: the table's memory",
 			ibv_get_device_name(device->verbs->device));
-	device->regions[device->region_count++] = region;
-	extent->address = (uintptr_t)base;
-	extent->rkey = region->rkey;
+	device->regions[number] = region;
 	return 0;
 }
 
-struct kw_rdma_device *kw_rdma_device_new(
+static int add_extent(void *arg, int number, struct kw_extent *extent, struct kw_error *error)
+{
+	struct kw_rdma_device *device = arg;
+	int code = add_region(device, number, extent, error);
+
+	if (code != 0)
+		return code;
+	extent->address = (uintptr_t)device->regions[number]->addr;
+	extent->rkey = device->regions[number]->rkey;
+	return 0;
+}
+
+static struct kw_rdma_device *open_device(
 	struct kw_memory *memory, struct ibv_context *verbs, struct kw_error *error)
 {
 	struct kw_rdma_device *device = kw_zalloc(sizeof *device);
@@ -32,28 +43,118 @@ struct kw_rdma_device *kw_rdma_device_new(
 	device->verbs = verbs;
 	device->depth = kw_rdma_device_depth(verbs, error);
 	if (device->depth < 0)
-		goto undo;
+		goto free;
 	device->pd = ibv_alloc_pd(verbs);
 	if (!device->pd) {
 		kw_error_errno(error, errno, "RDMA device %s: protection domain",
 			ibv_get_device_name(verbs->device));
-		goto undo;
+		goto free;
 	}
-	if (kw_memory_attach(memory, &hook, error) == 0)
-		return device;
-undo:
-	kw_rdma_device_free(device);
+	device->before = kw_memory_attach(memory, &hook);
+	return device;
+free:
+	free(device);
 	return NULL;
 }
 
-void kw_rdma_device_free(struct kw_rdma_device *device)
+static void close_device(void *arg)
 {
-	if (!device)
-		return;
-	kw_memory_detach(device->memory);
-	for (int i = 0; i < device->region_count; i++)
+	struct kw_rdma_device *device = arg;
+
+	for (int i = 0; i < KW_EXTENTS_MAX; i++)
 		kw_rdma_unregister(device->regions[i]);
-	if (device->pd)
-		(void)ibv_dealloc_pd(device->pd);
+	(void)ibv_dealloc_pd(device->pd);
+	/* Last: what is given back from now on nobody has pinned. */
+	kw_memory_detach(device->memory);
 	free(device);
+}
+
+static void drop_unused(struct kw_server *server)
+{
+	struct kw_rdma_device *device = kw_server_kept(server);
+
+	if (!device || device->users > 0)
+		return;
+	kw_server_keep(server, NULL, NULL);
+	close_device(device);
+}
+
+struct kw_rdma_device *kw_rdma_device_of(
+	struct kw_server *server, struct ibv_context *verbs, struct kw_error *error)
+{
+	struct kw_rdma_device *device = kw_server_kept(server);
+
+	if (device && device->verbs == verbs)
+		return device;
+	if (device && device->users > 0) {
+		kw_error_set(error, KW_E_CONFIG,
+			"the table is registered with RDMA device %s already, and one proxy "
+			"serves one",
+			ibv_get_device_name(device->verbs->device));
+		return NULL;
+	}
+	drop_unused(server);
+	device = open_device(kw_server_memory(server), verbs, error);
+	if (device)
+		kw_server_keep(server, device, close_device);
+	return device;
+}
+
+int kw_rdma_device_register(struct kw_rdma_device *device, struct kw_error *error)
+{
+	/* Offset and length of an extent never change, so no lock is needed. */
+	for (int i = 0; i < device->before; i++) {
+		int code = add_region(device, i, &device->memory->extents[i], error);
+
+		if (code != 0)
+			return code;
+	}
+	return 0;
+}
+
+void kw_rdma_device_place(struct kw_rdma_device *device, struct kw_server *server)
+{
+	for (int i = 0; i < device->before; i++)
+		kw_memory_place(device->memory, i, (uintptr_t)device->regions[i]->addr,
+			device->regions[i]->rkey);
+	device->placed = true;
+	kw_server_placed(server);
+}
+
+int kw_rdma_device_ready(
+	struct kw_rdma_device *device, struct kw_server *server, struct kw_error *error)
+{
+	int code = device->placed ? 0 : kw_rdma_device_register(device, error);
+
+	if (code == 0 && !device->placed)
+		kw_rdma_device_place(device, server);
+	return code;
+}
+
+void kw_rdma_device_leave(struct kw_rdma_device *device, struct kw_server *server)
+{
+	if (device)
+		device->users--;
+	drop_unused(server);
+}
+
+int kw_rdma_prepare(
+	struct kw_server *server, const struct kw_address *address, struct kw_error *error)
+{
+	struct kw_rdma_device *device;
+	struct kw_rdma_options options;
+	struct kw_rdma_bound probe = {0};
+	struct sockaddr_storage to;
+	int code = kw_rdma_options_set(&options, kw_server_rdma(server), error);
+
+	if (code == 0)
+		code = kw_rdma_resolve(address, kw_server_open_to_all(server), &to, error);
+	if (code == 0)
+		code = kw_rdma_bind(&probe, (struct sockaddr *)&to, &options, error);
+	if (code == 0) {
+		device = kw_rdma_device_of(server, probe.verbs, error);
+		code = device ? kw_rdma_device_ready(device, server, error) : (int)error->code;
+	}
+	kw_rdma_unbind(&probe);
+	return code;
 }

@@ -259,14 +259,7 @@ static void on_device(void *owner, const struct ibv_async_event *event)
 	struct kw_rdma_dial *dial = owner;
 	struct kw_error error;
 
-	if (event->event_type == IBV_EVENT_PORT_ERR &&
-		event->element.port_num != dial->id->port_num)
-		return;
-	if (event->event_type == IBV_EVENT_CQ_ERR && event->element.cq != dial->end->cq)
-		return;
-	if ((event->event_type == IBV_EVENT_QP_FATAL || event->event_type == IBV_EVENT_QP_REQ_ERR ||
-		    event->event_type == IBV_EVENT_QP_ACCESS_ERR) &&
-		event->element.qp != dial->end->qp)
+	if (!kw_rdma_end_concerned(dial->end, event))
 		return;
 	if (kw_rdma_say_async(
 		    &error, event->event_type, ibv_get_device_name(dial->id->verbs->device)) != 0)
@@ -395,7 +388,6 @@ static void release(struct kw_rdma_dial *dial)
 {
 	struct kw_remote *remote = dial->remote;
 
-	kw_rdma_watch_stop(&dial->watch);
 	kw_rdma_end_stop(dial->end);
 	if (dial->end->poll)
 		kw_remote_shut(remote, (uv_handle_t *)dial->end->poll, true);
@@ -403,6 +395,7 @@ static void release(struct kw_rdma_dial *dial)
 	if (dial->established && !dial->disconnected)
 		(void)rdma_disconnect(dial->id);
 	kw_rdma_end_close(dial->end);
+	kw_rdma_watch_stop(&dial->watch);
 	if (dial->id)
 		(void)rdma_destroy_id(dial->id);
 	dial->id = NULL;

@@ -374,6 +374,22 @@ int kw_rdma_end_start(
 	return 0;
 }
 
+bool kw_rdma_end_concerned(const struct kw_rdma_end *end, const struct ibv_async_event *event)
+{
+	switch (event->event_type) {
+	case IBV_EVENT_PORT_ERR:
+		return event->element.port_num == end->id->port_num;
+	case IBV_EVENT_CQ_ERR:
+		return event->element.cq == end->cq;
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+		return event->element.qp == end->qp;
+	default:
+		return true;
+	}
+}
+
 /* ---- the end ---- */
 
 void kw_rdma_end_stop(struct kw_rdma_end *end)

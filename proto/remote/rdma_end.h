@@ -95,6 +95,9 @@ const uint8_t *kw_rdma_end_slot(const struct kw_rdma_end *end, uint64_t number);
 /* Look for completions until there are none. */
 void kw_rdma_end_poll(struct kw_rdma_end *end);
 
+/* Is an event of the device about this end (its port, its queues), or about the whole of it? */
+bool kw_rdma_end_concerned(const struct kw_rdma_end *end, const struct ibv_async_event *event);
+
 /* No callback from now on; the poll handle is stopped and is the owner's to close. */
 void kw_rdma_end_stop(struct kw_rdma_end *end);
 

@@ -44,13 +44,17 @@ enum kw_rdma_reject kw_rdma_private_check(const uint8_t *bytes, size_t length)
 struct rdma_event_channel *kw_rdma_channel_new(struct kw_error *error)
 {
 	struct rdma_event_channel *channel = rdma_create_event_channel();
+	int errnum = errno;
 
-	if (!channel && errno == ENODEV)
-		kw_error_set(error, KW_E_IO, "%s", KW_RDMA_NO_DEVICE);
+	if (!channel && errnum == ENODEV)
+		kw_error_set(error, KW_E_GONE, "%s", KW_RDMA_NO_DEVICE);
 	else if (!channel)
-		kw_error_errno(error, errno,
+		kw_error_errno(error, errnum,
 			"the RDMA connection manager cannot be reached (modprobe rdma_ucm; is "
 			"/dev/infiniband/rdma_cm there, and may this user open it?)");
+	/* Its module may be loaded later than this process is. */
+	if (!channel && (errnum == ENOENT || errnum == ENXIO))
+		error->code = KW_E_GONE;
 	if (!channel || fcntl(channel->fd, F_SETFL, O_NONBLOCK) == 0)
 		return channel;
 	kw_error_errno(error, errno, "event channel");
@@ -303,6 +307,7 @@ void kw_rdma_unregister(struct ibv_mr *mr)
 	if (!mr)
 		return;
 	length = mr->length;
-	if (ibv_dereg_mr(mr) == 0)
-		atomic_fetch_sub(&registered, length);
+	/* It fails where the kernel has taken the device away, and the region with it. */
+	(void)ibv_dereg_mr(mr);
+	atomic_fetch_sub(&registered, length);
 }

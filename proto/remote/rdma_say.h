@@ -52,7 +52,7 @@ void kw_rdma_private_init(struct kw_rdma_private *data, enum kw_rdma_reject reje
 	"this host has no RDMA device (`rdma link` shows them; soft-RoCE: modprobe rdma_rxe): "    \
 	"use shm:// or tcp:// instead"
 
-/* An event channel whose descriptor does not block. NULL: *error. */
+/* An event channel whose descriptor does not block. NULL: *error; KW_E_GONE: may come yet. */
 struct rdma_event_channel *kw_rdma_channel_new(struct kw_error *error);
 
 /* A copy of an event of the connection manager, which is acknowledged already. */

@@ -1,6 +1,7 @@
 #include "remote/rdma_watch.h"
 
 #include "base/buffer.h"
+#include "remote/rdma_bind.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -33,6 +34,9 @@ static void drop_if_unused(struct kw_rdma_watched *watched)
 		at = &(*at)->next;
 	*at = watched->next;
 	uv_poll_stop(&watched->poll);
+	/* Whoever watched has destroyed what it had there. */
+	if (kw_rdma_removed(watched->verbs))
+		kw_rdma_let_go(watched->verbs);
 	uv_close((uv_handle_t *)&watched->poll, on_closed);
 }
 

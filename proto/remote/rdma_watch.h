@@ -2,6 +2,10 @@
  * The asynchronous events of a device (port down, device gone) for all connections over it. The
  * device's descriptor belongs to the process, so it is polled once and told to all who watch.
  *
+ * When the last of them stops and the device was removed, its context is let go of (rdma_bind.h):
+ * so a watch is stopped after all that its owner had on the device is destroyed, and before the id
+ * that keeps the context open.
+ *
  * Loop thread only, and one loop thread a process.
  */
 #ifndef KW_REMOTE_RDMA_WATCH_H

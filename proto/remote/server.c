@@ -56,9 +56,15 @@ void *kw_server_kept(struct kw_server *server)
 
 void kw_server_keep(struct kw_server *server, void *device, void (*release)(void *device))
 {
-	assert(!server->kept);
+	assert(!server->kept || !device);
 	server->kept = device;
 	server->release_kept = release;
+}
+
+void kw_server_placed(struct kw_server *server)
+{
+	if (server->handlers.placed)
+		server->handlers.placed(server->handlers.arg);
 }
 
 static void wake(void *arg)
@@ -226,6 +232,64 @@ struct kw_server *kw_server_new(uv_loop_t *loop, struct kw_memory *memory,
 	return server;
 }
 
+/* ---- listeners ---- */
+
+static void describe(const struct kw_listener *listener, struct kw_listener_info *info)
+{
+	*info = (struct kw_listener_info){
+		.carrier = listener->address.carrier,
+		.waiting = listener->waiting,
+		.attempts = listener->attempts,
+	};
+	static_assert(sizeof info->address == KW_ADDRESS_TEXT, "no address is cut off");
+	kw_address_text(&listener->address, info->address, sizeof info->address);
+	memcpy(info->device, listener->device, sizeof info->device);
+	memcpy(info->why, listener->why.text, sizeof info->why);
+}
+
+static void tell(const struct kw_listener *listener)
+{
+	const struct kw_server *server = listener->server;
+	struct kw_listener_info info;
+
+	if (!server->handlers.listener)
+		return;
+	describe(listener, &info);
+	server->handlers.listener(server->handlers.arg, &info);
+}
+
+void kw_listener_waits(struct kw_listener *listener, const struct kw_error *why)
+{
+	bool news = !listener->waiting || strcmp(listener->why.text, why->text) != 0;
+
+	listener->attempts = listener->waiting ? listener->attempts + 1 : 0;
+	listener->waiting = true;
+	listener->why = *why;
+	listener->device[0] = '\0';
+	if (news)
+		tell(listener);
+}
+
+void kw_listener_listens(struct kw_listener *listener)
+{
+	listener->waiting = false;
+	listener->attempts = 0;
+	listener->why = (struct kw_error){0};
+	tell(listener);
+}
+
+int kw_server_listeners(const struct kw_server *server, struct kw_listener_info *infos, int most)
+{
+	int count = 0;
+
+	for (const struct kw_listener *at = server->listeners; at; at = at->next) {
+		if (count < most)
+			describe(at, &infos[count]);
+		count++;
+	}
+	return count;
+}
+
 static const struct kw_listener_ops *find_carrier(enum kw_carrier carrier)
 {
 	static const struct kw_listener_ops *const all[] = {
@@ -308,6 +372,8 @@ int kw_server_listen(
 	*end = listener;
 	if (server->paused && ops->pause)
 		ops->pause(listener, true);
+	if (!listener->waiting)
+		kw_listener_listens(listener);
 	return 0;
 }
 

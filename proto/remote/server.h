@@ -49,6 +49,16 @@ struct kw_session_info {
 	bool reported; /* progress was heard of at least once */
 };
 
+/* What is listened on, and whether anybody can connect there. */
+struct kw_listener_info {
+	char address[300]; /* as a person writes it */
+	enum kw_carrier carrier;
+	char device[KW_RDMA_DEVICE_MAX]; /* rdma, while it listens; else empty */
+	bool waiting;                    /* for a device or an address; tried again by itself */
+	char why[KW_ERROR_TEXT];         /* waiting; else empty */
+	uint32_t attempts;               /* waiting: made in vain so far */
+};
+
 struct kw_server_handlers {
 	/* What the handshake tells an agent: called when one has proved itself. */
 	uint64_t (*epoch)(void *arg);
@@ -56,6 +66,14 @@ struct kw_server_handlers {
 	void (*left)(void *arg, const struct kw_session_info *session, const char *why);
 	/* A handshake failed: the sentence names peer and reason. For the log. */
 	void (*rejected)(void *arg, const char *why);
+	/* It listens (now, or again), or waits (for another reason than before). NULL: no matter.
+	 */
+	void (*listener)(void *arg, const struct kw_listener_info *listener);
+	/*
+	 * A device has the memory registered that had not: extents have other addresses and rkeys,
+	 * and a published directory must name them when this returns. NULL: there is none yet.
+	 */
+	void (*placed)(void *arg);
 	void *arg;
 };
 
@@ -64,8 +82,9 @@ struct kw_server *kw_server_new(uv_loop_t *loop, struct kw_memory *memory,
 	const struct kw_server_options *options, const struct kw_server_handlers *handlers);
 
 /*
- * Open what an address needs, before the memory has extents: a device must be there when a table
- * takes them, so that its directory knows their rkeys. Harmless for other addresses.
+ * Open what an address needs before the memory has extents: they are registered one by one then,
+ * while they are small, not all at once. Harmless for other addresses. KW_E_GONE: device or address
+ * are not there; listening on it will wait for them.
  */
 int kw_server_prepare(
 	struct kw_server *server, const struct kw_address *address, struct kw_error *error);
@@ -73,11 +92,15 @@ int kw_server_prepare(
 /*
  * Listen; any number of times. A stale socket file (nobody answers) is replaced; one that answers
  * is KW_E_STATE. Without a secret an address beyond this host is KW_E_CONFIG unless allow_insecure.
+ * Over rdma a device or an address that is not there (any more) is waited for: that is no error.
  * port 0 is allowed for tests; kw_server_port tells the port of the n-th listener.
  */
 int kw_server_listen(
 	struct kw_server *server, const struct kw_address *address, struct kw_error *error);
 uint16_t kw_server_port(const struct kw_server *server, int listener);
+
+/* Copy up to `most`, in the order of kw_server_listen; returns how many there are. */
+int kw_server_listeners(const struct kw_server *server, struct kw_listener_info *infos, int most);
 
 /* What went by since start; for metrics. */
 struct kw_server_stats {

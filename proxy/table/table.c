@@ -578,6 +578,20 @@ void kw_table_stats(const struct kw_table *table, struct kw_table_stats *stats)
 	};
 }
 
+void kw_table_set_places(struct kw_table *table, const struct kw_extent *places, int count)
+{
+	struct kw_segments *segments = &table->segments;
+
+	/* Bounded: KW_TABLE_EXTENTS_MAX squared, and only when a device came or went. */
+	for (int i = 0; i < segments->extent_count; i++)
+		for (int j = 0; j < count; j++)
+			if (segments->extents[i].offset == places[j].offset) {
+				segments->extents[i].address = places[j].address;
+				segments->extents[i].rkey = places[j].rkey;
+			}
+	table->directory_stale = true;
+}
+
 const struct kw_error *kw_table_refused(const struct kw_table *table)
 {
 	return table->segments.refused.code == KW_OK ? NULL : &table->segments.refused;

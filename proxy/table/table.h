@@ -51,7 +51,7 @@ struct kw_table_options {
 	uint64_t epoch;     /* random, not 0 */
 	uint64_t hash_seed; /* random */
 	uint64_t (*cpu_ns)(void); /* CPU time of the calling thread; NULL: not counted */
-	uint64_t sim_drop_seed; /* tests: drop tombstones early, at random; 0: never */
+	uint64_t sim_drop_seed;   /* tests: drop tombstones early, at random; 0: never */
 	int broken_rule; /* tests: leave out reading rule 1, 2 (writer's rules); 0: keep all */
 };
 
@@ -63,13 +63,13 @@ enum kw_put_result {
 };
 
 struct kw_table_stats {
-	uint64_t keys;           /* live keys */
-	uint64_t tombstones;     /* still in the log */
-	uint64_t version;        /* highest given, published or not */
-	uint64_t live_bytes;     /* records that are live, tombstones included */
-	uint64_t payload_bytes;  /* keys and values of live keys */
-	uint64_t used_bytes;     /* memory in use: segments, index, directories */
-	uint64_t capacity_bytes; /* max_bytes */
+	uint64_t keys;             /* live keys */
+	uint64_t tombstones;       /* still in the log */
+	uint64_t version;          /* highest given, published or not */
+	uint64_t live_bytes;       /* records that are live, tombstones included */
+	uint64_t payload_bytes;    /* keys and values of live keys */
+	uint64_t used_bytes;       /* memory in use: segments, index, directories */
+	uint64_t capacity_bytes;   /* max_bytes */
 	uint64_t given_back_bytes; /* free memory that the system has: not in used_bytes */
 	uint64_t segments, free_segments, resting_segments;
 	uint64_t cleaned_segments, cleaned_bytes; /* copied by the cleaner */
@@ -142,9 +142,9 @@ void kw_table_set_facts(struct kw_table *table, const struct kw_table_facts *fac
 void kw_table_publish(struct kw_table *table, uint64_t wall_us);
 
 /*
- * Housekeeping that writes do not wait for, to be called some times a second: cleaning that nobody's
- * write has asked for, and giving memory back. The work of one call is bounded by a segment's
- * worth. What it moved becomes visible at the next publish.
+ * Housekeeping that writes do not wait for, to be called some times a second: cleaning that
+ * nobody's write has asked for, and giving memory back. The work of one call is bounded by a
+ * segment's worth. What it moved becomes visible at the next publish.
  */
 void kw_table_tidy(struct kw_table *table);
 
@@ -153,6 +153,12 @@ bool kw_table_unpublished(const struct kw_table *table);
 
 /* The lowest version that every connected agent has passed (UINT64_MAX: no agent). */
 void kw_table_set_passed(struct kw_table *table, uint64_t version);
+
+/*
+ * Extents were registered anew (or are so no longer): take over address and rkey of those that are
+ * among `places`. The next publication has a directory that says so.
+ */
+void kw_table_set_places(struct kw_table *table, const struct kw_extent *places, int count);
 
 /* Change table.max_bytes; KW_E_ARGUMENT beyond the reservation. Lower than used: stays full. */
 int kw_table_set_max(struct kw_table *table, uint64_t max_bytes, struct kw_error *error);

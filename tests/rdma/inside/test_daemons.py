@@ -195,10 +195,23 @@ def test_a_name_is_tried_address_by_address(bed):
     assert agent.status()["reconnects"] == 1, agent.status() # it took one attempt
 
 
+def listener(proxy):
+    return next(row for row in proxy.status()["listeners"] if row["address"].startswith("rdma://"))
+
+
+def take_the_device_away():
+    """It hangs for ever if anybody keeps it open: soft-RoCE takes no context away from a process."""
+    subprocess.run(["rdma", "link", "delete", "rxe0"], stdin=subprocess.DEVNULL, check=True, timeout=30)
+
+
+def give_the_device_back():
+    shell("rdma link add rxe0 type rxe netdev dummy0")
+
+
 def test_the_device_is_removed_and_added_again(bed):
     """
-    Both ends say so, and who reads over shm does not notice. Soft-RoCE (its driver takes no context
-    away from a process) stays until those that used it have ended; then it can be added again.
+    Both ends say so, let go of it, and go on by themselves when it is back, with the same cursor; who
+    reads over shm does not notice.
     """
     primary = bed.server("primary")
     data.fill(primary)
@@ -207,27 +220,73 @@ def test_the_device_is_removed_and_added_again(bed):
               for via in ("shm", "rdma")}
     for agent in agents.values():
         agent.wait_warm()
-    before = agents["shm"].status()
-    with subprocess.Popen(["rdma", "link", "delete", "rxe0"], stdin=subprocess.DEVNULL) as removal:
+    before = {via: agent.status() for via, agent in agents.items()}
+    for life in range(2):
+        take_the_device_away()
         try:
             agents["rdma"].wait_state("connecting", timeout=30, reason="no RDMA device")
-            assert "was removed" in agents["rdma"].output(), agents["rdma"].output()
-            assert "until this proxy is started anew" in proxy.output(), proxy.output()
-            with primary.client() as client:
-                client.set("written meanwhile", 1)
+            row = listener(proxy)
+            assert row["state"] == "waiting" and "RDMA device" in row["reason"], row
+            data.fill_plain(primary, 3_000 * (life + 1))
             wait_same(primary, agents["shm"].replica, 30)
-            assert agents["shm"].status()["reconnects"] == before["reconnects"]
         finally:
-            agents["rdma"].kill()
-            proxy.kill()
-            removed = removal.wait(30)
-            shell("rdma link add rxe0 type rxe netdev dummy0")
-    assert removed == 0
-    proxy.restart()
-    agents["rdma"].restart()
-    for agent in agents.values():
-        agent.wait_warm()
-        wait_same(primary, agent.replica, 30)
+            give_the_device_back()
+        for agent in agents.values():
+            agent.wait_warm()
+            wait_same(primary, agent.replica, 30)
+        row = listener(proxy)
+        assert row["state"] == "listening" and row["device"] == "rxe0" and not row["reason"], row
+    told = proxy.output()
+    assert "nobody can connect" in told and "the RDMA device was removed" in told, told
+    assert "was removed" in agents["rdma"].output(), agents["rdma"].output()
+    after = {via: agent.status() for via, agent in agents.items()}
+    assert after["shm"]["reconnects"] == before["shm"]["reconnects"]
+    assert after["rdma"]["epoch"] == before["rdma"]["epoch"]
+    assert after["rdma"]["snapshots"] == before["rdma"]["snapshots"], "the cursor was not kept"
+
+
+def test_the_device_is_removed_and_added_again_under_load(bed):
+    """Nothing but rdma, and writes all the while."""
+    pair = bed.pair(listen=("rdma",), via="rdma", fill=data.fill)
+    load = Workload(pair.primary, seed_of_run(), pace=500, short_ttls=False, silent=False).start()
+    try:
+        for _ in range(3):
+            time.sleep(1)
+            take_the_device_away()
+            give_the_device_back()
+    finally:
+        load.stop()
+    pair.agent.wait_warm(60)
+    pair.wait_equal(30)
+
+
+def test_a_proxy_that_is_up_before_its_device(bed):
+    """As at boot: it says what lacks, runs, and serves when the device is there."""
+    primary = bed.server("primary")
+    data.fill(primary)
+    take_the_device_away()
+    try:
+        proxy = bed.proxy(primary, listen=("shm", "rdma"))
+        row = listener(proxy)
+        assert row["state"] == "waiting" and "RDMA device" in row["reason"], row
+        agent = bed.agent(proxy, bed.server("replica"), via="rdma")
+        agent.wait_state("connecting", timeout=30, reason="no RDMA device")
+    finally:
+        give_the_device_back()
+    agent.wait_warm()
+    wait_same(primary, agent.replica, 30)
+    assert listener(proxy)["state"] == "listening", listener(proxy)
+
+
+def test_the_address_is_there_later_than_the_proxy(bed):
+    primary = bed.server("primary")
+    data.fill(primary)
+    proxy = listening_on(bed, primary, "10.77.9.1")
+    assert "has that address" in listener(proxy)["reason"], listener(proxy)
+    shell("ip addr add 10.77.9.1/24 dev dummy0")
+    agent = bed.agent(proxy, bed.server("replica"), via="rdma")
+    agent.wait_warm()
+    wait_same(primary, agent.replica, 30)
 
 
 def test_a_stopped_proxy_is_read_on_and_called_stalled(bed):

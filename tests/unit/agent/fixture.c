@@ -247,7 +247,12 @@ static void make_table(struct test_proxy *proxy)
 void test_proxy_start(struct test_proxy *proxy, uv_loop_t *loop, uint64_t epoch, bool complete)
 {
 	const struct kw_server_handlers handlers = {
-		epoch_of, on_joined, on_left, on_rejected, proxy};
+		.epoch = epoch_of,
+		.joined = on_joined,
+		.left = on_left,
+		.rejected = on_rejected,
+		.arg = proxy,
+	};
 	const struct kw_server_options options = {0};
 	struct kw_address address;
 	struct kw_error error;

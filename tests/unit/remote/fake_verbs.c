@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #undef ibv_reg_mr
@@ -35,6 +36,7 @@ struct ibv_context fake_context = {
 		.req_notify_cq = fake_req_notify_cq,
 		.post_send = fake_post_send,
 		.post_recv = fake_post_recv},
+	.cmd_fd = -1,
 	.async_fd = -1,
 };
 
@@ -90,13 +92,69 @@ void fake_fd_forget(int fd)
 
 /* ---- device ---- */
 
+static bool is_eventfd(int fd)
+{
+	struct stat status;
+
+	return fd >= 0 && fstat(fd, &status) == 0 && !S_ISCHR(status.st_mode);
+}
+
+/* What a context has open; one that was let go of leads nowhere, and is not opened again. */
+static void open_context(void)
+{
+	int *const fds[] = {&fake_context.cmd_fd, &fake_context.async_fd};
+
+	for (int i = 0; i < 2; i++) {
+		if (is_eventfd(*fds[i]))
+			continue;
+		if (*fds[i] >= 0)
+			close(*fds[i]);
+		*fds[i] = fake_fd();
+	}
+}
+
+bool fake_verbs_held(void)
+{
+	return is_eventfd(fake_context.cmd_fd) || is_eventfd(fake_context.async_fd);
+}
+
+void fake_verbs_remove(void)
+{
+	fake_verbs.devices = 0;
+	LOCK();
+	fake_ids_removed();
+	UNLOCK();
+}
+
+void fake_verbs_add(void)
+{
+	fake_must(!fake_verbs_held(), "a device comes back whose context is still held");
+	open_context();
+	fake_verbs.devices = 1;
+}
+
+struct ibv_device **ibv_get_device_list(int *count)
+{
+	struct ibv_device **all = calloc((size_t)fake_verbs.devices + 1, sizeof *all);
+
+	for (int i = 0; i < fake_verbs.devices; i++)
+		all[i] = &fake_device;
+	if (count)
+		*count = fake_verbs.devices;
+	return all;
+}
+
+void ibv_free_device_list(struct ibv_device **all)
+{
+	free(all);
+}
+
 void fake_verbs_reset(void)
 {
 	fake_verbs = (struct fake_verbs_plan){.depth = 16, .devices = 1};
 	fake_verbs_counts = (struct fake_verbs_counts){0};
 	fake_home = pthread_self();
-	if (fake_context.async_fd < 0)
-		fake_context.async_fd = fake_fd();
+	open_context();
 }
 
 int fake_verbs_left(void)

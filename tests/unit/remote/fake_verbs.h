@@ -62,6 +62,15 @@ void fake_verbs_tell(bool active, enum rdma_cm_event_type event, int status);
 /* An asynchronous event of the device. */
 void fake_verbs_async(enum ibv_event_type event, int port);
 
+/*
+ * The device is taken away: no list and no address leads to it, and the ids bound to it are told
+ * so. The kernel then waits until nothing holds its context (fake_verbs_held); only then it may
+ * come back.
+ */
+void fake_verbs_remove(void);
+bool fake_verbs_held(void);
+void fake_verbs_add(void);
+
 /* As if the hosts of all passive (or active) ends were gone: nothing ever answers again. */
 void fake_verbs_kill(bool passive);
 

@@ -281,6 +281,10 @@ int rdma_bind_addr(struct rdma_cm_id *cm, struct sockaddr *address)
 		cm->port_num = 1;
 	}
 	UNLOCK();
+	if (cm->verbs && fake_verbs.devices == 0) {
+		cm->verbs = NULL;
+		return failed(ENODEV);
+	}
 	return find_listener(own->sin_port) ? failed(EADDRINUSE) : 0;
 }
 
@@ -453,6 +457,13 @@ void fake_verbs_tell(bool active, enum rdma_cm_event_type event, int status)
 		if (at->connected && at->active == active)
 			tell(at, event, status);
 	UNLOCK();
+}
+
+void fake_ids_removed(void)
+{
+	for (struct fake_id *at = ids; at; at = at->next)
+		if (at->cm.verbs)
+			tell(at, RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
 }
 
 /* As the kernel does it: INIT would open the queue pair for whatever the request allowed. */

@@ -58,6 +58,9 @@ void fake_fd_add(int fd);    /* one event more */
 bool fake_fd_take(int fd);   /* false: none; blocks on a blocking one */
 void fake_fd_forget(int fd); /* one event less, without waiting */
 
+/* With the lock held: the ids on the device are told that it was removed. */
+void fake_ids_removed(void);
+
 /* What a context calls. */
 int fake_poll_cq(struct ibv_cq *ibv, int most, struct ibv_wc *wcs);
 int fake_req_notify_cq(struct ibv_cq *ibv, int solicited);

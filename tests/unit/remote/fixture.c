@@ -57,6 +57,19 @@ static void on_rejected(void *arg, const char *why)
 	snprintf(fixture->why_rejected, sizeof fixture->why_rejected, "%s", why);
 }
 
+static void on_listener(void *arg, const struct kw_listener_info *listener)
+{
+	struct fixture *fixture = arg;
+
+	fixture->told_of_listeners++;
+	fixture->listener = *listener;
+}
+
+static void on_placed(void *arg)
+{
+	((struct fixture *)arg)->placed++;
+}
+
 static void on_tick(uv_timer_t *timer)
 {
 	(void)timer;
@@ -96,15 +109,22 @@ static struct kw_address listen_address(const char *folder)
 	return address;
 }
 
-void fixture_serve(struct fixture *fixture, const struct kw_server_options *options)
+struct kw_server_handlers fixture_handlers(struct fixture *fixture)
 {
-	const struct kw_server_handlers handlers = {
+	return (struct kw_server_handlers){
 		.epoch = on_epoch,
 		.joined = on_joined,
 		.left = on_left,
 		.rejected = on_rejected,
+		.listener = on_listener,
+		.placed = on_placed,
 		.arg = fixture,
 	};
+}
+
+void fixture_serve(struct fixture *fixture, const struct kw_server_options *options)
+{
+	const struct kw_server_handlers handlers = fixture_handlers(fixture);
 	struct kw_server_options served = *options;
 	struct kw_error error = {0};
 

@@ -44,6 +44,8 @@ struct fixture {
 	int joined, left, rejected, closed;
 	struct kw_session_info session; /* the last that joined or left */
 	char why_left[1024], why_rejected[2048];
+	int told_of_listeners, placed;
+	struct kw_listener_info listener; /* the last that was told of */
 };
 
 struct client {
@@ -71,6 +73,7 @@ void fill_pattern(struct kw_memory *memory, uint64_t offset, uint64_t length);
 
 /* Memory with one extent and its pattern, and a loop; no server yet. */
 void fixture_open(struct fixture *fixture);
+struct kw_server_handlers fixture_handlers(struct fixture *fixture);
 void fixture_serve(struct fixture *fixture, const struct kw_server_options *options);
 void fixture_stop_server(struct fixture *fixture);
 void fixture_close(struct fixture *fixture);

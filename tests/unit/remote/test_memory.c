@@ -131,9 +131,9 @@ static void memory_given_back_is_empty_and_can_be_written_again(void **state)
 	assert_false(kw_memory_give_back(memory, 7 * MIB, 2 * MIB));
 }
 
-static int pin(void *arg, struct kw_extent *extent, struct kw_error *error)
+static int pin(void *arg, int number, struct kw_extent *extent, struct kw_error *error)
 {
-	extent->rkey = 1;
+	extent->rkey = 100 + (uint32_t)number;
 	return 0;
 }
 
@@ -145,12 +145,40 @@ static void memory_that_a_device_has_pinned_is_kept(void **state)
 	struct kw_extent extent = {.length = MIB};
 
 	assert_int_equal(kw_memory_extend(memory, &extent, NULL), 0);
-	assert_int_equal(kw_memory_attach(memory, &device, NULL), 0);
+	assert_int_equal(kw_memory_attach(memory, &device), 1);
 	memory->base[5000] = 1;
 	assert_false(kw_memory_give_back(memory, 0, MIB));
 	assert_int_equal(memory->base[5000], 1);
 	kw_memory_detach(memory);
 	assert_true(kw_memory_give_back(memory, 0, MIB));
+}
+
+/* What was there is placed by whoever registered it; what comes later by the device; then nothing.
+ */
+static void extents_have_places_while_a_device_has_them(void **state)
+{
+	const struct kw_memory_device device = {pin, NULL};
+	struct kw_memory *memory = *state;
+	struct kw_extent first = {.length = MIB}, second = {.offset = MIB, .length = MIB};
+
+	assert_int_equal(kw_memory_extend(memory, &first, NULL), 0);
+	for (int life = 0; life < 2; life++) {
+		assert_int_equal(kw_memory_attach(memory, &device), 1 + life);
+		if (life == 0) {
+			assert_int_equal(kw_memory_extend(memory, &second, NULL), 0);
+			assert_int_equal(second.rkey, 101);
+		}
+		assert_int_equal(memory->extents[0].rkey, 0);
+		kw_memory_place(memory, 0, 4711, 7);
+		assert_int_equal(memory->extents[0].address, 4711);
+		assert_int_equal(memory->extents[0].rkey, 7);
+		assert_int_equal(memory->extents[1].rkey, life ? 0 : 101);
+		kw_memory_detach(memory);
+		for (int i = 0; i < 2; i++) {
+			assert_int_equal(memory->extents[i].address, 0);
+			assert_int_equal(memory->extents[i].rkey, 0);
+		}
+	}
 }
 
 static void extents_that_do_not_fit_are_refused(void **state)
@@ -247,6 +275,7 @@ int main(void)
 		WITH_MEMORY(peers_can_map_it_but_not_write_it),
 		WITH_MEMORY(memory_given_back_is_empty_and_can_be_written_again),
 		WITH_MEMORY(memory_that_a_device_has_pinned_is_kept),
+		WITH_MEMORY(extents_have_places_while_a_device_has_them),
 		WITH_MEMORY(extents_that_do_not_fit_are_refused),
 		WITH_MEMORY(no_more_extents_than_there_may_be),
 		WITH_MEMORY(covered_is_what_lies_within_adjoining_extents),

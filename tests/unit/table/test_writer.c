@@ -198,6 +198,52 @@ static void nothing_is_visible_before_it_is_published(void **state)
 	fixture_close(&fixture);
 }
 
+/* As after a device was removed and came back: only where the extents are has changed. */
+static void extents_registered_anew_are_in_the_next_directory(void **state)
+{
+	const struct kw_superblock *superblock;
+	const struct kw_directory_header *header;
+	struct kw_extent places[3] = {{.offset = 12345, .address = 1, .rkey = 1}};
+	const struct kw_extent *extents;
+	struct kw_directory directory;
+	struct fixture fixture;
+	struct kw_error error;
+	uint64_t before;
+
+	fixture_open(&fixture, &(struct kw_table_options){0});
+	fixture_put(&fixture, 1, 1, 100);
+	fixture_publish(&fixture);
+	superblock = fixture_superblock(&fixture);
+	before = superblock->directory_publication;
+	header = (const void *)(fixture.memory.base + superblock->directory_offset);
+	assert_int_equal(kw_directory_parse(header, superblock->directory_bytes, superblock,
+				 &directory, &error),
+		KW_OK);
+	assert_true(header->extents >= 2);
+	extents = directory.extents;
+	/* In any order, and one that is not there. */
+	places[1] = extents[1];
+	places[2] = extents[0];
+	for (uint32_t i = 1; i < 3; i++) {
+		places[i].address = 0x1000 * i;
+		places[i].rkey = 70 + i;
+	}
+	kw_table_set_places(fixture.table, places, 3);
+	assert_true(kw_table_unpublished(fixture.table));
+	assert_int_equal(superblock->directory_publication, before);
+	fixture_publish(&fixture);
+	assert_int_equal(superblock->directory_publication, before + 1);
+	header = (const void *)(fixture.memory.base + superblock->directory_offset);
+	assert_int_equal(kw_directory_parse(header, superblock->directory_bytes, superblock,
+				 &directory, &error),
+		KW_OK);
+	assert_int_equal(directory.extents[0].rkey, 72);
+	assert_int_equal(directory.extents[0].address, 0x2000);
+	assert_int_equal(directory.extents[1].rkey, 71);
+	assert_true(fixture_has(&fixture, 1, 1, 100));
+	fixture_close(&fixture);
+}
+
 static void the_superblock_says_what_the_source_does(void **state)
 {
 	const struct kw_superblock *superblock;
@@ -275,6 +321,7 @@ int main(void)
 		cmocka_unit_test(values_larger_than_a_segment_have_a_run_of_their_own),
 		cmocka_unit_test(a_flush_takes_the_keys_of_its_database_only),
 		cmocka_unit_test(nothing_is_visible_before_it_is_published),
+		cmocka_unit_test(extents_registered_anew_are_in_the_next_directory),
 		cmocka_unit_test(the_superblock_says_what_the_source_does),
 		cmocka_unit_test(options_that_cannot_work_are_refused_with_a_sentence),
 	};

@@ -1,0 +1,324 @@
+/* Listening over rdma: what fails, and what comes later. */
+#include "rdma_kit.h"
+
+#include "fake_verbs.h"
+#include "rdma_raw.h"
+#include "remote/rdma_counts.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* What librdmacm says on a host that has no device at all. */
+static void without_a_device_the_other_carriers_are_named(void **state)
+{
+	const struct kw_remote_options options = plain_options();
+	const struct kw_server_options none = {0};
+	const struct kw_server_handlers handlers = {0};
+	struct fixture fixture;
+	struct client client;
+	struct kw_error error;
+
+	fixture_start(&fixture);
+	fake_verbs.fail_call = "rdma_create_event_channel";
+	fake_verbs.fail_errno = ENODEV;
+	assert_int_equal(client_open(&fixture, &client, &options), 0);
+	expect_closed(&fixture, &client, KW_E_GONE, "no RDMA device");
+	expect_text(client.why.text, "use shm:// or tcp://");
+	fixture_stop_server(&fixture);
+	fixture.server = kw_server_new(&fixture.loop, &fixture.memory, &none, &handlers);
+	assert_int_equal(kw_server_prepare(fixture.server, &fixture.address, &error), KW_E_GONE);
+	expect_text(error.text, "no RDMA device");
+	expect_text(error.text, "use shm:// or tcp://");
+	fixture.closed = 0;
+	fixture_close(&fixture);
+}
+
+static void listening_that_fails_is_a_sentence_too(void **state)
+{
+	static const char *const calls[] = {"rdma_create_event_channel", "rdma_create_id",
+		"rdma_bind_addr", "ibv_query_device", "ibv_alloc_pd", "ibv_reg_mr", "rdma_listen"};
+	const struct kw_server_options none = {0};
+	const struct kw_server_options wide = {.allow_insecure = true};
+	const struct kw_server_handlers handlers = {0};
+	struct kw_address address;
+	struct fixture fixture;
+	struct kw_error error;
+
+	fixture_open(&fixture);
+	kw_address_parse("rdma://127.0.0.1:0", &address, &error);
+	for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+		fake_verbs.fail_call = calls[i];
+		fake_verbs.fail_errno = EIO;
+		fixture.server = kw_server_new(&fixture.loop, &fixture.memory, &none, &handlers);
+		assert_int_not_equal(kw_server_listen(fixture.server, &address, &error), 0);
+		expect_text(error.text, "listen on rdma://127.0.0.1:0");
+		fixture.closed = 0;
+		fixture_stop_server(&fixture);
+		assert_int_equal(fake_verbs_left(), 0);
+	}
+	fake_verbs.fail_call = NULL;
+	fixture.server = kw_server_new(&fixture.loop, &fixture.memory, &none, &handlers);
+	kw_address_parse("rdma://0.0.0.0:0", &address, &error);
+	assert_int_equal(kw_server_listen(fixture.server, &address, &error), KW_E_CONFIG);
+	expect_text(error.text, "auth.secret_file");
+	fixture.closed = 0;
+	fixture_stop_server(&fixture);
+	fixture.server = kw_server_new(&fixture.loop, &fixture.memory, &wide, &handlers);
+	fake_verbs.devices = 2;
+	assert_int_equal(kw_server_listen(fixture.server, &address, &error), KW_E_CONFIG);
+	expect_text(error.text, "2 RDMA devices");
+	fake_verbs.devices = 1;
+	assert_int_equal(kw_server_listen(fixture.server, &address, &error), 0);
+	fixture.closed = 0;
+	fixture_close(&fixture);
+}
+
+/* ---- a device that comes and goes ---- */
+
+static struct kw_listener_info info_of(const struct fixture *fixture, int number)
+{
+	struct kw_listener_info infos[4];
+
+	assert_true(kw_server_listeners(fixture->server, infos, 4) > number);
+	return infos[number];
+}
+
+static void read_something(struct fixture *fixture)
+{
+	struct client client;
+	struct try t;
+
+	client_connect(fixture, &client);
+	try_init(&t, 12345, 100000);
+	try_read(&client, &t);
+	WAIT(fixture, t.told);
+	try_check(&t);
+	try_free(&t);
+	client_close(fixture, &client);
+}
+
+/* The proxy waits, what it had is let go of, and it serves on the same port when there is one. */
+static void a_removed_device_is_let_go_of_and_taken_again(void **state)
+{
+	const struct kw_remote_options options = plain_options();
+	struct kw_extent later = {.offset = EXTENT, .length = EXTENT};
+	struct fixture fixture;
+	struct client client;
+	struct kw_error error;
+	uint32_t rkey;
+
+	fixture_start(&fixture);
+	assert_string_equal(fixture.listener.device, "fake0");
+	for (int life = 1; life < 4; life++) {
+		assert_int_equal(fixture.placed, life);
+		rkey = fixture.memory.extents[0].rkey;
+		assert_int_not_equal(rkey, 0);
+		/* Pages that the device has must stay where they are. */
+		assert_false(kw_memory_give_back(&fixture.memory, 2 * EXTENT, 4096));
+		client_connect(&fixture, &client);
+		WAIT(&fixture, fixture.joined == 2 * life - 1);
+		fake_verbs_remove();
+		expect_closed(&fixture, &client, KW_E_IO, "was removed");
+		WAIT(&fixture, !fake_verbs_held());
+		assert_int_equal(fixture.left, 2 * life - 1);
+		expect_text(fixture.why_left, "was removed");
+		assert_true(info_of(&fixture, 0).waiting);
+		assert_string_equal(info_of(&fixture, 0).device, "");
+		assert_int_equal(fixture.memory.extents[0].rkey, 0);
+		assert_int_equal(client_open(&fixture, &client, &options), 0);
+		expect_closed(&fixture, &client, KW_E_IO, "no RDMA device leads to that address");
+		WAIT(&fixture, info_of(&fixture, 0).attempts >= 2);
+		expect_text(
+			info_of(&fixture, 0).why, "no RDMA device of this host has that address");
+		/* The table grows meanwhile. */
+		if (life == 2)
+			assert_int_equal(kw_memory_extend(&fixture.memory, &later, &error), 0);
+		fake_verbs_add();
+		WAIT(&fixture, !info_of(&fixture, 0).waiting);
+		assert_int_not_equal(fixture.memory.extents[0].rkey, rkey);
+		if (life >= 2)
+			assert_int_not_equal(fixture.memory.extents[1].rkey, 0);
+		read_something(&fixture);
+		WAIT(&fixture, fixture.left == 2 * life);
+	}
+	/* Told of once when it was lost, once why it does not come back, once when it was back. */
+	assert_int_equal(fixture.told_of_listeners, 1 + 3 * 3);
+	fixture_close(&fixture);
+}
+
+/* A proxy that starts at boot may be faster than its NIC. */
+static void a_device_that_is_not_there_yet_is_waited_for(void **state)
+{
+	const struct kw_server_options none = {0};
+	struct fixture fixture;
+	struct kw_error error;
+
+	fake_verbs.devices = 0;
+	fixture_open(&fixture);
+	fixture_serve(&fixture, &none);
+	assert_true(fixture.listener.waiting);
+	expect_text(fixture.listener.why, "no RDMA device of this host has that address");
+	assert_int_equal(kw_server_prepare(fixture.server, &fixture.address, &error), KW_E_GONE);
+	assert_int_equal(fixture.placed, 0);
+	fake_verbs.devices = 1;
+	WAIT(&fixture, !fixture.listener.waiting);
+	assert_int_equal(fixture.placed, 1);
+	fixture.address.port = kw_server_port(fixture.server, 0);
+	read_something(&fixture);
+	fixture_close(&fixture);
+}
+
+/* The module of the connection manager is loaded late, too. What cannot come by itself is refused.
+ */
+static void what_may_come_is_waited_for_and_nothing_else(void **state)
+{
+	static const struct {
+		const char *call;
+		int errnum;
+		bool waits;
+	} cases[] = {
+		{"rdma_create_event_channel", ENODEV, true},
+		{"rdma_create_event_channel", ENOENT, true},
+		{"rdma_create_event_channel", EACCES, false},
+		{"rdma_bind_addr", EADDRNOTAVAIL, true},
+		{"rdma_bind_addr", EADDRINUSE, false},
+		{"ibv_reg_mr", ENOMEM, false},
+	};
+	const struct kw_server_options none = {0};
+	const struct kw_server_handlers handlers = {0};
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct fixture fixture;
+		struct kw_error error;
+		int code;
+
+		fixture_open(&fixture);
+		kw_address_parse("rdma://127.0.0.1:0", &fixture.address, &error);
+		fixture.server = kw_server_new(&fixture.loop, &fixture.memory, &none, &handlers);
+		fake_verbs.fail_call = cases[i].call;
+		fake_verbs.fail_errno = cases[i].errnum;
+		code = kw_server_listen(fixture.server, &fixture.address, &error);
+		fake_verbs.fail_call = NULL;
+		assert_int_equal(code == 0, cases[i].waits);
+		if (cases[i].waits)
+			WAIT(&fixture, !info_of(&fixture, 0).waiting);
+		fixture_close(&fixture);
+	}
+}
+
+/* Every step back may fail, as often as it likes: the reason is told, and it is tried again. */
+static void what_fails_when_it_comes_back_is_tried_again(void **state)
+{
+	static const char *const calls[] = {"rdma_create_event_channel", "rdma_create_id",
+		"rdma_bind_addr", "ibv_query_device", "ibv_alloc_pd", "ibv_reg_mr", "rdma_listen"};
+	struct fixture fixture;
+
+	fixture_start(&fixture);
+	for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+		fake_verbs_remove();
+		WAIT(&fixture, !fake_verbs_held());
+		fake_verbs.fail_call = calls[i];
+		fake_verbs.fail_errno = EIO;
+		fake_verbs_add();
+		WAIT(&fixture, info_of(&fixture, 0).attempts >= 2 &&
+				       !strstr(info_of(&fixture, 0).why, "has that address"));
+		assert_true(info_of(&fixture, 0).waiting);
+		fake_verbs.fail_call = NULL;
+		WAIT(&fixture, !info_of(&fixture, 0).waiting);
+		read_something(&fixture);
+	}
+	fixture_close(&fixture);
+}
+
+/* Of an address that belongs to no device nobody is told anything: it is looked after. */
+static void a_wildcard_address_loses_its_device_too(void **state)
+{
+	const struct kw_server_options wide = {.allow_insecure = true};
+	struct kw_server_handlers handlers;
+	struct kw_address address;
+	struct fixture fixture;
+	struct kw_error error;
+
+	fixture_open(&fixture);
+	handlers = fixture_handlers(&fixture);
+	fixture.server = kw_server_new(&fixture.loop, &fixture.memory, &wide, &handlers);
+	kw_address_parse("rdma://0.0.0.0:0", &address, &error);
+	assert_int_equal(kw_server_listen(fixture.server, &address, &error), 0);
+	fixture.address.carrier = KW_CARRIER_RDMA;
+	strcpy(fixture.address.host, "127.0.0.1");
+	fixture.address.port = kw_server_port(fixture.server, 0);
+	read_something(&fixture);
+	fake_verbs_remove();
+	WAIT(&fixture, !fake_verbs_held());
+	assert_true(info_of(&fixture, 0).waiting);
+	WAIT(&fixture, strstr(info_of(&fixture, 0).why, "this host has no RDMA device"));
+	fake_verbs_add();
+	WAIT(&fixture, !info_of(&fixture, 0).waiting);
+	read_something(&fixture);
+	fixture_close(&fixture);
+}
+
+/* Two addresses of one device: registered once, let go of once. */
+static void listeners_share_a_device_that_comes_and_goes(void **state)
+{
+	struct fixture fixture;
+	struct kw_address second;
+	struct kw_error error;
+
+	fixture_start(&fixture);
+	kw_address_parse("rdma://127.0.0.1:0", &second, &error);
+	assert_int_equal(kw_server_listen(fixture.server, &second, &error), 0);
+	assert_int_equal(fixture.placed, 1);
+	fake_verbs_remove();
+	WAIT(&fixture, !fake_verbs_held());
+	fake_verbs_add();
+	WAIT(&fixture, !info_of(&fixture, 0).waiting && !info_of(&fixture, 1).waiting);
+	assert_int_equal(fixture.placed, 2);
+	read_something(&fixture);
+	fixture.address.port = kw_server_port(fixture.server, 1);
+	read_something(&fixture);
+	fixture_close(&fixture);
+}
+
+/* Whatever it is about: waiting, registering, listening again, with a connection or without. */
+static void closing_ends_whatever_a_listener_is_about(void **state)
+{
+	for (int turns = 0; turns < 24; turns++) {
+		struct fixture fixture;
+		struct client client;
+
+		fixture_start(&fixture);
+		client_connect(&fixture, &client);
+		fake_verbs_remove();
+		if (turns % 2 == 0) {
+			WAIT(&fixture, !fake_verbs_held() && client.closed);
+			fake_verbs_add();
+			WAIT(&fixture, fixture.placed == 2 || info_of(&fixture, 0).attempts > 0);
+		}
+		for (int i = 0; i < turns; i++)
+			uv_run(&fixture.loop, UV_RUN_NOWAIT);
+		fixture_stop_server(&fixture);
+		WAIT(&fixture, client.closed);
+		kw_remote_free(client.remote);
+		fixture_close(&fixture);
+		assert_int_equal(fake_verbs_left(), 0);
+		fake_verbs_reset();
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		RDMA_TEST(without_a_device_the_other_carriers_are_named),
+		RDMA_TEST(listening_that_fails_is_a_sentence_too),
+		RDMA_TEST(a_removed_device_is_let_go_of_and_taken_again),
+		RDMA_TEST(a_device_that_is_not_there_yet_is_waited_for),
+		RDMA_TEST(what_may_come_is_waited_for_and_nothing_else),
+		RDMA_TEST(what_fails_when_it_comes_back_is_tried_again),
+		RDMA_TEST(a_wildcard_address_loses_its_device_too),
+		RDMA_TEST(listeners_share_a_device_that_comes_and_goes),
+		RDMA_TEST(closing_ends_whatever_a_listener_is_about),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

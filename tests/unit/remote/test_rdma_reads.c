@@ -1,0 +1,164 @@
+/* The read path over rdma, its options, and the memory it locks. */
+#include "rdma_kit.h"
+
+#include "fake_verbs.h"
+#include "rdma_raw.h"
+#include "remote/rdma_counts.h"
+
+#include <string.h>
+
+static void few_doorbells_and_few_signals(void **state)
+{
+	struct kw_remote_options options = plain_options();
+	struct fixture fixture;
+	struct client client;
+	struct try t;
+
+	fixture_start(&fixture);
+	options.rdma.read_bytes = 4096;
+	assert_int_equal(client_open(&fixture, &client, &options), 0);
+	WAIT(&fixture, client.ready);
+	try_init(&t, 3, 256 * 4096);
+	try_read(&client, &t);
+	WAIT(&fixture, t.told);
+	try_check(&t);
+	assert_int_equal(fake_verbs_counts.reads, 256);
+	assert_true(fake_verbs_counts.doorbells <= 256 / 8 + 1);
+	assert_true(fake_verbs_counts.signalled <= 256 / 8 + 2);
+	try_free(&t);
+	client_close(&fixture, &client);
+	fixture_close(&fixture);
+}
+
+/* Two small READs started by one call: one doorbell, one completion; with a fence, two. */
+static void two_small_reads_are_one_posting(void **state)
+{
+	for (int fenced = 0; fenced < 2; fenced++) {
+		struct fixture fixture;
+		struct client client;
+		struct try tries[2];
+		struct kw_remote_read *reads[2];
+
+		fixture_start(&fixture);
+		client_connect(&fixture, &client);
+		memset(&fake_verbs_counts, 0, sizeof fake_verbs_counts);
+		for (int i = 0; i < 2; i++) {
+			try_init(&tries[i], (uint64_t)i * 999, i ? 4096 : 128);
+			tries[i].read.fenced = i == 1 && fenced;
+			reads[i] = &tries[i].read;
+		}
+		kw_remote_read(client.remote, reads, 2);
+		WAIT(&fixture, tries[1].told);
+		assert_int_equal(fake_verbs_counts.reads, 2);
+		assert_int_equal(fake_verbs_counts.doorbells, 1);
+		assert_int_equal(fake_verbs_counts.signalled, 1 + fenced);
+		assert_int_equal(fake_verbs_counts.fenced, fenced);
+		for (int i = 0; i < 2; i++) {
+			try_check(&tries[i]);
+			try_free(&tries[i]);
+		}
+		client_close(&fixture, &client);
+		fixture_close(&fixture);
+	}
+}
+
+static void reads_of_everything_by(const struct kw_remote_options *options)
+{
+	struct fixture fixture;
+	struct client client;
+	struct try t;
+
+	fixture_start(&fixture);
+	assert_int_equal(client_open(&fixture, &client, options), 0);
+	WAIT(&fixture, client.ready);
+	try_init(&t, 0, EXTENT);
+	try_read(&client, &t);
+	WAIT(&fixture, t.told);
+	try_check(&t);
+	try_free(&t);
+	client_close(&fixture, &client);
+	fixture_close(&fixture);
+}
+
+static void devices_and_options_of_all_kinds_do(void **state)
+{
+	struct kw_remote_options options = plain_options();
+
+	fake_verbs.iwarp = true;
+	reads_of_everything_by(&options);
+	fake_verbs.iwarp = false;
+	fake_verbs.software = true;
+	reads_of_everything_by(&options);
+	fake_verbs.depth = 1;
+	reads_of_everything_by(&options);
+	fake_verbs.software = false;
+	reads_of_everything_by(&options);
+	fake_verbs.depth = 300;
+	options.depth = 1000;
+	reads_of_everything_by(&options);
+	options.depth = 3;
+	reads_of_everything_by(&options);
+	fake_verbs.depth = 16;
+	options.rdma.busy = true;
+	options.rdma.traffic_class = 96;
+	strcpy(options.rdma.device, "fake0");
+	options.rdma.port = 1;
+	options.rdma.read_bytes = 1 << 20;
+	reads_of_everything_by(&options);
+}
+
+static void senseless_options_are_refused(void **state)
+{
+	static const struct {
+		struct kw_rdma_options rdma;
+		const char *text;
+	} cases[] = {
+		{{.retry_count = 7}, "for ever"},
+		{{.ack_timeout = 32}, "ack timeout"},
+		{{.read_bytes = 17}, "READs of 17 bytes"},
+	};
+	struct kw_remote_options options = plain_options();
+	struct fixture fixture;
+	struct client client;
+
+	fixture_start(&fixture);
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		options.rdma = cases[i].rdma;
+		assert_int_equal(client_open(&fixture, &client, &options), KW_E_CONFIG);
+		expect_text(client.why.text, cases[i].text);
+	}
+	options.rdma = (struct kw_rdma_options){.device = "mlx5_9"};
+	assert_int_equal(client_open(&fixture, &client, &options), 0);
+	expect_closed(&fixture, &client, KW_E_CONFIG, "mlx5_9 is configured");
+	options.rdma = (struct kw_rdma_options){.port = 2};
+	assert_int_equal(client_open(&fixture, &client, &options), 0);
+	expect_closed(&fixture, &client, KW_E_CONFIG, "port 1 of RDMA device fake0");
+	fixture_close(&fixture);
+}
+
+static void locked_memory_is_counted_before_it_is_asked_for(void **state)
+{
+	struct kw_error error;
+
+	assert_int_equal(kw_rdma_memlock_check(1 << 30, 1 << 20, UINT64_MAX, &error), 0);
+	assert_int_equal(kw_rdma_memlock_check(100, 900, 1000, &error), 0);
+	assert_int_equal(kw_rdma_memlock_check(101, 900, 1000, &error), KW_E_CONFIG);
+	expect_text(error.text, "needs 1001 bytes");
+	expect_text(error.text, "1000 are allowed");
+	expect_text(error.text, "LimitMEMLOCK=infinity");
+	assert_int_equal(kw_rdma_memlock_check(1, 2000, 1000, &error), KW_E_CONFIG);
+	assert_int_equal(kw_rdma_memlock_check(UINT64_MAX - 1, 5, 1000, &error), KW_E_CONFIG);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		RDMA_TEST(few_doorbells_and_few_signals),
+		RDMA_TEST(two_small_reads_are_one_posting),
+		RDMA_TEST(devices_and_options_of_all_kinds_do),
+		RDMA_TEST(senseless_options_are_refused),
+		RDMA_TEST(locked_memory_is_counted_before_it_is_asked_for),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
