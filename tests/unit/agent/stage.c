@@ -156,3 +156,11 @@ void stage_wait_warm(struct stage *stage)
 	test_proxy_publish(&stage->proxy);
 	stage_wait(stage, is_warm, "the agent is warm and all is applied");
 }
+
+void stage_open_warm(struct stage *stage, int keys)
+{
+	stage_open(stage, "commands");
+	stage_fill(stage, 0, keys);
+	stage_start_agent(stage);
+	stage_wait_warm(stage);
+}

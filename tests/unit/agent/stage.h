@@ -23,6 +23,9 @@ void stage_open(struct stage *stage, const char *mode);
 /* The agent is closed too, if there is one. */
 void stage_close(struct stage *stage);
 
+/* Opened in mode commands, with the first `keys` of stage_fill, and an agent that is warm. */
+void stage_open_warm(struct stage *stage, int keys);
+
 void stage_start_agent(struct stage *stage);
 void stage_stop_agent(struct stage *stage);
 

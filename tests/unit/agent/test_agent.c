@@ -15,10 +15,7 @@ static void an_empty_server_is_filled_and_kept_level(void **state)
 {
 	struct stage stage;
 
-	stage_open(&stage, "commands");
-	stage_fill(&stage, 0, 10000);
-	stage_start_agent(&stage);
-	stage_wait_warm(&stage);
+	stage_open_warm(&stage, 10000);
 	assert_string_equal(stage_cli(&stage, "dbsize"), "5000");
 	assert_string_equal(stage_cli(&stage, "-n 1 dbsize"), "5000");
 	assert_true(stage.agent->sync.progress.fresh_us > 0);
@@ -40,10 +37,7 @@ static void a_restart_resumes_and_reads_only_what_is_new(void **state)
 {
 	struct stage stage;
 
-	stage_open(&stage, "commands");
-	stage_fill(&stage, 0, 10000);
-	stage_start_agent(&stage);
-	stage_wait_warm(&stage);
+	stage_open_warm(&stage, 10000);
 	stage_stop_agent(&stage);
 	test_proxy_put(&stage.proxy, 0, "new", "1");
 	test_proxy_delete(&stage.proxy, 0, "key:4");
@@ -79,10 +73,7 @@ static void another_epoch_is_a_reconcile_that_prunes(void **state)
 {
 	struct stage stage;
 
-	stage_open(&stage, "commands");
-	stage_fill(&stage, 0, 1000);
-	stage_start_agent(&stage);
-	stage_wait_warm(&stage);
+	stage_open_warm(&stage, 1000);
 	stage_stop_agent(&stage);
 	stage_another_proxy(&stage, STAGE_EPOCH + 1, true);
 	stage_fill(&stage, 500, 1500);
@@ -105,10 +96,7 @@ static void no_good_key_is_pruned_before_the_first_scan_is_complete(void **state
 {
 	struct stage stage;
 
-	stage_open(&stage, "commands");
-	stage_fill(&stage, 0, 1000);
-	stage_start_agent(&stage);
-	stage_wait_warm(&stage);
+	stage_open_warm(&stage, 1000);
 	stage_stop_agent(&stage);
 	stage_another_proxy(&stage, STAGE_EPOCH + 1, false);
 	stage_fill(&stage, 0, 100);
@@ -174,10 +162,7 @@ static void slow_polls_read_the_superblock_each_time(void **state)
 	uint64_t looks, passes;
 	struct stage stage;
 
-	stage_open(&stage, "commands");
-	stage_fill(&stage, 0, 100);
-	stage_start_agent(&stage);
-	stage_wait_warm(&stage);
+	stage_open_warm(&stage, 100);
 	stats = kw_reader_stats(stage.agent->follow.reader);
 	test_run_ms(&stage.loop, 300);
 	assert_true(stats->looks > 0);

@@ -15,10 +15,7 @@ static void a_flush_behind_our_back_is_mended(void **state)
 {
 	struct stage stage;
 
-	stage_open(&stage, "commands");
-	stage_fill(&stage, 0, 1000);
-	stage_start_agent(&stage);
-	stage_wait_warm(&stage);
+	stage_open_warm(&stage, 1000);
 	stage_cli(&stage, "flushdb");
 	test_run_ms(&stage.loop, 1300);
 	stage_wait_warm(&stage);
@@ -77,10 +74,7 @@ static void a_resync_repairs_what_somebody_wrote_locally(void **state)
 {
 	struct stage stage;
 
-	stage_open(&stage, "commands");
-	stage_fill(&stage, 0, 100);
-	stage_start_agent(&stage);
-	stage_wait_warm(&stage);
+	stage_open_warm(&stage, 100);
 	stage_cli(&stage, "mset key:0 wrong alien 1");
 	stage_cli(&stage, "del key:2");
 	kw_agent_resync(stage.agent, "asked for");
@@ -96,10 +90,7 @@ static void a_local_server_replaced_by_an_empty_one_is_filled_again(void **state
 {
 	struct stage stage;
 
-	stage_open(&stage, "commands");
-	stage_fill(&stage, 0, 1000);
-	stage_start_agent(&stage);
-	stage_wait_warm(&stage);
+	stage_open_warm(&stage, 1000);
 	test_server_stop(&stage.server);
 	stage_wait_state(&stage, KW_AGENT_CONNECTING);
 	test_server_start(&stage.server, NULL);
@@ -114,10 +105,7 @@ static void a_proxy_that_comes_back_with_another_table_is_followed(void **state)
 {
 	struct stage stage;
 
-	stage_open(&stage, "commands");
-	stage_fill(&stage, 0, 1000);
-	stage_start_agent(&stage);
-	stage_wait_warm(&stage);
+	stage_open_warm(&stage, 1000);
 	test_proxy_stop(&stage.proxy);
 	stage_wait_state(&stage, KW_AGENT_CONNECTING);
 	assert_true(stage.agent->reason[0]);
@@ -207,10 +195,7 @@ static void a_superblock_torn_for_a_while_is_waited_out(void **state)
 {
 	struct stage stage;
 
-	stage_open(&stage, "commands");
-	stage_fill(&stage, 0, 100);
-	stage_start_agent(&stage);
-	stage_wait_warm(&stage);
+	stage_open_warm(&stage, 100);
 	stage.proxy.silent = true;
 	stage.proxy.memory.base[8] ^= 1;
 	stage_wait(&stage, is_rereading, "the agent reads again");
@@ -228,10 +213,7 @@ static void a_table_that_stays_damaged_is_an_alarm_and_then_a_reconcile(void **s
 {
 	struct stage stage;
 
-	stage_open(&stage, "commands");
-	stage_fill(&stage, 0, 100);
-	stage_start_agent(&stage);
-	stage_wait_warm(&stage);
+	stage_open_warm(&stage, 100);
 	stage.proxy.silent = true;
 	stage.proxy.memory.base[8] ^= 1;
 	stage_wait_state(&stage, KW_AGENT_FAILED);

@@ -24,12 +24,20 @@ static struct kw_pass pass_at(uint64_t position, uint64_t version, uint64_t begu
 	};
 }
 
-static void nothing_is_applied_before_the_server_acknowledged_all_of_a_pass(void **state)
+/* To be freed; one pass was handed on, and nothing of it acknowledged. */
+static struct kw_progress *handed(const struct kw_pass *pass)
 {
 	struct kw_progress *progress = calloc(1, sizeof *progress);
-	struct kw_pass pass = pass_at(10, 100, 5);
 
-	kw_progress_handed(progress, &pass);
+	kw_progress_handed(progress, pass);
+	return progress;
+}
+
+static void nothing_is_applied_before_the_server_acknowledged_all_of_a_pass(void **state)
+{
+	struct kw_pass pass = pass_at(10, 100, 5);
+	struct kw_progress *progress = handed(&pass);
+
 	assert_false(kw_progress_acknowledged(progress, 9, 9, 50));
 	assert_int_equal(progress->applied, 0);
 	assert_int_equal(progress->fresh_us, 0);
@@ -46,10 +54,9 @@ static void nothing_is_applied_before_the_server_acknowledged_all_of_a_pass(void
 
 static void acknowledged_is_not_level_before_it_is_confirmed(void **state)
 {
-	struct kw_progress *progress = calloc(1, sizeof *progress);
 	struct kw_pass pass = pass_at(10, 100, 5);
+	struct kw_progress *progress = handed(&pass);
 
-	kw_progress_handed(progress, &pass);
 	assert_true(kw_progress_acknowledged(progress, 10, 9, 50));
 	assert_int_equal(progress->applied, 100);
 	assert_int_equal(progress->equal_us, 0);
@@ -67,10 +74,9 @@ static void acknowledged_is_not_level_before_it_is_confirmed(void **state)
 
 static void doubts_and_other_data_take_back_what_is_not_confirmed(void **state)
 {
-	struct kw_progress *progress = calloc(1, sizeof *progress);
 	struct kw_pass pass = pass_at(10, 100, 5);
+	struct kw_progress *progress = handed(&pass);
 
-	kw_progress_handed(progress, &pass);
 	kw_progress_acknowledged(progress, 10, 9, 50);
 	kw_progress_doubt(progress, 6);
 	kw_progress_acknowledged(progress, 10, 10, 60);
@@ -156,10 +162,9 @@ static void more_passes_than_fit_only_move_later(void **state)
 
 static void a_reset_forgets_what_was_handed_on(void **state)
 {
-	struct kw_progress *progress = calloc(1, sizeof *progress);
 	struct kw_pass pass = pass_at(10, 100, 5);
+	struct kw_progress *progress = handed(&pass);
 
-	kw_progress_handed(progress, &pass);
 	kw_progress_reset(progress);
 	assert_false(kw_progress_acknowledged(progress, 10, 10, 50));
 	assert_int_equal(progress->applied, 0);

@@ -240,80 +240,114 @@ static void the_barrier_waits_for_delayed_and_parked_keys(void **state)
 	assert_true(kw_dirty_passed(dirty));
 }
 
-/* Against a model that keeps everything in plain arrays. */
+#define MODEL_KEYS 40
+
+/* What the dirty set should hold, in plain arrays. */
+struct model {
+	int owed[MODEL_KEYS], marked[MODEL_KEYS]; /* adds not yet answered; those before the mark */
+	int flying[MODEL_KEYS], flown_marked[MODEL_KEYS];
+	struct kw_dirty_entry *flights[MODEL_KEYS];
+	int count;
+};
+
+static int key_of(const struct kw_dirty_entry *entry)
+{
+	char name[8];
+
+	snprintf(name, sizeof name, "%.*s", (int)entry->key.length,
+		(const char *)kw_dirty_name(dirty, entry).data);
+	return atoi(name);
+}
+
+static void model_add(struct model *model)
+{
+	int key = (int)(random() % MODEL_KEYS);
+	char name[8];
+
+	snprintf(name, sizeof name, "%d", key);
+	add(name, 0);
+	model->owed[key] = 1;
+}
+
+static void model_take(struct model *model)
+{
+	struct kw_dirty_entry *entry = kw_dirty_take(dirty, 0);
+	int key;
+
+	if (!entry)
+		return;
+	key = key_of(entry);
+	assert_true(model->owed[key]);
+	assert_false(model->flying[key]);
+	model->flying[key] = 1;
+	model->owed[key] = 0;
+	model->flown_marked[key] = model->marked[key];
+	model->marked[key] = 0;
+	model->flights[model->count++] = entry;
+}
+
+static void model_land(struct model *model)
+{
+	int at = model->count ? (int)(random() % model->count) : -1;
+	int key;
+
+	if (at < 0)
+		return;
+	key = key_of(model->flights[at]);
+	if (random() % 3 == 0) {
+		model->owed[key] = 1;
+		model->marked[key] |= model->flown_marked[key];
+		kw_dirty_retry(dirty, model->flights[at], 0);
+	} else {
+		kw_dirty_done(dirty, model->flights[at]);
+	}
+	model->flying[key] = model->flown_marked[key] = 0;
+	model->flights[at] = model->flights[--model->count];
+}
+
+static void model_mark(struct model *model)
+{
+	kw_dirty_mark(dirty);
+	for (int i = 0; i < MODEL_KEYS; i++) {
+		model->marked[i] = model->owed[i];
+		model->flown_marked[i] = model->flying[i];
+	}
+}
+
+static void model_check(const struct model *model)
+{
+	int left = 0, total = 0;
+
+	for (int i = 0; i < MODEL_KEYS; i++) {
+		left += model->marked[i] || model->flown_marked[i];
+		total += model->owed[i] || model->flying[i];
+	}
+	assert_int_equal(kw_dirty_passed(dirty), left == 0);
+	assert_int_equal(kw_dirty_total(dirty), total);
+}
+
 static void random_moves_agree_with_a_model(void **state)
 {
-	enum { KEYS = 40 };
-	int owed[KEYS] = {0}, marked[KEYS] = {0}; /* adds not yet answered; those before the mark */
-	int flying[KEYS] = {0}, flown_marked[KEYS] = {0};
-	struct kw_dirty_entry *flights[KEYS];
-	int count = 0;
+	struct model model = {0};
 
 	srandom(7);
 	for (int step = 0; step < 200000; step++) {
-		int key = (int)(random() % KEYS);
-		char name[8];
-
-		snprintf(name, sizeof(name), "%d", key);
 		switch (random() % 5) {
 		case 0:
 		case 1:
-			add(name, 0);
-			owed[key] = 1;
+			model_add(&model);
 			break;
-		case 2: {
-			struct kw_dirty_entry *entry = kw_dirty_take(dirty, 0);
-
-			if (!entry)
-				break;
-			snprintf(name, sizeof(name), "%.*s", (int)entry->key.length,
-				(const char *)kw_dirty_name(dirty, entry).data);
-			key = atoi(name);
-			assert_true(owed[key]);
-			assert_false(flying[key]);
-			flying[key] = 1;
-			owed[key] = 0;
-			flown_marked[key] = marked[key];
-			marked[key] = 0;
-			flights[count++] = entry;
+		case 2:
+			model_take(&model);
 			break;
-		}
-		case 3: {
-			int at = count ? (int)(random() % count) : -1;
-
-			if (at < 0)
-				break;
-			snprintf(name, sizeof(name), "%.*s", (int)flights[at]->key.length,
-				(const char *)kw_dirty_name(dirty, flights[at]).data);
-			key = atoi(name);
-			if (random() % 3 == 0) {
-				owed[key] = 1;
-				marked[key] |= flown_marked[key];
-				kw_dirty_retry(dirty, flights[at], 0);
-			} else {
-				kw_dirty_done(dirty, flights[at]);
-			}
-			flying[key] = flown_marked[key] = 0;
-			flights[at] = flights[--count];
+		case 3:
+			model_land(&model);
 			break;
-		}
 		default:
-			if (random() % 20)
-				break;
-			kw_dirty_mark(dirty);
-			for (int i = 0; i < KEYS; i++) {
-				marked[i] = owed[i];
-				flown_marked[i] = flying[i];
-			}
+			if (random() % 20 == 0)
+				model_mark(&model);
 		}
-		int left = 0, total = 0;
-
-		for (int i = 0; i < KEYS; i++) {
-			left += marked[i] || flown_marked[i];
-			total += owed[i] || flying[i];
-		}
-		assert_int_equal(kw_dirty_passed(dirty), left == 0);
-		assert_int_equal(kw_dirty_total(dirty), total);
+		model_check(&model);
 	}
 }
 
