@@ -71,16 +71,8 @@ const struct kw_config_key kw_agent_config_keys[] = {
 		"READs of 128 KiB in flight at most; the proxy or a device may allow fewer."},
 	{"rdma.traffic_class", KW_CONFIG_INTEGER, "0", false, 0, 255, NULL,
 		"Traffic class (DSCP * 4) of RoCE packets either way; 0: the system's."},
-	{"rdma.device", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL, KW_RDMA_DEVICE_DOC,
-		kw_rdma_device_check},
-/* clang-format off */
-#define KEY(name, fallback, lowest, highest, doc)                                                  \
-	{"rdma." #name, KW_CONFIG_INTEGER, fallback, false, lowest, highest, NULL, doc},
-	KW_RDMA_KEYS(KEY)
-#undef KEY
-	/* clang-format on */
-	{"rdma.read_bytes", KW_CONFIG_BYTES, KW_RDMA_TEXT(KW_RDMA_READ_BYTES), false, 4096,
-		KW_RDMA_READ_BYTES_MAX, NULL,
+	KW_CONFIG_RDMA{"rdma.read_bytes", KW_CONFIG_BYTES, KW_RDMA_TEXT(KW_RDMA_READ_BYTES), false,
+		4096, KW_RDMA_READ_BYTES_MAX, NULL,
 		"READs over rdma are cut into pieces of this size; up to 64 are in flight."},
 	{"warm.lag_ms", KW_CONFIG_INTEGER, "1000", true, 1, 3600000, NULL,
 		"Warm means equal at some moment this short ago, by a proxy no further behind its "

@@ -19,16 +19,8 @@ const struct kw_config_key kw_proxy_config_keys[] = {
 		"data."},
 	{"remote.depth", KW_CONFIG_INTEGER, "64", false, 1, 1024, NULL,
 		"READs in flight that one agent may have at most."},
-	{"rdma.device", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL, KW_RDMA_DEVICE_DOC,
-		kw_rdma_device_check},
-/* clang-format off */
-#define KEY(name, fallback, lowest, highest, doc)                                                  \
-	{"rdma." #name, KW_CONFIG_INTEGER, fallback, false, lowest, highest, NULL, doc},
-	KW_RDMA_KEYS(KEY)
-#undef KEY
-	/* clang-format on */
-	{"rdma.probe_ms", KW_CONFIG_INTEGER, KW_RDMA_TEXT(KW_RDMA_PROBE_MS), false, 100, 600000,
-		NULL, "An agent over rdma that is silent for so long is looked for."},
+	KW_CONFIG_RDMA{"rdma.probe_ms", KW_CONFIG_INTEGER, KW_RDMA_TEXT(KW_RDMA_PROBE_MS), false,
+		100, 600000, NULL, "An agent over rdma that is silent for so long is looked for."},
 	{"table.max_bytes", KW_CONFIG_BYTES, "0", true, 4194304, -1, NULL,
 		"Most memory the table may take; 0: half of this machine's."},
 	{"table.segment_bytes", KW_CONFIG_BYTES, "0", false, 4096, 1073741824, NULL,

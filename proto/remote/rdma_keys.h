@@ -24,7 +24,16 @@
 		"Tries after the first; a dead peer shows after N + 1 times ack_timeout.")
 /* clang-format on */
 
-#define KW_RDMA_DEVICE_DOC                                                                         \
-	"RDMA device that the address must lead over (`rdma link` shows them); empty: any."
+/* Their entries in a daemon's table, which includes control/config.h and remote/remote.h. */
+/* clang-format off */
+#define KW_RDMA_CONFIG_KEY(name, fallback, lowest, highest, doc)                                   \
+	{"rdma." #name, KW_CONFIG_INTEGER, fallback, false, lowest, highest, NULL, doc},
+#define KW_CONFIG_RDMA                                                                             \
+	{"rdma.device", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,                                 \
+		"RDMA device that the address must lead over (`rdma link` shows them); empty: "    \
+		"any.",                                                                            \
+		kw_rdma_device_check},                                                             \
+	KW_RDMA_KEYS(KW_RDMA_CONFIG_KEY)
+/* clang-format on */
 
 #endif
