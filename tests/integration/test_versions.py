@@ -13,12 +13,14 @@ from lib.workload import Workload, seed_of_run
 def test_a_payload_newer_than_the_replica_accepts_is_told_at_start(bed, need_server):
     need_server("redis-trixie")
     primary, replica = bed.server("primary", "redis-trixie"), bed.server("replica", "installed")
-    if replica.version >= (7, 4, 0):
-        pytest.skip(f"the installed server ({replica.label}) takes what {primary.label} writes")
+    accepted = 10 if replica.version < (7, 2, 0) else 11
+    if replica.version >= (7, 4, 0): # it takes what Redis 8.0 writes; this one does not
+        need_server("valkey-trixie")
+        replica = bed.server("older", "valkey-trixie")
     data.fill(primary)
     agent = bed.agent(bed.proxy(primary), replica)
     reason = agent.wait_state("failed")["reason"]
-    assert "12" in reason and "10" in reason, reason # both RDB versions
+    assert "12" in reason and str(accepted) in reason, reason # both RDB versions
     assert replica.command("DBSIZE") == 0
 
 

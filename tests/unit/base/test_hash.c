@@ -112,17 +112,19 @@ static void a_crc_of_words_is_that_of_their_bytes(void **state)
 static void a_crc_of_more_than_a_gigabyte_is_whole(void **state)
 {
 	const size_t length = ((size_t)1 << 30) + 4096;
-	uint8_t *bytes = calloc(1, length);
+	/* Only the page that is written to takes memory: the others are the kernel's page of zeros.
+	 */
+	uint8_t *bytes = mmap(NULL, length, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	uint32_t whole;
 
-	if (!bytes)
-		skip();
+	assert_ptr_not_equal(bytes, MAP_FAILED);
 	bytes[length - 1] = 1;
 	whole = kw_crc32c(0, bytes, length);
 	assert_int_equal(whole, kw_crc32c(kw_crc32c(0, bytes, 4096), bytes + 4096, length - 4096));
 	bytes[length - 1] = 0;
 	assert_int_not_equal(whole, kw_crc32c(0, bytes, length));
-	free(bytes);
+	munmap(bytes, length);
 }
 
 static void key_hashes_depend_on_seed_database_and_every_byte(void **state)
