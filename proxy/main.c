@@ -14,8 +14,8 @@ int main(int argc, char **argv)
 	struct kw_proxy proxy;
 	struct kw_error error;
 	uv_loop_t loop;
-	int status =
-		kw_config_command_line(config, "keywake-proxy", kw_proxy_config_keys, argc, argv);
+	int status = kw_config_command_line(
+		config, "keywake-proxy", kw_proxy_config_keys, kw_proxy_look, argc, argv);
 
 	if (status >= 0)
 		goto free_config;

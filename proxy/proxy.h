@@ -43,6 +43,10 @@ struct kw_proxy {
 int kw_proxy_init(
 	struct kw_proxy *proxy, uv_loop_t *loop, struct kw_config *config, struct kw_error *error);
 
+/* For --check-config: the first address in `listen` that could not be listened on now. No effect.
+ */
+int kw_proxy_look(const struct kw_config *config, struct kw_error *error);
+
 /* Begin to shut down; the loop runs out once all is closed. Harmless when already closing. */
 void kw_proxy_shutdown(struct kw_proxy *proxy, const char *why);
 

@@ -176,7 +176,7 @@ static int walk(struct command_line *line, struct kw_config *config,
 }
 
 int kw_config_command_line(struct kw_config *config, const char *program,
-	const struct kw_config_key *keys, int argc, char **argv)
+	const struct kw_config_key *keys, kw_config_look look, int argc, char **argv)
 {
 	struct command_line line = {.program = program};
 	struct kw_error error;
@@ -195,5 +195,7 @@ int kw_config_command_line(struct kw_config *config, const char *program,
 	if (!line.check)
 		return -1;
 	printf("%s: the configuration is complete and valid\n", line.file ? line.file : program);
+	if (look && look(config, &error))
+		fprintf(stderr, "%s: at this moment: %s\n", program, error.text);
 	return 0;
 }

@@ -18,9 +18,9 @@ enum kw_config_type {
 	KW_CONFIG_BOOL,
 	KW_CONFIG_INTEGER,
 	KW_CONFIG_NUMBER,
-	KW_CONFIG_BYTES,  /* an integer, or text with a unit: "4GiB", "16 MiB", "64k" */
+	KW_CONFIG_BYTES, /* an integer, or text with a unit: "4GiB", "16 MiB", "64k" */
 	KW_CONFIG_TEXT,
-	KW_CONFIG_TEXTS,  /* a list; one text is a list of one */
+	KW_CONFIG_TEXTS, /* a list; one text is a list of one */
 	KW_CONFIG_INTEGERS,
 };
 
@@ -32,10 +32,11 @@ struct kw_config_key {
 	enum kw_config_type type;
 	const char *fallback; /* JSON; NULL: required */
 	bool live;            /* config.set and reload take effect without a restart */
-	double lowest, highest;  /* of numbers and of list items; both 0: no bound; highest below
-	                            lowest: no upper bound. Fallbacks may lie outside ("" or 0: off) */
-	const char *choices;  /* of texts: "a|b|c"; NULL: any */
-	const char *doc;      /* one sentence, for the manual */
+	double lowest,
+		highest;          /* of numbers and of list items; both 0: no bound; highest below
+				     lowest: no upper bound. Fallbacks may lie outside ("" or 0: off) */
+	const char *choices;      /* of texts: "a|b|c"; NULL: any */
+	const char *doc;          /* one sentence, for the manual */
 	kw_config_check_fn check; /* of texts and of list items, after choices; NULL: any */
 };
 
@@ -82,26 +83,32 @@ int64_t kw_config_integer_at(const struct kw_config *config, const char *path, s
 int kw_config_check_path(const struct kw_config *config, const char *path, struct kw_error *error);
 
 /*
- * The whole configuration, one key, or a group of keys, as JSON text behind what out holds; null for
- * a path that kw_config_check_path refuses.
+ * The whole configuration, one key, or a group of keys, as JSON text behind what out holds; null
+ * for a path that kw_config_check_path refuses.
  */
-void kw_config_json(const struct kw_config *config, const char *path_or_null, struct kw_buffer *out);
+void kw_config_json(
+	const struct kw_config *config, const char *path_or_null, struct kw_buffer *out);
 
 /* The table of keys as scdoc (for the manual page) or as plain text (for --help-config). */
 void kw_config_manual(const struct kw_config_key *keys, bool scdoc, struct kw_buffer *out);
 
 /*
- * A secret from a file: the content less trailing newlines. KW_E_CONFIG when it is empty, larger than
- * 4 KiB or readable by others (mode & 007), each with the remedy. Empty path: an empty result.
+ * A secret from a file: the content less trailing newlines. KW_E_CONFIG when it is empty, larger
+ * than 4 KiB or readable by others (mode & 007), each with the remedy. Empty path: an empty result.
  */
 int kw_secret_load(const char *path, struct kw_buffer *secret, struct kw_error *error);
 
 /*
  * The command line both daemons share: --config FILE, --set K=V …, --check-config, --help,
- * --help-config[=scdoc], --version. The scdoc forms are for the manual page. Returns -1 to go on (all is read and complete), or the process's
- * exit status: 0, or 2 for what starting again would not mend; the sentence is on standard error.
+ * --help-config[=scdoc], --version. The scdoc forms are for the manual page. Returns -1 to go on
+ * (all is read and complete), or the process's exit status: 0, or 2 for what starting again would
+ * not mend; the sentence is on standard error.
+ *
+ * look (or NULL) is asked by --check-config of a configuration that is valid: what on this host is
+ * not as it needs to be at this moment is told, and the status is 0 all the same.
  */
+typedef int (*kw_config_look)(const struct kw_config *config, struct kw_error *error);
 int kw_config_command_line(struct kw_config *config, const char *program,
-	const struct kw_config_key *keys, int argc, char **argv);
+	const struct kw_config_key *keys, kw_config_look look, int argc, char **argv);
 
 #endif

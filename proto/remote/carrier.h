@@ -175,6 +175,9 @@ struct kw_session;
 
 struct kw_listener_ops {
 	enum kw_carrier carrier;
+	/* NULL, or what kw_server_look promises. */
+	int (*look)(const struct kw_address *address, const struct kw_rdma_options *rdma,
+		struct kw_error *error);
 	/* NULL, or what kw_server_prepare promises. */
 	int (*prepare)(
 		struct kw_server *server, const struct kw_address *address, struct kw_error *error);

@@ -487,6 +487,7 @@ static uint64_t figures_rdma(const struct kw_session *session, struct kw_session
 
 const struct kw_listener_ops kw_listener_rdma = {
 	.carrier = KW_CARRIER_RDMA,
+	.look = kw_rdma_look,
 	.prepare = kw_rdma_prepare,
 	.listen = listen_rdma,
 	.pause = pause_rdma,

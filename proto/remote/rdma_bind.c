@@ -118,6 +118,24 @@ void kw_rdma_unbind(struct kw_rdma_bound *bound)
 	*bound = (struct kw_rdma_bound){0};
 }
 
+int kw_rdma_look(const struct kw_address *address, const struct kw_rdma_options *given,
+	struct kw_error *error)
+{
+	struct kw_address anywhere = *address;
+	struct kw_rdma_options options;
+	struct kw_rdma_bound bound = {0};
+	struct sockaddr_storage to;
+	int code = kw_rdma_options_set(&options, given, error);
+
+	anywhere.port = 0; /* the proxy may be running, and have it */
+	if (code == 0)
+		code = kw_rdma_resolve(&anywhere, true, &to, error);
+	if (code == 0)
+		code = kw_rdma_bind(&bound, (struct sockaddr *)&to, &options, error);
+	kw_rdma_unbind(&bound);
+	return code;
+}
+
 bool kw_rdma_removed(const struct ibv_context *verbs)
 {
 	struct ibv_device **all = ibv_get_device_list(NULL);

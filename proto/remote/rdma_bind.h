@@ -38,6 +38,10 @@ int kw_rdma_bind(struct kw_rdma_bound *bound, struct sockaddr *address,
 	const struct kw_rdma_options *options, struct kw_error *error);
 void kw_rdma_unbind(struct kw_rdma_bound *bound); /* harmless on a zeroed one */
 
+/* Could it be bound? kw_server_look's part. */
+int kw_rdma_look(const struct kw_address *address, const struct kw_rdma_options *given,
+	struct kw_error *error);
+
 /* Was it taken away from this host? */
 bool kw_rdma_removed(const struct ibv_context *verbs);
 

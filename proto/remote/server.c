@@ -325,6 +325,16 @@ static int check_listen(
 	return 0;
 }
 
+int kw_server_look(const struct kw_address *address, const struct kw_rdma_options *rdma,
+	struct kw_error *error)
+{
+	const struct kw_listener_ops *ops = find_carrier(address->carrier);
+
+	if (!ops)
+		return kw_carrier_missing(address, error);
+	return ops->look ? ops->look(address, rdma, error) : 0;
+}
+
 int kw_server_prepare(
 	struct kw_server *server, const struct kw_address *address, struct kw_error *error)
 {

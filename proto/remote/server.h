@@ -90,6 +90,13 @@ int kw_server_prepare(
 	struct kw_server *server, const struct kw_address *address, struct kw_error *error);
 
 /*
+ * Is what an address needs there at this moment? Nothing is changed, no port taken. Only rdma is
+ * looked for: the others need nothing. May block for the resolving of a name.
+ */
+int kw_server_look(const struct kw_address *address, const struct kw_rdma_options *rdma,
+	struct kw_error *error);
+
+/*
  * Listen; any number of times. A stale socket file (nobody answers) is replaced; one that answers
  * is KW_E_STATE. Without a secret an address beyond this host is KW_E_CONFIG unless allow_insecure.
  * Over rdma a device or an address that is not there (any more) is waited for: that is no error.

@@ -45,6 +45,33 @@ def test_what_rdma_can_do_is_taken(program, own):
     assert done.returncode == 0, done
 
 
+NOWHERE = "rdma://192.0.2.1:7471" # an address that documentation has, and no host
+
+
+def test_a_device_that_is_not_there_now_does_not_make_a_configuration_wrong():
+    done = check(PROXY, f'listen=["tcp://127.0.0.1:0","{NOWHERE}"]')
+    assert done.returncode == 0 and "valid" in done.stdout, done
+    assert f"at this moment: listen: {NOWHERE}: " in done.stderr and "RDMA" in done.stderr, done
+
+
+def test_a_proxy_serves_while_one_of_its_listeners_waits(bed):
+    """As at boot, when the NIC is up later than the proxy: it says so, in status, metrics and log."""
+    primary = bed.server("primary")
+    data.fill(primary)
+    proxy = bed.proxy(primary, listen=("tcp",), start=False, auth__allow_insecure=True)
+    proxy.settings["listen"] = [*proxy.listen.values(), NOWHERE]
+    proxy.start()
+    agent = bed.agent(proxy, bed.server("replica"), via="tcp")
+    agent.wait_warm()
+    tcp, rdma = proxy.status()["listeners"]
+    assert (tcp["address"], tcp["state"], tcp["reason"]) == (proxy.listen["tcp"], "listening", ""), tcp
+    assert (rdma["address"], rdma["state"]) == (NOWHERE, "waiting") and "RDMA" in rdma["reason"], rdma
+    wait_for(lambda: proxy.status()["listeners"][1]["attempts"] >= 3, "it is not tried again", 10)
+    assert "\nkeywake_proxy_listeners_waiting 1\n" in proxy.ctl_ok("metrics")["text"]
+    told = [line for line in proxy.output().splitlines() if "nobody can connect" in line]
+    assert len(told) == 1 and NOWHERE in told[0], told
+
+
 @pytest.mark.parametrize("carrier", ["shm", "tcp"])
 def test_agents_are_listed_with_their_carrier_and_what_is_known_of_it(bed, carrier):
     pair = bed.pair(fill=data.fill, listen=("shm", "tcp"), via=carrier,

@@ -424,7 +424,7 @@ static int command_line(struct fixture *fixture, ...)
 	while (argc < 8 && (argv[argc] = va_arg(args, char *)))
 		argc++;
 	va_end(args);
-	return kw_config_command_line(fixture->config, "keywake-test", keys, argc, argv);
+	return kw_config_command_line(fixture->config, "keywake-test", keys, NULL, argc, argv);
 }
 
 static void command_line_reads_file_then_assignments(void **state)

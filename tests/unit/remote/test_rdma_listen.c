@@ -168,6 +168,27 @@ static void a_device_that_is_not_there_yet_is_waited_for(void **state)
 	fixture_close(&fixture);
 }
 
+/* --check-config says it, with the proxy running or not, and changes nothing. */
+static void what_is_not_there_can_be_asked_for(void **state)
+{
+	const struct kw_rdma_options plain = {0}, other = {.device = "mlx5_9"};
+	struct kw_address elsewhere = {.carrier = KW_CARRIER_TCP, .host = "10.9.9.9", .port = 1};
+	struct fixture fixture;
+	struct kw_error error;
+
+	fixture_start(&fixture);
+	assert_int_equal(kw_server_look(&fixture.address, &plain, &error), 0);
+	assert_int_equal(kw_server_look(&elsewhere, &plain, &error), 0);
+	assert_int_equal(kw_server_look(&fixture.address, &other, &error), KW_E_CONFIG);
+	expect_text(error.text, "mlx5_9 is configured");
+	fake_verbs.devices = 0;
+	assert_int_equal(kw_server_look(&fixture.address, &plain, &error), KW_E_GONE);
+	expect_text(error.text, "no RDMA device of this host has that address");
+	fake_verbs.devices = 1;
+	read_something(&fixture);
+	fixture_close(&fixture);
+}
+
 /* The module of the connection manager is loaded late, too. What cannot come by itself is refused.
  */
 static void what_may_come_is_waited_for_and_nothing_else(void **state)
@@ -313,6 +334,7 @@ int main(void)
 		RDMA_TEST(listening_that_fails_is_a_sentence_too),
 		RDMA_TEST(a_removed_device_is_let_go_of_and_taken_again),
 		RDMA_TEST(a_device_that_is_not_there_yet_is_waited_for),
+		RDMA_TEST(what_is_not_there_can_be_asked_for),
 		RDMA_TEST(what_may_come_is_waited_for_and_nothing_else),
 		RDMA_TEST(what_fails_when_it_comes_back_is_tried_again),
 		RDMA_TEST(a_wildcard_address_loses_its_device_too),
