@@ -59,6 +59,9 @@ extern struct fake_verbs_counts fake_verbs_counts;
 /* Something happens to every connected id of the active (or passive) side. */
 void fake_verbs_tell(bool active, enum rdma_cm_event_type event, int status);
 
+/* The same to all that listen. */
+void fake_verbs_tell_listeners(enum rdma_cm_event_type event);
+
 /* An asynchronous event of the device. */
 void fake_verbs_async(enum ibv_event_type event, int port);
 

@@ -459,6 +459,15 @@ void fake_verbs_tell(bool active, enum rdma_cm_event_type event, int status)
 	UNLOCK();
 }
 
+void fake_verbs_tell_listeners(enum rdma_cm_event_type event)
+{
+	LOCK();
+	for (struct fake_id *at = ids; at; at = at->next)
+		if (at->listening)
+			tell(at, event, 0);
+	UNLOCK();
+}
+
 void fake_ids_removed(void)
 {
 	for (struct fake_id *at = ids; at; at = at->next)

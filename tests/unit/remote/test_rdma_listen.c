@@ -168,6 +168,36 @@ static void a_device_that_is_not_there_yet_is_waited_for(void **state)
 	fixture_close(&fixture);
 }
 
+/* Bonding moves it to another device; or the device failed and was not removed. */
+static void an_address_that_moved_is_listened_on_anew(void **state)
+{
+	for (int failed = 0; failed < 2; failed++) {
+		enum kw_rdma_count counted =
+			failed ? KW_RDMA_DEVICE_REMOVED : KW_RDMA_ADDRESS_CHANGED;
+		uint64_t before = kw_rdma_counted(counted);
+		struct fixture fixture;
+		struct client client;
+
+		fixture_start(&fixture);
+		client_connect(&fixture, &client);
+		if (failed)
+			fake_verbs_async(IBV_EVENT_DEVICE_FATAL, 1);
+		else
+			fake_verbs_tell_listeners(RDMA_CM_EVENT_ADDR_CHANGE);
+		WAIT(&fixture, fixture.listener.waiting);
+		expect_text(fixture.listener.why, failed ? "failed or was removed" : "moved");
+		assert_true(kw_rdma_counted(counted) > before);
+		WAIT(&fixture, client.closed && fixture.left == 1);
+		kw_remote_free(client.remote);
+		/* It is in the list of devices: its context is the next one's, too. */
+		assert_true(fake_verbs_held());
+		WAIT(&fixture, !fixture.listener.waiting);
+		assert_int_equal(fixture.placed, 2);
+		read_something(&fixture);
+		fixture_close(&fixture);
+	}
+}
+
 /* --check-config says it, with the proxy running or not, and changes nothing. */
 static void what_is_not_there_can_be_asked_for(void **state)
 {
@@ -334,6 +364,7 @@ int main(void)
 		RDMA_TEST(listening_that_fails_is_a_sentence_too),
 		RDMA_TEST(a_removed_device_is_let_go_of_and_taken_again),
 		RDMA_TEST(a_device_that_is_not_there_yet_is_waited_for),
+		RDMA_TEST(an_address_that_moved_is_listened_on_anew),
 		RDMA_TEST(what_is_not_there_can_be_asked_for),
 		RDMA_TEST(what_may_come_is_waited_for_and_nothing_else),
 		RDMA_TEST(what_fails_when_it_comes_back_is_tried_again),
