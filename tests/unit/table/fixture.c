@@ -116,6 +116,12 @@ enum kw_put_result fixture_put(
 	return kw_table_put(fixture->table, 0, fixture_key(number), fixture_value(tag, length), 0);
 }
 
+void fixture_change(struct fixture *fixture, uint32_t number, uint64_t tag)
+{
+	assert_int_equal(fixture_put(fixture, number, tag, 100), KW_PUT_STORED);
+	fixture_publish(fixture);
+}
+
 enum kw_put_result fixture_delete(struct fixture *fixture, uint32_t number)
 {
 	return kw_table_delete(fixture->table, 0, fixture_key(number));

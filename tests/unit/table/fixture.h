@@ -40,6 +40,8 @@ struct kw_slice fixture_key(uint32_t number);
 struct kw_slice fixture_value(uint64_t tag, uint32_t length);
 enum kw_put_result fixture_put(
 	struct fixture *fixture, uint32_t number, uint64_t tag, uint32_t length);
+/* Of 100 bytes, stored and published. */
+void fixture_change(struct fixture *fixture, uint32_t number, uint64_t tag);
 enum kw_put_result fixture_delete(struct fixture *fixture, uint32_t number);
 
 /* Is exactly this value in database 0 of the table? */

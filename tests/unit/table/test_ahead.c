@@ -41,12 +41,6 @@ static void done(struct fixture *fixture, struct follower *follower)
 	fixture_close(fixture);
 }
 
-static void put(struct fixture *fixture, uint32_t number, uint64_t tag)
-{
-	assert_int_equal(fixture_put(fixture, number, tag, 100), KW_PUT_STORED);
-	fixture_publish(fixture);
-}
-
 static void the_plain_way_takes_two(void **state)
 {
 	const struct kw_reader_options off = {.ahead = KW_AHEAD_OFF};
@@ -55,7 +49,7 @@ static void the_plain_way_takes_two(void **state)
 
 	prepare(&fixture, &follower, &off);
 	for (uint32_t i = 1; i <= 20; i++) {
-		put(&fixture, i, 2000 + i);
+		fixture_change(&fixture, i, 2000 + i);
 		follower_poll(&follower);
 		assert_int_equal(follower.postings, 2 * i);
 	}
@@ -144,7 +138,7 @@ static void what_was_sampled_too_early_is_read_again(void **state)
 	kw_reader_poll(follower.reader);
 	assert_int_equal(follower.queued, 2);
 	follower_end(&follower, 1);
-	put(&fixture, 5, 5000);
+	fixture_change(&fixture, 5, 5000);
 	follower_run(&follower);
 	assert_true(follower_has(&follower, 5, 5000, 100));
 	assert_int_equal(kw_reader_stats(follower.reader)->retries, 0);
@@ -168,7 +162,7 @@ static void what_does_not_verify_is_read_again_from_there(void **state)
 	prepare(&fixture, &follower, &by_default);
 	records = follower.records;
 	fixture_put(&fixture, 6, 6000, 100);
-	put(&fixture, 7, 7000);
+	fixture_change(&fixture, 7, 7000);
 	kw_reader_poll(follower.reader);
 	assert_int_equal(follower.queued, 2);
 	follower.bend = bend_behind_the_first_record;
@@ -196,7 +190,7 @@ static void what_ends_after_its_pass_does_not_count(void **state)
 	late = follower.queue[1];
 	follower_end(&follower, 0);
 	assert_true(kw_reader_waiting(follower.reader)); /* nothing new: not waited for */
-	put(&fixture, 8, 8000);
+	fixture_change(&fixture, 8, 8000);
 	kw_reader_poll(follower.reader);
 	assert_int_equal(follower.queued, 2); /* the late one, and a superblock alone */
 	assert_ptr_equal(follower.queue[0], late);
@@ -204,7 +198,7 @@ static void what_ends_after_its_pass_does_not_count(void **state)
 	follower_run(&follower);
 	assert_true(follower_has(&follower, 8, 8000, 100));
 	assert_int_equal(kw_reader_stats(follower.reader)->ahead_used, 0);
-	put(&fixture, 9, 9000);
+	fixture_change(&fixture, 9, 9000);
 	follower_poll(&follower);
 	assert_int_equal(kw_reader_stats(follower.reader)->ahead_used, 1);
 	done(&fixture, &follower);
@@ -237,7 +231,7 @@ static void a_session_may_end_with_it_out(void **state)
 			kw_error_set(&lost, KW_E_IO, "gone");
 			prepare(&fixture, &follower, &by_default);
 			cursor = (struct kw_cursor){follower.pass.epoch, follower.pass.consistent};
-			put(&fixture, 10, 10000);
+			fixture_change(&fixture, 10, 10000);
 			kw_reader_poll(follower.reader);
 			assert_int_equal(follower.queued, 2);
 			if (lose)

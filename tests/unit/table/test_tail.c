@@ -49,12 +49,6 @@ static void done(struct fixture *fixture, struct follower *follower)
 	fixture_close(fixture);
 }
 
-static void put(struct fixture *fixture, uint32_t number, uint64_t tag)
-{
-	assert_int_equal(fixture_put(fixture, number, tag, 100), KW_PUT_STORED);
-	fixture_publish(fixture);
-}
-
 /* So many looks in vain, until a glance is all that they are. */
 static void bring_to_rest(struct fixture *fixture, struct follower *follower)
 {
@@ -100,7 +94,7 @@ static void a_small_change_takes_one_read(void **state)
 
 	prepare(&fixture, &follower);
 	for (uint32_t i = 1; i <= 40; i++) {
-		put(&fixture, i, 2000 + i);
+		fixture_change(&fixture, i, 2000 + i);
 		kw_reader_poll(follower.reader);
 		assert_int_equal(follower.queued, 1);
 		assert_int_not_equal(follower.queue[0]->offset, KW_SUPERBLOCK_OFFSET);
@@ -174,7 +168,7 @@ static void the_superblock_is_read_every_few_looks(void **state)
 	prepare(&fixture, &follower);
 	superblocks = follower.superblocks;
 	for (uint32_t i = 0; i < 2 * KW_READER_LOOKS; i++) {
-		put(&fixture, i, 4000 + i);
+		fixture_change(&fixture, i, 4000 + i);
 		follower_look(&follower);
 		assert_true(follower_has(&follower, i, 4000 + i, 100));
 	}
@@ -237,7 +231,7 @@ static void what_was_found_is_soon_covered(void **state)
 	uint64_t passes;
 
 	prepare(&fixture, &follower);
-	put(&fixture, 4, 4000);
+	fixture_change(&fixture, 4, 4000);
 	passes = follower.passes;
 	follower_look(&follower);
 	assert_int_equal(follower.passes, passes);
@@ -304,7 +298,7 @@ static void what_does_not_verify_is_asked_of_the_superblock(void **state)
 	struct fixture fixture;
 
 	prepare(&fixture, &follower);
-	put(&fixture, 8, 8000);
+	fixture_change(&fixture, 8, 8000);
 	kw_reader_poll(follower.reader);
 	follower.bend = bend_the_log;
 	follower.bend_arg = follower.queue[0];
@@ -352,7 +346,7 @@ static void another_place_is_not_taken(void **state)
 	for (int looks = 0; looks < 2 * KW_READER_LOOKS; looks++)
 		follower_look(&follower);
 	assert_int_equal(follower.records, records);
-	put(&fixture, 9, 9000);
+	fixture_change(&fixture, 9, 9000);
 	follower_look(&follower);
 	assert_true(follower_has(&follower, 9, 9000, 100));
 	done(&fixture, &follower);
@@ -366,7 +360,7 @@ static void the_log_may_go_on_elsewhere(void **state)
 
 	prepare(&fixture, &follower);
 	for (uint32_t i = 0; i < 2000; i++) {
-		put(&fixture, i % 50, 9000 + i);
+		fixture_change(&fixture, i % 50, 9000 + i);
 		follower_look(&follower);
 		assert_true(follower_has(&follower, i % 50, 9000 + i, 100));
 	}
@@ -384,7 +378,7 @@ static void a_segment_may_end_before_its_end(void **state)
 	prepare(&fixture, &follower);
 	for (uint32_t i = 0; i < 20; i++) {
 		fixture_put(&fixture, i, 100 + i, 40000);
-		put(&fixture, 30, 200 + i);
+		fixture_change(&fixture, 30, 200 + i);
 		for (int looks = 0; looks < KW_READER_LOOKS; looks++)
 			follower_look(&follower);
 		assert_true(follower_has(&follower, i, 100 + i, 40000));
@@ -409,7 +403,7 @@ static void without_room_nothing_is_asked_for_or_taken(void **state)
 	follower_run(&follower);
 	/* Paused while the READ is out: what is taken then would be applied by a paused agent. */
 	follower.room = UINT64_C(1) << 40;
-	put(&fixture, 10, 10000);
+	fixture_change(&fixture, 10, 10000);
 	kw_reader_poll(follower.reader);
 	follower.room = 0;
 	follower_run(&follower);
@@ -431,7 +425,7 @@ static void a_session_may_end_with_it_out(void **state)
 		kw_error_set(&lost, KW_E_IO, "gone");
 		prepare(&fixture, &follower);
 		cursor = (struct kw_cursor){follower.pass.epoch, follower.pass.consistent};
-		put(&fixture, 11, 11000);
+		fixture_change(&fixture, 11, 11000);
 		kw_reader_poll(follower.reader);
 		assert_int_equal(follower.queued, 1);
 		if (lose)
