@@ -58,7 +58,8 @@ struct kw_carrier_ops {
 	 */
 	void (*report)(struct kw_remote *remote);
 	/*
-	 * Let go: no buffer of a READ may be written after this. Handles go through
+	 * Let go: no buffer of a READ may be written after this, or, where another thread is at
+	 * it, after the kw_remote_release that ends a kw_remote_hold taken here. Handles go through
 	 * kw_remote_shut; their memory lives until `free`.
 	 */
 	void (*close)(struct kw_remote *remote);

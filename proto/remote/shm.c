@@ -2,11 +2,13 @@
  * shm, the agent's end: the proxy's memory file mapped read-only, and a READ is a copy out of it.
  *
  * The socket stays open behind the handshake: its end is the proxy's death notice, and reports go
- * over it. Copies are made in the next turn of the loop, a bounded number of bytes in each.
+ * over it. Copies are made in the next turn of the loop, a bounded number of bytes in each; those
+ * of large READs with the help of a thread (copier.h).
  */
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "remote/carrier.h"
+#include "remote/copier.h"
 #include "remote/racy.h"
 #include "remote/stream_end.h"
 
@@ -29,7 +31,8 @@ struct shm {
 	struct kw_stream_end end;
 	uint8_t *map;
 	uint64_t map_bytes;
-	uint64_t copied;              /* of the READ at the head of flight */
+	uint64_t copied; /* of the READ at the head of flight, unless the copier's */
+	struct kw_copier copier;
 	struct kw_frame_report frame; /* on its way out */
 	size_t frame_length, frame_sent;
 	struct kw_frame_reply farewell; /* the only thing a proxy ever says here */
@@ -187,11 +190,34 @@ static int open_shm(struct kw_remote *remote, struct kw_error *error)
 
 	(void)error;
 	kw_stream_end_init(&shm->end, &end_ops, on_poll, true);
+	kw_copier_init(&shm->copier, remote);
 	remote->own = shm;
 	return 0;
 }
 
 /* ---- READs ---- */
+
+/* What comes of the READ at the head of flight, within the bytes that a turn may still copy. */
+static enum kw_copier_step copy_head(struct kw_remote *remote, uint64_t *budget)
+{
+	struct kw_remote_read *read = remote->flight.head;
+	struct shm *shm = remote->own;
+	uint64_t length = read->length - shm->copied;
+
+	if (length > *budget)
+		length = *budget;
+	*budget -= length;
+	if (kw_copier_is_due(&shm->copier, read))
+		return kw_copier_step(&shm->copier);
+	kw_racy_copy(read->buffer + shm->copied, shm->map + read->offset + shm->copied, length);
+	shm->copied += length;
+	if (shm->copied < read->length) {
+		kw_remote_progressed(remote);
+		return KW_COPIER_MORE;
+	}
+	shm->copied = 0;
+	return KW_COPIER_DONE;
+}
 
 static void copy_reads(struct kw_remote *remote)
 {
@@ -199,26 +225,25 @@ static void copy_reads(struct kw_remote *remote)
 	uint64_t budget = TURN_BYTES;
 
 	for (int i = 0; i < TURN_READS && remote->flight.head && budget > 0; i++) {
-		struct kw_remote_read *read = remote->flight.head;
-		uint64_t length = read->length - shm->copied;
+		enum kw_copier_step step = copy_head(remote, &budget);
 
-		if (length > budget)
-			length = budget;
-		kw_racy_copy(
-			read->buffer + shm->copied, shm->map + read->offset + shm->copied, length);
-		shm->copied += length;
-		budget -= length;
-		if (shm->copied < read->length) {
-			kw_remote_progressed(remote);
-			break;
-		}
-		shm->copied = 0;
-		kw_remote_complete(remote);
+		if (step == KW_COPIER_WAIT)
+			return;
+		if (step == KW_COPIER_DONE)
+			kw_remote_complete(remote);
 		if (!kw_remote_is(remote, KW_REMOTE_READY))
 			return;
+		if (kw_copier_left(&shm->copier))
+			break;
 	}
-	if (remote->flight.head)
-		kw_remote_turn_soon(remote);
+	if (!remote->flight.head) {
+		kw_copier_want_help(&shm->copier, false);
+		return;
+	}
+	/* A whole turn's bytes, and no end of them: it is the copying that is waited for. */
+	if (budget == 0)
+		kw_copier_want_help(&shm->copier, true);
+	kw_remote_turn_soon(remote);
 }
 
 static void turn_shm(struct kw_remote *remote)
@@ -236,8 +261,21 @@ static void turn_shm(struct kw_remote *remote)
 
 static void post_shm(struct kw_remote *remote, struct kw_remote_read *first)
 {
-	(void)first;
+	struct shm *shm = remote->own;
+
+	for (; first; first = first->next)
+		(void)kw_copier_add(&shm->copier, first, shm->map + first->offset);
+	kw_copier_added(&shm->copier);
 	kw_remote_turn_soon(remote);
+}
+
+static void unmap(struct kw_remote *remote)
+{
+	struct shm *shm = remote->own;
+
+	if (shm->map)
+		munmap(shm->map, shm->map_bytes);
+	shm->map = NULL;
 }
 
 static void close_shm(struct kw_remote *remote)
@@ -245,9 +283,8 @@ static void close_shm(struct kw_remote *remote)
 	struct shm *shm = remote->own;
 
 	kw_stream_end_close(&shm->end, remote);
-	if (shm->map)
-		munmap(shm->map, shm->map_bytes);
-	shm->map = NULL;
+	if (kw_copier_close(&shm->copier, unmap))
+		unmap(remote);
 }
 
 static void free_shm(struct kw_remote *remote)

@@ -8,6 +8,7 @@
 void right_bytes_at_every_size_and_alignment(void **state);
 void the_last_byte_of_the_extent_can_be_read_and_no_more(void **state);
 void many_reads_beyond_depth_end_once_each_in_order(void **state);
+void many_large_reads_end_once_each_in_order(void **state);
 void out_of_bounds_is_refused_before_anything_is_sent(void **state);
 void before_ready_every_read_is_refused(void **state);
 void a_callback_may_start_reads_and_is_never_called_from_within(void **state);
@@ -18,6 +19,7 @@ void a_writer_may_write_while_it_is_read(void **state);
 	cmocka_unit_test(right_bytes_at_every_size_and_alignment),                                 \
 		cmocka_unit_test(the_last_byte_of_the_extent_can_be_read_and_no_more),             \
 		cmocka_unit_test(many_reads_beyond_depth_end_once_each_in_order),                  \
+		cmocka_unit_test(many_large_reads_end_once_each_in_order),                         \
 		cmocka_unit_test(out_of_bounds_is_refused_before_anything_is_sent),                \
 		cmocka_unit_test(before_ready_every_read_is_refused),                              \
 		cmocka_unit_test(a_callback_may_start_reads_and_is_never_called_from_within),      \
@@ -28,6 +30,7 @@ void a_writer_may_write_while_it_is_read(void **state);
 void a_killed_proxy_ends_every_read_once_and_the_connection_once(void **state);
 void a_stopped_proxy_is_a_passed_deadline_where_it_serves(void **state);
 void closing_tells_back_the_reads_that_are_out(void **state);
+void closing_amid_large_reads_lets_go_of_their_memory(void **state);
 void closing_while_connecting_is_told_once(void **state);
 void nobody_listening_is_a_sentence_and_not_a_crash(void **state);
 void a_proxy_that_never_answers_is_a_passed_deadline(void **state);
@@ -38,6 +41,7 @@ void many_connections_leave_nothing_behind(void **state);
 	cmocka_unit_test(a_killed_proxy_ends_every_read_once_and_the_connection_once),             \
 		cmocka_unit_test(a_stopped_proxy_is_a_passed_deadline_where_it_serves),            \
 		cmocka_unit_test(closing_tells_back_the_reads_that_are_out),                       \
+		cmocka_unit_test(closing_amid_large_reads_lets_go_of_their_memory),                \
 		cmocka_unit_test(closing_while_connecting_is_told_once),                           \
 		cmocka_unit_test(nobody_listening_is_a_sentence_and_not_a_crash),                  \
 		cmocka_unit_test(a_proxy_that_never_answers_is_a_passed_deadline),                 \

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 
 #define OUT 40
+#define LARGE 100
 
 static void check_all_told_once(struct try *tries, int count)
 {
@@ -124,6 +125,39 @@ void closing_tells_back_the_reads_that_are_out(void **state)
 	assert_int_equal(client.closed, 1);
 	kw_remote_free(client.remote);
 	WAIT(&fixture, fixture.left == 1);
+	fixture_close(&fixture);
+}
+
+/* Whenever the end comes, each is told once, and from then on its memory is the caller's. */
+void closing_amid_large_reads_lets_go_of_their_memory(void **state)
+{
+	static struct try tries[LARGE];
+	struct kw_remote_read *reads[LARGE];
+	struct fixture fixture;
+	struct client client;
+	int told_before = 0;
+
+	fixture_start(&fixture);
+	for (int turns = 0; turns < 24; turns++) {
+		client_connect(&fixture, &client);
+		for (int i = 0; i < LARGE; i++) {
+			try_init(&tries[i], (uint64_t)i, 256 << 10);
+			reads[i] = &tries[i].read;
+		}
+		kw_remote_read(client.remote, reads, LARGE);
+		for (int i = 0; i < turns; i++)
+			uv_run(&fixture.loop, UV_RUN_NOWAIT);
+		for (int i = 0; i < LARGE; i++)
+			told_before += tries[i].told;
+		client_close(&fixture, &client);
+		check_all_told_once(tries, LARGE);
+		for (int i = 0; i < LARGE; i++) {
+			if (!tries[i].failed)
+				try_check(&tries[i]);
+			try_free(&tries[i]);
+		}
+	}
+	assert_true(told_before > 0);
 	fixture_close(&fixture);
 }
 

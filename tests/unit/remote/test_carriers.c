@@ -31,6 +31,7 @@ static int run_over_rdma(void)
 	static const struct CMUnitTest tests[] = {
 		CARRIER_READ_TESTS,
 		cmocka_unit_test(closing_tells_back_the_reads_that_are_out),
+		cmocka_unit_test(closing_amid_large_reads_lets_go_of_their_memory),
 		cmocka_unit_test(closing_while_connecting_is_told_once),
 		cmocka_unit_test(nobody_listening_is_a_sentence_and_not_a_crash),
 		cmocka_unit_test(a_proxy_that_shuts_down_says_so),
