@@ -66,11 +66,17 @@ void kw_snapshot_begin(struct kw_apply *apply)
 	kw_keyset_reserve(&replica->seen, replica->plan.keys);
 }
 
-/* The loading server sizes its first table at once, rather than doubling it time and again. */
+/*
+ * The loading server sizes its first table at once, rather than doubling it time and again. Its
+ * slots are a power of two: with as many as there are keys it would be filled up to the last, and
+ * each insertion would walk through keys that no cache holds (dictAddRaw: 40 % of a load). With
+ * half as many more it is filled to two thirds at most; 8 bytes a slot.
+ */
 static void hint(struct kw_replica *replica, uint32_t database, struct kw_buffer *out)
 {
 	if (replica->rdb.database < 0 && replica->plan.keys > 0)
-		kw_rdb_sizes(&replica->rdb, database, replica->plan.keys, 0, out);
+		kw_rdb_sizes(&replica->rdb, database, replica->plan.keys + replica->plan.keys / 2,
+			0, out);
 }
 
 static int put(
