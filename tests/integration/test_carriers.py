@@ -14,7 +14,7 @@ FAULTS = {"rejected", "nobody_listening", "stale_connection", "unreachable", "ad
           "retries_exceeded", "access_refused", "connect_error"}
 LISTED = {"id", "name", "carrier", "device", "peer", "state", "passed", "applied", "lag_ms", "depth",
           "reads", "bytes", "connected_us"}
-BASE = {PROXY: ["redis.address=unix:///tmp/none.sock"],
+BASE = {PROXY: ["redis.address=unix:///tmp/none.sock", "auth.secret_file=/nonexistent"],
         AGENT: ["redis.address=unix:///tmp/none.sock", "proxy=rdma://10.0.0.1:7471"]}
 
 
