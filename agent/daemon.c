@@ -32,9 +32,10 @@ static int read_filter(
 	return KW_OK;
 }
 
-static int read_name(struct kw_agent_daemon *daemon, struct kw_error *error)
+static int read_name(
+	const struct kw_config *config, char name[KW_AGENT_NAME_MAX + 1], struct kw_error *error)
 {
-	const char *given = kw_config_text(daemon->daemon.config, "name");
+	const char *given = kw_config_text(config, "name");
 	char host[256] = "";
 
 	if (!*given && gethostname(host, sizeof host - 1) < 0)
@@ -48,7 +49,7 @@ static int read_name(struct kw_agent_daemon *daemon, struct kw_error *error)
 		if (*c < 0x21 || *c > 0x7e)
 			return kw_error_set(error, KW_E_CONFIG,
 				"name: only printable ASCII without spaces is allowed");
-	snprintf(daemon->name, sizeof daemon->name, "%s", given);
+	snprintf(name, KW_AGENT_NAME_MAX + 1, "%s", given);
 	return KW_OK;
 }
 
@@ -170,11 +171,39 @@ static int read_options(
 			"metrics.listen: not in this version; leave it empty and use the control "
 			"method `metrics`");
 	options->warm_lag_ms = (uint32_t)kw_config_integer(config, "warm.lag_ms");
-	if ((code = read_name(daemon, error)) || (code = read_apply(config, options, error)) ||
+	if ((code = read_name(config, daemon->name, error)) ||
+		(code = read_apply(config, options, error)) ||
 		(code = read_local(daemon, &options->local.redis, error)) ||
 		(code = read_follow(daemon, options, error)))
 		return code;
 	return read_filter(config, &options->filter, error);
+}
+
+static int check_proxy(const struct kw_config *config, struct kw_error *error)
+{
+	struct kw_address address;
+
+	if (kw_address_parse(kw_config_text(config, "proxy"), &address, error))
+		return kw_error_wrap(error, "proxy");
+	if (address.carrier != KW_CARRIER_SHM && address.port == 0)
+		return kw_error_set(error, KW_E_CONFIG,
+			"proxy: port 0 cannot be connected to: use the one that the proxy listens "
+			"on");
+	return KW_OK;
+}
+
+int kw_agent_daemon_check(const struct kw_config *config, struct kw_error *error)
+{
+	struct kw_agent_options options = {0};
+	char name[KW_AGENT_NAME_MAX + 1];
+	int code;
+
+	if ((code = read_name(config, name, error)) || (code = check_proxy(config, error)) ||
+		(code = read_apply(config, &options, error)))
+		return code;
+	code = read_filter(config, &options.filter, error);
+	kw_filter_close(&options.filter);
+	return code;
 }
 
 static int on_changed(void *arg, const char *path, struct kw_error *error)

@@ -30,6 +30,9 @@ struct kw_agent_daemon {
 	bool closing;
 };
 
+/* A kw_config_rule_fn: what cannot work whatever is there when the agent starts. */
+int kw_agent_daemon_check(const struct kw_config *config, struct kw_error *error);
+
 /*
  * All of it, or an error with everything taken back (the loop must still be run once). The
  * configuration is complete.

@@ -17,9 +17,11 @@ int main(int argc, char **argv)
 	struct kw_agent_daemon daemon;
 	struct kw_error error;
 	uv_loop_t loop;
-	int status = kw_config_command_line(
-		config, "keywake-agent", kw_agent_config_keys, NULL, argc, argv);
+	int status;
 
+	kw_config_set_rule(config, kw_agent_daemon_check);
+	status = kw_config_command_line(
+		config, "keywake-agent", kw_agent_config_keys, NULL, argc, argv);
 	if (status >= 0)
 		goto free_config;
 	signal(SIGPIPE, SIG_IGN);

@@ -50,3 +50,40 @@ const struct kw_config_key kw_proxy_config_keys[] = {
 	KW_CONFIG_DAEMON("\"/run/keywake/proxy.sock\""),
 	{0},
 };
+
+/* As kw_server_listen would refuse it, said before anything is started. */
+static int check_listen(const struct kw_config *config, struct kw_error *error)
+{
+	bool open = *kw_config_text(config, "auth.secret_file") ||
+		    kw_config_bool(config, "auth.allow_insecure");
+	size_t count = kw_config_count(config, "listen");
+	struct kw_address address;
+
+	if (count == 0)
+		return kw_error_set(error, KW_E_CONFIG,
+			"listen is empty: no agent could connect; give it an address, like "
+			"shm:///run/keywake/proxy.shm");
+	for (size_t i = 0; i < count; i++) {
+		const char *text = kw_config_text_at(config, "listen", i);
+
+		if (kw_address_parse(text, &address, error))
+			return kw_error_wrap(error, "listen");
+		if (!open && !kw_address_is_local(&address))
+			return kw_error_set(error, KW_E_CONFIG,
+				"listen: %s is open to other hosts and there is no secret: set "
+				"auth.secret_file, or auth.allow_insecure=true",
+				text);
+	}
+	return KW_OK;
+}
+
+int kw_proxy_config_rule(const struct kw_config *config, struct kw_error *error)
+{
+	int64_t segment = kw_config_integer(config, "table.segment_bytes");
+
+	if (segment & (segment - 1))
+		return kw_error_set(error, KW_E_CONFIG,
+			"table.segment_bytes: %lld is not a power of two, like 16MiB",
+			(long long)segment);
+	return check_listen(config, error);
+}

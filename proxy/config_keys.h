@@ -6,4 +6,7 @@
 
 extern const struct kw_config_key kw_proxy_config_keys[];
 
+/* A kw_config_rule_fn: what cannot work whatever is there when the proxy starts. */
+int kw_proxy_config_rule(const struct kw_config *config, struct kw_error *error);
+
 #endif

@@ -8,15 +8,20 @@
 #include <stdio.h>
 #include <uv.h>
 
+/* As for a wrong command line: starting again would not mend it (RestartPreventExitStatus=2). */
+#define EXIT_CONFIG 2
+
 int main(int argc, char **argv)
 {
 	struct kw_config *config = kw_config_new(kw_proxy_config_keys);
 	struct kw_proxy proxy;
 	struct kw_error error;
 	uv_loop_t loop;
-	int status = kw_config_command_line(
-		config, "keywake-proxy", kw_proxy_config_keys, kw_proxy_look, argc, argv);
+	int status;
 
+	kw_config_set_rule(config, kw_proxy_config_rule);
+	status = kw_config_command_line(
+		config, "keywake-proxy", kw_proxy_config_keys, kw_proxy_look, argc, argv);
 	if (status >= 0)
 		goto free_config;
 	signal(SIGPIPE, SIG_IGN);
@@ -27,7 +32,7 @@ int main(int argc, char **argv)
 	status = 0;
 	if (kw_proxy_init(&proxy, &loop, config, &error)) {
 		kw_log_error("proxy", "%s", error.text);
-		status = 1;
+		status = error.code == KW_E_CONFIG ? EXIT_CONFIG : 1;
 	}
 	uv_run(&loop, UV_RUN_DEFAULT);
 	kw_proxy_close(&proxy);

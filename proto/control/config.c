@@ -190,9 +190,16 @@ static int check_complete(
 	return 0;
 }
 
+void kw_config_set_rule(struct kw_config *config, kw_config_rule_fn rule)
+{
+	config->rule = rule;
+}
+
 int kw_config_complete(const struct kw_config *config, struct kw_error *error)
 {
-	return check_complete(config, config->values, error);
+	int code = check_complete(config, config->values, error);
+
+	return code || !config->rule ? code : config->rule(config, error);
 }
 
 /*

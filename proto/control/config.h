@@ -53,7 +53,14 @@ void kw_config_free(struct kw_config *config);
 int kw_config_load(struct kw_config *config, const char *file, struct kw_error *error);
 int kw_config_set(struct kw_config *config, const char *assignment, struct kw_error *error);
 
-/* Required keys present? Called once all sources were read. */
+/*
+ * What no key can say alone: keys that exclude each other, or need each other. KW_E_CONFIG with a
+ * sentence that names them. It may read the configuration and nothing else.
+ */
+typedef int (*kw_config_rule_fn)(const struct kw_config *config, struct kw_error *error);
+void kw_config_set_rule(struct kw_config *config, kw_config_rule_fn rule);
+
+/* Required keys present, and the rule kept? Called once all sources were read. */
 int kw_config_complete(const struct kw_config *config, struct kw_error *error);
 
 /*

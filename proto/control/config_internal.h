@@ -14,6 +14,7 @@
 struct kw_config {
 	const struct kw_config_key *keys;
 	size_t count;
+	kw_config_rule_fn rule; /* NULL: none */
 	/*
 	 * One for each key, in the one shape its type has (config_value.c); NULL: required and not
 	 * given. Changes are made to a copy that replaces this as a whole: refused means untouched.

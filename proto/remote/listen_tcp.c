@@ -139,7 +139,7 @@ static int listen_name(const struct kw_address *address, bool open_to_all, struc
 	snprintf(port, sizeof port, "%u", address->port);
 	status = getaddrinfo(address->host, port, &hints, &found);
 	if (status != 0) {
-		kw_error_set(error, KW_E_CONFIG, "the host cannot be resolved: %s",
+		kw_error_set(error, KW_E_IO, "the host cannot be resolved: %s",
 			gai_strerror(status));
 		return -1;
 	}

@@ -275,10 +275,42 @@ def test_a_wrong_configuration_is_refused_with_the_remedy(program, wrong, named)
     assert named in done.stderr + done.stdout, done
 
 
+SECRETLESS = "set auth.secret_file"
+
+
+@pytest.mark.parametrize("checked", [True, False])
+@pytest.mark.parametrize("program, wrong, named", [
+    (PROXY, ["listen=[]"], "listen is empty"),
+    (PROXY, ["listen=tcp://0.0.0.0:0"], SECRETLESS), (PROXY, ["listen=tcp://192.0.2.1:7471"], SECRETLESS),
+    (PROXY, ["table.segment_bytes=5000"], "power of two"),
+    (AGENT, ["name=two words"], "printable ASCII"), (AGENT, ["apply.cursor_name=a b"], "letters, digits"),
+    (AGENT, ["proxy=tcp://127.0.0.1:0"], "port 0"),
+    (AGENT, ["apply.mode=hybrid", "apply.cursor_store=key"], "function library"),
+    (AGENT, ["filter.prefixes=[\"\"]"], "an empty prefix"),
+])
+def test_what_cannot_work_is_refused_by_the_check_and_at_the_start(bed, program, wrong, named, checked):
+    words = [program, *(["--check-config"] if checked else [])]
+    base = ["redis.address=unix:///x", "control.socket=" + os.path.join(bed.directory, "ctl"),
+            ("proxy" if program == AGENT else "listen") + "=shm:///nonexistent/x"]
+    for assignment in base + wrong:
+        words += ["--set", assignment]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=20)
+    assert done.returncode == 2 and named in done.stderr, done
+
+
+@pytest.mark.parametrize("program, peers", [(PROXY, "listen"), (AGENT, "proxy")])
+def test_a_secret_that_is_not_there_is_not_tried_again_and_again(bed, program, peers):
+    """By the unit: 2 is what starting again would not mend."""
+    words = [program, "--set", "redis.address=unix:///x", "--set", f"{peers}=shm://{bed.directory}/x",
+             "--set", f"control.socket={bed.directory}/ctl", "--set", "auth.secret_file=/nonexistent"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=20)
+    assert done.returncode == 2 and "/nonexistent" in done.stderr, done
+
+
 @pytest.mark.parametrize("program, key", [(PROXY, "listen"), (AGENT, "proxy")])
 def test_a_carrier_this_build_lacks_is_refused_before_anything_starts(program, key):
     words = [program, "--check-config", "--set", "redis.address=unix:///x", "--set",
-             f"{key}=rdma://10.0.0.1:7471"]
+             f"{key}=rdma://10.0.0.1:7471", "--set", "auth.secret_file=/nonexistent"]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=20)
     maps = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
     if "librdmacm" in maps:

@@ -458,11 +458,33 @@ static void command_line_ends_where_it_should(void **state)
 		command_line(fixture, "--check-config", "--set", "redis.address=x", NULL), 0);
 }
 
+static int loud_needs_tcp(const struct kw_config *config, struct kw_error *error)
+{
+	if (strcmp(kw_config_text(config, "log.level"), "debug") != 0 ||
+		*kw_config_text(config, "redis.address") == 't')
+		return 0;
+	return kw_error_set(error, KW_E_CONFIG, "log.level: debug goes with tcp only");
+}
+
+static void a_rule_is_asked_once_all_is_read(void **state)
+{
+	struct fixture *fixture = *state;
+
+	kw_config_set_rule(fixture->config, loud_needs_tcp);
+	assert_int_equal(command_line(fixture, "--check-config", "--set", "log.level=debug",
+				 "--set", "redis.address=unix:///a", NULL),
+		2);
+	assert_int_equal(kw_config_complete(fixture->config, &fixture->error), KW_E_CONFIG);
+	assert_non_null(strstr(fixture->error.text, "debug goes with tcp only"));
+	assert_int_equal(command_line(fixture, "--set", "redis.address=tcp://a:1", NULL), -1);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(fallbacks_hold_until_set),
+		TEST(a_rule_is_asked_once_all_is_read),
 		TEST(file_sets_nested_and_dotted_names),
 		TEST(file_mistakes_are_refused_whole),
 		TEST(file_that_cannot_be_read_is_named),
