@@ -2,6 +2,7 @@
 #include "control/config_internal.h"
 
 #include "base/log.h"
+#include "control/json_text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -123,7 +124,7 @@ void kw_config_json(const struct kw_config *config, const char *path_or_null, st
 		json = tree(config, path);
 	else
 		json = json_null();
-	text = json_dumps(json, JSON_ENCODE_ANY | JSON_COMPACT);
+	text = json_dumps(json, JSON_ENCODE_ANY | JSON_COMPACT | KW_JSON_DIGITS);
 	if (text)
 		kw_buffer_append(out, text, strlen(text));
 	free(text);

@@ -10,7 +10,7 @@
 
 static void send_json(struct rpc_connection *connection, json_t *answer)
 {
-	char *line = json_dumps(answer, JSON_COMPACT);
+	char *line = json_dumps(answer, JSON_COMPACT | KW_JSON_DIGITS);
 	size_t length;
 
 	if (!line) {
@@ -104,7 +104,7 @@ void kw_rpc_result(struct kw_rpc_call *call, json_t *result)
 		return;
 	}
 	answer = json_pack("{s:s,s:O,s:o}", "jsonrpc", "2.0", "id", call->id, "result", result);
-	line = answer ? json_dumps(answer, JSON_COMPACT) : NULL;
+	line = answer ? json_dumps(answer, JSON_COMPACT | KW_JSON_DIGITS) : NULL;
 	json_decref(answer);
 	length = line ? strlen(line) : 0;
 	if (!line || length >= KW_RPC_OUTPUT_MAX) {
@@ -342,7 +342,7 @@ char *rpc_event_line(const char *kind, json_t *params, size_t *length)
 
 	json_object_set_new(copy, "kind", kw_json_text(kind));
 	event = json_pack("{s:s,s:s,s:o}", "jsonrpc", "2.0", "method", "event", "params", copy);
-	line = event ? json_dumps(event, JSON_COMPACT) : NULL;
+	line = event ? json_dumps(event, JSON_COMPACT | KW_JSON_DIGITS) : NULL;
 	json_decref(event);
 	if (!line)
 		return NULL;

@@ -3,6 +3,7 @@
 
 #include "base/buffer.h"
 #include "base/clock.h"
+#include "control/json_text.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -214,7 +215,7 @@ const char *ctl_show_value(const char *name, const json_t *value, char cell[CTL_
 	} else if (!value || json_is_null(value)) {
 		snprintf(cell, CTL_CELL, "-");
 	} else {
-		text = json_dumps(value, JSON_COMPACT);
+		text = json_dumps(value, JSON_COMPACT | KW_JSON_DIGITS);
 		snprintf(cell, CTL_CELL, "%s", text ? text : "-");
 		free(text);
 	}
@@ -225,7 +226,8 @@ void ctl_print_json(const json_t *value)
 {
 	bool people = isatty(STDOUT_FILENO);
 
-	json_dumpf(value, stdout, JSON_ENCODE_ANY | (people ? JSON_INDENT(2) : JSON_COMPACT));
+	json_dumpf(value, stdout,
+		JSON_ENCODE_ANY | KW_JSON_DIGITS | (people ? JSON_INDENT(2) : JSON_COMPACT));
 	fputc('\n', stdout);
 	fflush(stdout);
 }

@@ -140,6 +140,13 @@ def test_config_is_read_and_changed_while_running(pair):
     assert unknown.returncode == 2 and "poll.idle_us" in unknown.stderr, unknown
 
 
+def test_a_share_is_told_as_it_was_given(pair):
+    for share in ("0.05", "0.1", "0.3"):
+        assert pair.proxy.ctl("config", "set", "source.primary_share", share).returncode == 0
+        assert pair.proxy.ctl("config", "get", "source.primary_share").stdout == share + "\n"
+        assert f'"primary_share":{share}' in pair.proxy.ctl("config", "get", "source").stdout
+
+
 def test_methods_are_listed_and_unknown_parameters_refused(pair):
     for daemon in (pair.proxy, pair.agent):
         names = {method["name"] for method in daemon.rpc("rpc.methods")}
