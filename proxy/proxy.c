@@ -125,6 +125,11 @@ static int extend_memory(void *arg, struct kw_extent *extent, struct kw_error *e
 	return kw_memory_extend(arg, extent, error);
 }
 
+static void expect_memory(void *arg, uint64_t offset, uint64_t length)
+{
+	kw_memory_expect(arg, offset, length);
+}
+
 static bool give_back_memory(void *arg, uint64_t offset, uint64_t length)
 {
 	return kw_memory_give_back(arg, offset, length);
@@ -206,6 +211,7 @@ static int make_table(struct kw_proxy *proxy, struct kw_error *error)
 		.base = proxy->memory.base,
 		.reserve_bytes = proxy->memory.reserve_bytes,
 		.extend = extend_memory,
+		.expect = expect_memory,
 		.give_back = give_back_memory,
 		.arg = &proxy->memory,
 	};

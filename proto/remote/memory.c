@@ -125,6 +125,13 @@ int kw_memory_extend(struct kw_memory *memory, struct kw_extent *extent, struct 
 	return 0;
 }
 
+void kw_memory_expect(struct kw_memory *memory, uint64_t offset, uint64_t length)
+{
+	if (memory->device.expect && length > 0 && offset < memory->reserve_bytes &&
+		length <= memory->reserve_bytes - offset)
+		memory->device.expect(memory->device.arg, offset, length);
+}
+
 bool kw_memory_give_back(struct kw_memory *memory, uint64_t offset, uint64_t length)
 {
 	uint64_t start = (offset + PAGE - 1) & ~(PAGE - 1), end = (offset + length) & ~(PAGE - 1);

@@ -22,9 +22,13 @@
 #define KW_EXTENTS_MAX 256
 #define KW_RESERVE_MAX (UINT64_C(1) << 44) /* of the 47 bits of addresses a process has */
 
-/* Registers an extent, the number-th, with a device: fills in address and rkey. */
+/*
+ * Registers extents with a device. add: the number-th; fills in address and rkey. expect: this one
+ * may be added soon.
+ */
 struct kw_memory_device {
 	int (*add)(void *arg, int number, struct kw_extent *extent, struct kw_error *error);
+	void (*expect)(void *arg, uint64_t offset, uint64_t length);
 	void *arg;
 };
 
@@ -51,6 +55,13 @@ void kw_memory_close(struct kw_memory *memory);
  * KW_E_FULL beyond KW_EXTENTS_MAX.
  */
 int kw_memory_extend(struct kw_memory *memory, struct kw_extent *extent, struct kw_error *error);
+
+/*
+ * kw_memory_extend may be asked for this extent soon: a device that takes long to register it
+ * begins. Said again it is nothing new; an extent that nobody expected, or of another size, will do
+ * too.
+ */
+void kw_memory_expect(struct kw_memory *memory, uint64_t offset, uint64_t length);
 
 /*
  * Let the system have the pages of [offset, +length), whole pages of it; what peers read there from

@@ -21,11 +21,44 @@ static int add_region(struct kw_rdma_device *device, int number, const struct kw
 	return 0;
 }
 
+/* The region that was registered ahead; NULL: none was, or it could not be. */
+static struct ibv_mr *expected(struct kw_rdma_device *device, const struct kw_extent *extent)
+{
+	for (int i = 0; i < KW_RDMA_AHEAD; i++) {
+		struct kw_rdma_ahead *ahead = device->ahead[i];
+
+		if (!ahead || !kw_rdma_ahead_is(
+				      ahead, device->memory->base + extent->offset, extent->length))
+			continue;
+		device->ahead[i] = NULL;
+		return kw_rdma_ahead_take(ahead);
+	}
+	return NULL;
+}
+
+static void expect_extent(void *arg, uint64_t offset, uint64_t length)
+{
+	struct kw_rdma_device *device = arg;
+	uint8_t *base = device->memory->base + offset;
+	int at = -1;
+
+	for (int i = 0; i < KW_RDMA_AHEAD; i++)
+		if (!device->ahead[i])
+			at = i;
+		else if (kw_rdma_ahead_is(device->ahead[i], base, length))
+			return;
+	if (at >= 0)
+		device->ahead[at] = kw_rdma_ahead_begin(device->loop, device->pd, base, length);
+}
+
 static int add_extent(void *arg, int number, struct kw_extent *extent, struct kw_error *error)
 {
 	struct kw_rdma_device *device = arg;
-	int code = add_region(device, number, extent, error);
+	int code = 0;
 
+	device->regions[number] = expected(device, extent);
+	if (!device->regions[number])
+		code = add_region(device, number, extent, error);
 	if (code != 0)
 		return code;
 	extent->address = (uintptr_t)device->regions[number]->addr;
@@ -34,12 +67,13 @@ static int add_extent(void *arg, int number, struct kw_extent *extent, struct kw
 }
 
 static struct kw_rdma_device *open_device(
-	struct kw_memory *memory, struct ibv_context *verbs, struct kw_error *error)
+	struct kw_server *server, struct ibv_context *verbs, struct kw_error *error)
 {
 	struct kw_rdma_device *device = kw_zalloc(sizeof *device);
-	const struct kw_memory_device hook = {add_extent, device};
+	const struct kw_memory_device hook = {add_extent, expect_extent, device};
 
-	device->memory = memory;
+	device->memory = kw_server_memory(server);
+	device->loop = kw_server_loop(server);
 	device->verbs = verbs;
 	device->depth = kw_rdma_device_depth(verbs, error);
 	if (device->depth < 0)
@@ -50,7 +84,7 @@ static struct kw_rdma_device *open_device(
 			ibv_get_device_name(verbs->device));
 		goto free;
 	}
-	device->before = kw_memory_attach(memory, &hook);
+	device->before = kw_memory_attach(device->memory, &hook);
 	return device;
 free:
 	free(device);
@@ -61,6 +95,8 @@ static void close_device(void *arg)
 {
 	struct kw_rdma_device *device = arg;
 
+	for (int i = 0; i < KW_RDMA_AHEAD; i++)
+		kw_rdma_ahead_drop(device->ahead[i]);
 	for (int i = 0; i < KW_EXTENTS_MAX; i++)
 		kw_rdma_unregister(device->regions[i]);
 	(void)ibv_dealloc_pd(device->pd);
@@ -94,7 +130,7 @@ struct kw_rdma_device *kw_rdma_device_of(
 		return NULL;
 	}
 	drop_unused(server);
-	device = open_device(kw_server_memory(server), verbs, error);
+	device = open_device(server, verbs, error);
 	if (device)
 		kw_server_keep(server, device, close_device);
 	return device;

@@ -1,7 +1,8 @@
 /*
  * The proxy's device: one protection domain of its own, and the memory file registered in it, one
  * region an extent, for remote READ and nothing else. Extents that come later are registered
- * before anybody sees them; their address and rkey travel in the directory.
+ * before anybody sees them, and if the table expected them, before it needs them (rdma_ahead.h);
+ * their address and rkey travel in the directory.
  *
  *   of ──register (any thread, slow)──▶ ──place──▶ agents may READ ──leave──▶
  *
@@ -14,11 +15,16 @@
 #include "base/error.h"
 #include "remote/carrier.h"
 #include "remote/memory.h"
+#include "remote/rdma_ahead.h"
 
 #include <infiniband/verbs.h>
 #include <stdbool.h>
 
+/* Extents that may be expected at a time: one of the index, one of the log. */
+#define KW_RDMA_AHEAD 2
+
 struct kw_rdma_device {
+	uv_loop_t *loop;
 	struct kw_memory *memory;
 	struct ibv_context *verbs;
 	struct ibv_pd *pd;
@@ -26,7 +32,8 @@ struct kw_rdma_device {
 	int users; /* listeners */
 	bool placed;
 	int before; /* extents that were there when it was opened: register's */
-	struct ibv_mr *regions[KW_EXTENTS_MAX]; /* by number of the extent */
+	struct ibv_mr *regions[KW_EXTENTS_MAX];     /* by number of the extent */
+	struct kw_rdma_ahead *ahead[KW_RDMA_AHEAD]; /* NULL: none */
 };
 
 /*

@@ -66,6 +66,22 @@ int kw_segments_extend(struct kw_segments *segments, uint64_t offset, uint64_t l
 	return KW_OK;
 }
 
+void kw_segments_expect(const struct kw_segments *segments, uint64_t touch_limit)
+{
+	const struct kw_table_memory *memory = segments->memory;
+	uint64_t left = segments->extended - segments->frontier;
+	uint64_t grow = segments->extent_granules;
+
+	if (grow > segments->reserve_granules - segments->extended)
+		grow = segments->reserve_granules - segments->extended;
+	if (!memory->expect || grow == 0 || left > segments->extent_granules / 2 ||
+		kw_segments_touched(segments) + left >= touch_limit)
+		return;
+	memory->expect(memory->arg,
+		segments->data_offset + segments->extended * segments->granule_bytes,
+		grow * segments->granule_bytes);
+}
+
 static uint64_t granules_of(const struct kw_segments *segments, uint64_t bytes)
 {
 	return (bytes + segments->granule_bytes - 1) / segments->granule_bytes;

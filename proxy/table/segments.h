@@ -52,11 +52,11 @@ struct kw_segments {
 	struct kw_segment **owner; /* by granule */
 	struct kw_run *free;       /* ascending start, never adjoining */
 	size_t free_count, free_capacity;
-	uint8_t *given;            /* by granule: free, and the system has its pages */
+	uint8_t *given; /* by granule: free, and the system has its pages */
 	uint64_t given_granules;
 	uint64_t taken_granules; /* ever; how fast memory is used up */
-	bool keeps_all;         /* memory cannot be given back */
-	struct kw_run *resting; /* in order of until_us */
+	bool keeps_all;          /* memory cannot be given back */
+	struct kw_run *resting;  /* in order of until_us */
 	size_t resting_count, resting_capacity;
 	uint64_t free_granules, resting_granules;
 	uint64_t next_id;
@@ -74,6 +74,9 @@ void kw_segments_close(struct kw_segments *segments);
 
 /* Make [offset, +length) of the memory file readable and list it; else ->refused says why not. */
 int kw_segments_extend(struct kw_segments *segments, uint64_t offset, uint64_t length);
+
+/* With less than half an extent left below the limit: the next one is expected. */
+void kw_segments_expect(const struct kw_segments *segments, uint64_t touch_limit);
 
 /* Granules that have pages: what counts against max_bytes. */
 static inline uint64_t kw_segments_touched(const struct kw_segments *segments)
@@ -113,8 +116,8 @@ void kw_segments_retire_victims(struct kw_segments *segments, uint64_t until_us)
 void kw_segments_wake(struct kw_segments *segments, uint64_t now_us, uint64_t most);
 
 /*
- * Give free memory back to the system, that at the highest offsets first, all but `keep` granules of
- * it; at most `most` granules at a time.
+ * Give free memory back to the system, that at the highest offsets first, all but `keep` granules
+ * of it; at most `most` granules at a time.
  */
 void kw_segments_give_back(struct kw_segments *segments, uint64_t keep, uint64_t most);
 

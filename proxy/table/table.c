@@ -89,6 +89,29 @@ static int lay_out(struct kw_table *table, struct kw_error *error)
 	return (int)table->segments.refused.code;
 }
 
+/* Bytes that the index's memory grows by the next time: it doubles. */
+static uint64_t index_growth(const struct kw_table *table)
+{
+	uint64_t grow = table->index_extended;
+
+	if (grow < INDEX_EXTENT_LEAST)
+		grow = INDEX_EXTENT_LEAST;
+	if (grow > table->index_reserve - table->index_extended)
+		grow = table->index_reserve - table->index_extended;
+	return grow;
+}
+
+void kw_table_announce(const struct kw_table *table)
+{
+	const struct kw_table_memory *memory = &table->memory;
+	uint64_t used = table->index.limit_slots * sizeof(struct kw_index_slot);
+	uint64_t grow = index_growth(table);
+
+	kw_segments_expect(&table->segments, kw_data_limit(table));
+	if (memory->expect && grow > 0 && used > table->index_extended / 4 * 3)
+		memory->expect(memory->arg, table->index_offset + table->index_extended, grow);
+}
+
 /* Let the index have memory for `slots`. False: there is none below max_bytes. */
 static bool index_memory(struct kw_table *table, uint64_t slots)
 {
@@ -100,11 +123,7 @@ static bool index_memory(struct kw_table *table, uint64_t slots)
 	if (bytes > table->index_reserve || bytes + others > table->options.max_bytes)
 		return false;
 	while (bytes > table->index_extended) {
-		grow = table->index_extended;
-		if (grow < INDEX_EXTENT_LEAST)
-			grow = INDEX_EXTENT_LEAST;
-		if (grow > table->index_reserve - table->index_extended)
-			grow = table->index_reserve - table->index_extended;
+		grow = index_growth(table);
 		if (kw_segments_extend(
 			    &table->segments, table->index_offset + table->index_extended, grow))
 			return false;

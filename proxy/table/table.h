@@ -34,6 +34,11 @@ struct kw_table_memory {
 	 */
 	int (*extend)(void *arg, struct kw_extent *extent, struct kw_error *error);
 	/*
+	 * `extend` may be called for [offset, +length) soon: what takes long, pinning it for a
+	 * device, may begin. Said more than once; NULL: it does not matter.
+	 */
+	void (*expect)(void *arg, uint64_t offset, uint64_t length);
+	/*
 	 * [offset, +length) of an extent is not needed for now: the system may have its pages; what
 	 * is read there afterwards is anything at all. False: it cannot be given back (a device has
 	 * it pinned), and is not asked again. NULL: never.

@@ -73,7 +73,7 @@ struct kw_table {
 	uint64_t cleaned_segments, cleaned_bytes, written_bytes;
 	uint64_t cleaner_ns; /* of CPU time */
 	uint64_t refused_bytes, refused_live, refused_free,
-		refused_us;     /* log.c: remember_refusal */
+		refused_us;    /* log.c: remember_refusal */
 	uint64_t touched_then; /* when max_bytes was set: memory that was in use already */
 	uint64_t walk_segment, walk_offset; /* kw_table_unseen */
 
@@ -97,6 +97,9 @@ uint64_t kw_log_segment_bytes(const struct kw_table *table);
 
 /* A segment with room for a record of this stride (cleaning if need be); NULL: full. */
 struct kw_segment *kw_log_room(struct kw_table *table, uint64_t stride, bool for_delete);
+
+/* Memory that is likely to be wanted next is announced (kw_table_memory.expect). */
+void kw_table_announce(const struct kw_table *table);
 
 /* May so many more live bytes be taken in, given that the cleaner can gather what is dead? */
 bool kw_log_may_grow(const struct kw_table *table, uint64_t bytes, bool for_delete);

@@ -261,6 +261,7 @@ struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *base, size_t length, int acce
 	regions = mr;
 	((struct fake_pd *)pd)->users++;
 	fake_objects++;
+	fake_verbs_counts.registered += !pthread_equal(pthread_self(), fake_home);
 	UNLOCK();
 	return &mr->ibv;
 }

@@ -49,10 +49,10 @@ int fake_verbs_left(void);
 
 /*
  * READs, their doorbells, those signalled, fenced, and those without access, since reset;
- * elsewhere: doorbells by another thread than the one that reset.
+ * elsewhere: doorbells by another thread than the one that reset; registered: regions by another.
  */
 struct fake_verbs_counts {
-	int reads, doorbells, signalled, fenced, denied, elsewhere;
+	int reads, doorbells, signalled, fenced, denied, elsewhere, registered;
 };
 extern struct fake_verbs_counts fake_verbs_counts;
 

@@ -117,6 +117,7 @@ static void a_removed_device_is_let_go_of_and_taken_again(void **state)
 		assert_false(kw_memory_give_back(&fixture.memory, 2 * EXTENT, 4096));
 		client_connect(&fixture, &client);
 		WAIT(&fixture, fixture.joined == 2 * life - 1);
+		kw_memory_expect(&fixture.memory, 3 * EXTENT, EXTENT);
 		fake_verbs_remove();
 		expect_closed(&fixture, &client, KW_E_IO, "was removed");
 		WAIT(&fixture, !fake_verbs_held());
@@ -130,6 +131,7 @@ static void a_removed_device_is_let_go_of_and_taken_again(void **state)
 		WAIT(&fixture, info_of(&fixture, 0).attempts >= 2);
 		expect_text(
 			info_of(&fixture, 0).why, "no RDMA device of this host has that address");
+		kw_memory_expect(&fixture.memory, 2 * EXTENT, EXTENT); /* nobody does anything */
 		/* The table grows meanwhile. */
 		if (life == 2)
 			assert_int_equal(kw_memory_extend(&fixture.memory, &later, &error), 0);
@@ -143,6 +145,57 @@ static void a_removed_device_is_let_go_of_and_taken_again(void **state)
 	}
 	/* Told of once when it was lost, once why it does not come back, once when it was back. */
 	assert_int_equal(fixture.told_of_listeners, 1 + 3 * 3);
+	fixture_close(&fixture);
+}
+
+static void extend(struct fixture *fixture, uint64_t offset, bool registered_here)
+{
+	struct kw_extent extent = {.offset = offset, .length = EXTENT};
+	int elsewhere = fake_verbs_counts.registered;
+	struct kw_error error;
+
+	assert_int_equal(kw_memory_extend(&fixture->memory, &extent, &error), 0);
+	assert_int_not_equal(extent.rkey, 0);
+	assert_int_equal(extent.address, (uintptr_t)fixture->memory.base + offset);
+	if (registered_here)
+		assert_int_equal(fake_verbs_counts.registered, elsewhere);
+}
+
+/* Pinning takes long: what is expected is registered by another thread. */
+static void what_is_expected_is_registered_before_it_is_needed(void **state)
+{
+	struct fixture fixture;
+	int elsewhere;
+
+	fixture_start(&fixture);
+	elsewhere = fake_verbs_counts.registered;
+	/* Three times the same, another one, and one too many, which is not begun. */
+	for (int i = 0; i < 3; i++)
+		kw_memory_expect(&fixture.memory, EXTENT, EXTENT);
+	kw_memory_expect(&fixture.memory, 3 * EXTENT, EXTENT);
+	kw_memory_expect(&fixture.memory, 5 * EXTENT, EXTENT);
+	WAIT(&fixture, fake_verbs_counts.registered == elsewhere + 2);
+	extend(&fixture, EXTENT, true);
+	extend(&fixture, 3 * EXTENT, true);
+	assert_int_equal(fake_verbs_counts.registered, elsewhere + 2);
+	/* Wanted at once: waited for. Never expected, or not like this: registered here and now. */
+	kw_memory_expect(&fixture.memory, 4 * EXTENT, EXTENT);
+	extend(&fixture, 4 * EXTENT, false);
+	assert_int_equal(fake_verbs_counts.registered, elsewhere + 3);
+	kw_memory_expect(&fixture.memory, 5 * EXTENT, 2 * EXTENT);
+	WAIT(&fixture, fake_verbs_counts.registered == elsewhere + 4);
+	extend(&fixture, 5 * EXTENT, true);
+	/* It could not be registered ahead, and now it can. */
+	fake_verbs.fail_call = "ibv_reg_mr";
+	fake_verbs.fail_errno = ENOMEM;
+	kw_memory_expect(&fixture.memory, 2 * EXTENT, EXTENT);
+	WAIT(&fixture, fake_verbs.fail_skip < 0);
+	fake_verbs.fail_call = NULL;
+	extend(&fixture, 2 * EXTENT, true);
+	/* Beyond the reservation nothing is. What is left over goes with the device. */
+	kw_memory_expect(&fixture.memory, RESERVE, EXTENT);
+	kw_memory_expect(&fixture.memory, RESERVE - EXTENT, 2 * EXTENT);
+	kw_memory_expect(&fixture.memory, 6 * EXTENT, EXTENT);
 	fixture_close(&fixture);
 }
 
@@ -363,6 +416,7 @@ int main(void)
 		RDMA_TEST(without_a_device_the_other_carriers_are_named),
 		RDMA_TEST(listening_that_fails_is_a_sentence_too),
 		RDMA_TEST(a_removed_device_is_let_go_of_and_taken_again),
+		RDMA_TEST(what_is_expected_is_registered_before_it_is_needed),
 		RDMA_TEST(a_device_that_is_not_there_yet_is_waited_for),
 		RDMA_TEST(an_address_that_moved_is_listened_on_anew),
 		RDMA_TEST(what_is_not_there_can_be_asked_for),

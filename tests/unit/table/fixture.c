@@ -18,6 +18,24 @@
 #define VALUE_MAX (1u << 20)
 #define ENDS_MAX 1000000 /* more READs in one run: the reader does not come to an end */
 
+static bool is_expected(const struct fixture *fixture, uint64_t offset, uint64_t length)
+{
+	for (int i = 0; i < 2; i++)
+		if (fixture->expected[i].offset == offset && fixture->expected[i].length == length)
+			return true;
+	return false;
+}
+
+static void expect(void *arg, uint64_t offset, uint64_t length)
+{
+	struct fixture *fixture = arg;
+
+	if (is_expected(fixture, offset, length))
+		return;
+	fixture->expected[0] = fixture->expected[1];
+	fixture->expected[1] = (struct kw_extent){.offset = offset, .length = length};
+}
+
 static int extend(void *arg, struct kw_extent *extent, struct kw_error *error)
 {
 	struct fixture *fixture = arg;
@@ -29,6 +47,7 @@ static int extend(void *arg, struct kw_extent *extent, struct kw_error *error)
 	extent->address = 0;
 	extent->rkey = 0;
 	fixture->extents++;
+	fixture->surprises += !is_expected(fixture, extent->offset, extent->length);
 	return 0;
 }
 
@@ -63,6 +82,7 @@ void fixture_open(struct fixture *fixture, const struct kw_table_options *option
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0),
 		.reserve_bytes = RESERVE_BYTES,
 		.extend = extend,
+		.expect = expect,
 		.give_back = give_back,
 		.arg = fixture,
 	};

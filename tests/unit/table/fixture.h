@@ -21,10 +21,12 @@ struct fixture {
 	struct kw_table_options options;
 	uint64_t now_us;
 	int extents;
-	bool refuse_extents; /* the next ones fail, as when memlock is too small */
-	int extents_most;    /* those beyond fail so; 0: none */
-	bool pinned;         /* memory cannot be given back */
-	uint64_t given_back; /* bytes, wiped with ones */
+	bool refuse_extents;          /* the next ones fail, as when memlock is too small */
+	int extents_most;             /* those beyond fail so; 0: none */
+	bool pinned;                  /* memory cannot be given back */
+	uint64_t given_back;          /* bytes, wiped with ones */
+	struct kw_extent expected[2]; /* the last that the table spoke of */
+	int surprises;                /* extents asked for that it did not speak of */
 };
 
 /* What is 0 in options gets a value: 64 MiB, segments of 16 KiB, an epoch, a seed. */

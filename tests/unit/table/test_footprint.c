@@ -202,6 +202,27 @@ static void pinned_memory_is_kept(void **state)
 	fixture_close(&fixture);
 }
 
+/* A device pins an extent for half a second: what will be needed is spoken of before it is. */
+static void memory_that_will_be_needed_is_announced(void **state)
+{
+	struct fixture fixture;
+	int at_first;
+
+	fixture_open(&fixture, &(struct kw_table_options){.max_bytes = 256 << 20});
+	assert_int_equal(fixture_put(&fixture, 0, 0, 1000), KW_PUT_STORED);
+	tidy(&fixture, 1);
+	at_first = fixture.extents;
+	for (uint32_t i = 1; i < 100000; i++) {
+		assert_int_equal(fixture_put(&fixture, i, i, 1000), KW_PUT_STORED);
+		if (i % 100 == 0)
+			tidy(&fixture, 1);
+	}
+	assert_true(fixture.extents > at_first + 8);
+	/* The index begins with an extent that the first tidying comes too late for. */
+	assert_in_range(fixture.surprises, at_first, at_first + 1);
+	fixture_close(&fixture);
+}
+
 static void statistics_add_up(void **state)
 {
 	struct kw_table_stats stats;
@@ -250,6 +271,7 @@ int main(void)
 		cmocka_unit_test(a_table_at_rest_comes_to_rest),
 		cmocka_unit_test(pinned_memory_is_kept),
 		cmocka_unit_test(the_cleaner_s_cpu_time_is_counted),
+		cmocka_unit_test(memory_that_will_be_needed_is_announced),
 		cmocka_unit_test(statistics_add_up),
 		cmocka_unit_test(a_small_table_under_a_large_limit_stays_small),
 	};
