@@ -35,7 +35,7 @@ static inline struct kw_hash128 kw_keyset_hash(uint32_t database, struct kw_slic
 	return kw_hash128_key(database, key.data, key.length);
 }
 
-/* Room for so many is to come before they do, at no one key's cost. */
+/* Room for so many is to come before they do; one key pays for moving a 32nd of them there. */
 void kw_keyset_reserve(struct kw_keyset *set, size_t keys);
 
 /* True when the hash was not in the set before. */

@@ -77,13 +77,21 @@ static int check_listen(const struct kw_config *config, struct kw_error *error)
 	return KW_OK;
 }
 
+#define SEGMENTS_LEAST 6 /* as the table says when it is made */
+
 int kw_proxy_config_rule(const struct kw_config *config, struct kw_error *error)
 {
 	int64_t segment = kw_config_integer(config, "table.segment_bytes");
+	int64_t most = kw_config_integer(config, "table.max_bytes");
 
 	if (segment & (segment - 1))
 		return kw_error_set(error, KW_E_CONFIG,
 			"table.segment_bytes: %lld is not a power of two, like 16MiB",
 			(long long)segment);
+	if (most > 0 && segment > most / SEGMENTS_LEAST)
+		return kw_error_set(error, KW_E_CONFIG,
+			"table.max_bytes: %lld is too small for %d segments of %lld bytes "
+			"(table.segment_bytes)",
+			(long long)most, SEGMENTS_LEAST, (long long)segment);
 	return check_listen(config, error);
 }

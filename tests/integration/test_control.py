@@ -290,6 +290,7 @@ SECRETLESS = "set auth.secret_file"
     (PROXY, ["listen=[]"], "listen is empty"),
     (PROXY, ["listen=tcp://0.0.0.0:0"], SECRETLESS), (PROXY, ["listen=tcp://192.0.2.1:7471"], SECRETLESS),
     (PROXY, ["table.segment_bytes=5000"], "power of two"),
+    (PROXY, ["table.max_bytes=16MiB", "table.segment_bytes=8MiB"], "too small"),
     (AGENT, ["name=two words"], "printable ASCII"), (AGENT, ["apply.cursor_name=a b"], "letters, digits"),
     (AGENT, ["proxy=tcp://127.0.0.1:0"], "port 0"),
     (AGENT, ["apply.mode=hybrid", "apply.cursor_store=key"], "function library"),
