@@ -286,10 +286,6 @@ static int start(struct listen *listen, struct kw_error *error)
 	if (rdma_listen(listen->bound.id, BACKLOG) != 0)
 		return kw_error_errno(error, errno, "listen%s",
 			errno == EADDRINUSE ? " (another process listens there)" : "");
-	listen->watch.told = on_device;
-	listen->watch.owner = listen;
-	if (kw_rdma_watch_start(&listen->watch, loop, listen->bound.verbs, error) != 0)
-		return (int)error->code;
 	listen->poll = kw_zalloc(sizeof *listen->poll);
 	status = uv_poll_init(loop, listen->poll, listen->bound.channel->fd);
 	if (status != 0) {
@@ -331,7 +327,12 @@ static int take(struct listen *listen, struct kw_error *error)
 	if (!listen->common.device)
 		return (int)error->code;
 	listen->common.device->users++;
-	return 0;
+	/* From now on: what is removed while the table is being registered must be let go of too.
+	 */
+	listen->watch.told = on_device;
+	listen->watch.owner = listen;
+	return kw_rdma_watch_start(
+		&listen->watch, kw_server_loop(server_of(listen)), listen->bound.verbs, error);
 }
 
 static void resume(struct listen *listen)

@@ -36,7 +36,7 @@ static void on_worked(uv_work_t *work, int status)
 {
 	struct kw_rdma_ahead *ahead = work->data;
 
-	(void)status; /* it is never cancelled */
+	(void)status; /* cancelled: taken before it began */
 	ahead->ended = true;
 	if (ahead->taken)
 		free_ahead(ahead);
@@ -62,10 +62,19 @@ bool kw_rdma_ahead_is(const struct kw_rdma_ahead *ahead, const uint8_t *base, ui
 	return ahead->base == base && ahead->length == length;
 }
 
+bool kw_rdma_ahead_meets(const struct kw_rdma_ahead *ahead, const uint8_t *base, uint64_t length)
+{
+	return base < ahead->base + ahead->length && ahead->base < base + length;
+}
+
 struct ibv_mr *kw_rdma_ahead_take(struct kw_rdma_ahead *ahead)
 {
 	struct ibv_mr *region;
 
+	if (!ahead->ended && uv_cancel((uv_req_t *)&ahead->work) == 0) {
+		ahead->taken = true;
+		return NULL;
+	}
 	uv_sem_wait(&ahead->registered);
 	region = ahead->region;
 	ahead->taken = true;

@@ -1,8 +1,8 @@
 /*
  * Registering memory before it is wanted: pinning an extent takes as long as clearing all of its
  * pages (a gigabyte: half a second), and the loop that needs it would stand still. So what the
- * table expects to need is registered by libuv's pool. What is wanted before that has ended is
- * waited for, and what nobody expected is registered by who wants it.
+ * table expects to need is registered by libuv's pool. What is wanted while the pool
+ * is at it is waited for; what it has not begun, or nobody expected, is registered by who wants it.
  *
  *   expect ──pool: register──▶ there ──take──▶ the caller's
  *      └───────────────────────────────────drop──▶ deregistered, as soon as it can be
@@ -25,13 +25,17 @@ struct kw_rdma_ahead; /* one registration under way, or there */
 struct kw_rdma_ahead *kw_rdma_ahead_begin(
 	uv_loop_t *loop, struct ibv_pd *pd, uint8_t *base, uint64_t length);
 
-/* Is it of this memory? */
+/* Is it of this memory? Or of some of it, and some that is not? */
 bool kw_rdma_ahead_is(const struct kw_rdma_ahead *ahead, const uint8_t *base, uint64_t length);
+bool kw_rdma_ahead_meets(const struct kw_rdma_ahead *ahead, const uint8_t *base, uint64_t length);
 
-/* Waits for the pool. The region is the caller's; NULL: it could not be registered. Frees ahead. */
+/*
+ * Waits for the pool if it has begun. The region is the caller's; NULL: it is not registered. Frees
+ * ahead.
+ */
 struct ibv_mr *kw_rdma_ahead_take(struct kw_rdma_ahead *ahead);
 
-/* Waits for the pool too. NULL is fine. */
+/* Waits likewise. NULL is fine. */
 void kw_rdma_ahead_drop(struct kw_rdma_ahead *ahead);
 
 #endif

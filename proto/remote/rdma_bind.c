@@ -35,8 +35,8 @@ int kw_rdma_resolve(const struct kw_address *address, bool everywhere, struct so
 	snprintf(port, sizeof port, "%u", address->port);
 	status = getaddrinfo(address->host, port, &hints, &found);
 	if (status != 0)
-		return kw_error_set(error, KW_E_CONFIG, "the host cannot be resolved: %s",
-			gai_strerror(status));
+		return kw_error_set(
+			error, KW_E_IO, "the host cannot be resolved: %s", gai_strerror(status));
 	if (!everywhere && !kw_tcp_socket_loopback(found->ai_addr))
 		code = kw_error_set(error, KW_E_CONFIG,
 			"the name leads beyond this host, and there is no secret: set "

@@ -17,8 +17,8 @@
 #include <stdbool.h>
 
 /*
- * The first address of a name. It may block: only at start. KW_E_CONFIG: nobody knows the name, or
- * it leads beyond this host and everywhere is false.
+ * The first address of a name. It may block: only at start. KW_E_IO: nobody knows the name, now;
+ * KW_E_CONFIG: it leads beyond this host and everywhere is false.
  */
 int kw_rdma_resolve(const struct kw_address *address, bool everywhere, struct sockaddr_storage *to,
 	struct kw_error *error);

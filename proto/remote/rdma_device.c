@@ -21,6 +21,16 @@ static int add_region(struct kw_rdma_device *device, int number, const struct kw
 	return 0;
 }
 
+/* What was registered ahead and meets [base, +length) will not be asked for again. */
+static void drop_ahead(struct kw_rdma_device *device, const uint8_t *base, uint64_t length)
+{
+	for (int i = 0; i < KW_RDMA_AHEAD; i++)
+		if (device->ahead[i] && kw_rdma_ahead_meets(device->ahead[i], base, length)) {
+			kw_rdma_ahead_drop(device->ahead[i]);
+			device->ahead[i] = NULL;
+		}
+}
+
 /* The region that was registered ahead; NULL: none was, or it could not be. */
 static struct ibv_mr *expected(struct kw_rdma_device *device, const struct kw_extent *extent)
 {
@@ -57,8 +67,14 @@ static int add_extent(void *arg, int number, struct kw_extent *extent, struct kw
 	int code = 0;
 
 	device->regions[number] = expected(device, extent);
-	if (!device->regions[number])
+	if (!device->regions[number]) {
+		drop_ahead(device, device->memory->base + extent->offset, extent->length);
 		code = add_region(device, number, extent, error);
+	}
+	if (code != 0) { /* what may be wanted stands back behind what is */
+		drop_ahead(device, device->memory->base, device->memory->reserve_bytes);
+		code = add_region(device, number, extent, error);
+	}
 	if (code != 0)
 		return code;
 	extent->address = (uintptr_t)device->regions[number]->addr;

@@ -16,6 +16,9 @@ void kw_rdma_post_free(struct kw_rdma_post *post)
 	uv_mutex_destroy(&post->lock);
 }
 
+/* Rounds of one stay in the pool: a name to be resolved may be waiting for its thread. */
+#define ROUNDS_MAX 64
+
 /* ---- the thread ---- */
 
 /* All that waits, in order. */
@@ -33,14 +36,13 @@ static int take(struct kw_rdma_post *post, struct kw_rdma_read *reads)
 	return count;
 }
 
-/* Bounded by the READs that may be out: the loop adds none before it has heard of others' ends. */
 static void on_work(uv_work_t *work)
 {
 	struct kw_rdma_post *post = work->data;
 	struct kw_rdma_read reads[KW_RDMA_SLOTS_MAX];
 	int count;
 
-	while ((count = take(post, reads)) > 0)
+	for (int i = 0; i < ROUNDS_MAX && (count = take(post, reads)) > 0; i++)
 		if (kw_rdma_end_read(post->end, reads, count, &post->error) != 0)
 			return;
 }
@@ -67,7 +69,7 @@ static void on_worked(uv_work_t *work, int status)
 		post->ended(post->owner);
 	else if (post->error.code != KW_OK)
 		post->failed(post->owner, &post->error);
-	else if (post->count > 0) /* they came when the thread had looked for the last time */
+	else if (post->count > 0) /* they came behind its last round */
 		hand_over(post);
 }
 

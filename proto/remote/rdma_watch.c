@@ -11,7 +11,7 @@
 struct kw_rdma_watched {
 	uv_poll_t poll;
 	uv_loop_t *loop;
-	struct ibv_context *verbs;
+	struct ibv_context *verbs; /* NULL: nobody watches, and it may be gone */
 	struct kw_rdma_watch *watches;
 	struct kw_rdma_watched *next;
 	bool telling;
@@ -28,7 +28,7 @@ static void drop_if_unused(struct kw_rdma_watched *watched)
 {
 	struct kw_rdma_watched **at = &all;
 
-	if (watched->watches || watched->telling)
+	if (watched->watches)
 		return;
 	while (*at != watched)
 		at = &(*at)->next;
@@ -37,7 +37,9 @@ static void drop_if_unused(struct kw_rdma_watched *watched)
 	/* Whoever watched has destroyed what it had there. */
 	if (kw_rdma_removed(watched->verbs))
 		kw_rdma_let_go(watched->verbs);
-	uv_close((uv_handle_t *)&watched->poll, on_closed);
+	watched->verbs = NULL;
+	if (!watched->telling)
+		uv_close((uv_handle_t *)&watched->poll, on_closed);
 }
 
 static void on_poll(uv_poll_t *poll, int status, int events)
@@ -48,7 +50,8 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 	(void)status;
 	(void)events;
 	watched->telling = true;
-	while (ibv_get_async_event(watched->verbs, &event) == 0) {
+	/* The last watch may stop at any of them, and the device be closed behind it. */
+	while (watched->verbs && ibv_get_async_event(watched->verbs, &event) == 0) {
 		struct kw_rdma_watch *next;
 
 		/* Destroying a queue pair waits for the acknowledgement of its events. */
@@ -59,7 +62,8 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 		}
 	}
 	watched->telling = false;
-	drop_if_unused(watched);
+	if (!watched->verbs)
+		uv_close((uv_handle_t *)&watched->poll, on_closed);
 }
 
 static int watch_new(uv_loop_t *loop, struct ibv_context *verbs, struct kw_error *error)

@@ -101,6 +101,15 @@ static uint64_t index_growth(const struct kw_table *table)
 	return grow;
 }
 
+/* Below max_bytes, beside all that is in use? */
+static bool index_may_have(const struct kw_table *table, uint64_t bytes)
+{
+	uint64_t others = KW_DIRECTORY_OFFSET + 2 * table->directory_bytes +
+			  kw_segments_touched(&table->segments) * table->segments.granule_bytes;
+
+	return bytes <= table->index_reserve && bytes + others <= table->options.max_bytes;
+}
+
 void kw_table_announce(const struct kw_table *table)
 {
 	const struct kw_table_memory *memory = &table->memory;
@@ -108,7 +117,8 @@ void kw_table_announce(const struct kw_table *table)
 	uint64_t grow = index_growth(table);
 
 	kw_segments_expect(&table->segments, kw_data_limit(table));
-	if (memory->expect && grow > 0 && used > table->index_extended / 4 * 3)
+	if (memory->expect && grow > 0 && used > table->index_extended / 4 * 3 &&
+		index_may_have(table, table->index_extended + 1))
 		memory->expect(memory->arg, table->index_offset + table->index_extended, grow);
 }
 
@@ -116,11 +126,9 @@ void kw_table_announce(const struct kw_table *table)
 static bool index_memory(struct kw_table *table, uint64_t slots)
 {
 	uint64_t bytes = slots * sizeof(struct kw_index_slot);
-	uint64_t others = KW_DIRECTORY_OFFSET + 2 * table->directory_bytes +
-			  kw_segments_touched(&table->segments) * table->segments.granule_bytes;
 	uint64_t grow;
 
-	if (bytes > table->index_reserve || bytes + others > table->options.max_bytes)
+	if (!index_may_have(table, bytes))
 		return false;
 	while (bytes > table->index_extended) {
 		grow = index_growth(table);

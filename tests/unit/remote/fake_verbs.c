@@ -54,6 +54,8 @@ bool fake_fails(const char *call)
 		return false;
 	if (fake_verbs.fail_skip-- > 0)
 		return false;
+	if (fake_verbs.fail_times > 0 && --fake_verbs.fail_times == 0)
+		fake_verbs.fail_call = NULL;
 	errno = fake_verbs.fail_errno;
 	return true;
 }

@@ -33,7 +33,8 @@ struct fake_verbs_plan {
 	enum ibv_wc_status fail_status;
 	const char *fail_call; /* this function fails, with fail_errno */
 	int fail_errno;
-	int fail_skip;                   /* … after so many calls that do not */
+	int fail_skip;                   /* … after so many calls that do not … */
+	int fail_times;                  /* … so often; 0: always */
 	enum rdma_cm_event_type instead; /* comes instead of the answer to rdma_connect … */
 	int instead_status;
 	bool instead_set;

@@ -298,6 +298,10 @@ int rdma_listen(struct rdma_cm_id *cm, int backlog)
 	(void)backlog;
 	if (fake_fails("rdma_listen"))
 		return -1;
+	if (fake_verbs.devices == 0) { /* it is being taken away */
+		errno = EINVAL;
+		return -1;
+	}
 	fake_of(cm)->listening = true;
 	return 0;
 }
