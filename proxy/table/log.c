@@ -224,7 +224,7 @@ void kw_table_tidy(struct kw_table *table)
 	table->tidied_taken = table->segments.taken_granules;
 	if (table->touched_then > kw_segments_touched(&table->segments))
 		table->touched_then = kw_segments_touched(&table->segments);
-	kw_table_announce(table);
+	kw_room_announce(table);
 }
 
 /* Open memory by cleaning until there is some, or nothing is gained any more. */

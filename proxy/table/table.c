@@ -12,13 +12,10 @@
 #define SEGMENT_BYTES_AUTO_LEAST (UINT64_C(1) << 20)
 #define SEGMENT_BYTES_AUTO_MOST (UINT64_C(32) << 20)
 #define SEGMENTS_AUTO 2048
-/* Cleanings without a tombstone dropped, after which no more is hoped for. */
-#define CLEANED_IN_VAIN 8
 #define GRANULE_MOST (UINT64_C(64) << 10)
 #define GRANULE_LEAST (UINT64_C(4) << 10)
 #define LEAST_SEGMENTS 6
 #define PAGE UINT64_C(4096)
-#define INDEX_EXTENT_LEAST (UINT64_C(1) << 20)
 #define INDEX_SHARE 6 /* 1/6 of the reservation: enough for records of 80 bytes */
 
 static uint64_t round_up(uint64_t value, uint64_t unit)
@@ -89,86 +86,6 @@ static int lay_out(struct kw_table *table, struct kw_error *error)
 	return (int)table->segments.refused.code;
 }
 
-/* Bytes that the index's memory grows by the next time: it doubles. */
-static uint64_t index_growth(const struct kw_table *table)
-{
-	uint64_t grow = table->index_extended;
-
-	if (grow < INDEX_EXTENT_LEAST)
-		grow = INDEX_EXTENT_LEAST;
-	if (grow > table->index_reserve - table->index_extended)
-		grow = table->index_reserve - table->index_extended;
-	return grow;
-}
-
-/* Below max_bytes, beside all that is in use? */
-static bool index_may_have(const struct kw_table *table, uint64_t bytes)
-{
-	uint64_t others = KW_DIRECTORY_OFFSET + 2 * table->directory_bytes +
-			  kw_segments_touched(&table->segments) * table->segments.granule_bytes;
-
-	return bytes <= table->index_reserve && bytes + others <= table->options.max_bytes;
-}
-
-void kw_table_announce(const struct kw_table *table)
-{
-	const struct kw_table_memory *memory = &table->memory;
-	uint64_t used = table->index.limit_slots * sizeof(struct kw_index_slot);
-	uint64_t grow = index_growth(table);
-
-	kw_segments_expect(&table->segments, kw_data_limit(table));
-	if (memory->expect && grow > 0 && used > table->index_extended / 4 * 3 &&
-		index_may_have(table, table->index_extended + 1))
-		memory->expect(memory->arg, table->index_offset + table->index_extended, grow);
-}
-
-/* Let the index have memory for `slots`. False: there is none below max_bytes. */
-static bool index_memory(struct kw_table *table, uint64_t slots)
-{
-	uint64_t bytes = slots * sizeof(struct kw_index_slot);
-	uint64_t grow;
-
-	if (!index_may_have(table, bytes))
-		return false;
-	while (bytes > table->index_extended) {
-		grow = index_growth(table);
-		if (kw_segments_extend(
-			    &table->segments, table->index_offset + table->index_extended, grow))
-			return false;
-		table->index_extended += grow;
-		table->directory_stale = true;
-	}
-	table->index.limit_slots = slots;
-	return true;
-}
-
-static bool index_has_room(struct kw_table *table)
-{
-	const struct kw_index *index = &table->index;
-	uint64_t wanted = kw_index_wanted(index);
-
-	if (wanted <= index->limit_slots || index_memory(table, wanted))
-		return true;
-	return index->entries + 1 < index->root->slots / 100 * 96;
-}
-
-/* Tombstones hold index slots too: those that nobody needs can go. */
-static bool index_reclaimed(struct kw_table *table)
-{
-	uint64_t tombstones;
-	int in_vain = 0;
-
-	kw_clean_survey(table);
-	while (table->droppable_bytes > 0 && !index_has_room(table)) {
-		tombstones = table->tombstones;
-		/* The cleaner goes by what it gains: it need not come by the tombstones at all. */
-		if (!kw_clean(table, 0, KW_CLEANING_HARD) ||
-			(table->tombstones == tombstones && ++in_vain == CLEANED_IN_VAIN))
-			return false;
-	}
-	return index_has_room(table);
-}
-
 struct kw_table *kw_table_new(const struct kw_table_options *options,
 	const struct kw_table_memory *memory, uint64_t now_us, struct kw_error *error)
 {
@@ -189,7 +106,7 @@ struct kw_table *kw_table_new(const struct kw_table_options *options,
 	kw_index_init(&table->index, (struct kw_index_root *)(memory->base + KW_INDEX_ROOT_OFFSET),
 		(struct kw_index_slot *)(memory->base + table->index_offset), table->index_offset,
 		table->index_reserve / sizeof(struct kw_index_slot), checked.hash_seed);
-	if (!index_memory(table, kw_index_memory_slots(&table->index)) ||
+	if (!kw_room_index_slots(table, kw_index_memory_slots(&table->index)) ||
 		kw_data_limit(table) <
 			LEAST_SEGMENTS * (checked.segment_bytes / table->segments.granule_bytes)) {
 		kw_error_set(error, KW_E_CONFIG,
@@ -278,7 +195,7 @@ static enum kw_put_result store(
 		return KW_PUT_FULL;
 	/* Making room may have moved the record before, and its slot; a tombstone may be gone. */
 	slot = kw_table_find(table, hash, fields->database, fields->key);
-	if (!slot && !index_has_room(table))
+	if (!slot && !kw_room_index(table))
 		return KW_PUT_FULL;
 	offset = kw_log_append(table, segment, fields, ++table->version);
 	table->written_bytes += kw_record_stride(length);
@@ -296,7 +213,7 @@ static enum kw_put_result store(
 	} else {
 		bool inserted = kw_index_insert(&table->index, hash, place);
 
-		assert(inserted); /* index_has_room was asked before */
+		assert(inserted); /* kw_room_index was asked before */
 	}
 	if (delete)
 		table->tombstones++;
@@ -330,7 +247,7 @@ enum kw_put_result kw_table_put(struct kw_table *table, uint32_t database, struc
 	}
 	if (never_fits(table, kw_record_length(key.length, value.length, expires_ms)))
 		return KW_PUT_TOO_LARGE;
-	if (!slot && !index_has_room(table) && !index_reclaimed(table))
+	if (!slot && !kw_room_index(table) && !kw_room_index_reclaimed(table))
 		return KW_PUT_FULL;
 	return store(table, &fields, hash);
 }
@@ -573,7 +490,7 @@ bool kw_table_has_room(struct kw_table *table, uint64_t bytes)
 			  table->segments.granule_bytes;
 
 	return kw_log_may_grow(table, stride, false) && !kw_log_refused(table, stride) &&
-	       index_has_room(table);
+	       kw_room_index(table);
 }
 
 void kw_table_stats(const struct kw_table *table, struct kw_table_stats *stats)

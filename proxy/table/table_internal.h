@@ -5,6 +5,7 @@
  *   log.c      room for a record, writing it, superseding the one before
  *   cleaner.c  which segments to clean, and moving what lives in them
  *   publish.c  directory and superblock: what readers see
+ *   room.c     memory for the index, and what will be wanted next
  *
  * Nobody else includes this.
  */
@@ -98,8 +99,17 @@ uint64_t kw_log_segment_bytes(const struct kw_table *table);
 /* A segment with room for a record of this stride (cleaning if need be); NULL: full. */
 struct kw_segment *kw_log_room(struct kw_table *table, uint64_t stride, bool for_delete);
 
+/* room.c: let the index have memory for `slots`. False: there is none below max_bytes. */
+bool kw_room_index_slots(struct kw_table *table, uint64_t slots);
+
+/* Is there room in the index for one entry more? */
+bool kw_room_index(struct kw_table *table);
+
+/* … or is it made? Tombstones hold slots too: those that nobody needs can go. */
+bool kw_room_index_reclaimed(struct kw_table *table);
+
 /* Memory that is likely to be wanted next is announced (kw_table_memory.expect). */
-void kw_table_announce(const struct kw_table *table);
+void kw_room_announce(const struct kw_table *table);
 
 /* May so many more live bytes be taken in, given that the cleaner can gather what is dead? */
 bool kw_log_may_grow(const struct kw_table *table, uint64_t bytes, bool for_delete);
