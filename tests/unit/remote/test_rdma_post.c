@@ -2,7 +2,7 @@
  * Over a device that is software, large READs are posted by another thread (remote/rdma_post.h):
  * in order, once each, and nothing is let go of while that thread has it.
  */
-#include "fixture.h"
+#include "rdma_kit.h"
 
 #include "fake_verbs.h"
 
@@ -15,19 +15,10 @@
 
 static int begin(void **state)
 {
-	(void)state;
-	carrier = KW_CARRIER_RDMA;
-	fake_verbs_reset();
-	fake_verbs.software = true;
-	return 0;
-}
+	int failed = rdma_begin(state);
 
-static int nothing_left(void **state)
-{
-	(void)state;
-	if (fake_verbs_left() != 0)
-		print_error("%d objects of the libraries were left behind\n", fake_verbs_left());
-	return fake_verbs_left();
+	fake_verbs.software = true;
+	return failed;
 }
 
 static void begin_reads(struct client *client, struct try *tries, int count, int *order)
@@ -188,7 +179,7 @@ static void a_farewell_while_it_posts_ends_the_connection(void **state)
 
 int main(void)
 {
-#define T(test) cmocka_unit_test_setup_teardown(test, begin, nothing_left)
+#define T(test) cmocka_unit_test_setup_teardown(test, begin, rdma_nothing_left)
 	const struct CMUnitTest tests[] = {
 		T(only_large_reads_of_a_software_device_are_posted_elsewhere),
 		T(what_was_asked_for_first_is_told_first),
