@@ -5,6 +5,7 @@ import pytest
 
 from lib import data
 from lib.compare import wait_same
+from lib.process import wait_for
 from lib.server import TOP
 
 ACLS = os.path.join(TOP, "deploy", "acl")
@@ -88,8 +89,10 @@ def test_without_config_set_the_flags_must_be_there(bed):
 @pytest.mark.parametrize("taken", ["-restore", "-unlink", "-info"])
 def test_a_permission_missing_on_the_replica_is_named(bed, taken):
     primary, _, agent, replica = guarded_pair(bed, agent_changes=(taken,))
-    with primary.client() as client:
+    with primary.client() as client, replica.client() as copy:
         client.set("key", 1)
+        if taken == "-unlink": # what never reached the replica needs no UNLINK
+            wait_for(lambda: copy.exists("list:1"), "list:1 never reached the replica")
         client.delete("list:1")
     status = agent.wait_status(
         lambda status: status["state"] != "warm" and taken[1:] in (status["reason"] or "").lower(),
