@@ -116,9 +116,7 @@ def test_a_wrong_password_is_named(bed):
 def test_a_password_without_a_user(bed):
     """requirepass, the old way."""
     pair_config = {"requirepass": "sesame"}
-    primary, replica = (bed.server(name, start=False, **pair_config) for name in ("primary", "replica"))
-    for server in (primary, replica):
-        server.start(wait=False)
+    primary, replica = (bed.server(name, **pair_config) for name in ("primary", "replica"))
     password = bed.file("password", "sesame\n")
     proxy = bed.proxy(primary, redis__password_file=password)
     agent = bed.agent(proxy, replica, redis__password_file=password)

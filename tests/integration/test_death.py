@@ -266,7 +266,8 @@ def test_source_down_is_not_warm(bed):
     pair = bed.pair()
     pair.primary.kill()
     pair.agent.wait_state("stalled")
-    assert pair.proxy.wait_state("source_down", "connecting")["reason"]
+    pair.proxy.wait_status(lambda status: status["state"] in ("source_down", "connecting")
+                           and status["reason"], "no reason is told")
     pair.primary.restart()
     pair.wait_equal()
     pair.settle()

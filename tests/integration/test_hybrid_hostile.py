@@ -7,6 +7,7 @@ import redis
 
 from lib import data
 from lib.compare import assert_equal_now, digest
+from lib.cursor import wait_cursor
 from lib.daemon import free_port
 from lib.process import wait_for
 from lib.workload import Workload, seed_of_run
@@ -144,7 +145,7 @@ def test_what_others_write_stays_until_a_reconcile(bed):
     parts.agent.wait_warm()
     write(parts.primary, "so that a cursor is written")
     parts.agent.wait_warm()
-    time.sleep(0.5)
+    wait_cursor(parts.agent)
     write(parts.replica, "foreign")
     write(parts.replica, "foreign", db=3)
     for end in (parts.agent.kill, parts.agent.stop):

@@ -6,6 +6,7 @@ import pytest
 
 from lib import data
 from lib.compare import assert_equal_now, wait_same
+from lib.cursor import wait_cursor
 from lib.process import wait_for
 from lib.workload import Workload, seed_of_run
 
@@ -70,7 +71,7 @@ def test_restarts_go_on_by_commands(bed):
     with pair.primary.client() as client:
         client.set("one more", 1)
     pair.settle()
-    time.sleep(0.5)
+    wait_cursor(pair.agent)
     pair.agent.kill()
     with pair.primary.client() as client:
         client.set("meanwhile", 1)

@@ -28,8 +28,8 @@ def test_a_proxy_that_cannot_keep_up_shows_as_lag(bed):
         assert client.dbsize() < BURST, "all of it is there: the test shows nothing"
     pair.settle()
     wait_for(lambda: pair.agent.status()["lag_ms"] == 0,
-             lambda: f"still behind: {pair.agent.status()}", 5)
-    assert pair.agent.status()["state"] == "warm"
+             lambda: f"still behind: {pair.agent.status()}")
+    pair.agent.wait_state("warm")
 
 
 def test_what_changed_during_a_scan_is_not_warm_before_it_is_fetched(bed):

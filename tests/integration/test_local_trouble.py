@@ -7,6 +7,7 @@ import pytest
 
 from lib import data
 from lib.compare import assert_equal_now
+from lib.cursor import wait_cursor
 from lib.daemon import free_port
 from lib.process import wait_for
 
@@ -37,8 +38,7 @@ def test_deletes_make_room_in_a_full_local_server(bed):
 
 def test_local_server_that_evicts_is_told(bed):
     pair = bed.pair(replica_config={"maxmemory": "100mb", "maxmemory-policy": "allkeys-lru"})
-    status = pair.agent.status()
-    assert "policy" in (status["reason"] or "").lower() or "policy" in pair.agent.output().lower()
+    wait_for(lambda: "policy" in pair.agent.output().lower(), "the policy is not told")
 
 
 def test_local_server_that_is_a_replica(bed):
@@ -64,8 +64,8 @@ def test_local_server_becomes_a_replica_later(bed):
     pair.replica.command("REPLICAOF", "127.0.0.1", port)
     with pair.primary.client() as client:
         client.set("while read-only", 1)
-    status = pair.agent.wait_state("failed", "lagging", "connecting", "reconciling", "stalled")
-    assert status["reason"], status
+    pair.agent.wait_status(lambda status: status["state"] != "warm" and status["reason"],
+                           "no reason is told")
     pair.replica.command("REPLICAOF", "NO", "ONE")
     pair.agent.wait_warm()
     pair.wait_equal()
@@ -156,7 +156,7 @@ def test_local_data_flushed_and_the_server_restarted_while_the_agent_was_away(be
     pair = bed.pair(fill=lambda primary: data.fill(primary, (0, 10)),
                     agent={"apply__cursor_store": store})
     pair.settle() if store == "function" else pair.agent.wait_warm()
-    time.sleep(1.5) # the counts of the last INFO come into the cursor
+    wait_cursor(pair.agent, store)
     assert pair.agent.stop() == 0
     pair.replica.command("FLUSHDB", db=10)
     pair.replica.command("SAVE")
@@ -174,7 +174,7 @@ def test_a_restarted_server_with_its_data_is_not_read_anew(bed):
     """The witness does not mistake ordinary coming and going for a loss."""
     pair = bed.pair(fill=lambda primary: data.fill_plain(primary, 20_000))
     pair.settle()
-    time.sleep(1.5)
+    wait_cursor(pair.agent)
     assert pair.agent.stop() == 0
     pair.replica.command("SAVE")
     pair.replica.kill()

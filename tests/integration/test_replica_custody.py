@@ -8,6 +8,7 @@ import redis
 
 from lib import data
 from lib.compare import assert_equal_now
+from lib.cursor import wait_cursor
 from lib.daemon import free_port
 from lib.process import wait_for
 
@@ -35,11 +36,11 @@ def link(agent):
 
 
 def settled(pair):
-    """Level, and a cursor of a known position is in the server."""
+    """Level, and a cursor that says so is in the server."""
     with pair.primary.client() as client:
         client.set("one more", 1)
     pair.settle()
-    time.sleep(1.5)
+    wait_cursor(pair.agent)
 
 
 # ---- what comes along ----
@@ -384,6 +385,13 @@ def test_restarted_from_an_aof_while_no_agent_ran(bed):
     assert info(pair.replica)["role"] == "slave"
 
 
+def saved(server):
+    try:
+        return server.command("SAVE")
+    except redis.exceptions.BusyLoadingError:
+        return False
+
+
 def test_saved_in_a_load_that_was_given_up(bed):
     """It goes by the id of before until the load is done, so its RDB says that it was led."""
     pair = bed.pair(fill=lambda primary: data.fill_plain(primary, 20_000), agent=SETTINGS,
@@ -393,8 +401,7 @@ def test_saved_in_a_load_that_was_given_up(bed):
     pair.agent.ctl_ok("resync")
     wait_for(lambda: link(pair.agent)["link"] in ("snapshot", "loading"), "no load", 20, 0.001)
     pair.agent.kill()
-    wait_for(lambda: info(pair.replica).get("async_loading", 0) == 0, "still loading", 20)
-    pair.replica.command("SAVE")
+    wait_for(lambda: saved(pair.replica), "still loading", 20)
     restart(pair.replica)
     pair.agent.restart()
     pair.settle()

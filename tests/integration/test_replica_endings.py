@@ -198,11 +198,20 @@ def test_a_stranger_that_keeps_talking_is_sent_away(bed):
     pair.settle()
 
 
+def descriptors_at_rest(daemon):
+    """Once the connections that asked are closed: the same in a row of looks."""
+    seen = []
+
+    def at_rest():
+        seen.append({int(name) for name in os.listdir(f"/proc/{daemon.pid}/fd")})
+        return len(seen) > 15 and seen[-1] if all(one == seen[-1] for one in seen[-15:]) else None
+    return wait_for(at_rest, "its descriptors come and go")
+
+
 def test_no_descriptor_left_is_no_reason_to_spin(bed):
     pair = bed.pair(fill=data.fill, agent=REPLICA)
     port = link(pair.agent)["port"]
-    time.sleep(0.3) # the connection that asked is closed
-    used = {int(name) for name in os.listdir(f"/proc/{pair.agent.pid}/fd")}
+    used = descriptors_at_rest(pair.agent)
     lowest = min(set(range(len(used) + 1)) - used)
     limits = resource.prlimit(pair.agent.pid, resource.RLIMIT_NOFILE)
     resource.prlimit(pair.agent.pid, resource.RLIMIT_NOFILE, (lowest, limits[1]))

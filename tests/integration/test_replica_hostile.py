@@ -9,6 +9,7 @@ import redis
 
 from lib import data
 from lib.compare import assert_equal_now, digest, wait_same
+from lib.cursor import wait_cursor
 from lib.daemon import free_port
 from lib.process import wait_for
 from test_acl import PASSWORD, set_user
@@ -55,8 +56,7 @@ def test_what_expires_is_gone_from_the_replica(bed, server):
     for i in range(50):
         write(pair.primary, f"short:{i}", px=300 + i)
     write(pair.primary, "long", ex=1000)
-    pair.settle()
-    time.sleep(0.5)
+    pair.agent.wait_warm() # equal they need not be yet: what expires is told to it afterwards
     wait_for(lambda: info(pair.replica)["db0"]["keys"] == 1, "expired keys stay", 20)
     wait_same(pair.primary, pair.replica)
     no_error(pair.replica)
@@ -169,7 +169,8 @@ def test_a_replica_that_keeps_an_aof(bed, server):
     pair = pair_of(bed, server, fill=data.fill, replica_config={"appendonly": "yes"})
     data.fill(pair.primary, (4,))
     pair.settle()
-    time.sleep(1.5) # fsync everysec, and the cursor behind it
+    wait_cursor(pair.agent)
+    time.sleep(1.5) # fsync everysec
     pair.replica.kill()
     write(pair.primary, "meanwhile")
     pair.replica.start()

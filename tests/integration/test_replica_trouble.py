@@ -6,7 +6,8 @@ import pytest
 
 from lib import data
 from lib.compare import assert_equal_now, digest, wait_same
-from lib.process import wait_for
+from lib.cursor import wait_cursor
+from lib.process import SLOW, wait_for
 
 REPLICA = {"apply__mode": "replica", "apply__consent": True}
 # A server that takes its time over an RDB, and looks at its connections meanwhile.
@@ -163,14 +164,14 @@ def test_an_old_file_of_another_life(bed):
     """The server comes back with an RDB of before, saved under the same epoch: older, not foreign."""
     pair = pair_of(bed, fill=data.fill)
     pair.settle()
-    time.sleep(0.5)
+    wait_cursor(pair.agent)
     pair.replica.command("SAVE")
     with pair.primary.client() as client:
         client.delete("list:1", "int:1")
         client.set("new", 1)
         client.set("raw:64", "other")
     pair.settle()
-    time.sleep(0.5)
+    wait_cursor(pair.agent)
     pair.replica.kill()
     pair.replica.restart()
     pair.agent.wait_warm(60)
@@ -203,11 +204,13 @@ def test_two_agents_at_one_server_do_not_fight(bed):
     pair.settle()
     second = bed.agent(pair.proxy, pair.replica, "agent-2", **REPLICA)
     agents = [pair.agent, second]
-    time.sleep(6)
-    before = sum(link(agent)["full_syncs"] + link(agent)["continuations"] for agent in agents)
-    time.sleep(4)
-    after = sum(link(agent)["full_syncs"] + link(agent)["continuations"] for agent in agents)
-    assert after == before, [agent.status()["reason"] for agent in agents]
+    fights, since, begun = None, 0, time.monotonic()
+    while fights is None or time.monotonic() - since < 4: # four seconds of peace
+        count = sum(link(agent)["full_syncs"] + link(agent)["continuations"] for agent in agents)
+        if count != fights:
+            fights, since = count, time.monotonic()
+        assert time.monotonic() - begun < 30 * SLOW, [agent.status()["reason"] for agent in agents]
+        time.sleep(0.2)
     write(pair.primary, "still")
     wait_for(lambda: digest(pair.primary) == digest(pair.replica), "not equal", 20)
     states = sorted(agent.status()["state"] for agent in agents)

@@ -98,7 +98,9 @@ class Server(Process):
             assert self.alive, f"{self.name} ended:\n{self.tail()}"
             try:
                 return self.admin(timeout=5).ping()
-            except (redis.exceptions.ConnectionError, redis.exceptions.BusyLoadingError):
+            except redis.exceptions.AuthenticationError: # it answers: with NOAUTH
+                return True
+            except (redis.exceptions.ConnectionError, redis.exceptions.TimeoutError):
                 return False
         wait_for(ready, lambda: f"{self.name} does not answer:\n{self.tail()}", timeout)
 
