@@ -195,11 +195,19 @@ void kw_config_set_rule(struct kw_config *config, kw_config_rule_fn rule)
 	config->rule = rule;
 }
 
+/* Could a daemon be started with these values? */
+static int check_values(const struct kw_config *config, json_t **values, struct kw_error *error)
+{
+	struct kw_config asked = *config;
+	int code = check_complete(config, values, error);
+
+	asked.values = values;
+	return code || !config->rule ? code : config->rule(&asked, error);
+}
+
 int kw_config_complete(const struct kw_config *config, struct kw_error *error)
 {
-	int code = check_complete(config, config->values, error);
-
-	return code || !config->rule ? code : config->rule(config, error);
+	return check_values(config, config->values, error);
 }
 
 /*
@@ -260,13 +268,20 @@ int kw_config_reload(struct kw_config *config, kw_config_changed_fn changed, voi
 
 	if (code)
 		return code;
-	code = check_complete(config, values, error);
-	if (code) {
-		values_free(values, config->count);
-		return code;
-	}
+	/* As the file is, for a restart; and as far as it takes effect, for now. */
+	code = check_values(config, values, error);
+	if (code)
+		goto refused;
 	keep_fixed(config, values, notes);
+	code = check_values(config, values, error);
+	if (code) {
+		kw_error_wrap(error, "without the keys that only a restart takes up");
+		goto refused;
+	}
 	return switch_to(config, values, changed, arg, error);
+refused:
+	values_free(values, config->count);
+	return code;
 }
 
 int kw_config_change(struct kw_config *config, const char *path, const char *value,
@@ -290,7 +305,7 @@ int kw_config_change(struct kw_config *config, const char *path, const char *val
 	values = values_copy(config->values, config->count);
 	json_decref(values[index]);
 	values[index] = parsed;
-	code = check_complete(config, values, error);
+	code = check_values(config, values, error);
 	if (code) {
 		values_free(values, config->count);
 		return code;

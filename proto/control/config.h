@@ -65,6 +65,7 @@ int kw_config_complete(const struct kw_config *config, struct kw_error *error);
 
 /*
  * Read the file again, and the --set assignments after it (what config.set changed is forgotten).
+ * Refused, too, when the daemon could not be started with it, or not go on: the rule is kept.
  * `changed` is called for each key that has another value now, which can be read already; when it
  * refuses, the old values are back and those told before are told again (error NULL). Keys that are
  * not live keep their old value and are named in *notes, with ", " between. changed and notes may
@@ -74,7 +75,7 @@ typedef int (*kw_config_changed_fn)(void *arg, const char *path, struct kw_error
 int kw_config_reload(struct kw_config *config, kw_config_changed_fn changed, void *arg,
 	struct kw_buffer *notes, struct kw_error *error);
 
-/* One key at run time, as JSON or text. KW_E_STATE when the key is not live. */
+/* One key at run time, as JSON or text. KW_E_STATE when the key is not live. The rule is kept. */
 int kw_config_change(struct kw_config *config, const char *path, const char *value,
 	kw_config_changed_fn changed, void *arg, struct kw_error *error);
 

@@ -479,12 +479,87 @@ static void a_rule_is_asked_once_all_is_read(void **state)
 	assert_int_equal(command_line(fixture, "--set", "redis.address=tcp://a:1", NULL), -1);
 }
 
+static int long_idling_is_not_busy(const struct kw_config *config, struct kw_error *error)
+{
+	if (kw_config_bool(config, "poll.busy") && kw_config_integer(config, "poll.idle_us") > 500)
+		return kw_error_set(error, KW_E_CONFIG, "poll.busy: not with so long a pause");
+	return loud_needs_tcp(config, error);
+}
+
+static void change_refuse(struct fixture *fixture, const char *path, const char *value)
+{
+	char *before = dump(fixture->config), *after;
+
+	fixture->told[0] = '\0';
+	assert_int_equal(
+		kw_config_change(fixture->config, path, value, changed, fixture, &fixture->error),
+		KW_E_CONFIG);
+	after = dump(fixture->config);
+	assert_string_equal(before, after);
+	assert_string_equal(fixture->told, "");
+	free(before);
+	free(after);
+}
+
+static void a_running_daemon_keeps_the_rule(void **state)
+{
+	struct fixture *fixture = *state;
+	struct kw_config *config = fixture->config;
+
+	kw_config_set_rule(config, long_idling_is_not_busy);
+	assert_int_equal(kw_config_set(config, "redis.address=unix:///a", NULL), 0);
+	change_refuse(fixture, "poll.busy", "true");
+	assert_string_equal(fixture->error.text, "poll.busy: not with so long a pause");
+	assert_int_equal(
+		kw_config_change(config, "poll.idle_us", "500", changed, fixture, NULL), 0);
+	assert_int_equal(kw_config_change(config, "poll.busy", "true", changed, fixture, NULL), 0);
+	change_refuse(fixture, "poll.idle_us", "501");
+}
+
+static void reload_refuse(struct fixture *fixture, const char *text, const char *word)
+{
+	char *before = dump(fixture->config), *after;
+
+	write_file(fixture, text);
+	fixture->told[0] = '\0';
+	assert_int_equal(kw_config_reload(fixture->config, changed, fixture, NULL, &fixture->error),
+		KW_E_CONFIG);
+	if (!strstr(fixture->error.text, word))
+		fail_msg("not the sentence expected: %s", fixture->error.text);
+	after = dump(fixture->config);
+	assert_string_equal(before, after);
+	assert_string_equal(fixture->told, "");
+	free(before);
+	free(after);
+}
+
+static void a_reload_keeps_the_rule_now_and_for_the_next_start(void **state)
+{
+	struct fixture *fixture = *state;
+
+	kw_config_set_rule(fixture->config, long_idling_is_not_busy);
+	write_file(fixture, "{\"redis.address\": \"tcp://a:1\", \"log.level\": \"debug\"}");
+	assert_int_equal(kw_config_load(fixture->config, fixture->file, NULL), 0);
+	reload_refuse(fixture, "{\"redis.address\": \"tcp://a:1\", \"poll.busy\": true}",
+		"poll.busy: not with");
+	/* It could go on, its address being fixed, but not start again. */
+	reload_refuse(fixture, "{\"redis.address\": \"unix:///a\", \"log.level\": \"debug\"}",
+		"log.level: debug goes with tcp only");
+	/* It could start again, but not go on. */
+	write_file(fixture, "{\"redis.address\": \"unix:///a\"}");
+	assert_int_equal(kw_config_load(fixture->config, fixture->file, NULL), 0);
+	reload_refuse(fixture, "{\"redis.address\": \"tcp://a:1\", \"log.level\": \"debug\"}",
+		"only a restart takes up: log.level: debug goes");
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(fallbacks_hold_until_set),
 		TEST(a_rule_is_asked_once_all_is_read),
+		TEST(a_running_daemon_keeps_the_rule),
+		TEST(a_reload_keeps_the_rule_now_and_for_the_next_start),
 		TEST(file_sets_nested_and_dotted_names),
 		TEST(file_mistakes_are_refused_whole),
 		TEST(file_that_cannot_be_read_is_named),
