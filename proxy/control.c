@@ -3,6 +3,7 @@
 
 #include "base/buffer.h"
 #include "base/clock.h"
+#include "control/json_text.h"
 #include "remote/rdma_counts.h"
 
 #include <stdlib.h>
@@ -82,10 +83,10 @@ static json_t *listeners_json(const struct kw_proxy *proxy)
 
 	for (int i = 0; i < count && i < LISTENERS_SHOWN; i++)
 		json_array_append_new(
-			list, json_pack("{s:s,s:s,s:s,s:s,s:I}", "address", infos[i].address,
+			list, json_pack("{s:s,s:s,s:o,s:s,s:I}", "address", infos[i].address,
 				      "state", infos[i].waiting ? "waiting" : "listening", "reason",
-				      infos[i].why, "device", infos[i].device, "attempts",
-				      (json_int_t)infos[i].attempts));
+				      kw_json_text(infos[i].why), "device", infos[i].device,
+				      "attempts", (json_int_t)infos[i].attempts));
 	free(infos);
 	return list;
 }
@@ -123,10 +124,10 @@ static void on_status(void *arg, struct kw_rpc_call *call, const json_t *params)
 
 	kw_table_stats(proxy->table, &t);
 	kw_source_stats(proxy->source, &s);
-	status = json_pack("{s:s,s:s,s:I,s:I,s:I,s:I,s:o,s:i,s:f,s:I,s:I,s:I,s:I,s:s,s:I}", "state",
+	status = json_pack("{s:s,s:o,s:I,s:I,s:I,s:I,s:o,s:i,s:f,s:I,s:I,s:I,s:I,s:s,s:I}", "state",
 		kw_source_state_name(kw_source_state(proxy->source)), "reason",
-		kw_source_reason(proxy->source), "epoch", (json_int_t)proxy->epoch, "version",
-		(json_int_t)t.version, "keys", (json_int_t)t.keys, "dirty_keys",
+		kw_json_text(kw_source_reason(proxy->source)), "epoch", (json_int_t)proxy->epoch,
+		"version", (json_int_t)t.version, "keys", (json_int_t)t.keys, "dirty_keys",
 		(json_int_t)s.dirty_keys, "table", table_json(&t), "agents",
 		kw_server_sessions(proxy->server, NULL, 0), "progress", scan_progress(proxy, &s),
 		"fresh_us", (json_int_t)super->fresh_us, "scanned", (json_int_t)s.scanned,

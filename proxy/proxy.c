@@ -3,6 +3,7 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "control/json_text.h"
 #include "remote/rdma_keys.h"
 
 #include <signal.h>
@@ -116,8 +117,8 @@ static void on_source_state(void *arg, enum kw_source_state state, const char *r
 		&proxy->notify, "%s%s%s", kw_source_state_name(state), *reason ? ": " : "", reason);
 	if (proxy->rpc)
 		kw_rpc_event(proxy->rpc, "state",
-			json_pack("{s:s,s:s}", "state", kw_source_state_name(state), "reason",
-				reason));
+			json_pack("{s:s,s:o}", "state", kw_source_state_name(state), "reason",
+				kw_json_text(reason)));
 }
 
 static int extend_memory(void *arg, struct kw_extent *extent, struct kw_error *error)

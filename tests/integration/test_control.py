@@ -41,6 +41,24 @@ def test_status_has_its_documented_fields(pair):
     assert proxy["keys"] == pair.primary.command("DBSIZE") and proxy["agents"] == 1
 
 
+def test_a_reason_of_any_bytes_can_be_told(bed):
+    """A server quotes the key of a command that it does not know, and keys need not be text."""
+    primary = bed.server("primary", rename_command=("DUMP", "nodump"))
+    with primary.client() as client:
+        client.set(b"\xff\xfe \xc3", 1)
+    proxy = bed.proxy(primary)
+    with Rpc(proxy.control) as rpc:
+        rpc.call("events.subscribe")
+        status = proxy.wait_state("source_down", reason="DUMP")
+        assert "\\xff" in status["reason"], status["reason"]
+        rpc.socket.settimeout(10)
+        while (event := rpc.receive()).get("params", {}).get("kind") != "state" or \
+                event["params"].get("state") != "source_down":
+            pass
+        assert "\\xff" in event["params"]["reason"], event
+    assert "\\xff" in proxy.ctl_ok("status")["reason"]
+
+
 def test_the_same_status_by_keywakectl(pair):
     assert set(pair.agent.ctl_ok("status")) == set(pair.agent.status())
     listed = pair.proxy.ctl_ok("agents")

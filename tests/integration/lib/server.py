@@ -73,7 +73,8 @@ class Server(Process):
         }
         if self.kind == "valkey" or self.version >= (7, 0, 0):
             self.config["enable-debug-command"] = "yes"
-        self.config.update({key.replace("_", "-"): str(value) for key, value in config.items()})
+        self.config.update({key.replace("_", "-"): value if isinstance(value, tuple) else str(value)
+                            for key, value in config.items()})
         super().__init__(name, [], os.path.join(directory, name + ".log"))
 
     @property
@@ -87,7 +88,7 @@ class Server(Process):
     def start(self, wait=True):
         self.argv = [binary_path(self.binary)]
         for key, value in self.config.items():
-            self.argv += ["--" + key, value]
+            self.argv += ["--" + key, *(value if isinstance(value, tuple) else (value,))]
         self.spawn()
         if wait:
             self.wait_ready()
