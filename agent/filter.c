@@ -1,6 +1,7 @@
 #include "filter.h"
 
 #include "base/buffer.h"
+#include "base/hash.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,6 +57,19 @@ bool kw_filter_has_key(const struct kw_filter *filter, struct kw_slice key)
 			return true;
 	}
 	return false;
+}
+
+/* Sums, so that the order in which they were named says nothing. */
+uint64_t kw_filter_hash(const struct kw_filter *filter)
+{
+	uint64_t hash = 0;
+
+	for (uint32_t i = 0; filter->databases && i < KW_FILTER_DATABASE_WORDS; i++)
+		if (filter->databases[i])
+			hash += kw_hash_key(0, i, &filter->databases[i], sizeof(uint64_t));
+	for (size_t i = 0; i < filter->prefix_count; i++)
+		hash += kw_hash_key(1, 0, filter->prefixes[i].data, filter->prefixes[i].length);
+	return hash == 0 && (filter->databases || filter->prefix_count > 0) ? 1 : hash;
 }
 
 /* Append to text what fits; returns the new length. */

@@ -38,6 +38,12 @@ static inline bool kw_filter_has_database(const struct kw_filter *filter, uint32
 /* The key alone: does it carry one of the prefixes? */
 bool kw_filter_has_key(const struct kw_filter *filter, struct kw_slice key);
 
+/*
+ * The same for two filters that are written with the same databases and prefixes, in any order; 0
+ * for the one that follows everything. It is kept beside data, so it does not change.
+ */
+uint64_t kw_filter_hash(const struct kw_filter *filter);
+
 /* "every key" or "databases 0, 3; prefixes user:, cart:", for status. Always terminated. */
 void kw_filter_describe(const struct kw_filter *filter, char *text, size_t size);
 

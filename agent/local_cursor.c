@@ -154,6 +154,7 @@ void kw_local_cursor_now(const struct kw_local *local, uint64_t epoch, uint64_t 
 		.flushes = local->facts.flushes,
 		.quarantined = quarantined,
 		.bond = local->bond,
+		.filter = kw_filter_hash(local->options.filter),
 	};
 	kw_witness_set(&cursor->held, local->facts.held);
 	memcpy(cursor->run_id, local->facts.identity.run_id, sizeof cursor->run_id);

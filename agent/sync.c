@@ -95,7 +95,7 @@ void kw_sync_assessed(struct kw_sync *sync, bool continuous)
 		sync->counted = false;
 		sync->retry_us = 0;
 		sync->cursor_error[0] = '\0';
-		if (!sync->local->spoiled && may_resume(sync) && kw_sync_cursor_holds(facts)) {
+		if (!sync->local->spoiled && may_resume(sync) && kw_sync_cursor_holds(sync)) {
 			sync->positioned = true;
 			sync->position.epoch = sync->epoch = facts->cursor.epoch;
 			sync->position.version = facts->cursor.version;
@@ -245,7 +245,7 @@ static void wait_again(struct kw_sync *sync, const char *why)
 static bool without_claim(const struct kw_sync *sync, const char *error)
 {
 	return strstr(error, "OOM") && sync->owned && !sync->local->spoiled &&
-	       (sync->local->written_valid || kw_sync_cursor_holds(&sync->local->facts));
+	       (sync->local->written_valid || kw_sync_cursor_holds(sync));
 }
 
 static void on_claimed(void *arg, const char *error)

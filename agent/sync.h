@@ -137,9 +137,9 @@ void kw_sync_step(struct kw_sync *sync, uint64_t now_us);
 
 /*
  * sync_cursor.c: may the cursor found be resumed from? What it says must still be true of the data
- * around it.
+ * around it, and be said of the same keys.
  */
-bool kw_sync_cursor_holds(const struct kw_local_facts *facts);
+bool kw_sync_cursor_holds(const struct kw_sync *sync);
 
 /* Write the cursor now if it is behind. True: a write is out. */
 bool kw_sync_save(struct kw_sync *sync, uint64_t now_us);

@@ -6,8 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-bool kw_sync_cursor_holds(const struct kw_local_facts *facts)
+bool kw_sync_cursor_holds(const struct kw_sync *sync)
 {
+	const struct kw_local_facts *facts = &sync->local->facts;
 	const struct kw_local_cursor *cursor = &facts->cursor;
 	const char *doubt = NULL;
 	struct kw_witness held;
@@ -16,6 +17,8 @@ bool kw_sync_cursor_holds(const struct kw_local_facts *facts)
 		return false;
 	if (cursor->quarantined > 0)
 		doubt = "keys were in quarantine when it was written";
+	else if (cursor->filter != kw_filter_hash(sync->filter))
+		doubt = "it was written with other filters";
 	else if (strcmp(cursor->run_id, facts->identity.run_id) == 0 &&
 		 cursor->flushes != facts->flushes)
 		doubt = "data were flushed or swapped since it was written";

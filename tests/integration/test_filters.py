@@ -1,4 +1,6 @@
 """Filters by database and prefix: what is outside them is neither written nor removed."""
+import time
+
 import pytest
 
 from lib import compare, data
@@ -39,6 +41,39 @@ def test_an_agent_of_some_prefixes(bed):
         client.delete("session:1")
     pair.agent.wait_warm()
     assert names(pair.replica) == [b"user:2", b"user:3"]
+
+
+@pytest.mark.parametrize("key, before, after", [
+    ("filter.prefixes", ["user:"], ["user:", "other"]),
+    ("filter.prefixes", ["user:"], []),
+    ("filter.databases", [0], [1, 0])])
+@pytest.mark.parametrize("mode", ["commands", "replica"])
+def test_a_filter_made_wider_is_filled(bed, mode, key, before, after):
+    """Its position is that of the narrower one: what that left out is behind it for ever."""
+    def fill(primary):
+        for database in (0, 1):
+            with primary.client(database) as client:
+                client.mset({"user:1": 1, "other": 1})
+    pair = bed.pair(fill=fill, agent={"apply__mode": mode, "apply__consent": True,
+                                      key.replace(".", "__"): before})
+    narrow = names(pair.replica) + names(pair.replica, 1)
+    time.sleep(1.5) # its position lies in the server
+    assert pair.agent.stop() == 0
+    pair.agent.settings[key] = after
+    pair.agent.start()
+    pair.agent.wait_warm()
+    assert len(names(pair.replica) + names(pair.replica, 1)) == 4 > len(narrow)
+
+
+def test_the_same_filter_in_another_order_is_gone_on_with(bed):
+    pair = bed.pair(fill=lambda primary: primary.command("MSET", "user:1", 1, "other", 1),
+                    agent={"filter__prefixes": ["user:", "other"]})
+    time.sleep(1.5)
+    assert pair.agent.stop() == 0
+    pair.agent.settings["filter.prefixes"] = ["other", "user:"]
+    pair.agent.start()
+    pair.agent.wait_warm()
+    assert pair.agent.status()["snapshots"] == 0, pair.agent.status()
 
 
 def test_keys_outside_the_filter_belong_to_the_local_server(bed):

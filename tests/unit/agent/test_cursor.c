@@ -17,6 +17,7 @@ static const struct kw_local_cursor sample = {
 	.quarantined = 3,
 	.held = {"d--a"},
 	.refused = 7,
+	.filter = 0x00fedcba98765432,
 };
 
 static void assert_sample(const struct kw_local_cursor *cursor)
@@ -28,6 +29,7 @@ static void assert_sample(const struct kw_local_cursor *cursor)
 	assert_int_equal(cursor->quarantined, 3);
 	assert_string_equal(cursor->held.text, "d--a");
 	assert_int_equal(cursor->refused, 7);
+	assert_true(cursor->filter == sample.filter);
 }
 
 static void what_is_written_is_read_back(void **state)
@@ -83,6 +85,10 @@ static void anything_else_is_refused(void **state)
 		"refused=0 quarantined=0",
 		"keywake-cursor 1 epoch=fedcba9876543210 version=1 run_id=ab flushes=0 "
 		"refused=1 held=a quarantined=0",
+		"keywake-cursor 1 epoch=fedcba9876543210 version=1 run_id=ab flushes=0 "
+		"filter=0000000000000000 quarantined=0",
+		"keywake-cursor 1 epoch=fedcba9876543210 version=1 run_id=ab flushes=0 "
+		"filter=1 quarantined=0",
 	};
 	struct kw_local_cursor cursor = {.version = 77};
 
