@@ -67,8 +67,7 @@ static bool is_failed(const struct kw_agent *agent, struct verdict *verdict)
 	if (hopeless && !kw_follow_up(follow))
 		return decide(verdict, KW_AGENT_FAILED, "%s", follow->why);
 	if (apply->ops->needs_local && agent->local.state == KW_LOCAL_REFUSED)
-		return decide(verdict,
-			agent->local.facts.identity.loading ? KW_AGENT_LAGGING : KW_AGENT_FAILED,
+		return decide(verdict, agent->local.passing ? KW_AGENT_LAGGING : KW_AGENT_FAILED,
 			"%s", kw_local_why(&agent->local));
 	if (agent->sync.reread.failures >= KW_SYNC_CORRUPT_MAX)
 		return decide(verdict, KW_AGENT_FAILED,

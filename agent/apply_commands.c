@@ -246,6 +246,17 @@ static bool may_send(const struct commands *commands)
 	       window->sent == window->first;
 }
 
+/* Where the server could not answer to the SELECT, it is asked again by and by: say why. */
+static void await_database(struct commands *commands)
+{
+	const struct kw_local *local = commands->local;
+
+	if (!local->select_us)
+		return;
+	block(commands, local->select_error, kw_slice_text(local->select_words));
+	commands->base.handlers.progress(commands->base.handlers.arg);
+}
+
 static void pump(struct commands *commands)
 {
 	struct kw_window_entry *entry;
@@ -260,8 +271,10 @@ static void pump(struct commands *commands)
 			break;
 		}
 		use = kw_local_use(commands->local, entry->database);
-		if (use == KW_USE_WAIT)
+		if (use == KW_USE_WAIT) {
+			await_database(commands);
 			break;
+		}
 		if (use == KW_USE_REFUSED) {
 			if (!give_up_unsent(commands, entry))
 				break;

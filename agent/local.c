@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #define ASK_INTERVAL_US 1000000
+#define SELECT_INTERVAL_US 200000
 #define BACKOFF_LOWEST_MS 50
 #define BACKOFF_HIGHEST_MS 5000
 
@@ -40,10 +41,25 @@ void kw_local_refuse(struct kw_local *local, const char *format, ...)
 		kw_log_warn("local", "%s", why);
 	memcpy(local->why, why, sizeof why);
 	local->state = KW_LOCAL_REFUSED;
+	local->passing = false;
 	local->next_us = kw_clock_us() + ASK_INTERVAL_US;
 	/* With answers owed a fresh connection is the clean cut; it is asked all over again. */
 	if (local->told)
 		kw_redis_close(local->redis);
+}
+
+bool kw_local_defer(struct kw_local *local, const char *command, const struct kw_reply *reply)
+{
+	if (reply->type != KW_REPLY_ERROR || kw_server_error(reply->text) != KW_SERVER_E_LOADING)
+		return false;
+	local->next_us = kw_clock_us() + ASK_INTERVAL_US;
+	if (kw_local_ready(local))
+		return true;
+	kw_local_refuse(local, "the local server cannot be asked yet: %s answers \"%.*s\"", command,
+		(int)(reply->text.length < 200 ? reply->text.length : 200),
+		(const char *)reply->text.data);
+	local->passing = true;
+	return true;
 }
 
 static void add_keys(void *arg, uint32_t database, uint64_t keys, uint64_t expires)
@@ -135,6 +151,7 @@ static bool check_fit(struct kw_local *local, struct kw_slice info)
 	}
 	if (identity->loading && !(local->led && kw_local_ready(local))) {
 		kw_local_refuse(local, "the local server is still loading its data");
+		local->passing = true;
 		return false;
 	}
 	if (strcmp(identity->role, "master") != 0 && !local->led) {
@@ -190,6 +207,7 @@ static void look_again(struct kw_local *local, struct kw_slice info)
 		/* It may have been somebody's replica for a moment: then its data are not ours. */
 		kw_local_refuse(local,
 			"the local server's replication id changed: reading the cursor again");
+		local->passing = true;
 		return;
 	}
 	local->known_flushes = flushes;
@@ -204,7 +222,7 @@ static void on_info(void *arg, const struct kw_reply *reply)
 	struct kw_local *local = arg;
 
 	local->asked = false;
-	if (!reply || local->closing)
+	if (!reply || local->closing || kw_local_defer(local, "INFO", reply))
 		return;
 	if (reply->type != KW_REPLY_STRING) {
 		kw_local_refuse(local, "local server: INFO answers \"%.*s\": allow it (ACL +info)",
@@ -319,6 +337,7 @@ static void on_ready(void *arg)
 	memset(local->refused, 0, sizeof local->refused);
 	local->confirmed[0] = 1; /* a connection begins in database 0 */
 	local->refuses_stale = local->asked_stale = false;
+	local->select_us = 0;
 	local->state = KW_LOCAL_ASKING;
 	ask(local);
 }
@@ -333,6 +352,7 @@ static void on_closed(void *arg, const struct kw_error *why)
 		snprintf(local->why, sizeof local->why, "local server: %.480s", why->text);
 	/* Refused (wrong password) is told as such; what is worth a try is only down. */
 	local->state = refused ? KW_LOCAL_REFUSED : KW_LOCAL_DOWN;
+	local->passing = false;
 	local->next_us = kw_clock_us() + kw_backoff_next_us(&local->backoff);
 	if (why->code != KW_OK && (local->told || local->backoff.failures == 1))
 		kw_log_warn("local", "%s", why->text);
@@ -362,13 +382,20 @@ static void open_connection(struct kw_local *local)
 		return;
 	local->redis = NULL;
 	local->state = KW_LOCAL_REFUSED;
+	local->passing = false;
 	local->next_us = kw_clock_us() + kw_backoff_next_us(&local->backoff);
 	snprintf(local->why, sizeof local->why, "redis.address: %.480s", error.text);
 }
 
 void kw_local_tick(struct kw_local *local, uint64_t now_us)
 {
-	if (local->closing || now_us < local->next_us)
+	if (local->closing)
+		return;
+	if (local->select_us && now_us >= local->select_us && kw_local_ready(local)) {
+		local->select_us = 0;
+		local->handlers.selected(local->handlers.arg);
+	}
+	if (now_us < local->next_us)
 		return;
 	if (!local->redis)
 		open_connection(local);
@@ -390,6 +417,16 @@ static bool has_bit(const uint64_t *words, uint32_t database)
 	return words[database / 64] >> (database % 64) & 1;
 }
 
+/* It was busy with a script, or we may not: neither says that there is no such database. */
+static void select_later(struct kw_local *local, const struct kw_reply *reply)
+{
+	local->select_us = kw_clock_us() + SELECT_INTERVAL_US;
+	local->select_error = kw_server_error(reply->text);
+	snprintf(local->select_words, sizeof local->select_words, "%.*s",
+		(int)(reply->text.length < 120 ? reply->text.length : 120),
+		(const char *)reply->text.data);
+}
+
 static void on_select(void *arg, const struct kw_reply *reply)
 {
 	struct kw_local *local = arg;
@@ -400,6 +437,9 @@ static void on_select(void *arg, const struct kw_reply *reply)
 	local->pending = -1;
 	if (reply->type == KW_REPLY_STATUS) {
 		local->confirmed[database / 64] |= UINT64_C(1) << (database % 64);
+	} else if (kw_server_error(reply->text) != KW_SERVER_E_OTHER) {
+		select_later(local, reply);
+		local->current = -1;
 	} else {
 		kw_log_warn("local", "SELECT %u: %.*s", database, (int)reply->text.length,
 			(const char *)reply->text.data);
@@ -437,6 +477,8 @@ enum kw_local_use kw_local_use(struct kw_local *local, uint32_t database)
 		return KW_USE_WAIT;
 	if (local->current == (int64_t)database)
 		return KW_USE_OK;
+	if (local->select_us)
+		return KW_USE_WAIT;
 	snprintf(number, sizeof number, "%u", database);
 	local->current = database;
 	if (has_bit(local->confirmed, database)) {

@@ -102,7 +102,8 @@ struct kw_local {
 	uint64_t asks;          /* INFOs sent, ever */
 	uint64_t asked_flushes; /* that were known when the last one was sent */
 	bool closing;
-	bool told; /* assessed was called and gone not yet */
+	bool passing; /* REFUSED, but by what ends without anybody's doing */
+	bool told;    /* assessed was called and gone not yet */
 	uint64_t reconnects;
 	char why[KW_LOCAL_WHY];
 	struct kw_local_facts facts;
@@ -131,6 +132,10 @@ struct kw_local {
 	int64_t current, pending; /* pending: SELECT whose answer is awaited; -1: none */
 	uint64_t confirmed[KW_LOCAL_DATABASE_WORDS];
 	uint64_t refused[KW_LOCAL_DATABASE_WORDS];
+	/* A SELECT was answered by what says nothing of the database: the next one not before. */
+	uint64_t select_us; /* 0: none was */
+	enum kw_server_error select_error;
+	char select_words[128]; /* the server's */
 };
 
 void kw_local_init(struct kw_local *local, const struct kw_local_options *options,
@@ -155,8 +160,9 @@ const char *kw_local_why(const struct kw_local *local);
 
 enum kw_local_use {
 	KW_USE_OK,      /* commands sent now go to this database */
-	KW_USE_WAIT,    /* first use on this connection: send nothing before handlers.selected */
-	KW_USE_REFUSED, /* the server has no such database, or does not allow it */
+	KW_USE_WAIT,    /* send nothing before handlers.selected: first use on this connection, or
+			   select_us says that the server could not */
+	KW_USE_REFUSED, /* the server has no such database */
 };
 
 /* Only when READY. A database is confirmed once before anything is pipelined behind its SELECT. */
@@ -203,5 +209,10 @@ void kw_local_read_cursor(struct kw_local *local);
 void kw_local_cursor_read(struct kw_local *local);
 void kw_local_refuse(struct kw_local *local, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
+/*
+ * An answer to what was asked of the server is an error. True: such as ends by itself (BUSY,
+ * LOADING, MASTERDOWN); it is asked again, and if it was READY it stays so.
+ */
+bool kw_local_defer(struct kw_local *local, const char *command, const struct kw_reply *reply);
 
 #endif

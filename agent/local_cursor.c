@@ -77,7 +77,8 @@ static void on_library(void *arg, const struct kw_reply *reply)
 	struct kw_local *local = arg;
 	struct kw_local_facts *facts = &local->facts;
 
-	if (!reply || local->closing || asked_again(local, reply))
+	if (!reply || local->closing || asked_again(local, reply) ||
+		kw_local_defer(local, "FUNCTION LIST", reply))
 		return;
 	if (reply->type != KW_REPLY_ARRAY) {
 		kw_local_refuse(local,
@@ -104,7 +105,7 @@ static void on_key(void *arg, const struct kw_reply *reply)
 	struct kw_local *local = arg;
 	struct kw_local_facts *facts = &local->facts;
 
-	if (!reply || local->closing)
+	if (!reply || local->closing || kw_local_defer(local, "GET", reply))
 		return;
 	if (reply->type == KW_REPLY_NIL) {
 		facts->cursor_kind = KW_CURSOR_NONE;

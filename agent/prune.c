@@ -136,6 +136,11 @@ static void scan(struct kw_prune *prune)
 {
 	switch (kw_local_use(prune->local, prune->databases[prune->database])) {
 	case KW_USE_WAIT:
+		if (prune->local->select_us) {
+			snprintf(prune->error, sizeof prune->error, "SELECT answers \"%s\"",
+				prune->local->select_words);
+			finish(prune);
+		}
 		return;
 	case KW_USE_REFUSED:
 		snprintf(prune->error, sizeof prune->error, "SELECT %u is refused (see the log)",

@@ -86,7 +86,7 @@ def test_without_config_set_the_flags_must_be_there(bed):
     agent.wait_warm()
 
 
-@pytest.mark.parametrize("taken", ["-restore", "-unlink", "-info"])
+@pytest.mark.parametrize("taken", ["-restore", "-unlink", "-info", "-select"])
 def test_a_permission_missing_on_the_replica_is_named(bed, taken):
     primary, _, agent, replica = guarded_pair(bed, agent_changes=(taken,))
     with primary.client() as client, replica.client() as copy:

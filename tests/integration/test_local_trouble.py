@@ -1,9 +1,11 @@
 """A local server that cannot take what it gets: said, waited for, and carried on."""
 import os
 import signal
+import threading
 import time
 
 import pytest
+import redis
 
 from lib import data
 from lib.compare import assert_equal_now
@@ -84,6 +86,69 @@ def test_local_server_loading(bed):
         client.set("while loading", 1)
     pair.replica.wait_ready()
     pair.settle()
+
+
+class Busy:
+    """A server in the midst of a script: it answers BUSY to nearly everything until the end."""
+    def __init__(self, server):
+        server.command("CONFIG", "SET", "busy-reply-threshold", 50)
+        self.server, self.thread = server, threading.Thread(target=self.run, daemon=True)
+
+    def run(self):
+        with self.server.client() as client, pytest.raises(redis.exceptions.ResponseError):
+            client.eval("while true do end", 0)
+
+    def __enter__(self):
+        self.thread.start()
+        wait_for(self.is_busy, "the script does not run")
+        return self
+
+    def is_busy(self):
+        with self.server.client() as client:
+            try:
+                return not client.ping()
+            except redis.exceptions.ResponseError as error:
+                return "BUSY" in str(error)
+
+    def __exit__(self, *_):
+        self.server.command("SCRIPT", "KILL")
+        self.thread.join()
+
+
+@pytest.mark.parametrize("away", [False, True])
+def test_local_server_busy_with_a_script(bed, away):
+    """It passes: not failed, and no right is missing; nor when the agent comes only then."""
+    pair = bed.pair(fill=data.fill)
+    pair.settle()
+    if away:
+        assert pair.agent.stop() == 0
+    seen = []
+    with Busy(pair.replica):
+        if away:
+            pair.agent.restart()
+        pair.primary.command("SET", "meanwhile", 1)
+        wait_for(lambda: seen.append(pair.agent.status()) or "BUSY" in seen[-1]["reason"],
+                 "no word of it")
+        until = time.monotonic() + 3
+        while time.monotonic() < until:
+            seen.append(pair.agent.status())
+            time.sleep(0.05)
+    assert not [one for one in seen if one["state"] == "failed" or "ACL" in one["reason"]], seen[-1]
+    pair.settle()
+    assert pair.agent.status()["local_reconnects"] == 1
+
+
+def test_a_database_first_wanted_while_the_server_is_busy(bed):
+    """BUSY in answer to SELECT does not say that there is no such database."""
+    pair = bed.pair(fill=data.fill)
+    pair.settle()
+    with Busy(pair.replica):
+        pair.primary.command("SET", "key", 1, db=7)
+        status = pair.agent.wait_state("lagging", reason="BUSY")
+        time.sleep(1)
+    pair.settle()
+    status = pair.agent.status()
+    assert status["quarantined_ever"] == 0 and status["snapshots"] == 1, status
 
 
 def test_local_server_that_cannot_save(bed):
