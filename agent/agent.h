@@ -138,6 +138,11 @@ void kw_agent_set_pace(struct kw_agent *agent, uint32_t idle_us, bool busy);
 
 /* agent_state.c: derive the state from the parts; move, tell, report to the proxy. */
 void kw_agent_evaluate(struct kw_agent *agent, uint64_t now_us);
+/*
+ * Before the state is told: the step that judges what came in with the question is still to come.
+ * Only warm is looked at again; to be called so takes a whole step.
+ */
+void kw_agent_doubt(struct kw_agent *agent, uint64_t now_us);
 extern const struct kw_sm_conf kw_agent_machine;
 
 /* By how much the proxy's table is behind its primary, as far as that is more than the barrier's

@@ -98,8 +98,13 @@ static bool is_unconnected(const struct kw_agent *agent, struct verdict *verdict
 	if (agent->follow.superblock.epoch == 0)
 		return decide(
 			verdict, KW_AGENT_CONNECTING, "the proxy's table is not readable yet");
-	if (agent->apply->ops->needs_local && !kw_local_ready(&agent->local))
+	if (!agent->apply->ops->needs_local)
+		return false;
+	if (!kw_local_ready(&agent->local))
 		return decide(verdict, KW_AGENT_CONNECTING, "%s", kw_local_why(&agent->local));
+	if (agent->local.redis && kw_redis_lost(agent->local.redis))
+		return decide(verdict, KW_AGENT_CONNECTING, "local server: %s",
+			kw_redis_lost(agent->local.redis));
 	return false;
 }
 
@@ -279,6 +284,12 @@ void kw_agent_evaluate(struct kw_agent *agent, uint64_t now_us)
 		agent->handlers.state(agent->handlers.arg, kw_sm_name(&agent->sm), agent->reason);
 	}
 	report(agent, now_us);
+}
+
+void kw_agent_doubt(struct kw_agent *agent, uint64_t now_us)
+{
+	if (agent->ending == KW_ENDING_NOT && agent->sm.state == KW_AGENT_WARM)
+		kw_agent_evaluate(agent, now_us);
 }
 
 /* Both moments are of the proxy's clock, so skew and steps of ours do not matter. */

@@ -179,8 +179,10 @@ static void on_status(void *arg, struct kw_rpc_call *call, const json_t *params)
 {
 	struct kw_agent_daemon *daemon = arg;
 	struct figures figures = collect(daemon->agent);
-	json_t *status = status_json(daemon);
+	json_t *status;
 
+	kw_agent_doubt(daemon->agent, kw_clock_us());
+	status = status_json(daemon);
 	add_link(status, &daemon->agent->follow);
 	add_lag(status, &daemon->agent->sync.progress.lag);
 #define ADD(name, doc) json_object_set_new(status, #name, json_integer((json_int_t)figures.name));
@@ -221,6 +223,7 @@ static void on_metrics(void *arg, struct kw_rpc_call *call, const json_t *params
 	struct figures figures = collect(agent);
 	struct kw_buffer text = {0};
 
+	kw_agent_doubt(daemon->agent, kw_clock_us());
 	metric(&text, "state", "gauge",
 		"0 connecting, 1 bootstrapping, 2 warm, 3 lagging, 4 reconciling, 5 stalled, 6 "
 		"failed",

@@ -138,6 +138,11 @@ void kw_redis_flush(struct kw_redis *redis)
 	kw_redis_write(redis);
 }
 
+const char *kw_redis_lost(const struct kw_redis *redis)
+{
+	return kw_redis_is_over(redis) && redis->why.code != KW_OK ? redis->why.text : NULL;
+}
+
 size_t kw_redis_owed(const struct kw_redis *redis)
 {
 	return redis->owed.count;

@@ -92,6 +92,12 @@ void kw_redis_flush(struct kw_redis *redis);
 /* A stream's messages may lie unread for so many milliseconds; 1 at first. */
 void kw_redis_set_patience(struct kw_redis *redis, uint32_t ms);
 
+/*
+ * Why the connection is no more, as soon as that is known: closed comes when the loop has let go of
+ * its handles. NULL: nothing is wrong with it, or it was asked to close.
+ */
+const char *kw_redis_lost(const struct kw_redis *redis);
+
 size_t kw_redis_owed(const struct kw_redis *redis);         /* replies not yet received */
 size_t kw_redis_unsent_bytes(const struct kw_redis *redis); /* queued, not yet in the kernel */
 

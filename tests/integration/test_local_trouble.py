@@ -12,6 +12,7 @@ from lib.compare import assert_equal_now
 from lib.cursor import wait_cursor
 from lib.daemon import free_port
 from lib.process import wait_for
+from lib.rpc import Rpc
 
 pytestmark = pytest.mark.sanitize
 
@@ -261,6 +262,21 @@ def test_local_server_hangs(bed):
     assert pair.agent.wait_state("lagging", "connecting", "stalled", "failed")["state"] != "warm"
     pair.replica.signal(signal.SIGCONT)
     pair.settle()
+
+
+def test_what_came_in_before_the_question_is_in_the_answer(bed):
+    """The server is gone, and then somebody asks: the agent, held up, meets both at once."""
+    pair = bed.pair()
+    for _ in range(3):
+        pair.agent.signal(signal.SIGSTOP)
+        pair.replica.kill()
+        with Rpc(pair.agent.control) as rpc:
+            rpc.send(b'{"jsonrpc":"2.0","id":1,"method":"status"}\n')
+            pair.agent.signal(signal.SIGCONT)
+            status = rpc.receive()["result"]
+        assert status["state"] != "warm" and status["reason"], status
+        pair.replica.restart()
+        pair.agent.wait_warm()
 
 
 def test_the_cursor_is_not_in_the_keyspace(bed):
