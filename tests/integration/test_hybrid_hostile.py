@@ -87,7 +87,7 @@ def test_killed_in_each_phase(bed, victim, phase):
         process = getattr(parts, victim)
         process.kill()
         if process is parts.replica:
-            process.restart(keep_data=False)
+            process.restart(keep_data=False, wait=phase not in ("snapshot", "loading"))
         else:
             process.restart()
         if phase == "commands":

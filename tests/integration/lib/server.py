@@ -105,12 +105,15 @@ class Server(Process):
                 return False
         wait_for(ready, lambda: f"{self.name} does not answer:\n{self.tail()}", timeout)
 
-    def restart(self, keep_data=True):
-        """Start again after kill(): with what the RDB holds, or empty."""
+    def restart(self, keep_data=True, wait=True):
+        """
+        Start again after kill(): with what the RDB holds, or empty. wait: not where it is the load that
+        an agent begins at once which is waited for: the server answers only behind it.
+        """
         dump = os.path.join(self.directory, "dump.rdb")
         if not keep_data and os.path.exists(dump):
             os.unlink(dump)
-        return self.start()
+        return self.start(wait)
 
     def client(self, db=0, timeout=60, **options):
         return redis.Redis(unix_socket_path=self.socket, db=db, socket_timeout=timeout, **options)
