@@ -114,6 +114,13 @@ static void no_good_key_is_pruned_before_the_first_scan_is_complete(void **state
 	stage_close(&stage);
 }
 
+static bool has_500(void *arg)
+{
+	const struct stage *stage = arg;
+
+	return stage->agent->apply->applied >= 500;
+}
+
 /* An empty server may be filled while the table still is: what is missing comes with the tail. */
 static void a_bootstrap_may_begin_before_the_table_is_complete(void **state)
 {
@@ -123,7 +130,8 @@ static void a_bootstrap_may_begin_before_the_table_is_complete(void **state)
 	stage_another_proxy(&stage, STAGE_EPOCH, false);
 	stage_fill(&stage, 0, 1000);
 	stage_start_agent(&stage);
-	test_run_ms(&stage.loop, 300);
+	stage_wait(&stage, has_500, "what is there is applied");
+	test_run_ms(&stage.loop, 100);
 	assert_int_equal(stage.agent->sm.state, KW_AGENT_BOOTSTRAPPING);
 	assert_string_equal(stage_cli(&stage, "dbsize"), "500");
 	stage_fill(&stage, 1000, 2000);
@@ -132,6 +140,13 @@ static void a_bootstrap_may_begin_before_the_table_is_complete(void **state)
 	assert_string_equal(stage_cli(&stage, "dbsize"), "1000");
 	assert_int_equal(stage.agent->sync.snapshots, 1);
 	stage_close(&stage);
+}
+
+static bool has_seen_1000(void *arg)
+{
+	const struct stage *stage = arg;
+
+	return stage->agent->follow.superblock.version == 1000;
 }
 
 static void a_paused_agent_is_not_warm_and_catches_up_when_resumed(void **state)
@@ -144,11 +159,11 @@ static void a_paused_agent_is_not_warm_and_catches_up_when_resumed(void **state)
 	kw_agent_pause(stage.agent, true);
 	stage_fill(&stage, 0, 1000);
 	test_proxy_publish(&stage.proxy);
-	test_run_ms(&stage.loop, 300);
+	stage_wait(&stage, has_seen_1000, "the head is seen all the same");
+	test_run_ms(&stage.loop, 100);
 	assert_string_equal(stage_cli(&stage, "dbsize"), "0");
 	assert_int_equal(stage.agent->sm.state, KW_AGENT_LAGGING);
 	assert_string_equal(stage.agent->reason, "paused");
-	assert_int_equal(stage.agent->follow.superblock.version, 1000);
 	kw_agent_pause(stage.agent, false);
 	stage_wait_warm(&stage);
 	assert_string_equal(stage_cli(&stage, "dbsize"), "500");

@@ -11,13 +11,20 @@
 
 #include <cmocka.h>
 
+static bool is_resynced(void *arg)
+{
+	const struct stage *stage = arg;
+
+	return stage->agent->sync.resyncs > 0;
+}
+
 static void a_flush_behind_our_back_is_mended(void **state)
 {
 	struct stage stage;
 
 	stage_open_warm(&stage, 1000);
 	stage_cli(&stage, "flushdb");
-	test_run_ms(&stage.loop, 1300);
+	stage_wait(&stage, is_resynced, "the flush is noticed");
 	stage_wait_warm(&stage);
 	assert_string_equal(stage_cli(&stage, "dbsize"), "500");
 	assert_int_equal(stage.agent->sync.resyncs, 1);

@@ -103,16 +103,24 @@ static void publish(int fd, int from, int count)
 	kw_buffer_close(&wire);
 }
 
-/* All from a process of its own, so that nobody waits for the other. */
-static pid_t publish_all(void)
+/*
+ * All, once or again and again, from a process of its own, so that nobody waits for the other. On a
+ * busy machine they may come so slowly for once that nobody is lulled by them.
+ */
+static pid_t publish_all(bool again)
 {
 	pid_t child = fork();
 
 	if (child == 0) {
 		int fd = publisher();
 
-		for (int i = 0; i < MESSAGES; i += 500)
-			publish(fd, i, 500);
+		do {
+			for (int i = 0; i < MESSAGES; i += 500) {
+				publish(fd, i, 500);
+				while (recv(fd, (char[4096]){0}, 4096, MSG_DONTWAIT) > 0)
+					continue;
+			}
+		} while (again);
 		while (recv(fd, (char[4096]){0}, 4096, MSG_DONTWAIT) != 0)
 			usleep(1000); /* until it is killed */
 	}
@@ -129,30 +137,37 @@ static void every_message_of_a_stream_comes_once_in_order(void **state)
 {
 	struct subscriber s;
 	pid_t child;
-	int fd;
+	int fd, turns = 0;
 
 	subscribe(&s, true);
-	child = publish_all();
-	test_client_run(&s.client, &s.pushes, MESSAGES);
+	do {
+		child = publish_all(false);
+		test_client_run(&s.client, &s.pushes, (turns + 1) * MESSAGES);
+		end_child(child);
+	} while (s.lulled == 0 && ++turns < 10);
 	assert_true(s.lulled > 0);
-	end_child(child);
 	test_client_idle(&s.client, 100);
 	assert_false(s.redis->lulled);
 	/* A single one wakes it again. */
 	fd = publisher();
 	publish(fd, 0, 1);
-	test_client_run(&s.client, &s.pushes, MESSAGES + 1);
+	test_client_run(&s.client, &s.pushes, (turns + 1) * MESSAGES + 1);
 	assert_false(s.redis->lulled);
 	close(fd);
 	stop(&s);
 }
 
-/* As if so much had come in the last five milliseconds. */
+/* As if so much had come in the last five milliseconds: again, if this took long meanwhile. */
 static void came(struct subscriber *s, size_t bytes)
 {
-	s->redis->judged_us = kw_clock_us() - 5000;
-	s->redis->judged_bytes = 0;
-	kw_redis_judge_input(s->redis, bytes);
+	uint64_t now;
+
+	do {
+		now = kw_clock_us();
+		s->redis->judged_us = now - 5000;
+		s->redis->judged_bytes = 0;
+		kw_redis_judge_input(s->redis, bytes);
+	} while (kw_clock_us() - now > 1000);
 }
 
 static void who_may_wait_longer_does_while_the_socket_has_room(void **state)
@@ -181,7 +196,7 @@ static void who_did_not_ask_for_it_is_woken_each_time(void **state)
 	pid_t child;
 
 	subscribe(&s, false);
-	child = publish_all();
+	child = publish_all(false);
 	test_client_run(&s.client, &s.pushes, MESSAGES);
 	assert_int_equal(s.lulled, 0);
 	end_child(child);
@@ -196,7 +211,7 @@ static void the_end_of_the_connection_is_noticed_meanwhile(void **state)
 	int fd;
 
 	subscribe(&s, true);
-	child = publish_all();
+	child = publish_all(true);
 	test_client_run(&s.client, &s.lulled, wanted);
 	fd = publisher();
 	send(fd, "CLIENT KILL TYPE pubsub\r\n", 25, 0);
@@ -215,7 +230,7 @@ static void closing_meanwhile_is_safe(void **state)
 	pid_t child;
 
 	subscribe(&s, true);
-	child = publish_all();
+	child = publish_all(true);
 	test_client_run(&s.client, &s.lulled, 1);
 	stop(&s);
 	end_child(child);

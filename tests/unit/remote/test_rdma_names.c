@@ -87,15 +87,16 @@ static void one_address_that_never_answers_leaves_time_for_the_next(void **state
 
 	fixture_start(&fixture);
 	name_it(&fixture, "127.0.0.1,127.0.0.1");
-	options.connect_timeout_ms = 1000;
+	options.connect_timeout_ms = 4000;
 	fake_verbs.mute = true;
 	begun_us = kw_clock_us();
 	assert_int_equal(client_open(&fixture, &client, &options), 0);
 	WAIT(&fixture, kw_clock_us() - begun_us > 300000);
 	fake_verbs.mute = false; /* too late for the first */
 	WAIT(&fixture, client.ready || client.closed);
+	/* The other half was enough for the second. */
 	assert_int_equal(client.ready, 1);
-	assert_in_range(kw_clock_us() - begun_us, 500000, 1000000);
+	assert_true(kw_clock_us() - begun_us >= 2000000);
 	client_close(&fixture, &client);
 	WAIT(&fixture, fixture.left == 1);
 	fixture_close(&fixture);

@@ -249,13 +249,17 @@ static void a_single_config_set_costs_nothing(void **state)
 /* Somebody calls CONFIG SET all the time: each reconcile is finished before the next one begins. */
 static void many_config_sets_do_not_keep_a_reconcile_from_its_end(void **state)
 {
+	uint64_t began_us;
+
 	begin("");
 	kw_source_set_limits(test.source, 1500, 0, 0); /* a reconcile takes a second */
+	began_us = kw_clock_us();
 	for (int i = 0; i < 150; i++) {
 		test_ask(&test, "CONFIG SET maxmemory-samples %d", 5 + i % 2);
 		test_run_ms(&test, 20);
 	}
-	assert_in_range(test_stats(&test).reconciles_flags, 2, 5);
+	assert_in_range(
+		test_stats(&test).reconciles_flags, 2, 2 + (kw_clock_us() - began_us) / 1000000);
 	kw_source_set_limits(test.source, 0, 0, 0);
 	expect_reconcile();
 	test_end(&test);
