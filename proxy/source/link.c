@@ -3,6 +3,8 @@
  *
  *   data: INFO, CONFIG (watch) ─▶ events: CLIENT ID ─▶ data: CLIENT TRACKING ON REDIRECT id OPTIN
  *     ─▶ events: SUBSCRIBE, PSUBSCRIBE ─▶ both confirmed ─▶ up: only now may a scan begin
+ *                            │ no permission
+ *                            └─▶ PSUBSCRIBE of the long pattern
  */
 #include "source/internal.h"
 
@@ -133,6 +135,19 @@ static void events_subscribed(void *arg, const struct kw_reply *reply)
 	subscribed(arg, "PSUBSCRIBE", "+psubscribe '&" KW_CHANNEL_EVENTS "'", reply);
 }
 
+/* The user may have been granted the other pattern only. */
+static void short_subscribed(void *arg, const struct kw_reply *reply)
+{
+	struct kw_source *source = arg;
+
+	if (reply && source->link == KW_LINK_OPENING && reply->type == KW_REPLY_ERROR &&
+		kw_server_error(reply->text) == KW_SERVER_E_PERMISSION)
+		kw_redis_subscribe(
+			source->events, true, KW_CHANNEL_EVENTS_LONG, events_subscribed, source);
+	else
+		events_subscribed(source, reply);
+}
+
 static void tracking_on(void *arg, const struct kw_reply *reply)
 {
 	struct kw_source *source = arg;
@@ -146,7 +161,7 @@ static void tracking_on(void *arg, const struct kw_reply *reply)
 	}
 	source->confirmations = 2;
 	kw_redis_subscribe(source->events, false, KW_CHANNEL_FLUSH, flush_subscribed, source);
-	kw_redis_subscribe(source->events, true, KW_CHANNEL_EVENTS, events_subscribed, source);
+	kw_redis_subscribe(source->events, true, KW_CHANNEL_EVENTS, short_subscribed, source);
 }
 
 static void events_named(void *arg, const struct kw_reply *reply)

@@ -7,7 +7,7 @@
 static struct test test;
 
 #define RULES                                                                                      \
-	"resetchannels &__keyevent@*__:* &__redis__:invalidate ~* -@all +info +config|get "        \
+	"resetchannels &__keye* &__redis__:invalidate ~* -@all +info +config|get "                 \
 	"+config|set +client|id +client|tracking +client|setname +subscribe +psubscribe +ping "    \
 	"+select +scan +dump +pexpiretime +time +exists"
 
@@ -39,6 +39,20 @@ static void the_documented_rules_are_enough(void **state)
 	test_end(&test);
 }
 
+/* That was what the documentation granted once. */
+static void a_grant_of_the_long_pattern_is_enough(void **state)
+{
+	follow_as_user("", "resetchannels &__keyevent@*__:* &__redis__:invalidate");
+	test_settle(&test);
+	test_ask(&test, "SET c 1");
+	test_settle(&test);
+	test_ask(&test, "FLUSHDB");
+	test_ask(&test, "SET d 1");
+	test_settle(&test);
+	test_assert_same(&test);
+	test_end(&test);
+}
+
 static void a_missing_permission_is_named_with_its_rule(void **state)
 {
 	static const struct {
@@ -50,7 +64,7 @@ static void a_missing_permission_is_named_with_its_rule(void **state)
 		{"-client|tracking", "+client|tracking"},
 		{"-subscribe", "+subscribe"},
 		{"-psubscribe", "+psubscribe"},
-		{"resetchannels &__redis__:invalidate", "&__keyevent@*__:*"},
+		{"resetchannels &__redis__:invalidate", "&__keye*"},
 		{"-scan", "+scan"},
 		{"-dump", "+dump"},
 		{"-pexpiretime", "+pexpiretime"},
@@ -179,6 +193,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_documented_rules_are_enough),
+		cmocka_unit_test(a_grant_of_the_long_pattern_is_enough),
 		cmocka_unit_test(a_missing_permission_is_named_with_its_rule),
 		cmocka_unit_test(flags_that_may_not_be_set_are_asked_for),
 		cmocka_unit_test(a_permission_taken_away_is_noticed),
