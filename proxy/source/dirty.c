@@ -7,9 +7,18 @@
 
 #define FEWEST_HEAP 64
 
+#define RECENT 4096 /* a power of two */
+
 struct list {
 	struct kw_dirty_entry *first, *last;
 	uint64_t count;
+};
+
+/* A key that waits. named: since another one asked for its place. */
+struct recent {
+	uint64_t hash;
+	struct kw_dirty_entry *entry; /* NULL: a free place */
+	bool named;
 };
 
 struct kw_dirty {
@@ -21,6 +30,7 @@ struct kw_dirty {
 	uint64_t scanned, released; /* keys with the flag SCAN, with ROOM */
 	uint64_t mark;              /* sequence of the mark */
 	uint64_t owing;             /* keys with an unanswered add at or before it */
+	struct recent recent[RECENT];
 };
 
 struct kw_dirty *kw_dirty_new(uint64_t seed)
@@ -127,10 +137,37 @@ static void enter(struct kw_dirty *dirty, struct kw_dirty_entry *entry, enum kw_
 	dirty->lists[state].count++;
 }
 
+static struct recent *recent_place(struct kw_dirty *dirty, uint64_t hash)
+{
+	return &dirty->recent[(hash >> 32) & (RECENT - 1)];
+}
+
+/* The entry waits and was named. Whoever is named again and again keeps its place. */
+static void remember(struct kw_dirty *dirty, struct kw_dirty_entry *entry)
+{
+	struct recent *place = recent_place(dirty, entry->key.hash);
+
+	if (place->entry && place->entry != entry && place->named)
+		place->named = false;
+	else
+		*place = (struct recent){entry->key.hash, entry, false};
+}
+
+/* The entry does not wait any more: an event that comes now must not be absorbed. */
+static void forget(struct kw_dirty *dirty, const struct kw_dirty_entry *entry)
+{
+	struct recent *place = recent_place(dirty, entry->key.hash);
+
+	if (place->entry == entry)
+		*place = (struct recent){0};
+}
+
 static void leave(struct kw_dirty *dirty, struct kw_dirty_entry *entry)
 {
 	struct list *list = &dirty->lists[entry->state];
 
+	if (entry->state == KW_DIRTY_WAITING)
+		forget(dirty, entry);
 	if (entry->state == KW_DIRTY_DELAYED) {
 		assert(entry->place == 0); /* only the first due ever leaves */
 		heap_pop(dirty, (uint32_t)list->count);
@@ -157,12 +194,14 @@ static void settle(struct kw_dirty *dirty, struct kw_dirty_entry *entry, uint64_
 	entry->since = since;
 }
 
-uint64_t kw_dirty_expect(const struct kw_dirty *dirty, uint32_t database, struct kw_slice key)
+uint64_t kw_dirty_hash(const struct kw_dirty *dirty, uint32_t database, struct kw_slice key)
 {
-	uint64_t hash = kw_keyset_hash(&dirty->keys, database, key);
+	return kw_keyset_hash(&dirty->keys, database, key);
+}
 
-	kw_keyset_expect(&dirty->keys, hash);
-	return hash;
+void kw_dirty_expect(const struct kw_dirty *dirty, uint64_t expected)
+{
+	kw_keyset_expect(&dirty->keys, expected);
 }
 
 void kw_dirty_approach(const struct kw_dirty *dirty, uint64_t expected)
@@ -173,6 +212,20 @@ void kw_dirty_approach(const struct kw_dirty *dirty, uint64_t expected)
 void kw_dirty_expect_end(const struct kw_dirty *dirty, const struct kw_dirty_entry *entry)
 {
 	kw_keyset_expect(&dirty->keys, entry->key.hash);
+}
+
+bool kw_dirty_absorbs(struct kw_dirty *dirty, uint64_t expected, uint32_t database,
+	struct kw_slice key, unsigned flags)
+{
+	struct recent *place = recent_place(dirty, expected);
+	const struct kw_dirty_entry *entry = place->entry;
+
+	if (!entry || place->hash != expected || (flags & ~(unsigned)entry->flags) ||
+		entry->key.database != database ||
+		!kw_slice_equal(kw_dirty_name(dirty, entry), key))
+		return false;
+	place->named = true;
+	return true;
 }
 
 void kw_dirty_add(struct kw_dirty *dirty, uint32_t database, struct kw_slice key, unsigned flags)
@@ -193,6 +246,7 @@ void kw_dirty_add_expected(struct kw_dirty *dirty, uint64_t hash, uint32_t datab
 		entry->since = dirty->sequence;
 		set_flags(dirty, entry, flags);
 		enter(dirty, entry, KW_DIRTY_WAITING);
+		remember(dirty, entry);
 		return;
 	}
 	if (entry->state == KW_DIRTY_FLYING) {
@@ -208,6 +262,8 @@ void kw_dirty_add_expected(struct kw_dirty *dirty, uint64_t hash, uint32_t datab
 		leave(dirty, entry);
 		enter(dirty, entry, KW_DIRTY_WAITING);
 	}
+	if (entry->state == KW_DIRTY_WAITING)
+		remember(dirty, entry);
 }
 
 struct kw_dirty_entry *kw_dirty_take(struct kw_dirty *dirty, uint64_t now_us)
@@ -357,5 +413,6 @@ struct kw_slice kw_dirty_name(const struct kw_dirty *dirty, const struct kw_dirt
 
 size_t kw_dirty_bytes(const struct kw_dirty *dirty)
 {
-	return kw_keyset_bytes(&dirty->keys) + dirty->heap_capacity * sizeof(*dirty->heap);
+	return kw_keyset_bytes(&dirty->keys) + dirty->heap_capacity * sizeof(*dirty->heap) +
+	       sizeof(dirty->recent);
 }

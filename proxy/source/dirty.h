@@ -60,12 +60,20 @@ void kw_dirty_free(struct kw_dirty *dirty);
 void kw_dirty_add(struct kw_dirty *dirty, uint32_t database, struct kw_slice key, unsigned flags);
 
 /*
- * The same in steps, for who has many: expect when the key is known, approach some keys later, add
- * some keys after that. The cache then has what add touches.
+ * The same in steps, for who has many: hash when the key is known, expect then, approach some keys
+ * later, add some keys after that. The cache then has what add touches.
  */
-uint64_t kw_dirty_expect(const struct kw_dirty *dirty, uint32_t database, struct kw_slice key);
+uint64_t kw_dirty_hash(const struct kw_dirty *dirty, uint32_t database, struct kw_slice key);
+void kw_dirty_expect(const struct kw_dirty *dirty, uint64_t expected);
 void kw_dirty_approach(const struct kw_dirty *dirty, uint64_t expected);
 void kw_dirty_add_expected(struct kw_dirty *dirty, uint64_t expected, uint32_t database,
+	struct kw_slice key, unsigned flags);
+
+/*
+ * Would add change nothing, because the key waits already, with these flags? Answered from a small
+ * memory of the keys that were added last and wait still; a no may be wrong, a yes never is.
+ */
+bool kw_dirty_absorbs(struct kw_dirty *dirty, uint64_t expected, uint32_t database,
 	struct kw_slice key, unsigned flags);
 
 /* The flight of this key will end soon. */

@@ -27,17 +27,22 @@ static void dirty_soon(
 	struct kw_source *source, uint32_t database, struct kw_slice key, unsigned flags)
 {
 	struct kw_events *events = &source->coming;
+	uint64_t expected = kw_dirty_hash(source->dirty, database, key);
 	struct kw_event *event;
 
+	/* Most events, where some keys are written again and again and wait for their turn. */
+	if (kw_dirty_absorbs(source->dirty, expected, database, key, flags))
+		return;
 	if (key.length > KW_EVENT_KEY) {
 		kw_events_settle(source);
-		kw_dirty_add(source->dirty, database, key, flags);
+		kw_dirty_add_expected(source->dirty, expected, database, key, flags);
 		return;
 	}
 	if (events->count == KW_EVENTS_COMING)
 		settle_first(source);
 	event = &events->coming[(events->first + events->count++) % KW_EVENTS_COMING];
-	event->expected = kw_dirty_expect(source->dirty, database, key);
+	kw_dirty_expect(source->dirty, expected);
+	event->expected = expected;
 	event->database = database;
 	event->length = (uint16_t)key.length;
 	event->flags = (uint8_t)flags;
@@ -50,19 +55,38 @@ static void dirty_soon(
 				.expected);
 }
 
+/* What a channel says. Most events have that of the one before: it is taken apart but once. */
+static const struct kw_heard *hear(struct kw_source *source, struct kw_slice channel)
+{
+	struct kw_heard *heard = &source->coming.heard;
+	struct kw_slice event;
+
+	if (heard->length > 0 && kw_slice_equal(channel, kw_slice(heard->channel, heard->length)))
+		return heard;
+	heard->length = 0;
+	if (!kw_channel_parse(channel, &heard->database, &event))
+		return NULL;
+	heard->may_expire = kw_channel_may_expire(event);
+	if (channel.length <= sizeof(heard->channel)) {
+		memcpy(heard->channel, channel.data, channel.length);
+		heard->length = (uint16_t)channel.length;
+	}
+	return heard;
+}
+
 static void key_changed(struct kw_source *source, struct kw_slice channel, struct kw_slice key)
 {
-	struct kw_slice event;
+	const struct kw_heard *heard = hear(source, channel);
 	uint32_t database;
 	unsigned flags = 0;
 
-	if (!kw_channel_parse(channel, &database, &event) ||
-		!kw_source_follows(source, database, key))
+	if (!heard || !kw_source_follows(source, heard->database, key))
 		return;
+	database = heard->database;
 	source->stats.events++;
 	if (source->flush.running)
 		kw_canary_touch(source->canaries, database, key);
-	if (kw_channel_may_expire(event)) {
+	if (heard->may_expire) {
 		flags = KW_DIRTY_TTL;
 		/* It may be fetched before the scan that began without any expiry meets it. */
 		kw_databases_remove(&source->sweep.lasting, database);

@@ -107,9 +107,20 @@ struct kw_event {
 	uint8_t key[KW_EVENT_KEY];
 };
 
+/* The channel of the last event, taken apart. Longer ones are taken apart each time. */
+#define KW_EVENT_CHANNEL 64
+
+struct kw_heard {
+	uint32_t database;
+	bool may_expire;
+	uint16_t length; /* of the channel; 0: none */
+	char channel[KW_EVENT_CHANNEL];
+};
+
 struct kw_events {
 	struct kw_event coming[KW_EVENTS_COMING]; /* a ring */
 	uint32_t first, count;
+	struct kw_heard heard;
 };
 
 struct kw_pacing {

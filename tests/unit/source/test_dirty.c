@@ -38,6 +38,13 @@ static struct kw_dirty_entry *take(const char *name)
 	return entry;
 }
 
+static bool absorbs(const char *name, unsigned flags)
+{
+	struct kw_slice key = kw_slice_text(name);
+
+	return kw_dirty_absorbs(dirty, kw_dirty_hash(dirty, 3, key), 3, key, flags);
+}
+
 static void a_key_is_in_it_once(void **state)
 {
 	for (int i = 0; i < 100; i++)
@@ -85,6 +92,71 @@ static void a_key_dirty_in_flight_is_fetched_again(void **state)
 	assert_true(a->flags & KW_DIRTY_TTL);
 	kw_dirty_done(dirty, a);
 	assert_int_equal(kw_dirty_total(dirty), 0);
+}
+
+/* An event that comes in any other state says something new: it must not be taken for known. */
+static void only_a_waiting_key_absorbs_an_event(void **state)
+{
+	struct kw_slice name = kw_slice_text("a");
+	struct kw_dirty_entry *a;
+
+	assert_false(absorbs("a", 0));
+	add("a", 0);
+	assert_true(absorbs("a", 0));
+	assert_false(absorbs("b", 0));
+	assert_false(kw_dirty_absorbs(dirty, kw_dirty_hash(dirty, 4, name), 4, name, 0));
+	a = take("a");
+	assert_false(absorbs("a", 0));
+	add("a", 0);
+	assert_false(absorbs("a", 0));
+	kw_dirty_done(dirty, a);
+	add("a", 0);
+	assert_true(absorbs("a", 0));
+	kw_dirty_delay(dirty, take("a"), 2000);
+	assert_false(absorbs("a", 0));
+	kw_dirty_park(dirty, kw_dirty_take(dirty, 2000), 10);
+	assert_false(absorbs("a", 0));
+	add("a", 0);
+	assert_true(absorbs("a", 0));
+	kw_dirty_done(dirty, take("a"));
+	assert_false(absorbs("a", 0));
+}
+
+static void an_event_with_a_new_flag_is_not_absorbed(void **state)
+{
+	add("a", 0);
+	assert_false(absorbs("a", KW_DIRTY_TTL));
+	add("a", KW_DIRTY_TTL);
+	assert_true(absorbs("a", KW_DIRTY_TTL));
+	assert_true(absorbs("a", 0));
+	kw_dirty_retry(dirty, take("a"), 0);
+	add("a", 0);
+	assert_true(absorbs("a", KW_DIRTY_TTL));
+	kw_dirty_done(dirty, take("a"));
+	add("a", 0);
+	assert_false(absorbs("a", KW_DIRTY_TTL));
+}
+
+/* More keys than are remembered: some of those that wait are known, of the others none. */
+static void many_waiting_keys_are_told_from_those_taken(void **state)
+{
+	int known = 0;
+	char name[8];
+
+	for (int i = 0; i < 20000; i++) {
+		snprintf(name, sizeof(name), "%d", i);
+		add(name, 0);
+		assert_false(absorbs("x", 0));
+	}
+	for (int i = 0; i < 10000; i++)
+		assert_non_null(kw_dirty_take(dirty, 0));
+	for (int i = 0; i < 20000; i++) {
+		snprintf(name, sizeof(name), "%d", i);
+		if (i < 10000)
+			assert_false(absorbs(name, 0));
+		known += absorbs(name, 0);
+	}
+	assert_in_range(known, 1000, 10000);
 }
 
 static void a_flag_stays_until_it_is_answered(void **state)
@@ -247,7 +319,7 @@ struct model {
 	int owed[MODEL_KEYS], marked[MODEL_KEYS]; /* adds not yet answered; those before the mark */
 	int flying[MODEL_KEYS], flown_marked[MODEL_KEYS];
 	struct kw_dirty_entry *flights[MODEL_KEYS];
-	int count;
+	int count, absorbed;
 };
 
 static int key_of(const struct kw_dirty_entry *entry)
@@ -265,6 +337,11 @@ static void model_add(struct model *model)
 	char name[8];
 
 	snprintf(name, sizeof name, "%d", key);
+	if (absorbs(name, 0)) {
+		model->absorbed++;
+		assert_true(model->owed[key] && !model->flying[key]);
+		return;
+	}
 	add(name, 0);
 	model->owed[key] = 1;
 }
@@ -349,6 +426,7 @@ static void random_moves_agree_with_a_model(void **state)
 		}
 		model_check(&model);
 	}
+	assert_true(model.absorbed > 1000);
 }
 
 /* By the system's account; under a sanitizer that counts its shadow of the addresses, too. */
@@ -405,6 +483,9 @@ int main(void)
 		TEST(keys_come_in_the_order_they_got_dirty),
 		TEST(names_may_hold_any_bytes_or_none),
 		TEST(a_key_dirty_in_flight_is_fetched_again),
+		TEST(only_a_waiting_key_absorbs_an_event),
+		TEST(an_event_with_a_new_flag_is_not_absorbed),
+		TEST(many_waiting_keys_are_told_from_those_taken),
 		TEST(a_flag_stays_until_it_is_answered),
 		TEST(delayed_keys_come_when_they_are_due),
 		TEST(parked_keys_wait_for_room_or_for_a_change),

@@ -252,6 +252,42 @@ static void only_the_databases_asked_for_are_followed(void **state)
 	test_end(&test);
 }
 
+static bool all_heard(struct test *test)
+{
+	return test_stats(test).events == 9;
+}
+
+/* Events of one channel after another, of channels in turn, and of none. */
+static void an_event_is_heard_whatever_came_before(void **state)
+{
+	struct test test;
+	char name[201];
+
+	memset(name, 'n', 200);
+	name[200] = '\0';
+	test_begin(&test, "", 0);
+	test_follow(&test);
+	test_settle(&test);
+	for (int db = 0; db < 2; db++) {
+		test_ask(&test, "SELECT %d", db);
+		test_ask(&test, "SET key v");
+		test_ask(&test, "SET key w");
+	}
+	test_ask(&test, "PEXPIREAT key 99999999999999");
+	/* As a module may call its own: too long to be remembered, and with no name at all. */
+	for (int i = 0; i < 2; i++) {
+		test_ask(&test, "PUBLISH __keyevent@0__:%s long", name);
+		test_ask(&test, "PUBLISH __keyevent@0__: short");
+	}
+	test_ask(&test, "PUBLISH __keyed@0__:set none");
+	test_ask(&test, "PUBLISH __keyevent@-1__:set none");
+	test_until(&test, all_heard, "nine events");
+	test_settle(&test);
+	test_assert_same(&test);
+	assert_int_equal(test_stats(&test).events, 9);
+	test_end(&test);
+}
+
 static void an_agents_cursor_is_never_in_the_table(void **state)
 {
 	struct test test;
@@ -393,6 +429,7 @@ int main(void)
 		cmocka_unit_test(every_kind_of_removal_arrives),
 		cmocka_unit_test(evicted_keys_go),
 		cmocka_unit_test(only_the_databases_asked_for_are_followed),
+		cmocka_unit_test(an_event_is_heard_whatever_came_before),
 		cmocka_unit_test(an_agents_cursor_is_never_in_the_table),
 		cmocka_unit_test(keys_that_change_while_they_are_scanned_end_equal),
 		cmocka_unit_test(the_rate_limit_holds),
