@@ -70,7 +70,8 @@ struct kw_sweep {
 	struct kw_databases lasting; /* no key in them had an expiry when it began */
 	uint64_t cursor;             /* of the walk over the table */
 	bool from_nothing;           /* the table was empty when it began: no key can be unseen */
-	uint32_t strays;             /* INFO asked for by sweeps that were begun again */
+	bool asked;                  /* INFO of this sweep is owed */
+	uint32_t strays;             /* … and so many of sweeps that were given up, before it */
 	struct kw_bucket pace;       /* of an audit */
 	uint64_t audit_us;           /* when the next audit begins */
 	bool again;                  /* flags are in doubt since it began: another one behind it */

@@ -97,6 +97,7 @@ static void keyspace_answered(void *arg, const struct kw_reply *reply)
 		sweep->strays--;
 		return;
 	}
+	sweep->asked = false;
 	reply = kw_lane_reply(&source->lane, reply);
 	if (!reply || sweep->phase != KW_SWEEP_ASKING)
 		return;
@@ -119,6 +120,17 @@ static void keyspace_answered(void *arg, const struct kw_reply *reply)
 	kw_source_want_turn(source);
 }
 
+/*
+ * Not the phase says whether an answer is owed: of a connection that broke none is, and that is
+ * told before the connection is.
+ */
+static void give_up(struct kw_source *source)
+{
+	source->sweep.strays += source->sweep.asked;
+	source->sweep.asked = false;
+	kw_scan_stop(source->scan);
+}
+
 void kw_sweep_begin(struct kw_source *source, enum kw_sweep_kind kind,
 	const struct kw_databases *databases, const char *why)
 {
@@ -135,10 +147,9 @@ void kw_sweep_begin(struct kw_source *source, enum kw_sweep_kind kind,
 		sweep->again = false; /* this is it */
 	}
 	snprintf(sweep->why, sizeof(sweep->why), "%s", why);
-	if (sweep->phase == KW_SWEEP_ASKING)
-		sweep->strays++;
-	kw_scan_stop(source->scan);
+	give_up(source);
 	sweep->phase = KW_SWEEP_ASKING;
+	sweep->asked = true;
 	kw_lane_info(&source->lane, keyspace_answered, source, "keyspace");
 	source->stale = true;
 	kw_source_want_turn(source);
@@ -148,9 +159,7 @@ void kw_sweep_stop(struct kw_source *source)
 {
 	struct kw_sweep *sweep = &source->sweep;
 
-	if (sweep->phase == KW_SWEEP_ASKING)
-		sweep->strays++;
-	kw_scan_stop(source->scan);
+	give_up(source);
 	sweep->phase = KW_SWEEP_IDLE;
 	sweep->kind = KW_SWEEP_NONE;
 	sweep->again = false;

@@ -2,6 +2,7 @@
 #include "fixture.h"
 
 #include <arpa/inet.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -314,6 +315,23 @@ static void a_restarted_server_is_found(void **state)
 	test_end(&test);
 }
 
+static void a_server_that_dies_as_a_scan_begins_is_found(void **state)
+{
+	begin("");
+	/* What the scan asks first is never answered. */
+	assert_int_equal(kill(test.server.pid, SIGSTOP), 0);
+	kw_source_reconcile(test.source, "a test");
+	test_run_ms(&test, 50);
+	test_server_kill(&test.server);
+	test_run_ms(&test, 50);
+	test_server_again(&test.server, "");
+	test_reconnect(&test);
+	test_ask(&test, "SET new 1");
+	test_settle(&test);
+	test_assert_same(&test);
+	test_end(&test);
+}
+
 static void a_server_that_comes_later_is_followed(void **state)
 {
 	test_begin(&test, "", 0);
@@ -483,6 +501,7 @@ int main(void)
 		cmocka_unit_test(a_killed_connection_is_found),
 		cmocka_unit_test(an_overrun_output_buffer_is_found),
 		cmocka_unit_test(a_restarted_server_is_found),
+		cmocka_unit_test(a_server_that_dies_as_a_scan_begins_is_found),
 		cmocka_unit_test(a_server_that_comes_later_is_followed),
 		cmocka_unit_test(a_changed_role_is_found),
 		cmocka_unit_test(the_operator_may_ask_for_a_reconcile),
