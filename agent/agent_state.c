@@ -149,9 +149,12 @@ static bool is_on_the_way(const struct kw_agent *agent, struct verdict *verdict)
 	case KW_SYNC_SNAPSHOT:
 		return decide(verdict, state, "reading the snapshot");
 	case KW_SYNC_SETTLE:
-		return decide(verdict, state, "applying the snapshot");
+		return decide(
+			verdict, state, "%s", sync->why[0] ? sync->why : "applying the snapshot");
 	case KW_SYNC_PRUNE:
-		return decide(verdict, state, "deleting local keys that the table does not have");
+		return decide(verdict, state, "%s",
+			sync->why[0] ? sync->why
+				     : "deleting local keys that the table does not have");
 	case KW_SYNC_TAIL:
 		break;
 	}

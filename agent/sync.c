@@ -400,15 +400,29 @@ static void decide(struct kw_sync *sync, uint64_t now_us)
 	claim(sync);
 }
 
+/* The state says it for as long as it lasts, the log once. */
+static void prune_again(struct kw_sync *sync, const char *error)
+{
+	bool permission = strstr(error, "\"NOPERM ") != NULL;
+
+	sync->phase = KW_SYNC_SETTLE;
+	sync->retry_us = kw_clock_us() + RETRY_US;
+	set_why(sync, permission,
+		"local keys that the table does not have cannot be deleted: %.300s%s", error,
+		permission ? ": grant the agent's user +scan +unlink +select on all keys" : "");
+	if (strcmp(sync->waited, sync->why) == 0)
+		return;
+	memcpy(sync->waited, sync->why, sizeof sync->waited);
+	kw_log_warn("sync", "%s (trying again)", sync->why);
+}
+
 static void on_pruned(void *arg, const char *error)
 {
 	struct kw_sync *sync = arg;
 
 	sync->pruned += sync->walk.matched;
 	if (error) {
-		sync->phase = KW_SYNC_SETTLE;
-		sync->retry_us = kw_clock_us() + RETRY_US;
-		kw_log_warn("sync", "pruning local keys: %s (trying again)", error);
+		prune_again(sync, error);
 		return;
 	}
 	kw_log_info("sync",
@@ -416,6 +430,8 @@ static void on_pruned(void *arg, const char *error)
 		sync->walk.matched, sync->walk.looked_at);
 	kw_keyset_close(&sync->keyset);
 	sync->pruning = false;
+	sync->waited[0] = '\0';
+	clear_why(sync);
 	sync->phase = KW_SYNC_TAIL;
 }
 

@@ -62,8 +62,8 @@ struct kw_sync {
 
 	enum kw_sync_phase phase;
 	bool paused;
-	bool failing;             /* WAIT for what only a person can mend: why says what */
-	char why[KW_SYNC_WHY];    /* of WAIT; "" when nothing is missing */
+	bool failing;             /* only a person can mend it: why says what */
+	char why[KW_SYNC_WHY];    /* of WAIT, or why nothing is pruned; "": nothing is missing */
 	char waited[KW_SYNC_WHY]; /* what the log was told last of trying again */
 	bool owned;               /* the local data carry our cursor, or will */
 	bool touched;             /* records went there since it was looked at: it is not empty */

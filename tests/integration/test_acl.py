@@ -1,5 +1,6 @@
 """The ACL lines we publish are enough, and a missing permission is named."""
 import os
+import time
 
 import pytest
 
@@ -100,6 +101,23 @@ def test_a_permission_missing_on_the_replica_is_named(bed, taken):
     assert status["state"] in ("failed", "lagging", "connecting", "bootstrapping"), status
     set_user(replica, "replica.acl")
     agent.wait_warm()
+
+
+def test_a_permission_that_only_a_reconcile_needs_is_named(bed):
+    """Stale keys that cannot be looked for: whoever asks is told what is missing, and for whom."""
+    primary, _, agent, replica = guarded_pair(bed, agent_changes=("-scan",))
+    agent.wait_warm()
+    replica.command("SET", "stale", 1)
+    agent.ctl_ok("resync")
+    status = agent.wait_state("failed", reason="+scan")
+    assert "NOPERM" in status["reason"], status
+    said = agent.output().count("cannot be deleted")
+    time.sleep(2.5)
+    assert agent.status()["state"] == "failed"
+    assert agent.output().count("(trying again)") <= 1 <= said, agent.tail()
+    set_user(replica, "replica.acl")
+    agent.wait_warm()
+    wait_same(primary, replica)
 
 
 def test_a_wrong_password_is_named(bed):
