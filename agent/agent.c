@@ -174,8 +174,9 @@ static void on_assessed(void *arg, bool continuous)
 
 	if (facts->maxmemory > 0 && strcmp(facts->policy, "noeviction") != 0)
 		kw_log_warn("local",
-			"maxmemory-policy is %s: the local server may evict keys by itself, which "
-			"nobody notices; use noeviction and enough maxmemory",
+			"maxmemory-policy is %s: the local server may evict keys by itself, and "
+			"each time a reconcile must bring them back; use noeviction and enough "
+			"maxmemory",
 			facts->policy);
 	kw_sync_assessed(&agent->sync, continuous);
 	want_step(agent);
@@ -205,6 +206,7 @@ static void on_looked(void *arg)
 {
 	struct kw_agent *agent = arg;
 
+	kw_sync_count_evicted(&agent->sync, kw_clock_us());
 	if (agent->apply->ops->looked)
 		agent->apply->ops->looked(agent->apply);
 	want_step(agent);

@@ -201,13 +201,28 @@ static bool is_behind(const struct kw_agent *agent, struct verdict *verdict, uin
 			"faster than they are fetched (see pace and dirty_keys of the proxy)",
 			kw_agent_source_lag_us(agent) / 1000);
 	if (equal_us > 0 && now_us - equal_us <= agent->warm_lag_us)
-		return false;
+		return !kw_sync_kept(sync) &&
+		       decide(verdict, state_of_way(agent),
+			       "asking the local server whether it evicted any of it");
 	if (!sync->settled)
 		return decide(verdict,
 			bootstrapping ? KW_AGENT_BOOTSTRAPPING : KW_AGENT_RECONCILING,
 			"catching up with what changed meanwhile");
 	return decide(verdict, KW_AGENT_LAGGING, "%" PRIu64 " ms behind the proxy",
 		equal_us ? (now_us - equal_us) / 1000 : 0);
+}
+
+/* A server that makes room by itself does not hold what it was given. */
+static bool has_evicted(const struct kw_agent *agent, struct verdict *verdict)
+{
+	const struct kw_sync *sync = &agent->sync;
+
+	if (sync->evicted == 0)
+		return false;
+	return decide(verdict, KW_AGENT_LAGGING,
+		"the local server evicted %" PRIu64 " keys by itself (maxmemory-policy %s): raise "
+		"its maxmemory, or set noeviction; a reconcile follows once it has stopped",
+		sync->evicted, agent->local.facts.policy);
 }
 
 static void judge(const struct kw_agent *agent, struct verdict *verdict, uint64_t now_us)
@@ -239,7 +254,8 @@ static void judge(const struct kw_agent *agent, struct verdict *verdict, uint64_
 			apply->owed);
 		return;
 	}
-	if (is_on_the_way(agent, verdict) || is_behind(agent, verdict, now_us))
+	if (is_on_the_way(agent, verdict) || has_evicted(agent, verdict) ||
+		is_behind(agent, verdict, now_us))
 		return;
 	decide(verdict, KW_AGENT_WARM, "%s", agent->sync.cursor_error);
 }

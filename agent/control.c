@@ -10,8 +10,8 @@
 struct figures {
 	uint64_t keys_applied, bytes_read, records_read, records_stale, records_skipped, reads,
 		read_retries, segments_vanished, passes, snapshots, resyncs, keys_pruned,
-		reads_ahead, reads_ahead_used, quarantined_ever, retries, corruptions, reconnects,
-		local_reconnects;
+		keys_evicted, reads_ahead, reads_ahead_used, quarantined_ever, retries, corruptions,
+		reconnects, local_reconnects;
 };
 
 #define COUNTERS(X)                                                                                \
@@ -29,6 +29,7 @@ struct figures {
 	X(snapshots, "snapshots begun")                                                            \
 	X(resyncs, "snapshots begun after the first: reconciles and repeated bootstraps")          \
 	X(keys_pruned, "local keys deleted because the table did not have them")                   \
+	X(keys_evicted, "keys that the local server evicted by itself")                            \
 	X(quarantined_ever, "changes the local server refused for good")                           \
 	X(retries, "times sending began again after a refusal that passes")                        \
 	X(corruptions, "times the table did not verify though read again and again")               \
@@ -54,6 +55,7 @@ static struct figures collect(const struct kw_agent *agent)
 		.snapshots = agent->sync.snapshots,
 		.resyncs = agent->sync.resyncs,
 		.keys_pruned = agent->sync.pruned,
+		.keys_evicted = agent->sync.evicted_ever,
 		.quarantined_ever = agent->quarantine.ever,
 		.retries = agent->apply->retries,
 		.corruptions = agent->sync.corruptions,

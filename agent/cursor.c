@@ -33,17 +33,19 @@ int kw_cursor_name_check(const char *name, struct kw_error *error)
 
 void kw_cursor_format(const struct kw_local_cursor *cursor, char text[KW_CURSOR_TEXT])
 {
-	char refused[32] = "", filter[32] = "";
+	char refused[32] = "", evicted[32] = "", filter[32] = "";
 
 	if (cursor->refused > 0)
 		snprintf(refused, sizeof refused, " refused=%" PRIu64, cursor->refused);
+	if (cursor->evicted > 0)
+		snprintf(evicted, sizeof evicted, " evicted=%" PRIu64, cursor->evicted);
 	if (cursor->filter)
 		snprintf(filter, sizeof filter, " filter=%016" PRIx64, cursor->filter);
 	snprintf(text, KW_CURSOR_TEXT,
 		MARK "epoch=%016" PRIx64 " version=%" PRIu64 " run_id=%s flushes=%" PRIu64
-		     "%s%s%s%s quarantined=%" PRIu64,
+		     "%s%s%s%s%s quarantined=%" PRIu64,
 		cursor->epoch, cursor->version, cursor->run_id, cursor->flushes,
-		cursor->held.text[0] ? " held=" : "", cursor->held.text, refused, filter,
+		cursor->held.text[0] ? " held=" : "", cursor->held.text, refused, evicted, filter,
 		cursor->quarantined);
 }
 
@@ -66,6 +68,9 @@ bool kw_cursor_parse(struct kw_slice slice, struct kw_local_cursor *cursor)
 		at += length;
 	length = 0;
 	if (sscanf(text + at, " refused=%20" SCNu64 "%n", &found.refused, &length) == 1)
+		at += length;
+	length = 0;
+	if (sscanf(text + at, " evicted=%20" SCNu64 "%n", &found.evicted, &length) == 1)
 		at += length;
 	length = 0;
 	if (sscanf(text + at, " filter=%16" SCNx64 "%n", &found.filter, &length) == 1)

@@ -3,7 +3,8 @@
  * losing the data loses the cursor too. This file knows its text; cursor_store.h moves it.
  *
  *   keywake-cursor 1 epoch=<16 hex> version=<n> run_id=<hex> flushes=<n> [held=<letters>]
- *   [refused=<n>] [filter=<16 hex>] quarantined=<n>     (one line; what is 0 in [] is left out)
+ *   [refused=<n>] [evicted=<n>] [filter=<16 hex>] quarantined=<n>
+ *   (one line; what is 0 in [] is left out)
  *
  * On servers from 7.0 the text is the answer of the one function of a function library: it lives in
  * RDB and AOF beside the data but not in the keyspace, so DBSIZE and DEBUG DIGEST stay those of the
@@ -21,7 +22,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define KW_CURSOR_TEXT 320
+#define KW_CURSOR_TEXT 352
 #define KW_CURSOR_NAME_MAX 64
 
 /* What the server was to the agent that wrote the cursor (libraries only). */
@@ -38,6 +39,7 @@ struct kw_local_cursor {
 	uint64_t flushes; /* FLUSHALL, FLUSHDB, SWAPDB calls this run of the server had executed */
 	uint64_t quarantined; /* keys that are wrong locally although version says applied */
 	uint64_t refused;     /* commands of its link this run had refused by then, all made good */
+	uint64_t evicted;     /* keys this run had evicted by then, all brought back */
 	uint64_t filter;      /* kw_filter_hash of what it speaks of; 0: of every key */
 	struct kw_witness held; /* keys in the databases about then; "": not said */
 	enum kw_cursor_bond bond;

@@ -104,7 +104,8 @@ static void read_facts(struct kw_local *local, struct kw_slice info)
 	kw_info_text(info, "master_host", &host);
 	snprintf(facts->master_host, sizeof facts->master_host, "%.*s", (int)host.length,
 		host.length ? (const char *)host.data : "");
-	facts->master_port = facts->refused = 0;
+	facts->master_port = facts->refused = facts->evicted = 0;
+	kw_info_number(info, "evicted_keys", &facts->evicted);
 	kw_info_number(info, "master_port", &facts->master_port);
 	kw_info_number(info, "unexpected_error_replies", &facts->refused);
 	kw_info_text(info, "master_replid2", &before);

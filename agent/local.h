@@ -79,6 +79,7 @@ struct kw_local_facts {
 			   */
 	uint64_t maxmemory;
 	char policy[32];       /* maxmemory_policy */
+	uint64_t evicted;      /* keys evicted by itself (evicted_keys) */
 	char master_host[256]; /* of a replica; "" */
 	uint64_t master_port;
 	bool master_link_up;

@@ -154,6 +154,7 @@ void kw_local_cursor_now(const struct kw_local *local, uint64_t epoch, uint64_t 
 		.version = version,
 		.flushes = local->facts.flushes,
 		.quarantined = quarantined,
+		.evicted = local->facts.evicted,
 		.bond = local->bond,
 		.filter = kw_filter_hash(local->options.filter),
 	};

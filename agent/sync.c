@@ -14,15 +14,13 @@
 #define REREAD_LOWEST_MS 10
 #define REREAD_HIGHEST_MS 5000
 #define RESERVE_KEYS_MAX (UINT64_C(1) << 24) /* believed of what the superblock says */
-#define OWED_LOWEST_MS 1000
-#define OWED_HIGHEST_MS 60000
 
 void kw_sync_init(struct kw_sync *sync)
 {
 	sync->phase = KW_SYNC_WAIT;
 	sync->passed = UINT64_MAX;
 	kw_backoff_init(&sync->reread, REREAD_LOWEST_MS, REREAD_HIGHEST_MS);
-	kw_backoff_init(&sync->settle_debt, OWED_LOWEST_MS, OWED_HIGHEST_MS);
+	kw_sync_debt_init(sync);
 	kw_prune_init(&sync->walk, sync->local);
 }
 
@@ -95,6 +93,8 @@ void kw_sync_assessed(struct kw_sync *sync, bool continuous)
 		sync->counted = false;
 		sync->retry_us = 0;
 		sync->cursor_error[0] = '\0';
+		sync->evicted = 0;
+		sync->evicted_known = facts->evicted;
 		if (!sync->local->spoiled && may_resume(sync) && kw_sync_cursor_holds(sync)) {
 			sync->positioned = true;
 			sync->position.epoch = sync->epoch = facts->cursor.epoch;
@@ -103,6 +103,7 @@ void kw_sync_assessed(struct kw_sync *sync, bool continuous)
 			kw_progress_resume(&sync->progress, facts->cursor.version);
 		}
 	}
+	kw_sync_count_evicted(sync, kw_clock_us());
 	sync->apply->ops->attach(sync->apply, continuous);
 }
 
@@ -138,7 +139,7 @@ void kw_sync_snapshot_begin(struct kw_sync *sync, uint64_t epoch, uint64_t versi
 	kw_progress_reset(&sync->progress);
 	kw_sync_load_begins(sync);
 	sync->apply->ops->begin(sync->apply);
-	sync->owed_us = 0;
+	kw_sync_debt_forget(sync);
 	kw_quarantine_clear(sync->quarantine);
 	kw_keyset_close(&sync->keyset);
 	if (sync->pruning)
@@ -466,26 +467,6 @@ static void restart_reader(struct kw_sync *sync, uint64_t now_us)
 		start_reader(sync, false);
 }
 
-/*
- * The server was out of memory and puts were passed over. Once all that came behind them is
- * applied, deletes included, a reconcile brings them; should memory still be short, again later and
- * later.
- */
-static void settle_debt(struct kw_sync *sync, uint64_t now_us)
-{
-	if (sync->apply->owed == 0) {
-		if (sync->settled)
-			kw_backoff_reset(&sync->settle_debt);
-		return;
-	}
-	if (sync->apply->done != sync->apply->taken)
-		return;
-	if (sync->owed_us == 0)
-		sync->owed_us = now_us + kw_backoff_next_us(&sync->settle_debt);
-	else if (now_us >= sync->owed_us)
-		kw_sync_restart(sync, "values did not fit into the local server's memory");
-}
-
 static void hold_or_poll(struct kw_sync *sync)
 {
 	bool reading = sync->phase == KW_SYNC_TAIL || sync->phase == KW_SYNC_SNAPSHOT ||
@@ -530,7 +511,7 @@ void kw_sync_step(struct kw_sync *sync, uint64_t now_us)
 		break;
 	case KW_SYNC_TAIL:
 		restart_reader(sync, now_us);
-		settle_debt(sync, now_us);
+		kw_sync_settle_debt(sync, now_us);
 		break;
 	case KW_SYNC_COUNT:
 	case KW_SYNC_CLAIM:

@@ -90,6 +90,15 @@ struct kw_sync {
 	struct kw_backoff settle_debt; /* reconciles begun because puts were owed */
 	uint64_t owed_us;              /* not before */
 
+	uint64_t evicted;       /* keys that the local server has evicted since the last snapshot
+				   began: it lacks them */
+	uint64_t evicted_known; /* its own count, when it was looked at last */
+	uint64_t evicted_ever;
+	uint64_t evicted_seen_us; /* when it last was found to have gone on; the reconcile not */
+	uint64_t evicted_wait_us; /* before so long after that */
+	struct kw_backoff evicting;
+	uint64_t kept_ask; /* the INFO that says whether it kept the snapshot; 0: not asked */
+
 	uint64_t fed_bytes;       /* sync_load.c: read when it was looked last, */
 	uint64_t fed_us;          /* and when they were last other than before */
 	uint64_t vanished_before; /* segments, ever, when the snapshot began */
@@ -143,6 +152,17 @@ bool kw_sync_cursor_holds(const struct kw_sync *sync);
 
 /* Write the cursor now if it is behind. True: a write is out. */
 bool kw_sync_save(struct kw_sync *sync, uint64_t now_us);
+
+/*
+ * sync_debt.c: what the local data are known to lack, and when a reconcile is to bring it. The
+ * local server was looked at: has it evicted keys by itself?
+ */
+void kw_sync_debt_init(struct kw_sync *sync);
+void kw_sync_debt_forget(struct kw_sync *sync);
+void kw_sync_count_evicted(struct kw_sync *sync, uint64_t now_us);
+void kw_sync_settle_debt(struct kw_sync *sync, uint64_t now_us);
+/* False: a server that may evict was not asked yet, behind the snapshot, whether it did. */
+bool kw_sync_kept(const struct kw_sync *sync);
 
 /*
  * sync_load.c: in a mode that is `whole` the local server waits for a snapshot that is being read,

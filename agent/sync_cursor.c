@@ -26,6 +26,9 @@ bool kw_sync_cursor_holds(const struct kw_sync *sync)
 		 strcmp(cursor->run_id, facts->identity.run_id) == 0 &&
 		 cursor->refused != facts->refused)
 		doubt = "the server refused commands of its link since it was written";
+	else if (strcmp(cursor->run_id, facts->identity.run_id) == 0 &&
+		 cursor->evicted != facts->evicted)
+		doubt = "the server evicted keys since it was written";
 	else if (facts->keys == 0)
 		doubt = "there are no keys";
 	kw_witness_set(&held, facts->held);
@@ -54,7 +57,8 @@ bool kw_sync_save(struct kw_sync *sync, uint64_t now_us)
 {
 	const struct kw_local *local = sync->local;
 	const struct kw_local_cursor *written = &local->written;
-	uint64_t quarantined = kw_quarantine_count(sync->quarantine);
+	/* Evicted or refused: the data lack it although the version says applied. */
+	uint64_t quarantined = kw_quarantine_count(sync->quarantine) + sync->evicted;
 	struct kw_witness held;
 
 	if (sync->cursor_writing)
@@ -67,6 +71,7 @@ bool kw_sync_save(struct kw_sync *sync, uint64_t now_us)
 	if (local->written_valid && written->epoch == sync->epoch &&
 		written->version == sync->progress.applied &&
 		written->flushes == local->facts.flushes && written->quarantined == quarantined &&
+		written->evicted == local->facts.evicted &&
 		strcmp(written->held.text, held.text) == 0)
 		return false;
 	sync->cursor_writing = true;

@@ -44,6 +44,48 @@ def test_local_server_that_evicts_is_told(bed):
     wait_for(lambda: "policy" in pair.agent.output().lower(), "the policy is not told")
 
 
+def evicting_pair(bed):
+    """It holds half of what it was given."""
+    pair = bed.pair(replica_config={"maxmemory": "20mb", "maxmemory-policy": "allkeys-random"})
+    data.fill_plain(pair.primary, 300, length=100_000)
+    wait_for(lambda: pair.replica.command("INFO", "stats")["evicted_keys"] > 0, "nothing is evicted")
+    return pair
+
+
+def test_what_the_local_server_evicted_is_known_and_brought_back(bed):
+    pair = evicting_pair(bed)
+    status = pair.agent.wait_state("lagging", reason="evicted")
+    assert "maxmemory" in status["reason"] and status["keys_evicted"] > 0, status
+    done = pair.agent.ctl("wait", "warm", "--timeout", 5)
+    assert done.returncode == 3, (done, pair.agent.status()) # reconciles do not help here
+    pair.replica.command("CONFIG", "SET", "maxmemory", "200mb")
+    pair.settle()
+
+
+@pytest.mark.parametrize("end", ["term", "kill"])
+def test_what_the_local_server_evicted_is_not_forgotten_by_the_next_agent(bed, end):
+    pair = evicting_pair(bed)
+    pair.agent.wait_state("lagging", reason="evicted")
+    time.sleep(0.5)
+    pair.agent.kill() if end == "kill" else pair.agent.stop()
+    pair.replica.command("CONFIG", "SET", "maxmemory", "200mb")
+    pair.agent.restart()
+    pair.settle()
+
+
+def test_what_the_local_server_evicts_while_no_agent_runs_is_known(bed):
+    pair = bed.pair(fill=lambda primary: data.fill_plain(primary, 100, length=100_000))
+    time.sleep(1.5) # its position lies in the server
+    assert pair.agent.stop() == 0
+    pair.replica.command("CONFIG", "SET", "maxmemory-policy", "allkeys-random")
+    pair.replica.command("CONFIG", "SET", "maxmemory", "10mb")
+    pair.replica.command("SET", "more", b"x" * 1_000_000)
+    wait_for(lambda: 60 < pair.replica.command("DBSIZE") < 95, "too few are evicted, or too many")
+    pair.replica.command("CONFIG", "SET", "maxmemory", "0")
+    pair.agent.restart()
+    pair.settle()
+
+
 def test_local_server_that_is_a_replica(bed):
     """READONLY: refused with the remedy, and taken up when it is writable."""
     primary, other = bed.server("primary"), bed.server("other")

@@ -17,6 +17,7 @@ static const struct kw_local_cursor sample = {
 	.quarantined = 3,
 	.held = {"d--a"},
 	.refused = 7,
+	.evicted = 9,
 	.filter = 0x00fedcba98765432,
 };
 
@@ -29,6 +30,7 @@ static void assert_sample(const struct kw_local_cursor *cursor)
 	assert_int_equal(cursor->quarantined, 3);
 	assert_string_equal(cursor->held.text, "d--a");
 	assert_int_equal(cursor->refused, 7);
+	assert_int_equal(cursor->evicted, 9);
 	assert_true(cursor->filter == sample.filter);
 }
 
