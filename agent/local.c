@@ -169,39 +169,18 @@ static bool check_fit(struct kw_local *local, struct kw_slice info)
 	return true;
 }
 
-static uint64_t count_flushes(struct kw_slice info)
-{
-	return kw_info_calls(info, "flushall") + kw_info_calls(info, "flushdb") +
-	       kw_info_calls(info, "swapdb");
-}
-
-/*
- * Fewer calls than were known when it was asked, and none: CONFIG RESETSTAT began to count anew.
- * Those of ours that are on their way over a replication link may be counted already; and one may
- * be acknowledged there since, before the answer with the count of before it came here.
- */
-static bool flushed_by_others(const struct kw_local *local, uint64_t flushes)
-{
-	uint64_t known = local->facts.flushes;
-
-	return flushes > known + local->flushes_out + local->flushes_unsure ||
-	       (flushes < local->asked_flushes && flushes > 0);
-}
-
 /* READY: has anything happened to the data that was not our doing? */
 static void look_again(struct kw_local *local, struct kw_slice info)
 {
 	struct kw_local_facts *facts = &local->facts;
-	uint64_t flushes = count_flushes(info);
-	bool foreign = flushed_by_others(local, flushes);
+	struct kw_witness before;
+	bool foreign;
 
+	kw_witness_set(&before, facts->held);
 	read_facts(local, info);
-	if (foreign || local->flushes_unsure || flushes < local->asked_flushes)
-		facts->flushes = flushes;
-	flushes = facts->flushes;
-	local->flushes_unsure = 0;
+	foreign = kw_local_find_flushes(local, info, &before);
 	local->next_us = kw_clock_us() + ASK_INTERVAL_US;
-	local->known_flushes = foreign ? UINT64_MAX : flushes;
+	local->known_flushes = foreign ? UINT64_MAX : facts->flushes;
 	if (local->led)
 		memcpy(local->known_replid, facts->identity.replid, sizeof local->known_replid);
 	if (strcmp(facts->identity.replid, local->known_replid) != 0) {
@@ -211,7 +190,7 @@ static void look_again(struct kw_local *local, struct kw_slice info)
 		local->passing = true;
 		return;
 	}
-	local->known_flushes = flushes;
+	local->known_flushes = facts->flushes;
 	if (foreign)
 		local->handlers.flushed(local->handlers.arg);
 	if (local->handlers.looked)
@@ -238,7 +217,7 @@ static void on_info(void *arg, const struct kw_reply *reply)
 	}
 	local->facts.cursor_kind = KW_CURSOR_NONE;
 	read_facts(local, reply->text);
-	local->facts.flushes = count_flushes(reply->text);
+	kw_local_count_flushes(local, reply->text);
 	local->state = KW_LOCAL_ASKING;
 	kw_local_read_cursor(local);
 }
@@ -299,7 +278,7 @@ void kw_local_cursor_read(struct kw_local *local)
 	if (continuous)
 		local->facts.flushes = local->known_flushes;
 	local->known = true;
-	local->known_flushes = local->facts.flushes;
+	local->known_flushes = local->looked_flushes = local->facts.flushes;
 	memcpy(local->known_run_id, identity->run_id, sizeof local->known_run_id);
 	memcpy(local->known_replid, identity->replid, sizeof local->known_replid);
 	local->state = KW_LOCAL_READY;

@@ -77,6 +77,8 @@ struct kw_local_facts {
 	uint64_t held[KW_WITNESS_DATABASES]; /* the same by database */
 	uint64_t flushes; /* calls of FLUSHALL, FLUSHDB, SWAPDB, our own acknowledged ones included
 			   */
+	bool reset;       /* CONFIG RESETSTAT between the last two looks: all counts began anew */
+	uint64_t resets;  /* ever */
 	uint64_t maxmemory;
 	char policy[32];       /* maxmemory_policy */
 	uint64_t evicted;      /* keys evicted by itself (evicted_keys) */
@@ -116,6 +118,8 @@ struct kw_local {
 	bool led;
 	uint64_t flushes_out;     /* FLUSHDBs of ours on the replication link, executed perhaps */
 	enum kw_cursor_bond bond; /* what the next cursors say of it */
+	uint64_t looked_flushes;  /* facts.flushes as of the last look */
+	uint64_t known_infos;     /* INFOs that the server had counted then */
 	uint64_t flushes_unsure;  /* of those of a link that is gone: executed or not */
 	bool refuses_stale;       /* it has just answered MASTERDOWN */
 	bool asked_stale;         /* the cursor was asked for again because of that */
@@ -204,6 +208,14 @@ void kw_local_write_cursor(struct kw_local *local, uint64_t epoch, uint64_t vers
  */
 void kw_local_serve_stale(struct kw_local *local);
 void kw_local_serve_stale_end(struct kw_local *local);
+
+/*
+ * local_flushes.c, for local.c, once the facts were read: take the count as it is (a connection
+ * begins); or compare it: true when somebody else flushed, before: what was held until now.
+ */
+void kw_local_count_flushes(struct kw_local *local, struct kw_slice info);
+bool kw_local_find_flushes(
+	struct kw_local *local, struct kw_slice info, const struct kw_witness *before);
 
 /* local_cursor.c, for local.c: read it; ends in kw_local_cursor_read. */
 void kw_local_read_cursor(struct kw_local *local);

@@ -95,6 +95,7 @@ void kw_sync_assessed(struct kw_sync *sync, bool continuous)
 		sync->cursor_error[0] = '\0';
 		sync->evicted = 0;
 		sync->evicted_known = facts->evicted;
+		sync->resets_known = facts->resets;
 		if (!sync->local->spoiled && may_resume(sync) && kw_sync_cursor_holds(sync)) {
 			sync->positioned = true;
 			sync->position.epoch = sync->epoch = facts->cursor.epoch;

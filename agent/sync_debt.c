@@ -33,10 +33,12 @@ void kw_sync_debt_forget(struct kw_sync *sync)
 void kw_sync_count_evicted(struct kw_sync *sync, uint64_t now_us)
 {
 	uint64_t total = sync->local->facts.evicted;
-	/* Fewer: CONFIG RESETSTAT began to count anew. */
-	uint64_t more = total < sync->evicted_known ? total : total - sync->evicted_known;
+	/* CONFIG RESETSTAT began to count anew. */
+	bool anew = sync->local->facts.resets != sync->resets_known;
+	uint64_t more = anew || total < sync->evicted_known ? total : total - sync->evicted_known;
 
 	sync->evicted_known = total;
+	sync->resets_known = sync->local->facts.resets;
 	if (more == 0)
 		return;
 	if (sync->evicted == 0) {

@@ -318,6 +318,7 @@ void kw_replica_attach(struct kw_apply *apply, bool continuous)
 		replica->local->flushes_unsure = 0;
 		replica->takeover.databases = 0;
 		replica->refused_known = replica->local->facts.refused;
+		replica->resets_known = replica->local->facts.resets;
 		if (!replica->held)
 			kw_replica_no_trouble(replica);
 		kw_custody_check(replica);

@@ -31,8 +31,10 @@ static void find(struct kw_replica *replica)
 	char why[160];
 
 	/* CONFIG RESETSTAT: what is counted now was refused since. */
-	if (refused < replica->refused_known)
+	if (refused < replica->refused_known ||
+		replica->local->facts.resets != replica->resets_known)
 		replica->refused_known = 0;
+	replica->resets_known = replica->local->facts.resets;
 	if (snapshot_comes(replica))
 		replica->refused_known = refused;
 	if (refused == replica->refused_known)

@@ -249,6 +249,29 @@ def test_local_data_flushed_behind_our_back(bed):
     pair.settle()
 
 
+@pytest.mark.parametrize("words", ["CONFIG RESETSTAT, FLUSHALL", "FLUSHALL, CONFIG RESETSTAT",
+                                   "CONFIG RESETSTAT, SWAPDB 0 10", "CONFIG RESETSTAT"])
+def test_local_data_flushed_behind_a_reset_of_the_counts(bed, words):
+    """The count of flushes is as it was; and a reset alone costs nothing."""
+    pair = bed.pair(fill=lambda primary: data.fill(primary, (0, 10)))
+    pair.settle()
+    pair.replica.command("FLUSHALL")
+    pair.agent.wait_status(lambda status: status["snapshots"] == 2, "the flush is not seen")
+    pair.settle()
+    time.sleep(2.2) # two looks
+    with pair.replica.client() as client:
+        pipe = client.pipeline(transaction=True)
+        for word in words.split(", "):
+            pipe.execute_command(word)
+        pipe.execute()
+    if "," in words:
+        pair.agent.wait_status(lambda status: status["snapshots"] == 3, "the flush is not seen")
+    else:
+        time.sleep(2.2)
+    pair.settle()
+    assert pair.agent.status()["snapshots"] == (3 if "," in words else 2)
+
+
 def test_local_data_flushed_while_the_agent_was_away(bed):
     pair = bed.pair(fill=data.fill)
     pair.settle()
