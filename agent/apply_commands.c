@@ -51,6 +51,7 @@ struct commands {
 	uint64_t retry_us; /* nothing is sent before; 0: no wait */
 	uint64_t oom_us;   /* since when no put has got through for want of memory; 0: they do */
 	bool attached;
+	bool sweeps_all;  /* the server knows no FLUSHDB */
 	uint64_t lost_at; /* sequence number that led when the connection was lost last */
 	uint32_t losses;  /* times in a row it did */
 };
@@ -140,6 +141,24 @@ static bool worth_another_try(enum kw_server_error kind)
 	return kind != KW_SERVER_E_OTHER && kind != KW_SERVER_E_PAYLOAD;
 }
 
+/*
+ * FLUSHDB is refused for good: renamed away by a careful operator perhaps. To leave its keys there
+ * would be to resurrect them, so they are looked for and deleted one by one.
+ */
+static void flush_by_hand(
+	struct commands *commands, struct kw_window_entry *entry, struct kw_slice why)
+{
+	if (!commands->sweeps_all)
+		kw_log_warn("apply",
+			"FLUSHDB is refused (%.*s): databases are emptied by SCAN and "
+			"UNLINK instead",
+			(int)(why.length < 160 ? why.length : 160), (const char *)why.data);
+	commands->sweeps_all = true;
+	entry->kind = KW_WINDOW_SWEEP;
+	if (kw_window_answer(&commands->window, false))
+		schedule_retry(commands);
+}
+
 static void on_reply(void *arg, const struct kw_reply *reply)
 {
 	struct commands *commands = arg;
@@ -168,6 +187,8 @@ static void on_reply(void *arg, const struct kw_reply *reply)
 			block(commands, kind, reply->text);
 			if (kw_window_answer(&commands->window, over) && !over)
 				schedule_retry(commands);
+		} else if (entry->kind == KW_WINDOW_FLUSH) {
+			flush_by_hand(commands, entry, reply->text);
 		} else {
 			give_up(commands, entry, reply->text);
 			kw_window_answer(&commands->window, true);
@@ -343,8 +364,10 @@ static void commands_attach(struct kw_apply *apply, bool continuous)
 	commands->retry_us = 0;
 	commands->base.blocked = false;
 	commands->base.blocked_why[0] = '\0';
-	if (!continuous)
+	if (!continuous) {
 		kw_window_drop(&commands->window);
+		commands->sweeps_all = false;
+	}
 	update(commands);
 	pump(commands);
 }
@@ -384,7 +407,7 @@ static void commands_detach(struct kw_apply *apply)
 static void commands_record(struct kw_apply *apply, const struct kw_record_view *record)
 {
 	struct commands *commands = (struct commands *)apply;
-	bool sweeps = commands->filter->prefix_count > 0 ||
+	bool sweeps = commands->sweeps_all || commands->filter->prefix_count > 0 ||
 		      (record->database == 0 && kw_local_store_is_key(commands->local));
 
 	kw_command_add(&commands->window, record, sweeps);

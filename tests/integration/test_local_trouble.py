@@ -44,6 +44,26 @@ def test_local_server_that_evicts_is_told(bed):
     wait_for(lambda: "policy" in pair.agent.output().lower(), "the policy is not told")
 
 
+def test_a_local_server_without_flushdb(bed):
+    """Renamed away, as careful operators do: its keys must go all the same."""
+    config = bed.file("renamed.conf", 'rename-command FLUSHDB ""\n')
+    pair = bed.pair(fill=lambda primary: data.fill(primary, (0, 10)),
+                    replica_config={"include": config})
+    pair.settle()
+    with pair.primary.client() as client:
+        pipe = client.pipeline(transaction=False)
+        for _ in range(3):
+            pipe.flushdb().mset({"": 1, "later": 1})
+        pipe.execute()
+    pair.settle()
+    pair.primary.command("FLUSHALL")
+    pair.primary.command("SET", "later", 2)
+    pair.settle()
+    status = pair.agent.status()
+    assert status["quarantined_ever"] == 0 and status["snapshots"] == 1, status
+    assert pair.agent.output().count("databases are emptied by SCAN") == 1
+
+
 def evicting_pair(bed):
     """It holds half of what it was given."""
     pair = bed.pair(replica_config={"maxmemory": "20mb", "maxmemory-policy": "allkeys-random"})
