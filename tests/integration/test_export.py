@@ -319,7 +319,7 @@ def test_interrupted_it_leaves_nothing(bed, folder):
     pair.settle()
     with stuck_export(pair.agent) as process:
         process.send_signal(signal.SIGINT)
-        assert process.wait(10) == -signal.SIGINT
+        assert process.wait(10 * SLOW) == -signal.SIGINT
     wait_for(lambda: ended(pair.agent), "the agent goes on though nobody reads")
     # To a file, while the agent stands still.
     pair.agent.signal(signal.SIGSTOP)
@@ -329,7 +329,7 @@ def test_interrupted_it_leaves_nothing(bed, folder):
         time.sleep(0.3)
         assert process.poll() is None
         process.send_signal(signal.SIGINT)
-        assert process.wait(10) == -signal.SIGINT
+        assert process.wait(10 * SLOW) == -signal.SIGINT
     pair.agent.signal(signal.SIGCONT)
     assert os.listdir(folder) == []
     # It began with what it was asked for when it came to, and must give up by itself.
@@ -391,7 +391,7 @@ def test_an_agent_that_ends_meanwhile(bed, folder, end):
         else:
             pair.agent.kill()
         taken = len(process.stdout.read())
-        assert process.wait(10) in (1, 2)
+        assert process.wait(10 * SLOW) in (1, 2)
         assert b"keywakectl: " in process.stderr.read()
         assert 0 < taken < 100_000 * 100
     done = pair.agent.ctl("export", folder + "/file.rdb")

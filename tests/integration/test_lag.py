@@ -19,10 +19,7 @@ def test_a_proxy_that_cannot_keep_up_shows_as_lag(bed):
             for i in range(BURST):
                 pipe.set(f"burst:{i}", i)
             pipe.execute()
-    wait_for(lambda: pair.agent.status()["state"] == "lagging",
-             lambda: f"never lagging: {pair.agent.status()}", 5)
-    behind = pair.agent.status()
-    assert "behind the primary" in behind["reason"], behind
+    behind = pair.agent.wait_state("lagging", reason="behind the primary", timeout=5)
     assert behind["lag_ms"] > 1000, behind
     with pair.replica.client() as client:
         assert client.dbsize() < BURST, "all of it is there: the test shows nothing"

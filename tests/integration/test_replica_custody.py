@@ -56,7 +56,7 @@ def test_the_cursor_of_another_agent_does_not_come_along(bed):
     before.wait_warm()
     other.command("SET", "one more", 1)
     before.wait_warm()
-    wait_for(lambda: b"version=0" not in cursor(replica, "second")[0][-1], "no cursor", 5)
+    wait_for(lambda: b"version=0" not in cursor(replica, "second")[0][-1], "no cursor")
     assert before.stop() == 0
     agent = bed.agent(bed.proxy(primary), replica, **SETTINGS)
     agent.wait_warm()
@@ -180,7 +180,7 @@ def test_a_promoted_server_keeps_nothing_of_the_agent(bed):
     pair.replica.command("REPLICAOF", "NO", "ONE")
     pair.agent.restart()
     pair.agent.wait_state("failed", reason="promoted")
-    wait_for(lambda: setting(pair.replica, "masterauth") == "", "masterauth stays", 5)
+    wait_for(lambda: setting(pair.replica, "masterauth") == "", "masterauth stays")
     assert setting(pair.replica, "repl-diskless-load") == "disabled"
     pair.agent.rpc("resync")
     pair.settle()

@@ -25,7 +25,7 @@ def setting(server, name):
         return client.config_get(name)[name]
 
 
-def answers(server, timeout=3):
+def answers(server, timeout=10):
     """Within that time, and with the data of before."""
     with server.client(timeout=timeout) as client:
         return client.get("old") == b"1"
@@ -50,7 +50,7 @@ def test_a_pause_in_mid_snapshot_leaves_the_server_its_data(bed):
     primary, replica, agent = in_mid_snapshot(bed)
     time.sleep(0.3)
     agent.ctl_ok("pause")
-    wait_for(lambda: link(agent)["link"] == "off", "the load goes on", 5)
+    wait_for(lambda: link(agent)["link"] == "off", "the load goes on")
     time.sleep(1)
     assert answers(replica)
     assert link(agent)["link"] == "off" and agent.status()["state"] != "warm"
@@ -141,7 +141,7 @@ def test_promoted_by_command_without_primary_and_proxy(bed):
     pair.proxy.kill()
     pair.replica.command("CONFIG", "SET", "masterauth", "wrong") # it does not come again
     pair.replica.command("CLIENT", "KILL", "TYPE", "master")
-    wait_for(lambda: link(pair.agent)["link"] == "waiting", "the link holds", 5)
+    wait_for(lambda: link(pair.agent)["link"] == "waiting", "the link holds")
     pair.agent.ctl_ok("shutdown", "--promote")
     assert pair.agent.wait_exit(12) == 0
     with pair.replica.admin() as client:

@@ -144,7 +144,7 @@ def test_settings_are_put_back(bed, server):
     pair = replica_pair(bed, server)
     before = "disabled"
     wait_for(lambda: setting(pair.replica, "repl-diskless-load") == before,
-             "repl-diskless-load is not put back", 5)
+             "repl-diskless-load is not put back")
     assert setting(pair.replica, "masterauth").startswith(f"keywake/{before}/")
     # An agent that was killed in the midst of a load left it so; the next one knows.
     pair.agent.kill()
@@ -152,7 +152,7 @@ def test_settings_are_put_back(bed, server):
     pair.agent.restart()
     pair.settle()
     wait_for(lambda: setting(pair.replica, "repl-diskless-load") == before,
-             "repl-diskless-load is not put back", 5)
+             "repl-diskless-load is not put back")
 
 
 def test_a_server_that_serves_no_stale_data(bed, server):

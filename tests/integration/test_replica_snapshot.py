@@ -28,7 +28,7 @@ def link(agent):
     return agent.status()["apply"]
 
 
-def wait_answer(server, timeout=5):
+def wait_answer(server, timeout=10):
     """Within that time, and with the data of before; what was sent of the others is discarded first."""
     def answers():
         try:

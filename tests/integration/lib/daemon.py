@@ -76,7 +76,7 @@ class Daemon(Process):
             self.argv += ["--set", f"{key}={setting(value)}"]
         self.spawn()
         if wait:
-            wait_for(self.answers, lambda: f"{self.name} does not answer:\n{self.tail()}", 10)
+            wait_for(self.answers, lambda: f"{self.name} does not answer:\n{self.tail()}", 30)
         return self
 
     def answers(self):

@@ -68,9 +68,9 @@ class Process:
         """SIGKILL: no last words."""
         if self.alive:
             self.popen.kill()
-            self.popen.wait(10)
+            self.popen.wait(60)
 
-    def stop(self, timeout=15.0):
+    def stop(self, timeout=30.0):
         """SIGTERM and the exit status; SIGKILL (and None) when it does not go by itself."""
         if self.popen is None:
             return 0
