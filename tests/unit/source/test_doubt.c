@@ -1,4 +1,5 @@
 /* Whatever may have cost an event is found, mended and counted. */
+#include "base/clock.h"
 #include "fixture.h"
 
 #include <arpa/inet.h>
