@@ -87,7 +87,7 @@ struct kw_redis {
 
 	uv_timer_t look; /* lulled: input is read when it fires, and not polled for */
 	bool may_lull, lulled;
-	uint32_t patience_ms, look_ms;    /* configured; that of the timer */
+	uint32_t patience_ms, look_ms; /* configured; that of the timer */
 	uint64_t judged_us, judged_bytes; /* when it was last judged, and what came since */
 
 	struct kw_reply_reader *reader;
@@ -129,7 +129,7 @@ void kw_redis_write(struct kw_redis *redis); /* no callbacks: errors are kept fo
 void kw_redis_wake(struct kw_redis *redis);  /* look at the connection this loop turn */
 void kw_redis_watch(struct kw_redis_link *link, int events);
 void kw_redis_rewatch(struct kw_redis *redis); /* for what is wanted of it now */
-bool kw_redis_read(struct kw_redis *redis);    /* what has come; true: there may be more */
+void kw_redis_read(struct kw_redis *redis);    /* what has come */
 bool kw_redis_take(void *redis, const struct kw_reply *reply); /* the reader's sink */
 
 /* lull.c: so much was read at once. Shall input be read at each arrival, or now and then? */

@@ -6,27 +6,22 @@
  *
  * A subscriber of a busy server is woken by each of its writes, tens of thousands of times a
  * second, for some messages each; and waking it costs the server, too, within its own write(2).
- * What lies in the socket for a millisecond costs nobody anything: the kernel holds some 200 KiB
- * of it (net.core.wmem_default, less what it needs itself), the output of a server at full speed
- * for about three of them. What does not fit waits in the server's own output buffer, which is
- * allowed 8 MiB for a minute and 32 MiB at all (client-output-buffer-limit pubsub).
+ * What lies in the socket for a millisecond costs nobody anything: the kernel holds 100 KiB and
+ * more of it (net.core.wmem_default), the output of a server at full speed for more than two of
+ * them.
  */
 #include "base/clock.h"
 #include "redis/connection.h"
 
-#define HELD_BYTES ((uint64_t)160 * 1024) /* as much may lie in the socket */
-#define JUDGE_US 4000                     /* so long a stretch of input is judged by */
-#define STALE_US 20000                    /* a longer one had a pause in it */
+#define HELD_BYTES ((uint64_t)64 * 1024) /* as much may lie in the socket */
+#define JUDGE_US 4000                    /* so long a stretch of input is judged by */
+#define STALE_US 20000                   /* a longer one had a pause in it */
 #define LULL_BYTES_MS 4096
 #define WAKE_BYTES_MS 2048
-#define AGAIN_MS 1 /* to the next look, when this one left something behind */
 
 static void on_look(uv_timer_t *look)
 {
-	struct kw_redis *redis = look->data;
-
-	if (kw_redis_read(redis) && redis->lulled && !kw_redis_is_over(redis))
-		uv_timer_start(look, on_look, AGAIN_MS, redis->look_ms);
+	kw_redis_read(look->data);
 }
 
 /* As long as is allowed, unless what comes meanwhile would fill the socket. */

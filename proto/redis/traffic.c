@@ -156,10 +156,9 @@ static bool read_once(struct kw_redis *redis, size_t *total)
 	return (size_t)length == sizeof redis->input || redis->write_errno;
 }
 
-bool kw_redis_read(struct kw_redis *redis)
+void kw_redis_read(struct kw_redis *redis)
 {
 	size_t total = 0;
-	bool more = false;
 
 	redis->event_replies = 0;
 	while (!kw_redis_is_over(redis) && read_once(redis, &total)) {
@@ -167,11 +166,9 @@ bool kw_redis_read(struct kw_redis *redis)
 			continue;
 		if (redis->write_errno)
 			kw_redis_wake(redis);
-		more = true;
 		break;
 	}
 	kw_redis_judge_input(redis, total);
-	return more;
 }
 
 /* Write up to limit bytes. False: the socket takes no more for now. */

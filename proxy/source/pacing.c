@@ -9,11 +9,8 @@
 #include "redis/address.h"
 #include "redis/server.h"
 
-/*
- * Events may lie unread for so long while keys are held back: then each key waits for a hundred
- * times as long. Fewer, larger reads leave the cores to the primary and its clients.
- */
-#define HELD_PATIENCE_MS 8
+/* Events may lie unread for so long while keys are held back. */
+#define HELD_PATIENCE_MS 4
 
 static bool is_one_of(struct kw_slice command, const char *const *names)
 {
