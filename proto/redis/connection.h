@@ -87,7 +87,6 @@ struct kw_redis {
 
 	uv_timer_t look; /* lulled: input is read when it fires, and not polled for */
 	bool may_lull, lulled;
-	uint32_t patience_ms, look_ms; /* configured; that of the timer */
 	uint64_t judged_us, judged_bytes; /* when it was last judged, and what came since */
 
 	struct kw_reply_reader *reader;

@@ -68,7 +68,6 @@ int kw_redis_open(uv_loop_t *loop, const struct kw_redis_options *options,
 		options->reply_timeout_ms ? options->reply_timeout_ms : DEFAULT_REPLY_TIMEOUT_MS;
 	redis->ready_until_us = kw_clock_us() + (uint64_t)redis->connect_timeout_ms * 1000;
 	redis->may_lull = options->stream;
-	redis->patience_ms = 1;
 	redis->reader = kw_reply_reader_new(kw_redis_take, redis);
 	kw_redis_init_handles(redis);
 	kw_redis_greet(redis);

@@ -44,7 +44,7 @@ struct kw_redis_options {
 	uint32_t reply_timeout_ms;   /* no byte for this long while replies are owed; 0: 30000 */
 	/*
 	 * A subscriber, whose messages may come in a stream: from 4 KiB a millisecond on they, and the
-	 * end of the connection, are looked for every millisecond (see kw_redis_set_patience) rather
+	 * end of the connection, are looked for every millisecond rather
 	 * than at each arrival.
 	 */
 	bool stream;
@@ -88,9 +88,6 @@ void kw_redis_send_raw(struct kw_redis *redis, kw_reply_fn fn, void *arg, struct
 
 /* Write what is queued now rather than at the end of the loop turn. */
 void kw_redis_flush(struct kw_redis *redis);
-
-/* A stream's messages may lie unread for so many milliseconds; 1 at first. */
-void kw_redis_set_patience(struct kw_redis *redis, uint32_t ms);
 
 /*
  * Why the connection is no more, as soon as that is known: closed comes when the loop has let go of

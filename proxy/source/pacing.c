@@ -9,9 +9,6 @@
 #include "redis/address.h"
 #include "redis/server.h"
 
-/* Events may lie unread for so long while keys are held back. */
-#define HELD_PATIENCE_MS 4
-
 static bool is_one_of(struct kw_slice command, const char *const *names)
 {
 	for (; *names; names++)
@@ -102,13 +99,9 @@ static void commands_answered(void *arg, const struct kw_reply *reply)
 void kw_pacing_tick(struct kw_source *source)
 {
 	struct kw_pacing *pacing = &source->pacing;
-	struct kw_pace_report report;
 
 	if (source->link != KW_LINK_UP)
 		return;
-	/* What waits for a second need not be heard of at once. */
-	kw_pace_report(&source->pace, &report);
-	kw_redis_set_patience(source->events, report.holding ? HELD_PATIENCE_MS : 1);
 	if (pacing->asked || !kw_pace_due(&source->pace, kw_clock_us()))
 		return;
 	pacing->asked = true;

@@ -170,23 +170,19 @@ static void came(struct subscriber *s, size_t bytes)
 	} while (kw_clock_us() - now > 1000);
 }
 
-static void who_may_wait_longer_does_while_the_socket_has_room(void **state)
+static void much_a_millisecond_lulls_and_half_as_little_wakes(void **state)
 {
 	struct subscriber s;
 
 	subscribe(&s, true);
+	came(&s, 15000);
+	assert_false(s.redis->lulled);
 	came(&s, 60000);
-	assert_int_equal(s.redis->look_ms, 1);
-	kw_redis_set_patience(s.redis, 4);
-	came(&s, 60000);
-	assert_int_equal(s.redis->look_ms, 4);
-	came(&s, 400000);
-	assert_in_range(s.redis->look_ms, 1, 2);
-	kw_redis_set_patience(s.redis, 0);
-	came(&s, 60000);
-	assert_int_equal(s.redis->look_ms, 1);
+	assert_true(s.redis->lulled);
+	came(&s, 15000);
+	assert_true(s.redis->lulled);
 	came(&s, 1000);
-	assert_int_equal(s.redis->look_ms, 0);
+	assert_false(s.redis->lulled);
 	stop(&s);
 }
 
@@ -252,7 +248,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_message_of_a_stream_comes_once_in_order),
-		cmocka_unit_test(who_may_wait_longer_does_while_the_socket_has_room),
+		cmocka_unit_test(much_a_millisecond_lulls_and_half_as_little_wakes),
 		cmocka_unit_test(who_did_not_ask_for_it_is_woken_each_time),
 		cmocka_unit_test(the_end_of_the_connection_is_noticed_meanwhile),
 		cmocka_unit_test(closing_meanwhile_is_safe),
