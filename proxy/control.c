@@ -54,6 +54,7 @@ static json_t *pace_json(const struct kw_pace_report *p)
 	X(reconciles_asked, "of them: asked for by the operator")                                  \
 	X(silent_refetches, "keys fetched again after commands that raise no event")               \
 	X(too_large, "keys that cannot be in the table")                                           \
+	X(unreadable, "keys at whose DUMP the connection to the primary breaks")                   \
 	X(rejected_payloads, "DUMP replies whose checksum did not hold")
 
 static void add_counters(json_t *status, const struct kw_source_stats *s)

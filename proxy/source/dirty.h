@@ -35,6 +35,7 @@ enum kw_dirty_state {
 #define KW_DIRTY_TTL 1u  /* its expiry has to be read too, whatever is known of it */
 #define KW_DIRTY_SCAN 2u /* a scan waits for it: counted until it is done or parked */
 #define KW_DIRTY_ROOM 4u /* unpark let it go: counted until it is done or parked again */
+#define KW_DIRTY_LOST 8u /* the connection broke while it was in flight */
 
 struct kw_dirty_entry {
 	struct kw_key key;

@@ -32,6 +32,7 @@ struct flight {
 	int64_t expires_ms; /* or EXPIRY_… */
 	int64_t time_ms;    /* the server's, when it said the PTTL */
 	uint64_t expected;  /* what handlers.expect said */
+	bool alone;         /* nothing else is asked for meanwhile */
 };
 
 struct kw_fetch {
@@ -40,6 +41,9 @@ struct kw_fetch {
 	struct kw_fetch_handlers handlers;
 	struct flight *flights; /* a ring: answers come in order */
 	uint32_t window, first, count;
+	struct kw_dirty_entry *held; /* taken, to be asked for alone once all others are answered */
+	uint64_t struck_hash;        /* the key at which the connection broke last */
+	uint32_t strikes;            /* … so often, without an answer since */
 	bool pexpiretime;
 	uint32_t databases;
 	uint16_t rdb_version;
@@ -192,6 +196,15 @@ static int64_t from_pttl(struct kw_fetch *fetch, const struct flight *flight)
 	return known_ms > 0 && apart <= KW_FETCH_JITTER_MS ? known_ms : expires_ms;
 }
 
+static void end(struct kw_fetch *fetch, struct kw_dirty_entry *entry, enum kw_put_result result,
+	uint64_t payload_bytes)
+{
+	if (result == KW_PUT_FULL)
+		kw_dirty_park(fetch->dirty, entry, entry->key.length + payload_bytes);
+	else
+		kw_dirty_done(fetch->dirty, entry);
+}
+
 static void store(struct kw_fetch *fetch, struct kw_dirty_entry *entry,
 	const struct kw_slice *payload, int64_t expires_ms)
 {
@@ -199,11 +212,39 @@ static void store(struct kw_fetch *fetch, struct kw_dirty_entry *entry,
 		kw_dirty_name(fetch->dirty, entry), payload,
 		expires_ms > 0 ? (uint64_t)expires_ms : 0);
 
-	if (result == KW_PUT_FULL)
-		kw_dirty_park(
-			fetch->dirty, entry, entry->key.length + (payload ? payload->length : 0));
-	else
-		kw_dirty_done(fetch->dirty, entry);
+	end(fetch, entry, result, payload ? payload->length : 0);
+}
+
+/* The connection broke while nothing but this key was asked for. True: it is the key. */
+static bool struck(struct kw_fetch *fetch, const struct kw_dirty_entry *entry)
+{
+	if (fetch->struck_hash != entry->key.hash)
+		fetch->strikes = 0;
+	fetch->struck_hash = entry->key.hash;
+	return ++fetch->strikes >= KW_FETCH_STRIKES;
+}
+
+static void unreadable(struct kw_fetch *fetch, struct kw_dirty_entry *entry)
+{
+	end(fetch, entry,
+		fetch->handlers.unreadable(fetch->handlers.arg, entry->key.database,
+			kw_dirty_name(fetch->dirty, entry)),
+		0);
+}
+
+/* No answer comes any more. A lane that was given up from here says nothing against the key. */
+static void lost(struct kw_fetch *fetch, const struct flight *flight)
+{
+	struct kw_dirty_entry *entry = flight->entry;
+
+	if (fetch->lane->broken || !fetch->handlers.unreadable) {
+		kw_dirty_retry(fetch->dirty, entry, 0);
+	} else if (!flight->alone || !struck(fetch, entry)) {
+		kw_dirty_retry(fetch->dirty, entry, KW_DIRTY_LOST);
+	} else {
+		fetch->strikes = 0;
+		unreadable(fetch, entry);
+	}
 }
 
 static void have_value(
@@ -258,9 +299,11 @@ static void dump_answered(void *arg, const struct kw_reply *reply)
 	approach(fetch);
 	reply = kw_lane_reply(fetch->lane, reply);
 	if (!reply) {
-		kw_dirty_retry(fetch->dirty, entry, 0);
+		lost(fetch, &flight);
 		return;
 	}
+	if (flight.alone && entry->key.hash == fetch->struck_hash)
+		fetch->strikes = 0;
 	if (reply->type == KW_REPLY_STRING) {
 		have_value(fetch, &flight, &reply->text);
 	} else if (reply->type == KW_REPLY_NIL) {
@@ -269,6 +312,28 @@ static void dump_answered(void *arg, const struct kw_reply *reply)
 	} else {
 		refused(fetch, "DUMP", "+dump and ~* (read access to all keys)", reply);
 		retry_later(fetch, entry);
+	}
+}
+
+/* Of a key that cannot be read: is it there at all? */
+static void exists_answered(void *arg, const struct kw_reply *reply)
+{
+	struct kw_fetch *fetch = arg;
+	struct flight flight;
+	struct kw_dirty_entry *entry = land(fetch, &flight);
+
+	pace_answered(fetch);
+	reply = kw_lane_reply(fetch->lane, reply);
+	if (!reply) {
+		kw_dirty_retry(fetch->dirty, entry, 0);
+	} else if (reply->type != KW_REPLY_INTEGER) {
+		refused(fetch, "EXISTS", "+exists", reply);
+		retry_later(fetch, entry);
+	} else if (reply->integer > 0) {
+		unreadable(fetch, entry);
+	} else {
+		fetch->stats.fetches++;
+		store(fetch, entry, NULL, 0);
 	}
 }
 
@@ -315,15 +380,24 @@ static bool may_expire(const struct kw_fetch *fetch, const struct kw_dirty_entry
 		       kw_dirty_name(fetch->dirty, entry));
 }
 
+static bool is_unreadable(const struct kw_fetch *fetch, const struct kw_dirty_entry *entry)
+{
+	return fetch->handlers.is_unreadable &&
+	       fetch->handlers.is_unreadable(fetch->handlers.arg, entry->key.database,
+		       kw_dirty_name(fetch->dirty, entry));
+}
+
 static void ask(struct kw_fetch *fetch, struct kw_dirty_entry *entry)
 {
 	struct kw_redis *redis = fetch->lane->redis;
 	struct kw_slice argv[2] = {{0}, kw_dirty_name(fetch->dirty, entry)};
-	bool expiry = may_expire(fetch, entry);
+	bool readable = !is_unreadable(fetch, entry);
+	bool expiry = readable && may_expire(fetch, entry);
 
 	kw_lane_select(fetch->lane, entry->key.database);
-	*flight_at(fetch, fetch->count++) = (struct flight){
-		.entry = entry, .expires_ms = expiry ? EXPIRY_UNKNOWN : EXPIRY_NONE};
+	*flight_at(fetch, fetch->count++) = (struct flight){.entry = entry,
+		.expires_ms = expiry ? EXPIRY_UNKNOWN : EXPIRY_NONE,
+		.alone = entry->flags & KW_DIRTY_LOST};
 	if (fetch->handlers.expect)
 		flight_at(fetch, fetch->count - 1)->expected =
 			fetch->handlers.expect(fetch->handlers.arg, entry->key.database, argv[1]);
@@ -333,15 +407,15 @@ static void ask(struct kw_fetch *fetch, struct kw_dirty_entry *entry)
 		argv[0] = kw_slice_text(fetch->pexpiretime ? "PEXPIRETIME" : "PTTL");
 		kw_redis_send(redis, expiry_answered, fetch, 2, argv);
 	}
-	argv[0] = kw_slice_text("DUMP");
-	kw_redis_send(redis, dump_answered, fetch, 2, argv);
+	argv[0] = kw_slice_text(readable ? "DUMP" : "EXISTS");
+	kw_redis_send(redis, readable ? dump_answered : exists_answered, fetch, 2, argv);
 	kw_bucket_spend(&fetch->keys, 1);
 	pace_asked(fetch);
 }
 
 static bool any_due(const struct kw_fetch *fetch, uint64_t now_us)
 {
-	return kw_dirty_count(fetch->dirty, KW_DIRTY_WAITING) > 0 ||
+	return fetch->held || kw_dirty_count(fetch->dirty, KW_DIRTY_WAITING) > 0 ||
 	       kw_dirty_due_us(fetch->dirty) <= now_us;
 }
 
@@ -349,7 +423,9 @@ static bool may_ask(struct kw_fetch *fetch, uint64_t now_us)
 {
 	if (fetch->count == fetch->window || fetch->lane->broken || !any_due(fetch, now_us))
 		return false;
-	if (fetch->count > 0 && (fetch->count + 1) * fetch->estimate > KW_FETCH_FLIGHT_BYTES)
+	if (fetch->count > 0 &&
+		(fetch->held || flight_at(fetch, 0)->alone ||
+			(fetch->count + 1) * fetch->estimate > KW_FETCH_FLIGHT_BYTES))
 		return false;
 	return kw_bucket_allows(&fetch->keys, now_us) && kw_bucket_allows(&fetch->bytes, now_us) &&
 	       (!fetch->pace || kw_pace_allows(fetch->pace, now_us));
@@ -364,9 +440,11 @@ void kw_fetch_pump(struct kw_fetch *fetch, uint64_t now_us)
 {
 	/* Keys that rest are only moved aside; so many a turn, that it stays short. */
 	for (uint32_t tries = 2 * fetch->window; tries > 0 && may_ask(fetch, now_us); tries--) {
-		struct kw_dirty_entry *entry = kw_dirty_take(fetch->dirty, now_us);
+		struct kw_dirty_entry *entry =
+			fetch->held ? fetch->held : kw_dirty_take(fetch->dirty, now_us);
 		uint64_t until_us;
 
+		fetch->held = NULL;
 		if (!entry)
 			return;
 		if (entry->key.database >= fetch->databases) {
@@ -376,6 +454,8 @@ void kw_fetch_pump(struct kw_fetch *fetch, uint64_t now_us)
 		until_us = kw_rest_until(&fetch->rest, entry->key.hash, now_us);
 		if (until_us)
 			kw_dirty_delay(fetch->dirty, entry, until_us);
+		else if ((entry->flags & KW_DIRTY_LOST) && fetch->count > 0)
+			fetch->held = entry;
 		else
 			ask(fetch, entry);
 	}
@@ -391,7 +471,7 @@ uint64_t kw_fetch_ready_us(const struct kw_fetch *fetch, uint64_t now_us)
 
 	if (pace_us > limit_us)
 		limit_us = pace_us;
-	if (kw_dirty_count(fetch->dirty, KW_DIRTY_WAITING) > 0)
+	if (fetch->held || kw_dirty_count(fetch->dirty, KW_DIRTY_WAITING) > 0)
 		due_us = 0;
 	if (due_us == UINT64_MAX)
 		return UINT64_MAX;

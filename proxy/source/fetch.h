@@ -15,6 +15,11 @@
  * suggest: the server holds what it has answered in memory until it is read. Payloads are
  * verified by their CRC64. Both rates are limited by token buckets.
  *
+ * A connection that breaks may have been broken by an answer: a payload beyond what a reply may be,
+ * or beyond the server's client-output-buffer-limit, or a value at which the server dies. So keys
+ * that were in flight then are each asked for alone, and the one at which it breaks
+ * KW_FETCH_STRIKES times more is unreadable: all others must not wait for it for ever.
+ *
  * Loop thread only.
  */
 #ifndef KW_PROXY_SOURCE_FETCH_H
@@ -31,6 +36,7 @@
 #define KW_FETCH_FLIGHT_BYTES ((uint64_t)32 << 20)
 #define KW_FETCH_WINDOW_MOST 65536
 #define KW_FETCH_JITTER_MS 5
+#define KW_FETCH_STRIKES 3
 #define KW_FETCH_RETRY_US 100000 /* a key the server could not give now is asked for again */
 
 struct kw_fetch_handlers {
@@ -54,6 +60,10 @@ struct kw_fetch_handlers {
 	uint64_t (*expect)(void *arg, uint32_t database, struct kw_slice key);
 	void (*expect_again)(void *arg, uint64_t expected);
 	void (*approach)(void *arg, uint64_t expected);
+	/* The connection breaks at this key: what is to become of it? As store. NULL: fetch on. */
+	enum kw_put_result (*unreadable)(void *arg, uint32_t database, struct kw_slice key);
+	/* Was it said to be unreadable? Then no more is asked than whether it is there. */
+	bool (*is_unreadable)(void *arg, uint32_t database, struct kw_slice key);
 	void *arg;
 };
 

@@ -177,11 +177,12 @@ struct kw_source {
 	struct kw_silent *silent;
 	struct kw_bucket silent_pace;
 	struct kw_canaries *canaries;
-	struct kw_keyset too_large; /* keys that the table can never hold */
-	struct kw_bucket too_large_log;
-	uint64_t unpark_us; /* when parked keys are looked at again */
-	bool swept;         /* the first scan was finished */
-	bool complete;      /* … and nothing of it waits for room */
+	struct kw_keyset too_large;     /* keys that the table can never hold */
+	struct kw_keyset unreadable;    /* keys at which the connection breaks (fetch.h) */
+	struct kw_bucket too_large_log; /* of either */
+	uint64_t unpark_us;             /* when parked keys are looked at again */
+	bool swept;                     /* the first scan was finished */
+	bool complete;                  /* … and nothing of it waits for room */
 
 	struct kw_sweep sweep;
 	struct kw_flush_check flush;
@@ -239,6 +240,10 @@ bool kw_source_expires(void *arg, uint32_t database, struct kw_slice key);
 uint64_t kw_source_expect(void *arg, uint32_t database, struct kw_slice key);
 void kw_source_expect_again(void *arg, uint64_t expected);
 void kw_source_approach(void *arg, uint64_t expected);
+enum kw_put_result kw_source_unreadable(void *arg, uint32_t database, struct kw_slice key);
+bool kw_source_is_unreadable(void *arg, uint32_t database, struct kw_slice key);
+/* The server, or the operator, may have mended what made keys unreadable: they are tried again. */
+void kw_source_forgive(struct kw_source *source);
 /* The database is empty on the server. False: the table has no room even for that. */
 bool kw_source_empty_database(struct kw_source *source, uint32_t database);
 /* Let parked keys go for which there is room now. */

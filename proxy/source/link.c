@@ -101,6 +101,8 @@ static void up(struct kw_source *source)
 
 	source->link = KW_LINK_UP;
 	source->linked = true;
+	if (source->another)
+		kw_source_forgive(source);
 	source->up_us = kw_clock_us();
 	kw_pace_forget(&source->pace);
 	kw_log_info("source", "following %s: %s %d.%d.%d, role %s", source->options.redis.address,

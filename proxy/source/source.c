@@ -65,7 +65,7 @@ static bool lacks_room(const struct kw_source *source)
 /* Keys are missing from the table for want of room, now or for ever: no replica can be equal. */
 static bool falls_short(const struct kw_source *source)
 {
-	return lacks_room(source) || source->too_large.count > 0;
+	return lacks_room(source) || source->too_large.count > 0 || source->unreadable.count > 0;
 }
 
 static enum kw_source_state judge(const struct kw_source *source, char *reason, size_t bytes)
@@ -91,6 +91,18 @@ static enum kw_source_state judge(const struct kw_source *source, char *reason, 
 	if (mending) {
 		snprintf(reason, bytes, "%s", source->sweep.why);
 		return source->swept ? KW_SOURCE_RECONCILING : KW_SOURCE_SCANNING;
+	}
+	if (source->unreadable.count > 0) {
+		snprintf(reason, bytes,
+			"the connection breaks whenever one of %zu keys is fetched, so they are "
+			"not "
+			"replicated (the log names them): a value too large for one reply, or for "
+			"the "
+			"server's client-output-buffer-limit normal; mend that, then run "
+			"`keywakectl "
+			"reconcile`",
+			source->unreadable.count);
+		return KW_SOURCE_FULL;
 	}
 	if (source->too_large.count == 0)
 		return KW_SOURCE_LIVE;
@@ -331,7 +343,8 @@ static void init_options(struct kw_source *source, const struct kw_source_option
 static void init_parts(struct kw_source *source)
 {
 	struct kw_fetch_handlers fetch = {kw_source_store, kw_source_expiry, kw_source_expires,
-		kw_source_expect, kw_source_expect_again, kw_source_approach, source};
+		kw_source_expect, kw_source_expect_again, kw_source_approach, kw_source_unreadable,
+		kw_source_is_unreadable, source};
 	struct kw_scan_handlers scan = {kw_sweep_scanned, source};
 	uint64_t seed = kw_clock_us();
 
@@ -343,6 +356,7 @@ static void init_parts(struct kw_source *source)
 	source->silent = kw_silent_new(seed);
 	source->canaries = kw_canaries_new();
 	kw_keyset_init(&source->too_large, sizeof(struct kw_key), seed);
+	kw_keyset_init(&source->unreadable, sizeof(struct kw_key), seed);
 	source->fetch = kw_fetch_new(&source->lane, source->dirty, source->options.window, &fetch);
 	kw_pace_init(&source->pace, source->options.primary_share, kw_clock_us());
 	kw_fetch_set_pace(source->fetch, &source->pace);
@@ -358,6 +372,7 @@ static void free_source(struct kw_source *source)
 	kw_scan_free(source->scan);
 	kw_fetch_free(source->fetch);
 	kw_keyset_close(&source->too_large);
+	kw_keyset_close(&source->unreadable);
 	kw_canaries_free(source->canaries);
 	kw_silent_free(source->silent);
 	kw_dirty_free(source->dirty);
@@ -420,6 +435,7 @@ void kw_source_start(struct kw_source *source)
 
 void kw_source_reconcile(struct kw_source *source, const char *why)
 {
+	kw_source_forgive(source);
 	kw_source_doubt(source, KW_DOUBT_ASKED, NULL, why);
 	kw_source_wake(source);
 }
@@ -473,6 +489,7 @@ void kw_source_stats(const struct kw_source *source, struct kw_source_stats *sta
 	stats->full_waiting = kw_dirty_count(source->dirty, KW_DIRTY_PARKED);
 	stats->dirty_keys = kw_dirty_total(source->dirty) - stats->full_waiting;
 	stats->too_large = source->too_large.count;
+	stats->unreadable = source->unreadable.count;
 	stats->clock_skew_us = kw_watch_skew_us(source->watch);
 }
 

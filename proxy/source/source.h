@@ -59,6 +59,7 @@ struct kw_source_stats {
 		reconciles_identity, reconciles_audit, reconciles_asked;
 	uint64_t silent_refetches;  /* keys fetched again for commands that raise no event */
 	uint64_t too_large;         /* keys that cannot be in the table */
+	uint64_t unreadable;        /* keys at whose DUMP the connection breaks */
 	uint64_t rejected_payloads; /* DUMP replies whose CRC64 did not hold: fetched again */
 	uint64_t full_waiting;      /* keys that wait for room */
 	int64_t clock_skew_us;      /* primary's clock less ours */

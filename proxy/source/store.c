@@ -9,26 +9,54 @@
 #define UNPARK_KEYS 1024      /* a time */
 #define SHOWN_BYTES 80        /* of a key's name in the log */
 
-static struct kw_key *find_too_large(
-	struct kw_source *source, uint32_t database, struct kw_slice key, uint64_t *hash)
+static struct kw_key *find(
+	const struct kw_keyset *set, uint32_t database, struct kw_slice key, uint64_t *hash)
 {
-	*hash = kw_keyset_hash(&source->too_large, database, key);
-	return kw_keyset_find(&source->too_large, *hash, database, key);
+	*hash = kw_keyset_hash(set, database, key);
+	return kw_keyset_find(set, *hash, database, key);
 }
 
-/* The key is not too large (any more). */
-static void fits(struct kw_source *source, uint32_t database, struct kw_slice key)
+static void remove_from(
+	struct kw_source *source, struct kw_keyset *set, uint32_t database, struct kw_slice key)
 {
 	struct kw_key *known;
 	uint64_t hash;
 
-	if (source->too_large.count == 0)
+	if (set->count == 0)
 		return;
-	known = find_too_large(source, database, key, &hash);
+	known = find(set, database, key, &hash);
 	if (!known)
 		return;
-	kw_keyset_remove(&source->too_large, known);
+	kw_keyset_remove(set, known);
 	source->stale = true;
+}
+
+/* The key is not too large (any more), and can be read. */
+static void fits(struct kw_source *source, uint32_t database, struct kw_slice key)
+{
+	remove_from(source, &source->too_large, database, key);
+	remove_from(source, &source->unreadable, database, key);
+}
+
+/* It was not in the set, and a line may be logged about it. */
+static bool add_to(
+	struct kw_source *source, struct kw_keyset *set, uint32_t database, struct kw_slice key)
+{
+	uint64_t hash, now_us = kw_clock_us();
+
+	if (find(set, database, key, &hash))
+		return false;
+	kw_keyset_add(set, hash, database, key);
+	source->stale = true;
+	if (!kw_bucket_allows(&source->too_large_log, now_us))
+		return false;
+	kw_bucket_spend(&source->too_large_log, 1);
+	return true;
+}
+
+static int shown(struct kw_slice key)
+{
+	return (int)(key.length < SHOWN_BYTES ? key.length : SHOWN_BYTES);
 }
 
 /* It never fits. What the table has of it is old, and goes: nothing is better than something wrong.
@@ -36,21 +64,37 @@ static void fits(struct kw_source *source, uint32_t database, struct kw_slice ke
 static enum kw_put_result too_large(
 	struct kw_source *source, uint32_t database, struct kw_slice key, uint64_t bytes)
 {
-	uint64_t hash, now_us = kw_clock_us();
-
-	if (!find_too_large(source, database, key, &hash)) {
-		kw_keyset_add(&source->too_large, hash, database, key);
-		source->stale = true;
-		if (kw_bucket_allows(&source->too_large_log, now_us)) {
-			kw_bucket_spend(&source->too_large_log, 1);
-			kw_log_warn("source",
-				"key '%.*s' of database %u is larger than the table can hold (%llu "
-				"bytes): it is not replicated; raise table.max_bytes",
-				(int)(key.length < SHOWN_BYTES ? key.length : SHOWN_BYTES),
-				(const char *)key.data, database, (unsigned long long)bytes);
-		}
-	}
+	remove_from(source, &source->unreadable, database, key);
+	if (add_to(source, &source->too_large, database, key))
+		kw_log_warn("source",
+			"key '%.*s' of database %u is larger than the table can hold (%llu "
+			"bytes): it is not replicated; raise table.max_bytes",
+			shown(key), (const char *)key.data, database, (unsigned long long)bytes);
 	return kw_table_delete(source->table, database, key);
+}
+
+enum kw_put_result kw_source_unreadable(void *arg, uint32_t database, struct kw_slice key)
+{
+	struct kw_source *source = arg;
+
+	remove_from(source, &source->too_large, database, key);
+	if (add_to(source, &source->unreadable, database, key))
+		kw_log_warn("source",
+			"the connection breaks whenever key '%.*s' of database %u is fetched: it "
+			"is "
+			"not replicated; is its value larger than client-output-buffer-limit "
+			"normal, or than 2 GiB?",
+			shown(key), (const char *)key.data, database);
+	kw_silent_note(source->silent, database, key, KW_SILENT_NONE);
+	return kw_table_delete(source->table, database, key);
+}
+
+bool kw_source_is_unreadable(void *arg, uint32_t database, struct kw_slice key)
+{
+	const struct kw_source *source = arg;
+	uint64_t hash;
+
+	return source->unreadable.count > 0 && find(&source->unreadable, database, key, &hash);
 }
 
 static enum kw_put_result forget(struct kw_source *source, uint32_t database, struct kw_slice key)
@@ -117,7 +161,7 @@ bool kw_source_expires(void *arg, uint32_t database, struct kw_slice key)
 	struct kw_source *source = arg;
 	uint64_t hash;
 
-	if (source->too_large.count > 0 && find_too_large(source, database, key, &hash))
+	if (source->too_large.count > 0 && find(&source->too_large, database, key, &hash))
 		return true;
 	return kw_databases_has(&source->expiring, database) &&
 	       kw_source_expiry(source, database, key) > 0;
@@ -146,29 +190,41 @@ void kw_source_approach(void *arg, uint64_t expected)
 
 struct emptying {
 	struct kw_source *source;
-	uint32_t database;
+	struct kw_keyset *set;
+	int64_t database; /* -1: all */
 };
 
-static void drop_too_large(void *arg, struct kw_key *key)
+static void drop(void *arg, struct kw_key *key)
 {
 	struct emptying *emptying = arg;
 
-	if (key->database != emptying->database)
+	if (emptying->database >= 0 && key->database != (uint64_t)emptying->database)
 		return;
-	kw_keyset_remove(&emptying->source->too_large, key);
+	kw_keyset_remove(emptying->set, key);
 	emptying->source->stale = true;
+}
+
+static void empty_set(struct kw_source *source, struct kw_keyset *set, int64_t database)
+{
+	struct emptying emptying = {source, set, database};
+
+	kw_keyset_each(set, drop, &emptying);
+}
+
+void kw_source_forgive(struct kw_source *source)
+{
+	empty_set(source, &source->unreadable, -1);
 }
 
 bool kw_source_empty_database(struct kw_source *source, uint32_t database)
 {
-	struct emptying emptying = {source, database};
-
 	if (kw_table_flush(source->table, database) == KW_PUT_FULL)
 		return false;
 	kw_databases_remove(&source->expiring, database);
 	kw_silent_forget_database(source->silent, database);
 	kw_canary_forget_database(source->canaries, database);
-	kw_keyset_each(&source->too_large, drop_too_large, &emptying);
+	empty_set(source, &source->too_large, database);
+	empty_set(source, &source->unreadable, database);
 	return true;
 }
 

@@ -176,7 +176,7 @@ static void begin(answer_fn fn)
 {
 	struct kw_redis_options options = {0};
 	struct kw_redis_handlers handlers = {on_ready, on_closed, NULL, NULL};
-	struct kw_fetch_handlers fetching = {store, expiry, expires, NULL, NULL, NULL, NULL};
+	struct kw_fetch_handlers fetching = {.store = store, .expiry = expiry, .expires = expires};
 	struct sockaddr_un name = {.sun_family = AF_UNIX};
 
 	answer = fn;
