@@ -74,7 +74,10 @@ struct kw_sweep {
 	uint32_t strays;             /* … and so many of sweeps that were given up, before it */
 	struct kw_bucket pace;       /* of an audit */
 	uint64_t audit_us;           /* when the next audit begins */
-	bool again;                  /* flags are in doubt since it began: another one behind it */
+	bool renewed;                /* it was begun anew for what came up during it */
+	struct kw_databases later;   /* in doubt since it began: another one behind it */
+	enum kw_doubt later_cause;
+	char later_why[KW_ERROR_TEXT];
 	char why[KW_ERROR_TEXT];
 };
 
@@ -254,6 +257,9 @@ void kw_source_refetch_silent(struct kw_source *source, uint64_t now_us);
 void kw_sweep_begin(struct kw_source *source, enum kw_sweep_kind kind,
 	const struct kw_databases *databases, const char *why);
 void kw_sweep_stop(struct kw_source *source);
+/* Another one behind the one under way, over these databases (NULL: all). */
+void kw_sweep_later(struct kw_source *source, enum kw_doubt cause,
+	const struct kw_databases *databases, const char *why);
 void kw_sweep_turn(struct kw_source *source, uint64_t now_us);
 void kw_sweep_scanned(void *arg, uint32_t database, struct kw_slice key);
 /* When a turn is worth while for its sake alone; 0: at once; UINT64_MAX: never. */

@@ -21,7 +21,8 @@ static const struct kw_sm_state states[] = {
 	[KW_SOURCE_CONNECTING] = {"connecting",
 		KW_SM_TO(KW_SOURCE_SCANNING) | KW_SM_TO(KW_SOURCE_DOWN)},
 	[KW_SOURCE_SCANNING] = {"scanning",
-		KW_SM_TO(KW_SOURCE_LIVE) | KW_SM_TO(KW_SOURCE_FULL) | KW_SM_TO(KW_SOURCE_DOWN)},
+		KW_SM_TO(KW_SOURCE_LIVE) | KW_SM_TO(KW_SOURCE_RECONCILING) |
+			KW_SM_TO(KW_SOURCE_FULL) | KW_SM_TO(KW_SOURCE_DOWN)},
 	[KW_SOURCE_LIVE] = {"live", KW_SM_TO(KW_SOURCE_RECONCILING) | KW_SM_TO(KW_SOURCE_FULL) |
 					    KW_SM_TO(KW_SOURCE_DOWN)},
 	[KW_SOURCE_RECONCILING] = {"reconciling",
@@ -150,15 +151,27 @@ static uint64_t *counter_of(struct kw_source_stats *stats, enum kw_doubt cause)
 	return counters[cause];
 }
 
+/*
+ * Settings may be changed, counters reset, a database flushed or exchanged every second for ever.
+ * If each time the scan began anew, it would never end; so it is finished first. A flush or an
+ * exchange begins it anew once, as the rest of it is likely to be in vain.
+ */
+static bool keeps_for_later(const struct kw_source *source, enum kw_doubt cause)
+{
+	if (cause == KW_DOUBT_FLUSH || cause == KW_DOUBT_SWAPDB)
+		return source->sweep.renewed;
+	return cause == KW_DOUBT_FLAGS;
+}
+
 void kw_source_doubt(struct kw_source *source, enum kw_doubt cause,
 	const struct kw_databases *databases, const char *why)
 {
+	bool mending = kw_sweep_mending(source);
+
 	if (source->link != KW_LINK_UP)
 		return; /* it begins with a sweep over everything when it is up again */
-	/* Settings may be changed every second for ever. If each time the scan began anew, it would
-	 * never end; so it is finished first. */
-	if (cause == KW_DOUBT_FLAGS && kw_sweep_mending(source)) {
-		source->sweep.again = true;
+	if (mending && keeps_for_later(source, cause)) {
+		kw_sweep_later(source, cause, databases, why);
 		source->fresh.fresh_us = 0;
 		source->stale = true;
 		return;
@@ -172,6 +185,7 @@ void kw_source_doubt(struct kw_source *source, enum kw_doubt cause,
 	if (cause != KW_DOUBT_CONNECTION && cause != KW_DOUBT_ASKED)
 		source->fresh.fresh_us = 0;
 	kw_sweep_begin(source, source->swept ? KW_SWEEP_RECONCILE : KW_SWEEP_FIRST, databases, why);
+	source->sweep.renewed = mending;
 }
 
 /* The loop turn. */
@@ -380,6 +394,7 @@ static void free_source(struct kw_source *source)
 	kw_databases_close(&source->flush.doubted);
 	kw_databases_close(&source->sweep.wanted);
 	kw_databases_close(&source->sweep.lasting);
+	kw_databases_close(&source->sweep.later);
 	kw_databases_close(&source->held);
 	kw_databases_close(&source->expiring);
 	kw_databases_close(&source->follow);

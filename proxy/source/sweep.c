@@ -144,7 +144,7 @@ void kw_sweep_begin(struct kw_source *source, enum kw_sweep_kind kind,
 		kw_databases_merge(&sweep->wanted, databases);
 	} else {
 		kw_databases_add_all(&sweep->wanted);
-		sweep->again = false; /* this is it */
+		kw_databases_clear(&sweep->later); /* this is it */
 	}
 	snprintf(sweep->why, sizeof(sweep->why), "%s", why);
 	give_up(source);
@@ -162,8 +162,35 @@ void kw_sweep_stop(struct kw_source *source)
 	give_up(source);
 	sweep->phase = KW_SWEEP_IDLE;
 	sweep->kind = KW_SWEEP_NONE;
-	sweep->again = false;
+	sweep->renewed = false;
+	kw_databases_clear(&sweep->later);
 	kw_databases_clear(&sweep->wanted);
+}
+
+void kw_sweep_later(struct kw_source *source, enum kw_doubt cause,
+	const struct kw_databases *databases, const char *why)
+{
+	struct kw_sweep *sweep = &source->sweep;
+
+	if (databases)
+		kw_databases_merge(&sweep->later, databases);
+	else
+		kw_databases_add_all(&sweep->later);
+	sweep->later_cause = cause;
+	snprintf(sweep->later_why, sizeof(sweep->later_why), "%s", why);
+}
+
+/* What came up during the sweep that has just ended. */
+static void begin_later(struct kw_source *source)
+{
+	struct kw_databases later = source->sweep.later;
+
+	if (kw_databases_empty(&later))
+		return;
+	source->sweep.later = (struct kw_databases){0};
+	kw_source_doubt(source, source->sweep.later_cause, later.all ? NULL : &later,
+		source->sweep.later_why);
+	kw_databases_close(&later);
 }
 
 /* Auditing large values is paced by their bytes, as the table knows them. */
@@ -259,9 +286,8 @@ static void finish(struct kw_source *source, uint64_t now_us)
 	sweep->kind = KW_SWEEP_NONE;
 	kw_databases_clear(&sweep->wanted);
 	source->stale = true;
-	if (sweep->again)
-		kw_source_doubt(source, KW_DOUBT_FLAGS, NULL,
-			"notify-keyspace-events may have been changed during the reconcile");
+	sweep->renewed = false;
+	begin_later(source);
 }
 
 static void begin_audit(struct kw_source *source)

@@ -278,6 +278,44 @@ static void many_config_sets_do_not_keep_a_reconcile_from_its_end(void **state)
 	test_end(&test);
 }
 
+/* … and the first scan too, behind which it is made up for. */
+static void many_config_sets_do_not_disturb_the_first_scan(void **state)
+{
+	test_begin(&test, "", 0);
+	test_ask(&test, "DEBUG POPULATE 2000 key 50");
+	test.options.keys_per_second = 2000;
+	test_follow(&test);
+	for (int i = 0; i < 60; i++) {
+		test_ask(&test, "CONFIG SET maxmemory-samples %d", 5 + i % 2);
+		test_run_ms(&test, 20);
+	}
+	test_until(&test, has_reconciled, "a reconcile");
+	test_settle(&test);
+	test_assert_same(&test);
+	assert_non_null(strstr(test.states, "scanning"));
+	test_end(&test);
+}
+
+/* Neither do counters reset all the time, nor a database that is flushed and filled. */
+static void a_doubt_every_moment_does_not_keep_the_first_scan_from_its_end(void **state)
+{
+	test_begin(&test, "", 0);
+	test_ask(&test, "DEBUG POPULATE 3000 key 50");
+	test.options.keys_per_second = 3000;
+	test_follow(&test);
+	for (int i = 0; i < 200 && !strstr(test.states, "reconciling"); i++) {
+		test_ask(&test, "CONFIG RESETSTAT");
+		test_ask(&test, "SELECT 1");
+		test_ask(&test, "FLUSHDB");
+		test_ask(&test, "SET a %d", i);
+		test_run_ms(&test, 40);
+	}
+	assert_non_null(strstr(test.states, "reconciling"));
+	test_settle(&test);
+	test_assert_same(&test);
+	test_end(&test);
+}
+
 static void a_killed_connection_is_found(void **state)
 {
 	static const char *const types[] = {"pubsub", "normal"};
@@ -510,6 +548,8 @@ int main(void)
 		cmocka_unit_test(flags_put_back_between_two_looks_are_found),
 		cmocka_unit_test(a_single_config_set_costs_nothing),
 		cmocka_unit_test(many_config_sets_do_not_keep_a_reconcile_from_its_end),
+		cmocka_unit_test(many_config_sets_do_not_disturb_the_first_scan),
+		cmocka_unit_test(a_doubt_every_moment_does_not_keep_the_first_scan_from_its_end),
 		cmocka_unit_test(a_killed_connection_is_found),
 		cmocka_unit_test(an_overrun_output_buffer_is_found),
 		cmocka_unit_test(a_restarted_server_is_found),
