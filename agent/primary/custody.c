@@ -7,7 +7,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* At the end: between two tries to put a setting back, and until a server sees the link's end. */
+/* At the end: between two tries to put a setting back, or to promote, and until a server sees the
+ * link's end. */
 #define RESTORE_US 500000
 #define NOTICE_US 50000
 /* A restarted server that was ours so lately, and not seen since, was down meanwhile. */
@@ -226,6 +227,11 @@ static void on_released(void *arg, const char *error)
 	struct kw_replica *replica = arg;
 	const struct kw_local_cursor *cursor = &replica->local->facts.cursor;
 
+	/* A server that is busy with a script takes nothing else: as long as there is time. */
+	if (error && kw_replica_error_passes(error)) {
+		replica->leave_us = kw_clock_us() + RESTORE_US;
+		return;
+	}
 	if (error) {
 		on_left(replica, error);
 		return;
@@ -267,8 +273,19 @@ static void begin_leaving(struct kw_replica *replica)
 		replica->leave_us = kw_clock_us() + NOTICE_US;
 	} else if (replica->base.leads && replica->base.promote) {
 		replica->leaving = KW_LEAVE_RELEASING;
-		kw_takeover_release(&replica->takeover, on_released, replica);
 	}
+}
+
+/* Until it is taken: nobody else would promote it. */
+static void release(struct kw_replica *replica)
+{
+	struct kw_takeover *takeover = &replica->takeover;
+	uint64_t now = kw_clock_us();
+
+	if (takeover->running || now < replica->leave_us)
+		return;
+	replica->leave_us = UINT64_MAX;
+	kw_takeover_release(takeover, on_released, replica);
 }
 
 /* In the load all is sent already, and it is the server's to come to its end. */
@@ -287,5 +304,7 @@ bool kw_replica_leave(struct kw_apply *apply)
 		begin_leaving(replica);
 	if (replica->leaving == KW_LEAVE_RESTORING)
 		restore(replica);
+	if (replica->leaving == KW_LEAVE_RELEASING)
+		release(replica);
 	return replica->leaving != KW_LEAVE_DONE;
 }

@@ -84,7 +84,7 @@ void kw_replica_give_up(struct kw_replica *replica, const char *why)
 /* ---- taking over ---- */
 
 /* The server loads, or its link is down: both end without anybody's doing. */
-static bool passes_by_itself(const char *error)
+bool kw_replica_error_passes(const char *error)
 {
 	return strstr(error, "\"LOADING ") || strstr(error, "\"BUSY ") ||
 	       strstr(error, "\"MASTERDOWN ");
@@ -98,7 +98,8 @@ static void on_taken(void *arg, const char *error)
 		replica->phase = KW_REPLICA_OFF;
 		replica->retry_us = kw_clock_us() + RETRY_US;
 		kw_replica_trouble(replica,
-			passes_by_itself(error) ? KW_TROUBLE_WAIT : KW_TROUBLE_FAIL, "%s", error);
+			kw_replica_error_passes(error) ? KW_TROUBLE_WAIT : KW_TROUBLE_FAIL, "%s",
+			error);
 		kw_replica_prepared(replica, error);
 		kw_replica_tell(replica);
 		return;

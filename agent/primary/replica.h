@@ -108,7 +108,7 @@ struct kw_replica {
 		KW_LEAVE_RELEASING,
 		KW_LEAVE_DONE
 	} leaving;
-	uint64_t leave_us; /* RESTORING: tried again then */
+	uint64_t leave_us; /* RESTORING, RELEASING: tried again then */
 	void (*closed)(void *arg);
 	void *closed_arg;
 };
@@ -130,6 +130,9 @@ void kw_replica_trouble(struct kw_replica *replica, enum kw_apply_trouble kind, 
 void kw_replica_no_trouble(struct kw_replica *replica);
 void kw_replica_tell(struct kw_replica *replica);
 void kw_replica_prepared(struct kw_replica *replica, const char *error);
+
+/* The words of kw_takeover_start, or _release: may it be tried again soon? */
+bool kw_replica_error_passes(const char *error);
 
 /* Nothing handed on counts any more: end the link and forget what is queued for it. */
 void kw_replica_reset(struct kw_replica *replica, const char *why);

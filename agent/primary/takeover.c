@@ -66,10 +66,12 @@ static void complain(struct kw_takeover *takeover, const char *what, const struc
 
 static void on_replicaof(void *arg, const struct kw_reply *reply);
 static void undo(struct kw_takeover *takeover);
+static void let_settings_go(struct kw_takeover *takeover);
 
 /* All answers are there. REPLICAOF goes out behind the last setting that was taken, not before. */
 static void finish(struct kw_takeover *takeover)
 {
+	bool letting_go = takeover->letting_go;
 	char port[8];
 
 	if (takeover->owed > takeover->ignored || !takeover->running)
@@ -80,8 +82,13 @@ static void finish(struct kw_takeover *takeover)
 		ASK(takeover, on_replicaof, "REPLICAOF", takeover->host, port);
 		return;
 	}
+	takeover->letting_go = false;
+	if (letting_go && !takeover->why[0])
+		let_settings_go(takeover);
+	if (takeover->owed > takeover->ignored)
+		return;
 	takeover->running = false;
-	if (takeover->why[0])
+	if (takeover->why[0] && !letting_go)
 		undo(takeover);
 	takeover->done(takeover->arg, takeover->why[0] ? takeover->why : NULL);
 }
@@ -299,7 +306,7 @@ void kw_takeover_start(struct kw_takeover *takeover, const char *host, uint16_t 
 	takeover->host = host;
 	takeover->port = port;
 	takeover->full = full;
-	takeover->follow_next = takeover->auth_fresh = false;
+	takeover->follow_next = takeover->letting_go = takeover->auth_fresh = false;
 	takeover->running = true;
 	takeover->done = done;
 	takeover->arg = arg;
@@ -317,7 +324,7 @@ void kw_takeover_start(struct kw_takeover *takeover, const char *host, uint16_t 
 
 void kw_takeover_stop(struct kw_takeover *takeover)
 {
-	takeover->running = takeover->follow_next = false;
+	takeover->running = takeover->follow_next = takeover->letting_go = false;
 	takeover->ignored = takeover->owed;
 }
 
@@ -345,20 +352,24 @@ void kw_takeover_loaded(struct kw_takeover *takeover)
 			takeover->diskless);
 }
 
+static void let_settings_go(struct kw_takeover *takeover)
+{
+	kw_takeover_loaded(takeover);
+	if (!takeover->auth_ours)
+		return;
+	takeover->auth_ours = takeover->auth_fresh = false;
+	takeover->login->password[0] = '\0';
+	ASK(takeover, on_set, "CONFIG", "SET", "masterauth", "");
+}
+
 void kw_takeover_release(
 	struct kw_takeover *takeover, void (*done)(void *arg, const char *error), void *arg)
 {
-	takeover->running = true;
+	takeover->running = takeover->letting_go = true;
 	takeover->done = done;
 	takeover->arg = arg;
 	takeover->why[0] = '\0';
 	ASK(takeover, on_replicaof, "REPLICAOF", "NO", "ONE");
-	kw_takeover_loaded(takeover);
-	if (takeover->auth_ours) {
-		takeover->auth_ours = false;
-		takeover->login->password[0] = '\0';
-		ASK(takeover, on_set, "CONFIG", "SET", "masterauth", "");
-	}
 }
 
 /* ---- hands off ---- */

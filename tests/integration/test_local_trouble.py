@@ -1,13 +1,12 @@
 """A local server that cannot take what it gets: said, waited for, and carried on."""
 import os
 import signal
-import threading
 import time
 
 import pytest
-import redis
 
 from lib import data
+from lib.busy import Busy
 from lib.compare import assert_equal_now
 from lib.cursor import wait_cursor
 from lib.daemon import free_port
@@ -149,33 +148,6 @@ def test_local_server_loading(bed):
         client.set("while loading", 1)
     pair.replica.wait_ready()
     pair.settle()
-
-
-class Busy:
-    """A server in the midst of a script: it answers BUSY to nearly everything until the end."""
-    def __init__(self, server):
-        server.command("CONFIG", "SET", "busy-reply-threshold", 50)
-        self.server, self.thread = server, threading.Thread(target=self.run, daemon=True)
-
-    def run(self):
-        with self.server.client() as client, pytest.raises(redis.exceptions.ResponseError):
-            client.eval("while true do end", 0)
-
-    def __enter__(self):
-        self.thread.start()
-        wait_for(self.is_busy, "the script does not run")
-        return self
-
-    def is_busy(self):
-        with self.server.client() as client:
-            try:
-                return not client.ping()
-            except redis.exceptions.ResponseError as error:
-                return "BUSY" in str(error)
-
-    def __exit__(self, *_):
-        self.server.command("SCRIPT", "KILL")
-        self.thread.join()
 
 
 @pytest.mark.parametrize("away", [False, True])

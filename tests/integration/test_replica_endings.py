@@ -8,6 +8,7 @@ import time
 import pytest
 
 from lib import data
+from lib.busy import Busy
 from lib.compare import assert_equal_now
 from lib.process import wait_for
 
@@ -147,6 +148,21 @@ def test_promoted_by_command_without_primary_and_proxy(bed):
     with pair.replica.admin() as client:
         assert client.info("replication")["role"] == "master"
     assert_equal_now(pair.primary, pair.replica)
+
+
+def test_promoted_by_command_while_a_script_runs(bed):
+    """BUSY is no answer to a failover: it is asked for again, and the settings go with it."""
+    pair = bed.pair(fill=data.fill, agent=REPLICA)
+    with Busy(pair.replica):
+        pair.agent.ctl_ok("shutdown", "--promote")
+        time.sleep(6) # beyond what the drain may take
+        assert pair.agent.alive
+    assert pair.agent.wait_exit(10) == 0
+    assert pair.replica.command("ROLE")[0] == b"master"
+    assert setting(pair.replica, "masterauth") == ""
+    assert setting(pair.replica, "repl-diskless-load") == "disabled"
+    pair.agent.restart()
+    pair.agent.wait_state("failed", reason="promoted")
 
 
 @pytest.mark.parametrize("mode", ["commands", "hybrid"])
