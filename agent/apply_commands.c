@@ -113,7 +113,7 @@ static void acknowledged(struct commands *commands, const struct kw_window_entry
 	if (entry->kind == KW_WINDOW_FLUSH) {
 		kw_local_flushed(commands->local);
 		kw_quarantine_leave_database(commands->quarantine, entry->database);
-	} else if (commands->quarantine->listed > 0) {
+	} else if (commands->quarantine->count > 0) {
 		kw_quarantine_leave(commands->quarantine, entry->database, kw_window_key(entry));
 	}
 	/* Over maxmemory deletes get through all the time: only a put proves that there is room. */

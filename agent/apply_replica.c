@@ -169,7 +169,7 @@ void kw_replica_done(void *arg, const struct kw_window_entry *entry, uint64_t se
 	if (entry->kind == KW_WINDOW_FLUSH) {
 		kw_local_flushed(replica->local);
 		kw_quarantine_leave_database(replica->quarantine, entry->database);
-	} else if (replica->quarantine->listed > 0) {
+	} else if (replica->quarantine->count > 0) {
 		kw_quarantine_leave(replica->quarantine, entry->database, kw_window_key(entry));
 	}
 }

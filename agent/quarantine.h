@@ -3,8 +3,10 @@
  * it does not have). They are wrong locally, so an agent with one of them is never warm. A key
  * leaves when a later version or its deletion was applied, or a whole snapshot is applied anew.
  *
- * The names of the first KW_QUARANTINE_NAMES are kept (the first KW_QUARANTINE_KEY bytes of each);
- * beyond that only the number is, and those leave with the next snapshot. One thread.
+ * KW_QUARANTINE_KEYS are known, in 16 MiB at most, by a hash of 128 bits (two keys of one hash
+ * would pass for one); the names of KW_QUARANTINE_NAMES among them are kept, the first
+ * KW_QUARANTINE_KEY bytes of each. Beyond that only refusals are counted, and those leave with the
+ * next snapshot. One thread.
  */
 #ifndef KW_AGENT_QUARANTINE_H
 #define KW_AGENT_QUARANTINE_H
@@ -15,24 +17,28 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define KW_QUARANTINE_KEYS ((size_t)1 << 18)
 #define KW_QUARANTINE_NAMES 1024
 #define KW_QUARANTINE_KEY 128
 #define KW_QUARANTINE_REASON 128
 
 struct kw_quarantined {
 	struct kw_hash128 hash;
-	uint64_t place; /* of the change that was refused */
 	uint32_t database;
 	uint32_t key_length; /* of the whole key */
 	char key[KW_QUARANTINE_KEY];
 	char reason[KW_QUARANTINE_REASON]; /* the server's words, as printable ASCII */
 };
 
+struct kw_quarantine_slot;
+
 struct kw_quarantine {
 	struct kw_quarantined *keys;
-	uint32_t listed;   /* entries of keys */
-	uint64_t unlisted; /* beyond KW_QUARANTINE_NAMES */
-	uint64_t ever;     /* entered since start */
+	uint32_t listed;                  /* entries of keys */
+	struct kw_quarantine_slot *slots; /* every key known; capacity is a power of two, or 0 */
+	size_t capacity, count;
+	uint64_t unknown; /* refusals beyond KW_QUARANTINE_KEYS */
+	uint64_t ever;    /* entered since start */
 	/*
 	 * Where changes are refused before those ahead of them are applied: `entering` is noted as
 	 * the place of what enters, and what has a place beyond `leaving` does not leave: it was
@@ -56,7 +62,7 @@ void kw_quarantine_clear(struct kw_quarantine *quarantine);
 
 static inline uint64_t kw_quarantine_count(const struct kw_quarantine *quarantine)
 {
-	return quarantine->listed + quarantine->unlisted;
+	return quarantine->count + quarantine->unknown;
 }
 
 #endif

@@ -125,3 +125,21 @@ def test_a_database_the_replica_does_not_have(bed):
     with pair.primary.client(9) as client:
         client.delete("does not fit")
     pair.agent.wait_warm()
+
+
+@pytest.mark.parametrize("mode", ["commands", "replica"])
+def test_thousands_of_keys_the_replica_cannot_hold(bed, mode):
+    """More than have names in status: each counts once, and leaves when the primary deletes it."""
+    pair = bed.pair(replica_config={"databases": 4},
+                    agent={"apply__mode": mode, "apply__consent": True})
+    for seed in (1, 2):
+        data.fill_plain(pair.primary, 3000, database=9, seed=seed)
+        pair.agent.wait_status(lambda status: status["quarantined_ever"] == 3000 * seed,
+                               "they are not refused")
+    status = pair.agent.status()
+    assert status["state"] == "lagging" and status["quarantined"] == 3000, status
+    with pair.primary.client(9) as client:
+        for start in range(0, 3000, 500):
+            client.delete(*[f"key:{i}" for i in range(start, start + 500)])
+    pair.settle()
+    assert pair.agent.status()["snapshots"] == 1
