@@ -40,6 +40,10 @@ static int connect_failed(const char *path, int errnum, struct kw_error *error)
 			"%s: no permission: run as root, as the daemon's user, or as a member of "
 			"its group",
 			path);
+	if (errnum == EAGAIN)
+		return kw_error_set(error, KW_E_IO,
+			"%s: the daemon hangs: it lets nobody in, and as many as may wait do",
+			path);
 	return kw_error_errno(error, errnum, "%s", path);
 }
 
@@ -49,6 +53,9 @@ int kw_rpc_client_open(const char *path, struct kw_rpc_client **result, struct k
 	struct kw_rpc_client *client;
 	int fd;
 
+	if (*path == '\0')
+		return kw_error_set(error, KW_E_ARGUMENT,
+			"the socket's path is empty: name the daemon's control.socket");
 	if (strlen(path) >= sizeof address.sun_path)
 		return kw_error_set(error, KW_E_ARGUMENT,
 			"%.60s...: longer than a socket's path can be (%zu bytes)", path,

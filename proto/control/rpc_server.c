@@ -160,8 +160,8 @@ void kw_rpc_server_close(struct kw_rpc_server *server, void (*done)(void *arg), 
 	uv_close((uv_handle_t *)&server->later, on_handle_closed);
 	/* The answer to `shutdown` itself may still be on its way out. */
 	for (struct rpc_connection *c = server->connections; c; c = c->next) {
-		if (!c->closing)
-			uv_read_stop((uv_stream_t *)&c->pipe);
+		if (!c->closing && c->reader_fd >= 0)
+			uv_poll_stop(&c->reader);
 		rpc_connection_settle(c);
 	}
 	if (uv_timer_start(&server->drain, on_drain_timeout, KW_RPC_DRAIN_MS, 0))

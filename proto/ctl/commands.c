@@ -111,6 +111,18 @@ static bool found_differences(const json_t *answer)
 	return false;
 }
 
+static int begin_verify(struct ctl *ctl, json_t *params, struct kw_error *error)
+{
+	int code = ctl_find_socket(ctl, error);
+
+	if (!code)
+		code = kw_rpc_client_open(ctl->socket, &ctl->client, error);
+	if (!code)
+		return kw_rpc_client_begin(ctl->client, "verify", params, -1, error);
+	json_decref(params);
+	return code;
+}
+
 static enum ctl_exit run_verify(struct ctl *ctl)
 {
 	json_t *params = json_object(), *answer;
@@ -125,7 +137,7 @@ static enum ctl_exit run_verify(struct ctl *ctl)
 		}
 		json_object_set_new(params, "sample", json_integer(sample));
 	}
-	if (ctl_call(ctl, "verify", params, CTL_NO_TIMEOUT, &answer, &error))
+	if (begin_verify(ctl, params, &error) || ctl_await(ctl, &answer, &error))
 		return ctl_fail(&error);
 	print_answer(ctl, answer);
 	if (found_differences(answer)) {
@@ -314,8 +326,9 @@ const struct ctl_command ctl_commands[] = {
 		.options = {{"--sample", "N", "compare N keys picked at random instead of all"}},
 		.brief = "compare the replica with the proxy's table",
 		.help = "Values are compared by content, with a second look before a difference is "
-			"reported. Waits for the end without limit. Exit status 2 when there are "
-			"differences.",
+			"reported. Takes as long as it needs, while the daemon answers. Exit "
+			"status "
+			"2 when there are differences.",
 		.example = "-s /run/keywake/agent.sock verify --sample 10000",
 		.method = "verify",
 		.run = run_verify},

@@ -31,7 +31,7 @@ enum ctl_exit {
 #define CTL_OPTIONS_MAX 2
 #define CTL_ARGS_MAX 3
 #define CTL_CALL_TIMEOUT_MS 60000 /* of calls that are answered at once */
-#define CTL_NO_TIMEOUT (-1)
+#define CTL_QUIET_MS 2000 /* of those that take their time: then it is looked whether it hangs */
 
 struct ctl;
 
@@ -93,6 +93,13 @@ int ctl_call(struct ctl *ctl, const char *method, json_t *params, int timeout_ms
 int ctl_call_patiently(struct ctl *ctl, const char *method, uint64_t deadline_us,
 	void (*away)(void *arg, const struct kw_error *error), void *arg, json_t **result,
 	struct kw_error *error);
+
+/*
+ * The answer to what was begun on ctl->client, however long that takes; but a daemon that does not
+ * even answer `version` beside it for 10 s hangs: KW_E_TIMEOUT.
+ */
+int ctl_await(struct ctl *ctl, json_t **result, struct kw_error *error);
+int ctl_check_alive(const struct ctl *ctl, struct kw_error *error); /* does it answer `version`? */
 
 /* A daemon's program name by its `version`: "keywake-agent"; "" when it does not say. */
 int ctl_program(struct ctl *ctl, uint64_t deadline_us, char program[64], struct kw_error *error);

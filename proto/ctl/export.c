@@ -38,6 +38,7 @@ struct exporting {
 	struct kw_error error;
 	struct kw_rpc_client *events; /* for the progress line; NULL: none */
 	uint64_t drawn_us, started_us;
+	uint64_t heard_us; /* bytes came, or the daemon answered beside them */
 };
 
 /* ---- progress ---- */
@@ -129,6 +130,7 @@ static int copy_some(struct exporting *exporting)
 	if (got < 0)
 		return -kw_error_errno(&exporting->error, errno, "the pipe from the agent");
 	exporting->received += (uint64_t)got;
+	exporting->heard_us = kw_clock_us();
 	if (exporting->to_stdout)
 		code = write_stdout(bytes, (size_t)got, &exporting->error);
 	else
@@ -149,6 +151,18 @@ static bool answered(struct exporting *exporting, int timeout_ms)
 	return exporting->answered;
 }
 
+/* An agent may be long without bytes (a slow proxy), but not without a word. */
+static int check_heard(struct exporting *exporting)
+{
+	int code;
+
+	if (kw_clock_us() - exporting->heard_us < CTL_QUIET_MS * UINT64_C(1000))
+		return 0;
+	code = ctl_check_alive(exporting->ctl, &exporting->error);
+	exporting->heard_us = kw_clock_us();
+	return code;
+}
+
 /* Until the agent has closed the pipe, or answered. */
 static int copy_all(struct exporting *exporting)
 {
@@ -163,6 +177,8 @@ static int copy_all(struct exporting *exporting)
 		/* What came well has its end in the pipe; only a refusal comes without. */
 		if (code == 0 && answered(exporting, 0) && !exporting->answer)
 			return 0;
+		if (code == 0 && (code = check_heard(exporting)) != 0)
+			return code;
 		if (code > 0) {
 			code = copy_some(exporting);
 			if (code <= 0)
@@ -187,7 +203,7 @@ static int ask(struct exporting *exporting, struct kw_error *error)
 	fcntl(ends[0], F_SETPIPE_SZ, PIPE_BYTES); /* or what it has: only speed is lost */
 	exporting->pipe = ends[0];
 	begin_progress(exporting);
-	exporting->started_us = kw_clock_us();
+	exporting->started_us = exporting->heard_us = kw_clock_us();
 	code = kw_rpc_client_begin(ctl->client, "export", NULL, ends[1], error);
 	close(ends[1]);
 	return code;

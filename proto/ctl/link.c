@@ -14,6 +14,7 @@
 #define RUN_SOCKETS "/run/keywake/*.sock"
 #define AWAY_US UINT64_C(10000000) /* a restarting daemon may take this long */
 #define RETRY_US 100000
+#define ALIVE_MS 10000 /* a daemon that answers nothing for so long hangs */
 #define SECONDS_MAX 1e7
 
 enum ctl_exit ctl_fail(const struct kw_error *error)
@@ -98,6 +99,39 @@ int ctl_call(struct ctl *ctl, const char *method, json_t *params, int timeout_ms
 	if (code == KW_E_IO || code == KW_E_PROTOCOL)
 		hang_up(ctl);
 	return code;
+}
+
+int ctl_check_alive(const struct ctl *ctl, struct kw_error *error)
+{
+	struct kw_rpc_client *client;
+	int code = kw_rpc_client_open(ctl->socket, &client, error);
+
+	if (code)
+		return code;
+	code = kw_rpc_client_call(client, "version", NULL, ALIVE_MS, NULL, error);
+	kw_rpc_client_close(client);
+	/* A refusal is an answer. */
+	if (code == KW_E_REFUSED)
+		return 0;
+	if (code == KW_E_TIMEOUT)
+		kw_error_set(error, KW_E_TIMEOUT,
+			"%s: the daemon hangs: it answers nothing for %d s", ctl->socket,
+			ALIVE_MS / 1000);
+	return code;
+}
+
+int ctl_await(struct ctl *ctl, json_t **result, struct kw_error *error)
+{
+	for (;;) {
+		int code = kw_rpc_client_await(ctl->client, CTL_QUIET_MS, result, error);
+
+		if (code == KW_E_TIMEOUT)
+			code = ctl_check_alive(ctl, error);
+		else
+			return code;
+		if (code)
+			return code;
+	}
 }
 
 static int time_left_ms(uint64_t until_us)

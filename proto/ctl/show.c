@@ -76,12 +76,12 @@ const char *ctl_show_slice(struct kw_slice raw, char *text, size_t size)
 	size_t at = 0;
 
 	for (size_t i = 0; i < raw.length && at + 5 < size; i++) {
-		unsigned char c = bytes[i];
+		/* U+0080 to U+009F are control characters too: U+009B begins what ESC [ does. */
+		bool high = bytes[i] == 0xc2 && i + 1 < raw.length && bytes[i + 1] < 0xa0;
+		unsigned char c = high ? bytes[++i] : bytes[i];
 
-		if (c >= 0x20 && c != 0x7f)
+		if (c == '\n' || (c >= 0x20 && c != 0x7f && !high))
 			text[at++] = (char)c;
-		else if (c == '\n')
-			text[at++] = '\n';
 		else
 			at += (size_t)snprintf(text + at, size - at, "\\x%02x", c);
 	}
@@ -216,7 +216,7 @@ const char *ctl_show_value(const char *name, const json_t *value, char cell[CTL_
 		snprintf(cell, CTL_CELL, "-");
 	} else {
 		text = json_dumps(value, JSON_COMPACT | KW_JSON_DIGITS);
-		snprintf(cell, CTL_CELL, "%s", text ? text : "-");
+		ctl_show_text(text ? text : "-", cell, CTL_CELL);
 		free(text);
 	}
 	return cell;

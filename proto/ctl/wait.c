@@ -338,6 +338,9 @@ enum ctl_exit ctl_run_watch(struct ctl *ctl)
 		if (count > 0 && --count == 0)
 			break;
 		next_us += (uint64_t)(seconds * 1e6);
+		/* Looks that were missed (the daemon was away, Ctrl-Z) are not made up for. */
+		if (next_us < kw_clock_us())
+			next_us = kw_clock_us();
 	}
 	ctl_line_end(true);
 	return CTL_DONE;

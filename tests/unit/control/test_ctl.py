@@ -136,6 +136,14 @@ def test_what_a_daemon_says_cannot_steer_the_terminal(agent):
     assert '\x1b]' not in text and '\\x1b]0;x\\x07' in text
 
 
+def test_control_characters_above_ascii_cannot_steer_it_either(agent):
+    agent.answer('status', {'state': 'failed', 'reason': 'evil \x9b31m reasön',
+                            'keys': [{'key': '\x9b31m\x7f ä'}]})
+    _, text = on_terminal(['-s', agent.path, 'status'])
+    assert '\x9b' not in text and '\x7f' not in text
+    assert 'evil \\x9b31m reasön' in text and '\\x9b31m\\x7f ä' in text
+
+
 def test_agents_is_a_table(proxy):
     rows = [{'id': 1, 'name': 'replica-one', 'carrier': 'shm', 'peer': 'pid 7', 'state': 'warm',
              'passed': 10, 'applied': 10, 'lag_ms': 1.5, 'reads': None, 'bytes': None, 'depth': 16,
@@ -232,6 +240,22 @@ def test_watch_is_one_json_a_line_when_piped(agent):
     assert [json.loads(line)['state'] for line in done.stdout.splitlines()] == ['warm'] * 3
 
 
+def test_watch_makes_up_for_no_missed_looks(agent):
+    watch = subprocess.Popen([CTL, '-s', agent.path, 'watch', '--interval', '0.2'],
+                             stdout=subprocess.PIPE)
+    watch.stdout.readline()
+    watch.send_signal(signal.SIGSTOP)
+    time.sleep(3)
+    watch.send_signal(signal.SIGCONT)
+    started = time.time()
+    for _ in range(6):
+        watch.stdout.readline()
+    # The first of them may be late, and one was under way.
+    assert time.time() - started > 0.6
+    watch.kill()
+    watch.communicate()
+
+
 def test_watch_refreshes_a_line_on_a_terminal(agent):
     agent.answer('status', {'state': 'bootstrapping', 'progress': 0.25})
     status, text = on_terminal(['-s', agent.path, 'watch', '--count', '2', '--interval', '0.1'],
@@ -303,11 +327,63 @@ def test_usage_and_transport_are_1(agent, tmp_path):
             (['shutdown', '--promote=yes'], 'takes no value'),
             (['shutdown', '--promote', 'yes'], 'unexpected argument'),
             (['status', '--promote'], 'has no option --promote'),
-            (['-s', gone, 'status'], 'no such socket'), (['-s'], 'needs the path')]:
+            (['-s', gone, 'status'], 'no such socket'), (['-s', '', 'status'], 'path is empty'),
+            (['-s'], 'needs the path')]:
         done = agent.ctl(*words)
         assert (done.returncode, done.stdout) == (1, ''), words
         assert sentence in done.stderr, done.stderr
     assert agent.asked() == []
+
+
+def test_a_daemon_that_hangs_is_not_waited_for(agent, tmp_path):
+    agent.process.send_signal(signal.SIGSTOP)
+    target = tmp_path / 'dump.rdb'
+    waiting = [subprocess.Popen([CTL, '-s', agent.path, *words], stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True)
+               for words in (['verify'], ['export', str(target)])]
+    for one in waiting:
+        out, words = one.communicate(timeout=60)
+        assert (one.returncode, out) == (3, '')
+        assert words == f'keywakectl: {agent.path}: the daemon hangs: it answers nothing for 10 s\n'
+    assert not target.exists()
+
+
+def test_what_takes_its_time_is_waited_for_while_the_daemon_answers(tmp_path):
+    path = str(tmp_path / 'agent.sock')
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen()
+        client = subprocess.Popen([CTL, '-s', path, 'verify'], stdout=subprocess.PIPE, text=True)
+        slow, _ = listener.accept()
+        verify = json.loads(slow.makefile().readline())
+        for _ in range(2):
+            other, _ = listener.accept()
+            with other:
+                request = json.loads(other.makefile().readline())
+                assert request['method'] == 'version'
+                answer = {'jsonrpc': '2.0', 'id': request['id'], 'result': {}}
+                other.sendall(json.dumps(answer).encode() + b'\n')
+        answer = {'jsonrpc': '2.0', 'id': verify['id'], 'result': {'checked': 7}}
+        slow.sendall(json.dumps(answer).encode() + b'\n')
+        out, _ = client.communicate(timeout=20)
+        slow.close()
+    assert client.returncode == 0 and json.loads(out) == {'checked': 7}
+
+
+def test_a_daemon_that_lets_nobody_in_hangs(tmp_path):
+    path, waiting = str(tmp_path / 'agent.sock'), []
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen(0)
+        for _ in range(50):
+            waiting.append(socket.socket(socket.AF_UNIX))
+            waiting[-1].setblocking(False)
+            if waiting[-1].connect_ex(path):
+                break
+        done = ctl('-s', path, 'status')
+        assert done.returncode == 1 and 'the daemon hangs: it lets nobody in' in done.stderr
+        for one in waiting:
+            one.close()
 
 
 def test_socket_comes_from_the_environment_too(agent):

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "rpc_fixture.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -245,6 +246,15 @@ static void stale_socket_is_replaced(void **state)
 	assert_non_null(strstr(error.text, "no such socket"));
 }
 
+/* It was stopped: for the tests behind this one. */
+static void serve_again(struct fixture *fixture)
+{
+	assert_int_equal(pthread_create(&fixture->thread, NULL, fixture_serve, fixture), 0);
+	fixture->held_count = 0;
+	fixture->closed = false;
+	pthread_barrier_wait(&fixture->started);
+}
+
 static void closing_the_server_ends_calls_and_connections(void **state)
 {
 	struct fixture *fixture = *state;
@@ -262,11 +272,44 @@ static void closing_the_server_ends_calls_and_connections(void **state)
 	pthread_join(fixture->thread, NULL);
 	/* The handler's late answer finds nobody, and does no harm. */
 	kw_rpc_result(fixture->held[0], json_null());
-	assert_int_equal(pthread_create(&fixture->thread, NULL, fixture_serve, fixture), 0);
-	fixture->held_count = 0;
-	fixture->closed = false;
-	pthread_barrier_wait(&fixture->started);
+	serve_again(fixture);
 	close(holder);
+	close(reader);
+	kw_rpc_client_close(client);
+}
+
+/* Bytes that the other side takes until it hangs up; more than the limit is enough. */
+static size_t pour(int fd, size_t limit)
+{
+	static const char blanks[65536];
+	size_t taken = 0;
+
+	for (;;) {
+		ssize_t sent = send(fd, blanks, sizeof blanks, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+		if (sent > 0)
+			taken += (size_t)sent;
+		if ((sent < 0 && errno != EAGAIN) || taken > limit)
+			return taken;
+	}
+}
+
+/* While the last answers go out, what still comes is left in the socket, not in memory. */
+static void a_server_that_closes_reads_no_more(void **state)
+{
+	const size_t limit = 4 << 20; /* far more than a socket holds */
+	struct fixture *fixture = *state;
+	struct kw_rpc_client *client = open_client(fixture);
+	int reader = open_raw(fixture);
+	json_t *result;
+
+	send_raw(reader, "{\"id\":1,\"method\":\"big\",\"params\":{\"bytes\":3000000}}\n");
+	assert_int_equal(held_now(client), 0);
+	assert_int_equal(call_text(client, "stop", NULL, &result), 0);
+	json_decref(result);
+	assert_true(pour(reader, limit) < limit);
+	pthread_join(fixture->thread, NULL);
+	serve_again(fixture);
 	close(reader);
 	kw_rpc_client_close(client);
 }
@@ -284,6 +327,7 @@ int main(void)
 		TEST(socket_that_cannot_be_made_names_the_remedy),
 		TEST(stale_socket_is_replaced),
 		TEST(closing_the_server_ends_calls_and_connections),
+		TEST(a_server_that_closes_reads_no_more),
 	};
 
 	return cmocka_run_group_tests_name("rpc bounds", tests, NULL, NULL);
