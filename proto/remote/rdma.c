@@ -282,6 +282,11 @@ static void on_post_ended(void *owner)
 	kw_remote_release(remote);
 }
 
+static void on_post_turn_at(void *owner, uint64_t at_us)
+{
+	kw_remote_turn_at(owner, at_us);
+}
+
 static void on_connected(struct kw_remote *remote)
 {
 	struct rdma *rdma = remote->own;
@@ -317,6 +322,7 @@ static int open_rdma(struct kw_remote *remote, struct kw_error *error)
 	rdma->post.loop = remote->loop;
 	rdma->post.failed = on_broken;
 	rdma->post.ended = on_post_ended;
+	rdma->post.turn_at = on_post_turn_at;
 	rdma->post.owner = remote;
 	kw_rdma_post_init(&rdma->post);
 	kw_rdma_dial_init(&rdma->dial, remote, &rdma->end);
@@ -337,6 +343,7 @@ static void turn_rdma(struct kw_remote *remote)
 		kw_rdma_dial_turn(&rdma->dial);
 		return;
 	}
+	kw_rdma_post_turn(&rdma->post);
 	/* Busy polling: look as long as something is out, without waiting to be told. */
 	if (!rdma->dial.options.busy || !kw_remote_is(remote, KW_REMOTE_READY))
 		return;

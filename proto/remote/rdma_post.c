@@ -1,5 +1,7 @@
 #include "remote/rdma_post.h"
 
+#include "base/clock.h"
+
 #include <assert.h>
 #include <stdlib.h>
 
@@ -18,6 +20,10 @@ void kw_rdma_post_free(struct kw_rdma_post *post)
 
 /* Rounds of one stay in the pool: a name to be resolved may be waiting for its thread. */
 #define ROUNDS_MAX 64
+
+/* A thread begins within a fraction of a millisecond, unless all are busy (or a name server slow).
+ */
+#define LATE_US 50000
 
 /* ---- the thread ---- */
 
@@ -55,6 +61,8 @@ static void hand_over(struct kw_rdma_post *post)
 {
 	post->working = true;
 	post->error.code = KW_OK;
+	post->late_us = kw_clock_us() + LATE_US;
+	post->turn_at(post->owner, post->late_us);
 	if (uv_queue_work(post->loop, &post->work, on_work, on_worked) != 0)
 		abort(); /* only for a NULL callback */
 }
@@ -63,7 +71,8 @@ static void on_worked(uv_work_t *work, int status)
 {
 	struct kw_rdma_post *post = work->data;
 
-	(void)status; /* cancelled: by stop only */
+	if (status == UV_ECANCELED && !post->stopped) /* it was late: see kw_rdma_post_turn */
+		on_work(work);
 	post->working = false;
 	if (post->stopped)
 		post->ended(post->owner);
@@ -97,6 +106,13 @@ int kw_rdma_post(struct kw_rdma_post *post, const struct kw_rdma_read *reads, in
 	if (!post->working)
 		hand_over(post);
 	return 0;
+}
+
+void kw_rdma_post_turn(struct kw_rdma_post *post)
+{
+	/* In vain where a thread has it: then it is not late, or no longer. */
+	if (post->working && kw_clock_us() >= post->late_us)
+		(void)uv_cancel((uv_req_t *)&post->work);
 }
 
 bool kw_rdma_post_stop(struct kw_rdma_post *post)

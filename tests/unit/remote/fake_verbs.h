@@ -23,13 +23,14 @@
 
 /* What the device is like, and what is to go wrong. fake_verbs_reset makes all of it harmless. */
 struct fake_verbs_plan {
-	int depth;           /* READs in flight the device allows; 16 */
-	bool iwarp;          /* sinks of READs need REMOTE_WRITE */
-	bool software;       /* says that it is soft-RoCE */
-	int read_us;         /* posting READs takes so long, each time */
-	bool hold;           /* nothing that is posted from now on ever ends: a black hole */
-	bool mute;           /* connection requests lead nowhere */
-	int fail_read_after; /* the n-th READ from now ends in fail_status; 0: none */
+	int depth;             /* READs in flight the device allows; 16 */
+	bool iwarp;            /* sinks of READs need REMOTE_WRITE */
+	bool software;         /* says that it is soft-RoCE */
+	int read_us;           /* posting READs takes so long, each time … */
+	void (*posting)(void); /* … or as long as this, on the posting thread; NULL: nothing */
+	bool hold;             /* nothing that is posted from now on ever ends: a black hole */
+	bool mute;             /* connection requests lead nowhere */
+	int fail_read_after;   /* the n-th READ from now ends in fail_status; 0: none */
 	enum ibv_wc_status fail_status;
 	const char *fail_call; /* this function fails, with fail_errno */
 	int fail_errno;

@@ -232,6 +232,8 @@ int fake_post_send(struct ibv_qp *ibv, struct ibv_send_wr *work, struct ibv_send
 
 	if (reads && fake_verbs.read_us)
 		usleep((useconds_t)fake_verbs.read_us);
+	if (reads && fake_verbs.posting)
+		fake_verbs.posting();
 	LOCK();
 	if (reads && fake_fails("ibv_post_send"))
 		errnum = errno;
