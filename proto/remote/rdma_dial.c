@@ -5,19 +5,12 @@
 #include "remote/tcp_socket.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define RESOLVE_MS 2000
 #define RNR_RETRIES 6 /* 7 is for ever */
 #define BOUNCE_BYTES_MAX (16u << 20)
-
-/* A request in the thread pool cannot always be cancelled: it outlives the dial that forgot it. */
-struct kw_rdma_resolve {
-	uv_getaddrinfo_t request;
-	struct kw_rdma_dial *dial; /* NULL: forgotten */
-};
 
 /* ---- options ---- */
 
@@ -337,48 +330,19 @@ void kw_rdma_dial_turn(struct kw_rdma_dial *dial)
 	try_address(dial);
 }
 
-static void on_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *names)
+static void on_resolved(void *owner, struct addrinfo *addresses, const struct kw_error *error)
 {
-	struct kw_rdma_resolve *resolve = request->data;
-	struct kw_rdma_dial *dial = resolve->dial;
-	struct kw_error error;
+	struct kw_rdma_dial *dial = owner;
 
-	free(resolve);
-	if (!dial) {
-		uv_freeaddrinfo(names);
-		return;
-	}
-	dial->resolve = NULL;
-	if (status == 0) {
-		try_addresses(dial, names);
-		return;
-	}
-	kw_error_set(&error, KW_E_IO, "host \"%s\" cannot be resolved: %s",
-		dial->remote->address.host, uv_strerror(status));
-	kw_remote_fail(dial->remote, &error);
+	if (addresses)
+		try_addresses(dial, addresses);
+	else
+		kw_remote_fail(dial->remote, error);
 }
 
 void kw_rdma_dial_start(struct kw_rdma_dial *dial, struct kw_remote *remote)
 {
-	struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
-	struct kw_rdma_resolve *resolve = kw_zalloc(sizeof *resolve);
-	struct kw_error error;
-	char port[8];
-	int status;
-
-	resolve->dial = dial;
-	resolve->request.data = resolve;
-	snprintf(port, sizeof port, "%u", remote->address.port);
-	status = uv_getaddrinfo(
-		remote->loop, &resolve->request, on_resolved, remote->address.host, port, &hints);
-	if (status == 0) {
-		dial->resolve = resolve;
-		return;
-	}
-	free(resolve);
-	kw_error_set(&error, KW_E_IO, "host \"%s\" cannot be resolved: %s", remote->address.host,
-		uv_strerror(status));
-	kw_remote_fail(remote, &error);
+	kw_resolve_start(&dial->resolve, remote->loop, &remote->address, on_resolved, dial);
 }
 
 /* ---- the end ---- */
@@ -413,11 +377,7 @@ static void release(struct kw_rdma_dial *dial)
 void kw_rdma_dial_close(struct kw_rdma_dial *dial)
 {
 	dial->closing = true;
-	if (dial->resolve) {
-		dial->resolve->dial = NULL;
-		(void)uv_cancel((uv_req_t *)&dial->resolve->request);
-		dial->resolve = NULL;
-	}
+	kw_resolve_forget(&dial->resolve);
 	if (dial->addresses)
 		uv_freeaddrinfo(dial->addresses);
 	dial->addresses = dial->address = NULL;

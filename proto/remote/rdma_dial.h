@@ -15,10 +15,7 @@
 #include "remote/carrier.h"
 #include "remote/rdma_end.h"
 #include "remote/rdma_watch.h"
-
-#include <netdb.h>
-
-struct kw_rdma_resolve;
+#include "remote/resolve.h"
 
 struct kw_rdma_dial {
 	struct kw_remote *remote;
@@ -26,7 +23,7 @@ struct kw_rdma_dial {
 	void (*connected)(struct kw_remote *remote);
 	void (*lost)(struct kw_remote *remote, const struct kw_error *why); /* once connected */
 	struct kw_rdma_options options;
-	struct kw_rdma_resolve *resolve;      /* under way in the thread pool */
+	struct kw_resolve *resolve;           /* under way in the thread pool */
 	struct addrinfo *addresses, *address; /* all, and the one that is tried */
 	uint64_t share_us, give_up_us;        /* for one address; until then */
 	struct kw_error last;                 /* why the addresses before did not do */

@@ -4,16 +4,8 @@
 #include "remote/tcp_socket.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-/* A request in the thread pool cannot always be cancelled: it outlives the dial that forgot it. */
-struct kw_tcp_resolve {
-	uv_getaddrinfo_t request;
-	struct kw_tcp_dial *dial; /* NULL: forgotten */
-};
 
 static void try_next(struct kw_tcp_dial *dial);
 
@@ -110,81 +102,31 @@ static void try_next(struct kw_tcp_dial *dial)
 	kw_remote_fail(dial->remote, &dial->last);
 }
 
-static void on_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *addresses)
+static void on_resolved(void *owner, struct addrinfo *addresses, const struct kw_error *error)
 {
-	struct kw_tcp_resolve *resolve = request->data;
-	struct kw_tcp_dial *dial = resolve->dial;
-	struct kw_error error;
+	struct kw_tcp_dial *dial = owner;
 
-	free(resolve);
-	if (!dial) {
-		uv_freeaddrinfo(addresses);
-		return;
-	}
-	dial->resolve = NULL;
-	if (status != 0) {
-		kw_error_set(&error, KW_E_IO, "host \"%s\" cannot be resolved: %s",
-			dial->remote->address.host, uv_strerror(status));
-		kw_remote_fail(dial->remote, &error);
+	if (!addresses) {
+		kw_remote_fail(dial->remote, error);
 		return;
 	}
 	dial->addresses = dial->next = addresses;
 	try_next(dial);
 }
 
-static void resolve_name(struct kw_tcp_dial *dial, const char *port)
-{
-	struct kw_remote *remote = dial->remote;
-	struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
-	struct kw_tcp_resolve *resolve = kw_zalloc(sizeof *resolve);
-	struct kw_error error;
-	int status;
-
-	resolve->dial = dial;
-	resolve->request.data = resolve;
-	status = uv_getaddrinfo(
-		remote->loop, &resolve->request, on_resolved, remote->address.host, port, &hints);
-	if (status == 0) {
-		dial->resolve = resolve;
-		return;
-	}
-	free(resolve);
-	kw_error_set(&error, KW_E_IO, "host \"%s\" cannot be resolved: %s", remote->address.host,
-		uv_strerror(status));
-	kw_remote_fail(remote, &error);
-}
-
 void kw_tcp_dial_start(struct kw_tcp_dial *dial, struct kw_remote *remote,
 	void (*connected)(struct kw_remote *remote, int fd, uv_poll_t *poll))
 {
-	struct addrinfo hints = {
-		.ai_socktype = SOCK_STREAM,
-		.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
-	};
-	char port[8];
-
 	*dial = (struct kw_tcp_dial){.remote = remote, .connected = connected, .fd = -1};
 	kw_error_set(&dial->last, KW_E_IO, "host \"%s\" has no address", remote->address.host);
-	snprintf(port, sizeof port, "%u", remote->address.port);
-	/* Numbers need neither a thread nor a name server. */
-	if (getaddrinfo(remote->address.host, port, &hints, &dial->addresses) == 0) {
-		dial->next = dial->addresses;
-		try_next(dial);
-		return;
-	}
-	dial->addresses = NULL;
-	resolve_name(dial, port);
+	kw_resolve_start(&dial->resolve, remote->loop, &remote->address, on_resolved, dial);
 }
 
 void kw_tcp_dial_close(struct kw_tcp_dial *dial)
 {
 	if (!dial->remote)
 		return;
-	if (dial->resolve) {
-		dial->resolve->dial = NULL;
-		(void)uv_cancel((uv_req_t *)&dial->resolve->request);
-		dial->resolve = NULL;
-	}
+	kw_resolve_forget(&dial->resolve);
 	drop_socket(dial);
 	free_addresses(dial);
 }

@@ -6,17 +6,13 @@
 #define KW_REMOTE_TCP_DIAL_H
 
 #include "remote/carrier.h"
-
-#include <netdb.h>
-#include <uv.h>
-
-struct kw_tcp_resolve;
+#include "remote/resolve.h"
 
 struct kw_tcp_dial {
 	struct kw_remote *remote;
 	/* Connected: the socket and its poll handle (not started) are the owner's from now on. */
 	void (*connected)(struct kw_remote *remote, int fd, uv_poll_t *poll);
-	struct kw_tcp_resolve *resolve; /* under way in the thread pool */
+	struct kw_resolve *resolve; /* under way in the thread pool */
 	struct addrinfo *addresses, *next;
 	int fd;
 	uv_poll_t *poll;

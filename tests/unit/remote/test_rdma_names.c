@@ -26,6 +26,8 @@ int getaddrinfo(const char *host, const char *port, const struct addrinfo *hints
 	*(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
 	if (!comma)
 		return real(host, port, hints, addresses);
+	if (hints->ai_flags & AI_NUMERICHOST)
+		return EAI_NONAME;
 	memcpy(first, host, (size_t)(comma - host));
 	status = real(first, port, hints, addresses);
 	return status ? status : real(comma + 1, port, hints, &(*addresses)->ai_next);
