@@ -30,6 +30,7 @@ static const struct {
 	{"bytes_read", BYTES},
 	{"progress", RATIO},
 	{"utilisation", RATIO},
+	{"begun_us", MOMENT},
 	{"connected_us", MOMENT},
 	{"fresh_us", MOMENT},
 	{"heartbeat_us", MOMENT},
@@ -268,6 +269,8 @@ static void print_fields(const struct ctl *ctl, const json_t *object, int indent
 	json_object_foreach((json_t *)(uintptr_t)object, name, value)
 	{
 		ctl_show_text(name, label, sizeof label);
+		if (json_is_object(value) && json_object_size(value) == 0)
+			continue;
 		if (json_is_object(value)) {
 			printf("%*s%s\n", indent, "", label);
 			print_fields(ctl, value, indent + 2, column);

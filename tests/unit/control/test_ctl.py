@@ -123,6 +123,15 @@ def test_status_is_for_people_on_a_terminal(agent):
     assert re.search(r'fresh_us +[\d.]+ .*s ago', text)
 
 
+def test_moments_are_told_from_durations(agent):
+    now = int(time.time() * 1e6)
+    agent.answer('status', {'state': 'warm', 'begun_us': now - 5_000_000, 'lag_us': 5_000_000,
+                            'faults': {}, 'reason': ''})
+    _, text = on_terminal(['-s', agent.path, 'status'])
+    assert re.search(r'begun_us +\d+\.\d s ago', text) and re.search(r'lag_us +5\.0 s\r', text)
+    assert 'faults' not in text and 'reason' not in text
+
+
 def test_no_color_is_honoured_and_json_can_be_forced(agent):
     _, text = on_terminal(['-s', agent.path, 'status'], env={'NO_COLOR': '1'})
     assert '\x1b[' not in text
