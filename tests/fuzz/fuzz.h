@@ -19,4 +19,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
  */
 size_t kw_fuzz_seed(unsigned n, uint8_t *data, size_t most);
 
+/* A seed as it stands in a target's list: zero bytes count, but not the text's own end. */
+struct kw_fuzz_bytes {
+	const char *bytes;
+	size_t length;
+};
+#define KW_FUZZ_BYTES(text)                                                                        \
+	{                                                                                          \
+		text, sizeof text - 1                                                              \
+	}
+
 #endif

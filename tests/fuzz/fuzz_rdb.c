@@ -14,22 +14,15 @@
 
 #define STREAM_VERSION 12
 
-#define SEED(bytes)                                                                                \
-	{                                                                                          \
-		bytes, sizeof bytes - 1                                                            \
-	}
-static const struct {
-	const char *bytes;
-	size_t length;
-} seeds[] = {
-	SEED(""),
-	SEED("\xf5\x0e#!lua name=lib\xf5\x40\x0e#!lua name=own"),
-	SEED("\xf5\x10#!lua \"name=own\""),
-	SEED("\xf5\xc3\x05\x40\x60\x00"
-	     "a\xe0\x56\x00"),
-	SEED("\xf5\xc0\x07\xf5\x00"),
-	SEED("\xf5\x80\x00\x00\x00\x0f#!lua name='own'"),
-	SEED("\x00\x05hello"),
+static const struct kw_fuzz_bytes seeds[] = {
+	KW_FUZZ_BYTES(""),
+	KW_FUZZ_BYTES("\xf5\x0e#!lua name=lib\xf5\x40\x0e#!lua name=own"),
+	KW_FUZZ_BYTES("\xf5\x10#!lua \"name=own\""),
+	KW_FUZZ_BYTES("\xf5\xc3\x05\x40\x60\x00"
+		      "a\xe0\x56\x00"),
+	KW_FUZZ_BYTES("\xf5\xc0\x07\xf5\x00"),
+	KW_FUZZ_BYTES("\xf5\x80\x00\x00\x00\x0f#!lua name='own'"),
+	KW_FUZZ_BYTES("\x00\x05hello"),
 };
 
 size_t kw_fuzz_seed(unsigned n, uint8_t *data, size_t most)

@@ -393,3 +393,26 @@ void follower_assert_equal(const struct follower *follower, uint32_t numbers)
 			assert_true(follower->hashes[number] == hash_of(value));
 	}
 }
+
+void follower_begin(struct fixture *fixture, struct follower *follower,
+	const struct kw_reader_options *options, uint32_t bytes)
+{
+	fixture_open(fixture, &(struct kw_table_options){0});
+	for (uint32_t number = 0; number < 50; number++)
+		fixture_put(fixture, number, number, 100);
+	fixture_publish(fixture);
+	follower_open(follower, fixture, options);
+	follower_start(follower, NULL);
+	fixture_put(fixture, 0, 1000, bytes);
+	fixture_publish(fixture);
+	follower_poll(follower);
+	assert_true(follower_has(follower, 0, 1000, bytes));
+}
+
+void follower_finish(struct fixture *fixture, struct follower *follower)
+{
+	assert_int_equal(follower->failures + follower->lapses, 0);
+	follower_assert_equal(follower, FOLLOWER_KEYS);
+	follower_close(follower);
+	fixture_close(fixture);
+}

@@ -109,4 +109,14 @@ bool follower_lacks(const struct follower *follower, uint32_t number);
 /* Is it so for all keys that the table has, and no others? */
 void follower_assert_equal(const struct follower *follower, uint32_t numbers);
 
+/*
+ * A table of 50 keys, the first of which was changed since to so many bytes under the tag 1000, and
+ * a follower that has seen that by one poll.
+ */
+void follower_begin(struct fixture *fixture, struct follower *follower,
+	const struct kw_reader_options *options, uint32_t bytes);
+
+/* Nothing failed, and the follower has what the table has: close both. */
+void follower_finish(struct fixture *fixture, struct follower *follower);
+
 #endif

@@ -19,26 +19,9 @@ static const struct kw_reader_options by_default;
 static void prepare(
 	struct fixture *fixture, struct follower *follower, const struct kw_reader_options *options)
 {
-	fixture_open(fixture, &(struct kw_table_options){0});
-	for (uint32_t number = 0; number < 50; number++)
-		fixture_put(fixture, number, number, 100);
-	fixture_publish(fixture);
-	follower_open(follower, fixture, options);
-	follower_start(follower, NULL);
-	fixture_put(fixture, 0, 1000, KW_READER_AHEAD_BYTES + 1000);
-	fixture_publish(fixture);
-	follower_poll(follower);
-	assert_true(follower_has(follower, 0, 1000, KW_READER_AHEAD_BYTES + 1000));
+	follower_begin(fixture, follower, options, KW_READER_AHEAD_BYTES + 1000);
 	follower->postings = 0;
 	follower->log_reads = 0;
-}
-
-static void done(struct fixture *fixture, struct follower *follower)
-{
-	assert_int_equal(follower->failures + follower->lapses, 0);
-	follower_assert_equal(follower, FOLLOWER_KEYS);
-	follower_close(follower);
-	fixture_close(fixture);
 }
 
 static void the_plain_way_takes_two(void **state)
@@ -54,7 +37,7 @@ static void the_plain_way_takes_two(void **state)
 		assert_int_equal(follower.postings, 2 * i);
 	}
 	assert_int_equal(kw_reader_stats(follower.reader)->ahead, 0);
-	done(&fixture, &follower);
+	follower_finish(&fixture, &follower);
 }
 
 static bool within_one_segment(const struct fixture *fixture, uint64_t offset, uint64_t length)
@@ -101,7 +84,7 @@ static void what_is_asked_for_is_bounded(void **state)
 		assert_true(follower_has(&follower, i % 50, 5000 + i, size));
 	}
 	assert_true(asked > 100);
-	done(&fixture, &follower);
+	follower_finish(&fixture, &follower);
 }
 
 /* The bytes are there, whole, and READ; but no superblock has said so yet. */
@@ -125,7 +108,7 @@ static void what_is_not_published_does_not_count(void **state)
 	assert_int_equal(kw_reader_stats(follower.reader)->ahead_used, 1);
 	fixture_publish(&fixture);
 	follower_poll(&follower);
-	done(&fixture, &follower);
+	follower_finish(&fixture, &follower);
 }
 
 /* Without a fence the log may be sampled before the superblock: then it is read again, plainly. */
@@ -143,7 +126,7 @@ static void what_was_sampled_too_early_is_read_again(void **state)
 	assert_true(follower_has(&follower, 5, 5000, 100));
 	assert_int_equal(kw_reader_stats(follower.reader)->retries, 0);
 	assert_int_equal(kw_reader_stats(follower.reader)->ahead_used, 0);
-	done(&fixture, &follower);
+	follower_finish(&fixture, &follower);
 }
 
 static void bend_behind_the_first_record(struct follower *follower, struct kw_read *read)
@@ -175,7 +158,7 @@ static void what_does_not_verify_is_read_again_from_there(void **state)
 	assert_int_equal(follower.records, records + 2);
 	assert_true(follower_has(&follower, 7, 7000, 100));
 	assert_int_equal(kw_reader_stats(follower.reader)->retries, 0);
-	done(&fixture, &follower);
+	follower_finish(&fixture, &follower);
 }
 
 /* One that ends late, after its pass, says nothing about the next one. */
@@ -201,7 +184,7 @@ static void what_ends_after_its_pass_does_not_count(void **state)
 	fixture_change(&fixture, 9, 9000);
 	follower_poll(&follower);
 	assert_int_equal(kw_reader_stats(follower.reader)->ahead_used, 1);
-	done(&fixture, &follower);
+	follower_finish(&fixture, &follower);
 }
 
 static void without_room_nothing_is_read_ahead(void **state)
@@ -215,7 +198,7 @@ static void without_room_nothing_is_read_ahead(void **state)
 	assert_int_equal(follower.queued, 1);
 	follower_run(&follower);
 	follower.room = UINT64_C(1) << 40;
-	done(&fixture, &follower);
+	follower_finish(&fixture, &follower);
 }
 
 /* Stopped or lost with both READs out, whichever ends first: the next session is whole. */
@@ -245,7 +228,7 @@ static void a_session_may_end_with_it_out(void **state)
 			assert_true(follower_has(&follower, 10, 10000, 100));
 			assert_int_equal(follower.failures, lose);
 			follower.failures = 0;
-			done(&fixture, &follower);
+			follower_finish(&fixture, &follower);
 		}
 	}
 }
@@ -265,7 +248,7 @@ static void the_fence_is_asked_for_when_wanted(void **state)
 		assert_false(follower.queue[0]->fenced);
 		assert_int_equal(follower.queue[1]->fenced, ways[i] == KW_AHEAD_FENCED);
 		follower_run(&follower);
-		done(&fixture, &follower);
+		follower_finish(&fixture, &follower);
 	}
 }
 
