@@ -2,6 +2,7 @@
 
 #include "control/config_common.h"
 #include "redis/address.h"
+#include "remote/memory.h"
 #include "remote/rdma_keys.h"
 #include "remote/remote.h"
 
@@ -21,7 +22,7 @@ const struct kw_config_key kw_proxy_config_keys[] = {
 		"READs in flight that one agent may have at most."},
 	KW_CONFIG_RDMA{"rdma.probe_ms", KW_CONFIG_INTEGER, KW_RDMA_TEXT(KW_RDMA_PROBE_MS), false,
 		100, 600000, NULL, "An agent over rdma that is silent for so long is looked for."},
-	{"table.max_bytes", KW_CONFIG_BYTES, "0", true, 4194304, -1, NULL,
+	{"table.max_bytes", KW_CONFIG_BYTES, "0", true, 4194304, KW_RESERVE_MAX, NULL,
 		"Most memory the table may take; 0: half of this machine's."},
 	{"table.segment_bytes", KW_CONFIG_BYTES, "0", false, 4096, 1073741824, NULL,
 		"Size of a log segment, a power of two; 0: by table.max_bytes."},

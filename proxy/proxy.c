@@ -19,6 +19,7 @@
 #define GRACE_US 100000
 #define REFUSALS_LOGGED 10 /* a second */
 #define MAX_BYTES_LEAST (UINT64_C(64) << 20)
+#define MAX_BYTES_MOST (KW_RESERVE_MAX / 2) /* room to raise it is left */
 
 static uint64_t random_bits(void)
 {
@@ -38,7 +39,16 @@ static uint64_t max_bytes(const struct kw_config *config)
 	if (bytes > 0)
 		return bytes;
 	bytes = pages > 0 ? (uint64_t)pages * (uint64_t)page / 2 : 0;
+	if (bytes > MAX_BYTES_MOST)
+		return MAX_BYTES_MOST;
 	return bytes > MAX_BYTES_LEAST ? bytes : MAX_BYTES_LEAST;
+}
+
+static uint64_t reserve_bytes(const struct kw_config *config)
+{
+	uint64_t most = max_bytes(config);
+
+	return most < KW_RESERVE_MAX / RESERVE_FACTOR ? most * RESERVE_FACTOR : KW_RESERVE_MAX;
 }
 
 static uint64_t epoch_of(void *arg)
@@ -396,7 +406,6 @@ static void close_handles(struct kw_proxy *proxy)
 int kw_proxy_init(
 	struct kw_proxy *proxy, uv_loop_t *loop, struct kw_config *config, struct kw_error *error)
 {
-	uint64_t reserve = max_bytes(config) * RESERVE_FACTOR;
 	int code;
 
 	*proxy = (struct kw_proxy){
@@ -409,7 +418,7 @@ int kw_proxy_init(
 		return kw_error_set(error, KW_E_CONFIG,
 			"metrics.listen: not in this version; leave it empty and use the control "
 			"method `metrics`");
-	code = kw_memory_init(&proxy->memory, reserve, error);
+	code = kw_memory_init(&proxy->memory, reserve_bytes(config), error);
 	if (code)
 		return code;
 	start_handles(proxy);

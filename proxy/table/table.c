@@ -27,6 +27,9 @@ static uint64_t auto_segment_bytes(uint64_t max_bytes)
 {
 	uint64_t bytes = SEGMENT_BYTES_AUTO_LEAST;
 
+	/* A small table, too, has its few segments, and as much again. */
+	while (bytes > SEGMENT_BYTES_LEAST && bytes * LEAST_SEGMENTS * 2 > max_bytes)
+		bytes /= 2;
 	while (bytes < SEGMENT_BYTES_AUTO_MOST && bytes * SEGMENTS_AUTO < max_bytes)
 		bytes *= 2;
 	return bytes;

@@ -274,6 +274,12 @@ def test_a_configuration_file_with_reload(bed):
     assert proxy.status()["table"]["capacity_bytes"] == 128 << 20
 
 
+@pytest.mark.parametrize("bound", ["4MiB", "16TiB"])
+def test_the_bounds_of_a_table_that_the_manual_gives_hold(bed, bound):
+    pair = bed.pair(fill=lambda server: data.fill_plain(server, 200), proxy={"table.max_bytes": bound})
+    pair.settle()
+
+
 @pytest.mark.parametrize("daemon, program", [("proxy", PROXY), ("agent", AGENT)])
 def test_the_example_configurations_are_valid(daemon, program):
     example = os.path.join(TOP, "deploy", daemon + ".example.json")
@@ -306,6 +312,7 @@ SECRETLESS = "set auth.secret_file"
     (PROXY, ["listen=tcp://0.0.0.0:0"], SECRETLESS), (PROXY, ["listen=tcp://192.0.2.1:7471"], SECRETLESS),
     (PROXY, ["table.segment_bytes=5000"], "power of two"),
     (PROXY, ["table.max_bytes=16MiB", "table.segment_bytes=8MiB"], "too small"),
+    (PROXY, ["table.max_bytes=4611686018427387904"], "too large"), (PROXY, ["table.max_bytes=17TiB"], "too large"),
     (AGENT, ["name=two words"], "printable ASCII"), (AGENT, ["apply.cursor_name=a b"], "letters, digits"),
     (AGENT, ["proxy=tcp://127.0.0.1:0"], "port 0"),
     (AGENT, ["apply.mode=hybrid", "apply.cursor_store=key"], "function library"),
