@@ -175,6 +175,8 @@ static void on_signal(uv_signal_t *handle, int number)
 		kw_proxy_shutdown(proxy, number == SIGINT ? "SIGINT" : "SIGTERM");
 		return;
 	}
+	if (proxy->closing)
+		return; /* the parts that would be told are on their way out */
 	kw_notify_reloading();
 	kw_daemon_reload(&proxy->daemon);
 	kw_notify_ready();

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from lib import data
-from lib.daemon import AGENT, CTL, PROXY
+from lib.daemon import AGENT, CTL, PROXY, secret_file
 from lib.process import wait_for
 from lib.rpc import Rpc, RpcError
 from lib.server import TOP
@@ -278,6 +278,29 @@ def test_a_configuration_file_with_reload(bed):
 def test_the_bounds_of_a_table_that_the_manual_gives_hold(bed, bound):
     pair = bed.pair(fill=lambda server: data.fill_plain(server, 200), proxy={"table.max_bytes": bound})
     pair.settle()
+
+
+def test_a_reload_while_it_ends_harms_nothing(bed):
+    """What a reload would tell has gone by then."""
+    primary = bed.server("primary")
+    for turn in range(10):
+        document = {"redis": {"address": primary.address}, "listen": "tcp://127.0.0.1:0",
+                    "table": {"max_bytes": "64MiB"}, "auth": {"secret_file": secret_file(bed.directory)},
+                    "control": {"socket": os.path.join(bed.directory, "proxy.ctl")}}
+        path = bed.file("proxy.json", json.dumps(document))
+        proxy = bed.proxy(primary, name=f"proxy-{turn}", start=False)
+        proxy.control = document["control"]["socket"]
+        proxy.argv = [PROXY, "--config", path]
+        proxy.spawn()
+        wait_for(proxy.answers, "no answer")
+        document["table"]["max_bytes"] = "128MiB"
+        bed.file("proxy.json", json.dumps(document))
+        proxy.signal(signal.SIGTERM)
+        for _ in range(50):
+            if not proxy.alive:
+                break
+            proxy.signal(signal.SIGHUP)
+        assert proxy.wait_exit() == 0, proxy.tail()
 
 
 @pytest.mark.parametrize("daemon, program", [("proxy", PROXY), ("agent", AGENT)])
