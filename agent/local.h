@@ -119,6 +119,7 @@ struct kw_local {
 	uint64_t flushes_out;     /* FLUSHDBs of ours on the replication link, executed perhaps */
 	enum kw_cursor_bond bond; /* what the next cursors say of it */
 	uint64_t looked_flushes;  /* facts.flushes as of the last look */
+	uint64_t known_functions; /* calls that may have taken the cursor away */
 	uint64_t known_infos;     /* INFOs that the server had counted then */
 	uint64_t flushes_unsure;  /* of those of a link that is gone: executed or not */
 	bool refuses_stale;       /* it has just answered MASTERDOWN */

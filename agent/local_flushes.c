@@ -1,4 +1,5 @@
-/* Did anybody but us flush, or swap, what the local server holds? By the counts of INFO. */
+/* Did anybody but us flush, or swap, what the local server holds, or the cursor's library? By the
+ * counts of INFO. */
 #include "local.h"
 
 static uint64_t count_flushes(struct kw_slice info)
@@ -20,9 +21,25 @@ static void note_reset(struct kw_local *local, struct kw_slice info)
 	local->known_infos = asked;
 }
 
+/*
+ * Who loads libraries of their own may do away with ours (FUNCTION FLUSH, FUNCTION RESTORE FLUSH):
+ * then it is written again, rather than found missing by the next agent.
+ */
+static void note_functions(struct kw_local *local, struct kw_slice info)
+{
+	uint64_t calls = kw_info_calls(info, "function|flush") +
+			 kw_info_calls(info, "function|delete") +
+			 kw_info_calls(info, "function|restore");
+
+	if (calls != local->known_functions)
+		local->written_valid = false;
+	local->known_functions = calls;
+}
+
 void kw_local_count_flushes(struct kw_local *local, struct kw_slice info)
 {
 	note_reset(local, info);
+	note_functions(local, info);
 	local->facts.flushes = count_flushes(info);
 	/* Whether this is the data known before, no count can tell. */
 	if (local->facts.reset)
@@ -60,6 +77,7 @@ bool kw_local_find_flushes(
 	bool foreign;
 
 	note_reset(local, info);
+	note_functions(local, info);
 	kw_witness_set(&now, facts->held);
 	foreign = facts->reset ? flushed_since_reset(local, flushes, before, &now)
 			       : flushed_by_others(local, flushes);

@@ -336,6 +336,22 @@ def test_what_came_in_before_the_question_is_in_the_answer(bed):
         pair.agent.wait_warm()
 
 
+@pytest.mark.parametrize("words", [("FLUSH",), ("DELETE", "keywake_cursor"), ("RESTORE", "FLUSH")])
+def test_a_cursor_done_away_with_is_written_again(bed, words):
+    """As by whoever brings functions of their own: the next agent must not take the data for others'."""
+    pair = bed.pair(fill=data.fill)
+    pair.settle()
+    time.sleep(1.5)
+    if words[0] == "RESTORE":
+        words = ("RESTORE", bed.server("other").command("FUNCTION", "DUMP"), "FLUSH")
+    pair.replica.command("FUNCTION", *words)
+    wait_for(lambda: pair.replica.command("FUNCTION", "LIST"), "it is not written again", 5)
+    assert pair.agent.stop() == 0
+    pair.agent.restart()
+    pair.settle()
+    assert pair.agent.status()["snapshots"] == 0
+
+
 def test_the_cursor_is_not_in_the_keyspace(bed):
     pair = bed.pair(fill=data.fill)
     pair.settle()
