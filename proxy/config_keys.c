@@ -36,7 +36,7 @@ const struct kw_config_key kw_proxy_config_keys[] = {
 		"Most keys fetched from the primary in a second; 0: no limit."},
 	{"source.bytes_per_second", KW_CONFIG_BYTES, "0", true, 0, -1, NULL,
 		"Most payload fetched from the primary in a second; 0: no limit."},
-	{"source.primary_share", KW_CONFIG_NUMBER, "0.05", true, 0.01, 1, NULL,
+	{"source.primary_share", KW_CONFIG_NUMBER, "0.03", true, 0.01, 1, NULL,
 		"Part of the primary's time that fetching may take while others want it; 1: any."},
 	{"source.audit_keys_per_second", KW_CONFIG_INTEGER, "100", true, 0, 1000000, NULL,
 		"Pace of the sweep that finds what no event told of, a value counting as one key "

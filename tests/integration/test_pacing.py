@@ -53,7 +53,7 @@ def set_share(proxy, share):
 def test_the_share_binds_under_load_and_ends_with_it(hammered):
     pair, hammer = hammered
     wait_for(lambda: holds_back_to(pair.proxy, 0.5), "the pace never holds back under load", 30)
-    assert pace(pair.proxy)["target"] == 0.05
+    assert pace(pair.proxy)["target"] == 0.03
     assert pair.proxy.status()["state"] == "live"
     hammer.stop()
     pair.agent.wait_warm(60)
@@ -128,4 +128,4 @@ def test_a_share_that_is_none_is_refused(bed, share):
     proxy = bed.proxy(bed.server("primary"))
     done = proxy.ctl("config", "set", "source.primary_share", str(share))
     assert done.returncode == 2
-    assert pace(proxy)["target"] == 0.05
+    assert pace(proxy)["target"] == 0.03
