@@ -17,6 +17,11 @@
 #define VICTIMS_MOST 64
 /* A record is moved when so many more have been met: its index slot is in the cache by then. */
 #define MOVED_AHEAD 16
+/* So much is moved at a time, or a segment's worth: some milliseconds, a small part of memory. */
+#define MOVED_MOST (UINT64_C(8) << 20)
+#define MOVED_SEGMENTS 16
+/* As long as this part of what is moved is gained. */
+#define GAINED_PART 8
 /* Above this share of live bytes a segment is not worth moving unless memory is short. */
 #define WORTH_PERCENT 97
 
@@ -112,8 +117,15 @@ static void make_victim(struct kw_table *table, struct kw_segment *segment)
 	assert(!segment->victim);
 	assert(segment != table->head);
 	segment->victim = true;
+	table->victim_bytes += segment->capacity;
 	table->directory_stale = true;
 	table->cleaned_segments++;
+}
+
+static void free_early(struct kw_table *table)
+{
+	kw_segments_free_victims_early(&table->segments);
+	table->victim_bytes = 0;
 }
 
 void kw_clean_dead(struct kw_table *table)
@@ -126,14 +138,14 @@ void kw_clean_dead(struct kw_table *table)
 			make_victim(table, segment);
 	}
 	if (table->options.broken_rule == 2)
-		kw_segments_free_victims_early(&table->segments);
+		free_early(table);
 }
 
 /* Benefit over cost, as log-structured file systems reckon it: (1 - u) * age / (1 + u). */
 static double score(const struct kw_table *table, const struct kw_segment *segment)
 {
 	double u = (double)burden(table, segment) / (double)segment->capacity;
-	double age = (double)(table->version - segment->highest + 1);
+	double age = (double)(table->version - segment->filled_at + 1);
 
 	return (1.0 - u) * age / (1.0 + u);
 }
@@ -148,11 +160,11 @@ static bool eligible(const struct kw_table *table, const struct kw_segment *segm
 
 /* The best segments whose live bytes fit into `room` together. Returns how many. */
 static int choose(
-	struct kw_table *table, uint64_t room, bool hard, struct kw_segment *victims[VICTIMS_MOST])
+	struct kw_table *table, uint64_t room, bool hard, struct kw_segment **victims, int most)
 {
 	int count = 0;
 
-	while (count < VICTIMS_MOST) {
+	while (count < most) {
 		struct kw_segment *best = NULL;
 		double best_score = 0;
 
@@ -182,6 +194,22 @@ static int choose(
 	return count;
 }
 
+/* Where records are moved to: behind what dest holds, and once that is full into spill. */
+struct destination {
+	struct kw_segment *dest, *spill; /* spill NULL: dest has room for all */
+	uint64_t full;                   /* bytes of those that were dest before */
+};
+
+static struct kw_segment *place_for(struct destination *to, uint64_t stride)
+{
+	if (to->dest->capacity - to->dest->committed < stride && to->spill) {
+		to->full += to->dest->capacity;
+		to->dest = to->spill;
+		to->spill = NULL;
+	}
+	return to->dest;
+}
+
 /* A live record that will be moved: its index slot is on the way into the cache. */
 struct moving {
 	struct kw_record *record;
@@ -189,7 +217,7 @@ struct moving {
 };
 
 /* One live record to the destination; tombstones that nobody needs end here. */
-static void move_record(struct kw_table *table, struct kw_segment *from, struct kw_segment *dest,
+static void move_record(struct kw_table *table, struct kw_segment *from, struct destination *to,
 	const struct moving *moving, bool hard)
 {
 	struct kw_record *record = moving->record;
@@ -212,13 +240,13 @@ static void move_record(struct kw_table *table, struct kw_segment *from, struct 
 		return;
 	}
 	mark = slot->place & KW_PLACE_MARK;
-	moved = kw_log_copy(table, dest, record);
+	moved = kw_log_copy(table, place_for(to, kw_record_stride(record->length)), record);
 	kw_index_set(slot, kw_place_make(moved, record->length) | mark);
 	table->cleaned_bytes += kw_record_stride(record->length);
 }
 
 static void clean_segment(
-	struct kw_table *table, struct kw_segment *segment, struct kw_segment *dest, bool hard)
+	struct kw_table *table, struct kw_segment *segment, struct destination *to, bool hard)
 {
 	struct moving ring[MOVED_AHEAD];
 	uint64_t met = 0, moved = 0;
@@ -234,8 +262,7 @@ static void clean_segment(
 			struct moving *next = &ring[met++ % MOVED_AHEAD];
 
 			if (met - moved > MOVED_AHEAD)
-				move_record(
-					table, segment, dest, &ring[moved++ % MOVED_AHEAD], hard);
+				move_record(table, segment, to, &ring[moved++ % MOVED_AHEAD], hard);
 			next->record = record;
 			next->hash = kw_table_hash(
 				table, kw_record_database(record), kw_record_key(record));
@@ -248,7 +275,7 @@ static void clean_segment(
 		}
 	}
 	while (moved < met)
-		move_record(table, segment, dest, &ring[moved++ % MOVED_AHEAD], hard);
+		move_record(table, segment, to, &ring[moved++ % MOVED_AHEAD], hard);
 	assert(segment->live_bytes == 0);
 	make_victim(table, segment);
 }
@@ -301,7 +328,8 @@ static void make_plan(struct kw_table *table, struct plan *plan, uint64_t wanted
 	drop(table, plan);
 	plan->dest = kw_segments_open(&table->segments, wanted, smallest, touch_limit);
 	if (plan->dest)
-		plan->count = choose(table, plan->dest->capacity - kept_free, hard, plan->victims);
+		plan->count = choose(
+			table, plan->dest->capacity - kept_free, hard, plan->victims, VICTIMS_MOST);
 }
 
 /*
@@ -343,18 +371,110 @@ static bool clean(struct kw_table *table, uint64_t least, enum kw_cleaning how)
 		return false;
 	}
 	for (int i = 0; i < plan.count; i++)
-		clean_segment(table, plan.victims[i], plan.dest, hard);
+		clean_segment(
+			table, plan.victims[i], &(struct destination){.dest = plan.dest}, hard);
 	table->head->sealed = true;
 	table->head = plan.dest;
 	table->directory_stale = true;
 	if (table->options.broken_rule == 2)
-		kw_segments_free_victims_early(&table->segments);
+		free_early(table);
 	if (hard) {
 		kw_table_publish(table, table->wall_us);
 		kw_segments_wake(&table->segments, table->now_us, 0);
 	}
 	kw_clean_survey(table);
 	return true;
+}
+
+/* The destinations become log: all but the last are full, and that is the head now. */
+static void end_with(struct kw_table *table, const struct destination *to, uint64_t first_id)
+{
+	table->head->sealed = true;
+	for (size_t i = table->segments.count; i-- > 0;) {
+		struct kw_segment *segment = table->segments.all[i];
+
+		if (segment->id < first_id)
+			break;
+		segment->sealed = segment != to->dest;
+	}
+	table->head = to->dest;
+	table->directory_stale = true;
+	if (table->options.broken_rule == 2)
+		free_early(table);
+	kw_clean_survey(table);
+}
+
+/* Room for so much behind what dest holds, or in a spill. */
+static bool make_room(
+	struct kw_table *table, struct destination *to, uint64_t bytes, uint64_t needed)
+{
+	struct kw_segments *segments = &table->segments;
+
+	if (needed <= to->dest->capacity - to->dest->committed ||
+		(to->spill && needed <= to->spill->capacity))
+		return true;
+	if (to->spill)
+		kw_segments_cancel(segments, to->spill);
+	to->spill = kw_segments_open(
+		segments, bytes > needed ? bytes : needed, needed, kw_data_limit(table));
+	return to->spill != NULL;
+}
+
+/* The next segment to clean, and room for what lives in it; NULL: there is none. */
+static struct kw_segment *next_victim(
+	struct kw_table *table, struct destination *to, uint64_t bytes)
+{
+	uint64_t room = to->dest->capacity - to->dest->committed;
+	struct kw_segment *victim;
+
+	if (choose(table, UINT64_MAX, false, &victim, 1) == 0)
+		return NULL;
+	if (make_room(table, to, bytes, burden(table, victim)))
+		return victim;
+	/* A smaller one then. */
+	return choose(table, room, false, &victim, 1) ? victim : NULL;
+}
+
+/*
+ * Segment after segment, until what they leave free makes up for a whole one. So what is moved,
+ * and will live for long, gets segments to itself, and what is written then gets others, of which
+ * little lives soon: mixed, they would all decay to the same share, and slowly.
+ *
+ * It ends early where it takes too long, and where little is gained: the records may be of a size
+ * that leaves the ends of all segments unused.
+ */
+static bool clean_some(struct kw_table *table)
+{
+	uint64_t granule = table->segments.granule_bytes, bytes = kw_log_segment_bytes(table);
+	uint64_t before = table->cleaned_bytes, freed = 0, moved = 0, gained = 0, first_id;
+	struct destination to = {
+		.dest = kw_segments_open(&table->segments, bytes, granule, kw_data_limit(table))};
+	uint64_t most = MOVED_SEGMENTS * bytes < MOVED_MOST ? MOVED_SEGMENTS * bytes : MOVED_MOST;
+	int count = 0;
+
+	if (!to.dest)
+		return false;
+	first_id = to.dest->id;
+	while (count < VICTIMS_MOST && moved < most && gained < bytes &&
+		gained >= moved / GAINED_PART) {
+		struct kw_segment *victim = next_victim(table, &to, bytes);
+
+		if (!victim)
+			break;
+		freed += victim->capacity;
+		clean_segment(table, victim, &to, false);
+		moved = table->cleaned_bytes - before;
+		gained = freed > to.full + to.dest->committed ? freed - to.full - to.dest->committed
+							      : 0;
+		count++;
+	}
+	if (to.spill)
+		kw_segments_cancel(&table->segments, to.spill);
+	if (count == 0)
+		kw_segments_cancel(&table->segments, to.dest);
+	else
+		end_with(table, &to, first_id);
+	return count > 0;
 }
 
 static uint64_t cpu_ns(const struct kw_table *table)
@@ -365,7 +485,7 @@ static uint64_t cpu_ns(const struct kw_table *table)
 bool kw_clean(struct kw_table *table, uint64_t least, enum kw_cleaning how)
 {
 	uint64_t begin_ns = cpu_ns(table);
-	bool cleaned = clean(table, least, how);
+	bool cleaned = how == KW_CLEANING_NORMAL ? clean_some(table) : clean(table, least, how);
 
 	table->cleaner_ns += cpu_ns(table) - begin_ns;
 	return cleaned;

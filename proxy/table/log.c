@@ -11,12 +11,18 @@
 /* Each try cleans a segment or more: after one for each there is nothing left to gain. */
 #define HARD_TRIES_BEYOND 8
 #define DIRECTORY_AHEAD 8
-/* A segment is cut down to the table's size: to a part of it, and so many granules. */
-#define SEGMENTS_LEAST 128
+/* A segment is cut down to the table's size: to a part of it, so many granules and records. */
+#define SEGMENTS_LEAST 256
 #define SEGMENT_GRANULES_LEAST 4
-/* Free memory that is kept at hand, and what is given back of the rest at a time. */
+#define SEGMENT_RECORDS_LEAST 8
+/* When less lives than before, memory in use follows within so long. */
+#define HELD_US 60e6
+#define HELD_SEGMENTS 8 /* in use varies by so much */
+/* Free memory is given back when it was that for so long, or twice, all but a little. */
+#define UNUSED_US 1000000
 #define KEPT_SEGMENTS 1
-#define KEPT_PART 128
+/* So much of the memory rests at the most. */
+#define RESTING_PART 128
 #define TIDY_BYTES (UINT64_C(16) << 20) /* a millisecond or two of the kernel's time */
 /* A put that was just refused is not tried again, at the price of a whole cleaning, for so long. */
 #define REFUSAL_HOLDS_US 100000
@@ -153,13 +159,16 @@ static struct kw_segment *open_for_records(struct kw_table *table, uint64_t want
 
 /*
  * What a segment is opened with: so much of the table that a few segments more or less do not
- * count, however large the table may become.
+ * count, however large the table may become; and so many records that the rest at its end does not.
  */
 uint64_t kw_log_segment_bytes(const struct kw_table *table)
 {
 	uint64_t least = SEGMENT_GRANULES_LEAST * table->segments.granule_bytes;
+	uint64_t records = table->keys + table->tombstones + 1;
 	uint64_t bytes = table->options.segment_bytes;
 
+	if (least < SEGMENT_RECORDS_LEAST * table->live_bytes / records)
+		least = SEGMENT_RECORDS_LEAST * table->live_bytes / records;
 	while (bytes / 2 >= least && bytes * SEGMENTS_LEAST > table->live_bytes)
 		bytes /= 2;
 	return bytes;
@@ -170,21 +179,44 @@ static uint64_t present_granules(const struct kw_table *table)
 	return kw_log_segment_bytes(table) / table->segments.granule_bytes;
 }
 
-static bool above_allowance(const struct kw_table *table)
+/* Granules of segments that stay, and of one more. */
+static double in_use(const struct kw_table *table)
 {
 	const struct kw_segments *segments = &table->segments;
-	uint64_t in_use = segments->frontier - segments->free_granules -
-			  segments->resting_granules + present_granules(table);
-	double allowed = (double)needed_bytes(table) / table->options.utilisation /
-				 (double)segments->granule_bytes +
-			 (double)(KW_SLACK_SEGMENTS * present_granules(table));
+	uint64_t leaving = segments->free_granules + segments->resting_granules +
+			   table->victim_bytes / segments->granule_bytes;
 
-	return (double)in_use > allowed;
+	return (double)(segments->frontier + present_granules(table)) - (double)leaving;
+}
+
+static double allowance(const struct kw_table *table)
+{
+	return (double)needed_bytes(table) / table->options.utilisation /
+		       (double)table->segments.granule_bytes +
+	       (double)(KW_SLACK_SEGMENTS * present_granules(table));
+}
+
+/*
+ * When values get shorter or keys go, while there are writes, what is in use need not shrink at
+ * once: a full log is dear to clean, and the memory was in use a moment ago. So the allowance of
+ * then is held, and lowered slowly.
+ */
+static void lower_held(struct kw_table *table)
+{
+	double allowed = allowance(table), passed = (double)(table->now_us - table->tidied_us);
+	double most = in_use(table) + (double)(HELD_SEGMENTS * present_granules(table));
+
+	table->held -= (table->held - allowed) * (passed < HELD_US ? passed / HELD_US : 1.0);
+	if (table->held > most)
+		table->held = most;
+	if (table->held < allowed)
+		table->held = allowed;
+	table->tidied_us = table->now_us;
 }
 
 static void wake(struct kw_table *table)
 {
-	uint64_t most = table->segments.frontier / 32;
+	uint64_t most = table->segments.frontier / RESTING_PART;
 
 	if (most < 2 * present_granules(table))
 		most = 2 * present_granules(table);
@@ -192,21 +224,48 @@ static void wake(struct kw_table *table)
 }
 
 /*
- * Free granules that are kept: what was taken since the last tidying will be wanted before the
- * next, within reason; and where the limit is near, what the cleaner needs to begin with.
+ * Free granules that have pages, and had no use for a second or two: the fewest that there were.
+ * What is given back and taken again a moment later costs a page fault for each 4 KiB.
  */
-static uint64_t kept_at_hand(const struct kw_table *table)
+static uint64_t unused_granules(struct kw_table *table)
+{
+	struct kw_segments *segments = &table->segments;
+	uint64_t least = segments->least_kept;
+
+	if (least > kw_segments_kept(segments))
+		least = kw_segments_kept(segments);
+	if (least > table->unused_before)
+		least = table->unused_before;
+	if (table->now_us - table->unused_since_us >= UNUSED_US) {
+		table->unused_before = segments->least_kept;
+		table->unused_since_us = table->now_us;
+		segments->least_kept = kw_segments_kept(segments);
+	}
+	return least;
+}
+
+/* Free granules that are kept: those in use now and then, and what the cleaner begins with. */
+static uint64_t kept_at_hand(struct kw_table *table)
 {
 	uint64_t touched = kw_segments_touched(&table->segments);
 	uint64_t reserve = KW_CLEANER_SEGMENTS * segment_granules(table);
-	uint64_t kept = table->segments.taken_granules - table->tidied_taken;
+	uint64_t kept = kw_segments_kept(&table->segments) - unused_granules(table) +
+			KEPT_SEGMENTS * present_granules(table);
 
-	if (kept > touched / KEPT_PART)
-		kept = touched / KEPT_PART;
-	kept += KEPT_SEGMENTS * present_granules(table);
 	if (touched + reserve >= kw_data_limit(table) && kept < reserve)
 		return reserve;
 	return kept;
+}
+
+static void give_back(struct kw_table *table)
+{
+	struct kw_segments *segments = &table->segments;
+	uint64_t keep = kept_at_hand(table), given = segments->given_granules;
+
+	kw_segments_give_back(segments, keep, TIDY_BYTES / segments->granule_bytes);
+	given = segments->given_granules - given;
+	segments->least_kept -= given < segments->least_kept ? given : segments->least_kept;
+	table->unused_before -= given < table->unused_before ? given : table->unused_before;
 }
 
 void kw_table_tidy(struct kw_table *table)
@@ -215,13 +274,13 @@ void kw_table_tidy(struct kw_table *table)
 	kw_clean_dead(table);
 	/* While there are writes, they clean as much as they need. */
 	if (table->tidied_version == table->version &&
-		(above_allowance(table) || table->droppable_bytes >= kw_log_segment_bytes(table)))
+		(in_use(table) > allowance(table) ||
+			table->droppable_bytes >= kw_log_segment_bytes(table)))
 		kw_clean(table, 0, KW_CLEANING_IDLE);
 	table->tidied_version = table->version;
+	lower_held(table);
 	wake(table);
-	kw_segments_give_back(
-		&table->segments, kept_at_hand(table), TIDY_BYTES / table->segments.granule_bytes);
-	table->tidied_taken = table->segments.taken_granules;
+	give_back(table);
 	if (table->touched_then > kw_segments_touched(&table->segments))
 		table->touched_then = kw_segments_touched(&table->segments);
 	kw_room_announce(table);
@@ -280,7 +339,7 @@ static struct kw_segment *roll(struct kw_table *table, uint64_t stride, bool for
 	kw_clean_survey(table);
 	kw_clean_dead(table);
 	wake(table);
-	if (above_allowance(table)) {
+	if (in_use(table) > allowance(table) && in_use(table) > table->held) {
 		kw_clean(table, stride, KW_CLEANING_NORMAL);
 		if (head_room(table) >= stride)
 			return table->head;
@@ -373,6 +432,7 @@ static uint64_t take_in(
 		segment->lowest = version;
 	if (version > segment->highest)
 		segment->highest = version;
+	segment->filled_at = table->version;
 	segment->live_bytes += weight;
 	table->live_bytes += weight;
 	if (kw_record_kind(record) == KW_RECORD_DELETE) {

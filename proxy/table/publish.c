@@ -139,6 +139,7 @@ void kw_table_publish(struct kw_table *table, uint64_t wall_us)
 	table->published_version = table->version;
 	table->dirty = false;
 	kw_segments_retire_victims(&table->segments, table->now_us + table->options.grace_us);
+	table->victim_bytes = 0;
 	sample_age(table);
 }
 

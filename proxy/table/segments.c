@@ -8,6 +8,8 @@
 
 #define EXTENTS_OF_DATA 128 /* the data area grows in so many steps at the most */
 #define LEAST_EXTENT_SEGMENTS 8
+/* A free run of this part of what is wanted is taken before memory that has no pages. */
+#define FRAGMENT_PART 2
 
 void kw_segments_init(struct kw_segments *segments, const struct kw_table_memory *memory,
 	uint64_t data_offset, uint64_t granule_bytes, size_t most)
@@ -258,17 +260,23 @@ static struct kw_segment *add(struct kw_segments *segments, uint64_t offset, uin
 struct kw_segment *kw_segments_open(
 	struct kw_segments *segments, uint64_t wanted, uint64_t least, uint64_t touch_limit)
 {
+	uint64_t fragment;
 	struct kw_run run;
 
 	wanted = granules_of(segments, wanted);
 	least = granules_of(segments, least);
+	fragment = (wanted + FRAGMENT_PART - 1) / FRAGMENT_PART;
 	if (segments->count >= segments->most)
 		return NULL;
-	if (!take_free(segments, wanted, wanted, touch_limit, &run) &&
+	/* What has pages first, a fragment of it too: the others cost a fault for each. */
+	if (!take_free(segments, wanted, wanted, 0, &run) &&
+		!take_free(segments, wanted, fragment > least ? fragment : least, 0, &run) &&
+		!take_free(segments, wanted, wanted, touch_limit, &run) &&
 		!take_virgin(segments, wanted, touch_limit, &run) &&
 		!take_free(segments, wanted, least, touch_limit, &run))
 		return NULL;
-	segments->taken_granules += run.granules;
+	if (kw_segments_kept(segments) < segments->least_kept)
+		segments->least_kept = kw_segments_kept(segments);
 	return add(segments, segments->data_offset + run.start * segments->granule_bytes,
 		run.granules * segments->granule_bytes);
 }

@@ -25,6 +25,7 @@ struct kw_segment {
 	uint64_t id;
 	uint64_t offset, capacity, committed; /* offset in the memory file */
 	uint64_t lowest, highest;             /* versions of its records; 0, 0: none yet */
+	uint64_t filled_at;        /* the table's version when a record was written to it last */
 	uint64_t live_bytes;       /* strides of records not superseded, tombstones included */
 	uint64_t tombstone_bytes;  /* of them: tombstones */
 	uint64_t tombstones_up_to; /* the highest version among them, or higher */
@@ -54,9 +55,9 @@ struct kw_segments {
 	size_t free_count, free_capacity;
 	uint8_t *given; /* by granule: free, and the system has its pages */
 	uint64_t given_granules;
-	uint64_t taken_granules; /* ever; how fast memory is used up */
-	bool keeps_all;          /* memory cannot be given back */
-	struct kw_run *resting;  /* in order of until_us */
+	uint64_t least_kept;    /* of kw_segments_kept, since the caller set it last */
+	bool keeps_all;         /* memory cannot be given back */
+	struct kw_run *resting; /* in order of until_us */
 	size_t resting_count, resting_capacity;
 	uint64_t free_granules, resting_granules;
 	uint64_t next_id;
@@ -91,8 +92,9 @@ static inline uint64_t kw_segments_kept(const struct kw_segments *segments)
 }
 
 /*
- * A new segment of up to `wanted` bytes and at least `least`, from free memory first; from memory
- * that was given back, or is virgin, only while touched granules stay at or below `touch_limit`.
+ * A new segment of up to `wanted` bytes and at least `least`, from free memory first, and of that
+ * what has pages; from memory that was given back, or is virgin, only while touched granules stay
+ * at or below `touch_limit`.
  * NULL: there is none.
  */
 struct kw_segment *kw_segments_open(

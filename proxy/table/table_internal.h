@@ -57,7 +57,9 @@ struct kw_table {
 	uint64_t directory_bytes;
 	bool directory_stale, dirty;
 	uint64_t floor, passed;
-	uint64_t tidied_version, tidied_taken; /* when kw_table_tidy was called last */
+	uint64_t tidied_version, tidied_us;      /* when kw_table_tidy was called last */
+	double held;                             /* log.c: lower_held */
+	uint64_t unused_since_us, unused_before; /* log.c: unused_granules */
 	struct kw_table_facts facts;
 	struct kw_age_sample ages[KW_AGE_SAMPLES];
 	uint64_t age_count;
@@ -72,6 +74,7 @@ struct kw_table {
 	 * that stand in sealed segments where that is true of all. */
 	uint64_t droppable_up_to, droppable_bytes;
 	uint64_t cleaned_segments, cleaned_bytes, written_bytes;
+	uint64_t victim_bytes; /* of segments that leave with the next publication */
 	uint64_t cleaner_ns; /* of CPU time */
 	uint64_t refused_bytes, refused_live, refused_free,
 		refused_us;    /* log.c: remember_refusal */

@@ -34,7 +34,7 @@ static uint32_t mostly_to_few(uint64_t i)
 }
 
 /* The figure the project holds itself against: memory after overwriting everything ten times. */
-static void assert_bounded(const char *name, uint32_t (*choose)(uint64_t i))
+static void assert_bounded(const char *name, uint32_t (*choose)(uint64_t i), double moved_most)
 {
 	struct kw_table_stats stats;
 	struct fixture fixture;
@@ -49,8 +49,9 @@ static void assert_bounded(const char *name, uint32_t (*choose)(uint64_t i))
 
 		assert_int_equal(fixture_put(&fixture, number, i, VALUE_BYTES), KW_PUT_STORED);
 		if (i % 512 == 0) {
-			fixture_advance(&fixture, 500);
-			if (i % 4096 == 0) /* the proxy's ten times a second */
+			/* 256 000 a second, as many as a proxy can take. */
+			fixture_advance(&fixture, 2000);
+			if (i % 25600 == 0) /* the proxy's ten times a second */
 				kw_table_tidy(fixture.table);
 			fixture_publish(&fixture);
 		}
@@ -64,8 +65,8 @@ static void assert_bounded(const char *name, uint32_t (*choose)(uint64_t i))
 		((double)stats.used_bytes - 48.0 * KEYS) / (double)stats.payload_bytes,
 		(double)stats.cleaned_bytes / (double)stats.written_bytes);
 	assert_true((double)stats.used_bytes <= 1.30 * (double)stats.payload_bytes + 48.0 * KEYS);
-	/* And what that costs: at 0.88 a cleaner that chose blindly would copy 7 bytes a byte. */
-	assert_true(stats.cleaned_bytes < 6 * stats.written_bytes);
+	/* And what that costs: at 0.89 a cleaner that chose blindly would copy 8 bytes a byte. */
+	assert_true((double)stats.cleaned_bytes < moved_most * (double)stats.written_bytes);
 	fixture_close(&fixture);
 }
 
@@ -98,15 +99,16 @@ static void the_cleaner_s_cpu_time_is_counted(void **state)
 
 static void memory_stays_within_130_percent_of_payload_and_48_bytes_a_key(void **state)
 {
-	assert_bounded("overwritten in turn", in_turn);
-	assert_bounded("overwritten at random", at_random);
-	assert_bounded("mostly a few", mostly_to_few);
+	assert_bounded("overwritten in turn", in_turn, 0.5);
+	assert_bounded("overwritten at random", at_random, 4);
+	/* What is written often stands apart from what was moved. */
+	assert_bounded("mostly a few", mostly_to_few, 2.5);
 }
 
 /* Live bytes above what the cleaner leaves, free memory, resting memory: some segments in all. */
 static uint64_t beyond_live(const struct kw_table_stats *stats)
 {
-	uint64_t wanted = (uint64_t)((double)stats->live_bytes / 0.88) + stats->index_slots * 16;
+	uint64_t wanted = (uint64_t)((double)stats->live_bytes / 0.89) + stats->index_slots * 16;
 
 	return stats->used_bytes > wanted ? stats->used_bytes - wanted : 0;
 }
@@ -155,6 +157,35 @@ static void memory_of_a_peak_goes_back_to_the_system(void **state)
 	for (uint32_t i = 0; i < 40000; i++)
 		assert_true(fixture_has(&fixture, i, i, 500));
 	assert_true(fixture_stats(&fixture).given_back_bytes < stats.given_back_bytes);
+	fixture_close(&fixture);
+}
+
+/* Each 4 KiB given back and taken again a moment later would be a page fault. */
+static void memory_that_is_wanted_again_is_not_given_back(void **state)
+{
+	struct kw_table_stats stats;
+	struct fixture fixture;
+	uint64_t given_back = 0;
+
+	fixture_open(&fixture,
+		&(struct kw_table_options){.max_bytes = 256 << 20, .segment_bytes = 64 << 10});
+	for (uint64_t i = 0; i < 800000; i++) {
+		fixture_put(&fixture, i < 40000 ? (uint32_t)i : at_random(i) % 40000, i, 100);
+		if (i % 100 == 0) {
+			fixture_advance(&fixture, 2000);
+			fixture_publish(&fixture);
+		}
+		if (i % 5000 == 0)
+			kw_table_tidy(fixture.table);
+		if (i == 400000)
+			given_back = fixture.given_back;
+	}
+	stats = fixture_stats(&fixture);
+	assert_in_range(fixture.given_back - given_back, 0, stats.written_bytes / 100);
+	/* Once nobody writes it goes. */
+	tidy(&fixture, 100);
+	stats = fixture_stats(&fixture);
+	assert_in_range(beyond_live(&stats), 0, 16 * (64 << 10));
 	fixture_close(&fixture);
 }
 
@@ -268,6 +299,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(memory_stays_within_130_percent_of_payload_and_48_bytes_a_key),
 		cmocka_unit_test(memory_of_a_peak_goes_back_to_the_system),
+		cmocka_unit_test(memory_that_is_wanted_again_is_not_given_back),
 		cmocka_unit_test(a_table_at_rest_comes_to_rest),
 		cmocka_unit_test(pinned_memory_is_kept),
 		cmocka_unit_test(the_cleaner_s_cpu_time_is_counted),
