@@ -246,6 +246,8 @@ json_t *receive_raw(int fd)
 	for (;;) {
 		ssize_t got = recv(fd, &byte, 1, 0);
 
+		if (got < 0 && errno == EINTR)
+			continue; /* with a timeout a call is not gone on with after a SIGSTOP */
 		if (got <= 0) {
 			assert_true(got == 0 || errno == ECONNRESET);
 			kw_buffer_close(&line);
