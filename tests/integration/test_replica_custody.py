@@ -217,6 +217,7 @@ def test_a_server_in_other_hands_is_left_alone_by_the_next_agent(bed, seen):
     pair.agent.wait_warm()
     assert_equal_now(pair.primary, pair.replica)
     # It was agreed to: neither death nor restart makes it doubtful again.
+    wait_cursor(pair.agent)
     pair.agent.kill()
     pair.agent.restart()
     pair.settle()

@@ -120,6 +120,7 @@ def test_the_published_acl_is_enough(bed, server):
     data.fill(primary, (3,))
     agent.wait_warm()
     wait_same(primary, replica)
+    wait_cursor(agent)
     agent.kill()
     agent.restart()
     agent.wait_warm()
@@ -159,6 +160,7 @@ def test_a_server_that_serves_no_stale_data(bed, server):
     """It answers MASTERDOWN while its link is down, to questions about the cursor too."""
     pair = replica_pair(bed, server, replica_config={"replica_serve_stale_data": "no"})
     for turn in range(2):
+        wait_cursor(pair.agent)
         pair.agent.kill()
         with pair.primary.client() as client:
             client.set("turn", turn)
@@ -196,6 +198,7 @@ def under_load(pair, die, rounds=4, **mix):
 
 def test_agent_killed_continues_without_a_full_sync(bed, server):
     pair = replica_pair(bed, server)
+    wait_cursor(pair.agent)
     pair.agent.kill()
     with pair.primary.client() as client:
         client.set("meanwhile", 1)
@@ -355,6 +358,7 @@ def test_a_former_replica_of_somebody_with_a_password(bed, server):
     agent.wait_warm()
     assert_equal_now(primary, replica)
     assert setting(replica, "masterauth") == "s3cret"
+    wait_cursor(agent)
     agent.kill()
     agent.restart()
     agent.wait_warm()
