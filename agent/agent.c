@@ -172,7 +172,7 @@ static void on_assessed(void *arg, bool continuous)
 	struct kw_agent *agent = arg;
 	const struct kw_local_facts *facts = &agent->local.facts;
 
-	if (facts->maxmemory > 0 && strcmp(facts->policy, "noeviction") != 0)
+	if (kw_local_may_evict(facts))
 		kw_log_warn("local",
 			"maxmemory-policy is %s: the local server may evict keys by itself, and "
 			"each time a reconcile must bring them back; use noeviction and enough "

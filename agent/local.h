@@ -161,6 +161,12 @@ static inline bool kw_local_ready(const struct kw_local *local)
 	return local->state == KW_LOCAL_READY;
 }
 
+/* Does it make room by itself, by keys that it was given? */
+static inline bool kw_local_may_evict(const struct kw_local_facts *facts)
+{
+	return facts->maxmemory > 0 && strcmp(facts->policy, "noeviction") != 0;
+}
+
 /* Why it is not READY: a sentence with its remedy; "" when it is. */
 const char *kw_local_why(const struct kw_local *local);
 

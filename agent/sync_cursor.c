@@ -6,10 +6,40 @@
 #include <stdio.h>
 #include <string.h>
 
+/* The run that wrote it goes on: its counts are those of then, if nothing happened. */
+static const char *doubt_in_the_same_run(const struct kw_local_facts *facts)
+{
+	const struct kw_local_cursor *cursor = &facts->cursor;
+
+	if (cursor->flushes != facts->flushes)
+		return "data were flushed or swapped since it was written";
+	if (cursor->bond == KW_BOND_LED && cursor->refused != facts->refused)
+		return "the server refused commands of its link since it was written";
+	if (cursor->evicted != facts->evicted)
+		return "the server evicted keys since it was written";
+	return NULL;
+}
+
+/*
+ * The counts began anew with the server. What this run has done it did unseen; and what the one
+ * before did between the cursor and its end nobody knows: it may have saved what it still held.
+ */
+static const char *doubt_in_another_run(const struct kw_local_facts *facts)
+{
+	if (facts->flushes > 0)
+		return "data were flushed or swapped since the server started";
+	if (facts->evicted > 0)
+		return "the server evicted keys since it started";
+	if (kw_local_may_evict(facts))
+		return "the server was started anew, and may have evicted keys before";
+	return NULL;
+}
+
 bool kw_sync_cursor_holds(const struct kw_sync *sync)
 {
 	const struct kw_local_facts *facts = &sync->local->facts;
 	const struct kw_local_cursor *cursor = &facts->cursor;
+	bool same_run = strcmp(cursor->run_id, facts->identity.run_id) == 0;
 	const char *doubt = NULL;
 	struct kw_witness held;
 
@@ -19,18 +49,10 @@ bool kw_sync_cursor_holds(const struct kw_sync *sync)
 		doubt = "keys were in quarantine when it was written";
 	else if (cursor->filter != kw_filter_hash(sync->filter))
 		doubt = "it was written with other filters";
-	else if (strcmp(cursor->run_id, facts->identity.run_id) == 0 &&
-		 cursor->flushes != facts->flushes)
-		doubt = "data were flushed or swapped since it was written";
-	else if (cursor->bond == KW_BOND_LED &&
-		 strcmp(cursor->run_id, facts->identity.run_id) == 0 &&
-		 cursor->refused != facts->refused)
-		doubt = "the server refused commands of its link since it was written";
-	else if (strcmp(cursor->run_id, facts->identity.run_id) == 0 &&
-		 cursor->evicted != facts->evicted)
-		doubt = "the server evicted keys since it was written";
 	else if (facts->keys == 0)
 		doubt = "there are no keys";
+	else
+		doubt = same_run ? doubt_in_the_same_run(facts) : doubt_in_another_run(facts);
 	kw_witness_set(&held, facts->held);
 	if (!doubt && kw_witness_against(&cursor->held, &held) >= 0)
 		doubt = "a database holds less than half of the keys it held when it was written";

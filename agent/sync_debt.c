@@ -72,16 +72,11 @@ static void settle_owed(struct kw_sync *sync, uint64_t now_us)
 		kw_sync_restart(sync, "values did not fit into the local server's memory");
 }
 
-static bool may_evict(const struct kw_local_facts *facts)
-{
-	return facts->maxmemory > 0 && strcmp(facts->policy, "noeviction") != 0;
-}
-
 /* Its counts come once a second: the first warm behind a snapshot is not said before they did. */
 static void ask_whether_kept(struct kw_sync *sync)
 {
 	if (sync->kept_ask || sync->settled || sync->progress.equal_us == 0 ||
-		!kw_local_ready(sync->local) || !may_evict(&sync->local->facts))
+		!kw_local_ready(sync->local) || !kw_local_may_evict(&sync->local->facts))
 		return;
 	sync->kept_ask = sync->local->asks + 1;
 	kw_local_look(sync->local);
@@ -89,7 +84,7 @@ static void ask_whether_kept(struct kw_sync *sync)
 
 bool kw_sync_kept(const struct kw_sync *sync)
 {
-	return sync->settled || !may_evict(&sync->local->facts) ||
+	return sync->settled || !kw_local_may_evict(&sync->local->facts) ||
 	       (sync->kept_ask && sync->local->asks >= sync->kept_ask && !sync->local->asked);
 }
 

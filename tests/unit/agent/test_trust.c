@@ -1,0 +1,121 @@
+/* What is believed of a server that was not watched all the time: its cursor. */
+#include "sync.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+/* A server with data and a cursor of its present run; and nobody else did anything there. */
+struct world {
+	struct kw_filter filter;
+	struct kw_local local;
+	struct kw_sync sync;
+};
+
+static struct kw_local_facts *setup(struct world *world)
+{
+	struct kw_local_facts *facts = &world->local.facts;
+
+	*world = (struct world){.sync = {.local = &world->local, .filter = &world->filter}};
+	facts->keys = facts->held[0] = 100;
+	facts->cursor_kind = KW_CURSOR_OURS;
+	facts->cursor.epoch = 1;
+	facts->cursor.version = 7;
+	facts->cursor.filter = kw_filter_hash(&world->filter);
+	kw_witness_set(&facts->cursor.held, facts->held);
+	snprintf(facts->identity.run_id, sizeof facts->identity.run_id, "this");
+	snprintf(facts->cursor.run_id, sizeof facts->cursor.run_id, "this");
+	snprintf(facts->policy, sizeof facts->policy, "noeviction");
+	assert_true(kw_sync_cursor_holds(&world->sync));
+	return facts;
+}
+
+static struct kw_local_facts *setup_restarted(struct world *world)
+{
+	struct kw_local_facts *facts = setup(world);
+
+	snprintf(facts->cursor.run_id, sizeof facts->cursor.run_id, "before");
+	facts->cursor.flushes = 3; /* that run's, and gone with it */
+	facts->cursor.evicted = 5;
+	assert_true(kw_sync_cursor_holds(&world->sync));
+	return facts;
+}
+
+static void what_this_run_did_since_is_a_doubt(void **state)
+{
+	struct world world;
+
+	setup(&world)->flushes++;
+	assert_false(kw_sync_cursor_holds(&world.sync));
+	setup(&world)->evicted++;
+	assert_false(kw_sync_cursor_holds(&world.sync));
+	setup(&world)->refused++;
+	assert_true(kw_sync_cursor_holds(&world.sync));
+	world.local.facts.cursor.bond = KW_BOND_LED;
+	assert_false(kw_sync_cursor_holds(&world.sync));
+}
+
+static void a_policy_that_evicted_nothing_in_this_run_is_none(void **state)
+{
+	struct world world;
+	struct kw_local_facts *facts = setup(&world);
+
+	facts->maxmemory = 1 << 20;
+	snprintf(facts->policy, sizeof facts->policy, "allkeys-lru");
+	assert_true(kw_sync_cursor_holds(&world.sync));
+}
+
+/* An RDB that no longer fits: it evicts before anybody looks. */
+static void what_a_restarted_server_evicted_before_the_first_look_is_a_doubt(void **state)
+{
+	struct world world;
+
+	setup_restarted(&world)->evicted = 1;
+	assert_false(kw_sync_cursor_holds(&world.sync));
+	/* Nor does it matter that the run before had evicted as many. */
+	setup_restarted(&world)->evicted = 5;
+	assert_false(kw_sync_cursor_holds(&world.sync));
+}
+
+/* Evicted while no agent ran, then saved and restarted: no count says it any more. */
+static void a_restarted_server_that_may_evict_is_a_doubt(void **state)
+{
+	struct world world;
+	struct kw_local_facts *facts = setup_restarted(&world);
+
+	facts->maxmemory = 1 << 20;
+	assert_true(kw_sync_cursor_holds(&world.sync));
+	snprintf(facts->policy, sizeof facts->policy, "volatile-ttl");
+	assert_false(kw_sync_cursor_holds(&world.sync));
+	facts->maxmemory = 0;
+	assert_true(kw_sync_cursor_holds(&world.sync));
+}
+
+static void a_flush_of_a_restarted_server_before_the_first_look_is_a_doubt(void **state)
+{
+	struct world world;
+
+	setup_restarted(&world)->flushes = 1;
+	assert_false(kw_sync_cursor_holds(&world.sync));
+	setup_restarted(&world)->flushes = 3;
+	assert_false(kw_sync_cursor_holds(&world.sync));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_this_run_did_since_is_a_doubt),
+		cmocka_unit_test(a_policy_that_evicted_nothing_in_this_run_is_none),
+		cmocka_unit_test(what_a_restarted_server_evicted_before_the_first_look_is_a_doubt),
+		cmocka_unit_test(a_restarted_server_that_may_evict_is_a_doubt),
+		cmocka_unit_test(a_flush_of_a_restarted_server_before_the_first_look_is_a_doubt),
+	};
+
+	return cmocka_run_group_tests_name("agent-trust", tests, NULL, NULL);
+}
