@@ -88,6 +88,16 @@ static void unblock(struct commands *commands)
 	kw_backoff_reset(&commands->backoff);
 }
 
+/*
+ * A command was given up: what the server, or its SELECT, could not at the moment it has answered
+ * by now. Only want of memory outlasts that.
+ */
+static void unblock_by_giving_up(struct commands *commands)
+{
+	if (commands->base.blocked_kind != KW_SERVER_E_OOM)
+		unblock(commands);
+}
+
 /* Sending begins again at the first command kept, after a pause that grows. */
 static void schedule_retry(struct commands *commands)
 {
@@ -191,6 +201,7 @@ static void on_reply(void *arg, const struct kw_reply *reply)
 			flush_by_hand(commands, entry, reply->text);
 		} else {
 			give_up(commands, entry, reply->text);
+			unblock_by_giving_up(commands);
 			kw_window_answer(&commands->window, true);
 		}
 	}
@@ -249,6 +260,7 @@ static bool give_up_unsent(struct commands *commands, const struct kw_window_ent
 		kw_quarantine_leave(commands->quarantine, entry->database, kw_window_key(entry));
 	else
 		kw_quarantine_leave_database(commands->quarantine, entry->database);
+	unblock_by_giving_up(commands);
 	kw_window_mark_sent(&commands->window);
 	kw_window_answer(&commands->window, true);
 	return true;

@@ -290,6 +290,55 @@ static void a_database_the_server_does_not_have_never_lands_in_another(void **st
 	teardown(&world);
 }
 
+/* A script that does not end by itself: nearly everything is answered BUSY. */
+static void begin_script(struct world *world)
+{
+	test_cli(&world->server, "config set busy-reply-threshold 1");
+	test_cli(&world->server, "eval 'while true do end' 0 >/dev/null 2>&1 &");
+	while (!strstr(test_cli(&world->server, "ping"), "BUSY"))
+		test_run_ms(&world->loop, 5);
+}
+
+static void end_script(struct world *world)
+{
+	test_cli(&world->server, "script kill");
+}
+
+static void a_database_found_missing_behind_a_script_blocks_nothing(void **state)
+{
+	static const char *const few[] = {"--databases", "4", NULL};
+	struct world world;
+
+	setup(&world, few);
+	begin_script(&world);
+	put(&world, 9, "nine", "1");
+	test_run(&world.loop, is_blocked, &world, "the server refuses");
+	end_script(&world);
+	wait_done(&world);
+	assert_int_equal(kw_quarantine_count(&world.quarantine), 1);
+	assert_false(world.apply->blocked);
+	delete_key(&world, 9, "nine");
+	wait_done(&world);
+	assert_int_equal(kw_quarantine_count(&world.quarantine), 0);
+	assert_false(world.apply->blocked);
+	teardown(&world);
+}
+
+static void a_payload_given_up_behind_a_script_blocks_nothing(void **state)
+{
+	struct world world;
+
+	setup(&world, NULL);
+	begin_script(&world);
+	put_bytes(&world, "bad", "garbage garbage", 15);
+	test_run(&world.loop, is_blocked, &world, "the server refuses");
+	end_script(&world);
+	wait_done(&world);
+	assert_int_equal(kw_quarantine_count(&world.quarantine), 1);
+	assert_false(world.apply->blocked);
+	teardown(&world);
+}
+
 static void a_lost_connection_loses_nothing(void **state)
 {
 	struct world world;
@@ -402,6 +451,8 @@ int main(void)
 		cmocka_unit_test(
 			a_payload_the_server_cannot_load_is_quarantined_and_all_else_goes_on),
 		cmocka_unit_test(a_database_the_server_does_not_have_never_lands_in_another),
+		cmocka_unit_test(a_database_found_missing_behind_a_script_blocks_nothing),
+		cmocka_unit_test(a_payload_given_up_behind_a_script_blocks_nothing),
 		cmocka_unit_test(a_lost_connection_loses_nothing),
 		cmocka_unit_test(a_flush_empties_its_database_in_its_place),
 		cmocka_unit_test(with_prefixes_a_flush_takes_only_what_is_followed),
