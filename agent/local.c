@@ -211,6 +211,7 @@ static void on_info(void *arg, const struct kw_reply *reply)
 	}
 	if (!check_fit(local, reply->text))
 		return;
+	local->looks = local->asks;
 	if (local->state == KW_LOCAL_READY) {
 		look_again(local, reply->text);
 		return;

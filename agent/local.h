@@ -103,6 +103,7 @@ struct kw_local {
 	uint64_t next_us;       /* DOWN: connect; REFUSED, READY: ask again */
 	bool asked;             /* an INFO is out */
 	uint64_t asks;          /* INFOs sent, ever */
+	uint64_t looks;         /* asks, as of the last one whose answer told the facts */
 	uint64_t asked_flushes; /* that were known when the last one was sent */
 	bool closing;
 	bool passing; /* REFUSED, but by what ends without anybody's doing */

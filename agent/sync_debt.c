@@ -85,7 +85,7 @@ static void ask_whether_kept(struct kw_sync *sync)
 bool kw_sync_kept(const struct kw_sync *sync)
 {
 	return sync->settled || !kw_local_may_evict(&sync->local->facts) ||
-	       (sync->kept_ask && sync->local->asks >= sync->kept_ask && !sync->local->asked);
+	       (sync->kept_ask && sync->local->looks >= sync->kept_ask);
 }
 
 void kw_sync_settle_debt(struct kw_sync *sync, uint64_t now_us)

@@ -1,4 +1,4 @@
-/* What is believed of a server that was not watched all the time: its cursor. */
+/* What is believed of a server that was not watched all the time: its cursor, and that it keeps. */
 #include "sync.h"
 
 #include <stdio.h>
@@ -107,6 +107,24 @@ static void a_flush_of_a_restarted_server_before_the_first_look_is_a_doubt(void 
 	assert_false(kw_sync_cursor_holds(&world.sync));
 }
 
+/* An INFO that was answered BUSY told nothing. */
+static void a_server_has_kept_only_what_an_answer_behind_it_says(void **state)
+{
+	struct world world;
+	struct kw_local_facts *facts = setup(&world);
+
+	assert_true(kw_sync_kept(&world.sync));
+	facts->maxmemory = 1 << 20;
+	snprintf(facts->policy, sizeof facts->policy, "allkeys-lru");
+	assert_false(kw_sync_kept(&world.sync));
+	world.local.asks = 5;
+	world.local.looks = 4;
+	world.sync.kept_ask = 5;
+	assert_false(kw_sync_kept(&world.sync));
+	world.local.looks = world.local.asks = 6;
+	assert_true(kw_sync_kept(&world.sync));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -115,6 +133,7 @@ int main(void)
 		cmocka_unit_test(what_a_restarted_server_evicted_before_the_first_look_is_a_doubt),
 		cmocka_unit_test(a_restarted_server_that_may_evict_is_a_doubt),
 		cmocka_unit_test(a_flush_of_a_restarted_server_before_the_first_look_is_a_doubt),
+		cmocka_unit_test(a_server_has_kept_only_what_an_answer_behind_it_says),
 	};
 
 	return cmocka_run_group_tests_name("agent-trust", tests, NULL, NULL);
