@@ -128,6 +128,13 @@ static void on_scan(void *arg, const struct kw_reply *reply)
 	snprintf(prune->cursor, sizeof prune->cursor, "%.*s", (int)cursor.length,
 		(const char *)cursor.data);
 	prune->scanned = strcmp(prune->cursor, "0") == 0;
+	/* Somebody else may have used another database since the SCAN went out. */
+	if (kw_local_use(prune->local, prune->databases[prune->database]) != KW_USE_OK) {
+		snprintf(prune->error, sizeof prune->error, "a SELECT in its midst answers \"%s\"",
+			prune->local->select_words);
+		finish(prune);
+		return;
+	}
 	take_keys(prune, &reply->elements[1]);
 	go_on(prune);
 }

@@ -182,6 +182,33 @@ static void a_walk_that_was_given_up_does_not_disturb_the_next(void **state)
 	teardown(&world);
 }
 
+static bool is_done_among_others(void *arg)
+{
+	struct world *world = arg;
+
+	/* As the cursor that is a key, and is written in the midst of a walk. */
+	kw_local_use(&world->test.local, 0);
+	return is_done(arg);
+}
+
+static void others_may_use_another_database_meanwhile(void **state)
+{
+	const struct kw_prune_plan plan = {.database = 9};
+	struct world world;
+	struct kw_prune_plan own = plan;
+
+	setup(&world);
+	test_cli(&world.server, "debug populate 5000 key 10");
+	test_cli(&world.server, "-n 9 debug populate 5000 key 10");
+	own.filter = &world.test.filter;
+	kw_prune_start(&world.prune, &own, on_done, &world);
+	test_run(&world.loop, is_done_among_others, &world, "the walk is done");
+	assert_string_equal(world.error, "");
+	assert_string_equal(test_cli(&world.server, "-n 9 dbsize"), "0");
+	assert_string_equal(test_cli(&world.server, "dbsize"), "5000");
+	teardown(&world);
+}
+
 static void an_error_is_told_once_and_the_walk_can_begin_again(void **state)
 {
 	const struct kw_prune_plan plan = {.database = -1};
@@ -212,6 +239,7 @@ int main(void)
 		cmocka_unit_test(one_database_can_be_emptied_of_its_prefixes),
 		cmocka_unit_test(counting_deletes_nothing),
 		cmocka_unit_test(a_walk_that_was_given_up_does_not_disturb_the_next),
+		cmocka_unit_test(others_may_use_another_database_meanwhile),
 		cmocka_unit_test(an_error_is_told_once_and_the_walk_can_begin_again),
 	};
 
