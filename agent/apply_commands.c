@@ -94,7 +94,7 @@ static void unblock(struct commands *commands)
  */
 static void unblock_by_giving_up(struct commands *commands)
 {
-	if (commands->base.blocked_kind != KW_SERVER_E_OOM)
+	if (commands->oom_us == 0)
 		unblock(commands);
 }
 
@@ -175,7 +175,7 @@ static void on_reply(void *arg, const struct kw_reply *reply)
 	struct kw_window_entry *entry;
 	enum kw_server_error kind;
 
-	if (!reply)
+	if (!reply || !kw_local_in_place(commands->local, reply))
 		return; /* detach follows and rewinds the window */
 	entry = kw_window_awaited(&commands->window);
 	if (commands->window.failed) {

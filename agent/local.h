@@ -139,6 +139,7 @@ struct kw_local {
 	int64_t current, pending; /* pending: SELECT whose answer is awaited; -1: none */
 	uint64_t confirmed[KW_LOCAL_DATABASE_WORDS];
 	uint64_t refused[KW_LOCAL_DATABASE_WORDS];
+	bool astray; /* a SELECT was refused, and none was taken since */
 	/* A SELECT was answered by what says nothing of the database: the next one not before. */
 	uint64_t select_us; /* 0: none was */
 	enum kw_server_error select_error;
@@ -180,6 +181,12 @@ enum kw_local_use {
 
 /* Only when READY. A database is confirmed once before anything is pipelined behind its SELECT. */
 enum kw_local_use kw_local_use(struct kw_local *local, uint32_t database);
+
+/*
+ * For every answer to a command that is of a database. False: a SELECT before it was refused, so it
+ * was carried out in another one; the connection is closed for that, and all is looked at anew.
+ */
+bool kw_local_in_place(struct kw_local *local, const struct kw_reply *reply);
 
 /* A FLUSHDB of ours was acknowledged. */
 void kw_local_flushed(struct kw_local *local);
@@ -224,6 +231,9 @@ void kw_local_serve_stale_end(struct kw_local *local);
 void kw_local_count_flushes(struct kw_local *local, struct kw_slice info);
 bool kw_local_find_flushes(
 	struct kw_local *local, struct kw_slice info, const struct kw_witness *before);
+
+/* local_select.c, for local.c: a connection begins. */
+void kw_local_begin_databases(struct kw_local *local);
 
 /* local_cursor.c, for local.c: read it; ends in kw_local_cursor_read. */
 void kw_local_read_cursor(struct kw_local *local);

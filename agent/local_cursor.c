@@ -184,6 +184,8 @@ static void on_written(void *arg, const struct kw_reply *reply)
 	struct kw_local *local = write->local;
 	char error[256];
 
+	if (kw_local_store_is_key(local) && !kw_local_in_place(local, reply))
+		reply = NULL;
 	if (reply && reply->type != KW_REPLY_ERROR) {
 		kw_local_cursor_written(local, &write->cursor);
 		write->done(write->arg, NULL);

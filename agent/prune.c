@@ -28,6 +28,14 @@ static bool answered(struct kw_prune *prune, const struct kw_reply *reply)
 	return reply && prune->running;
 }
 
+/* The same, of a command that is of a database. */
+static bool answered_in_place(struct kw_prune *prune, const struct kw_reply *reply)
+{
+	bool in_place = kw_local_in_place(prune->local, reply);
+
+	return answered(prune, reply) && in_place;
+}
+
 static void finish(struct kw_prune *prune)
 {
 	prune->running = false;
@@ -62,7 +70,7 @@ static void on_unlink(void *arg, const struct kw_reply *reply)
 {
 	struct kw_prune *prune = arg;
 
-	if (!answered(prune, reply))
+	if (!answered_in_place(prune, reply))
 		return;
 	if (reply->type != KW_REPLY_INTEGER)
 		fail_reply(prune, "UNLINK", reply);
@@ -114,7 +122,7 @@ static void on_scan(void *arg, const struct kw_reply *reply)
 	struct kw_prune *prune = arg;
 	struct kw_slice cursor;
 
-	if (!answered(prune, reply))
+	if (!answered_in_place(prune, reply))
 		return;
 	if (reply->type != KW_REPLY_ARRAY || reply->count != 2 ||
 		reply->elements[0].type != KW_REPLY_STRING ||

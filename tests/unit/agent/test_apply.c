@@ -324,6 +324,40 @@ static void a_database_found_missing_behind_a_script_blocks_nothing(void **state
 	teardown(&world);
 }
 
+/* Those behind the first are pipelined behind a SELECT each, all of them answered BUSY. */
+static void a_script_amid_changes_to_two_databases_costs_nothing(void **state)
+{
+	struct world world;
+	char key[32];
+
+	setup(&world, NULL);
+	for (int round = 0; round < 6; round++) {
+		/* Both databases are confirmed, and either is the present one. */
+		put(&world, 1, "first", "1");
+		put(&world, 0, "first", "1");
+		if (round % 2)
+			put(&world, 1, "first", "2");
+		wait_done(&world);
+		begin_script(&world);
+		for (int i = 0; i < 200; i++) {
+			snprintf(key, sizeof key, "key:%d:%d", round, i);
+			put(&world, (uint32_t)i % 2, key, "value");
+		}
+		test_run(&world.loop, is_blocked, &world, "the server refuses");
+		test_run_ms(&world.loop, 30 + 50 * (unsigned)round);
+		end_script(&world);
+		wait_done(&world);
+		assert_false(world.apply->blocked);
+	}
+	assert_string_equal(test_cli(&world.server, "dbsize"), "601");
+	assert_string_equal(test_cli(&world.server, "-n 1 dbsize"), "601");
+	assert_string_equal(test_cli(&world.server, "-n 1 exists key:0:0 key:0:1 key:5:199"), "2");
+	assert_int_equal(world.test.assessed, 1);
+	assert_int_equal(world.test.gone, 0);
+	assert_false(world.test.local.spoiled);
+	teardown(&world);
+}
+
 static void a_payload_given_up_behind_a_script_blocks_nothing(void **state)
 {
 	struct world world;
@@ -453,6 +487,7 @@ int main(void)
 		cmocka_unit_test(a_database_the_server_does_not_have_never_lands_in_another),
 		cmocka_unit_test(a_database_found_missing_behind_a_script_blocks_nothing),
 		cmocka_unit_test(a_payload_given_up_behind_a_script_blocks_nothing),
+		cmocka_unit_test(a_script_amid_changes_to_two_databases_costs_nothing),
 		cmocka_unit_test(a_lost_connection_loses_nothing),
 		cmocka_unit_test(a_flush_empties_its_database_in_its_place),
 		cmocka_unit_test(with_prefixes_a_flush_takes_only_what_is_followed),

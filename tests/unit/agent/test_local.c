@@ -234,6 +234,29 @@ static void a_database_must_be_confirmed_before_anything_is_sent_to_it(void **st
 	teardown(&world);
 }
 
+/* Nobody can make a script end between two commands that are read at once: so it is played. */
+static void what_went_through_behind_a_refused_select_is_a_doubt(void **state)
+{
+	const struct kw_reply busy = {.type = KW_REPLY_ERROR, .text = kw_slice_text("BUSY")};
+	const struct kw_reply done = {.type = KW_REPLY_STATUS, .text = kw_slice_text("OK")};
+	struct world world;
+	struct kw_local *local = &world.test.local;
+
+	setup(&world, KW_STORE_AUTO);
+	test_local_wait_ready(&world.test);
+	assert_true(kw_local_in_place(local, &done));
+	local->astray = true;
+	assert_true(kw_local_in_place(local, NULL));
+	assert_true(kw_local_in_place(local, &busy));
+	assert_false(local->spoiled);
+	assert_false(kw_local_in_place(local, &done));
+	assert_true(local->spoiled);
+	test_run(&world.loop, is_assessed_twice, &world, "the local server is assessed again");
+	assert_false(world.test.continuous);
+	assert_true(kw_local_in_place(local, &done));
+	teardown(&world);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -246,6 +269,7 @@ int main(void)
 		cmocka_unit_test(a_flush_while_the_connection_was_down_breaks_continuity),
 		cmocka_unit_test(a_replica_is_refused_and_taken_once_it_is_none),
 		cmocka_unit_test(a_database_must_be_confirmed_before_anything_is_sent_to_it),
+		cmocka_unit_test(what_went_through_behind_a_refused_select_is_a_doubt),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
