@@ -232,12 +232,16 @@ static void unreadable(struct kw_fetch *fetch, struct kw_dirty_entry *entry)
 		0);
 }
 
-/* No answer comes any more. A lane that was given up from here says nothing against the key. */
+/*
+ * No answer comes any more. A connection that was given up from here says nothing against the key;
+ * one that broke does, also where the lane was given up before that was told: when a server dies,
+ * the loop may let go of the other connection first.
+ */
 static void lost(struct kw_fetch *fetch, const struct flight *flight)
 {
 	struct kw_dirty_entry *entry = flight->entry;
 
-	if (fetch->lane->broken || !fetch->handlers.unreadable) {
+	if (!kw_redis_lost(fetch->lane->redis) || !fetch->handlers.unreadable) {
 		kw_dirty_retry(fetch->dirty, entry, 0);
 	} else if (!flight->alone || !struck(fetch, entry)) {
 		kw_dirty_retry(fetch->dirty, entry, KW_DIRTY_LOST);
@@ -421,7 +425,7 @@ static bool any_due(const struct kw_fetch *fetch, uint64_t now_us)
 
 static bool may_ask(struct kw_fetch *fetch, uint64_t now_us)
 {
-	if (fetch->count == fetch->window || fetch->lane->broken || !any_due(fetch, now_us))
+	if (fetch->count == fetch->window || !any_due(fetch, now_us))
 		return false;
 	if (fetch->count > 0 &&
 		(fetch->held || flight_at(fetch, 0)->alone ||
@@ -438,6 +442,9 @@ void kw_fetch_set_databases(struct kw_fetch *fetch, uint32_t databases)
 
 void kw_fetch_pump(struct kw_fetch *fetch, uint64_t now_us)
 {
+	/* What is asked for on a connection that is gone would be taken for what broke it. */
+	if (fetch->lane->broken || kw_redis_lost(fetch->lane->redis))
+		return;
 	/* Keys that rest are only moved aside; so many a turn, that it stays short. */
 	for (uint32_t tries = 2 * fetch->window; tries > 0 && may_ask(fetch, now_us); tries--) {
 		struct kw_dirty_entry *entry =
