@@ -183,7 +183,8 @@ static bool is_behind(const struct kw_agent *agent, struct verdict *verdict, uin
 			"the proxy reconciles its table with the primary");
 	case KW_SOURCE_FULL:
 		return decide(verdict, KW_AGENT_LAGGING,
-			"the proxy's table is full (table.max_bytes): changed keys wait there");
+			"the proxy lacks keys (its table is full, or they cannot be fetched): see "
+			"its status");
 	case KW_SOURCE_LIVE:
 	case KW_SOURCE_CONNECTING:
 	case KW_SOURCE_DOWN:

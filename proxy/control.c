@@ -252,6 +252,7 @@ static void on_reconcile(void *arg, struct kw_rpc_call *call, const json_t *para
 {
 	struct kw_proxy *proxy = arg;
 
+	kw_source_forgive(proxy->source);
 	kw_source_reconcile(proxy->source, "asked for by the operator");
 	kw_rpc_result(call,
 		json_pack("{s:s}", "state", kw_source_state_name(kw_source_state(proxy->source))));

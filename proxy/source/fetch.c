@@ -33,6 +33,7 @@ struct flight {
 	int64_t time_ms;    /* the server's, when it said the PTTL */
 	uint64_t expected;  /* what handlers.expect said */
 	bool alone;         /* nothing else is asked for meanwhile */
+	bool trial;         /* it was unreadable */
 };
 
 struct kw_fetch {
@@ -44,6 +45,7 @@ struct kw_fetch {
 	struct kw_dirty_entry *held; /* taken, to be asked for alone once all others are answered */
 	uint64_t struck_hash;        /* the key at which the connection broke last */
 	uint32_t strikes;            /* … so often, without an answer since */
+	bool was_asking;
 	bool pexpiretime;
 	uint32_t databases;
 	uint16_t rdb_version;
@@ -224,11 +226,12 @@ static bool struck(struct kw_fetch *fetch, const struct kw_dirty_entry *entry)
 	return ++fetch->strikes >= KW_FETCH_STRIKES;
 }
 
-static void unreadable(struct kw_fetch *fetch, struct kw_dirty_entry *entry)
+static void unreadable(
+	struct kw_fetch *fetch, struct kw_dirty_entry *entry, enum kw_fetch_found found)
 {
 	end(fetch, entry,
 		fetch->handlers.unreadable(fetch->handlers.arg, entry->key.database,
-			kw_dirty_name(fetch->dirty, entry)),
+			kw_dirty_name(fetch->dirty, entry), found),
 		0);
 }
 
@@ -241,13 +244,14 @@ static void lost(struct kw_fetch *fetch, const struct flight *flight)
 {
 	struct kw_dirty_entry *entry = flight->entry;
 
+	fetch->was_asking = true;
 	if (!kw_redis_lost(fetch->lane->redis) || !fetch->handlers.unreadable) {
 		kw_dirty_retry(fetch->dirty, entry, 0);
-	} else if (!flight->alone || !struck(fetch, entry)) {
+	} else if (!flight->trial && (!flight->alone || !struck(fetch, entry))) {
 		kw_dirty_retry(fetch->dirty, entry, KW_DIRTY_LOST);
 	} else {
 		fetch->strikes = 0;
-		unreadable(fetch, entry);
+		unreadable(fetch, entry, KW_FETCH_BROKE);
 	}
 }
 
@@ -306,6 +310,7 @@ static void dump_answered(void *arg, const struct kw_reply *reply)
 		lost(fetch, &flight);
 		return;
 	}
+	fetch->was_asking = false;
 	if (flight.alone && entry->key.hash == fetch->struck_hash)
 		fetch->strikes = 0;
 	if (reply->type == KW_REPLY_STRING) {
@@ -334,7 +339,8 @@ static void exists_answered(void *arg, const struct kw_reply *reply)
 		refused(fetch, "EXISTS", "+exists", reply);
 		retry_later(fetch, entry);
 	} else if (reply->integer > 0) {
-		unreadable(fetch, entry);
+		unreadable(fetch, entry,
+			entry->flags & KW_DIRTY_SCAN ? KW_FETCH_THERE : KW_FETCH_CHANGED);
 	} else {
 		fetch->stats.fetches++;
 		store(fetch, entry, NULL, 0);
@@ -384,24 +390,31 @@ static bool may_expire(const struct kw_fetch *fetch, const struct kw_dirty_entry
 		       kw_dirty_name(fetch->dirty, entry));
 }
 
-static bool is_unreadable(const struct kw_fetch *fetch, const struct kw_dirty_entry *entry)
+static enum kw_fetch_mark mark_of(const struct kw_fetch *fetch, const struct kw_dirty_entry *entry)
 {
-	return fetch->handlers.is_unreadable &&
-	       fetch->handlers.is_unreadable(fetch->handlers.arg, entry->key.database,
-		       kw_dirty_name(fetch->dirty, entry));
+	if (!fetch->handlers.mark)
+		return KW_FETCH_READABLE;
+	return fetch->handlers.mark(
+		fetch->handlers.arg, entry->key.database, kw_dirty_name(fetch->dirty, entry));
 }
 
-static void ask(struct kw_fetch *fetch, struct kw_dirty_entry *entry)
+static bool goes_alone(const struct kw_dirty_entry *entry, enum kw_fetch_mark mark)
+{
+	return entry->flags & KW_DIRTY_LOST || mark == KW_FETCH_ON_TRIAL;
+}
+
+static void ask(struct kw_fetch *fetch, struct kw_dirty_entry *entry, enum kw_fetch_mark mark)
 {
 	struct kw_redis *redis = fetch->lane->redis;
 	struct kw_slice argv[2] = {{0}, kw_dirty_name(fetch->dirty, entry)};
-	bool readable = !is_unreadable(fetch, entry);
+	bool readable = mark != KW_FETCH_UNREADABLE;
 	bool expiry = readable && may_expire(fetch, entry);
 
 	kw_lane_select(fetch->lane, entry->key.database);
 	*flight_at(fetch, fetch->count++) = (struct flight){.entry = entry,
 		.expires_ms = expiry ? EXPIRY_UNKNOWN : EXPIRY_NONE,
-		.alone = entry->flags & KW_DIRTY_LOST};
+		.alone = goes_alone(entry, mark),
+		.trial = mark == KW_FETCH_ON_TRIAL};
 	if (fetch->handlers.expect)
 		flight_at(fetch, fetch->count - 1)->expected =
 			fetch->handlers.expect(fetch->handlers.arg, entry->key.database, argv[1]);
@@ -449,6 +462,7 @@ void kw_fetch_pump(struct kw_fetch *fetch, uint64_t now_us)
 	for (uint32_t tries = 2 * fetch->window; tries > 0 && may_ask(fetch, now_us); tries--) {
 		struct kw_dirty_entry *entry =
 			fetch->held ? fetch->held : kw_dirty_take(fetch->dirty, now_us);
+		enum kw_fetch_mark mark;
 		uint64_t until_us;
 
 		fetch->held = NULL;
@@ -459,12 +473,15 @@ void kw_fetch_pump(struct kw_fetch *fetch, uint64_t now_us)
 			continue;
 		}
 		until_us = kw_rest_until(&fetch->rest, entry->key.hash, now_us);
-		if (until_us)
+		if (until_us) {
 			kw_dirty_delay(fetch->dirty, entry, until_us);
-		else if ((entry->flags & KW_DIRTY_LOST) && fetch->count > 0)
+			continue;
+		}
+		mark = mark_of(fetch, entry);
+		if (goes_alone(entry, mark) && fetch->count > 0)
 			fetch->held = entry;
 		else
-			ask(fetch, entry);
+			ask(fetch, entry, mark);
 	}
 }
 
@@ -486,6 +503,11 @@ uint64_t kw_fetch_ready_us(const struct kw_fetch *fetch, uint64_t now_us)
 	if (due_us <= now_us && limit_us <= now_us)
 		return fetch->count > 0 ? UINT64_MAX : now_us;
 	return due_us > limit_us ? due_us : limit_us;
+}
+
+bool kw_fetch_was_asking(const struct kw_fetch *fetch)
+{
+	return fetch->was_asking;
 }
 
 uint16_t kw_fetch_rdb_version(const struct kw_fetch *fetch)

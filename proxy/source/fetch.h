@@ -18,7 +18,8 @@
  * A connection that breaks may have been broken by an answer: a payload beyond what a reply may be,
  * or beyond the server's client-output-buffer-limit, or a value at which the server dies. So keys
  * that were in flight then are each asked for alone, and the one at which it breaks
- * KW_FETCH_STRIKES times more is unreadable: all others must not wait for it for ever.
+ * KW_FETCH_STRIKES times more is unreadable: all others must not wait for it for ever. When its
+ * owner puts it on trial it is asked for alone once more, and one strike is enough.
  *
  * Loop thread only.
  */
@@ -38,6 +39,20 @@
 #define KW_FETCH_JITTER_MS 5
 #define KW_FETCH_STRIKES 3
 #define KW_FETCH_RETRY_US 100000 /* a key the server could not give now is asked for again */
+
+/* Can the key be fetched? */
+enum kw_fetch_mark {
+	KW_FETCH_READABLE,
+	KW_FETCH_UNREADABLE, /* no more is asked than whether it is there */
+	KW_FETCH_ON_TRIAL,   /* it was unreadable, and is asked for alone */
+};
+
+/* What was found out about a key that has no value here. */
+enum kw_fetch_found {
+	KW_FETCH_BROKE,   /* the connection broke at it */
+	KW_FETCH_CHANGED, /* it is there, and was asked about because of an event */
+	KW_FETCH_THERE,   /* it is there */
+};
 
 struct kw_fetch_handlers {
 	/*
@@ -60,10 +75,11 @@ struct kw_fetch_handlers {
 	uint64_t (*expect)(void *arg, uint32_t database, struct kw_slice key);
 	void (*expect_again)(void *arg, uint64_t expected);
 	void (*approach)(void *arg, uint64_t expected);
-	/* The connection breaks at this key: what is to become of it? As store. NULL: fetch on. */
-	enum kw_put_result (*unreadable)(void *arg, uint32_t database, struct kw_slice key);
-	/* Was it said to be unreadable? Then no more is asked than whether it is there. */
-	bool (*is_unreadable)(void *arg, uint32_t database, struct kw_slice key);
+	/* The key is unreadable: what is to become of it? As store. NULL: fetch on. */
+	enum kw_put_result (*unreadable)(
+		void *arg, uint32_t database, struct kw_slice key, enum kw_fetch_found found);
+	/* NULL: all keys are readable. */
+	enum kw_fetch_mark (*mark)(void *arg, uint32_t database, struct kw_slice key);
 	void *arg;
 };
 
@@ -98,6 +114,9 @@ void kw_fetch_pump(struct kw_fetch *fetch, uint64_t now_us);
 
 /* When pumping is worth while again without any reply or event; UINT64_MAX: never. */
 uint64_t kw_fetch_ready_us(const struct kw_fetch *fetch, uint64_t now_us);
+
+/* Were values asked for and not answered when the last connection ended that had any asked for? */
+bool kw_fetch_was_asking(const struct kw_fetch *fetch);
 
 /* The RDB version that the last payload named; 0: none was seen. */
 uint16_t kw_fetch_rdb_version(const struct kw_fetch *fetch);

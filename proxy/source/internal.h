@@ -5,6 +5,7 @@
  *   link.c    the two connections: opening, handshake, loss, backoff
  *   events.c  what the events connection says
  *   store.c   what was fetched, into the table
+ *   unreadable.c  what cannot be fetched
  *   sweep.c   first scan, reconcile, audit
  *   flush.c   a flush somewhere: which database?
  *   fresh.c   the freshness barrier
@@ -180,12 +181,13 @@ struct kw_source {
 	struct kw_silent *silent;
 	struct kw_bucket silent_pace;
 	struct kw_canaries *canaries;
-	struct kw_keyset too_large;     /* keys that the table can never hold */
-	struct kw_keyset unreadable;    /* keys at which the connection breaks (fetch.h) */
-	struct kw_bucket too_large_log; /* of either */
-	uint64_t unpark_us;             /* when parked keys are looked at again */
-	bool swept;                     /* the first scan was finished */
-	bool complete;                  /* … and nothing of it waits for room */
+	struct kw_keyset too_large;  /* keys that the table can never hold */
+	struct kw_keyset unreadable; /* keys at which the connection breaks (fetch.h) */
+	struct kw_bucket too_large_log;
+	uint64_t unpark_us; /* when parked keys are looked at again */
+	uint64_t retry_us;  /* when the first unreadable key is tried again */
+	bool swept;         /* the first scan was finished */
+	bool complete;      /* … and nothing of it waits for room */
 
 	struct kw_sweep sweep;
 	struct kw_flush_check flush;
@@ -243,15 +245,25 @@ bool kw_source_expires(void *arg, uint32_t database, struct kw_slice key);
 uint64_t kw_source_expect(void *arg, uint32_t database, struct kw_slice key);
 void kw_source_expect_again(void *arg, uint64_t expected);
 void kw_source_approach(void *arg, uint64_t expected);
-enum kw_put_result kw_source_unreadable(void *arg, uint32_t database, struct kw_slice key);
-bool kw_source_is_unreadable(void *arg, uint32_t database, struct kw_slice key);
-/* The server, or the operator, may have mended what made keys unreadable: they are tried again. */
-void kw_source_forgive(struct kw_source *source);
 /* The database is empty on the server. False: the table has no room even for that. */
 bool kw_source_empty_database(struct kw_source *source, uint32_t database);
 /* Let parked keys go for which there is room now. */
 void kw_source_unpark(struct kw_source *source, uint64_t now_us);
 void kw_source_refetch_silent(struct kw_source *source, uint64_t now_us);
+
+/* unreadable.c */
+void kw_unreadable_init(struct kw_source *source, uint64_t seed);
+/* … fetch's handlers */
+enum kw_put_result kw_source_unreadable(
+	void *arg, uint32_t database, struct kw_slice key, enum kw_fetch_found found);
+enum kw_fetch_mark kw_source_unreadable_mark(void *arg, uint32_t database, struct kw_slice key);
+/* Those that were left alone for long enough get dirty. */
+void kw_source_retry_unreadable(struct kw_source *source, uint64_t now_us);
+/*
+ * Another server answers, before up_us says so: did the last one die of a key? Else whoever started
+ * it may have mended what made keys unreadable.
+ */
+void kw_source_restarted(struct kw_source *source);
 
 /* sweep.c */
 void kw_sweep_begin(struct kw_source *source, enum kw_sweep_kind kind,

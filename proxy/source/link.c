@@ -102,7 +102,7 @@ static void up(struct kw_source *source)
 	source->link = KW_LINK_UP;
 	source->linked = true;
 	if (source->another)
-		kw_source_forgive(source);
+		kw_source_restarted(source);
 	source->up_us = kw_clock_us();
 	kw_pace_forget(&source->pace);
 	kw_log_info("source", "following %s: %s %d.%d.%d, role %s", source->options.redis.address,
@@ -114,6 +114,7 @@ static void up(struct kw_source *source)
 					: "the connection was lost, so events were missed");
 	else
 		kw_sweep_begin(source, KW_SWEEP_FIRST, NULL, "the first scan is under way");
+	source->another = false;
 }
 
 static void subscribed(struct kw_source *source, const char *command, const char *acl,
@@ -241,7 +242,7 @@ static void welcome(void *arg, bool another)
 	};
 	struct kw_error why;
 
-	source->another = another;
+	source->another = source->another || another;
 	kw_fetch_set_pexpiretime(source->fetch, server->valkey || server->major >= 7);
 	kw_fetch_set_databases(source->fetch, kw_watch_databases(source->watch));
 	if (open_connection(source, "events", &handlers, &source->events, &why))

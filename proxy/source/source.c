@@ -14,6 +14,7 @@
 #define DEFAULT_WINDOW 1024
 #define DEFAULT_WATCH_MS 1000
 #define DEFAULT_FRESH_MS 100
+#define DEFAULT_UNREADABLE_PAUSE_MS 60000
 #define SILENT_KEYS_PER_SECOND 1000
 #define TOO_LARGE_LOGS_PER_SECOND 1
 
@@ -101,7 +102,7 @@ static enum kw_source_state judge(const struct kw_source *source, char *reason, 
 			"the "
 			"server's client-output-buffer-limit normal; mend that, then run "
 			"`keywakectl "
-			"reconcile`",
+			"reconcile` (one that changes is tried again by itself)",
 			source->unreadable.count);
 		return KW_SOURCE_FULL;
 	}
@@ -221,6 +222,7 @@ static uint64_t next_turn_us(struct kw_source *source, uint64_t now_us)
 	uint64_t next_us = kw_fetch_ready_us(source->fetch, now_us);
 
 	next_us = earliest(next_us, kw_sweep_ready_us(source, now_us));
+	next_us = earliest(next_us, source->retry_us);
 	if (kw_silent_due(source->silent))
 		next_us = earliest(next_us, kw_bucket_ready_us(&source->silent_pace, now_us));
 	if (kw_dirty_count(source->dirty, KW_DIRTY_PARKED) > 0)
@@ -247,6 +249,7 @@ static void arrange_next(struct kw_source *source, uint64_t now_us)
 static void work(struct kw_source *source, uint64_t now_us)
 {
 	kw_source_unpark(source, now_us);
+	kw_source_retry_unreadable(source, now_us);
 	kw_source_refetch_silent(source, now_us);
 	kw_sweep_turn(source, now_us);
 	kw_fetch_pump(source->fetch, now_us);
@@ -350,6 +353,8 @@ static void init_options(struct kw_source *source, const struct kw_source_option
 		source->options.watch_interval_ms = DEFAULT_WATCH_MS;
 	if (source->options.fresh_interval_ms == 0)
 		source->options.fresh_interval_ms = DEFAULT_FRESH_MS;
+	if (source->options.unreadable_pause_ms == 0)
+		source->options.unreadable_pause_ms = DEFAULT_UNREADABLE_PAUSE_MS;
 	if (source->options.primary_share <= 0)
 		source->options.primary_share = 1;
 }
@@ -358,7 +363,7 @@ static void init_parts(struct kw_source *source)
 {
 	struct kw_fetch_handlers fetch = {kw_source_store, kw_source_expiry, kw_source_expires,
 		kw_source_expect, kw_source_expect_again, kw_source_approach, kw_source_unreadable,
-		kw_source_is_unreadable, source};
+		kw_source_unreadable_mark, source};
 	struct kw_scan_handlers scan = {kw_sweep_scanned, source};
 	uint64_t seed = kw_clock_us();
 
@@ -370,7 +375,7 @@ static void init_parts(struct kw_source *source)
 	source->silent = kw_silent_new(seed);
 	source->canaries = kw_canaries_new();
 	kw_keyset_init(&source->too_large, sizeof(struct kw_key), seed);
-	kw_keyset_init(&source->unreadable, sizeof(struct kw_key), seed);
+	kw_unreadable_init(source, seed);
 	source->fetch = kw_fetch_new(&source->lane, source->dirty, source->options.window, &fetch);
 	kw_pace_init(&source->pace, source->options.primary_share, kw_clock_us());
 	kw_fetch_set_pace(source->fetch, &source->pace);
@@ -450,7 +455,6 @@ void kw_source_start(struct kw_source *source)
 
 void kw_source_reconcile(struct kw_source *source, const char *why)
 {
-	kw_source_forgive(source);
 	kw_source_doubt(source, KW_DOUBT_ASKED, NULL, why);
 	kw_source_wake(source);
 }

@@ -44,7 +44,8 @@ struct kw_source_options {
 	uint64_t audit_keys_per_second; /* the slow sweep that bounds everything else; 0: off */
 	uint32_t watch_interval_ms;     /* INFO commandstats, CONFIG GET flags; 0: 1000 */
 	uint32_t fresh_interval_ms;     /* freshness barrier; 0: 100 */
-	uint32_t window;                /* fetches in flight; 0: 1024 */
+	uint32_t unreadable_pause_ms; /* until such a key is tried first if it changed; 0: 60000 */
+	uint32_t window;              /* fetches in flight; 0: 1024 */
 	const char *cursor_name; /* apply.cursor_name of agents: never replicated onward; copied */
 };
 
@@ -81,6 +82,9 @@ void kw_source_start(struct kw_source *source);
 
 /* Doubt from outside (the operator): scan again and mend. */
 void kw_source_reconcile(struct kw_source *source, const char *why);
+
+/* What made keys unreadable may have been mended: each is tried again. */
+void kw_source_forgive(struct kw_source *source);
 
 /* Live changes of the limits. */
 void kw_source_set_limits(struct kw_source *source, uint64_t keys_per_second,

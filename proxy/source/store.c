@@ -73,30 +73,6 @@ static enum kw_put_result too_large(
 	return kw_table_delete(source->table, database, key);
 }
 
-enum kw_put_result kw_source_unreadable(void *arg, uint32_t database, struct kw_slice key)
-{
-	struct kw_source *source = arg;
-
-	remove_from(source, &source->too_large, database, key);
-	if (add_to(source, &source->unreadable, database, key))
-		kw_log_warn("source",
-			"the connection breaks whenever key '%.*s' of database %u is fetched: it "
-			"is "
-			"not replicated; is its value larger than client-output-buffer-limit "
-			"normal, or than 2 GiB?",
-			shown(key), (const char *)key.data, database);
-	kw_silent_note(source->silent, database, key, KW_SILENT_NONE);
-	return kw_table_delete(source->table, database, key);
-}
-
-bool kw_source_is_unreadable(void *arg, uint32_t database, struct kw_slice key)
-{
-	const struct kw_source *source = arg;
-	uint64_t hash;
-
-	return source->unreadable.count > 0 && find(&source->unreadable, database, key, &hash);
-}
-
 static enum kw_put_result forget(struct kw_source *source, uint32_t database, struct kw_slice key)
 {
 	enum kw_put_result result = kw_table_delete(source->table, database, key);
@@ -191,29 +167,24 @@ void kw_source_approach(void *arg, uint64_t expected)
 struct emptying {
 	struct kw_source *source;
 	struct kw_keyset *set;
-	int64_t database; /* -1: all */
+	uint32_t database;
 };
 
 static void drop(void *arg, struct kw_key *key)
 {
 	struct emptying *emptying = arg;
 
-	if (emptying->database >= 0 && key->database != (uint64_t)emptying->database)
+	if (key->database != emptying->database)
 		return;
 	kw_keyset_remove(emptying->set, key);
 	emptying->source->stale = true;
 }
 
-static void empty_set(struct kw_source *source, struct kw_keyset *set, int64_t database)
+static void empty_set(struct kw_source *source, struct kw_keyset *set, uint32_t database)
 {
 	struct emptying emptying = {source, set, database};
 
 	kw_keyset_each(set, drop, &emptying);
-}
-
-void kw_source_forgive(struct kw_source *source)
-{
-	empty_set(source, &source->unreadable, -1);
 }
 
 bool kw_source_empty_database(struct kw_source *source, uint32_t database)

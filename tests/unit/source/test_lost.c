@@ -106,7 +106,8 @@ static enum kw_put_result store(void *arg, uint32_t database, struct kw_slice ke
 	return KW_PUT_STORED;
 }
 
-static enum kw_put_result unreadable(void *arg, uint32_t database, struct kw_slice key)
+static enum kw_put_result unreadable(
+	void *arg, uint32_t database, struct kw_slice key, enum kw_fetch_found found)
 {
 	unreadables++;
 	snprintf(unreadable_key, sizeof(unreadable_key), "%.*s", (int)key.length,
