@@ -31,7 +31,8 @@ struct hybrid {
 	struct kw_replica *first;
 	struct kw_apply *second;
 	enum stage stage;
-	uint64_t retry_us; /* releasing failed: not before */
+	uint64_t retry_us;         /* releasing failed: not before */
+	char why[KW_TAKEOVER_WHY]; /* it did; "": it is tried for the first time */
 };
 
 static void show_trouble(struct hybrid *hybrid)
@@ -41,9 +42,12 @@ static void show_trouble(struct hybrid *hybrid)
 
 	base->trouble = hybrid->stage == STAGE_COMMANDS ? KW_TROUBLE_NONE : first->trouble;
 	if (hybrid->stage == STAGE_RELEASING) {
-		base->trouble = KW_TROUBLE_WAIT;
+		base->trouble = !hybrid->why[0] || kw_replica_error_passes(hybrid->why)
+					? KW_TROUBLE_WAIT
+					: KW_TROUBLE_FAIL;
 		snprintf(base->trouble_why, sizeof base->trouble_why,
-			"the local server is being let go (REPLICAOF NO ONE)");
+			"the local server is being let go (REPLICAOF NO ONE)%s%.300s",
+			hybrid->why[0] ? ": " : "", hybrid->why);
 	} else if (base->trouble != KW_TROUBLE_NONE) {
 		memcpy(base->trouble_why, first->trouble_why, sizeof base->trouble_why);
 	}
@@ -88,13 +92,17 @@ static void on_released(void *arg, const char *error)
 	struct hybrid *hybrid = arg;
 	struct kw_replica *first = hybrid->first;
 
-	first->leaving = KW_LEAVE_NOT;
 	if (error) {
-		kw_log_warn("link", "the local server cannot be let go: %s (trying again)", error);
-		hybrid->stage = STAGE_RDB;
+		/* It may be a master by now: as one that nobody else has promoted. */
+		if (strcmp(error, hybrid->why) != 0)
+			kw_log_warn("link", "the local server cannot be let go: %s (trying again)",
+				error);
+		snprintf(hybrid->why, sizeof hybrid->why, "%s", error);
 		hybrid->retry_us = kw_clock_us() + RETRY_US;
 		return;
 	}
+	first->leaving = KW_LEAVE_NOT;
+	hybrid->why[0] = '\0';
 	kw_log_info("link", "the local server is on its own: going on by commands");
 	hybrid->stage = STAGE_COMMANDS;
 	kw_replica_reset(first, "its snapshot is loaded and acknowledged");
@@ -108,9 +116,12 @@ static void release_if_loaded(struct hybrid *hybrid, uint64_t now_us)
 {
 	struct kw_replica *first = hybrid->first;
 
-	if (hybrid->stage != STAGE_RDB || first->phase != KW_REPLICA_ONLINE || !first->attached ||
-		!kw_local_ready(hybrid->local) || now_us < hybrid->retry_us)
+	if (hybrid->stage == STAGE_COMMANDS || first->phase != KW_REPLICA_ONLINE ||
+		!first->attached || first->takeover.running || !kw_local_ready(hybrid->local) ||
+		now_us < hybrid->retry_us)
 		return;
+	if (hybrid->stage == STAGE_RDB)
+		hybrid->why[0] = '\0';
 	hybrid->stage = STAGE_RELEASING;
 	first->leaving = KW_LEAVE_RELEASING;
 	kw_takeover_release(&first->takeover, on_released, hybrid);
@@ -324,7 +335,10 @@ static bool hybrid_leave(struct kw_apply *apply)
 {
 	struct hybrid *hybrid = (struct hybrid *)apply;
 
-	return hybrid->stage != STAGE_COMMANDS && kw_replica_leave(&hybrid->first->base);
+	/* What was begun is carried through: the tick tries again. */
+	if (hybrid->stage == STAGE_RELEASING)
+		return true;
+	return hybrid->stage == STAGE_RDB && kw_replica_leave(&hybrid->first->base);
 }
 
 static void hybrid_close(struct kw_apply *apply, void (*closed)(void *arg), void *arg)

@@ -88,7 +88,7 @@ static void finish(struct kw_takeover *takeover)
 	if (takeover->owed > takeover->ignored)
 		return;
 	takeover->running = false;
-	if (takeover->why[0] && !letting_go)
+	if (takeover->why[0] && !takeover->releasing)
 		undo(takeover);
 	takeover->done(takeover->arg, takeover->why[0] ? takeover->why : NULL);
 }
@@ -306,7 +306,7 @@ void kw_takeover_start(struct kw_takeover *takeover, const char *host, uint16_t 
 	takeover->host = host;
 	takeover->port = port;
 	takeover->full = full;
-	takeover->follow_next = takeover->letting_go = takeover->auth_fresh = false;
+	takeover->follow_next = takeover->auth_fresh = false;
 	takeover->running = true;
 	takeover->done = done;
 	takeover->arg = arg;
@@ -324,7 +324,8 @@ void kw_takeover_start(struct kw_takeover *takeover, const char *host, uint16_t 
 
 void kw_takeover_stop(struct kw_takeover *takeover)
 {
-	takeover->running = takeover->follow_next = takeover->letting_go = false;
+	takeover->running = takeover->follow_next = false;
+	takeover->releasing = takeover->letting_go = false;
 	takeover->ignored = takeover->owed;
 }
 
@@ -336,7 +337,9 @@ static void on_put_back(void *arg, const struct kw_reply *reply)
 
 	if (!expected(takeover, reply))
 		return;
-	if (reply->type == KW_REPLY_ERROR)
+	if (reply->type == KW_REPLY_ERROR && takeover->releasing)
+		complain(takeover, "CONFIG SET", reply);
+	else if (reply->type == KW_REPLY_ERROR)
 		kw_log_warn("local", "repl-diskless-load cannot be put back to %s: %.*s",
 			takeover->diskless, (int)reply->text.length,
 			(const char *)reply->text.data);
@@ -352,20 +355,30 @@ void kw_takeover_loaded(struct kw_takeover *takeover)
 			takeover->diskless);
 }
 
+/* Not forgotten before it is gone: it is ours to take away, at the next try too. */
+static void on_password_gone(void *arg, const struct kw_reply *reply)
+{
+	struct kw_takeover *takeover = arg;
+	bool gone = reply && reply->type != KW_REPLY_ERROR && takeover->ignored == 0;
+
+	if (gone) {
+		takeover->auth_ours = takeover->auth_fresh = false;
+		takeover->login->password[0] = '\0';
+	}
+	on_set(takeover, reply);
+}
+
 static void let_settings_go(struct kw_takeover *takeover)
 {
 	kw_takeover_loaded(takeover);
-	if (!takeover->auth_ours)
-		return;
-	takeover->auth_ours = takeover->auth_fresh = false;
-	takeover->login->password[0] = '\0';
-	ASK(takeover, on_set, "CONFIG", "SET", "masterauth", "");
+	if (takeover->auth_ours)
+		ASK(takeover, on_password_gone, "CONFIG", "SET", "masterauth", "");
 }
 
 void kw_takeover_release(
 	struct kw_takeover *takeover, void (*done)(void *arg, const char *error), void *arg)
 {
-	takeover->running = takeover->letting_go = true;
+	takeover->running = takeover->releasing = takeover->letting_go = true;
 	takeover->done = done;
 	takeover->arg = arg;
 	takeover->why[0] = '\0';

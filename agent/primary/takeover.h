@@ -50,6 +50,7 @@ struct kw_takeover {
 	bool swapdb_set;                    /* ours to put back */
 	bool auth_ours;                     /* masterauth was set by us, or an agent before us */
 	bool auth_fresh;                    /* by this very takeover: undone when it fails */
+	bool releasing;                     /* not undone when it fails: to be tried again */
 	bool letting_go;                    /* the settings follow once REPLICAOF is taken */
 	bool follow_next;                   /* REPLICAOF goes out behind the settings */
 	uint32_t databases;                 /* of the server */
@@ -80,8 +81,8 @@ void kw_takeover_loaded(struct kw_takeover *takeover);
 void kw_takeover_hands_off(struct kw_takeover *takeover);
 
 /*
- * REPLICAOF NO ONE, and all settings as before; done as above. Only when READY, not running. An
- * error of REPLICAOF: nothing was changed, it may be tried again.
+ * REPLICAOF NO ONE, and all settings as before; done as above. Only when READY, not running. On an
+ * error it may be tried again: what was done already is not undone, and what was not is remembered.
  */
 void kw_takeover_release(
 	struct kw_takeover *takeover, void (*done)(void *arg, const char *error), void *arg);

@@ -1,0 +1,149 @@
+/*
+ * Letting the server go when it takes REPLICAOF NO ONE and not the settings behind it: as when a
+ * script begins between them. A right that is missing stands for it, because that can be timed.
+ */
+#include "primary/takeover.h"
+#include "stage.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#define DENY "acl setuser default '-config|set'"
+#define GRANT "acl setuser default '+config|set'"
+
+struct world {
+	struct test_server server;
+	uv_loop_t loop;
+	struct test_local test;
+	struct kw_link_login login;
+	struct kw_takeover takeover;
+	int done;
+	char error[KW_TAKEOVER_WHY];
+};
+
+static void on_done(void *arg, const char *error)
+{
+	struct world *world = arg;
+
+	world->done++;
+	snprintf(world->error, sizeof world->error, "%s", error ? error : "");
+}
+
+static bool is_done(void *arg)
+{
+	return ((struct world *)arg)->done > 0;
+}
+
+static void release(struct world *world)
+{
+	world->done = 0;
+	kw_takeover_release(&world->takeover, on_done, world);
+	test_run(&world->loop, is_done, world, "the release is done");
+}
+
+/* A server that follows nobody who is there, by our settings. */
+static void setup(struct world *world)
+{
+	memset(world, 0, sizeof *world);
+	test_server_start(&world->server, NULL);
+	uv_loop_init(&world->loop);
+	test_local_open(&world->test, &world->loop, world->server.address, KW_STORE_AUTO);
+	world->test.local.led = true;
+	kw_takeover_init(&world->takeover, &world->test.local, &world->login);
+	test_local_wait_ready(&world->test);
+	kw_takeover_start(&world->takeover, "127.0.0.1", 1, true, on_done, world);
+	test_run(&world->loop, is_done, world, "the takeover is done");
+	assert_string_equal(world->error, "");
+	assert_non_null(strstr(test_cli(&world->server, "role"), "slave"));
+}
+
+static void teardown(struct world *world)
+{
+	test_local_stop(&world->test);
+	kw_takeover_close(&world->takeover);
+	uv_run(&world->loop, UV_RUN_DEFAULT);
+	assert_int_equal(uv_loop_close(&world->loop), 0);
+	test_server_stop(&world->server);
+}
+
+static void assert_settings_of_before(const struct test_server *server)
+{
+	assert_string_equal(test_cli(server, "config get masterauth"), "masterauth");
+	assert_string_equal(
+		test_cli(server, "config get repl-diskless-load"), "repl-diskless-load\ndisabled");
+}
+
+static void settings_that_were_refused_are_put_back_by_the_next_try(void **state)
+{
+	struct world world;
+
+	setup(&world);
+	test_cli(&world.server, DENY);
+	release(&world);
+	assert_non_null(strstr(world.error, "NOPERM"));
+	assert_non_null(strstr(test_cli(&world.server, "role"), "master"));
+	release(&world);
+	assert_non_null(strstr(world.error, "NOPERM"));
+	test_cli(&world.server, GRANT);
+	release(&world);
+	assert_string_equal(world.error, "");
+	assert_settings_of_before(&world.server);
+	assert_false(world.takeover.swapdb_set);
+	assert_false(world.takeover.auth_ours);
+	teardown(&world);
+}
+
+static bool is_waiting(void *arg)
+{
+	const struct stage *stage = arg;
+
+	return stage->agent->apply->link.state &&
+	       strcmp(stage->agent->apply->link.state, "waiting") == 0;
+}
+
+static bool is_master(void *arg)
+{
+	return strstr(stage_cli(arg, "role"), "master") != NULL;
+}
+
+/* Mode hybrid: it is a master then, and nobody else has promoted it. */
+static void a_server_half_let_go_is_not_taken_for_somebody_elses(void **state)
+{
+	struct stage stage;
+
+	stage_open(&stage, "hybrid");
+	stage.options.consent = true;
+	stage_fill(&stage, 0, 100);
+	test_proxy_publish(&stage.proxy);
+	stage_start_agent(&stage);
+	stage_wait(&stage, is_waiting, "the server is told to follow");
+	stage_cli(&stage, DENY);
+	stage_wait(&stage, is_master, "the server is let go");
+	test_run_ms(&stage.loop, 2500); /* two looks */
+	assert_int_equal(stage.warm, 0);
+	assert_non_null(strstr(stage.agent->reason, "let go"));
+	assert_non_null(strstr(stage.agent->reason, "+config|set"));
+	stage_cli(&stage, GRANT);
+	stage_wait_warm(&stage);
+	assert_settings_of_before(&stage.server);
+	assert_string_equal(stage.agent->apply->link.state, "handed over");
+	assert_string_equal(stage_cli(&stage, "dbsize"), "50");
+	stage_close(&stage);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(settings_that_were_refused_are_put_back_by_the_next_try),
+		cmocka_unit_test(a_server_half_let_go_is_not_taken_for_somebody_elses),
+	};
+
+	return cmocka_run_group_tests_name("agent-takeover", tests, NULL, NULL);
+}
