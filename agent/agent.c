@@ -68,11 +68,15 @@ static void close_parts(struct kw_agent *agent)
 		agent->open--; /* the handles above are still open: it is not the last */
 }
 
-/* Settings of ours are put back, and a server is promoted, even when nothing else could be done. */
-static void begin_leaving(struct kw_agent *agent, uint64_t now_us)
+/*
+ * Settings of ours are put back, and a server is promoted, even when nothing else could be done.
+ * What the drain left of its time is there for that too: a server busy with a script should be
+ * promoted within the same time whether a cursor had to be written or not.
+ */
+static void begin_leaving(struct kw_agent *agent)
 {
 	agent->ending = KW_ENDING_LEAVE;
-	agent->ending_until_us = now_us + (uint64_t)KW_AGENT_LEAVE_MS * 1000;
+	agent->ending_until_us += (uint64_t)KW_AGENT_LEAVE_MS * 1000;
 }
 
 /* One step of the end: what was handed on is to arrive, then the cursor, then all closes. */
@@ -88,7 +92,7 @@ static void end_step(struct kw_agent *agent, uint64_t now_us)
 		agent->ending = KW_ENDING_SAVE;
 	if (agent->ending == KW_ENDING_SAVE &&
 		(late || !kw_sync_save(&agent->sync, now_us) || agent->sync.cursor_error[0]))
-		begin_leaving(agent, now_us);
+		begin_leaving(agent);
 	if (agent->ending == KW_ENDING_LEAVE &&
 		(gone || !apply->ops->leave || !apply->ops->leave(agent->apply) ||
 			now_us >= agent->ending_until_us))

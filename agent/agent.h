@@ -117,7 +117,7 @@ int kw_agent_new(uv_loop_t *loop, struct kw_agent_options *options,
 /*
  * Drain what is in flight and write the cursor (within KW_AGENT_DRAIN_MS; what a load of the server
  * holds up is not waited for), then, however that went, leave the server as configured (within
- * KW_AGENT_LEAVE_MS), close everything; then handlers.closed.
+ * KW_AGENT_LEAVE_MS and what the drain left of its time), close everything; then handlers.closed.
  */
 #define KW_AGENT_DRAIN_MS 5000
 #define KW_AGENT_LEAVE_MS 5000

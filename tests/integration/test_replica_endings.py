@@ -10,6 +10,7 @@ import pytest
 from lib import data
 from lib.busy import Busy
 from lib.compare import assert_equal_now
+from lib.cursor import wait_cursor
 from lib.process import wait_for
 
 REPLICA = {"apply__mode": "replica", "apply__consent": True}
@@ -153,9 +154,10 @@ def test_promoted_by_command_without_primary_and_proxy(bed):
 def test_promoted_by_command_while_a_script_runs(bed):
     """BUSY is no answer to a failover: it is asked for again, and the settings go with it."""
     pair = bed.pair(fill=data.fill, agent=REPLICA)
+    wait_cursor(pair.agent) # with nothing left to drain there is as much time as otherwise
     with Busy(pair.replica):
         pair.agent.ctl_ok("shutdown", "--promote")
-        time.sleep(6) # beyond what the drain may take
+        time.sleep(6) # beyond what the drain may take, or the rest alone
         assert pair.agent.alive
     assert pair.agent.wait_exit(10) == 0
     assert pair.replica.command("ROLE")[0] == b"master"
