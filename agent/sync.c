@@ -116,6 +116,8 @@ void kw_sync_gone(struct kw_sync *sync)
 		sync->phase = KW_SYNC_WAIT;
 	if (sync->phase == KW_SYNC_PRUNE)
 		sync->phase = KW_SYNC_SETTLE;
+	/* Whatever it refused: it is to refuse that again before it is said again. */
+	clear_why(sync);
 }
 
 /* ---- the reader ---- */

@@ -108,6 +108,28 @@ static void a_local_server_replaced_by_an_empty_one_is_filled_again(void **state
 	stage_close(&stage);
 }
 
+/* What it refused before is no news of a server that is gone. */
+static void a_server_that_refused_and_is_gone_is_said_to_be_gone(void **state)
+{
+	struct stage stage;
+
+	stage_open(&stage, "commands");
+	stage.options.consent = true;
+	stage_cli(&stage, "set alien 1");
+	stage_fill(&stage, 0, 10);
+	stage_cli(&stage, "acl setuser default -scan");
+	stage_start_agent(&stage);
+	stage_wait_state(&stage, KW_AGENT_FAILED);
+	assert_non_null(strstr(stage.agent->reason, "+scan"));
+	test_server_stop(&stage.server);
+	stage_wait_state(&stage, KW_AGENT_CONNECTING);
+	test_server_start(&stage.server, NULL);
+	snprintf(stage.agent->local.options.redis.address,
+		sizeof stage.agent->local.options.redis.address, "%s", stage.server.address);
+	stage_wait_warm(&stage);
+	stage_close(&stage);
+}
+
 static void a_proxy_that_comes_back_with_another_table_is_followed(void **state)
 {
 	struct stage stage;
@@ -241,6 +263,7 @@ int main(void)
 			a_key_in_quarantine_keeps_the_agent_from_warm_also_after_a_restart),
 		cmocka_unit_test(a_resync_repairs_what_somebody_wrote_locally),
 		cmocka_unit_test(a_local_server_replaced_by_an_empty_one_is_filled_again),
+		cmocka_unit_test(a_server_that_refused_and_is_gone_is_said_to_be_gone),
 		cmocka_unit_test(data_of_another_primary_are_found_whatever_was_written_since),
 		cmocka_unit_test(a_proxy_that_comes_back_with_another_table_is_followed),
 		cmocka_unit_test(a_superblock_torn_for_a_while_is_waited_out),
