@@ -222,6 +222,7 @@ static void on_loaded(struct kw_replica *replica)
 	replica->online_us = kw_clock_us();
 	replica->continues = true;
 	replica->refused_known = replica->local->facts.refused;
+	replica->resets_known = replica->local->facts.resets;
 	apply->done += replica->snapshot_taken;
 	apply->applied += replica->snapshot_taken;
 	kw_log_info("link", "the local server has loaded the snapshot");
