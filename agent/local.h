@@ -141,7 +141,8 @@ struct kw_local {
 	uint64_t refused[KW_LOCAL_DATABASE_WORDS];
 	bool astray; /* a SELECT was refused, and none was taken since */
 	/* A SELECT was answered by what says nothing of the database: the next one not before. */
-	uint64_t select_us; /* 0: none was */
+	uint64_t select_us;      /* 0: none was */
+	int64_t select_database; /* -1: several */
 	enum kw_server_error select_error;
 	char select_words[128]; /* the server's */
 };

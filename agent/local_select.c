@@ -26,9 +26,10 @@ static bool has_bit(const uint64_t *words, uint32_t database)
 }
 
 /* It was busy with a script, or we may not: neither says that there is no such database. */
-static void select_later(struct kw_local *local, const struct kw_reply *reply)
+static void select_later(struct kw_local *local, int64_t database, const struct kw_reply *reply)
 {
 	local->current = -1;
+	local->select_database = database;
 	local->select_us = kw_clock_us() + SELECT_INTERVAL_US;
 	local->select_error = kw_server_error(reply->text);
 	snprintf(local->select_words, sizeof local->select_words, "%.*s",
@@ -48,7 +49,7 @@ static void on_select(void *arg, const struct kw_reply *reply)
 		local->confirmed[database / 64] |= UINT64_C(1) << (database % 64);
 		local->astray = false;
 	} else if (kw_server_error(reply->text) != KW_SERVER_E_OTHER) {
-		select_later(local, reply);
+		select_later(local, database, reply);
 	} else {
 		kw_log_warn("local", "SELECT %u: %.*s", database, (int)reply->text.length,
 			(const char *)reply->text.data);
@@ -87,7 +88,7 @@ static void on_select_again(void *arg, const struct kw_reply *reply)
 	if (kw_server_error(reply->text) == KW_SERVER_E_LOADING) {
 		local->astray = true;
 		memset(local->confirmed, 0, sizeof local->confirmed);
-		select_later(local, reply);
+		select_later(local, -1, reply);
 		return;
 	}
 	kw_log_error("local", "SELECT is refused in mid-stream (%.*s): reconciling",

@@ -151,7 +151,10 @@ static void scan(struct kw_prune *prune)
 {
 	switch (kw_local_use(prune->local, prune->databases[prune->database])) {
 	case KW_USE_WAIT:
-		if (prune->local->select_us) {
+		/* Somebody else's database may have been refused a moment ago: that is waited out.
+		 */
+		if (prune->local->select_us &&
+			prune->local->select_database == prune->databases[prune->database]) {
 			snprintf(prune->error, sizeof prune->error, "SELECT answers \"%s\"",
 				prune->local->select_words);
 			finish(prune);

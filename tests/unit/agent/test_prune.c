@@ -2,6 +2,8 @@
 
 #include "fixture.h"
 
+#include "base/clock.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -209,6 +211,40 @@ static void others_may_use_another_database_meanwhile(void **state)
 	teardown(&world);
 }
 
+static void refuse_select(struct world *world, int64_t database)
+{
+	struct kw_local *local = &world->test.local;
+
+	local->current = -1;
+	local->select_us = kw_clock_us() + 100000;
+	local->select_database = database;
+	snprintf(local->select_words, sizeof local->select_words, "BUSY so they say");
+}
+
+static void only_a_select_of_its_own_ends_a_walk(void **state)
+{
+	const struct kw_prune_plan plan = {.database = 9};
+	struct world world;
+	struct kw_prune_plan own = plan;
+
+	setup(&world);
+	test_cli(&world.server, "-n 9 set nine 9");
+	own.filter = &world.test.filter;
+	refuse_select(&world, 3);
+	walk(&world, 9, false, false);
+	test_cli(&world.server, "-n 9 set nine 9");
+	refuse_select(&world, -1);
+	walk(&world, 9, false, false);
+	assert_string_equal(test_cli(&world.server, "-n 9 dbsize"), "0");
+	test_cli(&world.server, "-n 9 set nine 9");
+	refuse_select(&world, 9);
+	world.done = 0;
+	kw_prune_start(&world.prune, &own, on_done, &world);
+	test_run(&world.loop, is_done, &world, "the walk is done");
+	assert_non_null(strstr(world.error, "BUSY so they say"));
+	teardown(&world);
+}
+
 static void an_error_is_told_once_and_the_walk_can_begin_again(void **state)
 {
 	const struct kw_prune_plan plan = {.database = -1};
@@ -240,6 +276,7 @@ int main(void)
 		cmocka_unit_test(counting_deletes_nothing),
 		cmocka_unit_test(a_walk_that_was_given_up_does_not_disturb_the_next),
 		cmocka_unit_test(others_may_use_another_database_meanwhile),
+		cmocka_unit_test(only_a_select_of_its_own_ends_a_walk),
 		cmocka_unit_test(an_error_is_told_once_and_the_walk_can_begin_again),
 	};
 
