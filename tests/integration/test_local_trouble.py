@@ -92,15 +92,29 @@ def test_what_the_local_server_evicted_is_not_forgotten_by_the_next_agent(bed, e
     pair.settle()
 
 
-def test_what_the_local_server_evicts_while_no_agent_runs_is_known(bed):
+@pytest.mark.parametrize("restart", ["no", "before", "after", "both"])
+def test_what_the_local_server_evicts_while_no_agent_runs_is_known(bed, restart):
+    """Behind a restart its counts say nothing of it: neither those of before nor those of after."""
     pair = bed.pair(fill=lambda primary: data.fill_plain(primary, 100, length=100_000))
-    time.sleep(1.5) # its position lies in the server
+    wait_cursor(pair.agent)
     assert pair.agent.stop() == 0
+
+    def save_and_restart():
+        pair.replica.command("SAVE")
+        pair.replica.kill()
+        pair.replica.restart()
+
+    if restart in ("before", "both"):
+        save_and_restart()
     pair.replica.command("CONFIG", "SET", "maxmemory-policy", "allkeys-random")
     pair.replica.command("CONFIG", "SET", "maxmemory", "10mb")
     pair.replica.command("SET", "more", b"x" * 1_000_000)
     wait_for(lambda: 60 < pair.replica.command("DBSIZE") < 95, "too few are evicted, or too many")
-    pair.replica.command("CONFIG", "SET", "maxmemory", "0")
+    if restart in ("after", "both"):
+        pair.replica.config.update({"maxmemory": "200mb", "maxmemory-policy": "allkeys-random"})
+        save_and_restart()
+    else:
+        pair.replica.command("CONFIG", "SET", "maxmemory", "0")
     pair.agent.restart()
     pair.settle()
 
