@@ -76,6 +76,8 @@ struct kw_sweep {
 	struct kw_bucket pace;       /* of an audit */
 	uint64_t audit_us;           /* when the next audit begins */
 	bool renewed;                /* it was begun anew for what came up during it */
+	uint32_t ended;              /* that mend, since the proxy began */
+	uint32_t row;                /* so many began at once when another had ended */
 	struct kw_databases later;   /* in doubt since it began: another one behind it */
 	enum kw_doubt later_cause;
 	char later_why[KW_ERROR_TEXT];
@@ -187,6 +189,7 @@ struct kw_source {
 	uint64_t unpark_us; /* when parked keys are looked at again */
 	uint64_t retry_us;  /* when the first unreadable key is tried again */
 	bool swept;         /* the first scan was finished */
+	bool sound;         /* … and left nothing in doubt */
 	bool complete;      /* … and nothing of it waits for room */
 
 	struct kw_sweep sweep;

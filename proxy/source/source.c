@@ -119,6 +119,7 @@ static void update_state(struct kw_source *source)
 {
 	char reason[KW_ERROR_TEXT];
 	enum kw_source_state state;
+	bool complete;
 
 	if (falls_short(source) != (source->sm.state == KW_SOURCE_FULL))
 		source->stale = true;
@@ -126,12 +127,13 @@ static void update_state(struct kw_source *source)
 		return;
 	source->stale = false;
 	state = judge(source, reason, sizeof(reason));
-	if ((int)state == source->sm.state && strcmp(reason, source->reason) == 0)
+	complete = source->complete || (source->sound && !lacks_room(source));
+	if ((int)state == source->sm.state && strcmp(reason, source->reason) == 0 &&
+		complete == source->complete)
 		return;
+	source->complete = complete;
 	kw_sm_move(&source->sm, state, reason);
 	memcpy(source->reason, reason, sizeof(reason));
-	if (source->swept && !lacks_room(source))
-		source->complete = true;
 	kw_source_tell_table(source);
 	if (source->handlers.state)
 		source->handlers.state(source->handlers.arg, state, source->reason);
@@ -144,6 +146,7 @@ static uint64_t *counter_of(struct kw_source_stats *stats, enum kw_doubt cause)
 		[KW_DOUBT_FLAGS] = &stats->reconciles_flags,
 		[KW_DOUBT_FLUSH] = &stats->reconciles_flush,
 		[KW_DOUBT_SWAPDB] = &stats->reconciles_swapdb,
+		[KW_DOUBT_RESET] = &stats->reconciles_swapdb,
 		[KW_DOUBT_IDENTITY] = &stats->reconciles_identity,
 		[KW_DOUBT_AUDIT] = &stats->reconciles_audit,
 		[KW_DOUBT_ASKED] = &stats->reconciles_asked,
@@ -161,7 +164,7 @@ static bool keeps_for_later(const struct kw_source *source, enum kw_doubt cause)
 {
 	if (cause == KW_DOUBT_FLUSH || cause == KW_DOUBT_SWAPDB)
 		return source->sweep.renewed;
-	return cause == KW_DOUBT_FLAGS;
+	return cause == KW_DOUBT_FLAGS || cause == KW_DOUBT_RESET;
 }
 
 void kw_source_doubt(struct kw_source *source, enum kw_doubt cause,

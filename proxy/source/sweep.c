@@ -18,6 +18,8 @@
 
 #define BOUND_WINDOWS 4           /* keys of a sweep not yet fetched, in windows of the fetcher */
 #define UNSEEN_BUDGET 4096        /* records of the table a loop turn */
+#define SWEEPS_TO_BE_SOUND 3      /* or agents would wait for ever where doubt never ends */
+#define ROW_TO_NAME 3             /* doubts that came up during the sweep before, one by one */
 #define AUDIT_PAUSE_US 1000000    /* between two audits */
 #define AUDIT_STEPS_PER_SECOND 10 /* at least; a step is never larger than KW_SCAN_COUNT */
 #define AUDIT_KEY_BYTES 10240     /* a larger value counts as several keys: 100 keys/s, 1 MB/s */
@@ -163,6 +165,7 @@ void kw_sweep_stop(struct kw_source *source)
 	sweep->phase = KW_SWEEP_IDLE;
 	sweep->kind = KW_SWEEP_NONE;
 	sweep->renewed = false;
+	sweep->row = 0;
 	kw_databases_clear(&sweep->later);
 	kw_databases_clear(&sweep->wanted);
 }
@@ -184,12 +187,20 @@ void kw_sweep_later(struct kw_source *source, enum kw_doubt cause,
 static void begin_later(struct kw_source *source)
 {
 	struct kw_databases later = source->sweep.later;
+	char why[KW_ERROR_TEXT];
 
-	if (kw_databases_empty(&later))
+	if (kw_databases_empty(&later)) {
+		source->sweep.row = 0;
 		return;
+	}
 	source->sweep.later = (struct kw_databases){0};
-	kw_source_doubt(source, source->sweep.later_cause, later.all ? NULL : &later,
-		source->sweep.later_why);
+	snprintf(why, sizeof(why), "%s", source->sweep.later_why);
+	if (++source->sweep.row >= ROW_TO_NAME)
+		snprintf(why, sizeof(why),
+			"%.300s (%u scans in a row now: who calls CONFIG SET, CONFIG RESETSTAT, "
+			"SWAPDB or FLUSHDB so often?)",
+			source->sweep.later_why, source->sweep.row + 1);
+	kw_source_doubt(source, source->sweep.later_cause, later.all ? NULL : &later, why);
 	kw_databases_close(&later);
 }
 
@@ -280,6 +291,8 @@ static void finish(struct kw_source *source, uint64_t now_us)
 	if (kw_sweep_mending(source)) {
 		source->swept = true;
 		source->attempts = 0;
+		if (++sweep->ended >= SWEEPS_TO_BE_SOUND || kw_databases_empty(&sweep->later))
+			source->sound = true;
 	}
 	sweep->audit_us = now_us + AUDIT_PAUSE_US;
 	sweep->phase = KW_SWEEP_IDLE;

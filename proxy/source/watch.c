@@ -146,7 +146,7 @@ static void compare_counters(struct kw_watch *watch, const uint64_t *now, bool r
 		watch->handlers.doubt(watch->handlers.arg, KW_DOUBT_SWAPDB,
 			"SWAPDB exchanged databases, which raises no event");
 	else if (reset)
-		watch->handlers.doubt(watch->handlers.arg, KW_DOUBT_SWAPDB,
+		watch->handlers.doubt(watch->handlers.arg, KW_DOUBT_RESET,
 			"CONFIG RESETSTAT wiped the counter of SWAPDB, so it may have been called");
 }
 

@@ -316,6 +316,80 @@ static void a_doubt_every_moment_does_not_keep_the_first_scan_from_its_end(void 
 	test_end(&test);
 }
 
+static const struct kw_superblock *published(const struct test *t)
+{
+	return (const struct kw_superblock *)t->memory;
+}
+
+static bool says_reconciling(struct test *t)
+{
+	return published(t)->source_state == KW_SOURCE_RECONCILING;
+}
+
+static bool says_live(struct test *t)
+{
+	return published(t)->source_state == KW_SOURCE_LIVE;
+}
+
+/* Whoever replaces or prunes by the table must not do so by one that is known to be mixed up. */
+static void a_table_in_doubt_behind_the_first_scan_is_not_complete(void **state)
+{
+	test_begin(&test, "", 0);
+	test_ask(&test, "DEBUG POPULATE 3000 key 50");
+	test.options.keys_per_second = 100;
+	test.options.watch_interval_ms = 20;
+	test_follow(&test);
+	test_until_state(&test, KW_SOURCE_SCANNING);
+	for (int i = 0; i < 20; i++) {
+		test_ask(&test, "CONFIG RESETSTAT");
+		test_run_ms(&test, 30);
+	}
+	kw_source_set_limits(test.source, 3000, 0, 0);
+	test_until(&test, says_reconciling, "the scan behind the first");
+	assert_int_equal(published(&test)->complete, 0);
+	/* No reset began the first one anew. */
+	assert_int_equal(test_stats(&test).reconciles, 1);
+	kw_source_set_limits(test.source, 0, 0, 0);
+	test_until(&test, says_live, "live");
+	assert_int_equal(published(&test)->complete, 1);
+	test_end(&test);
+}
+
+static bool sweeps_follow_each_other(struct test *t)
+{
+	static uint64_t posted_us;
+
+	/* Often enough that each sweep has a reset. */
+	if (kw_clock_us() - posted_us > 5000) {
+		posted_us = kw_clock_us();
+		test_post(t, "CONFIG RESETSTAT");
+	}
+	return strstr(kw_source_reason(t->source), "4 scans in a row") != NULL;
+}
+
+static bool says_complete(struct test *t)
+{
+	return published(t)->complete;
+}
+
+/* … but where doubt never ends, agents do not wait for ever, and the state says why it is so. */
+static void doubt_without_end_is_named_and_lets_agents_begin(void **state)
+{
+	test_begin(&test, "", 0);
+	test_ask(&test, "DEBUG POPULATE 600 key 50");
+	test.options.keys_per_second = 1500;
+	test.options.watch_interval_ms = 20;
+	test_follow(&test);
+	test_until(&test, sweeps_follow_each_other, "the fourth scan");
+	assert_non_null(strstr(kw_source_reason(test.source), "who calls"));
+	test_until(&test, says_complete, "the table to be complete");
+	kw_source_set_limits(test.source, 0, 0, 0);
+	test_until_state(&test, KW_SOURCE_LIVE);
+	test_settle(&test);
+	test_assert_same(&test);
+	test_end(&test);
+}
+
 static void a_killed_connection_is_found(void **state)
 {
 	static const char *const types[] = {"pubsub", "normal"};
@@ -550,6 +624,8 @@ int main(void)
 		cmocka_unit_test(many_config_sets_do_not_keep_a_reconcile_from_its_end),
 		cmocka_unit_test(many_config_sets_do_not_disturb_the_first_scan),
 		cmocka_unit_test(a_doubt_every_moment_does_not_keep_the_first_scan_from_its_end),
+		cmocka_unit_test(a_table_in_doubt_behind_the_first_scan_is_not_complete),
+		cmocka_unit_test(doubt_without_end_is_named_and_lets_agents_begin),
 		cmocka_unit_test(a_killed_connection_is_found),
 		cmocka_unit_test(an_overrun_output_buffer_is_found),
 		cmocka_unit_test(a_restarted_server_is_found),
