@@ -79,6 +79,7 @@ void kw_rpc_event(struct kw_rpc_server *server, const char *kind, json_t *params
  *
  * KW_E_REFUSED: the daemon answered with an error (its sentence). KW_E_TIMEOUT: the answer is not
  * there yet; should it come later it is passed over. KW_E_IO, KW_E_PROTOCOL: close the client.
+ * KW_E_STATE (of open): as many as may wait to be let in do; that may pass.
  */
 struct kw_rpc_client;
 int kw_rpc_client_open(const char *path, struct kw_rpc_client **client, struct kw_error *error);

@@ -41,7 +41,7 @@ static int connect_failed(const char *path, int errnum, struct kw_error *error)
 			"its group",
 			path);
 	if (errnum == EAGAIN)
-		return kw_error_set(error, KW_E_IO,
+		return kw_error_set(error, KW_E_STATE,
 			"%s: the daemon hangs: it lets nobody in, and as many as may wait do",
 			path);
 	return kw_error_errno(error, errnum, "%s", path);

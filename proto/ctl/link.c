@@ -78,6 +78,13 @@ int ctl_find_socket(struct ctl *ctl, struct kw_error *error)
 	return code;
 }
 
+static void nap(uint64_t us)
+{
+	struct timespec pause = {(time_t)(us / 1000000), (long)(us % 1000000) * 1000};
+
+	nanosleep(&pause, NULL);
+}
+
 static void hang_up(struct ctl *ctl)
 {
 	kw_rpc_client_close(ctl->client);
@@ -101,10 +108,26 @@ int ctl_call(struct ctl *ctl, const char *method, json_t *params, int timeout_ms
 	return code;
 }
 
+/* So many may wait to be let in, and for a moment as many may do: that is no end yet. */
+static int open_patiently(const struct ctl *ctl, uint64_t until_us, struct kw_rpc_client **client,
+	struct kw_error *error)
+{
+	for (;;) {
+		int code = kw_rpc_client_open(ctl->socket, client, error);
+
+		if (code != KW_E_STATE)
+			return code;
+		if (kw_clock_us() >= until_us)
+			return (int)(error->code = KW_E_TIMEOUT);
+		nap(RETRY_US);
+	}
+}
+
 int ctl_check_alive(const struct ctl *ctl, struct kw_error *error)
 {
+	uint64_t until_us = kw_clock_us() + (uint64_t)ALIVE_MS * 1000;
 	struct kw_rpc_client *client;
-	int code = kw_rpc_client_open(ctl->socket, &client, error);
+	int code = open_patiently(ctl, until_us, &client, error);
 
 	if (code)
 		return code;
@@ -143,13 +166,6 @@ static int time_left_ms(uint64_t until_us)
 	return (int)((until_us - now) / 1000 + 1);
 }
 
-static void nap(uint64_t us)
-{
-	struct timespec pause = {(time_t)(us / 1000000), (long)(us % 1000000) * 1000};
-
-	nanosleep(&pause, NULL);
-}
-
 int ctl_call_patiently(struct ctl *ctl, const char *method, uint64_t deadline_us,
 	void (*away)(void *arg, const struct kw_error *error), void *arg, json_t **result,
 	struct kw_error *error)
@@ -163,7 +179,7 @@ int ctl_call_patiently(struct ctl *ctl, const char *method, uint64_t deadline_us
 		uint64_t until_us = give_up_us < deadline_us ? give_up_us : deadline_us;
 
 		code = ctl_call(ctl, method, NULL, time_left_ms(until_us), result, error);
-		if (code != KW_E_IO && code != KW_E_TIMEOUT)
+		if (code != KW_E_IO && code != KW_E_TIMEOUT && code != KW_E_STATE)
 			return code;
 		if (kw_clock_us() >= deadline_us) {
 			if (error)

@@ -257,9 +257,9 @@ def test_watch_makes_up_for_no_missed_looks(agent):
     time.sleep(3)
     watch.send_signal(signal.SIGCONT)
     started = time.time()
-    for _ in range(6):
+    for _ in range(7):
         watch.stdout.readline()
-    # The first of them may be late, and one was under way.
+    # The first of them may be late, one was under way, and so may this test be when it looks.
     assert time.time() - started > 0.6
     watch.kill()
     watch.communicate()
@@ -379,16 +379,62 @@ def test_what_takes_its_time_is_waited_for_while_the_daemon_answers(tmp_path):
     assert client.returncode == 0 and json.loads(out) == {'checked': 7}
 
 
+def crowd(path):
+    """As many as may wait to be let in."""
+    waiting = []
+    for _ in range(50):
+        waiting.append(socket.socket(socket.AF_UNIX))
+        waiting[-1].setblocking(False)
+        if waiting[-1].connect_ex(path):
+            break
+    return waiting
+
+
+def begin_verify(listener, path):
+    listener.bind(path)
+    listener.listen(0)
+    client = subprocess.Popen([CTL, '-s', path, 'verify'], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True)
+    connection, _ = listener.accept()
+    return client, connection, json.loads(connection.makefile().readline())['id']
+
+
+def answer_one(connection, number, result):
+    answer = {'jsonrpc': '2.0', 'id': number, 'result': result}
+    connection.sendall(json.dumps(answer).encode() + b'\n')
+
+
+def test_a_crowd_at_the_door_ends_no_verify_unless_it_stays(tmp_path):
+    passing, staying = str(tmp_path / 'passing.sock'), str(tmp_path / 'staying.sock')
+    with socket.socket(socket.AF_UNIX) as door, socket.socket(socket.AF_UNIX) as shut:
+        client, connection, number = begin_verify(door, passing)
+        hanging, silent, _ = begin_verify(shut, staying)
+        crowds = crowd(passing), crowd(staying)
+        time.sleep(4)  # the daemons are looked after when they are silent for 2 s
+        assert client.poll() is None and hanging.poll() is None
+        for one in crowds[0]:
+            one.close()
+        while True:
+            other, _ = door.accept()
+            words = other.makefile().readline()
+            if words:  # and not one of the crowd
+                answer_one(other, json.loads(words)['id'], {})
+                break
+        answer_one(connection, number, {'checked': 7})
+        out, _ = client.communicate(timeout=60)
+        assert client.returncode == 0 and json.loads(out) == {'checked': 7}
+        out, words = hanging.communicate(timeout=60)
+        assert hanging.returncode == 3 and 'the daemon hangs: it lets nobody in' in words
+        for one in [connection, silent, other, *crowds[1]]:
+            one.close()
+
+
 def test_a_daemon_that_lets_nobody_in_hangs(tmp_path):
-    path, waiting = str(tmp_path / 'agent.sock'), []
+    path = str(tmp_path / 'agent.sock')
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         listener.listen(0)
-        for _ in range(50):
-            waiting.append(socket.socket(socket.AF_UNIX))
-            waiting[-1].setblocking(False)
-            if waiting[-1].connect_ex(path):
-                break
+        waiting = crowd(path)
         done = ctl('-s', path, 'status')
         assert done.returncode == 1 and 'the daemon hangs: it lets nobody in' in done.stderr
         for one in waiting:
