@@ -250,6 +250,8 @@ void kw_source_expect_again(void *arg, uint64_t expected);
 void kw_source_approach(void *arg, uint64_t expected);
 /* The database is empty on the server. False: the table has no room even for that. */
 bool kw_source_empty_database(struct kw_source *source, uint32_t database);
+/* Keys that the table lacks for ever may be gone, and neither scan nor walk would tell. */
+void kw_source_look_at_lacking(struct kw_source *source);
 /* Let parked keys go for which there is room now. */
 void kw_source_unpark(struct kw_source *source, uint64_t now_us);
 void kw_source_refetch_silent(struct kw_source *source, uint64_t now_us);

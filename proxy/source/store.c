@@ -199,6 +199,31 @@ bool kw_source_empty_database(struct kw_source *source, uint32_t database)
 	return true;
 }
 
+struct looking {
+	struct kw_source *source;
+	const struct kw_keyset *set;
+};
+
+static void look_again(void *arg, struct kw_key *key)
+{
+	const struct looking *looking = arg;
+
+	if (kw_databases_has(&looking->source->sweep.wanted, key->database))
+		kw_dirty_add(looking->source->dirty, key->database,
+			kw_keyset_name(looking->set, key), KW_DIRTY_SCAN | KW_DIRTY_TTL);
+}
+
+void kw_source_look_at_lacking(struct kw_source *source)
+{
+	struct kw_keyset *sets[] = {&source->too_large, &source->unreadable};
+
+	for (size_t i = 0; i < sizeof(sets) / sizeof(*sets); i++) {
+		struct looking looking = {source, sets[i]};
+
+		kw_keyset_each(sets[i], look_again, &looking);
+	}
+}
+
 struct room {
 	struct kw_table *table;
 	uint64_t promised; /* bytes of those let go before */

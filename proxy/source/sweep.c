@@ -115,6 +115,8 @@ static void keyspace_answered(void *arg, const struct kw_reply *reply)
 	kw_table_stats(source->table, &table);
 	sweep->from_nothing = table.keys == 0;
 	kw_table_marks_begin(source->table);
+	if (kw_sweep_mending(source))
+		kw_source_look_at_lacking(source);
 	kw_scan_begin(source->scan, listing.scan, listing.count);
 	sweep->phase = KW_SWEEP_SCANNING;
 	kw_databases_close(&listing.listed);

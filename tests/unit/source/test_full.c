@@ -144,6 +144,24 @@ static void a_key_larger_than_the_table_is_counted_and_named(void **state)
 	test_end(&test);
 }
 
+static void a_large_key_that_went_while_nobody_heard_is_forgotten(void **state)
+{
+	test_begin(&test, "--rdbcompression no", UINT64_C(16) << 20);
+	test_ask(&test, "SET giant small");
+	test_ask(&test, "SET other 1");
+	test_follow(&test);
+	test_settle(&test);
+	test_ask(&test, "SETRANGE giant 30000000 x");
+	test_until(&test, one_is_too_large, "the giant");
+	test_post(&test, "CLIENT KILL TYPE pubsub");
+	test_ask(&test, "DEL giant");
+	test_until_state(&test, KW_SOURCE_LIVE);
+	assert_int_equal(test_stats(&test).too_large, 0);
+	test_settle(&test);
+	test_assert_same(&test);
+	test_end(&test);
+}
+
 static void writes_around_the_limit_end_equal(void **state)
 {
 	test_begin(&test, "", UINT64_C(16) << 20);
@@ -175,6 +193,7 @@ int main(void)
 		cmocka_unit_test(a_reconcile_of_a_full_table_finds_what_went),
 		cmocka_unit_test(a_key_that_shrinks_into_the_table_has_its_expiry),
 		cmocka_unit_test(a_key_larger_than_the_table_is_counted_and_named),
+		cmocka_unit_test(a_large_key_that_went_while_nobody_heard_is_forgotten),
 		cmocka_unit_test(writes_around_the_limit_end_equal),
 	};
 

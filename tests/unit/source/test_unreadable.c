@@ -124,6 +124,18 @@ static void a_value_that_shrank_is_replicated_by_itself(void **state)
 	test_end(&test);
 }
 
+/* The scan does not see it, and the table has nothing of it that the walk could find. */
+static void what_went_while_nobody_heard_is_forgotten(void **state)
+{
+	one_among_many(0);
+	test_post(&test, "CLIENT KILL TYPE pubsub");
+	test_ask(&test, "DEL giant");
+	test_until_state(&test, KW_SOURCE_LIVE);
+	test_settle(&test);
+	test_assert_same(&test);
+	test_end(&test);
+}
+
 /* Each try costs a connection: they get fewer, and there are none where nothing changed. */
 static void a_value_that_stays_is_tried_ever_less(void **state)
 {
@@ -204,6 +216,7 @@ int main(void)
 		cmocka_unit_test(what_broke_the_connection_is_tried_again_when_asked),
 		cmocka_unit_test(a_reconcile_alone_forgives_nothing),
 		cmocka_unit_test(a_value_that_shrank_is_replicated_by_itself),
+		cmocka_unit_test(what_went_while_nobody_heard_is_forgotten),
 		cmocka_unit_test(a_value_that_stays_is_tried_ever_less),
 		cmocka_unit_test(a_value_at_which_the_server_dies_is_left_alone),
 		cmocka_unit_test(connections_that_break_for_other_reasons_bar_no_key),
