@@ -26,7 +26,7 @@ const struct kw_config_key kw_proxy_config_keys[] = {
 		"Most memory the table may take; 0: half of this machine's."},
 	{"table.segment_bytes", KW_CONFIG_BYTES, "0", false, 4096, 1073741824, NULL,
 		"Size of a log segment, a power of two; 0: by table.max_bytes."},
-	{"table.utilisation", KW_CONFIG_NUMBER, "0.89", false, 0.3, 0.95, NULL,
+	{"table.utilisation", KW_CONFIG_NUMBER, "0.9", false, 0.3, 0.95, NULL,
 		"Share of the log that is live before it grows rather than is cleaned."},
 	{"table.tombstone_seconds", KW_CONFIG_INTEGER, "300", false, 1, 86400, NULL,
 		"Deletes are kept at least this long, so that an agent may be away and resume."},

@@ -12,7 +12,7 @@
 #define HARD_TRIES_BEYOND 8
 #define DIRECTORY_AHEAD 8
 /* A segment is cut down to the table's size: to a part of it, so many granules and records. */
-#define SEGMENTS_LEAST 256
+#define SEGMENTS_LEAST 512
 #define SEGMENT_GRANULES_LEAST 4
 #define SEGMENT_RECORDS_LEAST 8
 /* When less lives than before, memory in use follows within so long. */

@@ -41,7 +41,7 @@ static int check_options(
 	if (o->segment_bytes == 0)
 		o->segment_bytes = auto_segment_bytes(o->max_bytes);
 	if (o->utilisation == 0)
-		o->utilisation = 0.89;
+		o->utilisation = 0.9;
 	if (o->segment_bytes < SEGMENT_BYTES_LEAST || o->segment_bytes > SEGMENT_BYTES_MOST ||
 		(o->segment_bytes & (o->segment_bytes - 1)) != 0)
 		return kw_error_set(error, KW_E_CONFIG,
