@@ -191,6 +191,7 @@ struct kw_source {
 	bool swept;         /* the first scan was finished */
 	bool sound;         /* … and left nothing in doubt */
 	bool complete;      /* … and nothing of it waits for room */
+	bool lacked;        /* keys waited for room when that was looked at last */
 
 	struct kw_sweep sweep;
 	struct kw_flush_check flush;

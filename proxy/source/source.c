@@ -121,8 +121,10 @@ static void update_state(struct kw_source *source)
 	enum kw_source_state state;
 	bool complete;
 
-	if (falls_short(source) != (source->sm.state == KW_SOURCE_FULL))
+	if (falls_short(source) != (source->sm.state == KW_SOURCE_FULL) ||
+		lacks_room(source) != source->lacked)
 		source->stale = true;
+	source->lacked = lacks_room(source);
 	if (!source->stale)
 		return;
 	source->stale = false;

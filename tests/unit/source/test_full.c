@@ -119,6 +119,35 @@ static void a_key_that_shrinks_into_the_table_has_its_expiry(void **state)
 	test_end(&test);
 }
 
+static bool says_that_one_is_larger(struct test *t)
+{
+	return strstr(kw_source_reason(t->source), "larger") != NULL;
+}
+
+/* Room came back, and one key is too large still: that is another reason, and complete all the
+ * same. */
+static void the_reason_is_right_when_room_comes_back_beside_a_large_key(void **state)
+{
+	const struct kw_superblock *superblock;
+
+	test_begin(&test, "--rdbcompression no", UINT64_C(16) << 20);
+	superblock = (const struct kw_superblock *)test.memory;
+	fill(0, 12000);
+	test_ask(&test, "SETRANGE giant 30000000 x");
+	test_follow(&test);
+	test_until(&test, one_is_too_large, "the giant");
+	test_run_ms(&test, 500);
+	assert_non_null(strstr(kw_source_reason(test.source), "wait for room"));
+	for (int i = 0; i < 9000; i++)
+		test_post(&test, "DEL key:%d", i);
+	test_ask(&test, "PING");
+	test_until(&test, says_that_one_is_larger, "the other reason");
+	kw_table_publish(test.table, 1);
+	assert_int_equal(superblock->complete, 1);
+	assert_int_equal(kw_source_state(test.source), KW_SOURCE_FULL);
+	test_end(&test);
+}
+
 static void a_key_larger_than_the_table_is_counted_and_named(void **state)
 {
 	test_begin(&test, "--rdbcompression no", UINT64_C(16) << 20);
@@ -192,6 +221,7 @@ int main(void)
 		cmocka_unit_test(a_first_scan_that_does_not_fit_is_not_complete),
 		cmocka_unit_test(a_reconcile_of_a_full_table_finds_what_went),
 		cmocka_unit_test(a_key_that_shrinks_into_the_table_has_its_expiry),
+		cmocka_unit_test(the_reason_is_right_when_room_comes_back_beside_a_large_key),
 		cmocka_unit_test(a_key_larger_than_the_table_is_counted_and_named),
 		cmocka_unit_test(a_large_key_that_went_while_nobody_heard_is_forgotten),
 		cmocka_unit_test(writes_around_the_limit_end_equal),
