@@ -32,10 +32,11 @@ enum kw_dirty_state {
 	KW_DIRTY_STATES,
 };
 
-#define KW_DIRTY_TTL 1u  /* its expiry has to be read too, whatever is known of it */
-#define KW_DIRTY_SCAN 2u /* a scan waits for it: counted until it is done or parked */
-#define KW_DIRTY_ROOM 4u /* unpark let it go: counted until it is done or parked again */
-#define KW_DIRTY_LOST 8u /* the connection broke while it was in flight */
+#define KW_DIRTY_TTL 1u    /* its expiry has to be read too, whatever is known of it */
+#define KW_DIRTY_SCAN 2u   /* a scan waits for it: counted until it is done or parked */
+#define KW_DIRTY_ROOM 4u   /* unpark let it go: counted until it is done or parked again */
+#define KW_DIRTY_LOST 8u   /* the connection broke while it was in flight */
+#define KW_DIRTY_EVENT 16u /* an event named it */
 
 struct kw_dirty_entry {
 	struct kw_key key;

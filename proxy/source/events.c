@@ -78,7 +78,7 @@ static void key_changed(struct kw_source *source, struct kw_slice channel, struc
 {
 	const struct kw_heard *heard = hear(source, channel);
 	uint32_t database;
-	unsigned flags = 0;
+	unsigned flags = KW_DIRTY_EVENT;
 
 	if (!heard || !kw_source_follows(source, heard->database, key))
 		return;
@@ -87,7 +87,7 @@ static void key_changed(struct kw_source *source, struct kw_slice channel, struc
 	if (source->flush.running)
 		kw_canary_touch(source->canaries, database, key);
 	if (heard->may_expire) {
-		flags = KW_DIRTY_TTL;
+		flags |= KW_DIRTY_TTL;
 		/* It may be fetched before the scan that began without any expiry meets it. */
 		kw_databases_remove(&source->sweep.lasting, database);
 	}

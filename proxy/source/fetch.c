@@ -333,6 +333,8 @@ static void exists_answered(void *arg, const struct kw_reply *reply)
 
 	pace_answered(fetch);
 	reply = kw_lane_reply(fetch->lane, reply);
+	if (reply)
+		fetch->was_asking = false;
 	if (!reply) {
 		kw_dirty_retry(fetch->dirty, entry, 0);
 	} else if (reply->type != KW_REPLY_INTEGER) {
@@ -340,7 +342,7 @@ static void exists_answered(void *arg, const struct kw_reply *reply)
 		retry_later(fetch, entry);
 	} else if (reply->integer > 0) {
 		unreadable(fetch, entry,
-			entry->flags & KW_DIRTY_SCAN ? KW_FETCH_THERE : KW_FETCH_CHANGED);
+			entry->flags & KW_DIRTY_EVENT ? KW_FETCH_CHANGED : KW_FETCH_THERE);
 	} else {
 		fetch->stats.fetches++;
 		store(fetch, entry, NULL, 0);

@@ -129,8 +129,9 @@ uint64_t kw_source_expiry(void *arg, uint32_t database, struct kw_slice key)
 
 /*
  * The table is as good a witness as the server: it has every key's expiry as of the last fetch, and
- * no event since could have set one, or the key would carry KW_DIRTY_TTL. Of keys too large for it
- * the table has nothing. While events may have been missed, scans ask for every expiry.
+ * no event since could have set one, or the key would carry KW_DIRTY_TTL. Of keys too large for it,
+ * or unreadable until now, the table has nothing. While events may have been missed, scans ask for
+ * every expiry.
  */
 bool kw_source_expires(void *arg, uint32_t database, struct kw_slice key)
 {
@@ -138,6 +139,8 @@ bool kw_source_expires(void *arg, uint32_t database, struct kw_slice key)
 	uint64_t hash;
 
 	if (source->too_large.count > 0 && find(&source->too_large, database, key, &hash))
+		return true;
+	if (source->unreadable.count > 0 && find(&source->unreadable, database, key, &hash))
 		return true;
 	return kw_databases_has(&source->expiring, database) &&
 	       kw_source_expiry(source, database, key) > 0;

@@ -127,6 +127,22 @@ static bool expires(void *arg, uint32_t database, struct kw_slice key)
 	return table_expires_ms > 0;
 }
 
+static enum kw_fetch_mark mark_of_all;
+static int found_changed, found_there;
+
+static enum kw_fetch_mark mark(void *arg, uint32_t database, struct kw_slice key)
+{
+	return mark_of_all;
+}
+
+static enum kw_put_result unreadable(
+	void *arg, uint32_t database, struct kw_slice key, enum kw_fetch_found found)
+{
+	found_changed += found == KW_FETCH_CHANGED;
+	found_there += found == KW_FETCH_THERE;
+	return KW_PUT_STORED;
+}
+
 /* The loop. */
 
 static void on_ready(void *arg)
@@ -176,12 +192,17 @@ static void begin(answer_fn fn)
 {
 	struct kw_redis_options options = {0};
 	struct kw_redis_handlers handlers = {on_ready, on_closed, NULL, NULL};
-	struct kw_fetch_handlers fetching = {.store = store, .expiry = expiry, .expires = expires};
+	struct kw_fetch_handlers fetching = {.store = store,
+		.expiry = expiry,
+		.expires = expires,
+		.unreadable = unreadable,
+		.mark = mark};
 	struct sockaddr_un name = {.sun_family = AF_UNIX};
 
 	answer = fn;
 	ready = closed = lane_has_failed = false;
-	stores = removals = 0;
+	stores = removals = found_changed = found_there = 0;
+	mark_of_all = KW_FETCH_READABLE;
 	table_expires_ms = 0;
 	snprintf(path, sizeof(path), "/tmp/kw-fetch-%d", getpid());
 	unlink(path);
@@ -411,6 +432,36 @@ static void expiries_of_old_servers_are_near_and_do_not_waver(void **state)
 	end();
 }
 
+static void answer_one(FILE *to, int argc, char argv[][WORD_BYTES])
+{
+	fputs(":1\r\n", to);
+}
+
+/* Whoever else wants the key, too: it may be readable since the event. */
+static void an_event_of_an_unreadable_key_is_told_beside_a_scan(void **state)
+{
+	struct kw_slice key = kw_slice_text("key");
+
+	begin(answer_one);
+	mark_of_all = KW_FETCH_UNREADABLE;
+	kw_dirty_add(dirty, 0, key, KW_DIRTY_EVENT);
+	kw_dirty_add(dirty, 0, key, KW_DIRTY_SCAN);
+	run_fetches();
+	assert_int_equal(found_changed, 1);
+	kw_dirty_add(dirty, 0, key, KW_DIRTY_SCAN);
+	assert_false(kw_dirty_absorbs(dirty, kw_dirty_hash(dirty, 0, key), 0, key, KW_DIRTY_EVENT));
+	kw_dirty_add(dirty, 0, key, KW_DIRTY_EVENT);
+	run_fetches();
+	assert_int_equal(found_changed, 2);
+	assert_int_equal(found_there, 0);
+	kw_dirty_add(dirty, 0, key, KW_DIRTY_SCAN | KW_DIRTY_TTL);
+	run_fetches();
+	assert_int_equal(found_changed, 2);
+	assert_int_equal(found_there, 1);
+	assert_int_equal(stores + removals, 0);
+	end();
+}
+
 static void answer_nothing_of_the_kind(FILE *to, int argc, char argv[][WORD_BYTES])
 {
 	fputs("*0\r\n", to);
@@ -438,6 +489,7 @@ int main(void)
 		cmocka_unit_test(nothing_is_stored_from_a_database_that_could_not_be_selected),
 		cmocka_unit_test(each_key_is_read_from_its_database),
 		cmocka_unit_test(expiries_of_old_servers_are_near_and_do_not_waver),
+		cmocka_unit_test(an_event_of_an_unreadable_key_is_told_beside_a_scan),
 		cmocka_unit_test(answers_of_the_wrong_form_end_the_connection),
 	};
 
