@@ -244,12 +244,13 @@ static void wait_again(struct kw_sync *sync, const char *why)
  * A server without memory refuses even the cursor; but the deletes that make room come with the
  * snapshot and its prune. The cursor that is there stays: it is older, and what follows it in the
  * log, applied again on top, ends in the same data. Only where the data it speaks of are gone must
- * it not stay.
+ * it not stay. That keys may have been evicted is no such doubt: whoever finds the cursor in that
+ * server has it too, and to wait for room would be to wait for ever.
  */
 static bool without_claim(const struct kw_sync *sync, const char *error)
 {
 	return strstr(error, "OOM") && sync->owned && !sync->local->spoiled &&
-	       (sync->local->written_valid || kw_sync_cursor_holds(sync));
+	       (sync->local->written_valid || kw_sync_cursor_stands(sync));
 }
 
 static void on_claimed(void *arg, const char *error)

@@ -150,6 +150,11 @@ void kw_sync_step(struct kw_sync *sync, uint64_t now_us);
  * around it, and be said of the same keys.
  */
 bool kw_sync_cursor_holds(const struct kw_sync *sync);
+/*
+ * The same, but for keys that the server has evicted, or may have: may the cursor stay where a
+ * snapshot begins that the server has no memory to claim?
+ */
+bool kw_sync_cursor_stands(const struct kw_sync *sync);
 
 /* Write the cursor now if it is behind. True: a write is out. */
 bool kw_sync_save(struct kw_sync *sync, uint64_t now_us);

@@ -15,36 +15,35 @@ static const char *doubt_in_the_same_run(const struct kw_local_facts *facts)
 		return "data were flushed or swapped since it was written";
 	if (cursor->bond == KW_BOND_LED && cursor->refused != facts->refused)
 		return "the server refused commands of its link since it was written";
-	if (cursor->evicted != facts->evicted)
-		return "the server evicted keys since it was written";
 	return NULL;
 }
 
-/*
- * The counts began anew with the server. What this run has done it did unseen; and what the one
- * before did between the cursor and its end nobody knows: it may have saved what it still held.
- */
+/* The counts began anew with the server. What this run has done it did unseen. */
 static const char *doubt_in_another_run(const struct kw_local_facts *facts)
 {
 	if (facts->flushes > 0)
 		return "data were flushed or swapped since the server started";
-	if (facts->evicted > 0)
-		return "the server evicted keys since it started";
-	if (kw_local_may_evict(facts))
-		return "the server was started anew, and may have evicted keys before";
 	return NULL;
 }
 
-bool kw_sync_cursor_holds(const struct kw_sync *sync)
+static bool is_of_this_run(const struct kw_local_facts *facts)
+{
+	return strcmp(facts->cursor.run_id, facts->identity.run_id) == 0;
+}
+
+static bool is_there(const struct kw_local_facts *facts)
+{
+	return facts->cursor_kind == KW_CURSOR_OURS && facts->cursor.version > 0;
+}
+
+/* Are they other data than it speaks of, or of other keys? */
+static const char *doubt_of_data(const struct kw_sync *sync)
 {
 	const struct kw_local_facts *facts = &sync->local->facts;
 	const struct kw_local_cursor *cursor = &facts->cursor;
-	bool same_run = strcmp(cursor->run_id, facts->identity.run_id) == 0;
 	const char *doubt = NULL;
 	struct kw_witness held;
 
-	if (facts->cursor_kind != KW_CURSOR_OURS || cursor->version == 0)
-		return false;
 	if (cursor->quarantined > 0)
 		doubt = "keys were in quarantine when it was written";
 	else if (cursor->filter != kw_filter_hash(sync->filter))
@@ -52,10 +51,46 @@ bool kw_sync_cursor_holds(const struct kw_sync *sync)
 	else if (facts->keys == 0)
 		doubt = "there are no keys";
 	else
-		doubt = same_run ? doubt_in_the_same_run(facts) : doubt_in_another_run(facts);
+		doubt = is_of_this_run(facts) ? doubt_in_the_same_run(facts)
+					      : doubt_in_another_run(facts);
 	kw_witness_set(&held, facts->held);
 	if (!doubt && kw_witness_against(&cursor->held, &held) >= 0)
 		doubt = "a database holds less than half of the keys it held when it was written";
+	return doubt;
+}
+
+/*
+ * The same data, but has the server thrown keys out of them? And what a run before this one did
+ * between the cursor and its end nobody knows: it may have saved what it still held.
+ */
+static const char *doubt_of_eviction(const struct kw_local_facts *facts)
+{
+	if (is_of_this_run(facts))
+		return facts->cursor.evicted != facts->evicted
+			       ? "the server evicted keys since it was written"
+			       : NULL;
+	if (facts->evicted > 0)
+		return "the server evicted keys since it started";
+	if (kw_local_may_evict(facts))
+		return "the server was started anew, and may have evicted keys before";
+	return NULL;
+}
+
+bool kw_sync_cursor_stands(const struct kw_sync *sync)
+{
+	return is_there(&sync->local->facts) && !doubt_of_data(sync);
+}
+
+bool kw_sync_cursor_holds(const struct kw_sync *sync)
+{
+	const struct kw_local_facts *facts = &sync->local->facts;
+	const char *doubt;
+
+	if (!is_there(facts))
+		return false;
+	doubt = doubt_of_data(sync);
+	if (!doubt)
+		doubt = doubt_of_eviction(facts);
 	if (doubt)
 		kw_log_info("sync", "the local cursor is not used: %s", doubt);
 	return !doubt;

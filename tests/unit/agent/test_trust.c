@@ -97,6 +97,42 @@ static void a_restarted_server_that_may_evict_is_a_doubt(void **state)
 	assert_true(kw_sync_cursor_holds(&world.sync));
 }
 
+/* It has no memory even for a claim, and nothing of ours that it could evict to get some. */
+static void a_doubt_about_evictions_lets_the_cursor_stand(void **state)
+{
+	struct world world;
+	struct kw_local_facts *facts = setup_restarted(&world);
+
+	facts->maxmemory = 1 << 20;
+	snprintf(facts->policy, sizeof facts->policy, "volatile-lru");
+	assert_false(kw_sync_cursor_holds(&world.sync));
+	assert_true(kw_sync_cursor_stands(&world.sync));
+	facts->evicted = 3;
+	assert_false(kw_sync_cursor_holds(&world.sync));
+	assert_true(kw_sync_cursor_stands(&world.sync));
+	setup(&world)->evicted++;
+	assert_false(kw_sync_cursor_holds(&world.sync));
+	assert_true(kw_sync_cursor_stands(&world.sync));
+}
+
+static void a_cursor_whose_data_are_gone_does_not_stand(void **state)
+{
+	struct world world;
+
+	setup(&world)->flushes++;
+	assert_false(kw_sync_cursor_stands(&world.sync));
+	setup_restarted(&world)->flushes = 1;
+	assert_false(kw_sync_cursor_stands(&world.sync));
+	setup_restarted(&world)->held[0] = 1;
+	assert_false(kw_sync_cursor_stands(&world.sync));
+	setup(&world)->keys = 0;
+	assert_false(kw_sync_cursor_stands(&world.sync));
+	setup(&world)->cursor.version = 0;
+	assert_false(kw_sync_cursor_stands(&world.sync));
+	setup(&world)->cursor_kind = KW_CURSOR_NONE;
+	assert_false(kw_sync_cursor_stands(&world.sync));
+}
+
 static void a_flush_of_a_restarted_server_before_the_first_look_is_a_doubt(void **state)
 {
 	struct world world;
@@ -132,6 +168,8 @@ int main(void)
 		cmocka_unit_test(a_policy_that_evicted_nothing_in_this_run_is_none),
 		cmocka_unit_test(what_a_restarted_server_evicted_before_the_first_look_is_a_doubt),
 		cmocka_unit_test(a_restarted_server_that_may_evict_is_a_doubt),
+		cmocka_unit_test(a_doubt_about_evictions_lets_the_cursor_stand),
+		cmocka_unit_test(a_cursor_whose_data_are_gone_does_not_stand),
 		cmocka_unit_test(a_flush_of_a_restarted_server_before_the_first_look_is_a_doubt),
 		cmocka_unit_test(a_server_has_kept_only_what_an_answer_behind_it_says),
 	};
