@@ -162,6 +162,7 @@ static void hybrid_attach(struct kw_apply *apply, bool continuous)
 
 	if (!continuous) {
 		hybrid->stage = is_bootstrapped(hybrid) ? STAGE_COMMANDS : STAGE_RDB;
+		hybrid->first->leaving = KW_LEAVE_NOT;
 		hybrid->local->led = hybrid->stage == STAGE_RDB;
 		empty_second(hybrid);
 		if (hybrid->stage == STAGE_COMMANDS)
@@ -183,8 +184,9 @@ static void hybrid_detach(struct kw_apply *apply)
 	if (hybrid->stage == STAGE_COMMANDS) {
 		hybrid->second->ops->detach(hybrid->second);
 	} else {
-		hybrid->stage = STAGE_RDB;
-		hybrid->first->leaving = KW_LEAVE_NOT;
+		/* A release that was begun is gone on with: it may be a master by our doing. */
+		if (hybrid->stage == STAGE_RDB)
+			hybrid->first->leaving = KW_LEAVE_NOT;
 		kw_replica_detach(&hybrid->first->base);
 	}
 	merge(hybrid);
@@ -217,6 +219,11 @@ static void hybrid_prepare(
 	if (hybrid->stage == STAGE_RELEASING && hybrid->first->takeover.running) {
 		done(arg, "the local server is being let go");
 		return;
+	}
+	/* Half let go it is a master by our doing: what comes next may fail or be put off. */
+	if (hybrid->stage == STAGE_RELEASING) {
+		kw_replica_reset(hybrid->first, "a new snapshot follows");
+		hybrid->first->followed = false;
 	}
 	hybrid->stage = STAGE_RDB;
 	hybrid->first->leaving = KW_LEAVE_NOT;

@@ -113,29 +113,82 @@ static bool is_master(void *arg)
 	return strstr(stage_cli(arg, "role"), "master") != NULL;
 }
 
-/* Mode hybrid: it is a master then, and nobody else has promoted it. */
+/* Mode hybrid: the snapshot is loaded, REPLICAOF NO ONE is taken, the settings are not. */
+static void open_half_let_go(struct stage *stage)
+{
+	stage_open(stage, "hybrid");
+	stage->options.consent = true;
+	stage_fill(stage, 0, 100);
+	test_proxy_publish(&stage->proxy);
+	stage_start_agent(stage);
+	stage_wait(stage, is_waiting, "the server is told to follow");
+	stage_cli(stage, DENY);
+	stage_wait(stage, is_master, "the server is let go");
+	test_run_ms(&stage->loop, 2500); /* two looks */
+	assert_int_equal(stage->warm, 0);
+	assert_non_null(strstr(stage->agent->reason, "let go"));
+	assert_non_null(strstr(stage->agent->reason, "+config|set"));
+}
+
+static void assert_not_held(const struct stage *stage)
+{
+	const struct kw_agent *agent = stage->agent;
+
+	assert_null(strstr(agent->apply->trouble_why, "by somebody"));
+	assert_null(strstr(agent->reason, "by somebody"));
+}
+
+static void close_when_handed_over(struct stage *stage)
+{
+	stage_cli(stage, GRANT);
+	stage_wait_warm(stage);
+	assert_settings_of_before(&stage->server);
+	assert_string_equal(stage->agent->apply->link.state, "handed over");
+	assert_string_equal(stage_cli(stage, "dbsize"), "50");
+	stage_close(stage);
+}
+
+/* It is a master then, and nobody else has promoted it. */
 static void a_server_half_let_go_is_not_taken_for_somebody_elses(void **state)
 {
 	struct stage stage;
 
-	stage_open(&stage, "hybrid");
-	stage.options.consent = true;
-	stage_fill(&stage, 0, 100);
-	test_proxy_publish(&stage.proxy);
-	stage_start_agent(&stage);
-	stage_wait(&stage, is_waiting, "the server is told to follow");
-	stage_cli(&stage, DENY);
-	stage_wait(&stage, is_master, "the server is let go");
-	test_run_ms(&stage.loop, 2500); /* two looks */
-	assert_int_equal(stage.warm, 0);
-	assert_non_null(strstr(stage.agent->reason, "let go"));
-	assert_non_null(strstr(stage.agent->reason, "+config|set"));
-	stage_cli(&stage, GRANT);
-	stage_wait_warm(&stage);
-	assert_settings_of_before(&stage.server);
-	assert_string_equal(stage.agent->apply->link.state, "handed over");
-	assert_string_equal(stage_cli(&stage, "dbsize"), "50");
-	stage_close(&stage);
+	open_half_let_go(&stage);
+	close_when_handed_over(&stage);
+}
+
+/* Nor behind a connection that broke and came again, whenever in the pause between two tries. */
+static void nor_is_it_when_the_connection_breaks(void **state)
+{
+	struct stage stage;
+
+	open_half_let_go(&stage);
+	for (int i = 0; i < 5; i++) {
+		stage_cli(&stage, "client kill type normal");
+		test_run_ms(&stage.loop, 700);
+		assert_not_held(&stage);
+	}
+	test_run_ms(&stage.loop, 1500);
+	assert_not_held(&stage);
+	assert_non_null(strstr(stage_cli(&stage, "role"), "master"));
+	close_when_handed_over(&stage);
+}
+
+/* Nor when a new snapshot is wanted amid it, for which the server cannot be had yet. */
+static void nor_is_it_when_a_snapshot_begins_anew(void **state)
+{
+	struct stage stage;
+
+	open_half_let_go(&stage);
+	for (int i = 0; i < 5; i++) {
+		stage.agent->sync.retry_us = 0; /* not in step with the tries to let it go */
+		kw_sync_restart(&stage.agent->sync, "a test wants a snapshot");
+		test_run_ms(&stage.loop, 700);
+		assert_not_held(&stage);
+	}
+	assert_null(strstr(stage.agent->apply->trouble_why, "let go")); /* it is given up */
+	assert_non_null(strstr(stage.agent->apply->trouble_why, "+config|set"));
+	close_when_handed_over(&stage);
 }
 
 int main(void)
@@ -143,6 +196,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(settings_that_were_refused_are_put_back_by_the_next_try),
 		cmocka_unit_test(a_server_half_let_go_is_not_taken_for_somebody_elses),
+		cmocka_unit_test(nor_is_it_when_the_connection_breaks),
+		cmocka_unit_test(nor_is_it_when_a_snapshot_begins_anew),
 	};
 
 	return cmocka_run_group_tests_name("agent-takeover", tests, NULL, NULL);
