@@ -93,6 +93,14 @@ static void a_resync_repairs_what_somebody_wrote_locally(void **state)
 	stage_close(&stage);
 }
 
+/* Another server in the place of the one that was stopped. */
+static void serve_anew(struct stage *stage)
+{
+	test_server_start(&stage->server, NULL);
+	snprintf(stage->agent->local.options.redis.address,
+		sizeof stage->agent->local.options.redis.address, "%s", stage->server.address);
+}
+
 static void a_local_server_replaced_by_an_empty_one_is_filled_again(void **state)
 {
 	struct stage stage;
@@ -100,9 +108,7 @@ static void a_local_server_replaced_by_an_empty_one_is_filled_again(void **state
 	stage_open_warm(&stage, 1000);
 	test_server_stop(&stage.server);
 	stage_wait_state(&stage, KW_AGENT_CONNECTING);
-	test_server_start(&stage.server, NULL);
-	snprintf(stage.agent->local.options.redis.address,
-		sizeof stage.agent->local.options.redis.address, "%s", stage.server.address);
+	serve_anew(&stage);
 	stage_wait_warm(&stage);
 	assert_string_equal(stage_cli(&stage, "dbsize"), "500");
 	stage_close(&stage);
@@ -123,9 +129,7 @@ static void a_server_that_refused_and_is_gone_is_said_to_be_gone(void **state)
 	assert_non_null(strstr(stage.agent->reason, "+scan"));
 	test_server_stop(&stage.server);
 	stage_wait_state(&stage, KW_AGENT_CONNECTING);
-	test_server_start(&stage.server, NULL);
-	snprintf(stage.agent->local.options.redis.address,
-		sizeof stage.agent->local.options.redis.address, "%s", stage.server.address);
+	serve_anew(&stage);
 	stage_wait_warm(&stage);
 	stage_close(&stage);
 }

@@ -2,6 +2,7 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/hash.h"
+#include "scripted.h"
 #include "source/fetch.h"
 
 #include <setjmp.h>
@@ -16,8 +17,6 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
-
-#define WORD_BYTES 64
 
 /* What the server says to each command; argv[0] is the command's name. Called on its thread. */
 typedef void (*answer_fn)(FILE *to, int argc, char argv[][WORD_BYTES]);
@@ -40,27 +39,6 @@ static int stores, removals;
 static char stored_key[64], stored[64];
 static uint32_t stored_database;
 static uint64_t stored_expires_ms, table_expires_ms;
-
-static int read_command(FILE *from, char argv[][WORD_BYTES])
-{
-	char line[WORD_BYTES];
-	int argc;
-
-	if (!fgets(line, sizeof(line), from))
-		return 0;
-	argc = atoi(line + 1);
-	for (int i = 0; i < argc; i++) {
-		size_t length;
-
-		if (!fgets(line, sizeof(line), from))
-			return 0;
-		length = (size_t)atoi(line + 1);
-		if (length + 2 >= WORD_BYTES || fread(argv[i], 1, length + 2, from) != length + 2)
-			return 0;
-		argv[i][length] = '\0';
-	}
-	return argc;
-}
 
 static void *serve(void *arg)
 {

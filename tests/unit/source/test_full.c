@@ -148,7 +148,7 @@ static void the_reason_is_right_when_room_comes_back_beside_a_large_key(void **s
 	test_end(&test);
 }
 
-static void a_key_larger_than_the_table_is_counted_and_named(void **state)
+static void begin_with_a_giant(void)
 {
 	test_begin(&test, "--rdbcompression no", UINT64_C(16) << 20);
 	test_ask(&test, "SET giant small");
@@ -157,6 +157,11 @@ static void a_key_larger_than_the_table_is_counted_and_named(void **state)
 	test_settle(&test);
 	test_ask(&test, "SETRANGE giant 30000000 x");
 	test_until(&test, one_is_too_large, "the giant");
+}
+
+static void a_key_larger_than_the_table_is_counted_and_named(void **state)
+{
+	begin_with_a_giant();
 	/* No replica can be equal: the state must not let an agent be warm. */
 	assert_int_equal(kw_source_state(test.source), KW_SOURCE_FULL);
 	assert_non_null(strstr(kw_source_reason(test.source), "larger"));
@@ -175,13 +180,7 @@ static void a_key_larger_than_the_table_is_counted_and_named(void **state)
 
 static void a_large_key_that_went_while_nobody_heard_is_forgotten(void **state)
 {
-	test_begin(&test, "--rdbcompression no", UINT64_C(16) << 20);
-	test_ask(&test, "SET giant small");
-	test_ask(&test, "SET other 1");
-	test_follow(&test);
-	test_settle(&test);
-	test_ask(&test, "SETRANGE giant 30000000 x");
-	test_until(&test, one_is_too_large, "the giant");
+	begin_with_a_giant();
 	test_post(&test, "CLIENT KILL TYPE pubsub");
 	test_ask(&test, "DEL giant");
 	test_until_state(&test, KW_SOURCE_LIVE);

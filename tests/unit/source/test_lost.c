@@ -1,6 +1,7 @@
 /* Which keys are held against a connection that breaks, by a scripted server that hangs up. */
 #include "base/buffer.h"
 #include "base/clock.h"
+#include "scripted.h"
 #include "source/fetch.h"
 
 #include <setjmp.h>
@@ -18,7 +19,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define WORD_BYTES 64
 #define PATIENCE_US 10000000
 
 /* The server: every key is gone, and at the one that begins with "killer" it hangs up. */
@@ -39,27 +39,6 @@ static bool give_up_first; /* the lane is given up before the loss is told, as b
 static bool pump_on_lost;  /* fetching goes on in the turn in which the connection ended */
 static int removals, unreadables;
 static char unreadable_key[WORD_BYTES];
-
-static int read_command(FILE *from, char argv[][WORD_BYTES])
-{
-	char line[WORD_BYTES];
-	int argc;
-
-	if (!fgets(line, sizeof(line), from))
-		return 0;
-	argc = atoi(line + 1);
-	for (int i = 0; i < argc; i++) {
-		size_t length;
-
-		if (!fgets(line, sizeof(line), from))
-			return 0;
-		length = (size_t)atoi(line + 1);
-		if (length + 2 >= WORD_BYTES || fread(argv[i], 1, length + 2, from) != length + 2)
-			return 0;
-		argv[i][length] = '\0';
-	}
-	return argc;
-}
 
 /* False: the server hangs up. */
 static bool answer(FILE *to, char argv[][WORD_BYTES])
