@@ -4,7 +4,7 @@
  *   proxy's table ──follow──▶ sync ──apply──▶ local server
  *                                └──progress──▶ state, status, cursor, reports to the proxy
  *
- * The state is what an operator wants to know, and follows from the parts (agent_state.c):
+ * The state is what an operator wants to know, and follows from the parts (state.c):
  *
  *   ┌────────────┐     ┌───────────────┐     ┌──────┐  behind, paused,   ┌─────────┐
  *   │ CONNECTING │────▶│ BOOTSTRAPPING │────▶│ WARM │◀─────────────────▶│ LAGGING │
@@ -25,12 +25,12 @@
 #ifndef KW_AGENT_AGENT_H
 #define KW_AGENT_AGENT_H
 
-#include "apply.h"
-#include "filter.h"
-#include "follow.h"
-#include "local.h"
-#include "quarantine.h"
-#include "sync.h"
+#include "apply/apply.h"
+#include "follow/follow.h"
+#include "keys/filter.h"
+#include "keys/quarantine.h"
+#include "local/local.h"
+#include "sync/sync.h"
 
 #include "base/sm.h"
 
@@ -136,7 +136,7 @@ int kw_agent_promote(struct kw_agent *agent, struct kw_error *error);
 void kw_agent_set_warm_lag(struct kw_agent *agent, uint32_t warm_lag_ms);
 void kw_agent_set_pace(struct kw_agent *agent, uint32_t idle_us, bool busy);
 
-/* agent_state.c: derive the state from the parts; move, tell, report to the proxy. */
+/* state.c: derive the state from the parts; move, tell, report to the proxy. */
 void kw_agent_evaluate(struct kw_agent *agent, uint64_t now_us);
 /*
  * Before the state is told: the step that judges what came in with the question is still to come.

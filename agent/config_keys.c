@@ -1,9 +1,9 @@
 #include "config_keys.h"
 
-#include "control/config_common.h"
+#include "control/config/common.h"
 #include "primary/downlink.h"
 #include "redis/address.h"
-#include "remote/rdma_keys.h"
+#include "remote/rdma/keys.h"
 #include "remote/remote.h"
 #include "table/reader.h"
 

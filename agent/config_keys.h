@@ -2,7 +2,7 @@
 #ifndef KW_AGENT_CONFIG_KEYS_H
 #define KW_AGENT_CONFIG_KEYS_H
 
-#include "control/config.h"
+#include "control/config/config.h"
 
 extern const struct kw_config_key kw_agent_config_keys[];
 

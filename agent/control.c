@@ -2,7 +2,7 @@
 #include "daemon.h"
 
 #include "base/clock.h"
-#include "remote/rdma_counts.h"
+#include "remote/rdma/counts.h"
 
 #define QUARANTINED_SHOWN 16
 

@@ -1,7 +1,7 @@
 #include "daemon.h"
 
 #include "base/log.h"
-#include "remote/rdma_keys.h"
+#include "remote/rdma/keys.h"
 
 #include <inttypes.h>
 #include <signal.h>

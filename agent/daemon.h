@@ -7,12 +7,12 @@
 #define KW_AGENT_DAEMON_H
 
 #include "agent.h"
-#include "control_inspect.h"
+#include "inspect/methods.h"
 
 #include "base/buffer.h"
 #include "control/daemon.h"
 #include "control/notify.h"
-#include "control/rpc.h"
+#include "control/rpc/rpc.h"
 
 #include <uv.h>
 

@@ -4,7 +4,7 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "control/json_text.h"
-#include "remote/rdma_counts.h"
+#include "remote/rdma/counts.h"
 
 #include <stdlib.h>
 

@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "control/json_text.h"
-#include "remote/rdma_keys.h"
+#include "remote/rdma/keys.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -12,7 +12,7 @@
 
 #include "control/daemon.h"
 #include "control/notify.h"
-#include "control/rpc.h"
+#include "control/rpc/rpc.h"
 #include "remote/memory.h"
 #include "remote/server.h"
 #include "source/source.h"

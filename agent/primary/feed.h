@@ -15,8 +15,8 @@
 #ifndef KW_AGENT_PRIMARY_FEED_H
 #define KW_AGENT_PRIMARY_FEED_H
 
+#include "apply/window.h"
 #include "table/record.h"
-#include "window.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /*
  * The inside of apply mode `replica`, shared by its parts:
  *
- *   apply_replica.c      the mode: records in, acknowledgements out, the cursor
+ *   replica.c      the mode: records in, acknowledgements out, the cursor
  *   primary/lead.c       the server is made to follow, acknowledges, is lost and comes again
  *   primary/answer.c     its PSYNC is answered: from the start, or going on
  *   primary/custody.c    is it still ours? left alone when somebody took it; let go at the end
@@ -23,13 +23,13 @@
 #ifndef KW_AGENT_PRIMARY_REPLICA_H
 #define KW_AGENT_PRIMARY_REPLICA_H
 
-#include "apply.h"
+#include "apply/apply.h"
 #include "base/backoff.h"
-#include "keyset.h"
-#include "primary/downlink.h"
-#include "primary/feed.h"
-#include "primary/takeover.h"
-#include "redis/rdb.h"
+#include "downlink.h"
+#include "feed.h"
+#include "keys/keyset.h"
+#include "rdb/rdb.h"
+#include "takeover.h"
 
 /* The server connects within this long after REPLICAOF, or it cannot. */
 #define KW_REPLICA_CONNECT_US 10000000
@@ -165,7 +165,7 @@ void kw_snapshot_end(struct kw_apply *apply);
 /* Something that says nothing, so that the server does not take us for dead. */
 void kw_snapshot_filler(struct kw_replica *replica);
 
-/* apply_replica.c */
+/* replica.c */
 void kw_replica_refuse(
 	struct kw_replica *replica, const struct kw_record_view *record, const char *why);
 void kw_replica_done(void *arg, const struct kw_window_entry *entry, uint64_t sequence);

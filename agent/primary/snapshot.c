@@ -9,7 +9,7 @@
 #include "replica.h"
 
 #include "base/log.h"
-#include "redis/payload.h"
+#include "rdb/payload.h"
 
 #include <inttypes.h>
 #include <stdio.h>

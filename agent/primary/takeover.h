@@ -20,7 +20,7 @@
 #ifndef KW_AGENT_PRIMARY_TAKEOVER_H
 #define KW_AGENT_PRIMARY_TAKEOVER_H
 
-#include "local.h"
+#include "local/local.h"
 #include "replconf.h"
 
 #include "base/buffer.h"

@@ -32,8 +32,8 @@ void kw_daemon_config_set(void *arg, struct kw_rpc_call *call, const json_t *par
 	struct kw_error error;
 	int code;
 
-	code = kw_config_change(daemon->config, path, value ? value : "null", daemon->changed,
-		daemon, &error);
+	code = kw_config_change(
+		daemon->config, path, value ? value : "null", daemon->changed, daemon, &error);
 	free(value);
 	if (code)
 		kw_rpc_fail_error(call, &error);
@@ -68,7 +68,8 @@ void kw_daemon_config_reload(void *arg, struct kw_rpc_call *call, const json_t *
 	else
 		kw_rpc_result(call,
 			json_pack("{s:b,s:s%}", "reloaded", true, "needs_restart",
-				kw_buffer_length(&notes) ? (const char *)kw_buffer_bytes(&notes) : "",
+				kw_buffer_length(&notes) ? (const char *)kw_buffer_bytes(&notes)
+							 : "",
 				(int)kw_buffer_length(&notes)));
 	kw_buffer_close(&notes);
 }

@@ -1,13 +1,13 @@
 /*
  * What both daemons answer in the same way: config.get, config.set, config.reload, and the order of
- * signals. A daemon puts KW_DAEMON_METHODS into its table of methods and struct kw_daemon first into
- * the object it registers as the handlers' argument.
+ * signals. A daemon puts KW_DAEMON_METHODS into its table of methods and struct kw_daemon first
+ * into the object it registers as the handlers' argument.
  */
 #ifndef KW_CONTROL_DAEMON_H
 #define KW_CONTROL_DAEMON_H
 
-#include "control/config.h"
-#include "control/rpc.h"
+#include "control/config/config.h"
+#include "control/rpc/rpc.h"
 
 struct kw_daemon {
 	struct kw_config *config;
@@ -26,11 +26,14 @@ void kw_daemon_reload(struct kw_daemon *daemon);
 	{"config.get", "The configuration in force, whole or one key or group of it.",             \
 		{{"path", JSON_STRING, false, "key or group, e.g. redis.address or redis"}},       \
 		kw_daemon_config_get},                                                             \
-	{"config.set", "Change one live key until the next start or reload.",                      \
-		{{"path", JSON_STRING, true, "key"},                                               \
-			{"value", JSON_NULL, true, "new value, as in the file"}},                  \
-		kw_daemon_config_set},                                                             \
-	{"config.reload", "Read the configuration file again; keys that are not live are named.",  \
-		{{NULL, JSON_NULL, false, NULL}}, kw_daemon_config_reload}
+		{"config.set", "Change one live key until the next start or reload.",              \
+			{{"path", JSON_STRING, true, "key"},                                       \
+				{"value", JSON_NULL, true, "new value, as in the file"}},          \
+			kw_daemon_config_set},                                                     \
+	{                                                                                          \
+		"config.reload",                                                                   \
+			"Read the configuration file again; keys that are not live are named.",    \
+			{{NULL, JSON_NULL, false, NULL}}, kw_daemon_config_reload                  \
+	}
 
 #endif

@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "base/slice.h"
-#include "control/rpc.h"
+#include "control/rpc/rpc.h"
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -19,7 +19,8 @@ struct kw_redis_address {
 int kw_redis_address_parse(
 	const char *text, struct kw_redis_address *address, struct kw_error *error);
 
-/* Is it on this host for certain: a unix socket, or a loopback number? (Behind one may be a tunnel.) */
+/* Is it on this host for certain: a unix socket, or a loopback number? (Behind one may be a
+ * tunnel.) */
 bool kw_redis_address_near(const struct kw_redis_address *address);
 
 /* The same as parse, asked for the verdict only. */

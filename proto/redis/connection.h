@@ -127,8 +127,8 @@ void kw_redis_greeted(struct kw_redis *redis);   /* GREETING -> READY */
 void kw_redis_write(struct kw_redis *redis); /* no callbacks: errors are kept for the loop */
 void kw_redis_wake(struct kw_redis *redis);  /* look at the connection this loop turn */
 void kw_redis_watch(struct kw_redis_link *link, int events);
-void kw_redis_rewatch(struct kw_redis *redis); /* for what is wanted of it now */
-void kw_redis_read(struct kw_redis *redis);    /* what has come */
+void kw_redis_rewatch(struct kw_redis *redis);                 /* for what is wanted of it now */
+void kw_redis_read(struct kw_redis *redis);                    /* what has come */
 bool kw_redis_take(void *redis, const struct kw_reply *reply); /* the reader's sink */
 
 /* lull.c: so much was read at once. Shall input be read at each arrival, or now and then? */

@@ -24,8 +24,14 @@
 #include <stdint.h>
 #include <uv.h>
 
-enum kw_reply_type { KW_REPLY_STATUS, KW_REPLY_ERROR, KW_REPLY_INTEGER, KW_REPLY_STRING, KW_REPLY_NIL,
-	KW_REPLY_ARRAY };
+enum kw_reply_type {
+	KW_REPLY_STATUS,
+	KW_REPLY_ERROR,
+	KW_REPLY_INTEGER,
+	KW_REPLY_STRING,
+	KW_REPLY_NIL,
+	KW_REPLY_ARRAY
+};
 
 struct kw_reply {
 	enum kw_reply_type type;
@@ -43,9 +49,8 @@ struct kw_redis_options {
 	uint32_t connect_timeout_ms; /* until ready; 0: 5000 */
 	uint32_t reply_timeout_ms;   /* no byte for this long while replies are owed; 0: 30000 */
 	/*
-	 * A subscriber, whose messages may come in a stream: from 4 KiB a millisecond on they, and the
-	 * end of the connection, are looked for every millisecond rather
-	 * than at each arrival.
+	 * A subscriber, whose messages may come in a stream: from 4 KiB a millisecond on they, and
+	 * the end of the connection, are looked for every millisecond rather than at each arrival.
 	 */
 	bool stream;
 };
@@ -73,16 +78,16 @@ int kw_redis_open(uv_loop_t *loop, const struct kw_redis_options *options,
  * to be answered. While closing it is not sent any more, but fn gets its NULL like the others: so
  * do not answer a NULL with another command, it would never end. Not after closed.
  */
-void kw_redis_send(struct kw_redis *redis, kw_reply_fn fn, void *arg, int argc,
-	const struct kw_slice *argv);
+void kw_redis_send(
+	struct kw_redis *redis, kw_reply_fn fn, void *arg, int argc, const struct kw_slice *argv);
 
 /* The same from words: kw_redis_sendf(r, fn, arg, "CONFIG", "GET", "save", NULL). */
 void kw_redis_words(struct kw_redis *redis, kw_reply_fn fn, void *arg, const char *word, ...)
 	__attribute__((sentinel));
 
 /*
- * Queue bytes that are already RESP and hold exactly one command. The bytes must stay in place until
- * the reply came or the connection closed: they are written from where they lie.
+ * Queue bytes that are already RESP and hold exactly one command. The bytes must stay in place
+ * until the reply came or the connection closed: they are written from where they lie.
  */
 void kw_redis_send_raw(struct kw_redis *redis, kw_reply_fn fn, void *arg, struct kw_slice resp);
 
@@ -103,8 +108,8 @@ size_t kw_redis_unsent_bytes(const struct kw_redis *redis); /* queued, not yet i
  * messages go to handlers.push, and only these commands and PING may be sent (PING's pong, an
  * array in this mode, goes to its fn).
  */
-void kw_redis_subscribe(struct kw_redis *redis, bool pattern, const char *channel, kw_reply_fn fn,
-	void *arg);
+void kw_redis_subscribe(
+	struct kw_redis *redis, bool pattern, const char *channel, kw_reply_fn fn, void *arg);
 
 /* closed follows with code KW_OK. Harmless when already closing. */
 void kw_redis_close(struct kw_redis *redis);

@@ -18,20 +18,21 @@ struct kw_server_identity {
 	char replid[41]; /* master_replid */
 	char role[8];    /* master, slave */
 	bool loading;
-	uint16_t rdb_version; /* of the payloads it writes: by DUMP's trailer, 0 when unknown */
-	uint32_t databases;   /* CONFIG GET databases; 16 when CONFIG is not allowed */
+	uint16_t rdb_version;   /* of the payloads it writes: by DUMP's trailer, 0 when unknown */
+	uint32_t databases;     /* CONFIG GET databases; 16 when CONFIG is not allowed */
 	uint64_t expires_total; /* keys with a TTL, INFO keyspace */
 	uint64_t process;       /* its id, in the server's own pid namespace; 0: not told */
 };
 
 /* Fill identity from the text of INFO (server, replication, persistence, keyspace sections). */
-int kw_server_identity_parse(struct kw_slice info, struct kw_server_identity *identity,
-	struct kw_error *error);
+int kw_server_identity_parse(
+	struct kw_slice info, struct kw_server_identity *identity, struct kw_error *error);
 
 /* Redis 6.2 and later, Valkey 7.2 and later, not sentinel. KW_E_REFUSED names the remedy. */
 int kw_server_identity_check(const struct kw_server_identity *identity, struct kw_error *error);
 
-/* The RDB version a server of this kind and version writes and accepts (FACTS: 9, 10, 11, 12, 80). */
+/* The RDB version a server of this kind and version writes and accepts (FACTS: 9, 10, 11, 12, 80).
+ */
 uint16_t kw_server_rdb_version(const struct kw_server_identity *identity);
 
 /* One life of one server, by its run_id: what a table says of where it comes from. 0: unknown. */
@@ -71,7 +72,8 @@ enum kw_server_error {
 	KW_SERVER_E_READONLY,   /* it is a replica of somebody */
 	KW_SERVER_E_MISCONF,    /* cannot persist and refuses writes; NOREPLICAS */
 	KW_SERVER_E_PERMISSION, /* NOPERM, NOAUTH, WRONGPASS: the sentence goes to the operator */
-	KW_SERVER_E_PAYLOAD,    /* RESTORE: "DUMP payload version or checksum are wrong", "Bad data format" */
+	KW_SERVER_E_PAYLOAD,    /* RESTORE: "DUMP payload version or checksum are wrong", "Bad data
+				   format" */
 };
 enum kw_server_error kw_server_error(struct kw_slice text);
 

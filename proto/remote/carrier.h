@@ -2,8 +2,8 @@
  * Inside proto/remote: what a carrier is, on either side.
  *
  *   active side (remote.c is common)          passive side (server.c is common)
- *     kw_carrier_ops: shm.c, tcp.c, rdma.c      kw_listener_ops: listen_shm.c, listen_tcp.c,
- *                                               listen_rdma.c
+ *     kw_carrier_ops: shm/shm.c, tcp/tcp.c,     kw_listener_ops: listen.c of the same
+ *     rdma/rdma.c                               folder
  *
  * The common part queues READs to the negotiated depth, checks bounds, keeps deadlines, decides the
  * order of closing and owns the callbacks to the outside. A carrier moves bytes. Loop thread only.

@@ -3,7 +3,7 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "remote/server_internal.h"
-#include "remote/tcp_serve.h"
+#include "remote/tcp/serve.h"
 
 #include <assert.h>
 #include <stdio.h>

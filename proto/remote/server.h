@@ -5,7 +5,7 @@
  *
  * A session is one agent's connection after the handshake. shm and rdma sessions cost this process
  * nothing while the agent reads; tcp sessions are served by one thread that knows nothing but
- * bounds-checked memory (tcp_serve.h).
+ * bounds-checked memory (tcp/serve.h).
  *
  * Handshakes are bounded in number, a listener each, and in time, and most tightly for those who
  * say nothing. Strangers who hold all places of a listener open lose them, the oldest first, to

@@ -27,7 +27,7 @@
 #error "the table is defined little-endian; a big-endian host is not supported"
 #endif
 
-#define KW_LAYOUT_VERSION 2 /* 1: records with a header of 40 bytes */
+#define KW_LAYOUT_VERSION 2                      /* 1: records with a header of 40 bytes */
 #define KW_SUPERBLOCK_MAGIC UINT32_C(0x31574b53) /* "SKW1" */
 #define KW_INDEX_MAGIC UINT32_C(0x31574b49)      /* "IKW1" */
 #define KW_DIRECTORY_MAGIC UINT32_C(0x31574b44)  /* "DKW1" */

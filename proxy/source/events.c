@@ -1,5 +1,5 @@
 /* What the events connection says: keys that changed, and flushes. */
-#include "source/channel.h"
+#include "feed/channel.h"
 #include "source/internal.h"
 
 static void settle_first(struct kw_source *source)

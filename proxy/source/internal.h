@@ -17,19 +17,19 @@
 #define KW_PROXY_SOURCE_INTERNAL_H
 
 #include "base/sm.h"
-#include "source/bucket.h"
-#include "source/canary.h"
-#include "source/databases.h"
-#include "source/dirty.h"
+#include "feed/canary.h"
+#include "feed/silent.h"
+#include "feed/watch.h"
+#include "fetch/bucket.h"
+#include "fetch/fetch.h"
+#include "fetch/lane.h"
+#include "fetch/pace.h"
+#include "fetch/scan.h"
+#include "fetch/waiting.h"
+#include "keys/databases.h"
+#include "keys/dirty.h"
 #include "source/doubt.h"
-#include "source/fetch.h"
-#include "source/lane.h"
-#include "source/pace.h"
-#include "source/scan.h"
-#include "source/silent.h"
 #include "source/source.h"
-#include "source/waiting.h"
-#include "source/watch.h"
 
 /*
  *   IDLE ──backoff──▶ OPENING ──handshake──▶ UP

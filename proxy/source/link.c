@@ -10,8 +10,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "feed/channel.h"
 #include "redis/server.h"
-#include "source/channel.h"
 
 #include <stdio.h>
 

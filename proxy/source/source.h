@@ -26,8 +26,8 @@
 #define KW_PROXY_SOURCE_H
 
 #include "base/error.h"
+#include "fetch/pace.h"
 #include "redis/redis.h"
-#include "source/pace.h"
 #include "table/table.h"
 
 #include <stdbool.h>

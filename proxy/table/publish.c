@@ -1,6 +1,5 @@
 #include "table/table_internal.h"
 
-
 #include <assert.h>
 #include <string.h>
 

@@ -50,7 +50,7 @@ struct kw_table_memory {
 struct kw_table_options {
 	uint64_t max_bytes;     /* control, index and segments together */
 	uint64_t segment_bytes; /* power of two, 4 KiB … 1 GiB; 0: by max_bytes */
-	double utilisation; /* live/used above which memory grows before it is cleaned; 0: 0.9 */
+	double utilisation;    /* live/used above which memory grows before it is cleaned; 0: 0.9 */
 	uint64_t retention_us; /* tombstones are kept at least this long */
 	uint64_t grace_us;  /* a cleaned segment rests this long before its memory is used again */
 	uint64_t epoch;     /* random, not 0 */

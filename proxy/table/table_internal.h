@@ -75,7 +75,7 @@ struct kw_table {
 	uint64_t droppable_up_to, droppable_bytes;
 	uint64_t cleaned_segments, cleaned_bytes, written_bytes;
 	uint64_t victim_bytes; /* of segments that leave with the next publication */
-	uint64_t cleaner_ns; /* of CPU time */
+	uint64_t cleaner_ns;   /* of CPU time */
 	uint64_t refused_bytes, refused_live, refused_free,
 		refused_us;    /* log.c: remember_refusal */
 	uint64_t touched_then; /* when max_bytes was set: memory that was in use already */

@@ -4,7 +4,7 @@
  */
 #include "fuzz.h"
 
-#include "redis/payload.h"
+#include "rdb/payload.h"
 
 #include <stdlib.h>
 #include <string.h>

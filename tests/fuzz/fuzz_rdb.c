@@ -6,8 +6,8 @@
 #include "fuzz.h"
 
 #include "base/hash.h"
-#include "redis/payload.h"
-#include "redis/rdb.h"
+#include "rdb/payload.h"
+#include "rdb/rdb.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #define KW_TEST_AGENT_FIXTURE_H
 
 #include "../redis/fixture.h"
-#include "local.h"
+#include "local/local.h"
 #include "remote/memory.h"
 #include "remote/server.h"
 #include "table/table.h"

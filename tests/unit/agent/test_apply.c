@@ -1,4 +1,4 @@
-#include "apply.h"
+#include "apply/apply.h"
 
 #include "fixture.h"
 

@@ -1,4 +1,4 @@
-#include "command.h"
+#include "apply/command.h"
 
 #include <stdlib.h>
 #include <string.h>

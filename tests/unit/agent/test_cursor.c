@@ -1,4 +1,4 @@
-#include "cursor.h"
+#include "local/cursor.h"
 
 #include <string.h>
 

@@ -17,7 +17,7 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
-#include "export.h"
+#include "inspect/export.h"
 #include "remote/remote.h"
 
 #define EPOCH 4711

@@ -1,4 +1,4 @@
-#include "filter.h"
+#include "keys/filter.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "get.h"
+#include "inspect/get.h"
 #include "world.h"
 
 struct asked {

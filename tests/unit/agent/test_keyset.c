@@ -1,4 +1,4 @@
-#include "keyset.h"
+#include "keys/keyset.h"
 
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 /* When to look at the table again. */
-#include "pause.h"
+#include "follow/pause.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-#include "lag.h"
-#include "progress.h"
+#include "sync/lag.h"
+#include "sync/progress.h"
 
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-#include "prune.h"
+#include "local/prune.h"
 
 #include "fixture.h"
 

@@ -1,4 +1,4 @@
-#include "quarantine.h"
+#include "keys/quarantine.h"
 
 #include <stdio.h>
 #include <string.h>

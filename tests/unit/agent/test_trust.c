@@ -1,5 +1,5 @@
 /* What is believed of a server that was not watched all the time: its cursor, and that it keeps. */
-#include "sync.h"
+#include "sync/sync.h"
 
 #include <stdio.h>
 #include <string.h>

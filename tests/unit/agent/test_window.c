@@ -1,4 +1,4 @@
-#include "window.h"
+#include "apply/window.h"
 
 #include "base/buffer.h"
 

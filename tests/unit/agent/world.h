@@ -5,11 +5,11 @@
 #ifndef KW_TEST_AGENT_WORLD_H
 #define KW_TEST_AGENT_WORLD_H
 
-#include "../redis/payload_peer.h"
+#include "../rdb/payload_peer.h"
+#include "inspect/verify.h"
 #include "remote/memory.h"
 #include "remote/server.h"
 #include "table/table.h"
-#include "verify.h"
 
 #include <uv.h>
 

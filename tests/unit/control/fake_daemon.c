@@ -5,7 +5,7 @@
  */
 #include "base/buffer.h"
 #include "base/clock.h"
-#include "control/rpc.h"
+#include "control/rpc/rpc.h"
 
 #include <stdio.h>
 #include <stdlib.h>

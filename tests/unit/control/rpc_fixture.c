@@ -113,8 +113,8 @@ static void on_wanted(void *arg, struct kw_rpc_call *call, const json_t *params)
 {
 	struct fixture *fixture = arg;
 
-	kw_rpc_result(call,
-		json_boolean(fixture->held_count && kw_rpc_call_wanted(fixture->held[0])));
+	kw_rpc_result(
+		call, json_boolean(fixture->held_count && kw_rpc_call_wanted(fixture->held[0])));
 }
 
 static void on_stop(void *arg, struct kw_rpc_call *call, const json_t *params)

@@ -3,7 +3,7 @@
 #define KW_TESTS_RPC_FIXTURE_H
 
 #include "base/buffer.h"
-#include "control/rpc.h"
+#include "control/rpc/rpc.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

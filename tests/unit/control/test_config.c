@@ -1,5 +1,5 @@
 /* Configuration: every refusal names place and remedy, and leaves all as it was. */
-#include "control/config.h"
+#include "control/config/config.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

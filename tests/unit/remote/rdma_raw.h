@@ -7,7 +7,7 @@
 
 #include "fixture.h"
 
-#include "remote/rdma_end.h"
+#include "remote/rdma/end.h"
 
 struct raw {
 	struct kw_rdma_end end;

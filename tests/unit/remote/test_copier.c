@@ -4,7 +4,7 @@
  */
 #include "fixture.h"
 
-#include "remote/copier.h"
+#include "remote/shm/copier.h"
 
 #include <signal.h>
 #include <sys/mman.h>

@@ -3,7 +3,7 @@
 
 #include "fake_verbs.h"
 #include "rdma_raw.h"
-#include "remote/rdma_counts.h"
+#include "remote/rdma/counts.h"
 
 #include <errno.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include "rdma_kit.h"
 
 #include "fake_verbs_state.h"
-#include "remote/rdma_watch.h"
+#include "remote/rdma/watch.h"
 
 #define WATCHERS 3
 

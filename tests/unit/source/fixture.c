@@ -3,7 +3,7 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "redis/payload.h"
+#include "rdb/payload.h"
 #include "redis/server.h"
 
 #include <errno.h>

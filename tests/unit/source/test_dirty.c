@@ -1,5 +1,5 @@
 /* The dirty set: each key once, in order, never forgotten, and small again afterwards. */
-#include "source/dirty.h"
+#include "keys/dirty.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,8 +2,8 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/hash.h"
+#include "fetch/fetch.h"
 #include "scripted.h"
-#include "source/fetch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

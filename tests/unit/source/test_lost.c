@@ -1,8 +1,8 @@
 /* Which keys are held against a connection that breaks, by a scripted server that hangs up. */
 #include "base/buffer.h"
 #include "base/clock.h"
+#include "fetch/fetch.h"
 #include "scripted.h"
-#include "source/fetch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

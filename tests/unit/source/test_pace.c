@@ -2,7 +2,7 @@
  * The pace against a simulated primary: one thread, others that want so much of its time, and a
  * proxy with more keys to fetch than it can ever get.
  */
-#include "source/pace.h"
+#include "fetch/pace.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,11 +1,11 @@
 /* The small pure parts: flags, channels, databases, rates, rest, canaries, settings. */
-#include "source/bucket.h"
-#include "source/canary.h"
-#include "source/channel.h"
-#include "source/databases.h"
-#include "source/flags.h"
-#include "source/rest.h"
-#include "source/settings.h"
+#include "feed/canary.h"
+#include "feed/channel.h"
+#include "feed/flags.h"
+#include "feed/settings.h"
+#include "fetch/bucket.h"
+#include "fetch/rest.h"
+#include "keys/databases.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

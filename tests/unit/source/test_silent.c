@@ -1,5 +1,5 @@
 /* Which keys may change without an event, and going round them. */
-#include "source/silent.h"
+#include "feed/silent.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

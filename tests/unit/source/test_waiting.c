@@ -2,7 +2,7 @@
  * Waiting for a core, against the kernel's own numbers: of this process, which plays the server,
  * and of one that is not it.
  */
-#include "source/waiting.h"
+#include "fetch/waiting.h"
 
 #include "base/clock.h"
 

@@ -1,0 +1,479 @@
+/*
+ * Apply mode `commands`: records become RESTORE, UNLINK and FLUSHDB, pipelined to the local server.
+ *
+ *               ┌────────────────────────── window.c: go-back-N ──────────────────────────┐
+ *   record ──▶  encode into a block ──▶ pump: SELECT when it changes, send ──▶ answer ──▶ done
+ *                                         ▲                                     │ │
+ *                                         └── draining, then after a pause ◀────┘ └──▶ quarantine
+ *                                              (loading, over maxmemory, …)          (bad payload)
+ *
+ * A flush of a database of which only prefixes are followed is a barrier: all before it must be
+ * acknowledged, then SCAN and UNLINK carry it out, then sending goes on behind it.
+ */
+#include "apply.h"
+#include "base/backoff.h"
+#include "command.h"
+#include "local/prune.h"
+#include "window.h"
+
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define RETRY_LOWEST_MS 50
+#define RETRY_HIGHEST_MS 1000
+
+/*
+ * Over maxmemory a put is tried again for so long; then it is passed over and owed, because the
+ * deletes that would make room for it may stand behind it.
+ */
+#define OOM_PATIENCE_US 1000000
+
+/*
+ * A server that drops the connection at every sight of one large command (proto-max-bulk-len,
+ * client-query-buffer-limit) would be met with it for ever: after so many times it is given up.
+ */
+#define POISON_LOSSES 5
+#define POISON_BYTES ((size_t)1 << 20)
+
+struct commands {
+	struct kw_apply base;
+	struct kw_local *local;
+	const struct kw_filter *filter;
+	struct kw_quarantine *quarantine;
+	struct kw_window window;
+	uint64_t limit_bytes;
+	struct kw_prune sweep;
+	struct kw_backoff backoff;
+	uint64_t retry_us; /* nothing is sent before; 0: no wait */
+	uint64_t oom_us;   /* since when no put has got through for want of memory; 0: they do */
+	bool attached;
+	bool sweeps_all;  /* the server knows no FLUSHDB */
+	uint64_t lost_at; /* sequence number that led when the connection was lost last */
+	uint32_t losses;  /* times in a row it did */
+};
+
+static void pump(struct commands *commands);
+
+static void update(struct commands *commands)
+{
+	commands->base.done = commands->window.first;
+	commands->base.window_bytes_used = commands->window.bytes;
+	commands->base.handlers.progress(commands->base.handlers.arg);
+}
+
+static void block(struct commands *commands, enum kw_server_error kind, struct kw_slice words)
+{
+	struct kw_apply *base = &commands->base;
+
+	base->blocked_kind = kind;
+	snprintf(base->blocked_why, sizeof base->blocked_why, "%.*s", (int)words.length,
+		(const char *)words.data);
+	if (!base->blocked)
+		kw_log_warn("apply", "the local server refuses a write: %s (trying again)",
+			base->blocked_why);
+	base->blocked = true;
+}
+
+static void unblock(struct commands *commands)
+{
+	if (!commands->base.blocked)
+		return;
+	kw_log_info("apply", "the local server takes writes again");
+	commands->base.blocked = false;
+	commands->base.blocked_why[0] = '\0';
+	kw_backoff_reset(&commands->backoff);
+}
+
+/*
+ * A command was given up: what the server, or its SELECT, could not at the moment it has answered
+ * by now. Only want of memory outlasts that.
+ */
+static void unblock_by_giving_up(struct commands *commands)
+{
+	if (commands->oom_us == 0)
+		unblock(commands);
+}
+
+/* Sending begins again at the first command kept, after a pause that grows. */
+static void schedule_retry(struct commands *commands)
+{
+	commands->base.retries++;
+	commands->retry_us = kw_clock_us() + kw_backoff_next_us(&commands->backoff);
+}
+
+static void give_up(
+	struct commands *commands, const struct kw_window_entry *entry, struct kw_slice why)
+{
+	kw_quarantine_enter(commands->quarantine, entry->database, kw_window_key(entry), why);
+	if (commands->quarantine->ever <= KW_QUARANTINE_NAMES)
+		kw_log_error("apply", "database %u, key %.*s: quarantined: %.*s", entry->database,
+			(int)(entry->key_length < KW_QUARANTINE_KEY ? entry->key_length
+								    : KW_QUARANTINE_KEY),
+			(const char *)kw_window_key(entry).data, (int)why.length,
+			(const char *)why.data);
+}
+
+static void acknowledged(struct commands *commands, const struct kw_window_entry *entry)
+{
+	commands->base.applied++;
+	if (entry->kind == KW_WINDOW_FLUSH) {
+		kw_local_flushed(commands->local);
+		kw_quarantine_leave_database(commands->quarantine, entry->database);
+	} else if (commands->quarantine->count > 0) {
+		kw_quarantine_leave(commands->quarantine, entry->database, kw_window_key(entry));
+	}
+	/* Over maxmemory deletes get through all the time: only a put proves that there is room. */
+	if (entry->kind == KW_WINDOW_PUT)
+		commands->oom_us = 0;
+	if (commands->base.blocked && commands->oom_us == 0)
+		unblock(commands);
+}
+
+/* Has this put waited for memory long enough? */
+static bool passed_over(struct commands *commands, const struct kw_window_entry *entry)
+{
+	uint64_t now_us = kw_clock_us();
+
+	if (commands->oom_us == 0)
+		commands->oom_us = now_us;
+	if (entry->kind != KW_WINDOW_PUT || now_us - commands->oom_us < OOM_PATIENCE_US)
+		return false;
+	commands->base.owed++;
+	return true;
+}
+
+static bool worth_another_try(enum kw_server_error kind)
+{
+	return kind != KW_SERVER_E_OTHER && kind != KW_SERVER_E_PAYLOAD;
+}
+
+/*
+ * FLUSHDB is refused for good: renamed away by a careful operator perhaps. To leave its keys there
+ * would be to resurrect them, so they are looked for and deleted one by one.
+ */
+static void flush_by_hand(
+	struct commands *commands, struct kw_window_entry *entry, struct kw_slice why)
+{
+	if (!commands->sweeps_all)
+		kw_log_warn("apply",
+			"FLUSHDB is refused (%.*s): databases are emptied by SCAN and "
+			"UNLINK instead",
+			(int)(why.length < 160 ? why.length : 160), (const char *)why.data);
+	commands->sweeps_all = true;
+	entry->kind = KW_WINDOW_SWEEP;
+	if (kw_window_answer(&commands->window, false))
+		schedule_retry(commands);
+}
+
+static void on_reply(void *arg, const struct kw_reply *reply)
+{
+	struct commands *commands = arg;
+	struct kw_window_entry *entry;
+	enum kw_server_error kind;
+
+	if (!reply || !kw_local_in_place(commands->local, reply))
+		return; /* detach follows and rewinds the window */
+	entry = kw_window_awaited(&commands->window);
+	if (commands->window.failed) {
+		/* It will be sent again; but a flush that went through was a flush. */
+		if (entry->kind == KW_WINDOW_FLUSH && reply->type != KW_REPLY_ERROR)
+			kw_local_flushed(commands->local);
+		if (kw_window_answer(&commands->window, true))
+			schedule_retry(commands);
+		return;
+	}
+	if (reply->type != KW_REPLY_ERROR) {
+		acknowledged(commands, entry);
+		kw_window_answer(&commands->window, true);
+	} else {
+		kind = kw_server_error(reply->text);
+		if (worth_another_try(kind)) {
+			bool over = kind == KW_SERVER_E_OOM && passed_over(commands, entry);
+
+			block(commands, kind, reply->text);
+			if (kw_window_answer(&commands->window, over) && !over)
+				schedule_retry(commands);
+		} else if (entry->kind == KW_WINDOW_FLUSH) {
+			flush_by_hand(commands, entry, reply->text);
+		} else {
+			give_up(commands, entry, reply->text);
+			unblock_by_giving_up(commands);
+			kw_window_answer(&commands->window, true);
+		}
+	}
+	update(commands);
+	/* Somebody may be waiting for what is before it to be acknowledged. */
+	if (commands->window.first == commands->window.sent)
+		pump(commands);
+}
+
+static void on_swept(void *arg, const char *error)
+{
+	struct commands *commands = arg;
+	struct kw_window_entry *entry = kw_window_unsent(&commands->window);
+
+	if (error) {
+		block(commands, KW_SERVER_E_LOADING, kw_slice_text(error));
+		schedule_retry(commands);
+	} else {
+		kw_quarantine_leave_database(commands->quarantine, entry->database);
+		kw_window_mark_sent(&commands->window);
+		kw_window_answer(&commands->window, true);
+		commands->base.applied++;
+		unblock(commands);
+		pump(commands);
+	}
+	update(commands);
+}
+
+/* The barrier: nothing may be in flight before it. */
+static void sweep(struct commands *commands, const struct kw_window_entry *entry)
+{
+	const struct kw_prune_plan plan = {
+		.filter = commands->filter,
+		.database = entry->database,
+	};
+
+	if (commands->window.first == commands->window.sent)
+		kw_prune_start(&commands->sweep, &plan, on_swept, commands);
+}
+
+/* The server has no such database: what is for it can only be given up, in its turn. */
+static bool give_up_unsent(struct commands *commands, const struct kw_window_entry *entry)
+{
+	char why[KW_QUARANTINE_REASON];
+
+	if (commands->window.first != commands->window.sent)
+		return false;
+	snprintf(why, sizeof why,
+		"the local server has no database %u: raise its `databases`, or leave it out by "
+		"filter.databases",
+		entry->database);
+	/* What is not there need not be deleted. */
+	if (entry->kind == KW_WINDOW_PUT)
+		give_up(commands, entry, kw_slice_text(why));
+	else if (entry->kind == KW_WINDOW_DELETE)
+		kw_quarantine_leave(commands->quarantine, entry->database, kw_window_key(entry));
+	else
+		kw_quarantine_leave_database(commands->quarantine, entry->database);
+	unblock_by_giving_up(commands);
+	kw_window_mark_sent(&commands->window);
+	kw_window_answer(&commands->window, true);
+	return true;
+}
+
+/* May more be sent? Over maxmemory the whole window goes: deletes in it make room. Else one probes.
+ */
+static bool may_send(const struct commands *commands)
+{
+	const struct kw_window *window = &commands->window;
+
+	if (!commands->attached || !kw_local_ready(commands->local) || commands->sweep.running ||
+		commands->retry_us > 0)
+		return false;
+	return !commands->base.blocked || commands->base.blocked_kind == KW_SERVER_E_OOM ||
+	       window->sent == window->first;
+}
+
+/* Where the server could not answer to the SELECT, it is asked again by and by: say why. */
+static void await_database(struct commands *commands)
+{
+	const struct kw_local *local = commands->local;
+
+	if (!local->select_us)
+		return;
+	block(commands, local->select_error, kw_slice_text(local->select_words));
+	commands->base.handlers.progress(commands->base.handlers.arg);
+}
+
+static void pump(struct commands *commands)
+{
+	struct kw_window_entry *entry;
+	bool gave_up = false;
+
+	/* Bounded by the window. */
+	while (may_send(commands) && (entry = kw_window_unsent(&commands->window))) {
+		enum kw_local_use use;
+
+		if (entry->kind == KW_WINDOW_SWEEP) {
+			sweep(commands, entry);
+			break;
+		}
+		use = kw_local_use(commands->local, entry->database);
+		if (use == KW_USE_WAIT) {
+			await_database(commands);
+			break;
+		}
+		if (use == KW_USE_REFUSED) {
+			if (!give_up_unsent(commands, entry))
+				break;
+			gave_up = true;
+			continue;
+		}
+		kw_window_mark_sent(&commands->window);
+		kw_redis_send_raw(commands->local->redis, on_reply, commands,
+			kw_slice(entry->bytes, entry->length));
+	}
+	if (gave_up)
+		update(commands);
+}
+
+static struct kw_apply *commands_create(const struct kw_apply_options *options)
+{
+	struct commands *commands = kw_zalloc(sizeof *commands);
+
+	commands->base.ops = &kw_apply_commands;
+	commands->local = options->local;
+	commands->filter = options->filter;
+	commands->quarantine = options->quarantine;
+	commands->limit_bytes = options->window_bytes;
+	commands->lost_at = UINT64_MAX;
+	kw_prune_init(&commands->sweep, options->local);
+	kw_backoff_init(&commands->backoff, RETRY_LOWEST_MS, RETRY_HIGHEST_MS);
+	return &commands->base;
+}
+
+static void commands_prepare(
+	struct kw_apply *apply, const struct kw_apply_plan *plan, kw_local_done_fn done, void *arg)
+{
+	kw_local_write_cursor(((struct commands *)apply)->local, plan->epoch, 0, 0, done, arg);
+}
+
+static void commands_save(struct kw_apply *apply, uint64_t epoch, uint64_t version,
+	uint64_t quarantined, kw_local_done_fn done, void *arg)
+{
+	kw_local_write_cursor(
+		((struct commands *)apply)->local, epoch, version, quarantined, done, arg);
+}
+
+static void commands_begin(struct kw_apply *apply)
+{
+	struct commands *commands = (struct commands *)apply;
+
+	apply->owed = 0;
+	commands->oom_us = 0;
+	if (apply->blocked_kind == KW_SERVER_E_OOM)
+		unblock(commands);
+}
+
+static void commands_destroy(struct kw_apply *apply)
+{
+	struct commands *commands = (struct commands *)apply;
+
+	kw_window_close(&commands->window);
+	free(commands);
+}
+
+static void commands_attach(struct kw_apply *apply, bool continuous)
+{
+	struct commands *commands = (struct commands *)apply;
+
+	commands->attached = true;
+	commands->retry_us = 0;
+	commands->base.blocked = false;
+	commands->base.blocked_why[0] = '\0';
+	if (!continuous) {
+		kw_window_drop(&commands->window);
+		commands->sweeps_all = false;
+	}
+	update(commands);
+	pump(commands);
+}
+
+/* The connection died with this command at the front, again? Then it is perhaps the cause. */
+static void count_losses(struct commands *commands)
+{
+	struct kw_window *window = &commands->window;
+	const struct kw_window_entry *entry;
+
+	if (window->first == window->sent)
+		return;
+	commands->losses = commands->lost_at == window->first ? commands->losses + 1 : 1;
+	commands->lost_at = window->first;
+	kw_window_rewind(window);
+	entry = kw_window_unsent(window);
+	if (commands->losses < POISON_LOSSES || entry->length < POISON_BYTES)
+		return;
+	give_up(commands, entry,
+		kw_slice_text("the local server closes the connection at this key each time: see "
+			      "its proto-max-bulk-len and client-query-buffer-limit"));
+	kw_window_mark_sent(window);
+	kw_window_answer(window, true);
+}
+
+static void commands_detach(struct kw_apply *apply)
+{
+	struct commands *commands = (struct commands *)apply;
+
+	commands->attached = false;
+	kw_prune_stop(&commands->sweep);
+	count_losses(commands);
+	kw_window_rewind(&commands->window);
+	update(commands);
+}
+
+static void commands_record(struct kw_apply *apply, const struct kw_record_view *record)
+{
+	struct commands *commands = (struct commands *)apply;
+	bool sweeps = commands->sweeps_all || commands->filter->prefix_count > 0 ||
+		      (record->database == 0 && kw_local_store_is_key(commands->local));
+
+	kw_command_add(&commands->window, record, sweeps);
+	apply->taken = commands->window.end;
+	apply->window_bytes_used = commands->window.bytes;
+	pump(commands);
+}
+
+static uint64_t commands_room(const struct kw_apply *apply)
+{
+	const struct commands *commands = (const struct commands *)apply;
+	uint64_t used = commands->window.bytes;
+
+	return used < commands->limit_bytes ? commands->limit_bytes - used : 0;
+}
+
+static void commands_tick(struct kw_apply *apply, uint64_t now_us)
+{
+	struct commands *commands = (struct commands *)apply;
+
+	if (commands->retry_us == 0 || now_us < commands->retry_us)
+		return;
+	commands->retry_us = 0;
+	pump(commands);
+}
+
+static void commands_selected(struct kw_apply *apply)
+{
+	struct commands *commands = (struct commands *)apply;
+
+	if (commands->sweep.running)
+		kw_prune_selected(&commands->sweep);
+	else
+		pump(commands);
+}
+
+static void commands_set_window(struct kw_apply *apply, uint64_t bytes)
+{
+	((struct commands *)apply)->limit_bytes = bytes;
+}
+
+const struct kw_apply_ops kw_apply_commands = {
+	.mode = "commands",
+	.needs_local = true,
+	.create = commands_create,
+	.destroy = commands_destroy,
+	.attach = commands_attach,
+	.prepare = commands_prepare,
+	.begin = commands_begin,
+	.save = commands_save,
+	.detach = commands_detach,
+	.record = commands_record,
+	.room = commands_room,
+	.tick = commands_tick,
+	.selected = commands_selected,
+	.set_window = commands_set_window,
+};

@@ -1,0 +1,134 @@
+/*
+ * The inside of verify, shared by its parts:
+ *
+ *   verify.c           begin, phases, the reader's sink, the end
+ *   verify_compare.c   first look: what the snapshot said against DUMP and PEXPIRETIME, pipelined
+ *   verify_suspects.c  second looks
+ *   verify_scan.c      local keys that the table does not have
+ *
+ * Nobody else includes this.
+ */
+#ifndef KW_AGENT_INSPECT_VERIFY_INTERNAL_H
+#define KW_AGENT_INSPECT_VERIFY_INTERNAL_H
+
+#include "base/buffer.h"
+#include "fingerprint.h"
+#include "keys/keyset.h"
+#include "verify.h"
+
+enum kw_verify_phase {
+	KW_VERIFY_CONNECTING,
+	KW_VERIFY_SNAPSHOT,
+	KW_VERIFY_SCAN,
+	KW_VERIFY_SETTLE,
+	KW_VERIFY_CLOSING,
+};
+
+/* One key as the table has it; absent when version is 0. */
+struct kw_verify_expected {
+	struct kw_fingerprint value;
+	uint64_t version, expires_ms;
+};
+
+/* One key as the local server has it. payload valid while it is judged. */
+struct kw_verify_local {
+	bool there;
+	struct kw_slice payload;
+	int64_t expires_ms; /* as PEXPIRETIME says: -1 none */
+};
+
+enum kw_verify_verdict { KW_SAME, KW_DIFFERENT, KW_MISSING, KW_EXTRA };
+
+/* Why a key waits for a second look: whether it was counted as checked already. */
+struct kw_suspect {
+	struct kw_suspect *next;
+	uint64_t due_us;
+	uint32_t database;
+	uint16_t looks; /* that found the same difference */
+	uint16_t moved; /* looks that said nothing */
+	bool extra;     /* found by SCAN, not by the snapshot */
+	size_t key_length;
+	uint8_t key[];
+};
+
+struct kw_verify {
+	struct kw_verify_options options;
+	kw_verify_fn fn;
+	void *arg;
+	enum kw_verify_phase phase;
+	struct kw_verify_result result;
+	struct kw_error error; /* code KW_OK: none */
+	uint64_t begun_us;
+
+	uv_timer_t tick;
+	bool tick_open;
+	struct kw_redis *redis;
+	bool redis_open;
+	int64_t database; /* selected by what was queued last; -1: none */
+
+	struct kw_reads reads;
+	struct kw_reader *reader;
+	struct kw_lookup *lookup;
+	bool table_known; /* a superblock came */
+	bool table_read;  /* the snapshot is complete */
+	uint32_t snapshots, tails;
+	uint64_t sample_seed, sample_below; /* a key is chosen when its hash is below */
+	struct kw_keyset seen;              /* keys of the snapshot, when not sampling */
+
+	/* verify_compare.c: what was asked and not yet answered, oldest first */
+	struct kw_buffer asked;
+	uint64_t asked_bytes; /* weight of it */
+	struct kw_verify_local answer;
+
+	/* verify_suspects.c */
+	struct kw_suspect *first, *last; /* by due time */
+	size_t suspects;
+	struct kw_suspect *present; /* is being looked at */
+	struct kw_verify_expected expected;
+	enum kw_verify_verdict verdict;
+
+	/* verify_scan.c */
+	uint32_t *databases;
+	size_t database_count, database_capacity, database_at;
+	char cursor[24];
+	bool scanning; /* a SCAN is out */
+};
+
+/* verify.c */
+void kw_verify_fail(struct kw_verify *verify, const struct kw_error *error);
+void kw_verify_fail_reply(
+	struct kw_verify *verify, const char *command, const struct kw_reply *reply);
+void kw_verify_step(struct kw_verify *verify); /* whatever can go on now */
+void kw_verify_select(struct kw_verify *verify, uint32_t database);
+bool kw_verify_wants(const struct kw_verify *verify, uint32_t database, struct kw_slice key);
+void kw_verify_name(struct kw_verify_list *list, uint32_t database, struct kw_slice key);
+
+static inline bool kw_verify_over(const struct kw_verify *verify)
+{
+	return verify->phase == KW_VERIFY_CLOSING;
+}
+
+/* verify_compare.c */
+void kw_verify_compare(struct kw_verify *verify, const struct kw_record_view *record);
+uint64_t kw_verify_room(const struct kw_verify *verify);
+
+/* Ask for expiry and value of a key; fn gets the value's reply, verify->answer then holds both. */
+void kw_verify_fetch(
+	struct kw_verify *verify, uint32_t database, struct kw_slice key, kw_reply_fn fn);
+
+/* Complete verify->answer from the value's reply. False: it was an error, and all is over. */
+bool kw_verify_answered(struct kw_verify *verify, const struct kw_reply *reply);
+enum kw_verify_verdict kw_verify_judge(const struct kw_verify *verify,
+	const struct kw_verify_expected *expected, const struct kw_verify_local *local);
+
+/* verify_suspects.c */
+void kw_verify_suspect(
+	struct kw_verify *verify, uint32_t database, struct kw_slice key, bool extra);
+void kw_verify_suspects_step(struct kw_verify *verify);
+void kw_verify_suspects_close(struct kw_verify *verify);
+
+/* verify_scan.c */
+void kw_verify_scan_start(struct kw_verify *verify);
+void kw_verify_scan_step(struct kw_verify *verify);
+
+#endif

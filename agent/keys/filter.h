@@ -1,0 +1,50 @@
+/*
+ * Which keys an agent follows: by database and by key prefix. What a filter leaves out is never
+ * written, pruned or counted. Pure; immutable once filled in; one thread.
+ */
+#ifndef KW_AGENT_KEYS_FILTER_H
+#define KW_AGENT_KEYS_FILTER_H
+
+#include "base/error.h"
+#include "base/slice.h"
+#include "table/layout.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define KW_FILTER_PREFIXES_MAX 256
+#define KW_FILTER_DATABASE_WORDS ((KW_DATABASE_MAX + 1) / 64)
+
+/* Zeroed memory follows every key of every database. */
+struct kw_filter {
+	uint64_t *databases;       /* a bit each; NULL: all */
+	struct kw_slice *prefixes; /* none: every key */
+	size_t prefix_count;
+};
+
+/* KW_E_CONFIG: no such database number, or too many prefixes. The prefix is copied. */
+int kw_filter_add_database(struct kw_filter *filter, int64_t database, struct kw_error *error);
+int kw_filter_add_prefix(struct kw_filter *filter, const char *prefix, struct kw_error *error);
+void kw_filter_close(struct kw_filter *filter);
+
+static inline bool kw_filter_has_database(const struct kw_filter *filter, uint32_t database)
+{
+	if (!filter->databases)
+		return true;
+	return database <= KW_DATABASE_MAX &&
+	       (filter->databases[database / 64] >> (database % 64) & 1);
+}
+
+/* The key alone: does it carry one of the prefixes? */
+bool kw_filter_has_key(const struct kw_filter *filter, struct kw_slice key);
+
+/*
+ * The same for two filters that are written with the same databases and prefixes, in any order; 0
+ * for the one that follows everything. It is kept beside data, so it does not change.
+ */
+uint64_t kw_filter_hash(const struct kw_filter *filter);
+
+/* "every key" or "databases 0, 3; prefixes user:, cart:", for status. Always terminated. */
+void kw_filter_describe(const struct kw_filter *filter, char *text, size_t size);
+
+#endif

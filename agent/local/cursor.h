@@ -1,0 +1,72 @@
+/*
+ * The cursor: how far the local server's data have come, written into that same server, so that
+ * losing the data loses the cursor too. This file knows its text; cursor_store.h moves it.
+ *
+ *   keywake-cursor 1 epoch=<16 hex> version=<n> run_id=<hex> flushes=<n> [held=<letters>]
+ *   [refused=<n>] [evicted=<n>] [filter=<16 hex>] quarantined=<n>
+ *   (one line; what is 0 in [] is left out)
+ *
+ * On servers from 7.0 the text is the answer of the one function of a function library: it lives in
+ * RDB and AOF beside the data but not in the keyspace, so DBSIZE and DEBUG DIGEST stay those of the
+ * primary. Elsewhere, or when configured so, it is a string key in database 0.
+ * Pure; any thread.
+ */
+#ifndef KW_AGENT_LOCAL_CURSOR_H
+#define KW_AGENT_LOCAL_CURSOR_H
+
+#include "base/buffer.h"
+#include "base/error.h"
+#include "base/slice.h"
+#include "witness.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define KW_CURSOR_TEXT 352
+#define KW_CURSOR_NAME_MAX 64
+
+/* What the server was to the agent that wrote the cursor (libraries only). */
+enum kw_cursor_bond {
+	KW_BOND_NONE,     /* a server of its own */
+	KW_BOND_LED,      /* the agent's replica */
+	KW_BOND_PROMOTED, /* was that, until somebody promoted it */
+};
+
+struct kw_local_cursor {
+	uint64_t epoch;   /* of the table */
+	uint64_t version; /* all up to it is applied; 0: ours, but of unknown position */
+	char run_id[41];  /* of the local server when this was written */
+	uint64_t flushes; /* FLUSHALL, FLUSHDB, SWAPDB calls this run of the server had executed */
+	uint64_t quarantined; /* keys that are wrong locally although version says applied */
+	uint64_t refused;     /* commands of its link this run had refused by then, all made good */
+	uint64_t evicted;     /* keys this run had evicted by then, all brought back */
+	uint64_t filter;      /* kw_filter_hash of what it speaks of; 0: of every key */
+	struct kw_witness held; /* keys in the databases about then; "": not said */
+	enum kw_cursor_bond bond;
+};
+
+enum kw_cursor_kind {
+	KW_CURSOR_NONE,    /* there is no cursor */
+	KW_CURSOR_OURS,    /* *cursor is filled in */
+	KW_CURSOR_FOREIGN, /* the name is taken by something that is not a cursor */
+};
+
+/* Letters, digits and '_', 1..KW_CURSOR_NAME_MAX: what a function library may be called. */
+int kw_cursor_name_check(const char *name, struct kw_error *error);
+
+void kw_cursor_format(const struct kw_local_cursor *cursor, char text[KW_CURSOR_TEXT]);
+
+/* False when the text is not exactly a cursor. */
+bool kw_cursor_parse(struct kw_slice text, struct kw_local_cursor *cursor);
+
+/* The code of the function library `name` that answers with the cursor; behind what code holds. */
+void kw_cursor_library(
+	const char *name, const struct kw_local_cursor *cursor, struct kw_buffer *code);
+
+/* Is this code, byte for byte, what kw_cursor_library writes, under whatever name? */
+bool kw_cursor_is_library(struct kw_slice code);
+
+/* Read the cursor back out of a library's code. */
+enum kw_cursor_kind kw_cursor_from_library(struct kw_slice code, struct kw_local_cursor *cursor);
+
+#endif

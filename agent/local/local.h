@@ -1,0 +1,250 @@
+/*
+ * The local server: one connection, who answers there, and whether it may be written to.
+ *
+ *   ┌──────┐ backoff ┌────────────┐ ready ┌────────┐ fit, cursor read ┌───────┐
+ *   │ DOWN │────────▶│ CONNECTING │──────▶│ ASKING │────────────────▶│ READY │──┐ INFO each second
+ *   └──────┘         └────────────┘       └────────┘                  └───────┘◀─┘
+ *      ▲  connection lost                   │    ▲ each second           │ replica of somebody,
+ *      └── from every state          not fit▼    │                       │ loading, …
+ *                                         ┌─────────┐◀───────────────────┘
+ *                                         │ REFUSED │ kw_local_why says what to do about it
+ *                                         └─────────┘
+ *
+ * A server that is led (the agent acts as its primary) may be a replica; REFUSED otherwise.
+ * Everyone who writes shares the connection and asks kw_local_use for a database first. The
+ * cursor's reading and writing are here too (cursor_store.c); its text is cursor.h's. Loop thread
+ * only.
+ */
+#ifndef KW_AGENT_LOCAL_LOCAL_H
+#define KW_AGENT_LOCAL_LOCAL_H
+
+#include "base/backoff.h"
+#include "cursor.h"
+#include "keys/filter.h"
+#include "redis/redis.h"
+#include "redis/server.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#define KW_LOCAL_DATABASE_WORDS ((KW_DATABASE_MAX + 1) / 64)
+#define KW_LOCAL_WHY 512
+
+enum kw_local_state {
+	KW_LOCAL_DOWN,
+	KW_LOCAL_CONNECTING,
+	KW_LOCAL_ASKING,
+	KW_LOCAL_REFUSED,
+	KW_LOCAL_READY,
+};
+
+enum kw_cursor_store { KW_STORE_AUTO, KW_STORE_FUNCTION, KW_STORE_KEY };
+
+struct kw_local_options {
+	uv_loop_t *loop;
+	struct kw_redis_options redis;
+	const struct kw_filter *filter; /* outlives the local */
+	char cursor_name[KW_CURSOR_NAME_MAX + 1];
+	enum kw_cursor_store store;
+};
+
+struct kw_local_handlers {
+	/*
+	 * READY. continuous: this is the data we knew before the connection broke (same run of the
+	 * server, no flush but ours, not replaced by a full resync): what was not acknowledged is
+	 * to be sent again, and nothing else. Otherwise only the cursor says what is there.
+	 */
+	void (*assessed)(void *arg, bool continuous);
+	/* READY no more (refused, or the connection is lost): all owed answers have been told. */
+	void (*gone)(void *arg);
+	/* Somebody else flushed data, or swapped databases. */
+	void (*flushed)(void *arg);
+	/* READY, and the facts were refreshed. NULL allowed. */
+	void (*looked)(void *arg);
+	/* A database that kw_local_use made wait became usable, or was refused. */
+	void (*selected)(void *arg);
+	/* kw_local_close is done. */
+	void (*closed)(void *arg);
+	void *arg;
+};
+
+/* What is known of the server once READY, refreshed each second. */
+struct kw_local_facts {
+	struct kw_server_identity identity;
+	uint64_t keys; /* in the databases that are followed, whatever their prefix; less our cursor
+			*/
+	uint64_t held[KW_WITNESS_DATABASES]; /* the same by database */
+	uint64_t flushes; /* calls of FLUSHALL, FLUSHDB, SWAPDB, our own acknowledged ones included
+			   */
+	bool reset;       /* CONFIG RESETSTAT between the last two looks: all counts began anew */
+	uint64_t resets;  /* ever */
+	uint64_t maxmemory;
+	char policy[32];       /* maxmemory_policy */
+	uint64_t evicted;      /* keys evicted by itself (evicted_keys) */
+	char master_host[256]; /* of a replica; "" */
+	uint64_t master_port;
+	bool master_link_up;
+	uint64_t refused; /* commands of its primary that it refused (unexpected_error_replies) */
+	char replid2[41]; /* the replication id before the present one, or of its RDB; zeros: none
+			   */
+	bool aof;         /* its data come from an AOF when it starts, which says no id */
+	char module[64];  /* that makes it load by way of its disk; "": none */
+	enum kw_cursor_kind cursor_kind;
+	struct kw_local_cursor cursor;
+};
+
+struct kw_local {
+	struct kw_local_options options;
+	struct kw_local_handlers handlers;
+	enum kw_local_state state;
+	struct kw_redis *redis;
+	struct kw_backoff backoff;
+	uint64_t next_us;       /* DOWN: connect; REFUSED, READY: ask again */
+	bool asked;             /* an INFO is out */
+	uint64_t asks;          /* INFOs sent, ever */
+	uint64_t looks;         /* asks, as of the last one whose answer told the facts */
+	uint64_t asked_flushes; /* that were known when the last one was sent */
+	bool closing;
+	bool passing; /* REFUSED, but by what ends without anybody's doing */
+	bool told;    /* assessed was called and gone not yet */
+	uint64_t reconnects;
+	char why[KW_LOCAL_WHY];
+	struct kw_local_facts facts;
+
+	/*
+	 * We act as its primary: that it is a replica, loads and changes its replication id is part
+	 * of it, and for the owner to judge (handlers.looked).
+	 */
+	bool led;
+	uint64_t flushes_out;     /* FLUSHDBs of ours on the replication link, executed perhaps */
+	enum kw_cursor_bond bond; /* what the next cursors say of it */
+	uint64_t looked_flushes;  /* facts.flushes as of the last look */
+	uint64_t known_functions; /* calls that may have taken the cursor away */
+	uint64_t known_infos;     /* INFOs that the server had counted then */
+	uint64_t flushes_unsure;  /* of those of a link that is gone: executed or not */
+	bool refuses_stale;       /* it has just answered MASTERDOWN */
+	bool asked_stale;         /* the cursor was asked for again because of that */
+
+	/* the last data known, to tell whether a new connection continues it */
+	bool known;
+	char known_run_id[41], known_replid[41];
+	bool spoiled; /* the data are not what the cursor says: none holds until the next claim
+		       */
+	uint64_t known_flushes;
+	bool written_valid;
+	struct kw_local_cursor written; /* the cursor last acknowledged */
+
+	/* databases of this connection */
+	int64_t current, pending; /* pending: SELECT whose answer is awaited; -1: none */
+	uint64_t confirmed[KW_LOCAL_DATABASE_WORDS];
+	uint64_t refused[KW_LOCAL_DATABASE_WORDS];
+	bool astray; /* a SELECT was refused, and none was taken since */
+	/* A SELECT was answered by what says nothing of the database: the next one not before. */
+	uint64_t select_us;      /* 0: none was */
+	int64_t select_database; /* -1: several */
+	enum kw_server_error select_error;
+	char select_words[128]; /* the server's */
+};
+
+void kw_local_init(struct kw_local *local, const struct kw_local_options *options,
+	const struct kw_local_handlers *handlers);
+
+/* Connect when it is time, ask when it is time. */
+void kw_local_tick(struct kw_local *local, uint64_t now_us);
+
+/* Ask INFO now, unless one is out. Only when READY. What was sent when is told by `asks`. */
+void kw_local_look(struct kw_local *local);
+
+/* handlers.closed follows from the loop. */
+void kw_local_close(struct kw_local *local);
+
+static inline bool kw_local_ready(const struct kw_local *local)
+{
+	return local->state == KW_LOCAL_READY;
+}
+
+/* Does it make room by itself, by keys that it was given? */
+static inline bool kw_local_may_evict(const struct kw_local_facts *facts)
+{
+	return facts->maxmemory > 0 && strcmp(facts->policy, "noeviction") != 0;
+}
+
+/* Why it is not READY: a sentence with its remedy; "" when it is. */
+const char *kw_local_why(const struct kw_local *local);
+
+enum kw_local_use {
+	KW_USE_OK,      /* commands sent now go to this database */
+	KW_USE_WAIT,    /* send nothing before handlers.selected: first use on this connection, or
+			   select_us says that the server could not */
+	KW_USE_REFUSED, /* the server has no such database */
+};
+
+/* Only when READY. A database is confirmed once before anything is pipelined behind its SELECT. */
+enum kw_local_use kw_local_use(struct kw_local *local, uint32_t database);
+
+/*
+ * For every answer to a command that is of a database. False: a SELECT before it was refused, so it
+ * was carried out in another one; the connection is closed for that, and all is looked at anew.
+ */
+bool kw_local_in_place(struct kw_local *local, const struct kw_reply *reply);
+
+/* A FLUSHDB of ours was acknowledged. */
+void kw_local_flushed(struct kw_local *local);
+
+/* The mark that begins the replication ids made by agents: "keywa". */
+#define KW_REPLID_MARK "6b65797761"
+
+static inline bool kw_local_replid_ours(const char *replid)
+{
+	return strncmp(replid, KW_REPLID_MARK, sizeof KW_REPLID_MARK - 1) == 0;
+}
+
+/* Is this key our cursor's own (key store, database 0)? It is never written, pruned or counted. */
+bool kw_local_owns_key(const struct kw_local *local, uint32_t database, struct kw_slice key);
+bool kw_local_store_is_key(const struct kw_local *local);
+
+/* What a cursor says now; and it was written (by somebody else than kw_local_write_cursor). */
+void kw_local_cursor_now(const struct kw_local *local, uint64_t epoch, uint64_t version,
+	uint64_t quarantined, struct kw_local_cursor *cursor);
+void kw_local_cursor_written(struct kw_local *local, const struct kw_local_cursor *cursor);
+
+/*
+ * Write the cursor; run_id and flushes are filled in here. done: error NULL when acknowledged. Only
+ * when READY; the owner keeps one write in flight.
+ */
+typedef void (*kw_local_done_fn)(void *arg, const char *error);
+void kw_local_write_cursor(struct kw_local *local, uint64_t epoch, uint64_t version,
+	uint64_t quarantined, kw_local_done_fn done, void *arg);
+
+/*
+ * A replica that serves nothing stale (replica-serve-stale-data no) answers MASTERDOWN while its
+ * link is down, to questions about itself too. What is asked between these two calls it answers:
+ * the setting is changed around it, in one write. Nothing is changed unless refuses_stale.
+ */
+void kw_local_serve_stale(struct kw_local *local);
+void kw_local_serve_stale_end(struct kw_local *local);
+
+/*
+ * flushes.c, for local.c, once the facts were read: take the count as it is (a connection
+ * begins); or compare it: true when somebody else flushed, before: what was held until now.
+ */
+void kw_local_count_flushes(struct kw_local *local, struct kw_slice info);
+bool kw_local_find_flushes(
+	struct kw_local *local, struct kw_slice info, const struct kw_witness *before);
+
+/* select.c, for local.c: a connection begins. */
+void kw_local_begin_databases(struct kw_local *local);
+
+/* cursor_store.c, for local.c: read it; ends in kw_local_cursor_read. */
+void kw_local_read_cursor(struct kw_local *local);
+void kw_local_cursor_read(struct kw_local *local);
+void kw_local_refuse(struct kw_local *local, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+/*
+ * An answer to what was asked of the server is an error. True: such as ends by itself (BUSY,
+ * LOADING, MASTERDOWN); it is asked again, and if it was READY it stays so.
+ */
+bool kw_local_defer(struct kw_local *local, const char *command, const struct kw_reply *reply);
+
+#endif

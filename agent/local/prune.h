@@ -1,0 +1,64 @@
+/*
+ * Walking the local keys by SCAN, to delete what does not belong there, or only to count:
+ *
+ *   - after a reconcile: keys in the filter's scope that the snapshot did not have (keep);
+ *   - a flush of a database of which only some prefixes are followed (keep nothing);
+ *   - before consent: how many keys are there that we would touch (count only).
+ *
+ * Database by database: SELECT, wait, then SCAN, UNLINK what it showed, SCAN … One SCAN and its
+ * UNLINKs are in flight at a time, so the walk is bounded whatever the keyspace. Nobody else may
+ * write through the local connection meanwhile. Loop thread only.
+ */
+#ifndef KW_AGENT_LOCAL_PRUNE_H
+#define KW_AGENT_LOCAL_PRUNE_H
+
+#include "keys/filter.h"
+#include "keys/keyset.h"
+#include "local.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define KW_PRUNE_DATABASES_MAX 1024
+#define KW_PRUNE_SCAN_COUNT "1000"
+#define KW_PRUNE_BATCH 256
+/* Counting for consent stops here: "at least so many" says enough. */
+#define KW_PRUNE_COUNT_MAX 100000
+
+struct kw_prune_plan {
+	const struct kw_filter *filter;
+	const struct kw_keyset *keep; /* NULL: keep none */
+	int64_t database;             /* -1: every database in the filter */
+	bool count_only;
+};
+
+struct kw_prune {
+	struct kw_local *local;
+	struct kw_prune_plan plan;
+	void (*done)(void *arg, const char *error); /* error NULL: the whole walk succeeded */
+	void *arg;
+	bool running;
+	uint32_t databases[KW_PRUNE_DATABASES_MAX];
+	int database_count, database;
+	char cursor[24];
+	bool scanned;                /* the answer to SCAN came and said that it was the last */
+	uint32_t owed;               /* answers not yet come */
+	uint32_t ignored;            /* of them: of a walk that was given up; they come first */
+	char error[256];             /* what failed; told when the last answer of the walk is in */
+	uint64_t looked_at, matched; /* keys; matched: deleted, or counted */
+};
+
+void kw_prune_init(struct kw_prune *prune, struct kw_local *local);
+
+/* Begin a walk; done is called once, from the loop, unless it is given up. */
+void kw_prune_start(struct kw_prune *prune, const struct kw_prune_plan *plan,
+	void (*done)(void *arg, const char *error), void *arg);
+
+/* Give up: nothing is called any more. The local connection is gone, or the plan has no sense now.
+ */
+void kw_prune_stop(struct kw_prune *prune);
+
+/* local's handlers.selected: a database that was waited for is there, or refused. */
+void kw_prune_selected(struct kw_prune *prune);
+
+#endif

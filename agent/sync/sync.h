@@ -1,0 +1,205 @@
+/*
+ * Bringing the local data level with the table, and keeping it there.
+ *
+ *   ┌──────┐ position known (cursor of this epoch) ┌──────┐
+ *   │ WAIT │──────────────────────────────────────▶│ TAIL │◀────────────┐
+ *   └──────┘                                       └──────┘             │ no local keys before
+ *     │  ▲ ▲ lapsed, flushed behind our back,         │                 │
+ *     │  │ └ corrupt, resync ─────────────────────────┘           ┌──────────┐
+ *     │  │ count without consent                        ┌────────▶│ SNAPSHOT │
+ *     │  └─────────────────┐                            │         └──────────┘
+ *     ▼                 ┌───────┐  may be written  ┌───────┐            │ local keys before
+ *   need a snapshot ───▶│ COUNT │────────────────▶│ CLAIM │             ▼
+ *                       └───────┘                  └───────┘      ┌────────┐ acknowledged ┌───────┐
+ *                (only with prefixes)       cursor with version 0 │ SETTLE │─────────────▶│ PRUNE │
+ *                                                                 └────────┘              └───────┘
+ *                                                                           TAIL ◀────────────┘
+ *
+ * A mode that replaces all local data at once (apply->whole) needs consent always, and knows no
+ * COUNT, SETTLE and PRUNE: its CLAIM makes the server ready to load, and its TAIL follows the
+ * SNAPSHOT.
+ *
+ * CLAIM comes before the first record, so that data saved in the midst of it are known to be ours
+ * and of unknown position. SETTLE ends with the first consistent pass whose records are all
+ * acknowledged: only then does the set of keys name every key that may stay.
+ * Loop thread only; told of everything by the agent, acts in kw_sync_step.
+ */
+#ifndef KW_AGENT_SYNC_SYNC_H
+#define KW_AGENT_SYNC_SYNC_H
+
+#include "apply/apply.h"
+#include "base/backoff.h"
+#include "follow/follow.h"
+#include "keys/keyset.h"
+#include "keys/quarantine.h"
+#include "local/local.h"
+#include "local/prune.h"
+#include "progress.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define KW_SYNC_WHY 512
+
+enum kw_sync_phase {
+	KW_SYNC_WAIT,
+	KW_SYNC_COUNT,
+	KW_SYNC_CLAIM,
+	KW_SYNC_SNAPSHOT,
+	KW_SYNC_SETTLE,
+	KW_SYNC_PRUNE,
+	KW_SYNC_TAIL,
+};
+
+struct kw_sync {
+	/* what it works with; the agent's */
+	struct kw_follow *follow;
+	struct kw_local *local;
+	struct kw_apply *apply;
+	const struct kw_filter *filter;
+	struct kw_quarantine *quarantine;
+	bool consent;
+
+	enum kw_sync_phase phase;
+	bool paused;
+	bool failing;             /* only a person can mend it: why says what */
+	char why[KW_SYNC_WHY];    /* of WAIT, or why nothing is pruned; "": nothing is missing */
+	char waited[KW_SYNC_WHY]; /* what the log was told last of trying again */
+	bool owned;               /* the local data carry our cursor, or will */
+	bool touched;             /* records went there since it was looked at: it is not empty */
+	bool pruning;             /* this snapshot is a reconcile */
+	bool settled;             /* has been level since the last snapshot began */
+	bool counted;             /* counted_keys is of this local data */
+	uint64_t counted_keys;
+	uint64_t retry_us; /* WAIT, SETTLE: not before */
+
+	uint64_t epoch;  /* of what is handed on */
+	bool positioned; /* the reader may resume at: */
+	struct kw_cursor position;
+	bool first_pass; /* after a start: its age says nothing about lag */
+	uint64_t passed; /* told to the proxy; UINT64_MAX: nothing need be kept for us */
+	struct kw_keyset keyset;
+	struct kw_prune walk;
+	struct kw_progress progress;
+
+	struct kw_backoff reread; /* failures: in a row, of what was read to verify */
+	uint64_t reread_us;       /* the reader starts again then */
+	char corrupt_why[256];
+	uint64_t corruptions; /* ever */
+
+	struct kw_backoff settle_debt; /* reconciles begun because puts were owed */
+	uint64_t owed_us;              /* not before */
+
+	uint64_t evicted;       /* keys that the local server has evicted since the last snapshot
+				   began: it lacks them */
+	uint64_t evicted_known; /* its own count, when it was looked at last */
+	uint64_t resets_known;  /* of its counts, then */
+	uint64_t evicted_ever;
+	uint64_t evicted_seen_us; /* when it last was found to have gone on; the reconcile not */
+	uint64_t evicted_wait_us; /* before so long after that */
+	struct kw_backoff evicting;
+	uint64_t kept_ask; /* the INFO that says whether it kept the snapshot; 0: not asked */
+
+	uint64_t fed_bytes;       /* load.c: read when it was looked last, */
+	uint64_t fed_us;          /* and when they were last other than before */
+	uint64_t vanished_before; /* segments, ever, when the snapshot began */
+	int torn;                 /* snapshots in a row that lost one and were given up */
+
+	bool cursor_writing;
+	uint64_t cursor_us; /* last written, or tried */
+	char cursor_error[256];
+
+	uint64_t resyncs; /* snapshots begun after the first */
+	uint64_t snapshots;
+	uint64_t pruned;   /* local keys deleted by reconciles */
+	uint64_t filtered; /* records left out by the filter */
+};
+
+void kw_sync_init(struct kw_sync *sync);
+void kw_sync_close(struct kw_sync *sync);
+
+/* The local server (kw_local_handlers). */
+void kw_sync_assessed(struct kw_sync *sync, bool continuous);
+void kw_sync_gone(struct kw_sync *sync);
+
+/* The position means nothing any more: a snapshot, and pruning, from the start. */
+void kw_sync_restart(struct kw_sync *sync, const char *why);
+
+/* The reader (kw_reader_sink). */
+/*
+ * What was read does not verify. A writer that was stopped in the midst of the superblock looks the
+ * same as damage, but passes: it is read again from the last position, after a pause that grows.
+ * What still does not verify at KW_SYNC_CORRUPT_MAX times in a row is damage: alarm, and a
+ * reconcile.
+ */
+#define KW_SYNC_CORRUPT_MAX 6
+void kw_sync_corrupt(struct kw_sync *sync, const char *what);
+
+void kw_sync_snapshot_begin(struct kw_sync *sync, uint64_t epoch, uint64_t version);
+void kw_sync_record(struct kw_sync *sync, const struct kw_record_view *record);
+void kw_sync_pass_done(struct kw_sync *sync, const struct kw_reader_pass *pass);
+
+/* What the local server has acknowledged until now counts; a part of kw_sync_step. */
+void kw_sync_acknowledged(struct kw_sync *sync);
+
+/* Acknowledgements, the next phase, the cursor: whatever can go on now. */
+void kw_sync_step(struct kw_sync *sync, uint64_t now_us);
+
+/*
+ * cursor.c: may the cursor found be resumed from? What it says must still be true of the data
+ * around it, and be said of the same keys.
+ */
+bool kw_sync_cursor_holds(const struct kw_sync *sync);
+/*
+ * The same, but for keys that the server has evicted, or may have: may the cursor stay where a
+ * snapshot begins that the server has no memory to claim?
+ */
+bool kw_sync_cursor_stands(const struct kw_sync *sync);
+
+/* Write the cursor now if it is behind. True: a write is out. */
+bool kw_sync_save(struct kw_sync *sync, uint64_t now_us);
+
+/*
+ * debt.c: what the local data are known to lack, and when a reconcile is to bring it. The
+ * local server was looked at: has it evicted keys by itself?
+ */
+void kw_sync_debt_init(struct kw_sync *sync);
+void kw_sync_debt_forget(struct kw_sync *sync);
+void kw_sync_count_evicted(struct kw_sync *sync, uint64_t now_us);
+void kw_sync_settle_debt(struct kw_sync *sync, uint64_t now_us);
+/* False: a server that may evict was not asked yet, behind the snapshot, whether it did. */
+bool kw_sync_kept(const struct kw_sync *sync);
+
+/*
+ * load.c: in a mode that is `whole` the local server waits for a snapshot that is being read,
+ * and answers nobody meanwhile. End it, for what may last (it keeps its data of before; nothing
+ * happens outside of such a snapshot); and end it when nothing was read for KW_SYNC_LOAD_IDLE_US.
+ */
+#define KW_SYNC_LOAD_IDLE_US 10000000
+/* Not while the proxy hangs: what it began it would not end. */
+bool kw_sync_may_load(const struct kw_sync *sync, uint64_t now_us);
+void kw_sync_end_load(struct kw_sync *sync, const char *why);
+void kw_sync_watch_load(struct kw_sync *sync, uint64_t now_us);
+
+/*
+ * And a snapshot that lost a segment lacks keys until the tail has brought them: while the server
+ * has data of before they are better than that, so it is given up and begun again. Where the
+ * primary overtakes that many in a row, the next one is taken as it is: what is missing comes
+ * behind it, and nobody says warm before.
+ */
+#define KW_SYNC_TORN_MAX 3
+void kw_sync_load_begins(struct kw_sync *sync);
+/* A snapshot was read to its end. True: it was given up. */
+bool kw_sync_load_torn(struct kw_sync *sync, bool vanished);
+
+/*
+ * fit.c: may this table go into this server? KW_E_STATE: it never fits, and why: payloads of a
+ * version that the server does not load, or the server is the primary itself.
+ */
+int kw_sync_check_fit(const struct kw_superblock *superblock,
+	const struct kw_server_identity *identity, struct kw_error *error);
+
+/* Is the payload version of the table one that this local server can load? */
+bool kw_sync_payload_fits(uint16_t table_rdb_version, uint16_t local_rdb_version);
+
+#endif

@@ -1,0 +1,44 @@
+/*
+ * Configuration keys that both daemons have: entries for a table of struct kw_config_key. What
+ * differs in their sentences is a parameter.
+ */
+#ifndef KW_CONTROL_CONFIG_COMMON_H
+#define KW_CONTROL_CONFIG_COMMON_H
+
+#include "control/config/config.h"
+
+/* whose: "The primary"; on: "the primary"; check: of the address. */
+#define KW_CONFIG_REDIS(whose, on, check)                                                          \
+	{"redis.address", KW_CONFIG_TEXT, NULL, false, 0, 0, NULL,                                 \
+		whose ": unix:///path/to/socket or tcp://host:port.", check},                      \
+		{"redis.username", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,                      \
+			"ACL user on " on "; empty: the default user."},                           \
+	{                                                                                          \
+		"redis.password_file", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,                  \
+			"File with the password (not readable by others); empty: none."            \
+	}
+
+/* peers: "the agents"; without: what an empty one means. */
+#define KW_CONFIG_SECRET(peers, without)                                                           \
+	{                                                                                          \
+		"auth.secret_file", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,                     \
+			"File with the secret shared with " peers "; empty: " without "."          \
+	}
+
+/* fallback: the socket's path, in JSON. */
+#define KW_CONFIG_DAEMON(fallback)                                                                 \
+	{"control.socket", KW_CONFIG_TEXT, fallback, false, 0, 0, NULL,                            \
+		"Unix socket of the control interface."},                                          \
+		{"metrics.listen", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,                      \
+			"Not in this version, leave it empty: `keywakectl metrics` has the "       \
+			"figures.",                                                                \
+			kw_config_check_metrics},                                                  \
+	{                                                                                          \
+		"log.level", KW_CONFIG_TEXT, "\"info\"", true, 0, 0,                               \
+			"error|warn|info|debug|trace", "What is written to standard error."        \
+	}
+
+/* KW_E_CONFIG unless it is empty: a figure that is asked for and not served must not go unsaid. */
+int kw_config_check_metrics(const char *text, struct kw_error *error);
+
+#endif

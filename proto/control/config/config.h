@@ -1,0 +1,122 @@
+/*
+ * Configuration: one JSON file, --set path.to.key=VALUE, and config.set at run time, all checked
+ * against one table of keys, which also yields the manual.
+ *
+ * Loop thread only. Strings returned stay valid until the configuration changes or is freed.
+ */
+#ifndef KW_CONTROL_CONFIG_CONFIG_H
+#define KW_CONTROL_CONFIG_CONFIG_H
+
+#include "base/buffer.h"
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum kw_config_type {
+	KW_CONFIG_BOOL,
+	KW_CONFIG_INTEGER,
+	KW_CONFIG_NUMBER,
+	KW_CONFIG_BYTES, /* an integer, or text with a unit: "4GiB", "16 MiB", "64k" */
+	KW_CONFIG_TEXT,
+	KW_CONFIG_TEXTS, /* a list; one text is a list of one */
+	KW_CONFIG_INTEGERS,
+};
+
+/* Is this text a value of the key? KW_E_CONFIG with a sentence; the key is named by the caller. */
+typedef int (*kw_config_check_fn)(const char *text, struct kw_error *error);
+
+struct kw_config_key {
+	const char *path; /* "redis.address" */
+	enum kw_config_type type;
+	const char *fallback; /* JSON; NULL: required */
+	bool live;            /* config.set and reload take effect without a restart */
+	double lowest,
+		highest;          /* of numbers and of list items; both 0: no bound; highest below
+				     lowest: no upper bound. Fallbacks may lie outside ("" or 0: off) */
+	const char *choices;      /* of texts: "a|b|c"; NULL: any */
+	const char *doc;          /* one sentence, for the manual */
+	kw_config_check_fn check; /* of texts and of list items, after choices; NULL: any */
+};
+
+struct kw_config;
+
+/* keys: a table ended by a NULL path, static. Starts with the fallbacks. */
+struct kw_config *kw_config_new(const struct kw_config_key *keys);
+void kw_config_free(struct kw_config *config);
+
+/*
+ * Every function below that changes refuses with KW_E_CONFIG, a sentence naming file, line or key
+ * and the remedy (for an unknown key: the nearest known one), and leaves all as it was.
+ */
+int kw_config_load(struct kw_config *config, const char *file, struct kw_error *error);
+int kw_config_set(struct kw_config *config, const char *assignment, struct kw_error *error);
+
+/*
+ * What no key can say alone: keys that exclude each other, or need each other. KW_E_CONFIG with a
+ * sentence that names them. It may read the configuration and nothing else.
+ */
+typedef int (*kw_config_rule_fn)(const struct kw_config *config, struct kw_error *error);
+void kw_config_set_rule(struct kw_config *config, kw_config_rule_fn rule);
+
+/* Required keys present, and the rule kept? Called once all sources were read. */
+int kw_config_complete(const struct kw_config *config, struct kw_error *error);
+
+/*
+ * Read the file again, and the --set assignments after it (what config.set changed is forgotten).
+ * Refused, too, when the daemon could not be started with it, or not go on: the rule is kept.
+ * `changed` is called for each key that has another value now, which can be read already; when it
+ * refuses, the old values are back and those told before are told again (error NULL). Keys that are
+ * not live keep their old value and are named in *notes, with ", " between. changed and notes may
+ * be NULL.
+ */
+typedef int (*kw_config_changed_fn)(void *arg, const char *path, struct kw_error *error);
+int kw_config_reload(struct kw_config *config, kw_config_changed_fn changed, void *arg,
+	struct kw_buffer *notes, struct kw_error *error);
+
+/* One key at run time, as JSON or text. KW_E_STATE when the key is not live. The rule is kept. */
+int kw_config_change(struct kw_config *config, const char *path, const char *value,
+	kw_config_changed_fn changed, void *arg, struct kw_error *error);
+
+bool kw_config_bool(const struct kw_config *config, const char *path);
+int64_t kw_config_integer(const struct kw_config *config, const char *path); /* BYTES too */
+double kw_config_number(const struct kw_config *config, const char *path);
+const char *kw_config_text(const struct kw_config *config, const char *path); /* "" when empty */
+size_t kw_config_count(const struct kw_config *config, const char *path);
+const char *kw_config_text_at(const struct kw_config *config, const char *path, size_t index);
+int64_t kw_config_integer_at(const struct kw_config *config, const char *path, size_t index);
+
+/* Is path a key or a group of keys ("redis")? KW_E_CONFIG names the nearest known one. */
+int kw_config_check_path(const struct kw_config *config, const char *path, struct kw_error *error);
+
+/*
+ * The whole configuration, one key, or a group of keys, as JSON text behind what out holds; null
+ * for a path that kw_config_check_path refuses.
+ */
+void kw_config_json(
+	const struct kw_config *config, const char *path_or_null, struct kw_buffer *out);
+
+/* The table of keys as scdoc (for the manual page) or as plain text (for --help-config). */
+void kw_config_manual(const struct kw_config_key *keys, bool scdoc, struct kw_buffer *out);
+
+/*
+ * A secret from a file: the content less trailing newlines. KW_E_CONFIG when it is empty, larger
+ * than 4 KiB or readable by others (mode & 007), each with the remedy. Empty path: an empty result.
+ */
+int kw_secret_load(const char *path, struct kw_buffer *secret, struct kw_error *error);
+
+/*
+ * The command line both daemons share: --config FILE, --set K=V …, --check-config, --help,
+ * --help-config[=scdoc], --version. The scdoc forms are for the manual page. Returns -1 to go on
+ * (all is read and complete), or the process's exit status: 0, or 2 for what starting again would
+ * not mend; the sentence is on standard error.
+ *
+ * look (or NULL) is asked by --check-config of a configuration that is valid: what on this host is
+ * not as it needs to be at this moment is told, and the status is 0 all the same.
+ */
+typedef int (*kw_config_look)(const struct kw_config *config, struct kw_error *error);
+int kw_config_command_line(struct kw_config *config, const char *program,
+	const struct kw_config_key *keys, kw_config_look look, int argc, char **argv);
+
+#endif

@@ -1,0 +1,65 @@
+/* What the files of the configuration share; not for others. */
+#ifndef KW_CONTROL_CONFIG_INTERNAL_H
+#define KW_CONTROL_CONFIG_INTERNAL_H
+
+#include "control/config/config.h"
+
+#include <jansson.h>
+
+#define KW_CONFIG_FILE_MAX ((size_t)1 << 20)
+#define KW_CONFIG_ASSIGNMENTS_MAX 256
+#define KW_CONFIG_LIST_MAX 1024
+#define KW_CONFIG_PATH_MAX 128
+
+struct kw_config {
+	const struct kw_config_key *keys;
+	size_t count;
+	kw_config_rule_fn rule; /* NULL: none */
+	/*
+	 * One for each key, in the one shape its type has (value.c); NULL: required and not
+	 * given. Changes are made to a copy that replaces this as a whole: refused means untouched.
+	 */
+	json_t **values;
+	char *file; /* NULL: none was loaded */
+	char *assignments[KW_CONFIG_ASSIGNMENTS_MAX];
+	size_t assignment_count;
+};
+
+/* Bring a JSON value into its key's shape: checked, *value is a new reference. */
+int kw_config_value_check(
+	const struct kw_config_key *key, json_t *given, json_t **value, struct kw_error *error);
+
+/* The same from text that is JSON, or else a string (--set, config.set). */
+int kw_config_value_parse(
+	const struct kw_config_key *key, const char *text, json_t **value, struct kw_error *error);
+
+/* "4GiB" and the like; false when it is not that or does not fit. */
+bool kw_bytes_parse(const char *text, int64_t *bytes);
+
+/* The key's place in the table; count when it is not known. */
+size_t kw_config_find(const struct kw_config *config, const char *path);
+
+/* Is path a group, like "redis"? */
+bool kw_config_is_group(const struct kw_config *config, const char *path);
+
+/* KW_E_CONFIG: the key is not known, with the nearest one. */
+int kw_config_unknown(const struct kw_config *config, const char *path, struct kw_error *error);
+
+/* Read the file into values (an array as in struct kw_config). */
+int kw_config_file_read(
+	const struct kw_config *config, const char *file, json_t **values, struct kw_error *error);
+
+/*
+ * Open and read a small regular file whole, behind what out holds. The sentences name the file;
+ * mode_refused: permission bits the file must not have, `what` it is called ("a secret").
+ */
+int kw_small_file_read(const char *file, size_t most, unsigned mode_refused, const char *what,
+	struct kw_buffer *out, struct kw_error *error);
+
+/* manual.c: text behind what out holds, with the characters scdoc takes for markup escaped.
+ */
+void kw_config_put_scdoc(struct kw_buffer *out, const char *text);
+
+const char *kw_config_type_name(enum kw_config_type type);
+
+#endif

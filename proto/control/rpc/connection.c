@@ -1,0 +1,357 @@
+#include "control/rpc/internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static void flush(struct rpc_connection *connection);
+
+static size_t unsent(const struct rpc_connection *connection)
+{
+	return kw_buffer_length(&connection->out) + kw_buffer_length(&connection->writing);
+}
+
+static void drop_passed(struct rpc_connection *connection)
+{
+	if (connection->passed_fd >= 0)
+		close(connection->passed_fd);
+	connection->passed_fd = -1;
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+	struct rpc_connection *connection = handle->data;
+	struct kw_rpc_server *server = connection->server;
+
+	if (--connection->handles > 0)
+		return;
+	if (connection->reader_fd >= 0)
+		close(connection->reader_fd);
+	*connection->link = connection->next;
+	if (connection->next)
+		connection->next->link = connection->link;
+	kw_buffer_close(&connection->in);
+	kw_buffer_close(&connection->out);
+	kw_buffer_close(&connection->writing);
+	free(connection);
+	rpc_server_finish(server);
+}
+
+void rpc_connection_close(struct rpc_connection *connection)
+{
+	if (connection->closing)
+		return;
+	connection->closing = true;
+	connection->server->connection_count--;
+	/* Calls in flight are their handlers' until answered; the answers are dropped. */
+	for (struct kw_rpc_call *call = connection->calls, *next; call; call = next) {
+		next = call->next;
+		call->connection = NULL;
+		call->next = NULL;
+		call->link = NULL;
+	}
+	connection->calls = NULL;
+	drop_passed(connection);
+	uv_close((uv_handle_t *)&connection->pipe, on_closed);
+	if (connection->reader_fd >= 0)
+		uv_close((uv_handle_t *)&connection->reader, on_closed);
+}
+
+void rpc_connection_settle(struct rpc_connection *connection)
+{
+	bool owed = connection->call_count > 0 || connection->paused;
+
+	if (connection->closing || connection->processing || unsent(connection) > 0)
+		return;
+	if (connection->server->closing || (connection->ended && !owed))
+		rpc_connection_close(connection);
+}
+
+static void tell_dropped(struct rpc_connection *connection)
+{
+	json_t *params;
+	size_t length;
+	char *line;
+
+	if (connection->dropped == 0 || unsent(connection) > KW_RPC_EVENTS_MAX / 2)
+		return;
+	params = json_pack("{sI}", "count", (json_int_t)connection->dropped);
+	line = rpc_event_line("dropped", params, &length);
+	json_decref(params);
+	if (!line)
+		return;
+	connection->dropped = 0;
+	kw_buffer_append(&connection->out, line, length);
+	free(line);
+}
+
+static void on_written(uv_write_t *write, int status)
+{
+	struct rpc_connection *connection = write->data;
+
+	connection->write_busy = false;
+	kw_buffer_clear(&connection->writing);
+	kw_buffer_trim(&connection->writing, KW_RPC_READ_BYTES);
+	if (connection->closing)
+		return;
+	if (status < 0) {
+		rpc_connection_close(connection);
+		return;
+	}
+	tell_dropped(connection);
+	flush(connection);
+	rpc_connection_settle(connection);
+}
+
+/* One write at a time; what comes meanwhile goes out together with the next. */
+static void flush(struct rpc_connection *connection)
+{
+	struct kw_buffer swap = connection->writing;
+	uv_buf_t bytes;
+
+	if (connection->write_busy || connection->closing ||
+		kw_buffer_length(&connection->out) == 0)
+		return;
+	connection->writing = connection->out;
+	connection->out = swap;
+	bytes = uv_buf_init((char *)connection->writing.data + connection->writing.start,
+		(unsigned)kw_buffer_length(&connection->writing));
+	connection->write.data = connection;
+	if (uv_write(&connection->write, (uv_stream_t *)&connection->pipe, &bytes, 1, on_written)) {
+		rpc_connection_close(connection);
+		return;
+	}
+	connection->write_busy = true;
+}
+
+void rpc_connection_send(struct rpc_connection *connection, const char *line, size_t length)
+{
+	if (connection->closing)
+		return;
+	if (unsent(connection) + length > KW_RPC_OUTPUT_MAX) {
+		rpc_connection_close(connection);
+		return;
+	}
+	kw_buffer_append(&connection->out, line, length);
+	flush(connection);
+}
+
+void rpc_connection_send_event(struct rpc_connection *connection, const char *line, size_t length)
+{
+	if (connection->closing)
+		return;
+	tell_dropped(connection);
+	/* Once one is lost the rest waits for room, so that the gap is where it is told. */
+	if (connection->dropped > 0 || unsent(connection) + length > KW_RPC_EVENTS_MAX) {
+		connection->dropped++;
+		return;
+	}
+	kw_buffer_append(&connection->out, line, length);
+	flush(connection);
+}
+
+static void refuse_line(struct rpc_connection *connection)
+{
+	rpc_call_answer_error(connection, NULL, KW_RPC_PARSE,
+		"the line is longer than 1 MiB: send one JSON object a line", "protocol");
+}
+
+/*
+ * The next whole line: its length without the line end, or -1 when there is none yet. A line beyond
+ * KW_RPC_LINE_MAX is refused once and skipped to its end, in bounded memory.
+ */
+static ssize_t next_line(struct rpc_connection *connection)
+{
+	struct kw_buffer *in = &connection->in;
+	const uint8_t *bytes = kw_buffer_bytes(in), *end = NULL;
+	size_t length = kw_buffer_length(in);
+
+	if (length > connection->scanned)
+		end = memchr(bytes + connection->scanned, '\n', length - connection->scanned);
+	connection->scanned = 0;
+	if (end && connection->discarding) {
+		connection->discarding = false;
+		kw_buffer_consume(in, (size_t)(end - bytes) + 1);
+		return next_line(connection);
+	}
+	if (end && (size_t)(end - bytes) <= KW_RPC_LINE_MAX)
+		return end - bytes;
+	if (end) {
+		kw_buffer_consume(in, (size_t)(end - bytes) + 1);
+		refuse_line(connection);
+		return connection->closing ? -1 : next_line(connection);
+	}
+	if (length > KW_RPC_LINE_MAX && !connection->discarding) {
+		connection->discarding = true;
+		refuse_line(connection);
+	}
+	if (connection->discarding)
+		kw_buffer_clear(in);
+	else
+		connection->scanned = length;
+	return -1;
+}
+
+static void process(struct rpc_connection *connection)
+{
+	ssize_t length;
+
+	connection->processing = true;
+	while (!connection->closing && !connection->server->closing) {
+		if (connection->call_count >= KW_RPC_CALLS_MAX) {
+			connection->paused = true;
+			uv_poll_stop(&connection->reader);
+			break;
+		}
+		length = next_line(connection);
+		if (length < 0)
+			break;
+		rpc_call_dispatch(
+			connection, (const char *)kw_buffer_bytes(&connection->in), (size_t)length);
+		kw_buffer_consume(&connection->in, (size_t)length + 1);
+	}
+	connection->processing = false;
+	if (!connection->closing)
+		kw_buffer_trim(&connection->in, KW_RPC_READ_BYTES);
+	rpc_connection_settle(connection);
+}
+
+/* The descriptors that came with a message: one is kept, in place of one that nobody took. */
+static void keep_passed(struct rpc_connection *connection, struct msghdr *message)
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
+		size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t i = 0; i < count; i++) {
+			drop_passed(connection);
+			memcpy(&connection->passed_fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
+		}
+	}
+}
+
+static ssize_t receive(struct rpc_connection *connection)
+{
+	/* The union is for its alignment. */
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr header;
+	} control;
+	struct iovec bytes = {
+		kw_buffer_reserve(&connection->in, KW_RPC_READ_BYTES), KW_RPC_READ_BYTES};
+	struct msghdr message = {.msg_iov = &bytes,
+		.msg_iovlen = 1,
+		.msg_control = control.bytes,
+		.msg_controllen = CMSG_LEN(sizeof(int))};
+	ssize_t got = recvmsg(connection->reader_fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+	if (got >= 0)
+		keep_passed(connection, &message);
+	return got;
+}
+
+/* After its end of file: can the client still read (it only shut its sending side down)? */
+static bool still_reads(struct rpc_connection *connection)
+{
+	struct pollfd poll_fd = {.events = 0};
+	uv_os_fd_t fd;
+
+	if (uv_fileno((uv_handle_t *)&connection->pipe, &fd))
+		return false;
+	poll_fd.fd = fd;
+	return poll(&poll_fd, 1, 0) <= 0 || !(poll_fd.revents & (POLLHUP | POLLERR));
+}
+
+static void on_readable(uv_poll_t *reader, int status, int events)
+{
+	struct rpc_connection *connection = reader->data;
+	ssize_t got = status < 0 ? -1 : receive(connection);
+
+	if (got > 0) {
+		kw_buffer_filled(&connection->in, (size_t)got);
+		process(connection);
+		return;
+	}
+	if (status == 0 && got < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (got < 0 || !still_reads(connection)) {
+		rpc_connection_close(connection);
+		return;
+	}
+	/* echo '{...}' | nc -NU: the answers are still wanted. */
+	connection->ended = true;
+	uv_poll_stop(reader);
+	/* What was sent last may lack its line end. */
+	kw_buffer_append(&connection->in, "\n", 1);
+	process(connection);
+}
+
+void rpc_connection_resume(struct rpc_connection *connection)
+{
+	if (connection->closing)
+		return;
+	connection->paused = false;
+	if (!connection->ended)
+		uv_poll_start(&connection->reader, UV_READABLE, on_readable);
+	process(connection);
+}
+
+/* Too many: say so before hanging up, as far as one write goes. */
+static void turn_away(struct rpc_connection *connection)
+{
+	static char line[] =
+		"{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32008,\"message\":"
+		"\"too many connections to the control socket: at most 64; close some\"}}\n";
+	uv_buf_t bytes = uv_buf_init(line, sizeof line - 1);
+
+	uv_try_write((uv_stream_t *)&connection->pipe, &bytes, 1);
+	rpc_connection_close(connection);
+}
+
+static int start_reading(struct rpc_connection *connection)
+{
+	uv_os_fd_t fd;
+	int code = uv_fileno((uv_handle_t *)&connection->pipe, &fd);
+
+	if (code)
+		return code;
+	fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (fd < 0)
+		return UV_EMFILE;
+	code = uv_poll_init(connection->server->loop, &connection->reader, fd);
+	if (code) {
+		close(fd);
+		return code;
+	}
+	connection->reader_fd = fd;
+	connection->reader.data = connection;
+	connection->handles++;
+	return uv_poll_start(&connection->reader, UV_READABLE, on_readable);
+}
+
+void rpc_connection_accept(struct kw_rpc_server *server)
+{
+	struct rpc_connection *connection = kw_zalloc(sizeof *connection);
+
+	connection->server = server;
+	connection->pipe.data = connection;
+	connection->reader_fd = connection->passed_fd = -1;
+	connection->handles = 1;
+	uv_pipe_init(server->loop, &connection->pipe, 0);
+	connection->next = server->connections;
+	connection->link = &server->connections;
+	if (connection->next)
+		connection->next->link = &connection->next;
+	server->connections = connection;
+	server->connection_count++;
+	if (uv_accept((uv_stream_t *)&server->listener, (uv_stream_t *)&connection->pipe) ||
+		start_reading(connection))
+		rpc_connection_close(connection);
+	else if (server->connection_count > KW_RPC_CONNECTIONS_MAX)
+		turn_away(connection);
+}

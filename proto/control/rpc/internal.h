@@ -1,0 +1,131 @@
+/*
+ * What the files of the JSON-RPC server share; not for others.
+ *
+ *   server.c      accepting, closing
+ *   socket.c      the socket file
+ *   connection.c  bytes in, lines out, the bounds of both
+ *   call.c        one line to one call to one answer
+ *   builtin.c     the methods every daemon has
+ */
+#ifndef KW_CONTROL_RPC_INTERNAL_H
+#define KW_CONTROL_RPC_INTERNAL_H
+
+#include "base/buffer.h"
+#include "control/rpc/rpc.h"
+
+#include <sys/stat.h>
+
+#define KW_RPC_LINE_MAX ((size_t)1 << 20)
+#define KW_RPC_CALLS_MAX 64
+#define KW_RPC_CONNECTIONS_MAX 64
+#define KW_RPC_OUTPUT_MAX ((size_t)4 << 20)   /* unsent bytes: a reader this slow is let go */
+#define KW_RPC_EVENTS_MAX ((size_t)256 << 10) /* unsent bytes above which events are dropped */
+#define KW_RPC_READ_BYTES ((size_t)64 << 10)
+#define KW_RPC_BACKLOG 16   /* connections not yet accepted */
+#define KW_RPC_DRAIN_MS 500 /* for answers still unsent when the server closes */
+
+/* JSON-RPC 2.0, section 5.1. */
+#define KW_RPC_PARSE (-32700)
+#define KW_RPC_INVALID (-32600)
+#define KW_RPC_NO_METHOD (-32601)
+#define KW_RPC_BAD_PARAMS (-32602)
+#define KW_RPC_INTERNAL (-32603)
+
+struct rpc_connection {
+	struct kw_rpc_server *server;
+	struct rpc_connection *next, **link;
+	uv_pipe_t pipe;   /* accepted; what goes out */
+	uv_poll_t reader; /* what comes in, on a descriptor of its own: libuv hands no files on */
+	int reader_fd;
+	int passed_fd; /* came with a request and was not taken yet; -1: none */
+	int handles;   /* of these two, not yet closed */
+
+	struct kw_buffer in;
+	size_t scanned;  /* bytes of `in` known to hold no line end */
+	bool discarding; /* within a line that was too long */
+	bool paused;     /* KW_RPC_CALLS_MAX calls are in flight: nothing is read */
+	bool processing; /* lines are being handled further up the stack */
+
+	struct kw_buffer out, writing; /* appended to; being written */
+	uv_write_t write;
+	bool write_busy;
+
+	struct kw_rpc_call *calls;
+	int call_count;
+
+	bool subscribed;
+	uint64_t dropped; /* events since the last "dropped" event */
+	bool ended;       /* the client sends nothing more, but may still read */
+	bool closing;
+};
+
+struct kw_rpc_server {
+	uv_loop_t *loop;
+	uv_pipe_t listener;
+	uv_idle_t later; /* takes up paused connections, outside of any handler */
+	uv_timer_t drain;
+	int handles; /* of these three, not yet closed */
+
+	const struct kw_rpc_method *methods;
+	const char *program;
+	void *arg;
+
+	char *path;
+	struct stat identity; /* of the socket file: a successor's is not ours to remove */
+
+	struct rpc_connection *connections;
+	int connection_count; /* without those that are closing */
+	bool tapping;
+
+	bool closing;
+	void (*done)(void *arg);
+	void *done_arg;
+};
+
+struct kw_rpc_call {
+	struct rpc_connection *connection; /* NULL: gone, the answer is dropped */
+	struct kw_rpc_call *next, **link;
+	json_t *id; /* NULL: a notification, it wants no answer */
+	json_t *params;
+};
+
+/* Make the socket file (socket.c): the fd of the listening socket, or a negative enum kw_code.
+ */
+int rpc_socket_listen(const char *path, struct stat *identity, struct kw_error *error);
+
+void rpc_connection_accept(struct kw_rpc_server *server);
+void rpc_connection_close(struct rpc_connection *connection);
+void rpc_connection_resume(struct rpc_connection *connection); /* after a pause */
+
+/* One answer: beyond KW_RPC_OUTPUT_MAX the connection is closed. */
+void rpc_connection_send(struct rpc_connection *connection, const char *line, size_t length);
+
+/* One event: beyond KW_RPC_EVENTS_MAX it is dropped and counted. */
+void rpc_connection_send_event(struct rpc_connection *connection, const char *line, size_t length);
+
+/* Nothing is owed to the client any more: close what only waited for that. */
+void rpc_connection_settle(struct rpc_connection *connection);
+
+/* Take up paused connections in the next turn of the loop. */
+void rpc_server_later(struct kw_rpc_server *server);
+
+/* The last handle or connection of a closing server is gone. */
+void rpc_server_finish(struct kw_rpc_server *server);
+
+/* One line of the client's. */
+void rpc_call_dispatch(struct rpc_connection *connection, const char *line, size_t length);
+void rpc_call_answer_error(struct rpc_connection *connection, json_t *id, int code,
+	const char *text, const char *word);
+
+/* An event as its line, with the line end; the caller frees it. NULL: it could not be made. */
+char *rpc_event_line(const char *kind, json_t *params, size_t *length);
+
+extern const struct kw_rpc_method rpc_builtin_methods[];
+void rpc_builtin_log_tap(struct kw_rpc_server *server);
+void rpc_builtin_log_untap(struct kw_rpc_server *server);
+
+/* The method of that name: the daemon's, or a built-in one (*builtin). */
+const struct kw_rpc_method *rpc_method_find(
+	const struct kw_rpc_server *server, const char *name, bool *builtin);
+
+#endif

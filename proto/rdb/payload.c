@@ -1,0 +1,107 @@
+#include "rdb/payload.h"
+
+#include "rdb/payload_type.h"
+
+/* The footer's version; 0 when there is no footer. */
+static uint16_t footer_version(struct kw_slice payload)
+{
+	const uint8_t *bytes = payload.data;
+
+	if (payload.length < KW_PAYLOAD_FOOTER + 1)
+		return 0;
+	return (uint16_t)kw_little_endian(bytes + payload.length - KW_PAYLOAD_FOOTER, 2);
+}
+
+int kw_payload_check(struct kw_slice payload, uint16_t *rdb_version, struct kw_error *error)
+{
+	const uint8_t *bytes = payload.data;
+	size_t covered = payload.length - 8;
+
+	if (payload.length < KW_PAYLOAD_FOOTER + 1)
+		return kw_error_set(error, KW_E_CORRUPT,
+			"payload: %zu bytes are too few for a DUMP payload", payload.length);
+	if (kw_crc64(0, bytes, covered) != kw_little_endian(bytes + covered, 8))
+		return kw_error_set(error, KW_E_CORRUPT,
+			"payload: the CRC64 of its %zu bytes does not hold", payload.length);
+	if (rdb_version)
+		*rdb_version = footer_version(payload);
+	return KW_OK;
+}
+
+const char *kw_payload_type_name(struct kw_slice payload)
+{
+	if (payload.length < KW_PAYLOAD_FOOTER + 1)
+		return "unknown";
+	switch (*(const uint8_t *)payload.data) {
+	case KW_RDB_STRING:
+		return "string";
+	case KW_RDB_LIST:
+	case KW_RDB_LIST_ZIPLIST:
+	case KW_RDB_LIST_QUICKLIST:
+	case KW_RDB_LIST_QUICKLIST_2:
+		return "list";
+	case KW_RDB_SET:
+	case KW_RDB_SET_INTSET:
+	case KW_RDB_SET_LISTPACK:
+		return "set";
+	case KW_RDB_ZSET:
+	case KW_RDB_ZSET_2:
+	case KW_RDB_ZSET_ZIPLIST:
+	case KW_RDB_ZSET_LISTPACK:
+		return "zset";
+	case KW_RDB_HASH:
+	case KW_RDB_HASH_ZIPMAP:
+	case KW_RDB_HASH_ZIPLIST:
+	case KW_RDB_HASH_LISTPACK:
+	case KW_RDB_HASH_2_OR_PRE_GA:
+		return "hash";
+	case KW_RDB_STREAM:
+	case KW_RDB_STREAM_2:
+	case KW_RDB_STREAM_3:
+		return "stream";
+	case KW_RDB_MODULE_2:
+		return "module";
+	default:
+		break;
+	}
+	if (footer_version(payload) >= KW_RDB_VERSION_VALKEY)
+		return "unknown";
+	switch (*(const uint8_t *)payload.data) {
+	case KW_RDB_HASH_LISTPACK_EX_PRE_GA:
+	case KW_RDB_HASH_METADATA:
+	case KW_RDB_HASH_LISTPACK_EX:
+		return "hash";
+	case KW_RDB_STREAM_4:
+	case KW_RDB_STREAM_5:
+		return "stream";
+	default:
+		return "unknown";
+	}
+}
+
+int kw_payload_text(
+	struct kw_slice payload, size_t most, struct kw_buffer *text, struct kw_error *error)
+{
+	const uint8_t *bytes = payload.data;
+	struct kw_payload_input input;
+	struct kw_slice string;
+	int code;
+
+	if (payload.length < KW_PAYLOAD_FOOTER + 1)
+		return kw_error_set(error, KW_E_CORRUPT,
+			"payload: %zu bytes are too few for a DUMP payload", payload.length);
+	if (bytes[0] != KW_RDB_STRING)
+		return kw_error_set(error, KW_E_ARGUMENT, "payload: a %s has no text",
+			kw_payload_type_name(payload));
+	kw_payload_input_init(
+		&input, kw_slice(bytes + 1, payload.length - KW_PAYLOAD_FOOTER - 1), error);
+	code = kw_payload_string(&input, &string);
+	if (!code && string.length > most)
+		code = kw_error_set(error, KW_E_FULL,
+			"payload: the string is %zu bytes long, shown are at most %zu",
+			string.length, most);
+	if (!code)
+		kw_buffer_append(text, string.data, string.length);
+	kw_payload_input_close(&input);
+	return code;
+}

@@ -1,0 +1,460 @@
+#include "remote/rdma/peer.h"
+
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "remote/socket.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FAREWELL_MS 500 /* for last words: with a dead peer they never get through */
+#define SENTENCE (KW_ERROR_TEXT + KW_ADDRESS_TEXT + KW_PEER_TEXT + 8)
+
+#define IN(state) KW_SM_TO(KW_RDMA_##state)
+static const struct kw_sm_state states[] = {
+	[KW_RDMA_BUILDING] = {"building", IN(GREETING) | IN(GONE)},
+	[KW_RDMA_GREETING] = {"greeting", IN(SESSION) | IN(LEAVING) | IN(GONE)},
+	[KW_RDMA_SESSION] = {"session", IN(LEAVING) | IN(GONE)},
+	[KW_RDMA_LEAVING] = {"leaving", IN(GONE)},
+	[KW_RDMA_GONE] = {"gone", 0},
+};
+
+static const struct kw_sm_conf machine = {
+	.where = "rdma peer",
+	.states = states,
+	.count = sizeof states / sizeof *states,
+};
+
+static bool is(const struct kw_rdma_peer *peer, enum kw_rdma_peer_state state)
+{
+	return peer->sm.state == (int)state;
+}
+
+static struct kw_server *server_of(const struct kw_rdma_peer *peer)
+{
+	return peer->listen->listener->server;
+}
+
+void kw_rdma_listen_reject(
+	struct kw_rdma_listen *listen, const char *peer, const struct kw_error *error)
+{
+	char address[KW_ADDRESS_TEXT], why[SENTENCE];
+
+	kw_address_text(&listen->listener->address, address, sizeof address);
+	snprintf(why, sizeof why, "%s: %s: %s", address, peer, error->text);
+	kw_server_rejected(listen->listener->server, why);
+}
+
+/* ---- the end ---- */
+
+static void finish(struct kw_rdma_peer *peer)
+{
+	struct kw_rdma_listen *listen = peer->listen;
+	struct kw_session *session = peer->session;
+
+	if (peer->previous)
+		peer->previous->next = peer->next;
+	else
+		listen->peers = peer->next;
+	if (peer->next)
+		peer->next->previous = peer->previous;
+	/* What the server asks of the session now it asks of us: so we go last. */
+	if (session)
+		kw_session_ended(session, peer->why.text);
+	free(peer);
+	listen->peer_freed(listen);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+	struct kw_rdma_peer *peer = handle->data;
+
+	if (--peer->handles == 0)
+		finish(peer);
+}
+
+static void on_poll_closed(uv_handle_t *handle)
+{
+	struct kw_rdma_peer *peer = handle->data;
+
+	free(handle);
+	if (--peer->handles == 0)
+		finish(peer);
+}
+
+static void release(struct kw_rdma_peer *peer)
+{
+	kw_rdma_end_stop(&peer->end);
+	if (peer->end.poll) {
+		peer->handles++;
+		uv_close((uv_handle_t *)peer->end.poll, on_poll_closed);
+		peer->end.poll = NULL;
+	}
+	if (peer->linked)
+		(void)rdma_disconnect(peer->id);
+	kw_rdma_end_close(&peer->end);
+	(void)rdma_destroy_id(peer->id);
+	peer->id = NULL;
+	uv_close((uv_handle_t *)&peer->deadline, on_closed);
+}
+
+static void greeted(struct kw_rdma_peer *peer)
+{
+	if (peer->greeting)
+		kw_server_greeted(server_of(peer));
+	peer->greeting = false;
+}
+
+static void gone(struct kw_rdma_peer *peer)
+{
+	if (is(peer, KW_RDMA_GONE))
+		return;
+	kw_sm_move(&peer->sm, KW_RDMA_GONE, peer->why.text);
+	greeted(peer);
+	uv_timer_stop(&peer->deadline);
+	if (peer->session)
+		peer->session->ending = true;
+	if (!peer->working)
+		release(peer);
+	else
+		(void)uv_cancel((uv_req_t *)&peer->work);
+}
+
+/* why is told unless it was before. */
+void kw_rdma_peer_lost(struct kw_rdma_peer *peer, const struct kw_error *why)
+{
+	if (is(peer, KW_RDMA_GONE))
+		return;
+	if (is(peer, KW_RDMA_BUILDING) || is(peer, KW_RDMA_GREETING))
+		kw_rdma_listen_reject(peer->listen, peer->name, why);
+	if (!is(peer, KW_RDMA_LEAVING))
+		peer->why = *why;
+	gone(peer);
+}
+
+static void on_deadline(uv_timer_t *timer)
+{
+	struct kw_rdma_peer *peer = timer->data;
+	struct kw_error error;
+
+	if (is(peer, KW_RDMA_LEAVING)) {
+		gone(peer);
+		return;
+	}
+	kw_error_set(&error, KW_E_TIMEOUT, "handshake: deadline of %u ms passed",
+		kw_server_handshake_timeout_ms(server_of(peer)));
+	kw_rdma_peer_lost(peer, &error);
+}
+
+/* Last words are on their way, or nothing is. */
+static void leave(struct kw_rdma_peer *peer)
+{
+	kw_sm_move(&peer->sm, KW_RDMA_LEAVING, peer->why.text);
+	greeted(peer);
+	if (peer->session)
+		peer->session->ending = true;
+	if (peer->end.sends == 0)
+		gone(peer);
+	else
+		uv_timer_start(&peer->deadline, on_deadline, FAREWELL_MS, 0);
+}
+
+static void farewell(struct kw_rdma_peer *peer, enum kw_frame_status bye)
+{
+	struct kw_frame_reply reply;
+	struct kw_error error;
+
+	/* At once, whatever becomes of the words behind it. */
+	(void)kw_rdma_end_open(&peer->end, false, &error);
+	kw_frame_encode_reply(&reply, bye, 0, 0);
+	(void)kw_rdma_end_send(&peer->end, &reply, sizeof reply, &error);
+	leave(peer);
+}
+
+void kw_rdma_peer_end(struct kw_session *session, enum kw_frame_status bye)
+{
+	struct kw_rdma_peer *peer = session->own;
+
+	if (is(peer, KW_RDMA_SESSION))
+		farewell(peer, bye);
+}
+
+/* ---- messages ---- */
+
+static bool say(struct kw_rdma_peer *peer)
+{
+	struct kw_slice output = kw_handshake_output(&peer->handshake);
+	struct kw_error error;
+
+	if (output.length == 0)
+		return true;
+	if (kw_rdma_end_send(&peer->end, output.data, (uint32_t)output.length, &error) != 0) {
+		kw_rdma_peer_lost(peer, &error);
+		return false;
+	}
+	kw_handshake_sent(&peer->handshake, output.length);
+	return true;
+}
+
+static void refused(struct kw_rdma_peer *peer)
+{
+	struct kw_error error = peer->handshake.error;
+
+	kw_error_wrap(&error, "handshake");
+	kw_rdma_listen_reject(peer->listen, peer->name, &error);
+	peer->why = error;
+	leave(peer);
+}
+
+/*
+ * A host that died says nothing, and this end posts nothing that could fail: an empty reply that
+ * nobody asked for is acknowledged by the agent's device, or the session is over. An agent that
+ * stands still takes KW_RDMA_RECEIVES of them before it counts as dead too.
+ */
+static void on_probe(uv_timer_t *timer)
+{
+	struct kw_rdma_peer *peer = timer->data;
+	uint64_t since = peer->heard_us ? peer->heard_us : peer->session->joined_us;
+	struct kw_frame_reply reply;
+	struct kw_error error;
+
+	if (!is(peer, KW_RDMA_SESSION) || peer->end.sends > 0 ||
+		kw_clock_us() - since < (uint64_t)peer->listen->options.probe_ms * 1000)
+		return;
+	kw_frame_encode_reply(&reply, KW_FRAME_OK, 0, 0);
+	if (kw_rdma_end_send(&peer->end, &reply, sizeof reply, &error) != 0)
+		kw_rdma_peer_lost(peer, &error);
+}
+
+/* It has proved itself: only now may its READs pass, and only then is it told so. */
+static void welcome(struct kw_rdma_peer *peer)
+{
+	struct kw_session *session;
+	struct kw_error error;
+
+	if (kw_rdma_end_open(&peer->end, true, &error) != 0) {
+		kw_rdma_peer_lost(peer, &error);
+		return;
+	}
+	if (!say(peer))
+		return;
+	uv_timer_start(&peer->deadline, on_probe, peer->listen->options.probe_ms,
+		peer->listen->options.probe_ms);
+	kw_sm_move(&peer->sm, KW_RDMA_SESSION, peer->name);
+	greeted(peer);
+	session = kw_session_new(peer->listen->listener, &peer->handshake, peer->name);
+	session->own = peer;
+	peer->session = session;
+	kw_session_joined(session);
+}
+
+static void greet(struct kw_rdma_peer *peer, const uint8_t *bytes, uint32_t length)
+{
+	struct kw_handshake *handshake = &peer->handshake;
+
+	(void)kw_handshake_input(handshake, bytes, length);
+	if (kw_handshake_is(handshake, KW_HANDSHAKE_PROVED))
+		kw_server_admit(server_of(peer), handshake);
+	if (kw_handshake_is(handshake, KW_HANDSHAKE_DONE)) {
+		welcome(peer);
+		return;
+	}
+	if (say(peer) && kw_handshake_is(handshake, KW_HANDSHAKE_FAILED))
+		refused(peer);
+}
+
+static void hear_frame(struct kw_rdma_peer *peer, const uint8_t *bytes, uint32_t length)
+{
+	struct kw_frame_reply reply;
+	struct kw_frame frame;
+	struct kw_error error;
+	size_t taken;
+	int code = kw_frame_take(bytes, length, &taken, &frame, &error);
+
+	if (code == 0 && (taken != length || frame.op != KW_FRAME_REPORT))
+		code = kw_error_set(&error, KW_E_PROTOCOL,
+			"a message that is no report (over rdma there is no other)");
+	if (code != 0) {
+		kw_server_violated(server_of(peer), KW_FRAME_BAD);
+		peer->why = error;
+		kw_error_wrap(&peer->why, "it sent");
+		farewell(peer, KW_FRAME_BAD);
+		return;
+	}
+	peer->progress = frame.progress;
+	peer->heard_us = kw_clock_us();
+	/* Which lets it send the next one: so there is always a receive for it. */
+	kw_frame_encode_reply(&reply, KW_FRAME_OK, 0, 0);
+	if (kw_rdma_end_send(&peer->end, &reply, sizeof reply, &error) == 0)
+		return;
+	/* Only who does not wait for its answers gets here. */
+	kw_server_violated(server_of(peer), KW_FRAME_BAD);
+	kw_rdma_peer_lost(peer, &error);
+}
+
+static void on_message(void *owner, const uint8_t *bytes, uint32_t length)
+{
+	struct kw_rdma_peer *peer = owner;
+
+	if (is(peer, KW_RDMA_GREETING))
+		greet(peer, bytes, length);
+	else if (is(peer, KW_RDMA_SESSION))
+		hear_frame(peer, bytes, length);
+}
+
+static void on_sent(void *owner)
+{
+	struct kw_rdma_peer *peer = owner;
+
+	if (is(peer, KW_RDMA_LEAVING) && peer->end.sends == 0)
+		gone(peer);
+}
+
+static void on_read(void *owner, uint64_t last)
+{
+	(void)owner;
+	(void)last;
+	abort(); /* this end starts none */
+}
+
+static void on_broken(void *owner, const struct kw_error *why)
+{
+	kw_rdma_peer_lost(owner, why);
+}
+
+static const struct kw_rdma_end_ops end_ops = {
+	.message = on_message,
+	.sent = on_sent,
+	.read = on_read,
+	.broken = on_broken,
+};
+
+/* ---- the beginning ---- */
+
+static void on_work(uv_work_t *work)
+{
+	struct kw_rdma_peer *peer = work->data;
+	struct kw_rdma_end *end = &peer->end;
+
+	if (kw_rdma_end_build(end, 0, 0, &peer->built) == 0 &&
+		kw_rdma_end_connect(end, 0, peer->reads, &peer->listen->options, &peer->built) == 0)
+		peer->built.code = KW_OK;
+}
+
+static int accept_now(struct kw_rdma_peer *peer, struct kw_error *error)
+{
+	struct kw_rdma_private private;
+	struct rdma_conn_param param = {
+		.private_data = &private,
+		.private_data_len = sizeof private,
+		.responder_resources = peer->reads,
+		.rnr_retry_count = 6, /* 7 is for ever */
+		.qp_num = peer->end.qp->qp_num,
+	};
+
+	kw_rdma_private_init(&private, KW_RDMA_REJECT_NONE);
+	if (kw_rdma_end_start(&peer->end, kw_server_loop(server_of(peer)), peer, error) != 0)
+		return (int)error->code;
+	if (rdma_accept(peer->id, &param) != 0)
+		return kw_error_errno(error, errno, "accept");
+	peer->linked = true;
+	return 0;
+}
+
+static void on_worked(uv_work_t *work, int status)
+{
+	struct kw_rdma_peer *peer = work->data;
+	struct kw_error error = peer->built;
+	struct kw_rdma_private private;
+
+	(void)status;
+	peer->working = false;
+	if (is(peer, KW_RDMA_GONE)) {
+		release(peer);
+		return;
+	}
+	if (error.code == KW_OK && accept_now(peer, &error) == 0) {
+		kw_sm_move(&peer->sm, KW_RDMA_GREETING, peer->name);
+		return;
+	}
+	kw_rdma_private_init(&private, KW_RDMA_REJECT_RESOURCES);
+	(void)rdma_reject(peer->id, &private, sizeof private);
+	kw_rdma_peer_lost(peer, &error);
+}
+
+void kw_rdma_peer_new(struct kw_rdma_listen *listen, const struct kw_rdma_news *news)
+{
+	struct kw_server *server = listen->listener->server;
+	struct kw_rdma_peer *peer = kw_zalloc(sizeof *peer);
+	const struct sockaddr *from = rdma_get_peer_addr(news->id);
+	struct kw_error error;
+
+	peer->listen = listen;
+	peer->id = peer->end.id = news->id;
+	peer->end.pd = listen->device->pd;
+	peer->end.ops = &end_ops;
+	peer->end.owner = peer;
+	peer->reads = news->responder_resources < listen->device->depth
+			      ? news->responder_resources
+			      : (uint8_t)listen->device->depth;
+	kw_tcp_socket_text(from,
+		from->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+					    : sizeof(struct sockaddr_in),
+		peer->name, sizeof peer->name);
+	kw_sm_init(&peer->sm, &machine, KW_RDMA_BUILDING);
+	uv_timer_init(kw_server_loop(server), &peer->deadline);
+	peer->deadline.data = peer->work.data = peer;
+	peer->handles = 1;
+	peer->next = listen->peers;
+	if (listen->peers)
+		listen->peers->previous = peer;
+	listen->peers = peer;
+	if (kw_server_greet(server, &peer->handshake, &error) != 0) {
+		kw_rdma_peer_lost(peer, &error);
+		return;
+	}
+	peer->greeting = true;
+	uv_timer_start(&peer->deadline, on_deadline, kw_server_handshake_timeout_ms(server), 0);
+	peer->built.code = KW_E_IO;
+	peer->working = true;
+	if (uv_queue_work(kw_server_loop(server), &peer->work, on_work, on_worked) != 0)
+		abort(); /* only for a NULL callback */
+}
+
+void kw_rdma_peer_turn_away(struct kw_rdma_peer *peer)
+{
+	struct kw_error error;
+
+	if (is(peer, KW_RDMA_GREETING) && peer->handshake.sm.state < KW_HANDSHAKE_PROVED) {
+		(void)kw_handshake_refuse(&peer->handshake, KW_REFUSE_SHUTDOWN, 0);
+		if (say(peer))
+			leave(peer);
+		return;
+	}
+	if (!is(peer, KW_RDMA_BUILDING))
+		return;
+	/* The thread pool still has it; letting go of the request rejects it. */
+	kw_error_set(&error, KW_E_GONE, "the proxy is shutting down");
+	peer->why = error;
+	gone(peer);
+}
+
+void kw_rdma_peer_hear(struct kw_rdma_peer *peer, const struct kw_rdma_news *news)
+{
+	struct kw_error error;
+
+	if (is(peer, KW_RDMA_GONE) || news->event == RDMA_CM_EVENT_ESTABLISHED)
+		return;
+	if (news->event == RDMA_CM_EVENT_DISCONNECTED && !is(peer, KW_RDMA_BUILDING)) {
+		/* What it had said before counts. */
+		kw_rdma_end_poll(&peer->end);
+		if (is(peer, KW_RDMA_GONE))
+			return;
+	}
+	kw_rdma_say_news(&error, news);
+	if (is(peer, KW_RDMA_GREETING))
+		kw_error_wrap(&error, "handshake");
+	kw_rdma_peer_lost(peer, &error);
+}

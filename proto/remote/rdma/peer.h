@@ -1,0 +1,82 @@
+/*
+ * rdma, the proxy's end of one connection: from its request to its end. The listener hands events
+ * of the connection manager to it. Loop thread only.
+ */
+#ifndef KW_REMOTE_RDMA_PEER_H
+#define KW_REMOTE_RDMA_PEER_H
+
+#include "remote/carrier.h"
+#include "remote/rdma/device.h"
+#include "remote/rdma/end.h"
+
+/*
+ *   request ┌──────────┐ accepted ┌──────────┐ welcomed ┌─────────┐
+ *   ───────▶│ BUILDING │─────────▶│ GREETING │─────────▶│ SESSION │
+ *           └──────────┘          └──────────┘          └─────────┘
+ *                │ failed    refused │    │ lost      told │   │ lost
+ *                │                   ▼    │               ▼   │
+ *                │            ┌─────────┐◀│───────────────┘   │
+ *                │            │ LEAVING │ │ last words are sent, or had their time
+ *                ▼            └─────────┘ ▼                   ▼
+ *           ┌───────────────────────────────────────────────────┐
+ *           │                        GONE                       │
+ *           └───────────────────────────────────────────────────┘
+ */
+enum kw_rdma_peer_state {
+	KW_RDMA_BUILDING,
+	KW_RDMA_GREETING,
+	KW_RDMA_SESSION,
+	KW_RDMA_LEAVING,
+	KW_RDMA_GONE,
+};
+
+struct kw_rdma_listen;
+
+struct kw_rdma_peer {
+	struct kw_rdma_listen *listen;
+	struct kw_rdma_peer *next, *previous;
+	struct kw_sm sm;
+	struct rdma_cm_id *id;
+	struct kw_rdma_end end;
+	struct kw_handshake handshake;
+	struct kw_session *session; /* from SESSION on; NULL: never became one */
+	uint8_t reads;              /* in flight, as its device and ours allow */
+	bool greeting;              /* counts as a handshake */
+	bool working, linked;       /* in the thread pool; accepted and not yet disconnected */
+	uv_timer_t deadline;
+	uv_work_t work;
+	int handles; /* not yet closed */
+	struct kw_error built, why;
+	char name[KW_PEER_TEXT];
+	struct kw_remote_progress progress;
+	uint64_t heard_us; /* 0: never */
+};
+
+struct kw_rdma_listen {
+	struct kw_listener *listener;
+	struct kw_rdma_device *device;
+	struct kw_rdma_options options;
+	struct kw_rdma_peer *peers;
+	void (*peer_freed)(struct kw_rdma_listen *listen);
+};
+
+/* A connection request that was not rejected. Takes the id over. */
+void kw_rdma_peer_new(struct kw_rdma_listen *listen, const struct kw_rdma_news *news);
+
+/* What else is said about it. */
+void kw_rdma_peer_hear(struct kw_rdma_peer *peer, const struct kw_rdma_news *news);
+
+/* Its connection is lost, or must be. */
+void kw_rdma_peer_lost(struct kw_rdma_peer *peer, const struct kw_error *why);
+
+/* The proxy stops while it is greeted. */
+void kw_rdma_peer_turn_away(struct kw_rdma_peer *peer);
+
+/* Revoke at once, then say why, then let go. */
+void kw_rdma_peer_end(struct kw_session *session, enum kw_frame_status bye);
+
+/* "rdma://…: PEER: why", through kw_server_rejected. */
+void kw_rdma_listen_reject(
+	struct kw_rdma_listen *listen, const char *peer, const struct kw_error *error);
+
+#endif

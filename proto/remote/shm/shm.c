@@ -1,0 +1,303 @@
+/*
+ * shm, the agent's end: the proxy's memory file mapped read-only, and a READ is a copy out of it.
+ *
+ * The socket stays open behind the handshake: its end is the proxy's death notice, and reports go
+ * over it. Copies are made in the next turn of the loop, a bounded number of bytes in each; those
+ * of large READs with the help of a thread (copier.h).
+ */
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "remote/carrier.h"
+#include "remote/racy.h"
+#include "remote/shm/copier.h"
+#include "remote/stream_end.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define TURN_BYTES (UINT64_C(8) << 20) /* copied before others on the loop get their turn */
+#define TURN_READS 4096
+#define RETRY_US 20000 /* between tries while the proxy's queue of connections is full */
+
+struct shm {
+	struct kw_stream_end end;
+	uint8_t *map;
+	uint64_t map_bytes;
+	uint64_t copied; /* of the READ at the head of flight, unless the copier's */
+	struct kw_copier copier;
+	struct kw_frame_report frame; /* on its way out */
+	size_t frame_length, frame_sent;
+	struct kw_frame_reply farewell; /* the only thing a proxy ever says here */
+	size_t farewell_length;
+};
+
+/* ---- handshake ---- */
+
+/* A file that could shrink would kill this process by SIGBUS: it is not mapped. */
+static int check_file(int fd, uint64_t *bytes, struct kw_error *error)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+	struct stat status;
+
+	if (seals < 0 || !(seals & F_SEAL_SHRINK))
+		return kw_error_set(error, KW_E_PROTOCOL,
+			"the proxy's memory file is not sealed against shrinking: refused");
+	if (fstat(fd, &status) != 0)
+		return kw_error_errno(error, errno, "the proxy's memory file");
+	if (status.st_size <= 0 || (uint64_t)status.st_size > KW_RESERVE_MAX)
+		return kw_error_set(error, KW_E_PROTOCOL,
+			"the proxy's memory file has %lld bytes (1 to %" PRIu64 " can be mapped)",
+			(long long)status.st_size, (uint64_t)KW_RESERVE_MAX);
+	*bytes = (uint64_t)status.st_size;
+	return 0;
+}
+
+static int map_file(struct kw_remote *remote, struct kw_error *error)
+{
+	struct shm *shm = remote->own;
+	int fd = shm->end.exchange.taken_fd;
+	void *map;
+	int code;
+
+	if (fd < 0)
+		return kw_error_set(error, KW_E_PROTOCOL,
+			"the proxy's WELCOME came without its memory file (or this process has no "
+			"file "
+			"descriptor left: raise LimitNOFILE)");
+	code = check_file(fd, &shm->map_bytes, error);
+	if (code == 0) {
+		map = mmap(NULL, shm->map_bytes, PROT_READ, MAP_SHARED, fd, 0);
+		if (map == MAP_FAILED)
+			code = kw_error_errno(error, errno,
+				"the proxy's memory file (%" PRIu64
+				" bytes of addresses) cannot be mapped",
+				shm->map_bytes);
+		else
+			shm->map = map;
+	}
+	close(fd);
+	shm->end.exchange.taken_fd = -1;
+	remote->mapped_bytes = shm->map_bytes;
+	return code;
+}
+
+static int dial(struct kw_remote *remote, struct kw_error *error)
+{
+	struct sockaddr_un name = {.sun_family = AF_UNIX};
+	struct shm *shm = remote->own;
+	uv_poll_t *poll;
+	int fd;
+
+	strcpy(name.sun_path, remote->address.path);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return kw_error_errno(error, errno, "socket");
+	if (connect(fd, (struct sockaddr *)&name, sizeof name) != 0) {
+		int errnum = errno;
+
+		close(fd);
+		if (errnum == EAGAIN) {
+			/* Its queue is full; a unix socket offers no event for that. */
+			kw_remote_turn_at(remote, kw_clock_us() + RETRY_US);
+			return 0;
+		}
+		return kw_error_errno(error, errnum, "connect%s",
+			errnum == EACCES ? " (is this user in the socket's group?)"
+			: errnum == ENOENT || errnum == ECONNREFUSED ? " (is the proxy running?)"
+								     : "");
+	}
+	poll = kw_zalloc(sizeof *poll);
+	uv_poll_init(remote->loop, poll, fd);
+	poll->data = remote;
+	kw_stream_end_connected(&shm->end, remote, fd, poll);
+	return 0;
+}
+
+/* ---- what goes over the socket ---- */
+
+static void send_report(struct kw_remote *remote)
+{
+	struct shm *shm = remote->own;
+
+	while (shm->frame_sent < shm->frame_length || remote->report_due) {
+		ssize_t sent;
+
+		if (shm->frame_sent == shm->frame_length) {
+			kw_frame_encode_report(&shm->frame, &remote->report);
+			shm->frame_length = sizeof shm->frame;
+			shm->frame_sent = 0;
+			kw_remote_report_taken(remote);
+		}
+		sent = send(shm->end.fd, (const uint8_t *)&shm->frame + shm->frame_sent,
+			shm->frame_length - shm->frame_sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (sent < 0 && errno != EAGAIN && errno != EINTR) {
+			/* A farewell may stand in front of the end: reading finds both. */
+			shm->frame_sent = shm->frame_length = 0;
+			remote->report_due = false;
+			return;
+		}
+		if (sent < 0) {
+			kw_stream_end_watch(&shm->end, UV_READABLE | UV_WRITABLE);
+			return;
+		}
+		shm->frame_sent += (size_t)sent;
+	}
+	kw_stream_end_watch(&shm->end, UV_READABLE);
+}
+
+static void hear_farewell(struct kw_remote *remote)
+{
+	struct shm *shm = remote->own;
+	struct kw_error error;
+	ssize_t got = recv(shm->end.fd, (uint8_t *)&shm->farewell + shm->farewell_length,
+		sizeof shm->farewell - shm->farewell_length, MSG_DONTWAIT);
+
+	if (got < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (got <= 0) {
+		kw_stream_end_lost(remote, got < 0 ? errno : 0);
+		return;
+	}
+	shm->farewell_length += (size_t)got;
+	if (shm->farewell_length < sizeof shm->farewell)
+		return;
+	if (kw_frame_check_reply(&shm->farewell, 0, 0, &error) == 0)
+		kw_error_set(&error, KW_E_PROTOCOL, "the proxy answered a READ nobody sent");
+	kw_remote_fail(remote, &error);
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+	struct kw_remote *remote = poll->data;
+	struct shm *shm = remote->own;
+
+	kw_stream_end_polled(&shm->end, remote, status, events);
+}
+
+static const struct kw_stream_end_ops end_ops = {map_file, hear_farewell, send_report};
+
+static int open_shm(struct kw_remote *remote, struct kw_error *error)
+{
+	struct shm *shm = kw_zalloc(sizeof *shm);
+
+	(void)error;
+	kw_stream_end_init(&shm->end, &end_ops, on_poll, true);
+	kw_copier_init(&shm->copier, remote);
+	remote->own = shm;
+	return 0;
+}
+
+/* ---- READs ---- */
+
+/* What comes of the READ at the head of flight, within the bytes that a turn may still copy. */
+static enum kw_copier_step copy_head(struct kw_remote *remote, uint64_t *budget)
+{
+	struct kw_remote_read *read = remote->flight.head;
+	struct shm *shm = remote->own;
+	uint64_t length = read->length - shm->copied;
+
+	if (length > *budget)
+		length = *budget;
+	*budget -= length;
+	if (kw_copier_is_due(&shm->copier, read))
+		return kw_copier_step(&shm->copier);
+	kw_racy_copy(read->buffer + shm->copied, shm->map + read->offset + shm->copied, length);
+	shm->copied += length;
+	if (shm->copied < read->length) {
+		kw_remote_progressed(remote);
+		return KW_COPIER_MORE;
+	}
+	shm->copied = 0;
+	return KW_COPIER_DONE;
+}
+
+static void copy_reads(struct kw_remote *remote)
+{
+	struct shm *shm = remote->own;
+	uint64_t budget = TURN_BYTES;
+
+	for (int i = 0; i < TURN_READS && remote->flight.head && budget > 0; i++) {
+		enum kw_copier_step step = copy_head(remote, &budget);
+
+		if (step == KW_COPIER_WAIT)
+			return;
+		if (step == KW_COPIER_DONE)
+			kw_remote_complete(remote);
+		if (!kw_remote_is(remote, KW_REMOTE_READY))
+			return;
+		if (kw_copier_left(&shm->copier))
+			break;
+	}
+	if (!remote->flight.head) {
+		kw_copier_want_help(&shm->copier, false);
+		return;
+	}
+	/* A whole turn's bytes, and no end of them: it is the copying that is waited for. */
+	if (budget == 0)
+		kw_copier_want_help(&shm->copier, true);
+	kw_remote_turn_soon(remote);
+}
+
+static void turn_shm(struct kw_remote *remote)
+{
+	struct shm *shm = remote->own;
+	struct kw_error error;
+
+	if (!shm->end.poll) {
+		if (dial(remote, &error) != 0)
+			kw_remote_fail(remote, &error);
+	} else if (kw_remote_is(remote, KW_REMOTE_READY)) {
+		copy_reads(remote);
+	}
+}
+
+static void post_shm(struct kw_remote *remote, struct kw_remote_read *first)
+{
+	struct shm *shm = remote->own;
+
+	for (; first; first = first->next)
+		(void)kw_copier_add(&shm->copier, first, shm->map + first->offset);
+	kw_copier_added(&shm->copier);
+	kw_remote_turn_soon(remote);
+}
+
+static void unmap(struct kw_remote *remote)
+{
+	struct shm *shm = remote->own;
+
+	if (shm->map)
+		munmap(shm->map, shm->map_bytes);
+	shm->map = NULL;
+}
+
+static void close_shm(struct kw_remote *remote)
+{
+	struct shm *shm = remote->own;
+
+	kw_stream_end_close(&shm->end, remote);
+	if (kw_copier_close(&shm->copier, unmap))
+		unmap(remote);
+}
+
+static void free_shm(struct kw_remote *remote)
+{
+	free(remote->own);
+}
+
+const struct kw_carrier_ops kw_carrier_shm = {
+	.carrier = KW_CARRIER_SHM,
+	.open = open_shm,
+	.post = post_shm,
+	.turn = turn_shm,
+	.report = send_report,
+	.close = close_shm,
+	.free = free_shm,
+};

@@ -1,0 +1,56 @@
+#include "remote/socket.h"
+
+#include <arpa/inet.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+
+#define KEEPALIVE_IDLE_S 10
+#define KEEPALIVE_INTERVAL_S 5
+#define KEEPALIVE_PROBES 3
+#define USER_TIMEOUT_MS 25000 /* as long as keepalive takes: idle + interval * probes */
+
+static void set(int fd, int level, int option, int value)
+{
+	/* A socket without one of these still works; nothing better could be done about it. */
+	(void)setsockopt(fd, level, option, &value, sizeof value);
+}
+
+void kw_tcp_socket_tune(int fd)
+{
+	set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+	set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+	set(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_S);
+	set(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S);
+	set(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_PROBES);
+	set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, USER_TIMEOUT_MS);
+}
+
+void kw_tcp_socket_text(const struct sockaddr *name, socklen_t length, char *text, size_t size)
+{
+	char host[INET6_ADDRSTRLEN + 1 + IF_NAMESIZE] = "?", port[8] = "?";
+	bool six = name->sa_family == AF_INET6;
+
+	(void)getnameinfo(name, length, host, sizeof host, port, sizeof port,
+		NI_NUMERICHOST | NI_NUMERICSERV);
+	snprintf(text, size, "%s%s%s:%s", six ? "[" : "", host, six ? "]" : "", port);
+}
+
+bool kw_tcp_socket_loopback(const struct sockaddr *name)
+{
+	if (name->sa_family == AF_INET) {
+		const struct sockaddr_in *four = (const void *)name;
+
+		return ntohl(four->sin_addr.s_addr) >> 24 == 127;
+	}
+	if (name->sa_family == AF_INET6) {
+		const struct sockaddr_in6 *six = (const void *)name;
+
+		if (IN6_IS_ADDR_V4MAPPED(&six->sin6_addr))
+			return six->sin6_addr.s6_addr[12] == 127;
+		return IN6_IS_ADDR_LOOPBACK(&six->sin6_addr);
+	}
+	return false;
+}

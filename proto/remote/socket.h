@@ -1,0 +1,22 @@
+/* What every tcp connection of ours is set to, and how its ends are named for people. Any thread.
+ */
+#ifndef KW_REMOTE_SOCKET_H
+#define KW_REMOTE_SOCKET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/socket.h>
+
+/*
+ * No delay for small frames; a peer whose host is gone is found by keepalive while idle and by
+ * TCP_USER_TIMEOUT while bytes are under way (an agent that does not read for that long, too).
+ */
+void kw_tcp_socket_tune(int fd);
+
+/* "10.0.0.1:7471", "[::1]:7471". */
+void kw_tcp_socket_text(const struct sockaddr *name, socklen_t length, char *text, size_t size);
+
+/* Is it 127/8, ::1 or 127/8 mapped into IPv6? */
+bool kw_tcp_socket_loopback(const struct sockaddr *name);
+
+#endif

@@ -1,0 +1,225 @@
+#include "remote/tcp/peer.h"
+
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "remote/racy.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define HEADER sizeof(struct kw_frame_reply)
+
+static_assert(KW_SERVE_INPUT > KW_FRAME_MAX, "a frame cut in two leaves room for its rest");
+
+struct kw_tcp_peer *kw_tcp_peer_new(int fd, uint32_t depth, void *owner)
+{
+	struct kw_tcp_peer *peer = kw_zalloc(sizeof *peer + depth * sizeof peer->ring[0]);
+
+	peer->shown.owner = owner;
+	peer->fd = fd;
+	peer->events = EPOLLIN;
+	peer->depth = depth;
+	return peer;
+}
+
+/* ---- the end ---- */
+
+static void send_farewell(struct kw_tcp_peer *peer, enum kw_frame_status status)
+{
+	struct kw_frame_reply reply;
+
+	/* In the middle of a reply it would be taken for its bytes. */
+	if (peer->sent > 0)
+		return;
+	kw_frame_encode_reply(&reply, status, 0, 0);
+	(void)send(peer->fd, &reply, sizeof reply, MSG_NOSIGNAL | MSG_DONTWAIT);
+	/* Requests left unread would turn the close into a reset that overtakes the farewell. */
+	(void)shutdown(peer->fd, SHUT_WR);
+	(void)recv(peer->fd, peer->input, sizeof peer->input, MSG_DONTWAIT);
+}
+
+void kw_tcp_peer_end(struct kw_tcp_peer *peer, enum kw_frame_status status)
+{
+	assert(!kw_tcp_peer_over(peer));
+	peer->shown.ended_by = status;
+	if (status != KW_FRAME_OK)
+		send_farewell(peer, status);
+	close(peer->fd); /* which takes it out of epoll */
+	peer->fd = -1;
+}
+
+void kw_tcp_peer_lost(struct kw_tcp_peer *peer, int errnum)
+{
+	if (errnum == 0)
+		kw_error_set(&peer->shown.why, KW_E_IO, "the agent closed the connection");
+	else
+		kw_error_errno(&peer->shown.why, errnum, "connection lost");
+	kw_tcp_peer_end(peer, KW_FRAME_OK);
+}
+
+/* ---- requests ---- */
+
+static void note_report(struct kw_tcp_peer *peer, const struct kw_remote_progress *progress)
+{
+	struct kw_tcp_conn_shared *shared = &peer->shown.shared;
+	uint64_t words[2];
+
+	memcpy(words, progress->state, sizeof words);
+	atomic_store_explicit(&shared->passed, progress->passed, memory_order_relaxed);
+	atomic_store_explicit(&shared->applied, progress->applied, memory_order_relaxed);
+	atomic_store_explicit(&shared->lag_us, progress->lag_us, memory_order_relaxed);
+	atomic_store_explicit(&shared->state[0], words[0], memory_order_relaxed);
+	atomic_store_explicit(&shared->state[1], words[1], memory_order_relaxed);
+	atomic_store_explicit(&shared->heard_us, kw_clock_us(), memory_order_release);
+}
+
+static enum kw_frame_status take_request(
+	struct kw_tcp_peer *peer, const struct kw_memory *memory, const struct kw_frame *frame)
+{
+	struct kw_error *why = &peer->shown.why;
+
+	if (frame->op == KW_FRAME_REPORT) {
+		note_report(peer, &frame->progress);
+		return KW_FRAME_OK;
+	}
+	if (peer->count == peer->depth) {
+		kw_error_set(why, KW_E_PROTOCOL,
+			"it had more than the negotiated %" PRIu32 " READs in flight", peer->depth);
+		return KW_FRAME_DEPTH;
+	}
+	/* Extents only grow, so what holds now holds when the reply is sent. */
+	if (!kw_memory_covers(memory, frame->offset, frame->length)) {
+		kw_error_set(why, KW_E_PROTOCOL,
+			"it asked for %" PRIu64 " bytes at %" PRIu64 ", outside of the table",
+			frame->length, frame->offset);
+		return KW_FRAME_BOUNDS;
+	}
+	peer->ring[(peer->first + peer->count) % peer->depth] =
+		(struct kw_tcp_request){frame->id, frame->offset, frame->length};
+	peer->count++;
+	return KW_FRAME_OK;
+}
+
+static enum kw_frame_status take_frames(struct kw_tcp_peer *peer, const struct kw_memory *memory)
+{
+	size_t at = 0;
+
+	for (;;) {
+		struct kw_frame frame;
+		enum kw_frame_status status;
+		struct kw_error error;
+		size_t taken;
+
+		if (kw_frame_take(peer->input + at, peer->input_length - at, &taken, &frame,
+			    &error) != 0) {
+			kw_error_set(&peer->shown.why, KW_E_PROTOCOL, "it sent %s", error.text);
+			return KW_FRAME_BAD;
+		}
+		if (taken == 0)
+			break;
+		at += taken;
+		status = take_request(peer, memory, &frame);
+		if (status != KW_FRAME_OK)
+			return status;
+	}
+	peer->input_length -= at;
+	memmove(peer->input, peer->input + at, peer->input_length);
+	return KW_FRAME_OK;
+}
+
+static void receive(struct kw_tcp_peer *peer, const struct kw_memory *memory)
+{
+	/* A frame is much smaller than the buffer, so there is always room. */
+	ssize_t got = recv(peer->fd, peer->input + peer->input_length,
+		sizeof peer->input - peer->input_length, MSG_DONTWAIT);
+	enum kw_frame_status status;
+
+	if (got < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (got <= 0) {
+		kw_tcp_peer_lost(peer, got < 0 ? errno : 0);
+		return;
+	}
+	peer->input_length += (size_t)got;
+	status = take_frames(peer, memory);
+	if (status != KW_FRAME_OK)
+		kw_tcp_peer_end(peer, status);
+}
+
+/* ---- replies ---- */
+
+static int gather(const struct kw_tcp_peer *peer, const struct kw_memory *memory,
+	struct kw_frame_reply *headers, struct iovec *parts)
+{
+	uint64_t skip = peer->sent, total = 0;
+	int count = 0;
+
+	for (uint32_t i = 0; i < peer->count && i < KW_SERVE_BATCH; i++, skip = 0) {
+		const struct kw_tcp_request *request = &peer->ring[(peer->first + i) % peer->depth];
+		uint64_t paid = skip > HEADER ? skip - HEADER : 0;
+		uint64_t length = request->length - paid;
+
+		if (total >= KW_SERVE_TURN_BYTES)
+			break;
+		if (length > KW_SERVE_TURN_BYTES - total)
+			length = KW_SERVE_TURN_BYTES - total;
+		kw_frame_encode_reply(&headers[i], KW_FRAME_OK, request->id, request->length);
+		if (skip < HEADER)
+			parts[count++] =
+				(struct iovec){(uint8_t *)&headers[i] + skip, HEADER - skip};
+		parts[count++] = (struct iovec){memory->base + request->offset + paid, length};
+		total += length;
+	}
+	return count;
+}
+
+static void account(struct kw_tcp_peer *peer, uint64_t sent)
+{
+	struct kw_tcp_conn_shared *shared = &peer->shown.shared;
+
+	peer->sent += sent;
+	while (peer->count > 0 && peer->sent >= HEADER + peer->ring[peer->first].length) {
+		uint64_t length = peer->ring[peer->first].length;
+
+		peer->sent -= HEADER + length;
+		peer->first = (peer->first + 1) % peer->depth;
+		peer->count--;
+		atomic_fetch_add_explicit(&shared->reads, 1, memory_order_relaxed);
+		atomic_fetch_add_explicit(&shared->bytes, length, memory_order_relaxed);
+	}
+}
+
+static void send_replies(struct kw_tcp_peer *peer, const struct kw_memory *memory)
+{
+	struct kw_frame_reply headers[KW_SERVE_BATCH];
+	struct iovec parts[2 * KW_SERVE_BATCH];
+	struct msghdr message = {.msg_iov = parts};
+	ssize_t sent;
+
+	if (peer->count == 0)
+		return;
+	message.msg_iovlen = (size_t)gather(peer, memory, headers, parts);
+	sent = kw_racy_sendmsg(peer->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+	if (sent >= 0)
+		account(peer, (uint64_t)sent);
+	else if (errno != EAGAIN && errno != EINTR)
+		kw_tcp_peer_lost(peer, errno);
+}
+
+void kw_tcp_peer_turn(struct kw_tcp_peer *peer, const struct kw_memory *memory, bool readable)
+{
+	if (readable)
+		receive(peer, memory);
+	if (!kw_tcp_peer_over(peer))
+		send_replies(peer, memory);
+}
+
+uint32_t kw_tcp_peer_events(const struct kw_tcp_peer *peer)
+{
+	return EPOLLIN | (peer->count > 0 ? (uint32_t)EPOLLOUT : 0);
+}

@@ -1,0 +1,49 @@
+/*
+ * One agent as the serving thread sees it: its socket, its requests in a ring, and how far the
+ * reply to the first of them is sent. Serving thread only, but for kw_tcp_peer_new.
+ */
+#ifndef KW_REMOTE_TCP_PEER_H
+#define KW_REMOTE_TCP_PEER_H
+
+#include "remote/tcp/serve.h"
+
+struct kw_tcp_request {
+	uint64_t id, offset, length; /* checked */
+};
+
+struct kw_tcp_peer {
+	struct kw_tcp_conn shown; /* first: handed out as this */
+	int fd;                   /* -1: over */
+	uint32_t events;          /* what epoll watches for */
+	struct kw_tcp_peer *next, *previous;
+	uint8_t input[KW_SERVE_INPUT];
+	size_t input_length;
+	uint64_t sent;         /* bytes of the reply to the first request, header included */
+	uint32_t first, count; /* of the ring */
+	uint32_t depth;
+	struct kw_tcp_request ring[];
+};
+
+struct kw_tcp_peer *kw_tcp_peer_new(int fd, uint32_t depth, void *owner);
+
+static inline bool kw_tcp_peer_over(const struct kw_tcp_peer *peer)
+{
+	return peer->fd < 0;
+}
+
+/*
+ * Take what requests are there (readable), send what replies fit: one system call each, so that
+ * every peer has its turn. It may be over afterwards.
+ */
+void kw_tcp_peer_turn(struct kw_tcp_peer *peer, const struct kw_memory *memory, bool readable);
+
+/* What epoll is to watch for: room for replies only while some wait. */
+uint32_t kw_tcp_peer_events(const struct kw_tcp_peer *peer);
+
+/* Close the socket, behind a farewell that says status if one fits; KW_FRAME_OK: without. */
+void kw_tcp_peer_end(struct kw_tcp_peer *peer, enum kw_frame_status status);
+
+/* The connection broke: errnum 0 says that the agent closed it. */
+void kw_tcp_peer_lost(struct kw_tcp_peer *peer, int errnum);
+
+#endif

@@ -1,0 +1,272 @@
+/*
+ * tcp, the agent's end: READ requests out, replies in, in order.
+ *
+ * A reply is a header and exactly the bytes that were asked for, or the connection is over
+ * (frame.h). So headers and payloads of several READs are received by one call, the payloads
+ * straight into the buffers of their READs.
+ */
+#include "base/buffer.h"
+#include "remote/carrier.h"
+#include "remote/stream_end.h"
+#include "remote/tcp/dial.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define SCATTER 8                      /* READs received by one call */
+#define TURN_BYTES (UINT64_C(8) << 20) /* received before others on the loop get their turn */
+#define HEADER sizeof(struct kw_frame_reply)
+
+struct tcp {
+	struct kw_tcp_dial dial; /* first: its poll callback finds it through remote->own */
+	bool dialed;
+	struct kw_stream_end end;
+	struct kw_buffer out; /* frames not yet sent: at most depth READs and one report */
+	struct kw_frame_reply headers[SCATTER];
+	uint64_t got; /* bytes of the reply to the head of flight, header included */
+};
+
+static_assert(offsetof(struct tcp, dial) == 0, "dial.c goes by it");
+
+static void on_connected(struct kw_remote *remote, int fd, uv_poll_t *poll)
+{
+	struct tcp *tcp = remote->own;
+
+	kw_stream_end_connected(&tcp->end, remote, fd, poll);
+}
+
+static void turn_tcp(struct kw_remote *remote)
+{
+	struct tcp *tcp = remote->own;
+
+	if (tcp->dialed)
+		return;
+	tcp->dialed = true;
+	kw_tcp_dial_start(&tcp->dial, remote, on_connected);
+}
+
+/* ---- sending ---- */
+
+static void flush(struct kw_remote *remote)
+{
+	struct tcp *tcp = remote->own;
+
+	for (;;) {
+		size_t length = kw_buffer_length(&tcp->out);
+		ssize_t sent;
+
+		if (length == 0 && remote->report_due) {
+			struct kw_frame_report frame;
+
+			kw_frame_encode_report(&frame, &remote->report);
+			kw_buffer_append(&tcp->out, &frame, sizeof frame);
+			kw_remote_report_taken(remote);
+			continue;
+		}
+		if (length == 0)
+			break;
+		sent = send(tcp->end.fd, kw_buffer_bytes(&tcp->out), length,
+			MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (sent < 0 && errno != EAGAIN && errno != EINTR) {
+			/* A farewell may stand in front of the end: reading finds both. */
+			kw_buffer_clear(&tcp->out);
+			remote->report_due = false;
+			break;
+		}
+		if (sent < 0) {
+			kw_stream_end_watch(&tcp->end, UV_READABLE | UV_WRITABLE);
+			return;
+		}
+		kw_buffer_consume(&tcp->out, (size_t)sent);
+	}
+	kw_stream_end_watch(&tcp->end, UV_READABLE);
+}
+
+static void post_tcp(struct kw_remote *remote, struct kw_remote_read *first)
+{
+	struct tcp *tcp = remote->own;
+
+	for (const struct kw_remote_read *read = first; read; read = read->next) {
+		struct kw_frame_read frame;
+
+		kw_frame_encode_read(&frame, read->id, read->offset, read->length);
+		kw_buffer_append(&tcp->out, &frame, sizeof frame);
+	}
+	flush(remote);
+}
+
+/* ---- receiving ---- */
+
+static void add_part(struct iovec *parts, int *count, void *base, uint64_t length)
+{
+	if (length > 0)
+		parts[(*count)++] = (struct iovec){base, length};
+}
+
+/* Where the next bytes of the stream belong: headers and buffers in turn. */
+static int gather(struct tcp *tcp, const struct kw_remote *remote, struct iovec *parts)
+{
+	const struct kw_remote_read *read = remote->flight.head;
+	uint64_t skip = tcp->got;
+	int count = 0;
+
+	/* With nothing asked for, only a farewell can come. */
+	if (!read)
+		add_part(parts, &count, (uint8_t *)&tcp->headers[0] + skip, HEADER - skip);
+	for (int i = 0; i < SCATTER && read; i++, read = read->next, skip = 0) {
+		uint64_t paid = skip > HEADER ? skip - HEADER : 0;
+
+		if (skip < HEADER)
+			add_part(parts, &count, (uint8_t *)&tcp->headers[i] + skip, HEADER - skip);
+		add_part(parts, &count, read->buffer + paid, read->length - paid);
+	}
+	return count;
+}
+
+/* A header is whole: is it the reply that is due? */
+static bool header_fits(struct kw_remote *remote, const struct kw_frame_reply *header)
+{
+	const struct kw_remote_read *read = remote->flight.head;
+	struct kw_error error;
+
+	if (kw_frame_check_reply(header, read ? read->id : 0, read ? read->length : 0, &error) ==
+		0) {
+		if (read)
+			return true;
+		kw_error_set(&error, KW_E_PROTOCOL, "the proxy answered a READ nobody sent");
+	}
+	kw_remote_fail(remote, &error);
+	return false;
+}
+
+/*
+ * `length` bytes were scattered: tell back the READs that are whole. Callbacks may add READs behind
+ * those in flight, which does not touch the ones received here. false: the connection is over.
+ */
+static bool account(struct kw_remote *remote, uint64_t length)
+{
+	struct tcp *tcp = remote->own;
+	int index = 0; /* of the header of the head of flight; each turn but the last moves it on */
+
+	while (length > 0) {
+		const struct kw_remote_read *read = remote->flight.head;
+		uint64_t whole = HEADER + (read ? read->length : 0);
+		uint64_t take = whole - tcp->got;
+		bool had_header = tcp->got >= HEADER;
+
+		if (take > length)
+			take = length;
+		tcp->got += take;
+		length -= take;
+		if (!had_header && tcp->got >= HEADER && !header_fits(remote, &tcp->headers[index]))
+			return false;
+		if (tcp->got < whole)
+			break;
+		tcp->got = 0;
+		index++;
+		kw_remote_complete(remote);
+		if (!kw_remote_is(remote, KW_REMOTE_READY))
+			return false;
+	}
+	/* A header cut in two goes on at the front. */
+	if (index > 0 && index < SCATTER)
+		tcp->headers[0] = tcp->headers[index];
+	return true;
+}
+
+static uint64_t parts_length(const struct iovec *parts, int count)
+{
+	uint64_t length = 0;
+
+	for (int i = 0; i < count; i++)
+		length += parts[i].iov_len;
+	return length;
+}
+
+static void receive(struct kw_remote *remote)
+{
+	struct tcp *tcp = remote->own;
+	uint64_t total = 0;
+
+	remote->corked = true;
+	while (total < TURN_BYTES) {
+		struct iovec parts[2 * SCATTER];
+		struct msghdr message = {.msg_iov = parts};
+		ssize_t got;
+
+		message.msg_iovlen = (size_t)gather(tcp, remote, parts);
+		got = recvmsg(tcp->end.fd, &message, MSG_DONTWAIT);
+		if (got < 0 && (errno == EAGAIN || errno == EINTR))
+			break;
+		if (got <= 0) {
+			kw_stream_end_lost(remote, got < 0 ? errno : 0);
+			return;
+		}
+		total += (uint64_t)got;
+		kw_remote_progressed(remote);
+		if (!account(remote, (uint64_t)got))
+			return;
+		/* The socket had less than there was room for: it is empty now. */
+		if ((uint64_t)got < parts_length(parts, (int)message.msg_iovlen))
+			break;
+		if (!remote->flight.head)
+			break;
+	}
+	remote->corked = false;
+	kw_remote_pump(remote);
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+	struct kw_remote *remote = poll->data;
+	struct tcp *tcp = remote->own;
+
+	kw_stream_end_polled(&tcp->end, remote, status, events);
+}
+
+/* ---- beginning and end ---- */
+
+static const struct kw_stream_end_ops end_ops = {NULL, receive, flush};
+
+static int open_tcp(struct kw_remote *remote, struct kw_error *error)
+{
+	struct tcp *tcp;
+
+	if (remote->address.port == 0)
+		return kw_error_set(
+			error, KW_E_CONFIG, "%s: port 0 cannot be connected to", remote->info.peer);
+	tcp = kw_zalloc(sizeof *tcp);
+	tcp->dial.fd = -1;
+	kw_stream_end_init(&tcp->end, &end_ops, on_poll, false);
+	remote->own = tcp;
+	return 0;
+}
+
+static void close_tcp(struct kw_remote *remote)
+{
+	struct tcp *tcp = remote->own;
+
+	kw_tcp_dial_close(&tcp->dial);
+	kw_stream_end_close(&tcp->end, remote);
+}
+
+static void free_tcp(struct kw_remote *remote)
+{
+	struct tcp *tcp = remote->own;
+
+	kw_buffer_close(&tcp->out);
+	free(tcp);
+}
+
+const struct kw_carrier_ops kw_carrier_tcp = {
+	.carrier = KW_CARRIER_TCP,
+	.open = open_tcp,
+	.post = post_tcp,
+	.turn = turn_tcp,
+	.report = flush,
+	.close = close_tcp,
+	.free = free_tcp,
+};

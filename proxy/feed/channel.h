@@ -1,0 +1,37 @@
+/*
+ * The channel of a keyspace notification: `__keyevent@<db>__:<event>`. Pure.
+ *
+ * The database is read here and not filtered by the subscription's pattern: a glob class cannot
+ * tell database 1 from 10.
+ */
+#ifndef KW_PROXY_FEED_CHANNEL_H
+#define KW_PROXY_FEED_CHANNEL_H
+
+#include "base/slice.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * What is subscribed. The server matches the pattern against every event and sends it along with
+ * each: the short one, which has nothing to try behind its star, takes a tenth off what an event
+ * costs the server. It is not shorter, because that would match keyspace channels, too, and other
+ * channels of its kind are not taken for events. The long one is for users who were granted that
+ * alone: a server compares patterns with the granted ones by the letter.
+ */
+#define KW_CHANNEL_EVENTS "__keye*"
+#define KW_CHANNEL_EVENTS_LONG "__keyevent@*__:*"
+#define KW_CHANNEL_FLUSH "__redis__:invalidate"
+
+/* False when it is none. event: its name, without the channel. */
+bool kw_channel_parse(struct kw_slice channel, uint32_t *database, struct kw_slice *event);
+
+/*
+ * May a key have an expiry after this event that it had not before? Of the events known to this
+ * file only those of EXPIRE and its kin (SET … EX raises that one too), and of commands that bring
+ * a key with its expiry: RESTORE, RENAME, COPY, MOVE. Of an event not known (a module's, a newer
+ * server's) it is assumed.
+ */
+bool kw_channel_may_expire(struct kw_slice event);
+
+#endif

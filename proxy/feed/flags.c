@@ -1,0 +1,62 @@
+#include "feed/flags.h"
+
+/*
+ * What A abbreviates (NOTIFY_ALL in the server's server.h). m (misses) and n (new keys) are not
+ * part of it, nor o and c of Redis 8.2.
+ */
+static const char all_classes[] = "g$lshzxetd";
+#define DOLLAR 52 /* the one class that is not a letter */
+
+static kw_flags flag(char c)
+{
+	if (c >= 'a' && c <= 'z')
+		return (kw_flags)1 << (c - 'a');
+	if (c >= 'A' && c <= 'Z')
+		return (kw_flags)1 << (26 + c - 'A');
+	if (c == '$')
+		return (kw_flags)1 << DOLLAR;
+	return 0;
+}
+
+static kw_flags flags_of(const char *letters)
+{
+	kw_flags flags = 0;
+
+	for (; *letters; letters++)
+		flags |= flag(*letters);
+	return flags;
+}
+
+kw_flags kw_flags_parse(struct kw_slice text)
+{
+	kw_flags flags = 0;
+
+	for (size_t i = 0; i < text.length; i++)
+		flags |= flag(((const char *)text.data)[i]);
+	if (flags & flag('A'))
+		flags |= flags_of(all_classes);
+	return flags;
+}
+
+bool kw_flags_sufficient(kw_flags flags)
+{
+	kw_flags needed = flags_of(all_classes) | flag('E');
+
+	return (flags & needed) == needed;
+}
+
+void kw_flags_merged(kw_flags flags, char text[KW_FLAGS_TEXT])
+{
+	kw_flags covered = flags_of(all_classes);
+	char *at = text;
+
+	*at++ = 'A';
+	*at++ = 'E';
+	for (char c = 'A'; c <= 'Z'; c++)
+		if (c != 'A' && c != 'E' && (flags & flag(c)))
+			*at++ = c;
+	for (char c = 'a'; c <= 'z'; c++)
+		if ((flags & flag(c)) && !(covered & flag(c)))
+			*at++ = c;
+	*at = '\0';
+}

@@ -1,0 +1,30 @@
+/*
+ * notify-keyspace-events as a set of flags. Pure.
+ *
+ * CONFIG GET need not give back what was set: servers put flags in an order of their own and leave
+ * out those that A covers. So flags are compared and merged as sets, never as text.
+ */
+#ifndef KW_PROXY_FEED_FLAGS_H
+#define KW_PROXY_FEED_FLAGS_H
+
+#include "base/slice.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define KW_FLAGS_TEXT 56 /* every flag once and the end */
+
+/* One bit a letter: a–z, then A–Z, then $. The classes that A stands for count as set when A is. */
+typedef uint64_t kw_flags;
+
+/* Characters that no server knows as a flag are left out. */
+kw_flags kw_flags_parse(struct kw_slice text);
+
+/* Do these raise keyevent notifications for every change of a key (A and E)? */
+bool kw_flags_sufficient(kw_flags flags);
+
+/* flags and what is needed, as text for CONFIG SET. */
+void kw_flags_merged(kw_flags flags, char text[KW_FLAGS_TEXT]);
+
+#endif

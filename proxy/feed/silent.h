@@ -1,0 +1,53 @@
+/*
+ * Keys that can change without an event: streams (XACK, XREADGROUP with a known consumer, XCLAIM,
+ * XAUTOCLAIM) and HyperLogLogs (PFCOUNT rewrites its cache). Pure.
+ *
+ * The set knows which keys of the table are of these kinds. When the server's counters say that one
+ * of those commands ran, kw_silent_stir makes one round over all keys of the kind due, and
+ * kw_silent_next hands them out one by one, at whatever pace the caller likes. Stirring again
+ * during a round begins another full one from where it stands.
+ *
+ * One thread.
+ */
+#ifndef KW_PROXY_FEED_SILENT_H
+#define KW_PROXY_FEED_SILENT_H
+
+#include "base/slice.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum kw_silent_kind {
+	KW_SILENT_NONE,
+	KW_SILENT_STREAM,
+	KW_SILENT_HLL,
+	KW_SILENT_KINDS,
+};
+
+/* By the type byte of a DUMP payload, and the magic of a HyperLogLog. */
+enum kw_silent_kind kw_silent_classify(struct kw_slice payload);
+
+struct kw_silent;
+
+struct kw_silent *kw_silent_new(uint64_t seed);
+void kw_silent_free(struct kw_silent *silent);
+
+/* The table's key is of this kind now; KW_SILENT_NONE: of another, or gone. */
+void kw_silent_note(
+	struct kw_silent *silent, uint32_t database, struct kw_slice key, enum kw_silent_kind kind);
+
+/* A database was flushed. */
+void kw_silent_forget_database(struct kw_silent *silent, uint32_t database);
+
+uint64_t kw_silent_count(const struct kw_silent *silent, enum kw_silent_kind kind);
+
+/* Commands of this kind may have run: every key of the kind is due once. */
+void kw_silent_stir(struct kw_silent *silent, enum kw_silent_kind kind);
+
+/* Is any key due? */
+bool kw_silent_due(const struct kw_silent *silent);
+
+/* The next key that is due; false when none is. The name is valid until the next call. */
+bool kw_silent_next(struct kw_silent *silent, uint32_t *database, struct kw_slice *key);
+
+#endif

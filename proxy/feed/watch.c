@@ -1,0 +1,367 @@
+#include "feed/watch.h"
+
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "feed/flags.h"
+#include "feed/settings.h"
+#include "keys/databases.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TIME_EVERY_US UINT64_C(60000000)
+
+/* The counters: commands that raise no event for what they change. */
+enum counter {
+	SWAPDB,
+	XACK,
+	XREADGROUP,
+	XCLAIM,
+	XAUTOCLAIM,
+	PFCOUNT,
+	DEBUG,
+	INFO,
+	CONFIG,     /* all of it, before 7.0 */
+	CONFIG_SET, /* from 7.0 on, where subcommands have counters of their own */
+	COUNTERS
+};
+
+static const char *const counter_names[COUNTERS] = {"swapdb", "xack", "xreadgroup", "xclaim",
+	"xautoclaim", "pfcount", "debug", "info", "config", "config|set"};
+
+static const char *const section_names[] = {"server", "replication", "persistence", "commandstats"};
+#define SECTIONS (sizeof(section_names) / sizeof(*section_names))
+
+struct kw_watch {
+	struct kw_lane *lane;
+	struct kw_watch_handlers handlers;
+	struct kw_buffer info; /* the sections of the look under way */
+	bool looking;
+	bool first;   /* of this connection: nothing to compare the counters with */
+	bool greeted; /* was there ever a server before? */
+	bool another; /* the last look found another one */
+	struct kw_server_identity identity;
+	uint64_t counters[COUNTERS];
+	uint64_t infos_asked;  /* the lane's count before the look under way */
+	uint64_t infos_looked; /* … before the last look */
+	struct kw_settings settings;
+	uint64_t debugged_us; /* when DEBUG was last seen called */
+	uint64_t time_us;     /* when the clocks were last compared */
+	uint64_t asked_wall_us;
+	int64_t skew_us;
+	uint32_t databases;
+};
+
+struct kw_watch *kw_watch_new(struct kw_lane *lane, const struct kw_watch_handlers *handlers)
+{
+	struct kw_watch *watch = kw_zalloc(sizeof(*watch));
+
+	watch->lane = lane;
+	watch->handlers = *handlers;
+	watch->databases = KW_DATABASES_MOST;
+	return watch;
+}
+
+void kw_watch_free(struct kw_watch *watch)
+{
+	if (!watch)
+		return;
+	kw_buffer_close(&watch->info);
+	free(watch);
+}
+
+static void give_up(struct kw_watch *watch)
+{
+	watch->looking = false;
+	kw_buffer_clear(&watch->info);
+}
+
+/* Who is it? False: the server cannot be followed. */
+static bool look_at_identity(struct kw_watch *watch, struct kw_slice info)
+{
+	const struct kw_server_identity *old = &watch->identity;
+	struct kw_server_identity now;
+	struct kw_error why;
+
+	if (kw_server_identity_parse(info, &now, &why) || kw_server_identity_check(&now, &why)) {
+		kw_lane_fail(watch->lane, why.code, "%s", why.text);
+		return false;
+	}
+	if (strcmp(now.mode, "cluster") == 0) {
+		kw_lane_fail(watch->lane, KW_E_REFUSED,
+			"the server runs in cluster mode, which is not supported yet: follow a "
+			"server with cluster-enabled no");
+		return false;
+	}
+	if (now.loading) {
+		kw_lane_fail(watch->lane, KW_E_STATE,
+			"the server is loading its data set: waiting until it is done");
+		return false;
+	}
+	if (strcmp(now.role, "master") != 0 && strcmp(now.role, old->role) != 0)
+		kw_log_warn("source",
+			"the server followed is itself a replica (role %s): what it has not "
+			"received is not here either",
+			now.role);
+	watch->another = watch->greeted && (strcmp(now.run_id, old->run_id) != 0 ||
+						   strcmp(now.replid, old->replid) != 0 ||
+						   strcmp(now.role, old->role) != 0);
+	watch->identity = now;
+	watch->greeted = true;
+	return true;
+}
+
+static void look_at_settings(struct kw_watch *watch, const uint64_t *now, bool begin)
+{
+	bool all = !watch->identity.valkey && watch->identity.major < 7;
+
+	if (kw_settings_look(&watch->settings, now[all ? CONFIG : CONFIG_SET], all, begin))
+		watch->handlers.doubt(watch->handlers.arg, KW_DOUBT_FLAGS,
+			"CONFIG SET was called repeatedly by others, so notify-keyspace-events "
+			"may have been taken away and put back");
+}
+
+/* Our own INFO counts up by what we sent from look to look, unless CONFIG RESETSTAT was called. */
+static bool were_reset(const struct kw_watch *watch, const uint64_t *now)
+{
+	return now[INFO] < watch->counters[INFO] + watch->infos_asked - watch->infos_looked;
+}
+
+static void compare_counters(struct kw_watch *watch, const uint64_t *now, bool reset)
+{
+	const uint64_t *old = watch->counters;
+	bool stream = reset;
+
+	for (int i = XACK; i <= XAUTOCLAIM; i++)
+		stream |= now[i] != old[i];
+	if (stream)
+		watch->handlers.stir(watch->handlers.arg, KW_SILENT_STREAM);
+	if (reset || now[PFCOUNT] != old[PFCOUNT])
+		watch->handlers.stir(watch->handlers.arg, KW_SILENT_HLL);
+	if (reset || now[DEBUG] != old[DEBUG])
+		watch->debugged_us = kw_clock_us();
+	if (now[SWAPDB] != old[SWAPDB])
+		watch->handlers.doubt(watch->handlers.arg, KW_DOUBT_SWAPDB,
+			"SWAPDB exchanged databases, which raises no event");
+	else if (reset)
+		watch->handlers.doubt(watch->handlers.arg, KW_DOUBT_RESET,
+			"CONFIG RESETSTAT wiped the counter of SWAPDB, so it may have been called");
+}
+
+static void look_at_counters(struct kw_watch *watch, struct kw_slice info)
+{
+	uint64_t now[COUNTERS];
+	bool reset;
+
+	for (int i = 0; i < COUNTERS; i++)
+		now[i] = kw_info_calls(info, counter_names[i]);
+	reset = were_reset(watch, now);
+	if (!watch->first)
+		compare_counters(watch, now, reset);
+	look_at_settings(watch, now, watch->first || reset);
+	memcpy(watch->counters, now, sizeof(now));
+	watch->infos_looked = watch->infos_asked;
+}
+
+static void info_answered(void *arg, const struct kw_reply *reply)
+{
+	struct kw_watch *watch = arg;
+
+	reply = kw_lane_reply(watch->lane, reply);
+	if (!reply) {
+		give_up(watch);
+		return;
+	}
+	if (reply->type != KW_REPLY_STRING) {
+		kw_lane_refused(watch->lane, "INFO", "+info", reply);
+		give_up(watch);
+		return;
+	}
+	kw_buffer_append(&watch->info, reply->text.data, reply->text.length);
+	kw_buffer_append(&watch->info, "\r\n", 2);
+}
+
+static bool look_at_info(struct kw_watch *watch)
+{
+	struct kw_slice info =
+		kw_slice(kw_buffer_bytes(&watch->info), kw_buffer_length(&watch->info));
+
+	if (!look_at_identity(watch, info))
+		return false;
+	look_at_counters(watch, info);
+	if (watch->another && !watch->first)
+		watch->handlers.doubt(watch->handlers.arg, KW_DOUBT_IDENTITY,
+			"the server changed its role or its replication history");
+	return true;
+}
+
+/* The flags are as needed, and nothing else is wrong. */
+static void finish(struct kw_watch *watch)
+{
+	bool first = watch->first;
+
+	give_up(watch);
+	watch->first = false;
+	if (first)
+		watch->handlers.welcome(watch->handlers.arg, watch->another);
+}
+
+static void flags_set(void *arg, const struct kw_reply *reply)
+{
+	struct kw_watch *watch = arg;
+	const char *user = watch->lane->user[0] ? watch->lane->user : "default";
+
+	reply = kw_lane_reply(watch->lane, reply);
+	if (!reply) {
+		give_up(watch);
+		return;
+	}
+	if (reply->type == KW_REPLY_ERROR) {
+		kw_lane_fail(watch->lane, KW_E_REFUSED,
+			"notify-keyspace-events lacks flags of AE, and the user '%s' may not set "
+			"it (%.*s): put `notify-keyspace-events AE` into the server's "
+			"configuration, or give the permission with ACL SETUSER %s +config|set",
+			user, (int)(reply->text.length < 100 ? reply->text.length : 100),
+			(const char *)reply->text.data, user);
+		give_up(watch);
+		return;
+	}
+	if (!watch->first)
+		watch->handlers.doubt(watch->handlers.arg, KW_DOUBT_FLAGS,
+			"notify-keyspace-events was changed, so events may have been missed");
+	finish(watch);
+}
+
+static void set_flags(struct kw_watch *watch, kw_flags present)
+{
+	char merged[KW_FLAGS_TEXT];
+
+	kw_settings_set(&watch->settings);
+	kw_flags_merged(present, merged);
+	kw_log_info("source", "setting notify-keyspace-events to %s", merged);
+	kw_redis_words(watch->lane->redis, flags_set, watch, "CONFIG", "SET",
+		"notify-keyspace-events", merged, NULL);
+}
+
+/* The last answer of a look. */
+static void flags_answered(void *arg, const struct kw_reply *reply)
+{
+	struct kw_watch *watch = arg;
+	kw_flags flags;
+
+	reply = kw_lane_reply(watch->lane, reply);
+	if (!reply) {
+		give_up(watch);
+		return;
+	}
+	if (reply->type != KW_REPLY_ARRAY || reply->count != 2 ||
+		reply->elements[1].type != KW_REPLY_STRING) {
+		kw_lane_refused(
+			watch->lane, "CONFIG GET notify-keyspace-events", "+config|get", reply);
+		give_up(watch);
+		return;
+	}
+	if (!look_at_info(watch)) {
+		give_up(watch);
+		return;
+	}
+	flags = kw_flags_parse(reply->elements[1].text);
+	if (kw_flags_sufficient(flags))
+		finish(watch);
+	else
+		set_flags(watch, flags);
+}
+
+static void time_answered(void *arg, const struct kw_reply *reply)
+{
+	struct kw_watch *watch = arg;
+	uint64_t now_us = kw_wall_us();
+	int64_t server_us;
+
+	reply = kw_lane_reply(watch->lane, reply);
+	if (!reply)
+		return;
+	if (!kw_lane_time(reply, &server_us)) {
+		kw_lane_refused(watch->lane, "TIME", "+time", reply);
+		return;
+	}
+	watch->skew_us = server_us - (int64_t)(watch->asked_wall_us / 2 + now_us / 2);
+}
+
+/* Anybody may publish an event that names a database which is none. */
+static void databases_answered(void *arg, const struct kw_reply *reply)
+{
+	struct kw_watch *watch = arg;
+	char number[16];
+	unsigned long databases;
+
+	reply = kw_lane_reply(watch->lane, reply);
+	if (!reply || reply->type != KW_REPLY_ARRAY || reply->count != 2)
+		return;
+	snprintf(number, sizeof(number), "%.*s", (int)reply->elements[1].text.length,
+		(const char *)reply->elements[1].text.data);
+	databases = strtoul(number, NULL, 10);
+	if (databases > 0 && databases < KW_DATABASES_MOST)
+		watch->databases = (uint32_t)databases;
+}
+
+void kw_watch_look(struct kw_watch *watch)
+{
+	struct kw_redis *redis = watch->lane->redis;
+	uint64_t now_us = kw_clock_us();
+
+	if (watch->looking || watch->lane->broken)
+		return;
+	watch->looking = true;
+	kw_buffer_clear(&watch->info);
+	if (watch->first || now_us - watch->time_us >= TIME_EVERY_US) {
+		watch->time_us = now_us;
+		watch->asked_wall_us = kw_wall_us();
+		kw_redis_words(redis, time_answered, watch, "TIME", NULL);
+	}
+	if (watch->first) {
+		watch->databases = KW_DATABASES_MOST;
+		kw_settings_get(&watch->settings);
+		kw_redis_words(
+			redis, databases_answered, watch, "CONFIG", "GET", "databases", NULL);
+	}
+	kw_settings_asked(&watch->settings);
+	watch->infos_asked = watch->lane->infos;
+	for (size_t i = 0; i < SECTIONS; i++)
+		kw_lane_info(watch->lane, info_answered, watch, section_names[i]);
+	kw_settings_get(&watch->settings);
+	kw_redis_words(
+		redis, flags_answered, watch, "CONFIG", "GET", "notify-keyspace-events", NULL);
+}
+
+void kw_watch_begin(struct kw_watch *watch)
+{
+	give_up(watch);
+	watch->first = true;
+	kw_watch_look(watch);
+}
+
+const struct kw_server_identity *kw_watch_identity(const struct kw_watch *watch)
+{
+	return &watch->identity;
+}
+
+uint32_t kw_watch_databases(const struct kw_watch *watch)
+{
+	return watch->databases;
+}
+
+int64_t kw_watch_skew_us(const struct kw_watch *watch)
+{
+	return watch->skew_us;
+}
+
+bool kw_watch_debugged(
+	const struct kw_watch *watch, struct kw_slice commandstats, uint64_t recent_us)
+{
+	if (kw_info_calls(commandstats, counter_names[DEBUG]) != watch->counters[DEBUG])
+		return true;
+	return watch->debugged_us > 0 && kw_clock_us() - watch->debugged_us < recent_us;
+}

@@ -1,0 +1,61 @@
+/*
+ * Watching the server for what raises no event: who it is, its notification flags, and the counters
+ * of the commands that change keys silently.
+ *
+ * A look is INFO (server, replication, persistence, commandstats), CONFIG GET and now and then
+ * TIME, pipelined on the lane. The first look at a connection decides whether the server can be
+ * followed at all, and turns missing flags on; later ones compare. What cannot be mended from here
+ * fails the lane with a sentence that says who can.
+ *
+ * Loop thread only.
+ */
+#ifndef KW_PROXY_FEED_WATCH_H
+#define KW_PROXY_FEED_WATCH_H
+
+#include "feed/silent.h"
+#include "fetch/lane.h"
+#include "redis/server.h"
+#include "source/doubt.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct kw_watch_handlers {
+	/* The first look is over and found nothing against it. another: not the server of before.
+	 */
+	void (*welcome)(void *arg, bool another);
+	/* Events may have been missed. */
+	void (*doubt)(void *arg, enum kw_doubt cause, const char *why);
+	/* Keys of this kind may have changed. */
+	void (*stir)(void *arg, enum kw_silent_kind kind);
+	void *arg;
+};
+
+struct kw_watch;
+
+struct kw_watch *kw_watch_new(struct kw_lane *lane, const struct kw_watch_handlers *handlers);
+void kw_watch_free(struct kw_watch *watch);
+
+/* The lane has a new connection: the first look. welcome or the lane's failure follows. */
+void kw_watch_begin(struct kw_watch *watch);
+
+/* Another look, unless one is under way. */
+void kw_watch_look(struct kw_watch *watch);
+
+/* The server as of the last look. */
+const struct kw_server_identity *kw_watch_identity(const struct kw_watch *watch);
+
+/* How many databases the server has; KW_DATABASES_MOST while that is not known. */
+uint32_t kw_watch_databases(const struct kw_watch *watch);
+
+/* The server's clock less ours. */
+int64_t kw_watch_skew_us(const struct kw_watch *watch);
+
+/*
+ * Could DEBUG RELOAD or LOADAOF be behind a flush seen just now? commandstats: INFO commandstats
+ * asked after the flush. True also when a look within the last `recent_us` saw DEBUG called.
+ */
+bool kw_watch_debugged(
+	const struct kw_watch *watch, struct kw_slice commandstats, uint64_t recent_us);
+
+#endif

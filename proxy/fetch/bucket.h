@@ -1,0 +1,32 @@
+/*
+ * A token bucket: so many units a second, with a bounded saving for bursts. Pure.
+ *
+ * What something costs may be known only after it was done (the size of a value): then the bucket
+ * goes into debt, and nothing more is allowed until the debt is paid. The caller owns the struct.
+ */
+#ifndef KW_PROXY_FETCH_BUCKET_H
+#define KW_PROXY_FETCH_BUCKET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define KW_BUCKET_BURST_MS 50 /* what is saved up at most, in time at the rate */
+
+struct kw_bucket {
+	uint64_t per_second; /* 0: no limit */
+	double tokens;
+	uint64_t filled_us;
+};
+
+/* A new rate; the saving begins at a full burst. */
+void kw_bucket_init(struct kw_bucket *bucket, uint64_t per_second, uint64_t now_us);
+
+/* May one more begin? */
+bool kw_bucket_allows(struct kw_bucket *bucket, uint64_t now_us);
+
+void kw_bucket_spend(struct kw_bucket *bucket, uint64_t units);
+
+/* When it allows again; now_us when it does already. */
+uint64_t kw_bucket_ready_us(const struct kw_bucket *bucket, uint64_t now_us);
+
+#endif

@@ -1,0 +1,523 @@
+#include "fetch/fetch.h"
+
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "fetch/bucket.h"
+#include "fetch/rest.h"
+#include "redis/server.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Type byte, at least one byte of value, version and CRC64. */
+#define PAYLOAD_LEAST 12
+#define TRAILER_BYTES 10
+
+/* Assumed of a payload before any was seen: a server of giants must not meet a whole window. */
+#define FIRST_ESTIMATE ((uint64_t)4 << 20)
+#define ESTIMATE_SHARE                                                                             \
+	16 /* a smaller payload pulls the estimate down by 1/16 of the difference                  \
+	    */
+
+#define APPROACH 6 /* answers from the cache being warmed to its use: more than a memory access */
+
+#define EXPIRY_NONE INT64_C(-1)    /* as the server says: the key has none */
+#define EXPIRY_GONE INT64_C(-2)    /* as the server says: there is no such key */
+#define EXPIRY_UNKNOWN INT64_C(-3) /* the question was not answered */
+
+struct flight {
+	struct kw_dirty_entry *entry;
+	int64_t expires_ms; /* or EXPIRY_… */
+	int64_t time_ms;    /* the server's, when it said the PTTL */
+	uint64_t expected;  /* what handlers.expect said */
+	bool alone;         /* nothing else is asked for meanwhile */
+	bool trial;         /* it was unreadable */
+};
+
+struct kw_fetch {
+	struct kw_lane *lane;
+	struct kw_dirty *dirty;
+	struct kw_fetch_handlers handlers;
+	struct flight *flights; /* a ring: answers come in order */
+	uint32_t window, first, count;
+	struct kw_dirty_entry *held; /* taken, to be asked for alone once all others are answered */
+	uint64_t struck_hash;        /* the key at which the connection broke last */
+	uint32_t strikes;            /* … so often, without an answer since */
+	bool was_asking;
+	bool pexpiretime;
+	uint32_t databases;
+	uint16_t rdb_version;
+	uint64_t estimate; /* bytes of the payloads in flight */
+	struct kw_bucket keys, bytes;
+	struct kw_pace *pace;
+	uint64_t probed_us;  /* when the fetch that is timed was asked for; 0: none is timed */
+	uint32_t probe_left; /* fetches to be answered until it is its turn */
+	uint32_t probe_ahead;
+	struct kw_rest rest;
+	struct kw_fetch_stats stats;
+};
+
+struct kw_fetch *kw_fetch_new(struct kw_lane *lane, struct kw_dirty *dirty, uint32_t window,
+	const struct kw_fetch_handlers *handlers)
+{
+	struct kw_fetch *fetch = kw_zalloc(sizeof(*fetch));
+
+	if (window > KW_FETCH_WINDOW_MOST)
+		window = KW_FETCH_WINDOW_MOST;
+	fetch->lane = lane;
+	fetch->dirty = dirty;
+	fetch->handlers = *handlers;
+	fetch->window = window;
+	fetch->databases = UINT32_MAX;
+	fetch->flights = kw_zalloc(window * sizeof(*fetch->flights));
+	fetch->estimate = FIRST_ESTIMATE;
+	fetch->pexpiretime = true;
+	return fetch;
+}
+
+void kw_fetch_free(struct kw_fetch *fetch)
+{
+	if (!fetch)
+		return;
+	assert(fetch->count == 0);
+	free(fetch->flights);
+	free(fetch);
+}
+
+void kw_fetch_limit(struct kw_fetch *fetch, uint64_t keys_per_second, uint64_t bytes_per_second,
+	uint64_t now_us)
+{
+	kw_bucket_init(&fetch->keys, keys_per_second, now_us);
+	kw_bucket_init(&fetch->bytes, bytes_per_second, now_us);
+}
+
+void kw_fetch_set_pace(struct kw_fetch *fetch, struct kw_pace *pace)
+{
+	fetch->pace = pace;
+}
+
+void kw_fetch_set_pexpiretime(struct kw_fetch *fetch, bool known)
+{
+	fetch->pexpiretime = known;
+}
+
+static struct flight *flight_at(struct kw_fetch *fetch, uint32_t index)
+{
+	uint32_t place = fetch->first + index;
+
+	return &fetch->flights[place < fetch->window ? place : place - fetch->window];
+}
+
+static struct kw_dirty_entry *land(struct kw_fetch *fetch, struct flight *flight)
+{
+	*flight = *flight_at(fetch, 0);
+	fetch->first = fetch->first + 1 < fetch->window ? fetch->first + 1 : 0;
+	fetch->count--;
+	return flight->entry;
+}
+
+/* One fetch at a time is timed. */
+static void pace_asked(struct kw_fetch *fetch)
+{
+	if (!fetch->pace)
+		return;
+	kw_pace_asked(fetch->pace);
+	if (fetch->probed_us)
+		return;
+	fetch->probed_us = kw_clock_us();
+	fetch->probe_ahead = fetch->count - 1;
+	fetch->probe_left = fetch->count;
+}
+
+static void pace_answered(struct kw_fetch *fetch)
+{
+	if (!fetch->pace)
+		return;
+	kw_pace_answered(fetch->pace);
+	if (!fetch->probed_us || --fetch->probe_left > 0)
+		return;
+	kw_pace_waited(fetch->pace, kw_clock_us() - fetch->probed_us, fetch->probe_ahead);
+	fetch->probed_us = 0;
+}
+
+static void retry_later(struct kw_fetch *fetch, struct kw_dirty_entry *entry)
+{
+	fetch->stats.retries++;
+	kw_dirty_delay(fetch->dirty, entry, kw_clock_us() + KW_FETCH_RETRY_US);
+}
+
+/* Errors that pass by themselves are waited for; all others need a hand on the server. */
+static bool refused(
+	struct kw_fetch *fetch, const char *command, const char *acl, const struct kw_reply *reply)
+{
+	if (reply->type == KW_REPLY_ERROR && kw_server_error(reply->text) == KW_SERVER_E_LOADING)
+		return false;
+	kw_lane_refused(fetch->lane, command, acl, reply);
+	return true;
+}
+
+static bool verified(struct kw_fetch *fetch, struct kw_slice payload)
+{
+	const uint8_t *bytes = payload.data;
+	uint64_t crc;
+
+	if (payload.length < PAYLOAD_LEAST)
+		return false;
+	memcpy(&crc, bytes + payload.length - sizeof(crc), sizeof(crc)); /* little-endian, as we */
+	if (kw_crc64(0, bytes, payload.length - sizeof(crc)) != crc)
+		return false;
+	fetch->rdb_version = (uint16_t)(bytes[payload.length - TRAILER_BYTES] |
+					bytes[payload.length - TRAILER_BYTES + 1] << 8);
+	return true;
+}
+
+static void learn_size(struct kw_fetch *fetch, const struct kw_dirty_entry *entry, uint64_t bytes)
+{
+	fetch->stats.fetches++;
+	fetch->stats.bytes += bytes;
+	kw_bucket_spend(&fetch->bytes, bytes);
+	if (bytes > fetch->estimate)
+		fetch->estimate = bytes;
+	else
+		fetch->estimate -= (fetch->estimate - bytes) / ESTIMATE_SHARE;
+	if (bytes > KW_REST_FROM_BYTES)
+		kw_rest_note(&fetch->rest, entry->key.hash, bytes, kw_clock_us());
+}
+
+/* Absolute expiry of what PTTL said, with the table's own number when it is as good. */
+static int64_t from_pttl(struct kw_fetch *fetch, const struct flight *flight)
+{
+	const struct kw_dirty_entry *entry = flight->entry;
+	int64_t expires_ms = flight->time_ms + flight->expires_ms;
+	int64_t known_ms = (int64_t)fetch->handlers.expiry(
+		fetch->handlers.arg, entry->key.database, kw_dirty_name(fetch->dirty, entry));
+	int64_t apart = known_ms > expires_ms ? known_ms - expires_ms : expires_ms - known_ms;
+
+	return known_ms > 0 && apart <= KW_FETCH_JITTER_MS ? known_ms : expires_ms;
+}
+
+static void end(struct kw_fetch *fetch, struct kw_dirty_entry *entry, enum kw_put_result result,
+	uint64_t payload_bytes)
+{
+	if (result == KW_PUT_FULL)
+		kw_dirty_park(fetch->dirty, entry, entry->key.length + payload_bytes);
+	else
+		kw_dirty_done(fetch->dirty, entry);
+}
+
+static void store(struct kw_fetch *fetch, struct kw_dirty_entry *entry,
+	const struct kw_slice *payload, int64_t expires_ms)
+{
+	enum kw_put_result result = fetch->handlers.store(fetch->handlers.arg, entry->key.database,
+		kw_dirty_name(fetch->dirty, entry), payload,
+		expires_ms > 0 ? (uint64_t)expires_ms : 0);
+
+	end(fetch, entry, result, payload ? payload->length : 0);
+}
+
+/* The connection broke while nothing but this key was asked for. True: it is the key. */
+static bool struck(struct kw_fetch *fetch, const struct kw_dirty_entry *entry)
+{
+	if (fetch->struck_hash != entry->key.hash)
+		fetch->strikes = 0;
+	fetch->struck_hash = entry->key.hash;
+	return ++fetch->strikes >= KW_FETCH_STRIKES;
+}
+
+static void unreadable(
+	struct kw_fetch *fetch, struct kw_dirty_entry *entry, enum kw_fetch_found found)
+{
+	end(fetch, entry,
+		fetch->handlers.unreadable(fetch->handlers.arg, entry->key.database,
+			kw_dirty_name(fetch->dirty, entry), found),
+		0);
+}
+
+/*
+ * No answer comes any more. A connection that was given up from here says nothing against the key;
+ * one that broke does, also where the lane was given up before that was told: when a server dies,
+ * the loop may let go of the other connection first.
+ */
+static void lost(struct kw_fetch *fetch, const struct flight *flight)
+{
+	struct kw_dirty_entry *entry = flight->entry;
+
+	fetch->was_asking = true;
+	if (!kw_redis_lost(fetch->lane->redis) || !fetch->handlers.unreadable) {
+		kw_dirty_retry(fetch->dirty, entry, 0);
+	} else if (!flight->trial && (!flight->alone || !struck(fetch, entry))) {
+		kw_dirty_retry(fetch->dirty, entry, KW_DIRTY_LOST);
+	} else {
+		fetch->strikes = 0;
+		unreadable(fetch, entry, KW_FETCH_BROKE);
+	}
+}
+
+static void have_value(
+	struct kw_fetch *fetch, const struct flight *flight, const struct kw_slice *payload)
+{
+	struct kw_dirty_entry *entry = flight->entry;
+	int64_t expires_ms = flight->expires_ms;
+
+	learn_size(fetch, entry, payload->length);
+	if (!verified(fetch, *payload)) {
+		fetch->stats.rejected++;
+		retry_later(fetch, entry);
+		return;
+	}
+	if (expires_ms == EXPIRY_GONE) {
+		/* Created between the two questions. */
+		fetch->stats.retries++;
+		kw_dirty_retry(fetch->dirty, entry, KW_DIRTY_TTL);
+		return;
+	}
+	if (expires_ms == EXPIRY_UNKNOWN) {
+		retry_later(fetch, entry);
+		return;
+	}
+	if (!fetch->pexpiretime && expires_ms >= 0)
+		expires_ms = from_pttl(fetch, flight);
+	store(fetch, entry, payload, expires_ms);
+}
+
+/* A window of others was asked for since the key was: little of it is in the cache any more. */
+static void approach(struct kw_fetch *fetch)
+{
+	const struct flight *next;
+
+	if (fetch->count <= 2 * APPROACH || !fetch->handlers.approach)
+		return;
+	next = flight_at(fetch, 2 * APPROACH);
+	__builtin_prefetch(next->entry, 1);
+	fetch->handlers.expect_again(fetch->handlers.arg, next->expected);
+	next = flight_at(fetch, APPROACH);
+	kw_dirty_expect_end(fetch->dirty, next->entry);
+	fetch->handlers.approach(fetch->handlers.arg, next->expected);
+}
+
+static void dump_answered(void *arg, const struct kw_reply *reply)
+{
+	struct kw_fetch *fetch = arg;
+	struct flight flight;
+	struct kw_dirty_entry *entry = land(fetch, &flight);
+
+	pace_answered(fetch);
+	approach(fetch);
+	reply = kw_lane_reply(fetch->lane, reply);
+	if (!reply) {
+		lost(fetch, &flight);
+		return;
+	}
+	fetch->was_asking = false;
+	if (flight.alone && entry->key.hash == fetch->struck_hash)
+		fetch->strikes = 0;
+	if (reply->type == KW_REPLY_STRING) {
+		have_value(fetch, &flight, &reply->text);
+	} else if (reply->type == KW_REPLY_NIL) {
+		fetch->stats.fetches++;
+		store(fetch, entry, NULL, 0);
+	} else {
+		refused(fetch, "DUMP", "+dump and ~* (read access to all keys)", reply);
+		retry_later(fetch, entry);
+	}
+}
+
+/* Of a key that cannot be read: is it there at all? */
+static void exists_answered(void *arg, const struct kw_reply *reply)
+{
+	struct kw_fetch *fetch = arg;
+	struct flight flight;
+	struct kw_dirty_entry *entry = land(fetch, &flight);
+
+	pace_answered(fetch);
+	reply = kw_lane_reply(fetch->lane, reply);
+	if (reply)
+		fetch->was_asking = false;
+	if (!reply) {
+		kw_dirty_retry(fetch->dirty, entry, 0);
+	} else if (reply->type != KW_REPLY_INTEGER) {
+		refused(fetch, "EXISTS", "+exists", reply);
+		retry_later(fetch, entry);
+	} else if (reply->integer > 0) {
+		unreadable(fetch, entry,
+			entry->flags & KW_DIRTY_EVENT ? KW_FETCH_CHANGED : KW_FETCH_THERE);
+	} else {
+		fetch->stats.fetches++;
+		store(fetch, entry, NULL, 0);
+	}
+}
+
+/*
+ * The questions about a key are sent together, and those about earlier keys were answered before:
+ * so it is always the first flight that they are about.
+ */
+static void expiry_answered(void *arg, const struct kw_reply *reply)
+{
+	struct kw_fetch *fetch = arg;
+
+	reply = kw_lane_reply(fetch->lane, reply);
+	if (!reply)
+		return;
+	if (reply->type == KW_REPLY_INTEGER && reply->integer >= EXPIRY_GONE)
+		flight_at(fetch, 0)->expires_ms = reply->integer;
+	else if (fetch->pexpiretime)
+		refused(fetch, "PEXPIRETIME", "+pexpiretime and ~* (read access to all keys)",
+			reply);
+	else
+		refused(fetch, "PTTL", "+pttl and ~* (read access to all keys)", reply);
+}
+
+static void time_answered(void *arg, const struct kw_reply *reply)
+{
+	struct kw_fetch *fetch = arg;
+	int64_t us;
+
+	reply = kw_lane_reply(fetch->lane, reply);
+	if (!reply)
+		return;
+	if (kw_lane_time(reply, &us))
+		flight_at(fetch, 0)->time_ms = us / 1000;
+	else
+		refused(fetch, "TIME", "+time", reply);
+}
+
+static bool may_expire(const struct kw_fetch *fetch, const struct kw_dirty_entry *entry)
+{
+	if (entry->flags & KW_DIRTY_TTL)
+		return true;
+	return fetch->handlers.expires &&
+	       fetch->handlers.expires(fetch->handlers.arg, entry->key.database,
+		       kw_dirty_name(fetch->dirty, entry));
+}
+
+static enum kw_fetch_mark mark_of(const struct kw_fetch *fetch, const struct kw_dirty_entry *entry)
+{
+	if (!fetch->handlers.mark)
+		return KW_FETCH_READABLE;
+	return fetch->handlers.mark(
+		fetch->handlers.arg, entry->key.database, kw_dirty_name(fetch->dirty, entry));
+}
+
+static bool goes_alone(const struct kw_dirty_entry *entry, enum kw_fetch_mark mark)
+{
+	return entry->flags & KW_DIRTY_LOST || mark == KW_FETCH_ON_TRIAL;
+}
+
+static void ask(struct kw_fetch *fetch, struct kw_dirty_entry *entry, enum kw_fetch_mark mark)
+{
+	struct kw_redis *redis = fetch->lane->redis;
+	struct kw_slice argv[2] = {{0}, kw_dirty_name(fetch->dirty, entry)};
+	bool readable = mark != KW_FETCH_UNREADABLE;
+	bool expiry = readable && may_expire(fetch, entry);
+
+	kw_lane_select(fetch->lane, entry->key.database);
+	*flight_at(fetch, fetch->count++) = (struct flight){.entry = entry,
+		.expires_ms = expiry ? EXPIRY_UNKNOWN : EXPIRY_NONE,
+		.alone = goes_alone(entry, mark),
+		.trial = mark == KW_FETCH_ON_TRIAL};
+	if (fetch->handlers.expect)
+		flight_at(fetch, fetch->count - 1)->expected =
+			fetch->handlers.expect(fetch->handlers.arg, entry->key.database, argv[1]);
+	if (expiry) {
+		if (!fetch->pexpiretime)
+			kw_redis_words(redis, time_answered, fetch, "TIME", NULL);
+		argv[0] = kw_slice_text(fetch->pexpiretime ? "PEXPIRETIME" : "PTTL");
+		kw_redis_send(redis, expiry_answered, fetch, 2, argv);
+	}
+	argv[0] = kw_slice_text(readable ? "DUMP" : "EXISTS");
+	kw_redis_send(redis, readable ? dump_answered : exists_answered, fetch, 2, argv);
+	kw_bucket_spend(&fetch->keys, 1);
+	pace_asked(fetch);
+}
+
+static bool any_due(const struct kw_fetch *fetch, uint64_t now_us)
+{
+	return fetch->held || kw_dirty_count(fetch->dirty, KW_DIRTY_WAITING) > 0 ||
+	       kw_dirty_due_us(fetch->dirty) <= now_us;
+}
+
+static bool may_ask(struct kw_fetch *fetch, uint64_t now_us)
+{
+	if (fetch->count == fetch->window || !any_due(fetch, now_us))
+		return false;
+	if (fetch->count > 0 &&
+		(fetch->held || flight_at(fetch, 0)->alone ||
+			(fetch->count + 1) * fetch->estimate > KW_FETCH_FLIGHT_BYTES))
+		return false;
+	return kw_bucket_allows(&fetch->keys, now_us) && kw_bucket_allows(&fetch->bytes, now_us) &&
+	       (!fetch->pace || kw_pace_allows(fetch->pace, now_us));
+}
+
+void kw_fetch_set_databases(struct kw_fetch *fetch, uint32_t databases)
+{
+	fetch->databases = databases;
+}
+
+void kw_fetch_pump(struct kw_fetch *fetch, uint64_t now_us)
+{
+	/* What is asked for on a connection that is gone would be taken for what broke it. */
+	if (fetch->lane->broken || kw_redis_lost(fetch->lane->redis))
+		return;
+	/* Keys that rest are only moved aside; so many a turn, that it stays short. */
+	for (uint32_t tries = 2 * fetch->window; tries > 0 && may_ask(fetch, now_us); tries--) {
+		struct kw_dirty_entry *entry =
+			fetch->held ? fetch->held : kw_dirty_take(fetch->dirty, now_us);
+		enum kw_fetch_mark mark;
+		uint64_t until_us;
+
+		fetch->held = NULL;
+		if (!entry)
+			return;
+		if (entry->key.database >= fetch->databases) {
+			store(fetch, entry, NULL, 0);
+			continue;
+		}
+		until_us = kw_rest_until(&fetch->rest, entry->key.hash, now_us);
+		if (until_us) {
+			kw_dirty_delay(fetch->dirty, entry, until_us);
+			continue;
+		}
+		mark = mark_of(fetch, entry);
+		if (goes_alone(entry, mark) && fetch->count > 0)
+			fetch->held = entry;
+		else
+			ask(fetch, entry, mark);
+	}
+}
+
+uint64_t kw_fetch_ready_us(const struct kw_fetch *fetch, uint64_t now_us)
+{
+	uint64_t due_us = kw_dirty_due_us(fetch->dirty);
+	uint64_t keys_us = kw_bucket_ready_us(&fetch->keys, now_us);
+	uint64_t bytes_us = kw_bucket_ready_us(&fetch->bytes, now_us);
+	uint64_t pace_us = fetch->pace ? kw_pace_ready_us(fetch->pace, now_us) : now_us;
+	uint64_t limit_us = keys_us > bytes_us ? keys_us : bytes_us;
+
+	if (pace_us > limit_us)
+		limit_us = pace_us;
+	if (fetch->held || kw_dirty_count(fetch->dirty, KW_DIRTY_WAITING) > 0)
+		due_us = 0;
+	if (due_us == UINT64_MAX)
+		return UINT64_MAX;
+	/* Nothing but a full window holds it back: replies will come. */
+	if (due_us <= now_us && limit_us <= now_us)
+		return fetch->count > 0 ? UINT64_MAX : now_us;
+	return due_us > limit_us ? due_us : limit_us;
+}
+
+bool kw_fetch_was_asking(const struct kw_fetch *fetch)
+{
+	return fetch->was_asking;
+}
+
+uint16_t kw_fetch_rdb_version(const struct kw_fetch *fetch)
+{
+	return fetch->rdb_version;
+}
+
+const struct kw_fetch_stats *kw_fetch_stats(const struct kw_fetch *fetch)
+{
+	return &fetch->stats;
+}

@@ -1,0 +1,126 @@
+/*
+ * Fetching: takes keys out of the dirty set, reads each from the server and hands it to the store.
+ *
+ *   for each key:  [SELECT]  [PEXPIRETIME]  DUMP       pipelined on the lane, answered in order
+ *
+ * The expiry is asked for only where there may be one: an event could have set it, or the table's
+ * record has one.
+ *
+ * The expiry is asked before the value: its number waits for the payload, not the other way round,
+ * so that payloads are never copied. A change between the two raises an event, and the key is
+ * fetched again. Before Redis 7.0 the expiry is TIME + PTTL, asked together; it comes out a
+ * little different each time, so a difference within KW_FETCH_JITTER_MS counts as none.
+ *
+ * In flight are at most `window` keys, and about KW_FETCH_FLIGHT_BYTES of payload as the last ones
+ * suggest: the server holds what it has answered in memory until it is read. Payloads are
+ * verified by their CRC64. Both rates are limited by token buckets.
+ *
+ * A connection that breaks may have been broken by an answer: a payload beyond what a reply may be,
+ * or beyond the server's client-output-buffer-limit, or a value at which the server dies. So keys
+ * that were in flight then are each asked for alone, and the one at which it breaks
+ * KW_FETCH_STRIKES times more is unreadable: all others must not wait for it for ever. When its
+ * owner puts it on trial it is asked for alone once more, and one strike is enough.
+ *
+ * Loop thread only.
+ */
+#ifndef KW_PROXY_FETCH_FETCH_H
+#define KW_PROXY_FETCH_FETCH_H
+
+#include "fetch/lane.h"
+#include "fetch/pace.h"
+#include "keys/dirty.h"
+#include "table/table.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define KW_FETCH_FLIGHT_BYTES ((uint64_t)32 << 20)
+#define KW_FETCH_WINDOW_MOST 65536
+#define KW_FETCH_JITTER_MS 5
+#define KW_FETCH_STRIKES 3
+#define KW_FETCH_RETRY_US 100000 /* a key the server could not give now is asked for again */
+
+/* Can the key be fetched? */
+enum kw_fetch_mark {
+	KW_FETCH_READABLE,
+	KW_FETCH_UNREADABLE, /* no more is asked than whether it is there */
+	KW_FETCH_ON_TRIAL,   /* it was unreadable, and is asked for alone */
+};
+
+/* What was found out about a key that has no value here. */
+enum kw_fetch_found {
+	KW_FETCH_BROKE,   /* the connection broke at it */
+	KW_FETCH_CHANGED, /* it is there, and was asked about because of an event */
+	KW_FETCH_THERE,   /* it is there */
+};
+
+struct kw_fetch_handlers {
+	/*
+	 * What the server has for the key: its payload (NULL: it is gone) and absolute expiry (ms,
+	 * 0 none). KW_PUT_FULL parks the key; everything else means that it is done.
+	 */
+	enum kw_put_result (*store)(void *arg, uint32_t database, struct kw_slice key,
+		const struct kw_slice *payload, uint64_t expires_ms);
+	/* The expiry that the table has for the key now, 0 none; asked only before Redis 7.0. */
+	uint64_t (*expiry)(void *arg, uint32_t database, struct kw_slice key);
+	/*
+	 * May the key have an expiry, though no event since the last fetch could have set one?
+	 * Asked for keys without KW_DIRTY_TTL. NULL: no key may.
+	 */
+	bool (*expires)(void *arg, uint32_t database, struct kw_slice key);
+	/*
+	 * The key was asked for; expect yields what the others take, in this order and some answers
+	 * before its own. For the sake of the cache, see kw_table_expect. NULL, all or none.
+	 */
+	uint64_t (*expect)(void *arg, uint32_t database, struct kw_slice key);
+	void (*expect_again)(void *arg, uint64_t expected);
+	void (*approach)(void *arg, uint64_t expected);
+	/* The key is unreadable: what is to become of it? As store. NULL: fetch on. */
+	enum kw_put_result (*unreadable)(
+		void *arg, uint32_t database, struct kw_slice key, enum kw_fetch_found found);
+	/* NULL: all keys are readable. */
+	enum kw_fetch_mark (*mark)(void *arg, uint32_t database, struct kw_slice key);
+	void *arg;
+};
+
+struct kw_fetch_stats {
+	uint64_t fetches, bytes;
+	uint64_t rejected; /* payloads whose CRC64 did not hold */
+	uint64_t retries;  /* answers that were no use: errors, changes in between */
+};
+
+struct kw_fetch;
+
+struct kw_fetch *kw_fetch_new(struct kw_lane *lane, struct kw_dirty *dirty, uint32_t window,
+	const struct kw_fetch_handlers *handlers);
+/* Nothing may be in flight. */
+void kw_fetch_free(struct kw_fetch *fetch);
+
+/* 0: no limit. */
+void kw_fetch_limit(struct kw_fetch *fetch, uint64_t keys_per_second, uint64_t bytes_per_second,
+	uint64_t now_us);
+
+/* Asks the pace before each key; NULL: none. It must outlive the fetcher. */
+void kw_fetch_set_pace(struct kw_fetch *fetch, struct kw_pace *pace);
+
+/* Does the server know PEXPIRETIME (7.0)? */
+void kw_fetch_set_pexpiretime(struct kw_fetch *fetch, bool known);
+
+/* How many databases the server has: keys of others are gone, and are not asked for. */
+void kw_fetch_set_databases(struct kw_fetch *fetch, uint32_t databases);
+
+/* Send what windows and limits allow. */
+void kw_fetch_pump(struct kw_fetch *fetch, uint64_t now_us);
+
+/* When pumping is worth while again without any reply or event; UINT64_MAX: never. */
+uint64_t kw_fetch_ready_us(const struct kw_fetch *fetch, uint64_t now_us);
+
+/* Were values asked for and not answered when the last connection ended that had any asked for? */
+bool kw_fetch_was_asking(const struct kw_fetch *fetch);
+
+/* The RDB version that the last payload named; 0: none was seen. */
+uint16_t kw_fetch_rdb_version(const struct kw_fetch *fetch);
+
+const struct kw_fetch_stats *kw_fetch_stats(const struct kw_fetch *fetch);
+
+#endif

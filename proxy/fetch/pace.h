@@ -1,0 +1,120 @@
+/*
+ * The pace: how much of the primary's time fetching may take. Pure; time and measurements are
+ * handed in.
+ *
+ *   others idle ──▶ FREE: no limit                     primary's time, at saturation:
+ *   others busy, time left ──▶ up to 85 % in all       |others ··················|ours = share|
+ *   saturated ──▶ halved each look, down to share
+ *
+ * The share binds only while somebody else wants the primary's time. A look compares two moments:
+ * the CPU time of the server's main thread, and what our commands took of it. The server counts the
+ * microseconds of each command (INFO commandstats), but not those for reading, parsing and
+ * answering it; that part is learnt from looks in which the server was at work and hardly any
+ * command but ours ran: then all of the CPU time was for us. (At rest its timers and wakeups would
+ * be taken for the cost of the few keys that an audit fetches: ten times what a key costs among
+ * many.)
+ *
+ * Saturated is a main thread that runs, or is ready to run and has no core, for 90 % of the time:
+ * it could not do more for others. Where its waiting is not known, so is one that others use and
+ * that lets our fetches wait far longer than our own work explains.
+ *
+ * Held is it by a bucket of microseconds that fills as allowed and that every key spends from.
+ * Empty, it is spent from again when it is half full. What a key costs is corrected at each look,
+ * and so is the bucket: what was spent too little is owed.
+ *
+ * The caller owns the struct. One thread.
+ */
+#ifndef KW_PROXY_FETCH_PACE_H
+#define KW_PROXY_FETCH_PACE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define KW_PACE_LOOK_US UINT64_C(100000)       /* from look to look while much is fetched */
+#define KW_PACE_IDLE_LOOK_US UINT64_C(1000000) /* … while little is */
+#define KW_PACE_BURST_US 10000.0               /* what is saved up at most, in time as allowed */
+#define KW_PACE_OWED_US 100000.0               /* what is owed at most, in the primary's time */
+#define KW_PACE_BUSY_MOST 0.9     /* from here on, waiting included, the primary is saturated */
+#define KW_PACE_BUSY_AIM 0.85     /* as far as time is taken that is left over */
+#define KW_PACE_OTHERS_LEAST 0.05 /* less of what it runs: nobody else wants the primary's time */
+#define KW_PACE_WAIT_US 500.0     /* a wait that is not worth looking at */
+
+/*
+ * However little is allowed and whatever a key was measured to cost, one more is allowed after this
+ * long, or after four times its cost: a reconcile must come to its end.
+ */
+#define KW_PACE_PATIENCE_US UINT64_C(20000)
+
+/* What the server has counted up to a moment. */
+struct kw_pace_counts {
+	uint64_t cpu_us;      /* CPU time of its main thread */
+	uint64_t wait_us;     /* that thread was ready to run and had no core; 0: not known */
+	uint64_t usec;        /* of all commands, by the clock: waiting within them included */
+	uint64_t calls;       /* of all commands */
+	uint64_t ours_usec;   /* of the commands that fetching uses, whoever sent them */
+	uint64_t ours_calls;  /* … */
+	uint64_t looks_usec;  /* of the commands that only look (INFO, PING): neither keys' nor
+				 others' */
+	uint64_t looks_calls; /* … */
+	uint64_t dumps;       /* of them DUMP: we know how many of these were ours */
+};
+
+struct kw_pace_report {
+	double target;  /* the share that is configured */
+	double taken;   /* part of the primary's time that our fetching took at the last look */
+	double busy;    /* part of the time that the primary's main thread was busy */
+	double waiting; /* part of the time that it was ready to run and had no core */
+	double allowed; /* part of its time that fetching may take now; 1: all */
+	double key_us;  /* what one key costs the primary */
+	bool holding;   /* keys had to wait for the pace since the look before the last */
+};
+
+struct kw_pace {
+	double share;
+	double allowed;
+	double key_us, overhead_us; /* a key; a command besides its own microseconds */
+	double tokens_us;
+	bool saving; /* they ran out: keys wait until there is a batch of them */
+	uint64_t filled_us;
+	uint64_t allowed_us; /* when a key was allowed last */
+
+	bool known; /* counts is set: the next look can compare */
+	struct kw_pace_counts counts;
+	uint64_t looked_us, asked_us;
+	uint64_t keys, answered; /* since the last look */
+	double spent_us;         /* … in tokens */
+	bool refused;            /* … a key had to wait */
+	double waits_us, least_wait_us;
+	uint32_t waits;
+	double taken, busy, waiting; /* of the last look */
+	bool holding;
+};
+
+/* share: 0 to 1; 1 means no limit. */
+void kw_pace_init(struct kw_pace *pace, double share, uint64_t now_us);
+void kw_pace_set_share(struct kw_pace *pace, double share);
+
+/* Another connection, perhaps another server: its counters compare with nothing. */
+void kw_pace_forget(struct kw_pace *pace);
+
+/* May one more key be asked for? A no is remembered: keys wait. */
+bool kw_pace_allows(struct kw_pace *pace, uint64_t now_us);
+
+/* When it allows again; now_us when it does already. */
+uint64_t kw_pace_ready_us(const struct kw_pace *pace, uint64_t now_us);
+
+/* A key was asked for; its value (or that it has none) came. */
+void kw_pace_asked(struct kw_pace *pace);
+void kw_pace_answered(struct kw_pace *pace);
+
+/* One fetch took so long, with so many others of ours asked for and unanswered before it. */
+void kw_pace_waited(struct kw_pace *pace, uint64_t us, uint32_t ahead);
+
+/* Is it time for a look? Once true, it is false until the next one is due. */
+bool kw_pace_due(struct kw_pace *pace, uint64_t now_us);
+
+void kw_pace_look(struct kw_pace *pace, const struct kw_pace_counts *counts, uint64_t now_us);
+
+void kw_pace_report(const struct kw_pace *pace, struct kw_pace_report *report);
+
+#endif

@@ -1,0 +1,418 @@
+#include "keys/dirty.h"
+
+#include "base/buffer.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#define FEWEST_HEAP 64
+
+#define RECENT 4096 /* a power of two */
+
+struct list {
+	struct kw_dirty_entry *first, *last;
+	uint64_t count;
+};
+
+/* A key that waits. named: since another one asked for its place. */
+struct recent {
+	uint64_t hash;
+	struct kw_dirty_entry *entry; /* NULL: a free place */
+	bool named;
+};
+
+struct kw_dirty {
+	struct kw_keyset keys;
+	struct list lists[KW_DIRTY_STATES]; /* of the delayed only the count */
+	struct kw_dirty_entry **heap;       /* the delayed, the first due at the top */
+	uint32_t heap_capacity;
+	uint64_t sequence;
+	uint64_t scanned, released; /* keys with the flag SCAN, with ROOM */
+	uint64_t mark;              /* sequence of the mark */
+	uint64_t owing;             /* keys with an unanswered add at or before it */
+	struct recent recent[RECENT];
+};
+
+struct kw_dirty *kw_dirty_new(uint64_t seed)
+{
+	struct kw_dirty *dirty = kw_zalloc(sizeof(*dirty));
+
+	kw_keyset_init(&dirty->keys, sizeof(struct kw_dirty_entry), seed);
+	return dirty;
+}
+
+void kw_dirty_free(struct kw_dirty *dirty)
+{
+	if (!dirty)
+		return;
+	kw_keyset_close(&dirty->keys);
+	free(dirty->heap);
+	free(dirty);
+}
+
+static void list_append(struct list *list, struct kw_dirty_entry *entry)
+{
+	entry->next = NULL;
+	entry->prev = list->last;
+	if (list->last)
+		list->last->next = entry;
+	else
+		list->first = entry;
+	list->last = entry;
+}
+
+static void list_remove(struct list *list, struct kw_dirty_entry *entry)
+{
+	if (entry->prev)
+		entry->prev->next = entry->next;
+	else
+		list->first = entry->next;
+	if (entry->next)
+		entry->next->prev = entry->prev;
+	else
+		list->last = entry->prev;
+}
+
+static void heap_put(struct kw_dirty *dirty, uint32_t place, struct kw_dirty_entry *entry)
+{
+	dirty->heap[place] = entry;
+	entry->place = place;
+}
+
+static void heap_up(struct kw_dirty *dirty, uint32_t place, struct kw_dirty_entry *entry)
+{
+	while (place > 0) {
+		uint32_t parent = (place - 1) / 2;
+
+		if (dirty->heap[parent]->until_us <= entry->until_us)
+			break;
+		heap_put(dirty, place, dirty->heap[parent]);
+		place = parent;
+	}
+	heap_put(dirty, place, entry);
+}
+
+static void heap_add(struct kw_dirty *dirty, struct kw_dirty_entry *entry)
+{
+	uint32_t count = (uint32_t)dirty->lists[KW_DIRTY_DELAYED].count;
+
+	if (count == dirty->heap_capacity) {
+		dirty->heap_capacity = count ? 2 * count : FEWEST_HEAP;
+		dirty->heap = kw_realloc(dirty->heap, dirty->heap_capacity * sizeof(*dirty->heap));
+	}
+	heap_up(dirty, count, entry);
+}
+
+/* Take the top out of a heap of `count`. */
+static void heap_pop(struct kw_dirty *dirty, uint32_t count)
+{
+	struct kw_dirty_entry *last = dirty->heap[count - 1];
+	uint32_t place = 0, child;
+
+	for (count--; (child = 2 * place + 1) < count; place = child) {
+		if (child + 1 < count &&
+			dirty->heap[child + 1]->until_us < dirty->heap[child]->until_us)
+			child++;
+		if (last->until_us <= dirty->heap[child]->until_us)
+			break;
+		heap_put(dirty, place, dirty->heap[child]);
+	}
+	if (count > 0)
+		heap_put(dirty, place, last);
+	if (count == 0) {
+		free(dirty->heap);
+		dirty->heap = NULL;
+		dirty->heap_capacity = 0;
+	}
+}
+
+/* State is membership of a list, and this is the only place that changes it. */
+static void enter(struct kw_dirty *dirty, struct kw_dirty_entry *entry, enum kw_dirty_state state)
+{
+	entry->state = (uint8_t)state;
+	if (state == KW_DIRTY_DELAYED)
+		heap_add(dirty, entry);
+	else
+		list_append(&dirty->lists[state], entry);
+	dirty->lists[state].count++;
+}
+
+static struct recent *recent_place(struct kw_dirty *dirty, uint64_t hash)
+{
+	return &dirty->recent[(hash >> 32) & (RECENT - 1)];
+}
+
+/* The entry waits and was named. Whoever is named again and again keeps its place. */
+static void remember(struct kw_dirty *dirty, struct kw_dirty_entry *entry)
+{
+	struct recent *place = recent_place(dirty, entry->key.hash);
+
+	if (place->entry && place->entry != entry && place->named)
+		place->named = false;
+	else
+		*place = (struct recent){entry->key.hash, entry, false};
+}
+
+/* The entry does not wait any more: an event that comes now must not be absorbed. */
+static void forget(struct kw_dirty *dirty, const struct kw_dirty_entry *entry)
+{
+	struct recent *place = recent_place(dirty, entry->key.hash);
+
+	if (place->entry == entry)
+		*place = (struct recent){0};
+}
+
+static void leave(struct kw_dirty *dirty, struct kw_dirty_entry *entry)
+{
+	struct list *list = &dirty->lists[entry->state];
+
+	if (entry->state == KW_DIRTY_WAITING)
+		forget(dirty, entry);
+	if (entry->state == KW_DIRTY_DELAYED) {
+		assert(entry->place == 0); /* only the first due ever leaves */
+		heap_pop(dirty, (uint32_t)list->count);
+	} else {
+		list_remove(list, entry);
+	}
+	list->count--;
+}
+
+static void set_flags(struct kw_dirty *dirty, struct kw_dirty_entry *entry, unsigned flags)
+{
+	dirty->scanned += (flags & KW_DIRTY_SCAN) != 0;
+	dirty->scanned -= (entry->flags & KW_DIRTY_SCAN) != 0;
+	dirty->released += (flags & KW_DIRTY_ROOM) != 0;
+	dirty->released -= (entry->flags & KW_DIRTY_ROOM) != 0;
+	entry->flags = (uint8_t)flags;
+}
+
+/* What the key owed up to now is answered, or not owed any more; it owes since `since` instead. */
+static void settle(struct kw_dirty *dirty, struct kw_dirty_entry *entry, uint64_t since)
+{
+	if (entry->since <= dirty->mark && since > dirty->mark)
+		dirty->owing--;
+	entry->since = since;
+}
+
+uint64_t kw_dirty_hash(const struct kw_dirty *dirty, uint32_t database, struct kw_slice key)
+{
+	return kw_keyset_hash(&dirty->keys, database, key);
+}
+
+void kw_dirty_expect(const struct kw_dirty *dirty, uint64_t expected)
+{
+	kw_keyset_expect(&dirty->keys, expected);
+}
+
+void kw_dirty_approach(const struct kw_dirty *dirty, uint64_t expected)
+{
+	kw_keyset_approach(&dirty->keys, expected);
+}
+
+void kw_dirty_expect_end(const struct kw_dirty *dirty, const struct kw_dirty_entry *entry)
+{
+	kw_keyset_expect(&dirty->keys, entry->key.hash);
+}
+
+bool kw_dirty_absorbs(struct kw_dirty *dirty, uint64_t expected, uint32_t database,
+	struct kw_slice key, unsigned flags)
+{
+	struct recent *place = recent_place(dirty, expected);
+	const struct kw_dirty_entry *entry = place->entry;
+
+	if (!entry || place->hash != expected || (flags & ~(unsigned)entry->flags) ||
+		entry->key.database != database ||
+		!kw_slice_equal(kw_dirty_name(dirty, entry), key))
+		return false;
+	place->named = true;
+	return true;
+}
+
+void kw_dirty_add(struct kw_dirty *dirty, uint32_t database, struct kw_slice key, unsigned flags)
+{
+	kw_dirty_add_expected(
+		dirty, kw_keyset_hash(&dirty->keys, database, key), database, key, flags);
+}
+
+void kw_dirty_add_expected(struct kw_dirty *dirty, uint64_t hash, uint32_t database,
+	struct kw_slice key, unsigned flags)
+{
+	struct kw_dirty_entry *entry =
+		(struct kw_dirty_entry *)kw_keyset_find(&dirty->keys, hash, database, key);
+
+	dirty->sequence++;
+	if (!entry) {
+		entry = (struct kw_dirty_entry *)kw_keyset_add(&dirty->keys, hash, database, key);
+		entry->since = dirty->sequence;
+		set_flags(dirty, entry, flags);
+		enter(dirty, entry, KW_DIRTY_WAITING);
+		remember(dirty, entry);
+		return;
+	}
+	if (entry->state == KW_DIRTY_FLYING) {
+		if (!entry->again)
+			entry->again = dirty->sequence;
+		entry->again_flags |= (uint8_t)flags;
+		return;
+	}
+	set_flags(dirty, entry, entry->flags | flags);
+	if (entry->state == KW_DIRTY_PARKED) {
+		/* It may be gone by now, or smaller; until that is known it waits for room. */
+		set_flags(dirty, entry, entry->flags | KW_DIRTY_ROOM);
+		leave(dirty, entry);
+		enter(dirty, entry, KW_DIRTY_WAITING);
+	}
+	if (entry->state == KW_DIRTY_WAITING)
+		remember(dirty, entry);
+}
+
+struct kw_dirty_entry *kw_dirty_take(struct kw_dirty *dirty, uint64_t now_us)
+{
+	struct kw_dirty_entry *entry;
+
+	if (kw_dirty_due_us(dirty) <= now_us)
+		entry = dirty->heap[0];
+	else
+		entry = dirty->lists[KW_DIRTY_WAITING].first;
+	if (!entry)
+		return NULL;
+	leave(dirty, entry);
+	enter(dirty, entry, KW_DIRTY_FLYING);
+	/* The next to be taken, very likely. */
+	__builtin_prefetch(dirty->lists[KW_DIRTY_WAITING].first, 1);
+	return entry;
+}
+
+/* Fold the adds of the flight into the entry. */
+static void fold(struct kw_dirty *dirty, struct kw_dirty_entry *entry)
+{
+	set_flags(dirty, entry, entry->flags | entry->again_flags);
+	entry->again = 0;
+	entry->again_flags = 0;
+}
+
+/* Answered, yet it got dirty meanwhile: what it owes begins with the first add of the flight. */
+static void begin_again(struct kw_dirty *dirty, struct kw_dirty_entry *entry)
+{
+	settle(dirty, entry, entry->again);
+	set_flags(dirty, entry, 0);
+	fold(dirty, entry);
+	leave(dirty, entry);
+	enter(dirty, entry, KW_DIRTY_WAITING);
+}
+
+void kw_dirty_done(struct kw_dirty *dirty, struct kw_dirty_entry *entry)
+{
+	assert(entry->state == KW_DIRTY_FLYING);
+	if (entry->again) {
+		begin_again(dirty, entry);
+		return;
+	}
+	settle(dirty, entry, UINT64_MAX);
+	set_flags(dirty, entry, 0);
+	leave(dirty, entry);
+	kw_keyset_remove(&dirty->keys, &entry->key);
+}
+
+void kw_dirty_retry(struct kw_dirty *dirty, struct kw_dirty_entry *entry, unsigned flags)
+{
+	assert(entry->state == KW_DIRTY_FLYING);
+	entry->again_flags |= (uint8_t)flags;
+	fold(dirty, entry);
+	leave(dirty, entry);
+	enter(dirty, entry, KW_DIRTY_WAITING);
+}
+
+void kw_dirty_delay(struct kw_dirty *dirty, struct kw_dirty_entry *entry, uint64_t until_us)
+{
+	assert(entry->state == KW_DIRTY_FLYING);
+	fold(dirty, entry);
+	leave(dirty, entry);
+	entry->until_us = until_us;
+	enter(dirty, entry, KW_DIRTY_DELAYED);
+}
+
+void kw_dirty_park(struct kw_dirty *dirty, struct kw_dirty_entry *entry, uint64_t bytes)
+{
+	assert(entry->state == KW_DIRTY_FLYING);
+	if (entry->again) {
+		/* Not stored, so it owes as before, its expiry too. */
+		set_flags(dirty, entry, KW_DIRTY_ROOM | KW_DIRTY_TTL);
+		fold(dirty, entry);
+		leave(dirty, entry);
+		enter(dirty, entry, KW_DIRTY_WAITING);
+		return;
+	}
+	/* Its expiry must be read when room appears: by then a change may have gone by. */
+	set_flags(dirty, entry, KW_DIRTY_TTL);
+	leave(dirty, entry);
+	entry->bytes = bytes;
+	enter(dirty, entry, KW_DIRTY_PARKED);
+}
+
+uint32_t kw_dirty_unpark(
+	struct kw_dirty *dirty, uint32_t most, bool (*room)(void *arg, uint64_t bytes), void *arg)
+{
+	uint32_t released = 0;
+
+	if (most > dirty->lists[KW_DIRTY_PARKED].count)
+		most = (uint32_t)dirty->lists[KW_DIRTY_PARKED].count;
+	for (; most > 0; most--) {
+		struct kw_dirty_entry *entry = dirty->lists[KW_DIRTY_PARKED].first;
+		bool fits = room(arg, entry->bytes);
+
+		leave(dirty, entry);
+		enter(dirty, entry, fits ? KW_DIRTY_WAITING : KW_DIRTY_PARKED);
+		if (fits)
+			set_flags(dirty, entry, entry->flags | KW_DIRTY_ROOM);
+		released += fits;
+	}
+	return released;
+}
+
+uint64_t kw_dirty_due_us(const struct kw_dirty *dirty)
+{
+	return dirty->lists[KW_DIRTY_DELAYED].count ? dirty->heap[0]->until_us : UINT64_MAX;
+}
+
+uint64_t kw_dirty_count(const struct kw_dirty *dirty, enum kw_dirty_state state)
+{
+	return dirty->lists[state].count;
+}
+
+uint64_t kw_dirty_total(const struct kw_dirty *dirty)
+{
+	return dirty->keys.count;
+}
+
+uint64_t kw_dirty_scanned(const struct kw_dirty *dirty)
+{
+	return dirty->scanned;
+}
+
+uint64_t kw_dirty_released(const struct kw_dirty *dirty)
+{
+	return dirty->released;
+}
+
+void kw_dirty_mark(struct kw_dirty *dirty)
+{
+	dirty->mark = dirty->sequence;
+	dirty->owing = dirty->keys.count;
+}
+
+bool kw_dirty_passed(const struct kw_dirty *dirty)
+{
+	return dirty->owing == 0;
+}
+
+struct kw_slice kw_dirty_name(const struct kw_dirty *dirty, const struct kw_dirty_entry *entry)
+{
+	return kw_keyset_name(&dirty->keys, &entry->key);
+}
+
+size_t kw_dirty_bytes(const struct kw_dirty *dirty)
+{
+	return kw_keyset_bytes(&dirty->keys) + dirty->heap_capacity * sizeof(*dirty->heap) +
+	       sizeof(dirty->recent);
+}

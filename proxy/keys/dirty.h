@@ -1,0 +1,129 @@
+/*
+ * The dirty set: which keys have to be read again. Pure; the time is handed in.
+ *
+ *        add                take                    done
+ *   ─────────▶ WAITING ───────────▶ IN FLIGHT ───────────────▶ (gone)
+ *                 ▲ ▲  dirty again,  │   │  │
+ *                 │ └──────done──────┘   │  └─park──▶ PARKED (no room in the table)
+ *                 │                      │                │ add, unpark
+ *                 │◀─────────────────────│────────────────┘
+ *                 └─ its time came ── DELAYED
+ *
+ * Each (database, key) is in it once, however often it is added: the set is bounded by the number
+ * of distinct keys, never by the rate of writes, and a hot key absorbs its own events. A key added
+ * while it is in flight is fetched again, because its answer may be older than the event.
+ *
+ * WAITING is first in, first out. One thread.
+ */
+#ifndef KW_PROXY_KEYS_DIRTY_H
+#define KW_PROXY_KEYS_DIRTY_H
+
+#include "base/slice.h"
+#include "keys/key_table.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum kw_dirty_state {
+	KW_DIRTY_WAITING,
+	KW_DIRTY_FLYING,
+	KW_DIRTY_DELAYED,
+	KW_DIRTY_PARKED,
+	KW_DIRTY_STATES,
+};
+
+#define KW_DIRTY_TTL 1u    /* its expiry has to be read too, whatever is known of it */
+#define KW_DIRTY_SCAN 2u   /* a scan waits for it: counted until it is done or parked */
+#define KW_DIRTY_ROOM 4u   /* unpark let it go: counted until it is done or parked again */
+#define KW_DIRTY_LOST 8u   /* the connection broke while it was in flight */
+#define KW_DIRTY_EVENT 16u /* an event named it */
+
+struct kw_dirty_entry {
+	struct kw_key key;
+	struct kw_dirty_entry *next, *prev; /* in the list of its state; not when delayed */
+	uint64_t since;                     /* sequence of the oldest add not yet answered */
+	uint64_t again;                     /* sequence of the first add while in flight; 0: none */
+	union {
+		uint64_t until_us; /* delayed: not before */
+		uint64_t bytes;    /* parked: what the table had no room for */
+	};
+	uint32_t place; /* in the heap of the delayed */
+	uint8_t state;
+	uint8_t flags;
+	uint8_t again_flags; /* of the adds while in flight */
+};
+
+struct kw_dirty;
+
+struct kw_dirty *kw_dirty_new(uint64_t seed);
+void kw_dirty_free(struct kw_dirty *dirty);
+
+/* The key has to be read (again). */
+void kw_dirty_add(struct kw_dirty *dirty, uint32_t database, struct kw_slice key, unsigned flags);
+
+/*
+ * The same in steps, for who has many: hash when the key is known, expect then, approach some keys
+ * later, add some keys after that. The cache then has what add touches.
+ */
+uint64_t kw_dirty_hash(const struct kw_dirty *dirty, uint32_t database, struct kw_slice key);
+void kw_dirty_expect(const struct kw_dirty *dirty, uint64_t expected);
+void kw_dirty_approach(const struct kw_dirty *dirty, uint64_t expected);
+void kw_dirty_add_expected(struct kw_dirty *dirty, uint64_t expected, uint32_t database,
+	struct kw_slice key, unsigned flags);
+
+/*
+ * Would add change nothing, because the key waits already, with these flags? Answered from a small
+ * memory of the keys that were added last and wait still; a no may be wrong, a yes never is.
+ */
+bool kw_dirty_absorbs(struct kw_dirty *dirty, uint64_t expected, uint32_t database,
+	struct kw_slice key, unsigned flags);
+
+/* The flight of this key will end soon. */
+void kw_dirty_expect_end(const struct kw_dirty *dirty, const struct kw_dirty_entry *entry);
+
+/* The next key to fetch, in flight from now on; NULL when none is due. */
+struct kw_dirty_entry *kw_dirty_take(struct kw_dirty *dirty, uint64_t now_us);
+
+/* Each of these ends the flight of a key; the entry may be gone afterwards. */
+
+/* Answered: gone, or waiting again if it got dirty meanwhile. */
+void kw_dirty_done(struct kw_dirty *dirty, struct kw_dirty_entry *entry);
+
+/* Not answered: waiting again, behind the others. flags are added. */
+void kw_dirty_retry(struct kw_dirty *dirty, struct kw_dirty_entry *entry, unsigned flags);
+
+/* Not to be fetched before a time. Adds meanwhile are absorbed. */
+void kw_dirty_delay(struct kw_dirty *dirty, struct kw_dirty_entry *entry, uint64_t until_us);
+
+/* Answered, but the table has no room for its `bytes`; waiting again if it got dirty meanwhile. */
+void kw_dirty_park(struct kw_dirty *dirty, struct kw_dirty_entry *entry, uint64_t bytes);
+
+/*
+ * Look at up to `most` parked keys: those for which room(arg, bytes) holds wait to be fetched
+ * again, the others go to the end of the parked. Returns how many were let go.
+ */
+uint32_t kw_dirty_unpark(
+	struct kw_dirty *dirty, uint32_t most, bool (*room)(void *arg, uint64_t bytes), void *arg);
+
+/* When the first delayed key is due; UINT64_MAX when there is none. */
+uint64_t kw_dirty_due_us(const struct kw_dirty *dirty);
+
+/* Keys in a state; in all; keys with the flag KW_DIRTY_SCAN, with KW_DIRTY_ROOM. */
+uint64_t kw_dirty_count(const struct kw_dirty *dirty, enum kw_dirty_state state);
+uint64_t kw_dirty_total(const struct kw_dirty *dirty);
+uint64_t kw_dirty_scanned(const struct kw_dirty *dirty);
+uint64_t kw_dirty_released(const struct kw_dirty *dirty);
+
+/*
+ * The freshness barrier. mark remembers this moment (and forgets the last one); passed says whether
+ * everything added before it has been answered. Both in constant time.
+ */
+void kw_dirty_mark(struct kw_dirty *dirty);
+bool kw_dirty_passed(const struct kw_dirty *dirty);
+
+struct kw_slice kw_dirty_name(const struct kw_dirty *dirty, const struct kw_dirty_entry *entry);
+
+/* Memory held. */
+size_t kw_dirty_bytes(const struct kw_dirty *dirty);
+
+#endif
