@@ -395,7 +395,7 @@ int kw_agent_new(uv_loop_t *loop, struct kw_agent_options *options,
 	agent->loop = loop;
 	agent->handlers = *handlers;
 	agent->started_us = kw_clock_us();
-	kw_sm_init(&agent->sm, &kw_agent_machine, KW_AGENT_CONNECTING);
+	kw_sm_init(&agent->sm, &kw_agent_machine, agent, KW_AGENT_CONNECTING);
 	kw_agent_set_warm_lag(agent, options->warm_lag_ms);
 	code = open_follow(agent, options, error);
 	if (code) {

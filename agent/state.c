@@ -21,13 +21,13 @@
 		KW_SM_TO(KW_AGENT_STALLED) | KW_SM_TO(KW_AGENT_FAILED))
 
 static const struct kw_sm_state states[] = {
-	[KW_AGENT_CONNECTING] = {"connecting", ALL | KW_SM_TO(KW_AGENT_WARM)},
+	[KW_AGENT_CONNECTING] = {"connecting", ALL | KW_SM_TO(KW_AGENT_WARM), KW_SM_INITIAL},
 	[KW_AGENT_BOOTSTRAPPING] = {"bootstrapping", ALL | KW_SM_TO(KW_AGENT_WARM)},
 	[KW_AGENT_WARM] = {"warm", ALL},
 	[KW_AGENT_LAGGING] = {"lagging", ALL | KW_SM_TO(KW_AGENT_WARM)},
 	[KW_AGENT_RECONCILING] = {"reconciling", ALL | KW_SM_TO(KW_AGENT_WARM)},
 	[KW_AGENT_STALLED] = {"stalled", ALL | KW_SM_TO(KW_AGENT_WARM)},
-	[KW_AGENT_FAILED] = {"failed", ALL},
+	[KW_AGENT_FAILED] = {"failed", ALL, KW_SM_FAILURE},
 };
 
 const struct kw_sm_conf kw_agent_machine = {"agent", states, KW_AGENT_FAILED + 1};

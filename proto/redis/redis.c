@@ -18,14 +18,14 @@
 #define WORDS_MAX 16
 
 static const struct kw_sm_state states[] = {
-	[KW_REDIS_OPENING] = {"opening",
-		KW_SM_TO(KW_REDIS_CONNECTING) | KW_SM_TO(KW_REDIS_CLOSING)},
+	[KW_REDIS_OPENING] = {"opening", KW_SM_TO(KW_REDIS_CONNECTING) | KW_SM_TO(KW_REDIS_CLOSING),
+		KW_SM_INITIAL},
 	[KW_REDIS_CONNECTING] = {"connecting",
 		KW_SM_TO(KW_REDIS_GREETING) | KW_SM_TO(KW_REDIS_CLOSING)},
 	[KW_REDIS_GREETING] = {"greeting", KW_SM_TO(KW_REDIS_READY) | KW_SM_TO(KW_REDIS_CLOSING)},
 	[KW_REDIS_READY] = {"ready", KW_SM_TO(KW_REDIS_CLOSING)},
 	[KW_REDIS_CLOSING] = {"closing", KW_SM_TO(KW_REDIS_CLOSED)},
-	[KW_REDIS_CLOSED] = {"closed", 0},
+	[KW_REDIS_CLOSED] = {"closed", 0, KW_SM_FINAL},
 };
 
 static const struct kw_sm_conf machine = {"redis", states, KW_REDIS_CLOSED + 1};
@@ -53,7 +53,7 @@ int kw_redis_open(uv_loop_t *loop, const struct kw_redis_options *options,
 	if (kw_redis_address_parse(options->address, &address, error) != 0)
 		return KW_E_CONFIG;
 	redis = kw_zalloc(sizeof *redis);
-	kw_sm_init(&redis->sm, &machine, KW_REDIS_OPENING);
+	kw_sm_init(&redis->sm, &machine, redis, KW_REDIS_OPENING);
 	redis->loop = loop;
 	redis->handlers = *handlers;
 	redis->address = address;

@@ -15,17 +15,17 @@ static const char label_proxy[16] = "keywake proxy 1";
 
 static const struct kw_sm_state states[] = {
 	[KW_HANDSHAKE_CHALLENGE_WAIT] = {"challenge_wait",
-		KW_SM_TO(KW_HANDSHAKE_WELCOME_WAIT) | KW_SM_TO(KW_HANDSHAKE_FAILED)},
+		KW_SM_TO(KW_HANDSHAKE_WELCOME_WAIT) | KW_SM_TO(KW_HANDSHAKE_FAILED), KW_SM_INITIAL},
 	[KW_HANDSHAKE_WELCOME_WAIT] = {"welcome_wait",
 		KW_SM_TO(KW_HANDSHAKE_DONE) | KW_SM_TO(KW_HANDSHAKE_FAILED)},
 	[KW_HANDSHAKE_HELLO_WAIT] = {"hello_wait",
-		KW_SM_TO(KW_HANDSHAKE_PROOF_WAIT) | KW_SM_TO(KW_HANDSHAKE_FAILED)},
+		KW_SM_TO(KW_HANDSHAKE_PROOF_WAIT) | KW_SM_TO(KW_HANDSHAKE_FAILED), KW_SM_INITIAL},
 	[KW_HANDSHAKE_PROOF_WAIT] = {"proof_wait",
 		KW_SM_TO(KW_HANDSHAKE_PROVED) | KW_SM_TO(KW_HANDSHAKE_FAILED)},
 	[KW_HANDSHAKE_PROVED] = {"proved",
 		KW_SM_TO(KW_HANDSHAKE_DONE) | KW_SM_TO(KW_HANDSHAKE_FAILED)},
-	[KW_HANDSHAKE_DONE] = {"done", 0},
-	[KW_HANDSHAKE_FAILED] = {"failed", 0},
+	[KW_HANDSHAKE_DONE] = {"done", 0, KW_SM_FINAL},
+	[KW_HANDSHAKE_FAILED] = {"failed", 0, KW_SM_FINAL | KW_SM_FAILURE},
 };
 
 static const struct kw_sm_conf machine = {
@@ -78,7 +78,7 @@ static void init(struct kw_handshake *handshake, const struct kw_handshake_optio
 		.layout_version = options->layout_version,
 		.depth = options->depth,
 	};
-	kw_sm_init(&handshake->sm, &machine, (int)state);
+	kw_sm_init(&handshake->sm, &machine, handshake, (int)state);
 }
 
 void kw_handshake_init_agent(

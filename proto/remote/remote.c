@@ -13,10 +13,10 @@
 
 #define IN(state) KW_SM_TO(KW_REMOTE_##state)
 static const struct kw_sm_state states[] = {
-	[KW_REMOTE_CONNECTING] = {"connecting", IN(READY) | IN(CLOSING)},
+	[KW_REMOTE_CONNECTING] = {"connecting", IN(READY) | IN(CLOSING), KW_SM_INITIAL},
 	[KW_REMOTE_READY] = {"ready", IN(CLOSING)},
 	[KW_REMOTE_CLOSING] = {"closing", IN(CLOSED)},
-	[KW_REMOTE_CLOSED] = {"closed", 0},
+	[KW_REMOTE_CLOSED] = {"closed", 0, KW_SM_FINAL},
 };
 
 static const struct kw_sm_conf machine = {
@@ -123,7 +123,7 @@ int kw_remote_open(uv_loop_t *loop, const struct kw_address *address,
 	made->info.carrier = address->carrier;
 	kw_address_text(address, made->info.peer, sizeof made->info.peer);
 	set_options(made, options);
-	kw_sm_init(&made->sm, &machine, KW_REMOTE_CONNECTING);
+	kw_sm_init(&made->sm, &machine, made, KW_REMOTE_CONNECTING);
 	if (ops->open(made, error) != 0) {
 		free_memory(made);
 		return error ? (int)error->code : (int)KW_E_CONFIG;

@@ -20,7 +20,7 @@
 
 static const struct kw_sm_state states[] = {
 	[KW_SOURCE_CONNECTING] = {"connecting",
-		KW_SM_TO(KW_SOURCE_SCANNING) | KW_SM_TO(KW_SOURCE_DOWN)},
+		KW_SM_TO(KW_SOURCE_SCANNING) | KW_SM_TO(KW_SOURCE_DOWN), KW_SM_INITIAL},
 	[KW_SOURCE_SCANNING] = {"scanning",
 		KW_SM_TO(KW_SOURCE_LIVE) | KW_SM_TO(KW_SOURCE_RECONCILING) |
 			KW_SM_TO(KW_SOURCE_FULL) | KW_SM_TO(KW_SOURCE_DOWN)},
@@ -436,7 +436,7 @@ int kw_source_new(uv_loop_t *loop, const struct kw_source_options *options, stru
 	init_options(source, options);
 	init_parts(source);
 	init_handles(source);
-	kw_sm_init(&source->sm, &machine, KW_SOURCE_CONNECTING);
+	kw_sm_init(&source->sm, &machine, source, KW_SOURCE_CONNECTING);
 	kw_bucket_init(&source->silent_pace, SILENT_KEYS_PER_SECOND, now_us);
 	kw_bucket_init(&source->too_large_log, TOO_LARGE_LOGS_PER_SECOND, now_us);
 	kw_source_set_limits(source, options->keys_per_second, options->bytes_per_second,

@@ -37,7 +37,7 @@
 enum listen_state { WAITING, REGISTERING, LISTENING, DRAINING };
 
 static const struct kw_sm_state states[] = {
-	[WAITING] = {"waiting", KW_SM_TO(REGISTERING) | KW_SM_TO(LISTENING)},
+	[WAITING] = {"waiting", KW_SM_TO(REGISTERING) | KW_SM_TO(LISTENING), KW_SM_INITIAL},
 	[REGISTERING] = {"registering", KW_SM_TO(WAITING) | KW_SM_TO(LISTENING)},
 	[LISTENING] = {"listening", KW_SM_TO(DRAINING)},
 	[DRAINING] = {"draining", KW_SM_TO(WAITING)},
@@ -427,7 +427,7 @@ static int listen_rdma(struct kw_listener *listener, struct kw_error *error)
 	listen->common.listener = listener;
 	listen->common.peer_freed = go_on;
 	listen->address = address;
-	kw_sm_init(&listen->sm, &machine, WAITING);
+	kw_sm_init(&listen->sm, &machine, listen, WAITING);
 	kw_backoff_init(&listen->backoff, RETRY_LOWEST_MS, RETRY_HIGHEST_MS);
 	uv_timer_init(kw_server_loop(listener->server), &listen->timer);
 	listen->timer.data = listen;

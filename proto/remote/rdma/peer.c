@@ -14,11 +14,11 @@
 
 #define IN(state) KW_SM_TO(KW_RDMA_##state)
 static const struct kw_sm_state states[] = {
-	[KW_RDMA_BUILDING] = {"building", IN(GREETING) | IN(GONE)},
+	[KW_RDMA_BUILDING] = {"building", IN(GREETING) | IN(GONE), KW_SM_INITIAL},
 	[KW_RDMA_GREETING] = {"greeting", IN(SESSION) | IN(LEAVING) | IN(GONE)},
 	[KW_RDMA_SESSION] = {"session", IN(LEAVING) | IN(GONE)},
 	[KW_RDMA_LEAVING] = {"leaving", IN(GONE)},
-	[KW_RDMA_GONE] = {"gone", 0},
+	[KW_RDMA_GONE] = {"gone", 0, KW_SM_FINAL},
 };
 
 static const struct kw_sm_conf machine = {
@@ -403,7 +403,7 @@ void kw_rdma_peer_new(struct kw_rdma_listen *listen, const struct kw_rdma_news *
 		from->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
 					    : sizeof(struct sockaddr_in),
 		peer->name, sizeof peer->name);
-	kw_sm_init(&peer->sm, &machine, KW_RDMA_BUILDING);
+	kw_sm_init(&peer->sm, &machine, peer, KW_RDMA_BUILDING);
 	uv_timer_init(kw_server_loop(server), &peer->deadline);
 	peer->deadline.data = peer->work.data = peer;
 	peer->handles = 1;
