@@ -194,11 +194,9 @@ static void add_to_set(const char *key, size_t i, struct kw_slice element)
 static void add_to_hash(const char *key, size_t i, struct kw_slice element)
 {
 	char room[ELEMENT_ROOM];
-	struct kw_slice field = kw_slice_text(room);
 
 	snprintf(room, sizeof room, i % 2 ? "%zu" : "field-%zu", i);
-	field.length = strlen(room);
-	add("HSET", key, NULL, field, element);
+	add("HSET", key, NULL, kw_slice_text(room), element);
 }
 
 static void add_to_zset(const char *key, size_t i, struct kw_slice element)
