@@ -9,6 +9,8 @@
 
 #define RECENT 4096 /* a power of two */
 
+#define BLOCK 16 /* keys of a batch that are loaded at a time: about what a core can have open */
+
 struct list {
 	struct kw_dirty_entry *first, *last;
 	uint64_t count;
@@ -264,6 +266,47 @@ void kw_dirty_add_expected(struct kw_dirty *dirty, uint64_t hash, uint32_t datab
 	}
 	if (entry->state == KW_DIRTY_WAITING)
 		remember(dirty, entry);
+}
+
+/* A key of a batch that is not absorbed. */
+struct pending {
+	uint64_t hash;
+	const struct kw_dirty_key *key;
+};
+
+/* Hash the keys, leave out those that wait already, and begin to load the buckets of the others. */
+static size_t begin_block(struct kw_dirty *dirty, const struct kw_dirty_key *keys, size_t count,
+	struct pending *pending)
+{
+	size_t kept = 0;
+
+	for (const struct kw_dirty_key *key = keys; key < keys + count; key++) {
+		uint64_t hash = kw_keyset_hash(&dirty->keys, key->database, key->name);
+
+		if (kw_dirty_absorbs(dirty, hash, key->database, key->name, key->flags))
+			continue;
+		kw_keyset_expect(&dirty->keys, hash);
+		pending[kept++] = (struct pending){hash, key};
+	}
+	return kept;
+}
+
+void kw_dirty_add_all(struct kw_dirty *dirty, const struct kw_dirty_key *keys, size_t count)
+{
+	struct pending pending[BLOCK];
+
+	while (count > 0) {
+		size_t block = count < BLOCK ? count : BLOCK;
+		size_t kept = begin_block(dirty, keys, block, pending);
+
+		for (size_t i = 0; i < kept; i++)
+			kw_keyset_approach(&dirty->keys, pending[i].hash);
+		for (size_t i = 0; i < kept; i++)
+			kw_dirty_add_expected(dirty, pending[i].hash, pending[i].key->database,
+				pending[i].key->name, pending[i].key->flags);
+		keys += block;
+		count -= block;
+	}
 }
 
 struct kw_dirty_entry *kw_dirty_take(struct kw_dirty *dirty, uint64_t now_us)

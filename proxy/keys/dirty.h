@@ -61,6 +61,20 @@ void kw_dirty_free(struct kw_dirty *dirty);
 /* The key has to be read (again). */
 void kw_dirty_add(struct kw_dirty *dirty, uint32_t database, struct kw_slice key, unsigned flags);
 
+/* One key of a batch. The name belongs to the caller and is valid during the call. */
+struct kw_dirty_key {
+	struct kw_slice name;
+	uint32_t database;
+	unsigned flags;
+};
+
+/*
+ * Add all, in this order. The result is that of adding one after the other, but the set loads what
+ * a few keys touch while it works on others: with a million keys nothing of it is in a cache.
+ * A key that waits already with these flags costs hardly more than its hash.
+ */
+void kw_dirty_add_all(struct kw_dirty *dirty, const struct kw_dirty_key *keys, size_t count);
+
 /*
  * The same in steps, for who has many: hash when the key is known, expect then, approach some keys
  * later, add some keys after that. The cache then has what add touches.

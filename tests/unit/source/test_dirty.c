@@ -465,6 +465,67 @@ static void memory_is_bounded_by_distinct_keys_and_given_back(void **state)
 #endif
 }
 
+/* Two sets that must be equal: one is filled by batches, the other key by key. */
+static void take_all_of_both(struct kw_dirty *other)
+{
+	struct kw_dirty_entry *entry;
+
+	assert_int_equal(kw_dirty_total(dirty), kw_dirty_total(other));
+	assert_int_equal(kw_dirty_scanned(dirty), kw_dirty_scanned(other));
+	while ((entry = kw_dirty_take(dirty, 0))) {
+		struct kw_dirty_entry *same = kw_dirty_take(other, 0);
+
+		assert_non_null(same);
+		assert_int_equal(entry->key.database, same->key.database);
+		assert_int_equal(entry->flags, same->flags);
+		assert_true(
+			kw_slice_equal(kw_dirty_name(dirty, entry), kw_dirty_name(other, same)));
+		kw_dirty_done(dirty, entry);
+		kw_dirty_done(other, same);
+	}
+	assert_null(kw_dirty_take(other, 0));
+}
+
+static void a_batch_is_the_same_as_its_keys_one_by_one(void **state)
+{
+	static const size_t counts[] = {0, 1, 2, 15, 16, 17, 31, 33, 100, 1000};
+	struct kw_dirty *other = kw_dirty_new(7);
+	struct kw_dirty_key keys[1000];
+	char names[1000][8];
+
+	srand(11);
+	for (size_t round = 0; round < 200; round++) {
+		size_t count = counts[round % (sizeof(counts) / sizeof(*counts))];
+
+		for (size_t i = 0; i < count; i++) {
+			int length = snprintf(names[i], sizeof(names[i]), "%d", rand() % 300);
+
+			keys[i] = (struct kw_dirty_key){kw_slice(names[i], (size_t)length),
+				(uint32_t)rand() % 2, (unsigned)rand() % 4};
+			kw_dirty_add(other, keys[i].database, keys[i].name, keys[i].flags);
+		}
+		kw_dirty_add_all(dirty, keys, count);
+		if (round % 3 == 0)
+			take_all_of_both(other);
+	}
+	take_all_of_both(other);
+	kw_dirty_free(other);
+}
+
+static void a_batch_marks_keys_in_flight(void **state)
+{
+	struct kw_dirty_key keys[] = {{kw_slice_text("a"), 3, 0}, {kw_slice_text("b"), 3, 0}};
+	struct kw_dirty_entry *a;
+
+	kw_dirty_add_all(dirty, keys, 2);
+	a = take("a");
+	kw_dirty_add_all(dirty, keys, 2);
+	kw_dirty_done(dirty, a);
+	kw_dirty_done(dirty, take("b"));
+	kw_dirty_done(dirty, take("a"));
+	assert_int_equal(kw_dirty_total(dirty), 0);
+}
+
 static void long_names_are_kept_whole(void **state)
 {
 	char name[5001];
@@ -496,6 +557,8 @@ int main(void)
 		TEST(the_barrier_waits_for_delayed_and_parked_keys),
 		TEST(random_moves_agree_with_a_model),
 		TEST(memory_is_bounded_by_distinct_keys_and_given_back),
+		TEST(a_batch_is_the_same_as_its_keys_one_by_one),
+		TEST(a_batch_marks_keys_in_flight),
 		TEST(long_names_are_kept_whole),
 	};
 
