@@ -65,7 +65,7 @@ struct kw_apply_ops {
 	/*
 	 * A snapshot is to be taken: whatever must come before its first record (the claim, or the
 	 * server's readiness to load). done is called once, perhaps from within, unless detached;
-	 * error: not now.
+	 * failure: not now.
 	 */
 	void (*prepare)(struct kw_apply *apply, const struct kw_apply_plan *plan,
 		kw_local_done_fn done, void *arg);

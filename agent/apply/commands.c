@@ -211,13 +211,13 @@ static void on_reply(void *arg, const struct kw_reply *reply)
 		pump(commands);
 }
 
-static void on_swept(void *arg, const char *error)
+static void on_swept(void *arg, const struct kw_failure *failure)
 {
 	struct commands *commands = arg;
 	struct kw_window_entry *entry = kw_window_unsent(&commands->window);
 
-	if (error) {
-		block(commands, KW_SERVER_E_LOADING, kw_slice_text(error));
+	if (failure) {
+		block(commands, KW_SERVER_E_LOADING, kw_slice_text(failure->text));
 		schedule_retry(commands);
 	} else {
 		kw_quarantine_leave_database(commands->quarantine, entry->database);

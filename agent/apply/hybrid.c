@@ -32,7 +32,7 @@ struct hybrid {
 	struct kw_apply *second;
 	enum stage stage;
 	uint64_t retry_us;         /* releasing failed: not before */
-	char why[KW_TAKEOVER_WHY]; /* it did; "": it is tried for the first time */
+	struct kw_failure failure; /* the last; none when it is tried for the first time */
 };
 
 static void show_trouble(struct hybrid *hybrid)
@@ -42,12 +42,12 @@ static void show_trouble(struct hybrid *hybrid)
 
 	base->trouble = hybrid->stage == STAGE_COMMANDS ? KW_TROUBLE_NONE : first->trouble;
 	if (hybrid->stage == STAGE_RELEASING) {
-		base->trouble = !hybrid->why[0] || kw_replica_error_passes(hybrid->why)
+		base->trouble = !kw_failed(&hybrid->failure) || kw_failure_passes(&hybrid->failure)
 					? KW_TROUBLE_WAIT
 					: KW_TROUBLE_FAIL;
 		snprintf(base->trouble_why, sizeof base->trouble_why,
 			"the local server is being let go (REPLICAOF NO ONE)%s%.300s",
-			hybrid->why[0] ? ": " : "", hybrid->why);
+			kw_failed(&hybrid->failure) ? ": " : "", hybrid->failure.text);
 	} else if (base->trouble != KW_TROUBLE_NONE) {
 		memcpy(base->trouble_why, first->trouble_why, sizeof base->trouble_why);
 	}
@@ -87,22 +87,22 @@ static void empty_second(struct hybrid *hybrid)
 
 /* ---- the hand-over ---- */
 
-static void on_released(void *arg, const char *error)
+static void on_released(void *arg, const struct kw_failure *failure)
 {
 	struct hybrid *hybrid = arg;
 	struct kw_replica *first = hybrid->first;
 
-	if (error) {
+	if (failure) {
 		/* It may be a master by now: as one that nobody else has promoted. */
-		if (strcmp(error, hybrid->why) != 0)
+		if (strcmp(failure->text, hybrid->failure.text) != 0)
 			kw_log_warn("link", "the local server cannot be let go: %s (trying again)",
-				error);
-		snprintf(hybrid->why, sizeof hybrid->why, "%s", error);
+				failure->text);
+		hybrid->failure = *failure;
 		hybrid->retry_us = kw_clock_us() + RETRY_US;
 		return;
 	}
 	first->leaving = KW_LEAVE_NOT;
-	hybrid->why[0] = '\0';
+	hybrid->failure = (struct kw_failure){0};
 	kw_log_info("link", "the local server is on its own: going on by commands");
 	hybrid->stage = STAGE_COMMANDS;
 	kw_replica_reset(first, "its snapshot is loaded and acknowledged");
@@ -121,7 +121,7 @@ static void release_if_loaded(struct hybrid *hybrid, uint64_t now_us)
 		now_us < hybrid->retry_us)
 		return;
 	if (hybrid->stage == STAGE_RDB)
-		hybrid->why[0] = '\0';
+		hybrid->failure = (struct kw_failure){0};
 	hybrid->stage = STAGE_RELEASING;
 	first->leaving = KW_LEAVE_RELEASING;
 	kw_takeover_release(&first->takeover, on_released, hybrid);
@@ -210,6 +210,7 @@ static void hybrid_prepare(
 	struct kw_apply *apply, const struct kw_apply_plan *plan, kw_local_done_fn done, void *arg)
 {
 	struct hybrid *hybrid = (struct hybrid *)apply;
+	struct kw_failure failure;
 
 	if (hybrid->stage == STAGE_COMMANDS) {
 		hybrid->second->ops->prepare(hybrid->second, plan, done, arg);
@@ -217,7 +218,8 @@ static void hybrid_prepare(
 	}
 	/* REPLICAOF NO ONE is out: given up now, it would look like somebody else's. */
 	if (hybrid->stage == STAGE_RELEASING && hybrid->first->takeover.running) {
-		done(arg, "the local server is being let go");
+		kw_failure_set(&failure, KW_E_STATE, "the local server is being let go");
+		done(arg, &failure);
 		return;
 	}
 	/* Half let go it is a master by our doing: what comes next may fail or be put off. */
@@ -296,11 +298,15 @@ static void hybrid_save(struct kw_apply *apply, uint64_t epoch, uint64_t version
 	uint64_t quarantined, kw_local_done_fn done, void *arg)
 {
 	struct hybrid *hybrid = (struct hybrid *)apply;
+	struct kw_failure failure;
 
-	if (hybrid->stage == STAGE_COMMANDS)
+	if (hybrid->stage == STAGE_COMMANDS) {
 		hybrid->second->ops->save(hybrid->second, epoch, version, quarantined, done, arg);
-	else
-		done(arg, "waiting for the hand-over before the cursor can be written");
+		return;
+	}
+	kw_failure_set(
+		&failure, KW_E_STATE, "waiting for the hand-over before the cursor can be written");
+	done(arg, &failure);
 }
 
 /* ---- the rest ---- */

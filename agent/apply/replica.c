@@ -205,9 +205,12 @@ static void replica_save(struct kw_apply *apply, uint64_t epoch, uint64_t versio
 	uint64_t quarantined, kw_local_done_fn done, void *arg)
 {
 	struct kw_replica *replica = (struct kw_replica *)apply;
+	struct kw_failure failure;
 
 	if (replica->phase != KW_REPLICA_ONLINE || !kw_local_ready(replica->local)) {
-		done(arg, "waiting for the replication link before the cursor can be written");
+		kw_failure_set(&failure, KW_E_STATE,
+			"waiting for the replication link before the cursor can be written");
+		done(arg, &failure);
 		return;
 	}
 	kw_local_cursor_now(replica->local, epoch, version, quarantined, &replica->saving);

@@ -62,7 +62,7 @@ void kw_local_serve_stale_end(struct kw_local *local)
 static bool asked_again(struct kw_local *local, const struct kw_reply *reply)
 {
 	bool refused = reply->type == KW_REPLY_ERROR && local->led && !local->asked_stale &&
-		       reply->text.length >= 10 && memcmp(reply->text.data, "MASTERDOWN", 10) == 0;
+		       kw_server_error(reply->text) == KW_SERVER_E_MASTERDOWN;
 
 	local->asked_stale = refused;
 	if (!refused)
@@ -182,7 +182,7 @@ static void on_written(void *arg, const struct kw_reply *reply)
 {
 	struct write *write = arg;
 	struct kw_local *local = write->local;
-	char error[256];
+	struct kw_failure failure;
 
 	if (kw_local_store_is_key(local) && !kw_local_in_place(local, reply))
 		reply = NULL;
@@ -190,15 +190,17 @@ static void on_written(void *arg, const struct kw_reply *reply)
 		kw_local_cursor_written(local, &write->cursor);
 		write->done(write->arg, NULL);
 	} else if (reply) {
-		snprintf(error, sizeof error, "the cursor cannot be written: %.*s%s",
+		kw_failure_answered(&failure, reply, "the cursor cannot be written: %.*s%s",
 			(int)(reply->text.length < 160 ? reply->text.length : 160),
 			(const char *)reply->text.data,
 			kw_server_error(reply->text) == KW_SERVER_E_PERMISSION
 				? " (allow +function|load, or +set for apply.cursor_store=key)"
 				: "");
-		write->done(write->arg, error);
+		write->done(write->arg, &failure);
 	} else {
-		write->done(write->arg, "the connection was lost while the cursor was written");
+		kw_failure_answered(
+			&failure, NULL, "the connection was lost while the cursor was written");
+		write->done(write->arg, &failure);
 	}
 	free(write);
 }
@@ -209,6 +211,7 @@ void kw_local_write_cursor(struct kw_local *local, uint64_t epoch, uint64_t vers
 	const char *name = local->options.cursor_name;
 	struct write *write = kw_alloc(sizeof *write);
 	struct kw_buffer code = {0};
+	struct kw_failure failure;
 	char text[KW_CURSOR_TEXT];
 
 	*write = (struct write){
@@ -221,7 +224,9 @@ void kw_local_write_cursor(struct kw_local *local, uint64_t epoch, uint64_t vers
 		/* Not behind a SELECT that may fail: the owner tries again. */
 		if (kw_local_use(local, 0) != KW_USE_OK) {
 			free(write);
-			done(arg, "waiting for a SELECT before the cursor can be written");
+			kw_failure_set(&failure, KW_E_STATE,
+				"waiting for a SELECT before the cursor can be written");
+			done(arg, &failure);
 			return;
 		}
 		kw_cursor_format(&write->cursor, text);

@@ -49,7 +49,7 @@ void kw_local_refuse(struct kw_local *local, const char *format, ...)
 
 bool kw_local_defer(struct kw_local *local, const char *command, const struct kw_reply *reply)
 {
-	if (reply->type != KW_REPLY_ERROR || kw_server_error(reply->text) != KW_SERVER_E_LOADING)
+	if (reply->type != KW_REPLY_ERROR || !kw_server_error_passes(kw_server_error(reply->text)))
 		return false;
 	local->next_us = kw_clock_us() + ASK_INTERVAL_US;
 	if (kw_local_ready(local))

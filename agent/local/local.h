@@ -21,6 +21,7 @@
 #include "base/backoff.h"
 #include "cursor.h"
 #include "keys/filter.h"
+#include "redis/failure.h"
 #include "redis/redis.h"
 #include "redis/server.h"
 
@@ -210,10 +211,16 @@ void kw_local_cursor_now(const struct kw_local *local, uint64_t epoch, uint64_t 
 void kw_local_cursor_written(struct kw_local *local, const struct kw_local_cursor *cursor);
 
 /*
- * Write the cursor; run_id and flushes are filled in here. done: error NULL when acknowledged. Only
- * when READY; the owner keeps one write in flight.
+ * The end of something that was asked of the server. failure NULL: it was done. Otherwise it lives
+ * until the callback returns.
  */
-typedef void (*kw_local_done_fn)(void *arg, const char *error);
+typedef void (*kw_local_done_fn)(void *arg, const struct kw_failure *failure);
+
+/*
+ * Write the cursor; run_id and flushes are filled in here. done is called when the server has
+ * answered, or at once when nothing can be asked. Only when READY; the owner keeps one write in
+ * flight.
+ */
 void kw_local_write_cursor(struct kw_local *local, uint64_t epoch, uint64_t version,
 	uint64_t quarantined, kw_local_done_fn done, void *arg);
 

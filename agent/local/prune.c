@@ -39,12 +39,12 @@ static bool answered_in_place(struct kw_prune *prune, const struct kw_reply *rep
 static void finish(struct kw_prune *prune)
 {
 	prune->running = false;
-	prune->done(prune->arg, prune->error[0] ? prune->error : NULL);
+	prune->done(prune->arg, kw_failed(&prune->failure) ? &prune->failure : NULL);
 }
 
 static void fail_reply(struct kw_prune *prune, const char *command, const struct kw_reply *reply)
 {
-	snprintf(prune->error, sizeof prune->error, "%s answers \"%.*s\"", command,
+	kw_failure_answered(&prune->failure, reply, "%s answers \"%.*s\"", command,
 		(int)(reply->text.length < 180 ? reply->text.length : 180),
 		reply->text.length ? (const char *)reply->text.data : "");
 }
@@ -59,7 +59,7 @@ static void go_on(struct kw_prune *prune)
 		prune->scanned = false;
 		snprintf(prune->cursor, sizeof prune->cursor, "0");
 	}
-	if (prune->error[0] || prune->database == prune->database_count ||
+	if (kw_failed(&prune->failure) || prune->database == prune->database_count ||
 		(prune->plan.count_only && prune->matched >= KW_PRUNE_COUNT_MAX))
 		finish(prune);
 	else
@@ -138,8 +138,8 @@ static void on_scan(void *arg, const struct kw_reply *reply)
 	prune->scanned = strcmp(prune->cursor, "0") == 0;
 	/* Somebody else may have used another database since the SCAN went out. */
 	if (kw_local_use(prune->local, prune->databases[prune->database]) != KW_USE_OK) {
-		snprintf(prune->error, sizeof prune->error, "a SELECT in its midst answers \"%s\"",
-			prune->local->select_words);
+		kw_failure_of_class(&prune->failure, prune->local->select_error,
+			"a SELECT in its midst answers \"%s\"", prune->local->select_words);
 		finish(prune);
 		return;
 	}
@@ -155,13 +155,13 @@ static void scan(struct kw_prune *prune)
 		 */
 		if (prune->local->select_us &&
 			prune->local->select_database == prune->databases[prune->database]) {
-			snprintf(prune->error, sizeof prune->error, "SELECT answers \"%s\"",
-				prune->local->select_words);
+			kw_failure_of_class(&prune->failure, prune->local->select_error,
+				"SELECT answers \"%s\"", prune->local->select_words);
 			finish(prune);
 		}
 		return;
 	case KW_USE_REFUSED:
-		snprintf(prune->error, sizeof prune->error, "SELECT %u is refused (see the log)",
+		kw_failure_set(&prune->failure, KW_E_REFUSED, "SELECT %u is refused (see the log)",
 			prune->databases[prune->database]);
 		finish(prune);
 		return;
@@ -206,7 +206,7 @@ static void on_keyspace(void *arg, const struct kw_reply *reply)
 	}
 	kw_info_keyspace(reply->text, add_database, prune);
 	if (prune->database_count > KW_PRUNE_DATABASES_MAX) {
-		snprintf(prune->error, sizeof prune->error,
+		kw_failure_set(&prune->failure, KW_E_FULL,
 			"more than %d databases hold keys: name those to follow in "
 			"filter.databases",
 			KW_PRUNE_DATABASES_MAX);
@@ -216,8 +216,8 @@ static void on_keyspace(void *arg, const struct kw_reply *reply)
 	go_on(prune);
 }
 
-void kw_prune_start(struct kw_prune *prune, const struct kw_prune_plan *plan,
-	void (*done)(void *arg, const char *error), void *arg)
+void kw_prune_start(
+	struct kw_prune *prune, const struct kw_prune_plan *plan, kw_local_done_fn done, void *arg)
 {
 	assert(!prune->running);
 	*prune = (struct kw_prune){

@@ -35,7 +35,7 @@ struct kw_prune_plan {
 struct kw_prune {
 	struct kw_local *local;
 	struct kw_prune_plan plan;
-	void (*done)(void *arg, const char *error); /* error NULL: the whole walk succeeded */
+	kw_local_done_fn done; /* failure NULL: the whole walk succeeded */
 	void *arg;
 	bool running;
 	uint32_t databases[KW_PRUNE_DATABASES_MAX];
@@ -44,15 +44,15 @@ struct kw_prune {
 	bool scanned;                /* the answer to SCAN came and said that it was the last */
 	uint32_t owed;               /* answers not yet come */
 	uint32_t ignored;            /* of them: of a walk that was given up; they come first */
-	char error[256];             /* what failed; told when the last answer of the walk is in */
+	struct kw_failure failure;   /* told when the last answer of the walk is in */
 	uint64_t looked_at, matched; /* keys; matched: deleted, or counted */
 };
 
 void kw_prune_init(struct kw_prune *prune, struct kw_local *local);
 
 /* Begin a walk; done is called once, from the loop, unless it is given up. */
-void kw_prune_start(struct kw_prune *prune, const struct kw_prune_plan *plan,
-	void (*done)(void *arg, const char *error), void *arg);
+void kw_prune_start(
+	struct kw_prune *prune, const struct kw_prune_plan *plan, kw_local_done_fn done, void *arg);
 
 /* Give up: nothing is called any more. The local connection is gone, or the plan has no sense now.
  */

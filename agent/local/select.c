@@ -85,7 +85,7 @@ static void on_select_again(void *arg, const struct kw_reply *reply)
 		local->astray = false;
 		return;
 	}
-	if (kw_server_error(reply->text) == KW_SERVER_E_LOADING) {
+	if (kw_server_error_passes(kw_server_error(reply->text))) {
 		local->astray = true;
 		memset(local->confirmed, 0, sizeof local->confirmed);
 		select_later(local, -1, reply);

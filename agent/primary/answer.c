@@ -57,6 +57,7 @@ static void answer_full(struct kw_replica *replica)
 	struct kw_apply_link *link = &replica->base.link;
 	struct kw_buffer *out = kw_downlink_output(&replica->downlink);
 	uint64_t offset = replica->feed.sent_end;
+	struct kw_failure failure;
 	struct kw_error error;
 
 	if (is_own(replica, replica->asked_replid))
@@ -70,7 +71,8 @@ static void answer_full(struct kw_replica *replica)
 	if (!kw_snapshot_start(replica, &error)) {
 		kw_downlink_drop(&replica->downlink, error.text);
 		replica->phase = KW_REPLICA_OFF;
-		kw_replica_prepared(replica, error.text);
+		kw_failure_set(&failure, error.code, "%s", error.text);
+		kw_replica_prepared(replica, &failure);
 		return;
 	}
 	replica->phase = KW_REPLICA_SNAPSHOT;

@@ -114,14 +114,14 @@ static bool is_ours(const struct kw_replica *replica)
 }
 
 /* The server is master and writable, so the next agent can be told by the cursor. */
-static void on_marked(void *arg, const char *error)
+static void on_marked(void *arg, const struct kw_failure *failure)
 {
 	struct kw_replica *replica = arg;
 
 	replica->local->bond = KW_BOND_NONE;
-	if (error)
-		kw_log_warn(
-			"link", "that it was promoted cannot be noted in the server: %s", error);
+	if (failure)
+		kw_log_warn("link", "that it was promoted cannot be noted in the server: %s",
+			failure->text);
 }
 
 static void leave_mark(struct kw_replica *replica)
@@ -212,28 +212,28 @@ void kw_replica_insist(struct kw_apply *apply)
 
 /* ---- the end ---- */
 
-static void on_left(void *arg, const char *error)
+static void on_left(void *arg, const struct kw_failure *failure)
 {
 	struct kw_replica *replica = arg;
 
-	if (error)
-		kw_log_warn("link", "%s", error);
+	if (failure)
+		kw_log_warn("link", "%s", failure->text);
 	replica->leaving = KW_LEAVE_DONE;
 	kw_replica_tell(replica);
 }
 
-static void on_released(void *arg, const char *error)
+static void on_released(void *arg, const struct kw_failure *failure)
 {
 	struct kw_replica *replica = arg;
 	const struct kw_local_cursor *cursor = &replica->local->facts.cursor;
 
 	/* A server that is busy with a script takes nothing else: as long as there is time. */
-	if (error && kw_replica_error_passes(error)) {
+	if (failure && kw_failure_passes(failure)) {
 		replica->leave_us = kw_clock_us() + RESTORE_US;
 		return;
 	}
-	if (error) {
-		on_left(replica, error);
+	if (failure) {
+		on_left(replica, failure);
 		return;
 	}
 	kw_log_info("link", "the local server is promoted");

@@ -35,22 +35,25 @@ void kw_replica_tell(struct kw_replica *replica)
 	replica->base.handlers.progress(replica->base.handlers.arg);
 }
 
-void kw_replica_prepared(struct kw_replica *replica, const char *error)
+void kw_replica_prepared(struct kw_replica *replica, const struct kw_failure *failure)
 {
 	kw_local_done_fn done = replica->done;
 
 	replica->done = NULL;
 	if (done)
-		done(replica->done_arg, error);
+		done(replica->done_arg, failure);
 }
 
-static void end_saving(struct kw_replica *replica, const char *error)
+static void end_saving(struct kw_replica *replica)
 {
 	kw_local_done_fn saved = replica->saved;
+	struct kw_failure failure;
 
 	replica->saved = NULL;
-	if (saved)
-		saved(replica->saved_arg, error);
+	if (!saved)
+		return;
+	kw_failure_set(&failure, KW_E_STATE, "the replication link was given up");
+	saved(replica->saved_arg, &failure);
 }
 
 void kw_replica_reset(struct kw_replica *replica, const char *why)
@@ -71,7 +74,7 @@ void kw_replica_reset(struct kw_replica *replica, const char *why)
 	kw_feed_reset(&replica->feed, offset);
 	replica->base.done = replica->base.taken;
 	replica->confirm_ask = 0;
-	end_saving(replica, "the replication link was given up");
+	end_saving(replica);
 }
 
 void kw_replica_give_up(struct kw_replica *replica, const char *why)
@@ -83,24 +86,17 @@ void kw_replica_give_up(struct kw_replica *replica, const char *why)
 
 /* ---- taking over ---- */
 
-/* The server loads, or its link is down: both end without anybody's doing. */
-bool kw_replica_error_passes(const char *error)
-{
-	return strstr(error, "\"LOADING ") || strstr(error, "\"BUSY ") ||
-	       strstr(error, "\"MASTERDOWN ");
-}
-
-static void on_taken(void *arg, const char *error)
+static void on_taken(void *arg, const struct kw_failure *failure)
 {
 	struct kw_replica *replica = arg;
 
-	if (error) {
+	if (failure) {
 		replica->phase = KW_REPLICA_OFF;
 		replica->retry_us = kw_clock_us() + RETRY_US;
 		kw_replica_trouble(replica,
-			kw_replica_error_passes(error) ? KW_TROUBLE_WAIT : KW_TROUBLE_FAIL, "%s",
-			error);
-		kw_replica_prepared(replica, error);
+			kw_failure_passes(failure) ? KW_TROUBLE_WAIT : KW_TROUBLE_FAIL, "%s",
+			failure->text);
+		kw_replica_prepared(replica, failure);
 		kw_replica_tell(replica);
 		return;
 	}
@@ -118,13 +114,15 @@ static void on_taken(void *arg, const char *error)
 
 static void take(struct kw_replica *replica, bool full)
 {
+	struct kw_failure failure;
 	struct kw_error error;
 
 	replica->full = full;
 	replica->retry_us = kw_clock_us() + RETRY_US;
 	if (kw_downlink_listen(&replica->downlink, &error)) {
 		kw_replica_trouble(replica, KW_TROUBLE_FAIL, "%s", error.text);
-		kw_replica_prepared(replica, error.text);
+		kw_failure_set(&failure, error.code, "%s", error.text);
+		kw_replica_prepared(replica, &failure);
 		return;
 	}
 	replica->phase = KW_REPLICA_TAKING;
@@ -161,13 +159,18 @@ void kw_replica_prepare(
 	struct kw_apply *apply, const struct kw_apply_plan *plan, kw_local_done_fn done, void *arg)
 {
 	struct kw_replica *replica = (struct kw_replica *)apply;
+	const char *why = apply->trouble_why;
+	struct kw_failure failure;
 
 	if (replica->held || !is_capable(replica)) {
-		done(arg, apply->trouble_why);
+		kw_failure_set(&failure, KW_E_REFUSED, "%s", why);
+		done(arg, &failure);
 		return;
 	}
 	if (kw_clock_us() < replica->retry_us) {
-		done(arg, apply->trouble_why[0] ? apply->trouble_why : "a pause before a snapshot");
+		kw_failure_set(
+			&failure, KW_E_STATE, "%s", why[0] ? why : "a pause before a snapshot");
+		done(arg, &failure);
 		return;
 	}
 	kw_replica_reset(replica, "a new snapshot follows");
@@ -347,17 +350,17 @@ void kw_replica_detach(struct kw_apply *apply)
 
 static void tick_waiting(struct kw_replica *replica, uint64_t now_us)
 {
-	char why[300];
+	struct kw_failure failure;
 
 	if (now_us < replica->until_us || !replica->attached)
 		return;
 	replica->phase = KW_REPLICA_OFF;
-	snprintf(why, sizeof why,
+	kw_failure_set(&failure, KW_E_TIMEOUT,
 		"the local server does not connect to %s:%u: apply.replica.listen must be an "
 		"address that it can reach (its log says more)",
 		replica->downlink.host, replica->downlink.port);
-	kw_replica_trouble(replica, KW_TROUBLE_WAIT, "%s", why);
-	kw_replica_prepared(replica, why);
+	kw_replica_trouble(replica, KW_TROUBLE_WAIT, "%s", failure.text);
+	kw_replica_prepared(replica, &failure);
 }
 
 static void tick_link(struct kw_replica *replica, uint64_t now_us)

@@ -129,10 +129,7 @@ void kw_replica_trouble(struct kw_replica *replica, enum kw_apply_trouble kind, 
 	...) __attribute__((format(printf, 3, 4)));
 void kw_replica_no_trouble(struct kw_replica *replica);
 void kw_replica_tell(struct kw_replica *replica);
-void kw_replica_prepared(struct kw_replica *replica, const char *error);
-
-/* The words of kw_takeover_start, or _release: may it be tried again soon? */
-bool kw_replica_error_passes(const char *error);
+void kw_replica_prepared(struct kw_replica *replica, const struct kw_failure *failure);
 
 /* Nothing handed on counts any more: end the link and forget what is queued for it. */
 void kw_replica_reset(struct kw_replica *replica, const char *why);

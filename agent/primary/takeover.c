@@ -48,20 +48,21 @@ static bool expected(struct kw_takeover *takeover, const struct kw_reply *reply)
 
 static void complain(struct kw_takeover *takeover, const char *what, const struct kw_reply *reply)
 {
-	bool permission = reply->type == KW_REPLY_ERROR &&
-			  kw_server_error(reply->text) == KW_SERVER_E_PERMISSION;
+	enum kw_server_error kind =
+		reply->type == KW_REPLY_ERROR ? kw_server_error(reply->text) : KW_SERVER_E_NONE;
+	const char *remedy = kind == KW_SERVER_E_PERMISSION
+				     ? ": grant the agent's user +config|get +config|set "
+				       "+function|dump +replicaof"
+				     : "";
 
-	/* Its link is down: the next try will take that into account. */
-	if (reply->text.length >= 10 && memcmp(reply->text.data, "MASTERDOWN", 10) == 0)
+	/* The link to its primary is down: the next try takes that into account. */
+	if (kind == KW_SERVER_E_MASTERDOWN)
 		takeover->local->refuses_stale = true;
-	if (takeover->why[0])
+	if (kw_failed(&takeover->failure))
 		return;
-	snprintf(takeover->why, sizeof takeover->why, "local server: %s answers \"%.*s\"%s", what,
+	kw_failure_answered(&takeover->failure, reply, "local server: %s answers \"%.*s\"%s", what,
 		(int)(reply->text.length < 160 ? reply->text.length : 160),
-		reply->text.length ? (const char *)reply->text.data : "",
-		permission ? ": grant the agent's user +config|get +config|set +function|dump "
-			     "+replicaof"
-			   : "");
+		reply->text.length ? (const char *)reply->text.data : "", remedy);
 }
 
 static void on_replicaof(void *arg, const struct kw_reply *reply);
@@ -76,21 +77,21 @@ static void finish(struct kw_takeover *takeover)
 
 	if (takeover->owed > takeover->ignored || !takeover->running)
 		return;
-	if (takeover->follow_next && !takeover->why[0]) {
+	if (takeover->follow_next && !kw_failed(&takeover->failure)) {
 		takeover->follow_next = false;
 		snprintf(port, sizeof port, "%u", takeover->port);
 		ASK(takeover, on_replicaof, "REPLICAOF", takeover->host, port);
 		return;
 	}
 	takeover->letting_go = false;
-	if (letting_go && !takeover->why[0])
+	if (letting_go && !kw_failed(&takeover->failure))
 		let_settings_go(takeover);
 	if (takeover->owed > takeover->ignored)
 		return;
 	takeover->running = false;
-	if (takeover->why[0] && !takeover->releasing)
+	if (kw_failed(&takeover->failure) && !takeover->releasing)
 		undo(takeover);
-	takeover->done(takeover->arg, takeover->why[0] ? takeover->why : NULL);
+	takeover->done(takeover->arg, kw_failed(&takeover->failure) ? &takeover->failure : NULL);
 }
 
 /* ---- the password, and what it remembers ---- */
@@ -185,7 +186,7 @@ static void set(struct kw_takeover *takeover)
 {
 	if (!takeover->auth_ours && !takeover->login->password[0]) {
 		if (!make_password(takeover)) {
-			snprintf(takeover->why, sizeof takeover->why, "no random bytes");
+			kw_failure_set(&takeover->failure, KW_E_IO, "no random bytes");
 			return;
 		}
 		takeover->auth_ours = takeover->auth_fresh = true;
@@ -231,11 +232,11 @@ static void take_setting(
 		takeover->databases = (uint32_t)strtoul(number, NULL, 10);
 	else if (kw_slice_equal(name, kw_slice_text("tls-replication")) &&
 		 kw_slice_equal(value->text, kw_slice_text("yes")))
-		snprintf(takeover->why, sizeof takeover->why,
+		kw_failure_set(&takeover->failure, KW_E_CONFIG,
 			"the local server replicates over TLS only, which this agent does not "
 			"speak: set tls-replication no there, or use apply.mode=commands");
 	if (!fits)
-		snprintf(takeover->why, sizeof takeover->why, "the local server's %.*s is too long",
+		kw_failure_set(&takeover->failure, KW_E_FULL, "the local server's %.*s is too long",
 			(int)name.length, (const char *)name.data);
 }
 
@@ -257,7 +258,7 @@ static void recall_settings(struct kw_takeover *takeover, const char *known)
 		snprintf(takeover->diskless, sizeof takeover->diskless, "%s", known);
 	}
 	if (takeover->login->user[0] && !takeover->login->password[0])
-		snprintf(takeover->why, sizeof takeover->why,
+		kw_failure_set(&takeover->failure, KW_E_CONFIG,
 			"the local server has masteruser but no masterauth: set both or neither");
 }
 
@@ -274,7 +275,7 @@ static void on_config(void *arg, const struct kw_reply *reply)
 		complain(takeover, "CONFIG GET", reply);
 	for (size_t i = 0; i + 1 < reply->count; i += 2)
 		take_setting(takeover, reply->elements[i].text, &reply->elements[i + 1]);
-	if (!takeover->why[0])
+	if (!kw_failed(&takeover->failure))
 		recall_settings(takeover, known);
 }
 
@@ -289,18 +290,18 @@ static void on_read(void *arg, const struct kw_reply *reply)
 	if (takeover->full && reply->type != KW_REPLY_STRING)
 		complain(takeover, "FUNCTION DUMP", reply);
 	else if (takeover->full && reply->text.length > KW_TAKEOVER_FUNCTIONS_MAX)
-		snprintf(takeover->why, sizeof takeover->why,
+		kw_failure_set(&takeover->failure, KW_E_FULL,
 			"the local server's function libraries are larger than %zu MiB",
 			KW_TAKEOVER_FUNCTIONS_MAX >> 20);
 	else if (takeover->full)
 		kw_buffer_append(&takeover->functions, reply->text.data, reply->text.length);
-	if (!takeover->why[0])
+	if (!kw_failed(&takeover->failure))
 		set(takeover);
 	finish(takeover);
 }
 
 void kw_takeover_start(struct kw_takeover *takeover, const char *host, uint16_t port, bool full,
-	void (*done)(void *arg, const char *error), void *arg)
+	kw_local_done_fn done, void *arg)
 {
 	kw_takeover_stop(takeover);
 	takeover->host = host;
@@ -310,7 +311,7 @@ void kw_takeover_start(struct kw_takeover *takeover, const char *host, uint16_t 
 	takeover->running = true;
 	takeover->done = done;
 	takeover->arg = arg;
-	takeover->why[0] = '\0';
+	takeover->failure = (struct kw_failure){0};
 	ASK(takeover, on_config, "CONFIG", "GET", "masterauth", "masteruser", "repl-diskless-load",
 		"databases", "tls-replication");
 	if (!full) {
@@ -375,13 +376,12 @@ static void let_settings_go(struct kw_takeover *takeover)
 		ASK(takeover, on_password_gone, "CONFIG", "SET", "masterauth", "");
 }
 
-void kw_takeover_release(
-	struct kw_takeover *takeover, void (*done)(void *arg, const char *error), void *arg)
+void kw_takeover_release(struct kw_takeover *takeover, kw_local_done_fn done, void *arg)
 {
 	takeover->running = takeover->releasing = takeover->letting_go = true;
 	takeover->done = done;
 	takeover->arg = arg;
-	takeover->why[0] = '\0';
+	takeover->failure = (struct kw_failure){0};
 	ASK(takeover, on_replicaof, "REPLICAOF", "NO", "ONE");
 }
 

@@ -31,7 +31,6 @@
 #define KW_TAKEOVER_SETTING 32
 /* The server's own function libraries are carried in memory from asking to sending. */
 #define KW_TAKEOVER_FUNCTIONS_MAX ((size_t)64 << 20)
-#define KW_TAKEOVER_WHY 400
 
 struct kw_takeover {
 	struct kw_local *local;
@@ -40,11 +39,11 @@ struct kw_takeover {
 	uint16_t port;
 	bool running; /* done is owed */
 	bool full;    /* a snapshot follows: swapdb is set, functions are asked for */
-	void (*done)(void *arg, const char *error);
+	kw_local_done_fn done;
 	void *arg;
 	uint32_t owed;             /* answers to come */
 	uint32_t ignored;          /* of them: of a takeover that was given up; they come first */
-	char why[KW_TAKEOVER_WHY]; /* what failed; told with the last answer */
+	struct kw_failure failure; /* the first; told with the last answer */
 
 	char diskless[KW_TAKEOVER_SETTING]; /* repl-diskless-load of before; "": not known */
 	bool swapdb_set;                    /* ours to put back */
@@ -62,11 +61,11 @@ void kw_takeover_init(
 void kw_takeover_close(struct kw_takeover *takeover);
 
 /*
- * Only when the local server is READY. done is called once, from the loop, unless stopped: error
- * NULL when the server was told to follow host:port.
+ * Only when the local server is READY. done is called once, from the loop, unless stopped:
+ * failure NULL when the server was told to follow host:port.
  */
 void kw_takeover_start(struct kw_takeover *takeover, const char *host, uint16_t port, bool full,
-	void (*done)(void *arg, const char *error), void *arg);
+	kw_local_done_fn done, void *arg);
 
 /* Give up what runs: done is not called any more. The connection may be gone. */
 void kw_takeover_stop(struct kw_takeover *takeover);
@@ -84,7 +83,6 @@ void kw_takeover_hands_off(struct kw_takeover *takeover);
  * REPLICAOF NO ONE, and all settings as before; done as above. Only when READY, not running. On an
  * error it may be tried again: what was done already is not undone, and what was not is remembered.
  */
-void kw_takeover_release(
-	struct kw_takeover *takeover, void (*done)(void *arg, const char *error), void *arg);
+void kw_takeover_release(struct kw_takeover *takeover, kw_local_done_fn done, void *arg);
 
 #endif

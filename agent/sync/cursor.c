@@ -96,18 +96,18 @@ bool kw_sync_cursor_holds(const struct kw_sync *sync)
 	return !doubt;
 }
 
-static void on_saved(void *arg, const char *error)
+static void on_saved(void *arg, const struct kw_failure *failure)
 {
 	struct kw_sync *sync = arg;
 
 	sync->cursor_writing = false;
-	if (!error) {
+	if (!failure) {
 		sync->cursor_error[0] = '\0';
 		return;
 	}
 	if (!sync->cursor_error[0])
-		kw_log_warn("sync", "%s", error);
-	snprintf(sync->cursor_error, sizeof sync->cursor_error, "%s", error);
+		kw_log_warn("sync", "%s", failure->text);
+	snprintf(sync->cursor_error, sizeof sync->cursor_error, "%.255s", failure->text);
 }
 
 bool kw_sync_save(struct kw_sync *sync, uint64_t now_us)

@@ -247,23 +247,23 @@ static void wait_again(struct kw_sync *sync, const char *why)
  * it not stay. That keys may have been evicted is no such doubt: whoever finds the cursor in that
  * server has it too, and to wait for room would be to wait for ever.
  */
-static bool without_claim(const struct kw_sync *sync, const char *error)
+static bool without_claim(const struct kw_sync *sync, const struct kw_failure *failure)
 {
-	return strstr(error, "OOM") && sync->owned && !sync->local->spoiled &&
+	return failure->answer == KW_SERVER_E_OOM && sync->owned && !sync->local->spoiled &&
 	       (sync->local->written_valid || kw_sync_cursor_stands(sync));
 }
 
-static void on_claimed(void *arg, const char *error)
+static void on_claimed(void *arg, const struct kw_failure *failure)
 {
 	struct kw_sync *sync = arg;
 
 	if (sync->phase != KW_SYNC_CLAIM)
 		return;
-	if (error && !without_claim(sync, error)) {
-		wait_again(sync, error);
+	if (failure && !without_claim(sync, failure)) {
+		wait_again(sync, failure->text);
 		return;
 	}
-	if (!error)
+	if (!failure)
 		sync->local->spoiled = false;
 	sync->owned = true;
 	sync->touched = true;
@@ -276,14 +276,14 @@ static void on_claimed(void *arg, const char *error)
 		forget_position(sync);
 }
 
-static void on_counted(void *arg, const char *error)
+static void on_counted(void *arg, const struct kw_failure *failure)
 {
 	struct kw_sync *sync = arg;
 
 	if (sync->phase != KW_SYNC_COUNT)
 		return;
-	if (error) {
-		wait_again(sync, error);
+	if (failure) {
+		wait_again(sync, failure->text);
 		return;
 	}
 	sync->phase = KW_SYNC_WAIT;
@@ -406,14 +406,15 @@ static void decide(struct kw_sync *sync, uint64_t now_us)
 }
 
 /* The state says it for as long as it lasts, the log once. */
-static void prune_again(struct kw_sync *sync, const char *error)
+static void prune_again(struct kw_sync *sync, const struct kw_failure *failure)
 {
-	bool permission = strstr(error, "\"NOPERM ") != NULL;
+	bool permission = failure->answer == KW_SERVER_E_PERMISSION;
 
 	sync->phase = KW_SYNC_SETTLE;
 	sync->retry_us = kw_clock_us() + RETRY_US;
 	set_why(sync, permission,
-		"local keys that the table does not have cannot be deleted: %.300s%s", error,
+		"local keys that the table does not have cannot be deleted: %.300s%s",
+		failure->text,
 		permission ? ": grant the agent's user +scan +unlink +select on all keys" : "");
 	if (strcmp(sync->waited, sync->why) == 0)
 		return;
@@ -421,13 +422,13 @@ static void prune_again(struct kw_sync *sync, const char *error)
 	kw_log_warn("sync", "%s (trying again)", sync->why);
 }
 
-static void on_pruned(void *arg, const char *error)
+static void on_pruned(void *arg, const struct kw_failure *failure)
 {
 	struct kw_sync *sync = arg;
 
 	sync->pruned += sync->walk.matched;
-	if (error) {
-		prune_again(sync, error);
+	if (failure) {
+		prune_again(sync, failure);
 		return;
 	}
 	kw_log_info("sync",

@@ -64,10 +64,12 @@ bool kw_info_module_in_the_way(struct kw_slice info, char *name, size_t room);
 typedef void (*kw_info_database_fn)(void *arg, uint32_t database, uint64_t keys, uint64_t expires);
 int kw_info_keyspace(struct kw_slice info, kw_info_database_fn fn, void *arg);
 
-/* The kind of an error reply, by its first word and text. */
+/* The class of an error reply, by its first word and text. */
 enum kw_server_error {
+	KW_SERVER_E_NONE,       /* no error reply; kw_server_error never returns it */
 	KW_SERVER_E_OTHER,      /* of this command alone: WRONGTYPE, bad payload, syntax */
-	KW_SERVER_E_LOADING,    /* and BUSY, TRYAGAIN, MASTERDOWN, CLUSTERDOWN: later it will do */
+	KW_SERVER_E_LOADING,    /* and BUSY, TRYAGAIN, CLUSTERDOWN: later it will do */
+	KW_SERVER_E_MASTERDOWN, /* a replica without its primary, which serves nothing stale */
 	KW_SERVER_E_OOM,        /* over maxmemory */
 	KW_SERVER_E_READONLY,   /* it is a replica of somebody */
 	KW_SERVER_E_MISCONF,    /* cannot persist and refuses writes; NOREPLICAS */
@@ -76,5 +78,11 @@ enum kw_server_error {
 				   format" */
 };
 enum kw_server_error kw_server_error(struct kw_slice text);
+
+/* Does it end by itself? Then the same command, sent later, will do. */
+static inline bool kw_server_error_passes(enum kw_server_error kind)
+{
+	return kind == KW_SERVER_E_LOADING || kind == KW_SERVER_E_MASTERDOWN;
+}
 
 #endif

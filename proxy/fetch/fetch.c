@@ -152,7 +152,7 @@ static void retry_later(struct kw_fetch *fetch, struct kw_dirty_entry *entry)
 static bool refused(
 	struct kw_fetch *fetch, const char *command, const char *acl, const struct kw_reply *reply)
 {
-	if (reply->type == KW_REPLY_ERROR && kw_server_error(reply->text) == KW_SERVER_E_LOADING)
+	if (reply->type == KW_REPLY_ERROR && kw_server_error_passes(kw_server_error(reply->text)))
 		return false;
 	kw_lane_refused(fetch->lane, command, acl, reply);
 	return true;

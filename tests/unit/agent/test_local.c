@@ -15,7 +15,7 @@ struct world {
 	uv_loop_t loop;
 	struct test_local test;
 	int written;
-	char error[256];
+	char error[KW_ERROR_TEXT];
 };
 
 static void setup(struct world *world, enum kw_cursor_store store)
@@ -34,12 +34,12 @@ static void teardown(struct world *world)
 	test_server_stop(&world->server);
 }
 
-static void on_written(void *arg, const char *error)
+static void on_written(void *arg, const struct kw_failure *failure)
 {
 	struct world *world = arg;
 
 	world->written++;
-	snprintf(world->error, sizeof world->error, "%s", error ? error : "");
+	snprintf(world->error, sizeof world->error, "%s", failure ? failure->text : "");
 }
 
 static bool is_written(void *arg)

@@ -21,7 +21,7 @@ struct world {
 	struct kw_prune prune;
 	struct kw_keyset keep;
 	int done;
-	char error[256];
+	char error[KW_ERROR_TEXT];
 };
 
 static void on_selected(void *arg)
@@ -50,12 +50,12 @@ static void teardown(struct world *world)
 	test_server_stop(&world->server);
 }
 
-static void on_done(void *arg, const char *error)
+static void on_done(void *arg, const struct kw_failure *failure)
 {
 	struct world *world = arg;
 
 	world->done++;
-	snprintf(world->error, sizeof world->error, "%s", error ? error : "");
+	snprintf(world->error, sizeof world->error, "%s", failure ? failure->text : "");
 }
 
 static bool is_done(void *arg)

@@ -25,15 +25,15 @@ struct world {
 	struct kw_link_login login;
 	struct kw_takeover takeover;
 	int done;
-	char error[KW_TAKEOVER_WHY];
+	char error[KW_ERROR_TEXT];
 };
 
-static void on_done(void *arg, const char *error)
+static void on_done(void *arg, const struct kw_failure *failure)
 {
 	struct world *world = arg;
 
 	world->done++;
-	snprintf(world->error, sizeof world->error, "%s", error ? error : "");
+	snprintf(world->error, sizeof world->error, "%s", failure ? failure->text : "");
 }
 
 static bool is_done(void *arg)
