@@ -30,8 +30,8 @@ void kw_fresh_tick(struct kw_source *source)
 {
 	struct kw_fresh *fresh = &source->fresh;
 
-	if (fresh->phase != KW_FRESH_IDLE || source->link != KW_LINK_UP || !source->swept ||
-		kw_sweep_mending(source))
+	if (fresh->phase != KW_FRESH_IDLE || source->link != KW_LINK_UP ||
+		!kw_sweep_any_ended(source) || kw_sweep_mending(source))
 		return;
 	fresh->phase = KW_FRESH_ASKED;
 	fresh->asked_us = kw_wall_us();

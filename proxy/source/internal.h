@@ -28,6 +28,7 @@
 #include "fetch/waiting.h"
 #include "keys/databases.h"
 #include "keys/dirty.h"
+#include "source/completeness.h"
 #include "source/doubt.h"
 #include "source/source.h"
 
@@ -76,7 +77,8 @@ struct kw_sweep {
 	struct kw_bucket pace;       /* of an audit */
 	uint64_t audit_us;           /* when the next audit begins */
 	bool renewed;                /* it was begun anew for what came up during it */
-	uint32_t ended;              /* that mend, since the proxy began */
+	uint64_t ended;              /* that mend, since the proxy began */
+	uint64_t clean;              /* … and left no database in doubt */
 	uint32_t row;                /* so many began at once when another had ended */
 	struct kw_databases later;   /* in doubt since it began: another one behind it */
 	enum kw_doubt later_cause;
@@ -147,7 +149,7 @@ struct kw_source {
 
 	struct kw_sm sm;
 	char reason[KW_ERROR_TEXT];
-	bool stale; /* state and reason have to be looked at again */
+	enum kw_completeness completeness;
 
 	uv_timer_t wake;        /* a turn that nothing else brings about */
 	uv_timer_t watching;    /* watch looks */
@@ -188,10 +190,6 @@ struct kw_source {
 	struct kw_bucket too_large_log;
 	uint64_t unpark_us; /* when parked keys are looked at again */
 	uint64_t retry_us;  /* when the first unreadable key is tried again */
-	bool swept;         /* the first scan was finished */
-	bool sound;         /* … and left nothing in doubt */
-	bool complete;      /* … and nothing of it waits for room */
-	bool lacked;        /* keys waited for room when that was looked at last */
 
 	struct kw_sweep sweep;
 	struct kw_flush_check flush;
@@ -282,6 +280,12 @@ void kw_sweep_turn(struct kw_source *source, uint64_t now_us);
 void kw_sweep_scanned(void *arg, uint32_t database, struct kw_slice key);
 /* When a turn is worth while for its sake alone; 0: at once; UINT64_MAX: never. */
 uint64_t kw_sweep_ready_us(const struct kw_source *source, uint64_t now_us);
+
+/* Has a first scan or a reconcile ended since the proxy began? */
+static inline bool kw_sweep_any_ended(const struct kw_source *source)
+{
+	return source->sweep.ended > 0;
+}
 
 static inline bool kw_sweep_mending(const struct kw_source *source)
 {

@@ -63,7 +63,6 @@ void kw_link_fail(struct kw_source *source, const struct kw_error *why)
 	source->link = KW_LINK_CLOSING;
 	source->down = *why;
 	source->lane.broken = true;
-	source->stale = true;
 	kw_sweep_stop(source);
 	kw_fresh_abandon(source);
 	if (source->lane.redis)
@@ -282,7 +281,6 @@ void kw_link_open(struct kw_source *source)
 	kw_flush_abandon(source);
 	if (open_connection(source, "data", &handlers, &redis, &source->down)) {
 		source->link = KW_LINK_CLOSING;
-		source->stale = true;
 		both_closed(source);
 		kw_source_wake(source);
 		return;

@@ -51,94 +51,91 @@ void kw_source_tell_table(struct kw_source *source)
 	kw_table_set_facts(
 		source->table, &(struct kw_table_facts){
 				       .source_state = (enum kw_source_state)source->sm.state,
-				       .complete = source->complete,
+				       .complete = source->completeness == KW_COMPLETENESS_COMPLETE,
 				       .rdb_version = rdb_version,
 				       .fresh_us = source->fresh.fresh_us,
 				       .source_id = identity ? kw_server_id(identity) : 0,
 			       });
 }
 
-static bool lacks_room(const struct kw_source *source)
+static enum kw_reach reach(const struct kw_source *source)
 {
-	return kw_dirty_count(source->dirty, KW_DIRTY_PARKED) + kw_dirty_released(source->dirty) >
-	       0;
+	if (source->link == KW_LINK_UP)
+		return KW_REACH_UP;
+	return source->down.code == KW_OK ? KW_REACH_UNTRIED : KW_REACH_DOWN;
 }
 
-/* Keys are missing from the table for want of room, now or for ever: no replica can be equal. */
-static bool falls_short(const struct kw_source *source)
+static struct kw_claim judge(const struct kw_source *source)
 {
-	return lacks_room(source) || source->too_large.count > 0 || source->unreadable.count > 0;
+	const struct kw_facts facts = {
+		.reach = reach(source),
+		.mending = kw_sweep_mending(source) ? KW_MENDING_UNDER_WAY : KW_MENDING_NONE,
+		.sweeps_ended = source->sweep.ended,
+		.sweeps_clean = source->sweep.clean,
+		.waiting = kw_dirty_count(source->dirty, KW_DIRTY_PARKED) +
+			   kw_dirty_released(source->dirty),
+		.unreadable = source->unreadable.count,
+		.too_large = source->too_large.count,
+	};
+
+	return kw_claim_judge(&facts, source->completeness);
 }
 
-static enum kw_source_state judge(const struct kw_source *source, char *reason, size_t bytes)
+/* The sentence for people. */
+static void explain(
+	const struct kw_source *source, enum kw_claim_cause cause, char *reason, size_t bytes)
 {
 	bool mending = kw_sweep_mending(source);
+	const struct kw_error *refused = kw_table_refused(source->table);
 
-	*reason = '\0';
-	if (source->link != KW_LINK_UP) {
+	switch (cause) {
+	case KW_CLAIM_NOTHING_WRONG:
+		*reason = '\0';
+		break;
+	case KW_CLAIM_NOT_CONNECTED:
 		snprintf(reason, bytes, "%s", source->down.text);
-		if (source->sm.state == KW_SOURCE_CONNECTING && source->down.code == KW_OK)
-			return KW_SOURCE_CONNECTING;
-		return KW_SOURCE_DOWN;
-	}
-	if (lacks_room(source)) {
-		const struct kw_error *refused = kw_table_refused(source->table);
-
+		break;
+	case KW_CLAIM_NO_ROOM:
 		snprintf(reason, bytes,
 			"the table is full, changed keys wait for room: %.280s%s%.160s",
 			refused ? refused->text : "raise table.max_bytes",
 			mending ? "; meanwhile: " : "", mending ? source->sweep.why : "");
-		return KW_SOURCE_FULL;
-	}
-	if (mending) {
+		break;
+	case KW_CLAIM_MENDING:
 		snprintf(reason, bytes, "%s", source->sweep.why);
-		return source->swept ? KW_SOURCE_RECONCILING : KW_SOURCE_SCANNING;
-	}
-	if (source->unreadable.count > 0) {
+		break;
+	case KW_CLAIM_UNREADABLE:
 		snprintf(reason, bytes,
 			"the connection breaks whenever one of %zu keys is fetched, so they are "
-			"not "
-			"replicated (the log names them): a value too large for one reply, or for "
-			"the "
-			"server's client-output-buffer-limit normal; mend that, then run "
-			"`keywakectl "
-			"reconcile` (one that changes is tried again by itself)",
+			"not replicated (the log names them): a value too large for one reply, or "
+			"for the server's client-output-buffer-limit normal; mend that, then run "
+			"`keywakectl reconcile` (one that changes is tried again by itself)",
 			source->unreadable.count);
-		return KW_SOURCE_FULL;
+		break;
+	case KW_CLAIM_TOO_LARGE:
+		snprintf(reason, bytes,
+			"%zu keys are larger than the table can hold and are not replicated: raise "
+			"table.max_bytes",
+			source->too_large.count);
+		break;
 	}
-	if (source->too_large.count == 0)
-		return KW_SOURCE_LIVE;
-	snprintf(reason, bytes,
-		"%zu keys are larger than the table can hold and are not replicated: raise "
-		"table.max_bytes",
-		source->too_large.count);
-	return KW_SOURCE_FULL;
 }
 
 static void update_state(struct kw_source *source)
 {
+	struct kw_claim claim = judge(source);
 	char reason[KW_ERROR_TEXT];
-	enum kw_source_state state;
-	bool complete;
 
-	if (falls_short(source) != (source->sm.state == KW_SOURCE_FULL) ||
-		lacks_room(source) != source->lacked)
-		source->stale = true;
-	source->lacked = lacks_room(source);
-	if (!source->stale)
+	explain(source, claim.cause, reason, sizeof(reason));
+	if ((int)claim.state == source->sm.state && claim.completeness == source->completeness &&
+		strcmp(reason, source->reason) == 0)
 		return;
-	source->stale = false;
-	state = judge(source, reason, sizeof(reason));
-	complete = source->complete || (source->sound && !lacks_room(source));
-	if ((int)state == source->sm.state && strcmp(reason, source->reason) == 0 &&
-		complete == source->complete)
-		return;
-	source->complete = complete;
-	kw_sm_move(&source->sm, state, reason);
+	source->completeness = claim.completeness;
+	kw_sm_move(&source->sm, claim.state, reason);
 	memcpy(source->reason, reason, sizeof(reason));
 	kw_source_tell_table(source);
 	if (source->handlers.state)
-		source->handlers.state(source->handlers.arg, state, source->reason);
+		source->handlers.state(source->handlers.arg, claim.state, source->reason);
 }
 
 static uint64_t *counter_of(struct kw_source_stats *stats, enum kw_doubt cause)
@@ -179,7 +176,6 @@ void kw_source_doubt(struct kw_source *source, enum kw_doubt cause,
 	if (mending && keeps_for_later(source, cause)) {
 		kw_sweep_later(source, cause, databases, why);
 		source->fresh.fresh_us = 0;
-		source->stale = true;
 		return;
 	}
 	kw_log_info("source", "reconcile: %s", why);
@@ -190,7 +186,8 @@ void kw_source_doubt(struct kw_source *source, enum kw_doubt cause,
 	 * thing. */
 	if (cause != KW_DOUBT_CONNECTION && cause != KW_DOUBT_ASKED)
 		source->fresh.fresh_us = 0;
-	kw_sweep_begin(source, source->swept ? KW_SWEEP_RECONCILE : KW_SWEEP_FIRST, databases, why);
+	kw_sweep_begin(source, kw_sweep_any_ended(source) ? KW_SWEEP_RECONCILE : KW_SWEEP_FIRST,
+		databases, why);
 	source->sweep.renewed = mending;
 }
 

@@ -28,7 +28,6 @@ static void remove_from(
 	if (!known)
 		return;
 	kw_keyset_remove(set, known);
-	source->stale = true;
 }
 
 /* The key is not too large (any more), and can be read. */
@@ -47,7 +46,6 @@ static bool add_to(
 	if (find(set, database, key, &hash))
 		return false;
 	kw_keyset_add(set, hash, database, key);
-	source->stale = true;
 	if (!kw_bucket_allows(&source->too_large_log, now_us))
 		return false;
 	kw_bucket_spend(&source->too_large_log, 1);
@@ -103,7 +101,6 @@ enum kw_put_result kw_source_store(void *arg, uint32_t database, struct kw_slice
 	case KW_PUT_FULL:
 		/* The walk for unseen keys must not take what the table has of it for gone. */
 		kw_table_mark(source->table, database, key);
-		source->stale = true;
 		return result;
 	case KW_PUT_TOO_LARGE:
 		return too_large(source, database, key, payload->length);
@@ -180,7 +177,6 @@ static void drop(void *arg, struct kw_key *key)
 	if (key->database != emptying->database)
 		return;
 	kw_keyset_remove(emptying->set, key);
-	emptying->source->stale = true;
 }
 
 static void empty_set(struct kw_source *source, struct kw_keyset *set, uint32_t database)

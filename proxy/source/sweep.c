@@ -18,7 +18,6 @@
 
 #define BOUND_WINDOWS 4           /* keys of a sweep not yet fetched, in windows of the fetcher */
 #define UNSEEN_BUDGET 4096        /* records of the table a loop turn */
-#define SWEEPS_TO_BE_SOUND 3      /* or agents would wait for ever where doubt never ends */
 #define ROW_TO_NAME 3             /* doubts that came up during the sweep before, one by one */
 #define AUDIT_PAUSE_US 1000000    /* between two audits */
 #define AUDIT_STEPS_PER_SECOND 10 /* at least; a step is never larger than KW_SCAN_COUNT */
@@ -155,7 +154,6 @@ void kw_sweep_begin(struct kw_source *source, enum kw_sweep_kind kind,
 	sweep->phase = KW_SWEEP_ASKING;
 	sweep->asked = true;
 	kw_lane_info(&source->lane, keyspace_answered, source, "keyspace");
-	source->stale = true;
 	kw_source_want_turn(source);
 }
 
@@ -291,16 +289,14 @@ static void finish(struct kw_source *source, uint64_t now_us)
 	struct kw_sweep *sweep = &source->sweep;
 
 	if (kw_sweep_mending(source)) {
-		source->swept = true;
 		source->attempts = 0;
-		if (++sweep->ended >= SWEEPS_TO_BE_SOUND || kw_databases_empty(&sweep->later))
-			source->sound = true;
+		sweep->ended++;
+		sweep->clean += kw_databases_empty(&sweep->later);
 	}
 	sweep->audit_us = now_us + AUDIT_PAUSE_US;
 	sweep->phase = KW_SWEEP_IDLE;
 	sweep->kind = KW_SWEEP_NONE;
 	kw_databases_clear(&sweep->wanted);
-	source->stale = true;
 	sweep->renewed = false;
 	begin_later(source);
 }

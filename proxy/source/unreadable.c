@@ -72,7 +72,6 @@ static struct mark *add(struct kw_source *source, uint32_t database, struct kw_s
 {
 	struct kw_keyset *set = &source->unreadable;
 
-	source->stale = true;
 	kw_log_warn("source",
 		"the connection breaks whenever key '%.*s' of database %u is fetched: it is not "
 		"replicated; is its value larger than client-output-buffer-limit normal, or than 2 "

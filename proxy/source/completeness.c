@@ -1,0 +1,54 @@
+#include "source/completeness.h"
+
+#include <assert.h>
+
+static enum kw_completeness completeness_of(const struct kw_facts *facts)
+{
+	if (facts->sweeps_ended == 0)
+		return KW_COMPLETENESS_NONE;
+	if (facts->sweeps_clean == 0 && facts->sweeps_ended < KW_SWEEPS_TO_BE_SOUND)
+		return KW_COMPLETENESS_SWEPT;
+	return facts->waiting > 0 ? KW_COMPLETENESS_SOUND : KW_COMPLETENESS_COMPLETE;
+}
+
+/* The connection is up. The first that applies counts: what can pass comes before what stays. */
+static enum kw_claim_cause cause_of(const struct kw_facts *facts)
+{
+	if (facts->waiting > 0)
+		return KW_CLAIM_NO_ROOM;
+	if (facts->mending == KW_MENDING_UNDER_WAY)
+		return KW_CLAIM_MENDING;
+	if (facts->unreadable > 0)
+		return KW_CLAIM_UNREADABLE;
+	return facts->too_large > 0 ? KW_CLAIM_TOO_LARGE : KW_CLAIM_NOTHING_WRONG;
+}
+
+static enum kw_source_state state_of(const struct kw_facts *facts, enum kw_claim_cause cause)
+{
+	switch (cause) {
+	case KW_CLAIM_NOTHING_WRONG:
+		return KW_SOURCE_LIVE;
+	case KW_CLAIM_MENDING:
+		return facts->sweeps_ended > 0 ? KW_SOURCE_RECONCILING : KW_SOURCE_SCANNING;
+	case KW_CLAIM_NOT_CONNECTED:
+		return facts->reach == KW_REACH_UNTRIED ? KW_SOURCE_CONNECTING : KW_SOURCE_DOWN;
+	default:
+		return KW_SOURCE_FULL;
+	}
+}
+
+struct kw_claim kw_claim_judge(const struct kw_facts *facts, enum kw_completeness before)
+{
+	struct kw_claim claim = {.completeness = completeness_of(facts)};
+
+	assert(facts->sweeps_clean <= facts->sweeps_ended);
+	assert(facts->reach != KW_REACH_UNTRIED || facts->sweeps_ended == 0);
+	claim.cause = facts->reach == KW_REACH_UP ? cause_of(facts) : KW_CLAIM_NOT_CONNECTED;
+	claim.state = state_of(facts, claim.cause);
+	if (claim.completeness < before)
+		claim.completeness = before;
+	/* A first scan is under way, or one has ended: nothing else leads to these states. */
+	assert(claim.state != KW_SOURCE_LIVE || facts->waiting == 0);
+	assert(claim.state != KW_SOURCE_SCANNING || facts->sweeps_ended == 0);
+	return claim;
+}

@@ -1,0 +1,75 @@
+/*
+ * Completeness: what the table may claim, judged from what is known. Pure: no clock, no memory of
+ * its own. The source collects the facts once a loop turn and does what the claim says.
+ *
+ *   ┌──────┐ a sweep ended,     ┌───────┐ one ended without ┌───────┐ no key waits ┌──────────┐
+ *   │ NONE │ left some in doubt │ SWEPT │ doubt, or a third │ SOUND │ for room     │ COMPLETE │
+ *   └──────┘───────────────────▶└───────┘──────────────────▶└───────┘─────────────▶└──────────┘
+ *       └──────────── a sweep ended without doubt ──────────────▲
+ *
+ * Completeness never goes back: later losses are told by the source's state. A table that holds
+ * something is worth more to an agent than none.
+ */
+#ifndef KW_PROXY_SOURCE_COMPLETENESS_H
+#define KW_PROXY_SOURCE_COMPLETENESS_H
+
+#include "table/table.h"
+
+#include <stdint.h>
+
+/*
+ * After so many sweeps the table is sound even if doubt came up during each of them. Without this
+ * bound agents would wait for ever while doubt never ends.
+ */
+#define KW_SWEEPS_TO_BE_SOUND 3
+
+enum kw_completeness {
+	KW_COMPLETENESS_NONE,  /* no sweep has ended */
+	KW_COMPLETENESS_SWEPT, /* sweeps ended, and each left databases in doubt */
+	KW_COMPLETENESS_SOUND, /* nothing was left in doubt, but keys have waited for room since */
+	KW_COMPLETENESS_COMPLETE, /* … and all keys had room: the superblock may say so */
+};
+
+/* Can the primary be followed? */
+enum kw_reach {
+	KW_REACH_UNTRIED, /* no attempt to connect has failed yet, and none has succeeded */
+	KW_REACH_DOWN,
+	KW_REACH_UP,
+};
+
+/* Is a sweep under way that the table needs? An audit is not: it finds what nobody doubted. */
+enum kw_mending {
+	KW_MENDING_NONE,
+	KW_MENDING_UNDER_WAY,
+};
+
+struct kw_facts {
+	enum kw_reach reach;
+	enum kw_mending mending;
+	uint64_t sweeps_ended; /* first scans and reconciles */
+	uint64_t sweeps_clean; /* of them, those at whose end no database was in doubt */
+	uint64_t waiting;      /* keys that wait for room in the table */
+	uint64_t unreadable;   /* keys at which the connection breaks */
+	uint64_t too_large;    /* keys that the table can never hold */
+};
+
+/* Why the state is what it is; the source makes a sentence of it. */
+enum kw_claim_cause {
+	KW_CLAIM_NOTHING_WRONG,
+	KW_CLAIM_NOT_CONNECTED,
+	KW_CLAIM_NO_ROOM,
+	KW_CLAIM_MENDING,
+	KW_CLAIM_UNREADABLE,
+	KW_CLAIM_TOO_LARGE,
+};
+
+struct kw_claim {
+	enum kw_source_state state;
+	enum kw_claim_cause cause;
+	enum kw_completeness completeness;
+};
+
+/* `before` is the completeness that was claimed last; KW_COMPLETENESS_NONE at first. */
+struct kw_claim kw_claim_judge(const struct kw_facts *facts, enum kw_completeness before);
+
+#endif

@@ -1,0 +1,103 @@
+/* What the table may claim, case by case. */
+#include "source/completeness.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#define NEVER KW_COMPLETENESS_NONE
+#define SWEPT KW_COMPLETENESS_SWEPT
+#define SOUND KW_COMPLETENESS_SOUND
+#define WHOLE KW_COMPLETENESS_COMPLETE
+
+static const struct {
+	const char *what;
+	struct kw_facts facts;
+	enum kw_completeness before;
+	struct kw_claim claim;
+} cases[] = {
+	{"nothing was tried", {KW_REACH_UNTRIED}, NEVER,
+		{KW_SOURCE_CONNECTING, KW_CLAIM_NOT_CONNECTED, NEVER}},
+	{"the first attempt failed", {KW_REACH_DOWN}, NEVER,
+		{KW_SOURCE_DOWN, KW_CLAIM_NOT_CONNECTED, NEVER}},
+	{"the first scan is under way", {KW_REACH_UP, KW_MENDING_UNDER_WAY}, NEVER,
+		{KW_SOURCE_SCANNING, KW_CLAIM_MENDING, NEVER}},
+	{"the first scan fills the table", {KW_REACH_UP, KW_MENDING_UNDER_WAY, .waiting = 1}, NEVER,
+		{KW_SOURCE_FULL, KW_CLAIM_NO_ROOM, NEVER}},
+	{"the first scan ended without doubt", {KW_REACH_UP, KW_MENDING_NONE, 1, 1}, NEVER,
+		{KW_SOURCE_LIVE, KW_CLAIM_NOTHING_WRONG, WHOLE}},
+	{"the first scan ended, databases are in doubt", {KW_REACH_UP, KW_MENDING_UNDER_WAY, 1, 0},
+		NEVER, {KW_SOURCE_RECONCILING, KW_CLAIM_MENDING, SWEPT}},
+	{"doubt again after the second", {KW_REACH_UP, KW_MENDING_UNDER_WAY, 2, 0}, SWEPT,
+		{KW_SOURCE_RECONCILING, KW_CLAIM_MENDING, SWEPT}},
+	{"the second left no doubt", {KW_REACH_UP, KW_MENDING_NONE, 2, 1}, SWEPT,
+		{KW_SOURCE_LIVE, KW_CLAIM_NOTHING_WRONG, WHOLE}},
+	{"doubt that never ends", {KW_REACH_UP, KW_MENDING_UNDER_WAY, 3, 0}, SWEPT,
+		{KW_SOURCE_RECONCILING, KW_CLAIM_MENDING, WHOLE}},
+	{"the scan ended, keys wait for room", {KW_REACH_UP, KW_MENDING_NONE, 1, 1, .waiting = 5},
+		NEVER, {KW_SOURCE_FULL, KW_CLAIM_NO_ROOM, SOUND}},
+	{"doubt never ends and keys wait for room",
+		{KW_REACH_UP, KW_MENDING_UNDER_WAY, 3, 0, .waiting = 5}, SWEPT,
+		{KW_SOURCE_FULL, KW_CLAIM_NO_ROOM, SOUND}},
+	{"room came", {KW_REACH_UP, KW_MENDING_NONE, 1, 1}, SOUND,
+		{KW_SOURCE_LIVE, KW_CLAIM_NOTHING_WRONG, WHOLE}},
+	{"room came while the connection is down", {KW_REACH_DOWN, KW_MENDING_NONE, 1, 1}, SOUND,
+		{KW_SOURCE_DOWN, KW_CLAIM_NOT_CONNECTED, WHOLE}},
+	{"complete, and the table is full now", {KW_REACH_UP, KW_MENDING_NONE, 1, 1, .waiting = 1},
+		WHOLE, {KW_SOURCE_FULL, KW_CLAIM_NO_ROOM, WHOLE}},
+	{"complete, and a reconcile", {KW_REACH_UP, KW_MENDING_UNDER_WAY, 1, 1}, WHOLE,
+		{KW_SOURCE_RECONCILING, KW_CLAIM_MENDING, WHOLE}},
+	{"complete, and the connection was lost", {KW_REACH_DOWN, KW_MENDING_NONE, 1, 1}, WHOLE,
+		{KW_SOURCE_DOWN, KW_CLAIM_NOT_CONNECTED, WHOLE}},
+	{"keys too large", {KW_REACH_UP, KW_MENDING_NONE, 1, 1, .too_large = 2}, WHOLE,
+		{KW_SOURCE_FULL, KW_CLAIM_TOO_LARGE, WHOLE}},
+	{"keys unreadable and too large",
+		{KW_REACH_UP, KW_MENDING_NONE, 1, 1, .too_large = 2, .unreadable = 1}, WHOLE,
+		{KW_SOURCE_FULL, KW_CLAIM_UNREADABLE, WHOLE}},
+	{"keys too large are no reason while a sweep mends",
+		{KW_REACH_UP, KW_MENDING_UNDER_WAY, 1, 1, .too_large = 2}, WHOLE,
+		{KW_SOURCE_RECONCILING, KW_CLAIM_MENDING, WHOLE}},
+	{"keys too large do not keep a table from being complete",
+		{KW_REACH_UP, KW_MENDING_NONE, 1, 1, .too_large = 2}, NEVER,
+		{KW_SOURCE_FULL, KW_CLAIM_TOO_LARGE, WHOLE}},
+	{"no room comes before keys unreadable",
+		{KW_REACH_UP, KW_MENDING_NONE, 1, 1, .waiting = 1, .unreadable = 1}, WHOLE,
+		{KW_SOURCE_FULL, KW_CLAIM_NO_ROOM, WHOLE}},
+	{"down comes before everything",
+		{KW_REACH_DOWN, KW_MENDING_NONE, 1, 1, .waiting = 1, .unreadable = 1}, WHOLE,
+		{KW_SOURCE_DOWN, KW_CLAIM_NOT_CONNECTED, WHOLE}},
+};
+
+static void the_table_claims_what_the_facts_allow(void **state)
+{
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct kw_claim claim = kw_claim_judge(&cases[i].facts, cases[i].before);
+
+		if (claim.state != cases[i].claim.state || claim.cause != cases[i].claim.cause ||
+			claim.completeness != cases[i].claim.completeness)
+			fail_msg("%s: state %d, cause %d, completeness %d", cases[i].what,
+				(int)claim.state, (int)claim.cause, (int)claim.completeness);
+	}
+}
+
+/* Whatever the other facts are, what was claimed once is never taken back. */
+static void completeness_never_goes_back(void **state)
+{
+	for (int before = NEVER; before <= WHOLE; before++)
+		for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+			assert_true(
+				(int)kw_claim_judge(&cases[i].facts, (enum kw_completeness)before)
+					.completeness >= before);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_table_claims_what_the_facts_allow),
+		cmocka_unit_test(completeness_never_goes_back),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
