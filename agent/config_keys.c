@@ -55,11 +55,10 @@ const struct kw_config_key kw_agent_config_keys[] = {
 	{"poll.busy", KW_CONFIG_BOOL, "false", true, 0, 0, NULL,
 		"Never pause between looks: lowest lag, one core busy. Completions of rdma too are "
 		"looked for without sleeping, from the next connection on."},
-	{"poll.ahead", KW_CONFIG_TEXT, "\"free\"", false, 0, 0, "free|fenced|off",
+	{"poll.ahead", KW_CONFIG_TEXT, "\"free\"", false, 0, 0, "free|off",
 		"Next bytes of the log: free, looked at alone, so that a small change takes one "
-		"READ, and the superblock now and then; fenced, while changes come, in one "
-		"posting behind the superblock (not over the soft-RoCE of Linux 6.1, which loses "
-		"such READs); off, once the superblock says that there are any."},
+		"READ, and the superblock now and then; off, once the superblock says that there "
+		"are any."},
 	{"filter.prefixes", KW_CONFIG_TEXTS, "[]", false, 0, 0, NULL,
 		"Follow only keys that begin with one of these; empty: all."},
 	{"filter.databases", KW_CONFIG_INTEGERS, "[]", false, 0, 65535, NULL,

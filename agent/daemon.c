@@ -131,9 +131,7 @@ static void read_rdma(const struct kw_config *config, struct kw_rdma_options *rd
 
 static enum kw_ahead read_ahead(const char *text)
 {
-	return strcmp(text, "off") == 0      ? KW_AHEAD_OFF
-	       : strcmp(text, "fenced") == 0 ? KW_AHEAD_FENCED
-					     : KW_AHEAD_FREE;
+	return strcmp(text, "off") == 0 ? KW_AHEAD_OFF : KW_AHEAD_FREE;
 }
 
 static int read_follow(

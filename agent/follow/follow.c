@@ -102,7 +102,6 @@ static void reader_reads(void *arg, struct kw_read *const *reads, int count)
 			.offset = reads[i]->offset,
 			.length = reads[i]->length,
 			.buffer = reads[i]->buffer,
-			.fenced = reads[i]->fenced,
 			.done = on_read,
 			.arg = own,
 		};

@@ -92,7 +92,6 @@ static void reader_reads(void *arg, struct kw_read *const *asked, int count)
 			take(reads, asked[i]->offset, asked[i]->length, asked[i]->buffer);
 
 		item->asked = asked[i];
-		item->read.fenced = asked[i]->fenced;
 		if (!remote) {
 			refuse(reads, item);
 			continue;

@@ -101,14 +101,6 @@ struct kw_remote_handlers {
 struct kw_remote_read {
 	uint64_t offset, length; /* in the memory file; length 1 .. KW_READ_MAX */
 	uint8_t *buffer;
-	/*
-	 * Not to be executed before the READ started in front of it has ended. tcp executes READs
-	 * one after the other anyway. shm may copy large ones earlier, by a second thread, but not
-	 * these. rdma does not promise any order: the proxy's host may fetch the bytes of several
-	 * at once; with this the device waits for the bytes of those before (IBV_SEND_FENCE), which
-	 * costs a round trip, but still one posting.
-	 */
-	bool fenced;
 	void (*done)(struct kw_remote_read *read, const struct kw_error *error); /* NULL: success */
 	void *arg;
 	/* the carrier's: */

@@ -42,7 +42,6 @@ struct kw_read {
 	uint64_t offset; /* in the memory file */
 	uint64_t length;
 	uint8_t *buffer; /* of the reader's; valid until kw_reader_complete */
-	bool fenced;     /* not to be executed before the one in front of it has ended */
 	struct kw_reader *reader;
 	void *internal;
 };
@@ -50,8 +49,7 @@ struct kw_read {
 struct kw_reader_io {
 	/*
 	 * Start READs, in order; all-or-nothing is not promised: each gets its own end. They may be
-	 * executed, and their ends told, in any order (but for `fenced`), though never told from
-	 * within this call.
+	 * executed, and their ends told, in any order, though never told from within this call.
 	 */
 	void (*read)(void *arg, struct kw_read *const *reads, int count);
 	/*
@@ -88,7 +86,7 @@ struct kw_reader_sink {
 	/*
 	 * A look at the tail alone is over; found: records were handed on. It says nothing of the
 	 * head. What was handed on counts (for a cursor, for being equal) from the next pass_done
-	 * on. Never called with KW_AHEAD_OFF or KW_AHEAD_FENCED: may be NULL then.
+	 * on. Never called with KW_AHEAD_OFF: may be NULL then.
 	 */
 	void (*look_done)(void *arg, bool found);
 	/*
@@ -107,13 +105,11 @@ struct kw_reader_sink {
 /*
  * How the next bytes of the log are asked for. Nothing depends on the order of log and superblock:
  * bytes sampled before the superblock either verify, and a record is the same for ever, or do not,
- * and are read again. So the fence, which has a NIC wait a whole round trip between the two, buys
- * only that the second READ is never in vain.
+ * and are read again.
  */
 enum kw_ahead {
-	KW_AHEAD_FREE,   /* the tail alone; while much comes, superblock and tail at once */
-	KW_AHEAD_FENCED, /* superblock and tail; the second is executed behind the first */
-	KW_AHEAD_OFF,    /* the log is asked for when the superblock says that it grew */
+	KW_AHEAD_FREE, /* the tail alone; while much comes, superblock and tail at once */
+	KW_AHEAD_OFF,  /* the log is asked for when the superblock says that it grew */
 };
 
 /*

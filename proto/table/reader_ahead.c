@@ -4,8 +4,8 @@
  *   plain   poll ──superblock──▶ ◀── grown ──log──▶ ◀── records      two round trips
  *   ahead   poll ──superblock, log──▶ ◀── grown, records             one, of two READs
  *
- * So it is while more comes than a READ ahead can bring, and with a fence. Otherwise the tail is
- * looked at alone (reader_tail.c).
+ * The reader does this while more comes than a READ ahead can bring. Otherwise it looks at the tail
+ * alone (reader_tail.c).
  *
  * What was read ahead is a guess about place (the segment that was the head goes on where it ended)
  * and about time (it is sampled after the superblock). Neither is relied upon: the plan of the pass
@@ -53,7 +53,6 @@ struct kw_read *kw_reader_ahead_aim(struct kw_reader *reader, uint64_t length)
 		.offset = segment->offset + reader->offset,
 		.length = length,
 		.buffer = ahead->buffer,
-		.fenced = reader->options.ahead == KW_AHEAD_FENCED,
 		.reader = reader,
 		.internal = (void *)(uintptr_t)reader->generation,
 	};

@@ -1,11 +1,10 @@
 /*
- * table-look ADDRESS [--looks N] [--seconds S] [--fenced]: how long does a small change take to be
+ * table-look ADDRESS [--looks N] [--seconds S]: how long does a small change take to be
  * seen?
  *
- * Somebody writes now and then. Readers on one connection look in turn, each in its own way: at the
- * next bytes of the log (free; with --fenced also at superblock and log in one fenced posting,
- * which the soft-RoCE of Linux 6.1 does not survive), or at the log only once the superblock says
- * that it grew (plain). A look that finds something is timed from asking to the first record handed
+ * Another program writes now and then. Readers on one connection look in turn, each in its own way:
+ * at the next bytes of the log (free), or at the log only once the superblock says that it grew
+ * (plain). A look that finds something is timed from asking to the first record handed
  * on. What they are held against takes its turn as they do: a bare READ of the superblock, timed to
  * its end, and counted if it brings another version than the one before. So all are measured within
  * the same milliseconds, over the same connection, when writer and proxy have just done the same.
@@ -226,32 +225,31 @@ static void bare_once(struct wire *wire, uint64_t *version, struct samples *samp
 	*version = sink.version;
 }
 
-enum { FREE, PLAIN, FENCED, WAYS };
+enum { FREE, PLAIN, WAYS };
 
 int main(int argc, char **argv)
 {
-	static const enum kw_ahead ways[] = {KW_AHEAD_FREE, KW_AHEAD_OFF, KW_AHEAD_FENCED};
+	static const enum kw_ahead ways[] = {KW_AHEAD_FREE, KW_AHEAD_OFF};
 	static struct samples bare, found[WAYS], ages, alone, vain;
 	int looks = (int)words_number(argc, argv, "--looks", 300);
-	int ways_used = words_have(argc, argv, "--fenced") ? WAYS : WAYS - 1;
 	double seconds = words_number(argc, argv, "--seconds", 60), until;
 	struct wire wire = {.name = "table-look"};
 	struct look look[WAYS];
 	uint64_t version = 0;
 
 	if (argc < 2 || looks < 1 || looks > LOOKS_MAX)
-		wire_die(&wire, "usage: table-look ADDRESS [--looks N] [--seconds S] [--fenced]");
+		wire_die(&wire, "usage: table-look ADDRESS [--looks N] [--seconds S]");
 	wire_init(&wire, argv[1]);
 	wire_connect(&wire, 16);
-	for (int i = 0; i < ways_used; i++)
+	for (int i = 0; i < WAYS; i++)
 		look_open(&look[i], &wire, ways[i]);
 	until = now_us() + seconds * 1e6;
 	for (int round = 0; found[PLAIN].count < looks && now_us() < until; round++)
-		for (int i = 0; i <= ways_used; i++) {
-			int way = (round + i) % (ways_used + 1);
+		for (int i = 0; i <= WAYS; i++) {
+			int way = (round + i) % (WAYS + 1);
 
 			pause_a_little();
-			if (way == ways_used)
+			if (way == WAYS)
 				bare_once(&wire, &version, &bare);
 			else
 				look_once(&look[way], &found[way], NULL);
@@ -264,11 +262,9 @@ int main(int argc, char **argv)
 	print("bare", &bare, ",");
 	print("free", &found[FREE], ",");
 	print("plain", &found[PLAIN], ",");
-	if (ways_used > FENCED)
-		print("fenced", &found[FENCED], ",");
 	print("age", &ages, ",");
 	print("vain", &vain, "}\n");
-	for (int i = 0; i < ways_used; i++)
+	for (int i = 0; i < WAYS; i++)
 		kw_reader_free(look[i].reader);
 	wire_disconnect(&wire);
 	wire_free(&wire);

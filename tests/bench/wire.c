@@ -106,7 +106,6 @@ static struct kw_remote_read *prepare(struct wire *wire, struct kw_read *asked)
 	read->remote = (struct kw_remote_read){.offset = asked->offset,
 		.length = asked->length,
 		.buffer = asked->buffer,
-		.fenced = asked->fenced,
 		.done = on_read,
 		.arg = read};
 	return &read->remote;

@@ -38,11 +38,16 @@ def test_what_rdma_cannot_do_is_refused_with_a_sentence(program, wrong, says):
 
 @pytest.mark.parametrize("program, own", [
     (PROXY, ["rdma.probe_ms=500", "remote.depth=1024"]),
-    (AGENT, ["rdma.read_bytes=16KiB", "rdma.traffic_class=104", "remote.depth=64", "poll.ahead=fenced"])])
+    (AGENT, ["rdma.read_bytes=16KiB", "rdma.traffic_class=104", "remote.depth=64", "poll.ahead=off"])])
 def test_what_rdma_can_do_is_taken(program, own):
     done = check(program, "rdma.device=mlx5_0", "rdma.port=2", "rdma.ack_timeout=17",
                  "rdma.retry_count=6", *own)
     assert done.returncode == 0, done
+
+
+def test_reading_ahead_knows_two_ways_only():
+    done = check(AGENT, "poll.ahead=fenced")
+    assert done.returncode == 2 and "expected one of free|off" in done.stderr, done
 
 
 NOWHERE = "rdma://192.0.2.1:7471" # an address that documentation has, and no host
@@ -100,7 +105,7 @@ def test_faults_of_rdma_are_counted_by_kind(bed):
         assert daemon.status()["rdma_faults"] == {}
 
 
-@pytest.mark.parametrize("ahead", ["free", "fenced", "off"])
+@pytest.mark.parametrize("ahead", ["free", "off"])
 def test_small_changes_come_with_the_superblock(bed, ahead):
     pair = bed.pair(listen=("shm",), via="shm", agent={"poll__ahead": ahead})
     with pair.primary.client() as client:

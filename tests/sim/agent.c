@@ -27,7 +27,7 @@ static void io_read(void *arg, struct kw_read *const *reads, int count)
 	for (int i = 0; i < count; i++)
 		sim_wire_post(agent->sim->wire,
 			&(struct sim_request){&agent->client, reads[i]->offset, reads[i]->length,
-				reads[i]->buffer, reads[i]->fenced, read_done, agent, reads[i]});
+				reads[i]->buffer, read_done, agent, reads[i]});
 }
 
 static void io_extents(void *arg, const struct kw_extent *extents, int count)

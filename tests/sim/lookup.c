@@ -37,7 +37,7 @@ static void io_read(
 	struct sim_lookup *lookup = arg;
 
 	sim_wire_post(lookup->sim->wire, &(struct sim_request){&lookup->client, offset, length,
-						 buffer, false, read_done, lookup, inner});
+						 buffer, read_done, lookup, inner});
 }
 
 static void io_extents(void *arg, const struct kw_extent *extents, int count)

@@ -162,7 +162,6 @@ struct sim_request {
 	struct sim_client *client;
 	uint64_t offset, length;
 	uint8_t *buffer;
-	bool fenced; /* sampled only when the one posted before it has been, for good */
 	void (*done)(const struct sim_request *request, const struct kw_error *error);
 	void *owner, *read; /* the client's own */
 };

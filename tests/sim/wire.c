@@ -17,9 +17,8 @@ struct piece {
 
 struct post {
 	struct sim_request request;
-	const struct post *before; /* NULL: it waits for none */
-	uint32_t delay;            /* looks at it that find it not yet begun, or resting */
-	uint32_t between;          /* at most so many between two samples */
+	uint32_t delay;   /* looks at it that find it not yet begun, or resting */
+	uint32_t between; /* at most so many between two samples */
 	bool lost;
 	bool again; /* a retransmitted READ is executed once more, over what was read before */
 	uint32_t done, count;
@@ -44,9 +43,6 @@ static struct post *take(struct sim_wire *wire, int at)
 {
 	struct post *post = wire->posts[at];
 
-	for (int i = at + 1; i < wire->count; i++)
-		if (wire->posts[i]->before == post)
-			wire->posts[i]->before = NULL;
 	/* Order is kept: which READ a random number picks must not depend on anything else. */
 	memmove(&wire->posts[at], &wire->posts[at + 1],
 		(size_t)(wire->count - at - 1) * sizeof *wire->posts);
@@ -198,9 +194,6 @@ void sim_wire_post(struct sim_wire *wire, const struct sim_request *request)
 	}
 	post = kw_zalloc(sizeof *post);
 	post->request = *request;
-	if (request->fenced && wire->count > 0 &&
-		wire->posts[wire->count - 1]->request.client == client)
-		post->before = wire->posts[wire->count - 1];
 	if (!within_extents(client, request->offset, request->length)) {
 		if (client->epoch == sim->writer.epoch)
 			sim_violation(sim, "client %d: READ of %llu+%llu outside the extents",
@@ -215,17 +208,6 @@ void sim_wire_post(struct sim_wire *wire, const struct sim_request *request)
 	sim->counts.reads++;
 	sim->counts.lost += post->lost;
 	wire->posts[wire->count++] = post;
-}
-
-/*
- * A fence holds it back: the READ in front may be sampled again, or is not sampled wholly. Without
- * one they come in any order, which is worse than what a NIC does.
- */
-static bool held(const struct post *post)
-{
-	const struct post *before = post->before;
-
-	return before && (before->again || before->done < before->count);
 }
 
 /* Copy a few pieces as they are now; true when none is left. */
@@ -271,8 +253,6 @@ void sim_wire_step(struct sim_wire *wire)
 		return;
 	at = (int)prng_below(&wire->sim->prng, (uint64_t)wire->count);
 	post = wire->posts[at];
-	if (held(post))
-		return;
 	if (post->delay > 0) {
 		post->delay--;
 		return;
@@ -296,7 +276,7 @@ void sim_wire_sample(struct sim_wire *wire)
 	if (wire->count == 0)
 		return;
 	post = wire->posts[prng_below(&wire->sim->prng, (uint64_t)wire->count)];
-	if (post->delay == 0 && !held(post))
+	if (post->delay == 0)
 		sample(wire, post, draw_pieces(wire, post));
 }
 

@@ -252,8 +252,7 @@ int kw_rdma_end_read(struct kw_rdma_end *end, const struct kw_rdma_read *reads, 
 			.sg_list = &parts[i],
 			.num_sge = 1,
 			.opcode = IBV_WR_RDMA_READ,
-			.send_flags = (reads[i].signalled ? IBV_SEND_SIGNALED : 0) |
-				      (reads[i].fenced ? IBV_SEND_FENCE : 0),
+			.send_flags = reads[i].signalled ? IBV_SEND_SIGNALED : 0,
 			.wr.rdma = {reads[i].address, reads[i].rkey},
 		};
 	}

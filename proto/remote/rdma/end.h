@@ -59,7 +59,6 @@ struct kw_rdma_read {
 	uint64_t address;
 	uint32_t rkey, length;
 	bool signalled;
-	bool fenced; /* the device waits for the READs before it */
 };
 
 /* What one device allows; any thread. */

@@ -66,7 +66,7 @@ static const struct kw_extent *find_extent(const struct kw_remote *remote, uint6
 /* The last piece of a READ: is its owner told at once, or with the READ behind it? */
 static bool tells(const struct kw_remote_read *read)
 {
-	return read->length > SMALL_BYTES || !read->next || read->next->fenced;
+	return read->length > SMALL_BYTES || !read->next;
 }
 
 /* The next piece of rdma->posting. An extent is one region, so a piece ends where it does. */
@@ -90,7 +90,6 @@ static int cut(struct kw_remote *remote, struct kw_rdma_read *out, struct kw_err
 		.address = extent->address + (offset - extent->offset),
 		.rkey = extent->rkey,
 		.length = (uint32_t)length,
-		.fenced = read->fenced && rdma->posted_bytes == 0,
 	};
 	rdma->pieces[rdma->posted % rdma->end.slots] =
 		(struct piece){offset, (uint32_t)length, (uint32_t)rdma->posted_bytes};

@@ -85,8 +85,8 @@ bool kw_copier_add(struct kw_copier *copier, const struct kw_remote_read *read, 
 	uint32_t added = atomic_load_explicit(&copier->added, memory_order_relaxed);
 	struct kw_copier_job *job = &copier->jobs[added % KW_COPIER_JOBS];
 
-	if (read->fenced || read->length < KW_COPIER_BYTES_MIN ||
-		read->length > KW_COPIER_BYTES_MAX || added - copier->told == KW_COPIER_JOBS)
+	if (read->length < KW_COPIER_BYTES_MIN || read->length > KW_COPIER_BYTES_MAX ||
+		added - copier->told == KW_COPIER_JOBS)
 		return false;
 	job->read = read;
 	job->from = from;

@@ -52,7 +52,7 @@ struct kw_copier {
 
 void kw_copier_init(struct kw_copier *copier, struct kw_remote *remote);
 
-/* Have `read` filled from here. False: not of its sizes, fenced, or no place left. */
+/* Have `read` filled from here. False: not of its sizes, or no place left. */
 bool kw_copier_add(
 	struct kw_copier *copier, const struct kw_remote_read *read, const uint8_t *from);
 

@@ -93,7 +93,7 @@ void many_reads_beyond_depth_end_once_each_in_order(void **state)
 }
 
 /*
- * Enough of them that a carrier which has help takes it; small and fenced ones among them, and more
+ * Enough of them that a carrier which has help takes it; small ones among them, and more
  * at once than a carrier may keep books of.
  */
 void many_large_reads_end_once_each_in_order(void **state)
@@ -115,7 +115,6 @@ void many_large_reads_end_once_each_in_order(void **state)
 		uint64_t length = i % 7 == 3 ? 100 : (uint64_t)32768 + (uint64_t)i * 509;
 
 		try_init(&tries[i], (uint64_t)i * 4093, length);
-		tries[i].read.fenced = i % 11 == 5;
 		tries[i].order = &order;
 		reads[i] = &tries[i].read;
 	}

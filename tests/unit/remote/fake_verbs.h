@@ -50,11 +50,11 @@ void fake_verbs_reset(void);
 int fake_verbs_left(void);
 
 /*
- * READs, their doorbells, those signalled, fenced, and those without access, since reset;
+ * READs, their doorbells, those signalled, and those without access, since reset;
  * elsewhere: doorbells by another thread than the one that reset; registered: regions by another.
  */
 struct fake_verbs_counts {
-	int reads, doorbells, signalled, fenced, denied, elsewhere, registered;
+	int reads, doorbells, signalled, denied, elsewhere, registered;
 };
 extern struct fake_verbs_counts fake_verbs_counts;
 

@@ -208,7 +208,6 @@ static void start(struct fake_qp *qp, const struct ibv_send_wr *work)
 	if (work->opcode == IBV_WR_RDMA_READ) {
 		fake_verbs_counts.reads++;
 		fake_verbs_counts.signalled += signalled;
-		fake_verbs_counts.fenced += (work->send_flags & IBV_SEND_FENCE) != 0;
 	}
 	qp->sends++;
 	qp->unsignalled++;

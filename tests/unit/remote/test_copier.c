@@ -156,9 +156,6 @@ static void other_sizes_and_more_than_there_is_place_for_are_the_owners(void **s
 	assert_false(kw_copier_add(&bench.copier, &read, source(&bench, 0)));
 	read.length = KW_COPIER_BYTES_MAX + 1;
 	assert_false(kw_copier_add(&bench.copier, &read, source(&bench, 0)));
-	read.length = KW_COPIER_BYTES_MIN;
-	read.fenced = true;
-	assert_false(kw_copier_add(&bench.copier, &read, source(&bench, 0)));
 	for (int i = 0; i < KW_COPIER_JOBS; i++)
 		assert_true(
 			kw_copier_add(&bench.copier, &bench.reads[i % READS], source(&bench, 0)));

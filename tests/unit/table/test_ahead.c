@@ -87,31 +87,32 @@ static void what_is_asked_for_is_bounded(void **state)
 	follower_finish(&fixture, &follower);
 }
 
-/* The bytes are there, whole, and READ; but no superblock has said so yet. */
+/* The bytes are there, whole, and READ; but no superblock covers them yet. */
 static void what_is_not_published_does_not_count(void **state)
 {
-	const struct kw_reader_options fenced = {.ahead = KW_AHEAD_FENCED};
-	struct follower follower;
-	struct fixture fixture;
-	uint64_t records;
+	for (int published = 0; published < 2; published++) {
+		struct follower follower;
+		struct fixture fixture;
+		uint64_t records;
 
-	prepare(&fixture, &follower, &fenced);
-	records = follower.records;
-	fixture_put(&fixture, 3, 3000, 100);
-	follower_poll(&follower);
-	assert_int_equal(follower.records, records);
-	fixture_publish(&fixture);
-	fixture_put(&fixture, 4, 4000, 100);
-	follower_poll(&follower);
-	assert_int_equal(follower.records, records + 1);
-	assert_true(follower_has(&follower, 3, 3000, 100));
-	assert_int_equal(kw_reader_stats(follower.reader)->ahead_used, 1);
-	fixture_publish(&fixture);
-	follower_poll(&follower);
-	follower_finish(&fixture, &follower);
+		prepare(&fixture, &follower, &by_default);
+		records = follower.records;
+		fixture_put(&fixture, 3, 3000, 100);
+		if (published) {
+			fixture_publish(&fixture);
+			fixture_put(&fixture, 4, 4000, 100);
+		}
+		follower_poll(&follower);
+		assert_int_equal(follower.records, records + (uint64_t)published);
+		assert_int_equal(follower_has(&follower, 3, 3000, 100), published);
+		assert_int_equal(kw_reader_stats(follower.reader)->ahead_used, published);
+		fixture_publish(&fixture);
+		follower_poll(&follower);
+		follower_finish(&fixture, &follower);
+	}
 }
 
-/* Without a fence the log may be sampled before the superblock: then it is read again, plainly. */
+/* The log may be sampled before the superblock. Then the reader reads it again, plainly. */
 static void what_was_sampled_too_early_is_read_again(void **state)
 {
 	struct follower follower;
@@ -233,25 +234,6 @@ static void a_session_may_end_with_it_out(void **state)
 	}
 }
 
-static void the_fence_is_asked_for_when_wanted(void **state)
-{
-	static const enum kw_ahead ways[] = {KW_AHEAD_FREE, KW_AHEAD_FENCED};
-
-	for (size_t i = 0; i < 2; i++) {
-		const struct kw_reader_options options = {.ahead = ways[i]};
-		struct follower follower;
-		struct fixture fixture;
-
-		prepare(&fixture, &follower, &options);
-		kw_reader_poll(follower.reader);
-		assert_int_equal(follower.queued, 2);
-		assert_false(follower.queue[0]->fenced);
-		assert_int_equal(follower.queue[1]->fenced, ways[i] == KW_AHEAD_FENCED);
-		follower_run(&follower);
-		follower_finish(&fixture, &follower);
-	}
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -263,7 +245,6 @@ int main(void)
 		cmocka_unit_test(what_ends_after_its_pass_does_not_count),
 		cmocka_unit_test(without_room_nothing_is_read_ahead),
 		cmocka_unit_test(a_session_may_end_with_it_out),
-		cmocka_unit_test(the_fence_is_asked_for_when_wanted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
