@@ -49,7 +49,7 @@ static int read_name(
 		if (*c < 0x21 || *c > 0x7e)
 			return kw_error_set(error, KW_E_CONFIG,
 				"name: only printable ASCII without spaces is allowed");
-	snprintf(name, KW_AGENT_NAME_MAX + 1, "%s", given);
+	snprintf(name, KW_AGENT_NAME_MAX + 1, "%.*s", KW_AGENT_NAME_MAX, given);
 	return KW_OK;
 }
 
