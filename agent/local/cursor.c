@@ -7,7 +7,7 @@
 
 #define MARK "keywake-cursor 1 "
 
-static_assert(KW_WITNESS_DATABASES == 64, "the parser's field width");
+static_assert(KW_KEY_COUNTS_DATABASES == 64, "the parser's field width");
 static_assert(KW_CURSOR_NAME_MAX == 64, "the same");
 
 /* Comments of the library: they say nothing to the server, and nothing to agents that know none. */
@@ -45,8 +45,8 @@ void kw_cursor_format(const struct kw_local_cursor *cursor, char text[KW_CURSOR_
 		MARK "epoch=%016" PRIx64 " version=%" PRIu64 " run_id=%s flushes=%" PRIu64
 		     "%s%s%s%s%s quarantined=%" PRIu64,
 		cursor->epoch, cursor->version, cursor->run_id, cursor->flushes,
-		cursor->held.text[0] ? " held=" : "", cursor->held.text, refused, evicted, filter,
-		cursor->quarantined);
+		cursor->key_counts.text[0] ? " held=" : "", cursor->key_counts.text, refused,
+		evicted, filter, cursor->quarantined);
 }
 
 bool kw_cursor_parse(struct kw_slice slice, struct kw_local_cursor *cursor)
@@ -64,7 +64,7 @@ bool kw_cursor_parse(struct kw_slice slice, struct kw_local_cursor *cursor)
 			 " run_id=%40[0-9a-f] flushes=%20" SCNu64 "%n",
 		    &found.epoch, &found.version, found.run_id, &found.flushes, &at) != 4)
 		return false;
-	if (sscanf(text + at, " held=%64[-a-zA-Z]%n", found.held.text, &length) == 1)
+	if (sscanf(text + at, " held=%64[-a-zA-Z]%n", found.key_counts.text, &length) == 1)
 		at += length;
 	length = 0;
 	if (sscanf(text + at, " refused=%20" SCNu64 "%n", &found.refused, &length) == 1)
@@ -79,7 +79,7 @@ bool kw_cursor_parse(struct kw_slice slice, struct kw_local_cursor *cursor)
 		return false;
 	/* sscanf forgives spaces, signs and overflow; a cursor is only what we would write. */
 	kw_cursor_format(&found, again);
-	if (strcmp(text, again) != 0 || !kw_witness_valid(&found.held))
+	if (strcmp(text, again) != 0 || !kw_key_counts_valid(&found.key_counts))
 		return false;
 	*cursor = found;
 	return true;

@@ -17,7 +17,7 @@
 #include "base/buffer.h"
 #include "base/error.h"
 #include "base/slice.h"
-#include "witness.h"
+#include "key_counts.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -41,7 +41,7 @@ struct kw_local_cursor {
 	uint64_t refused;     /* commands of its link this run had refused by then, all made good */
 	uint64_t evicted;     /* keys this run had evicted by then, all brought back */
 	uint64_t filter;      /* kw_filter_hash of what it speaks of; 0: of every key */
-	struct kw_witness held; /* keys in the databases about then; "": not said */
+	struct kw_key_counts key_counts; /* keys in the databases about then; "": not said */
 	enum kw_cursor_bond bond;
 };
 

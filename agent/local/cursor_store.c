@@ -158,7 +158,7 @@ void kw_local_cursor_now(const struct kw_local *local, uint64_t epoch, uint64_t 
 		.bond = local->bond,
 		.filter = kw_filter_hash(local->options.filter),
 	};
-	kw_witness_set(&cursor->held, local->facts.held);
+	kw_key_counts_set(&cursor->key_counts, local->facts.database_keys);
 	memcpy(cursor->run_id, local->facts.identity.run_id, sizeof cursor->run_id);
 }
 

@@ -48,12 +48,12 @@ void kw_local_count_flushes(struct kw_local *local, struct kw_slice info)
 
 /* Those of ours that are on their way over a replication link may be counted already. */
 static bool flushed_since_reset(const struct kw_local *local, uint64_t flushes,
-	const struct kw_witness *before, const struct kw_witness *now)
+	const struct kw_key_counts *before, const struct kw_key_counts *now)
 {
 	uint64_t ours = local->facts.flushes - local->looked_flushes;
 
 	return flushes > ours + local->flushes_out + local->flushes_unsure ||
-	       kw_witness_against(before, now) >= 0;
+	       kw_key_counts_shrunk(before, now) >= 0;
 }
 
 /*
@@ -69,16 +69,16 @@ static bool flushed_by_others(const struct kw_local *local, uint64_t flushes)
 }
 
 bool kw_local_find_flushes(
-	struct kw_local *local, struct kw_slice info, const struct kw_witness *before)
+	struct kw_local *local, struct kw_slice info, const struct kw_key_counts *before)
 {
 	struct kw_local_facts *facts = &local->facts;
 	uint64_t flushes = count_flushes(info);
-	struct kw_witness now;
+	struct kw_key_counts now;
 	bool foreign;
 
 	note_reset(local, info);
 	note_functions(local, info);
-	kw_witness_set(&now, facts->held);
+	kw_key_counts_set(&now, facts->database_keys);
 	foreign = facts->reset ? flushed_since_reset(local, flushes, before, &now)
 			       : flushed_by_others(local, flushes);
 	if (foreign || facts->reset || local->flushes_unsure || flushes < local->asked_flushes)

@@ -61,61 +61,17 @@ bool kw_local_defer(struct kw_local *local, const char *command, const struct kw
 	return true;
 }
 
-static void add_keys(void *arg, uint32_t database, uint64_t keys, uint64_t expires)
-{
-	struct kw_local *local = arg;
-
-	uint32_t place = database < KW_WITNESS_DATABASES ? database : KW_WITNESS_DATABASES - 1;
-
-	if (!kw_filter_has_database(local->options.filter, database))
-		return;
-	local->facts.keys += keys;
-	local->facts.held[place] += keys;
-}
-
 /* The cursor's own key, when there is one, is not data. */
 static void leave_out_cursor(struct kw_local *local)
 {
-	struct kw_local_facts *facts = &local->facts;
-
-	if (facts->cursor_kind != KW_CURSOR_OURS || !kw_local_store_is_key(local) ||
-		facts->held[0] == 0)
-		return;
-	facts->keys--;
-	facts->held[0]--;
+	if (kw_local_store_is_key(local))
+		kw_facts_leave_out_cursor_key(&local->facts);
 }
 
 static void read_facts(struct kw_local *local, struct kw_slice info)
 {
-	struct kw_local_facts *facts = &local->facts;
-	struct kw_slice policy = {0}, host = {0}, link = {0}, before = {0};
-	uint64_t aof = 0;
-
-	facts->keys = 0;
-	memset(facts->held, 0, sizeof facts->held);
-	kw_info_keyspace(info, add_keys, local);
+	kw_facts_read(&local->facts, info, local->options.filter);
 	leave_out_cursor(local);
-	facts->maxmemory = 0;
-	kw_info_number(info, "maxmemory", &facts->maxmemory);
-	kw_info_text(info, "maxmemory_policy", &policy);
-	snprintf(facts->policy, sizeof facts->policy, "%.*s", (int)policy.length,
-		policy.length ? (const char *)policy.data : "");
-	kw_info_text(info, "master_host", &host);
-	snprintf(facts->master_host, sizeof facts->master_host, "%.*s", (int)host.length,
-		host.length ? (const char *)host.data : "");
-	facts->master_port = facts->refused = facts->evicted = 0;
-	kw_info_number(info, "evicted_keys", &facts->evicted);
-	kw_info_number(info, "master_port", &facts->master_port);
-	kw_info_number(info, "unexpected_error_replies", &facts->refused);
-	kw_info_text(info, "master_replid2", &before);
-	snprintf(facts->replid2, sizeof facts->replid2, "%.*s", (int)before.length,
-		before.length ? (const char *)before.data : "");
-	kw_info_number(info, "aof_enabled", &aof);
-	facts->aof = aof > 0;
-	if (!kw_info_module_in_the_way(info, facts->module, sizeof facts->module))
-		facts->module[0] = '\0';
-	facts->master_link_up = kw_info_text(info, "master_link_status", &link) &&
-				kw_slice_equal(link, kw_slice_text("up"));
 }
 
 /* A replica, and we do not act as its primary. */
@@ -172,10 +128,10 @@ static bool check_fit(struct kw_local *local, struct kw_slice info)
 static void look_again(struct kw_local *local, struct kw_slice info)
 {
 	struct kw_local_facts *facts = &local->facts;
-	struct kw_witness before;
+	struct kw_key_counts before;
 	bool foreign;
 
-	kw_witness_set(&before, facts->held);
+	kw_key_counts_set(&before, facts->database_keys);
 	read_facts(local, info);
 	foreign = kw_local_find_flushes(local, info, &before);
 	local->next_us = kw_clock_us() + ASK_INTERVAL_US;

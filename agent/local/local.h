@@ -20,6 +20,7 @@
 
 #include "base/backoff.h"
 #include "cursor.h"
+#include "facts.h"
 #include "keys/filter.h"
 #include "redis/failure.h"
 #include "redis/redis.h"
@@ -68,31 +69,6 @@ struct kw_local_handlers {
 	/* kw_local_close is done. */
 	void (*closed)(void *arg);
 	void *arg;
-};
-
-/* What is known of the server once READY, refreshed each second. */
-struct kw_local_facts {
-	struct kw_server_identity identity;
-	uint64_t keys; /* in the databases that are followed, whatever their prefix; less our cursor
-			*/
-	uint64_t held[KW_WITNESS_DATABASES]; /* the same by database */
-	uint64_t flushes; /* calls of FLUSHALL, FLUSHDB, SWAPDB, our own acknowledged ones included
-			   */
-	bool reset;       /* CONFIG RESETSTAT between the last two looks: all counts began anew */
-	uint64_t resets;  /* ever */
-	uint64_t maxmemory;
-	char policy[32];       /* maxmemory_policy */
-	uint64_t evicted;      /* keys evicted by itself (evicted_keys) */
-	char master_host[256]; /* of a replica; "" */
-	uint64_t master_port;
-	bool master_link_up;
-	uint64_t refused; /* commands of its primary that it refused (unexpected_error_replies) */
-	char replid2[41]; /* the replication id before the present one, or of its RDB; zeros: none
-			   */
-	bool aof;         /* its data come from an AOF when it starts, which says no id */
-	char module[64];  /* that makes it load by way of its disk; "": none */
-	enum kw_cursor_kind cursor_kind;
-	struct kw_local_cursor cursor;
 };
 
 struct kw_local {
@@ -165,12 +141,6 @@ static inline bool kw_local_ready(const struct kw_local *local)
 	return local->state == KW_LOCAL_READY;
 }
 
-/* Does it make room by itself, by keys that it was given? */
-static inline bool kw_local_may_evict(const struct kw_local_facts *facts)
-{
-	return facts->maxmemory > 0 && strcmp(facts->policy, "noeviction") != 0;
-}
-
 /* Why it is not READY: a sentence with its remedy; "" when it is. */
 const char *kw_local_why(const struct kw_local *local);
 
@@ -192,14 +162,6 @@ bool kw_local_in_place(struct kw_local *local, const struct kw_reply *reply);
 
 /* A FLUSHDB of ours was acknowledged. */
 void kw_local_flushed(struct kw_local *local);
-
-/* The mark that begins the replication ids made by agents: "keywa". */
-#define KW_REPLID_MARK "6b65797761"
-
-static inline bool kw_local_replid_ours(const char *replid)
-{
-	return strncmp(replid, KW_REPLID_MARK, sizeof KW_REPLID_MARK - 1) == 0;
-}
 
 /* Is this key our cursor's own (key store, database 0)? It is never written, pruned or counted. */
 bool kw_local_owns_key(const struct kw_local *local, uint32_t database, struct kw_slice key);
@@ -238,7 +200,7 @@ void kw_local_serve_stale_end(struct kw_local *local);
  */
 void kw_local_count_flushes(struct kw_local *local, struct kw_slice info);
 bool kw_local_find_flushes(
-	struct kw_local *local, struct kw_slice info, const struct kw_witness *before);
+	struct kw_local *local, struct kw_slice info, const struct kw_key_counts *before);
 
 /* select.c, for local.c: a connection begins. */
 void kw_local_begin_databases(struct kw_local *local);

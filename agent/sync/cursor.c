@@ -42,7 +42,7 @@ static const char *doubt_of_data(const struct kw_sync *sync)
 	const struct kw_local_facts *facts = &sync->local->facts;
 	const struct kw_local_cursor *cursor = &facts->cursor;
 	const char *doubt = NULL;
-	struct kw_witness held;
+	struct kw_key_counts counts;
 
 	if (cursor->quarantined > 0)
 		doubt = "keys were in quarantine when it was written";
@@ -53,8 +53,8 @@ static const char *doubt_of_data(const struct kw_sync *sync)
 	else
 		doubt = is_of_this_run(facts) ? doubt_in_the_same_run(facts)
 					      : doubt_in_another_run(facts);
-	kw_witness_set(&held, facts->held);
-	if (!doubt && kw_witness_against(&cursor->held, &held) >= 0)
+	kw_key_counts_set(&counts, facts->database_keys);
+	if (!doubt && kw_key_counts_shrunk(&cursor->key_counts, &counts) >= 0)
 		doubt = "a database holds less than half of the keys it held when it was written";
 	return doubt;
 }
@@ -116,7 +116,7 @@ bool kw_sync_save(struct kw_sync *sync, uint64_t now_us)
 	const struct kw_local_cursor *written = &local->written;
 	/* Evicted or refused: the data lack it although the version says applied. */
 	uint64_t quarantined = kw_quarantine_count(sync->quarantine) + sync->evicted;
-	struct kw_witness held;
+	struct kw_key_counts counts;
 
 	if (sync->cursor_writing)
 		return true;
@@ -124,12 +124,12 @@ bool kw_sync_save(struct kw_sync *sync, uint64_t now_us)
 		!kw_local_ready(sync->local) || sync->progress.applied == 0 ||
 		sync->apply->owed > 0 || sync->apply->trouble != KW_TROUBLE_NONE)
 		return false;
-	kw_witness_set(&held, local->facts.held);
+	kw_key_counts_set(&counts, local->facts.database_keys);
 	if (local->written_valid && written->epoch == sync->epoch &&
 		written->version == sync->progress.applied &&
 		written->flushes == local->facts.flushes && written->quarantined == quarantined &&
 		written->evicted == local->facts.evicted &&
-		strcmp(written->held.text, held.text) == 0)
+		strcmp(written->key_counts.text, counts.text) == 0)
 		return false;
 	sync->cursor_writing = true;
 	sync->cursor_us = now_us;

@@ -308,7 +308,7 @@ def test_local_data_flushed_and_the_server_restarted_while_the_agent_was_away(be
 
 
 def test_a_restarted_server_with_its_data_is_not_read_anew(bed):
-    """The witness does not mistake ordinary coming and going for a loss."""
+    """The counts of keys do not mistake ordinary coming and going for a loss."""
     pair = bed.pair(fill=lambda primary: data.fill_plain(primary, 20_000))
     pair.settle()
     wait_cursor(pair.agent)

@@ -16,8 +16,8 @@ def cursor_words(server, store="function"):
     return {name.decode(): value.decode() for name, value in re.findall(rb"(\w+)=([-\w]+)", text)}
 
 
-def witness(server):
-    """The letters for how many keys each database holds (agent/witness.h)."""
+def key_counts(server):
+    """The letters for how many keys each database holds (agent/local/key_counts.h)."""
     letters = {database: chr(ord("a") - 1 + keys.bit_length())
                for database, keys in key_counts(server).items()}
     return "".join(letters.get(database, "-") for database in range(max(letters, default=-1) + 1))
@@ -31,6 +31,6 @@ def wait_cursor(agent, store="function", timeout=20.0):
         last.clear()
         last.update(cursor_words(agent.replica, store))
         return (last.get("version") == str(agent.status()["applied_version"])
-                and last.get("held", "") == witness(agent.replica))
-    wait_for(written, lambda: f"the cursor says {last}, held would be {witness(agent.replica)}; "
+                and last.get("held", "") == key_counts(agent.replica))
+    wait_for(written, lambda: f"the cursor says {last}, held would be {key_counts(agent.replica)}; "
              f"the agent {agent.status()}", timeout)

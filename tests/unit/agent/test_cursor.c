@@ -15,7 +15,7 @@ static const struct kw_local_cursor sample = {
 	.run_id = "0123456789abcdef0123456789abcdef01234567",
 	.flushes = 12,
 	.quarantined = 3,
-	.held = {"d--a"},
+	.key_counts = {"d--a"},
 	.refused = 7,
 	.evicted = 9,
 	.filter = 0x00fedcba98765432,
@@ -28,7 +28,7 @@ static void assert_sample(const struct kw_local_cursor *cursor)
 	assert_string_equal(cursor->run_id, sample.run_id);
 	assert_int_equal(cursor->flushes, 12);
 	assert_int_equal(cursor->quarantined, 3);
-	assert_string_equal(cursor->held.text, "d--a");
+	assert_string_equal(cursor->key_counts.text, "d--a");
 	assert_int_equal(cursor->refused, 7);
 	assert_int_equal(cursor->evicted, 9);
 	assert_true(cursor->filter == sample.filter);
@@ -99,8 +99,8 @@ static void anything_else_is_refused(void **state)
 	assert_int_equal(cursor.version, 77);
 }
 
-/* As agents wrote them that knew of no witness. */
-static void a_cursor_without_a_witness_is_a_cursor(void **state)
+/* As agents wrote them before they counted keys. */
+static void a_cursor_without_key_counts_is_a_cursor(void **state)
 {
 	struct kw_local_cursor cursor = {0};
 
@@ -109,31 +109,31 @@ static void a_cursor_without_a_witness_is_a_cursor(void **state)
 			      "flushes=0 quarantined=0"),
 		&cursor));
 	assert_int_equal(cursor.version, 7);
-	assert_string_equal(cursor.held.text, "");
+	assert_string_equal(cursor.key_counts.text, "");
 }
 
-static struct kw_witness witness_of(uint64_t first, uint64_t second)
+static struct kw_key_counts counts_of(uint64_t first, uint64_t second)
 {
-	uint64_t keys[KW_WITNESS_DATABASES] = {first, second};
-	struct kw_witness witness;
+	uint64_t keys[KW_KEY_COUNTS_DATABASES] = {first, second};
+	struct kw_key_counts counts;
 
-	keys[KW_WITNESS_DATABASES - 1] = UINT64_MAX;
-	kw_witness_set(&witness, keys);
-	assert_true(kw_witness_valid(&witness));
-	return witness;
+	keys[KW_KEY_COUNTS_DATABASES - 1] = UINT64_MAX;
+	kw_key_counts_set(&counts, keys);
+	assert_true(kw_key_counts_valid(&counts));
+	return counts;
 }
 
 static int against(uint64_t then_first, uint64_t then_second, uint64_t first, uint64_t second)
 {
-	struct kw_witness then = witness_of(then_first, then_second);
-	struct kw_witness now = witness_of(first, second);
+	struct kw_key_counts then = counts_of(then_first, then_second);
+	struct kw_key_counts now = counts_of(first, second);
 
-	return kw_witness_against(&then, &now);
+	return kw_key_counts_shrunk(&then, &now);
 }
 
 static void a_database_that_lost_its_keys_speaks_against_the_cursor(void **state)
 {
-	struct kw_witness nothing = {""}, then = witness_of(1, 2);
+	struct kw_key_counts nothing = {""}, then = counts_of(1, 2);
 
 	assert_int_equal(against(0, 0, 0, 0), -1);
 	assert_int_equal(against(0, 0, 1000, 0), -1);
@@ -143,8 +143,8 @@ static void a_database_that_lost_its_keys_speaks_against_the_cursor(void **state
 	assert_int_equal(against(1024, 0, 512, 0), -1); /* half */
 	assert_int_equal(against(1024, 0, 511, 0), 0);
 	assert_int_equal(against(5000000000, 0, UINT64_MAX, 0), -1);
-	assert_int_equal(kw_witness_against(&nothing, &then), -1);
-	assert_int_equal(kw_witness_against(&then, &nothing), 0);
+	assert_int_equal(kw_key_counts_shrunk(&nothing, &then), -1);
+	assert_int_equal(kw_key_counts_shrunk(&then, &nothing), 0);
 }
 
 static void every_truncation_is_refused(void **state)
@@ -208,7 +208,7 @@ static void only_names_a_library_can_have_are_allowed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_cursor_without_a_witness_is_a_cursor),
+		cmocka_unit_test(a_cursor_without_key_counts_is_a_cursor),
 		cmocka_unit_test(a_database_that_lost_its_keys_speaks_against_the_cursor),
 		cmocka_unit_test(what_is_written_is_read_back),
 		cmocka_unit_test(a_library_carries_the_cursor),

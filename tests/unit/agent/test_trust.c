@@ -23,12 +23,12 @@ static struct kw_local_facts *setup(struct world *world)
 	struct kw_local_facts *facts = &world->local.facts;
 
 	*world = (struct world){.sync = {.local = &world->local, .filter = &world->filter}};
-	facts->keys = facts->held[0] = 100;
+	facts->keys = facts->database_keys[0] = 100;
 	facts->cursor_kind = KW_CURSOR_OURS;
 	facts->cursor.epoch = 1;
 	facts->cursor.version = 7;
 	facts->cursor.filter = kw_filter_hash(&world->filter);
-	kw_witness_set(&facts->cursor.held, facts->held);
+	kw_key_counts_set(&facts->cursor.key_counts, facts->database_keys);
 	snprintf(facts->identity.run_id, sizeof facts->identity.run_id, "this");
 	snprintf(facts->cursor.run_id, sizeof facts->cursor.run_id, "this");
 	snprintf(facts->policy, sizeof facts->policy, "noeviction");
@@ -123,7 +123,7 @@ static void a_cursor_whose_data_are_gone_does_not_stand(void **state)
 	assert_false(kw_sync_cursor_stands(&world.sync));
 	setup_restarted(&world)->flushes = 1;
 	assert_false(kw_sync_cursor_stands(&world.sync));
-	setup_restarted(&world)->held[0] = 1;
+	setup_restarted(&world)->database_keys[0] = 1;
 	assert_false(kw_sync_cursor_stands(&world.sync));
 	setup(&world)->keys = 0;
 	assert_false(kw_sync_cursor_stands(&world.sync));
