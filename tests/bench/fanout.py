@@ -23,7 +23,6 @@ LOADED_COUNTS = (1, 3, 8)
 JUDGED_COUNT = 3
 LOAD_SETS_S = 5000
 CPU_BOUND, WORST_BOUND = 0.01, 1.2
-BUDGET = 45 # of one case
 # What goes on all the time, or asks; none of it touches a key.
 CLOCKWORK = {"ping", "info", "replconf", "config|get", "time", "client|setname", "client|id",
              "debug", "psync", "dbsize"}
@@ -143,7 +142,7 @@ def quiet_rows(run, native, keywake, name):
         for at_once in (True, False)[:1 if count == 1 else 2]:
             case = f"{count} {'at once' if at_once else 'one by one'}" if count > 1 else "1"
             sides = run.rounds({"native": partial(native.measure, count, at_once),
-                                name: partial(keywake.measure, count, at_once)}, BUDGET)
+                                name: partial(keywake.measure, count, at_once)})
             yield make_row(case, sides["native"])
             row = make_row(case, sides[name], of_native=sides[name].ratio(sides["native"], "cpu_s"))
             yield hold(hold(row, "commands", AT_MOST, 0), "of_native", AT_MOST, CPU_BOUND)
@@ -153,7 +152,7 @@ def loaded_rows(run, native, keywake, name):
     for count in run.pick(LOADED_COUNTS, QUICK_COUNTS[:1]):
         quiet = run.pick(4, 1)
         sides = run.rounds({"native": partial(native.joined_under_load, count, quiet, run.keys),
-                            name: partial(keywake.joined_under_load, count, quiet, run.keys)}, BUDGET)
+                            name: partial(keywake.joined_under_load, count, quiet, run.keys)})
         for side in sides.values():
             row = {**make_row(f"{count} at once, under load", side), "part": "under load"}
             if count == JUDGED_COUNT and side.name == name:

@@ -29,5 +29,5 @@ def measure(run):
 
 
 def run(run):
-    side = run.rounds({"keywake": lambda: measure(run)}, 60)["keywake"]
+    side = run.rounds({"keywake": lambda: measure(run)})["keywake"]
     return [hold(make_row(f"{run.keys:,} x 100 B", side), "of_allowed", AT_MOST, 1.0)]

@@ -20,7 +20,6 @@ through a file.
 """
 KEYS, VALUE_BYTES = 256, 3_660_000
 COUNTS = (1, 2, 3)
-BUDGET = 70 # of one number of replicas
 
 
 class Experiment:
@@ -101,7 +100,7 @@ def run(run):
     with Stage() as stage:
         experiment = Experiment(stage, *run.pick((KEYS, VALUE_BYTES), (16, 100_000)))
         for count in run.pick(COUNTS, COUNTS[:2]):
-            for name, side in run.rounds(dict(experiment.sides(count)), BUDGET).items():
+            for name, side in run.rounds(dict(experiment.sides(count))).items():
                 row = make_row(name, side)
                 row["side"] = f"{count} at once" if count > 1 else "1 replica"
                 rows.setdefault(name, []).append(row)

@@ -29,7 +29,6 @@ CASES = [
     ("pipeline 1, zipfian", 1, True, None),
 ]
 EQUAL_SECONDS = 60
-BUDGET = 75 # of one case
 RESTING_US = 200_000 # between an agent's looks, while other sides are measured
 ROLES = ("primary", "load", "follower", "agent", "replica")
 CPU_FIGURES = [f"{role}_{unit}" for unit in ("cores", "us") for role in ROLES]
@@ -173,7 +172,7 @@ def run(run):
                     for name, kind in kinds.items()}
         for case, pipeline, zipf, bound in run.pick(CASES, CASES[1:2]):
             sides = run.rounds({name: partial(subject.measure, run.seconds, pipeline, zipf)
-                                for name, subject in subjects.items()}, BUDGET)
+                                for name, subject in subjects.items()})
             rows += case_rows(case, sides, bound)
             cpus += cpu_rows(case, sides)
     return rows + cpus

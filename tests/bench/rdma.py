@@ -32,7 +32,6 @@ READ_BYTES, DEPTH, PASSES = 65536, 16, 3
 TABLE = {"keys": 192, "value_bytes": 262_144}
 QUICK = {"keys": 16, "value_bytes": 262_144}
 LOOKS, LOOK_SECONDS, WRITE_PAUSE = 200, 10, 0.01
-BULK_BUDGET, LOOK_BUDGET = 80, 100
 GUEST_SECONDS = 400
 DEVICE = "rxe0"
 ADDRESS = os.environ.get("KW_RDMA_HOST") or "10.77.0.1" # of the guest's device (tests/rdma/guest)
@@ -122,7 +121,7 @@ def bulk_rows(run, stage, primary, proxy):
     case = f"{size / 1e6:.0f} MB, READs of 64 KiB, {DEPTH} in flight"
     sides = run.rounds({"ib_read_bw": lambda: read_bw(size),
                         "table, rdma": lambda: table_read(proxy.listen["rdma"]),
-                        "table, tcp": lambda: table_read(proxy.listen["tcp"])}, BULK_BUDGET)
+                        "table, tcp": lambda: table_read(proxy.listen["tcp"])})
     bare, ours, tcp = (sides[name] for name in ("ib_read_bw", "table, rdma", "table, tcp"))
     row = hold(make_row(case, ours, of_peer=ours.ratio(bare, "mb_s")), "of_peer", AT_LEAST, BULK_SHARE)
     return [make_row(case, bare), row, make_row(case, tcp, of_peer=tcp.ratio(bare, "mb_s"))]
@@ -134,7 +133,7 @@ def look_rows(run, primary, proxy):
         try:
             sides = run.rounds({"ib_read_lat, events": read_lat,
                                 "looks, rdma": lambda: table_look(proxy.listen["rdma"]),
-                                "looks, tcp": lambda: table_look(proxy.listen["tcp"])}, LOOK_BUDGET)
+                                "looks, tcp": lambda: table_look(proxy.listen["tcp"])})
         finally:
             writer.kill()
     case = f"a write each {WRITE_PAUSE * 1000:.0f} ms"
@@ -158,7 +157,7 @@ def run(run):
     need_carrier("rdma")
     folder = tempfile.mkdtemp(prefix="kw-bench-")
     words = ["--quick"] if run.quick else []
-    command = f"/usr/bin/python3 {os.path.join(HERE, 'rdma.py')} {run.pairs} {' '.join(words)}"
+    command = f"/usr/bin/python3 {os.path.join(HERE, 'rdma.py')} {run.count} {' '.join(words)}"
     try:
         done = subprocess.run([os.path.join(TOP, "tests", "rdma", "guest"), "--timeout",
                                str(GUEST_SECONDS), "--results", folder, "--set", f"KW_BUILD={BUILD}",
@@ -173,7 +172,7 @@ def run(run):
 
 
 def main():
-    found = run_inside(Run(quick="--quick" in sys.argv, pairs=int(sys.argv[1])))
+    found = run_inside(Run(quick="--quick" in sys.argv, rounds=int(sys.argv[1])))
     with open("/run/guest/rows.json", "w", encoding="utf-8") as stream:
         json.dump(found, stream)
 

@@ -19,7 +19,6 @@ CASES = [("1 M x 100 B", 1_000_000, 100), ("200 k x 4 KiB", 200_000, 4096),
 QUICK = [("20 k x 100 B", 20_000, 100)]
 MEMCPY_SHARE, TCP_GB_S = 0.7, 1.5
 PASSES = 3
-BUDGET = 60 # of one case
 PEERS = {"shm": ("memcpy", "memory"), "tcp": ("bare socket", "socket")}
 
 
@@ -49,7 +48,7 @@ def run(run):
         with Stage() as stage:
             primary = stage.primary()
             fill(primary, keys, value_bytes)
-            sides = run.rounds(dict(sides_of(stage.proxy(primary))), BUDGET)
+            sides = run.rounds(dict(sides_of(stage.proxy(primary))))
         for via, (name, _) in PEERS.items():
             bare, table = sides[name], sides[f"table, {via}"]
             row = make_row(case, table, of_peer=table.ratio(bare, "gb_s"))

@@ -18,7 +18,6 @@ says more than the time.
 """
 CARRIERS = ("shm", "tcp")
 COPY_SECONDS = 8
-BUDGET = 110 # of one data set
 
 # name, keys, bytes a value, mixed types, mode replica at most so many times native
 DATA_SETS = [
@@ -135,6 +134,6 @@ def run(run):
     for case, keys, value_bytes, mix, bound in run.pick(DATA_SETS, QUICK):
         with Stage() as stage:
             warmup = Warmup(stage, keys, value_bytes, mix)
-            sides = run.rounds(warmup.sides(mix), BUDGET)
+            sides = run.rounds(warmup.sides(mix))
         rows += rows_of(case, sides, bound, not run.quick)
     return rows

@@ -12,8 +12,10 @@ def make_row(case, side, **more):
     """A row from a Side; `more` are further figures (ratios, mostly), left out where None."""
     figures = side.figures()
     figures.update({key: value for key, value in more.items() if value is not None})
+    spread = {key: [value.low, value.high] for key, value in figures.items()
+              if getattr(value, "count", 1) > 1}
     return {"case": case, "side": side.name, "state": side.state, "reason": side.reason,
-            "figures": figures, "rounds": side.rounds, "thresholds": []}
+            "figures": figures, "spread": spread, "rounds": side.rounds, "thresholds": []}
 
 
 def hold(row, figure, sense, bound):

@@ -1,17 +1,19 @@
 """What one invocation was asked to do; benchmarks get it as their only argument."""
-from .rounds import run_rounds
+from .rounds import ENOUGH, run_rounds
 
 
 class Run:
-    def __init__(self, quick=False, pairs=3, keys=1_000_000, seconds=8, only=()):
+    def __init__(self, quick=False, rounds=ENOUGH, keys=1_000_000, seconds=8, only=(), seed=1):
         self.quick = quick
-        self.pairs = 1 if quick else pairs
+        self.count = 1 if quick else rounds
         self.keys = 20_000 if quick else keys
         self.seconds = 1 if quick else seconds
         self.only = only # words; sides whose name has none of them are left out
+        self.seed = seed
 
-    def rounds(self, sides, budget=120):
-        return run_rounds(sides, self.pairs, budget, self.wanted)
+    def rounds(self, sides):
+        self.seed += 1 # another order for each comparison
+        return run_rounds(sides, self.count, self.wanted, warm=not self.quick, seed=self.seed)
 
     def wanted(self, name):
         return not self.only or any(word in name for word in self.only)

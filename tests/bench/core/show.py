@@ -1,8 +1,10 @@
 """Results as a table on a terminal, and as BENCHMARKS.md."""
+from .rounds import ENOUGH
 from .row import verdict
 
 QUIET_LOAD = 0.7
 SHORT = {"not built": "not built", "failed": "FAILED"}
+RATIOS = {"ratio", "kept", "kept_cpu", "worst_ratio", "of_bound"}
 
 
 def number(key, value):
@@ -21,9 +23,17 @@ def number(key, value):
     return f"{value:.3g}" if abs(value) >= 0.001 or value == 0 else f"{value:.1e}"
 
 
+def with_spread(row, key, first):
+    """A median, and of the first figure and of ratios the lowest and highest round."""
+    text, spread = number(key, row["figures"].get(key)), row.get("spread", {}).get(key)
+    if not spread or not (key == first or key.startswith("of_") or key in RATIOS):
+        return text
+    return f"{text} ({number(key, spread[0])}–{number(key, spread[1])})"
+
+
 def cells(row, keys):
     words = [row["case"], row["side"]]
-    words += [number(key, row["figures"].get(key)) for key in keys]
+    words += [with_spread(row, key, keys[0]) for key in keys]
     words.append("; ".join(map(verdict, row["thresholds"])))
     words[-1] = "; ".join(filter(None, [SHORT.get(row["state"], ""), words[-1]]))
     return words
@@ -117,6 +127,11 @@ def busy(machine):
         yield ""
 
 
+def few(rounds):
+    """What must be said of figures that are none."""
+    return f"**Fewer than {ENOUGH} rounds: no figure here is a claim.** " if rounds < ENOUGH else ""
+
+
 def markdown(results):
     """BENCHMARKS.md, whole."""
     machine = results["machine"]
@@ -126,10 +141,12 @@ def markdown(results):
         f"Written by `{results['command']}`, {results['begun']}. Do not edit: run it again.", "",
         *markdown_table(["machine", ""], [[key, str(value)] for key, value in machine.items()]), "",
         *busy(machine),
-        f"Every figure stands beside its peer's, measured in the same run, in turn (A B A B); rounds: "
-        f"{results['pairs']}, fewer where a benchmark's time was over. Medians; a ratio is "
-        "the median of the rounds' ratios. Seconds unless a name says otherwise. A side that failed "
-        "is shown as such, with its reason; *not built* is what this version does not have.", "",
+        f"Every figure stands beside its peer's, measured in the same run. Rounds: {results['rounds']}, the "
+        f"sides of each in an order drawn from seed {results['seed']}, after one round that is not "
+        f"counted. {few(results['rounds'])}Figures are medians, with the lowest and highest round in "
+        "parentheses; a ratio is the median of the rounds' ratios. Seconds unless a name says "
+        "otherwise. A side that failed is shown as such, with its reason; *not built* is what this "
+        "version does not have.", "",
         f"Figures held against a bound: {reached} reached it, {missed} did not, {unmeasured} were "
         "not measured. The bounds are the project's own aims, for medians on one quiet machine "
         "over shm.", ""]
