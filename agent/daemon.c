@@ -4,7 +4,6 @@
 #include "remote/rdma/keys.h"
 
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -237,36 +236,25 @@ static void on_state(void *arg, const char *state, const char *reason)
 			json_pack("{s:s,s:s}", "state", state, "reason", reason));
 }
 
-static void on_signal(uv_signal_t *handle, int number)
+static void on_ended(void *arg, const char *name)
 {
-	struct kw_agent_daemon *daemon = handle->data;
+	kw_agent_daemon_shutdown(arg, name);
+}
 
-	if (number != SIGHUP) {
-		kw_agent_daemon_shutdown(daemon, number == SIGTERM ? "SIGTERM" : "SIGINT");
-		return;
-	}
+static void on_reload(void *arg)
+{
+	struct kw_agent_daemon *daemon = arg;
+
+	if (daemon->closing)
+		return; /* by the control socket: the parts that would be told are closing */
 	kw_notify_reloading();
 	kw_daemon_reload(&daemon->daemon);
 	kw_notify_ready();
 }
 
-static void start_handles(struct kw_agent_daemon *daemon)
-{
-	uv_signal_init(daemon->loop, &daemon->on_term);
-	uv_signal_init(daemon->loop, &daemon->on_int);
-	uv_signal_init(daemon->loop, &daemon->on_hup);
-	daemon->on_term.data = daemon->on_int.data = daemon->on_hup.data = daemon;
-	uv_signal_start(&daemon->on_term, on_signal, SIGTERM);
-	uv_signal_start(&daemon->on_int, on_signal, SIGINT);
-	uv_signal_start(&daemon->on_hup, on_signal, SIGHUP);
-	kw_notify_init(&daemon->notify, daemon->loop);
-}
-
 static void close_handles(struct kw_agent_daemon *daemon)
 {
-	uv_close((uv_handle_t *)&daemon->on_term, NULL);
-	uv_close((uv_handle_t *)&daemon->on_int, NULL);
-	uv_close((uv_handle_t *)&daemon->on_hup, NULL);
+	kw_signals_close(&daemon->signals);
 	kw_notify_close(&daemon->notify);
 }
 
@@ -307,6 +295,7 @@ int kw_agent_daemon_init(struct kw_agent_daemon *daemon, uv_loop_t *loop, struct
 	struct kw_error *error)
 {
 	const struct kw_agent_handlers handlers = {on_state, agent_closed, daemon};
+	const struct kw_signals_handlers signals = {on_ended, on_reload, daemon};
 	struct kw_agent_options options = {0};
 	int code;
 
@@ -314,8 +303,10 @@ int kw_agent_daemon_init(struct kw_agent_daemon *daemon, uv_loop_t *loop, struct
 		.daemon = {config, on_changed},
 		.loop = loop,
 	};
-	start_handles(daemon);
-	code = read_options(daemon, &options, error);
+	kw_notify_init(&daemon->notify, loop);
+	code = kw_signals_start(&daemon->signals, loop, &signals, error);
+	if (!code)
+		code = read_options(daemon, &options, error);
 	kw_filter_describe(&options.filter, daemon->filter_text, sizeof daemon->filter_text);
 	if (!code)
 		code = kw_agent_new(loop, &options, &handlers, &daemon->agent, error);

@@ -13,6 +13,7 @@
 #include "control/daemon.h"
 #include "control/notify.h"
 #include "control/rpc/rpc.h"
+#include "control/signals.h"
 
 #include <uv.h>
 
@@ -23,7 +24,7 @@ struct kw_agent_daemon {
 	struct kw_inspect *inspect; /* get, verify, export; NULL once it is closed */
 	struct kw_rpc_server *rpc;
 	struct kw_notify notify;
-	uv_signal_t on_term, on_int, on_hup;
+	struct kw_signals signals;
 	struct kw_buffer password, secret;
 	char filter_text[256];
 	char name[KW_AGENT_NAME_MAX + 1];

@@ -25,6 +25,7 @@ int main(int argc, char **argv)
 	if (status >= 0)
 		goto free_config;
 	signal(SIGPIPE, SIG_IGN);
+	kw_signals_block();
 	kw_log_set_level(
 		(enum kw_log_level)kw_log_level_parse(kw_config_text(config, "log.level")));
 	kw_log_info("agent", "keywake-agent %s", KW_VERSION);

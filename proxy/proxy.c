@@ -6,7 +6,6 @@
 #include "control/json_text.h"
 #include "remote/rdma/keys.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -167,16 +166,17 @@ static void on_heartbeat(uv_timer_t *timer)
 	publish(proxy);
 }
 
-static void on_signal(uv_signal_t *handle, int number)
+static void on_ended(void *arg, const char *name)
 {
-	struct kw_proxy *proxy = handle->data;
+	kw_proxy_shutdown(arg, name);
+}
 
-	if (number != SIGHUP) {
-		kw_proxy_shutdown(proxy, number == SIGINT ? "SIGINT" : "SIGTERM");
-		return;
-	}
+static void on_reload(void *arg)
+{
+	struct kw_proxy *proxy = arg;
+
 	if (proxy->closing)
-		return; /* the parts that would be told are on their way out */
+		return; /* by the control socket: the parts that would be told are closing */
 	kw_notify_reloading();
 	kw_daemon_reload(&proxy->daemon);
 	kw_notify_ready();
@@ -382,16 +382,9 @@ static void start_handles(struct kw_proxy *proxy)
 {
 	uv_prepare_init(proxy->loop, &proxy->publisher);
 	uv_timer_init(proxy->loop, &proxy->heartbeat);
-	uv_signal_init(proxy->loop, &proxy->on_term);
-	uv_signal_init(proxy->loop, &proxy->on_int);
-	uv_signal_init(proxy->loop, &proxy->on_hup);
-	proxy->publisher.data = proxy->heartbeat.data = proxy->on_term.data = proxy->on_int.data =
-		proxy->on_hup.data = proxy;
+	proxy->publisher.data = proxy->heartbeat.data = proxy;
 	uv_prepare_start(&proxy->publisher, on_prepare);
 	uv_timer_start(&proxy->heartbeat, on_heartbeat, HEARTBEAT_MS, HEARTBEAT_MS);
-	uv_signal_start(&proxy->on_term, on_signal, SIGTERM);
-	uv_signal_start(&proxy->on_int, on_signal, SIGINT);
-	uv_signal_start(&proxy->on_hup, on_signal, SIGHUP);
 	kw_notify_init(&proxy->notify, proxy->loop);
 }
 
@@ -399,15 +392,14 @@ static void close_handles(struct kw_proxy *proxy)
 {
 	uv_close((uv_handle_t *)&proxy->publisher, NULL);
 	uv_close((uv_handle_t *)&proxy->heartbeat, NULL);
-	uv_close((uv_handle_t *)&proxy->on_term, NULL);
-	uv_close((uv_handle_t *)&proxy->on_int, NULL);
-	uv_close((uv_handle_t *)&proxy->on_hup, NULL);
+	kw_signals_close(&proxy->signals);
 	kw_notify_close(&proxy->notify);
 }
 
 int kw_proxy_init(
 	struct kw_proxy *proxy, uv_loop_t *loop, struct kw_config *config, struct kw_error *error)
 {
+	const struct kw_signals_handlers signals = {on_ended, on_reload, proxy};
 	int code;
 
 	*proxy = (struct kw_proxy){
@@ -424,7 +416,8 @@ int kw_proxy_init(
 	if (code)
 		return code;
 	start_handles(proxy);
-	if ((code = make_server(proxy, error)) || (code = prepare_all(proxy, error)) ||
+	if ((code = kw_signals_start(&proxy->signals, loop, &signals, error)) ||
+		(code = make_server(proxy, error)) || (code = prepare_all(proxy, error)) ||
 		(code = make_table(proxy, error)) || (code = make_source(proxy, error)) ||
 		(code = listen_all(proxy, error)) ||
 		(code = kw_rpc_server_new(loop, kw_config_text(config, "control.socket"),

@@ -13,6 +13,7 @@
 #include "control/daemon.h"
 #include "control/notify.h"
 #include "control/rpc/rpc.h"
+#include "control/signals.h"
 #include "remote/memory.h"
 #include "remote/server.h"
 #include "source/source.h"
@@ -31,7 +32,7 @@ struct kw_proxy {
 	struct kw_notify notify;
 	uv_prepare_t publisher;
 	uv_timer_t heartbeat;
-	uv_signal_t on_term, on_int, on_hup;
+	struct kw_signals signals;
 	uint64_t epoch;
 	uint64_t started_us; /* wall clock */
 	bool closing;
