@@ -251,10 +251,12 @@ static uint64_t sink_room(void *arg)
 	return agent->sync.paused ? 0 : agent->apply->ops->room(agent->apply);
 }
 
-static void sink_superblock(void *arg, const struct kw_superblock *superblock)
+static void sink_superblock(void *arg, const struct kw_superblock *read)
 {
 	struct kw_agent *agent = arg;
+	const struct kw_superblock *superblock = &agent->follow.superblock;
 
+	(void)read; /* follow knows the newest, which may be newer */
 	/* Having been equal a moment ago says nothing once keys are known to be missing. */
 	if (superblock->source_state != KW_SOURCE_LIVE || !superblock->complete)
 		kw_progress_doubt(&agent->sync.progress, kw_clock_us());

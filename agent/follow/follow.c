@@ -21,16 +21,6 @@
 /* A look reads the superblock, whatever the reader's own count of looks, once it is this old. */
 #define SUPERBLOCK_AGE_US 6000
 
-/* READs handed to the carrier by one call. */
-#define BATCH_MAX 64
-
-struct kw_follow_read {
-	struct kw_remote_read read;
-	struct kw_read *asked;
-	struct kw_follow *follow;
-	struct kw_follow_read *next;
-};
-
 /* The sentences of the carriers name the address themselves. */
 static void set_why(struct kw_follow *follow, enum kw_code code, const char *text)
 {
@@ -61,63 +51,18 @@ static void table_failed(struct kw_follow *follow, const struct kw_error *error)
 	link_failed(follow, &named);
 }
 
-static void on_read(struct kw_remote_read *done, const struct kw_error *error)
+static void on_lost(void *arg, const struct kw_error *error)
 {
-	struct kw_follow_read *own = done->arg;
-	struct kw_follow *follow = own->follow;
-	struct kw_read *asked = own->asked;
-
-	own->next = follow->spare;
-	follow->spare = own;
-	if (error)
-		link_failed(follow, error);
-	kw_reader_complete(asked, error);
+	link_failed(arg, error);
 }
 
-/* The reader never has more READs out than its depth, so the pool stays that small. */
-static struct kw_follow_read *take_read(struct kw_follow *follow)
-{
-	struct kw_follow_read *own = follow->spare;
-
-	if (own)
-		follow->spare = own->next;
-	else
-		own = kw_alloc(sizeof *own);
-	own->follow = follow;
-	return own;
-}
-
-static void reader_reads(void *arg, struct kw_read *const *reads, int count)
+/* The reader is started while connected, and stopped before the connection is freed. */
+static struct kw_remote *connection(void *arg)
 {
 	struct kw_follow *follow = arg;
-	struct kw_remote_read *batch[BATCH_MAX];
-	int filled = 0;
 
 	assert(follow->remote);
-	for (int i = 0; i < count; i++) {
-		struct kw_follow_read *own = take_read(follow);
-
-		own->asked = reads[i];
-		own->read = (struct kw_remote_read){
-			.offset = reads[i]->offset,
-			.length = reads[i]->length,
-			.buffer = reads[i]->buffer,
-			.done = on_read,
-			.arg = own,
-		};
-		batch[filled++] = &own->read;
-		if (filled == BATCH_MAX || i == count - 1) {
-			kw_remote_read(follow->remote, batch, filled);
-			filled = 0;
-		}
-	}
-}
-
-static void reader_extents(void *arg, const struct kw_extent *extents, int count)
-{
-	struct kw_follow *follow = arg;
-
-	kw_remote_set_extents(follow->remote, extents, count);
+	return follow->remote;
 }
 
 /* Set the timer, 0: stop it. Setting clears what has expired, so that nobody need read the fd. */
@@ -165,33 +110,6 @@ static void learn_superblock(struct kw_follow *follow, const struct kw_superbloc
 	learn_skew(follow, superblock->heartbeat_us, now);
 	follow->superblock = *superblock;
 	follow->superblock_us = now;
-	follow->sink.superblock(follow->sink.arg, superblock);
-}
-
-static void reader_snapshot_begin(void *arg, uint64_t epoch, uint64_t version)
-{
-	struct kw_follow *follow = arg;
-
-	follow->sink.snapshot_begin(follow->sink.arg, epoch, version);
-}
-
-static void reader_record(void *arg, const struct kw_record_view *record)
-{
-	struct kw_follow *follow = arg;
-
-	follow->sink.record(follow->sink.arg, record);
-}
-
-static uint64_t reader_room(void *arg)
-{
-	struct kw_follow *follow = arg;
-
-	return follow->sink.room(follow->sink.arg);
-}
-
-static void reader_superblock(void *arg, const struct kw_superblock *superblock)
-{
-	learn_superblock(arg, superblock);
 }
 
 /* How old what the table says is, by its own clock. */
@@ -223,42 +141,35 @@ static void pace(struct kw_follow *follow, bool moved)
 		arm(follow, follow->interval_us);
 }
 
-static void reader_pass_done(void *arg, const struct kw_reader_pass *pass)
+static void on_superblock(void *arg, const struct kw_superblock *superblock)
+{
+	learn_superblock(arg, superblock);
+}
+
+static void on_pass_done(void *arg, bool moved)
 {
 	struct kw_follow *follow = arg;
 
 	kw_backoff_reset(&follow->backoff);
 	follow->passed_us = follow->begun_us;
-	pace(follow, pass->moved);
-	follow->sink.pass_done(follow->sink.arg, pass);
+	pace(follow, moved);
 }
 
-static void reader_look_done(void *arg, bool found)
+static void on_look_done(void *arg, bool found)
 {
-	struct kw_follow *follow = arg;
-
-	pace(follow, found);
-	follow->sink.look_done(follow->sink.arg, found);
-}
-
-static void reader_lapsed(void *arg, const char *why)
-{
-	struct kw_follow *follow = arg;
-
-	follow->sink.lapsed(follow->sink.arg, why);
+	pace(arg, found);
 }
 
 /*
  * The reader is idle. What does not verify may only be a writer stopped in mid-stroke, which
  * another connection would not mend: the owner decides. Everything else ends the connection.
  */
-static void reader_failed(void *arg, const struct kw_error *error)
+static void on_failed(void *arg, const struct kw_error *error)
 {
 	struct kw_follow *follow = arg;
 
 	if (error->code != KW_E_CORRUPT)
 		table_failed(follow, error);
-	follow->sink.failed(follow->sink.arg, error);
 }
 
 static void on_link_ready(void *arg, const struct kw_remote_info *info)
@@ -284,12 +195,7 @@ static void on_timer_closed(uv_handle_t *handle)
 
 	close(follow->timer_fd);
 	kw_reader_free(follow->reader);
-	while (follow->spare) {
-		struct kw_follow_read *own = follow->spare;
-
-		follow->spare = own->next;
-		free(own);
-	}
+	kw_reads_close(&follow->reads);
 	follow->handlers.closed(follow->handlers.arg);
 }
 
@@ -348,6 +254,7 @@ static void on_probe(struct kw_remote_read *read, const struct kw_error *lost)
 	switch (kw_superblock_check(&follow->probe_superblock, &error)) {
 	case KW_OK:
 		learn_superblock(follow, &follow->probe_superblock);
+		follow->sink.superblock(follow->sink.arg, &follow->superblock);
 		return;
 	case KW_E_PROTOCOL:
 		table_failed(follow, &error);
@@ -497,25 +404,30 @@ void kw_follow_close(struct kw_follow *follow)
 	}
 }
 
-static const struct kw_reader_sink reader_sink = {
-	.snapshot_begin = reader_snapshot_begin,
-	.record = reader_record,
-	.room = reader_room,
-	.superblock = reader_superblock,
-	.pass_done = reader_pass_done,
-	.look_done = reader_look_done,
-	.lapsed = reader_lapsed,
-	.failed = reader_failed,
-};
+static struct kw_reader *new_reader(struct kw_follow *follow)
+{
+	const struct kw_reader_options options = {
+		.depth = follow->options.remote.depth,
+		.ahead = follow->options.ahead,
+	};
+	const struct kw_reader_driver driver = {
+		.superblock = on_superblock,
+		.pass_done = on_pass_done,
+		.look_done = on_look_done,
+		.failed = on_failed,
+		.arg = follow,
+	};
+	const struct kw_reader_io io = kw_reads_reader_io(&follow->reads);
+	struct kw_reader *reader = kw_reader_new(&options, &io, &follow->sink);
+
+	kw_reader_set_driver(reader, &driver);
+	return reader;
+}
 
 int kw_follow_init(struct kw_follow *follow, const char *proxy,
 	const struct kw_follow_options *options, const struct kw_follow_handlers *handlers,
 	const struct kw_reader_sink *sink, struct kw_error *error)
 {
-	const struct kw_reader_io io = {reader_reads, reader_extents, follow};
-	const struct kw_reader_options reader_options = {
-		.depth = options->remote.depth, .ahead = options->ahead};
-	struct kw_reader_sink own = reader_sink;
 	int code;
 
 	*follow = (struct kw_follow){
@@ -529,8 +441,9 @@ int kw_follow_init(struct kw_follow *follow, const char *proxy,
 	follow->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
 	if (follow->timer_fd < 0)
 		return kw_error_errno(error, errno, "timerfd_create");
-	own.arg = follow;
-	follow->reader = kw_reader_new(&reader_options, &io, &own);
+	kw_reads_init(&follow->reads, connection, follow);
+	follow->reads.lost = on_lost;
+	follow->reader = new_reader(follow);
 	kw_backoff_init(&follow->backoff, BACKOFF_LOWEST_MS, BACKOFF_HIGHEST_MS);
 	set_why(follow, KW_E_IO, "not connected yet");
 	uv_poll_init(options->loop, &follow->timer, follow->timer_fd);

@@ -11,12 +11,14 @@
  * each when polls are far apart.
  * While the reader does not ask for the superblock itself (idle, in a long snapshot, polling held)
  * this does, every PROBE_INTERVAL: heartbeat, state of the source and versions stay known.
- * What the reader finds goes to the owner's sink. Loop thread only.
+ * The reader hands what it finds to the owner's sink directly. The sink's superblock may be older
+ * than follow->superblock, which a probe may have brought before. Loop thread only.
  */
 #ifndef KW_AGENT_FOLLOW_FOLLOW_H
 #define KW_AGENT_FOLLOW_FOLLOW_H
 
 #include "base/backoff.h"
+#include "reads.h"
 #include "remote/remote.h"
 #include "table/reader.h"
 
@@ -47,14 +49,13 @@ struct kw_follow_handlers {
 	void *arg;
 };
 
-struct kw_follow_read; /* a READ of the reader's on its way through the carrier */
-
 struct kw_follow {
 	struct kw_follow_options options;
 	struct kw_follow_handlers handlers;
 	struct kw_reader_sink sink;
 	char proxy[KW_PROXY_ADDRESS];
 	struct kw_address address;
+	struct kw_reads reads; /* the reader's */
 	struct kw_reader *reader;
 	struct kw_remote *remote;
 	enum kw_link link;
@@ -66,8 +67,6 @@ struct kw_follow {
 	uint64_t reconnects;
 	enum kw_code code;       /* of why; KW_OK while UP */
 	char why[KW_FOLLOW_WHY]; /* why the link is, or was last, down */
-
-	struct kw_follow_read *spare; /* READs for reuse */
 
 	struct kw_superblock probe_superblock; /* sink of the probe's READ */
 	struct kw_remote_read probe_read;

@@ -5,13 +5,13 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* READs handed to the carrier by one call. */
-#define BATCH_MAX 16
+/* READs handed to the carrier by one call: all that a reader has out at once. */
+#define BATCH_MAX KW_READER_DEPTH_MAX
 
 struct kw_reads_item {
 	struct kw_remote_read read;
-	struct kw_read *asked;    /* by a reader, */
-	struct kw_lookup *lookup; /* or by a lookup */
+	struct kw_read *asked;    /* by a reader; NULL: by */
+	struct kw_lookup *lookup; /* a lookup */
 	struct kw_reads *reads;
 	struct kw_reads_item *next;
 };
@@ -38,9 +38,13 @@ static void tell(struct kw_reads_item *item, const struct kw_error *error)
 	struct kw_lookup *lookup = item->lookup;
 	struct kw_read *asked = item->asked;
 
+	assert(!lookup != !asked);
+	assert(reads->outstanding > 0);
 	item->next = reads->spare;
 	reads->spare = item;
 	reads->outstanding--;
+	if (error && reads->lost)
+		reads->lost(reads->arg, error);
 	if (lookup)
 		kw_lookup_complete(lookup, error);
 	else
@@ -52,7 +56,7 @@ static void on_read(struct kw_remote_read *read, const struct kw_error *error)
 	tell(read->arg, error);
 }
 
-/* Nobody has more READs out than a reader's depth, so the pool stays that small. */
+/* Each reader and lookup bounds its READs in flight, and so the pool. */
 static struct kw_reads_item *take(
 	struct kw_reads *reads, uint64_t offset, uint64_t length, uint8_t *buffer)
 {

@@ -1,9 +1,9 @@
 /*
- * READs of a second reader, or of lookups, through the connection that the agent follows on.
+ * READs of readers and lookups through the connection that the agent follows on.
  *
- * The connection is not owned: it may be lost and freed at any moment, and another one come. So it
- * is asked for at every READ; a READ that finds none is told back as failed by kw_reads_tick, since
- * a reader may not be told from within its own call. Loop thread only.
+ * This module does not own the connection, which may be lost and freed at any moment and replaced
+ * by another one. So each READ asks for it anew. If there is none, kw_reads_tick tells the READ
+ * back as failed, because a reader must not be told from within its own call. Loop thread only.
  */
 #ifndef KW_AGENT_FOLLOW_READS_H
 #define KW_AGENT_FOLLOW_READS_H
@@ -19,10 +19,12 @@ typedef struct kw_remote *(*kw_reads_remote_fn)(void *arg);
 
 struct kw_reads {
 	kw_reads_remote_fn remote;
+	/* A READ failed: called before its reader or lookup is told. NULL: not called. */
+	void (*lost)(void *arg, const struct kw_error *error);
 	void *arg;
 	struct kw_reads_item *spare;
-	struct kw_reads_item *refused; /* to be told back by the next tick */
-	int outstanding;               /* posted and not told back */
+	struct kw_reads_item *refused; /* the next tick tells them back */
+	int outstanding;               /* begun and not told back */
 };
 
 void kw_reads_init(struct kw_reads *reads, kw_reads_remote_fn remote, void *arg);
@@ -30,11 +32,11 @@ void kw_reads_init(struct kw_reads *reads, kw_reads_remote_fn remote, void *arg)
 /* Nothing may be outstanding. */
 void kw_reads_close(struct kw_reads *reads);
 
-/* What a reader, or a lookup, is to be made with. */
+/* For kw_reader_new and kw_lookup_new. */
 struct kw_reader_io kw_reads_reader_io(struct kw_reads *reads);
 struct kw_lookup_io kw_reads_lookup_io(struct kw_reads *reads);
 
-/* From time to time while something is outstanding. */
+/* Call it from time to time while something is outstanding. */
 void kw_reads_tick(struct kw_reads *reads);
 
 #endif

@@ -13,6 +13,29 @@
 
 static void begin_pass(struct kw_reader *reader);
 
+/* ---- a driver that needs to know nothing ---- */
+
+static void ignore_superblock(void *arg, const struct kw_superblock *superblock)
+{
+	(void)arg;
+	(void)superblock;
+}
+
+static void ignore_done(void *arg, bool found)
+{
+	(void)arg;
+	(void)found;
+}
+
+static void ignore_failed(void *arg, const struct kw_error *error)
+{
+	(void)arg;
+	(void)error;
+}
+
+static const struct kw_reader_driver no_driver = {
+	ignore_superblock, ignore_done, ignore_done, ignore_failed, NULL};
+
 struct kw_reader *kw_reader_new(const struct kw_reader_options *options,
 	const struct kw_reader_io *io, const struct kw_reader_sink *sink)
 {
@@ -22,6 +45,7 @@ struct kw_reader *kw_reader_new(const struct kw_reader_options *options,
 	*o = *options;
 	reader->io = *io;
 	reader->sink = *sink;
+	reader->driver = no_driver;
 	if (o->chunk_bytes == 0)
 		o->chunk_bytes = DEFAULT_CHUNK_BYTES;
 	if (o->depth == 0)
@@ -36,6 +60,13 @@ struct kw_reader *kw_reader_new(const struct kw_reader_options *options,
 	for (uint32_t i = 0; i < o->depth; i++)
 		reader->chunks[i].read.buffer = reader->arena + (size_t)i * o->chunk_bytes;
 	return reader;
+}
+
+void kw_reader_set_driver(struct kw_reader *reader, const struct kw_reader_driver *driver)
+{
+	assert(reader->phase == PHASE_IDLE);
+	assert(driver->superblock && driver->pass_done && driver->look_done && driver->failed);
+	reader->driver = *driver;
 }
 
 void kw_reader_free(struct kw_reader *reader)
@@ -89,6 +120,7 @@ void kw_reader_stop(struct kw_reader *reader)
 void kw_reader_fail(struct kw_reader *reader, const struct kw_error *error)
 {
 	go_idle(reader);
+	reader->driver.failed(reader->driver.arg, error);
 	reader->sink.failed(reader->sink.arg, error);
 }
 
@@ -198,6 +230,7 @@ void kw_reader_looked(struct kw_reader *reader, bool whole)
 	kw_reader_ahead_learn(reader, reader->tailed);
 	reader->phase = PHASE_WAITING;
 	reader->stats.looks++;
+	reader->driver.look_done(reader->driver.arg, reader->handed_on > 0);
 	reader->sink.look_done(reader->sink.arg, reader->handed_on > 0);
 }
 
@@ -273,6 +306,7 @@ static void pair_known(struct kw_reader *reader)
 	reader->superblock = reader->probe;
 	reader->superblock_due = false;
 	reader->ahead.looks = 0;
+	reader->driver.superblock(reader->driver.arg, &reader->superblock);
 	reader->sink.superblock(reader->sink.arg, &reader->superblock);
 	if (reader->generation != generation)
 		return;
@@ -417,6 +451,7 @@ void kw_reader_log_done(struct kw_reader *reader)
 	reader->tailing = true;
 	reader->phase = PHASE_WAITING;
 	reader->stats.passes++;
+	reader->driver.pass_done(reader->driver.arg, pass.moved);
 	reader->sink.pass_done(reader->sink.arg, &pass);
 }
 

@@ -103,6 +103,19 @@ struct kw_reader_sink {
 };
 
 /*
+ * What the one that polls needs to know. The reader tells it before it tells the sink, so the sink
+ * may belong to another module. Optional.
+ */
+struct kw_reader_driver {
+	void (*superblock)(void *arg, const struct kw_superblock *superblock);
+	/* A pass, or a look at the tail alone, is over: kw_reader_poll may be called. */
+	void (*pass_done)(void *arg, bool moved);
+	void (*look_done)(void *arg, bool found);
+	void (*failed)(void *arg, const struct kw_error *error);
+	void *arg;
+};
+
+/*
  * How the next bytes of the log are asked for. Nothing depends on the order of log and superblock:
  * bytes sampled before the superblock either verify, and a record is the same for ever, or do not,
  * and are read again.
@@ -167,6 +180,9 @@ struct kw_reader_stats {
 
 struct kw_reader *kw_reader_new(const struct kw_reader_options *options,
 	const struct kw_reader_io *io, const struct kw_reader_sink *sink);
+
+/* Before the first start. All functions are given. */
+void kw_reader_set_driver(struct kw_reader *reader, const struct kw_reader_driver *driver);
 
 /* Every READ must have been told back (or will never be). */
 void kw_reader_free(struct kw_reader *reader);

@@ -66,6 +66,7 @@ enum purpose {
 struct kw_reader {
 	struct kw_reader_options options;
 	struct kw_reader_io io;
+	struct kw_reader_driver driver;
 	struct kw_reader_sink sink;
 	struct kw_reader_stats stats;
 

@@ -452,6 +452,70 @@ static void a_new_epoch_is_noticed_within_a_few_looks(void **state)
 	fixture_close(&fixture);
 }
 
+struct told {
+	const struct follower *follower;
+	uint64_t superblocks, passes, looks, failures;
+};
+
+static void told_superblock(void *arg, const struct kw_superblock *superblock)
+{
+	struct told *told = arg;
+
+	assert_int_equal(told->superblocks++, told->follower->superblocks);
+}
+
+static void told_pass(void *arg, bool moved)
+{
+	struct told *told = arg;
+
+	assert_int_equal(told->passes++, told->follower->passes);
+}
+
+static void told_look(void *arg, bool found)
+{
+	struct told *told = arg;
+
+	assert_int_equal(told->looks++, told->follower->looks);
+}
+
+static void told_failure(void *arg, const struct kw_error *error)
+{
+	struct told *told = arg;
+
+	assert_int_equal(told->failures++, told->follower->failures);
+}
+
+static void the_driver_is_told_before_the_sink(void **state)
+{
+	struct follower follower;
+	struct fixture fixture;
+	struct told told = {.follower = &follower};
+	const struct kw_reader_driver driver = {
+		told_superblock, told_pass, told_look, told_failure, &told};
+	struct kw_error lost = {0};
+
+	fixture_open(&fixture, &(struct kw_table_options){0});
+	fixture_change(&fixture, 1, 1000);
+	follower_open(&follower, &fixture, &(struct kw_reader_options){0});
+	kw_reader_set_driver(follower.reader, &driver);
+	follower_start(&follower, NULL);
+	for (uint32_t i = 0; i < 40; i++) {
+		fixture_change(&fixture, i, 2000 + i);
+		follower_poll(&follower);
+	}
+	kw_error_set(&lost, KW_E_IO, "gone");
+	follower.lose = &lost;
+	follower_poll(&follower);
+	assert_true(told.looks > 0);
+	assert_int_equal(told.failures, 1);
+	assert_int_equal(told.superblocks, follower.superblocks);
+	assert_int_equal(told.passes, follower.passes);
+	assert_int_equal(told.looks, follower.looks);
+	assert_int_equal(told.failures, follower.failures);
+	follower_close(&follower);
+	fixture_close(&fixture);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -472,6 +536,7 @@ int main(void)
 		cmocka_unit_test(without_room_nothing_is_asked_for_or_taken),
 		cmocka_unit_test(a_session_may_end_with_it_out),
 		cmocka_unit_test(a_new_epoch_is_noticed_within_a_few_looks),
+		cmocka_unit_test(the_driver_is_told_before_the_sink),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
