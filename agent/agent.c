@@ -123,7 +123,7 @@ static void step(struct kw_agent *agent)
 		end_step(agent, now);
 	} else {
 		kw_sync_step(&agent->sync, now);
-		if (agent->sync.phase != KW_SYNC_WAIT && !agent->sync.paused)
+		if (kw_sync_phase(&agent->sync) != KW_SYNC_WAIT && !agent->sync.paused)
 			kw_follow_resume(&agent->follow);
 		kw_follow_step(&agent->follow, now);
 		kw_agent_evaluate(agent, now);
@@ -426,10 +426,7 @@ void kw_agent_pause(struct kw_agent *agent, bool paused)
 
 void kw_agent_resync(struct kw_agent *agent, const char *why)
 {
-	if (agent->apply->ops->insist)
-		agent->apply->ops->insist(agent->apply);
-	kw_sync_restart(&agent->sync, why);
-	agent->sync.retry_us = 0;
+	kw_sync_resync(&agent->sync, why);
 	want_step(agent);
 }
 

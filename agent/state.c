@@ -73,7 +73,7 @@ static bool is_failed(const struct kw_agent *agent, struct verdict *verdict)
 		return decide(verdict, KW_AGENT_FAILED,
 			"the proxy's table does not verify (%s): if this lasts, restart the proxy",
 			agent->sync.corrupt_why);
-	if (agent->sync.failing)
+	if (agent->sync.obstacle == KW_SYNC_NEEDS_PERSON)
 		return decide(verdict, KW_AGENT_FAILED, "%s", agent->sync.why);
 	if (apply->trouble == KW_TROUBLE_FAIL)
 		return decide(verdict, KW_AGENT_FAILED, "%s", apply->trouble_why);
@@ -129,8 +129,9 @@ static bool is_stalled(const struct kw_agent *agent, struct verdict *verdict, ui
 static enum kw_agent_state state_of_way(const struct kw_agent *agent)
 {
 	const struct kw_sync *sync = &agent->sync;
-	bool repeated = sync->pruning || sync->snapshots > 1 ||
-			(sync->touched && sync->phase < KW_SYNC_SNAPSHOT);
+	bool repeated =
+		sync->purpose == KW_SYNC_RECONCILE || sync->snapshots > 1 ||
+		(sync->data == KW_SYNC_DATA_CLAIMED && kw_sync_phase(sync) < KW_SYNC_SNAPSHOT);
 
 	return repeated ? KW_AGENT_RECONCILING : KW_AGENT_BOOTSTRAPPING;
 }
@@ -141,7 +142,7 @@ static bool is_on_the_way(const struct kw_agent *agent, struct verdict *verdict)
 	const struct kw_sync *sync = &agent->sync;
 	enum kw_agent_state state = state_of_way(agent);
 
-	switch (sync->phase) {
+	switch (kw_sync_phase(sync)) {
 	case KW_SYNC_WAIT:
 	case KW_SYNC_COUNT:
 	case KW_SYNC_CLAIM:
@@ -243,7 +244,7 @@ static void judge(const struct kw_agent *agent, struct verdict *verdict, uint64_
 			apply->blocked_why);
 		return;
 	}
-	if (apply->trouble == KW_TROUBLE_WAIT && agent->sync.phase >= KW_SYNC_CLAIM) {
+	if (apply->trouble == KW_TROUBLE_WAIT && kw_sync_phase(&agent->sync) >= KW_SYNC_CLAIM) {
 		decide(verdict, agent->sync.settled ? KW_AGENT_LAGGING : state_of_way(agent), "%s",
 			apply->trouble_why);
 		return;
@@ -337,7 +338,7 @@ double kw_agent_progress(const struct kw_agent *agent)
 	const struct kw_reader_stats *stats = kw_reader_stats(agent->follow.reader);
 	double share;
 
-	switch (agent->sync.phase) {
+	switch (kw_sync_phase(&agent->sync)) {
 	case KW_SYNC_WAIT:
 	case KW_SYNC_COUNT:
 	case KW_SYNC_CLAIM:

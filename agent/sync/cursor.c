@@ -120,7 +120,7 @@ bool kw_sync_save(struct kw_sync *sync, uint64_t now_us)
 
 	if (sync->cursor_writing)
 		return true;
-	if (!sync->apply->ops->needs_local || sync->phase != KW_SYNC_TAIL ||
+	if (!sync->apply->ops->needs_local || kw_sync_phase(sync) != KW_SYNC_TAIL ||
 		!kw_local_ready(sync->local) || sync->progress.applied == 0 ||
 		sync->apply->owed > 0 || sync->apply->trouble != KW_TROUBLE_NONE)
 		return false;

@@ -92,7 +92,7 @@ void kw_sync_settle_debt(struct kw_sync *sync, uint64_t now_us)
 {
 	settle_owed(sync, now_us);
 	ask_whether_kept(sync);
-	if (sync->phase == KW_SYNC_TAIL && sync->evicted > 0 &&
+	if (kw_sync_phase(sync) == KW_SYNC_TAIL && sync->evicted > 0 &&
 		now_us - sync->evicted_seen_us >= sync->evicted_wait_us)
 		kw_sync_restart(sync, "the local server has evicted keys");
 }

@@ -7,9 +7,11 @@
 #include "base/clock.h"
 #include "base/log.h"
 
+#include <assert.h>
+
 static bool is_loading(const struct kw_sync *sync)
 {
-	return sync->apply->whole && sync->phase == KW_SYNC_SNAPSHOT;
+	return sync->apply->whole && kw_sync_phase(sync) == KW_SYNC_SNAPSHOT;
 }
 
 bool kw_sync_may_load(const struct kw_sync *sync, uint64_t now_us)
@@ -23,9 +25,16 @@ void kw_sync_end_load(struct kw_sync *sync, const char *why)
 		kw_sync_restart(sync, why);
 }
 
-void kw_sync_load_begins(struct kw_sync *sync)
+void kw_sync_load_begins(struct kw_sync *sync, uint64_t now_us)
 {
-	sync->vanished_before = kw_reader_stats(sync->follow->reader)->vanished;
+	const struct kw_reader_stats *stats = kw_reader_stats(sync->follow->reader);
+
+	assert(kw_sync_phase(sync) == KW_SYNC_SNAPSHOT);
+	sync->in.snapshot = (struct kw_sync_load_watch){
+		.bytes = stats->bytes,
+		.moved_us = now_us,
+		.vanished = stats->vanished,
+	};
 }
 
 static bool gives_up_torn(struct kw_sync *sync)
@@ -57,17 +66,16 @@ bool kw_sync_load_torn(struct kw_sync *sync, bool vanished)
 void kw_sync_watch_load(struct kw_sync *sync, uint64_t now_us)
 {
 	const struct kw_reader_stats *stats = kw_reader_stats(sync->follow->reader);
-	uint64_t bytes = stats->bytes;
+	struct kw_sync_load_watch *watch = &sync->in.snapshot;
 
-	if (is_loading(sync) && stats->vanished != sync->vanished_before && gives_up_torn(sync))
+	if (!is_loading(sync) || (stats->vanished != watch->vanished && gives_up_torn(sync)))
 		return;
 	/* A server that takes its time is not kept waiting; nor is one while records are read that
 	 * the filter leaves out. */
-	if (!is_loading(sync) || bytes != sync->fed_bytes ||
-		sync->apply->ops->room(sync->apply) == 0) {
-		sync->fed_bytes = bytes;
-		sync->fed_us = now_us;
-	} else if (now_us - sync->fed_us > KW_SYNC_LOAD_IDLE_US) {
+	if (stats->bytes != watch->bytes || sync->apply->ops->room(sync->apply) == 0) {
+		watch->bytes = stats->bytes;
+		watch->moved_us = now_us;
+	} else if (now_us - watch->moved_us > KW_SYNC_LOAD_IDLE_US) {
 		kw_sync_end_load(sync, "nothing could be read for too long in the midst of the "
 				       "snapshot");
 	}

@@ -1,8 +1,9 @@
-#include "sync.h"
+#include "internal.h"
 
 #include "base/clock.h"
 #include "base/log.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -17,11 +18,12 @@
 
 void kw_sync_init(struct kw_sync *sync)
 {
-	sync->phase = KW_SYNC_WAIT;
 	sync->passed = UINT64_MAX;
+	sync->counted_keys = KW_SYNC_NOT_COUNTED;
 	kw_backoff_init(&sync->reread, REREAD_LOWEST_MS, REREAD_HIGHEST_MS);
 	kw_sync_debt_init(sync);
 	kw_prune_init(&sync->walk, sync->local);
+	kw_sm_init(&sync->sm, &kw_sync_machine, sync, KW_SYNC_WAIT);
 }
 
 void kw_sync_close(struct kw_sync *sync)
@@ -34,14 +36,15 @@ static bool needs_local(const struct kw_sync *sync)
 	return sync->apply->ops->needs_local;
 }
 
-static void set_why(struct kw_sync *sync, bool failing, const char *format, ...)
+static void set_why(struct kw_sync *sync, enum kw_sync_obstacle obstacle, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-static void set_why(struct kw_sync *sync, bool failing, const char *format, ...)
+static void set_why(struct kw_sync *sync, enum kw_sync_obstacle obstacle, const char *format, ...)
 {
 	va_list args;
 
-	sync->failing = failing;
+	assert(obstacle != KW_SYNC_FREE);
+	sync->obstacle = obstacle;
 	va_start(args, format);
 	vsnprintf(sync->why, sizeof sync->why, format, args);
 	va_end(args);
@@ -49,13 +52,13 @@ static void set_why(struct kw_sync *sync, bool failing, const char *format, ...)
 
 static void clear_why(struct kw_sync *sync)
 {
-	sync->failing = false;
+	sync->obstacle = KW_SYNC_FREE;
 	sync->why[0] = '\0';
 }
 
 /* ---- what happens outside ---- */
 
-static void forget_position(struct kw_sync *sync)
+static void forget_position(struct kw_sync *sync, const char *why)
 {
 	kw_follow_stop(sync->follow);
 	if (sync->apply->ops->forget)
@@ -63,18 +66,26 @@ static void forget_position(struct kw_sync *sync)
 	kw_prune_stop(&sync->walk);
 	kw_keyset_close(&sync->keyset);
 	kw_progress_reset(&sync->progress);
-	sync->positioned = false;
+	sync->position = (struct kw_cursor){0};
 	sync->passed = UINT64_MAX;
 	sync->settled = false;
-	sync->pruning = false;
-	sync->phase = KW_SYNC_WAIT;
+	sync->purpose = KW_SYNC_BOOTSTRAP;
 	clear_why(sync);
+	kw_sync_enter(sync, KW_SYNC_WAIT, why);
 }
 
 void kw_sync_restart(struct kw_sync *sync, const char *why)
 {
 	kw_log_warn("sync", "%s: reconciling", why);
-	forget_position(sync);
+	forget_position(sync, why);
+}
+
+void kw_sync_resync(struct kw_sync *sync, const char *why)
+{
+	if (sync->apply->ops->insist)
+		sync->apply->ops->insist(sync->apply);
+	kw_sync_restart(sync, why);
+	sync->in.wait.retry_us = 0;
 }
 
 static bool may_resume(const struct kw_sync *sync)
@@ -87,19 +98,18 @@ void kw_sync_assessed(struct kw_sync *sync, bool continuous)
 	const struct kw_local_facts *facts = &sync->local->facts;
 
 	if (!continuous) {
-		forget_position(sync);
-		sync->owned = facts->cursor_kind == KW_CURSOR_OURS;
-		sync->touched = false;
-		sync->counted = false;
-		sync->retry_us = 0;
+		forget_position(sync, "the local server was assessed");
+		sync->data = facts->cursor_kind == KW_CURSOR_OURS ? KW_SYNC_DATA_OURS
+								  : KW_SYNC_DATA_FOREIGN;
+		sync->counted_keys = KW_SYNC_NOT_COUNTED;
+		sync->in.wait.retry_us = 0;
 		sync->cursor_error[0] = '\0';
 		sync->evicted = 0;
 		sync->evicted_known = facts->evicted;
 		sync->resets_known = facts->resets;
 		if (!sync->local->spoiled && may_resume(sync) && kw_sync_cursor_holds(sync)) {
-			sync->positioned = true;
-			sync->position.epoch = sync->epoch = facts->cursor.epoch;
-			sync->position.version = facts->cursor.version;
+			sync->epoch = facts->cursor.epoch;
+			sync->position = (struct kw_cursor){sync->epoch, facts->cursor.version};
 			sync->passed = facts->cursor.version;
 			kw_progress_resume(&sync->progress, facts->cursor.version);
 		}
@@ -112,11 +122,11 @@ void kw_sync_gone(struct kw_sync *sync)
 {
 	sync->apply->ops->detach(sync->apply);
 	kw_prune_stop(&sync->walk);
-	if (sync->phase == KW_SYNC_COUNT || sync->phase == KW_SYNC_CLAIM)
-		sync->phase = KW_SYNC_WAIT;
-	if (sync->phase == KW_SYNC_PRUNE)
-		sync->phase = KW_SYNC_SETTLE;
-	/* Whatever it refused: it is to refuse that again before it is said again. */
+	if (kw_sync_phase(sync) == KW_SYNC_COUNT || kw_sync_phase(sync) == KW_SYNC_CLAIM)
+		kw_sync_enter(sync, KW_SYNC_WAIT, "the local server is gone");
+	if (kw_sync_phase(sync) == KW_SYNC_PRUNE)
+		kw_sync_enter(sync, KW_SYNC_SETTLE, "the local server is gone");
+	/* Forget the refusal. It is reported again only if the server refuses again. */
 	clear_why(sync);
 }
 
@@ -137,15 +147,16 @@ void kw_sync_corrupt(struct kw_sync *sync, const char *what)
 
 void kw_sync_snapshot_begin(struct kw_sync *sync, uint64_t epoch, uint64_t version)
 {
+	assert(kw_sync_phase(sync) == KW_SYNC_SNAPSHOT);
 	sync->epoch = epoch;
 	sync->passed = version;
 	kw_progress_reset(&sync->progress);
-	kw_sync_load_begins(sync);
+	kw_sync_load_begins(sync, kw_clock_us());
 	sync->apply->ops->begin(sync->apply);
 	kw_sync_debt_forget(sync);
 	kw_quarantine_clear(sync->quarantine);
 	kw_keyset_close(&sync->keyset);
-	if (sync->pruning)
+	if (sync->purpose == KW_SYNC_RECONCILE)
 		kw_keyset_reserve(&sync->keyset, sync->follow->superblock.keys < RESERVE_KEYS_MAX
 							 ? sync->follow->superblock.keys
 							 : RESERVE_KEYS_MAX);
@@ -153,6 +164,7 @@ void kw_sync_snapshot_begin(struct kw_sync *sync, uint64_t epoch, uint64_t versi
 
 void kw_sync_record(struct kw_sync *sync, const struct kw_record_view *record)
 {
+	assert(kw_sync_phase(sync) >= KW_SYNC_SNAPSHOT);
 	if (!kw_filter_has_database(sync->filter, record->database) ||
 		(record->kind != KW_RECORD_FLUSH &&
 			!kw_filter_has_key(sync->filter, record->key)) ||
@@ -160,9 +172,8 @@ void kw_sync_record(struct kw_sync *sync, const struct kw_record_view *record)
 		sync->filtered++;
 		return;
 	}
-	/* Until the first consistent pass: a snapshot that lost a segment is completed by the tail.
-	 */
-	if (sync->pruning && sync->phase != KW_SYNC_TAIL && record->kind == KW_RECORD_PUT)
+	/* Also after the snapshot: if it lost a segment, the tail brings the missing keys. */
+	if (sync->purpose == KW_SYNC_RECONCILE && record->kind == KW_RECORD_PUT)
 		kw_keyset_add_record(&sync->keyset, record);
 	sync->apply->ops->record(sync->apply, record);
 }
@@ -182,6 +193,8 @@ void kw_sync_pass_done(struct kw_sync *sync, const struct kw_reader_pass *pass)
 		.moved = pass->moved && same && !sync->first_pass,
 	};
 
+	assert(kw_sync_phase(sync) >= KW_SYNC_SNAPSHOT);
+	assert(pass->snapshot == (kw_sync_phase(sync) == KW_SYNC_SNAPSHOT));
 	if (pass->snapshot && kw_sync_load_torn(sync, pass->vanished))
 		return;
 	if (same && superblock->complete)
@@ -191,52 +204,63 @@ void kw_sync_pass_done(struct kw_sync *sync, const struct kw_reader_pass *pass)
 	kw_backoff_reset(&sync->reread);
 	kw_progress_handed(&sync->progress, &handed);
 	if (!pass->vanished) {
-		sync->positioned = true;
 		sync->position = (struct kw_cursor){pass->epoch, pass->consistent};
 		sync->passed = pass->consistent;
 	}
 	if (pass->snapshot && sync->apply->ops->end)
 		sync->apply->ops->end(sync->apply);
-	if (sync->phase == KW_SYNC_SNAPSHOT)
-		sync->phase = sync->pruning ? KW_SYNC_SETTLE : KW_SYNC_TAIL;
+	if (pass->snapshot)
+		kw_sync_enter(sync,
+			sync->purpose == KW_SYNC_RECONCILE ? KW_SYNC_SETTLE : KW_SYNC_TAIL,
+			"the snapshot was read");
 }
 
 /* ---- phases ---- */
 
-static void start_reader(struct kw_sync *sync, bool snapshot)
+static void start_reader(struct kw_sync *sync, const struct kw_cursor *from)
 {
 	clear_why(sync);
 	sync->first_pass = true;
 	/* Another proxy may answer now: what was equal to the one before says nothing. */
 	kw_progress_unlevel(&sync->progress);
-	if (snapshot) {
-		/* Told at once: the proxy is to keep the tombstones of what comes after. */
-		sync->passed = sync->follow->superblock.version;
-		sync->phase = KW_SYNC_SNAPSHOT;
-		sync->snapshots++;
-		if (sync->snapshots > 1)
-			sync->resyncs++;
-		kw_log_info("sync", "%s: snapshot of %" PRIu64 " keys, epoch %016" PRIx64,
-			sync->pruning ? "reconcile" : "bootstrap", sync->follow->superblock.keys,
-			sync->follow->superblock.epoch);
-	} else {
-		sync->phase = KW_SYNC_TAIL;
-		if (sync->apply->ops->resume)
-			sync->apply->ops->resume(sync->apply);
-		kw_log_info("sync", "resuming behind version %" PRIu64 " of epoch %016" PRIx64,
-			sync->position.version, sync->position.epoch);
-	}
-	kw_follow_start(sync->follow, snapshot ? NULL : &sync->position);
+	kw_follow_start(sync->follow, from);
+}
+
+static void start_snapshot(struct kw_sync *sync)
+{
+	const struct kw_superblock *superblock = &sync->follow->superblock;
+
+	/* Told at once: the proxy is to keep the tombstones of what comes after. */
+	sync->passed = superblock->version;
+	sync->snapshots++;
+	if (sync->snapshots > 1)
+		sync->resyncs++;
+	kw_log_info("sync", "%s: snapshot of %" PRIu64 " keys, epoch %016" PRIx64,
+		sync->purpose == KW_SYNC_RECONCILE ? "reconcile" : "bootstrap", superblock->keys,
+		superblock->epoch);
+	start_reader(sync, NULL);
+	kw_sync_enter(sync, KW_SYNC_SNAPSHOT, "claimed");
+	kw_sync_load_begins(sync, kw_clock_us());
+}
+
+static void resume(struct kw_sync *sync)
+{
+	if (sync->apply->ops->resume)
+		sync->apply->ops->resume(sync->apply);
+	kw_log_info("sync", "resuming behind version %" PRIu64 " of epoch %016" PRIx64,
+		sync->position.version, sync->position.epoch);
+	start_reader(sync, &sync->position);
+	kw_sync_enter(sync, KW_SYNC_TAIL, "there is a position");
 }
 
 static void wait_again(struct kw_sync *sync, const char *why)
 {
-	sync->phase = KW_SYNC_WAIT;
-	sync->retry_us = kw_clock_us() + RETRY_US;
-	set_why(sync, false, "%s", why);
-	if (strcmp(sync->waited, sync->why) == 0)
+	kw_sync_enter(sync, KW_SYNC_WAIT, why);
+	sync->in.wait.retry_us = kw_clock_us() + RETRY_US;
+	set_why(sync, KW_SYNC_WAITS, "%s", why);
+	if (strcmp(sync->logged, sync->why) == 0)
 		return;
-	memcpy(sync->waited, sync->why, sizeof sync->waited);
+	memcpy(sync->logged, sync->why, sizeof sync->logged);
 	kw_log_warn("sync", "%s (trying again)", why);
 }
 
@@ -249,15 +273,25 @@ static void wait_again(struct kw_sync *sync, const char *why)
  */
 static bool without_claim(const struct kw_sync *sync, const struct kw_failure *failure)
 {
-	return failure->answer == KW_SERVER_E_OOM && sync->owned && !sync->local->spoiled &&
-	       (sync->local->written_valid || kw_sync_cursor_stands(sync));
+	return failure->answer == KW_SERVER_E_OOM && sync->data != KW_SYNC_DATA_FOREIGN &&
+	       !sync->local->spoiled && (sync->local->written_valid || kw_sync_cursor_stands(sync));
+}
+
+/*
+ * The claim may last, and the proxy may be lost meanwhile. Another one may be there already, whose
+ * table is not complete: then all is decided again.
+ */
+static bool is_as_claimed(const struct kw_sync *sync)
+{
+	return kw_follow_up(sync->follow) && kw_follow_idle(sync->follow) && !sync->paused &&
+	       sync->follow->superblock.epoch == sync->in.claim.epoch;
 }
 
 static void on_claimed(void *arg, const struct kw_failure *failure)
 {
 	struct kw_sync *sync = arg;
 
-	if (sync->phase != KW_SYNC_CLAIM)
+	if (kw_sync_phase(sync) != KW_SYNC_CLAIM)
 		return;
 	if (failure && !without_claim(sync, failure)) {
 		wait_again(sync, failure->text);
@@ -265,31 +299,28 @@ static void on_claimed(void *arg, const struct kw_failure *failure)
 	}
 	if (!failure)
 		sync->local->spoiled = false;
-	sync->owned = true;
-	sync->touched = true;
-	sync->waited[0] = '\0';
+	sync->data = KW_SYNC_DATA_CLAIMED;
+	sync->logged[0] = '\0';
 	sync->cursor_error[0] = '\0';
-	/* The link may have been lost meanwhile: then all is decided again. */
-	if (kw_follow_up(sync->follow) && kw_follow_idle(sync->follow) && !sync->paused)
-		start_reader(sync, true);
+	if (is_as_claimed(sync))
+		start_snapshot(sync);
 	else
-		forget_position(sync);
+		forget_position(sync, "not for the table that is there now");
 }
 
 static void on_counted(void *arg, const struct kw_failure *failure)
 {
 	struct kw_sync *sync = arg;
 
-	if (sync->phase != KW_SYNC_COUNT)
+	if (kw_sync_phase(sync) != KW_SYNC_COUNT)
 		return;
 	if (failure) {
 		wait_again(sync, failure->text);
 		return;
 	}
-	sync->phase = KW_SYNC_WAIT;
-	sync->counted = true;
 	sync->counted_keys = sync->walk.matched;
-	sync->retry_us = sync->counted_keys > 0 ? kw_clock_us() + RETRY_US : 0;
+	kw_sync_enter(sync, KW_SYNC_WAIT, "counted");
+	sync->in.wait.retry_us = sync->counted_keys > 0 ? kw_clock_us() + RETRY_US : 0;
 }
 
 /*
@@ -300,37 +331,38 @@ static bool may_claim(struct kw_sync *sync, uint64_t now_us)
 {
 	uint64_t keys = sync->local->facts.keys;
 	bool walk = sync->filter->prefix_count > 0 && keys > 0;
+	bool counted = sync->counted_keys != KW_SYNC_NOT_COUNTED;
 
 	if (sync->apply->whole && !sync->consent) {
-		set_why(sync, true,
+		set_why(sync, KW_SYNC_NEEDS_PERSON,
 			"apply.mode=%s replaces everything in the local server (it holds %" PRIu64
 			" keys): set apply.consent=true if it may",
 			sync->apply->ops->mode, keys);
 		return false;
 	}
-	if (sync->owned || sync->consent || keys == 0)
+	if (sync->data != KW_SYNC_DATA_FOREIGN || sync->consent || keys == 0)
 		return true;
-	if (walk && sync->counted && sync->counted_keys == 0) {
-		sync->counted = false;
+	if (walk && sync->counted_keys == 0) {
+		sync->counted_keys = KW_SYNC_NOT_COUNTED;
 		return true;
 	}
 	if (walk)
 		keys = sync->counted_keys;
-	if (!walk || sync->counted)
-		set_why(sync, true,
+	if (!walk || counted)
+		set_why(sync, KW_SYNC_NEEDS_PERSON,
 			"the local server holds %s%" PRIu64
 			" keys that would be replaced, and no cursor of ours: set "
 			"apply.consent=true, or give it an empty server",
 			walk && keys >= KW_PRUNE_COUNT_MAX ? "at least " : "", keys);
-	if (walk && now_us >= sync->retry_us) {
+	if (walk && now_us >= sync->in.wait.retry_us) {
 		const struct kw_prune_plan plan = {
 			.filter = sync->filter,
 			.database = -1,
 			.count_only = true,
 		};
 
-		sync->phase = KW_SYNC_COUNT;
 		kw_prune_start(&sync->walk, &plan, on_counted, sync);
+		kw_sync_enter(sync, KW_SYNC_COUNT, "only some prefixes are followed");
 	}
 	return false;
 }
@@ -342,7 +374,7 @@ static bool server_fits(struct kw_sync *sync)
 	if (!needs_local(sync) ||
 		!kw_sync_check_fit(&sync->follow->superblock, &sync->local->facts.identity, &error))
 		return true;
-	set_why(sync, true, "%s", error.text);
+	set_why(sync, KW_SYNC_NEEDS_PERSON, "%s", error.text);
 	return false;
 }
 
@@ -350,7 +382,7 @@ static bool server_fits(struct kw_sync *sync)
 static bool can_begin(struct kw_sync *sync, uint64_t now_us)
 {
 	if (!kw_follow_up(sync->follow) || sync->follow->superblock.epoch == 0 ||
-		!kw_follow_idle(sync->follow) || sync->paused || now_us < sync->retry_us ||
+		!kw_follow_idle(sync->follow) || sync->paused || now_us < sync->in.wait.retry_us ||
 		now_us < sync->reread_us)
 		return false;
 	return !needs_local(sync) || kw_local_ready(sync->local);
@@ -368,8 +400,17 @@ static void claim(struct kw_sync *sync)
 	};
 
 	clear_why(sync);
-	sync->phase = KW_SYNC_CLAIM;
+	kw_sync_enter(sync, KW_SYNC_CLAIM, "a snapshot is needed");
+	sync->in.claim.epoch = superblock->epoch;
 	sync->apply->ops->prepare(sync->apply, &plan, on_claimed, sync);
+}
+
+static enum kw_sync_purpose purpose_of_snapshot(const struct kw_sync *sync)
+{
+	bool may_hold_keys = sync->local->facts.keys > 0 || sync->data == KW_SYNC_DATA_CLAIMED;
+
+	return needs_local(sync) && !sync->apply->whole && may_hold_keys ? KW_SYNC_RECONCILE
+									 : KW_SYNC_BOOTSTRAP;
 }
 
 static void decide(struct kw_sync *sync, uint64_t now_us)
@@ -378,28 +419,28 @@ static void decide(struct kw_sync *sync, uint64_t now_us)
 
 	if (!can_begin(sync, now_us) || !server_fits(sync))
 		return;
-	if (sync->positioned) {
-		start_reader(sync, false);
+	if (kw_sync_positioned(sync)) {
+		resume(sync);
 		return;
 	}
 	if (!superblock->complete && superblock->source_state == KW_SOURCE_CONNECTING) {
-		set_why(sync, false, "the proxy has not reached the primary yet");
+		set_why(sync, KW_SYNC_WAITS, "the proxy has not reached the primary yet");
 		return;
 	}
 	if (needs_local(sync) && !may_claim(sync, now_us))
 		return;
 	if (!kw_sync_may_load(sync, now_us)) {
-		set_why(sync, false, "the proxy hangs: no load is begun that it would hold up");
+		set_why(sync, KW_SYNC_WAITS,
+			"the proxy hangs: no load is begun that it would hold up");
 		return;
 	}
-	sync->pruning = needs_local(sync) && !sync->apply->whole &&
-			(sync->local->facts.keys > 0 || sync->touched);
+	sync->purpose = purpose_of_snapshot(sync);
 	/* Against an incomplete table good keys would be pruned, or replaced by less. */
-	if ((sync->pruning || sync->apply->whole) && !superblock->complete) {
-		set_why(sync, false,
+	if ((sync->purpose == KW_SYNC_RECONCILE || sync->apply->whole) && !superblock->complete) {
+		set_why(sync, KW_SYNC_WAITS,
 			"waiting for the proxy's first scan to be complete before local keys are "
 			"%s",
-			sync->pruning ? "compared with it" : "replaced by it");
+			sync->apply->whole ? "replaced by it" : "compared with it");
 		return;
 	}
 	claim(sync);
@@ -410,15 +451,15 @@ static void prune_again(struct kw_sync *sync, const struct kw_failure *failure)
 {
 	bool permission = failure->answer == KW_SERVER_E_PERMISSION;
 
-	sync->phase = KW_SYNC_SETTLE;
-	sync->retry_us = kw_clock_us() + RETRY_US;
-	set_why(sync, permission,
+	kw_sync_enter(sync, KW_SYNC_SETTLE, failure->text);
+	sync->in.settle.retry_us = kw_clock_us() + RETRY_US;
+	set_why(sync, permission ? KW_SYNC_NEEDS_PERSON : KW_SYNC_WAITS,
 		"local keys that the table does not have cannot be deleted: %.300s%s",
 		failure->text,
 		permission ? ": grant the agent's user +scan +unlink +select on all keys" : "");
-	if (strcmp(sync->waited, sync->why) == 0)
+	if (strcmp(sync->logged, sync->why) == 0)
 		return;
-	memcpy(sync->waited, sync->why, sizeof sync->waited);
+	memcpy(sync->logged, sync->why, sizeof sync->logged);
 	kw_log_warn("sync", "%s (trying again)", sync->why);
 }
 
@@ -435,10 +476,10 @@ static void on_pruned(void *arg, const struct kw_failure *failure)
 		"pruned %" PRIu64 " of %" PRIu64 " local keys that the table does not have",
 		sync->walk.matched, sync->walk.looked_at);
 	kw_keyset_close(&sync->keyset);
-	sync->pruning = false;
-	sync->waited[0] = '\0';
+	sync->purpose = KW_SYNC_BOOTSTRAP;
+	sync->logged[0] = '\0';
 	clear_why(sync);
-	sync->phase = KW_SYNC_TAIL;
+	kw_sync_enter(sync, KW_SYNC_TAIL, "pruned");
 }
 
 static void settle(struct kw_sync *sync, uint64_t now_us)
@@ -449,33 +490,32 @@ static void settle(struct kw_sync *sync, uint64_t now_us)
 		.database = -1,
 	};
 
-	if (!sync->positioned || sync->apply->done != sync->apply->taken ||
-		!kw_local_ready(sync->local) || now_us < sync->retry_us)
+	if (!kw_sync_positioned(sync) || sync->apply->done != sync->apply->taken ||
+		!kw_local_ready(sync->local) || now_us < sync->in.settle.retry_us)
 		return;
-	sync->phase = KW_SYNC_PRUNE;
 	kw_prune_start(&sync->walk, &plan, on_pruned, sync);
+	kw_sync_enter(sync, KW_SYNC_PRUNE, "all of the snapshot is acknowledged");
 }
 
 /* The link came back, or what did not verify is read again: go on from the last consistent pass, or
  * all over where there was none. */
 static void restart_reader(struct kw_sync *sync, uint64_t now_us)
 {
-	bool in_prune = sync->phase == KW_SYNC_PRUNE || sync->phase == KW_SYNC_SETTLE;
-
 	if (!kw_follow_up(sync->follow) || !kw_follow_idle(sync->follow) ||
 		now_us < sync->reread_us || sync->follow->superblock.epoch == 0 ||
-		(in_prune && sync->positioned))
+		(kw_sync_phase(sync) == KW_SYNC_SETTLE && kw_sync_positioned(sync)))
 		return;
-	if (!sync->positioned)
-		forget_position(sync);
+	if (!kw_sync_positioned(sync))
+		forget_position(sync, "the snapshot was not read to its end");
 	else if (!sync->paused && server_fits(sync))
-		start_reader(sync, false);
+		resume(sync);
 }
 
 static void hold_or_poll(struct kw_sync *sync)
 {
-	bool reading = sync->phase == KW_SYNC_TAIL || sync->phase == KW_SYNC_SNAPSHOT ||
-		       (sync->phase == KW_SYNC_SETTLE && !sync->positioned);
+	enum kw_sync_phase phase = kw_sync_phase(sync);
+	bool reading = phase == KW_SYNC_TAIL || phase == KW_SYNC_SNAPSHOT ||
+		       (phase == KW_SYNC_SETTLE && !kw_sync_positioned(sync));
 	bool polling = reading && !sync->paused;
 
 	/* A primary may be upgraded while we follow it. */
@@ -502,13 +542,13 @@ void kw_sync_step(struct kw_sync *sync, uint64_t now_us)
 	uint64_t interval = sync->cursor_error[0] ? RETRY_US : CURSOR_INTERVAL_US;
 
 	kw_sync_acknowledged(sync);
-	switch (sync->phase) {
+	switch (kw_sync_phase(sync)) {
 	case KW_SYNC_WAIT:
 		decide(sync, now_us);
 		break;
 	case KW_SYNC_SETTLE:
 		restart_reader(sync, now_us);
-		if (sync->phase == KW_SYNC_SETTLE)
+		if (kw_sync_phase(sync) == KW_SYNC_SETTLE)
 			settle(sync, now_us);
 		break;
 	case KW_SYNC_SNAPSHOT:

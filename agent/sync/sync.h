@@ -29,6 +29,7 @@
 
 #include "apply/apply.h"
 #include "base/backoff.h"
+#include "base/sm.h"
 #include "follow/follow.h"
 #include "keys/keyset.h"
 #include "keys/quarantine.h"
@@ -51,6 +52,28 @@ enum kw_sync_phase {
 	KW_SYNC_TAIL,
 };
 
+/* What the snapshot is for. */
+enum kw_sync_purpose {
+	KW_SYNC_BOOTSTRAP, /* there was nothing before it: TAIL follows */
+	KW_SYNC_RECONCILE, /* local keys that it does not have are deleted: SETTLE follows */
+};
+
+/* Whose the local data are, as of the last time the server was assessed. */
+enum kw_sync_data {
+	KW_SYNC_DATA_FOREIGN, /* no cursor of ours was found with them */
+	KW_SYNC_DATA_OURS,    /* a cursor of ours was found */
+	KW_SYNC_DATA_CLAIMED, /* we have claimed them since, and written */
+};
+
+/* Does anything keep the sync from going on? `why` says what. */
+enum kw_sync_obstacle {
+	KW_SYNC_FREE,
+	KW_SYNC_WAITS,        /* it ends by itself */
+	KW_SYNC_NEEDS_PERSON, /* only a person can mend it */
+};
+
+#define KW_SYNC_NOT_COUNTED UINT64_MAX
+
 struct kw_sync {
 	/* what it works with; the agent's */
 	struct kw_follow *follow;
@@ -60,24 +83,36 @@ struct kw_sync {
 	struct kw_quarantine *quarantine;
 	bool consent;
 
-	enum kw_sync_phase phase;
+	struct kw_sm sm; /* enum kw_sync_phase: kw_sync_phase() reads it */
+	union {          /* what belongs to the present phase only; zeroed when it is entered */
+		struct {
+			uint64_t retry_us; /* decide not before */
+		} wait;
+		struct {
+			uint64_t epoch; /* of the table that the claim is for */
+		} claim;
+		struct kw_sync_load_watch {
+			uint64_t bytes;    /* read, when it was looked last */
+			uint64_t moved_us; /* when that last was another number than before */
+			uint64_t vanished; /* segments, ever, when the snapshot began */
+		} snapshot;
+		struct {
+			uint64_t retry_us; /* prune not before */
+		} settle;
+	} in;
+	enum kw_sync_purpose purpose; /* of the snapshot begun last, or to be claimed */
+	enum kw_sync_data data;
+	enum kw_sync_obstacle obstacle;
+	char why[KW_SYNC_WHY];    /* "" when FREE */
+	char logged[KW_SYNC_WHY]; /* the last of these that was logged */
+	uint64_t counted_keys;    /* what COUNT found; KW_SYNC_NOT_COUNTED */
 	bool paused;
-	bool failing;             /* only a person can mend it: why says what */
-	char why[KW_SYNC_WHY];    /* of WAIT, or why nothing is pruned; "": nothing is missing */
-	char waited[KW_SYNC_WHY]; /* what the log was told last of trying again */
-	bool owned;               /* the local data carry our cursor, or will */
-	bool touched;             /* records went there since it was looked at: it is not empty */
-	bool pruning;             /* this snapshot is a reconcile */
-	bool settled;             /* has been level since the last snapshot began */
-	bool counted;             /* counted_keys is of this local data */
-	uint64_t counted_keys;
-	uint64_t retry_us; /* WAIT, SETTLE: not before */
+	bool settled; /* has been level since the last snapshot began */
 
-	uint64_t epoch;  /* of what is handed on */
-	bool positioned; /* the reader may resume at: */
-	struct kw_cursor position;
-	bool first_pass; /* after a start: its age says nothing about lag */
-	uint64_t passed; /* told to the proxy; UINT64_MAX: nothing need be kept for us */
+	uint64_t epoch;            /* of what is handed on */
+	struct kw_cursor position; /* the reader may resume here; epoch 0: nowhere */
+	bool first_pass;           /* after a start: its age says nothing about lag */
+	uint64_t passed;           /* told to the proxy; UINT64_MAX: nothing need be kept for us */
 	struct kw_keyset keyset;
 	struct kw_prune walk;
 	struct kw_progress progress;
@@ -100,10 +135,7 @@ struct kw_sync {
 	struct kw_backoff evicting;
 	uint64_t kept_ask; /* the INFO that says whether it kept the snapshot; 0: not asked */
 
-	uint64_t fed_bytes;       /* load.c: read when it was looked last, */
-	uint64_t fed_us;          /* and when they were last other than before */
-	uint64_t vanished_before; /* segments, ever, when the snapshot began */
-	int torn;                 /* snapshots in a row that lost one and were given up */
+	int torn; /* load.c: snapshots in a row that lost a segment and were given up */
 
 	bool cursor_writing;
 	uint64_t cursor_us; /* last written, or tried */
@@ -115,6 +147,20 @@ struct kw_sync {
 	uint64_t filtered; /* records left out by the filter */
 };
 
+extern const struct kw_sm_conf kw_sync_machine;
+
+static inline enum kw_sync_phase kw_sync_phase(const struct kw_sync *sync)
+{
+	return (enum kw_sync_phase)sync->sm.state;
+}
+
+/* Is there a consistent position, so that no snapshot is needed? */
+static inline bool kw_sync_positioned(const struct kw_sync *sync)
+{
+	return sync->position.epoch != 0;
+}
+
+/* The fields above the machine are filled in by the caller; all others are zero. */
 void kw_sync_init(struct kw_sync *sync);
 void kw_sync_close(struct kw_sync *sync);
 
@@ -124,6 +170,8 @@ void kw_sync_gone(struct kw_sync *sync);
 
 /* The position means nothing any more: a snapshot, and pruning, from the start. */
 void kw_sync_restart(struct kw_sync *sync, const char *why);
+/* The same because the operator wants it: whatever was waited for is not waited for. */
+void kw_sync_resync(struct kw_sync *sync, const char *why);
 
 /* The reader (kw_reader_sink). */
 /*
@@ -188,7 +236,7 @@ void kw_sync_watch_load(struct kw_sync *sync, uint64_t now_us);
  * behind it, and nobody says warm before.
  */
 #define KW_SYNC_TORN_MAX 3
-void kw_sync_load_begins(struct kw_sync *sync);
+void kw_sync_load_begins(struct kw_sync *sync, uint64_t now_us);
 /* A snapshot was read to its end. True: it was given up. */
 bool kw_sync_load_torn(struct kw_sync *sync, bool vanished);
 

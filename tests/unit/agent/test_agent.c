@@ -89,7 +89,7 @@ static bool is_waiting(void *arg)
 {
 	const struct stage *stage = arg;
 
-	return stage->agent->sync.phase == KW_SYNC_WAIT && stage->agent->sync.why[0];
+	return kw_sync_phase(&stage->agent->sync) == KW_SYNC_WAIT && stage->agent->sync.why[0];
 }
 
 static void no_good_key_is_pruned_before_the_first_scan_is_complete(void **state)

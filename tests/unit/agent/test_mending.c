@@ -85,7 +85,7 @@ static void a_resync_repairs_what_somebody_wrote_locally(void **state)
 	stage_cli(&stage, "mset key:0 wrong alien 1");
 	stage_cli(&stage, "del key:2");
 	kw_agent_resync(stage.agent, "asked for");
-	assert_int_equal(stage.agent->sync.phase, KW_SYNC_WAIT);
+	assert_int_equal(kw_sync_phase(&stage.agent->sync), KW_SYNC_WAIT);
 	test_run_ms(&stage.loop, 50);
 	stage_wait_warm(&stage);
 	assert_string_equal(stage_cli(&stage, "get key:0"), "value");
@@ -218,6 +218,39 @@ static void data_of_another_primary_are_found_whatever_was_written_since(void **
 	test_server_stop(&other);
 }
 
+static bool is_claiming(void *arg)
+{
+	return kw_sync_phase(&((struct stage *)arg)->agent->sync) == KW_SYNC_CLAIM;
+}
+
+static bool is_waiting_for_the_scan(void *arg)
+{
+	return strstr(((struct stage *)arg)->agent->reason, "first scan") != NULL;
+}
+
+/* The server takes its time to acknowledge the claim, and another proxy is there before it does. */
+static void a_claim_counts_only_for_the_table_it_was_made_for(void **state)
+{
+	struct kw_error error;
+	struct stage stage;
+
+	stage_open_warm(&stage, 10);
+	stage_cli(&stage, "client pause 1000 write");
+	kw_agent_resync(stage.agent, "asked for");
+	stage_wait(&stage, is_claiming, "the agent claims the server");
+	stage_another_proxy(&stage, STAGE_EPOCH + 7, false);
+	assert_int_equal(kw_agent_retarget(stage.agent, stage.proxy.address, &error), KW_OK);
+	stage_wait(&stage, is_waiting_for_the_scan, "the agent waits for the first scan");
+	test_run_ms(&stage.loop, 100);
+	assert_string_equal(stage_cli(&stage, "dbsize"), "5");
+	stage_fill(&stage, 0, 10);
+	stage.proxy.facts.complete = true;
+	stage.proxy.facts.source_state = KW_SOURCE_LIVE;
+	stage_wait_warm(&stage);
+	assert_string_equal(stage_cli(&stage, "dbsize"), "5");
+	stage_close(&stage);
+}
+
 static bool is_rereading(void *arg)
 {
 	return ((struct stage *)arg)->agent->sync.corruptions > 0;
@@ -270,6 +303,7 @@ int main(void)
 		cmocka_unit_test(a_server_that_refused_and_is_gone_is_said_to_be_gone),
 		cmocka_unit_test(data_of_another_primary_are_found_whatever_was_written_since),
 		cmocka_unit_test(a_proxy_that_comes_back_with_another_table_is_followed),
+		cmocka_unit_test(a_claim_counts_only_for_the_table_it_was_made_for),
 		cmocka_unit_test(a_superblock_torn_for_a_while_is_waited_out),
 		cmocka_unit_test(a_table_that_stays_damaged_is_an_alarm_and_then_a_reconcile),
 	};

@@ -181,8 +181,9 @@ static void nor_is_it_when_a_snapshot_begins_anew(void **state)
 
 	open_half_let_go(&stage);
 	for (int i = 0; i < 5; i++) {
-		stage.agent->sync.retry_us = 0; /* not in step with the tries to let it go */
 		kw_sync_restart(&stage.agent->sync, "a test wants a snapshot");
+		/* Not in step with the tries to let it go. */
+		stage.agent->sync.in.wait.retry_us = 0;
 		test_run_ms(&stage.loop, 700);
 		assert_not_held(&stage);
 	}
