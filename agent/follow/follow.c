@@ -5,6 +5,7 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "table/view.h"
 
 #include <assert.h>
 #include <errno.h>

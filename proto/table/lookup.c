@@ -2,6 +2,7 @@
 
 #include "base/buffer.h"
 #include "base/hash.h"
+#include "table/view.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -11,8 +12,7 @@
 #define NEIGHBOURHOOD 64      /* slots of one READ */
 #define NEIGHBOURHOODS_MAX 64 /* READs of slots for one key: no run of entries is so long */
 #define CHUNK_BYTES (UINT64_C(1) << 20) /* of a record, in one READ */
-#define DIRECTORY_BYTES_MAX (UINT32_C(256) << 20)
-#define KEEP_BYTES ((size_t)1 << 20) /* record memory kept between lookups */
+#define KEEP_BYTES ((size_t)1 << 20)    /* record memory kept between lookups */
 
 enum phase {
 	PHASE_IDLE,
@@ -50,11 +50,8 @@ struct kw_lookup {
 
 	/* what is known of the table */
 	struct front front;
-	struct kw_superblock superblock; /* the directory's */
 	struct kw_index_root root;
-	uint8_t *directory_bytes, *directory_sink;
-	size_t directory_capacity;
-	struct kw_directory directory;
+	struct kw_view view;
 	bool known; /* root and directory are valid */
 
 	/* where the search is */
@@ -91,8 +88,7 @@ void kw_lookup_free(struct kw_lookup *lookup)
 	if (!lookup)
 		return;
 	kw_buffer_close(&lookup->key);
-	free(lookup->directory_bytes);
-	free(lookup->directory_sink);
+	kw_view_close(&lookup->view);
 	free(lookup->record);
 	free(lookup);
 }
@@ -111,7 +107,7 @@ const struct kw_lookup_stats *kw_lookup_stats(const struct kw_lookup *lookup)
 static void forget(struct kw_lookup *lookup)
 {
 	lookup->known = false;
-	lookup->directory = (struct kw_directory){0};
+	kw_view_forget(&lookup->view);
 }
 
 void kw_lookup_stop(struct kw_lookup *lookup)
@@ -215,7 +211,7 @@ static void read_slots(struct kw_lookup *lookup)
 	lookup->next = 0;
 	offset = root->offset + lookup->position * sizeof(struct kw_index_slot);
 	length = lookup->count * sizeof(struct kw_index_slot);
-	if (!kw_directory_covers(&lookup->directory, offset, length)) {
+	if (!kw_directory_covers(&lookup->view.directory, offset, length)) {
 		start_over(lookup, "the index lies outside the extents");
 		return;
 	}
@@ -279,7 +275,8 @@ static void follow_slot(struct kw_lookup *lookup, uint64_t place)
 {
 	uint64_t offset = (place & ((UINT64_C(1) << KW_PLACE_OFFSET_BITS) - 1)) * KW_RECORD_ALIGN;
 	uint64_t units = (place & ~KW_PLACE_MARK) >> KW_PLACE_OFFSET_BITS;
-	const struct kw_directory_segment *segment = kw_directory_at(&lookup->directory, offset);
+	const struct kw_directory_segment *segment =
+		kw_directory_at(&lookup->view.directory, offset);
 
 	if (!segment) {
 		start_over(lookup, "the index names a segment that the directory does not");
@@ -287,8 +284,8 @@ static void follow_slot(struct kw_lookup *lookup, uint64_t place)
 	}
 	lookup->record_offset = offset;
 	lookup->limit = segment->capacity - (offset - segment->offset);
-	lookup->place =
-		(struct kw_place){lookup->superblock.epoch, segment->id, offset - segment->offset};
+	lookup->place = (struct kw_place){
+		lookup->view.directory.header->epoch, segment->id, offset - segment->offset};
 	lookup->length_known = units != KW_PLACE_LENGTH_MAX;
 	lookup->wanted = lookup->length_known ? units * 16 : KW_RECORD_HEADER;
 	if (lookup->wanted > lookup->limit)
@@ -380,39 +377,30 @@ static void on_confirm(struct kw_lookup *lookup)
 
 static void read_directory(struct kw_lookup *lookup)
 {
-	uint32_t bytes = lookup->front.superblock.directory_bytes;
-	struct kw_error error;
+	const struct kw_superblock *superblock = &lookup->front.superblock;
 
-	if (bytes < sizeof(struct kw_directory_header) || bytes > DIRECTORY_BYTES_MAX) {
-		kw_error_set(&error, KW_E_PROTOCOL,
-			"lookup: the superblock announces a directory of %u bytes", bytes);
-		fail(lookup, &error);
-		return;
-	}
-	if (bytes > lookup->directory_capacity) {
-		free(lookup->directory_sink);
-		free(lookup->directory_bytes);
-		lookup->directory_capacity = (size_t)bytes * 2;
-		lookup->directory_sink = kw_alloc(lookup->directory_capacity);
-		lookup->directory_bytes = kw_alloc(lookup->directory_capacity);
-		lookup->directory = (struct kw_directory){0};
-	}
-	post(lookup, PHASE_DIRECTORY, lookup->front.superblock.directory_offset, bytes,
-		lookup->directory_sink);
+	post(lookup, PHASE_DIRECTORY, superblock->directory_offset, superblock->directory_bytes,
+		kw_view_sink(&lookup->view, superblock));
+}
+
+/* Superblock, root and directory belong together: they hold for this lookup and the next ones. */
+static void view_known(struct kw_lookup *lookup)
+{
+	lookup->known = true;
+	search(lookup);
 }
 
 static void on_front(struct kw_lookup *lookup)
 {
 	const struct kw_superblock *superblock = &lookup->front.superblock;
 	struct kw_error error;
+	int code = kw_superblock_check(superblock, &error);
 
-	switch (kw_superblock_check(superblock, &error)) {
-	case KW_OK:
-		break;
-	case KW_E_CORRUPT:
+	if (code == KW_E_CORRUPT) {
 		start_over(lookup, "the superblock does not verify");
 		return;
-	default:
+	}
+	if (code) {
 		fail(lookup, &error);
 		return;
 	}
@@ -421,32 +409,25 @@ static void on_front(struct kw_lookup *lookup)
 		return;
 	}
 	lookup->root = lookup->front.root;
-	if (lookup->directory.header && lookup->superblock.epoch == superblock->epoch &&
-		lookup->superblock.directory_publication == superblock->directory_publication) {
-		lookup->known = true;
-		search(lookup);
-		return;
-	}
-	read_directory(lookup);
+	code = kw_directory_match(&lookup->view.directory, superblock, NULL);
+	if (code == KW_OK)
+		view_known(lookup);
+	else if (code == KW_E_GONE)
+		read_directory(lookup);
+	else
+		start_over(lookup, "the directory does not verify");
 }
 
 static void on_directory(struct kw_lookup *lookup)
 {
-	struct kw_directory directory;
-	uint8_t *verified = lookup->directory_sink;
+	const struct kw_directory *directory = &lookup->view.directory;
 
-	if (kw_directory_parse(verified, lookup->front.superblock.directory_bytes,
-		    &lookup->front.superblock, &directory, NULL)) {
+	if (kw_view_take(&lookup->view, &lookup->front.superblock, NULL)) {
 		start_over(lookup, "the directory does not verify");
 		return;
 	}
-	lookup->directory_sink = lookup->directory_bytes;
-	lookup->directory_bytes = verified;
-	lookup->directory = directory;
-	lookup->superblock = lookup->front.superblock;
-	lookup->known = true;
-	lookup->io.extents(lookup->io.arg, directory.extents, (int)directory.header->extents);
-	search(lookup);
+	lookup->io.extents(lookup->io.arg, directory->extents, (int)directory->header->extents);
+	view_known(lookup);
 }
 
 void kw_lookup_begin(struct kw_lookup *lookup, uint32_t database, struct kw_slice key,

@@ -75,8 +75,7 @@ void kw_reader_free(struct kw_reader *reader)
 		return;
 	kw_buffer_close(&reader->carry);
 	free(reader->ranges);
-	free(reader->directory_bytes);
-	free(reader->directory_sink);
+	kw_view_close(&reader->view);
 	free(reader->chunks);
 	free(reader->arena);
 	free(reader);
@@ -135,7 +134,7 @@ static void start_now(struct kw_reader *reader)
 	reader->start_waits = false;
 	reader->tailing = false;
 	reader->snapshot = !reader->has_cursor;
-	reader->directory_known = false;
+	kw_view_forget(&reader->view);
 	reader->consistent = reader->deletes_known = reader->highest =
 		reader->has_cursor ? reader->cursor_given.version : 0;
 	reader->ahead.left = reader->ahead.bytes = reader->ahead.looks = 0;
@@ -193,17 +192,11 @@ static void read_superblock(struct kw_reader *reader, struct kw_read *ahead)
 static void read_directory(struct kw_reader *reader)
 {
 	struct kw_read *read = &reader->directory_read;
-	size_t bytes = reader->probe.directory_bytes;
 
-	if (bytes > reader->directory_sink_bytes) {
-		free(reader->directory_sink);
-		reader->directory_sink = kw_alloc(bytes * 2);
-		reader->directory_sink_bytes = bytes * 2;
-	}
 	*read = (struct kw_read){
 		.offset = reader->probe.directory_offset,
-		.length = bytes,
-		.buffer = reader->directory_sink,
+		.length = reader->probe.directory_bytes,
+		.buffer = kw_view_sink(&reader->view, &reader->probe),
 		.reader = reader,
 		.internal = (void *)(uintptr_t)reader->generation,
 	};
@@ -272,14 +265,13 @@ static void mismatch(struct kw_reader *reader, const struct kw_error *why)
 static void pair_known(struct kw_reader *reader)
 {
 	uint64_t generation = reader->generation;
-	const struct kw_directory_segment *head;
 	struct kw_error error;
 
 	if (reader->purpose == PURPOSE_RECHECK) {
 		const struct range *range = &reader->ranges[reader->suspect_range];
 		uint64_t offset = reader->suspect_offset;
 
-		if (!kw_directory_find(&reader->directory, range->segment)) {
+		if (!kw_directory_find(&reader->view.directory, range->segment)) {
 			reader->vanished = true;
 			reader->stats.vanished++;
 			reader->stats.snapshot_done += range->end - offset;
@@ -294,13 +286,6 @@ static void pair_known(struct kw_reader *reader)
 				reader->mismatches);
 			kw_reader_fail(reader, &error);
 		}
-		return;
-	}
-	head = kw_directory_find(&reader->directory, reader->probe.head_segment);
-	if (!head || reader->probe.head_bytes > head->capacity) {
-		kw_error_set(&error, KW_E_CORRUPT, "directory: no room for head segment %llu",
-			(unsigned long long)reader->probe.head_segment);
-		mismatch(reader, &error);
 		return;
 	}
 	reader->superblock = reader->probe;
@@ -362,48 +347,29 @@ static void superblock_arrived(struct kw_reader *reader)
 	}
 	if (position_lapsed(reader))
 		return;
-	if (reader->directory_known && reader->directory.header->epoch == super->epoch &&
-		reader->directory.header->publication == super->directory_publication) {
+	code = kw_directory_match(&reader->view.directory, super, &error);
+	if (code == KW_OK)
 		pair_known(reader);
-		return;
-	}
-	if (super->directory_bytes < sizeof(struct kw_directory_header) ||
-		super->directory_bytes > KW_DIRECTORY_BYTES_MAX ||
-		super->directory_offset % 8 != 0) {
-		kw_error_set(&error, KW_E_CORRUPT, "superblock: directory of %u bytes at %llu",
-			super->directory_bytes, (unsigned long long)super->directory_offset);
-		kw_reader_fail(reader, &error);
-		return;
-	}
-	read_directory(reader);
+	else if (code == KW_E_GONE)
+		read_directory(reader);
+	else
+		mismatch(reader, &error);
 }
 
 static void directory_arrived(struct kw_reader *reader)
 {
-	size_t bytes = reader->directory_read.length;
+	const struct kw_directory *directory = &reader->view.directory;
 	struct kw_superblock expected = reader->probe;
-	struct kw_directory directory;
 	struct kw_error error;
-	uint8_t *spare;
-	size_t spare_bytes;
 
 	if (reader->options.broken_rule == 3)
 		expected.directory_publication =
-			((struct kw_directory_header *)reader->directory_sink)->publication;
-	if (kw_directory_parse(reader->directory_sink, bytes, &expected, &directory, &error)) {
+			((struct kw_directory_header *)reader->view.sink)->publication;
+	if (kw_view_take(&reader->view, &expected, &error)) {
 		mismatch(reader, &error);
 		return;
 	}
-	/* It is the known one now; the memory of the one before is the next sink. */
-	spare = reader->directory_bytes;
-	spare_bytes = reader->directory_capacity;
-	reader->directory_bytes = reader->directory_sink;
-	reader->directory_capacity = reader->directory_sink_bytes;
-	reader->directory_sink = spare;
-	reader->directory_sink_bytes = spare_bytes;
-	reader->directory = directory;
-	reader->directory_known = true;
-	reader->io.extents(reader->io.arg, directory.extents, (int)directory.header->extents);
+	reader->io.extents(reader->io.arg, directory->extents, (int)directory->header->extents);
 	pair_known(reader);
 }
 

@@ -25,7 +25,7 @@ bool kw_reader_ahead_active(const struct kw_reader *reader)
 uint64_t kw_reader_ahead_left(const struct kw_reader *reader)
 {
 	const struct kw_directory_segment *segment =
-		kw_directory_find(&reader->directory, reader->segment);
+		kw_directory_find(&reader->view.directory, reader->segment);
 
 	return segment && segment->capacity > reader->offset ? segment->capacity - reader->offset
 							     : 0;
@@ -34,7 +34,7 @@ uint64_t kw_reader_ahead_left(const struct kw_reader *reader)
 struct kw_read *kw_reader_ahead_aim(struct kw_reader *reader, uint64_t length)
 {
 	const struct kw_directory_segment *segment =
-		kw_directory_find(&reader->directory, reader->segment);
+		kw_directory_find(&reader->view.directory, reader->segment);
 	const uint64_t left = kw_reader_ahead_left(reader);
 	struct ahead *ahead = &reader->ahead;
 
@@ -67,7 +67,7 @@ struct kw_read *kw_reader_ahead_ask(struct kw_reader *reader)
 
 	ahead->counts = false;
 	if (reader->options.ahead == KW_AHEAD_OFF || !kw_reader_ahead_active(reader) ||
-		ahead->out || !reader->tailing || !reader->directory_known)
+		ahead->out || !reader->tailing || !reader->view.directory.header)
 		return NULL;
 	read = kw_reader_ahead_aim(reader, ahead->bytes);
 	if (read)

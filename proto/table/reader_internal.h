@@ -9,10 +9,9 @@
 
 #include "base/buffer.h"
 #include "table/reader.h"
+#include "table/view.h"
 
 #include <stdalign.h>
-
-#define KW_DIRECTORY_BYTES_MAX (UINT32_C(256) << 20)
 
 /* A run of one segment's bytes to be read in this pass. */
 struct range {
@@ -83,12 +82,7 @@ struct kw_reader {
 	struct kw_superblock probe;      /* sink of the superblock's READ */
 	struct kw_read superblock_read;
 	struct kw_read directory_read;
-	uint8_t *directory_sink; /* sink of the directory's READ */
-	size_t directory_sink_bytes;
-	uint8_t *directory_bytes; /* the verified one */
-	size_t directory_capacity;
-	struct kw_directory directory;
-	bool directory_known;
+	struct kw_view view;
 	uint32_t mismatches; /* in a row, of the present question */
 
 	/* the position (reading rules 3, 4 and 5) */

@@ -32,7 +32,7 @@ static uint64_t readable_end(
 /* Newest segment to oldest: what is cleaned meanwhile is rather among the old ones. */
 static void plan_snapshot(struct kw_reader *reader)
 {
-	const struct kw_directory *directory = &reader->directory;
+	const struct kw_directory *directory = &reader->view.directory;
 
 	reader->stats.snapshot_bytes = reader->stats.snapshot_done = 0;
 	reader->stats.snapshots++;
@@ -49,7 +49,7 @@ static void plan_snapshot(struct kw_reader *reader)
 /* All segments that may hold a version above the consistent one, in log order. */
 static void plan_resume(struct kw_reader *reader)
 {
-	const struct kw_directory *directory = &reader->directory;
+	const struct kw_directory *directory = &reader->view.directory;
 
 	for (uint32_t i = 0; i < directory->header->segments; i++) {
 		const struct kw_directory_segment *segment = &directory->segments[i];
@@ -64,7 +64,7 @@ static void plan_resume(struct kw_reader *reader)
 /* From the cursor to the head; an id that is missing in between was cleaned away unread. */
 static void plan_tail(struct kw_reader *reader)
 {
-	const struct kw_directory *directory = &reader->directory;
+	const struct kw_directory *directory = &reader->view.directory;
 	uint64_t expected = reader->segment;
 
 	for (uint32_t i = 0; i < directory->header->segments; i++) {

@@ -1,6 +1,6 @@
 /*
- * Records, superblock, directory and index root: writing their checksums and refusing what does not
- * verify. Pure functions over bytes; any thread.
+ * Records: how they are written, and how one that does not verify is refused. Superblock and
+ * directory are in view.h. Pure functions over bytes; any thread.
  */
 #ifndef KW_TABLE_RECORD_H
 #define KW_TABLE_RECORD_H
@@ -153,42 +153,5 @@ static inline bool kw_record_live(const struct kw_record_view *view, uint64_t he
 {
 	return view->superseded_by == 0 || view->superseded_by > head;
 }
-
-void kw_superblock_seal(struct kw_superblock *superblock);
-
-/* KW_E_CORRUPT: torn or damaged, read again. KW_E_PROTOCOL: whole, but of another layout version.
- */
-int kw_superblock_check(const struct kw_superblock *superblock, struct kw_error *error);
-
-void kw_index_root_seal(struct kw_index_root *root);
-int kw_index_root_check(const struct kw_index_root *root, struct kw_error *error);
-
-/* A directory that verified, in memory of the caller's; pointers into its bytes. */
-struct kw_directory {
-	const struct kw_directory_header *header;
-	const struct kw_directory_segment *segments; /* ascending id */
-	const struct kw_extent *extents;             /* ascending offset */
-};
-
-/*
- * Verify `length` bytes (8-byte aligned) as the directory that superblock names: checksum, counts
- * against bytes, epoch and publication equal to the superblock's, segments within extents, ids
- * ascending, extents ascending without overlap.
- * KW_E_CORRUPT: torn. KW_E_GONE: whole, but of another publication than the superblock's.
- */
-int kw_directory_parse(const void *bytes, size_t length, const struct kw_superblock *superblock,
-	struct kw_directory *directory, struct kw_error *error);
-void kw_directory_seal(struct kw_directory_header *header);
-
-/* The segment with this id, or NULL: it was cleaned. */
-const struct kw_directory_segment *kw_directory_find(
-	const struct kw_directory *directory, uint64_t id);
-
-/* The segment whose run holds this offset of the memory file, or NULL. */
-const struct kw_directory_segment *kw_directory_at(
-	const struct kw_directory *directory, uint64_t offset);
-
-/* Does [offset, offset + length) lie within the directory's extents (of adjoining ones too)? */
-bool kw_directory_covers(const struct kw_directory *directory, uint64_t offset, uint64_t length);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include "base/buffer.h"
 #include "table/record.h"
+#include "table/view.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 #include "table/table_internal.h"
+#include "table/view.h"
 
 #include <assert.h>
 #include <string.h>

@@ -18,6 +18,7 @@
  */
 #include "base/clock.h"
 #include "peers/words.h"
+#include "table/view.h"
 #include "wire.h"
 
 #include <inttypes.h>

@@ -12,6 +12,7 @@
 #include "base/buffer.h"
 #include "table/reader.h"
 #include "table/table.h"
+#include "table/view.h"
 
 #include <stdlib.h>
 #include <string.h>

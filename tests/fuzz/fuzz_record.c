@@ -8,6 +8,7 @@
 #include "fuzz.h"
 
 #include "table/record.h"
+#include "table/view.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -109,6 +110,8 @@ static void try_directory(uint8_t *bytes, size_t size, bool mend)
 		header->bytes = (uint32_t)size;
 		superblock.epoch = header->epoch;
 		superblock.directory_publication = header->publication;
+		if (size >= sizeof *header + sizeof(struct kw_directory_segment))
+			superblock.head_segment = ((struct kw_directory_segment *)(header + 1))->id;
 		kw_directory_seal(header);
 	}
 	if (kw_directory_parse(bytes, size, &superblock, &directory, &error))

@@ -12,6 +12,7 @@
 
 #include "base/hash.h"
 #include "table/index.h"
+#include "table/view.h"
 
 #define KEYS 1000000u
 #define VALUE_BYTES 16

@@ -17,6 +17,7 @@
 #include "base/hash.h"
 #include "table/lookup.h"
 #include "table/table.h"
+#include "table/view.h"
 
 #define RESERVE (UINT64_C(1) << 30)
 

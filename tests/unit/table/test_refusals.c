@@ -1,4 +1,5 @@
 #include "fixture.h"
+#include "table/view.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -251,6 +252,11 @@ static void a_lying_superblock_or_directory_leads_nowhere(void **state)
 		assert_int_equal(follower.failures, 1);
 		assert_int_equal(follower.passes, 0);
 		assert_nothing_false();
+		/* A superblock that no proxy writes is refused at once. */
+		if (lie == 3 || lie == 4 || lie == 5 || lie == 6 || lie == 11) {
+			assert_int_equal(follower.error.code, KW_E_PROTOCOL);
+			assert_int_equal(kw_reader_stats(follower.reader)->retries, 0);
+		}
 	}
 }
 

@@ -1,4 +1,5 @@
 #include "fixture.h"
+#include "table/view.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "table/record.h"
+#include "table/view.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -38,7 +38,7 @@ static int build(void **state)
 			},
 		.segments =
 			{
-				{3, 65536, SEGMENT_BYTES, 100, 1, 7},
+				{3, 65536, SEGMENT_BYTES, 104, 1, 7},
 				{4, 16384, SEGMENT_BYTES, SEGMENT_BYTES, 2, 2},
 				{9, 20480, SEGMENT_BYTES, 0, 0, 0},
 			},
@@ -49,6 +49,8 @@ static int build(void **state)
 		.layout_version = KW_LAYOUT_VERSION,
 		.epoch = 5,
 		.publication = 30,
+		.head_segment = 9,
+		.head_bytes = 16,
 		.directory_publication = 9,
 		.directory_offset = 4096,
 		.directory_bytes = sizeof image,
@@ -223,6 +225,9 @@ static void impossible_segments_are_refused(void **state)
 	image.segments[0].committed = SEGMENT_BYTES + 1;
 	assert_int_equal(refused(), KW_E_CORRUPT);
 	build(state);
+	image.segments[0].committed = 100;
+	assert_int_equal(refused(), KW_E_CORRUPT); /* ends within a record */
+	build(state);
 	image.segments[0].lowest_version = 8;
 	assert_int_equal(refused(), KW_E_CORRUPT);
 	build(state);
@@ -241,6 +246,113 @@ static void impossible_segments_are_refused(void **state)
 	image.segments[0].capacity = UINT64_MAX - 7;
 	image.segments[0].committed = UINT64_MAX - 7;
 	assert_int_equal(refused(), KW_E_CORRUPT);
+}
+
+/* Sealed and of the right publication, yet with one thing in it that no proxy writes. */
+static void a_directory_without_room_for_the_head_is_refused(void **state)
+{
+	static const struct {
+		uint64_t segment, bytes;
+		int code;
+	} cases[] = {
+		{9, 0, KW_OK},
+		{9, SEGMENT_BYTES, KW_OK},
+		{3, 16, KW_OK},
+		{9, SEGMENT_BYTES + 8, KW_E_CORRUPT},
+		{9, UINT64_MAX - 7, KW_E_CORRUPT},
+		{8, 16, KW_E_CORRUPT},
+		{10, 16, KW_E_CORRUPT},
+		{UINT64_MAX, 16, KW_E_CORRUPT},
+	};
+	struct kw_directory directory;
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		build(state);
+		assert_int_equal(parse(&directory), KW_OK);
+		superblock.head_segment = cases[i].segment;
+		superblock.head_bytes = cases[i].bytes;
+		assert_int_equal(kw_directory_match(&directory, &superblock, NULL), cases[i].code);
+		assert_int_equal(refused(), cases[i].code);
+	}
+}
+
+static void a_known_directory_is_matched_with_each_superblock(void **state)
+{
+	struct kw_directory directory, none = {0};
+
+	assert_int_equal(parse(&directory), KW_OK);
+	assert_int_equal(kw_directory_match(&directory, &superblock, NULL), KW_OK);
+	assert_int_equal(kw_directory_match(&none, &superblock, NULL), KW_E_GONE);
+	superblock.directory_publication++;
+	assert_int_equal(kw_directory_match(&directory, &superblock, NULL), KW_E_GONE);
+	build(state);
+	superblock.epoch++;
+	assert_int_equal(kw_directory_match(&directory, &superblock, NULL), KW_E_GONE);
+	build(state);
+	superblock.publication++; /* a later superblock, the same directory */
+	assert_int_equal(kw_directory_match(&directory, &superblock, NULL), KW_OK);
+}
+
+/* The checksum holds in all of them. */
+static void a_superblock_tells_only_what_a_proxy_can_write(void **state)
+{
+	static const struct {
+		uint64_t offset, head_segment, head_bytes;
+		uint32_t bytes;
+		int code;
+	} cases[] = {
+		{4096, 9, 16, sizeof image, KW_OK},
+		{4096, 1, 0, sizeof(struct kw_directory_header), KW_OK},
+		{4104, 9, 16, KW_DIRECTORY_BYTES_MAX, KW_OK}, {4096, 9, 16, 0, KW_E_PROTOCOL},
+		{4096, 9, 16, sizeof(struct kw_directory_header) - 1, KW_E_PROTOCOL},
+		{4096, 9, 16, KW_DIRECTORY_BYTES_MAX + 1, KW_E_PROTOCOL},
+		{4096, 9, 16, UINT32_MAX, KW_E_PROTOCOL},
+		{4100, 9, 16, sizeof image, KW_E_PROTOCOL}, /* not aligned */
+		{4088, 9, 16, sizeof image, KW_E_PROTOCOL}, /* within superblock and root */
+		{0, 9, 16, sizeof image, KW_E_PROTOCOL},
+		{UINT64_MAX - 7, 9, 16, sizeof image, KW_E_PROTOCOL}, /* runs over the end */
+		{4096, 0, 16, sizeof image, KW_E_PROTOCOL},           /* no segment has this id */
+		{4096, 9, 20, sizeof image, KW_E_PROTOCOL},           /* ends within a record */
+	};
+	struct kw_error error;
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		superblock.directory_offset = cases[i].offset;
+		superblock.directory_bytes = cases[i].bytes;
+		superblock.head_segment = cases[i].head_segment;
+		superblock.head_bytes = cases[i].head_bytes;
+		kw_superblock_seal(&superblock);
+		assert_int_equal(kw_superblock_check(&superblock, &error), cases[i].code);
+		assert_int_equal(kw_superblock_check(&superblock, NULL), cases[i].code);
+	}
+}
+
+/* As the READ of a directory would: into the sink. */
+static int read_into(struct kw_view *view)
+{
+	kw_directory_seal(&image.header);
+	memcpy(kw_view_sink(view, &superblock), &image, sizeof image);
+	return kw_view_take(view, &superblock, NULL);
+}
+
+static void a_view_keeps_its_directory_until_the_next_one_verifies(void **state)
+{
+	struct kw_view view = {0};
+
+	assert_int_equal(kw_directory_match(&view.directory, &superblock, NULL), KW_E_GONE);
+	assert_int_equal(read_into(&view), KW_OK);
+	assert_int_equal(kw_directory_match(&view.directory, &superblock, NULL), KW_OK);
+	image.header.extents++;
+	assert_int_equal(read_into(&view), KW_E_CORRUPT);
+	assert_int_equal(kw_directory_match(&view.directory, &superblock, NULL), KW_OK);
+	assert_int_equal(view.directory.segments[2].id, 9);
+	build(state);
+	image.header.publication = superblock.directory_publication = 10;
+	assert_int_equal(read_into(&view), KW_OK);
+	assert_int_equal(view.directory.header->publication, 10);
+	kw_view_forget(&view);
+	assert_int_equal(kw_directory_match(&view.directory, &superblock, NULL), KW_E_GONE);
+	kw_view_close(&view);
 }
 
 static void no_bit_of_a_superblock_can_flip_unnoticed(void **state)
@@ -325,6 +437,10 @@ int main(void)
 		TEST(lying_counts_are_refused),
 		TEST(impossible_extents_are_refused),
 		TEST(impossible_segments_are_refused),
+		TEST(a_directory_without_room_for_the_head_is_refused),
+		TEST(a_known_directory_is_matched_with_each_superblock),
+		TEST(a_superblock_tells_only_what_a_proxy_can_write),
+		TEST(a_view_keeps_its_directory_until_the_next_one_verifies),
 		TEST(no_bit_of_a_superblock_can_flip_unnoticed),
 		TEST(a_superblock_of_another_layout_names_both_versions),
 		TEST(an_index_root_is_whole_or_refused),
