@@ -84,8 +84,8 @@ struct kw_apply_ops {
 		kw_local_done_fn done, void *arg);
 	/* local's handlers.looked; NULL allowed */
 	void (*looked)(struct kw_apply *apply);
-	/* The operator wants a snapshot, whatever spoke against it. NULL allowed. */
-	void (*insist)(struct kw_apply *apply);
+	/* The operator asked for a snapshot, whatever spoke against it. NULL allowed. */
+	void (*resync)(struct kw_apply *apply);
 	/*
 	 * The end, nothing more is handed on: whatever the server is to be left as. Called until it
 	 * says false (what was to be said to the server is answered), or for as long as there is

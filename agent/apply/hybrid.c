@@ -225,7 +225,7 @@ static void hybrid_prepare(
 	/* Half let go it is a master by our doing: what comes next may fail or be put off. */
 	if (hybrid->stage == STAGE_RELEASING) {
 		kw_replica_reset(hybrid->first, "a new snapshot follows");
-		hybrid->first->followed = false;
+		kw_possession_untaken(hybrid->first);
 	}
 	hybrid->stage = STAGE_RDB;
 	hybrid->first->leaving = KW_LEAVE_NOT;
@@ -336,12 +336,12 @@ static void hybrid_set_window(struct kw_apply *apply, uint64_t bytes)
 	hybrid->second->ops->set_window(hybrid->second, bytes);
 }
 
-static void hybrid_insist(struct kw_apply *apply)
+static void hybrid_resync(struct kw_apply *apply)
 {
 	struct hybrid *hybrid = (struct hybrid *)apply;
 
 	if (hybrid->stage != STAGE_COMMANDS)
-		kw_replica_insist(&hybrid->first->base);
+		kw_replica_resync(&hybrid->first->base);
 }
 
 static bool hybrid_leave(struct kw_apply *apply)
@@ -402,7 +402,7 @@ const struct kw_apply_ops kw_apply_hybrid = {
 	.end = hybrid_end,
 	.save = hybrid_save,
 	.looked = hybrid_looked,
-	.insist = hybrid_insist,
+	.resync = hybrid_resync,
 	.leave = hybrid_leave,
 	.close = hybrid_close,
 	.detach = hybrid_detach,

@@ -255,6 +255,7 @@ static struct kw_apply *replica_create(const struct kw_apply_options *options)
 	kw_takeover_init(&replica->takeover, options->local, &replica->downlink.login);
 	kw_feed_reset(&replica->feed, 0);
 	kw_backoff_init(&replica->refusing, REFUSED_LOWEST_MS, REFUSED_HIGHEST_MS);
+	kw_possession_init(replica);
 	kw_replica_show(replica);
 	return &replica->base;
 }
@@ -304,7 +305,7 @@ const struct kw_apply_ops kw_apply_replica = {
 	.end = kw_snapshot_end,
 	.save = replica_save,
 	.looked = kw_replica_looked,
-	.insist = kw_replica_insist,
+	.resync = kw_replica_resync,
 	.leave = kw_replica_leave,
 	.close = replica_close,
 	.detach = kw_replica_detach,

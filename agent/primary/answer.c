@@ -116,8 +116,7 @@ static void answer_continue(struct kw_replica *replica)
 	kw_buffer_printf(kw_downlink_output(&replica->downlink), "+CONTINUE %s\r\n", link->replid);
 	kw_downlink_attach(&replica->downlink, &replica->feed);
 	replica->phase = KW_REPLICA_ONLINE;
-	replica->restarted[0] = '\0';
-	replica->seen_us = 0;
+	kw_ownership_forget(&replica->memory);
 	replica->online_us = kw_clock_us();
 	link->continuations++;
 	kw_replica_no_trouble(replica);

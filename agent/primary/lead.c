@@ -101,8 +101,7 @@ static void on_taken(void *arg, const struct kw_failure *failure)
 		return;
 	}
 	replica->phase = KW_REPLICA_WAITING;
-	replica->followed = true;
-	replica->insisted = false;
+	kw_possession_taken(replica);
 	replica->until_us = kw_clock_us() + KW_REPLICA_CONNECT_US;
 	kw_replica_trouble(replica, KW_TROUBLE_WAIT,
 		"waiting for the local server to connect to %s:%u", replica->downlink.host,
@@ -162,7 +161,7 @@ void kw_replica_prepare(
 	const char *why = apply->trouble_why;
 	struct kw_failure failure;
 
-	if (replica->held || !is_capable(replica)) {
+	if (kw_replica_left_alone(replica) || !is_capable(replica)) {
 		kw_failure_set(&failure, KW_E_REFUSED, "%s", why);
 		done(arg, &failure);
 		return;
@@ -198,7 +197,8 @@ void kw_replica_resume(struct kw_apply *apply)
 	struct kw_replica *replica = (struct kw_replica *)apply;
 
 	replica->continues = true;
-	if (replica->phase == KW_REPLICA_OFF && replica->attached && !replica->held)
+	if (replica->phase == KW_REPLICA_OFF && replica->attached &&
+		!kw_replica_left_alone(replica))
 		take(replica, false);
 }
 
@@ -220,8 +220,7 @@ static void on_loaded(struct kw_replica *replica)
 	struct kw_apply *apply = &replica->base;
 
 	replica->phase = KW_REPLICA_ONLINE;
-	replica->restarted[0] = '\0';
-	replica->seen_us = 0;
+	kw_ownership_forget(&replica->memory);
 	replica->online_us = kw_clock_us();
 	replica->continues = true;
 	replica->refused_known = replica->local->facts.refused;
@@ -318,15 +317,15 @@ void kw_replica_attach(struct kw_apply *apply, bool continuous)
 	replica->retry_us = 0;
 	if (!continuous) {
 		kw_replica_reset(replica, "the local server's data are not those known before");
-		replica->followed = false;
+		kw_possession_untaken(replica);
 		kw_feed_reset(&replica->feed, 0);
 		replica->local->flushes_unsure = 0;
 		replica->takeover.databases = 0;
 		replica->refused_known = replica->local->facts.refused;
 		replica->resets_known = replica->local->facts.resets;
-		if (!replica->held)
+		if (!kw_replica_left_alone(replica))
 			kw_replica_no_trouble(replica);
-		kw_custody_check(replica);
+		kw_possession_found(replica);
 	} else if (replica->phase == KW_REPLICA_ONLINE) {
 		kw_takeover_loaded(&replica->takeover);
 	}
@@ -391,8 +390,8 @@ void kw_replica_tick(struct kw_apply *apply, uint64_t now_us)
 	if (replica->phase == KW_REPLICA_WAITING)
 		tick_waiting(replica, now_us);
 	if (replica->phase == KW_REPLICA_OFF && replica->continues && replica->attached &&
-		!replica->held && !replica->leaving && kw_local_ready(replica->local) &&
-		now_us >= replica->retry_us)
+		!kw_replica_left_alone(replica) && !replica->leaving &&
+		kw_local_ready(replica->local) && now_us >= replica->retry_us)
 		take(replica, false);
 	tick_link(replica, now_us);
 	kw_refusals_confirm(replica);
@@ -414,9 +413,9 @@ void kw_replica_show(struct kw_replica *replica)
 	link->state = names[replica->phase];
 	replica->base.loading =
 		replica->phase == KW_REPLICA_SNAPSHOT || replica->phase == KW_REPLICA_LOADING;
-	replica->base.leads =
-		!replica->held && (replica->phase == KW_REPLICA_ONLINE ||
-					  (replica->phase == KW_REPLICA_WAITING && !replica->full));
+	replica->base.leads = !kw_replica_left_alone(replica) &&
+			      (replica->phase == KW_REPLICA_ONLINE ||
+				      (replica->phase == KW_REPLICA_WAITING && !replica->full));
 	link->port = replica->downlink.port;
 	link->offset = replica->feed.sent_end;
 }

@@ -4,7 +4,9 @@
  *   replica.c      the mode: records in, acknowledgements out, the cursor
  *   primary/lead.c       the server is made to follow, acknowledges, is lost and comes again
  *   primary/answer.c     its PSYNC is answered: from the start, or going on
- *   primary/custody.c    is it still ours? left alone when somebody took it; let go at the end
+ *   primary/ownership.c  whose server is it? (pure)
+ *   primary/possession.c what follows from that: the server is taken, or left alone
+ *   primary/leave.c      the end of the agent: what the server is left as
  *   primary/refusals.c   what it refused without a word, and what is known to be taken
  *   primary/snapshot.c   the snapshot's records as an RDB, while they are read
  *
@@ -25,9 +27,11 @@
 
 #include "apply/apply.h"
 #include "base/backoff.h"
+#include "base/sm.h"
 #include "downlink.h"
 #include "feed.h"
 #include "keys/keyset.h"
+#include "ownership.h"
 #include "rdb/rdb.h"
 #include "takeover.h"
 
@@ -45,6 +49,28 @@ enum kw_replica_phase {
 	KW_REPLICA_ONLINE,
 };
 
+/*
+ * What this agent has done with the server that it found (possession.c).
+ *
+ *                 REPLICAOF is taken
+ *   ┌───────────┐──────────────────────▶┌───────┐ another client took it ┌──────┐
+ *   │ NOT TAKEN │◀──────────────────────│ TAKEN │───────────────────────▶│ MARK │ promoted: the
+ *   └───────────┘  other data, let go   └───────┘                        │ OWED │ cursor is to
+ *         │                              ▲     │                         └──────┘ say it
+ *         │         ┌────────┐───────────┘     │ another client             │ the cursor is out
+ *         │         │ WANTED │◀── resync ──────│ took it                    ▼
+ *         │         └────────┘    from every   │                         ┌────────────┐
+ *         │                       state        └────────────────────────▶│ LEFT ALONE │
+ *         └── found PROMOTED or ELSEWHERE ──────────────────────────────▶└────────────┘
+ */
+enum kw_possession {
+	KW_POSSESSION_NOT_TAKEN,
+	KW_POSSESSION_WANTED, /* the operator asked for a resync: taken whatever it is now */
+	KW_POSSESSION_TAKEN,
+	KW_POSSESSION_MARK_OWED, /* left alone; the cursor does not say yet that it was promoted */
+	KW_POSSESSION_LEFT_ALONE,
+};
+
 struct kw_replica {
 	struct kw_apply base;
 	struct kw_local *local;
@@ -58,12 +84,8 @@ struct kw_replica {
 	bool attached;
 	bool full;      /* what is wanted: a snapshot; otherwise to continue */
 	bool continues; /* it shall be led on from where it is: try again when it is lost */
-	bool followed;  /* it was made our replica in this run: what else it is, somebody made it */
-	bool held;      /* somebody took the server from us: hands off until told otherwise */
-	bool insisted;  /* the operator said so, and it was not taken back yet */
-	bool mark_owed; /* and a restart of both must not make us forget it */
-	char restarted[41], restarted_run[41]; /* as seen when it restarted from our data */
-	uint64_t seen_us;  /* … when it was seen so the last time; 0: led since, or never */
+	struct kw_sm possession; /* enum kw_possession */
+	struct kw_ownership_memory memory;
 	uint64_t until_us; /* WAITING: the server should have connected */
 	uint64_t retry_us; /* OFF: not before */
 
@@ -140,10 +162,24 @@ void kw_replica_give_up(struct kw_replica *replica, const char *why);
 void kw_replica_answer(struct kw_replica *replica);
 bool kw_replica_resumable(const struct kw_apply *apply);
 
-/* custody.c: kw_custody_check holds a server found in other hands than an agent's. */
-void kw_custody_check(struct kw_replica *replica);
+/*
+ * possession.c: kw_possession_found judges a server that was just found, and leaves it alone if it
+ * belongs to others. kw_possession_taken and _untaken: this agent made it its replica, or has
+ * promoted it itself or found other data in it.
+ */
+void kw_possession_init(struct kw_replica *replica);
+void kw_possession_found(struct kw_replica *replica);
+void kw_possession_taken(struct kw_replica *replica);
+void kw_possession_untaken(struct kw_replica *replica);
 void kw_replica_looked(struct kw_apply *apply);
-void kw_replica_insist(struct kw_apply *apply);
+void kw_replica_resync(struct kw_apply *apply);
+
+static inline bool kw_replica_left_alone(const struct kw_replica *replica)
+{
+	return replica->possession.state >= KW_POSSESSION_MARK_OWED;
+}
+
+/* leave.c */
 bool kw_replica_leave(struct kw_apply *apply);
 
 /*

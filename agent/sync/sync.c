@@ -82,8 +82,8 @@ void kw_sync_restart(struct kw_sync *sync, const char *why)
 
 void kw_sync_resync(struct kw_sync *sync, const char *why)
 {
-	if (sync->apply->ops->insist)
-		sync->apply->ops->insist(sync->apply);
+	if (sync->apply->ops->resync)
+		sync->apply->ops->resync(sync->apply);
 	kw_sync_restart(sync, why);
 	sync->in.wait.retry_us = 0;
 }

@@ -1,0 +1,107 @@
+/* The end of the agent: what the local server is left as. */
+#include "replica.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+
+/* Between two tries to put a setting back, or to promote the server. */
+#define RESTORE_US 500000
+/* Until a server notices that the link has ended. */
+#define NOTICE_US 50000
+
+static void on_left(void *arg, const struct kw_failure *failure)
+{
+	struct kw_replica *replica = arg;
+
+	if (failure)
+		kw_log_warn("link", "%s", failure->text);
+	replica->leaving = KW_LEAVE_DONE;
+	kw_replica_tell(replica);
+}
+
+static void on_released(void *arg, const struct kw_failure *failure)
+{
+	struct kw_replica *replica = arg;
+	const struct kw_local_cursor *cursor = &replica->local->facts.cursor;
+
+	/* A server that is busy with a script refuses everything else: try again. */
+	if (failure && kw_failure_passes(failure)) {
+		replica->leave_us = kw_clock_us() + RESTORE_US;
+		return;
+	}
+	if (failure) {
+		on_left(replica, failure);
+		return;
+	}
+	kw_log_info("link", "the local server is promoted");
+	/* The operator asked for it: a restart of the agent must not undo the promotion. */
+	if (replica->base.for_good) {
+		replica->local->bond = KW_BOND_PROMOTED;
+		kw_local_write_cursor(replica->local, cursor->epoch, cursor->version,
+			cursor->quarantined, on_left, replica);
+		return;
+	}
+	/* The next agent may replace the data; their position is not known from now on. */
+	kw_local_write_cursor(replica->local, cursor->epoch, 0, 0, on_left, replica);
+}
+
+/* Put back the settings. A server that still loads refuses that, so ask it again. */
+static void restore(struct kw_replica *replica)
+{
+	struct kw_takeover *takeover = &replica->takeover;
+	uint64_t now = kw_clock_us();
+
+	if (!takeover->swapdb_set) {
+		replica->leaving = KW_LEAVE_DONE;
+	} else if (takeover->owed == 0 && now >= replica->leave_us) {
+		replica->leave_us = now + RESTORE_US;
+		kw_takeover_loaded(takeover);
+	}
+}
+
+static void begin_leaving(struct kw_replica *replica)
+{
+	replica->leaving = KW_LEAVE_RESTORING;
+	replica->leave_us = 0;
+	kw_takeover_stop(&replica->takeover);
+	if (replica->phase == KW_REPLICA_SNAPSHOT) {
+		kw_replica_reset(replica, "the agent ends; the server keeps its data of before");
+		replica->leave_us = kw_clock_us() + NOTICE_US;
+	} else if (replica->base.leads && replica->base.promote) {
+		replica->leaving = KW_LEAVE_RELEASING;
+	}
+}
+
+/* Try until the server takes it: no other program would promote it. */
+static void release(struct kw_replica *replica)
+{
+	struct kw_takeover *takeover = &replica->takeover;
+	uint64_t now = kw_clock_us();
+
+	if (takeover->running || now < replica->leave_us)
+		return;
+	replica->leave_us = UINT64_MAX;
+	kw_takeover_release(takeover, on_released, replica);
+}
+
+/* All of the snapshot is sent, and the server will end the load by itself. */
+static bool is_loading(const struct kw_replica *replica)
+{
+	return replica->phase == KW_REPLICA_LOADING && kw_downlink_up(&replica->downlink);
+}
+
+bool kw_replica_leave(struct kw_apply *apply)
+{
+	struct kw_replica *replica = (struct kw_replica *)apply;
+
+	if (replica->leaving == KW_LEAVE_NOT)
+		replica->leaving =
+			kw_replica_left_alone(replica) ? KW_LEAVE_DONE : KW_LEAVE_LOADING;
+	if (replica->leaving == KW_LEAVE_LOADING && !is_loading(replica))
+		begin_leaving(replica);
+	if (replica->leaving == KW_LEAVE_RESTORING)
+		restore(replica);
+	if (replica->leaving == KW_LEAVE_RELEASING)
+		release(replica);
+	return replica->leaving != KW_LEAVE_DONE;
+}
