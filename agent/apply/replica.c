@@ -232,7 +232,7 @@ void kw_replica_go_on_saving(struct kw_replica *replica)
 	/* Doubted by that very look: what follows ends it. */
 	if (replica->phase != KW_REPLICA_ONLINE || replica->local->spoiled)
 		return;
-	replica->saving.refused = replica->refused_known;
+	replica->saving.refused = replica->refused.last;
 	send_cursor(replica);
 }
 

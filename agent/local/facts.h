@@ -21,8 +21,7 @@ struct kw_local_facts {
 	uint64_t keys; /* in the databases of the filter, with any prefix; without our cursor */
 	uint64_t database_keys[KW_KEY_COUNTS_DATABASES]; /* the same by database */
 	uint64_t flushes; /* calls of FLUSHALL, FLUSHDB, SWAPDB, with our own acknowledged ones */
-	bool reset;       /* CONFIG RESETSTAT came between the last two looks */
-	uint64_t resets;  /* how often that was seen */
+	uint64_t resets;  /* how often CONFIG RESETSTAT, or a restart, was seen */
 	uint64_t maxmemory;
 	char policy[32];       /* maxmemory_policy */
 	uint64_t evicted;      /* keys that the server evicted (evicted_keys) */

@@ -9,21 +9,21 @@ static uint64_t count_flushes(struct kw_slice info)
 }
 
 /*
- * CONFIG RESETSTAT makes all counts begin anew, and they may have come as far as they were. Our own
- * INFO is among them: each look finds more of those than the last one did, or it was that.
+ * Our own INFO is counted, too: each look finds one more of it at least, or the counts began anew.
+ * True: they did.
  */
-static void note_reset(struct kw_local *local, struct kw_slice info)
+static bool note_reset(struct kw_local *local, struct kw_slice info)
 {
-	uint64_t asked = kw_info_calls(info, "info");
+	uint64_t before = local->facts.resets;
 
-	local->facts.reset = local->known_infos > 0 && asked <= local->known_infos;
-	local->facts.resets += local->facts.reset;
-	local->known_infos = asked;
+	local->facts.resets =
+		kw_counter_resets(&local->infos, kw_info_calls(info, "info"), before, 1);
+	return local->facts.resets != before;
 }
 
 /*
- * Who loads libraries of their own may do away with ours (FUNCTION FLUSH, FUNCTION RESTORE FLUSH):
- * then it is written again, rather than found missing by the next agent.
+ * A client that loads libraries of its own may delete ours (FUNCTION FLUSH, FUNCTION RESTORE
+ * FLUSH). Then the cursor is written again, before the next agent finds it missing.
  */
 static void note_functions(struct kw_local *local, struct kw_slice info)
 {
@@ -31,41 +31,35 @@ static void note_functions(struct kw_local *local, struct kw_slice info)
 			 kw_info_calls(info, "function|delete") +
 			 kw_info_calls(info, "function|restore");
 
-	if (calls != local->known_functions)
+	if (calls != local->functions.last)
 		local->written_valid = false;
-	local->known_functions = calls;
+	kw_counter_begin(&local->functions, calls, local->facts.resets);
 }
 
 void kw_local_count_flushes(struct kw_local *local, struct kw_slice info)
 {
-	note_reset(local, info);
+	bool reset = note_reset(local, info);
+
 	note_functions(local, info);
 	local->facts.flushes = count_flushes(info);
-	/* Whether this is the data known before, no count can tell. */
-	if (local->facts.reset)
+	/* No count can tell whether this is the data known before. */
+	if (reset)
 		local->known_flushes = UINT64_MAX;
 }
 
-/* Those of ours that are on their way over a replication link may be counted already. */
-static bool flushed_since_reset(const struct kw_local *local, uint64_t flushes,
-	const struct kw_key_counts *before, const struct kw_key_counts *now)
-{
-	uint64_t ours = local->facts.flushes - local->looked_flushes;
-
-	return flushes > ours + local->flushes_out + local->flushes_unsure ||
-	       kw_key_counts_shrunk(before, now) >= 0;
-}
-
 /*
- * Fewer calls than were known when it was asked, and not none: counted anew. One of ours may be
- * acknowledged over a replication link since, before the answer with the count of before came here.
+ * Our own flushes since the last look. Those sent over a replication link are acknowledged some
+ * time after the server has made them, perhaps between the question and its answer.
  */
-static bool flushed_by_others(const struct kw_local *local, uint64_t flushes)
+static struct kw_counter_ours find_ours(const struct kw_local *local)
 {
-	uint64_t known = local->facts.flushes;
+	uint64_t looked = local->flushes.last;
+	uint64_t on_their_way = local->flushes_out + local->flushes_unsure;
 
-	return flushes > known + local->flushes_out + local->flushes_unsure ||
-	       (flushes < local->asked_flushes && flushes > 0);
+	return (struct kw_counter_ours){
+		.least = local->asked_flushes - looked,
+		.most = local->facts.flushes - looked + on_their_way,
+	};
 }
 
 bool kw_local_find_flushes(
@@ -73,17 +67,24 @@ bool kw_local_find_flushes(
 {
 	struct kw_local_facts *facts = &local->facts;
 	uint64_t flushes = count_flushes(info);
+	bool foreign, reset = note_reset(local, info);
+	enum kw_counter_found found;
 	struct kw_key_counts now;
-	bool foreign;
 
-	note_reset(local, info);
 	note_functions(local, info);
 	kw_key_counts_set(&now, facts->database_keys);
-	foreign = facts->reset ? flushed_since_reset(local, flushes, before, &now)
-			       : flushed_by_others(local, flushes);
-	if (foreign || facts->reset || local->flushes_unsure || flushes < local->asked_flushes)
+	found = kw_counter_look(&local->flushes, flushes, facts->resets, find_ours(local));
+	foreign = local->flushes.others > 0;
+	/* After a reset some may not be counted any more: do the databases still hold their keys?
+	 */
+	if (reset)
+		foreign |= kw_key_counts_shrunk(before, &now) >= 0;
+	else if (found == KW_COUNTER_ANEW)
+		foreign |= flushes > 0;
+	if (foreign || local->flushes_unsure || found == KW_COUNTER_ANEW)
 		facts->flushes = flushes;
 	local->flushes_unsure = 0;
-	local->looked_flushes = facts->flushes;
+	/* Those on their way stay ours to be counted when they are acknowledged. */
+	kw_counter_begin(&local->flushes, facts->flushes, facts->resets);
 	return foreign;
 }

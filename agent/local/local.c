@@ -234,7 +234,8 @@ void kw_local_cursor_read(struct kw_local *local)
 	if (continuous)
 		local->facts.flushes = local->known_flushes;
 	local->known = true;
-	local->known_flushes = local->looked_flushes = local->facts.flushes;
+	local->known_flushes = local->facts.flushes;
+	kw_counter_begin(&local->flushes, local->facts.flushes, local->facts.resets);
 	memcpy(local->known_run_id, identity->run_id, sizeof local->known_run_id);
 	memcpy(local->known_replid, identity->replid, sizeof local->known_replid);
 	local->state = KW_LOCAL_READY;

@@ -22,6 +22,7 @@
 #include "cursor.h"
 #include "facts.h"
 #include "keys/filter.h"
+#include "redis/counters.h"
 #include "redis/failure.h"
 #include "redis/redis.h"
 #include "redis/server.h"
@@ -94,14 +95,14 @@ struct kw_local {
 	 * of it, and for the owner to judge (handlers.looked).
 	 */
 	bool led;
-	uint64_t flushes_out;     /* FLUSHDBs of ours on the replication link, executed perhaps */
-	enum kw_cursor_bond bond; /* what the next cursors say of it */
-	uint64_t looked_flushes;  /* facts.flushes as of the last look */
-	uint64_t known_functions; /* calls that may have taken the cursor away */
-	uint64_t known_infos;     /* INFOs that the server had counted then */
-	uint64_t flushes_unsure;  /* of those of a link that is gone: executed or not */
-	bool refuses_stale;       /* it has just answered MASTERDOWN */
-	bool asked_stale;         /* the cursor was asked for again because of that */
+	uint64_t flushes_out;      /* FLUSHDBs of ours on the replication link, executed perhaps */
+	enum kw_cursor_bond bond;  /* what the next cursors say of it */
+	struct kw_counter flushes; /* facts.flushes as of the last look */
+	struct kw_counter functions; /* calls that may have taken the cursor away */
+	struct kw_counter infos;     /* the server's count of INFO, by which resets are seen */
+	uint64_t flushes_unsure;     /* of those of a link that is gone: executed or not */
+	bool refuses_stale;          /* it has just answered MASTERDOWN */
+	bool asked_stale;            /* the cursor was asked for again because of that */
 
 	/* the last data known, to tell whether a new connection continues it */
 	bool known;

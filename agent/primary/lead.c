@@ -217,14 +217,14 @@ static void on_psync(void *arg, const char *replid, int64_t offset)
 
 static void on_loaded(struct kw_replica *replica)
 {
+	const struct kw_local_facts *facts = &replica->local->facts;
 	struct kw_apply *apply = &replica->base;
 
 	replica->phase = KW_REPLICA_ONLINE;
 	kw_ownership_forget(&replica->memory);
 	replica->online_us = kw_clock_us();
 	replica->continues = true;
-	replica->refused_known = replica->local->facts.refused;
-	replica->resets_known = replica->local->facts.resets;
+	kw_counter_begin(&replica->refused, facts->refused, facts->resets);
 	apply->done += replica->snapshot_taken;
 	apply->applied += replica->snapshot_taken;
 	kw_log_info("link", "the local server has loaded the snapshot");
@@ -312,6 +312,7 @@ const struct kw_downlink_handlers kw_replica_downlink_handlers = {
 void kw_replica_attach(struct kw_apply *apply, bool continuous)
 {
 	struct kw_replica *replica = (struct kw_replica *)apply;
+	const struct kw_local_facts *facts = &replica->local->facts;
 
 	replica->attached = true;
 	replica->retry_us = 0;
@@ -321,8 +322,7 @@ void kw_replica_attach(struct kw_apply *apply, bool continuous)
 		kw_feed_reset(&replica->feed, 0);
 		replica->local->flushes_unsure = 0;
 		replica->takeover.databases = 0;
-		replica->refused_known = replica->local->facts.refused;
-		replica->resets_known = replica->local->facts.resets;
+		kw_counter_begin(&replica->refused, facts->refused, facts->resets);
 		if (!kw_replica_left_alone(replica))
 			kw_replica_no_trouble(replica);
 		kw_possession_found(replica);

@@ -26,25 +26,18 @@ static bool snapshot_comes(const struct kw_replica *replica)
 
 static void find(struct kw_replica *replica)
 {
-	uint64_t refused = replica->local->facts.refused;
+	const struct kw_local_facts *facts = &replica->local->facts;
+	uint64_t refused = kw_counter_others(&replica->refused, facts->refused, facts->resets);
 	uint64_t now = kw_clock_us();
 	char why[160];
 
-	/* CONFIG RESETSTAT: what is counted now was refused since. */
-	if (refused < replica->refused_known ||
-		replica->local->facts.resets != replica->resets_known)
-		replica->refused_known = 0;
-	replica->resets_known = replica->local->facts.resets;
-	if (snapshot_comes(replica))
-		replica->refused_known = refused;
-	if (refused == replica->refused_known)
+	if (refused == 0 || snapshot_comes(replica))
 		return;
 	if (now - replica->online_us > FORGIVEN_US)
 		kw_backoff_reset(&replica->refusing);
 	snprintf(why, sizeof why, "the local server refused %" PRIu64 " commands of this link",
-		refused - replica->refused_known);
-	replica->base.link.refusals += refused - replica->refused_known;
-	replica->refused_known = refused;
+		refused);
+	replica->base.link.refusals += refused;
 	kw_replica_give_up(replica, why);
 	replica->retry_us = now + kw_backoff_next_us(&replica->refusing);
 	kw_replica_trouble(replica,

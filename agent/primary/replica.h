@@ -115,11 +115,10 @@ struct kw_replica {
 	struct kw_local_cursor saving;
 
 	/* primary/refusals.c */
-	uint64_t confirm_ask;   /* the INFO that will confirm; 0: none is out */
-	uint64_t confirm_done;  /* what was done when it was asked */
-	uint64_t confirm_us;    /* the next one not before */
-	uint64_t resets_known;  /* of the counts, as of the last look */
-	uint64_t refused_known; /* commands the server refused before, or of others */
+	uint64_t confirm_ask;      /* the INFO that will confirm; 0: none is out */
+	uint64_t confirm_done;     /* what was done when it was asked */
+	uint64_t confirm_us;       /* the next one not before */
+	struct kw_counter refused; /* commands that the server refused */
 	struct kw_backoff refusing;
 	uint64_t online_us;
 

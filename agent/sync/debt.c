@@ -32,13 +32,9 @@ void kw_sync_debt_forget(struct kw_sync *sync)
 
 void kw_sync_count_evicted(struct kw_sync *sync, uint64_t now_us)
 {
-	uint64_t total = sync->local->facts.evicted;
-	/* CONFIG RESETSTAT began to count anew. */
-	bool anew = sync->local->facts.resets != sync->resets_known;
-	uint64_t more = anew || total < sync->evicted_known ? total : total - sync->evicted_known;
+	const struct kw_local_facts *facts = &sync->local->facts;
+	uint64_t more = kw_counter_others(&sync->evictions, facts->evicted, facts->resets);
 
-	sync->evicted_known = total;
-	sync->resets_known = sync->local->facts.resets;
 	if (more == 0)
 		return;
 	if (sync->evicted == 0) {
@@ -48,7 +44,7 @@ void kw_sync_count_evicted(struct kw_sync *sync, uint64_t now_us)
 		kw_log_warn("sync",
 			"the local server evicts keys by itself (maxmemory-policy %s): a reconcile "
 			"brings them once it has stopped",
-			sync->local->facts.policy);
+			facts->policy);
 	}
 	sync->evicted += more;
 	sync->evicted_ever += more;

@@ -105,8 +105,7 @@ void kw_sync_assessed(struct kw_sync *sync, bool continuous)
 		sync->in.wait.retry_us = 0;
 		sync->cursor_error[0] = '\0';
 		sync->evicted = 0;
-		sync->evicted_known = facts->evicted;
-		sync->resets_known = facts->resets;
+		kw_counter_begin(&sync->evictions, facts->evicted, facts->resets);
 		if (!sync->local->spoiled && may_resume(sync) && kw_sync_cursor_holds(sync)) {
 			sync->epoch = facts->cursor.epoch;
 			sync->position = (struct kw_cursor){sync->epoch, facts->cursor.version};

@@ -125,10 +125,9 @@ struct kw_sync {
 	struct kw_backoff settle_debt; /* reconciles begun because puts were owed */
 	uint64_t owed_us;              /* not before */
 
-	uint64_t evicted;       /* keys that the local server has evicted since the last snapshot
-				   began: it lacks them */
-	uint64_t evicted_known; /* its own count, when it was looked at last */
-	uint64_t resets_known;  /* of its counts, then */
+	uint64_t evicted; /* keys that the local server has evicted since the last snapshot
+			     began: it lacks them */
+	struct kw_counter evictions; /* its own count, evicted_keys */
 	uint64_t evicted_ever;
 	uint64_t evicted_seen_us; /* when it last was found to have gone on; the reconcile not */
 	uint64_t evicted_wait_us; /* before so long after that */

@@ -2,15 +2,18 @@
  * CONFIG SETs of others, by which notification flags can be taken away and put back between two
  * looks at them. Pure.
  *
- * That takes two of them. The server's counter is read a moment before the flags, so of two that
- * lie between two looks at the flags one may be in the next look's count: two within two looks are
- * suspicious. One is not, or every change of a harmless setting would cost a scan of everything.
+ * That takes two of them. The server's counter is read a moment before the flags. So if both lie
+ * between two looks at the flags, one of them may be counted in the next look only: two within two
+ * looks are suspicious. One is not, or every change of a harmless setting would cost a scan of
+ * everything.
  *
- * Before Redis 7.0 subcommands have no counter of their own: there all of CONFIG counts, but for
- * our own calls. Zeroed memory is a watch that has not begun.
+ * Before Redis 7.0 subcommands have no counter of their own: there all calls of CONFIG count, less
+ * our own. Zeroed memory is a watch that has not begun.
  */
 #ifndef KW_PROXY_FEED_SETTINGS_H
 #define KW_PROXY_FEED_SETTINGS_H
+
+#include "redis/counters.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,7 +24,9 @@ struct kw_settings {
 	uint64_t own_sets, own_gets; /* our calls */
 	uint64_t asked_sets;         /* … of them, those before the INFO under way: of SET */
 	uint64_t asked_all;          /* … and of all */
-	uint64_t last, before;       /* calls of others, as of the last look and the one before */
+	uint64_t looked_own;         /* our calls in the last look, of the kind that it counted */
+	uint64_t earlier;            /* calls of others that the last look found, not reported */
+	struct kw_counter calls;
 };
 
 /* We send CONFIG SET; CONFIG GET; INFO commandstats. In the order in which they go out. */
@@ -43,17 +48,25 @@ static inline void kw_settings_asked(struct kw_settings *settings)
 
 /*
  * INFO commandstats is answered: calls of CONFIG SET (counts_all: of CONFIG). begin: there is
- * nothing to compare it with. True: the flags may have been away; those calls are done with then.
+ * nothing to compare it with. True: the flags may have been away. Those calls are then reported.
  */
 static inline bool kw_settings_look(
 	struct kw_settings *settings, uint64_t calls, bool counts_all, bool begin)
 {
-	/* A counter that fell wraps here, and is suspicious. */
-	uint64_t others = calls - (counts_all ? settings->asked_all : settings->asked_sets);
-	bool suspicious = !begin && others - settings->before >= KW_SETTINGS_SUSPICIOUS;
+	uint64_t own = counts_all ? settings->asked_all : settings->asked_sets;
+	uint64_t ours = begin ? 0 : own - settings->looked_own;
+	enum kw_counter_found found;
+	bool suspicious;
 
-	settings->before = begin || suspicious ? others : settings->last;
-	settings->last = others;
+	if (begin)
+		settings->calls = (struct kw_counter){0};
+	found = kw_counter_look(
+		&settings->calls, calls, 0, (struct kw_counter_ours){.least = ours, .most = ours});
+	suspicious = found == KW_COUNTER_ANEW ||
+		     (found == KW_COUNTER_MORE &&
+			     settings->calls.others >= KW_SETTINGS_SUSPICIOUS - settings->earlier);
+	settings->looked_own = own;
+	settings->earlier = suspicious ? 0 : settings->calls.others;
 	return suspicious;
 }
 

@@ -6,6 +6,7 @@
 #include "feed/flags.h"
 #include "feed/settings.h"
 #include "keys/databases.h"
+#include "redis/counters.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,22 +15,10 @@
 #define TIME_EVERY_US UINT64_C(60000000)
 
 /* The counters: commands that raise no event for what they change. */
-enum counter {
-	SWAPDB,
-	XACK,
-	XREADGROUP,
-	XCLAIM,
-	XAUTOCLAIM,
-	PFCOUNT,
-	DEBUG,
-	INFO,
-	CONFIG,     /* all of it, before 7.0 */
-	CONFIG_SET, /* from 7.0 on, where subcommands have counters of their own */
-	COUNTERS
-};
+enum counter { SWAPDB, XACK, XREADGROUP, XCLAIM, XAUTOCLAIM, PFCOUNT, DEBUG, COUNTERS };
 
-static const char *const counter_names[COUNTERS] = {"swapdb", "xack", "xreadgroup", "xclaim",
-	"xautoclaim", "pfcount", "debug", "info", "config", "config|set"};
+static const char *const counter_names[COUNTERS] = {
+	"swapdb", "xack", "xreadgroup", "xclaim", "xautoclaim", "pfcount", "debug"};
 
 static const char *const section_names[] = {"server", "replication", "persistence", "commandstats"};
 #define SECTIONS (sizeof(section_names) / sizeof(*section_names))
@@ -43,9 +32,11 @@ struct kw_watch {
 	bool greeted; /* was there ever a server before? */
 	bool another; /* the last look found another one */
 	struct kw_server_identity identity;
-	uint64_t counters[COUNTERS];
-	uint64_t infos_asked;  /* the lane's count before the look under way */
-	uint64_t infos_looked; /* … before the last look */
+	struct kw_counter counters[COUNTERS];
+	struct kw_counter infos; /* of all clients, ours among them: shows resets */
+	uint64_t resets;         /* of the server's counters, ever */
+	uint64_t infos_asked;    /* the lane's count before the look under way */
+	uint64_t infos_looked;   /* … before the last look */
 	struct kw_settings settings;
 	uint64_t debugged_us; /* when DEBUG was last seen called */
 	uint64_t time_us;     /* when the clocks were last compared */
@@ -113,56 +104,60 @@ static bool look_at_identity(struct kw_watch *watch, struct kw_slice info)
 	return true;
 }
 
-static void look_at_settings(struct kw_watch *watch, const uint64_t *now, bool begin)
+static void look_at_settings(struct kw_watch *watch, struct kw_slice info, bool begin)
 {
 	bool all = !watch->identity.valkey && watch->identity.major < 7;
+	uint64_t calls = kw_info_calls(info, all ? "config" : "config|set");
 
-	if (kw_settings_look(&watch->settings, now[all ? CONFIG : CONFIG_SET], all, begin))
+	if (kw_settings_look(&watch->settings, calls, all, begin))
 		watch->handlers.doubt(watch->handlers.arg, KW_DOUBT_FLAGS,
 			"CONFIG SET was called repeatedly by others, so notify-keyspace-events "
 			"may have been taken away and put back");
 }
 
-/* Our own INFO counts up by what we sent from look to look, unless CONFIG RESETSTAT was called. */
-static bool were_reset(const struct kw_watch *watch, const uint64_t *now)
+/* Each look after the first of a connection tells what was called, or may have been. */
+static void tell_counters(struct kw_watch *watch, const enum kw_counter_found found[COUNTERS])
 {
-	return now[INFO] < watch->counters[INFO] + watch->infos_asked - watch->infos_looked;
-}
-
-static void compare_counters(struct kw_watch *watch, const uint64_t *now, bool reset)
-{
-	const uint64_t *old = watch->counters;
-	bool stream = reset;
+	bool stream = false;
 
 	for (int i = XACK; i <= XAUTOCLAIM; i++)
-		stream |= now[i] != old[i];
+		stream |= found[i] != KW_COUNTER_SAME;
 	if (stream)
 		watch->handlers.stir(watch->handlers.arg, KW_SILENT_STREAM);
-	if (reset || now[PFCOUNT] != old[PFCOUNT])
+	if (found[PFCOUNT] != KW_COUNTER_SAME)
 		watch->handlers.stir(watch->handlers.arg, KW_SILENT_HLL);
-	if (reset || now[DEBUG] != old[DEBUG])
+	if (found[DEBUG] != KW_COUNTER_SAME)
 		watch->debugged_us = kw_clock_us();
-	if (now[SWAPDB] != old[SWAPDB])
+	if (watch->counters[SWAPDB].others > 0)
 		watch->handlers.doubt(watch->handlers.arg, KW_DOUBT_SWAPDB,
 			"SWAPDB exchanged databases, which raises no event");
-	else if (reset)
+	else if (found[SWAPDB] == KW_COUNTER_ANEW)
 		watch->handlers.doubt(watch->handlers.arg, KW_DOUBT_RESET,
 			"CONFIG RESETSTAT wiped the counter of SWAPDB, so it may have been called");
 }
 
 static void look_at_counters(struct kw_watch *watch, struct kw_slice info)
 {
-	uint64_t now[COUNTERS];
-	bool reset;
+	enum kw_counter_found found[COUNTERS];
+	uint64_t resets = watch->resets;
+	bool begin;
 
-	for (int i = 0; i < COUNTERS; i++)
-		now[i] = kw_info_calls(info, counter_names[i]);
-	reset = were_reset(watch, now);
-	if (!watch->first)
-		compare_counters(watch, now, reset);
-	look_at_settings(watch, now, watch->first || reset);
-	memcpy(watch->counters, now, sizeof(now));
+	if (watch->first) {
+		memset(watch->counters, 0, sizeof(watch->counters));
+		watch->infos = (struct kw_counter){0};
+	}
+	/* Ours of each look are counted, or CONFIG RESETSTAT was called. */
+	watch->resets = kw_counter_resets(&watch->infos, kw_info_calls(info, "info"), resets,
+		watch->infos_asked - watch->infos_looked);
 	watch->infos_looked = watch->infos_asked;
+	for (int i = 0; i < COUNTERS; i++)
+		found[i] =
+			kw_counter_look(&watch->counters[i], kw_info_calls(info, counter_names[i]),
+				watch->resets, (struct kw_counter_ours){0});
+	begin = found[0] == KW_COUNTER_FIRST;
+	if (!begin)
+		tell_counters(watch, found);
+	look_at_settings(watch, info, begin || watch->resets != resets);
 }
 
 static void info_answered(void *arg, const struct kw_reply *reply)
@@ -361,7 +356,7 @@ int64_t kw_watch_skew_us(const struct kw_watch *watch)
 bool kw_watch_debugged(
 	const struct kw_watch *watch, struct kw_slice commandstats, uint64_t recent_us)
 {
-	if (kw_info_calls(commandstats, counter_names[DEBUG]) != watch->counters[DEBUG])
+	if (kw_info_calls(commandstats, counter_names[DEBUG]) != watch->counters[DEBUG].last)
 		return true;
 	return watch->debugged_us > 0 && kw_clock_us() - watch->debugged_us < recent_us;
 }
