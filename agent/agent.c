@@ -234,88 +234,6 @@ static void on_selected(void *arg)
 	want_step(agent);
 }
 
-static void sink_snapshot_begin(void *arg, uint64_t epoch, uint64_t version)
-{
-	kw_sync_snapshot_begin(&((struct kw_agent *)arg)->sync, epoch, version);
-}
-
-static void sink_record(void *arg, const struct kw_record_view *record)
-{
-	kw_sync_record(&((struct kw_agent *)arg)->sync, record);
-}
-
-static uint64_t sink_room(void *arg)
-{
-	const struct kw_agent *agent = arg;
-
-	return agent->sync.paused ? 0 : agent->apply->ops->room(agent->apply);
-}
-
-static void sink_superblock(void *arg, const struct kw_superblock *read)
-{
-	struct kw_agent *agent = arg;
-	const struct kw_superblock *superblock = &agent->follow.superblock;
-
-	(void)read; /* follow knows the newest, which may be newer */
-	/* Having been equal a moment ago says nothing once keys are known to be missing. */
-	if (superblock->source_state != KW_SOURCE_LIVE || !superblock->complete)
-		kw_progress_doubt(&agent->sync.progress, kw_clock_us());
-	if (superblock->version != agent->head_version) {
-		agent->head_version = superblock->version;
-		if (agent->head_since_us == 0)
-			agent->head_since_us = kw_clock_us();
-		want_step(agent);
-	}
-}
-
-static void sink_pass_done(void *arg, const struct kw_reader_pass *pass)
-{
-	struct kw_agent *agent = arg;
-
-	kw_sync_pass_done(&agent->sync, pass);
-	if (pass->version == agent->head_version)
-		agent->head_since_us = 0;
-	/* An idle pass is taken note of at the next tick: nothing waits for it. */
-	if (pass->moved || pass->snapshot)
-		want_step(agent);
-	else
-		kw_sync_acknowledged(&agent->sync);
-}
-
-static void sink_look_done(void *arg, bool found)
-{
-	if (found)
-		want_step(arg);
-}
-
-static void sink_lapsed(void *arg, const char *why)
-{
-	struct kw_agent *agent = arg;
-
-	kw_sync_restart(&agent->sync, why);
-	want_step(agent);
-}
-
-static void sink_failed(void *arg, const struct kw_error *error)
-{
-	struct kw_agent *agent = arg;
-
-	if (error->code == KW_E_CORRUPT)
-		kw_sync_corrupt(&agent->sync, error->text);
-	want_step(agent);
-}
-
-static const struct kw_reader_sink sink = {
-	.snapshot_begin = sink_snapshot_begin,
-	.record = sink_record,
-	.room = sink_room,
-	.superblock = sink_superblock,
-	.pass_done = sink_pass_done,
-	.look_done = sink_look_done,
-	.lapsed = sink_lapsed,
-	.failed = sink_failed,
-};
-
 /* ---- the beginning ---- */
 
 static int open_follow(
@@ -327,12 +245,11 @@ static int open_follow(
 		.closed = on_part_closed,
 		.arg = agent,
 	};
-	struct kw_reader_sink own = sink;
+	struct kw_reader_sink sink = kw_sync_sink(&agent->sync);
 
-	own.arg = agent;
 	options->follow.loop = agent->loop;
 	return kw_follow_init(
-		&agent->follow, options->proxy, &options->follow, &handlers, &own, error);
+		&agent->follow, options->proxy, &options->follow, &handlers, &sink, error);
 }
 
 static void open_local(struct kw_agent *agent, struct kw_agent_options *options)
@@ -373,6 +290,8 @@ static void open_apply(struct kw_agent *agent, const struct kw_agent_options *op
 		.filter = &agent->filter,
 		.quarantine = &agent->quarantine,
 		.consent = options->consent,
+		.due = want_step,
+		.arg = agent,
 	};
 	kw_sync_init(&agent->sync);
 }

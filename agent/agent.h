@@ -98,10 +98,6 @@ struct kw_agent {
 	uv_idle_t awake; /* active while a step is wanted: the loop does not sleep before it */
 	bool wanted;
 
-	uint64_t
-		head_since_us; /* our clock when a head not yet handed on was seen first; 0: none */
-	uint64_t head_version;
-
 	struct kw_remote_progress reported;
 	uint64_t reported_us;
 

@@ -58,7 +58,7 @@ static struct figures collect(const struct kw_agent *agent)
 		.keys_evicted = agent->sync.evicted_ever,
 		.quarantined_ever = agent->quarantine.ever,
 		.retries = agent->apply->retries,
-		.corruptions = agent->sync.corruptions,
+		.corruptions = agent->sync.reread.ever,
 		.reconnects = agent->follow.reconnects,
 		.local_reconnects = agent->local.reconnects,
 	};

@@ -69,10 +69,10 @@ static bool is_failed(const struct kw_agent *agent, struct verdict *verdict)
 	if (apply->ops->needs_local && agent->local.state == KW_LOCAL_REFUSED)
 		return decide(verdict, agent->local.passing ? KW_AGENT_LAGGING : KW_AGENT_FAILED,
 			"%s", kw_local_why(&agent->local));
-	if (agent->sync.reread.failures >= KW_SYNC_CORRUPT_MAX)
+	if (kw_reread_is_damage(&agent->sync.reread))
 		return decide(verdict, KW_AGENT_FAILED,
 			"the proxy's table does not verify (%s): if this lasts, restart the proxy",
-			agent->sync.corrupt_why);
+			agent->sync.reread.why);
 	if (agent->sync.obstacle == KW_SYNC_NEEDS_PERSON)
 		return decide(verdict, KW_AGENT_FAILED, "%s", agent->sync.why);
 	if (apply->trouble == KW_TROUBLE_FAIL)
@@ -328,8 +328,8 @@ uint64_t kw_agent_lag_us(const struct kw_agent *agent, uint64_t now_us)
 {
 	uint64_t since = kw_progress_waiting_since(&agent->sync.progress);
 
-	if (since == 0 || (agent->head_since_us && agent->head_since_us < since))
-		since = agent->head_since_us;
+	if (since == 0 || (agent->sync.head_since_us && agent->sync.head_since_us < since))
+		since = agent->sync.head_since_us;
 	return (since && now_us > since ? now_us - since : 0) + kw_agent_source_lag_us(agent);
 }
 

@@ -10,4 +10,7 @@
  */
 void kw_sync_enter(struct kw_sync *sync, enum kw_sync_phase phase, const char *reason);
 
+/* sink.c: about so many keys come with a snapshot; bounded, because the superblock says it. */
+uint64_t kw_sync_keys_expected(const struct kw_sync *sync);
+
 #endif

@@ -12,15 +12,13 @@
 
 #define RETRY_US 1000000
 #define CURSOR_INTERVAL_US 200000
-#define REREAD_LOWEST_MS 10
-#define REREAD_HIGHEST_MS 5000
-#define RESERVE_KEYS_MAX (UINT64_C(1) << 24) /* believed of what the superblock says */
 
 void kw_sync_init(struct kw_sync *sync)
 {
+	assert(sync->follow && sync->local && sync->apply && sync->filter && sync->due);
 	sync->passed = UINT64_MAX;
 	sync->counted_keys = KW_SYNC_NOT_COUNTED;
-	kw_backoff_init(&sync->reread, REREAD_LOWEST_MS, REREAD_HIGHEST_MS);
+	kw_reread_init(&sync->reread);
 	kw_sync_debt_init(sync);
 	kw_prune_init(&sync->walk, sync->local);
 	kw_sm_init(&sync->sm, &kw_sync_machine, sync, KW_SYNC_WAIT);
@@ -127,91 +125,6 @@ void kw_sync_gone(struct kw_sync *sync)
 		kw_sync_enter(sync, KW_SYNC_SETTLE, "the local server is gone");
 	/* Forget the refusal. It is reported again only if the server refuses again. */
 	clear_why(sync);
-}
-
-/* ---- the reader ---- */
-
-void kw_sync_corrupt(struct kw_sync *sync, const char *what)
-{
-	sync->corruptions++;
-	sync->reread_us = kw_clock_us() + kw_backoff_next_us(&sync->reread);
-	snprintf(sync->corrupt_why, sizeof sync->corrupt_why, "%s", what);
-	if (sync->reread.failures < KW_SYNC_CORRUPT_MAX)
-		return;
-	kw_log_error("sync", "the proxy's table does not verify, %u times in a row: %s",
-		sync->reread.failures, what);
-	if (sync->reread.failures == KW_SYNC_CORRUPT_MAX)
-		kw_sync_restart(sync, "the table does not verify");
-}
-
-void kw_sync_snapshot_begin(struct kw_sync *sync, uint64_t epoch, uint64_t version)
-{
-	assert(kw_sync_phase(sync) == KW_SYNC_SNAPSHOT);
-	sync->epoch = epoch;
-	sync->passed = version;
-	kw_progress_reset(&sync->progress);
-	kw_sync_load_begins(sync, kw_clock_us());
-	sync->apply->ops->begin(sync->apply);
-	kw_sync_debt_forget(sync);
-	kw_quarantine_clear(sync->quarantine);
-	kw_keyset_close(&sync->keyset);
-	if (sync->purpose == KW_SYNC_RECONCILE)
-		kw_keyset_reserve(&sync->keyset, sync->follow->superblock.keys < RESERVE_KEYS_MAX
-							 ? sync->follow->superblock.keys
-							 : RESERVE_KEYS_MAX);
-}
-
-void kw_sync_record(struct kw_sync *sync, const struct kw_record_view *record)
-{
-	assert(kw_sync_phase(sync) >= KW_SYNC_SNAPSHOT);
-	if (!kw_filter_has_database(sync->filter, record->database) ||
-		(record->kind != KW_RECORD_FLUSH &&
-			!kw_filter_has_key(sync->filter, record->key)) ||
-		(record->database == 0 && kw_local_owns_key(sync->local, 0, record->key))) {
-		sync->filtered++;
-		return;
-	}
-	/* Also after the snapshot: if it lost a segment, the tail brings the missing keys. */
-	if (sync->purpose == KW_SYNC_RECONCILE && record->kind == KW_RECORD_PUT)
-		kw_keyset_add_record(&sync->keyset, record);
-	sync->apply->ops->record(sync->apply, record);
-}
-
-void kw_sync_pass_done(struct kw_sync *sync, const struct kw_reader_pass *pass)
-{
-	const struct kw_superblock *superblock = &sync->follow->superblock;
-	bool same = superblock->epoch == pass->epoch && superblock->version == pass->version;
-	struct kw_pass handed = {
-		.position = sync->apply->taken,
-		.version = pass->version,
-		.consistent = pass->consistent,
-		.whole = !pass->vanished && same && superblock->complete &&
-			 superblock->source_state == KW_SOURCE_LIVE,
-		.begun_us = sync->follow->begun_us,
-		.published_us = superblock->published_us,
-		.moved = pass->moved && same && !sync->first_pass,
-	};
-
-	assert(kw_sync_phase(sync) >= KW_SYNC_SNAPSHOT);
-	assert(pass->snapshot == (kw_sync_phase(sync) == KW_SYNC_SNAPSHOT));
-	if (pass->snapshot && kw_sync_load_torn(sync, pass->vanished))
-		return;
-	if (same && superblock->complete)
-		handed.fresh_us = superblock->fresh_us;
-	sync->epoch = pass->epoch;
-	sync->first_pass = false;
-	kw_backoff_reset(&sync->reread);
-	kw_progress_handed(&sync->progress, &handed);
-	if (!pass->vanished) {
-		sync->position = (struct kw_cursor){pass->epoch, pass->consistent};
-		sync->passed = pass->consistent;
-	}
-	if (pass->snapshot && sync->apply->ops->end)
-		sync->apply->ops->end(sync->apply);
-	if (pass->snapshot)
-		kw_sync_enter(sync,
-			sync->purpose == KW_SYNC_RECONCILE ? KW_SYNC_SETTLE : KW_SYNC_TAIL,
-			"the snapshot was read");
 }
 
 /* ---- phases ---- */
@@ -382,7 +295,7 @@ static bool can_begin(struct kw_sync *sync, uint64_t now_us)
 {
 	if (!kw_follow_up(sync->follow) || sync->follow->superblock.epoch == 0 ||
 		!kw_follow_idle(sync->follow) || sync->paused || now_us < sync->in.wait.retry_us ||
-		now_us < sync->reread_us)
+		now_us < sync->reread.not_before_us)
 		return false;
 	return !needs_local(sync) || kw_local_ready(sync->local);
 }
@@ -390,11 +303,10 @@ static bool can_begin(struct kw_sync *sync, uint64_t now_us)
 static void claim(struct kw_sync *sync)
 {
 	const struct kw_superblock *superblock = &sync->follow->superblock;
-	uint64_t keys = superblock->keys < RESERVE_KEYS_MAX ? superblock->keys : RESERVE_KEYS_MAX;
 	bool prefixes = sync->filter->prefix_count > 0;
 	const struct kw_apply_plan plan = {
 		.epoch = superblock->epoch,
-		.keys = prefixes ? 0 : keys,
+		.keys = prefixes ? 0 : kw_sync_keys_expected(sync),
 		.rdb_version = superblock->rdb_version,
 	};
 
@@ -501,7 +413,7 @@ static void settle(struct kw_sync *sync, uint64_t now_us)
 static void restart_reader(struct kw_sync *sync, uint64_t now_us)
 {
 	if (!kw_follow_up(sync->follow) || !kw_follow_idle(sync->follow) ||
-		now_us < sync->reread_us || sync->follow->superblock.epoch == 0 ||
+		now_us < sync->reread.not_before_us || sync->follow->superblock.epoch == 0 ||
 		(kw_sync_phase(sync) == KW_SYNC_SETTLE && kw_sync_positioned(sync)))
 		return;
 	if (!kw_sync_positioned(sync))

@@ -36,6 +36,7 @@
 #include "local/local.h"
 #include "local/prune.h"
 #include "progress.h"
+#include "reread.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -82,6 +83,8 @@ struct kw_sync {
 	const struct kw_filter *filter;
 	struct kw_quarantine *quarantine;
 	bool consent;
+	void (*due)(void *arg); /* wants kw_sync_step in this turn of the loop */
+	void *arg;
 
 	struct kw_sm sm; /* enum kw_sync_phase: kw_sync_phase() reads it */
 	union {          /* what belongs to the present phase only; zeroed when it is entered */
@@ -112,15 +115,15 @@ struct kw_sync {
 	uint64_t epoch;            /* of what is handed on */
 	struct kw_cursor position; /* the reader may resume here; epoch 0: nowhere */
 	bool first_pass;           /* after a start: its age says nothing about lag */
-	uint64_t passed;           /* told to the proxy; UINT64_MAX: nothing need be kept for us */
+	uint64_t head_version;     /* of the table */
+	uint64_t
+		head_since_us; /* our clock when a head not yet handed on was seen first; 0: none */
+	uint64_t passed;       /* told to the proxy; UINT64_MAX: nothing need be kept for us */
 	struct kw_keyset keyset;
 	struct kw_prune walk;
 	struct kw_progress progress;
 
-	struct kw_backoff reread; /* failures: in a row, of what was read to verify */
-	uint64_t reread_us;       /* the reader starts again then */
-	char corrupt_why[256];
-	uint64_t corruptions; /* ever */
+	struct kw_reread reread;
 
 	struct kw_backoff settle_debt; /* reconciles begun because puts were owed */
 	uint64_t owed_us;              /* not before */
@@ -172,19 +175,11 @@ void kw_sync_restart(struct kw_sync *sync, const char *why);
 /* The same because the operator wants it: whatever was waited for is not waited for. */
 void kw_sync_resync(struct kw_sync *sync, const char *why);
 
-/* The reader (kw_reader_sink). */
 /*
- * What was read does not verify. A writer that was stopped in the midst of the superblock looks the
- * same as damage, but passes: it is read again from the last position, after a pause that grows.
- * What still does not verify at KW_SYNC_CORRUPT_MAX times in a row is damage: alarm, and a
- * reconcile.
+ * sink.c: what the reader finds. The sink may be given to a reader before kw_sync_init, but the
+ * reader begins after it.
  */
-#define KW_SYNC_CORRUPT_MAX 6
-void kw_sync_corrupt(struct kw_sync *sync, const char *what);
-
-void kw_sync_snapshot_begin(struct kw_sync *sync, uint64_t epoch, uint64_t version);
-void kw_sync_record(struct kw_sync *sync, const struct kw_record_view *record);
-void kw_sync_pass_done(struct kw_sync *sync, const struct kw_reader_pass *pass);
+struct kw_reader_sink kw_sync_sink(struct kw_sync *sync);
 
 /* What the local server has acknowledged until now counts; a part of kw_sync_step. */
 void kw_sync_acknowledged(struct kw_sync *sync);

@@ -253,7 +253,7 @@ static void a_claim_counts_only_for_the_table_it_was_made_for(void **state)
 
 static bool is_rereading(void *arg)
 {
-	return ((struct stage *)arg)->agent->sync.corruptions > 0;
+	return ((struct stage *)arg)->agent->sync.reread.ever > 0;
 }
 
 /* A writer may be stopped in the midst of a superblock: that is no damage, and no reconcile. */

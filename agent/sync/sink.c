@@ -1,0 +1,187 @@
+/* What the reader finds: records go to the local server, passes to what is known of progress. */
+#include "internal.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <assert.h>
+
+#define RESERVE_KEYS_MAX (UINT64_C(1) << 24) /* believed of what the superblock says */
+
+uint64_t kw_sync_keys_expected(const struct kw_sync *sync)
+{
+	uint64_t keys = sync->follow->superblock.keys;
+
+	return keys < RESERVE_KEYS_MAX ? keys : RESERVE_KEYS_MAX;
+}
+
+static void on_snapshot_begin(void *arg, uint64_t epoch, uint64_t version)
+{
+	struct kw_sync *sync = arg;
+
+	assert(kw_sync_phase(sync) == KW_SYNC_SNAPSHOT && epoch != 0);
+	sync->epoch = epoch;
+	sync->passed = version;
+	kw_progress_reset(&sync->progress);
+	kw_sync_load_begins(sync, kw_clock_us());
+	sync->apply->ops->begin(sync->apply);
+	kw_sync_debt_forget(sync);
+	kw_quarantine_clear(sync->quarantine);
+	kw_keyset_close(&sync->keyset);
+	if (sync->purpose == KW_SYNC_RECONCILE)
+		kw_keyset_reserve(&sync->keyset, kw_sync_keys_expected(sync));
+}
+
+/* Is it one of those that are followed, and not our own cursor? */
+static bool is_in_scope(const struct kw_sync *sync, const struct kw_record_view *record)
+{
+	if (!kw_filter_has_database(sync->filter, record->database))
+		return false;
+	if (record->kind != KW_RECORD_FLUSH && !kw_filter_has_key(sync->filter, record->key))
+		return false;
+	return record->database != 0 || !kw_local_owns_key(sync->local, 0, record->key);
+}
+
+static void on_record(void *arg, const struct kw_record_view *record)
+{
+	struct kw_sync *sync = arg;
+
+	assert(kw_sync_phase(sync) >= KW_SYNC_SNAPSHOT);
+	if (!is_in_scope(sync, record)) {
+		sync->filtered++;
+		return;
+	}
+	/* Also after the snapshot: if it lost a segment, the tail brings the missing keys. */
+	if (sync->purpose == KW_SYNC_RECONCILE && record->kind == KW_RECORD_PUT)
+		kw_keyset_add_record(&sync->keyset, record);
+	sync->apply->ops->record(sync->apply, record);
+}
+
+static uint64_t on_room(void *arg)
+{
+	const struct kw_sync *sync = arg;
+
+	return sync->paused ? 0 : sync->apply->ops->room(sync->apply);
+}
+
+static void on_superblock(void *arg, const struct kw_superblock *read)
+{
+	struct kw_sync *sync = arg;
+	const struct kw_superblock *superblock = &sync->follow->superblock;
+
+	(void)read; /* follow knows the newest, which may be newer */
+	/* Having been equal a moment ago says nothing once keys are known to be missing. */
+	if (superblock->source_state != KW_SOURCE_LIVE || !superblock->complete)
+		kw_progress_doubt(&sync->progress, kw_clock_us());
+	if (superblock->version == sync->head_version)
+		return;
+	sync->head_version = superblock->version;
+	if (sync->head_since_us == 0)
+		sync->head_since_us = kw_clock_us();
+	sync->due(sync->arg);
+}
+
+/* What this pass says of the local data, once all that was handed on is applied. */
+static struct kw_pass describe(const struct kw_sync *sync, const struct kw_reader_pass *pass)
+{
+	const struct kw_superblock *superblock = &sync->follow->superblock;
+	bool same = superblock->epoch == pass->epoch && superblock->version == pass->version;
+	bool complete = same && superblock->complete;
+
+	return (struct kw_pass){
+		.position = sync->apply->taken,
+		.version = pass->version,
+		.consistent = pass->consistent,
+		.whole = !pass->vanished && complete && superblock->source_state == KW_SOURCE_LIVE,
+		.begun_us = sync->follow->begun_us,
+		.fresh_us = complete ? superblock->fresh_us : 0,
+		.published_us = superblock->published_us,
+		.moved = pass->moved && same && !sync->first_pass,
+	};
+}
+
+static void take_pass(struct kw_sync *sync, const struct kw_reader_pass *pass)
+{
+	struct kw_pass handed = describe(sync, pass);
+
+	assert(kw_sync_phase(sync) >= KW_SYNC_SNAPSHOT);
+	assert(pass->snapshot == (kw_sync_phase(sync) == KW_SYNC_SNAPSHOT));
+	if (pass->snapshot && kw_sync_load_torn(sync, pass->vanished))
+		return;
+	sync->epoch = pass->epoch;
+	sync->first_pass = false;
+	kw_reread_verified(&sync->reread);
+	kw_progress_handed(&sync->progress, &handed);
+	if (!pass->vanished) {
+		assert(pass->epoch != 0);
+		sync->position = (struct kw_cursor){pass->epoch, pass->consistent};
+		sync->passed = pass->consistent;
+	}
+	if (!pass->snapshot)
+		return;
+	if (sync->apply->ops->end)
+		sync->apply->ops->end(sync->apply);
+	kw_sync_enter(sync, sync->purpose == KW_SYNC_RECONCILE ? KW_SYNC_SETTLE : KW_SYNC_TAIL,
+		"the snapshot was read");
+}
+
+static void on_pass_done(void *arg, const struct kw_reader_pass *pass)
+{
+	struct kw_sync *sync = arg;
+
+	take_pass(sync, pass);
+	if (pass->version == sync->head_version)
+		sync->head_since_us = 0;
+	/* An idle pass is taken note of at the next tick: nothing waits for it. */
+	if (pass->moved || pass->snapshot)
+		sync->due(sync->arg);
+	else
+		kw_sync_acknowledged(sync);
+}
+
+static void on_look_done(void *arg, bool found)
+{
+	struct kw_sync *sync = arg;
+
+	if (found)
+		sync->due(sync->arg);
+}
+
+static void on_lapsed(void *arg, const char *why)
+{
+	struct kw_sync *sync = arg;
+
+	kw_sync_restart(sync, why);
+	sync->due(sync->arg);
+}
+
+static void on_failed(void *arg, const struct kw_error *error)
+{
+	struct kw_sync *sync = arg;
+
+	sync->due(sync->arg);
+	if (error->code != KW_E_CORRUPT)
+		return;
+	kw_reread_failed(&sync->reread, error->text, kw_clock_us());
+	if (!kw_reread_is_damage(&sync->reread))
+		return;
+	kw_log_error("sync", "the proxy's table does not verify, %u times in a row: %s",
+		sync->reread.backoff.failures, error->text);
+	if (sync->reread.backoff.failures == KW_REREAD_MAX)
+		kw_sync_restart(sync, "the table does not verify");
+}
+
+struct kw_reader_sink kw_sync_sink(struct kw_sync *sync)
+{
+	return (struct kw_reader_sink){
+		.snapshot_begin = on_snapshot_begin,
+		.record = on_record,
+		.room = on_room,
+		.superblock = on_superblock,
+		.pass_done = on_pass_done,
+		.look_done = on_look_done,
+		.lapsed = on_lapsed,
+		.failed = on_failed,
+		.arg = sync,
+	};
+}
