@@ -22,6 +22,50 @@
 /* A look reads the superblock, whatever the reader's own count of looks, once it is this old. */
 #define SUPERBLOCK_AGE_US 6000
 
+#define TO(state) KW_SM_TO(KW_FOLLOW_##state)
+static const struct kw_sm_state states[] = {
+	[KW_FOLLOW_DOWN] = {"down", TO(CONNECTING) | TO(CLOSING), KW_SM_INITIAL},
+	[KW_FOLLOW_CONNECTING] = {"connecting", TO(UP) | TO(DOWN) | TO(LEAVING) | TO(CLOSING)},
+	[KW_FOLLOW_UP] = {"up", TO(DOWN) | TO(LEAVING) | TO(CLOSING)},
+	[KW_FOLLOW_LEAVING] = {"leaving", TO(DOWN) | TO(CLOSING)},
+	[KW_FOLLOW_CLOSING] = {"closing", TO(CLOSED)},
+	[KW_FOLLOW_CLOSED] = {"closed", 0, KW_SM_FINAL},
+};
+
+static bool follow_holds(const void *owner, int state)
+{
+	const struct kw_follow *follow = owner;
+
+	switch ((enum kw_follow_state)state) {
+	case KW_FOLLOW_DOWN:
+		return !follow->remote && follow->probed_us == 0 && follow->code != KW_OK &&
+		       kw_reader_idle(follow->reader);
+	case KW_FOLLOW_CONNECTING:
+		return follow->remote && follow->info.depth == 0 && kw_reader_idle(follow->reader);
+	case KW_FOLLOW_UP:
+		return follow->remote && follow->info.depth > 0 && follow->code == KW_OK;
+	case KW_FOLLOW_LEAVING:
+		return follow->remote && follow->code != KW_OK && kw_reader_idle(follow->reader);
+	case KW_FOLLOW_CLOSING:
+		return kw_reader_idle(follow->reader);
+	case KW_FOLLOW_CLOSED:
+		return !follow->remote && follow->reads.outstanding == 0;
+	}
+	return false;
+}
+
+static const struct kw_sm_conf machine = {
+	.where = "follow",
+	.states = states,
+	.count = sizeof states / sizeof *states,
+	.invariant = follow_holds,
+};
+
+static bool is(const struct kw_follow *follow, enum kw_follow_state state)
+{
+	return follow->sm.state == (int)state;
+}
+
 /* The sentences of the carriers name the address themselves. */
 static void set_why(struct kw_follow *follow, enum kw_code code, const char *text)
 {
@@ -30,20 +74,26 @@ static void set_why(struct kw_follow *follow, enum kw_code code, const char *tex
 }
 
 /*
- * Whatever went wrong with a READ, a new connection is the way on. The reader goes idle before it
- * is told, so that it does not answer with READs for a connection that is ending.
+ * Close the connection. The reader goes idle first, so that it answers no failed READ with another
+ * READ. `why` stays as it is now: it says more than the carrier's sentence for a closed connection.
  */
-static void link_failed(struct kw_follow *follow, const struct kw_error *error)
+static void leave(struct kw_follow *follow)
 {
-	if (follow->leaving)
-		return;
-	follow->leaving = true;
-	set_why(follow, error->code ? error->code : KW_E_IO, error->text);
 	kw_reader_stop(follow->reader);
+	kw_sm_move(&follow->sm, KW_FOLLOW_LEAVING, follow->why);
 	kw_remote_close(follow->remote);
 }
 
-/* The same for what was read and cannot be used, however often it is read. */
+/* A READ failed: a new connection is the remedy, whatever the reason. */
+static void link_failed(struct kw_follow *follow, const struct kw_error *error)
+{
+	if (!is(follow, KW_FOLLOW_UP))
+		return;
+	set_why(follow, error->code ? error->code : KW_E_IO, error->text);
+	leave(follow);
+}
+
+/* The same for bytes that cannot be used, however often they are read. */
 static void table_failed(struct kw_follow *follow, const struct kw_error *error)
 {
 	struct kw_error named = *error;
@@ -123,6 +173,12 @@ static uint64_t behind_us(const struct kw_follow *follow)
 	return superblock->heartbeat_us - superblock->fresh_us;
 }
 
+static void poll_when(struct kw_follow *follow, enum kw_follow_polls when)
+{
+	if (follow->polls != KW_FOLLOW_HELD)
+		follow->polls = when;
+}
+
 static void pace(struct kw_follow *follow, bool moved)
 {
 	uint32_t idle_us = follow->options.busy ? 0 : follow->options.idle_us;
@@ -130,14 +186,14 @@ static void pace(struct kw_follow *follow, bool moved)
 	follow->interval_us =
 		kw_pause_next_us(follow->interval_us, moved, idle_us, behind_us(follow));
 	if (follow->interval_us == 0) {
-		follow->due = true;
+		poll_when(follow, KW_FOLLOW_DUE);
 		if (follow->armed_us > 0)
 			arm(follow, 0);
 		follow->handlers.due(follow->handlers.arg);
 		return;
 	}
-	follow->due = false;
-	/* Idle for long: it was set anew when it fired, one system call less a poll. */
+	poll_when(follow, KW_FOLLOW_WAITS);
+	/* After a long rest on_timer has set it already: one system call less a poll. */
 	if (follow->armed_us != follow->interval_us)
 		arm(follow, follow->interval_us);
 }
@@ -177,13 +233,13 @@ static void on_link_ready(void *arg, const struct kw_remote_info *info)
 {
 	struct kw_follow *follow = arg;
 
-	follow->link = KW_LINK_UP;
 	follow->info = *info;
 	follow->code = KW_OK;
 	follow->why[0] = '\0';
 	follow->superblock = (struct kw_superblock){0};
 	follow->superblock_us = 0;
 	follow->heartbeat_us = kw_clock_us();
+	kw_sm_move(&follow->sm, KW_FOLLOW_UP, info->peer);
 	kw_log_info("follow", "%s: connected to %s, %u READs in flight", follow->proxy, info->peer,
 		info->depth);
 	follow->handlers.link(follow->handlers.arg, true);
@@ -194,31 +250,40 @@ static void on_timer_closed(uv_handle_t *handle)
 {
 	struct kw_follow *follow = handle->data;
 
+	kw_sm_move(&follow->sm, KW_FOLLOW_CLOSED, "");
 	close(follow->timer_fd);
 	kw_reader_free(follow->reader);
 	kw_reads_close(&follow->reads);
 	follow->handlers.closed(follow->handlers.arg);
 }
 
+/* One line for a connection that was up, and one for a row of vain attempts. */
+static void log_down(const struct kw_follow *follow, bool was_up)
+{
+	if (was_up || follow->backoff.failures == 1)
+		kw_log_warn("follow", "%s", follow->why);
+}
+
 static void on_link_closed(void *arg, const struct kw_error *why)
 {
 	struct kw_follow *follow = arg;
-	bool was_up = follow->link == KW_LINK_UP;
+	const bool was_up = follow->info.depth > 0;
+	const bool closing = is(follow, KW_FOLLOW_CLOSING);
 
 	kw_reader_stop(follow->reader);
-	/* What we closed it for says more than that we closed it. */
-	if (!follow->leaving)
+	if (is(follow, KW_FOLLOW_CONNECTING) || is(follow, KW_FOLLOW_UP))
 		set_why(follow, why->code ? why->code : KW_E_IO, why->text);
 	kw_remote_free(follow->remote); /* and `why` with it */
 	follow->remote = NULL;
-	follow->link = KW_LINK_DOWN;
-	follow->probing = false;
-	follow->leaving = false;
+	follow->info = (struct kw_remote_info){0};
+	follow->probed_us = 0;
 	follow->next_us = kw_clock_us() + kw_backoff_next_us(&follow->backoff);
-	if (!follow->closing && (was_up || follow->backoff.failures == 1))
-		kw_log_warn("follow", "%s", follow->why);
+	if (!closing) {
+		kw_sm_move(&follow->sm, KW_FOLLOW_DOWN, follow->why);
+		log_down(follow, was_up);
+	}
 	follow->handlers.link(follow->handlers.arg, false);
-	if (follow->closing)
+	if (closing)
 		uv_close((uv_handle_t *)&follow->timer, on_timer_closed);
 }
 
@@ -231,17 +296,17 @@ static void connect_link(struct kw_follow *follow)
 	};
 	struct kw_error error;
 
+	assert(!follow->remote);
 	follow->reconnects++;
-	follow->link = KW_LINK_CONNECTING;
 	if (!kw_remote_open(follow->options.loop, &follow->address, &follow->options.remote,
-		    &handlers, &follow->remote, &error))
+		    &handlers, &follow->remote, &error)) {
+		kw_sm_move(&follow->sm, KW_FOLLOW_CONNECTING, follow->proxy);
 		return;
+	}
 	follow->remote = NULL;
-	follow->link = KW_LINK_DOWN;
 	set_why(follow, error.code, error.text);
 	follow->next_us = kw_clock_us() + kw_backoff_next_us(&follow->backoff);
-	if (follow->backoff.failures == 1)
-		kw_log_warn("follow", "%s", follow->why);
+	log_down(follow, false);
 }
 
 static void on_probe(struct kw_remote_read *read, const struct kw_error *lost)
@@ -249,9 +314,10 @@ static void on_probe(struct kw_remote_read *read, const struct kw_error *lost)
 	struct kw_follow *follow = read->arg;
 	struct kw_error error;
 
-	follow->probing = false;
+	assert(follow->probed_us > 0);
+	follow->probed_us = 0;
 	if (lost)
-		return; /* the connection tells by itself */
+		return; /* on_link_closed follows */
 	switch (kw_superblock_check(&follow->probe_superblock, &error)) {
 	case KW_OK:
 		learn_superblock(follow, &follow->probe_superblock);
@@ -265,9 +331,12 @@ static void on_probe(struct kw_remote_read *read, const struct kw_error *lost)
 	}
 }
 
-static void probe(struct kw_follow *follow)
+static void probe(struct kw_follow *follow, uint64_t now_us)
 {
 	struct kw_remote_read *read = &follow->probe_read;
+
+	assert(follow->probed_us == 0);
+	assert(now_us > 0);
 
 	*read = (struct kw_remote_read){
 		.offset = KW_SUPERBLOCK_OFFSET,
@@ -276,27 +345,25 @@ static void probe(struct kw_follow *follow)
 		.done = on_probe,
 		.arg = follow,
 	};
-	follow->probing = true;
+	follow->probed_us = now_us;
 	kw_remote_read(follow->remote, &read, 1);
 }
 
 void kw_follow_tick(struct kw_follow *follow, uint64_t now_us)
 {
-	if (follow->closing)
-		return;
-	if (follow->link == KW_LINK_DOWN && !follow->remote && now_us >= follow->next_us)
+	if (is(follow, KW_FOLLOW_DOWN) && now_us >= follow->next_us)
 		connect_link(follow);
-	if (kw_follow_up(follow) && !follow->probing &&
+	if (kw_follow_up(follow) && follow->probed_us == 0 &&
 		now_us - follow->superblock_us >= PROBE_INTERVAL_US)
-		probe(follow);
+		probe(follow, now_us);
 }
 
 void kw_follow_step(struct kw_follow *follow, uint64_t now_us)
 {
-	if (!follow->due || !follow->polling || !kw_follow_up(follow) ||
+	if (follow->polls != KW_FOLLOW_DUE || !kw_follow_up(follow) ||
 		!kw_reader_waiting(follow->reader))
 		return;
-	follow->due = false;
+	follow->polls = KW_FOLLOW_WAITS;
 	follow->begun_us = now_us;
 	if (now_us - follow->passed_us >= SUPERBLOCK_AGE_US)
 		kw_reader_want_superblock(follow->reader);
@@ -307,17 +374,20 @@ static void on_timer(uv_poll_t *handle, int status, int events)
 {
 	struct kw_follow *follow = handle->data;
 
-	arm(follow, follow->polling ? follow->interval_us : 0);
-	follow->due = true;
+	(void)status;
+	(void)events;
+	arm(follow, follow->polls == KW_FOLLOW_HELD ? 0 : follow->interval_us);
+	poll_when(follow, KW_FOLLOW_DUE);
 	kw_follow_step(follow, kw_clock_us());
 }
 
 void kw_follow_start(struct kw_follow *follow, const struct kw_cursor *cursor)
 {
 	assert(kw_follow_up(follow));
+	assert(kw_reader_idle(follow->reader));
 	follow->begun_us = kw_clock_us();
 	follow->interval_us = 0;
-	follow->due = true;
+	poll_when(follow, KW_FOLLOW_DUE);
 	kw_reader_start(follow->reader, cursor);
 }
 
@@ -333,20 +403,21 @@ bool kw_follow_idle(const struct kw_follow *follow)
 
 void kw_follow_set_polling(struct kw_follow *follow, bool polling)
 {
-	if (polling && !follow->polling) {
+	if (!polling) {
+		follow->polls = KW_FOLLOW_HELD;
+	} else if (follow->polls == KW_FOLLOW_HELD) {
 		follow->interval_us = 0;
-		follow->due = true;
+		follow->polls = KW_FOLLOW_DUE;
 		follow->handlers.due(follow->handlers.arg);
 	}
-	follow->polling = polling;
 }
 
 void kw_follow_set_pace(struct kw_follow *follow, uint32_t idle_us, bool busy)
 {
 	follow->options.idle_us = idle_us;
 	follow->options.busy = busy;
-	follow->options.remote.rdma.busy = busy; /* of the next connection */
-	follow->due = true;
+	follow->options.remote.rdma.busy = busy; /* from the next connection on */
+	poll_when(follow, KW_FOLLOW_DUE);
 	follow->handlers.due(follow->handlers.arg);
 }
 
@@ -382,27 +453,24 @@ int kw_follow_retarget(struct kw_follow *follow, const char *proxy, struct kw_er
 		return code;
 	kw_backoff_reset(&follow->backoff);
 	follow->next_us = 0;
-	if (follow->remote) {
-		kw_reader_stop(follow->reader);
-		follow->leaving = true;
-		set_why(follow, KW_E_STATE, "leaving for the new address");
-		kw_remote_close(follow->remote);
-	}
+	if (!follow->remote || is(follow, KW_FOLLOW_CLOSING))
+		return KW_OK;
+	set_why(follow, KW_E_STATE, "leaving for the new address");
+	leave(follow);
 	return KW_OK;
 }
 
 void kw_follow_close(struct kw_follow *follow)
 {
-	follow->closing = true;
+	kw_reader_stop(follow->reader);
 	uv_poll_stop(&follow->timer);
-	/* The link first, so that every READ has come back before the reader goes. */
-	if (follow->remote) {
-		kw_reader_stop(follow->reader);
-		follow->leaving = true;
+	assert(!is(follow, KW_FOLLOW_CLOSING));
+	kw_sm_move(&follow->sm, KW_FOLLOW_CLOSING, "");
+	/* The connection goes first: every READ must be told back before the reader is freed. */
+	if (follow->remote)
 		kw_remote_close(follow->remote);
-	} else {
+	else
 		uv_close((uv_handle_t *)&follow->timer, on_timer_closed);
-	}
 }
 
 static struct kw_reader *new_reader(struct kw_follow *follow)
@@ -447,6 +515,7 @@ int kw_follow_init(struct kw_follow *follow, const char *proxy,
 	follow->reader = new_reader(follow);
 	kw_backoff_init(&follow->backoff, BACKOFF_LOWEST_MS, BACKOFF_HIGHEST_MS);
 	set_why(follow, KW_E_IO, "not connected yet");
+	kw_sm_init(&follow->sm, &machine, follow, KW_FOLLOW_DOWN);
 	uv_poll_init(options->loop, &follow->timer, follow->timer_fd);
 	follow->timer.data = follow;
 	uv_poll_start(&follow->timer, UV_READABLE, on_timer);

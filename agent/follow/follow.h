@@ -1,23 +1,35 @@
 /*
- * Following the proxy's table: the carrier's connection, the reader behind it, and when to poll.
+ * Following the proxy's table: the connection, the reader that uses it, and when to poll.
  *
- *   ┌──────┐ backoff ┌────────────┐ handshake ┌────┐  the reader is IDLE, or at work
- *   │ DOWN │────────▶│ CONNECTING │─────────▶│ UP │  polls: back to back while data flows, then
- *   └──────┘         └────────────┘           └────┘  50 µs, 100 µs, … up to idle_us
- *      ▲                   │ failed              │ lost, or the reader failed
- *      └───────────────────┴─────────────────────┘                 (pause.h)
+ *   ┌──────┐ backoff over ┌────────────┐ handshake ┌────┐
+ *   │ DOWN │─────────────▶│ CONNECTING │──────────▶│ UP │
+ *   └──────┘              └────────────┘           └────┘
+ *     ▲ ▲ ▲    failed          │  │      lost        │ │
+ *     │ │ └────────────────────┘  │                  │ │
+ *     │ └─────────────────────────┼──────────────────┘ │
+ *     │                  retarget ▼                    │ retarget, a READ failed,
+ *     │          closed    ┌─────────┐                 │ the table is unusable
+ *     └────────────────────│ LEAVING │◀────────────────┘
+ *                          └─────────┘
  *
- * Most polls look at the tail of the log alone; the superblock comes with one in a few, and with
- * each when polls are far apart.
- * While the reader does not ask for the superblock itself (idle, in a long snapshot, polling held)
- * this does, every PROBE_INTERVAL: heartbeat, state of the source and versions stay known.
- * The reader hands what it finds to the owner's sink directly. The sink's superblock may be older
- * than follow->superblock, which a probe may have brought before. Loop thread only.
+ *   each of these ──kw_follow_close──▶ CLOSING ──connection and timer closed──▶ CLOSED
+ *
+ * While UP the reader polls back to back as long as data flows. Then the pauses grow: 50 µs,
+ * 100 µs, … up to idle_us (pause.h). Most polls look at the tail of the log alone. One poll in a
+ * few reads the superblock, and each poll does so when polls are far apart.
+ *
+ * The reader does not read the superblock while it is idle, in a long snapshot, or held. Then this
+ * module reads it by itself each PROBE_INTERVAL_US (a probe): heartbeat, versions and the state of
+ * the source stay known.
+ *
+ * The reader hands what it finds to the owner's sink directly. The superblock that the sink is told
+ * may be older than follow->superblock, which a probe may have brought before. Loop thread only.
  */
 #ifndef KW_AGENT_FOLLOW_FOLLOW_H
 #define KW_AGENT_FOLLOW_FOLLOW_H
 
 #include "base/backoff.h"
+#include "base/sm.h"
 #include "reads.h"
 #include "remote/remote.h"
 #include "table/reader.h"
@@ -32,7 +44,21 @@
 #define KW_FOLLOW_WHY 512
 #define KW_PROXY_ADDRESS 512
 
-enum kw_link { KW_LINK_DOWN, KW_LINK_CONNECTING, KW_LINK_UP };
+enum kw_follow_state {
+	KW_FOLLOW_DOWN, /* no connection; kw_follow_tick opens one from next_us on */
+	KW_FOLLOW_CONNECTING,
+	KW_FOLLOW_UP,
+	KW_FOLLOW_LEAVING, /* this side closes the connection; why says for what */
+	KW_FOLLOW_CLOSING, /* kw_follow_close was called */
+	KW_FOLLOW_CLOSED,
+};
+
+/* When the next poll comes. */
+enum kw_follow_polls {
+	KW_FOLLOW_HELD,  /* the owner wants none */
+	KW_FOLLOW_WAITS, /* when the timer fires, or what is under way ends */
+	KW_FOLLOW_DUE,   /* in the next kw_follow_step in which the reader waits */
+};
 
 struct kw_follow_options {
 	uv_loop_t *loop;
@@ -58,19 +84,17 @@ struct kw_follow {
 	struct kw_reads reads; /* the reader's */
 	struct kw_reader *reader;
 	struct kw_remote *remote;
-	enum kw_link link;
-	struct kw_remote_info info;
+	struct kw_sm sm;            /* of enum kw_follow_state */
+	struct kw_remote_info info; /* depth 0: this connection has not come up */
 	struct kw_backoff backoff;
 	uint64_t next_us; /* DOWN: connect then */
-	bool leaving;     /* the connection is being closed, by us */
-	bool closing;
 	uint64_t reconnects;
 	enum kw_code code;       /* of why; KW_OK while UP */
 	char why[KW_FOLLOW_WHY]; /* why the link is, or was last, down */
 
-	struct kw_superblock probe_superblock; /* sink of the probe's READ */
+	struct kw_superblock probe_superblock; /* a probe reads into it */
 	struct kw_remote_read probe_read;
-	bool probing;
+	uint64_t probed_us; /* when the probe that is out began; 0: none is out */
 
 	struct kw_superblock superblock; /* newest known; epoch 0: none of this connection */
 	uint64_t superblock_us;          /* when it came */
@@ -81,12 +105,11 @@ struct kw_follow {
 
 	uv_poll_t timer;
 	int timer_fd;
-	bool polling; /* held otherwise */
-	bool due;
+	enum kw_follow_polls polls;
 	uint32_t interval_us; /* the present pause; 0: back to back */
 	uint32_t armed_us;    /* what the timer is set to; 0: not at all */
-	uint64_t begun_us;    /* our clock when the present, or last, look or pass began */
-	uint64_t passed_us;   /* the same of the last pass: no look at the tail alone */
+	uint64_t begun_us;    /* our clock when the present or last poll began */
+	uint64_t passed_us;   /* the same of the last one that read the superblock */
 };
 
 /* KW_E_CONFIG: proxy is no address. Nothing was opened then. */
@@ -97,22 +120,22 @@ int kw_follow_init(struct kw_follow *follow, const char *proxy,
 /* Another proxy from now on; the present connection ends. KW_E_CONFIG: nothing changed. */
 int kw_follow_retarget(struct kw_follow *follow, const char *proxy, struct kw_error *error);
 
-/* handlers.closed follows from the loop. */
+/* Once. handlers.closed follows from the loop. */
 void kw_follow_close(struct kw_follow *follow);
 
-/* Connected, and nothing speaks against it. */
+/* Connected, and this side is not leaving. */
 static inline bool kw_follow_up(const struct kw_follow *follow)
 {
-	return follow->link == KW_LINK_UP && !follow->leaving;
+	return follow->sm.state == KW_FOLLOW_UP;
 }
 
 /* Connect, probe: what is due by the clock. */
 void kw_follow_tick(struct kw_follow *follow, uint64_t now_us);
 
-/* Poll if that is due. Not from within a callback of the reader's. */
+/* Poll if that is due. Not from within a callback of the reader. */
 void kw_follow_step(struct kw_follow *follow, uint64_t now_us);
 
-/* Start the reader (link UP, reader idle); NULL: a snapshot. */
+/* Start the reader: while UP, and when it is idle. NULL: a snapshot. */
 void kw_follow_start(struct kw_follow *follow, const struct kw_cursor *cursor);
 void kw_follow_stop(struct kw_follow *follow);
 bool kw_follow_idle(const struct kw_follow *follow);
