@@ -163,10 +163,6 @@ static int read_options(
 	const struct kw_config *config = daemon->daemon.config;
 	int code;
 
-	if (*kw_config_text(config, "metrics.listen"))
-		return kw_error_set(error, KW_E_CONFIG,
-			"metrics.listen: not in this version; leave it empty and use the control "
-			"method `metrics`");
 	options->warm_lag_ms = (uint32_t)kw_config_integer(config, "warm.lag_ms");
 	if ((code = read_name(config, daemon->name, error)) ||
 		(code = read_apply(config, options, error)) ||

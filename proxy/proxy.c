@@ -408,10 +408,6 @@ int kw_proxy_init(
 		.epoch = random_bits() >> 1, /* fits a JSON integer */
 		.started_us = kw_wall_us(),
 	};
-	if (*kw_config_text(config, "metrics.listen"))
-		return kw_error_set(error, KW_E_CONFIG,
-			"metrics.listen: not in this version; leave it empty and use the control "
-			"method `metrics`");
 	code = kw_memory_init(&proxy->memory, reserve_bytes(config), error);
 	if (code)
 		return code;

@@ -29,16 +29,9 @@
 #define KW_CONFIG_DAEMON(fallback)                                                                 \
 	{"control.socket", KW_CONFIG_TEXT, fallback, false, 0, 0, NULL,                            \
 		"Unix socket of the control interface."},                                          \
-		{"metrics.listen", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,                      \
-			"Not in this version, leave it empty: `keywakectl metrics` has the "       \
-			"figures.",                                                                \
-			kw_config_check_metrics},                                                  \
 	{                                                                                          \
 		"log.level", KW_CONFIG_TEXT, "\"info\"", true, 0, 0,                               \
 			"error|warn|info|debug|trace", "What is written to standard error."        \
 	}
-
-/* KW_E_CONFIG unless it is empty: a figure that is asked for and not served must not go unsaid. */
-int kw_config_check_metrics(const char *text, struct kw_error *error);
 
 #endif
