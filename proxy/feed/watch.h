@@ -12,10 +12,10 @@
 #ifndef KW_PROXY_FEED_WATCH_H
 #define KW_PROXY_FEED_WATCH_H
 
+#include "feed/doubt.h"
 #include "feed/silent.h"
 #include "fetch/lane.h"
 #include "redis/server.h"
-#include "source/doubt.h"
 
 #include <stdbool.h>
 #include <stdint.h>

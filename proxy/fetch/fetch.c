@@ -1,9 +1,9 @@
 #include "fetch/fetch.h"
 
+#include "base/bucket.h"
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/hash.h"
-#include "fetch/bucket.h"
 #include "fetch/rest.h"
 #include "redis/server.h"
 

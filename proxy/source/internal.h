@@ -3,11 +3,9 @@
  *
  *   source.c  what callers see; the loop turn; the state told outside
  *   link.c    the two connections: opening, handshake, loss, backoff
- *   events.c  what the events connection says
  *   store.c   what was fetched, into the table
  *   unreadable.c  what cannot be fetched
  *   sweep.c   first scan, reconcile, audit
- *   flush.c   a flush somewhere: which database?
  *   fresh.c   the freshness barrier
  *   pacing.c  what fetching costs the primary
  *
@@ -16,11 +14,10 @@
 #ifndef KW_PROXY_SOURCE_INTERNAL_H
 #define KW_PROXY_SOURCE_INTERNAL_H
 
+#include "base/bucket.h"
 #include "base/sm.h"
-#include "feed/canary.h"
-#include "feed/silent.h"
-#include "feed/watch.h"
-#include "fetch/bucket.h"
+#include "feed/doubt.h"
+#include "feed/feed.h"
 #include "fetch/fetch.h"
 #include "fetch/lane.h"
 #include "fetch/pace.h"
@@ -28,8 +25,8 @@
 #include "fetch/waiting.h"
 #include "keys/databases.h"
 #include "keys/dirty.h"
+#include "keys/scope.h"
 #include "source/completeness.h"
-#include "source/doubt.h"
 #include "source/source.h"
 
 /*
@@ -86,50 +83,17 @@ struct kw_sweep {
 	char why[KW_ERROR_TEXT];
 };
 
-struct kw_flush_check {
-	bool running;
-	bool again;    /* another flush while it ran: its findings count for nothing */
-	bool replaced; /* the data set may have been loaded anew, under the same names */
-	struct kw_databases doubted; /* not shown to have been spared */
-	struct kw_flush_ask *asks;   /* a ring of none: asked in order, answered in order */
-	uint32_t ask_count, ask_at;
+enum kw_fresh_phase {
+	KW_FRESH_IDLE,
+	KW_FRESH_ASKED,
+	KW_FRESH_SPOILT, /* asked, and doubt came up since: the answer proves nothing */
+	KW_FRESH_MARKED,
 };
-
-enum kw_fresh_phase { KW_FRESH_IDLE, KW_FRESH_ASKED, KW_FRESH_MARKED };
 
 struct kw_fresh {
 	enum kw_fresh_phase phase;
 	uint64_t asked_us; /* wall clock */
 	uint64_t fresh_us; /* wall clock; what the table's facts say */
-	bool spoilt;       /* doubt came up meanwhile: the answer proves nothing */
-};
-
-/* Events on their way into the dirty set: their keys travel to the cache meanwhile. */
-#define KW_EVENTS_COMING 8 /* a power of two */
-#define KW_EVENT_KEY 64    /* longer keys take no part */
-
-struct kw_event {
-	uint64_t expected;
-	uint32_t database;
-	uint16_t length;
-	uint8_t flags;
-	uint8_t key[KW_EVENT_KEY];
-};
-
-/* The channel of the last event, taken apart. Longer ones are taken apart each time. */
-#define KW_EVENT_CHANNEL 64
-
-struct kw_heard {
-	uint32_t database;
-	bool may_expire;
-	uint16_t length; /* of the channel; 0: none */
-	char channel[KW_EVENT_CHANNEL];
-};
-
-struct kw_events {
-	struct kw_event coming[KW_EVENTS_COMING]; /* a ring */
-	uint32_t first, count;
-	struct kw_heard heard;
 };
 
 struct kw_pacing {
@@ -143,7 +107,6 @@ struct kw_pacing {
 struct kw_source {
 	uv_loop_t *loop;
 	struct kw_source_options options;
-	char *cursor_name;
 	struct kw_source_handlers handlers;
 	struct kw_table *table;
 
@@ -167,24 +130,18 @@ struct kw_source {
 
 	enum kw_link link;
 	struct kw_lane lane;
-	struct kw_redis *events;
-	uint32_t confirmations; /* of subscriptions, still to come */
-	bool another;           /* this is not the server of before */
-	bool linked;            /* it has been up before */
-	uint32_t attempts;      /* since it was last well: backoff */
+	struct kw_feed *feed;
+	bool linked;       /* it has been up before */
+	uint32_t attempts; /* since it was last well: backoff */
 	uint64_t up_us;
 	struct kw_error down; /* why it is not up; code KW_OK: no attempt failed yet */
 
-	struct kw_databases follow;   /* to be followed */
+	struct kw_scope scope;
 	struct kw_databases held;     /* the table has (had) keys of these */
 	struct kw_databases expiring; /* … and keys with an expiry */
 	struct kw_dirty *dirty;
 	struct kw_fetch *fetch;
 	struct kw_scan *scan;
-	struct kw_watch *watch;
-	struct kw_silent *silent;
-	struct kw_bucket silent_pace;
-	struct kw_canaries *canaries;
 	struct kw_keyset too_large;  /* keys that the table can never hold */
 	struct kw_keyset unreadable; /* keys at which the connection breaks (fetch.h) */
 	struct kw_bucket too_large_log;
@@ -192,24 +149,11 @@ struct kw_source {
 	uint64_t retry_us;  /* when the first unreadable key is tried again */
 
 	struct kw_sweep sweep;
-	struct kw_flush_check flush;
 	struct kw_fresh fresh;
-	struct kw_events coming;
 	struct kw_pace pace;
 	struct kw_pacing pacing;
 	struct kw_source_stats stats;
 };
-
-/* A key of a database that is to be followed, and not an agent's cursor. */
-static inline bool kw_source_follows(
-	const struct kw_source *source, uint32_t database, struct kw_slice key)
-{
-	if (database >= kw_watch_databases(source->watch) ||
-		!kw_databases_has(&source->follow, database))
-		return false;
-	return database != 0 || !source->cursor_name ||
-	       !kw_slice_equal(key, kw_slice_text(source->cursor_name));
-}
 
 /* source.c: do what is due at the end of this loop turn; from callbacks of connections. */
 static inline void kw_source_want_turn(struct kw_source *source)
@@ -228,16 +172,19 @@ void kw_source_tell_table(struct kw_source *source);
 void kw_source_closed_part(struct kw_source *source);
 
 /* link.c */
+/* The feed is made after this. */
 void kw_link_init(struct kw_source *source);
+/* What the feed tells of itself. */
+void kw_link_ready(struct kw_source *source, enum kw_feed_server server);
+void kw_link_feed_lost(struct kw_source *source, const struct kw_error *why);
+void kw_link_part_closed(struct kw_source *source);
 void kw_link_open(struct kw_source *source);
+/* As the source's, with a name for CLIENT LIST of their own. */
+void kw_link_options(
+	const struct kw_source *source, const char *name, struct kw_redis_options *options);
 void kw_link_fail(struct kw_source *source, const struct kw_error *why);
 /* Nothing is connected any more. */
 bool kw_link_closed(const struct kw_source *source);
-
-/* events.c: kw_redis's push handler. */
-void kw_source_pushed(void *arg, const struct kw_reply *message);
-/* events.c: no event is on its way into the dirty set any more. */
-void kw_events_settle(struct kw_source *source);
 
 /* store.c */
 enum kw_put_result kw_source_store(void *arg, uint32_t database, struct kw_slice key,
@@ -253,7 +200,6 @@ bool kw_source_empty_database(struct kw_source *source, uint32_t database);
 void kw_source_look_at_lacking(struct kw_source *source);
 /* Let parked keys go for which there is room now. */
 void kw_source_unpark(struct kw_source *source, uint64_t now_us);
-void kw_source_refetch_silent(struct kw_source *source, uint64_t now_us);
 
 /* unreadable.c */
 void kw_unreadable_init(struct kw_source *source, uint64_t seed);
@@ -292,23 +238,15 @@ static inline bool kw_sweep_mending(const struct kw_source *source)
 	return source->sweep.kind > KW_SWEEP_AUDIT;
 }
 
-/*
- * sweep.c: databases of which the table holds keys and INFO keyspace lists none are emptied; the
- * others are added to *rest.
- */
-void kw_sweep_empty_absent(
-	struct kw_source *source, struct kw_slice keyspace, struct kw_databases *rest);
-
-/* flush.c: a tracking null came. */
-void kw_flush_seen(struct kw_source *source);
-void kw_flush_abandon(struct kw_source *source);
-
 /* pacing.c */
 void kw_pacing_tick(struct kw_source *source);
 
 /* fresh.c */
 void kw_fresh_tick(struct kw_source *source);
 void kw_fresh_turn(struct kw_source *source);
+void kw_fresh_passed(struct kw_source *source);
+/* The barrier that was asked for is never answered. */
+void kw_fresh_reset(struct kw_source *source);
 void kw_fresh_abandon(struct kw_source *source);
 
 #endif

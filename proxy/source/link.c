@@ -1,18 +1,15 @@
 /*
- * The two connections to the server: opened in order, given up together.
+ * The link to the primary: the data connection and the feed, opened in order, given up together.
  *
- *   data: INFO, CONFIG (watch) ─▶ events: CLIENT ID ─▶ data: CLIENT TRACKING ON REDIRECT id OPTIN
- *     ─▶ events: SUBSCRIBE, PSUBSCRIBE ─▶ both confirmed ─▶ up: only now may a scan begin
- *                            │ no permission
- *                            └─▶ PSUBSCRIBE of the long pattern
+ *   data connection ready ─▶ the feed starts ─▶ the feed is ready: up, only now may a scan begin
  */
 #include "source/internal.h"
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "feed/channel.h"
 #include "redis/server.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 #define BACKOFF_FIRST_MS 100
@@ -39,7 +36,7 @@ static uint64_t backoff_ms(struct kw_source *source)
 
 bool kw_link_closed(const struct kw_source *source)
 {
-	return !source->lane.redis && !source->events;
+	return !source->lane.redis && kw_feed_is_stopped(source->feed);
 }
 
 /* Both connections are gone: begin again later, or this was the end. */
@@ -64,11 +61,10 @@ void kw_link_fail(struct kw_source *source, const struct kw_error *why)
 	source->down = *why;
 	source->lane.broken = true;
 	kw_sweep_stop(source);
-	kw_fresh_abandon(source);
+	kw_fresh_reset(source);
 	if (source->lane.redis)
 		kw_redis_close(source->lane.redis);
-	if (source->events)
-		kw_redis_close(source->events);
+	kw_feed_stop(source->feed);
 	kw_source_wake(source);
 }
 
@@ -81,191 +77,76 @@ static void lane_failed(void *arg, const struct kw_error *why)
 	kw_link_fail(source, &error);
 }
 
-/* An answer on the events connection that ends it all. */
-static void events_refused(struct kw_source *source, const char *command, const char *acl,
-	const struct kw_reply *reply)
+static void went_up(struct kw_source *source, enum kw_feed_server server)
 {
-	struct kw_error why;
-
-	kw_lane_refusal(&why, source->options.redis.username, command, acl, reply);
-	kw_error_wrap(&why, "%s", source->options.redis.address);
-	kw_link_fail(source, &why);
-}
-
-static void up(struct kw_source *source)
-{
-	const struct kw_server_identity *server = kw_watch_identity(source->watch);
-	enum kw_doubt cause = source->another ? KW_DOUBT_IDENTITY : KW_DOUBT_CONNECTION;
-	bool again = source->linked;
+	bool another = server == KW_FEED_ANOTHER_SERVER, again = source->linked;
+	const struct kw_server_identity *identity = kw_feed_server(source->feed);
 
 	source->link = KW_LINK_UP;
 	source->linked = true;
-	if (source->another)
+	if (another)
 		kw_source_restarted(source);
 	source->up_us = kw_clock_us();
 	kw_pace_forget(&source->pace);
 	kw_log_info("source", "following %s: %s %d.%d.%d, role %s", source->options.redis.address,
-		server->valkey ? "Valkey" : "Redis", server->major, server->minor, server->patch,
-		server->role);
+		identity->valkey ? "Valkey" : "Redis", identity->major, identity->minor,
+		identity->patch, identity->role);
 	if (again)
-		kw_source_doubt(source, cause, NULL,
-			source->another ? "the server is not the one of before"
-					: "the connection was lost, so events were missed");
+		kw_source_doubt(source, another ? KW_DOUBT_IDENTITY : KW_DOUBT_CONNECTION, NULL,
+			another ? "the server is not the one of before"
+				: "the connection was lost, so events were missed");
 	else
 		kw_sweep_begin(source, KW_SWEEP_FIRST, NULL, "the first scan is under way");
-	source->another = false;
 }
 
-static void subscribed(struct kw_source *source, const char *command, const char *acl,
-	const struct kw_reply *reply)
+void kw_link_ready(struct kw_source *source, enum kw_feed_server server)
 {
-	if (!reply || source->link != KW_LINK_OPENING)
-		return;
-	if (reply->type != KW_REPLY_ARRAY)
-		events_refused(source, command, acl, reply);
-	else if (--source->confirmations == 0)
-		up(source);
+	const struct kw_server_identity *identity = kw_feed_server(source->feed);
+
+	assert(source->link == KW_LINK_OPENING);
+	kw_fetch_set_pexpiretime(source->fetch, identity->valkey || identity->major >= 7);
+	kw_fetch_set_databases(source->fetch, kw_feed_databases(source->feed));
+	went_up(source, server);
 }
 
-static void flush_subscribed(void *arg, const struct kw_reply *reply)
+void kw_link_feed_lost(struct kw_source *source, const struct kw_error *why)
 {
-	subscribed(arg, "SUBSCRIBE", "+subscribe &" KW_CHANNEL_FLUSH, reply);
+	kw_link_fail(source, why);
 }
 
-static void events_subscribed(void *arg, const struct kw_reply *reply)
+void kw_link_part_closed(struct kw_source *source)
 {
-	subscribed(arg, "PSUBSCRIBE", "+psubscribe '&" KW_CHANNEL_EVENTS "'", reply);
+	both_closed(source);
 }
 
-/* The user may have been granted the other pattern only. */
-static void short_subscribed(void *arg, const struct kw_reply *reply)
+/* `why` lies in the connection, which is freed after it was told. */
+static void data_closed(void *arg, const struct kw_error *why)
 {
 	struct kw_source *source = arg;
+	struct kw_redis *gone = source->lane.redis;
 
-	if (reply && source->link == KW_LINK_OPENING && reply->type == KW_REPLY_ERROR &&
-		kw_server_error(reply->text) == KW_SERVER_E_PERMISSION)
-		kw_redis_subscribe(
-			source->events, true, KW_CHANNEL_EVENTS_LONG, events_subscribed, source);
-	else
-		events_subscribed(source, reply);
-}
-
-static void tracking_on(void *arg, const struct kw_reply *reply)
-{
-	struct kw_source *source = arg;
-
-	reply = kw_lane_reply(&source->lane, reply);
-	if (!reply || source->link != KW_LINK_OPENING)
-		return;
-	if (reply->type != KW_REPLY_STATUS) {
-		kw_lane_refused(&source->lane, "CLIENT TRACKING", "+client|tracking", reply);
-		return;
-	}
-	source->confirmations = 2;
-	kw_redis_subscribe(source->events, false, KW_CHANNEL_FLUSH, flush_subscribed, source);
-	kw_redis_subscribe(source->events, true, KW_CHANNEL_EVENTS, short_subscribed, source);
-}
-
-static void events_named(void *arg, const struct kw_reply *reply)
-{
-	struct kw_source *source = arg;
-	char id[24];
-
-	if (!reply || source->link != KW_LINK_OPENING)
-		return;
-	if (reply->type != KW_REPLY_INTEGER) {
-		events_refused(source, "CLIENT ID", "+client|id", reply);
-		return;
-	}
-	snprintf(id, sizeof(id), "%lld", (long long)reply->integer);
-	kw_redis_words(source->lane.redis, tracking_on, source, "CLIENT", "TRACKING", "ON",
-		"REDIRECT", id, "OPTIN", NULL);
-}
-
-static void events_ready(void *arg)
-{
-	struct kw_source *source = arg;
-
-	kw_redis_words(source->events, events_named, source, "CLIENT", "ID", NULL);
-}
-
-/* One of the two is gone. `why` lies in the connection: it is freed when that was told. */
-static void connection_closed(
-	struct kw_source *source, struct kw_redis **redis, const struct kw_error *why)
-{
-	struct kw_redis *gone = *redis;
-
-	*redis = NULL;
+	source->lane.redis = NULL;
 	if (why->code != KW_OK)
 		kw_link_fail(source, why);
 	kw_redis_free(gone);
 	both_closed(source);
 }
 
-static void events_closed(void *arg, const struct kw_error *why)
+void kw_link_options(
+	const struct kw_source *source, const char *name, struct kw_redis_options *options)
 {
-	struct kw_source *source = arg;
-
-	connection_closed(source, &source->events, why);
-}
-
-static void data_closed(void *arg, const struct kw_error *why)
-{
-	struct kw_source *source = arg;
-
-	connection_closed(source, &source->lane.redis, why);
-}
-
-static int open_connection(struct kw_source *source, const char *name,
-	const struct kw_redis_handlers *handlers, struct kw_redis **redis, struct kw_error *why)
-{
-	struct kw_redis_options options = source->options.redis;
 	const char *given = source->options.redis.client_name;
 
-	snprintf(options.client_name, sizeof(options.client_name), "%.40s-%s",
+	*options = source->options.redis;
+	snprintf(options->client_name, sizeof options->client_name, "%.40s-%s",
 		given[0] ? given : "keywake-proxy", name);
-	options.stream = handlers->push != NULL;
-	return kw_redis_open(source->loop, &options, handlers, redis, why);
-}
-
-/* watch's first look found nothing against the server. */
-static void welcome(void *arg, bool another)
-{
-	struct kw_source *source = arg;
-	const struct kw_server_identity *server = kw_watch_identity(source->watch);
-	struct kw_redis_handlers handlers = {
-		.ready = events_ready,
-		.closed = events_closed,
-		.push = kw_source_pushed,
-		.arg = source,
-	};
-	struct kw_error why;
-
-	source->another = source->another || another;
-	kw_fetch_set_pexpiretime(source->fetch, server->valkey || server->major >= 7);
-	kw_fetch_set_databases(source->fetch, kw_watch_databases(source->watch));
-	if (open_connection(source, "events", &handlers, &source->events, &why))
-		kw_link_fail(source, &why);
-}
-
-static void stirred(void *arg, enum kw_silent_kind kind)
-{
-	struct kw_source *source = arg;
-
-	kw_silent_stir(source->silent, kind);
-	kw_source_want_turn(source);
-}
-
-static void watch_doubts(void *arg, enum kw_doubt cause, const char *why)
-{
-	kw_source_doubt(arg, cause, NULL, why);
 }
 
 static void data_ready(void *arg)
 {
 	struct kw_source *source = arg;
 
-	kw_watch_begin(source->watch);
+	kw_feed_start(source->feed);
 }
 
 void kw_link_open(struct kw_source *source)
@@ -275,11 +156,12 @@ void kw_link_open(struct kw_source *source)
 		.closed = data_closed,
 		.arg = source,
 	};
+	struct kw_redis_options options;
 	struct kw_redis *redis;
 
 	source->link = KW_LINK_OPENING;
-	kw_flush_abandon(source);
-	if (open_connection(source, "data", &handlers, &redis, &source->down)) {
+	kw_link_options(source, "data", &options);
+	if (kw_redis_open(source->loop, &options, &handlers, &redis, &source->down)) {
 		source->link = KW_LINK_CLOSING;
 		both_closed(source);
 		kw_source_wake(source);
@@ -290,11 +172,8 @@ void kw_link_open(struct kw_source *source)
 
 void kw_link_init(struct kw_source *source)
 {
-	struct kw_watch_handlers handlers = {welcome, watch_doubts, stirred, source};
-
 	source->lane.failed = lane_failed;
 	source->lane.arg = source;
 	snprintf(
 		source->lane.user, sizeof(source->lane.user), "%s", source->options.redis.username);
-	source->watch = kw_watch_new(&source->lane, &handlers);
 }

@@ -56,7 +56,7 @@ static uint64_t look_at_waiting(struct kw_source *source)
 {
 	struct kw_redis_address address;
 	struct kw_waiting_server server = {
-		.process = kw_watch_identity(source->watch)->process,
+		.process = kw_feed_server(source->feed)->process,
 		.near = kw_redis_address_parse(source->options.redis.address, &address, NULL) ==
 				0 &&
 			kw_redis_address_near(&address),

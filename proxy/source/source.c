@@ -3,6 +3,8 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "feed/notify.h"
+#include "redis/server.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -15,7 +17,6 @@
 #define DEFAULT_WATCH_MS 1000
 #define DEFAULT_FRESH_MS 100
 #define DEFAULT_UNREADABLE_PAUSE_MS 60000
-#define SILENT_KEYS_PER_SECOND 1000
 #define TOO_LARGE_LOGS_PER_SECOND 1
 
 static const struct kw_sm_state states[] = {
@@ -43,7 +44,7 @@ static const struct kw_sm_conf machine = {"source", states, KW_SOURCE_DOWN + 1};
 void kw_source_tell_table(struct kw_source *source)
 {
 	const struct kw_server_identity *identity =
-		source->linked ? kw_watch_identity(source->watch) : NULL;
+		source->linked ? kw_feed_server(source->feed) : NULL;
 	uint16_t rdb_version = kw_fetch_rdb_version(source->fetch);
 
 	if (rdb_version == 0 && identity)
@@ -225,8 +226,7 @@ static uint64_t next_turn_us(struct kw_source *source, uint64_t now_us)
 
 	next_us = earliest(next_us, kw_sweep_ready_us(source, now_us));
 	next_us = earliest(next_us, source->retry_us);
-	if (kw_silent_due(source->silent))
-		next_us = earliest(next_us, kw_bucket_ready_us(&source->silent_pace, now_us));
+	next_us = earliest(next_us, kw_feed_ready_us(source->feed, now_us));
 	if (kw_dirty_count(source->dirty, KW_DIRTY_PARKED) > 0)
 		next_us = earliest(next_us, source->unpark_us);
 	return next_us;
@@ -252,7 +252,6 @@ static void work(struct kw_source *source, uint64_t now_us)
 {
 	kw_source_unpark(source, now_us);
 	kw_source_retry_unreadable(source, now_us);
-	kw_source_refetch_silent(source, now_us);
 	kw_sweep_turn(source, now_us);
 	kw_fetch_pump(source->fetch, now_us);
 	kw_fresh_turn(source);
@@ -273,7 +272,7 @@ static void on_check(uv_check_t *check)
 	source->turn_wanted = false;
 	source->lane.heard = false;
 	now_us = kw_clock_us();
-	kw_events_settle(source);
+	kw_feed_turn(source->feed, now_us);
 	kw_table_set_time(source->table, now_us);
 	if (source->link == KW_LINK_UP)
 		work(source, now_us);
@@ -287,7 +286,7 @@ static void on_watching(uv_timer_t *timer)
 	struct kw_source *source = timer->data;
 
 	if (source->link == KW_LINK_UP)
-		kw_watch_look(source->watch);
+		kw_feed_look(source->feed);
 }
 
 static void on_freshening(uv_timer_t *timer)
@@ -306,13 +305,13 @@ static int follow_databases(
 	struct kw_source *source, const struct kw_source_options *options, struct kw_error *error)
 {
 	if (!options->databases || options->database_count == 0) {
-		kw_databases_add_all(&source->follow);
+		kw_databases_add_all(&source->scope.databases);
 		return 0;
 	}
 	for (size_t i = 0; i < options->database_count; i++) {
 		int64_t database = options->databases[i];
 
-		if (database < 0 || !kw_databases_add(&source->follow, (uint64_t)database))
+		if (database < 0 || !kw_databases_add(&source->scope.databases, (uint64_t)database))
 			return kw_error_set(error, KW_E_CONFIG,
 				"source.databases: %lld is none: give numbers from 0 to %d",
 				(long long)database, KW_DATABASES_MOST - 1);
@@ -342,7 +341,7 @@ static void init_options(struct kw_source *source, const struct kw_source_option
 	source->options.databases = NULL;
 	source->options.cursor_name = NULL;
 	if (options->cursor_name)
-		source->cursor_name = kw_strdup(options->cursor_name);
+		source->scope.cursor_name = kw_slice_text(kw_strdup(options->cursor_name));
 	if (options->redis.password.length > 0) {
 		void *password = kw_alloc(options->redis.password.length);
 
@@ -361,6 +360,84 @@ static void init_options(struct kw_source *source, const struct kw_source_option
 		source->options.primary_share = 1;
 }
 
+/* What the feed tells. */
+
+static void feed_ready(void *arg, enum kw_feed_server server)
+{
+	kw_link_ready(arg, server);
+}
+
+static void feed_dirty(void *arg, const struct kw_dirty_key *keys, size_t count)
+{
+	struct kw_source *source = arg;
+	const unsigned expiry = KW_DIRTY_EVENT | KW_DIRTY_TTL;
+
+	/* An expiry was set: the scan may not take the database for one without any. */
+	for (size_t i = 0; i < count; i++)
+		if ((keys[i].flags & expiry) == expiry)
+			kw_databases_remove(&source->sweep.lasting, keys[i].database);
+	kw_dirty_add_all(source->dirty, keys, count);
+	kw_source_want_turn(source);
+}
+
+static bool feed_flushed(void *arg, uint32_t database)
+{
+	return kw_source_empty_database(arg, database);
+}
+
+static void feed_doubts(
+	void *arg, enum kw_doubt cause, const struct kw_databases *databases, const char *why)
+{
+	kw_source_doubt(arg, cause, databases, why);
+	kw_source_want_turn(arg);
+}
+
+static void feed_passed(void *arg)
+{
+	kw_fresh_passed(arg);
+	kw_source_want_turn(arg);
+}
+
+static void feed_lost(void *arg, const struct kw_error *why)
+{
+	kw_link_feed_lost(arg, why);
+}
+
+static void feed_stopped(void *arg)
+{
+	kw_link_part_closed(arg);
+}
+
+static void feed_wants_turn(void *arg)
+{
+	kw_source_want_turn(arg);
+}
+
+static void held(void *arg, struct kw_databases *databases)
+{
+	const struct kw_source *source = arg;
+
+	for (uint32_t db = 0; kw_databases_next(&source->held, &db); db++)
+		if (kw_table_database_keys(source->table, db) > 0)
+			kw_databases_add(databases, db);
+}
+
+static void make_feed(struct kw_source *source, uint64_t seed)
+{
+	const struct kw_feed_handlers handlers = {feed_ready, feed_dirty, feed_flushed, feed_doubts,
+		feed_passed, feed_lost, feed_stopped, feed_wants_turn, held, source};
+	struct kw_notify_options options = {
+		.loop = source->loop,
+		.lane = &source->lane,
+		.scope = &source->scope,
+		.watch_interval_ms = source->options.watch_interval_ms,
+		.seed = seed,
+	};
+
+	kw_link_options(source, "events", &options.redis);
+	source->feed = kw_notify_new(&options, &handlers);
+}
+
 static void init_parts(struct kw_source *source)
 {
 	struct kw_fetch_handlers fetch = {kw_source_store, kw_source_expiry, kw_source_expires,
@@ -374,8 +451,6 @@ static void init_parts(struct kw_source *source)
 	if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) != sizeof(seed))
 		seed ^= (uint64_t)(uintptr_t)source;
 	source->dirty = kw_dirty_new(seed);
-	source->silent = kw_silent_new(seed);
-	source->canaries = kw_canaries_new();
 	kw_keyset_init(&source->too_large, sizeof(struct kw_key), seed);
 	kw_unreadable_init(source, seed);
 	source->fetch = kw_fetch_new(&source->lane, source->dirty, source->options.window, &fetch);
@@ -383,33 +458,30 @@ static void init_parts(struct kw_source *source)
 	kw_fetch_set_pace(source->fetch, &source->pace);
 	source->scan = kw_scan_new(&source->lane, &scan);
 	kw_link_init(source);
+	make_feed(source, seed);
 }
 
 static void free_source(struct kw_source *source)
 {
 	struct kw_slice password = source->options.redis.password;
 
-	kw_watch_free(source->watch);
+	kw_feed_free(source->feed);
 	kw_scan_free(source->scan);
 	kw_fetch_free(source->fetch);
 	kw_keyset_close(&source->too_large);
 	kw_keyset_close(&source->unreadable);
-	kw_canaries_free(source->canaries);
-	kw_silent_free(source->silent);
 	kw_dirty_free(source->dirty);
-	kw_flush_abandon(source);
-	kw_databases_close(&source->flush.doubted);
 	kw_databases_close(&source->sweep.wanted);
 	kw_databases_close(&source->sweep.lasting);
 	kw_databases_close(&source->sweep.later);
 	kw_databases_close(&source->held);
 	kw_databases_close(&source->expiring);
-	kw_databases_close(&source->follow);
+	kw_databases_close(&source->scope.databases);
 	if (password.length > 0) {
 		explicit_bzero((void *)(uintptr_t)password.data, password.length);
 		free((void *)(uintptr_t)password.data);
 	}
-	free(source->cursor_name);
+	free((void *)(uintptr_t)source->scope.cursor_name.data);
 	free(source);
 }
 
@@ -422,7 +494,7 @@ int kw_source_new(uv_loop_t *loop, const struct kw_source_options *options, stru
 	int code = follow_databases(source, options, error);
 
 	if (code) {
-		kw_databases_close(&source->follow);
+		kw_databases_close(&source->scope.databases);
 		free(source);
 		return code;
 	}
@@ -434,7 +506,6 @@ int kw_source_new(uv_loop_t *loop, const struct kw_source_options *options, stru
 	init_parts(source);
 	init_handles(source);
 	kw_sm_init(&source->sm, &machine, source, KW_SOURCE_CONNECTING);
-	kw_bucket_init(&source->silent_pace, SILENT_KEYS_PER_SECOND, now_us);
 	kw_bucket_init(&source->too_large_log, TOO_LARGE_LOGS_PER_SECOND, now_us);
 	kw_source_set_limits(source, options->keys_per_second, options->bytes_per_second,
 		options->audit_keys_per_second);
@@ -503,7 +574,12 @@ void kw_source_stats(const struct kw_source *source, struct kw_source_stats *sta
 {
 	const struct kw_fetch_stats *fetch = kw_fetch_stats(source->fetch);
 
+	struct kw_feed_stats feed;
+
+	kw_feed_stats(source->feed, &feed);
 	*stats = source->stats;
+	stats->events = feed.events;
+	stats->silent_refetches = feed.silent_refetches;
 	stats->fetches = fetch->fetches;
 	stats->fetched_bytes = fetch->bytes;
 	stats->rejected_payloads = fetch->rejected;
@@ -511,7 +587,7 @@ void kw_source_stats(const struct kw_source *source, struct kw_source_stats *sta
 	stats->dirty_keys = kw_dirty_total(source->dirty) - stats->full_waiting;
 	stats->too_large = source->too_large.count;
 	stats->unreadable = source->unreadable.count;
-	stats->clock_skew_us = kw_watch_skew_us(source->watch);
+	stats->clock_skew_us = feed.clock_skew_us;
 }
 
 /* One of the things that closing waits for is done. */

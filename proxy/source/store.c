@@ -77,8 +77,7 @@ static enum kw_put_result forget(struct kw_source *source, uint32_t database, st
 
 	if (result == KW_PUT_STORED)
 		source->stats.deletes++;
-	kw_silent_note(source->silent, database, key, KW_SILENT_NONE);
-	kw_canary_gone(source->canaries, database, key);
+	kw_feed_stored(source->feed, database, key, NULL);
 	fits(source, database, key);
 	return result;
 }
@@ -110,8 +109,7 @@ enum kw_put_result kw_source_store(void *arg, uint32_t database, struct kw_slice
 	if (expires_ms > 0 && !kw_databases_has(&source->expiring, database))
 		kw_databases_add(&source->expiring, database);
 	fits(source, database, key);
-	kw_silent_note(source->silent, database, key, kw_silent_classify(*payload));
-	kw_canary_offer(source->canaries, database, key);
+	kw_feed_stored(source->feed, database, key, payload);
 	return result;
 }
 
@@ -191,8 +189,7 @@ bool kw_source_empty_database(struct kw_source *source, uint32_t database)
 	if (kw_table_flush(source->table, database) == KW_PUT_FULL)
 		return false;
 	kw_databases_remove(&source->expiring, database);
-	kw_silent_forget_database(source->silent, database);
-	kw_canary_forget_database(source->canaries, database);
+	kw_feed_emptied(source->feed, database);
 	empty_set(source, &source->too_large, database);
 	empty_set(source, &source->unreadable, database);
 	return true;
@@ -246,17 +243,4 @@ void kw_source_unpark(struct kw_source *source, uint64_t now_us)
 		return;
 	source->unpark_us = now_us + UNPARK_EVERY_US;
 	kw_dirty_unpark(source->dirty, UNPARK_KEYS, has_room, &room);
-}
-
-void kw_source_refetch_silent(struct kw_source *source, uint64_t now_us)
-{
-	uint32_t database;
-	struct kw_slice key;
-
-	while (kw_silent_due(source->silent) && kw_bucket_allows(&source->silent_pace, now_us) &&
-		kw_silent_next(source->silent, &database, &key)) {
-		kw_bucket_spend(&source->silent_pace, 1);
-		source->stats.silent_refetches++;
-		kw_dirty_add(source->dirty, database, key, KW_DIRTY_TTL);
-	}
 }

@@ -45,7 +45,7 @@ static void list_database(void *arg, uint32_t database, uint64_t keys, uint64_t 
 			database, KW_DATABASES_MOST);
 		return;
 	}
-	if (!kw_databases_has(&source->follow, database) ||
+	if (!kw_databases_has(&source->scope.databases, database) ||
 		!kw_databases_has(&source->sweep.wanted, database))
 		return;
 	listing->scan = kw_realloc(listing->scan, (listing->count + 1) * sizeof(*listing->scan));
@@ -59,32 +59,11 @@ static void list_database(void *arg, uint32_t database, uint64_t keys, uint64_t 
  * A database that is not listed is empty as of this reply; fetches asked for before have been
  * answered before. One record then does what a delete for each of its keys would do.
  */
-static void empty_absent(
-	struct kw_source *source, const struct kw_databases *listed, struct kw_databases *rest)
+static void empty_absent(struct kw_source *source, const struct kw_databases *listed)
 {
-	for (uint32_t db = 0; kw_databases_next(&source->held, &db); db++) {
-		if (kw_table_database_keys(source->table, db) == 0)
-			continue;
-		if (!kw_databases_has(listed, db) && kw_source_empty_database(source, db))
-			continue;
-		if (rest)
-			kw_databases_add(rest, db);
-	}
-}
-
-static void note_listed(void *arg, uint32_t database, uint64_t keys, uint64_t expires)
-{
-	kw_databases_add(arg, database);
-}
-
-void kw_sweep_empty_absent(
-	struct kw_source *source, struct kw_slice keyspace, struct kw_databases *rest)
-{
-	struct kw_databases listed = {0};
-
-	kw_info_keyspace(keyspace, note_listed, &listed);
-	empty_absent(source, &listed, rest);
-	kw_databases_close(&listed);
+	for (uint32_t db = 0; kw_databases_next(&source->held, &db); db++)
+		if (kw_table_database_keys(source->table, db) > 0 && !kw_databases_has(listed, db))
+			kw_source_empty_database(source, db);
 }
 
 static void keyspace_answered(void *arg, const struct kw_reply *reply)
@@ -110,7 +89,7 @@ static void keyspace_answered(void *arg, const struct kw_reply *reply)
 	source->stats.scan_total = 0;
 	kw_databases_clear(&sweep->lasting);
 	kw_info_keyspace(reply->text, list_database, &listing);
-	empty_absent(source, &listing.listed, NULL);
+	empty_absent(source, &listing.listed);
 	kw_table_stats(source->table, &table);
 	sweep->from_nothing = table.keys == 0;
 	kw_table_marks_begin(source->table);
@@ -233,7 +212,7 @@ void kw_sweep_scanned(void *arg, uint32_t database, struct kw_slice key)
 	struct kw_source *source = arg;
 	unsigned flags = KW_DIRTY_SCAN;
 
-	if (!kw_source_follows(source, database, key))
+	if (!kw_scope_has(&source->scope, database, key))
 		return;
 	source->stats.scanned++;
 	/* Where nothing had an expiry when the sweep began, one that is set since raises an event.

@@ -94,7 +94,7 @@ enum kw_put_result kw_source_unreadable(
 	else if (found == KW_FETCH_CHANGED)
 		mark->changed = true;
 	await(source, mark);
-	kw_silent_note(source->silent, database, key, KW_SILENT_NONE);
+	kw_feed_stored(source->feed, database, key, NULL);
 	return kw_table_delete(source->table, database, key);
 }
 

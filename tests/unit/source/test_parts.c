@@ -1,9 +1,9 @@
 /* The small pure parts: flags, channels, databases, rates, rest, canaries, settings. */
+#include "base/bucket.h"
 #include "feed/canary.h"
 #include "feed/channel.h"
 #include "feed/flags.h"
 #include "feed/settings.h"
-#include "fetch/bucket.h"
 #include "fetch/rest.h"
 #include "keys/databases.h"
 

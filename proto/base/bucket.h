@@ -4,8 +4,8 @@
  * What something costs may be known only after it was done (the size of a value): then the bucket
  * goes into debt, and nothing more is allowed until the debt is paid. The caller owns the struct.
  */
-#ifndef KW_PROXY_FETCH_BUCKET_H
-#define KW_PROXY_FETCH_BUCKET_H
+#ifndef KW_BASE_BUCKET_H
+#define KW_BASE_BUCKET_H
 
 #include <stdbool.h>
 #include <stdint.h>

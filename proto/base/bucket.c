@@ -1,4 +1,4 @@
-#include "fetch/bucket.h"
+#include "base/bucket.h"
 
 static double burst(const struct kw_bucket *bucket)
 {

@@ -1,0 +1,180 @@
+/*
+ * An event feed tells which keys of the primary changed. This is its interface. The first feed is
+ * notify.h (keyspace notifications); the unit tests have a scripted one; a later one reads the
+ * replication stream.
+ *
+ *              start          told: ready
+ *   ┌─────────┐     ┌──────────┐     ┌─────────┐
+ *   │ STOPPED │────▶│ STARTING │────▶│ RUNNING │
+ *   └─────────┘     └──────────┘     └─────────┘
+ *        ▲               │                │
+ *        │ told: stopped ▼  told: lost,   ▼
+ *        │          ┌──────────┐ or stop  │
+ *        └──────────│ STOPPING │◀─────────┘
+ *                   └──────────┘
+ *
+ * From `ready` on the feed tells every change, or it tells a doubt. What happened before `ready` is
+ * not its business: the source reads all keys after each `ready`.
+ *
+ * What is told is in the order in which the server did it. Handlers are called from the loop, or
+ * from within kw_feed_turn; never from within start, stop or barrier. Loop thread only.
+ *
+ * A feed that knows the values as well (the replication stream) tells a key as dirty only if it
+ * cannot give the value. It then gets a handler of its own for values, beside `dirty`; its barrier
+ * is an offset of the stream. Nothing else here depends on how a feed learns of changes.
+ */
+#ifndef KW_PROXY_FEED_FEED_H
+#define KW_PROXY_FEED_FEED_H
+
+#include "base/error.h"
+#include "base/slice.h"
+#include "feed/doubt.h"
+#include "keys/databases.h"
+#include "keys/dirty.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct kw_server_identity;
+
+/* Which server answers, compared with the last one that the feed was ready for. */
+enum kw_feed_server {
+	KW_FEED_SAME_SERVER,    /* … or it is the first one */
+	KW_FEED_ANOTHER_SERVER, /* another run, another history or another role */
+};
+
+/* What a feed tells. All are required. */
+struct kw_feed_handlers {
+	void (*ready)(void *arg, enum kw_feed_server server);
+	/* These keys changed; names are valid during the call. Some may be out of scope. */
+	void (*dirty)(void *arg, const struct kw_dirty_key *keys, size_t count);
+	/* This database is empty as of now. False: the table has no room even to say so. */
+	bool (*flushed)(void *arg, uint32_t database);
+	/* Changes in these databases may have been missed (NULL: in all). why: a sentence. */
+	void (*doubt)(void *arg, enum kw_doubt cause, const struct kw_databases *databases,
+		const char *why);
+	/* All that the server did before the barrier was asked for has been told. */
+	void (*passed)(void *arg);
+	/* The feed cannot go on; the owner stops it. Not told after a stop. */
+	void (*lost)(void *arg, const struct kw_error *why);
+	/* The feed has let go of everything. Follows a stop unless that stopped it at once. */
+	void (*stopped)(void *arg);
+	/* The feed has work for the end of this loop turn: call kw_feed_turn then. */
+	void (*turn_wanted)(void *arg);
+	/* A question: add the databases of which the table holds keys. */
+	void (*held)(void *arg, struct kw_databases *databases);
+	void *arg;
+};
+
+struct kw_feed_stats {
+	uint64_t events;           /* changes told, before equal ones are merged */
+	uint64_t silent_refetches; /* keys told dirty for commands that raise no event */
+	int64_t clock_skew_us;     /* the server's clock less ours */
+};
+
+struct kw_feed;
+
+/* What a feed is asked. All are required. */
+struct kw_feed_operations {
+	/* The data connection is new and ready. `ready` or a failure follows. */
+	void (*start)(struct kw_feed *feed);
+	/* Let go of the server; a barrier under way is forgotten. Harmless if stopped. */
+	void (*stop)(struct kw_feed *feed);
+	/* Is it stopped, so that it may be started or freed? */
+	bool (*is_stopped)(const struct kw_feed *feed);
+	/* Tell `passed` when it is so. One at a time; only after `ready`. */
+	void (*barrier)(struct kw_feed *feed);
+	/* Look for what the server does not tell by itself. Called each watch interval. */
+	void (*look)(struct kw_feed *feed);
+	/* Tell what was collected in this loop turn. */
+	void (*turn)(struct kw_feed *feed, uint64_t now_us);
+	/* When a turn is worth while for its sake alone; UINT64_MAX: never. */
+	uint64_t (*ready_us)(const struct kw_feed *feed, uint64_t now_us);
+	/* The table has this value of the key now; payload NULL: it has none any more. */
+	void (*stored)(struct kw_feed *feed, uint32_t database, struct kw_slice key,
+		const struct kw_slice *payload);
+	/* The table has no key of this database any more. */
+	void (*emptied)(struct kw_feed *feed, uint32_t database);
+	/* The server as it was looked at last, and how many databases it has. */
+	const struct kw_server_identity *(*server)(const struct kw_feed *feed);
+	uint32_t (*databases)(const struct kw_feed *feed);
+	void (*stats)(const struct kw_feed *feed, struct kw_feed_stats *stats);
+	/* It must be stopped. */
+	void (*free)(struct kw_feed *feed);
+};
+
+/* The first member of each feed. */
+struct kw_feed {
+	const struct kw_feed_operations *operations;
+};
+
+static inline void kw_feed_start(struct kw_feed *feed)
+{
+	feed->operations->start(feed);
+}
+
+static inline void kw_feed_stop(struct kw_feed *feed)
+{
+	feed->operations->stop(feed);
+}
+
+static inline bool kw_feed_is_stopped(const struct kw_feed *feed)
+{
+	return feed->operations->is_stopped(feed);
+}
+
+static inline void kw_feed_barrier(struct kw_feed *feed)
+{
+	feed->operations->barrier(feed);
+}
+
+static inline void kw_feed_look(struct kw_feed *feed)
+{
+	feed->operations->look(feed);
+}
+
+static inline void kw_feed_turn(struct kw_feed *feed, uint64_t now_us)
+{
+	feed->operations->turn(feed, now_us);
+}
+
+static inline uint64_t kw_feed_ready_us(const struct kw_feed *feed, uint64_t now_us)
+{
+	return feed->operations->ready_us(feed, now_us);
+}
+
+static inline void kw_feed_stored(struct kw_feed *feed, uint32_t database, struct kw_slice key,
+	const struct kw_slice *payload)
+{
+	feed->operations->stored(feed, database, key, payload);
+}
+
+static inline void kw_feed_emptied(struct kw_feed *feed, uint32_t database)
+{
+	feed->operations->emptied(feed, database);
+}
+
+static inline const struct kw_server_identity *kw_feed_server(const struct kw_feed *feed)
+{
+	return feed->operations->server(feed);
+}
+
+static inline uint32_t kw_feed_databases(const struct kw_feed *feed)
+{
+	return feed->operations->databases(feed);
+}
+
+static inline void kw_feed_stats(const struct kw_feed *feed, struct kw_feed_stats *stats)
+{
+	feed->operations->stats(feed, stats);
+}
+
+/* NULL is accepted. */
+static inline void kw_feed_free(struct kw_feed *feed)
+{
+	if (feed)
+		feed->operations->free(feed);
+}
+
+#endif

@@ -1,0 +1,80 @@
+/*
+ * The flush check: the server said that some database was flushed, or that its data set was loaded
+ * anew. Which one?
+ *
+ *   ┌──────┐ seen ┌─────────┐ listed ┌──────────┐ all answered ┌─────────┐ pong
+ *   │ IDLE │─────▶│ LISTING │───────▶│ CANARIES │─────────────▶│ EVENTS  │──────▶ IDLE
+ *   └──────┘      └─────────┘        └──────────┘              └─────────┘
+ *                 INFO keyspace      EXISTS                    PING on the events connection
+ *
+ * A database that INFO keyspace does not list is empty. Of a listed one the canaries are asked for
+ * (canary.h). If one is there, and no event named it until the pong, the database was spared. All
+ * other databases are told as doubted.
+ *
+ * The owner provides the struct. Loop thread only.
+ */
+#ifndef KW_PROXY_FEED_FLUSH_H
+#define KW_PROXY_FEED_FLUSH_H
+
+#include "base/sm.h"
+#include "feed/canary.h"
+#include "feed/feed.h"
+#include "feed/watch.h"
+#include "fetch/lane.h"
+
+#include <stdint.h>
+
+enum kw_flush_state {
+	KW_FLUSH_IDLE,
+	KW_FLUSH_LISTING,
+	KW_FLUSH_CANARIES,
+	KW_FLUSH_EVENTS,
+};
+
+enum kw_flush_extent {
+	KW_FLUSH_OF_DATABASES,
+	KW_FLUSH_OF_DATA_SET, /* loaded anew: the keys may have other values */
+};
+
+struct kw_flush_question;
+
+struct kw_flush_check {
+	struct kw_sm sm;
+	struct kw_lane *lane;
+	struct kw_canaries *canaries;
+	struct kw_watch *watch;
+	const struct kw_feed_handlers *handlers;
+	uint64_t debug_us; /* a DEBUG that watch saw at most so long ago may be the cause */
+	/* Ask the events connection for a pong and call kw_flush_passed then. */
+	void (*ask_events)(void *arg);
+	/* The check is over; its findings were told. */
+	void (*ended)(void *arg);
+	void *arg;
+
+	uint64_t seen;                       /* flushes, ever */
+	uint64_t checked;                    /* of them, those seen when this check began */
+	enum kw_flush_extent extent;         /* found by this check */
+	struct kw_databases doubted;         /* not shown to have been spared */
+	struct kw_flush_question *questions; /* EXISTS of canaries: asked and answered in order */
+	uint32_t question_count, answered;
+};
+
+/* After the members above the blank line were set; the rest is zeroed. */
+void kw_flush_init(struct kw_flush_check *flush);
+void kw_flush_close(struct kw_flush_check *flush);
+
+/* A flush was told by the server. If a check is under way, another one follows it. */
+void kw_flush_seen(struct kw_flush_check *flush);
+
+/* All events before the canaries' answers have been read. */
+void kw_flush_passed(struct kw_flush_check *flush);
+
+/* A connection is gone: the source reads everything again, so nothing has to be found out. */
+void kw_flush_abandon(struct kw_flush_check *flush);
+
+static inline bool kw_flush_under_way(const struct kw_flush_check *flush)
+{
+	return flush->sm.state != KW_FLUSH_IDLE;
+}
+
+#endif

@@ -1,0 +1,570 @@
+#include "feed/notify.h"
+
+#include "base/bucket.h"
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "base/sm.h"
+#include "feed/canary.h"
+#include "feed/channel.h"
+#include "feed/flush.h"
+#include "feed/silent.h"
+#include "feed/watch.h"
+#include "redis/server.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SILENT_KEYS_PER_SECOND 1000
+#define BATCH_KEYS 64
+#define BATCH_BYTES 4096
+#define CHANNEL_BYTES 64 /* longer channels are taken apart each time */
+/* A DEBUG counts that so many looks of watch ago was seen: a look may come before the flush. */
+#define DEBUG_LOOKS 3
+
+enum state {
+	STOPPED,
+	STARTING, /* watch looks, or the events connection subscribes */
+	RUNNING,
+	STOPPING, /* the events connection is being closed */
+};
+
+/*
+ * LATE: the pong came, and a flush check was under way. What the flush did to the table must be
+ * told before the barrier is.
+ */
+enum barrier { BARRIER_NONE, BARRIER_ASKED, BARRIER_LATE };
+
+/* The channel of the last event, taken apart: most events have that of the one before. */
+struct heard {
+	uint32_t database;
+	unsigned flags;  /* of the dirty set */
+	uint16_t length; /* of the channel; 0: none */
+	char channel[CHANNEL_BYTES];
+};
+
+/* The keys of this loop turn's events, until they are handed over. */
+struct batch {
+	struct kw_dirty_key keys[BATCH_KEYS];
+	uint8_t names[BATCH_BYTES];
+	size_t count, bytes;
+};
+
+struct notify {
+	struct kw_feed feed; /* first */
+	struct kw_notify_options options;
+	struct kw_feed_handlers handlers;
+	struct kw_sm sm;
+	struct kw_redis *events;     /* NULL: not connected */
+	uint32_t confirmations;      /* of subscriptions, still to come */
+	enum kw_feed_server greeted; /* since the feed was ready last */
+	enum barrier barrier;
+	struct heard heard;
+	struct batch batch;
+	struct kw_watch *watch;
+	struct kw_silent *silent;
+	struct kw_bucket silent_pace;
+	struct kw_canaries *canaries;
+	struct kw_flush_check flush;
+	uint64_t event_count, silent_refetches;
+};
+
+static bool holds(const void *owner, int state)
+{
+	const struct notify *notify = owner;
+
+	switch (state) {
+	case STOPPED:
+		return !notify->events && notify->barrier == BARRIER_NONE &&
+		       !kw_flush_under_way(&notify->flush);
+	case RUNNING:
+		return notify->events && notify->confirmations == 0;
+	case STOPPING:
+		return notify->barrier == BARRIER_NONE && !kw_flush_under_way(&notify->flush);
+	default:
+		return notify->barrier == BARRIER_NONE;
+	}
+}
+
+static const struct kw_sm_state states[] = {
+	[STOPPED] = {"stopped", KW_SM_TO(STARTING), KW_SM_INITIAL},
+	[STARTING] = {"starting", KW_SM_TO(RUNNING) | KW_SM_TO(STOPPING) | KW_SM_TO(STOPPED)},
+	[RUNNING] = {"running", KW_SM_TO(STOPPING)},
+	[STOPPING] = {"stopping", KW_SM_TO(STOPPED)},
+};
+
+static const struct kw_sm_conf machine = {"feed", states, STOPPING + 1, holds};
+
+static struct notify *notify_of(struct kw_feed *feed)
+{
+	return (struct notify *)feed;
+}
+
+static const struct notify *const_notify_of(const struct kw_feed *feed)
+{
+	return (const struct notify *)feed;
+}
+
+static void want_turn(struct notify *notify)
+{
+	notify->handlers.turn_wanted(notify->handlers.arg);
+}
+
+/* Events become dirty keys, in batches. */
+
+static void hand_over(struct notify *notify)
+{
+	struct batch *batch = &notify->batch;
+
+	if (batch->count > 0)
+		notify->handlers.dirty(notify->handlers.arg, batch->keys, batch->count);
+	batch->count = batch->bytes = 0;
+}
+
+static void collect(struct notify *notify, struct kw_dirty_key key)
+{
+	struct batch *batch = &notify->batch;
+
+	if (batch->count == BATCH_KEYS || batch->bytes + key.name.length > BATCH_BYTES)
+		hand_over(notify);
+	if (key.name.length > BATCH_BYTES) {
+		notify->handlers.dirty(notify->handlers.arg, &key, 1);
+		want_turn(notify);
+		return;
+	}
+	if (batch->count == 0)
+		want_turn(notify);
+	if (key.name.length > 0)
+		memcpy(batch->names + batch->bytes, key.name.data, key.name.length);
+	key.name.data = batch->names + batch->bytes;
+	batch->bytes += key.name.length;
+	batch->keys[batch->count++] = key;
+}
+
+static const struct heard *hear(struct notify *notify, struct kw_slice channel)
+{
+	struct heard *heard = &notify->heard;
+	struct kw_slice event;
+
+	if (heard->length > 0 && kw_slice_equal(channel, kw_slice(heard->channel, heard->length)))
+		return heard;
+	heard->length = 0;
+	if (!kw_channel_parse(channel, &heard->database, &event))
+		return NULL;
+	heard->flags = KW_DIRTY_EVENT;
+	if (kw_channel_may_expire(event))
+		heard->flags |= KW_DIRTY_TTL;
+	if (channel.length <= sizeof heard->channel) {
+		memcpy(heard->channel, channel.data, channel.length);
+		heard->length = (uint16_t)channel.length;
+	}
+	return heard;
+}
+
+static void key_changed(struct notify *notify, struct kw_slice channel, struct kw_slice key)
+{
+	const struct heard *heard = hear(notify, channel);
+
+	if (!heard || heard->database >= kw_watch_databases(notify->watch) ||
+		!kw_scope_has(notify->options.scope, heard->database, key))
+		return;
+	notify->event_count++;
+	if (kw_flush_under_way(&notify->flush))
+		kw_canary_touch(notify->canaries, heard->database, key);
+	collect(notify, (struct kw_dirty_key){key, heard->database, heard->flags});
+}
+
+static void flush_told(struct notify *notify)
+{
+	hand_over(notify);
+	/* Before `ready` the source has read nothing yet that a flush could take back. */
+	if (notify->sm.state == RUNNING)
+		kw_flush_seen(&notify->flush);
+	want_turn(notify);
+}
+
+/*
+ * Messages come as [pmessage, pattern, channel, key] and [message, channel, payload]. The payload
+ * of an invalidation is nil for a flush. It cannot be a list of keys: OPTIN tracks none.
+ */
+static void pushed(void *arg, const struct kw_reply *message)
+{
+	struct notify *notify = arg;
+	const struct kw_reply *parts = message->elements;
+
+	if (message->count == 4 && parts[2].type == KW_REPLY_STRING &&
+		parts[3].type == KW_REPLY_STRING)
+		key_changed(notify, parts[2].text, parts[3].text);
+	else if (message->count == 3 && parts[2].type == KW_REPLY_NIL &&
+		 kw_slice_equal(parts[1].text, kw_slice_text(KW_CHANNEL_FLUSH)))
+		flush_told(notify);
+}
+
+/* The barrier and the flush check. */
+
+static void tell_passed(struct notify *notify)
+{
+	assert(notify->barrier != BARRIER_NONE && !kw_flush_under_way(&notify->flush));
+	notify->barrier = BARRIER_NONE;
+	hand_over(notify);
+	notify->handlers.passed(notify->handlers.arg);
+	want_turn(notify);
+}
+
+static void barrier_answered(void *arg, const struct kw_reply *reply)
+{
+	struct notify *notify = arg;
+
+	if (!reply || notify->barrier != BARRIER_ASKED)
+		return;
+	if (kw_flush_under_way(&notify->flush))
+		notify->barrier = BARRIER_LATE;
+	else
+		tell_passed(notify);
+}
+
+static void barrier(struct kw_feed *feed)
+{
+	struct notify *notify = notify_of(feed);
+
+	assert(notify->sm.state == RUNNING && notify->barrier == BARRIER_NONE);
+	notify->barrier = BARRIER_ASKED;
+	kw_redis_words(notify->events, barrier_answered, notify, "PING", NULL);
+}
+
+static void flush_events_answered(void *arg, const struct kw_reply *reply)
+{
+	struct notify *notify = arg;
+
+	if (reply)
+		kw_flush_passed(&notify->flush);
+	else
+		kw_flush_abandon(&notify->flush);
+}
+
+static void flush_asks_events(void *arg)
+{
+	struct notify *notify = arg;
+
+	if (notify->events)
+		kw_redis_words(notify->events, flush_events_answered, notify, "PING", NULL);
+}
+
+static void flush_ended(void *arg)
+{
+	struct notify *notify = arg;
+
+	want_turn(notify);
+	if (notify->barrier == BARRIER_LATE)
+		tell_passed(notify);
+}
+
+/* From `start` to `ready`. */
+
+static void lose(struct notify *notify, const struct kw_error *why)
+{
+	notify->handlers.lost(notify->handlers.arg, why);
+}
+
+/* An answer on the events connection that ends it all. */
+static void refused(
+	struct notify *notify, const char *command, const char *acl, const struct kw_reply *reply)
+{
+	struct kw_error why;
+
+	kw_lane_refusal(&why, notify->options.redis.username, command, acl, reply);
+	kw_error_wrap(&why, "%s", notify->options.redis.address);
+	lose(notify, &why);
+}
+
+static void become_ready(struct notify *notify)
+{
+	enum kw_feed_server greeted = notify->greeted;
+
+	notify->greeted = KW_FEED_SAME_SERVER;
+	kw_sm_move(&notify->sm, RUNNING, "");
+	notify->handlers.ready(notify->handlers.arg, greeted);
+	want_turn(notify);
+}
+
+static void subscribed(
+	struct notify *notify, const char *command, const char *acl, const struct kw_reply *reply)
+{
+	if (!reply || notify->sm.state != STARTING)
+		return;
+	assert(notify->confirmations > 0);
+	if (reply->type != KW_REPLY_ARRAY)
+		refused(notify, command, acl, reply);
+	else if (--notify->confirmations == 0)
+		become_ready(notify);
+}
+
+static void flush_subscribed(void *arg, const struct kw_reply *reply)
+{
+	subscribed(arg, "SUBSCRIBE", "+subscribe &" KW_CHANNEL_FLUSH, reply);
+}
+
+static void events_subscribed(void *arg, const struct kw_reply *reply)
+{
+	subscribed(arg, "PSUBSCRIBE", "+psubscribe '&" KW_CHANNEL_EVENTS "'", reply);
+}
+
+/* The user may have been granted the other pattern only. */
+static void short_subscribed(void *arg, const struct kw_reply *reply)
+{
+	struct notify *notify = arg;
+
+	if (reply && notify->sm.state == STARTING && reply->type == KW_REPLY_ERROR &&
+		kw_server_error(reply->text) == KW_SERVER_E_PERMISSION)
+		kw_redis_subscribe(
+			notify->events, true, KW_CHANNEL_EVENTS_LONG, events_subscribed, notify);
+	else
+		events_subscribed(notify, reply);
+}
+
+static void tracking_on(void *arg, const struct kw_reply *reply)
+{
+	struct notify *notify = arg;
+
+	reply = kw_lane_reply(notify->options.lane, reply);
+	if (!reply || notify->sm.state != STARTING)
+		return;
+	if (reply->type != KW_REPLY_STATUS) {
+		kw_lane_refused(notify->options.lane, "CLIENT TRACKING", "+client|tracking", reply);
+		return;
+	}
+	notify->confirmations = 2;
+	kw_redis_subscribe(notify->events, false, KW_CHANNEL_FLUSH, flush_subscribed, notify);
+	kw_redis_subscribe(notify->events, true, KW_CHANNEL_EVENTS, short_subscribed, notify);
+}
+
+static void events_named(void *arg, const struct kw_reply *reply)
+{
+	struct notify *notify = arg;
+	char id[24];
+
+	if (!reply || notify->sm.state != STARTING)
+		return;
+	if (reply->type != KW_REPLY_INTEGER) {
+		refused(notify, "CLIENT ID", "+client|id", reply);
+		return;
+	}
+	snprintf(id, sizeof id, "%lld", (long long)reply->integer);
+	kw_redis_words(notify->options.lane->redis, tracking_on, notify, "CLIENT", "TRACKING", "ON",
+		"REDIRECT", id, "OPTIN", NULL);
+}
+
+static void events_ready(void *arg)
+{
+	struct notify *notify = arg;
+
+	if (notify->sm.state == STARTING)
+		kw_redis_words(notify->events, events_named, notify, "CLIENT", "ID", NULL);
+}
+
+/* `why` lies in the connection, which is freed after it was told. */
+static void events_closed(void *arg, const struct kw_error *why)
+{
+	struct notify *notify = arg;
+	struct kw_redis *gone = notify->events;
+
+	assert(gone && notify->sm.state != STOPPED);
+	if (why->code != KW_OK && notify->sm.state != STOPPING)
+		lose(notify, why);
+	assert(notify->sm.state == STOPPING); /* the owner has stopped us, now or before */
+	notify->events = NULL;
+	kw_redis_free(gone);
+	kw_sm_move(&notify->sm, STOPPED, "");
+	notify->handlers.stopped(notify->handlers.arg);
+}
+
+/* watch's first look found nothing against the server. */
+static void welcome(void *arg, bool another)
+{
+	struct notify *notify = arg;
+	struct kw_redis_handlers handlers = {
+		.ready = events_ready,
+		.closed = events_closed,
+		.push = pushed,
+		.arg = notify,
+	};
+	struct kw_error why;
+
+	assert(!notify->events);
+	if (another)
+		notify->greeted = KW_FEED_ANOTHER_SERVER;
+	if (notify->sm.state == STARTING &&
+		kw_redis_open(notify->options.loop, &notify->options.redis, &handlers,
+			&notify->events, &why))
+		lose(notify, &why);
+}
+
+static void watch_doubts(void *arg, enum kw_doubt cause, const char *why)
+{
+	struct notify *notify = arg;
+
+	notify->handlers.doubt(notify->handlers.arg, cause, NULL, why);
+	want_turn(notify);
+}
+
+static void stir(void *arg, enum kw_silent_kind kind)
+{
+	struct notify *notify = arg;
+
+	kw_silent_stir(notify->silent, kind);
+	want_turn(notify);
+}
+
+/* What the owner asks. */
+
+static void start(struct kw_feed *feed)
+{
+	struct notify *notify = notify_of(feed);
+
+	kw_sm_move(&notify->sm, STARTING, "");
+	kw_watch_begin(notify->watch);
+}
+
+static void stop(struct kw_feed *feed)
+{
+	struct notify *notify = notify_of(feed);
+
+	if (notify->sm.state == STOPPED || notify->sm.state == STOPPING)
+		return;
+	hand_over(notify);
+	notify->barrier = BARRIER_NONE;
+	kw_flush_abandon(&notify->flush);
+	if (notify->events) {
+		kw_redis_close(notify->events);
+		kw_sm_move(&notify->sm, STOPPING, "");
+	} else {
+		kw_sm_move(&notify->sm, STOPPED, "");
+	}
+}
+
+static bool is_stopped(const struct kw_feed *feed)
+{
+	return const_notify_of(feed)->sm.state == STOPPED;
+}
+
+static void look(struct kw_feed *feed)
+{
+	struct notify *notify = notify_of(feed);
+
+	if (notify->sm.state == RUNNING)
+		kw_watch_look(notify->watch);
+}
+
+static void refetch_silent(struct notify *notify, uint64_t now_us)
+{
+	struct kw_dirty_key key = {.flags = KW_DIRTY_TTL};
+
+	while (kw_silent_due(notify->silent) && kw_bucket_allows(&notify->silent_pace, now_us) &&
+		kw_silent_next(notify->silent, &key.database, &key.name)) {
+		kw_bucket_spend(&notify->silent_pace, 1);
+		notify->silent_refetches++;
+		notify->handlers.dirty(notify->handlers.arg, &key, 1);
+	}
+}
+
+static void turn(struct kw_feed *feed, uint64_t now_us)
+{
+	struct notify *notify = notify_of(feed);
+
+	hand_over(notify);
+	if (notify->sm.state == RUNNING)
+		refetch_silent(notify, now_us);
+}
+
+static uint64_t ready_us(const struct kw_feed *feed, uint64_t now_us)
+{
+	const struct notify *notify = const_notify_of(feed);
+
+	if (!kw_silent_due(notify->silent))
+		return UINT64_MAX;
+	return kw_bucket_ready_us(&notify->silent_pace, now_us);
+}
+
+static void stored(struct kw_feed *feed, uint32_t database, struct kw_slice key,
+	const struct kw_slice *payload)
+{
+	struct notify *notify = notify_of(feed);
+
+	kw_silent_note(notify->silent, database, key,
+		payload ? kw_silent_classify(*payload) : KW_SILENT_NONE);
+	if (payload)
+		kw_canary_offer(notify->canaries, database, key);
+	else
+		kw_canary_gone(notify->canaries, database, key);
+}
+
+static void emptied(struct kw_feed *feed, uint32_t database)
+{
+	struct notify *notify = notify_of(feed);
+
+	kw_silent_forget_database(notify->silent, database);
+	kw_canary_forget_database(notify->canaries, database);
+}
+
+static const struct kw_server_identity *server(const struct kw_feed *feed)
+{
+	return kw_watch_identity(const_notify_of(feed)->watch);
+}
+
+static uint32_t databases(const struct kw_feed *feed)
+{
+	return kw_watch_databases(const_notify_of(feed)->watch);
+}
+
+static void stats(const struct kw_feed *feed, struct kw_feed_stats *stats)
+{
+	const struct notify *notify = const_notify_of(feed);
+
+	*stats = (struct kw_feed_stats){
+		notify->event_count, notify->silent_refetches, kw_watch_skew_us(notify->watch)};
+}
+
+static void notify_free(struct kw_feed *feed)
+{
+	struct notify *notify = notify_of(feed);
+
+	assert(notify->sm.state == STOPPED);
+	kw_watch_free(notify->watch);
+	kw_flush_close(&notify->flush);
+	kw_canaries_free(notify->canaries);
+	kw_silent_free(notify->silent);
+	free(notify);
+}
+
+static const struct kw_feed_operations operations = {start, stop, is_stopped, barrier, look, turn,
+	ready_us, stored, emptied, server, databases, stats, notify_free};
+
+struct kw_feed *kw_notify_new(
+	const struct kw_notify_options *options, const struct kw_feed_handlers *handlers)
+{
+	struct notify *notify = kw_zalloc(sizeof *notify);
+	const struct kw_watch_handlers watch = {welcome, watch_doubts, stir, notify};
+
+	notify->feed.operations = &operations;
+	notify->options = *options;
+	notify->options.redis.stream = true;
+	notify->handlers = *handlers;
+	notify->watch = kw_watch_new(options->lane, &watch);
+	notify->silent = kw_silent_new(options->seed);
+	kw_bucket_init(&notify->silent_pace, SILENT_KEYS_PER_SECOND, kw_clock_us());
+	notify->canaries = kw_canaries_new();
+	notify->flush = (struct kw_flush_check){
+		.lane = options->lane,
+		.canaries = notify->canaries,
+		.watch = notify->watch,
+		.handlers = &notify->handlers,
+		.debug_us = (uint64_t)options->watch_interval_ms * 1000 * DEBUG_LOOKS,
+		.ask_events = flush_asks_events,
+		.ended = flush_ended,
+		.arg = notify,
+	};
+	kw_flush_init(&notify->flush);
+	kw_sm_init(&notify->sm, &machine, notify, STOPPED);
+	return &notify->feed;
+}

@@ -1,0 +1,39 @@
+/*
+ * The feed of keyspace notifications: flags make the server raise an event for each change, and a
+ * second connection, the events connection, is subscribed to them.
+ *
+ *   watch looks at the server, sets flags ─▶ events: CLIENT ID ─▶ data: CLIENT TRACKING ON REDIRECT
+ *     id OPTIN ─▶ events: SUBSCRIBE, PSUBSCRIBE ─▶ both confirmed: ready
+ *                              │ no permission
+ *                              └─▶ PSUBSCRIBE of the long pattern
+ *
+ * What raises no event is found in other ways: a flush by the tracking message and flush.h, silent
+ * commands and SWAPDB by counters (watch.h, silent.h).
+ *
+ * Barrier: a PING on the events connection. Events come before the pong, so what the server did
+ * before it read the PING has raised its events by then.
+ */
+#ifndef KW_PROXY_FEED_NOTIFY_H
+#define KW_PROXY_FEED_NOTIFY_H
+
+#include "feed/feed.h"
+#include "fetch/lane.h"
+#include "keys/scope.h"
+#include "redis/redis.h"
+
+#include <stdint.h>
+#include <uv.h>
+
+struct kw_notify_options {
+	uv_loop_t *loop;
+	struct kw_redis_options redis; /* of the events connection; the password is not copied */
+	struct kw_lane *lane;          /* the data connection; outlives the feed */
+	const struct kw_scope *scope;  /* outlives the feed */
+	uint32_t watch_interval_ms;    /* from look to look */
+	uint64_t seed;                 /* unpredictable: of the hash table of silent keys */
+};
+
+struct kw_feed *kw_notify_new(
+	const struct kw_notify_options *options, const struct kw_feed_handlers *handlers);
+
+#endif

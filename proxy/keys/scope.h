@@ -1,0 +1,28 @@
+/*
+ * Which keys of the primary are replicated: those of the databases to follow, except the cursor of
+ * an agent. Pure. The source owns it and changes it; all others read it.
+ */
+#ifndef KW_PROXY_KEYS_SCOPE_H
+#define KW_PROXY_KEYS_SCOPE_H
+
+#include "base/slice.h"
+#include "keys/databases.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct kw_scope {
+	struct kw_databases databases;
+	struct kw_slice cursor_name; /* agents keep it in database 0; empty: there is none */
+};
+
+static inline bool kw_scope_has(
+	const struct kw_scope *scope, uint32_t database, struct kw_slice key)
+{
+	if (!kw_databases_has(&scope->databases, database))
+		return false;
+	return database != 0 || scope->cursor_name.length == 0 ||
+	       !kw_slice_equal(key, scope->cursor_name);
+}
+
+#endif
