@@ -198,8 +198,6 @@ static void on_flushed(void *arg)
 {
 	struct kw_agent *agent = arg;
 
-	/* The cursor outlives the data: it must not be believed until it is written anew. */
-	agent->local.spoiled = true;
 	if (agent->ending == KW_ENDING_NOT)
 		kw_sync_restart(
 			&agent->sync, "somebody flushed or swapped databases of the local server");

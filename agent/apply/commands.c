@@ -340,14 +340,17 @@ static struct kw_apply *commands_create(const struct kw_apply_options *options)
 static void commands_prepare(
 	struct kw_apply *apply, const struct kw_apply_plan *plan, kw_local_done_fn done, void *arg)
 {
-	kw_local_write_cursor(((struct commands *)apply)->local, plan->epoch, 0, 0, done, arg);
+	const struct kw_cursor_progress nothing_yet = {.epoch = plan->epoch};
+
+	kw_local_write_cursor(((struct commands *)apply)->local, &nothing_yet, done, arg);
 }
 
 static void commands_save(struct kw_apply *apply, uint64_t epoch, uint64_t version,
 	uint64_t quarantined, kw_local_done_fn done, void *arg)
 {
-	kw_local_write_cursor(
-		((struct commands *)apply)->local, epoch, version, quarantined, done, arg);
+	const struct kw_cursor_progress progress = {epoch, version, quarantined, KW_BOND_NONE};
+
+	kw_local_write_cursor(((struct commands *)apply)->local, &progress, done, arg);
 }
 
 static void commands_begin(struct kw_apply *apply)

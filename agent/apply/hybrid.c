@@ -163,11 +163,14 @@ static void hybrid_attach(struct kw_apply *apply, bool continuous)
 	if (!continuous) {
 		hybrid->stage = is_bootstrapped(hybrid) ? STAGE_COMMANDS : STAGE_RDB;
 		hybrid->first->leaving = KW_LEAVE_NOT;
-		hybrid->local->led = hybrid->stage == STAGE_RDB;
+		if (hybrid->stage == STAGE_RDB)
+			kw_local_lead(hybrid->local);
+		else
+			kw_local_let_go(hybrid->local);
 		empty_second(hybrid);
 		if (hybrid->stage == STAGE_COMMANDS)
 			kw_replica_reset(hybrid->first, "the local server is on its own");
-		hybrid->local->flushes_unsure = 0;
+		kw_local_link_forgotten(hybrid->local);
 	}
 	if (hybrid->stage == STAGE_COMMANDS)
 		hybrid->second->ops->attach(hybrid->second, continuous);
@@ -198,7 +201,7 @@ static void hybrid_looked(struct kw_apply *apply)
 
 	/* The first look since the hand-over has taken note of the new replication id. */
 	if (hybrid->stage == STAGE_COMMANDS)
-		hybrid->local->led = false;
+		kw_local_let_go(hybrid->local);
 	else
 		kw_replica_looked(&hybrid->first->base);
 	merge(hybrid);

@@ -204,6 +204,7 @@ static void send_cursor(struct kw_replica *replica)
 static void replica_save(struct kw_apply *apply, uint64_t epoch, uint64_t version,
 	uint64_t quarantined, kw_local_done_fn done, void *arg)
 {
+	const struct kw_cursor_progress progress = {epoch, version, quarantined, KW_BOND_LED};
 	struct kw_replica *replica = (struct kw_replica *)apply;
 	struct kw_failure failure;
 
@@ -213,8 +214,7 @@ static void replica_save(struct kw_apply *apply, uint64_t epoch, uint64_t versio
 		done(arg, &failure);
 		return;
 	}
-	kw_local_cursor_now(replica->local, epoch, version, quarantined, &replica->saving);
-	replica->saving.bond = KW_BOND_LED;
+	kw_local_cursor_now(replica->local, &progress, &replica->saving);
 	replica->saved = done;
 	replica->saved_arg = arg;
 	replica->save_ask = replica->local->asks + 1;
@@ -230,7 +230,7 @@ void kw_replica_go_on_saving(struct kw_replica *replica)
 		return;
 	}
 	/* Doubted by that very look: what follows ends it. */
-	if (replica->phase != KW_REPLICA_ONLINE || replica->local->spoiled)
+	if (replica->phase != KW_REPLICA_ONLINE || kw_local_spoiled(replica->local))
 		return;
 	replica->saving.refused = replica->refused.last;
 	send_cursor(replica);
@@ -247,7 +247,7 @@ static struct kw_apply *replica_create(const struct kw_apply_options *options)
 	replica->base.ops = &kw_apply_replica;
 	replica->base.whole = replica->base.confirms = true;
 	replica->local = options->local;
-	replica->local->led = true;
+	kw_local_lead(replica->local);
 	replica->quarantine = options->quarantine;
 	replica->limit_bytes = options->window_bytes;
 	replica->base.promote = options->promote;

@@ -45,14 +45,14 @@ static struct kw_slice find_code(const struct kw_reply *list)
 
 void kw_local_serve_stale(struct kw_local *local)
 {
-	if (local->led && local->refuses_stale)
+	if (kw_local_is_primary(local) && local->refuses_stale)
 		kw_redis_words(local->redis, NULL, NULL, "CONFIG", "SET",
 			"replica-serve-stale-data", "yes", NULL);
 }
 
 void kw_local_serve_stale_end(struct kw_local *local)
 {
-	if (local->led && local->refuses_stale)
+	if (kw_local_is_primary(local) && local->refuses_stale)
 		kw_redis_words(local->redis, NULL, NULL, "CONFIG", "SET",
 			"replica-serve-stale-data", "no", NULL);
 	local->refuses_stale = false;
@@ -61,7 +61,8 @@ void kw_local_serve_stale_end(struct kw_local *local)
 /* The link to its primary, perhaps an agent before us, is down: asked once more, differently. */
 static bool asked_again(struct kw_local *local, const struct kw_reply *reply)
 {
-	bool refused = reply->type == KW_REPLY_ERROR && local->led && !local->asked_stale &&
+	bool refused = reply->type == KW_REPLY_ERROR && kw_local_is_primary(local) &&
+		       !local->asked_stale &&
 		       kw_server_error(reply->text) == KW_SERVER_E_MASTERDOWN;
 
 	local->asked_stale = refused;
@@ -146,16 +147,16 @@ void kw_local_read_cursor(struct kw_local *local)
 		kw_local_refuse(local, "waiting for a SELECT before the cursor can be read");
 }
 
-void kw_local_cursor_now(const struct kw_local *local, uint64_t epoch, uint64_t version,
-	uint64_t quarantined, struct kw_local_cursor *cursor)
+void kw_local_cursor_now(const struct kw_local *local, const struct kw_cursor_progress *progress,
+	struct kw_local_cursor *cursor)
 {
 	*cursor = (struct kw_local_cursor){
-		.epoch = epoch,
-		.version = version,
+		.epoch = progress->epoch,
+		.version = progress->version,
 		.flushes = local->facts.flushes,
-		.quarantined = quarantined,
+		.quarantined = progress->quarantined,
 		.evicted = local->facts.evicted,
-		.bond = local->bond,
+		.bond = progress->bond,
 		.filter = kw_filter_hash(local->options.filter),
 	};
 	kw_key_counts_set(&cursor->key_counts, local->facts.database_keys);
@@ -164,8 +165,7 @@ void kw_local_cursor_now(const struct kw_local *local, uint64_t epoch, uint64_t 
 
 void kw_local_cursor_written(struct kw_local *local, const struct kw_local_cursor *cursor)
 {
-	local->written = *cursor;
-	local->written_valid = true;
+	kw_continuity_written(&local->continuity, cursor);
 	local->facts.cursor = *cursor;
 	local->facts.cursor_kind = KW_CURSOR_OURS;
 }
@@ -205,8 +205,8 @@ static void on_written(void *arg, const struct kw_reply *reply)
 	free(write);
 }
 
-void kw_local_write_cursor(struct kw_local *local, uint64_t epoch, uint64_t version,
-	uint64_t quarantined, kw_local_done_fn done, void *arg)
+void kw_local_write_cursor(struct kw_local *local, const struct kw_cursor_progress *progress,
+	kw_local_done_fn done, void *arg)
 {
 	const char *name = local->options.cursor_name;
 	struct write *write = kw_alloc(sizeof *write);
@@ -219,7 +219,7 @@ void kw_local_write_cursor(struct kw_local *local, uint64_t epoch, uint64_t vers
 		.done = done,
 		.arg = arg,
 	};
-	kw_local_cursor_now(local, epoch, version, quarantined, &write->cursor);
+	kw_local_cursor_now(local, progress, &write->cursor);
 	if (kw_local_store_is_key(local)) {
 		/* Not behind a SELECT that may fail: the owner tries again. */
 		if (kw_local_use(local, 0) != KW_USE_OK) {

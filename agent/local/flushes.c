@@ -32,7 +32,7 @@ static void note_functions(struct kw_local *local, struct kw_slice info)
 			 kw_info_calls(info, "function|restore");
 
 	if (calls != local->functions.last)
-		local->written_valid = false;
+		kw_continuity_unwritten(&local->continuity);
 	kw_counter_begin(&local->functions, calls, local->facts.resets);
 }
 
@@ -44,7 +44,7 @@ void kw_local_count_flushes(struct kw_local *local, struct kw_slice info)
 	local->facts.flushes = count_flushes(info);
 	/* No count can tell whether this is the data known before. */
 	if (reset)
-		local->known_flushes = UINT64_MAX;
+		kw_continuity_uncounted(&local->continuity);
 }
 
 /*

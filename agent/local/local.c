@@ -105,12 +105,12 @@ static bool check_fit(struct kw_local *local, struct kw_slice info)
 		kw_local_refuse(local, "local server: %s", error.text);
 		return false;
 	}
-	if (identity->loading && !(local->led && kw_local_ready(local))) {
+	if (identity->loading && !(kw_local_is_primary(local) && kw_local_ready(local))) {
 		kw_local_refuse(local, "the local server is still loading its data");
 		local->passing = true;
 		return false;
 	}
-	if (strcmp(identity->role, "master") != 0 && !local->led) {
+	if (strcmp(identity->role, "master") != 0 && !kw_local_is_primary(local)) {
 		refuse_replica(local, info);
 		return false;
 	}
@@ -124,29 +124,27 @@ static bool check_fit(struct kw_local *local, struct kw_slice info)
 	return true;
 }
 
-/* READY: has anything happened to the data that was not our doing? */
+/* READY: has anything happened to the data that we did not do? */
 static void look_again(struct kw_local *local, struct kw_slice info)
 {
 	struct kw_local_facts *facts = &local->facts;
 	struct kw_key_counts before;
-	bool foreign;
+	enum kw_continuity_verdict verdict;
 
 	kw_key_counts_set(&before, facts->database_keys);
 	read_facts(local, info);
-	foreign = kw_local_find_flushes(local, info, &before);
+	verdict = kw_continuity_look(
+		&local->continuity, facts, kw_local_find_flushes(local, info, &before));
 	local->next_us = kw_clock_us() + ASK_INTERVAL_US;
-	local->known_flushes = foreign ? UINT64_MAX : facts->flushes;
-	if (local->led)
-		memcpy(local->known_replid, facts->identity.replid, sizeof local->known_replid);
-	if (strcmp(facts->identity.replid, local->known_replid) != 0) {
-		/* It may have been somebody's replica for a moment: then its data are not ours. */
+	if (verdict == KW_CONTINUITY_REPLACED) {
+		/* The server may have been a replica of another server: the data may be that one's.
+		 */
 		kw_local_refuse(local,
 			"the local server's replication id changed: reading the cursor again");
 		local->passing = true;
 		return;
 	}
-	local->known_flushes = facts->flushes;
-	if (foreign)
+	if (verdict == KW_CONTINUITY_FLUSHED)
 		local->handlers.flushed(local->handlers.arg);
 	if (local->handlers.looked)
 		local->handlers.looked(local->handlers.arg);
@@ -178,66 +176,23 @@ static void on_info(void *arg, const struct kw_reply *reply)
 	kw_local_read_cursor(local);
 }
 
-static bool same_cursor(const struct kw_local_cursor *a, const struct kw_local_cursor *b)
-{
-	return a->epoch == b->epoch && a->version == b->version && a->flushes == b->flushes &&
-	       strcmp(a->run_id, b->run_id) == 0;
-}
-
-/*
- * Was it another's replica while nobody looked, and promoted? Its data were replaced then, or
- * emptied for a load that did not end. A cursor proves nothing there: we may have written it since.
- * Each promotion leaves a second replication id (shiftReplicationId in the server's replication.c);
- * an id that changes by itself, for a first replica, leaves zeros.
- */
-static bool came_from_elsewhere(const struct kw_local *local)
-{
-	const char *replid2 = local->facts.replid2;
-
-	return local->known && !local->led &&
-	       strcmp(local->facts.identity.run_id, local->known_run_id) == 0 &&
-	       strcmp(local->facts.identity.replid, local->known_replid) != 0 &&
-	       replid2[strspn(replid2, "0")] != '\0' && !kw_local_replid_ours(replid2);
-}
-
-/* Is this the data that we knew before? A replid may change by itself: then the cursor decides. */
-static bool continues(const struct kw_local *local)
-{
-	const struct kw_local_facts *facts = &local->facts;
-
-	if (!local->known || strcmp(facts->identity.run_id, local->known_run_id) != 0 ||
-		facts->flushes < local->known_flushes ||
-		facts->flushes > local->known_flushes + local->flushes_out + local->flushes_unsure)
-		return false;
-	if (local->led && kw_local_replid_ours(facts->identity.replid))
-		return true;
-	if (strcmp(facts->identity.replid, local->known_replid) == 0)
-		return true;
-	return local->written_valid && facts->cursor_kind == KW_CURSOR_OURS &&
-	       same_cursor(&facts->cursor, &local->written);
-}
-
 void kw_local_cursor_read(struct kw_local *local)
 {
 	const struct kw_server_identity *identity = &local->facts.identity;
-	bool elsewhere = came_from_elsewhere(local), continuous = !elsewhere && continues(local);
+	struct kw_continuity *continuity = &local->continuity;
+	enum kw_continuity_verdict verdict;
 
-	if (elsewhere) {
+	leave_out_cursor(local);
+	verdict = kw_continuity_judge(
+		continuity, &local->facts, local->flushes_out + local->flushes_unsure);
+	if (verdict == KW_CONTINUITY_ELSEWHERE)
 		kw_log_warn("local", "the local server was another's replica: what its cursor says "
 				     "is not believed");
-		local->spoiled = true;
-	}
-	leave_out_cursor(local);
-	if (!continuous)
-		local->written_valid = false;
 	/* Flushes that are still on their way count when they are acknowledged. */
-	if (continuous)
-		local->facts.flushes = local->known_flushes;
-	local->known = true;
-	local->known_flushes = local->facts.flushes;
+	if (verdict == KW_CONTINUITY_SAME)
+		local->facts.flushes = continuity->flushes;
+	kw_continuity_adopt(continuity, &local->facts, verdict);
 	kw_counter_begin(&local->flushes, local->facts.flushes, local->facts.resets);
-	memcpy(local->known_run_id, identity->run_id, sizeof local->known_run_id);
-	memcpy(local->known_replid, identity->replid, sizeof local->known_replid);
 	local->state = KW_LOCAL_READY;
 	local->why[0] = '\0';
 	local->next_us = kw_clock_us() + ASK_INTERVAL_US;
@@ -245,8 +200,8 @@ void kw_local_cursor_read(struct kw_local *local)
 	kw_backoff_reset(&local->backoff);
 	kw_log_info("local", "%s %d.%d.%d, run %.8s: %s", identity->valkey ? "Valkey" : "Redis",
 		identity->major, identity->minor, identity->patch, identity->run_id,
-		continuous ? "the data known before" : "looking at its data anew");
-	local->handlers.assessed(local->handlers.arg, continuous);
+		kw_continuity_text(verdict));
+	local->handlers.assessed(local->handlers.arg, verdict == KW_CONTINUITY_SAME);
 }
 
 static void ask(struct kw_local *local)
@@ -347,5 +302,52 @@ void kw_local_close(struct kw_local *local)
 void kw_local_flushed(struct kw_local *local)
 {
 	local->facts.flushes++;
-	local->known_flushes++;
+	local->continuity.flushes++;
+}
+
+void kw_local_lead(struct kw_local *local)
+{
+	local->continuity.relation = KW_RELATION_PRIMARY;
+}
+
+void kw_local_let_go(struct kw_local *local)
+{
+	local->continuity.relation = KW_RELATION_CLIENT;
+}
+
+void kw_local_link_sent(struct kw_local *local, uint64_t flushes)
+{
+	local->flushes_out = flushes;
+}
+
+void kw_local_link_ended(struct kw_local *local, uint64_t flushes)
+{
+	local->flushes_unsure += flushes;
+	local->flushes_out = 0;
+}
+
+void kw_local_link_forgotten(struct kw_local *local)
+{
+	local->flushes_unsure = 0;
+}
+
+const struct kw_local_cursor *kw_local_written(const struct kw_local *local)
+{
+	return local->continuity.standing == KW_STANDING_WRITTEN ? &local->continuity.written
+								 : NULL;
+}
+
+bool kw_local_spoiled(const struct kw_local *local)
+{
+	return local->continuity.standing == KW_STANDING_SPOILED;
+}
+
+void kw_local_unwritten(struct kw_local *local)
+{
+	kw_continuity_unwritten(&local->continuity);
+}
+
+void kw_local_claimed(struct kw_local *local)
+{
+	kw_continuity_claimed(&local->continuity);
 }

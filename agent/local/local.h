@@ -19,6 +19,7 @@
 #define KW_AGENT_LOCAL_LOCAL_H
 
 #include "base/backoff.h"
+#include "continuity.h"
 #include "cursor.h"
 #include "facts.h"
 #include "keys/filter.h"
@@ -90,28 +91,14 @@ struct kw_local {
 	char why[KW_LOCAL_WHY];
 	struct kw_local_facts facts;
 
-	/*
-	 * We act as its primary: that it is a replica, loads and changes its replication id is part
-	 * of it, and for the owner to judge (handlers.looked).
-	 */
-	bool led;
+	struct kw_continuity continuity;
 	uint64_t flushes_out;      /* FLUSHDBs of ours on the replication link, executed perhaps */
-	enum kw_cursor_bond bond;  /* what the next cursors say of it */
 	struct kw_counter flushes; /* facts.flushes as of the last look */
 	struct kw_counter functions; /* calls that may have taken the cursor away */
 	struct kw_counter infos;     /* the server's count of INFO, by which resets are seen */
 	uint64_t flushes_unsure;     /* of those of a link that is gone: executed or not */
 	bool refuses_stale;          /* it has just answered MASTERDOWN */
 	bool asked_stale;            /* the cursor was asked for again because of that */
-
-	/* the last data known, to tell whether a new connection continues it */
-	bool known;
-	char known_run_id[41], known_replid[41];
-	bool spoiled; /* the data are not what the cursor says: none holds until the next claim
-		       */
-	uint64_t known_flushes;
-	bool written_valid;
-	struct kw_local_cursor written; /* the cursor last acknowledged */
 
 	/* databases of this connection */
 	int64_t current, pending; /* pending: SELECT whose answer is awaited; -1: none */
@@ -168,24 +155,58 @@ void kw_local_flushed(struct kw_local *local);
 bool kw_local_owns_key(const struct kw_local *local, uint32_t database, struct kw_slice key);
 bool kw_local_store_is_key(const struct kw_local *local);
 
-/* What a cursor says now; and it was written (by somebody else than kw_local_write_cursor). */
-void kw_local_cursor_now(const struct kw_local *local, uint64_t epoch, uint64_t version,
-	uint64_t quarantined, struct kw_local_cursor *cursor);
+/* How far the data have come: what a cursor says of them, beside what the facts tell. */
+struct kw_cursor_progress {
+	uint64_t epoch, version, quarantined; /* as in struct kw_local_cursor */
+	enum kw_cursor_bond bond;
+};
+
+/* What a cursor would say now; and one was written (not by kw_local_write_cursor). */
+void kw_local_cursor_now(const struct kw_local *local, const struct kw_cursor_progress *progress,
+	struct kw_local_cursor *cursor);
 void kw_local_cursor_written(struct kw_local *local, const struct kw_local_cursor *cursor);
 
 /*
- * The end of something that was asked of the server. failure NULL: it was done. Otherwise it lives
- * until the callback returns.
+ * Write the cursor. done: failure NULL when acknowledged. Only when READY; the caller keeps one
+ * write in flight.
  */
 typedef void (*kw_local_done_fn)(void *arg, const struct kw_failure *failure);
+void kw_local_write_cursor(struct kw_local *local, const struct kw_cursor_progress *progress,
+	kw_local_done_fn done, void *arg);
+
+/* The cursor last acknowledged. NULL: none was, it may be gone since, or the data are others. */
+const struct kw_local_cursor *kw_local_written(const struct kw_local *local);
+
+/* Does the cursor in the server lie about the data? Not any more once the data are claimed. */
+bool kw_local_spoiled(const struct kw_local *local);
+
+/* The cursor will be gone with the data that a snapshot replaces. */
+void kw_local_unwritten(struct kw_local *local);
+
+/* No position that the server may still show will be believed: a snapshot follows. */
+void kw_local_claimed(struct kw_local *local);
 
 /*
- * Write the cursor; run_id and flushes are filled in here. done is called when the server has
- * answered, or at once when nothing can be asked. Only when READY; the owner keeps one write in
- * flight.
+ * The agent acts as the server's primary from now on, or no more. That the server is a replica,
+ * loads and changes its replication id is then no reason to refuse it: the caller judges that
+ * (handlers.looked).
  */
-void kw_local_write_cursor(struct kw_local *local, uint64_t epoch, uint64_t version,
-	uint64_t quarantined, kw_local_done_fn done, void *arg);
+void kw_local_lead(struct kw_local *local);
+void kw_local_let_go(struct kw_local *local);
+
+static inline bool kw_local_is_primary(const struct kw_local *local)
+{
+	return local->continuity.relation == KW_RELATION_PRIMARY;
+}
+
+/*
+ * FLUSHDBs of ours on a replication link: how many are sent and not acknowledged now. The link
+ * ended: of that many nobody knows whether they were executed; the next look forgets them, or the
+ * caller does, because the data are others.
+ */
+void kw_local_link_sent(struct kw_local *local, uint64_t flushes);
+void kw_local_link_ended(struct kw_local *local, uint64_t flushes);
+void kw_local_link_forgotten(struct kw_local *local);
 
 /*
  * A replica that serves nothing stale (replica-serve-stale-data no) answers MASTERDOWN while its

@@ -65,8 +65,7 @@ static void on_select(void *arg, const struct kw_reply *reply)
  */
 static void doubt_all(struct kw_local *local)
 {
-	local->known_flushes = UINT64_MAX;
-	local->spoiled = true;
+	kw_continuity_harmed(&local->continuity);
 	kw_redis_close(local->redis);
 }
 

@@ -107,9 +107,6 @@ static void leave_alone(struct kw_replica *replica, enum kw_ownership ownership)
 
 static void on_marked(void *arg, const struct kw_failure *failure)
 {
-	struct kw_replica *replica = arg;
-
-	replica->local->bond = KW_BOND_NONE;
 	if (failure)
 		kw_log_warn("link", "that it was promoted cannot be noted in the server: %s",
 			failure->text);
@@ -119,11 +116,11 @@ static void on_marked(void *arg, const struct kw_failure *failure)
 static void leave_mark(struct kw_replica *replica)
 {
 	const struct kw_local_cursor *cursor = &replica->local->facts.cursor;
+	const struct kw_cursor_progress progress = {
+		cursor->epoch, cursor->version, cursor->quarantined, KW_BOND_PROMOTED};
 
 	kw_sm_move(&replica->possession, KW_POSSESSION_LEFT_ALONE, "the cursor says it");
-	replica->local->bond = KW_BOND_PROMOTED;
-	kw_local_write_cursor(replica->local, cursor->epoch, cursor->version, cursor->quarantined,
-		on_marked, replica);
+	kw_local_write_cursor(replica->local, &progress, on_marked, NULL);
 }
 
 /* ---- what the server is seen to be ---- */

@@ -69,8 +69,7 @@ void kw_replica_reset(struct kw_replica *replica, const char *why)
 	replica->doubt[0] = '\0';
 	replica->done = NULL;
 	kw_keyset_close(&replica->seen);
-	replica->local->flushes_unsure += replica->feed.flushes_out;
-	replica->local->flushes_out = 0;
+	kw_local_link_ended(replica->local, replica->feed.flushes_out);
 	kw_feed_reset(&replica->feed, offset);
 	replica->base.done = replica->base.taken;
 	replica->confirm_ask = 0;
@@ -174,7 +173,7 @@ void kw_replica_prepare(
 	}
 	kw_replica_reset(replica, "a new snapshot follows");
 	replica->plan = *plan;
-	replica->local->written_valid = false;
+	kw_local_unwritten(replica->local);
 	replica->done = done;
 	replica->done_arg = arg;
 	if (apply->trouble != KW_TROUBLE_FAIL)
@@ -246,7 +245,7 @@ static void on_ack(void *arg, uint64_t offset)
 		kw_replica_give_up(replica, "the local server acknowledges what it was never sent");
 		return;
 	}
-	replica->local->flushes_out = replica->feed.flushes_out;
+	kw_local_link_sent(replica->local, replica->feed.flushes_out);
 	replica->base.link.acknowledged = offset;
 	kw_downlink_wake(&replica->downlink);
 	kw_replica_tell(replica);
@@ -261,7 +260,7 @@ static void on_room(void *arg)
 {
 	struct kw_replica *replica = arg;
 
-	replica->local->flushes_out = replica->feed.flushes_out;
+	kw_local_link_sent(replica->local, replica->feed.flushes_out);
 	kw_replica_tell(replica);
 }
 
@@ -320,7 +319,7 @@ void kw_replica_attach(struct kw_apply *apply, bool continuous)
 		kw_replica_reset(replica, "the local server's data are not those known before");
 		kw_possession_untaken(replica);
 		kw_feed_reset(&replica->feed, 0);
-		replica->local->flushes_unsure = 0;
+		kw_local_link_forgotten(replica->local);
 		replica->takeover.databases = 0;
 		kw_counter_begin(&replica->refused, facts->refused, facts->resets);
 		if (!kw_replica_left_alone(replica))

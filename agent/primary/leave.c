@@ -23,6 +23,8 @@ static void on_released(void *arg, const struct kw_failure *failure)
 {
 	struct kw_replica *replica = arg;
 	const struct kw_local_cursor *cursor = &replica->local->facts.cursor;
+	/* The next agent may replace the data; their position is not known from now on. */
+	struct kw_cursor_progress progress = {.epoch = cursor->epoch};
 
 	/* A server that is busy with a script refuses everything else: try again. */
 	if (failure && kw_failure_passes(failure)) {
@@ -35,14 +37,10 @@ static void on_released(void *arg, const struct kw_failure *failure)
 	}
 	kw_log_info("link", "the local server is promoted");
 	/* The operator asked for it: a restart of the agent must not undo the promotion. */
-	if (replica->base.for_good) {
-		replica->local->bond = KW_BOND_PROMOTED;
-		kw_local_write_cursor(replica->local, cursor->epoch, cursor->version,
-			cursor->quarantined, on_left, replica);
-		return;
-	}
-	/* The next agent may replace the data; their position is not known from now on. */
-	kw_local_write_cursor(replica->local, cursor->epoch, 0, 0, on_left, replica);
+	if (replica->base.for_good)
+		progress = (struct kw_cursor_progress){
+			cursor->epoch, cursor->version, cursor->quarantined, KW_BOND_PROMOTED};
+	kw_local_write_cursor(replica->local, &progress, on_left, replica);
 }
 
 /* Put back the settings. A server that still loads refuses that, so ask it again. */

@@ -28,6 +28,10 @@ bool kw_snapshot_start(struct kw_replica *replica, struct kw_error *error)
 	const char *name = replica->local->options.cursor_name;
 	/* Nor any other agent's cursor: it speaks of data that this snapshot replaces. */
 	const struct kw_rdb_except except = {.name = name, .leave = kw_cursor_is_library};
+	const struct kw_cursor_progress nothing_yet = {
+		.epoch = replica->plan.epoch,
+		.bond = KW_BOND_LED,
+	};
 	struct kw_local_cursor claim;
 	struct kw_buffer code = {0};
 	uint8_t random[KW_REPLID_LENGTH / 2];
@@ -45,8 +49,7 @@ bool kw_snapshot_start(struct kw_replica *replica, struct kw_error *error)
 		kw_error_wrap(error, "the local server's function libraries");
 		return false;
 	}
-	kw_local_cursor_now(replica->local, replica->plan.epoch, 0, 0, &claim);
-	claim.bond = KW_BOND_LED;
+	kw_local_cursor_now(replica->local, &nothing_yet, &claim);
 	kw_cursor_library(name, &claim, &code);
 	kw_rdb_function(
 		&replica->rdb, kw_slice(kw_buffer_bytes(&code), kw_buffer_length(&code)), out);

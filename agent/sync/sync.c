@@ -104,7 +104,8 @@ void kw_sync_assessed(struct kw_sync *sync, bool continuous)
 		sync->cursor_error[0] = '\0';
 		sync->evicted = 0;
 		kw_counter_begin(&sync->evictions, facts->evicted, facts->resets);
-		if (!sync->local->spoiled && may_resume(sync) && kw_sync_cursor_holds(sync)) {
+		if (!kw_local_spoiled(sync->local) && may_resume(sync) &&
+			kw_sync_cursor_holds(sync)) {
 			sync->epoch = facts->cursor.epoch;
 			sync->position = (struct kw_cursor){sync->epoch, facts->cursor.version};
 			sync->passed = facts->cursor.version;
@@ -186,7 +187,8 @@ static void wait_again(struct kw_sync *sync, const char *why)
 static bool without_claim(const struct kw_sync *sync, const struct kw_failure *failure)
 {
 	return failure->answer == KW_SERVER_E_OOM && sync->data != KW_SYNC_DATA_FOREIGN &&
-	       !sync->local->spoiled && (sync->local->written_valid || kw_sync_cursor_stands(sync));
+	       !kw_local_spoiled(sync->local) &&
+	       (kw_local_written(sync->local) || kw_sync_cursor_stands(sync));
 }
 
 /*
@@ -210,7 +212,7 @@ static void on_claimed(void *arg, const struct kw_failure *failure)
 		return;
 	}
 	if (!failure)
-		sync->local->spoiled = false;
+		kw_local_claimed(sync->local);
 	sync->data = KW_SYNC_DATA_CLAIMED;
 	sync->logged[0] = '\0';
 	sync->cursor_error[0] = '\0';

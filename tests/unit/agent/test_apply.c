@@ -354,7 +354,7 @@ static void a_script_amid_changes_to_two_databases_costs_nothing(void **state)
 	assert_string_equal(test_cli(&world.server, "-n 1 exists key:0:0 key:0:1 key:5:199"), "2");
 	assert_int_equal(world.test.assessed, 1);
 	assert_int_equal(world.test.gone, 0);
-	assert_false(world.test.local.spoiled);
+	assert_false(kw_local_spoiled(&world.test.local));
 	teardown(&world);
 }
 

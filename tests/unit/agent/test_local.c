@@ -49,8 +49,10 @@ static bool is_written(void *arg)
 
 static void write_cursor(struct world *world, uint64_t version)
 {
+	const struct kw_cursor_progress progress = {0x1234, version, 2, KW_BOND_NONE};
+
 	world->written = 0;
-	kw_local_write_cursor(&world->test.local, 0x1234, version, 2, on_written, world);
+	kw_local_write_cursor(&world->test.local, &progress, on_written, world);
 	test_run(&world->loop, is_written, world, "the cursor is written");
 	assert_string_equal(world->error, "");
 }
@@ -248,9 +250,9 @@ static void what_went_through_behind_a_refused_select_is_a_doubt(void **state)
 	local->astray = true;
 	assert_true(kw_local_in_place(local, NULL));
 	assert_true(kw_local_in_place(local, &busy));
-	assert_false(local->spoiled);
+	assert_false(kw_local_spoiled(local));
 	assert_false(kw_local_in_place(local, &done));
-	assert_true(local->spoiled);
+	assert_true(kw_local_spoiled(local));
 	test_run(&world.loop, is_assessed_twice, &world, "the local server is assessed again");
 	assert_false(world.test.continuous);
 	assert_true(kw_local_in_place(local, &done));

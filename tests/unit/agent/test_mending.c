@@ -166,10 +166,11 @@ static bool has_looked(void *arg)
 static bool has_written(void *arg)
 {
 	const struct stage *stage = arg;
+	const struct kw_local_cursor *written = kw_local_written(&stage->agent->local);
 	struct kw_table_stats stats;
 
 	kw_table_stats(stage->proxy.table, &stats);
-	return stage->agent->local.written.version == stats.version;
+	return written && written->version == stats.version;
 }
 
 /* Made a replica of somebody, filled by him, and promoted: all between two looks of the agent. */

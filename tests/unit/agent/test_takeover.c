@@ -55,7 +55,7 @@ static void setup(struct world *world)
 	test_server_start(&world->server, NULL);
 	uv_loop_init(&world->loop);
 	test_local_open(&world->test, &world->loop, world->server.address, KW_STORE_AUTO);
-	world->test.local.led = true;
+	kw_local_lead(&world->test.local);
 	kw_takeover_init(&world->takeover, &world->test.local, &world->login);
 	test_local_wait_ready(&world->test);
 	kw_takeover_start(&world->takeover, "127.0.0.1", 1, true, on_done, world);
