@@ -97,8 +97,8 @@ struct kw_apply_ops {
 	/* It is gone: what was not acknowledged stays, until attach says what becomes of it. */
 	void (*detach)(struct kw_apply *apply);
 
-	/* A record in the filter's scope, in order. Always taken, even beyond the room. */
-	void (*record)(struct kw_apply *apply, const struct kw_record_view *record);
+	/* Records in the filter's scope, in order. Always taken, even beyond the room. */
+	void (*records)(struct kw_apply *apply, const struct kw_record_view *records, size_t count);
 	/* Bytes of records that may still come. */
 	uint64_t (*room)(const struct kw_apply *apply);
 	void (*tick)(struct kw_apply *apply, uint64_t now_us);

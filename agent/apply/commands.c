@@ -419,16 +419,22 @@ static void commands_detach(struct kw_apply *apply)
 	update(commands);
 }
 
-static void commands_record(struct kw_apply *apply, const struct kw_record_view *record)
+static void add_record(struct commands *commands, const struct kw_record_view *record)
 {
-	struct commands *commands = (struct commands *)apply;
 	bool sweeps = commands->sweeps_all || commands->filter->prefix_count > 0 ||
 		      (record->database == 0 && kw_local_store_is_key(commands->local));
 
 	kw_command_add(&commands->window, record, sweeps);
-	apply->taken = commands->window.end;
-	apply->window_bytes_used = commands->window.bytes;
+	commands->base.taken = commands->window.end;
+	commands->base.window_bytes_used = commands->window.bytes;
 	pump(commands);
+}
+
+static void commands_records(
+	struct kw_apply *apply, const struct kw_record_view *records, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		add_record((struct commands *)apply, &records[i]);
 }
 
 static uint64_t commands_room(const struct kw_apply *apply)
@@ -474,7 +480,7 @@ const struct kw_apply_ops kw_apply_commands = {
 	.begin = commands_begin,
 	.save = commands_save,
 	.detach = commands_detach,
-	.record = commands_record,
+	.records = commands_records,
 	.room = commands_room,
 	.tick = commands_tick,
 	.selected = commands_selected,

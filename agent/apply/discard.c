@@ -29,11 +29,12 @@ static void discard_detach(struct kw_apply *apply)
 {
 }
 
-static void discard_record(struct kw_apply *apply, const struct kw_record_view *record)
+static void discard_records(
+	struct kw_apply *apply, const struct kw_record_view *records, size_t count)
 {
-	apply->taken++;
-	apply->done++;
-	apply->applied++;
+	apply->taken += count;
+	apply->done += count;
+	apply->applied += count;
 }
 
 static uint64_t discard_room(const struct kw_apply *apply)
@@ -72,7 +73,7 @@ const struct kw_apply_ops kw_apply_discard = {
 	.prepare = discard_prepare,
 	.begin = discard_begin,
 	.detach = discard_detach,
-	.record = discard_record,
+	.records = discard_records,
 	.room = discard_room,
 	.tick = discard_tick,
 	.selected = discard_selected,

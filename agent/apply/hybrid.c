@@ -281,12 +281,13 @@ static struct kw_apply *taker(const struct hybrid *hybrid)
 									 : hybrid->second;
 }
 
-static void hybrid_record(struct kw_apply *apply, const struct kw_record_view *record)
+static void hybrid_records(
+	struct kw_apply *apply, const struct kw_record_view *records, size_t count)
 {
 	struct hybrid *hybrid = (struct hybrid *)apply;
 	struct kw_apply *to = taker(hybrid);
 
-	to->ops->record(to, record);
+	to->ops->records(to, records, count);
 	apply->taken = hybrid->first->base.taken + hybrid->second->taken;
 }
 
@@ -409,7 +410,7 @@ const struct kw_apply_ops kw_apply_hybrid = {
 	.leave = hybrid_leave,
 	.close = hybrid_close,
 	.detach = hybrid_detach,
-	.record = hybrid_record,
+	.records = hybrid_records,
 	.room = hybrid_room,
 	.tick = hybrid_tick,
 	.selected = hybrid_selected,

@@ -119,15 +119,17 @@ static void tail_record(struct kw_replica *replica, const struct kw_record_view 
 	kw_downlink_wake(&replica->downlink);
 }
 
-static void replica_record(struct kw_apply *apply, const struct kw_record_view *record)
+static void replica_records(
+	struct kw_apply *apply, const struct kw_record_view *records, size_t count)
 {
 	struct kw_replica *replica = (struct kw_replica *)apply;
 
-	apply->taken++;
+	apply->taken += count;
 	if (replica->reading)
-		kw_snapshot_record(replica, record);
+		kw_snapshot_records(replica, records, count);
 	else
-		tail_record(replica, record);
+		for (size_t i = 0; i < count; i++)
+			tail_record(replica, &records[i]);
 	apply->window_bytes_used = replica->feed.window.bytes;
 }
 
@@ -309,7 +311,7 @@ const struct kw_apply_ops kw_apply_replica = {
 	.leave = kw_replica_leave,
 	.close = replica_close,
 	.detach = kw_replica_detach,
-	.record = replica_record,
+	.records = replica_records,
 	.room = replica_room,
 	.tick = kw_replica_tick,
 	.selected = replica_selected,

@@ -202,20 +202,30 @@ static void append(struct kw_export *export, const struct kw_record_view *record
 	}
 }
 
-static void on_record(void *arg, const struct kw_record_view *record)
+/* A tail after a snapshot that lost a segment brings deletes, too: see the header. */
+static bool is_exported(const struct kw_export *export, const struct kw_record_view *record)
 {
-	struct kw_export *export = arg;
 	const struct kw_filter *filter = export->options.filter;
 
-	/* A tail behind a snapshot that lost a segment brings deletes, too: see the header. */
-	if (export->phase != READING || record->kind != KW_RECORD_PUT ||
-		!kw_filter_has_database(filter, record->database) ||
-		!kw_filter_has_key(filter, record->key) ||
-		!kw_keyset_add_record(&export->seen, record))
+	return record->kind == KW_RECORD_PUT && kw_filter_has_database(filter, record->database) &&
+	       kw_filter_has_key(filter, record->key);
+}
+
+static void on_records(void *arg, const struct kw_record_view *records, size_t count)
+{
+	struct kw_export *export = arg;
+	uint64_t chosen = 0;
+
+	if (export->phase != READING)
 		return;
-	append(export, record);
-	if (kw_buffer_length(&export->out) >= WRITE_BYTES)
-		flush(export);
+	for (size_t i = 0; i < count; i++)
+		chosen |= (uint64_t)is_exported(export, &records[i]) << i;
+	chosen = kw_keyset_add_records(&export->seen, records, chosen);
+	for (; chosen && export->phase == READING; chosen &= chosen - 1) {
+		append(export, &records[__builtin_ctzll(chosen)]);
+		if (kw_buffer_length(&export->out) >= WRITE_BYTES)
+			flush(export);
+	}
 }
 
 static uint64_t on_room(void *arg)
@@ -327,7 +337,7 @@ static struct kw_reader *make_reader(struct kw_export *export)
 	const struct kw_reader_options options = {.depth = READER_DEPTH, .ahead = KW_AHEAD_OFF};
 	const struct kw_reader_sink sink = {
 		.snapshot_begin = on_snapshot_begin,
-		.record = on_record,
+		.records = on_records,
 		.room = on_room,
 		.superblock = on_superblock,
 		.pass_done = on_pass_done,

@@ -198,17 +198,24 @@ static bool chosen(const struct kw_verify *verify, const struct kw_record_view *
 		       record->key.length) < verify->sample_below;
 }
 
-static void on_record(void *arg, const struct kw_record_view *record)
+/* A tail after a snapshot that lost a segment brings deletes too: lookups know of them. */
+static bool is_compared(const struct kw_verify *verify, const struct kw_record_view *record)
+{
+	return record->kind == KW_RECORD_PUT &&
+	       kw_verify_wants(verify, record->database, record->key) && chosen(verify, record);
+}
+
+static void on_records(void *arg, const struct kw_record_view *records, size_t count)
 {
 	struct kw_verify *verify = arg;
+	uint64_t compared = 0;
 
-	/* A tail behind a snapshot that lost a segment brings deletes too: lookups know of them. */
-	if (kw_verify_over(verify) || record->kind != KW_RECORD_PUT ||
-		!kw_verify_wants(verify, record->database, record->key) || !chosen(verify, record))
-		return;
-	if (!verify->options.sample && !kw_keyset_add_record(&verify->seen, record))
-		return;
-	kw_verify_compare(verify, record);
+	for (size_t i = 0; i < count; i++)
+		compared |= (uint64_t)is_compared(verify, &records[i]) << i;
+	if (!verify->options.sample)
+		compared = kw_keyset_add_records(&verify->seen, records, compared);
+	for (; compared && !kw_verify_over(verify); compared &= compared - 1)
+		kw_verify_compare(verify, &records[__builtin_ctzll(compared)]);
 }
 
 static uint64_t on_room(void *arg)
@@ -314,7 +321,7 @@ static void make_reader(struct kw_verify *verify)
 	const struct kw_lookup_options lookup_options = {0};
 	const struct kw_reader_sink sink = {
 		.snapshot_begin = on_snapshot_begin,
-		.record = on_record,
+		.records = on_records,
 		.room = on_room,
 		.superblock = on_superblock,
 		.pass_done = on_pass_done,

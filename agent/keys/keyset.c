@@ -6,7 +6,6 @@
 #include <sys/mman.h>
 
 #define SMALLEST_SET 1024
-#define LOOK_AHEAD 8 /* records: a memory access takes about as long as handling one or two */
 
 /* From this size on the slots are asked for in huge pages: an access to them costs half then. */
 #define HUGE_BYTES ((size_t)4 << 20)
@@ -144,25 +143,25 @@ bool kw_keyset_add(struct kw_keyset *set, struct kw_hash128 hash)
 	return true;
 }
 
-static struct kw_hash128 hash_of(const struct kw_record_view *record)
+uint64_t kw_keyset_add_records(
+	struct kw_keyset *set, const struct kw_record_view *records, uint64_t chosen)
 {
-	return kw_keyset_hash(record->database, record->key);
-}
+	struct kw_hash128 hashes[64]; /* one for each bit */
+	uint64_t fresh = 0;
 
-bool kw_keyset_add_record(struct kw_keyset *set, const struct kw_record_view *record)
-{
-	uint32_t reach = record->following < LOOK_AHEAD ? record->following : LOOK_AHEAD;
+	for (uint64_t left = chosen; left; left &= left - 1) {
+		int i = __builtin_ctzll(left);
 
-	for (; set->capacity > 0 && set->ahead < reach; set->ahead++) {
-		struct kw_hash128 hash = hash_of(record + set->ahead + 1);
-
-		__builtin_prefetch(&set->slots[hash.low & (set->capacity - 1)], 1);
+		hashes[i] = kw_keyset_hash(records[i].database, records[i].key);
+		if (set->capacity > 0)
+			__builtin_prefetch(&set->slots[hashes[i].low & (set->capacity - 1)], 1);
 	}
-	/* The next one is no longer ahead. Where records are left out, this counts too many of
-	 * them, and a few come unannounced. */
-	if (set->ahead > 0)
-		set->ahead--;
-	return kw_keyset_add(set, hash_of(record));
+	for (uint64_t left = chosen; left; left &= left - 1) {
+		int i = __builtin_ctzll(left);
+
+		fresh |= (uint64_t)kw_keyset_add(set, hashes[i]) << i;
+	}
+	return fresh;
 }
 
 bool kw_keyset_has(const struct kw_keyset *set, struct kw_hash128 hash)

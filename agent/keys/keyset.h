@@ -23,7 +23,6 @@ struct kw_keyset {
 	struct kw_hash128 *slots; /* {0, 0} is free */
 	size_t capacity;          /* power of two, or 0 */
 	size_t count;
-	uint32_t ahead; /* records to come whose slots are being fetched */
 
 	struct kw_hash128 *reserved; /* slots not in use yet; NULL: none */
 	size_t reserved_capacity, touched;
@@ -40,11 +39,14 @@ void kw_keyset_reserve(struct kw_keyset *set, size_t keys);
 
 /* True when the hash was not in the set before. */
 bool kw_keyset_add(struct kw_keyset *set, struct kw_hash128 hash);
+
 /*
- * The same of a record's key. A slot is a line of memory that no cache has: those of the records
- * that follow it are fetched meanwhile.
+ * The same of the keys of some records, in this order: of records[i] if bit i of `chosen` is set.
+ * Returns the bits of those that were not in the set before. The slots of a large set are in no
+ * cache, so the set loads those of the whole batch before it looks at the first.
  */
-bool kw_keyset_add_record(struct kw_keyset *set, const struct kw_record_view *record);
+uint64_t kw_keyset_add_records(
+	struct kw_keyset *set, const struct kw_record_view *records, uint64_t chosen);
 
 bool kw_keyset_has(const struct kw_keyset *set, struct kw_hash128 hash);
 void kw_keyset_close(struct kw_keyset *set);

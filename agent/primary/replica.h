@@ -192,7 +192,8 @@ void kw_refusals_ask(struct kw_replica *replica);
 /* snapshot.c */
 bool kw_snapshot_start(struct kw_replica *replica, struct kw_error *error);
 void kw_snapshot_begin(struct kw_apply *apply);
-void kw_snapshot_record(struct kw_replica *replica, const struct kw_record_view *record);
+void kw_snapshot_records(
+	struct kw_replica *replica, const struct kw_record_view *records, size_t count);
 void kw_snapshot_end(struct kw_apply *apply);
 /* Something that says nothing, so that the server does not take us for dead. */
 void kw_snapshot_filler(struct kw_replica *replica);

@@ -107,26 +107,37 @@ static int put(
 	return code;
 }
 
-void kw_snapshot_record(struct kw_replica *replica, const struct kw_record_view *record)
+static bool is_lost(const struct kw_replica *replica)
+{
+	return replica->phase != KW_REPLICA_SNAPSHOT || replica->doubt[0];
+}
+
+static void put_once(struct kw_replica *replica, const struct kw_record_view *record, bool fresh)
 {
 	struct kw_error error;
 	char why[KW_QUARANTINE_REASON];
 
-	replica->snapshot_taken++;
-	if (replica->phase != KW_REPLICA_SNAPSHOT || replica->doubt[0])
-		return;
-	if (!kw_replica_fits(replica, record, why, sizeof why)) {
+	if (!kw_replica_fits(replica, record, why, sizeof why))
 		kw_replica_refuse(replica, record, why);
-		return;
-	}
-	if (!kw_keyset_add_record(&replica->seen, record)) {
+	else if (!fresh)
 		snprintf(replica->doubt, sizeof replica->doubt,
 			"a key came twice in the snapshot (database %u, version %" PRIu64 ")",
 			record->database, record->version);
-		return;
-	}
-	if (put(replica, record, &error))
+	else if (put(replica, record, &error))
 		kw_replica_refuse(replica, record, error.text);
+}
+
+void kw_snapshot_records(
+	struct kw_replica *replica, const struct kw_record_view *records, size_t count)
+{
+	uint64_t fresh;
+
+	replica->snapshot_taken += count;
+	if (is_lost(replica))
+		return;
+	fresh = kw_keyset_add_records(&replica->seen, records, kw_batch_bits(count));
+	for (size_t i = 0; i < count && !is_lost(replica); i++)
+		put_once(replica, &records[i], fresh >> i & 1);
 }
 
 void kw_snapshot_end(struct kw_apply *apply)

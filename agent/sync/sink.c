@@ -42,19 +42,43 @@ static bool is_in_scope(const struct kw_sync *sync, const struct kw_record_view 
 	return record->database != 0 || !kw_local_owns_key(sync->local, 0, record->key);
 }
 
-static void on_record(void *arg, const struct kw_record_view *record)
+/* Their keys stay when the local server is pruned. Deletes come only after the snapshot. */
+static void keep_keys(struct kw_sync *sync, const struct kw_record_view *records, size_t count)
+{
+	uint64_t puts = 0;
+
+	for (size_t i = 0; i < count; i++)
+		puts |= (uint64_t)(records[i].kind == KW_RECORD_PUT) << i;
+	kw_keyset_add_records(&sync->keyset, records, puts);
+}
+
+/* Records in scope. */
+static void take(struct kw_sync *sync, const struct kw_record_view *records, size_t count)
+{
+	/* Also after the snapshot: if it lost a segment, the tail brings the missing keys. */
+	if (sync->purpose == KW_SYNC_RECONCILE)
+		keep_keys(sync, records, count);
+	sync->apply->ops->records(sync->apply, records, count);
+}
+
+static void on_records(void *arg, const struct kw_record_view *records, size_t count)
 {
 	struct kw_sync *sync = arg;
+	size_t first = 0;
 
 	assert(kw_sync_phase(sync) >= KW_SYNC_SNAPSHOT);
-	if (!is_in_scope(sync, record)) {
+	assert(count <= KW_READER_BATCH);
+	/* Those in scope go on as they lie, without the ones between them. */
+	for (size_t i = 0; i < count; i++) {
+		if (is_in_scope(sync, &records[i]))
+			continue;
+		if (i > first)
+			take(sync, records + first, i - first);
 		sync->filtered++;
-		return;
+		first = i + 1;
 	}
-	/* Also after the snapshot: if it lost a segment, the tail brings the missing keys. */
-	if (sync->purpose == KW_SYNC_RECONCILE && record->kind == KW_RECORD_PUT)
-		kw_keyset_add_record(&sync->keyset, record);
-	sync->apply->ops->record(sync->apply, record);
+	if (count > first)
+		take(sync, records + first, count - first);
 }
 
 static uint64_t on_room(void *arg)
@@ -175,7 +199,7 @@ struct kw_reader_sink kw_sync_sink(struct kw_sync *sync)
 {
 	return (struct kw_reader_sink){
 		.snapshot_begin = on_snapshot_begin,
-		.record = on_record,
+		.records = on_records,
 		.room = on_room,
 		.superblock = on_superblock,
 		.pass_done = on_pass_done,

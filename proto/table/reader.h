@@ -70,14 +70,18 @@ struct kw_reader_pass {
 	bool moved;          /* at least one record was handed on, or version moved */
 };
 
+/* Records of one call of the sink at most: a set of them fits into 64 bits, one for each. */
+#define KW_READER_BATCH 32
+
 struct kw_reader_sink {
 	/* A snapshot begins: what is handed on until its pass_done is every live key, each once. */
 	void (*snapshot_begin)(void *arg, uint64_t epoch, uint64_t version);
 	/*
-	 * A verified record to apply; valid during the call, as are the `following` ones behind it.
-	 * In a snapshot only puts.
+	 * Verified records to apply, in this order: 1 to KW_READER_BATCH of them, valid during the
+	 * call. In a snapshot only puts. A sink that stops the reader in this call does not take
+	 * the rest of the batch.
 	 */
-	void (*record)(void *arg, const struct kw_record_view *record);
+	void (*records)(void *arg, const struct kw_record_view *records, size_t count);
 	/* Bytes of records the sink can take now; asked before further READs are posted. */
 	uint64_t (*room)(void *arg);
 	/* Each valid superblock, before its pass; state, heartbeat, keys. */

@@ -46,6 +46,12 @@ struct ahead {
 	alignas(KW_RECORD_ALIGN) uint8_t buffer[KW_READER_AHEAD_BYTES];
 };
 
+/* Records that were verified and are news to the sink. */
+struct batch {
+	struct kw_record_view views[KW_READER_BATCH];
+	uint32_t count;
+};
+
 enum phase {
 	PHASE_IDLE,
 	PHASE_TAIL,       /* the READ of the log's next bytes is out, in the superblock's place */
@@ -132,8 +138,10 @@ void kw_reader_log_restart(struct kw_reader *reader, uint32_t range, uint64_t of
 uint64_t kw_reader_log_take(struct kw_reader *reader, const struct range *range, uint64_t offset,
 	const uint8_t *bytes, uint64_t length);
 
-/* One verified record: news to the sink, or skipped. */
-void kw_reader_hand_on(struct kw_reader *reader, const struct kw_record_view *view);
+/* A verified record was parsed into the batch's next place: keep it there if it is news. */
+void kw_reader_collect(struct kw_reader *reader, struct batch *batch);
+/* Hand on the batch, which is empty afterwards. False: the sink stopped the reader. */
+bool kw_reader_hand_on(struct kw_reader *reader, struct batch *batch);
 
 /* reader_tail.c: look at the tail alone? False: the superblock is to be read. */
 bool kw_reader_tail_look(struct kw_reader *reader);

@@ -6,9 +6,6 @@
 /* Carry memory beyond this is given back once the large record it was for is done. */
 #define CARRY_KEEP_BYTES (1u << 20)
 
-/* So many records are verified before the first of them is handed on. */
-#define RECORDS_AHEAD 32
-
 static uint32_t ring_at(const struct kw_reader *reader, uint32_t index)
 {
 	return (reader->chunk_first + index) % reader->options.depth;
@@ -106,41 +103,31 @@ static bool is_news(const struct kw_reader *reader, const struct kw_record_view 
 	return kw_record_live(view, reader->superblock.version);
 }
 
-static bool wanted(struct kw_reader *reader, const struct kw_record_view *view)
+void kw_reader_collect(struct kw_reader *reader, struct batch *batch)
 {
+	const struct kw_record_view *view = &batch->views[batch->count];
 	bool news = is_news(reader, view);
 
+	assert(batch->count < KW_READER_BATCH);
 	reader->stats.skipped += !news;
 	if (view->version > reader->highest)
 		reader->highest = view->version;
-	return news;
+	batch->count += news;
 }
 
-static void give(struct kw_reader *reader, const struct kw_record_view *view)
-{
-	reader->stats.records++;
-	reader->handed_on++;
-	reader->sink.record(reader->sink.arg, view);
-}
-
-void kw_reader_hand_on(struct kw_reader *reader, const struct kw_record_view *view)
-{
-	if (wanted(reader, view))
-		give(reader, view);
-}
-
-/* Those that were wanted. False: the sink stopped the reader among them. */
-static bool give_all(struct kw_reader *reader, struct kw_record_view *views, uint32_t count)
+bool kw_reader_hand_on(struct kw_reader *reader, struct batch *batch)
 {
 	uint64_t generation = reader->generation;
+	uint32_t count = batch->count;
 
-	for (uint32_t i = 0; i < count; i++) {
-		views[i].following = count - 1 - i;
-		give(reader, &views[i]);
-		if (reader->generation != generation)
-			return false;
-	}
-	return true;
+	assert(count <= KW_READER_BATCH);
+	if (count == 0)
+		return true;
+	batch->count = 0;
+	reader->stats.records += count;
+	reader->handed_on += count;
+	reader->sink.records(reader->sink.arg, batch->views, count);
+	return reader->generation == generation;
 }
 
 enum verdict { RECORD_DONE, RECORD_INCOMPLETE, RECORD_BAD, RECORD_STOPPED };
@@ -181,28 +168,27 @@ static enum verdict parse_record(const struct kw_reader *reader, const struct sp
 }
 
 /*
- * The records at the front, which are taken off the span: verified some at a time, then handed on,
- * so that the sink sees what comes next. RECORD_DONE, or what became of the record that the span
- * now begins with, which has *stride bytes if it is incomplete.
+ * The records at the front, which are taken off the span: verified and handed on in batches.
+ * RECORD_DONE, or what became of the record that the span now begins with, which has *stride bytes
+ * if it is incomplete.
  */
 static enum verdict take_records(struct kw_reader *reader, struct span *span, size_t *stride)
 {
-	struct kw_record_view views[RECORDS_AHEAD];
 	enum verdict verdict = RECORD_DONE;
+	struct batch batch;
 
+	batch.count = 0;
 	while (verdict == RECORD_DONE && span->length > 0) {
-		uint32_t count = 0;
-
-		while (count < RECORDS_AHEAD && span->length > 0) {
-			verdict = parse_record(reader, span, &views[count], stride);
+		while (batch.count < KW_READER_BATCH && span->length > 0) {
+			verdict = parse_record(reader, span, &batch.views[batch.count], stride);
 			if (verdict != RECORD_DONE)
 				break;
 			span->offset += *stride;
 			span->bytes += *stride;
 			span->length -= *stride;
-			count += wanted(reader, &views[count]);
+			kw_reader_collect(reader, &batch);
 		}
-		if (!give_all(reader, views, count))
+		if (!kw_reader_hand_on(reader, &batch))
 			return RECORD_STOPPED;
 	}
 	return verdict;

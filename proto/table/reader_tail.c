@@ -19,6 +19,7 @@
 #include "table/reader_internal.h"
 
 enum verdict {
+	TAIL_TAKEN,   /* the next record was there */
 	TAIL_QUIET,   /* behind what was taken nothing is to be seen */
 	TAIL_MORE,    /* the next record is there, and longer than what was read */
 	TAIL_UNSURE,  /* it is there and does not verify: being written, or torn */
@@ -60,35 +61,49 @@ bool kw_reader_tail_look(struct kw_reader *reader)
 	return true;
 }
 
-/* The records at the front of what was read; *stride: of the next one, where there is MORE. */
-static enum verdict take(struct kw_reader *reader, uint64_t *stride)
+/*
+ * Verify the record at `at` of what was read into the batch's next place. TAIL_TAKEN, or why there
+ * is none; *stride: of a record that is there.
+ */
+static enum verdict take_one(
+	struct kw_reader *reader, struct batch *batch, uint64_t at, uint64_t *stride)
 {
 	const struct ahead *ahead = &reader->ahead;
-	const uint64_t generation = reader->generation;
-	struct kw_place place = {reader->superblock.epoch, ahead->segment, ahead->start};
+	const uint8_t *bytes = ahead->buffer + at;
+	uint64_t left = ahead->read.length - at;
+	struct kw_place place = {reader->superblock.epoch, ahead->segment, ahead->start + at};
 	struct kw_record_front front;
-	struct kw_record_view view;
 
-	for (uint64_t at = 0;; at += front.stride) {
-		const uint8_t *bytes = ahead->buffer + at;
-		uint64_t left = ahead->read.length - at;
+	if (!kw_record_peek(bytes, (size_t)left, ahead->end - place.offset, &front) ||
+		front.version != reader->newest + 1)
+		return TAIL_QUIET;
+	*stride = front.stride;
+	if (front.stride > left)
+		return TAIL_MORE;
+	if (kw_record_parse(bytes, &place, &batch->views[batch->count]))
+		return TAIL_UNSURE;
+	reader->newest = reader->deletes_known = front.version;
+	reader->offset = place.offset + front.stride;
+	reader->tailed += front.stride;
+	kw_reader_collect(reader, batch);
+	return TAIL_TAKEN;
+}
 
-		place.offset = ahead->start + at;
-		if (!kw_record_peek(bytes, (size_t)left, ahead->end - place.offset, &front) ||
-			front.version != reader->newest + 1)
-			return TAIL_QUIET;
-		*stride = front.stride;
-		if (front.stride > left)
-			return TAIL_MORE;
-		if (kw_record_parse(bytes, &place, &view))
-			return TAIL_UNSURE;
-		reader->newest = reader->deletes_known = view.version;
-		reader->offset = place.offset + front.stride;
-		reader->tailed += front.stride;
-		kw_reader_hand_on(reader, &view);
-		if (reader->generation != generation)
+/* The records at the front of what was read; *stride: of the next one, if there is MORE. */
+static enum verdict take(struct kw_reader *reader, uint64_t *stride)
+{
+	enum verdict verdict;
+	struct batch batch;
+
+	batch.count = 0;
+	for (uint64_t at = 0;; at += *stride) {
+		verdict = take_one(reader, &batch, at, stride);
+		if (verdict != TAIL_TAKEN)
+			break;
+		if (batch.count == KW_READER_BATCH && !kw_reader_hand_on(reader, &batch))
 			return TAIL_STOPPED;
 	}
+	return kw_reader_hand_on(reader, &batch) ? verdict : TAIL_STOPPED;
 }
 
 /* A second READ, no more, for a record that the first one was too short for. */

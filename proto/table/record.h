@@ -29,12 +29,15 @@ struct kw_record_view {
 	enum kw_record_kind kind;
 	struct kw_slice key, value;
 	uint32_t length;
-	/*
-	 * So many more views lie behind this one in memory, verified and next in turn: whoever
-	 * keeps books of keys may fetch what he needs for them ahead. Parsed alone: 0.
-	 */
-	uint32_t following;
 };
+
+/* A set of some records of a batch is a word with a bit for each. This is the first `count`. */
+#define KW_RECORD_BATCH_MAX 64
+
+static inline uint64_t kw_batch_bits(size_t count)
+{
+	return count < KW_RECORD_BATCH_MAX ? (UINT64_C(1) << count) - 1 : UINT64_MAX;
+}
 
 /* The bytes a record takes in the log, padding included. */
 static inline uint64_t kw_record_stride(uint64_t length)

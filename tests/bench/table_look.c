@@ -96,15 +96,16 @@ static void learn_age(struct look *look)
 	look->version = 0;
 }
 
-static void on_record(void *arg, const struct kw_record_view *record)
+static void on_records(void *arg, const struct kw_record_view *records, size_t count)
 {
 	struct look *look = arg;
 
+	(void)count;
 	if (look->first_us > 0)
 		return;
 	look->first_us = now_us();
 	look->seen_us = kw_wall_us();
-	look->version = record->version;
+	look->version = records[0].version;
 	learn_age(look);
 }
 
@@ -165,7 +166,7 @@ static void pause_a_little(void)
 
 static void look_open(struct look *look, struct wire *wire, enum kw_ahead ahead)
 {
-	const struct kw_reader_sink sink = {on_snapshot, on_record, room, on_superblock, on_pass,
+	const struct kw_reader_sink sink = {on_snapshot, on_records, room, on_superblock, on_pass,
 		on_look, on_lapsed, on_failed, look};
 	const struct kw_reader_options options = {.ahead = ahead};
 	const struct kw_reader_io io = wire_io(wire);

@@ -28,12 +28,13 @@ static void on_snapshot(void *arg, uint64_t epoch, uint64_t version)
 {
 }
 
-static void on_record(void *arg, const struct kw_record_view *record)
+static void on_records(void *arg, const struct kw_record_view *records, size_t count)
 {
 	struct run *run = arg;
 
-	run->records++;
-	run->payload_bytes += record->key.length + record->value.length;
+	run->records += count;
+	for (size_t i = 0; i < count; i++)
+		run->payload_bytes += records[i].key.length + records[i].value.length;
 }
 
 static uint64_t room(void *arg)
@@ -67,7 +68,7 @@ static void on_failed(void *arg, const struct kw_error *error)
 /* Returns the seconds it took. */
 static double pass(struct run *run, const struct kw_reader_options *options, uint32_t depth)
 {
-	const struct kw_reader_sink sink = {on_snapshot, on_record, room, on_superblock, on_pass,
+	const struct kw_reader_sink sink = {on_snapshot, on_records, room, on_superblock, on_pass,
 		NULL, on_lapsed, on_failed, run};
 	const struct kw_reader_io io = wire_io(&run->wire);
 	uint64_t begun_us, ended_us;

@@ -125,9 +125,8 @@ static void touch(struct world *world, struct kw_slice slice)
 		world->checksum += ((const uint8_t *)slice.data)[i];
 }
 
-static void on_record(void *arg, const struct kw_record_view *record)
+static void take_record(struct world *world, const struct kw_record_view *record)
 {
-	struct world *world = arg;
 	uint64_t taken = kw_record_stride(record->length);
 
 	must(record->kind >= KW_RECORD_PUT && record->kind <= KW_RECORD_FLUSH);
@@ -137,6 +136,13 @@ static void on_record(void *arg, const struct kw_record_view *record)
 	touch(world, record->key);
 	touch(world, record->value);
 	world->room -= taken < world->room ? taken : world->room;
+}
+
+static void on_records(void *arg, const struct kw_record_view *records, size_t count)
+{
+	must(count > 0 && count <= KW_READER_BATCH);
+	for (size_t i = 0; i < count; i++)
+		take_record(arg, &records[i]);
 }
 
 static uint64_t on_room(void *arg)
@@ -330,8 +336,8 @@ static struct kw_reader *new_reader(struct world *world, uint8_t choice)
 		.tries = 3,
 		.ahead = (enum kw_ahead)(choice / 4 % 3)};
 	const struct kw_reader_io io = {io_read, io_extents, world};
-	const struct kw_reader_sink sink = {on_snapshot, on_record, on_room, on_superblock, on_pass,
-		on_look, on_lapsed, on_failed, world};
+	const struct kw_reader_sink sink = {on_snapshot, on_records, on_room, on_superblock,
+		on_pass, on_look, on_lapsed, on_failed, world};
 
 	return kw_reader_new(&options, &io, &sink);
 }

@@ -116,9 +116,8 @@ static void take_room(struct sim_agent *agent, uint64_t taken)
 			agent->index, (unsigned long long)agent->overrun);
 }
 
-static void sink_record(void *arg, const struct kw_record_view *record)
+static void apply_record(struct sim_agent *agent, const struct kw_record_view *record)
 {
-	struct sim_agent *agent = arg;
 	uint64_t taken = kw_record_stride(record->length);
 	int number = check_record(agent, record);
 
@@ -153,6 +152,16 @@ static void sink_record(void *arg, const struct kw_record_view *record)
 		apply_flush(agent, record);
 		break;
 	}
+}
+
+static void sink_records(void *arg, const struct kw_record_view *records, size_t count)
+{
+	struct sim_agent *agent = arg;
+
+	if (count == 0 || count > KW_READER_BATCH)
+		sim_violation(agent->sim, "agent %d: a batch of %zu records", agent->index, count);
+	for (size_t i = 0; i < count; i++)
+		apply_record(agent, &records[i]);
 }
 
 static void sink_snapshot_begin(void *arg, uint64_t epoch, uint64_t version)
@@ -287,7 +296,7 @@ static void new_reader(struct sim_agent *agent)
 	const struct kw_reader_io io = {.read = io_read, .extents = io_extents, .arg = agent};
 	const struct kw_reader_sink sink = {
 		.snapshot_begin = sink_snapshot_begin,
-		.record = sink_record,
+		.records = sink_records,
 		.room = sink_room,
 		.superblock = sink_superblock,
 		.pass_done = sink_pass_done,

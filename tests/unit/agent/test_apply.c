@@ -103,7 +103,7 @@ static void put(struct world *world, uint32_t database, const char *key, const c
 		.value = test_payload(value, bytes),
 	};
 
-	world->apply->ops->record(world->apply, &record);
+	world->apply->ops->records(world->apply, &record, 1);
 }
 
 static void put_bytes(struct world *world, const char *key, const char *bytes, size_t length)
@@ -114,7 +114,7 @@ static void put_bytes(struct world *world, const char *key, const char *bytes, s
 		.value = kw_slice(bytes, length),
 	};
 
-	world->apply->ops->record(world->apply, &record);
+	world->apply->ops->records(world->apply, &record, 1);
 }
 
 static void delete_key(struct world *world, uint32_t database, const char *key)
@@ -122,14 +122,14 @@ static void delete_key(struct world *world, uint32_t database, const char *key)
 	const struct kw_record_view record = {
 		.kind = KW_RECORD_DELETE, .database = database, .key = kw_slice_text(key)};
 
-	world->apply->ops->record(world->apply, &record);
+	world->apply->ops->records(world->apply, &record, 1);
 }
 
 static void flush(struct world *world, uint32_t database)
 {
 	const struct kw_record_view record = {.kind = KW_RECORD_FLUSH, .database = database};
 
-	world->apply->ops->record(world->apply, &record);
+	world->apply->ops->records(world->apply, &record, 1);
 }
 
 static bool is_done(void *arg)
@@ -189,7 +189,7 @@ static void a_value_larger_than_the_window_goes_alone(void **state)
 	crc = kw_crc64(0, value, length + 8);
 	memcpy(value + 8 + length, &crc, 8);
 	record.value = kw_slice(value, length + 16);
-	world.apply->ops->record(world.apply, &record);
+	world.apply->ops->records(world.apply, &record, 1);
 	put(&world, 0, "small", "1");
 	assert_int_equal(world.apply->ops->room(world.apply), 0);
 	wait_done(&world);
@@ -450,11 +450,11 @@ static void an_expiry_in_the_past_deletes(void **state)
 	};
 
 	setup(&world, NULL);
-	world.apply->ops->record(world.apply, &record);
+	world.apply->ops->records(world.apply, &record, 1);
 	wait_done(&world);
 	assert_string_equal(test_cli(&world.server, "pexpiretime key"), "4102444800000");
 	record.expires_ms = 1000;
-	world.apply->ops->record(world.apply, &record);
+	world.apply->ops->records(world.apply, &record, 1);
 	wait_done(&world);
 	assert_string_equal(test_cli(&world.server, "exists key"), "0");
 	assert_int_equal(kw_quarantine_count(&world.quarantine), 0);
@@ -467,7 +467,7 @@ static void discard_is_done_at_once(void **state)
 	const struct kw_record_view record = {.kind = KW_RECORD_PUT};
 	struct kw_apply *apply = kw_apply_find("discard")->create(&options);
 
-	apply->ops->record(apply, &record);
+	apply->ops->records(apply, &record, 1);
 	assert_int_equal(apply->taken, 1);
 	assert_int_equal(apply->done, 1);
 	assert_true(apply->ops->room(apply) > 0);

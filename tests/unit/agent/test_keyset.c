@@ -141,29 +141,43 @@ static void what_is_reserved_and_not_used_is_given_back(void **state)
 	assert_int_equal(set.count, 0);
 }
 
-/* However many it is shown of what comes, and whichever of them never do. */
-static void records_are_added_whatever_follows_them(void **state)
+/* In batches of any size, of which any are chosen. */
+static void records_are_added_in_batches(void **state)
 {
-	struct kw_record_view views[32] = {0};
+	static const uint64_t choices[] = {
+		0, 1, 0xff, 0x5555555555555555, 0xfffffffe, UINT64_C(1) << 63, UINT64_MAX};
+	struct kw_record_view records[64] = {0};
+	uint64_t numbers[64], added = 0;
 	struct kw_keyset set = {0};
-	uint64_t numbers[32], added = 0;
 
-	for (uint64_t first = 0; first < KEYS; first += 32) {
-		for (uint32_t i = 0; i < 32; i++) {
+	for (uint64_t first = 0; first < KEYS; first += 64) {
+		uint64_t chosen = choices[first / 64 % (sizeof choices / sizeof *choices)];
+
+		for (uint32_t i = 0; i < 64; i++) {
 			numbers[i] = first + i;
-			views[i].key = kw_slice(&numbers[i], sizeof numbers[i]);
-			views[i].following = 31 - i;
+			records[i].key = kw_slice(&numbers[i], sizeof numbers[i]);
 		}
-		for (uint32_t i = 0; i < 32; i++) {
-			if ((first + i) % 7 == 0)
-				continue; /* somebody left it out */
-			assert_true(kw_keyset_add_record(&set, &views[i]));
-			assert_false(kw_keyset_add(&set, hash_of(first + i)));
-			added++;
+		assert_true(kw_keyset_add_records(&set, records, chosen) == chosen);
+		for (uint32_t i = 0; i < 64; i++) {
+			assert_int_equal(kw_keyset_has(&set, hash_of(first + i)), chosen >> i & 1);
+			added += chosen >> i & 1;
 		}
+		assert_true(kw_keyset_add_records(&set, records, UINT64_MAX) == ~chosen);
+		added += (uint64_t)__builtin_popcountll(~chosen);
 	}
 	assert_int_equal(set.count, added);
-	assert_false(kw_keyset_add_record(&set, &views[31]));
+	kw_keyset_close(&set);
+}
+
+static void a_key_twice_in_a_batch_counts_once(void **state)
+{
+	struct kw_record_view records[3] = {0};
+	struct kw_keyset set = {0};
+
+	for (int i = 0; i < 3; i++)
+		records[i].key = kw_slice_text("same");
+	assert_int_equal(kw_keyset_add_records(&set, records, kw_batch_bits(3)), 1);
+	assert_int_equal(set.count, 1);
 	kw_keyset_close(&set);
 }
 
@@ -175,7 +189,8 @@ int main(void)
 		cmocka_unit_test(the_hash_that_marks_free_slots_can_be_a_member),
 		cmocka_unit_test(neighbours_in_neighbouring_databases_are_told_apart),
 		cmocka_unit_test(the_same_key_in_another_database_is_another_key),
-		cmocka_unit_test(records_are_added_whatever_follows_them),
+		cmocka_unit_test(records_are_added_in_batches),
+		cmocka_unit_test(a_key_twice_in_a_batch_counts_once),
 		cmocka_unit_test(an_empty_set_has_nothing),
 		cmocka_unit_test(
 			what_is_reserved_is_touched_bit_by_bit_and_used_before_it_is_needed),

@@ -161,8 +161,8 @@ static void test_a_key_that_comes_twice_dooms_the_snapshot(void **state)
 	test_proxy_publish(&stage.proxy);
 	stage_start_agent(&stage);
 	stage_wait(&stage, is_reading, "the snapshot is being read");
-	stage.agent->apply->ops->record(stage.agent->apply, &twice);
-	stage.agent->apply->ops->record(stage.agent->apply, &twice);
+	stage.agent->apply->ops->records(stage.agent->apply, &twice, 1);
+	stage.agent->apply->ops->records(stage.agent->apply, &twice, 1);
 	stage_wait_applied(&stage);
 	assert_int_equal(link_of(&stage)->full_syncs, 2);
 	assert_string_equal(stage_cli(&stage, "-n 0 DBSIZE"), "504");

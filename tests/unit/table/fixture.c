@@ -214,16 +214,12 @@ static void on_snapshot(void *arg, uint64_t epoch, uint64_t version)
 	memset(follower->seen, 0, sizeof follower->seen);
 }
 
-static void on_record(void *arg, const struct kw_record_view *record)
+static void take(struct follower *follower, const struct kw_record_view *record)
 {
-	struct follower *follower = arg;
 	char text[16] = "";
 	unsigned number;
 
 	follower->records++;
-	assert_true(follower->announced == 0 || follower->announced == record->version);
-	follower->announced = record->following > 0 ? record[1].version : 0;
-	follower->announcements += follower->announced != 0;
 	if (record->database != 0) {
 		follower->other_databases++;
 		return;
@@ -239,6 +235,16 @@ static void on_record(void *arg, const struct kw_record_view *record)
 	follower->seen[number]++;
 	follower->versions[number] = record->kind == KW_RECORD_PUT ? record->version : 0;
 	follower->hashes[number] = hash_of(record->value);
+}
+
+static void on_records(void *arg, const struct kw_record_view *records, size_t count)
+{
+	struct follower *follower = arg;
+
+	assert_in_range(count, 1, KW_READER_BATCH);
+	follower->batches++;
+	for (size_t i = 0; i < count; i++)
+		take(follower, &records[i]);
 }
 
 static uint64_t on_room(void *arg)
@@ -296,8 +302,8 @@ void follower_open(struct follower *follower, const struct fixture *fixture,
 	const struct kw_reader_options *options)
 {
 	const struct kw_reader_io io = {io_read, io_extents, follower};
-	const struct kw_reader_sink sink = {on_snapshot, on_record, on_room, on_superblock, on_pass,
-		on_look, on_lapsed, on_failed, follower};
+	const struct kw_reader_sink sink = {on_snapshot, on_records, on_room, on_superblock,
+		on_pass, on_look, on_lapsed, on_failed, follower};
 
 	memset(follower, 0, sizeof *follower);
 	follower->fixture = fixture;
@@ -342,7 +348,6 @@ void follower_run(struct follower *follower)
 
 void follower_start(struct follower *follower, const struct kw_cursor *cursor)
 {
-	follower->announced = 0;
 	kw_reader_start(follower->reader, cursor);
 	follower_run(follower);
 }

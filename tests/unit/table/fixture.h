@@ -75,8 +75,7 @@ struct follower {
 	uint64_t looks, found; /* looks at the tail alone; of them brought something */
 	uint64_t postings;     /* calls that posted READs */
 	uint64_t log_reads;    /* READs posted that are neither superblock nor directory */
-	uint64_t announced;    /* version that the record before said is next; 0: said nothing */
-	uint64_t announcements;
+	uint64_t batches;      /* calls that handed on records */
 	struct kw_reader_pass pass;
 	struct kw_superblock superblock;
 	struct kw_error error;
