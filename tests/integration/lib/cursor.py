@@ -1,4 +1,4 @@
-"""The cursor that an agent writes into its server, which agent/cursor.h describes."""
+"""The cursor that an agent writes into its server, which agent/local/cursor.h describes."""
 import re
 
 from .compare import key_counts
@@ -16,7 +16,7 @@ def cursor_words(server, store="function"):
     return {name.decode(): value.decode() for name, value in re.findall(rb"(\w+)=([-\w]+)", text)}
 
 
-def key_counts(server):
+def key_letters(server):
     """The letters for how many keys each database holds (agent/local/key_counts.h)."""
     letters = {database: chr(ord("a") - 1 + keys.bit_length())
                for database, keys in key_counts(server).items()}
@@ -31,6 +31,6 @@ def wait_cursor(agent, store="function", timeout=20.0):
         last.clear()
         last.update(cursor_words(agent.replica, store))
         return (last.get("version") == str(agent.status()["applied_version"])
-                and last.get("held", "") == key_counts(agent.replica))
-    wait_for(written, lambda: f"the cursor says {last}, held would be {key_counts(agent.replica)}; "
+                and last.get("held", "") == key_letters(agent.replica))
+    wait_for(written, lambda: f"the cursor says {last}, held would be {key_letters(agent.replica)}; "
              f"the agent {agent.status()}", timeout)
