@@ -91,7 +91,7 @@ static void end_step(struct kw_agent *agent, uint64_t now_us)
 		(late || apply->loading || apply->done == apply->taken))
 		agent->ending = KW_ENDING_SAVE;
 	if (agent->ending == KW_ENDING_SAVE &&
-		(late || !kw_sync_save(&agent->sync, now_us) || agent->sync.cursor_error[0]))
+		(late || !kw_sync_save(&agent->sync, now_us) || agent->sync.save.error[0]))
 		begin_leaving(agent);
 	if (agent->ending == KW_ENDING_LEAVE &&
 		(gone || !apply->ops->leave || !apply->ops->leave(agent->apply) ||

@@ -259,7 +259,7 @@ static void judge(const struct kw_agent *agent, struct verdict *verdict, uint64_
 	if (is_on_the_way(agent, verdict) || has_evicted(agent, verdict) ||
 		is_behind(agent, verdict, now_us))
 		return;
-	decide(verdict, KW_AGENT_WARM, "%s", agent->sync.cursor_error);
+	decide(verdict, KW_AGENT_WARM, "%s", agent->sync.save.error);
 }
 
 static void report(struct kw_agent *agent, uint64_t now_us)

@@ -13,7 +13,7 @@
 
 #include "base/log.h"
 #include "rdb/payload.h"
-#include "sync/sync.h"
+#include "sync/fit.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "sync.h"
+#include "fit.h"
 
 bool kw_sync_payload_fits(uint16_t table, uint16_t local)
 {

@@ -17,7 +17,7 @@ void kw_sync_init(struct kw_sync *sync)
 {
 	assert(sync->follow && sync->local && sync->apply && sync->filter && sync->due);
 	sync->passed = UINT64_MAX;
-	sync->counted_keys = KW_SYNC_NOT_COUNTED;
+	sync->counted_keys = KW_CLAIM_NOT_COUNTED;
 	kw_reread_init(&sync->reread);
 	kw_sync_debt_init(sync);
 	kw_prune_init(&sync->walk, sync->local);
@@ -86,9 +86,23 @@ void kw_sync_resync(struct kw_sync *sync, const char *why)
 	sync->in.wait.retry_us = 0;
 }
 
+static enum kw_cursor_doubt doubt_of_cursor(const struct kw_sync *sync)
+{
+	return kw_cursor_doubt(&sync->local->facts, kw_filter_hash(sync->filter));
+}
+
 static bool may_resume(const struct kw_sync *sync)
 {
-	return !sync->apply->ops->resumable || sync->apply->ops->resumable(sync->apply);
+	enum kw_cursor_doubt doubt;
+
+	if (kw_local_spoiled(sync->local) ||
+		(sync->apply->ops->resumable && !sync->apply->ops->resumable(sync->apply)))
+		return false;
+	doubt = doubt_of_cursor(sync);
+	if (doubt != KW_DOUBT_NONE && doubt != KW_DOUBT_ABSENT)
+		kw_log_info(
+			"sync", "the local cursor is not used: %s", kw_cursor_doubt_text(doubt));
+	return doubt == KW_DOUBT_NONE;
 }
 
 void kw_sync_assessed(struct kw_sync *sync, bool continuous)
@@ -99,13 +113,12 @@ void kw_sync_assessed(struct kw_sync *sync, bool continuous)
 		forget_position(sync, "the local server was assessed");
 		sync->data = facts->cursor_kind == KW_CURSOR_OURS ? KW_SYNC_DATA_OURS
 								  : KW_SYNC_DATA_FOREIGN;
-		sync->counted_keys = KW_SYNC_NOT_COUNTED;
+		sync->counted_keys = KW_CLAIM_NOT_COUNTED;
 		sync->in.wait.retry_us = 0;
-		sync->cursor_error[0] = '\0';
+		sync->save.error[0] = '\0';
 		sync->evicted = 0;
 		kw_counter_begin(&sync->evictions, facts->evicted, facts->resets);
-		if (!kw_local_spoiled(sync->local) && may_resume(sync) &&
-			kw_sync_cursor_holds(sync)) {
+		if (may_resume(sync)) {
 			sync->epoch = facts->cursor.epoch;
 			sync->position = (struct kw_cursor){sync->epoch, facts->cursor.version};
 			sync->passed = facts->cursor.version;
@@ -179,16 +192,17 @@ static void wait_again(struct kw_sync *sync, const char *why)
 
 /*
  * A server without memory refuses even the cursor; but the deletes that make room come with the
- * snapshot and its prune. The cursor that is there stays: it is older, and what follows it in the
- * log, applied again on top, ends in the same data. Only where the data it speaks of are gone must
- * it not stay. That keys may have been evicted is no such doubt: whoever finds the cursor in that
- * server has it too, and to wait for room would be to wait for ever.
+ * snapshot and its prune. So the cursor that is there stays, if it may. To wait for room would be
+ * to wait for ever.
  */
 static bool without_claim(const struct kw_sync *sync, const struct kw_failure *failure)
 {
-	return failure->answer == KW_SERVER_E_OOM && sync->data != KW_SYNC_DATA_FOREIGN &&
-	       !kw_local_spoiled(sync->local) &&
-	       (kw_local_written(sync->local) || kw_sync_cursor_stands(sync));
+	const struct kw_local *local = sync->local;
+
+	if (failure->answer != KW_SERVER_E_OOM || sync->data == KW_SYNC_DATA_FOREIGN ||
+		kw_local_spoiled(local))
+		return false;
+	return kw_local_written(local) || kw_cursor_doubt_is_of_eviction(doubt_of_cursor(sync));
 }
 
 /*
@@ -215,7 +229,7 @@ static void on_claimed(void *arg, const struct kw_failure *failure)
 		kw_local_claimed(sync->local);
 	sync->data = KW_SYNC_DATA_CLAIMED;
 	sync->logged[0] = '\0';
-	sync->cursor_error[0] = '\0';
+	sync->save.error[0] = '\0';
 	if (is_as_claimed(sync))
 		start_snapshot(sync);
 	else
@@ -237,48 +251,47 @@ static void on_counted(void *arg, const struct kw_failure *failure)
 	sync->in.wait.retry_us = sync->counted_keys > 0 ? kw_clock_us() + RETRY_US : 0;
 }
 
-/*
- * Keys that we did not write are not ours to replace. False: not yet, or not without consent. With
- * prefixes, INFO's counts say too much: the keys are walked, again each second while refused.
- */
-static bool may_claim(struct kw_sync *sync, uint64_t now_us)
+static enum kw_claim_scope scope_of_claim(const struct kw_sync *sync)
 {
-	uint64_t keys = sync->local->facts.keys;
-	bool walk = sync->filter->prefix_count > 0 && keys > 0;
-	bool counted = sync->counted_keys != KW_SYNC_NOT_COUNTED;
+	if (sync->apply->whole)
+		return KW_CLAIM_EVERYTHING;
+	return sync->filter->prefix_count > 0 ? KW_CLAIM_PREFIXES : KW_CLAIM_DATABASES;
+}
 
-	if (sync->apply->whole && !sync->consent) {
-		set_why(sync, KW_SYNC_NEEDS_PERSON,
-			"apply.mode=%s replaces everything in the local server (it holds %" PRIu64
-			" keys): set apply.consent=true if it may",
-			sync->apply->ops->mode, keys);
-		return false;
-	}
-	if (sync->data != KW_SYNC_DATA_FOREIGN || sync->consent || keys == 0)
-		return true;
-	if (walk && sync->counted_keys == 0) {
-		sync->counted_keys = KW_SYNC_NOT_COUNTED;
-		return true;
-	}
-	if (walk)
-		keys = sync->counted_keys;
-	if (!walk || counted)
-		set_why(sync, KW_SYNC_NEEDS_PERSON,
-			"the local server holds %s%" PRIu64
-			" keys that would be replaced, and no cursor of ours: set "
-			"apply.consent=true, or give it an empty server",
-			walk && keys >= KW_PRUNE_COUNT_MAX ? "at least " : "", keys);
-	if (walk && now_us >= sync->in.wait.retry_us) {
-		const struct kw_prune_plan plan = {
-			.filter = sync->filter,
-			.database = -1,
-			.count_only = true,
-		};
+static void count(struct kw_sync *sync)
+{
+	const struct kw_prune_plan plan = {
+		.filter = sync->filter,
+		.database = -1,
+		.count_only = true,
+	};
 
-		kw_prune_start(&sync->walk, &plan, on_counted, sync);
-		kw_sync_enter(sync, KW_SYNC_COUNT, "only some prefixes are followed");
+	kw_prune_start(&sync->walk, &plan, on_counted, sync);
+	kw_sync_enter(sync, KW_SYNC_COUNT, "only some prefixes are followed");
+}
+
+/* What is refused, or not known, is counted again each second. */
+static enum kw_claim may_claim(struct kw_sync *sync, uint64_t now_us)
+{
+	const struct kw_claim_facts facts = {
+		.scope = scope_of_claim(sync),
+		.data = sync->data,
+		.consent = sync->consent,
+		.keys = sync->local->facts.keys,
+		.counted = sync->counted_keys,
+	};
+	enum kw_claim claim = kw_claim_judge(&facts);
+	char text[KW_SYNC_WHY];
+
+	assert(now_us >= sync->in.wait.retry_us);
+	if (claim == KW_CLAIM_REFUSED) {
+		kw_claim_refusal(
+			&facts, sync->apply->ops->mode, KW_PRUNE_COUNT_MAX, text, sizeof text);
+		set_why(sync, KW_SYNC_NEEDS_PERSON, "%s", text);
 	}
-	return false;
+	if (!kw_claim_granted(claim) && facts.scope == KW_CLAIM_PREFIXES)
+		count(sync);
+	return claim;
 }
 
 static bool server_fits(struct kw_sync *sync)
@@ -313,6 +326,8 @@ static void claim(struct kw_sync *sync)
 	};
 
 	clear_why(sync);
+	/* The next claim needs another count: keys may come meanwhile. */
+	sync->counted_keys = KW_CLAIM_NOT_COUNTED;
 	kw_sync_enter(sync, KW_SYNC_CLAIM, "a snapshot is needed");
 	sync->in.claim.epoch = superblock->epoch;
 	sync->apply->ops->prepare(sync->apply, &plan, on_claimed, sync);
@@ -329,6 +344,7 @@ static enum kw_sync_purpose purpose_of_snapshot(const struct kw_sync *sync)
 static void decide(struct kw_sync *sync, uint64_t now_us)
 {
 	const struct kw_superblock *superblock = &sync->follow->superblock;
+	enum kw_claim right = KW_CLAIM_EMPTY; /* without a local server there are no data */
 
 	if (!can_begin(sync, now_us) || !server_fits(sync))
 		return;
@@ -340,7 +356,9 @@ static void decide(struct kw_sync *sync, uint64_t now_us)
 		set_why(sync, KW_SYNC_WAITS, "the proxy has not reached the primary yet");
 		return;
 	}
-	if (needs_local(sync) && !may_claim(sync, now_us))
+	if (needs_local(sync))
+		right = may_claim(sync, now_us);
+	if (!kw_claim_granted(right))
 		return;
 	if (!kw_sync_may_load(sync, now_us)) {
 		set_why(sync, KW_SYNC_WAITS,
@@ -410,18 +428,23 @@ static void settle(struct kw_sync *sync, uint64_t now_us)
 	kw_sync_enter(sync, KW_SYNC_PRUNE, "all of the snapshot is acknowledged");
 }
 
-/* The link came back, or what did not verify is read again: go on from the last consistent pass, or
- * all over where there was none. */
+/* The link came back, or what did not verify is read again. */
 static void restart_reader(struct kw_sync *sync, uint64_t now_us)
 {
 	if (!kw_follow_up(sync->follow) || !kw_follow_idle(sync->follow) ||
-		now_us < sync->reread.not_before_us || sync->follow->superblock.epoch == 0 ||
-		(kw_sync_phase(sync) == KW_SYNC_SETTLE && kw_sync_positioned(sync)))
+		now_us < sync->reread.not_before_us || sync->follow->superblock.epoch == 0)
 		return;
-	if (!kw_sync_positioned(sync))
+	switch (kw_resume_judge(kw_sync_phase(sync), kw_sync_positioned(sync))) {
+	case KW_RESUME_NOTHING:
+		break;
+	case KW_RESUME_OVER:
 		forget_position(sync, "the snapshot was not read to its end");
-	else if (!sync->paused && server_fits(sync))
-		resume(sync);
+		break;
+	case KW_RESUME_ON:
+		if (!sync->paused && server_fits(sync))
+			resume(sync);
+		break;
+	}
 }
 
 static void hold_or_poll(struct kw_sync *sync)
@@ -452,7 +475,7 @@ void kw_sync_acknowledged(struct kw_sync *sync)
 
 void kw_sync_step(struct kw_sync *sync, uint64_t now_us)
 {
-	uint64_t interval = sync->cursor_error[0] ? RETRY_US : CURSOR_INTERVAL_US;
+	uint64_t interval = sync->save.error[0] ? RETRY_US : CURSOR_INTERVAL_US;
 
 	kw_sync_acknowledged(sync);
 	switch (kw_sync_phase(sync)) {
@@ -476,7 +499,7 @@ void kw_sync_step(struct kw_sync *sync, uint64_t now_us)
 	case KW_SYNC_PRUNE:
 		break;
 	}
-	if (now_us - sync->cursor_us >= interval)
+	if (now_us - sync->save.tried_us >= interval)
 		kw_sync_save(sync, now_us);
 	kw_sync_watch_load(sync, now_us);
 	hold_or_poll(sync);

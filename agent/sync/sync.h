@@ -30,41 +30,22 @@
 #include "apply/apply.h"
 #include "base/backoff.h"
 #include "base/sm.h"
+#include "claim.h"
+#include "fit.h"
 #include "follow/follow.h"
 #include "keys/keyset.h"
 #include "keys/quarantine.h"
 #include "local/local.h"
 #include "local/prune.h"
+#include "phases.h"
 #include "progress.h"
 #include "reread.h"
+#include "resume.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #define KW_SYNC_WHY 512
-
-enum kw_sync_phase {
-	KW_SYNC_WAIT,
-	KW_SYNC_COUNT,
-	KW_SYNC_CLAIM,
-	KW_SYNC_SNAPSHOT,
-	KW_SYNC_SETTLE,
-	KW_SYNC_PRUNE,
-	KW_SYNC_TAIL,
-};
-
-/* What the snapshot is for. */
-enum kw_sync_purpose {
-	KW_SYNC_BOOTSTRAP, /* there was nothing before it: TAIL follows */
-	KW_SYNC_RECONCILE, /* local keys that it does not have are deleted: SETTLE follows */
-};
-
-/* Whose the local data are, as of the last time the server was assessed. */
-enum kw_sync_data {
-	KW_SYNC_DATA_FOREIGN, /* no cursor of ours was found with them */
-	KW_SYNC_DATA_OURS,    /* a cursor of ours was found */
-	KW_SYNC_DATA_CLAIMED, /* we have claimed them since, and written */
-};
 
 /* Does anything keep the sync from going on? `why` says what. */
 enum kw_sync_obstacle {
@@ -72,8 +53,6 @@ enum kw_sync_obstacle {
 	KW_SYNC_WAITS,        /* it ends by itself */
 	KW_SYNC_NEEDS_PERSON, /* only a person can mend it */
 };
-
-#define KW_SYNC_NOT_COUNTED UINT64_MAX
 
 struct kw_sync {
 	/* what it works with; the agent's */
@@ -108,7 +87,7 @@ struct kw_sync {
 	enum kw_sync_obstacle obstacle;
 	char why[KW_SYNC_WHY];    /* "" when FREE */
 	char logged[KW_SYNC_WHY]; /* the last of these that was logged */
-	uint64_t counted_keys;    /* what COUNT found; KW_SYNC_NOT_COUNTED */
+	uint64_t counted_keys;    /* what COUNT found; KW_CLAIM_NOT_COUNTED */
 	bool paused;
 	bool settled; /* has been level since the last snapshot began */
 
@@ -139,9 +118,11 @@ struct kw_sync {
 
 	int torn; /* load.c: snapshots in a row that lost a segment and were given up */
 
-	bool cursor_writing;
-	uint64_t cursor_us; /* last written, or tried */
-	char cursor_error[256];
+	struct kw_sync_save {
+		bool writing;
+		uint64_t tried_us; /* last written, or tried */
+		char error[256];   /* of the last try; "": it succeeded */
+	} save;
 
 	uint64_t resyncs; /* snapshots begun after the first */
 	uint64_t snapshots;
@@ -187,18 +168,7 @@ void kw_sync_acknowledged(struct kw_sync *sync);
 /* Acknowledgements, the next phase, the cursor: whatever can go on now. */
 void kw_sync_step(struct kw_sync *sync, uint64_t now_us);
 
-/*
- * cursor.c: may the cursor found be resumed from? What it says must still be true of the data
- * around it, and be said of the same keys.
- */
-bool kw_sync_cursor_holds(const struct kw_sync *sync);
-/*
- * The same, but for keys that the server has evicted, or may have: may the cursor stay where a
- * snapshot begins that the server has no memory to claim?
- */
-bool kw_sync_cursor_stands(const struct kw_sync *sync);
-
-/* Write the cursor now if it is behind. True: a write is out. */
+/* save.c: write the cursor now if it is behind. True: a write is out. */
 bool kw_sync_save(struct kw_sync *sync, uint64_t now_us);
 
 /*
@@ -233,15 +203,5 @@ void kw_sync_watch_load(struct kw_sync *sync, uint64_t now_us);
 void kw_sync_load_begins(struct kw_sync *sync, uint64_t now_us);
 /* A snapshot was read to its end. True: it was given up. */
 bool kw_sync_load_torn(struct kw_sync *sync, bool vanished);
-
-/*
- * fit.c: may this table go into this server? KW_E_STATE: it never fits, and why: payloads of a
- * version that the server does not load, or the server is the primary itself.
- */
-int kw_sync_check_fit(const struct kw_superblock *superblock,
-	const struct kw_server_identity *identity, struct kw_error *error);
-
-/* Is the payload version of the table one that this local server can load? */
-bool kw_sync_payload_fits(uint16_t table_rdb_version, uint16_t local_rdb_version);
 
 #endif

@@ -1,4 +1,4 @@
-/* The cursor: is the one found still true, and when to write the next. */
+/* Writing the cursor into the local server. */
 #include "sync.h"
 
 #include "base/log.h"
@@ -6,38 +6,18 @@
 #include <stdio.h>
 #include <string.h>
 
-static enum kw_cursor_doubt doubt(const struct kw_sync *sync)
-{
-	return kw_cursor_doubt(&sync->local->facts, kw_filter_hash(sync->filter));
-}
-
-bool kw_sync_cursor_stands(const struct kw_sync *sync)
-{
-	return kw_cursor_doubt_is_of_eviction(doubt(sync));
-}
-
-bool kw_sync_cursor_holds(const struct kw_sync *sync)
-{
-	enum kw_cursor_doubt found = doubt(sync);
-
-	if (found != KW_DOUBT_NONE && found != KW_DOUBT_ABSENT)
-		kw_log_info(
-			"sync", "the local cursor is not used: %s", kw_cursor_doubt_text(found));
-	return found == KW_DOUBT_NONE;
-}
-
 static void on_saved(void *arg, const struct kw_failure *failure)
 {
 	struct kw_sync *sync = arg;
 
-	sync->cursor_writing = false;
+	sync->save.writing = false;
 	if (!failure) {
-		sync->cursor_error[0] = '\0';
+		sync->save.error[0] = '\0';
 		return;
 	}
-	if (!sync->cursor_error[0])
+	if (!sync->save.error[0])
 		kw_log_warn("sync", "%s", failure->text);
-	snprintf(sync->cursor_error, sizeof sync->cursor_error, "%.255s", failure->text);
+	snprintf(sync->save.error, sizeof sync->save.error, "%.255s", failure->text);
 }
 
 bool kw_sync_save(struct kw_sync *sync, uint64_t now_us)
@@ -48,7 +28,7 @@ bool kw_sync_save(struct kw_sync *sync, uint64_t now_us)
 	uint64_t quarantined = kw_quarantine_count(sync->quarantine) + sync->evicted;
 	struct kw_key_counts counts;
 
-	if (sync->cursor_writing)
+	if (sync->save.writing)
 		return true;
 	/* A flush was found while the agent ends: no position would be true any more. */
 	if (kw_local_spoiled(local))
@@ -64,8 +44,8 @@ bool kw_sync_save(struct kw_sync *sync, uint64_t now_us)
 		written->evicted == local->facts.evicted &&
 		strcmp(written->key_counts.text, counts.text) == 0)
 		return false;
-	sync->cursor_writing = true;
-	sync->cursor_us = now_us;
+	sync->save.writing = true;
+	sync->save.tried_us = now_us;
 	sync->apply->ops->save(
 		sync->apply, sync->epoch, sync->progress.applied, quarantined, on_saved, sync);
 	return true;

@@ -1,0 +1,28 @@
+/* The words of the sync: its phases (sync.h draws them), and what it knows of the local data. */
+#ifndef KW_AGENT_SYNC_PHASES_H
+#define KW_AGENT_SYNC_PHASES_H
+
+enum kw_sync_phase {
+	KW_SYNC_WAIT,
+	KW_SYNC_COUNT,
+	KW_SYNC_CLAIM,
+	KW_SYNC_SNAPSHOT,
+	KW_SYNC_SETTLE,
+	KW_SYNC_PRUNE,
+	KW_SYNC_TAIL,
+};
+
+/* What the snapshot is for. */
+enum kw_sync_purpose {
+	KW_SYNC_BOOTSTRAP, /* there was nothing before it: TAIL follows */
+	KW_SYNC_RECONCILE, /* local keys that it does not have are deleted: SETTLE follows */
+};
+
+/* Whose the local data are, as of the last time the server was assessed. */
+enum kw_sync_data {
+	KW_SYNC_DATA_FOREIGN, /* no cursor of ours was found with them */
+	KW_SYNC_DATA_OURS,    /* a cursor of ours was found */
+	KW_SYNC_DATA_CLAIMED, /* the agent has claimed them since, and written */
+};
+
+#endif
