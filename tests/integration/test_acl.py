@@ -120,6 +120,7 @@ def test_a_permission_that_only_a_reconcile_needs_is_named(bed):
     wait_same(primary, replica)
 
 
+@pytest.mark.quick
 def test_a_wrong_password_is_named(bed):
     primary, replica = bed.server("primary"), bed.server("replica")
     user = set_user(primary, "primary.acl")

@@ -78,6 +78,7 @@ def test_a_proxy_serves_while_one_of_its_listeners_waits(bed):
 
 
 @pytest.mark.parametrize("carrier", ["shm", "tcp"])
+@pytest.mark.quick
 def test_agents_are_listed_with_their_carrier_and_what_is_known_of_it(bed, carrier):
     pair = bed.pair(fill=data.fill, listen=("shm", "tcp"), via=carrier,
                     proxy={"remote__depth": 12}, agent={"remote__depth": 20})

@@ -101,6 +101,7 @@ def test_proxy_killed(bed, carrier):
     run_with_deaths(bed, pair, die)
 
 
+@pytest.mark.quick
 def test_primary_killed_and_restarted_with_its_rdb(bed):
     pair = bed.pair()
     data.fill(pair.primary, (0, 10))
@@ -236,6 +237,7 @@ def test_agent_away_while_keys_were_deleted_and_the_table_cleaned(bed):
     assert pair.agent.status()["snapshots"] == 1
 
 
+@pytest.mark.quick
 def test_agent_that_was_away_reads_only_what_changed(bed):
     pair = bed.pair()
     data.fill_plain(pair.primary, 100_000)
@@ -249,6 +251,7 @@ def test_agent_that_was_away_reads_only_what_changed(bed):
     assert status["keys_applied"] < 1000, status
 
 
+@pytest.mark.quick
 def test_hung_proxy_is_told_from_an_idle_one(bed):
     """Its memory still answers READs: only the heartbeat says that nobody is at home."""
     pair = bed.pair()

@@ -90,6 +90,7 @@ def test_settings_of_others_do_not_cost_reconciles(bed):
     pair.settle()
 
 
+@pytest.mark.quick
 def test_events_connection_killed(bed):
     pair = bed.pair(fill=data.fill)
     for turn in range(3):
@@ -182,6 +183,7 @@ def test_the_audit_mends_what_nobody_saw(bed):
     pair.wait_equal(30)
 
 
+@pytest.mark.quick
 def test_table_full_and_back(bed):
     pair = bed.pair(proxy={"table__max_bytes": "16MiB", "table__segment_bytes": "256KiB"})
     data.fill_plain(pair.primary, 400, length=100_000)

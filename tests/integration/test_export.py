@@ -161,6 +161,7 @@ def test_only_keys_of_the_filter_are_in_it(bed, folder):
     assert loaded.command("GET", "user:42") == b"42"
 
 
+@pytest.mark.quick
 def test_the_stream_goes_to_standard_output(bed, carrier):
     pair = bed.pair(fill=data.fill, listen=(carrier,), via=carrier)
     pair.settle()

@@ -27,6 +27,7 @@ def test_an_agent_of_some_databases(bed):
     assert names(pair.replica, 10) == [b"inside"] and names(pair.replica, 1) == []
 
 
+@pytest.mark.quick
 def test_an_agent_of_some_prefixes(bed):
     def fill(primary):
         with primary.client() as client:

@@ -66,6 +66,7 @@ def test_a_mix_of_everything_from_the_start(bed, server):
     assert info(replica)["role"] == "master"
 
 
+@pytest.mark.quick
 def test_restarts_go_on_by_commands(bed):
     pair = bed.pair(fill=data.fill, agent=SETTINGS)
     with pair.primary.client() as client:

@@ -25,6 +25,7 @@ def keys(server, database=0):
         return sorted(client.keys())
 
 
+@pytest.mark.quick
 def test_expiry_times_are_absolute(pair):
     with pair.primary.client() as client:
         client.set("in hours", 1, ex=7200)
@@ -104,6 +105,7 @@ def test_evicted_keys_go_away_on_the_replica(bed):
     assert keys(pair.primary) == keys(pair.replica)
 
 
+@pytest.mark.quick
 def test_rename(pair):
     with pair.primary.client() as client:
         client.mset({"a": 1, "b": 2, "c": 3, "d": 4})
@@ -183,6 +185,7 @@ def test_store_commands(pair):
     assert b"inter" not in keys(pair.replica) and b"sorted" not in keys(pair.replica)
 
 
+@pytest.mark.quick
 def test_lua_and_multi(pair):
     with pair.primary.client() as client:
         client.eval("for i = 1, 100 do redis.call('SET', 'lua:' .. i, i) end; "
@@ -246,6 +249,7 @@ def test_flushdb_of_one_database(pair, how):
     pair.settle()
 
 
+@pytest.mark.quick
 def test_flushall(pair):
     for database in (0, 1, 10):
         with pair.primary.client(database) as client:
@@ -280,6 +284,7 @@ def test_flush_with_many_keys_in_flight(pair):
         assert client.dbsize() == 100
 
 
+@pytest.mark.quick
 def test_swapdb(pair):
     for database, word in ((0, "zero"), (9, "nine")):
         with pair.primary.client(database) as client:

@@ -29,6 +29,7 @@ def test_a_proxy_that_cannot_keep_up_shows_as_lag(bed):
     pair.agent.wait_state("warm")
 
 
+@pytest.mark.quick
 def test_what_changed_during_a_scan_is_not_warm_before_it_is_fetched(bed):
     """Between the end of a scan and the first barrier behind it nobody knows how far behind it is."""
     primary, replica = bed.server("primary"), bed.server("replica")

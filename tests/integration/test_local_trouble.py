@@ -216,6 +216,7 @@ def test_local_server_that_cannot_save(bed):
     pair.settle()
 
 
+@pytest.mark.quick
 def test_local_server_with_data_of_its_own_is_not_touched(bed):
     """Without consent, foreign keys are safe; with it they are replaced."""
     primary, replica = bed.server("primary"), bed.server("replica")
@@ -244,6 +245,7 @@ def test_local_server_replaced_by_an_empty_one(bed):
     pair.wait_same()
 
 
+@pytest.mark.quick
 def test_local_data_flushed_behind_our_back(bed):
     """The same server, but its data is gone: found and mended without a restart."""
     pair = bed.pair(fill=lambda primary: data.fill(primary, (0, 10)))

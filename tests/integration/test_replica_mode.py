@@ -211,6 +211,7 @@ def test_agent_killed_continues_without_a_full_sync(bed, server):
     wait_same(pair.primary, pair.replica)
 
 
+@pytest.mark.quick
 def test_agent_stopped_and_started_continues(bed):
     pair = replica_pair(bed)
     assert pair.agent.stop() == 0
@@ -472,6 +473,7 @@ def test_on_shutdown_promote(bed, server):
     assert_equal_now(pair.primary, pair.replica)
 
 
+@pytest.mark.quick
 def test_promoted_on_demand(bed):
     pair = replica_pair(bed)
     pair.agent.ctl_ok("config", "set", "apply.on_shutdown", "promote")

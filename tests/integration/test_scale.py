@@ -77,6 +77,7 @@ def idle_counts(pair):
             "primary_commands": commands["primary"], "replica_commands": commands["replica"]}
 
 
+@pytest.mark.quick
 def test_idle_costs_next_to_nothing(bed):
     """With a table of some size and default polling: counted, as a share of a core is the machine's."""
     pair = bed.pair(fill=lambda primary: primary.command("DEBUG", "POPULATE", 100_000, "key", 100))

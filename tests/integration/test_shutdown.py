@@ -45,7 +45,7 @@ def watched(bed):
     return make
 
 
-@pytest.mark.parametrize("carrier", ["shm", "tcp"])
+@pytest.mark.parametrize("carrier", [pytest.param("shm", marks=pytest.mark.quick), "tcp"])
 def test_shutdown_while_warm(watched, carrier):
     primary, proxy, agent, _ = watched(carrier)
     agent.wait_warm(180)

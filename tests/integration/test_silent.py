@@ -53,6 +53,7 @@ def test_xreadgroup_noack_moves_the_group(pair):
     wait_groups(pair)
 
 
+@pytest.mark.quick
 def test_xack(pair):
     with pair.primary.client() as client:
         client.xreadgroup("group", "alice", {"stream": ">"}, count=20)

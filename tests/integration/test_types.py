@@ -24,6 +24,7 @@ def test_every_type_is_replicated_while_attached(bed, any_server):
 
 
 @pytest.mark.sanitize
+@pytest.mark.quick
 def test_every_type_travels_over_each_carrier(bed, carrier):
     pair = bed.pair(listen=(carrier,), via=carrier,
                     fill=lambda primary: data.fill(primary, DATABASES))

@@ -46,6 +46,7 @@ def test_every_write_for_a_minute(bed):
 
 
 @pytest.mark.sanitize
+@pytest.mark.quick
 def test_two_agents_over_different_carriers(bed):
     seed = seed_of_run()
     primary = bed.server("primary")
