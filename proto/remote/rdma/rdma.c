@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "remote/carrier.h"
 #include "remote/rdma/dial.h"
-#include "remote/rdma/post.h"
+#include "remote/rdma/software.h"
 
 #include <assert.h>
 #include <inttypes.h>

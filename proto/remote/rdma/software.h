@@ -16,8 +16,8 @@
  *
  * Loop thread only, but for what the ring hands over; its lock is held for no call.
  */
-#ifndef KW_REMOTE_RDMA_POST_H
-#define KW_REMOTE_RDMA_POST_H
+#ifndef KW_REMOTE_RDMA_SOFTWARE_H
+#define KW_REMOTE_RDMA_SOFTWARE_H
 
 #include "remote/rdma/end.h"
 

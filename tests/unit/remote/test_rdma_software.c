@@ -1,11 +1,11 @@
 /*
- * Over a device that is software, large READs are posted by another thread (remote/rdma/post.h):
- * in order, once each, and nothing is let go of while that thread has it.
+ * Over a device that is software, large READs are posted by another thread
+ * (remote/rdma/software.h): in order, once each, and nothing is let go of while that thread has it.
  */
 #include "rdma_kit.h"
 
 #include "fake_verbs.h"
-#include "remote/rdma/post.h"
+#include "remote/rdma/software.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -1,4 +1,4 @@
-#include "remote/rdma/post.h"
+#include "remote/rdma/software.h"
 
 #include "base/clock.h"
 
