@@ -2,6 +2,7 @@
 
 #include "base/buffer.h"
 #include "base/clock.h"
+#include "remote/rdma/software.h"
 #include "remote/socket.h"
 
 #include <errno.h>
@@ -11,6 +12,78 @@
 #define RESOLVE_MS 2000
 #define RNR_RETRIES 6 /* 7 is for ever */
 #define BOUNCE_BYTES_MAX (16u << 20)
+
+#define TO(state) KW_SM_TO(KW_RDMA_DIAL_##state)
+#define END (TO(CLOSING) | TO(CLOSED))
+static const struct kw_sm_state states[] = {
+	[KW_RDMA_DIAL_IDLE] = {"idle", TO(NAME) | TO(CLOSED), KW_SM_INITIAL},
+	[KW_RDMA_DIAL_NAME] = {"name", TO(ROUTE) | TO(CLOSED)},
+	[KW_RDMA_DIAL_ROUTE] = {"route", TO(BUILD) | TO(NEXT) | TO(CLOSED)},
+	[KW_RDMA_DIAL_BUILD] = {"build", TO(CONNECT) | TO(DROP) | TO(CLOSING)},
+	[KW_RDMA_DIAL_DROP] = {"drop", TO(NEXT) | TO(CLOSING)},
+	[KW_RDMA_DIAL_NEXT] = {"next", TO(ROUTE) | TO(CLOSED)},
+	[KW_RDMA_DIAL_CONNECT] = {"connect", TO(UP) | TO(NEXT) | TO(CLOSED)},
+	[KW_RDMA_DIAL_UP] = {"up", TO(LOST) | END},
+	[KW_RDMA_DIAL_LOST] = {"lost", END, KW_SM_FAILURE},
+	[KW_RDMA_DIAL_CLOSING] = {"closing", TO(CLOSED)},
+	[KW_RDMA_DIAL_CLOSED] = {"closed", 0, KW_SM_FINAL},
+};
+
+static bool dial_holds(const void *owner, int state)
+{
+	const struct kw_rdma_dial *dial = owner;
+
+	switch ((enum kw_rdma_dial_state)state) {
+	case KW_RDMA_DIAL_IDLE:
+	case KW_RDMA_DIAL_NAME:
+		return !dial->address && !dial->id && !dial->channel;
+	case KW_RDMA_DIAL_ROUTE:
+		return dial->address && !dial->end->qp;
+	case KW_RDMA_DIAL_BUILD:
+	case KW_RDMA_DIAL_DROP:
+	case KW_RDMA_DIAL_CONNECT:
+		return dial->address && dial->id && dial->end->id == dial->id;
+	case KW_RDMA_DIAL_NEXT:
+		return dial->address && dial->address->ai_next;
+	case KW_RDMA_DIAL_UP:
+	case KW_RDMA_DIAL_LOST:
+		return dial->id && dial->end->qp;
+	case KW_RDMA_DIAL_CLOSING:
+		return dial->id && !dial->addresses;
+	case KW_RDMA_DIAL_CLOSED:
+		return !dial->id && !dial->channel && !dial->poll && !dial->addresses;
+	}
+	return false;
+}
+
+static const struct kw_sm_conf machine = {
+	.where = "rdma dial",
+	.states = states,
+	.count = sizeof states / sizeof *states,
+	.invariant = dial_holds,
+};
+
+static bool is(const struct kw_rdma_dial *dial, enum kw_rdma_dial_state state)
+{
+	return dial->sm.state == (int)state;
+}
+
+static void move(struct kw_rdma_dial *dial, enum kw_rdma_dial_state state, const char *reason)
+{
+	kw_sm_move(&dial->sm, (int)state, reason);
+}
+
+static bool is_established(const struct kw_rdma_dial *dial)
+{
+	return is(dial, KW_RDMA_DIAL_UP) || is(dial, KW_RDMA_DIAL_LOST);
+}
+
+/* Is one address tried, which may still do? */
+static bool is_trying(const struct kw_rdma_dial *dial)
+{
+	return is(dial, KW_RDMA_DIAL_ROUTE) || is(dial, KW_RDMA_DIAL_BUILD) ||
+	       is(dial, KW_RDMA_DIAL_CONNECT);
+}
 
 /* ---- options ---- */
 
@@ -75,21 +148,27 @@ static void remember(struct kw_rdma_dial *dial, const struct kw_error *error)
 	kw_error_wrap(&dial->last, "%s", text);
 }
 
-/* What was begun for an address is let go of in the remote's next turn: not under its callbacks. */
+/*
+ * What was begun for an address is released in the next turn of the remote: callbacks of it may be
+ * under way now.
+ */
 static void failed(struct kw_rdma_dial *dial, const struct kw_error *error)
 {
-	if (dial->established) {
+	if (is_established(dial)) {
 		dial->lost(dial->remote, error);
 		return;
 	}
-	if (dial->again || dial->closing)
+	if (!is_trying(dial))
 		return;
 	remember(dial, error);
-	dial->again = dial->address->ai_next != NULL;
-	if (dial->again)
-		kw_remote_turn_soon(dial->remote);
-	else
+	if (!dial->address->ai_next) {
 		kw_remote_fail(dial->remote, &dial->last);
+	} else if (is(dial, KW_RDMA_DIAL_BUILD)) {
+		move(dial, KW_RDMA_DIAL_DROP, error->text);
+	} else {
+		move(dial, KW_RDMA_DIAL_NEXT, error->text);
+		kw_remote_turn_soon(dial->remote);
+	}
 }
 
 static void failed_errno(struct kw_rdma_dial *dial, const char *what)
@@ -108,9 +187,10 @@ static void on_work(uv_work_t *work)
 	if (depth < 0)
 		return;
 	dial->depth = dial->slots < (uint32_t)depth ? dial->slots : (uint32_t)depth;
-	dial->software = kw_rdma_device_software(dial->id->verbs);
-	if (kw_rdma_end_build(dial->end, dial->slots, dial->options.read_bytes, &dial->built) == 0)
-		dial->built.code = KW_OK;
+	if (kw_rdma_end_build(dial->end, dial->slots, dial->options.read_bytes, &dial->built) != 0)
+		return;
+	dial->end->poster = kw_rdma_software_poster(dial->end, dial->remote);
+	dial->built.code = KW_OK;
 }
 
 static int connect_now(struct kw_rdma_dial *dial, struct kw_error *error)
@@ -133,25 +213,24 @@ static int connect_now(struct kw_rdma_dial *dial, struct kw_error *error)
 	return 0;
 }
 
-static void release(struct kw_rdma_dial *dial);
+static void end_closing(void *owner);
 
 static void on_worked(uv_work_t *work, int status)
 {
 	struct kw_rdma_dial *dial = work->data;
-	struct kw_remote *remote = dial->remote;
 	struct kw_error error = dial->built;
 
 	(void)status;
-	dial->working = false;
-	if (dial->closing) {
-		release(dial);
-		kw_remote_release(remote);
-		return;
+	if (is(dial, KW_RDMA_DIAL_CLOSING)) {
+		end_closing(dial);
+	} else if (is(dial, KW_RDMA_DIAL_DROP)) {
+		move(dial, KW_RDMA_DIAL_NEXT, "the thread has ended");
+		kw_remote_turn_soon(dial->remote);
+	} else {
+		move(dial, KW_RDMA_DIAL_CONNECT, "");
+		if (error.code != KW_OK || connect_now(dial, &error) != 0)
+			failed(dial, &error);
 	}
-	if (dial->again)
-		kw_remote_turn_soon(remote);
-	else if (error.code != KW_OK || connect_now(dial, &error) != 0)
-		failed(dial, &error);
 }
 
 static void build(struct kw_rdma_dial *dial)
@@ -172,7 +251,7 @@ static void build(struct kw_rdma_dial *dial)
 	dial->end->id = dial->id;
 	dial->built.code = KW_E_IO;
 	dial->work.data = dial;
-	dial->working = true;
+	move(dial, KW_RDMA_DIAL_BUILD, ibv_get_device_name(dial->id->verbs->device));
 	if (uv_queue_work(dial->remote->loop, &dial->work, on_work, on_worked) != 0)
 		abort(); /* only for a NULL callback */
 }
@@ -199,7 +278,7 @@ static void establish(struct kw_rdma_dial *dial, const struct kw_rdma_news *news
 		failed_errno(dial, "connect: establish");
 		return;
 	}
-	dial->established = true;
+	move(dial, KW_RDMA_DIAL_UP, "");
 	dial->connected(dial->remote);
 }
 
@@ -221,16 +300,17 @@ static void hear(struct kw_rdma_dial *dial, const struct kw_rdma_news *news)
 	case RDMA_CM_EVENT_ESTABLISHED:
 		return;
 	case RDMA_CM_EVENT_DISCONNECTED:
-		dial->disconnected = true;
-		/* A farewell may have come with it. */
-		if (dial->established)
-			kw_rdma_end_poll(dial->end);
+		if (!is(dial, KW_RDMA_DIAL_UP))
+			break;
+		move(dial, KW_RDMA_DIAL_LOST, "");
+		/* A farewell may have come with it, and end the connection. */
+		kw_rdma_end_poll(dial->end);
+		if (!is(dial, KW_RDMA_DIAL_LOST))
+			return;
 		break;
 	default:
 		break;
 	}
-	if (dial->closing)
-		return;
 	kw_rdma_say_news(&error, news);
 	failed(dial, &error);
 }
@@ -243,7 +323,7 @@ static void on_channel(uv_poll_t *poll, int status, int events)
 
 	(void)status;
 	(void)events;
-	while (!dial->closing && !dial->again && kw_rdma_news_take(dial->channel, &news))
+	while ((is_trying(dial) || is_established(dial)) && kw_rdma_news_take(dial->channel, &news))
 		hear(dial, &news);
 }
 
@@ -288,6 +368,7 @@ static void try_address(struct kw_rdma_dial *dial)
 {
 	struct kw_error error;
 
+	move(dial, KW_RDMA_DIAL_ROUTE, "");
 	if (dial->address->ai_next) {
 		dial->give_up_us = kw_clock_us() + dial->share_us;
 		kw_remote_turn_at(dial->remote, dial->give_up_us);
@@ -309,27 +390,6 @@ static void try_addresses(struct kw_rdma_dial *dial, struct addrinfo *addresses)
 	try_address(dial);
 }
 
-void kw_rdma_dial_turn(struct kw_rdma_dial *dial)
-{
-	struct kw_error error;
-
-	if (!dial->again && dial->address && dial->address->ai_next &&
-		kw_clock_us() >= dial->give_up_us) {
-		kw_error_set(&error, KW_E_TIMEOUT, "no answer within %u ms",
-			(unsigned)(dial->share_us / 1000));
-		failed(dial, &error);
-	}
-	/* The thread pool may have what is to be let go of: its end comes here again. */
-	if (!dial->again || dial->working)
-		return;
-	release(dial);
-	*dial->end = (struct kw_rdma_end){.ops = dial->end->ops, .owner = dial->end->owner};
-	dial->disconnected = false;
-	dial->again = false;
-	dial->address = dial->address->ai_next;
-	try_address(dial);
-}
-
 static void on_resolved(void *owner, struct addrinfo *addresses, const struct kw_error *error)
 {
 	struct kw_rdma_dial *dial = owner;
@@ -340,15 +400,28 @@ static void on_resolved(void *owner, struct addrinfo *addresses, const struct kw
 		kw_remote_fail(dial->remote, error);
 }
 
-void kw_rdma_dial_start(struct kw_rdma_dial *dial, struct kw_remote *remote)
+static void start(struct kw_rdma_dial *dial)
 {
-	kw_resolve_start(&dial->resolve, remote->loop, &remote->address, on_resolved, dial);
+	move(dial, KW_RDMA_DIAL_NAME, dial->remote->info.peer);
+	kw_resolve_start(
+		&dial->resolve, dial->remote->loop, &dial->remote->address, on_resolved, dial);
+}
+
+static void check_share(struct kw_rdma_dial *dial)
+{
+	struct kw_error error;
+
+	if (!dial->address->ai_next || kw_clock_us() < dial->give_up_us)
+		return;
+	kw_error_set(
+		&error, KW_E_TIMEOUT, "no answer within %u ms", (unsigned)(dial->share_us / 1000));
+	failed(dial, &error);
 }
 
 /* ---- the end ---- */
 
-/* Let go of all that was made for one address. */
-static void release(struct kw_rdma_dial *dial)
+/* Release all that was made for one address; `before` is the state it was in. */
+static void release(struct kw_rdma_dial *dial, enum kw_rdma_dial_state before)
 {
 	struct kw_remote *remote = dial->remote;
 
@@ -356,7 +429,7 @@ static void release(struct kw_rdma_dial *dial)
 	if (dial->end->poll)
 		kw_remote_shut(remote, (uv_handle_t *)dial->end->poll, true);
 	dial->end->poll = NULL;
-	if (dial->established && !dial->disconnected)
+	if (before == KW_RDMA_DIAL_UP)
 		(void)rdma_disconnect(dial->id);
 	kw_rdma_end_close(dial->end);
 	kw_rdma_watch_stop(&dial->watch);
@@ -374,21 +447,69 @@ static void release(struct kw_rdma_dial *dial)
 	dial->channel = NULL;
 }
 
+static void try_next(struct kw_rdma_dial *dial)
+{
+	release(dial, KW_RDMA_DIAL_NEXT);
+	kw_rdma_end_init(dial->end, dial->end->ops, dial->end->owner);
+	dial->address = dial->address->ai_next;
+	try_address(dial);
+}
+
+void kw_rdma_dial_turn(struct kw_rdma_dial *dial)
+{
+	if (is(dial, KW_RDMA_DIAL_IDLE))
+		start(dial);
+	else if (is_trying(dial))
+		check_share(dial);
+	else if (is(dial, KW_RDMA_DIAL_NEXT))
+		try_next(dial);
+	else if (is_established(dial) && dial->end->poster)
+		dial->end->poster->turn(dial->end->poster);
+}
+
+/* The thread that used the end has ended. */
+static void end_closing(void *owner)
+{
+	struct kw_rdma_dial *dial = owner;
+	struct kw_remote *remote = dial->remote;
+
+	release(dial, dial->closed_in);
+	move(dial, KW_RDMA_DIAL_CLOSED, "");
+	kw_remote_release(remote);
+}
+
+/* Does a thread use the end? Then end_closing follows. */
+static bool is_used(struct kw_rdma_dial *dial)
+{
+	struct kw_rdma_poster *poster = dial->end->poster;
+
+	if (is(dial, KW_RDMA_DIAL_BUILD) || is(dial, KW_RDMA_DIAL_DROP)) {
+		(void)uv_cancel((uv_req_t *)&dial->work);
+		return true;
+	}
+	return is_established(dial) && poster && poster->stop(poster, end_closing, dial);
+}
+
 void kw_rdma_dial_close(struct kw_rdma_dial *dial)
 {
-	dial->closing = true;
+	enum kw_rdma_dial_state before = (enum kw_rdma_dial_state)dial->sm.state;
+
 	kw_resolve_forget(&dial->resolve);
 	if (dial->addresses)
 		uv_freeaddrinfo(dial->addresses);
 	dial->addresses = dial->address = NULL;
-	if (!dial->working) {
-		release(dial);
+	if (!is_used(dial)) {
+		release(dial, before);
+		move(dial, KW_RDMA_DIAL_CLOSED, "");
 		return;
 	}
+	dial->closed_in = before;
+	move(dial, KW_RDMA_DIAL_CLOSING, "a thread uses the queue pair");
 	if (dial->poll)
 		uv_poll_stop(dial->poll);
+	if (before == KW_RDMA_DIAL_UP || before == KW_RDMA_DIAL_LOST)
+		kw_rdma_end_stop(dial->end);
 	kw_remote_hold(dial->remote);
-	(void)uv_cancel((uv_req_t *)&dial->work);
 }
 
 void kw_rdma_dial_init(struct kw_rdma_dial *dial, struct kw_remote *remote, struct kw_rdma_end *end)
@@ -397,4 +518,5 @@ void kw_rdma_dial_init(struct kw_rdma_dial *dial, struct kw_remote *remote, stru
 	dial->end = end;
 	dial->watch.told = on_device;
 	dial->watch.owner = dial;
+	kw_sm_init(&dial->sm, &machine, dial, KW_RDMA_DIAL_IDLE);
 }

@@ -10,9 +10,6 @@
 
 #define PAGE 4096
 #define BATCH 16 /* completions looked at by one call */
-/* What rdma_rxe and siw of the kernel say of themselves. */
-#define VENDOR_SOFT_ROCE 0xffffff
-#define VENDOR_SOFT_IWARP 0x626d74
 #define HEAD_BYTES ((KW_RDMA_RECEIVES + KW_RDMA_SENDS) * KW_RDMA_MESSAGE_MAX)
 
 /* wr_id: what it was in the top byte, its number below. */
@@ -20,6 +17,59 @@ enum kind { RECEIVE = 1, SEND = 2, READ = 3 };
 #define ID(kind, number) ((uint64_t)(kind) << 56 | (number))
 #define KIND(id) ((enum kind)((id) >> 56))
 #define NUMBER(id) ((id) & ((UINT64_C(1) << 56) - 1))
+
+#define TO(state) KW_SM_TO(KW_RDMA_END_##state)
+static const struct kw_sm_state states[] = {
+	/* From UNWATCHED to BROKEN: an owner may poll without a loop. */
+	[KW_RDMA_END_UNWATCHED] = {"unwatched", TO(WATCHED) | TO(BROKEN) | TO(STOPPED),
+		KW_SM_INITIAL},
+	[KW_RDMA_END_WATCHED] = {"watched", TO(BROKEN) | TO(STOPPED)},
+	[KW_RDMA_END_BROKEN] = {"broken", TO(STOPPED), KW_SM_FAILURE},
+	[KW_RDMA_END_STOPPED] = {"stopped", TO(CLOSED)},
+	[KW_RDMA_END_CLOSED] = {"closed", 0, KW_SM_FINAL},
+};
+
+static bool end_holds(const void *owner, int state)
+{
+	const struct kw_rdma_end *end = owner;
+
+	switch ((enum kw_rdma_end_state)state) {
+	case KW_RDMA_END_UNWATCHED:
+		return end->ops && end->owner && !end->poll;
+	case KW_RDMA_END_WATCHED:
+		return end->qp && end->cq && end->channel && end->mr && end->poll;
+	case KW_RDMA_END_BROKEN:
+		return end->why.code != KW_OK;
+	case KW_RDMA_END_STOPPED:
+		return true;
+	case KW_RDMA_END_CLOSED:
+		return !end->qp && !end->cq && !end->mr && !end->arena && !end->poster;
+	}
+	return false;
+}
+
+static const struct kw_sm_conf machine = {
+	.where = "rdma end",
+	.states = states,
+	.count = sizeof states / sizeof *states,
+	.invariant = end_holds,
+};
+
+static bool is(const struct kw_rdma_end *end, enum kw_rdma_end_state state)
+{
+	return end->sm.state == (int)state;
+}
+
+static bool stopped(const struct kw_rdma_end *end)
+{
+	return end->sm.state >= KW_RDMA_END_STOPPED;
+}
+
+void kw_rdma_end_init(struct kw_rdma_end *end, const struct kw_rdma_end_ops *ops, void *owner)
+{
+	*end = (struct kw_rdma_end){.ops = ops, .owner = owner};
+	kw_sm_init(&end->sm, &machine, end, KW_RDMA_END_UNWATCHED);
+}
 
 static uint8_t *receive_buffer(const struct kw_rdma_end *end, uint64_t index)
 {
@@ -49,14 +99,6 @@ int kw_rdma_device_depth(struct ibv_context *verbs, struct kw_error *error)
 	depth = device.max_qp_rd_atom < device.max_qp_init_rd_atom ? device.max_qp_rd_atom
 								   : device.max_qp_init_rd_atom;
 	return depth < UINT8_MAX ? depth : UINT8_MAX;
-}
-
-bool kw_rdma_device_software(struct ibv_context *verbs)
-{
-	struct ibv_device_attr device;
-
-	return ibv_query_device(verbs, &device) == 0 &&
-	       (device.vendor_id == VENDOR_SOFT_ROCE || device.vendor_id == VENDOR_SOFT_IWARP);
 }
 
 /* ---- making it ---- */
@@ -147,8 +189,7 @@ int kw_rdma_end_build(
 	end->slots = slots;
 	end->slot_bytes = slot_bytes;
 	if (!end->pd) {
-		end->pd = ibv_alloc_pd(end->id->verbs);
-		end->own_pd = true;
+		end->pd = end->own_pd = ibv_alloc_pd(end->id->verbs);
 		if (!end->pd)
 			return kw_error_errno(error, errno, "protection domain");
 	}
@@ -219,7 +260,8 @@ int kw_rdma_end_send(
 	struct ibv_send_wr *bad;
 	int errnum;
 
-	assert(length <= KW_RDMA_MESSAGE_MAX);
+	assert(length > 0 && length <= KW_RDMA_MESSAGE_MAX);
+	assert(end->sends <= KW_RDMA_SENDS);
 	if (end->sends == KW_RDMA_SENDS)
 		return kw_error_set(error, KW_E_FULL, "%d SENDs are under way", KW_RDMA_SENDS);
 	memcpy(buffer, bytes, length);
@@ -234,13 +276,22 @@ int kw_rdma_end_send(
 int kw_rdma_end_read(struct kw_rdma_end *end, const struct kw_rdma_read *reads, int count,
 	struct kw_error *error)
 {
+	assert(!stopped(end));
+	return end->poster ? end->poster->read(end->poster, reads, count, error)
+			   : kw_rdma_end_post(end, reads, count, error);
+}
+
+int kw_rdma_end_post(struct kw_rdma_end *end, const struct kw_rdma_read *reads, int count,
+	struct kw_error *error)
+{
 	struct ibv_send_wr works[KW_RDMA_SLOTS_MAX], *bad;
 	struct ibv_sge parts[KW_RDMA_SLOTS_MAX];
 	int errnum;
 
 	assert(count > 0 && count <= KW_RDMA_SLOTS_MAX);
 	for (int i = 0; i < count; i++) {
-		assert(reads[i].length <= end->slot_bytes);
+		assert(reads[i].length > 0 && reads[i].length <= end->slot_bytes);
+		assert(i == 0 || reads[i].number == reads[i - 1].number + 1);
 		parts[i] = (struct ibv_sge){
 			.addr = (uintptr_t)kw_rdma_end_slot(end, reads[i].number),
 			.length = reads[i].length,
@@ -267,39 +318,56 @@ static const char *kind_name(enum kind kind)
 	return kind == READ ? "READ" : kind == SEND ? "SEND" : "receive";
 }
 
-/* The first bad one says why; those behind it are only flushed. */
-static void note_failure(struct kw_rdma_end *end, const struct ibv_wc *completion)
+/* The first failure says why. Those after it were only flushed. */
+static void fail(struct kw_rdma_end *end, const struct kw_error *why)
 {
-	if (end->failed)
+	if (is(end, KW_RDMA_END_BROKEN) || stopped(end))
 		return;
-	end->failed = true;
-	kw_rdma_say_completion(&end->why, completion->status, kind_name(KIND(completion->wr_id)));
+	end->why = *why;
+	kw_sm_move(&end->sm, KW_RDMA_END_BROKEN, why->text);
+}
+
+static void completion_failed(struct kw_rdma_end *end, const struct ibv_wc *completion)
+{
+	struct kw_error why;
+
+	if (is(end, KW_RDMA_END_BROKEN))
+		return; /* not counted again */
+	kw_rdma_say_completion(&why, completion->status, kind_name(KIND(completion->wr_id)));
+	fail(end, &why);
+}
+
+static void take_message(struct kw_rdma_end *end, uint64_t number, uint32_t length)
+{
+	uint8_t bytes[KW_RDMA_MESSAGE_MAX];
+	struct kw_error why;
+	int errnum;
+
+	assert(length <= KW_RDMA_MESSAGE_MAX);
+	/* The receive is posted again before an answer can make the other side send more. */
+	memcpy(bytes, receive_buffer(end, number), length);
+	errnum = post_receive(end, number);
+	if (errnum != 0) {
+		(void)post_failed(&why, errnum, "receive");
+		fail(end, &why);
+	}
+	end->ops->message(end->owner, bytes, length);
 }
 
 static void take(struct kw_rdma_end *end, const struct ibv_wc *completion)
 {
 	uint64_t number = NUMBER(completion->wr_id);
-	int errnum;
 
 	if (completion->status != IBV_WC_SUCCESS) {
-		note_failure(end, completion);
+		completion_failed(end, completion);
 		return;
 	}
 	switch (KIND(completion->wr_id)) {
-	case RECEIVE: {
-		uint8_t bytes[KW_RDMA_MESSAGE_MAX];
-
-		/* Posted again before the answer can make the other side send more. */
-		memcpy(bytes, receive_buffer(end, number), completion->byte_len);
-		errnum = post_receive(end, number);
-		if (errnum != 0 && !end->failed) {
-			end->failed = true;
-			(void)post_failed(&end->why, errnum, "receive");
-		}
-		end->ops->message(end->owner, bytes, completion->byte_len);
+	case RECEIVE:
+		take_message(end, number, completion->byte_len);
 		return;
-	}
 	case SEND:
+		assert(end->sends > 0);
 		end->sends--;
 		end->ops->sent(end->owner);
 		return;
@@ -312,21 +380,22 @@ static void take(struct kw_rdma_end *end, const struct ibv_wc *completion)
 void kw_rdma_end_poll(struct kw_rdma_end *end)
 {
 	struct ibv_wc completions[BATCH];
+	struct kw_error why;
 	int count;
 
 	/* Bounded: no more than the queue holds, and what callbacks post is bounded by depth. */
 	do {
-		if (end->stopped)
+		if (stopped(end))
 			return;
 		count = ibv_poll_cq(end->cq, BATCH, completions);
-		for (int i = 0; i < count && !end->stopped; i++)
+		for (int i = 0; i < count && !stopped(end); i++)
 			take(end, &completions[i]);
 	} while (count == BATCH);
-	if (!end->stopped && count < 0) {
-		end->failed = true;
-		kw_error_set(&end->why, KW_E_IO, "the completion queue cannot be polled");
+	if (count < 0) {
+		kw_error_set(&why, KW_E_IO, "the completion queue cannot be polled");
+		fail(end, &why);
 	}
-	if (!end->stopped && end->failed)
+	if (is(end, KW_RDMA_END_BROKEN))
 		end->ops->broken(end->owner, &end->why);
 }
 
@@ -335,6 +404,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 	struct kw_rdma_end *end = NULL;
 	struct ibv_cq *cq;
 	void *context;
+	struct kw_error why;
 	unsigned int count = 0;
 
 	(void)status;
@@ -346,9 +416,9 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 	if (count == 0)
 		return;
 	ibv_ack_cq_events(end->cq, count);
-	if (ibv_req_notify_cq(end->cq, 0) != 0 && !end->failed) {
-		end->failed = true;
-		kw_error_set(&end->why, KW_E_IO, "the completion queue cannot be armed");
+	if (ibv_req_notify_cq(end->cq, 0) != 0) {
+		kw_error_set(&why, KW_E_IO, "the completion queue cannot be armed");
+		fail(end, &why);
 	}
 	kw_rdma_end_poll(end);
 }
@@ -358,7 +428,7 @@ int kw_rdma_end_start(
 {
 	int status;
 
-	/* `data` is the owner's; which end it is stands behind the handle. */
+	/* `data` is the owner's. The pointer to the end stands after the handle. */
 	end->poll = kw_zalloc(sizeof *end->poll + sizeof end);
 	memcpy((char *)(end->poll + 1), &end, sizeof end);
 	status = uv_poll_init(loop, end->poll, end->channel->fd);
@@ -368,7 +438,7 @@ int kw_rdma_end_start(
 		return kw_error_errno(error, -status, "completion channel");
 	}
 	end->poll->data = handle_data;
-	end->started = true;
+	kw_sm_move(&end->sm, KW_RDMA_END_WATCHED, "");
 	uv_poll_start(end->poll, UV_READABLE, on_poll);
 	return 0;
 }
@@ -393,14 +463,19 @@ bool kw_rdma_end_concerned(const struct kw_rdma_end *end, const struct ibv_async
 
 void kw_rdma_end_stop(struct kw_rdma_end *end)
 {
-	end->stopped = true;
+	if (stopped(end))
+		return;
 	if (end->poll)
 		uv_poll_stop(end->poll);
+	kw_sm_move(&end->sm, KW_RDMA_END_STOPPED, "");
 }
 
 void kw_rdma_end_close(struct kw_rdma_end *end)
 {
-	end->stopped = true;
+	if (is(end, KW_RDMA_END_CLOSED))
+		return;
+	if (end->poster)
+		end->poster->free(end->poster);
 	if (end->qp)
 		(void)ibv_destroy_qp(end->qp);
 	if (end->cq)
@@ -408,13 +483,15 @@ void kw_rdma_end_close(struct kw_rdma_end *end)
 	if (end->channel)
 		(void)ibv_destroy_comp_channel(end->channel);
 	kw_rdma_unregister(end->mr);
-	if (end->pd && end->own_pd)
-		(void)ibv_dealloc_pd(end->pd);
+	if (end->own_pd)
+		(void)ibv_dealloc_pd(end->own_pd);
 	free(end->arena);
+	end->poster = NULL;
 	end->qp = NULL;
 	end->cq = NULL;
 	end->channel = NULL;
 	end->mr = NULL;
-	end->pd = NULL;
+	end->pd = end->own_pd = NULL;
 	end->arena = NULL;
+	kw_sm_move(&end->sm, KW_RDMA_END_CLOSED, "");
 }

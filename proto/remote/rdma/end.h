@@ -2,18 +2,29 @@
  * One end of a reliable connection: queue pair, completion queue and channel, and registered memory
  * for messages and for what READs bring. Common to both sides.
  *
- *   init ──build (any thread, slow)──▶ ──start (loop)──▶ messages, READs ──stop──▶
+ *   init ┌───────────┐ start ┌─────────┐ a completion says so ┌────────┐
+ *   ────▶│ UNWATCHED │──────▶│ WATCHED │─────────────────────▶│ BROKEN │
+ *        └───────────┘       └─────────┘                      └────────┘
+ *              │ stop             │ stop                           │ stop
+ *              ▼                  ▼                                ▼
+ *        ┌─────────────────────────────────────────────────────────────┐ close ┌────────┐
+ *        │                           STOPPED                           │──────▶│ CLOSED │
+ *        └─────────────────────────────────────────────────────────────┘       └────────┘
+ *
+ * While UNWATCHED any thread may build and connect it, which is slow. From then on it belongs to
+ * the loop thread.
  *
  * The queue pair is ours, not librdmacm's: librdmacm would open it for remote READs on the way to
  * RTS, before the secret is proved. Here its access flags are 0 until kw_rdma_end_open.
  *
- * Only kw_rdma_end_poll polls the completion queue. Callbacks come from it; from within one, stop
- * may be called, but the struct stays until its poll handle is closed.
+ * Only kw_rdma_end_poll polls the completion queue. Callbacks come from it. A callback may stop and
+ * close the end, but the struct must stay until its poll handle is closed.
  */
 #ifndef KW_REMOTE_RDMA_END_H
 #define KW_REMOTE_RDMA_END_H
 
 #include "base/error.h"
+#include "base/sm.h"
 #include "remote/rdma/say.h"
 #include "remote/remote.h"
 
@@ -36,22 +47,12 @@ struct kw_rdma_end_ops {
 	void (*broken)(void *owner, const struct kw_error *why);
 };
 
-struct kw_rdma_end {
-	const struct kw_rdma_end_ops *ops;
-	void *owner;
-	struct rdma_cm_id *id; /* the owner's */
-	struct ibv_pd *pd;     /* the owner's, or made by build (own_pd) */
-	bool own_pd;
-	struct ibv_comp_channel *channel;
-	struct ibv_cq *cq;
-	struct ibv_qp *qp;
-	struct ibv_mr *mr;
-	uint8_t *arena; /* receives, sends, then slots */
-	uint32_t slots, slot_bytes;
-	uint32_t sends, next_send;
-	bool started, stopped, failed;
-	struct kw_error why; /* failed */
-	uv_poll_t *poll;     /* the owner closes it */
+enum kw_rdma_end_state {
+	KW_RDMA_END_UNWATCHED,
+	KW_RDMA_END_WATCHED, /* the loop watches for completions */
+	KW_RDMA_END_BROKEN,  /* the device refused something: why says what */
+	KW_RDMA_END_STOPPED, /* no callback from now on */
+	KW_RDMA_END_CLOSED,  /* everything is released */
 };
 
 struct kw_rdma_read {
@@ -61,11 +62,45 @@ struct kw_rdma_read {
 	bool signalled;
 };
 
+/* Posts READs in the place of the calling thread (rdma/software.h). Loop thread only. */
+struct kw_rdma_poster {
+	/* As kw_rdma_end_read. A failure that shows later comes by ops->broken. */
+	int (*read)(struct kw_rdma_poster *poster, const struct kw_rdma_read *reads, int count,
+		struct kw_error *error);
+	/* A turn of the connection. */
+	void (*turn)(struct kw_rdma_poster *poster);
+	/*
+	 * Once: drop the READs that wait. True: a thread still uses the end, which must stay as it
+	 * is until idle(owner) is called, from the loop, once.
+	 */
+	bool (*stop)(struct kw_rdma_poster *poster, void (*idle)(void *owner), void *owner);
+	void (*free)(struct kw_rdma_poster *poster); /* no thread uses the end */
+};
+
+struct kw_rdma_end {
+	struct kw_sm sm; /* of enum kw_rdma_end_state */
+	const struct kw_rdma_end_ops *ops;
+	void *owner;
+	struct rdma_cm_id *id; /* the owner's */
+	struct ibv_pd *pd;     /* the owner's; NULL before build: build makes own_pd */
+	struct ibv_pd *own_pd;
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+	struct ibv_mr *mr;
+	uint8_t *arena; /* receives, sends, then slots */
+	uint32_t slots, slot_bytes;
+	uint32_t sends, next_send;
+	struct kw_error why;           /* BROKEN */
+	uv_poll_t *poll;               /* the owner closes it */
+	struct kw_rdma_poster *poster; /* NULL: the calling thread posts; freed by close */
+};
+
+/* Then the owner sets id, and pd if it has one. */
+void kw_rdma_end_init(struct kw_rdma_end *end, const struct kw_rdma_end_ops *ops, void *owner);
+
 /* What one device allows; any thread. */
 int kw_rdma_device_depth(struct ibv_context *verbs, struct kw_error *error); /* -1: *error */
-
-/* Is it software, so that posting a READ is carrying it out? Any thread. */
-bool kw_rdma_device_software(struct ibv_context *verbs);
 
 /* slots 0: this end starts no READs. Makes the queue pair and posts its receives. Any thread. */
 int kw_rdma_end_build(
@@ -86,10 +121,17 @@ int kw_rdma_end_start(
 int kw_rdma_end_send(
 	struct kw_rdma_end *end, const void *bytes, uint32_t length, struct kw_error *error);
 
-/* Up to KW_RDMA_SLOTS_MAX READs by one doorbell. The bytes are at kw_rdma_end_slot. Any thread. */
+/*
+ * Start READs, in order, with one doorbell for all. At most KW_RDMA_SLOTS_MAX may be out. The bytes
+ * are at kw_rdma_end_slot when ops->read is called.
+ */
 int kw_rdma_end_read(struct kw_rdma_end *end, const struct kw_rdma_read *reads, int count,
 	struct kw_error *error);
 const uint8_t *kw_rdma_end_slot(const struct kw_rdma_end *end, uint64_t number);
+
+/* For a poster: the same at once, past the poster. Any thread, but one at a time. */
+int kw_rdma_end_post(struct kw_rdma_end *end, const struct kw_rdma_read *reads, int count,
+	struct kw_error *error);
 
 /* Look for completions until there are none. */
 void kw_rdma_end_poll(struct kw_rdma_end *end);
@@ -97,10 +139,10 @@ void kw_rdma_end_poll(struct kw_rdma_end *end);
 /* Is an event of the device about this end (its port, its queues), or about the whole of it? */
 bool kw_rdma_end_concerned(const struct kw_rdma_end *end, const struct ibv_async_event *event);
 
-/* No callback from now on; the poll handle is stopped and is the owner's to close. */
+/* No callback from now on. The poll handle is stopped; the owner closes it. */
 void kw_rdma_end_stop(struct kw_rdma_end *end);
 
-/* Release everything; stopped before, or never started. Harmless twice. */
+/* Release everything; stopped before. Harmless twice. */
 void kw_rdma_end_close(struct kw_rdma_end *end);
 
 #endif

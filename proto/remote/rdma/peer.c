@@ -392,10 +392,9 @@ void kw_rdma_peer_new(struct kw_rdma_listen *listen, const struct kw_rdma_news *
 	struct kw_error error;
 
 	peer->listen = listen;
+	kw_rdma_end_init(&peer->end, &end_ops, peer);
 	peer->id = peer->end.id = news->id;
 	peer->end.pd = listen->device->pd;
-	peer->end.ops = &end_ops;
-	peer->end.owner = peer;
 	peer->reads = news->responder_resources < listen->device->depth
 			      ? news->responder_resources
 			      : (uint8_t)listen->device->depth;

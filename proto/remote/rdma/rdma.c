@@ -14,7 +14,6 @@
 #include "base/clock.h"
 #include "remote/carrier.h"
 #include "remote/rdma/dial.h"
-#include "remote/rdma/software.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -38,9 +37,8 @@ static_assert(KW_READ_MAX <= UINT32_MAX, "");
 struct rdma {
 	struct kw_rdma_dial dial; /* first: its callbacks find it through remote->own */
 	struct kw_rdma_end end;
-	struct kw_rdma_post post;
 	struct kw_handshake handshake;
-	bool started, reporting;        /* reporting: one is not yet answered */
+	uint64_t reported_us;           /* when the report not yet answered was sent; 0: none is */
 	struct kw_remote_read *posting; /* of flight: the first that is not wholly posted */
 	uint64_t posted_bytes;          /* of it */
 	uint64_t posted, done;          /* pieces, since the beginning */
@@ -123,7 +121,7 @@ static void pump(struct kw_remote *remote)
 		return;
 	/* Without a signalled last one nobody would ever come back. */
 	reads[count - 1].signalled = true;
-	if (kw_rdma_post(&rdma->post, reads, count, &error) != 0)
+	if (kw_rdma_end_read(&rdma->end, reads, count, &error) != 0)
 		kw_remote_fail(remote, &error);
 	else if (rdma->dial.options.busy)
 		kw_remote_turn_soon(remote);
@@ -211,9 +209,9 @@ static void report_rdma(struct kw_remote *remote)
 	struct rdma *rdma = remote->own;
 	struct kw_frame_report frame;
 
-	if (rdma->reporting)
+	if (rdma->reported_us)
 		return;
-	rdma->reporting = true;
+	rdma->reported_us = kw_clock_us();
 	kw_frame_encode_report(&frame, &remote->report);
 	kw_remote_report_taken(remote);
 	send_message(remote, &frame, sizeof frame);
@@ -234,7 +232,7 @@ static void hear_reply(struct kw_remote *remote, const uint8_t *bytes, uint32_t 
 	if (kw_frame_check_reply(&reply, 0, 0, &error) == 0) {
 		/* The answer to a report; or nothing, by which the proxy looks whether we are here.
 		 */
-		rdma->reporting = false;
+		rdma->reported_us = 0;
 		if (remote->report_due)
 			kw_remote_report_soon(remote);
 		return;
@@ -271,21 +269,6 @@ static const struct kw_rdma_end_ops end_ops = {
 	.broken = on_broken,
 };
 
-/* Closing waited for the thread that posted READs. */
-static void on_post_ended(void *owner)
-{
-	struct kw_remote *remote = owner;
-	struct rdma *rdma = remote->own;
-
-	kw_rdma_dial_close(&rdma->dial);
-	kw_remote_release(remote);
-}
-
-static void on_post_turn_at(void *owner, uint64_t at_us)
-{
-	kw_remote_turn_at(owner, at_us);
-}
-
 static void on_connected(struct kw_remote *remote)
 {
 	struct rdma *rdma = remote->own;
@@ -293,7 +276,6 @@ static void on_connected(struct kw_remote *remote)
 
 	snprintf(remote->info.device, sizeof remote->info.device, "%s",
 		ibv_get_device_name(rdma->dial.id->verbs->device));
-	rdma->post.threaded = rdma->dial.software;
 	if (kw_remote_greet(remote, &rdma->handshake, &error) != 0)
 		kw_remote_fail(remote, &error);
 	else
@@ -315,15 +297,7 @@ static int open_rdma(struct kw_remote *remote, struct kw_error *error)
 	rdma->dial.options = options;
 	rdma->dial.connected = on_connected;
 	rdma->dial.lost = kw_remote_fail;
-	rdma->end.ops = &end_ops;
-	rdma->end.owner = remote;
-	rdma->post.end = &rdma->end;
-	rdma->post.loop = remote->loop;
-	rdma->post.failed = on_broken;
-	rdma->post.ended = on_post_ended;
-	rdma->post.turn_at = on_post_turn_at;
-	rdma->post.owner = remote;
-	kw_rdma_post_init(&rdma->post);
+	kw_rdma_end_init(&rdma->end, &end_ops, remote);
 	kw_rdma_dial_init(&rdma->dial, remote, &rdma->end);
 	remote->own = rdma;
 	return 0;
@@ -333,16 +307,7 @@ static void turn_rdma(struct kw_remote *remote)
 {
 	struct rdma *rdma = remote->own;
 
-	if (!rdma->started) {
-		rdma->started = true;
-		kw_rdma_dial_start(&rdma->dial, remote);
-		return;
-	}
-	if (!rdma->dial.established) {
-		kw_rdma_dial_turn(&rdma->dial);
-		return;
-	}
-	kw_rdma_post_turn(&rdma->post);
+	kw_rdma_dial_turn(&rdma->dial);
 	/* Busy polling: look as long as something is out, without waiting to be told. */
 	if (!rdma->dial.options.busy || !kw_remote_is(remote, KW_REMOTE_READY))
 		return;
@@ -355,19 +320,11 @@ static void close_rdma(struct kw_remote *remote)
 {
 	struct rdma *rdma = remote->own;
 
-	if (!kw_rdma_post_stop(&rdma->post)) {
-		kw_rdma_dial_close(&rdma->dial);
-		return;
-	}
-	kw_rdma_end_stop(&rdma->end);
-	kw_remote_hold(remote);
+	kw_rdma_dial_close(&rdma->dial);
 }
 
 static void free_rdma(struct kw_remote *remote)
 {
-	struct rdma *rdma = remote->own;
-
-	kw_rdma_post_free(&rdma->post);
 	free(remote->own);
 }
 

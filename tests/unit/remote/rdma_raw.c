@@ -100,7 +100,8 @@ enum rdma_cm_event_type raw_dial(
 	bool got = false;
 	struct kw_error error;
 
-	*raw = (struct raw){.end = {.ops = &ops, .owner = raw}};
+	*raw = (struct raw){0};
+	kw_rdma_end_init(&raw->end, &ops, raw);
 	raw->channel = rdma_create_event_channel();
 	fcntl(raw->channel->fd, F_SETFL, O_NONBLOCK);
 	assert_int_equal(rdma_create_id(raw->channel, &raw->id, NULL, RDMA_PS_TCP), 0);
@@ -160,6 +161,7 @@ void raw_read_one(struct fixture *fixture, struct raw *raw, uint64_t address, ui
 
 void raw_close(struct raw *raw)
 {
+	kw_rdma_end_stop(&raw->end);
 	kw_rdma_end_close(&raw->end);
 	rdma_destroy_id(raw->id);
 	rdma_destroy_event_channel(raw->channel);

@@ -271,7 +271,7 @@ static void what_never_ends_lets_others_into_the_pool(void **state)
 	for (int i = 0; i < MANY; i++) {
 		int held = atomic_load(&posting);
 
-		try_init(&tries[i], (uint64_t)i, KW_RDMA_POST_BYTES);
+		try_init(&tries[i], (uint64_t)i, KW_RDMA_SMALL_POST_BYTES);
 		try_read(&client, &tries[i]);
 		if (i > 0)
 			uv_sem_post(&go_on);
