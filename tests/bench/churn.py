@@ -9,12 +9,13 @@ from memory import allowed_bytes
 
 TITLE = "overwriting everything again and again: the table's memory, the cleaner, the lag"
 ABOUT = """\
-A steady load overwrites keys by a Zipf law and uniformly, in turn, a value of another length in
-each phase, an agent following over shm. `of_allowed`: the proxy's resident memory over 1.25 x
-live payload + 48 bytes a key, both at their highest: what a table held once is given back by a
-restart only. `moved`: bytes the cleaner copied for each byte written. `behind`: how old the
-replica is at most, the agent's own word every tenth of a second. `cleaner_share`: of the proxy's
-CPU time, by its own clock (`cleaner_us`).
+A steady load overwrites keys, by a Zipf law and uniformly in turn. Each phase writes values of another
+length. An agent follows over shm.
+
+- `of_allowed`: the proxy's resident memory over 1.25 x live payload + 48 bytes a key, both at their highest.
+- `moved`: bytes that the cleaner copied for each byte written.
+- `behind`: how old the replica is at most, by the agent's own word each tenth of a second.
+- `cleaner_share`: the cleaner's part of the proxy's CPU time, by the proxy's own clock (`cleaner_us`).
 """
 RATE = 50_000
 PHASES = [(100, False), (140, True), (60, False), (100, True)] # bytes a value, zipfian

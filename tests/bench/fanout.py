@@ -10,12 +10,15 @@ from core.stage import (Stage, best_mode, calls, catch_up, demand_equal, digest,
 
 TITLE = "replicas joining: time, CPU and commands on the primary's side, and its latency meanwhile"
 ABOUT = """\
-`cpu_s`: of the primary's processes while the replicas join, forked children included, and for
-keywake its proxy too, less what the same processes take in as much idle time. `commands`: what
-the primary executed meanwhile beyond PING, INFO and REPLCONF. `of_native`: keywake's CPU seconds
-over native's. Latency: one GET a millisecond beside 5,000 SETs a second, timed from when it was
-due; `worst_ratio` is its maximum over that of the same servers with nobody joining. In that part
-the replicas, which stand for other hosts, and their agents leave one core to the primary's host.
+- `cpu_s`: CPU seconds of the primary's processes while the replicas join, forked children included.
+  For keywake its proxy counts too. What the same processes take in as much idle time is subtracted.
+- `commands`: what the primary executed meanwhile, except PING, INFO and REPLCONF.
+- `of_native`: keywake's CPU seconds over native's.
+- Latency: one GET a millisecond beside 5,000 SETs a second, timed from when it was due.
+- `worst_ratio`: the highest latency over that of the same servers while no replica joins.
+
+In the part under load the replicas stand for other hosts. They and their agents leave one core to the
+primary's host.
 """
 COUNTS = (1, 2, 3, 8)
 QUICK_COUNTS = (1, 2)

@@ -7,9 +7,11 @@ from core.stage import Stage, fill, missing_mode, need_mode, seconds_until, sett
 
 TITLE = "from a write to its being visible on the replica"
 ABOUT = """\
-Writes of 100 bytes in bursts of a millisecond; each arrival is seen by the replica's own keyspace
-notification and timed against the moment its burst went to the primary. `end_ms`: from the last
-write to the last arrival. `never`: keys that did not come at all, which must be 0.
+Writes of 100 bytes go out in bursts of a millisecond. The replica's own keyspace notification shows each
+arrival. It is timed against the moment when its burst went to the primary.
+
+- `end_ms`: from the last write to the last arrival.
+- `never`: keys that did not come at all. This must be 0.
 """
 # case, writes a second, keys, drawn at random, bounds in ms: (median, 99th), end
 CASES = [

@@ -10,16 +10,20 @@ from core.stage import (Stage, behind_s, catch_up, fill, proxy_knows, seconds_un
 
 TITLE = "the primary's throughput alone, with a native replica, with keywake (commands, shm)"
 ABOUT = """\
-Fifty connections send SETs of 100 bytes as fast as the primary takes them; the load, the
-followers and the replicas share this machine's cores. `kept` is the share of the throughput
-alone, in the same round. `notified` has keyspace notifications on and one subscriber that only
-reads them: who follows events can leave no more. `unpaced`: with source.primary_share 1.
-`behind_s`, at the end of the load: the agent's own word for how old the replica is at most.
-`equal_s`: from the end of the load until the replica holds all of it; DEBUG DIGEST then is the
-same on both, or the side failed. `..._cores`: CPU seconds a second while the load runs, `..._us`:
-CPU microseconds for each SET; `follower` is keywake's proxy, or the subscriber. `kept_cpu`: a
-SET's CPU time of the primary alone over that of this side: what is kept where there are cores
-for all the others.
+Fifty connections send SETs of 100 bytes as fast as the primary takes them. The load, the followers and
+the replicas share this machine's cores.
+
+- `kept`: the share of the throughput that the primary has alone, in the same round.
+- `notified`: a side with keyspace notifications on and one subscriber that only reads them. A follower
+  of events can leave no more than this.
+- `unpaced`: keywake with `source.primary_share` 1.
+- `behind_s`: at the end of the load, the agent's own word for how old the replica is at most.
+- `equal_s`: from the end of the load until the replica holds all of it. DEBUG DIGEST must then be the
+  same on both, or the side has failed.
+- `..._cores`: CPU seconds a second while the load runs. `..._us`: CPU microseconds for each SET.
+- `follower`: keywake's proxy, or the subscriber.
+- `kept_cpu`: the primary's CPU time of a SET alone, over that of this side. It is what would be kept if
+  all the others had cores of their own.
 """
 # name, pipeline, zipfian, the share that keywake must leave
 CASES = [

@@ -21,12 +21,17 @@ from lib.daemon import BUILD, free_port                        # noqa: E402
 from lib.server import TOP                                     # noqa: E402
 
 TITLE = "the table read over rdma, in a guest, and how soon a small change is seen"
-ABOUT = ("Soft-RoCE in a QEMU guest without KVM: the figures mean nothing, their ratios do. Bulk: table-read "
-         "(every record verified) against ib_read_bw with as large READs, as many in flight, and the same "
-         "table over tcp. Small changes: table-look times each against a bare READ of the superblock over "
-         "the same connection within the same milliseconds: the tail first (free: one READ) and plain "
-         "(superblock first). age is publication to apply queue, back to back; vain is a look that "
-         "finds nothing, which is the poll interval then.")
+ABOUT = """\
+Soft-RoCE in a QEMU guest without KVM. The figures mean nothing; their ratios do.
+
+- Bulk: `table-read`, which verifies every record, against `ib_read_bw` with as large READs and as many in
+  flight, and against the same table over tcp.
+- Small changes: `table-look` times each against a bare READ of the superblock. Both use the same connection
+  within the same milliseconds.
+- `free`: the tail is looked at first, by one READ. `plain`: the superblock first.
+- `age`: from publication to the apply queue, with polls back to back.
+- `vain`: a look that finds nothing, which is the poll interval then.
+"""
 BULK_SHARE, ROUND_TRIPS = 0.9, 1.3
 READ_BYTES, DEPTH, PASSES = 65536, 16, 3
 TABLE = {"keys": 192, "value_bytes": 262_144}

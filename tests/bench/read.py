@@ -8,11 +8,14 @@ from core.stage import Stage, fill
 
 TITLE = "the whole table read and verified, against bare memory and a bare socket"
 ABOUT = """\
-table-read is the agent's own carrier and reader with nothing behind them. Its peers move as many
-bytes as the table has: memcpy out of a fresh mapping of a memory file, in chunks of 128 KiB; and
-a TCP connection over loopback. Neither looks at what it moves, and memcpy is one thread's: over
-shm a READ is copied by two where a core is free, so it can be faster. With one core left to it the
-table of short values comes at half of memcpy's speed.
+`table-read` is the agent's own carrier and reader; nothing is applied. Its peers move as many bytes as the
+table has, and look at none of them.
+
+- memcpy: out of a fresh mapping of a memory file, in chunks of 128 KiB, by one thread.
+- tcp: a connection over loopback.
+
+Over shm two threads copy a READ if a core is free, so it can be faster than memcpy. With one core, the table
+of short values comes at half of memcpy's speed.
 """
 CASES = [("1 M x 100 B", 1_000_000, 100), ("200 k x 4 KiB", 200_000, 4096),
          ("256 x 3.66 MB", 256, 3_660_000)]

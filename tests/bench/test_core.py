@@ -111,7 +111,7 @@ def test_the_page_says_what_failed_and_what_was_not_reached():
         "machine": {"cpu": "some", "load at the start": 3.0}, "command": "run", "begun": "now", "rounds": 3, "seed": 1,
         "benchmarks": {"x": {"title": "a title", "seconds": 1.0, "rows": rows}}})
     assert "FAILED" in page and "it broke" in page and "NOT REACHED" in page
-    assert "0 reached it, 1 did not" in page and "not quiet" in page
+    assert "0 figures reached the bound they are held against, 1 did not" in page and "not quiet" in page
     assert "no figure here is a claim" in page # three rounds
 
 

@@ -9,12 +9,13 @@ from core.stage import (MODES, Stage, demand_equal, digest, fill, need_mode, sec
 
 TITLE = "from start to equal, into an empty replica"
 ABOUT = """\
-Native: REPLICAOF, diskless on both sides, no delay, swapdb, no compression. keywake: from the
-start of the agent until it says `warm`; afterwards DEBUG DIGEST must be equal. The bare client
-sends pipelined RESTOREs from its own memory. The copy program does one GET and one SET at a time
-and is stopped after some seconds; its time is then reckoned from the share it copied. `cpu_s`: of
-all processes that take part, primary, replica and forked children included: on a busy machine it
-says more than the time.
+- Native: REPLICAOF, diskless on both sides, no delay, swapdb, no compression.
+- keywake: from the start of the agent until it says `warm`. Afterwards DEBUG DIGEST must be equal.
+- The bare client sends pipelined RESTOREs from its own memory.
+- The copy program does one GET and one SET at a time. It is stopped after some seconds, and its time is
+  estimated from the share that it copied.
+- `cpu_s`: CPU seconds of all processes that take part: primary, replica, and forked children. On a busy
+  machine it says more than the time.
 """
 CARRIERS = ("shm", "tcp")
 COPY_SECONDS = 8

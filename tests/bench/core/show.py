@@ -122,8 +122,8 @@ def busy(machine):
     """What must be said where others used the machine too."""
     load = machine["load at the start"]
     if load > QUIET_LOAD:
-        yield (f"**The machine was not quiet** (load {load} when this began): its times say little, CPU "
-               "seconds and counts a bit more.")
+        yield (f"**The machine was not quiet** (load {load} when this began). Its times say little. CPU "
+               "seconds and counts say more.")
         yield ""
 
 
@@ -138,18 +138,19 @@ def markdown(results):
     reached, missed, unmeasured = counts(results)
     lines = [
         "# Benchmarks", "",
-        f"Written by `{results['command']}`, {results['begun']}. Do not edit: run it again.", "",
+        f"`{results['command']}` wrote this page at {results['begun']}. Do not edit it; run it again.", "",
         *markdown_table(["machine", ""], [[key, str(value)] for key, value in machine.items()]), "",
         *busy(machine),
-        f"Every figure stands beside its peer's, measured in the same run. Rounds: {results['rounds']}, the "
-        f"sides of each in an order drawn from seed {results['seed']}, after one round that is not "
-        f"counted. {few(results['rounds'])}Figures are medians, with the lowest and highest round in "
-        "parentheses; a ratio is the median of the rounds' ratios. Seconds unless a name says "
-        "otherwise. A side that failed is shown as such, with its reason; *not built* is what this "
-        "version does not have.", "",
-        f"Figures held against a bound: {reached} reached it, {missed} did not, {unmeasured} were "
-        "not measured. The bounds are the project's own aims, for medians on one quiet machine "
-        "over shm.", ""]
+        "Every figure stands beside its peer's, measured in the same run. "
+        f"There are {results['rounds']} rounds, after one that is not counted. "
+        f"Seed {results['seed']} gives the order of the sides in each. {few(results['rounds'])}", "",
+        "Figures are medians, with the lowest and the highest round in parentheses. "
+        "A ratio is the median of the rounds' own ratios. Times are in seconds unless a name says "
+        "otherwise. A side that failed is shown so, with its reason. *not built* means that this "
+        "version does not have it.", "",
+        f"{reached} figures reached the bound they are held against, {missed} did not, and {unmeasured} "
+        "were not measured. The bounds are the project's own aims: medians, on one quiet machine, over "
+        "shm.", ""]
     for name, result in results["benchmarks"].items():
         lines += markdown_section(name, result)
     return "\n".join(lines).rstrip() + "\n"
