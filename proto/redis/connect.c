@@ -4,19 +4,12 @@
 #include "redis/connection.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
+#include <assert.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/un.h>
-#include <unistd.h>
-
-/* A peer that vanished without a word is found after 30 + 3 * 10 s of silence. */
-#define KEEPALIVE_IDLE_S 30
-#define KEEPALIVE_INTERVAL_S 10
-#define KEEPALIVE_PROBES 3
 
 struct kw_redis_lookup {
 	uv_getaddrinfo_t request;
@@ -59,77 +52,39 @@ static void add_targets(struct kw_redis *redis, const struct addrinfo *info)
 	}
 }
 
-static int open_socket(int family)
+static void attempt_failed(struct kw_redis *redis, const struct kw_error *why)
 {
-	int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	int on = 1, idle = KEEPALIVE_IDLE_S, interval = KEEPALIVE_INTERVAL_S;
-	int probes = KEEPALIVE_PROBES;
-
-	if (fd < 0 || family == AF_UNIX)
-		return fd;
-	/* Refusals would only cost latency, or time to notice a death: no reason to fail. */
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
-	return fd;
+	redis->attempt = *why;
+	kw_error_wrap(&redis->attempt, "connect%s%s", redis->address.local ? "" : " to ",
+		redis->targets[redis->target].name);
 }
 
-static const char *connect_remedy(int errnum)
-{
-	switch (errnum) {
-	case ENOENT:
-		return " (is the server running, and is this its unixsocket?)";
-	case ECONNREFUSED:
-		return " (is the server running?)";
-	case EACCES:
-		return " (see unixsocketperm of the server, or join its group)";
-	case EAGAIN:
-		return " (the server does not accept: it hangs, or its backlog is full)";
-	default:
-		return "";
-	}
-}
-
-static void attempt_failed(struct kw_redis *redis, int errnum)
-{
-	const struct kw_redis_target *target = &redis->targets[redis->target];
-
-	kw_error_set(&redis->attempt, errnum == ENOMEM ? KW_E_NOMEM : KW_E_IO, "connect%s%s: %s%s",
-		redis->address.local ? "" : " to ", target->name, strerror(errnum),
-		connect_remedy(errnum));
-}
-
-/* Each address left gets its share of the time left: a black hole must not eat it all. */
+/*
+ * Each address left gets its share of the time left: one that swallows packets must not use it up.
+ */
 static void try_target(struct kw_redis *redis)
 {
 	struct kw_redis_target *target = &redis->targets[redis->target];
 	uint64_t now = kw_clock_us();
 	uint64_t left = redis->ready_until_us > now ? redis->ready_until_us - now : 0;
-	int result;
-	int fd = open_socket(target->address.ss_family);
+	struct kw_redis_stream stream = {0};
+	enum kw_redis_stream_result result;
+	struct kw_error error;
 
-	if (fd < 0) {
-		attempt_failed(redis, errno);
+	assert(redis->target < redis->target_count);
+	result = kw_redis_stream_open(&stream, &kw_redis_stream_plain,
+		(const struct sockaddr *)&target->address, target->length, &error);
+	if (result == KW_REDIS_STREAM_FAILED) {
+		attempt_failed(redis, &error);
 		kw_redis_connect_next(redis);
 		return;
 	}
-	do {
-		result = connect(fd, (const struct sockaddr *)&target->address, target->length);
-	} while (result < 0 && errno == EINTR);
-	if (result < 0 && errno != EINPROGRESS) {
-		attempt_failed(redis, errno);
-		close(fd);
-		kw_redis_connect_next(redis);
-		return;
-	}
-	kw_redis_link_open(redis, fd, UV_WRITABLE);
+	kw_redis_link_open(redis, &stream, UV_WRITABLE);
 	if (kw_redis_is_over(redis))
 		return;
 	kw_redis_arm(redis, now + left / (uint64_t)(redis->target_count - redis->target));
-	if (result == 0)
-		kw_redis_connected(redis);
+	if (result == KW_REDIS_STREAM_DONE)
+		kw_redis_connect_event(redis);
 }
 
 void kw_redis_connect_next(struct kw_redis *redis)
@@ -145,17 +100,22 @@ void kw_redis_connect_next(struct kw_redis *redis)
 
 void kw_redis_connect_event(struct kw_redis *redis)
 {
-	int errnum = 0;
-	socklen_t length = sizeof errnum;
+	struct kw_error error;
 
-	if (getsockopt(redis->link->fd, SOL_SOCKET, SO_ERROR, &errnum, &length) < 0)
-		errnum = errno;
-	if (errnum == 0) {
+	assert(redis->sm.state == KW_REDIS_CONNECTING);
+	switch (kw_redis_stream_establish(&redis->link->stream, &error)) {
+	case KW_REDIS_STREAM_MORE:
+	case KW_REDIS_STREAM_DONE:
 		kw_redis_connected(redis);
-		return;
+		break;
+	case KW_REDIS_STREAM_AGAIN:
+		break;
+	case KW_REDIS_STREAM_ENDED:
+	case KW_REDIS_STREAM_FAILED:
+		attempt_failed(redis, &error);
+		kw_redis_connect_next(redis);
+		break;
 	}
-	attempt_failed(redis, errnum);
-	kw_redis_connect_next(redis);
 }
 
 static void start_targets(struct kw_redis *redis)

@@ -1,15 +1,13 @@
-/* A connection's life on the loop: handles, sockets, deadlines, and its end. */
+/* A connection's life on the loop: its states, handles, sockets, deadlines, and its end. */
 #include "redis/connection.h"
 
 #include "base/buffer.h"
 #include "base/clock.h"
 
 #include <assert.h>
-#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 /* After a stop of this process, bytes that already came get so long to be read before a timeout. */
 #define GRACE_US 1000000
@@ -17,36 +15,82 @@
 /* Rounds of NULLs at the end; more means that NULLs are answered with commands, for ever. */
 #define DRAIN_ROUNDS 16
 
+/* The loop's handles but for the link's: two timers and the turn. */
+#define OWN_HANDLES 3
+
 static void on_timer(uv_timer_t *timer);
+
+/* Its states. */
+
+static bool holds(const void *owner, int state)
+{
+	const struct kw_redis *redis = owner;
+
+	switch ((enum kw_redis_state)state) {
+	case KW_REDIS_OPENING:
+		/* AUTH and SETNAME are the first of what is queued, and their replies are pending.
+		 */
+		return !redis->link && !redis->lookup && redis->pending.count > 0 &&
+		       redis->login_bytes > 0 && redis->login_bytes <= redis->output.bytes &&
+		       redis->handles == OWN_HANDLES;
+	case KW_REDIS_CONNECTING:
+		return !redis->link && !redis->lookup && redis->target == 0;
+	case KW_REDIS_LOGIN:
+		return redis->link && !redis->lookup && redis->pending.count > 0 &&
+		       redis->login_bytes > 0;
+	case KW_REDIS_READY:
+		return redis->link && !redis->lookup && redis->handles > OWN_HANDLES;
+	case KW_REDIS_CLOSING:
+		return !redis->link && !redis->lookup && redis->output.bytes == 0 &&
+		       redis->handles >= OWN_HANDLES;
+	case KW_REDIS_CLOSED:
+		return !redis->link && redis->handles == 0 && redis->pending.count == 0;
+	}
+	return false;
+}
+
+static const struct kw_sm_state states[] = {
+	[KW_REDIS_OPENING] = {"opening", KW_SM_TO(KW_REDIS_CONNECTING) | KW_SM_TO(KW_REDIS_CLOSING),
+		KW_SM_INITIAL},
+	[KW_REDIS_CONNECTING] = {"connecting",
+		KW_SM_TO(KW_REDIS_LOGIN) | KW_SM_TO(KW_REDIS_CLOSING)},
+	[KW_REDIS_LOGIN] = {"login", KW_SM_TO(KW_REDIS_READY) | KW_SM_TO(KW_REDIS_CLOSING)},
+	[KW_REDIS_READY] = {"ready", KW_SM_TO(KW_REDIS_CLOSING)},
+	[KW_REDIS_CLOSING] = {"closing", KW_SM_TO(KW_REDIS_CLOSED)},
+	[KW_REDIS_CLOSED] = {"closed", 0, KW_SM_FINAL},
+};
+
+const struct kw_sm_conf kw_redis_machine = {"redis", states, KW_REDIS_CLOSED + 1, holds};
 
 void kw_redis_init_handles(struct kw_redis *redis)
 {
 	uv_timer_init(redis->loop, &redis->timer);
 	uv_idle_init(redis->loop, &redis->turn);
-	uv_timer_init(redis->loop, &redis->look);
+	uv_timer_init(redis->loop, &redis->read_timer);
 	redis->timer.data = redis;
-	redis->look.data = redis;
+	redis->read_timer.data = redis;
 	redis->turn.data = redis;
-	redis->handles = 3;
+	redis->handles = OWN_HANDLES;
 }
 
 /* The end. */
 
 static void drain(struct kw_redis *redis)
 {
-	for (int round = 0; redis->owed.count > 0; round++) {
+	for (int round = 0; redis->pending.count > 0; round++) {
 		assert(round < DRAIN_ROUNDS);
-		for (size_t left = redis->owed.count; left > 0; left--) {
-			struct kw_owed owed = kw_owed_pop(&redis->owed);
+		for (size_t left = redis->pending.count; left > 0; left--) {
+			struct kw_pending command = kw_pending_pop(&redis->pending);
 
-			if (owed.fn)
-				owed.fn(owed.arg, NULL);
+			if (command.fn)
+				command.fn(command.arg, NULL);
 		}
 	}
 }
 
 static void handle_closed(struct kw_redis *redis)
 {
+	assert(redis->handles > 0);
 	redis->handles--;
 	if (redis->handles > 0)
 		return;
@@ -79,14 +123,14 @@ void kw_redis_fail(struct kw_redis *redis, const struct kw_error *why)
 	redis->why = *why;
 	if (why->code != KW_OK)
 		kw_error_wrap(&redis->why, "%s", redis->place);
-	kw_sm_move(&redis->sm, KW_REDIS_CLOSING,
-		why->code == KW_OK ? "asked to close" : redis->why.text);
 	kw_redis_connect_abandon(redis);
 	kw_redis_link_drop(redis);
 	kw_output_close(&redis->output);
+	kw_sm_move(&redis->sm, KW_REDIS_CLOSING,
+		why->code == KW_OK ? "asked to close" : redis->why.text);
 	uv_close((uv_handle_t *)&redis->timer, own_handle_closed);
 	uv_close((uv_handle_t *)&redis->turn, own_handle_closed);
-	uv_close((uv_handle_t *)&redis->look, own_handle_closed);
+	uv_close((uv_handle_t *)&redis->read_timer, own_handle_closed);
 }
 
 void kw_redis_failf(struct kw_redis *redis, enum kw_code code, const char *format, ...)
@@ -102,19 +146,20 @@ void kw_redis_failf(struct kw_redis *redis, enum kw_code code, const char *forma
 
 /* Sockets. */
 
-void kw_redis_link_open(struct kw_redis *redis, int fd, int events)
+void kw_redis_link_open(struct kw_redis *redis, struct kw_redis_stream *stream, int events)
 {
 	struct kw_redis_link *link = kw_zalloc(sizeof *link);
-	int result = uv_poll_init(redis->loop, &link->poll, fd);
+	int result = uv_poll_init(redis->loop, &link->poll, stream->fd);
 
+	assert(!redis->link);
 	if (result < 0) {
 		free(link);
-		close(fd);
+		kw_redis_stream_close(stream);
 		kw_redis_failf(redis, KW_E_IO, "watch a new socket: %s", uv_strerror(result));
 		return;
 	}
 	link->redis = redis;
-	link->fd = fd;
+	link->stream = *stream;
 	link->poll.data = link;
 	redis->link = link;
 	redis->handles++;
@@ -128,21 +173,21 @@ void kw_redis_link_drop(struct kw_redis *redis)
 	if (!link)
 		return;
 	redis->link = NULL;
-	/* uv_close takes the descriptor out of the loop at once: it may be closed behind it. */
+	/* uv_close takes the descriptor out of the loop at once: after it, it may be closed. */
 	uv_close((uv_handle_t *)&link->poll, link_closed);
-	close(link->fd);
+	kw_redis_stream_close(&link->stream);
 }
 
 void kw_redis_connected(struct kw_redis *redis)
 {
-	kw_sm_move(&redis->sm, KW_REDIS_GREETING, redis->targets[redis->target].name);
-	redis->heard_us = kw_clock_us();
+	kw_sm_move(&redis->sm, KW_REDIS_LOGIN, redis->targets[redis->target].name);
+	redis->moved_us = kw_clock_us();
 	kw_redis_arm(redis, redis->ready_until_us);
 	kw_redis_watch(redis->link, UV_READABLE);
 	kw_redis_write(redis);
 }
 
-void kw_redis_greeted(struct kw_redis *redis)
+void kw_redis_logged_in(struct kw_redis *redis)
 {
 	kw_sm_move(&redis->sm, KW_REDIS_READY, "");
 	kw_redis_arm(redis, kw_clock_us() + (uint64_t)redis->reply_timeout_ms * 1000);
@@ -162,29 +207,21 @@ void kw_redis_arm(struct kw_redis *redis, uint64_t until_us)
 	uv_timer_start(&redis->timer, on_timer, ms, 0);
 }
 
-static bool has_input(const struct kw_redis *redis)
-{
-	struct pollfd poll_fd = {.fd = redis->link->fd, .events = POLLIN};
-
-	return poll(&poll_fd, 1, 0) > 0;
-}
-
 static void check_replies(struct kw_redis *redis, uint64_t now)
 {
 	uint64_t timeout_us = (uint64_t)redis->reply_timeout_ms * 1000;
 
-	if (redis->owed.count == 0)
+	if (redis->pending.count == 0)
 		kw_redis_arm(redis, now + timeout_us);
-	else if (now < redis->heard_us + timeout_us)
-		kw_redis_arm(redis, redis->heard_us + timeout_us);
-	else if (has_input(redis))
-		kw_redis_arm(
-			redis, now + GRACE_US); /* it was we who were stopped, not the server */
+	else if (now < redis->moved_us + timeout_us)
+		kw_redis_arm(redis, redis->moved_us + timeout_us);
+	else if (kw_redis_stream_has_input(&redis->link->stream))
+		kw_redis_arm(redis, now + GRACE_US); /* this process was stopped, not the server */
 	else
 		kw_redis_failf(redis, KW_E_TIMEOUT,
-			"no byte for %u ms while %zu replies are owed: the server hangs or the "
+			"no byte for %u ms while %zu replies are pending: the server hangs or the "
 			"network is gone",
-			redis->reply_timeout_ms, redis->owed.count);
+			redis->reply_timeout_ms, redis->pending.count);
 }
 
 static void check_attempt(struct kw_redis *redis)
@@ -212,10 +249,9 @@ static void on_timer(uv_timer_t *timer)
 	}
 	if (redis->sm.state == KW_REDIS_CONNECTING)
 		check_attempt(redis);
-	else if (redis->sm.state == KW_REDIS_GREETING)
+	else if (redis->sm.state == KW_REDIS_LOGIN)
 		kw_redis_failf(redis, KW_E_TIMEOUT,
-			"connected, but not greeted back within %u ms: the server hangs, or this "
-			"is none",
+			"connected, but no reply within %u ms: the server hangs, or this is none",
 			redis->connect_timeout_ms);
 	else if (redis->sm.state == KW_REDIS_READY)
 		check_replies(redis, now);

@@ -1,17 +1,20 @@
 /*
  * The inside of a connection, shared by the files that make it: redis.c (what callers see),
- * connect.c (name, addresses, sockets), greeting.c (AUTH, CLIENT SETNAME), connection.c (handles,
- * deadlines, the end), traffic.c (bytes and replies), lull.c (reading now and then).
+ * connect.c (name, addresses), stream.c (the socket), login.c (AUTH, CLIENT SETNAME), connection.c
+ * (states, handles, deadlines, the end), connection_io.c (bytes and replies), read_pacing.c
+ * (reading by a timer).
  *
- *   ┌─────────┐ loop ┌────────────┐ socket ┌──────────┐ SETNAME  ┌───────┐
- *   │ OPENING │─────▶│ CONNECTING │───────▶│ GREETING │─────────▶│ READY │
- *   └─────────┘      └────────────┘        └──────────┘ answered └───────┘
- *        │                 │ no address left    │ refused            │ lost
- *        └─────────────────┴───────┬────────────┴────────────────────┘
+ *   ┌─────────┐ loop ┌────────────┐ socket ┌───────┐ SETNAME  ┌───────┐
+ *   │ OPENING │─────▶│ CONNECTING │───────▶│ LOGIN │─────────▶│ READY │
+ *   └─────────┘      └────────────┘        └───────┘ answered └───────┘
+ *        │                 │ no address left   │ refused          │ lost
+ *        └─────────────────┴───────┬───────────┴──────────────────┘
  *                                  ▼ failed, or asked to close
  *                             ┌─────────┐ handles closed, ┌────────┐
  *                             │ CLOSING │────────────────▶│ CLOSED │ handlers.closed
  *                             └─────────┘ NULLs told      └────────┘
+ *
+ * What must hold in each state is kw_redis_machine's invariant (connection.c).
  */
 #ifndef KW_REDIS_CONNECTION_H
 #define KW_REDIS_CONNECTION_H
@@ -19,9 +22,10 @@
 #include "base/sm.h"
 #include "redis/address.h"
 #include "redis/output.h"
-#include "redis/owed.h"
+#include "redis/pending.h"
 #include "redis/redis.h"
 #include "redis/reply.h"
+#include "redis/stream.h"
 
 #include <sys/socket.h>
 
@@ -34,17 +38,32 @@
 enum kw_redis_state {
 	KW_REDIS_OPENING,
 	KW_REDIS_CONNECTING,
-	KW_REDIS_GREETING,
+	KW_REDIS_LOGIN,
 	KW_REDIS_READY,
 	KW_REDIS_CLOSING,
 	KW_REDIS_CLOSED,
+};
+
+extern const struct kw_sm_conf kw_redis_machine;
+
+/* When input is read. */
+enum kw_redis_reading {
+	KW_REDIS_READ_DIRECT, /* when it arrives, always: the option `stream` is not set */
+	KW_REDIS_READ_EAGER,  /* when it arrives, until much of it does */
+	KW_REDIS_READ_PACED,  /* when read_timer fires; the socket is not polled for input */
+};
+
+enum kw_redis_writing {
+	KW_REDIS_WRITE_OPEN,
+	KW_REDIS_WRITE_BLOCKED, /* the socket is full: polled for room */
+	KW_REDIS_WRITE_FAILED,  /* write_why; the reason may still be in what can be read */
 };
 
 /* One socket and its poll handle; on the heap, because every address tried has one of its own. */
 struct kw_redis_link {
 	uv_poll_t poll;
 	struct kw_redis *redis;
-	int fd;
+	struct kw_redis_stream stream;
 	int events; /* polled now */
 };
 
@@ -76,24 +95,25 @@ struct kw_redis {
 	uint64_t timer_until_us;
 	uint64_t ready_until_us; /* the deadline of connect_timeout_ms */
 
-	struct kw_redis_link *link;
-	uv_timer_t timer;      /* connect deadline, then reply timeout */
-	uv_idle_t turn;        /* active: something is to be written (or begun) this loop turn */
-	int handles;           /* not yet closed */
-	size_t greeting_bytes; /* of the greeting, still to be written; the rest waits for READY */
+	struct kw_redis_link
+		*link;      /* from CONNECTING to READY, while an address is tried or used */
+	uv_timer_t timer;   /* connect deadline, then reply timeout */
+	uv_idle_t turn;     /* active: something is to be written (or begun) this loop turn */
+	int handles;        /* not yet closed */
+	size_t login_bytes; /* of AUTH and SETNAME, still to be written; the rest waits for READY */
 	struct kw_output output;
-	int write_errno; /* writing failed; reading may still tell why */
-	bool write_blocked;
+	enum kw_redis_writing writing;
+	struct kw_error write_why;
 
-	uv_timer_t look; /* lulled: input is read when it fires, and not polled for */
-	bool may_lull, lulled;
-	uint64_t judged_us, judged_bytes; /* when it was last judged, and what came since */
+	enum kw_redis_reading reading;
+	uv_timer_t read_timer;
+	uint64_t measured_us, measured_bytes; /* since when the rate is measured, and what came */
 
 	struct kw_reply_reader *reader;
-	struct kw_owed_ring owed;
-	uint64_t heard_us;      /* last byte moved, or the moment from which a reply is owed */
+	struct kw_pending_queue pending;
+	uint64_t moved_us;      /* last byte moved, or the moment from which a reply is pending */
 	uint32_t event_replies; /* replies of the present readable event */
-	bool pubsub;            /* a subscription was confirmed */
+	enum { KW_REDIS_REPLIES, KW_REDIS_MESSAGES } input_kind; /* MESSAGES: it subscribed */
 	struct kw_error why;
 	uint8_t input[KW_REDIS_READ_BYTES];
 };
@@ -103,7 +123,7 @@ void kw_redis_fail(struct kw_redis *redis, const struct kw_error *why);
 void kw_redis_failf(struct kw_redis *redis, enum kw_code code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* connect.c: begin; a link in state GREETING or a failure follows. */
+/* connect.c: begin; a link in state LOGIN or a failure follows. */
 void kw_redis_connect(struct kw_redis *redis);
 /* The present attempt failed (redis->attempt says why): the next address, or the end. */
 void kw_redis_connect_next(struct kw_redis *redis);
@@ -112,18 +132,19 @@ void kw_redis_connect_event(struct kw_redis *redis);
 /* Closing: let go of a running lookup. */
 void kw_redis_connect_abandon(struct kw_redis *redis);
 
-/* greeting.c: queue it (first of all commands); its replies lead to READY or a failure. */
-void kw_redis_greet(struct kw_redis *redis);
+/* login.c: queue it (first of all commands); its replies lead to READY or a failure. */
+void kw_redis_login(struct kw_redis *redis);
 
 /* connection.c: handles and deadlines. */
 void kw_redis_init_handles(struct kw_redis *redis);
 void kw_redis_arm(struct kw_redis *redis, uint64_t until_us);
-void kw_redis_link_open(struct kw_redis *redis, int fd, int events);
+/* The link takes the stream over, also when it fails. */
+void kw_redis_link_open(struct kw_redis *redis, struct kw_redis_stream *stream, int events);
 void kw_redis_link_drop(struct kw_redis *redis); /* close socket and handle */
-void kw_redis_connected(struct kw_redis *redis); /* CONNECTING -> GREETING */
-void kw_redis_greeted(struct kw_redis *redis);   /* GREETING -> READY */
+void kw_redis_connected(struct kw_redis *redis); /* CONNECTING -> LOGIN */
+void kw_redis_logged_in(struct kw_redis *redis); /* LOGIN -> READY */
 
-/* traffic.c: bytes and replies. */
+/* connection_io.c: bytes and replies. */
 void kw_redis_write(struct kw_redis *redis); /* no callbacks: errors are kept for the loop */
 void kw_redis_wake(struct kw_redis *redis);  /* look at the connection this loop turn */
 void kw_redis_watch(struct kw_redis_link *link, int events);
@@ -131,8 +152,8 @@ void kw_redis_rewatch(struct kw_redis *redis);                 /* for what is wa
 void kw_redis_read(struct kw_redis *redis);                    /* what has come */
 bool kw_redis_take(void *redis, const struct kw_reply *reply); /* the reader's sink */
 
-/* lull.c: so much was read at once. Shall input be read at each arrival, or now and then? */
-void kw_redis_judge_input(struct kw_redis *redis, size_t bytes);
+/* read_pacing.c: so much was read at once. Shall input be read as it arrives, or by the timer? */
+void kw_redis_pace_reads(struct kw_redis *redis, size_t bytes);
 
 static inline bool kw_redis_is_over(const struct kw_redis *redis)
 {

@@ -17,19 +17,6 @@
 /* The longest command that kw_redis_words takes. */
 #define WORDS_MAX 16
 
-static const struct kw_sm_state states[] = {
-	[KW_REDIS_OPENING] = {"opening", KW_SM_TO(KW_REDIS_CONNECTING) | KW_SM_TO(KW_REDIS_CLOSING),
-		KW_SM_INITIAL},
-	[KW_REDIS_CONNECTING] = {"connecting",
-		KW_SM_TO(KW_REDIS_GREETING) | KW_SM_TO(KW_REDIS_CLOSING)},
-	[KW_REDIS_GREETING] = {"greeting", KW_SM_TO(KW_REDIS_READY) | KW_SM_TO(KW_REDIS_CLOSING)},
-	[KW_REDIS_READY] = {"ready", KW_SM_TO(KW_REDIS_CLOSING)},
-	[KW_REDIS_CLOSING] = {"closing", KW_SM_TO(KW_REDIS_CLOSED)},
-	[KW_REDIS_CLOSED] = {"closed", 0, KW_SM_FINAL},
-};
-
-static const struct kw_sm_conf machine = {"redis", states, KW_REDIS_CLOSED + 1};
-
 static void copy_text(char *to, size_t room, const char *from)
 {
 	snprintf(to, room, "%s", from);
@@ -53,7 +40,6 @@ int kw_redis_open(uv_loop_t *loop, const struct kw_redis_options *options,
 	if (kw_redis_address_parse(options->address, &address, error) != 0)
 		return KW_E_CONFIG;
 	redis = kw_zalloc(sizeof *redis);
-	kw_sm_init(&redis->sm, &machine, redis, KW_REDIS_OPENING);
 	redis->loop = loop;
 	redis->handlers = *handlers;
 	redis->address = address;
@@ -67,29 +53,30 @@ int kw_redis_open(uv_loop_t *loop, const struct kw_redis_options *options,
 	redis->reply_timeout_ms =
 		options->reply_timeout_ms ? options->reply_timeout_ms : DEFAULT_REPLY_TIMEOUT_MS;
 	redis->ready_until_us = kw_clock_us() + (uint64_t)redis->connect_timeout_ms * 1000;
-	redis->may_lull = options->stream;
+	redis->reading = options->stream ? KW_REDIS_READ_EAGER : KW_REDIS_READ_DIRECT;
 	redis->reader = kw_reply_reader_new(kw_redis_take, redis);
 	kw_redis_init_handles(redis);
-	kw_redis_greet(redis);
+	kw_redis_login(redis);
+	kw_sm_init(&redis->sm, &kw_redis_machine, redis, KW_REDIS_OPENING);
 	kw_redis_wake(redis);
 	*result = redis;
 	return 0;
 }
 
-/* A reply is owed from now on; while closing there is nothing to write, only a NULL to come. */
-static bool owe(struct kw_redis *redis, struct kw_owed owed)
+/* Its reply is pending from now on. False: it is closing; nothing is written, and NULL is told. */
+static bool expect_reply(struct kw_redis *redis, struct kw_pending command)
 {
 	assert(redis->sm.state != KW_REDIS_CLOSED);
-	if (redis->owed.count == 0)
-		redis->heard_us = kw_clock_us();
-	kw_owed_push(&redis->owed, owed);
+	if (redis->pending.count == 0)
+		redis->moved_us = kw_clock_us();
+	kw_pending_push(&redis->pending, command);
 	return !kw_redis_is_over(redis);
 }
 
 void kw_redis_send(
 	struct kw_redis *redis, kw_reply_fn fn, void *arg, int argc, const struct kw_slice *argv)
 {
-	if (!owe(redis, (struct kw_owed){.fn = fn, .arg = arg}))
+	if (!expect_reply(redis, (struct kw_pending){.fn = fn, .arg = arg}))
 		return;
 	kw_output_command(&redis->output, argc, argv);
 	kw_redis_wake(redis);
@@ -112,7 +99,7 @@ void kw_redis_words(struct kw_redis *redis, kw_reply_fn fn, void *arg, const cha
 
 void kw_redis_send_raw(struct kw_redis *redis, kw_reply_fn fn, void *arg, struct kw_slice resp)
 {
-	if (!owe(redis, (struct kw_owed){.fn = fn, .arg = arg}))
+	if (!expect_reply(redis, (struct kw_pending){.fn = fn, .arg = arg}))
 		return;
 	kw_output_raw(&redis->output, resp);
 	kw_redis_wake(redis);
@@ -126,7 +113,8 @@ void kw_redis_subscribe(
 		kw_slice_text(channel),
 	};
 
-	if (!owe(redis, (struct kw_owed){.fn = fn, .arg = arg, .subscribes = true}))
+	if (!expect_reply(redis,
+		    (struct kw_pending){.fn = fn, .arg = arg, .kind = KW_PENDING_SUBSCRIPTION}))
 		return;
 	kw_output_command(&redis->output, 2, argv);
 	kw_redis_wake(redis);
@@ -142,9 +130,9 @@ const char *kw_redis_lost(const struct kw_redis *redis)
 	return kw_redis_is_over(redis) && redis->why.code != KW_OK ? redis->why.text : NULL;
 }
 
-size_t kw_redis_owed(const struct kw_redis *redis)
+size_t kw_redis_pending(const struct kw_redis *redis)
 {
-	return redis->owed.count;
+	return redis->pending.count;
 }
 
 size_t kw_redis_unsent_bytes(const struct kw_redis *redis)
@@ -164,10 +152,10 @@ void kw_redis_free(struct kw_redis *redis)
 	if (!redis)
 		return;
 	assert(redis->sm.state == KW_REDIS_CLOSED);
-	assert(redis->owed.count == 0);
+	assert(redis->pending.count == 0);
 	kw_reply_reader_free(redis->reader);
 	kw_output_close(&redis->output);
-	kw_owed_close(&redis->owed);
+	kw_pending_close(&redis->pending);
 	if (redis->password)
 		explicit_bzero(redis->password, redis->password_bytes);
 	free(redis->password);

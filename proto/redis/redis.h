@@ -47,7 +47,7 @@ struct kw_redis_options {
 	struct kw_slice password; /* empty: none; copied */
 	char client_name[64];
 	uint32_t connect_timeout_ms; /* until ready; 0: 5000 */
-	uint32_t reply_timeout_ms;   /* no byte for this long while replies are owed; 0: 30000 */
+	uint32_t reply_timeout_ms;   /* no byte for this long while replies are pending; 0: 30000 */
 	/*
 	 * A subscriber, whose messages may come in a stream: from 4 KiB a millisecond on they, and
 	 * the end of the connection, are looked for every millisecond rather than at each arrival.
@@ -62,7 +62,7 @@ typedef void (*kw_reply_fn)(void *arg, const struct kw_reply *reply);
 
 struct kw_redis_handlers {
 	void (*ready)(void *arg);
-	/* Once, after every owed reply was told as NULL. Call kw_redis_free here or later. */
+	/* Once, after every pending reply was told as NULL. Call kw_redis_free here or later. */
 	void (*closed)(void *arg, const struct kw_error *why);
 	/* A pub/sub message (array), on a connection that subscribed. May be NULL. */
 	void (*push)(void *arg, const struct kw_reply *message);
@@ -74,7 +74,7 @@ int kw_redis_open(uv_loop_t *loop, const struct kw_redis_options *options,
 	const struct kw_redis_handlers *handlers, struct kw_redis **redis, struct kw_error *error);
 
 /*
- * Queue one command. fn may be NULL (the reply is dropped). Before ready it waits for the greeting
+ * Queue one command. fn may be NULL (the reply is dropped). Before ready it waits for the login
  * to be answered. While closing it is not sent any more, but fn gets its NULL like the others: so
  * do not answer a NULL with another command, it would never end. Not after closed.
  */
@@ -100,7 +100,7 @@ void kw_redis_flush(struct kw_redis *redis);
  */
 const char *kw_redis_lost(const struct kw_redis *redis);
 
-size_t kw_redis_owed(const struct kw_redis *redis);         /* replies not yet received */
+size_t kw_redis_pending(const struct kw_redis *redis);      /* replies not yet received */
 size_t kw_redis_unsent_bytes(const struct kw_redis *redis); /* queued, not yet in the kernel */
 
 /*

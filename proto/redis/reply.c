@@ -2,7 +2,7 @@
 
 #include "base/buffer.h"
 #include "redis/arena.h"
-#include "redis/quick.h"
+#include "redis/resp_parse.h"
 
 #include <hiredis/hiredis.h>
 #include <stdlib.h>
@@ -350,53 +350,53 @@ static void hand_over(struct kw_reply_reader *reader, const struct kw_reply *rep
 /* The tail and what comes: up to the end of the one reply whose beginning the tail is. */
 static size_t feed_tail(struct kw_reply_reader *reader, const uint8_t *data, size_t length)
 {
-	struct kw_reply reply, elements[KW_QUICK_ELEMENTS];
+	struct kw_reply reply, elements[KW_RESP_ELEMENTS];
 	size_t held = reader->tail_length, used, needed;
 	size_t step = length < TAIL_STEP_BYTES ? length : TAIL_STEP_BYTES;
 
 	if (step > TAIL_BYTES - held)
 		step = TAIL_BYTES - held;
 	memcpy(reader->tail + held, data, step);
-	switch (kw_quick_parse(reader->tail, held + step, &reply, elements, &used, &needed)) {
-	case KW_QUICK_DONE:
+	switch (kw_resp_parse(reader->tail, held + step, &reply, elements, &used, &needed)) {
+	case KW_RESP_DONE:
 		if (used >= held) {
 			reader->tail_length = 0;
 			hand_over(reader, &reply);
 			return used - held;
 		}
 		break;
-	case KW_QUICK_PART:
+	case KW_RESP_PARTIAL:
 		if (needed <= TAIL_BYTES && held + step < TAIL_BYTES) {
 			reader->tail_length += step;
 			return step;
 		}
 		break;
-	case KW_QUICK_OTHER:
+	case KW_RESP_OTHER:
 		break;
 	}
 	leave_to_hiredis(reader);
 	return 0;
 }
 
-static size_t feed_quick(struct kw_reply_reader *reader, const uint8_t *data, size_t length)
+static size_t feed_common(struct kw_reply_reader *reader, const uint8_t *data, size_t length)
 {
-	struct kw_reply reply, elements[KW_QUICK_ELEMENTS];
-	enum kw_quick result = KW_QUICK_DONE;
+	struct kw_reply reply, elements[KW_RESP_ELEMENTS];
+	enum kw_resp_parsed result = KW_RESP_DONE;
 	size_t at = 0, used, needed;
 
 	while (at < length && !reader->stopped) {
-		result = kw_quick_parse(data + at, length - at, &reply, elements, &used, &needed);
-		if (result != KW_QUICK_DONE)
+		result = kw_resp_parse(data + at, length - at, &reply, elements, &used, &needed);
+		if (result != KW_RESP_DONE)
 			break;
 		at += used;
 		hand_over(reader, &reply);
 	}
-	if (result == KW_QUICK_PART && needed <= TAIL_BYTES && length - at < TAIL_BYTES) {
+	if (result == KW_RESP_PARTIAL && needed <= TAIL_BYTES && length - at < TAIL_BYTES) {
 		memcpy(reader->tail, data + at, length - at);
 		reader->tail_length = length - at;
 		return length;
 	}
-	reader->slow = result != KW_QUICK_DONE;
+	reader->slow = result != KW_RESP_DONE;
 	return at;
 }
 
@@ -413,7 +413,7 @@ int kw_reply_reader_feed(
 		else if (reader->tail_length > 0)
 			taken = feed_tail(reader, at, length);
 		else
-			taken = feed_quick(reader, at, length);
+			taken = feed_common(reader, at, length);
 		at += taken;
 		length -= taken;
 	}

@@ -1,5 +1,5 @@
 /*
- * From bytes to replies. The usual ones (quick.h) are parsed where they came to lie, without a
+ * From bytes to replies. The usual ones (resp_parse.h) are parsed where they came to lie, without a
  * copy; of one that the bytes end in the midst of, the beginning is kept until the rest comes.
  *
  * All others, and what is larger than 64 KiB, are hiredis's, with our own objects: a scalar at the

@@ -54,7 +54,7 @@ struct test_fake {
 void test_fake_start(struct test_fake *fake, const struct test_step *script);
 void test_fake_stop(struct test_fake *fake);
 
-/* The greeting of every script: what a server says to CLIENT SETNAME. */
+/* The beginning of every script: the reply to CLIENT SETNAME. */
 #define TEST_GREETING                                                                              \
 	{TEST_RECEIVE, 1, NULL},                                                                   \
 	{                                                                                          \

@@ -84,7 +84,7 @@ static void a_close_in_the_middle_of_a_reply_is_told_once(void **state)
 
 	open_fake(&c, &fake, script);
 	send_pings(&c, 3);
-	expect_end(&c, KW_E_IO, "2 replies were owed");
+	expect_end(&c, KW_E_IO, "2 replies were pending");
 	assert_string_equal(test_client_heard(&c), "+one lost lost");
 	stop_both(&c, &fake);
 }
@@ -105,7 +105,7 @@ static void words_before_an_early_close_are_not_lost(void **state)
 	}
 }
 
-static void a_server_without_greeting_is_given_up_in_time(void **state)
+static void a_server_that_never_replies_is_given_up_in_time(void **state)
 {
 	static const struct test_step script[] = {{TEST_HOLD, 0, NULL}, {TEST_END, 0, NULL}};
 	struct test_fake fake;
@@ -114,7 +114,7 @@ static void a_server_without_greeting_is_given_up_in_time(void **state)
 
 	open_fake(&c, &fake, script);
 	send_pings(&c, 1);
-	expect_end(&c, KW_E_TIMEOUT, "not greeted");
+	expect_end(&c, KW_E_TIMEOUT, "no reply within");
 	assert_in_range(kw_clock_us() - begin, SHORT_MS * 1000, 20 * SHORT_MS * 1000);
 	assert_int_equal(c.lost, 1);
 	stop_both(&c, &fake);
@@ -132,7 +132,7 @@ static void a_reply_that_never_comes_is_given_up_in_time(void **state)
 	test_client_run(&c, &c.ready, 1);
 	begin = kw_clock_us();
 	send_pings(&c, 1);
-	expect_end(&c, KW_E_TIMEOUT, "1 replies are owed");
+	expect_end(&c, KW_E_TIMEOUT, "1 replies are pending");
 	assert_in_range(kw_clock_us() - begin, SHORT_MS * 1000, 20 * SHORT_MS * 1000);
 	stop_both(&c, &fake);
 }
@@ -152,7 +152,7 @@ static void slow_bytes_are_no_timeout(void **state)
 	stop_both(&c, &fake);
 }
 
-static void silence_is_no_timeout_while_nothing_is_owed(void **state)
+static void silence_is_no_timeout_while_nothing_is_pending(void **state)
 {
 	static const struct test_step script[] = {TEST_GREETING, {TEST_RECEIVE, 1, NULL},
 		{TEST_SEND, 0, "+PONG\r\n"}, {TEST_HOLD, 0, NULL}, {TEST_END, 0, NULL}};
@@ -274,7 +274,7 @@ static void a_server_that_does_not_read_blocks_nothing_but_itself(void **state)
 	kw_redis_send_raw(c.redis, test_client_note, &c, kw_slice(data, length));
 	kw_redis_flush(c.redis);
 	assert_in_range(kw_redis_unsent_bytes(c.redis), 1, length - 1);
-	expect_end(&c, KW_E_TIMEOUT, "owed");
+	expect_end(&c, KW_E_TIMEOUT, "pending");
 	assert_true(turns > 10);
 	assert_int_equal(c.lost, 1);
 	uv_close((uv_handle_t *)&timer, NULL);
@@ -313,10 +313,10 @@ int main(void)
 		cmocka_unit_test(garbage_ends_the_connection),
 		cmocka_unit_test(a_close_in_the_middle_of_a_reply_is_told_once),
 		cmocka_unit_test(words_before_an_early_close_are_not_lost),
-		cmocka_unit_test(a_server_without_greeting_is_given_up_in_time),
+		cmocka_unit_test(a_server_that_never_replies_is_given_up_in_time),
 		cmocka_unit_test(a_reply_that_never_comes_is_given_up_in_time),
 		cmocka_unit_test(slow_bytes_are_no_timeout),
-		cmocka_unit_test(silence_is_no_timeout_while_nothing_is_owed),
+		cmocka_unit_test(silence_is_no_timeout_while_nothing_is_pending),
 		cmocka_unit_test(a_reply_nobody_asked_for_ends_the_connection),
 		cmocka_unit_test(a_message_without_a_handler_ends_the_connection),
 		cmocka_unit_test(a_message_before_the_confirmation_is_an_ordinary_reply),

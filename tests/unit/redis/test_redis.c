@@ -38,12 +38,12 @@ static void every_kind_of_reply_arrives(void **state)
 	kw_redis_words(c.redis, test_client_note, &c, "INCR", "k", NULL);
 	kw_redis_words(c.redis, test_client_note, &c, "MGET", "k", "none", "n", NULL);
 	kw_redis_words(c.redis, test_client_note, &c, "SCAN", "0", "MATCH", "zz*", NULL);
-	assert_int_equal(kw_redis_owed(c.redis), 8);
+	assert_int_equal(kw_redis_pending(c.redis), 8);
 	test_client_run(&c, &c.replies, 7);
 	assert_string_equal(test_client_heard(&c),
 		"+OK \"v\" nil :1 -ERR value is not an integer or out of range "
 		"[ \"v\" nil \"1\" ] [ \"0\" [ ] ]");
-	assert_int_equal(kw_redis_owed(c.redis), 0);
+	assert_int_equal(kw_redis_pending(c.redis), 0);
 	assert_int_equal(kw_redis_unsent_bytes(c.redis), 0);
 	test_client_stop(&c);
 	assert_int_equal(c.why.code, KW_OK);
@@ -164,7 +164,7 @@ static void a_command_sent_right_before_the_loop_blocks_leaves_too(void **state)
 
 	open_ready(&c);
 	kw_redis_words(c.redis, NULL, NULL, "DEL", "prepared", NULL);
-	while (kw_redis_owed(c.redis) > 0)
+	while (kw_redis_pending(c.redis) > 0)
 		uv_run(&c.loop, UV_RUN_ONCE);
 	uv_timer_stop(&c.tick);
 	uv_prepare_init(&c.loop, &prepare);
@@ -294,7 +294,7 @@ static void a_flush_arrives_as_an_invalidation_of_nil(void **state)
 	test_client_stop(&sub);
 }
 
-static void a_killed_connection_tells_every_owed_reply_null_once(void **state)
+static void a_killed_connection_tells_every_pending_reply_null_once(void **state)
 {
 	struct test_client c, killer;
 	int id = 0;
@@ -429,7 +429,7 @@ int main(void)
 		cmocka_unit_test(values_of_many_mebibytes_pass_whole_in_linear_time),
 		cmocka_unit_test(confirmations_and_pongs_go_to_their_senders_messages_to_push),
 		cmocka_unit_test(a_flush_arrives_as_an_invalidation_of_nil),
-		cmocka_unit_test(a_killed_connection_tells_every_owed_reply_null_once),
+		cmocka_unit_test(a_killed_connection_tells_every_pending_reply_null_once),
 		cmocka_unit_test(closing_inside_a_callback_is_safe),
 		cmocka_unit_test(closing_at_once_after_opening_is_safe),
 		cmocka_unit_test(a_missing_socket_is_told_by_the_loop_with_the_remedy),

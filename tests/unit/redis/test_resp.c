@@ -2,7 +2,7 @@
 #include "base/buffer.h"
 #include "redis/address.h"
 #include "redis/output.h"
-#include "redis/owed.h"
+#include "redis/pending.h"
 #include "redis/redis.h"
 
 #include <setjmp.h>
@@ -103,21 +103,21 @@ static void neighbouring_raw_slices_become_one_vector(void **state)
 	kw_output_close(&output);
 }
 
-static void owed_replies_come_out_in_order_while_the_ring_grows(void **state)
+static void pending_replies_come_out_in_order_while_the_queue_grows(void **state)
 {
-	struct kw_owed_ring ring = {0};
+	struct kw_pending_queue ring = {0};
 	uintptr_t in = 0, out = 0;
 
 	for (int round = 0; round < 1000; round++) {
 		for (int i = 0; i < 1 + round % 7; i++)
-			kw_owed_push(&ring, (struct kw_owed){.arg = (void *)in++});
+			kw_pending_push(&ring, (struct kw_pending){.arg = (void *)in++});
 		for (int i = 0; i < round % 5; i++)
-			assert_int_equal((uintptr_t)kw_owed_pop(&ring).arg, out++);
+			assert_int_equal((uintptr_t)kw_pending_pop(&ring).arg, out++);
 	}
 	while (ring.count > 0)
-		assert_int_equal((uintptr_t)kw_owed_pop(&ring).arg, out++);
+		assert_int_equal((uintptr_t)kw_pending_pop(&ring).arg, out++);
 	assert_int_equal(in, out);
-	kw_owed_close(&ring);
+	kw_pending_close(&ring);
 }
 
 static void addresses_of_both_forms_are_understood(void **state)
@@ -182,7 +182,7 @@ int main(void)
 		cmocka_unit_test(lengths_of_many_digits_are_written_whole),
 		cmocka_unit_test(commands_and_raw_slices_keep_their_order_under_partial_writes),
 		cmocka_unit_test(neighbouring_raw_slices_become_one_vector),
-		cmocka_unit_test(owed_replies_come_out_in_order_while_the_ring_grows),
+		cmocka_unit_test(pending_replies_come_out_in_order_while_the_queue_grows),
 		cmocka_unit_test(addresses_of_both_forms_are_understood),
 		cmocka_unit_test(addresses_that_are_none_are_refused_with_both_forms_shown),
 	};

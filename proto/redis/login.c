@@ -73,10 +73,10 @@ static void on_name(void *arg, const struct kw_reply *reply)
 		}
 		/* A user who may not name himself, or a name the server dislikes: no harm. */
 	}
-	kw_redis_greeted(redis);
+	kw_redis_logged_in(redis);
 }
 
-static void greet_auth(struct kw_redis *redis)
+static void send_auth(struct kw_redis *redis)
 {
 	struct kw_slice argv[3] = {kw_slice_text("AUTH")};
 	int argc = 1;
@@ -89,9 +89,9 @@ static void greet_auth(struct kw_redis *redis)
 	kw_redis_send(redis, on_auth, redis, argc, argv);
 }
 
-void kw_redis_greet(struct kw_redis *redis)
+void kw_redis_login(struct kw_redis *redis)
 {
-	greet_auth(redis);
+	send_auth(redis);
 	kw_redis_words(redis, on_name, redis, "CLIENT", "SETNAME", redis->client_name, NULL);
-	redis->greeting_bytes = redis->output.bytes;
+	redis->login_bytes = redis->output.bytes;
 }

@@ -2,8 +2,7 @@
 #include "base/clock.h"
 #include "redis/connection.h"
 
-#include <errno.h>
-#include <unistd.h>
+#include <assert.h>
 
 /* What one readable event may take before other handles get their turn (looked at per read). */
 #define EVENT_BYTES ((size_t)1024 * 1024)
@@ -42,8 +41,9 @@ void kw_redis_watch(struct kw_redis_link *link, int events)
 
 void kw_redis_rewatch(struct kw_redis *redis)
 {
-	kw_redis_watch(redis->link,
-		(redis->lulled ? 0 : UV_READABLE) | (redis->write_blocked ? UV_WRITABLE : 0));
+	kw_redis_watch(
+		redis->link, (redis->reading == KW_REDIS_READ_PACED ? 0 : UV_READABLE) |
+				     (redis->writing == KW_REDIS_WRITE_BLOCKED ? UV_WRITABLE : 0));
 }
 
 /* Replies. */
@@ -83,22 +83,22 @@ static bool unexpected(struct kw_redis *redis, const struct kw_reply *reply)
 bool kw_redis_take(void *arg, const struct kw_reply *reply)
 {
 	struct kw_redis *redis = arg;
-	struct kw_owed owed;
+	struct kw_pending command;
 
 	redis->event_replies++;
-	if (redis->pubsub && is_message(reply)) {
+	if (redis->input_kind == KW_REDIS_MESSAGES && is_message(reply)) {
 		if (!redis->handlers.push)
 			return unexpected(redis, reply);
 		redis->handlers.push(redis->handlers.arg, reply);
 		return !kw_redis_is_over(redis);
 	}
-	if (redis->owed.count == 0)
+	if (redis->pending.count == 0)
 		return unexpected(redis, reply);
-	owed = kw_owed_pop(&redis->owed);
-	if (owed.subscribes && is_confirmation(reply))
-		redis->pubsub = true;
-	if (owed.fn)
-		owed.fn(owed.arg, reply);
+	command = kw_pending_pop(&redis->pending);
+	if (command.kind == KW_PENDING_SUBSCRIPTION && is_confirmation(reply))
+		redis->input_kind = KW_REDIS_MESSAGES;
+	if (command.fn)
+		command.fn(command.arg, reply);
 	return !kw_redis_is_over(redis);
 }
 
@@ -106,54 +106,46 @@ bool kw_redis_take(void *arg, const struct kw_reply *reply)
 
 static void ended(struct kw_redis *redis)
 {
-	if (redis->sm.state == KW_REDIS_GREETING)
+	if (redis->sm.state == KW_REDIS_LOGIN)
 		kw_redis_failf(redis, KW_E_IO,
-			"the server closed the connection without a greeting: see its log");
+			"the server closed the connection without a reply: see its log");
 	else
 		kw_redis_failf(redis, KW_E_IO,
-			"the server closed the connection, %zu replies were owed "
+			"the server closed the connection, %zu replies were pending "
 			"(a restart, CLIENT KILL, or client-output-buffer-limit: see its log)",
-			redis->owed.count);
-}
-
-static void lost(struct kw_redis *redis, const char *what, int errnum)
-{
-	struct kw_error why;
-
-	kw_error_errno(&why, errnum, "%s", what);
-	kw_redis_fail(redis, &why);
-}
-
-/* Nothing more to read now. Had writing failed, there is nothing more to learn either. */
-static void input_empty(struct kw_redis *redis)
-{
-	if (redis->write_errno)
-		lost(redis, "write", redis->write_errno);
+			redis->pending.count);
 }
 
 /* One read and its replies. False: enough for this event. */
 static bool read_once(struct kw_redis *redis, size_t *total)
 {
+	enum kw_redis_stream_result result;
 	struct kw_error error;
-	ssize_t length = read(redis->link->fd, redis->input, sizeof redis->input);
+	size_t length;
 
-	if (length < 0 && errno == EINTR)
-		return true;
-	if (length <= 0) {
-		if (length == 0)
-			ended(redis);
-		else if (errno == EAGAIN || errno == EWOULDBLOCK)
-			input_empty(redis);
-		else
-			lost(redis, "read", errno);
+	result = kw_redis_stream_read(
+		&redis->link->stream, redis->input, sizeof redis->input, &length, &error);
+	switch (result) {
+	case KW_REDIS_STREAM_MORE:
+	case KW_REDIS_STREAM_DONE:
+		break;
+	case KW_REDIS_STREAM_AGAIN:
+		/* If writing failed, there is nothing more to learn why. */
+		if (redis->writing == KW_REDIS_WRITE_FAILED)
+			kw_redis_fail(redis, &redis->write_why);
+		return false;
+	case KW_REDIS_STREAM_ENDED:
+		ended(redis);
+		return false;
+	case KW_REDIS_STREAM_FAILED:
+		kw_redis_fail(redis, &error);
 		return false;
 	}
-	*total += (size_t)length;
-	redis->heard_us = kw_clock_us();
-	if (kw_reply_reader_feed(redis->reader, redis->input, (size_t)length, &error) != 0)
+	*total += length;
+	redis->moved_us = kw_clock_us();
+	if (kw_reply_reader_feed(redis->reader, redis->input, length, &error) != 0)
 		kw_redis_fail(redis, &error);
-	/* A short read emptied the socket; the poll is level-triggered and will tell of more. */
-	return (size_t)length == sizeof redis->input || redis->write_errno;
+	return result == KW_REDIS_STREAM_MORE || redis->writing == KW_REDIS_WRITE_FAILED;
 }
 
 void kw_redis_read(struct kw_redis *redis)
@@ -164,46 +156,40 @@ void kw_redis_read(struct kw_redis *redis)
 	while (!kw_redis_is_over(redis) && read_once(redis, &total)) {
 		if (total < EVENT_BYTES && redis->event_replies < EVENT_REPLIES)
 			continue;
-		if (redis->write_errno)
+		if (redis->writing == KW_REDIS_WRITE_FAILED)
 			kw_redis_wake(redis);
 		break;
 	}
-	kw_redis_judge_input(redis, total);
+	kw_redis_pace_reads(redis, total);
 }
 
-/* Write up to limit bytes. False: the socket takes no more for now. */
+/* Write up to limit bytes. False: the socket takes no more for now, or never again. */
 static bool write_once(struct kw_redis *redis, size_t limit, size_t *written)
 {
 	struct iovec vectors[VECTORS];
-	struct msghdr message = {.msg_iov = vectors};
-	size_t asked = 0;
-	ssize_t length;
+	int count = kw_output_gather(&redis->output, vectors, VECTORS, limit);
+	enum kw_redis_stream_result result;
+	size_t length;
 
-	message.msg_iovlen = (size_t)kw_output_gather(&redis->output, vectors, VECTORS, limit);
-	for (size_t i = 0; i < message.msg_iovlen; i++)
-		asked += vectors[i].iov_len;
-	length = sendmsg(redis->link->fd, &message, MSG_NOSIGNAL);
-	if (length < 0 && errno == EINTR)
-		return true;
-	if (length < 0) {
-		if (errno != EAGAIN && errno != EWOULDBLOCK)
-			redis->write_errno = errno;
+	result = kw_redis_stream_write(
+		&redis->link->stream, vectors, count, &length, &redis->write_why);
+	if (result == KW_REDIS_STREAM_FAILED)
+		redis->writing = KW_REDIS_WRITE_FAILED;
+	if (length == 0)
 		return false;
-	}
-	kw_output_consume(&redis->output, (size_t)length);
-	*written += (size_t)length;
-	redis->heard_us = kw_clock_us();
-	return (size_t)length == asked;
+	kw_output_consume(&redis->output, length);
+	*written += length;
+	redis->moved_us = kw_clock_us();
+	return result == KW_REDIS_STREAM_MORE;
 }
 
 void kw_redis_write(struct kw_redis *redis)
 {
-	bool greeting = redis->sm.state == KW_REDIS_GREETING;
-	size_t most = greeting ? redis->greeting_bytes : redis->output.bytes;
+	bool login = redis->sm.state == KW_REDIS_LOGIN;
+	size_t most = login ? redis->login_bytes : redis->output.bytes;
 	size_t written = 0;
 
-	if ((!greeting && redis->sm.state != KW_REDIS_READY) || redis->write_errno ||
-		redis->write_blocked)
+	if ((!login && redis->sm.state != KW_REDIS_READY) || redis->writing != KW_REDIS_WRITE_OPEN)
 		return;
 	while (written < most && written < TURN_BYTES) {
 		size_t left = most - written;
@@ -213,14 +199,16 @@ void kw_redis_write(struct kw_redis *redis)
 		if (!write_once(redis, left, &written))
 			break;
 	}
-	if (greeting)
-		redis->greeting_bytes -= written;
-	if (redis->write_errno) {
+	assert(written <= most);
+	if (login)
+		redis->login_bytes -= written;
+	if (redis->writing == KW_REDIS_WRITE_FAILED) {
 		/* Callers may stand on the stack: the loop looks at it. */
 		kw_redis_wake(redis);
 		return;
 	}
-	redis->write_blocked = written < most;
+	if (written < most)
+		redis->writing = KW_REDIS_WRITE_BLOCKED;
 	kw_redis_rewatch(redis);
 }
 
@@ -234,7 +222,7 @@ static void on_turn(uv_idle_t *turn)
 		return;
 	}
 	kw_redis_write(redis);
-	if (redis->write_errno)
+	if (redis->writing == KW_REDIS_WRITE_FAILED)
 		kw_redis_read(redis);
 }
 
@@ -253,10 +241,11 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 		return;
 	}
 	if (events & UV_WRITABLE) {
-		redis->write_blocked = false;
+		if (redis->writing == KW_REDIS_WRITE_BLOCKED)
+			redis->writing = KW_REDIS_WRITE_OPEN;
 		kw_redis_write(redis);
 	}
-	if (status < 0 || (events & UV_READABLE) || redis->write_errno)
+	if (status < 0 || (events & UV_READABLE) || redis->writing == KW_REDIS_WRITE_FAILED)
 		kw_redis_read(redis);
 	if (!kw_redis_is_over(redis))
 		kw_redis_rewatch(redis);

@@ -26,8 +26,13 @@ static struct test_server server;
 struct subscriber {
 	struct test_client client;
 	struct kw_redis *redis;
-	int confirmed, pushes, lulled, closed;
+	int confirmed, pushes, paced, closed;
 };
+
+static bool is_paced(const struct subscriber *s)
+{
+	return s->redis->reading == KW_REDIS_READ_PACED;
+}
 
 static void on_push(void *arg, const struct kw_reply *message)
 {
@@ -37,7 +42,7 @@ static void on_push(void *arg, const struct kw_reply *message)
 	snprintf(wanted, sizeof wanted, "%06d" PAD, s->pushes % MESSAGES);
 	assert_true(kw_slice_equal(message->elements[2].text, kw_slice_text(wanted)));
 	s->pushes++;
-	s->lulled += s->redis->lulled;
+	s->paced += is_paced(s);
 }
 
 static void on_closed(void *arg, const struct kw_error *why)
@@ -105,7 +110,7 @@ static void publish(int fd, int from, int count)
 
 /*
  * All, once or again and again, from a process of its own, so that nobody waits for the other. On a
- * busy machine they may come so slowly for once that nobody is lulled by them.
+ * busy machine they may come so slowly for once that the reading is not paced.
  */
 static pid_t publish_all(bool again)
 {
@@ -144,15 +149,15 @@ static void every_message_of_a_stream_comes_once_in_order(void **state)
 		child = publish_all(false);
 		test_client_run(&s.client, &s.pushes, (turns + 1) * MESSAGES);
 		end_child(child);
-	} while (s.lulled == 0 && ++turns < 10);
-	assert_true(s.lulled > 0);
+	} while (s.paced == 0 && ++turns < 10);
+	assert_true(s.paced > 0);
 	test_client_idle(&s.client, 100);
-	assert_false(s.redis->lulled);
+	assert_false(is_paced(&s));
 	/* A single one wakes it again. */
 	fd = publisher();
 	publish(fd, 0, 1);
 	test_client_run(&s.client, &s.pushes, (turns + 1) * MESSAGES + 1);
-	assert_false(s.redis->lulled);
+	assert_false(is_paced(&s));
 	close(fd);
 	stop(&s);
 }
@@ -164,25 +169,25 @@ static void came(struct subscriber *s, size_t bytes)
 
 	do {
 		now = kw_clock_us();
-		s->redis->judged_us = now - 5000;
-		s->redis->judged_bytes = 0;
-		kw_redis_judge_input(s->redis, bytes);
+		s->redis->measured_us = now - 5000;
+		s->redis->measured_bytes = 0;
+		kw_redis_pace_reads(s->redis, bytes);
 	} while (kw_clock_us() - now > 1000);
 }
 
-static void much_a_millisecond_lulls_and_half_as_little_wakes(void **state)
+static void much_a_millisecond_is_paced_and_half_as_little_is_not(void **state)
 {
 	struct subscriber s;
 
 	subscribe(&s, true);
 	came(&s, 15000);
-	assert_false(s.redis->lulled);
+	assert_false(is_paced(&s));
 	came(&s, 60000);
-	assert_true(s.redis->lulled);
+	assert_true(is_paced(&s));
 	came(&s, 15000);
-	assert_true(s.redis->lulled);
+	assert_true(is_paced(&s));
 	came(&s, 1000);
-	assert_false(s.redis->lulled);
+	assert_false(is_paced(&s));
 	stop(&s);
 }
 
@@ -194,7 +199,7 @@ static void who_did_not_ask_for_it_is_woken_each_time(void **state)
 	subscribe(&s, false);
 	child = publish_all(false);
 	test_client_run(&s.client, &s.pushes, MESSAGES);
-	assert_int_equal(s.lulled, 0);
+	assert_int_equal(s.paced, 0);
 	end_child(child);
 	stop(&s);
 }
@@ -208,7 +213,7 @@ static void the_end_of_the_connection_is_noticed_meanwhile(void **state)
 
 	subscribe(&s, true);
 	child = publish_all(true);
-	test_client_run(&s.client, &s.lulled, wanted);
+	test_client_run(&s.client, &s.paced, wanted);
 	fd = publisher();
 	send(fd, "CLIENT KILL TYPE pubsub\r\n", 25, 0);
 	test_client_run(&s.client, &s.closed, 1);
@@ -227,7 +232,7 @@ static void closing_meanwhile_is_safe(void **state)
 
 	subscribe(&s, true);
 	child = publish_all(true);
-	test_client_run(&s.client, &s.lulled, 1);
+	test_client_run(&s.client, &s.paced, 1);
 	stop(&s);
 	end_child(child);
 }
@@ -248,7 +253,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_message_of_a_stream_comes_once_in_order),
-		cmocka_unit_test(much_a_millisecond_lulls_and_half_as_little_wakes),
+		cmocka_unit_test(much_a_millisecond_is_paced_and_half_as_little_is_not),
 		cmocka_unit_test(who_did_not_ask_for_it_is_woken_each_time),
 		cmocka_unit_test(the_end_of_the_connection_is_noticed_meanwhile),
 		cmocka_unit_test(closing_meanwhile_is_safe),

@@ -1,0 +1,28 @@
+/*
+ * The commands whose replies are pending, in the order sent: a ring that grows and keeps its size.
+ *
+ * Pure memory; the caller owns the struct, zeroed memory is an empty queue. One thread.
+ */
+#ifndef KW_REDIS_PENDING_H
+#define KW_REDIS_PENDING_H
+
+#include "redis/redis.h"
+
+struct kw_pending {
+	kw_reply_fn fn; /* NULL: the reply is dropped */
+	void *arg;
+	enum { KW_PENDING_REPLY, KW_PENDING_SUBSCRIPTION } kind;
+};
+
+struct kw_pending_queue {
+	struct kw_pending *entries; /* room is a power of two */
+	size_t first, count, room;
+};
+
+void kw_pending_close(struct kw_pending_queue *queue);
+void kw_pending_push(struct kw_pending_queue *queue, struct kw_pending command);
+
+/* The oldest, taken out; the queue is not empty. */
+struct kw_pending kw_pending_pop(struct kw_pending_queue *queue);
+
+#endif

@@ -1,0 +1,61 @@
+/*
+ * Reading by a timer when input comes as a stream.
+ *
+ *   EAGER: read at each arrival ──from 4 KiB a ms on──▶ PACED: read every ms
+ *       ◀──────────────────────────below 2 KiB a ms───
+ *
+ * A subscriber of a busy server is woken by each of the server's writes, tens of thousands of times
+ * a second, for some messages each. Waking it costs the server, too, within its own write(2). What
+ * lies in the socket for a millisecond costs nothing: the kernel holds 100 KiB and more of it
+ * (net.core.wmem_default), the output of a server at full speed for more than two milliseconds.
+ * After a longer time it would cost: the server's next write then finds memory that no cache holds.
+ */
+#include "base/clock.h"
+#include "redis/connection.h"
+
+#include <assert.h>
+
+#define PACE_MS 1
+#define MEASURE_US 4000 /* the rate is taken over at least so long */
+#define STALE_US 20000  /* a longer time had a pause in it */
+#define PACE_BYTES_MS 4096
+#define EAGER_BYTES_MS 2048
+
+static void on_read_timer(uv_timer_t *timer)
+{
+	kw_redis_read(timer->data);
+}
+
+static void move_to(struct kw_redis *redis, enum kw_redis_reading reading)
+{
+	assert(redis->reading != KW_REDIS_READ_DIRECT && reading != KW_REDIS_READ_DIRECT);
+	if (reading == redis->reading)
+		return;
+	redis->reading = reading;
+	if (reading == KW_REDIS_READ_PACED)
+		uv_timer_start(&redis->read_timer, on_read_timer, PACE_MS, PACE_MS);
+	else
+		uv_timer_stop(&redis->read_timer);
+	kw_redis_rewatch(redis);
+}
+
+void kw_redis_pace_reads(struct kw_redis *redis, size_t bytes)
+{
+	bool paced = redis->reading == KW_REDIS_READ_PACED;
+	uint64_t now_us, passed_us, bytes_ms;
+
+	if (redis->reading == KW_REDIS_READ_DIRECT || kw_redis_is_over(redis))
+		return;
+	now_us = kw_clock_us();
+	passed_us = now_us - redis->measured_us;
+	redis->measured_bytes += bytes;
+	if (passed_us < MEASURE_US)
+		return;
+	bytes_ms = redis->measured_bytes * 1000 / passed_us;
+	if (!paced && passed_us >= STALE_US)
+		bytes_ms = 0;
+	redis->measured_us = now_us;
+	redis->measured_bytes = 0;
+	paced = bytes_ms >= (paced ? EAGER_BYTES_MS : PACE_BYTES_MS);
+	move_to(redis, paced ? KW_REDIS_READ_PACED : KW_REDIS_READ_EAGER);
+}
