@@ -208,7 +208,7 @@ static void on_looked(void *arg)
 {
 	struct kw_agent *agent = arg;
 
-	kw_sync_count_evicted(&agent->sync, kw_clock_us());
+	kw_sync_looked(&agent->sync);
 	if (agent->apply->ops->looked)
 		agent->apply->ops->looked(agent->apply);
 	want_step(agent);
@@ -288,6 +288,7 @@ static void open_apply(struct kw_agent *agent, const struct kw_agent_options *op
 		.filter = &agent->filter,
 		.quarantine = &agent->quarantine,
 		.consent = options->consent,
+		.warm_lag_us = (uint64_t)options->warm_lag_ms * 1000,
 		.due = want_step,
 		.arg = agent,
 	};
@@ -315,7 +316,6 @@ int kw_agent_new(uv_loop_t *loop, struct kw_agent_options *options,
 	agent->handlers = *handlers;
 	agent->started_us = kw_clock_us();
 	kw_sm_init(&agent->sm, &kw_agent_machine, agent, KW_AGENT_CONNECTING);
-	kw_agent_set_warm_lag(agent, options->warm_lag_ms);
 	code = open_follow(agent, options, error);
 	if (code) {
 		kw_error_wrap(error, "proxy");
@@ -379,7 +379,7 @@ int kw_agent_promote(struct kw_agent *agent, struct kw_error *error)
 
 void kw_agent_set_warm_lag(struct kw_agent *agent, uint32_t warm_lag_ms)
 {
-	agent->warm_lag_us = (uint64_t)warm_lag_ms * 1000;
+	agent->sync.warm_lag_us = (uint64_t)warm_lag_ms * 1000;
 }
 
 void kw_agent_set_pace(struct kw_agent *agent, uint32_t idle_us, bool busy)

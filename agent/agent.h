@@ -90,7 +90,6 @@ struct kw_agent {
 	struct kw_sync sync;
 	struct kw_sm sm;
 	char reason[KW_AGENT_REASON];
-	uint64_t warm_lag_us;
 	uint64_t started_us;
 
 	uv_timer_t tick;
@@ -140,10 +139,6 @@ void kw_agent_evaluate(struct kw_agent *agent, uint64_t now_us);
  */
 void kw_agent_doubt(struct kw_agent *agent, uint64_t now_us);
 extern const struct kw_sm_conf kw_agent_machine;
-
-/* By how much the proxy's table is behind its primary, as far as that is more than the barrier's
- * own grain; 0 while it keeps up, or in a state that says so by itself. */
-uint64_t kw_agent_source_lag_us(const struct kw_agent *agent);
 
 /*
  * How far the local data are behind the primary: the time since the oldest head that is not applied

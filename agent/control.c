@@ -55,7 +55,7 @@ static struct figures collect(const struct kw_agent *agent)
 		.snapshots = agent->sync.snapshots,
 		.resyncs = agent->sync.resyncs,
 		.keys_pruned = agent->sync.pruned,
-		.keys_evicted = agent->sync.evicted_ever,
+		.keys_evicted = agent->sync.debt.evicted_ever,
 		.quarantined_ever = agent->quarantine.ever,
 		.retries = agent->apply->retries,
 		.corruptions = agent->sync.reread.ever,

@@ -11,10 +11,6 @@
 #define REPORT_INTERVAL_US 100000
 #define REPORT_AT_LEAST_US 1000000
 
-/* A table that keeps up is shown to be fresh by the proxy's barrier so often; twice that is no lag.
- */
-#define BARRIER_US 200000
-
 #define ALL                                                                                        \
 	(KW_SM_TO(KW_AGENT_CONNECTING) | KW_SM_TO(KW_AGENT_BOOTSTRAPPING) |                        \
 		KW_SM_TO(KW_AGENT_LAGGING) | KW_SM_TO(KW_AGENT_RECONCILING) |                      \
@@ -197,15 +193,20 @@ static bool is_behind(const struct kw_agent *agent, struct verdict *verdict, uin
 				? (bootstrapping ? KW_AGENT_BOOTSTRAPPING : KW_AGENT_RECONCILING)
 				: KW_AGENT_LAGGING,
 			"the proxy fetches what changed while it scanned");
-	if (kw_agent_source_lag_us(agent) > agent->warm_lag_us)
+	if (kw_level_source_lag_us(&agent->follow.superblock) > agent->sync.warm_lag_us)
 		return decide(verdict, KW_AGENT_LAGGING,
 			"the proxy's table is %" PRIu64 " ms behind the primary: keys change there "
 			"faster than they are fetched (see pace and dirty_keys of the proxy)",
-			kw_agent_source_lag_us(agent) / 1000);
-	if (equal_us > 0 && now_us - equal_us <= agent->warm_lag_us)
-		return !kw_sync_kept(sync) &&
-		       decide(verdict, state_of_way(agent),
-			       "asking the local server whether it evicted any of it");
+			kw_level_source_lag_us(&agent->follow.superblock) / 1000);
+	switch (kw_sync_equality(sync, now_us)) {
+	case KW_SYNC_EQUAL:
+		return false;
+	case KW_SYNC_UNPROVEN:
+		return decide(verdict, state_of_way(agent),
+			"asking the local server whether it evicted any of it");
+	case KW_SYNC_UNEQUAL:
+		break;
+	}
 	if (!sync->settled)
 		return decide(verdict,
 			bootstrapping ? KW_AGENT_BOOTSTRAPPING : KW_AGENT_RECONCILING,
@@ -219,12 +220,12 @@ static bool has_evicted(const struct kw_agent *agent, struct verdict *verdict)
 {
 	const struct kw_sync *sync = &agent->sync;
 
-	if (sync->evicted == 0)
+	if (sync->debt.evicted == 0)
 		return false;
 	return decide(verdict, KW_AGENT_LAGGING,
 		"the local server evicted %" PRIu64 " keys by itself (maxmemory-policy %s): raise "
 		"its maxmemory, or set noeviction; a reconcile follows once it has stopped",
-		sync->evicted, agent->local.facts.policy);
+		sync->debt.evicted, agent->local.facts.policy);
 }
 
 static void judge(const struct kw_agent *agent, struct verdict *verdict, uint64_t now_us)
@@ -292,8 +293,6 @@ void kw_agent_evaluate(struct kw_agent *agent, uint64_t now_us)
 	judge(agent, &verdict, now_us);
 	if (verdict.state == KW_AGENT_WARM && agent->sm.state == KW_AGENT_FAILED)
 		decide(&verdict, KW_AGENT_LAGGING, "recovering");
-	if (verdict.state == KW_AGENT_WARM)
-		agent->sync.settled = true;
 	if ((int)verdict.state != agent->sm.state || strcmp(verdict.reason, agent->reason) != 0) {
 		bool told = (int)verdict.state != agent->sm.state;
 
@@ -313,24 +312,14 @@ void kw_agent_doubt(struct kw_agent *agent, uint64_t now_us)
 		kw_agent_evaluate(agent, now_us);
 }
 
-/* Both moments are of the proxy's clock, so skew and steps of ours do not matter. */
-uint64_t kw_agent_source_lag_us(const struct kw_agent *agent)
-{
-	const struct kw_superblock *superblock = &agent->follow.superblock;
-	uint64_t known_us = superblock->fresh_us + BARRIER_US;
-
-	if (superblock->source_state != KW_SOURCE_LIVE || superblock->fresh_us == 0)
-		return 0;
-	return superblock->heartbeat_us > known_us ? superblock->heartbeat_us - known_us : 0;
-}
-
 uint64_t kw_agent_lag_us(const struct kw_agent *agent, uint64_t now_us)
 {
 	uint64_t since = kw_progress_waiting_since(&agent->sync.progress);
 
 	if (since == 0 || (agent->sync.head_since_us && agent->sync.head_since_us < since))
 		since = agent->sync.head_since_us;
-	return (since && now_us > since ? now_us - since : 0) + kw_agent_source_lag_us(agent);
+	return (since && now_us > since ? now_us - since : 0) +
+	       kw_level_source_lag_us(&agent->follow.superblock);
 }
 
 double kw_agent_progress(const struct kw_agent *agent)

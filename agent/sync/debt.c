@@ -1,94 +1,77 @@
-/*
- * What the local data are known to lack though all of it was handed on: puts that did not fit into
- * the server's memory, and keys that the server has evicted to make room. A reconcile brings them.
- */
-#include "sync.h"
+#include "debt.h"
 
-#include "base/log.h"
-
-#include <inttypes.h>
-#include <string.h>
+#include <assert.h>
 
 #define OWED_LOWEST_MS 1000
 #define OWED_HIGHEST_MS 60000
-
-/* To read everything anew is dear, and of no use to a server that goes on evicting. */
 #define EVICTED_LOWEST_MS 3000
 #define EVICTED_HIGHEST_MS 600000
-/* Who has evicted nothing for so long is no longer blamed for what it did before. */
+/* A server that has evicted nothing for so long begins with the shortest pause again. */
 #define EVICTED_FORGIVEN_US 1200000000
 
-void kw_sync_debt_init(struct kw_sync *sync)
+void kw_debt_init(struct kw_debt *debt)
 {
-	kw_backoff_init(&sync->settle_debt, OWED_LOWEST_MS, OWED_HIGHEST_MS);
-	kw_backoff_init(&sync->evicting, EVICTED_LOWEST_MS, EVICTED_HIGHEST_MS);
+	*debt = (struct kw_debt){0};
+	kw_backoff_init(&debt->owing, OWED_LOWEST_MS, OWED_HIGHEST_MS);
+	kw_backoff_init(&debt->evicting, EVICTED_LOWEST_MS, EVICTED_HIGHEST_MS);
 }
 
-void kw_sync_debt_forget(struct kw_sync *sync)
+void kw_debt_assess(struct kw_debt *debt, uint64_t evicted, uint64_t resets)
 {
-	sync->owed_us = 0;
-	sync->evicted = sync->kept_ask = 0;
+	debt->evicted = 0;
+	kw_counter_begin(&debt->evictions, evicted, resets);
 }
 
-void kw_sync_count_evicted(struct kw_sync *sync, uint64_t now_us)
+void kw_debt_forgive(struct kw_debt *debt)
 {
-	const struct kw_local_facts *facts = &sync->local->facts;
-	uint64_t more = kw_counter_others(&sync->evictions, facts->evicted, facts->resets);
+	debt->owed_us = 0;
+	debt->evicted = debt->question = 0;
+}
+
+bool kw_debt_count(struct kw_debt *debt, uint64_t evicted, uint64_t resets, uint64_t now_us)
+{
+	uint64_t more = kw_counter_others(&debt->evictions, evicted, resets);
+	bool begins = more > 0 && debt->evicted == 0;
 
 	if (more == 0)
-		return;
-	if (sync->evicted == 0) {
-		if (now_us - sync->evicted_seen_us > EVICTED_FORGIVEN_US)
-			kw_backoff_reset(&sync->evicting);
-		sync->evicted_wait_us = kw_backoff_next_us(&sync->evicting);
-		kw_log_warn("sync",
-			"the local server evicts keys by itself (maxmemory-policy %s): a reconcile "
-			"brings them once it has stopped",
-			facts->policy);
+		return false;
+	if (begins) {
+		if (now_us - debt->evicted_us > EVICTED_FORGIVEN_US)
+			kw_backoff_reset(&debt->evicting);
+		debt->pause_us = kw_backoff_next_us(&debt->evicting);
 	}
-	sync->evicted += more;
-	sync->evicted_ever += more;
-	sync->evicted_seen_us = now_us;
+	debt->evicted += more;
+	debt->evicted_ever += more;
+	debt->evicted_us = now_us;
+	assert(debt->pause_us > 0 && debt->evicted > 0);
+	return begins;
 }
 
-/* Once all that came behind them is applied, deletes included; should memory still be short, again
- * later and later. */
-static void settle_owed(struct kw_sync *sync, uint64_t now_us)
+enum kw_debt_due kw_debt_due(
+	struct kw_debt *debt, uint64_t owed, bool acknowledged, uint64_t now_us)
 {
-	if (sync->apply->owed == 0) {
-		if (sync->settled)
-			kw_backoff_reset(&sync->settle_debt);
-		return;
-	}
-	if (sync->apply->done != sync->apply->taken)
-		return;
-	if (sync->owed_us == 0)
-		sync->owed_us = now_us + kw_backoff_next_us(&sync->settle_debt);
-	else if (now_us >= sync->owed_us)
-		kw_sync_restart(sync, "values did not fit into the local server's memory");
+	assert(debt->evicted == 0 || now_us >= debt->evicted_us);
+	if (owed > 0 && acknowledged && debt->owed_us == 0)
+		debt->owed_us = now_us + kw_backoff_next_us(&debt->owing);
+	else if (owed > 0 && acknowledged && now_us >= debt->owed_us)
+		return KW_DEBT_MEMORY;
+	if (debt->evicted > 0 && now_us - debt->evicted_us >= debt->pause_us)
+		return KW_DEBT_EVICTED;
+	return KW_DEBT_NONE;
 }
 
-/* Its counts come once a second: the first warm behind a snapshot is not said before they did. */
-static void ask_whether_kept(struct kw_sync *sync)
+void kw_debt_settled(struct kw_debt *debt)
 {
-	if (sync->kept_ask || sync->settled || sync->progress.equal_us == 0 ||
-		!kw_local_ready(sync->local) || !kw_local_may_evict(&sync->local->facts))
-		return;
-	sync->kept_ask = sync->local->asks + 1;
-	kw_local_look(sync->local);
+	kw_backoff_reset(&debt->owing);
 }
 
-bool kw_sync_kept(const struct kw_sync *sync)
+void kw_debt_ask(struct kw_debt *debt, uint64_t question)
 {
-	return sync->settled || !kw_local_may_evict(&sync->local->facts) ||
-	       (sync->kept_ask && sync->local->looks >= sync->kept_ask);
+	assert(question > 0 && debt->question == 0);
+	debt->question = question;
 }
 
-void kw_sync_settle_debt(struct kw_sync *sync, uint64_t now_us)
+bool kw_debt_kept(const struct kw_debt *debt, uint64_t answered)
 {
-	settle_owed(sync, now_us);
-	ask_whether_kept(sync);
-	if (kw_sync_phase(sync) == KW_SYNC_TAIL && sync->evicted > 0 &&
-		now_us - sync->evicted_seen_us >= sync->evicted_wait_us)
-		kw_sync_restart(sync, "the local server has evicted keys");
+	return debt->question > 0 && answered >= debt->question;
 }

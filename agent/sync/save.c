@@ -25,7 +25,7 @@ bool kw_sync_save(struct kw_sync *sync, uint64_t now_us)
 	const struct kw_local *local = sync->local;
 	const struct kw_local_cursor *written = kw_local_written(local);
 	/* Evicted or refused: the data lack it although the version says applied. */
-	uint64_t quarantined = kw_quarantine_count(sync->quarantine) + sync->evicted;
+	uint64_t quarantined = kw_quarantine_count(sync->quarantine) + sync->debt.evicted;
 	struct kw_key_counts counts;
 
 	if (sync->save.writing)

@@ -25,7 +25,7 @@ static void on_snapshot_begin(void *arg, uint64_t epoch, uint64_t version)
 	kw_progress_reset(&sync->progress);
 	kw_sync_load_begins(sync, kw_clock_us());
 	sync->apply->ops->begin(sync->apply);
-	kw_sync_debt_forget(sync);
+	kw_debt_forgive(&sync->debt);
 	kw_quarantine_clear(sync->quarantine);
 	kw_keyset_close(&sync->keyset);
 	if (sync->purpose == KW_SYNC_RECONCILE)

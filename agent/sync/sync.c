@@ -19,7 +19,7 @@ void kw_sync_init(struct kw_sync *sync)
 	sync->passed = UINT64_MAX;
 	sync->counted_keys = KW_CLAIM_NOT_COUNTED;
 	kw_reread_init(&sync->reread);
-	kw_sync_debt_init(sync);
+	kw_debt_init(&sync->debt);
 	kw_prune_init(&sync->walk, sync->local);
 	kw_sm_init(&sync->sm, &kw_sync_machine, sync, KW_SYNC_WAIT);
 }
@@ -116,8 +116,7 @@ void kw_sync_assessed(struct kw_sync *sync, bool continuous)
 		sync->counted_keys = KW_CLAIM_NOT_COUNTED;
 		sync->in.wait.retry_us = 0;
 		sync->save.error[0] = '\0';
-		sync->evicted = 0;
-		kw_counter_begin(&sync->evictions, facts->evicted, facts->resets);
+		kw_debt_assess(&sync->debt, facts->evicted, facts->resets);
 		if (may_resume(sync)) {
 			sync->epoch = facts->cursor.epoch;
 			sync->position = (struct kw_cursor){sync->epoch, facts->cursor.version};
@@ -125,7 +124,7 @@ void kw_sync_assessed(struct kw_sync *sync, bool continuous)
 			kw_progress_resume(&sync->progress, facts->cursor.version);
 		}
 	}
-	kw_sync_count_evicted(sync, kw_clock_us());
+	kw_sync_looked(sync);
 	sync->apply->ops->attach(sync->apply, continuous);
 }
 
@@ -503,4 +502,5 @@ void kw_sync_step(struct kw_sync *sync, uint64_t now_us)
 		kw_sync_save(sync, now_us);
 	kw_sync_watch_load(sync, now_us);
 	hold_or_poll(sync);
+	kw_sync_learn_level(sync, now_us);
 }

@@ -31,10 +31,12 @@
 #include "base/backoff.h"
 #include "base/sm.h"
 #include "claim.h"
+#include "debt.h"
 #include "fit.h"
 #include "follow/follow.h"
 #include "keys/keyset.h"
 #include "keys/quarantine.h"
+#include "level.h"
 #include "local/local.h"
 #include "local/prune.h"
 #include "phases.h"
@@ -62,6 +64,7 @@ struct kw_sync {
 	const struct kw_filter *filter;
 	struct kw_quarantine *quarantine;
 	bool consent;
+	uint64_t warm_lag_us;   /* a moment of equality counts for so long; may change */
 	void (*due)(void *arg); /* wants kw_sync_step in this turn of the loop */
 	void *arg;
 
@@ -104,17 +107,7 @@ struct kw_sync {
 
 	struct kw_reread reread;
 
-	struct kw_backoff settle_debt; /* reconciles begun because puts were owed */
-	uint64_t owed_us;              /* not before */
-
-	uint64_t evicted; /* keys that the local server has evicted since the last snapshot
-			     began: it lacks them */
-	struct kw_counter evictions; /* its own count, evicted_keys */
-	uint64_t evicted_ever;
-	uint64_t evicted_seen_us; /* when it last was found to have gone on; the reconcile not */
-	uint64_t evicted_wait_us; /* before so long after that */
-	struct kw_backoff evicting;
-	uint64_t kept_ask; /* the INFO that says whether it kept the snapshot; 0: not asked */
+	struct kw_debt debt;
 
 	int torn; /* load.c: snapshots in a row that lost a segment and were given up */
 
@@ -171,16 +164,17 @@ void kw_sync_step(struct kw_sync *sync, uint64_t now_us);
 /* save.c: write the cursor now if it is behind. True: a write is out. */
 bool kw_sync_save(struct kw_sync *sync, uint64_t now_us);
 
-/*
- * debt.c: what the local data are known to lack, and when a reconcile is to bring it. The
- * local server was looked at: has it evicted keys by itself?
- */
-void kw_sync_debt_init(struct kw_sync *sync);
-void kw_sync_debt_forget(struct kw_sync *sync);
-void kw_sync_count_evicted(struct kw_sync *sync, uint64_t now_us);
-void kw_sync_settle_debt(struct kw_sync *sync, uint64_t now_us);
-/* False: a server that may evict was not asked yet, behind the snapshot, whether it did. */
-bool kw_sync_kept(const struct kw_sync *sync);
+/* settle.c: the local server's facts were read again: has it evicted keys by itself? */
+void kw_sync_looked(struct kw_sync *sync);
+
+/* Within the last warm_lag_us, were the local data equal to the newest version published then? */
+enum kw_sync_equality {
+	KW_SYNC_UNEQUAL,
+	KW_SYNC_UNPROVEN, /* they were, unless a server that may evict did: it has not said yet */
+	KW_SYNC_EQUAL,
+};
+
+enum kw_sync_equality kw_sync_equality(const struct kw_sync *sync, uint64_t now_us);
 
 /*
  * load.c: in a mode that is `whole` the local server waits for a snapshot that is being read,

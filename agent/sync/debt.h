@@ -1,0 +1,71 @@
+/*
+ * What the local data lack although all of it was handed on, and when a reconcile must bring it:
+ *
+ *   - values that did not fit into the server's memory (owed). A reconcile follows when all that
+ *     came after them is applied, deletes included, because those make room;
+ *   - keys that the server evicted by itself. A reconcile follows when it has evicted nothing for
+ *     a while: to read everything again costs much, and helps nobody while it goes on evicting.
+ *
+ * Both pauses grow from one reconcile to the next while the trouble lasts. The first `warm` after a
+ * snapshot waits until a server that may evict was asked whether it kept all of it.
+ * Pure; one thread.
+ */
+#ifndef KW_AGENT_SYNC_DEBT_H
+#define KW_AGENT_SYNC_DEBT_H
+
+#include "base/backoff.h"
+#include "redis/counters.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum kw_debt_due {
+	KW_DEBT_NONE,    /* nothing is owed, or not yet due */
+	KW_DEBT_MEMORY,  /* values that did not fit */
+	KW_DEBT_EVICTED, /* keys that the server evicted */
+};
+
+struct kw_debt {
+	struct kw_counter evictions; /* the server's count of evicted keys */
+	uint64_t evicted;            /* keys evicted since the last snapshot began */
+	uint64_t evicted_ever;
+	uint64_t evicted_us; /* our clock when the last of them were found */
+	uint64_t pause_us;   /* a reconcile follows so long after that */
+	struct kw_backoff evicting;
+
+	uint64_t owed_us; /* the reconcile for owed values is due then; 0: not yet planned */
+	struct kw_backoff owing;
+
+	uint64_t question; /* the INFO that says whether the snapshot was kept; 0: not asked */
+};
+
+void kw_debt_init(struct kw_debt *debt);
+
+/* The server was looked at anew: `evicted` and `resets` are its counts now. */
+void kw_debt_assess(struct kw_debt *debt, uint64_t evicted, uint64_t resets);
+
+/* A snapshot begins: it brings all of it. */
+void kw_debt_forgive(struct kw_debt *debt);
+
+/*
+ * The server's counts were read again. True: it has begun to evict, which the log should say.
+ */
+bool kw_debt_count(struct kw_debt *debt, uint64_t evicted, uint64_t resets, uint64_t now_us);
+
+/*
+ * Is a reconcile due? To be asked time and again: the first question plans it. owed: values that
+ * did not fit; acknowledged: all that was handed on is.
+ */
+enum kw_debt_due kw_debt_due(
+	struct kw_debt *debt, uint64_t owed, bool acknowledged, uint64_t now_us);
+
+/* The local data are level and nothing is owed: the next pause is a short one again. */
+void kw_debt_settled(struct kw_debt *debt);
+
+/* The INFO with this number will say whether the snapshot was kept. */
+void kw_debt_ask(struct kw_debt *debt, uint64_t question);
+
+/* Was a server that may evict asked, and did it answer? answered: the last INFO that was. */
+bool kw_debt_kept(const struct kw_debt *debt, uint64_t answered);
+
+#endif

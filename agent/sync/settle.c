@@ -1,0 +1,81 @@
+/* What the local data lack, when a reconcile brings it, and whether they are level. */
+#include "internal.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <assert.h>
+
+void kw_sync_looked(struct kw_sync *sync)
+{
+	const struct kw_local_facts *facts = &sync->local->facts;
+
+	if (kw_debt_count(&sync->debt, facts->evicted, facts->resets, kw_clock_us()))
+		kw_log_warn("sync",
+			"the local server evicts keys by itself (maxmemory-policy %s): a reconcile "
+			"brings them once it has stopped",
+			facts->policy);
+}
+
+enum kw_sync_equality kw_sync_equality(const struct kw_sync *sync, uint64_t now_us)
+{
+	uint64_t equal_us = sync->progress.equal_us;
+
+	if (equal_us == 0 || now_us - equal_us > sync->warm_lag_us)
+		return KW_SYNC_UNEQUAL;
+	if (sync->settled || !kw_local_may_evict(&sync->local->facts) ||
+		kw_debt_kept(&sync->debt, sync->local->looks))
+		return KW_SYNC_EQUAL;
+	return KW_SYNC_UNPROVEN;
+}
+
+/* Does the local server hold all that was handed on? */
+static bool lacks_nothing(const struct kw_sync *sync)
+{
+	const struct kw_apply *apply = sync->apply;
+
+	return apply->owed == 0 && !apply->blocked && apply->trouble == KW_TROUBLE_NONE &&
+	       sync->debt.evicted == 0 && kw_quarantine_count(sync->quarantine) == 0;
+}
+
+void kw_sync_learn_level(struct kw_sync *sync, uint64_t now_us)
+{
+	const struct kw_superblock *superblock = &sync->follow->superblock;
+
+	if (sync->settled || kw_sync_phase(sync) != KW_SYNC_TAIL || sync->paused ||
+		sync->obstacle != KW_SYNC_FREE || !kw_follow_up(sync->follow) ||
+		superblock->source_state != KW_SOURCE_LIVE ||
+		kw_level_table(superblock, sync->warm_lag_us) != KW_TABLE_FRESH)
+		return;
+	sync->settled = lacks_nothing(sync) && kw_sync_equality(sync, now_us) == KW_SYNC_EQUAL;
+}
+
+/* The server's counts come once a second: the first warm after a snapshot does not wait so long. */
+static void ask_whether_kept(struct kw_sync *sync)
+{
+	if (sync->debt.question > 0 || sync->settled || sync->progress.equal_us == 0 ||
+		!kw_local_ready(sync->local) || !kw_local_may_evict(&sync->local->facts))
+		return;
+	kw_debt_ask(&sync->debt, sync->local->asks + 1);
+	kw_local_look(sync->local);
+}
+
+void kw_sync_settle_debt(struct kw_sync *sync, uint64_t now_us)
+{
+	const struct kw_apply *apply = sync->apply;
+
+	assert(kw_sync_phase(sync) == KW_SYNC_TAIL);
+	if (sync->settled && apply->owed == 0)
+		kw_debt_settled(&sync->debt);
+	switch (kw_debt_due(&sync->debt, apply->owed, apply->done == apply->taken, now_us)) {
+	case KW_DEBT_NONE:
+		ask_whether_kept(sync);
+		break;
+	case KW_DEBT_MEMORY:
+		kw_sync_restart(sync, "values did not fit into the local server's memory");
+		break;
+	case KW_DEBT_EVICTED:
+		kw_sync_restart(sync, "the local server has evicted keys");
+		break;
+	}
+}

@@ -1,0 +1,173 @@
+/* What the local data lack, when a reconcile brings it, and how far a table is behind. */
+#include "sync/debt.h"
+#include "sync/level.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#define SECOND_US UINT64_C(1000000)
+#define LONG_US (3600 * SECOND_US)
+
+static struct kw_debt watched(uint64_t evicted)
+{
+	struct kw_debt debt;
+
+	kw_debt_init(&debt);
+	kw_debt_assess(&debt, evicted, 0);
+	return debt;
+}
+
+static const struct {
+	const char *what;
+	uint64_t counts[3]; /* of evicted keys, one look after the other */
+	uint64_t resets[3];
+	uint64_t evicted;
+} evictions[] = {
+	{"none", {7, 7, 7}, {0, 0, 0}, 0},
+	{"some", {7, 9, 10}, {0, 0, 0}, 3},
+	{"CONFIG RESETSTAT, and none since", {7, 7, 0}, {0, 0, 1}, 0},
+	{"CONFIG RESETSTAT, and as many since", {7, 7, 7}, {0, 0, 1}, 7},
+	{"a counter that fell, though no reset was seen", {9, 12, 2}, {0, 0, 0}, 5},
+};
+
+static void evicted_keys_are_counted_across_resets(void **state)
+{
+	for (size_t i = 0; i < sizeof evictions / sizeof *evictions; i++) {
+		struct kw_debt debt = watched(evictions[i].counts[0]);
+
+		for (int look = 1; look < 3; look++)
+			kw_debt_count(&debt, evictions[i].counts[look], evictions[i].resets[look],
+				(uint64_t)look * SECOND_US);
+		if (debt.evicted != evictions[i].evicted)
+			fail_msg("%s: %d", evictions[i].what, (int)debt.evicted);
+	}
+}
+
+static void a_reconcile_waits_until_the_server_stops_to_evict(void **state)
+{
+	struct kw_debt debt = watched(0);
+	uint64_t now = SECOND_US;
+
+	assert_int_equal(kw_debt_due(&debt, 0, true, now), KW_DEBT_NONE);
+	assert_true(kw_debt_count(&debt, 1, 0, now));
+	for (int i = 0; i < 20; i++) {
+		now += SECOND_US;
+		assert_false(kw_debt_count(&debt, 2 + (uint64_t)i, 0, now));
+		assert_int_equal(kw_debt_due(&debt, 0, true, now), KW_DEBT_NONE);
+	}
+	assert_int_equal(kw_debt_due(&debt, 0, true, now + debt.pause_us - 1), KW_DEBT_NONE);
+	assert_int_equal(kw_debt_due(&debt, 0, true, now + debt.pause_us), KW_DEBT_EVICTED);
+	kw_debt_forgive(&debt);
+	assert_int_equal(kw_debt_due(&debt, 0, true, now + LONG_US), KW_DEBT_NONE);
+	assert_int_equal(debt.evicted_ever, 21);
+}
+
+static void pauses_grow_while_a_server_evicts_after_each_snapshot(void **state)
+{
+	struct kw_debt debt = watched(0);
+	uint64_t now = SECOND_US, first_us = 0;
+
+	for (uint64_t i = 1; i <= 6; i++) {
+		assert_true(kw_debt_count(&debt, i, 0, now));
+		if (i == 1)
+			first_us = debt.pause_us;
+		now += debt.pause_us;
+		kw_debt_forgive(&debt);
+	}
+	assert_true(debt.pause_us > 8 * first_us);
+	/* A server that has evicted nothing for long is not held to what it did before. */
+	kw_debt_count(&debt, 7, 0, now + LONG_US);
+	assert_true(debt.pause_us <= 2 * first_us);
+}
+
+static void owed_values_wait_for_what_was_handed_on_after_them(void **state)
+{
+	struct kw_debt debt = watched(0);
+	uint64_t now = SECOND_US;
+
+	assert_int_equal(kw_debt_due(&debt, 3, false, now), KW_DEBT_NONE);
+	assert_int_equal(kw_debt_due(&debt, 3, false, now + LONG_US), KW_DEBT_NONE);
+	assert_int_equal(kw_debt_due(&debt, 3, true, now), KW_DEBT_NONE);
+	assert_true(debt.owed_us > now);
+	assert_int_equal(kw_debt_due(&debt, 3, true, debt.owed_us - 1), KW_DEBT_NONE);
+	assert_int_equal(kw_debt_due(&debt, 3, false, debt.owed_us), KW_DEBT_NONE);
+	assert_int_equal(kw_debt_due(&debt, 3, true, debt.owed_us), KW_DEBT_MEMORY);
+	assert_int_equal(kw_debt_due(&debt, 0, true, debt.owed_us), KW_DEBT_NONE);
+}
+
+/* An INFO that was answered BUSY told nothing. */
+static void only_an_answer_to_the_question_says_that_all_was_kept(void **state)
+{
+	struct kw_debt debt = watched(0);
+
+	assert_false(kw_debt_kept(&debt, 9));
+	kw_debt_ask(&debt, 5);
+	assert_false(kw_debt_kept(&debt, 4));
+	assert_true(kw_debt_kept(&debt, 5));
+	assert_true(kw_debt_kept(&debt, 6));
+	kw_debt_forgive(&debt);
+	assert_false(kw_debt_kept(&debt, 9));
+}
+
+static const struct {
+	struct kw_superblock superblock;
+	uint64_t lag_us;
+	enum kw_level_table table; /* with a warm lag of one second */
+} tables[] = {
+	{{.complete = false, .source_state = KW_SOURCE_LIVE, .heartbeat_us = 9 * SECOND_US}, 0,
+		KW_TABLE_INCOMPLETE},
+	{{.complete = true, .source_state = KW_SOURCE_LIVE, .heartbeat_us = 9 * SECOND_US}, 0,
+		KW_TABLE_UNFRESH},
+	{{.complete = true,
+		 .source_state = KW_SOURCE_LIVE,
+		 .fresh_us = 8900000,
+		 .heartbeat_us = 9 * SECOND_US},
+		0, KW_TABLE_FRESH},
+	{{.complete = true,
+		 .source_state = KW_SOURCE_LIVE,
+		 .fresh_us = 8 * SECOND_US,
+		 .heartbeat_us = 9 * SECOND_US},
+		800000, KW_TABLE_FRESH},
+	{{.complete = true,
+		 .source_state = KW_SOURCE_LIVE,
+		 .fresh_us = 7 * SECOND_US,
+		 .heartbeat_us = 9 * SECOND_US},
+		1800000, KW_TABLE_BEHIND},
+	/* Another state than LIVE says by itself that the table is not up to date. */
+	{{.complete = true,
+		 .source_state = KW_SOURCE_DOWN,
+		 .fresh_us = 7 * SECOND_US,
+		 .heartbeat_us = 9 * SECOND_US},
+		0, KW_TABLE_FRESH},
+	{{.complete = true,
+		 .source_state = KW_SOURCE_LIVE,
+		 .fresh_us = 9 * SECOND_US,
+		 .heartbeat_us = 7 * SECOND_US},
+		0, KW_TABLE_FRESH},
+};
+
+static void a_table_is_behind_by_more_than_its_barrier(void **state)
+{
+	for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+		assert_int_equal(kw_level_source_lag_us(&tables[i].superblock), tables[i].lag_us);
+		assert_int_equal(kw_level_table(&tables[i].superblock, SECOND_US), tables[i].table);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(evicted_keys_are_counted_across_resets),
+		cmocka_unit_test(a_reconcile_waits_until_the_server_stops_to_evict),
+		cmocka_unit_test(pauses_grow_while_a_server_evicts_after_each_snapshot),
+		cmocka_unit_test(owed_values_wait_for_what_was_handed_on_after_them),
+		cmocka_unit_test(only_an_answer_to_the_question_says_that_all_was_kept),
+		cmocka_unit_test(a_table_is_behind_by_more_than_its_barrier),
+	};
+
+	return cmocka_run_group_tests_name("agent-debt", tests, NULL, NULL);
+}
