@@ -279,14 +279,14 @@ static bool may_send(const struct commands *commands)
 	       window->sent == window->first;
 }
 
-/* Where the server could not answer to the SELECT, it is asked again by and by: say why. */
+/* If the server put the SELECT off, it is sent again after a pause: say why nothing is sent. */
 static void await_database(struct commands *commands)
 {
-	const struct kw_local *local = commands->local;
+	const struct kw_databases_delay *delay = kw_databases_delayed(&commands->local->databases);
 
-	if (!local->select_us)
+	if (!delay)
 		return;
-	block(commands, local->select_error, kw_slice_text(local->select_words));
+	block(commands, delay->class, kw_slice_text(delay->words));
 	commands->base.handlers.progress(commands->base.handlers.arg);
 }
 

@@ -11,14 +11,33 @@
 #define BACKOFF_LOWEST_MS 50
 #define BACKOFF_HIGHEST_MS 5000
 
+static void on_selected(void *arg)
+{
+	struct kw_local *local = arg;
+
+	local->handlers.selected(local->handlers.arg);
+}
+
+/* Others might as well have flushed: everything is looked at again, on a new connection. */
+static void on_harmed(void *arg)
+{
+	struct kw_local *local = arg;
+
+	kw_continuity_harmed(&local->continuity);
+	kw_redis_close(local->redis);
+}
+
 void kw_local_init(struct kw_local *local, const struct kw_local_options *options,
 	const struct kw_local_handlers *handlers)
 {
-	*local = (struct kw_local){
-		.options = *options,
-		.handlers = *handlers,
-		.pending = -1,
+	const struct kw_databases_handlers database_handlers = {
+		.selected = on_selected,
+		.harmed = on_harmed,
+		.arg = local,
 	};
+
+	*local = (struct kw_local){.options = *options, .handlers = *handlers};
+	kw_databases_init(&local->databases, &database_handlers);
 	kw_backoff_init(&local->backoff, BACKOFF_LOWEST_MS, BACKOFF_HIGHEST_MS);
 	snprintf(local->why, sizeof local->why, "not connected to the local server yet");
 }
@@ -223,7 +242,7 @@ static void on_ready(void *arg)
 {
 	struct kw_local *local = arg;
 
-	kw_local_begin_databases(local);
+	kw_databases_begin(&local->databases, local->redis);
 	local->refuses_stale = local->asked_stale = false;
 	local->state = KW_LOCAL_ASKING;
 	ask(local);
@@ -278,10 +297,8 @@ void kw_local_tick(struct kw_local *local, uint64_t now_us)
 {
 	if (local->closing)
 		return;
-	if (local->select_us && now_us >= local->select_us && kw_local_ready(local)) {
-		local->select_us = 0;
-		local->handlers.selected(local->handlers.arg);
-	}
+	if (kw_local_ready(local))
+		kw_databases_tick(&local->databases, now_us);
 	if (now_us < local->next_us)
 		return;
 	if (!local->redis)

@@ -21,6 +21,7 @@
 #include "base/backoff.h"
 #include "continuity.h"
 #include "cursor.h"
+#include "databases.h"
 #include "facts.h"
 #include "keys/filter.h"
 #include "redis/counters.h"
@@ -32,7 +33,6 @@
 #include <stdint.h>
 #include <uv.h>
 
-#define KW_LOCAL_DATABASE_WORDS ((KW_DATABASE_MAX + 1) / 64)
 #define KW_LOCAL_WHY 512
 
 enum kw_local_state {
@@ -77,7 +77,8 @@ struct kw_local {
 	struct kw_local_options options;
 	struct kw_local_handlers handlers;
 	enum kw_local_state state;
-	struct kw_redis *redis;
+	struct kw_redis *redis; /* NULL: no connection */
+	struct kw_databases databases;
 	struct kw_backoff backoff;
 	uint64_t next_us;       /* DOWN: connect; REFUSED, READY: ask again */
 	bool asked;             /* an INFO is out */
@@ -99,17 +100,6 @@ struct kw_local {
 	uint64_t flushes_unsure;     /* of those of a link that is gone: executed or not */
 	bool refuses_stale;          /* it has just answered MASTERDOWN */
 	bool asked_stale;            /* the cursor was asked for again because of that */
-
-	/* databases of this connection */
-	int64_t current, pending; /* pending: SELECT whose answer is awaited; -1: none */
-	uint64_t confirmed[KW_LOCAL_DATABASE_WORDS];
-	uint64_t refused[KW_LOCAL_DATABASE_WORDS];
-	bool astray; /* a SELECT was refused, and none was taken since */
-	/* A SELECT was answered by what says nothing of the database: the next one not before. */
-	uint64_t select_us;      /* 0: none was */
-	int64_t select_database; /* -1: several */
-	enum kw_server_error select_error;
-	char select_words[128]; /* the server's */
 };
 
 void kw_local_init(struct kw_local *local, const struct kw_local_options *options,
@@ -132,21 +122,23 @@ static inline bool kw_local_ready(const struct kw_local *local)
 /* Why it is not READY: a sentence with its remedy; "" when it is. */
 const char *kw_local_why(const struct kw_local *local);
 
-enum kw_local_use {
-	KW_USE_OK,      /* commands sent now go to this database */
-	KW_USE_WAIT,    /* send nothing before handlers.selected: first use on this connection, or
-			   select_us says that the server could not */
-	KW_USE_REFUSED, /* the server has no such database */
-};
-
-/* Only when READY. A database is confirmed once before anything is pipelined behind its SELECT. */
-enum kw_local_use kw_local_use(struct kw_local *local, uint32_t database);
+/*
+ * Make ready to send commands to this database. Only when READY. WAIT: send nothing before
+ * handlers.selected.
+ */
+static inline enum kw_local_use kw_local_use(struct kw_local *local, uint32_t database)
+{
+	return kw_databases_use(&local->databases, database);
+}
 
 /*
- * For every answer to a command that is of a database. False: a SELECT before it was refused, so it
- * was carried out in another one; the connection is closed for that, and all is looked at anew.
+ * For every answer to a command of a database. False: it was carried out in another database; the
+ * connection is closed for that, and all data are looked at again.
  */
-bool kw_local_in_place(struct kw_local *local, const struct kw_reply *reply);
+static inline bool kw_local_in_place(struct kw_local *local, const struct kw_reply *reply)
+{
+	return kw_databases_in_place(&local->databases, reply);
+}
 
 /* A FLUSHDB of ours was acknowledged. */
 void kw_local_flushed(struct kw_local *local);
@@ -223,9 +215,6 @@ void kw_local_serve_stale_end(struct kw_local *local);
 void kw_local_count_flushes(struct kw_local *local, struct kw_slice info);
 bool kw_local_find_flushes(
 	struct kw_local *local, struct kw_slice info, const struct kw_key_counts *before);
-
-/* select.c, for local.c: a connection begins. */
-void kw_local_begin_databases(struct kw_local *local);
 
 /* cursor_store.c, for local.c: read it; ends in kw_local_cursor_read. */
 void kw_local_read_cursor(struct kw_local *local);

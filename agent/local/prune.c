@@ -138,8 +138,10 @@ static void on_scan(void *arg, const struct kw_reply *reply)
 	prune->scanned = strcmp(prune->cursor, "0") == 0;
 	/* Somebody else may have used another database since the SCAN went out. */
 	if (kw_local_use(prune->local, prune->databases[prune->database]) != KW_USE_OK) {
-		kw_failure_of_class(&prune->failure, prune->local->select_error,
-			"a SELECT in its midst answers \"%s\"", prune->local->select_words);
+		const struct kw_databases_delay *delay = &prune->local->databases.delay;
+
+		kw_failure_of_class(&prune->failure, delay->class,
+			"a SELECT in its midst answers \"%s\"", delay->words);
 		finish(prune);
 		return;
 	}
@@ -149,14 +151,15 @@ static void on_scan(void *arg, const struct kw_reply *reply)
 
 static void scan(struct kw_prune *prune)
 {
-	switch (kw_local_use(prune->local, prune->databases[prune->database])) {
+	enum kw_local_use use = kw_local_use(prune->local, prune->databases[prune->database]);
+	const struct kw_databases_delay *delay = kw_databases_delayed(&prune->local->databases);
+
+	switch (use) {
 	case KW_USE_WAIT:
-		/* Somebody else's database may have been refused a moment ago: that is waited out.
-		 */
-		if (prune->local->select_us &&
-			prune->local->select_database == prune->databases[prune->database]) {
-			kw_failure_of_class(&prune->failure, prune->local->select_error,
-				"SELECT answers \"%s\"", prune->local->select_words);
+		/* If another database was put off a moment ago, wait until that is over. */
+		if (delay && delay->database == prune->databases[prune->database]) {
+			kw_failure_of_class(&prune->failure, delay->class, "SELECT answers \"%s\"",
+				delay->words);
 			finish(prune);
 		}
 		return;

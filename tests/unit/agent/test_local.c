@@ -247,7 +247,7 @@ static void what_went_through_behind_a_refused_select_is_a_doubt(void **state)
 	setup(&world, KW_STORE_AUTO);
 	test_local_wait_ready(&world.test);
 	assert_true(kw_local_in_place(local, &done));
-	local->astray = true;
+	local->databases.strayed_at = ++local->databases.answers;
 	assert_true(kw_local_in_place(local, NULL));
 	assert_true(kw_local_in_place(local, &busy));
 	assert_false(kw_local_spoiled(local));

@@ -213,12 +213,16 @@ static void others_may_use_another_database_meanwhile(void **state)
 
 static void refuse_select(struct world *world, int64_t database)
 {
-	struct kw_local *local = &world->test.local;
+	struct kw_databases *databases = &world->test.local.databases;
 
-	local->current = -1;
-	local->select_us = kw_clock_us() + 100000;
-	local->select_database = database;
-	snprintf(local->select_words, sizeof local->select_words, "BUSY so they say");
+	databases->database = -1;
+	databases->delay = (struct kw_databases_delay){
+		.database = database,
+		.retry_us = kw_clock_us() + 100000,
+		.class = KW_SERVER_E_LOADING,
+		.words = "BUSY so they say",
+	};
+	kw_sm_move(&databases->sm, KW_DATABASES_PUT_OFF, "as the test wants it");
 }
 
 static void only_a_select_of_its_own_ends_a_walk(void **state)
