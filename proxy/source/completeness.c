@@ -1,6 +1,7 @@
 #include "source/completeness.h"
 
 #include <assert.h>
+#include <stdio.h>
 
 static enum kw_completeness completeness_of(const struct kw_facts *facts)
 {
@@ -51,4 +52,52 @@ struct kw_claim kw_claim_judge(const struct kw_facts *facts, enum kw_completenes
 	assert(claim.state != KW_SOURCE_LIVE || facts->waiting == 0);
 	assert(claim.state != KW_SOURCE_SCANNING || facts->sweeps_ended == 0);
 	return claim;
+}
+
+static void explain_room(const struct kw_facts *facts, const struct kw_claim_words *words,
+	char *reason, size_t bytes)
+{
+	const char *refused = words->refused ? words->refused : "raise table.max_bytes";
+
+	if (facts->mending == KW_MENDING_UNDER_WAY)
+		snprintf(reason, bytes,
+			"the table is full, changed keys wait for room: %.280s; meanwhile: %.160s",
+			refused, words->sweep);
+	else
+		snprintf(reason, bytes, "the table is full, changed keys wait for room: %.280s",
+			refused);
+}
+
+void kw_claim_explain(enum kw_claim_cause cause, const struct kw_facts *facts,
+	const struct kw_claim_words *words, char *reason, size_t bytes)
+{
+	assert(bytes > 0);
+	switch (cause) {
+	case KW_CLAIM_NOTHING_WRONG:
+		*reason = '\0';
+		break;
+	case KW_CLAIM_NOT_CONNECTED:
+		snprintf(reason, bytes, "%s", words->down);
+		break;
+	case KW_CLAIM_NO_ROOM:
+		explain_room(facts, words, reason, bytes);
+		break;
+	case KW_CLAIM_MENDING:
+		snprintf(reason, bytes, "%s", words->sweep);
+		break;
+	case KW_CLAIM_UNREADABLE:
+		snprintf(reason, bytes,
+			"the connection breaks whenever one of %llu keys is fetched, so they are "
+			"not replicated (the log names them): a value too large for one reply, or "
+			"for the server's client-output-buffer-limit normal; mend that, then run "
+			"`keywakectl reconcile` (one that changes is tried again by itself)",
+			(unsigned long long)facts->unreadable);
+		break;
+	case KW_CLAIM_TOO_LARGE:
+		snprintf(reason, bytes,
+			"%llu keys are larger than the table can hold and are not replicated: "
+			"raise table.max_bytes",
+			(unsigned long long)facts->too_large);
+		break;
+	}
 }

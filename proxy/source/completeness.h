@@ -15,6 +15,7 @@
 
 #include "table/table.h"
 
+#include <stddef.h>
 #include <stdint.h>
 
 /*
@@ -69,7 +70,18 @@ struct kw_claim {
 	enum kw_completeness completeness;
 };
 
+/* The sentences of others that a reason quotes. */
+struct kw_claim_words {
+	const char *down;    /* why the connection was given up */
+	const char *refused; /* why the table has no room; NULL: the limit is reached */
+	const char *sweep;   /* why the sweep under way began */
+};
+
 /* `before` is the completeness that was claimed last; KW_COMPLETENESS_NONE at first. */
 struct kw_claim kw_claim_judge(const struct kw_facts *facts, enum kw_completeness before);
+
+/* The reason as a sentence for people; "" if nothing is wrong. */
+void kw_claim_explain(enum kw_claim_cause cause, const struct kw_facts *facts,
+	const struct kw_claim_words *words, char *reason, size_t bytes);
 
 #endif

@@ -1,61 +1,69 @@
-/*
- * The freshness barrier: up to which moment is the table known to be current?
- *
- *   ask the feed ─▶ passed ─▶ mark the dirty set ─▶ all before the mark was fetched ─▶ fresh
- *
- * One barrier is under way at a time. If nothing changes, it costs two messages each interval.
- */
-#include "source/internal.h"
-
-#include "base/clock.h"
+#include "source/fresh.h"
 
 #include <assert.h>
 
-void kw_fresh_passed(struct kw_source *source)
+static bool holds(const void *owner, int state)
 {
-	struct kw_fresh *fresh = &source->fresh;
+	const struct kw_fresh *fresh = owner;
 
-	if (fresh->phase == KW_FRESH_SPOILT) {
-		fresh->phase = KW_FRESH_IDLE;
+	return state == KW_FRESH_IDLE || fresh->asked_us > 0;
+}
+
+static const struct kw_sm_state states[] = {
+	[KW_FRESH_IDLE] = {"idle", KW_SM_TO(KW_FRESH_ASKED), KW_SM_INITIAL},
+	[KW_FRESH_ASKED] = {"asked",
+		KW_SM_TO(KW_FRESH_MARKED) | KW_SM_TO(KW_FRESH_SPOILED) | KW_SM_TO(KW_FRESH_IDLE)},
+	[KW_FRESH_SPOILED] = {"spoiled", KW_SM_TO(KW_FRESH_IDLE)},
+	[KW_FRESH_MARKED] = {"marked", KW_SM_TO(KW_FRESH_IDLE)},
+};
+
+static const struct kw_sm_conf machine = {"fresh", states, KW_FRESH_MARKED + 1, holds};
+
+void kw_fresh_init(struct kw_fresh *fresh, struct kw_dirty *dirty, struct kw_feed *feed)
+{
+	*fresh = (struct kw_fresh){.dirty = dirty, .feed = feed};
+	kw_sm_init(&fresh->sm, &machine, fresh, KW_FRESH_IDLE);
+}
+
+void kw_fresh_ask(struct kw_fresh *fresh, uint64_t wall_us)
+{
+	if (fresh->sm.state != KW_FRESH_IDLE)
+		return;
+	assert(wall_us > 0);
+	fresh->asked_us = wall_us;
+	kw_sm_move(&fresh->sm, KW_FRESH_ASKED, "");
+	kw_feed_barrier(fresh->feed);
+}
+
+void kw_fresh_passed(struct kw_fresh *fresh)
+{
+	if (fresh->sm.state == KW_FRESH_SPOILED) {
+		kw_sm_move(&fresh->sm, KW_FRESH_IDLE, "doubt came up");
 		return;
 	}
-	assert(fresh->phase == KW_FRESH_ASKED);
-	kw_dirty_mark(source->dirty);
-	fresh->phase = KW_FRESH_MARKED;
+	assert(fresh->sm.state == KW_FRESH_ASKED);
+	kw_dirty_mark(fresh->dirty);
+	kw_sm_move(&fresh->sm, KW_FRESH_MARKED, "");
 }
 
-void kw_fresh_reset(struct kw_source *source)
+bool kw_fresh_turn(struct kw_fresh *fresh)
 {
-	source->fresh.phase = KW_FRESH_IDLE;
-}
-
-void kw_fresh_tick(struct kw_source *source)
-{
-	struct kw_fresh *fresh = &source->fresh;
-
-	if (fresh->phase != KW_FRESH_IDLE || source->link != KW_LINK_UP ||
-		!kw_sweep_any_ended(source) || kw_sweep_mending(source))
-		return;
-	fresh->phase = KW_FRESH_ASKED;
-	fresh->asked_us = kw_wall_us();
-	kw_feed_barrier(source->feed);
-}
-
-void kw_fresh_turn(struct kw_source *source)
-{
-	struct kw_fresh *fresh = &source->fresh;
-
-	if (fresh->phase != KW_FRESH_MARKED || !kw_dirty_passed(source->dirty))
-		return;
-	fresh->phase = KW_FRESH_IDLE;
+	if (fresh->sm.state != KW_FRESH_MARKED || !kw_dirty_passed(fresh->dirty))
+		return false;
+	kw_sm_move(&fresh->sm, KW_FRESH_IDLE, "");
 	fresh->fresh_us = fresh->asked_us;
-	kw_source_tell_table(source);
+	return true;
 }
 
-void kw_fresh_abandon(struct kw_source *source)
+void kw_fresh_spoil(struct kw_fresh *fresh)
 {
-	if (source->fresh.phase == KW_FRESH_MARKED)
-		source->fresh.phase = KW_FRESH_IDLE;
-	else if (source->fresh.phase == KW_FRESH_ASKED)
-		source->fresh.phase = KW_FRESH_SPOILT;
+	if (fresh->sm.state == KW_FRESH_ASKED)
+		kw_sm_move(&fresh->sm, KW_FRESH_SPOILED, "doubt came up");
+	else if (fresh->sm.state == KW_FRESH_MARKED)
+		kw_sm_move(&fresh->sm, KW_FRESH_IDLE, "doubt came up");
+}
+
+void kw_fresh_reset(struct kw_fresh *fresh)
+{
+	kw_sm_move(&fresh->sm, KW_FRESH_IDLE, "the feed stopped");
 }

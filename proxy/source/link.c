@@ -1,13 +1,6 @@
-/*
- * The link to the primary: the data connection and the feed, opened in order, given up together.
- *
- *   data connection ready ─▶ the feed starts ─▶ the feed is ready: up, only now may a scan begin
- */
-#include "source/internal.h"
+#include "source/link.h"
 
 #include "base/clock.h"
-#include "base/log.h"
-#include "redis/server.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -16,164 +9,203 @@
 #define BACKOFF_MOST_MS 5000
 #define WELL_AFTER_US 5000000 /* up for so long: the next failure is a new one */
 
-static void retry(uv_timer_t *timer)
+static bool nothing_open(const struct kw_source_link *link)
 {
-	kw_link_open(timer->data);
+	return !link->lane.redis && (!link->feed || kw_feed_is_stopped(link->feed));
 }
 
-/* Doubling from 100 ms to 5 s, each a quarter shorter or longer: proxies do not come in step. */
-static uint64_t backoff_ms(struct kw_source *source)
+static bool holds(const void *owner, int state)
+{
+	const struct kw_source_link *link = owner;
+
+	switch (state) {
+	case KW_SOURCE_LINK_IDLE:
+	case KW_SOURCE_LINK_ENDED:
+		return nothing_open(link);
+	case KW_SOURCE_LINK_OPENING:
+		return link->feed && nothing_open(link);
+	case KW_SOURCE_LINK_UP:
+		return link->lane.redis && !link->lane.broken && !kw_feed_is_stopped(link->feed);
+	case KW_SOURCE_LINK_CLOSING:
+		return link->lane.broken && link->down.code != KW_OK;
+	default:
+		return link->lane.broken;
+	}
+}
+
+static const struct kw_sm_state states[] = {
+	[KW_SOURCE_LINK_IDLE] = {"idle",
+		KW_SM_TO(KW_SOURCE_LINK_OPENING) | KW_SM_TO(KW_SOURCE_LINK_ENDING), KW_SM_INITIAL},
+	[KW_SOURCE_LINK_OPENING] = {"opening", KW_SM_TO(KW_SOURCE_LINK_UP) |
+						       KW_SM_TO(KW_SOURCE_LINK_CLOSING) |
+						       KW_SM_TO(KW_SOURCE_LINK_ENDING)},
+	[KW_SOURCE_LINK_UP] = {"up",
+		KW_SM_TO(KW_SOURCE_LINK_CLOSING) | KW_SM_TO(KW_SOURCE_LINK_ENDING)},
+	[KW_SOURCE_LINK_CLOSING] = {"closing",
+		KW_SM_TO(KW_SOURCE_LINK_IDLE) | KW_SM_TO(KW_SOURCE_LINK_ENDING), KW_SM_FAILURE},
+	[KW_SOURCE_LINK_ENDING] = {"ending", KW_SM_TO(KW_SOURCE_LINK_ENDED)},
+	[KW_SOURCE_LINK_ENDED] = {"ended", 0, KW_SM_FINAL},
+};
+
+static const struct kw_sm_conf machine = {"link", states, KW_SOURCE_LINK_ENDED + 1, holds};
+
+/* Doubling from 100 ms to 5 s, each a quarter shorter or longer: proxies do not retry in step. */
+static uint64_t backoff_ms(struct kw_source_link *link)
 {
 	uint64_t ms = BACKOFF_FIRST_MS;
 
-	for (uint32_t i = 0; i < source->attempts && ms < BACKOFF_MOST_MS; i++)
+	for (uint32_t i = 0; i < link->attempts && ms < BACKOFF_MOST_MS; i++)
 		ms *= 2;
 	if (ms > BACKOFF_MOST_MS)
 		ms = BACKOFF_MOST_MS;
-	source->attempts++;
+	link->attempts++;
 	return ms * 3 / 4 + kw_clock_us() % (ms / 2);
 }
 
-bool kw_link_closed(const struct kw_source *source)
+static void on_retry(uv_timer_t *timer)
 {
-	return !source->lane.redis && kw_feed_is_stopped(source->feed);
+	kw_source_link_open(timer->data);
 }
 
-/* Both connections are gone: begin again later, or this was the end. */
-static void both_closed(struct kw_source *source)
+static void timer_closed(uv_handle_t *handle)
 {
-	if (!kw_link_closed(source))
+	struct kw_source_link *link = handle->data;
+
+	kw_sm_move(&link->sm, KW_SOURCE_LINK_ENDED, "");
+	link->handlers.ended(link->handlers.arg);
+}
+
+/* One of the two is gone. After both: begin again later, or this was the end. */
+static void part_closed(struct kw_source_link *link)
+{
+	if (!nothing_open(link))
 		return;
-	source->link = KW_LINK_IDLE;
-	if (source->closing)
-		kw_source_closed_part(source);
-	else
-		uv_timer_start(&source->retrying, retry, backoff_ms(source), 0);
-}
-
-void kw_link_fail(struct kw_source *source, const struct kw_error *why)
-{
-	if (source->link == KW_LINK_IDLE || source->link == KW_LINK_CLOSING)
+	if (link->sm.state == KW_SOURCE_LINK_ENDING) {
+		uv_close((uv_handle_t *)&link->retry, timer_closed);
 		return;
-	if (source->link == KW_LINK_UP && kw_clock_us() - source->up_us > WELL_AFTER_US)
-		source->attempts = 0;
-	source->link = KW_LINK_CLOSING;
-	source->down = *why;
-	source->lane.broken = true;
-	kw_sweep_stop(source);
-	kw_fresh_reset(source);
-	if (source->lane.redis)
-		kw_redis_close(source->lane.redis);
-	kw_feed_stop(source->feed);
-	kw_source_wake(source);
+	}
+	kw_sm_move(&link->sm, KW_SOURCE_LINK_IDLE, "");
+	uv_timer_start(&link->retry, on_retry, backoff_ms(link), 0);
 }
 
+static void give_up(struct kw_source_link *link, enum kw_source_link_state state, const char *why)
+{
+	if (kw_source_link_is_up(link) && kw_clock_us() - link->up_us > WELL_AFTER_US)
+		link->attempts = 0;
+	link->lane.broken = true;
+	kw_sm_move(&link->sm, state, why);
+	link->handlers.down(link->handlers.arg);
+	if (link->lane.redis)
+		kw_redis_close(link->lane.redis);
+	if (link->feed)
+		kw_feed_stop(link->feed);
+}
+
+void kw_source_link_lost(struct kw_source_link *link, const struct kw_error *why)
+{
+	assert(why->code != KW_OK);
+	if (link->sm.state != KW_SOURCE_LINK_OPENING && link->sm.state != KW_SOURCE_LINK_UP)
+		return;
+	link->down = *why;
+	give_up(link, KW_SOURCE_LINK_CLOSING, why->text);
+}
+
+/* The data connection is of no use any more. */
 static void lane_failed(void *arg, const struct kw_error *why)
 {
-	struct kw_source *source = arg;
+	struct kw_source_link *link = arg;
 	struct kw_error error = *why;
 
-	kw_error_wrap(&error, "%s", source->options.redis.address);
-	kw_link_fail(source, &error);
+	kw_error_wrap(&error, "%s", link->options->address);
+	kw_source_link_lost(link, &error);
 }
 
-static void went_up(struct kw_source *source, enum kw_feed_server server)
+void kw_source_link_ready(struct kw_source_link *link, enum kw_feed_server server)
 {
-	bool another = server == KW_FEED_ANOTHER_SERVER, again = source->linked;
-	const struct kw_server_identity *identity = kw_feed_server(source->feed);
-
-	source->link = KW_LINK_UP;
-	source->linked = true;
-	if (another)
-		kw_source_restarted(source);
-	source->up_us = kw_clock_us();
-	kw_pace_forget(&source->pace);
-	kw_log_info("source", "following %s: %s %d.%d.%d, role %s", source->options.redis.address,
-		identity->valkey ? "Valkey" : "Redis", identity->major, identity->minor,
-		identity->patch, identity->role);
-	if (again)
-		kw_source_doubt(source, another ? KW_DOUBT_IDENTITY : KW_DOUBT_CONNECTION, NULL,
-			another ? "the server is not the one of before"
-				: "the connection was lost, so events were missed");
-	else
-		kw_sweep_begin(source, KW_SWEEP_FIRST, NULL, "the first scan is under way");
+	kw_sm_move(&link->sm, KW_SOURCE_LINK_UP, "");
+	link->handlers.up(link->handlers.arg, server);
+	link->ups++;
+	link->up_us = kw_clock_us();
 }
 
-void kw_link_ready(struct kw_source *source, enum kw_feed_server server)
+void kw_source_link_feed_stopped(struct kw_source_link *link)
 {
-	const struct kw_server_identity *identity = kw_feed_server(source->feed);
-
-	assert(source->link == KW_LINK_OPENING);
-	kw_fetch_set_pexpiretime(source->fetch, identity->valkey || identity->major >= 7);
-	kw_fetch_set_databases(source->fetch, kw_feed_databases(source->feed));
-	went_up(source, server);
+	part_closed(link);
 }
 
-void kw_link_feed_lost(struct kw_source *source, const struct kw_error *why)
+static void data_ready(void *arg)
 {
-	kw_link_fail(source, why);
-}
+	struct kw_source_link *link = arg;
 
-void kw_link_part_closed(struct kw_source *source)
-{
-	both_closed(source);
+	if (link->sm.state == KW_SOURCE_LINK_OPENING)
+		kw_feed_start(link->feed);
 }
 
 /* `why` lies in the connection, which is freed after it was told. */
 static void data_closed(void *arg, const struct kw_error *why)
 {
-	struct kw_source *source = arg;
-	struct kw_redis *gone = source->lane.redis;
+	struct kw_source_link *link = arg;
+	struct kw_redis *gone = link->lane.redis;
 
-	source->lane.redis = NULL;
+	assert(gone);
+	link->lane.redis = NULL;
 	if (why->code != KW_OK)
-		kw_link_fail(source, why);
+		kw_source_link_lost(link, why);
 	kw_redis_free(gone);
-	both_closed(source);
+	part_closed(link);
 }
 
-void kw_link_options(
-	const struct kw_source *source, const char *name, struct kw_redis_options *options)
+void kw_source_link_options(
+	const struct kw_redis_options *common, const char *name, struct kw_redis_options *options)
 {
-	const char *given = source->options.redis.client_name;
-
-	*options = source->options.redis;
+	*options = *common;
 	snprintf(options->client_name, sizeof options->client_name, "%.40s-%s",
-		given[0] ? given : "keywake-proxy", name);
+		common->client_name[0] ? common->client_name : "keywake-proxy", name);
 }
 
-static void data_ready(void *arg)
-{
-	struct kw_source *source = arg;
-
-	kw_feed_start(source->feed);
-}
-
-void kw_link_open(struct kw_source *source)
+void kw_source_link_open(struct kw_source_link *link)
 {
 	struct kw_redis_handlers handlers = {
 		.ready = data_ready,
 		.closed = data_closed,
-		.arg = source,
+		.arg = link,
 	};
 	struct kw_redis_options options;
 	struct kw_redis *redis;
+	struct kw_error why;
 
-	source->link = KW_LINK_OPENING;
-	kw_link_options(source, "data", &options);
-	if (kw_redis_open(source->loop, &options, &handlers, &redis, &source->down)) {
-		source->link = KW_LINK_CLOSING;
-		both_closed(source);
-		kw_source_wake(source);
+	kw_sm_move(&link->sm, KW_SOURCE_LINK_OPENING, "");
+	kw_source_link_options(link->options, "data", &options);
+	if (kw_redis_open(link->loop, &options, &handlers, &redis, &why)) {
+		kw_source_link_lost(link, &why);
+		part_closed(link);
 		return;
 	}
-	kw_lane_open(&source->lane, redis);
+	kw_lane_open(&link->lane, redis);
 }
 
-void kw_link_init(struct kw_source *source)
+void kw_source_link_init(struct kw_source_link *link, uv_loop_t *loop,
+	const struct kw_redis_options *options, const struct kw_source_link_handlers *handlers)
 {
-	source->lane.failed = lane_failed;
-	source->lane.arg = source;
-	snprintf(
-		source->lane.user, sizeof(source->lane.user), "%s", source->options.redis.username);
+	*link = (struct kw_source_link){.loop = loop, .options = options, .handlers = *handlers};
+	link->lane.failed = lane_failed;
+	link->lane.arg = link;
+	snprintf(link->lane.user, sizeof link->lane.user, "%s", options->username);
+	uv_timer_init(loop, &link->retry);
+	link->retry.data = link;
+	kw_sm_init(&link->sm, &machine, link, KW_SOURCE_LINK_IDLE);
+}
+
+enum kw_reach kw_source_link_reach(const struct kw_source_link *link)
+{
+	if (kw_source_link_is_up(link))
+		return KW_REACH_UP;
+	return link->down.code == KW_OK ? KW_REACH_UNTRIED : KW_REACH_DOWN;
+}
+
+void kw_source_link_close(struct kw_source_link *link)
+{
+	uv_timer_stop(&link->retry);
+	give_up(link, KW_SOURCE_LINK_ENDING, "asked to close");
+	part_closed(link);
 }

@@ -1,223 +1,195 @@
-/* What was fetched goes into the table; what does not fit waits for room. */
-#include "source/internal.h"
+#include "source/store.h"
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "source/missing.h"
+
+#include <assert.h>
 
 #define RECORD_BYTES 128      /* of a record besides key and value, rounded up */
 #define UNPARK_EVERY_US 50000 /* while the table is full */
 #define UNPARK_KEYS 1024      /* a time */
-#define SHOWN_BYTES 80        /* of a key's name in the log */
+#define LOGS_PER_SECOND 1
 
-static struct kw_key *find(
-	const struct kw_keyset *set, uint32_t database, struct kw_slice key, uint64_t *hash)
+void kw_store_init(struct kw_store *store, struct kw_table *table, struct kw_dirty *dirty,
+	struct kw_unreadable *unreadable, uint64_t seed)
 {
-	*hash = kw_keyset_hash(set, database, key);
-	return kw_keyset_find(set, *hash, database, key);
+	*store = (struct kw_store){.table = table, .dirty = dirty, .unreadable = unreadable};
+	kw_keyset_init(&store->too_large, sizeof(struct kw_key), seed);
+	kw_bucket_init(&store->logs, LOGS_PER_SECOND, kw_clock_us());
 }
 
-static void remove_from(
-	struct kw_source *source, struct kw_keyset *set, uint32_t database, struct kw_slice key)
+void kw_store_close(struct kw_store *store)
 {
-	struct kw_key *known;
-	uint64_t hash;
-
-	if (set->count == 0)
-		return;
-	known = find(set, database, key, &hash);
-	if (!known)
-		return;
-	kw_keyset_remove(set, known);
+	kw_keyset_close(&store->too_large);
+	kw_databases_close(&store->held);
+	kw_databases_close(&store->expiring);
 }
 
 /* The key is not too large (any more), and can be read. */
-static void fits(struct kw_source *source, uint32_t database, struct kw_slice key)
+static void fits(struct kw_store *store, uint32_t database, struct kw_slice key)
 {
-	remove_from(source, &source->too_large, database, key);
-	remove_from(source, &source->unreadable, database, key);
+	kw_missing_remove(&store->too_large, database, key);
+	kw_missing_remove(&store->unreadable->keys, database, key);
 }
 
-/* It was not in the set, and a line may be logged about it. */
-static bool add_to(
-	struct kw_source *source, struct kw_keyset *set, uint32_t database, struct kw_slice key)
-{
-	uint64_t hash, now_us = kw_clock_us();
-
-	if (find(set, database, key, &hash))
-		return false;
-	kw_keyset_add(set, hash, database, key);
-	if (!kw_bucket_allows(&source->too_large_log, now_us))
-		return false;
-	kw_bucket_spend(&source->too_large_log, 1);
-	return true;
-}
-
-static int shown(struct kw_slice key)
-{
-	return (int)(key.length < SHOWN_BYTES ? key.length : SHOWN_BYTES);
-}
-
-/* It never fits. What the table has of it is old, and goes: nothing is better than something wrong.
- */
 static enum kw_put_result too_large(
-	struct kw_source *source, uint32_t database, struct kw_slice key, uint64_t bytes)
+	struct kw_store *store, uint32_t database, struct kw_slice key, uint64_t bytes)
 {
-	remove_from(source, &source->unreadable, database, key);
-	if (add_to(source, &source->too_large, database, key))
-		kw_log_warn("source",
-			"key '%.*s' of database %u is larger than the table can hold (%llu "
-			"bytes): it is not replicated; raise table.max_bytes",
-			shown(key), (const char *)key.data, database, (unsigned long long)bytes);
-	return kw_table_delete(source->table, database, key);
+	uint64_t now_us = kw_clock_us();
+
+	kw_missing_remove(&store->unreadable->keys, database, key);
+	if (!kw_missing_find(&store->too_large, database, key)) {
+		kw_missing_add(&store->too_large, database, key);
+		if (kw_bucket_allows(&store->logs, now_us)) {
+			kw_bucket_spend(&store->logs, 1);
+			kw_log_warn("source",
+				"key '%.*s' of database %u is larger than the table can hold (%llu "
+				"bytes): it is not replicated; raise table.max_bytes",
+				kw_shown(key), (const char *)key.data, database,
+				(unsigned long long)bytes);
+		}
+	}
+	return kw_table_delete(store->table, database, key);
 }
 
-static enum kw_put_result forget(struct kw_source *source, uint32_t database, struct kw_slice key)
+static enum kw_put_result forget(struct kw_store *store, uint32_t database, struct kw_slice key)
 {
-	enum kw_put_result result = kw_table_delete(source->table, database, key);
+	enum kw_put_result result = kw_table_delete(store->table, database, key);
 
 	if (result == KW_PUT_STORED)
-		source->stats.deletes++;
-	kw_feed_stored(source->feed, database, key, NULL);
-	fits(source, database, key);
+		store->deletes++;
+	kw_feed_stored(store->feed, database, key, NULL);
+	fits(store, database, key);
 	return result;
 }
 
-enum kw_put_result kw_source_store(void *arg, uint32_t database, struct kw_slice key,
+static void note_stored(struct kw_store *store, uint32_t database, struct kw_slice key,
 	const struct kw_slice *payload, uint64_t expires_ms)
 {
-	struct kw_source *source = arg;
+	if (!kw_databases_has(&store->held, database))
+		kw_databases_add(&store->held, database);
+	if (expires_ms > 0 && !kw_databases_has(&store->expiring, database))
+		kw_databases_add(&store->expiring, database);
+	fits(store, database, key);
+	kw_feed_stored(store->feed, database, key, payload);
+}
+
+static enum kw_put_result put(void *arg, uint32_t database, struct kw_slice key,
+	const struct kw_slice *payload, uint64_t expires_ms)
+{
+	struct kw_store *store = arg;
 	enum kw_put_result result;
 
 	if (!payload)
-		return forget(source, database, key);
-	result = kw_table_put(source->table, database, key, *payload, expires_ms);
-	switch (result) {
-	case KW_PUT_UNCHANGED:
-		source->stats.unchanged++;
-		break;
-	case KW_PUT_STORED:
-		break;
-	case KW_PUT_FULL:
+		return forget(store, database, key);
+	assert(payload->length > 0);
+	result = kw_table_put(store->table, database, key, *payload, expires_ms);
+	if (result == KW_PUT_TOO_LARGE)
+		return too_large(store, database, key, payload->length);
+	if (result == KW_PUT_FULL) {
 		/* The walk for unseen keys must not take what the table has of it for gone. */
-		kw_table_mark(source->table, database, key);
+		kw_table_mark(store->table, database, key);
 		return result;
-	case KW_PUT_TOO_LARGE:
-		return too_large(source, database, key, payload->length);
 	}
-	if (!kw_databases_has(&source->held, database))
-		kw_databases_add(&source->held, database);
-	if (expires_ms > 0 && !kw_databases_has(&source->expiring, database))
-		kw_databases_add(&source->expiring, database);
-	fits(source, database, key);
-	kw_feed_stored(source->feed, database, key, payload);
+	store->unchanged += result == KW_PUT_UNCHANGED;
+	note_stored(store, database, key, payload, expires_ms);
 	return result;
 }
 
-uint64_t kw_source_expiry(void *arg, uint32_t database, struct kw_slice key)
+static uint64_t expiry(void *arg, uint32_t database, struct kw_slice key)
 {
-	struct kw_source *source = arg;
+	const struct kw_store *store = arg;
 	struct kw_slice value;
 	uint64_t expires_ms;
 
-	return kw_table_get(source->table, database, key, &value, &expires_ms) ? expires_ms : 0;
+	return kw_table_get(store->table, database, key, &value, &expires_ms) ? expires_ms : 0;
 }
 
 /*
- * The table is as good a witness as the server: it has every key's expiry as of the last fetch, and
- * no event since could have set one, or the key would carry KW_DIRTY_TTL. Of keys too large for it,
- * or unreadable until now, the table has nothing. While events may have been missed, scans ask for
- * every expiry.
+ * The table knows every key's expiry as of the last fetch, and no event since could have set one,
+ * or the key would carry KW_DIRTY_TTL. Of keys that are too large for it, or were unreadable until
+ * now, the table has nothing. While events may have been missed, scans ask for every expiry.
  */
-bool kw_source_expires(void *arg, uint32_t database, struct kw_slice key)
+static bool expires(void *arg, uint32_t database, struct kw_slice key)
 {
-	struct kw_source *source = arg;
-	uint64_t hash;
+	struct kw_store *store = arg;
 
-	if (source->too_large.count > 0 && find(&source->too_large, database, key, &hash))
+	if (kw_missing_find(&store->too_large, database, key) ||
+		kw_missing_find(&store->unreadable->keys, database, key))
 		return true;
-	if (source->unreadable.count > 0 && find(&source->unreadable, database, key, &hash))
-		return true;
-	return kw_databases_has(&source->expiring, database) &&
-	       kw_source_expiry(source, database, key) > 0;
+	return kw_databases_has(&store->expiring, database) && expiry(store, database, key) > 0;
 }
 
-uint64_t kw_source_expect(void *arg, uint32_t database, struct kw_slice key)
+static uint64_t expect(void *arg, uint32_t database, struct kw_slice key)
 {
-	struct kw_source *source = arg;
+	struct kw_store *store = arg;
 
-	return kw_table_expect(source->table, database, key);
+	return kw_table_expect(store->table, database, key);
 }
 
-void kw_source_expect_again(void *arg, uint64_t expected)
+static void expect_again(void *arg, uint64_t expected)
 {
-	struct kw_source *source = arg;
+	struct kw_store *store = arg;
 
-	kw_table_expect_again(source->table, expected);
+	kw_table_expect_again(store->table, expected);
 }
 
-void kw_source_approach(void *arg, uint64_t expected)
+static void approach(void *arg, uint64_t expected)
 {
-	struct kw_source *source = arg;
+	struct kw_store *store = arg;
 
-	kw_table_approach(source->table, expected);
+	kw_table_approach(store->table, expected);
 }
 
-struct emptying {
-	struct kw_source *source;
-	struct kw_keyset *set;
-	uint32_t database;
-};
-
-static void drop(void *arg, struct kw_key *key)
+static enum kw_put_result unreadable(
+	void *arg, uint32_t database, struct kw_slice key, enum kw_fetch_found found)
 {
-	struct emptying *emptying = arg;
+	struct kw_store *store = arg;
 
-	if (key->database != emptying->database)
-		return;
-	kw_keyset_remove(emptying->set, key);
+	kw_unreadable_found(store->unreadable, database, key, found, kw_clock_us());
+	kw_feed_stored(store->feed, database, key, NULL);
+	return kw_table_delete(store->table, database, key);
 }
 
-static void empty_set(struct kw_source *source, struct kw_keyset *set, uint32_t database)
+static enum kw_fetch_mark mark(void *arg, uint32_t database, struct kw_slice key)
 {
-	struct emptying emptying = {source, set, database};
+	const struct kw_store *store = arg;
 
-	kw_keyset_each(set, drop, &emptying);
+	if (store->unreadable->keys.count == 0)
+		return KW_FETCH_READABLE; /* the common case costs no look at the clock */
+	return kw_unreadable_mark(store->unreadable, database, key, kw_clock_us());
 }
 
-bool kw_source_empty_database(struct kw_source *source, uint32_t database)
+struct kw_fetch_handlers kw_store_handlers(struct kw_store *store)
 {
-	if (kw_table_flush(source->table, database) == KW_PUT_FULL)
+	return (struct kw_fetch_handlers){
+		put, expiry, expires, expect, expect_again, approach, unreadable, mark, store};
+}
+
+bool kw_store_empty(struct kw_store *store, uint32_t database)
+{
+	if (kw_table_flush(store->table, database) == KW_PUT_FULL)
 		return false;
-	kw_databases_remove(&source->expiring, database);
-	kw_feed_emptied(source->feed, database);
-	empty_set(source, &source->too_large, database);
-	empty_set(source, &source->unreadable, database);
+	assert(kw_table_database_keys(store->table, database) == 0);
+	kw_databases_remove(&store->expiring, database);
+	kw_feed_emptied(store->feed, database);
+	kw_missing_remove_database(&store->too_large, database);
+	kw_missing_remove_database(&store->unreadable->keys, database);
 	return true;
 }
 
-struct looking {
-	struct kw_source *source;
-	const struct kw_keyset *set;
-};
-
-static void look_again(void *arg, struct kw_key *key)
+void kw_store_held(const struct kw_store *store, struct kw_databases *databases)
 {
-	const struct looking *looking = arg;
-
-	if (kw_databases_has(&looking->source->sweep.wanted, key->database))
-		kw_dirty_add(looking->source->dirty, key->database,
-			kw_keyset_name(looking->set, key), KW_DIRTY_SCAN | KW_DIRTY_TTL);
+	for (uint32_t db = 0; kw_databases_next(&store->held, &db); db++)
+		if (kw_table_database_keys(store->table, db) > 0)
+			kw_databases_add(databases, db);
 }
 
-void kw_source_look_at_lacking(struct kw_source *source)
+void kw_store_sweep_missing(struct kw_store *store, const struct kw_databases *databases)
 {
-	struct kw_keyset *sets[] = {&source->too_large, &source->unreadable};
-
-	for (size_t i = 0; i < sizeof(sets) / sizeof(*sets); i++) {
-		struct looking looking = {source, sets[i]};
-
-		kw_keyset_each(sets[i], look_again, &looking);
-	}
+	kw_missing_sweep(&store->too_large, databases, store->dirty);
+	kw_missing_sweep(&store->unreadable->keys, databases, store->dirty);
 }
 
 struct room {
@@ -235,12 +207,22 @@ static bool has_room(void *arg, uint64_t bytes)
 	return true;
 }
 
-void kw_source_unpark(struct kw_source *source, uint64_t now_us)
+void kw_store_unpark(struct kw_store *store, uint64_t now_us)
 {
-	struct room room = {.table = source->table};
+	struct room room = {.table = store->table};
 
-	if (now_us < source->unpark_us || kw_dirty_count(source->dirty, KW_DIRTY_PARKED) == 0)
+	if (now_us < kw_store_ready_us(store))
 		return;
-	source->unpark_us = now_us + UNPARK_EVERY_US;
-	kw_dirty_unpark(source->dirty, UNPARK_KEYS, has_room, &room);
+	store->unpark_us = now_us + UNPARK_EVERY_US;
+	kw_dirty_unpark(store->dirty, UNPARK_KEYS, has_room, &room);
+}
+
+uint64_t kw_store_ready_us(const struct kw_store *store)
+{
+	return kw_dirty_count(store->dirty, KW_DIRTY_PARKED) > 0 ? store->unpark_us : UINT64_MAX;
+}
+
+uint64_t kw_store_waiting(const struct kw_store *store)
+{
+	return kw_dirty_count(store->dirty, KW_DIRTY_PARKED) + kw_dirty_released(store->dirty);
 }

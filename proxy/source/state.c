@@ -1,0 +1,76 @@
+#include "source/state.h"
+
+#include <assert.h>
+#include <string.h>
+
+static bool holds(const void *owner, int value)
+{
+	const struct kw_state *state = owner;
+	const struct kw_facts *facts = &state->facts;
+	bool up = facts->reach == KW_REACH_UP;
+	bool mending = facts->mending == KW_MENDING_UNDER_WAY;
+
+	switch (value) {
+	case KW_SOURCE_SCANNING:
+		return up && mending && facts->sweeps_ended == 0;
+	case KW_SOURCE_RECONCILING:
+		return up && mending && facts->sweeps_ended > 0;
+	case KW_SOURCE_LIVE:
+		return up && !mending && facts->waiting == 0 &&
+		       state->completeness == KW_COMPLETENESS_COMPLETE;
+	case KW_SOURCE_FULL:
+		return up;
+	default:
+		return !up && !mending;
+	}
+}
+
+static const struct kw_sm_state states[] = {
+	[KW_SOURCE_CONNECTING] = {"connecting",
+		KW_SM_TO(KW_SOURCE_SCANNING) | KW_SM_TO(KW_SOURCE_DOWN), KW_SM_INITIAL},
+	[KW_SOURCE_SCANNING] = {"scanning",
+		KW_SM_TO(KW_SOURCE_LIVE) | KW_SM_TO(KW_SOURCE_RECONCILING) |
+			KW_SM_TO(KW_SOURCE_FULL) | KW_SM_TO(KW_SOURCE_DOWN)},
+	[KW_SOURCE_LIVE] = {"live", KW_SM_TO(KW_SOURCE_RECONCILING) | KW_SM_TO(KW_SOURCE_FULL) |
+					    KW_SM_TO(KW_SOURCE_DOWN)},
+	[KW_SOURCE_RECONCILING] = {"reconciling",
+		KW_SM_TO(KW_SOURCE_LIVE) | KW_SM_TO(KW_SOURCE_FULL) | KW_SM_TO(KW_SOURCE_DOWN)},
+	[KW_SOURCE_FULL] = {"table_full", KW_SM_TO(KW_SOURCE_LIVE) | KW_SM_TO(KW_SOURCE_SCANNING) |
+						  KW_SM_TO(KW_SOURCE_RECONCILING) |
+						  KW_SM_TO(KW_SOURCE_DOWN)},
+	[KW_SOURCE_DOWN] = {"source_down",
+		KW_SM_TO(KW_SOURCE_SCANNING) | KW_SM_TO(KW_SOURCE_RECONCILING) |
+			KW_SM_TO(KW_SOURCE_FULL),
+		KW_SM_FAILURE},
+};
+
+static const struct kw_sm_conf machine = {"source", states, KW_SOURCE_DOWN + 1, holds};
+
+void kw_state_init(struct kw_state *state)
+{
+	*state = (struct kw_state){0};
+	kw_sm_init(&state->sm, &machine, state, KW_SOURCE_CONNECTING);
+}
+
+bool kw_state_update(
+	struct kw_state *state, const struct kw_facts *facts, const struct kw_claim_words *words)
+{
+	struct kw_claim claim = kw_claim_judge(facts, state->completeness);
+	char reason[KW_ERROR_TEXT];
+
+	state->facts = *facts;
+	kw_claim_explain(claim.cause, facts, words, reason, sizeof reason);
+	if ((int)claim.state == state->sm.state && claim.completeness == state->completeness &&
+		strcmp(reason, state->reason) == 0)
+		return false;
+	assert(claim.completeness >= state->completeness);
+	state->completeness = claim.completeness;
+	kw_sm_move(&state->sm, claim.state, reason);
+	memcpy(state->reason, reason, sizeof reason);
+	return true;
+}
+
+const char *kw_state_name(enum kw_source_state state)
+{
+	return (unsigned)state <= KW_SOURCE_DOWN ? states[state].name : "unknown";
+}

@@ -1,0 +1,62 @@
+/*
+ * What was fetched goes into the table. A key that does not fit now waits for room in the dirty
+ * set; one that never fits is remembered, and its old value is deleted: nothing is better than
+ * something wrong.
+ *
+ * The caller owns the struct. One thread.
+ */
+#ifndef KW_PROXY_SOURCE_STORE_H
+#define KW_PROXY_SOURCE_STORE_H
+
+#include "base/bucket.h"
+#include "feed/feed.h"
+#include "fetch/fetch.h"
+#include "keys/databases.h"
+#include "keys/dirty.h"
+#include "keys/key_table.h"
+#include "source/unreadable.h"
+#include "table/table.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct kw_store {
+	struct kw_table *table;
+	struct kw_dirty *dirty;
+	struct kw_feed *feed; /* learns what the table has */
+	struct kw_unreadable *unreadable;
+	struct kw_keyset too_large;   /* keys that the table can never hold */
+	struct kw_bucket logs;        /* lines about them */
+	struct kw_databases held;     /* the table has (had) keys of these */
+	struct kw_databases expiring; /* … and keys with an expiry */
+	uint64_t unpark_us;           /* when waiting keys are looked at again */
+	uint64_t unchanged, deletes;  /* counters */
+};
+
+/* table, dirty and unreadable outlive it. The feed is set before the first fetch. */
+void kw_store_init(struct kw_store *store, struct kw_table *table, struct kw_dirty *dirty,
+	struct kw_unreadable *unreadable, uint64_t seed);
+void kw_store_close(struct kw_store *store);
+
+/* The handlers for fetch; their arg is the store. */
+struct kw_fetch_handlers kw_store_handlers(struct kw_store *store);
+
+/* The database is empty on the server. False: the table has no room even for that. */
+bool kw_store_empty(struct kw_store *store, uint32_t database);
+
+/* Add the databases of which the table holds keys. */
+void kw_store_held(const struct kw_store *store, struct kw_databases *databases);
+
+/* A sweep over these databases began: keys that the table lacks are asked for by name. */
+void kw_store_sweep_missing(struct kw_store *store, const struct kw_databases *databases);
+
+/* Let waiting keys be fetched again if there is room for them now. */
+void kw_store_unpark(struct kw_store *store, uint64_t now_us);
+
+/* When kw_store_unpark is worth while; UINT64_MAX: no key waits. */
+uint64_t kw_store_ready_us(const struct kw_store *store);
+
+/* Keys that wait for room, or were let go and are not in the table yet. */
+uint64_t kw_store_waiting(const struct kw_store *store);
+
+#endif

@@ -1,0 +1,136 @@
+/*
+ * Sweeps: every key of some databases is read again, and keys of the table that the scan did not
+ * see are asked for by name. Three things are done this way: the first scan, a reconcile, the
+ * audit.
+ *
+ *   ┌──────┐   ┌────────┐   ┌──────────┐   ┌──────────┐   ┌────────┐   ┌──────────┐
+ *   │ IDLE │──▶│ ASKING │──▶│ SCANNING │──▶│ DRAINING │──▶│ UNSEEN │──▶│ SETTLING │──▶ IDLE
+ *   └──────┘   └────────┘   └──────────┘   └──────────┘   └────────┘   └──────────┘
+ *              INFO         SCAN           its keys are   walk over    their keys
+ *              keyspace                    fetched        the table    are fetched
+ *
+ *   any ── begun anew ──▶ ASKING        any ── stopped ──▶ IDLE
+ *
+ * Why nothing is left out: the feed runs before a sweep begins, so changes during it are told. Keys
+ * that went before it began are in the table without a mark, and the walk finds them.
+ *
+ * The caller owns the struct. Loop thread only.
+ */
+#ifndef KW_PROXY_SOURCE_SWEEP_H
+#define KW_PROXY_SOURCE_SWEEP_H
+
+#include "base/bucket.h"
+#include "base/error.h"
+#include "base/sm.h"
+#include "feed/doubt.h"
+#include "fetch/lane.h"
+#include "fetch/pace.h"
+#include "fetch/scan.h"
+#include "keys/databases.h"
+#include "keys/dirty.h"
+#include "keys/scope.h"
+#include "source/store.h"
+#include "table/table.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum kw_sweep_kind {
+	KW_SWEEP_NONE,
+	KW_SWEEP_AUDIT, /* at the audit's rate, while the state stays live */
+	KW_SWEEP_RECONCILE,
+	KW_SWEEP_FIRST, /* the table was never complete */
+};
+
+enum kw_sweep_state {
+	KW_SWEEP_IDLE,
+	KW_SWEEP_ASKING,
+	KW_SWEEP_SCANNING,
+	KW_SWEEP_DRAINING,
+	KW_SWEEP_UNSEEN,
+	KW_SWEEP_SETTLING,
+};
+
+/* What a sweep works with; all of it outlives the sweep. */
+struct kw_sweep_parts {
+	struct kw_lane *lane;
+	struct kw_table *table;
+	struct kw_store *store;
+	struct kw_dirty *dirty;
+	struct kw_pace *pace;
+	const struct kw_scope *scope;
+	uint32_t window; /* of the fetcher: bounds the scanned keys that wait */
+	/* A first scan or a reconcile ended, and none is under way. */
+	void (*ended)(void *arg);
+	void *arg;
+};
+
+/* Doubts that came up during a sweep and wait for its end. */
+struct kw_sweep_later {
+	struct kw_databases databases;
+	enum kw_doubt cause;
+	char why[KW_ERROR_TEXT];
+};
+
+struct kw_sweep {
+	struct kw_sm sm;
+	struct kw_sweep_parts parts;
+	struct kw_scan *scan;
+	enum kw_sweep_kind kind;
+	struct kw_databases wanted;
+	struct kw_databases lasting; /* no key in them had an expiry when the sweep began */
+	uint64_t keys_before;        /* of the table when it began; 0: no key can be unseen */
+	uint64_t cursor;             /* of the walk over the table */
+	uint32_t answers_owed;       /* of INFO keyspace; the last of them is for this sweep */
+	uint32_t renewals;           /* how often it began anew for what came up during it */
+	uint32_t row;                /* so many began at once after another had ended */
+	struct kw_bucket audit_pace;
+	uint64_t audit_us; /* when the next audit begins */
+	struct kw_sweep_later later;
+	char why[KW_ERROR_TEXT];
+
+	uint64_t audits;     /* begun; since the proxy began, as the following */
+	uint64_t ended;      /* first scans and reconciles that ended */
+	uint64_t clean;      /* … and left no database in doubt */
+	uint64_t scanned;    /* keys seen in the present or last sweep */
+	uint64_t scan_total; /* estimate from INFO keyspace */
+};
+
+void kw_sweep_init(struct kw_sweep *sweep, const struct kw_sweep_parts *parts);
+void kw_sweep_close(struct kw_sweep *sweep);
+
+/* Keys a second of an audit; 0: off, and one under way ends. */
+void kw_sweep_limit(struct kw_sweep *sweep, uint64_t audit_keys_per_second, uint64_t now_us);
+
+/*
+ * Sweep these databases (NULL: all), because of why. A sweep under way begins anew and covers its
+ * own databases as well.
+ */
+void kw_sweep_begin(struct kw_sweep *sweep, enum kw_sweep_kind kind,
+	const struct kw_databases *databases, const char *why);
+
+/* Forget the sweep under way and what waits for its end. */
+void kw_sweep_stop(struct kw_sweep *sweep);
+
+/* Remember a doubt for the end of the sweep under way (databases NULL: all). */
+void kw_sweep_postpone(struct kw_sweep *sweep, enum kw_doubt cause,
+	const struct kw_databases *databases, const char *why);
+
+/* In `ended`: take the doubt that was postponed. False: there is none. The caller closes it. */
+bool kw_sweep_take_later(struct kw_sweep *sweep, struct kw_sweep_later *later);
+
+/* A key of this database may have got an expiry. */
+void kw_sweep_expiry_set(struct kw_sweep *sweep, uint32_t database);
+
+void kw_sweep_turn(struct kw_sweep *sweep, uint64_t now_us);
+
+/* When a turn is worth while for its sake alone; 0: at once; UINT64_MAX: never. */
+uint64_t kw_sweep_ready_us(const struct kw_sweep *sweep, uint64_t now_us);
+
+/* Is a sweep under way that the table needs? */
+static inline bool kw_sweep_is_mending(const struct kw_sweep *sweep)
+{
+	return sweep->kind > KW_SWEEP_AUDIT;
+}
+
+#endif
