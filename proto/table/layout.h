@@ -13,7 +13,7 @@
  * index and superblock.
  *
  * All numbers are little-endian and naturally aligned; both ends refuse to be built elsewhere. No
- * READ is a snapshot (bytes of one READ may be sampled in any order, see proto/DESIGN.md), so each
+ * READ is a snapshot (bytes of one READ may be sampled in any order, see FORMAT.md), so each
  * structure ends in or begins with a checksum of its own, and a mismatch means: read again.
  */
 #ifndef KW_TABLE_LAYOUT_H

@@ -122,7 +122,7 @@ bool kw_log_refused(const struct kw_table *table, uint64_t bytes);
 
 /*
  * Write a record behind what the segment holds; returns its offset in the memory file. Readers look
- * at the tail before it is published (proto/DESIGN.md, chapter 5): a new record has the version
+ * at the tail before it is published (proto/table/FORMAT.md): a new record has the version
  * behind the last one's, goes to the head, or seals it, and is never taken back.
  */
 uint64_t kw_log_append(struct kw_table *table, struct kw_segment *segment,
