@@ -2,45 +2,75 @@
 #include "daemon.h"
 
 #include "base/clock.h"
+#include "control/figures.h"
 #include "remote/rdma/counts.h"
 
 #define QUARANTINED_SHOWN 16
 
-/* Every counter, once: status, metrics and their names come from here. */
+/* What is shown of this moment. */
 struct figures {
+	uint64_t state, warm, head_version, applied_version, quarantined, window_bytes_used;
+	double behind_seconds, progress;
 	uint64_t keys_applied, bytes_read, records_read, records_stale, records_skipped, reads,
 		read_retries, segments_vanished, passes, snapshots, resyncs, keys_pruned,
 		keys_evicted, reads_ahead, reads_ahead_used, quarantined_ever, retries, corruptions,
 		reconnects, local_reconnects;
 };
 
-#define COUNTERS(X)                                                                                \
-	X(keys_applied, "changes the local server acknowledged")                                   \
-	X(bytes_read, "bytes read from the proxy's memory")                                        \
-	X(records_read, "records handed on by the reader")                                         \
-	X(records_stale, "records read that were superseded or known already")                     \
-	X(records_skipped, "records left out by the filter")                                       \
-	X(reads, "READs of the proxy's memory")                                                    \
-	X(read_retries, "READs repeated because what they brought did not verify")                 \
-	X(reads_ahead, "READs of the log asked for before it was known to have grown")             \
-	X(reads_ahead_used, "of them brought changes, in one round trip")                          \
-	X(segments_vanished, "log segments cleaned away before they were read")                    \
-	X(passes, "passes over the table")                                                         \
-	X(snapshots, "snapshots begun")                                                            \
-	X(resyncs, "snapshots begun after the first: reconciles and repeated bootstraps")          \
-	X(keys_pruned, "local keys deleted because the table did not have them")                   \
-	X(keys_evicted, "keys that the local server evicted by itself")                            \
-	X(quarantined_ever, "changes the local server refused for good")                           \
-	X(retries, "times sending began again after a refusal that passes")                        \
-	X(corruptions, "times the table did not verify though read again and again")               \
-	X(reconnects, "connections to the proxy tried")                                            \
-	X(local_reconnects, "connections to the local server tried")
+#define GAUGE(name, doc) KW_GAUGE(struct figures, name, #name, doc)
+#define COUNTER(name, doc) KW_STATUS_COUNTER(struct figures, name, #name, doc)
+
+static const struct kw_figure figure_table[] = {
+	GAUGE(state, "0 connecting, 1 bootstrapping, 2 warm, 3 lagging, 4 reconciling, 5 stalled, "
+		     "6 failed"),
+	GAUGE(warm, "1 while warm"),
+	GAUGE(head_version, "newest version seen at the proxy"),
+	GAUGE(applied_version, "version up to which all is applied"),
+	GAUGE(behind_seconds, "age of the oldest change not yet applied"),
+	GAUGE(progress, "share of the data that is there, 1 once level"),
+	GAUGE(quarantined, "keys the local server refused for good"),
+	GAUGE(window_bytes_used, "commands not yet acknowledged"),
+	COUNTER(keys_applied, "changes the local server acknowledged"),
+	COUNTER(bytes_read, "bytes read from the proxy's memory"),
+	COUNTER(records_read, "records handed on by the reader"),
+	COUNTER(records_stale, "records read that were superseded or known already"),
+	COUNTER(records_skipped, "records left out by the filter"),
+	COUNTER(reads, "READs of the proxy's memory"),
+	COUNTER(read_retries, "READs repeated because what they brought did not verify"),
+	COUNTER(reads_ahead, "READs of the log asked for before it was known to have grown"),
+	COUNTER(reads_ahead_used, "of them brought changes, in one round trip"),
+	COUNTER(segments_vanished, "log segments cleaned away before they were read"),
+	COUNTER(passes, "passes over the table"),
+	COUNTER(snapshots, "snapshots begun"),
+	COUNTER(resyncs, "snapshots begun after the first: reconciles and repeated bootstraps"),
+	COUNTER(keys_pruned, "local keys deleted because the table did not have them"),
+	COUNTER(keys_evicted, "keys that the local server evicted by itself"),
+	COUNTER(quarantined_ever, "changes the local server refused for good"),
+	COUNTER(retries, "times sending began again after a refusal that passes"),
+	COUNTER(corruptions, "times the table did not verify though read again and again"),
+	COUNTER(reconnects, "connections to the proxy tried"),
+	COUNTER(local_reconnects, "connections to the local server tried"),
+	{0},
+};
+
+static uint64_t head_version(const struct kw_agent *agent)
+{
+	return agent->follow.superblock.version;
+}
 
 static struct figures collect(const struct kw_agent *agent)
 {
 	const struct kw_reader_stats *reader = kw_reader_stats(agent->follow.reader);
 
 	return (struct figures){
+		.state = (uint64_t)agent->sm.state,
+		.warm = agent->sm.state == KW_AGENT_WARM,
+		.head_version = head_version(agent),
+		.applied_version = agent->sync.progress.applied,
+		.behind_seconds = (double)kw_agent_lag_us(agent, kw_clock_us()) / 1e6,
+		.progress = kw_agent_progress(agent),
+		.quarantined = kw_quarantine_count(&agent->quarantine),
+		.window_bytes_used = agent->apply->window_bytes_used,
 		.keys_applied = agent->apply->applied,
 		.bytes_read = reader->bytes,
 		.records_read = reader->records,
@@ -62,11 +92,6 @@ static struct figures collect(const struct kw_agent *agent)
 		.reconnects = agent->follow.reconnects,
 		.local_reconnects = agent->local.reconnects,
 	};
-}
-
-static uint64_t head_version(const struct kw_agent *agent)
-{
-	return agent->follow.superblock.version;
 }
 
 static uint64_t lag_versions(const struct kw_agent *agent)
@@ -180,27 +205,18 @@ static void add_link(json_t *status, const struct kw_follow *follow)
 static void on_status(void *arg, struct kw_rpc_call *call, const json_t *params)
 {
 	struct kw_agent_daemon *daemon = arg;
-	struct figures figures = collect(daemon->agent);
+	struct figures figures;
 	json_t *status;
 
 	kw_agent_doubt(daemon->agent, kw_clock_us());
+	figures = collect(daemon->agent);
 	status = status_json(daemon);
 	add_link(status, &daemon->agent->follow);
 	add_lag(status, &daemon->agent->sync.progress.lag);
-#define ADD(name, doc) json_object_set_new(status, #name, json_integer((json_int_t)figures.name));
-	COUNTERS(ADD)
-#undef ADD
+	kw_figures_status(status, figure_table, &figures);
 	if (json_is_true(json_object_get(params, "reset_lag")))
 		kw_lag_reset(&daemon->agent->sync.progress.lag);
 	kw_rpc_result(call, status);
-}
-
-static void metric(
-	struct kw_buffer *text, const char *name, const char *type, const char *doc, double value)
-{
-	kw_buffer_printf(text,
-		"# HELP keywake_agent_%s %s\n# TYPE keywake_agent_%s %s\nkeywake_agent_%s %.17g\n",
-		name, doc, name, type, name, value);
 }
 
 static void lag_metrics(struct kw_buffer *text, const struct kw_lag *lag)
@@ -221,33 +237,14 @@ static void lag_metrics(struct kw_buffer *text, const struct kw_lag *lag)
 static void on_metrics(void *arg, struct kw_rpc_call *call, const json_t *params)
 {
 	struct kw_agent_daemon *daemon = arg;
-	const struct kw_agent *agent = daemon->agent;
-	struct figures figures = collect(agent);
 	struct kw_buffer text = {0};
+	struct figures figures;
 
 	kw_agent_doubt(daemon->agent, kw_clock_us());
-	metric(&text, "state", "gauge",
-		"0 connecting, 1 bootstrapping, 2 warm, 3 lagging, 4 reconciling, 5 stalled, 6 "
-		"failed",
-		agent->sm.state);
-	metric(&text, "warm", "gauge", "1 while warm", agent->sm.state == KW_AGENT_WARM);
-	metric(&text, "head_version", "gauge", "newest version seen at the proxy",
-		(double)head_version(agent));
-	metric(&text, "applied_version", "gauge", "version up to which all is applied",
-		(double)agent->sync.progress.applied);
-	metric(&text, "behind_seconds", "gauge", "age of the oldest change not yet applied",
-		(double)kw_agent_lag_us(agent, kw_clock_us()) / 1e6);
-	metric(&text, "progress", "gauge", "share of the data that is there, 1 once level",
-		kw_agent_progress(agent));
-	metric(&text, "quarantined", "gauge", "keys the local server refused for good",
-		(double)kw_quarantine_count(&agent->quarantine));
-	metric(&text, "window_bytes_used", "gauge", "commands not yet acknowledged",
-		(double)agent->apply->window_bytes_used);
-#define METRIC(name, doc) metric(&text, #name "_total", "counter", doc, (double)figures.name);
-	COUNTERS(METRIC)
-#undef METRIC
+	figures = collect(daemon->agent);
+	kw_figures_metrics(&text, "keywake_agent", figure_table, &figures);
 	kw_rdma_metrics(&text, "keywake_agent_rdma");
-	lag_metrics(&text, &agent->sync.progress.lag);
+	lag_metrics(&text, &daemon->agent->sync.progress.lag);
 	kw_rpc_result(call, json_pack("{s:s%}", "text", (const char *)kw_buffer_bytes(&text),
 				    (int)kw_buffer_length(&text)));
 	kw_buffer_close(&text);

@@ -3,6 +3,7 @@
 
 #include "base/buffer.h"
 #include "base/clock.h"
+#include "control/figures.h"
 #include "control/json_text.h"
 #include "remote/rdma/counts.h"
 
@@ -37,32 +38,59 @@ static json_t *pace_json(const struct kw_pace_report *p)
 		"key_us", p->key_us, "holding_back", p->holding);
 }
 
-/* Every counter of the source, once: status, metrics and their names come from here. */
-#define SOURCE_COUNTERS(X)                                                                         \
-	X(events, "keyspace events received")                                                      \
-	X(fetches, "keys fetched from the primary")                                                \
-	X(fetched_bytes, "payload fetched from the primary")                                       \
-	X(unchanged, "fetches that found what the table held already")                             \
-	X(deletes, "fetches that found the key gone")                                              \
-	X(reconciles, "scans begun because an event may have been missed")                         \
-	X(reconciles_connection, "of them: a connection was lost")                                 \
-	X(reconciles_flags, "of them: the notification flags were changed")                        \
-	X(reconciles_flush, "of them: a database was flushed")                                     \
-	X(reconciles_swapdb, "of them: SWAPDB")                                                    \
-	X(reconciles_identity, "of them: another server, role or replication history")             \
-	X(reconciles_audit, "audit sweeps completed")                                              \
-	X(reconciles_asked, "of them: asked for by the operator")                                  \
-	X(silent_refetches, "keys fetched again after commands that raise no event")               \
-	X(too_large, "keys that cannot be in the table")                                           \
-	X(unreadable, "keys at whose DUMP the connection to the primary breaks")                   \
-	X(rejected_payloads, "DUMP replies whose checksum did not hold")
+/* What is shown of this moment. */
+struct figures {
+	uint64_t source_state, agents, listeners_waiting, holding_back;
+	struct kw_table_stats table;
+	struct kw_source_stats source;
+	struct kw_pace_report pace;
+};
 
-static void add_counters(json_t *status, const struct kw_source_stats *s)
-{
-#define ADD(name, doc) json_object_set_new(status, #name, json_integer((json_int_t)s->name));
-	SOURCE_COUNTERS(ADD)
-#undef ADD
-}
+#define GAUGE(member, name, doc) KW_GAUGE(struct figures, member, name, doc)
+#define COUNTER(member, name, doc) KW_COUNTER(struct figures, member, name, doc)
+#define SOURCE(name, doc) KW_STATUS_COUNTER(struct figures, source.name, #name, doc)
+
+static const struct kw_figure figure_table[] = {
+	GAUGE(source_state, "source_state",
+		"0 connecting, 1 scanning, 2 live, 3 reconciling, 4 table_full, 5 source_down"),
+	GAUGE(table.keys, "keys", "live keys in the table"),
+	GAUGE(table.version, "version", "highest version given"),
+	GAUGE(source.dirty_keys, "dirty_keys", "keys waiting to be fetched"),
+	GAUGE(agents, "agents", "agents connected"),
+	GAUGE(listeners_waiting, "listeners_waiting",
+		"listeners nobody can connect to, because a device or an address is not there"),
+	GAUGE(table.live_bytes, "table_live_bytes", "bytes of live records"),
+	GAUGE(table.used_bytes, "table_used_bytes", "memory in use"),
+	GAUGE(table.given_back_bytes, "table_given_back_bytes", "free memory that the system has"),
+	GAUGE(table.capacity_bytes, "table_capacity_bytes", "table.max_bytes"),
+	COUNTER(table.written_bytes, "table_written_bytes", "bytes of records written"),
+	COUNTER(table.cleaned_bytes, "table_cleaned_bytes", "bytes the cleaner moved"),
+	COUNTER(table.cleaner_us, "table_cleaner_us", "CPU time of the cleaner, microseconds"),
+	GAUGE(pace.target, "primary_share_target", "source.primary_share"),
+	GAUGE(pace.taken, "primary_share_taken", "part of the primary's time that fetching takes"),
+	GAUGE(pace.busy, "primary_busy", "part of the time the primary is busy"),
+	GAUGE(pace.waiting, "primary_waiting",
+		"part of the time the primary is ready to run and has no core"),
+	GAUGE(holding_back, "holding_back", "1: keys wait so that the share is held"),
+	SOURCE(events, "keyspace events received"),
+	SOURCE(fetches, "keys fetched from the primary"),
+	SOURCE(fetched_bytes, "payload fetched from the primary"),
+	SOURCE(unchanged, "fetches that found what the table held already"),
+	SOURCE(deletes, "fetches that found the key gone"),
+	SOURCE(reconciles, "scans begun because an event may have been missed"),
+	SOURCE(reconciles_connection, "of them: a connection was lost"),
+	SOURCE(reconciles_flags, "of them: the notification flags were changed"),
+	SOURCE(reconciles_flush, "of them: a database was flushed"),
+	SOURCE(reconciles_swapdb, "of them: SWAPDB"),
+	SOURCE(reconciles_identity, "of them: another server, role or replication history"),
+	SOURCE(reconciles_audit, "audit sweeps completed"),
+	SOURCE(reconciles_asked, "of them: asked for by the operator"),
+	SOURCE(silent_refetches, "keys fetched again after commands that raise no event"),
+	SOURCE(too_large, "keys that cannot be in the table"),
+	SOURCE(unreadable, "keys at whose DUMP the connection to the primary breaks"),
+	SOURCE(rejected_payloads, "DUMP replies whose checksum did not hold"),
+	{0},
+};
 
 /* Only what did go wrong; metrics has all. */
 static void add_rdma(json_t *status)
@@ -103,6 +131,19 @@ static int listeners_waiting(const struct kw_proxy *proxy)
 	return waiting;
 }
 
+static void collect(const struct kw_proxy *proxy, struct figures *figures)
+{
+	*figures = (struct figures){
+		.source_state = kw_source_state(proxy->source),
+		.agents = (uint64_t)kw_server_sessions(proxy->server, NULL, 0),
+		.listeners_waiting = (uint64_t)listeners_waiting(proxy),
+	};
+	kw_table_stats(proxy->table, &figures->table);
+	kw_source_stats(proxy->source, &figures->source);
+	kw_source_pace(proxy->source, &figures->pace);
+	figures->holding_back = figures->pace.holding;
+}
+
 static double scan_progress(const struct kw_proxy *proxy, const struct kw_source_stats *s)
 {
 	double share;
@@ -118,83 +159,37 @@ static void on_status(void *arg, struct kw_rpc_call *call, const json_t *params)
 {
 	struct kw_proxy *proxy = arg;
 	const struct kw_superblock *super = (const struct kw_superblock *)proxy->memory.base;
-	struct kw_table_stats t;
-	struct kw_source_stats s;
-	struct kw_pace_report p;
+	struct figures figures;
+	const struct kw_table_stats *t = &figures.table;
+	const struct kw_source_stats *s = &figures.source;
 	json_t *status;
 
-	kw_table_stats(proxy->table, &t);
-	kw_source_stats(proxy->source, &s);
+	collect(proxy, &figures);
 	status = json_pack("{s:s,s:o,s:I,s:I,s:I,s:I,s:o,s:i,s:f,s:I,s:I,s:I,s:I,s:s,s:I}", "state",
 		kw_source_state_name(kw_source_state(proxy->source)), "reason",
 		kw_json_text(kw_source_reason(proxy->source)), "epoch", (json_int_t)proxy->epoch,
-		"version", (json_int_t)t.version, "keys", (json_int_t)t.keys, "dirty_keys",
-		(json_int_t)s.dirty_keys, "table", table_json(&t), "agents",
-		kw_server_sessions(proxy->server, NULL, 0), "progress", scan_progress(proxy, &s),
-		"fresh_us", (json_int_t)super->fresh_us, "scanned", (json_int_t)s.scanned,
-		"full_waiting", (json_int_t)s.full_waiting, "clock_skew_us",
-		(json_int_t)s.clock_skew_us, "redis",
+		"version", (json_int_t)t->version, "keys", (json_int_t)t->keys, "dirty_keys",
+		(json_int_t)s->dirty_keys, "table", table_json(t), "agents", (int)figures.agents,
+		"progress", scan_progress(proxy, s), "fresh_us", (json_int_t)super->fresh_us,
+		"scanned", (json_int_t)s->scanned, "full_waiting", (json_int_t)s->full_waiting,
+		"clock_skew_us", (json_int_t)s->clock_skew_us, "redis",
 		kw_config_text(proxy->daemon.config, "redis.address"), "uptime_s",
 		(json_int_t)((kw_wall_us() - proxy->started_us) / 1000000));
-	kw_source_pace(proxy->source, &p);
-	json_object_set_new(status, "pace", pace_json(&p));
+	json_object_set_new(status, "pace", pace_json(&figures.pace));
 	json_object_set_new(status, "listeners", listeners_json(proxy));
-	add_counters(status, &s);
+	kw_figures_status(status, figure_table, &figures);
 	add_rdma(status);
 	kw_rpc_result(call, status);
-}
-
-static void metric(
-	struct kw_buffer *text, const char *name, const char *type, const char *doc, double value)
-{
-	kw_buffer_printf(text,
-		"# HELP keywake_proxy_%s %s\n# TYPE keywake_proxy_%s %s\nkeywake_proxy_%s %.17g\n",
-		name, doc, name, type, name, value);
 }
 
 static void on_metrics(void *arg, struct kw_rpc_call *call, const json_t *params)
 {
 	struct kw_proxy *proxy = arg;
 	struct kw_buffer text = {0};
-	struct kw_table_stats t;
-	struct kw_source_stats s;
-	struct kw_pace_report p;
+	struct figures figures;
 
-	kw_table_stats(proxy->table, &t);
-	kw_source_stats(proxy->source, &s);
-	kw_source_pace(proxy->source, &p);
-	metric(&text, "source_state", "gauge",
-		"0 connecting, 1 scanning, 2 live, 3 reconciling, 4 table_full, 5 source_down",
-		kw_source_state(proxy->source));
-	metric(&text, "keys", "gauge", "live keys in the table", (double)t.keys);
-	metric(&text, "version", "gauge", "highest version given", (double)t.version);
-	metric(&text, "dirty_keys", "gauge", "keys waiting to be fetched", (double)s.dirty_keys);
-	metric(&text, "agents", "gauge", "agents connected",
-		kw_server_sessions(proxy->server, NULL, 0));
-	metric(&text, "listeners_waiting", "gauge",
-		"listeners nobody can connect to, because a device or an address is not there",
-		listeners_waiting(proxy));
-	metric(&text, "table_live_bytes", "gauge", "bytes of live records", (double)t.live_bytes);
-	metric(&text, "table_used_bytes", "gauge", "memory in use", (double)t.used_bytes);
-	metric(&text, "table_given_back_bytes", "gauge", "free memory that the system has",
-		(double)t.given_back_bytes);
-	metric(&text, "table_capacity_bytes", "gauge", "table.max_bytes", (double)t.capacity_bytes);
-	metric(&text, "table_written_bytes_total", "counter", "bytes of records written",
-		(double)t.written_bytes);
-	metric(&text, "table_cleaned_bytes_total", "counter", "bytes the cleaner moved",
-		(double)t.cleaned_bytes);
-	metric(&text, "table_cleaner_us_total", "counter", "CPU time of the cleaner, microseconds",
-		(double)t.cleaner_us);
-	metric(&text, "primary_share_target", "gauge", "source.primary_share", p.target);
-	metric(&text, "primary_share_taken", "gauge",
-		"part of the primary's time that fetching takes", p.taken);
-	metric(&text, "primary_busy", "gauge", "part of the time the primary is busy", p.busy);
-	metric(&text, "primary_waiting", "gauge",
-		"part of the time the primary is ready to run and has no core", p.waiting);
-	metric(&text, "holding_back", "gauge", "1: keys wait so that the share is held", p.holding);
-#define METRIC(name, doc) metric(&text, #name "_total", "counter", doc, (double)s.name);
-	SOURCE_COUNTERS(METRIC)
-#undef METRIC
+	collect(proxy, &figures);
+	kw_figures_metrics(&text, "keywake_proxy", figure_table, &figures);
 	kw_rdma_metrics(&text, "keywake_proxy_rdma");
 	kw_rpc_result(call, json_pack("{s:s%}", "text", (const char *)kw_buffer_bytes(&text),
 				    (int)kw_buffer_length(&text)));
