@@ -187,9 +187,6 @@ struct kw_listener_ops {
 	 * not there yet says so (kw_listener_waits), and is told back by kw_listener_listens.
 	 */
 	int (*listen)(struct kw_listener *listener, struct kw_error *error);
-	/* NULL, or for kw_server_greet: as many handshakes as there may be (true), or room again.
-	 */
-	void (*pause)(struct kw_listener *listener, bool paused);
 	/* Stop listening and drop handshakes; ends in kw_listener_closed, from the loop. */
 	void (*close)(struct kw_listener *listener);
 	/* End a session, telling the peer `bye` if that is possible; ends in kw_session_ended. */
@@ -202,21 +199,48 @@ struct kw_listener_ops {
 extern const struct kw_listener_ops kw_listener_shm, kw_listener_tcp;
 extern const struct kw_listener_ops kw_listener_rdma; /* KW_HAVE_RDMA */
 
+/*
+ *   ┌─────┐ listens ┌───────────┐ nobody can connect ┌─────────┐
+ *   │ NEW │────────▶│ LISTENING │◀──────────────────▶│ WAITING │  it tries again by itself
+ *   └─────┘         └───────────┘   listens again    └─────────┘
+ *      │ waits            │                            ▲   │
+ *      └──────────────────┼────────────────────────────┘   │
+ *                         ▼ closed                         ▼
+ *                   ┌────────────────────────────────────────────┐
+ *                   │ CLOSED: freed after the last session left  │
+ *                   └────────────────────────────────────────────┘
+ */
+enum kw_listener_state {
+	KW_LISTENER_NEW,
+	KW_LISTENER_LISTENING,
+	KW_LISTENER_WAITING,
+	KW_LISTENER_CLOSED,
+};
+
 struct kw_listener {
+	struct kw_sm sm; /* of enum kw_listener_state */
 	struct kw_server *server;
 	const struct kw_listener_ops *ops;
 	struct kw_address address;
 	void *own;
 	char device[KW_RDMA_DEVICE_MAX]; /* rdma: while it listens */
-	bool waiting;
-	struct kw_error why; /* waiting */
-	uint32_t attempts;   /* in vain, since it waits */
-	bool closed;         /* freed with the others, when the last session has left */
+	struct kw_error why;             /* WAITING; else its code is KW_OK */
+	uint32_t attempts;               /* WAITING: in vain so far */
 	struct kw_listener *next;
 };
 
-/* One agent behind its handshake. Its state is which list it is in; `ending` says it will leave. */
+/*
+ *   new ┌─────┐ joined ┌────────┐ lost, or told to leave ┌────────┐ ended: freed
+ *   ───▶│ NEW │───────▶│ JOINED │───────────────────────▶│ ENDING │─────────────▶
+ *       └─────┘        └────────┘                        └────────┘
+ *
+ * From JOINED on it is in the server's list. A carrier may also end it out of JOINED.
+ */
+enum kw_session_state { KW_SESSION_NEW, KW_SESSION_JOINED, KW_SESSION_ENDING };
+
+/* One agent, after its handshake. */
 struct kw_session {
+	struct kw_sm sm; /* of enum kw_session_state */
 	struct kw_server *server;
 	struct kw_listener *listener;
 	void *own;
@@ -226,7 +250,6 @@ struct kw_session {
 	uint64_t connected_us; /* wall clock */
 	uint64_t joined_us;    /* monotonic */
 	uint32_t depth;
-	bool ending;
 	char why[KW_ERROR_TEXT + 16]; /* of its end, once known */
 	struct kw_session *next, *previous;
 };
@@ -261,12 +284,14 @@ int kw_server_challenge(
 	struct kw_server *server, struct kw_handshake *handshake, struct kw_error *error);
 
 /*
- * The same, and is over: counts those that began so, and pauses and resumes the listeners that can
- * be paused.
+ * The same for carriers without a queue for connections: kw_server_greeted ends the handshake.
+ * While as many are under way as there may be, the server is busy, and the listener must reject new
+ * ones.
  */
 int kw_server_greet(
 	struct kw_server *server, struct kw_handshake *handshake, struct kw_error *error);
 void kw_server_greeted(struct kw_server *server);
+bool kw_server_busy(const struct kw_server *server);
 
 /* The peer has proved itself: welcome it, or refuse it for a reason of the server's. */
 void kw_server_admit(struct kw_server *server, struct kw_handshake *handshake);
@@ -276,7 +301,10 @@ struct kw_session *kw_session_new(
 	struct kw_listener *listener, const struct kw_handshake *handshake, const char *peer);
 void kw_session_joined(struct kw_session *session);
 
-/* The carrier has let go of it: tell handlers.left and free it. why: unless already known. */
+/* The carrier knows that it will end: it is not listed any more. Any number of times. */
+void kw_session_ending(struct kw_session *session);
+
+/* The carrier has released it: tell handlers.left and free it. why: unless already known. */
 void kw_session_ended(struct kw_session *session, const char *why);
 
 void kw_server_rejected(struct kw_server *server, const char *why);

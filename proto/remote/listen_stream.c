@@ -26,12 +26,41 @@ struct kw_joining {
 	uv_poll_t poll;
 	uv_timer_t deadline;
 	int handles; /* not yet closed */
-	bool second; /* the deadline is the whole handshake's, not HELLO's any more */
 	struct kw_exchange exchange;
 	char peer[KW_PEER_TEXT];
 };
 
-static void watch(struct kw_stream *stream);
+#define TO(state) KW_SM_TO(KW_STREAM_##state)
+static const struct kw_sm_state states[] = {
+	[KW_STREAM_OPEN] = {"open", TO(FULL) | TO(STARVED) | TO(CLOSING), KW_SM_INITIAL},
+	[KW_STREAM_FULL] = {"full", TO(OPEN) | TO(CLOSING)},
+	[KW_STREAM_STARVED] = {"starved", TO(OPEN) | TO(CLOSING)},
+	[KW_STREAM_CLOSING] = {"closing", 0, KW_SM_FINAL},
+};
+
+static bool stream_holds(const void *owner, int state)
+{
+	const struct kw_stream *stream = owner;
+
+	if (stream->joining_count > KW_JOININGS_MAX ||
+		(stream->joining_count == 0) != (stream->joinings == NULL))
+		return false;
+	return state != KW_STREAM_FULL || stream->joining_count == KW_JOININGS_MAX;
+}
+
+static const struct kw_sm_conf machine = {
+	.where = "stream listener",
+	.states = states,
+	.count = sizeof states / sizeof *states,
+	.invariant = stream_holds,
+};
+
+static bool is(const struct kw_stream *stream, enum kw_stream_state state)
+{
+	return stream->sm.state == (int)state;
+}
+
+static void reopen(struct kw_stream *stream);
 
 static struct kw_server *server_of(const struct kw_stream *stream)
 {
@@ -79,11 +108,8 @@ static void joining_end(struct kw_joining *joining)
 		close(joining->fd);
 	joining->fd = -1;
 	stream->joining_count--;
-	if (stream->full) {
-		stream->full = false;
-		uv_timer_stop(&stream->retry);
-		watch(stream);
-	}
+	if (is(stream, KW_STREAM_FULL))
+		reopen(stream);
 }
 
 static void reject(struct kw_stream *stream, const char *peer, const struct kw_error *error)
@@ -168,23 +194,22 @@ static bool is_silent(const struct kw_joining *joining)
 	return kw_handshake_is(&joining->exchange.handshake, KW_HANDSHAKE_HELLO_WAIT);
 }
 
+/* The first deadline is that of HELLO, the second that of the whole handshake. */
 static void on_joining_deadline(uv_timer_t *timer)
 {
 	struct kw_joining *joining = timer->data;
 	struct kw_server *server = server_of(joining->stream);
-	uint32_t whole_ms = kw_server_handshake_timeout_ms(server);
-	uint32_t hello_ms = kw_server_hello_timeout_ms(server);
+	const uint64_t whole_ms = kw_server_handshake_timeout_ms(server);
+	const uint64_t age_ms = (kw_clock_us() - joining->since_us) / 1000;
+	const bool silent = is_silent(joining);
 	struct kw_error error;
 
-	if (!is_silent(joining) && !joining->second) {
-		joining->second = true;
-		if (whole_ms > hello_ms) {
-			uv_timer_start(timer, on_joining_deadline, whole_ms - hello_ms, 0);
-			return;
-		}
+	if (!silent && age_ms < whole_ms) {
+		uv_timer_start(timer, on_joining_deadline, whole_ms - age_ms, 0);
+		return;
 	}
 	kw_error_set(&error, KW_E_TIMEOUT, "handshake: deadline of %u ms passed",
-		is_silent(joining) ? hello_ms : whole_ms);
+		silent ? kw_server_hello_timeout_ms(server) : (uint32_t)whole_ms);
 	joining_failed(joining, &error);
 }
 
@@ -223,12 +248,26 @@ static void joining_new(struct kw_stream *stream, int fd)
 
 /* ---- accepting ---- */
 
+static void on_connection(uv_poll_t *poll, int status, int events);
+
 static void on_retry(uv_timer_t *timer)
 {
-	struct kw_stream *stream = timer->data;
+	reopen(timer->data);
+}
 
-	stream->starved = stream->full = false;
-	watch(stream);
+static void reopen(struct kw_stream *stream)
+{
+	kw_sm_move(&stream->sm, KW_STREAM_OPEN, "");
+	uv_timer_stop(&stream->retry);
+	uv_poll_start(&stream->poll, UV_READABLE, on_connection);
+}
+
+static void rest(
+	struct kw_stream *stream, enum kw_stream_state state, uint64_t ms, const char *reason)
+{
+	kw_sm_move(&stream->sm, (int)state, reason);
+	uv_poll_stop(&stream->poll);
+	uv_timer_start(&stream->retry, on_retry, ms, 0);
 }
 
 /* The oldest silent one, or else the oldest at all. */
@@ -256,9 +295,8 @@ static bool make_room(struct kw_stream *stream)
 	victim = choose_victim(stream);
 	age_us = now_us - victim->since_us;
 	if (age_us < PATIENCE_US) {
-		stream->full = true;
-		uv_timer_start(&stream->retry, on_retry, (PATIENCE_US - age_us + 999) / 1000, 0);
-		watch(stream);
+		rest(stream, KW_STREAM_FULL, (PATIENCE_US - age_us + 999) / 1000,
+			"every handshake is young");
 		return false;
 	}
 	kw_error_set(&error, KW_E_TIMEOUT,
@@ -276,9 +314,7 @@ static void starve(struct kw_stream *stream, int errnum)
 	kw_error_errno(
 		&error, errnum, "accept (raise LimitNOFILE; trying again every %d ms)", STARVED_MS);
 	reject(stream, "a connection", &error);
-	stream->starved = true;
-	uv_timer_start(&stream->retry, on_retry, STARVED_MS, 0);
-	watch(stream);
+	rest(stream, KW_STREAM_STARVED, STARVED_MS, error.text);
 }
 
 static void on_connection(uv_poll_t *poll, int status, int events)
@@ -287,10 +323,11 @@ static void on_connection(uv_poll_t *poll, int status, int events)
 
 	(void)status;
 	(void)events;
-	for (int i = 0; i < ACCEPTS && !stream->closing; i++) {
+	for (int i = 0; i < ACCEPTS && is(stream, KW_STREAM_OPEN); i++) {
 		int fd;
 
-		/* That somebody waits is known of the first only: nobody gives way for nobody. */
+		/* Only of the first it is known that a connection waits, for which one gives way.
+		 */
 		if (i > 0 && stream->joining_count >= KW_JOININGS_MAX)
 			return;
 		if (!make_room(stream))
@@ -307,16 +344,6 @@ static void on_connection(uv_poll_t *poll, int status, int events)
 	}
 }
 
-static void watch(struct kw_stream *stream)
-{
-	if (stream->closing)
-		return;
-	if (stream->full || stream->starved)
-		uv_poll_stop(&stream->poll);
-	else
-		uv_poll_start(&stream->poll, UV_READABLE, on_connection);
-}
-
 struct kw_stream *kw_stream_new(
 	struct kw_listener *listener, const struct kw_stream_ops *ops, int fd)
 {
@@ -331,7 +358,8 @@ struct kw_stream *kw_stream_new(
 	uv_timer_init(loop, &stream->retry);
 	stream->poll.data = stream->retry.data = stream;
 	stream->handles = 2;
-	watch(stream);
+	kw_sm_init(&stream->sm, &machine, stream, KW_STREAM_OPEN);
+	uv_poll_start(&stream->poll, UV_READABLE, on_connection);
 	return stream;
 }
 
@@ -357,8 +385,8 @@ void kw_stream_close(struct kw_listener *listener)
 {
 	struct kw_stream *stream = listener->own;
 
-	assert(!stream->closing);
-	stream->closing = true;
+	assert(!is(stream, KW_STREAM_CLOSING));
+	kw_sm_move(&stream->sm, KW_STREAM_CLOSING, "");
 	while (stream->joinings)
 		turn_away(stream->joinings);
 	uv_poll_stop(&stream->poll);

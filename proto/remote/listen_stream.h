@@ -1,12 +1,21 @@
 /*
- * Listening on a stream socket and greeting who comes: what the listeners of shm and tcp share.
+ * Listening on a stream socket and the handshakes of those that connect: what the listeners of shm
+ * and tcp share.
  *
  *   socket ──accept──▶ joining (a handshake with a deadline) ──welcomed──▶ ops->adopt: a session
  *
- * While descriptors are short, connections wait in the kernel's queue. So they do while a listener
- * has KW_JOININGS_MAX handshakes, but for a moment only: then the oldest gives way, one that has
- * said nothing before one that has. An honest agent is done within two round trips, so it is not
- * met by that even when hundreds come at once. Loop thread only.
+ *   ┌──────┐  KW_JOININGS_MAX, all young  ┌──────┐
+ *   │ OPEN │─────────────────────────────▶│ FULL │   a joining ends, or the oldest is not young
+ *   │      │◀─────────────────────────────└──────┘
+ *   │      │  no descriptor is left       ┌─────────┐
+ *   │      │─────────────────────────────▶│ STARVED │  a second later
+ *   └──────┘◀─────────────────────────────└─────────┘
+ *       each of these ──kw_stream_close──▶ CLOSING
+ *
+ * While FULL or STARVED, connections wait in the kernel's queue. FULL lasts for a moment only: a
+ * joining older than KW_JOINING_PATIENCE_MS gives way to a new connection, one that has sent
+ * nothing before one that has. An honest agent is done within two round trips, so it does not meet
+ * that even when hundreds come at once. Loop thread only.
  */
 #ifndef KW_REMOTE_LISTEN_STREAM_H
 #define KW_REMOTE_LISTEN_STREAM_H
@@ -32,14 +41,16 @@ struct kw_stream_ops {
 	void (*closed)(struct kw_stream *stream);
 };
 
+enum kw_stream_state { KW_STREAM_OPEN, KW_STREAM_FULL, KW_STREAM_STARVED, KW_STREAM_CLOSING };
+
 struct kw_stream {
+	struct kw_sm sm; /* of enum kw_stream_state */
 	struct kw_listener *listener;
 	const struct kw_stream_ops *ops;
 	void *own; /* the carrier's; freed by ops->closed */
 	int fd;
 	uv_poll_t poll;
-	uv_timer_t retry; /* after descriptors ran out, or the places */
-	bool starved, full, closing;
+	uv_timer_t retry;            /* FULL, STARVED: when it is OPEN again */
 	int handles;                 /* not yet closed: poll, retry, and two of each joining */
 	struct kw_joining *joinings; /* the newest first */
 	int joining_count;

@@ -17,6 +17,71 @@
 #define HELLO_TIMEOUT_MS 2000
 #define GREETINGS_MAX 64 /* handshakes at a time of listeners that are paused by us */
 
+/* ---- states ---- */
+
+#define TO(state) KW_SM_TO(KW_SERVER_##state)
+static const struct kw_sm_state server_states[] = {
+	[KW_SERVER_SERVING] = {"serving", TO(BUSY) | TO(CLOSING), KW_SM_INITIAL},
+	[KW_SERVER_BUSY] = {"busy", TO(SERVING) | TO(CLOSING)},
+	[KW_SERVER_CLOSING] = {"closing", TO(CLOSED)},
+	[KW_SERVER_CLOSED] = {"closed", 0, KW_SM_FINAL},
+};
+#undef TO
+
+static bool server_holds(const void *owner, int state)
+{
+	const struct kw_server *server = owner;
+
+	switch ((enum kw_server_state)state) {
+	case KW_SERVER_SERVING:
+		return server->greetings < GREETINGS_MAX;
+	case KW_SERVER_BUSY:
+		return server->greetings == GREETINGS_MAX;
+	case KW_SERVER_CLOSING:
+		return true;
+	case KW_SERVER_CLOSED:
+		return !server->sessions && server->session_count == 0 && server->greetings == 0;
+	}
+	return false;
+}
+
+static const struct kw_sm_conf server_machine = {
+	.where = "server",
+	.states = server_states,
+	.count = sizeof server_states / sizeof *server_states,
+	.invariant = server_holds,
+};
+
+#define TO(state) KW_SM_TO(KW_LISTENER_##state)
+static const struct kw_sm_state listener_states[] = {
+	[KW_LISTENER_NEW] = {"new", TO(LISTENING) | TO(WAITING), KW_SM_INITIAL},
+	[KW_LISTENER_LISTENING] = {"listening", TO(WAITING) | TO(CLOSED)},
+	[KW_LISTENER_WAITING] = {"waiting", TO(LISTENING) | TO(CLOSED)},
+	[KW_LISTENER_CLOSED] = {"closed", 0, KW_SM_FINAL},
+};
+
+static bool listener_holds(const void *owner, int state)
+{
+	const struct kw_listener *listener = owner;
+
+	if (state == KW_LISTENER_WAITING)
+		return listener->why.code != KW_OK && !listener->device[0];
+	return state == KW_LISTENER_CLOSED ||
+	       (listener->why.code == KW_OK && listener->attempts == 0);
+}
+
+static const struct kw_sm_conf listener_machine = {
+	.where = "listener",
+	.states = listener_states,
+	.count = sizeof listener_states / sizeof *listener_states,
+	.invariant = listener_holds,
+};
+
+static bool listener_is(const struct kw_listener *listener, enum kw_listener_state state)
+{
+	return listener->sm.state == (int)state;
+}
+
 /* ---- for the carriers ---- */
 
 uv_loop_t *kw_server_loop(struct kw_server *server)
@@ -106,14 +171,9 @@ static void on_async(uv_async_t *async)
 
 /* ---- handshakes ---- */
 
-static void pause_listeners(struct kw_server *server, bool paused)
+bool kw_server_busy(const struct kw_server *server)
 {
-	if (server->paused == paused || server->closing)
-		return;
-	server->paused = paused;
-	for (struct kw_listener *at = server->listeners; at; at = at->next)
-		if (at->ops->pause)
-			at->ops->pause(at, paused);
+	return server->sm.state == KW_SERVER_BUSY;
 }
 
 int kw_server_challenge(
@@ -141,9 +201,10 @@ int kw_server_greet(
 
 	if (code != 0)
 		return code;
+	assert(server->greetings < GREETINGS_MAX);
 	server->greetings++;
-	if (server->greetings >= GREETINGS_MAX)
-		pause_listeners(server, true);
+	if (server->greetings == GREETINGS_MAX && !kw_server_closing(server))
+		kw_sm_move(&server->sm, KW_SERVER_BUSY, "no place for another handshake");
 	return 0;
 }
 
@@ -151,8 +212,8 @@ void kw_server_greeted(struct kw_server *server)
 {
 	assert(server->greetings > 0);
 	server->greetings--;
-	if (server->greetings < GREETINGS_MAX)
-		pause_listeners(server, false);
+	if (kw_server_busy(server))
+		kw_sm_move(&server->sm, KW_SERVER_SERVING, "");
 }
 
 void kw_server_admit(struct kw_server *server, struct kw_handshake *handshake)
@@ -165,7 +226,7 @@ void kw_server_admit(struct kw_server *server, struct kw_handshake *handshake)
 
 	if (facts.depth > server->options.depth_max)
 		facts.depth = server->options.depth_max;
-	if (server->closing)
+	if (kw_server_closing(server))
 		(void)kw_handshake_refuse(handshake, KW_REFUSE_SHUTDOWN, 0);
 	else if (server->session_count >= server->options.sessions_max)
 		(void)kw_handshake_refuse(
@@ -224,6 +285,7 @@ struct kw_server *kw_server_new(uv_loop_t *loop, struct kw_memory *memory,
 	server->memory = memory;
 	server->handlers = *handlers;
 	set_options(server, options);
+	kw_sm_init(&server->sm, &server_machine, server, KW_SERVER_SERVING);
 	/* Fails only when the system has no descriptor left at all; then nothing here would work.
 	 */
 	if (uv_async_init(loop, &server->async, on_async) != 0)
@@ -238,7 +300,7 @@ static void describe(const struct kw_listener *listener, struct kw_listener_info
 {
 	*info = (struct kw_listener_info){
 		.carrier = listener->address.carrier,
-		.waiting = listener->waiting,
+		.waiting = listener_is(listener, KW_LISTENER_WAITING),
 		.attempts = listener->attempts,
 	};
 	static_assert(sizeof info->address == KW_ADDRESS_TEXT, "no address is cut off");
@@ -260,21 +322,23 @@ static void tell(const struct kw_listener *listener)
 
 void kw_listener_waits(struct kw_listener *listener, const struct kw_error *why)
 {
-	bool news = !listener->waiting || strcmp(listener->why.text, why->text) != 0;
+	bool again = listener_is(listener, KW_LISTENER_WAITING);
+	bool news = !again || strcmp(listener->why.text, why->text) != 0;
 
-	listener->attempts = listener->waiting ? listener->attempts + 1 : 0;
-	listener->waiting = true;
+	assert(why->code != KW_OK);
+	listener->attempts = again ? listener->attempts + 1 : 0;
 	listener->why = *why;
 	listener->device[0] = '\0';
+	kw_sm_move(&listener->sm, KW_LISTENER_WAITING, why->text);
 	if (news)
 		tell(listener);
 }
 
 void kw_listener_listens(struct kw_listener *listener)
 {
-	listener->waiting = false;
 	listener->attempts = 0;
 	listener->why = (struct kw_error){0};
+	kw_sm_move(&listener->sm, KW_LISTENER_LISTENING, "");
 	tell(listener);
 }
 
@@ -312,7 +376,7 @@ static int check_listen(
 	char text[KW_ADDRESS_TEXT];
 
 	kw_address_text(address, text, sizeof text);
-	if (server->closing)
+	if (kw_server_closing(server))
 		return kw_error_set(error, KW_E_STATE, "listen on %s: shutting down", text);
 	if (atomic_load(&server->memory->extent_count) == 0)
 		return kw_error_set(error, KW_E_STATE, "listen on %s: there is no table yet", text);
@@ -370,6 +434,7 @@ int kw_server_listen(
 	listener->server = server;
 	listener->ops = ops;
 	listener->address = *address;
+	kw_sm_init(&listener->sm, &listener_machine, listener, KW_LISTENER_NEW);
 	code = ops->listen(listener, error);
 	if (code != 0) {
 		free(listener);
@@ -380,9 +445,7 @@ int kw_server_listen(
 	while (*end)
 		end = &(*end)->next;
 	*end = listener;
-	if (server->paused && ops->pause)
-		ops->pause(listener, true);
-	if (!listener->waiting)
+	if (!listener_is(listener, KW_LISTENER_WAITING))
 		kw_listener_listens(listener);
 	return 0;
 }
@@ -398,7 +461,7 @@ uint16_t kw_server_port(const struct kw_server *server, int listener)
 
 void kw_listener_closed(struct kw_listener *listener)
 {
-	listener->closed = true;
+	kw_sm_move(&listener->sm, KW_LISTENER_CLOSED, "");
 	kw_server_maybe_finish(listener->server);
 }
 
@@ -421,12 +484,12 @@ void kw_server_maybe_finish(struct kw_server *server)
 {
 	struct kw_listener *at, *next;
 
-	if (!server->closing || server->finished || server->sessions)
+	if (server->sm.state != KW_SERVER_CLOSING || server->sessions)
 		return;
 	for (at = server->listeners; at; at = at->next)
-		if (!at->closed)
+		if (!listener_is(at, KW_LISTENER_CLOSED))
 			return;
-	server->finished = true;
+	kw_sm_move(&server->sm, KW_SERVER_CLOSED, "");
 	for (at = server->listeners; at; at = next) {
 		next = at->next;
 		free(at);
@@ -445,8 +508,8 @@ void kw_server_maybe_finish(struct kw_server *server)
 
 void kw_server_close(struct kw_server *server, void (*done)(void *arg), void *arg)
 {
-	assert(!server->closing);
-	server->closing = true;
+	assert(!kw_server_closing(server));
+	kw_sm_move(&server->sm, KW_SERVER_CLOSING, "");
 	server->done = done;
 	server->done_arg = arg;
 	for (struct kw_session *at = server->sessions; at; at = at->next)

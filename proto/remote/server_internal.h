@@ -4,7 +4,20 @@
 
 #include "remote/carrier.h"
 
+/*
+ *   ┌─────────┐ as many handshakes as there may be ┌──────┐
+ *   │ SERVING │◀──────────────────────────────────▶│ BUSY │
+ *   └─────────┘                                    └──────┘
+ *        └──────── kw_server_close ────────┬───────────┘
+ *                                          ▼
+ *   ┌─────────┐ no session is left, every listener closed ┌────────┐
+ *   │ CLOSING │──────────────────────────────────────────▶│ CLOSED │
+ *   └─────────┘                                           └────────┘
+ */
+enum kw_server_state { KW_SERVER_SERVING, KW_SERVER_BUSY, KW_SERVER_CLOSING, KW_SERVER_CLOSED };
+
 struct kw_server {
+	struct kw_sm sm; /* of enum kw_server_state */
 	uv_loop_t *loop;
 	struct kw_memory *memory;
 	struct kw_server_options options; /* secret: our copy */
@@ -16,16 +29,23 @@ struct kw_server {
 	void (*release_kept)(void *device);
 	struct kw_listener *listeners; /* in the order of kw_server_listen */
 	struct kw_session *sessions;
-	uint32_t session_count, greetings;
+	uint32_t session_count;
+	uint32_t greetings; /* handshakes begun by kw_server_greet */
 	uint64_t next_id;
-	bool paused, closing, finished;
 	void (*done)(void *arg);
 	void *done_arg;
 };
 
-/* server.c: closing goes on. Sessions point at their listeners, so those stay until the last has
- * left. */
+/*
+ * server.c: go on closing. Sessions point at their listeners, so those stay until the last session
+ * has left.
+ */
 void kw_server_maybe_finish(struct kw_server *server);
+
+static inline bool kw_server_closing(const struct kw_server *server)
+{
+	return server->sm.state >= KW_SERVER_CLOSING;
+}
 
 /* server_sessions.c: end it, telling the peer `bye` if that is possible; why is for people. */
 void kw_session_end(struct kw_session *session, enum kw_frame_status bye, const char *why);

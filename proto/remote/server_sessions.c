@@ -1,11 +1,39 @@
-/* Sessions: agents behind their handshake. */
+/* Sessions: agents after their handshake. */
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "remote/server_internal.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define TO(state) KW_SM_TO(KW_SESSION_##state)
+static const struct kw_sm_state states[] = {
+	[KW_SESSION_NEW] = {"new", TO(JOINED), KW_SM_INITIAL},
+	[KW_SESSION_JOINED] = {"joined", TO(ENDING)},
+	[KW_SESSION_ENDING] = {"ending", 0, KW_SM_FINAL},
+};
+
+static bool session_holds(const void *owner, int state)
+{
+	const struct kw_session *session = owner;
+
+	return session->listener && session->server == session->listener->server &&
+	       (state == KW_SESSION_NEW || (session->own && session->server->session_count > 0));
+}
+
+static const struct kw_sm_conf machine = {
+	.where = "session",
+	.states = states,
+	.count = sizeof states / sizeof *states,
+	.invariant = session_holds,
+};
+
+static bool is_joined(const struct kw_session *session)
+{
+	return session->sm.state == KW_SESSION_JOINED;
+}
 
 static uint64_t describe(const struct kw_session *session, struct kw_session_info *info)
 {
@@ -34,6 +62,7 @@ struct kw_session *kw_session_new(
 	session->connected_us = kw_wall_us();
 	session->joined_us = kw_clock_us();
 	session->depth = handshake->facts.depth;
+	kw_sm_init(&session->sm, &machine, session, KW_SESSION_NEW);
 	return session;
 }
 
@@ -48,8 +77,14 @@ void kw_session_joined(struct kw_session *session)
 	server->sessions = session;
 	server->session_count++;
 	server->stats.sessions++;
+	kw_sm_move(&session->sm, KW_SESSION_JOINED, session->name);
 	describe(session, &info);
 	server->handlers.joined(server->handlers.arg, &info);
+}
+
+void kw_session_ending(struct kw_session *session)
+{
+	kw_sm_move(&session->sm, KW_SESSION_ENDING, session->why);
 }
 
 void kw_session_ended(struct kw_session *session, const char *why)
@@ -63,6 +98,7 @@ void kw_session_ended(struct kw_session *session, const char *why)
 		server->sessions = session->next;
 	if (session->next)
 		session->next->previous = session->previous;
+	assert(server->session_count > 0);
 	server->session_count--;
 	describe(session, &info);
 	server->handlers.left(server->handlers.arg, &info, session->why[0] ? session->why : why);
@@ -72,10 +108,10 @@ void kw_session_ended(struct kw_session *session, const char *why)
 
 void kw_session_end(struct kw_session *session, enum kw_frame_status bye, const char *why)
 {
-	if (session->ending)
+	if (!is_joined(session))
 		return;
-	session->ending = true;
 	snprintf(session->why, sizeof session->why, "%s", why);
+	kw_session_ending(session);
 	session->listener->ops->end(session, bye);
 }
 
@@ -84,7 +120,7 @@ int kw_server_sessions(const struct kw_server *server, struct kw_session_info *i
 	int count = 0;
 
 	for (const struct kw_session *at = server->sessions; at; at = at->next) {
-		if (at->ending)
+		if (!is_joined(at))
 			continue;
 		if (count < most)
 			describe(at, &infos[count]);
@@ -114,7 +150,7 @@ uint64_t kw_server_lowest_passed(const struct kw_server *server)
 bool kw_server_disconnect(struct kw_server *server, uint64_t id, const char *why)
 {
 	for (struct kw_session *at = server->sessions; at; at = at->next) {
-		if (at->id != id || at->ending)
+		if (at->id != id || !is_joined(at))
 			continue;
 		kw_session_end(at, KW_FRAME_REVOKED, why);
 		return true;

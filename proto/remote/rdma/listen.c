@@ -22,31 +22,30 @@
 
 /*
  *                    device and address are there
- *        ┌─────────┐ ───────────────────────────▶ ┌─────────────┐
- *   ────▶│ WAITING │      failed                  │ REGISTERING │ (thread pool; only by who is
- *        └─────────┘ ◀─────────────────────────── └─────────────┘  the first on the device)
+ *        ┌─────────┐ ───────────────────────────▶ ┌─────────────┐ (a thread of the pool; only the
+ *   ────▶│ WAITING │      failed                  │ REGISTERING │  first listener of a device)
+ *        └─────────┘ ◀─────────────────────────── └─────────────┘
  *             ▲                                          │ registered, placed
  *             │ the last connection is gone              ▼
  *        ┌──────────┐  removed, changed           ┌───────────┐
  *        │ DRAINING │ ◀────────────────────────── │ LISTENING │
  *        └──────────┘                             └───────────┘
  *
- * Closing goes on from each state: at once from WAITING, else when the pool is done, or the last
- * connection gone.
+ *   close: WAITING ──▶ CLOSED
+ *          REGISTERING ──▶ ABORTING ──the thread has ended──▶ CLOSED
+ *          LISTENING, DRAINING ──▶ LEAVING ──the last connection is gone──▶ CLOSED
  */
-enum listen_state { WAITING, REGISTERING, LISTENING, DRAINING };
+enum listen_state { WAITING, REGISTERING, LISTENING, DRAINING, ABORTING, LEAVING, CLOSED };
 
+#define TO KW_SM_TO
 static const struct kw_sm_state states[] = {
-	[WAITING] = {"waiting", KW_SM_TO(REGISTERING) | KW_SM_TO(LISTENING), KW_SM_INITIAL},
-	[REGISTERING] = {"registering", KW_SM_TO(WAITING) | KW_SM_TO(LISTENING)},
-	[LISTENING] = {"listening", KW_SM_TO(DRAINING)},
-	[DRAINING] = {"draining", KW_SM_TO(WAITING)},
-};
-
-static const struct kw_sm_conf machine = {
-	.where = "rdma listener",
-	.states = states,
-	.count = sizeof states / sizeof *states,
+	[WAITING] = {"waiting", TO(REGISTERING) | TO(LISTENING) | TO(CLOSED), KW_SM_INITIAL},
+	[REGISTERING] = {"registering", TO(WAITING) | TO(LISTENING) | TO(ABORTING)},
+	[LISTENING] = {"listening", TO(DRAINING) | TO(LEAVING)},
+	[DRAINING] = {"draining", TO(WAITING) | TO(LEAVING)},
+	[ABORTING] = {"aborting", TO(CLOSED)},
+	[LEAVING] = {"leaving", TO(CLOSED)},
+	[CLOSED] = {"closed", 0, KW_SM_FINAL},
 };
 
 struct listen {
@@ -61,10 +60,37 @@ struct listen {
 	uv_work_t work;
 	struct kw_error built; /* by the thread pool: its code is KW_OK when all went well */
 	int handles;           /* not yet closed */
-	bool paused, closing;
 };
 
 static_assert(offsetof(struct listen, common) == 0, "peers go by it");
+
+static bool listen_holds(const void *owner, int state)
+{
+	const struct listen *listen = owner;
+	const struct kw_rdma_device *device = listen->common.device;
+
+	switch ((enum listen_state)state) {
+	case WAITING:
+	case CLOSED:
+		return !listen->common.peers && !device && !listen->poll && !listen->bound.id;
+	case REGISTERING:
+	case ABORTING:
+		return !listen->common.peers && device && device->users == 1 && !listen->poll;
+	case LISTENING:
+		return device && device->placed && listen->poll && listen->bound.id;
+	case DRAINING:
+	case LEAVING:
+		return device && listen->poll;
+	}
+	return false;
+}
+
+static const struct kw_sm_conf machine = {
+	.where = "rdma listener",
+	.states = states,
+	.count = sizeof states / sizeof *states,
+	.invariant = listen_holds,
+};
 
 static bool is(const struct listen *listen, enum listen_state state)
 {
@@ -93,11 +119,12 @@ static enum kw_rdma_reject judge(const struct listen *listen, const struct kw_rd
 
 	if (reject != KW_RDMA_REJECT_NONE)
 		return reject;
-	if (listen->closing)
+	if (is(listen, LEAVING))
 		return KW_RDMA_REJECT_SHUTDOWN;
 	if (news->id->verbs != listen->bound.verbs)
 		return KW_RDMA_REJECT_DEVICE;
-	return listen->paused ? KW_RDMA_REJECT_BUSY : KW_RDMA_REJECT_NONE;
+	/* There is no queue to leave them in: they are told to come again. */
+	return kw_server_busy(server_of(listen)) ? KW_RDMA_REJECT_BUSY : KW_RDMA_REJECT_NONE;
 }
 
 static void request(struct listen *listen, const struct kw_rdma_news *news)
@@ -163,15 +190,17 @@ static void try_later(struct listen *listen)
 	uv_timer_start(&listen->timer, on_retry, kw_backoff_next_us(&listen->backoff) / 1000, 0);
 }
 
-/* It did not do: let go, and try again. */
+static void close_timer(struct listen *listen)
+{
+	kw_sm_move(&listen->sm, CLOSED, "");
+	uv_close((uv_handle_t *)&listen->timer, on_handle_closed);
+}
+
+/* It cannot listen now: release what there is, and try again. */
 static void failed(struct listen *listen, const struct kw_error *why)
 {
 	release(listen);
 	kw_sm_move(&listen->sm, WAITING, why->text);
-	if (listen->closing) {
-		uv_close((uv_handle_t *)&listen->timer, on_handle_closed);
-		return;
-	}
 	kw_listener_waits(listen->common.listener, why);
 	try_later(listen);
 }
@@ -182,16 +211,15 @@ static void go_on(struct kw_rdma_listen *common)
 {
 	struct listen *listen = (struct listen *)common;
 
-	if (common->peers || !(is(listen, DRAINING) || (listen->closing && is(listen, LISTENING))))
+	if (common->peers || !(is(listen, DRAINING) || is(listen, LEAVING)))
 		return;
-	if (is(listen, LISTENING))
-		kw_sm_move(&listen->sm, DRAINING, "the proxy is shutting down");
 	release(listen);
+	if (is(listen, LEAVING)) {
+		close_timer(listen);
+		return;
+	}
 	kw_sm_move(&listen->sm, WAITING, "nothing is left on the device");
-	if (listen->closing)
-		uv_close((uv_handle_t *)&listen->timer, on_handle_closed);
-	else
-		try_later(listen);
+	try_later(listen);
 }
 
 /* Nobody can connect any more by what there is. */
@@ -232,7 +260,8 @@ static void on_channel(uv_poll_t *poll, int status, int events)
 
 	(void)status;
 	(void)events;
-	while (is(listen, LISTENING) && kw_rdma_news_take(listen->bound.channel, &news)) {
+	while ((is(listen, LISTENING) || is(listen, LEAVING)) &&
+		kw_rdma_news_take(listen->bound.channel, &news)) {
 		struct kw_rdma_peer *peer = find_peer(listen, news.id);
 		struct kw_error error;
 
@@ -360,7 +389,12 @@ static void on_worked(uv_work_t *work, int status)
 	struct listen *listen = work->data;
 
 	(void)status;
-	if (listen->built.code != KW_OK || listen->closing) {
+	if (is(listen, ABORTING)) {
+		release(listen);
+		close_timer(listen);
+		return;
+	}
+	if (listen->built.code != KW_OK) {
 		failed(listen, &listen->built);
 		return;
 	}
@@ -445,31 +479,25 @@ static int listen_rdma(struct kw_listener *listener, struct kw_error *error)
 	return 0;
 }
 
-static void pause_rdma(struct kw_listener *listener, bool paused)
-{
-	struct listen *listen = listener->own;
-
-	/* There is no queue to leave them in: they are told to come again. */
-	listen->paused = paused;
-}
-
 static void close_rdma(struct kw_listener *listener)
 {
 	struct listen *listen = listener->own;
 	struct kw_rdma_peer *at, *next;
 
-	listen->closing = true;
 	uv_timer_stop(&listen->timer);
 	for (at = listen->common.peers; at; at = next) {
 		next = at->next;
 		kw_rdma_peer_turn_away(at);
 	}
-	if (is(listen, WAITING))
-		uv_close((uv_handle_t *)&listen->timer, on_handle_closed);
-	else if (is(listen, REGISTERING))
+	if (is(listen, WAITING)) {
+		close_timer(listen);
+	} else if (is(listen, REGISTERING)) {
+		kw_sm_move(&listen->sm, ABORTING, "the proxy is shutting down");
 		(void)uv_cancel((uv_req_t *)&listen->work);
-	else
+	} else {
+		kw_sm_move(&listen->sm, LEAVING, "the proxy is shutting down");
 		go_on(&listen->common);
+	}
 }
 
 static uint64_t figures_rdma(const struct kw_session *session, struct kw_session_info *info)
@@ -491,7 +519,6 @@ const struct kw_listener_ops kw_listener_rdma = {
 	.look = kw_rdma_look,
 	.prepare = kw_rdma_prepare,
 	.listen = listen_rdma,
-	.pause = pause_rdma,
 	.close = close_rdma,
 	.end = kw_rdma_peer_end,
 	.figures = figures_rdma,

@@ -14,17 +14,40 @@
 
 #define IN(state) KW_SM_TO(KW_RDMA_##state)
 static const struct kw_sm_state states[] = {
-	[KW_RDMA_BUILDING] = {"building", IN(GREETING) | IN(GONE), KW_SM_INITIAL},
+	[KW_RDMA_BUILDING] = {"building", IN(GREETING) | IN(DROPPED) | IN(GONE), KW_SM_INITIAL},
 	[KW_RDMA_GREETING] = {"greeting", IN(SESSION) | IN(LEAVING) | IN(GONE)},
 	[KW_RDMA_SESSION] = {"session", IN(LEAVING) | IN(GONE)},
 	[KW_RDMA_LEAVING] = {"leaving", IN(GONE)},
+	[KW_RDMA_DROPPED] = {"dropped", IN(GONE)},
 	[KW_RDMA_GONE] = {"gone", 0, KW_SM_FINAL},
 };
+
+static bool peer_holds(const void *owner, int state)
+{
+	const struct kw_rdma_peer *peer = owner;
+	const struct kw_session *session = peer->session;
+
+	switch ((enum kw_rdma_peer_state)state) {
+	case KW_RDMA_BUILDING:
+	case KW_RDMA_DROPPED:
+		return peer->id && !session && !peer->end.poll;
+	case KW_RDMA_GREETING:
+		return peer->id && !session && peer->end.qp;
+	case KW_RDMA_SESSION:
+		return peer->id && peer->end.qp &&
+		       kw_handshake_is(&peer->handshake, KW_HANDSHAKE_DONE);
+	case KW_RDMA_LEAVING:
+	case KW_RDMA_GONE:
+		return !session || session->sm.state == KW_SESSION_ENDING;
+	}
+	return false;
+}
 
 static const struct kw_sm_conf machine = {
 	.where = "rdma peer",
 	.states = states,
 	.count = sizeof states / sizeof *states,
+	.invariant = peer_holds,
 };
 
 static bool is(const struct kw_rdma_peer *peer, enum kw_rdma_peer_state state)
@@ -35,6 +58,27 @@ static bool is(const struct kw_rdma_peer *peer, enum kw_rdma_peer_state state)
 static struct kw_server *server_of(const struct kw_rdma_peer *peer)
 {
 	return peer->listen->listener->server;
+}
+
+static bool is_greeted(const struct kw_rdma_peer *peer)
+{
+	return is(peer, KW_RDMA_BUILDING) || is(peer, KW_RDMA_GREETING);
+}
+
+static bool is_gone(const struct kw_rdma_peer *peer)
+{
+	return is(peer, KW_RDMA_DROPPED) || is(peer, KW_RDMA_GONE);
+}
+
+static void move(struct kw_rdma_peer *peer, enum kw_rdma_peer_state state, const char *reason)
+{
+	bool greeted = is_greeted(peer);
+
+	if (peer->session && state >= KW_RDMA_LEAVING)
+		kw_session_ending(peer->session);
+	kw_sm_move(&peer->sm, (int)state, reason);
+	if (greeted && !is_greeted(peer))
+		kw_server_greeted(server_of(peer));
 }
 
 void kw_rdma_listen_reject(
@@ -84,7 +128,8 @@ static void on_poll_closed(uv_handle_t *handle)
 		finish(peer);
 }
 
-static void release(struct kw_rdma_peer *peer)
+/* linked: the connection was accepted. */
+static void release(struct kw_rdma_peer *peer, bool linked)
 {
 	kw_rdma_end_stop(&peer->end);
 	if (peer->end.poll) {
@@ -92,7 +137,7 @@ static void release(struct kw_rdma_peer *peer)
 		uv_close((uv_handle_t *)peer->end.poll, on_poll_closed);
 		peer->end.poll = NULL;
 	}
-	if (peer->linked)
+	if (linked)
 		(void)rdma_disconnect(peer->id);
 	kw_rdma_end_close(&peer->end);
 	(void)rdma_destroy_id(peer->id);
@@ -100,34 +145,26 @@ static void release(struct kw_rdma_peer *peer)
 	uv_close((uv_handle_t *)&peer->deadline, on_closed);
 }
 
-static void greeted(struct kw_rdma_peer *peer)
-{
-	if (peer->greeting)
-		kw_server_greeted(server_of(peer));
-	peer->greeting = false;
-}
-
 static void gone(struct kw_rdma_peer *peer)
 {
-	if (is(peer, KW_RDMA_GONE))
+	if (is_gone(peer))
 		return;
-	kw_sm_move(&peer->sm, KW_RDMA_GONE, peer->why.text);
-	greeted(peer);
 	uv_timer_stop(&peer->deadline);
-	if (peer->session)
-		peer->session->ending = true;
-	if (!peer->working)
-		release(peer);
-	else
+	if (is(peer, KW_RDMA_BUILDING)) {
+		move(peer, KW_RDMA_DROPPED, peer->why.text);
 		(void)uv_cancel((uv_req_t *)&peer->work);
+		return;
+	}
+	move(peer, KW_RDMA_GONE, peer->why.text);
+	release(peer, true);
 }
 
 /* why is told unless it was before. */
 void kw_rdma_peer_lost(struct kw_rdma_peer *peer, const struct kw_error *why)
 {
-	if (is(peer, KW_RDMA_GONE))
+	if (is_gone(peer))
 		return;
-	if (is(peer, KW_RDMA_BUILDING) || is(peer, KW_RDMA_GREETING))
+	if (is_greeted(peer))
 		kw_rdma_listen_reject(peer->listen, peer->name, why);
 	if (!is(peer, KW_RDMA_LEAVING))
 		peer->why = *why;
@@ -151,10 +188,7 @@ static void on_deadline(uv_timer_t *timer)
 /* Last words are on their way, or nothing is. */
 static void leave(struct kw_rdma_peer *peer)
 {
-	kw_sm_move(&peer->sm, KW_RDMA_LEAVING, peer->why.text);
-	greeted(peer);
-	if (peer->session)
-		peer->session->ending = true;
+	move(peer, KW_RDMA_LEAVING, peer->why.text);
 	if (peer->end.sends == 0)
 		gone(peer);
 	else
@@ -242,8 +276,7 @@ static void welcome(struct kw_rdma_peer *peer)
 		return;
 	uv_timer_start(&peer->deadline, on_probe, peer->listen->options.probe_ms,
 		peer->listen->options.probe_ms);
-	kw_sm_move(&peer->sm, KW_RDMA_SESSION, peer->name);
-	greeted(peer);
+	move(peer, KW_RDMA_SESSION, peer->name);
 	session = kw_session_new(peer->listen->listener, &peer->handshake, peer->name);
 	session->own = peer;
 	peer->session = session;
@@ -359,7 +392,6 @@ static int accept_now(struct kw_rdma_peer *peer, struct kw_error *error)
 		return (int)error->code;
 	if (rdma_accept(peer->id, &param) != 0)
 		return kw_error_errno(error, errno, "accept");
-	peer->linked = true;
 	return 0;
 }
 
@@ -370,18 +402,22 @@ static void on_worked(uv_work_t *work, int status)
 	struct kw_rdma_private private;
 
 	(void)status;
-	peer->working = false;
-	if (is(peer, KW_RDMA_GONE)) {
-		release(peer);
+	if (is(peer, KW_RDMA_DROPPED)) {
+		move(peer, KW_RDMA_GONE, "the thread has ended");
+		release(peer, false);
 		return;
 	}
 	if (error.code == KW_OK && accept_now(peer, &error) == 0) {
-		kw_sm_move(&peer->sm, KW_RDMA_GREETING, peer->name);
+		move(peer, KW_RDMA_GREETING, peer->name);
 		return;
 	}
 	kw_rdma_private_init(&private, KW_RDMA_REJECT_RESOURCES);
 	(void)rdma_reject(peer->id, &private, sizeof private);
-	kw_rdma_peer_lost(peer, &error);
+	kw_rdma_listen_reject(peer->listen, peer->name, &error);
+	peer->why = error;
+	uv_timer_stop(&peer->deadline);
+	move(peer, KW_RDMA_GONE, error.text);
+	release(peer, false);
 }
 
 void kw_rdma_peer_new(struct kw_rdma_listen *listen, const struct kw_rdma_news *news)
@@ -392,16 +428,22 @@ void kw_rdma_peer_new(struct kw_rdma_listen *listen, const struct kw_rdma_news *
 	struct kw_error error;
 
 	peer->listen = listen;
+	kw_tcp_socket_text(from,
+		from->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+					    : sizeof(struct sockaddr_in),
+		peer->name, sizeof peer->name);
+	if (kw_server_greet(server, &peer->handshake, &error) != 0) {
+		kw_rdma_listen_reject(listen, peer->name, &error);
+		(void)rdma_destroy_id(news->id);
+		free(peer);
+		return;
+	}
 	kw_rdma_end_init(&peer->end, &end_ops, peer);
 	peer->id = peer->end.id = news->id;
 	peer->end.pd = listen->device->pd;
 	peer->reads = news->responder_resources < listen->device->depth
 			      ? news->responder_resources
 			      : (uint8_t)listen->device->depth;
-	kw_tcp_socket_text(from,
-		from->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-					    : sizeof(struct sockaddr_in),
-		peer->name, sizeof peer->name);
 	kw_sm_init(&peer->sm, &machine, peer, KW_RDMA_BUILDING);
 	uv_timer_init(kw_server_loop(server), &peer->deadline);
 	peer->deadline.data = peer->work.data = peer;
@@ -410,14 +452,8 @@ void kw_rdma_peer_new(struct kw_rdma_listen *listen, const struct kw_rdma_news *
 	if (listen->peers)
 		listen->peers->previous = peer;
 	listen->peers = peer;
-	if (kw_server_greet(server, &peer->handshake, &error) != 0) {
-		kw_rdma_peer_lost(peer, &error);
-		return;
-	}
-	peer->greeting = true;
 	uv_timer_start(&peer->deadline, on_deadline, kw_server_handshake_timeout_ms(server), 0);
 	peer->built.code = KW_E_IO;
-	peer->working = true;
 	if (uv_queue_work(kw_server_loop(server), &peer->work, on_work, on_worked) != 0)
 		abort(); /* only for a NULL callback */
 }
@@ -444,12 +480,12 @@ void kw_rdma_peer_hear(struct kw_rdma_peer *peer, const struct kw_rdma_news *new
 {
 	struct kw_error error;
 
-	if (is(peer, KW_RDMA_GONE) || news->event == RDMA_CM_EVENT_ESTABLISHED)
+	if (is_gone(peer) || news->event == RDMA_CM_EVENT_ESTABLISHED)
 		return;
 	if (news->event == RDMA_CM_EVENT_DISCONNECTED && !is(peer, KW_RDMA_BUILDING)) {
 		/* What it had said before counts. */
 		kw_rdma_end_poll(&peer->end);
-		if (is(peer, KW_RDMA_GONE))
+		if (is_gone(peer))
 			return;
 	}
 	kw_rdma_say_news(&error, news);

@@ -13,20 +13,23 @@
  *   request ┌──────────┐ accepted ┌──────────┐ welcomed ┌─────────┐
  *   ───────▶│ BUILDING │─────────▶│ GREETING │─────────▶│ SESSION │
  *           └──────────┘          └──────────┘          └─────────┘
- *                │ failed    refused │    │ lost      told │   │ lost
- *                │                   ▼    │               ▼   │
- *                │            ┌─────────┐◀│───────────────┘   │
- *                │            │ LEAVING │ │ last words are sent, or had their time
- *                ▼            └─────────┘ ▼                   ▼
- *           ┌───────────────────────────────────────────────────┐
- *           │                        GONE                       │
- *           └───────────────────────────────────────────────────┘
+ *             │      │ failed    refused │    │ lost      told │   │ lost
+ *   lost, the │      │                   ▼    │               ▼   │
+ *   proxy     │      │            ┌─────────┐◀│───────────────┘   │
+ *   stops     │      │            │ LEAVING │ │ last words are sent, or had their time
+ *             ▼      ▼            └─────────┘ ▼                   ▼
+ *   ┌─────────┐ the thread ┌─────────────────────────────────────────┐
+ *   │ DROPPED │───────────▶│                  GONE                   │
+ *   └─────────┘  has ended └─────────────────────────────────────────┘
+ *
+ * In BUILDING and GREETING it counts as a handshake (kw_server_greet).
  */
 enum kw_rdma_peer_state {
 	KW_RDMA_BUILDING,
 	KW_RDMA_GREETING,
 	KW_RDMA_SESSION,
 	KW_RDMA_LEAVING,
+	KW_RDMA_DROPPED, /* a thread of the pool still builds its queue pair */
 	KW_RDMA_GONE,
 };
 
@@ -41,12 +44,11 @@ struct kw_rdma_peer {
 	struct kw_handshake handshake;
 	struct kw_session *session; /* from SESSION on; NULL: never became one */
 	uint8_t reads;              /* in flight, as its device and ours allow */
-	bool greeting;              /* counts as a handshake */
-	bool working, linked;       /* in the thread pool; accepted and not yet disconnected */
 	uv_timer_t deadline;
 	uv_work_t work;
-	int handles; /* not yet closed */
-	struct kw_error built, why;
+	int handles;           /* not yet closed */
+	struct kw_error built; /* by the thread pool: its code is KW_OK when all went well */
+	struct kw_error why;   /* of the end */
 	char name[KW_PEER_TEXT];
 	struct kw_remote_progress progress;
 	uint64_t heard_us; /* 0: never */

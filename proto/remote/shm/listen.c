@@ -49,7 +49,7 @@ static void end(struct session *own, const char *why)
 {
 	if (own->fd < 0)
 		return;
-	own->session->ending = true;
+	kw_session_ending(own->session);
 	if (why)
 		snprintf(own->session->why, sizeof own->session->why, "%s", why);
 	uv_poll_stop(&own->poll);
