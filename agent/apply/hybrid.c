@@ -101,7 +101,7 @@ static void on_released(void *arg, const struct kw_failure *failure)
 		hybrid->retry_us = kw_clock_us() + RETRY_US;
 		return;
 	}
-	first->leaving = KW_LEAVE_NOT;
+	kw_leave_move(first, KW_LEAVE_STAYING);
 	hybrid->failure = (struct kw_failure){0};
 	kw_log_info("link", "the local server is on its own: going on by commands");
 	hybrid->stage = STAGE_COMMANDS;
@@ -116,14 +116,14 @@ static void release_if_loaded(struct hybrid *hybrid, uint64_t now_us)
 {
 	struct kw_replica *first = hybrid->first;
 
-	if (hybrid->stage == STAGE_COMMANDS || first->phase != KW_REPLICA_ONLINE ||
-		!first->attached || first->takeover.running || !kw_local_ready(hybrid->local) ||
-		now_us < hybrid->retry_us)
+	if (hybrid->stage == STAGE_COMMANDS || !kw_replica_is(first, KW_REPLICA_ONLINE) ||
+		!first->attached || kw_takeover_runs(&first->takeover) ||
+		!kw_local_ready(hybrid->local) || now_us < hybrid->retry_us)
 		return;
 	if (hybrid->stage == STAGE_RDB)
 		hybrid->failure = (struct kw_failure){0};
 	hybrid->stage = STAGE_RELEASING;
-	first->leaving = KW_LEAVE_RELEASING;
+	kw_leave_move(first, KW_LEAVE_RELEASING);
 	kw_takeover_release(&first->takeover, on_released, hybrid);
 }
 
@@ -162,7 +162,7 @@ static void hybrid_attach(struct kw_apply *apply, bool continuous)
 
 	if (!continuous) {
 		hybrid->stage = is_bootstrapped(hybrid) ? STAGE_COMMANDS : STAGE_RDB;
-		hybrid->first->leaving = KW_LEAVE_NOT;
+		kw_leave_move(hybrid->first, KW_LEAVE_STAYING);
 		if (hybrid->stage == STAGE_RDB)
 			kw_local_lead(hybrid->local);
 		else
@@ -189,7 +189,7 @@ static void hybrid_detach(struct kw_apply *apply)
 	} else {
 		/* A release that was begun is gone on with: it may be a master by our doing. */
 		if (hybrid->stage == STAGE_RDB)
-			hybrid->first->leaving = KW_LEAVE_NOT;
+			kw_leave_move(hybrid->first, KW_LEAVE_STAYING);
 		kw_replica_detach(&hybrid->first->base);
 	}
 	merge(hybrid);
@@ -220,7 +220,7 @@ static void hybrid_prepare(
 		return;
 	}
 	/* REPLICAOF NO ONE is out: given up now, it would look like somebody else's. */
-	if (hybrid->stage == STAGE_RELEASING && hybrid->first->takeover.running) {
+	if (hybrid->stage == STAGE_RELEASING && kw_takeover_runs(&hybrid->first->takeover)) {
 		kw_failure_set(&failure, KW_E_STATE, "the local server is being let go");
 		done(arg, &failure);
 		return;
@@ -231,7 +231,7 @@ static void hybrid_prepare(
 		kw_possession_untaken(hybrid->first);
 	}
 	hybrid->stage = STAGE_RDB;
-	hybrid->first->leaving = KW_LEAVE_NOT;
+	kw_leave_move(hybrid->first, KW_LEAVE_STAYING);
 	kw_replica_prepare(&hybrid->first->base, plan, done, arg);
 	empty_second(hybrid);
 	merge(hybrid);
@@ -277,8 +277,9 @@ static void hybrid_end(struct kw_apply *apply)
 /* Who takes the next record. */
 static struct kw_apply *taker(const struct hybrid *hybrid)
 {
-	return hybrid->stage != STAGE_COMMANDS && hybrid->first->reading ? &hybrid->first->base
-									 : hybrid->second;
+	return hybrid->stage != STAGE_COMMANDS && kw_replica_is(hybrid->first, KW_REPLICA_SNAPSHOT)
+		       ? &hybrid->first->base
+		       : hybrid->second;
 }
 
 static void hybrid_records(

@@ -125,7 +125,7 @@ static void replica_records(
 	struct kw_replica *replica = (struct kw_replica *)apply;
 
 	apply->taken += count;
-	if (replica->reading)
+	if (kw_replica_is(replica, KW_REPLICA_SNAPSHOT))
 		kw_snapshot_records(replica, records, count);
 	else
 		for (size_t i = 0; i < count; i++)
@@ -139,7 +139,9 @@ static uint64_t replica_room(const struct kw_apply *apply)
 	const struct kw_window *window = &replica->feed.window;
 	/* Entries count too: those that stand for nothing have no bytes. */
 	uint64_t queued = window->bytes + (window->end - window->first) * sizeof *window->entries;
-	uint64_t used = replica->reading ? kw_buffer_length(&replica->downlink.output) : queued;
+	uint64_t used = kw_replica_is(replica, KW_REPLICA_SNAPSHOT)
+				? kw_buffer_length(&replica->downlink.output)
+				: queued;
 
 	/* A database that the server lacks must not come to be selected. */
 	if (replica->takeover.databases == 0)
@@ -210,7 +212,7 @@ static void replica_save(struct kw_apply *apply, uint64_t epoch, uint64_t versio
 	struct kw_replica *replica = (struct kw_replica *)apply;
 	struct kw_failure failure;
 
-	if (replica->phase != KW_REPLICA_ONLINE || !kw_local_ready(replica->local)) {
+	if (!kw_replica_is(replica, KW_REPLICA_ONLINE) || !kw_local_ready(replica->local)) {
 		kw_failure_set(&failure, KW_E_STATE,
 			"waiting for the replication link before the cursor can be written");
 		done(arg, &failure);
@@ -232,7 +234,7 @@ void kw_replica_go_on_saving(struct kw_replica *replica)
 		return;
 	}
 	/* Doubted by that very look: what follows ends it. */
-	if (replica->phase != KW_REPLICA_ONLINE || kw_local_spoiled(replica->local))
+	if (!kw_replica_is(replica, KW_REPLICA_ONLINE) || kw_local_spoiled(replica->local))
 		return;
 	replica->saving.refused = replica->refused.last;
 	send_cursor(replica);
@@ -257,6 +259,8 @@ static struct kw_apply *replica_create(const struct kw_apply_options *options)
 	kw_takeover_init(&replica->takeover, options->local, &replica->downlink.login);
 	kw_feed_reset(&replica->feed, 0);
 	kw_backoff_init(&replica->refusing, REFUSED_LOWEST_MS, REFUSED_HIGHEST_MS);
+	kw_replica_init_phase(replica);
+	kw_leave_init(replica);
 	kw_possession_init(replica);
 	kw_replica_show(replica);
 	return &replica->base;
@@ -266,7 +270,7 @@ static void replica_close(struct kw_apply *apply, void (*closed)(void *arg), voi
 {
 	struct kw_replica *replica = (struct kw_replica *)apply;
 
-	if (replica->base.promote && replica->base.leads && replica->leaving != KW_LEAVE_DONE)
+	if (replica->base.promote && replica->base.leads && replica->leaving.state != KW_LEAVE_DONE)
 		kw_log_error("link", "the local server was not promoted: it did not answer in time "
 				     "(send it REPLICAOF NO ONE)");
 	replica->closed = closed;
@@ -279,7 +283,8 @@ static void replica_destroy(struct kw_apply *apply)
 	struct kw_replica *replica = (struct kw_replica *)apply;
 
 	kw_feed_close(&replica->feed);
-	kw_keyset_close(&replica->seen);
+	if (kw_replica_loads(replica))
+		kw_snapshot_close(replica);
 	kw_takeover_close(&replica->takeover);
 	free(replica);
 }

@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <sys/random.h>
@@ -60,22 +61,23 @@ static void answer_full(struct kw_replica *replica)
 	struct kw_failure failure;
 	struct kw_error error;
 
-	if (is_own(replica, replica->asked_replid))
-		memcpy(link->replid, replica->asked_replid, sizeof link->replid);
+	if (is_own(replica, replica->asked.replid))
+		memcpy(link->replid, replica->asked.replid, sizeof link->replid);
 	else if (!is_own(replica, link->replid) && !make_replid(replica, link->replid))
 		return;
-	if (replica->asked_offset > 0 && (uint64_t)replica->asked_offset > offset)
-		offset = (uint64_t)replica->asked_offset;
+	if (replica->asked.offset > 0 && (uint64_t)replica->asked.offset > offset)
+		offset = (uint64_t)replica->asked.offset;
 	kw_feed_reset(&replica->feed, offset + 1);
 	kw_buffer_printf(out, "+FULLRESYNC %s %" PRIu64 "\r\n", link->replid, offset + 1);
 	if (!kw_snapshot_start(replica, &error)) {
 		kw_downlink_drop(&replica->downlink, error.text);
-		replica->phase = KW_REPLICA_OFF;
+		kw_snapshot_close(replica);
+		kw_replica_move(replica, KW_REPLICA_OFF, error.text);
 		kw_failure_set(&failure, error.code, "%s", error.text);
 		kw_replica_prepared(replica, &failure);
 		return;
 	}
-	replica->phase = KW_REPLICA_SNAPSHOT;
+	kw_replica_move(replica, KW_REPLICA_SNAPSHOT, "PSYNC: FULLRESYNC");
 	link->full_syncs++;
 	kw_replica_no_trouble(replica);
 	kw_log_info("link", "the local server follows this agent: full sync as %s", link->replid);
@@ -86,7 +88,7 @@ static bool may_continue(struct kw_replica *replica, uint64_t applied)
 {
 	struct kw_apply_link *link = &replica->base.link;
 
-	if (!is_own(replica, replica->asked_replid) || replica->asked_offset <= 0)
+	if (!is_own(replica, replica->asked.replid) || replica->asked.offset <= 0)
 		return false;
 	/*
 	 * A server that an agent of this cursor's name led before: it names an offset between two
@@ -94,18 +96,18 @@ static bool may_continue(struct kw_replica *replica, uint64_t applied)
 	 * any offset will do.
 	 */
 	if (kw_feed_untouched(&replica->feed) && replica->feed.offset == 0) {
-		memcpy(link->replid, replica->asked_replid, sizeof link->replid);
+		memcpy(link->replid, replica->asked.replid, sizeof link->replid);
 		kw_feed_begin(&replica->feed, applied);
 		return true;
 	}
-	return strcmp(link->replid, replica->asked_replid) == 0 &&
+	return strcmp(link->replid, replica->asked.replid) == 0 &&
 	       kw_feed_rewind(&replica->feed, applied, kw_replica_done, replica);
 }
 
 static void answer_continue(struct kw_replica *replica)
 {
 	struct kw_apply_link *link = &replica->base.link;
-	uint64_t applied = (uint64_t)replica->asked_offset - 1;
+	uint64_t applied = (uint64_t)replica->asked.offset - 1;
 
 	if (!may_continue(replica, applied)) {
 		kw_replica_give_up(replica,
@@ -115,7 +117,7 @@ static void answer_continue(struct kw_replica *replica)
 	}
 	kw_buffer_printf(kw_downlink_output(&replica->downlink), "+CONTINUE %s\r\n", link->replid);
 	kw_downlink_attach(&replica->downlink, &replica->feed);
-	replica->phase = KW_REPLICA_ONLINE;
+	kw_replica_move(replica, KW_REPLICA_ONLINE, "PSYNC: CONTINUE");
 	kw_ownership_forget(&replica->memory);
 	replica->online_us = kw_clock_us();
 	link->continuations++;
@@ -125,11 +127,12 @@ static void answer_continue(struct kw_replica *replica)
 
 void kw_replica_answer(struct kw_replica *replica)
 {
-	replica->asking = false;
-	if (replica->full)
+	assert(kw_replica_is(replica, KW_REPLICA_WAITING) && replica->asked.replid[0]);
+	if (replica->in.waiting.want == KW_TAKEOVER_SNAPSHOT)
 		answer_full(replica);
 	else
 		answer_continue(replica);
+	replica->asked.replid[0] = '\0';
 	kw_replica_tell(replica);
 }
 

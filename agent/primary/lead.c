@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -62,13 +63,11 @@ void kw_replica_reset(struct kw_replica *replica, const char *why)
 
 	kw_takeover_stop(&replica->takeover);
 	kw_downlink_drop(&replica->downlink, why);
-	replica->asking = false;
-	replica->phase = KW_REPLICA_OFF;
-	replica->continues = false;
-	replica->reading = false;
-	replica->doubt[0] = '\0';
+	replica->asked.replid[0] = '\0';
 	replica->done = NULL;
-	kw_keyset_close(&replica->seen);
+	if (kw_replica_loads(replica))
+		kw_snapshot_close(replica);
+	kw_replica_move(replica, KW_REPLICA_OFF, why);
 	kw_local_link_ended(replica->local, replica->feed.flushes_out);
 	kw_feed_reset(&replica->feed, offset);
 	replica->base.done = replica->base.taken;
@@ -85,12 +84,23 @@ void kw_replica_give_up(struct kw_replica *replica, const char *why)
 
 /* ---- taking over ---- */
 
+/* The server does not follow: OFF, or APART if it shall only continue. */
+static void fall_back(struct kw_replica *replica, const char *why)
+{
+	assert(kw_replica_is(replica, KW_REPLICA_TAKING) ||
+		kw_replica_is(replica, KW_REPLICA_WAITING));
+	kw_replica_move(replica,
+		replica->in.waiting.want == KW_TAKEOVER_CONTINUE ? KW_REPLICA_APART
+								 : KW_REPLICA_OFF,
+		why);
+}
+
 static void on_taken(void *arg, const struct kw_failure *failure)
 {
 	struct kw_replica *replica = arg;
 
 	if (failure) {
-		replica->phase = KW_REPLICA_OFF;
+		fall_back(replica, failure->text);
 		replica->retry_us = kw_clock_us() + RETRY_US;
 		kw_replica_trouble(replica,
 			kw_failure_passes(failure) ? KW_TROUBLE_WAIT : KW_TROUBLE_FAIL, "%s",
@@ -99,23 +109,22 @@ static void on_taken(void *arg, const struct kw_failure *failure)
 		kw_replica_tell(replica);
 		return;
 	}
-	replica->phase = KW_REPLICA_WAITING;
+	replica->in.waiting.until_us = kw_clock_us() + KW_REPLICA_CONNECT_US;
+	kw_replica_move(replica, KW_REPLICA_WAITING, "the server was told to follow");
 	kw_possession_taken(replica);
-	replica->until_us = kw_clock_us() + KW_REPLICA_CONNECT_US;
 	kw_replica_trouble(replica, KW_TROUBLE_WAIT,
 		"waiting for the local server to connect to %s:%u", replica->downlink.host,
 		replica->downlink.port);
-	if (replica->asking)
+	if (replica->asked.replid[0])
 		kw_replica_answer(replica);
 	kw_replica_tell(replica);
 }
 
-static void take(struct kw_replica *replica, bool full)
+static void take(struct kw_replica *replica, enum kw_takeover_want want)
 {
 	struct kw_failure failure;
 	struct kw_error error;
 
-	replica->full = full;
 	replica->retry_us = kw_clock_us() + RETRY_US;
 	if (kw_downlink_listen(&replica->downlink, &error)) {
 		kw_replica_trouble(replica, KW_TROUBLE_FAIL, "%s", error.text);
@@ -123,9 +132,10 @@ static void take(struct kw_replica *replica, bool full)
 		kw_replica_prepared(replica, &failure);
 		return;
 	}
-	replica->phase = KW_REPLICA_TAKING;
-	kw_takeover_start(&replica->takeover, replica->downlink.host, replica->downlink.port, full,
+	replica->in.waiting = (struct kw_replica_waiting){.want = want};
+	kw_takeover_start(&replica->takeover, replica->downlink.host, replica->downlink.port, want,
 		on_taken, replica);
+	kw_replica_move(replica, KW_REPLICA_TAKING, "");
 }
 
 /*
@@ -179,14 +189,14 @@ void kw_replica_prepare(
 	if (apply->trouble != KW_TROUBLE_FAIL)
 		kw_replica_trouble(
 			replica, KW_TROUBLE_WAIT, "asking the local server to follow this agent");
-	take(replica, true);
+	take(replica, KW_TAKEOVER_SNAPSHOT);
 }
 
 void kw_replica_forget(struct kw_apply *apply)
 {
 	struct kw_replica *replica = (struct kw_replica *)apply;
 
-	if (replica->phase == KW_REPLICA_SNAPSHOT)
+	if (kw_replica_is(replica, KW_REPLICA_SNAPSHOT))
 		kw_replica_reset(replica, "the snapshot cannot be completed; the server keeps its "
 					  "data of before");
 }
@@ -195,10 +205,11 @@ void kw_replica_resume(struct kw_apply *apply)
 {
 	struct kw_replica *replica = (struct kw_replica *)apply;
 
-	replica->continues = true;
-	if (replica->phase == KW_REPLICA_OFF && replica->attached &&
+	if (kw_replica_is(replica, KW_REPLICA_OFF))
+		kw_replica_move(replica, KW_REPLICA_APART, "it shall continue");
+	if (kw_replica_is(replica, KW_REPLICA_APART) && replica->attached &&
 		!kw_replica_left_alone(replica))
-		take(replica, false);
+		take(replica, KW_TAKEOVER_CONTINUE);
 }
 
 /* ---- the link comes and goes ---- */
@@ -207,10 +218,9 @@ static void on_psync(void *arg, const char *replid, int64_t offset)
 {
 	struct kw_replica *replica = arg;
 
-	replica->asking = true;
-	replica->asked_offset = offset;
-	memcpy(replica->asked_replid, replid, strlen(replid) + 1);
-	if (replica->phase == KW_REPLICA_WAITING)
+	replica->asked.offset = offset;
+	snprintf(replica->asked.replid, sizeof replica->asked.replid, "%s", replid);
+	if (kw_replica_is(replica, KW_REPLICA_WAITING))
 		kw_replica_answer(replica);
 }
 
@@ -219,15 +229,17 @@ static void on_loaded(struct kw_replica *replica)
 	const struct kw_local_facts *facts = &replica->local->facts;
 	struct kw_apply *apply = &replica->base;
 
-	replica->phase = KW_REPLICA_ONLINE;
+	uint64_t taken = replica->in.snapshot.taken;
+
+	kw_snapshot_close(replica);
+	kw_downlink_attach(&replica->downlink, &replica->feed);
+	kw_replica_move(replica, KW_REPLICA_ONLINE, "the snapshot is loaded");
 	kw_ownership_forget(&replica->memory);
 	replica->online_us = kw_clock_us();
-	replica->continues = true;
 	kw_counter_begin(&replica->refused, facts->refused, facts->resets);
-	apply->done += replica->snapshot_taken;
-	apply->applied += replica->snapshot_taken;
+	apply->done += taken;
+	apply->applied += taken;
 	kw_log_info("link", "the local server has loaded the snapshot");
-	kw_downlink_attach(&replica->downlink, &replica->feed);
 	if (replica->attached && kw_local_ready(replica->local))
 		kw_takeover_loaded(&replica->takeover);
 	kw_replica_no_trouble(replica);
@@ -237,10 +249,10 @@ static void on_ack(void *arg, uint64_t offset)
 {
 	struct kw_replica *replica = arg;
 
-	if (replica->phase == KW_REPLICA_LOADING && offset == replica->feed.offset &&
+	if (kw_replica_is(replica, KW_REPLICA_LOADING) && offset == replica->feed.offset &&
 		kw_buffer_length(&replica->downlink.output) == 0)
 		on_loaded(replica);
-	if (replica->phase != KW_REPLICA_ONLINE ||
+	if (!kw_replica_is(replica, KW_REPLICA_ONLINE) ||
 		!kw_feed_ack(&replica->feed, offset, kw_replica_done, replica)) {
 		kw_replica_give_up(replica, "the local server acknowledges what it was never sent");
 		return;
@@ -269,25 +281,27 @@ static void on_lost(void *arg, const char *why)
 	struct kw_replica *replica = arg;
 	char words[512];
 
-	replica->asking = false;
-	if (replica->leaving)
+	replica->asked.replid[0] = '\0';
+	if (kw_replica_is_leaving(replica))
 		return;
-	if (replica->phase == KW_REPLICA_SNAPSHOT || replica->phase == KW_REPLICA_LOADING) {
+	if (kw_replica_loads(replica)) {
 		snprintf(words, sizeof words,
 			"the replication link broke before the snapshot was loaded (%.200s; the "
 			"server keeps its data of before)",
 			why);
 		replica->retry_us = kw_clock_us() + RETRY_US;
 		kw_replica_give_up(replica, words);
-	} else if (replica->phase == KW_REPLICA_ONLINE) {
+	} else if (kw_replica_is(replica, KW_REPLICA_ONLINE)) {
 		kw_log_warn("link", "the replication link is lost: %s", why);
 		kw_replica_trouble(replica, KW_TROUBLE_WAIT,
 			"the replication link is lost (%.200s): waiting for the local server to "
 			"connect again",
 			why);
-		replica->phase = KW_REPLICA_WAITING;
-		replica->full = false;
-		replica->until_us = kw_clock_us() + KW_REPLICA_CONNECT_US;
+		replica->in.waiting = (struct kw_replica_waiting){
+			.want = KW_TAKEOVER_CONTINUE,
+			.until_us = kw_clock_us() + KW_REPLICA_CONNECT_US,
+		};
+		kw_replica_move(replica, KW_REPLICA_WAITING, why);
 		kw_replica_tell(replica);
 	}
 }
@@ -325,7 +339,7 @@ void kw_replica_attach(struct kw_apply *apply, bool continuous)
 		if (!kw_replica_left_alone(replica))
 			kw_replica_no_trouble(replica);
 		kw_possession_found(replica);
-	} else if (replica->phase == KW_REPLICA_ONLINE) {
+	} else if (kw_replica_is(replica, KW_REPLICA_ONLINE)) {
 		kw_takeover_loaded(&replica->takeover);
 	}
 	kw_replica_tell(replica);
@@ -338,9 +352,9 @@ void kw_replica_detach(struct kw_apply *apply)
 	replica->attached = false;
 	kw_takeover_stop(&replica->takeover);
 	replica->done = NULL;
-	if (replica->phase == KW_REPLICA_TAKING ||
-		(replica->phase == KW_REPLICA_WAITING && replica->full))
-		replica->phase = KW_REPLICA_OFF;
+	if (kw_replica_is(replica, KW_REPLICA_TAKING) ||
+		kw_replica_awaits(replica, KW_TAKEOVER_SNAPSHOT))
+		fall_back(replica, "the connection to the server is gone");
 	kw_replica_tell(replica);
 }
 
@@ -350,9 +364,9 @@ static void tick_waiting(struct kw_replica *replica, uint64_t now_us)
 {
 	struct kw_failure failure;
 
-	if (now_us < replica->until_us || !replica->attached)
+	if (now_us < replica->in.waiting.until_us || !replica->attached)
 		return;
-	replica->phase = KW_REPLICA_OFF;
+	fall_back(replica, "the server does not connect");
 	kw_failure_set(&failure, KW_E_TIMEOUT,
 		"the local server does not connect to %s:%u: apply.replica.listen must be an "
 		"address that it can reach (its log says more)",
@@ -366,32 +380,39 @@ static void tick_link(struct kw_replica *replica, uint64_t now_us)
 	bool silent = kw_downlink_up(&replica->downlink) &&
 		      now_us > replica->downlink.wrote_us + KW_REPLICA_PING_US;
 
-	if (silent && replica->phase == KW_REPLICA_SNAPSHOT &&
+	if (silent && kw_replica_is(replica, KW_REPLICA_SNAPSHOT) &&
 		kw_buffer_length(&replica->downlink.output) == 0)
 		kw_snapshot_filler(replica);
-	if (silent && replica->phase == KW_REPLICA_ONLINE && !kw_feed_unsent(&replica->feed)) {
+	if (silent && kw_replica_is(replica, KW_REPLICA_ONLINE) &&
+		!kw_feed_unsent(&replica->feed)) {
 		kw_feed_ping(&replica->feed);
 		kw_downlink_wake(&replica->downlink);
 	}
 }
 
+/* Not from within the record that showed the doubt. */
+static void give_up_doubtful(struct kw_replica *replica, uint64_t now_us)
+{
+	char doubt[sizeof replica->in.snapshot.doubt];
+
+	memcpy(doubt, replica->in.snapshot.doubt, sizeof doubt);
+	replica->retry_us = now_us + kw_backoff_next_us(&replica->refusing);
+	kw_replica_give_up(replica, doubt);
+}
+
 void kw_replica_tick(struct kw_apply *apply, uint64_t now_us)
 {
 	struct kw_replica *replica = (struct kw_replica *)apply;
-	char doubt[sizeof replica->doubt];
 
 	kw_downlink_tick(&replica->downlink, now_us);
-	if (replica->doubt[0]) {
-		memcpy(doubt, replica->doubt, sizeof doubt);
-		replica->retry_us = now_us + kw_backoff_next_us(&replica->refusing);
-		kw_replica_give_up(replica, doubt);
-	}
-	if (replica->phase == KW_REPLICA_WAITING)
+	if (kw_replica_is(replica, KW_REPLICA_SNAPSHOT) && replica->in.snapshot.doubt[0])
+		give_up_doubtful(replica, now_us);
+	if (kw_replica_is(replica, KW_REPLICA_WAITING))
 		tick_waiting(replica, now_us);
-	if (replica->phase == KW_REPLICA_OFF && replica->continues && replica->attached &&
-		!kw_replica_left_alone(replica) && !replica->leaving &&
+	if (kw_replica_is(replica, KW_REPLICA_APART) && replica->attached &&
+		!kw_replica_left_alone(replica) && !kw_replica_is_leaving(replica) &&
 		kw_local_ready(replica->local) && now_us >= replica->retry_us)
-		take(replica, false);
+		take(replica, KW_TAKEOVER_CONTINUE);
 	tick_link(replica, now_us);
 	kw_refusals_confirm(replica);
 	kw_replica_show(replica);
@@ -399,22 +420,15 @@ void kw_replica_tick(struct kw_apply *apply, uint64_t now_us)
 
 void kw_replica_show(struct kw_replica *replica)
 {
-	static const char *const names[] = {
-		[KW_REPLICA_OFF] = "off",
-		[KW_REPLICA_TAKING] = "taking over",
-		[KW_REPLICA_WAITING] = "waiting",
-		[KW_REPLICA_SNAPSHOT] = "snapshot",
-		[KW_REPLICA_LOADING] = "loading",
-		[KW_REPLICA_ONLINE] = "online",
-	};
 	struct kw_apply_link *link = &replica->base.link;
 
-	link->state = names[replica->phase];
-	replica->base.loading =
-		replica->phase == KW_REPLICA_SNAPSHOT || replica->phase == KW_REPLICA_LOADING;
+	/* Whether it is off for good or only apart is of no use to an operator. */
+	link->state =
+		kw_replica_is(replica, KW_REPLICA_APART) ? "off" : kw_sm_name(&replica->phase);
+	replica->base.loading = kw_replica_loads(replica);
 	replica->base.leads = !kw_replica_left_alone(replica) &&
-			      (replica->phase == KW_REPLICA_ONLINE ||
-				      (replica->phase == KW_REPLICA_WAITING && !replica->full));
+			      (kw_replica_is(replica, KW_REPLICA_ONLINE) ||
+				      kw_replica_awaits(replica, KW_TAKEOVER_CONTINUE));
 	link->port = replica->downlink.port;
 	link->offset = replica->feed.sent_end;
 }

@@ -9,13 +9,48 @@
 /* Until a server notices that the link has ended. */
 #define NOTICE_US 50000
 
+static const struct kw_sm_state states[] = {
+	[KW_LEAVE_STAYING] = {"staying",
+		KW_SM_TO(KW_LEAVE_LOADING) | KW_SM_TO(KW_LEAVE_RELEASING) | KW_SM_TO(KW_LEAVE_DONE),
+		KW_SM_INITIAL},
+	[KW_LEAVE_LOADING] = {"loading",
+		KW_SM_TO(KW_LEAVE_RESTORING) | KW_SM_TO(KW_LEAVE_RELEASING) |
+			KW_SM_TO(KW_LEAVE_DONE) | KW_SM_TO(KW_LEAVE_STAYING)},
+	[KW_LEAVE_RESTORING] = {"restoring", KW_SM_TO(KW_LEAVE_DONE) |
+						     KW_SM_TO(KW_LEAVE_RELEASING) |
+						     KW_SM_TO(KW_LEAVE_STAYING)},
+	[KW_LEAVE_RELEASING] = {"releasing", KW_SM_TO(KW_LEAVE_DONE) | KW_SM_TO(KW_LEAVE_STAYING)},
+	[KW_LEAVE_DONE] = {"done", KW_SM_TO(KW_LEAVE_RELEASING) | KW_SM_TO(KW_LEAVE_STAYING)},
+};
+
+static bool holds(const void *owner, int state)
+{
+	const struct kw_replica *replica = owner;
+
+	/* A server that belongs to others is not promoted, and none of its settings changed. */
+	return !kw_replica_left_alone(replica) ||
+	       (state != KW_LEAVE_RELEASING && state != KW_LEAVE_RESTORING);
+}
+
+static const struct kw_sm_conf machine = {"leave", states, KW_LEAVE_DONE + 1, holds};
+
+void kw_leave_init(struct kw_replica *replica)
+{
+	kw_sm_init(&replica->leaving, &machine, replica, KW_LEAVE_STAYING);
+}
+
+void kw_leave_move(struct kw_replica *replica, enum kw_leave state)
+{
+	kw_sm_move(&replica->leaving, state, "");
+}
+
 static void on_left(void *arg, const struct kw_failure *failure)
 {
 	struct kw_replica *replica = arg;
 
 	if (failure)
 		kw_log_warn("link", "%s", failure->text);
-	replica->leaving = KW_LEAVE_DONE;
+	kw_leave_move(replica, KW_LEAVE_DONE);
 	kw_replica_tell(replica);
 }
 
@@ -50,7 +85,7 @@ static void restore(struct kw_replica *replica)
 	uint64_t now = kw_clock_us();
 
 	if (!takeover->swapdb_set) {
-		replica->leaving = KW_LEAVE_DONE;
+		kw_leave_move(replica, KW_LEAVE_DONE);
 	} else if (takeover->owed == 0 && now >= replica->leave_us) {
 		replica->leave_us = now + RESTORE_US;
 		kw_takeover_loaded(takeover);
@@ -59,14 +94,14 @@ static void restore(struct kw_replica *replica)
 
 static void begin_leaving(struct kw_replica *replica)
 {
-	replica->leaving = KW_LEAVE_RESTORING;
+	bool promotes = replica->base.leads && replica->base.promote;
+
+	kw_leave_move(replica, promotes ? KW_LEAVE_RELEASING : KW_LEAVE_RESTORING);
 	replica->leave_us = 0;
 	kw_takeover_stop(&replica->takeover);
-	if (replica->phase == KW_REPLICA_SNAPSHOT) {
+	if (kw_replica_is(replica, KW_REPLICA_SNAPSHOT)) {
 		kw_replica_reset(replica, "the agent ends; the server keeps its data of before");
 		replica->leave_us = kw_clock_us() + NOTICE_US;
-	} else if (replica->base.leads && replica->base.promote) {
-		replica->leaving = KW_LEAVE_RELEASING;
 	}
 }
 
@@ -76,7 +111,7 @@ static void release(struct kw_replica *replica)
 	struct kw_takeover *takeover = &replica->takeover;
 	uint64_t now = kw_clock_us();
 
-	if (takeover->running || now < replica->leave_us)
+	if (kw_takeover_runs(takeover) || now < replica->leave_us)
 		return;
 	replica->leave_us = UINT64_MAX;
 	kw_takeover_release(takeover, on_released, replica);
@@ -85,21 +120,22 @@ static void release(struct kw_replica *replica)
 /* All of the snapshot is sent, and the server will end the load by itself. */
 static bool is_loading(const struct kw_replica *replica)
 {
-	return replica->phase == KW_REPLICA_LOADING && kw_downlink_up(&replica->downlink);
+	return kw_replica_is(replica, KW_REPLICA_LOADING) && kw_downlink_up(&replica->downlink);
 }
 
 bool kw_replica_leave(struct kw_apply *apply)
 {
 	struct kw_replica *replica = (struct kw_replica *)apply;
 
-	if (replica->leaving == KW_LEAVE_NOT)
-		replica->leaving =
-			kw_replica_left_alone(replica) ? KW_LEAVE_DONE : KW_LEAVE_LOADING;
-	if (replica->leaving == KW_LEAVE_LOADING && !is_loading(replica))
+	if (!kw_replica_is_leaving(replica))
+		kw_leave_move(replica, KW_LEAVE_LOADING);
+	if (replica->leaving.state == KW_LEAVE_LOADING && kw_replica_left_alone(replica))
+		kw_leave_move(replica, KW_LEAVE_DONE);
+	if (replica->leaving.state == KW_LEAVE_LOADING && !is_loading(replica))
 		begin_leaving(replica);
-	if (replica->leaving == KW_LEAVE_RESTORING)
+	if (replica->leaving.state == KW_LEAVE_RESTORING)
 		restore(replica);
-	if (replica->leaving == KW_LEAVE_RELEASING)
+	if (replica->leaving.state == KW_LEAVE_RELEASING)
 		release(replica);
-	return replica->leaving != KW_LEAVE_DONE;
+	return replica->leaving.state != KW_LEAVE_DONE;
 }

@@ -20,8 +20,7 @@
 /* What was refused before is made good by the snapshot on its way; nothing else forgives it. */
 static bool snapshot_comes(const struct kw_replica *replica)
 {
-	return replica->phase == KW_REPLICA_SNAPSHOT || replica->phase == KW_REPLICA_LOADING ||
-	       (replica->phase == KW_REPLICA_WAITING && replica->full);
+	return kw_replica_loads(replica) || kw_replica_awaits(replica, KW_TAKEOVER_SNAPSHOT);
 }
 
 static void find(struct kw_replica *replica)
@@ -61,8 +60,9 @@ void kw_refusals_ask(struct kw_replica *replica)
 
 void kw_refusals_confirm(struct kw_replica *replica)
 {
-	if (replica->base.confirmed == replica->base.done || replica->phase != KW_REPLICA_ONLINE ||
-		!replica->attached || replica->leaving || replica->local->asked ||
+	if (replica->base.confirmed == replica->base.done ||
+		!kw_replica_is(replica, KW_REPLICA_ONLINE) || !replica->attached ||
+		kw_replica_is_leaving(replica) || replica->local->asked ||
 		!kw_local_ready(replica->local) || kw_clock_us() < replica->confirm_us)
 		return;
 	kw_refusals_ask(replica);
@@ -71,7 +71,7 @@ void kw_refusals_confirm(struct kw_replica *replica)
 void kw_refusals_looked(struct kw_replica *replica)
 {
 	find(replica);
-	if (replica->phase != KW_REPLICA_ONLINE || replica->confirm_ask == 0 ||
+	if (!kw_replica_is(replica, KW_REPLICA_ONLINE) || replica->confirm_ask == 0 ||
 		replica->local->asks < replica->confirm_ask)
 		return;
 	replica->confirm_ask = 0;

@@ -10,15 +10,19 @@
  *   primary/refusals.c   what it refused without a word, and what is known to be taken
  *   primary/snapshot.c   the snapshot's records as an RDB, while they are read
  *
- *   ┌─────┐ prepare, resume ┌────────┐ REPLICAOF  ┌─────────┐ PSYNC: FULLRESYNC ┌──────────┐
- *   │ OFF │───────────────▶│ TAKING │───────────▶│ WAITING │─────────────────▶│ SNAPSHOT │
- *   └─────┘                 └────────┘            └─────────┘                   └──────────┘
- *    ▲ ▲ ▲                                      link lost ▲  │ PSYNC: CONTINUE        │ all sent
- *    │ │ └── server taken from us, doubt ───────────┐     │  ▼                        ▼
- *    │ └── link lost: the server keeps its data ───┐ │   ┌────────┐   first ACK   ┌─────────┐
- *    │                                             │ └───│ ONLINE │◀─────────────│ LOADING │
- *    └── prepare, from everywhere                  │     └────────┘               └─────────┘
- *                                                  └── also from SNAPSHOT ────────────┘
+ *   ┌─────┐ prepare  ┌────────┐ REPLICAOF  ┌─────────┐ PSYNC: FULLRESYNC ┌──────────┐
+ *   │ OFF │─────────▶│ TAKING │───────────▶│ WAITING │──────────────────▶│ SNAPSHOT │
+ *   └─────┘          └────────┘            └─────────┘                   └──────────┘
+ *      │                ▲   │ link lost ▲  │ PSYNC: CONTINUE                │ all sent
+ *      │ resume         │   │           │  ▼                                ▼
+ *      │   ┌───────┐    │   │         ┌────────┐   first ACK            ┌─────────┐
+ *      └──▶│ APART │────┘   │         │ ONLINE │◀───────────────────────│ LOADING │
+ *          └───────┘◀───────┘         └────────┘                        └─────────┘
+ *                   cannot be continued now
+ *
+ *   From every phase to OFF: a new snapshot is prepared; the link breaks before the snapshot is
+ *   loaded (the server keeps its data of before); another client took the server; the data are in
+ *   doubt.
  *
  * Nobody else includes this. Loop thread only.
  */
@@ -42,11 +46,51 @@
 
 enum kw_replica_phase {
 	KW_REPLICA_OFF,
+	KW_REPLICA_APART, /* the server shall continue; it is asked to as soon as it can be */
 	KW_REPLICA_TAKING,
 	KW_REPLICA_WAITING,
 	KW_REPLICA_SNAPSHOT,
 	KW_REPLICA_LOADING,
 	KW_REPLICA_ONLINE,
+};
+
+/*
+ * The end of the agent (leave.c).
+ *
+ *   ┌─────────┐      ┌─────────┐ loaded, or lost ┌───────────┐ settings put back ┌──────┐
+ *   │ STAYING │─────▶│ LOADING │────────────────▶│ RESTORING │──────────────────▶│ DONE │
+ *   └─────────┘      └─────────┘                 └───────────┘                   └──────┘
+ *        ▲                └───────────────────────▶┌───────────┐ promoted, said ────▲
+ *        └───── mode hybrid goes on by commands ───│ RELEASING │────────────────────┘
+ *                                                  └───────────┘
+ */
+enum kw_leave {
+	KW_LEAVE_STAYING,
+	KW_LEAVE_LOADING,
+	KW_LEAVE_RESTORING,
+	KW_LEAVE_RELEASING,
+	KW_LEAVE_DONE,
+};
+
+/* A PSYNC of the server. */
+struct kw_psync {
+	char replid[KW_REPLID_LENGTH + 1]; /* "": it has not asked */
+	int64_t offset;
+};
+
+/* WAITING, and TAKING before it. */
+struct kw_replica_waiting {
+	enum kw_takeover_want want;
+	uint64_t until_us; /* WAITING: the server should have connected */
+};
+
+/* SNAPSHOT and LOADING (snapshot.c). */
+struct kw_replica_snapshot {
+	struct kw_rdb rdb;
+	struct kw_keyset seen; /* keys sent; only in SNAPSHOT */
+	uint64_t taken;        /* records */
+	char eof_mark[KW_REPLID_LENGTH + 1];
+	char doubt[256]; /* what makes it worthless; "": nothing */
 };
 
 /*
@@ -80,32 +124,21 @@ struct kw_replica {
 	struct kw_downlink downlink;
 	struct kw_takeover takeover;
 	struct kw_feed feed;
-	enum kw_replica_phase phase;
-	bool attached;
-	bool full;      /* what is wanted: a snapshot; otherwise to continue */
-	bool continues; /* it shall be led on from where it is: try again when it is lost */
+	struct kw_sm phase; /* enum kw_replica_phase */
+	union {
+		struct kw_replica_waiting waiting;
+		struct kw_replica_snapshot snapshot;
+	} in;
+	bool attached;           /* the server is there */
+	struct kw_psync asked;   /* not answered yet */
 	struct kw_sm possession; /* enum kw_possession */
 	struct kw_ownership_memory memory;
-	uint64_t until_us; /* WAITING: the server should have connected */
-	uint64_t retry_us; /* OFF: not before */
+	uint64_t retry_us; /* OFF, APART: not before */
 
 	/* prepare: done is owed until the snapshot may begin */
 	struct kw_apply_plan plan;
 	kw_local_done_fn done;
 	void *done_arg;
-
-	/* a PSYNC not answered yet */
-	bool asking;
-	char asked_replid[KW_REPLID_LENGTH + 1];
-	int64_t asked_offset;
-
-	/* primary/snapshot.c */
-	struct kw_rdb rdb;
-	struct kw_keyset seen;
-	bool reading; /* between begin and end */
-	uint64_t snapshot_taken;
-	char eof_mark[KW_REPLID_LENGTH + 1];
-	char doubt[256]; /* what makes the present snapshot worthless; "": nothing */
 
 	/* the cursor on its way */
 	kw_local_done_fn saved;
@@ -120,16 +153,10 @@ struct kw_replica {
 	uint64_t confirm_us;       /* the next one not before */
 	struct kw_counter refused; /* commands that the server refused */
 	struct kw_backoff refusing;
-	uint64_t online_us;
+	uint64_t online_us; /* ONLINE began, the last time */
 
-	enum {
-		KW_LEAVE_NOT,
-		KW_LEAVE_LOADING,
-		KW_LEAVE_RESTORING,
-		KW_LEAVE_RELEASING,
-		KW_LEAVE_DONE
-	} leaving;
-	uint64_t leave_us; /* RESTORING, RELEASING: tried again then */
+	struct kw_sm leaving; /* enum kw_leave */
+	uint64_t leave_us;    /* RESTORING, RELEASING: not before */
 	void (*closed)(void *arg);
 	void *closed_arg;
 };
@@ -144,6 +171,28 @@ void kw_replica_attach(struct kw_apply *apply, bool continuous);
 void kw_replica_detach(struct kw_apply *apply);
 void kw_replica_tick(struct kw_apply *apply, uint64_t now_us);
 void kw_replica_show(struct kw_replica *replica);
+
+/* phase.c: the one way from phase to phase. What the new phase's part of `in` holds comes first. */
+void kw_replica_init_phase(struct kw_replica *replica);
+void kw_replica_move(struct kw_replica *replica, enum kw_replica_phase phase, const char *why);
+
+static inline bool kw_replica_is(const struct kw_replica *replica, enum kw_replica_phase phase)
+{
+	return replica->phase.state == (int)phase;
+}
+
+/* A snapshot is on its way to the server: what is handed on belongs to it until its end. */
+static inline bool kw_replica_loads(const struct kw_replica *replica)
+{
+	return kw_replica_is(replica, KW_REPLICA_SNAPSHOT) ||
+	       kw_replica_is(replica, KW_REPLICA_LOADING);
+}
+
+/* The server has been told to follow, and what it will get. */
+static inline bool kw_replica_awaits(const struct kw_replica *replica, enum kw_takeover_want want)
+{
+	return kw_replica_is(replica, KW_REPLICA_WAITING) && replica->in.waiting.want == want;
+}
 
 /* Say what is in the way, or that nothing is; tell the owner; end what prepare began. */
 void kw_replica_trouble(struct kw_replica *replica, enum kw_apply_trouble kind, const char *format,
@@ -179,6 +228,12 @@ static inline bool kw_replica_left_alone(const struct kw_replica *replica)
 }
 
 /* leave.c */
+void kw_leave_init(struct kw_replica *replica);
+void kw_leave_move(struct kw_replica *replica, enum kw_leave state);
+static inline bool kw_replica_is_leaving(const struct kw_replica *replica)
+{
+	return replica->leaving.state != KW_LEAVE_STAYING;
+}
 bool kw_replica_leave(struct kw_apply *apply);
 
 /*
@@ -191,6 +246,7 @@ void kw_refusals_ask(struct kw_replica *replica);
 
 /* snapshot.c */
 bool kw_snapshot_start(struct kw_replica *replica, struct kw_error *error);
+void kw_snapshot_close(struct kw_replica *replica);
 void kw_snapshot_begin(struct kw_apply *apply);
 void kw_snapshot_records(
 	struct kw_replica *replica, const struct kw_record_view *records, size_t count);

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "rdb/payload.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <sys/random.h>
@@ -32,18 +33,20 @@ bool kw_snapshot_start(struct kw_replica *replica, struct kw_error *error)
 		.epoch = replica->plan.epoch,
 		.bond = KW_BOND_LED,
 	};
+	struct kw_replica_snapshot *snapshot = &replica->in.snapshot;
 	struct kw_local_cursor claim;
 	struct kw_buffer code = {0};
 	uint8_t random[KW_REPLID_LENGTH / 2];
 
+	*snapshot = (struct kw_replica_snapshot){0};
 	if (getrandom(random, sizeof random, 0) != sizeof random)
 		return kw_error_set(error, KW_E_IO, "no random bytes"), false;
 	for (size_t i = 0; i < sizeof random; i++)
-		snprintf(replica->eof_mark + 2 * i, 3, "%02x", random[i]);
-	kw_buffer_printf(out, "$EOF:%s\r\n", replica->eof_mark);
+		snprintf(snapshot->eof_mark + 2 * i, 3, "%02x", random[i]);
+	kw_buffer_printf(out, "$EOF:%s\r\n", snapshot->eof_mark);
 	kw_rdb_begin(
-		&replica->rdb, kw_server_rdb_version(&replica->local->facts.identity), false, out);
-	if (kw_rdb_functions(&replica->rdb,
+		&snapshot->rdb, kw_server_rdb_version(&replica->local->facts.identity), false, out);
+	if (kw_rdb_functions(&snapshot->rdb,
 		    kw_slice(kw_buffer_bytes(functions), kw_buffer_length(functions)), &except, out,
 		    error)) {
 		kw_error_wrap(error, "the local server's function libraries");
@@ -52,21 +55,25 @@ bool kw_snapshot_start(struct kw_replica *replica, struct kw_error *error)
 	kw_local_cursor_now(replica->local, &nothing_yet, &claim);
 	kw_cursor_library(name, &claim, &code);
 	kw_rdb_function(
-		&replica->rdb, kw_slice(kw_buffer_bytes(&code), kw_buffer_length(&code)), out);
+		&snapshot->rdb, kw_slice(kw_buffer_bytes(&code), kw_buffer_length(&code)), out);
 	kw_buffer_close(&code);
 	kw_downlink_appended(&replica->downlink);
 	return true;
+}
+
+void kw_snapshot_close(struct kw_replica *replica)
+{
+	kw_keyset_close(&replica->in.snapshot.seen);
 }
 
 void kw_snapshot_begin(struct kw_apply *apply)
 {
 	struct kw_replica *replica = (struct kw_replica *)apply;
 
-	replica->reading = true;
-	replica->snapshot_taken = 0;
-	replica->doubt[0] = '\0';
-	kw_keyset_close(&replica->seen);
-	kw_keyset_reserve(&replica->seen, replica->plan.keys);
+	if (!kw_replica_is(replica, KW_REPLICA_SNAPSHOT))
+		return;
+	kw_keyset_close(&replica->in.snapshot.seen);
+	kw_keyset_reserve(&replica->in.snapshot.seen, replica->plan.keys);
 }
 
 /*
@@ -77,8 +84,10 @@ void kw_snapshot_begin(struct kw_apply *apply)
  */
 static void hint(struct kw_replica *replica, uint32_t database, struct kw_buffer *out)
 {
-	if (replica->rdb.database < 0 && replica->plan.keys > 0)
-		kw_rdb_sizes(&replica->rdb, database, replica->plan.keys + replica->plan.keys / 2,
+	struct kw_replica_snapshot *snapshot = &replica->in.snapshot;
+
+	if (snapshot->rdb.database < 0 && replica->plan.keys > 0)
+		kw_rdb_sizes(&snapshot->rdb, database, replica->plan.keys + replica->plan.keys / 2,
 			0, out);
 }
 
@@ -86,6 +95,7 @@ static int put(
 	struct kw_replica *replica, const struct kw_record_view *record, struct kw_error *error)
 {
 	struct kw_buffer *out = kw_downlink_output(&replica->downlink);
+	struct kw_replica_snapshot *snapshot = &replica->in.snapshot;
 	const struct kw_rdb_entry entry = {
 		.database = record->database,
 		.expires_ms = record->expires_ms,
@@ -97,9 +107,9 @@ static int put(
 
 	hint(replica, record->database, out);
 	if (record->value.length < LARGE_VALUE) {
-		code = kw_rdb_put(&replica->rdb, &entry, out, error);
+		code = kw_rdb_put(&snapshot->rdb, &entry, out, error);
 	} else {
-		code = kw_rdb_put_head(&replica->rdb, &entry, out, &value, error);
+		code = kw_rdb_put_head(&snapshot->rdb, &entry, out, &value, error);
 		if (!code)
 			kw_downlink_value(&replica->downlink, value);
 	}
@@ -107,20 +117,16 @@ static int put(
 	return code;
 }
 
-static bool is_lost(const struct kw_replica *replica)
-{
-	return replica->phase != KW_REPLICA_SNAPSHOT || replica->doubt[0];
-}
-
 static void put_once(struct kw_replica *replica, const struct kw_record_view *record, bool fresh)
 {
+	struct kw_replica_snapshot *snapshot = &replica->in.snapshot;
 	struct kw_error error;
 	char why[KW_QUARANTINE_REASON];
 
 	if (!kw_replica_fits(replica, record, why, sizeof why))
 		kw_replica_refuse(replica, record, why);
 	else if (!fresh)
-		snprintf(replica->doubt, sizeof replica->doubt,
+		snprintf(snapshot->doubt, sizeof snapshot->doubt,
 			"a key came twice in the snapshot (database %u, version %" PRIu64 ")",
 			record->database, record->version);
 	else if (put(replica, record, &error))
@@ -130,34 +136,36 @@ static void put_once(struct kw_replica *replica, const struct kw_record_view *re
 void kw_snapshot_records(
 	struct kw_replica *replica, const struct kw_record_view *records, size_t count)
 {
+	struct kw_replica_snapshot *snapshot = &replica->in.snapshot;
 	uint64_t fresh;
 
-	replica->snapshot_taken += count;
-	if (is_lost(replica))
+	assert(kw_replica_is(replica, KW_REPLICA_SNAPSHOT));
+	snapshot->taken += count;
+	if (snapshot->doubt[0])
 		return;
-	fresh = kw_keyset_add_records(&replica->seen, records, kw_batch_bits(count));
-	for (size_t i = 0; i < count && !is_lost(replica); i++)
+	fresh = kw_keyset_add_records(&snapshot->seen, records, kw_batch_bits(count));
+	for (size_t i = 0; i < count && !snapshot->doubt[0]; i++)
 		put_once(replica, &records[i], fresh >> i & 1);
 }
 
 void kw_snapshot_end(struct kw_apply *apply)
 {
 	struct kw_replica *replica = (struct kw_replica *)apply;
+	struct kw_replica_snapshot *snapshot = &replica->in.snapshot;
 	struct kw_buffer *out = kw_downlink_output(&replica->downlink);
 
-	if (!replica->reading)
+	if (!kw_replica_is(replica, KW_REPLICA_SNAPSHOT))
 		return;
-	replica->reading = false;
-	kw_keyset_close(&replica->seen);
+	kw_keyset_close(&snapshot->seen);
 	/* A snapshot in doubt is never ended: the server throws away what it has of it. */
-	if (replica->phase != KW_REPLICA_SNAPSHOT || replica->doubt[0])
+	if (snapshot->doubt[0])
 		return;
-	kw_rdb_end(&replica->rdb, out);
-	kw_buffer_append(out, replica->eof_mark, KW_REPLID_LENGTH);
+	kw_rdb_end(&snapshot->rdb, out);
+	kw_buffer_append(out, snapshot->eof_mark, KW_REPLID_LENGTH);
 	kw_downlink_appended(&replica->downlink);
-	replica->phase = KW_REPLICA_LOADING;
+	kw_replica_move(replica, KW_REPLICA_LOADING, "all of the snapshot is handed on");
 	kw_log_info("link", "the snapshot is sent: %" PRIu64 " keys, %" PRIu64 " bytes",
-		replica->rdb.entries, replica->rdb.bytes);
+		snapshot->rdb.entries, snapshot->rdb.bytes);
 	apply->trouble = KW_TROUBLE_WAIT;
 	snprintf(apply->trouble_why, sizeof apply->trouble_why,
 		"the local server loads the snapshot");

@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
@@ -10,16 +11,68 @@
 #define RANDOM_BYTES 16
 #define SWAPDB "swapdb"
 
+/* ---- the machine ---- */
+
+static const struct kw_sm_state states[] = {
+	[KW_TAKEOVER_IDLE] = {"idle",
+		KW_SM_TO(KW_TAKEOVER_ASKING) | KW_SM_TO(KW_TAKEOVER_PROMOTING), KW_SM_INITIAL},
+	[KW_TAKEOVER_ASKING] = {"asking",
+		KW_SM_TO(KW_TAKEOVER_SETTING) | KW_SM_TO(KW_TAKEOVER_IDLE)},
+	[KW_TAKEOVER_SETTING] = {"setting",
+		KW_SM_TO(KW_TAKEOVER_FOLLOWING) | KW_SM_TO(KW_TAKEOVER_IDLE)},
+	[KW_TAKEOVER_FOLLOWING] = {"following", KW_SM_TO(KW_TAKEOVER_IDLE)},
+	[KW_TAKEOVER_PROMOTING] = {"promoting",
+		KW_SM_TO(KW_TAKEOVER_PUTTING_BACK) | KW_SM_TO(KW_TAKEOVER_IDLE)},
+	[KW_TAKEOVER_PUTTING_BACK] = {"putting back", KW_SM_TO(KW_TAKEOVER_IDLE)},
+};
+
+static bool holds(const void *owner, int state)
+{
+	const struct kw_takeover *takeover = owner;
+
+	if (takeover->ignored > takeover->owed)
+		return false;
+	switch ((enum kw_takeover_state)state) {
+	case KW_TAKEOVER_IDLE:
+		return true;
+	case KW_TAKEOVER_ASKING:
+		return takeover->done && takeover->host && takeover->port > 0;
+	case KW_TAKEOVER_SETTING:
+	case KW_TAKEOVER_FOLLOWING: /* nothing is sent after a failure */
+		return takeover->done && takeover->port > 0 && !kw_failed(&takeover->failure);
+	case KW_TAKEOVER_PROMOTING:
+	case KW_TAKEOVER_PUTTING_BACK:
+		return takeover->done && !kw_failed(&takeover->failure);
+	}
+	return false;
+}
+
+static const struct kw_sm_conf machine = {"takeover", states, KW_TAKEOVER_PUTTING_BACK + 1, holds};
+
+static void move(struct kw_takeover *takeover, enum kw_takeover_state state)
+{
+	kw_sm_move(&takeover->sm, state, "");
+}
+
+static bool is_releasing(const struct kw_takeover *takeover)
+{
+	return takeover->sm.state == KW_TAKEOVER_PROMOTING ||
+	       takeover->sm.state == KW_TAKEOVER_PUTTING_BACK;
+}
+
 void kw_takeover_init(
 	struct kw_takeover *takeover, struct kw_local *local, struct kw_link_login *login)
 {
 	*takeover = (struct kw_takeover){.local = local, .login = login};
+	kw_sm_init(&takeover->sm, &machine, takeover, KW_TAKEOVER_IDLE);
 }
 
 void kw_takeover_close(struct kw_takeover *takeover)
 {
 	kw_buffer_close(&takeover->functions);
 }
+
+/* ---- questions and answers ---- */
 
 static void ask(struct kw_takeover *takeover, kw_reply_fn fn, int argc, const char *const *words)
 {
@@ -35,9 +88,10 @@ static void ask(struct kw_takeover *takeover, kw_reply_fn fn, int argc, const ch
 	ask(takeover, fn, (int)(sizeof((const char *[]){__VA_ARGS__}) / sizeof(const char *)),     \
 		(const char *[]){__VA_ARGS__})
 
-/* Count the answer. False: it is of a takeover given up, or the connection is lost. */
+/* Count the answer. False: it is of what was stopped, or the connection is lost. */
 static bool expected(struct kw_takeover *takeover, const struct kw_reply *reply)
 {
+	assert(takeover->owed > 0 && takeover->ignored <= takeover->owed);
 	takeover->owed--;
 	if (takeover->ignored > 0) {
 		takeover->ignored--;
@@ -67,44 +121,57 @@ static void complain(struct kw_takeover *takeover, const char *what, const struc
 
 static void on_replicaof(void *arg, const struct kw_reply *reply);
 static void undo(struct kw_takeover *takeover);
-static void let_settings_go(struct kw_takeover *takeover);
+static void put_settings_back(struct kw_takeover *takeover);
 
-/* All answers are there. REPLICAOF goes out behind the last setting that was taken, not before. */
-static void finish(struct kw_takeover *takeover)
+static void end(struct kw_takeover *takeover)
 {
-	bool letting_go = takeover->letting_go;
+	bool releasing = is_releasing(takeover);
+	kw_local_done_fn done = takeover->done;
+
+	assert(done && takeover->owed == takeover->ignored);
+	move(takeover, KW_TAKEOVER_IDLE);
+	if (kw_failed(&takeover->failure) && !releasing)
+		undo(takeover);
+	done(takeover->arg, kw_failed(&takeover->failure) ? &takeover->failure : NULL);
+}
+
+static void follow(struct kw_takeover *takeover)
+{
 	char port[8];
 
-	if (takeover->owed > takeover->ignored || !takeover->running)
+	move(takeover, KW_TAKEOVER_FOLLOWING);
+	snprintf(port, sizeof port, "%u", takeover->port);
+	ASK(takeover, on_replicaof, "REPLICAOF", takeover->host, port);
+}
+
+/* An answer came. Once all are there, take the next step: REPLICAOF only after every setting. */
+static void go_on(struct kw_takeover *takeover)
+{
+	if (takeover->owed > takeover->ignored || !kw_takeover_runs(takeover))
 		return;
-	if (takeover->follow_next && !kw_failed(&takeover->failure)) {
-		takeover->follow_next = false;
-		snprintf(port, sizeof port, "%u", takeover->port);
-		ASK(takeover, on_replicaof, "REPLICAOF", takeover->host, port);
+	if (takeover->sm.state == KW_TAKEOVER_SETTING && !kw_failed(&takeover->failure)) {
+		follow(takeover);
 		return;
 	}
-	takeover->letting_go = false;
-	if (letting_go && !kw_failed(&takeover->failure))
-		let_settings_go(takeover);
-	if (takeover->owed > takeover->ignored)
-		return;
-	takeover->running = false;
-	if (kw_failed(&takeover->failure) && !takeover->releasing)
-		undo(takeover);
-	takeover->done(takeover->arg, kw_failed(&takeover->failure) ? &takeover->failure : NULL);
+	if (takeover->sm.state == KW_TAKEOVER_PROMOTING && !kw_failed(&takeover->failure)) {
+		move(takeover, KW_TAKEOVER_PUTTING_BACK);
+		put_settings_back(takeover);
+	}
+	if (takeover->owed == takeover->ignored)
+		end(takeover);
 }
 
 /* ---- the password, and what it remembers ---- */
 
 /* keywake/<setting>/<random>: the setting, if the text is one of ours. */
-static bool read_mark(const char *password, char setting[KW_TAKEOVER_SETTING])
+static bool read_mark(const char *password, char setting[KW_TAKEOVER_VALUE])
 {
 	const char *from = password + strlen(MARK), *end;
 
 	if (strncmp(password, MARK, strlen(MARK)) != 0)
 		return false;
 	end = strchr(from, '/');
-	if (!end || end == from || end - from >= KW_TAKEOVER_SETTING ||
+	if (!end || end == from || end - from >= KW_TAKEOVER_VALUE ||
 		strspn(from, "abcdefghijklmnopqrstuvwxyz-") != (size_t)(end - from))
 		return false;
 	memcpy(setting, from, (size_t)(end - from));
@@ -135,7 +202,7 @@ static void on_set(void *arg, const struct kw_reply *reply)
 		return;
 	if (reply->type == KW_REPLY_ERROR)
 		complain(takeover, "CONFIG SET", reply);
-	finish(takeover);
+	go_on(takeover);
 }
 
 static void on_replicaof(void *arg, const struct kw_reply *reply)
@@ -146,7 +213,13 @@ static void on_replicaof(void *arg, const struct kw_reply *reply)
 		return;
 	if (reply->type == KW_REPLY_ERROR)
 		complain(takeover, "REPLICAOF", reply);
-	finish(takeover);
+	go_on(takeover);
+}
+
+static void forget_password(struct kw_takeover *takeover)
+{
+	takeover->auth = KW_AUTH_THEIRS;
+	takeover->login->password[0] = '\0';
 }
 
 static void on_password(void *arg, const struct kw_reply *reply)
@@ -154,10 +227,8 @@ static void on_password(void *arg, const struct kw_reply *reply)
 	struct kw_takeover *takeover = arg;
 	bool refused = reply && reply->type == KW_REPLY_ERROR && takeover->ignored == 0;
 
-	if (refused) {
-		takeover->auth_ours = takeover->auth_fresh = false;
-		takeover->login->password[0] = '\0';
-	}
+	if (refused)
+		forget_password(takeover);
 	on_set(takeover, reply);
 }
 
@@ -170,36 +241,41 @@ static void on_swapdb(void *arg, const struct kw_reply *reply)
 	on_set(takeover, reply);
 }
 
-/* What cannot be: the server stays what it is, and its settings as they were. */
+/* It failed: the server stays what it is, and its settings become what they were. */
 static void undo(struct kw_takeover *takeover)
 {
-	takeover->follow_next = false;
 	kw_takeover_loaded(takeover);
-	if (!takeover->auth_fresh)
+	if (takeover->auth != KW_AUTH_NEW)
 		return;
-	takeover->auth_ours = takeover->auth_fresh = false;
-	takeover->login->password[0] = '\0';
+	forget_password(takeover);
 	ASK(takeover, on_set, "CONFIG", "SET", "masterauth", "");
+}
+
+static void set_password(struct kw_takeover *takeover)
+{
+	takeover->auth = KW_AUTH_NEW;
+	ASK(takeover, on_password, "CONFIG", "SET", "masterauth", takeover->login->password);
 }
 
 static void set(struct kw_takeover *takeover)
 {
-	if (!takeover->auth_ours && !takeover->login->password[0]) {
-		if (!make_password(takeover)) {
-			kw_failure_set(&takeover->failure, KW_E_IO, "no random bytes");
-			return;
-		}
-		takeover->auth_ours = takeover->auth_fresh = true;
-		ASK(takeover, on_password, "CONFIG", "SET", "masterauth",
-			takeover->login->password);
+	bool needs_password =
+		takeover->auth == KW_AUTH_THEIRS && takeover->login->password[0] == '\0';
+
+	if (needs_password && !make_password(takeover)) {
+		kw_failure_set(&takeover->failure, KW_E_IO, "no random bytes");
+		return;
 	}
-	if (takeover->full && strcmp(takeover->diskless, SWAPDB) != 0)
-		takeover->swapdb_set = true;
-	if (takeover->full)
+	move(takeover, KW_TAKEOVER_SETTING);
+	if (needs_password)
+		set_password(takeover);
+	if (takeover->want == KW_TAKEOVER_SNAPSHOT) {
+		if (strcmp(takeover->diskless, SWAPDB) != 0)
+			takeover->swapdb_set = true;
 		ASK(takeover, on_swapdb, "CONFIG", "SET", "repl-diskless-load", SWAPDB);
-	else
+	} else {
 		kw_takeover_loaded(takeover);
-	takeover->follow_next = true;
+	}
 }
 
 /* ---- asking ---- */
@@ -240,20 +316,20 @@ static void take_setting(
 			(int)name.length, (const char *)name.data);
 }
 
-/* What was in force before us, though a predecessor may have been killed in the midst of a load. */
+/* What was in force before agents came; one of them may have been killed in the midst of a load. */
 static void recall_settings(struct kw_takeover *takeover, const char *known)
 {
 	bool swapdb = strcmp(takeover->diskless, SWAPDB) == 0;
-	char before[KW_TAKEOVER_SETTING];
+	char before[KW_TAKEOVER_VALUE];
+	bool ours = read_mark(takeover->login->password, before);
 
-	takeover->auth_ours = read_mark(takeover->login->password, before);
-	if (takeover->auth_ours && swapdb) {
+	takeover->auth = ours ? KW_AUTH_OURS : KW_AUTH_THEIRS;
+	if (ours && swapdb) {
 		takeover->swapdb_set = strcmp(before, SWAPDB) != 0;
 		snprintf(takeover->diskless, sizeof takeover->diskless, "%s", before);
-	} else if (takeover->auth_ours && strcmp(before, takeover->diskless) != 0) {
-		/* Somebody changed it since: another password, to remember that. */
-		takeover->auth_ours = false;
-		takeover->login->password[0] = '\0';
+	} else if (ours && strcmp(before, takeover->diskless) != 0) {
+		/* The setting was changed since then: a new password has to remember that. */
+		forget_password(takeover);
 	} else if (takeover->swapdb_set && swapdb) {
 		snprintf(takeover->diskless, sizeof takeover->diskless, "%s", known);
 	}
@@ -265,7 +341,7 @@ static void recall_settings(struct kw_takeover *takeover, const char *known)
 static void on_config(void *arg, const struct kw_reply *reply)
 {
 	struct kw_takeover *takeover = arg;
-	char known[KW_TAKEOVER_SETTING];
+	char known[KW_TAKEOVER_VALUE];
 
 	if (!expected(takeover, reply))
 		return;
@@ -287,34 +363,36 @@ static void on_read(void *arg, const struct kw_reply *reply)
 	if (!expected(takeover, reply))
 		return;
 	kw_buffer_clear(&takeover->functions);
-	if (takeover->full && reply->type != KW_REPLY_STRING)
+	if (takeover->want == KW_TAKEOVER_SNAPSHOT && reply->type != KW_REPLY_STRING)
 		complain(takeover, "FUNCTION DUMP", reply);
-	else if (takeover->full && reply->text.length > KW_TAKEOVER_FUNCTIONS_MAX)
+	else if (takeover->want == KW_TAKEOVER_SNAPSHOT &&
+		 reply->text.length > KW_TAKEOVER_FUNCTIONS_MAX)
 		kw_failure_set(&takeover->failure, KW_E_FULL,
 			"the local server's function libraries are larger than %zu MiB",
 			KW_TAKEOVER_FUNCTIONS_MAX >> 20);
-	else if (takeover->full)
+	else if (takeover->want == KW_TAKEOVER_SNAPSHOT)
 		kw_buffer_append(&takeover->functions, reply->text.data, reply->text.length);
 	if (!kw_failed(&takeover->failure))
 		set(takeover);
-	finish(takeover);
+	go_on(takeover);
 }
 
-void kw_takeover_start(struct kw_takeover *takeover, const char *host, uint16_t port, bool full,
-	kw_local_done_fn done, void *arg)
+void kw_takeover_start(struct kw_takeover *takeover, const char *host, uint16_t port,
+	enum kw_takeover_want want, kw_local_done_fn done, void *arg)
 {
 	kw_takeover_stop(takeover);
 	takeover->host = host;
 	takeover->port = port;
-	takeover->full = full;
-	takeover->follow_next = takeover->auth_fresh = false;
-	takeover->running = true;
+	takeover->want = want;
+	if (takeover->auth == KW_AUTH_NEW)
+		takeover->auth = KW_AUTH_OURS; /* of a takeover before this one */
 	takeover->done = done;
 	takeover->arg = arg;
 	takeover->failure = (struct kw_failure){0};
+	move(takeover, KW_TAKEOVER_ASKING);
 	ASK(takeover, on_config, "CONFIG", "GET", "masterauth", "masteruser", "repl-diskless-load",
 		"databases", "tls-replication");
-	if (!full) {
+	if (want == KW_TAKEOVER_CONTINUE) {
 		ASK(takeover, on_read, "PING");
 		return;
 	}
@@ -325,8 +403,8 @@ void kw_takeover_start(struct kw_takeover *takeover, const char *host, uint16_t 
 
 void kw_takeover_stop(struct kw_takeover *takeover)
 {
-	takeover->running = takeover->follow_next = false;
-	takeover->releasing = takeover->letting_go = false;
+	move(takeover, KW_TAKEOVER_IDLE);
+	takeover->done = NULL;
 	takeover->ignored = takeover->owed;
 }
 
@@ -338,7 +416,7 @@ static void on_put_back(void *arg, const struct kw_reply *reply)
 
 	if (!expected(takeover, reply))
 		return;
-	if (reply->type == KW_REPLY_ERROR && takeover->releasing)
+	if (reply->type == KW_REPLY_ERROR && is_releasing(takeover))
 		complain(takeover, "CONFIG SET", reply);
 	else if (reply->type == KW_REPLY_ERROR)
 		kw_log_warn("local", "repl-diskless-load cannot be put back to %s: %.*s",
@@ -346,7 +424,7 @@ static void on_put_back(void *arg, const struct kw_reply *reply)
 			(const char *)reply->text.data);
 	else
 		takeover->swapdb_set = false;
-	finish(takeover);
+	go_on(takeover);
 }
 
 void kw_takeover_loaded(struct kw_takeover *takeover)
@@ -356,38 +434,37 @@ void kw_takeover_loaded(struct kw_takeover *takeover)
 			takeover->diskless);
 }
 
-/* Not forgotten before it is gone: it is ours to take away, at the next try too. */
+/* Forget the password only once it is gone: else the next try would not take it away. */
 static void on_password_gone(void *arg, const struct kw_reply *reply)
 {
 	struct kw_takeover *takeover = arg;
 	bool gone = reply && reply->type != KW_REPLY_ERROR && takeover->ignored == 0;
 
-	if (gone) {
-		takeover->auth_ours = takeover->auth_fresh = false;
-		takeover->login->password[0] = '\0';
-	}
+	if (gone)
+		forget_password(takeover);
 	on_set(takeover, reply);
 }
 
-static void let_settings_go(struct kw_takeover *takeover)
+static void put_settings_back(struct kw_takeover *takeover)
 {
 	kw_takeover_loaded(takeover);
-	if (takeover->auth_ours)
+	if (takeover->auth != KW_AUTH_THEIRS)
 		ASK(takeover, on_password_gone, "CONFIG", "SET", "masterauth", "");
 }
 
 void kw_takeover_release(struct kw_takeover *takeover, kw_local_done_fn done, void *arg)
 {
-	takeover->running = takeover->releasing = takeover->letting_go = true;
+	assert(!kw_takeover_runs(takeover));
 	takeover->done = done;
 	takeover->arg = arg;
 	takeover->failure = (struct kw_failure){0};
+	move(takeover, KW_TAKEOVER_PROMOTING);
 	ASK(takeover, on_replicaof, "REPLICAOF", "NO", "ONE");
 }
 
-/* ---- hands off ---- */
+/* ---- the server belongs to another client ---- */
 
-static void on_hands_off_set(void *arg, const struct kw_reply *reply)
+static void on_give_back_set(void *arg, const struct kw_reply *reply)
 {
 	if (reply && reply->type == KW_REPLY_ERROR)
 		kw_log_warn("local", "a setting of this agent cannot be put back: %.*s",
@@ -396,18 +473,18 @@ static void on_hands_off_set(void *arg, const struct kw_reply *reply)
 
 static void put_back(struct kw_takeover *takeover, const char *name, const char *value)
 {
-	kw_redis_words(takeover->local->redis, on_hands_off_set, takeover, "CONFIG", "SET", name,
+	kw_redis_words(takeover->local->redis, on_give_back_set, takeover, "CONFIG", "SET", name,
 		value, NULL);
 }
 
-/* Only what is ours by its mark: an operator's password, set meanwhile perhaps, stays. */
-static void on_hands_off(void *arg, const struct kw_reply *reply)
+/* Only a password with our mark: the operator can have set another one meanwhile. */
+static void on_give_back(void *arg, const struct kw_reply *reply)
 {
 	struct kw_takeover *takeover = arg;
-	char password[KW_LOGIN_TEXT] = "", present[KW_TAKEOVER_SETTING] = "";
-	char before[KW_TAKEOVER_SETTING];
+	char password[KW_LOGIN_TEXT] = "", present[KW_TAKEOVER_VALUE] = "";
+	char before[KW_TAKEOVER_VALUE];
 
-	if (!reply || takeover->running)
+	if (!reply || kw_takeover_runs(takeover))
 		return;
 	for (size_t i = 0; i + 1 < reply->count; i += 2) {
 		const struct kw_reply *value = &reply->elements[i + 1];
@@ -424,12 +501,12 @@ static void on_hands_off(void *arg, const struct kw_reply *reply)
 	} else if (takeover->swapdb_set && strcmp(present, SWAPDB) == 0) {
 		put_back(takeover, "repl-diskless-load", takeover->diskless);
 	}
-	takeover->swapdb_set = takeover->auth_ours = false;
-	takeover->login->password[0] = '\0';
+	takeover->swapdb_set = false;
+	forget_password(takeover);
 }
 
-void kw_takeover_hands_off(struct kw_takeover *takeover)
+void kw_takeover_give_back(struct kw_takeover *takeover)
 {
-	kw_redis_words(takeover->local->redis, on_hands_off, takeover, "CONFIG", "GET",
+	kw_redis_words(takeover->local->redis, on_give_back, takeover, "CONFIG", "GET",
 		"masterauth", "repl-diskless-load", NULL);
 }

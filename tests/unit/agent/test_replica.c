@@ -134,7 +134,9 @@ static void test_what_would_be_refused_is_kept_from_the_link(void **state)
 
 static bool is_reading(void *arg)
 {
-	return ((struct kw_replica *)((struct stage *)arg)->agent->apply)->reading;
+	const struct stage *stage = arg;
+
+	return kw_replica_is((struct kw_replica *)stage->agent->apply, KW_REPLICA_SNAPSHOT);
 }
 
 /* The reader promises that it does not happen; a server would stop at it. */

@@ -58,7 +58,7 @@ static void setup(struct world *world)
 	kw_local_lead(&world->test.local);
 	kw_takeover_init(&world->takeover, &world->test.local, &world->login);
 	test_local_wait_ready(&world->test);
-	kw_takeover_start(&world->takeover, "127.0.0.1", 1, true, on_done, world);
+	kw_takeover_start(&world->takeover, "127.0.0.1", 1, KW_TAKEOVER_SNAPSHOT, on_done, world);
 	test_run(&world->loop, is_done, world, "the takeover is done");
 	assert_string_equal(world->error, "");
 	assert_non_null(strstr(test_cli(&world->server, "role"), "slave"));
@@ -96,7 +96,7 @@ static void settings_that_were_refused_are_put_back_by_the_next_try(void **state
 	assert_string_equal(world.error, "");
 	assert_settings_of_before(&world.server);
 	assert_false(world.takeover.swapdb_set);
-	assert_false(world.takeover.auth_ours);
+	assert_int_equal(world.takeover.auth, KW_AUTH_THEIRS);
 	teardown(&world);
 }
 

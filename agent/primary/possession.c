@@ -96,13 +96,13 @@ static void leave_alone(struct kw_replica *replica, enum kw_ownership ownership)
 			"the local server %s %.100s:%" PRIu64
 			" by somebody and is left alone: `keywakectl resync` takes it (its data "
 			"are replaced then)",
-			replica->phase == KW_REPLICA_OFF ? "is made to follow"
-							 : "was sent to follow",
+			replica->phase.state < KW_REPLICA_TAKING ? "is made to follow"
+								 : "was sent to follow",
 			facts->master_host, facts->master_port);
 	kw_log_warn("link", "%s", replica->base.trouble_why);
 	kw_sm_move(&replica->possession, marks ? KW_POSSESSION_MARK_OWED : KW_POSSESSION_LEFT_ALONE,
 		kw_ownership_name(ownership));
-	kw_takeover_hands_off(&replica->takeover);
+	kw_takeover_give_back(&replica->takeover);
 }
 
 static void on_marked(void *arg, const struct kw_failure *failure)
@@ -128,9 +128,10 @@ static void leave_mark(struct kw_replica *replica)
 /* A server that is asked to follow, let go or left alone is not judged by what it is meanwhile. */
 static bool is_judged(const struct kw_replica *replica)
 {
-	if (kw_replica_left_alone(replica) || replica->leaving || replica->takeover.running)
+	if (kw_replica_left_alone(replica) || kw_replica_is_leaving(replica) ||
+		kw_takeover_runs(&replica->takeover))
 		return false;
-	return replica->phase >= KW_REPLICA_WAITING ||
+	return replica->phase.state >= KW_REPLICA_WAITING ||
 	       replica->possession.state == KW_POSSESSION_TAKEN;
 }
 
@@ -148,7 +149,7 @@ void kw_replica_looked(struct kw_apply *apply)
 	if (ownership != KW_OWNERSHIP_OURS) {
 		leave_alone(replica, ownership);
 		kw_replica_give_up(replica, "the local server was taken from this agent");
-	} else if (replica->phase >= KW_REPLICA_WAITING) {
+	} else if (replica->phase.state >= KW_REPLICA_WAITING) {
 		kw_refusals_looked(replica);
 		kw_replica_go_on_saving(replica);
 	}
