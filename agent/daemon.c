@@ -1,5 +1,7 @@
 #include "daemon.h"
 
+#include "load/modes.h"
+
 #include "base/log.h"
 #include "remote/rdma/keys.h"
 
@@ -66,8 +68,7 @@ static int read_apply(
 	if (!options->apply)
 		return kw_error_set(error, KW_E_CONFIG,
 			"apply.mode: %s is not in this version: use commands", mode);
-	if ((options->apply == &kw_apply_replica || options->apply == &kw_apply_hybrid) &&
-		strcmp(store, "key") == 0)
+	if (kw_apply_leads(options->apply) && strcmp(store, "key") == 0)
 		return kw_error_set(error, KW_E_CONFIG,
 			"apply.cursor_store: mode %s keeps the position in a function library: "
 			"use auto or function",

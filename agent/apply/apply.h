@@ -2,8 +2,8 @@
  * Applying records to the local server: one interface, one file a mode.
  *
  *   commands   RESTORE, UNLINK, FLUSHDB, pipelined with a bounded window (commands.c)
- *   replica    acts as the server's primary: an RDB, then a stream of commands (replica.c)
- *   hybrid     replica until the first snapshot is loaded, then commands (hybrid.c)
+ *   replica    acts as the server's primary: an RDB, then a stream of commands (primary/replica.c)
+ *   hybrid     replica until the first snapshot is loaded, then commands (load/hybrid.c)
  *   discard    counts and forgets: for measuring everything before it (discard.c)
  *
  * A mode that is `whole` replaces all local data at once, when the snapshot is loaded: nothing is
@@ -148,10 +148,6 @@ struct kw_apply {
 	struct kw_apply_link link;
 };
 
-extern const struct kw_apply_ops kw_apply_commands, kw_apply_replica, kw_apply_hybrid,
-	kw_apply_discard;
-
-/* By apply.mode; NULL for a word that is none. */
-const struct kw_apply_ops *kw_apply_find(const char *mode);
+extern const struct kw_apply_ops kw_apply_commands, kw_apply_discard;
 
 #endif

@@ -17,7 +17,7 @@
 #ifndef KW_AGENT_PRIMARY_DOWNLINK_H
 #define KW_AGENT_PRIMARY_DOWNLINK_H
 
-#include "feed.h"
+#include "apply/feed.h"
 #include "replconf.h"
 
 #include "base/buffer.h"

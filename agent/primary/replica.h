@@ -1,7 +1,7 @@
 /*
  * The inside of apply mode `replica`, shared by its parts:
  *
- *   replica.c      the mode: records in, acknowledgements out, the cursor
+ *   primary/replica.c    the mode: records in, acknowledgements out, the cursor
  *   primary/lead.c       the server is made to follow, acknowledges, is lost and comes again
  *   primary/answer.c     its PSYNC is answered: from the start, or going on
  *   primary/ownership.c  whose server is it? (pure)
@@ -30,10 +30,10 @@
 #define KW_AGENT_PRIMARY_REPLICA_H
 
 #include "apply/apply.h"
+#include "apply/feed.h"
 #include "base/backoff.h"
 #include "base/sm.h"
 #include "downlink.h"
-#include "feed.h"
 #include "keys/keyset.h"
 #include "ownership.h"
 #include "rdb/rdb.h"
@@ -262,5 +262,7 @@ void kw_replica_done(void *arg, const struct kw_window_entry *entry, uint64_t se
 void kw_replica_go_on_saving(struct kw_replica *replica);
 bool kw_replica_fits(const struct kw_replica *replica, const struct kw_record_view *record,
 	char *why, size_t room);
+
+extern const struct kw_apply_ops kw_apply_replica;
 
 #endif

@@ -1,13 +1,5 @@
 #include "fit.h"
 
-bool kw_sync_payload_fits(uint16_t table, uint16_t local)
-{
-	/* Valkey 9 counts from 80 and takes 80, or what was common ground up to 11. */
-	if (local >= 80)
-		return table <= 11 || (table >= 80 && table <= local);
-	return local == 0 || table <= local;
-}
-
 int kw_sync_check_fit(const struct kw_superblock *superblock,
 	const struct kw_server_identity *identity, struct kw_error *error)
 {
@@ -18,7 +10,7 @@ int kw_sync_check_fit(const struct kw_superblock *superblock,
 		return kw_error_set(error, KW_E_STATE,
 			"the local server is the primary that the proxy follows: set redis.address "
 			"to the replica's server");
-	if (kw_sync_payload_fits(superblock->rdb_version, local))
+	if (kw_server_loads_rdb(local, superblock->rdb_version))
 		return KW_OK;
 	return kw_error_set(error, KW_E_STATE,
 		"the primary writes payloads of RDB version %u, the local %s %d.%d loads version "

@@ -8,17 +8,11 @@
 #include "redis/server.h"
 #include "table/layout.h"
 
-#include <stdbool.h>
-#include <stdint.h>
-
 /*
  * KW_E_STATE: it never fits, and the sentence says why: its payloads are of a version that the
  * server does not load, or the server is the primary itself.
  */
 int kw_sync_check_fit(const struct kw_superblock *superblock,
 	const struct kw_server_identity *identity, struct kw_error *error);
-
-/* Can this local server load payloads of the table's version? */
-bool kw_sync_payload_fits(uint16_t table_rdb_version, uint16_t local_rdb_version);
 
 #endif

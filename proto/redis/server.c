@@ -305,6 +305,14 @@ int kw_server_identity_check(const struct kw_server_identity *identity, struct k
 }
 
 /* RDB_VERSION in rdb.h of each series; the newest known stands for what comes after it. */
+bool kw_server_loads_rdb(uint16_t local, uint16_t version)
+{
+	/* Valkey 9 counts from 80 and takes 80, or what was common ground up to 11. */
+	if (local >= 80)
+		return version <= 11 || (version >= 80 && version <= local);
+	return local == 0 || version <= local;
+}
+
 uint64_t kw_server_id(const struct kw_server_identity *identity)
 {
 	size_t length = strlen(identity->run_id);

@@ -35,6 +35,10 @@ int kw_server_identity_check(const struct kw_server_identity *identity, struct k
  */
 uint16_t kw_server_rdb_version(const struct kw_server_identity *identity);
 
+/* Does a server of RDB version `local` load payloads of this version? local 0: not known, so yes.
+ */
+bool kw_server_loads_rdb(uint16_t local, uint16_t version);
+
 /* One life of one server, by its run_id: what a table says of where it comes from. 0: unknown. */
 uint64_t kw_server_id(const struct kw_server_identity *identity);
 

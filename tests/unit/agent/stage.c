@@ -1,7 +1,7 @@
 #include "stage.h"
 
 #include "agent.h"
-#include "apply/apply.h"
+#include "load/modes.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "apply/apply.h"
+#include "load/modes.h"
 
 #include "fixture.h"
 

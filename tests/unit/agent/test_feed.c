@@ -1,6 +1,6 @@
 /* The stream behind a snapshot: every byte counts, and what is not acknowledged can be sent again.
  */
-#include "primary/feed.h"
+#include "apply/feed.h"
 
 #include "base/buffer.h"
 

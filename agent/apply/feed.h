@@ -12,11 +12,11 @@
  * itself, and REPLCONF GETACK asks behind a batch how far the replica has come (its answer leaves
  * out the GETACK's own bytes). Pure; one thread.
  */
-#ifndef KW_AGENT_PRIMARY_FEED_H
-#define KW_AGENT_PRIMARY_FEED_H
+#ifndef KW_AGENT_APPLY_FEED_H
+#define KW_AGENT_APPLY_FEED_H
 
-#include "apply/window.h"
 #include "table/record.h"
+#include "window.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -9,11 +9,10 @@
  * Errors of commands on a replication link are swallowed by the server, so everything is verified
  * before, and its count of refusals is watched (primary/lead.c).
  */
-#include "primary/replica.h"
+#include "replica.h"
 
 #include "base/log.h"
 #include "rdb/payload.h"
-#include "sync/fit.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,7 +76,7 @@ static bool may_send(
 		snprintf(why, room, "%.*s", (int)room - 1, error.text);
 		return false;
 	}
-	if (kw_sync_payload_fits(version, local))
+	if (kw_server_loads_rdb(local, version))
 		return true;
 	snprintf(why, room, "a payload of RDB version %u, the local server loads %u", version,
 		local);

@@ -1,4 +1,6 @@
-#include "apply.h"
+#include "modes.h"
+
+#include "primary/replica.h"
 
 #include <string.h>
 
@@ -11,4 +13,9 @@ const struct kw_apply_ops *kw_apply_find(const char *mode)
 		if (strcmp(modes[i]->mode, mode) == 0)
 			return modes[i];
 	return NULL;
+}
+
+bool kw_apply_leads(const struct kw_apply_ops *ops)
+{
+	return ops == &kw_apply_replica || ops == &kw_apply_hybrid;
 }

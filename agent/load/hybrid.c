@@ -12,6 +12,7 @@
  * of both because the second gets nothing done before the first has. A reconcile in COMMANDS
  * merges, as in mode commands: an RDB would replace what others may write there.
  */
+#include "modes.h"
 #include "primary/replica.h"
 
 #include "base/buffer.h"

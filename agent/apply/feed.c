@@ -1,7 +1,7 @@
 #include "feed.h"
 
-#include "apply/command.h"
 #include "base/buffer.h"
+#include "command.h"
 
 #include <assert.h>
 #include <stdio.h>
