@@ -4,7 +4,7 @@
  *   proxy's table ──follow──▶ sync ──apply──▶ local server
  *                                └──progress──▶ state, status, cursor, reports to the proxy
  *
- * The state is what an operator wants to know, and follows from the parts (state.c):
+ * The state is what an operator wants to know. It follows from facts about the parts (judge.h):
  *
  *   ┌────────────┐     ┌───────────────┐     ┌──────┐  behind, paused,   ┌─────────┐
  *   │ CONNECTING │────▶│ BOOTSTRAPPING │────▶│ WARM │◀─────────────────▶│ LAGGING │
@@ -27,6 +27,7 @@
 
 #include "apply/apply.h"
 #include "follow/follow.h"
+#include "judge.h"
 #include "keys/filter.h"
 #include "keys/quarantine.h"
 #include "local/local.h"
@@ -39,16 +40,6 @@
 #include <uv.h>
 
 #define KW_AGENT_REASON 640
-
-enum kw_agent_state {
-	KW_AGENT_CONNECTING,
-	KW_AGENT_BOOTSTRAPPING,
-	KW_AGENT_WARM,
-	KW_AGENT_LAGGING,
-	KW_AGENT_RECONCILING,
-	KW_AGENT_STALLED,
-	KW_AGENT_FAILED,
-};
 
 struct kw_agent_options {
 	char proxy[KW_PROXY_ADDRESS];

@@ -1,12 +1,14 @@
-/* What the agent's parts amount to, in one word and a sentence. */
+/* The state of the agent: the facts are gathered, judged, said in words, and told. */
 #include "agent.h"
 
 #include "base/clock.h"
 #include "base/log.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #define REPORT_INTERVAL_US 100000
 #define REPORT_AT_LEAST_US 1000000
@@ -26,242 +28,250 @@ static const struct kw_sm_state states[] = {
 	[KW_AGENT_FAILED] = {"failed", ALL, KW_SM_FAILURE},
 };
 
-const struct kw_sm_conf kw_agent_machine = {"agent", states, KW_AGENT_FAILED + 1};
+/* `warm` is never said while the replica is known to be incomplete. */
+static bool holds(const void *owner, int state)
+{
+	const struct kw_agent *agent = owner;
+	const struct kw_sync *sync = &agent->sync;
 
-struct verdict {
-	enum kw_agent_state state;
-	char reason[KW_AGENT_REASON];
+	return state != KW_AGENT_WARM ||
+	       (kw_sync_phase(sync) == KW_SYNC_TAIL && sync->progress.equal_us > 0 &&
+		       sync->debt.evicted == 0 && agent->apply->owed == 0 &&
+		       kw_quarantine_count(&agent->quarantine) == 0 &&
+		       agent->follow.superblock.complete);
+}
+
+const struct kw_sm_conf kw_agent_machine = {"agent", states, KW_AGENT_FAILED + 1, holds};
+
+/* ---- the facts ---- */
+
+static uint64_t silence_us(const struct kw_agent *agent, uint64_t now_us)
+{
+	uint64_t heard_us = agent->follow.heartbeat_us;
+
+	return now_us > heard_us ? now_us - heard_us : 0;
+}
+
+static enum kw_judge_proxy proxy_of(const struct kw_agent *agent, uint64_t now_us)
+{
+	const struct kw_follow *follow = &agent->follow;
+
+	if (!kw_follow_up(follow))
+		return follow->code == KW_E_REFUSED || follow->code == KW_E_PROTOCOL ||
+				       follow->code == KW_E_CONFIG
+			       ? KW_PROXY_HOPELESS
+			       : KW_PROXY_AWAY;
+	if (follow->superblock.epoch == 0)
+		return KW_PROXY_UNREADABLE;
+	return silence_us(agent, now_us) > KW_FOLLOW_HEARTBEAT_US ? KW_PROXY_SILENT
+								  : KW_PROXY_HEARD;
+}
+
+static enum kw_judge_local local_of(const struct kw_agent *agent)
+{
+	const struct kw_local *local = &agent->local;
+
+	if (!agent->apply->ops->needs_local)
+		return KW_LOCAL_IS_READY;
+	if (local->state == KW_LOCAL_REFUSED)
+		return local->passing ? KW_LOCAL_PASSES : KW_LOCAL_IS_UNFIT;
+	if (!kw_local_ready(local))
+		return KW_LOCAL_IS_AWAY;
+	return local->redis && kw_redis_lost(local->redis) ? KW_LOCAL_IS_LOST : KW_LOCAL_IS_READY;
+}
+
+static enum kw_judge_writes writes_of(const struct kw_apply *apply)
+{
+	if (apply->trouble == KW_TROUBLE_FAIL)
+		return KW_WRITES_FAILED;
+	if (apply->blocked && apply->blocked_kind == KW_SERVER_E_READONLY)
+		return KW_WRITES_READONLY;
+	if (apply->blocked && apply->blocked_kind == KW_SERVER_E_PERMISSION)
+		return KW_WRITES_FORBIDDEN;
+	if (apply->blocked)
+		return KW_WRITES_REFUSED;
+	return apply->trouble == KW_TROUBLE_WAIT ? KW_WRITES_DELAYED : KW_WRITES_TAKEN;
+}
+
+static struct kw_judge_facts gather(const struct kw_agent *agent, uint64_t now_us)
+{
+	const struct kw_sync *sync = &agent->sync;
+	const struct kw_superblock *superblock = &agent->follow.superblock;
+
+	return (struct kw_judge_facts){
+		.proxy = proxy_of(agent, now_us),
+		.local = local_of(agent),
+		.writes = writes_of(agent->apply),
+		.source = (enum kw_source_state)superblock->source_state,
+		.table = kw_level_table(superblock, sync->warm_lag_us),
+		.damaged = kw_reread_is_damage(&sync->reread),
+		.phase = kw_sync_phase(sync),
+		.obstacle = sync->obstacle,
+		.purpose = sync->purpose,
+		.data = sync->data,
+		.equality = kw_sync_equality(sync, now_us),
+		.paused = sync->paused,
+		.settled = sync->settled,
+		.snapshots = sync->snapshots,
+		.owed = agent->apply->owed,
+		.evicted = sync->debt.evicted,
+		.quarantined = kw_quarantine_count(&agent->quarantine),
+	};
+}
+
+/* ---- the words ---- */
+
+struct words {
+	char text[KW_AGENT_REASON];
 };
 
-/* Fill in the verdict; returns true so that a check can end in `return decide(...)`. */
-static bool decide(struct verdict *verdict, enum kw_agent_state state, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
+static void say(struct words *words, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-static bool decide(struct verdict *verdict, enum kw_agent_state state, const char *format, ...)
+static void say(struct words *words, const char *format, ...)
 {
 	va_list args;
 
-	verdict->state = state;
 	va_start(args, format);
-	vsnprintf(verdict->reason, sizeof verdict->reason, format, args);
+	vsnprintf(words->text, sizeof words->text, format, args);
 	va_end(args);
 	/* It quotes servers, whose words may be any bytes; JSON wants text. */
-	for (char *c = verdict->reason; *c; c++)
+	for (char *c = words->text; *c; c++)
 		if (*c < 0x20 || *c > 0x7e)
 			*c = '?';
-	return true;
 }
 
-/* What only a person can mend. */
-static bool is_failed(const struct kw_agent *agent, struct verdict *verdict)
-{
-	const struct kw_apply *apply = agent->apply;
-	const struct kw_follow *follow = &agent->follow;
-	bool hopeless = follow->code == KW_E_REFUSED || follow->code == KW_E_PROTOCOL ||
-			follow->code == KW_E_CONFIG;
+/* The reasons whose words are the same each time. */
+static const char *const sentences[KW_REASON_NONE + 1] = {
+	[KW_REASON_PROXY_UNREADABLE] = "the proxy's table is not readable yet",
+	[KW_REASON_PAUSED] = "paused",
+	[KW_REASON_PRIMARY_DOWN] = "the proxy cannot reach its primary",
+	[KW_REASON_PRIMARY_NOT_REACHED] = "the proxy has not reached its primary yet",
+	[KW_REASON_SNAPSHOT] = "reading the snapshot",
+	[KW_REASON_SETTLE] = "applying the snapshot",
+	[KW_REASON_PRUNE] = "deleting local keys that the table does not have",
+	[KW_REASON_INCOMPLETE] = "the proxy's first scan is not complete yet",
+	[KW_REASON_TABLE_RECONCILES] = "the proxy reconciles its table with the primary",
+	[KW_REASON_TABLE_LACKS] =
+		"the proxy lacks keys (its table is full, or they cannot be fetched): see its "
+		"status",
+	[KW_REASON_TABLE_UNFRESH] = "the proxy fetches what changed while it scanned",
+	[KW_REASON_UNPROVEN] = "asking the local server whether it evicted any of it",
+	[KW_REASON_CATCHING_UP] = "catching up with what changed meanwhile",
+	[KW_REASON_RECOVERING] = "recovering",
+};
 
-	if (hopeless && !kw_follow_up(follow))
-		return decide(verdict, KW_AGENT_FAILED, "%s", follow->why);
-	if (apply->ops->needs_local && agent->local.state == KW_LOCAL_REFUSED)
-		return decide(verdict, agent->local.passing ? KW_AGENT_LAGGING : KW_AGENT_FAILED,
-			"%s", kw_local_why(&agent->local));
-	if (kw_reread_is_damage(&agent->sync.reread))
-		return decide(verdict, KW_AGENT_FAILED,
+/* The words of the part that knows why. NULL: none says. */
+static const char *words_of_part(const struct kw_agent *agent, enum kw_reason reason)
+{
+	switch (reason) {
+	case KW_REASON_PROXY_HOPELESS:
+	case KW_REASON_PROXY_AWAY:
+		return agent->follow.why;
+	case KW_REASON_LOCAL_UNFIT:
+	case KW_REASON_LOCAL_AWAY:
+		return kw_local_why(&agent->local);
+	case KW_REASON_OBSTACLE:
+	case KW_REASON_WAITING:
+		return agent->sync.why;
+	case KW_REASON_SETTLE:
+	case KW_REASON_PRUNE:
+		return agent->sync.why[0] ? agent->sync.why : NULL;
+	case KW_REASON_WRITES_FAILED:
+	case KW_REASON_WRITES_DELAYED:
+		return agent->apply->trouble_why;
+	case KW_REASON_NONE:
+		return agent->sync.save.error;
+	default:
+		return NULL;
+	}
+}
+
+/* Reasons on the side of the proxy, with their figures. */
+static void say_proxy(
+	struct words *words, const struct kw_agent *agent, enum kw_reason reason, uint64_t now_us)
+{
+	uint64_t equal_us = agent->sync.progress.equal_us;
+
+	if (reason == KW_REASON_DAMAGED)
+		say(words,
 			"the proxy's table does not verify (%s): if this lasts, restart the proxy",
 			agent->sync.reread.why);
-	if (agent->sync.obstacle == KW_SYNC_NEEDS_PERSON)
-		return decide(verdict, KW_AGENT_FAILED, "%s", agent->sync.why);
-	if (apply->trouble == KW_TROUBLE_FAIL)
-		return decide(verdict, KW_AGENT_FAILED, "%s", apply->trouble_why);
-	if (apply->blocked && apply->blocked_kind == KW_SERVER_E_READONLY)
-		return decide(verdict, KW_AGENT_FAILED,
-			"the local server is a replica (\"%s\"): send it REPLICAOF NO ONE, or "
-			"point redis.address at a server of its own",
-			apply->blocked_why);
-	if (apply->blocked && apply->blocked_kind == KW_SERVER_E_PERMISSION)
-		return decide(verdict, KW_AGENT_FAILED,
-			"the local server refuses: \"%s\": grant the agent's user +restore +unlink "
-			"+flushdb +select +scan on all keys",
-			apply->blocked_why);
-	return false;
-}
-
-/* One end is missing. */
-static bool is_unconnected(const struct kw_agent *agent, struct verdict *verdict)
-{
-	if (!kw_follow_up(&agent->follow))
-		return decide(verdict, KW_AGENT_CONNECTING, "%s", agent->follow.why);
-	if (agent->follow.superblock.epoch == 0)
-		return decide(
-			verdict, KW_AGENT_CONNECTING, "the proxy's table is not readable yet");
-	if (!agent->apply->ops->needs_local)
-		return false;
-	if (!kw_local_ready(&agent->local))
-		return decide(verdict, KW_AGENT_CONNECTING, "%s", kw_local_why(&agent->local));
-	if (agent->local.redis && kw_redis_lost(agent->local.redis))
-		return decide(verdict, KW_AGENT_CONNECTING, "local server: %s",
-			kw_redis_lost(agent->local.redis));
-	return false;
-}
-
-static bool is_stalled(const struct kw_agent *agent, struct verdict *verdict, uint64_t now_us)
-{
-	const struct kw_follow *follow = &agent->follow;
-	uint64_t silence = now_us - follow->heartbeat_us;
-
-	if (now_us > follow->heartbeat_us && silence > KW_FOLLOW_HEARTBEAT_US)
-		return decide(verdict, KW_AGENT_STALLED,
-			"the proxy's heartbeat stopped %" PRIu64 " s ago: it hangs",
-			silence / 1000000);
-	if (follow->superblock.source_state == KW_SOURCE_DOWN)
-		return decide(verdict, KW_AGENT_STALLED, "the proxy cannot reach its primary");
-	if (follow->superblock.source_state == KW_SOURCE_CONNECTING)
-		return decide(
-			verdict, KW_AGENT_STALLED, "the proxy has not reached its primary yet");
-	return false;
-}
-
-/* How being not level is called. */
-static enum kw_agent_state state_of_way(const struct kw_agent *agent)
-{
-	const struct kw_sync *sync = &agent->sync;
-	bool repeated =
-		sync->purpose == KW_SYNC_RECONCILE || sync->snapshots > 1 ||
-		(sync->data == KW_SYNC_DATA_CLAIMED && kw_sync_phase(sync) < KW_SYNC_SNAPSHOT);
-
-	return repeated ? KW_AGENT_RECONCILING : KW_AGENT_BOOTSTRAPPING;
-}
-
-/* Not level since the last snapshot began, or before it. */
-static bool is_on_the_way(const struct kw_agent *agent, struct verdict *verdict)
-{
-	const struct kw_sync *sync = &agent->sync;
-	enum kw_agent_state state = state_of_way(agent);
-
-	switch (kw_sync_phase(sync)) {
-	case KW_SYNC_WAIT:
-	case KW_SYNC_COUNT:
-	case KW_SYNC_CLAIM:
-		return decide(verdict, state, "%s", sync->why);
-	case KW_SYNC_SNAPSHOT:
-		return decide(verdict, state, "reading the snapshot");
-	case KW_SYNC_SETTLE:
-		return decide(
-			verdict, state, "%s", sync->why[0] ? sync->why : "applying the snapshot");
-	case KW_SYNC_PRUNE:
-		return decide(verdict, state, "%s",
-			sync->why[0] ? sync->why
-				     : "deleting local keys that the table does not have");
-	case KW_SYNC_TAIL:
-		break;
-	}
-	if (!agent->follow.superblock.complete)
-		return decide(verdict, state, "the proxy's first scan is not complete yet");
-	return false;
-}
-
-static bool is_behind(const struct kw_agent *agent, struct verdict *verdict, uint64_t now_us)
-{
-	const struct kw_sync *sync = &agent->sync;
-	uint64_t quarantined = kw_quarantine_count(&agent->quarantine);
-	uint64_t equal_us = sync->progress.equal_us;
-	bool bootstrapping = !sync->settled && sync->snapshots == 1;
-
-	if (quarantined > 0)
-		return decide(verdict, KW_AGENT_LAGGING,
-			"%" PRIu64 " keys in quarantine, refused by the local server: \"%s\"",
-			quarantined,
-			agent->quarantine.listed ? agent->quarantine.keys[0].reason
-						 : "see the log");
-	switch ((enum kw_source_state)agent->follow.superblock.source_state) {
-	case KW_SOURCE_RECONCILING:
-	case KW_SOURCE_SCANNING:
-		return decide(verdict, KW_AGENT_LAGGING,
-			"the proxy reconciles its table with the primary");
-	case KW_SOURCE_FULL:
-		return decide(verdict, KW_AGENT_LAGGING,
-			"the proxy lacks keys (its table is full, or they cannot be fetched): see "
-			"its status");
-	case KW_SOURCE_LIVE:
-	case KW_SOURCE_CONNECTING:
-	case KW_SOURCE_DOWN:
-		break;
-	}
-	if (agent->follow.superblock.fresh_us == 0)
-		return decide(verdict,
-			!sync->settled
-				? (bootstrapping ? KW_AGENT_BOOTSTRAPPING : KW_AGENT_RECONCILING)
-				: KW_AGENT_LAGGING,
-			"the proxy fetches what changed while it scanned");
-	if (kw_level_source_lag_us(&agent->follow.superblock) > agent->sync.warm_lag_us)
-		return decide(verdict, KW_AGENT_LAGGING,
+	if (reason == KW_REASON_PROXY_SILENT)
+		say(words, "the proxy's heartbeat stopped %" PRIu64 " s ago: it hangs",
+			silence_us(agent, now_us) / 1000000);
+	if (reason == KW_REASON_TABLE_BEHIND)
+		say(words,
 			"the proxy's table is %" PRIu64 " ms behind the primary: keys change there "
 			"faster than they are fetched (see pace and dirty_keys of the proxy)",
 			kw_level_source_lag_us(&agent->follow.superblock) / 1000);
-	switch (kw_sync_equality(sync, now_us)) {
-	case KW_SYNC_EQUAL:
-		return false;
-	case KW_SYNC_UNPROVEN:
-		return decide(verdict, state_of_way(agent),
-			"asking the local server whether it evicted any of it");
-	case KW_SYNC_UNEQUAL:
-		break;
-	}
-	if (!sync->settled)
-		return decide(verdict,
-			bootstrapping ? KW_AGENT_BOOTSTRAPPING : KW_AGENT_RECONCILING,
-			"catching up with what changed meanwhile");
-	return decide(verdict, KW_AGENT_LAGGING, "%" PRIu64 " ms behind the proxy",
-		equal_us ? (now_us - equal_us) / 1000 : 0);
+	if (reason == KW_REASON_BEHIND)
+		say(words, "%" PRIu64 " ms behind the proxy",
+			equal_us ? (now_us - equal_us) / 1000 : 0);
 }
 
-/* A server that makes room by itself does not hold what it was given. */
-static bool has_evicted(const struct kw_agent *agent, struct verdict *verdict)
+/* Reasons why the local server does not take what is handed on. */
+static void say_refusal(struct words *words, const struct kw_agent *agent, enum kw_reason reason)
 {
-	const struct kw_sync *sync = &agent->sync;
+	const char *why = agent->apply->blocked_why;
 
-	if (sync->debt.evicted == 0)
-		return false;
-	return decide(verdict, KW_AGENT_LAGGING,
-		"the local server evicted %" PRIu64 " keys by itself (maxmemory-policy %s): raise "
-		"its maxmemory, or set noeviction; a reconcile follows once it has stopped",
-		sync->debt.evicted, agent->local.facts.policy);
+	if (reason == KW_REASON_WRITES_READONLY)
+		say(words,
+			"the local server is a replica (\"%s\"): send it REPLICAOF NO ONE, or "
+			"point redis.address at a server of its own",
+			why);
+	if (reason == KW_REASON_WRITES_FORBIDDEN)
+		say(words,
+			"the local server refuses: \"%s\": grant the agent's user +restore +unlink "
+			"+flushdb +select +scan on all keys",
+			why);
+	if (reason == KW_REASON_WRITES_REFUSED)
+		say(words, "the local server refuses writes: \"%s\"", why);
+	if (reason == KW_REASON_LOCAL_LOST)
+		say(words, "local server: %s", kw_redis_lost(agent->local.redis));
 }
 
-static void judge(const struct kw_agent *agent, struct verdict *verdict, uint64_t now_us)
+/* Reasons of what the local data lack. */
+static void say_lack(struct words *words, const struct kw_agent *agent, enum kw_reason reason)
 {
-	const struct kw_apply *apply = agent->apply;
+	const struct kw_quarantine *quarantine = &agent->quarantine;
 
-	if (is_failed(agent, verdict) || is_unconnected(agent, verdict))
-		return;
-	if (agent->sync.paused) {
-		decide(verdict, KW_AGENT_LAGGING, "paused");
-		return;
-	}
-	if (is_stalled(agent, verdict, now_us))
-		return;
-	if (apply->blocked) {
-		decide(verdict, KW_AGENT_LAGGING, "the local server refuses writes: \"%s\"",
-			apply->blocked_why);
-		return;
-	}
-	if (apply->trouble == KW_TROUBLE_WAIT && kw_sync_phase(&agent->sync) >= KW_SYNC_CLAIM) {
-		decide(verdict, agent->sync.settled ? KW_AGENT_LAGGING : state_of_way(agent), "%s",
-			apply->trouble_why);
-		return;
-	}
-	if (apply->owed > 0) {
-		decide(verdict, KW_AGENT_LAGGING,
+	if (reason == KW_REASON_OWED)
+		say(words,
 			"%" PRIu64 " values did not fit into the local server's memory: raise its "
 			"maxmemory; a reconcile follows",
-			apply->owed);
+			agent->apply->owed);
+	if (reason == KW_REASON_EVICTED)
+		say(words,
+			"the local server evicted %" PRIu64
+			" keys by itself (maxmemory-policy %s): "
+			"raise its maxmemory, or set noeviction; a reconcile follows once it has "
+			"stopped",
+			agent->sync.debt.evicted, agent->local.facts.policy);
+	if (reason == KW_REASON_QUARANTINED)
+		say(words, "%" PRIu64 " keys in quarantine, refused by the local server: \"%s\"",
+			kw_quarantine_count(quarantine),
+			quarantine->listed ? quarantine->keys[0].reason : "see the log");
+}
+
+static void describe(
+	struct words *words, const struct kw_agent *agent, enum kw_reason reason, uint64_t now_us)
+{
+	const char *given = words_of_part(agent, reason);
+
+	words->text[0] = '\0';
+	if (!given)
+		given = sentences[reason];
+	if (given) {
+		say(words, "%s", given);
 		return;
 	}
-	if (is_on_the_way(agent, verdict) || has_evicted(agent, verdict) ||
-		is_behind(agent, verdict, now_us))
-		return;
-	decide(verdict, KW_AGENT_WARM, "%s", agent->sync.save.error);
+	say_proxy(words, agent, reason, now_us);
+	say_refusal(words, agent, reason);
+	say_lack(words, agent, reason);
+	assert(words->text[0]);
 }
+
+/* ---- telling ---- */
 
 static void report(struct kw_agent *agent, uint64_t now_us)
 {
@@ -288,17 +298,16 @@ static void report(struct kw_agent *agent, uint64_t now_us)
 
 void kw_agent_evaluate(struct kw_agent *agent, uint64_t now_us)
 {
-	struct verdict verdict;
+	const struct kw_judge_facts facts = gather(agent, now_us);
+	struct kw_verdict verdict = kw_judge(&facts, (enum kw_agent_state)agent->sm.state);
+	bool moves = (int)verdict.state != agent->sm.state;
+	struct words words;
 
-	judge(agent, &verdict, now_us);
-	if (verdict.state == KW_AGENT_WARM && agent->sm.state == KW_AGENT_FAILED)
-		decide(&verdict, KW_AGENT_LAGGING, "recovering");
-	if ((int)verdict.state != agent->sm.state || strcmp(verdict.reason, agent->reason) != 0) {
-		bool told = (int)verdict.state != agent->sm.state;
-
-		kw_sm_move(&agent->sm, (int)verdict.state, verdict.reason);
-		memcpy(agent->reason, verdict.reason, sizeof agent->reason);
-		if (told)
+	describe(&words, agent, verdict.reason, now_us);
+	if (moves || strcmp(words.text, agent->reason) != 0) {
+		kw_sm_move(&agent->sm, (int)verdict.state, words.text);
+		memcpy(agent->reason, words.text, sizeof agent->reason);
+		if (moves)
 			kw_log_info("agent", "%s%s%s", kw_sm_name(&agent->sm),
 				agent->reason[0] ? ": " : "", agent->reason);
 		agent->handlers.state(agent->handlers.arg, kw_sm_name(&agent->sm), agent->reason);

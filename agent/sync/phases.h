@@ -25,4 +25,18 @@ enum kw_sync_data {
 	KW_SYNC_DATA_CLAIMED, /* the agent has claimed them since, and written */
 };
 
+/* Does anything keep the sync from going on? `why` says what. */
+enum kw_sync_obstacle {
+	KW_SYNC_FREE,
+	KW_SYNC_WAITS,        /* it ends by itself */
+	KW_SYNC_NEEDS_PERSON, /* only a person can mend it */
+};
+
+/* Within the last warm_lag_us, were the local data equal to the newest version published then? */
+enum kw_sync_equality {
+	KW_SYNC_UNEQUAL,
+	KW_SYNC_UNPROVEN, /* they were, unless a server that may evict did: it has not said yet */
+	KW_SYNC_EQUAL,
+};
+
 #endif

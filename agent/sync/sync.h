@@ -49,13 +49,6 @@
 
 #define KW_SYNC_WHY 512
 
-/* Does anything keep the sync from going on? `why` says what. */
-enum kw_sync_obstacle {
-	KW_SYNC_FREE,
-	KW_SYNC_WAITS,        /* it ends by itself */
-	KW_SYNC_NEEDS_PERSON, /* only a person can mend it */
-};
-
 struct kw_sync {
 	/* what it works with; the agent's */
 	struct kw_follow *follow;
@@ -166,13 +159,6 @@ bool kw_sync_save(struct kw_sync *sync, uint64_t now_us);
 
 /* settle.c: the local server's facts were read again: has it evicted keys by itself? */
 void kw_sync_looked(struct kw_sync *sync);
-
-/* Within the last warm_lag_us, were the local data equal to the newest version published then? */
-enum kw_sync_equality {
-	KW_SYNC_UNEQUAL,
-	KW_SYNC_UNPROVEN, /* they were, unless a server that may evict did: it has not said yet */
-	KW_SYNC_EQUAL,
-};
 
 enum kw_sync_equality kw_sync_equality(const struct kw_sync *sync, uint64_t now_us);
 

@@ -1,0 +1,149 @@
+/* The state of an agent, and the reason, from facts about its parts. */
+#include "judge.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+/* An agent that is level after its first snapshot. */
+#define WARM                                                                                       \
+	.source = KW_SOURCE_LIVE, .table = KW_TABLE_FRESH, .phase = KW_SYNC_TAIL,                  \
+	.data = KW_SYNC_DATA_CLAIMED, .equality = KW_SYNC_EQUAL, .settled = true, .snapshots = 1
+/* The same before it was level for the first time. */
+#define FIRST                                                                                      \
+	.source = KW_SOURCE_LIVE, .table = KW_TABLE_FRESH, .phase = KW_SYNC_TAIL,                  \
+	.data = KW_SYNC_DATA_CLAIMED, .equality = KW_SYNC_UNEQUAL, .snapshots = 1
+/* Nothing was begun yet. */
+#define START .source = KW_SOURCE_LIVE, .table = KW_TABLE_FRESH, .phase = KW_SYNC_WAIT
+
+#pragma GCC diagnostic ignored "-Woverride-init"
+
+static const struct {
+	struct kw_judge_facts facts;
+	enum kw_agent_state state;
+	enum kw_reason reason;
+} cases[] = {
+	{{WARM}, KW_AGENT_WARM, KW_REASON_NONE},
+
+	/* What only a person can mend comes first, whatever else is wrong. */
+	{{WARM, .proxy = KW_PROXY_HOPELESS}, KW_AGENT_FAILED, KW_REASON_PROXY_HOPELESS},
+	{{WARM, .proxy = KW_PROXY_HOPELESS, .local = KW_LOCAL_IS_UNFIT}, KW_AGENT_FAILED,
+		KW_REASON_PROXY_HOPELESS},
+	{{WARM, .local = KW_LOCAL_IS_UNFIT, .proxy = KW_PROXY_AWAY}, KW_AGENT_FAILED,
+		KW_REASON_LOCAL_UNFIT},
+	{{WARM, .local = KW_LOCAL_PASSES, .damaged = true}, KW_AGENT_LAGGING,
+		KW_REASON_LOCAL_UNFIT},
+	{{WARM, .damaged = true, .proxy = KW_PROXY_UNREADABLE}, KW_AGENT_FAILED, KW_REASON_DAMAGED},
+	{{START, .obstacle = KW_SYNC_NEEDS_PERSON}, KW_AGENT_FAILED, KW_REASON_OBSTACLE},
+	{{START, .obstacle = KW_SYNC_WAITS}, KW_AGENT_BOOTSTRAPPING, KW_REASON_WAITING},
+	{{WARM, .writes = KW_WRITES_FAILED}, KW_AGENT_FAILED, KW_REASON_WRITES_FAILED},
+	{{WARM, .writes = KW_WRITES_READONLY}, KW_AGENT_FAILED, KW_REASON_WRITES_READONLY},
+	{{WARM, .writes = KW_WRITES_FORBIDDEN, .paused = true}, KW_AGENT_FAILED,
+		KW_REASON_WRITES_FORBIDDEN},
+
+	/* Then one end that is missing. */
+	{{WARM, .proxy = KW_PROXY_AWAY, .paused = true}, KW_AGENT_CONNECTING, KW_REASON_PROXY_AWAY},
+	{{WARM, .proxy = KW_PROXY_UNREADABLE}, KW_AGENT_CONNECTING, KW_REASON_PROXY_UNREADABLE},
+	{{WARM, .local = KW_LOCAL_IS_AWAY}, KW_AGENT_CONNECTING, KW_REASON_LOCAL_AWAY},
+	{{WARM, .local = KW_LOCAL_IS_AWAY, .proxy = KW_PROXY_SILENT}, KW_AGENT_CONNECTING,
+		KW_REASON_LOCAL_AWAY},
+	{{WARM, .local = KW_LOCAL_IS_LOST}, KW_AGENT_CONNECTING, KW_REASON_LOCAL_LOST},
+
+	/* Then what stops the flow. */
+	{{WARM, .paused = true, .proxy = KW_PROXY_SILENT}, KW_AGENT_LAGGING, KW_REASON_PAUSED},
+	{{WARM, .proxy = KW_PROXY_SILENT}, KW_AGENT_STALLED, KW_REASON_PROXY_SILENT},
+	{{WARM, .source = KW_SOURCE_DOWN}, KW_AGENT_STALLED, KW_REASON_PRIMARY_DOWN},
+	{{START, .source = KW_SOURCE_CONNECTING}, KW_AGENT_STALLED, KW_REASON_PRIMARY_NOT_REACHED},
+	{{WARM, .writes = KW_WRITES_REFUSED}, KW_AGENT_LAGGING, KW_REASON_WRITES_REFUSED},
+	{{WARM, .writes = KW_WRITES_DELAYED}, KW_AGENT_LAGGING, KW_REASON_WRITES_DELAYED},
+	{{FIRST, .writes = KW_WRITES_DELAYED}, KW_AGENT_BOOTSTRAPPING, KW_REASON_WRITES_DELAYED},
+	{{START, .writes = KW_WRITES_DELAYED}, KW_AGENT_BOOTSTRAPPING, KW_REASON_WAITING},
+	{{WARM, .owed = 1, .evicted = 1}, KW_AGENT_LAGGING, KW_REASON_OWED},
+
+	/* Then the way to being level: the first one bootstraps, others reconcile. */
+	{{START}, KW_AGENT_BOOTSTRAPPING, KW_REASON_WAITING},
+	{{START, .purpose = KW_SYNC_RECONCILE}, KW_AGENT_RECONCILING, KW_REASON_WAITING},
+	{{START, .snapshots = 2}, KW_AGENT_RECONCILING, KW_REASON_WAITING},
+	{{START, .snapshots = 1, .data = KW_SYNC_DATA_CLAIMED}, KW_AGENT_RECONCILING,
+		KW_REASON_WAITING},
+	{{START, .data = KW_SYNC_DATA_OURS}, KW_AGENT_BOOTSTRAPPING, KW_REASON_WAITING},
+	{{START, .phase = KW_SYNC_COUNT}, KW_AGENT_BOOTSTRAPPING, KW_REASON_WAITING},
+	{{START, .phase = KW_SYNC_CLAIM}, KW_AGENT_BOOTSTRAPPING, KW_REASON_WAITING},
+	{{FIRST, .phase = KW_SYNC_SNAPSHOT}, KW_AGENT_BOOTSTRAPPING, KW_REASON_SNAPSHOT},
+	{{FIRST, .phase = KW_SYNC_SNAPSHOT, .snapshots = 2}, KW_AGENT_RECONCILING,
+		KW_REASON_SNAPSHOT},
+	{{FIRST, .phase = KW_SYNC_SETTLE, .purpose = KW_SYNC_RECONCILE}, KW_AGENT_RECONCILING,
+		KW_REASON_SETTLE},
+	{{FIRST, .phase = KW_SYNC_PRUNE, .purpose = KW_SYNC_RECONCILE}, KW_AGENT_RECONCILING,
+		KW_REASON_PRUNE},
+	{{FIRST, .table = KW_TABLE_INCOMPLETE}, KW_AGENT_BOOTSTRAPPING, KW_REASON_INCOMPLETE},
+	/* Being equal does not help while something is still to come. */
+	{{WARM, .phase = KW_SYNC_PRUNE, .purpose = KW_SYNC_RECONCILE}, KW_AGENT_RECONCILING,
+		KW_REASON_PRUNE},
+
+	/* Then what the data or the table lack. */
+	{{WARM, .evicted = 1, .quarantined = 1}, KW_AGENT_LAGGING, KW_REASON_EVICTED},
+	{{WARM, .quarantined = 1}, KW_AGENT_LAGGING, KW_REASON_QUARANTINED},
+	{{WARM, .source = KW_SOURCE_RECONCILING}, KW_AGENT_LAGGING, KW_REASON_TABLE_RECONCILES},
+	{{WARM, .source = KW_SOURCE_SCANNING}, KW_AGENT_LAGGING, KW_REASON_TABLE_RECONCILES},
+	{{WARM, .source = KW_SOURCE_FULL}, KW_AGENT_LAGGING, KW_REASON_TABLE_LACKS},
+
+	/* And at last how far behind they are. */
+	{{WARM, .table = KW_TABLE_UNFRESH}, KW_AGENT_LAGGING, KW_REASON_TABLE_UNFRESH},
+	{{FIRST, .table = KW_TABLE_UNFRESH}, KW_AGENT_BOOTSTRAPPING, KW_REASON_TABLE_UNFRESH},
+	{{FIRST, .table = KW_TABLE_UNFRESH, .snapshots = 2}, KW_AGENT_RECONCILING,
+		KW_REASON_TABLE_UNFRESH},
+	{{WARM, .table = KW_TABLE_BEHIND}, KW_AGENT_LAGGING, KW_REASON_TABLE_BEHIND},
+	{{FIRST, .table = KW_TABLE_BEHIND}, KW_AGENT_LAGGING, KW_REASON_TABLE_BEHIND},
+	{{FIRST, .equality = KW_SYNC_UNPROVEN}, KW_AGENT_BOOTSTRAPPING, KW_REASON_UNPROVEN},
+	{{FIRST}, KW_AGENT_BOOTSTRAPPING, KW_REASON_CATCHING_UP},
+	{{FIRST, .snapshots = 2}, KW_AGENT_RECONCILING, KW_REASON_CATCHING_UP},
+	/* A cursor was resumed from. */
+	{{FIRST, .snapshots = 0, .data = KW_SYNC_DATA_OURS}, KW_AGENT_RECONCILING,
+		KW_REASON_CATCHING_UP},
+	{{WARM, .equality = KW_SYNC_UNEQUAL}, KW_AGENT_LAGGING, KW_REASON_BEHIND},
+};
+
+static void each_case_has_its_state_and_reason(void **state)
+{
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct kw_verdict verdict = kw_judge(&cases[i].facts, KW_AGENT_LAGGING);
+
+		if (verdict.state != cases[i].state || verdict.reason != cases[i].reason)
+			fail_msg("case %d: state %d, reason %d", (int)i, (int)verdict.state,
+				(int)verdict.reason);
+	}
+}
+
+static void each_reason_has_a_case(void **state)
+{
+	uint64_t seen = UINT64_C(1) << KW_REASON_RECOVERING;
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+		seen |= UINT64_C(1) << cases[i].reason;
+	assert_true(seen == (UINT64_C(1) << (KW_REASON_NONE + 1)) - 1);
+}
+
+static void warm_does_not_follow_straight_on_failed(void **state)
+{
+	const struct kw_judge_facts facts = {WARM};
+	struct kw_verdict verdict = kw_judge(&facts, KW_AGENT_FAILED);
+
+	assert_int_equal(verdict.state, KW_AGENT_LAGGING);
+	assert_int_equal(verdict.reason, KW_REASON_RECOVERING);
+	assert_int_equal(kw_judge(&facts, verdict.state).state, KW_AGENT_WARM);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_case_has_its_state_and_reason),
+		cmocka_unit_test(each_reason_has_a_case),
+		cmocka_unit_test(warm_does_not_follow_straight_on_failed),
+	};
+
+	return cmocka_run_group_tests_name("agent-judge", tests, NULL, NULL);
+}
