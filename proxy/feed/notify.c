@@ -53,7 +53,7 @@ struct batch {
 
 struct notify {
 	struct kw_feed feed; /* first */
-	struct kw_notify_options options;
+	struct kw_feed_options options;
 	struct kw_feed_handlers handlers;
 	struct kw_sm sm;
 	struct kw_redis *events;     /* NULL: not connected */
@@ -541,7 +541,7 @@ static const struct kw_feed_operations operations = {start, stop, is_stopped, ba
 	ready_us, stored, emptied, server, databases, stats, notify_free};
 
 struct kw_feed *kw_notify_new(
-	const struct kw_notify_options *options, const struct kw_feed_handlers *handlers)
+	const struct kw_feed_options *options, const struct kw_feed_handlers *handlers)
 {
 	struct notify *notify = kw_zalloc(sizeof *notify);
 	const struct kw_watch_handlers watch = {welcome, watch_doubts, stir, notify};

@@ -17,23 +17,8 @@
 #define KW_PROXY_FEED_NOTIFY_H
 
 #include "feed/feed.h"
-#include "fetch/lane.h"
-#include "keys/scope.h"
-#include "redis/redis.h"
-
-#include <stdint.h>
-#include <uv.h>
-
-struct kw_notify_options {
-	uv_loop_t *loop;
-	struct kw_redis_options redis; /* of the events connection; the password is not copied */
-	struct kw_lane *lane;          /* the data connection; outlives the feed */
-	const struct kw_scope *scope;  /* outlives the feed */
-	uint32_t watch_interval_ms;    /* from look to look */
-	uint64_t seed;                 /* unpredictable: of the hash table of silent keys */
-};
 
 struct kw_feed *kw_notify_new(
-	const struct kw_notify_options *options, const struct kw_feed_handlers *handlers);
+	const struct kw_feed_options *options, const struct kw_feed_handlers *handlers);
 
 #endif

@@ -1,6 +1,7 @@
 #include "source/options.h"
 
 #include "base/buffer.h"
+#include "feed/notify.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -68,6 +69,8 @@ int kw_source_options_copy(const struct kw_source_options *options, struct kw_so
 	own->fresh_interval_ms = or_default(own->fresh_interval_ms, DEFAULT_FRESH_MS);
 	own->unreadable_pause_ms =
 		or_default(own->unreadable_pause_ms, DEFAULT_UNREADABLE_PAUSE_MS);
+	if (!own->feed)
+		own->feed = kw_notify_new;
 	if (own->primary_share <= 0)
 		own->primary_share = 1;
 	assert(own->window > 0 && own->primary_share > 0);

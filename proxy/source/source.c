@@ -3,7 +3,7 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "feed/notify.h"
+#include "feed/feed.h"
 #include "fetch/fetch.h"
 #include "fetch/pacing.h"
 #include "keys/dirty.h"
@@ -331,7 +331,7 @@ static void make_feed(struct kw_source *source, uv_loop_t *loop, uint64_t seed)
 {
 	const struct kw_feed_handlers handlers = {feed_ready, feed_dirty, feed_flushed, doubt,
 		feed_passed, feed_lost, feed_stopped, feed_wants_turn, feed_asks_held, source};
-	struct kw_notify_options options = {
+	struct kw_feed_options options = {
 		.loop = loop,
 		.lane = &source->link.lane,
 		.scope = &source->scope,
@@ -340,7 +340,7 @@ static void make_feed(struct kw_source *source, uv_loop_t *loop, uint64_t seed)
 	};
 
 	kw_source_link_options(&source->options.redis, "events", &options.redis);
-	source->feed = kw_notify_new(&options, &handlers);
+	source->feed = source->options.feed(&options, &handlers);
 	source->link.feed = source->feed;
 	source->store.feed = source->feed;
 }

@@ -34,6 +34,10 @@
 #include <stdint.h>
 #include <uv.h>
 
+struct kw_feed;
+struct kw_feed_options;
+struct kw_feed_handlers;
+
 struct kw_source_options {
 	struct kw_redis_options redis;
 	const int64_t *databases; /* NULL: all; copied */
@@ -46,6 +50,9 @@ struct kw_source_options {
 	uint32_t fresh_interval_ms;     /* freshness barrier; 0: 100 */
 	uint32_t unreadable_pause_ms; /* until such a key is tried first if it changed; 0: 60000 */
 	uint32_t window;              /* fetches in flight; 0: 1024 */
+	/* Makes the feed (feed.h); NULL: keyspace notifications. */
+	struct kw_feed *(*feed)(
+		const struct kw_feed_options *options, const struct kw_feed_handlers *handlers);
 	const char *cursor_name; /* apply.cursor_name of agents: never replicated onward; copied */
 };
 

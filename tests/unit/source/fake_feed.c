@@ -1,0 +1,151 @@
+#include "fake_feed.h"
+
+#include "redis/server.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+struct fake_feed fake_feed;
+
+static const struct kw_server_identity identity = {
+	.major = 7, .mode = "standalone", .run_id = "fake", .replid = "fake", .role = "master"};
+
+static void start(struct kw_feed *feed)
+{
+	assert(fake_feed.state == FAKE_STOPPED);
+	fake_feed.state = FAKE_STARTING;
+	fake_feed.starts++;
+}
+
+/* It stops only when the test says so: connections take time to close. */
+static void stop(struct kw_feed *feed)
+{
+	if (fake_feed.state == FAKE_STOPPED || fake_feed.state == FAKE_STOPPING)
+		return;
+	fake_feed.state = FAKE_STOPPING;
+	fake_feed.barriers_owed = 0;
+	fake_feed.stops++;
+}
+
+static bool is_stopped(const struct kw_feed *feed)
+{
+	return fake_feed.state == FAKE_STOPPED;
+}
+
+static void barrier(struct kw_feed *feed)
+{
+	assert(fake_feed.state == FAKE_RUNNING && fake_feed.barriers_owed == 0);
+	fake_feed.barriers_owed = 1;
+	fake_feed.handlers.turn_wanted(fake_feed.handlers.arg);
+}
+
+static void look(struct kw_feed *feed)
+{
+	fake_feed.looks++;
+}
+
+static void turn(struct kw_feed *feed, uint64_t now_us)
+{
+	if (fake_feed.barriers == FAKE_PASS && fake_feed.barriers_owed > 0)
+		fake_feed_passed();
+}
+
+static uint64_t ready_us(const struct kw_feed *feed, uint64_t now_us)
+{
+	return UINT64_MAX;
+}
+
+static void stored(struct kw_feed *feed, uint32_t database, struct kw_slice key,
+	const struct kw_slice *payload)
+{
+	fake_feed.stored += payload != NULL;
+	fake_feed.removed += payload == NULL;
+}
+
+static void emptied(struct kw_feed *feed, uint32_t database)
+{
+	fake_feed.emptied++;
+}
+
+static const struct kw_server_identity *server(const struct kw_feed *feed)
+{
+	return &identity;
+}
+
+static uint32_t databases(const struct kw_feed *feed)
+{
+	return 16;
+}
+
+static void stats(const struct kw_feed *feed, struct kw_feed_stats *stats)
+{
+	*stats = (struct kw_feed_stats){0};
+}
+
+static void feed_free(struct kw_feed *feed)
+{
+	assert(fake_feed.state == FAKE_STOPPED);
+	fake_feed.frees++;
+}
+
+static const struct kw_feed_operations operations = {start, stop, is_stopped, barrier, look, turn,
+	ready_us, stored, emptied, server, databases, stats, feed_free};
+
+struct kw_feed *fake_feed_new(
+	const struct kw_feed_options *options, const struct kw_feed_handlers *handlers)
+{
+	fake_feed = (struct fake_feed){
+		.feed = {&operations}, .options = *options, .handlers = *handlers};
+	return &fake_feed.feed;
+}
+
+void fake_feed_ready(enum kw_feed_server server)
+{
+	assert(fake_feed.state == FAKE_STARTING);
+	fake_feed.state = FAKE_RUNNING;
+	fake_feed.handlers.ready(fake_feed.handlers.arg, server);
+}
+
+void fake_feed_dirty(const struct kw_dirty_key *keys, size_t count)
+{
+	fake_feed.handlers.dirty(fake_feed.handlers.arg, keys, count);
+}
+
+bool fake_feed_flushed(uint32_t database)
+{
+	return fake_feed.handlers.flushed(fake_feed.handlers.arg, database);
+}
+
+void fake_feed_doubt(enum kw_doubt cause, int database)
+{
+	struct kw_databases databases = {0};
+
+	if (database >= 0)
+		kw_databases_add(&databases, (uint64_t)database);
+	fake_feed.handlers.doubt(fake_feed.handlers.arg, cause, database < 0 ? NULL : &databases,
+		"the test says so");
+	kw_databases_close(&databases);
+}
+
+void fake_feed_passed(void)
+{
+	assert(fake_feed.barriers_owed == 1);
+	fake_feed.barriers_owed = 0;
+	fake_feed.handlers.passed(fake_feed.handlers.arg);
+}
+
+void fake_feed_lost(const char *why)
+{
+	struct kw_error error = {.code = KW_E_IO};
+
+	assert(fake_feed.state == FAKE_STARTING || fake_feed.state == FAKE_RUNNING);
+	snprintf(error.text, sizeof error.text, "%s", why);
+	fake_feed.handlers.lost(fake_feed.handlers.arg, &error);
+}
+
+void fake_feed_stopped(void)
+{
+	assert(fake_feed.state == FAKE_STOPPING);
+	fake_feed.state = FAKE_STOPPED;
+	fake_feed.handlers.stopped(fake_feed.handlers.arg);
+}

@@ -1,0 +1,46 @@
+/*
+ * A feed that tells what a test says: the second implementation of feed.h. It has no connection of
+ * its own. There is one of it.
+ */
+#ifndef KW_TEST_FAKE_FEED_H
+#define KW_TEST_FAKE_FEED_H
+
+#include "feed/feed.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum fake_feed_state { FAKE_STOPPED, FAKE_STARTING, FAKE_RUNNING, FAKE_STOPPING };
+
+/* PASS: a barrier passes at the end of the loop turn in which it was asked for. */
+enum fake_feed_barriers { FAKE_PASS, FAKE_HOLD };
+
+struct fake_feed {
+	struct kw_feed feed; /* first */
+	struct kw_feed_options options;
+	struct kw_feed_handlers handlers;
+	enum fake_feed_state state;
+	enum fake_feed_barriers barriers;
+	/* What it was asked, and told by its owner. */
+	uint32_t starts, stops, looks, frees;
+	uint32_t barriers_owed;
+	uint64_t stored, removed, emptied;
+};
+
+extern struct fake_feed fake_feed;
+
+/* For kw_source_options: everything counted so far is forgotten. */
+struct kw_feed *fake_feed_new(
+	const struct kw_feed_options *options, const struct kw_feed_handlers *handlers);
+
+/* It tells these. */
+void fake_feed_ready(enum kw_feed_server server);
+void fake_feed_dirty(const struct kw_dirty_key *keys, size_t count);
+bool fake_feed_flushed(uint32_t database);
+/* database < 0: all. */
+void fake_feed_doubt(enum kw_doubt cause, int database);
+void fake_feed_passed(void);
+void fake_feed_lost(const char *why);
+void fake_feed_stopped(void);
+
+#endif

@@ -1,0 +1,311 @@
+/*
+ * The source does what its feed tells, and nothing else makes it read a key. The feed is a fake, so
+ * the server's own notifications stay off.
+ */
+#include "fake_feed.h"
+#include "fixture.h"
+
+#include "base/clock.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define KEYS 300
+
+static struct test test;
+
+static bool has_started(struct test *t)
+{
+	return fake_feed.state == FAKE_STARTING;
+}
+
+/* Live, with KEYS keys in databases 0 and 1 each. */
+static void begin(void)
+{
+	test_begin(&test, "", 0);
+	for (int db = 1; db >= 0; db--) {
+		test_ask(&test, "SELECT %d", db);
+		test_ask(&test, "DEBUG POPULATE %d key 20", KEYS);
+	}
+	test.options.feed = fake_feed_new;
+	test_follow(&test);
+	test_until(&test, has_started, "the start of the feed");
+	fake_feed_ready(KW_FEED_SAME_SERVER);
+	test_settle(&test);
+	test_assert_same(&test);
+	test.states[0] = '\0';
+}
+
+static bool is_stopping(struct test *t)
+{
+	return fake_feed.state == FAKE_STOPPING;
+}
+
+static void on_source_closed(void *arg)
+{
+	((struct test *)arg)->source_closed = true;
+}
+
+static bool source_is_closed(struct test *t)
+{
+	return t->source_closed;
+}
+
+static void end(void)
+{
+	kw_source_close(test.source, on_source_closed, &test);
+	test.source = NULL;
+	test_until(&test, is_stopping, "the stop of the feed");
+	assert_false(test.source_closed);
+	fake_feed_stopped();
+	test_until(&test, source_is_closed, "the end of the source");
+	assert_int_equal(fake_feed.frees, 1);
+	test_end(&test);
+}
+
+static void tell_dirty(int from, int count)
+{
+	struct kw_dirty_key keys[KEYS];
+	char names[KEYS][16];
+
+	for (int i = 0; i < count; i++) {
+		snprintf(names[i], sizeof names[i], "key:%d", (from + i) % KEYS);
+		keys[i] = (struct kw_dirty_key){kw_slice_text(names[i]), 0, KW_DIRTY_EVENT};
+	}
+	fake_feed_dirty(keys, (size_t)count);
+}
+
+static void a_batch_of_dirty_keys_is_read_once_each(void **state)
+{
+	uint64_t fetches;
+
+	begin();
+	fetches = test_stats(&test).fetches;
+	for (int i = 0; i < KEYS; i++)
+		test_ask(&test, i % 3 ? "SET key:%d new" : "DEL key:%d", i);
+	tell_dirty(0, KEYS);
+	tell_dirty(KEYS / 2, KEYS); /* again, in another order */
+	test_settle(&test);
+	test_assert_same(&test);
+	assert_int_equal(test_stats(&test).fetches, fetches + KEYS);
+	assert_int_equal(fake_feed.removed, KEYS / 3);
+	assert_int_equal(test_stats(&test).reconciles, 0);
+	end();
+}
+
+static void a_change_that_is_not_told_is_not_read(void **state)
+{
+	begin();
+	test_ask(&test, "SET key:1 new");
+	test_ask(&test, "DEL key:2");
+	test_settle(&test);
+	assert_false(test_same(&test, false));
+	assert_true(test_has(&test, 0, "key:2"));
+	tell_dirty(1, 2);
+	test_settle(&test);
+	test_assert_same(&test);
+	end();
+}
+
+static void an_expiry_is_asked_for_when_an_event_may_have_set_it(void **state)
+{
+	struct kw_dirty_key key = {kw_slice_text("key:1"), 0, KW_DIRTY_EVENT | KW_DIRTY_TTL};
+
+	begin();
+	test_ask(&test, "EXPIRE key:1 1000");
+	fake_feed_dirty(&key, 1);
+	test_settle(&test);
+	test_assert_same(&test);
+	end();
+}
+
+static void a_flush_empties_its_database_alone(void **state)
+{
+	begin();
+	test_ask(&test, "SELECT 1");
+	test_ask(&test, "FLUSHDB");
+	assert_true(fake_feed_flushed(1));
+	test_settle(&test);
+	test_assert_same(&test);
+	assert_int_equal(fake_feed.emptied, 1);
+	assert_int_equal(test_stats(&test).reconciles, 0);
+	assert_string_equal(test.states, "");
+	end();
+}
+
+static bool has_reconciled(struct test *t)
+{
+	return strstr(t->states, "reconciling live") && test_is_live(t);
+}
+
+static void a_doubt_about_everything_is_reconciled(void **state)
+{
+	begin();
+	for (int db = 0; db < 3; db++) {
+		test_ask(&test, "SELECT %d", db);
+		test_ask(&test, "SET untold 1");
+		test_ask(&test, "DEL key:7");
+	}
+	fake_feed_doubt(KW_DOUBT_FLAGS, -1);
+	test_until(&test, has_reconciled, "a reconcile");
+	test_settle(&test);
+	test_assert_same(&test);
+	assert_int_equal(test_stats(&test).reconciles_flags, 1);
+	assert_string_equal(test.states, "reconciling live ");
+	end();
+}
+
+static void a_doubt_about_one_database_reads_that_alone(void **state)
+{
+	begin();
+	test_ask(&test, "SET untold 1");
+	test_ask(&test, "SELECT 1");
+	test_ask(&test, "SET untold 1");
+	fake_feed_doubt(KW_DOUBT_FLUSH, 1);
+	test_until(&test, has_reconciled, "a reconcile");
+	test_settle(&test);
+	assert_true(test_has(&test, 1, "untold"));
+	assert_false(test_has(&test, 0, "untold"));
+	assert_int_equal(test_stats(&test).scanned, KEYS + 1);
+	assert_int_equal(test_stats(&test).reconciles_flush, 1);
+	end();
+}
+
+static uint64_t fresh_us(void)
+{
+	kw_table_publish(test.table, kw_wall_us());
+	return ((const struct kw_superblock *)test.memory)->fresh_us;
+}
+
+static bool barrier_is_asked(struct test *t)
+{
+	return fake_feed.barriers_owed > 0;
+}
+
+static void the_table_is_fresh_only_after_a_barrier_passed(void **state)
+{
+	uint64_t before;
+
+	begin();
+	fake_feed.barriers = FAKE_HOLD;
+	test_until(&test, barrier_is_asked, "a barrier");
+	before = fresh_us();
+	test_run_ms(&test, 50);
+	assert_int_equal(fresh_us(), before);
+	fake_feed_passed();
+	test_run_ms(&test, 5);
+	assert_true(fresh_us() > before);
+	end();
+}
+
+static void a_barrier_proves_nothing_after_doubt_came_up(void **state)
+{
+	begin();
+	fake_feed.barriers = FAKE_HOLD;
+	test_until(&test, barrier_is_asked, "a barrier");
+	fake_feed_doubt(KW_DOUBT_SWAPDB, -1);
+	test_until(&test, has_reconciled, "a reconcile");
+	assert_int_equal(fake_feed.barriers_owed, 1);
+	assert_int_equal(fresh_us(), 0);
+	fake_feed_passed();
+	test_run_ms(&test, 5);
+	assert_int_equal(fresh_us(), 0);
+	fake_feed.barriers = FAKE_PASS;
+	test_settle(&test);
+	end();
+}
+
+static bool is_down(struct test *t)
+{
+	return kw_source_state(t->source) == KW_SOURCE_DOWN;
+}
+
+static void lose_and_return(enum kw_feed_server server)
+{
+	fake_feed.barriers = FAKE_HOLD; /* one under way is forgotten */
+	test_until(&test, barrier_is_asked, "a barrier");
+	fake_feed_lost("the test took the feed away");
+	assert_int_equal(fake_feed.state, FAKE_STOPPING);
+	test_until(&test, is_down, "source_down");
+	assert_string_equal(kw_source_reason(test.source), "the test took the feed away");
+	test_ask(&test, "SET missed 1");
+	test_run_ms(&test, 300); /* longer than the pause before the next attempt */
+	assert_int_equal(fake_feed.starts, 1);
+	fake_feed_stopped();
+	test_until(&test, has_started, "the second start of the feed");
+	assert_int_equal(fake_feed.starts, 2);
+	fake_feed.barriers = FAKE_PASS;
+	fake_feed_ready(server);
+	test_until(&test, has_reconciled, "a reconcile");
+	test_settle(&test);
+	test_assert_same(&test);
+}
+
+static void a_feed_that_was_lost_and_is_back_costs_a_reconcile(void **state)
+{
+	begin();
+	lose_and_return(KW_FEED_SAME_SERVER);
+	assert_int_equal(test_stats(&test).reconciles_connection, 1);
+	assert_int_equal(test_stats(&test).reconciles_identity, 0);
+	end();
+}
+
+static void a_feed_that_is_back_at_another_server_says_so(void **state)
+{
+	begin();
+	lose_and_return(KW_FEED_ANOTHER_SERVER);
+	assert_int_equal(test_stats(&test).reconciles_connection, 0);
+	assert_int_equal(test_stats(&test).reconciles_identity, 1);
+	end();
+}
+
+static void a_feed_that_is_lost_before_it_was_ready_is_started_again(void **state)
+{
+	test_begin(&test, "", 0);
+	test_ask(&test, "SET key 1");
+	test.options.feed = fake_feed_new;
+	test_follow(&test);
+	test_until(&test, has_started, "the start of the feed");
+	fake_feed_lost("no");
+	test_until(&test, is_down, "source_down");
+	fake_feed_stopped();
+	test_until(&test, has_started, "the second start of the feed");
+	fake_feed_ready(KW_FEED_SAME_SERVER);
+	test_settle(&test);
+	test_assert_same(&test);
+	assert_int_equal(test_stats(&test).reconciles, 0); /* it was the first scan */
+	end();
+}
+
+static bool has_looked(struct test *t)
+{
+	return fake_feed.looks > 2;
+}
+
+static void the_feed_is_asked_to_look_and_learns_what_is_stored(void **state)
+{
+	begin();
+	assert_int_equal(fake_feed.stored, 2 * KEYS);
+	test_until(&test, has_looked, "looks");
+	end();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_batch_of_dirty_keys_is_read_once_each),
+		cmocka_unit_test(a_change_that_is_not_told_is_not_read),
+		cmocka_unit_test(an_expiry_is_asked_for_when_an_event_may_have_set_it),
+		cmocka_unit_test(a_flush_empties_its_database_alone),
+		cmocka_unit_test(a_doubt_about_everything_is_reconciled),
+		cmocka_unit_test(a_doubt_about_one_database_reads_that_alone),
+		cmocka_unit_test(the_table_is_fresh_only_after_a_barrier_passed),
+		cmocka_unit_test(a_barrier_proves_nothing_after_doubt_came_up),
+		cmocka_unit_test(a_feed_that_was_lost_and_is_back_costs_a_reconcile),
+		cmocka_unit_test(a_feed_that_is_back_at_another_server_says_so),
+		cmocka_unit_test(a_feed_that_is_lost_before_it_was_ready_is_started_again),
+		cmocka_unit_test(the_feed_is_asked_to_look_and_learns_what_is_stored),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
