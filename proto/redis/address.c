@@ -1,5 +1,6 @@
 #include "redis/address.h"
 
+#include <assert.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +19,7 @@ static int parse_local(const char *text, struct kw_redis_address *address, struc
 		return kw_error_set(error, KW_E_CONFIG,
 			"redis address \"%s\": a socket's path has at most %zu bytes; " FORMS, text,
 			sizeof address->path - 1);
-	address->local = true;
+	address->scheme = KW_REDIS_UNIX;
 	memcpy(address->path, path, strlen(path) + 1);
 	return 0;
 }
@@ -69,7 +70,7 @@ static int parse_remote(const char *text, struct kw_redis_address *address, stru
 		return kw_error_set(error, KW_E_CONFIG,
 			"redis address \"%s\": the port is not a number from 1 to 65535; " FORMS,
 			text);
-	address->local = false;
+	address->scheme = KW_REDIS_TCP;
 	memcpy(address->host, host, length);
 	address->host[length] = '\0';
 	return 0;
@@ -78,6 +79,7 @@ static int parse_remote(const char *text, struct kw_redis_address *address, stru
 int kw_redis_address_parse(
 	const char *text, struct kw_redis_address *address, struct kw_error *error)
 {
+	assert(text);
 	*address = (struct kw_redis_address){0};
 	if (strncmp(text, "unix://", strlen("unix://")) == 0)
 		return parse_local(text, address, error);
@@ -95,6 +97,7 @@ int kw_redis_address_check(const char *text, struct kw_error *error)
 
 bool kw_redis_address_near(const struct kw_redis_address *address)
 {
-	return address->local || strncmp(address->host, "127.", strlen("127.")) == 0 ||
+	return address->scheme == KW_REDIS_UNIX ||
+	       strncmp(address->host, "127.", strlen("127.")) == 0 ||
 	       strcmp(address->host, "::1") == 0 || strcmp(address->host, "localhost") == 0;
 }

@@ -8,19 +8,26 @@
 
 #include <stdbool.h>
 
+enum kw_redis_scheme {
+	KW_REDIS_UNIX, /* unix:///path */
+	KW_REDIS_TCP,  /* tcp://host:port */
+};
+
 struct kw_redis_address {
-	bool local;     /* unix socket */
-	char path[108]; /* local: as sockaddr_un holds it */
-	char host[256]; /* else: name or number, an IPv6 number without its brackets */
-	char port[6];   /* decimal, 1 … 65535 */
+	enum kw_redis_scheme scheme;
+	char path[108]; /* UNIX: as sockaddr_un holds it */
+	char host[256]; /* TCP: name or number, an IPv6 number without its brackets */
+	char port[6];   /* TCP: decimal, 1 … 65535 */
 };
 
 /* KW_E_CONFIG when it is neither form; the sentence shows both. */
 int kw_redis_address_parse(
 	const char *text, struct kw_redis_address *address, struct kw_error *error);
 
-/* Is it on this host for certain: a unix socket, or a loopback number? (Behind one may be a
- * tunnel.) */
+/*
+ * Is it an address of this host: a unix socket, or a loopback number? A tunnel may lead from there
+ * to another host all the same.
+ */
 bool kw_redis_address_near(const struct kw_redis_address *address);
 
 /* The same as parse, asked for the verdict only. */

@@ -2,6 +2,7 @@
 
 #include "base/buffer.h"
 
+#include <assert.h>
 #include <stdalign.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -42,6 +43,7 @@ void *kw_arena_take(struct kw_arena *arena, size_t bytes)
 		add_chunk(arena, bytes);
 	memory = arena->newest->memory + arena->used;
 	arena->used += bytes;
+	assert(arena->used <= arena->newest->bytes);
 	arena->total += bytes < KW_ARENA_MAX_BYTES - arena->total
 				? bytes
 				: KW_ARENA_MAX_BYTES - arena->total;

@@ -55,7 +55,8 @@ static void add_targets(struct kw_redis *redis, const struct addrinfo *info)
 static void attempt_failed(struct kw_redis *redis, const struct kw_error *why)
 {
 	redis->attempt = *why;
-	kw_error_wrap(&redis->attempt, "connect%s%s", redis->address.local ? "" : " to ",
+	kw_error_wrap(&redis->attempt, "connect%s%s",
+		redis->address.scheme == KW_REDIS_UNIX ? "" : " to ",
 		redis->targets[redis->target].name);
 }
 
@@ -162,6 +163,7 @@ static void look_up(struct kw_redis *redis, const struct addrinfo *hints)
 			redis, KW_E_IO, "resolve %s: %s", redis->address.host, uv_strerror(result));
 		return;
 	}
+	assert(!redis->lookup);
 	redis->lookup = lookup;
 	kw_redis_arm(redis, redis->ready_until_us);
 }
@@ -187,7 +189,7 @@ void kw_redis_connect(struct kw_redis *redis)
 	struct addrinfo *info = NULL;
 
 	kw_sm_move(&redis->sm, KW_REDIS_CONNECTING, redis->place);
-	if (redis->address.local) {
+	if (redis->address.scheme == KW_REDIS_UNIX) {
 		connect_local(redis);
 		return;
 	}

@@ -26,7 +26,7 @@ enum kw_counter_found {
 	KW_COUNTER_FIRST, /* nothing to compare with: others is 0 */
 	KW_COUNTER_SAME,  /* no calls but ours */
 	KW_COUNTER_MORE,  /* others made some */
-	KW_COUNTER_ANEW,  /* it was reset: others made that many since, and nobody knows before */
+	KW_COUNTER_ANEW,  /* it was reset: so many were made since; those of before are lost */
 };
 
 /* Our own calls since the last look. */

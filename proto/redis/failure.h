@@ -7,8 +7,8 @@
  *   the connection is lost             KW_E_IO,       KW_SERVER_E_NONE
  *   we refuse, or do not ask           the caller's code, KW_SERVER_E_NONE
  *
- * A zeroed struct is "nothing failed". Plain memory, owned by whoever holds it; a callback that is
- * given a pointer copies what it wants to keep. Any thread.
+ * A zeroed struct is "nothing failed". Plain memory, owned by the one that declares it; a callback
+ * that is given a pointer copies what it wants to keep. Any thread.
  */
 #ifndef KW_REDIS_FAILURE_H
 #define KW_REDIS_FAILURE_H

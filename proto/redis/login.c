@@ -1,10 +1,11 @@
 /*
- * The first words on a connection: AUTH when there is something to prove, and CLIENT SETNAME, so
- * that CLIENT LIST says who we are. What callers queue waits until both were answered: a command
- * must not run as the default user because AUTH failed.
+ * The first commands on a connection: AUTH, when a user or a password is configured, and CLIENT
+ * SETNAME, which shows in CLIENT LIST. Callers' commands wait until both are answered: if AUTH
+ * fails, they must not run as the default user.
  */
 #include "redis/connection.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 /* As much of the server's words as a sentence quotes. */
@@ -37,7 +38,7 @@ static const char *auth_remedy(const struct kw_reply *reply)
 	return "see ACL LIST and ACL LOG on the server";
 }
 
-/* What a server says to anybody before it looks at the command. True: the connection is over. */
+/* What a server answers before it looks at the command. True: the connection is over. */
 static bool turned_away(struct kw_redis *redis, const struct kw_reply *reply)
 {
 	if (says(reply, "max number of clients"))
@@ -71,7 +72,7 @@ static void on_name(void *arg, const struct kw_reply *reply)
 				"set redis.password_file (and redis.username for an ACL user)");
 			return;
 		}
-		/* A user who may not name himself, or a name the server dislikes: no harm. */
+		/* No right to CLIENT SETNAME, or a name that the server refuses: no harm. */
 	}
 	kw_redis_logged_in(redis);
 }
@@ -91,6 +92,7 @@ static void send_auth(struct kw_redis *redis)
 
 void kw_redis_login(struct kw_redis *redis)
 {
+	assert(redis->pending.count == 0 && redis->output.bytes == 0);
 	send_auth(redis);
 	kw_redis_words(redis, on_name, redis, "CLIENT", "SETNAME", redis->client_name, NULL);
 	redis->login_bytes = redis->output.bytes;

@@ -53,6 +53,7 @@ static void push(struct kw_output *output, const uint8_t *raw, size_t length)
 	if (output->count == output->room)
 		grow(output);
 	output->count++;
+	assert(length > 0 && output->count <= output->room);
 	*run_at(output, output->count - 1) = (struct kw_output_run){raw, length};
 }
 
@@ -113,6 +114,8 @@ void kw_output_consume(struct kw_output *output, size_t written)
 			output->count--;
 		}
 	}
+	/* No run is empty: without bytes there is none. */
+	assert((output->bytes == 0) == (output->count == 0));
 	if (output->bytes == 0)
 		kw_buffer_trim(&output->encoded, KEEP_BYTES);
 }

@@ -32,6 +32,7 @@ void kw_pending_push(struct kw_pending_queue *queue, struct kw_pending command)
 		grow(queue);
 	queue->entries[(queue->first + queue->count) & (queue->room - 1)] = command;
 	queue->count++;
+	assert(queue->count <= queue->room && (queue->room & (queue->room - 1)) == 0);
 }
 
 struct kw_pending kw_pending_pop(struct kw_pending_queue *queue)
@@ -42,5 +43,6 @@ struct kw_pending kw_pending_pop(struct kw_pending_queue *queue)
 	command = queue->entries[queue->first];
 	queue->first = (queue->first + 1) & (queue->room - 1);
 	queue->count--;
+	assert(queue->first < queue->room);
 	return command;
 }

@@ -37,6 +37,7 @@ int kw_redis_open(uv_loop_t *loop, const struct kw_redis_options *options,
 	struct kw_redis_address address;
 	struct kw_redis *redis;
 
+	assert(loop && handlers && result);
 	if (kw_redis_address_parse(options->address, &address, error) != 0)
 		return KW_E_CONFIG;
 	redis = kw_zalloc(sizeof *redis);

@@ -115,7 +115,7 @@ void kw_redis_subscribe(
 void kw_redis_close(struct kw_redis *redis);
 void kw_redis_free(struct kw_redis *redis);
 
-/* RESP encoding of one command behind what the buffer holds. */
+/* Append one command in RESP to the buffer. */
 struct kw_buffer;
 void kw_resp_command(struct kw_buffer *buffer, int argc, const struct kw_slice *argv);
 

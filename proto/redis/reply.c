@@ -4,35 +4,40 @@
 #include "redis/arena.h"
 #include "redis/resp_parse.h"
 
+#include <assert.h>
 #include <hiredis/hiredis.h>
 #include <stdlib.h>
 
 /*
- * After each reply that ends behind its first KiB, hiredis moves what is left to the front of its
- * buffer. Small pieces make that cheap: 4 KiB cost two bytes moved for one parsed.
+ * After each reply that ends beyond its first KiB, hiredis moves the rest to the front of its
+ * buffer. Small pieces make that cheap: with 4 KiB, two bytes are moved for one that is parsed.
  */
 #define PIECE_BYTES ((size_t)4 * 1024)
 
-/* While a bulk string is incomplete nothing is moved, and fewer calls win. */
+/* While a bulk string is incomplete nothing is moved: larger pieces need fewer calls. */
 #define BULK_PIECE_BYTES ((size_t)16 * 1024)
 
 /* A parser whose buffer grew beyond this is replaced: one large value must not stay. */
 #define KEEP_BYTES ((size_t)4 * 1024 * 1024)
 
-/* What is kept of a reply that is not complete, before hiredis is asked; and what is added at a
- * time. */
+/* So much of an incomplete reply is kept before hiredis gets it; and so much is added at a time. */
 #define TAIL_BYTES ((size_t)64 * 1024)
 #define TAIL_STEP_BYTES ((size_t)4 * 1024)
 
+enum reader_mode {
+	READER_IN_PLACE, /* resp_parse.h reads the next reply where it lies */
+	READER_HIREDIS,  /* hiredis has the beginning of the present reply */
+	READER_STOPPED,  /* the sink wants no more: nothing is taken */
+};
+
 struct kw_reply_reader {
 	redisReader *parser;
-	bool slow;          /* hiredis has the present reply */
-	size_t tail_length; /* of the present reply, when hiredis has it not */
+	enum reader_mode mode;
+	size_t tail_length; /* IN_PLACE: bytes of a reply that is not complete, in tail */
 	struct kw_arena arena;
 	struct kw_reply scalar; /* the present reply when it is no array: already handed over */
 	kw_reply_sink sink;
 	void *arg;
-	bool stopped;
 	size_t high_bytes;   /* the most the parser's buffer has held */
 	const char *refusal; /* why one of our functions returned NULL to the parser */
 	struct kw_error failed;
@@ -63,7 +68,7 @@ static void *finish(const redisReadTask *task, struct kw_reply *reply)
 	struct kw_reply_reader *reader = task->privdata;
 
 	if (!task->parent && !reader->sink(reader->arg, reply))
-		reader->stopped = true;
+		reader->mode = READER_STOPPED;
 	return reply;
 }
 
@@ -84,7 +89,7 @@ static void *create_string(const redisReadTask *task, char *text, size_t length)
 		reply->type = KW_REPLY_ERROR;
 		break;
 	default:
-		return refuse(reader, "a type of RESP3, which nobody asked for");
+		return refuse(reader, "a type of RESP3, which was not asked for");
 	}
 	if (task->parent) {
 		void *copy = kw_arena_take(&reader->arena, length);
@@ -104,7 +109,7 @@ static void *create_array_of(const redisReadTask *task, size_t count)
 	struct kw_reply *elements = NULL;
 
 	if (task->type != REDIS_REPLY_ARRAY)
-		return refuse(reader, "a type of RESP3, which nobody asked for");
+		return refuse(reader, "a type of RESP3, which was not asked for");
 	if (reader->parser->ridx >= KW_REPLY_DEPTH_MAX)
 		return refuse(reader, "arrays in arrays deeper than 8");
 	/* At the top level an array lives in the arena like its elements: it is not handed over
@@ -148,12 +153,12 @@ static void *create_array(const redisReadTask *task, size_t count)
 
 static void *create_double(const redisReadTask *task, double value, char *text, size_t length)
 {
-	return refuse(task->privdata, "a type of RESP3, which nobody asked for");
+	return refuse(task->privdata, "a type of RESP3, which was not asked for");
 }
 
 static void *create_bool(const redisReadTask *task, int value)
 {
-	return refuse(task->privdata, "a type of RESP3, which nobody asked for");
+	return refuse(task->privdata, "a type of RESP3, which was not asked for");
 }
 
 static int item_type(const redisReader *parser)
@@ -199,6 +204,7 @@ struct kw_reply_reader *kw_reply_reader_new(kw_reply_sink sink, void *arg)
 {
 	struct kw_reply_reader *reader = kw_zalloc(sizeof *reader);
 
+	assert(sink);
 	reader->sink = sink;
 	reader->arg = arg;
 	reader->parser = new_parser(reader);
@@ -262,12 +268,12 @@ static bool give_memory_back(struct kw_reply_reader *reader)
 }
 
 /*
- * Hand over the reply that hiredis has, if it is complete. What stands behind it is left alone
- * then, as far as it is among the last `fed` bytes: *unused says how many.
+ * Hand over the reply that hiredis has, if it is complete. The bytes after it are left alone then,
+ * as far as they are among the last `fed` bytes: *unused says how many.
  */
 static int parse(struct kw_reply_reader *reader, size_t fed, size_t *unused)
 {
-	while (!reader->stopped) {
+	while (reader->mode == READER_HIREDIS) {
 		redisReader *parser = reader->parser;
 		void *root = NULL;
 		size_t left;
@@ -277,18 +283,17 @@ static int parse(struct kw_reply_reader *reader, size_t fed, size_t *unused)
 		if (!root)
 			return within_bounds(reader) ? 0 : fail(reader);
 		if (root != &reader->scalar && !reader->sink(reader->arg, root))
-			reader->stopped = true;
+			reader->mode = READER_STOPPED;
 		kw_arena_reset(&reader->arena);
 		left = parser->len - parser->pos;
 		if (left <= fed) {
 			parser->pos = parser->len;
-			reader->slow = false;
+			if (reader->mode == READER_HIREDIS)
+				reader->mode = READER_IN_PLACE;
 			*unused = left;
 		}
 		if (reader->high_bytes > KEEP_BYTES && !give_memory_back(reader))
 			return fail(reader);
-		if (!reader->slow)
-			break;
 	}
 	return 0;
 }
@@ -317,7 +322,7 @@ static size_t next_piece(struct kw_reply_reader *reader)
 
 /* Each of these takes some of the bytes and says how many. */
 
-static size_t feed_slow(struct kw_reply_reader *reader, const uint8_t *data, size_t length)
+static size_t feed_hiredis(struct kw_reply_reader *reader, const uint8_t *data, size_t length)
 {
 	size_t piece = next_piece(reader);
 	size_t unused = 0;
@@ -334,7 +339,8 @@ static size_t feed_slow(struct kw_reply_reader *reader, const uint8_t *data, siz
 /* hiredis gets what there is of the present reply. */
 static void leave_to_hiredis(struct kw_reply_reader *reader)
 {
-	reader->slow = true;
+	assert(reader->mode == READER_IN_PLACE);
+	reader->mode = READER_HIREDIS;
 	if (redisReaderFeed(reader->parser, (const char *)reader->tail, reader->tail_length) !=
 		REDIS_OK)
 		fail(reader);
@@ -344,7 +350,7 @@ static void leave_to_hiredis(struct kw_reply_reader *reader)
 static void hand_over(struct kw_reply_reader *reader, const struct kw_reply *reply)
 {
 	if (!reader->sink(reader->arg, reply))
-		reader->stopped = true;
+		reader->mode = READER_STOPPED;
 }
 
 /* The tail and what comes: up to the end of the one reply whose beginning the tail is. */
@@ -378,13 +384,14 @@ static size_t feed_tail(struct kw_reply_reader *reader, const uint8_t *data, siz
 	return 0;
 }
 
-static size_t feed_common(struct kw_reply_reader *reader, const uint8_t *data, size_t length)
+static size_t feed_in_place(struct kw_reply_reader *reader, const uint8_t *data, size_t length)
 {
 	struct kw_reply reply, elements[KW_RESP_ELEMENTS];
 	enum kw_resp_parsed result = KW_RESP_DONE;
 	size_t at = 0, used, needed;
 
-	while (at < length && !reader->stopped) {
+	assert(reader->tail_length == 0);
+	while (at < length && reader->mode == READER_IN_PLACE) {
 		result = kw_resp_parse(data + at, length - at, &reply, elements, &used, &needed);
 		if (result != KW_RESP_DONE)
 			break;
@@ -396,7 +403,8 @@ static size_t feed_common(struct kw_reply_reader *reader, const uint8_t *data, s
 		reader->tail_length = length - at;
 		return length;
 	}
-	reader->slow = result != KW_RESP_DONE;
+	if (result != KW_RESP_DONE)
+		reader->mode = READER_HIREDIS;
 	return at;
 }
 
@@ -405,15 +413,16 @@ int kw_reply_reader_feed(
 {
 	const uint8_t *at = data;
 
-	while (length > 0 && !reader->stopped && reader->failed.code == KW_OK) {
+	while (length > 0 && reader->mode != READER_STOPPED && reader->failed.code == KW_OK) {
 		size_t taken;
 
-		if (reader->slow)
-			taken = feed_slow(reader, at, length);
+		if (reader->mode == READER_HIREDIS)
+			taken = feed_hiredis(reader, at, length);
 		else if (reader->tail_length > 0)
 			taken = feed_tail(reader, at, length);
 		else
-			taken = feed_common(reader, at, length);
+			taken = feed_in_place(reader, at, length);
+		assert(taken <= length);
 		at += taken;
 		length -= taken;
 	}

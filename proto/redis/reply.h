@@ -29,8 +29,8 @@
 struct kw_reply_reader;
 
 /*
- * One reply, valid during the call. False: stop here, drop the bytes behind it; a reader that was
- * stopped takes nothing any more. The function must not free the reader.
+ * One reply, valid during the call. False: stop here and drop the bytes after it. A reader
+ * that was stopped takes nothing any more. The function must not free the reader.
  */
 typedef bool (*kw_reply_sink)(void *arg, const struct kw_reply *reply);
 

@@ -42,5 +42,6 @@ void kw_resp_command(struct kw_buffer *buffer, int argc, const struct kw_slice *
 		*at++ = '\r';
 		*at++ = '\n';
 	}
+	assert((size_t)(at - begin) <= most);
 	kw_buffer_filled(buffer, (size_t)(at - begin));
 }

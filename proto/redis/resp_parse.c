@@ -1,13 +1,15 @@
 #include "redis/resp_parse.h"
 
+#include <assert.h>
+
 #define DIGITS_MOST 18 /* no overflow in 64 bits; what is longer is hiredis's */
 
 struct cursor {
 	const uint8_t *at, *end;
-	size_t needed; /* behind `at` */
+	size_t needed; /* from `at` on */
 };
 
-/* The rest of the line, without CR LF; the cursor moves behind it. */
+/* The rest of the line, without CR LF; the cursor moves past it. */
 static enum kw_resp_parsed take_line(struct cursor *cursor, struct kw_slice *line)
 {
 	const uint8_t *cr = memchr(cursor->at, '\r', (size_t)(cursor->end - cursor->at));
@@ -128,6 +130,7 @@ enum kw_resp_parsed kw_resp_parse(const uint8_t *data, size_t length, struct kw_
 	} else {
 		result = take_scalar(&cursor, reply);
 	}
+	assert(cursor.at <= cursor.end);
 	*used = (size_t)(cursor.at - data);
 	*needed = *used + (cursor.needed > 0 ? cursor.needed : 1);
 	return result;

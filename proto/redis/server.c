@@ -39,12 +39,12 @@ static bool contains(struct kw_slice text, const char *words)
 	       memmem(text.data, text.length, words, strlen(words)) != NULL;
 }
 
-static struct kw_slice behind(struct kw_slice text, size_t length)
+static struct kw_slice after(struct kw_slice text, size_t length)
 {
 	return kw_slice((const char *)text.data + length, text.length - length);
 }
 
-/* The decimal number at the front of text, which is moved behind it. False: none, or too large. */
+/* The decimal number at the front of text, which is moved past it. False: none, or too large. */
 static bool take_number(struct kw_slice *text, uint64_t *number)
 {
 	const char *at = text->data;
@@ -60,7 +60,7 @@ static bool take_number(struct kw_slice *text, uint64_t *number)
 	}
 	if (digits == 0)
 		return false;
-	*text = behind(*text, digits);
+	*text = after(*text, digits);
 	*number = value;
 	return true;
 }
@@ -74,7 +74,7 @@ bool kw_info_text(struct kw_slice info, const char *field, struct kw_slice *valu
 		if (line.length <= length || ((const char *)line.data)[length] != ':' ||
 			memcmp(line.data, field, length) != 0)
 			continue;
-		*value = behind(line, length + 1);
+		*value = after(line, length + 1);
 		return true;
 	}
 	return false;
@@ -101,13 +101,13 @@ static bool pair_number(struct kw_slice pairs, const char *name, uint64_t *value
 		const char *comma = memchr(text, ',', pairs.length);
 
 		if (text[length] == '=' && memcmp(text, name, length) == 0) {
-			struct kw_slice number = behind(pairs, length + 1);
+			struct kw_slice number = after(pairs, length + 1);
 
 			return take_number(&number, value);
 		}
 		if (!comma)
 			return false;
-		pairs = behind(pairs, (size_t)(comma - text) + 1);
+		pairs = after(pairs, (size_t)(comma - text) + 1);
 	}
 	return false;
 }
@@ -135,7 +135,7 @@ bool kw_info_seconds(struct kw_slice info, const char *field, uint64_t *us)
 	*us = seconds * unit;
 	if (!starts_with(text, "."))
 		return text.length == 0;
-	for (text = behind(text, 1); text.length > 0; text = behind(text, 1)) {
+	for (text = after(text, 1); text.length > 0; text = after(text, 1)) {
 		uint8_t digit = (uint8_t)(*(const char *)text.data - '0');
 
 		if (digit > 9)
@@ -157,12 +157,12 @@ void kw_info_commands(struct kw_slice info, kw_info_command_fn fn, void *arg)
 
 		if (!starts_with(line, "cmdstat_"))
 			continue;
-		name = behind(line, strlen("cmdstat_"));
+		name = after(line, strlen("cmdstat_"));
 		colon = memchr(name.data, ':', name.length);
 		if (!colon)
 			continue;
 		name.length = (size_t)(colon - (const char *)name.data);
-		line = behind(line, strlen("cmdstat_") + name.length + 1);
+		line = after(line, strlen("cmdstat_") + name.length + 1);
 		if (pair_number(line, "calls", &calls) && pair_number(line, "usec", &usec))
 			fn(arg, name, calls, usec);
 	}
@@ -179,11 +179,11 @@ int kw_info_keyspace(struct kw_slice info, kw_info_database_fn fn, void *arg)
 
 		if (!starts_with(line, "db"))
 			continue;
-		rest = behind(line, 2);
+		rest = after(line, 2);
 		if (!take_number(&rest, &database) || database > UINT32_MAX ||
 			!starts_with(rest, ":"))
 			continue;
-		rest = behind(rest, 1);
+		rest = after(rest, 1);
 		if (!pair_number(rest, "keys", &keys) || !pair_number(rest, "expires", &expires))
 			continue;
 		if (fn)
@@ -205,7 +205,7 @@ bool kw_info_module_in_the_way(struct kw_slice info, char *name, size_t room)
 			(contains(line, "handle-io-errors") &&
 				contains(line, "handle-repl-async-load")))
 			continue;
-		line = behind(line, strlen("module:name="));
+		line = after(line, strlen("module:name="));
 		comma = line.length ? memchr(line.data, ',', line.length) : NULL;
 		length = comma ? (size_t)(comma - (const char *)line.data) : line.length;
 		snprintf(name, room, "%.*s", (int)(length < room ? length : room - 1),
@@ -231,7 +231,7 @@ static void copy_field(struct kw_slice info, const char *field, char *to, size_t
 			(const char *)value.data);
 }
 
-/* "7.0.15" to its numbers; what a build adds behind them ("-rc1") is passed over. */
+/* "7.0.15" to its numbers; what a build adds after them ("-rc1") is passed over. */
 static bool parse_version(struct kw_slice text, struct kw_server_identity *identity)
 {
 	int *const parts[] = {&identity->major, &identity->minor, &identity->patch};
@@ -244,7 +244,7 @@ static bool parse_version(struct kw_slice text, struct kw_server_identity *ident
 		*parts[i] = (int)number;
 		if (!starts_with(text, "."))
 			return i >= 1;
-		text = behind(text, 1);
+		text = after(text, 1);
 	}
 	return true;
 }
@@ -339,7 +339,7 @@ uint16_t kw_server_rdb_version(const struct kw_server_identity *identity)
 enum kw_server_error kw_server_error(struct kw_slice text)
 {
 	static const struct {
-		const char *word; /* the first of the sentence, with the space behind it */
+		const char *word; /* the first of the sentence, with the space after it */
 		enum kw_server_error kind;
 	} words[] = {
 		{"LOADING ", KW_SERVER_E_LOADING},

@@ -125,10 +125,10 @@ static void addresses_of_both_forms_are_understood(void **state)
 	struct kw_redis_address address;
 
 	assert_int_equal(kw_redis_address_parse("unix:///run/r.sock", &address, NULL), 0);
-	assert_true(address.local);
+	assert_int_equal(address.scheme, KW_REDIS_UNIX);
 	assert_string_equal(address.path, "/run/r.sock");
 	assert_int_equal(kw_redis_address_parse("tcp://db.example:6379", &address, NULL), 0);
-	assert_false(address.local);
+	assert_int_equal(address.scheme, KW_REDIS_TCP);
 	assert_string_equal(address.host, "db.example");
 	assert_string_equal(address.port, "6379");
 	assert_int_equal(kw_redis_address_parse("tcp://[::1]:1", &address, NULL), 0);
