@@ -73,8 +73,10 @@ static enum kw_judge_local local_of(const struct kw_agent *agent)
 
 	if (!agent->apply->ops->needs_local)
 		return KW_LOCAL_IS_READY;
-	if (local->state == KW_LOCAL_REFUSED)
-		return local->passing ? KW_LOCAL_PASSES : KW_LOCAL_IS_UNFIT;
+	if (kw_local_state(local) == KW_LOCAL_WAITING)
+		return KW_LOCAL_PASSES;
+	if (kw_local_state(local) == KW_LOCAL_REFUSED)
+		return KW_LOCAL_IS_UNFIT;
 	if (!kw_local_ready(local))
 		return KW_LOCAL_IS_AWAY;
 	return local->redis && kw_redis_lost(local->redis) ? KW_LOCAL_IS_LOST : KW_LOCAL_IS_READY;

@@ -1,5 +1,5 @@
 /* The cursor's way into the local server and back: a function library, or a key. */
-#include "local.h"
+#include "internal.h"
 
 #include "base/buffer.h"
 #include "base/log.h"
@@ -43,34 +43,48 @@ static struct kw_slice find_code(const struct kw_reply *list)
 	return (struct kw_slice){0};
 }
 
+void kw_local_refused_stale(struct kw_local *local)
+{
+	local->stale = KW_STALE_REFUSED;
+}
+
+static void set_serve_stale(struct kw_local *local, const char *value)
+{
+	if (kw_local_is_primary(local) && local->stale == KW_STALE_REFUSED)
+		kw_redis_words(local->redis, NULL, NULL, "CONFIG", "SET",
+			"replica-serve-stale-data", value, NULL);
+}
+
 void kw_local_serve_stale(struct kw_local *local)
 {
-	if (kw_local_is_primary(local) && local->refuses_stale)
-		kw_redis_words(local->redis, NULL, NULL, "CONFIG", "SET",
-			"replica-serve-stale-data", "yes", NULL);
+	set_serve_stale(local, "yes");
 }
 
 void kw_local_serve_stale_end(struct kw_local *local)
 {
-	if (kw_local_is_primary(local) && local->refuses_stale)
-		kw_redis_words(local->redis, NULL, NULL, "CONFIG", "SET",
-			"replica-serve-stale-data", "no", NULL);
-	local->refuses_stale = false;
+	set_serve_stale(local, "no");
+	local->stale = KW_STALE_SERVED;
 }
 
-/* The link to its primary, perhaps an agent before us, is down: asked once more, differently. */
+/* The link to its primary, perhaps an earlier agent, is down: ask once more, differently. */
 static bool asked_again(struct kw_local *local, const struct kw_reply *reply)
 {
-	bool refused = reply->type == KW_REPLY_ERROR && kw_local_is_primary(local) &&
-		       !local->asked_stale &&
-		       kw_server_error(reply->text) == KW_SERVER_E_MASTERDOWN;
+	bool again = reply->type == KW_REPLY_ERROR && kw_local_is_primary(local) &&
+		     local->stale != KW_STALE_TRIED &&
+		     kw_server_error(reply->text) == KW_SERVER_E_MASTERDOWN;
 
-	local->asked_stale = refused;
-	if (!refused)
+	local->stale = again ? KW_STALE_REFUSED : KW_STALE_SERVED;
+	if (!again)
 		return false;
-	local->refuses_stale = true;
 	kw_local_read_cursor(local);
+	local->stale = KW_STALE_TRIED;
 	return true;
+}
+
+/* The connection is there, and not being closed: is this an answer to go on with? */
+static bool is_expected(const struct kw_local *local, const struct kw_reply *reply)
+{
+	return reply && kw_local_state(local) == KW_LOCAL_ASKING;
 }
 
 static void on_library(void *arg, const struct kw_reply *reply)
@@ -78,7 +92,7 @@ static void on_library(void *arg, const struct kw_reply *reply)
 	struct kw_local *local = arg;
 	struct kw_local_facts *facts = &local->facts;
 
-	if (!reply || local->closing || asked_again(local, reply) ||
+	if (!is_expected(local, reply) || asked_again(local, reply) ||
 		kw_local_defer(local, "FUNCTION LIST", reply))
 		return;
 	if (reply->type != KW_REPLY_ARRAY) {
@@ -106,7 +120,7 @@ static void on_key(void *arg, const struct kw_reply *reply)
 	struct kw_local *local = arg;
 	struct kw_local_facts *facts = &local->facts;
 
-	if (!reply || local->closing || kw_local_defer(local, "GET", reply))
+	if (!is_expected(local, reply) || kw_local_defer(local, "GET", reply))
 		return;
 	if (reply->type == KW_REPLY_NIL) {
 		facts->cursor_kind = KW_CURSOR_NONE;

@@ -1,6 +1,6 @@
 /* Did anybody but us flush, or swap, what the local server holds, or the cursor's library? By the
  * counts of INFO. */
-#include "local.h"
+#include "internal.h"
 
 static uint64_t count_flushes(struct kw_slice info)
 {

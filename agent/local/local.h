@@ -1,24 +1,32 @@
 /*
  * The local server: one connection, who answers there, and whether it may be written to.
  *
- *   ┌──────┐ backoff ┌────────────┐ ready ┌────────┐ fit, cursor read ┌───────┐
- *   │ DOWN │────────▶│ CONNECTING │──────▶│ ASKING │────────────────▶│ READY │──┐ INFO each second
- *   └──────┘         └────────────┘       └────────┘                  └───────┘◀─┘
- *      ▲  connection lost                   │    ▲ each second           │ replica of somebody,
- *      └── from every state          not fit▼    │                       │ loading, …
- *                                         ┌─────────┐◀───────────────────┘
- *                                         │ REFUSED │ kw_local_why says what to do about it
- *                                         └─────────┘
+ *   ┌──────┐ after a pause ┌────────────┐ ready ┌────────┐ fit, cursor read ┌───────┐ INFO each
+ *   │ DOWN │──────────────▶│ CONNECTING │──────▶│ ASKING │─────────────────▶│ READY │ second
+ *   └──────┘               └────────────┘       └────────┘                  └───────┘
+ *      ▲                                  not fit │   ▲ each second             │ a replica of
+ *      │ the connection is lost                   ▼   │                         │ another server,
+ *      │ (from every state)           ┌───────────────────┐                     ▼ harm, …
+ *      │                              │ WAITING │ REFUSED │               ┌─────────┐
+ *      │                              └───────────────────┘               │ LEAVING │
+ *      └──────────────────────────────────────────────────────────────────└─────────┘
  *
- * A server that is led (the agent acts as its primary) may be a replica; REFUSED otherwise.
- * Everyone who writes shares the connection and asks kw_local_use for a database first. The
- * cursor's reading and writing are here too (cursor_store.c); its text is cursor.h's. Loop thread
- * only.
+ * WAITING ends by itself; REFUSED must be mended by a person. kw_local_why says what it is. The
+ * server or the carrier may also refuse the connection: REFUSED without one. kw_local_close leads
+ * to CLOSED by way of PARTING (from READY and LEAVING: handlers.gone is owed) or CLOSING.
+ *
+ * A server that the agent is the primary of (kw_local_lead) may be a replica.
+ *
+ * All parts of the agent that write share the connection. Each asks kw_local_use for its database
+ * first. The parts have headers of their own: facts.h, continuity.h, databases.h, and cursor.h for
+ * the cursor's text. Other files read these parts; they change them by functions only.
+ * Loop thread only.
  */
 #ifndef KW_AGENT_LOCAL_LOCAL_H
 #define KW_AGENT_LOCAL_LOCAL_H
 
 #include "base/backoff.h"
+#include "base/sm.h"
 #include "continuity.h"
 #include "cursor.h"
 #include "databases.h"
@@ -36,11 +44,16 @@
 #define KW_LOCAL_WHY 512
 
 enum kw_local_state {
-	KW_LOCAL_DOWN,
-	KW_LOCAL_CONNECTING,
-	KW_LOCAL_ASKING,
-	KW_LOCAL_REFUSED,
-	KW_LOCAL_READY,
+	KW_LOCAL_DOWN,       /* no connection; one is tried again soon */
+	KW_LOCAL_CONNECTING, /* until the server has accepted our login */
+	KW_LOCAL_ASKING,     /* for INFO, then for the cursor */
+	KW_LOCAL_WAITING,    /* not fit, by something that ends by itself */
+	KW_LOCAL_REFUSED,    /* not fit until a person mends it */
+	KW_LOCAL_READY,      /* handlers.assessed was called */
+	KW_LOCAL_LEAVING,    /* was READY: the connection is closed, and opened again */
+	KW_LOCAL_PARTING,    /* the same, but for good */
+	KW_LOCAL_CLOSING,    /* was not READY: the connection is closed for good */
+	KW_LOCAL_CLOSED,
 };
 
 enum kw_cursor_store { KW_STORE_AUTO, KW_STORE_FUNCTION, KW_STORE_KEY };
@@ -73,21 +86,26 @@ struct kw_local_handlers {
 	void *arg;
 };
 
+/* Does a replica answer questions about itself while its link is down? */
+enum kw_local_stale {
+	KW_STALE_SERVED,  /* as far as is known */
+	KW_STALE_REFUSED, /* no, it has just answered MASTERDOWN: change that for the next ones */
+	KW_STALE_TRIED,   /* the cursor was asked for again because of that, after the change */
+};
+
 struct kw_local {
 	struct kw_local_options options;
 	struct kw_local_handlers handlers;
-	enum kw_local_state state;
+	struct kw_sm sm;
 	struct kw_redis *redis; /* NULL: no connection */
 	struct kw_databases databases;
 	struct kw_backoff backoff;
-	uint64_t next_us;       /* DOWN: connect; REFUSED, READY: ask again */
-	bool asked;             /* an INFO is out */
-	uint64_t asks;          /* INFOs sent, ever */
-	uint64_t looks;         /* asks, as of the last one whose answer told the facts */
+	uint64_t next_us; /* DOWN: connect; WAITING, REFUSED, READY: ask again */
+	/* INFOs by number, 1 the first: sent; answered, or lost; the last that told the facts. */
+	struct {
+		uint64_t sent, answered, told;
+	} looks;
 	uint64_t asked_flushes; /* that were known when the last one was sent */
-	bool closing;
-	bool passing; /* REFUSED, but by what ends without anybody's doing */
-	bool told;    /* assessed was called and gone not yet */
 	uint64_t reconnects;
 	char why[KW_LOCAL_WHY];
 	struct kw_local_facts facts;
@@ -98,8 +116,7 @@ struct kw_local {
 	struct kw_counter functions; /* calls that may have taken the cursor away */
 	struct kw_counter infos;     /* the server's count of INFO, by which resets are seen */
 	uint64_t flushes_unsure;     /* of those of a link that is gone: executed or not */
-	bool refuses_stale;          /* it has just answered MASTERDOWN */
-	bool asked_stale;            /* the cursor was asked for again because of that */
+	enum kw_local_stale stale;
 };
 
 void kw_local_init(struct kw_local *local, const struct kw_local_options *options,
@@ -108,15 +125,38 @@ void kw_local_init(struct kw_local *local, const struct kw_local_options *option
 /* Connect when it is time, ask when it is time. */
 void kw_local_tick(struct kw_local *local, uint64_t now_us);
 
-/* Ask INFO now, unless one is out. Only when READY. What was sent when is told by `asks`. */
+/* Ask INFO now, unless an answer is awaited already. Only when READY. */
 void kw_local_look(struct kw_local *local);
+
+static inline enum kw_local_state kw_local_state(const struct kw_local *local)
+{
+	return (enum kw_local_state)local->sm.state;
+}
+
+/* Is an answer to INFO awaited? */
+static inline bool kw_local_asking(const struct kw_local *local)
+{
+	return local->looks.sent > local->looks.answered;
+}
+
+/* The number of the next INFO that is sent: the first that tells what is true from now on. */
+static inline uint64_t kw_local_next_look(const struct kw_local *local)
+{
+	return local->looks.sent + 1;
+}
+
+/* The number of the last INFO whose answer told the facts. */
+static inline uint64_t kw_local_looked(const struct kw_local *local)
+{
+	return local->looks.told;
+}
 
 /* handlers.closed follows from the loop. */
 void kw_local_close(struct kw_local *local);
 
 static inline bool kw_local_ready(const struct kw_local *local)
 {
-	return local->state == KW_LOCAL_READY;
+	return kw_local_state(local) == KW_LOCAL_READY;
 }
 
 /* Why it is not READY: a sentence with its remedy; "" when it is. */
@@ -203,28 +243,11 @@ void kw_local_link_forgotten(struct kw_local *local);
 /*
  * A replica that serves nothing stale (replica-serve-stale-data no) answers MASTERDOWN while its
  * link is down, to questions about itself too. What is asked between these two calls it answers:
- * the setting is changed around it, in one write. Nothing is changed unless refuses_stale.
+ * the setting is changed around it, in one write. Nothing is changed unless the server has refused
+ * to answer, which kw_local_refused_stale notes.
  */
+void kw_local_refused_stale(struct kw_local *local);
 void kw_local_serve_stale(struct kw_local *local);
 void kw_local_serve_stale_end(struct kw_local *local);
-
-/*
- * flushes.c, for local.c, once the facts were read: take the count as it is (a connection
- * begins); or compare it: true when somebody else flushed, before: what was held until now.
- */
-void kw_local_count_flushes(struct kw_local *local, struct kw_slice info);
-bool kw_local_find_flushes(
-	struct kw_local *local, struct kw_slice info, const struct kw_key_counts *before);
-
-/* cursor_store.c, for local.c: read it; ends in kw_local_cursor_read. */
-void kw_local_read_cursor(struct kw_local *local);
-void kw_local_cursor_read(struct kw_local *local);
-void kw_local_refuse(struct kw_local *local, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
-/*
- * An answer to what was asked of the server is an error. True: such as ends by itself (BUSY,
- * LOADING, MASTERDOWN); it is asked again, and if it was READY it stays so.
- */
-bool kw_local_defer(struct kw_local *local, const char *command, const struct kw_reply *reply);
 
 #endif

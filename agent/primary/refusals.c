@@ -50,8 +50,8 @@ static void find(struct kw_replica *replica)
 void kw_refusals_ask(struct kw_replica *replica)
 {
 	/* Behind an INFO that is out already it would be that one's answer. */
-	if (!replica->local->asked) {
-		replica->confirm_ask = replica->local->asks + 1;
+	if (!kw_local_asking(replica->local)) {
+		replica->confirm_ask = kw_local_next_look(replica->local);
 		replica->confirm_done = replica->base.done;
 		replica->confirm_us = kw_clock_us() + CONFIRM_US;
 	}
@@ -62,7 +62,7 @@ void kw_refusals_confirm(struct kw_replica *replica)
 {
 	if (replica->base.confirmed == replica->base.done ||
 		!kw_replica_is(replica, KW_REPLICA_ONLINE) || !replica->attached ||
-		kw_replica_is_leaving(replica) || replica->local->asked ||
+		kw_replica_is_leaving(replica) || kw_local_asking(replica->local) ||
 		!kw_local_ready(replica->local) || kw_clock_us() < replica->confirm_us)
 		return;
 	kw_refusals_ask(replica);
@@ -72,7 +72,7 @@ void kw_refusals_looked(struct kw_replica *replica)
 {
 	find(replica);
 	if (!kw_replica_is(replica, KW_REPLICA_ONLINE) || replica->confirm_ask == 0 ||
-		replica->local->asks < replica->confirm_ask)
+		kw_local_looked(replica->local) < replica->confirm_ask)
 		return;
 	replica->confirm_ask = 0;
 	replica->base.confirmed = replica->confirm_done;

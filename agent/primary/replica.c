@@ -220,7 +220,7 @@ static void replica_save(struct kw_apply *apply, uint64_t epoch, uint64_t versio
 	kw_local_cursor_now(replica->local, &progress, &replica->saving);
 	replica->saved = done;
 	replica->saved_arg = arg;
-	replica->save_ask = replica->local->asks + 1;
+	replica->save_ask = kw_local_next_look(replica->local);
 	kw_refusals_ask(replica);
 }
 
@@ -228,7 +228,7 @@ void kw_replica_go_on_saving(struct kw_replica *replica)
 {
 	if (!replica->saved || replica->save_ask == 0)
 		return;
-	if (replica->local->asks < replica->save_ask) {
+	if (kw_local_looked(replica->local) < replica->save_ask) {
 		kw_refusals_ask(replica);
 		return;
 	}

@@ -111,7 +111,7 @@ static void complain(struct kw_takeover *takeover, const char *what, const struc
 
 	/* The link to its primary is down: the next try takes that into account. */
 	if (kind == KW_SERVER_E_MASTERDOWN)
-		takeover->local->refuses_stale = true;
+		kw_local_refused_stale(takeover->local);
 	if (kw_failed(&takeover->failure))
 		return;
 	kw_failure_answered(&takeover->failure, reply, "local server: %s answers \"%.*s\"%s", what,

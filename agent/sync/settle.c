@@ -24,7 +24,7 @@ enum kw_sync_equality kw_sync_equality(const struct kw_sync *sync, uint64_t now_
 	if (equal_us == 0 || now_us - equal_us > sync->warm_lag_us)
 		return KW_SYNC_UNEQUAL;
 	if (sync->settled || !kw_local_may_evict(&sync->local->facts) ||
-		kw_debt_kept(&sync->debt, sync->local->looks))
+		kw_debt_kept(&sync->debt, kw_local_looked(sync->local)))
 		return KW_SYNC_EQUAL;
 	return KW_SYNC_UNPROVEN;
 }
@@ -56,7 +56,7 @@ static void ask_whether_kept(struct kw_sync *sync)
 	if (sync->debt.question > 0 || sync->settled || sync->progress.equal_us == 0 ||
 		!kw_local_ready(sync->local) || !kw_local_may_evict(&sync->local->facts))
 		return;
-	kw_debt_ask(&sync->debt, sync->local->asks + 1);
+	kw_debt_ask(&sync->debt, kw_local_next_look(sync->local));
 	kw_local_look(sync->local);
 }
 

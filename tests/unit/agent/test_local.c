@@ -119,7 +119,7 @@ static void the_cursor_can_be_a_key_that_is_not_counted_as_data(void **state)
 
 static bool is_refused(void *arg)
 {
-	return ((struct test_local *)arg)->local.state == KW_LOCAL_REFUSED;
+	return kw_local_state(&((struct test_local *)arg)->local) == KW_LOCAL_REFUSED;
 }
 
 static void a_library_of_somebody_else_is_not_overwritten(void **state)

@@ -160,7 +160,7 @@ static bool has_looked(void *arg)
 {
 	const struct stage *stage = arg;
 
-	return stage->agent->local.asks > stage->seen && !stage->agent->local.asked;
+	return kw_local_looked(&stage->agent->local) > stage->seen;
 }
 
 static bool has_written(void *arg)
@@ -203,14 +203,14 @@ static void data_of_another_primary_are_found_whatever_was_written_since(void **
 	stage_fill(&stage, 0, 1000);
 	stage_start_agent(&stage);
 	stage_wait_warm(&stage);
-	stage.seen = stage.agent->local.asks;
+	stage.seen = stage.agent->local.looks.sent;
 	stage_wait(&stage, has_looked, "the agent has just looked");
 	be_replica_for_a_moment(&stage, number);
 	assert_string_equal(stage_cli(&stage, "dbsize"), "1");
 	test_proxy_put(&stage.proxy, 0, "behind it", "1");
 	test_proxy_publish(&stage.proxy);
 	stage_wait(&stage, has_written, "the cursor is written");
-	stage.seen = stage.agent->local.asks + 1;
+	stage.seen = kw_local_next_look(&stage.agent->local);
 	stage_wait(&stage, has_looked, "the agent has looked");
 	stage_wait_warm(&stage);
 	assert_string_equal(stage_cli(&stage, "dbsize"), "501");

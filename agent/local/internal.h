@@ -1,0 +1,58 @@
+/*
+ * The inside of the local server, shared by its parts:
+ *
+ *   connection.c     the connection: opened, lost, closed; its states
+ *   local.c          who answers there, and what has become of the data
+ *   cursor_store.c   the cursor's way into the server and back
+ *   flushes.c        the counts of INFO: did others flush?
+ *
+ * Nobody else includes this. Loop thread only.
+ */
+#ifndef KW_AGENT_LOCAL_INTERNAL_H
+#define KW_AGENT_LOCAL_INTERNAL_H
+
+#include "local.h"
+
+/* connection.c: move to a state. reason: a sentence for the log, or "". */
+void kw_local_move(struct kw_local *local, enum kw_local_state state, const char *reason);
+
+/* The next tick that asks, or connects, comes after this pause. */
+void kw_local_ask_later(struct kw_local *local);
+
+/*
+ * The server is not fit: by something that a person must mend; or by something that ends by itself
+ * (it waits then). The sentence names the remedy. A server that was READY is left: answers may be
+ * owed, and a new connection is a clean cut.
+ */
+void kw_local_refuse(struct kw_local *local, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+void kw_local_wait(struct kw_local *local, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/*
+ * An answer to what was asked of the server is an error. True: such as ends by itself (BUSY,
+ * LOADING, MASTERDOWN); it is asked again, and if it was READY it stays so.
+ */
+bool kw_local_defer(struct kw_local *local, const char *command, const struct kw_reply *reply);
+
+/* READY: close this connection, and open another one. */
+void kw_local_leave(struct kw_local *local, const char *reason);
+
+/* local.c: a connection is there. INFO is asked, and the answer leads on. */
+void kw_local_begin(struct kw_local *local);
+/* The connection is lost: no answer comes any more. */
+void kw_local_end(struct kw_local *local);
+
+/* cursor_store.c: read the cursor; it ends in kw_local_cursor_read. */
+void kw_local_read_cursor(struct kw_local *local);
+void kw_local_cursor_read(struct kw_local *local);
+
+/*
+ * flushes.c, once the facts were read: take the count as it is (a connection begins); or compare
+ * it: true when others flushed. before: the keys of each database until now.
+ */
+void kw_local_count_flushes(struct kw_local *local, struct kw_slice info);
+bool kw_local_find_flushes(
+	struct kw_local *local, struct kw_slice info, const struct kw_key_counts *before);
+
+#endif
