@@ -2,10 +2,11 @@
 
 #include "base/buffer.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define DATABASES_MOST 4096 /* beyond it databases go without, and a flush scans them again */
+#define DATABASES_MOST 4096 /* databases beyond it have none: a flush scans them again */
 
 struct nest {
 	struct kw_canary places[KW_CANARIES];
@@ -42,9 +43,9 @@ static struct nest *nest_new(struct kw_canaries *canaries, uint32_t database)
 	if (database >= canaries->count) {
 		uint32_t count = database + 1;
 
-		canaries->nests = kw_realloc(canaries->nests, count * sizeof(*canaries->nests));
+		canaries->nests = kw_realloc(canaries->nests, count * sizeof *canaries->nests);
 		memset(canaries->nests + canaries->count, 0,
-			(count - canaries->count) * sizeof(*canaries->nests));
+			(count - canaries->count) * sizeof *canaries->nests);
 		canaries->count = count;
 	}
 	if (!canaries->nests[database])
@@ -57,7 +58,8 @@ static struct kw_canary *find(struct nest *nest, struct kw_slice key)
 	for (int i = 0; nest && i < KW_CANARIES; i++) {
 		struct kw_canary *canary = &nest->places[i];
 
-		if (canary->used && kw_slice_equal(kw_slice(canary->name, canary->length), key))
+		if (canary->state != KW_CANARY_NONE &&
+			kw_slice_equal(kw_slice(canary->name, canary->length), key))
 			return canary;
 	}
 	return NULL;
@@ -76,11 +78,11 @@ void kw_canary_offer(struct kw_canaries *canaries, uint32_t database, struct kw_
 	for (int i = 0; i < KW_CANARIES; i++) {
 		struct kw_canary *canary = &nest->places[i];
 
-		if (canary->used)
+		if (canary->state != KW_CANARY_NONE)
 			continue;
-		/* Touched: one that came during a watch was not in the table before the flush. */
+		/* If a check is under way: this key was not in the table before the flush. */
 		*canary = (struct kw_canary){
-			.used = true, .touched = true, .length = (uint32_t)key.length};
+			.state = KW_CANARY_TOUCHED, .length = (uint32_t)key.length};
 		if (key.length > 0)
 			memcpy(canary->name, key.data, key.length);
 		nest->count++;
@@ -95,7 +97,8 @@ void kw_canary_gone(struct kw_canaries *canaries, uint32_t database, struct kw_s
 
 	if (!canary)
 		return;
-	canary->used = false;
+	assert(nest->count > 0);
+	canary->state = KW_CANARY_NONE;
 	nest->count--;
 }
 
@@ -104,14 +107,15 @@ void kw_canary_forget_database(struct kw_canaries *canaries, uint32_t database)
 	struct nest *nest = nest_of(canaries, database);
 
 	if (nest)
-		memset(nest, 0, sizeof(*nest));
+		memset(nest, 0, sizeof *nest);
 }
 
 void kw_canary_watch(struct kw_canaries *canaries)
 {
 	for (uint32_t i = 0; i < canaries->count; i++)
 		for (int j = 0; canaries->nests[i] && j < KW_CANARIES; j++)
-			canaries->nests[i]->places[j].touched = false;
+			if (canaries->nests[i]->places[j].state == KW_CANARY_TOUCHED)
+				canaries->nests[i]->places[j].state = KW_CANARY_UNTOUCHED;
 }
 
 void kw_canary_touch(struct kw_canaries *canaries, uint32_t database, struct kw_slice key)
@@ -119,7 +123,7 @@ void kw_canary_touch(struct kw_canaries *canaries, uint32_t database, struct kw_
 	struct kw_canary *canary = find(nest_of(canaries, database), key);
 
 	if (canary)
-		canary->touched = true;
+		canary->state = KW_CANARY_TOUCHED;
 }
 
 struct kw_canary *kw_canary_of(struct kw_canaries *canaries, uint32_t database)

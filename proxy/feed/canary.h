@@ -13,16 +13,21 @@
 
 #include "base/slice.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #define KW_CANARIES 4       /* a database */
 #define KW_CANARY_BYTES 128 /* longer keys are not taken */
 
+enum kw_canary_state {
+	KW_CANARY_NONE, /* the place is free */
+	KW_CANARY_UNTOUCHED,
+	KW_CANARY_TOUCHED, /* an event named it since the last kw_canary_watch, or it is new since
+			    */
+};
+
 struct kw_canary {
 	uint32_t length;
-	bool used;
-	bool touched; /* an event named it since the last kw_canary_watch */
+	enum kw_canary_state state;
 	uint8_t name[KW_CANARY_BYTES];
 };
 

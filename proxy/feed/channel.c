@@ -8,7 +8,7 @@ bool kw_channel_parse(struct kw_slice channel, uint32_t *database, struct kw_sli
 	static const char front[] = "__keyevent@";
 	static const char behind[] = "__:";
 	const char *text = channel.data;
-	size_t at = sizeof(front) - 1, digits = at;
+	size_t at = sizeof front - 1, digits = at;
 	uint64_t number = 0;
 
 	if (channel.length < at || memcmp(text, front, at) != 0)
@@ -18,11 +18,11 @@ bool kw_channel_parse(struct kw_slice channel, uint32_t *database, struct kw_sli
 		if (number > INT32_MAX) /* a server counts its databases in an int */
 			return false;
 	}
-	if (at == digits || channel.length - at < sizeof(behind) - 1 ||
-		memcmp(text + at, behind, sizeof(behind) - 1) != 0)
+	if (at == digits || channel.length - at < sizeof behind - 1 ||
+		memcmp(text + at, behind, sizeof behind - 1) != 0)
 		return false;
 	*database = (uint32_t)number;
-	at += sizeof(behind) - 1;
+	at += sizeof behind - 1;
 	*event = kw_slice(text + at, channel.length - at);
 	return true;
 }
@@ -52,6 +52,6 @@ bool kw_channel_may_expire(struct kw_slice event)
 {
 	if (event.length == 0 || memchr(event.data, '\0', event.length))
 		return true;
-	return !bsearch(&event, lasting, sizeof(lasting) / sizeof(*lasting), sizeof(*lasting),
-		compare_name);
+	return !bsearch(
+		&event, lasting, sizeof lasting / sizeof *lasting, sizeof *lasting, compare_name);
 }

@@ -94,7 +94,7 @@ static void conclude(struct kw_flush_check *flush)
 		const struct kw_canary *canary =
 			kw_canary_of(flush->canaries, question->database) + question->place;
 
-		if (question->exists == 1 && canary->used && !canary->touched)
+		if (question->exists == 1 && canary->state == KW_CANARY_UNTOUCHED)
 			kw_databases_remove(&flush->doubted, question->database);
 	}
 	rest(flush, "concluded");
@@ -143,7 +143,7 @@ static void ask_canaries(struct kw_flush_check *flush, uint32_t database)
 		struct kw_slice argv[2] = {
 			kw_slice_text("EXISTS"), kw_slice(canaries[i].name, canaries[i].length)};
 
-		if (!canaries[i].used || canaries[i].touched)
+		if (canaries[i].state != KW_CANARY_UNTOUCHED)
 			continue;
 		flush->questions = kw_realloc(
 			flush->questions, (flush->question_count + 1) * sizeof *flush->questions);

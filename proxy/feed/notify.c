@@ -380,7 +380,7 @@ static void events_closed(void *arg, const struct kw_error *why)
 }
 
 /* watch's first look found nothing against the server. */
-static void welcome(void *arg, bool another)
+static void welcome(void *arg, enum kw_feed_server server)
 {
 	struct notify *notify = arg;
 	struct kw_redis_handlers handlers = {
@@ -392,7 +392,7 @@ static void welcome(void *arg, bool another)
 	struct kw_error why;
 
 	assert(!notify->events);
-	if (another)
+	if (server == KW_FEED_ANOTHER_SERVER)
 		notify->greeted = KW_FEED_ANOTHER_SERVER;
 	if (notify->sm.state == STARTING &&
 		kw_redis_open(notify->options.loop, &notify->options.redis, &handlers,

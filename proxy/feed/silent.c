@@ -61,7 +61,7 @@ static bool is_hll(const uint8_t *string, size_t length)
 				return false;
 			at += bytes;
 		}
-		if (at >= length || string[at] < sizeof(hll_magic) - 1 || string[at] >= 32)
+		if (at >= length || string[at] < sizeof hll_magic - 1 || string[at] >= 32)
 			return false;
 		at++;
 	} else if (length > 0) {
@@ -69,8 +69,8 @@ static bool is_hll(const uint8_t *string, size_t length)
 		if (at == 0)
 			return false;
 	}
-	return at < length && length - at >= sizeof(hll_magic) &&
-	       memcmp(string + at, hll_magic, sizeof(hll_magic)) == 0;
+	return at < length && length - at >= sizeof hll_magic &&
+	       memcmp(string + at, hll_magic, sizeof hll_magic) == 0;
 }
 
 enum kw_silent_kind kw_silent_classify(struct kw_slice payload)
@@ -95,7 +95,7 @@ enum kw_silent_kind kw_silent_classify(struct kw_slice payload)
 
 struct kw_silent *kw_silent_new(uint64_t seed)
 {
-	struct kw_silent *silent = kw_zalloc(sizeof(*silent));
+	struct kw_silent *silent = kw_zalloc(sizeof *silent);
 
 	kw_keyset_init(&silent->keys, sizeof(struct entry), seed);
 	return silent;

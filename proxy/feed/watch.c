@@ -3,11 +3,13 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/sm.h"
 #include "feed/flags.h"
 #include "feed/settings.h"
 #include "keys/databases.h"
 #include "redis/counters.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,17 +23,15 @@ static const char *const counter_names[COUNTERS] = {
 	"swapdb", "xack", "xreadgroup", "xclaim", "xautoclaim", "pfcount", "debug"};
 
 static const char *const section_names[] = {"server", "replication", "persistence", "commandstats"};
-#define SECTIONS (sizeof(section_names) / sizeof(*section_names))
+#define SECTIONS (sizeof section_names / sizeof *section_names)
 
 struct kw_watch {
 	struct kw_lane *lane;
 	struct kw_watch_handlers handlers;
 	struct kw_buffer info; /* the sections of the look under way */
-	bool looking;
-	bool first;   /* of this connection: nothing to compare the counters with */
-	bool greeted; /* was there ever a server before? */
-	bool another; /* the last look found another one */
-	struct kw_server_identity identity;
+	struct kw_sm sm;
+	struct kw_server_identity identity; /* of the last look; no run_id: there was none */
+	enum kw_feed_server server;         /* … compared with the look before */
 	struct kw_counter counters[COUNTERS];
 	struct kw_counter infos; /* of all clients, ours among them: shows resets */
 	uint64_t resets;         /* of the server's counters, ever */
@@ -45,13 +45,47 @@ struct kw_watch {
 	uint32_t databases;
 };
 
+/*
+ *               begin              nothing against it
+ *   ┌─────────┐        ┌──────────┐                    ┌─────────┐      ┌─────────┐
+ *   │ STOPPED │───────▶│ GREETING │───────────────────▶│ RESTING │◀────▶│ LOOKING │
+ *   └─────────┘        └──────────┘◀── begin ──────────└─────────┘      └─────────┘
+ *        ▲                   │ refused, lost                                 │
+ *        └───────────────────┴───────────────────────────────────────────────┘
+ */
+enum watch_state {
+	STOPPED,
+	GREETING, /* the first look at a connection: no counter of it to compare with */
+	RESTING,
+	LOOKING,
+};
+
+static bool holds(const void *owner, int state)
+{
+	const struct kw_watch *watch = owner;
+
+	if (state == STOPPED)
+		return kw_buffer_length(&watch->info) == 0;
+	return watch->lane->redis && (state == GREETING || watch->identity.run_id[0]);
+}
+
+static const struct kw_sm_state states[] = {
+	[STOPPED] = {"stopped", KW_SM_TO(GREETING), KW_SM_INITIAL},
+	[GREETING] = {"greeting", KW_SM_TO(RESTING) | KW_SM_TO(STOPPED)},
+	[RESTING] = {"resting", KW_SM_TO(LOOKING) | KW_SM_TO(GREETING)},
+	[LOOKING] = {"looking", KW_SM_TO(RESTING) | KW_SM_TO(STOPPED)},
+};
+
+static const struct kw_sm_conf machine = {"watch", states, LOOKING + 1, holds};
+
 struct kw_watch *kw_watch_new(struct kw_lane *lane, const struct kw_watch_handlers *handlers)
 {
-	struct kw_watch *watch = kw_zalloc(sizeof(*watch));
+	struct kw_watch *watch = kw_zalloc(sizeof *watch);
 
 	watch->lane = lane;
 	watch->handlers = *handlers;
 	watch->databases = KW_DATABASES_MOST;
+	kw_sm_init(&watch->sm, &machine, watch, STOPPED);
 	return watch;
 }
 
@@ -65,8 +99,22 @@ void kw_watch_free(struct kw_watch *watch)
 
 static void give_up(struct kw_watch *watch)
 {
-	watch->looking = false;
 	kw_buffer_clear(&watch->info);
+	if (watch->sm.state != RESTING)
+		kw_sm_move(&watch->sm, STOPPED, "the look was given up");
+}
+
+/* Is the first look at this connection under way? */
+static bool is_greeting(const struct kw_watch *watch)
+{
+	return watch->sm.state == GREETING;
+}
+
+static bool is_another(const struct kw_server_identity *old, const struct kw_server_identity *now)
+{
+	return old->run_id[0] &&
+	       (strcmp(now->run_id, old->run_id) != 0 || strcmp(now->replid, old->replid) != 0 ||
+		       strcmp(now->role, old->role) != 0);
 }
 
 /* Who is it? False: the server cannot be followed. */
@@ -96,11 +144,8 @@ static bool look_at_identity(struct kw_watch *watch, struct kw_slice info)
 			"the server followed is itself a replica (role %s): what it has not "
 			"received is not here either",
 			now.role);
-	watch->another = watch->greeted && (strcmp(now.run_id, old->run_id) != 0 ||
-						   strcmp(now.replid, old->replid) != 0 ||
-						   strcmp(now.role, old->role) != 0);
+	watch->server = is_another(old, &now) ? KW_FEED_ANOTHER_SERVER : KW_FEED_SAME_SERVER;
 	watch->identity = now;
-	watch->greeted = true;
 	return true;
 }
 
@@ -142,8 +187,8 @@ static void look_at_counters(struct kw_watch *watch, struct kw_slice info)
 	uint64_t resets = watch->resets;
 	bool begin;
 
-	if (watch->first) {
-		memset(watch->counters, 0, sizeof(watch->counters));
+	if (is_greeting(watch)) {
+		memset(watch->counters, 0, sizeof watch->counters);
 		watch->infos = (struct kw_counter){0};
 	}
 	/* Ours of each look are counted, or CONFIG RESETSTAT was called. */
@@ -186,7 +231,7 @@ static bool look_at_info(struct kw_watch *watch)
 	if (!look_at_identity(watch, info))
 		return false;
 	look_at_counters(watch, info);
-	if (watch->another && !watch->first)
+	if (watch->server == KW_FEED_ANOTHER_SERVER && !is_greeting(watch))
 		watch->handlers.doubt(watch->handlers.arg, KW_DOUBT_IDENTITY,
 			"the server changed its role or its replication history");
 	return true;
@@ -195,12 +240,13 @@ static bool look_at_info(struct kw_watch *watch)
 /* The flags are as needed, and nothing else is wrong. */
 static void finish(struct kw_watch *watch)
 {
-	bool first = watch->first;
+	bool greeting = is_greeting(watch);
 
-	give_up(watch);
-	watch->first = false;
-	if (first)
-		watch->handlers.welcome(watch->handlers.arg, watch->another);
+	assert(greeting || watch->sm.state == LOOKING);
+	kw_buffer_clear(&watch->info);
+	kw_sm_move(&watch->sm, RESTING, "");
+	if (greeting)
+		watch->handlers.welcome(watch->handlers.arg, watch->server);
 }
 
 static void flags_set(void *arg, const struct kw_reply *reply)
@@ -223,7 +269,7 @@ static void flags_set(void *arg, const struct kw_reply *reply)
 		give_up(watch);
 		return;
 	}
-	if (!watch->first)
+	if (!is_greeting(watch))
 		watch->handlers.doubt(watch->handlers.arg, KW_DOUBT_FLAGS,
 			"notify-keyspace-events was changed, so events may have been missed");
 	finish(watch);
@@ -285,7 +331,7 @@ static void time_answered(void *arg, const struct kw_reply *reply)
 	watch->skew_us = server_us - (int64_t)(watch->asked_wall_us / 2 + now_us / 2);
 }
 
-/* Anybody may publish an event that names a database which is none. */
+/* Any client may publish an event that names a database beyond the last one. */
 static void databases_answered(void *arg, const struct kw_reply *reply)
 {
 	struct kw_watch *watch = arg;
@@ -295,28 +341,25 @@ static void databases_answered(void *arg, const struct kw_reply *reply)
 	reply = kw_lane_reply(watch->lane, reply);
 	if (!reply || reply->type != KW_REPLY_ARRAY || reply->count != 2)
 		return;
-	snprintf(number, sizeof(number), "%.*s", (int)reply->elements[1].text.length,
+	snprintf(number, sizeof number, "%.*s", (int)reply->elements[1].text.length,
 		(const char *)reply->elements[1].text.data);
 	databases = strtoul(number, NULL, 10);
 	if (databases > 0 && databases < KW_DATABASES_MOST)
 		watch->databases = (uint32_t)databases;
 }
 
-void kw_watch_look(struct kw_watch *watch)
+static void ask(struct kw_watch *watch)
 {
 	struct kw_redis *redis = watch->lane->redis;
 	uint64_t now_us = kw_clock_us();
 
-	if (watch->looking || watch->lane->broken)
-		return;
-	watch->looking = true;
 	kw_buffer_clear(&watch->info);
-	if (watch->first || now_us - watch->time_us >= TIME_EVERY_US) {
+	if (is_greeting(watch) || now_us - watch->time_us >= TIME_EVERY_US) {
 		watch->time_us = now_us;
 		watch->asked_wall_us = kw_wall_us();
 		kw_redis_words(redis, time_answered, watch, "TIME", NULL);
 	}
-	if (watch->first) {
+	if (is_greeting(watch)) {
 		watch->databases = KW_DATABASES_MOST;
 		kw_settings_get(&watch->settings);
 		kw_redis_words(
@@ -331,11 +374,18 @@ void kw_watch_look(struct kw_watch *watch)
 		redis, flags_answered, watch, "CONFIG", "GET", "notify-keyspace-events", NULL);
 }
 
+void kw_watch_look(struct kw_watch *watch)
+{
+	if (watch->sm.state != RESTING || watch->lane->broken)
+		return;
+	kw_sm_move(&watch->sm, LOOKING, "");
+	ask(watch);
+}
+
 void kw_watch_begin(struct kw_watch *watch)
 {
-	give_up(watch);
-	watch->first = true;
-	kw_watch_look(watch);
+	kw_sm_move(&watch->sm, GREETING, "");
+	ask(watch);
 }
 
 const struct kw_server_identity *kw_watch_identity(const struct kw_watch *watch)

@@ -12,7 +12,7 @@
 #ifndef KW_PROXY_FEED_WATCH_H
 #define KW_PROXY_FEED_WATCH_H
 
-#include "feed/doubt.h"
+#include "feed/feed.h"
 #include "feed/silent.h"
 #include "fetch/lane.h"
 #include "redis/server.h"
@@ -21,9 +21,8 @@
 #include <stdint.h>
 
 struct kw_watch_handlers {
-	/* The first look is over and found nothing against it. another: not the server of before.
-	 */
-	void (*welcome)(void *arg, bool another);
+	/* The first look at a connection is over and found nothing against the server. */
+	void (*welcome)(void *arg, enum kw_feed_server server);
 	/* Events may have been missed. */
 	void (*doubt)(void *arg, enum kw_doubt cause, const char *why);
 	/* Keys of this kind may have changed. */

@@ -37,7 +37,7 @@ void kw_lane_select(struct kw_lane *lane, uint32_t database)
 
 	if (lane->selected == (int64_t)database)
 		return;
-	snprintf(number, sizeof(number), "%u", database);
+	snprintf(number, sizeof number, "%u", database);
 	kw_redis_words(lane->redis, selected, lane, "SELECT", number, NULL);
 	lane->selected = database;
 }
@@ -51,7 +51,7 @@ void kw_lane_fail(struct kw_lane *lane, enum kw_code code, const char *format, .
 		return;
 	lane->broken = true;
 	va_start(args, format);
-	vsnprintf(why.text, sizeof(why.text), format, args);
+	vsnprintf(why.text, sizeof why.text, format, args);
 	va_end(args);
 	lane->failed(lane->arg, &why);
 }
@@ -93,7 +93,7 @@ static bool number(const struct kw_reply *reply, int64_t *value)
 	char digits[20], *end;
 
 	if (reply->type != KW_REPLY_STRING || reply->text.length == 0 ||
-		reply->text.length >= sizeof(digits))
+		reply->text.length >= sizeof digits)
 		return false;
 	memcpy(digits, reply->text.data, reply->text.length);
 	digits[reply->text.length] = '\0';

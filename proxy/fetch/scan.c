@@ -15,13 +15,13 @@ struct kw_scan {
 	uint32_t *databases;
 	uint32_t count, at; /* at == count: done */
 	char cursor[CURSOR_BYTES];
-	bool asked;      /* a step of this scan is in flight */
-	uint32_t strays; /* steps in flight of scans that were given up; they are answered first */
+	uint32_t owed;     /* steps in flight */
+	uint32_t outdated; /* of them, those of scans that were given up; they are answered first */
 };
 
 struct kw_scan *kw_scan_new(struct kw_lane *lane, const struct kw_scan_handlers *handlers)
 {
-	struct kw_scan *scan = kw_zalloc(sizeof(*scan));
+	struct kw_scan *scan = kw_zalloc(sizeof *scan);
 
 	scan->lane = lane;
 	scan->handlers = *handlers;
@@ -32,8 +32,7 @@ void kw_scan_free(struct kw_scan *scan)
 {
 	if (!scan)
 		return;
-	assert(!scan->asked);
-	assert(scan->strays == 0);
+	assert(scan->owed == 0);
 	free(scan->databases);
 	free(scan);
 }
@@ -45,16 +44,14 @@ static void rewind_cursor(struct kw_scan *scan)
 
 void kw_scan_stop(struct kw_scan *scan)
 {
-	if (scan->asked)
-		scan->strays++;
-	scan->asked = false;
+	scan->outdated = scan->owed;
 	scan->at = scan->count;
 }
 
 void kw_scan_begin(struct kw_scan *scan, const uint32_t *databases, uint32_t count)
 {
 	kw_scan_stop(scan);
-	scan->databases = kw_realloc(scan->databases, (count + 1) * sizeof(*scan->databases));
+	scan->databases = kw_realloc(scan->databases, (count + 1) * sizeof *scan->databases);
 	for (uint32_t i = 0; i < count; i++)
 		scan->databases[i] = databases[i];
 	scan->count = count;
@@ -74,8 +71,10 @@ static void take_step(struct kw_scan *scan, const struct kw_reply *reply)
 {
 	struct kw_slice cursor = reply->elements[0].text;
 	const struct kw_reply *keys = &reply->elements[1];
-	uint32_t database = scan->databases[scan->at];
+	uint32_t database;
 
+	assert(!kw_scan_done(scan));
+	database = scan->databases[scan->at];
 	memcpy(scan->cursor, cursor.data, cursor.length);
 	scan->cursor[cursor.length] = '\0';
 	if (strcmp(scan->cursor, "0") == 0) {
@@ -91,11 +90,12 @@ static void step_answered(void *arg, const struct kw_reply *reply)
 {
 	struct kw_scan *scan = arg;
 
-	if (scan->strays > 0) {
-		scan->strays--;
+	assert(scan->owed > 0 && scan->outdated <= scan->owed);
+	scan->owed--;
+	if (scan->outdated > 0) {
+		scan->outdated--;
 		return;
 	}
-	scan->asked = false;
 	reply = kw_lane_reply(scan->lane, reply);
 	if (!reply)
 		return;
@@ -109,18 +109,19 @@ void kw_scan_pump(struct kw_scan *scan, uint32_t keys)
 {
 	char count[16];
 
-	if (scan->asked || kw_scan_done(scan) || keys == 0 || scan->lane->broken)
+	if (kw_scan_asked(scan) || kw_scan_done(scan) || keys == 0 || scan->lane->broken)
 		return;
-	snprintf(count, sizeof(count), "%u", keys < KW_SCAN_COUNT ? keys : KW_SCAN_COUNT);
+	snprintf(count, sizeof count, "%u", keys < KW_SCAN_COUNT ? keys : KW_SCAN_COUNT);
 	kw_lane_select(scan->lane, scan->databases[scan->at]);
 	kw_redis_words(
 		scan->lane->redis, step_answered, scan, "SCAN", scan->cursor, "COUNT", count, NULL);
-	scan->asked = true;
+	scan->owed++;
 }
 
 bool kw_scan_asked(const struct kw_scan *scan)
 {
-	return scan->asked;
+	assert(scan->owed - scan->outdated <= 1);
+	return scan->owed > scan->outdated;
 }
 
 bool kw_scan_done(const struct kw_scan *scan)

@@ -14,7 +14,7 @@ static bool read_time(const char *path, struct kw_thread_time *time)
 
 	if (fd < 0)
 		return false;
-	length = read(fd, text, sizeof(text) - 1);
+	length = read(fd, text, sizeof text - 1);
 	close(fd);
 	if (length <= 0)
 		return false;
@@ -34,7 +34,7 @@ bool kw_thread_time_of(uint64_t process, struct kw_thread_time *time)
 {
 	char path[80];
 
-	snprintf(path, sizeof(path), "/proc/%" PRIu64 "/task/%" PRIu64 "/schedstat", process,
+	snprintf(path, sizeof path, "/proc/%" PRIu64 "/task/%" PRIu64 "/schedstat", process,
 		process);
 	return read_time(path, time);
 }

@@ -28,10 +28,10 @@ static void wait_for_socket(const struct test_server *server)
 {
 	struct sockaddr_un name = {.sun_family = AF_UNIX};
 
-	snprintf(name.sun_path, sizeof(name.sun_path), "%s/s", server->folder);
+	snprintf(name.sun_path, sizeof name.sun_path, "%s/s", server->folder);
 	for (int i = 0; i < 1000; i++) {
 		int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-		int result = connect(fd, (struct sockaddr *)&name, sizeof(name));
+		int result = connect(fd, (struct sockaddr *)&name, sizeof name);
 
 		close(fd);
 		if (result == 0)
@@ -48,8 +48,8 @@ void test_server_again(struct test_server *server, const char *words)
 		"--unixsocket", socket_path, "--save", "", "--enable-debug-command", "yes"};
 	int argc = 11, log;
 
-	snprintf(socket_path, sizeof(socket_path), "%s/s", server->folder);
-	snprintf(copy, sizeof(copy), "%s", words);
+	snprintf(socket_path, sizeof socket_path, "%s/s", server->folder);
+	snprintf(copy, sizeof copy, "%s", words);
 	for (char *word = strtok(copy, " "); word && argc < WORDS_MAX - 1; word = strtok(NULL, " "))
 		argv[argc++] = strcmp(word, "''") == 0 ? "" : word;
 	server->pid = fork();
@@ -69,7 +69,7 @@ void test_server_start(struct test_server *server, const char *words)
 {
 	strcpy(server->folder, "/tmp/kw-source-XXXXXX");
 	assert_non_null(mkdtemp(server->folder));
-	snprintf(server->address, sizeof(server->address), "unix://%s/s", server->folder);
+	snprintf(server->address, sizeof server->address, "unix://%s/s", server->folder);
 	test_server_again(server, words);
 }
 
@@ -87,7 +87,7 @@ void test_server_stop(struct test_server *server)
 	char command[128];
 
 	test_server_kill(server);
-	snprintf(command, sizeof(command), "rm -rf '%s'", server->folder);
+	snprintf(command, sizeof command, "rm -rf '%s'", server->folder);
 	assert_int_equal(system(command), 0);
 }
 
@@ -159,7 +159,7 @@ static void open_client(struct test *test)
 	struct kw_redis_handlers handlers = {on_ready, on_closed, NULL, test};
 	struct kw_error error;
 
-	snprintf(options.address, sizeof(options.address), "%s", test->server.address);
+	snprintf(options.address, sizeof options.address, "%s", test->server.address);
 	test->client_ready = test->client_closed = false;
 	assert_int_equal(kw_redis_open(&test->loop, &options, &handlers, &test->client, &error), 0);
 	test_until(test, client_is_ready, "the test's own connection");
@@ -193,9 +193,9 @@ static void on_reply(void *arg, const struct kw_reply *reply)
 		reply = &reply->elements[reply->count - 1];
 	test->integer = reply->integer;
 	if (reply->type == KW_REPLY_INTEGER)
-		snprintf(test->reply, sizeof(test->reply), "%lld", (long long)reply->integer);
+		snprintf(test->reply, sizeof test->reply, "%lld", (long long)reply->integer);
 	else
-		snprintf(test->reply, sizeof(test->reply), "%s%.*s",
+		snprintf(test->reply, sizeof test->reply, "%s%.*s",
 			reply->type == KW_REPLY_ERROR ? "-" : "",
 			(int)(reply->text.length < 4000 ? reply->text.length : 4000),
 			reply->text.data ? (const char *)reply->text.data : "");
@@ -229,7 +229,7 @@ const char *test_try(struct test *test, const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
+	vsnprintf(text, sizeof text, format, args);
 	va_end(args);
 	test_send(test, split(text, argv), argv);
 	return test->reply;
@@ -242,7 +242,7 @@ const char *test_ask(struct test *test, const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
+	vsnprintf(text, sizeof text, format, args);
 	va_end(args);
 	test_send(test, split(text, argv), argv);
 	if (test->reply[0] == '-')
@@ -257,7 +257,7 @@ void test_post(struct test *test, const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
+	vsnprintf(text, sizeof text, format, args);
 	va_end(args);
 	kw_redis_send(test->client, NULL, NULL, split(text, argv), argv);
 }
@@ -294,7 +294,7 @@ static void make_table(struct test *test, uint64_t bytes)
 
 void test_begin(struct test *test, const char *server_words, uint64_t table_bytes)
 {
-	memset(test, 0, sizeof(*test));
+	memset(test, 0, sizeof *test);
 	if (getenv("KW_TEST_LOG"))
 		kw_log_set_level((enum kw_log_level)kw_log_level_parse(getenv("KW_TEST_LOG")));
 	else
@@ -308,7 +308,7 @@ void test_begin(struct test *test, const char *server_words, uint64_t table_byte
 	uv_timer_start(&test->tick, on_tick, 5, 5);
 	make_table(test, table_bytes ? table_bytes : UINT64_C(256) << 20);
 	open_client(test);
-	snprintf(test->options.redis.address, sizeof(test->options.redis.address), "%s",
+	snprintf(test->options.redis.address, sizeof test->options.redis.address, "%s",
 		test->server.address);
 	test->options.cursor_name = "keywake:cursor";
 	test->options.watch_interval_ms = 100;
@@ -321,7 +321,7 @@ static void on_state(void *arg, enum kw_source_state state, const char *reason)
 	size_t used = strlen(test->states);
 
 	assert_true(strcmp(reason, kw_source_reason(test->source)) == 0);
-	snprintf(test->states + used, sizeof(test->states) - used, "%s ",
+	snprintf(test->states + used, sizeof test->states - used, "%s ",
 		kw_source_state_name(state));
 }
 
@@ -480,12 +480,12 @@ static void take_step(void *arg, const struct kw_reply *reply)
 
 	assert_non_null(reply);
 	assert_int_equal(reply->type, KW_REPLY_ARRAY);
-	snprintf(c->cursor, sizeof(c->cursor), "%.*s", (int)reply->elements[0].text.length,
+	snprintf(c->cursor, sizeof c->cursor, "%.*s", (int)reply->elements[0].text.length,
 		(const char *)reply->elements[0].text.data);
 	for (size_t i = 0; i < reply->elements[1].count; i++) {
 		struct kw_slice key = reply->elements[1].elements[i].text;
 
-		kw_buffer_append(&c->names, &key.length, sizeof(key.length));
+		kw_buffer_append(&c->names, &key.length, sizeof key.length);
 		kw_buffer_append(&c->names, key.data, key.length);
 	}
 	c->stepped = true;
@@ -496,7 +496,7 @@ static void compare_step(struct comparing *c)
 	size_t at = 0, length = kw_buffer_length(&c->names), count = 0;
 	const uint8_t *bytes = kw_buffer_bytes(&c->names);
 
-	c->keys = kw_realloc(c->keys, (length / sizeof(size_t) + 1) * sizeof(*c->keys));
+	c->keys = kw_realloc(c->keys, (length / sizeof(size_t) + 1) * sizeof *c->keys);
 	while (at < length) {
 		memcpy(&c->keys[count].length, bytes + at, sizeof(size_t));
 		c->keys[count].data = bytes + at + sizeof(size_t);
@@ -558,7 +558,7 @@ bool test_same(struct test *test, bool loud)
 	run_step(&c);
 	for (int i = 0; i < c.database_count; i++) {
 		c.database = c.databases[i];
-		snprintf(number, sizeof(number), "%u", c.database);
+		snprintf(number, sizeof number, "%u", c.database);
 		kw_redis_words(test->client, NULL, NULL, "SELECT", number, NULL);
 		strcpy(c.cursor, "0");
 		do {

@@ -13,13 +13,13 @@ static inline int read_command(FILE *from, char argv[][WORD_BYTES])
 	char line[WORD_BYTES];
 	int argc;
 
-	if (!fgets(line, sizeof(line), from))
+	if (!fgets(line, sizeof line, from))
 		return 0;
 	argc = atoi(line + 1);
 	for (int i = 0; i < argc; i++) {
 		size_t length;
 
-		if (!fgets(line, sizeof(line), from))
+		if (!fgets(line, sizeof line, from))
 			return 0;
 		length = (size_t)atoi(line + 1);
 		if (length + 2 >= WORD_BYTES || fread(argv[i], 1, length + 2, from) != length + 2)

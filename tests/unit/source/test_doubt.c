@@ -478,11 +478,11 @@ static void a_server_that_comes_later_is_followed(void **state)
 static int free_port(void)
 {
 	struct sockaddr_in address = {.sin_family = AF_INET};
-	socklen_t length = sizeof(address);
+	socklen_t length = sizeof address;
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
 
 	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
 	assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &length), 0);
 	close(fd);
 	return ntohs(address.sin_port);
@@ -494,7 +494,7 @@ static void a_changed_role_is_found(void **state)
 	int port = free_port();
 	char words[96];
 
-	snprintf(words, sizeof(words), "--port %d --bind 127.0.0.1 --repl-diskless-sync-delay 0",
+	snprintf(words, sizeof words, "--port %d --bind 127.0.0.1 --repl-diskless-sync-delay 0",
 		port);
 	begin("");
 	test_server_start(&primary, words);

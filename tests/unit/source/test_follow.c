@@ -29,9 +29,9 @@ static void every_key_there_before_is_in_the_table(void **state)
 	test_send(&test, 3, argv);
 	argv[1] = kw_slice("", 0);
 	test_send(&test, 3, argv);
-	memset(big, 'x', sizeof(big));
+	memset(big, 'x', sizeof big);
 	argv[1] = kw_slice_text("big");
-	argv[2] = kw_slice(big, sizeof(big));
+	argv[2] = kw_slice(big, sizeof big);
 	test_send(&test, 3, argv);
 	test_ask(&test, "SELECT 9");
 	test_ask(&test, "SET nine 9 EX 5000");
@@ -136,7 +136,7 @@ static void expiries_are_right_and_hardly_asked_for(void **state)
 		"SET @ v KEEPTTL", "SET @ v", "GETEX @ PERSIST", "PERSIST @", "GETEX @ EX 7000",
 		"COPY timed @ REPLACE", "COPY plain @ REPLACE", "DEL @", "PSETEX @ 9000000 v",
 		"SETRANGE @ 3 x", "GETDEL @"};
-	enum { WAYS = sizeof(ways) / sizeof(*ways) };
+	enum { WAYS = sizeof ways / sizeof *ways };
 	uint64_t asked;
 	struct test test;
 	char name[16];
@@ -152,14 +152,14 @@ static void expiries_are_right_and_hardly_asked_for(void **state)
 	test_ask(&test, "SET timed 1 PX 8000000");
 	for (int i = 0; i < WAYS; i++) {
 		for (int j = 0; j < WAYS; j++) {
-			snprintf(name, sizeof(name), "key:%d", WAYS * i + j);
+			snprintf(name, sizeof name, "key:%d", WAYS * i + j);
 			ask_way(&test, ways[i], name);
 		}
 	}
 	test_settle(&test);
 	test_assert_same(&test);
 	for (int i = 0; i < WAYS * WAYS; i++) {
-		snprintf(name, sizeof(name), "key:%d", i);
+		snprintf(name, sizeof name, "key:%d", i);
 		ask_way(&test, ways[i % WAYS], name);
 	}
 	test_settle(&test);

@@ -11,11 +11,11 @@ static char value[2000];
 static void set_random(int key)
 {
 	char name[32];
-	struct kw_slice argv[3] = {kw_slice_text("SET"), {0}, kw_slice(value, sizeof(value))};
+	struct kw_slice argv[3] = {kw_slice_text("SET"), {0}, kw_slice(value, sizeof value)};
 
-	for (size_t i = 0; i < sizeof(value); i++)
+	for (size_t i = 0; i < sizeof value; i++)
 		value[i] = (char)random();
-	snprintf(name, sizeof(name), "key:%d", key);
+	snprintf(name, sizeof name, "key:%d", key);
 	argv[1] = kw_slice_text(name);
 	kw_redis_send(test.client, NULL, NULL, 3, argv);
 }

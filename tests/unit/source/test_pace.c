@@ -145,7 +145,7 @@ static void a_saturated_primary_keeps_all_but_the_share(void **state)
 {
 	static const double shares[] = {0.05, 0.1, 0.3, 0.5};
 
-	for (size_t i = 0; i < sizeof(shares) / sizeof(*shares); i++) {
+	for (size_t i = 0; i < sizeof shares / sizeof *shares; i++) {
 		struct world world;
 
 		world_init(&world, shares[i]);

@@ -63,7 +63,7 @@ static void a_channel_tells_its_database(void **state)
 	assert_true(kw_channel_parse(kw_slice_text("__keyevent@15__:"), &database, &event));
 	assert_int_equal(event.length, 0);
 	assert_int_equal(database, 15);
-	for (size_t i = 0; i < sizeof(none) / sizeof(*none); i++)
+	for (size_t i = 0; i < sizeof none / sizeof *none; i++)
 		assert_false(kw_channel_parse(kw_slice_text(none[i]), &database, &event));
 }
 
@@ -78,9 +78,9 @@ static void an_event_tells_whether_it_may_set_an_expiry(void **state)
 		"xgroup-createconsumer", "xgroup-setid", "xtrim", "zadd", "zincr", "zrem",
 		"zremrangebyscore", "zunionstore"};
 
-	for (size_t i = 0; i < sizeof(may) / sizeof(*may); i++)
+	for (size_t i = 0; i < sizeof may / sizeof *may; i++)
 		assert_true(kw_channel_may_expire(kw_slice_text(may[i])));
-	for (size_t i = 0; i < sizeof(never) / sizeof(*never); i++)
+	for (size_t i = 0; i < sizeof never / sizeof *never; i++)
 		assert_false(kw_channel_may_expire(kw_slice_text(never[i])));
 	assert_true(kw_channel_may_expire(kw_slice("set\0", 4)));
 }
@@ -192,27 +192,28 @@ static void canaries_prove_that_a_database_was_spared(void **state)
 
 	assert_null(kw_canary_of(canaries, 5));
 	for (int i = 0; i < 10; i++) {
-		snprintf(name, sizeof(name), "k%d", i);
+		snprintf(name, sizeof name, "k%d", i);
 		kw_canary_offer(canaries, 5, kw_slice_text(name));
 		kw_canary_offer(canaries, 5, kw_slice_text(name));
 	}
-	memset(name, 'x', sizeof(name));
+	memset(name, 'x', sizeof name);
 	kw_canary_gone(canaries, 5, kw_slice_text("k0"));
-	kw_canary_offer(canaries, 5, kw_slice(name, sizeof(name))); /* too long */
+	kw_canary_offer(canaries, 5, kw_slice(name, sizeof name)); /* too long */
 	nest = kw_canary_of(canaries, 5);
-	assert_false(nest[0].used);
-	assert_true(nest[3].used);
+	assert_int_equal(nest[0].state, KW_CANARY_NONE);
+	assert_int_equal(nest[3].state, KW_CANARY_TOUCHED);
 	kw_canary_watch(canaries);
-	assert_false(nest[3].touched);
+	assert_int_equal(nest[0].state, KW_CANARY_NONE);
+	assert_int_equal(nest[3].state, KW_CANARY_UNTOUCHED);
 	kw_canary_touch(canaries, 5, kw_slice_text("k3"));
 	kw_canary_touch(canaries, 5, kw_slice_text("unknown"));
 	kw_canary_touch(canaries, 900, kw_slice_text("k3"));
-	assert_true(nest[3].touched);
-	assert_false(nest[2].touched);
+	assert_int_equal(nest[3].state, KW_CANARY_TOUCHED);
+	assert_int_equal(nest[2].state, KW_CANARY_UNTOUCHED);
 	kw_canary_offer(canaries, 5, kw_slice_text("late"));
-	assert_true(nest[0].used && nest[0].touched); /* it proves nothing about the past */
+	assert_int_equal(nest[0].state, KW_CANARY_TOUCHED); /* it proves nothing about the past */
 	kw_canary_forget_database(canaries, 5);
-	assert_false(kw_canary_of(canaries, 5)[2].used);
+	assert_int_equal(kw_canary_of(canaries, 5)[2].state, KW_CANARY_NONE);
 	kw_canaries_free(canaries);
 }
 

@@ -17,7 +17,7 @@ static void follow_as_user(const char *words, const char *less)
 	test_ask(&test, "SET a 1 EX 1000");
 	test_ask(&test, "SET b 1");
 	test_ask(&test, "ACL SETUSER keywake on >secret %s %s", RULES, less);
-	snprintf(test.options.redis.username, sizeof(test.options.redis.username), "keywake");
+	snprintf(test.options.redis.username, sizeof test.options.redis.username, "keywake");
 	test.options.redis.password = kw_slice_text("secret");
 	test_follow(&test);
 }
@@ -72,7 +72,7 @@ static void a_missing_permission_is_named_with_its_rule(void **state)
 		{"resetkeys", "~*"},
 	};
 
-	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		follow_as_user("--notify-keyspace-events AE", cases[i].less);
 		test_until_state(&test, KW_SOURCE_DOWN);
 		if (!strstr(kw_source_reason(test.source), cases[i].named) ||

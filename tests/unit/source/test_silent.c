@@ -8,7 +8,7 @@
 #include <cmocka.h>
 #include <stdio.h>
 
-#define PAYLOAD(text) kw_slice(text, sizeof(text) - 1)
+#define PAYLOAD(text) kw_slice(text, sizeof text - 1)
 
 static void streams_and_hyperloglogs_are_told_from_the_rest(void **state)
 {
@@ -32,7 +32,7 @@ static void cut_payloads_are_of_no_kind(void **state)
 {
 	static const char whole[] = "\x00\xc3\x20\x70\x10\x04HYLL";
 
-	for (size_t length = 0; length < sizeof(whole) - 1; length++)
+	for (size_t length = 0; length < sizeof whole - 1; length++)
 		assert_int_equal(kw_silent_classify(kw_slice(whole, length)), KW_SILENT_NONE);
 }
 
@@ -55,7 +55,7 @@ static void a_stir_hands_out_every_key_of_the_kind_once(void **state)
 	char name[16];
 
 	for (int i = 0; i < 10; i++) {
-		snprintf(name, sizeof(name), "s%d", i);
+		snprintf(name, sizeof name, "s%d", i);
 		kw_silent_note(silent, 0, kw_slice_text(name), KW_SILENT_STREAM);
 		kw_silent_note(silent, 0, kw_slice_text(name), KW_SILENT_STREAM);
 	}
@@ -83,7 +83,7 @@ static void keys_that_went_or_changed_are_forgotten(void **state)
 	char name[16];
 
 	for (int i = 0; i < 1000; i++) {
-		snprintf(name, sizeof(name), "s%d", i);
+		snprintf(name, sizeof name, "s%d", i);
 		kw_silent_note(silent, (uint32_t)i % 3, kw_slice_text(name), KW_SILENT_STREAM);
 	}
 	kw_silent_note(silent, 0, kw_slice_text("s0"), KW_SILENT_NONE);

@@ -59,7 +59,7 @@ static pid_t spin_on(const cpu_set_t *core)
 	pid_t child = fork();
 
 	if (child == 0) {
-		sched_setaffinity(0, sizeof(*core), core);
+		sched_setaffinity(0, sizeof *core, core);
 		for (;;)
 			;
 	}
@@ -74,16 +74,16 @@ static void the_server_s_own_waiting_counts(void **state)
 	cpu_set_t before, core;
 	pid_t child;
 
-	assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
+	assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
 	CPU_ZERO(&core);
 	CPU_SET(sched_getcpu(), &core);
 	child = spin_on(&core);
 	assert_int_equal(kw_waiting_look(&waiting, &server), 0);
-	assert_int_equal(sched_setaffinity(0, sizeof(core), &core), 0);
+	assert_int_equal(sched_setaffinity(0, sizeof core, &core), 0);
 	work(2 * WORK_US);
 	server = ourselves(false);
 	kw_waiting_look(&waiting, &server);
-	sched_setaffinity(0, sizeof(before), &before);
+	sched_setaffinity(0, sizeof before, &before);
 	kill(child, SIGKILL);
 	waitpid(child, NULL, 0);
 	assert_true(waiting.its_known);
