@@ -17,18 +17,42 @@ static void on_awake(uv_idle_t *handle)
 {
 }
 
-/* Something happened: step once behind this turn's events, and do not sleep before that. */
+/* Run one step after the events of this turn, before the loop sleeps. */
 static void want_step(void *arg)
 {
 	struct kw_agent *agent = arg;
 
-	if (agent->wanted || agent->ending == KW_ENDING_CLOSE)
-		return;
-	agent->wanted = true;
-	uv_idle_start(&agent->awake, on_awake);
+	if (agent->life.state != KW_LIFE_CLOSE)
+		uv_idle_start(&agent->awake, on_awake);
+}
+
+static bool is_step_wanted(const struct kw_agent *agent)
+{
+	return uv_is_active((const uv_handle_t *)&agent->awake);
 }
 
 /* ---- the end ---- */
+
+static const struct kw_sm_state lives[] = {
+	[KW_LIFE_RUN] = {"running", KW_SM_TO(KW_LIFE_DRAIN), KW_SM_INITIAL},
+	[KW_LIFE_DRAIN] = {"draining", KW_SM_TO(KW_LIFE_SAVE)},
+	[KW_LIFE_SAVE] = {"saving", KW_SM_TO(KW_LIFE_LEAVE)},
+	[KW_LIFE_LEAVE] = {"leaving", KW_SM_TO(KW_LIFE_CLOSE)},
+	[KW_LIFE_CLOSE] = {"closing", 0, KW_SM_FINAL},
+};
+
+/* From the drain on nothing more is handed on: the cursor would not cover it. */
+static bool life_holds(const void *owner, int life)
+{
+	const struct kw_agent *agent = owner;
+
+	if (life == KW_LIFE_RUN)
+		return agent->until_us == 0;
+	return agent->until_us > 0 && agent->sync.intake == KW_SYNC_INTAKE_ENDED &&
+	       kw_follow_idle(&agent->follow) && agent->open > 0;
+}
+
+static const struct kw_sm_conf life = {"agent", lives, KW_LIFE_CLOSE + 1, life_holds};
 
 static void part_closed(struct kw_agent *agent)
 {
@@ -56,7 +80,6 @@ static void on_handle_closed(uv_handle_t *handle)
 
 static void close_parts(struct kw_agent *agent)
 {
-	agent->ending = KW_ENDING_CLOSE;
 	uv_close((uv_handle_t *)&agent->tick, on_handle_closed);
 	uv_close((uv_handle_t *)&agent->turn, on_handle_closed);
 	uv_close((uv_handle_t *)&agent->awake, on_handle_closed);
@@ -68,46 +91,55 @@ static void close_parts(struct kw_agent *agent)
 		agent->open--; /* the handles above are still open: it is not the last */
 }
 
-/*
- * Settings of ours are put back, and a server is promoted, even when nothing else could be done.
- * What the drain left of its time is there for that too: a server busy with a script should be
- * promoted within the same time whether a cursor had to be written or not.
- */
-static void begin_leaving(struct kw_agent *agent)
+/* Has what was handed on arrived? What a load of the server holds up is not waited for. */
+static bool is_drained(const struct kw_agent *agent)
 {
-	agent->ending = KW_ENDING_LEAVE;
-	agent->ending_until_us += (uint64_t)KW_AGENT_LEAVE_MS * 1000;
+	return agent->apply->loading || agent->apply->done == agent->apply->taken;
 }
 
-/* One step of the end: what was handed on is to arrive, then the cursor, then all closes. */
+static bool is_saved(struct kw_agent *agent, uint64_t now_us)
+{
+	return !kw_sync_save(&agent->sync, now_us) || agent->sync.save.error[0];
+}
+
+static bool has_left(struct kw_agent *agent)
+{
+	return !agent->apply->ops->leave || !agent->apply->ops->leave(agent->apply);
+}
+
+/*
+ * One step of the end. LEAVE has time of its own: settings of ours are put back, and a server is
+ * promoted, even when nothing else could be done. It has what the drain left of its time, too. A
+ * server that is busy with a script should be promoted within the same time whether a cursor had to
+ * be written or not.
+ */
 static void end_step(struct kw_agent *agent, uint64_t now_us)
 {
-	const struct kw_apply *apply = agent->apply;
-	bool gone = apply->ops->needs_local && !kw_local_ready(&agent->local);
-	bool late = now_us >= agent->ending_until_us || gone;
+	bool gone = agent->apply->ops->needs_local && !kw_local_ready(&agent->local);
 
 	kw_sync_acknowledged(&agent->sync);
-	if (agent->ending == KW_ENDING_DRAIN &&
-		(late || apply->loading || apply->done == apply->taken))
-		agent->ending = KW_ENDING_SAVE;
-	if (agent->ending == KW_ENDING_SAVE &&
-		(late || !kw_sync_save(&agent->sync, now_us) || agent->sync.save.error[0]))
-		begin_leaving(agent);
-	if (agent->ending == KW_ENDING_LEAVE &&
-		(gone || !apply->ops->leave || !apply->ops->leave(agent->apply) ||
-			now_us >= agent->ending_until_us))
+	if (agent->life.state == KW_LIFE_DRAIN &&
+		(gone || now_us >= agent->until_us || is_drained(agent)))
+		kw_sm_move(&agent->life, KW_LIFE_SAVE, "");
+	if (agent->life.state == KW_LIFE_SAVE &&
+		(gone || now_us >= agent->until_us || is_saved(agent, now_us))) {
+		agent->until_us += (uint64_t)KW_AGENT_LEAVE_MS * 1000;
+		kw_sm_move(&agent->life, KW_LIFE_LEAVE, "");
+	}
+	if (agent->life.state == KW_LIFE_LEAVE &&
+		(gone || has_left(agent) || now_us >= agent->until_us)) {
+		kw_sm_move(&agent->life, KW_LIFE_CLOSE, gone ? "the local server is gone" : "");
 		close_parts(agent);
+	}
 }
 
 void kw_agent_close(struct kw_agent *agent)
 {
-	if (agent->ending != KW_ENDING_NOT)
+	if (!kw_agent_runs(agent))
 		return;
-	agent->ending = KW_ENDING_DRAIN;
-	agent->ending_until_us = kw_clock_us() + (uint64_t)KW_AGENT_DRAIN_MS * 1000;
-	/* Nothing more is handed on; a pass under way is forgotten and read again next time. */
-	kw_follow_stop(&agent->follow);
-	kw_follow_set_polling(&agent->follow, false);
+	agent->until_us = kw_clock_us() + (uint64_t)KW_AGENT_DRAIN_MS * 1000;
+	kw_sync_end(&agent->sync);
+	kw_sm_move(&agent->life, KW_LIFE_DRAIN, "asked to end");
 	want_step(agent);
 }
 
@@ -117,18 +149,19 @@ static void step(struct kw_agent *agent)
 {
 	uint64_t now = kw_clock_us();
 
-	if (agent->ending == KW_ENDING_CLOSE)
+	if (agent->life.state == KW_LIFE_CLOSE)
 		return;
-	if (agent->ending != KW_ENDING_NOT) {
+	if (!kw_agent_runs(agent)) {
 		end_step(agent, now);
 	} else {
 		kw_sync_step(&agent->sync, now);
-		if (kw_sync_phase(&agent->sync) != KW_SYNC_WAIT && !agent->sync.paused)
+		if (kw_sync_phase(&agent->sync) != KW_SYNC_WAIT &&
+			agent->sync.intake == KW_SYNC_INTAKE_OPEN)
 			kw_follow_resume(&agent->follow);
 		kw_follow_step(&agent->follow, now);
 		kw_agent_evaluate(agent, now);
 	}
-	if (agent->ending != KW_ENDING_CLOSE && kw_local_ready(&agent->local))
+	if (agent->life.state != KW_LIFE_CLOSE && kw_local_ready(&agent->local))
 		kw_redis_flush(agent->local.redis);
 }
 
@@ -136,9 +169,8 @@ static void on_turn(uv_check_t *handle)
 {
 	struct kw_agent *agent = handle->data;
 
-	if (!agent->wanted)
+	if (!is_step_wanted(agent))
 		return;
-	agent->wanted = false;
 	uv_idle_stop(&agent->awake);
 	step(agent);
 }
@@ -148,7 +180,7 @@ static void on_tick(uv_timer_t *handle)
 	struct kw_agent *agent = handle->data;
 	uint64_t now = kw_clock_us();
 
-	if (agent->ending == KW_ENDING_NOT) {
+	if (kw_agent_runs(agent)) {
 		kw_follow_tick(&agent->follow, now);
 		if (agent->apply->ops->needs_local)
 			kw_local_tick(&agent->local, now);
@@ -198,7 +230,7 @@ static void on_flushed(void *arg)
 {
 	struct kw_agent *agent = arg;
 
-	if (agent->ending == KW_ENDING_NOT)
+	if (kw_agent_runs(agent))
 		kw_sync_restart(
 			&agent->sync, "somebody flushed or swapped databases of the local server");
 	want_step(agent);
@@ -218,7 +250,7 @@ static void on_lost(void *arg, const char *why)
 {
 	struct kw_agent *agent = arg;
 
-	if (agent->ending == KW_ENDING_NOT)
+	if (kw_agent_runs(agent))
 		kw_sync_restart(&agent->sync, why);
 	want_step(agent);
 }
@@ -316,6 +348,7 @@ int kw_agent_new(uv_loop_t *loop, struct kw_agent_options *options,
 	agent->handlers = *handlers;
 	agent->started_us = kw_clock_us();
 	kw_sm_init(&agent->sm, &kw_agent_machine, agent, KW_AGENT_CONNECTING);
+	kw_sm_init(&agent->life, &life, agent, KW_LIFE_RUN);
 	code = open_follow(agent, options, error);
 	if (code) {
 		kw_error_wrap(error, "proxy");
@@ -335,9 +368,7 @@ int kw_agent_new(uv_loop_t *loop, struct kw_agent_options *options,
 
 void kw_agent_pause(struct kw_agent *agent, bool paused)
 {
-	agent->sync.paused = paused;
-	if (paused)
-		kw_sync_end_load(&agent->sync, "paused in the midst of the snapshot");
+	kw_sync_pause(&agent->sync, paused);
 	want_step(agent);
 }
 

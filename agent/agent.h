@@ -62,12 +62,22 @@ struct kw_agent_handlers {
 	void *arg;
 };
 
-enum kw_agent_ending {
-	KW_ENDING_NOT,
-	KW_ENDING_DRAIN,
-	KW_ENDING_SAVE,
-	KW_ENDING_LEAVE,
-	KW_ENDING_CLOSE,
+/*
+ * How it ends. Each of the steps is taken as far as its time allows, and the next one follows
+ * however that went.
+ *
+ *   ┌─────┐ kw_agent_close ┌───────┐    ┌──────┐    ┌───────┐    ┌───────┐
+ *   │ RUN │───────────────▶│ DRAIN │───▶│ SAVE │───▶│ LEAVE │───▶│ CLOSE │ handlers.closed
+ *   └─────┘                └───────┘    └──────┘    └───────┘    └───────┘
+ *             what was handed on    the cursor   the server is left   handles and
+ *             is acknowledged       is written   as configured        connections
+ */
+enum kw_agent_life {
+	KW_LIFE_RUN,
+	KW_LIFE_DRAIN,
+	KW_LIFE_SAVE,
+	KW_LIFE_LEAVE,
+	KW_LIFE_CLOSE,
 };
 
 struct kw_agent {
@@ -84,16 +94,15 @@ struct kw_agent {
 	uint64_t started_us;
 
 	uv_timer_t tick;
-	uv_check_t turn; /* behind the poll of a loop turn: step once for all that happened in it */
+	uv_check_t turn; /* after the poll of a loop turn: one step for all that happened in it */
 	uv_idle_t awake; /* active while a step is wanted: the loop does not sleep before it */
-	bool wanted;
 
 	struct kw_remote_progress reported;
 	uint64_t reported_us;
 
-	enum kw_agent_ending ending;
-	uint64_t ending_until_us;
-	int open; /* parts and handles not yet closed */
+	struct kw_sm life; /* enum kw_agent_life */
+	uint64_t until_us; /* DRAIN, SAVE, LEAVE: no longer than that */
+	int open;          /* parts and handles not yet closed */
 };
 
 /* KW_E_CONFIG: an address that is none. On failure nothing is left behind. */
@@ -130,6 +139,11 @@ void kw_agent_evaluate(struct kw_agent *agent, uint64_t now_us);
  */
 void kw_agent_doubt(struct kw_agent *agent, uint64_t now_us);
 extern const struct kw_sm_conf kw_agent_machine;
+
+static inline bool kw_agent_runs(const struct kw_agent *agent)
+{
+	return agent->life.state == KW_LIFE_RUN;
+}
 
 /*
  * How far the local data are behind the primary: the time since the oldest head that is not applied

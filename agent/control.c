@@ -179,9 +179,9 @@ static json_t *status_json(struct kw_agent_daemon *daemon)
 		(json_int_t)kw_quarantine_count(&agent->quarantine), "quarantine",
 		quarantine_json(&agent->quarantine), "fresh_us",
 		(json_int_t)(kw_sync_phase(sync) == KW_SYNC_TAIL ? sync->progress.fresh_us : 0),
-		"paused", (int)sync->paused, "mode", agent->apply->ops->mode, "apply",
-		apply_json(agent->apply), "filters", daemon->filter_text, "local",
-		local_json(&agent->local), "window_bytes_used",
+		"paused", (int)(sync->intake == KW_SYNC_INTAKE_PAUSED), "mode",
+		agent->apply->ops->mode, "apply", apply_json(agent->apply), "filters",
+		daemon->filter_text, "local", local_json(&agent->local), "window_bytes_used",
 		(json_int_t)agent->apply->window_bytes_used, "uptime_s",
 		(json_int_t)((now - agent->started_us) / 1000000), "clock_skew_us",
 		(json_int_t)follow->skew_us);
@@ -252,8 +252,9 @@ static void on_metrics(void *arg, struct kw_rpc_call *call, const json_t *params
 
 static void answer_state(struct kw_agent_daemon *daemon, struct kw_rpc_call *call)
 {
-	kw_rpc_result(call, json_pack("{s:s,s:b}", "state", kw_sm_name(&daemon->agent->sm),
-				    "paused", (int)daemon->agent->sync.paused));
+	kw_rpc_result(
+		call, json_pack("{s:s,s:b}", "state", kw_sm_name(&daemon->agent->sm), "paused",
+			      (int)(daemon->agent->sync.intake == KW_SYNC_INTAKE_PAUSED)));
 }
 
 static void on_pause(void *arg, struct kw_rpc_call *call, const json_t *params)

@@ -112,7 +112,7 @@ static struct kw_judge_facts gather(const struct kw_agent *agent, uint64_t now_u
 		.purpose = sync->purpose,
 		.data = sync->data,
 		.equality = kw_sync_equality(sync, now_us),
-		.paused = sync->paused,
+		.paused = sync->intake == KW_SYNC_INTAKE_PAUSED,
 		.settled = sync->settled,
 		.snapshots = sync->snapshots,
 		.owed = agent->apply->owed,
@@ -319,7 +319,7 @@ void kw_agent_evaluate(struct kw_agent *agent, uint64_t now_us)
 
 void kw_agent_doubt(struct kw_agent *agent, uint64_t now_us)
 {
-	if (agent->ending == KW_ENDING_NOT && agent->sm.state == KW_AGENT_WARM)
+	if (kw_agent_runs(agent) && agent->sm.state == KW_AGENT_WARM)
 		kw_agent_evaluate(agent, now_us);
 }
 

@@ -25,6 +25,13 @@ enum kw_sync_data {
 	KW_SYNC_DATA_CLAIMED, /* the agent has claimed them since, and written */
 };
 
+/* Is anything read from the table? */
+enum kw_sync_intake {
+	KW_SYNC_INTAKE_OPEN,
+	KW_SYNC_INTAKE_PAUSED, /* by the operator */
+	KW_SYNC_INTAKE_ENDED,  /* the agent ends */
+};
+
 /* Does anything keep the sync from going on? `why` says what. */
 enum kw_sync_obstacle {
 	KW_SYNC_FREE,

@@ -42,9 +42,9 @@ void kw_sync_learn_level(struct kw_sync *sync, uint64_t now_us)
 {
 	const struct kw_superblock *superblock = &sync->follow->superblock;
 
-	if (sync->settled || kw_sync_phase(sync) != KW_SYNC_TAIL || sync->paused ||
-		sync->obstacle != KW_SYNC_FREE || !kw_follow_up(sync->follow) ||
-		superblock->source_state != KW_SOURCE_LIVE ||
+	if (sync->settled || kw_sync_phase(sync) != KW_SYNC_TAIL ||
+		sync->intake != KW_SYNC_INTAKE_OPEN || sync->obstacle != KW_SYNC_FREE ||
+		!kw_follow_up(sync->follow) || superblock->source_state != KW_SOURCE_LIVE ||
 		kw_level_table(superblock, sync->warm_lag_us) != KW_TABLE_FRESH)
 		return;
 	sync->settled = lacks_nothing(sync) && kw_sync_equality(sync, now_us) == KW_SYNC_EQUAL;

@@ -85,7 +85,7 @@ static uint64_t on_room(void *arg)
 {
 	const struct kw_sync *sync = arg;
 
-	return sync->paused ? 0 : sync->apply->ops->room(sync->apply);
+	return sync->intake == KW_SYNC_INTAKE_OPEN ? sync->apply->ops->room(sync->apply) : 0;
 }
 
 static void on_superblock(void *arg, const struct kw_superblock *read)

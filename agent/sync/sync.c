@@ -86,6 +86,23 @@ void kw_sync_resync(struct kw_sync *sync, const char *why)
 	sync->in.wait.retry_us = 0;
 }
 
+void kw_sync_pause(struct kw_sync *sync, bool paused)
+{
+	if (sync->intake == KW_SYNC_INTAKE_ENDED)
+		return;
+	sync->intake = paused ? KW_SYNC_INTAKE_PAUSED : KW_SYNC_INTAKE_OPEN;
+	if (paused)
+		kw_sync_end_load(sync, "paused in the midst of the snapshot");
+}
+
+void kw_sync_end(struct kw_sync *sync)
+{
+	sync->intake = KW_SYNC_INTAKE_ENDED;
+	/* A pass under way is forgotten and read again next time. */
+	kw_follow_stop(sync->follow);
+	kw_follow_set_polling(sync->follow, false);
+}
+
 static enum kw_cursor_doubt doubt_of_cursor(const struct kw_sync *sync)
 {
 	return kw_cursor_doubt(&sync->local->facts, kw_filter_hash(sync->filter));
@@ -144,6 +161,7 @@ void kw_sync_gone(struct kw_sync *sync)
 
 static void start_reader(struct kw_sync *sync, const struct kw_cursor *from)
 {
+	assert(sync->intake == KW_SYNC_INTAKE_OPEN);
 	clear_why(sync);
 	sync->first_pass = true;
 	/* Another proxy may answer now: what was equal to the one before says nothing. */
@@ -210,7 +228,8 @@ static bool without_claim(const struct kw_sync *sync, const struct kw_failure *f
  */
 static bool is_as_claimed(const struct kw_sync *sync)
 {
-	return kw_follow_up(sync->follow) && kw_follow_idle(sync->follow) && !sync->paused &&
+	return kw_follow_up(sync->follow) && kw_follow_idle(sync->follow) &&
+	       sync->intake == KW_SYNC_INTAKE_OPEN &&
 	       sync->follow->superblock.epoch == sync->in.claim.epoch;
 }
 
@@ -308,8 +327,8 @@ static bool server_fits(struct kw_sync *sync)
 static bool can_begin(struct kw_sync *sync, uint64_t now_us)
 {
 	if (!kw_follow_up(sync->follow) || sync->follow->superblock.epoch == 0 ||
-		!kw_follow_idle(sync->follow) || sync->paused || now_us < sync->in.wait.retry_us ||
-		now_us < sync->reread.not_before_us)
+		!kw_follow_idle(sync->follow) || sync->intake != KW_SYNC_INTAKE_OPEN ||
+		now_us < sync->in.wait.retry_us || now_us < sync->reread.not_before_us)
 		return false;
 	return !needs_local(sync) || kw_local_ready(sync->local);
 }
@@ -440,7 +459,7 @@ static void restart_reader(struct kw_sync *sync, uint64_t now_us)
 		forget_position(sync, "the snapshot was not read to its end");
 		break;
 	case KW_RESUME_ON:
-		if (!sync->paused && server_fits(sync))
+		if (sync->intake == KW_SYNC_INTAKE_OPEN && server_fits(sync))
 			resume(sync);
 		break;
 	}
@@ -451,7 +470,7 @@ static void hold_or_poll(struct kw_sync *sync)
 	enum kw_sync_phase phase = kw_sync_phase(sync);
 	bool reading = phase == KW_SYNC_TAIL || phase == KW_SYNC_SNAPSHOT ||
 		       (phase == KW_SYNC_SETTLE && !kw_sync_positioned(sync));
-	bool polling = reading && !sync->paused;
+	bool polling = reading && sync->intake == KW_SYNC_INTAKE_OPEN;
 
 	/* A primary may be upgraded while we follow it. */
 	if (polling && needs_local(sync) && kw_local_ready(sync->local)) {

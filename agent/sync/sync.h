@@ -84,7 +84,7 @@ struct kw_sync {
 	char why[KW_SYNC_WHY];    /* "" when FREE */
 	char logged[KW_SYNC_WHY]; /* the last of these that was logged */
 	uint64_t counted_keys;    /* what COUNT found; KW_CLAIM_NOT_COUNTED */
-	bool paused;
+	enum kw_sync_intake intake;
 	bool settled; /* has been level since the last snapshot began */
 
 	uint64_t epoch;            /* of what is handed on */
@@ -147,6 +147,10 @@ void kw_sync_resync(struct kw_sync *sync, const char *why);
  * reader begins after it.
  */
 struct kw_reader_sink kw_sync_sink(struct kw_sync *sync);
+
+/* Take in nothing more until it is resumed; or nothing ever again, because the agent ends. */
+void kw_sync_pause(struct kw_sync *sync, bool paused);
+void kw_sync_end(struct kw_sync *sync);
 
 /* What the local server has acknowledged until now counts; a part of kw_sync_step. */
 void kw_sync_acknowledged(struct kw_sync *sync);

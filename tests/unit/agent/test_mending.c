@@ -252,6 +252,28 @@ static void a_claim_counts_only_for_the_table_it_was_made_for(void **state)
 	stage_close(&stage);
 }
 
+/* The drain waits for what was handed on, and the claim may be acknowledged meanwhile. */
+static void no_snapshot_begins_while_the_agent_ends(void **state)
+{
+	struct stage stage;
+
+	stage_open_warm(&stage, 10);
+	stage_cli(&stage, "client pause 300 write");
+	kw_agent_resync(stage.agent, "asked for");
+	stage_wait(&stage, is_claiming, "the agent claims the server");
+	stage.agent->apply->taken++; /* something is on its way */
+	kw_agent_close(stage.agent);
+	test_run_ms(&stage.loop, 600);
+	assert_int_equal(kw_sync_phase(&stage.agent->sync), KW_SYNC_WAIT);
+	assert_int_equal(stage.agent->sync.snapshots, 1);
+	stage.agent->apply->taken--;
+	stage_stop_agent(&stage);
+	stage_start_agent(&stage);
+	stage_wait_warm(&stage);
+	assert_string_equal(stage_cli(&stage, "dbsize"), "5");
+	stage_close(&stage);
+}
+
 static bool is_rereading(void *arg)
 {
 	return ((struct stage *)arg)->agent->sync.reread.ever > 0;
@@ -305,6 +327,7 @@ int main(void)
 		cmocka_unit_test(data_of_another_primary_are_found_whatever_was_written_since),
 		cmocka_unit_test(a_proxy_that_comes_back_with_another_table_is_followed),
 		cmocka_unit_test(a_claim_counts_only_for_the_table_it_was_made_for),
+		cmocka_unit_test(no_snapshot_begins_while_the_agent_ends),
 		cmocka_unit_test(a_superblock_torn_for_a_while_is_waited_out),
 		cmocka_unit_test(a_table_that_stays_damaged_is_an_alarm_and_then_a_reconcile),
 	};
