@@ -87,7 +87,7 @@ static void on_log_line(void *arg, enum kw_log_level level, const char *where, c
 	bool wanted = false;
 
 	for (struct rpc_connection *c = server->connections; c && !wanted; c = c->next)
-		wanted = c->subscribed && !c->closing;
+		wanted = c->subscribed && !rpc_is_closing(c);
 	if (wanted)
 		kw_rpc_event(server, "log",
 			json_pack("{s:s,s:o,s:o}", "level", kw_log_level_name(level), "where",

@@ -4,6 +4,7 @@
 #include "control/json_text.h"
 #include "control/nearest.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +52,7 @@ static struct kw_rpc_call *call_new(struct rpc_connection *connection, json_t *i
 		call->next->link = &call->next;
 	connection->calls = call;
 	connection->call_count++;
+	assert(connection->call_count <= KW_RPC_CALLS_MAX);
 	return call;
 }
 
@@ -63,8 +65,9 @@ static void call_end(struct kw_rpc_call *call)
 		*call->link = call->next;
 		if (call->next)
 			call->next->link = call->link;
+		assert(connection->call_count > 0);
 		connection->call_count--;
-		if (connection->paused)
+		if (rpc_is_paused(connection))
 			rpc_server_later(connection->server);
 		rpc_connection_settle(connection);
 	}

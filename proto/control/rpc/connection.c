@@ -1,5 +1,6 @@
 #include "control/rpc/internal.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -9,6 +10,37 @@
 #include <unistd.h>
 
 static void flush(struct rpc_connection *connection);
+
+/* What must hold in a state. */
+static bool holds(const struct rpc_connection *connection)
+{
+	switch (connection->state) {
+	case RPC_OPEN:
+	case RPC_ENDED:
+		return connection->call_count < KW_RPC_CALLS_MAX;
+	case RPC_PAUSED:
+	case RPC_ENDED_PAUSED:
+		return connection->call_count == KW_RPC_CALLS_MAX;
+	case RPC_CLOSING:
+		return !connection->calls && connection->passed_fd < 0 && connection->handles > 0;
+	}
+	return false;
+}
+
+static void move(struct rpc_connection *connection, enum rpc_state state)
+{
+	static const unsigned allowed[] = {
+		[RPC_OPEN] = 1 << RPC_PAUSED | 1 << RPC_ENDED | 1 << RPC_CLOSING,
+		[RPC_PAUSED] = 1 << RPC_OPEN | 1 << RPC_CLOSING,
+		[RPC_ENDED] = 1 << RPC_ENDED_PAUSED | 1 << RPC_CLOSING,
+		[RPC_ENDED_PAUSED] = 1 << RPC_ENDED | 1 << RPC_CLOSING,
+		[RPC_CLOSING] = 0,
+	};
+
+	assert(allowed[connection->state] & 1U << state);
+	connection->state = state;
+	assert(holds(connection));
+}
 
 static size_t unsent(const struct rpc_connection *connection)
 {
@@ -27,6 +59,7 @@ static void on_closed(uv_handle_t *handle)
 	struct rpc_connection *connection = handle->data;
 	struct kw_rpc_server *server = connection->server;
 
+	assert(rpc_is_closing(connection) && connection->handles > 0);
 	if (--connection->handles > 0)
 		return;
 	if (connection->reader_fd >= 0)
@@ -43,9 +76,9 @@ static void on_closed(uv_handle_t *handle)
 
 void rpc_connection_close(struct rpc_connection *connection)
 {
-	if (connection->closing)
+	if (rpc_is_closing(connection))
 		return;
-	connection->closing = true;
+	assert(connection->server->connection_count > 0);
 	connection->server->connection_count--;
 	/* Calls in flight are their handlers' until answered; the answers are dropped. */
 	for (struct kw_rpc_call *call = connection->calls, *next; call; call = next) {
@@ -56,6 +89,7 @@ void rpc_connection_close(struct rpc_connection *connection)
 	}
 	connection->calls = NULL;
 	drop_passed(connection);
+	move(connection, RPC_CLOSING);
 	uv_close((uv_handle_t *)&connection->pipe, on_closed);
 	if (connection->reader_fd >= 0)
 		uv_close((uv_handle_t *)&connection->reader, on_closed);
@@ -63,11 +97,11 @@ void rpc_connection_close(struct rpc_connection *connection)
 
 void rpc_connection_settle(struct rpc_connection *connection)
 {
-	bool owed = connection->call_count > 0 || connection->paused;
+	bool answered = connection->state == RPC_ENDED && connection->call_count == 0;
 
-	if (connection->closing || connection->processing || unsent(connection) > 0)
+	if (rpc_is_closing(connection) || connection->processing || unsent(connection) > 0)
 		return;
-	if (connection->server->closing || (connection->ended && !owed))
+	if (rpc_server_is_closing(connection->server) || answered)
 		rpc_connection_close(connection);
 }
 
@@ -93,10 +127,9 @@ static void on_written(uv_write_t *write, int status)
 {
 	struct rpc_connection *connection = write->data;
 
-	connection->write_busy = false;
 	kw_buffer_clear(&connection->writing);
 	kw_buffer_trim(&connection->writing, KW_RPC_READ_BYTES);
-	if (connection->closing)
+	if (rpc_is_closing(connection))
 		return;
 	if (status < 0) {
 		rpc_connection_close(connection);
@@ -113,7 +146,7 @@ static void flush(struct rpc_connection *connection)
 	struct kw_buffer swap = connection->writing;
 	uv_buf_t bytes;
 
-	if (connection->write_busy || connection->closing ||
+	if (rpc_is_closing(connection) || kw_buffer_length(&connection->writing) > 0 ||
 		kw_buffer_length(&connection->out) == 0)
 		return;
 	connection->writing = connection->out;
@@ -121,16 +154,13 @@ static void flush(struct rpc_connection *connection)
 	bytes = uv_buf_init((char *)connection->writing.data + connection->writing.start,
 		(unsigned)kw_buffer_length(&connection->writing));
 	connection->write.data = connection;
-	if (uv_write(&connection->write, (uv_stream_t *)&connection->pipe, &bytes, 1, on_written)) {
+	if (uv_write(&connection->write, (uv_stream_t *)&connection->pipe, &bytes, 1, on_written))
 		rpc_connection_close(connection);
-		return;
-	}
-	connection->write_busy = true;
 }
 
 void rpc_connection_send(struct rpc_connection *connection, const char *line, size_t length)
 {
-	if (connection->closing)
+	if (rpc_is_closing(connection))
 		return;
 	if (unsent(connection) + length > KW_RPC_OUTPUT_MAX) {
 		rpc_connection_close(connection);
@@ -142,7 +172,7 @@ void rpc_connection_send(struct rpc_connection *connection, const char *line, si
 
 void rpc_connection_send_event(struct rpc_connection *connection, const char *line, size_t length)
 {
-	if (connection->closing)
+	if (rpc_is_closing(connection))
 		return;
 	tell_dropped(connection);
 	/* Once one is lost the rest waits for room, so that the gap is where it is told. */
@@ -183,7 +213,7 @@ static ssize_t next_line(struct rpc_connection *connection)
 	if (end) {
 		kw_buffer_consume(in, (size_t)(end - bytes) + 1);
 		refuse_line(connection);
-		return connection->closing ? -1 : next_line(connection);
+		return rpc_is_closing(connection) ? -1 : next_line(connection);
 	}
 	if (length > KW_RPC_LINE_MAX && !connection->discarding) {
 		connection->discarding = true;
@@ -200,10 +230,13 @@ static void process(struct rpc_connection *connection)
 {
 	ssize_t length;
 
+	assert(!connection->processing && !rpc_is_paused(connection));
 	connection->processing = true;
-	while (!connection->closing && !connection->server->closing) {
-		if (connection->call_count >= KW_RPC_CALLS_MAX) {
-			connection->paused = true;
+	while (!rpc_is_closing(connection) && !rpc_server_is_closing(connection->server)) {
+		assert(connection->call_count <= KW_RPC_CALLS_MAX);
+		if (connection->call_count == KW_RPC_CALLS_MAX) {
+			move(connection,
+				connection->state == RPC_OPEN ? RPC_PAUSED : RPC_ENDED_PAUSED);
 			uv_poll_stop(&connection->reader);
 			break;
 		}
@@ -215,12 +248,12 @@ static void process(struct rpc_connection *connection)
 		kw_buffer_consume(&connection->in, (size_t)length + 1);
 	}
 	connection->processing = false;
-	if (!connection->closing)
+	if (!rpc_is_closing(connection))
 		kw_buffer_trim(&connection->in, KW_RPC_READ_BYTES);
 	rpc_connection_settle(connection);
 }
 
-/* The descriptors that came with a message: one is kept, in place of one that nobody took. */
+/* The descriptors that came with a message: the last is kept, in place of one not taken yet. */
 static void keep_passed(struct rpc_connection *connection, struct msghdr *message)
 {
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
@@ -284,7 +317,7 @@ static void on_readable(uv_poll_t *reader, int status, int events)
 		return;
 	}
 	/* echo '{...}' | nc -NU: the answers are still wanted. */
-	connection->ended = true;
+	move(connection, RPC_ENDED);
 	uv_poll_stop(reader);
 	/* What was sent last may lack its line end. */
 	kw_buffer_append(&connection->in, "\n", 1);
@@ -293,11 +326,12 @@ static void on_readable(uv_poll_t *reader, int status, int events)
 
 void rpc_connection_resume(struct rpc_connection *connection)
 {
-	if (connection->closing)
-		return;
-	connection->paused = false;
-	if (!connection->ended)
+	if (connection->state == RPC_PAUSED) {
+		move(connection, RPC_OPEN);
 		uv_poll_start(&connection->reader, UV_READABLE, on_readable);
+	} else {
+		move(connection, RPC_ENDED);
+	}
 	process(connection);
 }
 

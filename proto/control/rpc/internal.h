@@ -31,8 +31,33 @@
 #define KW_RPC_BAD_PARAMS (-32602)
 #define KW_RPC_INTERNAL (-32603)
 
+/*
+ * A connection. Nothing is read from the socket but in OPEN; lines that came before may be left.
+ *
+ *   ┌──────┐ 64 calls in flight ┌────────┐
+ *   │ OPEN │◀──────────────────▶│ PAUSED │
+ *   └──────┘      answered      └────────┘
+ *      │ end of file, but the client still reads
+ *      ▼
+ *   ┌───────┐ 64 calls in flight ┌──────────────┐
+ *   │ ENDED │◀──────────────────▶│ ENDED_PAUSED │
+ *   └───────┘      answered      └──────────────┘
+ *
+ *   CLOSING from each: an error, too much unsent, the server closes, or ENDED and all is answered
+ *
+ * It has no kw_sm: that logs each move, and log lines are sent on these very connections.
+ */
+enum rpc_state {
+	RPC_OPEN,
+	RPC_PAUSED,
+	RPC_ENDED,
+	RPC_ENDED_PAUSED,
+	RPC_CLOSING,
+};
+
 struct rpc_connection {
 	struct kw_rpc_server *server;
+	enum rpc_state state; /* moved by connection.c alone */
 	struct rpc_connection *next, **link;
 	uv_pipe_t pipe;   /* accepted; what goes out */
 	uv_poll_t reader; /* what comes in, on a descriptor of its own: libuv hands no files on */
@@ -43,20 +68,16 @@ struct rpc_connection {
 	struct kw_buffer in;
 	size_t scanned;  /* bytes of `in` known to hold no line end */
 	bool discarding; /* within a line that was too long */
-	bool paused;     /* KW_RPC_CALLS_MAX calls are in flight: nothing is read */
 	bool processing; /* lines are being handled further up the stack */
 
-	struct kw_buffer out, writing; /* appended to; being written */
+	struct kw_buffer out, writing; /* appended to; being written: not empty while it is */
 	uv_write_t write;
-	bool write_busy;
 
 	struct kw_rpc_call *calls;
 	int call_count;
 
 	bool subscribed;
 	uint64_t dropped; /* events since the last "dropped" event */
-	bool ended;       /* the client sends nothing more, but may still read */
-	bool closing;
 };
 
 struct kw_rpc_server {
@@ -77,10 +98,25 @@ struct kw_rpc_server {
 	int connection_count; /* without those that are closing */
 	bool tapping;
 
-	bool closing;
-	void (*done)(void *arg);
+	void (*done)(void *arg); /* NULL until it closes */
 	void *done_arg;
 };
+
+static inline bool rpc_is_closing(const struct rpc_connection *connection)
+{
+	return connection->state == RPC_CLOSING;
+}
+
+/* Do lines wait until calls are answered? */
+static inline bool rpc_is_paused(const struct rpc_connection *connection)
+{
+	return connection->state == RPC_PAUSED || connection->state == RPC_ENDED_PAUSED;
+}
+
+static inline bool rpc_server_is_closing(const struct kw_rpc_server *server)
+{
+	return server->done != NULL;
+}
 
 struct kw_rpc_call {
 	struct rpc_connection *connection; /* NULL: gone, the answer is dropped */
@@ -95,7 +131,7 @@ int rpc_socket_listen(const char *path, struct stat *identity, struct kw_error *
 
 void rpc_connection_accept(struct kw_rpc_server *server);
 void rpc_connection_close(struct rpc_connection *connection);
-void rpc_connection_resume(struct rpc_connection *connection); /* after a pause */
+void rpc_connection_resume(struct rpc_connection *connection); /* paused, and a call is answered */
 
 /* One answer: beyond KW_RPC_OUTPUT_MAX the connection is closed. */
 void rpc_connection_send(struct rpc_connection *connection, const char *line, size_t length);

@@ -1,5 +1,6 @@
 #include "control/rpc/internal.h"
 
+#include <assert.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +10,8 @@ static void on_connection(uv_stream_t *listener, int status)
 {
 	struct kw_rpc_server *server = listener->data;
 
-	/* A client that is gone again, or no descriptor left: the next one may have better luck. */
-	if (status == 0 && !server->closing)
+	/* Otherwise the client is gone again, or no descriptor is left. */
+	if (status == 0 && !rpc_server_is_closing(server))
 		rpc_connection_accept(server);
 }
 
@@ -23,14 +24,14 @@ static void on_later(uv_idle_t *later)
 	uv_idle_stop(later);
 	for (connection = server->connections; connection; connection = next) {
 		next = connection->next;
-		if (connection->paused && connection->call_count < KW_RPC_CALLS_MAX)
+		if (rpc_is_paused(connection) && connection->call_count < KW_RPC_CALLS_MAX)
 			rpc_connection_resume(connection);
 	}
 }
 
 void rpc_server_later(struct kw_rpc_server *server)
 {
-	if (!server->closing)
+	if (!rpc_server_is_closing(server))
 		uv_idle_start(&server->later, on_later);
 }
 
@@ -56,7 +57,7 @@ static void ignore(void *arg)
 
 /*
  * A client that goes away before its answer is written must not take the daemon with it, and libuv
- * writes without MSG_NOSIGNAL. A disposition that somebody chose is left alone.
+ * writes without MSG_NOSIGNAL. A disposition that the process has set is left alone.
  */
 static void ignore_sigpipe(void)
 {
@@ -105,6 +106,7 @@ static void on_handle_closed(uv_handle_t *handle)
 {
 	struct kw_rpc_server *server = handle->data;
 
+	assert(rpc_server_is_closing(server) && server->handles > 0);
 	server->handles--;
 	rpc_server_finish(server);
 }
@@ -120,7 +122,7 @@ void rpc_server_finish(struct kw_rpc_server *server)
 	void (*done)(void *arg) = server->done;
 	void *arg = server->done_arg;
 
-	if (!server->closing || server->connections)
+	if (!rpc_server_is_closing(server) || server->connections)
 		return;
 	close_drain(server);
 	if (server->handles > 0)
@@ -149,9 +151,9 @@ static void remove_socket_file(const struct kw_rpc_server *server)
 
 void kw_rpc_server_close(struct kw_rpc_server *server, void (*done)(void *arg), void *arg)
 {
-	if (server->closing)
+	assert(done);
+	if (rpc_server_is_closing(server))
 		return;
-	server->closing = true;
 	server->done = done;
 	server->done_arg = arg;
 	rpc_builtin_log_untap(server);
@@ -160,7 +162,7 @@ void kw_rpc_server_close(struct kw_rpc_server *server, void (*done)(void *arg), 
 	uv_close((uv_handle_t *)&server->later, on_handle_closed);
 	/* The answer to `shutdown` itself may still be on its way out. */
 	for (struct rpc_connection *c = server->connections; c; c = c->next) {
-		if (!c->closing && c->reader_fd >= 0)
+		if (!rpc_is_closing(c) && c->reader_fd >= 0)
 			uv_poll_stop(&c->reader);
 		rpc_connection_settle(c);
 	}
@@ -175,7 +177,7 @@ void kw_rpc_event(struct kw_rpc_server *server, const char *kind, json_t *params
 	size_t length = 0;
 
 	for (struct rpc_connection *c = server->connections; c; c = c->next) {
-		if (!c->subscribed || c->closing)
+		if (!c->subscribed || rpc_is_closing(c))
 			continue;
 		if (!line)
 			line = rpc_event_line(kind, params, &length);
