@@ -21,7 +21,10 @@
 	16 /* a smaller payload pulls the estimate down by 1/16 of the difference                  \
 	    */
 
-#define APPROACH 6 /* answers from the cache being warmed to its use: more than a memory access */
+/* A payload up to so long is copied into the batch. Beyond, a copy is dearer than what it saves. */
+#define COPIED_MOST 1024
+
+#define ENTRIES_AHEAD 12 /* flights from an entry being loaded to its answer */
 
 #define EXPIRY_NONE INT64_C(-1)    /* as the server says: the key has none */
 #define EXPIRY_GONE INT64_C(-2)    /* as the server says: there is no such key */
@@ -31,9 +34,16 @@ struct flight {
 	struct kw_dirty_entry *entry;
 	int64_t expires_ms; /* or EXPIRY_… */
 	int64_t time_ms;    /* the server's, when it said the PTTL */
-	uint64_t expected;  /* what handlers.expect said */
 	bool alone;         /* nothing else is asked for meanwhile */
 	bool trial;         /* it was unreadable */
+};
+
+/* Answers that wait to be stored; their keys are still in flight. */
+struct batch {
+	struct kw_table_change changes[KW_FETCH_BATCH];
+	struct kw_dirty_entry *entries[KW_FETCH_BATCH];
+	uint32_t count;
+	uint8_t payloads[KW_FETCH_BATCH][COPIED_MOST];
 };
 
 struct kw_fetch {
@@ -57,6 +67,7 @@ struct kw_fetch {
 	uint32_t probe_ahead;
 	struct kw_rest rest;
 	struct kw_fetch_stats stats;
+	struct batch batch;
 };
 
 struct kw_fetch *kw_fetch_new(struct kw_lane *lane, struct kw_dirty *dirty, uint32_t window,
@@ -207,14 +218,53 @@ static void end(struct kw_fetch *fetch, struct kw_dirty_entry *entry, enum kw_pu
 		kw_dirty_done(fetch->dirty, entry);
 }
 
+void kw_fetch_settle(struct kw_fetch *fetch)
+{
+	struct batch *batch = &fetch->batch;
+	struct kw_dirty_entry *done[KW_FETCH_BATCH];
+	uint32_t count = batch->count, done_count = 0;
+
+	assert(count <= KW_FETCH_BATCH);
+	if (count == 0)
+		return;
+	fetch->handlers.store(fetch->handlers.arg, batch->changes, count);
+	assert(batch->count == count);
+	batch->count = 0;
+	for (uint32_t i = 0; i < count; i++) {
+		if (batch->changes[i].result == KW_PUT_FULL)
+			end(fetch, batch->entries[i], KW_PUT_FULL, batch->changes[i].value.length);
+		else
+			done[done_count++] = batch->entries[i];
+	}
+	kw_dirty_done_all(fetch->dirty, done, done_count);
+}
+
+/* payload NULL: the key is gone. */
 static void store(struct kw_fetch *fetch, struct kw_dirty_entry *entry,
 	const struct kw_slice *payload, int64_t expires_ms)
 {
-	enum kw_put_result result = fetch->handlers.store(fetch->handlers.arg, entry->key.database,
-		kw_dirty_name(fetch->dirty, entry), payload,
-		expires_ms > 0 ? (uint64_t)expires_ms : 0);
+	struct batch *batch = &fetch->batch;
+	bool copied = payload && payload->length <= COPIED_MOST;
+	struct kw_table_change *change;
 
-	end(fetch, entry, result, payload ? payload->length : 0);
+	if (batch->count == KW_FETCH_BATCH)
+		kw_fetch_settle(fetch);
+	change = &batch->changes[batch->count];
+	*change = (struct kw_table_change){
+		.kind = payload ? KW_RECORD_PUT : KW_RECORD_DELETE,
+		.database = entry->key.database,
+		.key = kw_dirty_name(fetch->dirty, entry),
+		.value = payload ? *payload : (struct kw_slice){0},
+		.expires_ms = expires_ms > 0 ? (uint64_t)expires_ms : 0,
+	};
+	if (copied) {
+		memcpy(batch->payloads[batch->count], payload->data, payload->length);
+		change->value.data = batch->payloads[batch->count];
+	}
+	batch->entries[batch->count++] = entry;
+	/* A payload that was not copied is gone when this answer is over. */
+	if (payload && !copied)
+		kw_fetch_settle(fetch);
 }
 
 /* The connection broke while nothing but this key was asked for. True: it is the key. */
@@ -282,19 +332,16 @@ static void have_value(
 	store(fetch, entry, payload, expires_ms);
 }
 
-/* A window of others was asked for since the key was: little of it is in the cache any more. */
-static void approach(struct kw_fetch *fetch)
+/* A window of others was asked for since this key was: its entry is in no cache any more. */
+static void load_entry(struct kw_fetch *fetch)
 {
-	const struct flight *next;
+	const uint8_t *entry;
 
-	if (fetch->count <= 2 * APPROACH || !fetch->handlers.approach)
+	if (fetch->count <= ENTRIES_AHEAD)
 		return;
-	next = flight_at(fetch, 2 * APPROACH);
-	__builtin_prefetch(next->entry, 1);
-	fetch->handlers.expect_again(fetch->handlers.arg, next->expected);
-	next = flight_at(fetch, APPROACH);
-	kw_dirty_expect_end(fetch->dirty, next->entry);
-	fetch->handlers.approach(fetch->handlers.arg, next->expected);
+	entry = (const uint8_t *)flight_at(fetch, ENTRIES_AHEAD)->entry;
+	__builtin_prefetch(entry, 1);
+	__builtin_prefetch(entry + 64); /* the name */
 }
 
 static void dump_answered(void *arg, const struct kw_reply *reply)
@@ -304,7 +351,7 @@ static void dump_answered(void *arg, const struct kw_reply *reply)
 	struct kw_dirty_entry *entry = land(fetch, &flight);
 
 	pace_answered(fetch);
-	approach(fetch);
+	load_entry(fetch);
 	reply = kw_lane_reply(fetch->lane, reply);
 	if (!reply) {
 		lost(fetch, &flight);
@@ -417,9 +464,6 @@ static void ask(struct kw_fetch *fetch, struct kw_dirty_entry *entry, enum kw_fe
 		.expires_ms = expiry ? EXPIRY_UNKNOWN : EXPIRY_NONE,
 		.alone = goes_alone(entry, mark),
 		.trial = mark == KW_FETCH_ON_TRIAL};
-	if (fetch->handlers.expect)
-		flight_at(fetch, fetch->count - 1)->expected =
-			fetch->handlers.expect(fetch->handlers.arg, entry->key.database, argv[1]);
 	if (expiry) {
 		if (!fetch->pexpiretime)
 			kw_redis_words(redis, time_answered, fetch, "TIME", NULL);
@@ -457,6 +501,7 @@ void kw_fetch_set_databases(struct kw_fetch *fetch, uint32_t databases)
 
 void kw_fetch_pump(struct kw_fetch *fetch, uint64_t now_us)
 {
+	kw_fetch_settle(fetch);
 	/* What is asked for on a connection that is gone would be taken for what broke it. */
 	if (fetch->lane->broken || kw_redis_lost(fetch->lane->redis))
 		return;

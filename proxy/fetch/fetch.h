@@ -21,6 +21,9 @@
  * KW_FETCH_STRIKES times more is unreadable: all others must not wait for it for ever. When its
  * owner puts it on trial it is asked for alone once more, and one strike is enough.
  *
+ * Answers are stored in batches, because a table of a million keys is in no cache (table.h). Small
+ * payloads are copied for that. A large one is stored at once, from where it lies.
+ *
  * Loop thread only.
  */
 #ifndef KW_PROXY_FETCH_FETCH_H
@@ -36,6 +39,7 @@
 
 #define KW_FETCH_FLIGHT_BYTES ((uint64_t)32 << 20)
 #define KW_FETCH_WINDOW_MOST 65536
+#define KW_FETCH_BATCH 32 /* answers that are stored at a time */
 #define KW_FETCH_JITTER_MS 5
 #define KW_FETCH_STRIKES 3
 #define KW_FETCH_RETRY_US 100000 /* a key the server could not give now is asked for again */
@@ -56,11 +60,12 @@ enum kw_fetch_found {
 
 struct kw_fetch_handlers {
 	/*
-	 * What the server has for the key: its payload (NULL: it is gone) and absolute expiry (ms,
-	 * 0 none). KW_PUT_FULL parks the key; everything else means that it is done.
+	 * What the server has for some keys, in the order of its answers, 1 to KW_FETCH_BATCH of
+	 * them: a put of the payload and the absolute expiry, or a delete because the key is gone.
+	 * The handler sets each result: KW_PUT_FULL parks the key; everything else means that it is
+	 * done. The handler must not call the fetcher.
 	 */
-	enum kw_put_result (*store)(void *arg, uint32_t database, struct kw_slice key,
-		const struct kw_slice *payload, uint64_t expires_ms);
+	void (*store)(void *arg, struct kw_table_change *changes, size_t count);
 	/* The expiry that the table has for the key now, 0 none; asked only before Redis 7.0. */
 	uint64_t (*expiry)(void *arg, uint32_t database, struct kw_slice key);
 	/*
@@ -68,13 +73,6 @@ struct kw_fetch_handlers {
 	 * Asked for keys without KW_DIRTY_TTL. NULL: no key may.
 	 */
 	bool (*expires)(void *arg, uint32_t database, struct kw_slice key);
-	/*
-	 * The key was asked for; expect yields what the others take, in this order and some answers
-	 * before its own. For the sake of the cache, see kw_table_expect. NULL, all or none.
-	 */
-	uint64_t (*expect)(void *arg, uint32_t database, struct kw_slice key);
-	void (*expect_again)(void *arg, uint64_t expected);
-	void (*approach)(void *arg, uint64_t expected);
 	/* The key is unreadable: what is to become of it? As store. NULL: fetch on. */
 	enum kw_put_result (*unreadable)(
 		void *arg, uint32_t database, struct kw_slice key, enum kw_fetch_found found);
@@ -109,7 +107,14 @@ void kw_fetch_set_pexpiretime(struct kw_fetch *fetch, bool known);
 /* How many databases the server has: keys of others are gone, and are not asked for. */
 void kw_fetch_set_databases(struct kw_fetch *fetch, uint32_t databases);
 
-/* Send what windows and limits allow. */
+/*
+ * Hand on what came and waits to be stored, at the latest when the loop has taken the input of a
+ * turn. Until then these keys are in flight. Must be called before the table, as a whole, is
+ * compared with what the server said on this connection: a flush, the end of a scan.
+ */
+void kw_fetch_settle(struct kw_fetch *fetch);
+
+/* Settle, then send what windows and limits allow. */
 void kw_fetch_pump(struct kw_fetch *fetch, uint64_t now_us);
 
 /* When pumping is worth while again without any reply or event; UINT64_MAX: never. */

@@ -196,47 +196,25 @@ static void settle(struct kw_dirty *dirty, struct kw_dirty_entry *entry, uint64_
 	entry->since = since;
 }
 
-uint64_t kw_dirty_hash(const struct kw_dirty *dirty, uint32_t database, struct kw_slice key)
+static bool absorbs(struct kw_dirty *dirty, const struct kw_dirty_key *key, uint64_t hash)
 {
-	return kw_keyset_hash(&dirty->keys, database, key);
-}
-
-void kw_dirty_expect(const struct kw_dirty *dirty, uint64_t expected)
-{
-	kw_keyset_expect(&dirty->keys, expected);
-}
-
-void kw_dirty_approach(const struct kw_dirty *dirty, uint64_t expected)
-{
-	kw_keyset_approach(&dirty->keys, expected);
-}
-
-void kw_dirty_expect_end(const struct kw_dirty *dirty, const struct kw_dirty_entry *entry)
-{
-	kw_keyset_expect(&dirty->keys, entry->key.hash);
-}
-
-bool kw_dirty_absorbs(struct kw_dirty *dirty, uint64_t expected, uint32_t database,
-	struct kw_slice key, unsigned flags)
-{
-	struct recent *place = recent_place(dirty, expected);
+	struct recent *place = recent_place(dirty, hash);
 	const struct kw_dirty_entry *entry = place->entry;
 
-	if (!entry || place->hash != expected || (flags & ~(unsigned)entry->flags) ||
-		entry->key.database != database ||
-		!kw_slice_equal(kw_dirty_name(dirty, entry), key))
+	if (!entry || place->hash != hash || (key->flags & ~(unsigned)entry->flags) ||
+		entry->key.database != key->database ||
+		!kw_slice_equal(kw_dirty_name(dirty, entry), key->name))
 		return false;
 	place->named = true;
 	return true;
 }
 
-void kw_dirty_add(struct kw_dirty *dirty, uint32_t database, struct kw_slice key, unsigned flags)
+bool kw_dirty_absorbs(struct kw_dirty *dirty, const struct kw_dirty_key *key)
 {
-	kw_dirty_add_expected(
-		dirty, kw_keyset_hash(&dirty->keys, database, key), database, key, flags);
+	return absorbs(dirty, key, kw_keyset_hash(&dirty->keys, key->database, key->name));
 }
 
-void kw_dirty_add_expected(struct kw_dirty *dirty, uint64_t hash, uint32_t database,
+static void add_hashed(struct kw_dirty *dirty, uint64_t hash, uint32_t database,
 	struct kw_slice key, unsigned flags)
 {
 	struct kw_dirty_entry *entry =
@@ -268,6 +246,11 @@ void kw_dirty_add_expected(struct kw_dirty *dirty, uint64_t hash, uint32_t datab
 		remember(dirty, entry);
 }
 
+void kw_dirty_add(struct kw_dirty *dirty, uint32_t database, struct kw_slice key, unsigned flags)
+{
+	add_hashed(dirty, kw_keyset_hash(&dirty->keys, database, key), database, key, flags);
+}
+
 /* A key of a batch that is not absorbed. */
 struct pending {
 	uint64_t hash;
@@ -283,7 +266,7 @@ static size_t begin_block(struct kw_dirty *dirty, const struct kw_dirty_key *key
 	for (const struct kw_dirty_key *key = keys; key < keys + count; key++) {
 		uint64_t hash = kw_keyset_hash(&dirty->keys, key->database, key->name);
 
-		if (kw_dirty_absorbs(dirty, hash, key->database, key->name, key->flags))
+		if (absorbs(dirty, key, hash))
 			continue;
 		kw_keyset_expect(&dirty->keys, hash);
 		pending[kept++] = (struct pending){hash, key};
@@ -302,7 +285,7 @@ void kw_dirty_add_all(struct kw_dirty *dirty, const struct kw_dirty_key *keys, s
 		for (size_t i = 0; i < kept; i++)
 			kw_keyset_approach(&dirty->keys, pending[i].hash);
 		for (size_t i = 0; i < kept; i++)
-			kw_dirty_add_expected(dirty, pending[i].hash, pending[i].key->database,
+			add_hashed(dirty, pending[i].hash, pending[i].key->database,
 				pending[i].key->name, pending[i].key->flags);
 		keys += block;
 		count -= block;
@@ -355,6 +338,14 @@ void kw_dirty_done(struct kw_dirty *dirty, struct kw_dirty_entry *entry)
 	set_flags(dirty, entry, 0);
 	leave(dirty, entry);
 	kw_keyset_remove(&dirty->keys, &entry->key);
+}
+
+void kw_dirty_done_all(struct kw_dirty *dirty, struct kw_dirty_entry *const *entries, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		kw_keyset_expect(&dirty->keys, entries[i]->key.hash);
+	for (size_t i = 0; i < count; i++)
+		kw_dirty_done(dirty, entries[i]);
 }
 
 void kw_dirty_retry(struct kw_dirty *dirty, struct kw_dirty_entry *entry, unsigned flags)

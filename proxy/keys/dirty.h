@@ -76,24 +76,10 @@ struct kw_dirty_key {
 void kw_dirty_add_all(struct kw_dirty *dirty, const struct kw_dirty_key *keys, size_t count);
 
 /*
- * The same in steps, for who has many: hash when the key is known, expect then, approach some keys
- * later, add some keys after that. The cache then has what add touches.
+ * Would adding this key change nothing, because it waits already, with these flags? Answered from a
+ * small memory of the keys that were added last and wait still; a no may be wrong, a yes never is.
  */
-uint64_t kw_dirty_hash(const struct kw_dirty *dirty, uint32_t database, struct kw_slice key);
-void kw_dirty_expect(const struct kw_dirty *dirty, uint64_t expected);
-void kw_dirty_approach(const struct kw_dirty *dirty, uint64_t expected);
-void kw_dirty_add_expected(struct kw_dirty *dirty, uint64_t expected, uint32_t database,
-	struct kw_slice key, unsigned flags);
-
-/*
- * Would add change nothing, because the key waits already, with these flags? Answered from a small
- * memory of the keys that were added last and wait still; a no may be wrong, a yes never is.
- */
-bool kw_dirty_absorbs(struct kw_dirty *dirty, uint64_t expected, uint32_t database,
-	struct kw_slice key, unsigned flags);
-
-/* The flight of this key will end soon. */
-void kw_dirty_expect_end(const struct kw_dirty *dirty, const struct kw_dirty_entry *entry);
+bool kw_dirty_absorbs(struct kw_dirty *dirty, const struct kw_dirty_key *key);
 
 /* The next key to fetch, in flight from now on; NULL when none is due. */
 struct kw_dirty_entry *kw_dirty_take(struct kw_dirty *dirty, uint64_t now_us);
@@ -102,6 +88,9 @@ struct kw_dirty_entry *kw_dirty_take(struct kw_dirty *dirty, uint64_t now_us);
 
 /* Answered: gone, or waiting again if it got dirty meanwhile. */
 void kw_dirty_done(struct kw_dirty *dirty, struct kw_dirty_entry *entry);
+
+/* All of them are answered. The set loads what their ends touch before it ends the first. */
+void kw_dirty_done_all(struct kw_dirty *dirty, struct kw_dirty_entry *const *entries, size_t count);
 
 /* Not answered: waiting again, behind the others. flags are added. */
 void kw_dirty_retry(struct kw_dirty *dirty, struct kw_dirty_entry *entry, unsigned flags);

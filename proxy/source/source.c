@@ -243,7 +243,7 @@ static void feed_wants_turn(void *arg)
 
 static void feed_asks_held(void *arg, struct kw_databases *databases)
 {
-	const struct kw_source *source = arg;
+	struct kw_source *source = arg;
 
 	kw_store_held(&source->store, databases);
 }
@@ -290,8 +290,9 @@ static void on_turn(void *arg)
 		return;
 	source->link.lane.heard = false;
 	now_us = kw_clock_us();
-	kw_feed_turn(source->feed, now_us);
 	kw_table_set_time(source->table, now_us);
+	kw_store_settle(&source->store);
+	kw_feed_turn(source->feed, now_us);
 	if (kw_source_link_is_up(&source->link))
 		work(source, now_us);
 	else
@@ -372,6 +373,7 @@ static void init_reading(struct kw_source *source, uv_loop_t *loop, uint64_t see
 	fetch = kw_store_handlers(&source->store);
 	source->fetch = kw_fetch_new(&source->link.lane, source->dirty, options->window, &fetch);
 	kw_fetch_set_pace(source->fetch, &source->pacing.pace);
+	source->store.fetch = source->fetch;
 }
 
 static void init_parts(struct kw_source *source, uv_loop_t *loop)

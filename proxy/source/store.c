@@ -53,48 +53,50 @@ static enum kw_put_result too_large(
 	return kw_table_delete(store->table, database, key);
 }
 
-static enum kw_put_result forget(struct kw_store *store, uint32_t database, struct kw_slice key)
+static void removed(struct kw_store *store, const struct kw_table_change *change)
 {
-	enum kw_put_result result = kw_table_delete(store->table, database, key);
-
-	if (result == KW_PUT_STORED)
+	if (change->result == KW_PUT_STORED)
 		store->deletes++;
-	kw_feed_stored(store->feed, database, key, NULL);
-	fits(store, database, key);
-	return result;
+	kw_feed_stored(store->feed, change->database, change->key, NULL);
+	fits(store, change->database, change->key);
 }
 
-static void note_stored(struct kw_store *store, uint32_t database, struct kw_slice key,
-	const struct kw_slice *payload, uint64_t expires_ms)
+static void note_stored(struct kw_store *store, const struct kw_table_change *change)
 {
-	if (!kw_databases_has(&store->held, database))
-		kw_databases_add(&store->held, database);
-	if (expires_ms > 0 && !kw_databases_has(&store->expiring, database))
-		kw_databases_add(&store->expiring, database);
-	fits(store, database, key);
-	kw_feed_stored(store->feed, database, key, payload);
+	if (!kw_databases_has(&store->held, change->database))
+		kw_databases_add(&store->held, change->database);
+	if (change->expires_ms > 0 && !kw_databases_has(&store->expiring, change->database))
+		kw_databases_add(&store->expiring, change->database);
+	fits(store, change->database, change->key);
+	kw_feed_stored(store->feed, change->database, change->key, &change->value);
 }
 
-static enum kw_put_result put(void *arg, uint32_t database, struct kw_slice key,
-	const struct kw_slice *payload, uint64_t expires_ms)
+static void was_put(struct kw_store *store, struct kw_table_change *change)
+{
+	assert(change->value.length > 0);
+	if (change->result == KW_PUT_TOO_LARGE) {
+		change->result =
+			too_large(store, change->database, change->key, change->value.length);
+	} else if (change->result == KW_PUT_FULL) {
+		/* The walk for unseen keys must not take what the table has of it for gone. */
+		kw_table_mark(store->table, change->database, change->key);
+	} else {
+		store->unchanged += change->result == KW_PUT_UNCHANGED;
+		note_stored(store, change);
+	}
+}
+
+static void put(void *arg, struct kw_table_change *changes, size_t count)
 {
 	struct kw_store *store = arg;
-	enum kw_put_result result;
 
-	if (!payload)
-		return forget(store, database, key);
-	assert(payload->length > 0);
-	result = kw_table_put(store->table, database, key, *payload, expires_ms);
-	if (result == KW_PUT_TOO_LARGE)
-		return too_large(store, database, key, payload->length);
-	if (result == KW_PUT_FULL) {
-		/* The walk for unseen keys must not take what the table has of it for gone. */
-		kw_table_mark(store->table, database, key);
-		return result;
+	kw_table_change_all(store->table, changes, count);
+	for (size_t i = 0; i < count; i++) {
+		if (changes[i].kind == KW_RECORD_PUT)
+			was_put(store, &changes[i]);
+		else
+			removed(store, &changes[i]);
 	}
-	store->unchanged += result == KW_PUT_UNCHANGED;
-	note_stored(store, database, key, payload, expires_ms);
-	return result;
 }
 
 static uint64_t expiry(void *arg, uint32_t database, struct kw_slice key)
@@ -121,27 +123,6 @@ static bool expires(void *arg, uint32_t database, struct kw_slice key)
 	return kw_databases_has(&store->expiring, database) && expiry(store, database, key) > 0;
 }
 
-static uint64_t expect(void *arg, uint32_t database, struct kw_slice key)
-{
-	struct kw_store *store = arg;
-
-	return kw_table_expect(store->table, database, key);
-}
-
-static void expect_again(void *arg, uint64_t expected)
-{
-	struct kw_store *store = arg;
-
-	kw_table_expect_again(store->table, expected);
-}
-
-static void approach(void *arg, uint64_t expected)
-{
-	struct kw_store *store = arg;
-
-	kw_table_approach(store->table, expected);
-}
-
 static enum kw_put_result unreadable(
 	void *arg, uint32_t database, struct kw_slice key, enum kw_fetch_found found)
 {
@@ -163,12 +144,17 @@ static enum kw_fetch_mark mark(void *arg, uint32_t database, struct kw_slice key
 
 struct kw_fetch_handlers kw_store_handlers(struct kw_store *store)
 {
-	return (struct kw_fetch_handlers){
-		put, expiry, expires, expect, expect_again, approach, unreadable, mark, store};
+	return (struct kw_fetch_handlers){put, expiry, expires, unreadable, mark, store};
+}
+
+void kw_store_settle(struct kw_store *store)
+{
+	kw_fetch_settle(store->fetch);
 }
 
 bool kw_store_empty(struct kw_store *store, uint32_t database)
 {
+	kw_store_settle(store);
 	if (kw_table_flush(store->table, database) == KW_PUT_FULL)
 		return false;
 	assert(kw_table_database_keys(store->table, database) == 0);
@@ -179,8 +165,9 @@ bool kw_store_empty(struct kw_store *store, uint32_t database)
 	return true;
 }
 
-void kw_store_held(const struct kw_store *store, struct kw_databases *databases)
+void kw_store_held(struct kw_store *store, struct kw_databases *databases)
 {
+	kw_store_settle(store);
 	for (uint32_t db = 0; kw_databases_next(&store->held, &db); db++)
 		if (kw_table_database_keys(store->table, db) > 0)
 			kw_databases_add(databases, db);

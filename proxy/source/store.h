@@ -23,7 +23,8 @@
 struct kw_store {
 	struct kw_table *table;
 	struct kw_dirty *dirty;
-	struct kw_feed *feed; /* learns what the table has */
+	struct kw_fetch *fetch; /* brings the values */
+	struct kw_feed *feed;   /* learns what the table has */
 	struct kw_unreadable *unreadable;
 	struct kw_keyset too_large;   /* keys that the table can never hold */
 	struct kw_bucket logs;        /* lines about them */
@@ -33,7 +34,7 @@ struct kw_store {
 	uint64_t unchanged, deletes;  /* counters */
 };
 
-/* table, dirty and unreadable outlive it. The feed is set before the first fetch. */
+/* table, dirty and unreadable outlive it. Fetch and feed are set before the first fetch. */
 void kw_store_init(struct kw_store *store, struct kw_table *table, struct kw_dirty *dirty,
 	struct kw_unreadable *unreadable, uint64_t seed);
 void kw_store_close(struct kw_store *store);
@@ -41,11 +42,18 @@ void kw_store_close(struct kw_store *store);
 /* The handlers for fetch; their arg is the store. */
 struct kw_fetch_handlers kw_store_handlers(struct kw_store *store);
 
-/* The database is empty on the server. False: the table has no room even for that. */
+/*
+ * All that was answered so far is in the table afterwards. The answers come in batches: without
+ * this call the table lacks some that came before what was answered just now.
+ */
+void kw_store_settle(struct kw_store *store);
+
+/* The database is empty on the server, as of the last answer. False: the table has no room even for
+ * that. */
 bool kw_store_empty(struct kw_store *store, uint32_t database);
 
-/* Add the databases of which the table holds keys. */
-void kw_store_held(const struct kw_store *store, struct kw_databases *databases);
+/* Add the databases of which the table holds keys, as of the last answer. */
+void kw_store_held(struct kw_store *store, struct kw_databases *databases);
 
 /* A sweep over these databases began: keys that the table lacks are asked for by name. */
 void kw_store_sweep_missing(struct kw_store *store, const struct kw_databases *databases);

@@ -114,6 +114,8 @@ static void begin_scan(struct kw_sweep *sweep, struct kw_slice keyspace)
 	empty_absent(sweep, &listing.listed);
 	kw_table_stats(sweep->parts.table, &table);
 	sweep->keys_before = table.keys;
+	/* What was answered before this listing counts as before: the marks make it unseen. */
+	kw_store_settle(sweep->parts.store);
 	kw_table_marks_begin(sweep->parts.table);
 	if (kw_sweep_is_mending(sweep))
 		kw_store_sweep_missing(sweep->parts.store, &sweep->wanted);

@@ -16,6 +16,7 @@
 #define GRANULE_LEAST (UINT64_C(4) << 10)
 #define LEAST_SEGMENTS 6
 #define PAGE UINT64_C(4096)
+#define AHEAD 6       /* changes of a batch: more than a memory access takes */
 #define INDEX_SHARE 6 /* 1/6 of the reservation: enough for records of 80 bytes */
 
 static uint64_t round_up(uint64_t value, uint64_t unit)
@@ -233,17 +234,22 @@ static bool never_fits(const struct kw_table *table, uint64_t length)
 	return length > KW_RECORD_LENGTH_MAX || data < kept || length > (data - kept) / 100 * 93;
 }
 
-enum kw_put_result kw_table_put(struct kw_table *table, uint32_t database, struct kw_slice key,
-	struct kw_slice value, uint64_t expires_ms)
+/* A key that no record can hold is not even hashed. */
+static uint64_t hash_of(const struct kw_table *table, uint32_t database, struct kw_slice key)
 {
-	const struct kw_record_fields fields = {KW_RECORD_PUT, database, key, value, expires_ms};
-	struct kw_index_slot *slot;
-	uint64_t hash;
+	return key.length > KW_RECORD_KEY_MAX ? 0 : kw_table_hash(table, database, key);
+}
 
-	if (database > KW_DATABASE_MAX || key.length > KW_RECORD_KEY_MAX)
+static enum kw_put_result put_record(
+	struct kw_table *table, const struct kw_record_fields *fields, uint64_t hash)
+{
+	struct kw_slice key = fields->key, value = fields->value;
+	uint64_t expires_ms = fields->expires_ms;
+	struct kw_index_slot *slot;
+
+	if (fields->database > KW_DATABASE_MAX || key.length > KW_RECORD_KEY_MAX)
 		return KW_PUT_TOO_LARGE;
-	hash = kw_table_hash(table, database, key);
-	slot = kw_table_find(table, hash, database, key);
+	slot = kw_table_find(table, hash, fields->database, key);
 	if (slot && same(kw_record_at(table, kw_place_offset(slot->place)), value, expires_ms)) {
 		kw_index_set(slot, slot->place | KW_PLACE_MARK);
 		return KW_PUT_UNCHANGED;
@@ -252,20 +258,80 @@ enum kw_put_result kw_table_put(struct kw_table *table, uint32_t database, struc
 		return KW_PUT_TOO_LARGE;
 	if (!slot && !kw_room_index(table) && !kw_room_index_reclaimed(table))
 		return KW_PUT_FULL;
-	return store(table, &fields, hash);
+	return store(table, fields, hash);
 }
 
-enum kw_put_result kw_table_delete(struct kw_table *table, uint32_t database, struct kw_slice key)
+enum kw_put_result kw_table_put(struct kw_table *table, uint32_t database, struct kw_slice key,
+	struct kw_slice value, uint64_t expires_ms)
 {
-	uint64_t hash = kw_table_hash(table, database, key);
-	struct kw_index_slot *slot = kw_table_find(table, hash, database, key);
-	const struct kw_record_fields fields = {
-		.kind = KW_RECORD_DELETE, .database = database, .key = key};
+	const struct kw_record_fields fields = {KW_RECORD_PUT, database, key, value, expires_ms};
+
+	return put_record(table, &fields, hash_of(table, database, key));
+}
+
+static enum kw_put_result delete_record(
+	struct kw_table *table, const struct kw_record_fields *fields, uint64_t hash)
+{
+	const struct kw_index_slot *slot =
+		kw_table_find(table, hash, fields->database, fields->key);
 
 	if (!slot ||
 		kw_record_kind(kw_record_at(table, kw_place_offset(slot->place))) != KW_RECORD_PUT)
 		return KW_PUT_UNCHANGED;
-	return store(table, &fields, hash);
+	return store(table, fields, hash);
+}
+
+enum kw_put_result kw_table_delete(struct kw_table *table, uint32_t database, struct kw_slice key)
+{
+	const struct kw_record_fields fields = {
+		.kind = KW_RECORD_DELETE, .database = database, .key = key};
+
+	return delete_record(table, &fields, kw_table_hash(table, database, key));
+}
+
+static void change_one(struct kw_table *table, struct kw_table_change *change, uint64_t hash)
+{
+	const struct kw_record_fields fields = {
+		change->kind, change->database, change->key, change->value, change->expires_ms};
+
+	assert(change->kind == KW_RECORD_PUT || change->kind == KW_RECORD_DELETE);
+	change->result = change->kind == KW_RECORD_PUT ? put_record(table, &fields, hash)
+						       : delete_record(table, &fields, hash);
+}
+
+/* The slot is in the cache by now: load the record that it names. */
+static void load_record(const struct kw_table *table, uint64_t hash)
+{
+	const struct kw_index_slot *slot = kw_index_first(&table->index, hash);
+	const struct kw_record *record;
+
+	if (!slot)
+		return;
+	record = kw_record_at(table, kw_place_offset(slot->place));
+	__builtin_prefetch(record, 1);
+	__builtin_prefetch((const uint8_t *)record + 64);
+}
+
+/*
+ * A row of three steps, AHEAD changes apart: load a change's slot, load the record that the slot
+ * names, carry the change out. A record that has moved meanwhile is only loaded in vain.
+ */
+void kw_table_change_all(struct kw_table *table, struct kw_table_change *changes, size_t count)
+{
+	uint64_t hashes[2 * AHEAD]; /* a ring */
+
+	for (size_t i = 0; i < count + 2 * AHEAD; i++) {
+		uint64_t *hash = &hashes[i % (2 * AHEAD)];
+
+		if (i >= 2 * AHEAD)
+			change_one(table, &changes[i - 2 * AHEAD], *hash);
+		if (i < count) {
+			*hash = hash_of(table, changes[i].database, changes[i].key);
+			kw_index_prefetch(&table->index, *hash);
+		}
+		if (i >= AHEAD && i - AHEAD < count)
+			load_record(table, hashes[(i - AHEAD) % (2 * AHEAD)]);
+	}
 }
 
 /* Take every entry of the database out of the index, its record superseded by `version`. */
@@ -347,31 +413,6 @@ bool kw_table_get(const struct kw_table *table, uint32_t database, struct kw_sli
 	*value = kw_record_value(record);
 	*expires_ms = kw_record_expires(record);
 	return true;
-}
-
-uint64_t kw_table_expect(const struct kw_table *table, uint32_t database, struct kw_slice key)
-{
-	uint64_t hash = kw_table_hash(table, database, key);
-
-	kw_index_prefetch(&table->index, hash);
-	return hash;
-}
-
-void kw_table_expect_again(const struct kw_table *table, uint64_t expected)
-{
-	kw_index_prefetch(&table->index, expected);
-}
-
-void kw_table_approach(const struct kw_table *table, uint64_t expected)
-{
-	const struct kw_index_slot *slot = kw_index_first(&table->index, expected);
-	const struct kw_record *record;
-
-	if (!slot)
-		return;
-	record = kw_record_at(table, kw_place_offset(slot->place));
-	__builtin_prefetch(record, 1);
-	__builtin_prefetch((const uint8_t *)record + 64);
 }
 
 uint64_t kw_table_database_keys(const struct kw_table *table, uint32_t database)

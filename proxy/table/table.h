@@ -100,6 +100,22 @@ enum kw_put_result kw_table_put(struct kw_table *table, uint32_t database, struc
  */
 enum kw_put_result kw_table_delete(struct kw_table *table, uint32_t database, struct kw_slice key);
 
+/* One put or delete of a batch. Key and value belong to the caller; valid during the call. */
+struct kw_table_change {
+	enum kw_record_kind kind; /* KW_RECORD_PUT or KW_RECORD_DELETE, which has no value */
+	uint32_t database;
+	struct kw_slice key, value;
+	uint64_t expires_ms;       /* absolute, 0: never */
+	enum kw_put_result result; /* set by the table */
+};
+
+/*
+ * Carry out all of them, in this order, each as kw_table_put or kw_table_delete does. With many
+ * keys neither index nor records are in a cache, so the table loads what the next few changes touch
+ * while it works on one.
+ */
+void kw_table_change_all(struct kw_table *table, struct kw_table_change *changes, size_t count);
+
 /* Every key of the database is gone: one record, and a walk over the index. */
 enum kw_put_result kw_table_flush(struct kw_table *table, uint32_t database);
 
@@ -107,16 +123,6 @@ enum kw_put_result kw_table_flush(struct kw_table *table, uint32_t database);
  */
 bool kw_table_get(const struct kw_table *table, uint32_t database, struct kw_slice key,
 	struct kw_slice *value, uint64_t *expires_ms);
-
-/*
- * The key will be put or looked up soon: fetch into the cache, in two steps, what that will touch.
- * expect looks at the key and yields what the others take; expect_again repeats the first step
- * where there was much in between; approach comes some puts later and some before the key's own.
- * None changes anything, nor do they have to be called.
- */
-uint64_t kw_table_expect(const struct kw_table *table, uint32_t database, struct kw_slice key);
-void kw_table_expect_again(const struct kw_table *table, uint64_t expected);
-void kw_table_approach(const struct kw_table *table, uint64_t expected);
 
 /* Live keys of a database. */
 uint64_t kw_table_database_keys(const struct kw_table *table, uint32_t database);

@@ -29,7 +29,7 @@
 
 #define PUBLISHED_US 500  /* a batch of puts */
 #define TIDIED_US 100000  /* the proxy's heartbeat */
-#define AHEAD 16          /* keys announced before they are put */
+#define BATCH 32          /* puts, as the proxy takes answers */
 #define PAYLOAD_BESIDE 13 /* what DUMP puts around a string of 64 bytes or more */
 #define VALUE_MOST 4096
 #define ZIPF_EXPONENT 0.99
@@ -159,26 +159,25 @@ static struct kw_slice key_of(char room[32], unsigned number)
 
 static void put(struct churn *churn, const unsigned *numbers, uint64_t count, unsigned value_bytes)
 {
-	uint64_t expected[AHEAD], salt = churn->noise;
-	uint64_t start_us = churn->now_us;
-	static char value[VALUE_MOST];
-	char room[32];
+	static char values[BATCH][VALUE_MOST], keys[BATCH][32];
+	struct kw_table_change changes[BATCH];
+	uint64_t salt = churn->noise, start_us = churn->now_us;
 
-	noise_fill(&salt, value, sizeof value);
-	for (uint64_t i = 0; i < count + AHEAD; i++) {
-		if (i < count)
-			expected[i % AHEAD] =
-				kw_table_expect(churn->table, 0, key_of(room, numbers[i]));
-		if (i >= AHEAD / 2 && i - AHEAD / 2 < count)
-			kw_table_approach(churn->table, expected[(i - AHEAD / 2) % AHEAD]);
-		if (i < AHEAD - 1 || i - (AHEAD - 1) >= count)
-			continue;
-		churn->puts++;
-		memcpy(value, &churn->puts, sizeof churn->puts);
-		kw_table_put(churn->table, 0, key_of(room, numbers[i - (AHEAD - 1)]),
-			kw_slice(value, value_bytes + PAYLOAD_BESIDE), 0);
-		pass(churn, churn->now_us,
-			start_us + (i - (AHEAD - 1) + 1) * 1000000 / churn->rate);
+	for (size_t i = 0; i < BATCH; i++) {
+		salt = churn->noise;
+		noise_fill(&salt, values[i], VALUE_MOST);
+	}
+	for (uint64_t begun = 0, n; begun < count; begun += n) {
+		n = count - begun < BATCH ? count - begun : BATCH;
+		for (uint64_t i = 0; i < n; i++) {
+			churn->puts++;
+			memcpy(values[i], &churn->puts, sizeof churn->puts);
+			changes[i] = (struct kw_table_change){.kind = KW_RECORD_PUT,
+				.key = key_of(keys[i], numbers[begun + i]),
+				.value = kw_slice(values[i], value_bytes + PAYLOAD_BESIDE)};
+		}
+		kw_table_change_all(churn->table, changes, n);
+		pass(churn, churn->now_us, start_us + (begun + n) * 1000000 / churn->rate);
 	}
 }
 

@@ -35,7 +35,7 @@ static bool ready, closed, lane_has_failed;
 static struct kw_error failure;
 
 /* What was stored last, and how often something was. */
-static int stores, removals;
+static int stores, removals, batches;
 static char stored_key[64], stored[64];
 static uint32_t stored_database;
 static uint64_t stored_expires_ms, table_expires_ms;
@@ -79,20 +79,29 @@ static void send_payload(FILE *to, const char *value, bool whole)
 	fputs("\r\n", to);
 }
 
-static enum kw_put_result store(void *arg, uint32_t database, struct kw_slice key,
-	const struct kw_slice *payload, uint64_t expires_ms)
+static void store_one(const struct kw_table_change *change)
 {
-	stored_database = database;
-	stored_expires_ms = expires_ms;
-	snprintf(stored_key, sizeof(stored_key), "%.*s", (int)key.length, (const char *)key.data);
-	if (!payload) {
+	stored_database = change->database;
+	stored_expires_ms = change->expires_ms;
+	snprintf(stored_key, sizeof(stored_key), "%.*s", (int)change->key.length,
+		(const char *)change->key.data);
+	if (change->kind == KW_RECORD_DELETE) {
 		removals++;
-		return KW_PUT_STORED;
+		return;
 	}
 	stores++;
-	snprintf(stored, sizeof(stored), "%.*s", (int)payload->length - 12,
-		(const char *)payload->data + 2);
-	return KW_PUT_STORED;
+	snprintf(stored, sizeof(stored), "%.*s", (int)change->value.length - 12,
+		(const char *)change->value.data + 2);
+}
+
+static void store(void *arg, struct kw_table_change *changes, size_t count)
+{
+	assert_in_range(count, 1, KW_FETCH_BATCH);
+	batches++;
+	for (size_t i = 0; i < count; i++) {
+		store_one(&changes[i]);
+		changes[i].result = KW_PUT_STORED;
+	}
 }
 
 static uint64_t expiry(void *arg, uint32_t database, struct kw_slice key)
@@ -164,6 +173,7 @@ static void run_fetches(void)
 		kw_fetch_pump(fetch, kw_clock_us());
 		uv_run(&loop, UV_RUN_ONCE);
 	}
+	kw_fetch_settle(fetch);
 }
 
 static void begin(answer_fn fn)
@@ -179,7 +189,7 @@ static void begin(answer_fn fn)
 
 	answer = fn;
 	ready = closed = lane_has_failed = false;
-	stores = removals = found_changed = found_there = 0;
+	stores = removals = batches = found_changed = found_there = 0;
 	mark_of_all = KW_FETCH_READABLE;
 	table_expires_ms = 0;
 	snprintf(path, sizeof(path), "/tmp/kw-fetch-%d", getpid());
@@ -415,6 +425,40 @@ static void answer_one(FILE *to, int argc, char argv[][WORD_BYTES])
 	fputs(":1\r\n", to);
 }
 
+static void answer_in_turn(FILE *to, int argc, char argv[][WORD_BYTES])
+{
+	if (strcmp(argv[0], "DUMP") == 0)
+		send_payload(to, argv[1], true);
+	else
+		fputs(":-1\r\n", to);
+}
+
+/* They are copied: what they were read into holds other answers by then. */
+static void small_answers_are_stored_together_and_in_order(void **state)
+{
+	char key[16] = "";
+
+	begin(answer_in_turn);
+	for (int i = 0; i < 8; i++) {
+		snprintf(key, sizeof(key), "key:%d", i);
+		add(0, key);
+	}
+	kw_fetch_pump(fetch, kw_clock_us());
+	while (kw_fetch_stats(fetch)->fetches < 8)
+		uv_run(&loop, UV_RUN_ONCE);
+	assert_int_equal(stores, 0);
+	assert_int_equal(kw_dirty_count(dirty, KW_DIRTY_FLYING), 8);
+	kw_fetch_settle(fetch);
+	assert_int_equal(stores, 8);
+	assert_int_equal(batches, 1);
+	assert_string_equal(stored_key, "key:7");
+	assert_string_equal(stored, "key:7");
+	assert_int_equal(kw_dirty_total(dirty), 0);
+	kw_fetch_settle(fetch);
+	assert_int_equal(batches, 1);
+	end();
+}
+
 /* Whoever else wants the key, too: it may be readable since the event. */
 static void an_event_of_an_unreadable_key_is_told_beside_a_scan(void **state)
 {
@@ -427,7 +471,7 @@ static void an_event_of_an_unreadable_key_is_told_beside_a_scan(void **state)
 	run_fetches();
 	assert_int_equal(found_changed, 1);
 	kw_dirty_add(dirty, 0, key, KW_DIRTY_SCAN);
-	assert_false(kw_dirty_absorbs(dirty, kw_dirty_hash(dirty, 0, key), 0, key, KW_DIRTY_EVENT));
+	assert_false(kw_dirty_absorbs(dirty, &(struct kw_dirty_key){key, 0, KW_DIRTY_EVENT}));
 	kw_dirty_add(dirty, 0, key, KW_DIRTY_EVENT);
 	run_fetches();
 	assert_int_equal(found_changed, 2);
@@ -464,6 +508,7 @@ int main(void)
 		cmocka_unit_test(an_expiry_is_asked_for_where_there_may_be_one),
 		cmocka_unit_test(a_key_gone_between_the_questions_is_gone),
 		cmocka_unit_test(a_server_that_is_busy_is_asked_again),
+		cmocka_unit_test(small_answers_are_stored_together_and_in_order),
 		cmocka_unit_test(nothing_is_stored_from_a_database_that_could_not_be_selected),
 		cmocka_unit_test(each_key_is_read_from_its_database),
 		cmocka_unit_test(expiries_of_old_servers_are_near_and_do_not_waver),

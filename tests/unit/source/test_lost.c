@@ -78,11 +78,13 @@ static void *serve(void *arg)
 	return NULL;
 }
 
-static enum kw_put_result store(void *arg, uint32_t database, struct kw_slice key,
-	const struct kw_slice *payload, uint64_t expires_ms)
+static void store(void *arg, struct kw_table_change *changes, size_t count)
 {
-	removals++;
-	return KW_PUT_STORED;
+	for (size_t i = 0; i < count; i++) {
+		assert_int_equal(changes[i].kind, KW_RECORD_DELETE);
+		changes[i].result = KW_PUT_STORED;
+		removals++;
+	}
 }
 
 static enum kw_put_result unreadable(

@@ -1,6 +1,7 @@
 #include "fixture.h"
 #include "table/view.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,6 +102,67 @@ static void the_same_key_in_two_databases_is_two_keys(void **state)
 	assert_int_equal(kw_table_put(fixture.table, 0, kw_slice("k", KW_RECORD_KEY_MAX + 1),
 				 fixture_value(1, 50), 0),
 		KW_PUT_TOO_LARGE);
+	fixture_close(&fixture);
+}
+
+/* Two tables that must be equal: one is changed by batches, the other change by change. */
+static void a_batch_of_changes_is_the_same_as_each_by_itself(void **state)
+{
+	static const size_t counts[] = {0, 1, 2, 5, 6, 7, 11, 12, 13, 32, 100};
+	struct kw_table_change changes[100];
+	struct fixture batched, single;
+	char names[100][8];
+
+	fixture_open(&batched, &(struct kw_table_options){0});
+	fixture_open(&single, &(struct kw_table_options){0});
+	srand(5);
+	for (size_t round = 0; round < 300; round++) {
+		size_t count = counts[round % (sizeof counts / sizeof *counts)];
+
+		for (size_t i = 0; i < count; i++) {
+			int length = snprintf(names[i], sizeof names[i], "%d", rand() % 500);
+			bool put = rand() % 4 > 0;
+
+			changes[i] = (struct kw_table_change){
+				.kind = put ? KW_RECORD_PUT : KW_RECORD_DELETE,
+				.database = (uint32_t)rand() % 2,
+				.key = kw_slice(names[i], (size_t)length),
+				.expires_ms = put && rand() % 2 ? 5000 : 0,
+			};
+			if (put)
+				changes[i].value =
+					kw_slice("twenty bytes of value", (size_t)rand() % 21);
+		}
+		kw_table_change_all(batched.table, changes, count);
+		for (size_t i = 0; i < count; i++) {
+			const struct kw_table_change *c = &changes[i];
+
+			assert_int_equal(c->result,
+				c->kind == KW_RECORD_PUT
+					? kw_table_put(single.table, c->database, c->key, c->value,
+						  c->expires_ms)
+					: kw_table_delete(single.table, c->database, c->key));
+		}
+		assert_int_equal(fixture_stats(&batched).keys, fixture_stats(&single).keys);
+		assert_int_equal(fixture_stats(&batched).version, fixture_stats(&single).version);
+	}
+	fixture_close(&batched);
+	fixture_close(&single);
+}
+
+static void a_key_that_is_too_long_changes_nothing_in_a_batch(void **state)
+{
+	struct kw_table_change changes[2] = {
+		{.kind = KW_RECORD_PUT, .key = kw_slice("k", KW_RECORD_KEY_MAX + 1)},
+		{.kind = KW_RECORD_PUT, .key = kw_slice_text("k")},
+	};
+	struct fixture fixture;
+
+	fixture_open(&fixture, &(struct kw_table_options){0});
+	kw_table_change_all(fixture.table, changes, 2);
+	assert_int_equal(changes[0].result, KW_PUT_TOO_LARGE);
+	assert_int_equal(changes[1].result, KW_PUT_STORED);
+	assert_int_equal(fixture_stats(&fixture).keys, 1);
 	fixture_close(&fixture);
 }
 
@@ -318,6 +380,8 @@ int main(void)
 		cmocka_unit_test(an_equal_value_is_not_published_again),
 		cmocka_unit_test(deleting_what_is_not_there_writes_nothing),
 		cmocka_unit_test(the_same_key_in_two_databases_is_two_keys),
+		cmocka_unit_test(a_batch_of_changes_is_the_same_as_each_by_itself),
+		cmocka_unit_test(a_key_that_is_too_long_changes_nothing_in_a_batch),
 		cmocka_unit_test(empty_and_binary_keys_are_keys),
 		cmocka_unit_test(values_larger_than_a_segment_have_a_run_of_their_own),
 		cmocka_unit_test(a_flush_takes_the_keys_of_its_database_only),
