@@ -309,6 +309,9 @@ static enum kw_claim may_claim(struct kw_sync *sync, uint64_t now_us)
 	}
 	if (!kw_claim_granted(claim) && facts.scope == KW_CLAIM_PREFIXES)
 		count(sync);
+	/* A count is good for one claim: keys may come meanwhile. */
+	if (kw_claim_granted(claim))
+		sync->counted_keys = KW_CLAIM_NOT_COUNTED;
 	return claim;
 }
 
@@ -344,8 +347,6 @@ static void claim(struct kw_sync *sync)
 	};
 
 	clear_why(sync);
-	/* The next claim needs another count: keys may come meanwhile. */
-	sync->counted_keys = KW_CLAIM_NOT_COUNTED;
 	kw_sync_enter(sync, KW_SYNC_CLAIM, "a snapshot is needed");
 	sync->in.claim.epoch = superblock->epoch;
 	sync->apply->ops->prepare(sync->apply, &plan, on_claimed, sync);
@@ -510,7 +511,8 @@ void kw_sync_step(struct kw_sync *sync, uint64_t now_us)
 		break;
 	case KW_SYNC_TAIL:
 		restart_reader(sync, now_us);
-		kw_sync_settle_debt(sync, now_us);
+		if (kw_sync_phase(sync) == KW_SYNC_TAIL)
+			kw_sync_settle_debt(sync, now_us);
 		break;
 	case KW_SYNC_COUNT:
 	case KW_SYNC_CLAIM:
