@@ -28,7 +28,7 @@ struct ring {
 };
 
 struct kw_silent {
-	struct kw_keyset keys;
+	struct kw_key_table keys;
 	struct ring rings[KW_SILENT_KINDS];
 };
 
@@ -97,7 +97,7 @@ struct kw_silent *kw_silent_new(uint64_t seed)
 {
 	struct kw_silent *silent = kw_zalloc(sizeof *silent);
 
-	kw_keyset_init(&silent->keys, sizeof(struct entry), seed);
+	kw_key_table_init(&silent->keys, sizeof(struct entry), seed);
 	return silent;
 }
 
@@ -105,7 +105,7 @@ void kw_silent_free(struct kw_silent *silent)
 {
 	if (!silent)
 		return;
-	kw_keyset_close(&silent->keys);
+	kw_key_table_close(&silent->keys);
 	free(silent);
 }
 
@@ -147,18 +147,18 @@ void kw_silent_note(
 
 	if (silent->keys.count == 0 && kind == KW_SILENT_NONE)
 		return; /* the common case costs no hash */
-	hash = kw_keyset_hash(&silent->keys, database, key);
-	entry = (struct entry *)kw_keyset_find(&silent->keys, hash, database, key);
+	hash = kw_key_table_hash(&silent->keys, database, key);
+	entry = (struct entry *)kw_key_table_find(&silent->keys, hash, database, key);
 	if (entry && entry->kind == kind)
 		return;
 	if (entry) {
 		ring_remove(&silent->rings[entry->kind], entry);
 		if (kind == KW_SILENT_NONE) {
-			kw_keyset_remove(&silent->keys, &entry->key);
+			kw_key_table_remove(&silent->keys, &entry->key);
 			return;
 		}
 	} else if (kind != KW_SILENT_NONE) {
-		entry = (struct entry *)kw_keyset_add(&silent->keys, hash, database, key);
+		entry = (struct entry *)kw_key_table_add(&silent->keys, hash, database, key);
 	} else {
 		return;
 	}
@@ -179,7 +179,7 @@ static void forget(void *arg, struct kw_key *key)
 	if (key->database != forgetting->database)
 		return;
 	ring_remove(&forgetting->silent->rings[entry->kind], entry);
-	kw_keyset_remove(&forgetting->silent->keys, key);
+	kw_key_table_remove(&forgetting->silent->keys, key);
 }
 
 void kw_silent_forget_database(struct kw_silent *silent, uint32_t database)
@@ -187,7 +187,7 @@ void kw_silent_forget_database(struct kw_silent *silent, uint32_t database)
 	struct forgetting forgetting = {silent, database};
 
 	if (silent->keys.count > 0)
-		kw_keyset_each(&silent->keys, forget, &forgetting);
+		kw_key_table_each(&silent->keys, forget, &forgetting);
 }
 
 uint64_t kw_silent_count(const struct kw_silent *silent, enum kw_silent_kind kind)
@@ -216,7 +216,7 @@ bool kw_silent_next(struct kw_silent *silent, uint32_t *database, struct kw_slic
 		if (ring->due == 0)
 			continue;
 		*database = ring->at->key.database;
-		*key = kw_keyset_name(&silent->keys, &ring->at->key);
+		*key = kw_key_table_name(&silent->keys, &ring->at->key);
 		ring->at = ring->at->next;
 		ring->due--;
 		return true;

@@ -24,7 +24,7 @@ struct recent {
 };
 
 struct kw_dirty {
-	struct kw_keyset keys;
+	struct kw_key_table keys;
 	struct list lists[KW_DIRTY_STATES]; /* of the delayed only the count */
 	struct kw_dirty_entry **heap;       /* the delayed, the first due at the top */
 	uint32_t heap_capacity;
@@ -39,7 +39,7 @@ struct kw_dirty *kw_dirty_new(uint64_t seed)
 {
 	struct kw_dirty *dirty = kw_zalloc(sizeof(*dirty));
 
-	kw_keyset_init(&dirty->keys, sizeof(struct kw_dirty_entry), seed);
+	kw_key_table_init(&dirty->keys, sizeof(struct kw_dirty_entry), seed);
 	return dirty;
 }
 
@@ -47,7 +47,7 @@ void kw_dirty_free(struct kw_dirty *dirty)
 {
 	if (!dirty)
 		return;
-	kw_keyset_close(&dirty->keys);
+	kw_key_table_close(&dirty->keys);
 	free(dirty->heap);
 	free(dirty);
 }
@@ -211,18 +211,19 @@ static bool absorbs(struct kw_dirty *dirty, const struct kw_dirty_key *key, uint
 
 bool kw_dirty_absorbs(struct kw_dirty *dirty, const struct kw_dirty_key *key)
 {
-	return absorbs(dirty, key, kw_keyset_hash(&dirty->keys, key->database, key->name));
+	return absorbs(dirty, key, kw_key_table_hash(&dirty->keys, key->database, key->name));
 }
 
 static void add_hashed(struct kw_dirty *dirty, uint64_t hash, uint32_t database,
 	struct kw_slice key, unsigned flags)
 {
 	struct kw_dirty_entry *entry =
-		(struct kw_dirty_entry *)kw_keyset_find(&dirty->keys, hash, database, key);
+		(struct kw_dirty_entry *)kw_key_table_find(&dirty->keys, hash, database, key);
 
 	dirty->sequence++;
 	if (!entry) {
-		entry = (struct kw_dirty_entry *)kw_keyset_add(&dirty->keys, hash, database, key);
+		entry = (struct kw_dirty_entry *)kw_key_table_add(
+			&dirty->keys, hash, database, key);
 		entry->since = dirty->sequence;
 		set_flags(dirty, entry, flags);
 		enter(dirty, entry, KW_DIRTY_WAITING);
@@ -248,7 +249,7 @@ static void add_hashed(struct kw_dirty *dirty, uint64_t hash, uint32_t database,
 
 void kw_dirty_add(struct kw_dirty *dirty, uint32_t database, struct kw_slice key, unsigned flags)
 {
-	add_hashed(dirty, kw_keyset_hash(&dirty->keys, database, key), database, key, flags);
+	add_hashed(dirty, kw_key_table_hash(&dirty->keys, database, key), database, key, flags);
 }
 
 /* A key of a batch that is not absorbed. */
@@ -264,11 +265,11 @@ static size_t begin_block(struct kw_dirty *dirty, const struct kw_dirty_key *key
 	size_t kept = 0;
 
 	for (const struct kw_dirty_key *key = keys; key < keys + count; key++) {
-		uint64_t hash = kw_keyset_hash(&dirty->keys, key->database, key->name);
+		uint64_t hash = kw_key_table_hash(&dirty->keys, key->database, key->name);
 
 		if (absorbs(dirty, key, hash))
 			continue;
-		kw_keyset_expect(&dirty->keys, hash);
+		kw_key_table_load(&dirty->keys, hash);
 		pending[kept++] = (struct pending){hash, key};
 	}
 	return kept;
@@ -283,7 +284,7 @@ void kw_dirty_add_all(struct kw_dirty *dirty, const struct kw_dirty_key *keys, s
 		size_t kept = begin_block(dirty, keys, block, pending);
 
 		for (size_t i = 0; i < kept; i++)
-			kw_keyset_approach(&dirty->keys, pending[i].hash);
+			kw_key_table_load_first(&dirty->keys, pending[i].hash);
 		for (size_t i = 0; i < kept; i++)
 			add_hashed(dirty, pending[i].hash, pending[i].key->database,
 				pending[i].key->name, pending[i].key->flags);
@@ -337,13 +338,13 @@ void kw_dirty_done(struct kw_dirty *dirty, struct kw_dirty_entry *entry)
 	settle(dirty, entry, UINT64_MAX);
 	set_flags(dirty, entry, 0);
 	leave(dirty, entry);
-	kw_keyset_remove(&dirty->keys, &entry->key);
+	kw_key_table_remove(&dirty->keys, &entry->key);
 }
 
 void kw_dirty_done_all(struct kw_dirty *dirty, struct kw_dirty_entry *const *entries, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
-		kw_keyset_expect(&dirty->keys, entries[i]->key.hash);
+		kw_key_table_load(&dirty->keys, entries[i]->key.hash);
 	for (size_t i = 0; i < count; i++)
 		kw_dirty_done(dirty, entries[i]);
 }
@@ -442,11 +443,11 @@ bool kw_dirty_passed(const struct kw_dirty *dirty)
 
 struct kw_slice kw_dirty_name(const struct kw_dirty *dirty, const struct kw_dirty_entry *entry)
 {
-	return kw_keyset_name(&dirty->keys, &entry->key);
+	return kw_key_table_name(&dirty->keys, &entry->key);
 }
 
 size_t kw_dirty_bytes(const struct kw_dirty *dirty)
 {
-	return kw_keyset_bytes(&dirty->keys) + dirty->heap_capacity * sizeof(*dirty->heap) +
+	return kw_key_table_bytes(&dirty->keys) + dirty->heap_capacity * sizeof(*dirty->heap) +
 	       sizeof(dirty->recent);
 }

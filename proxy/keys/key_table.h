@@ -1,10 +1,10 @@
 /*
- * A set of keys, each (database, name) once, with whatever its owner keeps about a key.
+ * A table of keys, each (database, name) once, with whatever its owner keeps about a key.
  *
- * An owner's entry begins with struct kw_key; the key's name lies behind the entry, in the same
- * piece of a pool. The hash table is a linear one: it grows and shrinks by one bucket at a time, so
- * that no insertion ever stops the loop to move a million entries, and a set that got small is
- * small.
+ * An owner's entry begins with struct kw_key. The key's name follows the entry, in the same piece
+ * of a pool. Hashing is linear: the table grows and shrinks by one bucket at a time. So no
+ * insertion stops the loop to move a million entries, and a table that lost its keys gives memory
+ * back.
  *
  * The caller owns the struct. One thread.
  */
@@ -25,7 +25,7 @@ struct kw_key {
 	uint32_t length;
 };
 
-struct kw_keyset {
+struct kw_key_table {
 	struct kw_pool pool;
 	struct kw_key **buckets;
 	size_t entry_bytes; /* of the owner's entry */
@@ -35,39 +35,44 @@ struct kw_keyset {
 	uint64_t seed;
 };
 
-void kw_keyset_init(struct kw_keyset *set, size_t entry_bytes, uint64_t seed);
-void kw_keyset_close(struct kw_keyset *set);
+void kw_key_table_init(struct kw_key_table *table, size_t entry_bytes, uint64_t seed);
+void kw_key_table_close(struct kw_key_table *table);
 
-static inline uint64_t kw_keyset_hash(
-	const struct kw_keyset *set, uint32_t database, struct kw_slice name)
+static inline uint64_t kw_key_table_hash(
+	const struct kw_key_table *table, uint32_t database, struct kw_slice name)
 {
-	return kw_hash_key(set->seed, database, name.data, name.length);
+	return kw_hash_key(table->seed, database, name.data, name.length);
 }
 
-/* hash is kw_keyset_hash of the same database and name, in all three. NULL: it is not there. */
-struct kw_key *kw_keyset_find(
-	const struct kw_keyset *set, uint64_t hash, uint32_t database, struct kw_slice name);
+/* hash is kw_key_table_hash of the same database and name, in all three. NULL: it is not there. */
+struct kw_key *kw_key_table_find(
+	const struct kw_key_table *table, uint64_t hash, uint32_t database, struct kw_slice name);
 
-/* find, add or remove with this hash comes soon: the bucket, then the first key in it. */
-void kw_keyset_expect(const struct kw_keyset *set, uint64_t hash);
-void kw_keyset_approach(const struct kw_keyset *set, uint64_t hash);
+/*
+ * For batches of the dirty set: load into the cache what find, add or remove of this hash will
+ * touch. First the bucket, and once that is there, the first key in it.
+ */
+void kw_key_table_load(const struct kw_key_table *table, uint64_t hash);
+void kw_key_table_load_first(const struct kw_key_table *table, uint64_t hash);
 
 /* The key must not be there. The owner's part of the entry is zero. */
-struct kw_key *kw_keyset_add(
-	struct kw_keyset *set, uint64_t hash, uint32_t database, struct kw_slice name);
+struct kw_key *kw_key_table_add(
+	struct kw_key_table *table, uint64_t hash, uint32_t database, struct kw_slice name);
 
 /* Take the entry out and free it. */
-void kw_keyset_remove(struct kw_keyset *set, struct kw_key *key);
+void kw_key_table_remove(struct kw_key_table *table, struct kw_key *key);
 
-static inline struct kw_slice kw_keyset_name(const struct kw_keyset *set, const struct kw_key *key)
+static inline struct kw_slice kw_key_table_name(
+	const struct kw_key_table *table, const struct kw_key *key)
 {
-	return kw_slice((const uint8_t *)key + set->entry_bytes, key->length);
+	return kw_slice((const uint8_t *)key + table->entry_bytes, key->length);
 }
 
 /* Call fn for every entry; fn may remove that entry. One that stays may be shown twice. */
-void kw_keyset_each(struct kw_keyset *set, void (*fn)(void *arg, struct kw_key *key), void *arg);
+void kw_key_table_each(
+	struct kw_key_table *table, void (*fn)(void *arg, struct kw_key *key), void *arg);
 
 /* Memory held: entries and buckets. */
-size_t kw_keyset_bytes(const struct kw_keyset *set);
+size_t kw_key_table_bytes(const struct kw_key_table *table);
 
 #endif

@@ -1,27 +1,28 @@
 #include "source/missing.h"
 
-struct kw_key *kw_missing_find(const struct kw_keyset *set, uint32_t database, struct kw_slice key)
+struct kw_key *kw_missing_find(
+	const struct kw_key_table *set, uint32_t database, struct kw_slice key)
 {
 	if (set->count == 0)
 		return NULL; /* the common case costs no hash */
-	return kw_keyset_find(set, kw_keyset_hash(set, database, key), database, key);
+	return kw_key_table_find(set, kw_key_table_hash(set, database, key), database, key);
 }
 
-struct kw_key *kw_missing_add(struct kw_keyset *set, uint32_t database, struct kw_slice key)
+struct kw_key *kw_missing_add(struct kw_key_table *set, uint32_t database, struct kw_slice key)
 {
-	return kw_keyset_add(set, kw_keyset_hash(set, database, key), database, key);
+	return kw_key_table_add(set, kw_key_table_hash(set, database, key), database, key);
 }
 
-void kw_missing_remove(struct kw_keyset *set, uint32_t database, struct kw_slice key)
+void kw_missing_remove(struct kw_key_table *set, uint32_t database, struct kw_slice key)
 {
 	struct kw_key *known = kw_missing_find(set, database, key);
 
 	if (known)
-		kw_keyset_remove(set, known);
+		kw_key_table_remove(set, known);
 }
 
 struct removing {
-	struct kw_keyset *set;
+	struct kw_key_table *set;
 	uint32_t database;
 };
 
@@ -30,16 +31,16 @@ static void remove_one(void *arg, struct kw_key *key)
 	const struct removing *removing = arg;
 
 	if (key->database == removing->database)
-		kw_keyset_remove(removing->set, key);
+		kw_key_table_remove(removing->set, key);
 }
 
-void kw_missing_remove_database(struct kw_keyset *set, uint32_t database)
+void kw_missing_remove_database(struct kw_key_table *set, uint32_t database)
 {
-	kw_keyset_each(set, remove_one, &(struct removing){set, database});
+	kw_key_table_each(set, remove_one, &(struct removing){set, database});
 }
 
 struct sweeping {
-	const struct kw_keyset *set;
+	const struct kw_key_table *set;
 	const struct kw_databases *databases;
 	struct kw_dirty *dirty;
 };
@@ -49,12 +50,12 @@ static void sweep_one(void *arg, struct kw_key *key)
 	const struct sweeping *sweeping = arg;
 
 	if (kw_databases_has(sweeping->databases, key->database))
-		kw_dirty_add(sweeping->dirty, key->database, kw_keyset_name(sweeping->set, key),
+		kw_dirty_add(sweeping->dirty, key->database, kw_key_table_name(sweeping->set, key),
 			KW_DIRTY_SCAN | KW_DIRTY_TTL);
 }
 
 void kw_missing_sweep(
-	struct kw_keyset *set, const struct kw_databases *databases, struct kw_dirty *dirty)
+	struct kw_key_table *set, const struct kw_databases *databases, struct kw_dirty *dirty)
 {
-	kw_keyset_each(set, sweep_one, &(struct sweeping){set, databases, dirty});
+	kw_key_table_each(set, sweep_one, &(struct sweeping){set, databases, dirty});
 }

@@ -20,17 +20,18 @@ static inline int kw_shown(struct kw_slice key)
 }
 
 /* NULL: the key is not in the set. */
-struct kw_key *kw_missing_find(const struct kw_keyset *set, uint32_t database, struct kw_slice key);
+struct kw_key *kw_missing_find(
+	const struct kw_key_table *set, uint32_t database, struct kw_slice key);
 
 /* The key must not be in the set. */
-struct kw_key *kw_missing_add(struct kw_keyset *set, uint32_t database, struct kw_slice key);
+struct kw_key *kw_missing_add(struct kw_key_table *set, uint32_t database, struct kw_slice key);
 
 /* Take out the key if it is in the set; take out all keys of a database. */
-void kw_missing_remove(struct kw_keyset *set, uint32_t database, struct kw_slice key);
-void kw_missing_remove_database(struct kw_keyset *set, uint32_t database);
+void kw_missing_remove(struct kw_key_table *set, uint32_t database, struct kw_slice key);
+void kw_missing_remove_database(struct kw_key_table *set, uint32_t database);
 
 /* A sweep asks for these keys, too: neither the scan nor the table tells whether they are gone. */
 void kw_missing_sweep(
-	struct kw_keyset *set, const struct kw_databases *databases, struct kw_dirty *dirty);
+	struct kw_key_table *set, const struct kw_databases *databases, struct kw_dirty *dirty);
 
 #endif

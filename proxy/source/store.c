@@ -15,13 +15,13 @@ void kw_store_init(struct kw_store *store, struct kw_table *table, struct kw_dir
 	struct kw_unreadable *unreadable, uint64_t seed)
 {
 	*store = (struct kw_store){.table = table, .dirty = dirty, .unreadable = unreadable};
-	kw_keyset_init(&store->too_large, sizeof(struct kw_key), seed);
+	kw_key_table_init(&store->too_large, sizeof(struct kw_key), seed);
 	kw_bucket_init(&store->logs, LOGS_PER_SECOND, kw_clock_us());
 }
 
 void kw_store_close(struct kw_store *store)
 {
-	kw_keyset_close(&store->too_large);
+	kw_key_table_close(&store->too_large);
 	kw_databases_close(&store->held);
 	kw_databases_close(&store->expiring);
 }

@@ -26,12 +26,12 @@ struct kw_store {
 	struct kw_fetch *fetch; /* brings the values */
 	struct kw_feed *feed;   /* learns what the table has */
 	struct kw_unreadable *unreadable;
-	struct kw_keyset too_large;   /* keys that the table can never hold */
-	struct kw_bucket logs;        /* lines about them */
-	struct kw_databases held;     /* the table has (had) keys of these */
-	struct kw_databases expiring; /* … and keys with an expiry */
-	uint64_t unpark_us;           /* when waiting keys are looked at again */
-	uint64_t unchanged, deletes;  /* counters */
+	struct kw_key_table too_large; /* keys that the table can never hold */
+	struct kw_bucket logs;         /* lines about them */
+	struct kw_databases held;      /* the table has (had) keys of these */
+	struct kw_databases expiring;  /* … and keys with an expiry */
+	uint64_t unpark_us;            /* when waiting keys are looked at again */
+	uint64_t unchanged, deletes;   /* counters */
 };
 
 /* table, dirty and unreadable outlive it. Fetch and feed are set before the first fetch. */

@@ -21,12 +21,12 @@ void kw_unreadable_init(struct kw_unreadable *unreadable, uint32_t pause_ms, uin
 {
 	*unreadable = (struct kw_unreadable){
 		.pause_us = (uint64_t)pause_ms * 1000, .retry_us = UINT64_MAX};
-	kw_keyset_init(&unreadable->keys, sizeof(struct mark), seed);
+	kw_key_table_init(&unreadable->keys, sizeof(struct mark), seed);
 }
 
 void kw_unreadable_close(struct kw_unreadable *unreadable)
 {
-	kw_keyset_close(&unreadable->keys);
+	kw_key_table_close(&unreadable->keys);
 }
 
 static uint64_t due_us(const struct mark *mark)
@@ -109,7 +109,7 @@ static void try_if_due(void *arg, struct kw_key *key)
 
 	if (due_us(mark) <= trying->now_us)
 		kw_dirty_add(trying->dirty, key->database,
-			kw_keyset_name(&trying->unreadable->keys, key), KW_DIRTY_TTL);
+			kw_key_table_name(&trying->unreadable->keys, key), KW_DIRTY_TTL);
 	else
 		await(trying->unreadable, mark);
 }
@@ -119,7 +119,8 @@ void kw_unreadable_retry(struct kw_unreadable *unreadable, struct kw_dirty *dirt
 	if (now_us < unreadable->retry_us)
 		return;
 	unreadable->retry_us = UINT64_MAX;
-	kw_keyset_each(&unreadable->keys, try_if_due, &(struct trying){unreadable, dirty, now_us});
+	kw_key_table_each(
+		&unreadable->keys, try_if_due, &(struct trying){unreadable, dirty, now_us});
 	assert(unreadable->retry_us > now_us);
 }
 
@@ -134,7 +135,7 @@ static void forgive(void *arg, struct kw_key *key)
 
 void kw_unreadable_forgive(struct kw_unreadable *unreadable)
 {
-	kw_keyset_each(&unreadable->keys, forgive, unreadable);
+	kw_key_table_each(&unreadable->keys, forgive, unreadable);
 }
 
 static void condemn(void *arg, struct kw_key *key)
@@ -147,5 +148,5 @@ static void condemn(void *arg, struct kw_key *key)
 
 void kw_unreadable_condemn(struct kw_unreadable *unreadable, uint64_t since_us)
 {
-	kw_keyset_each(&unreadable->keys, condemn, &since_us);
+	kw_key_table_each(&unreadable->keys, condemn, &since_us);
 }

@@ -25,7 +25,7 @@
 #include <stdint.h>
 
 struct kw_unreadable {
-	struct kw_keyset keys;
+	struct kw_key_table keys;
 	uint64_t pause_us; /* after the first break, if the key changed since */
 	uint64_t retry_us; /* when the first key is due; UINT64_MAX: none is */
 };
