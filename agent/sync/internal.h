@@ -10,8 +10,48 @@
  */
 void kw_sync_enter(struct kw_sync *sync, enum kw_sync_phase phase, const char *reason);
 
-/* settle.c, in TAIL: begin a reconcile if one is due for what the local data lack. */
-void kw_sync_settle_debt(struct kw_sync *sync, uint64_t now_us);
+/* Try again after this. */
+#define KW_SYNC_RETRY_US 1000000
+
+static inline bool kw_sync_needs_local(const struct kw_sync *sync)
+{
+	return sync->apply->ops->needs_local;
+}
+
+static inline enum kw_cursor_doubt kw_sync_cursor_doubt(const struct kw_sync *sync)
+{
+	return kw_cursor_doubt(&sync->local->facts, kw_filter_hash(sync->filter));
+}
+
+/* sync.c: what keeps the sync from going on, and that nothing does any more. */
+void kw_sync_set_why(struct kw_sync *sync, enum kw_sync_obstacle obstacle, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+void kw_sync_clear_why(struct kw_sync *sync);
+/* Log it, unless it was logged last: the state shows it for as long as it lasts. */
+void kw_sync_log_why(struct kw_sync *sync);
+
+/* Can the local server load what the table holds? Sets why if not. */
+bool kw_sync_server_fits(struct kw_sync *sync);
+
+/* To WAIT: reader, walk and keys noted are given up. */
+void kw_sync_forget_position(struct kw_sync *sync, const char *why);
+
+/* begin.c, in WAIT: go on from the position, or claim the server for a snapshot, if possible. */
+void kw_sync_decide(struct kw_sync *sync, uint64_t now_us);
+/* To TAIL: read on from the position. */
+void kw_sync_resume(struct kw_sync *sync);
+
+/* reconcile.c, in SETTLE: to PRUNE when all of the snapshot is acknowledged. */
+void kw_sync_settle(struct kw_sync *sync, uint64_t now_us);
+
+/*
+ * phases.c: may keys be deleted, or replaced as a whole, because of this table? One that is not
+ * complete lacks keys that the primary has. A snapshot that only adds may be taken of any.
+ */
+bool kw_sync_is_table_enough(const struct kw_sync *sync);
+
+/* lacks.c, in TAIL: begin a reconcile if one is due for what the local data lack. */
+void kw_sync_mend(struct kw_sync *sync, uint64_t now_us);
 /* Has the sync been level since the last snapshot began? Sets `settled`. */
 void kw_sync_learn_level(struct kw_sync *sync, uint64_t now_us);
 

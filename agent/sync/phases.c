@@ -46,11 +46,7 @@ static bool holds_in_count(const struct kw_sync *sync)
 	       sync->data == KW_SYNC_DATA_FOREIGN;
 }
 
-/*
- * A table that is not complete lacks keys that the primary has: nothing may be deleted, or
- * replaced as a whole, because of it.
- */
-static bool is_table_enough(const struct kw_sync *sync)
+bool kw_sync_is_table_enough(const struct kw_sync *sync)
 {
 	return (sync->purpose == KW_SYNC_BOOTSTRAP && !sync->apply->whole) ||
 	       sync->follow->superblock.complete;
@@ -58,7 +54,7 @@ static bool is_table_enough(const struct kw_sync *sync)
 
 static bool holds_in_claim(const struct kw_sync *sync)
 {
-	return is_at_rest(sync) && !kw_sync_positioned(sync) && is_table_enough(sync) &&
+	return is_at_rest(sync) && !kw_sync_positioned(sync) && kw_sync_is_table_enough(sync) &&
 	       (!sync->apply->whole || sync->consent) && sync->follow->superblock.epoch != 0;
 }
 
@@ -70,7 +66,8 @@ static bool holds_in_snapshot(const struct kw_sync *sync)
 {
 	return is_reading(sync) && !kw_sync_positioned(sync) && !sync->walk.running &&
 	       !has_keys_noted(sync) && sync->data == KW_SYNC_DATA_CLAIMED &&
-	       is_table_enough(sync) && !(sync->apply->whole && sync->purpose == KW_SYNC_RECONCILE);
+	       kw_sync_is_table_enough(sync) &&
+	       !(sync->apply->whole && sync->purpose == KW_SYNC_RECONCILE);
 }
 
 static bool holds_in_settle(const struct kw_sync *sync)

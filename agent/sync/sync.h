@@ -161,7 +161,7 @@ void kw_sync_step(struct kw_sync *sync, uint64_t now_us);
 /* save.c: write the cursor now if it is behind. True: a write is out. */
 bool kw_sync_save(struct kw_sync *sync, uint64_t now_us);
 
-/* settle.c: the local server's facts were read again: has it evicted keys by itself? */
+/* lacks.c: the local server's facts were read again: has it evicted keys by itself? */
 void kw_sync_looked(struct kw_sync *sync);
 
 enum kw_sync_equality kw_sync_equality(const struct kw_sync *sync, uint64_t now_us);

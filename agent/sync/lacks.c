@@ -60,7 +60,7 @@ static void ask_whether_kept(struct kw_sync *sync)
 	kw_local_look(sync->local);
 }
 
-void kw_sync_settle_debt(struct kw_sync *sync, uint64_t now_us)
+void kw_sync_mend(struct kw_sync *sync, uint64_t now_us)
 {
 	const struct kw_apply *apply = sync->apply;
 

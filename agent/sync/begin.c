@@ -1,0 +1,234 @@
+/* From WAIT to the first record: may the server be written to, and from where is it read? */
+#include "internal.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <string.h>
+
+static void start_reader(struct kw_sync *sync, const struct kw_cursor *from)
+{
+	assert(sync->intake == KW_SYNC_INTAKE_OPEN);
+	kw_sync_clear_why(sync);
+	sync->first_pass = true;
+	/* Another proxy may answer now: what was equal to the one before says nothing. */
+	kw_progress_unlevel(&sync->progress);
+	kw_follow_start(sync->follow, from);
+}
+
+static void start_snapshot(struct kw_sync *sync)
+{
+	const struct kw_superblock *superblock = &sync->follow->superblock;
+
+	/* Told at once: the proxy is to keep the tombstones of what comes after. */
+	sync->passed = superblock->version;
+	sync->snapshots++;
+	if (sync->snapshots > 1)
+		sync->resyncs++;
+	kw_log_info("sync", "%s: snapshot of %" PRIu64 " keys, epoch %016" PRIx64,
+		sync->purpose == KW_SYNC_RECONCILE ? "reconcile" : "bootstrap", superblock->keys,
+		superblock->epoch);
+	start_reader(sync, NULL);
+	kw_sync_enter(sync, KW_SYNC_SNAPSHOT, "claimed");
+	kw_sync_load_begins(sync, kw_clock_us());
+}
+
+void kw_sync_resume(struct kw_sync *sync)
+{
+	if (sync->apply->ops->resume)
+		sync->apply->ops->resume(sync->apply);
+	kw_log_info("sync", "resuming behind version %" PRIu64 " of epoch %016" PRIx64,
+		sync->position.version, sync->position.epoch);
+	start_reader(sync, &sync->position);
+	kw_sync_enter(sync, KW_SYNC_TAIL, "there is a position");
+}
+
+static void wait_again(struct kw_sync *sync, const char *why)
+{
+	kw_sync_enter(sync, KW_SYNC_WAIT, why);
+	sync->in.wait.retry_us = kw_clock_us() + KW_SYNC_RETRY_US;
+	kw_sync_set_why(sync, KW_SYNC_WAITS, "%s", why);
+	kw_sync_log_why(sync);
+}
+
+/*
+ * A server without memory refuses even the cursor; but the deletes that make room come with the
+ * snapshot and its prune. So the cursor that is there stays, if it may. To wait for room would be
+ * to wait for ever.
+ */
+static bool without_claim(const struct kw_sync *sync, const struct kw_failure *failure)
+{
+	const struct kw_local *local = sync->local;
+
+	if (failure->answer != KW_SERVER_E_OOM || sync->data == KW_SYNC_DATA_FOREIGN ||
+		kw_local_spoiled(local))
+		return false;
+	return kw_local_written(local) ||
+	       kw_cursor_doubt_is_of_eviction(kw_sync_cursor_doubt(sync));
+}
+
+/*
+ * The claim may last, and the proxy may be lost meanwhile. Another one may be there already, whose
+ * table is not complete: then all is decided again.
+ */
+static bool is_as_claimed(const struct kw_sync *sync)
+{
+	return kw_follow_up(sync->follow) && kw_follow_idle(sync->follow) &&
+	       sync->intake == KW_SYNC_INTAKE_OPEN &&
+	       sync->follow->superblock.epoch == sync->in.claim.epoch &&
+	       kw_sync_is_table_enough(sync);
+}
+
+static void on_claimed(void *arg, const struct kw_failure *failure)
+{
+	struct kw_sync *sync = arg;
+
+	if (kw_sync_phase(sync) != KW_SYNC_CLAIM)
+		return;
+	if (failure && !without_claim(sync, failure)) {
+		wait_again(sync, failure->text);
+		return;
+	}
+	if (!failure)
+		kw_local_claimed(sync->local);
+	sync->data = KW_SYNC_DATA_CLAIMED;
+	sync->logged[0] = '\0';
+	sync->save.error[0] = '\0';
+	if (is_as_claimed(sync))
+		start_snapshot(sync);
+	else
+		kw_sync_forget_position(sync, "not for the table that is there now");
+}
+
+static void on_counted(void *arg, const struct kw_failure *failure)
+{
+	struct kw_sync *sync = arg;
+
+	if (kw_sync_phase(sync) != KW_SYNC_COUNT)
+		return;
+	if (failure) {
+		wait_again(sync, failure->text);
+		return;
+	}
+	sync->counted_keys = sync->walk.matched;
+	kw_sync_enter(sync, KW_SYNC_WAIT, "counted");
+	sync->in.wait.retry_us = sync->counted_keys > 0 ? kw_clock_us() + KW_SYNC_RETRY_US : 0;
+}
+
+static enum kw_claim_scope scope_of_claim(const struct kw_sync *sync)
+{
+	if (sync->apply->whole)
+		return KW_CLAIM_EVERYTHING;
+	return sync->filter->prefix_count > 0 ? KW_CLAIM_PREFIXES : KW_CLAIM_DATABASES;
+}
+
+static void count(struct kw_sync *sync)
+{
+	const struct kw_prune_plan plan = {
+		.filter = sync->filter,
+		.database = -1,
+		.count_only = true,
+	};
+
+	kw_prune_start(&sync->walk, &plan, on_counted, sync);
+	kw_sync_enter(sync, KW_SYNC_COUNT, "only some prefixes are followed");
+}
+
+/* What is refused, or not known, is counted again each second. */
+static enum kw_claim may_claim(struct kw_sync *sync, uint64_t now_us)
+{
+	const struct kw_claim_facts facts = {
+		.scope = scope_of_claim(sync),
+		.data = sync->data,
+		.consent = sync->consent,
+		.keys = sync->local->facts.keys,
+		.counted = sync->counted_keys,
+	};
+	enum kw_claim claim = kw_claim_judge(&facts);
+	char text[KW_SYNC_WHY];
+
+	assert(now_us >= sync->in.wait.retry_us);
+	if (claim == KW_CLAIM_REFUSED) {
+		kw_claim_refusal(
+			&facts, sync->apply->ops->mode, KW_PRUNE_COUNT_MAX, text, sizeof text);
+		kw_sync_set_why(sync, KW_SYNC_NEEDS_PERSON, "%s", text);
+	}
+	if (!kw_claim_granted(claim) && facts.scope == KW_CLAIM_PREFIXES)
+		count(sync);
+	/* A count is good for one claim: keys may come meanwhile. */
+	if (kw_claim_granted(claim))
+		sync->counted_keys = KW_CLAIM_NOT_COUNTED;
+	return claim;
+}
+
+/* Nothing speaks against writing and reading now? */
+static bool can_begin(struct kw_sync *sync, uint64_t now_us)
+{
+	if (!kw_follow_up(sync->follow) || sync->follow->superblock.epoch == 0 ||
+		!kw_follow_idle(sync->follow) || sync->intake != KW_SYNC_INTAKE_OPEN ||
+		now_us < sync->in.wait.retry_us || now_us < sync->reread.not_before_us)
+		return false;
+	return !kw_sync_needs_local(sync) || kw_local_ready(sync->local);
+}
+
+static void claim(struct kw_sync *sync)
+{
+	const struct kw_superblock *superblock = &sync->follow->superblock;
+	bool prefixes = sync->filter->prefix_count > 0;
+	const struct kw_apply_plan plan = {
+		.epoch = superblock->epoch,
+		.keys = prefixes ? 0 : kw_sync_keys_expected(sync),
+		.rdb_version = superblock->rdb_version,
+	};
+
+	kw_sync_clear_why(sync);
+	kw_sync_enter(sync, KW_SYNC_CLAIM, "a snapshot is needed");
+	sync->in.claim.epoch = superblock->epoch;
+	sync->apply->ops->prepare(sync->apply, &plan, on_claimed, sync);
+}
+
+static enum kw_sync_purpose purpose_of_snapshot(const struct kw_sync *sync)
+{
+	bool may_hold_keys = sync->local->facts.keys > 0 || sync->data == KW_SYNC_DATA_CLAIMED;
+
+	return kw_sync_needs_local(sync) && !sync->apply->whole && may_hold_keys
+		       ? KW_SYNC_RECONCILE
+		       : KW_SYNC_BOOTSTRAP;
+}
+
+void kw_sync_decide(struct kw_sync *sync, uint64_t now_us)
+{
+	const struct kw_superblock *superblock = &sync->follow->superblock;
+	enum kw_claim right = KW_CLAIM_EMPTY; /* without a local server there are no data */
+
+	if (!can_begin(sync, now_us) || !kw_sync_server_fits(sync))
+		return;
+	if (kw_sync_positioned(sync)) {
+		kw_sync_resume(sync);
+		return;
+	}
+	if (!superblock->complete && superblock->source_state == KW_SOURCE_CONNECTING) {
+		kw_sync_set_why(sync, KW_SYNC_WAITS, "the proxy has not reached the primary yet");
+		return;
+	}
+	if (kw_sync_needs_local(sync))
+		right = may_claim(sync, now_us);
+	if (!kw_claim_granted(right))
+		return;
+	if (!kw_sync_may_load(sync, now_us)) {
+		kw_sync_set_why(sync, KW_SYNC_WAITS,
+			"the proxy hangs: no load is begun that it would hold up");
+		return;
+	}
+	sync->purpose = purpose_of_snapshot(sync);
+	if (!kw_sync_is_table_enough(sync)) {
+		kw_sync_set_why(sync, KW_SYNC_WAITS,
+			"waiting for the proxy's first scan to be complete before local keys are "
+			"%s",
+			sync->apply->whole ? "replaced by it" : "compared with it");
+		return;
+	}
+	claim(sync);
+}

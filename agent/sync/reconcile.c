@@ -1,0 +1,55 @@
+/* The end of a reconcile: all of it is acknowledged, then what it did not bring is deleted. */
+#include "internal.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <assert.h>
+#include <inttypes.h>
+
+static void prune_again(struct kw_sync *sync, const struct kw_failure *failure)
+{
+	bool permission = failure->answer == KW_SERVER_E_PERMISSION;
+
+	kw_sync_enter(sync, KW_SYNC_SETTLE, failure->text);
+	sync->in.settle.retry_us = kw_clock_us() + KW_SYNC_RETRY_US;
+	kw_sync_set_why(sync, permission ? KW_SYNC_NEEDS_PERSON : KW_SYNC_WAITS,
+		"local keys that the table does not have cannot be deleted: %.300s%s",
+		failure->text,
+		permission ? ": grant the agent's user +scan +unlink +select on all keys" : "");
+	kw_sync_log_why(sync);
+}
+
+static void on_pruned(void *arg, const struct kw_failure *failure)
+{
+	struct kw_sync *sync = arg;
+
+	sync->pruned += sync->walk.matched;
+	if (failure) {
+		prune_again(sync, failure);
+		return;
+	}
+	kw_log_info("sync",
+		"pruned %" PRIu64 " of %" PRIu64 " local keys that the table does not have",
+		sync->walk.matched, sync->walk.looked_at);
+	kw_keyset_close(&sync->keyset);
+	sync->purpose = KW_SYNC_BOOTSTRAP;
+	sync->logged[0] = '\0';
+	kw_sync_clear_why(sync);
+	kw_sync_enter(sync, KW_SYNC_TAIL, "pruned");
+}
+
+void kw_sync_settle(struct kw_sync *sync, uint64_t now_us)
+{
+	const struct kw_prune_plan plan = {
+		.filter = sync->filter,
+		.keep = &sync->keyset,
+		.database = -1,
+	};
+
+	if (!kw_sync_positioned(sync) || sync->apply->done != sync->apply->taken ||
+		!kw_local_ready(sync->local) || now_us < sync->in.settle.retry_us)
+		return;
+	kw_prune_start(&sync->walk, &plan, on_pruned, sync);
+	kw_sync_enter(sync, KW_SYNC_PRUNE, "all of the snapshot is acknowledged");
+}
