@@ -1,5 +1,6 @@
 #include "table/reader.h"
 
+#include "table/fault.h"
 #include "table/reader_internal.h"
 
 #include <assert.h>
@@ -315,7 +316,7 @@ static bool position_lapsed(struct kw_reader *reader)
 		lapse(reader, "the cursor is of another epoch");
 		return true;
 	}
-	if (super->tombstone_floor > reader->deletes_known && reader->options.broken_rule != 5) {
+	if (super->tombstone_floor > reader->deletes_known && !kw_fault_leaves_out(5)) {
 		lapse(reader, "deletes not seen here have left the table (tombstone floor)");
 		return true;
 	}
@@ -362,7 +363,7 @@ static void directory_arrived(struct kw_reader *reader)
 	struct kw_superblock expected = reader->probe;
 	struct kw_error error;
 
-	if (reader->options.broken_rule == 3)
+	if (kw_fault_leaves_out(3))
 		expected.directory_publication =
 			((struct kw_directory_header *)reader->view.sink)->publication;
 	if (kw_view_take(&reader->view, &expected, &error)) {

@@ -157,9 +157,6 @@ struct kw_reader_options {
 	uint32_t depth;       /* READs in flight at most, to KW_READER_DEPTH_MAX; 0: 8 */
 	uint32_t tries;       /* of a mismatch before it is called corruption; 0: 16 */
 	enum kw_ahead ahead;
-	/* Test hook: leave out reading rule n (1..5, writer-side rules are the writer's); 0: keep
-	 * all. */
-	int broken_rule;
 };
 
 /* A place to resume from, as a cursor remembers it. */

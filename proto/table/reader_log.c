@@ -1,3 +1,4 @@
+#include "table/fault.h"
 #include "table/reader_internal.h"
 
 #include <assert.h>
@@ -93,8 +94,7 @@ void kw_reader_log_restart(struct kw_reader *reader, uint32_t range, uint64_t of
 static bool is_news(const struct kw_reader *reader, const struct kw_record_view *view)
 {
 	bool tail = reader->tailing || !reader->snapshot;
-	uint64_t skip_up_to =
-		reader->options.broken_rule == 4 ? reader->highest : reader->consistent;
+	uint64_t skip_up_to = kw_fault_leaves_out(4) ? reader->highest : reader->consistent;
 
 	if (tail && view->version <= skip_up_to)
 		return false;

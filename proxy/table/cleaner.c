@@ -11,6 +11,8 @@
  */
 #include "table/table_internal.h"
 
+#include "table/fault.h"
+
 #include <assert.h>
 #include <string.h>
 
@@ -41,19 +43,10 @@ static uint64_t retained_up_to(const struct kw_table *table)
 	return best;
 }
 
-static uint64_t next_random(struct kw_table *table)
-{
-	/* xorshift64: the simulator's own dice, not used otherwise. */
-	table->random ^= table->random << 13;
-	table->random ^= table->random >> 7;
-	table->random ^= table->random << 17;
-	return table->random;
-}
-
 /* May whoever does not know of this delete by now be sent to a reconcile? */
 static bool droppable(struct kw_table *table, uint64_t version, bool hard)
 {
-	if (table->options.sim_drop_seed && next_random(table) % 4 == 0)
+	if (kw_fault_drops())
 		return true;
 	if (hard && !kw_log_may_grow(table, table->options.segment_bytes, false))
 		return true;
@@ -66,7 +59,7 @@ void kw_table_raise_floor(struct kw_table *table, uint64_t version)
 		table->floor = version;
 }
 
-/* False: a later flush has replaced it already (with the marking still to come, broken rule 1). */
+/* False: a later flush has replaced it already (if a test marks it later: fault.h). */
 static bool drop_flush(struct kw_table *table, uint64_t offset)
 {
 	for (size_t i = 0; i < table->flush_count; i++)
@@ -137,7 +130,7 @@ void kw_clean_dead(struct kw_table *table)
 			!segment->victim)
 			make_victim(table, segment);
 	}
-	if (table->options.broken_rule == 2)
+	if (kw_fault_leaves_out(2))
 		free_early(table);
 }
 
@@ -227,7 +220,7 @@ static void move_record(struct kw_table *table, struct kw_segment *from, struct 
 	uint64_t weight = kw_log_weight(from, record), mark, moved;
 	uint64_t version = kw_record_version(record);
 
-	if (!slot) /* superseded, with the marking still to come (broken rule 1) */
+	if (!slot) /* superseded, if a test marks it later (fault.h) */
 		return;
 	from->live_bytes -= weight;
 	table->live_bytes -= weight;
@@ -376,7 +369,7 @@ static bool clean(struct kw_table *table, uint64_t least, enum kw_cleaning how)
 	table->head->sealed = true;
 	table->head = plan.dest;
 	table->directory_stale = true;
-	if (table->options.broken_rule == 2)
+	if (kw_fault_leaves_out(2))
 		free_early(table);
 	if (hard) {
 		kw_table_publish(table, table->wall_us);
@@ -399,7 +392,7 @@ static void end_with(struct kw_table *table, const struct destination *to, uint6
 	}
 	table->head = to->dest;
 	table->directory_stale = true;
-	if (table->options.broken_rule == 2)
+	if (kw_fault_leaves_out(2))
 		free_early(table);
 	kw_clean_survey(table);
 }

@@ -2,6 +2,7 @@
 
 #include "base/buffer.h"
 #include "base/hash.h"
+#include "table/fault.h"
 
 #include <assert.h>
 #include <string.h>
@@ -470,23 +471,11 @@ uint64_t kw_log_copy(
 	return take_in(table, segment, record);
 }
 
-static void mark_later(struct kw_table *table, uint64_t offset, uint64_t version)
-{
-	if (table->unmarked_count == table->unmarked_capacity) {
-		table->unmarked_capacity =
-			table->unmarked_capacity ? 2 * table->unmarked_capacity : 64;
-		table->unmarked = kw_realloc(
-			table->unmarked, table->unmarked_capacity * sizeof *table->unmarked);
-	}
-	table->unmarked[table->unmarked_count++] = (struct kw_unmarked){
-		offset, kw_record_version(kw_record_at(table, offset)), version};
-}
-
 void kw_log_supersede(struct kw_table *table, uint64_t offset, uint64_t version)
 {
 	struct kw_record *record = kw_record_at(table, offset);
 	struct kw_segment *segment = kw_segments_at(&table->segments, offset);
-	uint64_t weight = kw_log_weight(segment, record);
+	uint64_t weight = kw_log_weight(segment, record), word;
 
 	assert(segment->live_bytes >= weight);
 	assert(table->live_bytes >= weight);
@@ -494,9 +483,7 @@ void kw_log_supersede(struct kw_table *table, uint64_t offset, uint64_t version)
 	table->live_bytes -= weight;
 	if (kw_record_kind(record) == KW_RECORD_DELETE)
 		segment->tombstone_bytes -= weight;
-	if (table->options.broken_rule == 1)
-		mark_later(table, offset, version);
-	else
-		__atomic_store_n(&record->superseded_by,
-			kw_superseded_word(record->checksum, version), __ATOMIC_RELEASE);
+	word = kw_superseded_word(record->checksum, version);
+	if (!kw_fault_marks(&record->superseded_by, word))
+		__atomic_store_n(&record->superseded_by, word, __ATOMIC_RELEASE);
 }

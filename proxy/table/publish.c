@@ -93,23 +93,6 @@ static void write_superblock(struct kw_table *table)
 	*table->superblock = next;
 }
 
-/* Markings that were due before the publication before this one, where the record still stands. */
-static void settle_broken_rule_1(struct kw_table *table)
-{
-	for (size_t i = 0; i < table->unmarked_due; i++) {
-		const struct kw_unmarked *late = &table->unmarked[i];
-		struct kw_record *record = kw_record_at(table, late->offset);
-
-		if (kw_segments_at(&table->segments, late->offset) &&
-			kw_record_version(record) == late->old_version)
-			record->superseded_by = kw_superseded_word(record->checksum, late->version);
-	}
-	table->unmarked_count -= table->unmarked_due;
-	memmove(table->unmarked, table->unmarked + table->unmarked_due,
-		table->unmarked_count * sizeof *table->unmarked);
-	table->unmarked_due = table->unmarked_count;
-}
-
 /* Remember when which version was the newest, for the age of tombstones. */
 static void sample_age(struct kw_table *table)
 {
@@ -127,8 +110,6 @@ static void sample_age(struct kw_table *table)
 void kw_table_publish(struct kw_table *table, uint64_t wall_us)
 {
 	table->wall_us = wall_us;
-	if (table->unmarked_count > 0)
-		settle_broken_rule_1(table);
 	if (table->version != table->published_version)
 		table->published_us = wall_us;
 	if (table->directory_stale)

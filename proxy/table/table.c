@@ -103,7 +103,6 @@ struct kw_table *kw_table_new(const struct kw_table_options *options,
 	table->memory = *memory;
 	table->now_us = now_us;
 	table->passed = UINT64_MAX;
-	table->random = checked.sim_drop_seed;
 	table->superblock = (struct kw_superblock *)memory->base;
 	if (lay_out(table, error))
 		goto fail;
@@ -144,7 +143,6 @@ void kw_table_free(struct kw_table *table)
 	kw_segments_close(&table->segments);
 	free(table->database_keys);
 	free(table->flushes);
-	free(table->unmarked);
 	free(table);
 }
 

@@ -56,8 +56,6 @@ struct kw_table_options {
 	uint64_t epoch;     /* random, not 0 */
 	uint64_t hash_seed; /* random */
 	uint64_t (*cpu_ns)(void); /* CPU time of the calling thread; NULL: not counted */
-	uint64_t sim_drop_seed;   /* tests: drop tombstones early, at random; 0: never */
-	int broken_rule; /* tests: leave out reading rule 1, 2 (writer's rules); 0: keep all */
 };
 
 enum kw_put_result {

@@ -32,11 +32,6 @@ struct kw_flush_place {
 	uint64_t version;
 };
 
-/* A marking put off until after the next publication: what leaving out reading rule 1 means. */
-struct kw_unmarked {
-	uint64_t offset, old_version, version;
-};
-
 struct kw_age_sample {
 	uint64_t at_us, version;
 };
@@ -80,10 +75,6 @@ struct kw_table {
 		refused_us;    /* log.c: remember_refusal */
 	uint64_t touched_then; /* when max_bytes was set: memory that was in use already */
 	uint64_t walk_segment, walk_offset; /* kw_table_unseen */
-
-	uint64_t random;              /* options.sim_drop_seed */
-	struct kw_unmarked *unmarked; /* broken rule 1 only */
-	size_t unmarked_count, unmarked_due, unmarked_capacity;
 };
 
 /* log.c */

@@ -115,7 +115,6 @@ static void draw_plan(struct prng *prng, struct sim_plan *plan, int broken_rule)
 	plan->reader.tries = 24;
 	plan->reader.ahead = (enum kw_ahead)ONE_OF(
 		prng, KW_AHEAD_FREE, KW_AHEAD_FREE, KW_AHEAD_FREE, KW_AHEAD_OFF);
-	plan->reader.broken_rule = broken_rule >= 3 ? broken_rule : 0;
 	plan->broken_rule = broken_rule;
 }
 

@@ -131,6 +131,14 @@ struct sim_writer {
 	bool handed[SIM_DATABASES][SIM_KEYS_MAX];
 };
 
+/*
+ * fault.c: what is done to writer and reader from within, as the plan says. Begin with each table,
+ * publish before each publication, end with the table.
+ */
+void sim_fault_begin(const struct sim_plan *plan);
+void sim_fault_publish(void);
+void sim_fault_end(void);
+
 void sim_writer_open(struct sim *sim);
 void sim_writer_close(struct sim *sim);
 /* The proxy starts anew: another epoch over zeroed memory. */

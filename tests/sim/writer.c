@@ -65,8 +65,6 @@ static void open_table(struct sim *sim)
 		.grace_us = plan->grace_us,
 		.epoch = prng_next(&sim->prng) | 1,
 		.hash_seed = prng_next(&sim->prng),
-		.sim_drop_seed = plan->drop_seed,
-		.broken_rule = plan->broken_rule <= 2 ? plan->broken_rule : 0,
 	};
 
 	writer->epoch = options.epoch;
@@ -81,6 +79,7 @@ static void open_table(struct sim *sim)
 		.give_back = give_back,
 		.arg = sim,
 	};
+	sim_fault_begin(plan);
 	writer->table = kw_table_new(&options, &writer->memory, writer->now_us, &error);
 	if (!writer->table)
 		sim_violation(sim, "writer: no table of %llu bytes: %s",
@@ -98,6 +97,7 @@ void sim_writer_close(struct sim *sim)
 {
 	kw_table_free(sim->writer.table);
 	sim->writer.table = NULL;
+	sim_fault_end();
 	free(sim->writer.history);
 	sim->writer.history = NULL;
 	sim->writer.history_room = 0;
@@ -432,6 +432,7 @@ void sim_writer_publish(struct sim *sim)
 	}
 	if (prng_chance(&sim->prng, 100))
 		kw_table_tidy(writer->table);
+	sim_fault_publish();
 	kw_table_publish(writer->table, writer->now_us + WALL_US);
 	if (kw_table_unpublished(writer->table))
 		sim_violation(sim, "writer: something is unpublished right after a publish");

@@ -1,0 +1,3 @@
+#include "table/fault.h"
+
+struct kw_fault_hook kw_fault_hook;
