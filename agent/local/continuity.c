@@ -41,12 +41,12 @@ static bool is_our_cursor_there(
 	const struct kw_continuity *continuity, const struct kw_local_facts *facts)
 {
 	return continuity->standing == KW_STANDING_WRITTEN &&
-	       facts->cursor_kind == KW_CURSOR_OURS &&
+	       continuity->functions == facts->functions && facts->cursor_kind == KW_CURSOR_OURS &&
 	       same_cursor(&facts->cursor, &continuity->written);
 }
 
-enum kw_continuity_verdict kw_continuity_judge(const struct kw_continuity *continuity,
-	const struct kw_local_facts *facts, uint64_t in_flight)
+enum kw_continuity_verdict kw_continuity_judge(
+	const struct kw_continuity *continuity, const struct kw_local_facts *facts)
 {
 	if (continuity->memory == KW_MEMORY_NONE)
 		return KW_CONTINUITY_FIRST;
@@ -54,8 +54,8 @@ enum kw_continuity_verdict kw_continuity_judge(const struct kw_continuity *conti
 		return KW_CONTINUITY_OTHER_RUN;
 	if (was_elsewhere(continuity, facts))
 		return KW_CONTINUITY_ELSEWHERE;
-	if (continuity->memory == KW_MEMORY_DOUBTED || facts->flushes < continuity->flushes ||
-		facts->flushes > continuity->flushes + in_flight)
+	if (continuity->memory == KW_MEMORY_DOUBTED ||
+		!kw_flushes_explain(&continuity->flushes, facts))
 		return KW_CONTINUITY_FLUSHED;
 	if (is_same_history(continuity, facts) ||
 		(continuity->relation == KW_RELATION_PRIMARY &&
@@ -65,13 +65,24 @@ enum kw_continuity_verdict kw_continuity_judge(const struct kw_continuity *conti
 	return is_our_cursor_there(continuity, facts) ? KW_CONTINUITY_SAME : KW_CONTINUITY_REPLACED;
 }
 
+/*
+ * A client that loads libraries of its own may delete ours (FUNCTION FLUSH, FUNCTION RESTORE
+ * FLUSH). Then the cursor is written again, before the next agent finds it missing.
+ */
+static void note_functions(struct kw_continuity *continuity, const struct kw_local_facts *facts)
+{
+	if (continuity->functions != facts->functions)
+		kw_continuity_unwritten(continuity);
+	continuity->functions = facts->functions;
+}
+
 static void remember(struct kw_continuity *continuity, const struct kw_local_facts *facts)
 {
 	static_assert(sizeof continuity->run_id == sizeof facts->identity.run_id, "copied");
 	static_assert(sizeof continuity->replid == sizeof facts->identity.replid, "copied");
 	memcpy(continuity->run_id, facts->identity.run_id, sizeof continuity->run_id);
 	memcpy(continuity->replid, facts->identity.replid, sizeof continuity->replid);
-	continuity->flushes = facts->flushes;
+	note_functions(continuity, facts);
 	continuity->memory = KW_MEMORY_KNOWN;
 }
 
@@ -85,18 +96,30 @@ void kw_continuity_adopt(struct kw_continuity *continuity, const struct kw_local
 		continuity->standing = KW_STANDING_SPOILED;
 	else if (verdict != KW_CONTINUITY_SAME)
 		kw_continuity_unwritten(continuity);
+	if (verdict == KW_CONTINUITY_SAME)
+		kw_flushes_continue(&continuity->flushes, facts);
+	else
+		kw_flushes_begin(&continuity->flushes, facts);
 	remember(continuity, facts);
 }
 
-enum kw_continuity_verdict kw_continuity_look(
-	struct kw_continuity *continuity, const struct kw_local_facts *facts, bool flushed)
+static void doubt(struct kw_continuity *continuity)
 {
+	if (continuity->memory == KW_MEMORY_KNOWN)
+		continuity->memory = KW_MEMORY_DOUBTED;
+}
+
+enum kw_continuity_verdict kw_continuity_look(struct kw_continuity *continuity,
+	const struct kw_local_facts *facts, const struct kw_key_counts *before)
+{
+	bool flushed = kw_flushes_look(&continuity->flushes, facts, before);
+
 	assert(continuity->memory != KW_MEMORY_NONE);
 	/* The server takes its id from its primary, which is the agent. */
 	if (continuity->relation == KW_RELATION_CLIENT && !is_same_history(continuity, facts)) {
-		continuity->flushes = facts->flushes;
+		note_functions(continuity, facts);
 		if (flushed)
-			continuity->memory = KW_MEMORY_DOUBTED;
+			doubt(continuity);
 		return KW_CONTINUITY_REPLACED;
 	}
 	remember(continuity, facts);
@@ -107,15 +130,9 @@ enum kw_continuity_verdict kw_continuity_look(
 	return KW_CONTINUITY_FLUSHED;
 }
 
-void kw_continuity_uncounted(struct kw_continuity *continuity)
-{
-	if (continuity->memory == KW_MEMORY_KNOWN)
-		continuity->memory = KW_MEMORY_DOUBTED;
-}
-
 void kw_continuity_harmed(struct kw_continuity *continuity)
 {
-	kw_continuity_uncounted(continuity);
+	doubt(continuity);
 	continuity->standing = KW_STANDING_SPOILED;
 }
 

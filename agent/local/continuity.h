@@ -29,6 +29,7 @@
 
 #include "cursor.h"
 #include "facts.h"
+#include "flushes.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -57,7 +58,8 @@ struct kw_continuity {
 	enum kw_continuity_memory memory;
 	enum kw_continuity_relation relation;
 	char run_id[41], replid[41]; /* of the server when it was last seen */
-	uint64_t flushes;            /* that it had executed, with our own acknowledged ones */
+	struct kw_flushes flushes;
+	uint64_t functions; /* facts.functions, when it was last seen */
 	enum kw_continuity_cursor standing;
 	struct kw_local_cursor written; /* WRITTEN: the cursor last acknowledged */
 };
@@ -71,26 +73,20 @@ enum kw_continuity_verdict {
 	KW_CONTINUITY_REPLACED,  /* another replication id, and no cursor that says otherwise */
 };
 
-/*
- * A connection was made and the cursor was read: are these the data that were known before?
- * in_flight: flushes of ours on a replication link, which the server may have counted already.
- */
-enum kw_continuity_verdict kw_continuity_judge(const struct kw_continuity *continuity,
-	const struct kw_local_facts *facts, uint64_t in_flight);
+/* A connection was made and the cursor was read: are these the data that were known before? */
+enum kw_continuity_verdict kw_continuity_judge(
+	const struct kw_continuity *continuity, const struct kw_local_facts *facts);
 
 /* Remember this server from now on. verdict: what kw_continuity_judge said of it. */
 void kw_continuity_adopt(struct kw_continuity *continuity, const struct kw_local_facts *facts,
 	enum kw_continuity_verdict verdict);
 
 /*
- * The facts were read again on the same connection. flushed: others flushed since the last time.
+ * The facts were read again on the same connection. before: the keys of each database until then.
  * SAME; FLUSHED: the cursor is spoiled; REPLACED: judge again, on a new connection.
  */
-enum kw_continuity_verdict kw_continuity_look(
-	struct kw_continuity *continuity, const struct kw_local_facts *facts, bool flushed);
-
-/* Flushes cannot be compared with those known: the server's counts began anew. */
-void kw_continuity_uncounted(struct kw_continuity *continuity);
+enum kw_continuity_verdict kw_continuity_look(struct kw_continuity *continuity,
+	const struct kw_local_facts *facts, const struct kw_key_counts *before);
 
 /* A command of ours was carried out in a database that it was not meant for. */
 void kw_continuity_harmed(struct kw_continuity *continuity);

@@ -167,7 +167,7 @@ void kw_local_cursor_now(const struct kw_local *local, const struct kw_cursor_pr
 	*cursor = (struct kw_local_cursor){
 		.epoch = progress->epoch,
 		.version = progress->version,
-		.flushes = local->facts.flushes,
+		.flushes = kw_local_flushes(local),
 		.quarantined = progress->quarantined,
 		.evicted = local->facts.evicted,
 		.bond = progress->bond,

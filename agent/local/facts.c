@@ -56,10 +56,26 @@ static bool is_text(struct kw_slice info, const char *field, const char *expecte
 	return kw_info_text(info, field, &value) && kw_slice_equal(value, kw_slice_text(expected));
 }
 
+/*
+ * CONFIG RESETSTAT makes all counts begin anew. Our own INFO is counted, too: each look finds one
+ * more of it at least, unless that happened.
+ */
+static void count_calls(struct kw_local_facts *facts, struct kw_slice info)
+{
+	facts->flushes = kw_info_calls(info, "flushall") + kw_info_calls(info, "flushdb") +
+			 kw_info_calls(info, "swapdb");
+	facts->functions = kw_info_calls(info, "function|flush") +
+			   kw_info_calls(info, "function|delete") +
+			   kw_info_calls(info, "function|restore");
+	facts->resets =
+		kw_counter_resets(&facts->infos, kw_info_calls(info, "info"), facts->resets, 1);
+}
+
 void kw_facts_read(
 	struct kw_local_facts *facts, struct kw_slice info, const struct kw_filter *filter)
 {
 	count_keys(facts, info, filter);
+	count_calls(facts, info);
 	facts->maxmemory = number(info, "maxmemory");
 	copy_text(info, "maxmemory_policy", facts->policy, sizeof facts->policy);
 	facts->evicted = number(info, "evicted_keys");

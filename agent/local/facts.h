@@ -10,6 +10,7 @@
 #include "cursor.h"
 #include "key_counts.h"
 #include "keys/filter.h"
+#include "redis/counters.h"
 #include "redis/server.h"
 
 #include <stdbool.h>
@@ -20,8 +21,10 @@ struct kw_local_facts {
 	struct kw_server_identity identity;
 	uint64_t keys; /* in the databases of the filter, with any prefix; without our cursor */
 	uint64_t database_keys[KW_KEY_COUNTS_DATABASES]; /* the same by database */
-	uint64_t flushes; /* calls of FLUSHALL, FLUSHDB, SWAPDB, with our own acknowledged ones */
-	uint64_t resets;  /* how often CONFIG RESETSTAT, or a restart, was seen */
+	uint64_t flushes;        /* calls of FLUSHALL, FLUSHDB and SWAPDB, our own among them */
+	uint64_t functions;      /* calls that can delete a function library, as the cursor is */
+	struct kw_counter infos; /* calls of INFO: they show when the counts began anew */
+	uint64_t resets;         /* how often CONFIG RESETSTAT, or a restart, was seen */
 	uint64_t maxmemory;
 	char policy[32];       /* maxmemory_policy */
 	uint64_t evicted;      /* keys that the server evicted (evicted_keys) */
@@ -37,7 +40,7 @@ struct kw_local_facts {
 };
 
 /*
- * Fill in all that INFO (all sections) tells, but for the identity, the flushes and the cursor.
+ * Fill in all that INFO (all sections) tells, but for the identity and the cursor.
  * Only the keys of databases that the filter names are counted.
  */
 void kw_facts_read(

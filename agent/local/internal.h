@@ -4,7 +4,6 @@
  *   connection.c     the connection: opened, lost, closed; its states
  *   local.c          who answers there, and what has become of the data
  *   cursor_store.c   the cursor's way into the server and back
- *   flushes.c        the counts of INFO: did others flush?
  *
  * Nobody else includes this. Loop thread only.
  */
@@ -46,13 +45,5 @@ void kw_local_end(struct kw_local *local);
 /* cursor_store.c: read the cursor; it ends in kw_local_cursor_read. */
 void kw_local_read_cursor(struct kw_local *local);
 void kw_local_cursor_read(struct kw_local *local);
-
-/*
- * flushes.c, once the facts were read: take the count as it is (a connection begins); or compare
- * it: true when others flushed. before: the keys of each database until now.
- */
-void kw_local_count_flushes(struct kw_local *local, struct kw_slice info);
-bool kw_local_find_flushes(
-	struct kw_local *local, struct kw_slice info, const struct kw_key_counts *before);
 
 #endif

@@ -76,8 +76,7 @@ static void look_again(struct kw_local *local, struct kw_slice info)
 
 	kw_key_counts_set(&before, facts->database_keys);
 	read_facts(local, info);
-	verdict = kw_continuity_look(
-		&local->continuity, facts, kw_local_find_flushes(local, info, &before));
+	verdict = kw_continuity_look(&local->continuity, facts, &before);
 	kw_local_ask_later(local);
 	if (verdict == KW_CONTINUITY_REPLACED) {
 		/* The server may have been a replica of another server: the data may be that one's.
@@ -123,7 +122,6 @@ static void on_info(void *arg, const struct kw_reply *reply)
 	}
 	local->facts.cursor_kind = KW_CURSOR_NONE;
 	read_facts(local, reply->text);
-	kw_local_count_flushes(local, reply->text);
 	kw_local_move(local, KW_LOCAL_ASKING, "");
 	kw_local_read_cursor(local);
 }
@@ -135,16 +133,11 @@ void kw_local_cursor_read(struct kw_local *local)
 	enum kw_continuity_verdict verdict;
 
 	leave_out_cursor(local);
-	verdict = kw_continuity_judge(
-		continuity, &local->facts, local->flushes_out + local->flushes_unsure);
+	verdict = kw_continuity_judge(continuity, &local->facts);
 	if (verdict == KW_CONTINUITY_ELSEWHERE)
 		kw_log_warn("local", "the local server was another's replica: what its cursor says "
 				     "is not believed");
-	/* Flushes that are still on their way count when they are acknowledged. */
-	if (verdict == KW_CONTINUITY_SAME)
-		local->facts.flushes = continuity->flushes;
 	kw_continuity_adopt(continuity, &local->facts, verdict);
-	kw_counter_begin(&local->flushes, local->facts.flushes, local->facts.resets);
 	local->why[0] = '\0';
 	kw_local_move(local, KW_LOCAL_READY, kw_continuity_text(verdict));
 	kw_local_ask_later(local);
@@ -160,7 +153,7 @@ void kw_local_look(struct kw_local *local)
 	if (kw_local_asking(local))
 		return;
 	local->looks.sent++;
-	local->asked_flushes = local->facts.flushes;
+	kw_flushes_asked(&local->continuity.flushes);
 	kw_redis_words(local->redis, on_info, local, "INFO", "all", NULL);
 }
 
@@ -180,8 +173,7 @@ void kw_local_end(struct kw_local *local)
 
 void kw_local_flushed(struct kw_local *local)
 {
-	local->facts.flushes++;
-	local->continuity.flushes++;
+	kw_flushes_acknowledged(&local->continuity.flushes);
 }
 
 void kw_local_lead(struct kw_local *local)
@@ -196,18 +188,17 @@ void kw_local_let_go(struct kw_local *local)
 
 void kw_local_link_sent(struct kw_local *local, uint64_t flushes)
 {
-	local->flushes_out = flushes;
+	kw_flushes_sent(&local->continuity.flushes, flushes);
 }
 
 void kw_local_link_ended(struct kw_local *local, uint64_t flushes)
 {
-	local->flushes_unsure += flushes;
-	local->flushes_out = 0;
+	kw_flushes_link_ended(&local->continuity.flushes, flushes);
 }
 
 void kw_local_link_forgotten(struct kw_local *local)
 {
-	local->flushes_unsure = 0;
+	kw_flushes_forget_link(&local->continuity.flushes);
 }
 
 const struct kw_local_cursor *kw_local_written(const struct kw_local *local)

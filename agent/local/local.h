@@ -105,17 +105,11 @@ struct kw_local {
 	struct {
 		uint64_t sent, answered, told;
 	} looks;
-	uint64_t asked_flushes; /* that were known when the last one was sent */
 	uint64_t reconnects;
 	char why[KW_LOCAL_WHY];
 	struct kw_local_facts facts;
 
 	struct kw_continuity continuity;
-	uint64_t flushes_out;      /* FLUSHDBs of ours on the replication link, executed perhaps */
-	struct kw_counter flushes; /* facts.flushes as of the last look */
-	struct kw_counter functions; /* calls that may have taken the cursor away */
-	struct kw_counter infos;     /* the server's count of INFO, by which resets are seen */
-	uint64_t flushes_unsure;     /* of those of a link that is gone: executed or not */
 	enum kw_local_stale stale;
 };
 
@@ -178,6 +172,12 @@ static inline enum kw_local_use kw_local_use(struct kw_local *local, uint32_t da
 static inline bool kw_local_in_place(struct kw_local *local, const struct kw_reply *reply)
 {
 	return kw_databases_in_place(&local->databases, reply);
+}
+
+/* How many flushes are accounted for, as the next cursor says. */
+static inline uint64_t kw_local_flushes(const struct kw_local *local)
+{
+	return local->continuity.flushes.accounted;
 }
 
 /* A FLUSHDB of ours was acknowledged. */

@@ -40,8 +40,8 @@ bool kw_sync_save(struct kw_sync *sync, uint64_t now_us)
 	kw_key_counts_set(&counts, local->facts.database_keys);
 	if (written && written->epoch == sync->epoch &&
 		written->version == sync->progress.applied &&
-		written->flushes == local->facts.flushes && written->quarantined == quarantined &&
-		written->evicted == local->facts.evicted &&
+		written->flushes == kw_local_flushes(local) &&
+		written->quarantined == quarantined && written->evicted == local->facts.evicted &&
 		strcmp(written->key_counts.text, counts.text) == 0)
 		return false;
 	sync->save.writing = true;

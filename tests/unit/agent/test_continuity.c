@@ -21,7 +21,7 @@ static struct kw_continuity memory_of(enum kw_continuity_relation relation)
 		.relation = relation,
 		.run_id = "run",
 		.replid = "history",
-		.flushes = 3,
+		.flushes = {.accounted = 3, .asked = 3, .counter = {.looks = 1, .last = 3}},
 		.standing = KW_STANDING_WRITTEN,
 		.written = {.epoch = 1, .version = 9, .run_id = "run", .flushes = 3},
 	};
@@ -111,7 +111,8 @@ static void each_case_has_its_verdict(void **state)
 		facts.flushes = c->flushes;
 		facts.cursor.version = c->version;
 		facts.cursor_kind = c->version > 0 ? KW_CURSOR_OURS : KW_CURSOR_NONE;
-		verdict = kw_continuity_judge(&memory, &facts, c->in_flight);
+		kw_flushes_sent(&memory.flushes, c->in_flight);
+		verdict = kw_continuity_judge(&memory, &facts);
 		if (verdict != c->verdict)
 			fail_msg("%s: %s", c->what, kw_continuity_text(verdict));
 	}
@@ -135,11 +136,13 @@ static void a_server_that_is_adopted_is_known_from_then_on(void **state)
 		assert_int_equal(memory.standing, verdicts[i] == KW_CONTINUITY_ELSEWHERE
 							  ? KW_STANDING_SPOILED
 							  : KW_STANDING_UNWRITTEN);
-		assert_int_equal(kw_continuity_judge(&memory, &facts, 0), KW_CONTINUITY_SAME);
+		assert_int_equal(kw_continuity_judge(&memory, &facts), KW_CONTINUITY_SAME);
 	}
 }
 
 /* ---- each look ---- */
+
+static const struct kw_key_counts nothing = {""};
 
 static void a_look_finds_what_others_did(void **state)
 {
@@ -147,15 +150,15 @@ static void a_look_finds_what_others_did(void **state)
 	struct kw_local_facts same = facts_of("run", "history", ZEROS);
 	struct kw_local_facts other = facts_of("run", "other", ZEROS);
 
-	assert_int_equal(kw_continuity_look(&memory, &same, false), KW_CONTINUITY_SAME);
+	assert_int_equal(kw_continuity_look(&memory, &same, &nothing), KW_CONTINUITY_SAME);
 	assert_int_equal(memory.standing, KW_STANDING_WRITTEN);
-	assert_int_equal(kw_continuity_look(&memory, &other, false), KW_CONTINUITY_REPLACED);
+	assert_int_equal(kw_continuity_look(&memory, &other, &nothing), KW_CONTINUITY_REPLACED);
 	assert_string_equal(memory.replid, "history");
-	assert_int_equal(kw_continuity_judge(&memory, &other, 0), KW_CONTINUITY_SAME);
+	assert_int_equal(kw_continuity_judge(&memory, &other), KW_CONTINUITY_SAME);
 	same.flushes = 4;
-	assert_int_equal(kw_continuity_look(&memory, &same, true), KW_CONTINUITY_FLUSHED);
+	assert_int_equal(kw_continuity_look(&memory, &same, &nothing), KW_CONTINUITY_FLUSHED);
 	assert_int_equal(memory.standing, KW_STANDING_SPOILED);
-	assert_int_equal(memory.flushes, 4);
+	assert_int_equal(memory.flushes.accounted, 4);
 }
 
 static void a_flush_beside_another_id_is_not_forgotten(void **state)
@@ -164,8 +167,8 @@ static void a_flush_beside_another_id_is_not_forgotten(void **state)
 	struct kw_local_facts other = facts_of("run", "other", ZEROS);
 
 	other.flushes = 4;
-	assert_int_equal(kw_continuity_look(&memory, &other, true), KW_CONTINUITY_REPLACED);
-	assert_int_equal(kw_continuity_judge(&memory, &other, 0), KW_CONTINUITY_FLUSHED);
+	assert_int_equal(kw_continuity_look(&memory, &other, &nothing), KW_CONTINUITY_REPLACED);
+	assert_int_equal(kw_continuity_judge(&memory, &other), KW_CONTINUITY_FLUSHED);
 }
 
 static void a_primary_expects_the_replication_id_to_change(void **state)
@@ -173,8 +176,33 @@ static void a_primary_expects_the_replication_id_to_change(void **state)
 	struct kw_continuity memory = memory_of(KW_RELATION_PRIMARY);
 	struct kw_local_facts other = facts_of("run", "other", ZEROS);
 
-	assert_int_equal(kw_continuity_look(&memory, &other, false), KW_CONTINUITY_SAME);
+	assert_int_equal(kw_continuity_look(&memory, &other, &nothing), KW_CONTINUITY_SAME);
 	assert_string_equal(memory.replid, "other");
+}
+
+static void a_deleted_library_is_written_again(void **state)
+{
+	struct kw_continuity memory = memory_of(KW_RELATION_CLIENT);
+	struct kw_local_facts facts = facts_of("run", "history", ZEROS);
+	struct kw_local_facts other = facts_of("run", "other", ZEROS);
+
+	facts.functions = other.functions = 1;
+	/* The cursor that is there now may be another one: it does not prove anything. */
+	assert_int_equal(kw_continuity_judge(&memory, &other), KW_CONTINUITY_REPLACED);
+	assert_int_equal(kw_continuity_judge(&memory, &facts), KW_CONTINUITY_SAME);
+	assert_int_equal(kw_continuity_look(&memory, &facts, &nothing), KW_CONTINUITY_SAME);
+	assert_int_equal(memory.standing, KW_STANDING_UNWRITTEN);
+}
+
+static void counts_that_began_anew_tell_nothing_of_before(void **state)
+{
+	struct kw_continuity memory = memory_of(KW_RELATION_CLIENT);
+	struct kw_local_facts facts = facts_of("run", "history", ZEROS);
+
+	facts.resets = 1;
+	assert_int_equal(kw_continuity_judge(&memory, &facts), KW_CONTINUITY_FLUSHED);
+	kw_continuity_adopt(&memory, &facts, KW_CONTINUITY_FLUSHED);
+	assert_int_equal(kw_continuity_judge(&memory, &facts), KW_CONTINUITY_SAME);
 }
 
 /* ---- what is known of the cursor ---- */
@@ -301,6 +329,8 @@ int main(void)
 		cmocka_unit_test(a_look_finds_what_others_did),
 		cmocka_unit_test(a_flush_beside_another_id_is_not_forgotten),
 		cmocka_unit_test(a_primary_expects_the_replication_id_to_change),
+		cmocka_unit_test(a_deleted_library_is_written_again),
+		cmocka_unit_test(counts_that_began_anew_tell_nothing_of_before),
 		cmocka_unit_test(a_spoiled_cursor_is_one_until_the_data_are_claimed),
 		cmocka_unit_test(each_case_has_its_doubt),
 		cmocka_unit_test(only_doubts_about_evictions_let_a_cursor_stand),
