@@ -50,6 +50,16 @@ void kw_sync_settle(struct kw_sync *sync, uint64_t now_us);
  */
 bool kw_sync_is_table_enough(const struct kw_sync *sync);
 
+/*
+ * replace.c: may a load begin now? Not while the proxy hangs: what it began it would not end.
+ */
+bool kw_sync_may_load(const struct kw_sync *sync, uint64_t now_us);
+/* In SNAPSHOT: it begins; it was read to its end. False: it was given up instead. */
+void kw_sync_load_begins(struct kw_sync *sync, uint64_t now_us);
+bool kw_sync_load_ends(struct kw_sync *sync, bool vanished);
+/* Give up a load that is stuck, or that has lost a segment. */
+void kw_sync_watch_load(struct kw_sync *sync, uint64_t now_us);
+
 /* lacks.c, in TAIL: begin a reconcile if one is due for what the local data lack. */
 void kw_sync_mend(struct kw_sync *sync, uint64_t now_us);
 /* Has the sync been level since the last snapshot began? Sets `settled`. */

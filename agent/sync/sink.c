@@ -130,7 +130,7 @@ static void take_pass(struct kw_sync *sync, const struct kw_reader_pass *pass)
 
 	assert(kw_sync_phase(sync) >= KW_SYNC_SNAPSHOT);
 	assert(pass->snapshot == (kw_sync_phase(sync) == KW_SYNC_SNAPSHOT));
-	if (pass->snapshot && kw_sync_load_torn(sync, pass->vanished))
+	if (pass->snapshot && !kw_sync_load_ends(sync, pass->vanished))
 		return;
 	sync->epoch = pass->epoch;
 	sync->first_pass = false;

@@ -1,28 +1,32 @@
 /*
- * Bringing the local data level with the table, and keeping it there.
+ * Makes the local data equal to the table, and keeps them so.
  *
- *   ┌──────┐ position known (cursor of this epoch) ┌──────┐
- *   │ WAIT │──────────────────────────────────────▶│ TAIL │◀────────────┐
- *   └──────┘                                       └──────┘             │ no local keys before
- *     │  ▲ ▲ lapsed, flushed behind our back,         │                 │
- *     │  │ └ corrupt, resync ─────────────────────────┘           ┌──────────┐
- *     │  │ count without consent                        ┌────────▶│ SNAPSHOT │
- *     │  └─────────────────┐                            │         └──────────┘
- *     ▼                 ┌───────┐  may be written  ┌───────┐            │ local keys before
- *   need a snapshot ───▶│ COUNT │────────────────▶│ CLAIM │             ▼
- *                       └───────┘                  └───────┘      ┌────────┐ acknowledged ┌───────┐
- *                (only with prefixes)       cursor with version 0 │ SETTLE │─────────────▶│ PRUNE │
- *                                                                 └────────┘              └───────┘
- *                                                                           TAIL ◀────────────┘
+ *               there is a position (a cursor was found)
+ *   ┌──────┐─────────────────────────────────────────────────────────────▶┌──────┐
+ *   │ WAIT │ may be claimed  ┌───────┐ claimed ┌──────────┐  bootstrap    │ TAIL │
+ *   └──────┘────────────────▶│ CLAIM │────────▶│ SNAPSHOT │──────────────▶└──────┘
+ *     │  ▲                   └───────┘         └──────────┘                  ▲ pruned
+ *     ▼  │ counted                                   │ reconcile             │
+ *   ┌───────┐                                        ▼                       │
+ *   │ COUNT │                                   ┌────────┐ acknowledged ┌───────┐
+ *   └───────┘                                   │ SETTLE │─────────────▶│ PRUNE │
+ *   (only if some                               └────────┘◀─────────────└───────┘
+ *   prefixes are followed)                                 refused, or the server is gone
  *
- * A mode that replaces all local data at once (apply->whole) needs consent always, and knows no
- * COUNT, SETTLE and PRUNE: its CLAIM makes the server ready to load, and its TAIL follows the
- * SNAPSHOT.
+ *   from every phase: WAIT, when the position is lost, or the local server is another
  *
- * CLAIM comes before the first record, so that data saved in the midst of it are known to be ours
- * and of unknown position. SETTLE ends with the first consistent pass whose records are all
- * acknowledged: only then does the set of keys name every key that may stay.
- * Loop thread only; told of everything by the agent, acts in kw_sync_step.
+ * phases.c has the moves, and what must hold in each phase.
+ *
+ * CLAIM comes before the first record. The server may save its data at any moment from then on; its
+ * cursor says that the data are ours, and that their position is not known. SETTLE ends with the
+ * first consistent pass whose records are all acknowledged. Only then does the set of keys name
+ * every key that may stay.
+ *
+ * A mode that replaces all local data at once (apply->whole) always needs consent. It has no COUNT,
+ * SETTLE and PRUNE: its CLAIM makes the server ready to load, and TAIL follows on SNAPSHOT.
+ *
+ * The agent tells the sync what happens to the local server, the reader what it finds. The sync
+ * acts in kw_sync_step. Loop thread only.
  */
 #ifndef KW_AGENT_SYNC_SYNC_H
 #define KW_AGENT_SYNC_SYNC_H
@@ -37,6 +41,7 @@
 #include "keys/keyset.h"
 #include "keys/quarantine.h"
 #include "level.h"
+#include "load.h"
 #include "local/local.h"
 #include "local/prune.h"
 #include "phases.h"
@@ -50,7 +55,7 @@
 #define KW_SYNC_WHY 512
 
 struct kw_sync {
-	/* what it works with; the agent's */
+	/* What it works with. The agent owns these, fills them in, and they outlive the sync. */
 	struct kw_follow *follow;
 	struct kw_local *local;
 	struct kw_apply *apply;
@@ -62,18 +67,14 @@ struct kw_sync {
 	void *arg;
 
 	struct kw_sm sm; /* enum kw_sync_phase: kw_sync_phase() reads it */
-	union {          /* what belongs to the present phase only; zeroed when it is entered */
+	union {          /* what belongs to the present phase alone; zeroed when it is entered */
 		struct {
 			uint64_t retry_us; /* decide not before */
 		} wait;
 		struct {
 			uint64_t epoch; /* of the table that the claim is for */
 		} claim;
-		struct kw_sync_load_watch {
-			uint64_t bytes;    /* read, when it was looked last */
-			uint64_t moved_us; /* when that last was another number than before */
-			uint64_t vanished; /* segments, ever, when the snapshot began */
-		} snapshot;
+		struct kw_load_watch snapshot;
 		struct {
 			uint64_t retry_us; /* prune not before */
 		} settle;
@@ -93,7 +94,7 @@ struct kw_sync {
 	uint64_t head_version;     /* of the table */
 	uint64_t
 		head_since_us; /* our clock when a head not yet handed on was seen first; 0: none */
-	uint64_t passed;       /* told to the proxy; UINT64_MAX: nothing need be kept for us */
+	uint64_t passed;       /* the proxy need not keep tombstones up to here for this agent */
 	struct kw_keyset keyset;
 	struct kw_prune walk;
 	struct kw_progress progress;
@@ -102,7 +103,7 @@ struct kw_sync {
 
 	struct kw_debt debt;
 
-	int torn; /* load.c: snapshots in a row that lost a segment and were given up */
+	uint32_t given_up; /* snapshots in a row that lost a segment (load.h) */
 
 	struct kw_sync_save {
 		bool writing;
@@ -133,13 +134,13 @@ static inline bool kw_sync_positioned(const struct kw_sync *sync)
 void kw_sync_init(struct kw_sync *sync);
 void kw_sync_close(struct kw_sync *sync);
 
-/* The local server (kw_local_handlers). */
+/* As kw_local_handlers: the local server is ready, and it is no more. */
 void kw_sync_assessed(struct kw_sync *sync, bool continuous);
 void kw_sync_gone(struct kw_sync *sync);
 
-/* The position means nothing any more: a snapshot, and pruning, from the start. */
+/* The position is lost: a new snapshot follows. why: for the log. */
 void kw_sync_restart(struct kw_sync *sync, const char *why);
-/* The same because the operator wants it: whatever was waited for is not waited for. */
+/* The same because the operator wants it: it follows at once, whatever spoke against it. */
 void kw_sync_resync(struct kw_sync *sync, const char *why);
 
 /*
@@ -152,13 +153,13 @@ struct kw_reader_sink kw_sync_sink(struct kw_sync *sync);
 void kw_sync_pause(struct kw_sync *sync, bool paused);
 void kw_sync_end(struct kw_sync *sync);
 
-/* What the local server has acknowledged until now counts; a part of kw_sync_step. */
+/* Take note of what the local server has acknowledged. A part of kw_sync_step. */
 void kw_sync_acknowledged(struct kw_sync *sync);
 
-/* Acknowledgements, the next phase, the cursor: whatever can go on now. */
+/* Do all that can be done now: acknowledgements, the next phase, the cursor. */
 void kw_sync_step(struct kw_sync *sync, uint64_t now_us);
 
-/* save.c: write the cursor now if it is behind. True: a write is out. */
+/* save.c: write the cursor if it does not say what is applied. True: a write is in flight. */
 bool kw_sync_save(struct kw_sync *sync, uint64_t now_us);
 
 /* lacks.c: the local server's facts were read again: has it evicted keys by itself? */
@@ -167,25 +168,9 @@ void kw_sync_looked(struct kw_sync *sync);
 enum kw_sync_equality kw_sync_equality(const struct kw_sync *sync, uint64_t now_us);
 
 /*
- * load.c: in a mode that is `whole` the local server waits for a snapshot that is being read,
- * and answers nobody meanwhile. End it, for what may last (it keeps its data of before; nothing
- * happens outside of such a snapshot); and end it when nothing was read for KW_SYNC_LOAD_IDLE_US.
+ * replace.c: give up a snapshot that the local server is loading, because of something that may
+ * last. Otherwise nothing happens.
  */
-#define KW_SYNC_LOAD_IDLE_US 10000000
-/* Not while the proxy hangs: what it began it would not end. */
-bool kw_sync_may_load(const struct kw_sync *sync, uint64_t now_us);
 void kw_sync_end_load(struct kw_sync *sync, const char *why);
-void kw_sync_watch_load(struct kw_sync *sync, uint64_t now_us);
-
-/*
- * And a snapshot that lost a segment lacks keys until the tail has brought them: while the server
- * has data of before they are better than that, so it is given up and begun again. Where the
- * primary overtakes that many in a row, the next one is taken as it is: what is missing comes
- * behind it, and nobody says warm before.
- */
-#define KW_SYNC_TORN_MAX 3
-void kw_sync_load_begins(struct kw_sync *sync, uint64_t now_us);
-/* A snapshot was read to its end. True: it was given up. */
-bool kw_sync_load_torn(struct kw_sync *sync, bool vanished);
 
 #endif
