@@ -86,6 +86,13 @@ enum kw_remote_state {
 	KW_REMOTE_CLOSED,
 };
 
+/* What becomes of kw_remote.report. */
+enum kw_remote_reporting {
+	KW_REPORT_NONE, /* the owner has not reported yet */
+	KW_REPORT_DUE,  /* it must be sent, though perhaps not at once */
+	KW_REPORT_SENT, /* it is repeated after a while, as a sign of life */
+};
+
 struct kw_remote {
 	uv_loop_t *loop;
 	const struct kw_carrier_ops *ops;
@@ -104,22 +111,22 @@ struct kw_remote {
 
 	uint64_t connect_deadline_us;
 	uint64_t turn_at_us; /* UINT64_MAX: none asked for */
-	bool last_chance;    /* the head's deadline passed; one more look at the socket is given */
+	uint64_t overdue_us; /* when the head's deadline was first found passed; 0: it was not */
 
 	struct kw_read_list waiting; /* beyond depth */
 	struct kw_read_list flight;  /* with the carrier; they end in order */
 	struct kw_read_list refused; /* out of bounds: told back in the next turn */
 	uint32_t in_flight;
 	uint64_t next_id;
-	bool corked; /* a carrier is telling back a batch: post once behind it */
+	bool corked; /* a carrier is telling back a batch: new READs are posted once after it */
 
 	struct kw_extent extents[KW_EXTENTS_MAX];
 	int extent_count;
 	uint64_t mapped_bytes; /* shm: no READ beyond, whatever extents say */
 
 	struct kw_remote_progress report, report_last;
-	bool report_due, reported;
-	uint64_t report_us; /* when the last one was sent */
+	enum kw_remote_reporting reporting;
+	uint64_t report_us; /* when the last one was sent; 0: none was */
 };
 
 static inline bool kw_remote_is(const struct kw_remote *remote, enum kw_remote_state state)

@@ -62,7 +62,7 @@ static struct kw_handshake_header header(enum kw_handshake_type type, size_t len
 	return (struct kw_handshake_header){KW_HANDSHAKE_MAGIC, (uint16_t)type, (uint16_t)length};
 }
 
-static void say(struct kw_handshake *handshake, const void *message, size_t length)
+static void queue_output(struct kw_handshake *handshake, const void *message, size_t length)
 {
 	assert(length <= sizeof handshake->output);
 	memcpy(handshake->output, message, length);
@@ -96,7 +96,7 @@ void kw_handshake_init_agent(
 	hello->depth = options->depth;
 	memcpy(hello->nonce, options->nonce, KW_NONCE_BYTES);
 	memcpy(hello->name, options->name, hello->name_length);
-	say(handshake, hello, sizeof *hello);
+	queue_output(handshake, hello, sizeof *hello);
 }
 
 void kw_handshake_init_proxy(
@@ -183,7 +183,7 @@ int kw_handshake_refuse(struct kw_handshake *handshake, enum kw_refusal reason, 
 		.limit = limit,
 	};
 
-	say(handshake, &refuse, sizeof refuse);
+	queue_output(handshake, &refuse, sizeof refuse);
 	refusal_sentence(handshake, reason);
 	return fail(handshake);
 }
@@ -234,7 +234,7 @@ static int hear_hello(struct kw_handshake *handshake, size_t length)
 	handshake->depth = hello->depth;
 	if (handshake->secret.length > 0 && !hello->secret)
 		return kw_handshake_refuse(handshake, KW_REFUSE_SECRET_REQUIRED, 0);
-	say(handshake, &handshake->challenge, sizeof handshake->challenge);
+	queue_output(handshake, &handshake->challenge, sizeof handshake->challenge);
 	kw_sm_move(&handshake->sm, KW_HANDSHAKE_PROOF_WAIT, handshake->name);
 	return 0;
 }
@@ -279,7 +279,7 @@ static int hear_challenge(struct kw_handshake *handshake, size_t length)
 		return fail(handshake);
 	}
 	prove(handshake, NULL, proof.proof);
-	say(handshake, &proof, sizeof proof);
+	queue_output(handshake, &proof, sizeof proof);
 	kw_sm_move(&handshake->sm, KW_HANDSHAKE_WELCOME_WAIT, "");
 	return 0;
 }
@@ -476,6 +476,6 @@ void kw_handshake_welcome(struct kw_handshake *handshake, const struct kw_handsh
 
 	prove(handshake, &welcome, welcome.proof);
 	handshake->facts = *facts;
-	say(handshake, &welcome, sizeof welcome);
+	queue_output(handshake, &welcome, sizeof welcome);
 	kw_sm_move(&handshake->sm, KW_HANDSHAKE_DONE, "");
 }

@@ -19,10 +19,31 @@ static const struct kw_sm_state states[] = {
 	[KW_REMOTE_CLOSED] = {"closed", 0, KW_SM_FINAL},
 };
 
+static bool remote_holds(const void *owner, int state)
+{
+	const struct kw_remote *remote = owner;
+
+	if (remote->in_flight > KW_DEPTH_MAX || (remote->in_flight == 0) != !remote->flight.head)
+		return false;
+	switch ((enum kw_remote_state)state) {
+	case KW_REMOTE_CONNECTING:
+		return !remote->flight.head && remote->extent_count == 0;
+	case KW_REMOTE_READY:
+		return remote->own && remote->info.depth > 0 && remote->extent_count > 0;
+	case KW_REMOTE_CLOSING:
+		return remote->own != NULL;
+	case KW_REMOTE_CLOSED:
+		return remote->shutting == 0 && !remote->flight.head && !remote->waiting.head &&
+		       !remote->refused.head;
+	}
+	return false;
+}
+
 static const struct kw_sm_conf machine = {
 	.where = "remote",
 	.states = states,
 	.count = sizeof states / sizeof *states,
+	.invariant = remote_holds,
 };
 
 /* ---- lists of READs ---- */
@@ -197,6 +218,7 @@ void kw_remote_pump(struct kw_remote *remote)
 		remote->in_flight >= remote->info.depth)
 		return;
 	deadline = kw_clock_us() + kw_remote_read_timeout_us(remote);
+	assert(remote->info.depth > 0 && remote->info.depth <= KW_DEPTH_MAX);
 	while (remote->waiting.head && remote->in_flight < remote->info.depth) {
 		struct kw_remote_read *read = kw_read_list_pop(&remote->waiting);
 
@@ -213,7 +235,7 @@ void kw_remote_pump(struct kw_remote *remote)
 
 void kw_remote_progressed(struct kw_remote *remote)
 {
-	remote->last_chance = false;
+	remote->overdue_us = 0;
 	if (remote->flight.head)
 		remote->flight.head->deadline_us =
 			kw_clock_us() + kw_remote_read_timeout_us(remote);
@@ -249,7 +271,7 @@ static void tell_list(struct kw_read_list *list, const struct kw_error *why)
 		read->done(read, why);
 }
 
-/* Every handle is closed: nobody writes into a buffer any more. */
+/* Every handle is closed, and no thread writes into a buffer any more. */
 static void finish(struct kw_remote *remote)
 {
 	struct kw_error why = remote->why;

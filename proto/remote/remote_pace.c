@@ -5,14 +5,15 @@
 #include "base/clock.h"
 #include "remote/carrier.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
 /* Reports are sent at most this often, … */
 #define REPORT_INTERVAL_US 100000
-/* … and the last one again this often: a silent agent is taken for a stuck one by the proxy. */
+/* … and the last one is repeated this often: the proxy takes a silent agent for a stuck one. */
 #define REPORT_REPEAT_US 3000000
-/* How long a READ whose deadline passed still has, so that bytes already here are looked at. */
+/* A READ whose deadline passed gets so long, so that bytes that are already here are read. */
 #define LAST_CHANCE_US 10000
 
 /* ---- the one timer ----
@@ -62,8 +63,8 @@ static void check_head(struct kw_remote *remote, uint64_t now)
 		return;
 	}
 	/* If it was this process that stood still, the bytes are here and only need to be read. */
-	if (!remote->last_chance) {
-		remote->last_chance = true;
+	if (remote->overdue_us == 0) {
+		remote->overdue_us = now;
 		kw_remote_wake_at(remote, now + LAST_CHANCE_US);
 		return;
 	}
@@ -77,16 +78,17 @@ static void check_report(struct kw_remote *remote, uint64_t now)
 {
 	uint64_t due;
 
-	if (!kw_remote_is(remote, KW_REMOTE_READY) || (!remote->report_due && !remote->reported))
+	if (!kw_remote_is(remote, KW_REMOTE_READY) || remote->reporting == KW_REPORT_NONE)
 		return;
-	due = remote->report_us + (remote->report_due ? REPORT_INTERVAL_US : REPORT_REPEAT_US);
-	if (!remote->reported)
+	due = remote->report_us +
+	      (remote->reporting == KW_REPORT_DUE ? REPORT_INTERVAL_US : REPORT_REPEAT_US);
+	if (remote->report_us == 0)
 		due = 0;
 	if (now < due) {
 		kw_remote_wake_at(remote, due);
 		return;
 	}
-	remote->report_due = true;
+	remote->reporting = KW_REPORT_DUE;
 	remote->ops->report(remote);
 	/* What could not be sent at once the carrier sends when its socket has room. */
 	if (kw_remote_is(remote, KW_REMOTE_READY))
@@ -118,7 +120,8 @@ static void on_timer(uv_timer_t *timer)
 /* ---- turns ----
  *
  * An idle handle runs before the loop polls, in the same iteration as the timer that asked for
- * it, and is stopped again before the loop decides how long to sleep: nobody waits, nobody spins.
+ * it, and is stopped again before the loop decides how long to sleep. So a turn neither waits nor
+ * keeps the loop busy.
  */
 static void tell_refused(struct kw_remote *remote)
 {
@@ -167,18 +170,18 @@ void kw_remote_report(struct kw_remote *remote, const struct kw_remote_progress 
 	remote->report = *progress;
 	remote->report.state[sizeof remote->report.state - 1] = 0;
 	/* Equal to what the proxy has heard: the repetition is soon enough. */
-	if (remote->reported && !remote->report_due &&
+	if (remote->reporting == KW_REPORT_SENT &&
 		memcmp(&remote->report, &remote->report_last, sizeof remote->report) == 0)
 		return;
-	remote->report_due = true;
+	remote->reporting = KW_REPORT_DUE;
 	check_report(remote, kw_clock_us());
 }
 
 void kw_remote_report_taken(struct kw_remote *remote)
 {
+	assert(remote->reporting == KW_REPORT_DUE);
 	remote->report_last = remote->report;
-	remote->report_due = false;
-	remote->reported = true;
+	remote->reporting = KW_REPORT_SENT;
 	remote->report_us = kw_clock_us();
 }
 

@@ -10,7 +10,7 @@
 struct kw_resolve {
 	uv_getaddrinfo_t request;
 	struct kw_resolve **place; /* the owner's; NULL: forgotten */
-	char host[sizeof(((struct kw_address *)NULL)->host)];
+	char host[sizeof((struct kw_address *)NULL)->host];
 	kw_resolve_done done;
 	void *owner;
 };

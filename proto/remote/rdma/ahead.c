@@ -1,7 +1,7 @@
 #include "remote/rdma/ahead.h"
 
 #include "base/buffer.h"
-#include "remote/rdma/say.h"
+#include "remote/rdma/event.h"
 
 #include <stdlib.h>
 

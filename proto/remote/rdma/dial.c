@@ -257,19 +257,19 @@ static void build(struct kw_rdma_dial *dial)
 }
 
 /* The proxy answered: the rest of the queue pair's way, then the last message of the three. */
-static void establish(struct kw_rdma_dial *dial, const struct kw_rdma_news *news)
+static void establish(struct kw_rdma_dial *dial, const struct kw_rdma_cm_event *cm_event)
 {
 	struct kw_error error;
 
-	if (kw_rdma_private_check(news->data, news->data_length) != KW_RDMA_REJECT_NONE) {
+	if (kw_rdma_private_check(cm_event->data, cm_event->data_length) != KW_RDMA_REJECT_NONE) {
 		kw_error_set(
 			&error, KW_E_PROTOCOL, "who answered is no keywake-proxy of this version");
 		failed(dial, &error);
 		return;
 	}
 	/* READs in flight on the wire: as many as the proxy's device takes; more wait in ours. */
-	if (news->initiator_depth < dial->depth)
-		dial->depth = news->initiator_depth ? news->initiator_depth : 1;
+	if (cm_event->initiator_depth < dial->depth)
+		dial->depth = cm_event->initiator_depth ? cm_event->initiator_depth : 1;
 	if (kw_rdma_end_connect(dial->end, (uint8_t)dial->depth, 0, &dial->options, &error) != 0) {
 		failed(dial, &error);
 		return;
@@ -282,11 +282,11 @@ static void establish(struct kw_rdma_dial *dial, const struct kw_rdma_news *news
 	dial->connected(dial->remote);
 }
 
-static void hear(struct kw_rdma_dial *dial, const struct kw_rdma_news *news)
+static void on_cm_event(struct kw_rdma_dial *dial, const struct kw_rdma_cm_event *cm_event)
 {
 	struct kw_error error;
 
-	switch (news->event) {
+	switch (cm_event->type) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
 		if (rdma_resolve_route(dial->id, RESOLVE_MS) != 0)
 			failed_errno(dial, "route");
@@ -295,7 +295,7 @@ static void hear(struct kw_rdma_dial *dial, const struct kw_rdma_news *news)
 		build(dial);
 		return;
 	case RDMA_CM_EVENT_CONNECT_RESPONSE:
-		establish(dial, news);
+		establish(dial, cm_event);
 		return;
 	case RDMA_CM_EVENT_ESTABLISHED:
 		return;
@@ -311,7 +311,7 @@ static void hear(struct kw_rdma_dial *dial, const struct kw_rdma_news *news)
 	default:
 		break;
 	}
-	kw_rdma_say_news(&error, news);
+	kw_rdma_cm_error(&error, cm_event);
 	failed(dial, &error);
 }
 
@@ -319,12 +319,13 @@ static void on_channel(uv_poll_t *poll, int status, int events)
 {
 	struct kw_remote *remote = poll->data;
 	struct kw_rdma_dial *dial = remote->own; /* the first member there */
-	struct kw_rdma_news news;
+	struct kw_rdma_cm_event cm_event;
 
 	(void)status;
 	(void)events;
-	while ((is_trying(dial) || is_established(dial)) && kw_rdma_news_take(dial->channel, &news))
-		hear(dial, &news);
+	while ((is_trying(dial) || is_established(dial)) &&
+		kw_rdma_cm_event_take(dial->channel, &cm_event))
+		on_cm_event(dial, &cm_event);
 }
 
 static void on_device(void *owner, const struct ibv_async_event *event)
@@ -334,7 +335,7 @@ static void on_device(void *owner, const struct ibv_async_event *event)
 
 	if (!kw_rdma_end_concerned(dial->end, event))
 		return;
-	if (kw_rdma_say_async(
+	if (kw_rdma_async_error(
 		    &error, event->event_type, ibv_get_device_name(dial->id->verbs->device)) != 0)
 		failed(dial, &error);
 }

@@ -333,7 +333,7 @@ static void completion_failed(struct kw_rdma_end *end, const struct ibv_wc *comp
 
 	if (is(end, KW_RDMA_END_BROKEN))
 		return; /* not counted again */
-	kw_rdma_say_completion(&why, completion->status, kind_name(KIND(completion->wr_id)));
+	kw_rdma_completion_error(&why, completion->status, kind_name(KIND(completion->wr_id)));
 	fail(end, &why);
 }
 

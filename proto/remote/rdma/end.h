@@ -25,7 +25,7 @@
 
 #include "base/error.h"
 #include "base/sm.h"
-#include "remote/rdma/say.h"
+#include "remote/rdma/event.h"
 #include "remote/remote.h"
 
 #include <stdbool.h>

@@ -113,21 +113,22 @@ static struct kw_rdma_peer *find_peer(const struct listen *listen, const struct 
 	return at;
 }
 
-static enum kw_rdma_reject judge(const struct listen *listen, const struct kw_rdma_news *news)
+static enum kw_rdma_reject judge(
+	const struct listen *listen, const struct kw_rdma_cm_event *cm_event)
 {
-	enum kw_rdma_reject reject = kw_rdma_private_check(news->data, news->data_length);
+	enum kw_rdma_reject reject = kw_rdma_private_check(cm_event->data, cm_event->data_length);
 
 	if (reject != KW_RDMA_REJECT_NONE)
 		return reject;
 	if (is(listen, LEAVING))
 		return KW_RDMA_REJECT_SHUTDOWN;
-	if (news->id->verbs != listen->bound.verbs)
+	if (cm_event->id->verbs != listen->bound.verbs)
 		return KW_RDMA_REJECT_DEVICE;
 	/* There is no queue to leave them in: they are told to come again. */
 	return kw_server_busy(server_of(listen)) ? KW_RDMA_REJECT_BUSY : KW_RDMA_REJECT_NONE;
 }
 
-static void request(struct listen *listen, const struct kw_rdma_news *news)
+static void request(struct listen *listen, const struct kw_rdma_cm_event *cm_event)
 {
 	static const char *const sentences[] = {
 		[KW_RDMA_REJECT_FOREIGN] = "its connection request is not keywake's",
@@ -136,17 +137,17 @@ static void request(struct listen *listen, const struct kw_rdma_news *news)
 		[KW_RDMA_REJECT_SHUTDOWN] = "the proxy is shutting down",
 		[KW_RDMA_REJECT_DEVICE] = "it came over another RDMA device",
 	};
-	enum kw_rdma_reject reject = judge(listen, news);
+	enum kw_rdma_reject reject = judge(listen, cm_event);
 	struct kw_rdma_private private;
 	struct kw_error error;
 
 	if (reject == KW_RDMA_REJECT_NONE) {
-		kw_rdma_peer_new(&listen->common, news);
+		kw_rdma_peer_new(&listen->common, cm_event);
 		return;
 	}
 	kw_rdma_private_init(&private, reject);
-	(void)rdma_reject(news->id, &private, sizeof private);
-	(void)rdma_destroy_id(news->id);
+	(void)rdma_reject(cm_event->id, &private, sizeof private);
+	(void)rdma_destroy_id(cm_event->id);
 	kw_rdma_count(KW_RDMA_REJECTED);
 	kw_error_set(&error, KW_E_REFUSED, "%s", sentences[reject]);
 	kw_rdma_listen_reject(&listen->common, "a connection", &error);
@@ -256,23 +257,23 @@ static void lose_if_removed(struct listen *listen)
 static void on_channel(uv_poll_t *poll, int status, int events)
 {
 	struct listen *listen = poll->data;
-	struct kw_rdma_news news;
+	struct kw_rdma_cm_event cm_event;
 
 	(void)status;
 	(void)events;
 	while ((is(listen, LISTENING) || is(listen, LEAVING)) &&
-		kw_rdma_news_take(listen->bound.channel, &news)) {
-		struct kw_rdma_peer *peer = find_peer(listen, news.id);
+		kw_rdma_cm_event_take(listen->bound.channel, &cm_event)) {
+		struct kw_rdma_peer *peer = find_peer(listen, cm_event.id);
 		struct kw_error error;
 
-		if (news.event == RDMA_CM_EVENT_CONNECT_REQUEST) {
-			request(listen, &news);
+		if (cm_event.type == RDMA_CM_EVENT_CONNECT_REQUEST) {
+			request(listen, &cm_event);
 		} else if (peer) {
-			kw_rdma_peer_hear(peer, &news);
-			if (news.event == RDMA_CM_EVENT_DEVICE_REMOVAL && is(listen, LISTENING))
+			kw_rdma_peer_event(peer, &cm_event);
+			if (cm_event.type == RDMA_CM_EVENT_DEVICE_REMOVAL && is(listen, LISTENING))
 				lose_if_removed(listen);
-		} else if (news.id == listen->bound.id) {
-			kw_rdma_say_news(&error, &news);
+		} else if (cm_event.id == listen->bound.id) {
+			kw_rdma_cm_error(&error, &cm_event);
 			lose(listen, &error);
 		}
 	}
@@ -286,7 +287,7 @@ static void on_device(void *owner, const struct ibv_async_event *event)
 	struct kw_error error;
 
 	if (event->event_type == IBV_EVENT_DEVICE_FATAL) {
-		kw_rdma_say_async(&error, event->event_type, name);
+		kw_rdma_async_error(&error, event->event_type, name);
 		lose(listen, &error);
 		return;
 	}
@@ -294,7 +295,7 @@ static void on_device(void *owner, const struct ibv_async_event *event)
 		next = at->next;
 		if (at->id == NULL || !kw_rdma_end_concerned(&at->end, event))
 			continue;
-		if (kw_rdma_say_async(&error, event->event_type, name) != 0)
+		if (kw_rdma_async_error(&error, event->event_type, name) != 0)
 			kw_rdma_peer_lost(at, &error);
 	}
 }

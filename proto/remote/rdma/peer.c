@@ -217,7 +217,7 @@ void kw_rdma_peer_end(struct kw_session *session, enum kw_frame_status bye)
 
 /* ---- messages ---- */
 
-static bool say(struct kw_rdma_peer *peer)
+static bool send_output(struct kw_rdma_peer *peer)
 {
 	struct kw_slice output = kw_handshake_output(&peer->handshake);
 	struct kw_error error;
@@ -272,7 +272,7 @@ static void welcome(struct kw_rdma_peer *peer)
 		kw_rdma_peer_lost(peer, &error);
 		return;
 	}
-	if (!say(peer))
+	if (!send_output(peer))
 		return;
 	uv_timer_start(&peer->deadline, on_probe, peer->listen->options.probe_ms,
 		peer->listen->options.probe_ms);
@@ -294,7 +294,7 @@ static void greet(struct kw_rdma_peer *peer, const uint8_t *bytes, uint32_t leng
 		welcome(peer);
 		return;
 	}
-	if (say(peer) && kw_handshake_is(handshake, KW_HANDSHAKE_FAILED))
+	if (send_output(peer) && kw_handshake_is(handshake, KW_HANDSHAKE_FAILED))
 		refused(peer);
 }
 
@@ -420,11 +420,11 @@ static void on_worked(uv_work_t *work, int status)
 	release(peer, false);
 }
 
-void kw_rdma_peer_new(struct kw_rdma_listen *listen, const struct kw_rdma_news *news)
+void kw_rdma_peer_new(struct kw_rdma_listen *listen, const struct kw_rdma_cm_event *cm_event)
 {
 	struct kw_server *server = listen->listener->server;
 	struct kw_rdma_peer *peer = kw_zalloc(sizeof *peer);
-	const struct sockaddr *from = rdma_get_peer_addr(news->id);
+	const struct sockaddr *from = rdma_get_peer_addr(cm_event->id);
 	struct kw_error error;
 
 	peer->listen = listen;
@@ -434,15 +434,15 @@ void kw_rdma_peer_new(struct kw_rdma_listen *listen, const struct kw_rdma_news *
 		peer->name, sizeof peer->name);
 	if (kw_server_greet(server, &peer->handshake, &error) != 0) {
 		kw_rdma_listen_reject(listen, peer->name, &error);
-		(void)rdma_destroy_id(news->id);
+		(void)rdma_destroy_id(cm_event->id);
 		free(peer);
 		return;
 	}
 	kw_rdma_end_init(&peer->end, &end_ops, peer);
-	peer->id = peer->end.id = news->id;
+	peer->id = peer->end.id = cm_event->id;
 	peer->end.pd = listen->device->pd;
-	peer->reads = news->responder_resources < listen->device->depth
-			      ? news->responder_resources
+	peer->reads = cm_event->responder_resources < listen->device->depth
+			      ? cm_event->responder_resources
 			      : (uint8_t)listen->device->depth;
 	kw_sm_init(&peer->sm, &machine, peer, KW_RDMA_BUILDING);
 	uv_timer_init(kw_server_loop(server), &peer->deadline);
@@ -464,7 +464,7 @@ void kw_rdma_peer_turn_away(struct kw_rdma_peer *peer)
 
 	if (is(peer, KW_RDMA_GREETING) && peer->handshake.sm.state < KW_HANDSHAKE_PROVED) {
 		(void)kw_handshake_refuse(&peer->handshake, KW_REFUSE_SHUTDOWN, 0);
-		if (say(peer))
+		if (send_output(peer))
 			leave(peer);
 		return;
 	}
@@ -476,19 +476,19 @@ void kw_rdma_peer_turn_away(struct kw_rdma_peer *peer)
 	gone(peer);
 }
 
-void kw_rdma_peer_hear(struct kw_rdma_peer *peer, const struct kw_rdma_news *news)
+void kw_rdma_peer_event(struct kw_rdma_peer *peer, const struct kw_rdma_cm_event *cm_event)
 {
 	struct kw_error error;
 
-	if (is_gone(peer) || news->event == RDMA_CM_EVENT_ESTABLISHED)
+	if (is_gone(peer) || cm_event->type == RDMA_CM_EVENT_ESTABLISHED)
 		return;
-	if (news->event == RDMA_CM_EVENT_DISCONNECTED && !is(peer, KW_RDMA_BUILDING)) {
+	if (cm_event->type == RDMA_CM_EVENT_DISCONNECTED && !is(peer, KW_RDMA_BUILDING)) {
 		/* What it had said before counts. */
 		kw_rdma_end_poll(&peer->end);
 		if (is_gone(peer))
 			return;
 	}
-	kw_rdma_say_news(&error, news);
+	kw_rdma_cm_error(&error, cm_event);
 	if (is(peer, KW_RDMA_GREETING))
 		kw_error_wrap(&error, "handshake");
 	kw_rdma_peer_lost(peer, &error);

@@ -63,10 +63,10 @@ struct kw_rdma_listen {
 };
 
 /* A connection request that was not rejected. Takes the id over. */
-void kw_rdma_peer_new(struct kw_rdma_listen *listen, const struct kw_rdma_news *news);
+void kw_rdma_peer_new(struct kw_rdma_listen *listen, const struct kw_rdma_cm_event *cm_event);
 
 /* What else is said about it. */
-void kw_rdma_peer_hear(struct kw_rdma_peer *peer, const struct kw_rdma_news *news);
+void kw_rdma_peer_event(struct kw_rdma_peer *peer, const struct kw_rdma_cm_event *cm_event);
 
 /* Its connection is lost, or must be. */
 void kw_rdma_peer_lost(struct kw_rdma_peer *peer, const struct kw_error *why);

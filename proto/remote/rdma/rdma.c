@@ -176,7 +176,7 @@ static void send_message(struct kw_remote *remote, const void *bytes, size_t len
 		kw_remote_fail(remote, &error);
 }
 
-static void say(struct kw_remote *remote)
+static void send_output(struct kw_remote *remote)
 {
 	struct rdma *rdma = remote->own;
 	struct kw_slice output = kw_handshake_output(&rdma->handshake);
@@ -198,7 +198,7 @@ static void greet(struct kw_remote *remote, const uint8_t *bytes, uint32_t lengt
 		kw_remote_fail(remote, &error);
 		return;
 	}
-	say(remote);
+	send_output(remote);
 	if (kw_remote_is(remote, KW_REMOTE_CONNECTING) &&
 		kw_handshake_is(&rdma->handshake, KW_HANDSHAKE_DONE))
 		kw_remote_welcomed(remote, &rdma->handshake.facts);
@@ -233,7 +233,7 @@ static void hear_reply(struct kw_remote *remote, const uint8_t *bytes, uint32_t 
 		/* The answer to a report; or nothing, by which the proxy looks whether we are here.
 		 */
 		rdma->reported_us = 0;
-		if (remote->report_due)
+		if (remote->reporting == KW_REPORT_DUE)
 			kw_remote_report_soon(remote);
 		return;
 	}
@@ -279,7 +279,7 @@ static void on_connected(struct kw_remote *remote)
 	if (kw_remote_greet(remote, &rdma->handshake, &error) != 0)
 		kw_remote_fail(remote, &error);
 	else
-		say(remote);
+		send_output(remote);
 }
 
 static int open_rdma(struct kw_remote *remote, struct kw_error *error)

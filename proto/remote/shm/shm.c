@@ -1,8 +1,8 @@
 /*
  * shm, the agent's end: the proxy's memory file mapped read-only, and a READ is a copy out of it.
  *
- * The socket stays open behind the handshake: its end is the proxy's death notice, and reports go
- * over it. Copies are made in the next turn of the loop, a bounded number of bytes in each; those
+ * The socket stays open after the handshake: reports go over it, and it ends when the proxy dies.
+ * Copies are made in the next turn of the loop, a bounded number of bytes in each; those
  * of large READs with the help of a thread (copier.h).
  */
 #include "base/buffer.h"
@@ -127,7 +127,7 @@ static void send_report(struct kw_remote *remote)
 {
 	struct shm *shm = remote->own;
 
-	while (shm->frame_sent < shm->frame_length || remote->report_due) {
+	while (shm->frame_sent < shm->frame_length || remote->reporting == KW_REPORT_DUE) {
 		ssize_t sent;
 
 		if (shm->frame_sent == shm->frame_length) {
@@ -141,7 +141,7 @@ static void send_report(struct kw_remote *remote)
 		if (sent < 0 && errno != EAGAIN && errno != EINTR) {
 			/* A farewell may stand in front of the end: reading finds both. */
 			shm->frame_sent = shm->frame_length = 0;
-			remote->report_due = false;
+			remote->reporting = KW_REPORT_SENT;
 			return;
 		}
 		if (sent < 0) {

@@ -58,7 +58,7 @@ static void flush(struct kw_remote *remote)
 		size_t length = kw_buffer_length(&tcp->out);
 		ssize_t sent;
 
-		if (length == 0 && remote->report_due) {
+		if (length == 0 && remote->reporting == KW_REPORT_DUE) {
 			struct kw_frame_report frame;
 
 			kw_frame_encode_report(&frame, &remote->report);
@@ -73,7 +73,7 @@ static void flush(struct kw_remote *remote)
 		if (sent < 0 && errno != EAGAIN && errno != EINTR) {
 			/* A farewell may stand in front of the end: reading finds both. */
 			kw_buffer_clear(&tcp->out);
-			remote->report_due = false;
+			remote->reporting = KW_REPORT_SENT;
 			break;
 		}
 		if (sent < 0) {

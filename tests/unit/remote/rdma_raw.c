@@ -69,15 +69,15 @@ static void raw_broken(void *owner, const struct kw_error *why)
 
 /* ---- what it does ---- */
 
-static struct kw_rdma_news raw_wait(
+static struct kw_rdma_cm_event raw_wait(
 	struct fixture *fixture, struct raw *raw, enum rdma_cm_event_type event)
 {
-	struct kw_rdma_news news = {0};
+	struct kw_rdma_cm_event cm_event = {0};
 	bool got = false;
 
-	WAIT(fixture, got || (got = kw_rdma_news_take(raw->channel, &news)));
-	assert_int_equal(news.event, event);
-	return news;
+	WAIT(fixture, got || (got = kw_rdma_cm_event_take(raw->channel, &cm_event)));
+	assert_int_equal(cm_event.type, event);
+	return cm_event;
 }
 
 static struct sockaddr_in raw_target(const struct fixture *fixture)
@@ -96,7 +96,7 @@ enum rdma_cm_event_type raw_dial(
 	struct sockaddr_in to = raw_target(fixture);
 	struct rdma_conn_param param = {
 		.private_data = private, .private_data_len = sizeof *private, .initiator_depth = 4};
-	struct kw_rdma_news news = {0};
+	struct kw_rdma_cm_event cm_event = {0};
 	bool got = false;
 	struct kw_error error;
 
@@ -114,14 +114,14 @@ enum rdma_cm_event_type raw_dial(
 		fail_msg("%s", error.text);
 	param.qp_num = raw->end.qp->qp_num;
 	assert_int_equal(rdma_connect(raw->id, &param), 0);
-	WAIT(fixture, got || (got = kw_rdma_news_take(raw->channel, &news)));
-	if (news.event != RDMA_CM_EVENT_CONNECT_RESPONSE) {
-		kw_rdma_say_news(&raw->why, &news);
-		return news.event;
+	WAIT(fixture, got || (got = kw_rdma_cm_event_take(raw->channel, &cm_event)));
+	if (cm_event.type != RDMA_CM_EVENT_CONNECT_RESPONSE) {
+		kw_rdma_cm_error(&raw->why, &cm_event);
+		return cm_event.type;
 	}
 	assert_int_equal(kw_rdma_end_connect(&raw->end, 4, 0, &options, &error), 0);
 	assert_int_equal(rdma_establish(raw->id), 0);
-	return news.event;
+	return cm_event.type;
 }
 
 int raw_greet(struct fixture *fixture, struct raw *raw, uint16_t layout_version)

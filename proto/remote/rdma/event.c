@@ -1,4 +1,4 @@
-#include "remote/rdma/say.h"
+#include "remote/rdma/event.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -62,7 +62,7 @@ struct rdma_event_channel *kw_rdma_channel_new(struct kw_error *error)
 	return NULL;
 }
 
-bool kw_rdma_news_take(struct rdma_event_channel *channel, struct kw_rdma_news *news)
+bool kw_rdma_cm_event_take(struct rdma_event_channel *channel, struct kw_rdma_cm_event *cm_event)
 {
 	struct rdma_cm_event *event;
 	const struct rdma_conn_param *conn;
@@ -70,16 +70,16 @@ bool kw_rdma_news_take(struct rdma_event_channel *channel, struct kw_rdma_news *
 	if (rdma_get_cm_event(channel, &event) != 0)
 		return false;
 	conn = &event->param.conn;
-	*news = (struct kw_rdma_news){
-		.event = event->event,
+	*cm_event = (struct kw_rdma_cm_event){
+		.type = event->event,
 		.status = event->status,
 		.id = event->id,
 		.initiator_depth = conn->initiator_depth,
 		.responder_resources = conn->responder_resources,
 	};
 	if (conn->private_data) {
-		news->data_length = conn->private_data_len;
-		memcpy(news->data, conn->private_data, news->data_length);
+		cm_event->data_length = conn->private_data_len;
+		memcpy(cm_event->data, conn->private_data, cm_event->data_length);
 	}
 	/* Destroying the id would wait for this, so it comes before anything is done. */
 	rdma_ack_cm_event(event);
@@ -88,14 +88,14 @@ bool kw_rdma_news_take(struct rdma_event_channel *channel, struct kw_rdma_news *
 
 /* ---- sentences: the connection manager ---- */
 
-static int say(
+static int fault(
 	struct kw_error *error, enum kw_rdma_count count, enum kw_code code, const char *sentence)
 {
 	kw_rdma_count(count);
 	return kw_error_set(error, code, "%s", sentence);
 }
 
-static int say_our_reject(struct kw_error *error, const struct kw_rdma_private *data)
+static int our_reject(struct kw_error *error, const struct kw_rdma_private *data)
 {
 	kw_rdma_count(KW_RDMA_REJECTED);
 	switch ((enum kw_rdma_reject)data->reject) {
@@ -126,38 +126,39 @@ static int say_our_reject(struct kw_error *error, const struct kw_rdma_private *
 		error, KW_E_REFUSED, "the proxy rejected the connection (code %u)", data->reject);
 }
 
-static int say_rejected(struct kw_error *error, const struct kw_rdma_news *news)
+static int rejected(struct kw_error *error, const struct kw_rdma_cm_event *cm_event)
 {
 	struct kw_rdma_private data;
 
 	/* An iWARP device reports an errno here. */
-	if (news->status == REJ_INVALID_SERVICE_ID || news->status == -ECONNREFUSED)
-		return say(error, KW_RDMA_NOBODY, KW_E_IO,
+	if (cm_event->status == REJ_INVALID_SERVICE_ID || cm_event->status == -ECONNREFUSED)
+		return fault(error, KW_RDMA_NOBODY, KW_E_IO,
 			"nobody listens on that port (is the proxy running, and is its rdma "
 			"listener on this address?)");
-	if (news->status == REJ_STALE_CONNECTION)
-		return say(error, KW_RDMA_STALE, KW_E_IO,
+	if (cm_event->status == REJ_STALE_CONNECTION)
+		return fault(error, KW_RDMA_STALE, KW_E_IO,
 			"the other host still remembers an older connection of this queue pair "
 			"(stale connection): try again");
-	if (kw_rdma_private_check(news->data, news->data_length) != KW_RDMA_REJECT_FOREIGN) {
-		memcpy(&data, news->data, sizeof data);
-		return say_our_reject(error, &data);
+	if (kw_rdma_private_check(cm_event->data, cm_event->data_length) !=
+		KW_RDMA_REJECT_FOREIGN) {
+		memcpy(&data, cm_event->data, sizeof data);
+		return our_reject(error, &data);
 	}
 	kw_rdma_count(KW_RDMA_REJECTED);
-	if (news->status == REJ_CONSUMER_DEFINED)
+	if (cm_event->status == REJ_CONSUMER_DEFINED)
 		return kw_error_set(error, KW_E_REFUSED,
 			"rejected without a reason (does a keywake-proxy listen there?)");
 	return kw_error_set(
-		error, KW_E_IO, "rejected by the connection manager (reason %d)", news->status);
+		error, KW_E_IO, "rejected by the connection manager (reason %d)", cm_event->status);
 }
 
-int kw_rdma_say_news(struct kw_error *error, const struct kw_rdma_news *news)
+int kw_rdma_cm_error(struct kw_error *error, const struct kw_rdma_cm_event *cm_event)
 {
-	int errnum = news->status < 0 ? -news->status : EIO;
+	int errnum = cm_event->status < 0 ? -cm_event->status : EIO;
 
-	switch (news->event) {
+	switch (cm_event->type) {
 	case RDMA_CM_EVENT_REJECTED:
-		return say_rejected(error, news);
+		return rejected(error, cm_event);
 	case RDMA_CM_EVENT_UNREACHABLE:
 		kw_rdma_count(KW_RDMA_UNREACHABLE);
 		return kw_error_errno(error, errnum,
@@ -173,26 +174,26 @@ int kw_rdma_say_news(struct kw_error *error, const struct kw_rdma_news *news)
 		kw_rdma_count(KW_RDMA_CONNECT_ERROR);
 		return kw_error_errno(error, errnum, "the connection could not be made");
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
-		return say(error, KW_RDMA_DEVICE_REMOVED, KW_E_IO, "the RDMA device was removed");
+		return fault(error, KW_RDMA_DEVICE_REMOVED, KW_E_IO, "the RDMA device was removed");
 	case RDMA_CM_EVENT_ADDR_CHANGE:
-		return say(error, KW_RDMA_ADDRESS_CHANGED, KW_E_IO,
+		return fault(error, KW_RDMA_ADDRESS_CHANGED, KW_E_IO,
 			"the address moved to another RDMA device (bonding, or a changed address)");
 	case RDMA_CM_EVENT_DISCONNECTED:
-		return say(error, KW_RDMA_DISCONNECTED, KW_E_IO,
+		return fault(error, KW_RDMA_DISCONNECTED, KW_E_IO,
 			"the other side closed the connection");
 	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
-		return say(error, KW_RDMA_DISCONNECTED, KW_E_IO, "the connection is over");
+		return fault(error, KW_RDMA_DISCONNECTED, KW_E_IO, "the connection is over");
 	default:
 		kw_rdma_count(KW_RDMA_CONNECT_ERROR);
 		return kw_error_set(error, KW_E_IO,
 			"the connection manager said %d where nothing like it was expected",
-			(int)news->event);
+			(int)cm_event->type);
 	}
 }
 
 /* ---- sentences: completions and the device ---- */
 
-int kw_rdma_say_completion(struct kw_error *error, enum ibv_wc_status status, const char *what)
+int kw_rdma_completion_error(struct kw_error *error, enum ibv_wc_status status, const char *what)
 {
 	switch (status) {
 	case IBV_WC_RETRY_EXC_ERR:
@@ -222,7 +223,7 @@ int kw_rdma_say_completion(struct kw_error *error, enum ibv_wc_status status, co
 	}
 }
 
-int kw_rdma_say_async(struct kw_error *error, enum ibv_event_type event, const char *device)
+int kw_rdma_async_error(struct kw_error *error, enum ibv_event_type event, const char *device)
 {
 	switch (event) {
 	case IBV_EVENT_PORT_ERR:

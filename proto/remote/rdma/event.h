@@ -1,12 +1,12 @@
 /*
- * What the connection manager, the device and completions say, made into a sentence and a counter;
- * and the private data that travels with a connection request.
+ * Events of the connection manager, events of the device and completions, each made into an error
+ * and counted; and the private data that travels with a connection request.
  *
  * The receiver of private data always sees the padded maximum, so magic, version and length stand
- * inside. Pure but for rdma_get_cm_event; loop thread only.
+ * inside. Pure but for rdma_get_cm_event. Loop thread only, but for the functions that say more.
  */
-#ifndef KW_REMOTE_RDMA_SAY_H
-#define KW_REMOTE_RDMA_SAY_H
+#ifndef KW_REMOTE_RDMA_EVENT_H
+#define KW_REMOTE_RDMA_EVENT_H
 
 #include "base/error.h"
 #include "remote/rdma/counts.h"
@@ -47,7 +47,7 @@ static_assert(sizeof(struct kw_rdma_private) == 16, "below 56, the least of the 
 
 void kw_rdma_private_init(struct kw_rdma_private *data, enum kw_rdma_reject reject);
 
-/* For whoever asks for rdma where it cannot be. */
+/* The sentence if this host has no RDMA device. */
 #define KW_RDMA_NO_DEVICE                                                                          \
 	"this host has no RDMA device (`rdma link` shows them; soft-RoCE: modprobe rdma_rxe): "    \
 	"use shm:// or tcp:// instead"
@@ -56,8 +56,8 @@ void kw_rdma_private_init(struct kw_rdma_private *data, enum kw_rdma_reject reje
 struct rdma_event_channel *kw_rdma_channel_new(struct kw_error *error);
 
 /* A copy of an event of the connection manager, which is acknowledged already. */
-struct kw_rdma_news {
-	enum rdma_cm_event_type event;
+struct kw_rdma_cm_event {
+	enum rdma_cm_event_type type;
 	int status;
 	struct rdma_cm_id *id;
 	uint8_t initiator_depth, responder_resources; /* as this side may use them */
@@ -66,19 +66,19 @@ struct kw_rdma_news {
 };
 
 /* Take the next event; false: there is none now. */
-bool kw_rdma_news_take(struct rdma_event_channel *channel, struct kw_rdma_news *news);
+bool kw_rdma_cm_event_take(struct rdma_event_channel *channel, struct kw_rdma_cm_event *cm_event);
 
 /* KW_RDMA_REJECT_NONE: it is ours; else what a proxy answers. */
 enum kw_rdma_reject kw_rdma_private_check(const uint8_t *data, size_t length);
 
-/* The sentence for an event that ends, or prevents, a connection; counts it. Returns the code. */
-int kw_rdma_say_news(struct kw_error *error, const struct kw_rdma_news *news);
+/* The error for an event that ends or prevents a connection. Returns its code. */
+int kw_rdma_cm_error(struct kw_error *error, const struct kw_rdma_cm_event *cm_event);
 
 /* The same for a completion with an error; what: "READ", "SEND", "receive". */
-int kw_rdma_say_completion(struct kw_error *error, enum ibv_wc_status status, const char *what);
+int kw_rdma_completion_error(struct kw_error *error, enum ibv_wc_status status, const char *what);
 
 /* The same for an asynchronous event of the device; 0: it ends nothing. */
-int kw_rdma_say_async(struct kw_error *error, enum ibv_event_type event, const char *device);
+int kw_rdma_async_error(struct kw_error *error, enum ibv_event_type event, const char *device);
 
 /*
  * May `needed` more bytes be locked, with `used` locked already and `allowed` in all (UINT64_MAX:
@@ -89,7 +89,7 @@ int kw_rdma_memlock_check(uint64_t needed, uint64_t used, uint64_t allowed, stru
 /* What this process may lock: UINT64_MAX without a limit, or with CAP_IPC_LOCK. */
 uint64_t kw_rdma_memlock_allowed(void);
 
-/* ibv_reg_mr behind the check, counting what is registered. NULL: *error. Any thread. */
+/* ibv_reg_mr after the check; counts what is registered. NULL: *error. Any thread. */
 struct ibv_mr *kw_rdma_register(
 	struct ibv_pd *pd, void *base, size_t length, int access, struct kw_error *error);
 void kw_rdma_unregister(struct ibv_mr *mr); /* NULL is allowed */
