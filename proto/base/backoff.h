@@ -1,7 +1,7 @@
 /*
- * How long to wait before trying again: doubling between two bounds, each wait drawn from the upper
- * half of its step, so that many who lost the same thing do not come back in step. Pure but for
- * the seed; one thread.
+ * How long to wait before trying again: doubling between two bounds. Each wait is drawn from the
+ * upper half of its step, so that many clients that lost the same server do not return at once.
+ * Pure but for the seed; one thread.
  */
 #ifndef KW_BASE_BACKOFF_H
 #define KW_BASE_BACKOFF_H

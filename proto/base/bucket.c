@@ -1,5 +1,7 @@
 #include "base/bucket.h"
 
+#include <assert.h>
+
 static double burst(const struct kw_bucket *bucket)
 {
 	double units = (double)bucket->per_second * KW_BUCKET_BURST_MS / 1000;
@@ -25,6 +27,7 @@ bool kw_bucket_allows(struct kw_bucket *bucket, uint64_t now_us)
 			bucket->tokens = burst(bucket);
 		bucket->filled_us = now_us;
 	}
+	assert(bucket->tokens <= burst(bucket));
 	return bucket->tokens >= 1;
 }
 

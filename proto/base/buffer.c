@@ -49,6 +49,8 @@ uint8_t *kw_buffer_reserve(struct kw_buffer *buffer, size_t length)
 	size_t used = kw_buffer_length(buffer);
 	size_t wanted = used + length;
 
+	assert(buffer->start <= buffer->end && buffer->end <= buffer->capacity);
+	assert(wanted >= used);
 	if (buffer->end + length <= buffer->capacity)
 		return buffer->data + buffer->end;
 	/* Sliding pays only when half of the memory is free afterwards: otherwise a queue that
@@ -66,12 +68,13 @@ uint8_t *kw_buffer_reserve(struct kw_buffer *buffer, size_t length)
 		buffer->start = 0;
 		buffer->end = used;
 	}
+	assert(buffer->end + length <= buffer->capacity);
 	return buffer->data + buffer->end;
 }
 
 void kw_buffer_filled(struct kw_buffer *buffer, size_t length)
 {
-	assert(buffer->end + length <= buffer->capacity);
+	assert(length <= buffer->capacity - buffer->end);
 	buffer->end += length;
 }
 
@@ -102,6 +105,7 @@ void kw_buffer_printf(struct kw_buffer *buffer, const char *format, ...)
 		room = (size_t)length + 1;
 	}
 	buffer->end += (size_t)length;
+	assert(buffer->end < buffer->capacity); /* the terminator is there, too */
 }
 
 void kw_buffer_consume(struct kw_buffer *buffer, size_t length)

@@ -14,13 +14,13 @@
 struct kw_buffer {
 	uint8_t *data;
 	size_t start; /* first byte not yet consumed */
-	size_t end;   /* one behind the last byte filled */
+	size_t end;   /* one after the last byte filled */
 	size_t capacity;
 };
 
 void kw_buffer_close(struct kw_buffer *buffer);
 
-/* At least `length` writable bytes behind the end; add them with kw_buffer_filled. */
+/* At least `length` writable bytes after the end; add them with kw_buffer_filled. */
 uint8_t *kw_buffer_reserve(struct kw_buffer *buffer, size_t length);
 void kw_buffer_filled(struct kw_buffer *buffer, size_t length);
 

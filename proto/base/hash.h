@@ -14,7 +14,7 @@ uint32_t kw_crc32c(uint32_t seed, const void *data, size_t length);
 /* The same of one word: kw_crc32c(seed, &word, sizeof word). */
 uint32_t kw_crc32c_word(uint32_t seed, uint64_t word);
 
-/* The same of four words and the bytes behind them, from 0: what binds bytes to a place. */
+/* The same of four words and the bytes after them, from 0: this binds bytes to a place. */
 uint32_t kw_crc32c_bound(uint64_t first, uint64_t second, uint64_t third, uint64_t fourth,
 	const void *data, size_t length);
 

@@ -1,5 +1,6 @@
 #include "base/log.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -87,6 +88,7 @@ void kw_log(enum kw_log_level level, const char *where, const char *format, ...)
 	va_list args;
 	int length;
 
+	assert((int)level >= 0 && (int)level < LEVELS);
 	if ((int)level > atomic_load(&threshold))
 		return;
 	va_start(args, format);

@@ -1,7 +1,8 @@
-/* A run of bytes that somebody else owns. Binary safe; data may be NULL only when length is 0. */
+/* A run of bytes owned by another object. Binary safe; data may be NULL only when length is 0. */
 #ifndef KW_BASE_SLICE_H
 #define KW_BASE_SLICE_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
@@ -13,6 +14,7 @@ struct kw_slice {
 
 static inline struct kw_slice kw_slice(const void *data, size_t length)
 {
+	assert(data || length == 0);
 	return (struct kw_slice){data, length};
 }
 

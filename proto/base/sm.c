@@ -22,6 +22,7 @@ void kw_sm_check(const struct kw_sm *sm)
 
 void kw_sm_init(struct kw_sm *sm, const struct kw_sm_conf *conf, const void *owner, int state)
 {
+	assert(conf->count > 0 && conf->count <= 32);
 	*sm = (struct kw_sm){.conf = conf, .owner = owner, .state = state};
 	if (!(state_of(sm, state)->marks & KW_SM_INITIAL)) {
 		kw_log_error(conf->where, "BUG: %s is no state to begin in", kw_sm_name(sm));

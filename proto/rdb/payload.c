@@ -15,11 +15,12 @@ static uint16_t footer_version(struct kw_slice payload)
 int kw_payload_check(struct kw_slice payload, uint16_t *rdb_version, struct kw_error *error)
 {
 	const uint8_t *bytes = payload.data;
-	size_t covered = payload.length - 8;
+	size_t covered;
 
 	if (payload.length < KW_PAYLOAD_FOOTER + 1)
 		return kw_error_set(error, KW_E_CORRUPT,
 			"payload: %zu bytes are too few for a DUMP payload", payload.length);
+	covered = payload.length - 8;
 	if (kw_crc64(0, bytes, covered) != kw_little_endian(bytes + covered, 8))
 		return kw_error_set(error, KW_E_CORRUPT,
 			"payload: the CRC64 of its %zu bytes does not hold", payload.length);

@@ -1,12 +1,13 @@
 /*
  * What a DUMP payload says, without asking a server.
  *
- *   type byte │ the value as in an RDB file │ RDB version, 2 bytes LE │ CRC64 of all before, 8
- * bytes LE
+ *   type byte │ the value as in an RDB file │ RDB version, 2 bytes │ CRC64 of all before, 8 bytes
  *
- * A server writes equal values differently: compact or not, compressed or not, in any order where
- * order means nothing. kw_payload_digest looks through all that, so two payloads can be compared
- * that come from two servers with different settings and versions (Redis 6.2 to 8.x, Valkey 7.2 to
+ * (both little-endian)
+ *
+ * A server writes equal values differently: compact or not, compressed or not, and in any order if
+ * order means nothing. kw_payload_digest is the same for all of these. So payloads of two servers
+ * can be compared, although their settings and versions differ (Redis 6.2 to 8.x, Valkey 7.2 to
  * 9; older encodings that these still load are understood too).
  *
  * Pure functions of their arguments; any thread. Every length inside the payload is checked against
@@ -49,9 +50,9 @@ const char *kw_payload_type_name(struct kw_slice payload);
  *   set        the members, in any order
  *   hash       fields, values and the fields' own expiry times, in any order
  *   zset       members and scores, in any order; a score is the double it means, -0 is 0
- *   stream     entries, ids, groups, pending entries and consumers, with the strings unpacked. Type
- * 15 (Redis 6.2) lacks counters that later servers add: it equals type 15 only. Streams of
- *              Redis 8.6 and later (types 26, 27): the raw bytes, as for a module
+ *   stream     entries, ids, groups, pending entries and consumers, with the strings unpacked.
+ *              Type 15 (Redis 6.2) lacks counters of later servers: it equals type 15 only.
+ *              Streams of Redis 8.6 and later (types 26, 27): the raw bytes, as for a module
  *   module     the raw bytes: equal only when the module writes equal values equally
  *
  * The CRC64 is not checked again here, nor does it or the RDB version take part.
@@ -63,7 +64,7 @@ const char *kw_payload_type_name(struct kw_slice payload);
 int kw_payload_digest(struct kw_slice payload, struct kw_hash128 *digest, struct kw_error *error);
 
 /*
- * Append the bytes of a string value behind what text holds. Errors as kw_payload_digest, and
+ * Append the bytes of a string value to text. Errors as kw_payload_digest, and
  * KW_E_ARGUMENT: not a string. KW_E_FULL: the string is longer than `most` bytes. text is unchanged
  * then.
  */

@@ -2,19 +2,21 @@
 
 #include "rdb/payload.h"
 
+#include <assert.h>
 #include <lzf.h>
 #include <stdlib.h>
 
-/* The two top bits of a length's first byte, and the forms behind them (the server's rdb.h). */
+/* The two top bits of a length's first byte, and the forms that follow (the server's rdb.h). */
 enum { LENGTH_6_BITS = 0, LENGTH_14_BITS = 1, LENGTH_WIDE = 2, LENGTH_SPECIAL = 3 };
 #define LENGTH_32_BITS 0x80
 #define LENGTH_64_BITS 0x81
 
-enum { SPECIAL_INT8 = 0, SPECIAL_INT16 = 1, SPECIAL_INT32 = 2, SPECIAL_LZF = 3 };
+enum { NO_ENCODING = -1, SPECIAL_INT8 = 0, SPECIAL_INT16 = 1, SPECIAL_INT32 = 2, SPECIAL_LZF = 3 };
 
 void kw_payload_input_init(
 	struct kw_payload_input *input, struct kw_slice value, struct kw_error *error)
 {
+	assert(value.data || value.length == 0);
 	*input = (struct kw_payload_input){
 		.at = value.data,
 		.end = (const uint8_t *)value.data + value.length,
@@ -33,6 +35,7 @@ uint64_t kw_little_endian(const uint8_t *at, unsigned bytes)
 {
 	uint64_t value = 0;
 
+	assert(bytes <= sizeof value);
 	for (unsigned i = 0; i < bytes; i++)
 		value |= (uint64_t)at[i] << (8 * i);
 	return value;
@@ -42,6 +45,7 @@ static uint64_t big_endian(const uint8_t *at, unsigned bytes)
 {
 	uint64_t value = 0;
 
+	assert(bytes <= sizeof value);
 	for (unsigned i = 0; i < bytes; i++)
 		value = value << 8 | at[i];
 	return value;
@@ -51,6 +55,7 @@ int64_t kw_sign_extend(uint64_t value, unsigned bits)
 {
 	uint64_t sign = UINT64_C(1) << (bits - 1);
 
+	assert(bits > 0 && bits <= 64);
 	return (int64_t)((value ^ sign) - sign);
 }
 
@@ -65,6 +70,7 @@ struct kw_slice kw_digits(int64_t value, char digits[KW_DIGITS_MAX])
 	} while (rest != 0);
 	if (value < 0)
 		*--at = '-';
+	assert(at >= digits);
 	return kw_slice(at, (size_t)(digits + KW_DIGITS_MAX - at));
 }
 
@@ -78,11 +84,12 @@ int kw_payload_take(struct kw_payload_input *input, uint64_t count, const uint8_
 	}
 	*bytes = input->at;
 	input->at += count;
+	assert(input->at <= input->end);
 	return KW_OK;
 }
 
-/* A length, or (special set) the number of a special encoding. */
-static int take_length(struct kw_payload_input *input, bool *special, uint64_t *length)
+/* A length and NO_ENCODING, or the number of the encoding of what follows. */
+static int take_length(struct kw_payload_input *input, int *encoding, uint64_t *length)
 {
 	const uint8_t *bytes;
 	unsigned wide = 0;
@@ -91,9 +98,9 @@ static int take_length(struct kw_payload_input *input, bool *special, uint64_t *
 	if (kw_payload_take(input, 1, &bytes))
 		return KW_E_CORRUPT;
 	first = bytes[0];
-	*special = first >> 6 == LENGTH_SPECIAL;
+	*encoding = first >> 6 == LENGTH_SPECIAL ? first & 0x3f : NO_ENCODING;
 	*length = first & 0x3f;
-	if (*special || first >> 6 == LENGTH_6_BITS)
+	if (*encoding != NO_ENCODING || first >> 6 == LENGTH_6_BITS)
 		return KW_OK;
 	if (first >> 6 == LENGTH_14_BITS) {
 		if (kw_payload_take(input, 1, &bytes))
@@ -116,11 +123,11 @@ static int take_length(struct kw_payload_input *input, bool *special, uint64_t *
 
 int kw_payload_length(struct kw_payload_input *input, uint64_t *length)
 {
-	bool special;
+	int encoding;
 
-	if (take_length(input, &special, length))
+	if (take_length(input, &encoding, length))
 		return KW_E_CORRUPT;
-	if (special)
+	if (encoding != NO_ENCODING)
 		return kw_error_set(input->error, KW_E_CORRUPT,
 			"payload: a specially encoded string where a length belongs");
 	return KW_OK;
@@ -128,6 +135,7 @@ int kw_payload_length(struct kw_payload_input *input, uint64_t *length)
 
 int kw_payload_count(struct kw_payload_input *input, size_t least, uint64_t *count)
 {
+	assert(least > 0);
 	if (kw_payload_length(input, count))
 		return KW_E_CORRUPT;
 	if (*count > kw_payload_left(input) / least)
@@ -194,6 +202,7 @@ static int take_lzf(struct kw_payload_input *input, struct kw_slice *string)
 		return kw_error_set(input->error, KW_E_CORRUPT,
 			"payload: a compressed string does not unpack to its %llu bytes",
 			(unsigned long long)unpacked);
+	assert(unpacked <= input->scratch_bytes);
 	*string = kw_slice(input->scratch, unpacked);
 	return KW_OK;
 }
@@ -202,17 +211,16 @@ int kw_payload_string(struct kw_payload_input *input, struct kw_slice *string)
 {
 	const uint8_t *bytes;
 	uint64_t length;
-	bool special;
+	int encoding;
 
-	if (take_length(input, &special, &length))
+	if (take_length(input, &encoding, &length))
 		return KW_E_CORRUPT;
-	if (!special) {
+	switch (encoding) {
+	case NO_ENCODING:
 		if (kw_payload_take(input, length, &bytes))
 			return KW_E_CORRUPT;
 		*string = kw_slice(bytes, length);
 		return KW_OK;
-	}
-	switch (length) {
 	case SPECIAL_INT8:
 		return take_integer(input, 1, string);
 	case SPECIAL_INT16:
@@ -223,6 +231,6 @@ int kw_payload_string(struct kw_payload_input *input, struct kw_slice *string)
 		return take_lzf(input, string);
 	default:
 		return kw_error_set(input->error, KW_E_CORRUPT,
-			"payload: string encoding %llu does not exist", (unsigned long long)length);
+			"payload: string encoding %d does not exist", encoding);
 	}
 }

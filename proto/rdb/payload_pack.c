@@ -1,5 +1,7 @@
 #include "rdb/payload_pack.h"
 
+#include <assert.h>
+
 #define END_MARK 0xff
 
 #define LISTPACK_HEADER 6
@@ -105,7 +107,7 @@ int kw_pack_finish(const struct kw_pack *pack, struct kw_error *error)
 struct entry {
 	unsigned head;
 	uint64_t length;
-	bool is_integer;
+	enum { ENTRY_TEXT, ENTRY_INTEGER } type;
 	int64_t immediate; /* the integer, when length is 0 */
 };
 
@@ -116,7 +118,7 @@ static bool listpack_entry(const uint8_t *at, size_t available, struct entry *en
 
 	*entry = (struct entry){.head = 1};
 	if (first < 0x80) { /* 0xxxxxxx: unsigned, 7 bits */
-		entry->is_integer = true;
+		entry->type = ENTRY_INTEGER;
 		entry->immediate = first;
 		return true;
 	}
@@ -128,7 +130,7 @@ static bool listpack_entry(const uint8_t *at, size_t available, struct entry *en
 		return false;
 	if (first < 0xe0) { /* 110xxxxx x: signed, 13 bits */
 		entry->head = 2;
-		entry->is_integer = true;
+		entry->type = ENTRY_INTEGER;
 		entry->immediate = kw_sign_extend((uint64_t)(first & 0x1f) << 8 | at[1], 13);
 		return true;
 	}
@@ -147,7 +149,7 @@ static bool listpack_entry(const uint8_t *at, size_t available, struct entry *en
 	if (first > 0xf4)
 		return false;
 	/* f1, f2, f3, f4: signed integers of 2, 3, 4, 8 bytes */
-	entry->is_integer = true;
+	entry->type = ENTRY_INTEGER;
 	entry->length = first == 0xf4 ? 8 : (uint64_t)first - 0xf1 + 2;
 	return true;
 }
@@ -174,7 +176,7 @@ static bool ziplist_entry(const uint8_t *at, size_t available, struct entry *ent
 				(uint64_t)at[3] << 8 | at[4];
 		return true;
 	}
-	entry->is_integer = true;
+	entry->type = ENTRY_INTEGER;
 	switch (first) {
 	case 0xfe:
 		entry->length = 1;
@@ -204,10 +206,11 @@ static int take_entry(struct kw_pack *pack, const struct entry *entry, struct kw
 	const uint8_t *data = pack->at + entry->head;
 	int64_t integer = entry->immediate;
 
+	assert(entry->head <= left(pack));
 	if (entry->length > left(pack) - entry->head)
 		return corrupt(pack, "longer than the bytes that are left", error);
 	pack->at = data + entry->length;
-	if (!entry->is_integer) {
+	if (entry->type == ENTRY_TEXT) {
 		*element = kw_slice(data, entry->length);
 		return KW_OK;
 	}
@@ -218,7 +221,7 @@ static int take_entry(struct kw_pack *pack, const struct entry *entry, struct kw
 	return KW_OK;
 }
 
-/* How many bytes the server spends on the length behind an entry (listpack.c, lpEncodeBacklen). */
+/* How many bytes the server spends on the length after an entry (listpack.c, lpEncodeBacklen). */
 static unsigned backwards_bytes(uint64_t length)
 {
 	if (length <= 127)
@@ -302,8 +305,10 @@ static int zipmap_next(struct kw_pack *pack, struct kw_slice *element, struct kw
 
 static void intset_next(struct kw_pack *pack, struct kw_slice *element)
 {
-	uint64_t bits = kw_little_endian(pack->at, pack->width);
+	uint64_t bits;
 
+	assert(left(pack) >= pack->width); /* the bytes are a multiple of it */
+	bits = kw_little_endian(pack->at, pack->width);
 	*element = kw_digits(kw_sign_extend(bits, 8 * pack->width), pack->digits);
 	pack->at += pack->width;
 }
@@ -328,6 +333,7 @@ int kw_pack_next(struct kw_pack *pack, struct kw_slice *element, struct kw_error
 		intset_next(pack, element);
 		break;
 	}
+	assert(pack->at <= pack->end);
 	pack->counted++;
 	return code;
 }

@@ -3,8 +3,11 @@
  *
  *   listpack   bytes u32 │ count u16 │ { encoding, data, length of both backwards } … │ 0xff
  *   ziplist    bytes u32 │ tail u32 │ count u16 │ { length of the one before, encoding, data } … │
- * 0xff intset     bytes an integer u32 │ count u32 │ integers zipmap     count u8 │ { length,
- * field, length, free u8, value, free bytes } … │ 0xff
+ *              0xff
+ *
+ *   intset     bytes an integer u32 │ count u32 │ integers
+ *
+ *   zipmap     count u8 │ { length, field, length, free u8, value, free bytes } … │ 0xff
  *
  * (The servers' listpack.c, ziplist.c, intset.c, zipmap.c; all little-endian but for the lengths of
  * a ziplist's strings.)

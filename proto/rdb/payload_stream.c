@@ -1,6 +1,8 @@
 #include "rdb/payload_fold.h"
 #include "rdb/payload_type.h"
 
+#include <assert.h>
+
 /*
  * A stream:
  *
@@ -135,6 +137,7 @@ int kw_payload_fold_stream(struct kw_payload_input *input, unsigned type, struct
 	uint64_t groups;
 	int code;
 
+	assert(type == KW_RDB_STREAM || type == KW_RDB_STREAM_2 || type == KW_RDB_STREAM_3);
 	kw_fold_number(fold, type == KW_RDB_STREAM ? 1 : 2);
 	code = fold_nodes(input, fold);
 	if (code)

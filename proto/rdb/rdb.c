@@ -39,6 +39,7 @@ static void put_little_endian(struct kw_buffer *out, uint64_t value)
 
 static void put_big_endian(struct kw_buffer *out, uint64_t value, unsigned bytes)
 {
+	assert(bytes <= sizeof value);
 	for (unsigned i = bytes; i-- > 0;)
 		put_byte(out, (uint8_t)(value >> (8 * i)));
 }
@@ -73,9 +74,10 @@ static void account(struct kw_rdb *rdb, const void *bytes, size_t length)
 		rdb->crc = kw_crc64(rdb->crc, bytes, length);
 }
 
-/* So does what was appended behind the first `before` bytes of out. */
+/* So does what was appended after the first `before` bytes of out. */
 static void account_from(struct kw_rdb *rdb, const struct kw_buffer *out, size_t before)
 {
+	assert(before <= kw_buffer_length(out));
 	account(rdb, kw_buffer_bytes(out) + before, kw_buffer_length(out) - before);
 }
 
@@ -98,6 +100,7 @@ void kw_rdb_end(struct kw_rdb *rdb, struct kw_buffer *out)
 {
 	size_t before = kw_buffer_length(out);
 
+	assert(rdb->version > 0);
 	put_byte(out, OPCODE_END);
 	account_from(rdb, out, before);
 	put_little_endian(out, rdb->checksummed ? rdb->crc : 0);
@@ -166,6 +169,7 @@ int kw_rdb_put_head(struct kw_rdb *rdb, const struct kw_rdb_entry *entry, struct
 	put_string(out, entry->key);
 	account_from(rdb, out, before);
 	*value = kw_slice(bytes + 1, entry->payload.length - KW_PAYLOAD_FOOTER - 1);
+	assert(value->length < entry->payload.length);
 	account(rdb, value->data, value->length);
 	rdb->entries++;
 	return KW_OK;
@@ -277,6 +281,7 @@ int kw_rdb_functions(struct kw_rdb *rdb, struct kw_slice dump, const struct kw_r
 	struct kw_payload_input input;
 	int code;
 
+	assert(rdb->version > 0 && rdb->entries == 0); /* functions come before keys */
 	if (is_empty(dump))
 		return KW_OK;
 	code = check(rdb, dump, error);
@@ -287,6 +292,7 @@ int kw_rdb_functions(struct kw_rdb *rdb, struct kw_slice dump, const struct kw_r
 		code = put_library(&input, except, out);
 	kw_payload_input_close(&input);
 	if (code) {
+		assert(before <= kw_buffer_length(out));
 		out->end = out->start + before;
 		return code;
 	}
@@ -298,6 +304,7 @@ void kw_rdb_function(struct kw_rdb *rdb, struct kw_slice code, struct kw_buffer 
 {
 	size_t before = kw_buffer_length(out);
 
+	assert(code.length > 0 && rdb->entries == 0);
 	put_byte(out, OPCODE_FUNCTION);
 	put_string(out, code);
 	account_from(rdb, out, before);
