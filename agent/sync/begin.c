@@ -12,10 +12,10 @@ static void start_reader(struct kw_sync *sync, const struct kw_cursor *from)
 {
 	assert(sync->intake == KW_SYNC_INTAKE_OPEN);
 	kw_sync_clear_why(sync);
-	sync->first_pass = true;
 	/* Another proxy may answer now: what was equal to the one before says nothing. */
 	kw_progress_unlevel(&sync->progress);
 	kw_follow_start(sync->follow, from);
+	sync->started_us = sync->follow->begun_us;
 }
 
 static void start_snapshot(struct kw_sync *sync)

@@ -1,5 +1,6 @@
 #include "progress.h"
 
+#include <assert.h>
 #include <stddef.h>
 
 static struct kw_pass *at(struct kw_progress *progress, uint32_t index)
@@ -32,23 +33,23 @@ void kw_progress_doubt(struct kw_progress *progress, uint64_t now_us)
 	progress->doubt_us = now_us;
 }
 
-/* One entry for two passes: the later one's words, the earlier one's age. */
+/* One entry for two passes: what the later one says, and the earlier one's age. */
 static void merge(struct kw_pass *into, const struct kw_pass *pass)
 {
 	struct kw_pass before = *into;
 
 	*into = *pass;
 	into->since_us = before.since_us;
-	if (before.moved) {
-		into->moved = true;
+	if (before.published_us)
 		into->published_us = before.published_us;
-	}
 }
 
 void kw_progress_handed(struct kw_progress *progress, const struct kw_pass *pass)
 {
 	struct kw_pass *last = progress->count ? at(progress, progress->count - 1) : NULL;
 
+	assert(!last || last->position <= pass->position);
+	assert(pass->equal_us == 0 || pass->equal_us == pass->begun_us);
 	if (last && (last->position == pass->position || progress->count == KW_PASSES_MAX)) {
 		merge(last, pass);
 		return;
@@ -63,14 +64,14 @@ static bool apply(struct kw_progress *progress, const struct kw_pass *pass, uint
 {
 	bool advanced = pass->consistent > progress->applied;
 
-	if (pass->moved)
+	if (pass->published_us)
 		kw_lag_add(&progress->lag,
 			wall_us > pass->published_us ? wall_us - pass->published_us : 0);
 	if (advanced)
 		progress->applied = pass->consistent;
-	if (pass->whole) {
+	if (pass->equal_us) {
 		progress->newest =
-			(struct kw_level){pass->position, pass->begun_us, pass->fresh_us};
+			(struct kw_level){pass->position, pass->equal_us, pass->fresh_us};
 		if (progress->oldest.equal_us == 0)
 			progress->oldest = progress->newest;
 	}
@@ -105,6 +106,7 @@ bool kw_progress_acknowledged(
 {
 	bool advanced = false;
 
+	assert(confirmed <= position);
 	while (progress->count > 0 && at(progress, 0)->position <= position) {
 		advanced |= apply(progress, at(progress, 0), wall_us);
 		progress->first = (progress->first + 1) % KW_PASSES_MAX;

@@ -1,14 +1,14 @@
 /*
- * What has been handed on to the local server, and what of it the server has acknowledged.
+ * What was handed on to the local server, and what of it the server has acknowledged.
  *
- *   reader pass done ──▶ pass {position, version, …} ──▶ FIFO ──acknowledged up to position──▶
- * applied
+ *   the reader ends a pass ──▶ queue of passes ──acknowledged up to its position──▶ applied
  *
- * A position counts the changes given to the apply mode; a pass is applied when every change handed
- * on up to its end was acknowledged. Only then does the applied version move, which the cursor
- * rests on; and, where an acknowledgement may cover what was refused in silence, only when that is
- * known not to be so (confirmed), the moment of equality and the freshness, which `warm` rests on.
- * Pure; one thread.
+ * A position counts the changes given to the apply mode. A pass is applied when every change up to
+ * its end is acknowledged. Then the applied version moves, which the cursor says.
+ *
+ * An acknowledgement may cover a change that the server refused without a word. So the moment of
+ * equality and the freshness, which `warm` says, move only when the changes are confirmed too: it
+ * is known that none of them was refused. Pure; one thread.
  */
 #ifndef KW_AGENT_SYNC_PROGRESS_H
 #define KW_AGENT_SYNC_PROGRESS_H
@@ -26,12 +26,11 @@ struct kw_pass {
 	uint64_t version;      /* head of this pass */
 	uint64_t consistent;   /* what a cursor may say once it is applied; 0: nothing */
 	uint64_t begun_us;     /* our clock when its superblock was asked for */
-	uint64_t fresh_us;     /* of its superblock: the proxy's wall clock; 0 unknown */
-	uint64_t published_us; /* of its superblock: the proxy's wall clock */
-	bool whole;        /* once it is applied we were equal to the primary: no segment vanished,
-			      and the table was complete and live, not full or in doubt */
-	bool moved;        /* its lag is worth a sample */
-	uint64_t since_us; /* begun_us of the oldest pass merged into this one; set here */
+	uint64_t equal_us;     /* the same if the table was then complete and live, and no segment
+				  vanished: once applied we were equal to the primary; 0: not so */
+	uint64_t fresh_us;     /* of its superblock: the proxy's wall clock; 0: not known */
+	uint64_t published_us; /* the same; 0: its lag is not worth a sample */
+	uint64_t since_us;     /* begun_us of the oldest pass merged into this one; set here */
 };
 
 /* A moment of equality, once all up to the position is confirmed. */
@@ -42,8 +41,10 @@ struct kw_level {
 struct kw_progress {
 	struct kw_pass passes[KW_PASSES_MAX];
 	uint32_t first, count;
-	/* Not confirmed yet: the first since what is confirmed, and the last. Were it the last
-	 * alone, under writes without end the one that is confirmed would always be gone. */
+	/*
+	 * Not confirmed yet: the first since what is confirmed, and the last. With the last one
+	 * alone, endless writes would replace each moment before it is confirmed.
+	 */
 	struct kw_level oldest, newest;
 	uint64_t applied; /* consistent version applied and acknowledged; 0: nothing yet */
 	uint64_t
@@ -56,21 +57,21 @@ struct kw_progress {
 /* Nothing handed on counts any more (a snapshot begins, local data lost); the histogram stays. */
 void kw_progress_reset(struct kw_progress *progress);
 
-/* Resume behind what is known to be applied. */
+/* Begin with what is known to be applied. */
 void kw_progress_resume(struct kw_progress *progress, uint64_t applied);
 
-/* Other data than before, or another table: no moment of before counts. */
+/* Other data, or another table: no earlier moment of equality counts. */
 void kw_progress_unlevel(struct kw_progress *progress);
 
-/* The table is known not to be whole now: only a pass begun later can show that we are equal. */
+/* The table is known to lack something now: only a pass that begins later can show equality. */
 void kw_progress_doubt(struct kw_progress *progress, uint64_t now_us);
 
 /* A pass was handed on. Positions never go back. */
 void kw_progress_handed(struct kw_progress *progress, const struct kw_pass *pass);
 
 /*
- * All changes up to position were acknowledged, and all up to confirmed (not above it) were taken
- * indeed. Returns whether `applied` moved.
+ * All changes up to position are acknowledged, and those up to confirmed (at most position) are
+ * known not to be refused. Returns whether `applied` moved.
  */
 bool kw_progress_acknowledged(
 	struct kw_progress *progress, uint64_t position, uint64_t confirmed, uint64_t wall_us);

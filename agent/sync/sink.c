@@ -111,16 +111,19 @@ static struct kw_pass describe(const struct kw_sync *sync, const struct kw_reade
 	const struct kw_superblock *superblock = &sync->follow->superblock;
 	bool same = superblock->epoch == pass->epoch && superblock->version == pass->version;
 	bool complete = same && superblock->complete;
+	bool equal = !pass->vanished && complete && superblock->source_state == KW_SOURCE_LIVE;
+	uint64_t begun_us = sync->follow->begun_us;
+	/* What the first pass after a start brings was published at any time before. */
+	bool timed = pass->moved && same && begun_us != sync->started_us;
 
 	return (struct kw_pass){
 		.position = sync->apply->taken,
 		.version = pass->version,
 		.consistent = pass->consistent,
-		.whole = !pass->vanished && complete && superblock->source_state == KW_SOURCE_LIVE,
-		.begun_us = sync->follow->begun_us,
+		.begun_us = begun_us,
+		.equal_us = equal ? begun_us : 0,
 		.fresh_us = complete ? superblock->fresh_us : 0,
-		.published_us = superblock->published_us,
-		.moved = pass->moved && same && !sync->first_pass,
+		.published_us = timed ? superblock->published_us : 0,
 	};
 }
 
@@ -133,7 +136,6 @@ static void take_pass(struct kw_sync *sync, const struct kw_reader_pass *pass)
 	if (pass->snapshot && !kw_sync_load_ends(sync, pass->vanished))
 		return;
 	sync->epoch = pass->epoch;
-	sync->first_pass = false;
 	kw_reread_verified(&sync->reread);
 	kw_progress_handed(&sync->progress, &handed);
 	if (!pass->vanished) {

@@ -90,7 +90,7 @@ struct kw_sync {
 
 	uint64_t epoch;            /* of what is handed on */
 	struct kw_cursor position; /* the reader may resume here; epoch 0: nowhere */
-	bool first_pass;           /* after a start: its age says nothing about lag */
+	uint64_t started_us;       /* our clock when the reader was started last */
 	uint64_t head_version;     /* of the table */
 	uint64_t
 		head_since_us; /* our clock when a head not yet handed on was seen first; 0: none */

@@ -19,8 +19,7 @@ static struct kw_pass pass_at(uint64_t position, uint64_t version, uint64_t begu
 		.begun_us = begun_us,
 		.fresh_us = version * 10,
 		.published_us = begun_us,
-		.whole = true,
-		.moved = true,
+		.equal_us = begun_us,
 	};
 }
 
@@ -114,7 +113,7 @@ static void a_pass_that_lost_a_segment_is_no_moment_of_equality(void **state)
 	struct kw_pass pass = pass_at(10, 100, 5);
 
 	pass.consistent = 60;
-	pass.whole = false;
+	pass.equal_us = 0;
 	kw_progress_handed(progress, &pass);
 	assert_true(kw_progress_acknowledged(progress, 10, 10, 50));
 	assert_int_equal(progress->applied, 60);
@@ -131,7 +130,7 @@ static void passes_without_changes_are_merged_and_the_wait_keeps_its_age(void **
 	for (uint64_t i = 0; i < 1000; i++) {
 		struct kw_pass pass = pass_at(10, 100, 5 + i);
 
-		pass.moved = i == 0;
+		pass.published_us = i == 0 ? pass.begun_us : 0;
 		kw_progress_handed(progress, &pass);
 	}
 	assert_int_equal(progress->count, 1);
