@@ -48,6 +48,7 @@ static struct nest *nest_new(struct kw_canaries *canaries, uint32_t database)
 			(count - canaries->count) * sizeof *canaries->nests);
 		canaries->count = count;
 	}
+	assert(database < canaries->count);
 	if (!canaries->nests[database])
 		canaries->nests[database] = kw_zalloc(sizeof(struct nest));
 	return canaries->nests[database];
@@ -86,6 +87,7 @@ void kw_canary_offer(struct kw_canaries *canaries, uint32_t database, struct kw_
 		if (key.length > 0)
 			memcpy(canary->name, key.data, key.length);
 		nest->count++;
+		assert(nest->count <= KW_CANARIES);
 		return;
 	}
 }

@@ -1,5 +1,6 @@
 #include "feed/channel.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,6 +24,7 @@ bool kw_channel_parse(struct kw_slice channel, uint32_t *database, struct kw_sli
 		return false;
 	*database = (uint32_t)number;
 	at += sizeof behind - 1;
+	assert(at <= channel.length);
 	*event = kw_slice(text + at, channel.length - at);
 	return true;
 }

@@ -1,5 +1,7 @@
 #include "feed/flags.h"
 
+#include <assert.h>
+
 /*
  * What A abbreviates (NOTIFY_ALL in the server's server.h). m (misses) and n (new keys) are not
  * part of it, nor o and c of Redis 8.2.
@@ -58,5 +60,6 @@ void kw_flags_merged(kw_flags flags, char text[KW_FLAGS_TEXT])
 	for (char c = 'a'; c <= 'z'; c++)
 		if ((flags & flag(c)) && !(covered & flag(c)))
 			*at++ = c;
+	assert(at - text < KW_FLAGS_TEXT);
 	*at = '\0';
 }

@@ -123,6 +123,7 @@ static void canary_answered(void *arg, const struct kw_reply *reply)
 	}
 	if (flush->sm.state != KW_FLUSH_CANARIES)
 		return;
+	assert(flush->answered < flush->question_count);
 	if (reply->type == KW_REPLY_INTEGER)
 		flush->questions[flush->answered].exists = reply->integer;
 	else if (reply->type != KW_REPLY_ERROR ||
@@ -216,6 +217,7 @@ static void commandstats_answered(void *arg, const struct kw_reply *reply)
 
 static void begin(struct kw_flush_check *flush)
 {
+	assert(flush->checked < flush->seen && flush->question_count == 0);
 	flush->checked = flush->seen;
 	flush->extent = KW_FLUSH_OF_DATABASES;
 	kw_databases_clear(&flush->doubted);

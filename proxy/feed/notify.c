@@ -117,6 +117,7 @@ static void hand_over(struct notify *notify)
 {
 	struct batch *batch = &notify->batch;
 
+	assert(batch->count <= BATCH_KEYS && batch->bytes <= BATCH_BYTES);
 	if (batch->count > 0)
 		notify->handlers.dirty(notify->handlers.arg, batch->keys, batch->count);
 	batch->count = batch->bytes = 0;
@@ -546,6 +547,7 @@ struct kw_feed *kw_notify_new(
 	struct notify *notify = kw_zalloc(sizeof *notify);
 	const struct kw_watch_handlers watch = {welcome, watch_doubts, stir, notify};
 
+	assert(options->lane && options->scope && options->watch_interval_ms > 0);
 	notify->feed.operations = &operations;
 	notify->options = *options;
 	notify->options.redis.stream = true;

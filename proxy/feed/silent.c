@@ -4,6 +4,7 @@
 #include "keys/key_table.h"
 #include "rdb/payload_type.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -134,7 +135,9 @@ static void ring_remove(struct ring *ring, struct entry *entry)
 		if (ring->at == entry)
 			ring->at = entry->next;
 	}
+	assert(ring->count > 0);
 	ring->count--;
+	assert((ring->count == 0) == (ring->at == NULL));
 	if (ring->due > ring->count)
 		ring->due = ring->count;
 }
@@ -162,6 +165,7 @@ void kw_silent_note(
 	} else {
 		return;
 	}
+	assert(kind > KW_SILENT_NONE && kind < KW_SILENT_KINDS);
 	entry->kind = (uint8_t)kind;
 	ring_add(&silent->rings[kind], entry);
 }
@@ -215,6 +219,7 @@ bool kw_silent_next(struct kw_silent *silent, uint32_t *database, struct kw_slic
 
 		if (ring->due == 0)
 			continue;
+		assert(ring->at && ring->due <= ring->count);
 		*database = ring->at->key.database;
 		*key = kw_key_table_name(&silent->keys, &ring->at->key);
 		ring->at = ring->at->next;

@@ -2,6 +2,7 @@
 
 #include "redis/server.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 
 void kw_lane_open(struct kw_lane *lane, struct kw_redis *redis)
 {
+	assert(redis && lane->failed);
 	lane->redis = redis;
 	lane->selected = 0;
 	lane->broken = false;
@@ -27,6 +29,7 @@ static void selected(void *arg, const struct kw_reply *reply)
 
 void kw_lane_info(struct kw_lane *lane, kw_reply_fn fn, void *arg, const char *section)
 {
+	assert(lane->redis);
 	lane->infos++;
 	kw_redis_words(lane->redis, fn, arg, "INFO", section, NULL);
 }
@@ -49,6 +52,7 @@ void kw_lane_fail(struct kw_lane *lane, enum kw_code code, const char *format, .
 
 	if (lane->broken)
 		return;
+	assert(code != KW_OK);
 	lane->broken = true;
 	va_start(args, format);
 	vsnprintf(why.text, sizeof why.text, format, args);

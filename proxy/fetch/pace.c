@@ -1,5 +1,7 @@
 #include "fetch/pace.h"
 
+#include <assert.h>
+
 /* Before anything was measured. */
 #define FIRST_KEY_US 2.0
 #define FIRST_OVERHEAD_US 0.6
@@ -30,6 +32,7 @@ static double greater(double a, double b)
 
 void kw_pace_init(struct kw_pace *pace, double share, uint64_t now_us)
 {
+	assert(share > 0);
 	*pace = (struct kw_pace){
 		.share = share,
 		.allowed = 1,
@@ -41,16 +44,23 @@ void kw_pace_init(struct kw_pace *pace, double share, uint64_t now_us)
 
 void kw_pace_set_share(struct kw_pace *pace, double share)
 {
+	assert(share > 0);
 	pace->share = share;
 }
 
 void kw_pace_forget(struct kw_pace *pace)
 {
-	pace->known = false;
+	pace->counts = (struct kw_pace_counts){0};
 	pace->allowed = 1;
 	pace->tokens_us = 0;
-	pace->holding = false;
+	pace->refusals_before = 0;
 	pace->least_wait_us = 0;
+}
+
+/* Can the next look compare with the last one? */
+static bool is_known(const struct kw_pace *pace)
+{
+	return pace->counts.calls > 0;
 }
 
 static bool is_free(const struct kw_pace *pace)
@@ -63,7 +73,7 @@ static double burst_us(const struct kw_pace *pace)
 	return pace->allowed * KW_PACE_BURST_US;
 }
 
-/* Held back, keys go in batches: each costs server and proxy a turn of their loops besides. */
+/* Keys that are held back go in batches: each batch also costs server and proxy a loop turn. */
 static double batch_us(const struct kw_pace *pace)
 {
 	return burst_us(pace) / 2;
@@ -88,21 +98,21 @@ bool kw_pace_allows(struct kw_pace *pace, uint64_t now_us)
 	pace->tokens_us = earned_us(pace, now_us);
 	pace->filled_us = now_us;
 	if (pace->tokens_us <= 0)
-		pace->saving = true;
+		pace->state = KW_PACE_SAVING;
 	else if (pace->tokens_us >= batch_us(pace))
-		pace->saving = false;
-	if (!pace->saving || now_us >= patience_end_us(pace)) {
+		pace->state = KW_PACE_SPENDING;
+	if (pace->state == KW_PACE_SPENDING || now_us >= patience_end_us(pace)) {
 		pace->allowed_us = now_us;
 		return true;
 	}
-	pace->refused = true;
+	pace->refusals++;
 	return false;
 }
 
 uint64_t kw_pace_ready_us(const struct kw_pace *pace, uint64_t now_us)
 {
 	double tokens_us = earned_us(pace, now_us);
-	double least_us = pace->saving || tokens_us <= 0 ? batch_us(pace) : 0;
+	double least_us = pace->state == KW_PACE_SAVING || tokens_us <= 0 ? batch_us(pace) : 0;
 	uint64_t earned_at_us, patience_us = patience_end_us(pace);
 
 	if (is_free(pace) || (tokens_us > 0 && tokens_us >= least_us) || now_us >= patience_us)
@@ -137,10 +147,10 @@ void kw_pace_waited(struct kw_pace *pace, uint64_t us, uint32_t ahead)
 bool kw_pace_due(struct kw_pace *pace, uint64_t now_us)
 {
 	uint64_t passed_us = now_us - pace->asked_us;
-	bool used = pace->refused || pace->holding ||
+	bool used = pace->refusals > 0 || pace->refusals_before > 0 ||
 		    pace->spent_us > USED_LEAST * (double)(now_us - pace->looked_us);
 
-	if (pace->share >= 1 && pace->known && !used)
+	if (pace->share >= 1 && is_known(pace) && !used)
 		return false;
 	if (passed_us < (used ? KW_PACE_LOOK_US : KW_PACE_IDLE_LOOK_US))
 		return false;
@@ -156,7 +166,7 @@ static double our_part(const struct kw_pace *pace, const struct kw_pace_counts *
 	return (double)pace->answered / (double)passed->dumps;
 }
 
-/* Was next to nobody else served? Those who only look are nobody. */
+/* Did the server do next to nothing for other clients? Commands that only look do not count. */
 static bool was_alone(const struct kw_pace_counts *passed, double part)
 {
 	double calls = (double)(passed->calls - passed->looks_calls);
@@ -258,9 +268,10 @@ static void adjust(struct kw_pace *pace, double others)
 		pace->allowed = lesser(pace->allowed, 1 - others);
 	}
 	pace->allowed = lesser(greater(pace->allowed, floor), 1 - KW_PACE_OTHERS_LEAST);
+	assert(pace->allowed > 0 && pace->allowed < 1);
 }
 
-/* Counters only grow, unless somebody set them back. */
+/* Counters only grow, unless another client reset them. */
 static bool subtract(struct kw_pace_counts *passed, const struct kw_pace_counts *now,
 	const struct kw_pace_counts *then)
 {
@@ -284,12 +295,11 @@ static bool subtract(struct kw_pace_counts *passed, const struct kw_pace_counts 
 
 static void begin_anew(struct kw_pace *pace, const struct kw_pace_counts *counts, uint64_t now_us)
 {
-	pace->known = true;
 	pace->counts = *counts;
 	pace->looked_us = now_us;
 	pace->keys = pace->answered = 0;
 	pace->spent_us = 0;
-	pace->refused = false;
+	pace->refusals = 0;
 	pace->waits_us = 0;
 	pace->waits = 0;
 	pace->least_wait_us *= LEAST_WAIT_GROWS;
@@ -301,7 +311,7 @@ void kw_pace_look(struct kw_pace *pace, const struct kw_pace_counts *counts, uin
 	double elapsed_us = (double)(now_us - pace->looked_us);
 	double cost_us, others;
 
-	if (!pace->known || now_us <= pace->looked_us ||
+	if (!is_known(pace) || now_us <= pace->looked_us ||
 		!subtract(&passed, counts, &pace->counts)) {
 		begin_anew(pace, counts, now_us);
 		return;
@@ -310,7 +320,8 @@ void kw_pace_look(struct kw_pace *pace, const struct kw_pace_counts *counts, uin
 	pace->waiting = lesser((double)passed.wait_us / elapsed_us, 1 - pace->busy);
 	cost_us = measure_cost(pace, &passed);
 	pace->taken = lesser(cost_us / elapsed_us, pace->busy);
-	pace->holding = pace->refused;
+	assert(cost_us >= 0 && pace->key_us > 0);
+	pace->refusals_before = pace->refusals;
 	if (!is_free(pace)) {
 		pace->tokens_us = earned_us(pace, now_us) - (cost_us - pace->spent_us);
 		pace->tokens_us =
@@ -331,6 +342,6 @@ void kw_pace_report(const struct kw_pace *pace, struct kw_pace_report *report)
 		.waiting = pace->waiting,
 		.allowed = is_free(pace) ? 1 : pace->allowed,
 		.key_us = pace->key_us,
-		.holding = pace->holding && !is_free(pace),
+		.holding = pace->refusals_before > 0 && !is_free(pace),
 	};
 }

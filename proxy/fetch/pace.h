@@ -69,25 +69,27 @@ struct kw_pace_report {
 	bool holding;   /* keys had to wait for the pace since the look before the last */
 };
 
+/* SAVING: the tokens ran out, and keys wait until there are enough for a batch of them. */
+enum kw_pace_tokens { KW_PACE_SPENDING, KW_PACE_SAVING };
+
 struct kw_pace {
 	double share;
 	double allowed;
 	double key_us, overhead_us; /* a key; a command besides its own microseconds */
 	double tokens_us;
-	bool saving; /* they ran out: keys wait until there is a batch of them */
+	enum kw_pace_tokens state;
 	uint64_t filled_us;
 	uint64_t allowed_us; /* when a key was allowed last */
 
-	bool known; /* counts is set: the next look can compare */
-	struct kw_pace_counts counts;
+	struct kw_pace_counts counts; /* of the last look; no calls: there is nothing to compare */
 	uint64_t looked_us, asked_us;
 	uint64_t keys, answered; /* since the last look */
 	double spent_us;         /* … in tokens */
-	bool refused;            /* … a key had to wait */
+	uint32_t refusals;       /* … a key had to wait */
 	double waits_us, least_wait_us;
 	uint32_t waits;
 	double taken, busy, waiting; /* of the last look */
-	bool holding;
+	uint32_t refusals_before;    /* between the last look and the one before */
 };
 
 /* share: 0 to 1; 1 means no limit. */

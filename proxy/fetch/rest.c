@@ -1,5 +1,7 @@
 #include "fetch/rest.h"
 
+#include <assert.h>
+
 void kw_rest_note(struct kw_rest *rest, uint64_t hash, uint64_t bytes, uint64_t now_us)
 {
 	uint64_t until_us = now_us + bytes / KW_REST_BYTES_PER_US;
@@ -19,6 +21,7 @@ void kw_rest_note(struct kw_rest *rest, uint64_t hash, uint64_t bytes, uint64_t 
 	}
 	rest->places[hash % KW_REST_SETS][best].hash = hash;
 	rest->places[hash % KW_REST_SETS][best].until_us = until_us;
+	assert(until_us > now_us);
 	if (until_us > rest->longest_us)
 		rest->longest_us = until_us;
 }
