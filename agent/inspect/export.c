@@ -5,114 +5,84 @@
 #include "keys/keyset.h"
 #include "rdb/payload.h"
 #include "rdb/rdb.h"
+#include "run.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define TICK_MS 20
-#define READER_DEPTH 4                       /* READs in flight: the agent's own keeps its share */
-#define WRITE_BYTES ((size_t)256 << 10)      /* gathered before they are written */
-#define KEEP_BYTES ((size_t)8 << 20)         /* of a buffer, after a larger value */
-#define RESERVE_KEYS_MAX (UINT64_C(1) << 24) /* believed of what the superblock says */
-#define TAILS_MAX 100                        /* passes behind a snapshot, while segments vanish */
-#define SNAPSHOTS_MAX 3  /* begun anew because the table went past what was read */
+#define WRITE_BYTES ((size_t)256 << 10) /* gathered before they are written */
+#define KEEP_BYTES ((size_t)8 << 20)    /* of a buffer, after a larger value */
 #define OLDEST_VERSION 9 /* of an empty stream when nobody knows better: every server loads it */
 #define NAMED_BYTES 60   /* of a key in a sentence */
-
-enum phase { READING, FLUSHING, CLOSING };
 
 struct kw_export {
 	struct kw_export_options options;
 	struct kw_export_handlers handlers;
-	enum phase phase;
+	struct kw_run run; /* READING; READ: the last bytes are flushed */
 	struct kw_export_result result;
-	struct kw_error error; /* code KW_OK: none */
-	uint64_t begun_us, told_us;
+	uint64_t told_us;
 
-	uv_timer_t tick;
 	uv_pipe_t pipe;
-	bool pipe_closing, tick_closing;
-	int handles;                   /* of these two, not yet closed */
-	struct kw_buffer out, writing; /* appended to; being written */
+	struct kw_buffer out, writing; /* appended to; being written, empty when nothing is */
 	uv_write_t write;
-	bool write_busy;
 
-	struct kw_reads reads;
-	struct kw_reader *reader;
-	struct kw_superblock superblock; /* the latest of the reader's */
-	uint32_t snapshots, tails;
 	struct kw_keyset seen; /* a key that came twice would make a server panic */
 	struct kw_rdb rdb;
 };
 
+static bool is_reading(const struct kw_export *export)
+{
+	return kw_run_is(&export->run, KW_RUN_READING);
+}
+
 /* ---- the end ---- */
 
-static void on_closed(uv_handle_t *handle)
+static void on_pipe_closed(uv_handle_t *handle)
 {
 	struct kw_export *export = handle->data;
-	bool failed = export->error.code != KW_OK;
 
-	if (--export->handles > 0)
-		return;
+	kw_run_release(&export->run);
+}
+
+/* The pipe goes at once: the other side learns of the end by it. */
+static void on_ending(void *arg)
+{
+	struct kw_export *export = arg;
+
+	uv_close((uv_handle_t *)&export->pipe, on_pipe_closed);
+}
+
+static void on_ended(void *arg, const struct kw_error *error)
+{
+	struct kw_export *export = arg;
+
 	kw_export_result(export);
-	export->handlers.done(
-		export->handlers.arg, &export->result, failed ? &export->error : NULL);
-	kw_reader_free(export->reader);
-	kw_reads_close(&export->reads);
+	export->handlers.done(export->handlers.arg, &export->result, error);
+	kw_run_close(&export->run);
 	kw_keyset_close(&export->seen);
 	kw_buffer_close(&export->out);
 	kw_buffer_close(&export->writing);
 	free(export);
 }
 
-/*
- * The pipe goes at once: the other side learns of the end by it. Memory stays until every READ was
- * told back (the carrier writes into it); the tick goes on until then: it tells back what was
- * refused.
- */
-static void close_when_quiet(struct kw_export *export)
-{
-	kw_reader_stop(export->reader);
-	if (!export->pipe_closing) {
-		export->pipe_closing = true;
-		uv_close((uv_handle_t *)&export->pipe, on_closed);
-	}
-	if (export->reads.outstanding > 0 || export->tick_closing)
-		return;
-	export->tick_closing = true;
-	uv_close((uv_handle_t *)&export->tick, on_closed);
-}
-
-static void fail(struct kw_export *export, const struct kw_error *error)
-{
-	if (export->phase == CLOSING)
-		return;
-	export->error = *error;
-	export->phase = CLOSING;
-	close_when_quiet(export);
-}
-
 void kw_export_cancel(struct kw_export *export, const char *why)
 {
-	struct kw_error error;
-
-	kw_error_set(&error, KW_E_STATE, "export: %s", why);
-	fail(export, &error);
+	kw_run_cancel(&export->run, why);
 }
 
 const struct kw_export_result *kw_export_result(struct kw_export *export)
 {
-	const struct kw_reader_stats *stats = kw_reader_stats(export->reader);
+	const struct kw_reader_stats *stats = kw_reader_stats(export->run.reader);
 	double progress = 0;
 
 	if (stats->snapshot_bytes)
 		progress = (double)stats->snapshot_done / (double)stats->snapshot_bytes;
-	export->result.progress = export->phase == READING && progress < 1 ? progress : 1;
+	export->result.progress = is_reading(export) && progress < 1 ? progress : 1;
 	export->result.keys = export->rdb.entries;
 	export->result.bytes = export->rdb.bytes;
-	export->result.seconds = (double)(kw_clock_us() - export->begun_us) / 1e6;
+	export->result.seconds = kw_run_seconds(&export->run);
 	return &export->result;
 }
 
@@ -130,24 +100,20 @@ static void on_written(uv_write_t *write, int status)
 	struct kw_export *export = write->data;
 	struct kw_error error;
 
-	export->write_busy = false;
 	kw_buffer_clear(&export->writing);
 	kw_buffer_trim(&export->writing, KEEP_BYTES);
-	if (export->phase == CLOSING)
+	if (kw_run_over(&export->run))
 		return;
 	if (status < 0) {
 		kw_error_set(&error, KW_E_IO, "export: what takes the bytes does not any more: %s",
 			uv_strerror(status));
-		fail(export, &error);
+		kw_run_fail(&export->run, &error);
 		return;
 	}
 	flush(export);
-	if (export->phase == READING)
-		kw_reader_resume(export->reader);
-	if (export->phase == FLUSHING && queued(export) == 0) {
-		export->phase = CLOSING;
-		close_when_quiet(export);
-	}
+	kw_run_resume(&export->run);
+	if (kw_run_is(&export->run, KW_RUN_READ) && queued(export) == 0)
+		kw_run_succeed(&export->run);
 }
 
 /* One write at a time; what comes meanwhile goes out together with the next. */
@@ -157,7 +123,8 @@ static void flush(struct kw_export *export)
 	uv_buf_t bytes;
 	int code;
 
-	if (export->write_busy || export->phase == CLOSING || kw_buffer_length(&export->out) == 0)
+	if (kw_buffer_length(&export->writing) > 0 || kw_run_over(&export->run) ||
+		kw_buffer_length(&export->out) == 0)
 		return;
 	export->writing = export->out;
 	export->out = swap;
@@ -167,8 +134,6 @@ static void flush(struct kw_export *export)
 	code = uv_write(&export->write, (uv_stream_t *)&export->pipe, &bytes, 1, on_written);
 	if (code)
 		on_written(&export->write, code);
-	else
-		export->write_busy = true;
 }
 
 /* ---- the stream ---- */
@@ -189,7 +154,7 @@ static void append(struct kw_export *export, const struct kw_record_view *record
 	const struct kw_rdb_entry entry = {
 		record->database, record->expires_ms, record->key, record->value};
 	size_t named = record->key.length < NAMED_BYTES ? record->key.length : NAMED_BYTES;
-	uint16_t version = export->superblock.rdb_version;
+	uint16_t version = export->run.superblock.rdb_version;
 	struct kw_error error;
 
 	if (!export->result.rdb_version && version == 0)
@@ -198,7 +163,7 @@ static void append(struct kw_export *export, const struct kw_record_view *record
 	if (kw_rdb_put(&export->rdb, &entry, &export->out, &error)) {
 		kw_error_wrap(&error, "export: database %u, key \"%.*s\"", record->database,
 			(int)named, (const char *)record->key.data);
-		fail(export, &error);
+		kw_run_fail(&export->run, &error);
 	}
 }
 
@@ -216,12 +181,10 @@ static void on_records(void *arg, const struct kw_record_view *records, size_t c
 	struct kw_export *export = arg;
 	uint64_t chosen = 0;
 
-	if (export->phase != READING)
-		return;
 	for (size_t i = 0; i < count; i++)
 		chosen |= (uint64_t)is_exported(export, &records[i]) << i;
 	chosen = kw_keyset_add_records(&export->seen, records, chosen);
-	for (; chosen && export->phase == READING; chosen &= chosen - 1) {
+	for (; chosen && is_reading(export); chosen &= chosen - 1) {
 		append(export, &records[__builtin_ctzll(chosen)]);
 		if (kw_buffer_length(&export->out) >= WRITE_BYTES)
 			flush(export);
@@ -236,24 +199,11 @@ static uint64_t on_room(void *arg)
 	return used < KW_EXPORT_WINDOW_BYTES ? KW_EXPORT_WINDOW_BYTES - used : 0;
 }
 
-static void on_superblock(void *arg, const struct kw_superblock *superblock)
-{
-	struct kw_export *export = arg;
-
-	export->superblock = *superblock;
-	if (!superblock->complete)
-		kw_export_cancel(export,
-			"the proxy's table is not complete yet: wait until the proxy is live");
-}
-
-static void on_snapshot_begin(void *arg, uint64_t epoch, uint64_t version)
+static void on_snapshot(void *arg, uint64_t epoch, uint64_t version)
 {
 	struct kw_export *export = arg;
 	struct kw_export_result *result = &export->result;
-	uint64_t keys = export->superblock.keys;
 
-	if (export->phase != READING)
-		return;
 	if (result->epoch && result->epoch != epoch) {
 		kw_export_cancel(export, "the proxy began another table meanwhile: try again");
 		return;
@@ -262,65 +212,28 @@ static void on_snapshot_begin(void *arg, uint64_t epoch, uint64_t version)
 		return;
 	result->epoch = epoch;
 	result->version = version;
-	result->fresh_us = export->superblock.fresh_us;
-	result->source_state = export->superblock.source_state;
-	kw_keyset_reserve(&export->seen, keys < RESERVE_KEYS_MAX ? keys : RESERVE_KEYS_MAX);
+	result->fresh_us = export->run.superblock.fresh_us;
+	result->source_state = export->run.superblock.source_state;
+	kw_keyset_reserve(&export->seen, kw_run_keys(&export->run));
 }
 
-static void on_pass_done(void *arg, const struct kw_reader_pass *pass)
+static void on_read(void *arg)
 {
 	struct kw_export *export = arg;
 
-	if (export->phase != READING)
-		return;
-	if (pass->consistent == 0 && pass->vanished) {
-		/* Segments were cleaned away unread: their records follow in the tail. */
-		if (++export->tails < TAILS_MAX)
-			kw_reader_poll(export->reader);
-		else
-			kw_export_cancel(
-				export, "the table changes faster than it can be read: try again");
-		return;
-	}
-	export->result.one_moment = export->snapshots == 0 && export->tails == 0;
-	begin_stream(export, export->superblock.rdb_version);
+	export->result.one_moment = export->run.snapshots == 0 && export->run.tails == 0;
+	begin_stream(export, export->run.superblock.rdb_version);
 	kw_rdb_end(&export->rdb, &export->out);
-	export->phase = FLUSHING;
 	flush(export);
-}
-
-static void on_lapsed(void *arg, const char *why)
-{
-	struct kw_export *export = arg;
-
-	if (export->phase != READING)
-		return;
-	if (++export->snapshots < SNAPSHOTS_MAX)
-		kw_reader_start(export->reader, NULL);
-	else
-		kw_export_cancel(export, "the table changes faster than it can be read: try again");
-}
-
-static void on_reader_failed(void *arg, const struct kw_error *error)
-{
-	struct kw_error wrapped = *error;
-
-	kw_error_wrap(&wrapped, "export: the proxy's table");
-	fail(arg, &wrapped);
 }
 
 /* ---- begin ---- */
 
-static void on_tick(uv_timer_t *timer)
+static void on_tick(void *arg)
 {
-	struct kw_export *export = timer->data;
+	struct kw_export *export = arg;
 	uint64_t now = kw_clock_us();
 
-	kw_reads_tick(&export->reads);
-	if (export->phase == CLOSING) {
-		close_when_quiet(export);
-		return;
-	}
 	if (!export->handlers.wanted(export->handlers.arg)) {
 		kw_export_cancel(export, "whoever asked for it is gone");
 		return;
@@ -332,22 +245,29 @@ static void on_tick(uv_timer_t *timer)
 	export->handlers.progress(export->handlers.arg, kw_export_result(export));
 }
 
-static struct kw_reader *make_reader(struct kw_export *export)
+static void begin_run(struct kw_export *export)
 {
-	const struct kw_reader_options options = {.depth = READER_DEPTH, .ahead = KW_AHEAD_OFF};
-	const struct kw_reader_sink sink = {
-		.snapshot_begin = on_snapshot_begin,
+	const struct kw_run_options options = {
+		.name = "export",
+		.loop = export->options.loop,
+		.remote = export->options.remote,
+		.remote_arg = export->options.remote_arg,
+	};
+	const struct kw_run_handlers handlers = {
+		.snapshot = on_snapshot,
 		.records = on_records,
 		.room = on_room,
-		.superblock = on_superblock,
-		.pass_done = on_pass_done,
-		.lapsed = on_lapsed,
-		.failed = on_reader_failed,
+		.read = on_read,
+		.tick = on_tick,
+		.ending = on_ending,
+		.ended = on_ended,
 		.arg = export,
 	};
-	const struct kw_reader_io io = kw_reads_reader_io(&export->reads);
 
-	return kw_reader_new(&options, &io, &sink);
+	kw_run_begin(&export->run, &options, &handlers);
+	uv_pipe_init(options.loop, &export->pipe, 0);
+	export->pipe.data = export;
+	kw_run_hold(&export->run); /* the pipe */
 }
 
 /* Writing to a file would hold the loop up: no descriptor of one can be non-blocking. */
@@ -377,23 +297,17 @@ int kw_export_start(const struct kw_export_options *options,
 	export = kw_zalloc(sizeof *export);
 	export->options = *options;
 	export->handlers = *handlers;
-	export->begun_us = export->told_us = kw_clock_us();
+	export->told_us = kw_clock_us();
 	export->result.begun_us = kw_wall_us();
-	uv_pipe_init(options->loop, &export->pipe, 0);
-	uv_timer_init(options->loop, &export->tick);
-	export->pipe.data = export->tick.data = export;
-	export->handles = 2;
-	kw_reads_init(&export->reads, options->remote, options->remote_arg);
-	export->reader = make_reader(export);
-	uv_timer_start(&export->tick, on_tick, TICK_MS, TICK_MS);
+	begin_run(export);
 	*result = export;
 	code = uv_pipe_open(&export->pipe, options->fd);
 	if (code) {
 		close(options->fd);
 		kw_error_set(&why, KW_E_IO, "export: the descriptor: %s", uv_strerror(code));
-		fail(export, &why);
+		kw_run_fail(&export->run, &why);
 	} else {
-		kw_reader_start(export->reader, NULL);
+		kw_run_read(&export->run);
 	}
 	return KW_OK;
 }

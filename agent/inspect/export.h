@@ -1,21 +1,20 @@
 /*
- * Export: the table as an RDB stream, for a backup or another server, read from the proxy's memory
- * by a reader of its own over the agent's connection. Neither server notices; the agent goes on
- * following meanwhile, and need not have a local server at all.
+ * Export: the table as an RDB stream, for a backup or another server. It is read from the proxy's
+ * memory in one inspection run (run.h). Neither server notices. The agent goes on following
+ * meanwhile, and need not have a local server at all.
  *
- *   ┌─────────┐ every key seen ┌──────────┐ all written ┌─────────┐
- *   │ READING │───────────────▶│ FLUSHING │────────────▶│ CLOSING │─▶ done
- *   └─────────┘                └──────────┘             └─────────┘
- *        └── failed, cancelled, nobody reads or waits ──────▲
+ * While the run is READING, records are appended to the stream. Once it is READ, the last bytes are
+ * written. Then it ends. It fails if it is cancelled, if the other side stops taking bytes, or if
+ * the caller does not want it any more.
  *
- * The snapshot's bytes go into a pipe or socket that somebody else opened: what they become (a
- * file, standard output, another host) is that side's, and so are rights, space and the answer to
- * both. Its slowness holds the reader up, not the loop: the descriptor is non-blocking.
+ * The bytes go into a pipe or socket that the caller's side opened. What they become there (a file,
+ * standard output, another host) is that side's matter, and so are rights and space. If it is slow,
+ * the reader waits, not the loop: the descriptor is non-blocking.
  *
- * Which moment it shows: a snapshot in which no segment vanished is the table as it was at one
- * version (result.one_moment). When the cleaner was faster, what it moved is read in a tail behind
- * the snapshot: then every key is still there once, with a value that it had at some moment between
- * begin and end. A key that was deleted meanwhile may be among them.
+ * Which moment does it show? A snapshot in which no segment vanished is the table as it was at one
+ * version (result.one_moment). If the cleaner was faster, what it moved is read in a tail after the
+ * snapshot. Then every key is there once, with a value that it had at some moment between begin and
+ * end. A key that was deleted meanwhile may be among them.
  *
  * Bounded: KW_EXPORT_WINDOW_BYTES not yet taken by the other side, and one value more; 21 to 43
  * bytes a key to know which were written. Loop thread only.
@@ -55,13 +54,13 @@ struct kw_export_result {
 };
 
 struct kw_export_handlers {
-	bool (*wanted)(void *arg); /* asked every now and then: false ends it */
+	bool (*wanted)(void *arg); /* asked each KW_RUN_TICK_MS: false ends it */
 	/* Every KW_EXPORT_PROGRESS_MS. */
 	void (*progress)(void *arg, const struct kw_export_result *so_far);
 	/*
-	 * The end, the descriptor is closed: error NULL and all of the stream was taken, or why
-	 * not, and what was taken is no whole file. result is valid during the call; the export is
-	 * freed behind it.
+	 * The end; the descriptor is closed. error NULL: all of the stream was taken. Otherwise
+	 * what was taken is no whole file. result is valid during the call. The export is freed
+	 * after it.
 	 */
 	void (*done)(
 		void *arg, const struct kw_export_result *result, const struct kw_error *error);

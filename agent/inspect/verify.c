@@ -8,26 +8,7 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
-#define TICK_MS 20
-#define READER_DEPTH 4 /* READs in flight: the agent's own reader keeps its share */
-#define RESERVE_KEYS_MAX (UINT64_C(1) << 24) /* believed of what the superblock says */
-#define TAILS_MAX 100                        /* passes behind a snapshot, while segments vanish */
-#define SNAPSHOTS_MAX 3 /* begun anew because the table went past what was read */
-
-static const char too_fast[] = "the table changes faster than it can be read: try again";
-
-static void close_when_quiet(struct kw_verify *verify);
-
 /* ---- what all parts use ---- */
-
-void kw_verify_fail(struct kw_verify *verify, const struct kw_error *error)
-{
-	if (kw_verify_over(verify))
-		return;
-	verify->error = *error;
-	verify->phase = KW_VERIFY_CLOSING;
-	close_when_quiet(verify);
-}
 
 void kw_verify_fail_reply(
 	struct kw_verify *verify, const char *command, const struct kw_reply *reply)
@@ -38,7 +19,7 @@ void kw_verify_fail_reply(
 	kw_error_set(&error, KW_E_REFUSED, "verify: the local server answers %s with \"%.*s\"",
 		command, text ? (int)(reply->text.length < 300 ? reply->text.length : 300) : 19,
 		text ? (const char *)reply->text.data : "something unexpected");
-	kw_verify_fail(verify, &error);
+	kw_run_fail(&verify->run, &error);
 }
 
 static void on_selected(void *arg, const struct kw_reply *reply)
@@ -100,18 +81,26 @@ static void free_names(struct kw_verify_list *list)
 		free((void *)(uintptr_t)list->names[i].key.data);
 }
 
-static void finish(struct kw_verify *verify)
+static void on_ending(void *arg)
 {
-	struct kw_verify_result *result = &verify->result;
-	bool failed = verify->error.code != KW_OK;
+	struct kw_verify *verify = arg;
 
-	result->seconds = (double)(kw_clock_us() - verify->begun_us) / 1e6;
-	verify->fn(verify->arg, result, failed ? &verify->error : NULL);
+	kw_lookup_stop(verify->lookup);
+	if (verify->redis)
+		kw_redis_close(verify->redis);
+}
+
+static void on_ended(void *arg, const struct kw_error *error)
+{
+	struct kw_verify *verify = arg;
+	struct kw_verify_result *result = &verify->result;
+
+	assert(!verify->redis);
+	result->seconds = kw_run_seconds(&verify->run);
+	verify->fn(verify->arg, result, error);
 	kw_verify_suspects_close(verify);
-	kw_reader_free(verify->reader);
+	kw_run_close(&verify->run);
 	kw_lookup_free(verify->lookup);
-	kw_reads_close(&verify->reads);
-	kw_redis_free(verify->redis);
 	kw_keyset_close(&verify->seen);
 	kw_buffer_close(&verify->asked);
 	free(verify->databases);
@@ -121,74 +110,45 @@ static void finish(struct kw_verify *verify)
 	free(verify);
 }
 
-static void on_tick_closed(uv_handle_t *handle)
-{
-	finish(handle->data);
-}
-
-/*
- * Nothing may be freed before every READ was told back (the carrier writes into our memory) and the
- * connection has closed. The tick goes on until then: it tells back what was refused.
- */
-static void close_when_quiet(struct kw_verify *verify)
-{
-	kw_reader_stop(verify->reader);
-	kw_lookup_stop(verify->lookup);
-	if (verify->redis_open)
-		kw_redis_close(verify->redis);
-	if (verify->redis_open || verify->reads.outstanding > 0 || !verify->tick_open)
-		return;
-	verify->tick_open = false;
-	uv_close((uv_handle_t *)&verify->tick, on_tick_closed);
-}
-
 void kw_verify_cancel(struct kw_verify *verify, const char *why)
 {
-	struct kw_error error;
-
-	kw_error_set(&error, KW_E_STATE, "verify: %s", why);
-	kw_verify_fail(verify, &error);
+	kw_run_cancel(&verify->run, why);
 }
 
 /* ---- phases ---- */
 
-static void succeed(struct kw_verify *verify)
+static void on_snapshot_compared(struct kw_verify *verify)
 {
-	verify->phase = KW_VERIFY_CLOSING;
-	close_when_quiet(verify);
+	assert(verify->phase == KW_VERIFY_SNAPSHOT);
+	if (verify->options.sample)
+		verify->phase = KW_VERIFY_SETTLE;
+	else
+		kw_verify_scan_start(verify);
 }
 
 void kw_verify_step(struct kw_verify *verify)
 {
+	if (kw_verify_over(verify) || kw_run_is(&verify->run, KW_RUN_BEGUN))
+		return;
 	if (verify->phase == KW_VERIFY_SNAPSHOT) {
-		kw_reader_resume(verify->reader);
-		if (verify->table_read && kw_buffer_length(&verify->asked) == 0) {
-			if (verify->options.sample)
-				verify->phase = KW_VERIFY_SETTLE;
-			else
-				kw_verify_scan_start(verify);
-		}
+		kw_run_resume(&verify->run);
+		if (kw_run_is(&verify->run, KW_RUN_READ) && kw_buffer_length(&verify->asked) == 0)
+			on_snapshot_compared(verify);
 	}
 	if (verify->phase == KW_VERIFY_SCAN)
 		kw_verify_scan_step(verify);
-	if (!kw_verify_over(verify) && verify->phase != KW_VERIFY_CONNECTING)
+	if (!kw_verify_over(verify))
 		kw_verify_suspects_step(verify);
 	if (verify->phase == KW_VERIFY_SETTLE && verify->suspects == 0)
-		succeed(verify);
+		kw_run_succeed(&verify->run);
 }
 
-static void on_tick(uv_timer_t *timer)
+static void on_tick(void *arg)
 {
-	struct kw_verify *verify = timer->data;
-
-	kw_reads_tick(&verify->reads);
-	if (kw_verify_over(verify))
-		close_when_quiet(verify);
-	else
-		kw_verify_step(verify);
+	kw_verify_step(arg);
 }
 
-/* ---- the reader's sink ---- */
+/* ---- what the run tells ---- */
 
 static bool chosen(const struct kw_verify *verify, const struct kw_record_view *record)
 {
@@ -198,7 +158,7 @@ static bool chosen(const struct kw_verify *verify, const struct kw_record_view *
 		       record->key.length) < verify->sample_below;
 }
 
-/* A tail after a snapshot that lost a segment brings deletes too: lookups know of them. */
+/* A tail after a snapshot that lost a segment brings deletes, too: lookups find them. */
 static bool is_compared(const struct kw_verify *verify, const struct kw_record_view *record)
 {
 	return record->kind == KW_RECORD_PUT &&
@@ -223,68 +183,23 @@ static uint64_t on_room(void *arg)
 	return kw_verify_room(arg);
 }
 
-static void on_superblock(void *arg, const struct kw_superblock *superblock)
+static void on_snapshot(void *arg, uint64_t epoch, uint64_t version)
 {
 	struct kw_verify *verify = arg;
-	uint64_t sample = verify->options.sample;
+	uint64_t sample = verify->options.sample, keys = verify->run.superblock.keys;
 
-	if (!superblock->complete) {
-		kw_verify_cancel(verify,
-			"the proxy's table is not complete yet: wait until the proxy is live");
+	/* The choice stays as it is when the table is read anew. */
+	if (verify->run.snapshots > 0)
 		return;
-	}
-	if (verify->table_known)
-		return;
-	verify->table_known = true;
 	if (!sample)
-		kw_keyset_reserve(&verify->seen,
-			superblock->keys < RESERVE_KEYS_MAX ? superblock->keys : RESERVE_KEYS_MAX);
+		kw_keyset_reserve(&verify->seen, kw_run_keys(&verify->run));
 	else
-		verify->sample_below = sample >= superblock->keys
-					       ? UINT64_MAX
-					       : UINT64_MAX / superblock->keys * sample;
+		verify->sample_below = sample >= keys ? UINT64_MAX : UINT64_MAX / keys * sample;
 }
 
-static void on_snapshot_begin(void *arg, uint64_t epoch, uint64_t version)
+static void on_read(void *arg)
 {
-}
-
-static void on_pass_done(void *arg, const struct kw_reader_pass *pass)
-{
-	struct kw_verify *verify = arg;
-
-	if (kw_verify_over(verify))
-		return;
-	if (pass->consistent == 0 && pass->vanished) {
-		/* Segments were cleaned away unread: their records follow in the tail. */
-		if (++verify->tails < TAILS_MAX)
-			kw_reader_poll(verify->reader);
-		else
-			kw_verify_cancel(verify, too_fast);
-		return;
-	}
-	verify->table_read = true;
-	kw_verify_step(verify);
-}
-
-static void on_lapsed(void *arg, const char *why)
-{
-	struct kw_verify *verify = arg;
-
-	if (kw_verify_over(verify))
-		return;
-	if (++verify->snapshots < SNAPSHOTS_MAX)
-		kw_reader_start(verify->reader, NULL);
-	else
-		kw_verify_cancel(verify, too_fast);
-}
-
-static void on_reader_failed(void *arg, const struct kw_error *error)
-{
-	struct kw_error wrapped = *error;
-
-	kw_error_wrap(&wrapped, "verify: the proxy's table");
-	kw_verify_fail(arg, &wrapped);
+	kw_verify_step(arg);
 }
 
 /* ---- begin ---- */
@@ -293,10 +208,8 @@ static void on_ready(void *arg)
 {
 	struct kw_verify *verify = arg;
 
-	if (kw_verify_over(verify))
-		return;
-	verify->phase = KW_VERIFY_SNAPSHOT;
-	kw_reader_start(verify->reader, NULL);
+	if (!kw_verify_over(verify))
+		kw_run_read(&verify->run);
 }
 
 static void on_redis_closed(void *arg, const struct kw_error *why)
@@ -304,36 +217,40 @@ static void on_redis_closed(void *arg, const struct kw_error *why)
 	struct kw_verify *verify = arg;
 	struct kw_error error = *why;
 
-	verify->redis_open = false;
-	if (kw_verify_over(verify)) {
-		close_when_quiet(verify);
-		return;
-	}
+	kw_redis_free(verify->redis);
+	verify->redis = NULL;
 	if (error.code == KW_OK)
 		kw_error_set(&error, KW_E_IO, "the connection closed");
 	kw_error_wrap(&error, "verify: the local server");
-	kw_verify_fail(verify, &error);
+	kw_run_fail(&verify->run, &error);
+	kw_run_release(&verify->run);
 }
 
-static void make_reader(struct kw_verify *verify)
+static void begin_run(struct kw_verify *verify)
 {
-	const struct kw_reader_options options = {.depth = READER_DEPTH, .ahead = KW_AHEAD_OFF};
-	const struct kw_lookup_options lookup_options = {0};
-	const struct kw_reader_sink sink = {
-		.snapshot_begin = on_snapshot_begin,
+	const struct kw_run_options options = {
+		.name = "verify",
+		.loop = verify->options.loop,
+		.remote = verify->options.remote,
+		.remote_arg = verify->options.remote_arg,
+	};
+	const struct kw_run_handlers handlers = {
+		.snapshot = on_snapshot,
 		.records = on_records,
 		.room = on_room,
-		.superblock = on_superblock,
-		.pass_done = on_pass_done,
-		.lapsed = on_lapsed,
-		.failed = on_reader_failed,
+		.read = on_read,
+		.tick = on_tick,
+		.ending = on_ending,
+		.ended = on_ended,
 		.arg = verify,
 	};
-	const struct kw_reader_io reader_io = kw_reads_reader_io(&verify->reads);
-	const struct kw_lookup_io lookup_io = kw_reads_lookup_io(&verify->reads);
+	const struct kw_lookup_options lookup_options = {0};
+	struct kw_lookup_io io;
 
-	verify->reader = kw_reader_new(&options, &reader_io, &sink);
-	verify->lookup = kw_lookup_new(&lookup_options, &lookup_io);
+	kw_run_begin(&verify->run, &options, &handlers);
+	kw_run_hold(&verify->run); /* the connection */
+	io = kw_reads_lookup_io(&verify->run.reads);
+	verify->lookup = kw_lookup_new(&lookup_options, &io);
 }
 
 int kw_verify_start(const struct kw_verify_options *options, kw_verify_fn fn, void *arg,
@@ -348,22 +265,15 @@ int kw_verify_start(const struct kw_verify_options *options, kw_verify_fn fn, vo
 		free(verify);
 		return code;
 	}
-	verify->redis_open = true;
 	verify->options = *options;
 	verify->options.redis.password = kw_slice(NULL, 0); /* kw_redis_open has its own copy */
 	verify->fn = fn;
 	verify->arg = arg;
-	verify->begun_us = kw_clock_us();
 	verify->database = -1;
 	verify->result.sampled = options->sample != 0;
 	if (getrandom(&verify->sample_seed, sizeof verify->sample_seed, GRND_NONBLOCK) < 0)
 		verify->sample_seed = kw_wall_us();
-	kw_reads_init(&verify->reads, options->remote, options->remote_arg);
-	make_reader(verify);
-	uv_timer_init(options->loop, &verify->tick);
-	verify->tick.data = verify;
-	verify->tick_open = true;
-	uv_timer_start(&verify->tick, on_tick, TICK_MS, TICK_MS);
+	begin_run(verify);
 	*result = verify;
 	return KW_OK;
 }

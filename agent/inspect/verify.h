@@ -1,24 +1,24 @@
 /*
  * Verify: is the local server equal to the table?
  *
- *   ┌────────────┐ ready ┌──────────┐ all compared ┌──────┐ all keys seen ┌────────┐ none left
- *   │ CONNECTING │──────▶│ SNAPSHOT │─────────────▶│ SCAN │──────────────▶│ SETTLE │──────────▶
- * done └────────────┘       └──────────┘              └──────┘               └────────┘ every key
- * (or a sample)   local keys that are    second looks against DUMP and expiry   not in the table
- * that are still due
+ *   ┌────────────┐ ready ┌──────────┐ all compared ┌──────┐ every key seen ┌────────┐ none left
+ *   │ connecting │──────▶│ SNAPSHOT │─────────────▶│ SCAN │───────────────▶│ SETTLE │──────────▶
+ *   └────────────┘       └──────────┘              └──────┘                └────────┘
+ *                         the table, against        local keys that are     differences that are
+ *                         DUMP and expiry           not in the table        still looked at again
  *
- * A snapshot of the table by a reader of its own, over the agent's connection to the proxy, is
- * compared with the local server through a connection of its own: the agent goes on following
- * meanwhile, so the two move. What differs is therefore looked at again before it is accused:
- * looked up in the table, fetched from the local server, looked up again; three times, RECHECK_US
- * apart. A key whose version moved between the two lookups says nothing and is asked anew; one that
- * never holds still is counted as unsettled.
+ * The table is read in one inspection run (run.h) and compared with the local server through a
+ * connection of its own. The agent goes on following meanwhile, so both sides change. A difference
+ * is therefore looked at again before it is reported: the key is looked up in the table, fetched
+ * from the local server, and looked up again; three times, with a pause between. If its version
+ * moved between the two lookups, the look says nothing, and the key is asked for again. A key that
+ * moves each time is counted as unsettled.
  *
  * With a sample, keys are chosen by a hash with a random seed, and local keys that the table does
  * not have are not searched for (no SCAN).
  *
- * Bounded: what is in flight by bytes, differences waiting for their second look by
- * KW_VERIFY_SUSPECTS_MAX (the snapshot waits then), names by KW_VERIFY_NAMES_MAX a list. Only the
+ * Bounded: what is in flight by bytes; differences that wait for another look by
+ * KW_VERIFY_SUSPECTS_MAX (the snapshot waits then); names by KW_VERIFY_NAMES_MAX a list. Only the
  * search for extra keys needs memory by the number of keys: about 21 to 43 bytes each.
  *
  * Loop thread only.
@@ -64,8 +64,8 @@ struct kw_verify_list {
 struct kw_verify_result {
 	uint64_t checked;                /* keys of the table that were compared */
 	uint64_t equal;                  /* of them: the same value and the same expiry */
-	uint64_t unsettled;              /* of them: changed all the time, so nothing can be said */
-	uint64_t scanned;                /* local keys looked at for keys too many */
+	uint64_t unsettled;              /* of them: they changed at each look */
+	uint64_t scanned;                /* local keys that the search for extra keys looked at */
 	uint64_t rechecked;              /* second looks taken */
 	struct kw_verify_list different; /* another value, or another expiry */
 	struct kw_verify_list missing;   /* in the table, not here */
@@ -76,7 +76,7 @@ struct kw_verify_result {
 
 /*
  * The end: error NULL, and the result is whole; or why it could not be done. result is valid during
- * the call; the verify is freed behind it.
+ * the call. The verify is freed after it.
  */
 typedef void (*kw_verify_fn)(
 	void *arg, const struct kw_verify_result *result, const struct kw_error *error);

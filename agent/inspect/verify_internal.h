@@ -1,7 +1,7 @@
 /*
  * The inside of verify, shared by its parts:
  *
- *   verify.c           begin, phases, the reader's sink, the end
+ *   verify.c           begin, phases, what the run tells, the end
  *   verify_compare.c   first look: what the snapshot said against DUMP and PEXPIRETIME, pipelined
  *   verify_suspects.c  second looks
  *   verify_scan.c      local keys that the table does not have
@@ -14,14 +14,14 @@
 #include "base/buffer.h"
 #include "fingerprint.h"
 #include "keys/keyset.h"
+#include "run.h"
 #include "verify.h"
 
+/* Of a run that is READING or READ; BEGUN while the connection is made. */
 enum kw_verify_phase {
-	KW_VERIFY_CONNECTING,
-	KW_VERIFY_SNAPSHOT,
+	KW_VERIFY_SNAPSHOT, /* until all of it is compared */
 	KW_VERIFY_SCAN,
 	KW_VERIFY_SETTLE,
-	KW_VERIFY_CLOSING,
 };
 
 /* One key as the table has it; absent when version is 0. */
@@ -55,23 +55,14 @@ struct kw_verify {
 	struct kw_verify_options options;
 	kw_verify_fn fn;
 	void *arg;
+	struct kw_run run;
 	enum kw_verify_phase phase;
 	struct kw_verify_result result;
-	struct kw_error error; /* code KW_OK: none */
-	uint64_t begun_us;
 
-	uv_timer_t tick;
-	bool tick_open;
 	struct kw_redis *redis;
-	bool redis_open;
 	int64_t database; /* selected by what was queued last; -1: none */
 
-	struct kw_reads reads;
-	struct kw_reader *reader;
 	struct kw_lookup *lookup;
-	bool table_known; /* a superblock came */
-	bool table_read;  /* the snapshot is complete */
-	uint32_t snapshots, tails;
 	uint64_t sample_seed, sample_below; /* a key is chosen when its hash is below */
 	struct kw_keyset seen;              /* keys of the snapshot, when not sampling */
 
@@ -95,7 +86,6 @@ struct kw_verify {
 };
 
 /* verify.c */
-void kw_verify_fail(struct kw_verify *verify, const struct kw_error *error);
 void kw_verify_fail_reply(
 	struct kw_verify *verify, const char *command, const struct kw_reply *reply);
 void kw_verify_step(struct kw_verify *verify); /* whatever can go on now */
@@ -105,7 +95,7 @@ void kw_verify_name(struct kw_verify_list *list, uint32_t database, struct kw_sl
 
 static inline bool kw_verify_over(const struct kw_verify *verify)
 {
-	return verify->phase == KW_VERIFY_CLOSING;
+	return kw_run_over(&verify->run);
 }
 
 /* verify_compare.c */

@@ -118,7 +118,7 @@ static void fail_lookup(struct kw_verify *verify, const struct kw_lookup_result 
 	struct kw_error error = found->error;
 
 	kw_error_wrap(&error, "verify: the proxy's table");
-	kw_verify_fail(verify, &error);
+	kw_run_fail(&verify->run, &error);
 }
 
 /* The second lookup: did the table hold still while the local server was asked? */
