@@ -103,6 +103,9 @@ int kw_rdma_device_depth(struct ibv_context *verbs, struct kw_error *error)
 
 /* ---- making it ---- */
 
+static_assert(KW_RDMA_POLL_MAX % BATCH == 0, "whole batches");
+static_assert(KW_RDMA_RECEIVES + KW_RDMA_SENDS < BATCH, "only READs ever fill a batch");
+
 static int post_receive(struct kw_rdma_end *end, uint64_t index)
 {
 	struct ibv_sge part = {
@@ -381,22 +384,25 @@ void kw_rdma_end_poll(struct kw_rdma_end *end)
 {
 	struct ibv_wc completions[BATCH];
 	struct kw_error why;
-	int count;
+	int count = 0;
 
-	/* Bounded: no more than the queue holds, and what callbacks post is bounded by depth. */
-	do {
-		if (stopped(end))
-			return;
+	/* Bounded: a callback may post what completes at once, so the queue might never be empty.
+	 */
+	for (int round = 0; round < KW_RDMA_POLL_MAX / BATCH && !stopped(end); round++) {
 		count = ibv_poll_cq(end->cq, BATCH, completions);
 		for (int i = 0; i < count && !stopped(end); i++)
 			take(end, &completions[i]);
-	} while (count == BATCH);
+		if (count < BATCH)
+			break;
+	}
 	if (count < 0) {
 		kw_error_set(&why, KW_E_IO, "the completion queue cannot be polled");
 		fail(end, &why);
 	}
 	if (is(end, KW_RDMA_END_BROKEN))
 		end->ops->broken(end->owner, &end->why);
+	else if (count == BATCH && !stopped(end))
+		end->ops->more(end->owner);
 }
 
 static void on_poll(uv_poll_t *poll, int status, int events)

@@ -36,6 +36,7 @@
 #define KW_RDMA_RECEIVES 8   /* posted at any time; the protocol never has as many under way */
 #define KW_RDMA_SENDS 4      /* not yet completed */
 #define KW_RDMA_SLOTS_MAX 64 /* READs of a piece in flight */
+#define KW_RDMA_POLL_MAX 64  /* completions taken by one poll */
 
 struct kw_rdma_end;
 
@@ -43,6 +44,8 @@ struct kw_rdma_end_ops {
 	void (*message)(void *owner, const uint8_t *bytes, uint32_t length);
 	void (*sent)(void *owner);                /* one SEND is through */
 	void (*read)(void *owner, uint64_t last); /* READs up to this number are through */
+	/* Completions may be left: kw_rdma_end_poll must be called in the next turn of the loop. */
+	void (*more)(void *owner);
 	/* Once. Messages that had come before were told first. */
 	void (*broken)(void *owner, const struct kw_error *why);
 };
@@ -133,7 +136,10 @@ const uint8_t *kw_rdma_end_slot(const struct kw_rdma_end *end, uint64_t number);
 int kw_rdma_end_post(struct kw_rdma_end *end, const struct kw_rdma_read *reads, int count,
 	struct kw_error *error);
 
-/* Look for completions until there are none. */
+/*
+ * Look for completions until there are none, or KW_RDMA_POLL_MAX were taken: then ops->more is
+ * called, so that timers and other connections get their turn.
+ */
 void kw_rdma_end_poll(struct kw_rdma_end *end);
 
 /* Is an event of the device about this end (its port, its queues), or about the whole of it? */

@@ -352,6 +352,13 @@ static void on_read(void *owner, uint64_t last)
 	abort(); /* this end starts none */
 }
 
+/* The queue of an end that starts no READs holds less than a batch. */
+static void on_more(void *owner)
+{
+	(void)owner;
+	abort();
+}
+
 static void on_broken(void *owner, const struct kw_error *why)
 {
 	kw_rdma_peer_lost(owner, why);
@@ -361,6 +368,7 @@ static const struct kw_rdma_end_ops end_ops = {
 	.message = on_message,
 	.sent = on_sent,
 	.read = on_read,
+	.more = on_more,
 	.broken = on_broken,
 };
 

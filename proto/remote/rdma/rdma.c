@@ -255,6 +255,12 @@ static void on_sent(void *owner)
 	(void)owner;
 }
 
+/* The next turn polls: see turn_rdma. */
+static void on_more(void *owner)
+{
+	kw_remote_turn_soon(owner);
+}
+
 static void on_broken(void *owner, const struct kw_error *why)
 {
 	kw_remote_fail(owner, why);
@@ -266,6 +272,7 @@ static const struct kw_rdma_end_ops end_ops = {
 	.message = on_message,
 	.sent = on_sent,
 	.read = on_read,
+	.more = on_more,
 	.broken = on_broken,
 };
 
@@ -308,11 +315,12 @@ static void turn_rdma(struct kw_remote *remote)
 	struct rdma *rdma = remote->own;
 
 	kw_rdma_dial_turn(&rdma->dial);
-	/* Busy polling: look as long as something is out, without waiting to be told. */
-	if (!rdma->dial.options.busy || !kw_remote_is(remote, KW_REMOTE_READY))
+	if (!kw_remote_is(remote, KW_REMOTE_READY))
 		return;
+	/* Completions may be left over. Busy polling: look as long as something is out. */
 	kw_rdma_end_poll(&rdma->end);
-	if (kw_remote_is(remote, KW_REMOTE_READY) && rdma->posted > rdma->done)
+	if (rdma->dial.options.busy && kw_remote_is(remote, KW_REMOTE_READY) &&
+		rdma->posted > rdma->done)
 		kw_remote_turn_soon(remote);
 }
 

@@ -59,6 +59,11 @@ static void raw_read(void *owner, uint64_t last)
 	raw->reads++;
 }
 
+/* Tests poll again anyway. */
+static void raw_more(void *owner)
+{
+}
+
 static void raw_broken(void *owner, const struct kw_error *why)
 {
 	struct raw *raw = owner;
@@ -91,7 +96,8 @@ static struct sockaddr_in raw_target(const struct fixture *fixture)
 enum rdma_cm_event_type raw_dial(
 	struct fixture *fixture, struct raw *raw, const struct kw_rdma_private *private)
 {
-	static const struct kw_rdma_end_ops ops = {raw_message, raw_sent, raw_read, raw_broken};
+	static const struct kw_rdma_end_ops ops = {
+		raw_message, raw_sent, raw_read, raw_more, raw_broken};
 	const struct kw_rdma_options options = {.ack_timeout = 14, .retry_count = 3};
 	struct sockaddr_in to = raw_target(fixture);
 	struct rdma_conn_param param = {

@@ -4,6 +4,7 @@
 #include "fake_verbs.h"
 #include "rdma_raw.h"
 #include "remote/rdma/counts.h"
+#include "remote/rdma/end.h"
 
 #include <string.h>
 
@@ -54,6 +55,69 @@ static void two_small_reads_are_one_posting(void **state)
 		try_check(&tries[i]);
 		try_free(&tries[i]);
 	}
+	client_close(&fixture, &client);
+	fixture_close(&fixture);
+}
+
+#define IN_FLIGHT 32
+#define READS_IN_ALL 10000
+
+struct again {
+	struct client *client;
+	struct kw_remote_read read;
+	uint8_t buffer[64];
+	int *done;
+};
+
+static void read_again(struct kw_remote_read *read, const struct kw_error *error)
+{
+	struct again *again = read->arg;
+
+	assert_null(error);
+	if (++*again->done <= READS_IN_ALL - IN_FLIGHT)
+		kw_remote_read(again->client->remote, &read, 1);
+}
+
+static void count_turn(uv_check_t *check)
+{
+	++*(int *)check->data;
+}
+
+/* READs that complete at once, and whose owner asks again: timers and others get their turn. */
+static void who_reads_again_and_again_does_not_hold_up_the_loop(void **state)
+{
+	const struct kw_server_options served = {.depth_max = IN_FLIGHT};
+	struct kw_remote_options options = plain_options();
+	static struct again agains[IN_FLIGHT];
+	struct fixture fixture;
+	struct client client;
+	uv_check_t check;
+	int turns = 0, done = 0;
+
+	fixture_open(&fixture);
+	fixture_serve(&fixture, &served);
+	options.depth = IN_FLIGHT;
+	assert_int_equal(client_open(&fixture, &client, &options), 0);
+	WAIT(&fixture, client.ready);
+	uv_check_init(&fixture.loop, &check);
+	check.data = &turns;
+	uv_check_start(&check, count_turn);
+	for (int i = 0; i < IN_FLIGHT; i++) {
+		struct kw_remote_read *read = &agains[i].read;
+
+		agains[i].client = &client;
+		agains[i].done = &done;
+		*read = (struct kw_remote_read){.offset = (uint64_t)i * 64,
+			.length = 64,
+			.buffer = agains[i].buffer,
+			.done = read_again,
+			.arg = &agains[i]};
+		kw_remote_read(client.remote, &read, 1);
+	}
+	WAIT(&fixture, done == READS_IN_ALL);
+	/* A turn polls twice at most: for the event, and for what was left over. */
+	assert_true(turns >= READS_IN_ALL / (2 * KW_RDMA_POLL_MAX + IN_FLIGHT));
+	uv_close((uv_handle_t *)&check, NULL);
 	client_close(&fixture, &client);
 	fixture_close(&fixture);
 }
@@ -151,6 +215,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		RDMA_TEST(few_doorbells_and_few_signals),
 		RDMA_TEST(two_small_reads_are_one_posting),
+		RDMA_TEST(who_reads_again_and_again_does_not_hold_up_the_loop),
 		RDMA_TEST(devices_and_options_of_all_kinds_do),
 		RDMA_TEST(senseless_options_are_refused),
 		RDMA_TEST(locked_memory_is_counted_before_it_is_asked_for),
