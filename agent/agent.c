@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,6 +59,7 @@ static void part_closed(struct kw_agent *agent)
 {
 	struct kw_agent_handlers handlers = agent->handlers;
 
+	assert(agent->life.state == KW_LIFE_CLOSE && agent->open > 0);
 	if (--agent->open > 0)
 		return;
 	agent->apply->ops->destroy(agent->apply);
@@ -80,6 +82,7 @@ static void on_handle_closed(uv_handle_t *handle)
 
 static void close_parts(struct kw_agent *agent)
 {
+	assert(agent->life.state == KW_LIFE_CLOSE && agent->open == OPEN_PARTS);
 	uv_close((uv_handle_t *)&agent->tick, on_handle_closed);
 	uv_close((uv_handle_t *)&agent->turn, on_handle_closed);
 	uv_close((uv_handle_t *)&agent->awake, on_handle_closed);
@@ -117,6 +120,7 @@ static void end_step(struct kw_agent *agent, uint64_t now_us)
 {
 	bool gone = agent->apply->ops->needs_local && !kw_local_ready(&agent->local);
 
+	assert(!kw_agent_runs(agent) && agent->until_us > 0);
 	kw_sync_acknowledged(&agent->sync);
 	if (agent->life.state == KW_LIFE_DRAIN &&
 		(gone || now_us >= agent->until_us || is_drained(agent)))

@@ -10,17 +10,17 @@
  *   │ CONNECTING │────▶│ BOOTSTRAPPING │────▶│ WARM │◀─────────────────▶│ LAGGING │
  *   └────────────┘     └───────────────┘     └──────┘  quarantine, full  └─────────┘
  *      ▲   │                  ▲                ▲ │
- *      │   │           ┌─────────────┐         │ │ lapsed, flushed behind our back
+ *      │   │           ┌─────────────┐         │ │ lapsed, flushed by others
  *      │   └──────────▶│ RECONCILING │─────────┘ │
  *      │               └─────────────┘◀──────────┘
  *   from every state:  CONNECTING (proxy or local server lost), STALLED (heartbeat stopped, the
  *   proxy's primary is down), FAILED (only a person can mend it; the reason says how).
  *   WARM is never entered straight from FAILED.
  *
- * WARM says: within the last warm.lag_ms there was a moment at which the local data were equal to
- * the newest version the proxy had published then, all acknowledged, nothing in quarantine, nothing
- * left to prune, and the proxy itself complete, live, and no more than warm.lag_ms behind its
- * primary. Loop thread only.
+ * WARM means: within the last warm.lag_ms there was a moment at which the local data were equal to
+ * the newest version that the proxy had published. All of it is acknowledged, no key is in
+ * quarantine, and none is left to be pruned. The proxy itself is complete, live, and at most
+ * warm.lag_ms behind its primary. Loop thread only.
  */
 #ifndef KW_AGENT_AGENT_H
 #define KW_AGENT_AGENT_H
@@ -105,14 +105,17 @@ struct kw_agent {
 	int open;          /* parts and handles not yet closed */
 };
 
-/* KW_E_CONFIG: an address that is none. On failure nothing is left behind. */
+/*
+ * options->filter is taken over. KW_E_CONFIG: the proxy's address is no address; then nothing was
+ * opened, and the filter stays with the caller.
+ */
 int kw_agent_new(uv_loop_t *loop, struct kw_agent_options *options,
 	const struct kw_agent_handlers *handlers, struct kw_agent **agent, struct kw_error *error);
 
 /*
- * Drain what is in flight and write the cursor (within KW_AGENT_DRAIN_MS; what a load of the server
- * holds up is not waited for), then, however that went, leave the server as configured (within
- * KW_AGENT_LEAVE_MS and what the drain left of its time), close everything; then handlers.closed.
+ * Begin the end. DRAIN and SAVE together have KW_AGENT_DRAIN_MS; what a load of the server holds up
+ * is not waited for. LEAVE has KW_AGENT_LEAVE_MS more. handlers.closed follows from the loop, and
+ * then the agent is freed. A second call does nothing.
  */
 #define KW_AGENT_DRAIN_MS 5000
 #define KW_AGENT_LEAVE_MS 5000
@@ -131,11 +134,12 @@ int kw_agent_promote(struct kw_agent *agent, struct kw_error *error);
 void kw_agent_set_warm_lag(struct kw_agent *agent, uint32_t warm_lag_ms);
 void kw_agent_set_pace(struct kw_agent *agent, uint32_t idle_us, bool busy);
 
-/* state.c: derive the state from the parts; move, tell, report to the proxy. */
+/* state.c: judge the state, move to it, tell the owner, and report to the proxy. */
 void kw_agent_evaluate(struct kw_agent *agent, uint64_t now_us);
 /*
- * Before the state is told: the step that judges what came in with the question is still to come.
- * Only warm is looked at again; to be called so takes a whole step.
+ * To be called before the state is answered to a client. What came in with the question is judged
+ * only by the next step, and the agent may no longer be warm. Another state stays as it is: to
+ * become warm takes a whole step.
  */
 void kw_agent_doubt(struct kw_agent *agent, uint64_t now_us);
 extern const struct kw_sm_conf kw_agent_machine;

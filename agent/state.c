@@ -305,6 +305,7 @@ void kw_agent_evaluate(struct kw_agent *agent, uint64_t now_us)
 	bool moves = (int)verdict.state != agent->sm.state;
 	struct words words;
 
+	assert(kw_agent_runs(agent));
 	describe(&words, agent, verdict.reason, now_us);
 	if (moves || strcmp(words.text, agent->reason) != 0) {
 		kw_sm_move(&agent->sm, (int)verdict.state, words.text);

@@ -22,7 +22,7 @@ static void start_snapshot(struct kw_sync *sync)
 {
 	const struct kw_superblock *superblock = &sync->follow->superblock;
 
-	/* Told at once: the proxy is to keep the tombstones of what comes after. */
+	/* The proxy must keep the tombstones of what comes after this. */
 	sync->passed = superblock->version;
 	sync->snapshots++;
 	if (sync->snapshots > 1)
@@ -54,9 +54,9 @@ static void wait_again(struct kw_sync *sync, const char *why)
 }
 
 /*
- * A server without memory refuses even the cursor; but the deletes that make room come with the
- * snapshot and its prune. So the cursor that is there stays, if it may. To wait for room would be
- * to wait for ever.
+ * A server without memory refuses even the cursor. The deletes that make room come only with the
+ * snapshot and its prune, so there is nothing to wait for. The cursor that is there stays, if it
+ * may.
  */
 static bool without_claim(const struct kw_sync *sync, const struct kw_failure *failure)
 {
@@ -163,7 +163,7 @@ static enum kw_claim may_claim(struct kw_sync *sync, uint64_t now_us)
 	return claim;
 }
 
-/* Nothing speaks against writing and reading now? */
+/* Are both ends there, and is nothing waited for? */
 static bool can_begin(struct kw_sync *sync, uint64_t now_us)
 {
 	if (!kw_follow_up(sync->follow) || sync->follow->superblock.epoch == 0 ||

@@ -191,7 +191,7 @@ static void hold_or_poll(struct kw_sync *sync)
 		       (phase == KW_SYNC_SETTLE && !kw_sync_positioned(sync));
 	bool polling = reading && sync->intake == KW_SYNC_INTAKE_OPEN;
 
-	/* A primary may be upgraded while we follow it. */
+	/* The primary may be upgraded while the agent follows it. */
 	if (polling && kw_sync_needs_local(sync) && kw_local_ready(sync->local)) {
 		polling = kw_sync_server_fits(sync);
 		if (polling)
