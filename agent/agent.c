@@ -11,7 +11,7 @@
 
 #define TICK_MS 50
 
-/* follow, local, apply, tick, turn, awake */
+/* follow, local, pair, tick, turn, awake */
 #define OPEN_PARTS 6
 
 static void on_awake(uv_idle_t *handle)
@@ -62,7 +62,7 @@ static void part_closed(struct kw_agent *agent)
 	assert(agent->life.state == KW_LIFE_CLOSE && agent->open > 0);
 	if (--agent->open > 0)
 		return;
-	agent->apply->ops->destroy(agent->apply);
+	kw_pair_free(agent->pair);
 	kw_sync_close(&agent->sync);
 	kw_quarantine_close(&agent->quarantine);
 	kw_filter_close(&agent->filter);
@@ -88,16 +88,14 @@ static void close_parts(struct kw_agent *agent)
 	uv_close((uv_handle_t *)&agent->awake, on_handle_closed);
 	kw_local_close(&agent->local);
 	kw_follow_close(&agent->follow);
-	if (agent->apply->ops->close)
-		agent->apply->ops->close(agent->apply, on_part_closed, agent);
-	else
+	if (!kw_pair_close(agent->pair, on_part_closed, agent))
 		agent->open--; /* the handles above are still open: it is not the last */
 }
 
 /* Has what was handed on arrived? What a load of the server holds up is not waited for. */
 static bool is_drained(const struct kw_agent *agent)
 {
-	return agent->apply->loading || agent->apply->done == agent->apply->taken;
+	return kw_pair_is_loading(agent->pair) || kw_pair_is_level(agent->pair);
 }
 
 static bool is_saved(struct kw_agent *agent, uint64_t now_us)
@@ -107,7 +105,7 @@ static bool is_saved(struct kw_agent *agent, uint64_t now_us)
 
 static bool has_left(struct kw_agent *agent)
 {
-	return !agent->apply->ops->leave || !agent->apply->ops->leave(agent->apply);
+	return !kw_pair_leave(agent->pair);
 }
 
 /*
@@ -118,7 +116,7 @@ static bool has_left(struct kw_agent *agent)
  */
 static void end_step(struct kw_agent *agent, uint64_t now_us)
 {
-	bool gone = agent->apply->ops->needs_local && !kw_local_ready(&agent->local);
+	bool gone = kw_pair_needs_local(agent->pair) && !kw_local_ready(&agent->local);
 
 	assert(!kw_agent_runs(agent) && agent->until_us > 0);
 	kw_sync_acknowledged(&agent->sync);
@@ -186,10 +184,10 @@ static void on_tick(uv_timer_t *handle)
 
 	if (kw_agent_runs(agent)) {
 		kw_follow_tick(&agent->follow, now);
-		if (agent->apply->ops->needs_local)
+		if (kw_pair_needs_local(agent->pair))
 			kw_local_tick(&agent->local, now);
 	}
-	agent->apply->ops->tick(agent->apply, now);
+	kw_pair_tick(agent->pair, now);
 	want_step(agent);
 }
 
@@ -245,8 +243,7 @@ static void on_looked(void *arg)
 	struct kw_agent *agent = arg;
 
 	kw_sync_looked(&agent->sync);
-	if (agent->apply->ops->looked)
-		agent->apply->ops->looked(agent->apply);
+	kw_pair_looked(agent->pair);
 	want_step(agent);
 }
 
@@ -264,7 +261,7 @@ static void on_selected(void *arg)
 	struct kw_agent *agent = arg;
 
 	kw_prune_selected(&agent->sync.walk);
-	agent->apply->ops->selected(agent->apply);
+	kw_pair_selected(agent->pair);
 	want_step(agent);
 }
 
@@ -303,24 +300,24 @@ static void open_local(struct kw_agent *agent, struct kw_agent_options *options)
 	kw_local_init(&agent->local, &options->local, &handlers);
 }
 
-static void open_apply(struct kw_agent *agent, const struct kw_agent_options *options)
+static void open_pair(struct kw_agent *agent, const struct kw_agent_options *options)
 {
-	const struct kw_apply_options apply = {
+	const struct kw_pair_options pair = {
+		.loop = agent->loop,
 		.local = &agent->local,
 		.filter = &agent->filter,
 		.quarantine = &agent->quarantine,
 		.window_bytes = options->window_bytes,
-		.loop = agent->loop,
 		.listen = options->listen,
-		.promote = options->promote,
+		.shutdown = options->shutdown,
+		.handlers = {want_step, on_lost, agent},
 	};
 
-	agent->apply = options->apply->create(&apply);
-	agent->apply->handlers = (struct kw_apply_handlers){want_step, on_lost, agent};
+	agent->pair = kw_pair_new(options->mode, &pair);
 	agent->sync = (struct kw_sync){
 		.follow = &agent->follow,
 		.local = &agent->local,
-		.apply = agent->apply,
+		.pair = agent->pair,
 		.filter = &agent->filter,
 		.quarantine = &agent->quarantine,
 		.consent = options->consent,
@@ -362,7 +359,7 @@ int kw_agent_new(uv_loop_t *loop, struct kw_agent_options *options,
 	agent->filter = options->filter;
 	options->filter = (struct kw_filter){0};
 	open_local(agent, options);
-	open_apply(agent, options);
+	open_pair(agent, options);
 	open_handles(agent);
 	*result = agent;
 	return KW_OK;
@@ -389,26 +386,24 @@ int kw_agent_retarget(struct kw_agent *agent, const char *proxy, struct kw_error
 
 void kw_agent_set_window(struct kw_agent *agent, uint64_t bytes)
 {
-	agent->apply->ops->set_window(agent->apply, bytes);
+	kw_pair_set_window(agent->pair, bytes);
 	want_step(agent);
 }
 
-void kw_agent_set_promote(struct kw_agent *agent, bool promote)
+void kw_agent_set_shutdown(struct kw_agent *agent, enum kw_shutdown shutdown)
 {
-	agent->apply->promote = promote;
+	kw_pair_set_shutdown(agent->pair, shutdown);
 }
 
 int kw_agent_promote(struct kw_agent *agent, struct kw_error *error)
 {
-	struct kw_apply *apply = agent->apply;
-
-	if (!apply->leads)
+	if (!kw_pair_leads(agent->pair))
 		return kw_error_set(error, KW_E_STATE,
 			"the local server is no replica of this agent that could be promoted "
 			"(apply.mode=%s, %s%s%s): nothing was done",
-			apply->ops->mode, kw_sm_name(&agent->sm), agent->reason[0] ? ": " : "",
-			agent->reason);
-	apply->promote = apply->for_good = true;
+			kw_pair_mode(agent->pair), kw_sm_name(&agent->sm),
+			agent->reason[0] ? ": " : "", agent->reason);
+	kw_pair_set_shutdown(agent->pair, KW_SHUTDOWN_PROMOTE_FINAL);
 	return KW_OK;
 }
 

@@ -25,11 +25,11 @@
 #ifndef KW_AGENT_AGENT_H
 #define KW_AGENT_AGENT_H
 
-#include "apply/apply.h"
 #include "follow/follow.h"
 #include "judge.h"
 #include "keys/filter.h"
 #include "keys/quarantine.h"
+#include "load/pair.h"
 #include "local/local.h"
 #include "sync/sync.h"
 
@@ -45,9 +45,9 @@ struct kw_agent_options {
 	char proxy[KW_PROXY_ADDRESS];
 	struct kw_follow_options follow; /* loop filled in by kw_agent_new */
 	struct kw_local_options local;   /* loop and filter filled in by kw_agent_new */
-	const struct kw_apply_ops *apply;
-	char listen[128]; /* apply.replica.listen, checked */
-	bool promote;     /* apply.on_shutdown is promote */
+	const struct kw_mode *mode;
+	char listen[128];          /* apply.replica.listen, checked */
+	enum kw_shutdown shutdown; /* apply.on_shutdown */
 	uint64_t window_bytes;
 	bool consent;
 	uint32_t warm_lag_ms;
@@ -87,7 +87,7 @@ struct kw_agent {
 	struct kw_quarantine quarantine;
 	struct kw_follow follow;
 	struct kw_local local;
-	struct kw_apply *apply;
+	struct kw_pair *pair;
 	struct kw_sync sync;
 	struct kw_sm sm;
 	char reason[KW_AGENT_REASON];
@@ -125,7 +125,7 @@ void kw_agent_pause(struct kw_agent *agent, bool paused);
 void kw_agent_resync(struct kw_agent *agent, const char *why);
 int kw_agent_retarget(struct kw_agent *agent, const char *proxy, struct kw_error *error);
 void kw_agent_set_window(struct kw_agent *agent, uint64_t bytes);
-void kw_agent_set_promote(struct kw_agent *agent, bool promote);
+void kw_agent_set_shutdown(struct kw_agent *agent, enum kw_shutdown shutdown);
 /*
  * When the agent is closed, which should follow, the local server is promoted, and left alone by
  * agents until resync. KW_E_STATE: there is nothing to promote, nothing was changed.

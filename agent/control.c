@@ -70,8 +70,8 @@ static struct figures collect(const struct kw_agent *agent)
 		.behind_seconds = (double)kw_agent_lag_us(agent, kw_clock_us()) / 1e6,
 		.progress = kw_agent_progress(agent),
 		.quarantined = kw_quarantine_count(&agent->quarantine),
-		.window_bytes_used = agent->apply->window_bytes_used,
-		.keys_applied = agent->apply->applied,
+		.window_bytes_used = kw_pair_progress(agent->pair)->window_bytes,
+		.keys_applied = kw_pair_progress(agent->pair)->applied,
 		.bytes_read = reader->bytes,
 		.records_read = reader->records,
 		.records_stale = reader->skipped,
@@ -87,7 +87,7 @@ static struct figures collect(const struct kw_agent *agent)
 		.keys_pruned = agent->sync.pruned,
 		.keys_evicted = agent->sync.debt.evicted_ever,
 		.quarantined_ever = agent->quarantine.ever,
-		.retries = agent->apply->retries,
+		.retries = kw_pair_progress(agent->pair)->retries,
 		.corruptions = agent->sync.reread.ever,
 		.reconnects = agent->follow.reconnects,
 		.local_reconnects = agent->local.reconnects,
@@ -141,10 +141,10 @@ static json_t *local_json(const struct kw_local *local)
 		local->facts.policy);
 }
 
-static json_t *apply_json(const struct kw_apply *apply)
+static json_t *apply_json(const struct kw_pair *pair)
 {
-	const struct kw_apply_link *link = &apply->link;
-	json_t *json = json_pack("{s:s}", "mode", apply->ops->mode);
+	const struct kw_link_report *link = kw_pair_link(pair);
+	json_t *json = json_pack("{s:s}", "mode", kw_pair_mode(pair));
 
 	if (link->state)
 		json_object_update_new(
@@ -180,9 +180,9 @@ static json_t *status_json(struct kw_agent_daemon *daemon)
 		quarantine_json(&agent->quarantine), "fresh_us",
 		(json_int_t)(kw_sync_phase(sync) == KW_SYNC_TAIL ? sync->progress.fresh_us : 0),
 		"paused", (int)(sync->intake == KW_SYNC_INTAKE_PAUSED), "mode",
-		agent->apply->ops->mode, "apply", apply_json(agent->apply), "filters",
+		kw_pair_mode(agent->pair), "apply", apply_json(agent->pair), "filters",
 		daemon->filter_text, "local", local_json(&agent->local), "window_bytes_used",
-		(json_int_t)agent->apply->window_bytes_used, "uptime_s",
+		(json_int_t)kw_pair_progress(agent->pair)->window_bytes, "uptime_s",
 		(json_int_t)((now - agent->started_us) / 1000000), "clock_skew_us",
 		(json_int_t)follow->skew_us);
 }

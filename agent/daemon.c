@@ -1,7 +1,5 @@
 #include "daemon.h"
 
-#include "load/modes.h"
-
 #include "base/log.h"
 #include "remote/rdma/keys.h"
 
@@ -54,6 +52,13 @@ static int read_name(
 	return KW_OK;
 }
 
+static enum kw_shutdown read_shutdown(const struct kw_config *config)
+{
+	const char *word = kw_config_text(config, "apply.on_shutdown");
+
+	return strcmp(word, "promote") == 0 ? KW_SHUTDOWN_PROMOTE : KW_SHUTDOWN_STAY;
+}
+
 static int read_apply(
 	const struct kw_config *config, struct kw_agent_options *options, struct kw_error *error)
 {
@@ -64,18 +69,18 @@ static int read_apply(
 
 	if (code)
 		return code;
-	options->apply = kw_apply_find(mode);
-	if (!options->apply)
+	options->mode = kw_mode_find(mode);
+	if (!options->mode)
 		return kw_error_set(error, KW_E_CONFIG,
 			"apply.mode: %s is not in this version: use commands", mode);
-	if (kw_apply_leads(options->apply) && strcmp(store, "key") == 0)
+	if (kw_mode_leads(options->mode) && strcmp(store, "key") == 0)
 		return kw_error_set(error, KW_E_CONFIG,
 			"apply.cursor_store: mode %s keeps the position in a function library: "
 			"use auto or function",
 			mode);
 	snprintf(options->listen, sizeof options->listen, "%s",
 		kw_config_text(config, "apply.replica.listen"));
-	options->promote = strcmp(kw_config_text(config, "apply.on_shutdown"), "promote") == 0;
+	options->shutdown = read_shutdown(config);
 	options->consent = kw_config_bool(config, "apply.consent");
 	options->window_bytes = (uint64_t)kw_config_integer(config, "apply.window_bytes");
 	snprintf(options->local.cursor_name, sizeof options->local.cursor_name, "%s", cursor_name);
@@ -212,7 +217,7 @@ static int on_changed(void *arg, const char *path, struct kw_error *error)
 	else if (strcmp(path, "apply.window_bytes") == 0)
 		kw_agent_set_window(agent, (uint64_t)kw_config_integer(config, path));
 	else if (strcmp(path, "apply.on_shutdown") == 0)
-		kw_agent_set_promote(agent, strcmp(kw_config_text(config, path), "promote") == 0);
+		kw_agent_set_shutdown(agent, read_shutdown(config));
 	else if (strcmp(path, "warm.lag_ms") == 0)
 		kw_agent_set_warm_lag(agent, (uint32_t)kw_config_integer(config, path));
 	else if (strcmp(path, "log.level") == 0)

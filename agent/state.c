@@ -36,7 +36,7 @@ static bool holds(const void *owner, int state)
 
 	return state != KW_AGENT_WARM ||
 	       (kw_sync_phase(sync) == KW_SYNC_TAIL && sync->progress.equal_us > 0 &&
-		       sync->debt.evicted == 0 && agent->apply->owed == 0 &&
+		       sync->debt.evicted == 0 && kw_pair_progress(agent->pair)->owed == 0 &&
 		       kw_quarantine_count(&agent->quarantine) == 0 &&
 		       agent->follow.superblock.complete);
 }
@@ -71,7 +71,7 @@ static enum kw_judge_local local_of(const struct kw_agent *agent)
 {
 	const struct kw_local *local = &agent->local;
 
-	if (!agent->apply->ops->needs_local)
+	if (!kw_pair_needs_local(agent->pair))
 		return KW_LOCAL_IS_READY;
 	if (kw_local_state(local) == KW_LOCAL_WAITING)
 		return KW_LOCAL_PASSES;
@@ -82,17 +82,22 @@ static enum kw_judge_local local_of(const struct kw_agent *agent)
 	return local->redis && kw_redis_lost(local->redis) ? KW_LOCAL_IS_LOST : KW_LOCAL_IS_READY;
 }
 
-static enum kw_judge_writes writes_of(const struct kw_apply *apply)
+static enum kw_judge_writes writes_of(const struct kw_pair *pair)
 {
-	if (apply->trouble == KW_TROUBLE_FAIL)
+	enum kw_trouble_kind trouble = kw_pair_trouble(pair)->kind;
+
+	if (trouble == KW_TROUBLE_FAIL)
 		return KW_WRITES_FAILED;
-	if (apply->blocked && apply->blocked_kind == KW_SERVER_E_READONLY)
+	switch (kw_pair_refusal(pair)->kind) {
+	case KW_SERVER_E_NONE:
+		return trouble == KW_TROUBLE_WAIT ? KW_WRITES_DELAYED : KW_WRITES_TAKEN;
+	case KW_SERVER_E_READONLY:
 		return KW_WRITES_READONLY;
-	if (apply->blocked && apply->blocked_kind == KW_SERVER_E_PERMISSION)
+	case KW_SERVER_E_PERMISSION:
 		return KW_WRITES_FORBIDDEN;
-	if (apply->blocked)
+	default:
 		return KW_WRITES_REFUSED;
-	return apply->trouble == KW_TROUBLE_WAIT ? KW_WRITES_DELAYED : KW_WRITES_TAKEN;
+	}
 }
 
 static struct kw_judge_facts gather(const struct kw_agent *agent, uint64_t now_us)
@@ -103,7 +108,7 @@ static struct kw_judge_facts gather(const struct kw_agent *agent, uint64_t now_u
 	return (struct kw_judge_facts){
 		.proxy = proxy_of(agent, now_us),
 		.local = local_of(agent),
-		.writes = writes_of(agent->apply),
+		.writes = writes_of(agent->pair),
 		.source = (enum kw_source_state)superblock->source_state,
 		.table = kw_level_table(superblock, sync->warm_lag_us),
 		.damaged = kw_reread_is_damage(&sync->reread),
@@ -115,7 +120,7 @@ static struct kw_judge_facts gather(const struct kw_agent *agent, uint64_t now_u
 		.paused = sync->intake == KW_SYNC_INTAKE_PAUSED,
 		.settled = sync->settled,
 		.snapshots = sync->snapshots,
-		.owed = agent->apply->owed,
+		.owed = kw_pair_progress(agent->pair)->owed,
 		.evicted = sync->debt.evicted,
 		.quarantined = kw_quarantine_count(&agent->quarantine),
 	};
@@ -180,7 +185,7 @@ static const char *words_of_part(const struct kw_agent *agent, enum kw_reason re
 		return agent->sync.why[0] ? agent->sync.why : NULL;
 	case KW_REASON_WRITES_FAILED:
 	case KW_REASON_WRITES_DELAYED:
-		return agent->apply->trouble_why;
+		return kw_pair_trouble(agent->pair)->why;
 	case KW_REASON_NONE:
 		return agent->sync.save.error;
 	default:
@@ -214,7 +219,7 @@ static void say_proxy(
 /* Reasons why the local server does not take what is handed on. */
 static void say_refusal(struct words *words, const struct kw_agent *agent, enum kw_reason reason)
 {
-	const char *why = agent->apply->blocked_why;
+	const char *why = kw_pair_refusal(agent->pair)->words;
 
 	if (reason == KW_REASON_WRITES_READONLY)
 		say(words,
@@ -241,7 +246,7 @@ static void say_lack(struct words *words, const struct kw_agent *agent, enum kw_
 		say(words,
 			"%" PRIu64 " values did not fit into the local server's memory: raise its "
 			"maxmemory; a reconcile follows",
-			agent->apply->owed);
+			kw_pair_progress(agent->pair)->owed);
 	if (reason == KW_REASON_EVICTED)
 		say(words,
 			"the local server evicted %" PRIu64

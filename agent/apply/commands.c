@@ -1,5 +1,6 @@
 /*
- * Apply mode `commands`: records become RESTORE, UNLINK and FLUSHDB, pipelined to the local server.
+ * The applier `commands`: records become RESTORE, UNLINK and FLUSHDB, pipelined to the local
+ * server.
  *
  *               ┌────────────────────────── window.c: go-back-N ──────────────────────────┐
  *   record ──▶  encode into a block ──▶ pump: SELECT when it changes, send ──▶ answer ──▶ done
@@ -14,12 +15,14 @@
 #include "base/backoff.h"
 #include "command.h"
 #include "local/prune.h"
+#include "screen.h"
 #include "window.h"
 
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/log.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -40,7 +43,7 @@
 #define POISON_BYTES ((size_t)1 << 20)
 
 struct commands {
-	struct kw_apply base;
+	struct kw_applier base;
 	struct kw_local *local;
 	const struct kw_filter *filter;
 	struct kw_quarantine *quarantine;
@@ -60,31 +63,38 @@ static void pump(struct commands *commands);
 
 static void update(struct commands *commands)
 {
-	commands->base.done = commands->window.first;
-	commands->base.window_bytes_used = commands->window.bytes;
+	struct kw_apply_progress *progress = &commands->base.progress;
+
+	progress->done = progress->confirmed = commands->window.first;
+	progress->window_bytes = commands->window.bytes;
+	assert(progress->done <= progress->taken);
 	commands->base.handlers.progress(commands->base.handlers.arg);
+}
+
+static bool is_blocked(const struct commands *commands)
+{
+	return commands->base.refusal.kind != KW_SERVER_E_NONE;
 }
 
 static void block(struct commands *commands, enum kw_server_error kind, struct kw_slice words)
 {
-	struct kw_apply *base = &commands->base;
+	struct kw_apply_refusal *refusal = &commands->base.refusal;
+	bool before = is_blocked(commands);
 
-	base->blocked_kind = kind;
-	snprintf(base->blocked_why, sizeof base->blocked_why, "%.*s", (int)words.length,
+	refusal->kind = kind != KW_SERVER_E_NONE ? kind : KW_SERVER_E_OTHER;
+	snprintf(refusal->words, sizeof refusal->words, "%.*s", (int)words.length,
 		(const char *)words.data);
-	if (!base->blocked)
+	if (!before)
 		kw_log_warn("apply", "the local server refuses a write: %s (trying again)",
-			base->blocked_why);
-	base->blocked = true;
+			refusal->words);
 }
 
 static void unblock(struct commands *commands)
 {
-	if (!commands->base.blocked)
+	if (!is_blocked(commands))
 		return;
 	kw_log_info("apply", "the local server takes writes again");
-	commands->base.blocked = false;
-	commands->base.blocked_why[0] = '\0';
+	commands->base.refusal = (struct kw_apply_refusal){0};
 	kw_backoff_reset(&commands->backoff);
 }
 
@@ -101,25 +111,19 @@ static void unblock_by_giving_up(struct commands *commands)
 /* Sending begins again at the first command kept, after a pause that grows. */
 static void schedule_retry(struct commands *commands)
 {
-	commands->base.retries++;
+	commands->base.progress.retries++;
 	commands->retry_us = kw_clock_us() + kw_backoff_next_us(&commands->backoff);
 }
 
 static void give_up(
 	struct commands *commands, const struct kw_window_entry *entry, struct kw_slice why)
 {
-	kw_quarantine_enter(commands->quarantine, entry->database, kw_window_key(entry), why);
-	if (commands->quarantine->ever <= KW_QUARANTINE_NAMES)
-		kw_log_error("apply", "database %u, key %.*s: quarantined: %.*s", entry->database,
-			(int)(entry->key_length < KW_QUARANTINE_KEY ? entry->key_length
-								    : KW_QUARANTINE_KEY),
-			(const char *)kw_window_key(entry).data, (int)why.length,
-			(const char *)why.data);
+	kw_screen_quarantine(commands->quarantine, entry->database, kw_window_key(entry), why);
 }
 
 static void acknowledged(struct commands *commands, const struct kw_window_entry *entry)
 {
-	commands->base.applied++;
+	commands->base.progress.applied++;
 	if (entry->kind == KW_WINDOW_FLUSH) {
 		kw_local_flushed(commands->local);
 		kw_quarantine_leave_database(commands->quarantine, entry->database);
@@ -129,7 +133,7 @@ static void acknowledged(struct commands *commands, const struct kw_window_entry
 	/* Over maxmemory deletes get through all the time: only a put proves that there is room. */
 	if (entry->kind == KW_WINDOW_PUT)
 		commands->oom_us = 0;
-	if (commands->base.blocked && commands->oom_us == 0)
+	if (is_blocked(commands) && commands->oom_us == 0)
 		unblock(commands);
 }
 
@@ -142,7 +146,7 @@ static bool passed_over(struct commands *commands, const struct kw_window_entry 
 		commands->oom_us = now_us;
 	if (entry->kind != KW_WINDOW_PUT || now_us - commands->oom_us < OOM_PATIENCE_US)
 		return false;
-	commands->base.owed++;
+	commands->base.progress.owed++;
 	return true;
 }
 
@@ -223,7 +227,7 @@ static void on_swept(void *arg, const struct kw_failure *failure)
 		kw_quarantine_leave_database(commands->quarantine, entry->database);
 		kw_window_mark_sent(&commands->window);
 		kw_window_answer(&commands->window, true);
-		commands->base.applied++;
+		commands->base.progress.applied++;
 		unblock(commands);
 		pump(commands);
 	}
@@ -275,7 +279,7 @@ static bool may_send(const struct commands *commands)
 	if (!commands->attached || !kw_local_ready(commands->local) || commands->sweep.running ||
 		commands->retry_us > 0)
 		return false;
-	return !commands->base.blocked || commands->base.blocked_kind == KW_SERVER_E_OOM ||
+	return !is_blocked(commands) || commands->base.refusal.kind == KW_SERVER_E_OOM ||
 	       window->sent == window->first;
 }
 
@@ -322,63 +326,37 @@ static void pump(struct commands *commands)
 		update(commands);
 }
 
-static struct kw_apply *commands_create(const struct kw_apply_options *options)
+static void commands_save(struct kw_applier *applier, const struct kw_cursor_progress *progress,
+	kw_local_done_fn done, void *arg)
 {
-	struct commands *commands = kw_zalloc(sizeof *commands);
-
-	commands->base.ops = &kw_apply_commands;
-	commands->local = options->local;
-	commands->filter = options->filter;
-	commands->quarantine = options->quarantine;
-	commands->limit_bytes = options->window_bytes;
-	commands->lost_at = UINT64_MAX;
-	kw_prune_init(&commands->sweep, options->local);
-	kw_backoff_init(&commands->backoff, RETRY_LOWEST_MS, RETRY_HIGHEST_MS);
-	return &commands->base;
+	kw_local_write_cursor(((struct commands *)applier)->local, progress, done, arg);
 }
 
-static void commands_prepare(
-	struct kw_apply *apply, const struct kw_apply_plan *plan, kw_local_done_fn done, void *arg)
+static void commands_begin(struct kw_applier *applier)
 {
-	const struct kw_cursor_progress nothing_yet = {.epoch = plan->epoch};
+	struct commands *commands = (struct commands *)applier;
 
-	kw_local_write_cursor(((struct commands *)apply)->local, &nothing_yet, done, arg);
-}
-
-static void commands_save(struct kw_apply *apply, uint64_t epoch, uint64_t version,
-	uint64_t quarantined, kw_local_done_fn done, void *arg)
-{
-	const struct kw_cursor_progress progress = {epoch, version, quarantined, KW_BOND_NONE};
-
-	kw_local_write_cursor(((struct commands *)apply)->local, &progress, done, arg);
-}
-
-static void commands_begin(struct kw_apply *apply)
-{
-	struct commands *commands = (struct commands *)apply;
-
-	apply->owed = 0;
+	applier->progress.owed = 0;
 	commands->oom_us = 0;
-	if (apply->blocked_kind == KW_SERVER_E_OOM)
+	if (applier->refusal.kind == KW_SERVER_E_OOM)
 		unblock(commands);
 }
 
-static void commands_destroy(struct kw_apply *apply)
+static void commands_free(struct kw_applier *applier)
 {
-	struct commands *commands = (struct commands *)apply;
+	struct commands *commands = (struct commands *)applier;
 
 	kw_window_close(&commands->window);
 	free(commands);
 }
 
-static void commands_attach(struct kw_apply *apply, bool continuous)
+static void commands_attach(struct kw_applier *applier, bool continuous)
 {
-	struct commands *commands = (struct commands *)apply;
+	struct commands *commands = (struct commands *)applier;
 
 	commands->attached = true;
 	commands->retry_us = 0;
-	commands->base.blocked = false;
-	commands->base.blocked_why[0] = '\0';
+	commands->base.refusal = (struct kw_apply_refusal){0};
 	if (!continuous) {
 		kw_window_drop(&commands->window);
 		commands->sweeps_all = false;
@@ -408,9 +386,9 @@ static void count_losses(struct commands *commands)
 	kw_window_answer(window, true);
 }
 
-static void commands_detach(struct kw_apply *apply)
+static void commands_detach(struct kw_applier *applier)
 {
-	struct commands *commands = (struct commands *)apply;
+	struct commands *commands = (struct commands *)applier;
 
 	commands->attached = false;
 	kw_prune_stop(&commands->sweep);
@@ -425,29 +403,29 @@ static void add_record(struct commands *commands, const struct kw_record_view *r
 		      (record->database == 0 && kw_local_store_is_key(commands->local));
 
 	kw_command_add(&commands->window, record, sweeps);
-	commands->base.taken = commands->window.end;
-	commands->base.window_bytes_used = commands->window.bytes;
+	commands->base.progress.taken = commands->window.end;
+	commands->base.progress.window_bytes = commands->window.bytes;
 	pump(commands);
 }
 
 static void commands_records(
-	struct kw_apply *apply, const struct kw_record_view *records, size_t count)
+	struct kw_applier *applier, const struct kw_record_view *records, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
-		add_record((struct commands *)apply, &records[i]);
+		add_record((struct commands *)applier, &records[i]);
 }
 
-static uint64_t commands_room(const struct kw_apply *apply)
+static uint64_t commands_room(const struct kw_applier *applier)
 {
-	const struct commands *commands = (const struct commands *)apply;
+	const struct commands *commands = (const struct commands *)applier;
 	uint64_t used = commands->window.bytes;
 
 	return used < commands->limit_bytes ? commands->limit_bytes - used : 0;
 }
 
-static void commands_tick(struct kw_apply *apply, uint64_t now_us)
+static void commands_tick(struct kw_applier *applier, uint64_t now_us)
 {
-	struct commands *commands = (struct commands *)apply;
+	struct commands *commands = (struct commands *)applier;
 
 	if (commands->retry_us == 0 || now_us < commands->retry_us)
 		return;
@@ -455,9 +433,9 @@ static void commands_tick(struct kw_apply *apply, uint64_t now_us)
 	pump(commands);
 }
 
-static void commands_selected(struct kw_apply *apply)
+static void commands_selected(struct kw_applier *applier)
 {
-	struct commands *commands = (struct commands *)apply;
+	struct commands *commands = (struct commands *)applier;
 
 	if (commands->sweep.running)
 		kw_prune_selected(&commands->sweep);
@@ -465,24 +443,36 @@ static void commands_selected(struct kw_apply *apply)
 		pump(commands);
 }
 
-static void commands_set_window(struct kw_apply *apply, uint64_t bytes)
+static void commands_set_window(struct kw_applier *applier, uint64_t bytes)
 {
-	((struct commands *)apply)->limit_bytes = bytes;
+	((struct commands *)applier)->limit_bytes = bytes;
 }
 
-const struct kw_apply_ops kw_apply_commands = {
-	.mode = "commands",
-	.needs_local = true,
-	.create = commands_create,
-	.destroy = commands_destroy,
+static const struct kw_applier_ops ops = {
 	.attach = commands_attach,
-	.prepare = commands_prepare,
-	.begin = commands_begin,
-	.save = commands_save,
 	.detach = commands_detach,
+	.begin = commands_begin,
 	.records = commands_records,
 	.room = commands_room,
-	.tick = commands_tick,
+	.save = commands_save,
 	.selected = commands_selected,
+	.tick = commands_tick,
 	.set_window = commands_set_window,
+	.free = commands_free,
 };
+
+struct kw_applier *kw_applier_commands(const struct kw_apply_options *options)
+{
+	struct commands *commands = kw_zalloc(sizeof *commands);
+
+	commands->base.ops = &ops;
+	commands->base.handlers = options->handlers;
+	commands->local = options->local;
+	commands->filter = options->filter;
+	commands->quarantine = options->quarantine;
+	commands->limit_bytes = options->window_bytes;
+	commands->lost_at = UINT64_MAX;
+	kw_prune_init(&commands->sweep, options->local);
+	kw_backoff_init(&commands->backoff, RETRY_LOWEST_MS, RETRY_HIGHEST_MS);
+	return &commands->base;
+}

@@ -174,10 +174,10 @@ static int may_verify(const struct kw_inspect *inspect, json_int_t sample, struc
 		return kw_error_set(error, KW_E_STATE,
 			"verify: one is running already, %llu keys compared so far",
 			(unsigned long long)kw_verify_checked(inspect->verify));
-	if (!agent->apply->ops->needs_local)
+	if (!kw_pair_needs_local(agent->pair))
 		return kw_error_set(error, KW_E_STATE,
 			"verify: apply.mode %s has no local server to compare with",
-			agent->apply->ops->mode);
+			kw_pair_mode(agent->pair));
 	if (!kw_follow_up(&agent->follow))
 		return kw_error_set(error, KW_E_STATE,
 			"verify: there is no connection to the proxy at the moment");

@@ -55,38 +55,41 @@ static bool make_replid(const struct kw_replica *replica, char replid[KW_REPLID_
  */
 static void answer_full(struct kw_replica *replica)
 {
-	struct kw_apply_link *link = &replica->base.link;
+	struct kw_link_report *counts = &replica->counts;
 	struct kw_buffer *out = kw_downlink_output(&replica->downlink);
-	uint64_t offset = replica->feed.sent_end;
+	struct kw_feed *feed = &replica->link->feed;
+	uint64_t offset = feed->sent_end;
 	struct kw_failure failure;
 	struct kw_error error;
 
 	if (is_own(replica, replica->asked.replid))
-		memcpy(link->replid, replica->asked.replid, sizeof link->replid);
-	else if (!is_own(replica, link->replid) && !make_replid(replica, link->replid))
+		memcpy(counts->replid, replica->asked.replid, sizeof counts->replid);
+	else if (!is_own(replica, counts->replid) && !make_replid(replica, counts->replid))
 		return;
 	if (replica->asked.offset > 0 && (uint64_t)replica->asked.offset > offset)
 		offset = (uint64_t)replica->asked.offset;
-	kw_feed_reset(&replica->feed, offset + 1);
-	kw_buffer_printf(out, "+FULLRESYNC %s %" PRIu64 "\r\n", link->replid, offset + 1);
-	if (!kw_snapshot_start(replica, &error)) {
+	kw_feed_reset(feed, offset + 1);
+	kw_buffer_printf(out, "+FULLRESYNC %s %" PRIu64 "\r\n", counts->replid, offset + 1);
+	replica->in.snapshot = (struct kw_replica_snapshot){0};
+	if (replica->hooks.start(replica->hooks.arg, out, &error)) {
 		kw_downlink_drop(&replica->downlink, error.text);
-		kw_snapshot_close(replica);
 		kw_replica_move(replica, KW_REPLICA_OFF, error.text);
 		kw_failure_set(&failure, error.code, "%s", error.text);
 		kw_replica_prepared(replica, &failure);
 		return;
 	}
+	kw_downlink_appended(&replica->downlink);
 	kw_replica_move(replica, KW_REPLICA_SNAPSHOT, "PSYNC: FULLRESYNC");
-	link->full_syncs++;
+	counts->full_syncs++;
 	kw_replica_no_trouble(replica);
-	kw_log_info("link", "the local server follows this agent: full sync as %s", link->replid);
+	kw_log_info("link", "the local server follows this agent: full sync as %s", counts->replid);
 	kw_replica_prepared(replica, NULL);
 }
 
 static bool may_continue(struct kw_replica *replica, uint64_t applied)
 {
-	struct kw_apply_link *link = &replica->base.link;
+	struct kw_link_report *counts = &replica->counts;
+	struct kw_feed *feed = &replica->link->feed;
 
 	if (!is_own(replica, replica->asked.replid) || replica->asked.offset <= 0)
 		return false;
@@ -95,18 +98,18 @@ static bool may_continue(struct kw_replica *replica, uint64_t applied)
 	 * commands, the cursor in its data says where they are, and what follows is idempotent. So
 	 * any offset will do.
 	 */
-	if (kw_feed_untouched(&replica->feed) && replica->feed.offset == 0) {
-		memcpy(link->replid, replica->asked.replid, sizeof link->replid);
-		kw_feed_begin(&replica->feed, applied);
+	if (kw_feed_untouched(feed) && feed->offset == 0) {
+		memcpy(counts->replid, replica->asked.replid, sizeof counts->replid);
+		kw_feed_begin(feed, applied);
 		return true;
 	}
-	return strcmp(link->replid, replica->asked.replid) == 0 &&
-	       kw_feed_rewind(&replica->feed, applied, kw_replica_done, replica);
+	return strcmp(counts->replid, replica->asked.replid) == 0 &&
+	       kw_link_continue(replica->link, applied);
 }
 
 static void answer_continue(struct kw_replica *replica)
 {
-	struct kw_apply_link *link = &replica->base.link;
+	struct kw_link_report *counts = &replica->counts;
 	uint64_t applied = (uint64_t)replica->asked.offset - 1;
 
 	if (!may_continue(replica, applied)) {
@@ -115,12 +118,14 @@ static void answer_continue(struct kw_replica *replica)
 			"promoted, restarted, or followed somebody else)");
 		return;
 	}
-	kw_buffer_printf(kw_downlink_output(&replica->downlink), "+CONTINUE %s\r\n", link->replid);
-	kw_downlink_attach(&replica->downlink, &replica->feed);
+	kw_buffer_printf(
+		kw_downlink_output(&replica->downlink), "+CONTINUE %s\r\n", counts->replid);
+	kw_downlink_attach(&replica->downlink, &replica->link->feed);
+	kw_link_open(replica->link);
 	kw_replica_move(replica, KW_REPLICA_ONLINE, "PSYNC: CONTINUE");
 	kw_ownership_forget(&replica->memory);
 	replica->online_us = kw_clock_us();
-	link->continuations++;
+	counts->continuations++;
 	kw_replica_no_trouble(replica);
 	kw_log_info("link", "the local server continues at offset %" PRIu64, applied);
 }
@@ -136,9 +141,8 @@ void kw_replica_answer(struct kw_replica *replica)
 	kw_replica_tell(replica);
 }
 
-bool kw_replica_resumable(const struct kw_apply *apply)
+bool kw_replica_resumable(const struct kw_replica *replica)
 {
-	const struct kw_replica *replica = (const struct kw_replica *)apply;
 	const struct kw_server_identity *identity = &replica->local->facts.identity;
 
 	return strcmp(identity->role, "slave") == 0 && is_own(replica, identity->replid);

@@ -10,30 +10,32 @@
 #include <stdio.h>
 
 #define RETRY_US 1000000
+#define REFUSED_LOWEST_MS 1000
+#define REFUSED_HIGHEST_MS 60000
 
 void kw_replica_trouble(
-	struct kw_replica *replica, enum kw_apply_trouble kind, const char *format, ...)
+	struct kw_replica *replica, enum kw_trouble_kind kind, const char *format, ...)
 {
-	struct kw_apply *apply = &replica->base;
+	struct kw_trouble *trouble = &replica->trouble;
 	va_list args;
 
-	apply->trouble = kind;
+	assert(kind != KW_TROUBLE_NONE);
+	trouble->kind = kind;
 	va_start(args, format);
-	vsnprintf(apply->trouble_why, sizeof apply->trouble_why, format, args);
+	vsnprintf(trouble->why, sizeof trouble->why, format, args);
 	va_end(args);
 }
 
 void kw_replica_no_trouble(struct kw_replica *replica)
 {
-	replica->base.trouble = KW_TROUBLE_NONE;
-	replica->base.trouble_why[0] = '\0';
+	replica->trouble = (struct kw_trouble){0};
 }
 
 void kw_replica_tell(struct kw_replica *replica)
 {
-	kw_refusals_confirm(replica);
-	kw_replica_show(replica);
-	replica->base.handlers.progress(replica->base.handlers.arg);
+	if (replica->attached && !kw_replica_is_leaving(replica))
+		kw_link_confirm(replica->link);
+	replica->handlers.progress(replica->handlers.arg);
 }
 
 void kw_replica_prepared(struct kw_replica *replica, const struct kw_failure *failure)
@@ -45,40 +47,21 @@ void kw_replica_prepared(struct kw_replica *replica, const struct kw_failure *fa
 		done(replica->done_arg, failure);
 }
 
-static void end_saving(struct kw_replica *replica)
-{
-	kw_local_done_fn saved = replica->saved;
-	struct kw_failure failure;
-
-	replica->saved = NULL;
-	if (!saved)
-		return;
-	kw_failure_set(&failure, KW_E_STATE, "the replication link was given up");
-	saved(replica->saved_arg, &failure);
-}
-
 void kw_replica_reset(struct kw_replica *replica, const char *why)
 {
-	uint64_t offset = replica->feed.sent_end;
-
 	kw_takeover_stop(&replica->takeover);
 	kw_downlink_drop(&replica->downlink, why);
 	replica->asked.replid[0] = '\0';
 	replica->done = NULL;
-	if (kw_replica_loads(replica))
-		kw_snapshot_close(replica);
 	kw_replica_move(replica, KW_REPLICA_OFF, why);
-	kw_local_link_ended(replica->local, replica->feed.flushes_out);
-	kw_feed_reset(&replica->feed, offset);
-	replica->base.done = replica->base.taken;
-	replica->confirm_ask = 0;
-	end_saving(replica);
+	replica->hooks.dropped(replica->hooks.arg);
+	kw_link_forget(replica->link);
 }
 
 void kw_replica_give_up(struct kw_replica *replica, const char *why)
 {
 	kw_replica_reset(replica, why);
-	replica->base.handlers.lost(replica->base.handlers.arg, why);
+	replica->handlers.lost(replica->handlers.arg, why);
 	kw_replica_tell(replica);
 }
 
@@ -110,6 +93,7 @@ static void on_taken(void *arg, const struct kw_failure *failure)
 		return;
 	}
 	replica->in.waiting.until_us = kw_clock_us() + KW_REPLICA_CONNECT_US;
+	replica->link->databases = replica->takeover.databases;
 	kw_replica_move(replica, KW_REPLICA_WAITING, "the server was told to follow");
 	kw_possession_taken(replica);
 	kw_replica_trouble(replica, KW_TROUBLE_WAIT,
@@ -163,48 +147,66 @@ static bool is_capable(struct kw_replica *replica)
 	return false;
 }
 
-void kw_replica_prepare(
-	struct kw_apply *apply, const struct kw_apply_plan *plan, kw_local_done_fn done, void *arg)
+/* May a snapshot be prepared now? */
+static bool may_prepare(struct kw_replica *replica, struct kw_failure *failure)
 {
-	struct kw_replica *replica = (struct kw_replica *)apply;
-	const char *why = apply->trouble_why;
+	const char *why = replica->trouble.why;
+
+	if (kw_replica_left_alone(replica) || !is_capable(replica))
+		kw_failure_set(failure, KW_E_REFUSED, "%s", why);
+	else if (kw_clock_us() < replica->retry_us)
+		kw_failure_set(
+			failure, KW_E_STATE, "%s", why[0] ? why : "a pause before a snapshot");
+	else
+		return true;
+	return false;
+}
+
+void kw_replica_prepare(struct kw_replica *replica, kw_local_done_fn done, void *arg)
+{
 	struct kw_failure failure;
 
-	if (kw_replica_left_alone(replica) || !is_capable(replica)) {
-		kw_failure_set(&failure, KW_E_REFUSED, "%s", why);
-		done(arg, &failure);
-		return;
-	}
-	if (kw_clock_us() < replica->retry_us) {
-		kw_failure_set(
-			&failure, KW_E_STATE, "%s", why[0] ? why : "a pause before a snapshot");
+	assert(replica->hooks.start);
+	if (!may_prepare(replica, &failure)) {
 		done(arg, &failure);
 		return;
 	}
 	kw_replica_reset(replica, "a new snapshot follows");
-	replica->plan = *plan;
 	kw_local_unwritten(replica->local);
 	replica->done = done;
 	replica->done_arg = arg;
-	if (apply->trouble != KW_TROUBLE_FAIL)
+	if (replica->trouble.kind != KW_TROUBLE_FAIL)
 		kw_replica_trouble(
 			replica, KW_TROUBLE_WAIT, "asking the local server to follow this agent");
 	take(replica, KW_TAKEOVER_SNAPSHOT);
 }
 
-void kw_replica_forget(struct kw_apply *apply)
+void kw_replica_sent(struct kw_replica *replica)
 {
-	struct kw_replica *replica = (struct kw_replica *)apply;
+	kw_replica_move(replica, KW_REPLICA_LOADING, "all of the snapshot is handed on");
+	kw_replica_trouble(replica, KW_TROUBLE_WAIT, "the local server loads the snapshot");
+}
 
+void kw_replica_doubt(struct kw_replica *replica, const char *format, ...)
+{
+	struct kw_replica_snapshot *snapshot = &replica->in.snapshot;
+	va_list args;
+
+	assert(kw_replica_is(replica, KW_REPLICA_SNAPSHOT));
+	va_start(args, format);
+	vsnprintf(snapshot->doubt, sizeof snapshot->doubt, format, args);
+	va_end(args);
+}
+
+void kw_replica_abandon(struct kw_replica *replica)
+{
 	if (kw_replica_is(replica, KW_REPLICA_SNAPSHOT))
 		kw_replica_reset(replica, "the snapshot cannot be completed; the server keeps its "
 					  "data of before");
 }
 
-void kw_replica_resume(struct kw_apply *apply)
+void kw_replica_resume(struct kw_replica *replica)
 {
-	struct kw_replica *replica = (struct kw_replica *)apply;
-
 	if (kw_replica_is(replica, KW_REPLICA_OFF))
 		kw_replica_move(replica, KW_REPLICA_APART, "it shall continue");
 	if (kw_replica_is(replica, KW_REPLICA_APART) && replica->attached &&
@@ -227,18 +229,14 @@ static void on_psync(void *arg, const char *replid, int64_t offset)
 static void on_loaded(struct kw_replica *replica)
 {
 	const struct kw_local_facts *facts = &replica->local->facts;
-	struct kw_apply *apply = &replica->base;
 
-	uint64_t taken = replica->in.snapshot.taken;
-
-	kw_snapshot_close(replica);
-	kw_downlink_attach(&replica->downlink, &replica->feed);
+	kw_downlink_attach(&replica->downlink, &replica->link->feed);
+	kw_link_open(replica->link);
 	kw_replica_move(replica, KW_REPLICA_ONLINE, "the snapshot is loaded");
 	kw_ownership_forget(&replica->memory);
 	replica->online_us = kw_clock_us();
 	kw_counter_begin(&replica->refused, facts->refused, facts->resets);
-	apply->done += taken;
-	apply->applied += taken;
+	replica->hooks.loaded(replica->hooks.arg);
 	kw_log_info("link", "the local server has loaded the snapshot");
 	if (replica->attached && kw_local_ready(replica->local))
 		kw_takeover_loaded(&replica->takeover);
@@ -248,31 +246,31 @@ static void on_loaded(struct kw_replica *replica)
 static void on_ack(void *arg, uint64_t offset)
 {
 	struct kw_replica *replica = arg;
+	struct kw_link_applier *link = replica->link;
 
-	if (kw_replica_is(replica, KW_REPLICA_LOADING) && offset == replica->feed.offset &&
+	if (kw_replica_is(replica, KW_REPLICA_LOADING) && offset == link->feed.offset &&
 		kw_buffer_length(&replica->downlink.output) == 0)
 		on_loaded(replica);
-	if (!kw_replica_is(replica, KW_REPLICA_ONLINE) ||
-		!kw_feed_ack(&replica->feed, offset, kw_replica_done, replica)) {
+	if (!kw_replica_is(replica, KW_REPLICA_ONLINE) || !kw_link_acknowledge(link, offset)) {
 		kw_replica_give_up(replica, "the local server acknowledges what it was never sent");
 		return;
 	}
-	kw_local_link_sent(replica->local, replica->feed.flushes_out);
-	replica->base.link.acknowledged = offset;
+	kw_local_link_sent(replica->local, link->feed.flushes_out);
+	replica->counts.acknowledged = offset;
 	kw_downlink_wake(&replica->downlink);
 	kw_replica_tell(replica);
 }
 
 static void on_filling(void *arg)
 {
-	kw_feed_ask(&((struct kw_replica *)arg)->feed);
+	kw_feed_ask(&((struct kw_replica *)arg)->link->feed);
 }
 
 static void on_room(void *arg)
 {
 	struct kw_replica *replica = arg;
 
-	kw_local_link_sent(replica->local, replica->feed.flushes_out);
+	kw_local_link_sent(replica->local, replica->link->feed.flushes_out);
 	kw_replica_tell(replica);
 }
 
@@ -301,6 +299,7 @@ static void on_lost(void *arg, const char *why)
 			.want = KW_TAKEOVER_CONTINUE,
 			.until_us = kw_clock_us() + KW_REPLICA_CONNECT_US,
 		};
+		kw_link_close(replica->link);
 		kw_replica_move(replica, KW_REPLICA_WAITING, why);
 		kw_replica_tell(replica);
 	}
@@ -322,34 +321,35 @@ const struct kw_downlink_handlers kw_replica_downlink_handlers = {
 	.closed = on_downlink_closed,
 };
 
-void kw_replica_attach(struct kw_apply *apply, bool continuous)
+/* Other data than before: what was known of the server does not count any more. */
+static void begin_anew(struct kw_replica *replica)
 {
-	struct kw_replica *replica = (struct kw_replica *)apply;
 	const struct kw_local_facts *facts = &replica->local->facts;
 
+	kw_replica_reset(replica, "the local server's data are not those known before");
+	kw_possession_untaken(replica);
+	kw_counter_begin(&replica->refused, facts->refused, facts->resets);
+	if (!kw_replica_left_alone(replica))
+		kw_replica_no_trouble(replica);
+	kw_possession_found(replica);
+}
+
+void kw_replica_attach(struct kw_replica *replica, bool continuous)
+{
 	replica->attached = true;
 	replica->retry_us = 0;
-	if (!continuous) {
-		kw_replica_reset(replica, "the local server's data are not those known before");
-		kw_possession_untaken(replica);
-		kw_feed_reset(&replica->feed, 0);
-		kw_local_link_forgotten(replica->local);
-		replica->takeover.databases = 0;
-		kw_counter_begin(&replica->refused, facts->refused, facts->resets);
-		if (!kw_replica_left_alone(replica))
-			kw_replica_no_trouble(replica);
-		kw_possession_found(replica);
-	} else if (kw_replica_is(replica, KW_REPLICA_ONLINE)) {
+	replica->link->base.ops->attach(&replica->link->base, continuous);
+	if (!continuous)
+		begin_anew(replica);
+	else if (kw_replica_is(replica, KW_REPLICA_ONLINE))
 		kw_takeover_loaded(&replica->takeover);
-	}
 	kw_replica_tell(replica);
 }
 
-void kw_replica_detach(struct kw_apply *apply)
+void kw_replica_detach(struct kw_replica *replica)
 {
-	struct kw_replica *replica = (struct kw_replica *)apply;
-
 	replica->attached = false;
+	replica->link->base.ops->detach(&replica->link->base);
 	kw_takeover_stop(&replica->takeover);
 	replica->done = NULL;
 	if (kw_replica_is(replica, KW_REPLICA_TAKING) ||
@@ -381,11 +381,13 @@ static void tick_link(struct kw_replica *replica, uint64_t now_us)
 		      now_us > replica->downlink.wrote_us + KW_REPLICA_PING_US;
 
 	if (silent && kw_replica_is(replica, KW_REPLICA_SNAPSHOT) &&
-		kw_buffer_length(&replica->downlink.output) == 0)
-		kw_snapshot_filler(replica);
+		kw_buffer_length(&replica->downlink.output) == 0) {
+		replica->hooks.idle(replica->hooks.arg, kw_downlink_output(&replica->downlink));
+		kw_downlink_appended(&replica->downlink);
+	}
 	if (silent && kw_replica_is(replica, KW_REPLICA_ONLINE) &&
-		!kw_feed_unsent(&replica->feed)) {
-		kw_feed_ping(&replica->feed);
+		!kw_feed_unsent(&replica->link->feed)) {
+		kw_feed_ping(&replica->link->feed);
 		kw_downlink_wake(&replica->downlink);
 	}
 }
@@ -400,10 +402,8 @@ static void give_up_doubtful(struct kw_replica *replica, uint64_t now_us)
 	kw_replica_give_up(replica, doubt);
 }
 
-void kw_replica_tick(struct kw_apply *apply, uint64_t now_us)
+void kw_replica_tick(struct kw_replica *replica, uint64_t now_us)
 {
-	struct kw_replica *replica = (struct kw_replica *)apply;
-
 	kw_downlink_tick(&replica->downlink, now_us);
 	if (kw_replica_is(replica, KW_REPLICA_SNAPSHOT) && replica->in.snapshot.doubt[0])
 		give_up_doubtful(replica, now_us);
@@ -414,21 +414,66 @@ void kw_replica_tick(struct kw_apply *apply, uint64_t now_us)
 		kw_local_ready(replica->local) && now_us >= replica->retry_us)
 		take(replica, KW_TAKEOVER_CONTINUE);
 	tick_link(replica, now_us);
-	kw_refusals_confirm(replica);
-	kw_replica_show(replica);
+	if (replica->attached && !kw_replica_is_leaving(replica))
+		kw_link_confirm(replica->link);
 }
 
-void kw_replica_show(struct kw_replica *replica)
+void kw_replica_report(const struct kw_replica *replica, struct kw_link_report *report)
 {
-	struct kw_apply_link *link = &replica->base.link;
-
-	/* Whether it is off for good or only apart is of no use to an operator. */
-	link->state =
+	*report = replica->counts;
+	/* Whether the link is off for good or only apart is of no use to an operator. */
+	report->state =
 		kw_replica_is(replica, KW_REPLICA_APART) ? "off" : kw_sm_name(&replica->phase);
-	replica->base.loading = kw_replica_loads(replica);
-	replica->base.leads = !kw_replica_left_alone(replica) &&
-			      (kw_replica_is(replica, KW_REPLICA_ONLINE) ||
-				      kw_replica_awaits(replica, KW_TAKEOVER_CONTINUE));
-	link->port = replica->downlink.port;
-	link->offset = replica->feed.sent_end;
+	report->port = replica->downlink.port;
+	report->offset = replica->link->feed.sent_end;
+}
+
+/* ---- the beginning and the end ---- */
+
+static void on_added(void *arg)
+{
+	kw_downlink_wake(&((struct kw_replica *)arg)->downlink);
+}
+
+void kw_replica_init(struct kw_replica *replica, const struct kw_replica_options *options)
+{
+	const struct kw_link_owner owner = {.added = on_added, .arg = replica};
+	struct kw_downlink_handlers handlers = kw_replica_downlink_handlers;
+
+	*replica = (struct kw_replica){
+		.handlers = options->handlers,
+		.local = options->local,
+		.link = options->link,
+	};
+	handlers.arg = replica;
+	kw_local_lead(replica->local);
+	kw_downlink_init(&replica->downlink, options->loop, options->listen, &handlers);
+	kw_takeover_init(&replica->takeover, options->local, &replica->downlink.login);
+	kw_backoff_init(&replica->refusing, REFUSED_LOWEST_MS, REFUSED_HIGHEST_MS);
+	kw_replica_init_phase(replica);
+	kw_leave_init(replica);
+	kw_possession_init(replica);
+	kw_link_own(replica->link, &owner);
+}
+
+void kw_replica_hook(struct kw_replica *replica, const struct kw_replica_snapshot_hooks *hooks)
+{
+	assert(hooks->start && hooks->loaded && hooks->dropped && hooks->idle);
+	replica->hooks = *hooks;
+}
+
+void kw_replica_close(struct kw_replica *replica, void (*closed)(void *arg), void *arg)
+{
+	if (replica->shutdown != KW_SHUTDOWN_STAY && kw_replica_leads(replica) &&
+		replica->leaving.state != KW_LEAVE_DONE)
+		kw_log_error("link", "the local server was not promoted: it did not answer in time "
+				     "(send it REPLICAOF NO ONE)");
+	replica->closed = closed;
+	replica->closed_arg = arg;
+	kw_downlink_close(&replica->downlink);
+}
+
+void kw_replica_free(struct kw_replica *replica)
+{
+	kw_takeover_close(&replica->takeover);
 }

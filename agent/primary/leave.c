@@ -4,6 +4,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 
+#include <assert.h>
+
 /* Between two tries to put a setting back, or to promote the server. */
 #define RESTORE_US 500000
 /* Until a server notices that the link has ended. */
@@ -72,7 +74,7 @@ static void on_released(void *arg, const struct kw_failure *failure)
 	}
 	kw_log_info("link", "the local server is promoted");
 	/* The operator asked for it: a restart of the agent must not undo the promotion. */
-	if (replica->base.for_good)
+	if (replica->shutdown == KW_SHUTDOWN_PROMOTE_FINAL)
 		progress = (struct kw_cursor_progress){
 			cursor->epoch, cursor->version, cursor->quarantined, KW_BOND_PROMOTED};
 	kw_local_write_cursor(replica->local, &progress, on_left, replica);
@@ -94,7 +96,7 @@ static void restore(struct kw_replica *replica)
 
 static void begin_leaving(struct kw_replica *replica)
 {
-	bool promotes = replica->base.leads && replica->base.promote;
+	bool promotes = replica->shutdown != KW_SHUTDOWN_STAY && kw_replica_leads(replica);
 
 	kw_leave_move(replica, promotes ? KW_LEAVE_RELEASING : KW_LEAVE_RESTORING);
 	replica->leave_us = 0;
@@ -123,10 +125,8 @@ static bool is_loading(const struct kw_replica *replica)
 	return kw_replica_is(replica, KW_REPLICA_LOADING) && kw_downlink_up(&replica->downlink);
 }
 
-bool kw_replica_leave(struct kw_apply *apply)
+bool kw_replica_leave(struct kw_replica *replica)
 {
-	struct kw_replica *replica = (struct kw_replica *)apply;
-
 	if (!kw_replica_is_leaving(replica))
 		kw_leave_move(replica, KW_LEAVE_LOADING);
 	if (replica->leaving.state == KW_LEAVE_LOADING && kw_replica_left_alone(replica))
@@ -138,4 +138,19 @@ bool kw_replica_leave(struct kw_apply *apply)
 	if (replica->leaving.state == KW_LEAVE_RELEASING)
 		release(replica);
 	return replica->leaving.state != KW_LEAVE_DONE;
+}
+
+/* ---- let go, and used further ---- */
+
+void kw_replica_release(struct kw_replica *replica, kw_local_done_fn done, void *arg)
+{
+	assert(kw_replica_is(replica, KW_REPLICA_ONLINE) && replica->attached);
+	kw_leave_move(replica, KW_LEAVE_RELEASING);
+	kw_takeover_release(&replica->takeover, done, arg);
+}
+
+void kw_replica_released(struct kw_replica *replica)
+{
+	kw_leave_move(replica, KW_LEAVE_STAYING);
+	kw_replica_reset(replica, "its snapshot is loaded and acknowledged");
 }

@@ -1,8 +1,6 @@
 /* The phases of a link: which follows which, and what must hold in each. */
 #include "replica.h"
 
-#include <assert.h>
-
 static const struct kw_sm_state states[] = {
 	[KW_REPLICA_OFF] = {"off", KW_SM_TO(KW_REPLICA_APART) | KW_SM_TO(KW_REPLICA_TAKING),
 		KW_SM_INITIAL},
@@ -33,13 +31,12 @@ static bool holds(const void *owner, int state)
 	case KW_REPLICA_WAITING:
 		return downlink->port > 0 && !downlink->feed;
 	case KW_REPLICA_SNAPSHOT:
-		return kw_downlink_up(downlink) && !downlink->feed &&
-		       replica->in.snapshot.eof_mark[0] != '\0';
 	case KW_REPLICA_LOADING: /* a snapshot in doubt is never completed */
 		return kw_downlink_up(downlink) && !downlink->feed &&
 		       replica->in.snapshot.doubt[0] == '\0';
 	case KW_REPLICA_ONLINE:
-		return kw_downlink_up(downlink) && downlink->feed == &replica->feed;
+		return kw_downlink_up(downlink) && downlink->feed == &replica->link->feed &&
+		       kw_link_is_open(replica->link);
 	}
 	return false;
 }
@@ -53,8 +50,5 @@ void kw_replica_init_phase(struct kw_replica *replica)
 
 void kw_replica_move(struct kw_replica *replica, enum kw_replica_phase phase, const char *why)
 {
-	/* The set of keys is the only part of a phase that owns memory. */
-	assert(!kw_replica_is(replica, KW_REPLICA_SNAPSHOT) ||
-		replica->in.snapshot.seen.capacity == 0);
 	kw_sm_move(&replica->phase, phase, why);
 }

@@ -99,7 +99,7 @@ static void leave_alone(struct kw_replica *replica, enum kw_ownership ownership)
 			replica->phase.state < KW_REPLICA_TAKING ? "is made to follow"
 								 : "was sent to follow",
 			facts->master_host, facts->master_port);
-	kw_log_warn("link", "%s", replica->base.trouble_why);
+	kw_log_warn("link", "%s", replica->trouble.why);
 	kw_sm_move(&replica->possession, marks ? KW_POSSESSION_MARK_OWED : KW_POSSESSION_LEFT_ALONE,
 		kw_ownership_name(ownership));
 	kw_takeover_give_back(&replica->takeover);
@@ -135,9 +135,8 @@ static bool is_judged(const struct kw_replica *replica)
 	       replica->possession.state == KW_POSSESSION_TAKEN;
 }
 
-void kw_replica_looked(struct kw_apply *apply)
+void kw_replica_looked(struct kw_replica *replica)
 {
-	struct kw_replica *replica = (struct kw_replica *)apply;
 	enum kw_ownership ownership;
 
 	if (replica->possession.state == KW_POSSESSION_MARK_OWED)
@@ -149,9 +148,8 @@ void kw_replica_looked(struct kw_apply *apply)
 	if (ownership != KW_OWNERSHIP_OURS) {
 		leave_alone(replica, ownership);
 		kw_replica_give_up(replica, "the local server was taken from this agent");
-	} else if (replica->phase.state >= KW_REPLICA_WAITING) {
-		kw_refusals_looked(replica);
-		kw_replica_go_on_saving(replica);
+	} else if (replica->phase.state >= KW_REPLICA_WAITING && kw_refusals_looked(replica)) {
+		kw_link_looked(replica->link, replica->refused.last);
 	}
 }
 
@@ -170,10 +168,8 @@ void kw_possession_found(struct kw_replica *replica)
 		kw_ownership_remember(&replica->memory, facts, ownership, now);
 }
 
-void kw_replica_resync(struct kw_apply *apply)
+void kw_replica_resync(struct kw_replica *replica)
 {
-	struct kw_replica *replica = (struct kw_replica *)apply;
-
 	kw_sm_move(&replica->possession, KW_POSSESSION_WANTED, "the operator asked for a resync");
 	replica->retry_us = 0;
 	kw_backoff_reset(&replica->refusing);

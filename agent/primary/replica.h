@@ -1,14 +1,16 @@
 /*
- * The inside of apply mode `replica`, shared by its parts:
+ * Acting as the local server's primary:
  *
- *   primary/replica.c    the mode: records in, acknowledgements out, the cursor
- *   primary/lead.c       the server is made to follow, acknowledges, is lost and comes again
- *   primary/answer.c     its PSYNC is answered: from the start, or going on
- *   primary/ownership.c  whose server is it? (pure)
- *   primary/possession.c what follows from that: the server is taken, or left alone
- *   primary/leave.c      the end of the agent: what the server is left as
- *   primary/refusals.c   what it refused without a word, and what is known to be taken
- *   primary/snapshot.c   the snapshot's records as an RDB, while they are read
+ *   lead.c         the server is made to follow, acknowledges, is lost and comes again
+ *   answer.c       its PSYNC is answered: from the start, or going on
+ *   phase.c        the phases below, and what must hold in each
+ *   ownership.c    whose server is it? (pure)
+ *   possession.c   what follows from that: the server is taken, or left alone
+ *   leave.c        the end of the agent: what the server is left as
+ *   refusals.c     commands that the server refused on the link
+ *
+ * The changes are the applier's (apply/link.h); the snapshot's bytes are the loader's, by the hooks
+ * below (load/rdb.c).
  *
  *   ┌─────┐ prepare  ┌────────┐ REPLICAOF  ┌─────────┐ PSYNC: FULLRESYNC ┌──────────┐
  *   │ OFF │─────────▶│ TAKING │───────────▶│ WAITING │──────────────────▶│ SNAPSHOT │
@@ -24,19 +26,17 @@
  *   loaded (the server keeps its data of before); another client took the server; the data are in
  *   doubt.
  *
- * Nobody else includes this. Loop thread only.
+ * Loop thread only.
  */
 #ifndef KW_AGENT_PRIMARY_REPLICA_H
 #define KW_AGENT_PRIMARY_REPLICA_H
 
-#include "apply/apply.h"
-#include "apply/feed.h"
+#include "apply/link.h"
 #include "base/backoff.h"
 #include "base/sm.h"
 #include "downlink.h"
-#include "keys/keyset.h"
 #include "ownership.h"
-#include "rdb/rdb.h"
+#include "redis/counters.h"
 #include "takeover.h"
 
 /* The server connects within this long after REPLICAOF, or it cannot. */
@@ -84,13 +84,64 @@ struct kw_replica_waiting {
 	uint64_t until_us; /* WAITING: the server should have connected */
 };
 
-/* SNAPSHOT and LOADING (snapshot.c). */
+/* SNAPSHOT and LOADING. */
 struct kw_replica_snapshot {
-	struct kw_rdb rdb;
-	struct kw_keyset seen; /* keys sent; only in SNAPSHOT */
-	uint64_t taken;        /* records */
-	char eof_mark[KW_REPLID_LENGTH + 1];
 	char doubt[256]; /* what makes it worthless; "": nothing */
+};
+
+/* What the loader does in the course of a snapshot. */
+struct kw_replica_snapshot_hooks {
+	/* Put the head of an RDB behind what the output holds: records follow. */
+	int (*start)(void *arg, struct kw_buffer *output, struct kw_error *error);
+	void (*loaded)(void *arg);
+	/* The snapshot was given up before it was loaded, or there was none. */
+	void (*dropped)(void *arg);
+	/* Nothing went out for a while: put something there that the server passes over. */
+	void (*idle)(void *arg, struct kw_buffer *output);
+	void *arg;
+};
+
+struct kw_replica_handlers {
+	void (*progress)(void *arg); /* a phase, an acknowledgement, room */
+	/* What was handed on is lost, or doubtful: only a snapshot mends it. */
+	void (*lost)(void *arg, const char *why);
+	void *arg;
+};
+
+struct kw_replica_options {
+	uv_loop_t *loop;
+	struct kw_local *local;
+	struct kw_link_applier *link;
+	const char *listen; /* apply.replica.listen, checked */
+	struct kw_replica_handlers handlers;
+};
+
+enum kw_trouble_kind {
+	KW_TROUBLE_NONE,
+	KW_TROUBLE_WAIT, /* it will pass */
+	KW_TROUBLE_FAIL, /* only a person can mend it */
+};
+
+struct kw_trouble {
+	enum kw_trouble_kind kind;
+	char why[400];
+};
+
+/* What the server is left as when the agent ends. */
+enum kw_shutdown {
+	KW_SHUTDOWN_STAY,          /* as it is: it waits for the next agent */
+	KW_SHUTDOWN_PROMOTE,       /* promoted; the next agent takes it again */
+	KW_SHUTDOWN_PROMOTE_FINAL, /* promoted, and no agent takes it before a resync */
+};
+
+/* What an operator is shown of the link. */
+struct kw_link_report {
+	const char *state; /* NULL: there is no link */
+	char replid[KW_REPLID_LENGTH + 1];
+	uint16_t port;
+	uint64_t offset, acknowledged;      /* replication offsets: sent, and applied */
+	uint64_t full_syncs, continuations; /* since the start */
+	uint64_t refusals;                  /* commands that the server refused on the link */
 };
 
 /*
@@ -116,14 +167,13 @@ enum kw_possession {
 };
 
 struct kw_replica {
-	struct kw_apply base;
+	struct kw_replica_handlers handlers;
+	struct kw_replica_snapshot_hooks hooks;
 	struct kw_local *local;
-	struct kw_quarantine *quarantine;
-	uint64_t limit_bytes;
+	struct kw_link_applier *link;
 
 	struct kw_downlink downlink;
 	struct kw_takeover takeover;
-	struct kw_feed feed;
 	struct kw_sm phase; /* enum kw_replica_phase */
 	union {
 		struct kw_replica_waiting waiting;
@@ -134,43 +184,56 @@ struct kw_replica {
 	struct kw_sm possession; /* enum kw_possession */
 	struct kw_ownership_memory memory;
 	uint64_t retry_us; /* OFF, APART: not before */
+	struct kw_trouble trouble;
+	struct kw_link_report counts; /* what lasts of a report */
 
 	/* prepare: done is owed until the snapshot may begin */
-	struct kw_apply_plan plan;
 	kw_local_done_fn done;
 	void *done_arg;
 
-	/* the cursor on its way */
-	kw_local_done_fn saved;
-	void *saved_arg;
-	uint64_t saved_at; /* its sequence number */
-	uint64_t save_ask; /* not sent yet: behind an INFO of at least this number; 0: sent */
-	struct kw_local_cursor saving;
-
-	/* primary/refusals.c */
-	uint64_t confirm_ask;      /* the INFO that will confirm; 0: none is out */
-	uint64_t confirm_done;     /* what was done when it was asked */
-	uint64_t confirm_us;       /* the next one not before */
-	struct kw_counter refused; /* commands that the server refused */
+	/* refusals.c */
+	struct kw_counter refused;
 	struct kw_backoff refusing;
 	uint64_t online_us; /* ONLINE began, the last time */
 
 	struct kw_sm leaving; /* enum kw_leave */
-	uint64_t leave_us;    /* RESTORING, RELEASING: not before */
+	enum kw_shutdown shutdown;
+	uint64_t leave_us; /* RESTORING, RELEASING: not before */
 	void (*closed)(void *arg);
 	void *closed_arg;
 };
 
+void kw_replica_init(struct kw_replica *replica, const struct kw_replica_options *options);
+/* closed is called from the loop; then _free what it holds. */
+void kw_replica_close(struct kw_replica *replica, void (*closed)(void *arg), void *arg);
+void kw_replica_free(struct kw_replica *replica);
+/* Before the first snapshot. */
+void kw_replica_hook(struct kw_replica *replica, const struct kw_replica_snapshot_hooks *hooks);
+
 /* lead.c */
 extern const struct kw_downlink_handlers kw_replica_downlink_handlers; /* arg: the replica */
-void kw_replica_prepare(
-	struct kw_apply *apply, const struct kw_apply_plan *plan, kw_local_done_fn done, void *arg);
-void kw_replica_forget(struct kw_apply *apply);
-void kw_replica_resume(struct kw_apply *apply);
-void kw_replica_attach(struct kw_apply *apply, bool continuous);
-void kw_replica_detach(struct kw_apply *apply);
-void kw_replica_tick(struct kw_apply *apply, uint64_t now_us);
-void kw_replica_show(struct kw_replica *replica);
+
+/* The local server is there; continuous as in kw_local_handlers.assessed. And it is gone. */
+void kw_replica_attach(struct kw_replica *replica, bool continuous);
+void kw_replica_detach(struct kw_replica *replica);
+void kw_replica_tick(struct kw_replica *replica, uint64_t now_us);
+
+/*
+ * Make the server follow, and answer its PSYNC by a snapshot. done is called once, perhaps from
+ * within, unless detached or reset: the snapshot has begun, or why it cannot.
+ */
+void kw_replica_prepare(struct kw_replica *replica, kw_local_done_fn done, void *arg);
+/* All of the snapshot is on its way. SNAPSHOT. */
+void kw_replica_sent(struct kw_replica *replica);
+/* It must never be loaded: it is given up at the next tick. SNAPSHOT. */
+void kw_replica_doubt(struct kw_replica *replica, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+/* The snapshot cannot be completed. Nothing happens outside of SNAPSHOT. */
+void kw_replica_abandon(struct kw_replica *replica);
+/* Changes come next, after what the server has. */
+void kw_replica_resume(struct kw_replica *replica);
+
+void kw_replica_report(const struct kw_replica *replica, struct kw_link_report *report);
 
 /* phase.c: the one way from phase to phase. What the new phase's part of `in` holds comes first. */
 void kw_replica_init_phase(struct kw_replica *replica);
@@ -195,7 +258,7 @@ static inline bool kw_replica_awaits(const struct kw_replica *replica, enum kw_t
 }
 
 /* Say what is in the way, or that nothing is; tell the owner; end what prepare began. */
-void kw_replica_trouble(struct kw_replica *replica, enum kw_apply_trouble kind, const char *format,
+void kw_replica_trouble(struct kw_replica *replica, enum kw_trouble_kind kind, const char *format,
 	...) __attribute__((format(printf, 3, 4)));
 void kw_replica_no_trouble(struct kw_replica *replica);
 void kw_replica_tell(struct kw_replica *replica);
@@ -208,7 +271,8 @@ void kw_replica_give_up(struct kw_replica *replica, const char *why);
 
 /* answer.c */
 void kw_replica_answer(struct kw_replica *replica);
-bool kw_replica_resumable(const struct kw_apply *apply);
+/* May a cursor found in the server be resumed from? */
+bool kw_replica_resumable(const struct kw_replica *replica);
 
 /*
  * possession.c: kw_possession_found judges a server that was just found, and leaves it alone if it
@@ -219,8 +283,8 @@ void kw_possession_init(struct kw_replica *replica);
 void kw_possession_found(struct kw_replica *replica);
 void kw_possession_taken(struct kw_replica *replica);
 void kw_possession_untaken(struct kw_replica *replica);
-void kw_replica_looked(struct kw_apply *apply);
-void kw_replica_resync(struct kw_apply *apply);
+void kw_replica_looked(struct kw_replica *replica);
+void kw_replica_resync(struct kw_replica *replica);
 
 static inline bool kw_replica_left_alone(const struct kw_replica *replica)
 {
@@ -234,35 +298,22 @@ static inline bool kw_replica_is_leaving(const struct kw_replica *replica)
 {
 	return replica->leaving.state != KW_LEAVE_STAYING;
 }
-bool kw_replica_leave(struct kw_apply *apply);
+/* Called until it says false, or as long as there is time. */
+bool kw_replica_leave(struct kw_replica *replica);
+/* REPLICAOF NO ONE, for a server that stays in use: done as of kw_takeover_release. */
+void kw_replica_release(struct kw_replica *replica, kw_local_done_fn done, void *arg);
+/* It was: the server is not led any more. */
+void kw_replica_released(struct kw_replica *replica);
 
-/*
- * refusals.c: kw_refusals_looked is told of each INFO; kw_refusals_confirm asks for one where
- * something is acknowledged and not confirmed, now and then; kw_refusals_ask at once.
- */
-void kw_refusals_looked(struct kw_replica *replica);
-void kw_refusals_confirm(struct kw_replica *replica);
-void kw_refusals_ask(struct kw_replica *replica);
+/* refusals.c: INFO was answered. True: no new refusal was found, and the link stands. */
+bool kw_refusals_looked(struct kw_replica *replica);
 
-/* snapshot.c */
-bool kw_snapshot_start(struct kw_replica *replica, struct kw_error *error);
-void kw_snapshot_close(struct kw_replica *replica);
-void kw_snapshot_begin(struct kw_apply *apply);
-void kw_snapshot_records(
-	struct kw_replica *replica, const struct kw_record_view *records, size_t count);
-void kw_snapshot_end(struct kw_apply *apply);
-/* Something that says nothing, so that the server does not take us for dead. */
-void kw_snapshot_filler(struct kw_replica *replica);
-
-/* replica.c */
-void kw_replica_refuse(
-	struct kw_replica *replica, const struct kw_record_view *record, const char *why);
-void kw_replica_done(void *arg, const struct kw_window_entry *entry, uint64_t sequence);
-/* The refusals are known of all that the cursor covers: it may be sent, or they are asked for. */
-void kw_replica_go_on_saving(struct kw_replica *replica);
-bool kw_replica_fits(const struct kw_replica *replica, const struct kw_record_view *record,
-	char *why, size_t room);
-
-extern const struct kw_apply_ops kw_apply_replica;
+/* The server is our replica with a whole data set in it: it can be promoted. */
+static inline bool kw_replica_leads(const struct kw_replica *replica)
+{
+	return !kw_replica_left_alone(replica) &&
+	       (kw_replica_is(replica, KW_REPLICA_ONLINE) ||
+		       kw_replica_awaits(replica, KW_TAKEOVER_CONTINUE));
+}
 
 #endif

@@ -37,8 +37,7 @@ static void start_snapshot(struct kw_sync *sync)
 
 void kw_sync_resume(struct kw_sync *sync)
 {
-	if (sync->apply->ops->resume)
-		sync->apply->ops->resume(sync->apply);
+	kw_pair_resume(sync->pair);
 	kw_log_info("sync", "resuming behind version %" PRIu64 " of epoch %016" PRIx64,
 		sync->position.version, sync->position.epoch);
 	start_reader(sync, &sync->position);
@@ -119,7 +118,7 @@ static void on_counted(void *arg, const struct kw_failure *failure)
 
 static enum kw_claim_scope scope_of_claim(const struct kw_sync *sync)
 {
-	if (sync->apply->whole)
+	if (kw_pair_replaces(sync->pair))
 		return KW_CLAIM_EVERYTHING;
 	return sync->filter->prefix_count > 0 ? KW_CLAIM_PREFIXES : KW_CLAIM_DATABASES;
 }
@@ -152,7 +151,7 @@ static enum kw_claim may_claim(struct kw_sync *sync, uint64_t now_us)
 	assert(now_us >= sync->in.wait.retry_us);
 	if (claim == KW_CLAIM_REFUSED) {
 		kw_claim_refusal(
-			&facts, sync->apply->ops->mode, KW_PRUNE_COUNT_MAX, text, sizeof text);
+			&facts, kw_pair_mode(sync->pair), KW_PRUNE_COUNT_MAX, text, sizeof text);
 		kw_sync_set_why(sync, KW_SYNC_NEEDS_PERSON, "%s", text);
 	}
 	if (!kw_claim_granted(claim) && facts.scope == KW_CLAIM_PREFIXES)
@@ -177,23 +176,22 @@ static void claim(struct kw_sync *sync)
 {
 	const struct kw_superblock *superblock = &sync->follow->superblock;
 	bool prefixes = sync->filter->prefix_count > 0;
-	const struct kw_apply_plan plan = {
+	const struct kw_load_plan plan = {
 		.epoch = superblock->epoch,
 		.keys = prefixes ? 0 : kw_sync_keys_expected(sync),
-		.rdb_version = superblock->rdb_version,
 	};
 
 	kw_sync_clear_why(sync);
 	kw_sync_enter(sync, KW_SYNC_CLAIM, "a snapshot is needed");
 	sync->in.claim.epoch = superblock->epoch;
-	sync->apply->ops->prepare(sync->apply, &plan, on_claimed, sync);
+	kw_pair_prepare(sync->pair, &plan, on_claimed, sync);
 }
 
 static enum kw_sync_purpose purpose_of_snapshot(const struct kw_sync *sync)
 {
 	bool may_hold_keys = sync->local->facts.keys > 0 || sync->data == KW_SYNC_DATA_CLAIMED;
 
-	return kw_sync_needs_local(sync) && !sync->apply->whole && may_hold_keys
+	return kw_sync_needs_local(sync) && !kw_pair_replaces(sync->pair) && may_hold_keys
 		       ? KW_SYNC_RECONCILE
 		       : KW_SYNC_BOOTSTRAP;
 }
@@ -227,7 +225,7 @@ void kw_sync_decide(struct kw_sync *sync, uint64_t now_us)
 		kw_sync_set_why(sync, KW_SYNC_WAITS,
 			"waiting for the proxy's first scan to be complete before local keys are "
 			"%s",
-			sync->apply->whole ? "replaced by it" : "compared with it");
+			kw_pair_replaces(sync->pair) ? "replaced by it" : "compared with it");
 		return;
 	}
 	claim(sync);

@@ -15,7 +15,7 @@ void kw_sync_enter(struct kw_sync *sync, enum kw_sync_phase phase, const char *r
 
 static inline bool kw_sync_needs_local(const struct kw_sync *sync)
 {
-	return sync->apply->ops->needs_local;
+	return kw_pair_needs_local(sync->pair);
 }
 
 static inline enum kw_cursor_doubt kw_sync_cursor_doubt(const struct kw_sync *sync)

@@ -32,10 +32,10 @@ enum kw_sync_equality kw_sync_equality(const struct kw_sync *sync, uint64_t now_
 /* Does the local server hold all that was handed on? */
 static bool lacks_nothing(const struct kw_sync *sync)
 {
-	const struct kw_apply *apply = sync->apply;
-
-	return apply->owed == 0 && !apply->blocked && apply->trouble == KW_TROUBLE_NONE &&
-	       sync->debt.evicted == 0 && kw_quarantine_count(sync->quarantine) == 0;
+	return kw_pair_progress(sync->pair)->owed == 0 &&
+	       kw_pair_refusal(sync->pair)->kind == KW_SERVER_E_NONE &&
+	       kw_pair_trouble(sync->pair)->kind == KW_TROUBLE_NONE && sync->debt.evicted == 0 &&
+	       kw_quarantine_count(sync->quarantine) == 0;
 }
 
 void kw_sync_learn_level(struct kw_sync *sync, uint64_t now_us)
@@ -62,12 +62,12 @@ static void ask_whether_kept(struct kw_sync *sync)
 
 void kw_sync_mend(struct kw_sync *sync, uint64_t now_us)
 {
-	const struct kw_apply *apply = sync->apply;
+	uint64_t owed = kw_pair_progress(sync->pair)->owed;
 
 	assert(kw_sync_phase(sync) == KW_SYNC_TAIL);
-	if (sync->settled && apply->owed == 0)
+	if (sync->settled && owed == 0)
 		kw_debt_settled(&sync->debt);
-	switch (kw_debt_due(&sync->debt, apply->owed, apply->done == apply->taken, now_us)) {
+	switch (kw_debt_due(&sync->debt, owed, kw_pair_is_level(sync->pair), now_us)) {
 	case KW_DEBT_NONE:
 		ask_whether_kept(sync);
 		break;

@@ -48,14 +48,15 @@ static bool holds_in_count(const struct kw_sync *sync)
 
 bool kw_sync_is_table_enough(const struct kw_sync *sync)
 {
-	return (sync->purpose == KW_SYNC_BOOTSTRAP && !sync->apply->whole) ||
+	return (sync->purpose == KW_SYNC_BOOTSTRAP && !kw_pair_replaces(sync->pair)) ||
 	       sync->follow->superblock.complete;
 }
 
 static bool holds_in_claim(const struct kw_sync *sync)
 {
 	return is_at_rest(sync) && !kw_sync_positioned(sync) && kw_sync_is_table_enough(sync) &&
-	       (!sync->apply->whole || sync->consent) && sync->follow->superblock.epoch != 0;
+	       (!kw_pair_replaces(sync->pair) || sync->consent) &&
+	       sync->follow->superblock.epoch != 0;
 }
 
 /*
@@ -67,7 +68,7 @@ static bool holds_in_snapshot(const struct kw_sync *sync)
 	return is_reading(sync) && !kw_sync_positioned(sync) && !sync->walk.running &&
 	       !has_keys_noted(sync) && sync->data == KW_SYNC_DATA_CLAIMED &&
 	       kw_sync_is_table_enough(sync) &&
-	       !(sync->apply->whole && sync->purpose == KW_SYNC_RECONCILE);
+	       !(kw_pair_replaces(sync->pair) && sync->purpose == KW_SYNC_RECONCILE);
 }
 
 static bool holds_in_settle(const struct kw_sync *sync)
@@ -83,9 +84,8 @@ static bool holds_in_settle(const struct kw_sync *sync)
 static bool holds_in_prune(const struct kw_sync *sync)
 {
 	return sync->purpose == KW_SYNC_RECONCILE && sync->data == KW_SYNC_DATA_CLAIMED &&
-	       kw_sync_positioned(sync) && sync->apply->done == sync->apply->taken &&
-	       sync->walk.running && !sync->walk.plan.count_only &&
-	       sync->walk.plan.keep == &sync->keyset;
+	       kw_sync_positioned(sync) && kw_pair_is_level(sync->pair) && sync->walk.running &&
+	       !sync->walk.plan.count_only && sync->walk.plan.keep == &sync->keyset;
 }
 
 /* The reader is on its way to a position, or there is one. Nothing is left to be pruned. */

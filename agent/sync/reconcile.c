@@ -47,7 +47,7 @@ void kw_sync_settle(struct kw_sync *sync, uint64_t now_us)
 		.database = -1,
 	};
 
-	if (!kw_sync_positioned(sync) || sync->apply->done != sync->apply->taken ||
+	if (!kw_sync_positioned(sync) || !kw_pair_is_level(sync->pair) ||
 		!kw_local_ready(sync->local) || now_us < sync->in.settle.retry_us)
 		return;
 	kw_prune_start(&sync->walk, &plan, on_pruned, sync);

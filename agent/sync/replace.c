@@ -1,4 +1,4 @@
-/* Snapshots that replace all local data at once (apply->whole): when they are given up. */
+/* Snapshots that replace all local data at once (kw_pair_replaces): when they are given up. */
 #include "internal.h"
 
 #include "base/clock.h"
@@ -8,12 +8,13 @@
 
 static bool is_loading(const struct kw_sync *sync)
 {
-	return sync->apply->whole && kw_sync_phase(sync) == KW_SYNC_SNAPSHOT;
+	return kw_pair_replaces(sync->pair) && kw_sync_phase(sync) == KW_SYNC_SNAPSHOT;
 }
 
 bool kw_sync_may_load(const struct kw_sync *sync, uint64_t now_us)
 {
-	return !sync->apply->whole || now_us < sync->follow->heartbeat_us + KW_FOLLOW_HEARTBEAT_US;
+	return !kw_pair_replaces(sync->pair) ||
+	       now_us < sync->follow->heartbeat_us + KW_FOLLOW_HEARTBEAT_US;
 }
 
 void kw_sync_end_load(struct kw_sync *sync, const char *why)
@@ -64,8 +65,7 @@ void kw_sync_watch_load(struct kw_sync *sync, uint64_t now_us)
 		return;
 	if (kw_load_is_incomplete(&sync->in.snapshot, stats->vanished) && give_up_incomplete(sync))
 		return;
-	if (kw_load_is_stuck(
-		    &sync->in.snapshot, stats->bytes, sync->apply->ops->room(sync->apply), now_us))
+	if (kw_load_is_stuck(&sync->in.snapshot, stats->bytes, kw_pair_room(sync->pair), now_us))
 		kw_sync_restart(
 			sync, "nothing could be read for too long in the midst of the snapshot");
 }

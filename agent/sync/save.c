@@ -26,6 +26,8 @@ bool kw_sync_save(struct kw_sync *sync, uint64_t now_us)
 	const struct kw_local_cursor *written = kw_local_written(local);
 	/* Evicted or refused: the data lack it although the version says applied. */
 	uint64_t quarantined = kw_quarantine_count(sync->quarantine) + sync->debt.evicted;
+	const struct kw_cursor_progress progress = {
+		sync->epoch, sync->progress.applied, quarantined, KW_BOND_NONE};
 	struct kw_key_counts counts;
 
 	if (sync->save.writing)
@@ -33,9 +35,10 @@ bool kw_sync_save(struct kw_sync *sync, uint64_t now_us)
 	/* A flush was found while the agent ends: no position would be true any more. */
 	if (kw_local_spoiled(local))
 		return false;
-	if (!sync->apply->ops->needs_local || kw_sync_phase(sync) != KW_SYNC_TAIL ||
+	if (!kw_pair_needs_local(sync->pair) || kw_sync_phase(sync) != KW_SYNC_TAIL ||
 		!kw_local_ready(sync->local) || sync->progress.applied == 0 ||
-		sync->apply->owed > 0 || sync->apply->trouble != KW_TROUBLE_NONE)
+		kw_pair_progress(sync->pair)->owed > 0 ||
+		kw_pair_trouble(sync->pair)->kind != KW_TROUBLE_NONE)
 		return false;
 	kw_key_counts_set(&counts, local->facts.database_keys);
 	if (written && written->epoch == sync->epoch &&
@@ -46,7 +49,6 @@ bool kw_sync_save(struct kw_sync *sync, uint64_t now_us)
 		return false;
 	sync->save.writing = true;
 	sync->save.tried_us = now_us;
-	sync->apply->ops->save(
-		sync->apply, sync->epoch, sync->progress.applied, quarantined, on_saved, sync);
+	kw_pair_save(sync->pair, &progress, on_saved, sync);
 	return true;
 }

@@ -24,7 +24,7 @@ static void on_snapshot_begin(void *arg, uint64_t epoch, uint64_t version)
 	sync->passed = version;
 	kw_progress_reset(&sync->progress);
 	kw_sync_load_begins(sync, kw_clock_us());
-	sync->apply->ops->begin(sync->apply);
+	kw_pair_begin(sync->pair);
 	kw_debt_forgive(&sync->debt);
 	kw_quarantine_clear(sync->quarantine);
 	kw_keyset_close(&sync->keyset);
@@ -58,7 +58,7 @@ static void take(struct kw_sync *sync, const struct kw_record_view *records, siz
 	/* Also after the snapshot: if it lost a segment, the tail brings the missing keys. */
 	if (sync->purpose == KW_SYNC_RECONCILE)
 		keep_keys(sync, records, count);
-	sync->apply->ops->records(sync->apply, records, count);
+	kw_pair_records(sync->pair, records, count);
 }
 
 static void on_records(void *arg, const struct kw_record_view *records, size_t count)
@@ -85,7 +85,7 @@ static uint64_t on_room(void *arg)
 {
 	const struct kw_sync *sync = arg;
 
-	return sync->intake == KW_SYNC_INTAKE_OPEN ? sync->apply->ops->room(sync->apply) : 0;
+	return sync->intake == KW_SYNC_INTAKE_OPEN ? kw_pair_room(sync->pair) : 0;
 }
 
 static void on_superblock(void *arg, const struct kw_superblock *read)
@@ -117,7 +117,7 @@ static struct kw_pass describe(const struct kw_sync *sync, const struct kw_reade
 	bool timed = pass->moved && same && begun_us != sync->started_us;
 
 	return (struct kw_pass){
-		.position = sync->apply->taken,
+		.position = kw_pair_progress(sync->pair)->taken,
 		.version = pass->version,
 		.consistent = pass->consistent,
 		.begun_us = begun_us,
@@ -145,8 +145,7 @@ static void take_pass(struct kw_sync *sync, const struct kw_reader_pass *pass)
 	}
 	if (!pass->snapshot)
 		return;
-	if (sync->apply->ops->end)
-		sync->apply->ops->end(sync->apply);
+	kw_pair_end(sync->pair);
 	kw_sync_enter(sync, sync->purpose == KW_SYNC_RECONCILE ? KW_SYNC_SETTLE : KW_SYNC_TAIL,
 		"the snapshot was read");
 }

@@ -14,7 +14,7 @@
 
 void kw_sync_init(struct kw_sync *sync)
 {
-	assert(sync->follow && sync->local && sync->apply && sync->filter && sync->due);
+	assert(sync->follow && sync->local && sync->pair && sync->filter && sync->due);
 	sync->passed = UINT64_MAX;
 	sync->counted_keys = KW_CLAIM_NOT_COUNTED;
 	kw_reread_init(&sync->reread);
@@ -70,8 +70,7 @@ bool kw_sync_server_fits(struct kw_sync *sync)
 void kw_sync_forget_position(struct kw_sync *sync, const char *why)
 {
 	kw_follow_stop(sync->follow);
-	if (sync->apply->ops->forget)
-		sync->apply->ops->forget(sync->apply);
+	kw_pair_abandon(sync->pair);
 	kw_prune_stop(&sync->walk);
 	kw_keyset_close(&sync->keyset);
 	kw_progress_reset(&sync->progress);
@@ -91,8 +90,7 @@ void kw_sync_restart(struct kw_sync *sync, const char *why)
 
 void kw_sync_resync(struct kw_sync *sync, const char *why)
 {
-	if (sync->apply->ops->resync)
-		sync->apply->ops->resync(sync->apply);
+	kw_pair_resync(sync->pair);
 	kw_sync_restart(sync, why);
 	sync->in.wait.retry_us = 0;
 }
@@ -118,8 +116,7 @@ static bool may_resume(const struct kw_sync *sync)
 {
 	enum kw_cursor_doubt doubt;
 
-	if (kw_local_spoiled(sync->local) ||
-		(sync->apply->ops->resumable && !sync->apply->ops->resumable(sync->apply)))
+	if (kw_local_spoiled(sync->local) || !kw_pair_resumable(sync->pair))
 		return false;
 	doubt = kw_sync_cursor_doubt(sync);
 	if (doubt != KW_DOUBT_NONE && doubt != KW_DOUBT_ABSENT)
@@ -148,12 +145,12 @@ void kw_sync_assessed(struct kw_sync *sync, bool continuous)
 		}
 	}
 	kw_sync_looked(sync);
-	sync->apply->ops->attach(sync->apply, continuous);
+	kw_pair_attach(sync->pair, continuous);
 }
 
 void kw_sync_gone(struct kw_sync *sync)
 {
-	sync->apply->ops->detach(sync->apply);
+	kw_pair_detach(sync->pair);
 	kw_prune_stop(&sync->walk);
 	if (kw_sync_phase(sync) == KW_SYNC_COUNT || kw_sync_phase(sync) == KW_SYNC_CLAIM)
 		kw_sync_enter(sync, KW_SYNC_WAIT, "the local server is gone");
@@ -204,10 +201,10 @@ static void hold_or_poll(struct kw_sync *sync)
 
 void kw_sync_acknowledged(struct kw_sync *sync)
 {
-	const struct kw_apply *apply = sync->apply;
+	const struct kw_apply_progress *progress = kw_pair_progress(sync->pair);
 
-	kw_progress_acknowledged(&sync->progress, apply->done,
-		apply->confirms ? apply->confirmed : apply->done, kw_wall_us());
+	kw_progress_acknowledged(
+		&sync->progress, progress->done, progress->confirmed, kw_wall_us());
 }
 
 void kw_sync_step(struct kw_sync *sync, uint64_t now_us)

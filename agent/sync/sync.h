@@ -22,8 +22,8 @@
  * first consistent pass whose records are all acknowledged. Only then does the set of keys name
  * every key that may stay.
  *
- * A mode that replaces all local data at once (apply->whole) always needs consent. It has no COUNT,
- * SETTLE and PRUNE: its CLAIM makes the server ready to load, and TAIL follows on SNAPSHOT.
+ * A mode that replaces all local data at once (kw_pair_replaces) always needs consent. It has no
+ * COUNT, SETTLE and PRUNE: its CLAIM makes the server ready to load, and TAIL follows on SNAPSHOT.
  *
  * The agent tells the sync what happens to the local server, the reader what it finds. The sync
  * acts in kw_sync_step. Loop thread only.
@@ -31,7 +31,6 @@
 #ifndef KW_AGENT_SYNC_SYNC_H
 #define KW_AGENT_SYNC_SYNC_H
 
-#include "apply/apply.h"
 #include "base/backoff.h"
 #include "base/sm.h"
 #include "claim.h"
@@ -42,6 +41,7 @@
 #include "keys/quarantine.h"
 #include "level.h"
 #include "load.h"
+#include "load/pair.h"
 #include "local/local.h"
 #include "local/prune.h"
 #include "phases.h"
@@ -58,7 +58,7 @@ struct kw_sync {
 	/* What it works with. The agent owns these, fills them in, and they outlive the sync. */
 	struct kw_follow *follow;
 	struct kw_local *local;
-	struct kw_apply *apply;
+	struct kw_pair *pair;
 	const struct kw_filter *filter;
 	struct kw_quarantine *quarantine;
 	bool consent;

@@ -1,7 +1,7 @@
 #include "stage.h"
 
 #include "agent.h"
-#include "load/modes.h"
+#include "load/pair.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -32,7 +32,7 @@ void stage_open(struct stage *stage, const char *mode)
 {
 	*stage = (struct stage){
 		.options = {
-			.apply = kw_apply_find(mode),
+			.mode = kw_mode_find(mode),
 			.listen = "tcp://127.0.0.1:0",
 			.window_bytes = WINDOW_BYTES,
 			.warm_lag_ms = 1000,
@@ -136,8 +136,7 @@ static bool is_applied(void *arg)
 	struct kw_table_stats stats;
 
 	kw_table_stats(stage->proxy.table, &stats);
-	return agent->apply->done == agent->apply->taken &&
-	       agent->sync.progress.applied == stats.version;
+	return kw_pair_is_level(agent->pair) && agent->sync.progress.applied == stats.version;
 }
 
 static bool is_warm(void *arg)

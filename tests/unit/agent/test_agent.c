@@ -44,7 +44,7 @@ static void a_restart_resumes_and_reads_only_what_is_new(void **state)
 	stage_start_agent(&stage);
 	stage_wait_warm(&stage);
 	assert_int_equal(stage.agent->sync.snapshots, 0);
-	assert_int_equal(stage.agent->apply->applied, 2);
+	assert_int_equal(kw_pair_progress(stage.agent->pair)->applied, 2);
 	assert_string_equal(stage_cli(&stage, "exists new key:4"), "1");
 	stage_close(&stage);
 }
@@ -118,7 +118,7 @@ static bool has_500(void *arg)
 {
 	const struct stage *stage = arg;
 
-	return stage->agent->apply->applied >= 500;
+	return kw_pair_progress(stage->agent->pair)->applied >= 500;
 }
 
 /* An empty server may be filled while the table still is: what is missing comes with the tail. */

@@ -1,4 +1,4 @@
-#include "load/modes.h"
+#include "load/pair.h"
 
 #include "fixture.h"
 
@@ -21,7 +21,7 @@ struct world {
 	uv_loop_t loop;
 	struct test_local test;
 	struct kw_quarantine quarantine;
-	struct kw_apply *apply;
+	struct kw_applier *apply;
 	uv_timer_t timer;
 };
 
@@ -31,28 +31,28 @@ static void on_progress(void *arg)
 
 static void on_assessed(void *arg, bool continuous)
 {
-	struct kw_apply *apply = ((struct world *)arg)->apply;
+	struct kw_applier *apply = ((struct world *)arg)->apply;
 
 	apply->ops->attach(apply, continuous);
 }
 
 static void on_gone(void *arg)
 {
-	struct kw_apply *apply = ((struct world *)arg)->apply;
+	struct kw_applier *apply = ((struct world *)arg)->apply;
 
 	apply->ops->detach(apply);
 }
 
 static void on_selected(void *arg)
 {
-	struct kw_apply *apply = ((struct world *)arg)->apply;
+	struct kw_applier *apply = ((struct world *)arg)->apply;
 
 	apply->ops->selected(apply);
 }
 
 static void on_tick(uv_timer_t *handle)
 {
-	struct kw_apply *apply = ((struct world *)handle->data)->apply;
+	struct kw_applier *apply = ((struct world *)handle->data)->apply;
 
 	apply->ops->tick(apply, uv_hrtime() / 1000);
 }
@@ -64,13 +64,13 @@ static void setup(struct world *world, const char *const *extra)
 		.filter = &world->test.filter,
 		.quarantine = &world->quarantine,
 		.window_bytes = WINDOW,
+		.handlers = {on_progress, world},
 	};
 
 	memset(world, 0, sizeof *world);
 	test_server_start(&world->server, extra);
 	uv_loop_init(&world->loop);
-	world->apply = kw_apply_find("commands")->create(&options);
-	world->apply->handlers = (struct kw_apply_handlers){.progress = on_progress, .arg = world};
+	world->apply = kw_applier_commands(&options);
 	world->test.on_assessed = on_assessed;
 	world->test.on_gone = on_gone;
 	world->test.on_selected = on_selected;
@@ -86,7 +86,7 @@ static void teardown(struct world *world)
 {
 	uv_close((uv_handle_t *)&world->timer, NULL);
 	test_local_stop(&world->test);
-	world->apply->ops->destroy(world->apply);
+	world->apply->ops->free(world->apply);
 	kw_quarantine_close(&world->quarantine);
 	uv_run(&world->loop, UV_RUN_DEFAULT);
 	assert_int_equal(uv_loop_close(&world->loop), 0);
@@ -134,9 +134,9 @@ static void flush(struct world *world, uint32_t database)
 
 static bool is_done(void *arg)
 {
-	const struct kw_apply *apply = ((struct world *)arg)->apply;
+	const struct kw_applier *apply = ((struct world *)arg)->apply;
 
-	return apply->done == apply->taken;
+	return apply->progress.done == apply->progress.taken;
 }
 
 static void wait_done(struct world *world)
@@ -146,7 +146,7 @@ static void wait_done(struct world *world)
 
 static bool is_blocked(void *arg)
 {
-	return ((struct world *)arg)->apply->blocked;
+	return ((struct world *)arg)->apply->refusal.kind != KW_SERVER_E_NONE;
 }
 
 static void changes_arrive_in_order_in_their_databases(void **state)
@@ -165,8 +165,8 @@ static void changes_arrive_in_order_in_their_databases(void **state)
 	assert_string_equal(test_cli(&world.server, "get key"), "4999");
 	assert_string_equal(test_cli(&world.server, "-n 9 get key"), "4998");
 	assert_string_equal(test_cli(&world.server, "-n 15 exists key"), "0");
-	assert_int_equal(world.apply->applied, 5001);
-	assert_int_equal(world.apply->window_bytes_used, 0);
+	assert_int_equal(world.apply->progress.applied, 5001);
+	assert_int_equal(world.apply->progress.window_bytes, 0);
 	teardown(&world);
 }
 
@@ -213,14 +213,14 @@ static void over_maxmemory_is_waited_out_and_nothing_is_lost_or_reordered(void *
 	}
 	delete_key(&world, 0, "key:7");
 	test_run(&world.loop, is_blocked, &world, "the server refuses");
-	assert_int_equal(world.apply->blocked_kind, KW_SERVER_E_OOM);
-	assert_non_null(strstr(world.apply->blocked_why, "maxmemory"));
+	assert_int_equal(world.apply->refusal.kind, KW_SERVER_E_OOM);
+	assert_non_null(strstr(world.apply->refusal.words, "maxmemory"));
 	test_run_ms(&world.loop, 300);
-	assert_int_equal(world.apply->done, 0);
+	assert_int_equal(world.apply->progress.done, 0);
 	test_cli(&world.server, "config set maxmemory 0");
 	wait_done(&world);
-	assert_false(world.apply->blocked);
-	assert_true(world.apply->retries > 0);
+	assert_int_equal(world.apply->refusal.kind, KW_SERVER_E_NONE);
+	assert_true(world.apply->progress.retries > 0);
 	assert_string_equal(test_cli(&world.server, "dbsize"), "99");
 	for (int i = 0; i < 100; i += 9)
 		assert_string_equal(test_cli(&world.server, "get key:%d", i), i == 7 ? "" : "new");
@@ -238,7 +238,7 @@ static void permission_taken_away_is_waited_out(void **state)
 	delete_key(&world, 0, "a");
 	put(&world, 0, "b", "1");
 	test_run(&world.loop, is_blocked, &world, "the server refuses");
-	assert_int_equal(world.apply->blocked_kind, KW_SERVER_E_PERMISSION);
+	assert_int_equal(world.apply->refusal.kind, KW_SERVER_E_PERMISSION);
 	test_cli(&world.server, "acl setuser default +restore");
 	wait_done(&world);
 	assert_string_equal(test_cli(&world.server, "exists a b"), "1");
@@ -316,11 +316,11 @@ static void a_database_found_missing_behind_a_script_blocks_nothing(void **state
 	end_script(&world);
 	wait_done(&world);
 	assert_int_equal(kw_quarantine_count(&world.quarantine), 1);
-	assert_false(world.apply->blocked);
+	assert_int_equal(world.apply->refusal.kind, KW_SERVER_E_NONE);
 	delete_key(&world, 9, "nine");
 	wait_done(&world);
 	assert_int_equal(kw_quarantine_count(&world.quarantine), 0);
-	assert_false(world.apply->blocked);
+	assert_int_equal(world.apply->refusal.kind, KW_SERVER_E_NONE);
 	teardown(&world);
 }
 
@@ -347,7 +347,7 @@ static void a_script_amid_changes_to_two_databases_costs_nothing(void **state)
 		test_run_ms(&world.loop, 30 + 50 * (unsigned)round);
 		end_script(&world);
 		wait_done(&world);
-		assert_false(world.apply->blocked);
+		assert_int_equal(world.apply->refusal.kind, KW_SERVER_E_NONE);
 	}
 	assert_string_equal(test_cli(&world.server, "dbsize"), "601");
 	assert_string_equal(test_cli(&world.server, "-n 1 dbsize"), "601");
@@ -369,7 +369,7 @@ static void a_payload_given_up_behind_a_script_blocks_nothing(void **state)
 	end_script(&world);
 	wait_done(&world);
 	assert_int_equal(kw_quarantine_count(&world.quarantine), 1);
-	assert_false(world.apply->blocked);
+	assert_int_equal(world.apply->refusal.kind, KW_SERVER_E_NONE);
 	teardown(&world);
 }
 
@@ -465,14 +465,14 @@ static void discard_is_done_at_once(void **state)
 {
 	const struct kw_apply_options options = {0};
 	const struct kw_record_view record = {.kind = KW_RECORD_PUT};
-	struct kw_apply *apply = kw_apply_find("discard")->create(&options);
+	struct kw_applier *apply = kw_applier_none(&options);
 
 	apply->ops->records(apply, &record, 1);
-	assert_int_equal(apply->taken, 1);
-	assert_int_equal(apply->done, 1);
+	assert_int_equal(apply->progress.taken, 1);
+	assert_int_equal(apply->progress.done, 1);
 	assert_true(apply->ops->room(apply) > 0);
-	apply->ops->destroy(apply);
-	assert_null(kw_apply_find("unheard of"));
+	apply->ops->free(apply);
+	assert_null(kw_mode_find("unheard of"));
 }
 
 int main(void)

@@ -261,12 +261,12 @@ static void no_snapshot_begins_while_the_agent_ends(void **state)
 	stage_cli(&stage, "client pause 300 write");
 	kw_agent_resync(stage.agent, "asked for");
 	stage_wait(&stage, is_claiming, "the agent claims the server");
-	stage.agent->apply->taken++; /* something is on its way */
+	stage.agent->pair->applier->progress.taken++; /* something is on its way */
 	kw_agent_close(stage.agent);
 	test_run_ms(&stage.loop, 600);
 	assert_int_equal(kw_sync_phase(&stage.agent->sync), KW_SYNC_WAIT);
 	assert_int_equal(stage.agent->sync.snapshots, 1);
-	stage.agent->apply->taken--;
+	stage.agent->pair->applier->progress.taken--;
 	stage_stop_agent(&stage);
 	stage_start_agent(&stage);
 	stage_wait_warm(&stage);

@@ -1,6 +1,6 @@
 /* Mode replica as a whole: what a table may hold and the local server must never see. */
 #include "base/hash.h"
-#include "primary/replica.h"
+#include "load/pair.h"
 #include "stage.h"
 
 #include <stdio.h>
@@ -70,9 +70,9 @@ static void put_large(struct stage *stage, const char *key)
 	put_payload(stage, key, kw_slice(bytes, LARGE_BYTES));
 }
 
-static const struct kw_apply_link *link_of(struct stage *stage)
+static const struct kw_link_report *link_of(struct stage *stage)
 {
-	return &stage->agent->apply->link;
+	return kw_pair_link(stage->agent->pair);
 }
 
 static uint64_t quarantined(const struct stage *stage)
@@ -136,7 +136,7 @@ static bool is_reading(void *arg)
 {
 	const struct stage *stage = arg;
 
-	return kw_replica_is((struct kw_replica *)stage->agent->apply, KW_REPLICA_SNAPSHOT);
+	return stage->agent->pair->reading == KW_PAIR_READS_SNAPSHOT;
 }
 
 /* The reader promises that it does not happen; a server would stop at it. */
@@ -163,8 +163,8 @@ static void test_a_key_that_comes_twice_dooms_the_snapshot(void **state)
 	test_proxy_publish(&stage.proxy);
 	stage_start_agent(&stage);
 	stage_wait(&stage, is_reading, "the snapshot is being read");
-	stage.agent->apply->ops->records(stage.agent->apply, &twice, 1);
-	stage.agent->apply->ops->records(stage.agent->apply, &twice, 1);
+	kw_pair_records(stage.agent->pair, &twice, 1);
+	kw_pair_records(stage.agent->pair, &twice, 1);
 	stage_wait_applied(&stage);
 	assert_int_equal(link_of(&stage)->full_syncs, 2);
 	assert_string_equal(stage_cli(&stage, "-n 0 DBSIZE"), "504");

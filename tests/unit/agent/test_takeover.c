@@ -104,8 +104,9 @@ static bool is_waiting(void *arg)
 {
 	const struct stage *stage = arg;
 
-	return stage->agent->apply->link.state &&
-	       strcmp(stage->agent->apply->link.state, "waiting") == 0;
+	const char *link = kw_pair_link(stage->agent->pair)->state;
+
+	return link && strcmp(link, "waiting") == 0;
 }
 
 static bool is_master(void *arg)
@@ -134,7 +135,7 @@ static void assert_not_held(const struct stage *stage)
 {
 	const struct kw_agent *agent = stage->agent;
 
-	assert_null(strstr(agent->apply->trouble_why, "by somebody"));
+	assert_null(strstr(kw_pair_trouble(agent->pair)->why, "by somebody"));
 	assert_null(strstr(agent->reason, "by somebody"));
 }
 
@@ -143,7 +144,7 @@ static void close_when_handed_over(struct stage *stage)
 	stage_cli(stage, GRANT);
 	stage_wait_warm(stage);
 	assert_settings_of_before(&stage->server);
-	assert_string_equal(stage->agent->apply->link.state, "handed over");
+	assert_string_equal(kw_pair_link(stage->agent->pair)->state, "handed over");
 	assert_string_equal(stage_cli(stage, "dbsize"), "50");
 	stage_close(stage);
 }
@@ -187,8 +188,8 @@ static void nor_is_it_when_a_snapshot_begins_anew(void **state)
 		test_run_ms(&stage.loop, 700);
 		assert_not_held(&stage);
 	}
-	assert_null(strstr(stage.agent->apply->trouble_why, "let go")); /* it is given up */
-	assert_non_null(strstr(stage.agent->apply->trouble_why, "+config|set"));
+	assert_null(strstr(kw_pair_trouble(stage.agent->pair)->why, "let go")); /* it is given up */
+	assert_non_null(strstr(kw_pair_trouble(stage.agent->pair)->why, "+config|set"));
 	close_when_handed_over(&stage);
 }
 

@@ -1,0 +1,99 @@
+/*
+ * The applier of a primary: changes go as a stream of commands to a replica (feed.h), which
+ * acknowledges replication offsets.
+ *
+ *   change ──▶ screen.h ──▶ feed ──▶ replica ──▶ REPLCONF ACK ──▶ done ──▶ INFO ──▶ confirmed
+ *                │
+ *                └──▶ quarantine, and a placeholder in the feed: order is kept
+ *
+ *   ┌────────┐ open: the replica is sent the feed ┌──────┐
+ *   │ CLOSED │───────────────────────────────────▶│ OPEN │
+ *   └────────┘◀───────────────────────────────────└──────┘
+ *        close: the link is lost, or given up
+ *
+ * A replica swallows the errors of commands on its link, and its acknowledgement covers what it
+ * refused. It counts the refusals (unexpected_error_replies). So what it has acknowledged is known
+ * to be in once an INFO that was asked for after the acknowledgement shows no new refusal. Its
+ * owner counts them; the cursor waits for it as well.
+ *
+ * The owner is what acts as the primary (primary/replica.h): it opens and closes, tells of
+ * acknowledgements and of INFO, and sends what the feed holds. Loop thread only.
+ */
+#ifndef KW_AGENT_APPLY_LINK_H
+#define KW_AGENT_APPLY_LINK_H
+
+#include "apply.h"
+#include "base/sm.h"
+#include "feed.h"
+
+enum kw_link_stream { KW_LINK_CLOSED, KW_LINK_OPEN };
+
+struct kw_link_owner {
+	void (*added)(void *arg); /* the feed holds more */
+	void *arg;
+};
+
+/* What waits for an INFO, and what that will show. */
+struct kw_link_question {
+	uint64_t ask;  /* the number of the INFO (kw_local_looked); 0: none is out */
+	uint64_t done; /* changes that were done when it was asked */
+};
+
+/* The cursor on its way to the server. */
+struct kw_link_saving {
+	kw_local_done_fn done; /* NULL: there is none */
+	void *arg;
+	uint64_t ask;      /* not sent yet: it waits for this INFO; 0: it is in the feed at: */
+	uint64_t sequence; /* … this number */
+	struct kw_local_cursor cursor;
+};
+
+struct kw_link_applier {
+	struct kw_applier base;
+	struct kw_local *local;
+	struct kw_quarantine *quarantine;
+	struct kw_link_owner owner;
+	struct kw_sm sm; /* enum kw_link_stream */
+	struct kw_feed feed;
+	uint64_t limit_bytes;
+	uint32_t databases; /* of the server; 0: not known, and then there is no room */
+	struct kw_link_question question;
+	uint64_t question_us; /* the next not before */
+	struct kw_link_saving saving;
+};
+
+struct kw_link_applier *kw_applier_link(const struct kw_apply_options *options);
+
+/* Until there is an owner nothing is sent. */
+void kw_link_own(struct kw_link_applier *link, const struct kw_link_owner *owner);
+
+static inline bool kw_link_is_open(const struct kw_link_applier *link)
+{
+	return link->sm.state == KW_LINK_OPEN;
+}
+
+void kw_link_open(struct kw_link_applier *link);
+void kw_link_close(struct kw_link_applier *link);
+
+/* Nothing handed on counts any more: it is done with, and a snapshot brings it. Closes. */
+void kw_link_forget(struct kw_link_applier *link);
+
+/* Records that went another way, in a snapshot, and are done with; applied of them are in. */
+void kw_link_count(struct kw_link_applier *link, uint64_t taken, uint64_t applied);
+
+/* The replica has applied all before `offset`. False: it was never sent that much. OPEN. */
+bool kw_link_acknowledge(struct kw_link_applier *link, uint64_t offset);
+
+/*
+ * A replica comes back having applied all before `offset`: what follows is sent again. False: the
+ * feed has no end of a command there, nothing was changed. CLOSED.
+ */
+bool kw_link_continue(struct kw_link_applier *link, uint64_t offset);
+
+/* Ask INFO if something is done and not confirmed; not more often than each 100 ms. */
+void kw_link_confirm(struct kw_link_applier *link);
+
+/* INFO was answered, and showed no new refusal; refused: the server's count, for the cursor. */
+void kw_link_looked(struct kw_link_applier *link, uint64_t refused);
+
+#endif

@@ -1,0 +1,150 @@
+/*
+ * An apply mode: a loader and an applier (apply.mode).
+ *
+ *   commands = restore + commands      the agent is a client of the server
+ *   replica  = rdb + link              the agent is the server's primary
+ *   hybrid   = rdb + commands          its primary until the snapshot is loaded, then a client
+ *   discard  = none + none             there is no server
+ *
+ *   ┌─────┐ hybrid: the snapshot is loaded ┌───────────┐ REPLICAOF NO ONE ┌─────┐
+ *   │ LED │───────────────────────────────▶│ RELEASING │─────────────────▶│ OWN │
+ *   └─────┘◀───────────────────────────────└───────────┘                  └─────┘
+ *      ▲     a new snapshot is prepared                                      │
+ *      └─── hybrid: the server has no cursor of ours (new, or emptied) ──────┘
+ *
+ *   replica stays LED; commands and discard stay OWN.
+ *
+ * LED: a snapshot replaces all data at once, and nothing is settled or pruned. In mode hybrid the
+ * changes wait in the applier meanwhile, so the order for each key is kept. OWN: a snapshot is
+ * merged with what is there, record by record, because others may write there.
+ *
+ * The owner says what it reads; the pair knows where that goes. Loop thread only.
+ */
+#ifndef KW_AGENT_LOAD_PAIR_H
+#define KW_AGENT_LOAD_PAIR_H
+
+#include "load.h"
+
+#include <stdbool.h>
+
+struct kw_mode;
+
+struct kw_pair_handlers {
+	void (*progress)(void *arg); /* done, room or an obstacle changed */
+	/* What was handed on is lost, or doubtful: only a snapshot mends it. Not from records. */
+	void (*lost)(void *arg, const char *why);
+	void *arg;
+};
+
+struct kw_pair_options {
+	uv_loop_t *loop;
+	struct kw_local *local; /* outlives the pair, as do the next two */
+	const struct kw_filter *filter;
+	struct kw_quarantine *quarantine;
+	uint64_t window_bytes;
+	const char *listen; /* where a mode that leads listens; checked */
+	enum kw_shutdown shutdown;
+	struct kw_pair_handlers handlers;
+};
+
+enum kw_pair_stage { KW_PAIR_LED, KW_PAIR_RELEASING, KW_PAIR_OWN };
+enum kw_pair_reading { KW_PAIR_READS_CHANGES, KW_PAIR_READS_SNAPSHOT };
+
+struct kw_pair {
+	const struct kw_mode *mode;
+	struct kw_pair_handlers handlers;
+	struct kw_local *local;
+	struct kw_sm stage; /* enum kw_pair_stage */
+	enum kw_pair_reading reading;
+
+	struct kw_loader *merging;   /* the loader while OWN; NULL: it never is */
+	struct kw_loader *replacing; /* the loader while LED; NULL: it never is */
+	struct kw_applier *applier;
+	struct kw_link_applier *link; /* of the replica, if the mode leads; else NULL */
+	struct kw_replica replica;    /* if the mode leads */
+
+	/* RELEASING */
+	uint64_t retry_us;         /* not before */
+	struct kw_failure failure; /* of the last try; none before the second */
+
+	/* what was reported last */
+	struct kw_apply_progress progress;
+	struct kw_trouble trouble;
+	struct kw_link_report report;
+};
+
+/* By apply.mode; NULL for a word that is none. */
+const struct kw_mode *kw_mode_find(const char *name);
+const char *kw_mode_name(const struct kw_mode *mode);
+/* Does it act as the server's primary, at least until a snapshot is loaded? */
+bool kw_mode_leads(const struct kw_mode *mode);
+
+struct kw_pair *kw_pair_new(const struct kw_mode *mode, const struct kw_pair_options *options);
+/* Close what it has on the loop: closed follows from there, then free. False: there is nothing. */
+bool kw_pair_close(struct kw_pair *pair, void (*closed)(void *arg), void *arg);
+void kw_pair_free(struct kw_pair *pair);
+
+/* ---- the local server ---- */
+
+/* As kw_local_handlers.assessed, gone, looked and selected. */
+void kw_pair_attach(struct kw_pair *pair, bool continuous);
+void kw_pair_detach(struct kw_pair *pair);
+void kw_pair_looked(struct kw_pair *pair);
+void kw_pair_selected(struct kw_pair *pair);
+void kw_pair_tick(struct kw_pair *pair, uint64_t now_us);
+
+/* ---- snapshots and changes ---- */
+
+/* As in load.h: done is called once, perhaps from within, unless detached or abandoned. */
+void kw_pair_prepare(
+	struct kw_pair *pair, const struct kw_load_plan *plan, kw_local_done_fn done, void *arg);
+void kw_pair_begin(struct kw_pair *pair);
+void kw_pair_end(struct kw_pair *pair);
+/* The reader gave up its position: what waits is older than the snapshot that follows. */
+void kw_pair_abandon(struct kw_pair *pair);
+/* No snapshot: changes come next, after what is applied. */
+void kw_pair_resume(struct kw_pair *pair);
+/* May a cursor found in the server be resumed from? */
+bool kw_pair_resumable(const struct kw_pair *pair);
+/* Of the snapshot between begin and end, of the table's changes otherwise. */
+void kw_pair_records(struct kw_pair *pair, const struct kw_record_view *records, size_t count);
+uint64_t kw_pair_room(const struct kw_pair *pair);
+void kw_pair_save(struct kw_pair *pair, const struct kw_cursor_progress *progress,
+	kw_local_done_fn done, void *arg);
+
+/* ---- what an operator asks for ---- */
+
+/* A snapshot, whatever spoke against it. */
+void kw_pair_resync(struct kw_pair *pair);
+void kw_pair_set_window(struct kw_pair *pair, uint64_t bytes);
+void kw_pair_set_shutdown(struct kw_pair *pair, enum kw_shutdown shutdown);
+/*
+ * The end, nothing more is handed on: the server becomes what it is to be left as. Called until it
+ * says false, or for as long as there is time.
+ */
+bool kw_pair_leave(struct kw_pair *pair);
+
+/* ---- reports; they hold until the next call ---- */
+
+const char *kw_pair_mode(const struct kw_pair *pair);
+bool kw_pair_needs_local(const struct kw_pair *pair);
+/* Does a snapshot replace all that is there? */
+bool kw_pair_replaces(const struct kw_pair *pair);
+/* A snapshot is not loaded yet: done can be long in coming. */
+bool kw_pair_is_loading(const struct kw_pair *pair);
+/* The server is our replica with a whole data set in it: it can be promoted. */
+bool kw_pair_leads(const struct kw_pair *pair);
+const struct kw_apply_progress *kw_pair_progress(const struct kw_pair *pair);
+const struct kw_apply_refusal *kw_pair_refusal(const struct kw_pair *pair);
+const struct kw_trouble *kw_pair_trouble(const struct kw_pair *pair);
+const struct kw_link_report *kw_pair_link(const struct kw_pair *pair);
+
+/* All that was handed on is done. */
+static inline bool kw_pair_is_level(const struct kw_pair *pair)
+{
+	const struct kw_apply_progress *progress = kw_pair_progress(pair);
+
+	return progress->done == progress->taken;
+}
+
+#endif
