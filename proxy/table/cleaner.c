@@ -6,7 +6,7 @@
  *
  * What is moved keeps its version, so a reader that has passed it skips it. The victims stay in the
  * directory until the publication whose head covers the new places (reading rule 2). The
- * destination becomes the head: ids are log order, and a record written later must come behind what
+ * destination becomes the head: ids are log order, and a record written later must come after what
  * was moved.
  */
 #include "table/table_internal.h"
@@ -17,7 +17,7 @@
 #include <string.h>
 
 #define VICTIMS_MOST 64
-/* A record is moved when so many more have been met: its index slot is in the cache by then. */
+/* A record is moved after so many more were met: by then its index slot is in the cache. */
 #define MOVED_AHEAD 16
 /* So much is moved at a time, or a segment's worth: some milliseconds, a small part of memory. */
 #define MOVED_MOST (UINT64_C(8) << 20)
@@ -43,7 +43,7 @@ static uint64_t retained_up_to(const struct kw_table *table)
 	return best;
 }
 
-/* May whoever does not know of this delete by now be sent to a reconcile? */
+/* May a reader that has not seen this delete by now be sent to a reconcile? */
 static bool droppable(struct kw_table *table, uint64_t version, bool hard)
 {
 	if (kw_fault_drops())
@@ -90,12 +90,13 @@ void kw_clean_survey(struct kw_table *table)
 /* What cleaning a segment would have to move. */
 static uint64_t burden(const struct kw_table *table, const struct kw_segment *segment)
 {
+	assert(segment->live_bytes >= segment->tombstone_bytes);
 	return segment->tombstones_up_to <= table->droppable_up_to
 		       ? segment->live_bytes - segment->tombstone_bytes
 		       : segment->live_bytes;
 }
 
-/* Flush records keep their place: moved behind newer puts they would take those away. */
+/* Flush records keep their place: moved after newer puts they would delete those. */
 static bool flushes_droppable(struct kw_table *table, const struct kw_segment *segment, bool hard)
 {
 	for (size_t i = 0; i < table->flush_count; i++)
@@ -187,7 +188,7 @@ static int choose(
 	return count;
 }
 
-/* Where records are moved to: behind what dest holds, and once that is full into spill. */
+/* Where records are moved to: after what dest holds, and once that is full, into spill. */
 struct destination {
 	struct kw_segment *dest, *spill; /* spill NULL: dest has room for all */
 	uint64_t full;                   /* bytes of those that were dest before */
@@ -222,6 +223,7 @@ static void move_record(struct kw_table *table, struct kw_segment *from, struct 
 
 	if (!slot) /* superseded, if a test marks it later (fault.h) */
 		return;
+	assert(from->live_bytes >= weight && table->live_bytes >= weight);
 	from->live_bytes -= weight;
 	table->live_bytes -= weight;
 	if (tombstone)
@@ -229,6 +231,7 @@ static void move_record(struct kw_table *table, struct kw_segment *from, struct 
 	if (tombstone && droppable(table, version, hard)) {
 		kw_table_raise_floor(table, version);
 		kw_index_remove(&table->index, slot);
+		assert(table->tombstones > 0);
 		table->tombstones--;
 		return;
 	}
@@ -326,9 +329,8 @@ static void make_plan(struct kw_table *table, struct plan *plan, uint64_t wanted
 }
 
 /*
- * Nobody has asked for room: is a quarter of what the destination takes given for it? What is left
- * of the head is lost. So it comes to an end, where one segment would be moved into another for
- * ever.
+ * No write waits. Does cleaning free what the destination takes and a quarter more? The rest of the
+ * head is lost as well. Without this bound one segment would be moved into another for ever.
  */
 static bool pays(const struct kw_table *table, const struct plan *plan)
 {
@@ -366,6 +368,9 @@ static bool clean(struct kw_table *table, uint64_t least, enum kw_cleaning how)
 	for (int i = 0; i < plan.count; i++)
 		clean_segment(
 			table, plan.victims[i], &(struct destination){.dest = plan.dest}, hard);
+	/* choose() saw to it that all of them fit. */
+	assert(plan.dest->committed <= plan.dest->capacity);
+	assert(plan.dest->id > table->head->id);
 	table->head->sealed = true;
 	table->head = plan.dest;
 	table->directory_stale = true;
@@ -390,6 +395,7 @@ static void end_with(struct kw_table *table, const struct destination *to, uint6
 			break;
 		segment->sealed = segment != to->dest;
 	}
+	assert(to->dest->id >= first_id && first_id > table->head->id);
 	table->head = to->dest;
 	table->directory_stale = true;
 	if (kw_fault_leaves_out(2))
@@ -397,7 +403,7 @@ static void end_with(struct kw_table *table, const struct destination *to, uint6
 	kw_clean_survey(table);
 }
 
-/* Room for so much behind what dest holds, or in a spill. */
+/* Is there room for so much after what dest holds, or in a spill? Opens a spill if need be. */
 static bool make_room(
 	struct kw_table *table, struct destination *to, uint64_t bytes, uint64_t needed)
 {
@@ -429,12 +435,12 @@ static struct kw_segment *next_victim(
 }
 
 /*
- * Segment after segment, until what they leave free makes up for a whole one. So what is moved,
- * and will live for long, gets segments to itself, and what is written then gets others, of which
- * little lives soon: mixed, they would all decay to the same share, and slowly.
+ * Segment after segment, until what they leave free makes up for a whole one. Records that are
+ * moved will live for long, and get segments to themselves. New records get others, of which little
+ * lives soon. Mixed, all segments would decay slowly, to the same share.
  *
- * It ends early where it takes too long, and where little is gained: the records may be of a size
- * that leaves the ends of all segments unused.
+ * It ends early if it takes too long, or if little is gained: the records may be of a size that
+ * leaves the ends of all segments unused.
  */
 static bool clean_some(struct kw_table *table)
 {
@@ -475,6 +481,20 @@ static uint64_t cpu_ns(const struct kw_table *table)
 	return table->options.cpu_ns ? table->options.cpu_ns() : 0;
 }
 
+/*
+ * Two ways to clean, and neither serves both needs.
+ *
+ * clean_some is for writes that have memory to spare. It cleans segment after segment into one
+ * destination and, once that is full, into another, and learns on the way whether it pays. It needs
+ * free memory for both destinations, and it cannot undo what it has moved.
+ *
+ * clean is for when memory is short, or when no write waits. It has one destination and no more. So
+ * it chooses all victims first: they must fit that destination together, and if the sum gains
+ * nothing, nothing is moved. clean_some would stop in the middle without memory (hard), or move one
+ * segment into another for ever (idle). For the usual writes clean would be the dearer one: victims
+ * that fit one destination leave it partly empty, and that rest takes new records, which then lie
+ * among those that live for long.
+ */
 bool kw_clean(struct kw_table *table, uint64_t least, enum kw_cleaning how)
 {
 	uint64_t begin_ns = cpu_ns(table);

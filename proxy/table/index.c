@@ -52,6 +52,7 @@ static uint64_t end_slot(const struct kw_index *index)
 /* Readers must see `moves` odd before anything moves, and even only once all stands again. */
 static void moving(struct kw_index *index)
 {
+	assert(index->root->moves % 2 == 0);
 	index->root->moves++;
 	kw_index_root_seal(index->root);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
@@ -60,6 +61,7 @@ static void moving(struct kw_index *index)
 static void moved(struct kw_index *index)
 {
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	assert(index->root->moves % 2 == 1);
 	index->root->moves++;
 	kw_index_root_seal(index->root);
 }
@@ -126,6 +128,7 @@ static bool place_entry(struct kw_index *index, uint64_t hash, uint64_t place)
 {
 	uint64_t at = home(index, hash), end = end_slot(index);
 
+	assert(place != 0 && hash != UINT64_MAX);
 	while (at < end && index->slots[at].place != 0)
 		at++;
 	if (at == end)
@@ -243,6 +246,7 @@ void kw_index_remove(struct kw_index *index, struct kw_index_slot *slot)
 		gap = at;
 	}
 	index->slots[gap] = (struct kw_index_slot){0};
+	assert(index->entries > 0);
 	index->entries--;
 	moved(index);
 }

@@ -352,6 +352,7 @@ static struct kw_segment *roll(struct kw_table *table, uint64_t stride, bool for
 		segment = open_last(table, stride);
 	if (!segment)
 		return NULL;
+	assert(segment->id >= table->head->id); /* log order is id order */
 	table->head->sealed = segment != table->head;
 	table->head = segment;
 	return segment;
@@ -436,6 +437,9 @@ static uint64_t take_in(
 	segment->filled_at = table->version;
 	segment->live_bytes += weight;
 	table->live_bytes += weight;
+	assert(segment->committed <= segment->capacity && !segment->victim);
+	assert(segment->live_bytes <= segment->capacity);
+	assert(version <= table->version);
 	if (kw_record_kind(record) == KW_RECORD_DELETE) {
 		segment->tombstone_bytes += weight;
 		if (version > segment->tombstones_up_to)
@@ -481,8 +485,10 @@ void kw_log_supersede(struct kw_table *table, uint64_t offset, uint64_t version)
 	assert(table->live_bytes >= weight);
 	segment->live_bytes -= weight;
 	table->live_bytes -= weight;
-	if (kw_record_kind(record) == KW_RECORD_DELETE)
+	if (kw_record_kind(record) == KW_RECORD_DELETE) {
+		assert(segment->tombstone_bytes >= weight);
 		segment->tombstone_bytes -= weight;
+	}
 	word = kw_superseded_word(record->checksum, version);
 	if (!kw_fault_marks(&record->superseded_by, word))
 		__atomic_store_n(&record->superseded_by, word, __ATOMIC_RELEASE);

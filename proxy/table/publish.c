@@ -39,6 +39,7 @@ static void write_directory(struct kw_table *table)
 
 		if (segment->victim)
 			continue;
+		assert(count == 0 || entry[count - 1].id < segment->id);
 		entry[count++] = (struct kw_directory_segment){
 			.id = segment->id,
 			.offset = segment->offset,
@@ -89,6 +90,10 @@ static void write_superblock(struct kw_table *table)
 		.source_id = table->facts.source_id,
 	};
 
+	/* A reader must be able to believe it: view.h. */
+	assert(!table->head->victim && table->head->committed <= table->head->capacity);
+	assert(table->head->committed % KW_RECORD_ALIGN == 0);
+	assert(table->floor <= table->version && table->published_version <= table->version);
 	kw_superblock_seal(&next);
 	*table->superblock = next;
 }

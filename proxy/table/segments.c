@@ -16,6 +16,8 @@ void kw_segments_init(struct kw_segments *segments, const struct kw_table_memory
 {
 	uint64_t granules = (memory->reserve_bytes - data_offset) / granule_bytes;
 
+	assert(granule_bytes > 0 && (granule_bytes & (granule_bytes - 1)) == 0);
+	assert(data_offset % granule_bytes == 0 && data_offset < memory->reserve_bytes);
 	*segments = (struct kw_segments){
 		.memory = memory,
 		.data_offset = data_offset,
@@ -52,6 +54,7 @@ int kw_segments_extend(struct kw_segments *segments, uint64_t offset, uint64_t l
 	struct kw_extent extent = {.offset = offset, .length = length};
 	int at = segments->extent_count;
 
+	assert(length > 0 && offset + length <= segments->memory->reserve_bytes);
 	if (segments->extent_count == KW_TABLE_EXTENTS_MAX)
 		return kw_error_set(
 			error, KW_E_FULL, "table: no more than %d extents", KW_TABLE_EXTENTS_MAX);
@@ -62,6 +65,10 @@ int kw_segments_extend(struct kw_segments *segments, uint64_t offset, uint64_t l
 		segments->extents[at] = segments->extents[at - 1];
 		at--;
 	}
+	/* Readers refuse a directory whose extents overlap. */
+	assert(at == 0 ||
+		segments->extents[at - 1].offset + segments->extents[at - 1].length <= offset);
+	assert(at == segments->extent_count || offset + length <= segments->extents[at + 1].offset);
 	segments->extents[at] = extent;
 	segments->extent_count++;
 	*error = (struct kw_error){0};
@@ -123,6 +130,9 @@ static void free_run(struct kw_segments *segments, struct kw_run run)
 	segments->free_granules += run.granules;
 	while (at > 0 && free[at - 1].start > run.start)
 		at--;
+	assert(run.granules > 0 && run.start + run.granules <= segments->frontier);
+	assert(at == 0 || free[at - 1].start + free[at - 1].granules <= run.start);
+	assert(at == segments->free_count || run.start + run.granules <= free[at].start);
 	if (at > 0 && free[at - 1].start + free[at - 1].granules == run.start) {
 		free[at - 1].granules += run.granules;
 		if (at < segments->free_count &&
@@ -169,6 +179,8 @@ static void take_piece(struct kw_segments *segments, size_t at, struct kw_run pi
 	uint64_t end = piece.start + piece.granules;
 	struct kw_run behind = {end, run->start + run->granules - end, 0};
 
+	assert(piece.start >= run->start && end <= run->start + run->granules);
+	assert(segments->free_granules >= piece.granules);
 	for (uint64_t g = piece.start; g < end; g++) {
 		segments->given_granules -= segments->given[g];
 		segments->given[g] = 0;
@@ -233,6 +245,7 @@ static bool take_virgin(
 			return false;
 		segments->extended += grow;
 	}
+	assert(end <= segments->extended);
 	*taken = (struct kw_run){segments->frontier, wanted, 0};
 	segments->frontier = end;
 	return true;
@@ -248,6 +261,8 @@ static struct kw_segment *add(struct kw_segments *segments, uint64_t offset, uin
 		segments->all =
 			kw_realloc(segments->all, segments->capacity * sizeof(struct kw_segment *));
 	}
+	/* Ids never come again: readers take an id for the generation of the memory. */
+	assert(segments->count == 0 || segments->all[segments->count - 1]->id < segments->next_id);
 	segment->id = segments->next_id++;
 	segment->offset = offset;
 	segment->capacity = capacity;
@@ -401,6 +416,7 @@ static bool give_piece(struct kw_segments *segments, struct kw_run kept, uint64_
 		kept.start += kept.granules - most;
 		kept.granules = most;
 	}
+	assert(kept.granules > 0 && kept.start + kept.granules <= segments->frontier);
 	if (!memory->give_back(memory->arg,
 		    segments->data_offset + kept.start * segments->granule_bytes,
 		    kept.granules * segments->granule_bytes)) {
@@ -409,6 +425,7 @@ static bool give_piece(struct kw_segments *segments, struct kw_run kept, uint64_
 	}
 	memset(segments->given + kept.start, 1, kept.granules);
 	segments->given_granules += kept.granules;
+	assert(segments->given_granules <= segments->free_granules);
 	return true;
 }
 

@@ -100,13 +100,13 @@ static inline uint64_t kw_segments_kept(const struct kw_segments *segments)
 struct kw_segment *kw_segments_open(
 	struct kw_segments *segments, uint64_t wanted, uint64_t least, uint64_t touch_limit);
 
-/* Take back the segment opened last: nothing was written to it, nobody was told of it. */
+/* Take back the segment opened last: nothing was written to it, no reader knows of it. */
 void kw_segments_cancel(struct kw_segments *segments, struct kw_segment *segment);
 
 /* The rest of a segment's run, from the next granule on, as a segment of its own; NULL: no rest. */
 struct kw_segment *kw_segments_split(struct kw_segments *segments, struct kw_segment *segment);
 
-/* An empty segment takes the next id, so that it comes behind those opened meanwhile. */
+/* An empty segment takes the next id, so that it comes after those opened meanwhile. */
 void kw_segments_renumber(struct kw_segments *segments, struct kw_segment *segment);
 
 struct kw_segment *kw_segments_at(const struct kw_segments *segments, uint64_t offset);

@@ -170,9 +170,16 @@ static void count_key(struct kw_table *table, const struct kw_record *record, in
 {
 	uint64_t payload = kw_record_key(record).length + kw_record_value(record).length;
 
+	assert(sign > 0 || (table->keys > 0 && table->payload_bytes >= payload));
 	table->keys += (uint64_t)sign;
 	*keys_of(table, kw_record_database(record)) += (uint64_t)sign;
 	table->payload_bytes += sign > 0 ? payload : -payload;
+}
+
+static void forget_tombstone(struct kw_table *table)
+{
+	assert(table->tombstones > 0);
+	table->tombstones--;
 }
 
 static bool same(const struct kw_record *record, struct kw_slice value, uint64_t expires_ms)
@@ -195,6 +202,8 @@ static enum kw_put_result store(
 
 	if (!segment)
 		return KW_PUT_FULL;
+	assert(segment->capacity - segment->committed >= kw_record_stride(length));
+	assert(table->version < KW_VERSION_MASK);
 	/* Making room may have moved the record before, and its slot; a tombstone may be gone. */
 	slot = kw_table_find(table, hash, fields->database, fields->key);
 	if (!slot && !kw_room_index(table))
@@ -209,7 +218,7 @@ static enum kw_put_result store(
 		if (kw_record_kind(kw_record_at(table, before)) == KW_RECORD_PUT)
 			count_key(table, kw_record_at(table, before), -1);
 		else
-			table->tombstones--;
+			forget_tombstone(table);
 		kw_index_set(slot, place);
 		kw_log_supersede(table, before, table->version);
 	} else {
@@ -349,7 +358,7 @@ static void flush_entries(struct kw_table *table, uint32_t database, uint64_t ve
 		if (kw_record_kind(record) == KW_RECORD_PUT)
 			count_key(table, record, -1);
 		else
-			table->tombstones--;
+			forget_tombstone(table);
 		kw_log_supersede(table, offset, version);
 		/* Removing may bring another entry to this slot: look at it again. */
 		kw_index_remove(&table->index, slot);
@@ -392,6 +401,7 @@ enum kw_put_result kw_table_flush(struct kw_table *table, uint32_t database)
 	offset = kw_log_append(table, segment, &fields, ++table->version);
 	table->written_bytes += kw_record_stride(kw_record_length(0, 0, 0));
 	flush_entries(table, database, table->version);
+	assert(kw_table_database_keys(table, database) == 0);
 	remember_flush(table, database, offset);
 	return KW_PUT_STORED;
 }
