@@ -29,7 +29,7 @@
 #include "base/error.h"
 #include "base/slice.h"
 #include "feed/doubt.h"
-#include "fetch/lane.h"
+#include "fetch/data.h"
 #include "keys/databases.h"
 #include "keys/dirty.h"
 #include "keys/scope.h"
@@ -46,10 +46,10 @@ struct kw_server_identity;
 struct kw_feed_options {
 	uv_loop_t *loop;
 	struct kw_redis_options redis; /* of a connection of its own; the password is not copied */
-	struct kw_lane *lane;          /* the data connection; outlives the feed */
-	const struct kw_scope *scope;  /* outlives the feed */
-	uint32_t watch_interval_ms;    /* from look to look */
-	uint64_t seed;                 /* unpredictable: of hash tables of keys */
+	struct kw_data_connection *data; /* the data connection; outlives the feed */
+	const struct kw_scope *scope;    /* outlives the feed */
+	uint32_t watch_interval_ms;      /* from look to look */
+	uint64_t seed;                   /* unpredictable: of hash tables of keys */
 };
 
 /* Which server answers, compared with the last one that the feed was ready for. */

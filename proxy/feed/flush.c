@@ -43,7 +43,7 @@ static const struct kw_sm_conf machine = {"flush", states, KW_FLUSH_EVENTS + 1, 
 
 void kw_flush_init(struct kw_flush_check *flush)
 {
-	assert(flush->lane && flush->canaries && flush->watch && flush->handlers);
+	assert(flush->data && flush->canaries && flush->watch && flush->handlers);
 	assert(flush->ask_events && flush->ended);
 	kw_sm_init(&flush->sm, &machine, flush, KW_FLUSH_IDLE);
 }
@@ -116,7 +116,7 @@ static void canary_answered(void *arg, const struct kw_reply *reply)
 {
 	struct kw_flush_check *flush = arg;
 
-	reply = kw_lane_reply(flush->lane, reply);
+	reply = kw_data_reply(flush->data, reply);
 	if (!reply) {
 		kw_flush_abandon(flush);
 		return;
@@ -128,7 +128,7 @@ static void canary_answered(void *arg, const struct kw_reply *reply)
 		flush->questions[flush->answered].exists = reply->integer;
 	else if (reply->type != KW_REPLY_ERROR ||
 		 kw_server_error(reply->text) == KW_SERVER_E_PERMISSION)
-		kw_lane_refused(flush->lane, "EXISTS", "+exists", reply);
+		kw_data_refused(flush->data, "EXISTS", "+exists", reply);
 	/* A refusal gives up the connections, and so this check. */
 	if (flush->sm.state != KW_FLUSH_CANARIES || ++flush->answered < flush->question_count)
 		return;
@@ -150,8 +150,8 @@ static void ask_canaries(struct kw_flush_check *flush, uint32_t database)
 			flush->questions, (flush->question_count + 1) * sizeof *flush->questions);
 		flush->questions[flush->question_count++] =
 			(struct kw_flush_question){.database = database, .place = i};
-		kw_lane_select(flush->lane, database);
-		kw_redis_send(flush->lane->redis, canary_answered, flush, 2, argv);
+		kw_data_select(flush->data, database);
+		kw_redis_send(flush->data->redis, canary_answered, flush, 2, argv);
 	}
 }
 
@@ -182,13 +182,13 @@ static void keyspace_answered(void *arg, const struct kw_reply *reply)
 {
 	struct kw_flush_check *flush = arg;
 
-	reply = kw_lane_reply(flush->lane, reply);
+	reply = kw_data_reply(flush->data, reply);
 	if (!reply || flush->sm.state != KW_FLUSH_LISTING) {
 		kw_flush_abandon(flush);
 		return;
 	}
 	if (reply->type != KW_REPLY_STRING) {
-		kw_lane_refused(flush->lane, "INFO keyspace", "+info", reply);
+		kw_data_refused(flush->data, "INFO keyspace", "+info", reply);
 		return;
 	}
 	take_listing(flush, reply->text);
@@ -205,11 +205,11 @@ static void commandstats_answered(void *arg, const struct kw_reply *reply)
 {
 	struct kw_flush_check *flush = arg;
 
-	reply = kw_lane_reply(flush->lane, reply);
+	reply = kw_data_reply(flush->data, reply);
 	if (!reply || flush->sm.state != KW_FLUSH_LISTING)
 		return;
 	if (reply->type != KW_REPLY_STRING)
-		kw_lane_refused(flush->lane, "INFO commandstats", "+info", reply);
+		kw_data_refused(flush->data, "INFO commandstats", "+info", reply);
 	else if (kw_watch_debugged(flush->watch, reply->text, flush->debug_us) ||
 		 strcmp(kw_watch_identity(flush->watch)->role, "master") != 0)
 		flush->extent = KW_FLUSH_OF_DATA_SET;
@@ -222,8 +222,8 @@ static void begin(struct kw_flush_check *flush)
 	flush->extent = KW_FLUSH_OF_DATABASES;
 	kw_databases_clear(&flush->doubted);
 	kw_sm_move(&flush->sm, KW_FLUSH_LISTING, "");
-	kw_lane_info(flush->lane, commandstats_answered, flush, "commandstats");
-	kw_lane_info(flush->lane, keyspace_answered, flush, "keyspace");
+	kw_data_info(flush->data, commandstats_answered, flush, "commandstats");
+	kw_data_info(flush->data, keyspace_answered, flush, "keyspace");
 }
 
 void kw_flush_seen(struct kw_flush_check *flush)

@@ -20,7 +20,7 @@
 #include "feed/canary.h"
 #include "feed/feed.h"
 #include "feed/watch.h"
-#include "fetch/lane.h"
+#include "fetch/data.h"
 
 #include <stdint.h>
 
@@ -40,7 +40,7 @@ struct kw_flush_question;
 
 struct kw_flush_check {
 	struct kw_sm sm;
-	struct kw_lane *lane;
+	struct kw_data_connection *data;
 	struct kw_canaries *canaries;
 	struct kw_watch *watch;
 	const struct kw_feed_handlers *handlers;

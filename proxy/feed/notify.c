@@ -274,7 +274,7 @@ static void refused(
 {
 	struct kw_error why;
 
-	kw_lane_refusal(&why, notify->options.redis.username, command, acl, reply);
+	kw_data_refusal(&why, notify->options.redis.username, command, acl, reply);
 	kw_error_wrap(&why, "%s", notify->options.redis.address);
 	lose(notify, &why);
 }
@@ -328,11 +328,11 @@ static void tracking_on(void *arg, const struct kw_reply *reply)
 {
 	struct notify *notify = arg;
 
-	reply = kw_lane_reply(notify->options.lane, reply);
+	reply = kw_data_reply(notify->options.data, reply);
 	if (!reply || notify->sm.state != STARTING)
 		return;
 	if (reply->type != KW_REPLY_STATUS) {
-		kw_lane_refused(notify->options.lane, "CLIENT TRACKING", "+client|tracking", reply);
+		kw_data_refused(notify->options.data, "CLIENT TRACKING", "+client|tracking", reply);
 		return;
 	}
 	notify->confirmations = 2;
@@ -352,7 +352,7 @@ static void events_named(void *arg, const struct kw_reply *reply)
 		return;
 	}
 	snprintf(id, sizeof id, "%lld", (long long)reply->integer);
-	kw_redis_words(notify->options.lane->redis, tracking_on, notify, "CLIENT", "TRACKING", "ON",
+	kw_redis_words(notify->options.data->redis, tracking_on, notify, "CLIENT", "TRACKING", "ON",
 		"REDIRECT", id, "OPTIN", NULL);
 }
 
@@ -547,17 +547,17 @@ struct kw_feed *kw_notify_new(
 	struct notify *notify = kw_zalloc(sizeof *notify);
 	const struct kw_watch_handlers watch = {welcome, watch_doubts, stir, notify};
 
-	assert(options->lane && options->scope && options->watch_interval_ms > 0);
+	assert(options->data && options->scope && options->watch_interval_ms > 0);
 	notify->feed.operations = &operations;
 	notify->options = *options;
 	notify->options.redis.stream = true;
 	notify->handlers = *handlers;
-	notify->watch = kw_watch_new(options->lane, &watch);
+	notify->watch = kw_watch_new(options->data, &watch);
 	notify->silent = kw_silent_new(options->seed);
 	kw_bucket_init(&notify->silent_pace, SILENT_KEYS_PER_SECOND, kw_clock_us());
 	notify->canaries = kw_canaries_new();
 	notify->flush = (struct kw_flush_check){
-		.lane = options->lane,
+		.data = options->data,
 		.canaries = notify->canaries,
 		.watch = notify->watch,
 		.handlers = &notify->handlers,

@@ -26,7 +26,7 @@ static const char *const section_names[] = {"server", "replication", "persistenc
 #define SECTIONS (sizeof section_names / sizeof *section_names)
 
 struct kw_watch {
-	struct kw_lane *lane;
+	struct kw_data_connection *data;
 	struct kw_watch_handlers handlers;
 	struct kw_buffer info; /* the sections of the look under way */
 	struct kw_sm sm;
@@ -35,7 +35,7 @@ struct kw_watch {
 	struct kw_counter counters[COUNTERS];
 	struct kw_counter infos; /* of all clients, ours among them: shows resets */
 	uint64_t resets;         /* of the server's counters, ever */
-	uint64_t infos_asked;    /* the lane's count before the look under way */
+	uint64_t infos_asked;    /* the data connection's count before the look under way */
 	uint64_t infos_looked;   /* … before the last look */
 	struct kw_settings settings;
 	uint64_t debugged_us; /* when DEBUG was last seen called */
@@ -66,7 +66,7 @@ static bool holds(const void *owner, int state)
 
 	if (state == STOPPED)
 		return kw_buffer_length(&watch->info) == 0;
-	return watch->lane->redis && (state == GREETING || watch->identity.run_id[0]);
+	return watch->data->redis && (state == GREETING || watch->identity.run_id[0]);
 }
 
 static const struct kw_sm_state states[] = {
@@ -78,11 +78,12 @@ static const struct kw_sm_state states[] = {
 
 static const struct kw_sm_conf machine = {"watch", states, LOOKING + 1, holds};
 
-struct kw_watch *kw_watch_new(struct kw_lane *lane, const struct kw_watch_handlers *handlers)
+struct kw_watch *kw_watch_new(
+	struct kw_data_connection *data, const struct kw_watch_handlers *handlers)
 {
 	struct kw_watch *watch = kw_zalloc(sizeof *watch);
 
-	watch->lane = lane;
+	watch->data = data;
 	watch->handlers = *handlers;
 	watch->databases = KW_DATABASES_MOST;
 	kw_sm_init(&watch->sm, &machine, watch, STOPPED);
@@ -125,17 +126,17 @@ static bool look_at_identity(struct kw_watch *watch, struct kw_slice info)
 	struct kw_error why;
 
 	if (kw_server_identity_parse(info, &now, &why) || kw_server_identity_check(&now, &why)) {
-		kw_lane_fail(watch->lane, why.code, "%s", why.text);
+		kw_data_fail(watch->data, why.code, "%s", why.text);
 		return false;
 	}
 	if (strcmp(now.mode, "cluster") == 0) {
-		kw_lane_fail(watch->lane, KW_E_REFUSED,
+		kw_data_fail(watch->data, KW_E_REFUSED,
 			"the server runs in cluster mode, which is not supported yet: follow a "
 			"server with cluster-enabled no");
 		return false;
 	}
 	if (now.loading) {
-		kw_lane_fail(watch->lane, KW_E_STATE,
+		kw_data_fail(watch->data, KW_E_STATE,
 			"the server is loading its data set: waiting until it is done");
 		return false;
 	}
@@ -209,13 +210,13 @@ static void info_answered(void *arg, const struct kw_reply *reply)
 {
 	struct kw_watch *watch = arg;
 
-	reply = kw_lane_reply(watch->lane, reply);
+	reply = kw_data_reply(watch->data, reply);
 	if (!reply) {
 		give_up(watch);
 		return;
 	}
 	if (reply->type != KW_REPLY_STRING) {
-		kw_lane_refused(watch->lane, "INFO", "+info", reply);
+		kw_data_refused(watch->data, "INFO", "+info", reply);
 		give_up(watch);
 		return;
 	}
@@ -252,15 +253,15 @@ static void finish(struct kw_watch *watch)
 static void flags_set(void *arg, const struct kw_reply *reply)
 {
 	struct kw_watch *watch = arg;
-	const char *user = watch->lane->user[0] ? watch->lane->user : "default";
+	const char *user = watch->data->user[0] ? watch->data->user : "default";
 
-	reply = kw_lane_reply(watch->lane, reply);
+	reply = kw_data_reply(watch->data, reply);
 	if (!reply) {
 		give_up(watch);
 		return;
 	}
 	if (reply->type == KW_REPLY_ERROR) {
-		kw_lane_fail(watch->lane, KW_E_REFUSED,
+		kw_data_fail(watch->data, KW_E_REFUSED,
 			"notify-keyspace-events lacks flags of AE, and the user '%s' may not set "
 			"it (%.*s): put `notify-keyspace-events AE` into the server's "
 			"configuration, or give the permission with ACL SETUSER %s +config|set",
@@ -282,7 +283,7 @@ static void set_flags(struct kw_watch *watch, kw_flags present)
 	kw_settings_set(&watch->settings);
 	kw_flags_merged(present, merged);
 	kw_log_info("source", "setting notify-keyspace-events to %s", merged);
-	kw_redis_words(watch->lane->redis, flags_set, watch, "CONFIG", "SET",
+	kw_redis_words(watch->data->redis, flags_set, watch, "CONFIG", "SET",
 		"notify-keyspace-events", merged, NULL);
 }
 
@@ -292,15 +293,15 @@ static void flags_answered(void *arg, const struct kw_reply *reply)
 	struct kw_watch *watch = arg;
 	kw_flags flags;
 
-	reply = kw_lane_reply(watch->lane, reply);
+	reply = kw_data_reply(watch->data, reply);
 	if (!reply) {
 		give_up(watch);
 		return;
 	}
 	if (reply->type != KW_REPLY_ARRAY || reply->count != 2 ||
 		reply->elements[1].type != KW_REPLY_STRING) {
-		kw_lane_refused(
-			watch->lane, "CONFIG GET notify-keyspace-events", "+config|get", reply);
+		kw_data_refused(
+			watch->data, "CONFIG GET notify-keyspace-events", "+config|get", reply);
 		give_up(watch);
 		return;
 	}
@@ -321,11 +322,11 @@ static void time_answered(void *arg, const struct kw_reply *reply)
 	uint64_t now_us = kw_wall_us();
 	int64_t server_us;
 
-	reply = kw_lane_reply(watch->lane, reply);
+	reply = kw_data_reply(watch->data, reply);
 	if (!reply)
 		return;
-	if (!kw_lane_time(reply, &server_us)) {
-		kw_lane_refused(watch->lane, "TIME", "+time", reply);
+	if (!kw_data_time(reply, &server_us)) {
+		kw_data_refused(watch->data, "TIME", "+time", reply);
 		return;
 	}
 	watch->skew_us = server_us - (int64_t)(watch->asked_wall_us / 2 + now_us / 2);
@@ -338,7 +339,7 @@ static void databases_answered(void *arg, const struct kw_reply *reply)
 	char number[16];
 	unsigned long databases;
 
-	reply = kw_lane_reply(watch->lane, reply);
+	reply = kw_data_reply(watch->data, reply);
 	if (!reply || reply->type != KW_REPLY_ARRAY || reply->count != 2)
 		return;
 	snprintf(number, sizeof number, "%.*s", (int)reply->elements[1].text.length,
@@ -350,7 +351,7 @@ static void databases_answered(void *arg, const struct kw_reply *reply)
 
 static void ask(struct kw_watch *watch)
 {
-	struct kw_redis *redis = watch->lane->redis;
+	struct kw_redis *redis = watch->data->redis;
 	uint64_t now_us = kw_clock_us();
 
 	kw_buffer_clear(&watch->info);
@@ -366,9 +367,9 @@ static void ask(struct kw_watch *watch)
 			redis, databases_answered, watch, "CONFIG", "GET", "databases", NULL);
 	}
 	kw_settings_asked(&watch->settings);
-	watch->infos_asked = watch->lane->infos;
+	watch->infos_asked = watch->data->infos;
 	for (size_t i = 0; i < SECTIONS; i++)
-		kw_lane_info(watch->lane, info_answered, watch, section_names[i]);
+		kw_data_info(watch->data, info_answered, watch, section_names[i]);
 	kw_settings_get(&watch->settings);
 	kw_redis_words(
 		redis, flags_answered, watch, "CONFIG", "GET", "notify-keyspace-events", NULL);
@@ -376,7 +377,7 @@ static void ask(struct kw_watch *watch)
 
 void kw_watch_look(struct kw_watch *watch)
 {
-	if (watch->sm.state != RESTING || watch->lane->broken)
+	if (watch->sm.state != RESTING || kw_data_is_broken(watch->data))
 		return;
 	kw_sm_move(&watch->sm, LOOKING, "");
 	ask(watch);

@@ -3,9 +3,9 @@
  * of the commands that change keys silently.
  *
  * A look is INFO (server, replication, persistence, commandstats), CONFIG GET and now and then
- * TIME, pipelined on the lane. The first look at a connection decides whether the server can be
- * followed at all, and turns missing flags on; later ones compare. What cannot be mended from here
- * fails the lane with a sentence that says who can.
+ * TIME, pipelined on the data connection. The first look at a connection decides whether the server
+ * can be followed at all, and turns missing flags on; later ones compare. What cannot be mended
+ * from here gives up the connection with a sentence that says who can.
  *
  * Loop thread only.
  */
@@ -14,7 +14,7 @@
 
 #include "feed/feed.h"
 #include "feed/silent.h"
-#include "fetch/lane.h"
+#include "fetch/data.h"
 #include "redis/server.h"
 
 #include <stdbool.h>
@@ -32,10 +32,11 @@ struct kw_watch_handlers {
 
 struct kw_watch;
 
-struct kw_watch *kw_watch_new(struct kw_lane *lane, const struct kw_watch_handlers *handlers);
+struct kw_watch *kw_watch_new(
+	struct kw_data_connection *data, const struct kw_watch_handlers *handlers);
 void kw_watch_free(struct kw_watch *watch);
 
-/* The lane has a new connection: the first look. welcome or the lane's failure follows. */
+/* There is a new data connection: the first look. welcome or the connection's failure follows. */
 void kw_watch_begin(struct kw_watch *watch);
 
 /* Another look, unless one is under way. */

@@ -4,7 +4,7 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/hash.h"
-#include "fetch/rest.h"
+#include "fetch/cooldown.h"
 #include "redis/server.h"
 
 #include <assert.h>
@@ -47,7 +47,7 @@ struct batch {
 };
 
 struct kw_fetch {
-	struct kw_lane *lane;
+	struct kw_data_connection *data;
 	struct kw_dirty *dirty;
 	struct kw_fetch_handlers handlers;
 	struct flight *flights; /* a ring: answers come in order */
@@ -65,24 +65,24 @@ struct kw_fetch {
 	uint64_t probed_us;  /* when the fetch that is timed was asked for; 0: none is timed */
 	uint32_t probe_left; /* fetches to be answered until it is its turn */
 	uint32_t probe_ahead;
-	struct kw_rest rest;
+	struct kw_cooldown cooldown;
 	struct kw_fetch_stats stats;
 	struct batch batch;
 };
 
-struct kw_fetch *kw_fetch_new(struct kw_lane *lane, struct kw_dirty *dirty, uint32_t window,
-	const struct kw_fetch_handlers *handlers)
+struct kw_fetch *kw_fetch_new(struct kw_data_connection *data, struct kw_dirty *dirty,
+	uint32_t window, const struct kw_fetch_handlers *handlers)
 {
-	struct kw_fetch *fetch = kw_zalloc(sizeof(*fetch));
+	struct kw_fetch *fetch = kw_zalloc(sizeof *fetch);
 
 	if (window > KW_FETCH_WINDOW_MOST)
 		window = KW_FETCH_WINDOW_MOST;
-	fetch->lane = lane;
+	fetch->data = data;
 	fetch->dirty = dirty;
 	fetch->handlers = *handlers;
 	fetch->window = window;
 	fetch->databases = UINT32_MAX;
-	fetch->flights = kw_zalloc(window * sizeof(*fetch->flights));
+	fetch->flights = kw_zalloc(window * sizeof *fetch->flights);
 	fetch->estimate = FIRST_ESTIMATE;
 	fetch->pexpiretime = true;
 	return fetch;
@@ -165,7 +165,7 @@ static bool refused(
 {
 	if (reply->type == KW_REPLY_ERROR && kw_server_error_passes(kw_server_error(reply->text)))
 		return false;
-	kw_lane_refused(fetch->lane, command, acl, reply);
+	kw_data_refused(fetch->data, command, acl, reply);
 	return true;
 }
 
@@ -176,8 +176,8 @@ static bool verified(struct kw_fetch *fetch, struct kw_slice payload)
 
 	if (payload.length < PAYLOAD_LEAST)
 		return false;
-	memcpy(&crc, bytes + payload.length - sizeof(crc), sizeof(crc)); /* little-endian, as we */
-	if (kw_crc64(0, bytes, payload.length - sizeof(crc)) != crc)
+	memcpy(&crc, bytes + payload.length - sizeof crc, sizeof crc); /* little-endian, as we */
+	if (kw_crc64(0, bytes, payload.length - sizeof crc) != crc)
 		return false;
 	fetch->rdb_version = (uint16_t)(bytes[payload.length - TRAILER_BYTES] |
 					bytes[payload.length - TRAILER_BYTES + 1] << 8);
@@ -193,8 +193,8 @@ static void learn_size(struct kw_fetch *fetch, const struct kw_dirty_entry *entr
 		fetch->estimate = bytes;
 	else
 		fetch->estimate -= (fetch->estimate - bytes) / ESTIMATE_SHARE;
-	if (bytes > KW_REST_FROM_BYTES)
-		kw_rest_note(&fetch->rest, entry->key.hash, bytes, kw_clock_us());
+	if (bytes > KW_COOLDOWN_FROM_BYTES)
+		kw_cooldown_note(&fetch->cooldown, entry->key.hash, bytes, kw_clock_us());
 }
 
 /* Absolute expiry of what PTTL said, with the table's own number when it is as good. */
@@ -287,15 +287,15 @@ static void unreadable(
 
 /*
  * No answer comes any more. A connection that was given up from here says nothing against the key;
- * one that broke does, also where the lane was given up before that was told: when a server dies,
- * the loop may let go of the other connection first.
+ * one that broke does, also if the connection was given up before that was told: when a server
+ * dies, the loop may let go of the other connection first.
  */
 static void lost(struct kw_fetch *fetch, const struct flight *flight)
 {
 	struct kw_dirty_entry *entry = flight->entry;
 
 	fetch->was_asking = true;
-	if (!kw_redis_lost(fetch->lane->redis) || !fetch->handlers.unreadable) {
+	if (!kw_redis_lost(fetch->data->redis) || !fetch->handlers.unreadable) {
 		kw_dirty_retry(fetch->dirty, entry, 0);
 	} else if (!flight->trial && (!flight->alone || !struck(fetch, entry))) {
 		kw_dirty_retry(fetch->dirty, entry, KW_DIRTY_LOST);
@@ -352,7 +352,7 @@ static void dump_answered(void *arg, const struct kw_reply *reply)
 
 	pace_answered(fetch);
 	load_entry(fetch);
-	reply = kw_lane_reply(fetch->lane, reply);
+	reply = kw_data_reply(fetch->data, reply);
 	if (!reply) {
 		lost(fetch, &flight);
 		return;
@@ -379,7 +379,7 @@ static void exists_answered(void *arg, const struct kw_reply *reply)
 	struct kw_dirty_entry *entry = land(fetch, &flight);
 
 	pace_answered(fetch);
-	reply = kw_lane_reply(fetch->lane, reply);
+	reply = kw_data_reply(fetch->data, reply);
 	if (reply)
 		fetch->was_asking = false;
 	if (!reply) {
@@ -404,7 +404,7 @@ static void expiry_answered(void *arg, const struct kw_reply *reply)
 {
 	struct kw_fetch *fetch = arg;
 
-	reply = kw_lane_reply(fetch->lane, reply);
+	reply = kw_data_reply(fetch->data, reply);
 	if (!reply)
 		return;
 	if (reply->type == KW_REPLY_INTEGER && reply->integer >= EXPIRY_GONE)
@@ -421,10 +421,10 @@ static void time_answered(void *arg, const struct kw_reply *reply)
 	struct kw_fetch *fetch = arg;
 	int64_t us;
 
-	reply = kw_lane_reply(fetch->lane, reply);
+	reply = kw_data_reply(fetch->data, reply);
 	if (!reply)
 		return;
-	if (kw_lane_time(reply, &us))
+	if (kw_data_time(reply, &us))
 		flight_at(fetch, 0)->time_ms = us / 1000;
 	else
 		refused(fetch, "TIME", "+time", reply);
@@ -454,12 +454,12 @@ static bool goes_alone(const struct kw_dirty_entry *entry, enum kw_fetch_mark ma
 
 static void ask(struct kw_fetch *fetch, struct kw_dirty_entry *entry, enum kw_fetch_mark mark)
 {
-	struct kw_redis *redis = fetch->lane->redis;
+	struct kw_redis *redis = fetch->data->redis;
 	struct kw_slice argv[2] = {{0}, kw_dirty_name(fetch->dirty, entry)};
 	bool readable = mark != KW_FETCH_UNREADABLE;
 	bool expiry = readable && may_expire(fetch, entry);
 
-	kw_lane_select(fetch->lane, entry->key.database);
+	kw_data_select(fetch->data, entry->key.database);
 	*flight_at(fetch, fetch->count++) = (struct flight){.entry = entry,
 		.expires_ms = expiry ? EXPIRY_UNKNOWN : EXPIRY_NONE,
 		.alone = goes_alone(entry, mark),
@@ -503,9 +503,9 @@ void kw_fetch_pump(struct kw_fetch *fetch, uint64_t now_us)
 {
 	kw_fetch_settle(fetch);
 	/* What is asked for on a connection that is gone would be taken for what broke it. */
-	if (fetch->lane->broken || kw_redis_lost(fetch->lane->redis))
+	if (kw_data_is_broken(fetch->data) || kw_redis_lost(fetch->data->redis))
 		return;
-	/* Keys that rest are only moved aside; so many a turn, that it stays short. */
+	/* Keys that cool down are only moved aside. The bound on tries keeps the turn short. */
 	for (uint32_t tries = 2 * fetch->window; tries > 0 && may_ask(fetch, now_us); tries--) {
 		struct kw_dirty_entry *entry =
 			fetch->held ? fetch->held : kw_dirty_take(fetch->dirty, now_us);
@@ -519,7 +519,7 @@ void kw_fetch_pump(struct kw_fetch *fetch, uint64_t now_us)
 			store(fetch, entry, NULL, 0);
 			continue;
 		}
-		until_us = kw_rest_until(&fetch->rest, entry->key.hash, now_us);
+		until_us = kw_cooldown_until(&fetch->cooldown, entry->key.hash, now_us);
 		if (until_us) {
 			kw_dirty_delay(fetch->dirty, entry, until_us);
 			continue;

@@ -1,7 +1,7 @@
 /*
  * Fetching: takes keys out of the dirty set, reads each from the server and hands it to the store.
  *
- *   for each key:  [SELECT]  [PEXPIRETIME]  DUMP       pipelined on the lane, answered in order
+ *   for each key:  [SELECT]  [PEXPIRETIME]  DUMP       pipelined, answered in order
  *
  * The expiry is asked for only where there may be one: an event could have set it, or the table's
  * record has one.
@@ -29,7 +29,7 @@
 #ifndef KW_PROXY_FETCH_FETCH_H
 #define KW_PROXY_FETCH_FETCH_H
 
-#include "fetch/lane.h"
+#include "fetch/data.h"
 #include "fetch/pace.h"
 #include "keys/dirty.h"
 #include "table/table.h"
@@ -89,8 +89,8 @@ struct kw_fetch_stats {
 
 struct kw_fetch;
 
-struct kw_fetch *kw_fetch_new(struct kw_lane *lane, struct kw_dirty *dirty, uint32_t window,
-	const struct kw_fetch_handlers *handlers);
+struct kw_fetch *kw_fetch_new(struct kw_data_connection *data, struct kw_dirty *dirty,
+	uint32_t window, const struct kw_fetch_handlers *handlers);
 /* Nothing may be in flight. */
 void kw_fetch_free(struct kw_fetch *fetch);
 

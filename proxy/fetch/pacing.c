@@ -68,7 +68,7 @@ static void cpu_answered(void *arg, const struct kw_reply *reply)
 	struct kw_pacing *pacing = arg;
 
 	assert(pacing->state == KW_PACING_ASKED);
-	reply = kw_lane_reply(pacing->lane, reply);
+	reply = kw_data_reply(pacing->data, reply);
 	if (!reply || reply->type != KW_REPLY_STRING ||
 		!read_cpu(reply->text, &pacing->counts.cpu_us))
 		return;
@@ -83,7 +83,7 @@ static void commands_answered(void *arg, const struct kw_reply *reply)
 
 	assert(before != KW_PACING_IDLE);
 	pacing->state = KW_PACING_IDLE;
-	reply = kw_lane_reply(pacing->lane, reply);
+	reply = kw_data_reply(pacing->data, reply);
 	if (!reply)
 		return;
 	if (reply->type != KW_REPLY_STRING || before != KW_PACING_HAS_CPU) {
@@ -94,10 +94,10 @@ static void commands_answered(void *arg, const struct kw_reply *reply)
 	kw_pace_look(&pacing->pace, &pacing->counts, kw_clock_us());
 }
 
-void kw_pacing_init(struct kw_pacing *pacing, struct kw_lane *lane, const char *address,
+void kw_pacing_init(struct kw_pacing *pacing, struct kw_data_connection *data, const char *address,
 	double share, uint64_t now_us)
 {
-	*pacing = (struct kw_pacing){.lane = lane, .address = address};
+	*pacing = (struct kw_pacing){.data = data, .address = address};
 	kw_pace_init(&pacing->pace, share, now_us);
 }
 
@@ -109,6 +109,6 @@ void kw_pacing_tick(struct kw_pacing *pacing, uint64_t process, uint64_t now_us)
 	pacing->process = process;
 	pacing->asked_us = now_us;
 	pacing->counts = (struct kw_pace_counts){0};
-	kw_lane_info(pacing->lane, cpu_answered, pacing, "cpu");
-	kw_lane_info(pacing->lane, commands_answered, pacing, "commandstats");
+	kw_data_info(pacing->data, cpu_answered, pacing, "cpu");
+	kw_data_info(pacing->data, commands_answered, pacing, "commandstats");
 }

@@ -10,7 +10,7 @@
 #ifndef KW_PROXY_FETCH_PACING_H
 #define KW_PROXY_FETCH_PACING_H
 
-#include "fetch/lane.h"
+#include "fetch/data.h"
 #include "fetch/pace.h"
 #include "fetch/waiting.h"
 
@@ -25,7 +25,7 @@ enum kw_pacing_state {
 
 struct kw_pacing {
 	struct kw_pace pace;
-	struct kw_lane *lane;
+	struct kw_data_connection *data;
 	const char *address; /* of the primary */
 	enum kw_pacing_state state;
 	uint64_t asked_us;
@@ -34,11 +34,11 @@ struct kw_pacing {
 	struct kw_pace_counts counts; /* of the look under way */
 };
 
-/* lane and address outlive it. share: see kw_pace_init. */
-void kw_pacing_init(struct kw_pacing *pacing, struct kw_lane *lane, const char *address,
+/* data and address outlive it. share: see kw_pace_init. */
+void kw_pacing_init(struct kw_pacing *pacing, struct kw_data_connection *data, const char *address,
 	double share, uint64_t now_us);
 
-/* Ask, if it is time for a look and the last one is over. The lane must be connected. */
+/* Ask, if it is time for a look and the last one is over. The data connection must be open. */
 void kw_pacing_tick(struct kw_pacing *pacing, uint64_t process, uint64_t now_us);
 
 #endif

@@ -10,7 +10,7 @@
 #define CURSOR_BYTES 24 /* an unsigned 64-bit number as text */
 
 struct kw_scan {
-	struct kw_lane *lane;
+	struct kw_data_connection *data;
 	struct kw_scan_handlers handlers;
 	uint32_t *databases;
 	uint32_t count, at; /* at == count: done */
@@ -19,11 +19,12 @@ struct kw_scan {
 	uint32_t outdated; /* of them, those of scans that were given up; they are answered first */
 };
 
-struct kw_scan *kw_scan_new(struct kw_lane *lane, const struct kw_scan_handlers *handlers)
+struct kw_scan *kw_scan_new(
+	struct kw_data_connection *data, const struct kw_scan_handlers *handlers)
 {
 	struct kw_scan *scan = kw_zalloc(sizeof *scan);
 
-	scan->lane = lane;
+	scan->data = data;
 	scan->handlers = *handlers;
 	return scan;
 }
@@ -96,11 +97,11 @@ static void step_answered(void *arg, const struct kw_reply *reply)
 		scan->outdated--;
 		return;
 	}
-	reply = kw_lane_reply(scan->lane, reply);
+	reply = kw_data_reply(scan->data, reply);
 	if (!reply)
 		return;
 	if (!well_formed(reply))
-		kw_lane_refused(scan->lane, "SCAN", "+scan", reply);
+		kw_data_refused(scan->data, "SCAN", "+scan", reply);
 	else
 		take_step(scan, reply);
 }
@@ -109,12 +110,12 @@ void kw_scan_pump(struct kw_scan *scan, uint32_t keys)
 {
 	char count[16];
 
-	if (kw_scan_asked(scan) || kw_scan_done(scan) || keys == 0 || scan->lane->broken)
+	if (kw_scan_asked(scan) || kw_scan_done(scan) || keys == 0 || kw_data_is_broken(scan->data))
 		return;
 	snprintf(count, sizeof count, "%u", keys < KW_SCAN_COUNT ? keys : KW_SCAN_COUNT);
-	kw_lane_select(scan->lane, scan->databases[scan->at]);
+	kw_data_select(scan->data, scan->databases[scan->at]);
 	kw_redis_words(
-		scan->lane->redis, step_answered, scan, "SCAN", scan->cursor, "COUNT", count, NULL);
+		scan->data->redis, step_answered, scan, "SCAN", scan->cursor, "COUNT", count, NULL);
 	scan->owed++;
 }
 

@@ -10,7 +10,7 @@
 #ifndef KW_PROXY_FETCH_SCAN_H
 #define KW_PROXY_FETCH_SCAN_H
 
-#include "fetch/lane.h"
+#include "fetch/data.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,7 +24,8 @@ struct kw_scan_handlers {
 
 struct kw_scan;
 
-struct kw_scan *kw_scan_new(struct kw_lane *lane, const struct kw_scan_handlers *handlers);
+struct kw_scan *kw_scan_new(
+	struct kw_data_connection *data, const struct kw_scan_handlers *handlers);
 /* No step may be in flight. */
 void kw_scan_free(struct kw_scan *scan);
 

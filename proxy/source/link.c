@@ -11,7 +11,7 @@
 
 static bool nothing_open(const struct kw_source_link *link)
 {
-	return !link->lane.redis && (!link->feed || kw_feed_is_stopped(link->feed));
+	return !link->data.redis && (!link->feed || kw_feed_is_stopped(link->feed));
 }
 
 static bool holds(const void *owner, int state)
@@ -25,11 +25,12 @@ static bool holds(const void *owner, int state)
 	case KW_SOURCE_LINK_OPENING:
 		return link->feed && nothing_open(link);
 	case KW_SOURCE_LINK_UP:
-		return link->lane.redis && !link->lane.broken && !kw_feed_is_stopped(link->feed);
+		return link->data.redis && !kw_data_is_broken(&link->data) &&
+		       !kw_feed_is_stopped(link->feed);
 	case KW_SOURCE_LINK_CLOSING:
-		return link->lane.broken && link->down.code != KW_OK;
+		return kw_data_is_broken(&link->data) && link->down.code != KW_OK;
 	default:
-		return link->lane.broken;
+		return kw_data_is_broken(&link->data);
 	}
 }
 
@@ -92,11 +93,11 @@ static void give_up(struct kw_source_link *link, enum kw_source_link_state state
 {
 	if (kw_source_link_is_up(link) && kw_clock_us() - link->up_us > WELL_AFTER_US)
 		link->attempts = 0;
-	link->lane.broken = true;
+	link->data.state = KW_DATA_BROKEN;
 	kw_sm_move(&link->sm, state, why);
 	link->handlers.down(link->handlers.arg);
-	if (link->lane.redis)
-		kw_redis_close(link->lane.redis);
+	if (link->data.redis)
+		kw_redis_close(link->data.redis);
 	if (link->feed)
 		kw_feed_stop(link->feed);
 }
@@ -111,7 +112,7 @@ void kw_source_link_lost(struct kw_source_link *link, const struct kw_error *why
 }
 
 /* The data connection is of no use any more. */
-static void lane_failed(void *arg, const struct kw_error *why)
+static void data_failed(void *arg, const struct kw_error *why)
 {
 	struct kw_source_link *link = arg;
 	struct kw_error error = *why;
@@ -145,10 +146,10 @@ static void data_ready(void *arg)
 static void data_closed(void *arg, const struct kw_error *why)
 {
 	struct kw_source_link *link = arg;
-	struct kw_redis *gone = link->lane.redis;
+	struct kw_redis *gone = link->data.redis;
 
 	assert(gone);
-	link->lane.redis = NULL;
+	link->data.redis = NULL;
 	if (why->code != KW_OK)
 		kw_source_link_lost(link, why);
 	kw_redis_free(gone);
@@ -181,16 +182,16 @@ void kw_source_link_open(struct kw_source_link *link)
 		part_closed(link);
 		return;
 	}
-	kw_lane_open(&link->lane, redis);
+	kw_data_open(&link->data, redis);
 }
 
 void kw_source_link_init(struct kw_source_link *link, uv_loop_t *loop,
 	const struct kw_redis_options *options, const struct kw_source_link_handlers *handlers)
 {
 	*link = (struct kw_source_link){.loop = loop, .options = options, .handlers = *handlers};
-	link->lane.failed = lane_failed;
-	link->lane.arg = link;
-	snprintf(link->lane.user, sizeof link->lane.user, "%s", options->username);
+	link->data.failed = data_failed;
+	link->data.arg = link;
+	snprintf(link->data.user, sizeof link->data.user, "%s", options->username);
 	uv_timer_init(loop, &link->retry);
 	link->retry.data = link;
 	kw_sm_init(&link->sm, &machine, link, KW_SOURCE_LINK_IDLE);

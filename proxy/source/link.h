@@ -19,7 +19,7 @@
 #include "base/error.h"
 #include "base/sm.h"
 #include "feed/feed.h"
-#include "fetch/lane.h"
+#include "fetch/data.h"
 #include "redis/redis.h"
 #include "source/completeness.h"
 
@@ -47,7 +47,7 @@ struct kw_source_link_handlers {
 
 struct kw_source_link {
 	struct kw_sm sm;
-	struct kw_lane lane; /* the data connection */
+	struct kw_data_connection data; /* the data connection */
 	struct kw_feed *feed;
 	uv_loop_t *loop;
 	const struct kw_redis_options *options;
@@ -59,7 +59,7 @@ struct kw_source_link {
 	struct kw_error down; /* why it was given up last; code KW_OK: it never was */
 };
 
-/* options outlive it. The feed is set before kw_source_link_open; it uses the lane. */
+/* options outlive it. The feed is set before kw_source_link_open; it uses the data connection. */
 void kw_source_link_init(struct kw_source_link *link, uv_loop_t *loop,
 	const struct kw_redis_options *options, const struct kw_source_link_handlers *handlers);
 void kw_source_link_open(struct kw_source_link *link);

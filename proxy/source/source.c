@@ -48,7 +48,8 @@ struct kw_source {
 	uv_timer_t timers[TIMERS];
 
 	struct kw_doubts doubts;
-	int parts_open; /* while it closes; 0: it does not */
+	uint64_t answers; /* of the data connection, as of the last turn */
+	int parts_open;   /* while it closes; 0: it does not */
 	void (*closed)(void *arg);
 	void *closed_arg;
 };
@@ -273,8 +274,8 @@ static void work(struct kw_source *source, uint64_t now_us)
 	kw_fetch_pump(source->fetch, now_us);
 	if (kw_fresh_turn(&source->fresh))
 		tell_table(source);
-	if (!source->link.lane.broken) {
-		kw_redis_flush(source->link.lane.redis);
+	if (!kw_data_is_broken(&source->link.data)) {
+		kw_redis_flush(source->link.data.redis);
 		kw_turn_next(&source->turn, next_turn_us(source, now_us), now_us);
 	}
 }
@@ -286,9 +287,9 @@ static void on_turn(void *arg)
 	bool wanted = kw_turn_take(&source->turn);
 	uint64_t now_us;
 
-	if (!wanted && !source->link.lane.heard)
+	if (!wanted && source->answers == source->link.data.answers)
 		return;
-	source->link.lane.heard = false;
+	source->answers = source->link.data.answers;
 	now_us = kw_clock_us();
 	kw_table_set_time(source->table, now_us);
 	kw_store_settle(&source->store);
@@ -334,7 +335,7 @@ static void make_feed(struct kw_source *source, uv_loop_t *loop, uint64_t seed)
 		feed_passed, feed_lost, feed_stopped, feed_wants_turn, feed_asks_held, source};
 	struct kw_feed_options options = {
 		.loop = loop,
-		.lane = &source->link.lane,
+		.data = &source->link.data,
 		.scope = &source->scope,
 		.watch_interval_ms = source->options.watch_interval_ms,
 		.seed = seed,
@@ -366,12 +367,12 @@ static void init_reading(struct kw_source *source, uv_loop_t *loop, uint64_t see
 
 	source->dirty = kw_dirty_new(seed);
 	kw_source_link_init(&source->link, loop, &options->redis, &link);
-	kw_pacing_init(&source->pacing, &source->link.lane, options->redis.address,
+	kw_pacing_init(&source->pacing, &source->link.data, options->redis.address,
 		options->primary_share, kw_clock_us());
 	kw_unreadable_init(&source->unreadable, options->unreadable_pause_ms, seed);
 	kw_store_init(&source->store, source->table, source->dirty, &source->unreadable, seed);
 	fetch = kw_store_handlers(&source->store);
-	source->fetch = kw_fetch_new(&source->link.lane, source->dirty, options->window, &fetch);
+	source->fetch = kw_fetch_new(&source->link.data, source->dirty, options->window, &fetch);
 	kw_fetch_set_pace(source->fetch, &source->pacing.pace);
 	source->store.fetch = source->fetch;
 }
@@ -382,7 +383,7 @@ static void init_parts(struct kw_source *source, uv_loop_t *loop)
 
 	init_reading(source, loop, seed);
 	kw_sweep_init(&source->sweep, &(struct kw_sweep_parts){
-					      .lane = &source->link.lane,
+					      .data = &source->link.data,
 					      .table = source->table,
 					      .store = &source->store,
 					      .dirty = source->dirty,

@@ -131,11 +131,11 @@ static void keyspace_answered(void *arg, const struct kw_reply *reply)
 
 	assert(sweep->answers_owed > 0);
 	sweep->answers_owed--;
-	reply = kw_lane_reply(sweep->parts.lane, reply);
+	reply = kw_data_reply(sweep->parts.data, reply);
 	if (!reply || sweep->answers_owed > 0 || sweep->sm.state != KW_SWEEP_ASKING)
 		return; /* of a sweep that was given up, or the connection is */
 	if (reply->type != KW_REPLY_STRING)
-		kw_lane_refused(sweep->parts.lane, "INFO keyspace", "+info", reply);
+		kw_data_refused(sweep->parts.data, "INFO keyspace", "+info", reply);
 	else
 		begin_scan(sweep, reply->text);
 }
@@ -161,7 +161,7 @@ void kw_sweep_begin(struct kw_sweep *sweep, enum kw_sweep_kind kind,
 	snprintf(sweep->why, sizeof sweep->why, "%s", why);
 	kw_scan_stop(sweep->scan);
 	sweep->answers_owed++;
-	kw_lane_info(sweep->parts.lane, keyspace_answered, sweep, "keyspace");
+	kw_data_info(sweep->parts.data, keyspace_answered, sweep, "keyspace");
 	kw_sm_move(&sweep->sm, KW_SWEEP_ASKING, why);
 }
 
@@ -392,7 +392,7 @@ void kw_sweep_init(struct kw_sweep *sweep, const struct kw_sweep_parts *parts)
 
 	assert(parts->window > 0 && parts->ended);
 	*sweep = (struct kw_sweep){.parts = *parts};
-	sweep->scan = kw_scan_new(parts->lane, &scan);
+	sweep->scan = kw_scan_new(parts->data, &scan);
 	kw_sm_init(&sweep->sm, &machine, sweep, KW_SWEEP_IDLE);
 }
 

@@ -23,7 +23,7 @@
 #include "base/error.h"
 #include "base/sm.h"
 #include "feed/doubt.h"
-#include "fetch/lane.h"
+#include "fetch/data.h"
 #include "fetch/pace.h"
 #include "fetch/scan.h"
 #include "keys/databases.h"
@@ -53,7 +53,7 @@ enum kw_sweep_state {
 
 /* What a sweep works with; all of it outlives the sweep. */
 struct kw_sweep_parts {
-	struct kw_lane *lane;
+	struct kw_data_connection *data;
 	struct kw_table *table;
 	struct kw_store *store;
 	struct kw_dirty *dirty;

@@ -28,10 +28,10 @@ static pthread_t thread;
 
 static uv_loop_t loop;
 static uv_timer_t tick;
-static struct kw_lane lane;
+static struct kw_data_connection data;
 static struct kw_dirty *dirty;
 static struct kw_fetch *fetch;
-static bool ready, closed, lane_has_failed;
+static bool ready, closed, data_has_failed;
 static struct kw_error failure;
 
 /* What was stored last, and how often something was. */
@@ -73,7 +73,7 @@ static void send_payload(FILE *to, const char *value, bool whole)
 	crc = kw_crc64(0, payload, length + 4);
 	if (!whole)
 		crc ^= 0x100;
-	memcpy(payload + length + 4, &crc, sizeof(crc));
+	memcpy(payload + length + 4, &crc, sizeof crc);
 	fprintf(to, "$%zu\r\n", length + 12);
 	fwrite(payload, 1, length + 12, to);
 	fputs("\r\n", to);
@@ -83,14 +83,14 @@ static void store_one(const struct kw_table_change *change)
 {
 	stored_database = change->database;
 	stored_expires_ms = change->expires_ms;
-	snprintf(stored_key, sizeof(stored_key), "%.*s", (int)change->key.length,
+	snprintf(stored_key, sizeof stored_key, "%.*s", (int)change->key.length,
 		(const char *)change->key.data);
 	if (change->kind == KW_RECORD_DELETE) {
 		removals++;
 		return;
 	}
 	stores++;
-	snprintf(stored, sizeof(stored), "%.*s", (int)change->value.length - 12,
+	snprintf(stored, sizeof stored, "%.*s", (int)change->value.length - 12,
 		(const char *)change->value.data + 2);
 }
 
@@ -144,9 +144,9 @@ static void on_closed(void *arg, const struct kw_error *why)
 
 static void on_failed(void *arg, const struct kw_error *why)
 {
-	lane_has_failed = true;
+	data_has_failed = true;
 	failure = *why;
-	kw_redis_close(lane.redis);
+	kw_redis_close(data.redis);
 }
 
 static void on_tick(uv_timer_t *timer)
@@ -163,12 +163,12 @@ static void run_until(const bool *done)
 	}
 }
 
-/* Fetch until nothing is dirty any more, or the lane failed. */
+/* Fetch until nothing is dirty any more, or the data connection failed. */
 static void run_fetches(void)
 {
 	uint64_t until_us = kw_clock_us() + 10000000;
 
-	while (kw_dirty_total(dirty) > 0 && !lane_has_failed) {
+	while (kw_dirty_total(dirty) > 0 && !data_has_failed) {
 		assert_true(kw_clock_us() < until_us);
 		kw_fetch_pump(fetch, kw_clock_us());
 		uv_run(&loop, UV_RUN_ONCE);
@@ -188,36 +188,36 @@ static void begin(answer_fn fn)
 	struct sockaddr_un name = {.sun_family = AF_UNIX};
 
 	answer = fn;
-	ready = closed = lane_has_failed = false;
+	ready = closed = data_has_failed = false;
 	stores = removals = batches = found_changed = found_there = 0;
 	mark_of_all = KW_FETCH_READABLE;
 	table_expires_ms = 0;
-	snprintf(path, sizeof(path), "/tmp/kw-fetch-%d", getpid());
+	snprintf(path, sizeof path, "/tmp/kw-fetch-%d", getpid());
 	unlink(path);
 	strcpy(name.sun_path, path);
 	listener = socket(AF_UNIX, SOCK_STREAM, 0);
-	assert_int_equal(bind(listener, (struct sockaddr *)&name, sizeof(name)), 0);
+	assert_int_equal(bind(listener, (struct sockaddr *)&name, sizeof name), 0);
 	assert_int_equal(listen(listener, 1), 0);
 	assert_int_equal(pthread_create(&thread, NULL, serve, NULL), 0);
 	uv_loop_init(&loop);
 	uv_timer_init(&loop, &tick);
 	uv_timer_start(&tick, on_tick, 1, 1);
-	snprintf(options.address, sizeof(options.address), "unix://%s", path);
-	lane = (struct kw_lane){.failed = on_failed};
-	snprintf(lane.user, sizeof(lane.user), "somebody");
-	assert_int_equal(kw_redis_open(&loop, &options, &handlers, &lane.redis, NULL), 0);
-	kw_lane_open(&lane, lane.redis);
+	snprintf(options.address, sizeof options.address, "unix://%s", path);
+	data = (struct kw_data_connection){.failed = on_failed};
+	snprintf(data.user, sizeof data.user, "somebody");
+	assert_int_equal(kw_redis_open(&loop, &options, &handlers, &data.redis, NULL), 0);
+	kw_data_open(&data, data.redis);
 	run_until(&ready);
 	dirty = kw_dirty_new(1);
-	fetch = kw_fetch_new(&lane, dirty, 16, &fetching);
+	fetch = kw_fetch_new(&data, dirty, 16, &fetching);
 	kw_fetch_limit(fetch, 0, 0, kw_clock_us());
 }
 
 static void end(void)
 {
-	kw_redis_close(lane.redis);
+	kw_redis_close(data.redis);
 	run_until(&closed);
-	kw_redis_free(lane.redis);
+	kw_redis_free(data.redis);
 	pthread_join(thread, NULL);
 	kw_fetch_free(fetch);
 	kw_dirty_free(dirty);
@@ -325,7 +325,7 @@ static void a_server_that_is_busy_is_asked_again(void **state)
 	begin(answer_loading_first);
 	add(0, "key");
 	run_fetches();
-	assert_false(lane_has_failed);
+	assert_false(data_has_failed);
 	assert_int_equal(stores, 1);
 	end();
 }
@@ -345,7 +345,7 @@ static void nothing_is_stored_from_a_database_that_could_not_be_selected(void **
 	add(0, "right");
 	add(3, "wrong");
 	run_fetches();
-	assert_true(lane_has_failed);
+	assert_true(data_has_failed);
 	assert_non_null(strstr(failure.text, "+select"));
 	assert_non_null(strstr(failure.text, "somebody"));
 	assert_int_equal(stores, 1);
@@ -359,7 +359,7 @@ static void answer_by_database(FILE *to, int argc, char argv[][WORD_BYTES])
 	static char selected[8];
 
 	if (strcmp(argv[0], "SELECT") == 0) {
-		snprintf(selected, sizeof(selected), "%.7s", argv[1]);
+		snprintf(selected, sizeof selected, "%.7s", argv[1]);
 		fputs("+OK\r\n", to);
 	} else if (strcmp(argv[0], "DUMP") == 0) {
 		send_payload(to, selected, true);
@@ -440,7 +440,7 @@ static void small_answers_are_stored_together_and_in_order(void **state)
 
 	begin(answer_in_turn);
 	for (int i = 0; i < 8; i++) {
-		snprintf(key, sizeof(key), "key:%d", i);
+		snprintf(key, sizeof key, "key:%d", i);
 		add(0, key);
 	}
 	kw_fetch_pump(fetch, kw_clock_us());
@@ -494,7 +494,7 @@ static void answers_of_the_wrong_form_end_the_connection(void **state)
 	begin(answer_nothing_of_the_kind);
 	add(0, "key");
 	run_fetches();
-	assert_true(lane_has_failed);
+	assert_true(data_has_failed);
 	assert_int_equal(failure.code, KW_E_PROTOCOL);
 	end();
 	assert_int_equal(stores, 0);

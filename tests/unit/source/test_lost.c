@@ -31,11 +31,12 @@ static atomic_bool hang_up_now;
 static uv_loop_t loop;
 static uv_check_t check;
 static uv_timer_t tick;
-static struct kw_lane lane;
+static struct kw_data_connection data;
 static struct kw_dirty *dirty;
 static struct kw_fetch *fetch;
 static bool ready, closed;
-static bool give_up_first; /* the lane is given up before the loss is told, as by the other's end */
+static bool give_up_first; /* the data connection is given up before the loss is told, as by the
+			      other's end */
 static bool pump_on_lost;  /* fetching goes on in the turn in which the connection ended */
 static int removals, unreadables;
 static char unreadable_key[WORD_BYTES];
@@ -91,7 +92,7 @@ static enum kw_put_result unreadable(
 	void *arg, uint32_t database, struct kw_slice key, enum kw_fetch_found found)
 {
 	unreadables++;
-	snprintf(unreadable_key, sizeof(unreadable_key), "%.*s", (int)key.length,
+	snprintf(unreadable_key, sizeof unreadable_key, "%.*s", (int)key.length,
 		(const char *)key.data);
 	return KW_PUT_STORED;
 }
@@ -117,12 +118,12 @@ static void on_tick(uv_timer_t *timer)
 /* The end of a loop turn: behind all input, before what was closed is told. */
 static void on_check(uv_check_t *handle)
 {
-	if (!lane.redis || closed || !kw_redis_lost(lane.redis))
+	if (!data.redis || closed || !kw_redis_lost(data.redis))
 		return;
 	if (pump_on_lost)
 		kw_fetch_pump(fetch, kw_clock_us());
 	if (give_up_first)
-		lane.broken = true;
+		data.state = KW_DATA_BROKEN;
 }
 
 static void dial(void)
@@ -132,9 +133,9 @@ static void dial(void)
 	uint64_t until_us = kw_clock_us() + PATIENCE_US;
 
 	ready = closed = false;
-	snprintf(options.address, sizeof(options.address), "unix://%s", path);
-	assert_int_equal(kw_redis_open(&loop, &options, &handlers, &lane.redis, NULL), 0);
-	kw_lane_open(&lane, lane.redis);
+	snprintf(options.address, sizeof options.address, "unix://%s", path);
+	assert_int_equal(kw_redis_open(&loop, &options, &handlers, &data.redis, NULL), 0);
+	kw_data_open(&data, data.redis);
 	while (!ready) {
 		assert_true(kw_clock_us() < until_us);
 		uv_run(&loop, UV_RUN_ONCE);
@@ -145,13 +146,13 @@ static void hang_up(void)
 {
 	uint64_t until_us = kw_clock_us() + PATIENCE_US;
 
-	kw_redis_close(lane.redis);
+	kw_redis_close(data.redis);
 	while (!closed) {
 		assert_true(kw_clock_us() < until_us);
 		uv_run(&loop, UV_RUN_ONCE);
 	}
-	kw_redis_free(lane.redis);
-	lane.redis = NULL;
+	kw_redis_free(data.redis);
+	data.redis = NULL;
 }
 
 static void begin(void)
@@ -163,11 +164,11 @@ static void begin(void)
 	dumps = killed = 0;
 	hang_up_now = false;
 	removals = unreadables = 0;
-	snprintf(path, sizeof(path), "/tmp/kw-lost-%d", getpid());
+	snprintf(path, sizeof path, "/tmp/kw-lost-%d", getpid());
 	unlink(path);
 	strcpy(name.sun_path, path);
 	listener = socket(AF_UNIX, SOCK_STREAM, 0);
-	assert_int_equal(bind(listener, (struct sockaddr *)&name, sizeof(name)), 0);
+	assert_int_equal(bind(listener, (struct sockaddr *)&name, sizeof name), 0);
 	assert_int_equal(listen(listener, 1), 0);
 	assert_int_equal(pthread_create(&thread, NULL, serve, NULL), 0);
 	uv_loop_init(&loop);
@@ -175,9 +176,9 @@ static void begin(void)
 	uv_timer_start(&tick, on_tick, 1, 1);
 	uv_check_init(&loop, &check);
 	uv_check_start(&check, on_check);
-	lane = (struct kw_lane){.failed = on_failed};
+	data = (struct kw_data_connection){.failed = on_failed};
 	dirty = kw_dirty_new(1);
-	fetch = kw_fetch_new(&lane, dirty, 16, &fetching);
+	fetch = kw_fetch_new(&data, dirty, 16, &fetching);
 	kw_fetch_limit(fetch, 0, 0, kw_clock_us());
 	dial();
 }
@@ -225,7 +226,7 @@ static void find_the_killer(void)
 	for (int i = 0; i < 8; i++) {
 		char key[16];
 
-		snprintf(key, sizeof(key), "key:%d", i);
+		snprintf(key, sizeof key, "key:%d", i);
 		add(key);
 	}
 	add("killer");
@@ -260,8 +261,8 @@ static void a_key_that_was_not_asked_for_is_not_held_against(void **state)
 		uint64_t until_us = kw_clock_us() + PATIENCE_US;
 
 		hang_up_now = true;
-		kw_redis_words(lane.redis, NULL, NULL, "PING", NULL);
-		while (!kw_redis_lost(lane.redis)) {
+		kw_redis_words(data.redis, NULL, NULL, "PING", NULL);
+		while (!kw_redis_lost(data.redis)) {
 			assert_true(kw_clock_us() < until_us);
 			/* Dirty when the end is found, in the same turn of the loop. */
 			if (i == 0)
@@ -288,7 +289,7 @@ static void what_is_given_up_is_held_against_no_key(void **state)
 	for (int i = 0; i < 2 * KW_FETCH_STRIKES; i++) {
 		add("key");
 		kw_fetch_pump(fetch, kw_clock_us());
-		lane.broken = true;
+		data.state = KW_DATA_BROKEN;
 		hang_up();
 		dial();
 	}

@@ -4,7 +4,7 @@
 #include "feed/channel.h"
 #include "feed/flags.h"
 #include "feed/settings.h"
-#include "fetch/rest.h"
+#include "fetch/cooldown.h"
 #include "keys/databases.h"
 
 #include <setjmp.h>
@@ -170,18 +170,18 @@ static void a_slow_bucket_still_lets_one_through(void **state)
 
 static void large_keys_rest_in_proportion(void **state)
 {
-	static struct kw_rest rest;
+	static struct kw_cooldown cooldown;
 
-	kw_rest_note(&rest, 1, 64 << 20, 1000);
-	kw_rest_note(&rest, 2, 1 << 20, 1000);
-	kw_rest_note(&rest, 3, 1000, 1000);
-	assert_int_equal(kw_rest_until(&rest, 1, 1000), 1000 + (64 << 20) / 50);
-	assert_int_equal(kw_rest_until(&rest, 2, 1000), 1000 + (1 << 20) / 50);
-	assert_int_equal(kw_rest_until(&rest, 3, 1000), 0);
-	assert_int_equal(kw_rest_until(&rest, 2, 30000), 0);
-	assert_int_equal(kw_rest_until(&rest, 1, 5000000), 0);
+	kw_cooldown_note(&cooldown, 1, 64 << 20, 1000);
+	kw_cooldown_note(&cooldown, 2, 1 << 20, 1000);
+	kw_cooldown_note(&cooldown, 3, 1000, 1000);
+	assert_int_equal(kw_cooldown_until(&cooldown, 1, 1000), 1000 + (64 << 20) / 50);
+	assert_int_equal(kw_cooldown_until(&cooldown, 2, 1000), 1000 + (1 << 20) / 50);
+	assert_int_equal(kw_cooldown_until(&cooldown, 3, 1000), 0);
+	assert_int_equal(kw_cooldown_until(&cooldown, 2, 30000), 0);
+	assert_int_equal(kw_cooldown_until(&cooldown, 1, 5000000), 0);
 	for (uint64_t i = 0; i < 100000; i++) /* bounded: no more than it has places */
-		kw_rest_note(&rest, i * 7919, 1 << 20, 1000 + i);
+		kw_cooldown_note(&cooldown, i * 7919, 1 << 20, 1000 + i);
 }
 
 static void canaries_prove_that_a_database_was_spared(void **state)

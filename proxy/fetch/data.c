@@ -1,4 +1,4 @@
-#include "fetch/lane.h"
+#include "fetch/data.h"
 
 #include "redis/server.h"
 
@@ -10,57 +10,57 @@
 
 #define QUOTED_BYTES 160 /* of the server's own words in a sentence */
 
-void kw_lane_open(struct kw_lane *lane, struct kw_redis *redis)
+void kw_data_open(struct kw_data_connection *data, struct kw_redis *redis)
 {
-	assert(redis && lane->failed);
-	lane->redis = redis;
-	lane->selected = 0;
-	lane->broken = false;
+	assert(redis && data->failed);
+	data->redis = redis;
+	data->selected = 0;
+	data->state = KW_DATA_OPEN;
 }
 
 static void selected(void *arg, const struct kw_reply *reply)
 {
-	struct kw_lane *lane = arg;
+	struct kw_data_connection *data = arg;
 
-	reply = kw_lane_reply(lane, reply);
+	reply = kw_data_reply(data, reply);
 	if (reply && reply->type == KW_REPLY_ERROR)
-		kw_lane_refused(lane, "SELECT", "+select", reply);
+		kw_data_refused(data, "SELECT", "+select", reply);
 }
 
-void kw_lane_info(struct kw_lane *lane, kw_reply_fn fn, void *arg, const char *section)
+void kw_data_info(struct kw_data_connection *data, kw_reply_fn fn, void *arg, const char *section)
 {
-	assert(lane->redis);
-	lane->infos++;
-	kw_redis_words(lane->redis, fn, arg, "INFO", section, NULL);
+	assert(data->redis);
+	data->infos++;
+	kw_redis_words(data->redis, fn, arg, "INFO", section, NULL);
 }
 
-void kw_lane_select(struct kw_lane *lane, uint32_t database)
+void kw_data_select(struct kw_data_connection *data, uint32_t database)
 {
 	char number[16];
 
-	if (lane->selected == (int64_t)database)
+	if (data->selected == (int64_t)database)
 		return;
 	snprintf(number, sizeof number, "%u", database);
-	kw_redis_words(lane->redis, selected, lane, "SELECT", number, NULL);
-	lane->selected = database;
+	kw_redis_words(data->redis, selected, data, "SELECT", number, NULL);
+	data->selected = database;
 }
 
-void kw_lane_fail(struct kw_lane *lane, enum kw_code code, const char *format, ...)
+void kw_data_fail(struct kw_data_connection *data, enum kw_code code, const char *format, ...)
 {
 	struct kw_error why = {.code = code};
 	va_list args;
 
-	if (lane->broken)
+	if (kw_data_is_broken(data))
 		return;
 	assert(code != KW_OK);
-	lane->broken = true;
+	data->state = KW_DATA_BROKEN;
 	va_start(args, format);
 	vsnprintf(why.text, sizeof why.text, format, args);
 	va_end(args);
-	lane->failed(lane->arg, &why);
+	data->failed(data->arg, &why);
 }
 
-int kw_lane_refusal(struct kw_error *error, const char *user, const char *command, const char *acl,
+int kw_data_refusal(struct kw_error *error, const char *user, const char *command, const char *acl,
 	const struct kw_reply *reply)
 {
 	int length = (int)(reply->text.length < QUOTED_BYTES ? reply->text.length : QUOTED_BYTES);
@@ -81,15 +81,15 @@ int kw_lane_refusal(struct kw_error *error, const char *user, const char *comman
 		error, KW_E_REFUSED, "%s: the server refused: %.*s", command, length, words);
 }
 
-void kw_lane_refused(
-	struct kw_lane *lane, const char *command, const char *acl, const struct kw_reply *reply)
+void kw_data_refused(struct kw_data_connection *data, const char *command, const char *acl,
+	const struct kw_reply *reply)
 {
 	struct kw_error why;
 
-	if (lane->broken)
+	if (kw_data_is_broken(data))
 		return;
-	kw_lane_refusal(&why, lane->user, command, acl, reply);
-	kw_lane_fail(lane, why.code, "%s", why.text);
+	kw_data_refusal(&why, data->user, command, acl, reply);
+	kw_data_fail(data, why.code, "%s", why.text);
 }
 
 static bool number(const struct kw_reply *reply, int64_t *value)
@@ -105,7 +105,7 @@ static bool number(const struct kw_reply *reply, int64_t *value)
 	return *end == '\0' && *value >= 0;
 }
 
-bool kw_lane_time(const struct kw_reply *reply, int64_t *us)
+bool kw_data_time(const struct kw_reply *reply, int64_t *us)
 {
 	int64_t seconds, rest;
 

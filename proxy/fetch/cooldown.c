@@ -1,0 +1,42 @@
+#include "fetch/cooldown.h"
+
+#include <assert.h>
+
+void kw_cooldown_note(struct kw_cooldown *cooldown, uint64_t hash, uint64_t bytes, uint64_t now_us)
+{
+	uint64_t until_us = now_us + bytes / KW_COOLDOWN_BYTES_PER_US;
+	int best = 0;
+
+	if (bytes <= KW_COOLDOWN_FROM_BYTES)
+		return;
+	for (int way = 0; way < KW_COOLDOWN_WAYS; way++) {
+		uint64_t set = hash % KW_COOLDOWN_SETS;
+
+		if (cooldown->places[set][way].hash == hash) {
+			best = way;
+			break;
+		}
+		if (cooldown->places[set][way].until_us < cooldown->places[set][best].until_us)
+			best = way;
+	}
+	cooldown->places[hash % KW_COOLDOWN_SETS][best].hash = hash;
+	cooldown->places[hash % KW_COOLDOWN_SETS][best].until_us = until_us;
+	assert(until_us > now_us);
+	if (until_us > cooldown->longest_us)
+		cooldown->longest_us = until_us;
+}
+
+uint64_t kw_cooldown_until(const struct kw_cooldown *cooldown, uint64_t hash, uint64_t now_us)
+{
+	if (cooldown->longest_us <= now_us)
+		return 0;
+	for (int way = 0; way < KW_COOLDOWN_WAYS; way++) {
+		uint64_t set = hash % KW_COOLDOWN_SETS;
+
+		if (cooldown->places[set][way].hash == hash)
+			return cooldown->places[set][way].until_us > now_us
+				       ? cooldown->places[set][way].until_us
+				       : 0;
+	}
+	return 0;
+}

@@ -1,0 +1,33 @@
+/*
+ * Cooldown of large keys: a value of S bytes that was just fetched is not fetched again before the
+ * primary had S / 50 bytes-per-µs of time for others (64 MiB: 1.3 s, 1 MiB: 20 ms). Pure.
+ *
+ * A table of fixed size: 4 places for each of 1024 sets; the shortest cooldown makes way. A key
+ * that is forgotten, or shares its hash with another, is fetched too early or too late once: no
+ * harm done. The caller owns the struct; zeroed memory is empty.
+ */
+#ifndef KW_PROXY_FETCH_COOLDOWN_H
+#define KW_PROXY_FETCH_COOLDOWN_H
+
+#include <stdint.h>
+
+#define KW_COOLDOWN_FROM_BYTES ((uint64_t)16 << 10) /* smaller values need none */
+#define KW_COOLDOWN_BYTES_PER_US 50
+#define KW_COOLDOWN_SETS 1024
+#define KW_COOLDOWN_WAYS 4
+
+struct kw_cooldown {
+	struct {
+		uint64_t hash;
+		uint64_t until_us;
+	} places[KW_COOLDOWN_SETS][KW_COOLDOWN_WAYS];
+	uint64_t longest_us; /* no cooldown ends later: the common case asks no more than this */
+};
+
+/* A value of so many bytes was fetched. */
+void kw_cooldown_note(struct kw_cooldown *cooldown, uint64_t hash, uint64_t bytes, uint64_t now_us);
+
+/* Until when the key must not be fetched; 0: it may be. */
+uint64_t kw_cooldown_until(const struct kw_cooldown *cooldown, uint64_t hash, uint64_t now_us);
+
+#endif

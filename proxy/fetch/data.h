@@ -1,0 +1,84 @@
+/*
+ * The data connection, which scan, fetch and watch share. It knows which database is selected, and
+ * what to do when the server refuses a command that is needed.
+ *
+ *   ┌────────┐ open  ┌──────┐ refused, given up  ┌────────┐
+ *   │ CLOSED │──────▶│ OPEN │───────────────────▶│ BROKEN │
+ *   └────────┘       └──────┘◀───────────────────└────────┘
+ *                             open: a new connection
+ *
+ * Replies come in order: what was asked first is answered first, whatever part asked. After the
+ * connection broke, replies that still arrive say nothing (a DUMP after a SELECT that was refused
+ * reads another database). kw_data_reply turns them into NULL.
+ *
+ * Loop thread only. The caller owns the struct.
+ */
+#ifndef KW_PROXY_FETCH_DATA_H
+#define KW_PROXY_FETCH_DATA_H
+
+#include "base/error.h"
+#include "redis/redis.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum kw_data_state {
+	KW_DATA_CLOSED,
+	KW_DATA_OPEN,
+	KW_DATA_BROKEN,
+};
+
+struct kw_data_connection {
+	struct kw_redis *redis; /* NULL: not connected */
+	char user[128];         /* for sentences */
+	int64_t selected;       /* database; -1: unknown */
+	uint64_t infos;         /* INFO asked for, ever: the server counts them too */
+	enum kw_data_state state;
+	uint64_t answers; /* that came, ever: the source compares */
+	/* The connection is of no use any more; called once. */
+	void (*failed)(void *arg, const struct kw_error *why);
+	void *arg;
+};
+
+/* A fresh connection: nothing is selected but database 0. */
+void kw_data_open(struct kw_data_connection *data, struct kw_redis *redis);
+
+/* Let the commands that follow work on this database. */
+void kw_data_select(struct kw_data_connection *data, uint32_t database);
+
+/* INFO of one section. All ask through here: watch.c compares the count with the server's. */
+void kw_data_info(struct kw_data_connection *data, kw_reply_fn fn, void *arg, const char *section);
+
+/* The connection has to be given up, and why. */
+void kw_data_fail(struct kw_data_connection *data, enum kw_code code, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/*
+ * The server answered `command` with an error that only the operator can mend. acl is the rule
+ * that the user needs for it ("+scan"); for other errors than a missing permission it is not
+ * mentioned.
+ */
+void kw_data_refused(struct kw_data_connection *data, const char *command, const char *acl,
+	const struct kw_reply *reply);
+
+/* The sentence of kw_data_refused alone, for an answer on another connection. */
+int kw_data_refusal(struct kw_error *error, const char *user, const char *command, const char *acl,
+	const struct kw_reply *reply);
+
+/* What TIME answered, in microseconds; false when it is no such answer. */
+bool kw_data_time(const struct kw_reply *reply, int64_t *us);
+
+static inline bool kw_data_is_broken(const struct kw_data_connection *data)
+{
+	return data->state == KW_DATA_BROKEN;
+}
+
+/* The reply as it counts. Each reply function asks this once, first. */
+static inline const struct kw_reply *kw_data_reply(
+	struct kw_data_connection *data, const struct kw_reply *reply)
+{
+	data->answers++;
+	return kw_data_is_broken(data) ? NULL : reply;
+}
+
+#endif
