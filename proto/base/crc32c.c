@@ -121,7 +121,7 @@ TARGET static inline uint32_t run(uint32_t crc, const void *data, size_t length)
 	return length < SHORT ? short_run(crc, data, length) : long_run(crc, data, length);
 }
 
-/* The three of hash.h. Nothing remains to be done behind them: who chooses them jumps there. */
+/* The three of hash.h. Nothing remains to be done after them: their caller jumps there. */
 TARGET static uint32_t crc32c(uint32_t seed, const void *data, size_t length)
 {
 	return ~run(~seed, data, length);

@@ -2,9 +2,9 @@
  * Two channels for what went wrong: a code for the program, a sentence for the person.
  *
  * A function that can fail returns int: 0, or the same enum kw_code it stored in *error. The
- * sentence is written where the failure is known best and wrapped on the way up by those who know
- * what was being tried: "agent: shm:///run/kw.sock: handshake: the proxy refused: unknown secret".
- * Library code never logs; the daemons do, once.
+ * sentence is written where the failure is known best and wrapped on the way up by callers that
+ * know what was being tried: "agent: shm:///run/kw.sock: handshake: the proxy refused: unknown
+ * secret". Library code never logs; the daemons do, once.
  *
  * struct kw_error is plain memory owned by the caller; nothing in it is allocated. Passing NULL for
  * the error is allowed everywhere and means that the code is enough. Any thread.
@@ -41,7 +41,7 @@ const char *kw_code_name(enum kw_code code);
 int kw_error_set(struct kw_error *error, enum kw_code code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* As kw_error_set, with ": strerror(errnum)" added behind the sentence. */
+/* As kw_error_set, with ": strerror(errnum)" added after the sentence. */
 int kw_error_errno(struct kw_error *error, int errnum, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 

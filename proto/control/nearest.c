@@ -1,5 +1,6 @@
 #include "control/nearest.h"
 
+#include <assert.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -49,6 +50,7 @@ static void offer(struct kw_nearest *nearest, const char *candidate, size_t dist
 
 void kw_nearest_init(struct kw_nearest *nearest, const char *word)
 {
+	assert(word);
 	*nearest = (struct kw_nearest){.word = word, .distance = SIZE_MAX};
 }
 
@@ -67,7 +69,7 @@ void kw_nearest_try_path(struct kw_nearest *nearest, const char *candidate)
 	if (!tail)
 		return;
 	distance = edit_distance(word_tail ? word_tail + 1 : nearest->word, tail + 1);
-	/* One more than a whole match of the same quality, which is to win. */
+	/* One more, so that a whole match of the same quality wins. */
 	if (distance != SIZE_MAX)
 		offer(nearest, candidate, distance + 1);
 }
@@ -76,6 +78,7 @@ const char *kw_nearest_word(const struct kw_nearest *nearest)
 {
 	size_t limit = strlen(nearest->word) / 3;
 
+	assert(nearest->best || nearest->distance == SIZE_MAX);
 	if (limit < 2)
 		limit = 2;
 	/* A word of two letters is within two edits of anything. */

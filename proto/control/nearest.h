@@ -19,8 +19,8 @@ void kw_nearest_init(struct kw_nearest *nearest, const char *word);
 void kw_nearest_try(struct kw_nearest *nearest, const char *candidate);
 
 /*
- * As kw_nearest_try, and the part behind the candidate's last dot alone is compared too: who writes
- * "address" may well mean "redis.address".
+ * As kw_nearest_try, and the part after the candidate's last dot is compared alone, too: "address"
+ * may stand for "redis.address".
  */
 void kw_nearest_try_path(struct kw_nearest *nearest, const char *candidate);
 

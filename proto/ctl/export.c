@@ -1,10 +1,10 @@
 /*
  * export: what the agent reads from the table, into a file or to standard output.
  *
- * The agent is given the writing end of a pipe. So the file is opened, filled and named here, with
- * the rights of whoever runs this, and neither the daemon's user nor its sandbox has a say; a full
- * disk or a slow one is no matter of the daemon's loop; and when this program ends, by Ctrl-C or
- * however, the pipe breaks and the agent stops.
+ * The agent is given the writing end of a pipe. So this program opens, fills and names the file: it
+ * needs the rights of its own user, not those of the daemon and its sandbox. A full or slow disk
+ * does not concern the daemon's loop. When this program ends, by Ctrl-C for example, the pipe
+ * breaks and the agent stops.
  */
 #include "ctl/ctl.h"
 
@@ -21,7 +21,7 @@
 #define COPY_BYTES ((size_t)256 << 10)
 #define LOOK_MS 200     /* without bytes: has the agent answered? */
 #define DRAW_US 200000  /* between two looks at the progress */
-#define ANSWER_MS 60000 /* behind the last byte */
+#define ANSWER_MS 60000 /* after the last byte */
 #define SUBSCRIBE_MS 5000
 #define EVENTS_MAX 1000 /* taken at one look */
 #define BAR_COLUMNS 30

@@ -124,7 +124,7 @@ void ctl_help_scdoc(void)
 		put_scdoc_command(c);
 }
 
-/* The distinct first words, or the second words behind `first`. */
+/* The distinct first words, or the second words after `first`. */
 static void put_words(const char *first)
 {
 	const char *before = "";

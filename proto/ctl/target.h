@@ -3,7 +3,7 @@
  *
  * It grows without a name in its folder (O_TMPFILE; under a temporary name where the file system
  * has no such thing, and that is removed when a signal ends the program). commit brings it to the
- * disk and gives it its name in one step: who looks sees the old file or the new one. It belongs to
+ * disk and gives it its name in one step: a reader sees the old file or the new one. It belongs to
  * the caller, mode 0600. A symbolic link is followed.
  */
 #ifndef KW_CTL_TARGET_H
@@ -30,7 +30,7 @@ int ctl_target_open(struct ctl_target *target, const char *path, struct kw_error
 int ctl_target_write(
 	struct ctl_target *target, const void *bytes, size_t length, struct kw_error *error);
 
-/* One of the two ends it; after a failure of commit too, nothing is left behind. */
+/* One of the two ends it; after a failure of commit too, no file is left. */
 int ctl_target_commit(struct ctl_target *target, struct kw_error *error);
 void ctl_target_discard(struct ctl_target *target);
 

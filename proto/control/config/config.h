@@ -91,7 +91,7 @@ int64_t kw_config_integer_at(const struct kw_config *config, const char *path, s
 int kw_config_check_path(const struct kw_config *config, const char *path, struct kw_error *error);
 
 /*
- * The whole configuration, one key, or a group of keys, as JSON text behind what out holds; null
+ * The whole configuration, one key, or a group of keys, as JSON text, appended to out; null
  * for a path that kw_config_check_path refuses.
  */
 void kw_config_json(

@@ -27,15 +27,13 @@ static void answer_methods(void *arg, struct kw_rpc_call *call, const json_t *pa
 {
 	struct kw_rpc_server *server = arg;
 	json_t *list = json_array();
-	bool builtin;
 
 	for (const struct kw_rpc_method *m = server->methods; m->name; m++)
 		json_array_append_new(list, describe(m));
-	for (const struct kw_rpc_method *m = rpc_builtin_methods; m->name; m++) {
-		rpc_method_find(server, m->name, &builtin);
-		if (builtin)
+	/* A daemon's method goes before a built-in one of the same name. */
+	for (const struct kw_rpc_method *m = rpc_builtin_methods; m->name; m++)
+		if (rpc_method_find(server, m->name) == m)
 			json_array_append_new(list, describe(m));
-	}
 	kw_rpc_result(call, list);
 }
 

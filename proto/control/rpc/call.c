@@ -211,18 +211,23 @@ static int check_params(
 	return 0;
 }
 
-const struct kw_rpc_method *rpc_method_find(
-	const struct kw_rpc_server *server, const char *name, bool *builtin)
+const struct kw_rpc_method *rpc_method_find(const struct kw_rpc_server *server, const char *name)
 {
-	*builtin = false;
 	for (const struct kw_rpc_method *m = server->methods; m->name; m++)
 		if (strcmp(m->name, name) == 0)
 			return m;
-	*builtin = true;
 	for (const struct kw_rpc_method *m = rpc_builtin_methods; m->name; m++)
 		if (strcmp(m->name, name) == 0)
 			return m;
 	return NULL;
+}
+
+bool rpc_method_is_builtin(const struct kw_rpc_method *method)
+{
+	for (const struct kw_rpc_method *m = rpc_builtin_methods; m->name; m++)
+		if (m == method)
+			return true;
+	return false;
 }
 
 static int unknown_method(
@@ -283,7 +288,7 @@ static void dispatch_request(struct rpc_connection *connection, json_t *request)
 	const struct kw_rpc_method *method;
 	struct kw_rpc_call *call;
 	struct kw_error error;
-	bool builtin;
+	void *arg;
 	int code = 0;
 
 	if (check_request(request, &error)) {
@@ -293,8 +298,7 @@ static void dispatch_request(struct rpc_connection *connection, json_t *request)
 		rpc_call_answer_error(connection, id, KW_RPC_INVALID, error.text, NULL);
 		return;
 	}
-	method = rpc_method_find(
-		server, json_string_value(json_object_get(request, "method")), &builtin);
+	method = rpc_method_find(server, json_string_value(json_object_get(request, "method")));
 	if (!method) {
 		unknown_method(
 			server, json_string_value(json_object_get(request, "method")), &error);
@@ -308,7 +312,8 @@ static void dispatch_request(struct rpc_connection *connection, json_t *request)
 	if (code)
 		return;
 	call = call_new(connection, id, params);
-	method->handler(builtin ? server : server->arg, call, call->params);
+	arg = rpc_method_is_builtin(method) ? server : server->arg;
+	method->handler(arg, call, call->params);
 }
 
 static bool is_blank(const char *line, size_t length)

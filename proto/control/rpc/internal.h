@@ -160,8 +160,10 @@ extern const struct kw_rpc_method rpc_builtin_methods[];
 void rpc_builtin_log_tap(struct kw_rpc_server *server);
 void rpc_builtin_log_untap(struct kw_rpc_server *server);
 
-/* The method of that name: the daemon's, or a built-in one (*builtin). */
-const struct kw_rpc_method *rpc_method_find(
-	const struct kw_rpc_server *server, const char *name, bool *builtin);
+/* The method of that name: the daemon's, or else a built-in one; NULL: there is none. */
+const struct kw_rpc_method *rpc_method_find(const struct kw_rpc_server *server, const char *name);
+
+/* Is it one of rpc_builtin_methods? Their handlers get the server, not the daemon's arg. */
+bool rpc_method_is_builtin(const struct kw_rpc_method *method);
 
 #endif

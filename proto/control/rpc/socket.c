@@ -17,7 +17,7 @@ static int open_socket(void)
 	return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 }
 
-/* Does somebody answer at address? 1 yes, 0 no, -1 with errno. */
+/* Does a server answer at address? 1 yes, 0 no, -1 with errno. */
 static int answers(const struct sockaddr_un *address)
 {
 	int fd = open_socket();
@@ -28,7 +28,7 @@ static int answers(const struct sockaddr_un *address)
 	code = connect(fd, (const struct sockaddr *)address, sizeof *address);
 	errnum = errno;
 	close(fd);
-	/* EAGAIN: somebody listens, but is behind with accepting. */
+	/* EAGAIN: a server listens, but its queue of connections is full. */
 	if (code == 0 || errnum == EAGAIN)
 		return 1;
 	if (errnum == ECONNREFUSED || errnum == ENOENT)
@@ -37,7 +37,7 @@ static int answers(const struct sockaddr_un *address)
 	return -1;
 }
 
-/* Remove what a killed daemon left behind. */
+/* Remove the file of a daemon that was killed. */
 static int remove_stale(const struct sockaddr_un *address, struct kw_error *error)
 {
 	const char *path = address->sun_path;
@@ -87,8 +87,8 @@ static int bind_failed(const char *path, int errnum, struct kw_error *error)
 }
 
 /*
- * The socket is made under a name of its own and renamed once it listens: whoever sees the file can
- * connect, and a daemon that starts at the same moment cannot take it for a stale one.
+ * The socket is made under another name and renamed once it listens. So a client that sees the file
+ * can connect, and a daemon that starts at the same moment cannot take it for a stale one.
  */
 #define MAKING_SUFFIX ".%d"
 #define MAKING_SUFFIX_MAX 8 /* the largest process id has 7 digits */
