@@ -226,6 +226,9 @@ void kw_sync_decide(struct kw_sync *sync, uint64_t now_us)
 			"waiting for the proxy's first scan to be complete before local keys are "
 			"%s",
 			kw_pair_replaces(sync->pair) ? "replaced by it" : "compared with it");
+		/* If keys had to be counted for this, they are counted again: not all the time. */
+		if (right == KW_CLAIM_EMPTY && sync->local->facts.keys > 0)
+			sync->in.wait.retry_us = now_us + KW_SYNC_RETRY_US;
 		return;
 	}
 	claim(sync);

@@ -2,6 +2,7 @@
 #include "stage.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <setjmp.h>
@@ -69,6 +70,38 @@ static void keys_beyond_the_prefixes_need_no_consent_and_stay(void **state)
 	stage_close(&stage);
 }
 
+static int scans(struct stage *stage)
+{
+	const char *scan = strstr(stage_cli(stage, "info commandstats"), "cmdstat_scan:calls=");
+
+	return scan ? atoi(scan + strlen("cmdstat_scan:calls=")) : 0;
+}
+
+static bool is_waiting_for_the_scan(void *arg)
+{
+	return strstr(((struct stage *)arg)->agent->reason, "first scan") != NULL;
+}
+
+static void keys_are_not_counted_all_the_time_while_the_first_scan_lasts(void **state)
+{
+	struct kw_error error;
+	struct stage stage;
+	int before;
+
+	stage_open(&stage, "commands");
+	stage_another_proxy(&stage, STAGE_EPOCH, false);
+	stage_fill(&stage, 0, 10);
+	test_proxy_publish(&stage.proxy);
+	stage_cli(&stage, "set theirs 1");
+	kw_filter_add_prefix(&stage.options.filter, "key:", &error);
+	stage_start_agent(&stage);
+	stage_wait(&stage, is_waiting_for_the_scan, "the agent waits for the first scan");
+	before = scans(&stage);
+	test_run_ms(&stage.loop, 500);
+	assert_true(scans(&stage) <= before + 1);
+	stage_close(&stage);
+}
+
 static void a_payload_version_beyond_the_local_server_is_named_and_nothing_written(void **state)
 {
 	struct stage stage;
@@ -114,6 +147,7 @@ int main(void)
 		cmocka_unit_test(keys_of_somebody_else_are_not_touched_without_consent),
 		cmocka_unit_test(with_consent_foreign_keys_are_replaced),
 		cmocka_unit_test(keys_beyond_the_prefixes_need_no_consent_and_stay),
+		cmocka_unit_test(keys_are_not_counted_all_the_time_while_the_first_scan_lasts),
 		cmocka_unit_test(
 			a_payload_version_beyond_the_local_server_is_named_and_nothing_written),
 		cmocka_unit_test(the_primary_itself_is_refused_as_local_server),
