@@ -141,7 +141,7 @@ static json_t *local_json(const struct kw_local *local)
 		local->facts.policy);
 }
 
-static json_t *apply_json(const struct kw_pair *pair)
+static json_t *apply_json(struct kw_pair *pair)
 {
 	const struct kw_link_report *link = kw_pair_link(pair);
 	json_t *json = json_pack("{s:s}", "mode", kw_pair_mode(pair));

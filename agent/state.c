@@ -82,7 +82,7 @@ static enum kw_judge_local local_of(const struct kw_agent *agent)
 	return local->redis && kw_redis_lost(local->redis) ? KW_LOCAL_IS_LOST : KW_LOCAL_IS_READY;
 }
 
-static enum kw_judge_writes writes_of(const struct kw_pair *pair)
+static enum kw_judge_writes writes_of(struct kw_pair *pair)
 {
 	enum kw_trouble_kind trouble = kw_pair_trouble(pair)->kind;
 

@@ -399,9 +399,9 @@ static void add_progress(struct kw_apply_progress *sum, const struct kw_apply_pr
 	sum->applied += part->applied;
 }
 
-const struct kw_apply_progress *kw_pair_progress(const struct kw_pair *pair)
+const struct kw_apply_progress *kw_pair_progress(struct kw_pair *pair)
 {
-	struct kw_apply_progress *sum = &((struct kw_pair *)pair)->progress;
+	struct kw_apply_progress *sum = &pair->progress;
 
 	*sum = pair->applier->progress;
 	if (!kw_mode_leads(pair->mode))
@@ -431,10 +431,10 @@ static void explain_release(const struct kw_pair *pair, struct kw_trouble *troub
 		pair->failure.text);
 }
 
-const struct kw_trouble *kw_pair_trouble(const struct kw_pair *pair)
+const struct kw_trouble *kw_pair_trouble(struct kw_pair *pair)
 {
 	static const struct kw_trouble none = {0};
-	struct kw_trouble *trouble = &((struct kw_pair *)pair)->trouble;
+	struct kw_trouble *trouble = &pair->trouble;
 
 	switch ((enum kw_pair_stage)pair->stage.state) {
 	case KW_PAIR_LED:
@@ -448,9 +448,9 @@ const struct kw_trouble *kw_pair_trouble(const struct kw_pair *pair)
 	return &none;
 }
 
-const struct kw_link_report *kw_pair_link(const struct kw_pair *pair)
+const struct kw_link_report *kw_pair_link(struct kw_pair *pair)
 {
-	struct kw_link_report *report = &((struct kw_pair *)pair)->report;
+	struct kw_link_report *report = &pair->report;
 
 	*report = (struct kw_link_report){0};
 	if (kw_mode_leads(pair->mode))

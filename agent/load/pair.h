@@ -134,13 +134,13 @@ bool kw_pair_replaces(const struct kw_pair *pair);
 bool kw_pair_is_loading(const struct kw_pair *pair);
 /* The server is our replica with a whole data set in it: it can be promoted. */
 bool kw_pair_leads(const struct kw_pair *pair);
-const struct kw_apply_progress *kw_pair_progress(const struct kw_pair *pair);
+const struct kw_apply_progress *kw_pair_progress(struct kw_pair *pair);
 const struct kw_apply_refusal *kw_pair_refusal(const struct kw_pair *pair);
-const struct kw_trouble *kw_pair_trouble(const struct kw_pair *pair);
-const struct kw_link_report *kw_pair_link(const struct kw_pair *pair);
+const struct kw_trouble *kw_pair_trouble(struct kw_pair *pair);
+const struct kw_link_report *kw_pair_link(struct kw_pair *pair);
 
 /* All that was handed on is done. */
-static inline bool kw_pair_is_level(const struct kw_pair *pair)
+static inline bool kw_pair_is_level(struct kw_pair *pair)
 {
 	const struct kw_apply_progress *progress = kw_pair_progress(pair);
 
