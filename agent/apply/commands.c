@@ -276,8 +276,8 @@ static bool may_send(const struct commands *commands)
 {
 	const struct kw_window *window = &commands->window;
 
-	if (!commands->attached || !kw_local_ready(commands->local) || commands->sweep.running ||
-		commands->retry_us > 0)
+	if (!commands->attached || !kw_local_ready(commands->local) ||
+		kw_prune_running(&commands->sweep) || commands->retry_us > 0)
 		return false;
 	return !is_blocked(commands) || commands->base.refusal.kind == KW_SERVER_E_OOM ||
 	       window->sent == window->first;
@@ -437,7 +437,7 @@ static void commands_selected(struct kw_applier *applier)
 {
 	struct commands *commands = (struct commands *)applier;
 
-	if (commands->sweep.running)
+	if (kw_prune_running(&commands->sweep))
 		kw_prune_selected(&commands->sweep);
 	else
 		pump(commands);

@@ -6,26 +6,65 @@
 
 static void scan(struct kw_prune *prune);
 
+/* ---- the states ---- */
+
+static bool holds(const void *owner, int state)
+{
+	const struct kw_prune *prune = owner;
+
+	if (prune->ignored > prune->owed)
+		return false;
+	switch (state) {
+	case KW_PRUNE_IDLE:
+		return true;
+	case KW_PRUNE_LISTING:
+		return prune->owed > prune->ignored && prune->done;
+	case KW_PRUNE_WAITING:
+		return prune->owed == prune->ignored && prune->database < prune->database_count;
+	default:
+		return prune->database < prune->database_count;
+	}
+}
+
+static const struct kw_sm_state states[] = {
+	[KW_PRUNE_IDLE] = {"idle", KW_SM_TO(KW_PRUNE_LISTING), KW_SM_INITIAL},
+	[KW_PRUNE_LISTING] = {"listing",
+		KW_SM_TO(KW_PRUNE_WAITING) | KW_SM_TO(KW_PRUNE_SCANNING) | KW_SM_TO(KW_PRUNE_IDLE)},
+	[KW_PRUNE_WAITING] = {"waiting", KW_SM_TO(KW_PRUNE_SCANNING) | KW_SM_TO(KW_PRUNE_IDLE)},
+	[KW_PRUNE_SCANNING] = {"scanning",
+		KW_SM_TO(KW_PRUNE_SCANNED) | KW_SM_TO(KW_PRUNE_WAITING) | KW_SM_TO(KW_PRUNE_IDLE)},
+	[KW_PRUNE_SCANNED] = {"scanned",
+		KW_SM_TO(KW_PRUNE_SCANNING) | KW_SM_TO(KW_PRUNE_WAITING) | KW_SM_TO(KW_PRUNE_IDLE)},
+};
+static const struct kw_sm_conf machine = {"prune", states, sizeof states / sizeof *states, holds};
+
+static void move(struct kw_prune *prune, enum kw_prune_state state)
+{
+	kw_sm_move(&prune->sm, state, "");
+}
+
 void kw_prune_init(struct kw_prune *prune, struct kw_local *local)
 {
 	*prune = (struct kw_prune){.local = local};
+	kw_sm_init(&prune->sm, &machine, prune, KW_PRUNE_IDLE);
 }
 
 void kw_prune_stop(struct kw_prune *prune)
 {
-	prune->running = false;
 	prune->ignored = prune->owed;
+	move(prune, KW_PRUNE_IDLE);
 }
 
 /* An answer is in: is it of the present walk? */
 static bool answered(struct kw_prune *prune, const struct kw_reply *reply)
 {
+	assert(prune->owed > 0);
 	prune->owed--;
 	if (prune->ignored > 0) {
 		prune->ignored--;
 		return false;
 	}
-	return reply && prune->running;
+	return reply && kw_prune_running(prune);
 }
 
 /* The same, of a command that is of a database. */
@@ -38,7 +77,7 @@ static bool answered_in_place(struct kw_prune *prune, const struct kw_reply *rep
 
 static void finish(struct kw_prune *prune)
 {
-	prune->running = false;
+	move(prune, KW_PRUNE_IDLE);
 	prune->done(prune->arg, kw_failed(&prune->failure) ? &prune->failure : NULL);
 }
 
@@ -54,9 +93,8 @@ static void go_on(struct kw_prune *prune)
 {
 	if (prune->owed > prune->ignored)
 		return;
-	if (prune->scanned) {
+	if (prune->sm.state == KW_PRUNE_SCANNED) {
 		prune->database++;
-		prune->scanned = false;
 		snprintf(prune->cursor, sizeof prune->cursor, "0");
 	}
 	if (kw_failed(&prune->failure) || prune->database == prune->database_count ||
@@ -135,7 +173,8 @@ static void on_scan(void *arg, const struct kw_reply *reply)
 	cursor = reply->elements[0].text;
 	snprintf(prune->cursor, sizeof prune->cursor, "%.*s", (int)cursor.length,
 		(const char *)cursor.data);
-	prune->scanned = strcmp(prune->cursor, "0") == 0;
+	if (strcmp(prune->cursor, "0") == 0)
+		move(prune, KW_PRUNE_SCANNED);
 	/* Somebody else may have used another database since the SCAN went out. */
 	if (kw_local_use(prune->local, prune->databases[prune->database]) != KW_USE_OK) {
 		const struct kw_databases_delay *delay = &prune->local->databases.delay;
@@ -161,6 +200,8 @@ static void scan(struct kw_prune *prune)
 			kw_failure_of_class(&prune->failure, delay->class, "SELECT answers \"%s\"",
 				delay->words);
 			finish(prune);
+		} else {
+			move(prune, KW_PRUNE_WAITING);
 		}
 		return;
 	case KW_USE_REFUSED:
@@ -172,14 +213,14 @@ static void scan(struct kw_prune *prune)
 		break;
 	}
 	prune->owed++;
+	move(prune, KW_PRUNE_SCANNING);
 	kw_redis_words(prune->local->redis, on_scan, prune, "SCAN", prune->cursor, "COUNT",
 		KW_PRUNE_SCAN_COUNT, NULL);
 }
 
 void kw_prune_selected(struct kw_prune *prune)
 {
-	if (prune->running && prune->database < prune->database_count &&
-		prune->owed == prune->ignored)
+	if (prune->sm.state == KW_PRUNE_WAITING)
 		scan(prune);
 }
 
@@ -222,16 +263,17 @@ static void on_keyspace(void *arg, const struct kw_reply *reply)
 void kw_prune_start(
 	struct kw_prune *prune, const struct kw_prune_plan *plan, kw_local_done_fn done, void *arg)
 {
-	assert(!prune->running);
+	assert(!kw_prune_running(prune));
 	*prune = (struct kw_prune){
 		.local = prune->local,
 		.plan = *plan,
 		.done = done,
 		.arg = arg,
-		.running = true,
+		.sm = prune->sm,
 		.cursor = "0",
 		.owed = prune->owed + 1,
 		.ignored = prune->ignored,
 	};
+	move(prune, KW_PRUNE_LISTING);
 	kw_redis_words(prune->local->redis, on_keyspace, prune, "INFO", "keyspace", NULL);
 }

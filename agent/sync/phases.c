@@ -35,13 +35,13 @@ static bool has_keys_noted(const struct kw_sync *sync)
 /* Nothing of an earlier snapshot is under way: no reader, no walk, no keys noted. */
 static bool is_at_rest(const struct kw_sync *sync)
 {
-	return !is_reading(sync) && !sync->walk.running && !has_keys_noted(sync);
+	return !is_reading(sync) && !kw_prune_running(&sync->walk) && !has_keys_noted(sync);
 }
 
 /* Keys are counted only to find out whether data of others may be replaced. */
 static bool holds_in_count(const struct kw_sync *sync)
 {
-	return !is_reading(sync) && !kw_sync_positioned(sync) && sync->walk.running &&
+	return !is_reading(sync) && !kw_sync_positioned(sync) && kw_prune_running(&sync->walk) &&
 	       sync->walk.plan.count_only && sync->filter->prefix_count > 0 && !sync->consent &&
 	       sync->data == KW_SYNC_DATA_FOREIGN;
 }
@@ -65,7 +65,7 @@ static bool holds_in_claim(const struct kw_sync *sync)
  */
 static bool holds_in_snapshot(const struct kw_sync *sync)
 {
-	return is_reading(sync) && !kw_sync_positioned(sync) && !sync->walk.running &&
+	return is_reading(sync) && !kw_sync_positioned(sync) && !kw_prune_running(&sync->walk) &&
 	       !has_keys_noted(sync) && sync->data == KW_SYNC_DATA_CLAIMED &&
 	       kw_sync_is_table_enough(sync) &&
 	       !(kw_pair_replaces(sync->pair) && sync->purpose == KW_SYNC_RECONCILE);
@@ -74,7 +74,7 @@ static bool holds_in_snapshot(const struct kw_sync *sync)
 static bool holds_in_settle(const struct kw_sync *sync)
 {
 	return sync->purpose == KW_SYNC_RECONCILE && sync->data == KW_SYNC_DATA_CLAIMED &&
-	       !sync->walk.running;
+	       !kw_prune_running(&sync->walk);
 }
 
 /*
@@ -84,14 +84,15 @@ static bool holds_in_settle(const struct kw_sync *sync)
 static bool holds_in_prune(const struct kw_sync *sync)
 {
 	return sync->purpose == KW_SYNC_RECONCILE && sync->data == KW_SYNC_DATA_CLAIMED &&
-	       kw_sync_positioned(sync) && kw_pair_is_level(sync->pair) && sync->walk.running &&
-	       !sync->walk.plan.count_only && sync->walk.plan.keep == &sync->keyset;
+	       kw_sync_positioned(sync) && kw_pair_is_level(sync->pair) &&
+	       kw_prune_running(&sync->walk) && !sync->walk.plan.count_only &&
+	       sync->walk.plan.keep == &sync->keyset;
 }
 
 /* The reader is on its way to a position, or there is one. Nothing is left to be pruned. */
 static bool holds_in_tail(const struct kw_sync *sync)
 {
-	return (kw_sync_positioned(sync) || is_reading(sync)) && !sync->walk.running &&
+	return (kw_sync_positioned(sync) || is_reading(sync)) && !kw_prune_running(&sync->walk) &&
 	       !has_keys_noted(sync) && sync->purpose == KW_SYNC_BOOTSTRAP;
 }
 

@@ -174,7 +174,7 @@ static void a_walk_that_was_given_up_does_not_disturb_the_next(void **state)
 		kw_prune_start(&world.prune, &given_up, on_done, &world);
 		if (i % 2)
 			test_run_ms(&world.loop, 1);
-		if (world.prune.running)
+		if (kw_prune_running(&world.prune))
 			kw_prune_stop(&world.prune);
 	}
 	walk(&world, -1, true, false);
