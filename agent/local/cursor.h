@@ -1,14 +1,15 @@
 /*
- * The cursor: how far the local server's data have come, written into that same server, so that
- * losing the data loses the cursor too. This file knows its text; cursor_store.h moves it.
+ * The cursor: how far the local server's data have come. It is written into that same server, so a
+ * server that loses its data loses the cursor, too. This file knows its text; cursor_store.h moves
+ * it.
  *
  *   keywake-cursor 1 epoch=<16 hex> version=<n> run_id=<hex> flushes=<n> [held=<letters>]
  *   [refused=<n>] [evicted=<n>] [filter=<16 hex>] quarantined=<n>
- *   (one line; what is 0 in [] is left out)
+ *   (one line; what is 0 in [] is left out; held: key_counts.h)
  *
- * On servers from 7.0 the text is the answer of the one function of a function library: it lives in
- * RDB and AOF beside the data but not in the keyspace, so DBSIZE and DEBUG DIGEST stay those of the
- * primary. Elsewhere, or when configured so, it is a string key in database 0.
+ * On servers from 7.0 the text is the answer of the one function of a function library. A library
+ * is saved in RDB and AOF beside the data, but it is not in the keyspace: DBSIZE and DEBUG DIGEST
+ * stay those of the primary. Elsewhere, or when configured so, it is a string key in database 0.
  * Pure; any thread.
  */
 #ifndef KW_AGENT_LOCAL_CURSOR_H
@@ -27,9 +28,9 @@
 
 /* What the server was to the agent that wrote the cursor (libraries only). */
 enum kw_cursor_bond {
-	KW_BOND_NONE,     /* a server of its own */
+	KW_BOND_NONE,     /* a master that the agent wrote to by commands */
 	KW_BOND_LED,      /* the agent's replica */
-	KW_BOND_PROMOTED, /* was that, until somebody promoted it */
+	KW_BOND_PROMOTED, /* was that, until it was promoted */
 };
 
 struct kw_local_cursor {

@@ -18,8 +18,8 @@
  * A server that the agent is the primary of (kw_local_lead) may be a replica.
  *
  * All parts of the agent that write share the connection. Each asks kw_local_use for its database
- * first. The parts have headers of their own: facts.h, continuity.h, databases.h, and cursor.h for
- * the cursor's text. Other files read these parts; they change them by functions only.
+ * first. The parts have headers of their own: facts.h, continuity.h, databases.h, cursor_store.h.
+ * Other files read these parts; they change them by functions only.
  * Loop thread only.
  */
 #ifndef KW_AGENT_LOCAL_LOCAL_H
@@ -29,6 +29,7 @@
 #include "base/sm.h"
 #include "continuity.h"
 #include "cursor.h"
+#include "cursor_store.h"
 #include "databases.h"
 #include "facts.h"
 #include "keys/filter.h"
@@ -56,8 +57,6 @@ enum kw_local_state {
 	KW_LOCAL_CLOSED,
 };
 
-enum kw_cursor_store { KW_STORE_AUTO, KW_STORE_FUNCTION, KW_STORE_KEY };
-
 struct kw_local_options {
 	uv_loop_t *loop;
 	struct kw_redis_options redis;
@@ -68,14 +67,14 @@ struct kw_local_options {
 
 struct kw_local_handlers {
 	/*
-	 * READY. continuous: this is the data we knew before the connection broke (same run of the
-	 * server, no flush but ours, not replaced by a full resync): what was not acknowledged is
-	 * to be sent again, and nothing else. Otherwise only the cursor says what is there.
+	 * READY. continuous: these are the data that we knew before the connection broke
+	 * (KW_CONTINUITY_SAME). Send again what was not acknowledged, and nothing else. Otherwise
+	 * only the cursor says what is there.
 	 */
 	void (*assessed)(void *arg, bool continuous);
-	/* READY no more (refused, or the connection is lost): all owed answers have been told. */
+	/* READY no more, and the connection is closed: every owed answer has been told. */
 	void (*gone)(void *arg);
-	/* Somebody else flushed data, or swapped databases. */
+	/* Others flushed data, or swapped databases. */
 	void (*flushed)(void *arg);
 	/* READY, and the facts were refreshed. NULL allowed. */
 	void (*looked)(void *arg);
@@ -84,13 +83,6 @@ struct kw_local_handlers {
 	/* kw_local_close is done. */
 	void (*closed)(void *arg);
 	void *arg;
-};
-
-/* Does a replica answer questions about itself while its link is down? */
-enum kw_local_stale {
-	KW_STALE_SERVED,  /* as far as is known */
-	KW_STALE_REFUSED, /* no, it has just answered MASTERDOWN: change that for the next ones */
-	KW_STALE_TRIED,   /* the cursor was asked for again because of that, after the change */
 };
 
 struct kw_local {
@@ -183,29 +175,6 @@ static inline uint64_t kw_local_flushes(const struct kw_local *local)
 /* A FLUSHDB of ours was acknowledged. */
 void kw_local_flushed(struct kw_local *local);
 
-/* Is this key our cursor's own (key store, database 0)? It is never written, pruned or counted. */
-bool kw_local_owns_key(const struct kw_local *local, uint32_t database, struct kw_slice key);
-bool kw_local_store_is_key(const struct kw_local *local);
-
-/* How far the data have come: what a cursor says of them, beside what the facts tell. */
-struct kw_cursor_progress {
-	uint64_t epoch, version, quarantined; /* as in struct kw_local_cursor */
-	enum kw_cursor_bond bond;
-};
-
-/* What a cursor would say now; and one was written (not by kw_local_write_cursor). */
-void kw_local_cursor_now(const struct kw_local *local, const struct kw_cursor_progress *progress,
-	struct kw_local_cursor *cursor);
-void kw_local_cursor_written(struct kw_local *local, const struct kw_local_cursor *cursor);
-
-/*
- * Write the cursor. done: failure NULL when acknowledged. Only when READY; the caller keeps one
- * write in flight.
- */
-typedef void (*kw_local_done_fn)(void *arg, const struct kw_failure *failure);
-void kw_local_write_cursor(struct kw_local *local, const struct kw_cursor_progress *progress,
-	kw_local_done_fn done, void *arg);
-
 /* The cursor last acknowledged. NULL: none was, it may be gone since, or the data are others. */
 const struct kw_local_cursor *kw_local_written(const struct kw_local *local);
 
@@ -239,15 +208,5 @@ static inline bool kw_local_is_primary(const struct kw_local *local)
 void kw_local_link_sent(struct kw_local *local, uint64_t flushes);
 void kw_local_link_ended(struct kw_local *local, uint64_t flushes);
 void kw_local_link_forgotten(struct kw_local *local);
-
-/*
- * A replica that serves nothing stale (replica-serve-stale-data no) answers MASTERDOWN while its
- * link is down, to questions about itself too. What is asked between these two calls it answers:
- * the setting is changed around it, in one write. Nothing is changed unless the server has refused
- * to answer, which kw_local_refused_stale notes.
- */
-void kw_local_refused_stale(struct kw_local *local);
-void kw_local_serve_stale(struct kw_local *local);
-void kw_local_serve_stale_end(struct kw_local *local);
 
 #endif
