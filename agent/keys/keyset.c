@@ -2,6 +2,7 @@
 
 #include "base/buffer.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -34,6 +35,7 @@ static struct kw_hash128 storable(struct kw_hash128 hash)
 /* The slot that holds the hash, or the free one where it belongs; there always is a free one. */
 static struct kw_hash128 *find(const struct kw_keyset *set, struct kw_hash128 hash)
 {
+	assert(set->count < set->capacity && !is_free(hash));
 	size_t mask = set->capacity - 1;
 	size_t at = hash.low & mask;
 
@@ -72,6 +74,8 @@ static void move_into(struct kw_keyset *set, struct kw_hash128 *slots, size_t ca
 {
 	const struct kw_keyset before = *set;
 
+	assert((capacity & (capacity - 1)) == 0 && before.count < capacity / 4 * 3);
+
 	set->slots = slots;
 	set->capacity = capacity;
 	for (size_t i = 0; i < before.capacity; i++)
@@ -107,6 +111,8 @@ static void touch_reserved(struct kw_keyset *set)
 {
 	size_t end = set->touched + PIECE_SLOTS;
 
+	assert(set->touched <= set->reserved_capacity);
+
 	for (; set->touched < end && set->touched < set->reserved_capacity;
 		set->touched += SMALL_PAGE_SLOTS)
 		*(volatile uint64_t *)&set->reserved[set->touched].low = 0;
@@ -135,6 +141,7 @@ bool kw_keyset_add(struct kw_keyset *set, struct kw_hash128 hash)
 
 	hash = storable(hash);
 	make_room(set);
+	assert(set->count + 1 <= set->capacity / 4 * 3);
 	slot = find(set, hash);
 	if (!is_free(*slot))
 		return false;

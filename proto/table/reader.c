@@ -231,6 +231,7 @@ void kw_reader_looked(struct kw_reader *reader, bool whole)
 /* A record did not verify: ask superblock and directory whether its segment is still there. */
 void kw_reader_recheck(struct kw_reader *reader, uint32_t range, uint64_t offset)
 {
+	assert(range < reader->range_count);
 	if (reader->suspect_range != range || reader->suspect_offset != offset) {
 		reader->suspect_range = range;
 		reader->suspect_offset = offset;
@@ -268,6 +269,7 @@ static void pair_known(struct kw_reader *reader)
 	uint64_t generation = reader->generation;
 	struct kw_error error;
 
+	assert(reader->view.directory.header);
 	if (reader->purpose == PURPOSE_RECHECK) {
 		const struct range *range = &reader->ranges[reader->suspect_range];
 		uint64_t offset = reader->suspect_offset;
@@ -333,6 +335,7 @@ static void superblock_arrived(struct kw_reader *reader)
 	struct kw_error error;
 	int code = kw_superblock_check(super, &error);
 
+	assert(reader->phase == PHASE_SUPERBLOCK);
 	if (code == KW_E_PROTOCOL) {
 		kw_reader_fail(reader, &error);
 		return;
@@ -363,6 +366,7 @@ static void directory_arrived(struct kw_reader *reader)
 	struct kw_superblock expected = reader->probe;
 	struct kw_error error;
 
+	assert(reader->phase == PHASE_DIRECTORY);
 	if (kw_fault_leaves_out(3))
 		expected.directory_publication =
 			((struct kw_directory_header *)reader->view.sink)->publication;
@@ -398,6 +402,7 @@ void kw_reader_log_done(struct kw_reader *reader)
 	uint64_t before = reader->consistent;
 	struct kw_reader_pass pass;
 
+	assert(reader->chunk_count == 0 && reader->posted_bytes == 0);
 	if (reader->tailing)
 		kw_reader_ahead_learn(reader, reader->tailed + kw_reader_planned_bytes(reader));
 	move_to_head(reader);

@@ -15,6 +15,8 @@
  */
 #include "table/reader_internal.h"
 
+#include <assert.h>
+
 #define AHEAD_LEAST 512 /* a few small records */
 
 bool kw_reader_ahead_active(const struct kw_reader *reader)
@@ -45,6 +47,7 @@ struct kw_read *kw_reader_ahead_aim(struct kw_reader *reader, uint64_t length)
 	/* A sink that is filling up will not be hurried. */
 	if (reader->sink.room(reader->sink.arg) < length)
 		return NULL;
+	assert(!ahead->out && length <= KW_READER_AHEAD_BYTES);
 	ahead->segment = segment->id;
 	ahead->start = reader->offset;
 	ahead->end = segment->capacity;

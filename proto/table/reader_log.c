@@ -21,6 +21,7 @@ static bool next_chunk(struct kw_reader *reader, struct chunk *chunk)
 	if (reader->post_range == reader->range_count)
 		return false;
 	range = &reader->ranges[reader->post_range];
+	assert(reader->post_offset >= range->start && reader->post_offset < range->end);
 	length = range->end - reader->post_offset;
 	if (length > reader->options.chunk_bytes)
 		length = reader->options.chunk_bytes;
@@ -276,6 +277,9 @@ void kw_reader_log_arrived(struct kw_reader *reader, struct kw_read *read)
 {
 	struct chunk *arrived = (struct chunk *)((uint8_t *)read - offsetof(struct chunk, read));
 
+	assert(reader->phase == PHASE_LOG && !arrived->arrived);
+	assert(arrived >= reader->chunks && arrived < reader->chunks + reader->options.depth);
+	assert(reader->chunk_count > 0 && reader->chunk_count <= reader->options.depth);
 	arrived->arrived = true;
 	while (reader->chunk_count > 0 && reader->chunks[reader->chunk_first].arrived) {
 		struct chunk *chunk = &reader->chunks[reader->chunk_first];
@@ -287,6 +291,7 @@ void kw_reader_log_arrived(struct kw_reader *reader, struct kw_read *read)
 		chunk->arrived = false;
 		reader->chunk_first = ring_at(reader, 1);
 		reader->chunk_count--;
+		assert(reader->posted_bytes >= chunk->read.length);
 		reader->posted_bytes -= chunk->read.length;
 		if (!reader->tailing && reader->snapshot)
 			reader->stats.snapshot_done += chunk->read.length;

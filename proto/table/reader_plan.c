@@ -8,9 +8,12 @@
  */
 #include "table/reader_internal.h"
 
+#include <assert.h>
+
 static void add_range(struct kw_reader *reader, const struct kw_directory_segment *segment,
 	uint64_t start, uint64_t end)
 {
+	assert(end <= segment->capacity); /* view.c saw to it */
 	if (start >= end)
 		return;
 	if (reader->range_count == reader->range_capacity) {

@@ -123,6 +123,7 @@ static struct flight *flight_at(struct kw_fetch *fetch, uint32_t index)
 
 static struct kw_dirty_entry *land(struct kw_fetch *fetch, struct flight *flight)
 {
+	assert(fetch->count > 0);
 	*flight = *flight_at(fetch, 0);
 	fetch->first = fetch->first + 1 < fetch->window ? fetch->first + 1 : 0;
 	fetch->count--;
@@ -247,6 +248,7 @@ static void store(struct kw_fetch *fetch, struct kw_dirty_entry *entry,
 	bool copied = payload && payload->length <= COPIED_MOST;
 	struct kw_table_change *change;
 
+	assert(entry->state == KW_DIRTY_FLYING);
 	if (batch->count == KW_FETCH_BATCH)
 		kw_fetch_settle(fetch);
 	change = &batch->changes[batch->count];
@@ -459,6 +461,7 @@ static void ask(struct kw_fetch *fetch, struct kw_dirty_entry *entry, enum kw_fe
 	bool readable = mark != KW_FETCH_UNREADABLE;
 	bool expiry = readable && may_expire(fetch, entry);
 
+	assert(fetch->count < fetch->window && entry->state == KW_DIRTY_FLYING);
 	kw_data_select(fetch->data, entry->key.database);
 	*flight_at(fetch, fetch->count++) = (struct flight){.entry = entry,
 		.expires_ms = expiry ? EXPIRY_UNKNOWN : EXPIRY_NONE,

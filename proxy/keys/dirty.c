@@ -168,6 +168,7 @@ static void leave(struct kw_dirty *dirty, struct kw_dirty_entry *entry)
 {
 	struct list *list = &dirty->lists[entry->state];
 
+	assert(list->count > 0);
 	if (entry->state == KW_DIRTY_WAITING)
 		forget(dirty, entry);
 	if (entry->state == KW_DIRTY_DELAYED) {
@@ -191,8 +192,10 @@ static void set_flags(struct kw_dirty *dirty, struct kw_dirty_entry *entry, unsi
 /* What the key owed up to now is answered, or not owed any more; it owes since `since` instead. */
 static void settle(struct kw_dirty *dirty, struct kw_dirty_entry *entry, uint64_t since)
 {
-	if (entry->since <= dirty->mark && since > dirty->mark)
+	if (entry->since <= dirty->mark && since > dirty->mark) {
+		assert(dirty->owing > 0);
 		dirty->owing--;
+	}
 	entry->since = since;
 }
 
@@ -303,6 +306,7 @@ struct kw_dirty_entry *kw_dirty_take(struct kw_dirty *dirty, uint64_t now_us)
 		entry = dirty->lists[KW_DIRTY_WAITING].first;
 	if (!entry)
 		return NULL;
+	assert(entry->state == KW_DIRTY_WAITING || entry->state == KW_DIRTY_DELAYED);
 	leave(dirty, entry);
 	enter(dirty, entry, KW_DIRTY_FLYING);
 	/* The next to be taken, very likely. */

@@ -53,6 +53,7 @@ static void merge(struct kw_key_table *table)
 	size_t last = table->bucket_count - 1;
 	struct kw_key **to = &table->buckets[last ^ ((size_t)1 << (63 - __builtin_clzll(last)))];
 
+	assert(table->bucket_count > FEWEST_BUCKETS);
 	while (*to)
 		to = &(*to)->chain;
 	*to = table->buckets[last];
@@ -121,6 +122,7 @@ struct kw_key *kw_key_table_add(
 	key->length = (uint32_t)name.length;
 	if (name.length > 0)
 		memcpy((uint8_t *)key + table->entry_bytes, name.data, name.length);
+	assert(name.length <= UINT32_MAX);
 	if (++table->count > table->bucket_count)
 		split(table);
 	bucket = &table->buckets[bucket_of(table, hash)];
