@@ -230,6 +230,7 @@ static void barrier(struct kw_feed *feed)
 	struct notify *notify = notify_of(feed);
 
 	assert(notify->sm.state == RUNNING && notify->barrier == BARRIER_NONE);
+	assert(notify->events);
 	notify->barrier = BARRIER_ASKED;
 	kw_redis_words(notify->events, barrier_answered, notify, "PING", NULL);
 }

@@ -30,12 +30,14 @@
 #define EXPIRY_GONE INT64_C(-2)    /* as the server says: there is no such key */
 #define EXPIRY_UNKNOWN INT64_C(-3) /* the question was not answered */
 
+/* ALONE: nothing else is asked for meanwhile. ON_TRIAL: the same, and the key was unreadable. */
+enum company { TOGETHER, ALONE, ON_TRIAL };
+
 struct flight {
 	struct kw_dirty_entry *entry;
 	int64_t expires_ms; /* or EXPIRY_… */
 	int64_t time_ms;    /* the server's, when it said the PTTL */
-	bool alone;         /* nothing else is asked for meanwhile */
-	bool trial;         /* it was unreadable */
+	enum company company;
 };
 
 /* Answers that wait to be stored; their keys are still in flight. */
@@ -125,6 +127,7 @@ static struct kw_dirty_entry *land(struct kw_fetch *fetch, struct flight *flight
 {
 	assert(fetch->count > 0);
 	*flight = *flight_at(fetch, 0);
+	assert(fetch->count > 0 && fetch->count <= fetch->window);
 	fetch->first = fetch->first + 1 < fetch->window ? fetch->first + 1 : 0;
 	fetch->count--;
 	return flight->entry;
@@ -299,7 +302,8 @@ static void lost(struct kw_fetch *fetch, const struct flight *flight)
 	fetch->was_asking = true;
 	if (!kw_redis_lost(fetch->data->redis) || !fetch->handlers.unreadable) {
 		kw_dirty_retry(fetch->dirty, entry, 0);
-	} else if (!flight->trial && (!flight->alone || !struck(fetch, entry))) {
+	} else if (flight->company == TOGETHER ||
+		   (flight->company == ALONE && !struck(fetch, entry))) {
 		kw_dirty_retry(fetch->dirty, entry, KW_DIRTY_LOST);
 	} else {
 		fetch->strikes = 0;
@@ -360,7 +364,7 @@ static void dump_answered(void *arg, const struct kw_reply *reply)
 		return;
 	}
 	fetch->was_asking = false;
-	if (flight.alone && entry->key.hash == fetch->struck_hash)
+	if (flight.company != TOGETHER && entry->key.hash == fetch->struck_hash)
 		fetch->strikes = 0;
 	if (reply->type == KW_REPLY_STRING) {
 		have_value(fetch, &flight, &reply->text);
@@ -449,9 +453,11 @@ static enum kw_fetch_mark mark_of(const struct kw_fetch *fetch, const struct kw_
 		fetch->handlers.arg, entry->key.database, kw_dirty_name(fetch->dirty, entry));
 }
 
-static bool goes_alone(const struct kw_dirty_entry *entry, enum kw_fetch_mark mark)
+static enum company company_of(const struct kw_dirty_entry *entry, enum kw_fetch_mark mark)
 {
-	return entry->flags & KW_DIRTY_LOST || mark == KW_FETCH_ON_TRIAL;
+	if (mark == KW_FETCH_ON_TRIAL)
+		return ON_TRIAL;
+	return entry->flags & KW_DIRTY_LOST ? ALONE : TOGETHER;
 }
 
 static void ask(struct kw_fetch *fetch, struct kw_dirty_entry *entry, enum kw_fetch_mark mark)
@@ -465,8 +471,7 @@ static void ask(struct kw_fetch *fetch, struct kw_dirty_entry *entry, enum kw_fe
 	kw_data_select(fetch->data, entry->key.database);
 	*flight_at(fetch, fetch->count++) = (struct flight){.entry = entry,
 		.expires_ms = expiry ? EXPIRY_UNKNOWN : EXPIRY_NONE,
-		.alone = goes_alone(entry, mark),
-		.trial = mark == KW_FETCH_ON_TRIAL};
+		.company = company_of(entry, mark)};
 	if (expiry) {
 		if (!fetch->pexpiretime)
 			kw_redis_words(redis, time_answered, fetch, "TIME", NULL);
@@ -490,7 +495,7 @@ static bool may_ask(struct kw_fetch *fetch, uint64_t now_us)
 	if (fetch->count == fetch->window || !any_due(fetch, now_us))
 		return false;
 	if (fetch->count > 0 &&
-		(fetch->held || flight_at(fetch, 0)->alone ||
+		(fetch->held || flight_at(fetch, 0)->company != TOGETHER ||
 			(fetch->count + 1) * fetch->estimate > KW_FETCH_FLIGHT_BYTES))
 		return false;
 	return kw_bucket_allows(&fetch->keys, now_us) && kw_bucket_allows(&fetch->bytes, now_us) &&
@@ -528,7 +533,7 @@ void kw_fetch_pump(struct kw_fetch *fetch, uint64_t now_us)
 			continue;
 		}
 		mark = mark_of(fetch, entry);
-		if (goes_alone(entry, mark) && fetch->count > 0)
+		if (company_of(entry, mark) != TOGETHER && fetch->count > 0)
 			fetch->held = entry;
 		else
 			ask(fetch, entry, mark);

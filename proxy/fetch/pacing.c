@@ -105,6 +105,7 @@ void kw_pacing_tick(struct kw_pacing *pacing, uint64_t process, uint64_t now_us)
 {
 	if (pacing->state != KW_PACING_IDLE || !kw_pace_due(&pacing->pace, now_us))
 		return;
+	assert(pacing->data->redis);
 	pacing->state = KW_PACING_ASKED;
 	pacing->process = process;
 	pacing->asked_us = now_us;

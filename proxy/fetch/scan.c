@@ -55,6 +55,7 @@ void kw_scan_begin(struct kw_scan *scan, const uint32_t *databases, uint32_t cou
 	scan->databases = kw_realloc(scan->databases, (count + 1) * sizeof *scan->databases);
 	for (uint32_t i = 0; i < count; i++)
 		scan->databases[i] = databases[i];
+	assert(scan->outdated == scan->owed);
 	scan->count = count;
 	scan->at = 0;
 	rewind_cursor(scan);

@@ -217,6 +217,7 @@ static void feed_passed(void *arg)
 {
 	struct kw_source *source = arg;
 
+	assert(kw_source_link_is_up(&source->link));
 	kw_fresh_passed(&source->fresh);
 	kw_turn_want(&source->turn);
 }
@@ -268,6 +269,7 @@ static uint64_t next_turn_us(struct kw_source *source, uint64_t now_us)
 
 static void work(struct kw_source *source, uint64_t now_us)
 {
+	assert(kw_source_link_is_up(&source->link) && source->link.data.redis);
 	kw_store_unpark(&source->store, now_us);
 	kw_unreadable_retry(&source->unreadable, source->dirty, now_us);
 	kw_sweep_turn(&source->sweep, now_us);

@@ -63,6 +63,7 @@ void kw_turn_next(struct kw_turn *turn, uint64_t next_us, uint64_t now_us)
 		return;
 	}
 	uv_idle_stop(&turn->busy);
+	assert(next_us > now_us);
 	if (next_us >= turn->timer_us)
 		return;
 	turn->timer_us = next_us;
