@@ -233,6 +233,7 @@ static void on_link_ready(void *arg, const struct kw_remote_info *info)
 {
 	struct kw_follow *follow = arg;
 
+	assert(info->depth > 0);
 	follow->info = *info;
 	follow->code = KW_OK;
 	follow->why[0] = '\0';
@@ -363,6 +364,7 @@ void kw_follow_step(struct kw_follow *follow, uint64_t now_us)
 	if (follow->polls != KW_FOLLOW_DUE || !kw_follow_up(follow) ||
 		!kw_reader_waiting(follow->reader))
 		return;
+	assert(follow->remote);
 	follow->polls = KW_FOLLOW_WAITS;
 	follow->begun_us = now_us;
 	if (now_us - follow->passed_us >= SUPERBLOCK_AGE_US)

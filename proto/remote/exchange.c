@@ -1,5 +1,6 @@
 #include "remote/exchange.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -133,6 +134,7 @@ enum kw_exchange_result kw_exchange_step(
 	struct kw_handshake *handshake = &exchange->handshake;
 	enum kw_exchange_result result = KW_EXCHANGE_FAILED;
 
+	assert(fd >= 0);
 	for (int i = 0; i < STEPS_MAX; i++) {
 		if (kw_handshake_output(handshake).length > 0) {
 			if (!step_output(exchange, fd, &result, error))

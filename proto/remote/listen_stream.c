@@ -71,6 +71,7 @@ static void handle_closed(struct kw_stream *stream)
 {
 	struct kw_listener *listener = stream->listener;
 
+	assert(stream->handles > 0);
 	if (--stream->handles > 0)
 		return;
 	stream->ops->closed(stream);
@@ -85,6 +86,7 @@ static void on_joining_closed(uv_handle_t *handle)
 	struct kw_joining *joining = handle->data;
 	struct kw_stream *stream = joining->stream;
 
+	assert(joining->handles > 0);
 	if (--joining->handles == 0)
 		free(joining);
 	handle_closed(stream);
@@ -107,6 +109,7 @@ static void joining_end(struct kw_joining *joining)
 	if (joining->fd >= 0)
 		close(joining->fd);
 	joining->fd = -1;
+	assert(stream->joining_count > 0);
 	stream->joining_count--;
 	if (is(stream, KW_STREAM_FULL))
 		reopen(stream);
@@ -293,6 +296,7 @@ static bool make_room(struct kw_stream *stream)
 	if (stream->joining_count < KW_JOININGS_MAX)
 		return true;
 	victim = choose_victim(stream);
+	assert(victim && now_us >= victim->since_us);
 	age_us = now_us - victim->since_us;
 	if (age_us < PATIENCE_US) {
 		rest(stream, KW_STREAM_FULL, (PATIENCE_US - age_us + 999) / 1000,

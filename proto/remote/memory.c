@@ -62,6 +62,7 @@ int kw_memory_init(struct kw_memory *memory, uint64_t reserve_bytes, struct kw_e
 			reserve_bytes);
 		goto undo;
 	}
+	assert(reserve_bytes % PAGE == 0);
 	memory->reserve_bytes = reserve_bytes;
 	memory->readonly_fd = open_readonly(memory->fd, error);
 	if (memory->readonly_fd < 0 || seal(memory->fd, error) != 0)
@@ -120,6 +121,7 @@ int kw_memory_extend(struct kw_memory *memory, struct kw_extent *extent, struct 
 		if (code != 0)
 			return code;
 	}
+	assert(count >= 0 && count < KW_EXTENTS_MAX);
 	memory->extents[count] = *extent;
 	atomic_store_explicit(&memory->extent_count, count + 1, memory_order_release);
 	return 0;
@@ -145,12 +147,14 @@ bool kw_memory_give_back(struct kw_memory *memory, uint64_t offset, uint64_t len
 int kw_memory_attach(struct kw_memory *memory, const struct kw_memory_device *device)
 {
 	assert(!memory->device.add);
+	assert(device->add);
 	memory->device = *device;
 	return atomic_load_explicit(&memory->extent_count, memory_order_relaxed);
 }
 
 void kw_memory_place(struct kw_memory *memory, int number, uint64_t address, uint32_t rkey)
 {
+	assert(number >= 0);
 	assert(number < atomic_load_explicit(&memory->extent_count, memory_order_relaxed));
 	memory->extents[number].address = address;
 	memory->extents[number].rkey = rkey;
@@ -170,6 +174,7 @@ bool kw_extents_cover(const struct kw_extent *extents, int count, uint64_t offse
 	uint64_t end = offset + length;
 	uint64_t at = offset;
 
+	assert(count >= 0 && count <= KW_EXTENTS_MAX);
 	if (length == 0 || end < offset)
 		return false;
 	/* Each turn steps over one extent, or is the last. */

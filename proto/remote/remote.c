@@ -174,6 +174,8 @@ int kw_remote_greet(
 
 void kw_remote_welcomed(struct kw_remote *remote, const struct kw_handshake_facts *facts)
 {
+	assert(kw_remote_is(remote, KW_REMOTE_CONNECTING));
+	assert(facts->depth > 0);
 	remote->info.epoch = facts->epoch;
 	remote->info.depth = facts->depth;
 	remote->extents[0] = facts->extent;
@@ -198,6 +200,7 @@ void kw_remote_read(struct kw_remote *remote, struct kw_remote_read *const *read
 {
 	assert(!kw_remote_is(remote, KW_REMOTE_CLOSED));
 	for (int i = 0; i < count; i++) {
+		assert(reads[i]->done);
 		/* While closing all are told back alike, when nothing writes any more. */
 		if (in_bounds(remote, reads[i]) || kw_remote_is(remote, KW_REMOTE_CLOSING)) {
 			kw_read_list_push(&remote->waiting, reads[i]);
@@ -246,6 +249,7 @@ void kw_remote_complete(struct kw_remote *remote)
 	struct kw_remote_read *read = kw_read_list_pop(&remote->flight);
 
 	assert(read);
+	assert(kw_remote_is(remote, KW_REMOTE_READY));
 	assert(remote->in_flight > 0);
 	remote->in_flight--;
 	kw_remote_progressed(remote); /* the next one was waiting for this one */
@@ -255,6 +259,7 @@ void kw_remote_complete(struct kw_remote *remote)
 
 void kw_remote_set_extents(struct kw_remote *remote, const struct kw_extent *extents, int count)
 {
+	assert(count >= 0);
 	if (count > KW_EXTENTS_MAX)
 		count = KW_EXTENTS_MAX; /* what is beyond is refused when it is read */
 	memcpy(remote->extents, extents, (size_t)count * sizeof *extents);
@@ -322,6 +327,7 @@ static void on_owned_closed(uv_handle_t *handle)
 void kw_remote_shut(struct kw_remote *remote, uv_handle_t *handle, bool owned)
 {
 	assert(handle->data == remote);
+	assert(remote->sm.state != KW_REMOTE_CLOSED);
 	remote->shutting++;
 	uv_close(handle, owned ? on_owned_closed : on_handle_closed);
 }

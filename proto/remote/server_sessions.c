@@ -54,6 +54,7 @@ struct kw_session *kw_session_new(
 	struct kw_server *server = listener->server;
 	struct kw_session *session = kw_zalloc(sizeof *session);
 
+	assert(kw_handshake_is(handshake, KW_HANDSHAKE_DONE));
 	session->server = server;
 	session->listener = listener;
 	session->id = ++server->next_id;

@@ -1,5 +1,6 @@
 #include "remote/stream_end.h"
 
+#include <assert.h>
 #include <unistd.h>
 
 void kw_stream_end_init(struct kw_stream_end *end, const struct kw_stream_end_ops *ops,
@@ -15,6 +16,8 @@ void kw_stream_end_init(struct kw_stream_end *end, const struct kw_stream_end_op
 
 void kw_stream_end_watch(struct kw_stream_end *end, int events)
 {
+	assert(end->poll && end->fd >= 0);
+	assert(events != 0);
 	/* Each start costs two system calls, whether or not anything changes. */
 	if (events == end->events)
 		return;
@@ -62,6 +65,8 @@ void kw_stream_end_connected(
 {
 	struct kw_error error;
 
+	assert(end->fd < 0 && !end->poll);
+	assert(fd >= 0 && poll->data == remote);
 	end->fd = fd;
 	end->poll = poll;
 	if (kw_remote_greet(remote, &end->exchange.handshake, &error) != 0)
@@ -73,6 +78,7 @@ void kw_stream_end_connected(
 void kw_stream_end_polled(
 	struct kw_stream_end *end, struct kw_remote *remote, int status, int events)
 {
+	assert(end->poll);
 	if (status < 0) {
 		kw_stream_end_lost(remote, -status);
 		return;

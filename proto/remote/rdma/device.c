@@ -4,6 +4,7 @@
 #include "remote/rdma/bind.h"
 #include "remote/rdma/dial.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -17,6 +18,7 @@ static int add_region(struct kw_rdma_device *device, int number, const struct kw
 	if (!region)
 		return kw_error_wrap(error, "RDMA device %s: the table's memory",
 			ibv_get_device_name(device->verbs->device));
+	assert(number >= 0 && number < KW_EXTENTS_MAX);
 	device->regions[number] = region;
 	return 0;
 }
@@ -166,6 +168,7 @@ int kw_rdma_device_register(struct kw_rdma_device *device, struct kw_error *erro
 
 void kw_rdma_device_place(struct kw_rdma_device *device, struct kw_server *server)
 {
+	assert(!device->placed);
 	for (int i = 0; i < device->before; i++)
 		kw_memory_place(device->memory, i, (uintptr_t)device->regions[i]->addr,
 			device->regions[i]->rkey);
@@ -185,6 +188,7 @@ int kw_rdma_device_ready(
 
 void kw_rdma_device_leave(struct kw_rdma_device *device, struct kw_server *server)
 {
+	assert(!device || device->users > 0);
 	if (device)
 		device->users--;
 	drop_unused(server);

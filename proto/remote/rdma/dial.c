@@ -5,6 +5,7 @@
 #include "remote/rdma/software.h"
 #include "remote/socket.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -369,6 +370,7 @@ static void try_address(struct kw_rdma_dial *dial)
 {
 	struct kw_error error;
 
+	assert(dial->address && !dial->id && !dial->poll);
 	move(dial, KW_RDMA_DIAL_ROUTE, "");
 	if (dial->address->ai_next) {
 		dial->give_up_us = kw_clock_us() + dial->share_us;

@@ -9,6 +9,7 @@
 #include "remote/rdma/watch.h"
 #include "remote/socket.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -162,8 +163,10 @@ static void on_handle_closed(uv_handle_t *handle)
 
 	if (handle != (uv_handle_t *)&listen->timer)
 		free(handle);
+	assert(listen->handles > 0);
 	if (--listen->handles > 0)
 		return;
+	assert(is(listen, CLOSED));
 	free(listen);
 	listener->own = NULL;
 	kw_listener_closed(listener);
@@ -356,6 +359,7 @@ static int take(struct listen *listen, struct kw_error *error)
 	listen->common.device = kw_rdma_device_of(server_of(listen), listen->bound.verbs, error);
 	if (!listen->common.device)
 		return (int)error->code;
+	assert(!listen->watch.of);
 	listen->common.device->users++;
 	/* From now on: what is removed while the table is being registered must be let go of too.
 	 */

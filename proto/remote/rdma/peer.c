@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "remote/socket.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,6 +99,7 @@ static void finish(struct kw_rdma_peer *peer)
 	struct kw_rdma_listen *listen = peer->listen;
 	struct kw_session *session = peer->session;
 
+	assert(is(peer, KW_RDMA_GONE) && !peer->id);
 	if (peer->previous)
 		peer->previous->next = peer->next;
 	else

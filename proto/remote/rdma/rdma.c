@@ -76,6 +76,7 @@ static int cut(struct kw_remote *remote, struct kw_rdma_read *out, struct kw_err
 	uint64_t length = read->length - rdma->posted_bytes;
 	const struct kw_extent *extent = find_extent(remote, offset);
 
+	assert(rdma->posted_bytes < read->length);
 	if (!extent || extent->rkey == 0)
 		return kw_error_set(error, KW_E_PROTOCOL,
 			"the proxy's directory names no registered memory at %" PRIu64, offset);
@@ -119,6 +120,7 @@ static void pump(struct kw_remote *remote)
 	}
 	if (count == 0)
 		return;
+	assert(rdma->posted - rdma->done <= rdma->end.slots);
 	/* Without a signalled last one nobody would ever come back. */
 	reads[count - 1].signalled = true;
 	if (kw_rdma_end_read(&rdma->end, reads, count, &error) != 0)
@@ -142,6 +144,7 @@ static void on_read(void *owner, uint64_t last)
 	struct kw_remote *remote = owner;
 	struct rdma *rdma = remote->own;
 
+	assert(last < rdma->posted);
 	remote->corked = true;
 	while (rdma->done <= last && kw_remote_is(remote, KW_REMOTE_READY)) {
 		struct kw_remote_read *read = remote->flight.head;
@@ -152,6 +155,7 @@ static void on_read(void *owner, uint64_t last)
 			piece->length);
 		rdma->done++;
 		rdma->came += piece->length;
+		assert(rdma->came <= read->length);
 		kw_remote_progressed(remote);
 		if (rdma->came == read->length) {
 			rdma->came = 0;

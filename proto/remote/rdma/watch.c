@@ -3,6 +3,7 @@
 #include "base/buffer.h"
 #include "remote/rdma/bind.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -90,6 +91,7 @@ int kw_rdma_watch_start(struct kw_rdma_watch *watch, uv_loop_t *loop, struct ibv
 {
 	struct kw_rdma_watched *at = all;
 
+	assert(!watch->of && watch->told);
 	while (at && (at->verbs != verbs || at->loop != loop))
 		at = at->next;
 	if (!at) {

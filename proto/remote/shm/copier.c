@@ -2,6 +2,7 @@
 
 #include "remote/racy.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 /* So many to be copied are worth waking a thread for: half a megabyte, as the reader asks. */
@@ -67,6 +68,7 @@ static void on_worked(uv_work_t *work, int status)
 	struct kw_copier *copier = work->data;
 
 	(void)status;
+	assert(copier->helping);
 	copier->helping = false;
 	atomic_store_explicit(&copier->left, false, memory_order_relaxed);
 	if (copier->closed) {
@@ -85,6 +87,7 @@ bool kw_copier_add(struct kw_copier *copier, const struct kw_remote_read *read, 
 	uint32_t added = atomic_load_explicit(&copier->added, memory_order_relaxed);
 	struct kw_copier_job *job = &copier->jobs[added % KW_COPIER_JOBS];
 
+	assert(added - copier->told <= KW_COPIER_JOBS);
 	if (read->length < KW_COPIER_BYTES_MIN || read->length > KW_COPIER_BYTES_MAX ||
 		added - copier->told == KW_COPIER_JOBS)
 		return false;
@@ -124,6 +127,7 @@ enum kw_copier_step kw_copier_step(struct kw_copier *copier)
 {
 	struct kw_copier_job *oldest = &copier->jobs[copier->told % KW_COPIER_JOBS];
 
+	assert(oldest->read);
 	if (!atomic_load_explicit(&oldest->done, memory_order_acquire)) {
 		struct kw_copier_job *job = take(copier);
 

@@ -12,6 +12,7 @@
 #include "remote/shm/copier.h"
 #include "remote/stream_end.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -204,6 +205,8 @@ static enum kw_copier_step copy_head(struct kw_remote *remote, uint64_t *budget)
 	struct shm *shm = remote->own;
 	uint64_t length = read->length - shm->copied;
 
+	assert(shm->map && read->offset + read->length <= shm->map_bytes);
+	assert(shm->copied < read->length);
 	if (length > *budget)
 		length = *budget;
 	*budget -= length;

@@ -3,6 +3,7 @@
 #include "base/buffer.h"
 #include "remote/socket.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -45,6 +46,7 @@ static void on_connected(struct kw_tcp_dial *dial)
 	uv_poll_t *poll = dial->poll;
 	int fd = dial->fd;
 
+	assert(poll && fd >= 0);
 	dial->poll = NULL;
 	dial->fd = -1;
 	free_addresses(dial);
@@ -78,6 +80,7 @@ static int try_address(struct kw_tcp_dial *dial)
 {
 	const struct addrinfo *address = dial->next;
 
+	assert(dial->fd < 0 && !dial->poll);
 	dial->fd = socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (dial->fd < 0)
 		return errno;

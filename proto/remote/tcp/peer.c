@@ -20,6 +20,7 @@ struct kw_tcp_peer *kw_tcp_peer_new(int fd, uint32_t depth, void *owner)
 {
 	struct kw_tcp_peer *peer = kw_zalloc(sizeof *peer + depth * sizeof peer->ring[0]);
 
+	assert(fd >= 0);
 	peer->shown.owner = owner;
 	peer->fd = fd;
 	peer->events = EPOLLIN;
@@ -102,6 +103,7 @@ static enum kw_frame_status take_request(
 	peer->ring[(peer->first + peer->count) % peer->depth] =
 		(struct kw_tcp_request){frame->id, frame->offset, frame->length};
 	peer->count++;
+	assert(peer->count <= peer->depth);
 	return KW_FRAME_OK;
 }
 
@@ -127,6 +129,7 @@ static enum kw_frame_status take_frames(struct kw_tcp_peer *peer, const struct k
 		if (status != KW_FRAME_OK)
 			return status;
 	}
+	assert(at <= peer->input_length);
 	peer->input_length -= at;
 	memmove(peer->input, peer->input + at, peer->input_length);
 	return KW_FRAME_OK;
@@ -146,6 +149,7 @@ static void receive(struct kw_tcp_peer *peer, const struct kw_memory *memory)
 		return;
 	}
 	peer->input_length += (size_t)got;
+	assert(peer->input_length <= sizeof peer->input);
 	status = take_frames(peer, memory);
 	if (status != KW_FRAME_OK)
 		kw_tcp_peer_end(peer, status);
@@ -164,6 +168,7 @@ static int gather(const struct kw_tcp_peer *peer, const struct kw_memory *memory
 		uint64_t paid = skip > HEADER ? skip - HEADER : 0;
 		uint64_t length = request->length - paid;
 
+		assert(paid < request->length);
 		if (total >= KW_SERVE_TURN_BYTES)
 			break;
 		if (length > KW_SERVE_TURN_BYTES - total)
@@ -192,6 +197,7 @@ static void account(struct kw_tcp_peer *peer, uint64_t sent)
 		atomic_fetch_add_explicit(&shared->reads, 1, memory_order_relaxed);
 		atomic_fetch_add_explicit(&shared->bytes, length, memory_order_relaxed);
 	}
+	assert(peer->count > 0 || peer->sent == 0);
 }
 
 static void send_replies(struct kw_tcp_peer *peer, const struct kw_memory *memory)
@@ -213,6 +219,7 @@ static void send_replies(struct kw_tcp_peer *peer, const struct kw_memory *memor
 
 void kw_tcp_peer_turn(struct kw_tcp_peer *peer, const struct kw_memory *memory, bool readable)
 {
+	assert(!kw_tcp_peer_over(peer));
 	if (readable)
 		receive(peer, memory);
 	if (!kw_tcp_peer_over(peer))

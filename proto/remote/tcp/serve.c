@@ -234,6 +234,7 @@ struct kw_tcp_conn *kw_tcp_serve_add(
 	struct kw_tcp_peer *peer = kw_tcp_peer_new(fd, depth, owner);
 	struct epoll_event event = {.events = peer->events, .data.ptr = peer};
 
+	assert(!serve->stopped);
 	pthread_mutex_lock(&serve->lock);
 	if (epoll_ctl(serve->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
 		kw_error_errno(error, errno, "tcp: the connection cannot be watched");
@@ -250,6 +251,7 @@ struct kw_tcp_conn *kw_tcp_serve_add(
 void kw_tcp_serve_end(
 	struct kw_tcp_serve *serve, struct kw_tcp_conn *conn, enum kw_frame_status bye)
 {
+	assert(bye != KW_FRAME_OK);
 	atomic_store_explicit(&conn->shared.bye, (int)bye, memory_order_release);
 	call(serve);
 }

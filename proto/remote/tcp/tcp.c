@@ -10,6 +10,7 @@
 #include "remote/stream_end.h"
 #include "remote/tcp/dial.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,6 @@
 
 struct tcp {
 	struct kw_tcp_dial dial; /* first: its poll callback finds it through remote->own */
-	bool dialed;
 	struct kw_stream_end end;
 	struct kw_buffer out; /* frames not yet sent: at most depth READs and one report */
 	struct kw_frame_reply headers[SCATTER];
@@ -42,10 +42,8 @@ static void turn_tcp(struct kw_remote *remote)
 {
 	struct tcp *tcp = remote->own;
 
-	if (tcp->dialed)
-		return;
-	tcp->dialed = true;
-	kw_tcp_dial_start(&tcp->dial, remote, on_connected);
+	if (!tcp->dial.remote) /* the first turn */
+		kw_tcp_dial_start(&tcp->dial, remote, on_connected);
 }
 
 /* ---- sending ---- */
@@ -161,6 +159,7 @@ static bool account(struct kw_remote *remote, uint64_t length)
 			take = length;
 		tcp->got += take;
 		length -= take;
+		assert(tcp->got <= whole);
 		if (!had_header && tcp->got >= HEADER && !header_fits(remote, &tcp->headers[index]))
 			return false;
 		if (tcp->got < whole)
