@@ -390,6 +390,7 @@ static void start_handles(struct kw_proxy *proxy)
 
 static void close_handles(struct kw_proxy *proxy)
 {
+	kw_remote_end(proxy->loop);
 	uv_close((uv_handle_t *)&proxy->publisher, NULL);
 	uv_close((uv_handle_t *)&proxy->heartbeat, NULL);
 	kw_signals_close(&proxy->signals);

@@ -253,6 +253,7 @@ static void on_timer_closed(uv_handle_t *handle)
 
 	kw_sm_move(&follow->sm, KW_FOLLOW_CLOSED, "");
 	close(follow->timer_fd);
+	kw_remote_end(follow->options.loop);
 	kw_reader_free(follow->reader);
 	kw_reads_close(&follow->reads);
 	follow->handlers.closed(follow->handlers.arg);

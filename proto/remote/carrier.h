@@ -64,6 +64,8 @@ struct kw_carrier_ops {
 	 */
 	void (*close)(struct kw_remote *remote);
 	void (*free)(struct kw_remote *remote);
+	/* kw_remote_end; NULL: it keeps nothing between two connections. */
+	void (*end)(uv_loop_t *loop);
 };
 
 extern const struct kw_carrier_ops kw_carrier_shm, kw_carrier_tcp;

@@ -73,20 +73,28 @@ struct kw_remote_read *kw_read_list_pop(struct kw_read_list *list)
 
 /* ---- opening ---- */
 
+static const struct kw_carrier_ops *const carriers[] = {
+	&kw_carrier_shm,
+	&kw_carrier_tcp,
+#ifdef KW_HAVE_RDMA
+	&kw_carrier_rdma,
+#endif
+};
+#define CARRIERS (sizeof carriers / sizeof *carriers)
+
 static const struct kw_carrier_ops *find_carrier(enum kw_carrier carrier)
 {
-	static const struct kw_carrier_ops *const all[] = {
-		&kw_carrier_shm,
-		&kw_carrier_tcp,
-#ifdef KW_HAVE_RDMA
-		&kw_carrier_rdma,
-#endif
-	};
-
-	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-		if (all[i]->carrier == carrier)
-			return all[i];
+	for (size_t i = 0; i < CARRIERS; i++)
+		if (carriers[i]->carrier == carrier)
+			return carriers[i];
 	return NULL;
+}
+
+void kw_remote_end(uv_loop_t *loop)
+{
+	for (size_t i = 0; i < CARRIERS; i++)
+		if (carriers[i]->end)
+			carriers[i]->end(loop);
 }
 
 static void set_options(struct kw_remote *remote, const struct kw_remote_options *options)

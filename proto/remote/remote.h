@@ -126,6 +126,13 @@ int kw_remote_open(uv_loop_t *loop, const struct kw_address *address,
  */
 void kw_remote_read(struct kw_remote *remote, struct kw_remote_read *const *reads, int count);
 
+/*
+ * No connection is there on this loop, nor will any be made: release what carriers keep between two
+ * connections (over rdma, their sight of the device). Its handles close as the loop runs to its
+ * end.
+ */
+void kw_remote_end(uv_loop_t *loop);
+
 /* What may be read from now on: the extents of a verified directory. Copied. */
 void kw_remote_set_extents(struct kw_remote *remote, const struct kw_extent *extents, int count);
 

@@ -238,9 +238,7 @@ static void build(struct kw_rdma_dial *dial)
 {
 	struct kw_error error;
 
-	if (kw_rdma_options_apply(&dial->options, dial->id, &error) != 0 ||
-		kw_rdma_watch_start(&dial->watch, dial->remote->loop, dial->id->verbs, &error) !=
-			0) {
+	if (kw_rdma_options_apply(&dial->options, dial->id, &error) != 0) {
 		failed(dial, &error);
 		return;
 	}
@@ -249,7 +247,6 @@ static void build(struct kw_rdma_dial *dial)
 		dial->slots = KW_RDMA_SLOTS_MAX;
 	if (dial->slots > BOUNCE_BYTES_MAX / dial->options.read_bytes)
 		dial->slots = BOUNCE_BYTES_MAX / dial->options.read_bytes;
-	dial->end->id = dial->id;
 	dial->built.code = KW_E_IO;
 	dial->work.data = dial;
 	move(dial, KW_RDMA_DIAL_BUILD, ibv_get_device_name(dial->id->verbs->device));
@@ -283,14 +280,26 @@ static void establish(struct kw_rdma_dial *dial, const struct kw_rdma_cm_event *
 	dial->connected(dial->remote);
 }
 
+/* The address leads over a device, and librdmacm has opened it: from now on it is watched. */
+static void find_route(struct kw_rdma_dial *dial)
+{
+	struct kw_error error;
+
+	dial->end->id = dial->id; /* events of the device are compared with it */
+	if (kw_rdma_watch_start(
+		    &dial->watch, dial->remote->loop, dial->id->verbs, dial->id, &error) != 0)
+		failed(dial, &error);
+	else if (rdma_resolve_route(dial->id, RESOLVE_MS) != 0)
+		failed_errno(dial, "route");
+}
+
 static void on_cm_event(struct kw_rdma_dial *dial, const struct kw_rdma_cm_event *cm_event)
 {
 	struct kw_error error;
 
 	switch (cm_event->type) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
-		if (rdma_resolve_route(dial->id, RESOLVE_MS) != 0)
-			failed_errno(dial, "route");
+		find_route(dial);
 		return;
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
 		build(dial);

@@ -365,8 +365,8 @@ static int take(struct listen *listen, struct kw_error *error)
 	 */
 	listen->watch.told = on_device;
 	listen->watch.owner = listen;
-	return kw_rdma_watch_start(
-		&listen->watch, kw_server_loop(server_of(listen)), listen->bound.verbs, error);
+	return kw_rdma_watch_start(&listen->watch, kw_server_loop(server_of(listen)),
+		listen->bound.verbs, listen->bound.id, error);
 }
 
 static void resume(struct listen *listen)

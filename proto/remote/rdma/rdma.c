@@ -348,4 +348,5 @@ const struct kw_carrier_ops kw_carrier_rdma = {
 	.report = report_rdma,
 	.close = close_rdma,
 	.free = free_rdma,
+	.end = kw_rdma_watch_end,
 };

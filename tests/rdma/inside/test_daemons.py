@@ -199,9 +199,30 @@ def listener(proxy):
     return next(row for row in proxy.status()["listeners"] if row["address"].startswith("rdma://"))
 
 
+def holders_of_the_device():
+    """Processes that have a context of an RDMA device open, with their command lines."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            links = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
+            if any("infiniband/uverbs" in link or "infinibandevent" in link for link in links):
+                with open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as stream:
+                    found.append(f"{pid}: {stream.read().replace(chr(0), ' ')}")
+        except OSError: # it has ended
+            continue
+    return found
+
+
 def take_the_device_away():
-    """It hangs for ever if anybody keeps it open: soft-RoCE takes no context away from a process."""
-    subprocess.run(["rdma", "link", "delete", "rxe0"], stdin=subprocess.DEVNULL, check=True, timeout=30)
+    """
+    It hangs for ever if any process keeps it open: soft-RoCE takes no context away from a process. Then
+    `rdma` cannot be killed either, so it is not waited for.
+    """
+    removal = subprocess.Popen(["rdma", "link", "delete", "rxe0"], stdin=subprocess.DEVNULL)
+    try:
+        assert removal.wait(30) == 0
+    except subprocess.TimeoutExpired:
+        raise AssertionError(f"the device is kept open by: {holders_of_the_device()}") from None
 
 
 def give_the_device_back():
@@ -257,6 +278,19 @@ def test_the_device_is_removed_and_added_again_under_load(bed):
             give_the_device_back()
     finally:
         load.stop()
+    pair.agent.wait_warm(60)
+    pair.wait_equal(30)
+
+
+def test_the_device_is_removed_while_an_agent_waits_for_its_proxy(bed):
+    """No connection is there, and so no event of one: the agent lets go of the device all the same."""
+    pair = bed.pair(listen=("rdma",), via="rdma", fill=data.fill)
+    pair.proxy.kill()
+    pair.agent.wait_state("connecting", timeout=30)
+    time.sleep(3) # some attempts later
+    take_the_device_away()
+    give_the_device_back()
+    pair.proxy.restart()
     pair.agent.wait_warm(60)
     pair.wait_equal(30)
 

@@ -325,6 +325,8 @@ int rdma_resolve_addr(
 		return failed(ENODEV);
 	LOCK();
 	memcpy(&cm->route.addr.dst_sin, to, sizeof(struct sockaddr_in));
+	cm->route.addr.src_sin.sin_family = AF_INET;
+	cm->route.addr.src_sin.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	if (fake_verbs.devices == 0) {
 		tell(fake_of(cm), RDMA_CM_EVENT_ADDR_ERROR, -ENODEV);
 	} else {

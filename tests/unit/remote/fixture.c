@@ -160,6 +160,7 @@ void fixture_close(struct fixture *fixture)
 	if (fixture->server)
 		fixture_stop_server(fixture);
 	uv_close((uv_handle_t *)&fixture->tick, NULL);
+	kw_remote_end(&fixture->loop);
 	uv_run(&fixture->loop, UV_RUN_DEFAULT);
 	assert_int_equal(uv_loop_close(&fixture->loop), 0);
 	kw_memory_close(&fixture->memory);

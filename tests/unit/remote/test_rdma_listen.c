@@ -54,6 +54,8 @@ static void listening_that_fails_is_a_sentence_too(void **state)
 		expect_text(error.text, "listen on rdma://127.0.0.1:0");
 		fixture.closed = 0;
 		fixture_stop_server(&fixture);
+		kw_remote_end(&fixture.loop);
+		uv_run(&fixture.loop, UV_RUN_NOWAIT);
 		assert_int_equal(fake_verbs_left(), 0);
 	}
 	fake_verbs.fail_call = NULL;
