@@ -15,8 +15,8 @@ static void reserve(struct kw_databases *set, uint32_t words)
 {
 	if (words <= set->words)
 		return;
-	set->bits = kw_realloc(set->bits, words * sizeof(*set->bits));
-	memset(set->bits + set->words, 0, (words - set->words) * sizeof(*set->bits));
+	set->bits = kw_realloc(set->bits, words * sizeof *set->bits);
+	memset(set->bits + set->words, 0, (words - set->words) * sizeof *set->bits);
 	set->words = words;
 }
 

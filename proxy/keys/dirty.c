@@ -37,7 +37,7 @@ struct kw_dirty {
 
 struct kw_dirty *kw_dirty_new(uint64_t seed)
 {
-	struct kw_dirty *dirty = kw_zalloc(sizeof(*dirty));
+	struct kw_dirty *dirty = kw_zalloc(sizeof *dirty);
 
 	kw_key_table_init(&dirty->keys, sizeof(struct kw_dirty_entry), seed);
 	return dirty;
@@ -100,7 +100,7 @@ static void heap_add(struct kw_dirty *dirty, struct kw_dirty_entry *entry)
 
 	if (count == dirty->heap_capacity) {
 		dirty->heap_capacity = count ? 2 * count : FEWEST_HEAP;
-		dirty->heap = kw_realloc(dirty->heap, dirty->heap_capacity * sizeof(*dirty->heap));
+		dirty->heap = kw_realloc(dirty->heap, dirty->heap_capacity * sizeof *dirty->heap);
 	}
 	heap_up(dirty, count, entry);
 }
@@ -452,6 +452,6 @@ struct kw_slice kw_dirty_name(const struct kw_dirty *dirty, const struct kw_dirt
 
 size_t kw_dirty_bytes(const struct kw_dirty *dirty)
 {
-	return kw_key_table_bytes(&dirty->keys) + dirty->heap_capacity * sizeof(*dirty->heap) +
-	       sizeof(dirty->recent);
+	return kw_key_table_bytes(&dirty->keys) + dirty->heap_capacity * sizeof *dirty->heap +
+	       sizeof dirty->recent;
 }

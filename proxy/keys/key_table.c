@@ -23,7 +23,7 @@ static size_t bucket_of(const struct kw_key_table *table, uint64_t hash)
 
 static void set_capacity(struct kw_key_table *table, size_t capacity)
 {
-	table->buckets = kw_realloc(table->buckets, capacity * sizeof(*table->buckets));
+	table->buckets = kw_realloc(table->buckets, capacity * sizeof *table->buckets);
 	table->bucket_capacity = capacity;
 }
 
@@ -70,7 +70,7 @@ void kw_key_table_init(struct kw_key_table *table, size_t entry_bytes, uint64_t 
 		.entry_bytes = entry_bytes, .seed = seed, .bucket_count = FEWEST_BUCKETS};
 	kw_pool_init(&table->pool);
 	set_capacity(table, FEWEST_BUCKETS);
-	memset(table->buckets, 0, FEWEST_BUCKETS * sizeof(*table->buckets));
+	memset(table->buckets, 0, FEWEST_BUCKETS * sizeof *table->buckets);
 }
 
 void kw_key_table_close(struct kw_key_table *table)
@@ -166,5 +166,5 @@ void kw_key_table_each(
 
 size_t kw_key_table_bytes(const struct kw_key_table *table)
 {
-	return table->pool.bytes + table->bucket_capacity * sizeof(*table->buckets);
+	return table->pool.bytes + table->bucket_capacity * sizeof *table->buckets;
 }
