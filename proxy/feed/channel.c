@@ -50,6 +50,11 @@ static int compare_name(const void *key, const void *member)
 	return order ? order : -(name[event->length] != '\0');
 }
 
+bool kw_channel_is_change(struct kw_slice event)
+{
+	return !kw_slice_equal(event, kw_slice_text("keymiss"));
+}
+
 bool kw_channel_may_expire(struct kw_slice event)
 {
 	if (event.length == 0 || memchr(event.data, '\0', event.length))

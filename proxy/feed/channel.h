@@ -27,6 +27,13 @@
 bool kw_channel_parse(struct kw_slice channel, uint32_t *database, struct kw_slice *event);
 
 /*
+ * Does this event say that a key changed? keymiss does not: it tells of a read that found no key
+ * (flag m, which is not part of A). Our own DUMP of a key that is gone raises it too, so it must
+ * never lead to another DUMP. An event that is not known is taken for a change.
+ */
+bool kw_channel_is_change(struct kw_slice event);
+
+/*
  * May a key have an expiry after this event that it had not before? Of the events known to this
  * file only those of EXPIRE and its kin (SET … EX raises that one too), and of commands that bring
  * a key with its expiry: RESTORE, RENAME, COPY, MOVE. Of an event not known (a module's, a newer

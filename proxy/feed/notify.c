@@ -39,7 +39,7 @@ enum barrier { BARRIER_NONE, BARRIER_ASKED, BARRIER_LATE };
 /* The channel of the last event, taken apart: most events have that of the one before. */
 struct heard {
 	uint32_t database;
-	unsigned flags;  /* of the dirty set */
+	unsigned flags;  /* of the dirty set; 0: no key changed */
 	uint16_t length; /* of the channel; 0: none */
 	char channel[CHANNEL_BYTES];
 };
@@ -153,8 +153,8 @@ static const struct heard *hear(struct notify *notify, struct kw_slice channel)
 	heard->length = 0;
 	if (!kw_channel_parse(channel, &heard->database, &event))
 		return NULL;
-	heard->flags = KW_DIRTY_EVENT;
-	if (kw_channel_may_expire(event))
+	heard->flags = kw_channel_is_change(event) ? KW_DIRTY_EVENT : 0;
+	if (heard->flags && kw_channel_may_expire(event))
 		heard->flags |= KW_DIRTY_TTL;
 	if (channel.length <= sizeof heard->channel) {
 		memcpy(heard->channel, channel.data, channel.length);
@@ -167,7 +167,7 @@ static void key_changed(struct notify *notify, struct kw_slice channel, struct k
 {
 	const struct heard *heard = hear(notify, channel);
 
-	if (!heard || heard->database >= kw_watch_databases(notify->watch) ||
+	if (!heard || !heard->flags || heard->database >= kw_watch_databases(notify->watch) ||
 		!kw_scope_has(notify->options.scope, heard->database, key))
 		return;
 	notify->event_count++;

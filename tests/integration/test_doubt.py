@@ -42,6 +42,22 @@ def test_flags_are_merged_with_the_users(bed):
     pair.settle()
 
 
+def test_reads_of_missing_keys_cost_no_fetch(bed):
+    """With flag m each raises an event, also our own DUMP of a key that is gone: one would be for ever."""
+    pair = bed.pair(fill=data.fill, primary_config={"notify-keyspace-events": "Em"},
+                    proxy={"source__audit_keys_per_second": 0})
+    with pair.primary.client() as client:
+        client.delete("list:1", "hash:1")
+        pair.settle()
+        before = counter(pair, "fetches")
+        for number in range(1000):
+            client.get(f"missing {number}")
+        client.set("there", 1)
+    pair.settle()
+    assert counter(pair, "fetches") - before <= 5
+    assert "m" in flags(pair.primary)
+
+
 @pytest.mark.parametrize("left", ["", "K$", "Ex"])
 def test_notifications_switched_off_behind_our_back(bed, left):
     pair = bed.pair(fill=data.fill)

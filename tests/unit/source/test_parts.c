@@ -85,6 +85,17 @@ static void an_event_tells_whether_it_may_set_an_expiry(void **state)
 	assert_true(kw_channel_may_expire(kw_slice("set\0", 4)));
 }
 
+/* An event that is not known is one. */
+static void a_read_of_a_missing_key_is_no_change(void **state)
+{
+	static const char *const changes[] = {
+		"set", "del", "expired", "new", "keymis", "keymisses", "vadd", ""};
+
+	assert_false(kw_channel_is_change(kw_slice_text("keymiss")));
+	for (size_t i = 0; i < sizeof changes / sizeof *changes; i++)
+		assert_true(kw_channel_is_change(kw_slice_text(changes[i])));
+}
+
 static void a_set_of_databases_knows_its_numbers(void **state)
 {
 	struct kw_databases set = {0}, other = {0};
@@ -260,6 +271,7 @@ int main(void)
 		cmocka_unit_test(merged_flags_keep_what_others_need),
 		cmocka_unit_test(a_channel_tells_its_database),
 		cmocka_unit_test(an_event_tells_whether_it_may_set_an_expiry),
+		cmocka_unit_test(a_read_of_a_missing_key_is_no_change),
 		cmocka_unit_test(a_set_of_databases_knows_its_numbers),
 		cmocka_unit_test(a_bucket_holds_the_rate),
 		cmocka_unit_test(a_bucket_in_debt_says_when_it_is_paid),
