@@ -30,7 +30,7 @@ struct kw_watch {
 	struct kw_watch_handlers handlers;
 	struct kw_buffer info; /* the sections of the look under way */
 	struct kw_sm sm;
-	struct kw_server_identity identity; /* of the last look; no run_id: there was none */
+	struct kw_server_identity identity; /* of the last look; version 0: there was none */
 	enum kw_feed_server server;         /* … compared with the look before */
 	struct kw_counter counters[COUNTERS];
 	struct kw_counter infos; /* of all clients, ours among them: shows resets */
@@ -60,13 +60,19 @@ enum watch_state {
 	LOOKING,
 };
 
+/* Has a look found a server? One that can be followed has a version; it need not tell a run_id. */
+static bool is_known(const struct kw_server_identity *identity)
+{
+	return identity->major > 0;
+}
+
 static bool holds(const void *owner, int state)
 {
 	const struct kw_watch *watch = owner;
 
 	if (state == STOPPED)
 		return kw_buffer_length(&watch->info) == 0;
-	return watch->data->redis && (state == GREETING || watch->identity.run_id[0]);
+	return watch->data->redis && (state == GREETING || is_known(&watch->identity));
 }
 
 static const struct kw_sm_state states[] = {
@@ -113,7 +119,7 @@ static bool is_greeting(const struct kw_watch *watch)
 
 static bool is_another(const struct kw_server_identity *old, const struct kw_server_identity *now)
 {
-	return old->run_id[0] &&
+	return is_known(old) &&
 	       (strcmp(now->run_id, old->run_id) != 0 || strcmp(now->replid, old->replid) != 0 ||
 		       strcmp(now->role, old->role) != 0);
 }
