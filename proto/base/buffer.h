@@ -2,8 +2,8 @@
  * A growable run of bytes, filled at its end and consumed at its front.
  *
  * The caller owns the struct; zeroed memory is an empty buffer. Growth doubles, so appending is
- * amortised; running out of memory aborts the process (the daemons are restarted and carry on:
- * promise 6), because no caller could do better. Not for several threads at once.
+ * amortised. Running out of memory aborts the process, because no caller could do better. The
+ * daemons are then restarted and carry on (promise 6). Not for several threads at once.
  */
 #ifndef KW_BASE_BUFFER_H
 #define KW_BASE_BUFFER_H

@@ -9,7 +9,7 @@
 /* Microseconds of a clock that never steps (CLOCK_MONOTONIC): intervals and deadlines. */
 uint64_t kw_clock_us(void);
 
-/* Microseconds since 1970 (CLOCK_REALTIME): what two hosts may compare, within their skew. */
+/* Microseconds since 1970 (CLOCK_REALTIME): two hosts can compare it, within their skew. */
 uint64_t kw_wall_us(void);
 
 /* CPU time of the calling thread, in nanoseconds. Takes a system call. */

@@ -2,8 +2,8 @@
  * Two channels for what went wrong: a code for the program, a sentence for the person.
  *
  * A function that can fail returns int: 0, or the same enum kw_code it stored in *error. The
- * sentence is written where the failure is known best and wrapped on the way up by callers that
- * know what was being tried: "agent: shm:///run/kw.sock: handshake: the proxy refused: unknown
+ * function that knows the failure best writes the sentence. Callers that know what was being tried
+ * put their part before it: "agent: shm:///run/kw.sock: handshake: the proxy refused: unknown
  * secret". Library code never logs; the daemons do, once.
  *
  * struct kw_error is plain memory owned by the caller; nothing in it is allocated. Passing NULL for
@@ -21,7 +21,7 @@ enum kw_code {
 	KW_E_IO,       /* a system call or a connection failed */
 	KW_E_TIMEOUT,  /* a deadline of our own passed */
 	KW_E_REFUSED,  /* the other side said no: secret, version, permission */
-	KW_E_PROTOCOL, /* the other side sent what it must not */
+	KW_E_PROTOCOL, /* the other side broke the protocol */
 	KW_E_CORRUPT,  /* bytes read remotely do not verify */
 	KW_E_FULL,     /* a configured bound was reached */
 	KW_E_NOMEM,    /* the system has no memory left */

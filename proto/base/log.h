@@ -18,13 +18,13 @@ enum kw_log_level kw_log_level(void);
 int kw_log_level_parse(const char *word);
 const char *kw_log_level_name(enum kw_log_level level);
 
-/* Write one line: where is the part that speaks ("source", "agent", "control"). */
+/* Write one line; `where` is the part that speaks ("source", "agent", "control"). */
 void kw_log(enum kw_log_level level, const char *where, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
 /*
  * Also hand every line written to fn (events.subscribe uses this). One tap, set from the main
- * thread; it is called on the thread that logged, only when that is the thread that set it.
+ * thread; it is called only for lines that the same thread logs.
  */
 typedef void (*kw_log_tap)(void *arg, enum kw_log_level level, const char *where, const char *text);
 void kw_log_set_tap(kw_log_tap fn, void *arg);

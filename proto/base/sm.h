@@ -29,7 +29,7 @@ enum kw_sm_marks {
 
 struct kw_sm_state {
 	const char *name;
-	uint32_t allowed; /* bits of the states one may move to: KW_SM_TO(A) | KW_SM_TO(B) */
+	uint32_t allowed; /* bits of the states that can follow: KW_SM_TO(A) | KW_SM_TO(B) */
 	unsigned marks;   /* of enum kw_sm_marks */
 };
 
@@ -63,10 +63,10 @@ void kw_sm_init(struct kw_sm *sm, const struct kw_sm_conf *conf, const void *own
  */
 void kw_sm_move(struct kw_sm *sm, int state, const char *reason);
 
-/* Check the invariant now: for places where it is worth while and no move is made. */
+/* Check the invariant now, without a move. */
 void kw_sm_check(const struct kw_sm *sm);
 
-/* Has it come to a state that is marked as a failure, or as the end? */
+/* Is the present state marked as a failure, or as the end? */
 bool kw_sm_failed(const struct kw_sm *sm);
 bool kw_sm_ended(const struct kw_sm *sm);
 

@@ -15,8 +15,10 @@ json_t *kw_json_text(const char *text);
 #define KW_JSON_SHOWN 72
 const char *kw_json_show(const json_t *value, char shown[KW_JSON_SHOWN]);
 
-/* For what is written for others: numbers with the digits that a person gave, 0.05 and not
- * 0.050000000000000003. */
+/*
+ * For output that others read: numbers have the digits that a person gave, 0.05 and not
+ * 0.050000000000000003.
+ */
 #define KW_JSON_DIGITS JSON_REAL_PRECISION(15)
 
 /* "an object", "a list", "a text" ... */

@@ -1,6 +1,6 @@
 /*
- * What the service manager wants to hear (sd_notify): READY, STATUS, WATCHDOG. Built without
- * libsystemd, or started by something else, all of it does nothing. Loop thread only.
+ * Messages to the service manager (sd_notify): READY, STATUS, WATCHDOG. Without libsystemd, or when
+ * another program started the daemon, these functions do nothing. Loop thread only.
  */
 #ifndef KW_CONTROL_NOTIFY_H
 #define KW_CONTROL_NOTIFY_H
@@ -22,7 +22,7 @@ void kw_notify_ready(void);
 void kw_notify_reloading(void);
 void kw_notify_stopping(void);
 
-/* One line for `systemctl status`; told only when it is another one. */
+/* One line for `systemctl status`; told only if it differs from the last one. */
 void kw_notify_status(struct kw_notify *notify, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 

@@ -31,7 +31,7 @@ enum ctl_exit {
 #define CTL_OPTIONS_MAX 2
 #define CTL_ARGS_MAX 3
 #define CTL_CALL_TIMEOUT_MS 60000 /* of calls that are answered at once */
-#define CTL_QUIET_MS 2000 /* of those that take their time: then it is looked whether it hangs */
+#define CTL_QUIET_MS 2000         /* of calls that take long: then ask whether the daemon hangs */
 
 struct ctl;
 
@@ -86,22 +86,24 @@ int ctl_call(struct ctl *ctl, const char *method, json_t *params, int timeout_ms
 	struct kw_error *error);
 
 /*
- * As ctl_call, for commands that outlive a restart of the daemon: failures of the connection are
- * passed over until it was away for 10 s, or deadline_us (monotonic) has come: KW_E_TIMEOUT then.
- * Each failure is told to *away (may be NULL): for the progress line.
+ * As ctl_call, for commands that outlive a restart of the daemon. Failures of the connection are
+ * passed over. KW_E_TIMEOUT: it was away for 10 s, or deadline_us (monotonic) has come. *away (may
+ * be NULL) is told each failure, for the progress line.
  */
 int ctl_call_patiently(struct ctl *ctl, const char *method, uint64_t deadline_us,
 	void (*away)(void *arg, const struct kw_error *error), void *arg, json_t **result,
 	struct kw_error *error);
 
 /*
- * The answer to what was begun on ctl->client, however long that takes; but a daemon that does not
- * even answer `version` beside it for 10 s hangs: KW_E_TIMEOUT.
+ * The answer to the call that was begun on ctl->client, however long it takes. KW_E_TIMEOUT: the
+ * daemon hangs, because it has not even answered `version` on another connection for 10 s.
  */
 int ctl_await(struct ctl *ctl, json_t **result, struct kw_error *error);
 int ctl_check_alive(const struct ctl *ctl, struct kw_error *error); /* does it answer `version`? */
 
-/* A daemon's program name by its `version`: "keywake-agent"; "" when it does not say. */
+/*
+ * A daemon's program name, from its answer to `version`: "keywake-agent"; "" when it does not say.
+ */
 int ctl_program(struct ctl *ctl, uint64_t deadline_us, char program[64], struct kw_error *error);
 
 /* The value of the command's option, as seconds; false (and a sentence) when it is no such number.

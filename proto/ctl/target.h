@@ -1,10 +1,10 @@
 /*
- * A file that is there when it is whole, or not at all.
+ * A file that appears only when it is whole.
  *
- * It grows without a name in its folder (O_TMPFILE; under a temporary name where the file system
- * has no such thing, and that is removed when a signal ends the program). commit brings it to the
- * disk and gives it its name in one step: a reader sees the old file or the new one. It belongs to
- * the caller, mode 0600. A symbolic link is followed.
+ * It grows without a name in its folder (O_TMPFILE). If the file system has no O_TMPFILE, it has a
+ * temporary name, which is removed when a signal ends the program. commit writes it to the disk and
+ * gives it its name in one step: a reader sees the old file or the new one. It belongs to the
+ * caller, mode 0600. A symbolic link is followed.
  */
 #ifndef KW_CTL_TARGET_H
 #define KW_CTL_TARGET_H
@@ -23,7 +23,7 @@ struct ctl_target {
 	int fd;
 };
 
-/* KW_E_ARGUMENT: there is something else than a file, or no such folder. KW_E_IO. */
+/* KW_E_ARGUMENT: the path is not a regular file, or its folder does not exist. KW_E_IO. */
 int ctl_target_open(struct ctl_target *target, const char *path, struct kw_error *error);
 
 /* KW_E_FULL: no space, or a quota; KW_E_IO. Then only discard is left. */

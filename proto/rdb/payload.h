@@ -30,9 +30,9 @@
 #define KW_PAYLOAD_EXPANSION 88
 
 /*
- * Is it whole? Checks the CRC64 and hands out the RDB version (NULL: not wanted), which says what
- * servers will load it. The value itself is not looked at.
- * KW_E_CORRUPT: too short for a payload, or the CRC64 does not hold.
+ * Is it whole? Checks the CRC64 and hands out the RDB version (NULL: not wanted). The version tells
+ * which servers load it. The value itself is not looked at. KW_E_CORRUPT: too short for a payload,
+ * or the CRC64 does not hold.
  */
 int kw_payload_check(struct kw_slice payload, uint16_t *rdb_version, struct kw_error *error);
 

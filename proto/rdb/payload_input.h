@@ -38,8 +38,8 @@ int kw_payload_take(struct kw_payload_input *input, uint64_t count, const uint8_
 int kw_payload_length(struct kw_payload_input *input, uint64_t *length);
 
 /*
- * The number of elements that follow, each of which takes at least `least` bytes: more than there
- * is room for is refused here rather than found out later.
+ * The number of elements that follow, each of which takes at least `least` bytes. A number for
+ * which the input has no room is refused here rather than later.
  */
 int kw_payload_count(struct kw_payload_input *input, size_t least, uint64_t *count);
 

@@ -29,9 +29,9 @@ enum kw_rdb_type {
 	KW_RDB_SET_LISTPACK = 20,
 	KW_RDB_STREAM_3 = 21, /* with the consumers' active time */
 	/*
-	 * The forks part here. 22 is Valkey 9's hash with expiring fields (RDB 80 and later), and
-	 * was Redis 7.4's in its release candidates; the RDB version at the payload's end tells
-	 * which.
+	 * The forks part here. 22 is Valkey 9's hash with expiring fields (RDB 80 and later). It
+	 * was also Redis 7.4's in its release candidates. The RDB version at the payload's end
+	 * tells which.
 	 */
 	KW_RDB_HASH_2_OR_PRE_GA = 22,
 	KW_RDB_HASH_LISTPACK_EX_PRE_GA = 23,

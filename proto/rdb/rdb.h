@@ -4,14 +4,14 @@
  *   REDIS00vv (VALKEY0vv) │ functions │ { [FE database] [FC expiry ms] type key value } … │ FF │
  *   CRC64 or zeros
  *
- * A payload is type byte, value, RDB version, CRC64: less its first byte and its last ten it stands
- * in the stream as it is. A corrupt payload stops a server and a key that comes twice makes it
- * panic: each payload is verified here (CRC64, version not above the stream's), that each key and
- * each library comes once is the caller's promise.
+ * A payload is type byte, value, RDB version, CRC64. Without its first byte and its last ten it
+ * stands in the stream as it is. A corrupt payload stops a server, and a key that comes twice makes
+ * it panic. So each payload is verified here (CRC64, version not above the stream's). The caller
+ * must pass each key and each library once.
  *
- * Calls in this order: begin, functions and function, then sizes and put in any order (each
- * database in one run is smallest, not needed), end. Pure: bytes are appended to the caller's
- * buffer, which may be consumed between two calls, nothing else. One thread a writer.
+ * Calls in this order: begin, functions and function, then sizes and put in any order, end. The
+ * stream is smallest if each database is put in one run. Pure: it only appends bytes to the
+ * caller's buffer, which may be consumed between two calls. One thread a writer.
  */
 #ifndef KW_RDB_RDB_H
 #define KW_RDB_RDB_H
@@ -46,16 +46,16 @@ struct kw_rdb_entry {
  */
 void kw_rdb_begin(struct kw_rdb *rdb, uint16_t version, bool checksummed, struct kw_buffer *out);
 
-/* Function libraries that are not to come along. */
+/* Function libraries to leave out. */
 struct kw_rdb_except {
 	const char *name;                    /* the one of this name; NULL: none */
-	bool (*leave)(struct kw_slice code); /* those whose code this says true of; NULL: none */
+	bool (*leave)(struct kw_slice code); /* those for whose code it is true; NULL: none */
 };
 
 /*
  * The libraries of a FUNCTION DUMP payload, less what `except` says (NULL: all of them).
- * KW_E_CORRUPT: it does not verify, or holds something else than libraries; KW_E_PROTOCOL: its
- * version is above the stream's, or of the other fork; KW_E_NOMEM. Nothing was appended then.
+ * KW_E_CORRUPT: it does not verify, or holds anything but libraries; KW_E_PROTOCOL: its version is
+ * above the stream's, or of the other fork; KW_E_NOMEM. Nothing was appended then.
  */
 int kw_rdb_functions(struct kw_rdb *rdb, struct kw_slice dump, const struct kw_rdb_except *except,
 	struct kw_buffer *out, struct kw_error *error);
@@ -69,15 +69,15 @@ void kw_rdb_sizes(struct kw_rdb *rdb, uint32_t database, uint64_t keys, uint64_t
 
 /*
  * KW_E_CORRUPT: the payload does not verify; KW_E_PROTOCOL: its version is above the stream's or of
- * the other fork, or it begins with something else than a value's type.
- * Nothing was appended then and the stream goes on.
+ * the other fork, or its first byte is no value's type. Nothing was appended then and the stream
+ * goes on.
  */
 int kw_rdb_put(struct kw_rdb *rdb, const struct kw_rdb_entry *entry, struct kw_buffer *out,
 	struct kw_error *error);
 
 /*
- * The same in two parts, for values too large to copy: what comes before the value is appended to
- * out, *value is the part of the payload that must follow it, before anything else does.
+ * The same in two parts, for values too large to copy. What comes before the value is appended to
+ * out. *value is the part of the payload that must follow next.
  */
 int kw_rdb_put_head(struct kw_rdb *rdb, const struct kw_rdb_entry *entry, struct kw_buffer *out,
 	struct kw_slice *value, struct kw_error *error);

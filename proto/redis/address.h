@@ -25,12 +25,12 @@ int kw_redis_address_parse(
 	const char *text, struct kw_redis_address *address, struct kw_error *error);
 
 /*
- * Is it an address of this host: a unix socket, or a loopback number? A tunnel may lead from there
- * to another host all the same.
+ * Is it an address of this host: a unix socket, or a loopback number? Even then, a tunnel can lead
+ * to another host.
  */
 bool kw_redis_address_near(const struct kw_redis_address *address);
 
-/* The same as parse, asked for the verdict only. */
+/* As parse, for the verdict only. */
 int kw_redis_address_check(const char *text, struct kw_error *error);
 
 #endif

@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-/* The most one reply may take: what a server sends decides, so there is a bound. */
+/* The most one reply may take. The server decides how much it sends, so there must be a bound. */
 #define KW_ARENA_MAX_BYTES ((size_t)1 << 30)
 
 struct kw_arena_chunk;

@@ -59,7 +59,7 @@ enum kw_redis_writing {
 	KW_REDIS_WRITE_FAILED,  /* write_why; the reason may still be in what can be read */
 };
 
-/* One socket and its poll handle; on the heap, because every address tried has one of its own. */
+/* One socket and its poll handle; on the heap, because each address tried has its own. */
 struct kw_redis_link {
 	uv_poll_t poll;
 	struct kw_redis *redis;

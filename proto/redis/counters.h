@@ -1,7 +1,7 @@
 /*
  * One of a server's counters (calls of a command, evicted keys, refused commands), read time and
- * again: how many of them others made since the last look, although CONFIG RESETSTAT or a restart
- * of the server came between and the counter began anew.
+ * again: how many of them others made since the last look, even if CONFIG RESETSTAT or a restart of
+ * the server came between and the counter began anew.
  *
  *   look 1      look 2        RESETSTAT      look 3
  *     7  ─────────▶ 9 ────────── 0 ──────────▶ 4
@@ -26,7 +26,7 @@ enum kw_counter_found {
 	KW_COUNTER_FIRST, /* nothing to compare with: others is 0 */
 	KW_COUNTER_SAME,  /* no calls but ours */
 	KW_COUNTER_MORE,  /* others made some */
-	KW_COUNTER_ANEW,  /* it was reset: so many were made since; those of before are lost */
+	KW_COUNTER_ANEW,  /* it was reset: so many were made since; the earlier ones are lost */
 };
 
 /* Our own calls since the last look. */
@@ -42,7 +42,7 @@ struct kw_counter {
 	uint64_t others; /* calls of others that the last look found */
 };
 
-/* Begin to watch it at `now`: another server, or what came before does not matter. */
+/* Begin to watch it at `now`: it is another server, or earlier calls do not matter. */
 void kw_counter_begin(struct kw_counter *counter, uint64_t now, uint64_t resets);
 
 /*

@@ -36,7 +36,7 @@ void kw_failure_set(struct kw_failure *failure, enum kw_code code, const char *f
 void kw_failure_answered(struct kw_failure *failure, const struct kw_reply *reply,
 	const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* The same for an error reply that is gone, of which the class was kept. */
+/* The same for an error reply that is gone; only its class was kept. */
 void kw_failure_of_class(struct kw_failure *failure, enum kw_server_error answer,
 	const char *format, ...) __attribute__((format(printf, 3, 4)));
 

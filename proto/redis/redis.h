@@ -10,9 +10,9 @@
  * here. Loop thread only; callbacks come from the loop, never from within a call.
  *
  * closed says why: KW_E_REFUSED wrong or missing password, protected mode; KW_E_IO not reached, or
- * closed by the server; KW_E_TIMEOUT a deadline of the options; KW_E_PROTOCOL not RESP2, a reply
- * that nothing asked for, or beyond a bound (2 GiB for a string, 1 GiB for an array). The sentence
- * begins with the address and names the remedy.
+ * closed by the server; KW_E_TIMEOUT a deadline of the options; KW_E_PROTOCOL not RESP2, a reply to
+ * no command, or beyond a bound (2 GiB for a string, 1 GiB for an array). The sentence begins with
+ * the address and names the remedy.
  */
 #ifndef KW_REDIS_REDIS_H
 #define KW_REDIS_REDIS_H
@@ -49,8 +49,9 @@ struct kw_redis_options {
 	uint32_t connect_timeout_ms; /* until ready; 0: 5000 */
 	uint32_t reply_timeout_ms;   /* no byte for this long while replies are pending; 0: 30000 */
 	/*
-	 * A subscriber, whose messages may come in a stream: from 4 KiB a millisecond on they, and
-	 * the end of the connection, are looked for every millisecond rather than at each arrival.
+	 * A subscriber, whose messages can come in a stream. From 4 KiB a millisecond on, the
+	 * socket is read every millisecond rather than at each arrival. The end of the connection
+	 * is found then, too.
 	 */
 	bool stream;
 };
@@ -75,8 +76,8 @@ int kw_redis_open(uv_loop_t *loop, const struct kw_redis_options *options,
 
 /*
  * Queue one command. fn may be NULL (the reply is dropped). Before ready it waits for the login
- * to be answered. While closing it is not sent any more, but fn gets its NULL like the others: so
- * do not answer a NULL with another command, it would never end. Not after closed.
+ * to be answered. While closing it is not sent any more, but fn gets its NULL like the others. So
+ * do not answer a NULL with another command: that would never end. Not after closed.
  */
 void kw_redis_send(
 	struct kw_redis *redis, kw_reply_fn fn, void *arg, int argc, const struct kw_slice *argv);
@@ -95,8 +96,8 @@ void kw_redis_send_raw(struct kw_redis *redis, kw_reply_fn fn, void *arg, struct
 void kw_redis_flush(struct kw_redis *redis);
 
 /*
- * Why the connection is no more, as soon as that is known: closed comes when the loop has let go of
- * its handles. NULL: nothing is wrong with it, or it was asked to close.
+ * Why the connection ends, as soon as that is known; closed comes later, when the loop has closed
+ * its handles. NULL: nothing is wrong with it, or the owner asked to close it.
  */
 const char *kw_redis_lost(const struct kw_redis *redis);
 
@@ -104,9 +105,9 @@ size_t kw_redis_pending(const struct kw_redis *redis);      /* replies not yet r
 size_t kw_redis_unsent_bytes(const struct kw_redis *redis); /* queued, not yet in the kernel */
 
 /*
- * Pub/sub mode: SUBSCRIBE/PSUBSCRIBE. Confirmations go to fn (one per channel); from then on
- * messages go to handlers.push, and only these commands and PING may be sent (PING's pong, an
- * array in this mode, goes to its fn).
+ * Pub/sub mode: SUBSCRIBE/PSUBSCRIBE. Confirmations go to fn (one per channel). From then on
+ * messages go to handlers.push, and only these commands and PING may be sent. PING's pong, an array
+ * in this mode, goes to its fn.
  */
 void kw_redis_subscribe(
 	struct kw_redis *redis, bool pattern, const char *channel, kw_reply_fn fn, void *arg);

@@ -1,11 +1,11 @@
 /*
- * From bytes to replies. The usual ones (resp_parse.h) are parsed where they came to lie, without a
- * copy; of one that the bytes end in the midst of, the beginning is kept until the rest comes.
+ * From bytes to replies. The usual ones (resp_parse.h) are parsed in place, without a copy. If the
+ * bytes end within a reply, its beginning is kept until the rest comes.
  *
- * All others, and what is larger than 64 KiB, are hiredis's, with our own objects: a scalar at the
- * top level is handed over while the parser stands on it, its text pointing into the parser's
- * buffer. What lies in an array is copied to an arena, because the parser moves its buffer while
- * the array is incomplete. The arena is reset after every reply.
+ * hiredis parses all others, and any larger than 64 KiB, with our own objects. A scalar at the top
+ * level is handed over while the parser stands on it; its text points into the parser's buffer. The
+ * elements of an array are copied to an arena, because the parser moves its buffer while the array
+ * is incomplete. The arena is reset after every reply.
  *
  * Pure: no I/O, no loop. One thread.
  */
@@ -15,12 +15,12 @@
 #include "redis/redis.h"
 
 /*
- * The largest reply. hiredis 0.14 counts bytes in an int where it looks for a line's end, so beyond
- * 2 GiB it would wait for ever; a sentence is better.
+ * The largest reply. hiredis 0.14 counts bytes in an int when it looks for a line's end, so beyond
+ * 2 GiB it would wait for ever. An error with a sentence is better.
  */
 #define KW_REPLY_MAX_BYTES ((size_t)2 * 1024 * 1024 * 1024 - (size_t)1024 * 1024)
 
-/* The longest status, error, number or length; nothing a server says comes near. */
+/* The longest status, error, number or length; no server sends one nearly as long. */
 #define KW_REPLY_LINE_MAX_BYTES ((size_t)64 * 1024)
 
 /* Arrays in arrays. COMMAND DOCS has 7. */
@@ -29,8 +29,8 @@
 struct kw_reply_reader;
 
 /*
- * One reply, valid during the call. False: stop here and drop the bytes after it. A reader
- * that was stopped takes nothing any more. The function must not free the reader.
+ * One reply, valid during the call. False: stop here and drop the bytes after it. A stopped reader
+ * takes no more bytes. The function must not free the reader.
  */
 typedef bool (*kw_reply_sink)(void *arg, const struct kw_reply *reply);
 

@@ -1,7 +1,7 @@
 /*
- * The replies that come by the million, parsed where they lie: a status, an error, a number, nil, a
- * bulk string, and an array of a few of these (a pub/sub message). Nothing is copied. Everything
- * else is left to hiredis.
+ * The most frequent replies, parsed in place: a status, an error, a number, nil, a bulk string, and
+ * an array of a few of these (a pub/sub message). Nothing is copied. Everything else is left to
+ * hiredis.
  *
  * Pure. Any thread.
  */
@@ -15,7 +15,7 @@
 enum kw_resp_parsed {
 	KW_RESP_DONE,    /* *used bytes were a reply */
 	KW_RESP_PARTIAL, /* the bytes may become one; more are needed */
-	KW_RESP_OTHER,   /* none that is parsed here, or not RESP at all */
+	KW_RESP_OTHER,   /* a reply that is not parsed here, or not RESP at all */
 };
 
 /*

@@ -1,5 +1,5 @@
 /*
- * What kind of server this is, from INFO and a few questions; and the words of its errors.
+ * What kind of server this is, from INFO and a few questions; and the classes of its errors.
  */
 #ifndef KW_REDIS_SERVER_H
 #define KW_REDIS_SERVER_H
@@ -39,7 +39,7 @@ uint16_t kw_server_rdb_version(const struct kw_server_identity *identity);
  */
 bool kw_server_loads_rdb(uint16_t local, uint16_t version);
 
-/* One life of one server, by its run_id: what a table says of where it comes from. 0: unknown. */
+/* One life of one server, by its run_id: names the origin of a table. 0: unknown. */
 uint64_t kw_server_id(const struct kw_server_identity *identity);
 
 /* One field of INFO as text or number; false when it is not there. field without the colon. */
@@ -58,8 +58,8 @@ typedef void (*kw_info_command_fn)(
 void kw_info_commands(struct kw_slice info, kw_info_command_fn fn, void *arg);
 
 /*
- * The first module that does not say (handle-io-errors, handle-repl-async-load) that it bears a
- * load beside the old data: with it the server loads by way of its dump.rdb instead
+ * The first module that does not declare support for a load beside the old data (handle-io-errors,
+ * handle-repl-async-load). With such a module the server loads through its dump.rdb instead
  * (useDisklessLoad in replication.c). False: there is none. name: its first room - 1 bytes.
  */
 bool kw_info_module_in_the_way(struct kw_slice info, char *name, size_t room);
@@ -72,10 +72,10 @@ int kw_info_keyspace(struct kw_slice info, kw_info_database_fn fn, void *arg);
 enum kw_server_error {
 	KW_SERVER_E_NONE,       /* no error reply; kw_server_error never returns it */
 	KW_SERVER_E_OTHER,      /* of this command alone: WRONGTYPE, bad payload, syntax */
-	KW_SERVER_E_LOADING,    /* and BUSY, TRYAGAIN, CLUSTERDOWN: later it will do */
-	KW_SERVER_E_MASTERDOWN, /* a replica without its primary, which serves nothing stale */
+	KW_SERVER_E_LOADING,    /* and BUSY, TRYAGAIN, CLUSTERDOWN: a retry will succeed */
+	KW_SERVER_E_MASTERDOWN, /* a replica that has lost its primary and serves no stale data */
 	KW_SERVER_E_OOM,        /* over maxmemory */
-	KW_SERVER_E_READONLY,   /* it is a replica of somebody */
+	KW_SERVER_E_READONLY,   /* it is a replica of another server */
 	KW_SERVER_E_MISCONF,    /* cannot persist and refuses writes; NOREPLICAS */
 	KW_SERVER_E_PERMISSION, /* NOPERM, NOAUTH, WRONGPASS: the sentence goes to the operator */
 	KW_SERVER_E_PAYLOAD,    /* RESTORE: "DUMP payload version or checksum are wrong", "Bad data
@@ -83,7 +83,7 @@ enum kw_server_error {
 };
 enum kw_server_error kw_server_error(struct kw_slice text);
 
-/* Does it end by itself? Then the same command, sent later, will do. */
+/* Does it end by itself? Then the same command succeeds later. */
 static inline bool kw_server_error_passes(enum kw_server_error kind)
 {
 	return kind == KW_SERVER_E_LOADING || kind == KW_SERVER_E_MASTERDOWN;

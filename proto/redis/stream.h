@@ -9,7 +9,7 @@
  * connect.c chooses it by the address (rediss://). What it must do, and where callers change:
  *
  *   establish   goes on with its handshake: AGAIN until that is done (connect.c waits)
- *   read        MORE while it holds bytes that no poll of the socket tells of. kw_redis_read leaves
+ *   read        MORE while it holds bytes that no poll of the socket shows. kw_redis_read leaves
  *               off after EVENT_BYTES: it must then wake the connection, not wait for the poll
  *   write       what it has not taken is given to it again, unchanged and as long at least
  *   events      if a read waits for room or a write for input, kw_redis_rewatch must poll for it

@@ -47,10 +47,10 @@ struct kw_carrier_ops {
 	enum kw_carrier carrier;
 	/*
 	 * Check the address and allocate remote->own; open no handle yet. Connecting begins in the
-	 * first turn, so that whatever fails there is told from the loop.
+	 * first turn, so that its failures are told from the loop.
 	 */
 	int (*open)(struct kw_remote *remote, struct kw_error *error);
-	/* `first` and those behind it in remote->flight are new: start them. */
+	/* `first` and those after it in remote->flight are new: start them. */
 	void (*post)(struct kw_remote *remote, struct kw_remote_read *first);
 	/* Called once from the loop after kw_remote_turn_soon or kw_remote_turn_at. */
 	void (*turn)(struct kw_remote *remote);
@@ -58,9 +58,9 @@ struct kw_carrier_ops {
 	 */
 	void (*report)(struct kw_remote *remote);
 	/*
-	 * Let go: no buffer of a READ may be written after this, or, where another thread is at
-	 * it, after the kw_remote_release that ends a kw_remote_hold taken here. Handles go through
-	 * kw_remote_shut; their memory lives until `free`.
+	 * Let go: no buffer of a READ may be written after this. If another thread is still
+	 * writing, take a kw_remote_hold here: then none after the kw_remote_release. Handles go
+	 * through kw_remote_shut; their memory lives until `free`.
 	 */
 	void (*close)(struct kw_remote *remote);
 	void (*free)(struct kw_remote *remote);
@@ -158,7 +158,7 @@ void kw_remote_turn_at(struct kw_remote *remote, uint64_t at_us);
 /* uv_close a handle of the carrier's (its data must be the remote); owned: free() it then. */
 void kw_remote_shut(struct kw_remote *remote, uv_handle_t *handle, bool owned);
 
-/* As a handle still to be closed, for what no handle stands for: holds up `closed`. */
+/* Delays `closed` as an open handle does, for work that has no handle. */
 void kw_remote_hold(struct kw_remote *remote);
 void kw_remote_release(struct kw_remote *remote);
 
@@ -192,8 +192,8 @@ struct kw_listener_ops {
 	int (*prepare)(
 		struct kw_server *server, const struct kw_address *address, struct kw_error *error);
 	/*
-	 * Begin to listen on listener->address; allocates listener->own. One that waits for what is
-	 * not there yet says so (kw_listener_waits), and is told back by kw_listener_listens.
+	 * Begin to listen on listener->address; allocates listener->own. If its device or address
+	 * is not there yet, it calls kw_listener_waits, and kw_listener_listens when it is.
 	 */
 	int (*listen)(struct kw_listener *listener, struct kw_error *error);
 	/* Stop listening and drop handshakes; ends in kw_listener_closed, from the loop. */
@@ -272,7 +272,7 @@ uint32_t kw_server_handshake_timeout_ms(const struct kw_server *server);
 uint32_t kw_server_hello_timeout_ms(const struct kw_server *server); /* not above the former */
 bool kw_server_open_to_all(const struct kw_server *server); /* may listen beyond this host */
 
-/* The serving thread, made by the first who asks. NULL: *error says why. */
+/* The serving thread, made by the first call. NULL: *error says why. */
 struct kw_tcp_serve *kw_server_serve(struct kw_server *server, struct kw_error *error);
 
 const struct kw_rdma_options *kw_server_rdma(const struct kw_server *server);
@@ -284,18 +284,16 @@ const struct kw_rdma_options *kw_server_rdma(const struct kw_server *server);
 void *kw_server_kept(struct kw_server *server);
 void kw_server_keep(struct kw_server *server, void *device, void (*release)(void *device));
 
-/* The memory's extents have other places than before: the directory must say so before this ends.
- */
+/* The memory's extents have new addresses: the directory must name them before this returns. */
 void kw_server_placed(struct kw_server *server);
 
-/* A handshake begins. How many there are is the listener's to bound. */
+/* A handshake begins. The listener bounds their number. */
 int kw_server_challenge(
 	struct kw_server *server, struct kw_handshake *handshake, struct kw_error *error);
 
 /*
  * The same for carriers without a queue for connections: kw_server_greeted ends the handshake.
- * While as many are under way as there may be, the server is busy, and the listener must reject new
- * ones.
+ * While the bound is reached, the server is busy, and the listener must reject new ones.
  */
 int kw_server_greet(
 	struct kw_server *server, struct kw_handshake *handshake, struct kw_error *error);
@@ -310,7 +308,7 @@ struct kw_session *kw_session_new(
 	struct kw_listener *listener, const struct kw_handshake *handshake, const char *peer);
 void kw_session_joined(struct kw_session *session);
 
-/* The carrier knows that it will end: it is not listed any more. Any number of times. */
+/* The carrier knows that the session will end: it is listed no more. Any number of times. */
 void kw_session_ending(struct kw_session *session);
 
 /* The carrier has released it: tell handlers.left and free it. why: unless already known. */

@@ -1,12 +1,12 @@
 /*
- * What travels on a connection after the handshake, where a socket carries it.
+ * What travels on a connection after the handshake, if a socket carries it.
  *
  *   agent ──▶ proxy   READ (tcp only), REPORT
  *   proxy ──▶ agent   reply header, then the bytes of the READ (tcp); status != 0: a farewell
  *
  * Replies come in the order of the requests and are never short: a request that cannot be answered
- * ends the connection, by a reply whose status says why and behind which nothing follows. So an
- * agent may let the kernel scatter header and bytes of several replies in one call.
+ * ends the connection. The last reply's status says why, and nothing follows it. So an agent can
+ * let the kernel scatter header and bytes of several replies in one call.
  *
  * Little-endian like the table. Pure; any thread.
  */
@@ -49,7 +49,7 @@ enum kw_frame_status {
 	KW_FRAME_OK = 0,
 	KW_FRAME_BOUNDS = 1,   /* a READ outside of what may be read */
 	KW_FRAME_DEPTH = 2,    /* more READs in flight than negotiated */
-	KW_FRAME_BAD = 3,      /* a frame that is none */
+	KW_FRAME_BAD = 3,      /* not a valid frame */
 	KW_FRAME_REVOKED = 4,  /* agents.disconnect */
 	KW_FRAME_SHUTDOWN = 5, /* the proxy stops */
 	KW_FRAME_STATUSES,
@@ -60,7 +60,7 @@ struct kw_frame_reply {
 	uint16_t status; /* enum kw_frame_status */
 	uint16_t reserved;
 	uint64_t id;     /* of the READ; 0 in a farewell */
-	uint64_t length; /* of the bytes behind; 0 in a farewell */
+	uint64_t length; /* of the bytes that follow; 0 in a farewell */
 };
 
 static_assert(sizeof(struct kw_frame_header) == 8, "");
@@ -86,7 +86,7 @@ void kw_frame_encode_reply(
 
 /*
  * Take one frame from the front of `length` bytes (any alignment). *taken is 0 while it is not
- * complete. KW_E_PROTOCOL: bytes that are no frame; nothing behind them can be trusted.
+ * complete. KW_E_PROTOCOL: bytes that are no frame; nothing after them can be trusted.
  */
 int kw_frame_take(const uint8_t *bytes, size_t length, size_t *taken, struct kw_frame *frame,
 	struct kw_error *error);

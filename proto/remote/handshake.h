@@ -14,7 +14,7 @@
  * Without a secret the proofs are zero and nothing is proved. What follows on the connection is not
  * protected by this: on a network that is not trusted, use a tunnel.
  *
- * HELLO's first field behind the header, and REFUSE as a whole, stay as they are for ever: they are
+ * HELLO's first field after the header, and REFUSE as a whole, stay as they are for ever: they are
  * how two different layout versions tell each other so.
  *
  * Messages are little-endian, at most KW_HANDSHAKE_MESSAGE_MAX bytes each (one SEND of rdma). The
@@ -60,7 +60,7 @@ struct kw_hello {
 	uint8_t name_length;
 	uint32_t depth; /* READs in flight wanted */
 	uint8_t nonce[KW_NONCE_BYTES];
-	char name[KW_AGENT_NAME_MAX]; /* zero bytes behind name_length */
+	char name[KW_AGENT_NAME_MAX]; /* zero bytes after name_length */
 };
 
 struct kw_challenge {
@@ -107,7 +107,7 @@ enum kw_refusal {
 	KW_REFUSE_NAME = 4,            /* not 1 to KW_AGENT_NAME_MAX printable ASCII characters */
 	KW_REFUSE_SESSIONS = 5,        /* as many sessions as there may be */
 	KW_REFUSE_SHUTDOWN = 6,        /* the proxy stops */
-	KW_REFUSE_PROTOCOL = 7,        /* the agent sent what is no handshake */
+	KW_REFUSE_PROTOCOL = 7,        /* the agent sent no valid handshake */
 };
 
 /*
@@ -175,13 +175,16 @@ void kw_handshake_init_agent(
 void kw_handshake_init_proxy(
 	struct kw_handshake *handshake, const struct kw_handshake_options *options);
 
-/* How many bytes to read next; 0 while none are waited for. Reading no more leaves no remainder. */
+/*
+ * How many bytes to read next; 0 while none are expected. Reading exactly these leaves no
+ * remainder.
+ */
 size_t kw_handshake_wants(const struct kw_handshake *handshake);
 
 /*
- * Bytes came. 0, or the code of handshake->error: KW_E_PROTOCOL bytes that are no handshake,
- * KW_E_REFUSED the other side's no (at the agent) or ours (at the proxy). After an error the
- * machine is FAILED; what it still has to say is in its output.
+ * Bytes came. 0, or the code of handshake->error: KW_E_PROTOCOL bytes that are no handshake;
+ * KW_E_REFUSED the proxy refused (at the agent), or we did (at the proxy). After an error the
+ * machine is FAILED; what it still has to send is in its output.
  */
 int kw_handshake_input(struct kw_handshake *handshake, const void *bytes, size_t length);
 

@@ -13,9 +13,9 @@
  *       each of these ──kw_stream_close──▶ CLOSING
  *
  * While FULL or STARVED, connections wait in the kernel's queue. FULL lasts for a moment only: a
- * joining older than KW_JOINING_PATIENCE_MS gives way to a new connection, one that has sent
- * nothing before one that has. An honest agent is done within two round trips, so it does not meet
- * that even when hundreds come at once. Loop thread only.
+ * joining older than KW_JOINING_PATIENCE_MS gives way to a new connection. Joinings that have sent
+ * nothing give way first. An honest agent is done within two round trips, so it does not meet that
+ * even when hundreds come at once. Loop thread only.
  */
 #ifndef KW_REMOTE_LISTEN_STREAM_H
 #define KW_REMOTE_LISTEN_STREAM_H
@@ -37,7 +37,7 @@ struct kw_stream_ops {
 	int (*give_fd)(struct kw_server *server);
 	/* Make the connection the session's; on failure fd is closed by the caller. */
 	int (*adopt)(struct kw_session *session, int fd, struct kw_error *error);
-	/* The listener is closed: what else it had (a socket file) is to go. */
+	/* The listener is closed: remove what else it had (a socket file). */
 	void (*closed)(struct kw_stream *stream);
 };
 

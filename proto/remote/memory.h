@@ -3,9 +3,10 @@
  *
  * The whole reservation is mapped from the start, so offset 0 .. reserve_bytes has a fixed address;
  * pages come into being when written. What may be read remotely is the list of extents, which only
- * grows. The file is sealed against shrinking, so a peer that maps it can never fault on it, and
- * its mode lets nobody open it anew for writing. (The seal against new writable mappings would say
- * the same to root, but forbids punching holes, and each peak's memory would be kept for good.)
+ * grows. The file is sealed against shrinking, so a peer that maps it can never fault on it. Its
+ * mode lets no other process open it anew for writing. (The seal against new writable mappings
+ * would stop root, too. But it forbids punching holes, so the memory of each peak would be kept for
+ * good.)
  *
  * kw_memory_extend is called by the main thread only; the extents may be read by any thread.
  */
@@ -34,7 +35,7 @@ struct kw_memory_device {
 
 struct kw_memory {
 	int fd;          /* read-write, sealed; -1 when closed */
-	int readonly_fd; /* what is handed to peers: they can map it, not write it */
+	int readonly_fd; /* handed to peers: they can map it, not write it */
 	uint8_t *base;
 	uint64_t reserve_bytes;
 	struct kw_extent extents[KW_EXTENTS_MAX];
@@ -45,7 +46,7 @@ struct kw_memory {
 /* KW_E_ARGUMENT: 0 or beyond KW_RESERVE_MAX. Rounded up to whole pages. */
 int kw_memory_init(struct kw_memory *memory, uint64_t reserve_bytes, struct kw_error *error);
 
-/* Nobody may be reading any more: close the server first. Harmless on a closed one. */
+/* No peer may still be reading: close the server first. Harmless on a closed one. */
 void kw_memory_close(struct kw_memory *memory);
 
 /*
@@ -57,25 +58,25 @@ void kw_memory_close(struct kw_memory *memory);
 int kw_memory_extend(struct kw_memory *memory, struct kw_extent *extent, struct kw_error *error);
 
 /*
- * kw_memory_extend may be asked for this extent soon: a device that takes long to register it
- * begins. Said again it is nothing new; an extent that nobody expected, or of another size, will do
- * too.
+ * kw_memory_extend might follow for this extent soon: a device that takes long to register it
+ * begins now. Repeated calls change nothing. An extent that was not expected, or of another size,
+ * works too.
  */
 void kw_memory_expect(struct kw_memory *memory, uint64_t offset, uint64_t length);
 
 /*
- * Let the system have the pages of [offset, +length), whole pages of it; what peers read there from
- * now on is zeros or what is written later. False, nothing done: a device has the memory pinned and
- * would go on reading the pages of before, or the kernel cannot.
+ * Give the whole pages of [offset, +length) back to the system. From now on peers read zeros there,
+ * or what is written later. False, and nothing is done: the kernel cannot, or a device has the
+ * memory pinned and would go on reading the old pages.
  */
 bool kw_memory_give_back(struct kw_memory *memory, uint64_t offset, uint64_t length);
 
 /*
- * From now on nothing is given back, and what is added is registered by the device first. What is
- * there already the caller registers, on whatever thread, since pinning much memory takes long;
- * then it says where (kw_memory_place), on the main thread. Returns how many extents that are.
- * (Pages given back while they are being pinned would be read by the device for ever, and written
- * by nobody: so this comes first.)
+ * From now on no pages are given back, and the device registers each new extent first. The caller
+ * registers the extents that are there already, on any thread, since pinning much memory takes
+ * long. Then it says where they are (kw_memory_place), on the main thread. Returns how many there
+ * are. This must come before the pinning: if pages were given back meanwhile, the device would read
+ * the old pages for ever, and the table would write others.
  */
 int kw_memory_attach(struct kw_memory *memory, const struct kw_memory_device *device);
 void kw_memory_place(struct kw_memory *memory, int number, uint64_t address, uint32_t rkey);

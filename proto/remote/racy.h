@@ -1,10 +1,10 @@
 /*
  * Reads that race with the table's writer by design.
  *
- * A one-sided READ samples memory while somebody writes it; what is torn fails its checksum and is
- * read again (proto/table/FORMAT.md, reading). To the C memory model that is a data race all
- * the same, and ThreadSanitizer is right to say so. These two functions are the only places where
- * it happens, so the sanitizer can be told about them and stays sharp for everything else.
+ * A one-sided READ samples memory while the proxy writes it. A torn sample fails its checksum and
+ * is read again (proto/table/FORMAT.md, reading). To the C memory model that is a data race all the
+ * same, and ThreadSanitizer is right to say so. These two functions are the only places where it
+ * happens, so the sanitizer can be told about them and stays sharp for everything else.
  */
 #ifndef KW_REMOTE_RACY_H
 #define KW_REMOTE_RACY_H

@@ -1,5 +1,5 @@
 /*
- * Reading somebody else's memory: the active side of the carriers (shm, tcp, rdma).
+ * Reading the memory of another process: the active side of the carriers (shm, tcp, rdma).
  *
  *   rdma://host:port        one-sided RDMA READ
  *   shm:///path.sock        the proxy's memory file, passed over a unix socket and mapped read-only
@@ -49,13 +49,13 @@ bool kw_address_is_local(const struct kw_address *address);
 #define KW_RDMA_DEVICE_MAX 64
 #define KW_RDMA_ACK_TIMEOUT 15   /* 4.096 us * 2^15 = 134 ms a try */
 #define KW_RDMA_RETRY_COUNT 4    /* so that a dead peer shows within 0.7 s; 7 may be for ever */
-#define KW_RDMA_READ_BYTES 65536 /* larger pieces bring no more on any device known */
+#define KW_RDMA_READ_BYTES 65536 /* larger pieces are no faster on any device known */
 #define KW_RDMA_READ_BYTES_MAX (UINT32_C(1) << 20)
 #define KW_RDMA_PROBE_MS 10000
 
-/* For rdma only, either side. Zero: what is said behind it. */
+/* For rdma only, either side. Zero: see each field. */
 struct kw_rdma_options {
-	char device[KW_RDMA_DEVICE_MAX]; /* "": whichever the address leads over */
+	char device[KW_RDMA_DEVICE_MAX]; /* "": the one that the address leads over */
 	uint8_t port;                    /* of the device; 0: any */
 	uint8_t traffic_class;           /* of RoCE packets; 0: the system's */
 	uint8_t ack_timeout;             /* 1 to 31: 4.096 us * 2^n a try; 0: KW_RDMA_ACK_TIMEOUT */
@@ -89,8 +89,8 @@ struct kw_remote_info {
 struct kw_remote_handlers {
 	void (*ready)(void *arg, const struct kw_remote_info *info);
 	/*
-	 * The connection is over, or never came to be: once, after every READ still out was told
-	 * back with the same error (KW_E_STATE where the owner closed). Such a READ must not be
+	 * The connection is over, or was never made. Called once, after every READ still out was
+	 * told back with the same error (KW_E_STATE if the owner closed). Such a READ must not be
 	 * answered with another one. Call kw_remote_free here or later.
 	 */
 	void (*closed)(void *arg, const struct kw_error *why);
@@ -118,18 +118,17 @@ int kw_remote_open(uv_loop_t *loop, const struct kw_address *address,
 /*
  * Start READs, in order; they end in order too. READs of one call are one posting (rdma: one chain
  * and one doorbell), up to the depth. Not after closed was called. A READ outside the advertised
- * extents fails by its callback with KW_E_ARGUMENT before anything is sent (before ready, every
- * READ is); a READ whose deadline passes ends the connection (KW_E_TIMEOUT), because the buffer can
- * only be given back once nobody may write into it. The deadline is one of silence: it counts from
- * the moment the READ was started, the one before it ended, or bytes for it last came, so a slow
- * link is not a dead one.
+ * extents fails by its callback with KW_E_ARGUMENT before anything is sent. Before ready, every
+ * READ is outside. A READ whose deadline passes ends the connection (KW_E_TIMEOUT), because the
+ * buffer can be given back only when no carrier can write to it. The deadline is one of silence: it
+ * counts from the latest of the READ's start, the end of the one before, and the last bytes for it.
+ * So a slow link is not a dead one.
  */
 void kw_remote_read(struct kw_remote *remote, struct kw_remote_read *const *reads, int count);
 
 /*
- * No connection is there on this loop, nor will any be made: release what carriers keep between two
- * connections (over rdma, their sight of the device). Its handles close as the loop runs to its
- * end.
+ * This loop has no connection, and none will be made: release what carriers keep between two
+ * connections (over rdma, the watch of the device). Its handles close as the loop runs to its end.
  */
 void kw_remote_end(uv_loop_t *loop);
 
@@ -138,15 +137,15 @@ void kw_remote_set_extents(struct kw_remote *remote, const struct kw_extent *ext
 
 /*
  * Tell the proxy how far this agent is (it keeps tombstones above that), and what it is doing. May
- * be called as often as one likes, from before ready on: reports are coalesced to ten a second, and
- * the last one is repeated every three seconds as a sign of life.
+ * be called at any rate, also before ready: reports are coalesced to ten a second. The last one is
+ * repeated every three seconds as a sign of life.
  */
 struct kw_remote_progress {
 	uint64_t passed;  /* version; a bootstrapping agent has passed its snapshot's version */
 	uint64_t applied; /* version */
 	uint64_t lag_us;
 	char state[16];        /* the agent's state, for agents.list */
-	uint64_t reads, bytes; /* READs that ended well: one-sided ones the proxy cannot count */
+	uint64_t reads, bytes; /* READs that ended well: the proxy cannot count one-sided ones */
 };
 void kw_remote_report(struct kw_remote *remote, const struct kw_remote_progress *progress);
 

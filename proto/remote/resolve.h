@@ -1,9 +1,9 @@
 /*
  * A host's name and a port to addresses, without holding up the loop.
  *
- * A number needs neither a thread nor a name server and is there at once, so that a pool whose
- * threads wait for a name server keeps nobody from it. A request in libuv's pool cannot always be
- * cancelled: it outlives whoever forgets it. Loop thread only.
+ * A number needs neither a thread nor a name server and is there at once, even while all threads of
+ * the pool wait for a name server. A request in libuv's pool cannot always be cancelled: it can
+ * outlive an owner that forgot it. Loop thread only.
  */
 #ifndef KW_REMOTE_RESOLVE_H
 #define KW_REMOTE_RESOLVE_H
@@ -17,7 +17,7 @@
 struct kw_resolve;
 
 /*
- * Once, unless forgotten; from within kw_resolve_start when that is the answer's moment. addresses:
+ * Once, unless forgotten; from within kw_resolve_start if the answer is there at once. addresses:
  * the owner's, for freeaddrinfo; NULL: *error says why.
  */
 typedef void (*kw_resolve_done)(

@@ -4,12 +4,12 @@
  *   listener (shm, tcp, rdma) ──accept──▶ handshake ──proved──▶ session
  *
  * A session is one agent's connection after the handshake. shm and rdma sessions cost this process
- * nothing while the agent reads; tcp sessions are served by one thread that knows nothing but
- * bounds-checked memory (tcp/serve.h).
+ * nothing while the agent reads; one thread that knows nothing but bounds-checked memory serves tcp
+ * sessions (tcp/serve.h).
  *
- * Handshakes are bounded in number, a listener each, and in time, and most tightly for those who
- * say nothing. Strangers who hold all places of a listener open lose them, the oldest first, to
- * whoever comes (over rdma new ones are told to come again meanwhile).
+ * Handshakes are bounded in number for each listener, and in time; the bound is tightest for peers
+ * that send nothing. When all places of a listener are taken, the oldest handshake gives way to a
+ * new connection (over rdma new ones are told to come again meanwhile).
  *
  * Loop thread only.
  */
@@ -49,7 +49,7 @@ struct kw_session_info {
 	bool reported; /* progress was heard of at least once */
 };
 
-/* What is listened on, and whether anybody can connect there. */
+/* A listener's address, and whether agents can connect there. */
 struct kw_listener_info {
 	char address[300]; /* as a person writes it */
 	enum kw_carrier carrier;
@@ -70,8 +70,8 @@ struct kw_server_handlers {
 	 */
 	void (*listener)(void *arg, const struct kw_listener_info *listener);
 	/*
-	 * A device has the memory registered that had not: extents have other addresses and rkeys,
-	 * and a published directory must name them when this returns. NULL: there is none yet.
+	 * A device has now registered the memory: extents have other addresses and rkeys, and a
+	 * published directory must name them when this returns. NULL: there is none yet.
 	 */
 	void (*placed)(void *arg);
 	void *arg;
@@ -90,16 +90,16 @@ int kw_server_prepare(
 	struct kw_server *server, const struct kw_address *address, struct kw_error *error);
 
 /*
- * Is what an address needs there at this moment? Nothing is changed, no port taken. Only rdma is
- * looked for: the others need nothing. May block for the resolving of a name.
+ * Is what an address needs there at this moment? Nothing is changed and no port is taken. Only rdma
+ * needs anything. Can block while a name is resolved.
  */
 int kw_server_look(const struct kw_address *address, const struct kw_rdma_options *rdma,
 	struct kw_error *error);
 
 /*
- * Listen; any number of times. A stale socket file (nobody answers) is replaced; one that answers
- * is KW_E_STATE. Without a secret an address beyond this host is KW_E_CONFIG unless allow_insecure.
- * Over rdma a device or an address that is not there (any more) is waited for: that is no error.
+ * Listen; any number of times. A stale socket file (no process answers) is replaced; one that
+ * answers is KW_E_STATE. Without a secret an address beyond this host is KW_E_CONFIG unless
+ * allow_insecure. Over rdma, a missing device or address is no error: the listener waits for it.
  * port 0 is allowed for tests; kw_server_port tells the port of the n-th listener.
  */
 int kw_server_listen(
@@ -109,7 +109,7 @@ uint16_t kw_server_port(const struct kw_server *server, int listener);
 /* Copy up to `most`, in the order of kw_server_listen; returns how many there are. */
 int kw_server_listeners(const struct kw_server *server, struct kw_listener_info *infos, int most);
 
-/* What went by since start; for metrics. */
+/* Counts since the start; for metrics. */
 struct kw_server_stats {
 	uint64_t handshakes;                              /* begun */
 	uint64_t rejected;                                /* of them, failed */
@@ -125,15 +125,15 @@ int kw_server_sessions(const struct kw_server *server, struct kw_session_info *i
  * Lowest `passed` of all sessions: 0 while one has not reported; UINT64_MAX without sessions. A
  * session not heard of for KW_SESSION_SILENT_US (since it joined, or since its last report) does
  * not count: a stuck agent must not hold tombstones for ever. A live kw_remote repeats its last
- * report by itself every few seconds, so silence means that the process stands still.
+ * report by itself every few seconds, so silence means that the process is stuck.
  */
 #define KW_SESSION_SILENT_US UINT64_C(10000000)
 uint64_t kw_server_lowest_passed(const struct kw_server *server);
 
 /*
  * Revoke at once; false when there is no such session (or it is leaving already). handlers.left
- * follows. Over shm a mapping cannot be taken back: an agent of ours lets go of it when the socket
- * ends, and a process that does not is one that was allowed to read.
+ * follows. Over shm a mapping cannot be taken back. Our agent unmaps it when the socket ends;
+ * another program can keep it, but it was allowed to read.
  */
 bool kw_server_disconnect(struct kw_server *server, uint64_t id, const char *why);
 

@@ -8,8 +8,9 @@
 #include <sys/socket.h>
 
 /*
- * No delay for small frames; a peer whose host is gone is found by keepalive while idle and by
- * TCP_USER_TIMEOUT while bytes are under way (an agent that does not read for that long, too).
+ * No delay for small frames. If a peer's host is gone, keepalive finds it while idle, and
+ * TCP_USER_TIMEOUT while bytes are under way. The latter also finds an agent that does not read for
+ * that long.
  */
 void kw_tcp_socket_tune(int fd);
 

@@ -1,5 +1,5 @@
 /*
- * The one test hook of writer and reader: the simulator leaves out a rule of FORMAT.md, and must
+ * The one test hook of writer and reader: the simulator turns off a rule of FORMAT.md, and must
  * then find a violation. The daemons never touch it. Everything here is for one thread.
  */
 #ifndef KW_TABLE_FAULT_H

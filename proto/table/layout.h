@@ -63,8 +63,8 @@ struct kw_superblock {
 	uint16_t rdb_version; /* of the payloads: 9 Redis 6, 10 Redis 7.0, 11 …, 80 Valkey 9 */
 	uint16_t reserved;
 	uint64_t heartbeat_us; /* the proxy's wall clock when this was written */
-	uint64_t fresh_us; /* every write the primary executed before this moment is in the table
-			      (the proxy's wall clock; silent writes excepted), 0: unknown */
+	uint64_t fresh_us;     /* every write that the primary executed before this moment is in the
+				  table (the proxy's wall clock; except silent writes). 0: unknown */
 	uint64_t published_us; /* the proxy's wall clock when `version` last moved */
 	uint64_t keys;         /* live keys */
 	uint64_t source_id;    /* kw_server_id of the primary; 0: unknown */
@@ -75,9 +75,9 @@ struct kw_superblock {
 static_assert(sizeof(struct kw_superblock) == 128, "one READ of at most 128 bytes polls it");
 
 /*
- * The index: open addressing over one array of slots, in the order of the hashes. Key with hash h
- * belongs at slot home(h) = (h * slots) >> 64, and stands at the first free slot from there on;
- * `overflow` slots behind the last take what runs over the end. Growth happens in place, from the
+ * The index: open addressing over one array of slots, in the order of the hashes. A key with hash h
+ * belongs at slot home(h) = (h * slots) >> 64, and stands at the first free slot from there on.
+ * `overflow` slots after the last take what runs over the end. Growth happens in place, from the
  * top down: hashes at or above `boundary` already live by home'(h) = (h * grown_slots) >> 64.
  *
  * Entries move only while `moves` is odd, or changes: a lookup that finds nothing counts only if
@@ -85,7 +85,7 @@ static_assert(sizeof(struct kw_superblock) == 128, "one READ of at most 128 byte
  */
 struct kw_index_root {
 	uint32_t magic;
-	uint32_t overflow; /* slots behind the end of the array */
+	uint32_t overflow; /* slots after the end of the array */
 	uint64_t offset;   /* of slot 0 */
 	uint64_t slots;
 	uint64_t grown_slots; /* equals slots while not growing */
@@ -160,18 +160,18 @@ enum kw_record_kind {
 };
 
 /*
- * A record: this header, the expiry where there is one (8 bytes, absolute, ms), the key, the value
- * (the server's DUMP payload, whole). The next record starts at the next multiple of 8. Published
- * once; afterwards only superseded_by may change, once, by one aligned 8-byte store.
+ * A record: this header, the expiry if it has one (8 bytes, absolute, ms), the key, the value (the
+ * server's DUMP payload, whole). The next record starts at the next multiple of 8. Published once;
+ * afterwards only superseded_by may change, once, by one aligned 8-byte store.
  *
  * checksum: CRC32C over (epoch, segment id, offset in the segment, version_database), then all
  * that follows the checksum. It binds the content to its place, so a whole record left over in
  * recycled memory fails.
  *
  * superseded_by: bits 0..47 the version that replaced this record, 0 while none has; bits 48..63 a
- * check of those bits with the checksum, never left out. A READ that lasts across a recycling may
- * take every checked byte from the old life of the memory and this word from the new one; without
- * the check a record long replaced would then look live (the simulator finds it).
+ * check of those bits with the checksum, never left out. A READ that lasts across a recycling can
+ * take every checked byte from the old life of the memory and this word from the new one. Without
+ * the check, a record long replaced would then look live (the simulator finds it).
  */
 struct kw_record {
 	uint64_t superseded_by;    /* version and check: kw_superseded_word */
@@ -182,14 +182,14 @@ struct kw_record {
 	uint8_t body[];
 };
 
-/* The size of the header; sizeof would count the padding behind it. */
+/* The size of the header; sizeof would count the padding after it. */
 #define KW_RECORD_HEADER 28
 
 static_assert(offsetof(struct kw_record, body) == KW_RECORD_HEADER, "28 bytes, and no padding");
 
 #define KW_VERSION_BITS 48 /* nine years at a million writes a second */
 #define KW_VERSION_MASK ((UINT64_C(1) << KW_VERSION_BITS) - 1)
-#define KW_RECORD_KEY_MAX ((UINT32_C(1) << 29) - 1) /* one byte less than a server takes */
+#define KW_RECORD_KEY_MAX ((UINT32_C(1) << 29) - 1) /* one byte less than a server accepts */
 #define KW_RECORD_EXPIRES (UINT32_C(1) << 29)
 #define KW_RECORD_KIND_SHIFT 30
 #define KW_RECORD_ALIGN 8

@@ -1,5 +1,5 @@
 /*
- * Looking up one key in a table in somebody else's memory.
+ * Looking up one key in a table in the memory of another process.
  *
  * Pure like the reader: it asks for one READ at a time through struct kw_lookup_io and is told of
  * its end. What is known of the table (index root, directory) is kept from one lookup to the next,
@@ -15,7 +15,7 @@
  * A hit is proved by the record itself: its checksum binds key, value and place. A miss counts only
  * if the index root was the same before and after and its `moves` even (layout.h).
  *
- * What is found is what the proxy's index names at this moment; it may be newer than the head last
+ * The result is what the proxy's index names at this moment; it can be newer than the head last
  * published. One thread.
  */
 #ifndef KW_TABLE_LOOKUP_H
@@ -64,7 +64,7 @@ struct kw_lookup_options {
 struct kw_lookup *kw_lookup_new(
 	const struct kw_lookup_options *options, const struct kw_lookup_io *io);
 
-/* Its READ must have been told back (or will never be). */
+/* Its READ was told back, or never will be. */
 void kw_lookup_free(struct kw_lookup *lookup);
 
 /*
@@ -78,8 +78,8 @@ void kw_lookup_begin(struct kw_lookup *lookup, uint32_t database, struct kw_slic
 void kw_lookup_complete(struct kw_lookup *lookup, const struct kw_error *error);
 
 /*
- * Forget the lookup under way (fn is not called) and what is known of the table: another
- * connection. Stays busy until the READ that may still be out was told back.
+ * The connection is another one: forget the lookup under way (fn is not called) and what is known
+ * of the table. Stays busy until a READ that is still out was told back.
  */
 void kw_lookup_stop(struct kw_lookup *lookup);
 

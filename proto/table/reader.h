@@ -1,5 +1,5 @@
 /*
- * The reader: follows a table in somebody else's memory and hands on what changed.
+ * The reader: follows a table in the memory of another process and hands on what changed.
  *
  * Pure: it does no I/O, knows no clock and no loop. It asks for READs through struct kw_reader_io
  * and is told of their ends; what it finds goes to struct kw_reader_sink. The agent drives it with
@@ -18,12 +18,13 @@
  * A pass ends by sink.pass_done; the next one starts when kw_reader_poll is called. While the sink
  * has no room the reader holds no further READs out; kw_reader_resume lets it go on.
  *
- * A small change takes one round trip and one READ, not two of each: most polls are a look at the
- * tail alone, the next bytes of the log in the superblock's place. What stands there whole and
- * verified is handed on; the look ends by sink.look_done, or goes on as a pass if the superblock is
- * due: every KW_READER_LOOKS looks, when the owner wants it, when a record there cannot be taken,
- * and when nothing more came behind records that no superblock has covered yet. While much comes,
- * and near the end of a segment, superblock and next bytes are asked for together.
+ * A small change takes one round trip and one READ, not two of each. Most polls are a look at the
+ * tail alone: they read the next bytes of the log in the superblock's place. Whole, verified
+ * records there are handed on. The look ends by sink.look_done, or goes on as a pass if the
+ * superblock is due. That is every KW_READER_LOOKS looks, when the owner wants it, and when a
+ * record there cannot be taken. It is also due when nothing more came after records that no
+ * superblock has covered yet. While much comes, and near the end of a segment, superblock and next
+ * bytes are asked for together.
  */
 #ifndef KW_TABLE_READER_H
 #define KW_TABLE_READER_H
@@ -49,7 +50,7 @@ struct kw_read {
 struct kw_reader_io {
 	/*
 	 * Start READs, in order; all-or-nothing is not promised: each gets its own end. They may be
-	 * executed, and their ends told, in any order, though never told from within this call.
+	 * executed in any order, and their ends told in any order, but never from within this call.
 	 */
 	void (*read)(void *arg, struct kw_read *const *reads, int count);
 	/*
@@ -63,8 +64,7 @@ struct kw_reader_io {
 struct kw_reader_pass {
 	uint64_t epoch;
 	uint64_t version;    /* head version of this pass: all up to it has been handed on */
-	uint64_t consistent; /* what a cursor may say once all handed on is applied; 0: nothing yet
-			      */
+	uint64_t consistent; /* what a cursor can say when all of it is applied; 0: nothing yet */
 	bool snapshot;       /* this pass was the snapshot */
 	bool vanished;       /* a segment was cleaned away meanwhile; consistent did not advance */
 	bool moved;          /* at least one record was handed on, or version moved */
@@ -88,14 +88,14 @@ struct kw_reader_sink {
 	void (*superblock)(void *arg, const struct kw_superblock *superblock);
 	void (*pass_done)(void *arg, const struct kw_reader_pass *pass);
 	/*
-	 * A look at the tail alone is over; found: records were handed on. It says nothing of the
-	 * head. What was handed on counts (for a cursor, for being equal) from the next pass_done
-	 * on. Never called with KW_AHEAD_OFF: may be NULL then.
+	 * A look at the tail alone is over; found: records were handed on. It says nothing about
+	 * the head. What was handed on counts (for a cursor, for being equal) only after the next
+	 * pass_done. Never called with KW_AHEAD_OFF: may be NULL then.
 	 */
 	void (*look_done)(void *arg, bool found);
 	/*
-	 * The position says nothing any more: tombstone floor or epoch moved. The reader is IDLE;
-	 * the owner decides when to start again (a reconcile).
+	 * The position is no longer valid: tombstone floor or epoch moved. The reader is IDLE; the
+	 * owner decides when to start again (a reconcile).
 	 */
 	void (*lapsed)(void *arg, const char *why);
 	/*
@@ -107,8 +107,8 @@ struct kw_reader_sink {
 };
 
 /*
- * What the one that polls needs to know. The reader tells it before it tells the sink, so the sink
- * may belong to another module. Optional.
+ * What the owner that polls needs to know. The reader tells it before it tells the sink, so the
+ * sink may belong to another module. Optional.
  */
 struct kw_reader_driver {
 	void (*superblock)(void *arg, const struct kw_superblock *superblock);
@@ -120,9 +120,9 @@ struct kw_reader_driver {
 };
 
 /*
- * How the next bytes of the log are asked for. Nothing depends on the order of log and superblock:
- * bytes sampled before the superblock either verify, and a record is the same for ever, or do not,
- * and are read again.
+ * How the next bytes of the log are asked for. The order of log and superblock does not matter: if
+ * bytes sampled before the superblock verify, the record never changes again; if they do not, they
+ * are read again.
  */
 enum kw_ahead {
 	KW_AHEAD_FREE, /* the tail alone; while much comes, superblock and tail at once */
@@ -130,23 +130,24 @@ enum kw_ahead {
 };
 
 /*
- * One look of so many at least reads the superblock. What is published between the two READs of
- * such a look waits for the second, and for the log's: one change in so many, while polls are back
- * to back. When they are not, the owner bounds the superblock's age (kw_reader_want_superblock).
+ * At least one look of so many reads the superblock. A change published between the two READs of
+ * such a look waits for the second, and for the log's READ. While polls are back to back, that is
+ * one change in so many. When they are not, the owner bounds the superblock's age
+ * (kw_reader_want_superblock).
  */
 #define KW_READER_LOOKS 16
 
-/* Bytes of the tail looked at when nothing has changed for long: a record of a few dozen bytes. */
+/* Bytes of the tail to look at when nothing has changed for long: a record of a few dozen bytes. */
 #define KW_READER_GLANCE_BYTES 128
 
 /* At most this much is asked for ahead; twice what the last changes took, if that is less. */
 #define KW_READER_AHEAD_BYTES 4096
 
 /*
- * Bytes read ahead that no change was among, before reading ahead rests: no change costs more than
- * this in vain. Small changes make that 2048 polls: at the agent's usual pace (1.5 ms) three
- * seconds; back to back at 5 us still 10 ms, so what changes a hundred times a second is always
- * read ahead. At rest a poll is one READ, of the superblock or a glance at the tail.
+ * Reading ahead rests after so many bytes without a change, so no change costs more than this in
+ * vain. With small changes that is 2048 polls: three seconds at the agent's usual pace (1.5 ms),
+ * and 10 ms back to back at 5 us. So a table that changes a hundred times a second is always read
+ * ahead. At rest a poll is one READ, of the superblock or a glance at the tail.
  */
 #define KW_READER_AHEAD_IN_VAIN (UINT32_C(1) << 20)
 
@@ -185,12 +186,12 @@ struct kw_reader *kw_reader_new(const struct kw_reader_options *options,
 /* Before the first start. All functions are given. */
 void kw_reader_set_driver(struct kw_reader *reader, const struct kw_reader_driver *driver);
 
-/* Every READ must have been told back (or will never be). */
+/* Every READ was told back, or never will be. */
 void kw_reader_free(struct kw_reader *reader);
 
 /*
- * Begin: with a cursor, resume if it is of this epoch and not below the tombstone floor; otherwise
- * sink.lapsed is called and the reader stays IDLE. Without one, a snapshot. Only when IDLE.
+ * Begin. With a cursor: resume if it is of this epoch and not below the tombstone floor; otherwise
+ * sink.lapsed is called and the reader stays IDLE. Without one: a snapshot. Only when IDLE.
  */
 void kw_reader_start(struct kw_reader *reader, const struct kw_cursor *cursor);
 
@@ -200,7 +201,7 @@ void kw_reader_start(struct kw_reader *reader, const struct kw_cursor *cursor);
  */
 void kw_reader_poll(struct kw_reader *reader);
 
-/* The next poll is to read the superblock: what is known of it is too old for the owner. */
+/* The next poll must read the superblock: what is known of it is too old for the owner. */
 void kw_reader_want_superblock(struct kw_reader *reader);
 
 /* The sink has room again. */
@@ -220,7 +221,7 @@ bool kw_reader_waiting(
 	const struct kw_reader *reader); /* TAIL between passes: poll may be called */
 const struct kw_reader_stats *kw_reader_stats(const struct kw_reader *reader);
 
-/* READs posted and not told back; 0 before the memory behind them may be released. */
+/* READs posted and not told back; must be 0 before their memory is released. */
 int kw_reader_outstanding(const struct kw_reader *reader);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * The inside of the reader, shared by its parts: reader.c reads superblock and directory and begins
- * and ends passes, reader_plan.c says what of the log a pass is to read, reader_log.c reads that
- * and hands on the records, reader_ahead.c asks for the next bytes of the log along with the
- * superblock, reader_tail.c in its place. Nobody else includes this.
+ * The inside of the reader, shared by its parts. reader.c reads superblock and directory, and
+ * begins and ends passes. reader_plan.c says which parts of the log a pass must read. reader_log.c
+ * reads these and hands on the records. reader_ahead.c asks for the next bytes of the log along
+ * with the superblock, reader_tail.c in its place. No other file includes this.
  */
 #ifndef KW_TABLE_READER_INTERNAL_H
 #define KW_TABLE_READER_INTERNAL_H
@@ -30,7 +30,7 @@ struct chunk {
 
 /*
  * The READ of the log that goes with the superblock's, or in its place. It has memory of its own,
- * so that one thrown away while still out holds up nothing.
+ * so that an abandoned READ that is still out delays nothing.
  */
 struct ahead {
 	struct kw_read read;
@@ -96,7 +96,7 @@ struct kw_reader {
 	bool snapshot;            /* the present pass is a snapshot */
 	bool vanished;            /* in the present pass */
 	uint64_t segment, offset; /* cursor in the log */
-	uint64_t newest;          /* version of the last record in front of it */
+	uint64_t newest;          /* version of the last record before it */
 	uint64_t consistent;
 	uint64_t deletes_known;
 	uint64_t highest;    /* version handed on; counts only with rule 4 left out */
@@ -121,7 +121,7 @@ struct kw_reader {
 	struct ahead ahead;
 };
 
-/* reader_plan.c: superblock and directory are a pair: what of the log is to be read? */
+/* reader_plan.c: superblock and directory are a pair: which parts of the log must be read? */
 void kw_reader_plan(struct kw_reader *reader);
 uint64_t kw_reader_planned_bytes(const struct kw_reader *reader);
 
@@ -143,7 +143,7 @@ void kw_reader_collect(struct kw_reader *reader, struct batch *batch);
 /* Hand on the batch, which is empty afterwards. False: the sink stopped the reader. */
 bool kw_reader_hand_on(struct kw_reader *reader, struct batch *batch);
 
-/* reader_tail.c: look at the tail alone? False: the superblock is to be read. */
+/* reader_tail.c: look at the tail alone? False: the superblock must be read. */
 bool kw_reader_tail_look(struct kw_reader *reader);
 void kw_reader_tail_arrived(struct kw_reader *reader);
 
@@ -158,14 +158,14 @@ struct kw_read *kw_reader_ahead_aim(struct kw_reader *reader, uint64_t length);
 bool kw_reader_ahead_active(const struct kw_reader *reader);
 /* A pass begins; is there a READ to go with the superblock's? NULL: no. */
 struct kw_read *kw_reader_ahead_ask(struct kw_reader *reader);
-/* The plan stands: does it begin with what was read ahead? Then that is seen to, now or later. */
+/* The plan stands: does it begin with what was read ahead? Then it is handled, now or later. */
 bool kw_reader_ahead_begin(struct kw_reader *reader);
 void kw_reader_ahead_arrived(struct kw_reader *reader);
 /* A tail pass, or a look at the tail, is over, in which the log had grown by so much. */
 void kw_reader_ahead_learn(struct kw_reader *reader, uint64_t grown);
 
 /* reader.c */
-/* The look at the tail ended: `whole`, and the superblock is to be read in the same pass. */
+/* The look at the tail ended. `whole`: the superblock must be read in the same pass. */
 void kw_reader_looked(struct kw_reader *reader, bool whole);
 void kw_reader_log_done(struct kw_reader *reader);
 void kw_reader_recheck(struct kw_reader *reader, uint32_t range, uint64_t offset);

@@ -23,7 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A directory larger than this is not believed: a reader would have to allocate it. */
+/* A larger directory is refused: a reader would have to allocate it. */
 #define KW_DIRECTORY_BYTES_MAX (UINT32_C(256) << 20)
 
 void kw_superblock_seal(struct kw_superblock *superblock);
@@ -45,12 +45,13 @@ struct kw_directory {
 };
 
 /*
- * Verify `length` bytes (8-byte aligned) as the directory that the superblock names: checksum,
- * counts against bytes, epoch and publication equal to the superblock's, extents ascending without
- * overlap, segments aligned and within extents, ids ascending, room for the superblock's head.
+ * Verify `length` bytes (8-byte aligned) as the directory that the superblock names. The checksum
+ * and the counts against the bytes must hold; epoch and publication must be the superblock's.
+ * Extents ascend without overlap. Segments are aligned and within extents, their ids ascend, and
+ * there is room for the superblock's head.
  *
- * Segments may overlap in a directory that lies. That does no harm: the checksum of a record binds
- * it to one segment and one offset.
+ * Segments can overlap in a forged directory. That does no harm: the checksum of a record binds it
+ * to one segment and one offset.
  */
 int kw_directory_parse(const void *bytes, size_t length, const struct kw_superblock *superblock,
 	struct kw_directory *directory, struct kw_error *error);
@@ -58,8 +59,8 @@ void kw_directory_seal(struct kw_directory_header *header);
 
 /*
  * Is this verified directory the one that this verified superblock names? KW_OK: they are a pair.
- * KW_E_GONE: the superblock names another. KW_E_CORRUPT: it is the one, but has no room for the
- * head that the superblock tells of.
+ * KW_E_GONE: the superblock names another. KW_E_CORRUPT: it is that one, but has no room for the
+ * superblock's head.
  */
 int kw_directory_match(const struct kw_directory *directory, const struct kw_superblock *superblock,
 	struct kw_error *error);

@@ -1,6 +1,6 @@
 /*
- * Configuration: one JSON file, --set path.to.key=VALUE, and config.set at run time, all checked
- * against one table of keys, which also yields the manual.
+ * Configuration: one JSON file, --set path.to.key=VALUE, and config.set at run time. All are
+ * checked against one table of keys, which also yields the manual.
  *
  * Loop thread only. Strings returned stay valid until the configuration changes or is freed.
  */
@@ -47,15 +47,16 @@ struct kw_config *kw_config_new(const struct kw_config_key *keys);
 void kw_config_free(struct kw_config *config);
 
 /*
- * Every function below that changes refuses with KW_E_CONFIG, a sentence naming file, line or key
- * and the remedy (for an unknown key: the nearest known one), and leaves all as it was.
+ * Every function below that changes the configuration refuses with KW_E_CONFIG and leaves all as it
+ * was. The sentence names the file, line or key, and the remedy (for an unknown key: the nearest
+ * known one).
  */
 int kw_config_load(struct kw_config *config, const char *file, struct kw_error *error);
 int kw_config_set(struct kw_config *config, const char *assignment, struct kw_error *error);
 
 /*
- * What no key can say alone: keys that exclude each other, or need each other. KW_E_CONFIG with a
- * sentence that names them. It may read the configuration and nothing else.
+ * A rule about several keys: they exclude each other, or need each other. KW_E_CONFIG with a
+ * sentence that names them. It reads the configuration and nothing else.
  */
 typedef int (*kw_config_rule_fn)(const struct kw_config *config, struct kw_error *error);
 void kw_config_set_rule(struct kw_config *config, kw_config_rule_fn rule);
@@ -65,11 +66,11 @@ int kw_config_complete(const struct kw_config *config, struct kw_error *error);
 
 /*
  * Read the file again, and the --set assignments after it (what config.set changed is forgotten).
- * Refused, too, when the daemon could not be started with it, or not go on: the rule is kept.
- * `changed` is called for each key that has another value now, which can be read already; when it
- * refuses, the old values are back and those told before are told again (error NULL). Keys that are
- * not live keep their old value and are named in *notes, with ", " between. changed and notes may
- * be NULL.
+ * A configuration with which the daemon could not start or go on is refused, too: the rule is kept.
+ * `changed` is called for each key that has another value now; the new value can be read already.
+ * If it refuses, the old values are restored, and it is called again for the keys told before
+ * (error NULL). Keys that are not live keep their old value; *notes names them, separated by ", ".
+ * changed and notes may be NULL.
  */
 typedef int (*kw_config_changed_fn)(void *arg, const char *path, struct kw_error *error);
 int kw_config_reload(struct kw_config *config, kw_config_changed_fn changed, void *arg,
@@ -109,11 +110,11 @@ int kw_secret_load(const char *path, struct kw_buffer *secret, struct kw_error *
 /*
  * The command line both daemons share: --config FILE, --set K=V …, --check-config, --help,
  * --help-config[=scdoc], --version. The scdoc forms are for the manual page. Returns -1 to go on
- * (all is read and complete), or the process's exit status: 0, or 2 for what starting again would
- * not mend; the sentence is on standard error.
+ * (all is read and complete), or the process's exit status, with the sentence on standard error.
+ * The status is 0, or 2 for a failure that a restart does not mend.
  *
- * look (or NULL) is asked by --check-config of a configuration that is valid: what on this host is
- * not as it needs to be at this moment is told, and the status is 0 all the same.
+ * If the configuration is valid, --check-config calls look (unless NULL). It tells what this host
+ * lacks at this moment; the status is 0 all the same.
  */
 typedef int (*kw_config_look)(const struct kw_config *config, struct kw_error *error);
 int kw_config_command_line(struct kw_config *config, const char *program,

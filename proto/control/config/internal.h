@@ -17,7 +17,8 @@ struct kw_config {
 	kw_config_rule_fn rule; /* NULL: none */
 	/*
 	 * One for each key, in the one shape its type has (value.c); NULL: required and not
-	 * given. Changes are made to a copy that replaces this as a whole: refused means untouched.
+	 * given. Changes are made to a copy, which replaces this as a whole: a refused change
+	 * leaves it untouched.
 	 */
 	json_t **values;
 	char *file; /* NULL: none was loaded */

@@ -32,7 +32,7 @@
 #define KW_RPC_INTERNAL (-32603)
 
 /*
- * A connection. Nothing is read from the socket but in OPEN; lines that came before may be left.
+ * A connection. The socket is read only in OPEN; lines that came before may be left.
  *
  *   ┌──────┐ 64 calls in flight ┌────────┐
  *   │ OPEN │◀──────────────────▶│ PAUSED │
@@ -92,7 +92,7 @@ struct kw_rpc_server {
 	void *arg;
 
 	char *path;
-	struct stat identity; /* of the socket file: a successor's is not ours to remove */
+	struct stat identity; /* of the socket file: we must not remove a successor's */
 
 	struct rpc_connection *connections;
 	int connection_count; /* without those that are closing */

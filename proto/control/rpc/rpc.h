@@ -3,7 +3,7 @@
  *
  * Methods come from one table, which also answers rpc.methods and yields the manual. Unknown
  * parameters are refused before the handler is called (-32602). A handler answers now or later,
- * exactly once, by kw_rpc_result or kw_rpc_fail; when the client is gone by then the answer is
+ * exactly once, by kw_rpc_result or kw_rpc_fail. If the client is gone by then, the answer is
  * dropped. Connections, line length (1 MiB) and calls in flight a connection (64) are bounded.
  *
  * Loop thread only.
@@ -45,10 +45,10 @@ struct kw_rpc_method {
 struct kw_rpc_server;
 
 /*
- * methods: static, ended by a NULL name; rpc.methods and version are added by the server itself,
- * and log.set, events.subscribe too (log lines and kw_rpc_event). The socket gets mode 0660; a
- * stale socket file is replaced, one that answers is KW_E_STATE. SIGPIPE is ignored from then on,
- * unless the process has set a disposition of its own.
+ * methods: static, ended by a NULL name. The server itself adds rpc.methods, version, log.set and
+ * events.subscribe (log lines and kw_rpc_event). The socket gets mode 0660; a stale socket file is
+ * replaced, one that answers is KW_E_STATE. SIGPIPE is ignored from then on, unless the process has
+ * set a disposition of its own.
  */
 int kw_rpc_server_new(uv_loop_t *loop, const char *path, const struct kw_rpc_method *methods,
 	const char *program, void *arg, struct kw_rpc_server **server, struct kw_error *error);
@@ -57,7 +57,7 @@ int kw_rpc_server_new(uv_loop_t *loop, const char *path, const struct kw_rpc_met
  */
 void kw_rpc_server_close(struct kw_rpc_server *server, void (*done)(void *arg), void *arg);
 
-/* Is the client still there? What only serves an answer may end when it is not. */
+/* Is the client still there? Work that serves only the answer can stop if it is not. */
 bool kw_rpc_call_wanted(const struct kw_rpc_call *call);
 
 /*
@@ -80,8 +80,8 @@ void kw_rpc_event(struct kw_rpc_server *server, const char *kind, json_t *params
  * timeout_ms (below 0: without limit). params: the reference is taken over; NULL: none.
  *
  * KW_E_REFUSED: the daemon answered with an error (its sentence). KW_E_TIMEOUT: the answer is not
- * there yet; should it come later it is passed over. KW_E_IO, KW_E_PROTOCOL: close the client.
- * KW_E_STATE (of open): as many as may wait to be let in do; that may pass.
+ * there yet; if it comes later, it is passed over. KW_E_IO, KW_E_PROTOCOL: close the client.
+ * KW_E_STATE (of open): the queue of waiting connections is full; that may pass.
  */
 struct kw_rpc_client;
 int kw_rpc_client_open(const char *path, struct kw_rpc_client **client, struct kw_error *error);
@@ -89,8 +89,8 @@ void kw_rpc_client_close(struct kw_rpc_client *client);
 int kw_rpc_client_call(struct kw_rpc_client *client, const char *method, json_t *params,
 	int timeout_ms, json_t **result, struct kw_error *error);
 /*
- * A call in two parts, for what is long under way: the request, with a copy of the descriptor `fd`
- * (-1: none), and its answer; await may be repeated after KW_E_TIMEOUT.
+ * A call in two parts, for calls that take long: the request, with a copy of the descriptor `fd`
+ * (-1: none), and its answer. await may be repeated after KW_E_TIMEOUT.
  */
 int kw_rpc_client_begin(struct kw_rpc_client *client, const char *method, json_t *params, int fd,
 	struct kw_error *error);

@@ -1,13 +1,15 @@
 /*
- * Registering memory before it is wanted: pinning an extent takes as long as clearing all of its
- * pages (a gigabyte: half a second), and the loop that needs it would stand still. So what the
- * table expects to need is registered by libuv's pool. What is wanted while the pool
- * is at it is waited for; what it has not begun, or nobody expected, is registered by who wants it.
+ * Registering memory before it is needed. Pinning an extent takes as long as clearing all of its
+ * pages (a gigabyte: half a second), and the loop would stand still meanwhile. So libuv's pool
+ * registers the extents that the table expects to need. If the pool is still at an extent that is
+ * needed, the caller waits. If the pool has not begun it, or the table did not expect it, the
+ * caller registers it.
  *
  *   expect ──pool: register──▶ there ──take──▶ the caller's
  *      └───────────────────────────────────drop──▶ deregistered, as soon as it can be
  *
- * Loop thread only. What cannot be registered ahead is no error: who takes it tries again.
+ * Loop thread only. An extent that cannot be registered ahead is no error: the caller that takes it
+ * tries again.
  */
 #ifndef KW_REMOTE_RDMA_AHEAD_H
 #define KW_REMOTE_RDMA_AHEAD_H
@@ -25,7 +27,7 @@ struct kw_rdma_ahead; /* one registration under way, or there */
 struct kw_rdma_ahead *kw_rdma_ahead_begin(
 	uv_loop_t *loop, struct ibv_pd *pd, uint8_t *base, uint64_t length);
 
-/* Is it of this memory? Or of some of it, and some that is not? */
+/* Is it of exactly this memory? Or does it overlap this memory only in part? */
 bool kw_rdma_ahead_is(const struct kw_rdma_ahead *ahead, const uint8_t *base, uint64_t length);
 bool kw_rdma_ahead_meets(const struct kw_rdma_ahead *ahead, const uint8_t *base, uint64_t length);
 

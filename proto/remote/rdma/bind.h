@@ -3,8 +3,8 @@
  *
  * librdmacm opens a device once for the whole process and keeps it open. While it is open soft-RoCE
  * cannot be removed: its driver takes no context away from a process (the kernel's
- * ib_uverbs_remove_one waits), so `rdma link delete` hangs, and the device can never come back.
- * Hence kw_rdma_let_go. Loop thread only.
+ * ib_uverbs_remove_one waits). Then `rdma link delete` hangs, and the device can never come back.
+ * kw_rdma_let_go prevents that. Loop thread only.
  */
 #ifndef KW_REMOTE_RDMA_BIND_H
 #define KW_REMOTE_RDMA_BIND_H
@@ -17,7 +17,7 @@
 #include <stdbool.h>
 
 /*
- * The first address of a name. It may block: only at start. KW_E_IO: nobody knows the name, now;
+ * The first address of a name. It may block: only at start. KW_E_IO: the name does not resolve now;
  * KW_E_CONFIG: it leads beyond this host and everywhere is false.
  */
 int kw_rdma_resolve(const struct kw_address *address, bool everywhere, struct sockaddr_storage *to,
@@ -31,8 +31,8 @@ struct kw_rdma_bound {
 };
 
 /*
- * bound is zeroed. KW_E_GONE: device or address are not there, and may come; KW_E_CONFIG: of
- * several devices none was named, or another one than the address leads to.
+ * bound is zeroed. KW_E_GONE: the device or the address is not there yet. KW_E_CONFIG: there are
+ * several devices and none was named, or the address leads to another one.
  */
 int kw_rdma_bind(struct kw_rdma_bound *bound, struct sockaddr *address,
 	const struct kw_rdma_options *options, struct kw_error *error);
@@ -46,8 +46,8 @@ int kw_rdma_look(const struct kw_address *address, const struct kw_rdma_options 
 bool kw_rdma_removed(const struct ibv_context *verbs);
 
 /*
- * Of a device that was removed, when nothing of this process is on it any more but ids: the kernel
- * need not wait for us. Any use of the context fails from now on.
+ * For a device that was removed, once this process has nothing but ids on it: the kernel need not
+ * wait for us any more. Any use of the context fails from now on.
  */
 void kw_rdma_let_go(struct ibv_context *verbs);
 

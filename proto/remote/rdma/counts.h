@@ -1,7 +1,7 @@
 /*
  * What went wrong on RDMA connections of this process, either end, by kind: for metrics. Every end
- * of a connection that has a sentence of its own has a counter of its own. All stay 0 where rdma
- * was not built in. Any thread.
+ * of a connection that has a sentence of its own has a counter of its own. All stay 0 if rdma was
+ * not built in. Any thread.
  */
 #ifndef KW_REMOTE_RDMA_COUNTS_H
 #define KW_REMOTE_RDMA_COUNTS_H

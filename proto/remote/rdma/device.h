@@ -1,8 +1,8 @@
 /*
- * The proxy's device: one protection domain of its own, and the memory file registered in it, one
- * region an extent, for remote READ and nothing else. Extents that come later are registered
- * before anybody sees them, and if the table expected them, before it needs them (ahead.h);
- * their address and rkey travel in the directory.
+ * The proxy's device: a protection domain of its own, in which the memory file is registered, one
+ * region an extent, for remote READ and nothing else. Later extents are registered before any
+ * reader sees them. If the table expected them, they are registered before it needs them (ahead.h).
+ * Their address and rkey travel in the directory.
  *
  *   of ──register (any thread, slow)──▶ ──place──▶ agents may READ ──leave──▶
  *
@@ -37,8 +37,9 @@ struct kw_rdma_device {
 };
 
 /*
- * The server's device: what it keeps, or opened on verbs; then nothing is registered yet, and no
- * memory is given back from now on. NULL: *error, of which KW_E_CONFIG is another device in use.
+ * The server's device: the one it keeps, or one opened on verbs. A new one has nothing registered
+ * yet, and no memory is given back from now on. NULL: *error; KW_E_CONFIG: another device is in
+ * use.
  */
 struct kw_rdma_device *kw_rdma_device_of(
 	struct kw_server *server, struct ibv_context *verbs, struct kw_error *error);
@@ -54,8 +55,8 @@ int kw_rdma_device_ready(
 	struct kw_rdma_device *device, struct kw_server *server, struct kw_error *error);
 
 /*
- * A user less (NULL: it never was one). Without any the server keeps none, and extents have no
- * places. All queue pairs on it are gone by then.
+ * One user less (NULL: it never was one). After the last one the server keeps no device, and
+ * extents have no addresses. All queue pairs on it are gone by then.
  */
 void kw_rdma_device_leave(struct kw_rdma_device *device, struct kw_server *server);
 

@@ -14,9 +14,9 @@
  *   or its poster in UP and LOST), ──▶ CLOSING ──the thread has ended──▶ CLOSED
  *
  * A thread of the pool builds the queue pair, because that is slow. The addresses of a name are
- * tried one after the other, each but the last for its share of the time there is to connect. If
- * none leads to a proxy, the reason given is that of a proxy that refused, or else that of the last
- * address. The owner (kw_remote) keeps the deadline of the whole. Loop thread only.
+ * tried one after the other. Each but the last gets its share of the time to connect. If none leads
+ * to a proxy, the error is that of a proxy that refused, or else that of the last address. The
+ * owner (kw_remote) keeps the deadline of the whole. Loop thread only.
  */
 #ifndef KW_REMOTE_RDMA_DIAL_H
 #define KW_REMOTE_RDMA_DIAL_H
@@ -50,7 +50,7 @@ struct kw_rdma_dial {
 	struct kw_resolve *resolve;           /* under way in the thread pool */
 	struct addrinfo *addresses, *address; /* all, and the one that is tried */
 	uint64_t share_us, give_up_us;        /* for one address; until then */
-	struct kw_error last;                 /* why the addresses before did not do */
+	struct kw_error last;                 /* why the earlier addresses failed */
 	struct rdma_event_channel *channel;
 	uv_poll_t *poll;
 	struct rdma_cm_id *id;
@@ -78,7 +78,7 @@ void kw_rdma_dial_close(struct kw_rdma_dial *dial);
 int kw_rdma_options_set(
 	struct kw_rdma_options *own, const struct kw_rdma_options *given, struct kw_error *error);
 
-/* Check that it is the device and port that was asked for, and set the timeout. */
+/* Check that it is the configured device and port, and set the timeout. */
 int kw_rdma_options_apply(
 	const struct kw_rdma_options *options, struct rdma_cm_id *id, struct kw_error *error);
 

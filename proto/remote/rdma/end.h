@@ -137,8 +137,8 @@ int kw_rdma_end_post(struct kw_rdma_end *end, const struct kw_rdma_read *reads, 
 	struct kw_error *error);
 
 /*
- * Look for completions until there are none, or KW_RDMA_POLL_MAX were taken: then ops->more is
- * called, so that timers and other connections get their turn.
+ * Take completions until there are none, or KW_RDMA_POLL_MAX were taken. In the latter case
+ * ops->more is called, so that timers and other connections get their turn.
  */
 void kw_rdma_end_poll(struct kw_rdma_end *end);
 

@@ -3,7 +3,7 @@
  * and counted; and the private data that travels with a connection request.
  *
  * The receiver of private data always sees the padded maximum, so magic, version and length stand
- * inside. Pure but for rdma_get_cm_event. Loop thread only, but for the functions that say more.
+ * inside. Pure but for rdma_get_cm_event. Loop thread only, unless the function says otherwise.
  */
 #ifndef KW_REMOTE_RDMA_EVENT_H
 #define KW_REMOTE_RDMA_EVENT_H
@@ -52,7 +52,10 @@ void kw_rdma_private_init(struct kw_rdma_private *data, enum kw_rdma_reject reje
 	"this host has no RDMA device (`rdma link` shows them; soft-RoCE: modprobe rdma_rxe): "    \
 	"use shm:// or tcp:// instead"
 
-/* An event channel whose descriptor does not block. NULL: *error; KW_E_GONE: may come yet. */
+/*
+ * An event channel whose descriptor does not block. NULL: *error; KW_E_GONE: the device can still
+ * come.
+ */
 struct rdma_event_channel *kw_rdma_channel_new(struct kw_error *error);
 
 /* A copy of an event of the connection manager, which is acknowledged already. */

@@ -1,12 +1,12 @@
 /*
  * The configuration keys of rdma that both daemons have: rdma.NAME for the field NAME of struct
- * kw_rdma_options, once, for their tables of keys and for reading them. KEY(name, fallback, lowest,
- * highest, doc); all are integers.
+ * kw_rdma_options. Both their tables of keys and the code that reads them are made from this list.
+ * KEY(name, fallback, lowest, highest, doc); all are integers.
  *
- * There is no key for the GID: librdmacm takes the one of the address that a connection goes over,
- * and that decides RoCE version and VLAN too. Who has several chooses by address: the proxy's
- * `listen`, the agent's `proxy` and the route to it. The traffic class is the agent's alone: the
- * proxy's packets take over what came with the connection request.
+ * There is no key for the GID: librdmacm takes the one of the address that a connection goes over.
+ * That decides RoCE version and VLAN too. An operator with several GIDs chooses by address: the
+ * proxy's `listen`, the agent's `proxy` and the route to it. Only the agent has a traffic class:
+ * the proxy's packets use the one of the connection request.
  */
 #ifndef KW_REMOTE_RDMA_KEYS_H
 #define KW_REMOTE_RDMA_KEYS_H

@@ -65,7 +65,7 @@ struct kw_rdma_listen {
 /* A connection request that was not rejected. Takes the id over. */
 void kw_rdma_peer_new(struct kw_rdma_listen *listen, const struct kw_rdma_cm_event *cm_event);
 
-/* What else is said about it. */
+/* Any other event about it. */
 void kw_rdma_peer_event(struct kw_rdma_peer *peer, const struct kw_rdma_cm_event *cm_event);
 
 /* Its connection is lost, or must be. */

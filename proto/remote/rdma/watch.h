@@ -1,6 +1,6 @@
 /*
  * The asynchronous events of a device (port down, device gone) for all connections over it. The
- * device's descriptor belongs to the process, so it is polled once and told to all who watch.
+ * device's descriptor belongs to the process, so it is polled once for all watches.
  *
  *   ┌─────────┐ last watch stops ┌──────┐ the device is removed
  *   │ WATCHED │────────────────▶│ IDLE │──────────────────────▶ let go of, freed
@@ -30,7 +30,7 @@ struct kw_rdma_watched;
 
 /* Memory of the owner's; zeroed before the first start. */
 struct kw_rdma_watch {
-	/* May stop this watch, no other. A queue pair in the event is for comparing only. */
+	/* It may stop this watch, but no other. A queue pair in the event is for comparing only. */
 	void (*told)(void *owner, const struct ibv_async_event *event);
 	void *owner;
 	struct kw_rdma_watched *of;
@@ -38,9 +38,9 @@ struct kw_rdma_watch {
 };
 
 /*
- * Watch the device `verbs`. id: an id of the owner's on that device, whose local address the guard
- * takes too (any port). One without an address (a listener on all addresses) makes no guard: then
- * the device is only let go of if it is removed while it is watched.
+ * Watch the device `verbs`. id: an id of the owner's on that device; the guard takes its local
+ * address too (any port). An id without an address (a listener on all addresses) makes no guard.
+ * Then the device is let go of only if it is removed while it is watched.
  */
 int kw_rdma_watch_start(struct kw_rdma_watch *watch, uv_loop_t *loop, struct ibv_context *verbs,
 	struct rdma_cm_id *id, struct kw_error *error);

@@ -1,14 +1,14 @@
 /*
- * The copies behind large READs of mapped memory, made by two threads: the loop's, and one of
- * libuv's pool beside it (the helper). Much of a copy's time are page faults of a fresh mapping, so
- * these and the copying pass while the loop's thread verifies what came before.
+ * The copies that large READs of mapped memory make, by two threads: the loop's, and one of libuv's
+ * pool beside it (the helper). Much of a copy's time are page faults of a fresh mapping, so these
+ * and the copying pass while the loop's thread verifies what came before.
  *
  *     added ───────────────────────────────▶ taken by whoever comes to it first ─▶ done ─▶ told
  *           by the helper, if it is wanted: the next one, as long as there is one
  *           by the loop: when the oldest is due and not yet there
  *
- * Neither waits for the other while there is something to copy: where the helper gets no processor
- * (or the pool no thread), the loop copies all by itself, as if there were none.
+ * Neither waits for the other while there is something to copy. If the helper gets no processor (or
+ * the pool has no thread), the loop copies all by itself.
  *
  * Loop thread only, but for the helper's own function. READs are told by the owner, in
  * the order they were added.
@@ -57,13 +57,13 @@ bool kw_copier_add(
 	struct kw_copier *copier, const struct kw_remote_read *read, const uint8_t *from);
 
 /*
- * Does the loop come to no end of READs (true), or to one now and then? Only in the first case the
- * helper is woken. Where somebody else is slower, the server that applies them, say, help gains
- * nothing and takes a processor from that one.
+ * Is the loop always busy with READs (true), or idle now and then? The helper is woken only in the
+ * first case. If another process is the bottleneck, such as the server that applies the records,
+ * the helper gains nothing and takes a processor from it.
  */
 void kw_copier_want_help(struct kw_copier *copier, bool wanted);
 
-/* Behind the last of some: wakes the helper where it is wanted and there is enough for two. */
+/* After the last of some: wakes the helper if it is wanted and there is enough for two. */
 void kw_copier_added(struct kw_copier *copier);
 
 /* Is this READ the oldest of those added? */
@@ -72,21 +72,21 @@ bool kw_copier_is_due(const struct kw_copier *copier, const struct kw_remote_rea
 enum kw_copier_step {
 	KW_COPIER_DONE, /* the oldest has its bytes, and is forgotten here: tell it */
 	KW_COPIER_MORE, /* another one was copied meanwhile: ask again */
-	KW_COPIER_WAIT, /* the helper is at it, and nothing else is to be copied: a turn follows */
+	KW_COPIER_WAIT, /* the helper is at it, and nothing else can be copied: a turn follows */
 };
 
-/* The oldest is due: copy it, unless the helper does; then the next one that nobody does. */
+/* The oldest is due: copy it, unless the helper does; then the next one that is not begun. */
 enum kw_copier_step kw_copier_step(struct kw_copier *copier);
 
 /*
- * The helper ended, and the loop has not looked: it can be woken again only from there. So whoever
- * is long at telling READs had better come back in another turn.
+ * The helper ended, and the loop has not looked. The helper can be woken again only from the loop.
+ * So a caller that tells READs for long should go on in another turn.
  */
 bool kw_copier_left(const struct kw_copier *copier);
 
 /*
- * Copy nothing any more. True: nobody does. False: the helper is in the midst of a copy; `closed`
- * follows, from the loop, and until then the remote is held open (kw_remote_hold): buffers and
+ * Copy nothing any more. True: no copy is under way. False: the helper still makes one, and
+ * `closed` follows, from the loop. Until then the remote is held open (kw_remote_hold): buffers and
  * mapping must stay.
  */
 bool kw_copier_close(struct kw_copier *copier, void (*closed)(struct kw_remote *remote));

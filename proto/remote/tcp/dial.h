@@ -16,14 +16,14 @@ struct kw_tcp_dial {
 	struct addrinfo *addresses, *next;
 	int fd;
 	uv_poll_t *poll;
-	struct kw_error last; /* why the address before did not do */
+	struct kw_error last; /* why the address before failed */
 };
 
 /* Called from the loop; failing goes through kw_remote_fail. */
 void kw_tcp_dial_start(struct kw_tcp_dial *dial, struct kw_remote *remote,
 	void (*connected)(struct kw_remote *remote, int fd, uv_poll_t *poll));
 
-/* Let go of whatever is under way; harmless when nothing is. */
+/* Cancel what is under way; harmless when nothing is. */
 void kw_tcp_dial_close(struct kw_tcp_dial *dial);
 
 #endif

@@ -32,15 +32,15 @@ static inline bool kw_tcp_peer_over(const struct kw_tcp_peer *peer)
 }
 
 /*
- * Take what requests are there (readable), send what replies fit: one system call each, so that
- * every peer has its turn. It may be over afterwards.
+ * Take the requests that are there (readable), send the replies that fit: one system call each, so
+ * that every peer has its turn. The connection may be over afterwards.
  */
 void kw_tcp_peer_turn(struct kw_tcp_peer *peer, const struct kw_memory *memory, bool readable);
 
-/* What epoll is to watch for: room for replies only while some wait. */
+/* What epoll must watch for: room for replies only while some wait. */
 uint32_t kw_tcp_peer_events(const struct kw_tcp_peer *peer);
 
-/* Close the socket, behind a farewell that says status if one fits; KW_FRAME_OK: without. */
+/* Close the socket, after a farewell with this status if one fits; KW_FRAME_OK: without. */
 void kw_tcp_peer_end(struct kw_tcp_peer *peer, enum kw_frame_status status);
 
 /* The connection broke: errnum 0 says that the agent closed it. */

@@ -7,10 +7,10 @@
  *                             │ straight out of the memory  │
  *                             └────────────────────────────┘
  *
- * Bounds: each connection has a ring of `depth` requests and a small input buffer, and gets at most
- * KW_SERVE_TURN_BYTES out before the next one has its turn; a client that does not read costs
- * nothing but these. Replies are sent by the kernel from the memory itself, without a copy in user
- * space. What a client may not ask for ends its connection.
+ * Bounds: each connection has a ring of `depth` requests and a small input buffer. It sends at most
+ * KW_SERVE_TURN_BYTES before the next one has its turn. A client that does not read costs nothing
+ * more. Replies are sent by the kernel from the memory itself, without a copy in user space. A
+ * request that is not allowed ends the connection.
  *
  * Every function is called by the loop thread.
  */
@@ -31,7 +31,7 @@
 
 struct kw_tcp_serve;
 
-/* What both threads may look at. */
+/* What both threads may read. */
 struct kw_tcp_conn_shared {
 	_Atomic uint64_t reads, bytes; /* answered */
 	_Atomic uint64_t passed, applied, lag_us;
