@@ -108,11 +108,13 @@ def test_the_page_says_what_failed_and_what_was_not_reached():
     ours, other, _ = two_sides([1, ValueError("it broke"), 1], [2, 2, 2])
     rows = [make_row("case", other), hold(make_row("case", ours, ratio=0.9), "ratio", AT_MOST, 0.75)]
     page = show.markdown({
-        "machine": {"cpu": "some", "load at the start": 3.0}, "command": "run", "begun": "now", "rounds": 3, "seed": 1,
+        "machine": {"cpu": "some", "load at the start": 3.0}, "command": "run", "begun": "now", "rounds": 3,
+        "seed": 1, "left out": ["lag", "idle"],
         "benchmarks": {"x": {"title": "a title", "seconds": 1.0, "rows": rows}}})
     assert "FAILED" in page and "it broke" in page and "NOT REACHED" in page
     assert "0 figures reached the bound they are held against, 1 did not" in page and "not quiet" in page
     assert "no figure here is a claim" in page # three rounds
+    assert "Not in this run: lag, idle." in page
 
 
 def test_cpu_seconds_count_children_that_ended():

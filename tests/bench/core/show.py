@@ -151,6 +151,8 @@ def markdown(results):
         f"{reached} figures reached the bound they are held against, {missed} did not, and {unmeasured} "
         "were not measured. The bounds are the project's own aims: medians, on one quiet machine, over "
         "shm.", ""]
+    if results.get("left out"):
+        lines += [f"Not in this run: {', '.join(results['left out'])}. `tests/bench/run all` measures them too.", ""]
     for name, result in results["benchmarks"].items():
         lines += markdown_section(name, result)
     return "\n".join(lines).rstrip() + "\n"
