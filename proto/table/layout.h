@@ -51,7 +51,7 @@ struct kw_superblock {
 	uint16_t layout_version;
 	uint8_t source_state;           /* enum kw_source_state */
 	uint8_t complete;               /* 1 once the first scan of this epoch has finished */
-	uint64_t epoch;                 /* random, one a life of the table */
+	uint64_t epoch;                 /* random, not 0; one a life of the table */
 	uint64_t publication;           /* counts the superblocks written in this epoch */
 	uint64_t head_segment;          /* id of the segment being filled */
 	uint64_t head_bytes;            /* bytes of it that may be read */

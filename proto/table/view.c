@@ -12,11 +12,13 @@ void kw_superblock_seal(struct kw_superblock *superblock)
 	superblock->checksum = kw_crc32c(0, superblock, offsetof(struct kw_superblock, checksum));
 }
 
-/* The superblock is whole. Could a proxy of this layout have written these places? */
-static int check_places(const struct kw_superblock *superblock, struct kw_error *error)
+/* The superblock is whole. Could a proxy of this layout have written it? */
+static int check_values(const struct kw_superblock *superblock, struct kw_error *error)
 {
 	uint64_t offset = superblock->directory_offset;
 
+	if (superblock->epoch == 0)
+		return kw_error_set(error, KW_E_PROTOCOL, "superblock: no table has epoch 0");
 	if (superblock->directory_bytes < sizeof(struct kw_directory_header) ||
 		superblock->directory_bytes > KW_DIRECTORY_BYTES_MAX ||
 		offset < KW_DIRECTORY_OFFSET || offset % KW_RECORD_ALIGN != 0 ||
@@ -47,7 +49,7 @@ int kw_superblock_check(const struct kw_superblock *superblock, struct kw_error 
 			"superblock: the proxy writes table layout %u, this program reads layout "
 			"%d: upgrade the older of the two",
 			superblock->layout_version, KW_LAYOUT_VERSION);
-	return check_places(superblock, error);
+	return check_values(superblock, error);
 }
 
 void kw_index_root_seal(struct kw_index_root *root)

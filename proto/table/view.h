@@ -29,8 +29,8 @@
 void kw_superblock_seal(struct kw_superblock *superblock);
 
 /*
- * Checksum, magic, layout version; the directory's place and size, and the head's end, as a proxy
- * can write them. source_state is not checked: a later proxy may know more states.
+ * Checksum, magic, layout version; the epoch, the directory's place and size, and the head's end,
+ * as a proxy can write them. source_state is not checked: a later proxy may know more states.
  */
 int kw_superblock_check(const struct kw_superblock *superblock, struct kw_error *error);
 

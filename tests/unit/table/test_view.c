@@ -327,6 +327,19 @@ static void a_superblock_tells_only_what_a_proxy_can_write(void **state)
 	}
 }
 
+/* A reader may take 0 for "no table is known". */
+static void no_table_has_epoch_0(void **state)
+{
+	struct kw_error error;
+
+	kw_superblock_seal(&superblock);
+	assert_int_equal(kw_superblock_check(&superblock, &error), KW_OK);
+	superblock.epoch = 0;
+	kw_superblock_seal(&superblock);
+	assert_int_equal(kw_superblock_check(&superblock, &error), KW_E_PROTOCOL);
+	assert_int_equal(kw_superblock_check(&superblock, NULL), KW_E_PROTOCOL);
+}
+
 /* As the READ of a directory would: into the sink. */
 static int read_into(struct kw_view *view)
 {
@@ -440,6 +453,7 @@ int main(void)
 		TEST(a_directory_without_room_for_the_head_is_refused),
 		TEST(a_known_directory_is_matched_with_each_superblock),
 		TEST(a_superblock_tells_only_what_a_proxy_can_write),
+		TEST(no_table_has_epoch_0),
 		TEST(a_view_keeps_its_directory_until_the_next_one_verifies),
 		TEST(no_bit_of_a_superblock_can_flip_unnoticed),
 		TEST(a_superblock_of_another_layout_names_both_versions),
