@@ -113,12 +113,45 @@ static void an_acknowledgement_while_a_connection_begins_is_explained(void **sta
 	assert_int_equal(flushes.accounted, 11);
 }
 
+static void nor_does_it_break_continuity_if_info_was_answered_before_it(void **state)
+{
+	struct kw_local_facts facts = {.flushes = 10};
+	struct kw_flushes flushes = {0};
+
+	kw_flushes_begin(&flushes, &facts);
+	kw_flushes_sent(&flushes, 1);
+	kw_flushes_asked(&flushes);
+	kw_flushes_acknowledged(&flushes);
+	kw_flushes_sent(&flushes, 0);
+	assert_true(kw_flushes_explain(&flushes, &facts));
+	/* What was accounted for when INFO was sent must be in its answer. */
+	kw_flushes_asked(&flushes);
+	assert_false(kw_flushes_explain(&flushes, &facts));
+}
+
+static void any_number_can_be_a_count(void **state)
+{
+	struct kw_local_facts facts = {.flushes = UINT64_MAX};
+	struct kw_flushes flushes = {0};
+	const struct kw_key_counts before = {0};
+
+	kw_flushes_begin(&flushes, &facts);
+	kw_flushes_acknowledged(&flushes);
+	kw_flushes_asked(&flushes);
+	kw_flushes_acknowledged(&flushes);
+	assert_true(kw_flushes_explain(&flushes, &facts));
+	assert_false(kw_flushes_look(&flushes, &facts, &before));
+	assert_int_equal(flushes.accounted, UINT64_MAX);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_case_finds_what_others_did),
 		cmocka_unit_test(only_our_own_flushes_explain_a_count),
 		cmocka_unit_test(an_acknowledgement_while_a_connection_begins_is_explained),
+		cmocka_unit_test(nor_does_it_break_continuity_if_info_was_answered_before_it),
+		cmocka_unit_test(any_number_can_be_a_count),
 	};
 
 	return cmocka_run_group_tests_name("agent-flushes", tests, NULL, NULL);
