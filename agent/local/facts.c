@@ -94,7 +94,6 @@ void kw_facts_leave_out_cursor_key(struct kw_local_facts *facts)
 	/* INFO may be older than the cursor: then the key is not counted yet. */
 	if (facts->cursor_kind != KW_CURSOR_OURS || facts->database_keys[0] == 0)
 		return;
-	assert(facts->keys >= facts->database_keys[0]);
 	facts->keys--;
 	facts->database_keys[0]--;
 }

@@ -28,6 +28,12 @@ void kw_debt_forgive(struct kw_debt *debt)
 	debt->evicted = debt->question = 0;
 }
 
+/* The numbers are the server's, and can be any. */
+static uint64_t sum(uint64_t a, uint64_t b)
+{
+	return a <= UINT64_MAX - b ? a + b : UINT64_MAX;
+}
+
 bool kw_debt_count(struct kw_debt *debt, uint64_t evicted, uint64_t resets, uint64_t now_us)
 {
 	uint64_t more = kw_counter_others(&debt->evictions, evicted, resets);
@@ -40,8 +46,8 @@ bool kw_debt_count(struct kw_debt *debt, uint64_t evicted, uint64_t resets, uint
 			kw_backoff_reset(&debt->evicting);
 		debt->pause_us = kw_backoff_next_us(&debt->evicting);
 	}
-	debt->evicted += more;
-	debt->evicted_ever += more;
+	debt->evicted = sum(debt->evicted, more);
+	debt->evicted_ever = sum(debt->evicted_ever, more);
 	debt->evicted_us = now_us;
 	assert(debt->pause_us > 0 && debt->evicted > 0);
 	return begins;

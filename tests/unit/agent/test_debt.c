@@ -32,6 +32,7 @@ static const struct {
 	{"CONFIG RESETSTAT, and none since", {7, 7, 0}, {0, 0, 1}, 0},
 	{"CONFIG RESETSTAT, and as many since", {7, 7, 7}, {0, 0, 1}, 7},
 	{"a counter that fell, though no reset was seen", {9, 12, 2}, {0, 0, 0}, 5},
+	{"more than there are numbers for", {0, UINT64_MAX, 1}, {0, 0, 1}, UINT64_MAX},
 };
 
 static void evicted_keys_are_counted_across_resets(void **state)
