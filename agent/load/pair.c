@@ -525,7 +525,7 @@ void kw_pair_free(struct kw_pair *pair)
 		pair->merging->ops->free(pair->merging);
 	if (pair->replacing)
 		pair->replacing->ops->free(pair->replacing);
-	if (&pair->link->base != pair->applier)
+	if (!pair->link || &pair->link->base != pair->applier)
 		pair->applier->ops->free(pair->applier);
 	if (pair->link) {
 		pair->link->base.ops->free(&pair->link->base);

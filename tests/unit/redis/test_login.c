@@ -228,7 +228,8 @@ static void closing_while_a_name_is_resolved_is_safe(void **state)
 	uv_run(&c.loop, UV_RUN_NOWAIT);
 	kw_redis_close(c.redis);
 	test_client_run(&c, &c.closed, 1);
-	assert_int_equal(c.why.code, KW_OK);
+	/* A resolver that is quick may have said no in that one turn. */
+	assert_true(c.why.code == KW_OK || c.why.code == KW_E_IO);
 	test_client_stop(&c);
 }
 
