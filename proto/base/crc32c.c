@@ -2,8 +2,8 @@
  * CRC32C, as kw_crc32c in hash.h promises it. isa-l does long runs; records are short.
  *
  * isa-l folds with wide registers: some 60 GB/s, but used now and then among other work a call
- * costs 30 ns before the first byte. The processor's own instruction takes 8 bytes a cycle and has
- * nothing to set up, but each waits three cycles for the one before. So the bytes are cut into two
+ * costs 30 ns before the first byte. The processor's own instruction takes 8 bytes a cycle without
+ * any set-up. But each one waits three cycles for the one before. So the bytes are cut into two
  * lanes that do not wait for each other, and the first is carried past the second at the end.
  */
 #include "base/hash.h"
@@ -38,9 +38,9 @@ static uint32_t long_run(uint32_t crc, const void *data, size_t length)
 #define TWO_LANES 64
 
 /*
- * carry[n - 1] is x^(64 n - 33) modulo the polynomial, bits reflected: what a CRC is multiplied by
- * to stand in front of n further words. 33, because the multiplication of reflected bits shifts by
- * one and the instruction that reduces the product multiplies by x^32 itself.
+ * carry[n - 1] is x^(64 n - 33) modulo the polynomial, bits reflected: the factor that moves a CRC
+ * before n further words. 33, because the multiplication of reflected bits shifts by one, and the
+ * instruction that reduces the product multiplies by x^32 itself.
  */
 static const uint32_t carry[SHORT / 16] = {
 	/* clang-format off */
@@ -83,9 +83,10 @@ TARGET static inline uint32_t two_lanes(uint32_t crc, const uint8_t *at, size_t 
 }
 
 /*
- * The last 1 to 7 bytes, which are the upper ones of `word`, in one step rather than up to seven
- * with a branch each that nobody can predict: zeros in front change nothing where the CRC is 0, so
- * the CRC so far goes into the bytes themselves, and what of it is left over behind them.
+ * The last 1 to 7 bytes, which are the upper ones of `word`, in one step. (Byte by byte it would be
+ * up to seven steps, each with a branch that no processor can predict.) Leading zeros change
+ * nothing while the CRC is 0. So the CRC so far goes into the bytes themselves, and the rest of it
+ * is added after them.
  */
 TARGET static inline uint32_t tail(uint32_t crc, uint64_t word, size_t bytes)
 {
@@ -145,7 +146,7 @@ TARGET static uint32_t crc32c_bound(uint64_t first, uint64_t second, uint64_t th
 /*
  * ---- for any processor ----
  *
- * Not inlined: their words need a place on the stack, which the fast way should not have to set up.
+ * Not inlined: their words need a place on the stack, and the fast path must not pay for that.
  */
 
 __attribute__((noinline)) static uint32_t any_word(uint32_t seed, uint64_t word)

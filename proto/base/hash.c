@@ -33,6 +33,8 @@ struct kw_hash128 kw_hash128_key(uint32_t database, const void *key, size_t leng
 {
 	XXH128_hash_t hash = XXH3_128bits(key, length);
 
-	/* Equal only where high is equal, hence the key, and then the database too. */
+	/*
+	 * Equal only if high is equal, so for the same key; and then the database is the same too.
+	 */
 	return (struct kw_hash128){hash.low64 ^ mix(hash.high64 + database), hash.high64};
 }

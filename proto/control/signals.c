@@ -35,7 +35,7 @@ static void tell(struct kw_signals *signals, uint32_t number)
 	}
 }
 
-/* One at a time: what is told may close this. The poll is level-triggered and comes again. */
+/* One at a time: the callback may close this. The poll is level-triggered and comes again. */
 static void on_readable(uv_poll_t *poll, int status, int events)
 {
 	struct kw_signals *signals = poll->data;

@@ -138,7 +138,7 @@ static int copy_some(struct exporting *exporting)
 	return code ? -code : got > 0;
 }
 
-/* An answer while no bytes come: a refusal, or the daemon does not know what it was given. */
+/* An answer while no bytes come: a refusal, or the daemon does not know the request. */
 static bool answered(struct exporting *exporting, int timeout_ms)
 {
 	int code;
@@ -151,7 +151,7 @@ static bool answered(struct exporting *exporting, int timeout_ms)
 	return exporting->answered;
 }
 
-/* An agent may be long without bytes (a slow proxy), but not without a word. */
+/* An agent can be long without bytes (a slow proxy), but it must still answer. */
 static int check_heard(struct exporting *exporting)
 {
 	int code;
@@ -174,7 +174,7 @@ static int copy_all(struct exporting *exporting)
 		if (code < 0 && errno != EINTR)
 			return kw_error_errno(
 				&exporting->error, errno, "waiting for the agent's bytes");
-		/* What came well has its end in the pipe; only a refusal comes without. */
+		/* An export that ends well closes the pipe; only a refusal comes without that. */
 		if (code == 0 && answered(exporting, 0) && !exporting->answer)
 			return 0;
 		if (code == 0 && (code = check_heard(exporting)) != 0)
@@ -237,7 +237,7 @@ static int carry_out(struct exporting *exporting)
 	return code;
 }
 
-/* Standard output may hold the stream itself: then a sentence on the other one must do. */
+/* Standard output might hold the stream itself: then the sentence goes to standard error. */
 static void show_answer(const struct exporting *exporting)
 {
 	char keys[64], bytes[64];

@@ -108,7 +108,7 @@ int ctl_call(struct ctl *ctl, const char *method, json_t *params, int timeout_ms
 	return code;
 }
 
-/* So many may wait to be let in, and for a moment as many may do: that is no end yet. */
+/* The daemon's queue of connections can be full for a moment: that is no failure yet. */
 static int open_patiently(const struct ctl *ctl, uint64_t until_us, struct kw_rpc_client **client,
 	struct kw_error *error)
 {
@@ -186,7 +186,7 @@ int ctl_call_patiently(struct ctl *ctl, const char *method, uint64_t deadline_us
 				error->code = KW_E_TIMEOUT;
 			return KW_E_TIMEOUT;
 		}
-		/* A daemon that hangs for that long is as good as away. */
+		/* A daemon that hangs for that long counts as away. */
 		if (kw_clock_us() >= give_up_us) {
 			if (error)
 				error->code = KW_E_IO;

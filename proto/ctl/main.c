@@ -47,8 +47,10 @@ static enum ctl_exit unknown_option(const char *word)
 		best ? ": did you mean " : "", best ? best : "", best ? "?" : "");
 }
 
-/* "--name VALUE" or "--name=VALUE" of some command, or "--name" where it takes no value; *index
- * moves over what was taken. */
+/*
+ * "--name VALUE" or "--name=VALUE" of some command, or "--name" if it takes no value; *index moves
+ * over what was taken.
+ */
 static enum ctl_exit take_option(struct parsed *parsed, int argc, char **argv, int *index)
 {
 	const char *word = argv[*index], *equals = strchr(word, '=');
@@ -126,7 +128,7 @@ static const struct ctl_command *find_command(const struct parsed *parsed, int *
 	return NULL;
 }
 
-/* "wait wram" is answered with "wait warm", "wait" alone with what there is of it. */
+/* The answer to "wait wram" suggests "wait warm"; the answer to "wait" alone lists its commands. */
 static const char *nearest_command(const struct parsed *parsed, const char *words)
 {
 	struct kw_nearest nearest;
@@ -169,7 +171,7 @@ static enum ctl_exit unknown_command(const struct parsed *parsed)
 		best ? ": did you mean " : "", best ? best : "", best ? "?" : "");
 }
 
-/* Give the command what belongs to it, and refuse what does not. */
+/* Give the command its options and arguments, and refuse the others. */
 static enum ctl_exit bind_arguments(struct ctl *ctl, const struct parsed *parsed, int taken)
 {
 	const struct ctl_command *command = ctl->command;

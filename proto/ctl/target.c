@@ -14,7 +14,7 @@
 #define OWN_FDS "/proc/self/fd"
 #define MAKING_NAME ".keywake-export."
 
-/* Follow links, refuse what a rename would do away with. */
+/* Follow links; refuse what a rename would destroy. */
 static int settle_path(struct ctl_target *target, const char *path, struct kw_error *error)
 {
 	char copy[PATH_MAX];
@@ -100,7 +100,7 @@ int ctl_target_write(
 	return 0;
 }
 
-/* Give the nameless file a name: its own where that is free. 1: done, 0: in `making`. */
+/* Give the nameless file a name: its own if that is free. 1: done, 0: in `making`. */
 static int give_name(struct ctl_target *target, struct kw_error *error)
 {
 	char self[64];
@@ -120,7 +120,7 @@ static int give_name(struct ctl_target *target, struct kw_error *error)
 	return 0;
 }
 
-/* The name is on the disk when its folder is; some file systems cannot, and need not. */
+/* The name is on the disk when its folder is; some file systems cannot sync it, and need not. */
 static void sync_folder(const struct ctl_target *target)
 {
 	int fd = open(target->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -14,8 +14,8 @@
 #define COLUMNS_DEFAULT 80
 #define LINE_MAX_BYTES 1024
 
-static volatile sig_atomic_t line_fd = -1; /* where a line is being drawn */
-static const char *volatile doomed;        /* a file that must not stay behind */
+static volatile sig_atomic_t line_fd = -1; /* the line is drawn there */
+static const char *volatile doomed;        /* a file that must not be left over */
 
 bool ctl_colour_wanted(FILE *stream)
 {
@@ -75,13 +75,13 @@ void ctl_bar(double progress, int columns, char *text, size_t size)
 
 		at += (size_t)snprintf(text + at, size - at, "%s", cell);
 	}
-	/* Rounded down: 100 % is said when all is there. */
+	/* Rounded down: 100 % is shown only when all is there. */
 	snprintf(text + at, size - at, " %3d %%", (int)(progress * 100));
 }
 
 static void put(int fd, const char *text)
 {
-	/* Nothing sensible can be done for a terminal that is gone. */
+	/* If the terminal is gone, nothing can be done. */
 	if (write(fd, text, strlen(text)) < 0)
 		return;
 }

@@ -37,7 +37,7 @@ static void nap_until(uint64_t moment_us, uint64_t at_most_us)
 	nanosleep(&pause, NULL);
 }
 
-/* What the line says of the time between two looks. */
+/* What the line says about the time between two looks. */
 struct pace {
 	uint64_t looked_us;
 	double keys, bytes, progress;                /* at the last look */
@@ -338,7 +338,7 @@ enum ctl_exit ctl_run_watch(struct ctl *ctl)
 		if (count > 0 && --count == 0)
 			break;
 		next_us += (uint64_t)(seconds * 1e6);
-		/* Looks that were missed (the daemon was away, Ctrl-Z) are not made up for. */
+		/* Looks that were missed (the daemon was away, Ctrl-Z) are not repeated. */
 		if (next_us < kw_clock_us())
 			next_us = kw_clock_us();
 	}

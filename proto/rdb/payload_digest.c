@@ -141,8 +141,7 @@ enum expiry_form {
 	EXPIRY_NONE,     /* type 4 */
 	EXPIRY_BEHIND,   /* Valkey: 8 bytes after the value, -1 none */
 	EXPIRY_ABSOLUTE, /* Redis 7.4 candidates: a length before the field, 0 none */
-	EXPIRY_RELATIVE, /* Redis 7.4: the same, less the lowest of all (8 bytes in front), plus 1
-			  */
+	EXPIRY_RELATIVE, /* Redis 7.4: the same, less the lowest of all (8 bytes first), plus 1 */
 };
 
 static int take_expiry_before(struct kw_payload_input *input, enum expiry_form form,
@@ -356,7 +355,7 @@ static int fold_hash(
 	case KW_RDB_HASH_METADATA:
 		return fold_fields(input, EXPIRY_RELATIVE, fold);
 	case KW_RDB_HASH_LISTPACK_EX:
-		/* The lowest expiry of all stands in front; the listpack's own are absolute. */
+		/* The lowest expiry of all comes first; the listpack's own are absolute. */
 		if (kw_payload_take(input, 8, &lowest))
 			return KW_E_CORRUPT;
 		return fold_packed(input, KW_PACK_LISTPACK, SHAPE_TRIPLES, fold);

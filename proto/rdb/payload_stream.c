@@ -74,7 +74,7 @@ static int fold_nodes(struct kw_payload_input *input, struct kw_fold *fold)
 	return KW_OK;
 }
 
-/* The group's pending entries: whose they are is told by the consumers. */
+/* The group's pending entries; the consumers tell which are theirs. */
 static int fold_pending(struct kw_payload_input *input, struct kw_fold *fold)
 {
 	uint64_t pending;

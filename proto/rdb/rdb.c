@@ -7,7 +7,7 @@
 #include <assert.h>
 #include <strings.h>
 
-/* What stands where a type byte may: the servers' rdb.h. */
+/* The opcodes that can stand in the place of a type byte: the servers' rdb.h. */
 enum {
 	OPCODE_FUNCTION = 245,
 	OPCODE_SIZES = 251,

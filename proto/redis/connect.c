@@ -61,7 +61,7 @@ static void attempt_failed(struct kw_redis *redis, const struct kw_error *why)
 }
 
 /*
- * Each address left gets its share of the time left: one that swallows packets must not use it up.
+ * Each address left gets its share of the time left: one that drops packets must not use it up.
  */
 static void try_target(struct kw_redis *redis)
 {

@@ -9,13 +9,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* After a stop of this process, bytes that already came get so long to be read before a timeout. */
+/*
+ * After this process was stopped, there is so long to read bytes that already came, before a
+ * timeout.
+ */
 #define GRACE_US 1000000
 
 /* Rounds of NULLs at the end; more means that NULLs are answered with commands, for ever. */
 #define DRAIN_ROUNDS 16
 
-/* The loop's handles but for the link's: two timers and the turn. */
+/* The loop's handles except the link's: two timers and the turn. */
 #define OWN_HANDLES 3
 
 static void on_timer(uv_timer_t *timer);

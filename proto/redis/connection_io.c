@@ -8,7 +8,7 @@
 #define EVENT_BYTES ((size_t)1024 * 1024)
 #define EVENT_REPLIES 4096
 
-/* What one loop turn writes at most, however fast the server drinks; and the vectors of a write. */
+/* What one loop turn writes at most, however fast the server reads; and the vectors of a write. */
 #define TURN_BYTES ((size_t)4 * 1024 * 1024)
 #define VECTORS 64
 
@@ -19,8 +19,8 @@ static void on_turn(uv_idle_t *turn);
 static void on_poll(uv_poll_t *poll, int status, int events);
 
 /*
- * Idle handles run before the loop blocks, and an active one keeps it from blocking: whatever is
- * queued from whichever kind of callback leaves without waiting for an event.
+ * Idle handles run before the loop blocks, and an active one keeps it from blocking. So commands
+ * queued by any kind of callback are sent without waiting for an event.
  */
 void kw_redis_wake(struct kw_redis *redis)
 {
@@ -130,7 +130,7 @@ static bool read_once(struct kw_redis *redis, size_t *total)
 	case KW_REDIS_STREAM_DONE:
 		break;
 	case KW_REDIS_STREAM_AGAIN:
-		/* If writing failed, there is nothing more to learn why. */
+		/* If writing failed, no more is left that says why. */
 		if (redis->writing == KW_REDIS_WRITE_FAILED)
 			kw_redis_fail(redis, &redis->write_why);
 		return false;
@@ -163,7 +163,7 @@ void kw_redis_read(struct kw_redis *redis)
 	kw_redis_pace_reads(redis, total);
 }
 
-/* Write up to limit bytes. False: the socket takes no more for now, or never again. */
+/* Write up to limit bytes. False: the socket takes no more now, or the connection is over. */
 static bool write_once(struct kw_redis *redis, size_t limit, size_t *written)
 {
 	struct iovec vectors[VECTORS];
@@ -203,7 +203,7 @@ void kw_redis_write(struct kw_redis *redis)
 	if (login)
 		redis->login_bytes -= written;
 	if (redis->writing == KW_REDIS_WRITE_FAILED) {
-		/* Callers may stand on the stack: the loop looks at it. */
+		/* A caller can be on the stack, so the loop handles it later. */
 		kw_redis_wake(redis);
 		return;
 	}

@@ -7,7 +7,7 @@ void kw_counter_begin(struct kw_counter *counter, uint64_t now, uint64_t resets)
 	*counter = (struct kw_counter){.looks = 1, .last = now, .resets = resets};
 }
 
-/* Did the counting begin anew since the last look? */
+/* Did the counter begin anew since the last look? */
 static int is_anew(const struct kw_counter *counter, uint64_t now, uint64_t resets, uint64_t least)
 {
 	return resets != counter->resets || now < counter->last || now - counter->last < least;

@@ -8,7 +8,7 @@
 #include <assert.h>
 #include <stdio.h>
 
-/* As much of the server's words as a sentence quotes. */
+/* As much of the server's answer as a sentence quotes. */
 #define QUOTE_BYTES 200
 
 static bool says(const struct kw_reply *reply, const char *words)

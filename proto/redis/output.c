@@ -114,7 +114,7 @@ void kw_output_consume(struct kw_output *output, size_t written)
 			output->count--;
 		}
 	}
-	/* No run is empty: without bytes there is none. */
+	/* No run is empty: no run is made for no bytes. */
 	assert((output->bytes == 0) == (output->count == 0));
 	if (output->bytes == 0)
 		kw_buffer_trim(&output->encoded, KEEP_BYTES);

@@ -4,11 +4,12 @@
  *   EAGER: read at each arrival ──from 4 KiB a ms on──▶ PACED: read every ms
  *       ◀──────────────────────────below 2 KiB a ms───
  *
- * A subscriber of a busy server is woken by each of the server's writes, tens of thousands of times
- * a second, for some messages each. Waking it costs the server, too, within its own write(2). What
- * lies in the socket for a millisecond costs nothing: the kernel holds 100 KiB and more of it
- * (net.core.wmem_default), the output of a server at full speed for more than two milliseconds.
- * After a longer time it would cost: the server's next write then finds memory that no cache holds.
+ * Each write of a busy server wakes its subscriber: tens of thousands of times a second, for some
+ * messages each. The wake-up costs the server, too, within its own write(2). Bytes that wait in the
+ * socket for a millisecond cost nothing. The kernel holds 100 KiB and more of them
+ * (net.core.wmem_default), which is the output of a server at full speed for more than two
+ * milliseconds. A longer wait would cost: the server's next write then finds memory that no cache
+ * holds.
  */
 #include "base/clock.h"
 #include "redis/connection.h"
@@ -17,7 +18,7 @@
 
 #define PACE_MS 1
 #define MEASURE_US 4000 /* the rate is taken over at least so long */
-#define STALE_US 20000  /* a longer time had a pause in it */
+#define STALE_US 20000  /* a longer time includes a pause */
 #define PACE_BYTES_MS 4096
 #define EAGER_BYTES_MS 2048
 

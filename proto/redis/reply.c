@@ -62,7 +62,7 @@ static struct kw_reply *place(const redisReadTask *task)
 	return (struct kw_reply *)(uintptr_t)array->elements + task->idx;
 }
 
-/* A scalar at the top level is complete: hand it over while its text is still where it lies. */
+/* A scalar at the top level is complete: hand it over while its text is still in place. */
 static void *finish(const redisReadTask *task, struct kw_reply *reply)
 {
 	struct kw_reply_reader *reader = task->privdata;
@@ -235,7 +235,7 @@ static int fail(struct kw_reply_reader *reader)
 		reader->parser->errstr);
 }
 
-/* An incomplete reply may wait for more bytes, but not for ever more. */
+/* An incomplete reply can wait for more bytes, but their number is bounded. */
 static bool within_bounds(struct kw_reply_reader *reader)
 {
 	const redisReader *parser = reader->parser;
@@ -251,7 +251,7 @@ static bool within_bounds(struct kw_reply_reader *reader)
 	return !reader->refusal;
 }
 
-/* Between two replies the parser can be exchanged: a new one starts with a small buffer. */
+/* Between two replies the parser can be replaced: a new one starts with a small buffer. */
 static bool give_memory_back(struct kw_reply_reader *reader)
 {
 	redisReader *old = reader->parser;
@@ -300,8 +300,8 @@ static int parse(struct kw_reply_reader *reader, size_t fed, size_t *unused)
 
 /*
  * How much to feed next: large pieces only into a bulk string that is known to be incomplete. Its
- * buffer is made to grow by doubling: hiredis alone adds a MiB at a time, and where realloc must
- * copy, that is quadratic.
+ * buffer is made to grow by doubling. hiredis alone adds a MiB at a time, and if realloc must copy,
+ * that is quadratic.
  */
 static size_t next_piece(struct kw_reply_reader *reader)
 {
@@ -353,7 +353,7 @@ static void hand_over(struct kw_reply_reader *reader, const struct kw_reply *rep
 		reader->mode = READER_STOPPED;
 }
 
-/* The tail and what comes: up to the end of the one reply whose beginning the tail is. */
+/* The tail and the new bytes, up to the end of the reply that the tail begins. */
 static size_t feed_tail(struct kw_reply_reader *reader, const uint8_t *data, size_t length)
 {
 	struct kw_reply reply, elements[KW_RESP_ELEMENTS];

@@ -2,7 +2,7 @@
 
 #include <assert.h>
 
-#define DIGITS_MOST 18 /* no overflow in 64 bits; what is longer is hiredis's */
+#define DIGITS_MOST 18 /* no overflow in 64 bits; hiredis takes longer ones */
 
 struct cursor {
 	const uint8_t *at, *end;

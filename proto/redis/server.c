@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* What databases a server has when CONFIG GET may not be asked. */
+/* The number of databases of a server that does not allow CONFIG GET. */
 #define DEFAULT_DATABASES 16
 
 /* The next line without its end; false when there is none. */
@@ -304,10 +304,10 @@ int kw_server_identity_check(const struct kw_server_identity *identity, struct k
 	return 0;
 }
 
-/* RDB_VERSION in rdb.h of each series; the newest known stands for what comes after it. */
+/* RDB_VERSION in rdb.h of each series; the newest known also stands for later ones. */
 bool kw_server_loads_rdb(uint16_t local, uint16_t version)
 {
-	/* Valkey 9 counts from 80 and takes 80, or what was common ground up to 11. */
+	/* Valkey 9 counts from 80. It takes 80, and the common versions up to 11. */
 	if (local >= 80)
 		return version <= 11 || (version >= 80 && version <= local);
 	return local == 0 || version <= local;

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A peer that vanished without a word is found after 30 + 3 * 10 s of silence. */
+/* A peer that vanished without closing is found after 30 + 3 * 10 s of silence. */
 #define KEEPALIVE_IDLE_S 30
 #define KEEPALIVE_INTERVAL_S 10
 #define KEEPALIVE_PROBES 3
@@ -21,7 +21,9 @@ static int open_socket(int family)
 
 	if (fd < 0 || family == AF_UNIX)
 		return fd;
-	/* Refusals would only cost latency, or time to notice a death: no reason to fail. */
+	/*
+	 * A refusal only costs latency, or time to notice that the peer is gone: no reason to fail.
+	 */
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
@@ -152,7 +154,7 @@ static enum kw_redis_stream_result plain_read(
 	if (length == 0)
 		return KW_REDIS_STREAM_ENDED;
 	*got = (size_t)length;
-	/* A short read emptied the socket; a level-triggered poll tells when more comes. */
+	/* A short read emptied the socket; the level-triggered poll tells when more comes. */
 	return *got == room ? KW_REDIS_STREAM_MORE : KW_REDIS_STREAM_DONE;
 }
 

@@ -36,7 +36,7 @@ static int parse_path(
 	return 0;
 }
 
-/* The digits behind the last colon; -1: no port. */
+/* The digits after the last colon; -1: no port. */
 static int parse_port(const char *text)
 {
 	size_t digits = strspn(text, "0123456789");

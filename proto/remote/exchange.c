@@ -72,7 +72,7 @@ static ssize_t receive(struct kw_exchange *exchange, int fd, uint8_t *bytes, siz
 	struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
 	ssize_t got;
 
-	/* Without room for control data the kernel drops descriptors that nobody asked for. */
+	/* Without room for control data the kernel drops descriptors that were not asked for. */
 	if (exchange->takes_fd) {
 		message.msg_control = control.bytes;
 		message.msg_controllen = sizeof control.bytes;
@@ -113,7 +113,7 @@ static bool step_input(struct kw_exchange *exchange, int fd, enum kw_exchange_re
 	ssize_t got = receive(exchange, fd, bytes, kw_handshake_wants(&exchange->handshake));
 
 	if (got > 0) {
-		/* A failure shows in the machine's state, after what it has to say is sent. */
+		/* A failure shows in the machine's state, after its last message is sent. */
 		(void)kw_handshake_input(&exchange->handshake, bytes, (size_t)got);
 		return true;
 	}

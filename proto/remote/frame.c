@@ -37,7 +37,7 @@ void kw_frame_encode_report(
 		.reads = progress->reads,
 		.bytes = progress->bytes,
 	};
-	/* Only up to the zero byte: what stands behind it is not ours to send. */
+	/* Only up to the zero byte: what follows it must not be sent. */
 	if (state_valid(progress->state))
 		memcpy(frame->state, progress->state, strlen(progress->state));
 }

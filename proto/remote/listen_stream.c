@@ -138,7 +138,7 @@ static void joining_welcomed(struct kw_joining *joining)
 	struct kw_error error;
 	int fd = joining->fd;
 
-	/* The loop must have let go of the descriptor before another may poll it. */
+	/* The loop must have let go of the descriptor before another handle can poll it. */
 	joining->fd = -1;
 	joining_end(joining);
 	if (stream->ops->adopt(session, fd, &error) == 0) {
@@ -191,7 +191,7 @@ static void on_joining_poll(uv_poll_t *poll, int status, int events)
 	joining_step(joining);
 }
 
-/* Has it said what agent it is? */
+/* Has the agent sent its name? */
 static bool is_silent(const struct kw_joining *joining)
 {
 	return kw_handshake_is(&joining->exchange.handshake, KW_HANDSHAKE_HELLO_WAIT);
@@ -273,7 +273,7 @@ static void rest(
 	uv_timer_start(&stream->retry, on_retry, ms, 0);
 }
 
-/* The oldest silent one, or else the oldest at all. */
+/* The oldest that has sent nothing, or else the oldest of all. */
 static struct kw_joining *choose_victim(const struct kw_stream *stream)
 {
 	struct kw_joining *oldest = NULL, *silent = NULL;
@@ -310,7 +310,7 @@ static bool make_room(struct kw_stream *stream)
 	return true;
 }
 
-/* The connection stays in the kernel's queue; asking at once would spin. */
+/* The connection stays in the kernel's queue; to ask again at once would spin. */
 static void starve(struct kw_stream *stream, int errnum)
 {
 	struct kw_error error;
@@ -330,7 +330,9 @@ static void on_connection(uv_poll_t *poll, int status, int events)
 	for (int i = 0; i < ACCEPTS && is(stream, KW_STREAM_OPEN); i++) {
 		int fd;
 
-		/* Only of the first it is known that a connection waits, for which one gives way.
+		/*
+		 * Only for the first one do we know that a connection waits: then another gives
+		 * way.
 		 */
 		if (i > 0 && stream->joining_count >= KW_JOININGS_MAX)
 			return;
@@ -343,7 +345,7 @@ static void on_connection(uv_poll_t *poll, int status, int events)
 		}
 		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
 			starve(stream, errno);
-		/* Anything else is the end of the queue, or one connection that died in it. */
+		/* Anything else: the end of the queue, or a connection that ended in it. */
 		return;
 	}
 }
@@ -372,7 +374,7 @@ static void on_stream_closed(uv_handle_t *handle)
 	handle_closed(handle->data);
 }
 
-/* Tell those who are just being greeted, if their socket takes it at once. */
+/* Tell the peers that are still in the handshake, if their socket takes it at once. */
 static void turn_away(struct kw_joining *joining)
 {
 	struct kw_handshake *handshake = &joining->exchange.handshake;

@@ -45,7 +45,9 @@ int kw_memory_init(struct kw_memory *memory, uint64_t reserve_bytes, struct kw_e
 	memory->fd = memfd_create("keywake-table", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (memory->fd < 0)
 		return kw_error_errno(error, errno, "memory file: memfd_create");
-	/* 0777 is a memfd's default: nobody's reopening for writing is wanted, nor anybody else's.
+	/*
+	 * 0777 is a memfd's default. No process may reopen it for writing, and no other user at
+	 * all.
 	 */
 	if (fchmod(memory->fd, 0400) != 0 || ftruncate(memory->fd, (off_t)reserve_bytes) != 0) {
 		kw_error_errno(error, errno, "memory file: cannot be made %" PRIu64 " bytes long",

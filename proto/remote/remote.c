@@ -198,7 +198,7 @@ void kw_remote_welcomed(struct kw_remote *remote, const struct kw_handshake_fact
 
 static bool in_bounds(const struct kw_remote *remote, const struct kw_remote_read *read)
 {
-	/* Before WELCOME nothing is known to be readable, and nothing is. */
+	/* Before WELCOME nothing is readable. */
 	return read->length <= KW_READ_MAX && read->offset <= remote->mapped_bytes &&
 	       read->length <= remote->mapped_bytes - read->offset &&
 	       kw_extents_cover(remote->extents, remote->extent_count, read->offset, read->length);
@@ -209,7 +209,9 @@ void kw_remote_read(struct kw_remote *remote, struct kw_remote_read *const *read
 	assert(!kw_remote_is(remote, KW_REMOTE_CLOSED));
 	for (int i = 0; i < count; i++) {
 		assert(reads[i]->done);
-		/* While closing all are told back alike, when nothing writes any more. */
+		/*
+		 * While closing, all are told back in the same way, when no thread writes any more.
+		 */
 		if (in_bounds(remote, reads[i]) || kw_remote_is(remote, KW_REMOTE_CLOSING)) {
 			kw_read_list_push(&remote->waiting, reads[i]);
 		} else {
@@ -269,7 +271,7 @@ void kw_remote_set_extents(struct kw_remote *remote, const struct kw_extent *ext
 {
 	assert(count >= 0);
 	if (count > KW_EXTENTS_MAX)
-		count = KW_EXTENTS_MAX; /* what is beyond is refused when it is read */
+		count = KW_EXTENTS_MAX; /* a READ beyond them is refused */
 	memcpy(remote->extents, extents, (size_t)count * sizeof *extents);
 	remote->extent_count = count;
 }

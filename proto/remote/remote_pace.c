@@ -13,7 +13,9 @@
 #define REPORT_INTERVAL_US 100000
 /* … and the last one is repeated this often: the proxy takes a silent agent for a stuck one. */
 #define REPORT_REPEAT_US 3000000
-/* A READ whose deadline passed gets so long, so that bytes that are already here are read. */
+/*
+ * A READ whose deadline passed gets so much longer, so that bytes that are already here are read.
+ */
 #define LAST_CHANCE_US 10000
 
 /* ---- the one timer ----
@@ -62,7 +64,7 @@ static void check_head(struct kw_remote *remote, uint64_t now)
 		kw_remote_wake_at(remote, head->deadline_us);
 		return;
 	}
-	/* If it was this process that stood still, the bytes are here and only need to be read. */
+	/* If this process was stopped, the bytes are here and only need to be read. */
 	if (remote->overdue_us == 0) {
 		remote->overdue_us = now;
 		kw_remote_wake_at(remote, now + LAST_CHANCE_US);
@@ -90,7 +92,7 @@ static void check_report(struct kw_remote *remote, uint64_t now)
 	}
 	remote->reporting = KW_REPORT_DUE;
 	remote->ops->report(remote);
-	/* What could not be sent at once the carrier sends when its socket has room. */
+	/* If it cannot be sent at once, the carrier sends it when its socket has room. */
 	if (kw_remote_is(remote, KW_REMOTE_READY))
 		kw_remote_wake_at(remote, now + REPORT_REPEAT_US);
 }
@@ -119,9 +121,9 @@ static void on_timer(uv_timer_t *timer)
 
 /* ---- turns ----
  *
- * An idle handle runs before the loop polls, in the same iteration as the timer that asked for
- * it, and is stopped again before the loop decides how long to sleep. So a turn neither waits nor
- * keeps the loop busy.
+ * An idle handle runs before the loop polls, in the same iteration as the timer that asked for it.
+ * It is stopped again before the loop decides how long to sleep. So a turn neither waits nor keeps
+ * the loop busy.
  */
 static void tell_refused(struct kw_remote *remote)
 {
@@ -169,7 +171,7 @@ void kw_remote_report(struct kw_remote *remote, const struct kw_remote_progress 
 		return;
 	remote->report = *progress;
 	remote->report.state[sizeof remote->report.state - 1] = 0;
-	/* Equal to what the proxy has heard: the repetition is soon enough. */
+	/* Equal to the last report: the repetition is soon enough. */
 	if (remote->reporting == KW_REPORT_SENT &&
 		memcmp(&remote->report, &remote->report_last, sizeof remote->report) == 0)
 		return;

@@ -14,7 +14,7 @@
 
 static void set(int fd, int level, int option, int value)
 {
-	/* A socket without one of these still works; nothing better could be done about it. */
+	/* A socket without one of these still works; and nothing more can be done. */
 	(void)setsockopt(fd, level, option, &value, sizeof value);
 }
 

@@ -38,7 +38,7 @@ struct kw_lookup {
 	enum phase phase;
 	bool reading;    /* a READ is out */
 	uint64_t length; /* of it */
-	bool stopped;    /* and what it brings is not wanted any more */
+	bool stopped;    /* and its bytes are not wanted any more */
 
 	/* what is asked */
 	uint32_t database;
@@ -103,7 +103,7 @@ const struct kw_lookup_stats *kw_lookup_stats(const struct kw_lookup *lookup)
 	return &lookup->stats;
 }
 
-/* What is known may be of another connection, whose owner must hear of the extents again. */
+/* What is known might be of another connection; its owner must hear of the extents again. */
 static void forget(struct kw_lookup *lookup)
 {
 	lookup->known = false;
@@ -345,7 +345,9 @@ static void on_record(struct kw_lookup *lookup)
 		return;
 	}
 	if (result.record.database != lookup->database || !kw_slice_equal(result.record.key, key)) {
-		/* Another key with this hash; or a place sampled while it changed, that names any.
+		/*
+		 * Another key with this hash; or a place sampled while it changed, which can name
+		 * any record.
 		 */
 		if (hash_of(lookup, result.record.database, result.record.key) == lookup->hash)
 			look_at_slots(lookup);
@@ -354,7 +356,7 @@ static void on_record(struct kw_lookup *lookup)
 		return;
 	}
 	if (result.record.superseded_by != 0) {
-		/* The slot's place was sampled while it changed: it names the one before. */
+		/* The slot's place was sampled while it changed: it names the previous record. */
 		start_over(lookup, "the record has just been replaced");
 		return;
 	}

@@ -14,7 +14,7 @@
 
 static void begin_pass(struct kw_reader *reader);
 
-/* ---- a driver that needs to know nothing ---- */
+/* ---- a driver that needs no progress ---- */
 
 static void ignore_superblock(void *arg, const struct kw_superblock *superblock)
 {
@@ -149,7 +149,7 @@ void kw_reader_start(struct kw_reader *reader, const struct kw_cursor *cursor)
 	reader->has_cursor = cursor != NULL;
 	if (cursor)
 		reader->cursor_given = *cursor;
-	/* READs of before may still write into the buffers: their ends are awaited first. */
+	/* Earlier READs can still write into the buffers: wait for their ends first. */
 	reader->start_waits = reader->outstanding > 0;
 	if (!reader->start_waits)
 		start_now(reader);
@@ -303,7 +303,7 @@ static void pair_known(struct kw_reader *reader)
 		kw_reader_log_begin(reader);
 }
 
-/* Does the superblock say that this position means nothing any more? */
+/* Does the superblock say that this position is no longer valid? */
 static bool position_lapsed(struct kw_reader *reader)
 {
 	const struct kw_superblock *super = &reader->probe;
@@ -344,7 +344,7 @@ static void superblock_arrived(struct kw_reader *reader)
 		mismatch(reader, &error);
 		return;
 	}
-	/* In the midst of a pass another epoch means that nothing planned can be read any more. */
+	/* If the epoch changes within a pass, nothing planned can be read any more. */
 	if (reader->purpose == PURPOSE_RECHECK && super->epoch != reader->superblock.epoch) {
 		lapse(reader, "the table began a new epoch");
 		return;
@@ -379,8 +379,8 @@ static void directory_arrived(struct kw_reader *reader)
 }
 
 /*
- * All up to the head was read: that is the position. What a look at the tail took may lie beyond
- * the head of a superblock that was published before.
+ * All up to the head was read: that is the position. A look at the tail can have taken records
+ * beyond the head of an older superblock.
  */
 static void move_to_head(struct kw_reader *reader)
 {

@@ -9,9 +9,9 @@
  *
  * What was read ahead is a guess about place (the segment that was the head goes on where it ended)
  * and about time (it is sampled after the superblock). Neither is relied upon: the plan of the pass
- * is made from superblock and directory alone, and only if its first range begins where the guess
- * did are the bytes looked at, up to the end that the superblock gives. A record that is not whole
- * or does not verify is no sign of damage here; from it on the log is read plainly.
+ * is made from superblock and directory alone. The bytes are used only if the plan's first range
+ * begins at the guessed place, and only up to the superblock's end. A record that is not whole or
+ * does not verify is no sign of damage here: from there on, the log is read in the usual way.
  */
 #include "table/reader_internal.h"
 
@@ -44,7 +44,7 @@ struct kw_read *kw_reader_ahead_aim(struct kw_reader *reader, uint64_t length)
 		return NULL;
 	if (length > left)
 		length = left;
-	/* A sink that is filling up will not be hurried. */
+	/* Do not read ahead for a sink that is filling up. */
 	if (reader->sink.room(reader->sink.arg) < length)
 		return NULL;
 	assert(!ahead->out && length <= KW_READER_AHEAD_BYTES);

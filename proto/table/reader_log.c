@@ -266,7 +266,9 @@ static bool consume(struct kw_reader *reader, const struct chunk *chunk)
 		}
 	}
 	if (verdict == RECORD_INCOMPLETE && end == range->end) {
-		/* The segment's committed bytes end within a record: they were not its own. */
+		/*
+		 * The segment's committed bytes end within a record: they are not of this segment.
+		 */
 		kw_reader_recheck(reader, chunk->range, reader->carry_offset);
 		return false;
 	}

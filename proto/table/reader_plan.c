@@ -13,7 +13,7 @@
 static void add_range(struct kw_reader *reader, const struct kw_directory_segment *segment,
 	uint64_t start, uint64_t end)
 {
-	assert(end <= segment->capacity); /* view.c saw to it */
+	assert(end <= segment->capacity); /* view.c has checked this */
 	if (start >= end)
 		return;
 	if (reader->range_count == reader->range_capacity) {
@@ -32,7 +32,7 @@ static uint64_t readable_end(
 							      : segment->committed;
 }
 
-/* Newest segment to oldest: what is cleaned meanwhile is rather among the old ones. */
+/* Newest segment to oldest: the old ones are more likely to be cleaned meanwhile. */
 static void plan_snapshot(struct kw_reader *reader)
 {
 	const struct kw_directory *directory = &reader->view.directory;

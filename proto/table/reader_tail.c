@@ -4,23 +4,23 @@
  *   plain   poll ──superblock──▶ ◀── grown ──log──▶ ◀── records     two round trips
  *   tail    poll ──log──▶ ◀── records                               one, of one READ
  *
- * The next record can stand in one place only, with one version only, if in the position's segment
- * at all: while a segment is the head every record goes there, one behind the other, each with the
- * next version; once a record goes elsewhere that segment is sealed. So whatever stands at the
- * position with the next version, and verifies as of this very place, is the record that is
- * published there, or will be: the writer never takes one back. Bytes of an earlier life of the
- * memory cannot be taken for it, whatever their checksum: versions only grow, so theirs are lower.
+ * If the next record is in the position's segment, it can stand in one place only, with one version
+ * only. While a segment is the head every record goes there, one after the other, each with the
+ * next version. Once a record goes elsewhere, that segment is sealed. So if a record at the
+ * position has the next version and verifies for this place, it is published, or will be: the
+ * writer never takes one back. Bytes of an earlier life of the memory cannot be taken for it,
+ * whatever their checksum: versions only grow, so theirs are lower.
  *
- * What the tail cannot tell (that the log goes on in another segment, which deletes were dropped,
- * how the source is, how old all this is) the superblock tells: it is read at the latest every
- * KW_READER_LOOKS looks, and at once when something stands there that cannot be taken. Until it has
- * covered them, records taken here move no version that a cursor, or anybody, could be told.
+ * The tail does not tell whether the log goes on in another segment, which deletes were dropped,
+ * the state of the source, or the age of all this. The superblock does. It is read at the latest
+ * every KW_READER_LOOKS looks, and at once if a record there cannot be taken. Until it has covered
+ * them, records taken here move no version that a cursor or the owner is told.
  */
 #include "table/reader_internal.h"
 
 enum verdict {
 	TAIL_TAKEN,   /* the next record was there */
-	TAIL_QUIET,   /* behind what was taken nothing is to be seen */
+	TAIL_QUIET,   /* nothing follows what was taken */
 	TAIL_MORE,    /* the next record is there, and longer than what was read */
 	TAIL_UNSURE,  /* it is there and does not verify: being written, or torn */
 	TAIL_STOPPED, /* the sink stopped the reader */
@@ -49,7 +49,10 @@ bool kw_reader_tail_look(struct kw_reader *reader)
 	if (reader->options.ahead != KW_AHEAD_FREE || !reader->tailing || reader->vanished ||
 		ahead->large || ahead->out)
 		return false;
-	/* At rest a look is one READ, whichever; and soon the log will go on in another segment. */
+	/*
+	 * At rest a look is one READ in either case; and soon the log will go on in another
+	 * segment.
+	 */
 	if ((due && !active) || kw_reader_ahead_left(reader) < length)
 		return false;
 	ahead->again = false;

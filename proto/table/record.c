@@ -14,8 +14,9 @@ uint32_t kw_record_checksum(const struct kw_record *record, const struct kw_plac
 }
 
 /*
- * Readers look at the tail of the log before it is published. Until its end is written the record
- * is to be one that nobody takes, whatever stood here: replaced by version 1, which is above none.
+ * Readers look at the tail of the log before it is published. Until its end is written, no reader
+ * may take the record, whatever stood here before. So it says that version 1 has replaced it: no
+ * head is older.
  */
 static void begin_writing(struct kw_record *record)
 {
@@ -77,7 +78,7 @@ bool kw_record_plausible(const void *bytes, size_t available, uint64_t limit)
 
 	if (available < KW_RECORD_HEADER)
 		return false;
-	/* The bytes may change meanwhile, and lie at any address: each field is read once. */
+	/* The bytes can change meanwhile, and lie at any address: each field is read once. */
 	memcpy(&length, &record->length, sizeof length);
 	memcpy(&what, &record->what, sizeof what);
 	if (length < KW_RECORD_HEADER || length > limit || length > KW_RECORD_LENGTH_MAX)

@@ -131,8 +131,9 @@ static const struct option_word *find_word(const char *given, const char **value
 }
 
 /*
- * Walk the arguments. With apply false only file, --check-config and what ends the program are
- * taken; with apply true the assignments, which come after the file wherever it was named.
+ * Walk the arguments. With apply false, take only the file, --check-config and the options that end
+ * the program. With apply true, take the assignments: they come after the file, wherever it was
+ * named.
  */
 static int walk(struct command_line *line, struct kw_config *config,
 	const struct kw_config_key *keys, int argc, char **argv, bool apply)

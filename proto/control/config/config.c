@@ -25,7 +25,7 @@ static json_t **values_copy(json_t *const *values, size_t count)
 	return copy;
 }
 
-/* A table of keys that does not fit itself is a bug of ours: it shows at the first start. */
+/* A table of keys that contradicts itself is a bug of ours: it shows at the first start. */
 static json_t *fallback_value(const struct kw_config_key *key)
 {
 	struct kw_config_key unbounded = *key;
@@ -211,8 +211,8 @@ int kw_config_complete(const struct kw_config *config, struct kw_error *error)
 }
 
 /*
- * Put values in the place of the present ones and tell of each difference. When one is refused, the
- * old values come back and those already told are told again.
+ * Put values in the place of the present ones and tell of each difference. If one is refused, the
+ * old values come back, and the keys already told are told again.
  */
 static int switch_to(struct kw_config *config, json_t **values, kw_config_changed_fn changed,
 	void *arg, struct kw_error *error)
@@ -268,7 +268,7 @@ int kw_config_reload(struct kw_config *config, kw_config_changed_fn changed, voi
 
 	if (code)
 		return code;
-	/* As the file is, for a restart; and as far as it takes effect, for now. */
+	/* All of the file, for a restart; and the part that takes effect now. */
 	code = check_values(config, values, error);
 	if (code)
 		goto refused;

@@ -131,8 +131,7 @@ static int take_value(struct walk *walk, size_t index, json_t *given)
 	return 0;
 }
 
-/* As deep as the known groups go: an unknown name ends the walk before its members are looked at.
- */
+/* The depth is bounded by the known groups: an unknown name ends the walk before its members. */
 static int walk_object(struct walk *walk, const char *prefix, json_t *object)
 {
 	const char *name;

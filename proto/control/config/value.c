@@ -102,7 +102,7 @@ bool kw_bytes_parse(const char *text, int64_t *bytes)
 	while (*text == ' ')
 		text++;
 	factor = unit_factor(text);
-	/* Half a byte is a slip of the pen, half a GiB is not. */
+	/* Half a byte is a mistake, half a GiB is not. */
 	if (factor == 0 || (factor == 1 && fraction != 0) ||
 		__builtin_mul_overflow(whole, (int64_t)factor, &product) ||
 		__builtin_add_overflow(product, (int64_t)(fraction * factor + 0.5), bytes))
@@ -237,8 +237,8 @@ static bool wants_text(const struct kw_config_key *key)
 }
 
 /*
- * JSON that is a text where something else is wanted may hold that as text ("\"12\"" for 12), as it
- * does when a shell script quotes once too often. NULL: it does not.
+ * If another type is wanted, a JSON text can hold it as text ("\"12\"" for 12): a shell script that
+ * quotes once too often writes this. NULL: it does not.
  */
 static json_t *unquoted(const struct kw_config_key *key, const json_t *given)
 {
@@ -259,7 +259,7 @@ int kw_config_value_parse(
 	if (!given && *text == '[' && key->type != KW_CONFIG_TEXT)
 		return kw_error_set(error, KW_E_CONFIG, "%s: not a JSON list: column %d: %s",
 			key->path, where.column, where.text);
-	/* A name may be "7" or "true": where a text is wanted, scalars are what they look like. */
+	/* A name may be "7" or "true": if a text is wanted, a scalar is its own text. */
 	if (given && wants_text(key) && !json_is_string(given) && !json_is_array(given) &&
 		!json_is_object(given)) {
 		json_decref(given);

@@ -1,4 +1,4 @@
-/* One line of a client's: what is asked, whether it may be, and the answer. */
+/* One line of a client: the request, whether it is allowed, and the answer. */
 #include "control/rpc/internal.h"
 
 #include "control/json_text.h"

@@ -175,7 +175,9 @@ void rpc_connection_send_event(struct rpc_connection *connection, const char *li
 	if (rpc_is_closing(connection))
 		return;
 	tell_dropped(connection);
-	/* Once one is lost the rest waits for room, so that the gap is where it is told. */
+	/*
+	 * Once one is lost, the following ones wait for room, so that the gap is told in its place.
+	 */
 	if (connection->dropped > 0 || unsent(connection) + length > KW_RPC_EVENTS_MAX) {
 		connection->dropped++;
 		return;
@@ -335,7 +337,7 @@ void rpc_connection_resume(struct rpc_connection *connection)
 	process(connection);
 }
 
-/* Too many: say so before hanging up, as far as one write goes. */
+/* Too many: say so before closing, as far as one write goes. */
 static void turn_away(struct rpc_connection *connection)
 {
 	static char line[] =

@@ -56,8 +56,8 @@ static void ignore(void *arg)
 }
 
 /*
- * A client that goes away before its answer is written must not take the daemon with it, and libuv
- * writes without MSG_NOSIGNAL. A disposition that the process has set is left alone.
+ * A client that goes away before its answer is written must not end the daemon, and libuv writes
+ * without MSG_NOSIGNAL. A disposition that the process has set is left alone.
  */
 static void ignore_sigpipe(void)
 {

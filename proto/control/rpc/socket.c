@@ -139,7 +139,7 @@ static int make_socket(
 	unlink(making);
 	/*
 	 * Linux gives the file the mode of the unbound socket (unix_bind in net/unix/af_unix.c), so
-	 * at no moment is it wider than this; chmod then adds what the umask took away.
+	 * it is never wider than this. chmod then adds what the umask took away.
 	 */
 	fchmod(fd, SOCKET_MODE);
 	if (bind(fd, (const struct sockaddr *)&names->making, sizeof names->making))

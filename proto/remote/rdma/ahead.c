@@ -13,7 +13,7 @@ struct kw_rdma_ahead {
 	uint64_t length;
 	struct ibv_mr *region;
 	bool ended; /* the loop has heard of the work's end */
-	bool taken; /* … and nobody else needs this any more */
+	bool taken; /* … and no one else holds this any more */
 };
 
 static void on_work(uv_work_t *work)

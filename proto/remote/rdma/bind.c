@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 /*
- * A driver that takes its contexts away has freed what was made by them; with this the library
- * frees its half too, rather than to keep it and say EIO (ibv_open_device(3)). Read once, at the
- * first use of the library; before there are threads.
+ * A driver that takes its contexts away has freed what was made by them. With this setting the
+ * library frees its half too, rather than keep it and return EIO (ibv_open_device(3)). The library
+ * reads it once, at its first use; set it before there are threads.
  */
 __attribute__((constructor)) static void free_what_was_on_a_removed_device(void)
 {
@@ -46,7 +46,7 @@ int kw_rdma_resolve(const struct kw_address *address, bool everywhere, struct so
 	return code;
 }
 
-/* Of several devices none is the obvious one, and a table is registered with one only. */
+/* Among several devices the choice is not obvious, and a table is registered with one only. */
 static int choose_device(
 	struct kw_rdma_bound *bound, const struct kw_rdma_options *options, struct kw_error *error)
 {
@@ -155,7 +155,7 @@ void kw_rdma_let_go(struct ibv_context *verbs)
 
 	if (nothing < 0)
 		return;
-	/* librdmacm will close these numbers one day: so they must stay ours, and lead nowhere. */
+	/* librdmacm closes these descriptors later: so they must stay ours, and lead nowhere. */
 	(void)dup3(nothing, verbs->cmd_fd, O_CLOEXEC);
 	(void)dup3(nothing, verbs->async_fd, O_CLOEXEC);
 	close(nothing);

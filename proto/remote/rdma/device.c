@@ -23,7 +23,7 @@ static int add_region(struct kw_rdma_device *device, int number, const struct kw
 	return 0;
 }
 
-/* What was registered ahead and meets [base, +length) will not be asked for again. */
+/* What was registered ahead and overlaps [base, +length) will not be asked for again. */
 static void drop_ahead(struct kw_rdma_device *device, const uint8_t *base, uint64_t length)
 {
 	for (int i = 0; i < KW_RDMA_AHEAD; i++)
@@ -73,7 +73,7 @@ static int add_extent(void *arg, int number, struct kw_extent *extent, struct kw
 		drop_ahead(device, device->memory->base + extent->offset, extent->length);
 		code = add_region(device, number, extent, error);
 	}
-	if (code != 0) { /* what may be wanted stands back behind what is */
+	if (code != 0) { /* what is needed now goes before what might be needed */
 		drop_ahead(device, device->memory->base, device->memory->reserve_bytes);
 		code = add_region(device, number, extent, error);
 	}
@@ -118,7 +118,7 @@ static void close_device(void *arg)
 	for (int i = 0; i < KW_EXTENTS_MAX; i++)
 		kw_rdma_unregister(device->regions[i]);
 	(void)ibv_dealloc_pd(device->pd);
-	/* Last: what is given back from now on nobody has pinned. */
+	/* Last: no device has pinned the pages that are given back from now on. */
 	kw_memory_detach(device->memory);
 	free(device);
 }

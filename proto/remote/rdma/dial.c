@@ -79,7 +79,7 @@ static bool is_established(const struct kw_rdma_dial *dial)
 	return is(dial, KW_RDMA_DIAL_UP) || is(dial, KW_RDMA_DIAL_LOST);
 }
 
-/* Is one address tried, which may still do? */
+/* Is an address being tried that can still succeed? */
 static bool is_trying(const struct kw_rdma_dial *dial)
 {
 	return is(dial, KW_RDMA_DIAL_ROUTE) || is(dial, KW_RDMA_DIAL_BUILD) ||
@@ -134,7 +134,7 @@ int kw_rdma_options_apply(
 
 /* ---- steps ---- */
 
-/* A proxy's own refusal says more than that another address leads nowhere. */
+/* A proxy's own refusal says more than the failure of another address. */
 static void remember(struct kw_rdma_dial *dial, const struct kw_error *error)
 {
 	const struct addrinfo *address = dial->address;
@@ -150,7 +150,7 @@ static void remember(struct kw_rdma_dial *dial, const struct kw_error *error)
 }
 
 /*
- * What was begun for an address is released in the next turn of the remote: callbacks of it may be
+ * What was begun for an address is released in the next turn of the remote: its callbacks can be
  * under way now.
  */
 static void failed(struct kw_rdma_dial *dial, const struct kw_error *error)

@@ -173,7 +173,7 @@ static int build_state(struct kw_rdma_end *end, struct kw_error *error)
 
 	if (rdma_init_qp_attr(end->id, &attributes, &mask) != 0)
 		return kw_error_errno(error, errno, "queue pair: attributes");
-	attributes.qp_access_flags = 0; /* nobody has proved anything yet */
+	attributes.qp_access_flags = 0; /* no peer has proved itself yet */
 	errnum = ibv_modify_qp(end->qp, &attributes, mask);
 	if (errnum != 0)
 		return kw_error_errno(error, errnum, "queue pair: INIT");

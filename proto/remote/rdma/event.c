@@ -308,7 +308,7 @@ void kw_rdma_unregister(struct ibv_mr *mr)
 	if (!mr)
 		return;
 	length = mr->length;
-	/* It fails where the kernel has taken the device away, and the region with it. */
+	/* It fails if the kernel has taken the device away, and the region with it. */
 	(void)ibv_dereg_mr(mr);
 	atomic_fetch_sub(&registered, length);
 }

@@ -1,5 +1,5 @@
 /*
- * rdma, the proxy's end: listening, and whose connection requests are answered.
+ * rdma, the proxy's end: listening, and which connection requests are answered.
  */
 #include "base/backoff.h"
 #include "base/buffer.h"
@@ -19,7 +19,7 @@
 #define BACKLOG 128
 #define RETRY_LOWEST_MS 100
 #define RETRY_HIGHEST_MS 5000
-#define LOOK_MS 1000 /* of a wildcard address nobody is told that its device was removed */
+#define LOOK_MS 1000 /* a wildcard address brings no event when its device is removed */
 
 /*
  *                    device and address are there
@@ -125,7 +125,7 @@ static enum kw_rdma_reject judge(
 		return KW_RDMA_REJECT_SHUTDOWN;
 	if (cm_event->id->verbs != listen->bound.verbs)
 		return KW_RDMA_REJECT_DEVICE;
-	/* There is no queue to leave them in: they are told to come again. */
+	/* There is no queue for them, so they are told to come again. */
 	return kw_server_busy(server_of(listen)) ? KW_RDMA_REJECT_BUSY : KW_RDMA_REJECT_NONE;
 }
 
@@ -172,8 +172,10 @@ static void on_handle_closed(uv_handle_t *handle)
 	kw_listener_closed(listener);
 }
 
-/* Nothing is held any more of what was there. In this order: first what is on the device, then the
- * watch, which may let go of it, then the ids that keep it open. */
+/*
+ * Release all that was there, in this order: first what is on the device, then the watch, which can
+ * let go of it, then the ids that keep it open.
+ */
 static void release(struct listen *listen)
 {
 	if (listen->poll) {
@@ -209,8 +211,7 @@ static void failed(struct listen *listen, const struct kw_error *why)
 	try_later(listen);
 }
 
-/* Connections hold the channel, the device and the way to it: these go when the last of them has.
- */
+/* Connections hold the channel, the device and its ids: these go after the last connection. */
 static void go_on(struct kw_rdma_listen *common)
 {
 	struct listen *listen = (struct listen *)common;
@@ -226,7 +227,7 @@ static void go_on(struct kw_rdma_listen *common)
 	try_later(listen);
 }
 
-/* Nobody can connect any more by what there is. */
+/* No agent can connect any more over what there is. */
 static void lose(struct listen *listen, const struct kw_error *why)
 {
 	struct kw_rdma_peer *at, *next;
@@ -340,8 +341,10 @@ static void listening(struct listen *listen)
 
 	kw_sm_move(&listen->sm, LISTENING, listener->address.host);
 	kw_backoff_reset(&listen->backoff);
-	/* The same one again after a loss: agents go on knocking there. (It stands at the same
-	 * place in an address of either family.) */
+	/*
+	 * The same port again after a loss: agents go on trying it. (It stands at the same place in
+	 * an address of either family.)
+	 */
 	listener->address.port = ntohs(rdma_get_src_port(listen->bound.id));
 	((struct sockaddr_in *)&listen->address)->sin_port = htons(listener->address.port);
 	snprintf(listener->device, sizeof listener->device, "%s",
@@ -361,7 +364,9 @@ static int take(struct listen *listen, struct kw_error *error)
 		return (int)error->code;
 	assert(!listen->watch.of);
 	listen->common.device->users++;
-	/* From now on: what is removed while the table is being registered must be let go of too.
+	/*
+	 * From now on: if the device is removed while the table is being registered, it must be let
+	 * go of too.
 	 */
 	listen->watch.told = on_device;
 	listen->watch.owner = listen;
@@ -513,7 +518,7 @@ static uint64_t figures_rdma(const struct kw_session *session, struct kw_session
 		ibv_get_device_name(peer->listen->device->verbs->device));
 	info->progress = peer->progress;
 	info->reported = peer->heard_us != 0;
-	/* Nobody here sees them: the agent tells. */
+	/* The proxy does not see them: the agent tells. */
 	info->reads = info->reported ? info->progress.reads : UINT64_MAX;
 	info->bytes = info->reported ? info->progress.bytes : UINT64_MAX;
 	return peer->heard_us;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FAREWELL_MS 500 /* for last words: with a dead peer they never get through */
+#define FAREWELL_MS 500 /* for last messages: a dead peer never takes them */
 #define SENTENCE (KW_ERROR_TEXT + KW_ADDRESS_TEXT + KW_PEER_TEXT + 8)
 
 #define IN(state) KW_SM_TO(KW_RDMA_##state)
@@ -106,7 +106,7 @@ static void finish(struct kw_rdma_peer *peer)
 		listen->peers = peer->next;
 	if (peer->next)
 		peer->next->previous = peer->previous;
-	/* What the server asks of the session now it asks of us: so we go last. */
+	/* The server's calls for the session now come to us: so we are freed last. */
 	if (session)
 		kw_session_ended(session, peer->why.text);
 	free(peer);
@@ -161,7 +161,7 @@ static void gone(struct kw_rdma_peer *peer)
 	release(peer, true);
 }
 
-/* why is told unless it was before. */
+/* why is told unless it was told before. */
 void kw_rdma_peer_lost(struct kw_rdma_peer *peer, const struct kw_error *why)
 {
 	if (is_gone(peer))
@@ -187,7 +187,7 @@ static void on_deadline(uv_timer_t *timer)
 	kw_rdma_peer_lost(peer, &error);
 }
 
-/* Last words are on their way, or nothing is. */
+/* The last messages are on their way, or there are none. */
 static void leave(struct kw_rdma_peer *peer)
 {
 	move(peer, KW_RDMA_LEAVING, peer->why.text);
@@ -202,7 +202,7 @@ static void farewell(struct kw_rdma_peer *peer, enum kw_frame_status bye)
 	struct kw_frame_reply reply;
 	struct kw_error error;
 
-	/* At once, whatever becomes of the words behind it. */
+	/* At once, whatever becomes of the message after it. */
 	(void)kw_rdma_end_open(&peer->end, false, &error);
 	kw_frame_encode_reply(&reply, bye, 0, 0);
 	(void)kw_rdma_end_send(&peer->end, &reply, sizeof reply, &error);
@@ -245,9 +245,9 @@ static void refused(struct kw_rdma_peer *peer)
 }
 
 /*
- * A host that died says nothing, and this end posts nothing that could fail: an empty reply that
- * nobody asked for is acknowledged by the agent's device, or the session is over. An agent that
- * stands still takes KW_RDMA_RECEIVES of them before it counts as dead too.
+ * A host that died sends nothing, and this end posts nothing that could fail. So it sends an empty
+ * reply without a request: the agent's device acknowledges it, or the session is over. A stopped
+ * agent takes KW_RDMA_RECEIVES of them before it counts as dead too.
  */
 static void on_probe(uv_timer_t *timer)
 {
@@ -264,7 +264,7 @@ static void on_probe(uv_timer_t *timer)
 		kw_rdma_peer_lost(peer, &error);
 }
 
-/* It has proved itself: only now may its READs pass, and only then is it told so. */
+/* It has proved itself: first allow its READs, then tell it so. */
 static void welcome(struct kw_rdma_peer *peer)
 {
 	struct kw_session *session;
@@ -320,11 +320,11 @@ static void hear_frame(struct kw_rdma_peer *peer, const uint8_t *bytes, uint32_t
 	}
 	peer->progress = frame.progress;
 	peer->heard_us = kw_clock_us();
-	/* Which lets it send the next one: so there is always a receive for it. */
+	/* The answer lets it send the next one: so there is always a receive for it. */
 	kw_frame_encode_reply(&reply, KW_FRAME_OK, 0, 0);
 	if (kw_rdma_end_send(&peer->end, &reply, sizeof reply, &error) == 0)
 		return;
-	/* Only who does not wait for its answers gets here. */
+	/* Only an agent that does not wait for its answers gets here. */
 	kw_server_violated(server_of(peer), KW_FRAME_BAD);
 	kw_rdma_peer_lost(peer, &error);
 }
@@ -480,7 +480,7 @@ void kw_rdma_peer_turn_away(struct kw_rdma_peer *peer)
 	}
 	if (!is(peer, KW_RDMA_BUILDING))
 		return;
-	/* The thread pool still has it; letting go of the request rejects it. */
+	/* The thread pool still has it; releasing the request rejects it. */
 	kw_error_set(&error, KW_E_GONE, "the proxy is shutting down");
 	peer->why = error;
 	gone(peer);
@@ -493,7 +493,7 @@ void kw_rdma_peer_event(struct kw_rdma_peer *peer, const struct kw_rdma_cm_event
 	if (is_gone(peer) || cm_event->type == RDMA_CM_EVENT_ESTABLISHED)
 		return;
 	if (cm_event->type == RDMA_CM_EVENT_DISCONNECTED && !is(peer, KW_RDMA_BUILDING)) {
-		/* What it had said before counts. */
+		/* What it had sent before counts. */
 		kw_rdma_end_poll(&peer->end);
 		if (is_gone(peer))
 			return;

@@ -1,14 +1,14 @@
 /*
  * rdma, the agent's end: one-sided READs out of the proxy's registered memory.
  *
- * A READ of the owner's is cut into pieces, each into a slot of memory that was registered once;
- * pieces end in order, so the head of remote->flight is always the one whose bytes come next. A
+ * A READ of the owner's is cut into pieces, each into a slot of memory that was registered once.
+ * Pieces end in order, so the head of remote->flight is always the one whose bytes come next. A
  * chain of pieces is posted by one doorbell, and few of them are signalled: a completion stands for
  * all pieces before it.
  *
- * Messages: the handshake; then reports, each answered by an empty reply, one at a time. So a proxy
- * that stands still has at most one message of ours to take, and READs go on past it. Otherwise a
- * proxy says farewell, or an empty reply again to see whether we are here.
+ * Messages: the handshake; then reports, each answered by an empty reply, one at a time. So a
+ * stopped proxy has at most one message of ours to take, and READs go on meanwhile. A proxy also
+ * sends a farewell, or another empty reply to see whether we are here.
  */
 #include "base/buffer.h"
 #include "base/clock.h"
@@ -23,7 +23,7 @@
 
 #define SIGNAL_EVERY 8 /* pieces; less often, and slots would stay taken too long */
 
-/* A READ up to this size with another behind it ends with that one: one completion, one wake-up. */
+/* A READ up to this size with another after it ends with that one: one completion, one wake-up. */
 #define SMALL_BYTES 4096
 
 struct piece {
@@ -61,7 +61,7 @@ static const struct kw_extent *find_extent(const struct kw_remote *remote, uint6
 	return NULL;
 }
 
-/* The last piece of a READ: is its owner told at once, or with the READ behind it? */
+/* The last piece of a READ: is its owner told at once, or with the READ after it? */
 static bool tells(const struct kw_remote_read *read)
 {
 	return read->length > SMALL_BYTES || !read->next;
@@ -121,7 +121,7 @@ static void pump(struct kw_remote *remote)
 	if (count == 0)
 		return;
 	assert(rdma->posted - rdma->done <= rdma->end.slots);
-	/* Without a signalled last one nobody would ever come back. */
+	/* Without a signalled last one no completion would ever come. */
 	reads[count - 1].signalled = true;
 	if (kw_rdma_end_read(&rdma->end, reads, count, &error) != 0)
 		kw_remote_fail(remote, &error);
@@ -234,7 +234,9 @@ static void hear_reply(struct kw_remote *remote, const uint8_t *bytes, uint32_t 
 	}
 	memcpy(&reply, bytes, sizeof reply);
 	if (kw_frame_check_reply(&reply, 0, 0, &error) == 0) {
-		/* The answer to a report; or nothing, by which the proxy looks whether we are here.
+		/*
+		 * The answer to a report; or an empty message, by which the proxy checks that we
+		 * are here.
 		 */
 		rdma->reported_us = 0;
 		if (remote->reporting == KW_REPORT_DUE)

@@ -158,7 +158,9 @@ static int read_software(struct kw_rdma_poster *poster, const struct kw_rdma_rea
 	return 0;
 }
 
-/* Take back what the pool is late with. If a thread has begun, cancelling has no effect. */
+/*
+ * Take back the READs that the pool is late with. If a thread has begun, cancelling has no effect.
+ */
 static void turn_software(struct kw_rdma_poster *poster)
 {
 	struct software *software = (struct software *)poster;

@@ -55,7 +55,7 @@ static void close_handles(struct kw_rdma_watched *watched)
 		uv_close((uv_handle_t *)&watched->guard.poll, on_closed);
 }
 
-/* Nobody watches any more, and the device is not kept. */
+/* No watch is left, and the device is not kept. */
 static void drop(struct kw_rdma_watched *watched)
 {
 	struct kw_rdma_watched **at = &all;
@@ -66,7 +66,7 @@ static void drop(struct kw_rdma_watched *watched)
 		at = &(*at)->next;
 	*at = watched->next;
 	uv_poll_stop(&watched->events);
-	/* Whoever watched has destroyed what it had there. */
+	/* Every watcher has destroyed what it had there. */
 	if (kw_rdma_removed(watched->verbs))
 		kw_rdma_let_go(watched->verbs);
 	watched->verbs = NULL;
@@ -114,7 +114,7 @@ static void on_events(uv_poll_t *poll, int status, int events)
 	(void)status;
 	(void)events;
 	watched->state = TELLING;
-	/* The last watch may stop at any of them, and the device be closed after that. */
+	/* The last watch may stop at any of these events, and the device be closed after that. */
 	while (watched->watches && ibv_get_async_event(watched->verbs, &event) == 0) {
 		/* Destroying a queue pair waits for the acknowledgement of its events. */
 		ibv_ack_async_event(&event);
@@ -129,7 +129,7 @@ static void on_events(uv_poll_t *poll, int status, int events)
 		nobody_watches(watched);
 }
 
-/* Those who watch hear of it by ids of their own, and stop. */
+/* The watchers hear of it by ids of their own, and stop. */
 static void on_guard(uv_poll_t *poll, int status, int events)
 {
 	struct kw_rdma_watched *watched = poll->data;
@@ -163,7 +163,7 @@ static bool address_of(struct rdma_cm_id *id, struct sockaddr_storage *address)
 	return !IN6_IS_ADDR_UNSPECIFIED(&((struct sockaddr_in6 *)address)->sin6_addr);
 }
 
-/* One that cannot be had is missed only if the device is removed while nobody watches. */
+/* Without a guard, only a removal while there is no watch goes unnoticed. */
 static void post_guard(struct kw_rdma_watched *watched, struct rdma_cm_id *id)
 {
 	struct sockaddr_storage address = {0};

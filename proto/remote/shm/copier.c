@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* So many to be copied are worth waking a thread for: half a megabyte, as the reader asks. */
+/* So many copies are worth waking a thread for: half a megabyte in the reader's READs. */
 #define WORTH_HELP 4
 
 /* Copies of one stay in the pool: a name to be resolved may be waiting for its thread. */
@@ -27,7 +27,7 @@ static struct kw_copier_job *take(struct kw_copier *copier)
 {
 	uint32_t next = atomic_load_explicit(&copier->taken, memory_order_relaxed);
 
-	/* Each turn but the last is one that the other thread has taken. */
+	/* Each turn but the last passes a copy that the other thread has taken. */
 	while (next != atomic_load_explicit(&copier->added, memory_order_acquire))
 		if (atomic_compare_exchange_weak_explicit(&copier->taken, &next, next + 1,
 			    memory_order_relaxed, memory_order_relaxed))
@@ -132,8 +132,8 @@ enum kw_copier_step kw_copier_step(struct kw_copier *copier)
 		struct kw_copier_job *job = take(copier);
 
 		/*
-		 * Then the helper finds nothing either, and ends behind the oldest: that brings the
-		 * turn. If more is added first, adding does.
+		 * Then the helper finds nothing either, and ends after the oldest: that brings the
+		 * turn. If a READ is added first, that brings it.
 		 */
 		if (!job)
 			return KW_COPIER_WAIT;

@@ -1,6 +1,6 @@
 /*
- * shm, the proxy's end: a unix socket over which the memory file is handed to those who prove
- * themselves. Behind that a session only reports; what it reads this process never sees.
+ * shm, the proxy's end: a unix socket over which the memory file is handed to agents that prove
+ * themselves. After that a session only reports; this process never sees what it reads.
  */
 #include "base/buffer.h"
 #include "base/clock.h"
@@ -81,7 +81,7 @@ static uint64_t figures_shm(const struct kw_session *session, struct kw_session_
 
 	info->progress = own->progress;
 	info->reported = own->heard_us != 0;
-	/* Nobody here sees them: the agent tells. */
+	/* The proxy does not see them: the agent tells. */
 	info->reads = info->reported ? info->progress.reads : UINT64_MAX;
 	info->bytes = info->reported ? info->progress.bytes : UINT64_MAX;
 	return own->heard_us;
@@ -197,7 +197,7 @@ static const struct kw_stream_ops stream_ops = {
 	.closed = closed,
 };
 
-/* Does somebody listen at the path? A full queue (EAGAIN) is an answer too. */
+/* Does a process listen at the path? A full queue (EAGAIN) is an answer too. */
 static int check_stale(const struct sockaddr_un *name, struct kw_error *error)
 {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);

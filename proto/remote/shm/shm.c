@@ -2,8 +2,8 @@
  * shm, the agent's end: the proxy's memory file mapped read-only, and a READ is a copy out of it.
  *
  * The socket stays open after the handshake: reports go over it, and it ends when the proxy dies.
- * Copies are made in the next turn of the loop, a bounded number of bytes in each; those
- * of large READs with the help of a thread (copier.h).
+ * Copies are made in the next turn of the loop, a bounded number of bytes in each; a thread helps
+ * with large READs (copier.h).
  */
 #include "base/buffer.h"
 #include "base/clock.h"
@@ -36,7 +36,7 @@ struct shm {
 	struct kw_copier copier;
 	struct kw_frame_report frame; /* on its way out */
 	size_t frame_length, frame_sent;
-	struct kw_frame_reply farewell; /* the only thing a proxy ever says here */
+	struct kw_frame_reply farewell; /* the only message a proxy ever sends here */
 	size_t farewell_length;
 };
 
@@ -140,7 +140,7 @@ static void send_report(struct kw_remote *remote)
 		sent = send(shm->end.fd, (const uint8_t *)&shm->frame + shm->frame_sent,
 			shm->frame_length - shm->frame_sent, MSG_NOSIGNAL | MSG_DONTWAIT);
 		if (sent < 0 && errno != EAGAIN && errno != EINTR) {
-			/* A farewell may stand in front of the end: reading finds both. */
+			/* A farewell can come before the end: reading finds both. */
 			shm->frame_sent = shm->frame_length = 0;
 			remote->reporting = KW_REPORT_SENT;
 			return;
@@ -198,7 +198,7 @@ static int open_shm(struct kw_remote *remote, struct kw_error *error)
 
 /* ---- READs ---- */
 
-/* What comes of the READ at the head of flight, within the bytes that a turn may still copy. */
+/* The state of the READ at the head of flight, within the bytes that a turn may still copy. */
 static enum kw_copier_step copy_head(struct kw_remote *remote, uint64_t *budget)
 {
 	struct kw_remote_read *read = remote->flight.head;
@@ -243,7 +243,7 @@ static void copy_reads(struct kw_remote *remote)
 		kw_copier_want_help(&shm->copier, false);
 		return;
 	}
-	/* A whole turn's bytes, and no end of them: it is the copying that is waited for. */
+	/* A whole turn's bytes, and more are left: copying is the bottleneck. */
 	if (budget == 0)
 		kw_copier_want_help(&shm->copier, true);
 	kw_remote_turn_soon(remote);

@@ -1,5 +1,5 @@
 /*
- * tcp, the proxy's end on the loop: listening, and handing those who proved themselves to the
+ * tcp, the proxy's end on the loop: listening, and handing agents that proved themselves to the
  * serving thread.
  */
 #include "base/buffer.h"
@@ -43,7 +43,7 @@ static uint64_t figures_tcp(const struct kw_session *session, struct kw_session_
 	words[0] = atomic_load_explicit(&shared->state[0], memory_order_relaxed);
 	words[1] = atomic_load_explicit(&shared->state[1], memory_order_relaxed);
 	memcpy(info->progress.state, words, sizeof info->progress.state);
-	/* Two words of two reports may meet here. */
+	/* The words can be of two different reports. */
 	info->progress.state[sizeof info->progress.state - 1] = 0;
 	return heard;
 }
@@ -91,7 +91,7 @@ static int listen_on(const struct addrinfo *address, bool open_to_all, struct kw
 {
 	int fd, one = 1;
 
-	/* A name may be more than it seems: what counts is where it leads. */
+	/* A name can lead beyond this host: what counts is its address. */
 	if (!open_to_all && !kw_tcp_socket_loopback(address->ai_addr)) {
 		kw_error_set(error, KW_E_CONFIG,
 			"the name leads beyond this host, and there is no secret: set "

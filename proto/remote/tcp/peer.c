@@ -34,7 +34,7 @@ static void send_farewell(struct kw_tcp_peer *peer, enum kw_frame_status status)
 {
 	struct kw_frame_reply reply;
 
-	/* In the middle of a reply it would be taken for its bytes. */
+	/* In the middle of a reply the agent would take it for the reply's bytes. */
 	if (peer->sent > 0)
 		return;
 	kw_frame_encode_reply(&reply, status, 0, 0);

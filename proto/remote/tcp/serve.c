@@ -112,7 +112,7 @@ static void hand_over(struct kw_tcp_serve *serve)
 
 /*
  * Before any event of this turn is looked at: a new connection is added to epoll and to `added`
- * under one lock, so whoever has events is among `serving` behind this.
+ * under one lock. So after this every connection with events is in `serving`.
  */
 static bool take_added(struct kw_tcp_serve *serve)
 {

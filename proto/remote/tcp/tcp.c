@@ -69,7 +69,7 @@ static void flush(struct kw_remote *remote)
 		sent = send(tcp->end.fd, kw_buffer_bytes(&tcp->out), length,
 			MSG_NOSIGNAL | MSG_DONTWAIT);
 		if (sent < 0 && errno != EAGAIN && errno != EINTR) {
-			/* A farewell may stand in front of the end: reading finds both. */
+			/* A farewell can come before the end: reading finds both. */
 			kw_buffer_clear(&tcp->out);
 			remote->reporting = KW_REPORT_SENT;
 			break;
@@ -141,7 +141,7 @@ static bool header_fits(struct kw_remote *remote, const struct kw_frame_reply *h
 }
 
 /*
- * `length` bytes were scattered: tell back the READs that are whole. Callbacks may add READs behind
+ * `length` bytes were scattered: tell back the READs that are whole. Callbacks may add READs after
  * those in flight, which does not touch the ones received here. false: the connection is over.
  */
 static bool account(struct kw_remote *remote, uint64_t length)
