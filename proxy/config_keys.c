@@ -52,7 +52,7 @@ const struct kw_config_key kw_proxy_config_keys[] = {
 	{0},
 };
 
-/* As kw_server_listen would refuse it, said before anything is started. */
+/* kw_server_listen would refuse it, too; this tells it before anything is started. */
 static int check_listen(const struct kw_config *config, struct kw_error *error)
 {
 	bool open = *kw_config_text(config, "auth.secret_file") ||

@@ -1,4 +1,4 @@
-/* The proxy's configuration keys: the one table behind file, --set, config.set and the manual. */
+/* The proxy's configuration keys: the one table for the file, --set, config.set and the manual. */
 #ifndef KW_PROXY_CONFIG_KEYS_H
 #define KW_PROXY_CONFIG_KEYS_H
 
@@ -6,7 +6,7 @@
 
 extern const struct kw_config_key kw_proxy_config_keys[];
 
-/* A kw_config_rule_fn: what cannot work whatever is there when the proxy starts. */
+/* A kw_config_rule_fn: refuses what can never work, whatever the host has when the proxy starts. */
 int kw_proxy_config_rule(const struct kw_config *config, struct kw_error *error);
 
 #endif

@@ -30,7 +30,7 @@ static json_t *table_json(const struct kw_table_stats *t)
 		"given_back_bytes", (json_int_t)t->given_back_bytes);
 }
 
-/* What fetching takes of the primary's time, and whether keys wait for that. */
+/* How much of the primary's time fetching takes, and whether keys wait for that. */
 static json_t *pace_json(const struct kw_pace_report *p)
 {
 	return json_pack("{s:f,s:f,s:f,s:f,s:f,s:f,s:b}", "target", p->target, "taken", p->taken,
@@ -92,7 +92,7 @@ static const struct kw_figure figure_table[] = {
 	{0},
 };
 
-/* Only what did go wrong; metrics has all. */
+/* Only counters that are not zero; metrics has all. */
 static void add_rdma(json_t *status)
 {
 	json_t *faults = json_object();
@@ -198,7 +198,9 @@ static void on_metrics(void *arg, struct kw_rpc_call *call, const json_t *params
 
 static json_t *session_json(const struct kw_session_info *s)
 {
-	/* An agent that holds on to nothing (not positioned yet) has passed everything: no number.
+	/*
+	 * An agent that is not positioned yet needs nothing kept, so it has passed everything: no
+	 * number.
 	 */
 	json_t *passed = s->progress.passed == UINT64_MAX
 				 ? json_null()

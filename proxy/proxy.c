@@ -67,7 +67,7 @@ static void on_left(void *arg, const struct kw_session_info *session, const char
 		why);
 }
 
-/* Strangers must not be able to fill the disk: so many lines a second, and then their count. */
+/* Unknown peers must not fill the disk: so many lines a second, and then their count. */
 static void on_rejected(void *arg, const char *why)
 {
 	struct kw_proxy *proxy = arg;
@@ -182,7 +182,7 @@ static void on_reload(void *arg)
 	kw_notify_ready();
 }
 
-/* Keys that could not be in the table are looked at again: they may fit now. */
+/* Keys that could not be in the table are looked at again: they might fit now. */
 static int change_max(struct kw_proxy *proxy, struct kw_error *error)
 {
 	struct kw_source_stats stats;
@@ -286,8 +286,8 @@ static int make_server(struct kw_proxy *proxy, struct kw_error *error)
 }
 
 /*
- * Devices come before the table, whose directory names the rkeys of its extents. One that is not
- * there yet (a proxy that starts at boot may be faster than its NIC) its listener waits for.
+ * Devices come before the table, whose directory names the rkeys of its extents. If a device is not
+ * there yet (at boot the proxy can start before its NIC), its listener waits for it.
  */
 static int prepare_all(struct kw_proxy *proxy, struct kw_error *error)
 {

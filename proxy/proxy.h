@@ -40,7 +40,7 @@ struct kw_proxy {
 	uint32_t refusals;
 };
 
-/* All of it, or an error with everything taken back. The configuration is complete. */
+/* All of it, or an error with everything undone. The configuration is complete. */
 int kw_proxy_init(
 	struct kw_proxy *proxy, uv_loop_t *loop, struct kw_config *config, struct kw_error *error);
 

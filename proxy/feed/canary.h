@@ -1,10 +1,10 @@
 /*
  * Canaries: a few known keys of each database, to tell whether the database was flushed. Pure.
  *
- * A tracking null says "some database was flushed" and not which. A key that was in the table
- * before the null, is there after it, and raised no event since, proves that its database was not:
- * a flush would have taken it, and a write that brought it back would have raised an event. So a
- * FLUSHDB of one database costs the others one EXISTS a canary instead of a scan.
+ * A tracking null says "some database was flushed", but not which. Take a key that was in the table
+ * before the null, is there after it, and raised no event since. It proves that its database was
+ * not flushed: a flush would have taken it, and a write that brought it back would have raised an
+ * event. So a FLUSHDB of one database costs the others one EXISTS a canary instead of a scan.
  *
  * One thread.
  */

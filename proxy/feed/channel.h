@@ -13,17 +13,17 @@
 #include <stdint.h>
 
 /*
- * What is subscribed. The server matches the pattern against every event and sends it along with
- * each: the short one, which has nothing to try behind its star, takes a tenth off what an event
- * costs the server. It is not shorter, because that would match keyspace channels, too, and other
- * channels of its kind are not taken for events. The long one is for users who were granted that
- * alone: a server compares patterns with the granted ones by the letter.
+ * The patterns to subscribe to. The server matches the pattern against every event and sends it
+ * along with each. The short one has nothing to match after its star, which saves the server a
+ * tenth of the cost of an event. An even shorter one would match keyspace channels, too. Other
+ * channels that it matches are not taken for events. The long one is for users who were granted
+ * only that: a server compares patterns with the granted ones letter by letter.
  */
 #define KW_CHANNEL_EVENTS "__keye*"
 #define KW_CHANNEL_EVENTS_LONG "__keyevent@*__:*"
 #define KW_CHANNEL_FLUSH "__redis__:invalidate"
 
-/* False when it is none. event: its name, without the channel. */
+/* False if it is no such channel. event: its name, without the channel. */
 bool kw_channel_parse(struct kw_slice channel, uint32_t *database, struct kw_slice *event);
 
 /*
@@ -34,9 +34,9 @@ bool kw_channel_parse(struct kw_slice channel, uint32_t *database, struct kw_sli
 bool kw_channel_is_change(struct kw_slice event);
 
 /*
- * May a key have an expiry after this event that it had not before? Of the events known to this
- * file only those of EXPIRE and its kin (SET … EX raises that one too), and of commands that bring
- * a key with its expiry: RESTORE, RENAME, COPY, MOVE. Of an event not known (a module's, a newer
+ * Can a key have an expiry after this event that it had not before? Among the events known to this
+ * file, only those of EXPIRE and its kin (SET … EX raises that one too), and of commands that bring
+ * a key with its expiry: RESTORE, RENAME, COPY, MOVE. For an unknown event (a module's, a newer
  * server's) it is assumed.
  */
 bool kw_channel_may_expire(struct kw_slice event);

@@ -13,14 +13,14 @@
  *        └──────────│ STOPPING │◀─────────┘
  *                   └──────────┘
  *
- * From `ready` on the feed tells every change, or it tells a doubt. What happened before `ready` is
- * not its business: the source reads all keys after each `ready`.
+ * From `ready` on the feed tells every change, or it tells a doubt. It does not tell earlier
+ * changes: the source reads all keys after each `ready`.
  *
- * What is told is in the order in which the server did it. Handlers are called from the loop, or
- * from within kw_feed_turn; never from within start, stop or barrier. Loop thread only.
+ * Changes are told in the order in which the server made them. Handlers are called from the loop,
+ * or from within kw_feed_turn; never from within start, stop or barrier. Loop thread only.
  *
  * A feed that knows the values as well (the replication stream) tells a key as dirty only if it
- * cannot give the value. It then gets a handler of its own for values, beside `dirty`; its barrier
+ * cannot give the value. It will need a handler of its own for values, beside `dirty`; its barrier
  * is an offset of the stream. Nothing else here depends on how a feed learns of changes.
  */
 #ifndef KW_PROXY_FEED_FEED_H
@@ -97,13 +97,13 @@ struct kw_feed_operations {
 	void (*stop)(struct kw_feed *feed);
 	/* Is it stopped, so that it may be started or freed? */
 	bool (*is_stopped)(const struct kw_feed *feed);
-	/* Tell `passed` when it is so. One at a time; only after `ready`. */
+	/* Tell `passed` when the barrier is passed. One at a time; only after `ready`. */
 	void (*barrier)(struct kw_feed *feed);
-	/* Look for what the server does not tell by itself. Called each watch interval. */
+	/* Look for changes that the server does not tell by itself. Called each watch interval. */
 	void (*look)(struct kw_feed *feed);
 	/* Tell what was collected in this loop turn. */
 	void (*turn)(struct kw_feed *feed, uint64_t now_us);
-	/* When a turn is worth while for its sake alone; UINT64_MAX: never. */
+	/* When it needs a turn of its own; UINT64_MAX: never. */
 	uint64_t (*ready_us)(const struct kw_feed *feed, uint64_t now_us);
 	/* The table has this value of the key now; payload NULL: it has none any more. */
 	void (*stored)(struct kw_feed *feed, uint32_t database, struct kw_slice key,

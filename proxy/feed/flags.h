@@ -1,8 +1,8 @@
 /*
  * notify-keyspace-events as a set of flags. Pure.
  *
- * CONFIG GET need not give back what was set: servers put flags in an order of their own and leave
- * out those that A covers. So flags are compared and merged as sets, never as text.
+ * CONFIG GET need not return the text that was set: servers put flags in an order of their own and
+ * leave out those that A covers. So flags are compared and merged as sets, never as text.
  */
 #ifndef KW_PROXY_FEED_FLAGS_H
 #define KW_PROXY_FEED_FLAGS_H
@@ -15,7 +15,7 @@
 
 #define KW_FLAGS_TEXT 56 /* every flag once and the end */
 
-/* One bit a letter: a–z, then A–Z, then $. The classes that A stands for count as set when A is. */
+/* One bit a letter: a–z, then A–Z, then $. If A is set, its classes count as set. */
 typedef uint64_t kw_flags;
 
 /* Characters that no server knows as a flag are left out. */

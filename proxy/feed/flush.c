@@ -99,7 +99,7 @@ static void conclude(struct kw_flush_check *flush)
 	}
 	rest(flush, "concluded");
 	if (flush->checked < flush->seen) {
-		begin(flush); /* the findings count for nothing */
+		begin(flush); /* the findings do not count */
 		return;
 	}
 	tell_doubt(flush);
@@ -161,7 +161,7 @@ static void note_listed(void *arg, uint32_t database, uint64_t keys, uint64_t ex
 }
 
 /*
- * A database that is not listed is empty as of this reply. The others are doubted, and so is one
+ * A database that is not listed is empty as of this reply. The others are in doubt, and so is one
  * that the table has no room to empty.
  */
 static void take_listing(struct kw_flush_check *flush, struct kw_slice keyspace)

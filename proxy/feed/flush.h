@@ -7,9 +7,9 @@
  *   └──────┘      └─────────┘        └──────────┘              └─────────┘
  *                 INFO keyspace      EXISTS                    PING on the events connection
  *
- * A database that INFO keyspace does not list is empty. Of a listed one the canaries are asked for
- * (canary.h). If one is there, and no event named it until the pong, the database was spared. All
- * other databases are told as doubted.
+ * A database that INFO keyspace does not list is empty. For a listed one, the server is asked for
+ * the canaries (canary.h). If one is there, and no event named it until the pong, the database was
+ * spared. All other databases are told as doubted.
  *
  * The owner provides the struct. Loop thread only.
  */
@@ -69,7 +69,7 @@ void kw_flush_seen(struct kw_flush_check *flush);
 /* All events before the canaries' answers have been read. */
 void kw_flush_passed(struct kw_flush_check *flush);
 
-/* A connection is gone: the source reads everything again, so nothing has to be found out. */
+/* A connection is gone: the source reads everything again, so the check ends. */
 void kw_flush_abandon(struct kw_flush_check *flush);
 
 static inline bool kw_flush_under_way(const struct kw_flush_check *flush)

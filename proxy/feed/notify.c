@@ -20,7 +20,10 @@
 #define BATCH_KEYS 64
 #define BATCH_BYTES 4096
 #define CHANNEL_BYTES 64 /* longer channels are taken apart each time */
-/* A DEBUG counts that so many looks of watch ago was seen: a look may come before the flush. */
+/*
+ * A DEBUG counts if it was seen at most so many looks of watch ago: a look can come before the
+ * flush.
+ */
 #define DEBUG_LOOKS 3
 
 enum state {
@@ -179,7 +182,7 @@ static void key_changed(struct notify *notify, struct kw_slice channel, struct k
 static void flush_told(struct notify *notify)
 {
 	hand_over(notify);
-	/* Before `ready` the source has read nothing yet that a flush could take back. */
+	/* Before `ready` the source has read nothing that a flush could remove. */
 	if (notify->sm.state == RUNNING)
 		kw_flush_seen(&notify->flush);
 	want_turn(notify);
@@ -312,7 +315,7 @@ static void events_subscribed(void *arg, const struct kw_reply *reply)
 	subscribed(arg, "PSUBSCRIBE", "+psubscribe '&" KW_CHANNEL_EVENTS "'", reply);
 }
 
-/* The user may have been granted the other pattern only. */
+/* The user might have been granted the other pattern only. */
 static void short_subscribed(void *arg, const struct kw_reply *reply)
 {
 	struct notify *notify = arg;

@@ -10,7 +10,7 @@
  * What raises no event is found in other ways: a flush by the tracking message and flush.h, silent
  * commands and SWAPDB by counters (watch.h, silent.h).
  *
- * Barrier: a PING on the events connection. Events come before the pong, so what the server did
+ * Barrier: a PING on the events connection. Events come before the pong. So all that the server did
  * before it read the PING has raised its events by then.
  */
 #ifndef KW_PROXY_FEED_NOTIFY_H

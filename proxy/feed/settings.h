@@ -1,13 +1,13 @@
 /*
- * CONFIG SETs of others, by which notification flags can be taken away and put back between two
- * looks at them. Pure.
+ * CONFIG SETs of others, which can take notification flags away and put them back between two looks
+ * at them. Pure.
  *
- * That takes two of them. The server's counter is read a moment before the flags. So if both lie
- * between two looks at the flags, one of them may be counted in the next look only: two within two
- * looks are suspicious. One is not, or every change of a harmless setting would cost a scan of
- * everything.
+ * That takes two CONFIG SETs. The server's counter is read a moment before the flags. So if both
+ * lie between two looks at the flags, one of them can be counted in the next look only: two within
+ * two looks are suspicious. One alone is not: otherwise every change of a harmless setting would
+ * cost a scan of everything.
  *
- * Before Redis 7.0 subcommands have no counter of their own: there all calls of CONFIG count, less
+ * Before Redis 7.0 subcommands have no counter of their own: then all calls of CONFIG count, less
  * our own. Zeroed memory is a watch that has not begun.
  */
 #ifndef KW_PROXY_FEED_SETTINGS_H
@@ -48,7 +48,7 @@ static inline void kw_settings_asked(struct kw_settings *settings)
 
 /*
  * INFO commandstats is answered: calls of CONFIG SET (counts_all: of CONFIG). begin: there is
- * nothing to compare it with. True: the flags may have been away. Those calls are then reported.
+ * nothing to compare it with. True: the flags might have been away. Those calls are then reported.
  */
 static inline bool kw_settings_look(
 	struct kw_settings *settings, uint64_t calls, bool counts_all, bool begin)

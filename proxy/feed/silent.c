@@ -46,8 +46,8 @@ static size_t length_bytes(uint8_t first)
 }
 
 /*
- * LZF begins with a run of literal bytes (a control byte below 32), and the first four bytes of a
- * HyperLogLog repeat nothing, so that the magic stands there uncompressed.
+ * LZF begins with a run of literal bytes (a control byte below 32). The first four bytes of a
+ * HyperLogLog repeat nothing, so the magic stands there uncompressed.
  */
 static bool is_hll(const uint8_t *string, size_t length)
 {
@@ -113,7 +113,7 @@ void kw_silent_free(struct kw_silent *silent)
 static void ring_add(struct ring *ring, struct entry *entry)
 {
 	if (ring->at) {
-		/* Behind all others: before the one that is next. */
+		/* After all others: before the one that is next. */
 		entry->next = ring->at;
 		entry->prev = ring->at->prev;
 		entry->prev->next = entry;

@@ -3,9 +3,9 @@
  * XAUTOCLAIM) and HyperLogLogs (PFCOUNT rewrites its cache). Pure.
  *
  * The set knows which keys of the table are of these kinds. When the server's counters say that one
- * of those commands ran, kw_silent_stir makes one round over all keys of the kind due, and
- * kw_silent_next hands them out one by one, at whatever pace the caller likes. Stirring again
- * during a round begins another full one from where it stands.
+ * of those commands ran, kw_silent_stir makes one round over all keys of the kind due.
+ * kw_silent_next hands them out one by one, at the caller's pace. Stirring again during a round
+ * begins another full one from where it stands.
  *
  * One thread.
  */
@@ -41,7 +41,7 @@ void kw_silent_forget_database(struct kw_silent *silent, uint32_t database);
 
 uint64_t kw_silent_count(const struct kw_silent *silent, enum kw_silent_kind kind);
 
-/* Commands of this kind may have run: every key of the kind is due once. */
+/* Commands of this kind might have run: every key of the kind is due once. */
 void kw_silent_stir(struct kw_silent *silent, enum kw_silent_kind kind);
 
 /* Is any key due? */

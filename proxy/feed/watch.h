@@ -4,8 +4,8 @@
  *
  * A look is INFO (server, replication, persistence, commandstats), CONFIG GET and now and then
  * TIME, pipelined on the data connection. The first look at a connection decides whether the server
- * can be followed at all, and turns missing flags on; later ones compare. What cannot be mended
- * from here gives up the connection with a sentence that says who can.
+ * can be followed at all, and turns missing flags on; later ones compare. If the proxy cannot mend
+ * it, it gives up the connection, with a sentence that says who can.
  *
  * Loop thread only.
  */
@@ -23,9 +23,9 @@
 struct kw_watch_handlers {
 	/* The first look at a connection is over and found nothing against the server. */
 	void (*welcome)(void *arg, enum kw_feed_server server);
-	/* Events may have been missed. */
+	/* Events might have been missed. */
 	void (*doubt)(void *arg, enum kw_doubt cause, const char *why);
-	/* Keys of this kind may have changed. */
+	/* Keys of this kind might have changed. */
 	void (*stir)(void *arg, enum kw_silent_kind kind);
 	void *arg;
 };
@@ -52,7 +52,7 @@ uint32_t kw_watch_databases(const struct kw_watch *watch);
 int64_t kw_watch_skew_us(const struct kw_watch *watch);
 
 /*
- * Could DEBUG RELOAD or LOADAOF be behind a flush seen just now? commandstats: INFO commandstats
+ * Could DEBUG RELOAD or LOADAOF have caused a flush seen just now? commandstats: INFO commandstats
  * asked after the flush. True also when a look within the last `recent_us` saw DEBUG called.
  */
 bool kw_watch_debugged(

@@ -1,10 +1,10 @@
 /*
- * Cooldown of large keys: a value of S bytes that was just fetched is not fetched again before the
+ * Cooldown of large keys: after a value of S bytes was fetched, it is not fetched again until the
  * primary had S / 50 bytes-per-µs of time for others (64 MiB: 1.3 s, 1 MiB: 20 ms). Pure.
  *
  * A table of fixed size: 4 places for each of 1024 sets; the shortest cooldown makes way. A key
- * that is forgotten, or shares its hash with another, is fetched too early or too late once: no
- * harm done. The caller owns the struct; zeroed memory is empty.
+ * that is forgotten, or shares its hash with another, is fetched too early or too late once, which
+ * does no harm. The caller owns the struct; zeroed memory is empty.
  */
 #ifndef KW_PROXY_FETCH_COOLDOWN_H
 #define KW_PROXY_FETCH_COOLDOWN_H

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define QUOTED_BYTES 160 /* of the server's own words in a sentence */
+#define QUOTED_BYTES 160 /* of the server's answer in a sentence */
 
 void kw_data_open(struct kw_data_connection *data, struct kw_redis *redis)
 {

@@ -7,9 +7,9 @@
  *   └────────┘       └──────┘◀───────────────────└────────┘
  *                             open: a new connection
  *
- * Replies come in order: what was asked first is answered first, whatever part asked. After the
- * connection broke, replies that still arrive say nothing (a DUMP after a SELECT that was refused
- * reads another database). kw_data_reply turns them into NULL.
+ * Replies come in order: the first question is answered first, whichever part asked. After the
+ * connection broke, replies that still arrive must not be used: a DUMP after a refused SELECT reads
+ * another database. kw_data_reply turns them into NULL.
  *
  * Loop thread only. The caller owns the struct.
  */

@@ -15,13 +15,15 @@
 #define PAYLOAD_LEAST 12
 #define TRAILER_BYTES 10
 
-/* Assumed of a payload before any was seen: a server of giants must not meet a whole window. */
+/*
+ * Assumed of a payload before any was seen: a whole window of large values must not be asked for.
+ */
 #define FIRST_ESTIMATE ((uint64_t)4 << 20)
 #define ESTIMATE_SHARE                                                                             \
 	16 /* a smaller payload pulls the estimate down by 1/16 of the difference                  \
 	    */
 
-/* A payload up to so long is copied into the batch. Beyond, a copy is dearer than what it saves. */
+/* A payload up to so long is copied into the batch. Beyond, a copy costs more than it saves. */
 #define COPIED_MOST 1024
 
 #define ENTRIES_AHEAD 12 /* flights from an entry being loaded to its answer */
@@ -163,7 +165,7 @@ static void retry_later(struct kw_fetch *fetch, struct kw_dirty_entry *entry)
 	kw_dirty_delay(fetch->dirty, entry, kw_clock_us() + KW_FETCH_RETRY_US);
 }
 
-/* Errors that pass by themselves are waited for; all others need a hand on the server. */
+/* Errors that pass by themselves are waited for; the operator must mend all others. */
 static bool refused(
 	struct kw_fetch *fetch, const char *command, const char *acl, const struct kw_reply *reply)
 {
@@ -201,7 +203,7 @@ static void learn_size(struct kw_fetch *fetch, const struct kw_dirty_entry *entr
 		kw_cooldown_note(&fetch->cooldown, entry->key.hash, bytes, kw_clock_us());
 }
 
-/* Absolute expiry of what PTTL said, with the table's own number when it is as good. */
+/* Absolute expiry of what PTTL said; the table's own number if it is within the jitter. */
 static int64_t from_pttl(struct kw_fetch *fetch, const struct flight *flight)
 {
 	const struct kw_dirty_entry *entry = flight->entry;
@@ -291,9 +293,9 @@ static void unreadable(
 }
 
 /*
- * No answer comes any more. A connection that was given up from here says nothing against the key;
- * one that broke does, also if the connection was given up before that was told: when a server
- * dies, the loop may let go of the other connection first.
+ * No answer comes any more. If the proxy gave up the connection, that says nothing against the key;
+ * if the connection broke, it does. That holds also if it was given up before the break was told:
+ * when a server dies, the loop can let go of the other connection first.
  */
 static void lost(struct kw_fetch *fetch, const struct flight *flight)
 {
@@ -338,7 +340,7 @@ static void have_value(
 	store(fetch, entry, payload, expires_ms);
 }
 
-/* A window of others was asked for since this key was: its entry is in no cache any more. */
+/* A window of other keys was asked for since: this key's entry is in no cache any more. */
 static void load_entry(struct kw_fetch *fetch)
 {
 	const uint8_t *entry;
@@ -377,7 +379,7 @@ static void dump_answered(void *arg, const struct kw_reply *reply)
 	}
 }
 
-/* Of a key that cannot be read: is it there at all? */
+/* For a key that cannot be read: is it there at all? */
 static void exists_answered(void *arg, const struct kw_reply *reply)
 {
 	struct kw_fetch *fetch = arg;
@@ -403,8 +405,8 @@ static void exists_answered(void *arg, const struct kw_reply *reply)
 }
 
 /*
- * The questions about a key are sent together, and those about earlier keys were answered before:
- * so it is always the first flight that they are about.
+ * The questions about a key are sent together, and those about earlier keys were answered before.
+ * So the answer is always about the first flight.
  */
 static void expiry_answered(void *arg, const struct kw_reply *reply)
 {
@@ -510,10 +512,10 @@ void kw_fetch_set_databases(struct kw_fetch *fetch, uint32_t databases)
 void kw_fetch_pump(struct kw_fetch *fetch, uint64_t now_us)
 {
 	kw_fetch_settle(fetch);
-	/* What is asked for on a connection that is gone would be taken for what broke it. */
+	/* A key asked for on a connection that is gone would be taken for the one that broke it. */
 	if (kw_data_is_broken(fetch->data) || kw_redis_lost(fetch->data->redis))
 		return;
-	/* Keys that cool down are only moved aside. The bound on tries keeps the turn short. */
+	/* Keys that cool down are only delayed. The bound on tries keeps the turn short. */
 	for (uint32_t tries = 2 * fetch->window; tries > 0 && may_ask(fetch, now_us); tries--) {
 		struct kw_dirty_entry *entry =
 			fetch->held ? fetch->held : kw_dirty_take(fetch->dirty, now_us);

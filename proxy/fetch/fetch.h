@@ -3,7 +3,7 @@
  *
  *   for each key:  [SELECT]  [PEXPIRETIME]  DUMP       pipelined, answered in order
  *
- * The expiry is asked for only where there may be one: an event could have set it, or the table's
+ * The expiry is asked for only if there can be one: an event could have set it, or the table's
  * record has one.
  *
  * The expiry is asked before the value: its number waits for the payload, not the other way round,
@@ -11,15 +11,15 @@
  * fetched again. Before Redis 7.0 the expiry is TIME + PTTL, asked together; it comes out a
  * little different each time, so a difference within KW_FETCH_JITTER_MS counts as none.
  *
- * In flight are at most `window` keys, and about KW_FETCH_FLIGHT_BYTES of payload as the last ones
- * suggest: the server holds what it has answered in memory until it is read. Payloads are
- * verified by their CRC64. Both rates are limited by token buckets.
+ * At most `window` keys are in flight, and about KW_FETCH_FLIGHT_BYTES of payload, by the size of
+ * the last ones: the server holds its answers in memory until they are read. Payloads are verified
+ * by their CRC64. Both rates are limited by token buckets.
  *
- * A connection that breaks may have been broken by an answer: a payload beyond what a reply may be,
- * or beyond the server's client-output-buffer-limit, or a value at which the server dies. So keys
- * that were in flight then are each asked for alone, and the one at which it breaks
- * KW_FETCH_STRIKES times more is unreadable: all others must not wait for it for ever. When its
- * owner puts it on trial it is asked for alone once more, and one strike is enough.
+ * An answer can break the connection: a payload larger than a reply may be, or beyond the server's
+ * client-output-buffer-limit, or a value at which the server dies. So keys that were in flight when
+ * it broke are each asked for alone. If it breaks KW_FETCH_STRIKES times more at one key, that key
+ * is unreadable: all others must not wait for it for ever. When its owner puts it on trial it is
+ * asked for alone once more, and one strike is enough.
  *
  * Answers are stored in batches, because a table of a million keys is in no cache (table.h). Small
  * payloads are copied for that. A large one is stored at once, from where it lies.
@@ -47,11 +47,11 @@
 /* Can the key be fetched? */
 enum kw_fetch_mark {
 	KW_FETCH_READABLE,
-	KW_FETCH_UNREADABLE, /* no more is asked than whether it is there */
+	KW_FETCH_UNREADABLE, /* only whether it is there is asked */
 	KW_FETCH_ON_TRIAL,   /* it was unreadable, and is asked for alone */
 };
 
-/* What was found out about a key that has no value here. */
+/* Why a key has no value here. */
 enum kw_fetch_found {
 	KW_FETCH_BROKE,   /* the connection broke at it */
 	KW_FETCH_CHANGED, /* it is there, and was asked about because of an event */
@@ -69,11 +69,11 @@ struct kw_fetch_handlers {
 	/* The expiry that the table has for the key now, 0 none; asked only before Redis 7.0. */
 	uint64_t (*expiry)(void *arg, uint32_t database, struct kw_slice key);
 	/*
-	 * May the key have an expiry, though no event since the last fetch could have set one?
-	 * Asked for keys without KW_DIRTY_TTL. NULL: no key may.
+	 * Can the key have an expiry, though no event since the last fetch could have set one?
+	 * Asked for keys without KW_DIRTY_TTL. NULL: no key can.
 	 */
 	bool (*expires)(void *arg, uint32_t database, struct kw_slice key);
-	/* The key is unreadable: what is to become of it? As store. NULL: fetch on. */
+	/* The key is unreadable: what must be done with it? As store. NULL: fetch on. */
 	enum kw_put_result (*unreadable)(
 		void *arg, uint32_t database, struct kw_slice key, enum kw_fetch_found found);
 	/* NULL: all keys are readable. */
@@ -84,7 +84,7 @@ struct kw_fetch_handlers {
 struct kw_fetch_stats {
 	uint64_t fetches, bytes;
 	uint64_t rejected; /* payloads whose CRC64 did not hold */
-	uint64_t retries;  /* answers that were no use: errors, changes in between */
+	uint64_t retries;  /* answers that could not be used: errors, changes in between */
 };
 
 struct kw_fetch;
@@ -108,19 +108,19 @@ void kw_fetch_set_pexpiretime(struct kw_fetch *fetch, bool known);
 void kw_fetch_set_databases(struct kw_fetch *fetch, uint32_t databases);
 
 /*
- * Hand on what came and waits to be stored, at the latest when the loop has taken the input of a
- * turn. Until then these keys are in flight. Must be called before the table, as a whole, is
- * compared with what the server said on this connection: a flush, the end of a scan.
+ * Hand on the answers that wait to be stored. Call it at the latest when the loop has taken the
+ * input of a turn; until then these keys are in flight. It must also be called before the whole
+ * table is compared with the server's answers on this connection: a flush, the end of a scan.
  */
 void kw_fetch_settle(struct kw_fetch *fetch);
 
 /* Settle, then send what windows and limits allow. */
 void kw_fetch_pump(struct kw_fetch *fetch, uint64_t now_us);
 
-/* When pumping is worth while again without any reply or event; UINT64_MAX: never. */
+/* When to pump again without any reply or event; UINT64_MAX: never. */
 uint64_t kw_fetch_ready_us(const struct kw_fetch *fetch, uint64_t now_us);
 
-/* Were values asked for and not answered when the last connection ended that had any asked for? */
+/* Take the last connection on which values were asked for: were some not answered when it ended? */
 bool kw_fetch_was_asking(const struct kw_fetch *fetch);
 
 /* The RDB version that the last payload named; 0: none was seen. */

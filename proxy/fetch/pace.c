@@ -11,14 +11,14 @@
 #define KEY_LEAST_US 0.2
 #define KEY_MOST_US 10000000.0
 
-#define ALONE 0.9         /* of the commands and their time ours: what is not counted is for us */
-#define COUNT_LEAST 64    /* keys in a look that tell something of a key's cost */
-#define LEARN_BUSY 0.2    /* below, the server's timers and wakeups are most of what it does */
+#define ALONE 0.9         /* of the commands and time ours: the uncounted time is for us */
+#define COUNT_LEAST 64    /* a look with so many keys tells a key's cost */
+#define LEARN_BUSY 0.2    /* below, the server's timers and wakeups are most of its work */
 #define FLOOR_BUSY 0.25   /* a primary short of a core still has this much time to share */
-#define WANTED_OTHERS 0.1 /* others that may be made to wait */
+#define WANTED_OTHERS 0.1 /* others that might be made to wait */
 #define WAIT_FACTOR 4     /* of the least wait known */
 #define LEAST_WAIT_GROWS 1.01
-#define USED_LEAST 0.01 /* of the time: below, a look now and then will do */
+#define USED_LEAST 0.01 /* of the time: below, a look now and then is enough */
 
 static double lesser(double a, double b)
 {
@@ -184,7 +184,7 @@ static double ran_part(const struct kw_pace_counts *passed)
 	return ready_us > 0 ? (double)passed->cpu_us / ready_us : 1;
 }
 
-/* What looking cost, itself not counted in full either. */
+/* What looking cost; it is not counted in full either. */
 static double looks_us(const struct kw_pace *pace, const struct kw_pace_counts *passed)
 {
 	double cost_us = ran_part(passed) * (double)passed->looks_usec +
@@ -203,7 +203,10 @@ static void learn_overhead(struct kw_pace *pace, const struct kw_pace_counts *pa
 	pace->overhead_us += (sample_us - pace->overhead_us) / 4;
 }
 
-/* As counted, and as learnt of what is not; what others are known to have taken was not ours. */
+/*
+ * What is counted, and what was learnt about the rest; at most the CPU time that others are not
+ * known to have taken.
+ */
 static double reckon_cost(
 	const struct kw_pace *pace, const struct kw_pace_counts *passed, double part)
 {
@@ -241,7 +244,7 @@ static bool waits_long(const struct kw_pace *pace)
 	       pace->waits_us / pace->waits > KW_PACE_WAIT_US + WAIT_FACTOR * pace->least_wait_us;
 }
 
-/* A server that gets little of a core gives others little: what they took says as much of it. */
+/* A server that gets little of a core gives others little: scale their part up. */
 static double wanted_by(const struct kw_pace *pace, double others)
 {
 	return pace->busy > 0 ? others * (pace->busy + pace->waiting) / pace->busy : 0;
@@ -261,7 +264,7 @@ static void adjust(struct kw_pace *pace, double others)
 		return;
 	}
 	if (saturated) {
-		/* From no limit at all, down begins at what was taken. */
+		/* From no limit at all, the way down begins at what was taken. */
 		pace->allowed = lesser(pace->allowed, greater(pace->taken, 2 * floor)) / 2;
 	} else {
 		pace->allowed += (KW_PACE_BUSY_AIM - ready) / 2;

@@ -6,21 +6,21 @@
  *   others busy, time left ──▶ up to 85 % in all       |others ··················|ours = share|
  *   saturated ──▶ halved each look, down to share
  *
- * The share binds only while somebody else wants the primary's time. A look compares two moments:
+ * The share binds only while other clients want the primary's time. A look compares two moments:
  * the CPU time of the server's main thread, and what our commands took of it. The server counts the
  * microseconds of each command (INFO commandstats), but not those for reading, parsing and
- * answering it; that part is learnt from looks in which the server was at work and hardly any
- * command but ours ran: then all of the CPU time was for us. (At rest its timers and wakeups would
- * be taken for the cost of the few keys that an audit fetches: ten times what a key costs among
- * many.)
+ * answering it. That part is learnt from looks in which the server was at work and hardly any
+ * command but ours ran: then all of the CPU time was for us. (A server at rest teaches nothing: its
+ * timers and wakeups would be taken for the cost of the few keys that an audit fetches, ten times
+ * what a key costs among many.)
  *
- * Saturated is a main thread that runs, or is ready to run and has no core, for 90 % of the time:
- * it could not do more for others. Where its waiting is not known, so is one that others use and
- * that lets our fetches wait far longer than our own work explains.
+ * The primary is saturated if its main thread runs, or is ready to run and has no core, for 90 % of
+ * the time: it could not do more for others. If its waiting is not known, use fetch latency: others
+ * use the primary, and our fetches wait far longer than our own work explains.
  *
- * Held is it by a bucket of microseconds that fills as allowed and that every key spends from.
- * Empty, it is spent from again when it is half full. What a key costs is corrected at each look,
- * and so is the bucket: what was spent too little is owed.
+ * A bucket of microseconds enforces the share: it fills as allowed, and every key spends from it.
+ * Once empty, it is spent from again when it is half full. Each look corrects the cost of a key,
+ * and the bucket: what was spent too little is owed.
  *
  * The caller owns the struct. One thread.
  */
@@ -36,12 +36,12 @@
 #define KW_PACE_OWED_US 100000.0               /* what is owed at most, in the primary's time */
 #define KW_PACE_BUSY_MOST 0.9     /* from here on, waiting included, the primary is saturated */
 #define KW_PACE_BUSY_AIM 0.85     /* as far as time is taken that is left over */
-#define KW_PACE_OTHERS_LEAST 0.05 /* less of what it runs: nobody else wants the primary's time */
-#define KW_PACE_WAIT_US 500.0     /* a wait that is not worth looking at */
+#define KW_PACE_OTHERS_LEAST 0.05 /* less of what it runs: no other client wants its time */
+#define KW_PACE_WAIT_US 500.0     /* a shorter wait is ignored */
 
 /*
- * However little is allowed and whatever a key was measured to cost, one more is allowed after this
- * long, or after four times its cost: a reconcile must come to its end.
+ * A reconcile must end. So one more key is allowed after this long, or after four times its cost,
+ * however little is allowed otherwise.
  */
 #define KW_PACE_PATIENCE_US UINT64_C(20000)
 
@@ -51,10 +51,9 @@ struct kw_pace_counts {
 	uint64_t wait_us;     /* that thread was ready to run and had no core; 0: not known */
 	uint64_t usec;        /* of all commands, by the clock: waiting within them included */
 	uint64_t calls;       /* of all commands */
-	uint64_t ours_usec;   /* of the commands that fetching uses, whoever sent them */
+	uint64_t ours_usec;   /* of the commands that fetching uses, ours and others' */
 	uint64_t ours_calls;  /* … */
-	uint64_t looks_usec;  /* of the commands that only look (INFO, PING): neither keys' nor
-				 others' */
+	uint64_t looks_usec;  /* of commands that only look (INFO, PING): not keys', not others' */
 	uint64_t looks_calls; /* … */
 	uint64_t dumps;       /* of them DUMP: we know how many of these were ours */
 };
@@ -96,7 +95,7 @@ struct kw_pace {
 void kw_pace_init(struct kw_pace *pace, double share, uint64_t now_us);
 void kw_pace_set_share(struct kw_pace *pace, double share);
 
-/* Another connection, perhaps another server: its counters compare with nothing. */
+/* Another connection, perhaps another server: there is nothing to compare its counters with. */
 void kw_pace_forget(struct kw_pace *pace);
 
 /* May one more key be asked for? A no is remembered: keys wait. */
@@ -109,7 +108,7 @@ uint64_t kw_pace_ready_us(const struct kw_pace *pace, uint64_t now_us);
 void kw_pace_asked(struct kw_pace *pace);
 void kw_pace_answered(struct kw_pace *pace);
 
-/* One fetch took so long, with so many others of ours asked for and unanswered before it. */
+/* One fetch took so long, with so many unanswered fetches of ours before it. */
 void kw_pace_waited(struct kw_pace *pace, uint64_t us, uint32_t ahead);
 
 /* Is it time for a look? Once true, it is false until the next one is due. */

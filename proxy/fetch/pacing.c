@@ -87,7 +87,7 @@ static void commands_answered(void *arg, const struct kw_reply *reply)
 	if (!reply)
 		return;
 	if (reply->type != KW_REPLY_STRING || before != KW_PACING_HAS_CPU) {
-		kw_pace_forget(&pacing->pace); /* no limit that nothing would ever lift again */
+		kw_pace_forget(&pacing->pace); /* no limit that is never lifted again */
 		return;
 	}
 	kw_info_commands(reply->text, count_command, &pacing->counts);

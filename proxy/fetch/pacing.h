@@ -2,8 +2,8 @@
  * Pacing: INFO is asked for what our fetching costs the primary, and the pace (pace.h) gets the
  * figures.
  *
- * Figures may be missing from the answers (a server that counts differently, a proxy between). Then
- * the pace stays as it was: without a limit if nothing was ever measured.
+ * The answers might lack figures (a server that counts differently, a proxy between). Then the pace
+ * stays as it was: without a limit if nothing was ever measured.
  *
  * The caller owns the struct and calls kw_pacing_tick every KW_PACE_LOOK_US. Loop thread only.
  */

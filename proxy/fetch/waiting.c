@@ -39,7 +39,7 @@ bool kw_thread_time_of(uint64_t process, struct kw_thread_time *time)
 	return read_time(path, time);
 }
 
-/* Has a thread that ran for so long the CPU time that the server says of its own? */
+/* Did the thread run for as long as the CPU time that the server tells? */
 static bool is_its(const struct kw_waiting_server *server, uint64_t run_us)
 {
 	uint64_t slack_us = KW_WAITING_SLACK_US + server->cpu_us / 100;
@@ -53,7 +53,7 @@ static uint64_t passed(uint64_t now, uint64_t then)
 	return now > then ? now - then : 0;
 }
 
-/* What the server is reckoned to have waited since the last look: as we did for the time we ran. */
+/* The server's wait since the last look, estimated: it waits as much for its run time as we do. */
 static uint64_t reckon(const struct kw_waiting *waiting, const struct kw_waiting_server *server,
 	const struct kw_thread_time *own)
 {

@@ -2,13 +2,13 @@
  * How long the server's main thread has waited for a core of this host.
  *
  * /proc/PID/task/PID/schedstat has two numbers, in nanoseconds: the time the thread ran, and the
- * time it was ready to run and did not (kernel: Documentation/scheduler/sched-stats.rst). Anybody
- * may read it, where a process of this host has that id and its /proc entry is not hidden. Whether
- * it is the server's is proved by the first number, which must be the CPU time that the server
- * itself tells: it is not, where the id belongs to another pid namespace or another host.
+ * time it was ready to run and did not (kernel: Documentation/scheduler/sched-stats.rst). Any user
+ * may read it, if a process of this host has that id and its /proc entry is not hidden. The first
+ * number proves that the process is the server: it must equal the CPU time that the server itself
+ * tells. If the id is of another pid namespace or another host, it does not.
  *
- * Where it cannot be had, a server that is known to be near, on this host, is reckoned to wait as
- * much for each second it runs as our own thread does.
+ * If it cannot be read, but the server is known to be on this host, its wait is estimated: as much
+ * for each second it runs as our own thread waits.
  *
  * The caller owns the struct. The thread that looks is the one that counts as ours.
  */
@@ -40,8 +40,8 @@ struct kw_waiting {
 };
 
 /*
- * Look again: all the waiting from the first look on, in microseconds. It does not grow where
- * nothing can be known.
+ * Look again: all the waiting from the first look on, in microseconds. It does not grow if nothing
+ * can be known.
  */
 uint64_t kw_waiting_look(struct kw_waiting *waiting, const struct kw_waiting_server *server);
 

@@ -144,7 +144,7 @@ static struct recent *recent_place(struct kw_dirty *dirty, uint64_t hash)
 	return &dirty->recent[(hash >> 32) & (RECENT - 1)];
 }
 
-/* The entry waits and was named. Whoever is named again and again keeps its place. */
+/* The entry waits and was named. A key that is named again and again keeps its place. */
 static void remember(struct kw_dirty *dirty, struct kw_dirty_entry *entry)
 {
 	struct recent *place = recent_place(dirty, entry->key.hash);
@@ -155,7 +155,7 @@ static void remember(struct kw_dirty *dirty, struct kw_dirty_entry *entry)
 		*place = (struct recent){entry->key.hash, entry, false};
 }
 
-/* The entry does not wait any more: an event that comes now must not be absorbed. */
+/* The entry no longer waits: an event that comes now must not be absorbed. */
 static void forget(struct kw_dirty *dirty, const struct kw_dirty_entry *entry)
 {
 	struct recent *place = recent_place(dirty, entry->key.hash);
@@ -241,7 +241,7 @@ static void add_hashed(struct kw_dirty *dirty, uint64_t hash, uint32_t database,
 	}
 	set_flags(dirty, entry, entry->flags | flags);
 	if (entry->state == KW_DIRTY_PARKED) {
-		/* It may be gone by now, or smaller; until that is known it waits for room. */
+		/* It might be gone by now, or smaller; until that is known it waits for room. */
 		set_flags(dirty, entry, entry->flags | KW_DIRTY_ROOM);
 		leave(dirty, entry);
 		enter(dirty, entry, KW_DIRTY_WAITING);
@@ -382,7 +382,7 @@ void kw_dirty_park(struct kw_dirty *dirty, struct kw_dirty_entry *entry, uint64_
 		enter(dirty, entry, KW_DIRTY_WAITING);
 		return;
 	}
-	/* Its expiry must be read when room appears: by then a change may have gone by. */
+	/* Its expiry must be read when there is room: it can have changed by then. */
 	set_flags(dirty, entry, KW_DIRTY_TTL);
 	leave(dirty, entry);
 	entry->bytes = bytes;

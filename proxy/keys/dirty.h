@@ -69,15 +69,16 @@ struct kw_dirty_key {
 };
 
 /*
- * Add all, in this order. The result is that of adding one after the other, but the set loads what
- * a few keys touch while it works on others: with a million keys nothing of it is in a cache.
- * A key that waits already with these flags costs hardly more than its hash.
+ * Add all, in this order. The result is that of adding one after the other. But the set loads what
+ * a few keys touch while it works on others, because a set of a million keys is in no cache. A key
+ * that waits already with these flags costs hardly more than its hash.
  */
 void kw_dirty_add_all(struct kw_dirty *dirty, const struct kw_dirty_key *keys, size_t count);
 
 /*
- * Would adding this key change nothing, because it waits already, with these flags? Answered from a
- * small memory of the keys that were added last and wait still; a no may be wrong, a yes never is.
+ * Would adding this key change nothing, because it waits already, with these flags? The answer
+ * comes from a small memory of the keys that were added last and still wait: a no can be wrong, a
+ * yes never is.
  */
 bool kw_dirty_absorbs(struct kw_dirty *dirty, const struct kw_dirty_key *key);
 
@@ -92,7 +93,7 @@ void kw_dirty_done(struct kw_dirty *dirty, struct kw_dirty_entry *entry);
 /* All of them are answered. The set loads what their ends touch before it ends the first. */
 void kw_dirty_done_all(struct kw_dirty *dirty, struct kw_dirty_entry *const *entries, size_t count);
 
-/* Not answered: waiting again, behind the others. flags are added. */
+/* Not answered: waiting again, after the others. flags are added. */
 void kw_dirty_retry(struct kw_dirty *dirty, struct kw_dirty_entry *entry, unsigned flags);
 
 /* Not to be fetched before a time. Adds meanwhile are absorbed. */
@@ -102,8 +103,8 @@ void kw_dirty_delay(struct kw_dirty *dirty, struct kw_dirty_entry *entry, uint64
 void kw_dirty_park(struct kw_dirty *dirty, struct kw_dirty_entry *entry, uint64_t bytes);
 
 /*
- * Look at up to `most` parked keys: those for which room(arg, bytes) holds wait to be fetched
- * again, the others go to the end of the parked. Returns how many were let go.
+ * Look at up to `most` parked keys. Those for which room(arg, bytes) holds wait to be fetched
+ * again; the others go to the end of the parked. Returns how many were let go.
  */
 uint32_t kw_dirty_unpark(
 	struct kw_dirty *dirty, uint32_t most, bool (*room)(void *arg, uint64_t bytes), void *arg);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define FEWEST_BUCKETS ((size_t)64)
-#define SHRINK_BELOW 4 /* buckets an entry; so many go at a removal, so that none stay behind */
+#define SHRINK_BELOW 4 /* buckets an entry; so many go at a removal, so that none is left over */
 
 /*
  * Linear hashing: with 2^n <= bucket_count < 2^(n+1), the buckets below `split` have been split in

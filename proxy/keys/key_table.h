@@ -1,5 +1,5 @@
 /*
- * A table of keys, each (database, name) once, with whatever its owner keeps about a key.
+ * A table of keys, each (database, name) once, with the data that its owner keeps about a key.
  *
  * An owner's entry begins with struct kw_key. The key's name follows the entry, in the same piece
  * of a pool. Hashing is linear: the table grows and shrinks by one bucket at a time. So no
@@ -68,7 +68,7 @@ static inline struct kw_slice kw_key_table_name(
 	return kw_slice((const uint8_t *)key + table->entry_bytes, key->length);
 }
 
-/* Call fn for every entry; fn may remove that entry. One that stays may be shown twice. */
+/* Call fn for every entry; fn may remove that entry. An entry that stays can be shown twice. */
 void kw_key_table_each(
 	struct kw_key_table *table, void (*fn)(void *arg, struct kw_key *key), void *arg);
 

@@ -4,9 +4,9 @@
  *   class of 32 bytes, 64, … 1024 ──▶ slabs of 256 KiB with a free slot ──▶ free slots
  *
  * A slab lies at a multiple of its size, so that an object's slab is found from its address. A slab
- * without objects goes back to the system, but for one a class (a set that breathes around zero
- * must not ask for memory at every breath): slabs are mappings of their own, for what is freed to
- * malloc stays resident below whatever was allocated later. Larger objects are malloc's own.
+ * without objects goes back to the system, except one in each class: a set whose size varies around
+ * zero must not ask for memory each time. Slabs are mappings of their own, because memory freed to
+ * malloc stays resident below what was allocated later. Larger objects are malloc's own.
  *
  * The caller owns the struct and remembers each object's size. One thread.
  */

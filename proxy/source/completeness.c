@@ -12,7 +12,7 @@ static enum kw_completeness completeness_of(const struct kw_facts *facts)
 	return facts->waiting > 0 ? KW_COMPLETENESS_SOUND : KW_COMPLETENESS_COMPLETE;
 }
 
-/* The connection is up. The first that applies counts: what can pass comes before what stays. */
+/* The connection is up. The first that applies counts: passing causes come before lasting ones. */
 static enum kw_claim_cause cause_of(const struct kw_facts *facts)
 {
 	if (facts->waiting > 0)

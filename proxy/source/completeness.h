@@ -20,7 +20,7 @@
 
 /*
  * After so many sweeps the table is sound even if doubt came up during each of them. Without this
- * bound agents would wait for ever while doubt never ends.
+ * bound, agents would wait for ever if doubt never ended.
  */
 #define KW_SWEEPS_TO_BE_SOUND 3
 
@@ -38,7 +38,10 @@ enum kw_reach {
 	KW_REACH_UP,
 };
 
-/* Is a sweep under way that the table needs? An audit is not: it finds what nobody doubted. */
+/*
+ * Is a sweep under way that the table needs? An audit is not: it finds differences that were not in
+ * doubt.
+ */
 enum kw_mending {
 	KW_MENDING_NONE,
 	KW_MENDING_UNDER_WAY,

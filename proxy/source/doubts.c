@@ -3,9 +3,9 @@
 #include <assert.h>
 
 /*
- * Settings may be changed, counters reset, a database flushed or exchanged every second for ever.
- * If the scan began anew each time, it would never end: so it is finished first. A flush or an
- * exchange begins it anew once, as the rest of it is likely to be in vain.
+ * Other clients can change settings, reset counters, flush or swap a database every second for
+ * ever. If the scan began anew each time, it would never end: so it is finished first. A flush or a
+ * swap begins it anew once, because the rest of it is likely to be in vain.
  */
 bool kw_doubt_waits(const struct kw_sweep *sweep, enum kw_doubt cause)
 {

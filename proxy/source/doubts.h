@@ -19,12 +19,12 @@ struct kw_doubts {
 /* Does this doubt wait for the end of the sweep under way? */
 bool kw_doubt_waits(const struct kw_sweep *sweep, enum kw_doubt cause);
 
-/* Does it say that the table may have differed from the primary before it was told? */
+/* Does it say that the table might have differed from the primary before it was told? */
 bool kw_doubt_revokes(enum kw_doubt cause);
 
 void kw_doubts_count(struct kw_doubts *doubts, enum kw_doubt cause);
 
-/* Set the counters of reconciles, but for those of audits. */
+/* Set the counters of reconciles, except those of audits. */
 void kw_doubts_stats(const struct kw_doubts *doubts, struct kw_source_stats *stats);
 
 #endif

@@ -57,7 +57,7 @@ void kw_fresh_spoil(struct kw_fresh *fresh);
 /* The feed stopped: it forgets the barrier under way. */
 void kw_fresh_reset(struct kw_fresh *fresh);
 
-/* Also what was claimed before may have been wrong. */
+/* Earlier claims might have been wrong, too. */
 static inline void kw_fresh_revoke(struct kw_fresh *fresh)
 {
 	fresh->fresh_us = 0;

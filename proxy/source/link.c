@@ -50,7 +50,10 @@ static const struct kw_sm_state states[] = {
 
 static const struct kw_sm_conf machine = {"link", states, KW_SOURCE_LINK_ENDED + 1, holds};
 
-/* Doubling from 100 ms to 5 s, each a quarter shorter or longer: proxies do not retry in step. */
+/*
+ * Doubling from 100 ms to 5 s, each a quarter shorter or longer, so that proxies do not retry in
+ * step.
+ */
 static uint64_t backoff_ms(struct kw_source_link *link)
 {
 	uint64_t ms = BACKOFF_FIRST_MS;

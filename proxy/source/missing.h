@@ -30,7 +30,10 @@ struct kw_key *kw_missing_add(struct kw_key_table *set, uint32_t database, struc
 void kw_missing_remove(struct kw_key_table *set, uint32_t database, struct kw_slice key);
 void kw_missing_remove_database(struct kw_key_table *set, uint32_t database);
 
-/* A sweep asks for these keys, too: neither the scan nor the table tells whether they are gone. */
+/*
+ * A sweep asks for these keys, too, because neither the scan nor the table tells whether they are
+ * gone.
+ */
 void kw_missing_sweep(
 	struct kw_key_table *set, const struct kw_databases *databases, struct kw_dirty *dirty);
 

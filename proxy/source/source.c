@@ -105,7 +105,7 @@ static void update_state(struct kw_source *source)
 
 /* Doubts. */
 
-/* Events may have been missed in these databases (NULL: in all). */
+/* Events might have been missed in these databases (NULL: in all). */
 static void doubt(
 	void *arg, enum kw_doubt cause, const struct kw_databases *databases, const char *why)
 {
@@ -142,7 +142,9 @@ static void sweep_ended(void *arg)
 
 /* What the link tells. */
 
-/* Another server answers. If keys were asked for when the last one went, it may have died of one.
+/*
+ * Another server answers. If keys were asked for when the last one went, one of them might have
+ * killed it.
  */
 static void note_restart(struct kw_source *source)
 {
@@ -349,7 +351,9 @@ static void make_feed(struct kw_source *source, uv_loop_t *loop, uint64_t seed)
 	source->store.feed = source->feed;
 }
 
-/* Unpredictable, so that nobody can choose keys that share a bucket; if not, then at least new. */
+/*
+ * Unpredictable, so that no client can choose keys that share a bucket; if not, then at least new.
+ */
 static uint64_t hash_seed(const struct kw_source *source)
 {
 	uint64_t seed = kw_clock_us();

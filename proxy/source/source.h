@@ -48,15 +48,15 @@ struct kw_source_options {
 	uint64_t audit_keys_per_second; /* the slow sweep that bounds everything else; 0: off */
 	uint32_t watch_interval_ms;     /* INFO commandstats, CONFIG GET flags; 0: 1000 */
 	uint32_t fresh_interval_ms;     /* freshness barrier; 0: 100 */
-	uint32_t unreadable_pause_ms; /* until such a key is tried first if it changed; 0: 60000 */
-	uint32_t window;              /* fetches in flight; 0: 1024 */
+	uint32_t unreadable_pause_ms;   /* the first pause of such a key if it changed; 0: 60000 */
+	uint32_t window;                /* fetches in flight; 0: 1024 */
 	/* Makes the feed (feed.h); NULL: keyspace notifications. */
 	struct kw_feed *(*feed)(
 		const struct kw_feed_options *options, const struct kw_feed_handlers *handlers);
 	const char *cursor_name; /* apply.cursor_name of agents: never replicated onward; copied */
 };
 
-/* What went by since start; each "found" that led to a reconcile has its counter. */
+/* Counts since the start; each finding that led to a reconcile has its counter. */
 struct kw_source_stats {
 	uint64_t events, fetches, fetched_bytes, unchanged, deletes;
 	uint64_t dirty_keys; /* now: waiting and in flight */
@@ -90,7 +90,7 @@ void kw_source_start(struct kw_source *source);
 /* Doubt from outside (the operator): scan again and mend. */
 void kw_source_reconcile(struct kw_source *source, const char *why);
 
-/* What made keys unreadable may have been mended: each is tried again. */
+/* The cause of unreadable keys might be mended: each is tried again. */
 void kw_source_forgive(struct kw_source *source);
 
 /* Live changes of the limits. */

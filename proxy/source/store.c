@@ -78,7 +78,7 @@ static void was_put(struct kw_store *store, struct kw_table_change *change)
 		change->result =
 			too_large(store, change->database, change->key, change->value.length);
 	} else if (change->result == KW_PUT_FULL) {
-		/* The walk for unseen keys must not take what the table has of it for gone. */
+		/* The walk for unseen keys must not take the table's record of it for gone. */
 		kw_table_mark(store->table, change->database, change->key);
 	} else {
 		store->unchanged += change->result == KW_PUT_UNCHANGED;
@@ -109,9 +109,9 @@ static uint64_t expiry(void *arg, uint32_t database, struct kw_slice key)
 }
 
 /*
- * The table knows every key's expiry as of the last fetch, and no event since could have set one,
- * or the key would carry KW_DIRTY_TTL. Of keys that are too large for it, or were unreadable until
- * now, the table has nothing. While events may have been missed, scans ask for every expiry.
+ * The table knows every key's expiry as of the last fetch. No event since could have set one: the
+ * key would carry KW_DIRTY_TTL. The table has nothing of keys that are too large for it, or were
+ * unreadable until now. While missed events are possible, scans ask for every expiry.
  */
 static bool expires(void *arg, uint32_t database, struct kw_slice key)
 {

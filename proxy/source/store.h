@@ -1,7 +1,7 @@
 /*
  * What was fetched goes into the table. A key that does not fit now waits for room in the dirty
- * set; one that never fits is remembered, and its old value is deleted: nothing is better than
- * something wrong.
+ * set. One that never fits is remembered, and its old value is deleted: no value is better than a
+ * wrong one.
  *
  * The caller owns the struct. One thread.
  */
@@ -43,8 +43,8 @@ void kw_store_close(struct kw_store *store);
 struct kw_fetch_handlers kw_store_handlers(struct kw_store *store);
 
 /*
- * All that was answered so far is in the table afterwards. The answers come in batches: without
- * this call the table lacks some that came before what was answered just now.
+ * All that was answered so far is in the table afterwards. Answers are stored in batches: without
+ * this call the table lacks some that came before the latest answer.
  */
 void kw_store_settle(struct kw_store *store);
 
@@ -61,10 +61,10 @@ void kw_store_sweep_missing(struct kw_store *store, const struct kw_databases *d
 /* Let waiting keys be fetched again if there is room for them now. */
 void kw_store_unpark(struct kw_store *store, uint64_t now_us);
 
-/* When kw_store_unpark is worth while; UINT64_MAX: no key waits. */
+/* When to call kw_store_unpark; UINT64_MAX: no key waits. */
 uint64_t kw_store_ready_us(const struct kw_store *store);
 
-/* Keys that wait for room, or were let go and are not in the table yet. */
+/* Keys that wait for room, or are fetched again and not in the table yet. */
 uint64_t kw_store_waiting(const struct kw_store *store);
 
 #endif

@@ -10,7 +10,7 @@
 
 #define BOUND_WINDOWS 4           /* keys of a sweep not yet fetched, in windows of the fetcher */
 #define UNSEEN_BUDGET 4096        /* records of the table a loop turn */
-#define ROW_TO_NAME 3             /* sweeps in a row, each for what came up during the last one */
+#define ROW_TO_NAME 3             /* sweeps in a row, each for doubts during the last one */
 #define AUDIT_PAUSE_US 1000000    /* between two audits */
 #define AUDIT_STEPS_PER_SECOND 10 /* at least; a step is never larger than KW_SCAN_COUNT */
 #define AUDIT_KEY_BYTES 10240     /* a larger value counts as several keys: 100 keys/s, 1 MB/s */
@@ -89,7 +89,7 @@ static void list_database(void *arg, uint32_t database, uint64_t keys, uint64_t 
 
 /*
  * A database that is not listed is empty as of this reply: fetches asked for earlier were answered
- * earlier. One record then does what a delete for each of its keys would do.
+ * earlier. One record then does the same as a delete for each of its keys.
  */
 static void empty_absent(struct kw_sweep *sweep, const struct kw_databases *listed)
 {
@@ -245,8 +245,7 @@ static void scanned(void *arg, uint32_t database, struct kw_slice key)
 	if (!kw_scope_has(sweep->parts.scope, database, key))
 		return;
 	sweep->scanned++;
-	/* If nothing had an expiry when the sweep began, an event tells of one that is set since.
-	 */
+	/* If no key had an expiry when the sweep began, an event tells of one that is set since. */
 	if (!kw_databases_has(&sweep->lasting, database))
 		flags |= KW_DIRTY_TTL;
 	if (sweep->kind == KW_SWEEP_AUDIT)
@@ -281,7 +280,7 @@ static uint64_t audit_step(const struct kw_sweep *sweep)
 	return keys ? keys : 1;
 }
 
-/* Do as many scanned keys wait to be fetched as may? */
+/* Is the bound on scanned keys that wait to be fetched reached? */
 static bool is_bound(const struct kw_sweep *sweep)
 {
 	return kw_dirty_scanned(sweep->parts.dirty) + step_most(sweep) > bound(sweep);
@@ -359,7 +358,7 @@ static uint64_t step_ready_us(const struct kw_sweep *sweep, uint64_t now_us)
 				    ? kw_bucket_ready_us(&sweep->audit_pace, now_us)
 				    : now_us;
 
-	/* With enough keys in hand it is their fetching that brings the next turn. */
+	/* With enough keys in hand, their fetching brings the next turn. */
 	if (kw_scan_asked(sweep->scan) || is_bound(sweep))
 		return UINT64_MAX;
 	return audit_us > pace_us ? audit_us : pace_us;

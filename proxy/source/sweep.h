@@ -82,7 +82,7 @@ struct kw_sweep {
 	uint64_t keys_before;        /* of the table when it began; 0: no key can be unseen */
 	uint64_t cursor;             /* of the walk over the table */
 	uint32_t answers_owed;       /* of INFO keyspace; the last of them is for this sweep */
-	uint32_t renewals;           /* how often it began anew for what came up during it */
+	uint32_t renewals;           /* how often doubts made it begin anew */
 	uint32_t row;                /* so many began at once after another had ended */
 	struct kw_bucket audit_pace;
 	uint64_t audit_us; /* when the next audit begins */
@@ -124,7 +124,7 @@ void kw_sweep_expiry_set(struct kw_sweep *sweep, uint32_t database);
 
 void kw_sweep_turn(struct kw_sweep *sweep, uint64_t now_us);
 
-/* When a turn is worth while for its sake alone; 0: at once; UINT64_MAX: never. */
+/* When it needs a turn of its own; 0: at once; UINT64_MAX: never. */
 uint64_t kw_sweep_ready_us(const struct kw_sweep *sweep, uint64_t now_us);
 
 /* Is a sweep under way that the table needs? */

@@ -5,7 +5,7 @@
 
 static void on_busy(uv_idle_t *busy)
 {
-	/* Being active is all it is for. */
+	/* It only needs to be active. */
 }
 
 static void on_timer(uv_timer_t *timer)

@@ -3,8 +3,8 @@
  *
  *   input, timers ─▶ kw_turn_want ─▶ end of this loop turn: fn
  *
- * libuv's check handle runs after the poll for input. A turn that was wanted from elsewhere (a
- * timer, a caller) would wait until that poll returns; kw_turn_wake keeps it from blocking.
+ * libuv's check handle runs after the poll for input. A turn that is wanted from elsewhere (a
+ * timer, a caller) would wait until that poll returns. kw_turn_wake keeps the poll from blocking.
  *
  * The caller owns the struct until `closed` is called. Loop thread only.
  */
@@ -25,7 +25,7 @@ struct kw_turn {
 	enum kw_turn_state state;
 	uv_check_t check;
 	uv_idle_t busy;    /* active: the loop does not block */
-	uv_timer_t timer;  /* for a turn that nothing else brings about */
+	uv_timer_t timer;  /* for a turn without any other event */
 	uint64_t timer_us; /* when it fires; UINT64_MAX: never */
 	int open_handles;
 	void (*fn)(void *arg);

@@ -6,7 +6,7 @@
 #include <assert.h>
 
 #define PAUSE_MOST_US UINT64_C(3600000000)
-#define PAUSE_UNCHANGED_US UINT64_C(86400000000) /* an event may have been missed */
+#define PAUSE_UNCHANGED_US UINT64_C(86400000000) /* an event might have been missed */
 
 enum mark_state { LEFT_ALONE, CHANGED, DEADLY, FORGIVEN };
 

@@ -9,7 +9,7 @@
  *   the server died of it ─▶ DEADLY ── the operator asks for a reconcile ──▶ FORGIVEN, tried at
  * once
  *
- * So a value that shrank is found, and the primary does not pay for one that did not.
+ * So a value that shrank is found, and the cost of one that did not is bounded.
  *
  * The caller owns the struct. One thread.
  */
@@ -44,10 +44,10 @@ enum kw_fetch_mark kw_unreadable_mark(const struct kw_unreadable *unreadable, ui
 /* Keys that were left alone for long enough get dirty. */
 void kw_unreadable_retry(struct kw_unreadable *unreadable, struct kw_dirty *dirty, uint64_t now_us);
 
-/* Whatever made keys unreadable may have been mended: all are due. */
+/* The cause of unreadable keys might be mended: all are due. */
 void kw_unreadable_forgive(struct kw_unreadable *unreadable);
 
-/* The server died while it was asked for keys: those at which a connection broke since. */
+/* The server died while it was asked for keys: suspect those at which a connection broke since. */
 void kw_unreadable_condemn(struct kw_unreadable *unreadable, uint64_t since_us);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * The cleaner: makes memory of segments in which much is dead.
+ * The cleaner: makes free memory of segments in which much is dead.
  *
  *   victims  |a.b...|  |..c...|        ──▶   dest |a'b'c'          |  = the new head
  *             old places, still readable           same versions, new places
@@ -17,12 +17,14 @@
 #include <string.h>
 
 #define VICTIMS_MOST 64
-/* A record is moved after so many more were met: by then its index slot is in the cache. */
+/* A record is moved once so many more were found: by then its index slot is in the cache. */
 #define MOVED_AHEAD 16
-/* So much is moved at a time, or a segment's worth: some milliseconds, a small part of memory. */
+/*
+ * So much is moved at a time, or a segment's worth: it takes some milliseconds and little memory.
+ */
 #define MOVED_MOST (UINT64_C(8) << 20)
 #define MOVED_SEGMENTS 16
-/* As long as this part of what is moved is gained. */
+/* Go on while this part of what is moved is gained. */
 #define GAINED_PART 8
 /* Above this share of live bytes a segment is not worth moving unless memory is short. */
 #define WORTH_PERCENT 97
@@ -43,7 +45,7 @@ static uint64_t retained_up_to(const struct kw_table *table)
 	return best;
 }
 
-/* May a reader that has not seen this delete by now be sent to a reconcile? */
+/* Can a reader that has not seen this delete by now be sent to a reconcile? */
 static bool droppable(struct kw_table *table, uint64_t version, bool hard)
 {
 	if (kw_fault_drops())
@@ -135,7 +137,7 @@ void kw_clean_dead(struct kw_table *table)
 		free_early(table);
 }
 
-/* Benefit over cost, as log-structured file systems reckon it: (1 - u) * age / (1 + u). */
+/* Benefit over cost, as in log-structured file systems: (1 - u) * age / (1 + u). */
 static double score(const struct kw_table *table, const struct kw_segment *segment)
 {
 	double u = (double)burden(table, segment) / (double)segment->capacity;
@@ -210,7 +212,7 @@ struct moving {
 	uint64_t hash;
 };
 
-/* One live record to the destination; tombstones that nobody needs end here. */
+/* One live record to the destination; tombstones that no reader needs end here. */
 static void move_record(struct kw_table *table, struct kw_segment *from, struct destination *to,
 	const struct moving *moving, bool hard)
 {
@@ -315,7 +317,7 @@ static void drop(struct kw_table *table, struct plan *plan)
 	plan->count = 0;
 }
 
-/* What is chosen must fit the destination; a fragmented table may give a smaller one. */
+/* What is chosen must fit the destination, which can be smaller in a fragmented table. */
 static void make_plan(struct kw_table *table, struct plan *plan, uint64_t wanted, uint64_t smallest,
 	uint64_t touch_limit, uint64_t least, bool hard)
 {
@@ -329,8 +331,8 @@ static void make_plan(struct kw_table *table, struct plan *plan, uint64_t wanted
 }
 
 /*
- * No write waits. Does cleaning free what the destination takes and a quarter more? The rest of the
- * head is lost as well. Without this bound one segment would be moved into another for ever.
+ * No write waits. Does cleaning free what the destination takes, the rest of the head, and a
+ * quarter more? Without this bound one segment would be moved into another for ever.
  */
 static bool pays(const struct kw_table *table, const struct plan *plan)
 {
@@ -351,13 +353,18 @@ static bool clean(struct kw_table *table, uint64_t least, enum kw_cleaning how)
 
 	make_plan(table, &plan, bytes, granule, kw_data_limit(table), least, hard);
 	if (plan.dest && plan.count == 0 && bytes < whole) {
-		/* What lives in a segment of a larger table's time may not fit a small table's. */
+		/*
+		 * A segment can date from when the table was larger: its live records might not fit
+		 * one of now.
+		 */
 		bytes = whole;
 		make_plan(table, &plan, bytes, granule, kw_data_limit(table), least, hard);
 	}
 	if (hard && plan.count == 0 && (!plan.dest || plan.dest->capacity < bytes))
-		/* Only fragments are left. One segment of memory not used so far may lie beyond the
-		 * limit, so that what is gathered in it frees whole ones. */
+		/*
+		 * Only fragments are left. One segment of unused memory may exceed the limit,
+		 * because gathering records in it frees whole segments.
+		 */
 		make_plan(table, &plan, bytes, bytes, borrowing_limit(table), least, hard);
 	if (plan.count == 0 ||
 		(hard && !gains(table, plan.victims, plan.count, plan.dest->capacity, least)) ||
@@ -368,7 +375,7 @@ static bool clean(struct kw_table *table, uint64_t least, enum kw_cleaning how)
 	for (int i = 0; i < plan.count; i++)
 		clean_segment(
 			table, plan.victims[i], &(struct destination){.dest = plan.dest}, hard);
-	/* choose() saw to it that all of them fit. */
+	/* choose() made sure that all of them fit. */
 	assert(plan.dest->committed <= plan.dest->capacity);
 	assert(plan.dest->id > table->head->id);
 	table->head->sealed = true;
@@ -435,12 +442,12 @@ static struct kw_segment *next_victim(
 }
 
 /*
- * Segment after segment, until what they leave free makes up for a whole one. Records that are
- * moved will live for long, and get segments to themselves. New records get others, of which little
- * lives soon. Mixed, all segments would decay slowly, to the same share.
+ * Segment after segment, until what they free makes up for a whole one. Records that are moved will
+ * live for long, and get segments to themselves. New records get others, in which most records are
+ * soon dead. Mixed, all segments would decay slowly, to the same share.
  *
- * It ends early if it takes too long, or if little is gained: the records may be of a size that
- * leaves the ends of all segments unused.
+ * It ends early if it takes too long, or if little is gained: records of some sizes leave the ends
+ * of all segments unused.
  */
 static bool clean_some(struct kw_table *table)
 {
@@ -491,9 +498,9 @@ static uint64_t cpu_ns(const struct kw_table *table)
  * clean is for when memory is short, or when no write waits. It has one destination and no more. So
  * it chooses all victims first: they must fit that destination together, and if the sum gains
  * nothing, nothing is moved. clean_some would stop in the middle without memory (hard), or move one
- * segment into another for ever (idle). For the usual writes clean would be the dearer one: victims
- * that fit one destination leave it partly empty, and that rest takes new records, which then lie
- * among those that live for long.
+ * segment into another for ever (idle). For the usual writes clean would cost more: victims that
+ * fit one destination leave it partly empty. The rest takes new records, which then lie among those
+ * that live for long.
  */
 bool kw_clean(struct kw_table *table, uint64_t least, enum kw_cleaning how)
 {

@@ -14,8 +14,8 @@
 /* Without memory to grow into: beyond this, runs get so long that a lookup is no longer short. */
 #define FULL_AT_PERCENT 96
 /*
- * Growth that begins late, because memory for it came late, goes faster, but never in one go: with
- * 256 slots an insert there are as many inserts as 0.4 % of the slots before it is over.
+ * If memory came late, growth begins late and goes faster, but never at once: with 256 slots an
+ * insert, it takes as many inserts as 0.4 % of the slots.
  */
 #define LATE_AT_PERCENT 90
 #define SWEEP_LATE_SLOTS 256
@@ -49,7 +49,7 @@ static uint64_t end_slot(const struct kw_index *index)
 	return index->root->grown_slots + KW_INDEX_OVERFLOW;
 }
 
-/* Readers must see `moves` odd before anything moves, and even only once all stands again. */
+/* Readers must see `moves` odd before an entry moves, and even only after all are in place. */
 static void moving(struct kw_index *index)
 {
 	assert(index->root->moves % 2 == 0);
@@ -119,7 +119,7 @@ void kw_index_prefetch(const struct kw_index *index, uint64_t hash)
 {
 	const struct kw_index_slot *slot = &index->slots[home(index, usable(hash))];
 
-	/* Runs are some slots long: the line behind it is needed as often as not. */
+	/* Runs are some slots long: the next cache line is needed as often as not. */
 	__builtin_prefetch(slot, 1);
 	__builtin_prefetch(slot + 4, 1);
 }
@@ -134,7 +134,7 @@ static bool place_entry(struct kw_index *index, uint64_t hash, uint64_t place)
 	if (at == end)
 		return false;
 	index->slots[at].hash = hash;
-	/* The place makes the entry: it goes last. */
+	/* The place makes the entry valid: it goes last. */
 	__atomic_store_n(&index->slots[at].place, place, __ATOMIC_RELEASE);
 	return true;
 }
@@ -233,7 +233,7 @@ void kw_index_set(struct kw_index_slot *slot, uint64_t place)
 	__atomic_store_n(&slot->place, place, __ATOMIC_RELEASE);
 }
 
-/* Close the gap: what stands behind it and may stand in it moves up. */
+/* Close the gap: entries after it that may stand in it move up. */
 void kw_index_remove(struct kw_index *index, struct kw_index_slot *slot)
 {
 	uint64_t gap = (uint64_t)(slot - index->slots), end = end_slot(index);

@@ -32,7 +32,7 @@ struct kw_index {
 	uint64_t scratch_slots;
 };
 
-/* Slots of a new index, and behind the end of every one. */
+/* Slots of a new index, and after the end of every one. */
 #define KW_INDEX_FIRST_SLOTS 1024
 #define KW_INDEX_OVERFLOW 1024
 
@@ -45,7 +45,7 @@ struct kw_index_slot *kw_index_first(const struct kw_index *index, uint64_t hash
 struct kw_index_slot *kw_index_next(
 	const struct kw_index *index, struct kw_index_slot *slot, uint64_t hash);
 
-/* A look for this hash comes soon. */
+/* A lookup of this hash comes soon. */
 void kw_index_prefetch(const struct kw_index *index, uint64_t hash);
 
 /* Slots wanted before the next insert, overflow included: more than limit_slots asks for memory. */
@@ -56,7 +56,7 @@ bool kw_index_insert(struct kw_index *index, uint64_t hash, uint64_t place);
 void kw_index_set(struct kw_index_slot *slot, uint64_t place);
 void kw_index_remove(struct kw_index *index, struct kw_index_slot *slot);
 
-/* Walk all entries: the slot at or behind *cursor that is in use, or NULL at the end. */
+/* Walk all entries: the slot at or after *cursor that is in use, or NULL at the end. */
 struct kw_index_slot *kw_index_walk(const struct kw_index *index, uint64_t *cursor);
 
 /* Slots in use as memory: what the array takes at present, overflow included. */

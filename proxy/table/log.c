@@ -9,17 +9,17 @@
 
 /* Live data may fill so much of the data memory: beyond, cleaning costs more than it yields. */
 #define PUT_FILL_PERCENT 93
-/* Each try cleans a segment or more: after one for each there is nothing left to gain. */
+/* Each try cleans a segment or more: after one for each segment, no more can be gained. */
 #define HARD_TRIES_BEYOND 8
 #define DIRECTORY_AHEAD 8
 /* A segment is cut down to the table's size: to a part of it, so many granules and records. */
 #define SEGMENTS_LEAST 512
 #define SEGMENT_GRANULES_LEAST 4
 #define SEGMENT_RECORDS_LEAST 8
-/* When less lives than before, memory in use follows within so long. */
+/* When there is less live data than before, memory in use follows within so long. */
 #define HELD_US 60e6
 #define HELD_SEGMENTS 8 /* in use varies by so much */
-/* Free memory is given back when it was that for so long, or twice, all but a little. */
+/* Free memory is given back, all but a little, after it was free for once or twice so long. */
 #define UNUSED_US 1000000
 #define KEPT_SEGMENTS 1
 /* So much of the memory rests at the most. */
@@ -99,15 +99,15 @@ bool kw_log_may_grow(const struct kw_table *table, uint64_t bytes, bool for_dele
 	uint64_t usable = (data > kept ? data - kept : 0) / 100 * PUT_FILL_PERCENT;
 	uint64_t live = needed_bytes(table);
 
-	/* A tombstone weighs no more than the put it replaces: it only needs a place to stand. */
+	/* A tombstone weighs no more than the put it replaces: it only needs a place. */
 	if (for_delete)
 		return true;
 	return live + bytes <= usable;
 }
 
 /*
- * The sum said that it fits, the pieces did not: rests at the ends of segments, fragments. Whoever
- * asks for room need not try again, at the price of a whole cleaning, before as much came free.
+ * The sum of free memory was enough, but the pieces were too small: rests at the ends of segments,
+ * fragments. Another try costs a whole cleaning, so none is made before as much came free.
  */
 static void remember_refusal(struct kw_table *table, uint64_t stride)
 {
@@ -159,8 +159,9 @@ static struct kw_segment *open_for_records(struct kw_table *table, uint64_t want
 }
 
 /*
- * What a segment is opened with: so much of the table that a few segments more or less do not
- * count, however large the table may become; and so many records that the rest at its end does not.
+ * The size of a new segment. It is so small a part of the table that a few segments more or less do
+ * not count, however large the table becomes. It holds so many records that the rest at its end
+ * does not count.
  */
 uint64_t kw_log_segment_bytes(const struct kw_table *table)
 {
@@ -198,9 +199,9 @@ static double allowance(const struct kw_table *table)
 }
 
 /*
- * When values get shorter or keys go, while there are writes, what is in use need not shrink at
- * once: a full log is dear to clean, and the memory was in use a moment ago. So the allowance of
- * then is held, and lowered slowly.
+ * When values get shorter or keys go, while there are writes, memory in use need not shrink at
+ * once: a full log is expensive to clean, and the memory was in use a moment ago. So the earlier
+ * allowance is kept, and lowered slowly.
  */
 static void lower_held(struct kw_table *table)
 {
@@ -225,8 +226,8 @@ static void wake(struct kw_table *table)
 }
 
 /*
- * Free granules that have pages, and had no use for a second or two: the fewest that there were.
- * What is given back and taken again a moment later costs a page fault for each 4 KiB.
+ * Free granules that have pages and were unused for a second or two: the lowest number in that
+ * time. Memory that is given back and taken again a moment later costs a page fault for each 4 KiB.
  */
 static uint64_t unused_granules(struct kw_table *table)
 {
@@ -296,7 +297,7 @@ static struct kw_segment *open_hard(
 	for (size_t tries = 0; tries < most; tries++) {
 		struct kw_segment *segment;
 
-		/* What was cleaned before may only be waiting for a publication, or resting. */
+		/* Segments cleaned before might only wait for a publication, or rest. */
 		kw_table_publish(table, table->wall_us);
 		kw_segments_wake(&table->segments, table->now_us, 0);
 		segment = open_for_records(table, wanted, least);
@@ -311,9 +312,9 @@ static struct kw_segment *open_hard(
 }
 
 /*
- * Cleaning gains nothing any more: what is free lies in fragments too small for what a segment
- * holds. Tombstones may stand in the cleaner's own memory then, all but its last granule: what they
- * kill makes segments worth cleaning again.
+ * Cleaning gains nothing any more: free memory lies in fragments too small for a segment's records.
+ * Then tombstones may use the cleaner's own memory, all but its last granule: the records they kill
+ * make segments worth cleaning again.
  */
 static struct kw_segment *open_last(struct kw_table *table, uint64_t stride)
 {
@@ -359,8 +360,8 @@ static struct kw_segment *roll(struct kw_table *table, uint64_t stride, bool for
 }
 
 /*
- * A run of its own for a large record. Log order is id order, so what is left of the head goes on
- * under an id behind the run's: as a segment of its own, or renumbered while it is still empty.
+ * A run of its own for a large record. Log order is id order, so the rest of the head goes on under
+ * an id after the run's: as a segment of its own, or renumbered while it is still empty.
  */
 static struct kw_segment *single(struct kw_table *table, uint64_t stride)
 {
@@ -422,7 +423,7 @@ static struct kw_place end_of(const struct kw_table *table, const struct kw_segm
 	return (struct kw_place){table->options.epoch, segment->id, segment->committed};
 }
 
-/* The record that was just written behind what the segment holds is part of it. */
+/* The record that was just written after what the segment holds is part of it. */
 static uint64_t take_in(
 	struct kw_table *table, struct kw_segment *segment, const struct kw_record *record)
 {

@@ -5,9 +5,9 @@
 #include <string.h>
 
 /*
- * What was written before must be visible before what is written after, to readers on other CPUs
- * and to a NIC that reads by DMA. x86 keeps the order of stores; arm64 needs a barrier whose domain
- * reaches devices (outer shareable), which no C11 fence promises.
+ * Earlier stores must be visible before later ones, to readers on other CPUs and to a NIC that
+ * reads by DMA. x86 keeps the order of stores. arm64 needs a barrier whose domain reaches devices
+ * (outer shareable), which no C11 fence promises.
  */
 static void publish_barrier(void)
 {
@@ -90,7 +90,7 @@ static void write_superblock(struct kw_table *table)
 		.source_id = table->facts.source_id,
 	};
 
-	/* A reader must be able to believe it: view.h. */
+	/* A reader must be able to verify it: view.h. */
 	assert(!table->head->victim && table->head->committed <= table->head->capacity);
 	assert(table->head->committed % KW_RECORD_ALIGN == 0);
 	assert(table->floor <= table->version && table->published_version <= table->version);

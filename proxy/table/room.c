@@ -1,7 +1,7 @@
 /* Room for the index below max_bytes, and what memory the table will ask for next. */
 #include "table/table_internal.h"
 
-/* Cleanings without a tombstone dropped, after which no more is hoped for. */
+/* After so many cleanings that drop no tombstone, no more are tried. */
 #define CLEANED_IN_VAIN 8
 #define INDEX_EXTENT_LEAST (UINT64_C(1) << 20)
 
@@ -75,7 +75,7 @@ bool kw_room_index_reclaimed(struct kw_table *table)
 	kw_clean_survey(table);
 	while (table->droppable_bytes > 0 && !kw_room_index(table)) {
 		tombstones = table->tombstones;
-		/* The cleaner goes by what it gains: it need not come by the tombstones at all. */
+		/* The cleaner chooses by gain: it need not reach the tombstones at all. */
 		if (!kw_clean(table, 0, KW_CLEANING_HARD) ||
 			(table->tombstones == tombstones && ++in_vain == CLEANED_IN_VAIN))
 			return false;

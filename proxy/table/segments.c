@@ -154,7 +154,7 @@ static void free_run(struct kw_segments *segments, struct kw_run run)
 
 /*
  * The longest piece of a free run, up to `wanted` granules, that lacks no more than `lacking`
- * pages; the first of those as long.
+ * pages; the first of equally long ones.
  */
 static struct kw_run fitting(const struct kw_segments *segments, const struct kw_run *run,
 	uint64_t wanted, uint64_t lacking)
@@ -283,7 +283,7 @@ struct kw_segment *kw_segments_open(
 	fragment = (wanted + FRAGMENT_PART - 1) / FRAGMENT_PART;
 	if (segments->count >= segments->most)
 		return NULL;
-	/* What has pages first, a fragment of it too: the others cost a fault for each. */
+	/* Memory with pages first, even a fragment of it: other pages cost a fault each. */
 	if (!take_free(segments, wanted, wanted, 0, &run) &&
 		!take_free(segments, wanted, fragment > least ? fragment : least, 0, &run) &&
 		!take_free(segments, wanted, wanted, touch_limit, &run) &&
@@ -407,7 +407,7 @@ static bool last_kept(const struct kw_segments *segments, const struct kw_run *r
 	return end > start;
 }
 
-/* The end of a piece, as much of it as may go. */
+/* Give back the end of a piece, at most `most` granules of it. */
 static bool give_piece(struct kw_segments *segments, struct kw_run kept, uint64_t most)
 {
 	const struct kw_table_memory *memory = segments->memory;

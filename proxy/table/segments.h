@@ -31,7 +31,7 @@ struct kw_segment {
 	uint64_t tombstones_up_to; /* the highest version among them, or higher */
 	uint32_t flushes;          /* flush records in it: they may not be moved */
 	bool sealed;
-	bool victim; /* cleaned, but readers may still be sent to it until the next publication */
+	bool victim; /* cleaned, but readers can still be sent to it until the next publication */
 	bool single; /* holds one large record in a run of its own */
 };
 
@@ -64,7 +64,7 @@ struct kw_segments {
 	struct kw_extent *extents; /* of the whole memory file, for the directory */
 	int extent_count;
 	struct kw_error
-		refused; /* why memory below the limit was not had the last time; KW_OK: it was */
+		refused; /* why memory below the limit was not had last time; KW_OK: it was */
 };
 
 #define KW_TABLE_EXTENTS_MAX 256
@@ -92,10 +92,9 @@ static inline uint64_t kw_segments_kept(const struct kw_segments *segments)
 }
 
 /*
- * A new segment of up to `wanted` bytes and at least `least`, from free memory first, and of that
- * what has pages; from memory that was given back, or is virgin, only while touched granules stay
- * at or below `touch_limit`.
- * NULL: there is none.
+ * A new segment of up to `wanted` bytes and at least `least`. Free memory comes first, and of that
+ * memory with pages. Memory that was given back, or was never used, is taken only while touched
+ * granules stay at or below `touch_limit`. NULL: there is none.
  */
 struct kw_segment *kw_segments_open(
 	struct kw_segments *segments, uint64_t wanted, uint64_t least, uint64_t touch_limit);
@@ -111,19 +110,19 @@ void kw_segments_renumber(struct kw_segments *segments, struct kw_segment *segme
 
 struct kw_segment *kw_segments_at(const struct kw_segments *segments, uint64_t offset);
 
-/* Victims leave: their memory rests until `until_us`. */
+/* Victims leave the log: their memory rests until `until_us`. */
 void kw_segments_retire_victims(struct kw_segments *segments, uint64_t until_us);
 
 /* Resting memory whose time has come, or of which more than `most` granules rest, becomes free. */
 void kw_segments_wake(struct kw_segments *segments, uint64_t now_us, uint64_t most);
 
 /*
- * Give free memory back to the system, that at the highest offsets first, all but `keep` granules
- * of it; at most `most` granules at a time.
+ * Give free memory back to the system, the highest offsets first: all but `keep` granules of it, at
+ * most `most` granules at a time.
  */
 void kw_segments_give_back(struct kw_segments *segments, uint64_t keep, uint64_t most);
 
-/* Broken rule 2 of the simulator: memory of victims is free before they left the directory. */
+/* The simulator breaks rule 2: memory of victims is free before they left the directory. */
 void kw_segments_free_victims_early(struct kw_segments *segments);
 
 #endif

@@ -188,7 +188,7 @@ static bool same(const struct kw_record *record, struct kw_slice value, uint64_t
 	       kw_slice_equal(kw_record_value(record), value);
 }
 
-/* Write a new version of a key and let the index and the record before know. */
+/* Write a new version of a key; update the index and mark the record before. */
 static enum kw_put_result store(
 	struct kw_table *table, const struct kw_record_fields *fields, uint64_t hash)
 {
@@ -204,7 +204,7 @@ static enum kw_put_result store(
 		return KW_PUT_FULL;
 	assert(segment->capacity - segment->committed >= kw_record_stride(length));
 	assert(table->version < KW_VERSION_MASK);
-	/* Making room may have moved the record before, and its slot; a tombstone may be gone. */
+	/* Making room can have moved the record before, and its slot; a tombstone can be gone. */
 	slot = kw_table_find(table, hash, fields->database, fields->key);
 	if (!slot && !kw_room_index(table))
 		return KW_PUT_FULL;

@@ -34,14 +34,14 @@ struct kw_table_memory {
 	 */
 	int (*extend)(void *arg, struct kw_extent *extent, struct kw_error *error);
 	/*
-	 * `extend` may be called for [offset, +length) soon: what takes long, pinning it for a
-	 * device, may begin. Said more than once; NULL: it does not matter.
+	 * `extend` might be called for [offset, +length) soon: slow work, such as pinning it for a
+	 * device, can begin. Called more than once for the same range. NULL: not needed.
 	 */
 	void (*expect)(void *arg, uint64_t offset, uint64_t length);
 	/*
-	 * [offset, +length) of an extent is not needed for now: the system may have its pages; what
-	 * is read there afterwards is anything at all. False: it cannot be given back (a device has
-	 * it pinned), and is not asked again. NULL: never.
+	 * [offset, +length) of an extent is not needed for now: its pages may go back to the
+	 * system. A later read there can find any bytes. False: it cannot be given back (a device
+	 * has it pinned), and this is not asked again. NULL: never.
 	 */
 	bool (*give_back)(void *arg, uint64_t offset, uint64_t length);
 	void *arg;
@@ -61,7 +61,7 @@ struct kw_table_options {
 enum kw_put_result {
 	KW_PUT_STORED,    /* a new version stands in the log */
 	KW_PUT_UNCHANGED, /* equal to what is published: nothing was written */
-	KW_PUT_FULL,      /* no room below max_bytes: nothing was written; try when room appears */
+	KW_PUT_FULL,      /* no room below max_bytes: nothing was written; try again later */
 	KW_PUT_TOO_LARGE, /* larger than a record can be, or than max_bytes: it never fits */
 };
 
@@ -109,7 +109,7 @@ struct kw_table_change {
 
 /*
  * Carry out all of them, in this order, each as kw_table_put or kw_table_delete does. With many
- * keys neither index nor records are in a cache, so the table loads what the next few changes touch
+ * keys neither index nor records are in a cache. So the table loads what the next few changes touch
  * while it works on one.
  */
 void kw_table_change_all(struct kw_table *table, struct kw_table_change *changes, size_t count);
@@ -127,9 +127,9 @@ uint64_t kw_table_database_keys(const struct kw_table *table, uint32_t database)
 
 /*
  * Reconcile marks. begin turns the mark over: every live key is then "not seen". put, delete and
- * mark make a key seen. unseen walks the log and hands out live keys not seen, at most `budget`
- * records looked at a call, from *cursor (0 to begin); returns false when the walk is complete.
- * Keys may be handed out twice when they were moved meanwhile; none is left out.
+ * mark make a key seen. unseen walks the log from *cursor (0 to begin) and hands out live keys not
+ * seen; one call looks at no more than `budget` records. It returns false when the walk is
+ * complete. A key that is moved meanwhile can be handed out twice; none is left out.
  */
 void kw_table_marks_begin(struct kw_table *table);
 void kw_table_mark(struct kw_table *table, uint32_t database, struct kw_slice key);
@@ -151,9 +151,9 @@ void kw_table_set_facts(struct kw_table *table, const struct kw_table_facts *fac
 void kw_table_publish(struct kw_table *table, uint64_t wall_us);
 
 /*
- * Housekeeping that writes do not wait for, to be called some times a second: cleaning that
- * nobody's write has asked for, and giving memory back. The work of one call is bounded by a
- * segment's worth. What it moved becomes visible at the next publish.
+ * Housekeeping that no write waits for: cleaning, and giving memory back. Call it some times a
+ * second. The work of one call is bounded by a segment's worth. What it moved becomes visible at
+ * the next publish.
  */
 void kw_table_tidy(struct kw_table *table);
 
@@ -164,8 +164,8 @@ bool kw_table_unpublished(const struct kw_table *table);
 void kw_table_set_passed(struct kw_table *table, uint64_t version);
 
 /*
- * Extents were registered anew (or are so no longer): take over address and rkey of those that are
- * among `places`. The next publication has a directory that says so.
+ * Extents were registered anew (or no longer are): take over address and rkey of those among
+ * `places`. The directory of the next publication has them.
  */
 void kw_table_set_places(struct kw_table *table, const struct kw_extent *places, int count);
 
@@ -177,7 +177,7 @@ bool kw_table_has_room(struct kw_table *table, uint64_t bytes);
 
 /*
  * Why memory that max_bytes allows could not be had (it cannot be registered with a device, say):
- * then raising max_bytes makes no room. NULL: it was had whenever it was wanted.
+ * then raising max_bytes makes no room. NULL: it could always be had.
  */
 const struct kw_error *kw_table_refused(const struct kw_table *table);
 

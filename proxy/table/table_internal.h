@@ -5,9 +5,9 @@
  *   log.c      room for a record, writing it, superseding the one before
  *   cleaner.c  which segments to clean, and moving what lives in them
  *   publish.c  directory and superblock: what readers see
- *   room.c     memory for the index, and what will be wanted next
+ *   room.c     memory for the index, and what will be needed next
  *
- * Nobody else includes this.
+ * No other file includes this.
  */
 #ifndef KW_PROXY_TABLE_INTERNAL_H
 #define KW_PROXY_TABLE_INTERNAL_H
@@ -19,7 +19,7 @@
 
 /* Segments that may be in use beyond live / utilisation; what a young table is allowed to waste. */
 #define KW_SLACK_SEGMENTS 2
-/* Memory that only the cleaner may open segments in, so that it can always begin. */
+/* Memory reserved for segments of the cleaner, so that it can always begin. */
 #define KW_CLEANER_SEGMENTS 2
 /* A record of at least so many granules gets a run of its own (waste at most 1/8). */
 #define KW_SINGLE_GRANULES 8
@@ -65,8 +65,10 @@ struct kw_table {
 	size_t flush_count, flush_capacity;
 
 	uint64_t keys, tombstones, live_bytes, payload_bytes;
-	/* kw_clean_survey: tombstones up to this version are needed by nobody; the bytes of those
-	 * that stand in sealed segments where that is true of all. */
+	/*
+	 * kw_clean_survey: no reader needs tombstones up to this version; their bytes in sealed
+	 * segments in which no tombstone is needed.
+	 */
 	uint64_t droppable_up_to, droppable_bytes;
 	uint64_t cleaned_segments, cleaned_bytes, written_bytes;
 	uint64_t victim_bytes; /* of segments that leave with the next publication */
@@ -99,7 +101,7 @@ bool kw_room_index_slots(struct kw_table *table, uint64_t slots);
 /* Is there room in the index for one entry more? */
 bool kw_room_index(struct kw_table *table);
 
-/* … or is it made? Tombstones hold slots too: those that nobody needs can go. */
+/* … or can it be made? Tombstones hold slots too: those that no reader needs can go. */
 bool kw_room_index_reclaimed(struct kw_table *table);
 
 /* Memory that is likely to be wanted next is announced (kw_table_memory.expect). */
@@ -108,18 +110,18 @@ void kw_room_announce(const struct kw_table *table);
 /* May so many more live bytes be taken in, given that the cleaner can gather what is dead? */
 bool kw_log_may_grow(const struct kw_table *table, uint64_t bytes, bool for_delete);
 
-/* Was a record of this size refused for want of pieces, and has nothing come free since? */
+/* Was a record of this size refused for lack of free runs, and has no memory come free since? */
 bool kw_log_refused(const struct kw_table *table, uint64_t bytes);
 
 /*
- * Write a record behind what the segment holds; returns its offset in the memory file. Readers look
- * at the tail before it is published (proto/table/FORMAT.md): a new record has the version
- * behind the last one's, goes to the head, or seals it, and is never taken back.
+ * Write a record after what the segment holds; returns its offset in the memory file. Readers look
+ * at the tail before it is published (proto/table/FORMAT.md). So a new record has the version after
+ * the last one's, goes to the head, or seals it, and is never taken back.
  */
 uint64_t kw_log_append(struct kw_table *table, struct kw_segment *segment,
 	const struct kw_record_fields *fields, uint64_t version);
 
-/* Write a record that stands elsewhere, with its version, behind what the segment holds. */
+/* Write a record that stands elsewhere, with its version, after what the segment holds. */
 uint64_t kw_log_copy(
 	struct kw_table *table, struct kw_segment *segment, const struct kw_record *from);
 
@@ -136,27 +138,29 @@ struct kw_index_slot *kw_table_find_at(
 	const struct kw_table *table, uint64_t hash, uint64_t offset);
 uint64_t kw_table_hash(const struct kw_table *table, uint32_t database, struct kw_slice key);
 
-/* Take the tombstone of this slot out of the index: whoever does not know of it must reconcile. */
+/*
+ * Take the tombstone of this slot out of the index: a reader that has not seen it must reconcile.
+ */
 void kw_table_raise_floor(struct kw_table *table, uint64_t version);
 
 /* cleaner.c */
 
 enum kw_cleaning {
 	KW_CLEANING_NORMAL, /* a write has come while more is in use than utilisation allows */
-	KW_CLEANING_HARD,   /* memory is short: whatever gains; publish, and free at once */
-	KW_CLEANING_IDLE,   /* nobody waits: only what gives memory back */
+	KW_CLEANING_HARD,   /* memory is short: clean all that gains; publish, and free at once */
+	KW_CLEANING_IDLE,   /* no write waits: only what gives memory back */
 };
 
 /*
- * Move what lives in a few segments into a fresh one at the head of the log, which becomes the head
- * with at least `least` bytes left. False: nothing was gained.
+ * Move the live records of a few segments into a fresh one, which becomes the head of the log with
+ * at least `least` bytes left. False: nothing was gained.
  */
 bool kw_clean(struct kw_table *table, uint64_t least, enum kw_cleaning how);
 
 /* Sealed segments without a live record become victims at once. */
 void kw_clean_dead(struct kw_table *table);
 
-/* Count anew what tombstones have outlived retention and readers: droppable_bytes. */
+/* Count anew the tombstones that have outlived retention and readers: droppable_bytes. */
 void kw_clean_survey(struct kw_table *table);
 
 #endif
