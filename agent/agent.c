@@ -92,7 +92,7 @@ static void close_parts(struct kw_agent *agent)
 		agent->open--; /* the handles above are still open: it is not the last */
 }
 
-/* Has what was handed on arrived? What a load of the server holds up is not waited for. */
+/* Have all changes handed on arrived? Do not wait for those that a load of the server delays. */
 static bool is_drained(const struct kw_agent *agent)
 {
 	return kw_pair_is_loading(agent->pair) || kw_pair_is_level(agent->pair);
@@ -109,10 +109,10 @@ static bool has_left(struct kw_agent *agent)
 }
 
 /*
- * One step of the end. LEAVE has time of its own: settings of ours are put back, and a server is
- * promoted, even when nothing else could be done. It has what the drain left of its time, too. A
- * server that is busy with a script should be promoted within the same time whether a cursor had to
- * be written or not.
+ * One step of the end. LEAVE has time of its own: our settings are put back, and a server is
+ * promoted, even if nothing else could be done. It also has the rest of the drain's time. So a
+ * server that is busy with a script is promoted within the same time, whether or not a cursor was
+ * written.
  */
 static void end_step(struct kw_agent *agent, uint64_t now_us)
 {
@@ -199,7 +199,7 @@ static void on_link(void *arg, bool up)
 
 	memset(&agent->reported, 0, sizeof agent->reported);
 	agent->reported_us = 0;
-	/* A server in the midst of loading must not wait for a proxy to come back. */
+	/* A server that is loading must not wait for a proxy to come back. */
 	if (!up)
 		kw_sync_end_load(&agent->sync, "the proxy was lost in the midst of the snapshot");
 	want_step(agent);

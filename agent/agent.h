@@ -19,8 +19,8 @@
  *
  * WARM means: within the last warm.lag_ms there was a moment at which the local data were equal to
  * the newest version that the proxy had published. All of it is acknowledged, no key is in
- * quarantine, and none is left to be pruned. The proxy itself is complete, live, and at most
- * warm.lag_ms behind its primary. Loop thread only.
+ * quarantine, and none is left to be pruned. The proxy itself is complete, live, and lags its
+ * primary by at most warm.lag_ms. Loop thread only.
  */
 #ifndef KW_AGENT_AGENT_H
 #define KW_AGENT_AGENT_H
@@ -63,8 +63,8 @@ struct kw_agent_handlers {
 };
 
 /*
- * How it ends. Each of the steps is taken as far as its time allows, and the next one follows
- * however that went.
+ * How it ends. Each step is taken as far as its time allows; then the next one follows, also after
+ * a failure.
  *
  *   ┌─────┐ kw_agent_close ┌───────┐    ┌──────┐    ┌───────┐    ┌───────┐
  *   │ RUN │───────────────▶│ DRAIN │───▶│ SAVE │───▶│ LEAVE │───▶│ CLOSE │ handlers.closed
@@ -106,16 +106,16 @@ struct kw_agent {
 };
 
 /*
- * options->filter is taken over. KW_E_CONFIG: the proxy's address is no address; then nothing was
+ * options->filter is taken over. KW_E_CONFIG: the proxy's address is not valid. Then nothing was
  * opened, and the filter stays with the caller.
  */
 int kw_agent_new(uv_loop_t *loop, struct kw_agent_options *options,
 	const struct kw_agent_handlers *handlers, struct kw_agent **agent, struct kw_error *error);
 
 /*
- * Begin the end. DRAIN and SAVE together have KW_AGENT_DRAIN_MS; what a load of the server holds up
- * is not waited for. LEAVE has KW_AGENT_LEAVE_MS more. handlers.closed follows from the loop, and
- * then the agent is freed. A second call does nothing.
+ * Begin the end. DRAIN and SAVE together have KW_AGENT_DRAIN_MS. They do not wait for changes that
+ * a load of the server delays. LEAVE has KW_AGENT_LEAVE_MS more. handlers.closed follows from the
+ * loop, and then the agent is freed. A second call does nothing.
  */
 #define KW_AGENT_DRAIN_MS 5000
 #define KW_AGENT_LEAVE_MS 5000
@@ -127,8 +127,8 @@ int kw_agent_retarget(struct kw_agent *agent, const char *proxy, struct kw_error
 void kw_agent_set_window(struct kw_agent *agent, uint64_t bytes);
 void kw_agent_set_shutdown(struct kw_agent *agent, enum kw_shutdown shutdown);
 /*
- * When the agent is closed, which should follow, the local server is promoted, and left alone by
- * agents until resync. KW_E_STATE: there is nothing to promote, nothing was changed.
+ * Promote the local server when the agent is closed, which should follow. Agents then leave the
+ * server alone until resync. KW_E_STATE: there is nothing to promote, and nothing was changed.
  */
 int kw_agent_promote(struct kw_agent *agent, struct kw_error *error);
 void kw_agent_set_warm_lag(struct kw_agent *agent, uint32_t warm_lag_ms);
@@ -137,9 +137,9 @@ void kw_agent_set_pace(struct kw_agent *agent, uint32_t idle_us, bool busy);
 /* state.c: judge the state, move to it, tell the owner, and report to the proxy. */
 void kw_agent_evaluate(struct kw_agent *agent, uint64_t now_us);
 /*
- * To be called before the state is answered to a client. What came in with the question is judged
- * only by the next step, and the agent may no longer be warm. Another state stays as it is: to
- * become warm takes a whole step.
+ * Call this before the state is answered to a client. Data that came in with the question are
+ * judged only by the next step, and then the agent might no longer be warm. Any other state stays
+ * as it is: only a whole step makes the agent warm.
  */
 void kw_agent_doubt(struct kw_agent *agent, uint64_t now_us);
 extern const struct kw_sm_conf kw_agent_machine;
@@ -150,12 +150,12 @@ static inline bool kw_agent_runs(const struct kw_agent *agent)
 }
 
 /*
- * How far the local data are behind the primary: the time since the oldest head that is not applied
- * was seen, and the proxy's own lag. 0 when all is applied and the proxy keeps up.
+ * How far the local data lag the primary: the time since the oldest head that is not applied was
+ * seen, and the proxy's own lag. 0 when all is applied and the proxy keeps up.
  */
 uint64_t kw_agent_lag_us(const struct kw_agent *agent, uint64_t now_us);
 
-/* 0..1: how much of the data is there; 1 only once level. */
+/* 0..1: how much of the data is there; 1 only when level. */
 double kw_agent_progress(const struct kw_agent *agent);
 
 #endif

@@ -1,4 +1,4 @@
-/* The agent's configuration keys: the one table behind file, --set, config.set and the manual. */
+/* The agent's configuration keys: the one table for the file, --set, config.set and the manual. */
 #ifndef KW_AGENT_CONFIG_KEYS_H
 #define KW_AGENT_CONFIG_KEYS_H
 

@@ -187,7 +187,7 @@ static json_t *status_json(struct kw_agent_daemon *daemon)
 		(json_int_t)follow->skew_us);
 }
 
-/* Over what the connection goes; "" and 0 without one. Of rdma only what did go wrong. */
+/* What the connection uses; "" and 0 without one. Of rdma, only counters that are not zero. */
 static void add_link(json_t *status, const struct kw_follow *follow)
 {
 	bool up = kw_follow_up(follow);

@@ -270,7 +270,7 @@ static void agent_closed(void *arg)
 
 static void rpc_closed(void *arg);
 
-/* What was asked for has been answered; no call comes through any more (control.c looks). */
+/* Every request has been answered, and control.c lets no more calls through. */
 static void inspect_closed(void *arg)
 {
 	struct kw_agent_daemon *daemon = arg;

@@ -31,11 +31,11 @@ struct kw_agent_daemon {
 	bool closing;
 };
 
-/* A kw_config_rule_fn: what cannot work whatever is there when the agent starts. */
+/* A kw_config_rule_fn: refuses what can never work, whatever the host has when the agent starts. */
 int kw_agent_daemon_check(const struct kw_config *config, struct kw_error *error);
 
 /*
- * All of it, or an error with everything taken back (the loop must still be run once). The
+ * All of it, or an error with everything undone (the loop must still be run once). The
  * configuration is complete.
  */
 int kw_agent_daemon_init(struct kw_agent_daemon *daemon, uv_loop_t *loop, struct kw_config *config,

@@ -58,7 +58,7 @@ static enum kw_agent_state state_of_way(const struct kw_judge_facts *facts)
 	return is_repeated(facts) ? KW_AGENT_RECONCILING : KW_AGENT_BOOTSTRAPPING;
 }
 
-/* In TAIL, after a snapshot or a cursor: what is it called until the data are level? */
+/* In TAIL, after a snapshot or a cursor: the reason until the data are level. */
 static enum kw_agent_state state_of_tail(const struct kw_judge_facts *facts)
 {
 	if (facts->settled)

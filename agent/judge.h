@@ -37,8 +37,8 @@ enum kw_judge_local {
 	KW_LOCAL_IS_READY, /* or the apply mode needs none */
 	KW_LOCAL_IS_LOST,  /* the connection has just broken */
 	KW_LOCAL_IS_AWAY,  /* not connected, or not looked at yet */
-	KW_LOCAL_PASSES,   /* it may not be written to, but that ends by itself */
-	KW_LOCAL_IS_UNFIT, /* it may not be written to */
+	KW_LOCAL_PASSES,   /* it must not be written to, but that ends by itself */
+	KW_LOCAL_IS_UNFIT, /* it must not be written to */
 };
 
 /* What the local server does with what is handed on. */

@@ -28,7 +28,7 @@ static const struct kw_sm_state states[] = {
 	[KW_AGENT_FAILED] = {"failed", ALL, KW_SM_FAILURE},
 };
 
-/* `warm` is never said while the replica is known to be incomplete. */
+/* The state is never `warm` while the replica is known to be incomplete. */
 static bool holds(const void *owner, int state)
 {
 	const struct kw_agent *agent = owner;
@@ -141,7 +141,7 @@ static void say(struct words *words, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(words->text, sizeof words->text, format, args);
 	va_end(args);
-	/* It quotes servers, whose words may be any bytes; JSON wants text. */
+	/* It quotes servers, which can send any bytes; JSON wants text. */
 	for (char *c = words->text; *c; c++)
 		if (*c < 0x20 || *c > 0x7e)
 			*c = '?';
@@ -167,7 +167,7 @@ static const char *const sentences[KW_REASON_NONE + 1] = {
 	[KW_REASON_RECOVERING] = "recovering",
 };
 
-/* The words of the part that knows why. NULL: none says. */
+/* The sentence of the part that knows why. NULL: there is none. */
 static const char *words_of_part(const struct kw_agent *agent, enum kw_reason reason)
 {
 	switch (reason) {

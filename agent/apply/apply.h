@@ -3,15 +3,15 @@
  *
  *   commands   RESTORE, UNLINK, FLUSHDB as any client, in a bounded window   commands.c
  *   link       the replication stream of a primary to its replica            link.c
- *   none       counts and forgets, to measure everything before it           none.c
+ *   none       counts and forgets, to measure all stages before it           none.c
  *
  * How a snapshot gets in is a loader's matter (load/load.h); a loader and an applier make an apply
  * mode (load/pair.h).
  *
  * A change is `taken` when it was handed on, and `done` when the server has acknowledged it or when
  * it was given up into quarantine. A change is done only after all changes before it: taken == done
- * means that the server holds all that was handed on. A server can refuse in silence what it
- * acknowledges on a replication link; there, only what is `confirmed` is known to be in.
+ * means that the server holds all that was handed on. On a replication link a server can silently
+ * refuse a change and still acknowledge it. There, only a `confirmed` change is known to be in.
  *
  * Loop thread only; handlers are called from the loop, or from within an operation.
  */
@@ -34,7 +34,7 @@ struct kw_apply_handlers {
 struct kw_apply_options {
 	struct kw_local *local;           /* outlives the applier, as do the next two */
 	const struct kw_filter *filter;   /* what is ours in the server */
-	struct kw_quarantine *quarantine; /* where a change that is given up is remembered */
+	struct kw_quarantine *quarantine; /* remembers changes that are given up */
 	uint64_t window_bytes;            /* of changes not done yet */
 	struct kw_apply_handlers handlers;
 };
@@ -49,7 +49,7 @@ struct kw_apply_progress {
 	uint64_t window_bytes; /* held now */
 };
 
-/* What the server refuses at present, so that nothing gets through. */
+/* The refusal that stops all changes at present. */
 struct kw_apply_refusal {
 	enum kw_server_error kind; /* KW_SERVER_E_NONE: nothing */
 	char words[256];           /* the server's */
@@ -63,12 +63,12 @@ struct kw_applier_ops {
 	void (*attach)(struct kw_applier *applier, bool continuous);
 	/* The server is gone: what is not acknowledged waits for attach. */
 	void (*detach)(struct kw_applier *applier);
-	/* A snapshot begins: it brings what was owed. */
+	/* A snapshot begins: it brings all that is owed. */
 	void (*begin)(struct kw_applier *applier);
 	/* Records in the filter's scope, in order. Always taken, even beyond the room. */
 	void (*records)(
 		struct kw_applier *applier, const struct kw_record_view *records, size_t count);
-	/* Bytes of records that may still come. */
+	/* Bytes of records that it has room for. */
 	uint64_t (*room)(const struct kw_applier *applier);
 	/* Write the cursor after what was handed on. done as in kw_local_write_cursor; perhaps from
 	 * within. */

@@ -33,7 +33,7 @@ static uint8_t *put_bytes(uint8_t *at, const void *bytes, size_t length)
 	return at + length;
 }
 
-/* Literals only: their length is the compiler's to know. */
+/* Literals only: the compiler knows their length. */
 #define put_literal(at, text) put_bytes(at, text, sizeof(text) - 1)
 
 static uint8_t *put_bulk(uint8_t *at, struct kw_slice bulk)

@@ -9,7 +9,7 @@
  *                                              (loading, over maxmemory, …)          (bad payload)
  *
  * A flush of a database of which only prefixes are followed is a barrier: all before it must be
- * acknowledged, then SCAN and UNLINK carry it out, then sending goes on behind it.
+ * acknowledged, then SCAN and UNLINK carry it out, then sending goes on after it.
  */
 #include "apply.h"
 #include "base/backoff.h"
@@ -30,14 +30,15 @@
 #define RETRY_HIGHEST_MS 1000
 
 /*
- * Over maxmemory a put is tried again for so long; then it is passed over and owed, because the
- * deletes that would make room for it may stand behind it.
+ * Over maxmemory a put is tried again for so long. Then it is passed over and owed, because the
+ * deletes that would make room for it can come after it.
  */
 #define OOM_PATIENCE_US 1000000
 
 /*
- * A server that drops the connection at every sight of one large command (proto-max-bulk-len,
- * client-query-buffer-limit) would be met with it for ever: after so many times it is given up.
+ * A server can drop the connection whenever it gets one large command (proto-max-bulk-len,
+ * client-query-buffer-limit). After so many times that command is given up: otherwise it would be
+ * sent for ever.
  */
 #define POISON_LOSSES 5
 #define POISON_BYTES ((size_t)1 << 20)
@@ -52,7 +53,7 @@ struct commands {
 	struct kw_prune sweep;
 	struct kw_backoff backoff;
 	uint64_t retry_us; /* nothing is sent before; 0: no wait */
-	uint64_t oom_us;   /* since when no put has got through for want of memory; 0: they do */
+	uint64_t oom_us;   /* since when no put gets through for lack of memory; 0: they do */
 	bool attached;
 	bool sweeps_all;  /* the server knows no FLUSHDB */
 	uint64_t lost_at; /* sequence number that led when the connection was lost last */
@@ -99,8 +100,8 @@ static void unblock(struct commands *commands)
 }
 
 /*
- * A command was given up: what the server, or its SELECT, could not at the moment it has answered
- * by now. Only want of memory outlasts that.
+ * A command was given up: the server has answered it, or its SELECT, by now, so that passing
+ * obstacle is gone. Only lack of memory lasts longer.
  */
 static void unblock_by_giving_up(struct commands *commands)
 {
@@ -156,8 +157,8 @@ static bool worth_another_try(enum kw_server_error kind)
 }
 
 /*
- * FLUSHDB is refused for good: renamed away by a careful operator perhaps. To leave its keys there
- * would be to resurrect them, so they are looked for and deleted one by one.
+ * FLUSHDB is refused for good: perhaps a careful operator renamed it. If its keys stayed, they
+ * would come back to life. So they are searched for and deleted one by one.
  */
 static void flush_by_hand(
 	struct commands *commands, struct kw_window_entry *entry, struct kw_slice why)
@@ -183,7 +184,7 @@ static void on_reply(void *arg, const struct kw_reply *reply)
 		return; /* detach follows and rewinds the window */
 	entry = kw_window_awaited(&commands->window);
 	if (commands->window.failed) {
-		/* It will be sent again; but a flush that went through was a flush. */
+		/* It will be sent again; but a flush that was executed counts. */
 		if (entry->kind == KW_WINDOW_FLUSH && reply->type != KW_REPLY_ERROR)
 			kw_local_flushed(commands->local);
 		if (kw_window_answer(&commands->window, true))
@@ -210,7 +211,7 @@ static void on_reply(void *arg, const struct kw_reply *reply)
 		}
 	}
 	update(commands);
-	/* Somebody may be waiting for what is before it to be acknowledged. */
+	/* A caller might wait for the changes before it to be acknowledged. */
 	if (commands->window.first == commands->window.sent)
 		pump(commands);
 }
@@ -246,7 +247,7 @@ static void sweep(struct commands *commands, const struct kw_window_entry *entry
 		kw_prune_start(&commands->sweep, &plan, on_swept, commands);
 }
 
-/* The server has no such database: what is for it can only be given up, in its turn. */
+/* The server has no such database: its changes can only be given up, in their turn. */
 static bool give_up_unsent(struct commands *commands, const struct kw_window_entry *entry)
 {
 	char why[KW_QUARANTINE_REASON];
@@ -257,7 +258,7 @@ static bool give_up_unsent(struct commands *commands, const struct kw_window_ent
 		"the local server has no database %u: raise its `databases`, or leave it out by "
 		"filter.databases",
 		entry->database);
-	/* What is not there need not be deleted. */
+	/* A key that is not there need not be deleted. */
 	if (entry->kind == KW_WINDOW_PUT)
 		give_up(commands, entry, kw_slice_text(why));
 	else if (entry->kind == KW_WINDOW_DELETE)
@@ -270,7 +271,9 @@ static bool give_up_unsent(struct commands *commands, const struct kw_window_ent
 	return true;
 }
 
-/* May more be sent? Over maxmemory the whole window goes: deletes in it make room. Else one probes.
+/*
+ * May more be sent? Over maxmemory, send the whole window: deletes in it make room. Else send one
+ * probe.
  */
 static bool may_send(const struct commands *commands)
 {
@@ -365,7 +368,7 @@ static void commands_attach(struct kw_applier *applier, bool continuous)
 	pump(commands);
 }
 
-/* The connection died with this command at the front, again? Then it is perhaps the cause. */
+/* Was the connection lost with this command at the front, again? Then it might be the cause. */
 static void count_losses(struct commands *commands)
 {
 	struct kw_window *window = &commands->window;

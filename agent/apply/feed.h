@@ -1,16 +1,16 @@
 /*
- * The stream of commands behind the snapshot: what a replica is sent, by replication offset.
+ * The stream of commands after the snapshot: what a replica is sent, by replication offset.
  *
  *        offset                         sent_end
  *          ├── sent, not acknowledged ─────┼── not yet sent ──┤
  *     SELECT 3 │ RESTORE … │ UNLINK … │ GETACK │ RESTORE …    │     window.h: each entry one
  * command
  *
- * What is not acknowledged is kept, so the window is the backlog too: a replica that comes back and
- * asks for an offset in it is sent the same bytes again. Every byte counts in the offset; a
- * replica's applied offset always lies between two commands. Databases are selected by the stream
- * itself, and REPLCONF GETACK asks behind a batch how far the replica has come (its answer leaves
- * out the GETACK's own bytes). Pure; one thread.
+ * Commands are kept until they are acknowledged, so the window is the backlog too: a replica that
+ * comes back and asks for an offset in it is sent the same bytes again. Every byte counts in the
+ * offset; a replica's applied offset always lies between two commands. Databases are selected by
+ * the stream itself, and REPLCONF GETACK asks after a batch how far the replica has come (its
+ * answer leaves out the GETACK's own bytes). Pure; one thread.
  */
 #ifndef KW_AGENT_APPLY_FEED_H
 #define KW_AGENT_APPLY_FEED_H
@@ -25,24 +25,24 @@
 struct kw_feed {
 	struct kw_window window;
 	uint64_t offset;      /* before the first entry kept */
-	uint64_t sent_end;    /* behind the last entry sent whole */
+	uint64_t sent_end;    /* after the last entry sent whole */
 	size_t partial;       /* bytes of the next entry that were written already */
 	int64_t database;     /* selected by what was added last; -1: none */
-	uint64_t awaited;     /* sequence number behind the newest entry that somebody waits for */
+	uint64_t awaited;     /* sequence number after the newest entry that is waited for */
 	uint64_t asked_at;    /* sequence number of the newest GETACK */
 	uint64_t flushes_out; /* FLUSHDBs sent and not acknowledged */
 };
 
 void kw_feed_close(struct kw_feed *feed);
 
-/* Forget everything; what is added from now on begins behind `offset` with a SELECT. */
+/* Forget everything; what is added from now on begins after `offset` with a SELECT. */
 void kw_feed_reset(struct kw_feed *feed, uint64_t offset);
 
-/* Nothing was sent yet (since the reset): what is there begins behind this offset instead. */
+/* Nothing was sent yet (since the reset): what is there begins after this offset instead. */
 bool kw_feed_untouched(const struct kw_feed *feed);
 void kw_feed_begin(struct kw_feed *feed, uint64_t offset);
 
-/* A change: RESTORE, UNLINK or FLUSHDB, behind a SELECT where the database changes. */
+/* A change: RESTORE, UNLINK or FLUSHDB, after a SELECT if the database changes. */
 void kw_feed_change(struct kw_feed *feed, const struct kw_record_view *record);
 
 /* A change that is not sent (given up): counts as done when all before it is. No bytes. */
@@ -51,10 +51,10 @@ void kw_feed_nothing(struct kw_feed *feed, uint32_t database);
 /* Any other command, of no database, that is waited for. Returns its sequence number. */
 uint64_t kw_feed_command(struct kw_feed *feed, int argc, const struct kw_slice *argv);
 
-/* Only to be heard of. */
+/* A sign of life for the replica. */
 void kw_feed_ping(struct kw_feed *feed);
 
-/* What is waited for stands behind the last GETACK, and no other is on its way: add one. */
+/* An entry after the last GETACK is waited for, and no other GETACK is on its way: add one. */
 void kw_feed_ask(struct kw_feed *feed);
 
 static inline bool kw_feed_unsent(const struct kw_feed *feed)
@@ -68,14 +68,14 @@ void kw_feed_wrote(struct kw_feed *feed, size_t bytes);
 
 /*
  * The replica has applied everything before `offset`: done is called for each command of it. False:
- * that much was never sent.
+ * so much was never sent.
  */
 typedef void (*kw_feed_done_fn)(void *arg, const struct kw_window_entry *entry, uint64_t sequence);
 bool kw_feed_ack(struct kw_feed *feed, uint64_t offset, kw_feed_done_fn done, void *arg);
 
 /*
  * The replica comes back having applied everything before `offset`: send again from there. False:
- * the window does not begin or have a command's end there, nothing was changed.
+ * the window does not begin there, and no command ends there; nothing was changed.
  */
 bool kw_feed_rewind(struct kw_feed *feed, uint64_t offset, kw_feed_done_fn done, void *arg);
 

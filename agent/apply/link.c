@@ -61,7 +61,7 @@ static void added(struct kw_link_applier *link)
 
 /* ---- changes ---- */
 
-/* Could the server carry it out? */
+/* Can the server carry it out? */
 static bool may_send(const struct kw_link_applier *link, const struct kw_record_view *record,
 	char *why, size_t room)
 {
@@ -73,8 +73,8 @@ static bool may_send(const struct kw_link_applier *link, const struct kw_record_
 }
 
 /*
- * A placeholder takes its place in the feed. What is ahead of it is still to be acknowledged, and
- * must not take the key out of quarantine again.
+ * A placeholder takes its place in the feed. Changes before it will still be acknowledged, and must
+ * not take the key out of quarantine again.
  */
 static void give_up(
 	struct kw_link_applier *link, const struct kw_record_view *record, const char *why)
@@ -82,7 +82,7 @@ static void give_up(
 	struct kw_quarantine *quarantine = link->quarantine;
 
 	kw_feed_nothing(&link->feed, record->database);
-	/* What the server does not have need not be deleted. */
+	/* A key that the server does not have need not be deleted. */
 	quarantine->leaving = UINT64_MAX;
 	if (record->kind == KW_RECORD_DELETE)
 		kw_quarantine_leave(quarantine, record->database, record->key);
@@ -117,7 +117,7 @@ static uint64_t link_room(const struct kw_applier *applier)
 	/* Entries count too: a placeholder has no bytes. */
 	uint64_t used = window->bytes + (window->end - window->first) * sizeof *window->entries;
 
-	/* A database that the server lacks must not come to be selected. */
+	/* A database that the server lacks must never be selected. */
 	if (link->databases == 0)
 		return 0;
 	return used < link->limit_bytes ? link->limit_bytes - used : 0;
@@ -256,8 +256,8 @@ static void send_cursor(struct kw_link_applier *link)
 }
 
 /*
- * The count of refusals is read after the acknowledgements and before a cursor says that all is
- * there. So an agent that finds that cursor, in this run of the server or in a later one, may
+ * The count of refusals is read after the acknowledgements, and before a cursor says that all is
+ * there. So an agent that finds that cursor, in this run of the server or in a later one, can
  * believe it.
  */
 static void link_save(struct kw_applier *applier, const struct kw_cursor_progress *progress,
@@ -290,7 +290,7 @@ static void go_on_saving(struct kw_link_applier *link, uint64_t refused)
 		ask(link);
 		return;
 	}
-	/* This very INFO showed that the data are in doubt: what follows ends it. */
+	/* This INFO showed that the data are in doubt: the next step ends it. */
 	if (!kw_link_is_open(link) || kw_local_spoiled(link->local))
 		return;
 	link->saving.cursor.refused = refused;

@@ -11,13 +11,13 @@
  *   └────────┘◀───────────────────────────────────└──────┘
  *        close: the link is lost, or given up
  *
- * A replica swallows the errors of commands on its link, and its acknowledgement covers what it
- * refused. It counts the refusals (unexpected_error_replies). So what it has acknowledged is known
- * to be in once an INFO that was asked for after the acknowledgement shows no new refusal. Its
- * owner counts them; the cursor waits for it as well.
+ * A replica does not report errors of commands on its link, and its acknowledgement covers what it
+ * refused. It counts the refusals (unexpected_error_replies). So acknowledged changes are known to
+ * be in once an INFO that was asked for after the acknowledgement shows no new refusal. The owner
+ * reads that count; the cursor waits for it as well.
  *
- * The owner is what acts as the primary (primary/replica.h): it opens and closes, tells of
- * acknowledgements and of INFO, and sends what the feed holds. Loop thread only.
+ * The owner acts as the primary (primary/replica.h). It opens and closes, tells of acknowledgements
+ * and of INFO, and sends what the feed holds. Loop thread only.
  */
 #ifndef KW_AGENT_APPLY_LINK_H
 #define KW_AGENT_APPLY_LINK_H
@@ -33,7 +33,7 @@ struct kw_link_owner {
 	void *arg;
 };
 
-/* What waits for an INFO, and what that will show. */
+/* The changes that wait for an INFO, and those that it will confirm. */
 struct kw_link_question {
 	uint64_t ask;  /* the number of the INFO (kw_local_looked); 0: none is out */
 	uint64_t done; /* changes that were done when it was asked */
@@ -75,22 +75,22 @@ static inline bool kw_link_is_open(const struct kw_link_applier *link)
 void kw_link_open(struct kw_link_applier *link);
 void kw_link_close(struct kw_link_applier *link);
 
-/* Nothing handed on counts any more: it is done with, and a snapshot brings it. Closes. */
+/* Forget all changes handed on: they count as done, and a snapshot brings them. Closes. */
 void kw_link_forget(struct kw_link_applier *link);
 
-/* Records that went another way, in a snapshot, and are done with; applied of them are in. */
+/* Records that went into a snapshot instead, and are done; `applied` of them are in. */
 void kw_link_count(struct kw_link_applier *link, uint64_t taken, uint64_t applied);
 
 /* The replica has applied all before `offset`. False: it was never sent that much. OPEN. */
 bool kw_link_acknowledge(struct kw_link_applier *link, uint64_t offset);
 
 /*
- * A replica comes back having applied all before `offset`: what follows is sent again. False: the
- * feed has no end of a command there, nothing was changed. CLOSED.
+ * A replica comes back having applied all before `offset`: what follows is sent again. False: no
+ * command of the feed ends there, and nothing was changed. CLOSED.
  */
 bool kw_link_continue(struct kw_link_applier *link, uint64_t offset);
 
-/* Ask INFO if something is done and not confirmed; not more often than each 100 ms. */
+/* Ask INFO if changes are done and not confirmed; at most once in 100 ms. */
 void kw_link_confirm(struct kw_link_applier *link);
 
 /* INFO was answered, and showed no new refusal; refused: the server's count, for the cursor. */

@@ -14,7 +14,7 @@ bool kw_screen_record(
 	const char *type;
 
 	assert(room > 0);
-	/* 0 is not known yet: there is no room then, so nothing should come. */
+	/* 0: not known yet. Then there is no room, so nothing should come. */
 	if (record->database >= databases) {
 		snprintf(why, room,
 			"the local server has no database %u: raise its `databases`, or leave it "

@@ -1,6 +1,7 @@
 /*
- * What must not reach the local server: a server stops, or drops its link, at a value that it does
- * not know, and a replication link has no way to refuse one change. Pure, but for the log line.
+ * Changes that must not reach the local server. A server stops, or drops its link, at a value that
+ * it does not know, and a replication link has no way to refuse one change. Pure, except for the
+ * log line.
  */
 #ifndef KW_AGENT_APPLY_SCREEN_H
 #define KW_AGENT_APPLY_SCREEN_H

@@ -51,7 +51,7 @@ static struct kw_window_block *block_for(struct kw_window *window, size_t length
 	if (length > KW_WINDOW_BLOCK)
 		return take_block(window, length);
 	if (window->filling && window->filling->capacity - window->filling->used < length) {
-		/* Its entries hold it from now on; with none left nobody would give it back. */
+		/* Its entries hold it from now on; without any, it would never be given back. */
 		if (window->filling->entries == 0)
 			give_block(window, window->filling);
 		window->filling = NULL;

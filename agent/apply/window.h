@@ -6,13 +6,14 @@
  *       │   draining   │                │
  *     (first == answered unless a command failed)
  *
- * Sequence numbers only grow; `first` is therefore the count of all commands acknowledged. When one
- * fails in a way that another try can mend, nothing more is sent, the owed answers drain, and
- * sending starts again at the failed command: order per key is kept, so nothing old ever wins.
+ * Sequence numbers only grow; `first` is therefore the count of all commands acknowledged. If one
+ * fails in a way that another try can mend, nothing more is sent, and the owed answers drain. Then
+ * sending starts again at the failed command. So order per key is kept, and an old value never
+ * wins.
  *
- * Bytes lie in blocks of KW_WINDOW_BLOCK, written once and sent from where they are; a larger
- * command has a block of its own, given back as soon as it is acknowledged. No allocation per
- * command once blocks and ring have grown to the window's size. Pure; one thread.
+ * Bytes lie in blocks of KW_WINDOW_BLOCK, written once and sent in place. A larger command has a
+ * block of its own, freed as soon as it is acknowledged. No allocation per command once blocks and
+ * ring have grown to the window's size. Pure; one thread.
  */
 #ifndef KW_AGENT_APPLY_WINDOW_H
 #define KW_AGENT_APPLY_WINDOW_H
@@ -70,16 +71,16 @@ void kw_window_mark_sent(struct kw_window *window);
 struct kw_window_entry *kw_window_awaited(struct kw_window *window);
 
 /*
- * Its answer came. ok: the entry is done with (whether applied or given up). Not ok: it shall be
+ * Its answer came. ok: the entry is done with (whether applied or given up). Not ok: it must be
  * sent again. Answers while draining are counted and otherwise ignored. Returns true when this
  * answer ended the draining: sending may begin again at `first`.
  */
 bool kw_window_answer(struct kw_window *window, bool ok);
 
-/* The connection is gone: everything not acknowledged is unsent again. */
+/* The connection is gone: commands not acknowledged are unsent again. */
 void kw_window_rewind(struct kw_window *window);
 
-/* Forget all entries (none may be in flight). Counts them as done with. */
+/* Forget all entries (none may be in flight). Counts them as done. */
 void kw_window_drop(struct kw_window *window);
 
 /* The entry with this sequence number, first <= sequence < end. */

@@ -19,7 +19,7 @@
 #define BACKOFF_LOWEST_MS 50
 #define BACKOFF_HIGHEST_MS 5000
 #define PROBE_INTERVAL_US 100000
-/* A look reads the superblock, whatever the reader's own count of looks, once it is this old. */
+/* A look reads the superblock once it is this old, whatever the reader's own count of looks. */
 #define SUPERBLOCK_AGE_US 6000
 
 #define TO(state) KW_SM_TO(KW_FOLLOW_##state)
@@ -75,7 +75,7 @@ static void set_why(struct kw_follow *follow, enum kw_code code, const char *tex
 
 /*
  * Close the connection. The reader goes idle first, so that it answers no failed READ with another
- * READ. `why` stays as it is now: it says more than the carrier's sentence for a closed connection.
+ * READ. `why` stays as it is: it says more than the carrier's sentence for a closed connection.
  */
 static void leave(struct kw_follow *follow)
 {
@@ -84,7 +84,7 @@ static void leave(struct kw_follow *follow)
 	kw_remote_close(follow->remote);
 }
 
-/* A READ failed: a new connection is the remedy, whatever the reason. */
+/* A READ failed: open a new connection, whatever the reason. */
 static void link_failed(struct kw_follow *follow, const struct kw_error *error)
 {
 	if (!is(follow, KW_FOLLOW_UP))
@@ -116,7 +116,7 @@ static struct kw_remote *connection(void *arg)
 	return follow->remote;
 }
 
-/* Set the timer, 0: stop it. Setting clears what has expired, so that nobody need read the fd. */
+/* Set the timer, 0: stop it. Setting clears an expiry, so that the fd need not be read. */
 static void arm(struct kw_follow *follow, uint32_t us)
 {
 	const struct itimerspec when = {
@@ -129,8 +129,8 @@ static void arm(struct kw_follow *follow, uint32_t us)
 
 /*
  * How far the proxy's clock is ahead of ours. A heartbeat was written some time before it is read,
- * so the largest difference of this window and the one before is the nearest. A clock that is
- * behind counts as equal: who waits for its word then waits longer, and is safe.
+ * so the largest difference of this window and the one before is the best estimate. A clock that is
+ * slow counts as equal: a client that waits for its time then waits longer, and is safe.
  */
 static void learn_skew(struct kw_follow *follow, uint64_t heartbeat_us, uint64_t now)
 {
@@ -153,7 +153,7 @@ static void learn_superblock(struct kw_follow *follow, const struct kw_superbloc
 	uint64_t now = kw_clock_us();
 	bool same_epoch = superblock->epoch == follow->superblock.epoch;
 
-	/* A probe may be overtaken by a pass of the reader's. */
+	/* A pass of the reader's can overtake a probe. */
 	if (same_epoch && superblock->publication < follow->superblock.publication)
 		return;
 	if (!same_epoch || superblock->heartbeat_us != follow->superblock.heartbeat_us)
@@ -163,7 +163,7 @@ static void learn_superblock(struct kw_follow *follow, const struct kw_superbloc
 	follow->superblock_us = now;
 }
 
-/* How old what the table says is, by its own clock. */
+/* The age of the table's data, by its own clock. */
 static uint64_t behind_us(const struct kw_follow *follow)
 {
 	const struct kw_superblock *superblock = &follow->superblock;
@@ -193,7 +193,7 @@ static void pace(struct kw_follow *follow, bool moved)
 		return;
 	}
 	poll_when(follow, KW_FOLLOW_WAITS);
-	/* After a long rest on_timer has set it already: one system call less a poll. */
+	/* After a long rest on_timer has set it already: that saves a system call in each poll. */
 	if (follow->armed_us != follow->interval_us)
 		arm(follow, follow->interval_us);
 }
@@ -218,7 +218,7 @@ static void on_look_done(void *arg, bool found)
 }
 
 /*
- * The reader is idle. What does not verify may only be a writer stopped in mid-stroke, which
+ * The reader is idle. If bytes do not verify, the writer might only be stopped in the middle, which
  * another connection would not mend: the owner decides. Everything else ends the connection.
  */
 static void on_failed(void *arg, const struct kw_error *error)
@@ -259,7 +259,7 @@ static void on_timer_closed(uv_handle_t *handle)
 	follow->handlers.closed(follow->handlers.arg);
 }
 
-/* One line for a connection that was up, and one for a row of vain attempts. */
+/* One line for a connection that was up, and one for a row of failed attempts. */
 static void log_down(const struct kw_follow *follow, bool was_up)
 {
 	if (was_up || follow->backoff.failures == 1)

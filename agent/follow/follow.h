@@ -23,7 +23,7 @@
  * the source stay known.
  *
  * The reader hands what it finds to the owner's sink directly. The superblock that the sink is told
- * may be older than follow->superblock, which a probe may have brought before. Loop thread only.
+ * can be older than follow->superblock, which can come from an earlier probe. Loop thread only.
  */
 #ifndef KW_AGENT_FOLLOW_FOLLOW_H
 #define KW_AGENT_FOLLOW_FOLLOW_H
@@ -38,7 +38,7 @@
 #include <stdint.h>
 #include <uv.h>
 
-/* A heartbeat that did not move for so long has stopped: the proxy hangs. */
+/* If the heartbeat did not move for so long, it has stopped: the proxy hangs. */
 #define KW_FOLLOW_HEARTBEAT_US 2000000
 
 #define KW_FOLLOW_WHY 512
@@ -48,7 +48,7 @@ enum kw_follow_state {
 	KW_FOLLOW_DOWN, /* no connection; kw_follow_tick opens one from next_us on */
 	KW_FOLLOW_CONNECTING,
 	KW_FOLLOW_UP,
-	KW_FOLLOW_LEAVING, /* this side closes the connection; why says for what */
+	KW_FOLLOW_LEAVING, /* this side closes the connection; `why` says the reason */
 	KW_FOLLOW_CLOSING, /* kw_follow_close was called */
 	KW_FOLLOW_CLOSED,
 };
@@ -132,7 +132,7 @@ static inline bool kw_follow_up(const struct kw_follow *follow)
 /* Connect, probe: what is due by the clock. */
 void kw_follow_tick(struct kw_follow *follow, uint64_t now_us);
 
-/* Poll if that is due. Not from within a callback of the reader. */
+/* Poll if it is due. Not from within a callback of the reader. */
 void kw_follow_step(struct kw_follow *follow, uint64_t now_us);
 
 /* Start the reader: while UP, and when it is idle. NULL: a snapshot. */

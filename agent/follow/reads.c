@@ -128,7 +128,7 @@ static void extents(void *arg, const struct kw_extent *all, int count)
 	struct kw_reads *reads = arg;
 	struct kw_remote *remote = reads->remote(reads->arg);
 
-	/* Never older than what the agent's own reader said: READs of a connection end in order. */
+	/* Never older than what the agent's own reader told: READs of a connection end in order. */
 	if (remote)
 		kw_remote_set_extents(remote, all, count);
 }
@@ -148,7 +148,7 @@ void kw_reads_tick(struct kw_reads *reads)
 	struct kw_reads_item *item = reads->refused;
 	struct kw_error error;
 
-	/* What is refused while these are told back waits for the next tick. */
+	/* READs refused while these are told back wait for the next tick. */
 	reads->refused = NULL;
 	kw_error_set(&error, KW_E_IO, "there is no connection to the proxy at the moment");
 	while (item) {

@@ -1,7 +1,7 @@
 /*
  * READs of readers and lookups through the connection that the agent follows on.
  *
- * This module does not own the connection, which may be lost and freed at any moment and replaced
+ * This module does not own the connection, which can be lost and freed at any moment and replaced
  * by another one. So each READ asks for it anew. If there is none, kw_reads_tick tells the READ
  * back as failed, because a reader must not be told from within its own call. Loop thread only.
  */

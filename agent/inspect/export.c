@@ -14,7 +14,7 @@
 
 #define WRITE_BYTES ((size_t)256 << 10) /* gathered before they are written */
 #define KEEP_BYTES ((size_t)8 << 20)    /* of a buffer, after a larger value */
-#define OLDEST_VERSION 9 /* of an empty stream when nobody knows better: every server loads it */
+#define OLDEST_VERSION 9 /* of an empty stream if no version is known: every server loads it */
 #define NAMED_BYTES 60   /* of a key in a sentence */
 
 struct kw_export {
@@ -28,7 +28,7 @@ struct kw_export {
 	struct kw_buffer out, writing; /* appended to; being written, empty when nothing is */
 	uv_write_t write;
 
-	struct kw_keyset seen; /* a key that came twice would make a server panic */
+	struct kw_keyset seen; /* a key that comes twice would make a server panic */
 	struct kw_rdb rdb;
 };
 
@@ -46,7 +46,7 @@ static void on_pipe_closed(uv_handle_t *handle)
 	kw_run_release(&export->run);
 }
 
-/* The pipe goes at once: the other side learns of the end by it. */
+/* Close the pipe at once: it tells the other side of the end. */
 static void on_ending(void *arg)
 {
 	struct kw_export *export = arg;
@@ -138,7 +138,7 @@ static void flush(struct kw_export *export)
 
 /* ---- the stream ---- */
 
-/* The header waits for the first payload only where the proxy does not say what it holds. */
+/* The header waits for the first payload only if the proxy does not say the version. */
 static void begin_stream(struct kw_export *export, uint16_t version)
 {
 	if (export->result.rdb_version)
@@ -270,7 +270,7 @@ static void begin_run(struct kw_export *export)
 	kw_run_hold(&export->run); /* the pipe */
 }
 
-/* Writing to a file would hold the loop up: no descriptor of one can be non-blocking. */
+/* Writing to a file would block the loop: its descriptor cannot be non-blocking. */
 static int check_fd(int fd, struct kw_error *error)
 {
 	struct stat info;

@@ -1,20 +1,20 @@
 /*
  * Export: the table as an RDB stream, for a backup or another server. It is read from the proxy's
  * memory in one inspection run (run.h). Neither server notices. The agent goes on following
- * meanwhile, and need not have a local server at all.
+ * meanwhile, and needs no local server.
  *
  * While the run is READING, records are appended to the stream. Once it is READ, the last bytes are
  * written. Then it ends. It fails if it is cancelled, if the other side stops taking bytes, or if
- * the caller does not want it any more.
+ * the caller no longer wants it.
  *
- * The bytes go into a pipe or socket that the caller's side opened. What they become there (a file,
- * standard output, another host) is that side's matter, and so are rights and space. If it is slow,
- * the reader waits, not the loop: the descriptor is non-blocking.
+ * The bytes go into a pipe or socket that the caller's side opened. That side decides what they
+ * become (a file, standard output, another host), and takes care of rights and space. If it is
+ * slow, the reader waits, not the loop: the descriptor is non-blocking.
  *
  * Which moment does it show? A snapshot in which no segment vanished is the table as it was at one
- * version (result.one_moment). If the cleaner was faster, what it moved is read in a tail after the
- * snapshot. Then every key is there once, with a value that it had at some moment between begin and
- * end. A key that was deleted meanwhile may be among them.
+ * version (result.one_moment). If the cleaner was faster, the records that it moved are read in a
+ * tail after the snapshot. Then every key is there once, with a value that it had at some moment
+ * between begin and end. A key that was deleted meanwhile can be among them.
  *
  * Bounded: KW_EXPORT_WINDOW_BYTES not yet taken by the other side, and one value more; 21 to 43
  * bytes a key to know which were written. Loop thread only.
@@ -58,9 +58,9 @@ struct kw_export_handlers {
 	/* Every KW_EXPORT_PROGRESS_MS. */
 	void (*progress)(void *arg, const struct kw_export_result *so_far);
 	/*
-	 * The end; the descriptor is closed. error NULL: all of the stream was taken. Otherwise
-	 * what was taken is no whole file. result is valid during the call. The export is freed
-	 * after it.
+	 * The end; the descriptor is closed. error NULL: all of the stream was taken. Otherwise the
+	 * bytes taken are no whole file. result is valid during the call. The export is freed after
+	 * it.
 	 */
 	void (*done)(
 		void *arg, const struct kw_export_result *result, const struct kw_error *error);

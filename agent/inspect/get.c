@@ -23,10 +23,10 @@ struct question {
 struct kw_get {
 	struct kw_reads reads;
 	struct kw_lookup *lookup;
-	uv_timer_t tick; /* active while somebody waits */
+	uv_timer_t tick; /* active while a question waits */
 	struct question *first, *last;
 	size_t waiting;
-	struct kw_error uncertain; /* why the last try said nothing */
+	struct kw_error uncertain; /* why the last try was uncertain */
 	struct kw_buffer text;
 	bool closing, closed;
 	void (*done)(void *arg);
@@ -118,7 +118,7 @@ static void on_timer_closed(uv_handle_t *handle)
 	free(get);
 }
 
-/* A READ that is out writes into our memory: it is waited for. */
+/* A READ that is out writes into our memory: wait for it. */
 static void close_when_quiet(struct kw_get *get)
 {
 	if (get->reads.outstanding > 0 || get->closed)

@@ -2,8 +2,8 @@
  * Get: what does the table hold for one key?
  *
  * A lookup through the agent's connection to the proxy; questions are answered one after the other,
- * at most KW_GET_WAITING_MAX wait. A lookup that the writer's work made uncertain is taken again
- * every few milliseconds, at most KW_GET_TIMEOUT_MS. Loop thread only.
+ * at most KW_GET_WAITING_MAX wait. If the writer's work made a lookup uncertain, it is repeated
+ * every few milliseconds, for at most KW_GET_TIMEOUT_MS. Loop thread only.
  */
 #ifndef KW_AGENT_INSPECT_GET_H
 #define KW_AGENT_INSPECT_GET_H
@@ -41,10 +41,10 @@ struct kw_get *kw_get_new(uv_loop_t *loop, kw_reads_remote_fn remote, void *arg)
 int kw_get_ask(struct kw_get *get, uint32_t database, struct kw_slice key, kw_get_fn fn, void *arg,
 	struct kw_error *error);
 
-/* The connection to the proxy is gone: what is known of the table is forgotten. */
+/* The connection to the proxy is gone: forget what is known of the table. */
 void kw_get_lost(struct kw_get *get);
 
-/* Who still waits is told KW_E_STATE; then done is called and the get is freed. */
+/* Every waiting question is answered with KW_E_STATE; then done is called and the get is freed. */
 void kw_get_close(struct kw_get *get, void (*done)(void *arg), void *arg);
 
 #endif

@@ -2,8 +2,8 @@
  * The methods `get`, `verify` and `export` of the agent's control socket, and what they need while
  * they run.
  *
- * One verify and one export run at a time; another is refused meanwhile. Whoever asked may leave:
- * the verify goes on and its answer is dropped, the export ends. Loop thread only.
+ * One verify and one export run at a time; another is refused meanwhile. If the client leaves, the
+ * verify goes on and its answer is dropped; the export ends. Loop thread only.
  */
 #ifndef KW_AGENT_INSPECT_METHODS_H
 #define KW_AGENT_INSPECT_METHODS_H
@@ -19,7 +19,10 @@ struct kw_inspect *kw_inspect_new(uv_loop_t *loop, struct kw_agent *agent);
 /* Where events go: {"kind": "export", keys, bytes, progress}, while one runs. NULL: nowhere. */
 void kw_inspect_set_server(struct kw_inspect *inspect, struct kw_rpc_server *server);
 
-/* What runs is answered with KW_E_STATE; then done is called, and it is freed. Before the agent. */
+/*
+ * What runs is answered with KW_E_STATE; then done is called, and it is freed. Close it before the
+ * agent.
+ */
 void kw_inspect_close(struct kw_inspect *inspect, void (*done)(void *arg), void *arg);
 
 /* params: key (text), database (integer, 0 if not given) */

@@ -7,8 +7,8 @@
  * │──▶│ ENDED │ └───────┘             └─────────┘                    └──────┘ └────────┘ └───────┘
  *       └── failed, cancelled: from each of these ──────────────────────────────────▲
  *
- * A snapshot in which segments vanished is completed by a tail. A table that went past what was
- * read is read anew. Both are bounded; a table that changes faster fails the run.
+ * A snapshot in which segments vanished is completed by a tail. If the table went past what was
+ * read, it is read anew. Both are bounded; a table that changes faster fails the run.
  *
  * ENDING lasts until every READ was told back, because the carrier writes into our memory, and
  * until the owner has closed what it holds open (kw_run_hold). Loop thread only.
@@ -24,7 +24,7 @@
 #include <stdint.h>
 #include <uv.h>
 
-/* Believe no more keys of what the superblock says, when memory is reserved. */
+/* Reserve memory for no more keys than this, whatever the superblock says. */
 #define KW_RUN_RESERVE_KEYS_MAX (UINT64_C(1) << 24)
 
 enum kw_run_state {

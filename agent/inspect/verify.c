@@ -26,7 +26,7 @@ static void on_selected(void *arg, const struct kw_reply *reply)
 {
 	struct kw_verify *verify = arg;
 
-	/* What follows was meant for another database: it must not be believed. */
+	/* The answers that follow are of another database: they must not be believed. */
 	if (reply && reply->type != KW_REPLY_STATUS)
 		kw_verify_fail_reply(verify, "SELECT", reply);
 }
@@ -188,7 +188,7 @@ static void on_snapshot(void *arg, uint64_t epoch, uint64_t version)
 	struct kw_verify *verify = arg;
 	uint64_t sample = verify->options.sample, keys = verify->run.superblock.keys;
 
-	/* The choice stays as it is when the table is read anew. */
+	/* The choice of keys stays when the table is read anew. */
 	if (verify->run.snapshots > 0)
 		return;
 	if (!sample)

@@ -75,8 +75,8 @@ struct kw_verify_result {
 };
 
 /*
- * The end: error NULL, and the result is whole; or why it could not be done. result is valid during
- * the call. The verify is freed after it.
+ * The end: error NULL, and the result is whole; or the reason why it could not be done. result is
+ * valid during the call. The verify is freed after it.
  */
 typedef void (*kw_verify_fn)(
 	void *arg, const struct kw_verify_result *result, const struct kw_error *error);

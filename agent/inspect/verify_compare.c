@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-/* Bytes of records asked for and not yet answered; one larger record may be among them. */
+/* Bytes of records asked for and not yet answered; one larger record can be among them. */
 #define WINDOW_BYTES (UINT64_C(1) << 20)
 /* What a question costs beside its value. */
 #define QUESTION_BYTES 256
@@ -85,7 +85,7 @@ bool kw_verify_answered(struct kw_verify *verify, const struct kw_reply *reply)
 		kw_verify_fail_reply(verify, "DUMP", reply);
 		return false;
 	}
-	/* -2: it went between the two questions. */
+	/* -2: it was deleted between the two questions. */
 	verify->answer.there = reply->type == KW_REPLY_STRING && verify->answer.expires_ms != -2;
 	verify->answer.payload = reply->text;
 	return true;

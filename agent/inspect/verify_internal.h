@@ -6,7 +6,7 @@
  *   verify_suspects.c  second looks
  *   verify_scan.c      local keys that the table does not have
  *
- * Nobody else includes this.
+ * No other file includes this.
  */
 #ifndef KW_AGENT_INSPECT_VERIFY_INTERNAL_H
 #define KW_AGENT_INSPECT_VERIFY_INTERNAL_H
@@ -88,7 +88,7 @@ struct kw_verify {
 /* verify.c */
 void kw_verify_fail_reply(
 	struct kw_verify *verify, const char *command, const struct kw_reply *reply);
-void kw_verify_step(struct kw_verify *verify); /* whatever can go on now */
+void kw_verify_step(struct kw_verify *verify); /* go on with all that can */
 void kw_verify_select(struct kw_verify *verify, uint32_t database);
 bool kw_verify_wants(const struct kw_verify *verify, uint32_t database, struct kw_slice key);
 void kw_verify_name(struct kw_verify_list *list, uint32_t database, struct kw_slice key);

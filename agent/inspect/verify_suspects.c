@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #define RECHECK_US 250000
-#define LOOKS 3      /* that must agree before a key is accused */
-#define MOVED_MAX 20 /* looks that said nothing, before it is called unsettled */
+#define LOOKS 3      /* that must agree before a key is reported */
+#define MOVED_MAX 20 /* undecided looks, before it is called unsettled */
 
 static void enqueue(struct kw_verify *verify, struct kw_suspect *suspect)
 {
@@ -81,7 +81,9 @@ static void acquit(struct kw_verify *verify)
 	resolve(verify);
 }
 
-/* What moves all the time cannot be judged; a key that SCAN found was never counted as checked. */
+/*
+ * A key that moves all the time cannot be judged; one that SCAN found was never counted as checked.
+ */
 static void say_nothing(struct kw_verify *verify)
 {
 	struct kw_suspect *suspect = verify->present;
@@ -104,7 +106,9 @@ static void accuse(struct kw_verify *verify)
 				      : verify->verdict == KW_MISSING ? &result->missing
 								      : &result->different;
 
-	/* checked counts keys of the table: an extra key is none, whoever found it. */
+	/*
+	 * `checked` counts keys of the table: an extra key is none of these, wherever it was found.
+	 */
 	if (verify->verdict == KW_EXTRA && !suspect->extra)
 		result->checked--;
 	else if (verify->verdict != KW_EXTRA && suspect->extra)
@@ -121,7 +125,7 @@ static void fail_lookup(struct kw_verify *verify, const struct kw_lookup_result 
 	kw_run_fail(&verify->run, &error);
 }
 
-/* The second lookup: did the table hold still while the local server was asked? */
+/* The second lookup: was the table unchanged while the local server was asked? */
 static void on_confirmed(void *arg, const struct kw_lookup_result *found)
 {
 	struct kw_verify *verify = arg;

@@ -59,7 +59,7 @@ bool kw_filter_has_key(const struct kw_filter *filter, struct kw_slice key)
 	return false;
 }
 
-/* Sums, so that the order in which they were named says nothing. */
+/* Sums, so that the order in which they were named does not matter. */
 uint64_t kw_filter_hash(const struct kw_filter *filter)
 {
 	uint64_t hash = 0;

@@ -1,5 +1,5 @@
 /*
- * Which keys an agent follows: by database and by key prefix. What a filter leaves out is never
+ * Which keys an agent follows: by database and by key prefix. Keys outside the filter are never
  * written, pruned or counted. Pure; immutable once filled in; one thread.
  */
 #ifndef KW_AGENT_KEYS_FILTER_H
@@ -40,7 +40,7 @@ bool kw_filter_has_key(const struct kw_filter *filter, struct kw_slice key);
 
 /*
  * The same for two filters that are written with the same databases and prefixes, in any order; 0
- * for the one that follows everything. It is kept beside data, so it does not change.
+ * for the one that follows everything. It is stored with data, so it must never change.
  */
 uint64_t kw_filter_hash(const struct kw_filter *filter);
 

@@ -8,12 +8,12 @@
 
 #define SMALLEST_SET 1024
 
-/* From this size on the slots are asked for in huge pages: an access to them costs half then. */
+/* From this size on, ask for the slots in huge pages: then an access costs half. */
 #define HUGE_BYTES ((size_t)4 << 20)
 
 /*
- * A piece is touched with every so many keys: a huge page will hold some twelve times as many, so
- * all are there when a twelfth of the keys is.
+ * Touch a piece after every so many keys. A huge page will hold some twelve times as many, so all
+ * pieces are there when a twelfth of the keys is.
  */
 #define PIECE_KEYS 4096
 #define PIECE_SLOTS (((size_t)2 << 20) / sizeof(struct kw_hash128))
@@ -24,7 +24,7 @@ static bool is_free(struct kw_hash128 slot)
 	return slot.low == 0 && slot.high == 0;
 }
 
-/* {0, 0} marks a free slot, so the one hash that equals it lives under another name. */
+/* {0, 0} marks a free slot, so the one hash that equals it is stored as another. */
 static struct kw_hash128 storable(struct kw_hash128 hash)
 {
 	if (is_free(hash))
@@ -55,7 +55,7 @@ static struct kw_hash128 *new_slots(size_t capacity)
 	memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (memory == MAP_FAILED)
 		abort();
-	madvise(memory, bytes, MADV_HUGEPAGE); /* a hint: where it is refused, small pages do */
+	madvise(memory, bytes, MADV_HUGEPAGE); /* a hint: if it is refused, small pages will do */
 	return memory;
 }
 

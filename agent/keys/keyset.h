@@ -1,12 +1,12 @@
 /*
  * A set of keys that does not keep the keys: 128-bit hashes in open addressing. A reconcile fills
  * it from the snapshot; local keys that are not in it are pruned. 16 bytes a key at 3/4 load. Two
- * different keys with one hash (2^-128 a pair) would leave one stale key behind, nothing else.
+ * different keys with one hash (2^-128 a pair) would leave one stale key, nothing else.
  *
- * Memory that nobody has used before is dear, above all in a guest whose host must find it first
- * (10 us for 4 KiB were seen), and a hash touches all of a set within its first few thousand keys.
- * So what is reserved is touched piece by piece while keys go into a small set, and taken into use
- * once all of it is there: a server that loads a snapshot waits for each key.
+ * New memory is expensive, above all in a guest whose host must find it first (10 us for 4 KiB were
+ * seen). A hash touches all of a set within its first few thousand keys, and a server that loads a
+ * snapshot waits for each key. So reserved memory is touched piece by piece while keys go into a
+ * small set. It is taken into use once all of it is there.
  *
  * Zeroed memory is an empty set. Grows by doubling; one thread.
  */
@@ -34,7 +34,7 @@ static inline struct kw_hash128 kw_keyset_hash(uint32_t database, struct kw_slic
 	return kw_hash128_key(database, key.data, key.length);
 }
 
-/* Room for so many is to come before they do; one key pays for moving a 32nd of them there. */
+/* Prepare room for so many keys before they come; one key pays for moving a 32nd of them there. */
 void kw_keyset_reserve(struct kw_keyset *set, size_t keys);
 
 /* True when the hash was not in the set before. */

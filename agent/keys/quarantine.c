@@ -21,7 +21,7 @@ static bool is_free(const struct kw_quarantine_slot *slot)
 	return slot->hash.low == 0 && slot->hash.high == 0;
 }
 
-/* The one hash that equals a free slot's lives under another name. */
+/* The one hash that equals a free slot's is stored as another. */
 static struct kw_hash128 hash_of(uint32_t database, struct kw_slice key)
 {
 	struct kw_hash128 hash = kw_keyset_hash(database, key);
@@ -120,7 +120,7 @@ void kw_quarantine_enter(struct kw_quarantine *quarantine, uint32_t database, st
 		set_name(&quarantine->keys[slot->name - 1], slot, key, reason);
 }
 
-/* What lies behind it in its run of slots moves up, where it would not be found otherwise. */
+/* Entries after it in its run of slots move up if they would not be found otherwise. */
 static void remove_slot(struct kw_quarantine *quarantine, struct kw_quarantine_slot *slot)
 {
 	struct kw_quarantine_slot *slots = quarantine->slots;
@@ -152,7 +152,7 @@ void kw_quarantine_leave(struct kw_quarantine *quarantine, uint32_t database, st
 		remove_slot(quarantine, slot);
 }
 
-/* Another one may have moved up into a slot that was emptied: it is looked at again. */
+/* Another entry can have moved up into an emptied slot: look at it again. */
 void kw_quarantine_leave_database(struct kw_quarantine *quarantine, uint32_t database)
 {
 	for (size_t at = 0; quarantine->count > 0 && at < quarantine->capacity;) {

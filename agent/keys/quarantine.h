@@ -4,9 +4,9 @@
  * leaves when a later version or its deletion was applied, or a whole snapshot is applied anew.
  *
  * KW_QUARANTINE_KEYS are known, in 16 MiB at most, by a hash of 128 bits (two keys of one hash
- * would pass for one); the names of KW_QUARANTINE_NAMES among them are kept, the first
- * KW_QUARANTINE_KEY bytes of each. Beyond that only refusals are counted, and those leave with the
- * next snapshot. One thread.
+ * would count as one). The names of KW_QUARANTINE_NAMES among them are kept, the first
+ * KW_QUARANTINE_KEY bytes of each. Beyond that, refusals are only counted, and that count ends with
+ * the next snapshot. One thread.
  */
 #ifndef KW_AGENT_KEYS_QUARANTINE_H
 #define KW_AGENT_KEYS_QUARANTINE_H
@@ -27,7 +27,7 @@ struct kw_quarantined {
 	uint32_t database;
 	uint32_t key_length; /* of the whole key */
 	char key[KW_QUARANTINE_KEY];
-	char reason[KW_QUARANTINE_REASON]; /* the server's words, as printable ASCII */
+	char reason[KW_QUARANTINE_REASON]; /* the server's answer, as printable ASCII */
 };
 
 struct kw_quarantine_slot;
@@ -40,9 +40,10 @@ struct kw_quarantine {
 	uint64_t unknown; /* refusals beyond KW_QUARANTINE_KEYS */
 	uint64_t ever;    /* entered since start */
 	/*
-	 * Where changes are refused before those ahead of them are applied: `entering` is noted as
-	 * the place of what enters, and what has a place beyond `leaving` does not leave: it was
-	 * refused behind what is applied now. Both 0 where refusing and applying are one order.
+	 * For an applier that refuses changes before earlier ones are applied. A key that enters is
+	 * noted with the place `entering`. A key with a place beyond `leaving` does not leave: it
+	 * was refused after what is applied now. Both are 0 if changes are refused and applied in
+	 * one order.
 	 */
 	uint64_t entering, leaving;
 };

@@ -27,7 +27,7 @@ struct kw_loader;
 
 struct kw_loader_ops {
 	/*
-	 * Whatever must come before the first record: the claim, or the server's readiness to load.
+	 * What must come before the first record: the claim, or the server's readiness to load.
 	 * done is called once, perhaps from within, unless the server is gone or the loader is
 	 * asked again.
 	 */
@@ -37,7 +37,7 @@ struct kw_loader_ops {
 	/* Between begin and end. Always taken, even beyond the room. */
 	void (*records)(
 		struct kw_loader *loader, const struct kw_record_view *records, size_t count);
-	/* Bytes of records that may still come. */
+	/* Bytes of records that it has room for. */
 	uint64_t (*room)(const struct kw_loader *loader);
 	/* All records were handed on. */
 	void (*end)(struct kw_loader *loader);

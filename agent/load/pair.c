@@ -160,7 +160,7 @@ static void empty_applier(struct kw_pair *pair)
 
 /* ---- the server comes and goes ---- */
 
-/* A primary with a cursor that we wrote to it as such: to be gone on with by commands. */
+/* A primary with a cursor that we wrote to it as a primary: go on with commands. */
 static bool is_bootstrapped(const struct kw_pair *pair)
 {
 	const struct kw_local_facts *facts = &pair->local->facts;
@@ -169,7 +169,7 @@ static bool is_bootstrapped(const struct kw_pair *pair)
 	       facts->cursor_kind == KW_CURSOR_OURS && facts->cursor.bond == KW_BOND_NONE;
 }
 
-/* Mode hybrid has found other data than before: from the start, or only to go on? */
+/* Mode hybrid has found other data than before: begin from the start, or only go on? */
 static void begin_anew(struct kw_pair *pair)
 {
 	bool own = is_bootstrapped(pair);
@@ -202,7 +202,7 @@ void kw_pair_detach(struct kw_pair *pair)
 		pair->applier->ops->detach(pair->applier);
 		return;
 	}
-	/* A release that was begun goes on later: the server can be a primary by our doing. */
+	/* A release that was begun goes on later: we can have made the server a primary. */
 	if (hands_over(pair->mode) && is_at(pair, KW_PAIR_LED))
 		kw_leave_move(&pair->replica, KW_LEAVE_STAYING);
 	kw_replica_detach(&pair->replica);
@@ -232,7 +232,9 @@ void kw_pair_tick(struct kw_pair *pair, uint64_t now_us)
 
 /* ---- snapshots and changes ---- */
 
-/* Half let go, the server is a primary by our doing; what comes next may fail or be put off. */
+/*
+ * The release is half done: we made the server a primary, and the next step can fail or be put off.
+ */
 static void give_up_release(struct kw_pair *pair)
 {
 	kw_replica_reset(&pair->replica, "a new snapshot follows");
@@ -247,7 +249,7 @@ void kw_pair_prepare(
 	struct kw_loader *loader = loader_of(pair);
 	struct kw_failure failure;
 
-	/* REPLICAOF NO ONE is out: given up now, it would look like another client's. */
+	/* REPLICAOF NO ONE is out: if it is given up now, it would look like another client's. */
 	if (is_at(pair, KW_PAIR_RELEASING) && kw_takeover_runs(&pair->replica.takeover)) {
 		kw_failure_set(&failure, KW_E_STATE, "the local server is being let go");
 		done(arg, &failure);
@@ -358,7 +360,7 @@ void kw_pair_set_shutdown(struct kw_pair *pair, enum kw_shutdown shutdown)
 
 bool kw_pair_leave(struct kw_pair *pair)
 {
-	/* What was begun is carried through: the tick tries again. */
+	/* Complete what was begun: the tick tries again. */
 	if (is_at(pair, KW_PAIR_RELEASING))
 		return true;
 	return is_at(pair, KW_PAIR_LED) && kw_replica_leave(&pair->replica);
@@ -410,7 +412,10 @@ const struct kw_apply_progress *kw_pair_progress(struct kw_pair *pair)
 	if (&pair->link->base == pair->applier)
 		return sum;
 	add_progress(sum, &pair->link->base.progress);
-	/* What the commands of a client do is known at once; a snapshot is loaded whole or not. */
+	/*
+	 * The result of a client's commands is known at once; a snapshot is loaded whole or not at
+	 * all.
+	 */
 	sum->confirmed = sum->done;
 	return sum;
 }

@@ -18,7 +18,7 @@
  * changes wait in the applier meanwhile, so the order for each key is kept. OWN: a snapshot is
  * merged with what is there, record by record, because others may write there.
  *
- * The owner says what it reads; the pair knows where that goes. Loop thread only.
+ * The owner says what it reads; the pair knows the destination. Loop thread only.
  */
 #ifndef KW_AGENT_LOAD_PAIR_H
 #define KW_AGENT_LOAD_PAIR_H
@@ -73,7 +73,7 @@ struct kw_pair {
 	struct kw_link_report report;
 };
 
-/* By apply.mode; NULL for a word that is none. */
+/* By apply.mode; NULL for an unknown word. */
 const struct kw_mode *kw_mode_find(const char *name);
 const char *kw_mode_name(const struct kw_mode *mode);
 /* Does it act as the server's primary, at least until a snapshot is loaded? */
@@ -114,13 +114,13 @@ void kw_pair_save(struct kw_pair *pair, const struct kw_cursor_progress *progres
 
 /* ---- what an operator asks for ---- */
 
-/* A snapshot, whatever spoke against it. */
+/* Take a snapshot, whatever was an obstacle before. */
 void kw_pair_resync(struct kw_pair *pair);
 void kw_pair_set_window(struct kw_pair *pair, uint64_t bytes);
 void kw_pair_set_shutdown(struct kw_pair *pair, enum kw_shutdown shutdown);
 /*
- * The end, nothing more is handed on: the server becomes what it is to be left as. Called until it
- * says false, or for as long as there is time.
+ * The end: nothing more is handed on, and the server is left as configured. Called until it returns
+ * false, or until the time is over.
  */
 bool kw_pair_leave(struct kw_pair *pair);
 
@@ -130,7 +130,7 @@ const char *kw_pair_mode(const struct kw_pair *pair);
 bool kw_pair_needs_local(const struct kw_pair *pair);
 /* Does a snapshot replace all that is there? */
 bool kw_pair_replaces(const struct kw_pair *pair);
-/* A snapshot is not loaded yet: done can be long in coming. */
+/* A snapshot is not loaded yet: `done` can take long. */
 bool kw_pair_is_loading(const struct kw_pair *pair);
 /* The server is our replica with a whole data set in it: it can be promoted. */
 bool kw_pair_leads(const struct kw_pair *pair);

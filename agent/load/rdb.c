@@ -2,10 +2,10 @@
  * The loader `rdb`: the snapshot's records become an RDB on the link while they are read; nothing
  * of it is kept.
  *
- * What would stop or crash the loading server is kept from it: payloads that do not verify, values
- * of modules that it may not have, databases beyond its own, a key that comes twice. The last is a
- * broken promise of the reader. Which of the two is newer is not known then, so the whole snapshot
- * is in doubt and is taken again.
+ * Records that would stop or crash the loading server are left out: payloads that do not verify,
+ * values of modules that it might not have, databases beyond its own, a key that comes twice. The
+ * last breaks a promise of the reader. Then it is not known which of the two is newer, so the whole
+ * snapshot is in doubt and is taken again.
  */
 #include "load.h"
 
@@ -21,10 +21,10 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
-/* From here on a value is sent from where it lies rather than copied first. */
+/* From this size on, a value is sent in place rather than copied first. */
 #define LARGE_VALUE ((size_t)32 << 10)
 
-/* An AUX field: the server's own way of writing what a reader may pass over. */
+/* An AUX field: the server's own form for data that a reader may pass over. */
 #define FILLER "\xfa\x02kw\x00"
 
 #define EOF_MARK_LENGTH KW_REPLID_LENGTH
@@ -91,7 +91,7 @@ static int on_start(void *arg, struct kw_buffer *out, struct kw_error *error)
 	struct rdb *rdb = arg;
 	const struct kw_local *local = rdb->replica->local;
 	const struct kw_buffer *functions = &rdb->replica->takeover.functions;
-	/* Nor any other agent's cursor: it speaks of data that this snapshot replaces. */
+	/* Nor any other agent's cursor: it describes data that this snapshot replaces. */
 	const struct kw_rdb_except except = {
 		.name = local->options.cursor_name, .leave = kw_cursor_is_library};
 
@@ -123,9 +123,9 @@ static void rdb_begin(struct kw_loader *loader)
 
 /*
  * The loading server sizes its first table at once, rather than doubling it time and again. Its
- * slots are a power of two: with as many as there are keys it would be filled up to the last, and
- * each insertion would walk through keys that no cache holds (dictAddRaw: 40 % of a load). With
- * half as many more it is filled to two thirds at most; 8 bytes a slot.
+ * slots are a power of two. With as many slots as keys it would fill up to the last one, and each
+ * insertion would walk through keys that no cache holds (dictAddRaw: 40 % of a load). With half as
+ * many more it is filled to two thirds at most; 8 bytes a slot.
  */
 static void hint(struct rdb *rdb, uint32_t database, struct kw_buffer *out)
 {
@@ -178,7 +178,7 @@ static void put_once(struct rdb *rdb, const struct kw_record_view *record, bool 
 		give_up(rdb, record, error.text);
 }
 
-/* Records of a snapshot that was given up meanwhile are counted, and done with. */
+/* Records of a snapshot that was given up meanwhile are only counted. */
 static void rdb_records(
 	struct kw_loader *loader, const struct kw_record_view *records, size_t count)
 {
@@ -202,7 +202,7 @@ static uint64_t rdb_room(const struct kw_loader *loader)
 	const struct rdb *rdb = (const struct rdb *)loader;
 	uint64_t used = kw_buffer_length(&rdb->replica->downlink.output);
 
-	/* A database that the server lacks must not come to be selected. */
+	/* A database that the server lacks must never be selected. */
 	if (rdb->replica->link->databases == 0)
 		return 0;
 	return used < rdb->limit_bytes ? rdb->limit_bytes - used : 0;
@@ -214,7 +214,7 @@ static void rdb_end(struct kw_loader *loader)
 	struct kw_buffer *out = kw_downlink_output(&rdb->replica->downlink);
 
 	kw_keyset_close(&rdb->seen);
-	/* A snapshot in doubt is never ended: the server throws away what it has of it. */
+	/* A snapshot in doubt is never completed: the server throws away what it has of it. */
 	if (!is_sending(rdb) || is_in_doubt(rdb))
 		return;
 	kw_rdb_end(&rdb->file, out);
@@ -227,7 +227,9 @@ static void rdb_end(struct kw_loader *loader)
 
 /* ---- what the replica tells ---- */
 
-/* The applier of the link counts what went into the server, and what never will. */
+/*
+ * The applier of the link counts the records that went into the server, and those that never will.
+ */
 static void hand_count(struct rdb *rdb, uint64_t applied)
 {
 	uint64_t taken = rdb->base.taken;

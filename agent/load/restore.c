@@ -1,7 +1,7 @@
 /*
  * The loader `restore`: the snapshot's records are changes like all others, so they go through the
- * applier. The claim, a cursor of no position, comes first: data that are saved in the midst of the
- * snapshot are then known to be ours. The loader `none` does the same without a server.
+ * applier. The claim, a cursor of no position, comes first: data that are saved during the snapshot
+ * are then known to be ours. The loader `none` does the same without a server.
  */
 #include "load.h"
 

@@ -209,7 +209,7 @@ static void on_selected(void *arg)
 	local->handlers.selected(local->handlers.arg);
 }
 
-/* Others might as well have flushed: all data are looked at again, on a new connection. */
+/* It is as if others had flushed: look at all data again, on a new connection. */
 static void on_harmed(void *arg)
 {
 	struct kw_local *local = arg;

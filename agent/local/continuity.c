@@ -17,7 +17,7 @@ static bool is_same_history(
 }
 
 /*
- * Was the server a replica of another one, and was it promoted, while we did not look? Its data
+ * Was the server a replica of another one, and was it promoted, while we did not watch? Its data
  * were replaced then, or emptied for a load that did not end. A promotion leaves the old id as a
  * second one (shiftReplicationId in the server's replication.c). An id that the server changes by
  * itself, for its first replica, leaves zeros there.
@@ -66,7 +66,7 @@ enum kw_continuity_verdict kw_continuity_judge(
 }
 
 /*
- * A client that loads libraries of its own may delete ours (FUNCTION FLUSH, FUNCTION RESTORE
+ * A client that loads libraries of its own might delete ours (FUNCTION FLUSH, FUNCTION RESTORE
  * FLUSH). Then the cursor is written again, before the next agent finds it missing.
  */
 static void note_functions(struct kw_continuity *continuity, const struct kw_local_facts *facts)
@@ -91,7 +91,7 @@ void kw_continuity_adopt(struct kw_continuity *continuity, const struct kw_local
 {
 	assert(verdict != KW_CONTINUITY_FIRST || continuity->memory == KW_MEMORY_NONE);
 	assert(verdict != KW_CONTINUITY_SAME || continuity->memory == KW_MEMORY_KNOWN);
-	/* The agent may have written the cursor since, as if nothing had happened. */
+	/* The agent might have written the cursor since, because it had not noticed. */
 	if (verdict == KW_CONTINUITY_ELSEWHERE)
 		continuity->standing = KW_STANDING_SPOILED;
 	else if (verdict != KW_CONTINUITY_SAME)
@@ -138,7 +138,7 @@ void kw_continuity_harmed(struct kw_continuity *continuity)
 
 void kw_continuity_written(struct kw_continuity *continuity, const struct kw_local_cursor *cursor)
 {
-	/* A cursor without a position says nothing of the data that could be wrong. */
+	/* A cursor without a position says nothing about the data, so it cannot be wrong. */
 	if (continuity->standing == KW_STANDING_SPOILED && cursor->version > 0)
 		return;
 	continuity->written = *cursor;
@@ -179,7 +179,7 @@ static bool is_of_this_run(const struct kw_local_facts *facts)
 	return strcmp(facts->cursor.run_id, facts->identity.run_id) == 0;
 }
 
-/* The run that wrote it goes on: its counts must be those of then. */
+/* The run that wrote it goes on: its counts must not have changed. */
 static enum kw_cursor_doubt doubt_in_the_same_run(const struct kw_local_facts *facts)
 {
 	const struct kw_local_cursor *cursor = &facts->cursor;
@@ -191,7 +191,7 @@ static enum kw_cursor_doubt doubt_in_the_same_run(const struct kw_local_facts *f
 	return KW_DOUBT_NONE;
 }
 
-/* The counts began anew with the server: what they count was done while no agent looked. */
+/* The counts began anew with the server: all that they count happened while no agent watched. */
 static enum kw_cursor_doubt doubt_in_another_run(const struct kw_local_facts *facts)
 {
 	return facts->flushes > 0 ? KW_DOUBT_FLUSHED_ANEW : KW_DOUBT_NONE;
@@ -218,8 +218,8 @@ static enum kw_cursor_doubt doubt_of_data(const struct kw_local_facts *facts, ui
 }
 
 /*
- * A run before this one may have evicted keys after the cursor was written, and may have saved
- * what was left. No count tells that any more.
+ * An earlier run might have evicted keys after the cursor was written, and saved the rest. No count
+ * tells that any more.
  */
 static enum kw_cursor_doubt doubt_of_eviction(const struct kw_local_facts *facts)
 {

@@ -1,12 +1,12 @@
 /*
- * Is this still the server, and are these still the data, that we left?
+ * Are this still the server and the data that we left?
  *
  * The answer matters whenever the agent was not watching: after a lost connection, and after a
  * restart of the server or of the agent. Two memories answer it.
  *
  * 1. struct kw_continuity is what the running agent knew when it last saw the server. Compared
- *    with the facts of today it gives a verdict. Only KW_CONTINUITY_SAME lets the agent send again
- *    what was not acknowledged, and nothing else. After any other verdict the cursor decides.
+ *    with the facts of today it gives a verdict. Only after KW_CONTINUITY_SAME may the agent send
+ *    again what was not acknowledged, and nothing else. After any other verdict the cursor decides.
  * 2. The cursor is what an agent, perhaps an earlier one, wrote into the server beside the data.
  *    kw_cursor_doubt says why it can no longer be believed.
  *
@@ -39,11 +39,11 @@
 enum kw_continuity_memory {
 	KW_MEMORY_NONE,    /* this agent has seen no server yet */
 	KW_MEMORY_KNOWN,   /* the run, the replication id and the flushes are those last seen */
-	KW_MEMORY_DOUBTED, /* the same, but something may have happened to the data since */
+	KW_MEMORY_DOUBTED, /* the same, but the data might have changed since */
 };
 
 enum kw_continuity_cursor {
-	KW_STANDING_UNWRITTEN, /* this agent has written none, or it may be gone */
+	KW_STANDING_UNWRITTEN, /* this agent has written none, or it might be gone */
 	KW_STANDING_WRITTEN,   /* `written` was acknowledged, and nothing is known against it */
 	KW_STANDING_SPOILED,   /* the cursor says a position that the data do not have */
 };
@@ -69,7 +69,7 @@ enum kw_continuity_verdict {
 	KW_CONTINUITY_FIRST,     /* no server was seen before */
 	KW_CONTINUITY_OTHER_RUN, /* the server was restarted, or it is another one */
 	KW_CONTINUITY_ELSEWHERE, /* it was a replica of another server: even its cursor is wrong */
-	KW_CONTINUITY_FLUSHED,   /* others flushed or swapped databases, or may have */
+	KW_CONTINUITY_FLUSHED,   /* others flushed or swapped databases, or might have */
 	KW_CONTINUITY_REPLACED,  /* another replication id, and no cursor that says otherwise */
 };
 
@@ -91,7 +91,7 @@ enum kw_continuity_verdict kw_continuity_look(struct kw_continuity *continuity,
 /* A command of ours was carried out in a database that it was not meant for. */
 void kw_continuity_harmed(struct kw_continuity *continuity);
 
-/* The cursor was written; it may be gone; the data were claimed, and it lies no more. */
+/* The cursor was written; it might be gone; the data were claimed, and it is true again. */
 void kw_continuity_written(struct kw_continuity *continuity, const struct kw_local_cursor *cursor);
 void kw_continuity_unwritten(struct kw_continuity *continuity);
 void kw_continuity_claimed(struct kw_continuity *continuity);
@@ -105,7 +105,7 @@ enum kw_cursor_doubt {
 	KW_DOUBT_NONE,
 	KW_DOUBT_ABSENT, /* there is no cursor of ours, or it has no position */
 
-	/* The data are not those that it speaks of. */
+	/* The data are not those that it describes. */
 	KW_DOUBT_QUARANTINED,
 	KW_DOUBT_FILTERED,
 	KW_DOUBT_EMPTY,
@@ -114,7 +114,7 @@ enum kw_cursor_doubt {
 	KW_DOUBT_FLUSHED_ANEW,
 	KW_DOUBT_SHRUNK,
 
-	/* They are, but the server has evicted keys of them, or may have. */
+	/* They are, but the server has evicted keys of them, or might have. */
 	KW_DOUBT_EVICTED,
 	KW_DOUBT_EVICTED_ANEW,
 	KW_DOUBT_EVICTS,

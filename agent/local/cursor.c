@@ -10,7 +10,7 @@
 static_assert(KW_KEY_COUNTS_DATABASES == 64, "the parser's field width");
 static_assert(KW_CURSOR_NAME_MAX == 64, "the same");
 
-/* Comments of the library: they say nothing to the server, and nothing to agents that know none. */
+/* Comments of the library: the server ignores them, and so do agents that do not know them. */
 static const char *const bonds[] = {
 	[KW_BOND_NONE] = "",
 	[KW_BOND_LED] = "-- a replica of keywake-agent\n",
@@ -77,7 +77,10 @@ bool kw_cursor_parse(struct kw_slice slice, struct kw_local_cursor *cursor)
 		at += length;
 	if (sscanf(text + at, " quarantined=%20" SCNu64, &found.quarantined) != 1)
 		return false;
-	/* sscanf forgives spaces, signs and overflow; a cursor is only what we would write. */
+	/*
+	 * sscanf accepts spaces, signs and overflow; only the exact text that we would write is a
+	 * cursor.
+	 */
 	kw_cursor_format(&found, again);
 	if (strcmp(text, again) != 0 || !kw_key_counts_valid(&found.key_counts))
 		return false;

@@ -5,12 +5,12 @@
  *
  *   keywake-cursor 1 epoch=<16 hex> version=<n> run_id=<hex> flushes=<n> [held=<letters>]
  *   [refused=<n>] [evicted=<n>] [filter=<16 hex>] quarantined=<n>
- *   (one line; what is 0 in [] is left out; held: key_counts.h)
+ *   (one line; a field in [] is left out if it is 0; held: key_counts.h)
  *
  * On servers from 7.0 the text is the answer of the one function of a function library. A library
  * is saved in RDB and AOF beside the data, but it is not in the keyspace: DBSIZE and DEBUG DIGEST
- * stay those of the primary. Elsewhere, or when configured so, it is a string key in database 0.
- * Pure; any thread.
+ * stay those of the primary. On older servers, or when configured so, it is a string key in
+ * database 0. Pure; any thread.
  */
 #ifndef KW_AGENT_LOCAL_CURSOR_H
 #define KW_AGENT_LOCAL_CURSOR_H
@@ -60,11 +60,11 @@ void kw_cursor_format(const struct kw_local_cursor *cursor, char text[KW_CURSOR_
 /* False when the text is not exactly a cursor. */
 bool kw_cursor_parse(struct kw_slice text, struct kw_local_cursor *cursor);
 
-/* The code of the function library `name` that answers with the cursor; behind what code holds. */
+/* The code of the function library `name` that answers with the cursor; appended to code. */
 void kw_cursor_library(
 	const char *name, const struct kw_local_cursor *cursor, struct kw_buffer *code);
 
-/* Is this code, byte for byte, what kw_cursor_library writes, under whatever name? */
+/* Is this code, byte for byte, what kw_cursor_library writes, under any name? */
 bool kw_cursor_is_library(struct kw_slice code);
 
 /* Read the cursor back out of a library's code. */

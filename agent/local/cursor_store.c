@@ -66,7 +66,7 @@ void kw_local_serve_stale_end(struct kw_local *local)
 	local->stale = KW_STALE_SERVED;
 }
 
-/* The link to its primary, perhaps an earlier agent, is down: ask once more, differently. */
+/* The link to its primary, perhaps an earlier agent, is down: ask once more, in the other way. */
 static bool asked_again(struct kw_local *local, const struct kw_reply *reply)
 {
 	bool again = reply->type == KW_REPLY_ERROR && kw_local_is_primary(local) &&
@@ -153,8 +153,10 @@ void kw_local_read_cursor(struct kw_local *local)
 		kw_local_serve_stale_end(local);
 		return;
 	}
-	/* Database 0 is confirmed from the start, so this cannot be made to wait by itself; behind
-	 * somebody's pending SELECT it is asked again with the next INFO. */
+	/*
+	 * Database 0 is confirmed from the start, so this need not wait for it. If the SELECT of
+	 * another part is pending, it is asked again with the next INFO.
+	 */
 	if (kw_local_use(local, 0) == KW_USE_OK)
 		kw_redis_words(local->redis, on_key, local, "GET", name, NULL);
 	else
@@ -235,7 +237,7 @@ void kw_local_write_cursor(struct kw_local *local, const struct kw_cursor_progre
 	};
 	kw_local_cursor_now(local, progress, &write->cursor);
 	if (kw_local_store_is_key(local)) {
-		/* Not behind a SELECT that may fail: the owner tries again. */
+		/* Not after a SELECT that can fail: the owner tries again. */
 		if (kw_local_use(local, 0) != KW_USE_OK) {
 			free(write);
 			kw_failure_set(&failure, KW_E_STATE,

@@ -2,8 +2,9 @@
  * The cursor's way into the local server and back: where it is stored, and when it is written.
  * cursor.h has its text.
  *
- * On servers from 7.0 it is a function library, elsewhere a key in database 0; apply.cursor_store
- * can choose. Reading it is a part of the connection's beginning (internal.h). Loop thread only.
+ * On servers from 7.0 it is a function library, on older ones a key in database 0;
+ * apply.cursor_store can choose. Reading it is a part of the connection's beginning (internal.h).
+ * Loop thread only.
  */
 #ifndef KW_AGENT_LOCAL_CURSOR_STORE_H
 #define KW_AGENT_LOCAL_CURSOR_STORE_H
@@ -17,7 +18,7 @@
 struct kw_local;
 
 enum kw_cursor_store {
-	KW_STORE_AUTO, /* a function library where the server knows them */
+	KW_STORE_AUTO, /* a function library if the server knows them */
 	KW_STORE_FUNCTION,
 	KW_STORE_KEY,
 };
@@ -26,7 +27,7 @@ enum kw_cursor_store {
 bool kw_local_owns_key(const struct kw_local *local, uint32_t database, struct kw_slice key);
 bool kw_local_store_is_key(const struct kw_local *local);
 
-/* How far the data have come: what a cursor says of them, beside what the facts tell. */
+/* How far the data have come: what a cursor says of them in addition to the facts. */
 struct kw_cursor_progress {
 	uint64_t epoch, version, quarantined; /* as in struct kw_local_cursor */
 	enum kw_cursor_bond bond;
@@ -53,10 +54,10 @@ enum kw_local_stale {
 };
 
 /*
- * A replica that serves nothing stale (replica-serve-stale-data no) answers MASTERDOWN while its
- * link is down, to questions about itself too. What is asked between these two calls it answers:
- * the setting is changed around it, in one write. Nothing is changed unless the server has refused
- * to answer, which kw_local_refused_stale notes.
+ * A replica that serves no stale data (replica-serve-stale-data no) answers MASTERDOWN while its
+ * link is down, to questions about itself too. It does answer questions that are asked between
+ * these two calls: the setting is changed around them, in one write. Nothing is changed unless the
+ * server has refused to answer, which kw_local_refused_stale notes.
  */
 void kw_local_refused_stale(struct kw_local *local);
 void kw_local_serve_stale(struct kw_local *local);

@@ -129,7 +129,7 @@ static void put_off_again(struct kw_databases *databases, const struct kw_reply 
 	databases->strayed_at = databases->answers;
 	memset(databases->confirmed, 0, sizeof databases->confirmed);
 	note_delay(databases, -1, reply);
-	/* A later SELECT that is awaited tells where the connection is. */
+	/* A later SELECT, which is awaited, tells which database is selected. */
 	if (databases->sm.state != KW_DATABASES_PENDING)
 		move(databases, KW_DATABASES_PUT_OFF, -1);
 }
@@ -149,7 +149,7 @@ static void on_select_again(void *arg, const struct kw_reply *reply)
 		put_off_again(databases, reply);
 		return;
 	}
-	/* The database was confirmed before: an operator has changed the ACL of our user. */
+	/* The database was confirmed before: so an operator has changed the ACL of our user. */
 	kw_log_error("local", "SELECT is refused in mid-stream (%.*s): reconciling",
 		(int)reply->text.length, (const char *)reply->text.data);
 	harm(databases);

@@ -22,9 +22,9 @@
  * A database is confirmed by one SELECT whose answer is awaited. From then on SELECTs are sent
  * without waiting, and commands follow at once. If the server refuses such a SELECT, the commands
  * after it are carried out in another database. That is harm: the owner is told, and looks at all
- * data again. A server that is busy with a script refuses the SELECT and the commands alike, and
- * nothing is harmed but by those commands that come just as the script ends. So each answer to a
- * command of a database is given to kw_databases_in_place.
+ * data again. A server that is busy with a script refuses both the SELECT and the commands. Only
+ * commands that come just as the script ends can do harm. So each answer to a command of a database
+ * is given to kw_databases_in_place.
  *
  * Loop thread only.
  */
@@ -48,7 +48,7 @@ enum kw_databases_state {
 	KW_DATABASES_LOST,    /* no database is known to be selected */
 };
 
-/* A SELECT that the server put off. The class and the words are those of its answer. */
+/* A SELECT that the server put off, with the class and the text of its answer. */
 struct kw_databases_delay {
 	int64_t database; /* -1: one of several */
 	uint64_t retry_us;
@@ -93,9 +93,8 @@ void kw_databases_begin(struct kw_databases *databases, struct kw_redis *redis);
 enum kw_local_use kw_databases_use(struct kw_databases *databases, uint32_t database);
 
 /*
- * Was the command that this answers carried out where it was meant to be? To be asked for each
- * answer to a command of a database (NULL: the connection is lost). False: handlers.harmed was
- * called.
+ * Was the command that this answers carried out where it was meant to be? Ask this for each answer
+ * to a command of a database (NULL: the connection is lost). False: handlers.harmed was called.
  */
 bool kw_databases_in_place(struct kw_databases *databases, const struct kw_reply *reply);
 

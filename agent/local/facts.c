@@ -38,7 +38,7 @@ static uint64_t number(struct kw_slice info, const char *field)
 	return value;
 }
 
-/* "" when INFO does not have the field; what is too long is cut. */
+/* "" if INFO does not have the field; a longer text is cut. */
 static void copy_text(struct kw_slice info, const char *field, char *text, size_t room)
 {
 	struct kw_slice value = {0};
@@ -57,8 +57,8 @@ static bool is_text(struct kw_slice info, const char *field, const char *expecte
 }
 
 /*
- * CONFIG RESETSTAT makes all counts begin anew. Our own INFO is counted, too: each look finds one
- * more of it at least, unless that happened.
+ * CONFIG RESETSTAT makes all counts begin anew. Our own INFO is counted, too: each look finds at
+ * least one more of it, unless that happened.
  */
 static void count_calls(struct kw_local_facts *facts, struct kw_slice info)
 {
@@ -91,7 +91,7 @@ void kw_facts_read(
 
 void kw_facts_leave_out_cursor_key(struct kw_local_facts *facts)
 {
-	/* INFO may be older than the cursor: then the key is not counted yet. */
+	/* INFO can be older than the cursor: then the key is not counted yet. */
 	if (facts->cursor_kind != KW_CURSOR_OURS || facts->database_keys[0] == 0)
 		return;
 	facts->keys--;

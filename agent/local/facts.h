@@ -1,7 +1,6 @@
 /*
- * What the local server says of itself: plain data, filled in from one answer to INFO, and the
- * cursor that was found in it. Nothing here is a conclusion; continuity.h draws those.
- * No connection; any thread.
+ * What the local server says about itself: plain data from one answer to INFO, and the cursor that
+ * was found in it. Conclusions are drawn in continuity.h, not here. No connection; any thread.
  */
 #ifndef KW_AGENT_LOCAL_FACTS_H
 #define KW_AGENT_LOCAL_FACTS_H
@@ -22,7 +21,7 @@ struct kw_local_facts {
 	uint64_t keys; /* in the databases of the filter, with any prefix; without our cursor */
 	uint64_t database_keys[KW_KEY_COUNTS_DATABASES]; /* the same by database */
 	uint64_t flushes;        /* calls of FLUSHALL, FLUSHDB and SWAPDB, our own among them */
-	uint64_t functions;      /* calls that can delete a function library, as the cursor is */
+	uint64_t functions;      /* calls that can delete a function library, such as the cursor */
 	struct kw_counter infos; /* calls of INFO: they show when the counts began anew */
 	uint64_t resets;         /* how often CONFIG RESETSTAT, or a restart, was seen */
 	uint64_t maxmemory;
@@ -34,14 +33,14 @@ struct kw_local_facts {
 	uint64_t refused; /* commands of its primary that it refused (unexpected_error_replies) */
 	char replid2[41]; /* the replication id before the present one; zeros: none */
 	bool aof;         /* the server starts from an AOF, which keeps no replication id */
-	char module[64];  /* a module that makes it load by way of its disk; "": none */
+	char module[64];  /* a module that makes it load through its disk; "": none */
 	enum kw_cursor_kind cursor_kind;
 	struct kw_local_cursor cursor; /* KW_CURSOR_OURS: as it was read, or written since */
 };
 
 /*
- * Fill in all that INFO (all sections) tells, but for the identity and the cursor.
- * Only the keys of databases that the filter names are counted.
+ * Fill in all that INFO (all sections) tells, except the identity and the cursor. Only the keys of
+ * databases that the filter names are counted.
  */
 void kw_facts_read(
 	struct kw_local_facts *facts, struct kw_slice info, const struct kw_filter *filter);

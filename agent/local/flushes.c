@@ -56,7 +56,7 @@ bool kw_flushes_look(struct kw_flushes *flushes, const struct kw_local_facts *fa
 		foreign |= kw_key_counts_shrunk(before, &now) >= 0;
 	else if (found == KW_COUNTER_ANEW)
 		foreign |= facts->flushes > 0;
-	/* Those on their way stay ours, to be accounted for when they are acknowledged. */
+	/* Those on their way stay ours; they are accounted for when they are acknowledged. */
 	if (foreign || flushes->unsure > 0 || found == KW_COUNTER_ANEW)
 		flushes->accounted = facts->flushes;
 	flushes->unsure = 0;

@@ -7,8 +7,8 @@
  *
  *     accounted  <=  counted by the server  <=  accounted + sent + unsure
  *
- * More than that was done by others. CONFIG RESETSTAT makes the server count anew; facts.h knows
- * how often it did.
+ * Other clients made any calls beyond that. CONFIG RESETSTAT makes the server count anew; facts.h
+ * knows how often it did.
  *
  * Pure; any thread.
  */
@@ -26,7 +26,7 @@ struct kw_flushes {
 	uint64_t accounted; /* of the server's count: others' that were seen, ours acknowledged */
 	uint64_t asked;     /* accounted for when the last INFO was sent: that many it must show */
 	uint64_t sent;      /* ours on a replication link, not acknowledged */
-	uint64_t unsure;    /* ours of a link that ended: nobody knows whether they were executed */
+	uint64_t unsure;    /* ours of a link that ended: they might have been executed */
 	struct kw_counter counter; /* what was accounted for at the last look */
 };
 
@@ -36,7 +36,7 @@ void kw_flushes_begin(struct kw_flushes *flushes, const struct kw_local_facts *f
 /* The same data on a new connection: ours on their way count when they are acknowledged. */
 void kw_flushes_continue(struct kw_flushes *flushes, const struct kw_local_facts *facts);
 
-/* May the server's count be explained by our own flushes alone? */
+/* Can our own flushes alone explain the server's count? */
 bool kw_flushes_explain(const struct kw_flushes *flushes, const struct kw_local_facts *facts);
 
 /*

@@ -5,7 +5,7 @@
  *   local.c          who answers there, and what has become of the data
  *   cursor_store.c   the cursor's way into the server and back
  *
- * Nobody else includes this. Loop thread only.
+ * No other file includes this. Loop thread only.
  */
 #ifndef KW_AGENT_LOCAL_INTERNAL_H
 #define KW_AGENT_LOCAL_INTERNAL_H
@@ -19,9 +19,9 @@ void kw_local_move(struct kw_local *local, enum kw_local_state state, const char
 void kw_local_ask_later(struct kw_local *local);
 
 /*
- * The server is not fit: by something that a person must mend; or by something that ends by itself
- * (it waits then). The sentence names the remedy. A server that was READY is left: answers may be
- * owed, and a new connection is a clean cut.
+ * The server is not fit: a person must mend it, or it ends by itself (WAITING). The sentence names
+ * the remedy. If it was READY, the connection is closed: answers can be owed, and a new connection
+ * owes none.
  */
 void kw_local_refuse(struct kw_local *local, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
@@ -29,8 +29,8 @@ void kw_local_wait(struct kw_local *local, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /*
- * An answer to what was asked of the server is an error. True: such as ends by itself (BUSY,
- * LOADING, MASTERDOWN); it is asked again, and if it was READY it stays so.
+ * The server answered a question with an error. True: the error ends by itself (BUSY, LOADING,
+ * MASTERDOWN); the question is asked again, and a server that was READY stays so.
  */
 bool kw_local_defer(struct kw_local *local, const char *command, const struct kw_reply *reply);
 

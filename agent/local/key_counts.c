@@ -39,7 +39,7 @@ int kw_key_counts_shrunk(const struct kw_key_counts *then, const struct kw_key_c
 		int before = digits_of(then->text[i]);
 		int after = (size_t)i < known ? digits_of(now->text[i]) : 0;
 
-		/* The next lower letter may stand for one key less. */
+		/* The next lower letter can stand for one key less. */
 		if (before > 0 && (after == 0 || after + 1 < before))
 			return i;
 	}

@@ -1,7 +1,7 @@
 /*
  * How many keys each local database held when the cursor was written. A restarted server does not
  * remember its count of flushes. If a database has lost more than half of its keys meanwhile, the
- * data may have been flushed, and the cursor is not believed.
+ * data might have been flushed, and the cursor is not believed.
  *
  * One letter a database stands for its number of keys, rounded down to a power of two. So ordinary
  * writes rarely change the text, and the cursor need not be written again for them.

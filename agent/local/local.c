@@ -1,4 +1,4 @@
-/* The local server: who answers there, may it be written to, and what has become of the data? */
+/* The local server: which server answers, may it be written to, and are the data still ours? */
 #include "internal.h"
 
 #include "base/log.h"
@@ -67,7 +67,7 @@ static bool check_fit(struct kw_local *local, struct kw_slice info)
 	return true;
 }
 
-/* READY: has anything happened to the data that we did not do? */
+/* READY: have other clients changed the data? */
 static void look_again(struct kw_local *local, struct kw_slice info)
 {
 	struct kw_local_facts *facts = &local->facts;
@@ -79,7 +79,9 @@ static void look_again(struct kw_local *local, struct kw_slice info)
 	verdict = kw_continuity_look(&local->continuity, facts, &before);
 	kw_local_ask_later(local);
 	if (verdict == KW_CONTINUITY_REPLACED) {
-		/* The server may have been a replica of another server: the data may be that one's.
+		/*
+		 * The server might have been a replica of another server: then the data might be
+		 * that server's.
 		 */
 		kw_local_wait(local,
 			"the local server's replication id changed: reading the cursor again");

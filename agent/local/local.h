@@ -12,7 +12,7 @@
  *      └──────────────────────────────────────────────────────────────────└─────────┘
  *
  * WAITING ends by itself; REFUSED must be mended by a person. kw_local_why says what it is. The
- * server or the carrier may also refuse the connection: REFUSED without one. kw_local_close leads
+ * server or the carrier can also refuse the connection: REFUSED without one. kw_local_close leads
  * to CLOSED by way of PARTING (from READY and LEAVING: handlers.gone is owed) or CLOSING.
  *
  * A server that the agent is the primary of (kw_local_lead) may be a replica.
@@ -48,7 +48,7 @@ enum kw_local_state {
 	KW_LOCAL_DOWN,       /* no connection; one is tried again soon */
 	KW_LOCAL_CONNECTING, /* until the server has accepted our login */
 	KW_LOCAL_ASKING,     /* for INFO, then for the cursor */
-	KW_LOCAL_WAITING,    /* not fit, by something that ends by itself */
+	KW_LOCAL_WAITING,    /* not fit, for a reason that ends by itself */
 	KW_LOCAL_REFUSED,    /* not fit until a person mends it */
 	KW_LOCAL_READY,      /* handlers.assessed was called */
 	KW_LOCAL_LEAVING,    /* was READY: the connection is closed, and opened again */
@@ -178,18 +178,18 @@ void kw_local_flushed(struct kw_local *local);
 /* The cursor last acknowledged. NULL: none was, it may be gone since, or the data are others. */
 const struct kw_local_cursor *kw_local_written(const struct kw_local *local);
 
-/* Does the cursor in the server lie about the data? Not any more once the data are claimed. */
+/* Is the cursor in the server wrong about the data? No longer once the data are claimed. */
 bool kw_local_spoiled(const struct kw_local *local);
 
 /* The cursor will be gone with the data that a snapshot replaces. */
 void kw_local_unwritten(struct kw_local *local);
 
-/* No position that the server may still show will be believed: a snapshot follows. */
+/* Believe no position that the server still shows: a snapshot follows. */
 void kw_local_claimed(struct kw_local *local);
 
 /*
- * The agent acts as the server's primary from now on, or no more. That the server is a replica,
- * loads and changes its replication id is then no reason to refuse it: the caller judges that
+ * The agent acts as the server's primary from now on, or no more. Then a server that is a replica,
+ * loads, or changes its replication id is not refused for that: the caller judges it
  * (handlers.looked).
  */
 void kw_local_lead(struct kw_local *local);
@@ -202,7 +202,7 @@ static inline bool kw_local_is_primary(const struct kw_local *local)
 
 /*
  * FLUSHDBs of ours on a replication link: how many are sent and not acknowledged now. The link
- * ended: of that many nobody knows whether they were executed; the next look forgets them, or the
+ * ended: for so many it is not known whether they were executed. The next look forgets them, or the
  * caller does, because the data are others.
  */
 void kw_local_link_sent(struct kw_local *local, uint64_t flushes);

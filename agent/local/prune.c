@@ -175,7 +175,7 @@ static void on_scan(void *arg, const struct kw_reply *reply)
 		(const char *)cursor.data);
 	if (strcmp(prune->cursor, "0") == 0)
 		move(prune, KW_PRUNE_SCANNED);
-	/* Somebody else may have used another database since the SCAN went out. */
+	/* Another part of the agent can have used another database since the SCAN went out. */
 	if (kw_local_use(prune->local, prune->databases[prune->database]) != KW_USE_OK) {
 		const struct kw_databases_delay *delay = &prune->local->databases.delay;
 
@@ -195,7 +195,10 @@ static void scan(struct kw_prune *prune)
 
 	switch (use) {
 	case KW_USE_WAIT:
-		/* If another database was put off a moment ago, wait until that is over. */
+		/*
+		 * If the SELECT of another database was put off a moment ago, wait until that is
+		 * over.
+		 */
 		if (delay && delay->database == prune->databases[prune->database]) {
 			kw_failure_of_class(&prune->failure, delay->class, "SELECT answers \"%s\"",
 				delay->words);

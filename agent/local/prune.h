@@ -1,5 +1,5 @@
 /*
- * Walking the local keys by SCAN, to delete what does not belong there, or only to count:
+ * Walking the local keys by SCAN, to delete keys that do not belong there, or only to count:
  *
  *   - after a reconcile: keys in the filter's scope that the snapshot did not have (keep);
  *   - a flush of a database of which only some prefixes are followed (keep nothing);
@@ -12,8 +12,8 @@
  *      │                                          └──────────────────────────────────────────┤
  *      └── the end, an error, stop ◀───────────────────────── it was the last one ───────────┘
  *
- * One SCAN and its UNLINKs are in flight at a time, so the walk is bounded whatever the keyspace.
- * No other part of the agent may write through the local connection meanwhile. Loop thread only.
+ * One SCAN and its UNLINKs are in flight at a time, so the walk is bounded for any keyspace. No
+ * other part of the agent may write through the local connection meanwhile. Loop thread only.
  */
 #ifndef KW_AGENT_LOCAL_PRUNE_H
 #define KW_AGENT_LOCAL_PRUNE_H
@@ -29,7 +29,7 @@
 #define KW_PRUNE_DATABASES_MAX 1024
 #define KW_PRUNE_SCAN_COUNT "1000"
 #define KW_PRUNE_BATCH 256
-/* Counting for consent stops here: "at least so many" says enough. */
+/* Counting for consent stops here: "at least so many" is enough. */
 #define KW_PRUNE_COUNT_MAX 100000
 
 struct kw_prune_plan {
@@ -73,7 +73,7 @@ static inline bool kw_prune_running(const struct kw_prune *prune)
 void kw_prune_start(
 	struct kw_prune *prune, const struct kw_prune_plan *plan, kw_local_done_fn done, void *arg);
 
-/* Give up: nothing is called any more. The connection is lost, or the plan is void. */
+/* Give up: nothing is called any more. The connection is lost, or the walk is no longer wanted. */
 void kw_prune_stop(struct kw_prune *prune);
 
 /* local's handlers.selected: a database that was waited for is there, or refused. */

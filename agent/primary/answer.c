@@ -14,7 +14,7 @@
 
 /*
  * The mark of agents, 8 digits of the cursor's name, random ones. The name is in it because a
- * server may carry the cursor of an agent that led it long ago: only the one that led it last may
+ * server can carry the cursor of an agent that led it long ago: only the agent that led it last may
  * believe its own.
  */
 static void own_prefix(const struct kw_replica *replica, char prefix[KW_REPLID_LENGTH + 1])
@@ -50,8 +50,8 @@ static bool make_replid(const struct kw_replica *replica, char replid[KW_REPLID_
 /* ---- PSYNC ---- */
 
 /*
- * An id of ours that the server goes by already is kept: it then goes on serving reads while it
- * loads (the servers' async_loading), which it does only for the same history. Offsets only grow.
+ * If the server has an id of ours already, keep it. Then it goes on serving reads while it loads
+ * (the servers' async_loading), which it does only for the same history. Offsets only grow.
  */
 static void answer_full(struct kw_replica *replica)
 {
@@ -94,9 +94,9 @@ static bool may_continue(struct kw_replica *replica, uint64_t applied)
 	if (!is_own(replica, replica->asked.replid) || replica->asked.offset <= 0)
 		return false;
 	/*
-	 * A server that an agent of this cursor's name led before: it names an offset between two
-	 * commands, the cursor in its data says where they are, and what follows is idempotent. So
-	 * any offset will do.
+	 * A server that an agent of this cursor's name led before. It names an offset between two
+	 * commands, the cursor in its data gives their position, and the changes that follow are
+	 * idempotent. So any offset will do.
 	 */
 	if (kw_feed_untouched(feed) && feed->offset == 0) {
 		memcpy(counts->replid, replica->asked.replid, sizeof counts->replid);

@@ -16,11 +16,11 @@
 /* What one loop turn writes at most, and how much gathers before it is written in mid-turn. */
 #define TURN_BYTES ((size_t)4 << 20)
 #define GATHER_BYTES ((size_t)128 << 10)
-/* Strangers that are named in the log. */
+/* Unknown peers that are named in the log. */
 #define REFUSALS_LOGGED 20
 /* What an emptied output keeps of its memory. */
 #define KEEP_BYTES ((size_t)1 << 20)
-/* Without a descriptor nobody is let in for so long, rather than asked for ever. */
+/* Without a free descriptor, accept no connection for so long, rather than try without end. */
 #define STARVED_US 100000
 
 struct kw_guest {
@@ -121,7 +121,7 @@ static void on_psync(void *arg, const char *replid, int64_t offset)
 	struct kw_downlink *downlink = guest->downlink;
 	struct kw_guest **at = &downlink->guests;
 
-	/* Only one that knows the login comes here: it is the server itself, come anew. */
+	/* Only a peer that knows the login comes here: it is the server itself, connected anew. */
 	if (downlink->replica)
 		fail(downlink->replica, "the server connected anew");
 	while (*at != guest)
@@ -150,8 +150,8 @@ static void on_ack(void *arg, uint64_t offset)
 }
 
 /*
- * Guests are kept newest first, and one that has said who it is goes on to PSYNC at once: the last
- * that has not is the one that has had the most time. False: none that may go.
+ * Guests are kept newest first, and one that has logged in goes on to PSYNC at once. So the last
+ * one that has not has had the most time. False: no guest may go.
  */
 static bool make_room(struct kw_downlink *downlink)
 {
@@ -281,7 +281,7 @@ static size_t write_once(struct kw_downlink *downlink, struct kw_slice value)
 		if (errno == EAGAIN || errno == EINTR)
 			downlink->blocked = true;
 		else
-			/* Callers may stand on the stack: told from the loop. */
+			/* A caller can be on the stack: told from the loop. */
 			snprintf(replica->why, sizeof replica->why, "%s", strerror(errno));
 		return 0;
 	}
@@ -429,7 +429,10 @@ int kw_downlink_listen(struct kw_downlink *downlink, struct kw_error *error)
 	return KW_OK;
 }
 
-/* In a load it says little, and what it takes says that it is there; later it says so itself. */
+/*
+ * During a load it sends little, but bytes that it takes show that it is there; later it sends
+ * signs of life.
+ */
 static bool is_silent(const struct kw_downlink *downlink, uint64_t now_us)
 {
 	uint64_t sign_us = downlink->replica->heard_us;

@@ -1,5 +1,5 @@
 /*
- * The link down to the local server: a listening socket, and the one replica behind it.
+ * The link down to the local server: a listening socket, and the one replica that connects to it.
  *
  *                 ┌─────── guests: at most KW_DOWNLINK_GUESTS, for KW_DOWNLINK_GREETING_MS ──────┐
  *   listen ──────▶│ replconf.h: PING, AUTH, REPLCONF, PSYNC                                       │
@@ -9,10 +9,10 @@
  *                    the replica ◀── output (answers, RDB), then the stream (feed.h)
  *                          └──▶ ACKs
  *
- * Strangers get no further than AUTH, have KW_DOWNLINK_GREETING_MS from when they came, and make
- * room for those that come later, so they cannot keep the server out. What is queued leaves at the
- * end of the loop turn, or at once when much has gathered. Handlers are called from the loop, never
- * from within a call. Loop thread only.
+ * Unknown peers get no further than AUTH. They have KW_DOWNLINK_GREETING_MS from their arrival, and
+ * make room for later ones, so they cannot keep the server out. Queued bytes leave at the end of
+ * the loop turn, or at once when there are many. Handlers are called from the loop, never from
+ * within a call. Loop thread only.
  */
 #ifndef KW_AGENT_PRIMARY_DOWNLINK_H
 #define KW_AGENT_PRIMARY_DOWNLINK_H
@@ -30,8 +30,10 @@
 
 #define KW_DOWNLINK_GUESTS 8
 #define KW_DOWNLINK_GREETING_MS 10000
-/* A replica that says nothing for so long, though it should each second, is gone; not while bytes
- * of a snapshot leave: a server in a load may find no time to speak. */
+/*
+ * A replica sends something each second. If it sends nothing for so long, it is gone; but not while
+ * bytes of a snapshot leave, because a loading server might find no time to send.
+ */
 #define KW_DOWNLINK_SILENCE_MS 60000
 #define KW_DOWNLINK_WHY 256
 
@@ -66,7 +68,7 @@ struct kw_downlink {
 	int guest_count;
 	struct kw_guest *replica;
 	struct kw_buffer output; /* answers and RDB, before anything of the stream */
-	struct kw_feed *feed;    /* attached: sent behind output */
+	struct kw_feed *feed;    /* attached: sent after output */
 	bool blocked;            /* the socket takes no more for now */
 	uint64_t wrote_us;       /* our clock when bytes left last */
 	uint64_t refused;        /* strangers, ever */
@@ -81,7 +83,7 @@ struct kw_downlink {
 int kw_downlink_address(
 	const char *text, struct sockaddr_storage *address, char host[64], struct kw_error *error);
 
-/* A socket that listens there, and the port it got; -1: errno says why. */
+/* A socket that listens there, and its port; -1: errno says why. */
 int kw_downlink_open(const struct sockaddr_storage *address, uint16_t *port);
 
 /* address as kw_downlink_address checked it. */
@@ -106,10 +108,10 @@ void kw_downlink_appended(struct kw_downlink *downlink);
 /* Something was added to the stream. */
 void kw_downlink_wake(struct kw_downlink *downlink);
 
-/* A large run of bytes behind output: what the socket takes at once is not copied. */
+/* A large run of bytes after output: what the socket takes at once is not copied. */
 void kw_downlink_value(struct kw_downlink *downlink, struct kw_slice value);
 
-/* Send this behind output from now on; NULL: not any more. */
+/* Send this after output from now on; NULL: no longer. */
 void kw_downlink_attach(struct kw_downlink *downlink, struct kw_feed *feed);
 
 /* End the replica's connection; `lost` is not called. */

@@ -123,8 +123,8 @@ static void take(struct kw_replica *replica, enum kw_takeover_want want)
 }
 
 /*
- * Functions, and the library that the cursor is: servers from 7.0 on. And a load beside the old
- * data: by way of the disk, a load that fails would cost both them and the server's dump.rdb.
+ * Functions, and the cursor as a library: servers from 7.0 on. And a load beside the old data: if a
+ * load through the disk failed, both the data and the server's dump.rdb would be lost.
  */
 static bool is_capable(struct kw_replica *replica)
 {
@@ -321,7 +321,7 @@ const struct kw_downlink_handlers kw_replica_downlink_handlers = {
 	.closed = on_downlink_closed,
 };
 
-/* Other data than before: what was known of the server does not count any more. */
+/* Other data than before: forget what was known of the server. */
 static void begin_anew(struct kw_replica *replica)
 {
 	const struct kw_local_facts *facts = &replica->local->facts;
@@ -421,7 +421,7 @@ void kw_replica_tick(struct kw_replica *replica, uint64_t now_us)
 void kw_replica_report(const struct kw_replica *replica, struct kw_link_report *report)
 {
 	*report = replica->counts;
-	/* Whether the link is off for good or only apart is of no use to an operator. */
+	/* To an operator it does not matter whether the link is off for good or only apart. */
 	report->state =
 		kw_replica_is(replica, KW_REPLICA_APART) ? "off" : kw_sm_name(&replica->phase);
 	report->port = replica->downlink.port;

@@ -73,7 +73,7 @@ static void on_released(void *arg, const struct kw_failure *failure)
 		return;
 	}
 	kw_log_info("link", "the local server is promoted");
-	/* The operator asked for it: a restart of the agent must not undo the promotion. */
+	/* The operator asked for the promotion: a restart of the agent must not undo it. */
 	if (replica->shutdown == KW_SHUTDOWN_PROMOTE_FINAL)
 		progress = (struct kw_cursor_progress){
 			cursor->epoch, cursor->version, cursor->quarantined, KW_BOND_PROMOTED};

@@ -42,9 +42,9 @@ static bool has_no_second_id(const struct kw_local_facts *facts)
 
 /*
  * This agent saw the server in this run, or in the run before it, restarted and led by no agent.
- * What the server saved then names the id it had taken, or none, because it had no replica. A
- * server that was seen a moment ago can have restarted several times; but it was up for no longer
- * than the agent needs to connect, and a failover is not done in that time.
+ * Its saved data then name the id it had taken, or none, because it had no replica. A server that
+ * was seen a moment ago can have restarted several times. But it was up for no longer than the
+ * agent needs to connect, and a failover takes longer.
  */
 static bool was_seen_restarted(const struct kw_local_facts *facts,
 	const struct kw_ownership_memory *memory, uint64_t now_us)
@@ -64,7 +64,7 @@ bool kw_ownership_saved_by_others(const struct kw_local_facts *facts,
 	       !was_seen_restarted(facts, memory, now_us);
 }
 
-/* An agent led it, and it is not led any more although it did not merely restart. */
+/* An agent led it, and it is not led any more; a mere restart does not explain that. */
 static bool was_taken_from_an_agent(const struct kw_local_facts *facts,
 	const struct kw_ownership_memory *memory, uint64_t now_us)
 {
@@ -146,7 +146,7 @@ void kw_ownership_remember(struct kw_ownership_memory *memory, const struct kw_l
 
 void kw_ownership_forget(struct kw_ownership_memory *memory)
 {
-	/* The run is kept: it cannot come again as another one. */
+	/* The run is kept: no other run will have the same id. */
 	memory->restarted_replid[0] = '\0';
 	memory->seen_us = 0;
 	assert(memory->restarted_replid[0] == '\0' && memory->seen_us == 0);

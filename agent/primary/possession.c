@@ -80,7 +80,7 @@ static void explain_promoted(struct kw_replica *replica)
 }
 
 /*
- * Another client promoted the server, or sent it to another primary: in a failover perhaps. What is
+ * Another client promoted the server, or sent it to another primary, perhaps in a failover. Data
  * written there now must not be replaced, whatever the consent was for.
  */
 static void leave_alone(struct kw_replica *replica, enum kw_ownership ownership)
@@ -125,7 +125,7 @@ static void leave_mark(struct kw_replica *replica)
 
 /* ---- what the server is seen to be ---- */
 
-/* A server that is asked to follow, let go or left alone is not judged by what it is meanwhile. */
+/* While the server is asked to follow, let go, or left alone, its present role is not judged. */
 static bool is_judged(const struct kw_replica *replica)
 {
 	if (kw_replica_left_alone(replica) || kw_replica_is_leaving(replica) ||

@@ -1,6 +1,6 @@
 /*
- * A replica swallows the errors of commands on its link, and acknowledges what it refused. It
- * counts them. If the count grows, the data are not what was handed on, and a snapshot has to mend
+ * A replica does not report errors of commands on its link, and acknowledges what it refused. It
+ * counts them. If the count grows, the data are not what was handed on, and a snapshot must mend
  * them.
  */
 #include "replica.h"
@@ -10,12 +10,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* A link that was in order for so long is no longer blamed for what it refused before. */
+/* After a link was in order for so long, its earlier refusals no longer count. */
 #define FORGIVEN_US 600000000
 /* Refusals in a row after which a person should look. */
 #define REFUSED_ALARM 3
 
-/* What was refused before is made good by the snapshot on its way; nothing else forgives it. */
+/* The snapshot on its way makes good what was refused before; nothing else does. */
 static bool snapshot_comes(const struct kw_replica *replica)
 {
 	return kw_replica_loads(replica) || kw_replica_awaits(replica, KW_TAKEOVER_SNAPSHOT);

@@ -28,7 +28,7 @@ void kw_replconf_close(struct kw_replconf *replconf)
 
 /* ---- taking commands apart ---- */
 
-/* "<mark><number>\r\n" at *at; moved behind it. */
+/* "<mark><number>\r\n" at *at, which moves past it. */
 static enum parsed take_header(
 	struct kw_slice text, size_t *at, char mark, uint64_t most, uint64_t *number)
 {

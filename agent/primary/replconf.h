@@ -6,8 +6,8 @@
  *   └──────────┘  with a login and capa eof: told              └────────┘
  *
  * Commands are RESP arrays and may come pipelined or in pieces; bare newlines (a server sends them
- * while it loads) are passed over. Nobody but the server that knows the login gets further than
- * AUTH. Pure: bytes in, bytes into `output`, handlers called from within feed. One thread.
+ * while it loads) are passed over. Only the server that knows the login gets further than AUTH.
+ * Pure: bytes in, bytes into `output`, handlers called from within feed. One thread.
  */
 #ifndef KW_AGENT_PRIMARY_REPLCONF_H
 #define KW_AGENT_PRIMARY_REPLCONF_H
@@ -57,8 +57,8 @@ void kw_replconf_init(struct kw_replconf *replconf, const struct kw_link_login *
 void kw_replconf_close(struct kw_replconf *replconf);
 
 /*
- * Bytes came. KW_E_PROTOCOL: not what a replica says, or beyond the bounds; KW_E_REFUSED: a wrong
- * login or none. What output holds may still be sent, then the connection is to end.
+ * Bytes came. KW_E_PROTOCOL: bytes that no replica sends, or beyond the bounds; KW_E_REFUSED: a
+ * wrong login or none. Output may still be sent; then the connection must end.
  */
 int kw_replconf_feed(
 	struct kw_replconf *replconf, const void *bytes, size_t length, struct kw_error *error);

@@ -41,12 +41,12 @@
 
 /* The server connects within this long after REPLICAOF, or it cannot. */
 #define KW_REPLICA_CONNECT_US 10000000
-/* So long of silence on the link, and something harmless is sent (repl-timeout: 60 s). */
+/* After so long without traffic on the link, something harmless is sent (repl-timeout: 60 s). */
 #define KW_REPLICA_PING_US 3000000
 
 enum kw_replica_phase {
 	KW_REPLICA_OFF,
-	KW_REPLICA_APART, /* the server shall continue; it is asked to as soon as it can be */
+	KW_REPLICA_APART, /* the server must continue; it is asked to as soon as possible */
 	KW_REPLICA_TAKING,
 	KW_REPLICA_WAITING,
 	KW_REPLICA_SNAPSHOT,
@@ -91,12 +91,12 @@ struct kw_replica_snapshot {
 
 /* What the loader does in the course of a snapshot. */
 struct kw_replica_snapshot_hooks {
-	/* Put the head of an RDB behind what the output holds: records follow. */
+	/* Append the head of an RDB to the output: records follow. */
 	int (*start)(void *arg, struct kw_buffer *output, struct kw_error *error);
 	void (*loaded)(void *arg);
 	/* The snapshot was given up before it was loaded, or there was none. */
 	void (*dropped)(void *arg);
-	/* Nothing went out for a while: put something there that the server passes over. */
+	/* Nothing went out for a while: append something that the server ignores. */
 	void (*idle)(void *arg, struct kw_buffer *output);
 	void *arg;
 };
@@ -160,7 +160,7 @@ struct kw_link_report {
  */
 enum kw_possession {
 	KW_POSSESSION_NOT_TAKEN,
-	KW_POSSESSION_WANTED, /* the operator asked for a resync: taken whatever it is now */
+	KW_POSSESSION_WANTED, /* the operator asked for a resync: taken, whatever its state */
 	KW_POSSESSION_TAKEN,
 	KW_POSSESSION_MARK_OWED, /* left alone; the cursor does not say yet that it was promoted */
 	KW_POSSESSION_LEFT_ALONE,
@@ -257,14 +257,14 @@ static inline bool kw_replica_awaits(const struct kw_replica *replica, enum kw_t
 	return kw_replica_is(replica, KW_REPLICA_WAITING) && replica->in.waiting.want == want;
 }
 
-/* Say what is in the way, or that nothing is; tell the owner; end what prepare began. */
+/* Set the obstacle, or that there is none; tell the owner; end what prepare began. */
 void kw_replica_trouble(struct kw_replica *replica, enum kw_trouble_kind kind, const char *format,
 	...) __attribute__((format(printf, 3, 4)));
 void kw_replica_no_trouble(struct kw_replica *replica);
 void kw_replica_tell(struct kw_replica *replica);
 void kw_replica_prepared(struct kw_replica *replica, const struct kw_failure *failure);
 
-/* Nothing handed on counts any more: end the link and forget what is queued for it. */
+/* Forget all that was handed on: end the link and drop what is queued for it. */
 void kw_replica_reset(struct kw_replica *replica, const char *why);
 /* The same, and the owner is told that only a snapshot mends it. */
 void kw_replica_give_up(struct kw_replica *replica, const char *why);
@@ -298,7 +298,7 @@ static inline bool kw_replica_is_leaving(const struct kw_replica *replica)
 {
 	return replica->leaving.state != KW_LEAVE_STAYING;
 }
-/* Called until it says false, or as long as there is time. */
+/* Called until it returns false, or until the time is over. */
 bool kw_replica_leave(struct kw_replica *replica);
 /* REPLICAOF NO ONE, for a server that stays in use: done as of kw_takeover_release. */
 void kw_replica_release(struct kw_replica *replica, kw_local_done_fn done, void *arg);

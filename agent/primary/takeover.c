@@ -88,7 +88,7 @@ static void ask(struct kw_takeover *takeover, kw_reply_fn fn, int argc, const ch
 	ask(takeover, fn, (int)(sizeof((const char *[]){__VA_ARGS__}) / sizeof(const char *)),     \
 		(const char *[]){__VA_ARGS__})
 
-/* Count the answer. False: it is of what was stopped, or the connection is lost. */
+/* Count the answer. False: its question was stopped, or the connection is lost. */
 static bool expected(struct kw_takeover *takeover, const struct kw_reply *reply)
 {
 	assert(takeover->owed > 0 && takeover->ignored <= takeover->owed);
@@ -241,7 +241,7 @@ static void on_swapdb(void *arg, const struct kw_reply *reply)
 	on_set(takeover, reply);
 }
 
-/* It failed: the server stays what it is, and its settings become what they were. */
+/* It failed: the server keeps its role, and its settings are put back. */
 static void undo(struct kw_takeover *takeover)
 {
 	kw_takeover_loaded(takeover);
@@ -316,7 +316,7 @@ static void take_setting(
 			(int)name.length, (const char *)name.data);
 }
 
-/* What was in force before agents came; one of them may have been killed in the midst of a load. */
+/* The setting before agents came; one of them might have been killed during a load. */
 static void recall_settings(struct kw_takeover *takeover, const char *known)
 {
 	bool swapdb = strcmp(takeover->diskless, SWAPDB) == 0;
@@ -328,7 +328,7 @@ static void recall_settings(struct kw_takeover *takeover, const char *known)
 		takeover->swapdb_set = strcmp(before, SWAPDB) != 0;
 		snprintf(takeover->diskless, sizeof takeover->diskless, "%s", before);
 	} else if (ours && strcmp(before, takeover->diskless) != 0) {
-		/* The setting was changed since then: a new password has to remember that. */
+		/* The setting was changed since then: a new password must remember it. */
 		forget_password(takeover);
 	} else if (takeover->swapdb_set && swapdb) {
 		snprintf(takeover->diskless, sizeof takeover->diskless, "%s", known);
@@ -434,7 +434,7 @@ void kw_takeover_loaded(struct kw_takeover *takeover)
 			takeover->diskless);
 }
 
-/* Forget the password only once it is gone: else the next try would not take it away. */
+/* Forget the password only when it is removed: else the next try would not remove it. */
 static void on_password_gone(void *arg, const struct kw_reply *reply)
 {
 	struct kw_takeover *takeover = arg;
@@ -477,7 +477,7 @@ static void put_back(struct kw_takeover *takeover, const char *name, const char 
 		value, NULL);
 }
 
-/* Only a password with our mark: the operator can have set another one meanwhile. */
+/* Only a password with our mark: the operator might have set another one meanwhile. */
 static void on_give_back(void *arg, const struct kw_reply *reply)
 {
 	struct kw_takeover *takeover = arg;

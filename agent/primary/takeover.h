@@ -1,5 +1,5 @@
 /*
- * Making the local server a replica of this agent, and letting it go: what is asked and set through
+ * Making the local server a replica of this agent, and letting it go, by questions and settings on
  * the agent's ordinary connection to it.
  *
  *             start ┌────────┐ answered ┌─────────┐ all taken ┌───────────┐
@@ -19,10 +19,10 @@
  *
  *   keywake/<repl-diskless-load of before>/<32 random hex digits>
  *
- * It tells any later agent that an agent set it, and what to put back. It lives in the server for
- * exactly as long as the other setting does. So an agent that is killed at any moment leaves
- * nothing that the next agent does not find. A masterauth of the operator is used as it is; then
- * only this process remembers the setting. Loop thread only.
+ * It tells any later agent that an agent set it, and what to put back. It stays in the server for
+ * exactly as long as the other setting does. So if an agent is killed at any moment, the next agent
+ * finds all that it left. A masterauth of the operator is used as it is; then only this process
+ * remembers the setting. Loop thread only.
  */
 #ifndef KW_AGENT_PRIMARY_TAKEOVER_H
 #define KW_AGENT_PRIMARY_TAKEOVER_H
@@ -49,7 +49,7 @@ enum kw_takeover_state {
 	KW_TAKEOVER_PUTTING_BACK,
 };
 
-/* What the server shall get once it follows. */
+/* What the server gets once it follows. */
 enum kw_takeover_want {
 	KW_TAKEOVER_CONTINUE, /* the stream from where it is */
 	KW_TAKEOVER_SNAPSHOT, /* an RDB: repl-diskless-load is set, FUNCTION DUMP is asked for */
@@ -59,7 +59,7 @@ enum kw_takeover_want {
 enum kw_takeover_auth {
 	KW_AUTH_THEIRS, /* the operator's, or there is none */
 	KW_AUTH_OURS,   /* of this agent, or of one before it */
-	KW_AUTH_NEW,    /* set by this very takeover: taken back if that fails */
+	KW_AUTH_NEW,    /* set by this takeover: taken back if it fails */
 };
 
 struct kw_takeover {
@@ -95,7 +95,7 @@ void kw_takeover_close(struct kw_takeover *takeover);
 void kw_takeover_start(struct kw_takeover *takeover, const char *host, uint16_t port,
 	enum kw_takeover_want want, kw_local_done_fn done, void *arg);
 
-/* Give up what runs: done is not called any more. The connection may be gone. */
+/* Give up what runs: done is not called any more. The connection may already be gone. */
 void kw_takeover_stop(struct kw_takeover *takeover);
 
 /* done is owed. */
@@ -109,14 +109,14 @@ void kw_takeover_loaded(struct kw_takeover *takeover);
 
 /*
  * The server belongs to another client now: put back what this agent, or one before it, has set.
- * Above all its masterauth, which would keep the server from a primary without a password. Only
+ * Above all its masterauth: with it the server could not follow a primary without a password. Only
  * when READY.
  */
 void kw_takeover_give_back(struct kw_takeover *takeover);
 
 /*
  * REPLICAOF NO ONE, then all settings as before; done as above. Only when READY and IDLE. After a
- * failure it may be tried again: what was done is not undone, and what was not is remembered.
+ * failure it may be tried again: steps that were done stay done, and the others are remembered.
  */
 void kw_takeover_release(struct kw_takeover *takeover, kw_local_done_fn done, void *arg);
 

@@ -12,7 +12,7 @@ static void start_reader(struct kw_sync *sync, const struct kw_cursor *from)
 {
 	assert(sync->intake == KW_SYNC_INTAKE_OPEN);
 	kw_sync_clear_why(sync);
-	/* Another proxy may answer now: what was equal to the one before says nothing. */
+	/* Another proxy can answer now: equality with the previous one says nothing. */
 	kw_progress_unlevel(&sync->progress);
 	kw_follow_start(sync->follow, from);
 	sync->started_us = sync->follow->begun_us;
@@ -22,7 +22,7 @@ static void start_snapshot(struct kw_sync *sync)
 {
 	const struct kw_superblock *superblock = &sync->follow->superblock;
 
-	/* The proxy must keep the tombstones of what comes after this. */
+	/* The proxy must keep the tombstones of later versions. */
 	sync->passed = superblock->version;
 	sync->snapshots++;
 	if (sync->snapshots > 1)
@@ -54,8 +54,8 @@ static void wait_again(struct kw_sync *sync, const char *why)
 
 /*
  * A server without memory refuses even the cursor. The deletes that make room come only with the
- * snapshot and its prune, so there is nothing to wait for. The cursor that is there stays, if it
- * may.
+ * snapshot and its prune, so there is nothing to wait for. The old cursor stays, if that is
+ * allowed.
  */
 static bool without_claim(const struct kw_sync *sync, const struct kw_failure *failure)
 {
@@ -69,8 +69,8 @@ static bool without_claim(const struct kw_sync *sync, const struct kw_failure *f
 }
 
 /*
- * The claim may last, and the proxy may be lost meanwhile. Another one may be there already, whose
- * table is not complete: then all is decided again.
+ * The claim can last, and the proxy can be lost meanwhile. If another one is there already, and its
+ * table is not complete, all is decided again.
  */
 static bool is_as_claimed(const struct kw_sync *sync)
 {
@@ -135,7 +135,7 @@ static void count(struct kw_sync *sync)
 	kw_sync_enter(sync, KW_SYNC_COUNT, "only some prefixes are followed");
 }
 
-/* What is refused, or not known, is counted again each second. */
+/* If the result is a refusal, or not known, keys are counted again each second. */
 static enum kw_claim may_claim(struct kw_sync *sync, uint64_t now_us)
 {
 	const struct kw_claim_facts facts = {
@@ -156,13 +156,13 @@ static enum kw_claim may_claim(struct kw_sync *sync, uint64_t now_us)
 	}
 	if (!kw_claim_granted(claim) && facts.scope == KW_CLAIM_PREFIXES)
 		count(sync);
-	/* A count is good for one claim: keys may come meanwhile. */
+	/* A count is good for one claim: later there might be more keys. */
 	if (kw_claim_granted(claim))
 		sync->counted_keys = KW_CLAIM_NOT_COUNTED;
 	return claim;
 }
 
-/* Are both ends there, and is nothing waited for? */
+/* Are both ends there, and is there nothing to wait for? */
 static bool can_begin(struct kw_sync *sync, uint64_t now_us)
 {
 	if (!kw_follow_up(sync->follow) || sync->follow->superblock.epoch == 0 ||

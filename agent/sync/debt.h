@@ -1,14 +1,15 @@
 /*
- * What the local data lack although all of it was handed on, and when a reconcile must bring it:
+ * Data that the local server lacks although all of it was handed on, and when a reconcile must
+ * bring them:
  *
  *   - values that did not fit into the server's memory (owed). A reconcile follows when all that
  *     came after them is applied, deletes included, because those make room;
- *   - keys that the server evicted by itself. A reconcile follows when it has evicted nothing for
- *     a while: to read everything again costs much, and helps nobody while it goes on evicting.
+ *   - keys that the server evicted by itself. A reconcile follows when it has evicted nothing for a
+ *     while: to read everything again costs much, and is of no use while it goes on evicting.
  *
- * Both pauses grow from one reconcile to the next while the trouble lasts. The first `warm` after a
- * snapshot waits until a server that may evict was asked whether it kept all of it.
- * Pure; one thread.
+ * Both pauses grow from one reconcile to the next while the trouble lasts. If the server can evict,
+ * the first `warm` after a snapshot waits until it was asked whether it kept all of it. Pure; one
+ * thread.
  */
 #ifndef KW_AGENT_SYNC_DEBT_H
 #define KW_AGENT_SYNC_DEBT_H
@@ -53,8 +54,8 @@ void kw_debt_forgive(struct kw_debt *debt);
 bool kw_debt_count(struct kw_debt *debt, uint64_t evicted, uint64_t resets, uint64_t now_us);
 
 /*
- * Is a reconcile due? To be asked time and again: the first question plans it. owed: values that
- * did not fit; acknowledged: all that was handed on is.
+ * Is a reconcile due? Ask repeatedly: the first question plans it. owed: values that did not fit.
+ * acknowledged: all that was handed on is acknowledged.
  */
 enum kw_debt_due kw_debt_due(
 	struct kw_debt *debt, uint64_t owed, bool acknowledged, uint64_t now_us);
@@ -65,7 +66,7 @@ void kw_debt_settled(struct kw_debt *debt);
 /* The INFO with this number will say whether the snapshot was kept. */
 void kw_debt_ask(struct kw_debt *debt, uint64_t question);
 
-/* Was a server that may evict asked, and did it answer? answered: the last INFO that was. */
+/* Was a server that can evict asked, and did it answer? answered: the last INFO that was. */
 bool kw_debt_kept(const struct kw_debt *debt, uint64_t answered);
 
 #endif

@@ -5,7 +5,10 @@ int kw_sync_check_fit(const struct kw_superblock *superblock,
 {
 	uint16_t local = kw_server_rdb_version(identity);
 
-	/* In mode replica the primary would be made a replica of itself, and stay one. */
+	/*
+	 * In mode replica the agent would make the primary a replica of itself, and it would stay
+	 * one.
+	 */
 	if (superblock->source_id && superblock->source_id == kw_server_id(identity))
 		return kw_error_set(error, KW_E_STATE,
 			"the local server is the primary that the proxy follows: set redis.address "

@@ -1,4 +1,4 @@
-/* What the files of the sync share, and nobody else uses. */
+/* What the files of the sync share. No other file includes this. */
 #ifndef KW_AGENT_SYNC_INTERNAL_H
 #define KW_AGENT_SYNC_INTERNAL_H
 
@@ -23,7 +23,7 @@ static inline enum kw_cursor_doubt kw_sync_cursor_doubt(const struct kw_sync *sy
 	return kw_cursor_doubt(&sync->local->facts, kw_filter_hash(sync->filter));
 }
 
-/* sync.c: what keeps the sync from going on, and that nothing does any more. */
+/* sync.c: set the obstacle that keeps the sync from going on; clear it. */
 void kw_sync_set_why(struct kw_sync *sync, enum kw_sync_obstacle obstacle, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 void kw_sync_clear_why(struct kw_sync *sync);
@@ -46,12 +46,12 @@ void kw_sync_settle(struct kw_sync *sync, uint64_t now_us);
 
 /*
  * phases.c: may keys be deleted, or replaced as a whole, because of this table? One that is not
- * complete lacks keys that the primary has. A snapshot that only adds may be taken of any.
+ * complete lacks keys that the primary has. A snapshot that only adds may come from any table.
  */
 bool kw_sync_is_table_enough(const struct kw_sync *sync);
 
 /*
- * replace.c: may a load begin now? Not while the proxy hangs: what it began it would not end.
+ * replace.c: may a load begin now? Not while the proxy hangs: a load that began would not end.
  */
 bool kw_sync_may_load(const struct kw_sync *sync, uint64_t now_us);
 /* In SNAPSHOT: it begins; it was read to its end. False: it was given up instead. */
@@ -65,7 +65,10 @@ void kw_sync_mend(struct kw_sync *sync, uint64_t now_us);
 /* Has the sync been level since the last snapshot began? Sets `settled`. */
 void kw_sync_learn_level(struct kw_sync *sync, uint64_t now_us);
 
-/* sink.c: about so many keys come with a snapshot; bounded, because the superblock says it. */
+/*
+ * sink.c: about so many keys come with a snapshot; bounded, because the number comes from the
+ * superblock.
+ */
 uint64_t kw_sync_keys_expected(const struct kw_sync *sync);
 
 #endif

@@ -1,4 +1,4 @@
-/* What the local data lack, when a reconcile brings it, and whether they are level. */
+/* What the local data lack, when a reconcile brings it, and whether the data are level. */
 #include "internal.h"
 
 #include "base/clock.h"

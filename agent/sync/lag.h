@@ -1,6 +1,6 @@
 /*
- * A histogram of lags in microseconds: fixed buckets, sixteen to each power of two, so that every
- * value is kept to within 1/16 of itself in about 8 KiB. Pure; one thread.
+ * A histogram of lags in microseconds: fixed buckets, sixteen to each power of two. So every value
+ * is kept to within 1/16 of itself, in about 8 KiB. Pure; one thread.
  */
 #ifndef KW_AGENT_SYNC_LAG_H
 #define KW_AGENT_SYNC_LAG_H

@@ -1,5 +1,5 @@
 /*
- * How far the table is behind its primary. Pure; any thread.
+ * How far the table lags its primary. Pure; any thread.
  */
 #ifndef KW_AGENT_SYNC_LEVEL_H
 #define KW_AGENT_SYNC_LEVEL_H
@@ -10,11 +10,11 @@
 
 /*
  * Only what exceeds the interval of the proxy's own freshness barrier counts. 0 while the proxy
- * keeps up, and in a state that tells by itself that it does not.
+ * keeps up, and in a state that itself says that it does not.
  */
 uint64_t kw_level_source_lag_us(const struct kw_superblock *superblock);
 
-/* How fresh the table is, for a replica that must be at most warm_lag_us behind the primary. */
+/* How fresh the table is, for a replica whose lag must be at most warm_lag_us. */
 enum kw_level_table {
 	KW_TABLE_INCOMPLETE, /* the proxy's first scan is not complete */
 	KW_TABLE_UNFRESH,    /* the proxy fetches what changed while it scanned */

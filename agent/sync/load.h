@@ -1,12 +1,12 @@
 /*
  * Watching a snapshot that replaces all local data at once. While the server loads it, it reads its
- * link and answers no client until more comes. So a load is never held up by what may last: it is
- * given up, and the server keeps the data that it had before.
+ * link and answers no client until more comes. So a load never waits for a cause that can last: it
+ * is given up, and the server keeps the data that it had before.
  *
  *   - Nothing was read for KW_LOAD_IDLE_US, although the server waits for more.
- *   - The snapshot lost a segment: it lacks keys until the tail has brought them, and data of
- *     before are better than that. If the primary overtakes KW_LOAD_GIVEN_UP_MAX snapshots in a
- *     row, the next one is taken as it is.
+ *   - The snapshot lost a segment: it lacks keys until the tail has brought them, and the old data
+ *     are better than that. If the primary overtakes KW_LOAD_GIVEN_UP_MAX snapshots in a row, the
+ *     next one is taken as it is.
  *
  * Pure; one thread.
  */
@@ -28,9 +28,9 @@ struct kw_load_watch {
 void kw_load_begin(struct kw_load_watch *watch, uint64_t bytes, uint64_t vanished, uint64_t now_us);
 
 /*
- * Does the server wait for what does not come? To be asked time and again. room: bytes that it
- * would take now. A server that takes its time has none, and is not kept waiting. Bytes count that
- * the filter leaves out.
+ * Does the server wait for data that do not come? Ask repeatedly. room: bytes that it would take
+ * now. A slow server has none, and does not wait for us. Bytes that the filter leaves out count,
+ * too.
  */
 bool kw_load_is_stuck(struct kw_load_watch *watch, uint64_t bytes, uint64_t room, uint64_t now_us);
 

@@ -32,7 +32,7 @@ static bool has_keys_noted(const struct kw_sync *sync)
 	return sync->keyset.count > 0 || sync->keyset.capacity > 0;
 }
 
-/* Nothing of an earlier snapshot is under way: no reader, no walk, no keys noted. */
+/* No part of an earlier snapshot is under way: no reader, no walk, no keys noted. */
 static bool is_at_rest(const struct kw_sync *sync)
 {
 	return !is_reading(sync) && !kw_prune_running(&sync->walk) && !has_keys_noted(sync);
@@ -60,7 +60,7 @@ static bool holds_in_claim(const struct kw_sync *sync)
 }
 
 /*
- * The claim comes before the first record. The server saves its data at any moment, and then the
+ * The claim comes before the first record. The server can save its data at any moment, and then the
  * cursor in them must say that their position is not known.
  */
 static bool holds_in_snapshot(const struct kw_sync *sync)
@@ -78,7 +78,7 @@ static bool holds_in_settle(const struct kw_sync *sync)
 }
 
 /*
- * A position means that a pass was consistent: until then the keys of a segment that vanished may
+ * A position means that a pass was consistent: until then, the keys of a segment that vanished can
  * be missing from the set. The acknowledgements mean that the server refused none of them.
  */
 static bool holds_in_prune(const struct kw_sync *sync)
@@ -89,7 +89,7 @@ static bool holds_in_prune(const struct kw_sync *sync)
 	       sync->walk.plan.keep == &sync->keyset;
 }
 
-/* The reader is on its way to a position, or there is one. Nothing is left to be pruned. */
+/* The reader is on its way to a position, or there is one. No key is left to be pruned. */
 static bool holds_in_tail(const struct kw_sync *sync)
 {
 	return (kw_sync_positioned(sync) || is_reading(sync)) && !kw_prune_running(&sync->walk) &&

@@ -42,7 +42,7 @@ enum kw_sync_obstacle {
 /* Within the last warm_lag_us, were the local data equal to the newest version published then? */
 enum kw_sync_equality {
 	KW_SYNC_UNEQUAL,
-	KW_SYNC_UNPROVEN, /* they were, unless a server that may evict did: it has not said yet */
+	KW_SYNC_UNPROVEN, /* they were, unless the server has evicted keys: not known yet */
 	KW_SYNC_EQUAL,
 };
 

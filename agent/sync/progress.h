@@ -1,14 +1,14 @@
 /*
- * What was handed on to the local server, and what of it the server has acknowledged.
+ * The changes handed on to the local server, and those that it has acknowledged.
  *
  *   the reader ends a pass ──▶ queue of passes ──acknowledged up to its position──▶ applied
  *
  * A position counts the changes given to the apply mode. A pass is applied when every change up to
  * its end is acknowledged. Then the applied version moves, which the cursor says.
  *
- * An acknowledgement may cover a change that the server refused without a word. So the moment of
- * equality and the freshness, which `warm` says, move only when the changes are confirmed too: it
- * is known that none of them was refused. Pure; one thread.
+ * An acknowledgement can cover a change that the server refused silently. So the moment of equality
+ * and the freshness, on which `warm` depends, move only when the changes are confirmed too: then
+ * none of them was refused. Pure; one thread.
  */
 #ifndef KW_AGENT_SYNC_PROGRESS_H
 #define KW_AGENT_SYNC_PROGRESS_H
@@ -24,7 +24,7 @@
 struct kw_pass {
 	uint64_t position;     /* changes handed on up to the end of this pass */
 	uint64_t version;      /* head of this pass */
-	uint64_t consistent;   /* what a cursor may say once it is applied; 0: nothing */
+	uint64_t consistent;   /* what a cursor can say once it is applied; 0: nothing */
 	uint64_t begun_us;     /* our clock when its superblock was asked for */
 	uint64_t equal_us;     /* the same if the table was then complete and live, and no segment
 				  vanished: once applied we were equal to the primary; 0: not so */
@@ -42,7 +42,7 @@ struct kw_progress {
 	struct kw_pass passes[KW_PASSES_MAX];
 	uint32_t first, count;
 	/*
-	 * Not confirmed yet: the first since what is confirmed, and the last. With the last one
+	 * Not confirmed yet: the first since the last confirmation, and the newest. With the newest
 	 * alone, endless writes would replace each moment before it is confirmed.
 	 */
 	struct kw_level oldest, newest;
@@ -54,7 +54,7 @@ struct kw_progress {
 	struct kw_lag lag; /* publication by the proxy to acknowledgement by the local server */
 };
 
-/* Nothing handed on counts any more (a snapshot begins, local data lost); the histogram stays. */
+/* Forget what was handed on (a snapshot begins, local data lost); the histogram stays. */
 void kw_progress_reset(struct kw_progress *progress);
 
 /* Begin with what is known to be applied. */

@@ -1,4 +1,6 @@
-/* The end of a reconcile: all of it is acknowledged, then what it did not bring is deleted. */
+/*
+ * The end of a reconcile: when all of it is acknowledged, keys that it did not bring are deleted.
+ */
 #include "internal.h"
 
 #include "base/clock.h"

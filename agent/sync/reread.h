@@ -1,7 +1,7 @@
 /*
- * What was read does not verify. A writer that was stopped in the middle of the superblock looks
- * the same as damage, but passes: the agent reads again from the last position, after a pause that
- * grows. What still does not verify KW_REREAD_MAX times in a row is damage: an alarm, and a
+ * The bytes read do not verify. A writer that was stopped in the middle of the superblock looks the
+ * same as damage, but passes: the agent reads again from the last position, after a pause that
+ * grows. If they do not verify KW_REREAD_MAX times in a row, it is damage: an alarm, and a
  * reconcile. Pure; one thread.
  */
 #ifndef KW_AGENT_SYNC_REREAD_H

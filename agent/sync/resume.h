@@ -1,7 +1,7 @@
 /*
- * The reader is idle and could start: the link came back, or what did not verify may be read again.
- * From where? Pure; any thread. (Whether a cursor found in the server may be resumed from is judged
- * in local/continuity.h.)
+ * The reader is idle and could start: the link came back, or bytes that did not verify can be read
+ * again. From where? Pure; any thread. (Whether a cursor found in the server may be resumed from is
+ * judged in local/continuity.h.)
  */
 #ifndef KW_AGENT_SYNC_RESUME_H
 #define KW_AGENT_SYNC_RESUME_H

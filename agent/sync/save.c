@@ -24,7 +24,7 @@ bool kw_sync_save(struct kw_sync *sync, uint64_t now_us)
 {
 	const struct kw_local *local = sync->local;
 	const struct kw_local_cursor *written = kw_local_written(local);
-	/* Evicted or refused: the data lack it although the version says applied. */
+	/* Evicted or refused: the data lack these keys although the version says applied. */
 	uint64_t quarantined = kw_quarantine_count(sync->quarantine) + sync->debt.evicted;
 	const struct kw_cursor_progress progress = {
 		sync->epoch, sync->progress.applied, quarantined, KW_BOND_NONE};
@@ -32,7 +32,7 @@ bool kw_sync_save(struct kw_sync *sync, uint64_t now_us)
 
 	if (sync->save.writing)
 		return true;
-	/* A flush was found while the agent ends: no position would be true any more. */
+	/* A flush was found while the agent ends: no position would be true now. */
 	if (kw_local_spoiled(local))
 		return false;
 	if (!kw_pair_needs_local(sync->pair) || kw_sync_phase(sync) != KW_SYNC_TAIL ||

@@ -1,4 +1,4 @@
-/* What the reader finds: records go to the local server, passes to what is known of progress. */
+/* What the reader finds: records go to the local server, passes to the progress. */
 #include "internal.h"
 
 #include "base/clock.h"
@@ -68,7 +68,7 @@ static void on_records(void *arg, const struct kw_record_view *records, size_t c
 
 	assert(kw_sync_phase(sync) >= KW_SYNC_SNAPSHOT);
 	assert(count <= KW_READER_BATCH);
-	/* Those in scope go on as they lie, without the ones between them. */
+	/* Those in scope go on in place, without the ones between them. */
 	for (size_t i = 0; i < count; i++) {
 		if (is_in_scope(sync, &records[i]))
 			continue;
@@ -93,8 +93,8 @@ static void on_superblock(void *arg, const struct kw_superblock *read)
 	struct kw_sync *sync = arg;
 	const struct kw_superblock *superblock = &sync->follow->superblock;
 
-	(void)read; /* follow knows the newest, which may be newer */
-	/* Having been equal a moment ago says nothing once keys are known to be missing. */
+	(void)read; /* follow knows the newest, which can be newer */
+	/* Equality a moment ago no longer counts once keys are known to be missing. */
 	if (superblock->source_state != KW_SOURCE_LIVE || !superblock->complete)
 		kw_progress_doubt(&sync->progress, kw_clock_us());
 	if (superblock->version == sync->head_version)
@@ -105,7 +105,7 @@ static void on_superblock(void *arg, const struct kw_superblock *read)
 	sync->due(sync->arg);
 }
 
-/* What this pass says of the local data, once all that was handed on is applied. */
+/* What this pass says about the local data, once all that was handed on is applied. */
 static struct kw_pass describe(const struct kw_sync *sync, const struct kw_reader_pass *pass)
 {
 	const struct kw_superblock *superblock = &sync->follow->superblock;
@@ -113,7 +113,7 @@ static struct kw_pass describe(const struct kw_sync *sync, const struct kw_reade
 	bool complete = same && superblock->complete;
 	bool equal = !pass->vanished && complete && superblock->source_state == KW_SOURCE_LIVE;
 	uint64_t begun_us = sync->follow->begun_us;
-	/* What the first pass after a start brings was published at any time before. */
+	/* Records of the first pass after a start were published at any time before. */
 	bool timed = pass->moved && same && begun_us != sync->started_us;
 
 	return (struct kw_pass){
@@ -157,7 +157,7 @@ static void on_pass_done(void *arg, const struct kw_reader_pass *pass)
 	take_pass(sync, pass);
 	if (pass->version == sync->head_version)
 		sync->head_since_us = 0;
-	/* An idle pass is taken note of at the next tick: nothing waits for it. */
+	/* The next tick takes note of an idle pass: nothing waits for it. */
 	if (pass->moved || pass->snapshot)
 		sync->due(sync->arg);
 	else

@@ -162,7 +162,7 @@ void kw_sync_gone(struct kw_sync *sync)
 
 /* ---- the step ---- */
 
-/* The link came back, or what did not verify is read again. */
+/* The link came back, or bytes that did not verify are read again. */
 static void restart_reader(struct kw_sync *sync, uint64_t now_us)
 {
 	if (!kw_follow_up(sync->follow) || !kw_follow_idle(sync->follow) ||
@@ -188,7 +188,7 @@ static void hold_or_poll(struct kw_sync *sync)
 		       (phase == KW_SYNC_SETTLE && !kw_sync_positioned(sync));
 	bool polling = reading && sync->intake == KW_SYNC_INTAKE_OPEN;
 
-	/* The primary may be upgraded while the agent follows it. */
+	/* The primary might be upgraded while the agent follows it. */
 	if (polling && kw_sync_needs_local(sync) && kw_local_ready(sync->local)) {
 		polling = kw_sync_server_fits(sync);
 		if (polling)

@@ -17,10 +17,10 @@
  *
  * phases.c has the moves, and what must hold in each phase.
  *
- * CLAIM comes before the first record. The server may save its data at any moment from then on; its
- * cursor says that the data are ours, and that their position is not known. SETTLE ends with the
- * first consistent pass whose records are all acknowledged. Only then does the set of keys name
- * every key that may stay.
+ * CLAIM comes before the first record. From then on the server can save its data at any moment: the
+ * cursor in them says that the data are ours, and that their position is not known. SETTLE ends
+ * with the first consistent pass whose records are all acknowledged. Only then does the set of keys
+ * name every key that may stay.
  *
  * A mode that replaces all local data at once (kw_pair_replaces) always needs consent. It has no
  * COUNT, SETTLE and PRUNE: its CLAIM makes the server ready to load, and TAIL follows on SNAPSHOT.
@@ -93,7 +93,7 @@ struct kw_sync {
 	uint64_t started_us;       /* our clock when the reader was started last */
 	uint64_t head_version;     /* of the table */
 	uint64_t
-		head_since_us; /* our clock when a head not yet handed on was seen first; 0: none */
+		head_since_us; /* our clock when a head not yet handed on was first seen; 0: none */
 	uint64_t passed;       /* the proxy need not keep tombstones up to here for this agent */
 	struct kw_keyset keyset;
 	struct kw_prune walk;
@@ -140,7 +140,7 @@ void kw_sync_gone(struct kw_sync *sync);
 
 /* The position is lost: a new snapshot follows. why: for the log. */
 void kw_sync_restart(struct kw_sync *sync, const char *why);
-/* The same because the operator wants it: it follows at once, whatever spoke against it. */
+/* The same, because the operator wants it: it follows at once, whatever was an obstacle before. */
 void kw_sync_resync(struct kw_sync *sync, const char *why);
 
 /*
