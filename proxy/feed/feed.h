@@ -17,7 +17,8 @@
  * changes: the source reads all keys after each `ready`.
  *
  * Changes are told in the order in which the server made them. Handlers are called from the loop,
- * or from within kw_feed_turn; never from within start, stop or barrier. Loop thread only.
+ * or from within kw_feed_turn; never from within start or barrier. From within stop only `dirty` is
+ * called, for changes that were collected and not told yet. Loop thread only.
  *
  * A feed that knows the values as well (the replication stream) tells a key as dirty only if it
  * cannot give the value. It will need a handler of its own for values, beside `dirty`; its barrier

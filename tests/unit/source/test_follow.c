@@ -419,6 +419,45 @@ static void an_idle_source_costs_nearly_nothing(void **state)
 	test_end(&test);
 }
 
+static void on_ended(void *arg)
+{
+	++*(int *)arg;
+}
+
+/* Some turns after it began; with `lost`, its connections are lost at the same time. */
+static void close_after(struct test *test, int turns, bool lost)
+{
+	uint64_t until_us = kw_clock_us() + TEST_PATIENCE_MS * UINT64_C(1000);
+	int ends = 0;
+
+	test_follow(test);
+	for (int i = 0; i < turns; i++)
+		uv_run(&test->loop, UV_RUN_ONCE);
+	if (lost)
+		test_post(test, "CLIENT KILL TYPE normal SKIPME yes");
+	kw_source_close(test->source, on_ended, &ends);
+	while (ends == 0) {
+		assert_true(kw_clock_us() < until_us);
+		uv_run(&test->loop, UV_RUN_ONCE);
+	}
+	test->source = NULL;
+	test_ask(test, "PING");
+	assert_int_equal(ends, 1);
+}
+
+static void a_source_ends_once_in_whatever_phase_it_is_closed(void **state)
+{
+	struct test test;
+
+	test_begin(&test, "", 0);
+	test_ask(&test, "DEBUG POPULATE 3000 key 100");
+	for (int turns = 0; turns < 24; turns++) {
+		close_after(&test, turns, false);
+		close_after(&test, turns, true);
+	}
+	test_end(&test);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -435,6 +474,7 @@ int main(void)
 		cmocka_unit_test(the_rate_limit_holds),
 		cmocka_unit_test(a_large_hot_key_is_not_fetched_all_the_time),
 		cmocka_unit_test(an_idle_source_costs_nearly_nothing),
+		cmocka_unit_test(a_source_ends_once_in_whatever_phase_it_is_closed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
