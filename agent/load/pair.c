@@ -10,47 +10,6 @@
 
 #define RETRY_US 1000000
 
-/* ---- the modes ---- */
-
-enum loader { LOADER_NONE, LOADER_RESTORE, LOADER_RDB };
-enum applier { APPLIER_NONE, APPLIER_COMMANDS, APPLIER_LINK };
-
-struct kw_mode {
-	const char *name;
-	enum loader loader;
-	enum applier applier;
-};
-
-static const struct kw_mode modes[] = {
-	{"commands", LOADER_RESTORE, APPLIER_COMMANDS},
-	{"replica", LOADER_RDB, APPLIER_LINK},
-	{"hybrid", LOADER_RDB, APPLIER_COMMANDS},
-	{"discard", LOADER_NONE, APPLIER_NONE},
-};
-
-const struct kw_mode *kw_mode_find(const char *name)
-{
-	for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
-		if (strcmp(modes[i].name, name) == 0)
-			return &modes[i];
-	return NULL;
-}
-
-const char *kw_mode_name(const struct kw_mode *mode)
-{
-	return mode->name;
-}
-
-bool kw_mode_leads(const struct kw_mode *mode)
-{
-	return mode->loader == LOADER_RDB;
-}
-
-static bool hands_over(const struct kw_mode *mode)
-{
-	return mode->loader == LOADER_RDB && mode->applier != APPLIER_LINK;
-}
-
 /* ---- the stages ---- */
 
 static const struct kw_sm_state states[] = {
@@ -67,7 +26,7 @@ static bool holds(const void *owner, int state)
 	case KW_PAIR_LED:
 		return kw_mode_leads(pair->mode) && pair->replacing;
 	case KW_PAIR_RELEASING:
-		return hands_over(pair->mode);
+		return kw_mode_hands_over(pair->mode);
 	case KW_PAIR_OWN:
 		return pair->merging != NULL;
 	}
@@ -124,7 +83,7 @@ static void release_if_loaded(struct kw_pair *pair, uint64_t now_us)
 {
 	struct kw_replica *replica = &pair->replica;
 
-	if (!hands_over(pair->mode) || is_at(pair, KW_PAIR_OWN) ||
+	if (!kw_mode_hands_over(pair->mode) || is_at(pair, KW_PAIR_OWN) ||
 		!kw_replica_is(replica, KW_REPLICA_ONLINE) || !replica->attached ||
 		kw_takeover_runs(&replica->takeover) || !kw_local_ready(pair->local) ||
 		now_us < pair->retry_us)
@@ -153,7 +112,7 @@ static void on_replica_lost(void *arg, const char *why)
 /* The changes that wait for the handover are forgotten: a snapshot brings them. */
 static void empty_applier(struct kw_pair *pair)
 {
-	assert(hands_over(pair->mode));
+	assert(kw_mode_hands_over(pair->mode));
 	pair->applier->ops->attach(pair->applier, false);
 	pair->applier->ops->detach(pair->applier);
 }
@@ -188,7 +147,7 @@ static void begin_anew(struct kw_pair *pair)
 
 void kw_pair_attach(struct kw_pair *pair, bool continuous)
 {
-	if (hands_over(pair->mode) && !continuous)
+	if (kw_mode_hands_over(pair->mode) && !continuous)
 		begin_anew(pair);
 	if (is_at(pair, KW_PAIR_OWN))
 		pair->applier->ops->attach(pair->applier, continuous);
@@ -203,7 +162,7 @@ void kw_pair_detach(struct kw_pair *pair)
 		return;
 	}
 	/* A release that was begun goes on later: we can have made the server a primary. */
-	if (hands_over(pair->mode) && is_at(pair, KW_PAIR_LED))
+	if (kw_mode_hands_over(pair->mode) && is_at(pair, KW_PAIR_LED))
 		kw_leave_move(&pair->replica, KW_LEAVE_STAYING);
 	kw_replica_detach(&pair->replica);
 }
@@ -212,7 +171,7 @@ void kw_pair_looked(struct kw_pair *pair)
 {
 	if (!is_at(pair, KW_PAIR_OWN))
 		kw_replica_looked(&pair->replica);
-	else if (hands_over(pair->mode))
+	else if (kw_mode_hands_over(pair->mode))
 		/* The first look since the handover has taken note of the new replication id. */
 		kw_local_let_go(pair->local);
 }
@@ -257,10 +216,10 @@ void kw_pair_prepare(
 	}
 	if (is_at(pair, KW_PAIR_RELEASING))
 		give_up_release(pair);
-	if (hands_over(pair->mode) && is_at(pair, KW_PAIR_LED))
+	if (kw_mode_hands_over(pair->mode) && is_at(pair, KW_PAIR_LED))
 		kw_leave_move(&pair->replica, KW_LEAVE_STAYING);
 	loader->ops->prepare(loader, plan, done, arg);
-	if (hands_over(pair->mode) && is_at(pair, KW_PAIR_LED))
+	if (kw_mode_hands_over(pair->mode) && is_at(pair, KW_PAIR_LED))
 		empty_applier(pair);
 }
 
@@ -286,7 +245,7 @@ void kw_pair_abandon(struct kw_pair *pair)
 	struct kw_loader *loader = loader_of(pair);
 
 	pair->reading = KW_PAIR_READS_CHANGES;
-	if (hands_over(pair->mode) && !is_at(pair, KW_PAIR_OWN))
+	if (kw_mode_hands_over(pair->mode) && !is_at(pair, KW_PAIR_OWN))
 		empty_applier(pair);
 	loader->ops->abandon(loader);
 }
@@ -294,13 +253,13 @@ void kw_pair_abandon(struct kw_pair *pair)
 void kw_pair_resume(struct kw_pair *pair)
 {
 	pair->reading = KW_PAIR_READS_CHANGES;
-	if (pair->mode->applier == APPLIER_LINK)
+	if (pair->mode->applier == KW_MODE_APPLIER_LINK)
 		kw_replica_resume(&pair->replica);
 }
 
 bool kw_pair_resumable(const struct kw_pair *pair)
 {
-	if (hands_over(pair->mode))
+	if (kw_mode_hands_over(pair->mode))
 		return is_bootstrapped(pair);
 	return !kw_mode_leads(pair->mode) || kw_replica_resumable(&pair->replica);
 }
@@ -329,7 +288,7 @@ void kw_pair_save(struct kw_pair *pair, const struct kw_cursor_progress *progres
 {
 	struct kw_failure failure;
 
-	if (hands_over(pair->mode) && !is_at(pair, KW_PAIR_OWN)) {
+	if (kw_mode_hands_over(pair->mode) && !is_at(pair, KW_PAIR_OWN)) {
 		kw_failure_set(&failure, KW_E_STATE,
 			"waiting for the hand-over before the cursor can be written");
 		done(arg, &failure);
@@ -375,7 +334,7 @@ const char *kw_pair_mode(const struct kw_pair *pair)
 
 bool kw_pair_needs_local(const struct kw_pair *pair)
 {
-	return pair->mode->applier != APPLIER_NONE;
+	return pair->mode->applier != KW_MODE_APPLIER_NONE;
 }
 
 bool kw_pair_replaces(const struct kw_pair *pair)
@@ -390,7 +349,7 @@ bool kw_pair_is_loading(const struct kw_pair *pair)
 
 bool kw_pair_leads(const struct kw_pair *pair)
 {
-	return pair->mode->applier == APPLIER_LINK && kw_replica_leads(&pair->replica);
+	return pair->mode->applier == KW_MODE_APPLIER_LINK && kw_replica_leads(&pair->replica);
 }
 
 static void add_progress(struct kw_apply_progress *sum, const struct kw_apply_progress *part)
@@ -500,15 +459,15 @@ struct kw_pair *kw_pair_new(const struct kw_mode *mode, const struct kw_pair_opt
 	if (kw_mode_leads(mode))
 		lead(pair, options, &apply);
 	switch (mode->applier) {
-	case APPLIER_NONE:
+	case KW_MODE_APPLIER_NONE:
 		pair->applier = kw_applier_none(&apply);
 		pair->merging = kw_loader_none(pair->applier);
 		break;
-	case APPLIER_COMMANDS:
+	case KW_MODE_APPLIER_COMMANDS:
 		pair->applier = kw_applier_commands(&apply);
 		pair->merging = kw_loader_restore(pair->applier, options->local);
 		break;
-	case APPLIER_LINK:
+	case KW_MODE_APPLIER_LINK:
 		pair->applier = &pair->link->base;
 		break;
 	}

@@ -1,10 +1,5 @@
 /*
- * An apply mode: a loader and an applier (apply.mode).
- *
- *   commands = restore + commands      the agent is a client of the server
- *   replica  = rdb + link              the agent is the server's primary
- *   hybrid   = rdb + commands          its primary until the snapshot is loaded, then a client
- *   discard  = none + none             there is no server
+ * An apply mode at work: its loader and its applier (mode.h).
  *
  *   ┌─────┐ hybrid: the snapshot is loaded ┌───────────┐ REPLICAOF NO ONE ┌─────┐
  *   │ LED │───────────────────────────────▶│ RELEASING │─────────────────▶│ OWN │
@@ -24,10 +19,9 @@
 #define KW_AGENT_LOAD_PAIR_H
 
 #include "load.h"
+#include "mode.h"
 
 #include <stdbool.h>
-
-struct kw_mode;
 
 struct kw_pair_handlers {
 	void (*progress)(void *arg); /* done, room or an obstacle changed */
@@ -72,12 +66,6 @@ struct kw_pair {
 	struct kw_trouble trouble;
 	struct kw_link_report report;
 };
-
-/* By apply.mode; NULL for an unknown word. */
-const struct kw_mode *kw_mode_find(const char *name);
-const char *kw_mode_name(const struct kw_mode *mode);
-/* Does it act as the server's primary, at least until a snapshot is loaded? */
-bool kw_mode_leads(const struct kw_mode *mode);
 
 struct kw_pair *kw_pair_new(const struct kw_mode *mode, const struct kw_pair_options *options);
 /* Close what it has on the loop: closed follows from there, then free. False: there is nothing. */
