@@ -151,7 +151,7 @@ static inline bool kw_agent_runs(const struct kw_agent *agent)
 
 /*
  * How far the local data lag the primary: the time since the oldest head that is not applied was
- * seen, and the proxy's own lag. 0 when all is applied and the proxy keeps up.
+ * seen, and the proxy's own lag. It is 0 when all is applied and the proxy keeps up.
  */
 uint64_t kw_agent_lag_us(const struct kw_agent *agent, uint64_t now_us);
 

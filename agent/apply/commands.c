@@ -8,7 +8,7 @@
  *                                         └── draining, then after a pause ◀────┘ └──▶ quarantine
  *                                              (loading, over maxmemory, …)          (bad payload)
  *
- * A flush of a database of which only prefixes are followed is a barrier: all before it must be
+ * If only prefixes of a database are followed, its flush is a barrier. First all before it must be
  * acknowledged, then SCAN and UNLINK carry it out, then sending goes on after it.
  */
 #include "apply.h"

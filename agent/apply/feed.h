@@ -6,11 +6,11 @@
  *     SELECT 3 │ RESTORE … │ UNLINK … │ GETACK │ RESTORE …    │     window.h: each entry one
  * command
  *
- * Commands are kept until they are acknowledged, so the window is the backlog too: a replica that
+ * Commands are kept until they are acknowledged, so the window is the backlog too. A replica that
  * comes back and asks for an offset in it is sent the same bytes again. Every byte counts in the
- * offset; a replica's applied offset always lies between two commands. Databases are selected by
- * the stream itself, and REPLCONF GETACK asks after a batch how far the replica has come (its
- * answer leaves out the GETACK's own bytes). Pure; one thread.
+ * offset; a replica's applied offset always lies between two commands. The stream itself selects
+ * databases. After a batch, REPLCONF GETACK asks how far the replica has come (its answer leaves
+ * out the GETACK's own bytes). Pure; one thread.
  */
 #ifndef KW_AGENT_APPLY_FEED_H
 #define KW_AGENT_APPLY_FEED_H

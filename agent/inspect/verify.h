@@ -9,8 +9,8 @@
  *
  * The table is read in one inspection run (run.h) and compared with the local server through a
  * connection of its own. The agent goes on following meanwhile, so both sides change. A difference
- * is therefore looked at again before it is reported: the key is looked up in the table, fetched
- * from the local server, and looked up again; three times, with a pause between. If its version
+ * is therefore looked at again before it is reported. The key is looked up in the table, fetched
+ * from the local server, and looked up again: three times, with a pause between. If its version
  * moved between the two lookups, the look says nothing, and the key is asked for again. A key that
  * moves each time is counted as unsettled.
  *

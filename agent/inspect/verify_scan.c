@@ -19,7 +19,7 @@ static void take_keys(struct kw_verify *verify, const struct kw_reply *keys)
 			!kw_verify_wants(verify, database, key))
 			continue;
 		verify->result.scanned++;
-		/* add: SCAN may show a key twice */
+		/* add: SCAN can show a key twice */
 		if (kw_keyset_add(&verify->seen, kw_keyset_hash(database, key)))
 			kw_verify_suspect(verify, database, key, true);
 	}

@@ -11,7 +11,7 @@
  *
  * LED: a snapshot replaces all data at once, and nothing is settled or pruned. In mode hybrid the
  * changes wait in the applier meanwhile, so the order for each key is kept. OWN: a snapshot is
- * merged with what is there, record by record, because others may write there.
+ * merged with what is there, record by record, because others might write there.
  *
  * The owner says what it reads; the pair knows the destination. Loop thread only.
  */

@@ -61,7 +61,7 @@ enum kw_continuity_verdict kw_continuity_judge(
 		(continuity->relation == KW_RELATION_PRIMARY &&
 			kw_local_replid_ours(facts->identity.replid)))
 		return KW_CONTINUITY_SAME;
-	/* A replication id may change by itself. */
+	/* A replication id can change by itself. */
 	return is_our_cursor_there(continuity, facts) ? KW_CONTINUITY_SAME : KW_CONTINUITY_REPLACED;
 }
 

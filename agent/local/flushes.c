@@ -71,7 +71,7 @@ void kw_flushes_asked(struct kw_flushes *flushes)
 
 void kw_flushes_acknowledged(struct kw_flushes *flushes)
 {
-	/* The number may be the server's, and then it may be any. */
+	/* The number can come from the server, and then it can be any. */
 	if (flushes->accounted < UINT64_MAX)
 		flushes->accounted++;
 }

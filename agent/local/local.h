@@ -13,7 +13,7 @@
  *
  * WAITING ends by itself; REFUSED must be mended by a person. kw_local_why says what it is. The
  * server or the carrier can also refuse the connection: REFUSED without one. kw_local_close leads
- * to CLOSED by way of PARTING (from READY and LEAVING: handlers.gone is owed) or CLOSING.
+ * to CLOSED through PARTING (from READY and LEAVING: handlers.gone is owed) or CLOSING.
  *
  * A server that the agent is the primary of (kw_local_lead) may be a replica.
  *
@@ -175,7 +175,7 @@ static inline uint64_t kw_local_flushes(const struct kw_local *local)
 /* A FLUSHDB of ours was acknowledged. */
 void kw_local_flushed(struct kw_local *local);
 
-/* The cursor last acknowledged. NULL: none was, it may be gone since, or the data are others. */
+/* The cursor last acknowledged. NULL: none was, it might be gone since, or the data are others. */
 const struct kw_local_cursor *kw_local_written(const struct kw_local *local);
 
 /* Is the cursor in the server wrong about the data? No longer once the data are claimed. */

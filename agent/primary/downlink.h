@@ -41,7 +41,7 @@ struct kw_downlink_handlers {
 	/* The replica asks: answer through kw_downlink_output, or kw_downlink_drop it. */
 	void (*psync)(void *arg, const char *replid, int64_t offset);
 	void (*ack)(void *arg, uint64_t offset);
-	/* About to write, with the stream attached: what is to be added comes now. */
+	/* About to write, with the stream attached: add to it now. */
 	void (*filling)(void *arg);
 	/* Bytes went out. */
 	void (*room)(void *arg);

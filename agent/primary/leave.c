@@ -60,7 +60,7 @@ static void on_released(void *arg, const struct kw_failure *failure)
 {
 	struct kw_replica *replica = arg;
 	const struct kw_local_cursor *cursor = &replica->local->facts.cursor;
-	/* The next agent may replace the data; their position is not known from now on. */
+	/* The next agent may replace the data: their position is not known from now on. */
 	struct kw_cursor_progress progress = {.epoch = cursor->epoch};
 
 	/* A server that is busy with a script refuses everything else: try again. */

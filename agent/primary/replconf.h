@@ -5,7 +5,7 @@
  *   │ GREETING │─────────────────── PSYNC ──────────────────▶│ SYNCED │ nothing is answered
  *   └──────────┘  with a login and capa eof: told              └────────┘
  *
- * Commands are RESP arrays and may come pipelined or in pieces; bare newlines (a server sends them
+ * Commands are RESP arrays and can come pipelined or in pieces; bare newlines (a server sends them
  * while it loads) are passed over. Only the server that knows the login gets further than AUTH.
  * Pure: bytes in, bytes into `output`, handlers called from within feed. One thread.
  */

@@ -275,9 +275,9 @@ void kw_replica_answer(struct kw_replica *replica);
 bool kw_replica_resumable(const struct kw_replica *replica);
 
 /*
- * possession.c: kw_possession_found judges a server that was just found, and leaves it alone if it
- * belongs to others. kw_possession_taken and _untaken: this agent made it its replica, or has
- * promoted it itself or found other data in it.
+ * possession.c. kw_possession_found judges a server that was just found, and leaves it alone if it
+ * belongs to others. kw_possession_taken: this agent made it its replica. _untaken: this agent has
+ * promoted it itself, or found other data in it.
  */
 void kw_possession_init(struct kw_replica *replica);
 void kw_possession_found(struct kw_replica *replica);

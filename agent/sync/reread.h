@@ -1,6 +1,6 @@
 /*
  * The bytes read do not verify. A writer that was stopped in the middle of the superblock looks the
- * same as damage, but passes: the agent reads again from the last position, after a pause that
+ * same as damage, but passes. So the agent reads again from the last position, after a pause that
  * grows. If they do not verify KW_REREAD_MAX times in a row, it is damage: an alarm, and a
  * reconcile. Pure; one thread.
  */

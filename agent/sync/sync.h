@@ -17,7 +17,7 @@
  *
  * phases.c has the moves, and what must hold in each phase.
  *
- * CLAIM comes before the first record. From then on the server can save its data at any moment: the
+ * CLAIM comes before the first record. From then on the server can save its data at any moment. The
  * cursor in them says that the data are ours, and that their position is not known. SETTLE ends
  * with the first consistent pass whose records are all acknowledged. Only then does the set of keys
  * name every key that may stay.
@@ -62,7 +62,7 @@ struct kw_sync {
 	const struct kw_filter *filter;
 	struct kw_quarantine *quarantine;
 	bool consent;
-	uint64_t warm_lag_us;   /* a moment of equality counts for so long; may change */
+	uint64_t warm_lag_us;   /* a moment of equality counts for so long; can change */
 	void (*due)(void *arg); /* wants kw_sync_step in this turn of the loop */
 	void *arg;
 
@@ -168,8 +168,8 @@ void kw_sync_looked(struct kw_sync *sync);
 enum kw_sync_equality kw_sync_equality(const struct kw_sync *sync, uint64_t now_us);
 
 /*
- * replace.c: give up a snapshot that the local server is loading, because of something that may
- * last. Otherwise nothing happens.
+ * replace.c: give up a snapshot that the local server is loading, for a cause that can last.
+ * Otherwise nothing happens.
  */
 void kw_sync_end_load(struct kw_sync *sync, const char *why);
 

@@ -1,8 +1,8 @@
 /*
  * A token bucket: so many units a second, with a bounded saving for bursts. Pure.
  *
- * What something costs may be known only after it was done (the size of a value): then the bucket
- * goes into debt, and nothing more is allowed until the debt is paid. The caller owns the struct.
+ * A cost might be known only afterwards (the size of a value). Then the bucket goes into debt, and
+ * nothing more is allowed until the debt is paid. The caller owns the struct.
  */
 #ifndef KW_BASE_BUCKET_H
 #define KW_BASE_BUCKET_H

@@ -19,8 +19,8 @@ static uint64_t mix(uint64_t value)
 }
 
 /*
- * The database must not go into the seed: XXH3 xors the seed of a short input with its bytes, so
- * that database and key make up for each other ("k6192" of 3 and "h6191" of 0 hash the same).
+ * The database must not go into the seed: XXH3 xors the seed of a short input with its bytes. So a
+ * database and a key can cancel each other ("k6192" of 3 and "h6191" of 0 hash the same).
  */
 uint64_t kw_hash_key(uint64_t seed, uint32_t database, const void *key, size_t length)
 {

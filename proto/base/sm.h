@@ -1,6 +1,6 @@
 /*
- * State machines with their rules written down: which states begin and end it, a table of the
- * allowed moves, an invariant that is checked at every move, and a trace line.
+ * State machines with their rules written down: the states that begin and end it, a table of the
+ * allowed moves, an invariant checked at every move, and a trace line.
  *
  *     static const struct kw_sm_state states[] = {
  *         [CLOSED] = {"closed", KW_SM_TO(OPEN), KW_SM_INITIAL},
@@ -9,8 +9,8 @@
  *     };
  *     static const struct kw_sm_conf machine = {"door", states, BROKEN + 1, door_holds};
  *
- * A move that the table does not allow, a start in a state that is not initial, or an invariant
- * that does not hold is a bug of ours: the process aborts, with a sentence in the log.
+ * These are bugs of ours: a move that the table does not allow, a start in a state that is not
+ * initial, an invariant that does not hold. The process aborts, with a sentence in the log.
  *
  * The states are small integers (an enum), at most 32. conf is static and outlives the machine; the
  * owner outlives it too. One thread.

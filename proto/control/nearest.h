@@ -20,7 +20,7 @@ void kw_nearest_try(struct kw_nearest *nearest, const char *candidate);
 
 /*
  * As kw_nearest_try, and the part after the candidate's last dot is compared alone, too: "address"
- * may stand for "redis.address".
+ * can stand for "redis.address".
  */
 void kw_nearest_try_path(struct kw_nearest *nearest, const char *candidate);
 

@@ -118,7 +118,7 @@ static int write_stdout(const char *bytes, size_t length, struct kw_error *error
 	return 0;
 }
 
-/* 1: more may come, 0: that was all, or a negative code. */
+/* 1: more can come, 0: that was all, or a negative code. */
 static int copy_some(struct exporting *exporting)
 {
 	static char bytes[COPY_BYTES];

@@ -12,7 +12,7 @@
 #include <time.h>
 
 #define RUN_SOCKETS "/run/keywake/*.sock"
-#define AWAY_US UINT64_C(10000000) /* a restarting daemon may take this long */
+#define AWAY_US UINT64_C(10000000) /* a restarting daemon can take this long */
 #define RETRY_US 100000
 #define ALIVE_MS 10000 /* a daemon that answers nothing for so long hangs */
 #define SECONDS_MAX 1e7

@@ -19,7 +19,7 @@ struct parsed {
 	bool help;
 };
 
-/* Every option of whatever command. */
+/* Every option of any command. */
 static const struct ctl_option *find_option(const char *name, size_t length)
 {
 	for (const struct ctl_command *c = ctl_commands; c->name; c++)

@@ -7,8 +7,8 @@
  *
  * A server writes equal values differently: compact or not, compressed or not, and in any order if
  * order means nothing. kw_payload_digest is the same for all of these. So payloads of two servers
- * can be compared, although their settings and versions differ (Redis 6.2 to 8.x, Valkey 7.2 to
- * 9; older encodings that these still load are understood too).
+ * can be compared, even if their settings and versions differ (Redis 6.2 to 8.x, Valkey 7.2 to 9).
+ * Older encodings that these still load are understood, too.
  *
  * Pure functions of their arguments; any thread. Every length inside the payload is checked against
  * the bytes that are there. Memory is taken only to unpack compressed strings, at most

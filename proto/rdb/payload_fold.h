@@ -1,8 +1,8 @@
 /*
  * Folding the parts of a value into one digest: in order, or so that order does not matter.
  *
- * Every hash is 128 bits of XXH3 with a seed that says what is hashed (enum kw_fold_part), so that
- * a set of two members and a hash of one field do not meet. Unordered parts are added up: unlike
+ * Every hash is 128 bits of XXH3. The seed says what is hashed (enum kw_fold_part), so that a set
+ * of two members and a hash of one field get different hashes. Unordered parts are added up: unlike
  * exclusive or, a sum does not cancel two equal parts.
  *
  * Used by the payload_*.c files only.

@@ -213,7 +213,7 @@ static bool says(const char *text, size_t length, const char *name)
 }
 
 /*
- * Does the library's first line, "#!lua name=NAME …", give it this name? The words may stand in
+ * Does the library's first line, "#!lua name=NAME …", give it this name? The words can stand in
  * quotes (the servers split them like a command line; functionExtractLibMetaData in functions.c).
  */
 static bool is_named(struct kw_slice code, const char *name)

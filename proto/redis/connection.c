@@ -245,7 +245,7 @@ static void on_timer(uv_timer_t *timer)
 	struct kw_redis *redis = timer->data;
 	uint64_t now = kw_clock_us();
 
-	/* Within a turn the loop's clock may be older than ours: then the timer fires early. */
+	/* Within a turn the loop's clock can be older than ours: then the timer fires early. */
 	if (now < redis->timer_until_us) {
 		kw_redis_arm(redis, redis->timer_until_us);
 		return;

@@ -56,7 +56,7 @@ enum kw_redis_reading {
 enum kw_redis_writing {
 	KW_REDIS_WRITE_OPEN,
 	KW_REDIS_WRITE_BLOCKED, /* the socket is full: polled for room */
-	KW_REDIS_WRITE_FAILED,  /* write_why; the reason may still be in what can be read */
+	KW_REDIS_WRITE_FAILED,  /* write_why; the reason can still be in what can be read */
 };
 
 /* One socket and its poll handle; on the heap, because each address tried has its own. */
@@ -98,7 +98,7 @@ struct kw_redis {
 	struct kw_redis_link
 		*link;      /* from CONNECTING to READY, while an address is tried or used */
 	uv_timer_t timer;   /* connect deadline, then reply timeout */
-	uv_idle_t turn;     /* active: something is to be written (or begun) this loop turn */
+	uv_idle_t turn;     /* active: something must be written (or begun) this loop turn */
 	int handles;        /* not yet closed */
 	size_t login_bytes; /* of AUTH and SETNAME, still to be written; the rest waits for READY */
 	struct kw_output output;

@@ -1,21 +1,21 @@
 /*
- * One of a server's counters (calls of a command, evicted keys, refused commands), read time and
- * again: how many of them others made since the last look, even if CONFIG RESETSTAT or a restart of
- * the server came between and the counter began anew.
+ * One of a server's counters (calls of a command, evicted keys, refused commands), read repeatedly.
+ * It tells how many of these others made since the last look, even if CONFIG RESETSTAT or a restart
+ * of the server made the counter begin anew.
  *
  *   look 1      look 2        RESETSTAT      look 3
  *     7  ─────────▶ 9 ────────── 0 ──────────▶ 4
  *     FIRST         MORE, 2                    ANEW, 4: those of before the reset are not known
  *
- * A counter that fell was reset. A counter that caught up again does not show it: a reset is then
- * seen by a counter of which we know how much it must have grown, our own calls of INFO. Its owner
- * counts resets, and gives that number to the looks at all other counters.
+ * A counter that fell was reset. A counter that caught up again does not show it. Then another
+ * counter shows the reset: our own calls of INFO, of which we know how much it must have grown. Its
+ * owner counts resets, and gives that number to the looks at all other counters.
  *
  * Calls of our own are not others'. When they travel on another connection than the question, the
- * server may have counted some of them before we know: so their number is a range.
+ * server can have counted some of them before we know: so their number is a range.
  *
- * Zeroed memory is a counter that was never looked at. Pure. The numbers come from the server:
- * whatever they are, nothing overflows. Any thread.
+ * Zeroed memory is a counter that was never looked at. Pure. The numbers come from the server: none
+ * of them makes a sum overflow. Any thread.
  */
 #ifndef KW_REDIS_COUNTERS_H
 #define KW_REDIS_COUNTERS_H

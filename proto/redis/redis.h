@@ -1,9 +1,9 @@
 /*
  * One pipelined connection to a Redis or Valkey server, on a libuv loop (RESP2).
  *
- * Commands are queued without limit here (their senders are bounded) and written once a loop turn;
- * replies come back in order, each to the function given with its command. Bulk strings at the top
- * level are handed over where they lie, without a copy. hiredis parses; nothing outside proto/redis
+ * Commands are queued without limit here (their senders are bounded) and written once a loop turn.
+ * Replies come back in order, each to the function given with its command. Bulk strings at the top
+ * level are handed over in place, without a copy. hiredis parses; nothing outside proto/redis
  * includes it.
  *
  * open -> AUTH, SELECT-free handshake (CLIENT SETNAME) -> ready -> … -> closed. No reconnecting
@@ -88,7 +88,7 @@ void kw_redis_words(struct kw_redis *redis, kw_reply_fn fn, void *arg, const cha
 
 /*
  * Queue bytes that are already RESP and hold exactly one command. The bytes must stay in place
- * until the reply came or the connection closed: they are written from where they lie.
+ * until the reply came or the connection closed: they are written without a copy.
  */
 void kw_redis_send_raw(struct kw_redis *redis, kw_reply_fn fn, void *arg, struct kw_slice resp);
 

@@ -167,7 +167,7 @@ void kw_remote_release(struct kw_remote *remote);
 void kw_remote_pace_init(struct kw_remote *remote);
 void kw_remote_pace_close(struct kw_remote *remote);
 void kw_remote_wake_at(struct kw_remote *remote, uint64_t at_us); /* the deadline moved, or came */
-void kw_remote_report_soon(struct kw_remote *remote); /* one may have waited for READY */
+void kw_remote_report_soon(struct kw_remote *remote); /* one might have waited for READY */
 
 static inline uint64_t kw_remote_read_timeout_us(const struct kw_remote *remote)
 {
@@ -243,7 +243,7 @@ struct kw_listener {
  *   ───▶│ NEW │───────▶│ JOINED │───────────────────────▶│ ENDING │─────────────▶
  *       └─────┘        └────────┘                        └────────┘
  *
- * From JOINED on it is in the server's list. A carrier may also end it out of JOINED.
+ * From JOINED on it is in the server's list. A carrier can also end it while JOINED.
  */
 enum kw_session_state { KW_SESSION_NEW, KW_SESSION_JOINED, KW_SESSION_ENDING };
 
@@ -318,7 +318,8 @@ void kw_server_rejected(struct kw_server *server, const char *why);
 void kw_server_violated(struct kw_server *server, enum kw_frame_status what);
 void kw_listener_closed(struct kw_listener *listener);
 
-/* Nobody can connect, and why: it tries again by itself. Told to handlers when the reason is new.
+/*
+ * No agent can connect, and why: it tries again by itself. Told to handlers when the reason is new.
  */
 void kw_listener_waits(struct kw_listener *listener, const struct kw_error *why);
 void kw_listener_listens(struct kw_listener *listener);

@@ -1,6 +1,6 @@
 /*
  * Carrying a handshake over a non-blocking stream socket, either end; with WELCOME a file
- * descriptor may travel (SCM_RIGHTS). Reads exactly the bytes of the handshake: what follows them
+ * descriptor can travel (SCM_RIGHTS). Reads exactly the bytes of the handshake: what follows them
  * on the socket belongs to the carrier. Knows no loop: its owner polls.
  */
 #ifndef KW_REMOTE_EXCHANGE_H

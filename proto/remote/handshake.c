@@ -217,7 +217,7 @@ static int hear_hello(struct kw_handshake *handshake, size_t length)
 {
 	struct kw_hello *hello = &handshake->hello;
 
-	/* The layout version comes first: a HELLO of another version may have another length. */
+	/* The layout version comes first: a HELLO of another version can have another length. */
 	memset(hello, 0, sizeof *hello);
 	memcpy(hello, handshake->input, length < sizeof *hello ? length : sizeof *hello);
 	if (length < offsetof(struct kw_hello, secret))

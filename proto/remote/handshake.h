@@ -7,15 +7,15 @@
  *     PROOF      HMAC                 ───────▶
  *          ◀───────  WELCOME  HMAC, epoch, extent 0  or REFUSE
  *
- * Both prove that they hold the secret: HMAC-SHA256 under it over a label that names the direction,
- * then HELLO and CHALLENGE whole (so both nonces, the name, both layout versions and what either
- * said about secrets), and for the proxy the facts of its WELCOME too. Fresh nonces make a replay
- * worthless; the labels make a reflected proof worthless; a changed byte fails one of the two.
- * Without a secret the proofs are zero and nothing is proved. What follows on the connection is not
- * protected by this: on a network that is not trusted, use a tunnel.
+ * Both prove that they hold the secret, by an HMAC-SHA256 under it. It covers a label that names
+ * the direction, then HELLO and CHALLENGE whole: both nonces, the name, both layout versions and
+ * what either said about secrets. The proxy's covers the facts of its WELCOME too. Fresh nonces
+ * make a replay worthless; the labels make a reflected proof worthless; a changed byte fails one of
+ * the two. Without a secret the proofs are zero and nothing is proved. What follows on the
+ * connection is not protected by this: on a network that is not trusted, use a tunnel.
  *
- * HELLO's first field after the header, and REFUSE as a whole, stay as they are for ever: they are
- * how two different layout versions tell each other so.
+ * HELLO's first field after the header, and REFUSE as a whole, never change: by them, two different
+ * layout versions tell each other so.
  *
  * Messages are little-endian, at most KW_HANDSHAKE_MESSAGE_MAX bytes each (one SEND of rdma). The
  * machine does no I/O, knows no clock, and is handed its nonce. Any thread, one at a time.
@@ -129,7 +129,7 @@ enum kw_handshake_state {
 	KW_HANDSHAKE_PROOF_WAIT,
 	KW_HANDSHAKE_PROVED, /* the owner decides: kw_handshake_welcome or kw_handshake_refuse */
 	KW_HANDSHAKE_DONE,
-	KW_HANDSHAKE_FAILED, /* `error` says why; output may still hold a REFUSE to send */
+	KW_HANDSHAKE_FAILED, /* `error` says why; output can still hold a REFUSE to send */
 };
 
 struct kw_handshake_options {

@@ -25,7 +25,7 @@
 
 /*
  * Registers extents with a device. add: the number-th; fills in address and rkey. expect: this one
- * may be added soon.
+ * might be added soon.
  */
 struct kw_memory_device {
 	int (*add)(void *arg, int number, struct kw_extent *extent, struct kw_error *error);

@@ -48,7 +48,7 @@ bool kw_address_is_local(const struct kw_address *address);
 
 #define KW_RDMA_DEVICE_MAX 64
 #define KW_RDMA_ACK_TIMEOUT 15   /* 4.096 us * 2^15 = 134 ms a try */
-#define KW_RDMA_RETRY_COUNT 4    /* so that a dead peer shows within 0.7 s; 7 may be for ever */
+#define KW_RDMA_RETRY_COUNT 4    /* so that a dead peer shows within 0.7 s; 7 can be for ever */
 #define KW_RDMA_READ_BYTES 65536 /* larger pieces are no faster on any device known */
 #define KW_RDMA_READ_BYTES_MAX (UINT32_C(1) << 20)
 #define KW_RDMA_PROBE_MS 10000

@@ -33,7 +33,7 @@ void kw_remote_wake_at(struct kw_remote *remote, uint64_t at_us)
 		return;
 	now = kw_clock_us();
 	remote->timer_us = at_us;
-	/* The loop's idea of now may be old; the timer counts from it. */
+	/* The loop's idea of now can be old; the timer counts from it. */
 	uv_update_time(remote->loop);
 	uv_timer_start(&remote->timer, on_timer, at_us > now ? (at_us - now + 999) / 1000 : 0, 0);
 }

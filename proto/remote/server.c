@@ -161,7 +161,7 @@ static void on_async(uv_async_t *async)
 	struct kw_server *server = async->data;
 	struct kw_tcp_conn *conn;
 
-	/* The last session to end may finish the server, but only in a later turn of the loop. */
+	/* The last session to end can finish the server, but only in a later turn of the loop. */
 	while (server->serve && (conn = kw_tcp_serve_ended(server->serve))) {
 		kw_server_violated(server, conn->ended_by);
 		kw_session_ended(conn->owner, conn->why.text);

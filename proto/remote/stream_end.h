@@ -33,7 +33,7 @@ struct kw_stream_end {
 	struct kw_exchange exchange;
 };
 
-/* takes_fd: a descriptor may come with WELCOME. */
+/* takes_fd: a descriptor can come with WELCOME. */
 void kw_stream_end_init(struct kw_stream_end *end, const struct kw_stream_end_ops *ops,
 	uv_poll_cb on_poll, bool takes_fd);
 

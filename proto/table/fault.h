@@ -10,7 +10,8 @@
 
 struct kw_fault_hook {
 	int rule; /* the reading rule that is left out, 1 to 5; 0: none */
-	/* NULL, or: a superseded record is to be marked by this word. True: the hook does it later.
+	/*
+	 * NULL, or: a superseded record must be marked by this word. True: the hook does it later.
 	 */
 	bool (*mark)(void *arg, uint64_t *word, uint64_t value);
 	/* NULL, or: may a tombstone that is still needed be dropped now? */

@@ -8,12 +8,12 @@
  *   …        index slots                16 bytes each
  *   …        segments                   the log: records, 8-byte aligned
  *
- * The memory file grows in extents (one RDMA registration each); the directory lists them, so that
+ * The memory file grows in extents (one RDMA registration each). The directory lists them, so that
  * an offset in the memory file becomes an address and an rkey. Only offsets travel in records,
  * index and superblock.
  *
  * All numbers are little-endian and naturally aligned; both ends refuse to be built elsewhere. No
- * READ is a snapshot (bytes of one READ may be sampled in any order, see FORMAT.md), so each
+ * READ is a snapshot: bytes of one READ can be sampled in any order (see FORMAT.md). So each
  * structure ends in or begins with a checksum of its own, and a mismatch means: read again.
  */
 #ifndef KW_TABLE_LAYOUT_H
@@ -41,7 +41,7 @@ enum kw_source_state {
 	KW_SOURCE_CONNECTING = 0, /* not connected to the primary yet */
 	KW_SOURCE_SCANNING,       /* first scan of this epoch: the table is incomplete */
 	KW_SOURCE_LIVE,           /* the table holds every key, current but for what is in flight */
-	KW_SOURCE_RECONCILING,    /* an event may have been missed: a scan puts it right */
+	KW_SOURCE_RECONCILING,    /* an event might have been missed: a scan puts it right */
 	KW_SOURCE_FULL,           /* table.max_bytes reached: changed keys wait */
 	KW_SOURCE_DOWN,           /* the primary cannot be reached */
 };

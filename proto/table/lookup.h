@@ -2,8 +2,8 @@
  * Looking up one key in a table in the memory of another process.
  *
  * Pure like the reader: it asks for one READ at a time through struct kw_lookup_io and is told of
- * its end. What is known of the table (index root, directory) is kept from one lookup to the next,
- * so a hit costs two READs: the neighbourhood of the key's home slot, and the record.
+ * its end. What is known of the table (index root, directory) is kept from one lookup to the next.
+ * So a hit costs two READs: the neighbourhood of the key's home slot, and the record.
  *
  *   ROOT ──▶ DIRECTORY ──▶ SLOTS ──slot of this hash──▶ RECORD ──verified, this key──▶ found
  *     ▲      (if it moved)  ▲  │ ▲                        │ │
@@ -54,7 +54,7 @@ struct kw_lookup_result {
 	struct kw_error error;        /* UNCERTAIN, FAILED: why */
 };
 
-/* The end of a lookup. The next one may be begun from within; the lookup may not be freed. */
+/* The end of a lookup. The next one may be begun from within; the lookup must not be freed. */
 typedef void (*kw_lookup_fn)(void *arg, const struct kw_lookup_result *result);
 
 struct kw_lookup_options {

@@ -49,7 +49,7 @@ static void plan_snapshot(struct kw_reader *reader)
 	}
 }
 
-/* All segments that may hold a version above the consistent one, in log order. */
+/* All segments that can hold a version above the consistent one, in log order. */
 static void plan_resume(struct kw_reader *reader)
 {
 	const struct kw_directory *directory = &reader->view.directory;

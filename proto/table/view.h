@@ -9,7 +9,7 @@
  *
  * A superblock is torn when its checksum fails. Once the checksum holds, a value that no proxy of
  * this layout writes is PROTOCOL. The directory is CORRUPT in that case: it was found through a
- * pointer, which may have led to the wrong place.
+ * pointer, which can have led to the wrong place.
  *
  * Everything but struct kw_view is a pure function over bytes, for any thread. `error` may be NULL.
  */
@@ -30,7 +30,7 @@ void kw_superblock_seal(struct kw_superblock *superblock);
 
 /*
  * Checksum, magic, layout version; the epoch, the directory's place and size, and the head's end,
- * as a proxy can write them. source_state is not checked: a later proxy may know more states.
+ * as a proxy can write them. source_state is not checked: a later proxy might know more states.
  */
 int kw_superblock_check(const struct kw_superblock *superblock, struct kw_error *error);
 

@@ -1,4 +1,4 @@
-/* Why the table may differ from the primary. Each cause has its counter in the status. */
+/* Why the table might differ from the primary. Each cause has its counter in the status. */
 #ifndef KW_PROXY_FEED_DOUBT_H
 #define KW_PROXY_FEED_DOUBT_H
 
@@ -7,7 +7,7 @@ enum kw_doubt {
 	KW_DOUBT_FLAGS,      /* another client changed notify-keyspace-events */
 	KW_DOUBT_FLUSH,      /* a flush, and these databases cannot be shown to have been spared */
 	KW_DOUBT_SWAPDB,     /* SWAPDB was called */
-	KW_DOUBT_RESET,      /* SWAPDB may have been called: its counter was reset */
+	KW_DOUBT_RESET,      /* SWAPDB might have been called: its counter was reset */
 	KW_DOUBT_IDENTITY,   /* another server, another role, another history */
 	KW_DOUBT_AUDIT,      /* no doubt: the slow sweep over everything */
 	KW_DOUBT_ASKED,      /* the operator asked for a reconcile */

@@ -62,11 +62,11 @@ enum kw_feed_server {
 /* What a feed tells. All are required. */
 struct kw_feed_handlers {
 	void (*ready)(void *arg, enum kw_feed_server server);
-	/* These keys changed; names are valid during the call. Some may be out of scope. */
+	/* These keys changed; names are valid during the call. Some can be out of scope. */
 	void (*dirty)(void *arg, const struct kw_dirty_key *keys, size_t count);
 	/* This database is empty as of now. False: the table has no room even to say so. */
 	bool (*flushed)(void *arg, uint32_t database);
-	/* Changes in these databases may have been missed (NULL: in all). why: a sentence. */
+	/* Changes in these databases might have been missed (NULL: in all). why: a sentence. */
 	void (*doubt)(void *arg, enum kw_doubt cause, const struct kw_databases *databases,
 		const char *why);
 	/* All that the server did before the barrier was asked for has been told. */

@@ -75,7 +75,7 @@ static void tell_doubt(struct kw_flush_check *flush)
 	char why[160];
 
 	if (flush->extent == KW_FLUSH_OF_DATA_SET) {
-		/* Databases that the table has nothing of may hold keys now. */
+		/* Databases that the table has nothing of can hold keys now. */
 		handlers->doubt(handlers->arg, KW_DOUBT_FLUSH, NULL,
 			"the server's data set may have been replaced (DEBUG, or a resync)");
 		return;

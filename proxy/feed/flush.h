@@ -33,7 +33,7 @@ enum kw_flush_state {
 
 enum kw_flush_extent {
 	KW_FLUSH_OF_DATABASES,
-	KW_FLUSH_OF_DATA_SET, /* loaded anew: the keys may have other values */
+	KW_FLUSH_OF_DATA_SET, /* loaded anew: the keys can have other values */
 };
 
 struct kw_flush_question;
@@ -44,7 +44,7 @@ struct kw_flush_check {
 	struct kw_canaries *canaries;
 	struct kw_watch *watch;
 	const struct kw_feed_handlers *handlers;
-	uint64_t debug_us; /* a DEBUG that watch saw at most so long ago may be the cause */
+	uint64_t debug_us; /* a DEBUG that watch saw at most so long ago can be the cause */
 	/* Ask the events connection for a pong and call kw_flush_passed then. */
 	void (*ask_events)(void *arg);
 	/* The check is over; its findings were told. */

@@ -167,7 +167,7 @@ static void look_at_settings(struct kw_watch *watch, struct kw_slice info, bool 
 			"may have been taken away and put back");
 }
 
-/* Each look after the first of a connection tells what was called, or may have been. */
+/* Each look after the first of a connection tells what was called, or might have been. */
 static void tell_counters(struct kw_watch *watch, const enum kw_counter_found found[COUNTERS])
 {
 	bool stream = false;
@@ -338,7 +338,7 @@ static void time_answered(void *arg, const struct kw_reply *reply)
 	watch->skew_us = server_us - (int64_t)(watch->asked_wall_us / 2 + now_us / 2);
 }
 
-/* Any client may publish an event that names a database beyond the last one. */
+/* Any client can publish an event that names a database beyond the last one. */
 static void databases_answered(void *arg, const struct kw_reply *reply)
 {
 	struct kw_watch *watch = arg;

@@ -49,14 +49,13 @@ void kw_data_select(struct kw_data_connection *data, uint32_t database);
 /* INFO of one section. All ask through here: watch.c compares the count with the server's. */
 void kw_data_info(struct kw_data_connection *data, kw_reply_fn fn, void *arg, const char *section);
 
-/* The connection has to be given up, and why. */
+/* The connection must be given up, and why. */
 void kw_data_fail(struct kw_data_connection *data, enum kw_code code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
 /*
- * The server answered `command` with an error that only the operator can mend. acl is the rule
- * that the user needs for it ("+scan"); for other errors than a missing permission it is not
- * mentioned.
+ * The server answered `command` with an error that only the operator can mend. acl is the rule that
+ * the user needs for it ("+scan"); it is mentioned only if the permission is missing.
  */
 void kw_data_refused(struct kw_data_connection *data, const char *command, const char *acl,
 	const struct kw_reply *reply);

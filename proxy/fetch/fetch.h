@@ -22,7 +22,7 @@
  * asked for alone once more, and one strike is enough.
  *
  * Answers are stored in batches, because a table of a million keys is in no cache (table.h). Small
- * payloads are copied for that. A large one is stored at once, from where it lies.
+ * payloads are copied for that. A large one is stored at once, without that copy.
  *
  * Loop thread only.
  */

@@ -158,7 +158,7 @@ bool kw_pace_due(struct kw_pace *pace, uint64_t now_us)
 	return true;
 }
 
-/* The part of the server's commands of our kinds that was ours: others may DUMP as well. */
+/* The part of the server's commands of our kinds that was ours: others can DUMP as well. */
 static double our_part(const struct kw_pace *pace, const struct kw_pace_counts *passed)
 {
 	if (passed->dumps <= pace->answered || passed->dumps == 0)

@@ -29,7 +29,7 @@ struct kw_scan *kw_scan_new(
 /* No step may be in flight. */
 void kw_scan_free(struct kw_scan *scan);
 
-/* From the beginning, whatever was going on. The list is copied; an empty one is done at once. */
+/* From the beginning, whatever was under way. The list is copied; an empty one is done at once. */
 void kw_scan_begin(struct kw_scan *scan, const uint32_t *databases, uint32_t count);
 void kw_scan_stop(struct kw_scan *scan);
 

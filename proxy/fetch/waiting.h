@@ -29,7 +29,7 @@ struct kw_waiting_server {
 	uint64_t process; /* its id in its own pid namespace; 0: unknown */
 	bool near;        /* on this host for certain */
 	uint64_t cpu_us;  /* of its main thread, as it says */
-	uint64_t age_us;  /* how old that may be */
+	uint64_t age_us;  /* how old that can be */
 };
 
 struct kw_waiting {

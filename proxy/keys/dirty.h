@@ -1,5 +1,5 @@
 /*
- * The dirty set: which keys have to be read again. Pure; the time is handed in.
+ * The dirty set: which keys must be read again. Pure; the time is handed in.
  *
  *        add                take                    done
  *   ─────────▶ WAITING ───────────▶ IN FLIGHT ───────────────▶ (gone)
@@ -9,9 +9,9 @@
  *                 │◀─────────────────────│────────────────┘
  *                 └─ its time came ── DELAYED
  *
- * Each (database, key) is in it once, however often it is added: the set is bounded by the number
- * of distinct keys, never by the rate of writes, and a hot key absorbs its own events. A key added
- * while it is in flight is fetched again, because its answer may be older than the event.
+ * Each (database, key) is in it once, however often it is added. So the number of distinct keys
+ * bounds the set, not the rate of writes, and a hot key absorbs its own events. A key added while
+ * it is in flight is fetched again, because its answer can be older than the event.
  *
  * WAITING is first in, first out. One thread.
  */
@@ -32,7 +32,7 @@ enum kw_dirty_state {
 	KW_DIRTY_STATES,
 };
 
-#define KW_DIRTY_TTL 1u    /* its expiry has to be read too, whatever is known of it */
+#define KW_DIRTY_TTL 1u    /* its expiry must be read too, whatever is known of it */
 #define KW_DIRTY_SCAN 2u   /* a scan waits for it: counted until it is done or parked */
 #define KW_DIRTY_ROOM 4u   /* unpark let it go: counted until it is done or parked again */
 #define KW_DIRTY_LOST 8u   /* the connection broke while it was in flight */
@@ -58,7 +58,7 @@ struct kw_dirty;
 struct kw_dirty *kw_dirty_new(uint64_t seed);
 void kw_dirty_free(struct kw_dirty *dirty);
 
-/* The key has to be read (again). */
+/* The key must be read (again). */
 void kw_dirty_add(struct kw_dirty *dirty, uint32_t database, struct kw_slice key, unsigned flags);
 
 /* One key of a batch. The name belongs to the caller and is valid during the call. */
@@ -85,7 +85,7 @@ bool kw_dirty_absorbs(struct kw_dirty *dirty, const struct kw_dirty_key *key);
 /* The next key to fetch, in flight from now on; NULL when none is due. */
 struct kw_dirty_entry *kw_dirty_take(struct kw_dirty *dirty, uint64_t now_us);
 
-/* Each of these ends the flight of a key; the entry may be gone afterwards. */
+/* Each of these ends the flight of a key; the entry can be gone afterwards. */
 
 /* Answered: gone, or waiting again if it got dirty meanwhile. */
 void kw_dirty_done(struct kw_dirty *dirty, struct kw_dirty_entry *entry);

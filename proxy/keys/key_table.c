@@ -151,7 +151,7 @@ void kw_key_table_remove(struct kw_key_table *table, struct kw_key *key)
 void kw_key_table_each(
 	struct kw_key_table *table, void (*fn)(void *arg, struct kw_key *key), void *arg)
 {
-	/* From the end: a removal may merge the last buckets into ones that come later. */
+	/* From the end: a removal can merge the last buckets into ones that come later. */
 	for (size_t i = table->bucket_count; i-- > 0;) {
 		struct kw_key *key, *next;
 

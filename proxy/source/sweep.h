@@ -119,7 +119,7 @@ void kw_sweep_postpone(struct kw_sweep *sweep, enum kw_doubt cause,
 /* In `ended`: take the doubt that was postponed. False: there is none. The caller closes it. */
 bool kw_sweep_take_later(struct kw_sweep *sweep, struct kw_sweep_later *later);
 
-/* A key of this database may have got an expiry. */
+/* A key of this database might have got an expiry. */
 void kw_sweep_expiry_set(struct kw_sweep *sweep, uint32_t database);
 
 void kw_sweep_turn(struct kw_sweep *sweep, uint64_t now_us);

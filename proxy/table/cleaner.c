@@ -89,7 +89,7 @@ void kw_clean_survey(struct kw_table *table)
 	}
 }
 
-/* What cleaning a segment would have to move. */
+/* What cleaning a segment must move. */
 static uint64_t burden(const struct kw_table *table, const struct kw_segment *segment)
 {
 	assert(segment->live_bytes >= segment->tombstone_bytes);

@@ -165,7 +165,7 @@ static void scratch_room(struct kw_index *index, uint64_t slots)
 /*
  * Lower the boundary by some slots: take out the runs of entries that reach into [from, old
  * boundary) and put each back by its new home. `from` has a free slot (or nothing) before it, so no
- * entry below is touched; the runs end at a free slot, so no entry above is either.
+ * entry below is touched. The runs end at a free slot, so no entry above is touched either.
  */
 static void sweep(struct kw_index *index)
 {

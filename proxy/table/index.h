@@ -2,7 +2,7 @@
  * The index: from a key's hash to the place of its newest record, in remotely readable memory.
  *
  * Open addressing over one array that stays in the order of the hashes: home(h) = h * slots >> 64.
- * Growing by a quarter therefore moves every entry upwards and keeps the order, so it is done in
+ * Growing by a quarter therefore moves every entry upwards and keeps the order. So it is done in
  * place, a few slots at every insert, from the top down:
  *
  *   slots        |####.##.###.####.##.#|

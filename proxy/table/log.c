@@ -84,7 +84,7 @@ static uint64_t segment_granules(const struct kw_table *table)
 	return table->options.segment_bytes / table->segments.granule_bytes;
 }
 
-/* Live bytes less what the cleaner may drop; the survey may be older than the latest writes. */
+/* Live bytes less what the cleaner may drop; the survey can be older than the latest writes. */
 static uint64_t needed_bytes(const struct kw_table *table)
 {
 	return table->live_bytes > table->droppable_bytes
@@ -200,7 +200,7 @@ static double allowance(const struct kw_table *table)
 
 /*
  * When values get shorter or keys go, while there are writes, memory in use need not shrink at
- * once: a full log is expensive to clean, and the memory was in use a moment ago. So the earlier
+ * once. A full log is expensive to clean, and the memory was in use a moment ago. So the earlier
  * allowance is kept, and lowered slowly.
  */
 static void lower_held(struct kw_table *table)

@@ -29,7 +29,7 @@ struct kw_segment {
 	uint64_t live_bytes;       /* strides of records not superseded, tombstones included */
 	uint64_t tombstone_bytes;  /* of them: tombstones */
 	uint64_t tombstones_up_to; /* the highest version among them, or higher */
-	uint32_t flushes;          /* flush records in it: they may not be moved */
+	uint32_t flushes;          /* flush records in it: they must not be moved */
 	bool sealed;
 	bool victim; /* cleaned, but readers can still be sent to it until the next publication */
 	bool single; /* holds one large record in a run of its own */

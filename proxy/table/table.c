@@ -360,7 +360,7 @@ static void flush_entries(struct kw_table *table, uint32_t database, uint64_t ve
 		else
 			forget_tombstone(table);
 		kw_log_supersede(table, offset, version);
-		/* Removing may bring another entry to this slot: look at it again. */
+		/* Removing can bring another entry to this slot: look at it again. */
 		kw_index_remove(&table->index, slot);
 	}
 }

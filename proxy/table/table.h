@@ -94,7 +94,7 @@ enum kw_put_result kw_table_put(struct kw_table *table, uint32_t database, struc
 
 /*
  * The key is gone. A key that is not live writes nothing (KW_PUT_UNCHANGED). Deletes may use the
- * reserve that puts may not; KW_PUT_FULL only when even that is exhausted.
+ * reserve that puts must not use; KW_PUT_FULL only when even that is exhausted.
  */
 enum kw_put_result kw_table_delete(struct kw_table *table, uint32_t database, struct kw_slice key);
 

@@ -34,7 +34,7 @@ static json_t *fallback_value(const struct kw_config_key *key)
 
 	if (!key->fallback)
 		return NULL;
-	/* A fallback may lie outside what may be set: "" or 0 for "off". */
+	/* A fallback can lie outside what may be set: "" or 0 for "off". */
 	unbounded.lowest = unbounded.highest = 0;
 	unbounded.choices = NULL;
 	given = json_loads(key->fallback, JSON_DECODE_ANY, NULL);

@@ -47,7 +47,7 @@ int kw_small_file_read(const char *file, size_t most, unsigned mode_refused, con
 		return KW_E_CONFIG;
 	}
 	code = check_file(fd, file, most, mode_refused, what, error);
-	/* One byte more than allowed may be read: the file may have grown since. */
+	/* One byte more than allowed may be read: the file might have grown since. */
 	while (!code && total <= most) {
 		got = read(fd, kw_buffer_reserve(out, most + 1 - total), most + 1 - total);
 		if (got < 0 && errno == EINTR)
@@ -110,7 +110,7 @@ int kw_config_unknown(const struct kw_config *config, const char *path, struct k
 struct walk {
 	const struct kw_config *config;
 	json_t **values;
-	bool *seen; /* for each key; a dotted name and a nested one may mean the same */
+	bool *seen; /* for each key; a dotted name and a nested one can mean the same */
 	struct kw_error *error;
 };
 

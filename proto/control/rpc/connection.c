@@ -321,7 +321,7 @@ static void on_readable(uv_poll_t *reader, int status, int events)
 	/* echo '{...}' | nc -NU: the answers are still wanted. */
 	move(connection, RPC_ENDED);
 	uv_poll_stop(reader);
-	/* What was sent last may lack its line end. */
+	/* The last line sent can lack its line end. */
 	kw_buffer_append(&connection->in, "\n", 1);
 	process(connection);
 }

@@ -32,7 +32,7 @@
 #define KW_RPC_INTERNAL (-32603)
 
 /*
- * A connection. The socket is read only in OPEN; lines that came before may be left.
+ * A connection. The socket is read only in OPEN; lines read earlier can be left.
  *
  *   ┌──────┐ 64 calls in flight ┌────────┐
  *   │ OPEN │◀──────────────────▶│ PAUSED │

@@ -160,7 +160,7 @@ void kw_rpc_server_close(struct kw_rpc_server *server, void (*done)(void *arg), 
 	remove_socket_file(server);
 	uv_close((uv_handle_t *)&server->listener, on_handle_closed);
 	uv_close((uv_handle_t *)&server->later, on_handle_closed);
-	/* The answer to `shutdown` itself may still be on its way out. */
+	/* The answer to `shutdown` itself can still be on its way out. */
 	for (struct rpc_connection *c = server->connections; c; c = c->next) {
 		if (!rpc_is_closing(c) && c->reader_fd >= 0)
 			uv_poll_stop(&c->reader);

@@ -127,7 +127,7 @@ int kw_rdma_look(const struct kw_address *address, const struct kw_rdma_options 
 	struct sockaddr_storage to;
 	int code = kw_rdma_options_set(&options, given, error);
 
-	anywhere.port = 0; /* the proxy may be running, and have it */
+	anywhere.port = 0; /* the proxy might be running, and have it */
 	if (code == 0)
 		code = kw_rdma_resolve(&anywhere, true, &to, error);
 	if (code == 0)

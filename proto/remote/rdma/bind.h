@@ -17,7 +17,7 @@
 #include <stdbool.h>
 
 /*
- * The first address of a name. It may block: only at start. KW_E_IO: the name does not resolve now;
+ * The first address of a name. It can block: only at start. KW_E_IO: the name does not resolve now;
  * KW_E_CONFIG: it leads beyond this host and everywhere is false.
  */
 int kw_rdma_resolve(const struct kw_address *address, bool everywhere, struct sockaddr_storage *to,

@@ -20,7 +20,7 @@
 #include <infiniband/verbs.h>
 #include <stdbool.h>
 
-/* Extents that may be expected at a time: one of the index, one of the log. */
+/* Extents that can be expected at a time: one of the index, one of the log. */
 #define KW_RDMA_AHEAD 2
 
 struct kw_rdma_device {

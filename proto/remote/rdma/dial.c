@@ -313,7 +313,7 @@ static void on_cm_event(struct kw_rdma_dial *dial, const struct kw_rdma_cm_event
 		if (!is(dial, KW_RDMA_DIAL_UP))
 			break;
 		move(dial, KW_RDMA_DIAL_LOST, "");
-		/* A farewell may have come with it, and end the connection. */
+		/* A farewell can have come with it, and end the connection. */
 		kw_rdma_end_poll(dial->end);
 		if (!is(dial, KW_RDMA_DIAL_LOST))
 			return;

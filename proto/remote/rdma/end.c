@@ -386,7 +386,8 @@ void kw_rdma_end_poll(struct kw_rdma_end *end)
 	struct kw_error why;
 	int count = 0;
 
-	/* Bounded: a callback may post what completes at once, so the queue might never be empty.
+	/*
+	 * Bounded: a callback can post what completes at once, so the queue might never be empty.
 	 */
 	for (int round = 0; round < KW_RDMA_POLL_MAX / BATCH && !stopped(end); round++) {
 		count = ibv_poll_cq(end->cq, BATCH, completions);

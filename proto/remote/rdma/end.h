@@ -44,7 +44,9 @@ struct kw_rdma_end_ops {
 	void (*message)(void *owner, const uint8_t *bytes, uint32_t length);
 	void (*sent)(void *owner);                /* one SEND is through */
 	void (*read)(void *owner, uint64_t last); /* READs up to this number are through */
-	/* Completions may be left: kw_rdma_end_poll must be called in the next turn of the loop. */
+	/*
+	 * Completions might be left: kw_rdma_end_poll must be called in the next turn of the loop.
+	 */
 	void (*more)(void *owner);
 	/* Once. Messages that had come before were told first. */
 	void (*broken)(void *owner, const struct kw_error *why);
@@ -120,7 +122,7 @@ int kw_rdma_end_open(struct kw_rdma_end *end, bool open, struct kw_error *error)
 int kw_rdma_end_start(
 	struct kw_rdma_end *end, uv_loop_t *loop, void *handle_data, struct kw_error *error);
 
-/* Bytes are copied. KW_E_FULL: as many SENDs as there may be are under way. */
+/* Bytes are copied. KW_E_FULL: the most SENDs that are allowed are under way. */
 int kw_rdma_end_send(
 	struct kw_rdma_end *end, const void *bytes, uint32_t length, struct kw_error *error);
 

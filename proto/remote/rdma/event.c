@@ -52,7 +52,7 @@ struct rdma_event_channel *kw_rdma_channel_new(struct kw_error *error)
 		kw_error_errno(error, errnum,
 			"the RDMA connection manager cannot be reached (modprobe rdma_ucm; is "
 			"/dev/infiniband/rdma_cm there, and may this user open it?)");
-	/* Its module may be loaded later than this process is. */
+	/* Its module can be loaded after this process has started. */
 	if (!channel && (errnum == ENOENT || errnum == ENXIO))
 		error->code = KW_E_GONE;
 	if (!channel || fcntl(channel->fd, F_SETFL, O_NONBLOCK) == 0)

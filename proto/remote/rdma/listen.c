@@ -52,7 +52,7 @@ static const struct kw_sm_state states[] = {
 struct listen {
 	struct kw_rdma_listen common; /* first: peers know no more of us */
 	struct kw_sm sm;
-	struct sockaddr_storage address; /* resolved once: that may block */
+	struct sockaddr_storage address; /* resolved once: that can block */
 	struct kw_rdma_bound bound;
 	struct kw_rdma_watch watch;
 	struct kw_backoff backoff;

@@ -323,7 +323,7 @@ static void turn_rdma(struct kw_remote *remote)
 	kw_rdma_dial_turn(&rdma->dial);
 	if (!kw_remote_is(remote, KW_REMOTE_READY))
 		return;
-	/* Completions may be left over. Busy polling: look as long as something is out. */
+	/* Completions can be left over. Busy polling: look as long as something is out. */
 	kw_rdma_end_poll(&rdma->end);
 	if (rdma->dial.options.busy && kw_remote_is(remote, KW_REMOTE_READY) &&
 		rdma->posted > rdma->done)

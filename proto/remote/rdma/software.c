@@ -11,7 +11,7 @@
 #define VENDOR_SOFT_ROCE 0xffffff
 #define VENDOR_SOFT_IWARP 0x626d74
 
-/* Rounds of one stay in the pool: a name to be resolved may be waiting for its thread. */
+/* Rounds of one stay in the pool: a name lookup might be waiting for its thread. */
 #define ROUNDS_MAX 64
 
 /* A thread begins within a fraction of a millisecond, unless all are busy, or a name server is

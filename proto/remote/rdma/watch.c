@@ -23,7 +23,7 @@ struct kw_rdma_watched {
 	enum watched_state state;
 	uv_poll_t events; /* of the device */
 	uv_loop_t *loop;
-	struct ibv_context *verbs; /* not after DROPPED: it may be gone */
+	struct ibv_context *verbs; /* not after DROPPED: it might be gone */
 	struct kw_rdma_watch *watches;
 	struct kw_rdma_watched *next;
 	int handles; /* open, 1 or 2 */

@@ -9,7 +9,7 @@
  *        └─ last watch stops, and the device was removed ──────▶ let go of, freed
  *
  * librdmacm keeps a device open for the life of the process, also between two connections. A driver
- * that takes no context away from a process (soft-RoCE) cannot be removed in that time, and nothing
+ * that takes no context away from a process (soft-RoCE) cannot be removed in that time. Nothing
  * tells the process of the attempt, because it has no id on the device. So this module keeps one id
  * of its own there, the guard: its DEVICE_REMOVAL event comes at any time. It also keeps the
  * context's memory valid.

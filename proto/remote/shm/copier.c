@@ -8,7 +8,7 @@
 /* So many copies are worth waking a thread for: half a megabyte in the reader's READs. */
 #define WORTH_HELP 4
 
-/* Copies of one stay in the pool: a name to be resolved may be waiting for its thread. */
+/* Copies of one stay in the pool: a name lookup might be waiting for its thread. */
 #define HELP_MAX 64
 
 /* Between looks whether to stop. */
@@ -22,7 +22,7 @@ void kw_copier_init(struct kw_copier *copier, struct kw_remote *remote)
 
 /* ---- either thread ---- */
 
-/* The next one that nobody has taken; NULL: none. */
+/* The next one that neither thread has taken; NULL: none. */
 static struct kw_copier_job *take(struct kw_copier *copier)
 {
 	uint32_t next = atomic_load_explicit(&copier->taken, memory_order_relaxed);

@@ -125,7 +125,7 @@ static uint16_t bound_port(int fd)
 	return ntohs(((const struct sockaddr_in *)&name)->sin_port);
 }
 
-/* The first address of the name that can be listened on. Resolving may block: only at start. */
+/* The first address of the name that can be listened on. Resolving can block: only at start. */
 static int listen_name(const struct kw_address *address, bool open_to_all, struct kw_error *error)
 {
 	struct addrinfo hints = {

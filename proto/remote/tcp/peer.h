@@ -33,7 +33,7 @@ static inline bool kw_tcp_peer_over(const struct kw_tcp_peer *peer)
 
 /*
  * Take the requests that are there (readable), send the replies that fit: one system call each, so
- * that every peer has its turn. The connection may be over afterwards.
+ * that every peer has its turn. The connection can be over afterwards.
  */
 void kw_tcp_peer_turn(struct kw_tcp_peer *peer, const struct kw_memory *memory, bool readable);
 

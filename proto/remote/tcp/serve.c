@@ -54,7 +54,7 @@ static void list_remove(struct list *list, struct kw_tcp_peer *peer)
 		peer->next->previous = peer->previous;
 }
 
-/* Events of this turn may still name one that is over: the loop thread frees it, later. */
+/* Events of this turn can still name one that is over: the loop thread frees it, later. */
 static void set_aside(struct kw_tcp_serve *serve, struct kw_tcp_peer *peer)
 {
 	list_remove(&serve->serving, peer);
