@@ -317,17 +317,23 @@ static void drop(struct kw_table *table, struct plan *plan)
 	plan->count = 0;
 }
 
-/* What is chosen must fit the destination, which can be smaller in a fragmented table. */
+/*
+ * What is chosen must fit the destination. In a fragmented table that can be so small that it has
+ * no room to keep for the record.
+ */
 static void make_plan(struct kw_table *table, struct plan *plan, uint64_t wanted, uint64_t smallest,
 	uint64_t touch_limit, uint64_t least, bool hard)
 {
-	uint64_t kept_free = least < wanted / 4 ? least : 0;
+	uint64_t kept_free = least < wanted / 4 ? least : 0, room;
 
 	drop(table, plan);
 	plan->dest = kw_segments_open(&table->segments, wanted, smallest, touch_limit);
-	if (plan->dest)
-		plan->count = choose(
-			table, plan->dest->capacity - kept_free, hard, plan->victims, VICTIMS_MOST);
+	if (!plan->dest)
+		return;
+	room = plan->dest->capacity;
+	if (room > kept_free)
+		room -= kept_free;
+	plan->count = choose(table, room, hard, plan->victims, VICTIMS_MOST);
 }
 
 /*

@@ -250,6 +250,42 @@ static void what_can_never_fit_is_told_apart(void **state)
 	fixture_close(&fixture);
 }
 
+/*
+ * Values of every size up to an eighth of a segment leave holes of a granule or two, and nothing
+ * may be dropped. So the cleaner gets a destination that is smaller than the value a write waits
+ * with.
+ */
+static void cleaning_into_a_small_hole_moves_no_more_than_fits(void **state)
+{
+	const struct kw_table_options options = {
+		.max_bytes = LIMIT, .segment_bytes = 128 << 10, .retention_us = UINT64_C(1) << 40};
+
+	for (uint64_t round = 0; round < 8; round++) {
+		uint64_t random = round * 2654435761u + 1, full = 0;
+		struct fixture fixture;
+
+		fixture_open(&fixture, &options);
+		kw_table_set_passed(fixture.table, 0);
+		for (uint32_t step = 0; step < 6000; step++) {
+			uint32_t high, number, length;
+
+			random = random * UINT64_C(6364136223846793005) + 1442695040888963407;
+			high = (uint32_t)(random >> 33);
+			number = high % 400;
+			length = (uint32_t)(random >> 20) % 17000;
+			if (high / 400 % 10 == 0)
+				fixture_delete(&fixture, number);
+			else if (fixture_put(&fixture, number, step, length) == KW_PUT_FULL)
+				full++;
+			if (step % 10 == 0)
+				fixture_publish(&fixture);
+			fixture_advance(&fixture, 1000);
+		}
+		assert_true(full > 0);
+		fixture_close(&fixture);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -263,6 +299,7 @@ int main(void)
 		cmocka_unit_test(memory_that_cannot_be_registered_is_full_not_fatal),
 		cmocka_unit_test(a_table_that_cannot_begin_says_why),
 		cmocka_unit_test(what_can_never_fit_is_told_apart),
+		cmocka_unit_test(cleaning_into_a_small_hole_moves_no_more_than_fits),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
