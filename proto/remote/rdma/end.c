@@ -104,6 +104,9 @@ int kw_rdma_device_depth(struct ibv_context *verbs, struct kw_error *error)
 /* ---- making it ---- */
 
 static_assert(KW_RDMA_POLL_MAX % BATCH == 0, "whole batches");
+/* Who polls because the other side is gone polls once: last words may stand at the queue's end. */
+static_assert(KW_RDMA_POLL_MAX >= KW_RDMA_SLOTS_MAX + KW_RDMA_RECEIVES + KW_RDMA_SENDS,
+	"one poll takes all that was there when it began");
 static_assert(KW_RDMA_RECEIVES + KW_RDMA_SENDS < BATCH, "only READs ever fill a batch");
 
 static int post_receive(struct kw_rdma_end *end, uint64_t index)

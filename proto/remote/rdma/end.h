@@ -36,7 +36,7 @@
 #define KW_RDMA_RECEIVES 8   /* posted at any time; the protocol never has as many under way */
 #define KW_RDMA_SENDS 4      /* not yet completed */
 #define KW_RDMA_SLOTS_MAX 64 /* READs of a piece in flight */
-#define KW_RDMA_POLL_MAX 64  /* completions taken by one poll */
+#define KW_RDMA_POLL_MAX 80  /* completions taken by one poll: a full queue, and more */
 
 struct kw_rdma_end;
 
