@@ -14,8 +14,8 @@
  * moved between the two lookups, the look says nothing, and the key is asked for again. A key that
  * moves each time is counted as unsettled.
  *
- * With a sample, keys are chosen by a hash with a random seed, and local keys that the table does
- * not have are not searched for (no SCAN).
+ * With a sample, a hash with a random seed chooses the keys. Local keys that the table does not
+ * have are then not searched for (no SCAN).
  *
  * Bounded: what is in flight by bytes; differences that wait for another look by
  * KW_VERIFY_SUSPECTS_MAX (the snapshot waits then); names by KW_VERIFY_NAMES_MAX a list. Only the

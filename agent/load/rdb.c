@@ -123,9 +123,9 @@ static void rdb_begin(struct kw_loader *loader)
 
 /*
  * The loading server sizes its first table at once, rather than doubling it time and again. Its
- * slots are a power of two. With as many slots as keys it would fill up to the last one, and each
- * insertion would walk through keys that no cache holds (dictAddRaw: 40 % of a load). With half as
- * many more it is filled to two thirds at most; 8 bytes a slot.
+ * slots are a power of two. With as many slots as keys it would fill up to the last one. Each
+ * insertion would then walk through keys that no cache holds (dictAddRaw: 40 % of a load). With
+ * half as many more it is filled to two thirds at most; 8 bytes a slot.
  */
 static void hint(struct rdb *rdb, uint32_t database, struct kw_buffer *out)
 {

@@ -14,7 +14,7 @@
 
 /*
  * The mark of agents, 8 digits of the cursor's name, random ones. The name is in it because a
- * server can carry the cursor of an agent that led it long ago: only the agent that led it last may
+ * server can carry the cursor of an agent that led it long ago. Only the agent that led it last may
  * believe its own.
  */
 static void own_prefix(const struct kw_replica *replica, char prefix[KW_REPLID_LENGTH + 1])

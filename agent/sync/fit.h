@@ -9,7 +9,7 @@
 #include "table/layout.h"
 
 /*
- * KW_E_STATE: it never fits, and the sentence says why: its payloads are of a version that the
+ * KW_E_STATE: it never fits, and the sentence says why. Its payloads are of a version that the
  * server does not load, or the server is the primary itself.
  */
 int kw_sync_check_fit(const struct kw_superblock *superblock,

@@ -2,8 +2,8 @@
  * A file that appears only when it is whole.
  *
  * It grows without a name in its folder (O_TMPFILE). If the file system has no O_TMPFILE, it has a
- * temporary name, which is removed when a signal ends the program. commit writes it to the disk and
- * gives it its name in one step: a reader sees the old file or the new one. It belongs to the
+ * temporary name, which is removed when a signal ends the program. `commit` writes it to the disk
+ * and gives it its name in one step: a reader sees the old file or the new one. It belongs to the
  * caller, mode 0600. A symbolic link is followed.
  */
 #ifndef KW_CTL_TARGET_H

@@ -1,8 +1,8 @@
 /*
- * The inside of a connection, shared by the files that make it: redis.c (what callers see),
- * connect.c (name, addresses), stream.c (the socket), login.c (AUTH, CLIENT SETNAME), connection.c
- * (states, handles, deadlines, the end), connection_io.c (bytes and replies), read_pacing.c
- * (reading by a timer).
+ * The inside of a connection, shared by the files that make it. These are redis.c (what callers
+ * see), connect.c (name, addresses), stream.c (the socket), login.c (AUTH, CLIENT SETNAME),
+ * connection.c (states, handles, deadlines, the end), connection_io.c (bytes and replies),
+ * read_pacing.c (reading by a timer).
  *
  *   ┌─────────┐ loop ┌────────────┐ socket ┌───────┐ SETNAME  ┌───────┐
  *   │ OPENING │─────▶│ CONNECTING │───────▶│ LOGIN │─────────▶│ READY │

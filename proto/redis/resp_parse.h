@@ -1,7 +1,6 @@
 /*
- * The most frequent replies, parsed in place: a status, an error, a number, nil, a bulk string, and
- * an array of a few of these (a pub/sub message). Nothing is copied. Everything else is left to
- * hiredis.
+ * The most frequent replies, parsed in place without a copy: a status, an error, a number, nil, a
+ * bulk string, an array of a few of these (a pub/sub message). Everything else is left to hiredis.
  *
  * Pure. Any thread.
  */

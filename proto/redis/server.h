@@ -72,7 +72,7 @@ int kw_info_keyspace(struct kw_slice info, kw_info_database_fn fn, void *arg);
 enum kw_server_error {
 	KW_SERVER_E_NONE,       /* no error reply; kw_server_error never returns it */
 	KW_SERVER_E_OTHER,      /* of this command alone: WRONGTYPE, bad payload, syntax */
-	KW_SERVER_E_LOADING,    /* and BUSY, TRYAGAIN, CLUSTERDOWN: a retry will succeed */
+	KW_SERVER_E_LOADING,    /* and BUSY, TRYAGAIN, CLUSTERDOWN: a later retry succeeds */
 	KW_SERVER_E_MASTERDOWN, /* a replica that has lost its primary and serves no stale data */
 	KW_SERVER_E_OOM,        /* over maxmemory */
 	KW_SERVER_E_READONLY,   /* it is a replica of another server */

@@ -3,9 +3,9 @@
  *
  *   listener (shm, tcp, rdma) ──accept──▶ handshake ──proved──▶ session
  *
- * A session is one agent's connection after the handshake. shm and rdma sessions cost this process
- * nothing while the agent reads; one thread that knows nothing but bounds-checked memory serves tcp
- * sessions (tcp/serve.h).
+ * A session is one agent's connection after the handshake. While the agent reads, shm and rdma
+ * sessions cost this process nothing. One thread, which knows nothing but bounds-checked memory,
+ * serves tcp sessions (tcp/serve.h).
  *
  * Handshakes are bounded in number for each listener, and in time; the bound is tightest for peers
  * that send nothing. When all places of a listener are taken, the oldest handshake gives way to a

@@ -89,8 +89,8 @@ struct kw_reader_sink {
 	void (*pass_done)(void *arg, const struct kw_reader_pass *pass);
 	/*
 	 * A look at the tail alone is over; found: records were handed on. It says nothing about
-	 * the head. What was handed on counts (for a cursor, for being equal) only after the next
-	 * pass_done. Never called with KW_AHEAD_OFF: may be NULL then.
+	 * the head. What was handed on counts (for a cursor, for being equal) only from the next
+	 * pass_done on. Never called with KW_AHEAD_OFF: may be NULL then.
 	 */
 	void (*look_done)(void *arg, bool found);
 	/*

@@ -7,11 +7,12 @@
  * The reader does this while more comes than a READ ahead can bring. Otherwise it looks at the tail
  * alone (reader_tail.c).
  *
- * What was read ahead is a guess about place (the segment that was the head goes on where it ended)
- * and about time (it is sampled after the superblock). Neither is relied upon: the plan of the pass
- * is made from superblock and directory alone. The bytes are used only if the plan's first range
- * begins at the guessed place, and only up to the superblock's end. A record that is not whole or
- * does not verify is no sign of damage here: from there on, the log is read in the usual way.
+ * What was read ahead is a guess about place and time: that the segment that was the head goes on
+ * where it ended, and that it is sampled after the superblock. Neither is relied upon: the plan of
+ * the pass is made from superblock and directory alone. The bytes are used only if the plan's first
+ * range begins at the guessed place, and only up to the superblock's end. A record that is not
+ * whole or does not verify is no sign of damage here: from there on, the log is read in the usual
+ * way.
  */
 #include "table/reader_internal.h"
 

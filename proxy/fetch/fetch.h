@@ -60,9 +60,9 @@ enum kw_fetch_found {
 
 struct kw_fetch_handlers {
 	/*
-	 * What the server has for some keys, in the order of its answers, 1 to KW_FETCH_BATCH of
-	 * them: a put of the payload and the absolute expiry, or a delete because the key is gone.
-	 * The handler sets each result: KW_PUT_FULL parks the key; everything else means that it is
+	 * What the server has for 1 to KW_FETCH_BATCH keys, in the order of its answers. Each is a
+	 * put of the payload and the absolute expiry, or a delete because the key is gone. The
+	 * handler sets each result: KW_PUT_FULL parks the key; everything else means that it is
 	 * done. The handler must not call the fetcher.
 	 */
 	void (*store)(void *arg, struct kw_table_change *changes, size_t count);

@@ -10,7 +10,7 @@
  * the CPU time of the server's main thread, and what our commands took of it. The server counts the
  * microseconds of each command (INFO commandstats), but not those for reading, parsing and
  * answering it. That part is learnt from looks in which the server was at work and hardly any
- * command but ours ran: then all of the CPU time was for us. (A server at rest teaches nothing: its
+ * command but ours ran. Then all of the CPU time was for us. (A server at rest teaches nothing: its
  * timers and wakeups would be taken for the cost of the few keys that an audit fetches, ten times
  * what a key costs among many.)
  *

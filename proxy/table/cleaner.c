@@ -503,10 +503,10 @@ static uint64_t cpu_ns(const struct kw_table *table)
  *
  * clean is for when memory is short, or when no write waits. It has one destination and no more. So
  * it chooses all victims first: they must fit that destination together, and if the sum gains
- * nothing, nothing is moved. clean_some would stop in the middle without memory (hard), or move one
- * segment into another for ever (idle). For the usual writes clean would cost more: victims that
- * fit one destination leave it partly empty. The rest takes new records, which then lie among those
- * that live for long.
+ * nothing, nothing is moved. There clean_some would stop in the middle without memory (hard), or
+ * move one segment into another for ever (idle). For the usual writes clean would cost more:
+ * victims that fit one destination leave it partly empty. The rest takes new records, which then
+ * lie among those that live for long.
  */
 bool kw_clean(struct kw_table *table, uint64_t least, enum kw_cleaning how)
 {

@@ -360,7 +360,7 @@ static struct kw_segment *roll(struct kw_table *table, uint64_t stride, bool for
 }
 
 /*
- * A run of its own for a large record. Log order is id order, so the rest of the head goes on under
+ * A run of its own for a large record. Log order is id order. So the rest of the head goes on under
  * an id after the run's: as a segment of its own, or renumbered while it is still empty.
  */
 static struct kw_segment *single(struct kw_table *table, uint64_t stride)

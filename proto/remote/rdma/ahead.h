@@ -27,7 +27,7 @@ struct kw_rdma_ahead; /* one registration under way, or there */
 struct kw_rdma_ahead *kw_rdma_ahead_begin(
 	uv_loop_t *loop, struct ibv_pd *pd, uint8_t *base, uint64_t length);
 
-/* Is it of exactly this memory? Or does it overlap this memory only in part? */
+/* Is it of exactly this memory? Does it overlap this memory? */
 bool kw_rdma_ahead_is(const struct kw_rdma_ahead *ahead, const uint8_t *base, uint64_t length);
 bool kw_rdma_ahead_meets(const struct kw_rdma_ahead *ahead, const uint8_t *base, uint64_t length);
 

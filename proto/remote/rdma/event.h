@@ -1,6 +1,6 @@
 /*
- * Events of the connection manager, events of the device and completions, each made into an error
- * and counted; and the private data that travels with a connection request.
+ * Events of the connection manager, events of the device and completions: each is made into an
+ * error and counted. Also the private data that travels with a connection request.
  *
  * The receiver of private data always sees the padded maximum, so magic, version and length stand
  * inside. Pure but for rdma_get_cm_event. Loop thread only, unless the function says otherwise.
