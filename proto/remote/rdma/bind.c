@@ -142,7 +142,7 @@ bool kw_rdma_removed(const struct ibv_context *verbs)
 	bool found = false;
 
 	if (!all)
-		return false; /* nobody knows */
+		return false; /* not known */
 	for (int i = 0; all[i]; i++)
 		found = found || all[i] == verbs->device;
 	ibv_free_device_list(all);

@@ -13,7 +13,7 @@
 #include <string.h>
 
 enum watched_state {
-	WATCHED, /* somebody watches */
+	WATCHED, /* there is a watch */
 	TELLING, /* the same, and an event is being told: the poll is closed after it */
 	IDLE,    /* the guard alone is on the device */
 	DROPPED, /* out of the list; freed when its handles are closed */
