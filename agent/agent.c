@@ -379,6 +379,14 @@ void kw_agent_resync(struct kw_agent *agent, const char *why)
 	want_step(agent);
 }
 
+int kw_agent_approve(struct kw_agent *agent, char finding[KW_SYNC_WHY], struct kw_error *error)
+{
+	int code = kw_sync_approve(&agent->sync, finding, error);
+
+	want_step(agent);
+	return code;
+}
+
 int kw_agent_retarget(struct kw_agent *agent, const char *proxy, struct kw_error *error)
 {
 	return kw_follow_retarget(&agent->follow, proxy, error);

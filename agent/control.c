@@ -281,6 +281,18 @@ static void on_resync(void *arg, struct kw_rpc_call *call, const json_t *params)
 	answer_state(daemon, call);
 }
 
+static void on_approve(void *arg, struct kw_rpc_call *call, const json_t *params)
+{
+	struct kw_agent_daemon *daemon = arg;
+	char finding[KW_SYNC_WHY];
+	struct kw_error error;
+
+	if (kw_agent_approve(daemon->agent, finding, &error))
+		kw_rpc_fail_error(call, &error);
+	else
+		kw_rpc_result(call, json_pack("{s:s}", "approved", finding));
+}
+
 static void on_retarget(void *arg, struct kw_rpc_call *call, const json_t *params)
 {
 	struct kw_agent_daemon *daemon = arg;
@@ -359,6 +371,8 @@ const struct kw_rpc_method kw_agent_methods[] = {
 	{"resume", "Go on after pause.", NO_PARAMS, on_resume},
 	{"resync", "Take a whole snapshot now and delete local keys that are not in it.", NO_PARAMS,
 		on_resync},
+	{"approve", "Approve what waits for approval: the reason of the state says what that is.",
+		NO_PARAMS, on_approve},
 	{"retarget", "Follow another proxy from now on (until the next start).",
 		{{"proxy", JSON_STRING, true, "its address, as in the configuration"}},
 		on_retarget},

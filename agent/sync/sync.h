@@ -144,6 +144,12 @@ void kw_sync_restart(struct kw_sync *sync, const char *why);
 void kw_sync_resync(struct kw_sync *sync, const char *why);
 
 /*
+ * approve.c: the operator approves what waits for approval, this finding and no other. It is
+ * logged. `finding`: what was approved, in words. KW_E_STATE: nothing waits.
+ */
+int kw_sync_approve(struct kw_sync *sync, char finding[KW_SYNC_WHY], struct kw_error *error);
+
+/*
  * sink.c: what the reader finds. The sink may be given to a reader before kw_sync_init, but the
  * reader begins after it.
  */

@@ -356,6 +356,14 @@ const struct ctl_command ctl_commands[] = {
 		.example = "-s /run/keywake/agent.sock resync",
 		.method = "resync",
 		.run = run_simple},
+	{.name = "approve",
+		.brief = "approve what a daemon waits with",
+		.help = "The daemon's reason says what waits for approval. The approval counts for "
+			"this finding and no other, and the daemon logs it. When nothing waits it "
+			"is refused, with exit status 2.",
+		.example = "-s /run/keywake/agent.sock approve",
+		.method = "approve",
+		.run = run_simple},
 	{.name = "reconcile",
 		.brief = "let a proxy scan its primary again and mend the table",
 		.help = "Agents go on meanwhile; unchanged values are not sent again.",

@@ -106,6 +106,12 @@ def test_resync_makes_equal_what_was_tampered_with(pair):
     pair.settle()
 
 
+def test_approve_is_refused_when_nothing_waits(pair):
+    pair.settle()
+    refused = pair.agent.ctl("approve")
+    assert refused.returncode == 2 and "nothing waits for approval" in refused.stderr, refused
+
+
 def test_get_shows_where_a_key_stands(pair):
     pair.settle()
     answer = pair.agent.ctl_ok("get", "int:1")

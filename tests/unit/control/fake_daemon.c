@@ -64,6 +64,7 @@ CANNED(on_get, "get")
 CANNED(on_pause, "pause")
 CANNED(on_resume, "resume")
 CANNED(on_resync, "resync")
+CANNED(on_approve, "approve")
 CANNED(on_reconcile, "reconcile")
 CANNED(on_config_get, "config.get")
 CANNED(on_config_set, "config.set")
@@ -139,6 +140,7 @@ static const struct kw_rpc_method methods[] = {
 	{"pause", "Stop applying.", {{0}}, on_pause},
 	{"resume", "Go on.", {{0}}, on_resume},
 	{"resync", "Read all again.", {{0}}, on_resync},
+	{"approve", "Approve.", {{0}}, on_approve},
 	{"reconcile", "Scan again.", {{0}}, on_reconcile},
 	{"config.get", "Show.", {{"path", JSON_STRING, false, "key or group"}}, on_config_get},
 	{"config.set", "Change.",

@@ -284,7 +284,7 @@ def test_calls_carry_their_parameters(agent, proxy):
     assert agent.ctl('config', 'get', 'log.level').returncode == 0
     assert agent.ctl('config', 'set', 'poll.idle_us', '50').returncode == 0
     assert agent.ctl('config', 'set', 'log.level', 'debug').returncode == 0
-    for word in ('pause', 'resume', 'resync'):
+    for word in ('pause', 'resume', 'resync', 'approve'):
         assert agent.ctl(word).returncode == 0
     assert agent.ctl('config', 'reload').returncode == 0
     assert agent.asked() == [
@@ -292,7 +292,8 @@ def test_calls_carry_their_parameters(agent, proxy):
         ['config.get', {}], ['config.get', {'path': 'log.level'}],
         ['config.set', {'path': 'poll.idle_us', 'value': 50}],
         ['config.set', {'path': 'log.level', 'value': 'debug'}],
-        ['pause', {}], ['resume', {}], ['resync', {}], ['config.reload', {}]]
+        ['pause', {}], ['resume', {}], ['resync', {}], ['approve', {}],
+        ['config.reload', {}]]
     assert proxy.ctl('reconcile').returncode == 0
     assert proxy.ctl('disconnect', '12').returncode == 0
     assert proxy.asked() == [['reconcile', {}], ['agents.disconnect', {'id': 12}]]
@@ -450,7 +451,7 @@ def test_help_covers_every_command():
     help_text = ctl('--help')
     assert help_text.returncode == 0
     for name in ('status', 'agents', 'watch', 'wait warm', 'wait live', 'get', 'verify', 'resync',
-                 'reconcile', 'pause', 'resume', 'disconnect', 'config get', 'config set',
+                 'approve', 'reconcile', 'pause', 'resume', 'disconnect', 'config get', 'config set',
                  'config reload', 'log', 'methods', 'version', 'shutdown'):
         assert name in help_text.stdout
         done = ctl(*name.split(), '--help')
