@@ -193,17 +193,28 @@ int kw_info_keyspace(struct kw_slice info, kw_info_database_fn fn, void *arg)
 	return count;
 }
 
+/*
+ * Only a module with data types must handle errors of reading, and INFO does not tell whether it
+ * has any. The script engine that Valkey 9.1 brings along has none (moduleAllDatatypesHandleErrors
+ * in module.c), and a user's module cannot have its name beside it.
+ */
+static bool has_no_types(struct kw_slice line, bool valkey)
+{
+	return valkey && starts_with(line, "module:name=lua,");
+}
+
 bool kw_info_module_in_the_way(struct kw_slice info, char *name, size_t room)
 {
-	struct kw_slice line;
+	struct kw_slice line, version;
+	bool valkey = kw_info_text(info, "valkey_version", &version);
 
 	while (next_line(&info, &line)) {
 		const char *comma;
 		size_t length;
 
 		if (!starts_with(line, "module:name=") ||
-			(contains(line, "handle-io-errors") &&
-				contains(line, "handle-repl-async-load")))
+			(contains(line, "handle-repl-async-load") &&
+				(contains(line, "handle-io-errors") || has_no_types(line, valkey))))
 			continue;
 		line = after(line, strlen("module:name="));
 		comma = line.length ? memchr(line.data, ',', line.length) : NULL;

@@ -60,7 +60,9 @@ void kw_info_commands(struct kw_slice info, kw_info_command_fn fn, void *arg);
 /*
  * The first module that does not declare support for a load beside the old data (handle-io-errors,
  * handle-repl-async-load). With such a module the server loads through its dump.rdb instead
- * (useDisklessLoad in replication.c). False: there is none. name: its first room - 1 bytes.
+ * (useDisklessLoad in replication.c). Valkey's own module `lua` has no data types, so it needs to
+ * declare only the second. info holds INFO server and modules. False: there is none. name: its
+ * first room - 1 bytes.
  */
 bool kw_info_module_in_the_way(struct kw_slice info, char *name, size_t room);
 

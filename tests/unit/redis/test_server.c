@@ -302,6 +302,36 @@ static void modules_that_bear_no_load_beside_the_data_are_named(void **state)
 	assert_false(kw_info_module_in_the_way(kw_slice_text(""), name, sizeof name));
 }
 
+/* What Valkey 9.1.2 says. Its server does load beside the old data. */
+#define LUA "module:name=lua,ver=1,api=1,filters=0,usedby=[],using=[],options="
+
+static void the_script_engine_of_valkey_is_not_in_the_way(void **state)
+{
+	static const struct {
+		const char *info, *named;
+	} cases[] = {
+		{"valkey_version:9.1.2\r\n" LUA
+		 "[handle-repl-async-load|handle-atomic-slot-migration]\r\n",
+			NULL},
+		{"valkey_version:9.1.2\r\n" LUA "[]\r\n", "lua"},
+		{"redis_version:8.0.6\r\n" LUA "[handle-repl-async-load]\r\n", "lua"},
+		{"valkey_version:9.1.2\r\nmodule:name=lua2,options=[handle-repl-async-load]\r\n",
+			"lua2"},
+		{"valkey_version:9.1.2\r\n" LUA "[handle-repl-async-load]\r\n"
+		 "module:name=other,options=[]\r\n",
+			"other"},
+	};
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		char name[8] = "";
+
+		assert_int_equal(kw_info_module_in_the_way(
+					 kw_slice_text(cases[i].info), name, sizeof name),
+			cases[i].named != NULL);
+		assert_string_equal(name, cases[i].named ? cases[i].named : "");
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -318,6 +348,7 @@ int main(void)
 		cmocka_unit_test(errors_are_told_apart_by_their_first_word),
 		cmocka_unit_test(the_info_of_a_real_server_is_understood),
 		cmocka_unit_test(modules_that_bear_no_load_beside_the_data_are_named),
+		cmocka_unit_test(the_script_engine_of_valkey_is_not_in_the_way),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
