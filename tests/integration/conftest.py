@@ -7,7 +7,7 @@ import pytest
 
 from lib.bed import Bed
 from lib.daemon import AGENT, CTL, PROXY, RDMA_HOST
-from lib.server import ONLY_INSTALLED, OPTIONAL, REQUIRED, ServerMissing, binary_path
+from lib.server import MATRIX, ONLY_INSTALLED, ServerMissing, binary_path
 from lib.turns import turn
 
 TURNS = "kw_turns" # the folder by which the workers of a run (pytest -n) keep out of each other's way
@@ -78,8 +78,6 @@ def have_or_skip(name):
     except ServerMissing as missing:
         if ONLY_INSTALLED:
             pytest.skip("KW_SERVERS=installed")
-        if name in OPTIONAL:
-            pytest.skip(str(missing))
         pytest.fail(str(missing))
 
 
@@ -88,8 +86,7 @@ def need_server():
     return have_or_skip
 
 
-@pytest.fixture(params=["installed", *[name for name in REQUIRED if "bullseye" not in name],
-                        *OPTIONAL])
+@pytest.fixture(params=MATRIX)
 def any_server(request):
     """Every server that keywake supports and this machine has."""
     have_or_skip(request.param)

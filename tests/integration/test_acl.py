@@ -7,7 +7,7 @@ import pytest
 from lib import data
 from lib.compare import wait_same
 from lib.process import wait_for
-from lib.server import TOP
+from lib.server import MATRIX, TOP
 
 ACLS = os.path.join(TOP, "deploy", "acl")
 PASSWORD = "change-me"
@@ -40,7 +40,7 @@ def guarded_pair(bed, proxy_changes=(), agent_changes=()):
     return primary, proxy, agent, replica
 
 
-@pytest.mark.parametrize("server", ["installed", "redis-trixie", "valkey-trixie"])
+@pytest.mark.parametrize("server", MATRIX)
 def test_the_published_acls_are_enough(bed, server, need_server):
     need_server(server)
     primary, replica = bed.server("primary", server), bed.server("replica", server)

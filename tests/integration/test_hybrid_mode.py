@@ -8,6 +8,7 @@ from lib import data
 from lib.compare import assert_equal_now, wait_same
 from lib.cursor import wait_cursor
 from lib.process import wait_for
+from lib.server import MATRIX
 from lib.workload import Workload, seed_of_run
 
 pytestmark = pytest.mark.sanitize
@@ -25,7 +26,7 @@ def setting(server, name):
         return client.config_get(name)[name]
 
 
-@pytest.fixture(params=["installed", "redis-trixie", "valkey-trixie"])
+@pytest.fixture(params=MATRIX)
 def server(request, need_server):
     need_server(request.param)
     return request.param

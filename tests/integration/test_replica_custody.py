@@ -11,6 +11,7 @@ from lib.compare import assert_equal_now
 from lib.cursor import wait_cursor
 from lib.daemon import free_port
 from lib.process import wait_for
+from lib.server import MATRIX
 
 pytestmark = pytest.mark.sanitize
 
@@ -275,10 +276,8 @@ def test_promoted_when_its_load_was_given_up(bed, mode):
 
 # ---- restarted, and perhaps promoted before, while no agent ran ----
 
-SERVERS = ["installed", "redis-trixie", "valkey-trixie"]
 
-
-@pytest.fixture(params=SERVERS)
+@pytest.fixture(params=MATRIX)
 def server(request, need_server):
     need_server(request.param)
     return request.param

@@ -12,6 +12,7 @@ from lib.busy import Busy
 from lib.compare import assert_equal_now
 from lib.cursor import wait_cursor
 from lib.process import wait_for
+from lib.server import MATRIX
 
 REPLICA = {"apply__mode": "replica", "apply__consent": True}
 # A server that takes its time over an RDB, and looks at its connections meanwhile.
@@ -112,7 +113,7 @@ def test_an_agent_that_cannot_drain_promotes_all_the_same(bed):
 
 # ---- promoted by command ----
 
-@pytest.mark.parametrize("binary", ["installed", "redis-trixie", "valkey-trixie"])
+@pytest.mark.parametrize("binary", MATRIX)
 def test_promoted_by_command(bed, need_server, binary):
     """A failover by an operator's word: a service manager that starts the agent again undoes it not."""
     need_server(binary)

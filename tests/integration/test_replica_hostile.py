@@ -12,14 +12,14 @@ from lib.compare import assert_equal_now, digest, wait_same
 from lib.cursor import wait_cursor
 from lib.daemon import free_port
 from lib.process import wait_for
+from lib.server import MATRIX
 from test_acl import PASSWORD, set_user
 
 REPLICA = {"apply__mode": "replica", "apply__consent": True}
-SERVERS = ["installed", "redis-trixie", "valkey-trixie"]
 MIB = 1 << 20
 
 
-@pytest.fixture(params=SERVERS)
+@pytest.fixture(params=MATRIX)
 def server(request, need_server):
     need_server(request.param)
     return request.param

@@ -11,16 +11,15 @@ from lib.compare import assert_equal_now, wait_same
 from lib.cursor import wait_cursor
 from lib.daemon import free_port
 from lib.process import wait_for
+from lib.server import MATRIX
 from lib.workload import Workload, seed_of_run
 from test_acl import PASSWORD, set_user
 
 pytestmark = pytest.mark.sanitize
 
 SETTINGS = {"apply__mode": "replica", "apply__consent": True}
-SERVERS = ["installed", "redis-trixie", "valkey-trixie"]
 
-
-@pytest.fixture(params=SERVERS)
+@pytest.fixture(params=MATRIX)
 def server(request, need_server):
     need_server(request.param)
     return request.param

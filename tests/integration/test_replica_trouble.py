@@ -8,6 +8,7 @@ from lib import data
 from lib.compare import assert_equal_now, digest, wait_same
 from lib.cursor import wait_cursor
 from lib.process import SLOW, wait_for
+from lib.server import MATRIX
 
 REPLICA = {"apply__mode": "replica", "apply__consent": True}
 # A server that takes its time over an RDB, and looks at its connections meanwhile.
@@ -32,7 +33,7 @@ def write(server, key, value=1, db=0, **options):
         client.set(key, value, **options)
 
 
-@pytest.fixture(params=["installed", "redis-trixie", "valkey-trixie"])
+@pytest.fixture(params=MATRIX)
 def server(request, need_server):
     need_server(request.param)
     return request.param

@@ -325,8 +325,8 @@ static void the_script_engine_of_valkey_is_not_in_the_way(void **state)
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		char name[8] = "";
 
-		assert_int_equal(kw_info_module_in_the_way(
-					 kw_slice_text(cases[i].info), name, sizeof name),
+		assert_int_equal(
+			kw_info_module_in_the_way(kw_slice_text(cases[i].info), name, sizeof name),
 			cases[i].named != NULL);
 		assert_string_equal(name, cases[i].named ? cases[i].named : "");
 	}

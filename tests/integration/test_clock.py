@@ -1,0 +1,23 @@
+"""Wall clocks that step: of the proxy, of the servers."""
+import time
+
+import pytest
+
+from lib.clock import Clock
+from lib.process import wait_for
+
+
+@pytest.mark.parametrize("binary", ["installed", "valkey-sid"])
+def test_the_clock_of_a_server_can_be_stepped(bed, binary, need_server):
+    """The tool itself: the server tells the stepped time, and its expiries obey it."""
+    need_server(binary)
+    clock = Clock(bed)
+    server = clock.drive(bed.server("server", binary, start=False)).start()
+    server.command("SET", "key", 1, "EX", 600)
+    for seconds in (3600, -3600, 0):
+        clock.step(seconds)
+        # A server keeps the time of its last loop turn.
+        wait_for(lambda: abs(server.command("TIME")[0] - time.time() - seconds) < 60,
+                 f"the server's clock is not {seconds} s off")
+        if seconds > 0:
+            assert server.command("GET", "key") is None
