@@ -23,6 +23,13 @@ enum phase {
 	PHASE_CONFIRM, /* the root again, to see whether a miss counts */
 };
 
+/* What is known of the key, and what is wanted. */
+enum aim {
+	AIM_RECORD,   /* the record of this key */
+	AIM_PRESENCE, /* only whether the key is there */
+	AIM_SLOT,     /* the record of the key with this hash */
+};
+
 /* Superblock and index root adjoin (layout.h). */
 struct front {
 	struct kw_superblock superblock;
@@ -41,7 +48,8 @@ struct kw_lookup {
 	bool stopped;    /* and its bytes are not wanted any more */
 
 	/* what is asked */
-	uint32_t database;
+	enum aim aim;
+	uint32_t database; /* and key: not for AIM_SLOT */
 	struct kw_buffer key;
 	uint64_t hash;
 	kw_lookup_fn fn;
@@ -226,13 +234,17 @@ static uint64_t hash_of(const struct kw_lookup *lookup, uint32_t database, struc
 	return hash == UINT64_MAX ? UINT64_MAX - 1 : hash;
 }
 
+static struct kw_slice asked_key(const struct kw_lookup *lookup)
+{
+	return kw_slice(kw_buffer_bytes(&lookup->key), kw_buffer_length(&lookup->key));
+}
+
 static void search(struct kw_lookup *lookup)
 {
 	const struct kw_index_root *root = &lookup->root;
-	struct kw_slice key =
-		kw_slice(kw_buffer_bytes(&lookup->key), kw_buffer_length(&lookup->key));
 
-	lookup->hash = hash_of(lookup, lookup->database, key);
+	if (lookup->aim != AIM_SLOT)
+		lookup->hash = hash_of(lookup, lookup->database, asked_key(lookup));
 	lookup->position = scale(
 		lookup->hash, lookup->hash >= root->boundary ? root->grown_slots : root->slots);
 	lookup->neighbourhoods = 0;
@@ -297,8 +309,19 @@ static void follow_slot(struct kw_lookup *lookup, uint64_t place)
 		read_record(lookup);
 }
 
+/* A tombstone of this key is so long. A longer record is a value, and need not be read. */
+static bool is_surely_present(const struct kw_lookup *lookup, uint64_t place)
+{
+	uint64_t units = (place & ~KW_PLACE_MARK) >> KW_PLACE_OFFSET_BITS;
+	uint64_t tombstone = kw_record_length(kw_buffer_length(&lookup->key), 0, 0);
+
+	return lookup->aim == AIM_PRESENCE && units > (tombstone + 15) / 16;
+}
+
 static void look_at_slots(struct kw_lookup *lookup)
 {
+	struct kw_lookup_result present = {.outcome = KW_LOOKUP_FOUND};
+
 	while (lookup->next < lookup->count) {
 		const struct kw_index_slot *slot = &lookup->slots[lookup->next++];
 
@@ -306,20 +329,42 @@ static void look_at_slots(struct kw_lookup *lookup)
 			confirm_miss(lookup);
 			return;
 		}
-		if (slot->hash == lookup->hash) {
+		if (slot->hash != lookup->hash)
+			continue;
+		if (is_surely_present(lookup, slot->place))
+			finish(lookup, &present);
+		else
 			follow_slot(lookup, slot->place);
-			return;
-		}
+		return;
 	}
 	lookup->position += lookup->count;
 	read_slots(lookup);
 }
 
+/*
+ * A verified record of another key: that key has the same hash; or the slot's place was sampled
+ * while it changed, which can name any record.
+ */
+static void pass_over(struct kw_lookup *lookup, const struct kw_record_view *record)
+{
+	if (lookup->aim != AIM_SLOT &&
+		hash_of(lookup, record->database, record->key) == lookup->hash)
+		look_at_slots(lookup);
+	else
+		start_over(lookup, "an index slot was read while it changed");
+}
+
+static bool is_asked_for(const struct kw_lookup *lookup, const struct kw_record_view *record)
+{
+	if (lookup->aim == AIM_SLOT)
+		return hash_of(lookup, record->database, record->key) == lookup->hash;
+	return record->database == lookup->database &&
+	       kw_slice_equal(record->key, asked_key(lookup));
+}
+
 static void on_record(struct kw_lookup *lookup)
 {
 	struct kw_lookup_result result = {.outcome = KW_LOOKUP_FOUND};
-	struct kw_slice key =
-		kw_slice(kw_buffer_bytes(&lookup->key), kw_buffer_length(&lookup->key));
 	const struct kw_record *record = (const struct kw_record *)lookup->record;
 
 	lookup->got += lookup->length;
@@ -344,15 +389,8 @@ static void on_record(struct kw_lookup *lookup)
 		start_over(lookup, "a record does not verify");
 		return;
 	}
-	if (result.record.database != lookup->database || !kw_slice_equal(result.record.key, key)) {
-		/*
-		 * Another key with this hash; or a place sampled while it changed, which can name
-		 * any record.
-		 */
-		if (hash_of(lookup, result.record.database, result.record.key) == lookup->hash)
-			look_at_slots(lookup);
-		else
-			start_over(lookup, "an index slot was read while it changed");
+	if (!is_asked_for(lookup, &result.record)) {
+		pass_over(lookup, &result.record);
 		return;
 	}
 	if (result.record.superseded_by != 0) {
@@ -362,6 +400,8 @@ static void on_record(struct kw_lookup *lookup)
 	}
 	if (result.record.kind != KW_RECORD_PUT)
 		result = (struct kw_lookup_result){.outcome = KW_LOOKUP_ABSENT};
+	else if (lookup->aim == AIM_PRESENCE)
+		result.record = (struct kw_record_view){0};
 	finish(lookup, &result);
 }
 
@@ -432,20 +472,49 @@ static void on_directory(struct kw_lookup *lookup)
 	view_known(lookup);
 }
 
-void kw_lookup_begin(struct kw_lookup *lookup, uint32_t database, struct kw_slice key,
-	kw_lookup_fn fn, void *arg)
+static void begin(struct kw_lookup *lookup, enum aim aim, kw_lookup_fn fn, void *arg)
 {
 	assert(!kw_lookup_busy(lookup));
-	lookup->database = database;
-	kw_buffer_clear(&lookup->key);
-	kw_buffer_reserve(&lookup->key, key.length + 1); /* never NULL, for the empty key too */
-	kw_buffer_append(&lookup->key, key.data, key.length);
+	lookup->aim = aim;
 	lookup->fn = fn;
 	lookup->arg = arg;
 	lookup->tries = 0;
 	lookup->stats.lookups++;
+}
+
+static void begin_key(struct kw_lookup *lookup, uint32_t database, struct kw_slice key)
+{
+	lookup->database = database;
+	kw_buffer_clear(&lookup->key);
+	kw_buffer_reserve(&lookup->key, key.length + 1); /* never NULL, for the empty key too */
+	kw_buffer_append(&lookup->key, key.data, key.length);
 	if (lookup->known)
 		search(lookup);
+	else
+		read_front(lookup);
+}
+
+void kw_lookup_begin(struct kw_lookup *lookup, uint32_t database, struct kw_slice key,
+	kw_lookup_fn fn, void *arg)
+{
+	begin(lookup, AIM_RECORD, fn, arg);
+	begin_key(lookup, database, key);
+}
+
+void kw_lookup_begin_presence(struct kw_lookup *lookup, uint32_t database, struct kw_slice key,
+	kw_lookup_fn fn, void *arg)
+{
+	begin(lookup, AIM_PRESENCE, fn, arg);
+	begin_key(lookup, database, key);
+}
+
+void kw_lookup_begin_slot(
+	struct kw_lookup *lookup, const struct kw_index_slot *slot, kw_lookup_fn fn, void *arg)
+{
+	begin(lookup, AIM_SLOT, fn, arg);
+	lookup->hash = slot->hash;
+	if (lookup->known)
+		follow_slot(lookup, slot->place);
 	else
 		read_front(lookup);
 }

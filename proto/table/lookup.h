@@ -16,7 +16,10 @@
  * if the index root was the same before and after and its `moves` even (layout.h).
  *
  * The result is what the proxy's index names at this moment; it can be newer than the head last
- * published. One thread.
+ * published.
+ *
+ * A lookup can also begin with a slot of the index (walk.h), whose key is not known yet, or ask for
+ * the presence of a key alone. One thread.
  */
 #ifndef KW_TABLE_LOOKUP_H
 #define KW_TABLE_LOOKUP_H
@@ -50,7 +53,7 @@ enum kw_lookup_outcome {
 
 struct kw_lookup_result {
 	enum kw_lookup_outcome outcome;
-	struct kw_record_view record; /* FOUND: a put; valid during the call */
+	struct kw_record_view record; /* FOUND: a put; valid during the call. Zero for presence */
 	struct kw_error error;        /* UNCERTAIN, FAILED: why */
 };
 
@@ -73,6 +76,22 @@ void kw_lookup_free(struct kw_lookup *lookup);
  */
 void kw_lookup_begin(struct kw_lookup *lookup, uint32_t database, struct kw_slice key,
 	kw_lookup_fn fn, void *arg);
+
+/*
+ * The same, but the record is not wanted: FOUND without it. The slot alone tells a value from a
+ * tombstone, unless the value is tiny, so a large value is not read. A slot that is sampled while
+ * it changes can call a key present that has just been deleted.
+ */
+void kw_lookup_begin_presence(struct kw_lookup *lookup, uint32_t database, struct kw_slice key,
+	kw_lookup_fn fn, void *arg);
+
+/*
+ * Look up the key that this slot of the index is about. The record says which key it is. If the
+ * slot is out of date, the index is searched for its hash. ABSENT: the key was deleted. Two keys
+ * with one hash of 64 bits cannot be told apart by it: one of them is found.
+ */
+void kw_lookup_begin_slot(
+	struct kw_lookup *lookup, const struct kw_index_slot *slot, kw_lookup_fn fn, void *arg);
 
 /* The READ ended: error NULL and the bytes are in its buffer, or error says why not. */
 void kw_lookup_complete(struct kw_lookup *lookup, const struct kw_error *error);

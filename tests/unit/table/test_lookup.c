@@ -222,6 +222,46 @@ static void a_deleted_and_a_flushed_key_are_absent(void **state)
 	world_close(&world);
 }
 
+static bool is_present(struct world *world, uint32_t database, const char *key)
+{
+	world->done = false;
+	kw_lookup_begin_presence(world->lookup, database, kw_slice_text(key), on_done, world);
+	while (!world->done)
+		answer(world);
+	assert_true(world->result.outcome == KW_LOOKUP_FOUND ||
+		    world->result.outcome == KW_LOOKUP_ABSENT);
+	return world->result.outcome == KW_LOOKUP_FOUND;
+}
+
+static void presence_tells_a_key_from_a_tombstone_and_reads_no_large_value(void **state)
+{
+	struct world world;
+	char large[4000];
+	uint64_t reads;
+
+	memset(large, 'x', sizeof large - 1);
+	large[sizeof large - 1] = '\0';
+	world_open(&world, 64 << 20, 64 << 10);
+	put(&world, 0, "tiny", "");
+	put(&world, 0, "large", large);
+	put(&world, 0, "deleted", large);
+	put(&world, 1, "flushed", large);
+	tick(&world);
+	kw_table_delete(world.table, 0, kw_slice_text("deleted"));
+	kw_table_flush(world.table, 1);
+	tick(&world);
+	assert_true(is_present(&world, 0, "tiny"));
+	assert_false(is_present(&world, 0, "deleted"));
+	assert_false(is_present(&world, 1, "flushed"));
+	assert_false(is_present(&world, 0, "never there"));
+	assert_false(is_present(&world, 1, "large"));
+	reads = kw_lookup_stats(world.lookup)->reads;
+	assert_true(is_present(&world, 0, "large"));
+	assert_int_equal(kw_lookup_stats(world.lookup)->reads, reads + 1);
+	assert_int_equal(world.result.record.length, 0);
+	world_close(&world);
+}
+
 static void values_of_every_size_are_found(void **state)
 {
 	static const size_t sizes[] = {0, 1, 7, 8, 15, 16, 1000, 65535, 65536, 1048575, 1048576,
@@ -450,6 +490,7 @@ int main(void)
 		cmocka_unit_test(every_key_is_found_and_no_other),
 		cmocka_unit_test(a_hit_costs_two_reads),
 		cmocka_unit_test(a_deleted_and_a_flushed_key_are_absent),
+		cmocka_unit_test(presence_tells_a_key_from_a_tombstone_and_reads_no_large_value),
 		cmocka_unit_test(values_of_every_size_are_found),
 		cmocka_unit_test(a_key_that_is_there_is_never_called_absent_while_all_moves),
 		cmocka_unit_test(a_damaged_record_is_never_handed_out),
