@@ -4,7 +4,6 @@
 #include "verify_internal.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
 
@@ -14,32 +13,16 @@ void kw_verify_fail_reply(
 	struct kw_verify *verify, const char *command, const struct kw_reply *reply)
 {
 	struct kw_error error;
-	bool text = reply->type == KW_REPLY_ERROR || reply->type == KW_REPLY_STATUS;
+	struct kw_slice words = kw_ask_words(reply);
 
 	kw_error_set(&error, KW_E_REFUSED, "verify: the local server answers %s with \"%.*s\"",
-		command, text ? (int)(reply->text.length < 300 ? reply->text.length : 300) : 19,
-		text ? (const char *)reply->text.data : "something unexpected");
+		command, (int)words.length, words.length ? (const char *)words.data : "");
 	kw_run_fail(&verify->run, &error);
 }
 
-static void on_selected(void *arg, const struct kw_reply *reply)
+static void on_ask_failed(void *arg, const char *command, const struct kw_reply *reply)
 {
-	struct kw_verify *verify = arg;
-
-	/* The answers that follow are of another database: they must not be believed. */
-	if (reply && reply->type != KW_REPLY_STATUS)
-		kw_verify_fail_reply(verify, "SELECT", reply);
-}
-
-void kw_verify_select(struct kw_verify *verify, uint32_t database)
-{
-	char number[16];
-
-	if (verify->database == (int64_t)database)
-		return;
-	verify->database = database;
-	snprintf(number, sizeof number, "%u", database);
-	kw_redis_words(verify->redis, on_selected, verify, "SELECT", number, NULL);
+	kw_verify_fail_reply(arg, command, reply);
 }
 
 bool kw_verify_wants(const struct kw_verify *verify, uint32_t database, struct kw_slice key)
@@ -269,7 +252,13 @@ int kw_verify_start(const struct kw_verify_options *options, kw_verify_fn fn, vo
 	verify->options.redis.password = kw_slice(NULL, 0); /* kw_redis_open has its own copy */
 	verify->fn = fn;
 	verify->arg = arg;
-	verify->database = -1;
+	verify->ask = (struct kw_ask){
+		.redis = verify->redis,
+		.pexpiretime = options->pexpiretime,
+		.failed = on_ask_failed,
+		.arg = verify,
+		.database = -1,
+	};
 	verify->result.sampled = options->sample != 0;
 	if (getrandom(&verify->sample_seed, sizeof verify->sample_seed, GRND_NONBLOCK) < 0)
 		verify->sample_seed = kw_wall_us();

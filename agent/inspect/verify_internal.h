@@ -12,7 +12,7 @@
 #define KW_AGENT_INSPECT_VERIFY_INTERNAL_H
 
 #include "base/buffer.h"
-#include "fingerprint.h"
+#include "compare/ask.h"
 #include "keys/keyset.h"
 #include "run.h"
 #include "verify.h"
@@ -23,21 +23,6 @@ enum kw_verify_phase {
 	KW_VERIFY_SCAN,
 	KW_VERIFY_SETTLE,
 };
-
-/* One key as the table has it; absent when version is 0. */
-struct kw_verify_expected {
-	struct kw_fingerprint value;
-	uint64_t version, expires_ms;
-};
-
-/* One key as the local server has it. payload valid while it is judged. */
-struct kw_verify_local {
-	bool there;
-	struct kw_slice payload;
-	int64_t expires_ms; /* as PEXPIRETIME says: -1 none */
-};
-
-enum kw_verify_verdict { KW_SAME, KW_DIFFERENT, KW_MISSING, KW_EXTRA };
 
 /* Why a key waits for a second look: whether it was counted as checked already. */
 struct kw_suspect {
@@ -60,7 +45,7 @@ struct kw_verify {
 	struct kw_verify_result result;
 
 	struct kw_redis *redis;
-	int64_t database; /* selected by what was queued last; -1: none */
+	struct kw_ask ask;
 
 	struct kw_lookup *lookup;
 	uint64_t sample_seed, sample_below; /* a key is chosen when its hash is below */
@@ -69,14 +54,13 @@ struct kw_verify {
 	/* verify_compare.c: what was asked and not yet answered, oldest first */
 	struct kw_buffer asked;
 	uint64_t asked_bytes; /* weight of it */
-	struct kw_verify_local answer;
 
 	/* verify_suspects.c */
 	struct kw_suspect *first, *last; /* by due time */
 	size_t suspects;
 	struct kw_suspect *present; /* is being looked at */
-	struct kw_verify_expected expected;
-	enum kw_verify_verdict verdict;
+	struct kw_expected expected;
+	enum kw_verdict_of_key verdict;
 
 	/* verify_scan.c */
 	uint32_t *databases;
@@ -89,7 +73,6 @@ struct kw_verify {
 void kw_verify_fail_reply(
 	struct kw_verify *verify, const char *command, const struct kw_reply *reply);
 void kw_verify_step(struct kw_verify *verify); /* go on with all that can */
-void kw_verify_select(struct kw_verify *verify, uint32_t database);
 bool kw_verify_wants(const struct kw_verify *verify, uint32_t database, struct kw_slice key);
 void kw_verify_name(struct kw_verify_list *list, uint32_t database, struct kw_slice key);
 
@@ -102,14 +85,9 @@ static inline bool kw_verify_over(const struct kw_verify *verify)
 void kw_verify_compare(struct kw_verify *verify, const struct kw_record_view *record);
 uint64_t kw_verify_room(const struct kw_verify *verify);
 
-/* Ask for expiry and value of a key; fn gets the value's reply, verify->answer then holds both. */
-void kw_verify_fetch(
-	struct kw_verify *verify, uint32_t database, struct kw_slice key, kw_reply_fn fn);
-
-/* Complete verify->answer from the value's reply. False: it was an error, and all is over. */
-bool kw_verify_answered(struct kw_verify *verify, const struct kw_reply *reply);
-enum kw_verify_verdict kw_verify_judge(const struct kw_verify *verify,
-	const struct kw_verify_expected *expected, const struct kw_verify_local *local);
+/* Is the answer that came just now (verify->ask) what is expected? */
+enum kw_verdict_of_key kw_verify_judge(
+	const struct kw_verify *verify, const struct kw_expected *expected);
 
 /* verify_suspects.c */
 void kw_verify_suspect(

@@ -52,7 +52,7 @@ static void on_scan(void *arg, const struct kw_reply *reply)
 static void scan(struct kw_verify *verify)
 {
 	verify->scanning = true;
-	kw_verify_select(verify, verify->databases[verify->database_at]);
+	kw_ask_select(&verify->ask, verify->databases[verify->database_at]);
 	kw_redis_words(
 		verify->redis, on_scan, verify, "SCAN", verify->cursor, "COUNT", SCAN_COUNT, NULL);
 }

@@ -148,9 +148,9 @@ static void on_value(void *arg, const struct kw_reply *reply)
 	struct kw_verify *verify = arg;
 	struct kw_suspect *suspect = verify->present;
 
-	if (!kw_verify_answered(verify, reply))
+	if (kw_verify_over(verify) || !kw_ask_answered(&verify->ask, reply))
 		return;
-	verify->verdict = kw_verify_judge(verify, &verify->expected, &verify->answer);
+	verify->verdict = kw_verify_judge(verify, &verify->expected);
 	if (verify->verdict == KW_SAME)
 		acquit(verify);
 	else
@@ -173,17 +173,13 @@ static void on_found(void *arg, const struct kw_lookup_result *found)
 		say_nothing(verify);
 		return;
 	case KW_LOOKUP_FOUND:
-		verify->expected = (struct kw_verify_expected){
-			.version = found->record.version,
-			.expires_ms = found->record.expires_ms,
-		};
-		kw_fingerprint_make(found->record.value, &verify->expected.value);
+		kw_expect(&found->record, &verify->expected);
 		break;
 	case KW_LOOKUP_ABSENT:
-		verify->expected = (struct kw_verify_expected){0};
+		verify->expected = (struct kw_expected){0};
 		break;
 	}
-	kw_verify_fetch(verify, suspect->database, key_of(suspect), on_value);
+	kw_ask_key(&verify->ask, suspect->database, key_of(suspect), on_value, verify);
 }
 
 static void look(struct kw_verify *verify)

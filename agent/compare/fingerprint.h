@@ -2,8 +2,8 @@
  * What is remembered of a value while its counterpart is fetched: two hashes instead of the bytes.
  * Pure; any thread.
  */
-#ifndef KW_AGENT_INSPECT_FINGERPRINT_H
-#define KW_AGENT_INSPECT_FINGERPRINT_H
+#ifndef KW_AGENT_COMPARE_FINGERPRINT_H
+#define KW_AGENT_COMPARE_FINGERPRINT_H
 
 #include "base/hash.h"
 #include "base/slice.h"

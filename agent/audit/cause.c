@@ -1,0 +1,92 @@
+#include "cause.h"
+
+#include <assert.h>
+
+#define LOWEST_MS 1000
+#define HIGHEST_MS 600000
+/* After so long without a cause, the next one is met at once again. */
+#define FORGIVEN_US 1200000000
+
+void kw_causes_init(struct kw_causes *causes)
+{
+	*causes = (struct kw_causes){0};
+	kw_backoff_init(&causes->backoff, LOWEST_MS, HIGHEST_MS);
+}
+
+void kw_causes_forget(struct kw_causes *causes)
+{
+	causes->looked = false;
+	causes->unexplained = 0;
+}
+
+void kw_causes_tell(struct kw_causes *causes, enum kw_cause cause, uint64_t now_us)
+{
+	assert(cause != KW_CAUSE_NONE);
+	if (now_us - causes->last_us > FORGIVEN_US)
+		kw_backoff_reset(&causes->backoff);
+	causes->last_us = now_us;
+	causes->told++;
+	/* The first reason stays until it is met: it is the one that was logged. */
+	if (causes->present == KW_CAUSE_NONE)
+		causes->present = cause;
+}
+
+void kw_causes_met(struct kw_causes *causes, uint64_t told, uint64_t now_us)
+{
+	causes->due_us = now_us + kw_backoff_next_us(&causes->backoff);
+	if (causes->told == told)
+		causes->present = KW_CAUSE_NONE;
+}
+
+/* The server's clock was read at some moment between question and answer. */
+static bool has_jumped(struct kw_causes *causes, const struct kw_cause_look *look)
+{
+	uint64_t earliest_us = look->server_us - look->told_us;
+	uint64_t latest_us = look->server_us - look->asked_us;
+	int64_t forward = (int64_t)(earliest_us - causes->latest_us);
+	int64_t back = (int64_t)(causes->earliest_us - latest_us);
+
+	causes->earliest_us = earliest_us;
+	causes->latest_us = latest_us;
+	return causes->looked && look->server_us > 0 &&
+	       (forward > KW_CAUSE_JUMP_US || back > KW_CAUSE_JUMP_US);
+}
+
+/*
+ * A key that expires on both sides comes as a change, a delete or the next value. So does every
+ * other change, which makes this a coarse measure: a busy primary hides what expires too soon.
+ */
+static bool has_expired_too_much(struct kw_causes *causes, const struct kw_cause_look *look)
+{
+	uint64_t more, handed = look->handed - causes->handed;
+	uint64_t limit = KW_CAUSE_EXPIRED_KEYS + causes->expires / 4;
+
+	causes->handed = look->handed;
+	if (!causes->looked) {
+		kw_counter_begin(&causes->expired, look->expired, look->resets);
+		causes->expires = look->expires;
+		return false;
+	}
+	more = kw_counter_others(&causes->expired, look->expired, look->resets);
+	causes->unexplained += more < UINT32_MAX ? more : UINT32_MAX;
+	causes->unexplained -= handed < causes->unexplained ? handed : causes->unexplained;
+	/* Keys with a TTL as there were before these expired. */
+	if (causes->unexplained == 0 || look->expires > causes->expires)
+		causes->expires = look->expires;
+	if (!look->level || causes->unexplained <= limit)
+		return false;
+	causes->unexplained = 0;
+	return true;
+}
+
+enum kw_cause kw_causes_look(struct kw_causes *causes, const struct kw_cause_look *look)
+{
+	bool jumped = has_jumped(causes, look);
+	bool expired = has_expired_too_much(causes, look);
+	enum kw_cause cause = jumped ? KW_CAUSE_CLOCK : expired ? KW_CAUSE_EXPIRED : KW_CAUSE_NONE;
+
+	causes->looked = true;
+	if (cause != KW_CAUSE_NONE)
+		kw_causes_tell(causes, cause, look->told_us);
+	return cause;
+}

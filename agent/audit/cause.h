@@ -1,0 +1,73 @@
+/*
+ * What says, sooner than a walk would, that many local keys may differ from the table:
+ *
+ *   CLOCK    the local server's clock jumped against ours: keys with a TTL have expired too soon
+ *   EXPIRED  it expired more keys than the changes of the table explain: its clock may have jumped
+ *            and come back between two looks
+ *   WRITES   other clients wrote there (told by another part)
+ *
+ * A cause asks for a round of the audit at once. While causes repeat, rounds come with growing
+ * pauses. Pure; one thread.
+ */
+#ifndef KW_AGENT_AUDIT_CAUSE_H
+#define KW_AGENT_AUDIT_CAUSE_H
+
+#include "base/backoff.h"
+#include "redis/counters.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum kw_cause { KW_CAUSE_NONE, KW_CAUSE_CLOCK, KW_CAUSE_EXPIRED, KW_CAUSE_WRITES };
+
+/* A smaller step of a clock is not taken for a jump: clocks are slewed, and INFO takes its time. */
+#define KW_CAUSE_JUMP_US 500000
+/* So many expired keys, and a quarter of the keys with a TTL, need no explanation. */
+#define KW_CAUSE_EXPIRED_KEYS 1000
+
+/* One answer to INFO. */
+struct kw_cause_look {
+	uint64_t asked_us, told_us; /* our clock */
+	uint64_t server_us;         /* the server's clock, sampled in between; 0: not told */
+	uint64_t expired, resets;   /* its count of expired keys; how often counts began anew */
+	uint64_t expires;           /* keys with a TTL */
+	uint64_t handed;            /* changes handed on to it, ever */
+	bool level; /* the local data were equal to the table a moment ago, as far as is known */
+};
+
+struct kw_causes {
+	enum kw_cause present; /* asks for a round, or for the rest of one; NONE: quiet */
+	uint64_t told;         /* causes seen, ever */
+	uint64_t due_us;       /* the round begins then */
+	uint64_t last_us;      /* when the last cause was seen */
+	struct kw_backoff backoff;
+
+	bool looked;                     /* the fields below are of a look */
+	uint64_t earliest_us, latest_us; /* of server_us - our clock */
+	struct kw_counter expired;
+	uint64_t expires, handed;
+	uint64_t unexplained; /* keys expired */
+};
+
+void kw_causes_init(struct kw_causes *causes);
+
+/* Another server, or another connection: there is nothing to compare the next look with. */
+void kw_causes_forget(struct kw_causes *causes);
+
+/* The cause that this look shows; NONE. It is taken note of, as by kw_causes_tell. */
+enum kw_cause kw_causes_look(struct kw_causes *causes, const struct kw_cause_look *look);
+
+/* There is a cause. */
+void kw_causes_tell(struct kw_causes *causes, enum kw_cause cause, uint64_t now_us);
+
+/* Is a round due because of a cause? */
+static inline bool kw_causes_due(const struct kw_causes *causes, uint64_t now_us)
+{
+	return causes->present != KW_CAUSE_NONE && now_us >= causes->due_us;
+}
+
+/* A whole round is over that began when `told` was this: no cause is left, unless one came since.
+ */
+void kw_causes_met(struct kw_causes *causes, uint64_t told, uint64_t now_us);
+
+#endif

@@ -1,0 +1,42 @@
+#include "compare.h"
+
+/* Without PEXPIRETIME: the answer's way, and clocks read at two places. */
+#define PTTL_TOLERANCE_MS 2000
+
+static bool same_expiry(uint64_t expected_ms, int64_t found_ms, bool exact)
+{
+	int64_t apart = (int64_t)expected_ms - found_ms;
+
+	if (expected_ms == 0 || found_ms < 0)
+		return expected_ms == 0 && found_ms < 0;
+	if (exact)
+		return apart == 0;
+	return apart <= PTTL_TOLERANCE_MS && apart >= -PTTL_TOLERANCE_MS;
+}
+
+void kw_expect(const struct kw_record_view *record, struct kw_expected *expected)
+{
+	*expected = (struct kw_expected){0};
+	if (record->kind != KW_RECORD_PUT)
+		return;
+	expected->version = record->version;
+	expected->expires_ms = record->expires_ms;
+	kw_fingerprint_make(record->value, &expected->value);
+}
+
+enum kw_verdict_of_key kw_compare(const struct kw_expected *expected, const struct kw_found *found,
+	const struct kw_compare_rules *rules)
+{
+	if (expected->version == 0)
+		return found->there ? KW_EXTRA : KW_SAME;
+	if (!found->there) {
+		/* Its time is over: gone here, and about to go there. */
+		bool expired = expected->expires_ms != 0 && expected->expires_ms <= rules->now_ms;
+
+		return expired ? KW_SAME : KW_MISSING;
+	}
+	if (!same_expiry(expected->expires_ms, found->expires_ms, rules->exact_times) ||
+		!kw_fingerprint_matches(&expected->value, found->payload))
+		return KW_DIFFERENT;
+	return KW_SAME;
+}

@@ -1,0 +1,41 @@
+/*
+ * One key of the table against the same key of the local server: equal, different, missing here, or
+ * too many here? Values are compared by canonical digest (rdb/payload.h), because servers of two
+ * versions encode the same value in two ways. Pure; any thread.
+ */
+#ifndef KW_AGENT_COMPARE_COMPARE_H
+#define KW_AGENT_COMPARE_COMPARE_H
+
+#include "fingerprint.h"
+#include "table/record.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* One key as the table has it; absent when version is 0. */
+struct kw_expected {
+	struct kw_fingerprint value;
+	uint64_t version, expires_ms;
+};
+
+/* One key as the local server has it. payload valid while it is judged. */
+struct kw_found {
+	bool there;
+	struct kw_slice payload;
+	int64_t expires_ms; /* as PEXPIRETIME says: -1 none */
+};
+
+enum kw_verdict_of_key { KW_SAME, KW_DIFFERENT, KW_MISSING, KW_EXTRA };
+
+struct kw_compare_rules {
+	uint64_t now_ms;  /* what expires before is gone, or about to go: it is not missing */
+	bool exact_times; /* expiries were read by PEXPIRETIME; otherwise by PTTL, to 2 s */
+};
+
+/* What the table says of a key. A record that is no put says that it is absent. */
+void kw_expect(const struct kw_record_view *record, struct kw_expected *expected);
+
+enum kw_verdict_of_key kw_compare(const struct kw_expected *expected, const struct kw_found *found,
+	const struct kw_compare_rules *rules);
+
+#endif

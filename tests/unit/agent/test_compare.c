@@ -1,0 +1,94 @@
+/* One key of the table against the local server's: the verdict for each case. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "compare/compare.h"
+
+#define NOW_MS 1000000
+
+/* A string of one byte, as DUMP tells it; the footer is not looked at. */
+static struct kw_slice value(char letter)
+{
+	static char bytes[256][13];
+	char *payload = bytes[(unsigned char)letter];
+
+	payload[1] = 1;
+	payload[2] = letter;
+	payload[3] = 11;
+	return kw_slice(payload, 13);
+}
+
+struct compare_case {
+	const char *about;
+	char table;          /* letter of its value, 0: absent */
+	uint64_t expires_ms; /* of it */
+	char local;          /* letter of its value, 0: not there */
+	int64_t local_ms;
+	bool exact;
+	enum kw_verdict_of_key verdict;
+};
+
+static const struct compare_case cases[] = {
+	{"equal", 'a', 0, 'a', -1, true, KW_SAME},
+	{"another value", 'a', 0, 'b', -1, true, KW_DIFFERENT},
+	{"gone here", 'a', 0, 0, -2, true, KW_MISSING},
+	{"absent on both sides", 0, 0, 0, -2, true, KW_SAME},
+	{"too many here", 0, 0, 'a', -1, true, KW_EXTRA},
+	{"the same expiry", 'a', NOW_MS + 5, 'a', NOW_MS + 5, true, KW_SAME},
+	{"another expiry", 'a', NOW_MS + 5, 'a', NOW_MS + 6, true, KW_DIFFERENT},
+	{"an expiry here only", 'a', 0, 'a', NOW_MS + 5, true, KW_DIFFERENT},
+	{"an expiry there only", 'a', NOW_MS + 5, 'a', -1, true, KW_DIFFERENT},
+	{"PTTL is not exact", 'a', NOW_MS + 5, 'a', NOW_MS + 2005, false, KW_SAME},
+	{"nor off by any time", 'a', NOW_MS + 5, 'a', NOW_MS + 2006, false, KW_DIFFERENT},
+	{"its time is over", 'a', NOW_MS, 0, -2, true, KW_SAME},
+	{"its time comes", 'a', NOW_MS + 1, 0, -2, true, KW_MISSING},
+	{"its time is over, and it is still here", 'a', NOW_MS, 'a', NOW_MS, true, KW_SAME},
+};
+
+static void each_case_has_its_verdict(void **state)
+{
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		const struct compare_case *c = &cases[i];
+		const struct kw_compare_rules rules = {NOW_MS, c->exact};
+		const struct kw_record_view record = {
+			.version = 7,
+			.kind = c->table ? KW_RECORD_PUT : KW_RECORD_DELETE,
+			.expires_ms = c->expires_ms,
+			.value = value(c->table),
+		};
+		const struct kw_found found = {c->local != 0, value(c->local), c->local_ms};
+		struct kw_expected expected;
+
+		kw_expect(&record, &expected);
+		assert_int_equal(expected.version, c->table ? 7 : 0);
+		if (kw_compare(&expected, &found, &rules) != c->verdict)
+			fail_msg("%s", c->about);
+	}
+}
+
+/* Two servers write another version and CRC64 after the same value. */
+static void the_footer_is_not_part_of_the_value(void **state)
+{
+	struct kw_fingerprint fingerprint;
+	char other[13];
+
+	memcpy(other, value('a').data, sizeof other);
+	memset(other + 3, 0x77, 10);
+	kw_fingerprint_make(value('a'), &fingerprint);
+	assert_true(kw_fingerprint_matches(&fingerprint, kw_slice(other, sizeof other)));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_case_has_its_verdict),
+		cmocka_unit_test(the_footer_is_not_part_of_the_value),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
