@@ -148,7 +148,8 @@ static void learn_skew(struct kw_follow *follow, uint64_t heartbeat_us, uint64_t
 	follow->skew_us = most > 0 ? most : 0;
 }
 
-static void learn_superblock(struct kw_follow *follow, const struct kw_superblock *superblock)
+static void learn_superblock(struct kw_follow *follow, const struct kw_superblock *superblock,
+	const struct kw_history *history)
 {
 	uint64_t now = kw_clock_us();
 	bool same_epoch = superblock->epoch == follow->superblock.epoch;
@@ -161,6 +162,7 @@ static void learn_superblock(struct kw_follow *follow, const struct kw_superbloc
 	learn_skew(follow, superblock->heartbeat_us, now);
 	follow->superblock = *superblock;
 	follow->superblock_us = now;
+	follow->history = *history;
 }
 
 /* The age of the table's data, by its own clock. */
@@ -198,9 +200,10 @@ static void pace(struct kw_follow *follow, bool moved)
 		arm(follow, follow->interval_us);
 }
 
-static void on_superblock(void *arg, const struct kw_superblock *superblock)
+static void on_superblock(
+	void *arg, const struct kw_superblock *superblock, const struct kw_history *history)
 {
-	learn_superblock(arg, superblock);
+	learn_superblock(arg, superblock, history);
 }
 
 static void on_pass_done(void *arg, bool moved)
@@ -239,6 +242,7 @@ static void on_link_ready(void *arg, const struct kw_remote_info *info)
 	follow->why[0] = '\0';
 	follow->superblock = (struct kw_superblock){0};
 	follow->superblock_us = 0;
+	follow->history = (struct kw_history){0};
 	follow->heartbeat_us = kw_clock_us();
 	kw_sm_move(&follow->sm, KW_FOLLOW_UP, info->peer);
 	kw_log_info("follow", "%s: connected to %s, %u READs in flight", follow->proxy, info->peer,
@@ -311,6 +315,67 @@ static void connect_link(struct kw_follow *follow)
 	log_down(follow, false);
 }
 
+static void read_probe(struct kw_follow *follow, uint64_t offset, void *buffer, uint32_t length,
+	void (*done)(struct kw_remote_read *read, const struct kw_error *lost))
+{
+	struct kw_remote_read *read = &follow->probe_read;
+
+	*read = (struct kw_remote_read){
+		.offset = offset,
+		.length = length,
+		.buffer = buffer,
+		.done = done,
+		.arg = follow,
+	};
+	kw_remote_read(follow->remote, &read, 1);
+}
+
+static void probed(struct kw_follow *follow, const struct kw_history *history)
+{
+	learn_superblock(follow, &follow->probe_superblock, history);
+	follow->sink.superblock(follow->sink.arg, &follow->superblock);
+}
+
+static void on_probed_history(struct kw_remote_read *read, const struct kw_error *lost)
+{
+	struct kw_follow *follow = read->arg;
+	struct kw_history history;
+	struct kw_error error;
+
+	assert(follow->probed_us > 0);
+	follow->probed_us = 0;
+	if (lost)
+		return; /* on_link_closed follows */
+	switch (kw_history_parse(&follow->probe_history, follow->probe_superblock.history_checksum,
+		&history, &error)) {
+	case KW_OK:
+		probed(follow, &history);
+		return;
+	case KW_E_PROTOCOL:
+		table_failed(follow, &error);
+		return;
+	default:
+		return; /* it has just changed: the next tick asks again */
+	}
+}
+
+/* The superblock of a probe is whole. It counts once the history that it names is known. */
+static void look_for_history(struct kw_follow *follow)
+{
+	const uint32_t named = follow->probe_superblock.history_checksum;
+	const struct kw_history none = {0}, known = follow->history;
+
+	if (named == 0) {
+		probed(follow, &none);
+	} else if (named == follow->superblock.history_checksum) {
+		probed(follow, &known);
+	} else if (kw_follow_up(follow)) {
+		follow->probed_us = kw_clock_us();
+		read_probe(follow, KW_HISTORY_OFFSET, &follow->probe_history,
+			sizeof follow->probe_history, on_probed_history);
+	}
+}
+
 static void on_probe(struct kw_remote_read *read, const struct kw_error *lost)
 {
 	struct kw_follow *follow = read->arg;
@@ -322,8 +387,7 @@ static void on_probe(struct kw_remote_read *read, const struct kw_error *lost)
 		return; /* on_link_closed follows */
 	switch (kw_superblock_check(&follow->probe_superblock, &error)) {
 	case KW_OK:
-		learn_superblock(follow, &follow->probe_superblock);
-		follow->sink.superblock(follow->sink.arg, &follow->superblock);
+		look_for_history(follow);
 		return;
 	case KW_E_PROTOCOL:
 		table_failed(follow, &error);
@@ -335,20 +399,12 @@ static void on_probe(struct kw_remote_read *read, const struct kw_error *lost)
 
 static void probe(struct kw_follow *follow, uint64_t now_us)
 {
-	struct kw_remote_read *read = &follow->probe_read;
-
 	assert(follow->probed_us == 0);
 	assert(now_us > 0);
 
-	*read = (struct kw_remote_read){
-		.offset = KW_SUPERBLOCK_OFFSET,
-		.length = sizeof follow->probe_superblock,
-		.buffer = (uint8_t *)&follow->probe_superblock,
-		.done = on_probe,
-		.arg = follow,
-	};
 	follow->probed_us = now_us;
-	kw_remote_read(follow->remote, &read, 1);
+	read_probe(follow, KW_SUPERBLOCK_OFFSET, &follow->probe_superblock,
+		sizeof follow->probe_superblock, on_probe);
 }
 
 void kw_follow_tick(struct kw_follow *follow, uint64_t now_us)

@@ -20,7 +20,8 @@
  *
  * The reader does not read the superblock while it is idle, in a long snapshot, or held. Then this
  * module reads it by itself each PROBE_INTERVAL_US (a probe): heartbeat, versions and the state of
- * the source stay known.
+ * the source stay known. A probe also reads the history of the data if the superblock names another
+ * one. The superblock counts as known only together with its history.
  *
  * The reader hands what it finds to the owner's sink directly. The superblock that the sink is told
  * can be older than follow->superblock, which can come from an earlier probe. Loop thread only.
@@ -92,12 +93,14 @@ struct kw_follow {
 	enum kw_code code;       /* of why; KW_OK while UP */
 	char why[KW_FOLLOW_WHY]; /* why the link is, or was last, down */
 
-	struct kw_superblock probe_superblock; /* a probe reads into it */
+	struct kw_superblock probe_superblock;  /* a probe reads into it */
+	struct kw_history_record probe_history; /* and into this, if the superblock names another */
 	struct kw_remote_read probe_read;
 	uint64_t probed_us; /* when the probe that is out began; 0: none is out */
 
 	struct kw_superblock superblock; /* newest known; epoch 0: none of this connection */
 	uint64_t superblock_us;          /* when it came */
+	struct kw_history history;       /* the one that the superblock names */
 	int64_t skew_us; /* how far the proxy's wall clock is ahead of ours; see learn_skew */
 	int64_t skew_best_us, skew_before_us; /* of this window, and the one before */
 	uint64_t skew_window_us;              /* when it began */

@@ -4,6 +4,7 @@
  *   memory file (offsets)
  *   0        superblock, 128 bytes      polled; everything is found from here
  *   128      index root, 64 bytes       where a key's hash is looked up
+ *   192      history, 256 bytes         whose data they are: history.h
  *   4096     two directories            written in turn; the superblock names the one that counts
  *   …        index slots                16 bytes each
  *   …        segments                   the log: records, 8-byte aligned
@@ -34,6 +35,7 @@
 
 #define KW_SUPERBLOCK_OFFSET 0
 #define KW_INDEX_ROOT_OFFSET 128
+#define KW_HISTORY_OFFSET 192
 #define KW_DIRECTORY_OFFSET 4096
 
 /* What the source of the table is doing, as the superblock says it. */
@@ -68,8 +70,9 @@ struct kw_superblock {
 	uint64_t published_us; /* the proxy's wall clock when `version` last moved */
 	uint64_t keys;         /* live keys */
 	uint64_t source_id;    /* kw_server_id of the primary; 0: unknown */
-	uint32_t reserved2;
-	uint32_t checksum; /* CRC32C of the 124 bytes before */
+	uint32_t
+		history_checksum; /* of the history that counts (history.h); 0: none is published */
+	uint32_t checksum;        /* CRC32C of the 124 bytes before */
 };
 
 static_assert(sizeof(struct kw_superblock) == 128, "one READ of at most 128 bytes polls it");

@@ -16,10 +16,12 @@ static void begin_pass(struct kw_reader *reader);
 
 /* ---- a driver that needs no progress ---- */
 
-static void ignore_superblock(void *arg, const struct kw_superblock *superblock)
+static void ignore_superblock(
+	void *arg, const struct kw_superblock *superblock, const struct kw_history *history)
 {
 	(void)arg;
 	(void)superblock;
+	(void)history;
 }
 
 static void ignore_done(void *arg, bool found)
@@ -136,6 +138,7 @@ static void start_now(struct kw_reader *reader)
 	reader->tailing = false;
 	reader->snapshot = !reader->has_cursor;
 	kw_view_forget(&reader->view);
+	kw_reader_history_forget(reader); /* the table can be another proxy's */
 	reader->consistent = reader->deletes_known = reader->highest =
 		reader->has_cursor ? reader->cursor_given.version : 0;
 	reader->ahead.left = reader->ahead.bytes = reader->ahead.looks = 0;
@@ -294,7 +297,7 @@ static void pair_known(struct kw_reader *reader)
 	reader->superblock = reader->probe;
 	reader->superblock_due = false;
 	reader->ahead.looks = 0;
-	reader->driver.superblock(reader->driver.arg, &reader->superblock);
+	reader->driver.superblock(reader->driver.arg, &reader->superblock, &reader->history);
 	reader->sink.superblock(reader->sink.arg, &reader->superblock);
 	if (reader->generation != generation)
 		return;
@@ -329,6 +332,39 @@ static bool position_lapsed(struct kw_reader *reader)
 	return false;
 }
 
+/* The superblock counts, and what it says of the history is known: on to the directory. */
+static void look_for_directory(struct kw_reader *reader)
+{
+	struct kw_error error;
+
+	switch (kw_directory_match(&reader->view.directory, &reader->probe, &error)) {
+	case KW_OK:
+		pair_known(reader);
+		break;
+	case KW_E_GONE:
+		read_directory(reader);
+		break;
+	default:
+		mismatch(reader, &error);
+	}
+}
+
+static void history_arrived(struct kw_reader *reader)
+{
+	struct kw_error error;
+
+	switch (kw_reader_history_take(reader, &error)) {
+	case KW_OK:
+		look_for_directory(reader);
+		break;
+	case KW_E_PROTOCOL:
+		kw_reader_fail(reader, &error);
+		break;
+	default:
+		mismatch(reader, &error);
+	}
+}
+
 static void superblock_arrived(struct kw_reader *reader)
 {
 	struct kw_superblock *super = &reader->probe;
@@ -351,13 +387,10 @@ static void superblock_arrived(struct kw_reader *reader)
 	}
 	if (position_lapsed(reader))
 		return;
-	code = kw_directory_match(&reader->view.directory, super, &error);
-	if (code == KW_OK)
-		pair_known(reader);
-	else if (code == KW_E_GONE)
-		read_directory(reader);
+	if (kw_reader_history_due(reader))
+		kw_reader_history_read(reader);
 	else
-		mismatch(reader, &error);
+		look_for_directory(reader);
 }
 
 static void directory_arrived(struct kw_reader *reader)
@@ -458,6 +491,8 @@ void kw_reader_complete(struct kw_read *read, const struct kw_error *error)
 	reader->stats.bytes += read->length;
 	if (read == &reader->superblock_read)
 		superblock_arrived(reader);
+	else if (read == &reader->history_read)
+		history_arrived(reader);
 	else if (read == &reader->directory_read)
 		directory_arrived(reader);
 	else if (reader->phase == PHASE_TAIL)

@@ -30,6 +30,7 @@
 #define KW_TABLE_READER_H
 
 #include "base/error.h"
+#include "table/history.h"
 #include "table/layout.h"
 #include "table/record.h"
 
@@ -111,7 +112,9 @@ struct kw_reader_sink {
  * sink may belong to another module. Optional.
  */
 struct kw_reader_driver {
-	void (*superblock)(void *arg, const struct kw_superblock *superblock);
+	/* history: the one that this superblock names, verified. */
+	void (*superblock)(void *arg, const struct kw_superblock *superblock,
+		const struct kw_history *history);
 	/* A pass, or a look at the tail alone, is over: kw_reader_poll may be called. */
 	void (*pass_done)(void *arg, bool moved);
 	void (*look_done)(void *arg, bool found);

@@ -1,8 +1,9 @@
 /*
  * The inside of the reader, shared by its parts. reader.c reads superblock and directory, and
- * begins and ends passes. reader_plan.c says which parts of the log a pass must read. reader_log.c
- * reads these and hands on the records. reader_ahead.c asks for the next bytes of the log along
- * with the superblock, reader_tail.c in its place. No other file includes this.
+ * begins and ends passes. reader_history.c reads whose data they are. reader_plan.c says which
+ * parts of the log a pass must read. reader_log.c reads these and hands on the records.
+ * reader_ahead.c asks for the next bytes of the log along with the superblock, reader_tail.c in its
+ * place. No other file includes this.
  */
 #ifndef KW_TABLE_READER_INTERNAL_H
 #define KW_TABLE_READER_INTERNAL_H
@@ -56,6 +57,7 @@ enum phase {
 	PHASE_IDLE,
 	PHASE_TAIL,       /* the READ of the log's next bytes is out, in the superblock's place */
 	PHASE_SUPERBLOCK, /* its READ is out */
+	PHASE_HISTORY,    /* its READ is out */
 	PHASE_DIRECTORY,  /* its READ is out */
 	PHASE_AHEAD,      /* the plan begins with what was read ahead, and that is still out */
 	PHASE_LOG,        /* ranges are being read */
@@ -87,6 +89,10 @@ struct kw_reader {
 	struct kw_superblock superblock; /* of the present pass */
 	struct kw_superblock probe;      /* sink of the superblock's READ */
 	struct kw_read superblock_read;
+	struct kw_history history;               /* that `superblock` names */
+	uint32_t history_checksum;               /* of it; 0: none */
+	struct kw_history_record history_record; /* sink of its READ */
+	struct kw_read history_read;
 	struct kw_read directory_read;
 	struct kw_view view;
 	uint32_t mismatches; /* in a row, of the present question */
@@ -142,6 +148,16 @@ uint64_t kw_reader_log_take(struct kw_reader *reader, const struct range *range,
 void kw_reader_collect(struct kw_reader *reader, struct batch *batch);
 /* Hand on the batch, which is empty afterwards. False: the sink stopped the reader. */
 bool kw_reader_hand_on(struct kw_reader *reader, struct batch *batch);
+
+/*
+ * reader_history.c: must the history be read before the pass goes on? If the superblock names none,
+ * it is forgotten.
+ */
+bool kw_reader_history_due(struct kw_reader *reader);
+void kw_reader_history_read(struct kw_reader *reader);
+/* Its READ has ended: codes as kw_history_parse. */
+int kw_reader_history_take(struct kw_reader *reader, struct kw_error *error);
+void kw_reader_history_forget(struct kw_reader *reader);
 
 /* reader_tail.c: look at the tail alone? False: the superblock must be read. */
 bool kw_reader_tail_look(struct kw_reader *reader);

@@ -124,10 +124,10 @@ bool kw_log_refused(const struct kw_table *table, uint64_t bytes)
 	       table->segments.free_granules <= table->refused_free;
 }
 
-/* Bytes left in the head; a run that a large record has to itself takes nothing else. */
+/* Bytes left in the head. One that is sealed takes nothing else: a run of one large record, say. */
 static uint64_t head_room(const struct kw_table *table)
 {
-	return table->head->single ? 0 : table->head->capacity - table->head->committed;
+	return table->head->sealed ? 0 : table->head->capacity - table->head->committed;
 }
 
 /* Granules that may be opened for records, the cleaner's own left out. */
@@ -360,12 +360,40 @@ static struct kw_segment *roll(struct kw_table *table, uint64_t stride, bool for
 }
 
 /*
- * A run of its own for a large record. Log order is id order. So the rest of the head goes on under
- * an id after the run's: as a segment of its own, or renumbered while it is still empty.
+ * The rest of the head goes on under a later id: as a segment of its own, or renumbered while it is
+ * still empty. False: there is no memory for it, and the head is sealed all the same.
+ */
+static bool renew_head(struct kw_table *table)
+{
+	struct kw_segment *rest;
+
+	table->directory_stale = true;
+	if (table->head->committed == 0) {
+		kw_segments_renumber(&table->segments, table->head);
+		return true;
+	}
+	rest = kw_segments_split(&table->segments, table->head);
+	if (!rest)
+		rest = open_for_records(
+			table, kw_log_segment_bytes(table), table->segments.granule_bytes);
+	table->head->sealed = true;
+	if (rest)
+		table->head = rest;
+	return rest != NULL;
+}
+
+void kw_log_break(struct kw_table *table)
+{
+	renew_head(table);
+}
+
+/*
+ * A run of its own for a large record. Log order is id order, so the rest of the head goes on under
+ * an id after the run's.
  */
 static struct kw_segment *single(struct kw_table *table, uint64_t stride)
 {
-	struct kw_segment *run, *rest;
+	struct kw_segment *run;
 
 	kw_clean_survey(table);
 	kw_clean_dead(table);
@@ -376,17 +404,9 @@ static struct kw_segment *single(struct kw_table *table, uint64_t stride)
 	if (!run)
 		return NULL;
 	run->single = run->sealed = true;
-	if (table->head->committed == 0) {
-		kw_segments_renumber(&table->segments, table->head);
-		return run;
-	}
-	rest = kw_segments_split(&table->segments, table->head);
-	if (!rest)
-		rest = open_for_records(
-			table, kw_log_segment_bytes(table), table->segments.granule_bytes);
-	table->head->sealed = true;
 	/* Without memory for another head the run is the head, and takes nothing else. */
-	table->head = rest ? rest : run;
+	if (!renew_head(table))
+		table->head = run;
 	return run;
 }
 

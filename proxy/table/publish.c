@@ -66,6 +66,36 @@ static void write_directory(struct kw_table *table)
 	table->directory_stale = false;
 }
 
+/*
+ * A reader that looks at the tail alone does not see the superblock that names the history. So the
+ * records that come from now on stand in another segment, which only the superblock leads to.
+ */
+void kw_table_set_history(struct kw_table *table, const struct kw_history *history)
+{
+	assert(history->standing != KW_HISTORY_NONE);
+	if (kw_history_equal(history, &table->history))
+		return;
+	table->history = *history;
+	table->history_stale = true;
+	kw_log_break(table);
+}
+
+const struct kw_history *kw_table_history(const struct kw_table *table)
+{
+	return &table->history;
+}
+
+/* In place: a reader takes it only if the superblock names it. */
+static void write_history(struct kw_table *table)
+{
+	struct kw_history_record *record =
+		(struct kw_history_record *)(table->memory.base + KW_HISTORY_OFFSET);
+
+	kw_history_record_make(record, &table->history);
+	table->history_checksum = record->checksum;
+	table->history_stale = false;
+}
+
 static void write_superblock(struct kw_table *table)
 {
 	struct kw_superblock next = {
@@ -88,6 +118,7 @@ static void write_superblock(struct kw_table *table)
 		.published_us = table->published_us,
 		.keys = table->keys,
 		.source_id = table->facts.source_id,
+		.history_checksum = table->history_checksum,
 	};
 
 	/* A reader must be able to verify it: view.h. */
@@ -119,6 +150,8 @@ void kw_table_publish(struct kw_table *table, uint64_t wall_us)
 		table->published_us = wall_us;
 	if (table->directory_stale)
 		write_directory(table);
+	if (table->history_stale)
+		write_history(table);
 	publish_barrier();
 	write_superblock(table);
 	publish_barrier();
@@ -131,5 +164,5 @@ void kw_table_publish(struct kw_table *table, uint64_t wall_us)
 
 bool kw_table_unpublished(const struct kw_table *table)
 {
-	return table->dirty || table->directory_stale;
+	return table->dirty || table->directory_stale || table->history_stale;
 }

@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "base/slice.h"
+#include "table/history.h"
 #include "table/layout.h"
 
 #include <stdbool.h>
@@ -146,6 +147,13 @@ struct kw_table_facts {
 	uint64_t source_id; /* kw_server_id of the primary; 0: unknown */
 };
 void kw_table_set_facts(struct kw_table *table, const struct kw_table_facts *facts);
+
+/*
+ * Whose data are written from now on. Readers know it before they get the next record. The standing
+ * is not NONE. Nothing happens if it is the present one.
+ */
+void kw_table_set_history(struct kw_table *table, const struct kw_history *history);
+const struct kw_history *kw_table_history(const struct kw_table *table);
 
 /* Make all written so far visible, and the heartbeat new. wall_us: the wall clock. */
 void kw_table_publish(struct kw_table *table, uint64_t wall_us);

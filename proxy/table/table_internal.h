@@ -56,6 +56,9 @@ struct kw_table {
 	double held;                             /* log.c: lower_held */
 	uint64_t unused_since_us, unused_before; /* log.c: unused_granules */
 	struct kw_table_facts facts;
+	struct kw_history history; /* of the data; standing NONE: none is published */
+	uint32_t history_checksum; /* of the record in the memory file; 0: none */
+	bool history_stale;        /* the next publication must write it */
 	struct kw_age_sample ages[KW_AGE_SAMPLES];
 	uint64_t age_count;
 
@@ -91,6 +94,12 @@ uint64_t kw_data_limit(const struct kw_table *table);
 
 /* The size of the next segment: options.segment_bytes, or less while the table is small. */
 uint64_t kw_log_segment_bytes(const struct kw_table *table);
+
+/*
+ * The next record goes to another segment than the one before. A reader that looks at the tail
+ * alone must read the superblock before it gets that record.
+ */
+void kw_log_break(struct kw_table *table);
 
 /* A segment with room for a record of this stride (cleaning if need be); NULL: full. */
 struct kw_segment *kw_log_room(struct kw_table *table, uint64_t stride, bool for_delete);

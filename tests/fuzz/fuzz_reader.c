@@ -68,6 +68,12 @@ static void write_image(void)
 		.hash_seed = 1,
 	};
 	struct kw_table_memory memory = {.reserve_bytes = RESERVE, .extend = extend};
+	const struct kw_history history = {
+		.standing = KW_HISTORY_TOLD,
+		.replid = "0123456789012345678901234567890123456789",
+		.proxy = 1,
+		.proxy_name = "fuzz",
+	};
 	const struct kw_directory_header *directory;
 	const struct kw_superblock *superblock;
 	struct kw_table *table;
@@ -89,6 +95,7 @@ static void write_image(void)
 		if (i % 11 == 0)
 			kw_table_delete(table, (key + 1) % 3, kw_slice(&key, sizeof key));
 	}
+	kw_table_set_history(table, &history);
 	kw_table_publish(table, 1);
 	superblock = (const struct kw_superblock *)image;
 	directory = (const struct kw_directory_header *)(image + superblock->directory_offset);
@@ -254,6 +261,18 @@ static void mend_directory(struct world *world)
 	kw_directory_seal(header);
 }
 
+/* Make the history whole, and the one that the superblock names. */
+static void mend_history(struct world *world)
+{
+	struct kw_superblock *superblock = (struct kw_superblock *)world->memory;
+	struct kw_history_record *record =
+		(struct kw_history_record *)(world->memory + KW_HISTORY_OFFSET);
+
+	kw_history_seal(record);
+	superblock->history_checksum = record->checksum;
+	kw_superblock_seal(superblock);
+}
+
 static void mend(struct kw_record *record, const struct kw_place *place)
 {
 	uint64_t by = record->superseded_by & KW_VERSION_MASK;
@@ -285,7 +304,7 @@ static void step(struct world *world, struct input *input)
 {
 	struct kw_superblock *superblock = (struct kw_superblock *)world->memory;
 
-	switch (take(input, 1) % 12) {
+	switch (take(input, 1) % 13) {
 	case 0:
 		overwrite(world, input, 0);
 		break;
@@ -321,6 +340,9 @@ static void step(struct world *world, struct input *input)
 		break;
 	case 10:
 		start(world, take(input, 2));
+		break;
+	case 12:
+		mend_history(world);
 		break;
 	default:
 		world->room = take(input, 2);
@@ -396,6 +418,8 @@ size_t kw_fuzz_seed(unsigned n, uint8_t *data, size_t most)
 		0, 0, 0, 0, 0, 0, 0, 4, 9, 10, 0, 0, 8};
 	static const uint8_t little_room[] = {
 		1, 11, 0, 0, 8, 11, 100, 0, 6, 0, 6, 0, 11, 1, 0, 6, 0, 8};
+	static const uint8_t bend_history[] = {
+		3, 0, 216, 0, 3, 'a', 'b', 'c', 'd', 12, 8, 0, 200, 0, 0, 9, 12, 8, 8};
 	static const uint8_t raw[] = {0x80, 'S', 'K', 'W', '1', 1, 0};
 	const struct {
 		const uint8_t *bytes;
@@ -407,6 +431,7 @@ size_t kw_fuzz_seed(unsigned n, uint8_t *data, size_t most)
 		{bend_super, sizeof bend_super},
 		{bend_directory, sizeof bend_directory},
 		{little_room, sizeof little_room},
+		{bend_history, sizeof bend_history},
 		{raw, sizeof raw},
 	};
 

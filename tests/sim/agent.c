@@ -60,7 +60,7 @@ static int check_record(struct sim_agent *agent, const struct kw_record_view *re
 	int number;
 
 	if (agent->client.epoch == sim->writer.epoch)
-		sim_writer_check_record(sim, record);
+		sim_writer_check_record(sim, record, agent->lineage);
 	if (record->version > agent->head_version)
 		check_beyond_head(agent, record);
 	if (record->database == SIM_DATABASES)
@@ -202,6 +202,26 @@ static void sink_superblock(void *arg, const struct kw_superblock *superblock)
 	agent->head_version = superblock->version;
 }
 
+/* Told before the sink is, and before any record of that superblock. */
+static void driver_superblock(
+	void *arg, const struct kw_superblock *superblock, const struct kw_history *history)
+{
+	struct sim_agent *agent = arg;
+
+	if ((superblock->history_checksum != 0) != (history->standing == KW_HISTORY_TOLD))
+		sim_violation(agent->sim, "agent %d: another history than the superblock's",
+			agent->index);
+	agent->lineage = strtoull(history->replid, NULL, 16);
+}
+
+static void driver_done(void *arg, bool moved)
+{
+}
+
+static void driver_failed(void *arg, const struct kw_error *error)
+{
+}
+
 static void prune(struct sim_agent *agent)
 {
 	for (uint32_t database = 0; database < SIM_DATABASES; database++)
@@ -306,7 +326,11 @@ static void new_reader(struct sim_agent *agent)
 		.arg = agent,
 	};
 
+	const struct kw_reader_driver driver = {
+		driver_superblock, driver_done, driver_done, driver_failed, agent};
+
 	agent->reader = kw_reader_new(&agent->sim->plan.reader, &io, &sink);
+	kw_reader_set_driver(agent->reader, &driver);
 }
 
 void sim_agent_open(struct sim *sim, int index)

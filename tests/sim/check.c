@@ -85,7 +85,7 @@ void sim_writer_check(struct sim *sim, bool all)
 			(uint32_t)prng_below(&sim->prng, plan->keys));
 }
 
-void sim_writer_check_record(struct sim *sim, const struct kw_record_view *record)
+void sim_writer_check_record(struct sim *sim, const struct kw_record_view *record, uint64_t lineage)
 {
 	const struct sim_writer *writer = &sim->writer;
 	const struct sim_version *was;
@@ -109,4 +109,8 @@ void sim_writer_check_record(struct sim *sim, const struct kw_record_view *recor
 			 record->expires_ms != was->expires_ms))
 		sim_violation(sim, "agent: version %llu was handed on with another value",
 			(unsigned long long)record->version);
+	if (was->lineage > lineage)
+		sim_violation(sim, "agent: version %llu came before its history %llu, after %llu",
+			(unsigned long long)record->version, (unsigned long long)was->lineage,
+			(unsigned long long)lineage);
 }

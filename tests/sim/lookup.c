@@ -73,7 +73,7 @@ static void check_found(struct sim_lookup *lookup, const struct kw_record_view *
 	struct sim *sim = lookup->sim;
 
 	sim->counts.found++;
-	sim_writer_check_record(sim, record);
+	sim_writer_check_record(sim, record, UINT64_MAX); /* the index is ahead of the head */
 	if (record->kind != KW_RECORD_PUT || record->database != lookup->database ||
 		sim_key_number(record->key) != (int)lookup->number)
 		sim_violation(sim, "lookup: key %u of database %u was asked for, another found",

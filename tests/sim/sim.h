@@ -46,7 +46,7 @@ struct sim_plan {
 	uint32_t delay_steps;   /* a slow READ begins this late, at most */
 	uint32_t between_steps; /* and a torn one rests so long between samples: others recycle */
 	unsigned pages_chance;  /* sample READs in the middle of a writer's operation */
-	unsigned epoch_chance, resize_chance, marks_chance, lookup_chance;
+	unsigned epoch_chance, resize_chance, marks_chance, lookup_chance, lineage_chance;
 	bool track_passed; /* the writer hears how far agents are */
 	bool limited_room;
 	struct kw_reader_options reader;
@@ -71,6 +71,7 @@ struct sim_version {
 	uint32_t length;
 	uint64_t hash;
 	uint64_t expires_ms;
+	uint64_t lineage; /* whose data were written then */
 };
 
 /*
@@ -82,7 +83,8 @@ struct sim_version {
 	X(steps) X(puts) X(full) X(promised) X(deletes) X(deletes_full) X(flushes) X(walks) \
 	X(epochs) X(drains) X(sessions) X(snapshots) X(lapses) X(failures) X(corrupt) X(kills) \
 	X(records) X(passes) X(vanished) X(given_back) X(reads) X(lost) X(within) X(lookups) \
-	X(found) X(absent) X(uncertain) X(ahead) X(ahead_used) X(looks) X(tailed) X(unpublished)
+	X(found) X(absent) X(uncertain) X(ahead) X(ahead_used) X(looks) X(tailed) X(unpublished) \
+	X(lineages)
 /* clang-format on */
 
 struct sim_counts {
@@ -121,6 +123,7 @@ struct sim_writer {
 	uint64_t truth_keys, truth_payload, database_keys[SIM_DATABASES];
 	uint64_t epoch, now_us, max_bytes, used_ceiling;
 	uint64_t last_version, last_floor;
+	uint64_t lineage;            /* how often the history of the data has changed */
 	struct sim_version *history; /* by version, of this epoch */
 	uint64_t history_room;
 	/* one reconcile walk at a time */
@@ -150,8 +153,12 @@ void sim_writer_drain(struct sim *sim);
 
 /* Everything that must hold of the writer; `all` keys or a few. (check.c) */
 void sim_writer_check(struct sim *sim, bool all);
-/* Is this record one that the writer wrote in this epoch? (check.c) */
-void sim_writer_check_record(struct sim *sim, const struct kw_record_view *record);
+/*
+ * Is this record one that the writer wrote in this epoch? lineage: the agent knows of that history,
+ * and of those before it. (check.c)
+ */
+void sim_writer_check_record(
+	struct sim *sim, const struct kw_record_view *record, uint64_t lineage);
 
 /* ---- wire.c ---- */
 
@@ -207,6 +214,7 @@ struct sim_agent {
 	bool snapshot;                      /* one is under way */
 	uint64_t epoch;                     /* of the session: the superblock last seen */
 	uint64_t publication, head_version; /* of that superblock */
+	uint64_t lineage;                   /* that it names */
 	uint64_t newest;                    /* the last pass's head, or what a look took beyond */
 	uint64_t consistent;                /* last pass_done's, for monotony */
 	uint64_t passed;                    /* what it would report to the proxy */

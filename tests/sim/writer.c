@@ -2,6 +2,7 @@
 
 #include "base/buffer.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -69,7 +70,7 @@ static void open_table(struct sim *sim)
 
 	writer->epoch = options.epoch;
 	writer->extent_count = 0;
-	writer->last_version = writer->last_floor = 0;
+	writer->last_version = writer->last_floor = writer->lineage = 0;
 	writer->walking = false;
 	writer->used_ceiling = writer->max_bytes;
 	writer->memory = (struct kw_table_memory){
@@ -149,6 +150,7 @@ static void remember(struct sim *sim, const struct sim_version *version)
 		writer->history_room = room;
 	}
 	writer->history[stats.version] = *version;
+	writer->history[stats.version].lineage = writer->lineage;
 	writer->last_version = stats.version;
 	if (version->kind == KW_RECORD_PUT)
 		writer->truth[version->database][version->number].version = stats.version;
@@ -438,6 +440,22 @@ void sim_writer_publish(struct sim *sim)
 		sim_violation(sim, "writer: something is unpublished right after a publish");
 }
 
+/* The server went over to another history: its number is the id. */
+static void change_lineage(struct sim *sim)
+{
+	struct sim_writer *writer = &sim->writer;
+	struct kw_history history = {
+		.standing = KW_HISTORY_TOLD,
+		.proxy = 1,
+		.proxy_name = "sim",
+	};
+
+	snprintf(history.replid, sizeof history.replid, "%040llx",
+		(unsigned long long)++writer->lineage);
+	kw_table_set_history(writer->table, &history);
+	sim->counts.lineages++;
+}
+
 void sim_writer_step(struct sim *sim)
 {
 	const struct sim_plan *plan = &sim->plan;
@@ -448,6 +466,8 @@ void sim_writer_step(struct sim *sim)
 	kw_table_set_time(writer->table, writer->now_us);
 	if (prng_chance(&sim->prng, plan->publish_chance)) {
 		sim_writer_publish(sim);
+	} else if (plan->lineage_chance && prng_chance(&sim->prng, plan->lineage_chance)) {
+		change_lineage(sim);
 	} else if (prng_chance(&sim->prng, plan->delete_chance)) {
 		pick(sim, &database, &number);
 		delete_key(sim, database, number);

@@ -457,7 +457,8 @@ struct told {
 	uint64_t superblocks, passes, looks, failures;
 };
 
-static void told_superblock(void *arg, const struct kw_superblock *superblock)
+static void told_superblock(
+	void *arg, const struct kw_superblock *superblock, const struct kw_history *history)
 {
 	struct told *told = arg;
 

@@ -1,0 +1,91 @@
+/*
+ * The history of the data set in a table: whose data they are, and how they came to be.
+ *
+ * A server names the history of its data by a random id (master_replid in INFO replication). Its
+ * replicas take the id over. A replica that is promoted makes a new id, and keeps the former one as
+ * its second id: the two histories are linked. A server that starts anew can lose its id without a
+ * link. The proxy puts both ids beside its own identity into one record of the memory file. Readers
+ * judge by it whether a table goes on with the data that they have (agent/authority/history.h).
+ *
+ *   0        superblock ── history_checksum names the record that counts; 0: none is published
+ *   128      index root
+ *   192      history, 256 bytes
+ *   4096     directories
+ *
+ * The record is written in place before the superblock that names it. A reader READs it only if the
+ * superblock names another one than it knows. A superblock of before, or bytes of which a part is
+ * older, do not fit together: KW_E_GONE, read the superblock again.
+ *
+ * Pure functions over bytes, for any thread. `error` may be NULL.
+ */
+#ifndef KW_TABLE_HISTORY_H
+#define KW_TABLE_HISTORY_H
+
+#include "base/error.h"
+#include "table/layout.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define KW_HISTORY_MAGIC UINT32_C(0x31574b48) /* "HKW1" */
+#define KW_HISTORY_ID 40                      /* hexadecimal digits of a replication id */
+#define KW_PROXY_NAME_MAX 63
+
+/* What is known of a history. */
+enum kw_history_standing {
+	KW_HISTORY_NONE,    /* nothing: the proxy is one of before, and publishes none */
+	KW_HISTORY_AWAITED, /* the proxy has not asked its primary yet */
+	KW_HISTORY_TOLD,    /* the primary told its id */
+	KW_HISTORY_UNTOLD,  /* the primary tells no id; only the proxy's identity is known */
+};
+
+struct kw_history {
+	enum kw_history_standing standing;
+	char replid[KW_HISTORY_ID + 1];  /* TOLD: the id; otherwise "" */
+	char replid2[KW_HISTORY_ID + 1]; /* the id of before a promotion; "": there is none */
+	uint64_t second_offset;          /* up to this offset both are one; 0: no second id */
+	uint64_t proxy;                  /* identity of the proxy, a hash of its name; 0: unknown */
+	char proxy_name[KW_PROXY_NAME_MAX + 1];
+};
+
+/* As it lies in the memory file. */
+struct kw_history_record {
+	uint32_t magic;
+	uint32_t checksum; /* CRC32C of all that follows, never 0: see kw_history_seal */
+	uint32_t standing; /* enum kw_history_standing */
+	uint32_t reserved;
+	uint64_t second_offset;
+	uint64_t proxy;
+	uint64_t term; /* 0; kept for the term of whoever confirms the primary */
+	char replid[KW_HISTORY_ID];
+	char replid2[KW_HISTORY_ID];
+	char proxy_name[KW_PROXY_NAME_MAX + 1]; /* ends in zeros */
+	uint8_t reserved2[72];
+};
+
+static_assert(sizeof(struct kw_history_record) == 256, "");
+static_assert(KW_HISTORY_OFFSET + sizeof(struct kw_history_record) <= KW_DIRECTORY_OFFSET, "");
+
+/* One to 63 printable characters of ASCII without spaces. KW_E_CONFIG names what is wrong. */
+int kw_proxy_name_check(const char *name, struct kw_error *error);
+
+/* The identity that belongs to a name of any length; never 0. */
+uint64_t kw_proxy_identity(const char *name);
+
+/* The bytes of a history, sealed: the superblock that names it has record->checksum. */
+void kw_history_record_make(struct kw_history_record *record, const struct kw_history *history);
+void kw_history_seal(struct kw_history_record *record);
+
+/*
+ * Verify the bytes as the record that a verified superblock names by `checksum`, which is not 0.
+ * KW_E_GONE: another one, or torn. KW_E_PROTOCOL: whole, but no proxy writes such a record.
+ */
+int kw_history_parse(const struct kw_history_record *record, uint32_t checksum,
+	struct kw_history *history, struct kw_error *error);
+
+bool kw_history_equal(const struct kw_history *a, const struct kw_history *b);
+
+/* Does this text name a history? An id of zeros is what servers show for none. */
+bool kw_history_is_id(const char *id);
+
+#endif
