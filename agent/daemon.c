@@ -1,10 +1,12 @@
 #include "daemon.h"
 
+#include "authority/lease.h"
 #include "base/log.h"
 #include "remote/rdma/keys.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 /* ---- configuration ---- */
@@ -119,7 +121,19 @@ static int read_local(
 		return kw_error_wrap(error, "redis.password_file");
 	redis->password =
 		kw_slice(kw_buffer_bytes(&daemon->password), kw_buffer_length(&daemon->password));
-	snprintf(redis->client_name, sizeof redis->client_name, "keywake-agent");
+	return KW_OK;
+}
+
+/* Who this agent is to the others that are given the same server. */
+static int read_lease(const char *name, struct kw_lease_owner *lease, struct kw_error *error)
+{
+	char host[256] = "";
+	uint64_t session = 0;
+
+	gethostname(host, sizeof host - 1);
+	if (getrandom(&session, sizeof session, 0) != sizeof session || session == 0)
+		return kw_error_set(error, KW_E_IO, "no random bytes for the agent's session");
+	kw_lease_owner_set(lease, session, name, host);
 	return KW_OK;
 }
 
@@ -173,6 +187,7 @@ static int read_options(
 	if ((code = read_name(config, daemon->name, error)) ||
 		(code = read_apply(config, options, error)) ||
 		(code = read_local(daemon, &options->local.redis, error)) ||
+		(code = read_lease(daemon->name, &options->local.lease, error)) ||
 		(code = read_follow(daemon, options, error)))
 		return code;
 	return read_filter(config, &options->filter, error);

@@ -75,7 +75,7 @@ static enum kw_judge_local local_of(const struct kw_agent *agent)
 		return KW_LOCAL_IS_READY;
 	if (kw_local_state(local) == KW_LOCAL_WAITING)
 		return KW_LOCAL_PASSES;
-	if (kw_local_state(local) == KW_LOCAL_REFUSED)
+	if (kw_local_state(local) == KW_LOCAL_REFUSED || kw_local_is_taken(local))
 		return KW_LOCAL_IS_UNFIT;
 	if (!kw_local_ready(local))
 		return KW_LOCAL_IS_AWAY;

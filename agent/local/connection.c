@@ -115,6 +115,7 @@ void kw_local_refuse(struct kw_local *local, const char *format, ...)
 {
 	va_list args;
 
+	kw_local_drop_lease(local);
 	va_start(args, format);
 	not_fit(local, KW_LOCAL_REFUSED, format, args);
 	va_end(args);
@@ -234,6 +235,7 @@ void kw_local_init(struct kw_local *local, const struct kw_local_options *option
 
 	assert(handlers->assessed && handlers->gone && handlers->flushed && handlers->closed);
 	*local = (struct kw_local){.options = *options, .handlers = *handlers};
+	kw_local_name_connections(local);
 	kw_databases_init(&local->databases, &database_handlers);
 	kw_backoff_init(&local->backoff, BACKOFF_LOWEST_MS, BACKOFF_HIGHEST_MS);
 	snprintf(local->why, sizeof local->why, "not connected to the local server yet");

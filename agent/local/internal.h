@@ -3,6 +3,7 @@
  *
  *   connection.c     the connection: opened, lost, closed; its states
  *   local.c          who answers there, and what has become of the data
+ *   lease.c          does another agent write there?
  *   cursor_store.c   the cursor's way into the server and back
  *
  * No other file includes this. Loop thread only.
@@ -41,6 +42,19 @@ void kw_local_leave(struct kw_local *local, const char *reason);
 void kw_local_begin(struct kw_local *local);
 /* The connection is lost: no answer comes any more. */
 void kw_local_end(struct kw_local *local);
+
+/*
+ * lease.c: claim the server for this agent. It ends in kw_local_leased, or the server is refused
+ * because another agent writes to it.
+ */
+void kw_local_lease(struct kw_local *local);
+void kw_local_leased(struct kw_local *local);
+/* Each connection begins with a name that says that this agent waits. */
+void kw_local_name_connections(struct kw_local *local);
+/* A connection begins, with that name. */
+void kw_local_begin_lease(struct kw_local *local);
+/* The server is refused: other agents may have it. */
+void kw_local_drop_lease(struct kw_local *local);
 
 /* cursor_store.c: read the cursor; it ends in kw_local_cursor_read. */
 void kw_local_read_cursor(struct kw_local *local);

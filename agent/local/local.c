@@ -4,6 +4,7 @@
 #include "base/log.h"
 
 #include <assert.h>
+#include <inttypes.h>
 
 /* The cursor's own key, when there is one, is not data. */
 static void leave_out_cursor(struct kw_local *local)
@@ -19,27 +20,23 @@ static void read_facts(struct kw_local *local, struct kw_slice info)
 }
 
 /* A replica, and we do not act as its primary. */
-static void refuse_replica(struct kw_local *local, struct kw_slice info)
+static void refuse_replica(struct kw_local *local)
 {
-	struct kw_slice host = {0}, port = {0};
+	const struct kw_local_facts *facts = &local->facts;
 
-	if (kw_local_replid_ours(local->facts.identity.replid)) {
+	if (kw_local_replid_ours(facts->identity.replid))
 		kw_local_refuse(local,
 			"the local server is a replica of a keywake agent (apply.mode=replica): "
 			"start the agent in that mode, or send the server REPLICAOF NO ONE");
-		return;
-	}
-	kw_info_text(info, "master_host", &host);
-	kw_info_text(info, "master_port", &port);
-	kw_local_refuse(local,
-		"the local server is a replica of %.*s:%.*s: send it REPLICAOF NO ONE, or "
-		"point redis.address at a server of its own",
-		(int)host.length, host.length ? (const char *)host.data : "", (int)port.length,
-		port.length ? (const char *)port.data : "");
+	else
+		kw_local_refuse(local,
+			"the local server is a replica of %.200s:%" PRIu64
+			": send it REPLICAOF NO ONE, or point redis.address at a server of its own",
+			facts->master_host, facts->master_port);
 }
 
-/* May this server be written to at all? False: refused, with the sentence. */
-static bool check_fit(struct kw_local *local, struct kw_slice info)
+/* Whatever its role, can the server be asked and used? False: refused, with the sentence. */
+static bool check_server(struct kw_local *local, struct kw_slice info)
 {
 	struct kw_server_identity *identity = &local->facts.identity;
 	struct kw_error error;
@@ -53,10 +50,6 @@ static bool check_fit(struct kw_local *local, struct kw_slice info)
 		kw_local_wait(local, "the local server is still loading its data");
 		return false;
 	}
-	if (strcmp(identity->role, "master") != 0 && !kw_local_is_primary(local)) {
-		refuse_replica(local, info);
-		return false;
-	}
 	if (local->options.store == KW_STORE_FUNCTION && !identity->valkey && identity->major < 7) {
 		kw_local_refuse(local,
 			"apply.cursor_store=function needs Redis 7.0, the local server is %d.%d: "
@@ -65,6 +58,15 @@ static bool check_fit(struct kw_local *local, struct kw_slice info)
 		return false;
 	}
 	return true;
+}
+
+/* May a server of this role be written to? False: refused, with the sentence. */
+static bool check_role(struct kw_local *local)
+{
+	if (strcmp(local->facts.identity.role, "master") == 0 || kw_local_is_primary(local))
+		return true;
+	refuse_replica(local);
+	return false;
 }
 
 /* READY: have other clients changed the data? */
@@ -76,6 +78,8 @@ static void look_again(struct kw_local *local, struct kw_slice info)
 
 	kw_key_counts_set(&before, facts->database_keys);
 	read_facts(local, info);
+	if (!check_role(local))
+		return;
 	verdict = kw_continuity_look(&local->continuity, facts, &before);
 	kw_local_ask_later(local);
 	if (verdict == KW_CONTINUITY_REPLACED) {
@@ -115,7 +119,7 @@ static void on_info(void *arg, const struct kw_reply *reply)
 			(int)reply->text.length, (const char *)reply->text.data);
 		return;
 	}
-	if (!check_fit(local, reply->text))
+	if (!check_server(local, reply->text))
 		return;
 	local->looks.told = local->looks.answered;
 	if (kw_local_ready(local)) {
@@ -125,7 +129,14 @@ static void on_info(void *arg, const struct kw_reply *reply)
 	local->facts.cursor_kind = KW_CURSOR_NONE;
 	read_facts(local, reply->text);
 	kw_local_move(local, KW_LOCAL_ASKING, "");
-	kw_local_read_cursor(local);
+	kw_local_lease(local);
+}
+
+/* Another agent is the better reason: it can have made the server its replica. */
+void kw_local_leased(struct kw_local *local)
+{
+	if (check_role(local))
+		kw_local_read_cursor(local);
 }
 
 void kw_local_cursor_read(struct kw_local *local)
@@ -164,6 +175,7 @@ void kw_local_begin(struct kw_local *local)
 	assert(!kw_local_asking(local));
 	kw_databases_begin(&local->databases, local->redis);
 	local->stale = KW_STALE_SERVED;
+	kw_local_begin_lease(local);
 	kw_local_move(local, KW_LOCAL_ASKING, "");
 	kw_local_look(local);
 }

@@ -15,7 +15,8 @@
  * server or the carrier can also refuse the connection: REFUSED without one. kw_local_close leads
  * to CLOSED through PARTING (from READY and LEAVING: handlers.gone is owed) or CLOSING.
  *
- * A server that the agent is the primary of (kw_local_lead) may be a replica.
+ * A server that the agent is the primary of (kw_local_lead) may be a replica. ASKING includes the
+ * lease: a server that another agent writes to is REFUSED.
  *
  * All parts of the agent that write share the connection. Each asks kw_local_use for its database
  * first. The parts have headers of their own: facts.h, continuity.h, databases.h, cursor_store.h.
@@ -25,6 +26,7 @@
 #ifndef KW_AGENT_LOCAL_LOCAL_H
 #define KW_AGENT_LOCAL_LOCAL_H
 
+#include "authority/lease.h"
 #include "base/backoff.h"
 #include "base/sm.h"
 #include "continuity.h"
@@ -63,6 +65,7 @@ struct kw_local_options {
 	const struct kw_filter *filter; /* outlives the local */
 	char cursor_name[KW_CURSOR_NAME_MAX + 1];
 	enum kw_cursor_store store;
+	struct kw_lease_owner lease; /* who this agent is; nobody: it asks for no lease */
 };
 
 struct kw_local_handlers {
@@ -85,6 +88,14 @@ struct kw_local_handlers {
 	void *arg;
 };
 
+/* The lease on the server, and what is known of others' (authority/lease.h). */
+struct kw_local_lease {
+	enum kw_lease_stage stage;    /* as the name of this connection says */
+	uint64_t other;               /* the connection of the agent that was found; 0: none */
+	struct kw_lease_owner holder; /* that agent */
+	bool warned;                  /* that other agents cannot be seen */
+};
+
 struct kw_local {
 	struct kw_local_options options;
 	struct kw_local_handlers handlers;
@@ -103,6 +114,7 @@ struct kw_local {
 
 	struct kw_continuity continuity;
 	enum kw_local_stale stale;
+	struct kw_local_lease lease;
 };
 
 void kw_local_init(struct kw_local *local, const struct kw_local_options *options,
@@ -143,6 +155,13 @@ void kw_local_close(struct kw_local *local);
 static inline bool kw_local_ready(const struct kw_local *local)
 {
 	return kw_local_state(local) == KW_LOCAL_READY;
+}
+
+/* Is it not used because another agent writes there? Also while that is asked again. */
+static inline bool kw_local_is_taken(const struct kw_local *local)
+{
+	return local->lease.other > 0 && (kw_local_state(local) == KW_LOCAL_ASKING ||
+						 kw_local_state(local) == KW_LOCAL_REFUSED);
 }
 
 /* Why it is not READY: a sentence with its remedy; "" when it is. */

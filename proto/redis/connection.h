@@ -85,7 +85,7 @@ struct kw_redis {
 	char username[128];
 	void *password;
 	size_t password_bytes;
-	char client_name[64];
+	char client_name[KW_REDIS_CLIENT_NAME];
 	uint32_t connect_timeout_ms, reply_timeout_ms;
 
 	struct kw_redis_lookup *lookup;

@@ -41,11 +41,13 @@ struct kw_reply {
 	size_t count;
 };
 
+#define KW_REDIS_CLIENT_NAME 192
+
 struct kw_redis_options {
 	char address[300]; /* unix:///path or tcp://host:port */
 	char username[128];
 	struct kw_slice password; /* empty: none; copied */
-	char client_name[64];
+	char client_name[KW_REDIS_CLIENT_NAME];
 	uint32_t connect_timeout_ms; /* until ready; 0: 5000 */
 	uint32_t reply_timeout_ms;   /* no byte for this long while replies are pending; 0: 30000 */
 	/*
