@@ -61,13 +61,24 @@ static void added(struct kw_link_applier *link)
 
 /* ---- changes ---- */
 
+bool kw_link_screen(const struct kw_link_applier *link, const struct kw_record_view *record,
+	char *why, size_t room)
+{
+	const struct kw_screen_server server = {
+		.databases = link->databases,
+		.vector_sets = link->local->facts.vector_sets,
+	};
+
+	return kw_screen_record(record, &server, why, room);
+}
+
 /* Can the server carry it out? */
 static bool may_send(const struct kw_link_applier *link, const struct kw_record_view *record,
 	char *why, size_t room)
 {
 	uint16_t local = kw_server_rdb_version(&link->local->facts.identity);
 
-	if (!kw_screen_record(record, link->databases, why, room))
+	if (!kw_link_screen(link, record, why, room))
 		return false;
 	return record->kind != KW_RECORD_PUT || kw_screen_payload(record->value, local, why, room);
 }

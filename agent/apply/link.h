@@ -64,6 +64,10 @@ struct kw_link_applier {
 
 struct kw_link_applier *kw_applier_link(const struct kw_apply_options *options);
 
+/* kw_screen_record for the local server. */
+bool kw_link_screen(const struct kw_link_applier *link, const struct kw_record_view *record,
+	char *why, size_t room);
+
 /* Until there is an owner nothing is sent. */
 void kw_link_own(struct kw_link_applier *link, const struct kw_link_owner *owner);
 

@@ -8,14 +8,25 @@
 #include <stdio.h>
 #include <string.h>
 
-bool kw_screen_record(
-	const struct kw_record_view *record, uint32_t databases, char *why, size_t room)
+/*
+ * Every server with vector sets loads encoding 0. A later one might be too new for it, and a server
+ * that cannot load a module's value stops.
+ */
+static bool is_known_vector_set(struct kw_slice payload)
+{
+	unsigned encoding;
+
+	return kw_payload_is_vector_set(payload, &encoding) && encoding == 0;
+}
+
+bool kw_screen_record(const struct kw_record_view *record, const struct kw_screen_server *server,
+	char *why, size_t room)
 {
 	const char *type;
 
 	assert(room > 0);
 	/* 0: not known yet. Then there is no room, so nothing should come. */
-	if (record->database >= databases) {
+	if (record->database >= server->databases) {
 		snprintf(why, room,
 			"the local server has no database %u: raise its `databases`, or leave it "
 			"out by filter.databases",
@@ -23,6 +34,8 @@ bool kw_screen_record(
 		return false;
 	}
 	if (record->kind != KW_RECORD_PUT)
+		return true;
+	if (server->vector_sets && is_known_vector_set(record->value))
 		return true;
 	type = record->value.length ? kw_payload_type_name(record->value) : "empty";
 	if (strcmp(type, "module") == 0 || strcmp(type, "unknown") == 0) {

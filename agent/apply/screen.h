@@ -12,12 +12,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/*
- * May it go into a server that has so many databases? `why`: the reason if not, with its remedy, at
- * most room - 1 bytes.
- */
-bool kw_screen_record(
-	const struct kw_record_view *record, uint32_t databases, char *why, size_t room);
+/* What decides about a record, of the server that it would go into. */
+struct kw_screen_server {
+	uint32_t databases;
+	bool vector_sets; /* it has the module for them */
+};
+
+/* May it go into this server? `why`: the reason if not, with its remedy, at most room - 1 bytes. */
+bool kw_screen_record(const struct kw_record_view *record, const struct kw_screen_server *server,
+	char *why, size_t room);
 
 /* Is the payload whole, and of an RDB version that a server of version `local` loads? */
 bool kw_screen_payload(struct kw_slice payload, uint16_t local, char *why, size_t room);

@@ -168,7 +168,7 @@ static void put_once(struct rdb *rdb, const struct kw_record_view *record, bool 
 	struct kw_error error;
 	char why[KW_QUARANTINE_REASON];
 
-	if (!kw_screen_record(record, rdb->replica->link->databases, why, sizeof why))
+	if (!kw_link_screen(rdb->replica->link, record, why, sizeof why))
 		give_up(rdb, record, why);
 	else if (!fresh)
 		kw_replica_doubt(rdb->replica,

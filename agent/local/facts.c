@@ -85,6 +85,7 @@ void kw_facts_read(
 	facts->refused = number(info, "unexpected_error_replies");
 	copy_text(info, "master_replid2", facts->replid2, sizeof facts->replid2);
 	facts->aof = number(info, "aof_enabled") > 0;
+	facts->vector_sets = kw_info_has_module(info, "vectorset");
 	if (!kw_info_module_in_the_way(info, facts->module, sizeof facts->module))
 		facts->module[0] = '\0';
 }

@@ -33,6 +33,7 @@ struct kw_local_facts {
 	uint64_t refused; /* commands of its primary that it refused (unexpected_error_replies) */
 	char replid2[41]; /* the replication id before the present one; zeros: none */
 	bool aof;         /* the server starts from an AOF, which keeps no replication id */
+	bool vector_sets; /* it has the module for them, which Redis 8 brings along */
 	char module[64];  /* a module that makes it load through its disk; "": none */
 	enum kw_cursor_kind cursor_kind;
 	struct kw_local_cursor cursor; /* KW_CURSOR_OURS: as it was read, or written since */

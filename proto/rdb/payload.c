@@ -29,6 +29,32 @@ int kw_payload_check(struct kw_slice payload, uint16_t *rdb_version, struct kw_e
 	return KW_OK;
 }
 
+/*
+ * A module's value begins with the id of its type: 54 bits for nine characters of the name, 10 for
+ * the encoding (moduleTypeEncodeId in module.c). These are "vectorset".
+ */
+#define MODULE_ID_BYTES 8
+#define ENCODING_BITS 10
+#define VECTOR_SET_ID UINT64_C(0xbde72da2bb1eb400)
+#define RDB_LENGTH_64 0x81 /* a length byte: eight more bytes follow, big-endian */
+
+bool kw_payload_is_vector_set(struct kw_slice payload, unsigned *encoding)
+{
+	const uint8_t *bytes = payload.data;
+	uint64_t id = 0;
+
+	if (payload.length < 2 + MODULE_ID_BYTES || bytes[0] != KW_RDB_MODULE_2 ||
+		bytes[1] != RDB_LENGTH_64)
+		return false;
+	for (int i = 0; i < MODULE_ID_BYTES; i++)
+		id = id << 8 | bytes[2 + i];
+	if (id >> ENCODING_BITS != VECTOR_SET_ID >> ENCODING_BITS)
+		return false;
+	if (encoding)
+		*encoding = (unsigned)(id & ((1 << ENCODING_BITS) - 1));
+	return true;
+}
+
 const char *kw_payload_type_name(struct kw_slice payload)
 {
 	if (payload.length < KW_PAYLOAD_FOOTER + 1)

@@ -22,6 +22,7 @@
 #include "base/hash.h"
 #include "base/slice.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define KW_PAYLOAD_FOOTER 10 /* RDB version and CRC64 */
@@ -41,6 +42,12 @@ int kw_payload_check(struct kw_slice payload, uint16_t *rdb_version, struct kw_e
  * "stream"; "module" for a module's value; "unknown" for a type byte that is none of these.
  */
 const char *kw_payload_type_name(struct kw_slice payload);
+
+/*
+ * Is it a vector set, the value of the module that Redis 8 has built in? encoding (NULL: not
+ * wanted) is the version in which the module wrote it. Only the first bytes are looked at.
+ */
+bool kw_payload_is_vector_set(struct kw_slice payload, unsigned *encoding);
 
 /*
  * The canonical digest: equal for equal values, different (as far as 128 bits can be) for others.

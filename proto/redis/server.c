@@ -193,6 +193,22 @@ int kw_info_keyspace(struct kw_slice info, kw_info_database_fn fn, void *arg)
 	return count;
 }
 
+bool kw_info_has_module(struct kw_slice info, const char *name)
+{
+	const char *head = "module:name=";
+	struct kw_slice line;
+
+	while (next_line(&info, &line)) {
+		if (!starts_with(line, head))
+			continue;
+		line = after(line, strlen(head));
+		if (starts_with(line, name) && line.length > strlen(name) &&
+			((const char *)line.data)[strlen(name)] == ',')
+			return true;
+	}
+	return false;
+}
+
 /*
  * Only a module with data types must handle errors of reading, and INFO does not tell whether it
  * has any. The script engine that Valkey 9.1 brings along has none (moduleAllDatatypesHandleErrors

@@ -66,6 +66,9 @@ void kw_info_commands(struct kw_slice info, kw_info_command_fn fn, void *arg);
  */
 bool kw_info_module_in_the_way(struct kw_slice info, char *name, size_t room);
 
+/* Is a module of this name loaded? info: INFO modules. */
+bool kw_info_has_module(struct kw_slice info, const char *name);
+
 /* Walk INFO keyspace: db, keys, expires. Returns the number of databases listed. */
 typedef void (*kw_info_database_fn)(void *arg, uint32_t database, uint64_t keys, uint64_t expires);
 int kw_info_keyspace(struct kw_slice info, kw_info_database_fn fn, void *arg);

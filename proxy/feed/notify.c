@@ -1,12 +1,12 @@
 #include "feed/notify.h"
 
-#include "base/bucket.h"
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/sm.h"
 #include "feed/canary.h"
 #include "feed/channel.h"
 #include "feed/flush.h"
+#include "feed/refetch.h"
 #include "feed/silent.h"
 #include "feed/watch.h"
 #include "redis/server.h"
@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SILENT_KEYS_PER_SECOND 1000
 #define BATCH_KEYS 64
 #define BATCH_BYTES 4096
 #define CHANNEL_BYTES 64 /* longer channels are taken apart each time */
@@ -67,10 +66,10 @@ struct notify {
 	struct batch batch;
 	struct kw_watch *watch;
 	struct kw_silent *silent;
-	struct kw_bucket silent_pace;
+	struct kw_refetch refetch;
 	struct kw_canaries *canaries;
 	struct kw_flush_check flush;
-	uint64_t event_count, silent_refetches;
+	uint64_t event_count;
 };
 
 static bool holds(const void *owner, int state)
@@ -417,7 +416,7 @@ static void stir(void *arg, enum kw_silent_kind kind)
 {
 	struct notify *notify = arg;
 
-	kw_silent_stir(notify->silent, kind);
+	kw_refetch_stir(&notify->refetch, kind);
 	want_turn(notify);
 }
 
@@ -440,6 +439,7 @@ static void stop(struct kw_feed *feed)
 	hand_over(notify);
 	notify->barrier = BARRIER_NONE;
 	kw_flush_abandon(&notify->flush);
+	kw_refetch_stop(&notify->refetch);
 	if (notify->events) {
 		kw_redis_close(notify->events);
 		kw_sm_move(&notify->sm, STOPPING, "");
@@ -461,34 +461,21 @@ static void look(struct kw_feed *feed)
 		kw_watch_look(notify->watch);
 }
 
-static void refetch_silent(struct notify *notify, uint64_t now_us)
-{
-	struct kw_dirty_key key = {.flags = KW_DIRTY_TTL};
-
-	while (kw_silent_due(notify->silent) && kw_bucket_allows(&notify->silent_pace, now_us) &&
-		kw_silent_next(notify->silent, &key.database, &key.name)) {
-		kw_bucket_spend(&notify->silent_pace, 1);
-		notify->silent_refetches++;
-		notify->handlers.dirty(notify->handlers.arg, &key, 1);
-	}
-}
-
 static void turn(struct kw_feed *feed, uint64_t now_us)
 {
 	struct notify *notify = notify_of(feed);
 
 	hand_over(notify);
 	if (notify->sm.state == RUNNING)
-		refetch_silent(notify, now_us);
+		kw_refetch_turn(&notify->refetch, now_us);
 }
 
 static uint64_t ready_us(const struct kw_feed *feed, uint64_t now_us)
 {
 	const struct notify *notify = const_notify_of(feed);
 
-	if (!kw_silent_due(notify->silent))
-		return UINT64_MAX;
-	return kw_bucket_ready_us(&notify->silent_pace, now_us);
+	return notify->sm.state == RUNNING ? kw_refetch_ready_us(&notify->refetch, now_us)
+					   : UINT64_MAX;
 }
 
 static void stored(struct kw_feed *feed, uint32_t database, struct kw_slice key,
@@ -527,7 +514,7 @@ static void stats(const struct kw_feed *feed, struct kw_feed_stats *stats)
 	const struct notify *notify = const_notify_of(feed);
 
 	*stats = (struct kw_feed_stats){
-		notify->event_count, notify->silent_refetches, kw_watch_skew_us(notify->watch)};
+		notify->event_count, notify->refetch.keys, kw_watch_skew_us(notify->watch)};
 }
 
 static void notify_free(struct kw_feed *feed)
@@ -538,6 +525,7 @@ static void notify_free(struct kw_feed *feed)
 	kw_watch_free(notify->watch);
 	kw_flush_close(&notify->flush);
 	kw_canaries_free(notify->canaries);
+	kw_refetch_close(&notify->refetch);
 	kw_silent_free(notify->silent);
 	free(notify);
 }
@@ -558,7 +546,13 @@ struct kw_feed *kw_notify_new(
 	notify->handlers = *handlers;
 	notify->watch = kw_watch_new(options->data, &watch);
 	notify->silent = kw_silent_new(options->seed);
-	kw_bucket_init(&notify->silent_pace, SILENT_KEYS_PER_SECOND, kw_clock_us());
+	notify->refetch = (struct kw_refetch){
+		.silent = notify->silent,
+		.scope = options->scope,
+		.dirty = notify->handlers.dirty,
+		.arg = notify->handlers.arg,
+	};
+	kw_refetch_init(&notify->refetch, options->data, kw_clock_us());
 	notify->canaries = kw_canaries_new();
 	notify->flush = (struct kw_flush_check){
 		.data = options->data,

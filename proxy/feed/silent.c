@@ -2,6 +2,7 @@
 
 #include "base/buffer.h"
 #include "keys/key_table.h"
+#include "rdb/payload.h"
 #include "rdb/payload_type.h"
 
 #include <assert.h>
@@ -25,7 +26,8 @@ struct entry {
 struct ring {
 	struct entry *at; /* the next to hand out */
 	uint64_t count;
-	uint64_t due; /* keys still to hand out in this round */
+	uint64_t due;    /* keys still to hand out in this round */
+	uint64_t marked; /* of them, those that were due at the mark: they are the first */
 };
 
 struct kw_silent {
@@ -89,6 +91,8 @@ enum kw_silent_kind kw_silent_classify(struct kw_slice payload)
 	case KW_RDB_STREAM_4:
 	case KW_RDB_STREAM_5:
 		return KW_SILENT_STREAM;
+	case KW_RDB_MODULE_2:
+		return kw_payload_is_vector_set(payload, NULL) ? KW_SILENT_VECTOR : KW_SILENT_NONE;
 	default:
 		return KW_SILENT_NONE;
 	}
@@ -140,6 +144,8 @@ static void ring_remove(struct ring *ring, struct entry *entry)
 	assert((ring->count == 0) == (ring->at == NULL));
 	if (ring->due > ring->count)
 		ring->due = ring->count;
+	if (ring->marked > ring->due)
+		ring->marked = ring->due;
 }
 
 void kw_silent_note(
@@ -212,6 +218,30 @@ bool kw_silent_due(const struct kw_silent *silent)
 	return false;
 }
 
+void kw_silent_mark(struct kw_silent *silent)
+{
+	for (int kind = 0; kind < KW_SILENT_KINDS; kind++)
+		silent->rings[kind].marked = silent->rings[kind].due;
+}
+
+bool kw_silent_passed(const struct kw_silent *silent)
+{
+	for (int kind = 0; kind < KW_SILENT_KINDS; kind++)
+		if (silent->rings[kind].marked > 0)
+			return false;
+	return true;
+}
+
+bool kw_silent_knows(const struct kw_silent *silent, uint32_t database, struct kw_slice key,
+	enum kw_silent_kind kind)
+{
+	uint64_t hash = kw_key_table_hash(&silent->keys, database, key);
+	const struct entry *entry =
+		(const struct entry *)kw_key_table_find(&silent->keys, hash, database, key);
+
+	return entry && entry->kind == kind;
+}
+
 bool kw_silent_next(struct kw_silent *silent, uint32_t *database, struct kw_slice *key)
 {
 	for (int kind = 0; kind < KW_SILENT_KINDS; kind++) {
@@ -224,6 +254,8 @@ bool kw_silent_next(struct kw_silent *silent, uint32_t *database, struct kw_slic
 		*key = kw_key_table_name(&silent->keys, &ring->at->key);
 		ring->at = ring->at->next;
 		ring->due--;
+		if (ring->marked > 0)
+			ring->marked--;
 		return true;
 	}
 	return false;

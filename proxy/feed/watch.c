@@ -17,10 +17,35 @@
 #define TIME_EVERY_US UINT64_C(60000000)
 
 /* The counters: commands that raise no event for what they change. */
-enum counter { SWAPDB, XACK, XREADGROUP, XCLAIM, XAUTOCLAIM, PFCOUNT, DEBUG, COUNTERS };
+enum counter {
+	SWAPDB,
+	XACK,
+	XREADGROUP,
+	XCLAIM,
+	XAUTOCLAIM,
+	PFCOUNT,
+	VADD,
+	VREM,
+	VSETATTR,
+	DEBUG,
+	COUNTERS
+};
 
-static const char *const counter_names[COUNTERS] = {
-	"swapdb", "xack", "xreadgroup", "xclaim", "xautoclaim", "pfcount", "debug"};
+/* As INFO writes them: a module's in the letters in which the module named them. */
+static const char *const counter_names[COUNTERS] = {"swapdb", "xack", "xreadgroup", "xclaim",
+	"xautoclaim", "pfcount", "VADD", "VREM", "VSETATTR", "debug"};
+
+/* What each command changes; KW_SILENT_NONE: that is no kind of key. */
+static const enum kw_silent_kind counter_kinds[COUNTERS] = {
+	[XACK] = KW_SILENT_STREAM,
+	[XREADGROUP] = KW_SILENT_STREAM,
+	[XCLAIM] = KW_SILENT_STREAM,
+	[XAUTOCLAIM] = KW_SILENT_STREAM,
+	[PFCOUNT] = KW_SILENT_HLL,
+	[VADD] = KW_SILENT_VECTOR,
+	[VREM] = KW_SILENT_VECTOR,
+	[VSETATTR] = KW_SILENT_VECTOR,
+};
 
 static const char *const section_names[] = {"server", "replication", "persistence", "commandstats"};
 #define SECTIONS (sizeof section_names / sizeof *section_names)
@@ -170,14 +195,15 @@ static void look_at_settings(struct kw_watch *watch, struct kw_slice info, bool 
 /* Each look after the first of a connection tells what was called, or might have been. */
 static void tell_counters(struct kw_watch *watch, const enum kw_counter_found found[COUNTERS])
 {
-	bool stream = false;
+	bool called[KW_SILENT_KINDS] = {false};
 
-	for (int i = XACK; i <= XAUTOCLAIM; i++)
-		stream |= found[i] != KW_COUNTER_SAME;
-	if (stream)
-		watch->handlers.stir(watch->handlers.arg, KW_SILENT_STREAM);
-	if (found[PFCOUNT] != KW_COUNTER_SAME)
-		watch->handlers.stir(watch->handlers.arg, KW_SILENT_HLL);
+	for (int i = 0; i < COUNTERS; i++)
+		called[counter_kinds[i]] |= found[i] != KW_COUNTER_SAME;
+	/* Counters that were reset would lead to a search on servers that have none. */
+	called[KW_SILENT_VECTOR] &= !watch->identity.valkey && watch->identity.major >= 8;
+	for (int kind = KW_SILENT_NONE + 1; kind < KW_SILENT_KINDS; kind++)
+		if (called[kind])
+			watch->handlers.stir(watch->handlers.arg, (enum kw_silent_kind)kind);
 	if (found[DEBUG] != KW_COUNTER_SAME)
 		watch->debugged_us = kw_clock_us();
 	if (watch->counters[SWAPDB].others > 0)

@@ -19,6 +19,7 @@
 
 struct kw_scan_handlers {
 	void (*key)(void *arg, uint32_t database, struct kw_slice key);
+	const char *type; /* only keys of this type, in the words of TYPE; NULL: all */
 	void *arg;
 };
 

@@ -387,7 +387,7 @@ void kw_sweep_limit(struct kw_sweep *sweep, uint64_t audit_keys_per_second, uint
 
 void kw_sweep_init(struct kw_sweep *sweep, const struct kw_sweep_parts *parts)
 {
-	const struct kw_scan_handlers scan = {scanned, sweep};
+	const struct kw_scan_handlers scan = {.key = scanned, .arg = sweep};
 
 	assert(parts->window > 0 && parts->ended);
 	*sweep = (struct kw_sweep){.parts = *parts};

@@ -2,6 +2,7 @@
 import pytest
 
 from lib.compare import differences
+from lib.data import fill_plain
 from lib.process import wait_for
 
 pytestmark = pytest.mark.sanitize
@@ -120,3 +121,46 @@ def test_statistics_reset_hides_nothing(pair):
         client.config_resetstat()
         client.xack("stream", "group", "2-1")
     wait_groups(pair)
+
+
+@pytest.fixture(params=["commands", "replica", "hybrid"])
+def vectors(bed, need_server, request):
+    """Redis 8.0.6 with vector sets in two databases, and some thousand other keys."""
+    need_server("redis-sid")
+
+    def fill(primary):
+        fill_plain(primary, 5000)
+        for database in (0, 3):
+            for i in range(20):
+                primary.command("VADD", "vectors", "VALUES", 3, i, 1, 2, f"e{i}", db=database)
+    return bed.pair("redis-sid", "redis-sid", fill=fill,
+                    agent={"apply__mode": request.param, "apply__consent": True})
+
+
+def element(server, name, db=0, key="vectors"):
+    return (server.command("VEMB", key, name, db=db), server.command("VGETATTR", key, name, db=db),
+            server.command("VCARD", key, db=db))
+
+
+def same_element(pair, name, **where):
+    return element(pair.primary, name, **where) == element(pair.replica, name, **where)
+
+
+def test_vector_sets_are_replicated(vectors):
+    """They raise no event at all: VADD, VREM and VSETATTR, on keys that the table knows."""
+    assert same_element(vectors, "e5") and same_element(vectors, "e5", db=3)
+    vectors.primary.command("VADD", "vectors", "VALUES", 3, 9, 9, 1, "e5")
+    vectors.primary.command("VSETATTR", "vectors", "e6", '{"colour":"red"}', db=3)
+    vectors.primary.command("VREM", "vectors", "e7")
+    for name, db in (("e5", 0), ("e6", 3), ("e7", 0)):
+        wait_for(lambda: same_element(vectors, name, db=db), f"{name} is not the same", SILENT_SECONDS)
+    assert vectors.agent.status()["quarantined"] == 0
+
+
+def test_a_new_vector_set_is_found(vectors):
+    vectors.agent.wait_warm()
+    vectors.primary.command("VADD", "new", "VALUES", 3, 1, 2, 3, "first", db=7)
+    wait_for(lambda: same_element(vectors, "first", db=7, key="new"), "it did not come", SILENT_SECONDS)
+    assert vectors.proxy.status()["reconciles"] == 0
+    vectors.primary.command("VREM", "new", "first", db=7) # the last element: the key is gone
+    wait_for(lambda: not vectors.replica.command("EXISTS", "new", db=7), "it stayed", SILENT_SECONDS)

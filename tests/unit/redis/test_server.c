@@ -302,6 +302,17 @@ static void modules_that_bear_no_load_beside_the_data_are_named(void **state)
 	assert_false(kw_info_module_in_the_way(kw_slice_text(""), name, sizeof name));
 }
 
+static void a_module_is_found_by_its_whole_name(void **state)
+{
+	struct kw_slice info = kw_slice_text("redis_version:8.0.6\r\n# Modules\r\n"
+					     "module:name=vectorset,ver=1\r\nmodule:name=x\r\n");
+
+	assert_true(kw_info_has_module(info, "vectorset"));
+	assert_false(kw_info_has_module(info, "vector"));
+	assert_false(kw_info_has_module(info, "x"));
+	assert_false(kw_info_has_module(kw_slice_text(""), "vectorset"));
+}
+
 /* What Valkey 9.1.2 says. Its server does load beside the old data. */
 #define LUA "module:name=lua,ver=1,api=1,filters=0,usedby=[],using=[],options="
 
@@ -348,6 +359,7 @@ int main(void)
 		cmocka_unit_test(errors_are_told_apart_by_their_first_word),
 		cmocka_unit_test(the_info_of_a_real_server_is_understood),
 		cmocka_unit_test(modules_that_bear_no_load_beside_the_data_are_named),
+		cmocka_unit_test(a_module_is_found_by_its_whole_name),
 		cmocka_unit_test(the_script_engine_of_valkey_is_not_in_the_way),
 	};
 

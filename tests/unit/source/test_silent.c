@@ -28,6 +28,25 @@ static void streams_and_hyperloglogs_are_told_from_the_rest(void **state)
 	assert_int_equal(kw_silent_classify(PAYLOAD("\x04\x10HYLL")), KW_SILENT_NONE); /* a hash */
 }
 
+/* "vectorset" and its encoding in one 64-bit length. */
+#define VECTOR_SET "\x07\x81\xbd\xe7\x2d\xa2\xbb\x1e\xb4\x00"
+
+static void vector_sets_are_told_from_values_of_other_modules(void **state)
+{
+	static const char whole[] = VECTOR_SET "\x02\x03";
+
+	assert_int_equal(kw_silent_classify(PAYLOAD(VECTOR_SET)), KW_SILENT_VECTOR);
+	/* A later encoding; another module; another form of the length. */
+	assert_int_equal(kw_silent_classify(PAYLOAD("\x07\x81\xbd\xe7\x2d\xa2\xbb\x1e\xb4\x01")),
+		KW_SILENT_VECTOR);
+	assert_int_equal(kw_silent_classify(PAYLOAD("\x07\x81\xbd\xe7\x2d\xa2\xbb\x1e\xb8\x00")),
+		KW_SILENT_NONE);
+	assert_int_equal(kw_silent_classify(PAYLOAD("\x07\x80\xbd\xe7\x2d\xa2\xbb\x1e\xb4\x00")),
+		KW_SILENT_NONE);
+	for (size_t length = 0; length < 10; length++)
+		assert_int_equal(kw_silent_classify(kw_slice(whole, length)), KW_SILENT_NONE);
+}
+
 static void cut_payloads_are_of_no_kind(void **state)
 {
 	static const char whole[] = "\x00\xc3\x20\x70\x10\x04HYLL";
@@ -104,6 +123,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(streams_and_hyperloglogs_are_told_from_the_rest),
+		cmocka_unit_test(vector_sets_are_told_from_values_of_other_modules),
 		cmocka_unit_test(cut_payloads_are_of_no_kind),
 		cmocka_unit_test(a_stir_hands_out_every_key_of_the_kind_once),
 		cmocka_unit_test(keys_that_went_or_changed_are_forgotten),
