@@ -190,6 +190,7 @@ static int read_options(
 		(code = read_lease(daemon->name, &options->local.lease, error)) ||
 		(code = read_follow(daemon, options, error)))
 		return code;
+	snprintf(options->local.agent, sizeof options->local.agent, "%s", daemon->name);
 	return read_filter(config, &options->filter, error);
 }
 

@@ -3,9 +3,14 @@
  * server that loses its data loses the cursor, too. This file knows its text; cursor_store.h moves
  * it.
  *
- *   keywake-cursor 1 epoch=<16 hex> version=<n> run_id=<hex> flushes=<n> [held=<letters>]
- *   [refused=<n>] [evicted=<n>] [filter=<16 hex>] quarantined=<n>
+ *   keywake-cursor 2 epoch=<16 hex> version=<n> run_id=<hex> flushes=<n> [held=<letters>]
+ *   [refused=<n>] [evicted=<n>] [filter=<16 hex>] [replid=<40 hex>] [replid2=<40 hex> second=<n>]
+ *   [proxy=<16 hex> proxy_name=<name>] [agent=<name>] quarantined=<n>
  *   (one line; a field in [] is left out if it is 0; held: key_counts.h)
+ *
+ * Version 1 of the text has nothing from replid to agent. It is read, and written no more. An agent
+ * of before takes a text of version 2 for something that is not a cursor: it writes nothing, and
+ * asks for the library to be deleted.
  *
  * On servers from 7.0 the text is the answer of the one function of a function library. A library
  * is saved in RDB and AOF beside the data, but it is not in the keyspace: DBSIZE and DEBUG DIGEST
@@ -19,12 +24,14 @@
 #include "base/error.h"
 #include "base/slice.h"
 #include "key_counts.h"
+#include "table/history.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define KW_CURSOR_TEXT 352
+#define KW_CURSOR_TEXT 1024
 #define KW_CURSOR_NAME_MAX 64
+#define KW_CURSOR_AGENT_MAX 64
 
 /* What the server was to the agent that wrote the cursor (libraries only). */
 enum kw_cursor_bond {
@@ -44,6 +51,8 @@ struct kw_local_cursor {
 	uint64_t filter;      /* kw_filter_hash of what it speaks of; 0: of every key */
 	struct kw_key_counts key_counts; /* keys in the databases about then; "": not said */
 	enum kw_cursor_bond bond;
+	struct kw_history history;           /* of the data, as the proxy told it; not AWAITED */
+	char agent[KW_CURSOR_AGENT_MAX + 1]; /* who wrote it; "": not said */
 };
 
 enum kw_cursor_kind {

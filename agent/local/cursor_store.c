@@ -174,8 +174,10 @@ void kw_local_cursor_now(const struct kw_local *local, const struct kw_cursor_pr
 		.evicted = local->facts.evicted,
 		.bond = progress->bond,
 		.filter = kw_filter_hash(local->options.filter),
+		.history = local->history,
 	};
 	kw_key_counts_set(&cursor->key_counts, local->facts.database_keys);
+	memcpy(cursor->agent, local->options.agent, sizeof cursor->agent);
 	memcpy(cursor->run_id, local->facts.identity.run_id, sizeof cursor->run_id);
 }
 

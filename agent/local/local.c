@@ -221,6 +221,12 @@ const struct kw_local_cursor *kw_local_written(const struct kw_local *local)
 								 : NULL;
 }
 
+void kw_local_set_history(struct kw_local *local, const struct kw_history *history)
+{
+	assert(history->standing != KW_HISTORY_AWAITED);
+	local->history = *history;
+}
+
 bool kw_local_spoiled(const struct kw_local *local)
 {
 	return local->continuity.standing == KW_STANDING_SPOILED;

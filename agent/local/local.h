@@ -64,6 +64,7 @@ struct kw_local_options {
 	struct kw_redis_options redis;
 	const struct kw_filter *filter; /* outlives the local */
 	char cursor_name[KW_CURSOR_NAME_MAX + 1];
+	char agent[KW_CURSOR_AGENT_MAX + 1]; /* its name, for the cursor */
 	enum kw_cursor_store store;
 	struct kw_lease_owner lease; /* who this agent is; nobody: it asks for no lease */
 };
@@ -113,6 +114,7 @@ struct kw_local {
 	struct kw_local_facts facts;
 
 	struct kw_continuity continuity;
+	struct kw_history history; /* of the data in the server; cursors say it */
 	enum kw_local_stale stale;
 	struct kw_local_lease lease;
 };
@@ -196,6 +198,12 @@ void kw_local_flushed(struct kw_local *local);
 
 /* The cursor last acknowledged. NULL: none was, it might be gone since, or the data are others. */
 const struct kw_local_cursor *kw_local_written(const struct kw_local *local);
+
+/*
+ * Whose data the server holds, from now on. Set it after `assessed`, from the cursor that was
+ * found, and again when the table's history moves.
+ */
+void kw_local_set_history(struct kw_local *local, const struct kw_history *history);
 
 /* Is the cursor in the server wrong about the data? No longer once the data are claimed. */
 bool kw_local_spoiled(const struct kw_local *local);

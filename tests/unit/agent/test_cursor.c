@@ -19,9 +19,25 @@ static const struct kw_local_cursor sample = {
 	.refused = 7,
 	.evicted = 9,
 	.filter = 0x00fedcba98765432,
+	.history =
+		{
+			.standing = KW_HISTORY_TOLD,
+			.replid = "1234567890123456789012345678901234567890",
+			.replid2 = "abcdefabcdefabcdefabcdefabcdefabcdefabcd",
+			.second_offset = 4711,
+			.proxy = 0x00123456789abcde,
+			.proxy_name = "hosta/unix:///run/redis.sock",
+		},
+	.agent = "hostb",
 };
 
-static void assert_sample(const struct kw_local_cursor *cursor)
+/* What an agent of before wrote. */
+static const char first_version[] =
+	"keywake-cursor 1 epoch=fedcba9876543210 version=18446744073709551615 "
+	"run_id=0123456789abcdef0123456789abcdef01234567 flushes=12 held=d--a refused=7 evicted=9 "
+	"filter=00fedcba98765432 quarantined=3";
+
+static void assert_position(const struct kw_local_cursor *cursor)
 {
 	assert_true(cursor->epoch == sample.epoch);
 	assert_true(cursor->version == sample.version);
@@ -34,6 +50,13 @@ static void assert_sample(const struct kw_local_cursor *cursor)
 	assert_true(cursor->filter == sample.filter);
 }
 
+static void assert_sample(const struct kw_local_cursor *cursor)
+{
+	assert_position(cursor);
+	assert_true(kw_history_equal(&cursor->history, &sample.history));
+	assert_string_equal(cursor->agent, sample.agent);
+}
+
 static void what_is_written_is_read_back(void **state)
 {
 	struct kw_local_cursor cursor = {0};
@@ -42,6 +65,108 @@ static void what_is_written_is_read_back(void **state)
 	kw_cursor_format(&sample, text);
 	assert_true(kw_cursor_parse(kw_slice_text(text), &cursor));
 	assert_sample(&cursor);
+}
+
+/* An upgrade: the position counts, and whose data they are is not known. */
+static void a_cursor_of_version_1_is_read(void **state)
+{
+	struct kw_local_cursor cursor = {0};
+
+	assert_true(kw_cursor_parse(kw_slice_text(first_version), &cursor));
+	assert_position(&cursor);
+	assert_int_equal(cursor.history.standing, KW_HISTORY_NONE);
+	assert_string_equal(cursor.history.replid, "");
+	assert_true(cursor.history.proxy == 0);
+	assert_string_equal(cursor.agent, "");
+}
+
+/* The filter of other agents' cursors must know the libraries that agents of before wrote. */
+static void a_library_of_version_1_is_a_cursor(void **state)
+{
+	struct kw_buffer code = {0};
+
+	kw_buffer_printf(&code,
+		"#!lua name=old\n-- a replica of keywake-agent\n"
+		"redis.register_function{function_name='old', flags={'no-writes'},\n"
+		"callback=function() return '%s' end}\n",
+		first_version);
+	assert_true(
+		kw_cursor_is_library(kw_slice(kw_buffer_bytes(&code), kw_buffer_length(&code))));
+	kw_buffer_close(&code);
+}
+
+static void every_part_of_the_history_may_be_missing(void **state)
+{
+	static const char zeros[] = "0000000000000000000000000000000000000000";
+	struct kw_local_cursor cursor, found;
+	char text[KW_CURSOR_TEXT];
+
+	for (int missing = 0; missing < 16; missing++) {
+		cursor = sample;
+		if (missing & 1)
+			cursor.history.replid[0] = '\0';
+		if (missing & 2) {
+			cursor.history.replid2[0] = '\0';
+			cursor.history.second_offset = 0;
+		}
+		if (missing & 4) {
+			cursor.history.proxy = 0;
+			cursor.history.proxy_name[0] = '\0';
+		}
+		if (missing & 8)
+			cursor.agent[0] = '\0';
+		cursor.history.standing = !(missing & 1)   ? KW_HISTORY_TOLD
+					  : !(missing & 4) ? KW_HISTORY_UNTOLD
+							   : KW_HISTORY_NONE;
+		kw_cursor_format(&cursor, text);
+		assert_true(kw_cursor_parse(kw_slice_text(text), &found));
+		assert_true(kw_history_equal(&found.history, &cursor.history));
+		assert_string_equal(found.agent, cursor.agent);
+	}
+	cursor = sample;
+	memcpy(cursor.history.replid, zeros, sizeof zeros);
+	kw_cursor_format(&cursor, text);
+	assert_false(kw_cursor_parse(kw_slice_text(text), &found));
+}
+
+/* Any printable name, as long as it may be, in a string of Lua. */
+static void names_are_kept_whatever_they_are(void **state)
+{
+	struct kw_local_cursor cursor = sample, found;
+	struct kw_buffer code = {0};
+	char text[KW_CURSOR_TEXT];
+
+	for (int i = 0; i < KW_PROXY_NAME_MAX; i++)
+		cursor.history.proxy_name[i] = (char)(0x21 + i);
+	memset(cursor.agent, '\'', KW_CURSOR_AGENT_MAX);
+	cursor.agent[1] = '%';
+	cursor.agent[2] = '\\';
+	kw_cursor_format(&cursor, text);
+	assert_null(strchr(text, '\''));
+	assert_null(strchr(text, '\\'));
+	assert_true(kw_cursor_parse(kw_slice_text(text), &found));
+	assert_string_equal(found.history.proxy_name, cursor.history.proxy_name);
+	assert_string_equal(found.agent, cursor.agent);
+	kw_cursor_library("keywake_cursor", &cursor, &code);
+	assert_true(
+		kw_cursor_is_library(kw_slice(kw_buffer_bytes(&code), kw_buffer_length(&code))));
+	kw_buffer_close(&code);
+}
+
+/* Of what is longest everywhere, nothing is cut off. */
+static void the_longest_cursor_fits(void **state)
+{
+	struct kw_local_cursor cursor = sample, found;
+	char text[KW_CURSOR_TEXT];
+
+	cursor.flushes = cursor.quarantined = cursor.refused = cursor.evicted = UINT64_MAX;
+	cursor.history.second_offset = UINT64_MAX;
+	memset(cursor.key_counts.text, 'a', KW_KEY_COUNTS_DATABASES);
+	memset(cursor.history.proxy_name, '$', KW_PROXY_NAME_MAX);
+	memset(cursor.agent, '$', KW_CURSOR_AGENT_MAX);
+	kw_cursor_format(&cursor, text);
+	assert_true(kw_cursor_parse(kw_slice_text(text), &found));
+	assert_string_equal(found.agent, cursor.agent);
 }
 
 static void a_library_carries_the_cursor(void **state)
@@ -63,8 +188,26 @@ static void anything_else_is_refused(void **state)
 	static const char *const texts[] = {
 		"",
 		"keywake-cursor 1",
-		"keywake-cursor 2 epoch=fedcba9876543210 version=1 run_id=ab flushes=0 "
+		"keywake-cursor 3 epoch=fedcba9876543210 version=1 run_id=ab flushes=0 "
 		"quarantined=0",
+		"keywake-cursor 1 epoch=fedcba9876543210 version=1 run_id=ab flushes=0 "
+		"agent=a quarantined=0",
+		"keywake-cursor 2 epoch=fedcba9876543210 version=1 run_id=ab flushes=0 "
+		"agent= quarantined=0",
+		"keywake-cursor 2 epoch=fedcba9876543210 version=1 run_id=ab flushes=0 "
+		"agent=a%41 quarantined=0",
+		"keywake-cursor 2 epoch=fedcba9876543210 version=1 run_id=ab flushes=0 "
+		"agent=a%4 quarantined=0",
+		"keywake-cursor 2 epoch=fedcba9876543210 version=1 run_id=ab flushes=0 "
+		"agent=a$ quarantined=0",
+		"keywake-cursor 2 epoch=fedcba9876543210 version=1 run_id=ab flushes=0 "
+		"replid=abc quarantined=0",
+		"keywake-cursor 2 epoch=fedcba9876543210 version=1 run_id=ab flushes=0 "
+		"second=1 quarantined=0",
+		"keywake-cursor 2 epoch=fedcba9876543210 version=1 run_id=ab flushes=0 "
+		"proxy_name=a quarantined=0",
+		"keywake-cursor 2 epoch=fedcba9876543210 version=1 run_id=ab flushes=0 "
+		"proxy=0000000000000001 quarantined=0",
 		"keywake-cursor 1 epoch=fedcba9876543210 version=-1 run_id=ab flushes=0 "
 		"quarantined=0",
 		"keywake-cursor 1 epoch=fedcba987654321 version=1 run_id=ab flushes=0 "
@@ -211,6 +354,11 @@ int main(void)
 		cmocka_unit_test(a_cursor_without_key_counts_is_a_cursor),
 		cmocka_unit_test(a_database_that_lost_its_keys_speaks_against_the_cursor),
 		cmocka_unit_test(what_is_written_is_read_back),
+		cmocka_unit_test(a_cursor_of_version_1_is_read),
+		cmocka_unit_test(a_library_of_version_1_is_a_cursor),
+		cmocka_unit_test(every_part_of_the_history_may_be_missing),
+		cmocka_unit_test(names_are_kept_whatever_they_are),
+		cmocka_unit_test(the_longest_cursor_fits),
 		cmocka_unit_test(a_library_carries_the_cursor),
 		cmocka_unit_test(anything_else_is_refused),
 		cmocka_unit_test(every_truncation_is_refused),
