@@ -1,0 +1,70 @@
+"""Are a primary at rest and a replica equal? Without waiting, and without what the contract leaves open."""
+import time
+
+from lib.compare import SHOWN, differences, digest, full_state, reap_expired
+from lib.server import binary_version
+
+TRIES = 3
+BETWEEN = 0.1      # seconds, between tries: a key that expires may be on its way
+EXPIRY_MS = 3000   # around its expiry, either side may still have a key
+
+
+class Difference:
+    def __init__(self, database, key, mine, other):
+        self.database, self.key, self.mine, self.other = database, key, mine, other
+
+    def __str__(self):
+        return (f"db {self.database} key {self.key[:60]!r}: primary {shorter(self.mine)} "
+                f"replica {shorter(self.other)}")
+
+    def expiring(self, now_ms):
+        """Its end is now, on a side that still has it."""
+        return any(state and 0 < state[2] < now_ms + EXPIRY_MS for state in (self.mine, self.other))
+
+    def silent(self):
+        """What commands change that raise no event: groups of streams, caches of HyperLogLogs."""
+        kinds = {state[0] for state in (self.mine, self.other) if state}
+        return kinds == {b"stream"} or self.key.startswith(b"p:")
+
+
+def shorter(state):
+    return "has none" if state is None else repr(state)[:160]
+
+
+def all_differences(primary, replica):
+    left, right = full_state(primary), full_state(replica)
+    for database in sorted(set(left) | set(right)):
+        mine, other = left.get(database, {}), right.get(database, {})
+        for key in sorted(set(mine) | set(other)):
+            if mine.get(key) != other.get(key):
+                yield Difference(database, key, mine.get(key), other.get(key))
+
+
+def same_version(primary, replica):
+    return binary_version(primary.binary) == binary_version(replica.binary)
+
+
+def found(primary, replica, silent):
+    """What differs at this moment. silent: commands without an event count as not yet arrived."""
+    if same_version(primary, replica):
+        for _ in range(TRIES):
+            if digest(primary) == digest(replica):
+                return []
+            reap_expired(primary, replica)
+            time.sleep(BETWEEN / 2)
+        now_ms = time.time() * 1000
+        return [one for one in all_differences(primary, replica)
+                if not one.expiring(now_ms) and not (silent and one.silent())]
+    texts = differences(primary, replica)
+    if not texts:
+        return []
+    now_ms = time.time() * 1000
+    named = [one for one in all_differences(primary, replica)
+             if not one.expiring(now_ms) and not (silent and one.silent())]
+    return [one for one in named if any(text.startswith(f"db {one.database} key {one.key[:60]!r}:")
+                                        for text in texts)]
+
+
+def explain(found_differences):
+    return "\n".join([f"{len(found_differences)} keys differ"]
+                     + [str(one) for one in found_differences[:SHOWN]])

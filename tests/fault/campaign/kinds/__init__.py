@@ -1,0 +1,47 @@
+"""
+The kinds of faults. One table, filled by the modules of this folder.
+
+A kind is a generator: `def kind(field, fault, chance)`. It yields the seconds that it waits, so that
+others go on meanwhile, and it leaves everything healed. What the contract allows while it lasts, it
+says itself: field.blind for a documented window, field.mark_* where it changes data.
+"""
+import dataclasses
+import typing
+
+from ..plan import MODES
+
+TABLE = {}
+
+# The documented windows, in seconds; README.md and deploy/doc/limits.md have the sentences.
+LOOK = 1.0          # of the agent at its server, each second: a flush, evictions
+LOOKS = 2.0         # what two looks of either may take on a machine that is busy
+SILENT_SECONDS = 8.0 # SWAPDB and what else raises no event: "within some seconds"
+
+
+@dataclasses.dataclass
+class Kind:
+    name: str
+    run: typing.Callable
+    modes: tuple
+    needs: frozenset # of: users, machines, standby, tcp, "link NAME"
+    holds: bool      # deletions by inference may follow, which wait for approval
+    dies: bool       # the daemon may end by itself
+    remedy: str      # what the contract asks of the operator afterwards: resync
+
+    def fits(self, mode, carriers):
+        return mode in self.modes and ("tcp" not in self.needs or "tcp" in carriers)
+
+
+def kind(modes=MODES, needs=(), holds=False, dies=False, remedy=""):
+    def add(function):
+        name = function.__name__.replace("_", "-")
+        assert name not in TABLE, name
+        TABLE[name] = Kind(name, function, tuple(modes), frozenset(needs), holds, dies, remedy)
+        return function
+    return add
+
+
+def load():
+    """Every module of this folder adds its kinds."""
+    from . import daemons, failover, machine, network, primary, replica # noqa: F401
+    return TABLE
