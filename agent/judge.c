@@ -119,6 +119,8 @@ static struct kw_verdict judge_lacks(const struct kw_judge_facts *facts)
 		return is(KW_AGENT_LAGGING, KW_REASON_TABLE_RECONCILES);
 	if (facts->source == KW_SOURCE_FULL)
 		return is(KW_AGENT_LAGGING, KW_REASON_TABLE_LACKS);
+	if (facts->source == KW_SOURCE_HELD)
+		return is(KW_AGENT_LAGGING, KW_REASON_TABLE_HELD);
 	return none;
 }
 

@@ -38,6 +38,9 @@ const struct kw_config_key kw_proxy_config_keys[] = {
 		"Most payload fetched from the primary in a second; 0: no limit."},
 	{"source.primary_share", KW_CONFIG_NUMBER, "0.03", true, 0.01, 1, NULL,
 		"Part of the primary's time that fetching may take while others want it; 1: any."},
+	{"source.max_missing", KW_CONFIG_NUMBER, "0.2", true, 0, 1, NULL,
+		"Share of the keys that may be deleted only because the primary lacks them (1000 "
+		"always may); beyond, they wait for approval; 1: any."},
 	{"source.audit_keys_per_second", KW_CONFIG_INTEGER, "100", true, 0, 1000000, NULL,
 		"Pace of the sweep that finds what no event told of, a value counting as one key "
 		"for each "

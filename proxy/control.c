@@ -3,6 +3,7 @@
 
 #include "base/buffer.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "control/figures.h"
 #include "control/json_text.h"
 #include "remote/rdma/counts.h"
@@ -40,7 +41,7 @@ static json_t *pace_json(const struct kw_pace_report *p)
 
 /* What is shown of this moment. */
 struct figures {
-	uint64_t source_state, agents, listeners_waiting, holding_back;
+	uint64_t source_state, held, agents, listeners_waiting, holding_back;
 	struct kw_table_stats table;
 	struct kw_source_stats source;
 	struct kw_pace_report pace;
@@ -52,10 +53,14 @@ struct figures {
 
 static const struct kw_figure figure_table[] = {
 	GAUGE(source_state, "source_state",
-		"0 connecting, 1 scanning, 2 live, 3 reconciling, 4 table_full, 5 source_down"),
+		"0 connecting, 1 scanning, 2 live, 3 reconciling, 4 table_full, 5 source_down, "
+		"6 held"),
 	GAUGE(table.keys, "keys", "live keys in the table"),
 	GAUGE(table.version, "version", "highest version given"),
 	GAUGE(source.dirty_keys, "dirty_keys", "keys waiting to be fetched"),
+	GAUGE(held, "held", "1: keys that the primary lacks wait for approval to be deleted"),
+	GAUGE(source.missing_keys, "missing_keys",
+		"keys that the primary lacks, and whose deletion waits for approval"),
 	GAUGE(agents, "agents", "agents connected"),
 	GAUGE(listeners_waiting, "listeners_waiting",
 		"listeners nobody can connect to, because a device or an address is not there"),
@@ -85,6 +90,7 @@ static const struct kw_figure figure_table[] = {
 	SOURCE(reconciles_identity, "of them: another server, role or replication history"),
 	SOURCE(reconciles_audit, "audit sweeps completed"),
 	SOURCE(reconciles_asked, "of them: asked for by the operator"),
+	SOURCE(approvals, "mass deletions that an operator approved"),
 	SOURCE(silent_refetches, "keys fetched again after commands that raise no event"),
 	SOURCE(too_large, "keys that cannot be in the table"),
 	SOURCE(unreadable, "keys at whose DUMP the connection to the primary breaks"),
@@ -142,6 +148,7 @@ static void collect(const struct kw_proxy *proxy, struct figures *figures)
 	kw_source_stats(proxy->source, &figures->source);
 	kw_source_pace(proxy->source, &figures->pace);
 	figures->holding_back = figures->pace.holding;
+	figures->held = figures->source_state == KW_SOURCE_HELD;
 }
 
 static double scan_progress(const struct kw_proxy *proxy, const struct kw_source_stats *s)
@@ -175,6 +182,8 @@ static void on_status(void *arg, struct kw_rpc_call *call, const json_t *params)
 		"clock_skew_us", (json_int_t)s->clock_skew_us, "redis",
 		kw_config_text(proxy->daemon.config, "redis.address"), "uptime_s",
 		(json_int_t)((kw_wall_us() - proxy->started_us) / 1000000));
+	json_object_set_new(status, "missing_keys", json_integer((json_int_t)s->missing_keys));
+	json_object_set_new(status, "missing_of", json_integer((json_int_t)s->missing_of));
 	json_object_set_new(status, "pace", pace_json(&figures.pace));
 	json_object_set_new(status, "listeners", listeners_json(proxy));
 	kw_figures_status(status, figure_table, &figures);
@@ -255,6 +264,20 @@ static void on_reconcile(void *arg, struct kw_rpc_call *call, const json_t *para
 		json_pack("{s:s}", "state", kw_source_state_name(kw_source_state(proxy->source))));
 }
 
+static void on_approve(void *arg, struct kw_rpc_call *call, const json_t *params)
+{
+	struct kw_proxy *proxy = arg;
+	char finding[KW_ERROR_TEXT];
+	struct kw_error error;
+
+	if (kw_source_approve(proxy->source, finding, &error)) {
+		kw_rpc_fail_error(call, &error);
+		return;
+	}
+	kw_log_warn("source", "approved on the control socket: %s", finding);
+	kw_rpc_result(call, json_pack("{s:s}", "approved", finding));
+}
+
 static void on_shutdown(void *arg, struct kw_rpc_call *call, const json_t *params)
 {
 	kw_rpc_result(call, json_pack("{s:b}", "stopping", true));
@@ -279,6 +302,8 @@ const struct kw_rpc_method kw_proxy_methods[] = {
 	{"agents.disconnect", "Revoke an agent's connection at once; it connects again by itself.",
 		{{"id", JSON_INTEGER, true, "from agents.list"}}, on_agents_disconnect},
 	{"reconcile", "Scan the primary again and mend what differs.", NO_PARAMS, on_reconcile},
+	{"approve", "Approve what waits for approval: the keys that the primary lacks are deleted.",
+		NO_PARAMS, on_approve},
 	{"shutdown", "End the proxy.", NO_PARAMS, on_shutdown},
 	KW_DAEMON_METHODS,
 	{0},

@@ -119,7 +119,9 @@ static void on_source_state(void *arg, enum kw_source_state state, const char *r
 {
 	struct kw_proxy *proxy = arg;
 	enum kw_log_level level =
-		state == KW_SOURCE_DOWN || state == KW_SOURCE_FULL ? KW_LOG_WARN : KW_LOG_INFO;
+		state == KW_SOURCE_DOWN || state == KW_SOURCE_FULL || state == KW_SOURCE_HELD
+			? KW_LOG_WARN
+			: KW_LOG_INFO;
 
 	kw_log(level, "source", "%s%s%s", kw_source_state_name(state), *reason ? ": " : "", reason);
 	kw_notify_status(
@@ -206,6 +208,9 @@ static int on_changed(void *arg, const char *path, struct kw_error *error)
 			(enum kw_log_level)kw_log_level_parse(kw_config_text(config, "log.level")));
 	else if (strcmp(path, "table.max_bytes") == 0)
 		return change_max(proxy, error);
+	else if (strcmp(path, "source.max_missing") == 0)
+		kw_source_set_max_missing(
+			proxy->source, kw_config_number(config, "source.max_missing"));
 	else if (strcmp(path, "source.primary_share") == 0)
 		kw_source_set_primary_share(
 			proxy->source, kw_config_number(config, "source.primary_share"));
@@ -349,6 +354,7 @@ static int make_source(struct kw_proxy *proxy, struct kw_error *error)
 		.keys_per_second = (uint64_t)kw_config_integer(config, "source.keys_per_second"),
 		.bytes_per_second = (uint64_t)kw_config_integer(config, "source.bytes_per_second"),
 		.primary_share = kw_config_number(config, "source.primary_share"),
+		.max_missing = kw_config_number(config, "source.max_missing"),
 		.audit_keys_per_second =
 			(uint64_t)kw_config_integer(config, "source.audit_keys_per_second"),
 		.watch_interval_ms =

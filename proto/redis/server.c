@@ -112,16 +112,30 @@ static bool pair_number(struct kw_slice pairs, const char *name, uint64_t *value
 	return false;
 }
 
-uint64_t kw_info_calls(struct kw_slice info, const char *command)
+/* One number of a command in INFO commandstats; 0: it is not there. */
+static uint64_t command_number(struct kw_slice info, const char *command, const char *name)
 {
 	char field[128];
 	struct kw_slice pairs;
-	uint64_t calls;
+	uint64_t value;
 
 	snprintf(field, sizeof field, "cmdstat_%s", command);
-	if (!kw_info_text(info, field, &pairs) || !pair_number(pairs, "calls", &calls))
+	if (!kw_info_text(info, field, &pairs) || !pair_number(pairs, name, &value))
 		return 0;
-	return calls;
+	return value;
+}
+
+uint64_t kw_info_calls(struct kw_slice info, const char *command)
+{
+	return command_number(info, command, "calls");
+}
+
+uint64_t kw_info_done(struct kw_slice info, const char *command)
+{
+	uint64_t calls = command_number(info, command, "calls");
+	uint64_t failed = command_number(info, command, "failed_calls");
+
+	return calls > failed ? calls - failed : 0;
 }
 
 bool kw_info_seconds(struct kw_slice info, const char *field, uint64_t *us)

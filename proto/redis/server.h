@@ -49,6 +49,9 @@ bool kw_info_number(struct kw_slice info, const char *field, uint64_t *value);
 /* calls=N of cmdstat_<command>; 0 when never called. A container command's as "function|load". */
 uint64_t kw_info_calls(struct kw_slice info, const char *command);
 
+/* The same, less the calls that failed. */
+uint64_t kw_info_done(struct kw_slice info, const char *command);
+
 /* One field of INFO that is seconds with decimals, in microseconds; false when it is not there. */
 bool kw_info_seconds(struct kw_slice info, const char *field, uint64_t *us);
 

@@ -45,7 +45,8 @@ enum kw_source_state {
 	KW_SOURCE_LIVE,           /* the table holds every key, current but for what is in flight */
 	KW_SOURCE_RECONCILING,    /* an event might have been missed: a scan puts it right */
 	KW_SOURCE_FULL,           /* table.max_bytes reached: changed keys wait */
-	KW_SOURCE_DOWN,           /* the primary cannot be reached */
+	KW_SOURCE_DOWN,           /* the primary cannot be reached, or it lost its own primary */
+	KW_SOURCE_HELD,           /* the primary lacks so many keys that their deletion waits */
 };
 
 struct kw_superblock {

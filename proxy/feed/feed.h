@@ -53,9 +53,11 @@ struct kw_feed_options {
 	uint64_t seed;                   /* unpredictable: of hash tables of keys */
 };
 
-/* Which server answers, compared with the last one that the feed was ready for. */
+/* Which server answers, compared with the last one that the feed was ready for. In the order of
+ * weight: of several findings the last in this list is told. */
 enum kw_feed_server {
 	KW_FEED_SAME_SERVER,    /* … or it is the first one */
+	KW_FEED_FLUSHED_SERVER, /* the same, and it counted a flush or SWAPDB since */
 	KW_FEED_ANOTHER_SERVER, /* another run, another history or another role */
 };
 

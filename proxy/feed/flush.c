@@ -71,12 +71,13 @@ void kw_flush_abandon(struct kw_flush_check *flush)
 static void tell_doubt(struct kw_flush_check *flush)
 {
 	const struct kw_feed_handlers *handlers = flush->handlers;
+	enum kw_doubt cause = flush->explained ? KW_DOUBT_FLUSH : KW_DOUBT_LOADED;
 	uint32_t database = 0;
 	char why[160];
 
 	if (flush->extent == KW_FLUSH_OF_DATA_SET) {
 		/* Databases that the table has nothing of can hold keys now. */
-		handlers->doubt(handlers->arg, KW_DOUBT_FLUSH, NULL,
+		handlers->doubt(handlers->arg, cause, NULL,
 			"the server's data set may have been replaced (DEBUG, or a resync)");
 		return;
 	}
@@ -84,7 +85,7 @@ static void tell_doubt(struct kw_flush_check *flush)
 		return;
 	snprintf(why, sizeof why, "a flush, and database %u cannot be shown to have been spared",
 		database);
-	handlers->doubt(handlers->arg, KW_DOUBT_FLUSH, &flush->doubted, why);
+	handlers->doubt(handlers->arg, cause, &flush->doubted, why);
 }
 
 static void conclude(struct kw_flush_check *flush)
@@ -103,6 +104,7 @@ static void conclude(struct kw_flush_check *flush)
 		return;
 	}
 	tell_doubt(flush);
+	kw_watch_flushes_told(flush->watch);
 	flush->ended(flush->arg);
 }
 
@@ -160,19 +162,30 @@ static void note_listed(void *arg, uint32_t database, uint64_t keys, uint64_t ex
 	kw_databases_add(arg, database);
 }
 
+/* Do the flushes that the server counted explain that so many databases are empty? */
+static bool are_explained(const struct kw_flush_check *flush, uint64_t empty)
+{
+	return flush->counted.all > 0 || (flush->counted.one > 0 && empty <= flush->counted.one);
+}
+
 /*
  * A database that is not listed is empty as of this reply. The others are in doubt, and so is one
- * that the table has no room to empty.
+ * that was not flushed, or that the table has no room to empty.
  */
 static void take_listing(struct kw_flush_check *flush, struct kw_slice keyspace)
 {
 	const struct kw_feed_handlers *handlers = flush->handlers;
 	struct kw_databases listed = {0}, held = {0};
+	uint64_t empty = 0;
 
 	kw_info_keyspace(keyspace, note_listed, &listed);
 	handlers->held(handlers->arg, &held);
 	for (uint32_t db = 0; kw_databases_next(&held, &db); db++)
-		if (kw_databases_has(&listed, db) || !handlers->flushed(handlers->arg, db))
+		empty += !kw_databases_has(&listed, db);
+	flush->explained = are_explained(flush, empty);
+	for (uint32_t db = 0; kw_databases_next(&held, &db); db++)
+		if (kw_databases_has(&listed, db) || !flush->explained ||
+			!handlers->flushed(handlers->arg, db))
 			kw_databases_add(&flush->doubted, db);
 	kw_databases_close(&listed);
 	kw_databases_close(&held);
@@ -208,10 +221,13 @@ static void commandstats_answered(void *arg, const struct kw_reply *reply)
 	reply = kw_data_reply(flush->data, reply);
 	if (!reply || flush->sm.state != KW_FLUSH_LISTING)
 		return;
-	if (reply->type != KW_REPLY_STRING)
+	if (reply->type != KW_REPLY_STRING) {
 		kw_data_refused(flush->data, "INFO commandstats", "+info", reply);
-	else if (kw_watch_debugged(flush->watch, reply->text, flush->debug_us) ||
-		 strcmp(kw_watch_identity(flush->watch)->role, "master") != 0)
+		return;
+	}
+	flush->counted = kw_watch_flushes(flush->watch, reply->text);
+	if (kw_watch_debugged(flush->watch, reply->text, flush->debug_us) ||
+		strcmp(kw_watch_identity(flush->watch)->role, "master") != 0)
 		flush->extent = KW_FLUSH_OF_DATA_SET;
 }
 
@@ -220,6 +236,8 @@ static void begin(struct kw_flush_check *flush)
 	assert(flush->checked < flush->seen && flush->question_count == 0);
 	flush->checked = flush->seen;
 	flush->extent = KW_FLUSH_OF_DATABASES;
+	flush->counted = (struct kw_watch_flushes){0};
+	flush->explained = false;
 	kw_databases_clear(&flush->doubted);
 	kw_sm_move(&flush->sm, KW_FLUSH_LISTING, "");
 	kw_data_info(flush->data, commandstats_answered, flush, "commandstats");

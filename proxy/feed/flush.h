@@ -7,9 +7,11 @@
  *   └──────┘      └─────────┘        └──────────┘              └─────────┘
  *                 INFO keyspace      EXISTS                    PING on the events connection
  *
- * A database that INFO keyspace does not list is empty. For a listed one, the server is asked for
- * the canaries (canary.h). If one is there, and no event named it until the pong, the database was
- * spared. All other databases are told as doubted.
+ * A database that INFO keyspace does not list is empty. It is told as flushed if the server counted
+ * as many calls of FLUSHALL or FLUSHDB as explain that. If not, its keys went for another reason
+ * (a resync with an empty primary), and it is told as doubted. For a listed one, the server is
+ * asked for the canaries (canary.h). If one is there, and no event named it until the pong, the
+ * database was spared. All other databases are told as doubted.
  *
  * The owner provides the struct. Loop thread only.
  */
@@ -54,6 +56,8 @@ struct kw_flush_check {
 	uint64_t seen;                       /* flushes, ever */
 	uint64_t checked;                    /* of them, those seen when this check began */
 	enum kw_flush_extent extent;         /* found by this check */
+	struct kw_watch_flushes counted;     /* by the server, of FLUSHALL and FLUSHDB */
+	bool explained;                      /* those that are empty were flushed */
 	struct kw_databases doubted;         /* not shown to have been spared */
 	struct kw_flush_question *questions; /* EXISTS of canaries: asked and answered in order */
 	uint32_t question_count, answered;

@@ -396,8 +396,8 @@ static void welcome(void *arg, enum kw_feed_server server)
 	struct kw_error why;
 
 	assert(!notify->events);
-	if (server == KW_FEED_ANOTHER_SERVER)
-		notify->greeted = KW_FEED_ANOTHER_SERVER;
+	if (server > notify->greeted)
+		notify->greeted = server;
 	if (notify->sm.state == STARTING &&
 		kw_redis_open(notify->options.loop, &notify->options.redis, &handlers,
 			&notify->events, &why))

@@ -47,6 +47,11 @@ static const enum kw_silent_kind counter_kinds[COUNTERS] = {
 	[VSETATTR] = KW_SILENT_VECTOR,
 };
 
+/* Commands that take keys away, and raise no event for any of them. */
+enum taker { FLUSHALL, FLUSHDB, SWAPPED, TAKERS };
+
+static const char *const taker_names[TAKERS] = {"flushall", "flushdb", "swapdb"};
+
 static const char *const section_names[] = {"server", "replication", "persistence", "commandstats"};
 #define SECTIONS (sizeof section_names / sizeof *section_names)
 
@@ -58,16 +63,19 @@ struct kw_watch {
 	struct kw_server_identity identity; /* of the last look; version 0: there was none */
 	enum kw_feed_server server;         /* … compared with the look before */
 	struct kw_counter counters[COUNTERS];
-	struct kw_counter infos; /* of all clients, ours among them: shows resets */
-	uint64_t resets;         /* of the server's counters, ever */
-	uint64_t infos_asked;    /* the data connection's count before the look under way */
-	uint64_t infos_looked;   /* … before the last look */
+	uint64_t taken[TAKERS];      /* calls up to this number were told */
+	uint64_t taken_seen[TAKERS]; /* … as of the last INFO commandstats */
+	struct kw_counter infos;     /* of all clients, ours among them: shows resets */
+	uint64_t resets;             /* of the server's counters, ever */
+	uint64_t infos_asked;        /* the data connection's count before the look under way */
+	uint64_t infos_looked;       /* … before the last look */
 	struct kw_settings settings;
 	uint64_t debugged_us; /* when DEBUG was last seen called */
 	uint64_t time_us;     /* when the clocks were last compared */
 	uint64_t asked_wall_us;
 	int64_t skew_us;
 	uint32_t databases;
+	bool known; /* an earlier look saw the counters of takers */
 };
 
 /*
@@ -214,6 +222,54 @@ static void tell_counters(struct kw_watch *watch, const enum kw_counter_found fo
 			"CONFIG RESETSTAT wiped the counter of SWAPDB, so it may have been called");
 }
 
+/* Calls since the last one that was told. A counter that fell began anew. */
+static uint64_t untold(const struct kw_watch *watch, enum taker taker)
+{
+	uint64_t now = watch->taken_seen[taker], told = watch->taken[taker];
+
+	return now >= told ? now - told : now;
+}
+
+static void see_takers(struct kw_watch *watch, struct kw_slice info)
+{
+	for (int i = 0; i < TAKERS; i++) {
+		watch->taken_seen[i] = kw_info_done(info, taker_names[i]);
+		if (watch->taken_seen[i] < watch->taken[i])
+			watch->taken[i] = 0;
+	}
+}
+
+/*
+ * The first look at a connection: keys that the same server took away while it was not watched were
+ * taken by these calls. Later looks leave flushes to the flush check; SWAPDB is a doubt of its own.
+ */
+static void look_at_takers(struct kw_watch *watch, struct kw_slice info)
+{
+	bool taken = false;
+
+	see_takers(watch, info);
+	for (int i = 0; i < TAKERS; i++) {
+		taken |= untold(watch, (enum taker)i) > 0;
+		if (is_greeting(watch) || i == SWAPPED)
+			watch->taken[i] = watch->taken_seen[i];
+	}
+	if (is_greeting(watch) && watch->known && taken && watch->server == KW_FEED_SAME_SERVER)
+		watch->server = KW_FEED_FLUSHED_SERVER;
+	watch->known = true;
+}
+
+struct kw_watch_flushes kw_watch_flushes(struct kw_watch *watch, struct kw_slice commandstats)
+{
+	see_takers(watch, commandstats);
+	return (struct kw_watch_flushes){untold(watch, FLUSHALL), untold(watch, FLUSHDB)};
+}
+
+void kw_watch_flushes_told(struct kw_watch *watch)
+{
+	watch->taken[FLUSHALL] = watch->taken_seen[FLUSHALL];
+	watch->taken[FLUSHDB] = watch->taken_seen[FLUSHDB];
+}
+
 static void look_at_counters(struct kw_watch *watch, struct kw_slice info)
 {
 	enum kw_counter_found found[COUNTERS];
@@ -264,6 +320,7 @@ static bool look_at_info(struct kw_watch *watch)
 	if (!look_at_identity(watch, info))
 		return false;
 	look_at_counters(watch, info);
+	look_at_takers(watch, info);
 	if (watch->server == KW_FEED_ANOTHER_SERVER && !is_greeting(watch))
 		watch->handlers.doubt(watch->handlers.arg, KW_DOUBT_IDENTITY,
 			"the server changed its role or its replication history");

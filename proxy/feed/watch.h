@@ -52,6 +52,18 @@ uint32_t kw_watch_databases(const struct kw_watch *watch);
 int64_t kw_watch_skew_us(const struct kw_watch *watch);
 
 /*
+ * Flushes that the server counted and that were not told yet. commandstats: INFO commandstats asked
+ * after one was noticed. Counted over connections, but only within one run of the server.
+ */
+struct kw_watch_flushes {
+	uint64_t all, one; /* calls of FLUSHALL, of FLUSHDB */
+};
+struct kw_watch_flushes kw_watch_flushes(struct kw_watch *watch, struct kw_slice commandstats);
+
+/* What the last call of kw_watch_flushes returned was told. */
+void kw_watch_flushes_told(struct kw_watch *watch);
+
+/*
  * Could DEBUG RELOAD or LOADAOF have caused a flush seen just now? commandstats: INFO commandstats
  * asked after the flush. True also when a look within the last `recent_us` saw DEBUG called.
  */

@@ -274,6 +274,14 @@ static void store(struct kw_fetch *fetch, struct kw_dirty_entry *entry,
 		kw_fetch_settle(fetch);
 }
 
+static void gone(struct kw_fetch *fetch, struct kw_dirty_entry *entry)
+{
+	if (entry->flags & KW_DIRTY_STALE)
+		kw_dirty_done(fetch->dirty, entry);
+	else
+		store(fetch, entry, NULL, 0);
+}
+
 /* The connection broke while nothing but this key was asked for. True: it is the key. */
 static bool struck(struct kw_fetch *fetch, const struct kw_dirty_entry *entry)
 {
@@ -372,7 +380,7 @@ static void dump_answered(void *arg, const struct kw_reply *reply)
 		have_value(fetch, &flight, &reply->text);
 	} else if (reply->type == KW_REPLY_NIL) {
 		fetch->stats.fetches++;
-		store(fetch, entry, NULL, 0);
+		gone(fetch, entry);
 	} else {
 		refused(fetch, "DUMP", "+dump and ~* (read access to all keys)", reply);
 		retry_later(fetch, entry);
@@ -400,7 +408,7 @@ static void exists_answered(void *arg, const struct kw_reply *reply)
 			entry->flags & KW_DIRTY_EVENT ? KW_FETCH_CHANGED : KW_FETCH_THERE);
 	} else {
 		fetch->stats.fetches++;
-		store(fetch, entry, NULL, 0);
+		gone(fetch, entry);
 	}
 }
 
@@ -526,7 +534,7 @@ void kw_fetch_pump(struct kw_fetch *fetch, uint64_t now_us)
 		if (!entry)
 			return;
 		if (entry->key.database >= fetch->databases) {
-			store(fetch, entry, NULL, 0);
+			gone(fetch, entry);
 			continue;
 		}
 		until_us = kw_cooldown_until(&fetch->cooldown, entry->key.hash, now_us);

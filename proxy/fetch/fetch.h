@@ -24,6 +24,9 @@
  * Answers are stored in batches, because a table of a million keys is in no cache (table.h). Small
  * payloads are copied for that. A large one is stored at once, without that copy.
  *
+ * A key that was added before the server might have lost its data (KW_DIRTY_STALE), and is not
+ * there, is left as it is: the sweep that follows finds it and judges it with the others.
+ *
  * Loop thread only.
  */
 #ifndef KW_PROXY_FETCH_FETCH_H

@@ -205,7 +205,7 @@ static bool absorbs(struct kw_dirty *dirty, const struct kw_dirty_key *key, uint
 	const struct kw_dirty_entry *entry = place->entry;
 
 	if (!entry || place->hash != hash || (key->flags & ~(unsigned)entry->flags) ||
-		entry->key.database != key->database ||
+		(entry->flags & KW_DIRTY_STALE) || entry->key.database != key->database ||
 		!kw_slice_equal(kw_dirty_name(dirty, entry), key->name))
 		return false;
 	place->named = true;
@@ -239,7 +239,7 @@ static void add_hashed(struct kw_dirty *dirty, uint64_t hash, uint32_t database,
 		entry->again_flags |= (uint8_t)flags;
 		return;
 	}
-	set_flags(dirty, entry, entry->flags | flags);
+	set_flags(dirty, entry, (entry->flags | flags) & ~KW_DIRTY_STALE);
 	if (entry->state == KW_DIRTY_PARKED) {
 		/* It might be gone by now, or smaller; until that is known it waits for room. */
 		set_flags(dirty, entry, entry->flags | KW_DIRTY_ROOM);
@@ -296,6 +296,19 @@ void kw_dirty_add_all(struct kw_dirty *dirty, const struct kw_dirty_key *keys, s
 	}
 }
 
+static void make_stale(void *arg, struct kw_key *key)
+{
+	struct kw_dirty_entry *entry = (struct kw_dirty_entry *)key;
+
+	(void)arg;
+	entry->flags |= KW_DIRTY_STALE;
+}
+
+void kw_dirty_all_stale(struct kw_dirty *dirty)
+{
+	kw_key_table_each(&dirty->keys, make_stale, NULL);
+}
+
 struct kw_dirty_entry *kw_dirty_take(struct kw_dirty *dirty, uint64_t now_us)
 {
 	struct kw_dirty_entry *entry;
@@ -317,7 +330,9 @@ struct kw_dirty_entry *kw_dirty_take(struct kw_dirty *dirty, uint64_t now_us)
 /* Fold the adds of the flight into the entry. */
 static void fold(struct kw_dirty *dirty, struct kw_dirty_entry *entry)
 {
-	set_flags(dirty, entry, entry->flags | entry->again_flags);
+	unsigned flags = entry->flags | entry->again_flags;
+
+	set_flags(dirty, entry, entry->again ? flags & ~KW_DIRTY_STALE : flags);
 	entry->again = 0;
 	entry->again_flags = 0;
 }

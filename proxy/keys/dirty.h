@@ -37,6 +37,7 @@ enum kw_dirty_state {
 #define KW_DIRTY_ROOM 4u   /* unpark let it go: counted until it is done or parked again */
 #define KW_DIRTY_LOST 8u   /* the connection broke while it was in flight */
 #define KW_DIRTY_EVENT 16u /* an event named it */
+#define KW_DIRTY_STALE 32u /* nobody has named it since kw_dirty_all_stale */
 
 struct kw_dirty_entry {
 	struct kw_key key;
@@ -81,6 +82,12 @@ void kw_dirty_add_all(struct kw_dirty *dirty, const struct kw_dirty_key *keys, s
  * yes never is.
  */
 bool kw_dirty_absorbs(struct kw_dirty *dirty, const struct kw_dirty_key *key);
+
+/*
+ * The server might have lost its data since these keys were added. Until a key is added again, it
+ * has the flag KW_DIRTY_STALE: that the server does not have it says nothing of why it is gone.
+ */
+void kw_dirty_all_stale(struct kw_dirty *dirty);
 
 /* The next key to fetch, in flight from now on; NULL when none is due. */
 struct kw_dirty_entry *kw_dirty_take(struct kw_dirty *dirty, uint64_t now_us);

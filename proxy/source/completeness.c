@@ -15,6 +15,8 @@ static enum kw_completeness completeness_of(const struct kw_facts *facts)
 /* The connection is up. The first that applies counts: passing causes come before lasting ones. */
 static enum kw_claim_cause cause_of(const struct kw_facts *facts)
 {
+	if (facts->missing > 0)
+		return KW_CLAIM_HELD; /* the only one that waits for a person */
 	if (facts->waiting > 0)
 		return KW_CLAIM_NO_ROOM;
 	if (facts->mending == KW_MENDING_UNDER_WAY)
@@ -33,6 +35,8 @@ static enum kw_source_state state_of(const struct kw_facts *facts, enum kw_claim
 		return facts->sweeps_ended > 0 ? KW_SOURCE_RECONCILING : KW_SOURCE_SCANNING;
 	case KW_CLAIM_NOT_CONNECTED:
 		return facts->reach == KW_REACH_UNTRIED ? KW_SOURCE_CONNECTING : KW_SOURCE_DOWN;
+	case KW_CLAIM_HELD:
+		return KW_SOURCE_HELD;
 	default:
 		return KW_SOURCE_FULL;
 	}
@@ -49,7 +53,8 @@ struct kw_claim kw_claim_judge(const struct kw_facts *facts, enum kw_completenes
 	if (claim.completeness < before)
 		claim.completeness = before;
 	/* A first scan is under way, or one has ended: nothing else leads to these states. */
-	assert(claim.state != KW_SOURCE_LIVE || facts->waiting == 0);
+	assert(facts->missing <= facts->whole);
+	assert(claim.state != KW_SOURCE_LIVE || (facts->waiting == 0 && facts->missing == 0));
 	assert(claim.state != KW_SOURCE_SCANNING || facts->sweeps_ended == 0);
 	return claim;
 }
@@ -68,6 +73,16 @@ static void explain_room(const struct kw_facts *facts, const struct kw_claim_wor
 			refused);
 }
 
+static void explain_held(const struct kw_facts *facts, char *reason, size_t bytes)
+{
+	snprintf(reason, bytes,
+		"the primary lacks %llu of the %llu keys that the table has (a share of %.2f; "
+		"source.max_missing is %.2f), and no flush or delete of them was seen, so none of "
+		"them is deleted: restore the primary, or run `keywakectl approve` to let them go",
+		(unsigned long long)facts->missing, (unsigned long long)facts->whole,
+		(double)facts->missing / (double)facts->whole, facts->max_missing);
+}
+
 void kw_claim_explain(enum kw_claim_cause cause, const struct kw_facts *facts,
 	const struct kw_claim_words *words, char *reason, size_t bytes)
 {
@@ -78,6 +93,9 @@ void kw_claim_explain(enum kw_claim_cause cause, const struct kw_facts *facts,
 		break;
 	case KW_CLAIM_NOT_CONNECTED:
 		snprintf(reason, bytes, "%s", words->down);
+		break;
+	case KW_CLAIM_HELD:
+		explain_held(facts, reason, bytes);
 		break;
 	case KW_CLAIM_NO_ROOM:
 		explain_room(facts, words, reason, bytes);

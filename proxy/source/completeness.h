@@ -52,6 +52,9 @@ struct kw_facts {
 	enum kw_mending mending;
 	uint64_t sweeps_ended; /* first scans and reconciles */
 	uint64_t sweeps_clean; /* of them, those at whose end no database was in doubt */
+	uint64_t missing;      /* keys whose deletion the brake holds back; 0: it is off */
+	uint64_t whole;        /* … of so many that the primary should have */
+	double max_missing;    /* source.max_missing */
 	uint64_t waiting;      /* keys that wait for room in the table */
 	uint64_t unreadable;   /* keys at which the connection breaks */
 	uint64_t too_large;    /* keys that the table can never hold */
@@ -61,6 +64,7 @@ struct kw_facts {
 enum kw_claim_cause {
 	KW_CLAIM_NOTHING_WRONG,
 	KW_CLAIM_NOT_CONNECTED,
+	KW_CLAIM_HELD,
 	KW_CLAIM_NO_ROOM,
 	KW_CLAIM_MENDING,
 	KW_CLAIM_UNREADABLE,

@@ -5,13 +5,14 @@
 /*
  * Other clients can change settings, reset counters, flush or swap a database every second for
  * ever. If the scan began anew each time, it would never end: so it is finished first. A flush or a
- * swap begins it anew once, because the rest of it is likely to be in vain.
+ * swap begins it anew once, because the rest of it is likely to be in vain. A held sweep has no end
+ * of its own, and every doubt begins it anew.
  */
 bool kw_doubt_waits(const struct kw_sweep *sweep, enum kw_doubt cause)
 {
-	if (!kw_sweep_is_mending(sweep))
+	if (!kw_sweep_is_mending(sweep) || sweep->sm.state == KW_SWEEP_HELD)
 		return false;
-	if (cause == KW_DOUBT_FLUSH || cause == KW_DOUBT_SWAPDB)
+	if (cause == KW_DOUBT_FLUSH || cause == KW_DOUBT_LOADED || cause == KW_DOUBT_SWAPDB)
 		return sweep->renewals > 0;
 	return cause == KW_DOUBT_FLAGS || cause == KW_DOUBT_RESET;
 }
@@ -35,7 +36,7 @@ void kw_doubts_stats(const struct kw_doubts *doubts, struct kw_source_stats *sta
 	stats->reconciles = doubts->reconciles;
 	stats->reconciles_connection = by_cause[KW_DOUBT_CONNECTION];
 	stats->reconciles_flags = by_cause[KW_DOUBT_FLAGS];
-	stats->reconciles_flush = by_cause[KW_DOUBT_FLUSH];
+	stats->reconciles_flush = by_cause[KW_DOUBT_FLUSH] + by_cause[KW_DOUBT_LOADED];
 	stats->reconciles_swapdb = by_cause[KW_DOUBT_SWAPDB] + by_cause[KW_DOUBT_RESET];
 	stats->reconciles_identity = by_cause[KW_DOUBT_IDENTITY];
 	stats->reconciles_asked = by_cause[KW_DOUBT_ASKED];

@@ -71,6 +71,8 @@ int kw_source_options_copy(const struct kw_source_options *options, struct kw_so
 		or_default(own->unreadable_pause_ms, DEFAULT_UNREADABLE_PAUSE_MS);
 	if (!own->feed)
 		own->feed = kw_notify_new;
+	if (own->max_missing < 0 || own->max_missing > 1)
+		own->max_missing = 1;
 	if (own->primary_share <= 0)
 		own->primary_share = 1;
 	assert(own->window > 0 && own->primary_share > 0);

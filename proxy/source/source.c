@@ -20,6 +20,7 @@
 #include "source/unreadable.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
 
@@ -48,6 +49,7 @@ struct kw_source {
 	uv_timer_t timers[TIMERS];
 
 	struct kw_doubts doubts;
+	uint64_t approvals;
 	uint64_t answers; /* of the data connection, as of the last turn */
 	int parts_open;   /* while it closes; 0: it does not */
 	void (*closed)(void *arg);
@@ -64,6 +66,9 @@ static struct kw_facts facts_of(const struct kw_source *source)
 							       : KW_MENDING_NONE,
 		.sweeps_ended = source->sweep.ended,
 		.sweeps_clean = source->sweep.clean,
+		.missing = source->sweep.brake.finding.missing,
+		.whole = kw_brake_whole(&source->sweep.brake.finding),
+		.max_missing = source->sweep.brake.share,
 		.waiting = kw_store_waiting(&source->store),
 		.unreadable = source->unreadable.keys.count,
 		.too_large = source->store.too_large.count,
@@ -114,6 +119,12 @@ static void doubt(
 	if (!kw_source_link_is_up(&source->link))
 		return; /* all is read again after it is up */
 	kw_turn_want(&source->turn);
+	if (cause == KW_DOUBT_IDENTITY || cause == KW_DOUBT_LOADED)
+		kw_dirty_all_stale(source->dirty);
+	if (cause == KW_DOUBT_IDENTITY)
+		kw_sweep_forget_explanations(&source->sweep);
+	if (kw_doubt_explains(cause))
+		kw_sweep_explain(&source->sweep, databases);
 	if (kw_doubt_waits(&source->sweep, cause)) {
 		kw_sweep_postpone(&source->sweep, cause, databases, why);
 		kw_fresh_revoke(&source->fresh);
@@ -162,8 +173,11 @@ static void link_up(void *arg, enum kw_feed_server server)
 
 	kw_fetch_set_pexpiretime(source->fetch, identity->valkey || identity->major >= 7);
 	kw_fetch_set_databases(source->fetch, kw_feed_databases(source->feed));
-	if (another)
+	if (another) {
 		note_restart(source);
+	} else if (server == KW_FEED_FLUSHED_SERVER) {
+		kw_sweep_explain(&source->sweep, NULL);
+	}
 	kw_pace_forget(&source->pacing.pace);
 	kw_log_info("source", "following %s: %s %d.%d.%d, role %s", source->options.redis.address,
 		identity->valkey ? "Valkey" : "Redis", identity->major, identity->minor,
@@ -383,6 +397,15 @@ static void init_reading(struct kw_source *source, uv_loop_t *loop, uint64_t see
 	source->store.fetch = source->fetch;
 }
 
+static uint64_t primary_ms(void *arg)
+{
+	const struct kw_source *source = arg;
+	struct kw_feed_stats feed;
+
+	kw_feed_stats(source->feed, &feed);
+	return (uint64_t)((int64_t)kw_wall_us() + feed.clock_skew_us) / 1000;
+}
+
 static void init_parts(struct kw_source *source, uv_loop_t *loop)
 {
 	uint64_t seed = hash_seed(source);
@@ -397,6 +420,7 @@ static void init_parts(struct kw_source *source, uv_loop_t *loop)
 					      .scope = &source->scope,
 					      .window = source->options.window,
 					      .ended = sweep_ended,
+					      .primary_ms = primary_ms,
 					      .arg = source,
 				      });
 	make_feed(source, loop, seed);
@@ -424,6 +448,7 @@ int kw_source_new(uv_loop_t *loop, const struct kw_source_options *options, stru
 		source->handlers = *handlers;
 	init_parts(source, loop);
 	kw_state_init(&source->state);
+	kw_sweep_set_max_missing(&source->sweep, source->options.max_missing);
 	kw_source_set_limits(source, options->keys_per_second, options->bytes_per_second,
 		options->audit_keys_per_second);
 	tell_table(source);
@@ -449,6 +474,26 @@ void kw_source_start(struct kw_source *source)
 void kw_source_reconcile(struct kw_source *source, const char *why)
 {
 	doubt(source, KW_DOUBT_ASKED, NULL, why);
+	kw_turn_wake(&source->turn);
+}
+
+int kw_source_approve(struct kw_source *source, char finding[KW_ERROR_TEXT], struct kw_error *error)
+{
+	if (!kw_sweep_approve(&source->sweep))
+		return kw_error_set(error, KW_E_STATE,
+			"nothing waits for approval: the state is %s",
+			kw_state_name(kw_source_state(source)));
+	source->approvals++;
+	snprintf(finding, KW_ERROR_TEXT, "the deletion of %llu of %llu keys that the primary lacks",
+		(unsigned long long)source->sweep.brake.finding.missing,
+		(unsigned long long)kw_brake_whole(&source->sweep.brake.finding));
+	kw_turn_wake(&source->turn);
+	return KW_OK;
+}
+
+void kw_source_set_max_missing(struct kw_source *source, double share)
+{
+	kw_sweep_set_max_missing(&source->sweep, share);
 	kw_turn_wake(&source->turn);
 }
 
@@ -516,6 +561,9 @@ void kw_source_stats(const struct kw_source *source, struct kw_source_stats *sta
 		.unreadable = source->unreadable.keys.count,
 		.rejected_payloads = fetch->rejected,
 		.full_waiting = parked,
+		.missing_keys = source->sweep.brake.finding.missing,
+		.missing_of = kw_brake_whole(&source->sweep.brake.finding),
+		.approvals = source->approvals,
 		.clock_skew_us = feed.clock_skew_us,
 	};
 	kw_doubts_stats(&source->doubts, stats);

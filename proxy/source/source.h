@@ -20,6 +20,8 @@
  *      │ DOWN │◀───────────────────────────────────────────────────────┘
  *      └──────┘     FULL: as LIVE, but puts wait
  *
+ * HELD: as RECONCILING, but the scan missed so many keys that their deletion waits (brake.h).
+ *
  * The source writes into the table and sets its facts; its owner publishes. Loop thread only.
  */
 #ifndef KW_PROXY_SOURCE_H
@@ -45,6 +47,7 @@ struct kw_source_options {
 	uint64_t keys_per_second;  /* fetches; 0: no limit */
 	uint64_t bytes_per_second; /* payload fetched; 0: no limit */
 	double primary_share;      /* of the primary's time, while others want it; 0: 1, no limit */
+	double max_missing; /* share of the keys that a sweep may delete by inference; 1: all */
 	uint64_t audit_keys_per_second; /* the slow sweep that bounds everything else; 0: off */
 	uint32_t watch_interval_ms;     /* INFO commandstats, CONFIG GET flags; 0: 1000 */
 	uint32_t fresh_interval_ms;     /* freshness barrier; 0: 100 */
@@ -70,6 +73,9 @@ struct kw_source_stats {
 	uint64_t unreadable;        /* keys at whose DUMP the connection breaks */
 	uint64_t rejected_payloads; /* DUMP replies whose CRC64 did not hold: fetched again */
 	uint64_t full_waiting;      /* keys that wait for room */
+	uint64_t missing_keys;      /* keys whose deletion the brake holds back */
+	uint64_t missing_of;        /* … of so many that the primary should have */
+	uint64_t approvals;         /* findings of the brake that an operator approved */
 	int64_t clock_skew_us;      /* primary's clock less ours */
 };
 
@@ -90,12 +96,22 @@ void kw_source_start(struct kw_source *source);
 /* Doubt from outside (the operator): scan again and mend. */
 void kw_source_reconcile(struct kw_source *source, const char *why);
 
+/*
+ * The keys that the brake holds back may be deleted: for this finding alone. finding: what was
+ * approved, as a sentence. KW_E_STATE: nothing is held.
+ */
+int kw_source_approve(
+	struct kw_source *source, char finding[KW_ERROR_TEXT], struct kw_error *error);
+
 /* The cause of unreadable keys might be mended: each is tried again. */
 void kw_source_forgive(struct kw_source *source);
 
 /* Live changes of the limits. */
 void kw_source_set_limits(struct kw_source *source, uint64_t keys_per_second,
 	uint64_t bytes_per_second, uint64_t audit_keys_per_second);
+
+/* 0 to 1; 1: no sweep is held. */
+void kw_source_set_max_missing(struct kw_source *source, double share);
 
 /* 0 to 1; 1: no limit. */
 void kw_source_set_primary_share(struct kw_source *source, double share);

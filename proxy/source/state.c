@@ -16,8 +16,10 @@ static bool holds(const void *owner, int value)
 	case KW_SOURCE_RECONCILING:
 		return up && mending && facts->sweeps_ended > 0;
 	case KW_SOURCE_LIVE:
-		return up && !mending && facts->waiting == 0 &&
+		return up && !mending && facts->waiting == 0 && facts->missing == 0 &&
 		       state->completeness == KW_COMPLETENESS_COMPLETE;
+	case KW_SOURCE_HELD:
+		return up && mending && facts->missing > 0;
 	case KW_SOURCE_FULL:
 		return up;
 	default:
@@ -30,21 +32,27 @@ static const struct kw_sm_state states[] = {
 		KW_SM_TO(KW_SOURCE_SCANNING) | KW_SM_TO(KW_SOURCE_DOWN), KW_SM_INITIAL},
 	[KW_SOURCE_SCANNING] = {"scanning",
 		KW_SM_TO(KW_SOURCE_LIVE) | KW_SM_TO(KW_SOURCE_RECONCILING) |
-			KW_SM_TO(KW_SOURCE_FULL) | KW_SM_TO(KW_SOURCE_DOWN)},
+			KW_SM_TO(KW_SOURCE_FULL) | KW_SM_TO(KW_SOURCE_DOWN) |
+			KW_SM_TO(KW_SOURCE_HELD)},
 	[KW_SOURCE_LIVE] = {"live", KW_SM_TO(KW_SOURCE_RECONCILING) | KW_SM_TO(KW_SOURCE_FULL) |
-					    KW_SM_TO(KW_SOURCE_DOWN)},
+					    KW_SM_TO(KW_SOURCE_DOWN) | KW_SM_TO(KW_SOURCE_HELD)},
 	[KW_SOURCE_RECONCILING] = {"reconciling",
-		KW_SM_TO(KW_SOURCE_LIVE) | KW_SM_TO(KW_SOURCE_FULL) | KW_SM_TO(KW_SOURCE_DOWN)},
+		KW_SM_TO(KW_SOURCE_LIVE) | KW_SM_TO(KW_SOURCE_FULL) | KW_SM_TO(KW_SOURCE_DOWN) |
+			KW_SM_TO(KW_SOURCE_HELD)},
 	[KW_SOURCE_FULL] = {"table_full", KW_SM_TO(KW_SOURCE_LIVE) | KW_SM_TO(KW_SOURCE_SCANNING) |
 						  KW_SM_TO(KW_SOURCE_RECONCILING) |
-						  KW_SM_TO(KW_SOURCE_DOWN)},
+						  KW_SM_TO(KW_SOURCE_DOWN) |
+						  KW_SM_TO(KW_SOURCE_HELD)},
 	[KW_SOURCE_DOWN] = {"source_down",
 		KW_SM_TO(KW_SOURCE_SCANNING) | KW_SM_TO(KW_SOURCE_RECONCILING) |
-			KW_SM_TO(KW_SOURCE_FULL),
+			KW_SM_TO(KW_SOURCE_FULL) | KW_SM_TO(KW_SOURCE_HELD),
 		KW_SM_FAILURE},
+	[KW_SOURCE_HELD] = {"held", KW_SM_TO(KW_SOURCE_LIVE) | KW_SM_TO(KW_SOURCE_SCANNING) |
+					    KW_SM_TO(KW_SOURCE_RECONCILING) |
+					    KW_SM_TO(KW_SOURCE_FULL) | KW_SM_TO(KW_SOURCE_DOWN)},
 };
 
-static const struct kw_sm_conf machine = {"source", states, KW_SOURCE_DOWN + 1, holds};
+static const struct kw_sm_conf machine = {"source", states, KW_SOURCE_HELD + 1, holds};
 
 void kw_state_init(struct kw_state *state)
 {
@@ -72,5 +80,5 @@ bool kw_state_update(
 
 const char *kw_state_name(enum kw_source_state state)
 {
-	return (unsigned)state <= KW_SOURCE_DOWN ? states[state].name : "unknown";
+	return (unsigned)state <= KW_SOURCE_HELD ? states[state].name : "unknown";
 }

@@ -10,6 +10,7 @@
 
 #define BOUND_WINDOWS 4           /* keys of a sweep not yet fetched, in windows of the fetcher */
 #define UNSEEN_BUDGET 4096        /* records of the table a loop turn */
+#define COUNT_BUDGET 16384        /* slots of the index a loop turn */
 #define ROW_TO_NAME 3             /* sweeps in a row, each for doubts during the last one */
 #define AUDIT_PAUSE_US 1000000    /* between two audits */
 #define AUDIT_STEPS_PER_SECOND 10 /* at least; a step is never larger than KW_SCAN_COUNT */
@@ -21,11 +22,19 @@ static bool holds(const void *owner, int state)
 
 	if ((state == KW_SWEEP_IDLE) != (sweep->kind == KW_SWEEP_NONE))
 		return false;
+	if (state == KW_SWEEP_IDLE && kw_brake_is_on(&sweep->brake))
+		return false;
 	switch (state) {
 	case KW_SWEEP_ASKING:
 		return sweep->answers_owed > 0 && !kw_databases_empty(&sweep->wanted);
 	case KW_SWEEP_DRAINING:
 		return kw_scan_done(sweep->scan);
+	case KW_SWEEP_HELD:
+		return kw_scan_done(sweep->scan) && kw_sweep_is_mending(sweep) &&
+		       kw_brake_is_on(&sweep->brake);
+	case KW_SWEEP_EMPTYING:
+		return sweep->answers_owed > 0 && !kw_brake_is_on(&sweep->brake);
+	case KW_SWEEP_COUNTING:
 	case KW_SWEEP_UNSEEN:
 		return kw_scan_done(sweep->scan) && sweep->keys_before > 0;
 	default:
@@ -40,7 +49,11 @@ static const struct kw_sm_state states[] = {
 	[KW_SWEEP_ASKING] = {"asking", KW_SM_TO(KW_SWEEP_SCANNING) | ANEW},
 	[KW_SWEEP_SCANNING] = {"scanning", KW_SM_TO(KW_SWEEP_DRAINING) | ANEW},
 	[KW_SWEEP_DRAINING] = {"draining",
-		KW_SM_TO(KW_SWEEP_UNSEEN) | KW_SM_TO(KW_SWEEP_SETTLING) | ANEW},
+		KW_SM_TO(KW_SWEEP_COUNTING) | KW_SM_TO(KW_SWEEP_SETTLING) | ANEW},
+	[KW_SWEEP_COUNTING] = {"counting", KW_SM_TO(KW_SWEEP_HELD) | KW_SM_TO(KW_SWEEP_EMPTYING) |
+						   KW_SM_TO(KW_SWEEP_UNSEEN) | ANEW},
+	[KW_SWEEP_HELD] = {"held", KW_SM_TO(KW_SWEEP_COUNTING) | ANEW},
+	[KW_SWEEP_EMPTYING] = {"emptying", KW_SM_TO(KW_SWEEP_UNSEEN) | ANEW},
 	[KW_SWEEP_UNSEEN] = {"unseen", KW_SM_TO(KW_SWEEP_SETTLING) | ANEW},
 	[KW_SWEEP_SETTLING] = {"settling", ANEW},
 };
@@ -89,17 +102,42 @@ static void list_database(void *arg, uint32_t database, uint64_t keys, uint64_t 
 
 /*
  * A database that is not listed is empty as of this reply: fetches asked for earlier were answered
- * earlier. One record then does the same as a delete for each of its keys.
+ * earlier. One record then does the same as a delete for each of its keys. But nothing says why the
+ * database is empty, unless a flush was counted. Until its keys are counted it stays as it is.
  */
-static void empty_absent(struct kw_sweep *sweep, const struct kw_databases *listed)
+static void note_absent(struct kw_sweep *sweep, const struct kw_databases *listed)
 {
 	struct kw_databases held = {0};
 
+	kw_databases_clear(&sweep->absent);
 	kw_store_held(sweep->parts.store, &held);
-	for (uint32_t db = 0; kw_databases_next(&held, &db); db++)
-		if (!kw_databases_has(listed, db))
-			kw_store_empty(sweep->parts.store, db);
+	for (uint32_t db = 0; kw_databases_next(&held, &db); db++) {
+		if (kw_databases_has(listed, db))
+			continue;
+		kw_databases_add(&sweep->wanted, db);
+		if (!kw_databases_has(&sweep->explained, db) ||
+			!kw_store_empty(sweep->parts.store, db))
+			kw_databases_add(&sweep->absent, db);
+	}
 	kw_databases_close(&held);
+}
+
+static void note_listed(void *arg, uint32_t database, uint64_t keys, uint64_t expires)
+{
+	kw_databases_add(arg, database);
+}
+
+/* Their keys were counted, and may go. One that has keys by now is walked over like the others. */
+static void empty_absent(struct kw_sweep *sweep, struct kw_slice keyspace)
+{
+	struct kw_databases listed = {0};
+
+	kw_info_keyspace(keyspace, note_listed, &listed);
+	for (uint32_t db = 0; kw_databases_next(&sweep->absent, &db); db++)
+		if (!kw_databases_has(&listed, db))
+			kw_store_empty(sweep->parts.store, db);
+	kw_databases_close(&listed);
+	kw_sm_move(&sweep->sm, KW_SWEEP_UNSEEN, "");
 }
 
 static void begin_scan(struct kw_sweep *sweep, struct kw_slice keyspace)
@@ -111,7 +149,7 @@ static void begin_scan(struct kw_sweep *sweep, struct kw_slice keyspace)
 	sweep->scan_total = 0;
 	kw_databases_clear(&sweep->lasting);
 	kw_info_keyspace(keyspace, list_database, &listing);
-	empty_absent(sweep, &listing.listed);
+	note_absent(sweep, &listing.listed);
 	kw_table_stats(sweep->parts.table, &table);
 	sweep->keys_before = table.keys;
 	/* What was answered before this listing counts as before: the marks make it unseen. */
@@ -132,12 +170,22 @@ static void keyspace_answered(void *arg, const struct kw_reply *reply)
 	assert(sweep->answers_owed > 0);
 	sweep->answers_owed--;
 	reply = kw_data_reply(sweep->parts.data, reply);
-	if (!reply || sweep->answers_owed > 0 || sweep->sm.state != KW_SWEEP_ASKING)
+	if (!reply || sweep->answers_owed > 0)
 		return; /* of a sweep that was given up, or the connection is */
+	if (sweep->sm.state != KW_SWEEP_ASKING && sweep->sm.state != KW_SWEEP_EMPTYING)
+		return;
 	if (reply->type != KW_REPLY_STRING)
 		kw_data_refused(sweep->parts.data, "INFO keyspace", "+info", reply);
-	else
+	else if (sweep->sm.state == KW_SWEEP_ASKING)
 		begin_scan(sweep, reply->text);
+	else
+		empty_absent(sweep, reply->text);
+}
+
+static void ask_keyspace(struct kw_sweep *sweep)
+{
+	sweep->answers_owed++;
+	kw_data_info(sweep->parts.data, keyspace_answered, sweep, "keyspace");
 }
 
 /* Beginning and ending. */
@@ -157,11 +205,11 @@ void kw_sweep_begin(struct kw_sweep *sweep, enum kw_sweep_kind kind,
 	} else {
 		kw_databases_add_all(&sweep->wanted);
 		kw_databases_clear(&sweep->later.databases); /* this sweep covers them */
+		kw_databases_clear(&sweep->later.explained);
 	}
 	snprintf(sweep->why, sizeof sweep->why, "%s", why);
 	kw_scan_stop(sweep->scan);
-	sweep->answers_owed++;
-	kw_data_info(sweep->parts.data, keyspace_answered, sweep, "keyspace");
+	ask_keyspace(sweep);
 	kw_sm_move(&sweep->sm, KW_SWEEP_ASKING, why);
 }
 
@@ -171,14 +219,32 @@ static void rest(struct kw_sweep *sweep, const char *why)
 	sweep->kind = KW_SWEEP_NONE;
 	sweep->renewals = 0;
 	kw_databases_clear(&sweep->wanted);
+	kw_brake_release(&sweep->brake);
 	kw_sm_move(&sweep->sm, KW_SWEEP_IDLE, why);
 }
 
+/* What is explained stays so: the table still has those keys. */
 void kw_sweep_stop(struct kw_sweep *sweep)
 {
 	rest(sweep, "stopped");
 	sweep->row = 0;
 	kw_databases_clear(&sweep->later.databases);
+	kw_databases_merge(&sweep->explained, &sweep->later.explained);
+	kw_databases_clear(&sweep->later.explained);
+}
+
+void kw_sweep_explain(struct kw_sweep *sweep, const struct kw_databases *databases)
+{
+	if (databases)
+		kw_databases_merge(&sweep->explained, databases);
+	else
+		kw_databases_add_all(&sweep->explained);
+}
+
+void kw_sweep_forget_explanations(struct kw_sweep *sweep)
+{
+	kw_databases_clear(&sweep->explained);
+	kw_databases_clear(&sweep->later.explained);
 }
 
 void kw_sweep_postpone(struct kw_sweep *sweep, enum kw_doubt cause,
@@ -191,6 +257,8 @@ void kw_sweep_postpone(struct kw_sweep *sweep, enum kw_doubt cause,
 		kw_databases_merge(&later->databases, databases);
 	else
 		kw_databases_add_all(&later->databases);
+	if (kw_doubt_explains(cause))
+		kw_databases_merge(&later->explained, &later->databases);
 	later->cause = cause;
 	snprintf(later->why, sizeof later->why, "%s", why);
 }
@@ -217,6 +285,9 @@ static void finish(struct kw_sweep *sweep, uint64_t now_us)
 
 	sweep->audit_us = now_us + AUDIT_PAUSE_US;
 	rest(sweep, "ended");
+	kw_databases_clear(&sweep->explained);
+	kw_databases_merge(&sweep->explained, &sweep->later.explained);
+	kw_databases_clear(&sweep->later.explained);
 	if (!mended)
 		return;
 	sweep->ended++;
@@ -318,10 +389,103 @@ static bool is_drained(const struct kw_sweep *sweep)
 	return kw_dirty_scanned(sweep->parts.dirty) == 0;
 }
 
-static void begin_walk(struct kw_sweep *sweep)
+/* The brake: keys that would be deleted only because the scan did not see them are counted first.
+ */
+
+static uint64_t table_version(const struct kw_sweep *sweep)
+{
+	struct kw_table_stats table;
+
+	kw_table_stats(sweep->parts.table, &table);
+	return table.version;
+}
+
+static void begin_count(struct kw_sweep *sweep, uint64_t now_us)
 {
 	sweep->cursor = 0;
-	kw_sm_move(&sweep->sm, sweep->keys_before > 0 ? KW_SWEEP_UNSEEN : KW_SWEEP_SETTLING, "");
+	sweep->primary_ms = sweep->parts.primary_ms(sweep->parts.arg);
+	kw_brake_begin(&sweep->brake, sweep->keys_before, table_version(sweep), now_us);
+	kw_sm_move(&sweep->sm, KW_SWEEP_COUNTING, "");
+}
+
+static void count_unseen(void *arg, uint32_t database, uint64_t expires_ms)
+{
+	struct kw_sweep *sweep = arg;
+	bool expired = expires_ms > 0 && expires_ms <= sweep->primary_ms;
+
+	if (!kw_databases_has(&sweep->wanted, database))
+		return;
+	if (expired || kw_databases_has(&sweep->explained, database))
+		sweep->brake.count.explained++;
+	else
+		sweep->brake.count.missing++;
+}
+
+/* Returns true when all are counted. */
+static bool count(struct kw_sweep *sweep)
+{
+	return !kw_table_count_unseen(
+		sweep->parts.table, &sweep->cursor, COUNT_BUDGET, count_unseen, sweep);
+}
+
+/* The unseen keys may go. */
+static void pass(struct kw_sweep *sweep)
+{
+	kw_brake_release(&sweep->brake);
+	sweep->cursor = 0;
+	if (kw_databases_empty(&sweep->absent)) {
+		kw_sm_move(&sweep->sm, KW_SWEEP_UNSEEN, "");
+		return;
+	}
+	ask_keyspace(sweep);
+	kw_sm_move(&sweep->sm, KW_SWEEP_EMPTYING, "");
+}
+
+/* An audit that finds so much is no audit any more. Doubts that waited for its end must not wait.
+ */
+static void hold(struct kw_sweep *sweep, uint64_t now_us)
+{
+	if (!kw_sweep_is_mending(sweep))
+		sweep->kind = KW_SWEEP_RECONCILE;
+	sweep->renewals = 0;
+	if (!kw_databases_empty(&sweep->later.databases))
+		sweep->brake.rescan_us = now_us;
+	kw_sm_move(&sweep->sm, KW_SWEEP_HELD, "");
+}
+
+static void judge(struct kw_sweep *sweep, uint64_t now_us)
+{
+	if (kw_brake_judge(&sweep->brake, now_us) == KW_BRAKE_HOLD)
+		hold(sweep, now_us);
+	else
+		pass(sweep);
+}
+
+static void look_again(struct kw_sweep *sweep, uint64_t now_us)
+{
+	switch (kw_brake_due(&sweep->brake, table_version(sweep), now_us)) {
+	case KW_BRAKE_NOTHING:
+		break;
+	case KW_BRAKE_RECOUNT:
+		begin_count(sweep, now_us);
+		break;
+	case KW_BRAKE_RESCAN:
+		kw_sweep_begin(sweep, sweep->kind, &sweep->later.databases,
+			"looking again for the keys that the primary lacked");
+		kw_databases_clear(&sweep->later.databases);
+		kw_databases_clear(&sweep->later.explained);
+		break;
+	}
+}
+
+bool kw_sweep_approve(struct kw_sweep *sweep)
+{
+	return kw_brake_approve(&sweep->brake);
+}
+
+void kw_sweep_set_max_missing(struct kw_sweep *sweep, double share)
+{
+	kw_brake_set_share(&sweep->brake, share);
 }
 
 /* Returns true when the walk over the table is complete. */
@@ -342,8 +506,16 @@ void kw_sweep_turn(struct kw_sweep *sweep, uint64_t now_us)
 		if (kw_scan_done(sweep->scan))
 			kw_sm_move(&sweep->sm, KW_SWEEP_DRAINING, "");
 	}
-	if (sweep->sm.state == KW_SWEEP_DRAINING && is_drained(sweep))
-		begin_walk(sweep);
+	if (sweep->sm.state == KW_SWEEP_HELD)
+		look_again(sweep, now_us);
+	if (sweep->sm.state == KW_SWEEP_DRAINING && is_drained(sweep)) {
+		if (sweep->keys_before > 0)
+			begin_count(sweep, now_us);
+		else
+			kw_sm_move(&sweep->sm, KW_SWEEP_SETTLING, "");
+	}
+	if (sweep->sm.state == KW_SWEEP_COUNTING && count(sweep))
+		judge(sweep, now_us);
 	if (sweep->sm.state == KW_SWEEP_UNSEEN && walk(sweep))
 		kw_sm_move(&sweep->sm, KW_SWEEP_SETTLING, "");
 	if (sweep->sm.state == KW_SWEEP_SETTLING && is_drained(sweep))
@@ -371,6 +543,10 @@ uint64_t kw_sweep_ready_us(const struct kw_sweep *sweep, uint64_t now_us)
 		return sweep->audit_pace.per_second > 0 ? sweep->audit_us : UINT64_MAX;
 	case KW_SWEEP_SCANNING:
 		return step_ready_us(sweep, now_us);
+	case KW_SWEEP_COUNTING:
+		return 0;
+	case KW_SWEEP_HELD:
+		return kw_brake_ready_us(&sweep->brake, table_version(sweep));
 	case KW_SWEEP_UNSEEN:
 		return kw_dirty_scanned(sweep->parts.dirty) < bound(sweep) ? 0 : UINT64_MAX;
 	default:
@@ -389,8 +565,8 @@ void kw_sweep_init(struct kw_sweep *sweep, const struct kw_sweep_parts *parts)
 {
 	const struct kw_scan_handlers scan = {.key = scanned, .arg = sweep};
 
-	assert(parts->window > 0 && parts->ended);
-	*sweep = (struct kw_sweep){.parts = *parts};
+	assert(parts->window > 0 && parts->ended && parts->primary_ms);
+	*sweep = (struct kw_sweep){.parts = *parts, .brake = {.share = 1}};
 	sweep->scan = kw_scan_new(parts->data, &scan);
 	kw_sm_init(&sweep->sm, &machine, sweep, KW_SWEEP_IDLE);
 }
@@ -399,6 +575,9 @@ void kw_sweep_close(struct kw_sweep *sweep)
 {
 	kw_scan_free(sweep->scan);
 	kw_databases_close(&sweep->wanted);
+	kw_databases_close(&sweep->absent);
+	kw_databases_close(&sweep->explained);
 	kw_databases_close(&sweep->lasting);
 	kw_databases_close(&sweep->later.databases);
+	kw_databases_close(&sweep->later.explained);
 }

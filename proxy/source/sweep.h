@@ -3,13 +3,26 @@
  * see are asked for by name. Three things are done this way: the first scan, a reconcile, the
  * audit.
  *
- *   ┌──────┐   ┌────────┐   ┌──────────┐   ┌──────────┐   ┌────────┐   ┌──────────┐
- *   │ IDLE │──▶│ ASKING │──▶│ SCANNING │──▶│ DRAINING │──▶│ UNSEEN │──▶│ SETTLING │──▶ IDLE
- *   └──────┘   └────────┘   └──────────┘   └──────────┘   └────────┘   └──────────┘
- *              INFO         SCAN           its keys are   walk over    their keys
- *              keyspace                    fetched        the table    are fetched
+ *   ┌──────┐   ┌────────┐   ┌──────────┐   ┌──────────┐   ┌──────────┐
+ *   │ IDLE │──▶│ ASKING │──▶│ SCANNING │──▶│ DRAINING │──▶│ COUNTING │◀─┐ the table changed,
+ *   └──────┘   └────────┘   └──────────┘   └──────────┘   └──────────┘  │ approved
+ *              INFO         SCAN           its keys are    │ unseen keys│ are counted
+ *              keyspace                    fetched         │     │ too many
+ *                                                          │     ▼      │
+ *                                                          │   ┌──────┐ │
+ *                                                          │   │ HELD │─┘──▶ ASKING, now and then
+ *                                                          ▼   └──────┘
+ *                           ┌──────────┐   ┌────────┐   ┌──────────┐
+ *                  IDLE ◀───│ SETTLING │◀──│ UNSEEN │◀──│ EMPTYING │  only if databases were absent
+ *                           └──────────┘   └────────┘   └──────────┘
+ *                           their keys     walk over    INFO keyspace: absent databases
+ *                           are fetched    the table    are emptied by one record each
  *
  *   any ── begun anew ──▶ ASKING        any ── stopped ──▶ IDLE
+ *
+ * HELD is the brake (brake.h): too many keys would be deleted only because the scan did not see
+ * them. Before the count is over none of them is asked for, and no database is emptied. Changes
+ * that the feed tells go on meanwhile.
  *
  * Why nothing is left out: the feed runs before a sweep begins, so changes during it are told. Keys
  * that went before it began are in the table without a mark, and the walk finds them.
@@ -29,6 +42,7 @@
 #include "keys/databases.h"
 #include "keys/dirty.h"
 #include "keys/scope.h"
+#include "source/brake.h"
 #include "source/store.h"
 #include "table/table.h"
 
@@ -47,6 +61,9 @@ enum kw_sweep_state {
 	KW_SWEEP_ASKING,
 	KW_SWEEP_SCANNING,
 	KW_SWEEP_DRAINING,
+	KW_SWEEP_COUNTING,
+	KW_SWEEP_HELD,
+	KW_SWEEP_EMPTYING,
 	KW_SWEEP_UNSEEN,
 	KW_SWEEP_SETTLING,
 };
@@ -62,12 +79,15 @@ struct kw_sweep_parts {
 	uint32_t window; /* of the fetcher: bounds the scanned keys that wait */
 	/* A first scan or a reconcile ended, and none is under way. */
 	void (*ended)(void *arg);
+	/* The primary's wall clock, which decides what has expired. */
+	uint64_t (*primary_ms)(void *arg);
 	void *arg;
 };
 
 /* Doubts that came up during a sweep and wait for its end. */
 struct kw_sweep_later {
 	struct kw_databases databases;
+	struct kw_databases explained; /* as of the sweep */
 	enum kw_doubt cause;
 	char why[KW_ERROR_TEXT];
 };
@@ -78,15 +98,19 @@ struct kw_sweep {
 	struct kw_scan *scan;
 	enum kw_sweep_kind kind;
 	struct kw_databases wanted;
-	struct kw_databases lasting; /* no key in them had an expiry when the sweep began */
-	uint64_t keys_before;        /* of the table when it began; 0: no key can be unseen */
-	uint64_t cursor;             /* of the walk over the table */
-	uint32_t answers_owed;       /* of INFO keyspace; the last of them is for this sweep */
-	uint32_t renewals;           /* how often doubts made it begin anew */
-	uint32_t row;                /* so many began at once after another had ended */
+	struct kw_databases absent;    /* of the table, and not listed by INFO keyspace */
+	struct kw_databases explained; /* why their absent keys are gone is known */
+	struct kw_databases lasting;   /* no key in them had an expiry when the sweep began */
+	uint64_t keys_before;          /* of the table when it began; 0: no key can be unseen */
+	uint64_t cursor;               /* of the walk over the table */
+	uint32_t answers_owed;         /* of INFO keyspace; the last of them is for this sweep */
+	uint32_t renewals;             /* how often doubts made it begin anew */
+	uint32_t row;                  /* so many began at once after another had ended */
 	struct kw_bucket audit_pace;
 	uint64_t audit_us; /* when the next audit begins */
 	struct kw_sweep_later later;
+	struct kw_brake brake;
+	uint64_t primary_ms; /* when the count began */
 	char why[KW_ERROR_TEXT];
 
 	uint64_t audits;     /* begun; since the proxy began, as the following */
@@ -109,6 +133,21 @@ void kw_sweep_limit(struct kw_sweep *sweep, uint64_t audit_keys_per_second, uint
 void kw_sweep_begin(struct kw_sweep *sweep, enum kw_sweep_kind kind,
 	const struct kw_databases *databases, const char *why);
 
+/*
+ * The server counted a command that explains why keys of these databases (NULL: of all) are absent:
+ * the brake does not count them until a sweep has ended.
+ */
+void kw_sweep_explain(struct kw_sweep *sweep, const struct kw_databases *databases);
+
+/* Another server answers: what the last one counted explains nothing any more. */
+void kw_sweep_forget_explanations(struct kw_sweep *sweep);
+
+/* 0 to 1: the share of missing keys beyond which a sweep is held; 1: never. */
+void kw_sweep_set_max_missing(struct kw_sweep *sweep, double share);
+
+/* What is held may be deleted. False: nothing is held. It happens in the next turns. */
+bool kw_sweep_approve(struct kw_sweep *sweep);
+
 /* Forget the sweep under way and what waits for its end. */
 void kw_sweep_stop(struct kw_sweep *sweep);
 
@@ -126,6 +165,12 @@ void kw_sweep_turn(struct kw_sweep *sweep, uint64_t now_us);
 
 /* When it needs a turn of its own; 0: at once; UINT64_MAX: never. */
 uint64_t kw_sweep_ready_us(const struct kw_sweep *sweep, uint64_t now_us);
+
+/* Is a sweep under way that the brake holds, or one that looks again at what it held? */
+static inline bool kw_sweep_is_held(const struct kw_sweep *sweep)
+{
+	return kw_brake_is_on(&sweep->brake);
+}
 
 /* Is a sweep under way that the table needs? */
 static inline bool kw_sweep_is_mending(const struct kw_sweep *sweep)

@@ -138,6 +138,16 @@ typedef void (*kw_table_key_fn)(void *arg, uint32_t database, struct kw_slice ke
 bool kw_table_unseen(
 	struct kw_table *table, uint64_t *cursor, uint32_t budget, kw_table_key_fn fn, void *arg);
 
+/*
+ * Count live keys not seen, with the expiry of each, before any is asked for. The walk goes over
+ * the index from *cursor (0 to begin), and one call looks at no more than `budget` slots. It
+ * returns false when the walk is complete. Keys that writes move meanwhile can be counted twice or
+ * not at all: the result is a number to judge by.
+ */
+typedef void (*kw_table_unseen_fn)(void *arg, uint32_t database, uint64_t expires_ms);
+bool kw_table_count_unseen(const struct kw_table *table, uint64_t *cursor, uint32_t budget,
+	kw_table_unseen_fn fn, void *arg);
+
 /* What the superblock says besides head and directory. Visible at the next publish. */
 struct kw_table_facts {
 	enum kw_source_state source_state;

@@ -312,6 +312,7 @@ void test_begin(struct test *test, const char *server_words, uint64_t table_byte
 		test->server.address);
 	test->options.cursor_name = "keywake:cursor";
 	test->options.watch_interval_ms = 100;
+	test->options.max_missing = 0.2;
 	test->options.fresh_interval_ms = 10;
 }
 

@@ -81,6 +81,7 @@ static void a_reconcile_of_a_full_table_finds_what_went(void **state)
 {
 	test_begin(&test, "", UINT64_C(16) << 20);
 	fill(0, 12000);
+	test.options.max_missing = 1;
 	test_follow(&test);
 	test_until_state(&test, KW_SOURCE_FULL);
 	test_run_ms(&test, 500);

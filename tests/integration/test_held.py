@@ -1,0 +1,237 @@
+"""No mass deletion by inference: what the primary merely lacks stays, until somebody approves."""
+import contextlib
+import signal
+import time
+
+import pytest
+import redis
+
+from lib import data
+from lib.process import wait_for
+
+pytestmark = pytest.mark.sanitize
+
+KEYS = 5000
+
+
+def fill(server, count=KEYS, prefix="key:"):
+    data.fill_plain(server, count, prefix=prefix)
+
+
+def backup(server):
+    """What RESTORE needs of every key."""
+    with server.client() as client:
+        names = client.keys()
+        with client.pipeline(transaction=False) as pipe:
+            for name in names:
+                pipe.dump(name)
+            return dict(zip(names, pipe.execute()))
+
+
+def restore(server, payloads):
+    with server.client() as client, client.pipeline(transaction=False) as pipe:
+        for name, payload in payloads.items():
+            pipe.restore(name, 0, payload)
+        pipe.execute()
+
+
+def size(server):
+    with server.client() as client:
+        return client.dbsize()
+
+
+def come_back_empty(pair):
+    pair.primary.kill()
+    pair.primary.restart(keep_data=False)
+
+
+def wait_held(pair):
+    status = pair.proxy.wait_state("held", reason="keywakectl approve")
+    assert (status["missing_keys"], status["missing_of"]) == (KEYS, KEYS), status
+    return status
+
+
+def assert_nothing_is_deleted(pair, seconds=2.0):
+    """For so long: the replica is whole, and nobody says that it is warm."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        assert pair.proxy.status()["state"] == "held"
+        assert size(pair.replica) == KEYS
+        time.sleep(0.1)
+    status = pair.agent.status()
+    assert status["state"] == "lagging", status
+    done = pair.agent.ctl("wait", "warm", "--timeout", 1)
+    assert done.returncode == 3, done
+
+
+@pytest.mark.quick
+def test_a_primary_that_came_back_empty_empties_no_replica(bed):
+    pair = bed.pair(fill=fill)
+    come_back_empty(pair)
+    wait_held(pair)
+    pair.agent.wait_state("lagging", reason="holds")
+    assert_nothing_is_deleted(pair)
+    assert "keywake_proxy_held 1" in pair.proxy.rpc("metrics")["text"]
+    assert f"keywake_proxy_missing_keys {KEYS}" in pair.proxy.rpc("metrics")["text"]
+    with pair.primary.client() as client: # what is told goes on
+        client.set("alone", 1)
+    with pair.replica.client() as client:
+        wait_for(lambda: client.get("alone") == b"1", "a change that was told does not arrive")
+        assert client.dbsize() == KEYS + 1
+
+
+def test_approve_lets_them_go_and_counts_once(bed):
+    pair = bed.pair(fill=fill)
+    done = pair.proxy.ctl("approve")
+    assert done.returncode == 2 and "nothing waits" in done.stderr, done
+    come_back_empty(pair)
+    wait_held(pair)
+    assert str(KEYS) in pair.proxy.ctl_ok("approve")["approved"]
+    pair.settle()
+    assert size(pair.replica) == 0
+    assert "approved on the control socket" in pair.proxy.tail(200)
+    assert pair.proxy.status()["approvals"] == 1
+    fill(pair.primary)
+    pair.settle()
+    come_back_empty(pair)
+    wait_held(pair)
+    assert_nothing_is_deleted(pair)
+
+
+def test_keys_that_come_back_release_it(bed):
+    pair = bed.pair(fill=fill)
+    payloads = backup(pair.primary)
+    come_back_empty(pair)
+    wait_held(pair)
+    restore(pair.primary, payloads)
+    pair.proxy.wait_live()
+    pair.settle()
+    assert size(pair.replica) == KEYS
+
+
+def test_a_primary_that_comes_back_with_its_data_releases_it(bed):
+    pair = bed.pair(fill=fill)
+    pair.primary.command("SAVE")
+    with pair.primary.client() as client:
+        client.set("lost with the crash", 1)
+    pair.settle()
+    pair.primary.kill()
+    rdb = pair.primary.directory + "/dump.rdb"
+    with open(rdb, "rb") as stream:
+        kept = stream.read()
+    pair.primary.restart(keep_data=False)
+    pair.proxy.wait_state("held")
+    pair.primary.kill()
+    with open(rdb, "wb") as stream:
+        stream.write(kept)
+    pair.primary.start()
+    pair.proxy.wait_live()
+    pair.settle()
+    assert size(pair.replica) == KEYS
+
+
+@pytest.mark.parametrize("command", [("FLUSHALL",), ("FLUSHDB",), ("FLUSHALL", "ASYNC")])
+def test_a_flush_that_is_told_passes_at_once(bed, command):
+    pair = bed.pair(fill=fill)
+    pair.primary.command(*command)
+    pair.settle()
+    assert size(pair.replica) == 0
+    assert "held:" not in pair.proxy.tail(1000)
+
+
+def test_a_flush_and_other_keys_at_once_pass(bed):
+    pair = bed.pair(fill=fill)
+    with pair.primary.client() as client, client.pipeline(transaction=False) as pipe:
+        pipe.flushdb()
+        for number in range(KEYS):
+            pipe.set(f"other:{number}", number)
+        pipe.execute()
+    pair.settle()
+    assert size(pair.replica) == KEYS
+    assert "held:" not in pair.proxy.tail(1000)
+
+
+def disconnected(pair, *commands):
+    """These run while the proxy hears nothing, on the same run of the primary."""
+    pair.proxy.signal(signal.SIGSTOP)
+    pair.primary.command("CLIENT", "KILL", "TYPE", "pubsub")
+    pair.primary.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+    for command in commands:
+        with contextlib.suppress(redis.exceptions.ResponseError): # one is meant to be refused
+            pair.primary.command(*command)
+    pair.proxy.signal(signal.SIGCONT)
+
+
+@pytest.mark.parametrize("command", [("FLUSHALL",), ("FLUSHDB",), ("SWAPDB", "0", "1")])
+def test_a_flush_while_the_proxy_was_disconnected_passes(bed, command):
+    pair = bed.pair(fill=fill)
+    before = pair.proxy.status()["reconciles_connection"]
+    disconnected(pair, command)
+    pair.proxy.wait_status(lambda status: status["reconciles_connection"] > before, "no reconcile")
+    pair.settle()
+    assert size(pair.replica) == 0
+    assert "held:" not in pair.proxy.tail(1000)
+
+
+def test_a_flush_that_failed_explains_nothing(bed):
+    pair = bed.pair(fill=fill)
+    disconnected(pair, ("FLUSHALL", "NONSENSE"), ("DEL", *(f"key:{i}" for i in range(KEYS))))
+    wait_held(pair)
+
+
+def test_a_flush_of_the_empty_primary_is_an_approval(bed):
+    pair = bed.pair(fill=fill)
+    come_back_empty(pair)
+    wait_held(pair)
+    pair.primary.command("FLUSHALL")
+    pair.settle()
+    assert size(pair.replica) == 0
+
+
+def test_a_flush_of_another_database_approves_nothing(bed):
+    pair = bed.pair(fill=fill)
+    come_back_empty(pair)
+    wait_held(pair)
+    pair.primary.command("SET", "other", 1, db=5)
+    pair.primary.command("FLUSHDB", db=5)
+    assert_nothing_is_deleted(pair)
+
+
+def test_few_keys_go_without_approval(bed):
+    pair = bed.pair(fill=lambda server: fill(server, 999))
+    come_back_empty(pair)
+    pair.settle()
+    assert size(pair.replica) == 0
+
+
+def test_a_cache_may_lose_all_its_keys(bed):
+    pair = bed.pair(fill=fill, proxy={"source__max_missing": 1})
+    come_back_empty(pair)
+    pair.settle()
+    assert size(pair.replica) == 0
+
+
+def test_the_share_can_be_changed_while_it_is_held(bed):
+    pair = bed.pair(fill=fill)
+    come_back_empty(pair)
+    wait_held(pair)
+    pair.proxy.ctl_ok("config", "set", "source.max_missing", "1")
+    pair.settle()
+    assert size(pair.replica) == 0
+
+
+def test_keys_that_expired_meanwhile_are_not_missing(bed):
+    pair = bed.pair(fill=fill)
+    with pair.primary.client() as client, client.pipeline(transaction=False) as pipe:
+        for number in range(KEYS):
+            pipe.set(f"soon:{number}", number, px=4000)
+        pipe.execute()
+    pair.settle()
+    before = pair.proxy.status()["reconciles_connection"]
+    pair.proxy.signal(signal.SIGSTOP)
+    pair.primary.command("CLIENT", "KILL", "TYPE", "pubsub")
+    wait_for(lambda: size(pair.primary) == KEYS, "the keys do not expire")
+    pair.proxy.signal(signal.SIGCONT)
+    pair.proxy.wait_status(lambda status: status["reconciles_connection"] > before, "no reconcile")
+    pair.settle()
+    assert "held:" not in pair.proxy.tail(1000)

@@ -1,0 +1,371 @@
+/*
+ * The brake on deletions by inference: what a sweep does when the primary lacks too many keys. The
+ * feed is a fake, so keys can go without an event, and nothing else makes the source read a key.
+ */
+#include "fake_feed.h"
+#include "fixture.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define KEYS 2000 /* in each of two databases; the floor is 1000 */
+
+static struct test test;
+
+static bool has_started(struct test *t)
+{
+	return fake_feed.state == FAKE_STARTING;
+}
+
+static void begin(double max_missing)
+{
+	test_begin(&test, "", 0);
+	for (int db = 1; db >= 0; db--) {
+		test_ask(&test, "SELECT %d", db);
+		test_ask(&test, "DEBUG POPULATE %d key 20", KEYS);
+	}
+	test.options.feed = fake_feed_new;
+	test.options.max_missing = max_missing;
+	test_follow(&test);
+	test_until(&test, has_started, "the start of the feed");
+	fake_feed_ready(KW_FEED_SAME_SERVER);
+	test_settle(&test);
+	test_assert_same(&test);
+	test.states[0] = '\0';
+}
+
+static bool is_stopping(struct test *t)
+{
+	return fake_feed.state == FAKE_STOPPING;
+}
+
+static void on_source_closed(void *arg)
+{
+	((struct test *)arg)->source_closed = true;
+}
+
+static bool source_is_closed(struct test *t)
+{
+	return t->source_closed;
+}
+
+static void end(void)
+{
+	kw_source_close(test.source, on_source_closed, &test);
+	test.source = NULL;
+	test_until(&test, is_stopping, "the stop of the feed");
+	fake_feed_stopped();
+	test_until(&test, source_is_closed, "the end of the source");
+	test_end(&test);
+}
+
+static uint64_t keys(void)
+{
+	struct kw_table_stats stats;
+
+	kw_table_stats(test.table, &stats);
+	return stats.keys;
+}
+
+/* Keys go, and no event tells it: then a sweep. */
+static void lose(const char *command, enum kw_doubt cause)
+{
+	test_ask(&test, "%s", command);
+	fake_feed_doubt(cause, -1);
+}
+
+static void until_held(void)
+{
+	test_until_state(&test, KW_SOURCE_HELD);
+	assert_int_equal(keys(), 2 * KEYS);
+	assert_non_null(strstr(kw_source_reason(test.source), "keywakectl approve"));
+}
+
+static void tell(const char *name, uint32_t database)
+{
+	struct kw_dirty_key key = {kw_slice_text(name), database, KW_DIRTY_EVENT | KW_DIRTY_TTL};
+
+	fake_feed_dirty(&key, 1);
+}
+
+static void a_primary_that_lacks_too_much_is_held(void **state)
+{
+	const struct kw_superblock *superblock;
+
+	begin(0.2);
+	superblock = (const struct kw_superblock *)test.memory;
+	lose("FLUSHALL", KW_DOUBT_CONNECTION);
+	until_held();
+	assert_string_equal(test.states, "reconciling held ");
+	assert_int_equal(test_stats(&test).missing_keys, 2 * KEYS);
+	assert_int_equal(test_stats(&test).missing_of, 2 * KEYS);
+	test_run_ms(&test, 1500);
+	assert_int_equal(keys(), 2 * KEYS);
+	assert_int_equal(superblock->source_state, KW_SOURCE_HELD);
+	assert_int_equal(superblock->complete, 1);
+	end();
+}
+
+static void one_of_many_databases_is_a_share_of_all_keys(void **state)
+{
+	begin(0.6);
+	lose("FLUSHDB", KW_DOUBT_CONNECTION); /* half of all */
+	test_settle(&test);
+	test_assert_same(&test);
+	end();
+	begin(0.4);
+	lose("FLUSHDB", KW_DOUBT_CONNECTION);
+	until_held();
+	end();
+}
+
+static void an_approval_lets_them_go(void **state)
+{
+	char finding[KW_ERROR_TEXT];
+	struct kw_error error;
+
+	begin(0.2);
+	assert_int_equal(kw_source_approve(test.source, finding, &error), KW_E_STATE);
+	lose("FLUSHALL", KW_DOUBT_CONNECTION);
+	until_held();
+	assert_int_equal(kw_source_approve(test.source, finding, &error), KW_OK);
+	assert_non_null(strstr(finding, "4000 of 4000"));
+	test_settle(&test);
+	test_assert_same(&test);
+	assert_int_equal(keys(), 0);
+	assert_int_equal(fake_feed.emptied, 2); /* one record a database */
+	assert_int_equal(test_stats(&test).approvals, 1);
+	/* It was for that finding alone. */
+	test_ask(&test, "DEBUG POPULATE %d key 20", KEYS);
+	fake_feed_doubt(KW_DOUBT_CONNECTION, -1);
+	test_settle(&test);
+	lose("FLUSHALL", KW_DOUBT_CONNECTION);
+	test_until_state(&test, KW_SOURCE_HELD);
+	assert_int_equal(keys(), KEYS);
+	end();
+}
+
+static void an_approval_takes_nothing_that_came_back(void **state)
+{
+	char finding[KW_ERROR_TEXT];
+	struct kw_error error;
+
+	begin(0.2);
+	lose("FLUSHALL", KW_DOUBT_CONNECTION);
+	until_held();
+	test_ask(&test, "SELECT 0");
+	test_ask(&test, "SET key:7 back");
+	tell("key:7", 0);
+	assert_int_equal(kw_source_approve(test.source, finding, &error), KW_OK);
+	test_settle(&test);
+	test_assert_same(&test);
+	assert_int_equal(keys(), 1);
+	end();
+}
+
+static void changes_that_are_told_go_on_while_it_is_held(void **state)
+{
+	begin(0.2);
+	lose("FLUSHALL", KW_DOUBT_CONNECTION);
+	until_held();
+	test_ask(&test, "SELECT 0");
+	test_ask(&test, "SET fresh 1");
+	tell("fresh", 0);
+	tell("key:3", 0); /* it is gone: an event says so */
+	test_run_ms(&test, 200);
+	assert_true(test_has(&test, 0, "fresh"));
+	assert_false(test_has(&test, 0, "key:3"));
+	assert_int_equal(keys(), 2 * KEYS);
+	assert_int_equal(kw_source_state(test.source), KW_SOURCE_HELD);
+	end();
+}
+
+static void keys_that_come_back_release_it(void **state)
+{
+	char name[32];
+
+	begin(0.2);
+	test_ask(&test, "SELECT 1");
+	lose("FLUSHDB", KW_DOUBT_CONNECTION);
+	until_held();
+	test_ask(&test, "DEBUG POPULATE %d key 20", KEYS - 100);
+	for (int i = 0; i < KEYS - 100; i++) {
+		snprintf(name, sizeof name, "key:%d", i);
+		tell(name, 1);
+	}
+	test_settle(&test);
+	test_assert_same(&test);
+	assert_int_equal(keys(), 2 * KEYS - 100);
+	assert_int_equal(test_stats(&test).missing_keys, 0);
+	end();
+}
+
+static void a_flush_that_was_counted_is_not_held(void **state)
+{
+	begin(0.2);
+	lose("FLUSHALL", KW_DOUBT_FLUSH);
+	test_settle(&test);
+	test_assert_same(&test);
+	assert_null(strstr(test.states, "held"));
+	end();
+}
+
+static void a_flush_that_is_told_releases_it(void **state)
+{
+	begin(0.2);
+	lose("FLUSHALL", KW_DOUBT_CONNECTION);
+	until_held();
+	assert_true(fake_feed_flushed(0));
+	assert_true(fake_feed_flushed(1));
+	test_settle(&test);
+	test_assert_same(&test);
+	end();
+}
+
+static void a_doubt_while_it_is_held_begins_another_scan(void **state)
+{
+	begin(0.2);
+	lose("FLUSHALL", KW_DOUBT_CONNECTION);
+	until_held();
+	test_ask(&test, "SELECT 0");
+	test_ask(&test, "SET untold 1");
+	fake_feed_doubt(KW_DOUBT_FLAGS, -1); /* which would wait for the end of a scan */
+	test_run_ms(&test, 200);
+	assert_true(test_has(&test, 0, "untold"));
+	assert_int_equal(keys(), 2 * KEYS + 1);
+	test_until_state(&test, KW_SOURCE_HELD);
+	assert_string_equal(test.states, "reconciling held "); /* all the while */
+	fake_feed_doubt(KW_DOUBT_SWAPDB, -1); /* counted: it explains that keys are gone */
+	test_settle(&test);
+	test_assert_same(&test);
+	end();
+}
+
+static bool is_down(struct test *t)
+{
+	return kw_source_state(t->source) == KW_SOURCE_DOWN;
+}
+
+static void come_back(enum kw_feed_server server)
+{
+	fake_feed_lost("the test took the feed away");
+	test_until(&test, is_down, "source_down");
+	fake_feed_stopped();
+	test_until(&test, has_started, "the next start of the feed");
+	fake_feed_ready(server);
+}
+
+static void a_connection_that_is_lost_while_held_is_held_again(void **state)
+{
+	begin(0.2);
+	lose("FLUSHALL", KW_DOUBT_CONNECTION);
+	until_held();
+	come_back(KW_FEED_SAME_SERVER);
+	until_held();
+	come_back(KW_FEED_ANOTHER_SERVER);
+	until_held();
+	come_back(KW_FEED_FLUSHED_SERVER);
+	test_settle(&test);
+	test_assert_same(&test);
+	end();
+}
+
+static void what_another_server_counted_explains_nothing(void **state)
+{
+	begin(0.2);
+	fake_feed.barriers = FAKE_HOLD;
+	lose("FLUSHALL", KW_DOUBT_SWAPDB);
+	come_back(KW_FEED_ANOTHER_SERVER); /* before the sweep has ended */
+	until_held();
+	end();
+}
+
+static void keys_that_waited_when_the_server_lost_its_data_wait_for_the_count(void **state)
+{
+	char name[32];
+
+	begin(0.2);
+	kw_source_set_limits(test.source, 1, 0, 0); /* so that they wait */
+	for (int i = 0; i < KEYS; i++) {
+		snprintf(name, sizeof name, "key:%d", i);
+		tell(name, 0);
+	}
+	test_run_ms(&test, 20);
+	test_ask(&test, "FLUSHALL");
+	come_back(KW_FEED_ANOTHER_SERVER);
+	kw_source_set_limits(test.source, 0, 0, 0);
+	until_held();
+	end();
+}
+
+static void expired_keys_are_not_missing(void **state)
+{
+	begin(0.2);
+	test_ask(&test, "SELECT 1");
+	test_post(
+		&test, "EVAL %s 0", "for\ti=0,1999\tdo\tredis.call('PEXPIRE','key:'..i,500)\tend");
+	fake_feed_doubt(KW_DOUBT_FLAGS, -1);
+	test_run_ms(&test, 300);
+	come_back(KW_FEED_SAME_SERVER);
+	test_run_ms(&test, 500);
+	test_ask(&test, "FLUSHDB"); /* as if the server had expired them all */
+	fake_feed_doubt(KW_DOUBT_FLAGS, -1);
+	test_settle(&test);
+	test_assert_same(&test);
+	assert_null(strstr(test.states, "held"));
+	end();
+}
+
+static void a_share_of_1_holds_nothing(void **state)
+{
+	begin(1);
+	lose("FLUSHALL", KW_DOUBT_CONNECTION);
+	test_settle(&test);
+	test_assert_same(&test);
+	assert_null(strstr(test.states, "held"));
+	end();
+}
+
+static void another_share_releases_it(void **state)
+{
+	begin(0.2);
+	lose("FLUSHALL", KW_DOUBT_CONNECTION);
+	until_held();
+	kw_source_set_max_missing(test.source, 1);
+	test_settle(&test);
+	test_assert_same(&test);
+	end();
+}
+
+static void an_audit_is_held_too(void **state)
+{
+	begin(0.2);
+	test_ask(&test, "FLUSHALL");
+	kw_source_set_limits(test.source, 0, 0, 1000000);
+	until_held();
+	end();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_primary_that_lacks_too_much_is_held),
+		cmocka_unit_test(one_of_many_databases_is_a_share_of_all_keys),
+		cmocka_unit_test(an_approval_lets_them_go),
+		cmocka_unit_test(an_approval_takes_nothing_that_came_back),
+		cmocka_unit_test(changes_that_are_told_go_on_while_it_is_held),
+		cmocka_unit_test(keys_that_come_back_release_it),
+		cmocka_unit_test(a_flush_that_was_counted_is_not_held),
+		cmocka_unit_test(a_flush_that_is_told_releases_it),
+		cmocka_unit_test(a_doubt_while_it_is_held_begins_another_scan),
+		cmocka_unit_test(a_connection_that_is_lost_while_held_is_held_again),
+		cmocka_unit_test(what_another_server_counted_explains_nothing),
+		cmocka_unit_test(keys_that_waited_when_the_server_lost_its_data_wait_for_the_count),
+		cmocka_unit_test(expired_keys_are_not_missing),
+		cmocka_unit_test(a_share_of_1_holds_nothing),
+		cmocka_unit_test(another_share_releases_it),
+		cmocka_unit_test(an_audit_is_held_too),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
