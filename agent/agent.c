@@ -321,6 +321,7 @@ static void open_pair(struct kw_agent *agent, const struct kw_agent_options *opt
 		.filter = &agent->filter,
 		.quarantine = &agent->quarantine,
 		.consent = options->consent,
+		.max_prune = options->max_prune,
 		.warm_lag_us = (uint64_t)options->warm_lag_ms * 1000,
 		.due = want_step,
 		.arg = agent,
@@ -413,6 +414,12 @@ int kw_agent_promote(struct kw_agent *agent, struct kw_error *error)
 			agent->reason[0] ? ": " : "", agent->reason);
 	kw_pair_set_shutdown(agent->pair, KW_SHUTDOWN_PROMOTE_FINAL);
 	return KW_OK;
+}
+
+void kw_agent_set_max_prune(struct kw_agent *agent, double share)
+{
+	kw_sync_set_max_prune(&agent->sync, share);
+	want_step(agent);
 }
 
 void kw_agent_set_warm_lag(struct kw_agent *agent, uint32_t warm_lag_ms)

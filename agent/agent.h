@@ -14,7 +14,8 @@
  *      │   └──────────▶│ RECONCILING │─────────┘ │
  *      │               └─────────────┘◀──────────┘
  *   from every state:  CONNECTING (proxy or local server lost), STALLED (heartbeat stopped, the
- *   proxy's primary is down), FAILED (only a person can mend it; the reason says how).
+ *   proxy's primary is down), HELD (deletions wait for approval), FAILED (only a person can mend
+ *   it; the reason says how).
  *   WARM is never entered straight from FAILED.
  *
  * WARM means: within the last warm.lag_ms there was a moment at which the local data were equal to
@@ -50,6 +51,7 @@ struct kw_agent_options {
 	enum kw_shutdown shutdown; /* apply.on_shutdown */
 	uint64_t window_bytes;
 	bool consent;
+	double max_prune; /* apply.max_prune, 0 to 1 */
 	uint32_t warm_lag_ms;
 	struct kw_filter filter; /* taken over */
 };
@@ -133,6 +135,7 @@ void kw_agent_set_shutdown(struct kw_agent *agent, enum kw_shutdown shutdown);
  * server alone until resync. KW_E_STATE: there is nothing to promote, and nothing was changed.
  */
 int kw_agent_promote(struct kw_agent *agent, struct kw_error *error);
+void kw_agent_set_max_prune(struct kw_agent *agent, double share);
 void kw_agent_set_warm_lag(struct kw_agent *agent, uint32_t warm_lag_ms);
 void kw_agent_set_pace(struct kw_agent *agent, uint32_t idle_us, bool busy);
 

@@ -33,6 +33,10 @@ const struct kw_config_key kw_agent_config_keys[] = {
 	{"apply.consent", KW_CONFIG_BOOL, "false", false, 0, 0, NULL,
 		"The local server's present keys may be replaced and deleted; modes replica and "
 		"hybrid always need it."},
+	{"apply.max_prune", KW_CONFIG_NUMBER, "0.2", true, 0, 1, NULL,
+		"Share of the local keys that may be deleted only because a snapshot does not have "
+		"them, and never fewer than 1000 keys; beyond it, deletions wait in state held for "
+		"keywakectl approve. 1: no limit, for pure caches."},
 	{"apply.replica.listen", KW_CONFIG_TEXT, "\"tcp://127.0.0.1:0\"", false, 0, 0, NULL,
 		"Modes replica and hybrid: where the local server is sent by REPLICAOF, an address "
 		"of this "

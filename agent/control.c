@@ -9,12 +9,13 @@
 
 /* What is shown of this moment. */
 struct figures {
-	uint64_t state, warm, head_version, applied_version, quarantined, window_bytes_used;
+	uint64_t state, warm, held, held_of, head_version, applied_version, quarantined,
+		window_bytes_used;
 	double behind_seconds, progress;
 	uint64_t keys_applied, bytes_read, records_read, records_stale, records_skipped, reads,
 		read_retries, segments_vanished, passes, snapshots, resyncs, keys_pruned,
-		keys_evicted, reads_ahead, reads_ahead_used, quarantined_ever, retries, corruptions,
-		reconnects, local_reconnects;
+		keys_evicted, holds, reads_ahead, reads_ahead_used, quarantined_ever, retries,
+		corruptions, reconnects, local_reconnects;
 };
 
 #define GAUGE(name, doc) KW_GAUGE(struct figures, name, #name, doc)
@@ -22,8 +23,10 @@ struct figures {
 
 static const struct kw_figure figure_table[] = {
 	GAUGE(state, "0 connecting, 1 bootstrapping, 2 warm, 3 lagging, 4 reconciling, 5 stalled, "
-		     "6 failed"),
+		     "6 failed, 7 held"),
 	GAUGE(warm, "1 while warm"),
+	GAUGE(held, "local keys whose deletion waits for approval, 0: none"),
+	GAUGE(held_of, "of so many local keys, 0: none waits"),
 	GAUGE(head_version, "newest version seen at the proxy"),
 	GAUGE(applied_version, "version up to which all is applied"),
 	GAUGE(behind_seconds, "age of the oldest change not yet applied"),
@@ -45,6 +48,7 @@ static const struct kw_figure figure_table[] = {
 	COUNTER(resyncs, "snapshots begun after the first: reconciles and repeated bootstraps"),
 	COUNTER(keys_pruned, "local keys deleted because the table did not have them"),
 	COUNTER(keys_evicted, "keys that the local server evicted by itself"),
+	COUNTER(holds, "times deletions began to wait for approval"),
 	COUNTER(quarantined_ever, "changes the local server refused for good"),
 	COUNTER(retries, "times sending began again after a refusal that passes"),
 	COUNTER(corruptions, "times the table did not verify though read again and again"),
@@ -65,6 +69,8 @@ static struct figures collect(const struct kw_agent *agent)
 	return (struct figures){
 		.state = (uint64_t)agent->sm.state,
 		.warm = agent->sm.state == KW_AGENT_WARM,
+		.held = agent->sync.brake.finding.deletions,
+		.held_of = agent->sync.brake.finding.keys,
 		.head_version = head_version(agent),
 		.applied_version = agent->sync.progress.applied,
 		.behind_seconds = (double)kw_agent_lag_us(agent, kw_clock_us()) / 1e6,
@@ -86,6 +92,7 @@ static struct figures collect(const struct kw_agent *agent)
 		.resyncs = agent->sync.resyncs,
 		.keys_pruned = agent->sync.pruned,
 		.keys_evicted = agent->sync.debt.evicted_ever,
+		.holds = agent->sync.brake.holds,
 		.quarantined_ever = agent->quarantine.ever,
 		.retries = kw_pair_progress(agent->pair)->retries,
 		.corruptions = agent->sync.reread.ever,
@@ -202,6 +209,12 @@ static void add_link(json_t *status, const struct kw_follow *follow)
 	json_object_set_new(status, "rdma_faults", faults);
 }
 
+static void add_held(json_t *status, const struct kw_brake *brake)
+{
+	json_object_set_new(status, "held", json_integer((json_int_t)brake->finding.deletions));
+	json_object_set_new(status, "held_of", json_integer((json_int_t)brake->finding.keys));
+}
+
 static void on_status(void *arg, struct kw_rpc_call *call, const json_t *params)
 {
 	struct kw_agent_daemon *daemon = arg;
@@ -212,6 +225,7 @@ static void on_status(void *arg, struct kw_rpc_call *call, const json_t *params)
 	figures = collect(daemon->agent);
 	status = status_json(daemon);
 	add_link(status, &daemon->agent->follow);
+	add_held(status, &daemon->agent->sync.brake);
 	add_lag(status, &daemon->agent->sync.progress.lag);
 	kw_figures_status(status, figure_table, &figures);
 	if (json_is_true(json_object_get(params, "reset_lag")))

@@ -84,6 +84,7 @@ static int read_apply(
 		kw_config_text(config, "apply.replica.listen"));
 	options->shutdown = read_shutdown(config);
 	options->consent = kw_config_bool(config, "apply.consent");
+	options->max_prune = kw_config_number(config, "apply.max_prune");
 	options->window_bytes = (uint64_t)kw_config_integer(config, "apply.window_bytes");
 	snprintf(options->local.cursor_name, sizeof options->local.cursor_name, "%s", cursor_name);
 	options->local.store = strcmp(store, "key") == 0        ? KW_STORE_KEY
@@ -234,6 +235,8 @@ static int on_changed(void *arg, const char *path, struct kw_error *error)
 		kw_agent_set_window(agent, (uint64_t)kw_config_integer(config, path));
 	else if (strcmp(path, "apply.on_shutdown") == 0)
 		kw_agent_set_shutdown(agent, read_shutdown(config));
+	else if (strcmp(path, "apply.max_prune") == 0)
+		kw_agent_set_max_prune(agent, kw_config_number(config, path));
 	else if (strcmp(path, "warm.lag_ms") == 0)
 		kw_agent_set_warm_lag(agent, (uint32_t)kw_config_integer(config, path));
 	else if (strcmp(path, "log.level") == 0)

@@ -91,9 +91,12 @@ static struct kw_verdict judge_way(const struct kw_judge_facts *facts)
 {
 	enum kw_agent_state state = state_of_way(facts);
 
+	if (facts->held)
+		return is(KW_AGENT_HELD, KW_REASON_HELD);
 	switch (facts->phase) {
 	case KW_SYNC_WAIT:
 	case KW_SYNC_COUNT:
+	case KW_SYNC_SAMPLE:
 	case KW_SYNC_CLAIM:
 		return is(state, KW_REASON_WAITING);
 	case KW_SYNC_SNAPSHOT:
@@ -101,6 +104,7 @@ static struct kw_verdict judge_way(const struct kw_judge_facts *facts)
 	case KW_SYNC_SETTLE:
 		return is(state, KW_REASON_SETTLE);
 	case KW_SYNC_PRUNE:
+	case KW_SYNC_HELD:
 		return is(state, KW_REASON_PRUNE);
 	case KW_SYNC_TAIL:
 		break;

@@ -21,6 +21,7 @@ enum kw_agent_state {
 	KW_AGENT_RECONCILING,
 	KW_AGENT_STALLED,
 	KW_AGENT_FAILED,
+	KW_AGENT_HELD,
 };
 
 /* The connection to the proxy. */
@@ -65,6 +66,7 @@ struct kw_judge_facts {
 	enum kw_sync_data data;
 	enum kw_sync_equality equality;
 	bool paused;
+	bool held;          /* deletions wait for approval */
 	bool settled;       /* level since the last snapshot began */
 	uint64_t snapshots; /* begun since the agent started */
 
@@ -96,6 +98,7 @@ enum kw_reason {
 	KW_REASON_WRITES_DELAYED,
 	KW_REASON_OWED,
 
+	KW_REASON_HELD,
 	KW_REASON_WAITING, /* WAIT, COUNT, CLAIM */
 	KW_REASON_SNAPSHOT,
 	KW_REASON_SETTLE,

@@ -16,7 +16,7 @@
 #define ALL                                                                                        \
 	(KW_SM_TO(KW_AGENT_CONNECTING) | KW_SM_TO(KW_AGENT_BOOTSTRAPPING) |                        \
 		KW_SM_TO(KW_AGENT_LAGGING) | KW_SM_TO(KW_AGENT_RECONCILING) |                      \
-		KW_SM_TO(KW_AGENT_STALLED) | KW_SM_TO(KW_AGENT_FAILED))
+		KW_SM_TO(KW_AGENT_STALLED) | KW_SM_TO(KW_AGENT_FAILED) | KW_SM_TO(KW_AGENT_HELD))
 
 static const struct kw_sm_state states[] = {
 	[KW_AGENT_CONNECTING] = {"connecting", ALL | KW_SM_TO(KW_AGENT_WARM), KW_SM_INITIAL},
@@ -26,6 +26,7 @@ static const struct kw_sm_state states[] = {
 	[KW_AGENT_RECONCILING] = {"reconciling", ALL | KW_SM_TO(KW_AGENT_WARM)},
 	[KW_AGENT_STALLED] = {"stalled", ALL | KW_SM_TO(KW_AGENT_WARM)},
 	[KW_AGENT_FAILED] = {"failed", ALL, KW_SM_FAILURE},
+	[KW_AGENT_HELD] = {"held", ALL | KW_SM_TO(KW_AGENT_WARM)},
 };
 
 /* The state is never `warm` while the replica is known to be incomplete. */
@@ -35,13 +36,14 @@ static bool holds(const void *owner, int state)
 	const struct kw_sync *sync = &agent->sync;
 
 	return state != KW_AGENT_WARM ||
-	       (kw_sync_phase(sync) == KW_SYNC_TAIL && sync->progress.equal_us > 0 &&
-		       sync->debt.evicted == 0 && kw_pair_progress(agent->pair)->owed == 0 &&
+	       (kw_sync_phase(sync) == KW_SYNC_TAIL && !kw_brake_holds(&sync->brake) &&
+		       sync->progress.equal_us > 0 && sync->debt.evicted == 0 &&
+		       kw_pair_progress(agent->pair)->owed == 0 &&
 		       kw_quarantine_count(&agent->quarantine) == 0 &&
 		       agent->follow.superblock.complete);
 }
 
-const struct kw_sm_conf kw_agent_machine = {"agent", states, KW_AGENT_FAILED + 1, holds};
+const struct kw_sm_conf kw_agent_machine = {"agent", states, KW_AGENT_HELD + 1, holds};
 
 /* ---- the facts ---- */
 
@@ -118,6 +120,7 @@ static struct kw_judge_facts gather(const struct kw_agent *agent, uint64_t now_u
 		.data = sync->data,
 		.equality = kw_sync_equality(sync, now_us),
 		.paused = sync->intake == KW_SYNC_INTAKE_PAUSED,
+		.held = kw_brake_holds(&sync->brake),
 		.settled = sync->settled,
 		.snapshots = sync->snapshots,
 		.owed = kw_pair_progress(agent->pair)->owed,
@@ -240,6 +243,17 @@ static void say_refusal(struct words *words, const struct kw_agent *agent, enum 
 		say(words, "local server: %s", kw_redis_lost(agent->local.redis));
 }
 
+/* Deletions that wait for approval. */
+static void say_held(struct words *words, const struct kw_agent *agent, enum kw_reason reason)
+{
+	char text[KW_SYNC_WHY];
+
+	if (reason != KW_REASON_HELD)
+		return;
+	kw_brake_words(&agent->sync.brake, text, sizeof text);
+	say(words, "%s", text);
+}
+
 /* Reasons of what the local data lack. */
 static void say_lack(struct words *words, const struct kw_agent *agent, enum kw_reason reason)
 {
@@ -277,6 +291,7 @@ static void describe(
 	}
 	say_proxy(words, agent, reason, now_us);
 	say_refusal(words, agent, reason);
+	say_held(words, agent, reason);
 	say_lack(words, agent, reason);
 	assert(words->text[0]);
 }
@@ -350,6 +365,7 @@ double kw_agent_progress(const struct kw_agent *agent)
 	switch (kw_sync_phase(&agent->sync)) {
 	case KW_SYNC_WAIT:
 	case KW_SYNC_COUNT:
+	case KW_SYNC_SAMPLE:
 	case KW_SYNC_CLAIM:
 		return 0.0;
 	case KW_SYNC_SNAPSHOT:
@@ -359,6 +375,7 @@ double kw_agent_progress(const struct kw_agent *agent)
 		return share < 0.99 ? share : 0.99;
 	case KW_SYNC_SETTLE:
 	case KW_SYNC_PRUNE:
+	case KW_SYNC_HELD:
 		return 0.99;
 	case KW_SYNC_TAIL:
 		break;

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static void scan(struct kw_prune *prune);
+static void proceed(struct kw_prune *prune);
 
 /* ---- the states ---- */
 
@@ -21,6 +21,8 @@ static bool holds(const void *owner, int state)
 		return prune->owed > prune->ignored && prune->done;
 	case KW_PRUNE_WAITING:
 		return prune->owed == prune->ignored && prune->database < prune->database_count;
+	case KW_PRUNE_DELETING:
+		return prune->pass == KW_PRUNE_DELETES && prune->remembered == prune->matched;
 	default:
 		return prune->database < prune->database_count;
 	}
@@ -30,11 +32,14 @@ static const struct kw_sm_state states[] = {
 	[KW_PRUNE_IDLE] = {"idle", KW_SM_TO(KW_PRUNE_LISTING), KW_SM_INITIAL},
 	[KW_PRUNE_LISTING] = {"listing",
 		KW_SM_TO(KW_PRUNE_WAITING) | KW_SM_TO(KW_PRUNE_SCANNING) | KW_SM_TO(KW_PRUNE_IDLE)},
-	[KW_PRUNE_WAITING] = {"waiting", KW_SM_TO(KW_PRUNE_SCANNING) | KW_SM_TO(KW_PRUNE_IDLE)},
+	[KW_PRUNE_WAITING] = {"waiting", KW_SM_TO(KW_PRUNE_SCANNING) | KW_SM_TO(KW_PRUNE_DELETING) |
+						 KW_SM_TO(KW_PRUNE_IDLE)},
 	[KW_PRUNE_SCANNING] = {"scanning",
 		KW_SM_TO(KW_PRUNE_SCANNED) | KW_SM_TO(KW_PRUNE_WAITING) | KW_SM_TO(KW_PRUNE_IDLE)},
-	[KW_PRUNE_SCANNED] = {"scanned",
-		KW_SM_TO(KW_PRUNE_SCANNING) | KW_SM_TO(KW_PRUNE_WAITING) | KW_SM_TO(KW_PRUNE_IDLE)},
+	[KW_PRUNE_SCANNED] = {"scanned", KW_SM_TO(KW_PRUNE_SCANNING) | KW_SM_TO(KW_PRUNE_DELETING) |
+						 KW_SM_TO(KW_PRUNE_WAITING) |
+						 KW_SM_TO(KW_PRUNE_IDLE)},
+	[KW_PRUNE_DELETING] = {"deleting", KW_SM_TO(KW_PRUNE_WAITING) | KW_SM_TO(KW_PRUNE_IDLE)},
 };
 static const struct kw_sm_conf machine = {"prune", states, sizeof states / sizeof *states, holds};
 
@@ -52,6 +57,7 @@ void kw_prune_init(struct kw_prune *prune, struct kw_local *local)
 void kw_prune_stop(struct kw_prune *prune)
 {
 	prune->ignored = prune->owed;
+	kw_buffer_close(&prune->found);
 	move(prune, KW_PRUNE_IDLE);
 }
 
@@ -77,6 +83,8 @@ static bool answered_in_place(struct kw_prune *prune, const struct kw_reply *rep
 
 static void finish(struct kw_prune *prune)
 {
+	if (prune->plan.sample == 0)
+		kw_buffer_close(&prune->found);
 	move(prune, KW_PRUNE_IDLE);
 	prune->done(prune->arg, kw_failed(&prune->failure) ? &prune->failure : NULL);
 }
@@ -88,6 +96,84 @@ static void fail_reply(struct kw_prune *prune, const char *command, const struct
 		reply->text.length ? (const char *)reply->text.data : "");
 }
 
+/* ---- keys remembered: a head and the bytes, one after the other ---- */
+
+struct remembered {
+	uint32_t database, length;
+};
+
+/* The first of those matched, without a gap: once one does not fit, no other is remembered. */
+static void remember(struct kw_prune *prune, uint32_t database, struct kw_slice key)
+{
+	struct remembered head = {database, (uint32_t)key.length};
+	size_t length = kw_buffer_length(&prune->found) + sizeof head + key.length;
+
+	if (prune->pass == KW_PRUNE_DELETES || prune->remembered + 1 != prune->matched ||
+		length > KW_PRUNE_REMEMBER_BYTES)
+		return;
+	kw_buffer_append(&prune->found, &head, sizeof head);
+	kw_buffer_append(&prune->found, key.data, key.length);
+	prune->remembered++;
+}
+
+bool kw_prune_next_key(const struct kw_buffer *found, struct kw_prune_key *key)
+{
+	struct remembered head;
+
+	if (kw_buffer_length(found) == 0)
+		return false;
+	assert(kw_buffer_length(found) >= sizeof head);
+	memcpy(&head, kw_buffer_bytes(found), sizeof head);
+	assert(kw_buffer_length(found) >= sizeof head + head.length);
+	*key = (struct kw_prune_key){
+		head.database, kw_slice(kw_buffer_bytes(found) + sizeof head, head.length)};
+	return true;
+}
+
+void kw_prune_drop_key(struct kw_buffer *found)
+{
+	struct kw_prune_key key;
+
+	if (kw_prune_next_key(found, &key))
+		kw_buffer_consume(found, sizeof(struct remembered) + key.key.length);
+}
+
+/* ---- the walk ---- */
+
+/* The count is complete: delete what was found, if that is allowed. False: the walk is over. */
+static bool begin_deleting(struct kw_prune *prune)
+{
+	if (prune->pass == KW_PRUNE_DELETES || !prune->plan.allows || prune->matched == 0 ||
+		!prune->plan.allows(prune->arg, prune->matched, prune->in_scope))
+		return false;
+	prune->pass = KW_PRUNE_DELETES;
+	prune->database = 0;
+	if (prune->remembered == prune->matched)
+		return true;
+	/* Too many to remember: walk again. */
+	kw_buffer_close(&prune->found);
+	prune->looked_at = prune->in_scope = prune->matched = prune->remembered = 0;
+	return true;
+}
+
+/* DELETES, and all that is deleted is remembered. */
+static bool deletes_remembered(const struct kw_prune *prune)
+{
+	return prune->pass == KW_PRUNE_DELETES && prune->remembered > 0;
+}
+
+static bool is_over(struct kw_prune *prune)
+{
+	if (kw_failed(&prune->failure))
+		return true;
+	if (deletes_remembered(prune))
+		return kw_buffer_length(&prune->found) == 0;
+	/* For consent, "at least so many" is enough. */
+	if (prune->plan.count_only && prune->matched >= KW_PRUNE_COUNT_MAX)
+		return true;
+	return prune->database == prune->database_count && !begin_deleting(prune);
+}
+
 /* Called at each answer: a database is walked when its last SCAN and every UNLINK are answered. */
 static void go_on(struct kw_prune *prune)
 {
@@ -95,13 +181,13 @@ static void go_on(struct kw_prune *prune)
 		return;
 	if (prune->sm.state == KW_PRUNE_SCANNED) {
 		prune->database++;
+		prune->matched_before = prune->matched;
 		snprintf(prune->cursor, sizeof prune->cursor, "0");
 	}
-	if (kw_failed(&prune->failure) || prune->database == prune->database_count ||
-		(prune->plan.count_only && prune->matched >= KW_PRUNE_COUNT_MAX))
+	if (is_over(prune))
 		finish(prune);
 	else
-		scan(prune);
+		proceed(prune);
 }
 
 static void on_unlink(void *arg, const struct kw_reply *reply)
@@ -115,35 +201,59 @@ static void on_unlink(void *arg, const struct kw_reply *reply)
 	go_on(prune);
 }
 
-static bool stale(const struct kw_prune *prune, uint32_t database, struct kw_slice key)
+static bool is_in_scope(const struct kw_prune *prune, uint32_t database, struct kw_slice key)
 {
-	if (!kw_filter_has_key(prune->plan.filter, key) ||
-		kw_local_owns_key(prune->local, database, key))
-		return false;
-	return !prune->plan.keep || !kw_keyset_has(prune->plan.keep, kw_keyset_hash(database, key));
+	return kw_filter_has_key(prune->plan.filter, key) &&
+	       !kw_local_owns_key(prune->local, database, key);
+}
+
+static bool is_kept(const struct kw_prune *prune, uint32_t database, struct kw_slice key)
+{
+	return prune->plan.keep && kw_keyset_has(prune->plan.keep, kw_keyset_hash(database, key));
 }
 
 static void unlink_batch(struct kw_prune *prune, struct kw_slice *argv, int argc)
 {
 	prune->owed++;
+	prune->deleted += (uint64_t)argc - 1;
 	kw_redis_send(prune->local->redis, on_unlink, prune, argc, argv);
 }
 
-static void take_keys(struct kw_prune *prune, const struct kw_reply *keys)
+/* Is the present database's part of the sample complete? */
+static bool is_sampled(const struct kw_prune *prune)
+{
+	uint64_t keys = prune->database_keys[prune->database], all = 0, quota;
+
+	if (prune->plan.sample == 0)
+		return false;
+	for (int i = 0; i < prune->database_count; i++)
+		all += prune->database_keys[i];
+	quota = (uint64_t)((double)prune->plan.sample * (double)keys / (double)all);
+	return prune->matched - prune->matched_before > quota;
+}
+
+/* Returns how many were looked at: a sample can be complete before the last. */
+static size_t take_keys(struct kw_prune *prune, const struct kw_reply *keys)
 {
 	struct kw_slice argv[KW_PRUNE_BATCH + 1];
 	uint32_t database = prune->databases[prune->database];
 	int argc = 1;
+	size_t i;
 
 	argv[0] = kw_slice_text("UNLINK");
-	for (size_t i = 0; i < keys->count; i++) {
+	for (i = 0; i < keys->count && !is_sampled(prune); i++) {
 		struct kw_slice key = keys->elements[i].text;
 
 		prune->looked_at++;
-		if (!stale(prune, database, key))
+		if (!is_in_scope(prune, database, key))
+			continue;
+		prune->in_scope++;
+		if (is_kept(prune, database, key))
 			continue;
 		prune->matched++;
-		if (prune->plan.count_only)
+		if (prune->plan.allows || prune->plan.sample > 0)
+			remember(prune, database, key);
+		if (prune->pass == KW_PRUNE_COUNTS)
 			continue;
 		argv[argc++] = key;
 		if (argc <= KW_PRUNE_BATCH)
@@ -153,12 +263,14 @@ static void take_keys(struct kw_prune *prune, const struct kw_reply *keys)
 	}
 	if (argc > 1)
 		unlink_batch(prune, argv, argc);
+	return i;
 }
 
 static void on_scan(void *arg, const struct kw_reply *reply)
 {
 	struct kw_prune *prune = arg;
 	struct kw_slice cursor;
+	size_t taken;
 
 	if (!answered_in_place(prune, reply))
 		return;
@@ -184,13 +296,52 @@ static void on_scan(void *arg, const struct kw_reply *reply)
 		finish(prune);
 		return;
 	}
-	take_keys(prune, &reply->elements[1]);
+	taken = take_keys(prune, &reply->elements[1]);
+	if (is_sampled(prune) && prune->sm.state != KW_PRUNE_SCANNED) {
+		prune->left_out++;
+		move(prune, KW_PRUNE_SCANNED);
+	} else if (taken < reply->elements[1].count) {
+		prune->left_out++;
+	}
 	go_on(prune);
 }
 
 static void scan(struct kw_prune *prune)
 {
-	enum kw_local_use use = kw_local_use(prune->local, prune->databases[prune->database]);
+	prune->owed++;
+	move(prune, KW_PRUNE_SCANNING);
+	kw_redis_words(prune->local->redis, on_scan, prune, "SCAN", prune->cursor, "COUNT",
+		KW_PRUNE_SCAN_COUNT, NULL);
+}
+
+/* One batch of keys of one database. */
+static void delete_remembered(struct kw_prune *prune, uint32_t database)
+{
+	struct kw_slice argv[KW_PRUNE_BATCH + 1];
+	struct kw_buffer ahead = prune->found; /* a view: the keys stay until the batch is sent */
+	struct kw_prune_key key;
+	int argc = 1;
+
+	argv[0] = kw_slice_text("UNLINK");
+	while (argc <= KW_PRUNE_BATCH && kw_prune_next_key(&ahead, &key) &&
+		key.database == database) {
+		argv[argc++] = key.key;
+		kw_prune_drop_key(&ahead);
+	}
+	assert(argc > 1);
+	move(prune, KW_PRUNE_DELETING);
+	unlink_batch(prune, argv, argc);
+	for (int i = 1; i < argc; i++)
+		kw_prune_drop_key(&prune->found);
+}
+
+/* The next SCAN, or the next batch of keys remembered, when the database can be used. */
+static void proceed(struct kw_prune *prune)
+{
+	struct kw_prune_key key;
+	bool remembered = deletes_remembered(prune) && kw_prune_next_key(&prune->found, &key);
+	uint32_t database = remembered ? key.database : prune->databases[prune->database];
+	enum kw_local_use use = kw_local_use(prune->local, database);
 	const struct kw_databases_delay *delay = kw_databases_delayed(&prune->local->databases);
 
 	switch (use) {
@@ -199,7 +350,7 @@ static void scan(struct kw_prune *prune)
 		 * If the SELECT of another database was put off a moment ago, wait until that is
 		 * over.
 		 */
-		if (delay && delay->database == prune->databases[prune->database]) {
+		if (delay && delay->database == database) {
 			kw_failure_of_class(&prune->failure, delay->class, "SELECT answers \"%s\"",
 				delay->words);
 			finish(prune);
@@ -209,22 +360,22 @@ static void scan(struct kw_prune *prune)
 		return;
 	case KW_USE_REFUSED:
 		kw_failure_set(&prune->failure, KW_E_REFUSED, "SELECT %u is refused (see the log)",
-			prune->databases[prune->database]);
+			database);
 		finish(prune);
 		return;
 	case KW_USE_OK:
 		break;
 	}
-	prune->owed++;
-	move(prune, KW_PRUNE_SCANNING);
-	kw_redis_words(prune->local->redis, on_scan, prune, "SCAN", prune->cursor, "COUNT",
-		KW_PRUNE_SCAN_COUNT, NULL);
+	if (remembered)
+		delete_remembered(prune, database);
+	else
+		scan(prune);
 }
 
 void kw_prune_selected(struct kw_prune *prune)
 {
 	if (prune->sm.state == KW_PRUNE_WAITING)
-		scan(prune);
+		proceed(prune);
 }
 
 static void add_database(void *arg, uint32_t database, uint64_t keys, uint64_t expires)
@@ -235,8 +386,10 @@ static void add_database(void *arg, uint32_t database, uint64_t keys, uint64_t e
 		return;
 	if (prune->plan.database >= 0 && prune->plan.database != (int64_t)database)
 		return;
-	if (prune->database_count < KW_PRUNE_DATABASES_MAX)
+	if (prune->database_count < KW_PRUNE_DATABASES_MAX) {
 		prune->databases[prune->database_count] = database;
+		prune->database_keys[prune->database_count] = keys;
+	}
 	prune->database_count++;
 }
 
@@ -266,13 +419,18 @@ static void on_keyspace(void *arg, const struct kw_reply *reply)
 void kw_prune_start(
 	struct kw_prune *prune, const struct kw_prune_plan *plan, kw_local_done_fn done, void *arg)
 {
+	bool deletes = !plan->count_only && !plan->allows;
+
 	assert(!kw_prune_running(prune));
+	assert(plan->sample == 0 || (plan->count_only && plan->sample < KW_PRUNE_COUNT_MAX));
+	kw_buffer_close(&prune->found);
 	*prune = (struct kw_prune){
 		.local = prune->local,
 		.plan = *plan,
 		.done = done,
 		.arg = arg,
 		.sm = prune->sm,
+		.pass = deletes ? KW_PRUNE_DELETES : KW_PRUNE_COUNTS,
 		.cursor = "0",
 		.owed = prune->owed + 1,
 		.ignored = prune->ignored,

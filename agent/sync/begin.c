@@ -41,10 +41,11 @@ void kw_sync_resume(struct kw_sync *sync)
 	kw_log_info("sync", "resuming behind version %" PRIu64 " of epoch %016" PRIx64,
 		sync->position.version, sync->position.epoch);
 	start_reader(sync, &sync->position);
-	kw_sync_enter(sync, KW_SYNC_TAIL, "there is a position");
+	if (kw_sync_phase(sync) != KW_SYNC_HELD)
+		kw_sync_enter(sync, KW_SYNC_TAIL, "there is a position");
 }
 
-static void wait_again(struct kw_sync *sync, const char *why)
+void kw_sync_wait_again(struct kw_sync *sync, const char *why)
 {
 	kw_sync_enter(sync, KW_SYNC_WAIT, why);
 	sync->in.wait.retry_us = kw_clock_us() + KW_SYNC_RETRY_US;
@@ -87,7 +88,7 @@ static void on_claimed(void *arg, const struct kw_failure *failure)
 	if (kw_sync_phase(sync) != KW_SYNC_CLAIM)
 		return;
 	if (failure && !without_claim(sync, failure)) {
-		wait_again(sync, failure->text);
+		kw_sync_wait_again(sync, failure->text);
 		return;
 	}
 	if (!failure)
@@ -108,7 +109,7 @@ static void on_counted(void *arg, const struct kw_failure *failure)
 	if (kw_sync_phase(sync) != KW_SYNC_COUNT)
 		return;
 	if (failure) {
-		wait_again(sync, failure->text);
+		kw_sync_wait_again(sync, failure->text);
 		return;
 	}
 	sync->counted_keys = sync->walk.matched;
@@ -231,5 +232,9 @@ void kw_sync_decide(struct kw_sync *sync, uint64_t now_us)
 			sync->in.wait.retry_us = now_us + KW_SYNC_RETRY_US;
 		return;
 	}
-	claim(sync);
+	/* A server without our cursor: the operator has consented that its data are replaced. */
+	if (sync->data == KW_SYNC_DATA_FOREIGN)
+		kw_brake_consent(&sync->brake, superblock->epoch);
+	if (kw_sync_may_replace(sync, now_us))
+		claim(sync);
 }

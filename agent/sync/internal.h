@@ -36,9 +36,20 @@ bool kw_sync_server_fits(struct kw_sync *sync);
 /* To WAIT: reader, walk and keys noted are given up. */
 void kw_sync_forget_position(struct kw_sync *sync, const char *why);
 
+/* weigh.c: what may a snapshot delete? May the prune that counted so many delete them? */
+bool kw_sync_may_prune(void *sync, uint64_t deletions, uint64_t keys);
+/* After PRUNE has counted more than that: to HELD. */
+void kw_sync_hold_prune(struct kw_sync *sync, uint64_t now_us);
+/* In HELD: to SETTLE, if the keys can have come back. */
+void kw_sync_watch_held(struct kw_sync *sync, uint64_t now_us);
+/* In WAIT: may the snapshot replace all that is there? If it is not known, to SAMPLE. */
+bool kw_sync_may_replace(struct kw_sync *sync, uint64_t now_us);
+
 /* begin.c, in WAIT: go on from the position, or claim the server for a snapshot, if possible. */
 void kw_sync_decide(struct kw_sync *sync, uint64_t now_us);
-/* To TAIL: read on from the position. */
+/* To WAIT, for a cause that passes: decided again after KW_SYNC_RETRY_US. */
+void kw_sync_wait_again(struct kw_sync *sync, const char *why);
+/* Read on from the position: to TAIL, or HELD goes on. */
 void kw_sync_resume(struct kw_sync *sync);
 
 /* reconcile.c, in SETTLE: to PRUNE when all of the snapshot is acknowledged. */

@@ -9,15 +9,19 @@
 /* clang-format off */
 static const struct kw_sm_state phases[] = {
 	[KW_SYNC_WAIT] = {"wait",
-		KW_SM_TO(KW_SYNC_COUNT) | KW_SM_TO(KW_SYNC_CLAIM) | KW_SM_TO(KW_SYNC_TAIL),
+		KW_SM_TO(KW_SYNC_COUNT) | KW_SM_TO(KW_SYNC_SAMPLE) | KW_SM_TO(KW_SYNC_CLAIM) |
+			KW_SM_TO(KW_SYNC_TAIL),
 		KW_SM_INITIAL},
 	[KW_SYNC_COUNT] = {"count", KW_SM_TO(KW_SYNC_WAIT)},
+	[KW_SYNC_SAMPLE] = {"sample", KW_SM_TO(KW_SYNC_WAIT)},
 	[KW_SYNC_CLAIM] = {"claim", KW_SM_TO(KW_SYNC_WAIT) | KW_SM_TO(KW_SYNC_SNAPSHOT)},
 	[KW_SYNC_SNAPSHOT] = {"snapshot",
 		KW_SM_TO(KW_SYNC_WAIT) | KW_SM_TO(KW_SYNC_SETTLE) | KW_SM_TO(KW_SYNC_TAIL)},
 	[KW_SYNC_SETTLE] = {"settle", KW_SM_TO(KW_SYNC_WAIT) | KW_SM_TO(KW_SYNC_PRUNE)},
 	[KW_SYNC_PRUNE] = {"prune",
-		KW_SM_TO(KW_SYNC_WAIT) | KW_SM_TO(KW_SYNC_SETTLE) | KW_SM_TO(KW_SYNC_TAIL)},
+		KW_SM_TO(KW_SYNC_WAIT) | KW_SM_TO(KW_SYNC_SETTLE) | KW_SM_TO(KW_SYNC_HELD) |
+			KW_SM_TO(KW_SYNC_TAIL)},
+	[KW_SYNC_HELD] = {"held", KW_SM_TO(KW_SYNC_WAIT) | KW_SM_TO(KW_SYNC_SETTLE)},
 	[KW_SYNC_TAIL] = {"tail", KW_SM_TO(KW_SYNC_WAIT)},
 };
 /* clang-format on */
@@ -32,10 +36,11 @@ static bool has_keys_noted(const struct kw_sync *sync)
 	return sync->keyset.count > 0 || sync->keyset.capacity > 0;
 }
 
-/* No part of an earlier snapshot is under way: no reader, no walk, no keys noted. */
+/* No part of an earlier snapshot is under way: no reader, no walk, no sample, no keys noted. */
 static bool is_at_rest(const struct kw_sync *sync)
 {
-	return !is_reading(sync) && !kw_prune_running(&sync->walk) && !has_keys_noted(sync);
+	return !is_reading(sync) && !kw_prune_running(&sync->walk) &&
+	       sync->sample.state == KW_SAMPLE_IDLE && !has_keys_noted(sync);
 }
 
 /* Keys are counted only to find out whether data of others may be replaced. */
@@ -44,6 +49,14 @@ static bool holds_in_count(const struct kw_sync *sync)
 	return !is_reading(sync) && !kw_sync_positioned(sync) && kw_prune_running(&sync->walk) &&
 	       sync->walk.plan.count_only && sync->filter->prefix_count > 0 && !sync->consent &&
 	       sync->data == KW_SYNC_DATA_FOREIGN;
+}
+
+/* Local keys are looked up in the table before it replaces all of them. */
+static bool holds_in_sample(const struct kw_sync *sync)
+{
+	return !is_reading(sync) && !kw_sync_positioned(sync) && kw_prune_running(&sync->walk) &&
+	       sync->walk.plan.count_only && kw_pair_replaces(sync->pair) &&
+	       kw_sync_is_table_enough(sync);
 }
 
 bool kw_sync_is_table_enough(const struct kw_sync *sync)
@@ -89,11 +102,20 @@ static bool holds_in_prune(const struct kw_sync *sync)
 	       sync->walk.plan.keep == &sync->keyset;
 }
 
+/* Changes go on. The keys noted say which local keys may stay, so new ones are noted as well. */
+static bool holds_in_held(const struct kw_sync *sync)
+{
+	return sync->purpose == KW_SYNC_RECONCILE && sync->data == KW_SYNC_DATA_CLAIMED &&
+	       kw_sync_positioned(sync) && !kw_prune_running(&sync->walk) &&
+	       kw_brake_holds(&sync->brake);
+}
+
 /* The reader is on its way to a position, or there is one. No key is left to be pruned. */
 static bool holds_in_tail(const struct kw_sync *sync)
 {
-	return (kw_sync_positioned(sync) || is_reading(sync)) && !kw_prune_running(&sync->walk) &&
-	       !has_keys_noted(sync) && sync->purpose == KW_SYNC_BOOTSTRAP;
+	return !kw_brake_holds(&sync->brake) && (kw_sync_positioned(sync) || is_reading(sync)) &&
+	       !kw_prune_running(&sync->walk) && !has_keys_noted(sync) &&
+	       sync->purpose == KW_SYNC_BOOTSTRAP;
 }
 
 static bool holds(const void *owner, int phase)
@@ -105,6 +127,8 @@ static bool holds(const void *owner, int phase)
 		return is_at_rest(sync);
 	case KW_SYNC_COUNT:
 		return holds_in_count(sync);
+	case KW_SYNC_SAMPLE:
+		return holds_in_sample(sync);
 	case KW_SYNC_CLAIM:
 		return holds_in_claim(sync);
 	case KW_SYNC_SNAPSHOT:
@@ -113,6 +137,8 @@ static bool holds(const void *owner, int phase)
 		return holds_in_settle(sync);
 	case KW_SYNC_PRUNE:
 		return holds_in_prune(sync);
+	case KW_SYNC_HELD:
+		return holds_in_held(sync);
 	case KW_SYNC_TAIL:
 		return holds_in_tail(sync);
 	}

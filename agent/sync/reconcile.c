@@ -26,14 +26,19 @@ static void on_pruned(void *arg, const struct kw_failure *failure)
 {
 	struct kw_sync *sync = arg;
 
-	sync->pruned += sync->walk.matched;
+	sync->pruned += sync->walk.deleted;
 	if (failure) {
 		prune_again(sync, failure);
 		return;
 	}
+	if (kw_prune_denied(&sync->walk)) {
+		kw_sync_hold_prune(sync, kw_clock_us());
+		return;
+	}
 	kw_log_info("sync",
 		"pruned %" PRIu64 " of %" PRIu64 " local keys that the table does not have",
-		sync->walk.matched, sync->walk.looked_at);
+		sync->walk.deleted, sync->walk.looked_at);
+	kw_brake_release(&sync->brake);
 	kw_keyset_close(&sync->keyset);
 	sync->purpose = KW_SYNC_BOOTSTRAP;
 	sync->logged[0] = '\0';
@@ -47,6 +52,7 @@ void kw_sync_settle(struct kw_sync *sync, uint64_t now_us)
 		.filter = sync->filter,
 		.keep = &sync->keyset,
 		.database = -1,
+		.allows = sync->brake.share < 1.0 ? kw_sync_may_prune : NULL,
 	};
 
 	if (!kw_sync_positioned(sync) || !kw_pair_is_level(sync->pair) ||

@@ -20,12 +20,22 @@ void kw_sync_init(struct kw_sync *sync)
 	kw_reread_init(&sync->reread);
 	kw_debt_init(&sync->debt);
 	kw_prune_init(&sync->walk, sync->local);
+	kw_brake_init(&sync->brake, sync->max_prune);
+	kw_sample_init(&sync->sample, sync->follow);
 	kw_sm_init(&sync->sm, &kw_sync_machine, sync, KW_SYNC_WAIT);
 }
 
 void kw_sync_close(struct kw_sync *sync)
 {
+	kw_prune_stop(&sync->walk);
+	kw_sample_close(&sync->sample);
 	kw_keyset_close(&sync->keyset);
+}
+
+void kw_sync_set_max_prune(struct kw_sync *sync, double share)
+{
+	sync->brake.share = share;
+	sync->brake.look_us = 0;
 }
 
 void kw_sync_set_why(struct kw_sync *sync, enum kw_sync_obstacle obstacle, const char *format, ...)
@@ -72,6 +82,8 @@ void kw_sync_forget_position(struct kw_sync *sync, const char *why)
 	kw_follow_stop(sync->follow);
 	kw_pair_abandon(sync->pair);
 	kw_prune_stop(&sync->walk);
+	kw_sample_stop(&sync->sample);
+	kw_brake_release(&sync->brake);
 	kw_keyset_close(&sync->keyset);
 	kw_progress_reset(&sync->progress);
 	sync->position = (struct kw_cursor){0};
@@ -134,6 +146,7 @@ void kw_sync_assessed(struct kw_sync *sync, bool continuous)
 		sync->data = facts->cursor_kind == KW_CURSOR_OURS ? KW_SYNC_DATA_OURS
 								  : KW_SYNC_DATA_FOREIGN;
 		sync->counted_keys = KW_CLAIM_NOT_COUNTED;
+		kw_brake_forget_approval(&sync->brake);
 		sync->in.wait.retry_us = 0;
 		sync->save.error[0] = '\0';
 		kw_debt_assess(&sync->debt, facts->evicted, facts->resets);
@@ -152,7 +165,9 @@ void kw_sync_gone(struct kw_sync *sync)
 {
 	kw_pair_detach(sync->pair);
 	kw_prune_stop(&sync->walk);
-	if (kw_sync_phase(sync) == KW_SYNC_COUNT || kw_sync_phase(sync) == KW_SYNC_CLAIM)
+	kw_sample_stop(&sync->sample);
+	if (kw_sync_phase(sync) == KW_SYNC_COUNT || kw_sync_phase(sync) == KW_SYNC_SAMPLE ||
+		kw_sync_phase(sync) == KW_SYNC_CLAIM)
 		kw_sync_enter(sync, KW_SYNC_WAIT, "the local server is gone");
 	if (kw_sync_phase(sync) == KW_SYNC_PRUNE)
 		kw_sync_enter(sync, KW_SYNC_SETTLE, "the local server is gone");
@@ -184,7 +199,8 @@ static void restart_reader(struct kw_sync *sync, uint64_t now_us)
 static void hold_or_poll(struct kw_sync *sync)
 {
 	enum kw_sync_phase phase = kw_sync_phase(sync);
-	bool reading = phase == KW_SYNC_TAIL || phase == KW_SYNC_SNAPSHOT ||
+	bool reading = phase == KW_SYNC_TAIL || phase == KW_SYNC_HELD ||
+		       phase == KW_SYNC_SNAPSHOT ||
 		       (phase == KW_SYNC_SETTLE && !kw_sync_positioned(sync));
 	bool polling = reading && sync->intake == KW_SYNC_INTAKE_OPEN;
 
@@ -224,10 +240,18 @@ void kw_sync_step(struct kw_sync *sync, uint64_t now_us)
 	case KW_SYNC_SNAPSHOT:
 		restart_reader(sync, now_us);
 		break;
+	case KW_SYNC_HELD:
+		restart_reader(sync, now_us);
+		if (kw_sync_phase(sync) == KW_SYNC_HELD)
+			kw_sync_watch_held(sync, now_us);
+		break;
 	case KW_SYNC_TAIL:
 		restart_reader(sync, now_us);
 		if (kw_sync_phase(sync) == KW_SYNC_TAIL)
 			kw_sync_mend(sync, now_us);
+		break;
+	case KW_SYNC_SAMPLE:
+		kw_sample_tick(&sync->sample);
 		break;
 	case KW_SYNC_COUNT:
 	case KW_SYNC_CLAIM:

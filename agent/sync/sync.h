@@ -6,12 +6,16 @@
  *   │ WAIT │ may be claimed  ┌───────┐ claimed ┌──────────┐  bootstrap    │ TAIL │
  *   └──────┘────────────────▶│ CLAIM │────────▶│ SNAPSHOT │──────────────▶└──────┘
  *     │  ▲                   └───────┘         └──────────┘                  ▲ pruned
- *     ▼  │ counted                                   │ reconcile             │
- *   ┌───────┐                                        ▼                       │
- *   │ COUNT │                                   ┌────────┐ acknowledged ┌───────┐
- *   └───────┘                                   │ SETTLE │─────────────▶│ PRUNE │
- *   (only if some                               └────────┘◀─────────────└───────┘
- *   prefixes are followed)                                 refused, or the server is gone
+ *     ▼  │ counted, sampled                          │ reconcile             │
+ *   ┌────────┐                                       ▼                       │
+ *   │ COUNT  │                                  ┌────────┐ acknowledged ┌───────┐
+ *   │ SAMPLE │                                  │ SETTLE │─────────────▶│ PRUNE │
+ *   └────────┘                                  └────────┘◀─────────────└───────┘
+ *                                                 ▲  refused, or the server │ too many would
+ *                          approved, or keys that │  is gone                ▼ be deleted
+ *                                    may be back  │                     ┌──────┐
+ *                                                 └─────────────────────│ HELD │
+ *                                                                       └──────┘
  *
  *   from every phase: WAIT, when the position is lost, or the local server is another
  *
@@ -22,8 +26,13 @@
  * with the first consistent pass whose records are all acknowledged. Only then does the set of keys
  * name every key that may stay.
  *
+ * COUNT counts keys of others, if only some prefixes are followed. PRUNE counts before it deletes:
+ * if the brake (brake.h) finds too many, nothing is deleted, and HELD goes on with the changes.
+ *
  * A mode that replaces all local data at once (kw_pair_replaces) always needs consent. It has no
- * COUNT, SETTLE and PRUNE: its CLAIM makes the server ready to load, and TAIL follows on SNAPSHOT.
+ * COUNT, SETTLE, PRUNE and HELD: its CLAIM makes the server ready to load, and TAIL follows on
+ * SNAPSHOT. Before the claim, SAMPLE looks some local keys up in the table. If the snapshot would
+ * delete too many, the brake holds in WAIT, and the server serves the data that it has.
  *
  * The agent tells the sync what happens to the local server, the reader what it finds. The sync
  * acts in kw_sync_step. Loop thread only.
@@ -33,6 +42,7 @@
 
 #include "base/backoff.h"
 #include "base/sm.h"
+#include "brake.h"
 #include "claim.h"
 #include "debt.h"
 #include "fit.h"
@@ -48,6 +58,7 @@
 #include "progress.h"
 #include "reread.h"
 #include "resume.h"
+#include "sample.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -62,6 +73,7 @@ struct kw_sync {
 	const struct kw_filter *filter;
 	struct kw_quarantine *quarantine;
 	bool consent;
+	double max_prune;       /* until kw_sync_set_max_prune */
 	uint64_t warm_lag_us;   /* a moment of equality counts for so long; can change */
 	void (*due)(void *arg); /* wants kw_sync_step in this turn of the loop */
 	void *arg;
@@ -70,7 +82,11 @@ struct kw_sync {
 	union {          /* what belongs to the present phase alone; zeroed when it is entered */
 		struct {
 			uint64_t retry_us; /* decide not before */
+			uint64_t weighed;  /* the table of this epoch may replace all */
 		} wait;
+		struct {
+			uint64_t epoch; /* of the table that is sampled */
+		} sample;
 		struct {
 			uint64_t epoch; /* of the table that the claim is for */
 		} claim;
@@ -97,6 +113,8 @@ struct kw_sync {
 	uint64_t passed;       /* the proxy need not keep tombstones up to here for this agent */
 	struct kw_keyset keyset;
 	struct kw_prune walk;
+	struct kw_brake brake;
+	struct kw_sample sample;
 	struct kw_progress progress;
 
 	struct kw_reread reread;
@@ -154,6 +172,9 @@ int kw_sync_approve(struct kw_sync *sync, char finding[KW_SYNC_WHY], struct kw_e
  * reader begins after it.
  */
 struct kw_reader_sink kw_sync_sink(struct kw_sync *sync);
+
+/* apply.max_prune, changed at run time. */
+void kw_sync_set_max_prune(struct kw_sync *sync, double share);
 
 /* Take in nothing more until it is resumed; or nothing ever again, because the agent ends. */
 void kw_sync_pause(struct kw_sync *sync, bool paused);

@@ -1,0 +1,114 @@
+#include "brake.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+void kw_brake_init(struct kw_brake *brake, double share)
+{
+	assert(share >= 0.0 && share <= 1.0);
+	*brake = (struct kw_brake){.share = share};
+	kw_backoff_init(&brake->looks, KW_BRAKE_LOOK_LEAST_MS, KW_BRAKE_LOOK_MOST_MS);
+}
+
+uint64_t kw_brake_bound(double share, uint64_t keys)
+{
+	double allowed = share * (double)keys;
+
+	if (share >= 1.0)
+		return keys;
+	return allowed > KW_BRAKE_FLOOR ? (uint64_t)allowed : KW_BRAKE_FLOOR;
+}
+
+bool kw_brake_must_count(const struct kw_brake *brake, uint64_t epoch, uint64_t keys)
+{
+	const struct kw_brake_finding most = {.epoch = epoch, .deletions = keys, .keys = keys};
+
+	return !kw_brake_allows(brake, &most);
+}
+
+static bool is_approved(const struct kw_brake *brake, const struct kw_brake_finding *finding)
+{
+	return brake->approval.epoch != 0 && brake->approval.epoch == finding->epoch &&
+	       finding->deletions <= brake->approval.most;
+}
+
+bool kw_brake_allows(const struct kw_brake *brake, const struct kw_brake_finding *finding)
+{
+	return brake->share >= 1.0 ||
+	       finding->deletions <= kw_brake_bound(brake->share, finding->keys) ||
+	       is_approved(brake, finding);
+}
+
+bool kw_brake_hold(struct kw_brake *brake, const struct kw_brake_finding *finding, uint64_t now_us)
+{
+	bool begins = brake->state != KW_BRAKE_HOLDS;
+
+	assert(!kw_brake_allows(brake, finding) && finding->epoch != 0);
+	brake->state = KW_BRAKE_HOLDS;
+	brake->finding = *finding;
+	if (begins) {
+		kw_backoff_reset(&brake->looks);
+		brake->holds++;
+	}
+	brake->look_us = now_us + kw_backoff_next_us(&brake->looks);
+	return begins;
+}
+
+bool kw_brake_may_release(const struct kw_brake *brake, uint64_t local, uint64_t table)
+{
+	const struct kw_brake_finding least = {
+		.epoch = brake->finding.epoch,
+		.deletions = local > table ? local - table : 0,
+		.keys = local,
+	};
+
+	assert(brake->state == KW_BRAKE_HOLDS);
+	return kw_brake_allows(brake, &least);
+}
+
+void kw_brake_release(struct kw_brake *brake)
+{
+	brake->state = KW_BRAKE_FREE;
+	brake->finding = (struct kw_brake_finding){0};
+}
+
+/*
+ * Keys can come and go before the approval is used, and a sample varies: a tenth more is the same
+ * finding. No server has so many keys that this overflows.
+ */
+void kw_brake_approve(struct kw_brake *brake)
+{
+	uint64_t deletions = brake->finding.deletions;
+	uint64_t margin = deletions / 10;
+
+	assert(brake->state == KW_BRAKE_HOLDS);
+	brake->approval.epoch = brake->finding.epoch;
+	brake->approval.most = deletions + (margin > KW_BRAKE_FLOOR ? margin : KW_BRAKE_FLOOR);
+	kw_brake_release(brake);
+}
+
+void kw_brake_consent(struct kw_brake *brake, uint64_t epoch)
+{
+	brake->approval.epoch = epoch;
+	brake->approval.most = UINT64_MAX;
+}
+
+void kw_brake_forget_approval(struct kw_brake *brake)
+{
+	brake->approval.epoch = 0;
+}
+
+void kw_brake_words(const struct kw_brake *brake, char *text, size_t room)
+{
+	const struct kw_brake_finding *finding = &brake->finding;
+
+	assert(brake->state == KW_BRAKE_HOLDS);
+	snprintf(text, room,
+		"the table lacks %s%" PRIu64 " of %" PRIu64
+		" local keys, and apply.max_prune=%g lets %" PRIu64
+		" go: none is deleted. If they may be deleted: keywakectl approve. If not, bring "
+		"them back on the primary; that releases this by itself",
+		finding->estimated ? "about " : "", finding->deletions, finding->keys, brake->share,
+		kw_brake_bound(brake->share, finding->keys));
+}
