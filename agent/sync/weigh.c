@@ -144,8 +144,7 @@ static void on_walked(void *arg, const struct kw_failure *failure)
 	struct kw_sync *sync = arg;
 
 	assert(kw_sync_phase(sync) == KW_SYNC_SAMPLE);
-	if (failure &&
-		(failure->answer == KW_SERVER_E_NONE || failure->answer == KW_SERVER_E_LOADING))
+	if (failure && failure->answer == KW_SERVER_E_LOADING)
 		kw_sync_wait_again(sync, failure->text);
 	else if (failure)
 		weigh_by_counts(sync);

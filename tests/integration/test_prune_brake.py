@@ -62,3 +62,220 @@ def test_a_primary_that_came_back_empty_deletes_nothing(bed, mode):
     assert "approved by the operator" in pair.agent.tail(1000)
     status = pair.agent.status()
     assert status["held"] == 0 and pair.agent.ctl("approve").returncode == 2, status
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_keys_that_come_back_release_it(bed, mode):
+    pair = filled(bed, mode)
+    come_back_empty(pair)
+    held(pair)
+    data.fill_plain(pair.primary, KEYS)
+    pair.settle(timeout=120)
+    status = pair.agent.status()
+    assert status["held"] == 0 and status["holds"] == 1, status
+    assert pair.replica.command("DBSIZE") == KEYS
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_it_holds_across_restarts_of_agent_and_proxy(bed, mode):
+    pair = filled(bed, mode)
+    come_back_empty(pair)
+    held(pair)
+    pair.agent.kill()
+    pair.agent.restart()
+    held(pair)
+    pair.proxy.kill()
+    pair.agent.wait_state("connecting")
+    pair.proxy.restart()
+    held(pair)
+    assert pair.agent.stop() == 0
+    pair.agent.restart()
+    held(pair)
+    pair.agent.ctl_ok("approve")
+    pair.settle()
+    assert pair.replica.command("DBSIZE") == 0
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_restarted_local_server_stays_held(bed, mode):
+    pair = filled(bed, mode)
+    come_back_empty(pair)
+    held(pair)
+    pair.replica.command("SAVE")
+    pair.replica.kill()
+    pair.agent.wait_state("connecting")
+    pair.replica.restart()
+    held(pair)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_an_approval_is_for_one_finding(bed, mode):
+    """What was approved of one table is not approved of the next one."""
+    pair = filled(bed, mode)
+    come_back_empty(pair)
+    held(pair)
+    pair.agent.rpc("pause")
+    pair.agent.ctl_ok("approve")
+    pair.proxy.kill()
+    pair.agent.wait_state("lagging", "connecting")
+    pair.proxy.restart()
+    pair.agent.rpc("resume")
+    held(pair)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_share_of_one_switches_it_off(bed, mode):
+    pair = filled(bed, mode, apply__max_prune=1)
+    come_back_empty(pair)
+    pair.wait_same(60)
+    assert pair.replica.command("DBSIZE") == 0
+    assert pair.agent.status()["holds"] == 0
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_share_that_is_raised_releases_it(bed, mode):
+    pair = filled(bed, mode)
+    come_back_empty(pair)
+    held(pair)
+    pair.agent.ctl_ok("config", "set", "apply.max_prune", 1)
+    pair.wait_same(60)
+    assert pair.replica.command("DBSIZE") == 0
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_thousand_keys_may_always_go(bed, mode):
+    pair = filled(bed, mode, keys=1000, apply__max_prune=0)
+    come_back_empty(pair)
+    pair.wait_same(60)
+    assert pair.replica.command("DBSIZE") == 0
+    assert pair.agent.status()["holds"] == 0
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_share_of_the_keys_may_go(bed, mode):
+    pair = filled(bed, mode, keys=10_000)
+    come_back_empty(pair, 8_500)
+    pair.wait_same(60)
+    pair.settle()
+    assert pair.replica.command("DBSIZE") == 8_500
+    assert pair.agent.status()["holds"] == 0
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_more_than_the_share_is_told_apart_by_a_sample(bed, mode):
+    """Far more keys than a sample has."""
+    pair = filled(bed, mode, keys=20_000)
+    come_back_empty(pair, 10_000)
+    status = pair.agent.wait_state("held", timeout=60)
+    assert 8_500 < status["held"] < 11_500 and status["held_of"] == 20_000, status
+    assert pair.replica.command("DBSIZE") == 20_000
+    data.fill_plain(pair.primary, 20_000)
+    pair.settle(timeout=120)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_the_primary_says_passes_at_once(bed, mode):
+    """A flush, and deletes one by one, are no inference."""
+    pair = filled(bed, mode)
+    with pair.primary.client() as client:
+        for start in range(0, 2000, 500):
+            client.delete(*(f"key:{i}" for i in range(start, start + 500)))
+    pair.settle()
+    assert pair.replica.command("DBSIZE") == KEYS - 2000
+    pair.primary.command("FLUSHALL")
+    pair.settle()
+    assert pair.replica.command("DBSIZE") == 0 and pair.agent.status()["holds"] == 0
+
+
+def test_changes_go_on_while_a_prune_waits(bed):
+    pair = filled(bed, "commands")
+    come_back_empty(pair)
+    held(pair)
+    with pair.primary.client() as client:
+        client.set("key:1", "new")
+        client.set("other", "1")
+    wait_for(lambda: pair.replica.command("GET", "other") == b"1" and
+             pair.replica.command("GET", "key:1") == b"new", "the changes come")
+    pair.primary.command("DEL", "key:1")
+    wait_for(lambda: pair.replica.command("EXISTS", "key:1") == 0, "the delete comes")
+    assert pair.agent.status()["state"] == "held"
+    pair.primary.command("FLUSHALL")
+    pair.settle(timeout=120)
+    assert pair.replica.command("DBSIZE") == 0, pair.agent.status()
+
+
+def test_the_connection_to_the_server_may_break_while_a_prune_waits(bed):
+    pair = filled(bed, "commands")
+    come_back_empty(pair)
+    held(pair)
+    pair.replica.command("CLIENT", "KILL", "TYPE", "normal")
+    with pair.primary.client() as client:
+        client.set("other", 1)
+    wait_for(lambda: pair.replica.command("EXISTS", "other") == 1, "changes go on")
+    pair.agent.wait_state("held")
+    pair.agent.ctl_ok("approve")
+    pair.replica.command("CLIENT", "KILL", "TYPE", "normal")
+    pair.settle(timeout=60)
+    assert pair.replica.command("DBSIZE") == 1
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_paused_agent_keeps_the_finding(bed, mode):
+    pair = filled(bed, mode)
+    come_back_empty(pair)
+    held(pair)
+    pair.agent.ctl_ok("pause")
+    pair.agent.wait_state("lagging", reason="paused")
+    pair.agent.ctl_ok("resume")
+    held(pair)
+    pair.agent.ctl_ok("resync")
+    held(pair)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_another_proxy_may_be_followed_instead(bed, mode):
+    """The way out when the empty proxy is the wrong one."""
+    pair = filled(bed, mode)
+    keeper = bed.server("keeper")
+    data.fill_plain(keeper, KEYS)
+    other = bed.proxy(keeper, name="other")
+    other.wait_live()
+    come_back_empty(pair)
+    held(pair)
+    pair.agent.rpc("retarget", proxy=next(iter(other.listen.values())))
+    pair.agent.wait_warm(60)
+    pair.primary = keeper
+    pair.settle()
+
+
+def test_only_the_keys_that_are_followed_count(bed):
+    """Keys of other prefixes and databases are neither deleted nor part of the share."""
+    replica = bed.server("replica")
+    data.fill_plain(replica, 20_000, prefix="others:")
+    data.fill_plain(replica, 20_000, database=3)
+    primary = bed.server("primary")
+    data.fill_plain(primary, KEYS)
+    proxy = bed.proxy(primary)
+    agent = bed.agent(proxy, replica, filter__prefixes=["key:"], filter__databases=[0])
+    agent.wait_warm()
+    proxy.kill()
+    primary.kill()
+    primary.start()
+    proxy.restart()
+    status = agent.wait_state("held", timeout=60)
+    assert status["held"] == KEYS and status["held_of"] == KEYS, status
+    assert replica.command("DBSIZE") == 20_000 + KEYS
+    data.fill_plain(primary, KEYS)
+    agent.wait_warm(120)
+    assert replica.command("DBSIZE") == 20_000 + KEYS
+
+
+def test_consent_covers_the_data_that_it_was_given_for(bed):
+    """The first claim of a server without our cursor: the operator said that its data may go."""
+    replica = bed.server("replica")
+    data.fill_plain(replica, KEYS, prefix="others:")
+    primary = bed.server("primary")
+    data.fill_plain(primary, 10)
+    agent = bed.agent(bed.proxy(primary), replica, apply__consent=True)
+    agent.wait_warm()
+    assert replica.command("DBSIZE") == 10
