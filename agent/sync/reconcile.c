@@ -46,6 +46,12 @@ static void on_pruned(void *arg, const struct kw_failure *failure)
 	kw_sync_enter(sync, KW_SYNC_TAIL, "pruned");
 }
 
+/* Not while the proxy is away: it can come back with keys that this snapshot lacked. */
+static bool is_table_there(const struct kw_sync *sync)
+{
+	return kw_follow_up(sync->follow) && sync->follow->superblock.epoch != 0;
+}
+
 void kw_sync_settle(struct kw_sync *sync, uint64_t now_us)
 {
 	const struct kw_prune_plan plan = {
@@ -56,8 +62,13 @@ void kw_sync_settle(struct kw_sync *sync, uint64_t now_us)
 	};
 
 	if (!kw_sync_positioned(sync) || !kw_pair_is_level(sync->pair) ||
-		!kw_local_ready(sync->local) || now_us < sync->in.settle.retry_us)
+		!kw_local_ready(sync->local) || now_us < sync->in.settle.retry_us ||
+		sync->intake != KW_SYNC_INTAKE_OPEN || !is_table_there(sync))
 		return;
+	if (sync->follow->superblock.epoch != sync->position.epoch) {
+		kw_sync_restart(sync, "the proxy's table is another one now");
+		return;
+	}
 	kw_prune_start(&sync->walk, &plan, on_pruned, sync);
 	kw_sync_enter(sync, KW_SYNC_PRUNE, "all of the snapshot is acknowledged");
 }
