@@ -1,6 +1,7 @@
 #include "rdb/payload.h"
 
 #include "rdb/payload_type.h"
+#include "rdb/payload_visit.h"
 
 /* The footer's version; 0 when there is no footer. */
 static uint16_t footer_version(struct kw_slice payload)
@@ -55,55 +56,71 @@ bool kw_payload_is_vector_set(struct kw_slice payload, unsigned *encoding)
 	return true;
 }
 
-const char *kw_payload_type_name(struct kw_slice payload)
+enum kw_value_kind kw_payload_kind(struct kw_slice payload)
 {
 	if (payload.length < KW_PAYLOAD_FOOTER + 1)
-		return "unknown";
+		return KW_VALUE_UNKNOWN;
 	switch (*(const uint8_t *)payload.data) {
 	case KW_RDB_STRING:
-		return "string";
+		return KW_VALUE_STRING;
 	case KW_RDB_LIST:
 	case KW_RDB_LIST_ZIPLIST:
 	case KW_RDB_LIST_QUICKLIST:
 	case KW_RDB_LIST_QUICKLIST_2:
-		return "list";
+		return KW_VALUE_LIST;
 	case KW_RDB_SET:
 	case KW_RDB_SET_INTSET:
 	case KW_RDB_SET_LISTPACK:
-		return "set";
+		return KW_VALUE_SET;
 	case KW_RDB_ZSET:
 	case KW_RDB_ZSET_2:
 	case KW_RDB_ZSET_ZIPLIST:
 	case KW_RDB_ZSET_LISTPACK:
-		return "zset";
+		return KW_VALUE_ZSET;
 	case KW_RDB_HASH:
 	case KW_RDB_HASH_ZIPMAP:
 	case KW_RDB_HASH_ZIPLIST:
 	case KW_RDB_HASH_LISTPACK:
 	case KW_RDB_HASH_2_OR_PRE_GA:
-		return "hash";
+		return KW_VALUE_HASH;
 	case KW_RDB_STREAM:
 	case KW_RDB_STREAM_2:
 	case KW_RDB_STREAM_3:
-		return "stream";
+		return KW_VALUE_STREAM;
 	case KW_RDB_MODULE_2:
-		return "module";
+		return KW_VALUE_MODULE;
 	default:
 		break;
 	}
 	if (footer_version(payload) >= KW_RDB_VERSION_VALKEY)
-		return "unknown";
+		return KW_VALUE_UNKNOWN;
 	switch (*(const uint8_t *)payload.data) {
 	case KW_RDB_HASH_LISTPACK_EX_PRE_GA:
 	case KW_RDB_HASH_METADATA:
 	case KW_RDB_HASH_LISTPACK_EX:
-		return "hash";
+		return KW_VALUE_HASH;
 	case KW_RDB_STREAM_4:
 	case KW_RDB_STREAM_5:
-		return "stream";
+		return KW_VALUE_STREAM;
 	default:
-		return "unknown";
+		return KW_VALUE_UNKNOWN;
 	}
+}
+
+const char *kw_payload_type_name(struct kw_slice payload)
+{
+	static const char *const names[] = {
+		[KW_VALUE_UNKNOWN] = "unknown",
+		[KW_VALUE_STRING] = "string",
+		[KW_VALUE_LIST] = "list",
+		[KW_VALUE_SET] = "set",
+		[KW_VALUE_HASH] = "hash",
+		[KW_VALUE_ZSET] = "zset",
+		[KW_VALUE_STREAM] = "stream",
+		[KW_VALUE_MODULE] = "module",
+	};
+
+	return names[kw_payload_kind(payload)];
 }
 
 int kw_payload_text(

@@ -17,6 +17,7 @@
 #include "payload_build.h"
 #include "payload_peer.h"
 #include "rdb/payload.h"
+#include "rdb/payload_visit.h"
 
 static const char *first_binary = "/usr/bin/redis-server";
 static const char *second_binary = "/usr/bin/redis-server";
@@ -109,6 +110,32 @@ static void assert_digests(struct kw_hash128 a, struct kw_hash128 b, bool equal,
 		fail_msg("%s: the digests %s", what, equal ? "differ" : "agree");
 }
 
+/* What the payload says of its size is what the server says. */
+static void assert_size(struct peer *peer, const char *key, struct kw_slice payload)
+{
+	static const char *const commands[] = {
+		[KW_VALUE_STRING] = "STRLEN",
+		[KW_VALUE_LIST] = "LLEN",
+		[KW_VALUE_SET] = "SCARD",
+		[KW_VALUE_HASH] = "HLEN",
+		[KW_VALUE_ZSET] = "ZCARD",
+		[KW_VALUE_MODULE] = NULL,
+	};
+	const char *command = commands[kw_payload_kind(payload)];
+	struct kw_buffer reply = {0};
+	struct kw_error error;
+	uint64_t size;
+
+	if (!command)
+		return;
+	if (kw_payload_size(payload, &size, &error))
+		fail_msg("%s: %s", key, error.text);
+	assert_int_equal(peer_words(peer, &reply, command, key, NULL), ':');
+	kw_buffer_append(&reply, "", 1);
+	assert_int_equal(size, strtoull((const char *)kw_buffer_bytes(&reply), NULL, 10));
+	kw_buffer_close(&reply);
+}
+
 /* first -> second -> first under another name: three digests that agree. */
 static void assert_travels(const char *key)
 {
@@ -117,9 +144,11 @@ static void assert_travels(const char *key)
 
 	dump(&first, key, &payload);
 	here = digest_of(build_slice(&payload));
+	assert_size(&first, key, build_slice(&payload));
 	restore(&second, key, build_slice(&payload));
 	dump(&second, key, &payload);
 	there = digest_of(build_slice(&payload));
+	assert_size(&second, key, build_slice(&payload));
 	assert_digests(here, there, true, key);
 	if (strcmp(first_binary, second_binary) == 0) {
 		restore(&first, "back", build_slice(&payload));
