@@ -5,11 +5,21 @@
 #include "remote/memory.h"
 #include "remote/rdma/keys.h"
 #include "remote/remote.h"
+#include "table/table.h"
 
 #include <stddef.h>
 
+static int name_check(const char *text, struct kw_error *error)
+{
+	return *text ? kw_proxy_name_check(text, error) : KW_OK;
+}
+
 const struct kw_config_key kw_proxy_config_keys[] = {
 	KW_CONFIG_REDIS("The primary", "the primary", kw_redis_address_check),
+	{"name", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
+		"This proxy's identity for agents, printable ASCII, kept over restarts; empty: the "
+		"host's name and redis.address.",
+		name_check},
 	{"listen", KW_CONFIG_TEXTS, "[\"shm:///run/keywake/proxy.shm\"]", false, 0, 0, NULL,
 		"Where agents connect: shm:///path, tcp://host:port, rdma://host:port; any "
 		"number.",

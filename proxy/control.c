@@ -8,6 +8,7 @@
 #include "control/json_text.h"
 #include "remote/rdma/counts.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 #define SESSIONS_SHOWN 256
@@ -18,9 +19,26 @@ static double ratio(uint64_t part, uint64_t whole)
 	return whole ? (double)part / (double)whole : 0;
 }
 
-static json_t *table_json(const struct kw_table_stats *t)
+static json_t *history_json(const struct kw_history *history)
 {
-	return json_pack("{s:I,s:I,s:I,s:f,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "live_bytes",
+	static const char *const standings[] = {
+		[KW_HISTORY_NONE] = "none",
+		[KW_HISTORY_AWAITED] = "not asked yet",
+		[KW_HISTORY_TOLD] = "told",
+		[KW_HISTORY_UNTOLD] = "the primary tells none",
+	};
+	char proxy[24];
+
+	snprintf(proxy, sizeof proxy, "%016" PRIx64, history->proxy);
+	return json_pack("{s:s,s:s,s:s,s:I,s:s,s:s}", "standing", standings[history->standing],
+		"replid", history->replid, "replid2", history->replid2, "second_offset",
+		(json_int_t)history->second_offset, "proxy", proxy, "proxy_name",
+		history->proxy_name);
+}
+
+static json_t *table_json(const struct kw_table *table, const struct kw_table_stats *t)
+{
+	return json_pack("{s:I,s:I,s:I,s:f,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:o}", "live_bytes",
 		(json_int_t)t->live_bytes, "used_bytes", (json_int_t)t->used_bytes,
 		"capacity_bytes", (json_int_t)t->capacity_bytes, "utilisation",
 		ratio(t->live_bytes, t->used_bytes), "payload_bytes", (json_int_t)t->payload_bytes,
@@ -28,7 +46,8 @@ static json_t *table_json(const struct kw_table_stats *t)
 		"tombstone_floor", (json_int_t)t->tombstone_floor, "written_bytes",
 		(json_int_t)t->written_bytes, "cleaned_bytes", (json_int_t)t->cleaned_bytes,
 		"cleaner_us", (json_int_t)t->cleaner_us, "index_slots", (json_int_t)t->index_slots,
-		"given_back_bytes", (json_int_t)t->given_back_bytes);
+		"given_back_bytes", (json_int_t)t->given_back_bytes, "history",
+		history_json(kw_table_history(table)));
 }
 
 /* How much of the primary's time fetching takes, and whether keys wait for that. */
@@ -176,10 +195,10 @@ static void on_status(void *arg, struct kw_rpc_call *call, const json_t *params)
 		kw_source_state_name(kw_source_state(proxy->source)), "reason",
 		kw_json_text(kw_source_reason(proxy->source)), "epoch", (json_int_t)proxy->epoch,
 		"version", (json_int_t)t->version, "keys", (json_int_t)t->keys, "dirty_keys",
-		(json_int_t)s->dirty_keys, "table", table_json(t), "agents", (int)figures.agents,
-		"progress", scan_progress(proxy, s), "fresh_us", (json_int_t)super->fresh_us,
-		"scanned", (json_int_t)s->scanned, "full_waiting", (json_int_t)s->full_waiting,
-		"clock_skew_us", (json_int_t)s->clock_skew_us, "redis",
+		(json_int_t)s->dirty_keys, "table", table_json(proxy->table, t), "agents",
+		(int)figures.agents, "progress", scan_progress(proxy, s), "fresh_us",
+		(json_int_t)super->fresh_us, "scanned", (json_int_t)s->scanned, "full_waiting",
+		(json_int_t)s->full_waiting, "clock_skew_us", (json_int_t)s->clock_skew_us, "redis",
 		kw_config_text(proxy->daemon.config, "redis.address"), "uptime_s",
 		(json_int_t)((kw_wall_us() - proxy->started_us) / 1000000));
 	json_object_set_new(status, "missing_keys", json_integer((json_int_t)s->missing_keys));

@@ -16,6 +16,7 @@
 /* Addresses beyond table.max_bytes, so that the limit can be raised without a restart. */
 #define RESERVE_FACTOR 4
 #define GRACE_US 100000
+#define FULL_NAME 1024     /* of a proxy: host and address */
 #define REFUSALS_LOGGED 10 /* a second */
 #define MAX_BYTES_LEAST (UINT64_C(64) << 20)
 #define MAX_BYTES_MOST (KW_RESERVE_MAX / 2) /* room to raise it is left */
@@ -341,6 +342,21 @@ static int listen_all(struct kw_proxy *proxy, struct kw_error *error)
 	return KW_OK;
 }
 
+/* The default differs between the proxies of a host, and is the same after a restart. */
+static void read_name(const struct kw_config *config, char name[FULL_NAME])
+{
+	const char *given = kw_config_text(config, "name");
+	char host[256] = "";
+
+	if (*given) {
+		snprintf(name, FULL_NAME, "%s", given);
+		return;
+	}
+	if (gethostname(host, sizeof host - 1) < 0)
+		host[0] = '\0';
+	snprintf(name, FULL_NAME, "%s/%s", host, kw_config_text(config, "redis.address"));
+}
+
 static int make_source(struct kw_proxy *proxy, struct kw_error *error)
 {
 	const struct kw_config *config = proxy->daemon.config;
@@ -348,7 +364,9 @@ static int make_source(struct kw_proxy *proxy, struct kw_error *error)
 	size_t count = kw_config_count(config, "source.databases");
 	int64_t *databases = kw_alloc((count + 1) * sizeof *databases);
 	struct kw_buffer password = {0};
+	char name[FULL_NAME];
 	struct kw_source_options options = {
+		.name = name,
 		.databases = count ? databases : NULL,
 		.database_count = count,
 		.keys_per_second = (uint64_t)kw_config_integer(config, "source.keys_per_second"),
@@ -365,6 +383,7 @@ static int make_source(struct kw_proxy *proxy, struct kw_error *error)
 	};
 	int code;
 
+	read_name(config, name);
 	for (size_t i = 0; i < count; i++)
 		databases[i] = kw_config_integer_at(config, "source.databases", i);
 	code = kw_secret_load(kw_config_text(config, "redis.password_file"), &password, error);

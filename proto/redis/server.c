@@ -316,6 +316,10 @@ int kw_server_identity_parse(
 	copy_field(info, "redis_mode", identity->mode, sizeof identity->mode);
 	copy_field(info, "run_id", identity->run_id, sizeof identity->run_id);
 	copy_field(info, "master_replid", identity->replid, sizeof identity->replid);
+	copy_field(info, "master_replid2", identity->replid2, sizeof identity->replid2);
+	/* -1 without a second id. */
+	if (!kw_info_number(info, "second_repl_offset", &identity->second_offset))
+		identity->second_offset = 0;
 	copy_field(info, "role", identity->role, sizeof identity->role);
 	identity->loading = kw_info_number(info, "loading", &loading) && loading != 0;
 	if (!kw_info_number(info, "process_id", &identity->process))

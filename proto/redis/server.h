@@ -15,8 +15,10 @@ struct kw_server_identity {
 	int major, minor, patch; /* of Redis, or of Valkey when valkey */
 	char mode[16];           /* standalone, cluster, sentinel */
 	char run_id[41];
-	char replid[41]; /* master_replid */
-	char role[8];    /* master, slave */
+	char replid[41];        /* master_replid */
+	char replid2[41];       /* master_replid2: the id of before a promotion; zeros: none */
+	uint64_t second_offset; /* second_repl_offset: up to here both name the same data */
+	char role[8];           /* master, slave */
 	bool loading;
 	uint16_t rdb_version;   /* of the payloads it writes: by DUMP's trailer, 0 when unknown */
 	uint32_t databases;     /* CONFIG GET databases; 16 when CONFIG is not allowed */

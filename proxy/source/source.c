@@ -11,6 +11,7 @@
 #include "redis/server.h"
 #include "source/doubts.h"
 #include "source/fresh.h"
+#include "source/history.h"
 #include "source/link.h"
 #include "source/options.h"
 #include "source/state.h"
@@ -36,6 +37,7 @@ struct kw_source {
 	struct kw_table *table;
 
 	struct kw_state state;
+	struct kw_history history; /* of the data, as it was told last */
 	struct kw_turn turn;
 	struct kw_source_link link;
 	struct kw_feed *feed;
@@ -81,6 +83,9 @@ static void tell_table(struct kw_source *source)
 		source->link.ups > 0 ? kw_feed_server(source->feed) : NULL;
 	uint16_t rdb_version = kw_fetch_rdb_version(source->fetch);
 
+	if (identity)
+		kw_source_history_told(&source->history, identity);
+	kw_table_set_history(source->table, &source->history);
 	if (rdb_version == 0 && identity)
 		rdb_version = kw_server_rdb_version(identity);
 	kw_table_set_facts(source->table,
@@ -206,6 +211,7 @@ static void feed_ready(void *arg, enum kw_feed_server server)
 	struct kw_source *source = arg;
 
 	kw_source_link_ready(&source->link, server);
+	tell_table(source); /* whose data come now, before the first of them */
 	kw_turn_want(&source->turn);
 }
 
@@ -444,6 +450,7 @@ int kw_source_new(uv_loop_t *loop, const struct kw_source_options *options, stru
 		return code;
 	}
 	source->table = table;
+	kw_source_history_init(&source->history, options->name ? options->name : "");
 	if (handlers)
 		source->handlers = *handlers;
 	init_parts(source, loop);

@@ -56,6 +56,7 @@ struct kw_source_options {
 	/* Makes the feed (feed.h); NULL: keyspace notifications. */
 	struct kw_feed *(*feed)(
 		const struct kw_feed_options *options, const struct kw_feed_handlers *handlers);
+	const char *name;        /* of the proxy: published with the history of the data; "": "_" */
 	const char *cursor_name; /* apply.cursor_name of agents: never replicated onward; copied */
 };
 

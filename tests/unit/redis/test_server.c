@@ -15,7 +15,7 @@ static const char redis_info[] =
 	"# Persistence\r\nloading:0\r\nasync_loading:0\r\n\r\n"
 	"# Replication\r\nrole:master\r\n"
 	"master_replid:abcdefabcdefabcdefabcdefabcdefabcdefabcd\r\n"
-	"master_replid2:0000000000000000000000000000000000000000\r\n\r\n"
+	"master_replid2:0000000000000000000000000000000000000000\r\nsecond_repl_offset:-1\r\n\r\n"
 	"# Commandstats\r\ncmdstat_get:calls=12,usec=5,usec_per_call=0.42\r\n"
 	"cmdstat_function|load:calls=3,usec=1\r\ncmdstat_swapdb:calls=x\r\n\r\n"
 	"# "
@@ -47,6 +47,8 @@ static void the_identity_of_a_redis_is_read(void **state)
 	assert_string_equal(identity.run_id, "0123456789012345678901234567890123456789");
 	assert_int_equal(identity.process, 4711);
 	assert_string_equal(identity.replid, "abcdefabcdefabcdefabcdefabcdefabcdefabcd");
+	assert_string_equal(identity.replid2, "0000000000000000000000000000000000000000");
+	assert_int_equal(identity.second_offset, 0);
 	assert_string_equal(identity.role, "master");
 	assert_false(identity.loading);
 	assert_int_equal(identity.databases, 16);

@@ -1,0 +1,31 @@
+#include "source/history.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void kw_source_history_init(struct kw_history *history, const char *name)
+{
+	*history = (struct kw_history){
+		.standing = KW_HISTORY_AWAITED,
+		.proxy = kw_proxy_identity(name),
+	};
+	snprintf(history->proxy_name, sizeof history->proxy_name, "%s", *name ? name : "_");
+	for (char *c = history->proxy_name; *c; c++)
+		if (*c < 0x21 || *c > 0x7e)
+			*c = '_';
+}
+
+void kw_source_history_told(struct kw_history *history, const struct kw_server_identity *identity)
+{
+	bool told = kw_history_is_id(identity->replid);
+	bool linked = told && kw_history_is_id(identity->replid2);
+
+	memset(history->replid, 0, sizeof history->replid);
+	memset(history->replid2, 0, sizeof history->replid2);
+	history->standing = told ? KW_HISTORY_TOLD : KW_HISTORY_UNTOLD;
+	history->second_offset = linked ? identity->second_offset : 0;
+	if (told)
+		memcpy(history->replid, identity->replid, KW_HISTORY_ID);
+	if (linked)
+		memcpy(history->replid2, identity->replid2, KW_HISTORY_ID);
+}

@@ -1,0 +1,20 @@
+/*
+ * What the proxy publishes about whose data the table holds: its own identity, and the replication
+ * history that the primary tells. Pure; one thread.
+ */
+#ifndef KW_PROXY_SOURCE_HISTORY_H
+#define KW_PROXY_SOURCE_HISTORY_H
+
+#include "redis/server.h"
+#include "table/table.h"
+
+/*
+ * A proxy of this name that has not asked its primary yet. A name can be longer than what is
+ * published of it, and hold any bytes: the identity is made of all of it.
+ */
+void kw_source_history_init(struct kw_history *history, const char *name);
+
+/* The primary has told who it is. An id that is none counts as not told. */
+void kw_source_history_told(struct kw_history *history, const struct kw_server_identity *identity);
+
+#endif
