@@ -62,6 +62,7 @@ class Round:
         finally:
             witness.stop()
             load.stop()
+            field.tell("the writers have ended")
         self.counts.update(witness.counts, commands=load.commands)
         for finding in witness.findings:
             self.fail(finding.sort, str(finding))
@@ -71,13 +72,16 @@ class Round:
         field = self.field
         for _ in field.heal():
             time.sleep(0.02)
+        field.tell("everything is healed")
         for side in field.sides:
             self.apply_remedies(side)
         for side in field.sides:
             if self.wait_warm(side):
+                field.tell(f"{side.agent.name} is warm")
                 self.judge_equality(side)
                 self.judge_graves(side)
                 self.judge_verify(side)
+                field.tell(f"{side.agent.name} is judged")
         self.judge_processes()
 
     def apply_remedies(self, side):
