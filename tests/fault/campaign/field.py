@@ -28,6 +28,7 @@ from .links import Links
 DISK = os.path.join(BUILD, "tests", "preload", "kw-disk.so")
 TICK = 0.02
 PATIENCE = 12.0 # seconds for a server to answer to a fault's command
+PASSING = ("BUSY", "LOADING", "MASTERDOWN") # errors of a server that answers later
 USER, PASSWORD = "keywake", "the password of the campaign"
 
 
@@ -146,10 +147,12 @@ class Field:
 
     def linked(self, name, server):
         """The address by which a daemon reaches a server."""
-        if "link " + name.rstrip("0123456789") not in self.needs:
+        kind = name.rstrip("0123456789")
+        drag = self.plan.drags.get(kind, 0)
+        if "link " + kind not in self.needs and not drag:
             return self.front.path if name == "primary" else server.socket
         path = self.path(f"to-{name}.sock")
-        self.links.add(name, path, self.front.path if name == "primary" else server.socket)
+        self.links.add(name, path, self.front.path if name == "primary" else server.socket, drag)
         return path
 
     def build(self):
@@ -266,6 +269,8 @@ class Field:
         try:
             with server.client(timeout=1) as client:
                 return client.ping()
+        except redis.exceptions.ResponseError as error: # also a full disk refuses PING
+            return str(error).split(" ", 1)[0] not in PASSING
         except redis.exceptions.RedisError:
             return False
 
@@ -288,7 +293,7 @@ class Field:
                 except (redis.exceptions.ConnectionError, redis.exceptions.TimeoutError):
                     pass
                 except redis.exceptions.ResponseError as error:
-                    if str(error).split(" ", 1)[0] not in ("BUSY", "LOADING", "MASTERDOWN"):
+                    if str(error).split(" ", 1)[0] not in PASSING:
                         raise NotInjected(f"{words}: {error}") from error
             if time.monotonic() > deadline:
                 raise NotInjected(f"{server.name} does not take {words}")
@@ -349,7 +354,7 @@ class Field:
     def heal(self):
         """What a fault that could not be brought to its end has left behind."""
         for link in self.links.names:
-            self.links.change(link, "pass")
+            self.links.heal(link)
         for machine in self.machines.values():
             machine.heal()
         for process in self.processes():

@@ -13,6 +13,7 @@ class Links:
     def __init__(self):
         self.popen = None
         self.names = set()
+        self.drags = {} # name -> ms that each of its pieces is late, also when all is well
 
     def start(self):
         self.popen = subprocess.Popen([sys.executable, "-S", "-E", PROGRAM], stdin=subprocess.PIPE,
@@ -24,14 +25,21 @@ class Links:
         if self.popen.stdout.readline() != b"done\n":
             raise RuntimeError(f"the forwarder ended: {words}")
 
-    def add(self, name, listen, target):
+    def add(self, name, listen, target, drag=0):
         if self.popen is None:
             self.start()
         self.command(link=name, listen=listen, target=target)
         self.names.add(name)
+        if drag:
+            self.drags[name] = drag
+            self.heal(name)
 
     def change(self, name, mode, ms=0):
         self.command(link=name, mode=mode, ms=ms)
+
+    def heal(self, name):
+        drag = self.drags.get(name, 0)
+        self.change(name, "delay" if drag else "pass", drag)
 
     def close(self):
         if self.popen is not None:

@@ -39,6 +39,7 @@ class Plan:
     silent: bool    # also commands that raise no event
     swaps: bool     # SWAPDB and FLUSHDB in the load
     short_ttls: bool
+    drags: dict     # a link, and the ms that all its bytes are late: a barrier must wait for them
     proxy: dict     # settings
     agent: dict
     primary_config: dict
@@ -91,6 +92,12 @@ def draw_settings(chance, options):
     return proxy, agent
 
 
+def draw_drags(chance):
+    """Without them changes arrive sooner than the witness can ask, and no barrier would be missed."""
+    return chance.choice(({}, {"primary": 40}, {"primary": 15}, {"replica": 40},
+                          {"primary": 40, "replica": 20}))
+
+
 def draw_config(chance):
     """By default a replica ends itself when it cannot write its AOF."""
     return {"appendonly": chance.choice(("no", "no", "yes")),
@@ -134,9 +141,9 @@ def draw(seed, options, table):
         seed=seed, mode=mode, carriers=carriers, primary=primary, replica=replica, seconds=SECONDS,
         pace=chance.choice((500, 2000, 6000)), fill=chance.choice((0, 300, 2000, 5000)),
         theirs=theirs, silent=chance.random() < 0.3, swaps=chance.random() < 0.2,
-        short_ttls=chance.random() < 0.6, proxy=proxy, agent=agent, primary_config=draw_config(chance), replica_config=draw_config(chance),
+        short_ttls=chance.random() < 0.6, drags=draw_drags(chance),
+        proxy=proxy, agent=agent, primary_config=draw_config(chance), replica_config=draw_config(chance),
         faults=faults, needs=frozenset().union(*(table[fault.kind].needs for fault in faults)))
-
 
 
 __all__ = ["Fault", "Plan", "MODES", "draw"]

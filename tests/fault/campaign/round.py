@@ -12,6 +12,7 @@ from .field import Died, Field
 from .load import FaultLoad
 from .witness import Witness
 
+AFTERMATH_SECONDS = 0.8 # that writers and witness go on after the last fault
 WARM_SECONDS = 40.0    # to be warm after all faults are healed
 SETTLE_SECONDS = 20.0  # for what no barrier covers: silent commands, and expiry
 RSS_LIMIT = 400 << 20  # bytes of anonymous memory
@@ -54,8 +55,11 @@ class Round:
         witness = Witness(field, load, random.Random(f"witness {plan.seed}")).start()
         field.begin_faults()
         try:
-            while field.now() < plan.seconds or field.running:
+            over = plan.seconds
+            while field.now() < over:
                 field.turn()
+                if field.running:
+                    over = max(over, field.now() + AFTERMATH_SECONDS)
                 if self.plant and field.now() > plants.AT:
                     plants.plant(field, witness, self.plant)
                     self.plant = None

@@ -6,7 +6,7 @@ from .replica import side_of
 def changed(field, name, mode, seconds, ms=0):
     field.links.change(name, mode, ms)
     yield seconds
-    field.links.change(name, "pass")
+    field.links.heal(name)
 
 
 def replica_link(field, chance):
