@@ -73,6 +73,8 @@ class Flow:
         self.held += len(data)
 
     def give(self):
+        if not self.pieces: # its connection broke since the wait for it began
+            return
         due, data = self.pieces.popleft()
         sent = self.sink.send(data)
         self.held -= sent
