@@ -11,8 +11,8 @@
 
 #define TICK_MS 50
 
-/* follow, local, pair, tick, turn, awake */
-#define OPEN_PARTS 6
+/* follow, local, pair, audit, tick, turn, awake */
+#define OPEN_PARTS 7
 
 static void on_awake(uv_idle_t *handle)
 {
@@ -86,6 +86,7 @@ static void close_parts(struct kw_agent *agent)
 	uv_close((uv_handle_t *)&agent->tick, on_handle_closed);
 	uv_close((uv_handle_t *)&agent->turn, on_handle_closed);
 	uv_close((uv_handle_t *)&agent->awake, on_handle_closed);
+	kw_audit_close(agent->audit, on_part_closed, agent);
 	kw_local_close(&agent->local);
 	kw_follow_close(&agent->follow);
 	if (!kw_pair_close(agent->pair, on_part_closed, agent))
@@ -186,6 +187,7 @@ static void on_tick(uv_timer_t *handle)
 		kw_follow_tick(&agent->follow, now);
 		if (kw_pair_needs_local(agent->pair))
 			kw_local_tick(&agent->local, now);
+		kw_audit_tick(agent->audit);
 	}
 	kw_pair_tick(agent->pair, now);
 	want_step(agent);
@@ -216,7 +218,10 @@ static void on_assessed(void *arg, bool continuous)
 			"each time a reconcile must bring them back; use noeviction and enough "
 			"maxmemory",
 			facts->policy);
+	if (!continuous)
+		kw_audit_forget(agent->audit);
 	kw_sync_assessed(&agent->sync, continuous);
+	kw_audit_looked(agent->audit);
 	want_step(agent);
 }
 
@@ -244,6 +249,7 @@ static void on_looked(void *arg)
 
 	kw_sync_looked(&agent->sync);
 	kw_pair_looked(agent->pair);
+	kw_audit_looked(agent->audit);
 	want_step(agent);
 }
 
@@ -329,6 +335,17 @@ static void open_pair(struct kw_agent *agent, const struct kw_agent_options *opt
 	kw_sync_init(&agent->sync);
 }
 
+static void open_audit(struct kw_agent *agent, const struct kw_agent_options *options)
+{
+	const struct kw_audit_options audit = {
+		.loop = agent->loop,
+		.sync = &agent->sync,
+		.keys_per_second = options->audit_keys_per_second,
+	};
+
+	agent->audit = kw_audit_new(&audit);
+}
+
 static void open_handles(struct kw_agent *agent)
 {
 	uv_timer_init(agent->loop, &agent->tick);
@@ -361,6 +378,7 @@ int kw_agent_new(uv_loop_t *loop, struct kw_agent_options *options,
 	options->filter = (struct kw_filter){0};
 	open_local(agent, options);
 	open_pair(agent, options);
+	open_audit(agent, options);
 	open_handles(agent);
 	*result = agent;
 	return KW_OK;
@@ -420,6 +438,11 @@ void kw_agent_set_max_prune(struct kw_agent *agent, double share)
 {
 	kw_sync_set_max_prune(&agent->sync, share);
 	want_step(agent);
+}
+
+void kw_agent_set_audit_rate(struct kw_agent *agent, uint64_t keys_per_second)
+{
+	kw_audit_set_rate(agent->audit, keys_per_second);
 }
 
 void kw_agent_set_warm_lag(struct kw_agent *agent, uint32_t warm_lag_ms)

@@ -20,12 +20,13 @@
  *
  * WARM means: within the last warm.lag_ms there was a moment at which the local data were equal to
  * the newest version that the proxy had published. All of it is acknowledged, no key is in
- * quarantine, and none is left to be pruned. The proxy itself is complete, live, and lags its
- * primary by at most warm.lag_ms. Loop thread only.
+ * quarantine, none is known to differ, and none is left to be pruned. The proxy itself is complete,
+ * live, and lags its primary by at most warm.lag_ms. Loop thread only.
  */
 #ifndef KW_AGENT_AGENT_H
 #define KW_AGENT_AGENT_H
 
+#include "audit/audit.h"
 #include "follow/follow.h"
 #include "judge.h"
 #include "keys/filter.h"
@@ -53,7 +54,8 @@ struct kw_agent_options {
 	bool consent;
 	double max_prune; /* apply.max_prune, 0 to 1 */
 	uint32_t warm_lag_ms;
-	struct kw_filter filter; /* taken over */
+	uint64_t audit_keys_per_second; /* 0: no audit */
+	struct kw_filter filter;        /* taken over */
 };
 
 struct kw_agent_handlers {
@@ -91,6 +93,7 @@ struct kw_agent {
 	struct kw_local local;
 	struct kw_pair *pair;
 	struct kw_sync sync;
+	struct kw_audit *audit;
 	struct kw_sm sm;
 	char reason[KW_AGENT_REASON];
 	uint64_t started_us;
@@ -136,6 +139,7 @@ void kw_agent_set_shutdown(struct kw_agent *agent, enum kw_shutdown shutdown);
  */
 int kw_agent_promote(struct kw_agent *agent, struct kw_error *error);
 void kw_agent_set_max_prune(struct kw_agent *agent, double share);
+void kw_agent_set_audit_rate(struct kw_agent *agent, uint64_t keys_per_second);
 void kw_agent_set_warm_lag(struct kw_agent *agent, uint32_t warm_lag_ms);
 void kw_agent_set_pace(struct kw_agent *agent, uint32_t idle_us, bool busy);
 

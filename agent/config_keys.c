@@ -52,6 +52,9 @@ const struct kw_config_key kw_agent_config_keys[] = {
 	{"apply.cursor_store", KW_CONFIG_TEXT, "\"auto\"", false, 0, 0, "auto|function|key",
 		"Where the position is kept: a function library (Redis 7.0 and later) or a key in "
 		"database 0; auto: a library where the server knows them."},
+	{"apply.audit_keys_per_second", KW_CONFIG_INTEGER, "100", true, 0, 10000000, NULL,
+		"Compare so many local keys a second with the table, without end, and mend what "
+		"differs; a value above 10 KB counts as several. 0: never compare."},
 	{"poll.idle_us", KW_CONFIG_INTEGER, "1500", true, 0, 1000000, NULL,
 		"Longest pause between looks at an idle table, in microseconds; up to eight times "
 		"that, "

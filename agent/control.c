@@ -5,17 +5,22 @@
 #include "control/figures.h"
 #include "remote/rdma/counts.h"
 
+#include <math.h>
+
 #define QUARANTINED_SHOWN 16
 
 /* What is shown of this moment. */
 struct figures {
 	uint64_t state, warm, held, held_of, head_version, applied_version, quarantined,
 		window_bytes_used;
-	double behind_seconds, progress;
+	double behind_seconds, progress, proven_equal_seconds;
 	uint64_t keys_applied, bytes_read, records_read, records_stale, records_skipped, reads,
 		read_retries, segments_vanished, passes, snapshots, resyncs, keys_pruned,
 		keys_evicted, holds, reads_ahead, reads_ahead_used, quarantined_ever, retries,
 		corruptions, reconnects, local_reconnects;
+	uint64_t audit_rounds, audit_compared, audit_found_different, audit_found_missing,
+		audit_found_extra, audit_mended_different, audit_mended_missing, audit_mended_extra,
+		audit_unsettled, audit_causes;
 };
 
 #define GAUGE(name, doc) KW_GAUGE(struct figures, name, #name, doc)
@@ -31,6 +36,8 @@ static const struct kw_figure figure_table[] = {
 	GAUGE(applied_version, "version up to which all is applied"),
 	GAUGE(behind_seconds, "age of the oldest change not yet applied"),
 	GAUGE(progress, "share of the data that is there, 1 once level"),
+	GAUGE(proven_equal_seconds,
+		"age of the oldest comparison of the audit; inf until every key was compared"),
 	GAUGE(quarantined, "keys the local server refused for good"),
 	GAUGE(window_bytes_used, "commands not yet acknowledged"),
 	COUNTER(keys_applied, "changes the local server acknowledged"),
@@ -54,6 +61,16 @@ static const struct kw_figure figure_table[] = {
 	COUNTER(corruptions, "times the table did not verify though read again and again"),
 	COUNTER(reconnects, "connections to the proxy tried"),
 	COUNTER(local_reconnects, "connections to the local server tried"),
+	COUNTER(audit_rounds, "times the audit has compared every key"),
+	COUNTER(audit_compared, "keys of the table that the audit compared"),
+	COUNTER(audit_found_different, "keys that had another value or expiry here"),
+	COUNTER(audit_found_missing, "keys of the table that were not here"),
+	COUNTER(audit_found_extra, "keys here that the table does not have"),
+	COUNTER(audit_mended_different, "of the keys found different: equal again"),
+	COUNTER(audit_mended_missing, "of the keys found missing: here again"),
+	COUNTER(audit_mended_extra, "of the keys found too many: deleted"),
+	COUNTER(audit_unsettled, "keys that changed at each look of the audit"),
+	COUNTER(audit_causes, "times all keys were compared at once, for a cause"),
 	{0},
 };
 
@@ -65,8 +82,23 @@ static uint64_t head_version(const struct kw_agent *agent)
 static struct figures collect(const struct kw_agent *agent)
 {
 	const struct kw_reader_stats *reader = kw_reader_stats(agent->follow.reader);
+	struct kw_audit_report audit;
 
+	kw_audit_report(agent->audit, kw_clock_us(), &audit);
 	return (struct figures){
+		.proven_equal_seconds = audit.proven_us == UINT64_MAX
+						? (double)INFINITY
+						: (double)audit.proven_us / 1e6,
+		.audit_rounds = audit.rounds,
+		.audit_compared = audit.compared,
+		.audit_found_different = audit.found[KW_AUDIT_DIFFERENT],
+		.audit_found_missing = audit.found[KW_AUDIT_MISSING],
+		.audit_found_extra = audit.found[KW_AUDIT_EXTRA],
+		.audit_mended_different = audit.mended[KW_AUDIT_DIFFERENT],
+		.audit_mended_missing = audit.mended[KW_AUDIT_MISSING],
+		.audit_mended_extra = audit.mended[KW_AUDIT_EXTRA],
+		.audit_unsettled = audit.unsettled,
+		.audit_causes = audit.causes,
 		.state = (uint64_t)agent->sm.state,
 		.warm = agent->sm.state == KW_AGENT_WARM,
 		.held = agent->sync.brake.finding.deletions,
@@ -194,6 +226,20 @@ static json_t *status_json(struct kw_agent_daemon *daemon)
 		(json_int_t)follow->skew_us);
 }
 
+/* proven_equal_s is null until every key was compared once. */
+static void add_audit(json_t *status, const struct kw_audit *audit)
+{
+	struct kw_audit_report report;
+	json_t *proven = json_null();
+
+	kw_audit_report(audit, kw_clock_us(), &report);
+	if (report.proven_us != UINT64_MAX)
+		proven = json_integer((json_int_t)(report.proven_us / 1000000));
+	json_object_set_new(status, "proven_equal_s", proven);
+	json_object_set_new(status, "audit_state", json_string(report.state));
+	json_object_set_new(status, "audit_unmended", json_integer((json_int_t)report.unmended));
+}
+
 /* What the connection uses; "" and 0 without one. Of rdma, only counters that are not zero. */
 static void add_link(json_t *status, const struct kw_follow *follow)
 {
@@ -224,6 +270,7 @@ static void on_status(void *arg, struct kw_rpc_call *call, const json_t *params)
 	kw_agent_doubt(daemon->agent, kw_clock_us());
 	figures = collect(daemon->agent);
 	status = status_json(daemon);
+	add_audit(status, daemon->agent->audit);
 	add_link(status, &daemon->agent->follow);
 	add_held(status, &daemon->agent->sync.brake);
 	add_lag(status, &daemon->agent->sync.progress.lag);

@@ -184,6 +184,8 @@ static int read_options(
 	const struct kw_config *config = daemon->daemon.config;
 	int code;
 
+	options->audit_keys_per_second =
+		(uint64_t)kw_config_integer(config, "apply.audit_keys_per_second");
 	options->warm_lag_ms = (uint32_t)kw_config_integer(config, "warm.lag_ms");
 	if ((code = read_name(config, daemon->name, error)) ||
 		(code = read_apply(config, options, error)) ||
@@ -233,6 +235,8 @@ static int on_changed(void *arg, const char *path, struct kw_error *error)
 			kw_config_bool(config, "poll.busy"));
 	else if (strcmp(path, "apply.window_bytes") == 0)
 		kw_agent_set_window(agent, (uint64_t)kw_config_integer(config, path));
+	else if (strcmp(path, "apply.audit_keys_per_second") == 0)
+		kw_agent_set_audit_rate(agent, (uint64_t)kw_config_integer(config, path));
 	else if (strcmp(path, "apply.on_shutdown") == 0)
 		kw_agent_set_shutdown(agent, read_shutdown(config));
 	else if (strcmp(path, "apply.max_prune") == 0)

@@ -119,6 +119,10 @@ static struct kw_verdict judge_lacks(const struct kw_judge_facts *facts)
 		return is(KW_AGENT_LAGGING, KW_REASON_EVICTED);
 	if (facts->quarantined > 0)
 		return is(KW_AGENT_LAGGING, KW_REASON_QUARANTINED);
+	if (facts->audit == KW_AUDIT_DOUBTS)
+		return is(KW_AGENT_LAGGING, KW_REASON_DOUBTED);
+	if (facts->audit == KW_AUDIT_DIFFERS)
+		return is(KW_AGENT_LAGGING, KW_REASON_DIFFERS);
 	if (facts->source == KW_SOURCE_RECONCILING || facts->source == KW_SOURCE_SCANNING)
 		return is(KW_AGENT_LAGGING, KW_REASON_TABLE_RECONCILES);
 	if (facts->source == KW_SOURCE_FULL)

@@ -52,6 +52,13 @@ enum kw_judge_writes {
 	KW_WRITES_FAILED,    /* trouble that only a person can mend */
 };
 
+/* What the audit knows of the local data. */
+enum kw_judge_audit {
+	KW_AUDIT_TRUSTS,  /* nothing against them */
+	KW_AUDIT_DIFFERS, /* some keys differ from the table */
+	KW_AUDIT_DOUBTS,  /* many might: all are compared */
+};
+
 struct kw_judge_facts {
 	enum kw_judge_proxy proxy;
 	enum kw_judge_local local;
@@ -65,6 +72,7 @@ struct kw_judge_facts {
 	enum kw_sync_purpose purpose;
 	enum kw_sync_data data;
 	enum kw_sync_equality equality;
+	enum kw_judge_audit audit;
 	bool paused;
 	bool held;          /* deletions wait for approval */
 	bool settled;       /* level since the last snapshot began */
@@ -107,6 +115,8 @@ enum kw_reason {
 
 	KW_REASON_EVICTED,
 	KW_REASON_QUARANTINED,
+	KW_REASON_DIFFERS,
+	KW_REASON_DOUBTED,
 	KW_REASON_TABLE_RECONCILES,
 	KW_REASON_TABLE_LACKS,
 	KW_REASON_TABLE_HELD,

@@ -29,6 +29,13 @@ static const struct kw_sm_state states[] = {
 	[KW_AGENT_HELD] = {"held", ALL | KW_SM_TO(KW_AGENT_WARM)},
 };
 
+static enum kw_judge_audit audit_of(const struct kw_agent *agent)
+{
+	if (kw_audit_cause(agent->audit) != KW_CAUSE_NONE)
+		return KW_AUDIT_DOUBTS;
+	return kw_audit_unmended(agent->audit) > 0 ? KW_AUDIT_DIFFERS : KW_AUDIT_TRUSTS;
+}
+
 /* The state is never `warm` while the replica is known to be incomplete. */
 static bool holds(const void *owner, int state)
 {
@@ -40,7 +47,7 @@ static bool holds(const void *owner, int state)
 		       sync->progress.equal_us > 0 && sync->debt.evicted == 0 &&
 		       kw_pair_progress(agent->pair)->owed == 0 &&
 		       kw_quarantine_count(&agent->quarantine) == 0 &&
-		       agent->follow.superblock.complete);
+		       audit_of(agent) == KW_AUDIT_TRUSTS && agent->follow.superblock.complete);
 }
 
 const struct kw_sm_conf kw_agent_machine = {"agent", states, KW_AGENT_HELD + 1, holds};
@@ -119,6 +126,7 @@ static struct kw_judge_facts gather(const struct kw_agent *agent, uint64_t now_u
 		.purpose = sync->purpose,
 		.data = sync->data,
 		.equality = kw_sync_equality(sync, now_us),
+		.audit = audit_of(agent),
 		.paused = sync->intake == KW_SYNC_INTAKE_PAUSED,
 		.held = kw_brake_holds(&sync->brake),
 		.settled = sync->settled,
@@ -275,6 +283,14 @@ static void say_lack(struct words *words, const struct kw_agent *agent, enum kw_
 		say(words, "%" PRIu64 " keys in quarantine, refused by the local server: \"%s\"",
 			kw_quarantine_count(quarantine),
 			quarantine->listed ? quarantine->keys[0].reason : "see the log");
+	if (reason == KW_REASON_DIFFERS)
+		say(words,
+			"%" PRIu64 " keys differ from the table: they are being mended (see "
+			"the log)",
+			kw_audit_unmended(agent->audit));
+	if (reason == KW_REASON_DOUBTED)
+		say(words, "%s: all keys are compared with the table",
+			kw_cause_text(kw_audit_cause(agent->audit)));
 }
 
 static void describe(

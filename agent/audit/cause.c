@@ -90,3 +90,19 @@ enum kw_cause kw_causes_look(struct kw_causes *causes, const struct kw_cause_loo
 		kw_causes_tell(causes, cause, look->told_us);
 	return cause;
 }
+
+const char *kw_cause_text(enum kw_cause cause)
+{
+	switch (cause) {
+	case KW_CAUSE_CLOCK:
+		return "the local server's clock jumped, so keys with a TTL may have expired too "
+		       "soon";
+	case KW_CAUSE_EXPIRED:
+		return "the local server expired more keys than the table explains";
+	case KW_CAUSE_WRITES:
+		return "other clients wrote to the local server";
+	case KW_CAUSE_NONE:
+		break;
+	}
+	return "";
+}

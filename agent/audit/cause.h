@@ -60,6 +60,9 @@ enum kw_cause kw_causes_look(struct kw_causes *causes, const struct kw_cause_loo
 /* There is a cause. */
 void kw_causes_tell(struct kw_causes *causes, enum kw_cause cause, uint64_t now_us);
 
+/* A sentence without its end. */
+const char *kw_cause_text(enum kw_cause cause);
+
 /* Is a round due because of a cause? */
 static inline bool kw_causes_due(const struct kw_causes *causes, uint64_t now_us)
 {

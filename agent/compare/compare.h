@@ -30,6 +30,11 @@ enum kw_verdict_of_key { KW_SAME, KW_DIFFERENT, KW_MISSING, KW_EXTRA };
 struct kw_compare_rules {
 	uint64_t now_ms;  /* what expires before is gone, or about to go: it is not missing */
 	bool exact_times; /* expiries were read by PEXPIRETIME; otherwise by PTTL, to 2 s */
+	/*
+	 * A value that has no canonical digest (a module's) and other bytes counts as equal. Then
+	 * only its presence and its expiry are compared.
+	 */
+	bool unknown_equal;
 };
 
 /* What the table says of a key. A record that is no put says that it is absent. */

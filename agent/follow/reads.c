@@ -10,8 +10,9 @@
 
 struct kw_reads_item {
 	struct kw_remote_read read;
-	struct kw_read *asked;    /* by a reader; NULL: by */
-	struct kw_lookup *lookup; /* a lookup */
+	struct kw_read *asked;    /* by a reader, or by */
+	struct kw_lookup *lookup; /* a lookup, or by */
+	struct kw_walk *walk;     /* a walk: one of the three */
 	struct kw_reads *reads;
 	struct kw_reads_item *next;
 };
@@ -37,8 +38,9 @@ static void tell(struct kw_reads_item *item, const struct kw_error *error)
 	struct kw_reads *reads = item->reads;
 	struct kw_lookup *lookup = item->lookup;
 	struct kw_read *asked = item->asked;
+	struct kw_walk *walk = item->walk;
 
-	assert(!lookup != !asked);
+	assert(!!lookup + !!asked + !!walk == 1);
 	assert(reads->outstanding > 0);
 	item->next = reads->spare;
 	reads->spare = item;
@@ -47,6 +49,8 @@ static void tell(struct kw_reads_item *item, const struct kw_error *error)
 		reads->lost(reads->arg, error);
 	if (lookup)
 		kw_lookup_complete(lookup, error);
+	else if (walk)
+		kw_walk_complete(walk, error);
 	else
 		kw_reader_complete(asked, error);
 }
@@ -108,19 +112,35 @@ static void reader_reads(void *arg, struct kw_read *const *asked, int count)
 	}
 }
 
-static void lookup_reads(
-	void *arg, struct kw_lookup *lookup, uint64_t offset, uint64_t length, uint8_t *buffer)
+static void read_one(struct kw_reads *reads, struct kw_reads_item *item)
 {
-	struct kw_reads *reads = arg;
 	struct kw_remote *remote = reads->remote(reads->arg);
-	struct kw_reads_item *item = take(reads, offset, length, buffer);
 	struct kw_remote_read *read = &item->read;
 
-	item->lookup = lookup;
 	if (remote)
 		kw_remote_read(remote, &read, 1);
 	else
 		refuse(reads, item);
+}
+
+static void lookup_reads(
+	void *arg, struct kw_lookup *lookup, uint64_t offset, uint64_t length, uint8_t *buffer)
+{
+	struct kw_reads *reads = arg;
+	struct kw_reads_item *item = take(reads, offset, length, buffer);
+
+	item->lookup = lookup;
+	read_one(reads, item);
+}
+
+static void walk_reads(
+	void *arg, struct kw_walk *walk, uint64_t offset, uint64_t length, uint8_t *buffer)
+{
+	struct kw_reads *reads = arg;
+	struct kw_reads_item *item = take(reads, offset, length, buffer);
+
+	item->walk = walk;
+	read_one(reads, item);
 }
 
 static void extents(void *arg, const struct kw_extent *all, int count)
@@ -141,6 +161,11 @@ struct kw_reader_io kw_reads_reader_io(struct kw_reads *reads)
 struct kw_lookup_io kw_reads_lookup_io(struct kw_reads *reads)
 {
 	return (struct kw_lookup_io){lookup_reads, extents, reads};
+}
+
+struct kw_walk_io kw_reads_walk_io(struct kw_reads *reads)
+{
+	return (struct kw_walk_io){walk_reads, reads};
 }
 
 void kw_reads_tick(struct kw_reads *reads)

@@ -1,5 +1,5 @@
 /*
- * READs of readers and lookups through the connection that the agent follows on.
+ * READs of readers, lookups and walks through the connection that the agent follows on.
  *
  * This module does not own the connection, which can be lost and freed at any moment and replaced
  * by another one. So each READ asks for it anew. If there is none, kw_reads_tick tells the READ
@@ -11,6 +11,7 @@
 #include "remote/remote.h"
 #include "table/lookup.h"
 #include "table/reader.h"
+#include "table/walk.h"
 
 struct kw_reads_item;
 
@@ -19,7 +20,7 @@ typedef struct kw_remote *(*kw_reads_remote_fn)(void *arg);
 
 struct kw_reads {
 	kw_reads_remote_fn remote;
-	/* A READ failed: called before its reader or lookup is told. NULL: not called. */
+	/* A READ failed: called before the one that asked is told. NULL: not called. */
 	void (*lost)(void *arg, const struct kw_error *error);
 	void *arg;
 	struct kw_reads_item *spare;
@@ -32,9 +33,10 @@ void kw_reads_init(struct kw_reads *reads, kw_reads_remote_fn remote, void *arg)
 /* Nothing may be outstanding. */
 void kw_reads_close(struct kw_reads *reads);
 
-/* For kw_reader_new and kw_lookup_new. */
+/* For kw_reader_new, kw_lookup_new and kw_walk_new. */
 struct kw_reader_io kw_reads_reader_io(struct kw_reads *reads);
 struct kw_lookup_io kw_reads_lookup_io(struct kw_reads *reads);
+struct kw_walk_io kw_reads_walk_io(struct kw_reads *reads);
 
 /* Call it from time to time while something is outstanding. */
 void kw_reads_tick(struct kw_reads *reads);

@@ -45,6 +45,12 @@ static struct kw_quarantine_slot *find(
 	return &quarantine->slots[at];
 }
 
+bool kw_quarantine_has(
+	const struct kw_quarantine *quarantine, uint32_t database, struct kw_slice key)
+{
+	return quarantine->count > 0 && !is_free(find(quarantine, hash_of(database, key)));
+}
+
 static void make_room(struct kw_quarantine *quarantine)
 {
 	const struct kw_quarantine before = *quarantine;

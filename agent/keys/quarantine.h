@@ -54,6 +54,10 @@ void kw_quarantine_close(struct kw_quarantine *quarantine);
 void kw_quarantine_enter(struct kw_quarantine *quarantine, uint32_t database, struct kw_slice key,
 	struct kw_slice reason);
 
+/* Is the key known to be in it? */
+bool kw_quarantine_has(
+	const struct kw_quarantine *quarantine, uint32_t database, struct kw_slice key);
+
 /* The key was applied: it leaves, if it was there. */
 void kw_quarantine_leave(struct kw_quarantine *quarantine, uint32_t database, struct kw_slice key);
 

@@ -17,6 +17,7 @@ static void add_keys(void *arg, uint32_t database, uint64_t keys, uint64_t expir
 	if (!kw_filter_has_database(counting->filter, database))
 		return;
 	facts->keys += keys;
+	facts->expires += expires;
 	facts->database_keys[database < last ? database : last] += keys;
 }
 
@@ -25,7 +26,7 @@ static void count_keys(
 {
 	struct counting counting = {facts, filter};
 
-	facts->keys = 0;
+	facts->keys = facts->expires = 0;
 	memset(facts->database_keys, 0, sizeof facts->database_keys);
 	kw_info_keyspace(info, add_keys, &counting);
 }
@@ -79,6 +80,8 @@ void kw_facts_read(
 	facts->maxmemory = number(info, "maxmemory");
 	copy_text(info, "maxmemory_policy", facts->policy, sizeof facts->policy);
 	facts->evicted = number(info, "evicted_keys");
+	facts->expired = number(info, "expired_keys");
+	facts->clock_us = number(info, "server_time_usec");
 	copy_text(info, "master_host", facts->master_host, sizeof facts->master_host);
 	facts->master_port = number(info, "master_port");
 	facts->master_link_up = is_text(info, "master_link_status", "up");

@@ -30,11 +30,14 @@ struct kw_local_facts {
 	char master_host[256]; /* of a replica; "" for a master */
 	uint64_t master_port;
 	bool master_link_up;
-	uint64_t refused; /* commands of its primary that it refused (unexpected_error_replies) */
-	char replid2[41]; /* the replication id before the present one; zeros: none */
-	bool aof;         /* the server starts from an AOF, which keeps no replication id */
-	bool vector_sets; /* it has the module for them, which Redis 8 brings along */
-	char module[64];  /* a module that makes it load through its disk; "": none */
+	uint64_t clock_us; /* the server's wall clock (server_time_usec); 0: it does not say */
+	uint64_t expired;  /* keys that expired there (expired_keys) */
+	uint64_t expires;  /* keys with a TTL, in the databases of the filter */
+	uint64_t refused;  /* commands of its primary that it refused (unexpected_error_replies) */
+	char replid2[41];  /* the replication id before the present one; zeros: none */
+	bool aof;          /* the server starts from an AOF, which keeps no replication id */
+	bool vector_sets;  /* it has the module for them, which Redis 8 brings along */
+	char module[64];   /* a module that makes it load through its disk; "": none */
 	enum kw_cursor_kind cursor_kind;
 	struct kw_local_cursor cursor; /* KW_CURSOR_OURS: as it was read, or written since */
 };

@@ -1,6 +1,7 @@
 /* The local server: which server answers, may it be written to, and are the data still ours? */
 #include "internal.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 
 #include <assert.h>
@@ -166,6 +167,7 @@ void kw_local_look(struct kw_local *local)
 	if (kw_local_asking(local))
 		return;
 	local->looks.sent++;
+	local->asked_us = kw_clock_us();
 	kw_flushes_asked(&local->continuity.flushes);
 	kw_redis_words(local->redis, on_info, local, "INFO", "all", NULL);
 }

@@ -109,6 +109,7 @@ struct kw_local {
 	struct {
 		uint64_t sent, answered, told;
 	} looks;
+	uint64_t asked_us; /* our clock when the last INFO was asked for */
 	uint64_t reconnects;
 	char why[KW_LOCAL_WHY];
 	struct kw_local_facts facts;

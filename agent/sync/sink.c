@@ -58,6 +58,8 @@ static void take(struct kw_sync *sync, const struct kw_record_view *records, siz
 	/* Also after the snapshot: if it lost a segment, the tail brings the missing keys. */
 	if (sync->purpose == KW_SYNC_RECONCILE)
 		keep_keys(sync, records, count);
+	if (sync->handed)
+		sync->handed(sync->handed_arg, records, count);
 	kw_pair_records(sync->pair, records, count);
 }
 

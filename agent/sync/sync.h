@@ -78,6 +78,10 @@ struct kw_sync {
 	void (*due)(void *arg); /* wants kw_sync_step in this turn of the loop */
 	void *arg;
 
+	/* Told of each record of the table's log that is handed on. NULL: nobody listens. */
+	void (*handed)(void *arg, const struct kw_record_view *records, size_t count);
+	void *handed_arg;
+
 	struct kw_sm sm; /* enum kw_sync_phase: kw_sync_phase() reads it */
 	union {          /* what belongs to the present phase alone; zeroed when it is entered */
 		struct {

@@ -1,0 +1,188 @@
+/* Lanes: each carries one key from the table to its verdict, some of them at a time. */
+#include "internal.h"
+
+#include "base/clock.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define KEEP_KEY_BYTES 4096
+#define LOST_PAUSE_US 1000000
+
+void kw_lanes_open(struct kw_audit *audit)
+{
+	const struct kw_lookup_io io = kw_reads_lookup_io(&audit->reads);
+	const struct kw_lookup_options options = {0};
+
+	for (int i = 0; i < KW_AUDIT_LANES; i++) {
+		audit->lanes[i].audit = audit;
+		audit->lanes[i].lookup = kw_lookup_new(&options, &io);
+	}
+}
+
+void kw_lanes_stop(struct kw_audit *audit)
+{
+	for (int i = 0; i < KW_AUDIT_LANES; i++) {
+		kw_lookup_stop(audit->lanes[i].lookup);
+		audit->lanes[i].busy = false;
+		audit->lanes[i].suspect = NULL;
+	}
+	audit->busy = 0;
+}
+
+void kw_lanes_close(struct kw_audit *audit)
+{
+	for (int i = 0; i < KW_AUDIT_LANES; i++) {
+		kw_lookup_free(audit->lanes[i].lookup);
+		kw_buffer_close(&audit->lanes[i].key);
+	}
+}
+
+/* A lookup that was stopped is busy until its READ is told back. */
+struct kw_lane *kw_lane_take(struct kw_audit *audit)
+{
+	for (int i = 0; audit->busy < KW_AUDIT_LANES && i < KW_AUDIT_LANES; i++) {
+		struct kw_lane *lane = &audit->lanes[i];
+
+		if (lane->busy || kw_lookup_busy(lane->lookup))
+			continue;
+		lane->busy = true;
+		audit->busy++;
+		return lane;
+	}
+	return NULL;
+}
+
+void kw_lane_free(struct kw_lane *lane)
+{
+	assert(lane->busy && lane->audit->busy > 0);
+	lane->busy = false;
+	lane->suspect = NULL;
+	lane->audit->busy--;
+	kw_buffer_clear(&lane->key);
+	kw_buffer_trim(&lane->key, KEEP_KEY_BYTES);
+}
+
+static void keep_key(struct kw_lane *lane, uint32_t database, struct kw_slice key)
+{
+	lane->database = database;
+	kw_buffer_clear(&lane->key);
+	kw_buffer_append(&lane->key, key.data, key.length);
+}
+
+static struct kw_slice key_of(const struct kw_lane *lane)
+{
+	return kw_slice(kw_buffer_bytes(&lane->key), kw_buffer_length(&lane->key));
+}
+
+bool kw_lane_lost(struct kw_lane *lane, const struct kw_lookup_result *found)
+{
+	if (found->outcome != KW_LOOKUP_FAILED)
+		return false;
+	lane->audit->connect_us = kw_clock_us() + LOST_PAUSE_US;
+	kw_audit_abandon(lane->audit, found->error.text);
+	return true;
+}
+
+/* A key counts as expired when its time is over by our clock, or by that of the local server. */
+static uint64_t latest_clock_ms(const struct kw_audit *audit)
+{
+	uint64_t ours_us = kw_wall_us(), servers_us = 0;
+
+	if (audit->causes.looked && kw_audit_local(audit)->facts.clock_us > 0)
+		servers_us = kw_clock_us() + audit->causes.latest_us;
+	return (servers_us > ours_us ? servers_us : ours_us) / 1000;
+}
+
+enum kw_verdict_of_key kw_lane_judge(const struct kw_lane *lane)
+{
+	const struct kw_audit *audit = lane->audit;
+	const struct kw_compare_rules rules = {
+		.now_ms = latest_clock_ms(audit),
+		.exact_times = audit->ask.pexpiretime,
+		.unknown_equal = true,
+	};
+
+	return kw_compare(lane->suspect ? &lane->suspect->expected : &lane->expected,
+		&audit->ask.answer, &rules);
+}
+
+/* The key needs no further look. */
+static void settle(struct kw_lane *lane)
+{
+	struct kw_audit *audit = lane->audit;
+
+	kw_proof_close(&audit->proof, lane->range);
+	kw_lane_free(lane);
+	kw_audit_go(audit);
+}
+
+static void suspect(struct kw_lane *lane)
+{
+	struct kw_audit *audit = lane->audit;
+
+	kw_mend_suspect(audit, lane->database, key_of(lane), lane->range);
+	kw_lane_free(lane);
+	kw_audit_go(audit);
+}
+
+static void on_value(void *arg, const struct kw_reply *reply)
+{
+	struct kw_lane *lane = arg;
+	struct kw_audit *audit = lane->audit;
+
+	if (audit->link != KW_AUDIT_LINK_READY || !kw_ask_answered(&audit->ask, reply))
+		return;
+	if (kw_lane_judge(lane) == KW_SAME)
+		settle(lane);
+	else
+		suspect(lane);
+}
+
+static void on_entry(void *arg, const struct kw_lookup_result *found)
+{
+	struct kw_lane *lane = arg;
+	struct kw_audit *audit = lane->audit;
+	const struct kw_record_view *record = &found->record;
+
+	if (kw_lane_lost(lane, found))
+		return;
+	audit->unsettled += found->outcome == KW_LOOKUP_UNCERTAIN;
+	if (found->outcome != KW_LOOKUP_FOUND ||
+		!kw_audit_wants(audit, record->database, record->key)) {
+		settle(lane);
+		return;
+	}
+	audit->compared++;
+	kw_bucket_spend(&audit->bucket, record->length / KW_AUDIT_KEY_BYTES);
+	kw_expect(record, &lane->expected);
+	keep_key(lane, record->database, record->key);
+	kw_ask_key(&audit->ask, lane->database, key_of(lane), on_value, lane);
+}
+
+void kw_lane_entry(struct kw_lane *lane, const struct kw_index_slot *slot)
+{
+	lane->range = kw_proof_range_of(slot->hash);
+	kw_proof_open(&lane->audit->proof, lane->range);
+	kw_lookup_begin_slot(lane->lookup, slot, on_entry, lane);
+}
+
+static void on_presence(void *arg, const struct kw_lookup_result *found)
+{
+	struct kw_lane *lane = arg;
+
+	if (kw_lane_lost(lane, found))
+		return;
+	if (found->outcome == KW_LOOKUP_ABSENT)
+		suspect(lane);
+	else
+		settle(lane);
+}
+
+void kw_lane_local(struct kw_lane *lane, uint32_t database, struct kw_slice key)
+{
+	lane->range = KW_PROOF_LOCAL;
+	kw_proof_open(&lane->audit->proof, lane->range);
+	keep_key(lane, database, key);
+	kw_lookup_begin_presence(lane->lookup, database, key, on_presence, lane);
+}

@@ -1,0 +1,197 @@
+"""The audit of an agent: what differs from the table is found, said, and mended, and nothing else is."""
+import time
+
+import pytest
+
+from lib import data
+from lib.clock import Clock
+from lib.process import wait_for
+from lib.workload import Workload
+
+pytestmark = pytest.mark.sanitize
+
+RATE = "apply.audit_keys_per_second"
+FAST = 100_000
+MODES = {
+    "commands": {},
+    "hybrid": {"apply.mode": "hybrid", "apply.consent": True},
+    "replica": {"apply.mode": "replica", "apply.consent": True},
+}
+KINDS = ("different", "missing", "extra")
+
+
+@pytest.fixture(params=MODES)
+def mode(request):
+    return MODES[request.param]
+
+
+def found(status):
+    return tuple(status[f"audit_found_{kind}"] for kind in KINDS)
+
+
+def mended(status):
+    return tuple(status[f"audit_mended_{kind}"] for kind in KINDS)
+
+
+def wait_rounds(agent, more=1, timeout=60.0):
+    """Whole rounds from now on: the one that is under way counts for nothing."""
+    until = agent.status()["audit_rounds"] + more + 1
+    return agent.wait_status(lambda status: status["audit_rounds"] >= until, f"{more} rounds", timeout)
+
+
+def fill(server):
+    data.fill(server, (0, 3))
+    data.fill_plain(server, 500)
+    data.fill_plain(server, 3, length=300_000, prefix="big:")
+
+
+def harm(server):
+    """What other clients do to a replica."""
+    with server.client() as client:
+        client.set("key:1", "another value")
+        client.delete("key:2")
+        client.set("extra", 1)
+        client.pexpire("key:3", 3_600_000)
+        client.persist("expires")
+        client.append("big:1", "x")
+        client.delete("big:2")
+    with server.client(3) as client:
+        client.set("extra too", 1)
+
+
+def test_writes_of_other_clients_are_mended(bed, mode):
+    config = {"replica-read-only": "no"}
+    pair = bed.pair(fill=fill, replica_config=config, agent={**mode, RATE: FAST})
+    with pair.primary.client() as client:
+        client.set("expires", 1, px=3_600_000)
+    pair.settle()
+    before = pair.agent.status()
+    assert found(before) == (0, 0, 0), before
+    harm(pair.replica)
+    pair.wait_same(60)
+    status = wait_rounds(pair.agent)
+    assert found(status) == mended(status) == (4, 2, 2), status
+    assert status["snapshots"] == before["snapshots"], status
+    assert status["audit_unmended"] == 0 and status["proven_equal_s"] < 60, status
+    pair.settle()
+
+
+def test_a_clock_that_jumped_ahead_takes_no_key_for_good(bed):
+    """The host of the replica is an hour ahead for two seconds, and 5000 keys with a TTL are gone."""
+    primary, replica = bed.server("primary"), bed.server("replica", start=False)
+    clock = Clock(bed)
+    clock.drive(replica).start()
+    with primary.client() as client:
+        pipe = client.pipeline(transaction=False)
+        for i in range(5000):
+            pipe.set(f"ttl:{i}", i, ex=1800)
+        for i in range(1000):
+            pipe.set(f"plain:{i}", i)
+        pipe.execute()
+    proxy = bed.proxy(primary)
+    agent = bed.agent(proxy, replica, **{RATE: 1}) # a walk alone would take hours
+    agent.wait_warm()
+    clock.step(3600)
+    wait_for(lambda: replica.command("DBSIZE") < 2000, "nothing expired", timeout=60)
+    agent.wait_status(lambda status: status["audit_causes"] > 0, "the jump was not noticed")
+    clock.step(0)
+    wait_for(lambda: replica.command("DBSIZE") == 6000, "the keys did not come back", timeout=60)
+    agent.wait_warm()
+    status = agent.status()
+    assert status["audit_mended_missing"] > 4000, status
+    assert status["snapshots"] == 1, status
+
+
+def test_a_key_that_expired_at_its_time_is_no_difference(bed):
+    pair = bed.pair(agent={RATE: FAST})
+    with pair.primary.client() as client:
+        pipe = client.pipeline(transaction=False)
+        for i in range(3000):
+            pipe.set(f"ttl:{i}", i, px=200 + i)
+        pipe.execute()
+    wait_for(lambda: pair.primary.command("DBSIZE") == 0, "keys stay", timeout=60)
+    status = wait_rounds(pair.agent)
+    assert found(status) == (0, 0, 0) and status["audit_causes"] == 0, status
+
+
+def test_under_full_load_nothing_is_mended_and_no_key_goes_back(bed, mode):
+    pair = bed.pair(fill=fill, agent={**mode, RATE: 10_000_000})
+    load = Workload(pair.primary, 1, databases=(3, 9, 10, 15)).start()
+    barriers = 0
+    with pair.primary.client() as client, pair.replica.client() as local:
+        until = time.monotonic() + 20
+        while time.monotonic() < until:
+            client.incr("barrier")
+            value = int(client.get("barrier"))
+            pair.agent.wait_warm()
+            assert int(local.get("barrier")) >= value
+            barriers += 1
+    load.stop()
+    status = pair.agent.status()
+    print(f"{barriers} barriers, {status['audit_rounds']} rounds, {status['audit_compared']} compared, "
+          f"{status['audit_unsettled']} unsettled")
+    assert found(status) == (0, 0, 0), status
+    assert status["audit_compared"] > 1000, status
+    pair.agent.wait_warm()
+    pair.wait_same(60)
+
+
+def test_the_primary_is_not_touched(bed):
+    pair = bed.pair(fill=fill, proxy={"source.audit_keys_per_second": 0}, agent={RATE: 0})
+
+    def commands():
+        pair.settle()
+        stats = pair.primary.command("INFO", "commandstats")
+        return {name: stats[name]["calls"] for name in ("cmdstat_dump", "cmdstat_scan") if name in stats}
+
+    before = commands()
+    pair.agent.rpc("config.set", path=RATE, value=FAST)
+    wait_rounds(pair.agent)
+    assert commands() == before
+
+
+def test_a_paused_agent_mends_nothing(bed):
+    pair = bed.pair(fill=fill, agent={RATE: FAST})
+    wait_rounds(pair.agent, more=0)
+    pair.agent.ctl_ok("pause")
+    pair.replica.command("DEL", "key:1")
+    wait_for(lambda: pair.agent.status()["audit_state"] == "idle", "the audit goes on")
+    compared = pair.agent.status()["audit_compared"]
+    time.sleep(1)
+    status = pair.agent.status()
+    assert status["audit_compared"] == compared and found(status) == (0, 0, 0), status
+    pair.agent.ctl_ok("resume")
+    pair.wait_same(60)
+
+
+def test_a_filter_bounds_what_is_mended(bed):
+    pair = bed.pair(fill=fill, agent={RATE: FAST, "filter.prefixes": ["key:"], "filter.databases": [0]})
+    with pair.replica.client() as client:
+        client.set("mine", 1)
+        client.set("key:extra", 1)
+        client.delete("key:7")
+    wait_for(lambda: pair.replica.command("EXISTS", "key:7") == 1, "not mended", timeout=60)
+    wait_for(lambda: pair.replica.command("EXISTS", "key:extra") == 0, "not mended", timeout=60)
+    status = wait_rounds(pair.agent)
+    assert found(status) == mended(status) == (0, 1, 1), status
+    assert pair.replica.command("GET", "mine") == b"1"
+
+
+def test_an_audit_that_is_off_does_nothing(bed):
+    pair = bed.pair(fill=fill, agent={RATE: 0})
+    pair.replica.command("SET", "key:1", "another")
+    status = pair.agent.status()
+    assert status["audit_state"] == "off" and status["proven_equal_s"] is None, status
+    assert pair.replica.command("GET", "key:1") == b"another"
+
+
+def test_too_many_extra_keys_wait_for_approval(bed):
+    """Deletions by inference: 1000 keys or a fifth of them may go, the rest is held."""
+    pair = bed.pair(fill=fill, agent={RATE: FAST})
+    data.fill_plain(pair.replica, 5000, prefix="extra:")
+    pair.agent.wait_state("held", timeout=60)
+    left = sum(1 for key in pair.replica.command("KEYS", "extra:*"))
+    assert left >= 4000, left
+    pair.agent.ctl_ok("approve")
+    pair.wait_same(60)
+    pair.agent.wait_warm()
