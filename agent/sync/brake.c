@@ -94,9 +94,22 @@ void kw_brake_consent(struct kw_brake *brake, uint64_t epoch)
 	brake->approval.most = UINT64_MAX;
 }
 
-void kw_brake_forget_approval(struct kw_brake *brake)
+void kw_brake_let_pass(struct kw_brake *brake, uint64_t epoch, uint64_t now_us)
+{
+	brake->pass.epoch = epoch;
+	brake->pass.until_us = now_us + KW_BRAKE_PASS_US;
+}
+
+bool kw_brake_has_passed(const struct kw_brake *brake, uint64_t epoch, uint64_t now_us)
+{
+	return brake->pass.epoch != 0 && brake->pass.epoch == epoch &&
+	       now_us < brake->pass.until_us;
+}
+
+void kw_brake_forget(struct kw_brake *brake)
 {
 	brake->approval.epoch = 0;
+	brake->pass.epoch = 0;
 }
 
 void kw_brake_words(const struct kw_brake *brake, char *text, size_t room)

@@ -30,6 +30,10 @@
 #define KW_BRAKE_LOOK_LEAST_MS 2000
 #define KW_BRAKE_LOOK_MOST_MS 60000
 
+/* So long a table that was weighed and allowed is not weighed again: a load can begin repeatedly.
+ */
+#define KW_BRAKE_PASS_US 60000000
+
 enum kw_brake_state {
 	KW_BRAKE_FREE,
 	KW_BRAKE_HOLDS,
@@ -51,6 +55,10 @@ struct kw_brake {
 		uint64_t epoch; /* 0: there is none */
 		uint64_t most;  /* deletions */
 	} approval;
+	struct {
+		uint64_t epoch; /* this table was weighed, and was allowed; 0: none */
+		uint64_t until_us;
+	} pass;
 	struct kw_backoff looks;
 	uint64_t look_us; /* HOLDS: look again then */
 	uint64_t holds;   /* how often it began to hold */
@@ -76,6 +84,10 @@ bool kw_brake_hold(struct kw_brake *brake, const struct kw_brake_finding *findin
  */
 bool kw_brake_may_release(const struct kw_brake *brake, uint64_t local, uint64_t table);
 
+/* This table was weighed, and may replace what is there. Was it, a short while ago? */
+void kw_brake_let_pass(struct kw_brake *brake, uint64_t epoch, uint64_t now_us);
+bool kw_brake_has_passed(const struct kw_brake *brake, uint64_t epoch, uint64_t now_us);
+
 /* It holds no more: fewer were found, or the finding is of no use. The approval stays. */
 void kw_brake_release(struct kw_brake *brake);
 
@@ -83,8 +95,8 @@ void kw_brake_release(struct kw_brake *brake);
 void kw_brake_approve(struct kw_brake *brake);
 /* All deletions of this table's snapshot are approved: the operator consented to replace data. */
 void kw_brake_consent(struct kw_brake *brake, uint64_t epoch);
-/* The approval was used, or the data are others. */
-void kw_brake_forget_approval(struct kw_brake *brake);
+/* Approval and pass were used, or the data are others. */
+void kw_brake_forget(struct kw_brake *brake);
 
 /* The finding in words, with the remedy. Only while it HOLDS. */
 void kw_brake_words(const struct kw_brake *brake, char *text, size_t room);

@@ -49,7 +49,7 @@ void kw_sync_learn_level(struct kw_sync *sync, uint64_t now_us)
 		return;
 	sync->settled = lacks_nothing(sync) && kw_sync_equality(sync, now_us) == KW_SYNC_EQUAL;
 	if (sync->settled)
-		kw_brake_forget_approval(&sync->brake);
+		kw_brake_forget(&sync->brake);
 }
 
 /* The server's counts come once a second: the first warm after a snapshot does not wait so long. */

@@ -146,7 +146,7 @@ void kw_sync_assessed(struct kw_sync *sync, bool continuous)
 		sync->data = facts->cursor_kind == KW_CURSOR_OURS ? KW_SYNC_DATA_OURS
 								  : KW_SYNC_DATA_FOREIGN;
 		sync->counted_keys = KW_CLAIM_NOT_COUNTED;
-		kw_brake_forget_approval(&sync->brake);
+		kw_brake_forget(&sync->brake);
 		sync->in.wait.retry_us = 0;
 		sync->save.error[0] = '\0';
 		kw_debt_assess(&sync->debt, facts->evicted, facts->resets);

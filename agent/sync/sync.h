@@ -86,7 +86,6 @@ struct kw_sync {
 	union {          /* what belongs to the present phase alone; zeroed when it is entered */
 		struct {
 			uint64_t retry_us; /* decide not before */
-			uint64_t weighed;  /* the table of this epoch may replace all */
 		} wait;
 		struct {
 			uint64_t epoch; /* of the table that is sampled */

@@ -88,7 +88,7 @@ static void weighed(struct kw_sync *sync, const struct kw_brake_finding *finding
 
 	kw_sync_enter(sync, KW_SYNC_WAIT, allowed ? "weighed" : "too many keys would be deleted");
 	if (allowed)
-		sync->in.wait.weighed = finding->epoch;
+		kw_brake_let_pass(&sync->brake, finding->epoch, kw_clock_us());
 	else
 		hold(sync, finding, kw_clock_us());
 	sync->due(sync->arg);
@@ -174,7 +174,7 @@ bool kw_sync_may_replace(struct kw_sync *sync, uint64_t now_us)
 	bool same = kw_brake_holds(&sync->brake) && sync->brake.finding.epoch == epoch;
 
 	assert(kw_sync_phase(sync) == KW_SYNC_WAIT);
-	if (!kw_pair_replaces(sync->pair) || sync->in.wait.weighed == epoch ||
+	if (!kw_pair_replaces(sync->pair) || kw_brake_has_passed(&sync->brake, epoch, now_us) ||
 		!kw_brake_must_count(&sync->brake, epoch, sync->local->facts.keys)) {
 		kw_brake_release(&sync->brake);
 		return true;

@@ -83,7 +83,7 @@ static void an_approval_is_for_the_finding_and_no_other(void **state)
 	other = all;
 	other.epoch = 8;
 	assert_false(kw_brake_allows(&brake, &other));
-	kw_brake_forget_approval(&brake);
+	kw_brake_forget(&brake);
 	assert_false(kw_brake_allows(&brake, &all));
 }
 
@@ -119,6 +119,20 @@ static void it_begins_to_hold_once_and_looks_less_and_less_often(void **state)
 	assert_true(kw_brake_hold(&brake, &all, now));
 	assert_true(brake.look_us - now <= KW_BRAKE_LOOK_LEAST_MS * 1000);
 	assert_int_equal(brake.holds, 2);
+}
+
+static void a_table_that_was_weighed_passes_for_a_while(void **state)
+{
+	struct kw_brake brake;
+
+	kw_brake_init(&brake, 0.2);
+	assert_false(kw_brake_has_passed(&brake, 0, 0));
+	kw_brake_let_pass(&brake, 7, 1000);
+	assert_true(kw_brake_has_passed(&brake, 7, 1000 + KW_BRAKE_PASS_US - 1));
+	assert_false(kw_brake_has_passed(&brake, 7, 1000 + KW_BRAKE_PASS_US));
+	assert_false(kw_brake_has_passed(&brake, 8, 1000));
+	kw_brake_forget(&brake);
+	assert_false(kw_brake_has_passed(&brake, 7, 1000));
 }
 
 /* A walk is not worth its cost while at least as many keys are missing. */
@@ -163,6 +177,7 @@ int main(void)
 		cmocka_unit_test(an_approval_is_for_the_finding_and_no_other),
 		cmocka_unit_test(consent_covers_all_of_one_table),
 		cmocka_unit_test(it_begins_to_hold_once_and_looks_less_and_less_often),
+		cmocka_unit_test(a_table_that_was_weighed_passes_for_a_while),
 		cmocka_unit_test(it_looks_only_when_keys_can_have_come_back),
 		cmocka_unit_test(its_words_have_the_numbers_and_the_remedy),
 	};

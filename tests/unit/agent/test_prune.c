@@ -5,6 +5,7 @@
 #include "base/clock.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <setjmp.h>
@@ -20,7 +21,9 @@ struct world {
 	struct test_local test;
 	struct kw_prune prune;
 	struct kw_keyset keep;
-	int done;
+	int done, asked;
+	bool may;
+	uint64_t deletions, keys; /* that it asked for */
 	char error[KW_ERROR_TEXT];
 };
 
@@ -73,6 +76,33 @@ static void walk(struct world *world, int64_t database, bool keep, bool count_on
 	};
 
 	world->done = 0;
+	kw_prune_start(&world->prune, &plan, on_done, world);
+	test_run(&world->loop, is_done, world, "the walk is done");
+	assert_string_equal(world->error, "");
+}
+
+static bool allows(void *arg, uint64_t deletions, uint64_t keys)
+{
+	struct world *world = arg;
+
+	world->asked++;
+	world->deletions = deletions;
+	world->keys = keys;
+	return world->may;
+}
+
+/* Walk and ask before anything is deleted. */
+static void walk_asking(struct world *world, bool may)
+{
+	const struct kw_prune_plan plan = {
+		.filter = &world->test.filter,
+		.keep = &world->keep,
+		.database = -1,
+		.allows = allows,
+	};
+
+	world->done = world->asked = 0;
+	world->may = may;
 	kw_prune_start(&world->prune, &plan, on_done, world);
 	test_run(&world->loop, is_done, world, "the walk is done");
 	assert_string_equal(world->error, "");
@@ -271,9 +301,132 @@ static void an_error_is_told_once_and_the_walk_can_begin_again(void **state)
 	teardown(&world);
 }
 
+static void nothing_is_deleted_that_is_not_allowed(void **state)
+{
+	struct world world;
+
+	setup(&world);
+	fill(&world);
+	walk_asking(&world, false);
+	assert_int_equal(world.asked, 1);
+	assert_int_equal(world.deletions, 2501);
+	assert_int_equal(world.keys, 5002);
+	assert_true(kw_prune_denied(&world.prune));
+	assert_int_equal(world.prune.deleted, 0);
+	assert_string_equal(test_cli(&world.server, "dbsize"), "5000");
+	assert_string_equal(test_cli(&world.server, "-n 9 dbsize"), "2");
+	teardown(&world);
+}
+
+static uint64_t scans(struct world *world)
+{
+	const char *line = test_cli(&world->server, "info commandstats");
+
+	line = strstr(line, "cmdstat_scan:calls=");
+	return line ? strtoull(line + strlen("cmdstat_scan:calls="), NULL, 10) : 0;
+}
+
+/* Few keys are remembered, so that nothing is walked twice. */
+static void what_is_allowed_is_deleted_without_a_second_walk(void **state)
+{
+	struct world world;
+	uint64_t before;
+
+	setup(&world);
+	fill(&world);
+	test_cli(&world.server, "config resetstat");
+	walk_asking(&world, false);
+	before = scans(&world);
+	test_cli(&world.server, "config resetstat");
+	walk_asking(&world, true);
+	assert_int_equal(scans(&world), before);
+	assert_false(kw_prune_denied(&world.prune));
+	assert_int_equal(world.prune.deleted, 2501);
+	assert_string_equal(test_cli(&world.server, "dbsize"), "2500");
+	assert_string_equal(test_cli(&world.server, "exists key:0 key:1 key:4998"), "2");
+	assert_string_equal(test_cli(&world.server, "-n 9 exists nine stale"), "1");
+	walk_asking(&world, false);
+	assert_int_equal(world.asked, 0); /* there is nothing to ask for */
+	assert_false(kw_prune_denied(&world.prune));
+	teardown(&world);
+}
+
+/* Names that are too long to be remembered: they are found again. */
+static void many_long_names_are_deleted_by_a_second_walk(void **state)
+{
+	struct world world;
+
+	setup(&world);
+	test_cli(&world.server,
+		"eval "
+		"\"for i=1,3000 do redis.call('set', string.rep('x',1000)..i, 1) end\" 0");
+	test_cli(&world.server, "-n 9 set stale 9");
+	walk_asking(&world, true);
+	assert_int_equal(world.deletions, 3001);
+	assert_true(kw_buffer_length(&world.prune.found) == 0);
+	assert_int_equal(world.prune.deleted, 3001);
+	assert_string_equal(test_cli(&world.server, "dbsize"), "0");
+	assert_string_equal(test_cli(&world.server, "-n 9 dbsize"), "0");
+	teardown(&world);
+}
+
+static uint64_t remembered_of(struct kw_buffer *found, uint32_t database)
+{
+	struct kw_prune_key key;
+	uint64_t keys = 0;
+
+	while (kw_prune_next_key(found, &key)) {
+		keys += key.database == database;
+		kw_prune_drop_key(found);
+	}
+	return keys;
+}
+
+static void sample(struct world *world, uint64_t keys)
+{
+	const struct kw_prune_plan plan = {
+		.filter = &world->test.filter,
+		.database = -1,
+		.count_only = true,
+		.sample = keys,
+	};
+
+	world->done = 0;
+	kw_prune_start(&world->prune, &plan, on_done, world);
+	test_run(&world->loop, is_done, world, "the sample is taken");
+	assert_string_equal(world->error, "");
+}
+
+static void a_sample_has_its_part_of_each_database(void **state)
+{
+	struct world world;
+	uint64_t first;
+
+	setup(&world);
+	test_cli(&world.server, "debug populate 40000 key 10");
+	test_cli(&world.server,
+		"-n 9 eval \"for i=1,10000 do redis.call('set', 'nine:'..i, 1) end\" 0");
+	sample(&world, 1000);
+	assert_int_equal(world.prune.left_out, 2);
+	assert_int_equal(world.prune.remembered, world.prune.matched);
+	first = world.prune.remembered;
+	assert_true(first >= 1000 && first <= 1002);
+	assert_true(remembered_of(&world.prune.found, 9) <= 201);
+	/* A sample of more keys than there are has all of them. */
+	sample(&world, 60000);
+	assert_int_equal(world.prune.left_out, 0);
+	assert_int_equal(world.prune.matched, 50000);
+	assert_string_equal(test_cli(&world.server, "dbsize"), "40000");
+	teardown(&world);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(nothing_is_deleted_that_is_not_allowed),
+		cmocka_unit_test(what_is_allowed_is_deleted_without_a_second_walk),
+		cmocka_unit_test(many_long_names_are_deleted_by_a_second_walk),
+		cmocka_unit_test(a_sample_has_its_part_of_each_database),
 		cmocka_unit_test(what_the_snapshot_did_not_have_is_deleted_in_every_database),
 		cmocka_unit_test(what_the_filter_leaves_out_is_not_touched),
 		cmocka_unit_test(one_database_can_be_emptied_of_its_prefixes),
