@@ -222,7 +222,7 @@ static void on_swept(void *arg, const struct kw_failure *failure)
 	struct kw_window_entry *entry = kw_window_unsent(&commands->window);
 
 	if (failure) {
-		block(commands, KW_SERVER_E_LOADING, kw_slice_text(failure->text));
+		block(commands, failure->answer, kw_slice_text(failure->text));
 		schedule_retry(commands);
 	} else {
 		kw_quarantine_leave_database(commands->quarantine, entry->database);

@@ -121,6 +121,23 @@ def test_a_permission_that_only_a_reconcile_needs_is_named(bed):
 
 
 @pytest.mark.quick
+def test_a_permission_that_only_a_flush_of_prefixes_needs_is_named(bed):
+    """No server that is loading: only a person can mend it."""
+    primary, replica = bed.server("primary"), bed.server("replica")
+    data.fill_plain(primary, 100)
+    password = bed.file("password", PASSWORD + "\n")
+    user = set_user(replica, "replica.acl")
+    agent = bed.agent(bed.proxy(primary), replica, redis__username=user,
+                      redis__password_file=password, filter__prefixes=["key:"])
+    agent.wait_warm()
+    replica.command("ACL", "SETUSER", user, "-scan")
+    primary.command("FLUSHALL")
+    agent.wait_state("failed", reason="+scan")
+    replica.command("ACL", "SETUSER", user, "+scan")
+    agent.wait_warm()
+    assert replica.command("DBSIZE") == 0
+
+
 def test_a_wrong_password_is_named(bed):
     primary, replica = bed.server("primary"), bed.server("replica")
     user = set_user(primary, "primary.acl")

@@ -1,8 +1,12 @@
 """Keys that only a table's silence would delete wait for the operator, beyond a share of them."""
+import os
+
 import pytest
 
 from lib import data
+from lib.bed import Pair
 from lib.process import wait_for
+from lib.server import TOP
 
 pytestmark = pytest.mark.sanitize
 
@@ -279,3 +283,41 @@ def test_consent_covers_the_data_that_it_was_given_for(bed):
     agent = bed.agent(bed.proxy(primary), replica, apply__consent=True)
     agent.wait_warm()
     assert replica.command("DBSIZE") == 10
+
+
+def test_without_scan_the_numbers_of_keys_are_compared(bed):
+    """Mode replica: a permission that is missing must not decide whether a server is emptied."""
+    primary, replica = bed.server("primary"), bed.server("replica")
+    data.fill_plain(primary, KEYS)
+    with open(os.path.join(TOP, "deploy", "acl", "replica-mode.acl"), encoding="utf-8") as stream:
+        words = next(line for line in stream if line.startswith("user ")).split()[1:]
+    replica.command("ACL", "SETUSER", *words, "-scan")
+    proxy = bed.proxy(primary)
+    agent = bed.agent(proxy, replica, redis__username=words[0],
+                      redis__password_file=bed.file("password", "change-me\n"),
+                      apply__mode="replica", apply__consent=True)
+    pair = Pair(primary, proxy, agent, replica)
+    agent.wait_warm()
+    come_back_empty(pair)
+    held(pair)
+    agent.ctl_ok("approve")
+    agent.wait_warm(60)
+    assert replica.command("DBSIZE") == 0
+
+
+def test_expired_keys_count_neither_as_kept_nor_as_deleted(bed):
+    """A replica keeps them, and DBSIZE counts them, until its primary deletes them."""
+    pair = filled(bed, "replica")
+    pair.proxy.stop()
+    pair.proxy.restart() # without keys of short life in its first scan
+    with pair.primary.client() as client, client.pipeline(transaction=False) as pipe:
+        for i in range(20_000):
+            pipe.set(f"passing:{i}", 1, px=5_000)
+        pipe.execute()
+    wait_for(lambda: pair.replica.command("DBSIZE") == KEYS + 20_000, "the keys come")
+    pair.proxy.kill()
+    wait_for(lambda: pair.primary.command("DBSIZE") == KEYS, "the keys expire", 60)
+    assert pair.replica.command("DBSIZE") == KEYS + 20_000
+    pair.proxy.restart()
+    pair.agent.wait_warm(60)
+    assert pair.agent.status()["holds"] == 0 and pair.replica.command("DBSIZE") == KEYS
