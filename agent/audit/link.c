@@ -13,6 +13,12 @@ static void later(struct kw_audit *audit)
 	audit->connect_us = kw_clock_us() + kw_backoff_next_us(&audit->backoff);
 }
 
+static bool knows_no_touch(const struct kw_server_identity *identity)
+{
+	return identity->valkey || identity->major > 7 ||
+	       (identity->major == 7 && identity->minor >= 2);
+}
+
 static void on_ready(void *arg)
 {
 	struct kw_audit *audit = arg;
@@ -20,8 +26,9 @@ static void on_ready(void *arg)
 	if (audit->link != KW_AUDIT_LINK_OPENING)
 		return;
 	audit->link = KW_AUDIT_LINK_READY;
-	/* What is compared has not been used. Servers before 7.2 do not know this. */
-	kw_redis_words(audit->redis, NULL, NULL, "CLIENT", "NO-TOUCH", "ON", NULL);
+	/* What is compared has not been used. An agent's user that may not say this goes on. */
+	if (knows_no_touch(&kw_audit_local(audit)->facts.identity))
+		kw_redis_words(audit->redis, NULL, NULL, "CLIENT", "NO-TOUCH", "ON", NULL);
 	kw_audit_go(audit);
 }
 
