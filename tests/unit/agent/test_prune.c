@@ -46,6 +46,7 @@ static void setup(struct world *world)
 
 static void teardown(struct world *world)
 {
+	kw_prune_stop(&world->prune);
 	kw_keyset_close(&world->keep);
 	test_local_stop(&world->test);
 	uv_run(&world->loop, UV_RUN_DEFAULT);

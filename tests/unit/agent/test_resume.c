@@ -17,6 +17,7 @@ static const struct {
 	{KW_SYNC_WAIT, false, KW_RESUME_NOTHING},
 	{KW_SYNC_WAIT, true, KW_RESUME_NOTHING},
 	{KW_SYNC_COUNT, false, KW_RESUME_NOTHING},
+	{KW_SYNC_SAMPLE, false, KW_RESUME_NOTHING},
 	{KW_SYNC_CLAIM, false, KW_RESUME_NOTHING},
 	/* A snapshot that was cut off cannot be continued. */
 	{KW_SYNC_SNAPSHOT, false, KW_RESUME_OVER},
@@ -26,6 +27,8 @@ static const struct {
 	{KW_SYNC_SETTLE, true, KW_RESUME_NOTHING},
 	{KW_SYNC_PRUNE, true, KW_RESUME_NOTHING},
 	{KW_SYNC_TAIL, true, KW_RESUME_ON},
+	/* Changes go on while the prune waits. */
+	{KW_SYNC_HELD, true, KW_RESUME_ON},
 };
 
 static void a_snapshot_that_was_cut_off_is_read_from_its_beginning(void **state)
