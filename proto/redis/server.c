@@ -290,6 +290,22 @@ static bool parse_version(struct kw_slice text, struct kw_server_identity *ident
 	return true;
 }
 
+/* As replication.c tells it: both fields are there for every replica from 6.2 on. */
+static enum kw_server_upstream parse_upstream(struct kw_slice info, const char *role)
+{
+	struct kw_slice status;
+	uint64_t syncing;
+
+	if (strcmp(role, "slave") != 0)
+		return KW_UPSTREAM_NONE;
+	if (kw_info_number(info, "master_sync_in_progress", &syncing) && syncing != 0)
+		return KW_UPSTREAM_SYNCING;
+	if (kw_info_text(info, "master_link_status", &status) &&
+		!kw_slice_equal(status, kw_slice_text("up")))
+		return KW_UPSTREAM_DOWN;
+	return KW_UPSTREAM_UP;
+}
+
 int kw_server_identity_parse(
 	struct kw_slice info, struct kw_server_identity *identity, struct kw_error *error)
 {
@@ -321,6 +337,7 @@ int kw_server_identity_parse(
 	if (!kw_info_number(info, "second_repl_offset", &identity->second_offset))
 		identity->second_offset = 0;
 	copy_field(info, "role", identity->role, sizeof identity->role);
+	identity->upstream = parse_upstream(info, identity->role);
 	identity->loading = kw_info_number(info, "loading", &loading) && loading != 0;
 	if (!kw_info_number(info, "process_id", &identity->process))
 		identity->process = 0;

@@ -10,6 +10,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* A server's link to its own primary. */
+enum kw_server_upstream {
+	KW_UPSTREAM_NONE,    /* it is a primary */
+	KW_UPSTREAM_UP,      /* or INFO does not tell */
+	KW_UPSTREAM_SYNCING, /* a full synchronisation is under way: its data are being replaced */
+	KW_UPSTREAM_DOWN,    /* lost, or never synchronised */
+};
+
+/* Are its data those of its primary, but for what is on the way? */
+static inline bool kw_upstream_is_well(enum kw_server_upstream upstream)
+{
+	return upstream == KW_UPSTREAM_NONE || upstream == KW_UPSTREAM_UP;
+}
+
 struct kw_server_identity {
 	bool valkey;
 	int major, minor, patch; /* of Redis, or of Valkey when valkey */
@@ -19,6 +33,7 @@ struct kw_server_identity {
 	char replid2[41];       /* master_replid2: the id of before a promotion; zeros: none */
 	uint64_t second_offset; /* second_repl_offset: up to here both name the same data */
 	char role[8];           /* master, slave */
+	enum kw_server_upstream upstream;
 	bool loading;
 	uint16_t rdb_version;   /* of the payloads it writes: by DUMP's trailer, 0 when unknown */
 	uint32_t databases;     /* CONFIG GET databases; 16 when CONFIG is not allowed */

@@ -179,6 +179,16 @@ static bool look_at_identity(struct kw_watch *watch, struct kw_slice info)
 			"the server is loading its data set: waiting until it is done");
 		return false;
 	}
+	/* Later looks only tell it: its data stay, and a short break must not cost a reconcile. */
+	if (is_greeting(watch) && !kw_upstream_is_well(now.upstream)) {
+		kw_data_fail(watch->data, KW_E_STATE,
+			"the server is a replica, and %s: waiting until it follows its own "
+			"primary again (if it shall be the primary, run REPLICAOF NO ONE there)",
+			now.upstream == KW_UPSTREAM_SYNCING
+				? "it is being synchronised"
+				: "its link to its own primary is down");
+		return false;
+	}
 	if (strcmp(now.role, "master") != 0 && strcmp(now.role, old->role) != 0)
 		kw_log_warn("source",
 			"the server followed is itself a replica (role %s): what it has not "

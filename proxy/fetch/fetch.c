@@ -274,12 +274,19 @@ static void store(struct kw_fetch *fetch, struct kw_dirty_entry *entry,
 		kw_fetch_settle(fetch);
 }
 
+static bool is_explained(const struct kw_dirty_entry *entry)
+{
+	if (entry->flags & (KW_DIRTY_EVENT | KW_DIRTY_COUNTED))
+		return true;
+	return !(entry->flags & (KW_DIRTY_SCAN | KW_DIRTY_STALE));
+}
+
 static void gone(struct kw_fetch *fetch, struct kw_dirty_entry *entry)
 {
-	if (entry->flags & KW_DIRTY_STALE)
-		kw_dirty_done(fetch->dirty, entry);
-	else
+	if (is_explained(entry))
 		store(fetch, entry, NULL, 0);
+	else
+		kw_dirty_done(fetch->dirty, entry);
 }
 
 /* The connection broke while nothing but this key was asked for. True: it is the key. */

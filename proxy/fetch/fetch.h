@@ -24,8 +24,9 @@
  * Answers are stored in batches, because a table of a million keys is in no cache (table.h). Small
  * payloads are copied for that. A large one is stored at once, without that copy.
  *
- * A key that was added before the server might have lost its data (KW_DIRTY_STALE), and is not
- * there, is left as it is: the sweep that follows finds it and judges it with the others.
+ * A key that is not there is deleted only if that is explained: an event or a command named it, or
+ * a sweep counted it and lets it go. A key that a scan saw a moment ago is left as it is, and so is
+ * a key that is stale (dirty.h): an event will tell, or the next count finds it with the others.
  *
  * Loop thread only.
  */

@@ -301,6 +301,7 @@ static void make_stale(void *arg, struct kw_key *key)
 	struct kw_dirty_entry *entry = (struct kw_dirty_entry *)key;
 
 	(void)arg;
+	entry->flags &= (uint8_t) ~(KW_DIRTY_EVENT | KW_DIRTY_COUNTED);
 	entry->flags |= KW_DIRTY_STALE;
 }
 

@@ -32,12 +32,13 @@ enum kw_dirty_state {
 	KW_DIRTY_STATES,
 };
 
-#define KW_DIRTY_TTL 1u    /* its expiry must be read too, whatever is known of it */
-#define KW_DIRTY_SCAN 2u   /* a scan waits for it: counted until it is done or parked */
-#define KW_DIRTY_ROOM 4u   /* unpark let it go: counted until it is done or parked again */
-#define KW_DIRTY_LOST 8u   /* the connection broke while it was in flight */
-#define KW_DIRTY_EVENT 16u /* an event named it */
-#define KW_DIRTY_STALE 32u /* nobody has named it since kw_dirty_all_stale */
+#define KW_DIRTY_TTL 1u      /* its expiry must be read too, whatever is known of it */
+#define KW_DIRTY_SCAN 2u     /* a scan waits for it: counted until it is done or parked */
+#define KW_DIRTY_ROOM 4u     /* unpark let it go: counted until it is done or parked again */
+#define KW_DIRTY_LOST 8u     /* the connection broke while it was in flight */
+#define KW_DIRTY_EVENT 16u   /* an event named it */
+#define KW_DIRTY_STALE 32u   /* it was added before kw_dirty_all_stale, and not since */
+#define KW_DIRTY_COUNTED 64u /* a sweep counted it as missing, and it may go */
 
 struct kw_dirty_entry {
 	struct kw_key key;
@@ -84,8 +85,8 @@ void kw_dirty_add_all(struct kw_dirty *dirty, const struct kw_dirty_key *keys, s
 bool kw_dirty_absorbs(struct kw_dirty *dirty, const struct kw_dirty_key *key);
 
 /*
- * The server might have lost its data since these keys were added. Until a key is added again, it
- * has the flag KW_DIRTY_STALE: that the server does not have it says nothing of why it is gone.
+ * The server might have lost its data since these keys were added: what named them does not explain
+ * any more why one is gone. Each has the flag KW_DIRTY_STALE until it is added again.
  */
 void kw_dirty_all_stale(struct kw_dirty *dirty);
 

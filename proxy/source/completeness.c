@@ -5,7 +5,7 @@
 
 static enum kw_completeness completeness_of(const struct kw_facts *facts)
 {
-	if (facts->sweeps_ended == 0)
+	if (facts->sweeps_ended == 0 || facts->chain == KW_CHAIN_CUT)
 		return KW_COMPLETENESS_NONE;
 	if (facts->sweeps_clean == 0 && facts->sweeps_ended < KW_SWEEPS_TO_BE_SOUND)
 		return KW_COMPLETENESS_SWEPT;
@@ -15,6 +15,8 @@ static enum kw_completeness completeness_of(const struct kw_facts *facts)
 /* The connection is up. The first that applies counts: passing causes come before lasting ones. */
 static enum kw_claim_cause cause_of(const struct kw_facts *facts)
 {
+	if (facts->chain == KW_CHAIN_CUT)
+		return KW_CLAIM_CHAIN_CUT;
 	if (facts->missing > 0)
 		return KW_CLAIM_HELD; /* the only one that waits for a person */
 	if (facts->waiting > 0)
@@ -35,6 +37,8 @@ static enum kw_source_state state_of(const struct kw_facts *facts, enum kw_claim
 		return facts->sweeps_ended > 0 ? KW_SOURCE_RECONCILING : KW_SOURCE_SCANNING;
 	case KW_CLAIM_NOT_CONNECTED:
 		return facts->reach == KW_REACH_UNTRIED ? KW_SOURCE_CONNECTING : KW_SOURCE_DOWN;
+	case KW_CLAIM_CHAIN_CUT:
+		return KW_SOURCE_DOWN;
 	case KW_CLAIM_HELD:
 		return KW_SOURCE_HELD;
 	default:
@@ -93,6 +97,12 @@ void kw_claim_explain(enum kw_claim_cause cause, const struct kw_facts *facts,
 		break;
 	case KW_CLAIM_NOT_CONNECTED:
 		snprintf(reason, bytes, "%s", words->down);
+		break;
+	case KW_CLAIM_CHAIN_CUT:
+		snprintf(reason, bytes,
+			"the server followed is a replica, and its link to its own primary is "
+			"down: waiting until it is up (if it shall be the primary, run REPLICAOF "
+			"NO ONE there)");
 		break;
 	case KW_CLAIM_HELD:
 		explain_held(facts, reason, bytes);

@@ -7,6 +7,9 @@
  *   └──────┘───────────────────▶└───────┘──────────────────▶└───────┘─────────────▶└──────────┘
  *       └──────────── a sweep ended without doubt ──────────────▲
  *
+ * A table is not complete, and its state is not live, while the server that is followed is a
+ * replica without its own primary: what it holds can be anything, or nothing.
+ *
  * Completeness never goes back: later losses are told by the source's state. A table that holds
  * something is worth more to an agent than none.
  */
@@ -47,6 +50,12 @@ enum kw_mending {
 	KW_MENDING_UNDER_WAY,
 };
 
+/* A server that is a replica: does it follow its own primary? */
+enum kw_chain {
+	KW_CHAIN_WHOLE, /* yes, or it is no replica */
+	KW_CHAIN_CUT,   /* its link is down, or its data are being replaced */
+};
+
 struct kw_facts {
 	enum kw_reach reach;
 	enum kw_mending mending;
@@ -58,12 +67,14 @@ struct kw_facts {
 	uint64_t waiting;      /* keys that wait for room in the table */
 	uint64_t unreadable;   /* keys at which the connection breaks */
 	uint64_t too_large;    /* keys that the table can never hold */
+	enum kw_chain chain;
 };
 
 /* Why the state is what it is; the source makes a sentence of it. */
 enum kw_claim_cause {
 	KW_CLAIM_NOTHING_WRONG,
 	KW_CLAIM_NOT_CONNECTED,
+	KW_CLAIM_CHAIN_CUT,
 	KW_CLAIM_HELD,
 	KW_CLAIM_NO_ROOM,
 	KW_CLAIM_MENDING,

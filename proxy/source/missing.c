@@ -51,7 +51,7 @@ static void sweep_one(void *arg, struct kw_key *key)
 
 	if (kw_databases_has(sweeping->databases, key->database))
 		kw_dirty_add(sweeping->dirty, key->database, kw_key_table_name(sweeping->set, key),
-			KW_DIRTY_SCAN | KW_DIRTY_TTL);
+			KW_DIRTY_SCAN | KW_DIRTY_TTL | KW_DIRTY_COUNTED); /* the table has none */
 }
 
 void kw_missing_sweep(

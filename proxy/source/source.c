@@ -50,6 +50,7 @@ struct kw_source {
 	struct kw_pacing pacing;
 	uv_timer_t timers[TIMERS];
 
+	enum kw_chain chain; /* as of the last turn */
 	struct kw_doubts doubts;
 	uint64_t approvals;
 	uint64_t answers; /* of the data connection, as of the last turn */
@@ -59,6 +60,14 @@ struct kw_source {
 };
 
 /* The state that is told outside. */
+
+static enum kw_chain chain_of(const struct kw_source *source)
+{
+	if (!kw_source_link_is_up(&source->link) ||
+		kw_upstream_is_well(kw_feed_server(source->feed)->upstream))
+		return KW_CHAIN_WHOLE;
+	return KW_CHAIN_CUT;
+}
 
 static struct kw_facts facts_of(const struct kw_source *source)
 {
@@ -74,6 +83,7 @@ static struct kw_facts facts_of(const struct kw_source *source)
 		.waiting = kw_store_waiting(&source->store),
 		.unreadable = source->unreadable.keys.count,
 		.too_large = source->store.too_large.count,
+		.chain = chain_of(source),
 	};
 }
 
@@ -199,6 +209,7 @@ static void link_down(void *arg)
 {
 	struct kw_source *source = arg;
 
+	source->chain = KW_CHAIN_WHOLE;
 	kw_sweep_stop(&source->sweep);
 	kw_fresh_reset(&source->fresh);
 	kw_turn_wake(&source->turn);
@@ -289,9 +300,35 @@ static uint64_t next_turn_us(struct kw_source *source, uint64_t now_us)
 	return earliest(next_us, kw_store_ready_us(&source->store));
 }
 
+/*
+ * While a replica has lost its own primary its data can be emptied or replaced at any moment, and
+ * nothing is read from it. A sweep that was under way then begins anew. If the data were replaced,
+ * the feed tells a doubt about it, and a break without that costs nothing.
+ */
+static void follow_chain(struct kw_source *source)
+{
+	enum kw_chain chain = chain_of(source);
+
+	if (chain == source->chain)
+		return;
+	source->chain = chain;
+	if (chain == KW_CHAIN_CUT && source->sweep.kind == KW_SWEEP_AUDIT)
+		kw_sweep_stop(&source->sweep);
+	else if (chain == KW_CHAIN_WHOLE && kw_sweep_is_mending(&source->sweep))
+		doubt(source, KW_DOUBT_LOADED, NULL,
+			"the server followed has its own primary again, and may have its data "
+			"anew");
+}
+
 static void work(struct kw_source *source, uint64_t now_us)
 {
 	assert(kw_source_link_is_up(&source->link) && source->link.data.redis);
+	follow_chain(source);
+	if (source->chain == KW_CHAIN_CUT) {
+		kw_redis_flush(source->link.data.redis);
+		kw_turn_next(&source->turn, UINT64_MAX, now_us);
+		return;
+	}
 	kw_store_unpark(&source->store, now_us);
 	kw_unreadable_retry(&source->unreadable, source->dirty, now_us);
 	kw_sweep_turn(&source->sweep, now_us);
@@ -338,7 +375,7 @@ static void on_freshening(uv_timer_t *timer)
 	struct kw_source *source = timer->data;
 
 	if (kw_source_link_is_up(&source->link) && source->sweep.ended > 0 &&
-		!kw_sweep_is_mending(&source->sweep))
+		!kw_sweep_is_mending(&source->sweep) && chain_of(source) == KW_CHAIN_WHOLE)
 		kw_fresh_ask(&source->fresh, kw_wall_us());
 }
 

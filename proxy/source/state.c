@@ -10,6 +10,8 @@ static bool holds(const void *owner, int value)
 	bool up = facts->reach == KW_REACH_UP;
 	bool mending = facts->mending == KW_MENDING_UNDER_WAY;
 
+	if (up && facts->chain == KW_CHAIN_CUT)
+		return value == KW_SOURCE_DOWN;
 	switch (value) {
 	case KW_SOURCE_SCANNING:
 		return up && mending && facts->sweeps_ended == 0;
@@ -45,7 +47,8 @@ static const struct kw_sm_state states[] = {
 						  KW_SM_TO(KW_SOURCE_HELD)},
 	[KW_SOURCE_DOWN] = {"source_down",
 		KW_SM_TO(KW_SOURCE_SCANNING) | KW_SM_TO(KW_SOURCE_RECONCILING) |
-			KW_SM_TO(KW_SOURCE_FULL) | KW_SM_TO(KW_SOURCE_HELD),
+			KW_SM_TO(KW_SOURCE_FULL) | KW_SM_TO(KW_SOURCE_HELD) |
+			KW_SM_TO(KW_SOURCE_LIVE), /* its own primary is back */
 		KW_SM_FAILURE},
 	[KW_SOURCE_HELD] = {"held", KW_SM_TO(KW_SOURCE_LIVE) | KW_SM_TO(KW_SOURCE_SCANNING) |
 					    KW_SM_TO(KW_SOURCE_RECONCILING) |

@@ -329,7 +329,8 @@ static void unseen(void *arg, uint32_t database, struct kw_slice key)
 	struct kw_sweep *sweep = arg;
 
 	if (kw_databases_has(&sweep->wanted, database))
-		kw_dirty_add(sweep->parts.dirty, database, key, KW_DIRTY_SCAN | KW_DIRTY_TTL);
+		kw_dirty_add(sweep->parts.dirty, database, key,
+			KW_DIRTY_SCAN | KW_DIRTY_TTL | KW_DIRTY_COUNTED);
 }
 
 void kw_sweep_expiry_set(struct kw_sweep *sweep, uint32_t database)

@@ -345,6 +345,41 @@ static void the_script_engine_of_valkey_is_not_in_the_way(void **state)
 	}
 }
 
+static void a_replica_tells_whether_it_follows_its_primary(void **state)
+{
+	static const struct {
+		const char *replication;
+		enum kw_server_upstream upstream;
+	} cases[] = {
+		{"role:master\r\n", KW_UPSTREAM_NONE},
+		{"role:master\r\nmaster_link_status:down\r\n", KW_UPSTREAM_NONE},
+		{"role:slave\r\nmaster_link_status:up\r\nmaster_sync_in_progress:0\r\n",
+			KW_UPSTREAM_UP},
+		{"role:slave\r\nmaster_link_status:down\r\nmaster_sync_in_progress:0\r\n",
+			KW_UPSTREAM_DOWN},
+		{"role:slave\r\nmaster_link_status:down\r\nmaster_sync_in_progress:1\r\n",
+			KW_UPSTREAM_SYNCING},
+		{"role:slave\r\n", KW_UPSTREAM_UP},
+	};
+	char info[256];
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		snprintf(info, sizeof info, "redis_version:7.0.15\r\n%s", cases[i].replication);
+		assert_int_equal(parse(info).upstream, cases[i].upstream);
+	}
+}
+
+static void failed_calls_did_nothing(void **state)
+{
+	struct kw_slice info =
+		kw_slice_text("cmdstat_flushall:calls=5,usec=1,usec_per_call=1.00,rejected_calls=7,"
+			      "failed_calls=2\r\ncmdstat_flushdb:calls=3,usec=1\r\n");
+
+	assert_int_equal(kw_info_done(info, "flushall"), 3);
+	assert_int_equal(kw_info_done(info, "flushdb"), 3);
+	assert_int_equal(kw_info_done(info, "swapdb"), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -355,6 +390,8 @@ int main(void)
 		cmocka_unit_test(info_of_something_else_is_refused),
 		cmocka_unit_test(old_servers_and_sentinels_are_refused_with_the_remedy),
 		cmocka_unit_test(rdb_versions_follow_the_version),
+		cmocka_unit_test(a_replica_tells_whether_it_follows_its_primary),
+		cmocka_unit_test(failed_calls_did_nothing),
 		cmocka_unit_test(fields_are_found_by_their_whole_name),
 		cmocka_unit_test(calls_are_counted_for_containers_too),
 		cmocka_unit_test(the_keyspace_is_walked_database_by_database),

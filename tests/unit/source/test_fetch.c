@@ -311,6 +311,42 @@ static void a_key_gone_between_the_questions_is_gone(void **state)
 	end();
 }
 
+/* What a nil answer is worth, by why the key was asked for. */
+static void a_key_that_is_not_there_is_deleted_only_if_that_is_explained(void **state)
+{
+	static const struct {
+		unsigned flags;
+		bool stale, deleted;
+	} cases[] = {
+		{KW_DIRTY_EVENT, false, true},
+		{0, false, true}, /* a command that raises no event was counted */
+		{KW_DIRTY_SCAN, false, false},
+		{KW_DIRTY_SCAN | KW_DIRTY_EVENT, false, true},
+		{KW_DIRTY_SCAN | KW_DIRTY_COUNTED, false, true},
+		{KW_DIRTY_EVENT, true, false},
+		{0, true, false},
+		{KW_DIRTY_SCAN | KW_DIRTY_COUNTED, true, false},
+	};
+
+	begin(answer_gone_between);
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		int before = removals;
+
+		kw_dirty_add(dirty, 0, kw_slice_text("key"), cases[i].flags);
+		if (cases[i].stale)
+			kw_dirty_all_stale(dirty);
+		run_fetches();
+		assert_int_equal(removals - before, cases[i].deleted);
+		assert_int_equal(kw_dirty_total(dirty), 0);
+	}
+	kw_dirty_add(dirty, 0, kw_slice_text("key"), KW_DIRTY_EVENT);
+	kw_dirty_all_stale(dirty);
+	kw_dirty_add(dirty, 0, kw_slice_text("key"), KW_DIRTY_EVENT); /* named again */
+	run_fetches();
+	assert_int_equal(removals, 5);
+	end();
+}
+
 static void answer_loading_first(FILE *to, int argc, char argv[][WORD_BYTES])
 {
 	if (asked++ < 3)
@@ -507,6 +543,7 @@ int main(void)
 		cmocka_unit_test(a_key_created_between_the_questions_is_fetched_again),
 		cmocka_unit_test(an_expiry_is_asked_for_where_there_may_be_one),
 		cmocka_unit_test(a_key_gone_between_the_questions_is_gone),
+		cmocka_unit_test(a_key_that_is_not_there_is_deleted_only_if_that_is_explained),
 		cmocka_unit_test(a_server_that_is_busy_is_asked_again),
 		cmocka_unit_test(small_answers_are_stored_together_and_in_order),
 		cmocka_unit_test(nothing_is_stored_from_a_database_that_could_not_be_selected),

@@ -63,6 +63,39 @@ static void exactly_the_unseen_keys_are_handed_out(void **state)
 	}
 }
 
+static void count_one(void *arg, uint32_t database, uint64_t expires_ms)
+{
+	uint64_t *counts = arg;
+
+	assert_int_equal(database, 0);
+	counts[expires_ms == 5000]++;
+}
+
+static void exactly_the_unseen_keys_are_counted(void **state)
+{
+	const uint32_t budgets[] = {1, 7, 100, 5000};
+
+	for (size_t i = 0; i < sizeof budgets / sizeof *budgets; i++) {
+		uint64_t cursor = 0, counts[2] = {0};
+		struct fixture fixture;
+		int calls = 0;
+
+		fixture_open(&fixture, &(struct kw_table_options){.segment_bytes = 4096});
+		fill(&fixture, 1000);
+		kw_table_put(fixture.table, 0, kw_slice_text("expires"), kw_slice_text("a"), 5000);
+		kw_table_marks_begin(fixture.table);
+		for (uint32_t number = 0; number < 1000; number += 4)
+			kw_table_mark(fixture.table, 0, fixture_key(number));
+		for (uint32_t number = 1; number < 1000; number += 4)
+			fixture_delete(&fixture, number);
+		while (kw_table_count_unseen(fixture.table, &cursor, budgets[i], count_one, counts))
+			assert_in_range(++calls, 0, 5000);
+		assert_int_equal(counts[0], 500);
+		assert_int_equal(counts[1], 1);
+		fixture_close(&fixture);
+	}
+}
+
 static void every_way_of_touching_a_key_makes_it_seen(void **state)
 {
 	struct handed handed = {0};
@@ -156,6 +189,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(exactly_the_unseen_keys_are_handed_out),
+		cmocka_unit_test(exactly_the_unseen_keys_are_counted),
 		cmocka_unit_test(every_way_of_touching_a_key_makes_it_seen),
 		cmocka_unit_test(a_new_round_forgets_the_marks_of_the_last),
 		cmocka_unit_test(cleaning_meanwhile_leaves_none_out),
