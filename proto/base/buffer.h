@@ -36,7 +36,8 @@ void kw_buffer_trim(struct kw_buffer *buffer, size_t keep);
 
 static inline const uint8_t *kw_buffer_bytes(const struct kw_buffer *buffer)
 {
-	return buffer->data + buffer->start;
+	/* In an empty buffer data is NULL, to which C lets nothing be added, not even 0. */
+	return buffer->start > 0 ? buffer->data + buffer->start : buffer->data;
 }
 
 static inline size_t kw_buffer_length(const struct kw_buffer *buffer)

@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 
 #define CAP_IPC_LOCK_BIT 14 /* linux/capability.h */
+#define ERRNO_MAX 4095      /* linux/err.h */
 
 /* Reasons of a REJECTED event, from the IB specification's communication management (12.6.7.2). */
 #define REJ_INVALID_SERVICE_ID 8
@@ -152,9 +153,15 @@ static int rejected(struct kw_error *error, const struct kw_rdma_cm_event *cm_ev
 		error, KW_E_IO, "rejected by the connection manager (reason %d)", cm_event->status);
 }
 
+/* The kernel reports an errno as a negative status; a status of other kinds is none. */
+static int errno_of(int status)
+{
+	return status < 0 && status >= -ERRNO_MAX ? -status : EIO;
+}
+
 int kw_rdma_cm_error(struct kw_error *error, const struct kw_rdma_cm_event *cm_event)
 {
-	int errnum = cm_event->status < 0 ? -cm_event->status : EIO;
+	int errnum = errno_of(cm_event->status);
 
 	switch (cm_event->type) {
 	case RDMA_CM_EVENT_REJECTED:
