@@ -60,21 +60,26 @@ static void keep(const uint8_t *data, size_t size)
 	input_count++;
 }
 
+static int is_shown(const struct dirent *entry)
+{
+	return entry->d_name[0] != '.';
+}
+
+/* By name, so that the mutations are the same on every file system. */
 static void load(const char *path)
 {
-	struct dirent *entry;
+	struct dirent **entries;
 	char inner[4096];
 	FILE *file;
-	DIR *folder = opendir(path);
+	int count = scandir(path, &entries, is_shown, alphasort);
 
-	if (folder) {
-		while ((entry = readdir(folder))) {
-			if (entry->d_name[0] == '.')
-				continue;
-			snprintf(inner, sizeof inner, "%s/%s", path, entry->d_name);
+	if (count >= 0) {
+		for (int i = 0; i < count; i++) {
+			snprintf(inner, sizeof inner, "%s/%s", path, entries[i]->d_name);
+			free(entries[i]);
 			load(inner);
 		}
-		closedir(folder);
+		free(entries);
 		return;
 	}
 	file = fopen(path, "rb");
