@@ -195,13 +195,17 @@ static void post_guard(struct kw_rdma_watched *watched, struct rdma_cm_id *id)
 static int watch_new(
 	uv_loop_t *loop, struct ibv_context *verbs, struct rdma_cm_id *id, struct kw_error *error)
 {
-	struct kw_rdma_watched *watched = kw_zalloc(sizeof *watched);
-	int status = uv_poll_init(loop, &watched->events, verbs->async_fd);
+	struct kw_rdma_watched *watched;
+	int status;
 
-	if (status != 0 || fcntl(verbs->async_fd, F_SETFL, O_NONBLOCK) != 0) {
+	/* Before there is a handle: one that is open cannot be freed. */
+	if (fcntl(verbs->async_fd, F_SETFL, O_NONBLOCK) != 0)
+		return kw_error_errno(error, errno, "the device's events cannot be watched");
+	watched = kw_zalloc(sizeof *watched);
+	status = uv_poll_init(loop, &watched->events, verbs->async_fd);
+	if (status != 0) {
 		free(watched);
-		return kw_error_errno(
-			error, status ? -status : errno, "the device's events cannot be watched");
+		return kw_error_errno(error, -status, "the device's events cannot be watched");
 	}
 	watched->events.data = watched;
 	watched->handles = 1;

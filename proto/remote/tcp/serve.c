@@ -179,7 +179,9 @@ static void call(struct kw_tcp_serve *serve)
 {
 	uint64_t one = 1;
 
-	(void)!write(serve->event_fd, &one, sizeof one);
+	/* A full counter (EAGAIN) wakes the thread, too. */
+	while (write(serve->event_fd, &one, sizeof one) < 0 && errno == EINTR)
+		continue;
 }
 
 /* Signals are the loop thread's. */
