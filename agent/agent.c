@@ -327,6 +327,7 @@ static void open_pair(struct kw_agent *agent, const struct kw_agent_options *opt
 		.filter = &agent->filter,
 		.quarantine = &agent->quarantine,
 		.consent = options->consent,
+		.foreign = options->foreign,
 		.max_prune = options->max_prune,
 		.warm_lag_us = (uint64_t)options->warm_lag_ms * 1000,
 		.due = want_step,
@@ -443,6 +444,12 @@ void kw_agent_set_max_prune(struct kw_agent *agent, double share)
 void kw_agent_set_audit_rate(struct kw_agent *agent, uint64_t keys_per_second)
 {
 	kw_audit_set_rate(agent->audit, keys_per_second);
+}
+
+void kw_agent_set_foreign(struct kw_agent *agent, enum kw_foreign foreign)
+{
+	agent->sync.foreign = foreign;
+	want_step(agent);
 }
 
 void kw_agent_set_warm_lag(struct kw_agent *agent, uint32_t warm_lag_ms)

@@ -52,6 +52,7 @@ struct kw_agent_options {
 	enum kw_shutdown shutdown; /* apply.on_shutdown */
 	uint64_t window_bytes;
 	bool consent;
+	enum kw_foreign foreign;
 	double max_prune; /* apply.max_prune, 0 to 1 */
 	uint32_t warm_lag_ms;
 	uint64_t audit_keys_per_second; /* 0: no audit */
@@ -140,6 +141,7 @@ void kw_agent_set_shutdown(struct kw_agent *agent, enum kw_shutdown shutdown);
 int kw_agent_promote(struct kw_agent *agent, struct kw_error *error);
 void kw_agent_set_max_prune(struct kw_agent *agent, double share);
 void kw_agent_set_audit_rate(struct kw_agent *agent, uint64_t keys_per_second);
+void kw_agent_set_foreign(struct kw_agent *agent, enum kw_foreign foreign);
 void kw_agent_set_warm_lag(struct kw_agent *agent, uint32_t warm_lag_ms);
 void kw_agent_set_pace(struct kw_agent *agent, uint32_t idle_us, bool busy);
 

@@ -31,8 +31,11 @@ const struct kw_config_key kw_agent_config_keys[] = {
 		"(bootstraps as replica, then goes on with commands); discard (count and forget, "
 		"for measuring)."},
 	{"apply.consent", KW_CONFIG_BOOL, "false", false, 0, 0, NULL,
-		"The local server's present keys may be replaced and deleted; modes replica and "
-		"hybrid always need it."},
+		"Keys of a server without a cursor of ours may be replaced and deleted, once; "
+		"modes replica and hybrid always need it."},
+	{"apply.foreign", KW_CONFIG_TEXT, "\"refuse\"", true, 0, 0, "refuse|follow",
+		"A table with another data set than the local one, from another proxy: refuse it "
+		"until `keywakectl approve`, or follow it."},
 	{"apply.max_prune", KW_CONFIG_NUMBER, "0.2", true, 0, 1, NULL,
 		"Share of the local keys that may be deleted only because a snapshot does not have "
 		"them, and never fewer than 1000 keys; beyond it, deletions wait in state held for "

@@ -5,6 +5,7 @@
 #include "control/figures.h"
 #include "remote/rdma/counts.h"
 
+#include <inttypes.h>
 #include <math.h>
 
 #define QUARANTINED_SHOWN 16
@@ -240,6 +241,30 @@ static void add_audit(json_t *status, const struct kw_audit *audit)
 	json_object_set_new(status, "audit_unmended", json_integer((json_int_t)report.unmended));
 }
 
+static json_t *history_json(const struct kw_history *history)
+{
+	char proxy[24] = "";
+
+	if (history->proxy)
+		snprintf(proxy, sizeof proxy, "%016" PRIx64, history->proxy);
+	return json_pack("{s:s,s:s,s:I,s:s,s:s}", "replid", history->replid, "replid2",
+		history->replid2, "second_offset", (json_int_t)history->second_offset, "proxy",
+		proxy, "proxy_name", history->proxy_name);
+}
+
+/* Whose data: the local ones, and those of the table; "" while there is no table. */
+static void add_history(json_t *status, const struct kw_agent *agent)
+{
+	const struct kw_sync *sync = &agent->sync;
+	bool judged = sync->authority.permission != KW_PERMISSION_UNASKED;
+
+	json_object_set_new(status, "history",
+		json_pack("{s:s,s:o,s:o}", "relation",
+			judged ? kw_authority_name(sync->authority.relation) : "", "data",
+			history_json(&agent->local.history), "table",
+			history_json(&agent->follow.history)));
+}
+
 /* What the connection uses; "" and 0 without one. Of rdma, only counters that are not zero. */
 static void add_link(json_t *status, const struct kw_follow *follow)
 {
@@ -273,6 +298,7 @@ static void on_status(void *arg, struct kw_rpc_call *call, const json_t *params)
 	add_audit(status, daemon->agent->audit);
 	add_link(status, &daemon->agent->follow);
 	add_held(status, &daemon->agent->sync.brake);
+	add_history(status, daemon->agent);
 	add_lag(status, &daemon->agent->sync.progress.lag);
 	kw_figures_status(status, figure_table, &figures);
 	if (json_is_true(json_object_get(params, "reset_lag")))

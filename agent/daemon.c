@@ -61,6 +61,13 @@ static enum kw_shutdown read_shutdown(const struct kw_config *config)
 	return strcmp(word, "promote") == 0 ? KW_SHUTDOWN_PROMOTE : KW_SHUTDOWN_STAY;
 }
 
+static enum kw_foreign read_foreign(const struct kw_config *config)
+{
+	const char *word = kw_config_text(config, "apply.foreign");
+
+	return strcmp(word, "follow") == 0 ? KW_FOREIGN_FOLLOW : KW_FOREIGN_REFUSE;
+}
+
 static int read_apply(
 	const struct kw_config *config, struct kw_agent_options *options, struct kw_error *error)
 {
@@ -84,6 +91,7 @@ static int read_apply(
 		kw_config_text(config, "apply.replica.listen"));
 	options->shutdown = read_shutdown(config);
 	options->consent = kw_config_bool(config, "apply.consent");
+	options->foreign = read_foreign(config);
 	options->max_prune = kw_config_number(config, "apply.max_prune");
 	options->window_bytes = (uint64_t)kw_config_integer(config, "apply.window_bytes");
 	snprintf(options->local.cursor_name, sizeof options->local.cursor_name, "%s", cursor_name);
@@ -239,6 +247,8 @@ static int on_changed(void *arg, const char *path, struct kw_error *error)
 		kw_agent_set_audit_rate(agent, (uint64_t)kw_config_integer(config, path));
 	else if (strcmp(path, "apply.on_shutdown") == 0)
 		kw_agent_set_shutdown(agent, read_shutdown(config));
+	else if (strcmp(path, "apply.foreign") == 0)
+		kw_agent_set_foreign(agent, read_foreign(config));
 	else if (strcmp(path, "apply.max_prune") == 0)
 		kw_agent_set_max_prune(agent, kw_config_number(config, path));
 	else if (strcmp(path, "warm.lag_ms") == 0)

@@ -317,7 +317,7 @@ static void describe(
 static void report(struct kw_agent *agent, uint64_t now_us)
 {
 	struct kw_remote_progress progress = {
-		.passed = agent->sync.passed,
+		.passed = kw_sync_passed(&agent->sync),
 		.applied = agent->sync.progress.applied,
 		.lag_us = kw_agent_lag_us(agent, now_us),
 		.reads = kw_reader_stats(agent->follow.reader)->reads,

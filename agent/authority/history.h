@@ -44,6 +44,7 @@ enum kw_foreign {
 
 /* What may be done with a table. */
 enum kw_permission {
+	KW_PERMISSION_UNASKED, /* there is no table at present */
 	KW_PERMISSION_GRANTED,
 	KW_PERMISSION_AWAITED, /* it ends by itself */
 	KW_PERMISSION_REFUSED, /* a person decides */

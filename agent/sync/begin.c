@@ -77,7 +77,7 @@ static bool without_claim(const struct kw_sync *sync, const struct kw_failure *f
 static bool is_as_claimed(const struct kw_sync *sync)
 {
 	return kw_follow_up(sync->follow) && kw_follow_idle(sync->follow) &&
-	       sync->intake == KW_SYNC_INTAKE_OPEN &&
+	       sync->intake == KW_SYNC_INTAKE_OPEN && kw_sync_may_follow(sync) &&
 	       sync->follow->superblock.epoch == sync->in.claim.epoch &&
 	       kw_sync_is_table_enough(sync);
 }
@@ -89,11 +89,13 @@ static void on_claimed(void *arg, const struct kw_failure *failure)
 	if (kw_sync_phase(sync) != KW_SYNC_CLAIM)
 		return;
 	if (failure && !without_claim(sync, failure)) {
+		kw_local_set_history(sync->local, &sync->in.claim.before);
 		kw_sync_wait_again(sync, failure->text);
 		return;
 	}
 	if (!failure)
 		kw_local_claimed(sync->local);
+	sync->authority.approved = (struct kw_history){0};
 	sync->data = KW_SYNC_DATA_CLAIMED;
 	sync->logged[0] = '\0';
 	sync->save.error[0] = '\0';
@@ -169,7 +171,8 @@ static bool can_begin(struct kw_sync *sync, uint64_t now_us)
 {
 	if (!kw_follow_up(sync->follow) || sync->follow->superblock.epoch == 0 ||
 		!kw_follow_idle(sync->follow) || sync->intake != KW_SYNC_INTAKE_OPEN ||
-		now_us < sync->in.wait.retry_us || now_us < sync->reread.not_before_us)
+		!kw_sync_may_follow(sync) || now_us < sync->in.wait.retry_us ||
+		now_us < sync->reread.not_before_us)
 		return false;
 	return !kw_sync_needs_local(sync) || kw_local_ready(sync->local);
 }
@@ -186,6 +189,7 @@ static void claim(struct kw_sync *sync)
 	kw_sync_clear_why(sync);
 	kw_sync_enter(sync, KW_SYNC_CLAIM, "a snapshot is needed");
 	sync->in.claim.epoch = superblock->epoch;
+	kw_sync_claim_history(sync);
 	kw_pair_prepare(sync->pair, &plan, on_claimed, sync);
 }
 

@@ -36,6 +36,16 @@ bool kw_sync_server_fits(struct kw_sync *sync);
 /* To WAIT: reader, walk and keys noted are given up. */
 void kw_sync_forget_position(struct kw_sync *sync, const char *why);
 
+/*
+ * authority.c: judge the history of the table that is there. The history of the local data moves
+ * along with it. A reader that reads from a table that may not be followed is stopped.
+ */
+void kw_sync_judge_table(struct kw_sync *sync);
+/* In CLAIM: the data are this table's from now on, and the claim says so. */
+void kw_sync_claim_history(struct kw_sync *sync);
+/* A person approves the foreign table that is there. The permission is REFUSED. */
+void kw_sync_approve_table(struct kw_sync *sync);
+
 /* weigh.c: what may a snapshot delete? May the prune that counted so many delete them? */
 bool kw_sync_may_prune(void *sync, uint64_t deletions, uint64_t keys);
 /* After PRUNE has counted more than that: to HELD. */

@@ -45,7 +45,8 @@ bool kw_sync_save(struct kw_sync *sync, uint64_t now_us)
 		written->version == sync->progress.applied &&
 		written->flushes == kw_local_flushes(local) &&
 		written->quarantined == quarantined && written->evicted == local->facts.evicted &&
-		strcmp(written->key_counts.text, counts.text) == 0)
+		strcmp(written->key_counts.text, counts.text) == 0 &&
+		kw_history_equal(&written->history, &local->history))
 		return false;
 	sync->save.writing = true;
 	sync->save.tried_us = now_us;

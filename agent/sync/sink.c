@@ -96,6 +96,10 @@ static void on_superblock(void *arg, const struct kw_superblock *read)
 	const struct kw_superblock *superblock = &sync->follow->superblock;
 
 	(void)read; /* follow knows the newest, which can be newer */
+	/* Before the first record that this superblock covers. */
+	kw_sync_judge_table(sync);
+	if (sync->authority.permission == KW_PERMISSION_REFUSED)
+		sync->due(sync->arg);
 	/* Equality a moment ago no longer counts once keys are known to be missing. */
 	if (superblock->source_state != KW_SOURCE_LIVE || !superblock->complete)
 		kw_progress_doubt(&sync->progress, kw_clock_us());

@@ -140,6 +140,7 @@ static bool may_resume(const struct kw_sync *sync)
 void kw_sync_assessed(struct kw_sync *sync, bool continuous)
 {
 	const struct kw_local_facts *facts = &sync->local->facts;
+	const struct kw_history none = {0};
 
 	if (!continuous) {
 		kw_sync_forget_position(sync, "the local server was assessed");
@@ -147,6 +148,8 @@ void kw_sync_assessed(struct kw_sync *sync, bool continuous)
 								  : KW_SYNC_DATA_FOREIGN;
 		sync->counted_keys = KW_CLAIM_NOT_COUNTED;
 		kw_brake_forget(&sync->brake);
+		kw_local_set_history(sync->local,
+			facts->cursor_kind == KW_CURSOR_OURS ? &facts->cursor.history : &none);
 		sync->in.wait.retry_us = 0;
 		sync->save.error[0] = '\0';
 		kw_debt_assess(&sync->debt, facts->evicted, facts->resets);
@@ -190,7 +193,8 @@ static void restart_reader(struct kw_sync *sync, uint64_t now_us)
 		kw_sync_forget_position(sync, "the snapshot was not read to its end");
 		break;
 	case KW_RESUME_ON:
-		if (sync->intake == KW_SYNC_INTAKE_OPEN && kw_sync_server_fits(sync))
+		if (sync->intake == KW_SYNC_INTAKE_OPEN && kw_sync_may_follow(sync) &&
+			kw_sync_server_fits(sync))
 			kw_sync_resume(sync);
 		break;
 	}
@@ -202,7 +206,7 @@ static void hold_or_poll(struct kw_sync *sync)
 	bool reading = phase == KW_SYNC_TAIL || phase == KW_SYNC_HELD ||
 		       phase == KW_SYNC_SNAPSHOT ||
 		       (phase == KW_SYNC_SETTLE && !kw_sync_positioned(sync));
-	bool polling = reading && sync->intake == KW_SYNC_INTAKE_OPEN;
+	bool polling = reading && sync->intake == KW_SYNC_INTAKE_OPEN && kw_sync_may_follow(sync);
 
 	/* The primary might be upgraded while the agent follows it. */
 	if (polling && kw_sync_needs_local(sync) && kw_local_ready(sync->local)) {
@@ -228,6 +232,7 @@ void kw_sync_step(struct kw_sync *sync, uint64_t now_us)
 	uint64_t interval = sync->save.error[0] ? KW_SYNC_RETRY_US : CURSOR_INTERVAL_US;
 
 	kw_sync_acknowledged(sync);
+	kw_sync_judge_table(sync);
 	switch (kw_sync_phase(sync)) {
 	case KW_SYNC_WAIT:
 		kw_sync_decide(sync, now_us);
@@ -242,7 +247,7 @@ void kw_sync_step(struct kw_sync *sync, uint64_t now_us)
 		break;
 	case KW_SYNC_HELD:
 		restart_reader(sync, now_us);
-		if (kw_sync_phase(sync) == KW_SYNC_HELD)
+		if (kw_sync_phase(sync) == KW_SYNC_HELD && kw_sync_may_follow(sync))
 			kw_sync_watch_held(sync, now_us);
 		break;
 	case KW_SYNC_TAIL:

@@ -40,6 +40,7 @@
 #ifndef KW_AGENT_SYNC_SYNC_H
 #define KW_AGENT_SYNC_SYNC_H
 
+#include "authority/history.h"
 #include "base/backoff.h"
 #include "base/sm.h"
 #include "brake.h"
@@ -73,9 +74,10 @@ struct kw_sync {
 	const struct kw_filter *filter;
 	struct kw_quarantine *quarantine;
 	bool consent;
-	double max_prune;       /* until kw_sync_set_max_prune */
-	uint64_t warm_lag_us;   /* a moment of equality counts for so long; can change */
-	void (*due)(void *arg); /* wants kw_sync_step in this turn of the loop */
+	enum kw_foreign foreign; /* can change */
+	double max_prune;        /* until kw_sync_set_max_prune */
+	uint64_t warm_lag_us;    /* a moment of equality counts for so long; can change */
+	void (*due)(void *arg);  /* wants kw_sync_step in this turn of the loop */
 	void *arg;
 
 	/* Told of each record of the table's log that is handed on. NULL: nobody listens. */
@@ -91,13 +93,19 @@ struct kw_sync {
 			uint64_t epoch; /* of the table that is sampled */
 		} sample;
 		struct {
-			uint64_t epoch; /* of the table that the claim is for */
+			uint64_t epoch;           /* of the table that the claim is for */
+			struct kw_history before; /* of the data, if the claim fails */
 		} claim;
 		struct kw_load_watch snapshot;
 		struct {
 			uint64_t retry_us; /* prune not before */
 		} settle;
 	} in;
+	struct {
+		enum kw_permission permission; /* to follow the table that is there now */
+		enum kw_authority relation;    /* of its history to that of the local data */
+		struct kw_history approved;    /* a foreign table that a person has approved */
+	} authority;
 	enum kw_sync_purpose purpose; /* of the snapshot begun last, or to be claimed */
 	enum kw_sync_data data;
 	enum kw_sync_obstacle obstacle;
@@ -150,6 +158,18 @@ static inline bool kw_sync_positioned(const struct kw_sync *sync)
 {
 	return sync->position.epoch != 0;
 }
+
+/*
+ * May the table that is there be followed? (authority.c) If not, nothing is read from it, and the
+ * position is kept: the agent can be sent back to its own proxy.
+ */
+static inline bool kw_sync_may_follow(const struct kw_sync *sync)
+{
+	return sync->authority.permission == KW_PERMISSION_GRANTED;
+}
+
+/* What this agent still needs of the proxy's tombstones: all above this. UINT64_MAX: none. */
+uint64_t kw_sync_passed(const struct kw_sync *sync);
 
 /* The fields above the machine are filled in by the caller; all others are zero. */
 void kw_sync_init(struct kw_sync *sync);

@@ -1,0 +1,122 @@
+/* Whose data: may the table that is there be followed? What is judged is in authority/history.h. */
+#include "internal.h"
+
+#include "base/log.h"
+
+#include <assert.h>
+
+/* Is the obstacle that is set about the table's history? */
+static bool is_in_the_way(enum kw_permission permission)
+{
+	return permission == KW_PERMISSION_AWAITED || permission == KW_PERMISSION_REFUSED;
+}
+
+static void log_adopted(
+	enum kw_authority relation, const struct kw_history *data, const struct kw_history *table)
+{
+	char before[KW_AUTHORITY_WORDS], now[KW_AUTHORITY_WORDS];
+
+	kw_authority_describe(data, before);
+	kw_authority_describe(table, now);
+	if (relation != KW_AUTHORITY_UNKNOWN)
+		kw_log_info("sync", "the table's history is another one (%s): %s, before %s",
+			kw_authority_name(relation), now, before);
+	else if (table->standing == KW_HISTORY_NONE)
+		kw_log_warn("sync",
+			"the proxy does not say whose data it has, because it is of an earlier "
+			"version: it is followed; the local data have %s until now",
+			before);
+	else
+		kw_log_info("sync",
+			"the cursor does not say whose data the server has, because an earlier "
+			"version wrote it: they are taken for %s",
+			now);
+}
+
+/* The data go on with this table, so its history is theirs. */
+static void adopt(struct kw_sync *sync, enum kw_authority relation)
+{
+	const struct kw_history *table = &sync->follow->history;
+
+	if (kw_history_equal(table, &sync->local->history))
+		return;
+	log_adopted(relation, &sync->local->history, table);
+	kw_local_set_history(sync->local, table);
+}
+
+static void explain(struct kw_sync *sync, bool changed)
+{
+	char text[KW_SYNC_WHY];
+
+	if (sync->authority.permission == KW_PERMISSION_AWAITED) {
+		kw_sync_set_why(sync, KW_SYNC_WAITS, "the proxy has not reached the primary yet");
+		return;
+	}
+	kw_authority_refusal(&sync->local->history, &sync->follow->history, text, sizeof text);
+	kw_sync_set_why(sync, KW_SYNC_NEEDS_PERSON, "%s", text);
+	if (changed)
+		kw_log_warn("sync", "%s", text);
+}
+
+static void set_permission(struct kw_sync *sync, enum kw_permission permission)
+{
+	enum kw_permission before = sync->authority.permission;
+
+	sync->authority.permission = permission;
+	if (is_in_the_way(permission))
+		explain(sync, permission != before);
+	else if (is_in_the_way(before))
+		kw_sync_clear_why(sync);
+}
+
+void kw_sync_judge_table(struct kw_sync *sync)
+{
+	const struct kw_authority_facts facts = {
+		.data = &sync->local->history,
+		.table = &sync->follow->history,
+		.approved = &sync->authority.approved,
+		.foreign = sync->foreign,
+	};
+
+	if (!kw_follow_up(sync->follow) || sync->follow->superblock.epoch == 0) {
+		set_permission(sync, KW_PERMISSION_UNASKED);
+		return;
+	}
+	sync->authority.relation = kw_authority_judge(facts.data, facts.table);
+	set_permission(sync, kw_authority_permission(&facts));
+	/* Data of others, and those of another data set, get their history with the claim. */
+	if (kw_sync_may_follow(sync) && kw_sync_phase(sync) != KW_SYNC_CLAIM &&
+		sync->data != KW_SYNC_DATA_FOREIGN &&
+		sync->authority.relation != KW_AUTHORITY_FOREIGN) {
+		adopt(sync, sync->authority.relation);
+		sync->authority.approved = (struct kw_history){0};
+	}
+	if (sync->authority.permission == KW_PERMISSION_REFUSED && !kw_follow_idle(sync->follow))
+		kw_follow_stop(sync->follow);
+}
+
+void kw_sync_claim_history(struct kw_sync *sync)
+{
+	assert(kw_sync_may_follow(sync) && kw_sync_phase(sync) == KW_SYNC_CLAIM);
+	if (sync->authority.relation == KW_AUTHORITY_FOREIGN)
+		kw_log_warn("sync", "the local data are replaced by those of another data set");
+	sync->in.claim.before = sync->local->history;
+	kw_local_set_history(sync->local, &sync->follow->history);
+}
+
+void kw_sync_approve_table(struct kw_sync *sync)
+{
+	assert(sync->authority.permission == KW_PERMISSION_REFUSED);
+	sync->authority.approved = sync->follow->history;
+	/* All local keys are those of another data set: the brake would ask a second time. */
+	kw_brake_consent(&sync->brake, sync->follow->superblock.epoch);
+	if (kw_sync_phase(sync) != KW_SYNC_WAIT)
+		kw_sync_restart(sync, "another data set was approved");
+	sync->in.wait.retry_us = 0;
+	kw_sync_judge_table(sync);
+}
+
+uint64_t kw_sync_passed(const struct kw_sync *sync)
+{
+	return kw_sync_may_follow(sync) ? sync->passed : UINT64_MAX;
+}
