@@ -61,10 +61,10 @@ bool kw_audit_may_run(const struct kw_audit *audit)
 	return audit->options.keys_per_second > 0 && kw_audit_state(audit) != KW_AUDIT_CLOSING &&
 	       kw_pair_needs_local(sync->pair) && kw_sync_phase(sync) == KW_SYNC_TAIL &&
 	       kw_sync_positioned(sync) && sync->intake == KW_SYNC_INTAKE_OPEN &&
-	       sync->obstacle == KW_SYNC_FREE && kw_follow_up(sync->follow) &&
-	       superblock->complete && superblock->source_state == KW_SOURCE_LIVE &&
-	       kw_local_ready(sync->local) && sync->progress.equal_us > 0 &&
-	       !kw_pair_is_loading(sync->pair) &&
+	       kw_sync_may_follow(sync) && sync->obstacle == KW_SYNC_FREE &&
+	       kw_follow_up(sync->follow) && superblock->complete &&
+	       superblock->source_state == KW_SOURCE_LIVE && kw_local_ready(sync->local) &&
+	       sync->progress.equal_us > 0 && !kw_pair_is_loading(sync->pair) &&
 	       kw_pair_trouble(sync->pair)->kind == KW_TROUBLE_NONE &&
 	       kw_pair_refusal(sync->pair)->kind == KW_SERVER_E_NONE &&
 	       kw_pair_progress(sync->pair)->owed == 0 && sync->debt.evicted == 0;
