@@ -244,11 +244,18 @@ static void ask_block(struct kw_audit *audit, uint64_t now_us)
 
 /* ---- jobs ---- */
 
+/* As the slot tells it, which need not be true. */
+static uint64_t bytes_of(uint64_t place)
+{
+	return ((place & ~KW_PLACE_MARK) >> KW_PLACE_OFFSET_BITS) * 16;
+}
+
 static bool take_entry(struct kw_audit *audit, struct kw_lane *lane)
 {
 	struct kw_audit_table *table = &audit->table;
 
-	if (!table->blocked || table->at == table->count)
+	if (!table->blocked || table->at == table->count ||
+		!kw_lane_load(lane, bytes_of(table->entries[table->at].place)))
 		return false;
 	kw_bucket_spend(&audit->bucket, 1);
 	kw_lane_entry(lane, &table->entries[table->at++]);
@@ -281,11 +288,9 @@ static bool begin_job(struct kw_audit *audit, uint64_t now_us)
 
 	if (!lane)
 		return false;
-	if (kw_mend_due(audit)) {
-		kw_mend_next(audit, lane);
-		return true;
-	}
-	if (may_begin(audit, now_us) && !kw_suspects_full(&audit->suspects))
+	if (kw_mend_due(audit))
+		begun = kw_mend_next(audit, lane);
+	else if (may_begin(audit, now_us) && !kw_suspects_full(&audit->suspects))
 		begun = kw_audit_state(audit) == KW_AUDIT_TABLE ? take_entry(audit, lane)
 								: take_local(audit, lane);
 	if (!begun)

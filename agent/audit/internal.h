@@ -29,6 +29,8 @@
 #define KW_AUDIT_LANES 16
 /* A value counts as one key, and one more for each so many bytes. */
 #define KW_AUDIT_KEY_BYTES 10240
+/* Values in flight, as the index tells their sizes; one larger value is carried alone. */
+#define KW_AUDIT_FLIGHT_BYTES (UINT64_C(4) << 20)
 /* To see whether the table has a local key costs a fraction of a comparison. */
 #define KW_AUDIT_LOCAL_KEYS 4
 
@@ -37,6 +39,7 @@ struct kw_lane {
 	struct kw_lookup *lookup;
 	bool busy;
 	struct kw_audit_suspect *suspect; /* NULL: a key that is looked at for the first time */
+	uint64_t bytes;                   /* about so many of a value */
 	unsigned range;
 	uint32_t database;
 	struct kw_buffer key;
@@ -85,7 +88,8 @@ struct kw_audit {
 	struct kw_reads reads;
 	struct kw_walk *walk;
 	struct kw_lane lanes[KW_AUDIT_LANES];
-	unsigned busy; /* lanes */
+	unsigned busy;         /* lanes */
+	uint64_t flight_bytes; /* of all lanes */
 
 	enum kw_audit_link link;
 	struct kw_redis *redis;
@@ -150,6 +154,8 @@ void kw_lanes_close(struct kw_audit *audit);
 /* One that is free; NULL: all are busy. */
 struct kw_lane *kw_lane_take(struct kw_audit *audit);
 void kw_lane_free(struct kw_lane *lane);
+/* May the lane carry so much now? Then it counts until the lane is free. */
+bool kw_lane_load(struct kw_lane *lane, uint64_t bytes);
 /* Compare the key of an entry of the index; see whether the table has a local key. */
 void kw_lane_entry(struct kw_lane *lane, const struct kw_index_slot *slot);
 void kw_lane_local(struct kw_lane *lane, uint32_t database, struct kw_slice key);
@@ -160,11 +166,10 @@ bool kw_lane_lost(struct kw_lane *lane, const struct kw_lookup_result *found);
 
 /* mend.c: can a suspect go on? Then go on with it; forget all of them. */
 bool kw_mend_due(const struct kw_audit *audit);
-void kw_mend_next(struct kw_audit *audit, struct kw_lane *lane);
+bool kw_mend_next(struct kw_audit *audit, struct kw_lane *lane); /* false: not now */
 void kw_mend_forget(struct kw_audit *audit);
-/* A key differed: it is a suspect from now on. Its range stays open. */
-void kw_mend_suspect(
-	struct kw_audit *audit, uint32_t database, struct kw_slice key, unsigned range);
+/* The key of this lane differed: it is a suspect from now on. Its range stays open. */
+void kw_mend_suspect(struct kw_audit *audit, const struct kw_lane *lane, struct kw_slice key);
 
 /* scan.c */
 void kw_scan_begin(struct kw_audit *audit);

@@ -26,8 +26,10 @@ void kw_lanes_stop(struct kw_audit *audit)
 		kw_lookup_stop(audit->lanes[i].lookup);
 		audit->lanes[i].busy = false;
 		audit->lanes[i].suspect = NULL;
+		audit->lanes[i].bytes = 0;
 	}
 	audit->busy = 0;
+	audit->flight_bytes = 0;
 }
 
 void kw_lanes_close(struct kw_audit *audit)
@@ -59,8 +61,22 @@ void kw_lane_free(struct kw_lane *lane)
 	lane->busy = false;
 	lane->suspect = NULL;
 	lane->audit->busy--;
+	lane->audit->flight_bytes -= lane->bytes;
+	lane->bytes = 0;
 	kw_buffer_clear(&lane->key);
 	kw_buffer_trim(&lane->key, KEEP_KEY_BYTES);
+}
+
+bool kw_lane_load(struct kw_lane *lane, uint64_t bytes)
+{
+	struct kw_audit *audit = lane->audit;
+
+	assert(lane->busy && lane->bytes == 0);
+	if (audit->flight_bytes > 0 && audit->flight_bytes + bytes > KW_AUDIT_FLIGHT_BYTES)
+		return false;
+	audit->flight_bytes += bytes;
+	lane->bytes = bytes;
+	return true;
 }
 
 static void keep_key(struct kw_lane *lane, uint32_t database, struct kw_slice key)
@@ -121,7 +137,7 @@ static void suspect(struct kw_lane *lane)
 {
 	struct kw_audit *audit = lane->audit;
 
-	kw_mend_suspect(audit, lane->database, key_of(lane), lane->range);
+	kw_mend_suspect(audit, lane, key_of(lane));
 	kw_lane_free(lane);
 	kw_audit_go(audit);
 }

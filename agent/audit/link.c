@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "redis/server.h"
+#include "redis/failure.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -13,12 +13,6 @@ static void later(struct kw_audit *audit)
 	audit->connect_us = kw_clock_us() + kw_backoff_next_us(&audit->backoff);
 }
 
-static bool knows_no_touch(const struct kw_server_identity *identity)
-{
-	return identity->valkey || identity->major > 7 ||
-	       (identity->major == 7 && identity->minor >= 2);
-}
-
 static void on_ready(void *arg)
 {
 	struct kw_audit *audit = arg;
@@ -26,9 +20,6 @@ static void on_ready(void *arg)
 	if (audit->link != KW_AUDIT_LINK_OPENING)
 		return;
 	audit->link = KW_AUDIT_LINK_READY;
-	/* What is compared has not been used. An agent's user that may not say this goes on. */
-	if (knows_no_touch(&kw_audit_local(audit)->facts.identity))
-		kw_redis_words(audit->redis, NULL, NULL, "CLIENT", "NO-TOUCH", "ON", NULL);
 	kw_audit_go(audit);
 }
 
@@ -58,10 +49,12 @@ static void on_ask_failed(void *arg, const char *command, const struct kw_reply 
 void kw_audit_refused(struct kw_audit *audit, const char *command, const struct kw_reply *reply)
 {
 	struct kw_slice words = kw_ask_words(reply);
+	struct kw_failure failure;
 
 	if (audit->link != KW_AUDIT_LINK_READY)
 		return;
-	if (audit->backoff.failures == 0)
+	kw_failure_answered(&failure, reply, "%s", command);
+	if (audit->backoff.failures == 0 && !kw_failure_passes(&failure))
 		kw_log_warn("audit",
 			"the local server answers %s with \"%.*s\": the audit waits (it needs "
 			"+dump +pexpiretime +pttl +scan +select +info)",

@@ -56,10 +56,15 @@ static void watch(struct kw_audit *audit)
 	audit->options.sync->handed_arg = audit;
 }
 
-void kw_mend_suspect(struct kw_audit *audit, uint32_t database, struct kw_slice key, unsigned range)
+void kw_mend_suspect(struct kw_audit *audit, const struct kw_lane *lane, struct kw_slice key)
 {
-	if (!kw_suspects_add(&audit->suspects, database, key, range))
-		kw_proof_close(&audit->proof, range); /* the first of the two stands for it */
+	struct kw_audit_suspect *suspect =
+		kw_suspects_add(&audit->suspects, lane->database, key, lane->range);
+
+	if (suspect)
+		suspect->bytes = lane->bytes;
+	else
+		kw_proof_close(&audit->proof, lane->range); /* the first of the two stands for it */
 	watch(audit);
 }
 
@@ -305,13 +310,24 @@ bool kw_mend_due(const struct kw_audit *audit)
 	return is_acknowledged(audit) || is_covered(audit) || first(audit, KW_SUSPECT_LOOK);
 }
 
-void kw_mend_next(struct kw_audit *audit, struct kw_lane *lane)
+bool kw_mend_next(struct kw_audit *audit, struct kw_lane *lane)
 {
+	enum kw_suspect_stage stage = is_acknowledged(audit) ? KW_SUSPECT_MEND
+				      : is_covered(audit)    ? KW_SUSPECT_WAIT
+							     : KW_SUSPECT_LOOK;
+
 	assert(kw_mend_due(audit));
-	if (is_acknowledged(audit))
-		ask(audit, lane, KW_SUSPECT_MEND, on_after);
-	else if (is_covered(audit))
-		ask(audit, lane, KW_SUSPECT_WAIT, on_checked);
-	else
+	if (!kw_lane_load(lane, first(audit, stage)->bytes))
+		return false;
+	switch (stage) {
+	case KW_SUSPECT_MEND:
+		ask(audit, lane, stage, on_after);
+		break;
+	case KW_SUSPECT_WAIT:
+		ask(audit, lane, stage, on_checked);
+		break;
+	default:
 		look(audit, lane);
+	}
+	return true;
 }

@@ -47,6 +47,7 @@ struct kw_audit_suspect {
 	enum kw_verdict_of_key verdict; /* of the last comparison */
 	struct kw_expected expected;    /* by the lookup in LOOK */
 	uint64_t looked_us;             /* our clock when that ended */
+	uint64_t bytes;                 /* about so many of its value */
 	uint64_t position;              /* MEND: changes handed on, this one included */
 	unsigned range;                 /* of proof.h */
 	uint32_t database;

@@ -185,6 +185,17 @@ def test_an_audit_that_is_off_does_nothing(bed):
     assert pair.replica.command("GET", "key:1") == b"another"
 
 
+def test_a_failback_is_mended(bed):
+    """The agent was stopped, clients wrote to the replica, and the agent goes on from its cursor."""
+    pair = bed.pair(fill=fill, agent={RATE: FAST})
+    pair.settle()
+    assert pair.agent.stop() == 0
+    harm(pair.replica)
+    pair.agent.restart()
+    pair.wait_same(60)
+    pair.agent.wait_warm()
+
+
 def test_too_many_extra_keys_wait_for_approval(bed):
     """Deletions by inference: 1000 keys or a fifth of them may go, the rest is held."""
     pair = bed.pair(fill=fill, agent={RATE: FAST})
