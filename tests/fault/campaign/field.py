@@ -92,7 +92,8 @@ class Side:
         self.marks = 0     # faults that changed the replica's data
         self.blind_until = 0.0
         self.samples_blind_until = 0.0
-        self.settings = dict(agent.settings)
+        self.was_warm = False
+        self.fill_before = 0 # keys of the fill when the primary lost them, of one that was warm
 
 
 class Address:
@@ -132,6 +133,18 @@ class Field:
     def path(self, name):
         return os.path.join(self.directory, name)
 
+    def fill_of(self, side):
+        """How many keys of the fill a replica has."""
+        with side.replica.client(timeout=10) as client:
+            return sum(1 for _ in client.scan_iter(match="fill:*", count=5000))
+
+    def count_fill(self):
+        """Before the primary loses its data without a word: these keys may not go by inference."""
+        for side in self.sides:
+            if side.was_warm and not self.held(side.replica):
+                with contextlib.suppress(redis.exceptions.RedisError):
+                    side.fill_before = max(side.fill_before, self.fill_of(side))
+
     def with_machine(self, process):
         if "machines" in self.needs:
             self.machines[process.name] = Machine(self.bed, process.name)
@@ -148,7 +161,7 @@ class Field:
     def linked(self, name, server):
         """The address by which a daemon reaches a server."""
         kind = name.rstrip("0123456789")
-        drag = self.plan.drags.get(kind, 0)
+        drag = self.plan.drags.get(kind)
         if "link " + kind not in self.needs and not drag:
             return self.front.path if name == "primary" else server.socket
         path = self.path(f"to-{name}.sock")

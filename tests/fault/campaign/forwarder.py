@@ -9,6 +9,7 @@ a link; an address is a path, or a port of 127.0.0.1. {"link": NAME, "mode": MOD
     cut      connections are closed, new ones too
     hole     nothing is read any more; a peer sees silence, and later everything
     delay    each piece arrives N ms later
+    events   the same, but only on connections that subscribe
     swallow  the next N messages of a subscription get lost (the campaign's test of itself)
 
 Every command is answered by one line on standard output. The end of standard input is the end.
@@ -16,6 +17,7 @@ Every command is answered by one line on standard output. The end of standard in
 import collections
 import json
 import os
+import re
 import selectors
 import socket
 import sys
@@ -23,6 +25,7 @@ import time
 
 PIECE = 256 * 1024
 QUEUE = 4 << 20 # bytes held of one direction; then its source is not read any more
+SUBSCRIBES = re.compile(rb"subscribe\r\n", re.I)
 MESSAGES = (b"*4\r\n$8\r\npmessage\r\n", b"*3\r\n$7\r\nmessage\r\n")
 
 
@@ -49,8 +52,9 @@ def message_length(data, start):
 class Flow:
     """One direction of a connection: from one socket to the other."""
 
-    def __init__(self, link, source, sink, answers):
-        self.link, self.source, self.sink, self.answers = link, source, sink, answers
+    def __init__(self, connection, source, sink, answers):
+        self.connection, self.link = connection, connection.link
+        self.source, self.sink, self.answers = source, sink, answers
         self.pieces = collections.deque() # (due, bytes)
         self.held = 0
         self.ended = False
@@ -68,8 +72,13 @@ class Flow:
             return
         if self.answers and self.link.mode == "swallow":
             data = self.link.swallow(data)
-        delay = self.link.ms / 1000 if self.link.mode == "delay" else 0
-        self.pieces.append((now + delay, data))
+        if not self.answers and SUBSCRIBES.search(data):
+            self.connection.subscribes = True
+        late = self.link.mode == "delay" or (self.link.mode == "events" and self.connection.subscribes)
+        due = now + (self.link.ms / 1000 if late else 0)
+        if self.pieces: # order is kept, whatever the mode was when they came
+            due = max(due, self.pieces[-1][0])
+        self.pieces.append((due, data))
         self.held += len(data)
 
     def give(self):
@@ -84,9 +93,10 @@ class Flow:
 
 class Connection:
     def __init__(self, link, client, server):
-        self.ends = (client, server)
-        self.flows = (Flow(link, client, server, False), Flow(link, server, client, True))
         self.link = link
+        self.subscribes = False
+        self.ends = (client, server)
+        self.flows = (Flow(self, client, server, False), Flow(self, server, client, True))
 
     def over(self):
         return any(flow.ended and not flow.pieces for flow in self.flows)

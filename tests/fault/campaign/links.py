@@ -13,7 +13,7 @@ class Links:
     def __init__(self):
         self.popen = None
         self.names = set()
-        self.drags = {} # name -> ms that each of its pieces is late, also when all is well
+        self.drags = {} # name -> (mode, ms) of delays that it has also when all is well
 
     def start(self):
         self.popen = subprocess.Popen([sys.executable, "-S", "-E", PROGRAM], stdin=subprocess.PIPE,
@@ -25,7 +25,7 @@ class Links:
         if self.popen.stdout.readline() != b"done\n":
             raise RuntimeError(f"the forwarder ended: {words}")
 
-    def add(self, name, listen, target, drag=0):
+    def add(self, name, listen, target, drag=None):
         if self.popen is None:
             self.start()
         self.command(link=name, listen=listen, target=target)
@@ -38,8 +38,7 @@ class Links:
         self.command(link=name, mode=mode, ms=ms)
 
     def heal(self, name):
-        drag = self.drags.get(name, 0)
-        self.change(name, "delay" if drag else "pass", drag)
+        self.change(name, *self.drags.get(name, ("pass", 0)))
 
     def close(self):
         if self.popen is not None:

@@ -39,7 +39,7 @@ class Plan:
     silent: bool    # also commands that raise no event
     swaps: bool     # SWAPDB and FLUSHDB in the load
     short_ttls: bool
-    drags: dict     # a link, and the ms that all its bytes are late: a barrier must wait for them
+    drags: dict     # a link -> what makes its bytes late: a barrier must wait for them
     proxy: dict     # settings
     agent: dict
     primary_config: dict
@@ -94,8 +94,9 @@ def draw_settings(chance, options):
 
 def draw_drags(chance):
     """Without them changes arrive sooner than the witness can ask, and no barrier would be missed."""
-    return chance.choice(({}, {"primary": 40}, {"primary": 15}, {"replica": 40},
-                          {"primary": 40, "replica": 20}))
+    return chance.choice(({}, {"primary": ("events", 40)}, {"primary": ("events", 150)},
+                          {"primary": ("delay", 4)}, {"replica": ("delay", 20)},
+                          {"primary": ("events", 40), "replica": ("delay", 10)}))
 
 
 def draw_config(chance):

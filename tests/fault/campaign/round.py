@@ -15,6 +15,8 @@ from .witness import Witness
 AFTERMATH_SECONDS = 0.8 # that writers and witness go on after the last fault
 WARM_SECONDS = 40.0    # to be warm after all faults are healed
 SETTLE_SECONDS = 20.0  # for what no barrier covers: silent commands, and expiry
+UNBRAKED = 1000        # deletions by inference that need no approval,
+UNBRAKED_SHARE = 0.4   # or this share: source.max_missing and apply.max_prune, one after the other
 RSS_LIMIT = 400 << 20  # bytes of anonymous memory
 FD_LIMIT = 128
 SAID = re.compile(r"assert(ion)? .*failed|Assertion|AddressSanitizer|runtime error:|LeakSanitizer")
@@ -78,6 +80,8 @@ class Round:
             time.sleep(0.02)
         field.tell("everything is healed")
         for side in field.sides:
+            self.judge_deletions(side)
+        for side in field.sides:
             self.apply_remedies(side)
         for side in field.sides:
             if self.wait_warm(side):
@@ -87,6 +91,17 @@ class Round:
                 self.judge_verify(side)
                 field.tell(f"{side.agent.name} is judged")
         self.judge_processes()
+
+    def judge_deletions(self, side):
+        """Nobody has approved yet: most of what an emptied primary lacks must still be there."""
+        if self.plan.swaps or any(self.table[fault.kind].deletes for fault in self.plan.faults):
+            return
+        before, after = side.fill_before, self.field.fill_of(side)
+        if after < before - max(UNBRAKED, before * UNBRAKED_SHARE):
+            self.fail("mass_deletion", f"{side.replica.name} had {before} keys of the fill, and has "
+                      f"{after}; nobody approved. Agent: {self.said(side.agent)}")
+        elif before > UNBRAKED:
+            self.counts["brakes_checked"] = self.counts.get("brakes_checked", 0) + 1
 
     def apply_remedies(self, side):
         """What the documents ask of the operator after such faults, and only after those."""
@@ -105,6 +120,8 @@ class Round:
             if time.monotonic() > deadline:
                 self.fail("not_warm", f"{side.agent.name} within {WARM_SECONDS * SLOW:.0f} s: "
                           f"{self.said(side.agent)}; proxy: {self.said(self.field.proxy)}")
+                for daemon in (side.agent, self.field.proxy):
+                    self.field.tell(f"{daemon.name}: {daemon.try_status()}")
                 return False
 
     def said(self, daemon):

@@ -53,6 +53,8 @@ class Summary:
             "wrong_warm": self.sorts["wrong_warm"],
             "lost_keys": self.counts["lost_keys"] + self.sorts["lost_keys"],
             "resurrected": self.counts["resurrected"] + self.sorts["resurrected"],
+            "mass_deletions": self.sorts["mass_deletion"],
+            "brakes_checked": self.counts["brakes_checked"],
             "approvals": self.approvals,
             "seconds": round(time.monotonic() - self.begun, 1),
         }

@@ -113,6 +113,7 @@ class Witness:
         if done.returncode != 0:
             self.counts["barriers_in_vain"] += 1
             return
+        side.was_warm = True
         with side.replica.client(WITNESS_DATABASE, timeout=10) as client:
             counter = client.get("counter")
             names = list(self.graves)

@@ -26,17 +26,20 @@ class Kind:
     needs: frozenset # of: users, machines, standby, tcp, "link NAME"
     holds: bool      # deletions by inference may follow, which wait for approval
     dies: bool       # the daemon may end by itself
+    deletes: bool    # many keys of a replica may go, by the primary's word or by the replica's own
     remedy: str      # what the contract asks of the operator afterwards: resync
 
     def fits(self, mode, carriers):
         return mode in self.modes and ("tcp" not in self.needs or "tcp" in carriers)
 
 
-def kind(modes=MODES, needs=(), holds=False, dies=False, remedy=""):
+def kind(modes=MODES, needs=(), holds=False, dies=False, deletes=False,
+         remedy=""):
     def add(function):
         name = function.__name__.replace("_", "-")
         assert name not in TABLE, name
-        TABLE[name] = Kind(name, function, tuple(modes), frozenset(needs), holds, dies, remedy)
+        TABLE[name] = Kind(name, function, tuple(modes), frozenset(needs), holds, dies,
+                           deletes, remedy)
         return function
     return add
 

@@ -14,25 +14,25 @@ def marker(field, side):
     return lambda: field.mark_replica(side)
 
 
-@kind()
+@kind(deletes=True)
 def replica_kill_saved(field, fault, chance):
     side = side_of(field, chance)
     yield from killed(field, side.replica, chance, marker(field, side), 0)
 
 
-@kind()
+@kind(deletes=True)
 def replica_kill_older(field, fault, chance):
     side = side_of(field, chance)
     yield from killed(field, side.replica, chance, marker(field, side), fault.lasts)
 
 
-@kind()
+@kind(deletes=True)
 def replica_replaced_by_empty(field, fault, chance):
     side = side_of(field, chance)
     yield from killed(field, side.replica, chance, marker(field, side), None, keep_data=False)
 
 
-@kind()
+@kind(deletes=True)
 def replica_and_agent_killed(field, fault, chance):
     """Nobody watches while the server comes back with older data."""
     side = side_of(field, chance)
@@ -78,7 +78,7 @@ def replica_resetstat(field, fault, chance):
         yield fault.lasts / 3
 
 
-@kind(modes=WRITABLE)
+@kind(modes=WRITABLE, deletes=True)
 def replica_flushed(field, fault, chance):
     """limits.md: the agent finds a flush within a second while it runs."""
     side = side_of(field, chance)
@@ -90,7 +90,7 @@ def replica_flushed(field, fault, chance):
     field.blind(LOOK + LOOKS, side)
 
 
-@kind(modes=WRITABLE, remedy="resync")
+@kind(modes=WRITABLE, deletes=True, remedy="resync")
 def replica_written(field, fault, chance):
     """Other clients write to the replica. operate.md: stop them, then resync."""
     side = side_of(field, chance)
@@ -116,7 +116,7 @@ def replica_out_of_memory(field, fault, chance):
     yield from field.ask(side.replica, "CONFIG", "SET", "maxmemory", 0)
 
 
-@kind(modes=WRITABLE)
+@kind(modes=WRITABLE, deletes=True)
 def replica_evicts(field, fault, chance):
     """limits.md: the agent notices within a second."""
     side = side_of(field, chance)
