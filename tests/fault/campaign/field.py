@@ -392,6 +392,10 @@ class Field:
                 client.config_set(name, value)
             if "users" in self.needs:
                 client.execute_command("ACL", "SETUSER", USER, "on", "+@all", "~*", "&*")
+            if server.name in self.machines and server.config["appendonly"] == "yes":
+                # A failed fsync is not tried again before something else is written, which it refuses.
+                client.config_set("appendonly", "no")
+                client.config_set("appendonly", "yes")
 
     def heal_daemon(self, daemon):
         method = {"method": "config.set", "path": "source.keys_per_second", "value": 0}

@@ -86,7 +86,8 @@ def draw_settings(chance, options):
     }
     if chance.random() < 0.25:
         proxy["source.keys_per_second"] = chance.choice((4000, 8000)) # a long first scan
-    agent = {"warm.lag_ms": chance.choice((300, 1000)) }
+    agent = {"warm.lag_ms": chance.choice((300, 1000)),
+             "apply.audit_keys_per_second": chance.choice((0, 0, 100, 5000))}
     if chance.random() < 0.3:
         agent["apply.window_bytes"] = 65536
     return proxy, agent
@@ -138,6 +139,8 @@ def draw(seed, options, table):
     if not kinds:
         raise ValueError("none of these faults fits this mode and these carriers")
     faults = draw_faults(chance, seed, kinds, SECONDS)
+    if any(fault.kind == "replica-written" for fault in faults): # perhaps before the agent's claim
+        agent["apply.consent"] = True
     return Plan(
         seed=seed, mode=mode, carriers=carriers, primary=primary, replica=replica, seconds=SECONDS,
         pace=chance.choice((500, 2000, 6000)), fill=chance.choice((0, 300, 2000, 5000)),

@@ -25,7 +25,7 @@ def prepare(plan):
     """A round in which nothing else explains, or mends, what is planted."""
     plan.fill, plan.theirs, plan.pace = 2000, 0, 500
     plan.silent = plan.swaps = plan.short_ttls = False
-    plan.proxy["source.audit_keys_per_second"] = 0
+    plan.proxy["source.audit_keys_per_second"] = plan.agent["apply.audit_keys_per_second"] = 0
     plan.proxy.pop("source.keys_per_second", None)
     return plan
 

@@ -9,6 +9,7 @@ from lib.process import SLOW
 
 from . import equality, plants
 from .field import Died, Field
+from .kinds import REMEDIES
 from .load import FaultLoad
 from .witness import Witness
 
@@ -105,8 +106,8 @@ class Round:
 
     def apply_remedies(self, side):
         """What the documents ask of the operator after such faults, and only after those."""
-        kinds = [self.table[fault.kind] for fault in self.plan.faults]
-        if any(kind.remedy == "resync" for kind in kinds):
+        audited = self.plan.agent["apply.audit_keys_per_second"]
+        if any(REMEDIES[self.table[fault.kind].remedy](audited) for fault in self.plan.faults):
             side.agent.ctl("resync")
 
     def wait_warm(self, side):
@@ -130,7 +131,8 @@ class Round:
 
     def approve(self, side):
         """As the operator would; only where deletions by inference must be expected."""
-        if not any(self.table[fault.kind].holds for fault in self.plan.faults):
+        holds = any(self.table[fault.kind].holds for fault in self.plan.faults)
+        if not holds and not self.plan.swaps: # FLUSHDB too, which another fault may hide
             return
         for daemon in (self.field.proxy, side.agent):
             status = daemon.try_status() or {}

@@ -17,6 +17,15 @@ LOOK = 1.0          # of the agent at its server, each second: a flush, eviction
 LOOKS = 2.0         # what two looks of either may take on a machine that is busy
 SILENT_SECONDS = 8.0 # SWAPDB and what else raises no event: "within some seconds"
 
+AUDIT_ROUND = 5000  # keys a second, with which a round takes as long as a fault
+# When a resync is needed, by the keys that the agent audits in a second.
+REMEDIES = {
+    "": lambda audited: False,
+    "resync": lambda audited: True,
+    "audit": lambda audited: audited < AUDIT_ROUND, # else the audit mends it in time
+    "clock": lambda audited: audited == 0,          # else the jump is seen, and a round follows
+}
+
 
 @dataclasses.dataclass
 class Kind:
@@ -27,7 +36,7 @@ class Kind:
     holds: bool      # deletions by inference may follow, which wait for approval
     dies: bool       # the daemon may end by itself
     deletes: bool    # many keys of a replica may go, by the primary's word or by the replica's own
-    remedy: str      # what the contract asks of the operator afterwards: resync
+    remedy: str      # whose data the operator resyncs afterwards: see REMEDIES
 
     def fits(self, mode, carriers):
         return mode in self.modes and ("tcp" not in self.needs or "tcp" in carriers)

@@ -146,7 +146,7 @@ def primary_busy(field, fault, chance):
     field.mark_primary()
 
 
-@kind(deletes=True)
+@kind(holds=True, deletes=True)
 def primary_flushdb(field, fault, chance):
     how = chance.choice(((), ("ASYNC",), ("SYNC",)))
     field.mark_primary()
@@ -154,7 +154,7 @@ def primary_flushdb(field, fault, chance):
     field.mark_primary()
 
 
-@kind(deletes=True)
+@kind(holds=True, deletes=True)
 def primary_flushall(field, fault, chance):
     field.mark_primary()
     yield from field.ask(field.primary, "FLUSHALL", *chance.choice(((), ("ASYNC",))))
@@ -257,7 +257,7 @@ def events_overrun(field, fault, chance):
                          "pubsub 33554432 8388608 60")
 
 
-@kind(deletes=True)
+@kind(holds=True, deletes=True)
 def primary_maxmemory(field, fault, chance):
     """It evicts, or refuses writes."""
     memory = yield from field.ask(field.primary, "INFO", "memory")

@@ -90,9 +90,9 @@ def replica_flushed(field, fault, chance):
     field.blind(LOOK + LOOKS, side)
 
 
-@kind(modes=WRITABLE, deletes=True, remedy="resync")
+@kind(modes=WRITABLE, deletes=True, remedy="audit")
 def replica_written(field, fault, chance):
-    """Other clients write to the replica. operate.md: stop them, then resync."""
+    """Other clients write to the replica. The audit undoes that within a round."""
     side = side_of(field, chance)
     for number in range(chance.randint(1, 20)):
         words = chance.choice((("SET", f"s:{chance.randrange(60)}", "by another client"),
