@@ -353,6 +353,8 @@ void kw_audit_go(struct kw_audit *audit)
 void kw_audit_tick(struct kw_audit *audit)
 {
 	kw_reads_tick(&audit->reads);
+	kw_lookups_tick(audit->lookups);
+	kw_lookups_post(audit->lookups);
 	kw_audit_go(audit);
 }
 

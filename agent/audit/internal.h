@@ -36,7 +36,6 @@
 
 struct kw_lane {
 	struct kw_audit *audit;
-	struct kw_lookup *lookup;
 	bool busy;
 	struct kw_audit_suspect *suspect; /* NULL: a key that is looked at for the first time */
 	uint64_t bytes;                   /* about so many of a value */
@@ -87,6 +86,7 @@ struct kw_audit {
 
 	struct kw_reads reads;
 	struct kw_walk *walk;
+	struct kw_lookups *lookups; /* one for each lane */
 	struct kw_lane lanes[KW_AUDIT_LANES];
 	unsigned busy;         /* lanes */
 	uint64_t flight_bytes; /* of all lanes */
@@ -159,6 +159,8 @@ bool kw_lane_load(struct kw_lane *lane, uint64_t bytes);
 /* Compare the key of an entry of the index; see whether the table has a local key. */
 void kw_lane_entry(struct kw_lane *lane, const struct kw_index_slot *slot);
 void kw_lane_local(struct kw_lane *lane, uint32_t database, struct kw_slice key);
+/* Look a key of the lane up in the table. */
+void kw_lane_look_up(struct kw_lane *lane, uint32_t database, struct kw_slice key, kw_lookup_fn fn);
 /* The local server's side of the key that the lane is about. */
 enum kw_verdict_of_key kw_lane_judge(const struct kw_lane *lane);
 /* The lookup failed: the connection to the proxy is lost, or its table is none. True then. */

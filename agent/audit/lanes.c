@@ -11,19 +11,18 @@
 
 void kw_lanes_open(struct kw_audit *audit)
 {
-	const struct kw_lookup_io io = kw_reads_lookup_io(&audit->reads);
-	const struct kw_lookup_options options = {0};
+	const struct kw_lookups_io io = kw_reads_lookups_io(&audit->reads);
+	const struct kw_lookups_options options = {.depth = KW_AUDIT_LANES};
 
-	for (int i = 0; i < KW_AUDIT_LANES; i++) {
+	audit->lookups = kw_lookups_new(&options, &io);
+	for (int i = 0; i < KW_AUDIT_LANES; i++)
 		audit->lanes[i].audit = audit;
-		audit->lanes[i].lookup = kw_lookup_new(&options, &io);
-	}
 }
 
 void kw_lanes_stop(struct kw_audit *audit)
 {
+	kw_lookups_stop(audit->lookups);
 	for (int i = 0; i < KW_AUDIT_LANES; i++) {
-		kw_lookup_stop(audit->lanes[i].lookup);
 		audit->lanes[i].busy = false;
 		audit->lanes[i].suspect = NULL;
 		audit->lanes[i].bytes = 0;
@@ -34,19 +33,18 @@ void kw_lanes_stop(struct kw_audit *audit)
 
 void kw_lanes_close(struct kw_audit *audit)
 {
-	for (int i = 0; i < KW_AUDIT_LANES; i++) {
-		kw_lookup_free(audit->lanes[i].lookup);
+	kw_lookups_free(audit->lookups);
+	for (int i = 0; i < KW_AUDIT_LANES; i++)
 		kw_buffer_close(&audit->lanes[i].key);
-	}
 }
 
-/* A lookup that was stopped is busy until its READ is told back. */
+/* A lookup that was stopped takes room until its READ is told back. */
 struct kw_lane *kw_lane_take(struct kw_audit *audit)
 {
-	for (int i = 0; audit->busy < KW_AUDIT_LANES && i < KW_AUDIT_LANES; i++) {
+	for (int i = 0; kw_lookups_have_room(audit->lookups) && i < KW_AUDIT_LANES; i++) {
 		struct kw_lane *lane = &audit->lanes[i];
 
-		if (lane->busy || kw_lookup_busy(lane->lookup))
+		if (lane->busy)
 			continue;
 		lane->busy = true;
 		audit->busy++;
@@ -176,11 +174,18 @@ static void on_entry(void *arg, const struct kw_lookup_result *found)
 	kw_ask_key(&audit->ask, lane->database, key_of(lane), on_value, lane);
 }
 
+void kw_lane_look_up(struct kw_lane *lane, uint32_t database, struct kw_slice key, kw_lookup_fn fn)
+{
+	kw_lookups_begin(lane->audit->lookups, database, key, fn, lane);
+	kw_lookups_post(lane->audit->lookups);
+}
+
 void kw_lane_entry(struct kw_lane *lane, const struct kw_index_slot *slot)
 {
 	lane->range = kw_proof_range_of(slot->hash);
 	kw_proof_open(&lane->audit->proof, lane->range);
-	kw_lookup_begin_slot(lane->lookup, slot, on_entry, lane);
+	kw_lookups_begin_slot(lane->audit->lookups, slot, on_entry, lane);
+	kw_lookups_post(lane->audit->lookups);
 }
 
 static void on_presence(void *arg, const struct kw_lookup_result *found)
@@ -200,5 +205,6 @@ void kw_lane_local(struct kw_lane *lane, uint32_t database, struct kw_slice key)
 	lane->range = KW_PROOF_LOCAL;
 	kw_proof_open(&lane->audit->proof, lane->range);
 	keep_key(lane, database, key);
-	kw_lookup_begin_presence(lane->lookup, database, key, on_presence, lane);
+	kw_lookups_begin_presence(lane->audit->lookups, database, key, on_presence, lane);
+	kw_lookups_post(lane->audit->lookups);
 }

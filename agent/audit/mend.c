@@ -236,8 +236,7 @@ static void on_checked(void *arg, const struct kw_reply *reply)
 		return;
 	}
 	suspect->verdict = verdict;
-	kw_lookup_begin(
-		lane->lookup, suspect->database, kw_suspect_key(suspect), on_confirmed, lane);
+	kw_lane_look_up(lane, suspect->database, kw_suspect_key(suspect), on_confirmed);
 }
 
 /* ---- LOOK ---- */
@@ -302,7 +301,7 @@ static void look(struct kw_audit *audit, struct kw_lane *lane)
 
 	lane->suspect = suspect;
 	suspect->touched = false;
-	kw_lookup_begin(lane->lookup, suspect->database, kw_suspect_key(suspect), on_looked, lane);
+	kw_lane_look_up(lane, suspect->database, kw_suspect_key(suspect), on_looked);
 }
 
 bool kw_mend_due(const struct kw_audit *audit)

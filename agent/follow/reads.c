@@ -10,9 +10,9 @@
 
 struct kw_reads_item {
 	struct kw_remote_read read;
-	struct kw_read *asked;    /* by a reader, or by */
-	struct kw_lookup *lookup; /* a lookup, or by */
-	struct kw_walk *walk;     /* a walk: one of the three */
+	struct kw_read *asked;         /* by a reader, or by */
+	struct kw_lookup_read *looked; /* a lookup, or by */
+	struct kw_walk *walk;          /* a walk: one of the three */
 	struct kw_reads *reads;
 	struct kw_reads_item *next;
 };
@@ -33,22 +33,30 @@ void kw_reads_close(struct kw_reads *reads)
 	}
 }
 
+static void tell_lookups(struct kw_lookup_read *looked, const struct kw_error *error)
+{
+	struct kw_lookups *lookups = looked->lookups;
+
+	kw_lookups_complete(looked, error);
+	kw_lookups_post(lookups); /* the carrier collects what a batch of ends asks for */
+}
+
 static void tell(struct kw_reads_item *item, const struct kw_error *error)
 {
 	struct kw_reads *reads = item->reads;
-	struct kw_lookup *lookup = item->lookup;
+	struct kw_lookup_read *looked = item->looked;
 	struct kw_read *asked = item->asked;
 	struct kw_walk *walk = item->walk;
 
-	assert(!!lookup + !!asked + !!walk == 1);
+	assert(!!looked + !!asked + !!walk == 1);
 	assert(reads->outstanding > 0);
 	item->next = reads->spare;
 	reads->spare = item;
 	reads->outstanding--;
 	if (error && reads->lost)
 		reads->lost(reads->arg, error);
-	if (lookup)
-		kw_lookup_complete(lookup, error);
+	if (looked)
+		tell_lookups(looked, error);
 	else if (walk)
 		kw_walk_complete(walk, error);
 	else
@@ -88,59 +96,72 @@ static void refuse(struct kw_reads *reads, struct kw_reads_item *item)
 	reads->refused = item;
 }
 
+/* READs of one posting, on their way to the carrier. */
+struct posting {
+	struct kw_reads *reads;
+	struct kw_remote *remote; /* NULL: there is none */
+	struct kw_remote_read *batch[BATCH_MAX];
+	int filled;
+};
+
+static void flush(struct posting *posting)
+{
+	if (posting->filled > 0)
+		kw_remote_read(posting->remote, posting->batch, posting->filled);
+	posting->filled = 0;
+}
+
+static void add(struct posting *posting, struct kw_reads_item *item)
+{
+	if (!posting->remote) {
+		refuse(posting->reads, item);
+		return;
+	}
+	posting->batch[posting->filled++] = &item->read;
+	if (posting->filled == BATCH_MAX)
+		flush(posting);
+}
+
 static void reader_reads(void *arg, struct kw_read *const *asked, int count)
 {
 	struct kw_reads *reads = arg;
-	struct kw_remote *remote = reads->remote(reads->arg);
-	struct kw_remote_read *batch[BATCH_MAX];
-	int filled = 0;
+	struct posting posting = {.reads = reads, .remote = reads->remote(reads->arg)};
 
 	for (int i = 0; i < count; i++) {
 		struct kw_reads_item *item =
 			take(reads, asked[i]->offset, asked[i]->length, asked[i]->buffer);
 
 		item->asked = asked[i];
-		if (!remote) {
-			refuse(reads, item);
-			continue;
-		}
-		batch[filled++] = &item->read;
-		if (filled == BATCH_MAX || i == count - 1) {
-			kw_remote_read(remote, batch, filled);
-			filled = 0;
-		}
+		add(&posting, item);
 	}
+	flush(&posting);
 }
 
-static void read_one(struct kw_reads *reads, struct kw_reads_item *item)
-{
-	struct kw_remote *remote = reads->remote(reads->arg);
-	struct kw_remote_read *read = &item->read;
-
-	if (remote)
-		kw_remote_read(remote, &read, 1);
-	else
-		refuse(reads, item);
-}
-
-static void lookup_reads(
-	void *arg, struct kw_lookup *lookup, uint64_t offset, uint64_t length, uint8_t *buffer)
+static void lookups_read(void *arg, struct kw_lookup_read *const *looked, int count)
 {
 	struct kw_reads *reads = arg;
-	struct kw_reads_item *item = take(reads, offset, length, buffer);
+	struct posting posting = {.reads = reads, .remote = reads->remote(reads->arg)};
 
-	item->lookup = lookup;
-	read_one(reads, item);
+	for (int i = 0; i < count; i++) {
+		struct kw_reads_item *item =
+			take(reads, looked[i]->offset, looked[i]->length, looked[i]->buffer);
+
+		item->looked = looked[i];
+		add(&posting, item);
+	}
+	flush(&posting);
 }
 
 static void walk_reads(
 	void *arg, struct kw_walk *walk, uint64_t offset, uint64_t length, uint8_t *buffer)
 {
 	struct kw_reads *reads = arg;
+	struct posting posting = {.reads = reads, .remote = reads->remote(reads->arg)};
 	struct kw_reads_item *item = take(reads, offset, length, buffer);
 
 	item->walk = walk;
-	read_one(reads, item);
+	add(&posting, item);
+	flush(&posting);
 }
 
 static void extents(void *arg, const struct kw_extent *all, int count)
@@ -158,9 +179,9 @@ struct kw_reader_io kw_reads_reader_io(struct kw_reads *reads)
 	return (struct kw_reader_io){reader_reads, extents, reads};
 }
 
-struct kw_lookup_io kw_reads_lookup_io(struct kw_reads *reads)
+struct kw_lookups_io kw_reads_lookups_io(struct kw_reads *reads)
 {
-	return (struct kw_lookup_io){lookup_reads, extents, reads};
+	return (struct kw_lookups_io){lookups_read, extents, reads};
 }
 
 struct kw_walk_io kw_reads_walk_io(struct kw_reads *reads)

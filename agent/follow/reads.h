@@ -33,9 +33,9 @@ void kw_reads_init(struct kw_reads *reads, kw_reads_remote_fn remote, void *arg)
 /* Nothing may be outstanding. */
 void kw_reads_close(struct kw_reads *reads);
 
-/* For kw_reader_new, kw_lookup_new and kw_walk_new. */
+/* For kw_reader_new, kw_lookups_new and kw_walk_new. */
 struct kw_reader_io kw_reads_reader_io(struct kw_reads *reads);
-struct kw_lookup_io kw_reads_lookup_io(struct kw_reads *reads);
+struct kw_lookups_io kw_reads_lookups_io(struct kw_reads *reads);
 struct kw_walk_io kw_reads_walk_io(struct kw_reads *reads);
 
 /* Call it from time to time while something is outstanding. */

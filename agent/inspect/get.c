@@ -22,7 +22,7 @@ struct question {
 
 struct kw_get {
 	struct kw_reads reads;
-	struct kw_lookup *lookup;
+	struct kw_lookups *lookups;
 	uv_timer_t tick; /* active while a question waits */
 	struct question *first, *last;
 	size_t waiting;
@@ -102,8 +102,8 @@ static void look_up(struct kw_get *get)
 {
 	struct question *question = get->first;
 
-	if (question && !get->closing && !kw_lookup_busy(get->lookup))
-		kw_lookup_begin(get->lookup, question->database,
+	if (question && !get->closing && kw_lookups_have_room(get->lookups))
+		kw_lookups_begin(get->lookups, question->database,
 			kw_slice(question->key, question->key_length), on_looked_up, get);
 }
 
@@ -111,7 +111,7 @@ static void on_timer_closed(uv_handle_t *handle)
 {
 	struct kw_get *get = handle->data;
 
-	kw_lookup_free(get->lookup);
+	kw_lookups_free(get->lookups);
 	kw_reads_close(&get->reads);
 	kw_buffer_close(&get->text);
 	get->done(get->done_arg);
@@ -133,7 +133,7 @@ static void give_up_late(struct kw_get *get)
 
 	if (!get->first || kw_clock_us() < get->first->deadline_us)
 		return;
-	kw_lookup_stop(get->lookup);
+	kw_lookups_stop(get->lookups);
 	kw_error_set(&error, KW_E_TIMEOUT, "get: no certain answer within %d ms: %s",
 		KW_GET_TIMEOUT_MS,
 		get->uncertain.text[0] ? get->uncertain.text
@@ -151,7 +151,9 @@ static void on_tick(uv_timer_t *timer)
 		return;
 	}
 	give_up_late(get);
+	kw_lookups_tick(get->lookups);
 	look_up(get);
+	kw_lookups_post(get->lookups);
 	if (!get->first && get->reads.outstanding == 0)
 		uv_timer_stop(timer);
 }
@@ -159,12 +161,12 @@ static void on_tick(uv_timer_t *timer)
 struct kw_get *kw_get_new(uv_loop_t *loop, kw_reads_remote_fn remote, void *arg)
 {
 	struct kw_get *get = kw_zalloc(sizeof *get);
-	const struct kw_lookup_options options = {0};
-	struct kw_lookup_io io;
+	const struct kw_lookups_options options = {0};
+	struct kw_lookups_io io;
 
 	kw_reads_init(&get->reads, remote, arg);
-	io = kw_reads_lookup_io(&get->reads);
-	get->lookup = kw_lookup_new(&options, &io);
+	io = kw_reads_lookups_io(&get->reads);
+	get->lookups = kw_lookups_new(&options, &io);
 	uv_timer_init(loop, &get->tick);
 	get->tick.data = get;
 	return get;
@@ -198,15 +200,16 @@ int kw_get_ask(struct kw_get *get, uint32_t database, struct kw_slice key, kw_ge
 	if (!uv_is_active((uv_handle_t *)&get->tick))
 		uv_timer_start(&get->tick, on_tick, TICK_MS, TICK_MS);
 	look_up(get);
+	kw_lookups_post(get->lookups);
 	return KW_OK;
 }
 
 void kw_get_lost(struct kw_get *get)
 {
 	struct kw_error error;
-	bool asked = get->first && kw_lookup_busy(get->lookup);
+	bool asked = get->first && kw_lookups_busy(get->lookups);
 
-	kw_lookup_stop(get->lookup);
+	kw_lookups_stop(get->lookups);
 	if (!asked)
 		return;
 	kw_error_set(&error, KW_E_IO, "get: the connection to the proxy was lost");
@@ -220,7 +223,7 @@ void kw_get_close(struct kw_get *get, void (*done)(void *arg), void *arg)
 	get->closing = true;
 	get->done = done;
 	get->done_arg = arg;
-	kw_lookup_stop(get->lookup);
+	kw_lookups_stop(get->lookups);
 	kw_error_set(&error, KW_E_STATE, "get: the agent is shutting down");
 	while (get->first)
 		answer(get, NULL, &error);

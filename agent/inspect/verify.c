@@ -68,7 +68,7 @@ static void on_ending(void *arg)
 {
 	struct kw_verify *verify = arg;
 
-	kw_lookup_stop(verify->lookup);
+	kw_lookups_stop(verify->lookups);
 	if (verify->redis)
 		kw_redis_close(verify->redis);
 }
@@ -83,7 +83,7 @@ static void on_ended(void *arg, const struct kw_error *error)
 	verify->fn(verify->arg, result, error);
 	kw_verify_suspects_close(verify);
 	kw_run_close(&verify->run);
-	kw_lookup_free(verify->lookup);
+	kw_lookups_free(verify->lookups);
 	kw_keyset_close(&verify->seen);
 	kw_buffer_close(&verify->asked);
 	free(verify->databases);
@@ -227,13 +227,13 @@ static void begin_run(struct kw_verify *verify)
 		.ended = on_ended,
 		.arg = verify,
 	};
-	const struct kw_lookup_options lookup_options = {0};
-	struct kw_lookup_io io;
+	const struct kw_lookups_options lookups_options = {0};
+	struct kw_lookups_io io;
 
 	kw_run_begin(&verify->run, &options, &handlers);
 	kw_run_hold(&verify->run); /* the connection */
-	io = kw_reads_lookup_io(&verify->run.reads);
-	verify->lookup = kw_lookup_new(&lookup_options, &io);
+	io = kw_reads_lookups_io(&verify->run.reads);
+	verify->lookups = kw_lookups_new(&lookups_options, &io);
 }
 
 int kw_verify_start(const struct kw_verify_options *options, kw_verify_fn fn, void *arg,

@@ -47,7 +47,7 @@ struct kw_verify {
 	struct kw_redis *redis;
 	struct kw_ask ask;
 
-	struct kw_lookup *lookup;
+	struct kw_lookups *lookups;
 	uint64_t sample_seed, sample_below; /* a key is chosen when its hash is below */
 	struct kw_keyset seen;              /* keys of the snapshot, when not sampling */
 

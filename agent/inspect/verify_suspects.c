@@ -125,6 +125,14 @@ static void fail_lookup(struct kw_verify *verify, const struct kw_lookup_result 
 	kw_run_fail(&verify->run, &error);
 }
 
+/* Look the present suspect up in the table. */
+static void look_up(struct kw_verify *verify, kw_lookup_fn fn)
+{
+	kw_lookups_begin(
+		verify->lookups, verify->present->database, key_of(verify->present), fn, verify);
+	kw_lookups_post(verify->lookups);
+}
+
 /* The second lookup: was the table unchanged while the local server was asked? */
 static void on_confirmed(void *arg, const struct kw_lookup_result *found)
 {
@@ -146,7 +154,6 @@ static void on_confirmed(void *arg, const struct kw_lookup_result *found)
 static void on_value(void *arg, const struct kw_reply *reply)
 {
 	struct kw_verify *verify = arg;
-	struct kw_suspect *suspect = verify->present;
 
 	if (kw_verify_over(verify) || !kw_ask_answered(&verify->ask, reply))
 		return;
@@ -154,8 +161,7 @@ static void on_value(void *arg, const struct kw_reply *reply)
 	if (verify->verdict == KW_SAME)
 		acquit(verify);
 	else
-		kw_lookup_begin(
-			verify->lookup, suspect->database, key_of(suspect), on_confirmed, verify);
+		look_up(verify, on_confirmed);
 }
 
 static void on_found(void *arg, const struct kw_lookup_result *found)
@@ -191,12 +197,14 @@ static void look(struct kw_verify *verify)
 		verify->last = NULL;
 	verify->present = suspect;
 	verify->result.rechecked++;
-	kw_lookup_begin(verify->lookup, suspect->database, key_of(suspect), on_found, verify);
+	look_up(verify, on_found);
 }
 
 void kw_verify_suspects_step(struct kw_verify *verify)
 {
+	kw_lookups_tick(verify->lookups);
+	kw_lookups_post(verify->lookups);
 	if (!verify->present && verify->first && verify->first->due_us <= kw_clock_us() &&
-		!kw_lookup_busy(verify->lookup))
+		kw_lookups_have_room(verify->lookups))
 		look(verify);
 }

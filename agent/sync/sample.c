@@ -13,20 +13,20 @@ static struct kw_remote *connection(void *arg)
 
 void kw_sample_init(struct kw_sample *sample, struct kw_follow *follow)
 {
-	const struct kw_lookup_options options = {0};
-	struct kw_lookup_io io;
+	const struct kw_lookups_options options = {0};
+	struct kw_lookups_io io;
 
 	*sample = (struct kw_sample){.follow = follow};
 	kw_reads_init(&sample->reads, connection, follow);
-	io = kw_reads_lookup_io(&sample->reads);
-	sample->lookup = kw_lookup_new(&options, &io);
+	io = kw_reads_lookups_io(&sample->reads);
+	sample->lookups = kw_lookups_new(&options, &io);
 }
 
 void kw_sample_close(struct kw_sample *sample)
 {
 	kw_sample_stop(sample);
 	kw_reads_tick(&sample->reads);
-	kw_lookup_free(sample->lookup);
+	kw_lookups_free(sample->lookups);
 	kw_reads_close(&sample->reads);
 }
 
@@ -34,7 +34,7 @@ void kw_sample_stop(struct kw_sample *sample)
 {
 	sample->state = KW_SAMPLE_IDLE;
 	kw_buffer_close(&sample->keys);
-	kw_lookup_stop(sample->lookup);
+	kw_lookups_stop(sample->lookups);
 }
 
 static void finish(struct kw_sample *sample, const struct kw_error *error)
@@ -68,7 +68,7 @@ static void look_up(struct kw_sample *sample)
 	struct kw_prune_key key;
 
 	if (kw_prune_next_key(&sample->keys, &key))
-		kw_lookup_begin(sample->lookup, key.database, key.key, on_looked_up, sample);
+		kw_lookups_begin(sample->lookups, key.database, key.key, on_looked_up, sample);
 	else
 		finish(sample, NULL);
 }
@@ -88,6 +88,8 @@ void kw_sample_start(struct kw_sample *sample, struct kw_buffer *keys, kw_sample
 void kw_sample_tick(struct kw_sample *sample)
 {
 	kw_reads_tick(&sample->reads);
-	if (sample->state == KW_SAMPLE_ASKING && !kw_lookup_busy(sample->lookup))
+	kw_lookups_tick(sample->lookups);
+	if (sample->state == KW_SAMPLE_ASKING && !kw_lookups_busy(sample->lookups))
 		look_up(sample);
+	kw_lookups_post(sample->lookups);
 }

@@ -33,7 +33,7 @@ typedef void (*kw_sample_fn)(void *arg, const struct kw_error *error);
 struct kw_sample {
 	struct kw_follow *follow;
 	struct kw_reads reads;
-	struct kw_lookup *lookup;
+	struct kw_lookups *lookups;
 	enum kw_sample_state state;
 	struct kw_buffer keys; /* ASKING: not looked up yet (kw_prune_next_key) */
 	uint64_t looked_up, absent;

@@ -1,25 +1,52 @@
 /*
- * Looking up one key in a table in the memory of another process.
+ * Looking up keys, one by one, in a table in the memory of another process. Many lookups can be
+ * under way at once; they share what is known of the table.
  *
- * Pure like the reader: it asks for one READ at a time through struct kw_lookup_io and is told of
- * its end. What is known of the table (index root, directory) is kept from one lookup to the next.
- * So a hit costs two READs: the neighbourhood of the key's home slot, and the record.
+ * Pure like the reader: READs are asked for through struct kw_lookups_io, and their ends are told.
  *
- *   ROOT ──▶ DIRECTORY ──▶ SLOTS ──slot of this hash──▶ RECORD ──verified, this key──▶ found
- *     ▲      (if it moved)  ▲  │ ▲                        │ │
- *     │                     │  │ └────another key─────────┘ │ does not verify
- *     │                     │  └─free slot──▶ CONFIRM ──root unchanged──▶ absent
- *     │                     └───root changed────┘           │
- *     └─────────────────────────────────────────────────────┘ at most `tries` times
+ * One lookup:
+ *
+ *             not known ┌─────────┐ the view is known
+ *           ┌──────────▶│ WAITING │──────────┐
+ *           │           └─────────┘          ▼
+ *   begin ──┤               ▲ ▲         ┌───────┐ slot of this hash ┌────────┐ verified,
+ *           ├───────────────┼─┼────────▶│ SLOTS │──────────────────▶│ RECORD │─────────▶ found
+ *           │               │ │         └───────┘◀──────────────────└────────┘ this key
+ *           │               │ │             │       another key         │
+ *           │               │ │   free slot ▼                           │ does not verify:
+ *           │               │ │        ┌─────────┐ root unchanged       │ at most `tries`
+ *           │               │ └────────│ CONFIRM │────────────▶ absent  │ times
+ *           │               │          └─────────┘                      │
+ *           │               ├───────────────────────────────────────────┘
+ *           │               │ tick  ┌────────┐
+ *           │               └───────│ PARKED │ the index is ahead of the publication
+ *           │                       └────────┘
+ *           │  place known  ┌───────┐ verified, this key, not superseded
+ *           └──────────────▶│ GUESS │──────────────────────────────────▶ found
+ *                           └───────┘ anything else ─▶ SLOTS
+ *
+ * A lookup that begins with a slot of the index (walk.h) goes to RECORD at once.
+ *
+ * What is known of the table, the view (superblock, index root, directory), is read once for all
+ * lookups that wait for it.
  *
  * A hit is proved by the record itself: its checksum binds key, value and place. A miss counts only
- * if the index root was the same before and after and its `moves` even (layout.h).
+ * if the index root was the same before and after and its `moves` even (layout.h). So a hit costs
+ * two READs: the neighbourhood of the key's home slot, and the record.
  *
  * The result is what the proxy's index names at this moment; it can be newer than the head last
  * published.
  *
- * A lookup can also begin with a slot of the index (walk.h), whose key is not known yet, or ask for
- * the presence of a key alone. One thread.
+ * Guesses. If a place is remembered (places.h), the record there is read at once: one READ. A
+ * verified record with superseded_by 0 is the newest of its key, except in one case. The cleaner
+ * moves records without marking the copy that it leaves behind, so that copy stays as it was when
+ * the key is written again. The copy's segment leaves the directory in the publication that covers
+ * the moved copy. So a guess counts only if the known directory lists the segment, and it is as
+ * fresh as that directory: it has every change of the publication that the directory was read for.
+ * An owner that wants guesses calls kw_lookups_seen after each look at the superblock. A directory
+ * that is not the newest seen is read again before the next guess.
+ *
+ * One thread.
  */
 #ifndef KW_TABLE_LOOKUP_H
 #define KW_TABLE_LOOKUP_H
@@ -32,13 +59,25 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct kw_lookup;
+struct kw_lookups;
 
-/* READ [offset, offset + length) of the memory file into buffer, then call kw_lookup_complete. */
-struct kw_lookup_io {
-	/* Never ends from within this call. */
-	void (*read)(void *arg, struct kw_lookup *lookup, uint64_t offset, uint64_t length,
-		uint8_t *buffer);
+#define KW_LOOKUPS_DEPTH_MAX 1024
+#define KW_LOOKUP_NEIGHBOURHOOD 16     /* slots of one READ */
+#define KW_LOOKUP_NEIGHBOURHOOD_MAX 64 /* at most */
+#define KW_LOOKUP_TRIES 16
+
+/* READ [offset, offset + length) of the memory file into buffer, then call kw_lookups_complete. */
+struct kw_lookup_read {
+	uint64_t offset, length;
+	uint8_t *buffer; /* of the lookups'; valid until kw_lookups_complete */
+	struct kw_lookups *lookups;
+	void *internal;
+	bool out; /* posted, and not told back yet */
+};
+
+struct kw_lookups_io {
+	/* Start READs. They can end in any order, but never from within this call. */
+	void (*read)(void *arg, struct kw_lookup_read *const *reads, int count);
 	/* A directory was verified: what may be read from now on. Valid during the call. */
 	void (*extents)(void *arg, const struct kw_extent *extents, int count);
 	void *arg;
@@ -57,24 +96,31 @@ struct kw_lookup_result {
 	struct kw_error error;        /* UNCERTAIN, FAILED: why */
 };
 
-/* The end of a lookup. The next one may be begun from within; the lookup must not be freed. */
+/* The end of a lookup. Others may be begun from within; the lookups must not be freed. */
 typedef void (*kw_lookup_fn)(void *arg, const struct kw_lookup_result *result);
 
-struct kw_lookup_options {
-	uint32_t tries; /* of starting over; 0: 16 */
+struct kw_lookups_options {
+	uint32_t depth;         /* lookups at once; 0: 1 */
+	uint32_t tries;         /* of starting over; 0: KW_LOOKUP_TRIES */
+	uint32_t neighbourhood; /* slots of one READ; 0: KW_LOOKUP_NEIGHBOURHOOD */
+	uint64_t places;        /* entries of the cache of places; 0: no guesses */
 };
 
-struct kw_lookup *kw_lookup_new(
-	const struct kw_lookup_options *options, const struct kw_lookup_io *io);
+/* depth and neighbourhood are within their bounds. */
+struct kw_lookups *kw_lookups_new(
+	const struct kw_lookups_options *options, const struct kw_lookups_io *io);
 
-/* Its READ was told back, or never will be. */
-void kw_lookup_free(struct kw_lookup *lookup);
+/* No READ is out: each was told back, or never will be. NULL is accepted. */
+void kw_lookups_free(struct kw_lookups *lookups);
+
+/* May one more be begun? */
+bool kw_lookups_have_room(const struct kw_lookups *lookups);
 
 /*
- * Look the key up; copied. Only when not busy. fn is called from kw_lookup_complete, never from
- * within this call.
+ * Look the key up; copied. Only while there is room. fn is called from kw_lookups_complete, never
+ * from within this call. READs are collected until kw_lookups_post.
  */
-void kw_lookup_begin(struct kw_lookup *lookup, uint32_t database, struct kw_slice key,
+void kw_lookups_begin(struct kw_lookups *lookups, uint32_t database, struct kw_slice key,
 	kw_lookup_fn fn, void *arg);
 
 /*
@@ -82,32 +128,51 @@ void kw_lookup_begin(struct kw_lookup *lookup, uint32_t database, struct kw_slic
  * tombstone, unless the value is tiny, so a large value is not read. A slot that is sampled while
  * it changes can call a key present that has just been deleted.
  */
-void kw_lookup_begin_presence(struct kw_lookup *lookup, uint32_t database, struct kw_slice key,
+void kw_lookups_begin_presence(struct kw_lookups *lookups, uint32_t database, struct kw_slice key,
 	kw_lookup_fn fn, void *arg);
 
 /*
- * Look up the key that this slot of the index is about. The record says which key it is. If the
- * slot is out of date, the index is searched for its hash. ABSENT: the key was deleted. Two keys
- * with one hash of 64 bits cannot be told apart by it: one of them is found.
+ * Look up the key that this slot of the index is about (walk.h). The record says which key it is.
+ * If the slot is out of date, the index is searched for its hash. ABSENT: the key was deleted. Two
+ * keys with one hash of 64 bits cannot be told apart by it: one of them is found.
  */
-void kw_lookup_begin_slot(
-	struct kw_lookup *lookup, const struct kw_index_slot *slot, kw_lookup_fn fn, void *arg);
+void kw_lookups_begin_slot(
+	struct kw_lookups *lookups, const struct kw_index_slot *slot, kw_lookup_fn fn, void *arg);
 
 /* The READ ended: error NULL and the bytes are in its buffer, or error says why not. */
-void kw_lookup_complete(struct kw_lookup *lookup, const struct kw_error *error);
+void kw_lookups_complete(struct kw_lookup_read *read, const struct kw_error *error);
+
+/* Start the READs that were collected: after begins, and after completions. */
+void kw_lookups_post(struct kw_lookups *lookups);
 
 /*
- * The connection is another one: forget the lookup under way (fn is not called) and what is known
- * of the table. Stays busy until a READ that is still out was told back.
+ * Some time has passed: parked lookups go on. Call it while kw_lookups_parked, each millisecond or
+ * so, and kw_lookups_post after it. The index can name what the next publication will list, and a
+ * proxy publishes at the end of each turn of its loop.
  */
-void kw_lookup_stop(struct kw_lookup *lookup);
+void kw_lookups_tick(struct kw_lookups *lookups);
+bool kw_lookups_parked(const struct kw_lookups *lookups);
+
+/* The owner has just read this superblock, which is verified: a look. */
+void kw_lookups_seen(struct kw_lookups *lookups, const struct kw_superblock *superblock);
+
+/*
+ * The connection is another one: forget the lookups under way (fn is not called) and what is known
+ * of the table. READs that are still out must be told back, and count as busy until then.
+ */
+void kw_lookups_stop(struct kw_lookups *lookups);
 
 /* A lookup is under way, or a READ is out. */
-bool kw_lookup_busy(const struct kw_lookup *lookup);
+bool kw_lookups_busy(const struct kw_lookups *lookups);
 
-struct kw_lookup_stats {
-	uint64_t lookups, reads, bytes, retries;
+struct kw_lookups_stats {
+	uint64_t lookups, reads, bytes;
+	uint64_t retries; /* a lookup, or reading the view, began again */
+	uint64_t parked;  /* of them after a wait for the next publication */
+	uint64_t views;   /* superblock, root or directory were read */
+	uint64_t guesses; /* places that were known */
+	uint64_t misses;  /* of them, those that did not hold */
 };
-const struct kw_lookup_stats *kw_lookup_stats(const struct kw_lookup *lookup);
+const struct kw_lookups_stats *kw_lookups_stats(const struct kw_lookups *lookups);
 
 #endif

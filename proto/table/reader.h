@@ -13,7 +13,7 @@
  *          └───────────────────────────────────────────────┘  │ floor above the deletes known,
  *                                                              │ epoch changed: sink.lapsed()
  *
- * The five reading rules (proto/DESIGN.md) are kept here; each has a test that fails without it.
+ * Five of the reading rules (proto/DESIGN.md) are kept here; each has a test that fails without it.
  *
  * A pass ends by sink.pass_done; the next one starts when kw_reader_poll is called. While the sink
  * has no room the reader holds no further READs out; kw_reader_resume lets it go on.

@@ -14,7 +14,7 @@
  *
  * As with a miss of a lookup, a block counts only if the root was the same before and after, and
  * its `moves` even (layout.h). The slots themselves are not verified. Each can be out of date, or
- * sampled half before and half after a change: kw_lookup_begin_slot takes care of that.
+ * sampled half before and half after a change: kw_lookups_begin_slot takes care of that.
  *
  * Pure like the reader: one READ at a time through struct kw_walk_io. One thread.
  */

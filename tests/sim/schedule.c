@@ -105,7 +105,9 @@ static void draw_plan(struct prng *prng, struct sim_plan *plan, int broken_rule)
 	plan->pages_chance = (unsigned)ONE_OF(prng, 0, 100);
 	plan->epoch_chance = prng_chance(prng, 200) ? 1 : 0;
 	plan->resize_chance = (unsigned)ONE_OF(prng, 0, 0, 10);
-	plan->lookup_chance = (unsigned)ONE_OF(prng, 0, 300);
+	plan->lookup_chance = (unsigned)ONE_OF(prng, 0, 300, 900);
+	plan->lookups = (uint32_t)ONE_OF(prng, 1, 4, 16);
+	plan->lookup_places = (uint32_t)ONE_OF(prng, 0, 8, 4096);
 	plan->marks_chance = (unsigned)ONE_OF(prng, 0, 100);
 	plan->limited_room = prng_chance(prng, 300);
 	if (prng_chance(prng, 80))

@@ -47,7 +47,9 @@ struct sim_plan {
 	uint32_t between_steps; /* and a torn one rests so long between samples: others recycle */
 	unsigned pages_chance;  /* sample READs in the middle of a writer's operation */
 	unsigned epoch_chance, resize_chance, marks_chance, lookup_chance, lineage_chance;
-	bool track_passed; /* the writer hears how far agents are */
+	uint32_t lookups;       /* at once */
+	uint32_t lookup_places; /* remembered; 0: none */
+	bool track_passed;      /* the writer hears how far agents are */
 	bool limited_room;
 	struct kw_reader_options reader;
 	int broken_rule;
@@ -83,8 +85,8 @@ struct sim_version {
 	X(steps) X(puts) X(full) X(promised) X(deletes) X(deletes_full) X(flushes) X(walks) \
 	X(epochs) X(drains) X(sessions) X(snapshots) X(lapses) X(failures) X(corrupt) X(kills) \
 	X(records) X(passes) X(vanished) X(given_back) X(reads) X(lost) X(within) X(lookups) \
-	X(found) X(absent) X(uncertain) X(ahead) X(ahead_used) X(looks) X(tailed) X(unpublished) \
-	X(lineages)
+	X(found) X(absent) X(uncertain) X(guesses) X(guessed) X(parked) X(ahead) X(ahead_used) \
+	X(looks) X(tailed) X(unpublished) X(lineages)
 /* clang-format on */
 
 struct sim_counts {
@@ -236,13 +238,13 @@ void sim_agent_nudge(struct sim_agent *agent);
 void sim_agent_kill(struct sim_agent *agent);
 void sim_agent_compare(struct sim_agent *agent);
 
-/* ---- lookup.c: single keys through the index, by kw_lookup ---- */
+/* ---- lookup.c: single keys through the index and remembered places, by kw_lookups ---- */
 
 struct sim_lookup;
 
 struct sim_lookup *sim_lookup_new(struct sim *sim, int index);
 void sim_lookup_free(struct sim_lookup *lookup);
-/* Begin a lookup of some key if none is under way. */
+/* Begin a lookup of some key, or look at the superblock, if there is room for another. */
 void sim_lookup_step(struct sim_lookup *lookup);
 /* The writer removed this key: a lookup of it may well say so. */
 void sim_lookup_removed(struct sim_lookup *lookup, uint32_t database, uint32_t number);

@@ -180,6 +180,8 @@ static void truth_forget(struct sim *sim, uint32_t database, uint32_t number)
 
 static void truth_remove(struct sim *sim, uint32_t database, uint32_t number)
 {
+	if (sim->writer.truth[database][number].present)
+		sim->writer.truth[database][number].version = sim->writer.last_version;
 	truth_forget(sim, database, number);
 	sim_lookup_removed(sim->lookup, database, number);
 }

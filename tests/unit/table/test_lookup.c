@@ -21,19 +21,15 @@
 
 #define RESERVE (UINT64_C(1) << 30)
 
-/* One READ, executed when the test says so. */
-struct pending {
-	struct kw_lookup *lookup;
-	uint64_t offset, length;
-	uint8_t *buffer;
-};
+#define READS_MAX 128
 
 struct world {
 	uint8_t *base;
 	struct kw_table *table;
-	struct kw_lookup *lookup;
-	struct pending pending;
-	bool has_pending;
+	struct kw_lookups *lookups;
+	struct kw_lookup_read *reads[READS_MAX]; /* each is executed when the test says so */
+	int count;
+	int postings;
 	uint64_t readable; /* highest end of an extent that was announced */
 	struct kw_lookup_result result;
 	struct kw_buffer value;
@@ -55,15 +51,28 @@ static int extend(void *arg, struct kw_extent *extent, struct kw_error *error)
 	return 0;
 }
 
-static void on_read(
-	void *arg, struct kw_lookup *lookup, uint64_t offset, uint64_t length, uint8_t *buffer)
+static void on_read(void *arg, struct kw_lookup_read *const *reads, int count)
 {
 	struct world *world = arg;
 
-	assert_false(world->has_pending);
-	assert_true(length > 0 && offset + length <= RESERVE);
-	world->has_pending = true;
-	world->pending = (struct pending){lookup, offset, length, buffer};
+	world->postings++;
+	for (int i = 0; i < count; i++) {
+		assert_true(world->count < READS_MAX);
+		assert_true(reads[i]->length > 0);
+		assert_true(reads[i]->offset + reads[i]->length <= RESERVE);
+		world->reads[world->count++] = reads[i];
+	}
+}
+
+/* The next READ that is out. */
+static struct kw_lookup_read *take_read(struct world *world)
+{
+	struct kw_lookup_read *read = world->reads[0];
+
+	assert_true(world->count > 0);
+	world->count--;
+	memmove(world->reads, world->reads + 1, (size_t)world->count * sizeof *world->reads);
+	return read;
 }
 
 static void on_extents(void *arg, const struct kw_extent *extents, int count)
@@ -91,22 +100,27 @@ static void open_table(
 		fail_msg("%s", error.text);
 }
 
+static void connect_lookups(struct world *world, const struct kw_lookups_options *options)
+{
+	struct kw_lookups_io io = {on_read, on_extents, world};
+
+	kw_lookups_free(world->lookups);
+	world->lookups = kw_lookups_new(options, &io);
+}
+
 static void world_open(struct world *world, uint64_t max_bytes, uint64_t segment_bytes)
 {
-	struct kw_lookup_io io = {on_read, on_extents, world};
-	struct kw_lookup_options options = {0};
-
 	*world = (struct world){.random = 88172645463325252, .now_us = 1};
 	world->base = mmap(NULL, RESERVE, PROT_READ | PROT_WRITE,
 		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	assert_ptr_not_equal(world->base, MAP_FAILED);
 	open_table(world, 42, max_bytes, segment_bytes);
-	world->lookup = kw_lookup_new(&options, &io);
+	connect_lookups(world, &(struct kw_lookups_options){0});
 }
 
 static void world_close(struct world *world)
 {
-	kw_lookup_free(world->lookup);
+	kw_lookups_free(world->lookups);
 	kw_table_free(world->table);
 	kw_buffer_close(&world->value);
 	munmap(world->base, RESERVE);
@@ -127,19 +141,41 @@ static void on_done(void *arg, const struct kw_lookup_result *result)
 
 static void answer(struct world *world)
 {
-	struct pending read = world->pending;
+	struct kw_lookup_read *read = take_read(world);
 
-	world->has_pending = false;
-	memcpy(read.buffer, world->base + read.offset, read.length);
-	kw_lookup_complete(read.lookup, NULL);
+	memcpy(read->buffer, world->base + read->offset, read->length);
+	kw_lookups_complete(read, NULL);
+	kw_lookups_post(world->lookups);
+}
+
+static void begin(struct world *world, uint32_t database, const char *key)
+{
+	world->done = false;
+	kw_lookups_begin(world->lookups, database, kw_slice_text(key), on_done, world);
+	kw_lookups_post(world->lookups);
+}
+
+static void tick(struct world *world);
+
+/* Until the lookup is done. If it waits for a publication, there is one. */
+static void finish(struct world *world)
+{
+	while (!world->done) {
+		if (world->count > 0) {
+			answer(world);
+			continue;
+		}
+		assert_true(kw_lookups_parked(world->lookups));
+		tick(world);
+		kw_lookups_tick(world->lookups);
+		kw_lookups_post(world->lookups);
+	}
 }
 
 static enum kw_lookup_outcome look_up(struct world *world, uint32_t database, const char *key)
 {
-	world->done = false;
-	kw_lookup_begin(world->lookup, database, kw_slice_text(key), on_done, world);
-	while (!world->done)
-		answer(world);
+	begin(world, database, key);
+	finish(world);
 	return world->result.outcome;
 }
 
@@ -180,7 +216,7 @@ static void every_key_is_found_and_no_other(void **state)
 							      kw_buffer_length(&world.value))));
 		assert_int_equal(look_up(&world, i % 3 + 1, key), KW_LOOKUP_ABSENT);
 	}
-	assert_int_equal(kw_lookup_stats(world.lookup)->retries, 0);
+	assert_int_equal(kw_lookups_stats(world.lookups)->retries, 0);
 	world_close(&world);
 }
 
@@ -194,9 +230,9 @@ static void a_hit_costs_two_reads(void **state)
 	put(&world, 0, "a", "b");
 	tick(&world);
 	assert_int_equal(look_up(&world, 0, ""), KW_LOOKUP_FOUND);
-	reads = kw_lookup_stats(world.lookup)->reads;
+	reads = kw_lookups_stats(world.lookups)->reads;
 	assert_int_equal(look_up(&world, 0, "a"), KW_LOOKUP_FOUND);
-	assert_int_equal(kw_lookup_stats(world.lookup)->reads, reads + 2);
+	assert_int_equal(kw_lookups_stats(world.lookups)->reads, reads + 2);
 	world_close(&world);
 }
 
@@ -225,9 +261,9 @@ static void a_deleted_and_a_flushed_key_are_absent(void **state)
 static bool is_present(struct world *world, uint32_t database, const char *key)
 {
 	world->done = false;
-	kw_lookup_begin_presence(world->lookup, database, kw_slice_text(key), on_done, world);
-	while (!world->done)
-		answer(world);
+	kw_lookups_begin_presence(world->lookups, database, kw_slice_text(key), on_done, world);
+	kw_lookups_post(world->lookups);
+	finish(world);
 	assert_true(world->result.outcome == KW_LOOKUP_FOUND ||
 		    world->result.outcome == KW_LOOKUP_ABSENT);
 	return world->result.outcome == KW_LOOKUP_FOUND;
@@ -255,9 +291,9 @@ static void presence_tells_a_key_from_a_tombstone_and_reads_no_large_value(void 
 	assert_false(is_present(&world, 1, "flushed"));
 	assert_false(is_present(&world, 0, "never there"));
 	assert_false(is_present(&world, 1, "large"));
-	reads = kw_lookup_stats(world.lookup)->reads;
+	reads = kw_lookups_stats(world.lookups)->reads;
 	assert_true(is_present(&world, 0, "large"));
-	assert_int_equal(kw_lookup_stats(world.lookup)->reads, reads + 1);
+	assert_int_equal(kw_lookups_stats(world.lookups)->reads, reads + 1);
 	assert_int_equal(world.result.record.length, 0);
 	world_close(&world);
 }
@@ -328,23 +364,34 @@ static void write_some(struct world *world)
 /* Sample the READ in pieces, forwards or backwards, while the writer goes on. */
 static void answer_torn(struct world *world)
 {
-	struct pending read = world->pending;
+	struct kw_lookup_read *read = take_read(world);
 	uint64_t pieces = dice(world, 4) + 1;
 	bool backwards = dice(world, 2);
 
 	write_some(world);
 	for (uint64_t i = 0; i < pieces; i++) {
 		uint64_t piece = backwards ? pieces - 1 - i : i;
-		uint64_t from = read.length * piece / pieces / 8 * 8;
-		uint64_t to = piece + 1 == pieces ? read.length
-						  : read.length * (piece + 1) / pieces / 8 * 8;
+		uint64_t from = read->length * piece / pieces / 8 * 8;
+		uint64_t to = piece + 1 == pieces ? read->length
+						  : read->length * (piece + 1) / pieces / 8 * 8;
 
-		memcpy(read.buffer + from, world->base + read.offset + from, to - from);
+		memcpy(read->buffer + from, world->base + read->offset + from, to - from);
 		if (dice(world, 3) == 0)
 			write_some(world);
 	}
-	world->has_pending = false;
-	kw_lookup_complete(read.lookup, NULL);
+	kw_lookups_complete(read, NULL);
+	kw_lookups_post(world->lookups);
+}
+
+static void answer_torn_or_tick(struct world *world)
+{
+	if (world->count > 0) {
+		answer_torn(world);
+		return;
+	}
+	write_some(world);
+	kw_lookups_tick(world->lookups);
+	kw_lookups_post(world->lookups);
 }
 
 static void a_key_that_is_there_is_never_called_absent_while_all_moves(void **state)
@@ -361,10 +408,9 @@ static void a_key_that_is_there_is_never_called_absent_while_all_moves(void **st
 	tick(&world);
 	for (int round = 0; round < 60000; round++) {
 		snprintf(key, sizeof key, "steady-%llu", (unsigned long long)dice(&world, STEADY));
-		world.done = false;
-		kw_lookup_begin(world.lookup, 0, kw_slice_text(key), on_done, &world);
+		begin(&world, 0, key);
 		while (!world.done)
-			answer_torn(&world);
+			answer_torn_or_tick(&world);
 		outcomes[world.result.outcome]++;
 		if (world.result.outcome == KW_LOOKUP_FOUND) {
 			assert_true(kw_buffer_length(&world.value) >= strlen(key));
@@ -374,11 +420,11 @@ static void a_key_that_is_there_is_never_called_absent_while_all_moves(void **st
 	print_message("found %llu, uncertain %llu, started over %llu times\n",
 		(unsigned long long)outcomes[KW_LOOKUP_FOUND],
 		(unsigned long long)outcomes[KW_LOOKUP_UNCERTAIN],
-		(unsigned long long)kw_lookup_stats(world.lookup)->retries);
+		(unsigned long long)kw_lookups_stats(world.lookups)->retries);
 	assert_int_equal(outcomes[KW_LOOKUP_ABSENT], 0);
 	assert_int_equal(outcomes[KW_LOOKUP_FAILED], 0);
 	assert_true(outcomes[KW_LOOKUP_FOUND] > 59000);
-	assert_true(kw_lookup_stats(world.lookup)->retries > 100);
+	assert_true(kw_lookups_stats(world.lookups)->retries > 100);
 	world_close(&world);
 }
 
@@ -414,19 +460,18 @@ static void a_failed_read_ends_the_lookup_with_its_sentence(void **state)
 	put(&world, 0, "key", "value");
 	tick(&world);
 	for (int good = 0; good < 4; good++) {
-		kw_lookup_stop(world.lookup);
-		world.done = false;
-		kw_lookup_begin(world.lookup, 0, kw_slice_text("key"), on_done, &world);
+		kw_lookups_stop(world.lookups);
+		begin(&world, 0, "key");
 		for (int i = 0; i < good; i++)
 			answer(&world);
 		assert_false(world.done);
-		world.has_pending = false;
 		kw_error_set(&error, KW_E_TIMEOUT, "no answer");
-		kw_lookup_complete(world.lookup, &error);
+		kw_lookups_complete(take_read(&world), &error);
+		kw_lookups_post(world.lookups);
 		assert_true(world.done);
 		assert_int_equal(world.result.outcome, KW_LOOKUP_FAILED);
 		assert_int_equal(world.result.error.code, KW_E_TIMEOUT);
-		assert_false(kw_lookup_busy(world.lookup));
+		assert_false(kw_lookups_busy(world.lookups));
 	}
 	assert_int_equal(look_up(&world, 0, "key"), KW_LOOKUP_FOUND);
 	world_close(&world);
@@ -439,13 +484,12 @@ static void a_stopped_lookup_says_nothing_more(void **state)
 	world_open(&world, 64 << 20, 64 << 10);
 	put(&world, 0, "key", "value");
 	tick(&world);
-	world.done = false;
-	kw_lookup_begin(world.lookup, 0, kw_slice_text("key"), on_done, &world);
-	kw_lookup_stop(world.lookup);
-	assert_true(kw_lookup_busy(world.lookup));
+	begin(&world, 0, "key");
+	kw_lookups_stop(world.lookups);
+	assert_true(kw_lookups_busy(world.lookups));
 	answer(&world);
 	assert_false(world.done);
-	assert_false(kw_lookup_busy(world.lookup));
+	assert_false(kw_lookups_busy(world.lookups));
 	assert_int_equal(look_up(&world, 0, "key"), KW_LOOKUP_FOUND);
 	world_close(&world);
 }
@@ -484,6 +528,265 @@ static void a_table_of_another_layout_is_refused(void **state)
 	world_close(&world);
 }
 
+/* ---- many at once ---- */
+
+struct many {
+	struct world *world;
+	uint64_t outcomes[4];
+};
+
+static void on_one_of_many(void *arg, const struct kw_lookup_result *result)
+{
+	struct many *many = arg;
+
+	many->outcomes[result->outcome]++;
+}
+
+static void fill(struct world *world, int keys)
+{
+	char key[32];
+
+	for (int i = 0; i < keys; i++) {
+		snprintf(key, sizeof key, "key-%d", i);
+		put(world, 0, key, key);
+	}
+	tick(world);
+}
+
+static void begin_many(struct world *world, struct many *many, int from, int count)
+{
+	char key[32];
+
+	for (int i = from; i < from + count; i++) {
+		snprintf(key, sizeof key, "key-%d", i);
+		assert_true(kw_lookups_have_room(world->lookups));
+		kw_lookups_begin(world->lookups, 0, kw_slice_text(key), on_one_of_many, many);
+	}
+	kw_lookups_post(world->lookups);
+}
+
+static void lookups_share_what_is_known_of_the_table(void **state)
+{
+	const struct kw_lookups_stats *stats;
+	struct many many = {0};
+	struct world world;
+
+	world_open(&world, 64 << 20, 64 << 10);
+	connect_lookups(&world, &(struct kw_lookups_options){.depth = 64});
+	fill(&world, 10000);
+	begin_many(&world, &many, 0, 64);
+	assert_false(kw_lookups_have_room(world.lookups));
+	assert_int_equal(world.count, 1); /* superblock and root, once for all */
+	answer(&world);
+	assert_int_equal(world.count, 1); /* the directory, once for all */
+	world.postings = 0;
+	answer(&world);
+	assert_int_equal(world.count, 64); /* the slots of all, in one posting */
+	assert_int_equal(world.postings, 1);
+	while (world.count > 0)
+		answer(&world);
+	assert_int_equal(many.outcomes[KW_LOOKUP_FOUND], 64);
+	stats = kw_lookups_stats(world.lookups);
+	assert_int_equal(stats->views, 2);
+	begin_many(&world, &many, 64, 64);
+	while (world.count > 0)
+		answer(&world);
+	assert_int_equal(many.outcomes[KW_LOOKUP_FOUND], 128);
+	assert_int_equal(stats->views, 2);
+	world_close(&world);
+}
+
+static void a_get_costs_little_more_than_two_reads_and_its_record(void **state)
+{
+	struct kw_lookups_stats before, after;
+	struct world world;
+	char key[32];
+	const int keys = 100000;
+	uint64_t records = 0;
+
+	world_open(&world, 256 << 20, 1 << 20);
+	fill(&world, keys);
+	assert_int_equal(look_up(&world, 0, "key-0"), KW_LOOKUP_FOUND);
+	before = *kw_lookups_stats(world.lookups);
+	for (int i = 0; i < keys; i++) {
+		snprintf(key, sizeof key, "key-%d", i);
+		assert_int_equal(look_up(&world, 0, key), KW_LOOKUP_FOUND);
+		records += world.result.record.length;
+	}
+	after = *kw_lookups_stats(world.lookups);
+	print_message("%.3f READs a get, %.0f bytes beyond the record\n",
+		(double)(after.reads - before.reads) / keys,
+		(double)(after.bytes - before.bytes - records) / keys);
+	assert_true(after.reads - before.reads <= keys * 2.05);
+	assert_true(after.bytes - before.bytes <= records + keys * UINT64_C(320));
+	world_close(&world);
+}
+
+/* ---- guesses ---- */
+
+/* What a look at the superblock does. */
+static void see(struct world *world)
+{
+	kw_lookups_seen(world->lookups, (const struct kw_superblock *)world->base);
+	kw_lookups_post(world->lookups);
+	while (world->count > 0)
+		answer(world);
+}
+
+static void world_open_with_places(struct world *world)
+{
+	world_open(world, 8 << 20, 16 << 10);
+	connect_lookups(world, &(struct kw_lookups_options){.places = 1 << 16});
+}
+
+static void a_key_whose_place_is_known_costs_one_read(void **state)
+{
+	struct kw_lookups_stats before;
+	struct world world;
+
+	world_open_with_places(&world);
+	fill(&world, 1000);
+	assert_int_equal(look_up(&world, 0, "key-7"), KW_LOOKUP_FOUND);
+	before = *kw_lookups_stats(world.lookups);
+	assert_int_equal(look_up(&world, 0, "key-7"), KW_LOOKUP_FOUND);
+	assert_memory_equal(kw_buffer_bytes(&world.value), "key-7", 5);
+	assert_int_equal(kw_lookups_stats(world.lookups)->reads, before.reads + 1);
+	assert_int_equal(kw_lookups_stats(world.lookups)->guesses, 1);
+	assert_int_equal(kw_lookups_stats(world.lookups)->misses, 0);
+	world_close(&world);
+}
+
+static void a_guess_of_a_key_that_changed_or_went_is_noticed(void **state)
+{
+	struct world world;
+
+	world_open_with_places(&world);
+	fill(&world, 1000);
+	assert_int_equal(look_up(&world, 0, "key-7"), KW_LOOKUP_FOUND);
+	put(&world, 0, "key-7", "other");
+	assert_int_equal(look_up(&world, 0, "key-7"), KW_LOOKUP_FOUND);
+	assert_memory_equal(kw_buffer_bytes(&world.value), "other", 5);
+	kw_table_delete(world.table, 0, kw_slice_text("key-7"));
+	assert_int_equal(look_up(&world, 0, "key-7"), KW_LOOKUP_ABSENT);
+	put(&world, 0, "key-7", "back");
+	assert_int_equal(look_up(&world, 0, "key-7"), KW_LOOKUP_FOUND);
+	kw_table_flush(world.table, 0);
+	assert_int_equal(look_up(&world, 0, "key-7"), KW_LOOKUP_ABSENT);
+	world_close(&world);
+}
+
+/*
+ * The one case in which superseded_by does not tell: the cleaner moved the record, and the key was
+ * written after that. What was seen says that the copy's segment is gone.
+ */
+static void a_copy_that_the_cleaner_left_behind_is_not_taken_for_the_newest(void **state)
+{
+	uint64_t stale_places = 0;
+	struct world world;
+	char key[32];
+
+	world_open_with_places(&world);
+	for (int round = 0; round < 300; round++) {
+		for (int i = 0; i < 40; i++) {
+			snprintf(key, sizeof key, "steady-%d", i);
+			if (round % 7 == i % 7)
+				put(&world, 0, key, key + (round + i) % 3);
+		}
+		for (int i = 0; i < 40; i++)
+			write_some(&world);
+		tick(&world);
+		see(&world);
+		for (int i = 0; i < 40; i++) {
+			struct kw_slice value;
+			uint64_t expires_ms;
+			uint64_t misses = kw_lookups_stats(world.lookups)->misses;
+
+			snprintf(key, sizeof key, "steady-%d", i);
+			if (!kw_table_get(world.table, 0, kw_slice_text(key), &value, &expires_ms))
+				continue;
+			assert_int_equal(look_up(&world, 0, key), KW_LOOKUP_FOUND);
+			assert_true(kw_slice_equal(value, kw_slice(kw_buffer_bytes(&world.value),
+								  kw_buffer_length(&world.value))));
+			stale_places += kw_lookups_stats(world.lookups)->misses - misses;
+		}
+	}
+	print_message("%llu guesses, %llu of them did not hold\n",
+		(unsigned long long)kw_lookups_stats(world.lookups)->guesses,
+		(unsigned long long)stale_places);
+	assert_true(kw_lookups_stats(world.lookups)->guesses > 1000);
+	assert_true(stale_places > 10);
+	assert_true(stale_places < kw_lookups_stats(world.lookups)->guesses / 2);
+	world_close(&world);
+}
+
+/* ---- waiting for a publication ---- */
+
+static void a_segment_not_published_yet_is_waited_for(void **state)
+{
+	struct kw_lookups_stats before;
+	struct world world;
+	char value[3000];
+
+	memset(value, 'v', sizeof value - 1);
+	value[sizeof value - 1] = '\0';
+	world_open(&world, 64 << 20, 16 << 10);
+	fill(&world, 10);
+	assert_int_equal(look_up(&world, 0, "key-1"), KW_LOOKUP_FOUND);
+	/* More than the head holds, without a publication. */
+	for (int i = 0; i < 40; i++) {
+		char key[32];
+
+		snprintf(key, sizeof key, "fresh-%d", i);
+		put(&world, 0, key, value);
+	}
+	before = *kw_lookups_stats(world.lookups);
+	begin(&world, 0, "fresh-39");
+	while (world.count > 0)
+		answer(&world);
+	assert_false(world.done);
+	assert_true(kw_lookups_parked(world.lookups));
+	/* A tick without a publication does not use up the tries at once. */
+	kw_lookups_tick(world.lookups);
+	kw_lookups_post(world.lookups);
+	while (world.count > 0)
+		answer(&world);
+	assert_true(kw_lookups_parked(world.lookups));
+	assert_true(kw_lookups_stats(world.lookups)->reads - before.reads < 12);
+	finish(&world);
+	assert_int_equal(world.result.outcome, KW_LOOKUP_FOUND);
+	world_close(&world);
+}
+
+/* ---- ends ---- */
+
+static void stop_from_within(void *arg, const struct kw_lookup_result *result)
+{
+	struct many *many = arg;
+
+	many->outcomes[result->outcome]++;
+	kw_lookups_stop(many->world->lookups);
+}
+
+static void all_can_be_stopped_from_within_an_answer(void **state)
+{
+	struct world world;
+	struct many many = {.world = &world};
+
+	world_open(&world, 64 << 20, 64 << 10);
+	connect_lookups(&world, &(struct kw_lookups_options){.depth = 8});
+	fill(&world, 100);
+	kw_lookups_begin(world.lookups, 0, kw_slice_text("key-1"), stop_from_within, &many);
+	for (int i = 0; i < 7; i++)
+		kw_lookups_begin(world.lookups, 0, kw_slice_text("key-2"), on_one_of_many, &many);
+	kw_lookups_post(world.lookups);
+	while (world.count > 0)
+		answer(&world);
+	assert_int_equal(many.outcomes[KW_LOOKUP_FOUND], 1);
+	assert_false(kw_lookups_busy(world.lookups));
+	assert_int_equal(look_up(&world, 0, "key-3"), KW_LOOKUP_FOUND);
+	world_close(&world);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -498,6 +801,13 @@ int main(void)
 		cmocka_unit_test(a_stopped_lookup_says_nothing_more),
 		cmocka_unit_test(another_table_in_the_same_memory_is_noticed),
 		cmocka_unit_test(a_table_of_another_layout_is_refused),
+		cmocka_unit_test(lookups_share_what_is_known_of_the_table),
+		cmocka_unit_test(a_get_costs_little_more_than_two_reads_and_its_record),
+		cmocka_unit_test(a_key_whose_place_is_known_costs_one_read),
+		cmocka_unit_test(a_guess_of_a_key_that_changed_or_went_is_noticed),
+		cmocka_unit_test(a_copy_that_the_cleaner_left_behind_is_not_taken_for_the_newest),
+		cmocka_unit_test(a_segment_not_published_yet_is_waited_for),
+		cmocka_unit_test(all_can_be_stopped_from_within_an_answer),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

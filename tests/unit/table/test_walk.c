@@ -27,7 +27,8 @@
 
 /* One READ, executed when the test says so. */
 struct pending {
-	struct kw_walk *walk; /* or of the lookup */
+	struct kw_walk *walk;          /* its own; NULL: */
+	struct kw_lookup_read *looked; /* of the lookups */
 	uint64_t offset, length;
 	uint8_t *buffer;
 };
@@ -36,7 +37,7 @@ struct world {
 	uint8_t *base;
 	struct kw_table *table;
 	struct kw_walk *walk;
-	struct kw_lookup *lookup;
+	struct kw_lookups *lookups;
 	struct pending pending;
 	bool has_pending;
 
@@ -69,25 +70,25 @@ static int extend(void *arg, struct kw_extent *extent, struct kw_error *error)
 	return 0;
 }
 
-static void note(struct world *world, struct kw_walk *walk, uint64_t offset, uint64_t length,
-	uint8_t *buffer)
+static void note(struct world *world, const struct pending *pending)
 {
 	assert_false(world->has_pending);
-	assert_true(length > 0 && offset + length <= RESERVE);
+	assert_true(pending->length > 0 && pending->offset + pending->length <= RESERVE);
 	world->has_pending = true;
-	world->pending = (struct pending){walk, offset, length, buffer};
+	world->pending = *pending;
 }
 
 static void walk_reads(
 	void *arg, struct kw_walk *walk, uint64_t offset, uint64_t length, uint8_t *buffer)
 {
-	note(arg, walk, offset, length, buffer);
+	note(arg, &(struct pending){walk, NULL, offset, length, buffer});
 }
 
-static void lookup_reads(
-	void *arg, struct kw_lookup *lookup, uint64_t offset, uint64_t length, uint8_t *buffer)
+static void lookups_read(void *arg, struct kw_lookup_read *const *reads, int count)
 {
-	note(arg, NULL, offset, length, buffer);
+	assert_int_equal(count, 1);
+	note(arg, &(struct pending){
+			  NULL, reads[0], reads[0]->offset, reads[0]->length, reads[0]->buffer});
 }
 
 static void on_extents(void *arg, const struct kw_extent *extents, int count)
@@ -97,8 +98,8 @@ static void on_extents(void *arg, const struct kw_extent *extents, int count)
 static void world_open(struct world *world, uint64_t max_bytes, uint64_t segment_bytes)
 {
 	const struct kw_walk_io io = {walk_reads, world};
-	const struct kw_lookup_io lookup_io = {lookup_reads, on_extents, world};
-	const struct kw_lookup_options lookup_options = {0};
+	const struct kw_lookups_io lookups_io = {lookups_read, on_extents, world};
+	const struct kw_lookups_options lookups_options = {0};
 	struct kw_table_memory memory = {.reserve_bytes = RESERVE, .extend = extend, .arg = world};
 	const struct kw_table_options options = {.max_bytes = max_bytes,
 		.segment_bytes = segment_bytes,
@@ -119,7 +120,7 @@ static void world_open(struct world *world, uint64_t max_bytes, uint64_t segment
 	if (!world->table)
 		fail_msg("%s", error.text);
 	world->walk = kw_walk_new(&io);
-	world->lookup = kw_lookup_new(&lookup_options, &lookup_io);
+	world->lookups = kw_lookups_new(&lookups_options, &lookups_io);
 }
 
 static struct world *open_world(uint64_t max_bytes, uint64_t segment_bytes)
@@ -134,7 +135,7 @@ static struct world *open_world(uint64_t max_bytes, uint64_t segment_bytes)
 static void close_world(struct world *world)
 {
 	kw_walk_free(world->walk);
-	kw_lookup_free(world->lookup);
+	kw_lookups_free(world->lookups);
 	kw_table_free(world->table);
 	munmap(world->base, RESERVE);
 	free(world);
@@ -157,13 +158,15 @@ static void put(struct world *world, const char *key)
 
 static void end_read(struct world *world, const struct kw_error *error)
 {
-	struct kw_walk *walk = world->pending.walk;
+	struct pending ended = world->pending;
 
 	world->has_pending = false;
-	if (walk)
-		kw_walk_complete(walk, error);
-	else
-		kw_lookup_complete(world->lookup, error);
+	if (ended.walk) {
+		kw_walk_complete(ended.walk, error);
+		return;
+	}
+	kw_lookups_complete(ended.looked, error);
+	kw_lookups_post(world->lookups);
 }
 
 static void answer(struct world *world)
@@ -258,6 +261,19 @@ static enum kw_code read_block(
 	return world->code;
 }
 
+/* A lookup that waits for a publication has no READ out. */
+static void step_or_tick(struct world *world, void (*step)(struct world *world))
+{
+	if (world->has_pending) {
+		step(world);
+		return;
+	}
+	assert_true(kw_lookups_parked(world->lookups));
+	tick(world);
+	kw_lookups_tick(world->lookups);
+	kw_lookups_post(world->lookups);
+}
+
 /* Look up the key of each entry of the block; note which of `prefix`-N were met. */
 static void look_up_block(
 	struct world *world, const char *prefix, void (*step)(struct world *world))
@@ -268,9 +284,10 @@ static void look_up_block(
 
 		assert_true(slot.hash >= world->from && slot.hash < world->next);
 		world->told = false;
-		kw_lookup_begin_slot(world->lookup, &slot, on_found, world);
+		kw_lookups_begin_slot(world->lookups, &slot, on_found, world);
+		kw_lookups_post(world->lookups);
 		while (!world->told)
-			step(world);
+			step_or_tick(world, step);
 		assert_int_not_equal(world->outcome, KW_LOOKUP_FAILED);
 		if (world->outcome != KW_LOOKUP_FOUND)
 			continue;
@@ -317,12 +334,12 @@ static void a_slot_costs_one_read_once_the_table_is_known(void **state)
 		assert_int_equal(read_block(world, from, answer), KW_OK);
 		look_up_block(world, "key-", answer);
 	}
-	reads = kw_lookup_stats(world->lookup)->reads;
+	reads = kw_lookups_stats(world->lookups)->reads;
 	for (uint64_t from = 0; from != UINT64_MAX; from = world->next) {
 		assert_int_equal(read_block(world, from, answer), KW_OK);
 		look_up_block(world, "key-", answer);
 	}
-	assert_int_equal(kw_lookup_stats(world->lookup)->reads, reads + 2);
+	assert_int_equal(kw_lookups_stats(world->lookups)->reads, reads + 2);
 	assert_int_equal(world->met[1], 2);
 	close_world(world);
 }
