@@ -380,6 +380,25 @@ static void on_approve(void *arg, struct kw_rpc_call *call, const json_t *params
 		kw_rpc_result(call, json_pack("{s:s}", "approved", finding));
 }
 
+/*
+ * With a proxy of before there are no tickets: `passed` is null then, and the client compares
+ * fresh_us of `status` with its clock.
+ */
+static void on_barrier(void *arg, struct kw_rpc_call *call, const json_t *params)
+{
+	struct kw_agent_daemon *daemon = arg;
+	struct kw_tokens *tokens = &daemon->agent->sync.tokens;
+	const struct kw_superblock *superblock = &daemon->agent->follow.superblock;
+	uint64_t token = (uint64_t)json_integer_value(json_object_get(params, "token"));
+	bool without = superblock->epoch != 0 && superblock->ticket == 0;
+
+	if (!kw_token_known(tokens, token))
+		token = kw_token_issue(tokens, kw_clock_us());
+	kw_rpc_result(call,
+		json_pack("{s:I,s:o}", "token", (json_int_t)token, "passed",
+			without ? json_null() : json_boolean(kw_token_passed(tokens, token))));
+}
+
 static void on_retarget(void *arg, struct kw_rpc_call *call, const json_t *params)
 {
 	struct kw_agent_daemon *daemon = arg;
@@ -458,6 +477,11 @@ const struct kw_rpc_method kw_agent_methods[] = {
 	{"resume", "Go on after pause.", NO_PARAMS, on_resume},
 	{"resync", "Take a whole snapshot now and delete local keys that are not in it.", NO_PARAMS,
 		on_resync},
+	{"barrier",
+		"Has all that the primary had done when the token was issued been applied here? "
+		"Without a token of this run of the agent, one is issued. passed is null if the "
+		"proxy is of an earlier version: compare fresh_us then.",
+		{{"token", JSON_INTEGER, false, "from an earlier answer"}}, on_barrier},
 	{"approve", "Approve what waits for approval: the reason of the state says what that is.",
 		NO_PARAMS, on_approve},
 	{"retarget", "Follow another proxy from now on (until the next start).",

@@ -322,13 +322,15 @@ static void report(struct kw_agent *agent, uint64_t now_us)
 		.lag_us = kw_agent_lag_us(agent, now_us),
 		.reads = kw_reader_stats(agent->follow.reader)->reads,
 		.bytes = kw_reader_stats(agent->follow.reader)->bytes,
+		.ticket = agent->sync.tokens.ticket,
 	};
 	uint64_t since = now_us - agent->reported_us;
 
 	snprintf(progress.state, sizeof progress.state, "%s", kw_sm_name(&agent->sm));
-	if (since < REPORT_INTERVAL_US)
+	if (since < REPORT_INTERVAL_US && progress.ticket == agent->reported.ticket)
 		return;
-	if (since < REPORT_AT_LEAST_US && progress.passed == agent->reported.passed &&
+	if (since < REPORT_AT_LEAST_US && progress.ticket == agent->reported.ticket &&
+		progress.passed == agent->reported.passed &&
 		progress.applied == agent->reported.applied &&
 		strcmp(progress.state, agent->reported.state) == 0)
 		return;

@@ -297,6 +297,21 @@ static void on_approve(void *arg, struct kw_rpc_call *call, const json_t *params
 	kw_rpc_result(call, json_pack("{s:s}", "approved", finding));
 }
 
+/* Tokens are tickets of this epoch: the epoch's low bits, then the number. */
+static void on_barrier(void *arg, struct kw_rpc_call *call, const json_t *params)
+{
+	struct kw_proxy *proxy = arg;
+	uint64_t token = (uint64_t)json_integer_value(json_object_get(params, "token"));
+	uint64_t epoch = proxy->epoch & UINT32_MAX;
+	uint16_t number = kw_source_ticket(proxy->source);
+
+	if (token >> 16 != epoch || (token & UINT16_MAX) == 0)
+		token = epoch << 16 | kw_ticket_drawn(number);
+	proxy->ticket = (uint16_t)token;
+	kw_rpc_result(call, json_pack("{s:I,s:b}", "token", (json_int_t)token, "passed",
+				    kw_ticket_reached(number, (uint16_t)token)));
+}
+
 static void on_shutdown(void *arg, struct kw_rpc_call *call, const json_t *params)
 {
 	kw_rpc_result(call, json_pack("{s:b}", "stopping", true));
@@ -320,6 +335,10 @@ const struct kw_rpc_method kw_proxy_methods[] = {
 		NO_PARAMS, on_agents_list},
 	{"agents.disconnect", "Revoke an agent's connection at once; it connects again by itself.",
 		{{"id", JSON_INTEGER, true, "from agents.list"}}, on_agents_disconnect},
+	{"barrier",
+		"Is all that the primary had done when the token was issued in the table? Without "
+		"a token of this run of the proxy, one is issued.",
+		{{"token", JSON_INTEGER, false, "from an earlier answer"}}, on_barrier},
 	{"reconcile", "Scan the primary again and mend what differs.", NO_PARAMS, on_reconcile},
 	{"approve", "Approve what waits for approval: the keys that the primary lacks are deleted.",
 		NO_PARAMS, on_approve},

@@ -13,6 +13,9 @@
 #include <unistd.h>
 
 #define HEARTBEAT_MS 100
+/* Each ticket costs the primary a look. A wish within this time waits for the heartbeat. */
+#define TICKET_INTERVAL_US 20000
+#define TICKETS_LOOKED_AT 64 /* agents that wait at once; others have their turn after these */
 /* Addresses beyond table.max_bytes, so that the limit can be raised without a restart. */
 #define RESERVE_FACTOR 4
 #define GRACE_US 100000
@@ -157,16 +160,48 @@ static void on_prepare(uv_prepare_t *handle)
 		publish(proxy);
 }
 
+/* Does any client or agent wait for a ticket that has not begun? */
+static bool is_ticket_wanted(struct kw_proxy *proxy)
+{
+	uint16_t tickets[TICKETS_LOOKED_AT];
+	int count;
+
+	if (proxy->closing)
+		return false;
+	count = kw_server_tickets(proxy->server, tickets, TICKETS_LOOKED_AT);
+	if (proxy->ticket && kw_source_want_ticket(proxy->source, proxy->ticket))
+		return true;
+	for (int i = 0; i < count; i++)
+		if (kw_source_want_ticket(proxy->source, tickets[i]))
+			return true;
+	return false;
+}
+
+static void on_ticket(void *arg)
+{
+	struct kw_proxy *proxy = arg;
+
+	if (kw_clock_us() - proxy->ticket_us < TICKET_INTERVAL_US || !is_ticket_wanted(proxy))
+		return;
+	proxy->ticket_us = kw_clock_us();
+	publish(proxy);
+	kw_source_begin_ticket(proxy->source);
+}
+
 static void on_heartbeat(uv_timer_t *timer)
 {
 	struct kw_proxy *proxy = timer->data;
+	bool ticket;
 
 	if (!proxy->table)
 		return;
+	ticket = is_ticket_wanted(proxy);
 	kw_table_set_passed(proxy->table, kw_server_lowest_passed(proxy->server));
 	kw_table_set_time(proxy->table, kw_clock_us());
 	kw_table_tidy(proxy->table);
 	publish(proxy);
+	if (ticket)
+		kw_source_begin_ticket(proxy->source);
 }
 
 static void on_ended(void *arg, const char *name)
@@ -268,6 +303,7 @@ static int make_server(struct kw_proxy *proxy, struct kw_error *error)
 		.left = on_left,
 		.rejected = on_rejected,
 		.listener = on_listener,
+		.ticket = on_ticket,
 		.placed = on_placed,
 		.arg = proxy,
 	};

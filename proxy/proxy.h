@@ -35,6 +35,8 @@ struct kw_proxy {
 	struct kw_signals signals;
 	uint64_t epoch;
 	uint64_t started_us; /* wall clock */
+	uint16_t ticket;     /* a client of the control socket waits for it; 0: none does */
+	uint64_t ticket_us;  /* when one was last begun because an agent reported a wish */
 	bool closing;
 	uint64_t refusals_us; /* the second in which refused connections are counted: its begin */
 	uint32_t refusals;

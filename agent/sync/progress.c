@@ -23,7 +23,8 @@ void kw_progress_resume(struct kw_progress *progress, uint64_t applied)
 
 void kw_progress_unlevel(struct kw_progress *progress)
 {
-	progress->equal_us = progress->fresh_us = 0;
+	progress->equal_us = progress->fresh_us = progress->epoch = 0;
+	progress->ticket = 0;
 	progress->oldest = progress->newest = (struct kw_level){0};
 }
 
@@ -70,8 +71,8 @@ static bool apply(struct kw_progress *progress, const struct kw_pass *pass, uint
 	if (advanced)
 		progress->applied = pass->consistent;
 	if (pass->equal_us) {
-		progress->newest =
-			(struct kw_level){pass->position, pass->equal_us, pass->fresh_us};
+		progress->newest = (struct kw_level){
+			pass->position, pass->equal_us, pass->fresh_us, pass->epoch, pass->ticket};
 		if (progress->oldest.equal_us == 0)
 			progress->oldest = progress->newest;
 	}
@@ -97,7 +98,10 @@ static void confirm(struct kw_progress *progress, uint64_t confirmed)
 	if (level.equal_us < progress->doubt_us)
 		return;
 	progress->equal_us = level.equal_us;
-	if (level.fresh_us > progress->fresh_us)
+	progress->epoch = level.epoch;
+	progress->ticket = level.ticket;
+	/* Levels come in their order. The proxy's clock can step back between two of them. */
+	if (level.fresh_us > 0)
 		progress->fresh_us = level.fresh_us;
 }
 

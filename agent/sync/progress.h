@@ -29,6 +29,8 @@ struct kw_pass {
 	uint64_t equal_us;     /* the same if the table was then complete and live, and no segment
 				  vanished: once applied we were equal to the primary; 0: not so */
 	uint64_t fresh_us;     /* of its superblock: the proxy's wall clock; 0: not known */
+	uint64_t epoch;        /* … the table's */
+	uint16_t ticket;       /* … layout.h */
 	uint64_t published_us; /* the same; 0: its lag is not worth a sample */
 	uint64_t since_us;     /* begun_us of the oldest pass merged into this one; set here */
 };
@@ -36,6 +38,8 @@ struct kw_pass {
 /* A moment of equality, once all up to the position is confirmed. */
 struct kw_level {
 	uint64_t position, equal_us, fresh_us; /* equal_us 0: none */
+	uint64_t epoch;
+	uint16_t ticket;
 };
 
 struct kw_progress {
@@ -51,6 +55,8 @@ struct kw_progress {
 		equal_us; /* our clock: at this moment the head was what is now applied; 0: never */
 	uint64_t doubt_us; /* our clock: passes begun before say nothing of equality */
 	uint64_t fresh_us; /* of the last superblock that is wholly applied; 0: unknown */
+	uint64_t epoch;    /* … 0: there was none */
+	uint16_t ticket;   /* … */
 	struct kw_lag lag; /* publication by the proxy to acknowledgement by the local server */
 };
 

@@ -129,6 +129,8 @@ static struct kw_pass describe(const struct kw_sync *sync, const struct kw_reade
 		.begun_us = begun_us,
 		.equal_us = equal ? begun_us : 0,
 		.fresh_us = complete ? superblock->fresh_us : 0,
+		.epoch = pass->epoch,
+		.ticket = complete ? superblock->ticket : 0,
 		.published_us = timed ? superblock->published_us : 0,
 	};
 }
@@ -142,6 +144,8 @@ static void take_pass(struct kw_sync *sync, const struct kw_reader_pass *pass)
 	if (pass->snapshot && !kw_sync_load_ends(sync, pass->vanished))
 		return;
 	sync->epoch = pass->epoch;
+	if (kw_token_draw(&sync->tokens, &sync->follow->superblock, sync->follow->begun_us))
+		sync->due(sync->arg);
 	kw_reread_verified(&sync->reread);
 	kw_progress_handed(&sync->progress, &handed);
 	if (!pass->vanished) {

@@ -9,8 +9,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #define CURSOR_INTERVAL_US 200000
+
+static uint64_t random_seed(void)
+{
+	uint64_t seed;
+
+	return getrandom(&seed, sizeof seed, GRND_NONBLOCK) == sizeof seed ? seed : kw_clock_us();
+}
 
 void kw_sync_init(struct kw_sync *sync)
 {
@@ -22,6 +30,7 @@ void kw_sync_init(struct kw_sync *sync)
 	kw_prune_init(&sync->walk, sync->local);
 	kw_brake_init(&sync->brake, sync->max_prune);
 	kw_sample_init(&sync->sample, sync->follow);
+	kw_tokens_init(&sync->tokens, random_seed());
 	kw_sm_init(&sync->sm, &kw_sync_machine, sync, KW_SYNC_WAIT);
 }
 
@@ -225,6 +234,7 @@ void kw_sync_acknowledged(struct kw_sync *sync)
 
 	kw_progress_acknowledged(
 		&sync->progress, progress->done, progress->confirmed, kw_wall_us());
+	kw_token_applied(&sync->tokens, sync->progress.epoch, sync->progress.ticket);
 }
 
 void kw_sync_step(struct kw_sync *sync, uint64_t now_us)

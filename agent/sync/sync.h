@@ -60,6 +60,7 @@
 #include "reread.h"
 #include "resume.h"
 #include "sample.h"
+#include "token.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -127,6 +128,7 @@ struct kw_sync {
 	struct kw_brake brake;
 	struct kw_sample sample;
 	struct kw_progress progress;
+	struct kw_tokens tokens;
 
 	struct kw_reread reread;
 

@@ -8,7 +8,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#define POLL_FIRST_US 5000 /* the first pause; each one is twice as long, up to … */
 #define POLL_US 50000
+#define BARRIER_MS 2000 /* a daemon that does not answer for so long is asked again */
 #define DRAW_US 200000
 #define BAR_COLUMNS 30
 #define LINE_BYTES 512
@@ -169,12 +171,25 @@ static void draw_away(void *arg, const struct kw_error *error)
 	ctl_line_draw(ctl_show_text(error->text, text, sizeof text));
 }
 
+/*
+ * How it is known that earlier writes are in. The daemon issues a token, and says when it has
+ * passed. A daemon of before, or an agent with a proxy of before, can only compare clocks.
+ */
+enum barrier {
+	BARRIER_UNKNOWN, /* the daemon has not answered yet */
+	BARRIER_WAITS,
+	BARRIER_PASSED,
+	BARRIER_BY_CLOCK,
+};
+
 /* Progress goes to standard error, so that standard output holds the answer alone. */
 struct waiting {
 	const char *state; /* the one waited for */
 	uint64_t deadline_us;
-	uint64_t fresh_us; /* the daemon's fresh_us must have reached this */
-	bool local_clock;  /* fresh_us is of this host's clock */
+	enum barrier barrier;
+	json_int_t token;  /* 0: none was issued yet */
+	uint64_t fresh_us; /* BY_CLOCK: the daemon's fresh_us must have reached this */
+	bool local_clock;  /* … and is of this host's clock */
 	json_t *status;    /* the last one */
 	struct pace pace;
 };
@@ -198,21 +213,52 @@ static int check_daemon(struct ctl *ctl, struct waiting *waiting, struct kw_erro
 	return 0;
 }
 
-/*
- * Reached: in the state, and every write done before this command started is in. The proxy's clock
- * says fresh_us; clock_skew_us is that clock less ours.
- */
-static bool reached(const struct waiting *waiting)
+/* A daemon that is away for a moment is asked again. After a restart it issues another token. */
+static void look_at_barrier(struct ctl *ctl, struct waiting *waiting)
+{
+	uint64_t now_us = kw_clock_us();
+	uint64_t left_us = waiting->deadline_us > now_us ? waiting->deadline_us - now_us : 0;
+	int timeout_ms = left_us < BARRIER_MS * 1000 ? (int)(left_us / 1000) + 1 : BARRIER_MS;
+	json_t *params = json_pack("{s:I}", "token", waiting->token), *answer, *passed;
+	struct kw_error error;
+	int code = ctl_call(ctl, "barrier", params, timeout_ms, &answer, &error);
+
+	if (code == KW_E_REFUSED)
+		waiting->barrier = BARRIER_BY_CLOCK;
+	if (code)
+		return;
+	waiting->token = json_integer_value(json_object_get(answer, "token"));
+	passed = json_object_get(answer, "passed");
+	if (json_is_boolean(passed))
+		waiting->barrier = json_is_true(passed) ? BARRIER_PASSED : BARRIER_WAITS;
+	else
+		waiting->barrier = BARRIER_BY_CLOCK;
+	json_decref(answer);
+}
+
+/* The proxy's clock says fresh_us; clock_skew_us is that clock less ours. */
+static bool passed_by_clock(const struct waiting *waiting)
 {
 	const json_t *status = waiting->status;
 	int64_t fresh = json_integer_value(json_object_get(status, "fresh_us"));
 	int64_t skew = json_integer_value(json_object_get(status, "clock_skew_us"));
 
-	if (strcmp(field_text(status, "state"), waiting->state) != 0)
-		return false;
 	if (waiting->local_clock)
 		skew = 0;
 	return fresh > 0 && fresh >= (int64_t)waiting->fresh_us + skew;
+}
+
+/*
+ * In the state, and every write done before this command started is in. The barrier was looked at
+ * before the state: a state of before it passed would prove nothing.
+ */
+static bool reached(const struct waiting *waiting)
+{
+	if (strcmp(field_text(waiting->status, "state"), waiting->state) != 0)
+		return false;
+	if (waiting->barrier == BARRIER_BY_CLOCK)
+		return passed_by_clock(waiting);
+	return waiting->barrier == BARRIER_PASSED;
 }
 
 static enum ctl_exit waited_in_vain(const struct ctl *ctl, const struct waiting *waiting)
@@ -231,13 +277,16 @@ static enum ctl_exit waited_in_vain(const struct ctl *ctl, const struct waiting 
 static enum ctl_exit wait_loop(struct ctl *ctl, struct waiting *waiting)
 {
 	struct kw_error error;
-	uint64_t drawn_us = 0;
+	uint64_t drawn_us = 0, pause_us = POLL_FIRST_US;
 
 	for (;;) {
 		json_t *status;
-		int code = ctl_call_patiently(
-			ctl, "status", waiting->deadline_us, draw_away, NULL, &status, &error);
+		int code;
 
+		if (waiting->barrier != BARRIER_PASSED)
+			look_at_barrier(ctl, waiting);
+		code = ctl_call_patiently(
+			ctl, "status", waiting->deadline_us, draw_away, NULL, &status, &error);
 		if (code == KW_E_TIMEOUT && waiting->status) {
 			ctl_line_end(false);
 			return waited_in_vain(ctl, waiting);
@@ -258,7 +307,8 @@ static enum ctl_exit wait_loop(struct ctl *ctl, struct waiting *waiting)
 			draw_status(status, &waiting->pace);
 			drawn_us = kw_clock_us();
 		}
-		nap_until(waiting->deadline_us, POLL_US);
+		nap_until(waiting->deadline_us, pause_us);
+		pause_us = pause_us * 2 < POLL_US ? pause_us * 2 : POLL_US;
 	}
 }
 

@@ -314,6 +314,9 @@ void kw_session_ending(struct kw_session *session);
 /* The carrier has released it: tell handlers.left and free it. why: unless already known. */
 void kw_session_ended(struct kw_session *session, const char *why);
 
+/* A session reported another ticket: tell handlers.ticket. Over tcp the owner finds it later. */
+void kw_server_wished(struct kw_server *server);
+
 void kw_server_rejected(struct kw_server *server, const char *why);
 void kw_server_violated(struct kw_server *server, enum kw_frame_status what);
 void kw_listener_closed(struct kw_listener *listener);

@@ -14,9 +14,9 @@ void kw_frame_encode_read(
 	};
 }
 
-static bool state_valid(const char state[16])
+static bool state_valid(const char state[KW_STATE_BYTES])
 {
-	const char *end = memchr(state, 0, 16);
+	const char *end = memchr(state, 0, KW_STATE_BYTES);
 
 	if (!end)
 		return false;
@@ -36,6 +36,7 @@ void kw_frame_encode_report(
 		.lag_us = progress->lag_us,
 		.reads = progress->reads,
 		.bytes = progress->bytes,
+		.ticket = progress->ticket,
 	};
 	/* Only up to the zero byte: what follows it must not be sent. */
 	if (state_valid(progress->state))
@@ -83,6 +84,7 @@ static int take_report(const uint8_t *bytes, struct kw_frame *frame, struct kw_e
 		.lag_us = report.lag_us,
 		.reads = report.reads,
 		.bytes = report.bytes,
+		.ticket = report.ticket,
 	};
 	memcpy(frame->progress.state, report.state, strlen(report.state));
 	return 0;

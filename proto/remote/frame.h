@@ -41,7 +41,8 @@ struct kw_frame_report {
 	struct kw_frame_header header;
 	uint64_t passed, applied, lag_us;
 	uint64_t reads, bytes;
-	char state[16]; /* printable, ends in a zero byte */
+	char state[KW_STATE_BYTES]; /* printable, ends in a zero byte */
+	uint16_t ticket; /* wanted; 0: none. Proxies without tickets take it for more of state */
 };
 
 /* Why a connection ended, as the proxy tells it. Numbers are part of the protocol. */

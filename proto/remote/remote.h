@@ -24,6 +24,7 @@
 #include <uv.h>
 
 #define KW_AGENT_NAME_MAX 64 /* printable ASCII */
+#define KW_STATE_BYTES 14    /* the name of an agent's state, and its end */
 #define KW_READ_MAX (UINT64_C(1) << 30)
 
 enum kw_carrier { KW_CARRIER_SHM, KW_CARRIER_TCP, KW_CARRIER_RDMA };
@@ -137,14 +138,15 @@ void kw_remote_set_extents(struct kw_remote *remote, const struct kw_extent *ext
 
 /*
  * Tell the proxy how far this agent is (it keeps tombstones above that), and what it is doing. May
- * be called at any rate, also before ready: reports are coalesced to ten a second. The last one is
- * repeated every three seconds as a sign of life.
+ * be called at any rate, also before ready: reports are coalesced to ten a second, except that a
+ * new ticket is told at once. The last one is repeated every three seconds as a sign of life.
  */
 struct kw_remote_progress {
 	uint64_t passed;  /* version; a bootstrapping agent has passed its snapshot's version */
 	uint64_t applied; /* version */
 	uint64_t lag_us;
-	char state[16];        /* the agent's state, for agents.list */
+	char state[KW_STATE_BYTES]; /* the agent's state, for agents.list */
+	uint16_t ticket;            /* it waits for this one (layout.h); 0: for none */
 	uint64_t reads, bytes; /* READs that ended well: the proxy cannot count one-sided ones */
 };
 void kw_remote_report(struct kw_remote *remote, const struct kw_remote_progress *progress);

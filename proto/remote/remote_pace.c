@@ -76,6 +76,14 @@ static void check_head(struct kw_remote *remote, uint64_t now)
 	kw_remote_fail(remote, &error);
 }
 
+/* A person waits for a ticket. There are few of them: each takes the proxy a look at its primary.
+ */
+static bool is_urgent(const struct kw_remote *remote)
+{
+	return remote->reporting == KW_REPORT_DUE && remote->report.ticket > 0 &&
+	       remote->report.ticket != remote->report_last.ticket;
+}
+
 static void check_report(struct kw_remote *remote, uint64_t now)
 {
 	uint64_t due;
@@ -84,7 +92,7 @@ static void check_report(struct kw_remote *remote, uint64_t now)
 		return;
 	due = remote->report_us +
 	      (remote->reporting == KW_REPORT_DUE ? REPORT_INTERVAL_US : REPORT_REPEAT_US);
-	if (remote->report_us == 0)
+	if (remote->report_us == 0 || is_urgent(remote))
 		due = 0;
 	if (now < due) {
 		kw_remote_wake_at(remote, due);

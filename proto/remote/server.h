@@ -70,6 +70,11 @@ struct kw_server_handlers {
 	 */
 	void (*listener)(void *arg, const struct kw_listener_info *listener);
 	/*
+	 * An agent waits for another ticket: kw_server_tickets has it. Not told for agents over
+	 * tcp, whose reports come in another thread: look at them now and then. NULL: no matter.
+	 */
+	void (*ticket)(void *arg);
+	/*
 	 * A device has now registered the memory: extents have other addresses and rkeys, and a
 	 * published directory must name them when this returns. NULL: there is none yet.
 	 */
@@ -129,6 +134,9 @@ int kw_server_sessions(const struct kw_server *server, struct kw_session_info *i
  */
 #define KW_SESSION_SILENT_US UINT64_C(10000000)
 uint64_t kw_server_lowest_passed(const struct kw_server *server);
+
+/* Copy up to `most` tickets (layout.h) that agents reported to wait for; returns how many. */
+int kw_server_tickets(const struct kw_server *server, uint16_t *tickets, int most);
 
 /*
  * Revoke at once; false when there is no such session (or it is leaving already). handlers.left

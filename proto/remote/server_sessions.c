@@ -130,6 +130,25 @@ int kw_server_sessions(const struct kw_server *server, struct kw_session_info *i
 	return count;
 }
 
+void kw_server_wished(struct kw_server *server)
+{
+	if (server->handlers.ticket && !kw_server_closing(server))
+		server->handlers.ticket(server->handlers.arg);
+}
+
+int kw_server_tickets(const struct kw_server *server, uint16_t *tickets, int most)
+{
+	int count = 0;
+
+	for (const struct kw_session *at = server->sessions; at && count < most; at = at->next) {
+		struct kw_session_info info;
+
+		if (is_joined(at) && describe(at, &info) > 0 && info.progress.ticket)
+			tickets[count++] = info.progress.ticket;
+	}
+	return count;
+}
+
 uint64_t kw_server_lowest_passed(const struct kw_server *server)
 {
 	uint64_t now = kw_clock_us(), lowest = UINT64_MAX;

@@ -21,6 +21,7 @@
 #define KW_TABLE_LAYOUT_H
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -63,8 +64,8 @@ struct kw_superblock {
 	uint64_t directory_publication; /* must equal the directory's own */
 	uint64_t directory_offset;
 	uint32_t directory_bytes;
-	uint16_t rdb_version; /* of the payloads: 9 Redis 6, 10 Redis 7.0, 11 …, 80 Valkey 9 */
-	uint16_t reserved;
+	uint16_t rdb_version;  /* of the payloads: 9 Redis 6, 10 Redis 7.0, 11 …, 80 Valkey 9 */
+	uint16_t ticket;       /* see below */
 	uint64_t heartbeat_us; /* the proxy's wall clock when this was written */
 	uint64_t fresh_us;     /* every write that the primary executed before this moment is in the
 				  table (the proxy's wall clock; except silent writes). 0: unknown */
@@ -77,6 +78,32 @@ struct kw_superblock {
 };
 
 static_assert(sizeof(struct kw_superblock) == 128, "one READ of at most 128 bytes polls it");
+
+/*
+ * Tickets: barriers without a clock. The number in the superblock grows by one when a ticket begins
+ * (odd: one is under way) and by one when it has passed. Then all that the primary did before it
+ * began is in the table, what silent commands did included. 0: a proxy without tickets; other
+ * numbers skip 0 and 1 when they wrap.
+ *
+ * A reader draws a ticket by a READ of the superblock: kw_ticket_drawn says at which number one has
+ * passed that began after this READ did. The reader asks for it in its reports (frame.h).
+ */
+static inline uint16_t kw_ticket_next(uint16_t number)
+{
+	return number == UINT16_MAX ? 2 : (uint16_t)(number + 1);
+}
+
+static inline uint16_t kw_ticket_drawn(uint16_t number)
+{
+	if (number % 2 == 1) /* the one under way might have begun before */
+		number = kw_ticket_next(number);
+	return kw_ticket_next(kw_ticket_next(number));
+}
+
+static inline bool kw_ticket_reached(uint16_t number, uint16_t drawn)
+{
+	return (int16_t)(uint16_t)(number - drawn) >= 0;
+}
 
 /*
  * The index: open addressing over one array of slots, in the order of the hashes. A key with hash h

@@ -17,8 +17,8 @@
  * changes: the source reads all keys after each `ready`.
  *
  * Changes are told in the order in which the server made them. Handlers are called from the loop,
- * or from within kw_feed_turn; never from within start or barrier. From within stop only `dirty` is
- * called, for changes that were collected and not told yet. Loop thread only.
+ * or from within kw_feed_turn; never from within start, barrier or examine. From within stop only
+ * `dirty` is called, for changes that were collected and not told yet. Loop thread only.
  *
  * A feed that knows the values as well (the replication stream) tells a key as dirty only if it
  * cannot give the value. It will need a handler of its own for values, beside `dirty`; its barrier
@@ -73,6 +73,8 @@ struct kw_feed_handlers {
 		const char *why);
 	/* All that the server did before the barrier was asked for has been told. */
 	void (*passed)(void *arg);
+	/* All that silent commands did before the examination was asked for has been told. */
+	void (*examined)(void *arg);
 	/* The feed cannot go on; the owner stops it. Not told after a stop. */
 	void (*lost)(void *arg, const struct kw_error *why);
 	/* The feed has let go of everything. Follows a stop unless that stopped it at once. */
@@ -104,6 +106,11 @@ struct kw_feed_operations {
 	void (*barrier)(struct kw_feed *feed);
 	/* Look for changes that the server does not tell by itself. Called each watch interval. */
 	void (*look)(struct kw_feed *feed);
+	/*
+	 * The same at once, and tell `examined` when all of them have been told. One at a time;
+	 * only after `ready`. A stop forgets it.
+	 */
+	void (*examine)(struct kw_feed *feed);
 	/* Tell what was collected in this loop turn. */
 	void (*turn)(struct kw_feed *feed, uint64_t now_us);
 	/* When it needs a turn of its own; UINT64_MAX: never. */
@@ -149,6 +156,11 @@ static inline void kw_feed_barrier(struct kw_feed *feed)
 static inline void kw_feed_look(struct kw_feed *feed)
 {
 	feed->operations->look(feed);
+}
+
+static inline void kw_feed_examine(struct kw_feed *feed)
+{
+	feed->operations->examine(feed);
 }
 
 static inline void kw_feed_turn(struct kw_feed *feed, uint64_t now_us)

@@ -38,6 +38,12 @@ enum state {
  */
 enum barrier { BARRIER_NONE, BARRIER_ASKED, BARRIER_LATE };
 
+/*
+ * An examination: a look that began after it was asked for (DUE: one of before is under way), and
+ * then all keys that this look stirs.
+ */
+enum examination { EXAM_NONE, EXAM_DUE, EXAM_LOOKING, EXAM_TELLING };
+
 /* The channel of the last event, taken apart: most events have that of the one before. */
 struct heard {
 	uint32_t database;
@@ -62,6 +68,7 @@ struct notify {
 	uint32_t confirmations;      /* of subscriptions, still to come */
 	enum kw_feed_server greeted; /* since the feed was ready last */
 	enum barrier barrier;
+	enum examination examination;
 	struct heard heard;
 	struct batch batch;
 	struct kw_watch *watch;
@@ -79,7 +86,7 @@ static bool holds(const void *owner, int state)
 	switch (state) {
 	case STOPPED:
 		return !notify->events && notify->barrier == BARRIER_NONE &&
-		       !kw_flush_under_way(&notify->flush);
+		       notify->examination == EXAM_NONE && !kw_flush_under_way(&notify->flush);
 	case RUNNING:
 		return notify->events && notify->confirmations == 0;
 	case STOPPING:
@@ -420,6 +427,37 @@ static void stir(void *arg, enum kw_silent_kind kind)
 	want_turn(notify);
 }
 
+/* Examinations. */
+
+static void examine(struct kw_feed *feed)
+{
+	struct notify *notify = notify_of(feed);
+
+	assert(notify->sm.state == RUNNING && notify->examination == EXAM_NONE);
+	notify->examination = kw_watch_look(notify->watch) ? EXAM_LOOKING : EXAM_DUE;
+}
+
+static void looked(void *arg)
+{
+	struct notify *notify = arg;
+
+	if (notify->examination == EXAM_DUE && kw_watch_look(notify->watch)) {
+		notify->examination = EXAM_LOOKING;
+	} else if (notify->examination == EXAM_LOOKING) {
+		kw_refetch_mark(&notify->refetch);
+		notify->examination = EXAM_TELLING;
+	}
+	want_turn(notify);
+}
+
+static void tell_examined(struct notify *notify)
+{
+	if (notify->examination != EXAM_TELLING || !kw_refetch_passed(&notify->refetch))
+		return;
+	notify->examination = EXAM_NONE;
+	notify->handlers.examined(notify->handlers.arg);
+}
+
 /* What the owner asks. */
 
 static void start(struct kw_feed *feed)
@@ -438,6 +476,7 @@ static void stop(struct kw_feed *feed)
 		return;
 	hand_over(notify);
 	notify->barrier = BARRIER_NONE;
+	notify->examination = EXAM_NONE;
 	kw_flush_abandon(&notify->flush);
 	kw_refetch_stop(&notify->refetch);
 	if (notify->events) {
@@ -466,8 +505,10 @@ static void turn(struct kw_feed *feed, uint64_t now_us)
 	struct notify *notify = notify_of(feed);
 
 	hand_over(notify);
-	if (notify->sm.state == RUNNING)
+	if (notify->sm.state == RUNNING) {
 		kw_refetch_turn(&notify->refetch, now_us);
+		tell_examined(notify);
+	}
 }
 
 static uint64_t ready_us(const struct kw_feed *feed, uint64_t now_us)
@@ -530,14 +571,14 @@ static void notify_free(struct kw_feed *feed)
 	free(notify);
 }
 
-static const struct kw_feed_operations operations = {start, stop, is_stopped, barrier, look, turn,
-	ready_us, stored, emptied, server, databases, stats, notify_free};
+static const struct kw_feed_operations operations = {start, stop, is_stopped, barrier, look,
+	examine, turn, ready_us, stored, emptied, server, databases, stats, notify_free};
 
 struct kw_feed *kw_notify_new(
 	const struct kw_feed_options *options, const struct kw_feed_handlers *handlers)
 {
 	struct notify *notify = kw_zalloc(sizeof *notify);
-	const struct kw_watch_handlers watch = {welcome, watch_doubts, stir, notify};
+	const struct kw_watch_handlers watch = {welcome, watch_doubts, stir, looked, notify};
 
 	assert(options->data && options->scope && options->watch_interval_ms > 0);
 	notify->feed.operations = &operations;

@@ -347,6 +347,8 @@ static void finish(struct kw_watch *watch)
 	kw_sm_move(&watch->sm, RESTING, "");
 	if (greeting)
 		watch->handlers.welcome(watch->handlers.arg, watch->server);
+	else
+		watch->handlers.looked(watch->handlers.arg);
 }
 
 static void flags_set(void *arg, const struct kw_reply *reply)
@@ -474,12 +476,13 @@ static void ask(struct kw_watch *watch)
 		redis, flags_answered, watch, "CONFIG", "GET", "notify-keyspace-events", NULL);
 }
 
-void kw_watch_look(struct kw_watch *watch)
+bool kw_watch_look(struct kw_watch *watch)
 {
 	if (watch->sm.state != RESTING || kw_data_is_broken(watch->data))
-		return;
+		return false;
 	kw_sm_move(&watch->sm, LOOKING, "");
 	ask(watch);
+	return true;
 }
 
 void kw_watch_begin(struct kw_watch *watch)

@@ -27,6 +27,8 @@ struct kw_watch_handlers {
 	void (*doubt)(void *arg, enum kw_doubt cause, const char *why);
 	/* Keys of this kind might have changed. */
 	void (*stir)(void *arg, enum kw_silent_kind kind);
+	/* A look is over, and all that it found was told. Not the first of a connection. */
+	void (*looked)(void *arg);
 	void *arg;
 };
 
@@ -39,8 +41,8 @@ void kw_watch_free(struct kw_watch *watch);
 /* There is a new data connection: the first look. welcome or the connection's failure follows. */
 void kw_watch_begin(struct kw_watch *watch);
 
-/* Another look, unless one is under way. */
-void kw_watch_look(struct kw_watch *watch);
+/* Another look. False: one is under way that began before, or the connection is gone. */
+bool kw_watch_look(struct kw_watch *watch);
 
 /* The server as of the last look. */
 const struct kw_server_identity *kw_watch_identity(const struct kw_watch *watch);

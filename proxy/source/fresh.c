@@ -25,14 +25,15 @@ void kw_fresh_init(struct kw_fresh *fresh, struct kw_dirty *dirty, struct kw_fee
 	kw_sm_init(&fresh->sm, &machine, fresh, KW_FRESH_IDLE);
 }
 
-void kw_fresh_ask(struct kw_fresh *fresh, uint64_t wall_us)
+bool kw_fresh_ask(struct kw_fresh *fresh, uint64_t wall_us)
 {
 	if (fresh->sm.state != KW_FRESH_IDLE)
-		return;
+		return false;
 	assert(wall_us > 0);
 	fresh->asked_us = wall_us;
 	kw_sm_move(&fresh->sm, KW_FRESH_ASKED, "");
 	kw_feed_barrier(fresh->feed);
+	return true;
 }
 
 void kw_fresh_passed(struct kw_fresh *fresh)

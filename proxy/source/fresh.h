@@ -42,8 +42,8 @@ struct kw_fresh {
 
 void kw_fresh_init(struct kw_fresh *fresh, struct kw_dirty *dirty, struct kw_feed *feed);
 
-/* Ask for a barrier unless one is under way. The feed must be running. */
-void kw_fresh_ask(struct kw_fresh *fresh, uint64_t wall_us);
+/* Ask for a barrier. False: one is under way. The feed must be running. */
+bool kw_fresh_ask(struct kw_fresh *fresh, uint64_t wall_us);
 
 /* The feed passed it. */
 void kw_fresh_passed(struct kw_fresh *fresh);

@@ -17,6 +17,7 @@
 #include "source/state.h"
 #include "source/store.h"
 #include "source/sweep.h"
+#include "source/ticket.h"
 #include "source/turn.h"
 #include "source/unreadable.h"
 
@@ -47,6 +48,7 @@ struct kw_source {
 	struct kw_store store;
 	struct kw_sweep sweep;
 	struct kw_fresh fresh;
+	struct kw_ticket ticket;
 	struct kw_pacing pacing;
 	uv_timer_t timers[TIMERS];
 
@@ -103,6 +105,7 @@ static void tell_table(struct kw_source *source)
 			.source_state = (enum kw_source_state)source->state.sm.state,
 			.complete = source->state.completeness == KW_COMPLETENESS_COMPLETE,
 			.rdb_version = rdb_version,
+			.ticket = source->ticket.number,
 			.fresh_us = source->fresh.fresh_us,
 			.source_id = identity ? kw_server_id(identity) : 0,
 		});
@@ -148,6 +151,7 @@ static void doubt(
 	kw_log_info("source", "reconcile: %s", why);
 	kw_doubts_count(&source->doubts, cause);
 	kw_fresh_spoil(&source->fresh);
+	kw_ticket_spoil(&source->ticket);
 	if (kw_doubt_revokes(cause))
 		kw_fresh_revoke(&source->fresh);
 	kw_sweep_begin(&source->sweep,
@@ -212,6 +216,7 @@ static void link_down(void *arg)
 	source->chain = KW_CHAIN_WHOLE;
 	kw_sweep_stop(&source->sweep);
 	kw_fresh_reset(&source->fresh);
+	kw_ticket_reset(&source->ticket);
 	kw_turn_wake(&source->turn);
 }
 
@@ -252,6 +257,24 @@ static void feed_passed(void *arg)
 
 	assert(kw_source_link_is_up(&source->link));
 	kw_fresh_passed(&source->fresh);
+	kw_turn_want(&source->turn);
+}
+
+/* Barriers prove something only once all keys were read, and while none is in doubt. */
+static void ask_barrier(struct kw_source *source)
+{
+	if (kw_source_link_is_up(&source->link) && source->sweep.ended > 0 &&
+		!kw_sweep_is_mending(&source->sweep) && chain_of(source) == KW_CHAIN_WHOLE &&
+		kw_fresh_ask(&source->fresh, kw_wall_us()))
+		kw_ticket_asked(&source->ticket);
+}
+
+static void feed_examined(void *arg)
+{
+	struct kw_source *source = arg;
+
+	kw_ticket_examined(&source->ticket);
+	ask_barrier(source);
 	kw_turn_want(&source->turn);
 }
 
@@ -333,8 +356,10 @@ static void work(struct kw_source *source, uint64_t now_us)
 	kw_unreadable_retry(&source->unreadable, source->dirty, now_us);
 	kw_sweep_turn(&source->sweep, now_us);
 	kw_fetch_pump(source->fetch, now_us);
-	if (kw_fresh_turn(&source->fresh))
+	if (kw_fresh_turn(&source->fresh)) {
+		kw_ticket_passed(&source->ticket);
 		tell_table(source);
+	}
 	if (!kw_data_is_broken(&source->link.data)) {
 		kw_redis_flush(source->link.data.redis);
 		kw_turn_next(&source->turn, next_turn_us(source, now_us), now_us);
@@ -372,11 +397,7 @@ static void on_watching(uv_timer_t *timer)
 
 static void on_freshening(uv_timer_t *timer)
 {
-	struct kw_source *source = timer->data;
-
-	if (kw_source_link_is_up(&source->link) && source->sweep.ended > 0 &&
-		!kw_sweep_is_mending(&source->sweep) && chain_of(source) == KW_CHAIN_WHOLE)
-		kw_fresh_ask(&source->fresh, kw_wall_us());
+	ask_barrier(timer->data);
 }
 
 static void on_pacing(uv_timer_t *timer)
@@ -393,7 +414,8 @@ static void on_pacing(uv_timer_t *timer)
 static void make_feed(struct kw_source *source, uv_loop_t *loop, uint64_t seed)
 {
 	const struct kw_feed_handlers handlers = {feed_ready, feed_dirty, feed_flushed, doubt,
-		feed_passed, feed_lost, feed_stopped, feed_wants_turn, feed_asks_held, source};
+		feed_passed, feed_examined, feed_lost, feed_stopped, feed_wants_turn,
+		feed_asks_held, source};
 	struct kw_feed_options options = {
 		.loop = loop,
 		.data = &source->link.data,
@@ -468,6 +490,7 @@ static void init_parts(struct kw_source *source, uv_loop_t *loop)
 				      });
 	make_feed(source, loop, seed);
 	kw_fresh_init(&source->fresh, source->dirty, source->feed);
+	kw_ticket_init(&source->ticket);
 	kw_turn_init(&source->turn, loop, on_turn, source);
 	for (int i = 0; i < TIMERS; i++) {
 		uv_timer_init(loop, &source->timers[i]);
@@ -539,6 +562,27 @@ void kw_source_set_max_missing(struct kw_source *source, double share)
 {
 	kw_sweep_set_max_missing(&source->sweep, share);
 	kw_turn_wake(&source->turn);
+}
+
+bool kw_source_want_ticket(struct kw_source *source, uint16_t wanted)
+{
+	if (!kw_source_link_is_up(&source->link) || !kw_ticket_announce(&source->ticket, wanted))
+		return false;
+	tell_table(source);
+	return true;
+}
+
+void kw_source_begin_ticket(struct kw_source *source)
+{
+	if (!kw_ticket_examine(&source->ticket))
+		return;
+	kw_feed_examine(source->feed);
+	kw_turn_wake(&source->turn);
+}
+
+uint16_t kw_source_ticket(const struct kw_source *source)
+{
+	return source->ticket.number;
 }
 
 void kw_source_forgive(struct kw_source *source)

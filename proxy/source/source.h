@@ -107,6 +107,16 @@ int kw_source_approve(
 /* The cause of unreadable keys might be mended: each is tried again. */
 void kw_source_forgive(struct kw_source *source);
 
+/*
+ * A reader waits for this ticket (layout.h). True: one was announced for it. The caller publishes
+ * the table then, and after that calls kw_source_begin_ticket.
+ */
+bool kw_source_want_ticket(struct kw_source *source, uint16_t wanted);
+void kw_source_begin_ticket(struct kw_source *source);
+
+/* The number, as in the superblock. */
+uint16_t kw_source_ticket(const struct kw_source *source);
+
 /* Live changes of the limits. */
 void kw_source_set_limits(struct kw_source *source, uint64_t keys_per_second,
 	uint64_t bytes_per_second, uint64_t audit_keys_per_second);

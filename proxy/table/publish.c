@@ -113,6 +113,7 @@ static void write_superblock(struct kw_table *table)
 		.directory_offset = directory_offset(table, table->directory_publication),
 		.directory_bytes = (uint32_t)table->directory_bytes,
 		.rdb_version = table->facts.rdb_version,
+		.ticket = table->facts.ticket,
 		.heartbeat_us = table->wall_us,
 		.fresh_us = table->facts.fresh_us,
 		.published_us = table->published_us,

@@ -153,6 +153,7 @@ struct kw_table_facts {
 	enum kw_source_state source_state;
 	bool complete;
 	uint16_t rdb_version;
+	uint16_t ticket;
 	uint64_t fresh_us;  /* wall clock */
 	uint64_t source_id; /* kw_server_id of the primary; 0: unknown */
 };

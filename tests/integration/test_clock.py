@@ -21,3 +21,27 @@ def test_the_clock_of_a_server_can_be_stepped(bed, binary, need_server):
                  f"the server's clock is not {seconds} s off")
         if seconds > 0:
             assert server.command("GET", "key") is None
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("whose", ["proxy", "agent"])
+@pytest.mark.parametrize("seconds", [-3600, 3600])
+def test_wait_warm_is_a_barrier_whatever_clocks_say(bed, whose, seconds):
+    """The clock of the proxy, or of the agent and keywakectl, steps while writes go on."""
+    primary, replica = bed.server("primary"), bed.server("replica")
+    clock = Clock(bed)
+    proxy = bed.proxy(primary, start=False)
+    agent = bed.agent(proxy, replica, start=False)
+    clock.drive(proxy if whose == "proxy" else agent)
+    proxy.start()
+    agent.start()
+    agent.wait_warm()
+    clock.step(seconds)
+    with primary.client() as writer, replica.client() as reader:
+        for i in range(30):
+            with writer.pipeline(transaction=False) as pipe:
+                for key in range(300):
+                    pipe.set(f"key:{key}", f"{i}")
+                pipe.execute()
+            agent.wait_warm()
+            assert set(reader.mget(f"key:{key}" for key in range(300))) == {b"%d" % i}, i

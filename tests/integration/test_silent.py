@@ -1,4 +1,6 @@
 """Writes that raise no event: they arrive all the same, a little later."""
+import time
+
 import pytest
 
 from lib.compare import differences
@@ -164,3 +166,58 @@ def test_a_new_vector_set_is_found(vectors):
     assert vectors.proxy.status()["reconciles"] == 0
     vectors.primary.command("VREM", "new", "first", db=7) # the last element: the key is gone
     wait_for(lambda: not vectors.replica.command("EXISTS", "new", db=7), "it stayed", SILENT_SECONDS)
+
+
+def values(server, db):
+    with server.client(db) as client:
+        return [client.get(f"key:{i}") for i in range(50)]
+
+
+def test_wait_warm_covers_swapdb(bed):
+    """It raises no event, and the databases have the same keys: only a look can tell."""
+    pair = bed.pair(fill=lambda primary: [fill_plain(primary, 2000, database, seed=database + 1)
+                                          for database in (0, 1)])
+    for _ in range(4):
+        pair.primary.command("SWAPDB", 0, 1)
+        pair.agent.wait_warm()
+        for db in (0, 1):
+            assert values(pair.replica, db) == values(pair.primary, db)
+
+
+def test_wait_warm_covers_silent_commands(pair):
+    with pair.primary.client() as client:
+        for i in range(8):
+            client.xreadgroup("group", "alice", {"stream": ">"}, count=5)
+            pair.agent.wait_warm()
+            assert pending(pair.replica) == 5 * (i + 1)
+
+
+def test_wait_live_covers_silent_commands(pair):
+    with pair.primary.client() as client:
+        for _ in range(4):
+            before = pair.proxy.status()["version"]
+            client.xreadgroup("group", "alice", {"stream": ">"}, count=5)
+            pair.proxy.ctl_ok("wait", "live", "--timeout", 60)
+            assert pair.proxy.status()["version"] > before
+
+
+def test_wait_warm_covers_a_new_vector_set(vectors):
+    for i in range(5):
+        vectors.primary.command("VADD", f"new {i}", "VALUES", 3, 1, 2, 3, "first")
+        vectors.agent.wait_warm()
+        assert same_element(vectors, "first", key=f"new {i}")
+
+
+def looks(server):
+    """How often anybody has asked INFO commandstats, roughly: calls of INFO."""
+    return int(server.command("INFO", "commandstats")["cmdstat_info"]["calls"])
+
+
+def test_barriers_that_nobody_asked_for_cost_no_look(pair):
+    """One look a second of four INFOs; one for each `wait warm`."""
+    pair.agent.wait_warm()
+    before, begun = looks(pair.primary), time.monotonic()
+    version = pair.proxy.status()["fresh_us"]
+    pair.proxy.wait_status(lambda s: s["fresh_us"] > version + 3_000_000, "no barriers passed")
+    seconds = time.monotonic() - begun
+    assert looks(pair.primary) - before <= 4 * (seconds + 2) + 10 * seconds, seconds

@@ -306,6 +306,7 @@ static void hear_frame(struct kw_rdma_peer *peer, const uint8_t *bytes, uint32_t
 	struct kw_frame frame;
 	struct kw_error error;
 	size_t taken;
+	bool wished;
 	int code = kw_frame_take(bytes, length, &taken, &frame, &error);
 
 	if (code == 0 && (taken != length || frame.op != KW_FRAME_REPORT))
@@ -318,8 +319,11 @@ static void hear_frame(struct kw_rdma_peer *peer, const uint8_t *bytes, uint32_t
 		farewell(peer, KW_FRAME_BAD);
 		return;
 	}
+	wished = frame.progress.ticket != peer->progress.ticket;
 	peer->progress = frame.progress;
 	peer->heard_us = kw_clock_us();
+	if (wished)
+		kw_server_wished(server_of(peer));
 	/* The answer lets it send the next one: so there is always a receive for it. */
 	kw_frame_encode_reply(&reply, KW_FRAME_OK, 0, 0);
 	if (kw_rdma_end_send(&peer->end, &reply, sizeof reply, &error) == 0)

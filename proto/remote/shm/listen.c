@@ -102,6 +102,7 @@ static void take_frames(struct session *own)
 	struct kw_frame frame;
 	struct kw_error error;
 	size_t at = 0, taken;
+	bool wished = false;
 
 	do {
 		if (kw_frame_take(
@@ -115,12 +116,15 @@ static void take_frames(struct session *own)
 			violated(own, "a READ request, and shm has none");
 			return;
 		}
+		wished |= frame.progress.ticket != own->progress.ticket;
 		own->progress = frame.progress;
 		own->heard_us = kw_clock_us();
 		at += taken;
 	} while (at < own->input_length);
 	own->input_length -= at;
 	memmove(own->input, own->input + at, own->input_length);
+	if (wished)
+		kw_server_wished(own->session->server);
 }
 
 static void on_poll(uv_poll_t *poll, int status, int events)

@@ -42,6 +42,7 @@ static uint64_t figures_tcp(const struct kw_session *session, struct kw_session_
 	info->progress.lag_us = atomic_load_explicit(&shared->lag_us, memory_order_relaxed);
 	words[0] = atomic_load_explicit(&shared->state[0], memory_order_relaxed);
 	words[1] = atomic_load_explicit(&shared->state[1], memory_order_relaxed);
+	info->progress.ticket = atomic_load_explicit(&shared->ticket, memory_order_relaxed);
 	memcpy(info->progress.state, words, sizeof info->progress.state);
 	/* The words can be of two different reports. */
 	info->progress.state[sizeof info->progress.state - 1] = 0;

@@ -68,9 +68,11 @@ void kw_tcp_peer_lost(struct kw_tcp_peer *peer, int errnum)
 static void note_report(struct kw_tcp_peer *peer, const struct kw_remote_progress *progress)
 {
 	struct kw_tcp_conn_shared *shared = &peer->shown.shared;
-	uint64_t words[2];
+	uint64_t words[2] = {0};
 
-	memcpy(words, progress->state, sizeof words);
+	static_assert(sizeof progress->state <= sizeof words, "");
+	memcpy(words, progress->state, sizeof progress->state);
+	atomic_store_explicit(&shared->ticket, progress->ticket, memory_order_relaxed);
 	atomic_store_explicit(&shared->passed, progress->passed, memory_order_relaxed);
 	atomic_store_explicit(&shared->applied, progress->applied, memory_order_relaxed);
 	atomic_store_explicit(&shared->lag_us, progress->lag_us, memory_order_relaxed);

@@ -71,6 +71,40 @@ static void acknowledged_is_not_level_before_it_is_confirmed(void **state)
 	free(progress);
 }
 
+/* Its clock is a person's to step; passes come in their order all the same. */
+static void freshness_follows_the_proxys_clock_when_it_steps_back(void **state)
+{
+	struct kw_pass pass = pass_at(10, 100, 5);
+	struct kw_progress *progress = handed(&pass);
+
+	kw_progress_acknowledged(progress, 10, 10, 50);
+	assert_int_equal(progress->fresh_us, 1000);
+	pass = pass_at(11, 101, 60);
+	pass.fresh_us = 400;
+	kw_progress_handed(progress, &pass);
+	kw_progress_acknowledged(progress, 11, 11, 70);
+	assert_int_equal(progress->fresh_us, 400);
+	free(progress);
+}
+
+static void tickets_count_when_their_pass_is_confirmed(void **state)
+{
+	struct kw_pass pass = pass_at(10, 100, 5);
+	struct kw_progress *progress;
+
+	pass.epoch = 7;
+	pass.ticket = 12;
+	progress = handed(&pass);
+	kw_progress_acknowledged(progress, 10, 9, 50);
+	assert_int_equal(progress->ticket, 0);
+	kw_progress_acknowledged(progress, 10, 10, 50);
+	assert_int_equal(progress->ticket, 12);
+	assert_int_equal(progress->epoch, 7);
+	kw_progress_unlevel(progress);
+	assert_int_equal(progress->ticket, 0);
+	free(progress);
+}
+
 static void doubts_and_other_data_take_back_what_is_not_confirmed(void **state)
 {
 	struct kw_pass pass = pass_at(10, 100, 5);
@@ -194,6 +228,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nothing_is_applied_before_the_server_acknowledged_all_of_a_pass),
 		cmocka_unit_test(acknowledged_is_not_level_before_it_is_confirmed),
+		cmocka_unit_test(freshness_follows_the_proxys_clock_when_it_steps_back),
+		cmocka_unit_test(tickets_count_when_their_pass_is_confirmed),
 		cmocka_unit_test(doubts_and_other_data_take_back_what_is_not_confirmed),
 		cmocka_unit_test(writes_without_end_are_confirmed_all_the_same),
 		cmocka_unit_test(a_pass_that_lost_a_segment_is_no_moment_of_equality),

@@ -11,7 +11,13 @@
 
 static void frames_come_out_as_they_went_in(void **state)
 {
-	struct kw_remote_progress progress = {1, 2, 3, "warm", 4, 5};
+	struct kw_remote_progress progress = {.passed = 1,
+		.applied = 2,
+		.lag_us = 3,
+		.state = "bootstrapping",
+		.ticket = UINT16_MAX,
+		.reads = 4,
+		.bytes = 5};
 	struct kw_frame_report report;
 	struct kw_frame_read read;
 	struct kw_frame frame;

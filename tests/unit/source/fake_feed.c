@@ -23,7 +23,7 @@ static void stop(struct kw_feed *feed)
 	if (fake_feed.state == FAKE_STOPPED || fake_feed.state == FAKE_STOPPING)
 		return;
 	fake_feed.state = FAKE_STOPPING;
-	fake_feed.barriers_owed = 0;
+	fake_feed.barriers_owed = fake_feed.examinations_owed = 0;
 	fake_feed.stops++;
 }
 
@@ -44,8 +44,18 @@ static void look(struct kw_feed *feed)
 	fake_feed.looks++;
 }
 
+static void examine(struct kw_feed *feed)
+{
+	assert(fake_feed.state == FAKE_RUNNING && fake_feed.examinations_owed == 0);
+	fake_feed.examinations++;
+	fake_feed.examinations_owed = 1;
+	fake_feed.handlers.turn_wanted(fake_feed.handlers.arg);
+}
+
 static void turn(struct kw_feed *feed, uint64_t now_us)
 {
+	if (fake_feed.barriers == FAKE_PASS && fake_feed.examinations_owed > 0)
+		fake_feed_examined();
 	if (fake_feed.barriers == FAKE_PASS && fake_feed.barriers_owed > 0)
 		fake_feed_passed();
 }
@@ -88,8 +98,8 @@ static void feed_free(struct kw_feed *feed)
 	fake_feed.frees++;
 }
 
-static const struct kw_feed_operations operations = {start, stop, is_stopped, barrier, look, turn,
-	ready_us, stored, emptied, server, databases, stats, feed_free};
+static const struct kw_feed_operations operations = {start, stop, is_stopped, barrier, look,
+	examine, turn, ready_us, stored, emptied, server, databases, stats, feed_free};
 
 struct kw_feed *fake_feed_new(
 	const struct kw_feed_options *options, const struct kw_feed_handlers *handlers)
@@ -132,6 +142,13 @@ void fake_feed_passed(void)
 	assert(fake_feed.barriers_owed == 1);
 	fake_feed.barriers_owed = 0;
 	fake_feed.handlers.passed(fake_feed.handlers.arg);
+}
+
+void fake_feed_examined(void)
+{
+	assert(fake_feed.examinations_owed == 1);
+	fake_feed.examinations_owed = 0;
+	fake_feed.handlers.examined(fake_feed.handlers.arg);
 }
 
 void fake_feed_lost(const char *why)

@@ -12,7 +12,8 @@
 
 enum fake_feed_state { FAKE_STOPPED, FAKE_STARTING, FAKE_RUNNING, FAKE_STOPPING };
 
-/* PASS: a barrier passes at the end of the loop turn in which it was asked for. */
+/* PASS: a barrier or an examination passes at the end of the loop turn in which it was asked for.
+ */
 enum fake_feed_barriers { FAKE_PASS, FAKE_HOLD };
 
 struct fake_feed {
@@ -23,7 +24,8 @@ struct fake_feed {
 	enum fake_feed_barriers barriers;
 	/* What it was asked, and told by its owner. */
 	uint32_t starts, stops, looks, frees;
-	uint32_t barriers_owed;
+	uint32_t examinations;
+	uint32_t barriers_owed, examinations_owed;
 	uint64_t stored, removed, emptied;
 };
 
@@ -40,6 +42,7 @@ bool fake_feed_flushed(uint32_t database);
 /* database < 0: all. */
 void fake_feed_doubt(enum kw_doubt cause, int database);
 void fake_feed_passed(void);
+void fake_feed_examined(void);
 void fake_feed_lost(const char *why);
 void fake_feed_stopped(void);
 

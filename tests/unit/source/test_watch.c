@@ -28,7 +28,7 @@ static struct kw_data_connection data;
 static struct kw_watch *watch;
 static bool closed;
 static char failure[KW_ERROR_TEXT];
-static int welcomes, doubts;
+static int welcomes, doubts, looked;
 static enum kw_feed_server welcomed;
 
 static void send_bulk(FILE *to, const char *text)
@@ -109,6 +109,11 @@ static void on_stir(void *arg, enum kw_silent_kind kind)
 {
 }
 
+static void on_looked(void *arg)
+{
+	looked++;
+}
+
 /* Until the connection has no reply pending: the look is over. */
 static void run_look(void)
 {
@@ -144,7 +149,7 @@ static void hang_up(void)
 
 static int begin(void **state)
 {
-	const struct kw_watch_handlers handlers = {on_welcome, on_doubt, on_stir, NULL};
+	const struct kw_watch_handlers handlers = {on_welcome, on_doubt, on_stir, on_looked, NULL};
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 
 	snprintf(path, sizeof path, "/tmp/kw-test-watch-%d", getpid());

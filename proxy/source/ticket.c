@@ -1,0 +1,85 @@
+#include "source/ticket.h"
+
+#include "table/table.h"
+
+#include <assert.h>
+
+#define FIRST 2 /* at rest; 0 is that of a proxy without tickets */
+
+static bool holds(const void *owner, int state)
+{
+	const struct kw_ticket *ticket = owner;
+
+	/* Under way, the number is odd. After the feed stopped it can be odd at rest, too. */
+	return ticket->number > 0 && (state == KW_TICKET_IDLE || ticket->number % 2 == 1);
+}
+
+#define RESET KW_SM_TO(KW_TICKET_IDLE)
+static const struct kw_sm_state states[] = {
+	[KW_TICKET_IDLE] = {"idle", KW_SM_TO(KW_TICKET_ANNOUNCED), KW_SM_INITIAL},
+	[KW_TICKET_ANNOUNCED] = {"announced", KW_SM_TO(KW_TICKET_EXAMINING) | RESET},
+	[KW_TICKET_EXAMINING] = {"examining", KW_SM_TO(KW_TICKET_EXAMINED) | RESET},
+	[KW_TICKET_EXAMINED] = {"examined", KW_SM_TO(KW_TICKET_COVERED) | RESET},
+	[KW_TICKET_COVERED] = {"covered", KW_SM_TO(KW_TICKET_EXAMINED) | RESET},
+};
+
+static const struct kw_sm_conf machine = {"ticket", states, KW_TICKET_COVERED + 1, holds};
+
+void kw_ticket_init(struct kw_ticket *ticket)
+{
+	*ticket = (struct kw_ticket){.number = FIRST};
+	kw_sm_init(&ticket->sm, &machine, ticket, KW_TICKET_IDLE);
+}
+
+bool kw_ticket_announce(struct kw_ticket *ticket, uint16_t wanted)
+{
+	if (ticket->sm.state != KW_TICKET_IDLE || wanted == 0 ||
+		kw_ticket_reached(ticket->number, wanted) ||
+		!kw_ticket_reached(kw_ticket_drawn(ticket->number), wanted))
+		return false;
+	if (ticket->number % 2 == 0)
+		ticket->number = kw_ticket_next(ticket->number);
+	kw_sm_move(&ticket->sm, KW_TICKET_ANNOUNCED, "");
+	return true;
+}
+
+bool kw_ticket_examine(struct kw_ticket *ticket)
+{
+	if (ticket->sm.state != KW_TICKET_ANNOUNCED)
+		return false;
+	kw_sm_move(&ticket->sm, KW_TICKET_EXAMINING, "");
+	return true;
+}
+
+void kw_ticket_examined(struct kw_ticket *ticket)
+{
+	assert(ticket->sm.state == KW_TICKET_EXAMINING);
+	kw_sm_move(&ticket->sm, KW_TICKET_EXAMINED, "");
+}
+
+void kw_ticket_asked(struct kw_ticket *ticket)
+{
+	if (ticket->sm.state == KW_TICKET_EXAMINED)
+		kw_sm_move(&ticket->sm, KW_TICKET_COVERED, "");
+}
+
+void kw_ticket_spoil(struct kw_ticket *ticket)
+{
+	if (ticket->sm.state == KW_TICKET_COVERED)
+		kw_sm_move(&ticket->sm, KW_TICKET_EXAMINED, "doubt came up");
+}
+
+bool kw_ticket_passed(struct kw_ticket *ticket)
+{
+	if (ticket->sm.state != KW_TICKET_COVERED)
+		return false;
+	ticket->number = kw_ticket_next(ticket->number);
+	kw_sm_move(&ticket->sm, KW_TICKET_IDLE, "passed");
+	return true;
+}
+
+void kw_ticket_reset(struct kw_ticket *ticket)
+{
+	if (ticket->sm.state != KW_TICKET_IDLE)
+		kw_sm_move(&ticket->sm, KW_TICKET_IDLE, "the feed stopped");
+}

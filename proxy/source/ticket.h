@@ -1,0 +1,67 @@
+/*
+ * Tickets: numbered barriers that cover silent commands, too. `keywakectl wait` draws one. When it
+ * has passed, all that the primary did before it was drawn is in the table. No clock takes part.
+ *
+ *   ┌──────┐ wanted ┌───────────┐ published ┌───────────┐ told ┌──────────┐
+ *   │ IDLE │───────▶│ ANNOUNCED │──────────▶│ EXAMINING │─────▶│ EXAMINED │
+ *   └──────┘        └───────────┘           └───────────┘      └──────────┘
+ *      ▲                                    the feed looks at    │      ▲ a doubt
+ *      │                                    silent commands      ▼      │ came up
+ *      │                barrier passed                         ┌─────────┐
+ *      └───────────────────────────────────────────────────────│ COVERED │
+ *                                                              └─────────┘
+ *                                      a freshness barrier was asked for: fresh.h
+ *
+ * The number is in the superblock: layout.h says how it counts, and what a reader concludes. It is
+ * published as begun before the feed is asked. So a reader that sees it at rest knows that the next
+ * one begins later. If the feed stops, the ticket under way begins anew when one is wanted.
+ *
+ * Pure. The caller owns the struct. One thread.
+ */
+#ifndef KW_PROXY_SOURCE_TICKET_H
+#define KW_PROXY_SOURCE_TICKET_H
+
+#include "base/sm.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum kw_ticket_state {
+	KW_TICKET_IDLE,
+	KW_TICKET_ANNOUNCED,
+	KW_TICKET_EXAMINING,
+	KW_TICKET_EXAMINED,
+	KW_TICKET_COVERED,
+};
+
+struct kw_ticket {
+	struct kw_sm sm;
+	uint16_t number; /* as in the superblock */
+};
+
+void kw_ticket_init(struct kw_ticket *ticket);
+
+/*
+ * A reader waits for this number. True: a ticket was announced for it. The number has changed then
+ * and must be published before kw_ticket_examine. A number that no reader can have drawn is
+ * ignored: other values would cost the primary a look each.
+ */
+bool kw_ticket_announce(struct kw_ticket *ticket, uint16_t wanted);
+
+/* The number is published. False: the feed stopped meanwhile. */
+bool kw_ticket_examine(struct kw_ticket *ticket);
+
+/* The feed told all that silent commands did. */
+void kw_ticket_examined(struct kw_ticket *ticket);
+
+/* A freshness barrier was asked for; doubt came up, so it proves nothing. */
+void kw_ticket_asked(struct kw_ticket *ticket);
+void kw_ticket_spoil(struct kw_ticket *ticket);
+
+/* A freshness barrier passed. True: the number has changed. */
+bool kw_ticket_passed(struct kw_ticket *ticket);
+
+/* The feed stopped. */
+void kw_ticket_reset(struct kw_ticket *ticket);
+
+#endif

@@ -1,0 +1,139 @@
+/* Tickets: numbered barriers, as the proxy counts them and as readers draw them. */
+#include "source/ticket.h"
+#include "table/layout.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+static void run(struct kw_ticket *ticket, uint16_t wanted)
+{
+	assert_true(kw_ticket_announce(ticket, wanted));
+	assert_true(kw_ticket_examine(ticket));
+	kw_ticket_examined(ticket);
+	kw_ticket_asked(ticket);
+	assert_true(kw_ticket_passed(ticket));
+}
+
+static void a_ticket_drawn_at_rest_passes_with_the_next_one(void **state)
+{
+	struct kw_ticket ticket;
+	uint16_t drawn;
+
+	kw_ticket_init(&ticket);
+	drawn = kw_ticket_drawn(ticket.number);
+	assert_false(kw_ticket_reached(ticket.number, drawn));
+	run(&ticket, drawn);
+	assert_true(kw_ticket_reached(ticket.number, drawn));
+	assert_false(kw_ticket_announce(&ticket, drawn)); /* no second one for it */
+}
+
+static void a_ticket_drawn_while_one_is_under_way_needs_the_one_after_it(void **state)
+{
+	struct kw_ticket ticket;
+	uint16_t first, second;
+
+	kw_ticket_init(&ticket);
+	first = kw_ticket_drawn(ticket.number);
+	assert_true(kw_ticket_announce(&ticket, first));
+	second = kw_ticket_drawn(ticket.number);
+	assert_false(kw_ticket_announce(&ticket, second)); /* one at a time */
+	assert_true(kw_ticket_examine(&ticket));
+	kw_ticket_examined(&ticket);
+	kw_ticket_asked(&ticket);
+	assert_true(kw_ticket_passed(&ticket));
+	assert_true(kw_ticket_reached(ticket.number, first));
+	assert_false(kw_ticket_reached(ticket.number, second));
+	run(&ticket, second);
+	assert_true(kw_ticket_reached(ticket.number, second));
+}
+
+static void the_numbers_wrap_without_a_wrong_answer(void **state)
+{
+	struct kw_ticket ticket;
+
+	kw_ticket_init(&ticket);
+	for (int i = 0; i < 100000; i++) {
+		uint16_t at_rest = kw_ticket_drawn(ticket.number), under_way;
+
+		assert_true(ticket.number >= 2 && at_rest >= 2);
+		assert_true(kw_ticket_announce(&ticket, at_rest));
+		assert_int_equal(ticket.number % 2, 1);
+		assert_false(kw_ticket_reached(ticket.number, at_rest));
+		under_way = kw_ticket_drawn(ticket.number);
+		assert_true(kw_ticket_examine(&ticket));
+		kw_ticket_examined(&ticket);
+		kw_ticket_asked(&ticket);
+		assert_true(kw_ticket_passed(&ticket));
+		assert_true(kw_ticket_reached(ticket.number, at_rest));
+		assert_false(kw_ticket_reached(ticket.number, under_way));
+	}
+}
+
+static void barriers_asked_for_before_the_examination_ended_prove_nothing(void **state)
+{
+	struct kw_ticket ticket;
+
+	kw_ticket_init(&ticket);
+	assert_true(kw_ticket_announce(&ticket, kw_ticket_drawn(ticket.number)));
+	kw_ticket_asked(&ticket);
+	assert_false(kw_ticket_passed(&ticket));
+	assert_true(kw_ticket_examine(&ticket));
+	kw_ticket_asked(&ticket);
+	kw_ticket_examined(&ticket);
+	assert_false(kw_ticket_passed(&ticket));
+	kw_ticket_asked(&ticket);
+	kw_ticket_spoil(&ticket); /* doubt */
+	assert_false(kw_ticket_passed(&ticket));
+	kw_ticket_asked(&ticket);
+	assert_true(kw_ticket_passed(&ticket));
+}
+
+static void a_feed_that_stops_leaves_the_ticket_to_be_begun_anew(void **state)
+{
+	struct kw_ticket ticket;
+	uint16_t drawn, later;
+
+	kw_ticket_init(&ticket);
+	drawn = kw_ticket_drawn(ticket.number);
+	assert_true(kw_ticket_announce(&ticket, drawn));
+	kw_ticket_reset(&ticket);
+	assert_false(kw_ticket_examine(&ticket));
+	later = kw_ticket_drawn(ticket.number); /* it might be under way, for all a reader knows */
+	run(&ticket, later);
+	assert_true(kw_ticket_reached(ticket.number, drawn));
+	assert_false(kw_ticket_reached(ticket.number, later));
+	run(&ticket, later);
+	assert_true(kw_ticket_reached(ticket.number, later));
+}
+
+static void numbers_that_no_reader_can_have_drawn_cost_nothing(void **state)
+{
+	struct kw_ticket ticket;
+	uint32_t announced = 0;
+
+	kw_ticket_init(&ticket);
+	for (uint32_t wanted = 0; wanted <= UINT16_MAX; wanted++) {
+		if (!kw_ticket_announce(&ticket, (uint16_t)wanted))
+			continue;
+		announced++;
+		kw_ticket_init(&ticket);
+	}
+	assert_int_equal(announced, 2); /* the next number, under way, and the one after it */
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_ticket_drawn_at_rest_passes_with_the_next_one),
+		cmocka_unit_test(a_ticket_drawn_while_one_is_under_way_needs_the_one_after_it),
+		cmocka_unit_test(the_numbers_wrap_without_a_wrong_answer),
+		cmocka_unit_test(barriers_asked_for_before_the_examination_ended_prove_nothing),
+		cmocka_unit_test(a_feed_that_stops_leaves_the_ticket_to_be_begun_anew),
+		cmocka_unit_test(numbers_that_no_reader_can_have_drawn_cost_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
