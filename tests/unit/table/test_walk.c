@@ -467,6 +467,37 @@ static void a_failed_read_ends_the_block_and_a_stop_says_nothing(void **state)
 	close_world(world);
 }
 
+/* Sealed roots with any numbers, and slots of any bytes: each block ends, within its bounds. */
+static void a_forged_index_ends_the_walk(void **state)
+{
+	struct world *world = open_world(64 << 20, 64 << 10);
+	struct kw_index_root *root = (struct kw_index_root *)(world->base + KW_INDEX_ROOT_OFFSET);
+	const struct kw_index_root honest = *root;
+	uint64_t *slots = (uint64_t *)(world->base + honest.offset);
+	int told = 0;
+
+	for (int i = 0; i < 5000; i++) {
+		uint64_t from = dice(world, 2) ? 0 : world->random;
+
+		*root = honest;
+		root->slots = 1 + dice(world, 4096);
+		root->grown_slots = root->slots + dice(world, 3) * dice(world, 4096);
+		root->boundary = dice(world, 2) ? world->random : 0;
+		root->overflow = (uint32_t)dice(world, 2048);
+		kw_index_root_seal(root);
+		for (int n = 0; n < 4096; n++)
+			slots[n] = dice(world, 4) ? world->random : 0;
+		if (from == UINT64_MAX)
+			continue;
+		told += read_block(world, from, answer) == KW_OK;
+		assert_true(world->count <= KW_WALK_SLOTS_MAX);
+	}
+	assert_true(told > 1000);
+	*root = honest;
+	kw_index_root_seal(root);
+	close_world(world);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -476,6 +507,7 @@ int main(void)
 		cmocka_unit_test(a_walk_begins_anywhere),
 		cmocka_unit_test(a_root_that_does_not_verify_ends_the_block),
 		cmocka_unit_test(an_index_that_moves_without_end_is_given_up),
+		cmocka_unit_test(a_forged_index_ends_the_walk),
 		cmocka_unit_test(a_failed_read_ends_the_block_and_a_stop_says_nothing),
 	};
 
