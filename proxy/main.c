@@ -17,7 +17,7 @@ int main(int argc, char **argv)
 	struct kw_proxy proxy;
 	struct kw_error error;
 	uv_loop_t loop;
-	int status;
+	int status, code;
 
 	kw_config_set_rule(config, kw_proxy_config_rule);
 	status = kw_config_command_line(
@@ -29,7 +29,12 @@ int main(int argc, char **argv)
 	kw_log_set_level(
 		(enum kw_log_level)kw_log_level_parse(kw_config_text(config, "log.level")));
 	kw_log_info("proxy", "keywake-proxy %s", KW_VERSION);
-	uv_loop_init(&loop);
+	code = uv_loop_init(&loop);
+	if (code != 0) {
+		kw_log_error("proxy", "the event loop cannot be made: %s", uv_strerror(code));
+		status = 1;
+		goto free_config;
+	}
 	status = 0;
 	if (kw_proxy_init(&proxy, &loop, config, &error)) {
 		kw_log_error("proxy", "%s", error.text);

@@ -569,13 +569,17 @@ int kw_follow_init(struct kw_follow *follow, const char *proxy,
 	follow->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
 	if (follow->timer_fd < 0)
 		return kw_error_errno(error, errno, "timerfd_create");
+	code = uv_poll_init(options->loop, &follow->timer, follow->timer_fd);
+	if (code != 0) {
+		close(follow->timer_fd);
+		return kw_error_errno(error, -code, "the timer cannot be watched");
+	}
 	kw_reads_init(&follow->reads, connection, follow);
 	follow->reads.lost = on_lost;
 	follow->reader = new_reader(follow);
 	kw_backoff_init(&follow->backoff, BACKOFF_LOWEST_MS, BACKOFF_HIGHEST_MS);
 	set_why(follow, KW_E_IO, "not connected yet");
 	kw_sm_init(&follow->sm, &machine, follow, KW_FOLLOW_DOWN);
-	uv_poll_init(options->loop, &follow->timer, follow->timer_fd);
 	follow->timer.data = follow;
 	uv_poll_start(&follow->timer, UV_READABLE, on_timer);
 	return KW_OK;

@@ -197,6 +197,11 @@ static void on_connection(uv_poll_t *poll, int status, int events)
 	}
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
 	guest = kw_zalloc(sizeof *guest);
+	if (uv_poll_init(downlink->loop, &guest->poll, fd) != 0) {
+		close(fd);
+		free(guest);
+		return;
+	}
 	guest->downlink = downlink;
 	guest->fd = fd;
 	guest->heard_us = kw_clock_us();
@@ -206,7 +211,6 @@ static void on_connection(uv_poll_t *poll, int status, int events)
 	downlink->open++;
 	handlers.arg = guest;
 	kw_replconf_init(&guest->replconf, &downlink->login, &handlers);
-	uv_poll_init(downlink->loop, &guest->poll, fd);
 	guest->poll.data = guest;
 	watch(guest, UV_READABLE);
 }
@@ -412,7 +416,7 @@ void kw_downlink_init(struct kw_downlink *downlink, uv_loop_t *loop, const char 
 
 int kw_downlink_listen(struct kw_downlink *downlink, struct kw_error *error)
 {
-	int fd;
+	int fd, status;
 
 	if (downlink->port)
 		return KW_OK;
@@ -421,9 +425,15 @@ int kw_downlink_listen(struct kw_downlink *downlink, struct kw_error *error)
 		return kw_error_errno(error, errno,
 			"cannot listen on %s for the local server (apply.replica.listen)",
 			downlink->host);
+	status = uv_poll_init(downlink->loop, &downlink->listener, fd);
+	if (status != 0) {
+		downlink->port = 0;
+		close(fd);
+		return kw_error_errno(
+			error, -status, "the socket on %s cannot be watched", downlink->host);
+	}
 	downlink->listener_fd = fd;
 	downlink->open++;
-	uv_poll_init(downlink->loop, &downlink->listener, fd);
 	downlink->listener.data = downlink;
 	uv_poll_start(&downlink->listener, UV_READABLE, on_connection);
 	return KW_OK;

@@ -49,13 +49,18 @@ int kw_signals_start(struct kw_signals *signals, uv_loop_t *loop,
 	const struct kw_signals_handlers *handlers, struct kw_error *error)
 {
 	sigset_t set = ours();
+	int status;
 
 	assert(signals->state == KW_SIGNALS_OFF);
 	signals->handlers = *handlers;
 	signals->fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
 	if (signals->fd < 0)
 		return kw_error_errno(error, errno, "no descriptor for signals");
-	uv_poll_init(loop, &signals->poll, signals->fd);
+	status = uv_poll_init(loop, &signals->poll, signals->fd);
+	if (status != 0) {
+		close(signals->fd);
+		return kw_error_errno(error, -status, "signals cannot be watched for");
+	}
 	signals->poll.data = signals;
 	uv_poll_start(&signals->poll, UV_READABLE, on_readable);
 	signals->state = KW_SIGNALS_ALL;

@@ -216,14 +216,28 @@ static void on_joining_deadline(uv_timer_t *timer)
 	joining_failed(joining, &error);
 }
 
+/* Fails when the kernel can watch no more: fs.epoll.max_user_watches, or its memory. */
+static int watch(uv_loop_t *loop, uv_poll_t *poll, int fd, struct kw_error *error)
+{
+	int status = uv_poll_init(loop, poll, fd);
+
+	if (status == 0)
+		return 0;
+	return kw_error_errno(error, -status, "a socket cannot be watched");
+}
+
 static void joining_new(struct kw_stream *stream, int fd)
 {
 	struct kw_server *server = server_of(stream);
 	struct kw_joining *joining = kw_zalloc(sizeof *joining);
 	struct kw_error error;
+	int code;
 
 	stream->ops->accepted(fd, joining->peer, sizeof joining->peer);
-	if (kw_server_challenge(server, &joining->exchange.handshake, &error) != 0) {
+	code = kw_server_challenge(server, &joining->exchange.handshake, &error);
+	if (code == 0)
+		code = watch(kw_server_loop(server), &joining->poll, fd, &error);
+	if (code != 0) {
 		reject(stream, joining->peer, &error);
 		close(fd);
 		free(joining);
@@ -233,7 +247,6 @@ static void joining_new(struct kw_stream *stream, int fd)
 	joining->fd = fd;
 	joining->exchange.give_fd = stream->ops->give_fd(server);
 	joining->exchange.taken_fd = -1;
-	uv_poll_init(kw_server_loop(server), &joining->poll, fd);
 	uv_timer_init(kw_server_loop(server), &joining->deadline);
 	joining->poll.data = joining->deadline.data = joining;
 	joining->handles = 2;
@@ -350,17 +363,21 @@ static void on_connection(uv_poll_t *poll, int status, int events)
 	}
 }
 
-struct kw_stream *kw_stream_new(
-	struct kw_listener *listener, const struct kw_stream_ops *ops, int fd)
+struct kw_stream *kw_stream_new(struct kw_listener *listener, const struct kw_stream_ops *ops,
+	int fd, struct kw_error *error)
 {
 	struct kw_stream *stream = kw_zalloc(sizeof *stream);
 	uv_loop_t *loop = kw_server_loop(listener->server);
+
+	if (watch(loop, &stream->poll, fd, error) != 0) {
+		free(stream);
+		return NULL;
+	}
 
 	stream->listener = listener;
 	stream->ops = ops;
 	stream->fd = fd;
 	listener->own = stream;
-	uv_poll_init(loop, &stream->poll, fd);
 	uv_timer_init(loop, &stream->retry);
 	stream->poll.data = stream->retry.data = stream;
 	stream->handles = 2;

@@ -56,9 +56,12 @@ struct kw_stream {
 	int joining_count;
 };
 
-/* fd is bound and listening, non-blocking; becomes the stream's, which becomes listener->own. */
-struct kw_stream *kw_stream_new(
-	struct kw_listener *listener, const struct kw_stream_ops *ops, int fd);
+/*
+ * fd is bound and listening, non-blocking; becomes the stream's, which becomes listener->own. NULL:
+ * it cannot be watched, *error says why, and fd is still the caller's.
+ */
+struct kw_stream *kw_stream_new(struct kw_listener *listener, const struct kw_stream_ops *ops,
+	int fd, struct kw_error *error);
 
 /* Ends in ops->closed, then kw_listener_closed. */
 void kw_stream_close(struct kw_listener *listener);

@@ -190,6 +190,16 @@ static size_t shorten(size_t length)
 	return take < length ? take : length;
 }
 
+/* An eventfd, a signalfd or a timer is read whole or not at all: it has no type of file. */
+static size_t shorten_file(int fd, size_t length)
+{
+	struct stat info;
+
+	if (!short_most || fstat(fd, &info) != 0 || (info.st_mode & S_IFMT) == 0)
+		return length;
+	return shorten(length);
+}
+
 /* ---- told by the environment ---- */
 
 static int errno_of(const char *name)
@@ -330,8 +340,8 @@ int fcntl(int fd, int what, ...)
 		return NEXT(name, __VA_ARGS__);                                                    \
 	}
 
-MOVE(P_READ, read, (int fd, void *to, size_t length), fd, to, shorten(length))
-MOVE(P_WRITE, write, (int fd, const void *from, size_t length), fd, from, shorten(length))
+MOVE(P_READ, read, (int fd, void *to, size_t length), fd, to, shorten_file(fd, length))
+MOVE(P_WRITE, write, (int fd, const void *from, size_t length), fd, from, shorten_file(fd, length))
 MOVE(P_RECV, recv, (int fd, void *to, size_t length, int flags), fd, to, shorten(length), flags)
 MOVE(P_SEND, send, (int fd, const void *from, size_t length, int flags), fd, from, shorten(length),
 	flags)

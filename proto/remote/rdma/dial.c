@@ -355,12 +355,18 @@ static void on_device(void *owner, const struct ibv_async_event *event)
 static int open_channel(struct kw_rdma_dial *dial, struct kw_error *error)
 {
 	uint8_t class = dial->options.traffic_class;
+	int status;
 
 	dial->channel = kw_rdma_channel_new(error);
 	if (!dial->channel)
 		return (int)error->code;
 	dial->poll = kw_zalloc(sizeof *dial->poll);
-	uv_poll_init(dial->remote->loop, dial->poll, dial->channel->fd);
+	status = uv_poll_init(dial->remote->loop, dial->poll, dial->channel->fd);
+	if (status != 0) {
+		free(dial->poll);
+		dial->poll = NULL;
+		return kw_error_errno(error, -status, "the event channel cannot be watched");
+	}
 	dial->poll->data = dial->remote;
 	uv_poll_start(dial->poll, UV_READABLE, on_channel);
 	if (rdma_create_id(dial->channel, &dial->id, NULL, RDMA_PS_TCP) != 0) {

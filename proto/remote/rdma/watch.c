@@ -186,7 +186,13 @@ static void post_guard(struct kw_rdma_watched *watched, struct rdma_cm_id *id)
 		watched->guard.channel = NULL;
 		return;
 	}
-	uv_poll_init(watched->loop, &watched->guard.poll, watched->guard.channel->fd);
+	if (uv_poll_init(watched->loop, &watched->guard.poll, watched->guard.channel->fd) != 0) {
+		(void)rdma_destroy_id(watched->guard.id);
+		watched->guard.id = NULL;
+		rdma_destroy_event_channel(watched->guard.channel);
+		watched->guard.channel = NULL;
+		return;
+	}
 	watched->guard.poll.data = watched;
 	watched->handles++;
 	uv_poll_start(&watched->guard.poll, UV_READABLE, on_guard);

@@ -242,6 +242,7 @@ static int bind_path(
 	int fd, const struct sockaddr_un *name, struct file *file, struct kw_error *error)
 {
 	struct stat status;
+	int code;
 
 	if (fchmod(fd, SOCKET_MODE) != 0)
 		return kw_error_errno(error, errno, "mode of the socket");
@@ -250,9 +251,9 @@ static int bind_path(
 			errno == ENOENT ? " (does the directory exist?)" : "");
 	if (chmod(name->sun_path, SOCKET_MODE) != 0 || stat(name->sun_path, &status) != 0 ||
 		listen(fd, BACKLOG) != 0) {
-		kw_error_errno(error, errno, "socket file");
+		code = kw_error_errno(error, errno, "socket file");
 		(void)unlink(name->sun_path);
-		return (int)KW_E_IO;
+		return code;
 	}
 	*file = (struct file){status.st_dev, status.st_ino};
 	return 0;
@@ -261,6 +262,7 @@ static int bind_path(
 static int listen_shm(struct kw_listener *listener, struct kw_error *error)
 {
 	struct sockaddr_un name = {.sun_family = AF_UNIX};
+	struct kw_stream *stream = NULL;
 	struct file *file;
 	int code, fd;
 
@@ -273,12 +275,17 @@ static int listen_shm(struct kw_listener *listener, struct kw_error *error)
 		return kw_error_errno(error, errno, "socket");
 	file = kw_zalloc(sizeof *file);
 	code = bind_path(fd, &name, file, error);
-	if (code != 0) {
+	if (code == 0) {
+		stream = kw_stream_new(listener, &stream_ops, fd, error);
+		if (!stream)
+			(void)unlink(name.sun_path);
+	}
+	if (!stream) {
 		free(file);
 		close(fd);
-		return code;
+		return (int)error->code;
 	}
-	kw_stream_new(listener, &stream_ops, fd)->own = file;
+	stream->own = file;
 	return 0;
 }
 

@@ -95,7 +95,7 @@ static int dial(struct kw_remote *remote, struct kw_error *error)
 	struct sockaddr_un name = {.sun_family = AF_UNIX};
 	struct shm *shm = remote->own;
 	uv_poll_t *poll;
-	int fd;
+	int fd, status;
 
 	strcpy(name.sun_path, remote->address.path);
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -116,7 +116,12 @@ static int dial(struct kw_remote *remote, struct kw_error *error)
 								     : "");
 	}
 	poll = kw_zalloc(sizeof *poll);
-	uv_poll_init(remote->loop, poll, fd);
+	status = uv_poll_init(remote->loop, poll, fd);
+	if (status != 0) {
+		close(fd);
+		free(poll);
+		return kw_error_errno(error, -status, "the connection cannot be watched");
+	}
 	poll->data = remote;
 	kw_stream_end_connected(&shm->end, remote, fd, poll);
 	return 0;

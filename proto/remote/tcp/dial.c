@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -79,6 +80,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 static int try_address(struct kw_tcp_dial *dial)
 {
 	const struct addrinfo *address = dial->next;
+	int status;
 
 	assert(dial->fd < 0 && !dial->poll);
 	dial->fd = socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -87,7 +89,12 @@ static int try_address(struct kw_tcp_dial *dial)
 	if (connect(dial->fd, address->ai_addr, address->ai_addrlen) != 0 && errno != EINPROGRESS)
 		return errno;
 	dial->poll = kw_zalloc(sizeof *dial->poll);
-	uv_poll_init(dial->remote->loop, dial->poll, dial->fd);
+	status = uv_poll_init(dial->remote->loop, dial->poll, dial->fd);
+	if (status != 0) {
+		free(dial->poll);
+		dial->poll = NULL;
+		return -status;
+	}
 	dial->poll->data = dial->remote;
 	uv_poll_start(dial->poll, UV_WRITABLE, on_poll);
 	return 0;

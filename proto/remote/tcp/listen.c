@@ -161,8 +161,9 @@ static int listen_tcp(struct kw_listener *listener, struct kw_error *error)
 	if (fd < 0)
 		goto fail;
 	listener->address.port = bound_port(fd);
-	kw_stream_new(listener, &stream_ops, fd);
-	return 0;
+	if (kw_stream_new(listener, &stream_ops, fd, &why))
+		return 0;
+	close(fd);
 
 fail:
 	return kw_error_set(error, why.code, "%s", why.text);
