@@ -1,5 +1,6 @@
 #include "fetch/data.h"
 
+#include "base/log.h"
 #include "redis/server.h"
 
 #include <assert.h>
@@ -43,6 +44,28 @@ void kw_data_select(struct kw_data_connection *data, uint32_t database)
 	snprintf(number, sizeof number, "%u", database);
 	kw_redis_words(data->redis, selected, data, "SELECT", number, NULL);
 	data->selected = database;
+}
+
+static void untouched(void *arg, const struct kw_reply *reply)
+{
+	struct kw_data_connection *data = arg;
+	const char *user = data->user[0] ? data->user : "default";
+
+	reply = kw_data_reply(data, reply);
+	if (!reply || reply->type != KW_REPLY_ERROR || data->touching)
+		return;
+	data->touching = true;
+	kw_log_warn("source",
+		"CLIENT NO-TOUCH was refused (%.*s): each scan counts as use of every key, which "
+		"misleads eviction by LRU or LFU; give the permission with ACL SETUSER %s "
+		"+client|no-touch",
+		(int)(reply->text.length < QUOTED_BYTES ? reply->text.length : QUOTED_BYTES),
+		reply->text.length ? (const char *)reply->text.data : "", user);
+}
+
+void kw_data_no_touch(struct kw_data_connection *data)
+{
+	kw_redis_words(data->redis, untouched, data, "CLIENT", "NO-TOUCH", "ON", NULL);
 }
 
 void kw_data_fail(struct kw_data_connection *data, enum kw_code code, const char *format, ...)

@@ -35,6 +35,7 @@ struct kw_data_connection {
 	uint64_t infos;         /* INFO asked for, ever: the server counts them too */
 	enum kw_data_state state;
 	uint64_t answers; /* that came, ever: the source compares */
+	bool touching;    /* it was told that NO-TOUCH is not permitted: once is enough */
 	/* The connection is of no use any more; called once. */
 	void (*failed)(void *arg, const struct kw_error *why);
 	void *arg;
@@ -45,6 +46,13 @@ void kw_data_open(struct kw_data_connection *data, struct kw_redis *redis);
 
 /* Let the commands that follow work on this database. */
 void kw_data_select(struct kw_data_connection *data, uint32_t database);
+
+/*
+ * What this connection reads from now on does not count as use of the key (CLIENT NO-TOUCH: from
+ * 7.2 on). Otherwise a scan would make every key look used, and eviction would take the hot ones. A
+ * user that may not do it is told once, in the log.
+ */
+void kw_data_no_touch(struct kw_data_connection *data);
 
 /* INFO of one section. All ask through here: watch.c compares the count with the server's. */
 void kw_data_info(struct kw_data_connection *data, kw_reply_fn fn, void *arg, const char *section);

@@ -191,6 +191,8 @@ static void link_up(void *arg, enum kw_feed_server server)
 	bool another = server == KW_FEED_ANOTHER_SERVER;
 
 	kw_fetch_set_pexpiretime(source->fetch, identity->valkey || identity->major >= 7);
+	if (identity->major > 7 || (identity->major == 7 && identity->minor >= 2))
+		kw_data_no_touch(&source->link.data);
 	kw_fetch_set_databases(source->fetch, kw_feed_databases(source->feed));
 	if (another) {
 		note_restart(source);

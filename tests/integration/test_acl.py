@@ -46,7 +46,8 @@ def test_the_published_acls_are_enough(bed, server, need_server):
     primary, replica = bed.server("primary", server), bed.server("replica", server)
     data.fill(primary, (0, 10))
     password = bed.file("password", PASSWORD + "\n")
-    proxy = bed.proxy(primary, redis__username=set_user(primary, "primary.acl"),
+    acl = "primary-7.2.acl" if primary.version >= (7, 2, 0) else "primary.acl"
+    proxy = bed.proxy(primary, redis__username=set_user(primary, acl),
                       redis__password_file=password)
     agent = bed.agent(proxy, replica, redis__username=set_user(replica, "replica.acl"),
                       redis__password_file=password)
@@ -61,6 +62,32 @@ def test_the_published_acls_are_enough(bed, server, need_server):
     wait_same(primary, replica)
     for one in (primary, replica):
         assert not one.command("ACL", "LOG"), one.command("ACL", "LOG")
+
+
+def idle_seconds(server):
+    with server.client() as client:
+        return min(client.object("IDLETIME", f"key:{i}") for i in range(100))
+
+
+@pytest.mark.parametrize("server", MATRIX[1:]) # CLIENT NO-TOUCH: from 7.2 on
+def test_a_scan_does_not_count_as_use_of_the_keys(bed, server, need_server):
+    """Eviction by LRU goes by idle times."""
+    need_server(server)
+    primary = bed.server("primary", server)
+    data.fill_plain(primary, 100)
+    wait_for(lambda: idle_seconds(primary) >= 3, "the keys are not idle")
+    bed.proxy(primary).wait_live()
+    assert idle_seconds(primary) >= 3
+
+
+def test_a_user_that_may_not_leave_keys_untouched_is_told_and_goes_on(bed, need_server):
+    need_server("redis-trixie")
+    primary = bed.server("primary", "redis-trixie")
+    password = bed.file("password", PASSWORD + "\n")
+    proxy = bed.proxy(primary, redis__username=set_user(primary, "primary.acl"),
+                      redis__password_file=password)
+    proxy.wait_live()
+    wait_for(lambda: "+client|no-touch" in proxy.output(), "the log names no permission")
 
 
 @pytest.mark.parametrize("taken", ["-dump", "-scan", "-psubscribe", "-client|tracking",
