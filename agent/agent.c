@@ -99,8 +99,20 @@ static bool is_drained(const struct kw_agent *agent)
 	return kw_pair_is_loading(agent->pair) || kw_pair_is_level(agent->pair);
 }
 
+/*
+ * Once nothing is under way, the server's count of what agents use, too, belongs into the cursor:
+ * the next agent finds by it whether others have used that.
+ */
+static bool is_counted(struct kw_agent *agent)
+{
+	return !kw_pair_needs_local(agent->pair) || !kw_pair_is_level(agent->pair) ||
+	       kw_local_count_out(&agent->local);
+}
+
 static bool is_saved(struct kw_agent *agent, uint64_t now_us)
 {
+	if (!is_counted(agent))
+		return false;
 	return !kw_sync_save(&agent->sync, now_us) || agent->sync.save.error[0];
 }
 
@@ -148,6 +160,16 @@ void kw_agent_close(struct kw_agent *agent)
 
 /* ---- the step ---- */
 
+/* An audit's round is over: it has mended all that others wrote before it. */
+static void hear_audit_of_writes(struct kw_agent *agent)
+{
+	struct kw_debt *debt = &agent->sync.debt;
+
+	if (debt->foreign.audited && kw_audit_cause(agent->audit) == KW_CAUSE_NONE &&
+		kw_audit_unmended(agent->audit) == 0)
+		kw_debt_audited(debt);
+}
+
 static void step(struct kw_agent *agent)
 {
 	uint64_t now = kw_clock_us();
@@ -162,6 +184,7 @@ static void step(struct kw_agent *agent)
 			agent->sync.intake == KW_SYNC_INTAKE_OPEN)
 			kw_follow_resume(&agent->follow);
 		kw_follow_step(&agent->follow, now);
+		hear_audit_of_writes(agent);
 		kw_agent_evaluate(agent, now);
 	}
 	if (agent->life.state != KW_LIFE_CLOSE && kw_local_ready(&agent->local))
@@ -207,6 +230,15 @@ static void on_link(void *arg, bool up)
 	want_step(agent);
 }
 
+/* Other clients wrote: an audit finds out what. If there is none, a reconcile will. */
+static void tell_audit_of_writes(struct kw_agent *agent)
+{
+	struct kw_debt *debt = &agent->sync.debt;
+
+	if (kw_agent_runs(agent) && debt->foreign.counter.others > 0 && debt->foreign.count > 0)
+		kw_debt_audits(debt, kw_audit_urge(agent->audit, KW_CAUSE_WRITES, kw_clock_us()));
+}
+
 static void on_assessed(void *arg, bool continuous)
 {
 	struct kw_agent *agent = arg;
@@ -222,6 +254,7 @@ static void on_assessed(void *arg, bool continuous)
 		kw_audit_forget(agent->audit);
 	kw_sync_assessed(&agent->sync, continuous);
 	kw_audit_looked(agent->audit);
+	tell_audit_of_writes(agent);
 	want_step(agent);
 }
 
@@ -250,6 +283,16 @@ static void on_looked(void *arg)
 	kw_sync_looked(&agent->sync);
 	kw_pair_looked(agent->pair);
 	kw_audit_looked(agent->audit);
+	tell_audit_of_writes(agent);
+	want_step(agent);
+}
+
+static void on_counted(void *arg)
+{
+	struct kw_agent *agent = arg;
+
+	kw_sync_looked(&agent->sync);
+	tell_audit_of_writes(agent);
 	want_step(agent);
 }
 
@@ -296,6 +339,7 @@ static void open_local(struct kw_agent *agent, struct kw_agent_options *options)
 		.gone = on_gone,
 		.flushed = on_flushed,
 		.looked = on_looked,
+		.counted = on_counted,
 		.selected = on_selected,
 		.closed = on_part_closed,
 		.arg = agent,
@@ -443,6 +487,8 @@ void kw_agent_set_max_prune(struct kw_agent *agent, double share)
 
 void kw_agent_set_audit_rate(struct kw_agent *agent, uint64_t keys_per_second)
 {
+	if (keys_per_second == 0)
+		kw_debt_audits(&agent->sync.debt, false);
 	kw_audit_set_rate(agent->audit, keys_per_second);
 }
 

@@ -17,8 +17,8 @@ struct figures {
 	double behind_seconds, progress, proven_equal_seconds;
 	uint64_t keys_applied, bytes_read, records_read, records_stale, records_skipped, reads,
 		read_retries, segments_vanished, passes, snapshots, resyncs, keys_pruned,
-		keys_evicted, holds, reads_ahead, reads_ahead_used, quarantined_ever, retries,
-		corruptions, reconnects, local_reconnects;
+		keys_evicted, foreign_writes, holds, reads_ahead, reads_ahead_used,
+		quarantined_ever, retries, corruptions, reconnects, local_reconnects;
 	uint64_t audit_rounds, audit_compared, audit_found_different, audit_found_missing,
 		audit_found_extra, audit_mended_different, audit_mended_missing, audit_mended_extra,
 		audit_unsettled, audit_causes;
@@ -56,6 +56,7 @@ static const struct kw_figure figure_table[] = {
 	COUNTER(resyncs, "snapshots begun after the first: reconciles and repeated bootstraps"),
 	COUNTER(keys_pruned, "local keys deleted because the table did not have them"),
 	COUNTER(keys_evicted, "keys that the local server evicted by itself"),
+	COUNTER(foreign_writes, "calls by which other clients wrote to the local server"),
 	COUNTER(holds, "times deletions began to wait for approval"),
 	COUNTER(quarantined_ever, "changes the local server refused for good"),
 	COUNTER(retries, "times sending began again after a refusal that passes"),
@@ -124,7 +125,8 @@ static struct figures collect(const struct kw_agent *agent)
 		.snapshots = agent->sync.snapshots,
 		.resyncs = agent->sync.resyncs,
 		.keys_pruned = agent->sync.pruned,
-		.keys_evicted = agent->sync.debt.evicted_ever,
+		.keys_evicted = agent->sync.debt.evicted.ever,
+		.foreign_writes = agent->sync.debt.foreign.ever,
 		.holds = agent->sync.brake.holds,
 		.quarantined_ever = agent->quarantine.ever,
 		.retries = kw_pair_progress(agent->pair)->retries,

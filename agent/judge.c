@@ -117,6 +117,8 @@ static struct kw_verdict judge_lacks(const struct kw_judge_facts *facts)
 {
 	if (facts->evicted > 0)
 		return is(KW_AGENT_LAGGING, KW_REASON_EVICTED);
+	if (facts->foreign > 0)
+		return is(KW_AGENT_LAGGING, KW_REASON_FOREIGN);
 	if (facts->quarantined > 0)
 		return is(KW_AGENT_LAGGING, KW_REASON_QUARANTINED);
 	if (facts->audit == KW_AUDIT_DOUBTS)

@@ -80,6 +80,7 @@ struct kw_judge_facts {
 
 	uint64_t owed;        /* values that did not fit into the server's memory */
 	uint64_t evicted;     /* keys that the server evicted since the last snapshot began */
+	uint64_t foreign;     /* calls by which other clients wrote since then */
 	uint64_t quarantined; /* keys that the server refused for good */
 };
 
@@ -114,6 +115,7 @@ enum kw_reason {
 	KW_REASON_INCOMPLETE,
 
 	KW_REASON_EVICTED,
+	KW_REASON_FOREIGN,
 	KW_REASON_QUARANTINED,
 	KW_REASON_DIFFERS,
 	KW_REASON_DOUBTED,

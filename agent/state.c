@@ -44,8 +44,8 @@ static bool holds(const void *owner, int state)
 
 	return state != KW_AGENT_WARM ||
 	       (kw_sync_phase(sync) == KW_SYNC_TAIL && !kw_brake_holds(&sync->brake) &&
-		       sync->progress.equal_us > 0 && sync->debt.evicted == 0 &&
-		       kw_pair_progress(agent->pair)->owed == 0 &&
+		       sync->progress.equal_us > 0 && sync->debt.evicted.count == 0 &&
+		       sync->debt.foreign.count == 0 && kw_pair_progress(agent->pair)->owed == 0 &&
 		       kw_quarantine_count(&agent->quarantine) == 0 &&
 		       audit_of(agent) == KW_AUDIT_TRUSTS && agent->follow.superblock.complete);
 }
@@ -132,7 +132,8 @@ static struct kw_judge_facts gather(const struct kw_agent *agent, uint64_t now_u
 		.settled = sync->settled,
 		.snapshots = sync->snapshots,
 		.owed = kw_pair_progress(agent->pair)->owed,
-		.evicted = sync->debt.evicted,
+		.evicted = sync->debt.evicted.count,
+		.foreign = sync->debt.foreign.count,
 		.quarantined = kw_quarantine_count(&agent->quarantine),
 	};
 }
@@ -278,7 +279,15 @@ static void say_lack(struct words *words, const struct kw_agent *agent, enum kw_
 			" keys by itself (maxmemory-policy %s): "
 			"raise its maxmemory, or set noeviction; a reconcile follows once it has "
 			"stopped",
-			agent->sync.debt.evicted, agent->local.facts.policy);
+			agent->sync.debt.evicted.count, agent->local.facts.policy);
+	if (reason == KW_REASON_FOREIGN)
+		say(words,
+			"other clients wrote to the local server (%" PRIu64
+			" calls, the last of them %s): stop them; %s",
+			agent->sync.debt.foreign.count, agent->local.facts.writers.last,
+			agent->sync.debt.foreign.audited
+				? "all keys are compared with the table"
+				: "a reconcile follows once they have stopped");
 	if (reason == KW_REASON_QUARANTINED)
 		say(words, "%" PRIu64 " keys in quarantine, refused by the local server: \"%s\"",
 			kw_quarantine_count(quarantine),

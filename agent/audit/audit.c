@@ -67,7 +67,7 @@ bool kw_audit_may_run(const struct kw_audit *audit)
 	       sync->progress.equal_us > 0 && !kw_pair_is_loading(sync->pair) &&
 	       kw_pair_trouble(sync->pair)->kind == KW_TROUBLE_NONE &&
 	       kw_pair_refusal(sync->pair)->kind == KW_SERVER_E_NONE &&
-	       kw_pair_progress(sync->pair)->owed == 0 && sync->debt.evicted == 0;
+	       kw_pair_progress(sync->pair)->owed == 0 && sync->debt.evicted.count == 0;
 }
 
 bool kw_audit_wants(const struct kw_audit *audit, uint32_t database, struct kw_slice key)

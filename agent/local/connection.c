@@ -5,10 +5,13 @@
 #include "base/log.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 
 #define ASK_INTERVAL_US 1000000
+/* Less than the time after which others take a lease to be expired. */
+#define STILL_US (UINT64_C(1000000) * KW_LEASE_IDLE_S / 2)
 #define BACKOFF_LOWEST_MS 50
 #define BACKOFF_HIGHEST_MS 5000
 
@@ -242,8 +245,36 @@ void kw_local_init(struct kw_local *local, const struct kw_local_options *option
 	kw_sm_init(&local->sm, &machine, local, KW_LOCAL_DOWN);
 }
 
+static void look(struct kw_local *local)
+{
+	bool asks = !kw_local_asking(local);
+
+	kw_local_look(local);
+	if (asks && kw_local_ready(local))
+		kw_local_read_back(local);
+}
+
+/*
+ * The agent, or its host, stood still for long: another agent can have taken the lease. A new
+ * connection asks for it again, and what waits on this one is not sent.
+ */
+static void watch_own_clock(struct kw_local *local, uint64_t now_us)
+{
+	uint64_t still_us = local->ticked_us > 0 ? now_us - local->ticked_us : 0;
+
+	local->ticked_us = now_us;
+	if (still_us < STILL_US || !kw_local_ready(local) || local->options.lease.session == 0)
+		return;
+	snprintf(local->why, sizeof local->why,
+		"this agent stood still for %" PRIu64 " s: asking for its lease again",
+		still_us / 1000000);
+	kw_log_warn("local", "%s", local->why);
+	kw_local_leave(local, local->why);
+}
+
 void kw_local_tick(struct kw_local *local, uint64_t now_us)
 {
+	watch_own_clock(local, now_us);
 	if (kw_local_ready(local))
 		kw_databases_tick(&local->databases, now_us);
 	if (now_us < local->next_us || is_closing(local))
@@ -251,7 +282,7 @@ void kw_local_tick(struct kw_local *local, uint64_t now_us)
 	if (!local->redis)
 		open_connection(local);
 	else if (kw_local_ready(local) || kw_sm_failed(&local->sm))
-		kw_local_look(local);
+		look(local);
 }
 
 void kw_local_close(struct kw_local *local)

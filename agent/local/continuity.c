@@ -188,13 +188,27 @@ static enum kw_cursor_doubt doubt_in_the_same_run(const struct kw_local_facts *f
 		return KW_DOUBT_FLUSHED;
 	if (cursor->bond == KW_BOND_LED && cursor->refused != facts->refused)
 		return KW_DOUBT_REFUSED;
+	if (cursor->writes.said && cursor->writes.calls != facts->writers.foreign)
+		return KW_DOUBT_WRITTEN;
+	if (cursor->ended.said && cursor->ended.calls != facts->writers.shared)
+		return KW_DOUBT_WRITTEN;
 	return KW_DOUBT_NONE;
 }
 
 /* The counts began anew with the server: all that they count happened while no agent watched. */
 static enum kw_cursor_doubt doubt_in_another_run(const struct kw_local_facts *facts)
 {
-	return facts->flushes > 0 ? KW_DOUBT_FLUSHED_ANEW : KW_DOUBT_NONE;
+	/*
+	 * An agent that wrote in this run would have written its cursor first, with this run in it.
+	 * Over a link the cursor comes after the changes.
+	 */
+	bool led = facts->cursor.bond == KW_BOND_LED;
+
+	if (facts->flushes > 0)
+		return KW_DOUBT_FLUSHED_ANEW;
+	if (facts->writers.foreign > 0 || (facts->writers.shared > 0 && !led))
+		return KW_DOUBT_WRITTEN_ANEW;
+	return KW_DOUBT_NONE;
 }
 
 static enum kw_cursor_doubt doubt_of_data(const struct kw_local_facts *facts, uint64_t filter)
@@ -253,6 +267,8 @@ const char *kw_cursor_doubt_text(enum kw_cursor_doubt doubt)
 		[KW_DOUBT_EMPTY] = "there are no keys",
 		[KW_DOUBT_FLUSHED] = "data were flushed or swapped since it was written",
 		[KW_DOUBT_REFUSED] = "the server refused commands of its link since it was written",
+		[KW_DOUBT_WRITTEN] = "other clients wrote to the server since it was written",
+		[KW_DOUBT_WRITTEN_ANEW] = "other clients wrote to the server since it started",
 		[KW_DOUBT_FLUSHED_ANEW] = "data were flushed or swapped since the server started",
 		[KW_DOUBT_SHRUNK] = "a database holds less than half of the keys it held when it "
 				    "was written",

@@ -111,7 +111,9 @@ enum kw_cursor_doubt {
 	KW_DOUBT_EMPTY,
 	KW_DOUBT_FLUSHED,
 	KW_DOUBT_REFUSED,
+	KW_DOUBT_WRITTEN,
 	KW_DOUBT_FLUSHED_ANEW,
+	KW_DOUBT_WRITTEN_ANEW,
 	KW_DOUBT_SHRUNK,
 
 	/* They are, but the server has evicted keys of them, or might have. */

@@ -109,6 +109,16 @@ static void add_history(const struct kw_local_cursor *cursor, char text[KW_CURSO
 	}
 }
 
+static void add_lease(const struct kw_local_cursor *cursor, char text[KW_CURSOR_TEXT])
+{
+	char owner[KW_LEASE_OWNER_TEXT];
+
+	if (cursor->lease.session == 0)
+		return;
+	kw_lease_owner_text(&cursor->lease, owner);
+	add(text, " lease=%s", owner);
+}
+
 static void format_text(
 	const struct kw_local_cursor *cursor, enum text_version version, char text[KW_CURSOR_TEXT])
 {
@@ -123,8 +133,14 @@ static void format_text(
 		add(text, " evicted=%" PRIu64, cursor->evicted);
 	if (cursor->filter)
 		add(text, " filter=%016" PRIx64, cursor->filter);
+	if (version >= TEXT_2 && cursor->writes.said)
+		add(text, " writes=%" PRIu64, cursor->writes.calls);
+	if (version >= TEXT_2 && cursor->ended.said)
+		add(text, " ended=%" PRIu64, cursor->ended.calls);
 	if (version >= TEXT_2)
 		add_history(cursor, text);
+	if (version >= TEXT_2)
+		add_lease(cursor, text);
 	/* Always there, and the last: a text that was cut off is no cursor. */
 	add(text, " quarantined=%" PRIu64, cursor->quarantined);
 }
@@ -175,6 +191,27 @@ static bool take_history(const char **at, struct kw_local_cursor *found)
 	       decode(agent, found->agent, sizeof found->agent);
 }
 
+/* What other clients did, by the server's counts. */
+static void take_counts(const char **at, struct kw_local_cursor *found)
+{
+	int length;
+
+	found->writes.said =
+		take(at, &length, " writes=%20" SCNu64 "%n", &found->writes.calls, &length);
+	found->ended.said =
+		take(at, &length, " ended=%20" SCNu64 "%n", &found->ended.calls, &length);
+}
+
+static bool take_lease(const char **at, struct kw_local_cursor *found)
+{
+	char owner[KW_LEASE_OWNER_TEXT] = "";
+	int length;
+
+	static_assert(KW_LEASE_OWNER_TEXT == 147, "the field's width");
+	return !take(at, &length, " lease=%146[!-~]%n", owner, &length) ||
+	       kw_lease_owner_parse(kw_slice_text(owner), &found->lease);
+}
+
 static bool take_fields(const char *text, enum text_version version, struct kw_local_cursor *found)
 {
 	const char *at = text + strlen(marks[version]);
@@ -190,7 +227,9 @@ static bool take_fields(const char *text, enum text_version version, struct kw_l
 	take(&at, &length, " refused=%20" SCNu64 "%n", &found->refused, &length);
 	take(&at, &length, " evicted=%20" SCNu64 "%n", &found->evicted, &length);
 	take(&at, &length, " filter=%16" SCNx64 "%n", &found->filter, &length);
-	if (version >= TEXT_2 && !take_history(&at, found))
+	if (version >= TEXT_2)
+		take_counts(&at, found);
+	if (version >= TEXT_2 && (!take_history(&at, found) || !take_lease(&at, found)))
 		return false;
 	return take(&at, &length, " quarantined=%20" SCNu64 "%n", &found->quarantined, &length);
 }

@@ -4,11 +4,12 @@
  * it.
  *
  *   keywake-cursor 2 epoch=<16 hex> version=<n> run_id=<hex> flushes=<n> [held=<letters>]
- *   [refused=<n>] [evicted=<n>] [filter=<16 hex>] [replid=<40 hex>] [replid2=<40 hex> second=<n>]
- *   [proxy=<16 hex> proxy_name=<name>] [agent=<name>] quarantined=<n>
- *   (one line; a field in [] is left out if it is 0; held: key_counts.h)
+ *   [refused=<n>] [evicted=<n>] [filter=<16 hex>] [writes=<n>] [ended=<n>] [replid=<40 hex>]
+ *   [replid2=<40 hex> second=<n>] [proxy=<16 hex> proxy_name=<name>] [agent=<name>]
+ *   [lease=<16 hex>:<name>@<host>] quarantined=<n>
+ *   (one line; a field in [] is left out if it is 0 or not said; held: key_counts.h)
  *
- * Version 1 of the text has nothing from replid to agent. It is read, and written no more. An agent
+ * Version 1 of the text has nothing from writes to lease. It is read, and written no more. An agent
  * of before takes a text of version 2 for something that is not a cursor: it writes nothing, and
  * asks for the library to be deleted.
  *
@@ -20,6 +21,7 @@
 #ifndef KW_AGENT_LOCAL_CURSOR_H
 #define KW_AGENT_LOCAL_CURSOR_H
 
+#include "authority/lease.h"
 #include "base/buffer.h"
 #include "base/error.h"
 #include "base/slice.h"
@@ -29,7 +31,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define KW_CURSOR_TEXT 1024
+#define KW_CURSOR_TEXT 1280
 #define KW_CURSOR_NAME_MAX 64
 #define KW_CURSOR_AGENT_MAX 64
 
@@ -49,10 +51,24 @@ struct kw_local_cursor {
 	uint64_t refused;     /* commands of its link this run had refused by then, all made good */
 	uint64_t evicted;     /* keys this run had evicted by then, all brought back */
 	uint64_t filter;      /* kw_filter_hash of what it speaks of; 0: of every key */
+	/* Calls by which other clients wrote in this run, as the server counts them (writers.h). */
+	struct {
+		bool said; /* false: an agent of an earlier version wrote the cursor */
+		uint64_t calls;
+	} writes;
+	/*
+	 * The same of commands that agents use, too (writers.h): the agent had ended when this was
+	 * written, and used none of them since.
+	 */
+	struct {
+		bool said;
+		uint64_t calls;
+	} ended;
 	struct kw_key_counts key_counts; /* keys in the databases about then; "": not said */
 	enum kw_cursor_bond bond;
 	struct kw_history history;           /* of the data, as the proxy told it; not AWAITED */
 	char agent[KW_CURSOR_AGENT_MAX + 1]; /* who wrote it; "": not said */
+	struct kw_lease_owner lease;         /* the same one; nobody: not said */
 };
 
 enum kw_cursor_kind {

@@ -163,6 +163,41 @@ void kw_local_read_cursor(struct kw_local *local)
 		kw_local_refuse(local, "waiting for a SELECT before the cursor can be read");
 }
 
+/* ---- whose is it now? ---- */
+
+static void on_library_again(void *arg, const struct kw_reply *reply)
+{
+	struct kw_local *local = arg;
+	struct kw_local_cursor cursor;
+
+	if (reply && kw_local_ready(local) && reply->type == KW_REPLY_ARRAY && reply->count > 0 &&
+		kw_cursor_from_library(find_code(reply), &cursor) == KW_CURSOR_OURS)
+		kw_local_lease_found(local, &cursor.lease);
+}
+
+static void on_key_again(void *arg, const struct kw_reply *reply)
+{
+	struct kw_local *local = arg;
+	struct kw_local_cursor cursor;
+
+	if (kw_local_in_place(local, reply) && reply && kw_local_ready(local) &&
+		reply->type == KW_REPLY_STRING && kw_cursor_parse(reply->text, &cursor))
+		kw_local_lease_found(local, &cursor.lease);
+}
+
+void kw_local_read_back(struct kw_local *local)
+{
+	const char *name = local->options.cursor_name;
+
+	if (local->options.lease.session == 0)
+		return;
+	if (!kw_local_store_is_key(local))
+		kw_redis_words(local->redis, on_library_again, local, "FUNCTION", "LIST",
+			"LIBRARYNAME", name, "WITHCODE", NULL);
+	else if (kw_local_use(local, 0) == KW_USE_OK)
+		kw_redis_words(local->redis, on_key_again, local, "GET", name, NULL);
+}
+
 void kw_local_cursor_now(const struct kw_local *local, const struct kw_cursor_progress *progress,
 	struct kw_local_cursor *cursor)
 {
@@ -173,6 +208,9 @@ void kw_local_cursor_now(const struct kw_local *local, const struct kw_cursor_pr
 		.quarantined = progress->quarantined,
 		.evicted = local->facts.evicted,
 		.bond = progress->bond,
+		.writes = {true, kw_local_writes_counted(local)},
+		.ended = {kw_local_has_ended(local), local->facts.writers.shared},
+		.lease = local->options.lease,
 		.filter = kw_filter_hash(local->options.filter),
 		.history = local->history,
 	};
@@ -239,6 +277,7 @@ void kw_local_write_cursor(struct kw_local *local, const struct kw_cursor_progre
 	};
 	kw_local_cursor_now(local, progress, &write->cursor);
 	if (kw_local_store_is_key(local)) {
+		write->cursor.writes.calls++; /* this SET */
 		/* Not after a SELECT that can fail: the owner tries again. */
 		if (kw_local_use(local, 0) != KW_USE_OK) {
 			free(write);
@@ -249,6 +288,7 @@ void kw_local_write_cursor(struct kw_local *local, const struct kw_cursor_progre
 		}
 		kw_cursor_format(&write->cursor, text);
 		kw_redis_words(local->redis, on_written, write, "SET", name, text, NULL);
+		local->sets.sent++;
 		return;
 	}
 	kw_cursor_library(name, &write->cursor, &code);

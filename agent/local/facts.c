@@ -68,6 +68,7 @@ static void count_calls(struct kw_local_facts *facts, struct kw_slice info)
 	facts->functions = kw_info_calls(info, "function|flush") +
 			   kw_info_calls(info, "function|delete") +
 			   kw_info_calls(info, "function|restore");
+	kw_writers_count(&facts->writers, info);
 	facts->resets =
 		kw_counter_resets(&facts->infos, kw_info_calls(info, "info"), facts->resets, 1);
 }

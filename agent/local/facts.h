@@ -11,6 +11,7 @@
 #include "keys/filter.h"
 #include "redis/counters.h"
 #include "redis/server.h"
+#include "writers.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,10 +21,11 @@ struct kw_local_facts {
 	struct kw_server_identity identity;
 	uint64_t keys; /* in the databases of the filter, with any prefix; without our cursor */
 	uint64_t database_keys[KW_KEY_COUNTS_DATABASES]; /* the same by database */
-	uint64_t flushes;        /* calls of FLUSHALL, FLUSHDB and SWAPDB, our own among them */
-	uint64_t functions;      /* calls that can delete a function library, such as the cursor */
-	struct kw_counter infos; /* calls of INFO: they show when the counts began anew */
-	uint64_t resets;         /* how often CONFIG RESETSTAT, or a restart, was seen */
+	uint64_t flushes;   /* calls of FLUSHALL, FLUSHDB and SWAPDB, our own among them */
+	uint64_t functions; /* calls that can delete a function library, such as the cursor */
+	struct kw_writers writers; /* calls by which other clients may have written */
+	struct kw_counter infos;   /* calls of INFO: they show when the counts began anew */
+	uint64_t resets;           /* how often CONFIG RESETSTAT, or a restart, was seen */
 	uint64_t maxmemory;
 	char policy[32];       /* maxmemory_policy */
 	uint64_t evicted;      /* keys that the server evicted (evicted_keys) */

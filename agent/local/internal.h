@@ -4,6 +4,7 @@
  *   connection.c     the connection: opened, lost, closed; its states
  *   local.c          who answers there, and what has become of the data
  *   lease.c          does another agent write there?
+ *   commands.c       which of the server's commands write?
  *   cursor_store.c   the cursor's way into the server and back
  *
  * No other file includes this. Loop thread only.
@@ -51,13 +52,25 @@ void kw_local_lease(struct kw_local *local);
 void kw_local_leased(struct kw_local *local);
 /* Each connection begins with a name that says that this agent waits. */
 void kw_local_name_connections(struct kw_local *local);
+/* The cursor was read: has an agent taken the lease that this one cannot see? True: refused. */
+bool kw_local_lease_gone(struct kw_local *local);
+/* READY: so the cursor says now. If the lease is another's, this agent stops to write at once. */
+void kw_local_lease_found(struct kw_local *local, const struct kw_lease_owner *found);
 /* A connection begins, with that name. */
 void kw_local_begin_lease(struct kw_local *local);
 /* The server is refused: other agents may have it. */
 void kw_local_drop_lease(struct kw_local *local);
 
+/*
+ * commands.c: ask about commands that the table of writers.h does not have. False: there is none.
+ * When the server is not READY, the answer goes on to kw_local_lease.
+ */
+bool kw_local_ask_writers(struct kw_local *local);
+
 /* cursor_store.c: read the cursor; it ends in kw_local_cursor_read. */
 void kw_local_read_cursor(struct kw_local *local);
 void kw_local_cursor_read(struct kw_local *local);
+/* READY: read it again, for its lease alone. It ends in kw_local_lease_found, or in nothing. */
+void kw_local_read_back(struct kw_local *local);
 
 #endif

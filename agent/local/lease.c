@@ -57,7 +57,7 @@ static void go_on_blind(struct kw_local *local, struct kw_slice words)
 			"the agent's user +client|list +client|kill +client|setname",
 			(int)(words.length < 160 ? words.length : 160),
 			words.length ? (const char *)words.data : "");
-	local->lease.warned = true;
+	local->lease.warned = local->lease.blind = true;
 	kw_local_leased(local);
 }
 
@@ -116,6 +116,7 @@ static void judge(struct kw_local *local, struct kw_slice list)
 	local->lease.other = 0;
 	switch (kw_lease_judge(&survey)) {
 	case KW_LEASE_FREE:
+		local->lease.blind = false;
 		end_dead(local, &survey);
 		set_name(local, KW_LEASE_WRITES);
 		kw_local_leased(local);
@@ -176,6 +177,32 @@ static void on_other(void *arg, const struct kw_reply *reply)
 		refuse_for_other(local);
 	else
 		ask_all(local);
+}
+
+bool kw_local_lease_gone(struct kw_local *local)
+{
+	const struct kw_local_facts *facts = &local->facts;
+	struct kw_local_lease *lease = &local->lease;
+	bool ours = facts->cursor_kind == KW_CURSOR_OURS;
+
+	lease->entered = ours ? facts->cursor.lease : (struct kw_lease_owner){0};
+	/* It cannot be asked whether that agent lives: it had the lease last. */
+	if (!lease->blind || lease->taker.session == 0 ||
+		lease->entered.session != lease->taker.session)
+		return false;
+	lease->holder = lease->taker;
+	refuse_for_other(local);
+	return true;
+}
+
+void kw_local_lease_found(struct kw_local *local, const struct kw_lease_owner *found)
+{
+	struct kw_local_lease *lease = &local->lease;
+
+	if (!kw_lease_lost(&local->options.lease, &lease->entered, found))
+		return;
+	lease->taker = lease->holder = *found;
+	refuse_for_other(local);
 }
 
 void kw_local_lease(struct kw_local *local)

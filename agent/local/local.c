@@ -92,6 +92,7 @@ static void look_again(struct kw_local *local, struct kw_slice info)
 			"the local server's replication id changed: reading the cursor again");
 		return;
 	}
+	kw_local_ask_writers(local);
 	if (verdict == KW_CONTINUITY_FLUSHED)
 		local->handlers.flushed(local->handlers.arg);
 	if (local->handlers.looked)
@@ -123,6 +124,8 @@ static void on_info(void *arg, const struct kw_reply *reply)
 	if (!check_server(local, reply->text))
 		return;
 	local->looks.told = local->looks.answered;
+	local->sets.fresh = local->sets.asked - local->sets.told;
+	local->sets.told = local->sets.asked;
 	if (kw_local_ready(local)) {
 		look_again(local, reply->text);
 		return;
@@ -130,7 +133,8 @@ static void on_info(void *arg, const struct kw_reply *reply)
 	local->facts.cursor_kind = KW_CURSOR_NONE;
 	read_facts(local, reply->text);
 	kw_local_move(local, KW_LOCAL_ASKING, "");
-	kw_local_lease(local);
+	if (!kw_local_ask_writers(local))
+		kw_local_lease(local);
 }
 
 /* Another agent is the better reason: it can have made the server its replica. */
@@ -146,6 +150,8 @@ void kw_local_cursor_read(struct kw_local *local)
 	struct kw_continuity *continuity = &local->continuity;
 	enum kw_continuity_verdict verdict;
 
+	if (kw_local_lease_gone(local))
+		return;
 	leave_out_cursor(local);
 	verdict = kw_continuity_judge(continuity, &local->facts);
 	if (verdict == KW_CONTINUITY_ELSEWHERE)
@@ -168,8 +174,20 @@ void kw_local_look(struct kw_local *local)
 		return;
 	local->looks.sent++;
 	local->asked_us = kw_clock_us();
+	local->sets.asked = local->sets.sent;
 	kw_flushes_asked(&local->continuity.flushes);
 	kw_redis_words(local->redis, on_info, local, "INFO", "all", NULL);
+}
+
+bool kw_local_count_out(struct kw_local *local)
+{
+	if (!kw_local_ready(local))
+		return true;
+	if (local->last_look == 0 && !kw_local_asking(local)) {
+		local->last_look = kw_local_next_look(local);
+		kw_local_look(local);
+	}
+	return local->last_look > 0 && local->looks.answered >= local->last_look;
 }
 
 void kw_local_begin(struct kw_local *local)

@@ -82,6 +82,9 @@ struct kw_local_handlers {
 	void (*flushed)(void *arg);
 	/* READY, and the facts were refreshed. NULL allowed. */
 	void (*looked)(void *arg);
+	/* READY: the server has said which commands write, so the facts count more. NULL allowed.
+	 */
+	void (*counted)(void *arg);
 	/* A database that kw_local_use made wait became usable, or was refused. */
 	void (*selected)(void *arg);
 	/* kw_local_close is done. */
@@ -91,10 +94,13 @@ struct kw_local_handlers {
 
 /* The lease on the server, and what is known of others' (authority/lease.h). */
 struct kw_local_lease {
-	enum kw_lease_stage stage;    /* as the name of this connection says */
-	uint64_t other;               /* the connection of the agent that was found; 0: none */
-	struct kw_lease_owner holder; /* that agent */
-	bool warned;                  /* that other agents cannot be seen */
+	enum kw_lease_stage stage;     /* as the name of this connection says */
+	uint64_t other;                /* the connection of the agent that was found; 0: none */
+	struct kw_lease_owner holder;  /* that agent */
+	struct kw_lease_owner entered; /* READY: who had signed the cursor before */
+	struct kw_lease_owner taker;   /* who took the lease from this agent; nobody */
+	bool blind;                    /* CLIENT LIST does not show other agents */
+	bool warned;                   /* of that */
 };
 
 struct kw_local {
@@ -118,6 +124,16 @@ struct kw_local {
 	struct kw_history history; /* of the data in the server; cursors say it */
 	enum kw_local_stale stale;
 	struct kw_local_lease lease;
+	/*
+	 * Cursors written by SET, which the server counts among other clients' calls: sent ever;
+	 * before the last INFO was sent, and before the last that told the facts; and how many of
+	 * these the look before that one had not told.
+	 */
+	struct {
+		uint64_t sent, asked, told, fresh;
+	} sets;
+	uint64_t ticked_us; /* our clock */
+	uint64_t last_look; /* the INFO after the last command of this agent; 0: it goes on */
 };
 
 void kw_local_init(struct kw_local *local, const struct kw_local_options *options,
@@ -192,6 +208,23 @@ static inline bool kw_local_in_place(struct kw_local *local, const struct kw_rep
 static inline uint64_t kw_local_flushes(const struct kw_local *local)
 {
 	return local->continuity.flushes.accounted;
+}
+
+/* Calls by which others wrote, and cursors by SET, as the server's count has them by now. */
+static inline uint64_t kw_local_writes_counted(const struct kw_local *local)
+{
+	return local->facts.writers.foreign + (local->sets.sent - local->sets.told);
+}
+
+/*
+ * The agent ends, and nothing of it is under way: ask INFO. True: that was answered, as far as it
+ * will be. Cursors written then say so.
+ */
+bool kw_local_count_out(struct kw_local *local);
+
+static inline bool kw_local_has_ended(const struct kw_local *local)
+{
+	return local->last_look > 0 && local->looks.told >= local->last_look;
 }
 
 /* A FLUSHDB of ours was acknowledged. */

@@ -83,6 +83,8 @@ void kw_sync_watch_load(struct kw_sync *sync, uint64_t now_us);
 
 /* lacks.c, in TAIL: begin a reconcile if one is due for what the local data lack. */
 void kw_sync_mend(struct kw_sync *sync, uint64_t now_us);
+/* The counts of the local server, as it was looked at last. */
+struct kw_debt_counts kw_sync_counts(const struct kw_sync *sync);
 /* Has the sync been level since the last snapshot began? Sets `settled`. */
 void kw_sync_learn_level(struct kw_sync *sync, uint64_t now_us);
 

@@ -6,15 +6,34 @@
 
 #include <assert.h>
 
-void kw_sync_looked(struct kw_sync *sync)
+struct kw_debt_counts kw_sync_counts(const struct kw_sync *sync)
 {
 	const struct kw_local_facts *facts = &sync->local->facts;
 
-	if (kw_debt_count(&sync->debt, facts->evicted, facts->resets, kw_clock_us()))
+	return (struct kw_debt_counts){
+		.evicted = facts->evicted,
+		.foreign = facts->writers.foreign,
+		.own = sync->local->sets.fresh,
+		.resets = facts->resets,
+	};
+}
+
+void kw_sync_looked(struct kw_sync *sync)
+{
+	const struct kw_local_facts *facts = &sync->local->facts;
+	const struct kw_debt_counts counts = kw_sync_counts(sync);
+	struct kw_debt_begun begun = kw_debt_count(&sync->debt, &counts, kw_clock_us());
+
+	if (begun.evicting)
 		kw_log_warn("sync",
 			"the local server evicts keys by itself (maxmemory-policy %s): a reconcile "
 			"brings them once it has stopped",
 			facts->policy);
+	if (begun.writing)
+		kw_log_warn("sync",
+			"other clients write to the local server (%s): stop them; all keys are "
+			"compared with the table, or read again",
+			facts->writers.last);
 }
 
 enum kw_sync_equality kw_sync_equality(const struct kw_sync *sync, uint64_t now_us)
@@ -34,7 +53,8 @@ static bool lacks_nothing(const struct kw_sync *sync)
 {
 	return kw_pair_progress(sync->pair)->owed == 0 &&
 	       kw_pair_refusal(sync->pair)->kind == KW_SERVER_E_NONE &&
-	       kw_pair_trouble(sync->pair)->kind == KW_TROUBLE_NONE && sync->debt.evicted == 0 &&
+	       kw_pair_trouble(sync->pair)->kind == KW_TROUBLE_NONE &&
+	       sync->debt.evicted.count == 0 && sync->debt.foreign.count == 0 &&
 	       kw_quarantine_count(sync->quarantine) == 0;
 }
 
@@ -78,6 +98,9 @@ void kw_sync_mend(struct kw_sync *sync, uint64_t now_us)
 		break;
 	case KW_DEBT_EVICTED:
 		kw_sync_restart(sync, "the local server has evicted keys");
+		break;
+	case KW_DEBT_FOREIGN:
+		kw_sync_restart(sync, "other clients have written to the local server");
 		break;
 	}
 }

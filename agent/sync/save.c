@@ -24,8 +24,9 @@ bool kw_sync_save(struct kw_sync *sync, uint64_t now_us)
 {
 	const struct kw_local *local = sync->local;
 	const struct kw_local_cursor *written = kw_local_written(local);
-	/* Evicted or refused: the data lack these keys although the version says applied. */
-	uint64_t quarantined = kw_quarantine_count(sync->quarantine) + sync->debt.evicted;
+	/* Refused, evicted, or written by others: wrong although the version says applied. */
+	uint64_t quarantined = kw_quarantine_count(sync->quarantine) + sync->debt.evicted.count +
+			       sync->debt.foreign.count;
 	const struct kw_cursor_progress progress = {
 		sync->epoch, sync->progress.applied, quarantined, KW_BOND_NONE};
 	struct kw_key_counts counts;
@@ -44,6 +45,8 @@ bool kw_sync_save(struct kw_sync *sync, uint64_t now_us)
 	if (written && written->epoch == sync->epoch &&
 		written->version == sync->progress.applied &&
 		written->flushes == kw_local_flushes(local) &&
+		written->writes.calls == kw_local_writes_counted(local) &&
+		written->ended.said == kw_local_has_ended(local) &&
 		written->quarantined == quarantined && written->evicted == local->facts.evicted &&
 		strcmp(written->key_counts.text, counts.text) == 0 &&
 		kw_history_equal(&written->history, &local->history))

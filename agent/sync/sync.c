@@ -150,6 +150,7 @@ void kw_sync_assessed(struct kw_sync *sync, bool continuous)
 {
 	const struct kw_local_facts *facts = &sync->local->facts;
 	const struct kw_history none = {0};
+	const struct kw_debt_counts counts = kw_sync_counts(sync);
 
 	if (!continuous) {
 		kw_sync_forget_position(sync, "the local server was assessed");
@@ -161,7 +162,7 @@ void kw_sync_assessed(struct kw_sync *sync, bool continuous)
 			facts->cursor_kind == KW_CURSOR_OURS ? &facts->cursor.history : &none);
 		sync->in.wait.retry_us = 0;
 		sync->save.error[0] = '\0';
-		kw_debt_assess(&sync->debt, facts->evicted, facts->resets);
+		kw_debt_assess(&sync->debt, &counts);
 		if (may_resume(sync)) {
 			sync->epoch = facts->cursor.epoch;
 			sync->position = (struct kw_cursor){sync->epoch, facts->cursor.version};

@@ -138,12 +138,20 @@ def test_two_agents_that_start_at_once_do_not_both_write(bed):
             assert agent.stop() == 0
 
 
-@pytest.mark.parametrize("mode", ["commands", "replica"])
-def test_a_holder_that_hung_for_too_long_has_lost_its_lease(bed, mode):
+def limited(two, *rules):
+    """The settings of a user without some permissions."""
+    two.replica.command("ACL", "SETUSER", "limited", "on", ">x", "~*", "+@all", *rules)
+    return {"redis__username": "limited", "redis__password_file": two.bed.file("password", "x\n")}
+
+
+@pytest.mark.parametrize("mode, rules", [("commands", ()), ("replica", ()),
+                                         ("commands", ("-client|kill",))])
+def test_a_holder_that_hung_for_too_long_has_lost_its_lease(bed, mode, rules):
     two = Two(bed)
-    one = two.agent("first", **MODES[mode])
+    user = limited(two, *rules) if rules else {}
+    one = two.agent("first", **MODES[mode], **user)
     one.wait_warm()
-    other = two.agent("second", **MODES[mode])
+    other = two.agent("second", **MODES[mode], **user)
     wait_refused(other, "first")
     os.kill(one.pid, signal.SIGSTOP)
     try:
@@ -172,11 +180,28 @@ def test_a_lost_connection_does_not_cost_the_lease(bed):
 
 def test_an_agent_without_the_permission_says_so_once_and_goes_on(bed):
     two = Two(bed)
-    two.replica.command("ACL", "SETUSER", "limited", "on", "nopass", "~*", "+@all", "-client|list")
-    one = two.agent("first", redis__username="limited", redis__password_file=bed.file("password", "x\n"))
+    one = two.agent("first", **limited(two, "-client|list"))
     one.wait_warm()
     for _ in range(2):
         two.replica.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
         wait_looks(two.replica, 2)
         one.wait_warm()
     assert one.output().count("+client|list") == 1, one.tail()
+
+
+@pytest.mark.parametrize("store", ["function", "key"])
+def test_without_the_permission_the_last_one_to_sign_the_cursor_writes(bed, store):
+    two = Two(bed)
+    settings = {"apply__consent": True, "apply__cursor_store": store, **limited(two, "-client|list")}
+    one = two.agent("first", **settings)
+    one.wait_warm()
+    other = two.agent("second", **settings)
+    wait_refused(one, "second")
+    other.wait_warm()
+    wait_looks(two.replica, 6)
+    assert one.status()["state"] == "failed" and other.status()["state"] == "warm"
+    other.ctl_ok("resync") # what the first one still wrote before it noticed
+    other.wait_warm()
+    two.one.command("SET", "one:more", 1)
+    wait_looks(two.replica, 6)
+    assert prefixes(two.replica) - {b"keywake_cursor"} == {b"other"}

@@ -312,6 +312,49 @@ static void each_case_has_its_doubt(void **state)
 	}
 }
 
+static const struct {
+	const char *what, *run_id;
+	bool said;
+	enum kw_cursor_bond bond;
+	uint64_t then, foreign, shared;
+	enum kw_cursor_doubt doubt;
+} write_cases[] = {
+	{"others wrote nothing", "run", true, KW_BOND_NONE, 5, 5, 9, KW_DOUBT_NONE},
+	{"others wrote", "run", true, KW_BOND_NONE, 5, 6, 9, KW_DOUBT_WRITTEN},
+	{"the counts began anew", "run", true, KW_BOND_NONE, 5, 4, 9, KW_DOUBT_WRITTEN},
+	{"others wrote into a replica", "run", true, KW_BOND_LED, 5, 6, 9, KW_DOUBT_WRITTEN},
+	{"an earlier version's cursor", "run", false, KW_BOND_NONE, 0, 6, 9, KW_DOUBT_NONE},
+	{"restarted", "before", true, KW_BOND_NONE, 5, 0, 0, KW_DOUBT_NONE},
+	{"restarted, and others wrote", "before", true, KW_BOND_NONE, 5, 5, 0,
+		KW_DOUBT_WRITTEN_ANEW},
+	{"restarted, and others wrote as agents do", "before", true, KW_BOND_NONE, 5, 0, 1,
+		KW_DOUBT_WRITTEN_ANEW},
+	{"restarted, and the link brought changes", "before", true, KW_BOND_LED, 5, 0, 1,
+		KW_DOUBT_NONE},
+	{"restarted, of an earlier version, and others wrote", "before", false, KW_BOND_NONE, 0, 5,
+		0, KW_DOUBT_WRITTEN_ANEW},
+};
+
+static void writes_of_others_are_a_doubt(void **state)
+{
+	for (size_t i = 0; i < sizeof write_cases / sizeof *write_cases; i++) {
+		const struct doubt_case none = {"", write_cases[i].run_id, write_cases[i].bond, 9,
+			0, FILTER, 100, 3, 5, 7, NULL, KW_DOUBT_NONE};
+		struct kw_local_facts facts = facts_of_doubt(&none);
+		enum kw_cursor_doubt doubt;
+
+		if (strcmp(write_cases[i].run_id, "run") != 0)
+			facts.flushes = facts.evicted = facts.refused = 0;
+		facts.writers.foreign = write_cases[i].foreign;
+		facts.writers.shared = write_cases[i].shared;
+		facts.cursor.writes.said = write_cases[i].said;
+		facts.cursor.writes.calls = write_cases[i].then;
+		doubt = kw_cursor_doubt(&facts, FILTER);
+		if (doubt != write_cases[i].doubt)
+			fail_msg("%s: \"%s\"", write_cases[i].what, kw_cursor_doubt_text(doubt));
+	}
+}
+
 static void only_doubts_about_evictions_let_a_cursor_stand(void **state)
 {
 	assert_true(kw_cursor_doubt_is_of_eviction(KW_DOUBT_NONE));
@@ -333,6 +376,7 @@ int main(void)
 		cmocka_unit_test(counts_that_began_anew_tell_nothing_of_before),
 		cmocka_unit_test(a_spoiled_cursor_is_one_until_the_data_are_claimed),
 		cmocka_unit_test(each_case_has_its_doubt),
+		cmocka_unit_test(writes_of_others_are_a_doubt),
 		cmocka_unit_test(only_doubts_about_evictions_let_a_cursor_stand),
 	};
 

@@ -29,6 +29,9 @@ static const struct kw_local_cursor sample = {
 			.proxy_name = "hosta/unix:///run/redis.sock",
 		},
 	.agent = "hostb",
+	.writes = {true, 0},
+	.ended = {true, 77},
+	.lease = {0x0102030405060708, "hostb", "host.example"},
 };
 
 /* What an agent of before wrote. */
@@ -55,6 +58,26 @@ static void assert_sample(const struct kw_local_cursor *cursor)
 	assert_position(cursor);
 	assert_true(kw_history_equal(&cursor->history, &sample.history));
 	assert_string_equal(cursor->agent, sample.agent);
+	assert_true(
+		cursor->writes.said && cursor->writes.calls == 0); /* none is not nothing said */
+	assert_true(cursor->ended.said && cursor->ended.calls == 77);
+	assert_memory_equal(&cursor->lease, &sample.lease, sizeof sample.lease);
+}
+
+/* A cursor whose agent said nothing of this: between two versions. */
+static void what_is_not_said_is_read_as_not_said(void **state)
+{
+	struct kw_local_cursor cursor = sample, found;
+	char text[KW_CURSOR_TEXT];
+
+	cursor.writes.said = cursor.ended.said = false;
+	cursor.writes.calls = cursor.ended.calls = 0;
+	cursor.lease = (struct kw_lease_owner){0};
+	kw_cursor_format(&cursor, text);
+	assert_null(strstr(text, "lease="));
+	assert_true(kw_cursor_parse(kw_slice_text(text), &found));
+	assert_false(found.writes.said || found.ended.said);
+	assert_int_equal(found.lease.session, 0);
 }
 
 static void what_is_written_is_read_back(void **state)
@@ -164,6 +187,9 @@ static void the_longest_cursor_fits(void **state)
 	memset(cursor.key_counts.text, 'a', KW_KEY_COUNTS_DATABASES);
 	memset(cursor.history.proxy_name, '$', KW_PROXY_NAME_MAX);
 	memset(cursor.agent, '$', KW_CURSOR_AGENT_MAX);
+	cursor.writes.calls = cursor.ended.calls = UINT64_MAX;
+	memset(cursor.lease.agent, 'x', KW_LEASE_TEXT - 1);
+	memset(cursor.lease.host, 'x', KW_LEASE_TEXT - 1);
 	kw_cursor_format(&cursor, text);
 	assert_true(kw_cursor_parse(kw_slice_text(text), &found));
 	assert_string_equal(found.agent, cursor.agent);
@@ -354,6 +380,7 @@ int main(void)
 		cmocka_unit_test(a_cursor_without_key_counts_is_a_cursor),
 		cmocka_unit_test(a_database_that_lost_its_keys_speaks_against_the_cursor),
 		cmocka_unit_test(what_is_written_is_read_back),
+		cmocka_unit_test(what_is_not_said_is_read_as_not_said),
 		cmocka_unit_test(a_cursor_of_version_1_is_read),
 		cmocka_unit_test(a_library_of_version_1_is_a_cursor),
 		cmocka_unit_test(every_part_of_the_history_may_be_missing),

@@ -17,8 +17,16 @@ static struct kw_debt watched(uint64_t evicted)
 	struct kw_debt debt;
 
 	kw_debt_init(&debt);
-	kw_debt_assess(&debt, evicted, 0);
+	kw_debt_assess(&debt, &(struct kw_debt_counts){.evicted = evicted});
 	return debt;
+}
+
+/* True: it begins to evict. */
+static bool count(struct kw_debt *debt, uint64_t evicted, uint64_t resets, uint64_t now_us)
+{
+	const struct kw_debt_counts counts = {.evicted = evicted, .resets = resets};
+
+	return kw_debt_count(debt, &counts, now_us).evicting;
 }
 
 static const struct {
@@ -41,10 +49,10 @@ static void evicted_keys_are_counted_across_resets(void **state)
 		struct kw_debt debt = watched(evictions[i].counts[0]);
 
 		for (int look = 1; look < 3; look++)
-			kw_debt_count(&debt, evictions[i].counts[look], evictions[i].resets[look],
+			count(&debt, evictions[i].counts[look], evictions[i].resets[look],
 				(uint64_t)look * SECOND_US);
-		if (debt.evicted != evictions[i].evicted)
-			fail_msg("%s: %d", evictions[i].what, (int)debt.evicted);
+		if (debt.evicted.count != evictions[i].evicted)
+			fail_msg("%s: %d", evictions[i].what, (int)debt.evicted.count);
 	}
 }
 
@@ -54,17 +62,18 @@ static void a_reconcile_waits_until_the_server_stops_to_evict(void **state)
 	uint64_t now = SECOND_US;
 
 	assert_int_equal(kw_debt_due(&debt, 0, true, now), KW_DEBT_NONE);
-	assert_true(kw_debt_count(&debt, 1, 0, now));
+	assert_true(count(&debt, 1, 0, now));
 	for (int i = 0; i < 20; i++) {
 		now += SECOND_US;
-		assert_false(kw_debt_count(&debt, 2 + (uint64_t)i, 0, now));
+		assert_false(count(&debt, 2 + (uint64_t)i, 0, now));
 		assert_int_equal(kw_debt_due(&debt, 0, true, now), KW_DEBT_NONE);
 	}
-	assert_int_equal(kw_debt_due(&debt, 0, true, now + debt.pause_us - 1), KW_DEBT_NONE);
-	assert_int_equal(kw_debt_due(&debt, 0, true, now + debt.pause_us), KW_DEBT_EVICTED);
+	assert_int_equal(
+		kw_debt_due(&debt, 0, true, now + debt.evicted.pause_us - 1), KW_DEBT_NONE);
+	assert_int_equal(kw_debt_due(&debt, 0, true, now + debt.evicted.pause_us), KW_DEBT_EVICTED);
 	kw_debt_forgive(&debt);
 	assert_int_equal(kw_debt_due(&debt, 0, true, now + LONG_US), KW_DEBT_NONE);
-	assert_int_equal(debt.evicted_ever, 21);
+	assert_int_equal(debt.evicted.ever, 21);
 }
 
 static void pauses_grow_while_a_server_evicts_after_each_snapshot(void **state)
@@ -73,16 +82,90 @@ static void pauses_grow_while_a_server_evicts_after_each_snapshot(void **state)
 	uint64_t now = SECOND_US, first_us = 0;
 
 	for (uint64_t i = 1; i <= 6; i++) {
-		assert_true(kw_debt_count(&debt, i, 0, now));
+		assert_true(count(&debt, i, 0, now));
 		if (i == 1)
-			first_us = debt.pause_us;
-		now += debt.pause_us;
+			first_us = debt.evicted.pause_us;
+		now += debt.evicted.pause_us;
 		kw_debt_forgive(&debt);
 	}
-	assert_true(debt.pause_us > 8 * first_us);
+	assert_true(debt.evicted.pause_us > 8 * first_us);
 	/* A server that has evicted nothing for long is not held to what it did before. */
-	kw_debt_count(&debt, 7, 0, now + LONG_US);
-	assert_true(debt.pause_us <= 2 * first_us);
+	count(&debt, 7, 0, now + LONG_US);
+	assert_true(debt.evicted.pause_us <= 2 * first_us);
+}
+
+static const struct {
+	const char *what;
+	uint64_t counts[3]; /* of calls by which others write, one look after the other */
+	uint64_t own[3];    /* of them sent by this agent since the look before */
+	uint64_t resets[3];
+	uint64_t foreign;
+} writes[] = {
+	{"none", {7, 7, 7}, {0, 0, 0}, {0, 0, 0}, 0},
+	{"some", {7, 9, 10}, {0, 0, 0}, {0, 0, 0}, 3},
+	{"cursors alone", {7, 9, 10}, {0, 2, 1}, {0, 0, 0}, 0},
+	{"a cursor that was lost on its way", {7, 9, 9}, {0, 3, 0}, {0, 0, 0}, 0},
+	{"others, and cursors", {7, 12, 13}, {0, 2, 0}, {0, 0, 0}, 4},
+	{"CONFIG RESETSTAT, and a cursor since", {7, 7, 1}, {0, 0, 1}, {0, 0, 1}, 0},
+	{"CONFIG RESETSTAT, and others since", {7, 7, 5}, {0, 0, 1}, {0, 0, 1}, 4},
+};
+
+static void writes_of_others_are_counted_without_the_agents_own(void **state)
+{
+	for (size_t i = 0; i < sizeof writes / sizeof *writes; i++) {
+		struct kw_debt debt;
+
+		kw_debt_init(&debt);
+		for (size_t look = 0; look < 3; look++) {
+			const struct kw_debt_counts counts = {
+				.foreign = writes[i].counts[look],
+				.own = writes[i].own[look],
+				.resets = writes[i].resets[look],
+			};
+
+			if (look == 0)
+				kw_debt_assess(&debt, &counts);
+			else
+				kw_debt_count(&debt, &counts, look * SECOND_US);
+		}
+		if (debt.foreign.count != writes[i].foreign)
+			fail_msg("%s: %d", writes[i].what, (int)debt.foreign.count);
+	}
+}
+
+static void a_reconcile_waits_until_others_stop_to_write(void **state)
+{
+	const struct kw_debt_counts one = {.foreign = 1}, two = {.foreign = 2};
+	struct kw_debt debt = watched(0);
+	uint64_t now = SECOND_US;
+
+	assert_true(kw_debt_count(&debt, &one, now).writing);
+	assert_false(kw_debt_count(&debt, &two, now + SECOND_US).writing);
+	now += SECOND_US;
+	assert_int_equal(
+		kw_debt_due(&debt, 0, true, now + debt.foreign.pause_us - 1), KW_DEBT_NONE);
+	assert_int_equal(kw_debt_due(&debt, 0, true, now + debt.foreign.pause_us), KW_DEBT_FOREIGN);
+	kw_debt_forgive(&debt);
+	assert_int_equal(kw_debt_due(&debt, 0, true, now + LONG_US), KW_DEBT_NONE);
+	assert_int_equal(debt.foreign.ever, 2);
+}
+
+static void no_reconcile_follows_what_an_audit_mends(void **state)
+{
+	const struct kw_debt_counts one = {.foreign = 1}, two = {.foreign = 2};
+	struct kw_debt debt = watched(0);
+
+	kw_debt_count(&debt, &one, SECOND_US);
+	kw_debt_audits(&debt, true);
+	assert_int_equal(kw_debt_due(&debt, 0, true, LONG_US), KW_DEBT_NONE);
+	assert_int_equal(debt.foreign.count, 1); /* until it has done so */
+	kw_debt_audited(&debt);
+	assert_int_equal(debt.foreign.count, 0);
+	/* The audit is switched off before it has come round. */
+	kw_debt_count(&debt, &two, LONG_US);
+	kw_debt_audits(&debt, true);
+	kw_debt_audits(&debt, false);
+	assert_int_equal(kw_debt_due(&debt, 0, true, 2 * LONG_US), KW_DEBT_FOREIGN);
 }
 
 static void owed_values_wait_for_what_was_handed_on_after_them(void **state)
@@ -165,6 +248,9 @@ int main(void)
 		cmocka_unit_test(evicted_keys_are_counted_across_resets),
 		cmocka_unit_test(a_reconcile_waits_until_the_server_stops_to_evict),
 		cmocka_unit_test(pauses_grow_while_a_server_evicts_after_each_snapshot),
+		cmocka_unit_test(writes_of_others_are_counted_without_the_agents_own),
+		cmocka_unit_test(a_reconcile_waits_until_others_stop_to_write),
+		cmocka_unit_test(no_reconcile_follows_what_an_audit_mends),
 		cmocka_unit_test(owed_values_wait_for_what_was_handed_on_after_them),
 		cmocka_unit_test(only_an_answer_to_the_question_says_that_all_was_kept),
 		cmocka_unit_test(a_table_is_behind_by_more_than_its_barrier),

@@ -98,6 +98,8 @@ static const struct {
 		KW_REASON_PRUNE},
 
 	/* Then what the data or the table lack. */
+	{{WARM, .evicted = 1, .foreign = 1}, KW_AGENT_LAGGING, KW_REASON_EVICTED},
+	{{WARM, .foreign = 1, .quarantined = 1}, KW_AGENT_LAGGING, KW_REASON_FOREIGN},
 	{{WARM, .evicted = 1, .quarantined = 1}, KW_AGENT_LAGGING, KW_REASON_EVICTED},
 	{{WARM, .quarantined = 1}, KW_AGENT_LAGGING, KW_REASON_QUARANTINED},
 	{{WARM, .audit = KW_AUDIT_DIFFERS}, KW_AGENT_LAGGING, KW_REASON_DIFFERS},
