@@ -91,7 +91,7 @@ class Side:
         self.second = None # another instance of the agent, while there is one
         self.marks = 0     # faults that changed the replica's data
         self.blind_until = 0.0
-        self.samples_blind_until = 0.0
+        self.state_blind_until = 0.0
         self.was_warm = False
         self.fill_before = 0 # keys of the fill when the primary lost them, of one that was warm
 
@@ -185,7 +185,15 @@ class Field:
         if self.standby:
             self.standby.command("REPLICAOF", "127.0.0.1", self.primary.config["port"])
         self.fill(replicas)
+        if "foreign" in self.needs:
+            self.build_foreign()
         self.start_daemons(replicas)
+
+    def build_foreign(self):
+        """Another primary with data of its own, and its proxy."""
+        server = self.bed.server("foreign", self.plan.primary)
+        data.fill_plain(server, 700, prefix="foreign:")
+        self.foreign = self.bed.proxy(server, name="foreign-proxy", listen=("shm",))
 
     def fill(self, replicas):
         if self.plan.fill:
@@ -242,12 +250,15 @@ class Field:
         with self.lock:
             return self.primary_marks, side.marks
 
-    def blind(self, seconds, side=None, samples_only=False):
-        """A documented window: claims of warm that are begun before its end are not checked."""
+    def blind(self, seconds, side=None, state_only=False):
+        """
+        A documented window: claims that are begun before its end do not count. state_only: a barrier
+        (`wait warm`) has no such window, only the state that an agent shows.
+        """
         until = time.monotonic() + seconds * SLOW
         for one in [side] if side else self.sides:
-            one.samples_blind_until = max(one.samples_blind_until, until)
-            if not samples_only:
+            one.state_blind_until = max(one.state_blind_until, until)
+            if not state_only:
                 one.blind_until = max(one.blind_until, until)
 
     def processes(self):

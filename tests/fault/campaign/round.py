@@ -53,7 +53,7 @@ class Round:
         field, plan = self.field, self.plan
         options = {"short_ttls": plan.short_ttls, "silent": plan.silent, "wild": plan.swaps}
         if plan.swaps:
-            field.blind(3600, samples_only=True)
+            field.blind(3600, state_only=True)
         load = FaultLoad(field.front, field.primary, f"load {plan.seed}", plan.pace, **options).start()
         witness = Witness(field, load, random.Random(f"witness {plan.seed}")).start()
         field.begin_faults()
@@ -143,9 +143,9 @@ class Round:
 
     def judge_equality(self, side):
         """The barrier has just returned, and nobody writes any more."""
-        primary, silent = self.field.primary, self.plan.silent or self.plan.swaps
-        differences = equality.found(primary, side.replica, silent)
-        within_window = (self.plan.swaps or time.monotonic() < side.samples_blind_until)
+        primary = self.field.primary
+        differences = equality.found(primary, side.replica, silent=False)
+        within_window = time.monotonic() < side.blind_until
         if differences and not within_window:
             self.fail("wrong_warm", f"{side.agent.name} said warm at the end: "
                       + equality.explain(differences))

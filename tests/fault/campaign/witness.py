@@ -20,6 +20,7 @@ from .load import WITNESS_DATABASE
 
 WAIT_SECONDS = 1    # that a claim is waited for, before other things are looked at
 QUIET_SECONDS = 1.2 # of one sample
+BY_BARRIER, BY_STATE = "barrier", "state"
 EVERY = 5           # barriers between two samples
 GRAVES = 400        # deleted keys that are remembered
 
@@ -74,12 +75,11 @@ class Witness:
                 pass # a server that is down at the moment
             self.stopped.wait(0.02)
 
-    def checked(self, side, marks, samples):
+    def checked(self, side, marks, by_state=False):
         """Whether a claim that was begun with these marks counts."""
         if self.field.marks(side) != marks:
             return False
-        until = side.samples_blind_until if samples else side.blind_until
-        return time.monotonic() >= until
+        return time.monotonic() >= (side.state_blind_until if by_state else side.blind_until)
 
     def write(self):
         """The counter, a key to stay, and one that was there and goes for good; their names."""
@@ -119,7 +119,7 @@ class Witness:
             names = list(self.graves)
             risen = [name for name, value in zip(names, client.mget(names) if names else ()) if value]
             alive = client.get(f"alive:{number % 50}")
-        if blind or not self.checked(side, marks, samples=False):
+        if blind or not self.checked(side, marks):
             self.counts["barriers_disturbed"] += 1
             return
         self.counts["barriers"] += 1
@@ -146,28 +146,31 @@ class Witness:
         try:
             since = time.monotonic()
             marks = self.field.marks(side)
-            blind = since < side.samples_blind_until
-            if not self.claim(side, since):
+            claim = self.claim(side, since)
+            if not claim:
                 return
-            differences = equality.found(self.field.primary, side.replica, self.field.plan.silent)
-            if blind or not self.checked(side, marks, samples=True):
+            by_state = claim == BY_STATE # which may not know yet of commands that raise no event
+            blind = since < (side.state_blind_until if by_state else side.blind_until)
+            differences = equality.found(self.field.primary, side.replica,
+                                         by_state and self.field.plan.silent)
+            if blind or not self.checked(side, marks, by_state):
                 self.counts["claims_disturbed"] += 1
                 return
             self.counts["claims"] += 1
             if differences:
-                raise Finding("wrong_warm", f"{side.agent.name} said warm, and the writers rest: "
-                              + equality.explain(differences))
+                raise Finding("wrong_warm", f"{side.agent.name} said warm by its {claim}, and the "
+                              "writers rest: " + equality.explain(differences))
         finally:
             self.load.resume()
 
     def claim(self, side, since):
         """A barrier that returns, or a state that has been warm for longer than it may lag."""
         if side.agent.ctl("wait", "warm", "--timeout", WAIT_SECONDS).returncode == 0:
-            return True
+            return BY_BARRIER
         lag_s = self.field.plan.agent["warm.lag_ms"] / 1000
         end = since + QUIET_SECONDS
         while time.monotonic() < end:
             if seen_warm(side.agent, since, lag_s):
-                return True
+                return BY_STATE
             time.sleep(0.05)
-        return False
+        return None

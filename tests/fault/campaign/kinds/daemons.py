@@ -162,6 +162,33 @@ def agent_retarget(field, fault, chance):
     yield from call(field, agent, "retarget", proxy=agent.settings["proxy"])
 
 
+def is_warm(daemon):
+    """Until it is; its data are its own primary's then."""
+    for _ in range(int(GONE_SECONDS / TICK)):
+        if (daemon.try_status() or {}).get("state") == "warm":
+            return
+        yield TICK
+    raise NotInjected(f"{daemon.name} does not become warm")
+
+
+@kind(needs=("foreign",))
+def agent_misdirected(field, fault, chance):
+    """
+    By mistake it is told to follow the proxy of another primary, for a while. A server that holds data
+    of the right one must keep them; an empty one could be claimed, so the server is left alone.
+    """
+    side = side_of(field, chance)
+    yield from field.take(side.replica)
+    yield from is_warm(side.agent)
+    yield from call(field, side.agent, "retarget", proxy=field.foreign.listen["shm"])
+    yield fault.lasts
+    for _ in range(20): # one that was started again meanwhile follows its own proxy
+        with contextlib.suppress(NotInjected):
+            yield from call(field, side.agent, "retarget", proxy=side.agent.settings["proxy"])
+            break
+    field.give(side.replica)
+
+
 @kind()
 def agent_disconnected(field, fault, chance):
     for entry in (yield from call(field, field.proxy, "agents.list")):

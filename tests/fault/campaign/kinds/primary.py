@@ -163,10 +163,10 @@ def primary_flushall(field, fault, chance):
 
 @kind()
 def primary_swapdb(field, fault, chance):
-    field.blind(SILENT_SECONDS, samples_only=True)
+    field.blind(SILENT_SECONDS, state_only=True)
     for _ in range(chance.choice((1, 1, 2))):
         yield from field.ask(field.primary, "SWAPDB", *chance.sample(DATABASES, 2))
-        field.blind(SILENT_SECONDS, samples_only=True)
+        field.blind(SILENT_SECONDS, state_only=True)
         yield fault.lasts / 4
 
 
