@@ -83,6 +83,8 @@ struct kw_feed_handlers {
 	void (*turn_wanted)(void *arg);
 	/* A question: add the databases of which the table holds keys. */
 	void (*held)(void *arg, struct kw_databases *databases);
+	/* A question: are keys known to be missing on the server, and nothing explains why? */
+	bool (*lacks)(void *arg);
 	void *arg;
 };
 

@@ -308,6 +308,13 @@ static void feed_asks_held(void *arg, struct kw_databases *databases)
 	kw_store_held(&source->store, databases);
 }
 
+static bool feed_asks_lacks(void *arg)
+{
+	const struct kw_source *source = arg;
+
+	return kw_sweep_is_held(&source->sweep);
+}
+
 /* The loop turn. */
 
 static uint64_t earliest(uint64_t a, uint64_t b)
@@ -417,7 +424,7 @@ static void make_feed(struct kw_source *source, uv_loop_t *loop, uint64_t seed)
 {
 	const struct kw_feed_handlers handlers = {feed_ready, feed_dirty, feed_flushed, doubt,
 		feed_passed, feed_examined, feed_lost, feed_stopped, feed_wants_turn,
-		feed_asks_held, source};
+		feed_asks_held, feed_asks_lacks, source};
 	struct kw_feed_options options = {
 		.loop = loop,
 		.data = &source->link.data,
