@@ -2,9 +2,21 @@
 
 #include <assert.h>
 
-void kw_cooldown_note(struct kw_cooldown *cooldown, uint64_t hash, uint64_t bytes, uint64_t now_us)
+uint64_t kw_cooldown_rest_us(uint64_t bytes, uint64_t dump_us, double share)
 {
-	uint64_t until_us = now_us + bytes / KW_COOLDOWN_BYTES_PER_US;
+	uint64_t size_us = bytes / KW_COOLDOWN_BYTES_PER_US, share_us;
+	double rest_us;
+
+	assert(share > 0);
+	rest_us = share < 1 ? (double)dump_us * (1 - share) / share : 0;
+	share_us = rest_us < (double)KW_COOLDOWN_MOST_US ? (uint64_t)rest_us : KW_COOLDOWN_MOST_US;
+	return share_us > size_us ? share_us : size_us;
+}
+
+void kw_cooldown_note(struct kw_cooldown *cooldown, uint64_t hash, uint64_t bytes, uint64_t rest_us,
+	uint64_t now_us)
+{
+	uint64_t until_us = now_us + rest_us;
 	int best = 0;
 
 	if (bytes <= KW_COOLDOWN_FROM_BYTES)
@@ -21,7 +33,7 @@ void kw_cooldown_note(struct kw_cooldown *cooldown, uint64_t hash, uint64_t byte
 	}
 	cooldown->places[hash % KW_COOLDOWN_SETS][best].hash = hash;
 	cooldown->places[hash % KW_COOLDOWN_SETS][best].until_us = until_us;
-	assert(until_us > now_us);
+	assert(until_us >= now_us);
 	if (until_us > cooldown->longest_us)
 		cooldown->longest_us = until_us;
 }

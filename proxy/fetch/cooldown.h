@@ -1,6 +1,8 @@
 /*
- * Cooldown of large keys: after a value of S bytes was fetched, it is not fetched again until the
- * primary had S / 50 bytes-per-µs of time for others (64 MiB: 1.3 s, 1 MiB: 20 ms). Pure.
+ * Cooldown of large keys: after a value of S bytes was fetched, it is not fetched again for
+ * S / 50 bytes-per-µs (64 MiB: 1.3 s, 1 MiB: 20 ms), nor until its DUMPs take no more than the
+ * share of the primary's time. The server does nothing else during a DUMP: one of 60 ms is a stall
+ * of 60 ms for everyone, whether the primary is saturated or not. Pure.
  *
  * A table of fixed size: 4 places for each of 1024 sets; the shortest cooldown makes way. A key
  * that is forgotten, or shares its hash with another, is fetched too early or too late once, which
@@ -24,8 +26,15 @@ struct kw_cooldown {
 	uint64_t longest_us; /* no cooldown ends later: the common case asks no more than this */
 };
 
-/* A value of so many bytes was fetched. */
-void kw_cooldown_note(struct kw_cooldown *cooldown, uint64_t hash, uint64_t bytes, uint64_t now_us);
+/* Longer than this no key waits for its DUMP's time, however long that seemed. */
+#define KW_COOLDOWN_MOST_US UINT64_C(30000000)
+
+/* How long to rest after a value of so many bytes, whose DUMP took so long. share: 0 to 1. */
+uint64_t kw_cooldown_rest_us(uint64_t bytes, uint64_t dump_us, double share);
+
+/* A value of so many bytes was fetched: it rests so long. */
+void kw_cooldown_note(struct kw_cooldown *cooldown, uint64_t hash, uint64_t bytes, uint64_t rest_us,
+	uint64_t now_us);
 
 /* Until when the key must not be fetched; 0: it may be. */
 uint64_t kw_cooldown_until(const struct kw_cooldown *cooldown, uint64_t hash, uint64_t now_us);

@@ -70,6 +70,9 @@ struct kw_fetch {
 	uint32_t probe_left; /* fetches to be answered until it is its turn */
 	uint32_t probe_ahead;
 	struct kw_cooldown cooldown;
+	uint64_t busy_us;     /* since then at least one fetch was in flight */
+	uint64_t answered_us; /* the last turn in which one was answered */
+	uint64_t answered;    /* stats.fetches, then */
 	struct kw_fetch_stats stats;
 	struct batch batch;
 };
@@ -190,6 +193,22 @@ static bool verified(struct kw_fetch *fetch, struct kw_slice payload)
 	return true;
 }
 
+/*
+ * The server works on one fetch after the other, so the time of this one began when the one before
+ * was answered, or when it was asked for. Waiting for other clients counts, too: the key then rests
+ * for longer than it must.
+ */
+static void let_rest(struct kw_fetch *fetch, const struct kw_dirty_entry *entry, uint64_t bytes)
+{
+	uint64_t now_us = kw_clock_us();
+	uint64_t begun_us =
+		fetch->busy_us > fetch->answered_us ? fetch->busy_us : fetch->answered_us;
+	uint64_t rest_us = kw_cooldown_rest_us(bytes, now_us > begun_us ? now_us - begun_us : 0,
+		fetch->pace ? fetch->pace->share : 1);
+
+	kw_cooldown_note(&fetch->cooldown, entry->key.hash, bytes, rest_us, now_us);
+}
+
 static void learn_size(struct kw_fetch *fetch, const struct kw_dirty_entry *entry, uint64_t bytes)
 {
 	fetch->stats.fetches++;
@@ -200,7 +219,7 @@ static void learn_size(struct kw_fetch *fetch, const struct kw_dirty_entry *entr
 	else
 		fetch->estimate -= (fetch->estimate - bytes) / ESTIMATE_SHARE;
 	if (bytes > KW_COOLDOWN_FROM_BYTES)
-		kw_cooldown_note(&fetch->cooldown, entry->key.hash, bytes, kw_clock_us());
+		let_rest(fetch, entry, bytes);
 }
 
 /* Absolute expiry of what PTTL said; the table's own number if it is within the jitter. */
@@ -486,6 +505,8 @@ static void ask(struct kw_fetch *fetch, struct kw_dirty_entry *entry, enum kw_fe
 
 	assert(fetch->count < fetch->window && entry->state == KW_DIRTY_FLYING);
 	kw_data_select(fetch->data, entry->key.database);
+	if (fetch->count == 0)
+		fetch->busy_us = kw_clock_us();
 	*flight_at(fetch, fetch->count++) = (struct flight){.entry = entry,
 		.expires_ms = expiry ? EXPIRY_UNKNOWN : EXPIRY_NONE,
 		.company = company_of(entry, mark)};
@@ -527,6 +548,10 @@ void kw_fetch_set_databases(struct kw_fetch *fetch, uint32_t databases)
 void kw_fetch_pump(struct kw_fetch *fetch, uint64_t now_us)
 {
 	kw_fetch_settle(fetch);
+	if (fetch->stats.fetches != fetch->answered) {
+		fetch->answered = fetch->stats.fetches;
+		fetch->answered_us = now_us;
+	}
 	/* A key asked for on a connection that is gone would be taken for the one that broke it. */
 	if (kw_data_is_broken(fetch->data) || kw_redis_lost(fetch->data->redis))
 		return;

@@ -179,20 +179,40 @@ static void a_slow_bucket_still_lets_one_through(void **state)
 	assert_true(kw_bucket_allows(&bucket, 1000000));
 }
 
+static void a_large_key_rests_in_proportion_to_the_time_of_its_dump(void **state)
+{
+	static const struct {
+		uint64_t bytes, dump_us;
+		double share;
+		uint64_t rest_us;
+	} cases[] = {
+		{64 << 20, 0, 0.5, (64 << 20) / 50}, /* by its size */
+		{12 << 20, 60000, 0.5, (12 << 20) / 50},
+		{12 << 20, 60000, 0.125, 420000}, /* 60 of 480 ms */
+		{12 << 20, 60000, 1, (12 << 20) / 50},
+		{12 << 20, UINT64_MAX, 0.001, KW_COOLDOWN_MOST_US},
+	};
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+		assert_int_equal(
+			kw_cooldown_rest_us(cases[i].bytes, cases[i].dump_us, cases[i].share),
+			cases[i].rest_us);
+}
+
 static void large_keys_rest_in_proportion(void **state)
 {
 	static struct kw_cooldown cooldown;
 
-	kw_cooldown_note(&cooldown, 1, 64 << 20, 1000);
-	kw_cooldown_note(&cooldown, 2, 1 << 20, 1000);
-	kw_cooldown_note(&cooldown, 3, 1000, 1000);
+	kw_cooldown_note(&cooldown, 1, 64 << 20, (64 << 20) / 50, 1000);
+	kw_cooldown_note(&cooldown, 2, 1 << 20, (1 << 20) / 50, 1000);
+	kw_cooldown_note(&cooldown, 3, 1000, 20, 1000);
 	assert_int_equal(kw_cooldown_until(&cooldown, 1, 1000), 1000 + (64 << 20) / 50);
 	assert_int_equal(kw_cooldown_until(&cooldown, 2, 1000), 1000 + (1 << 20) / 50);
 	assert_int_equal(kw_cooldown_until(&cooldown, 3, 1000), 0);
 	assert_int_equal(kw_cooldown_until(&cooldown, 2, 30000), 0);
 	assert_int_equal(kw_cooldown_until(&cooldown, 1, 5000000), 0);
 	for (uint64_t i = 0; i < 100000; i++) /* bounded: no more than it has places */
-		kw_cooldown_note(&cooldown, i * 7919, 1 << 20, 1000 + i);
+		kw_cooldown_note(&cooldown, i * 7919, 1 << 20, (1 << 20) / 50, 1000 + i);
 }
 
 static void canaries_prove_that_a_database_was_spared(void **state)
@@ -277,6 +297,7 @@ int main(void)
 		cmocka_unit_test(a_bucket_in_debt_says_when_it_is_paid),
 		cmocka_unit_test(a_bucket_without_a_rate_never_stops),
 		cmocka_unit_test(a_slow_bucket_still_lets_one_through),
+		cmocka_unit_test(a_large_key_rests_in_proportion_to_the_time_of_its_dump),
 		cmocka_unit_test(large_keys_rest_in_proportion),
 		cmocka_unit_test(canaries_prove_that_a_database_was_spared),
 	};
