@@ -207,7 +207,7 @@ def test_replica_saved_in_the_middle_of_a_bootstrap_and_killed(bed):
 
 def test_proxy_killed_while_keys_were_deleted(bed):
     """Deletes nobody saw: the new table does not hold the keys, the replica must lose them."""
-    pair = bed.pair()
+    pair = bed.pair(agent={"apply__max_prune": 1})
     data.fill_plain(pair.primary, 20_000)
     pair.settle()
     pair.proxy.kill()
@@ -222,7 +222,8 @@ def test_proxy_killed_while_keys_were_deleted(bed):
 
 def test_agent_away_while_keys_were_deleted_and_the_table_cleaned(bed):
     """Longer away than tombstones are kept for: the cursor lapses, the replica is mended."""
-    pair = bed.pair(proxy={"table__segment_bytes": "64KiB", "table__tombstone_seconds": 1})
+    pair = bed.pair(proxy={"table__segment_bytes": "64KiB", "table__tombstone_seconds": 1},
+                    agent={"apply__max_prune": 1})
     data.fill_plain(pair.primary, 20_000)
     pair.settle()
     pair.agent.kill()
