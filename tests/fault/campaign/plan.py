@@ -141,9 +141,12 @@ def draw(seed, options, table):
     faults = draw_faults(chance, seed, kinds, SECONDS)
     if any(fault.kind == "replica-written" for fault in faults): # perhaps before the agent's claim
         agent["apply.consent"] = True
+    fill = chance.choice((0, 300, 2000, 5000))
+    if any(fault.kind == "primary-kill-empty" for fault in faults): # enough for the brake
+        fill = 5000
     return Plan(
         seed=seed, mode=mode, carriers=carriers, primary=primary, replica=replica, seconds=SECONDS,
-        pace=chance.choice((500, 2000, 6000)), fill=chance.choice((0, 300, 2000, 5000)),
+        pace=chance.choice((500, 2000, 6000)), fill=fill,
         theirs=theirs, silent=chance.random() < 0.3, swaps=chance.random() < 0.2,
         short_ttls=chance.random() < 0.6, drags=draw_drags(chance),
         proxy=proxy, agent=agent, primary_config=draw_config(chance), replica_config=draw_config(chance),

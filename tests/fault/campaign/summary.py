@@ -4,6 +4,8 @@ import json
 import sys
 import time
 
+SLOW_SECONDS = 25 # rounds that take longer are counted: what they wait for is worth a look
+
 
 class Summary:
     def __init__(self):
@@ -14,6 +16,7 @@ class Summary:
             collections.Counter() for _ in range(6))
         self.approvals = 0
         self.seconds = []
+        self.slow = 0
 
     def add(self, report):
         self.seeds += 1
@@ -24,6 +27,7 @@ class Summary:
         self.counts.update(report["counts"])
         self.approvals += report["approvals"]
         self.seconds.append(report["seconds"])
+        self.slow += report["seconds"] > SLOW_SECONDS
         self.sorts.update(sort for sort, _ in report["failures"])
         if report["failures"]:
             self.failed.append(report)
@@ -55,7 +59,7 @@ class Summary:
             "resurrected": self.counts["resurrected"] + self.sorts["resurrected"],
             "mass_deletions": self.sorts["mass_deletion"],
             "brakes_checked": self.counts["brakes_checked"],
-            "approvals": self.approvals,
+            "approvals": self.approvals, "slow": self.slow, "slowest_s": max(self.seconds, default=0),
             "seconds": round(time.monotonic() - self.begun, 1),
         }
 

@@ -8,6 +8,7 @@ import socket
 from . import SILENT_SECONDS, kind
 from ..field import TICK
 from ..load import DATABASES
+from ..plan import SECONDS
 
 LOOPS = 30_000_000 # of a script in a second, more or less
 BURST = 5000 # keys whose events overrun an output buffer
@@ -107,6 +108,11 @@ def primary_kill_older(field, fault, chance):
 
 @kind(holds=True)
 def primary_kill_empty(field, fault, chance):
+    """Mostly when the replicas have its data: the brake must keep them."""
+    for _ in range(chance.choice((0, int(SECONDS / TICK)))):
+        if all(side.was_warm for side in field.sides):
+            break
+        yield TICK
     field.count_fill()
     yield from killed(field, field.primary, chance, field.mark_primary, None, keep_data=False)
 
