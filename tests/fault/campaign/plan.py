@@ -139,7 +139,7 @@ def draw(seed, options, table):
     if not kinds:
         raise ValueError("none of these faults fits this mode and these carriers")
     faults = draw_faults(chance, seed, kinds, SECONDS)
-    if any(fault.kind == "replica-written" for fault in faults): # perhaps before the agent's claim
+    if any(fault.kind.startswith("replica-written") for fault in faults): # perhaps before the claim
         agent["apply.consent"] = True
     fill = chance.choice((0, 300, 2000, 5000))
     if any(fault.kind == "primary-kill-empty" for fault in faults): # enough for the brake

@@ -106,8 +106,7 @@ class Round:
 
     def apply_remedies(self, side):
         """What the documents ask of the operator after such faults, and only after those."""
-        audited = self.plan.agent["apply.audit_keys_per_second"]
-        if any(REMEDIES[self.table[fault.kind].remedy](audited) for fault in self.plan.faults):
+        if any(REMEDIES[self.table[fault.kind].remedy](self.plan) for fault in self.plan.faults):
             side.agent.ctl("resync")
 
     def wait_warm(self, side):

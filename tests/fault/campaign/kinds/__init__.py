@@ -17,13 +17,26 @@ LOOK = 1.0          # of the agent at its server, each second: a flush, eviction
 LOOKS = 2.0         # what two looks of either may take on a machine that is busy
 SILENT_SECONDS = 8.0 # SWAPDB and what else raises no event: "within some seconds"
 
-AUDIT_ROUND = 5000  # keys a second, with which a round takes as long as a fault
-# When a resync is needed, by the keys that the agent audits in a second.
+AUDIT_ROUND = 5000   # keys a second, with which a round takes as long as a fault
+# These clear the counts of the replica's server by which writes of other clients are found.
+HIDING = ("replica-kill-saved", "replica-kill-older", "replica-replaced-by-empty",
+          "replica-and-agent-killed", "replica-resetstat")
+
+
+def audited(plan):
+    return plan.agent["apply.audit_keys_per_second"]
+
+
+def hides_writes(plan):
+    return any(fault.kind in HIDING for fault in plan.faults)
+
+
+# Which kinds of faults make the operator resync afterwards.
 REMEDIES = {
-    "": lambda audited: False,
-    "resync": lambda audited: True,
-    "audit": lambda audited: audited < AUDIT_ROUND, # else the audit mends it in time
-    "clock": lambda audited: audited == 0,          # else the jump is seen, and a round follows
+    "": lambda plan: False,
+    "resync": lambda plan: True,
+    "written": lambda plan: hides_writes(plan) and audited(plan) < AUDIT_ROUND,
+    "clock": lambda plan: audited(plan) == 0, # else the jump is seen, and a round of the audit follows
 }
 
 

@@ -2,7 +2,7 @@
 import os
 import resource
 
-from . import LOOK, LOOKS, kind
+from . import LOOK, LOOKS, audited, kind
 from .replica import side_of
 from ..field import TICK
 
@@ -39,8 +39,8 @@ def clock_of_the_replica(field, fault, chance):
     """Forward, keys expire there that live on the primary. A jump is seen within a second."""
     side = side_of(field, chance)
     seconds = chance.choice(STEPS_S)
-    audited = field.plan.agent["apply.audit_keys_per_second"] > 0
-    field.blind(fault.lasts + LOOK + LOOKS if seconds < 0 or audited else 3600, side)
+    seen = seconds < 0 or audited(field.plan) > 0
+    field.blind(fault.lasts + LOOK + LOOKS if seen else 3600, side)
     field.mark_replica(side)
     yield from stepped(field, side.replica.name, seconds, fault.lasts)
     field.mark_replica(side)

@@ -1,13 +1,24 @@
 """Faults of the local server: its process, its data, other clients, its limits."""
-from . import LOOK, LOOKS, kind
+from . import LOOK, LOOKS, hides_writes, kind
 from .primary import (busied, cut_clients, killed, names_of, restart, slept, stopped)
+from ..field import TICK
 from ..load import DATABASES
 
+GONE_SECONDS = 5.0
 WRITABLE = ("commands", "hybrid")
 
 
 def side_of(field, chance):
     return chance.choice(field.sides)
+
+
+def gone(daemon):
+    """Asked to end in good order, and given some time for it."""
+    daemon.popen.terminate()
+    for _ in range(int(GONE_SECONDS / TICK)):
+        if not daemon.alive:
+            return
+        yield TICK
 
 
 def marker(field, side):
@@ -90,20 +101,44 @@ def replica_flushed(field, fault, chance):
     field.blind(LOOK + LOOKS, side)
 
 
-@kind(modes=WRITABLE, deletes=True, remedy="audit")
-def replica_written(field, fault, chance):
-    """Other clients write to the replica. The audit undoes that within a round."""
-    side = side_of(field, chance)
-    for number in range(chance.randint(1, 20)):
+def foreign_writes(field, side, chance, count):
+    """Commands of another client that change the replica's data."""
+    for number in range(count):
         words = chance.choice((("SET", f"s:{chance.randrange(60)}", "by another client"),
                                ("DEL", f"fill:{chance.randrange(2000)}"),
                                ("SET", f"foreign:{number}", 1),
                                ("PEXPIRE", f"z:{chance.randrange(60)}", 100)))
-        field.blind(3600, side)
+        # Found within a second, unless a restart or RESETSTAT clears the counts that tell.
+        field.blind(3600 if hides_writes(field.plan) else LOOK + LOOKS, side)
         field.mark_replica(side)
         yield from field.ask(side.replica, *words, db=chance.choice(DATABASES))
         field.mark_replica(side)
-        yield fault.lasts / 20
+        yield 0
+
+
+@kind(modes=WRITABLE, deletes=True, remedy="written")
+def replica_written(field, fault, chance):
+    """Other clients write to the replica. The agent finds that, and undoes it."""
+    side = side_of(field, chance)
+    for _ in range(4):
+        yield from foreign_writes(field, side, chance, chance.randint(1, 5))
+        yield fault.lasts / 4
+    yield from foreign_writes(field, side, chance, 1)
+
+
+@kind(modes=WRITABLE, deletes=True, remedy="written")
+def replica_written_without_agent(field, fault, chance):
+    """The agent ends, other clients write, and it starts again: it must not go on as if nothing was."""
+    side = side_of(field, chance)
+    yield from field.take(side.agent)
+    field.may_be_dead.add(side.agent)
+    if chance.random() < 0.5:
+        yield from gone(side.agent)
+    side.agent.kill()
+    yield from foreign_writes(field, side, chance, chance.randint(1, 10))
+    yield fault.lasts / 2
+    field.start_again(side.agent)
+    field.give(side.agent)
 
 
 @kind()
