@@ -1,0 +1,83 @@
+/*
+ * The answers of single commands, by the kind of the value. Each writes one reply as the server
+ * would (its source: t_string.c, bitops.c, expire.c, …). A value that cannot be taken apart is
+ * answered with -TRYAGAIN: it was verified by its checksum, so this is a form we do not know.
+ *
+ * Pure; used by command.c only.
+ */
+#ifndef KW_AGENT_GATEWAY_ANSWERS_H
+#define KW_AGENT_GATEWAY_ANSWERS_H
+
+#include "command.h"
+
+/* answers_any.c */
+void kw_answer_dump(const struct kw_ask *ask);
+void kw_answer_exists(const struct kw_ask *ask);
+void kw_answer_expiretime(const struct kw_ask *ask);
+void kw_answer_pexpiretime(const struct kw_ask *ask);
+void kw_answer_ttl(const struct kw_ask *ask);
+void kw_answer_pttl(const struct kw_ask *ask);
+void kw_answer_type(const struct kw_ask *ask);
+
+/* answers_string.c */
+void kw_answer_get(const struct kw_ask *ask);
+void kw_answer_strlen(const struct kw_ask *ask);
+void kw_answer_getrange(const struct kw_ask *ask);
+void kw_answer_getbit(const struct kw_ask *ask);
+void kw_answer_bitcount(const struct kw_ask *ask);
+
+/* answers_hash.c */
+void kw_answer_hexists(const struct kw_ask *ask);
+void kw_answer_hexpiretime(const struct kw_ask *ask);
+void kw_answer_hget(const struct kw_ask *ask);
+void kw_answer_hgetall(const struct kw_ask *ask);
+void kw_answer_hkeys(const struct kw_ask *ask);
+void kw_answer_hlen(const struct kw_ask *ask);
+void kw_answer_hmget(const struct kw_ask *ask);
+void kw_answer_hpexpiretime(const struct kw_ask *ask);
+void kw_answer_hpttl(const struct kw_ask *ask);
+void kw_answer_hscan(const struct kw_ask *ask);
+void kw_answer_hstrlen(const struct kw_ask *ask);
+void kw_answer_httl(const struct kw_ask *ask);
+void kw_answer_hvals(const struct kw_ask *ask);
+
+/* answers_set.c */
+void kw_answer_sismember(const struct kw_ask *ask);
+void kw_answer_size(const struct kw_ask *ask);
+void kw_answer_smembers(const struct kw_ask *ask);
+void kw_answer_smismember(const struct kw_ask *ask);
+void kw_answer_sscan(const struct kw_ask *ask);
+
+/* answers_list.c */
+void kw_answer_lindex(const struct kw_ask *ask);
+void kw_answer_lpos(const struct kw_ask *ask);
+void kw_answer_lrange(const struct kw_ask *ask);
+
+/* answers_zset.c */
+void kw_answer_zcount(const struct kw_ask *ask);
+void kw_answer_zlexcount(const struct kw_ask *ask);
+void kw_answer_zmscore(const struct kw_ask *ask);
+void kw_answer_zrange(const struct kw_ask *ask);
+void kw_answer_zrangebylex(const struct kw_ask *ask);
+void kw_answer_zrangebyscore(const struct kw_ask *ask);
+void kw_answer_zrank(const struct kw_ask *ask);
+void kw_answer_zrevrange(const struct kw_ask *ask);
+void kw_answer_zrevrangebylex(const struct kw_ask *ask);
+void kw_answer_zrevrangebyscore(const struct kw_ask *ask);
+void kw_answer_zrevrank(const struct kw_ask *ask);
+void kw_answer_zscan(const struct kw_ask *ask);
+void kw_answer_zscore(const struct kw_ask *ask);
+
+/* The visit of the ask's value failed: say so. */
+void kw_answer_unreadable(const struct kw_ask *ask, const struct kw_error *error);
+
+/*
+ * A range of positions, both included and counted from the end if negative, within `count` of them.
+ * first > last: it is empty.
+ */
+void kw_answer_clamp(int64_t *first, int64_t *last, int64_t count);
+
+/* A word as a number, as the server takes it: decimal, no blanks, no plus. 0: it is none. */
+int kw_answer_number(struct kw_slice word, int64_t *number);
+
+#endif

@@ -1,0 +1,262 @@
+/* Answers about sorted sets. */
+#include "answers.h"
+#include "words.h"
+#include "zset.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NO_INTEGER "ERR value is not an integer or out of range"
+
+/* ---- the score of one member, or of several ---- */
+
+struct visiting {
+	const struct kw_ask *ask;
+	size_t first, count; /* the words that are wanted */
+	size_t at;           /* the one named last; count: none */
+	struct member_score {
+		bool there;
+		double score;
+	} * found;
+	size_t founds;
+};
+
+static enum kw_visit on_name(void *arg, struct kw_slice bytes)
+{
+	struct visiting *visiting = arg;
+
+	visiting->at = 0;
+	while (visiting->at < visiting->count &&
+		!kw_slice_equal(visiting->ask->words[visiting->first + visiting->at], bytes))
+		visiting->at++;
+	return KW_VISIT_ON;
+}
+
+static enum kw_visit on_score(void *arg, double score)
+{
+	struct visiting *visiting = arg;
+	const struct kw_slice *wanted = visiting->ask->words + visiting->first;
+
+	if (visiting->at == visiting->count)
+		return KW_VISIT_ON;
+	/* A request can name a member more than once. */
+	for (size_t i = visiting->at; i < visiting->count; i++)
+		if (kw_slice_equal(wanted[i], wanted[visiting->at])) {
+			visiting->found[i] = (struct member_score){true, score};
+			visiting->founds++;
+		}
+	return visiting->founds == visiting->count ? KW_VISIT_STOP : KW_VISIT_ON;
+}
+
+static bool find_scores(struct visiting *visiting)
+{
+	const struct kw_visitor visitor = {.name = on_name, .score = on_score, .arg = visiting};
+	struct kw_error error;
+
+	visiting->found = kw_zalloc(visiting->count * sizeof *visiting->found);
+	if (kw_ask_is_missing(visiting->ask) ||
+		!kw_payload_visit(visiting->ask->payload, &visitor, &error))
+		return true;
+	kw_answer_unreadable(visiting->ask, &error);
+	return false;
+}
+
+static void say_score(const struct kw_ask *ask, const struct member_score *found)
+{
+	if (found->there)
+		kw_reply_double(ask->to, found->score);
+	else
+		kw_reply_nil(ask->to);
+}
+
+void kw_answer_zscore(const struct kw_ask *ask)
+{
+	struct visiting visiting = {.ask = ask, .first = 2, .count = 1};
+
+	if (find_scores(&visiting))
+		say_score(ask, visiting.found);
+	free(visiting.found);
+}
+
+void kw_answer_zmscore(const struct kw_ask *ask)
+{
+	struct visiting visiting = {.ask = ask, .first = 2, .count = ask->count - 2};
+
+	if (find_scores(&visiting)) {
+		kw_reply_array(ask->to, visiting.count);
+		for (size_t i = 0; i < visiting.count; i++)
+			say_score(ask, &visiting.found[i]);
+	}
+	free(visiting.found);
+}
+
+/* ---- ranks ---- */
+
+static void answer_rank(const struct kw_ask *ask, bool reversed)
+{
+	bool with_score = ask->count == 4 && kw_word_is(ask->words[3], "withscore");
+	struct kw_zset zset = {0};
+	size_t at;
+
+	if (ask->count > 4 || (ask->count == 4 && !with_score)) {
+		kw_reply_error(ask->to, "ERR syntax error");
+		return;
+	}
+	if (!kw_zset_read(&zset, ask))
+		return;
+	for (at = 0; at < zset.count; at++)
+		if (kw_slice_equal(kw_zset_member(&zset, at), ask->words[2]))
+			break;
+	if (at == zset.count && with_score) {
+		kw_reply_nil_array(ask->to);
+	} else if (at == zset.count) {
+		kw_reply_nil(ask->to);
+	} else {
+		if (with_score)
+			kw_reply_array(ask->to, 2);
+		kw_reply_integer(ask->to, (int64_t)(reversed ? zset.count - 1 - at : at));
+		if (with_score)
+			kw_reply_double(ask->to, zset.entries[at].score);
+	}
+	kw_zset_close(&zset);
+}
+
+void kw_answer_zrank(const struct kw_ask *ask)
+{
+	answer_rank(ask, false);
+}
+
+void kw_answer_zrevrank(const struct kw_ask *ask)
+{
+	answer_rank(ask, true);
+}
+
+/* ---- counts ---- */
+
+static void answer_count(const struct kw_ask *ask, enum kw_zset_by by)
+{
+	struct kw_zset_range range = {.by = by, .count = -1};
+	struct kw_zset zset = {0};
+
+	if (!kw_zset_ends(&range, ask, ask->words[2], ask->words[3]) || !kw_zset_read(&zset, ask))
+		return;
+	kw_zset_select(&zset, &range);
+	kw_reply_integer(ask->to, (int64_t)(zset.last - zset.first));
+	kw_zset_close(&zset);
+}
+
+void kw_answer_zcount(const struct kw_ask *ask)
+{
+	answer_count(ask, KW_ZSET_BY_SCORE);
+}
+
+void kw_answer_zlexcount(const struct kw_ask *ask)
+{
+	answer_count(ask, KW_ZSET_BY_LEX);
+}
+
+/* ---- ranges ---- */
+
+static void answer_range(const struct kw_ask *ask, struct kw_zset_range *range,
+	struct kw_slice from, struct kw_slice to)
+{
+	bool pairs = range->with_scores && ask->to->version == KW_RESP_3;
+	size_t selected;
+	struct kw_zset zset = {0};
+
+	/* In reverse the larger end comes first, except where the ends are ranks. */
+	bool swapped = range->reversed && range->by != KW_ZSET_BY_RANK;
+
+	if (!kw_zset_ends(range, ask, swapped ? to : from, swapped ? from : to) ||
+		!kw_zset_read(&zset, ask))
+		return;
+	kw_zset_select(&zset, range);
+	selected = zset.last - zset.first;
+	kw_reply_array(ask->to, range->with_scores && !pairs ? 2 * selected : selected);
+	for (size_t i = 0; i < selected; i++) {
+		size_t at = range->reversed ? zset.last - 1 - i : zset.first + i;
+
+		if (pairs)
+			kw_reply_array(ask->to, 2);
+		kw_reply_bulk(ask->to, kw_zset_member(&zset, at));
+		if (range->with_scores)
+			kw_reply_double(ask->to, zset.entries[at].score);
+	}
+	kw_zset_close(&zset);
+}
+
+/* ZRANGE key start stop [BYSCORE|BYLEX] [REV] [LIMIT offset count] [WITHSCORES] */
+void kw_answer_zrange(const struct kw_ask *ask)
+{
+	struct kw_zset_range range = {.by = KW_ZSET_BY_RANK, .count = -1};
+
+	if (kw_zset_options(&range, ask, KW_ZSET_ANY))
+		answer_range(ask, &range, ask->words[2], ask->words[3]);
+}
+
+void kw_answer_zrevrange(const struct kw_ask *ask)
+{
+	struct kw_zset_range range = {.by = KW_ZSET_BY_RANK, .reversed = true, .count = -1};
+
+	if (kw_zset_options(&range, ask, KW_ZSET_SCORES))
+		answer_range(ask, &range, ask->words[2], ask->words[3]);
+}
+
+static void answer_range_by(const struct kw_ask *ask, enum kw_zset_by by, bool reversed)
+{
+	struct kw_zset_range range = {.by = by, .reversed = reversed, .count = -1};
+	unsigned options = by == KW_ZSET_BY_SCORE ? KW_ZSET_SCORES | KW_ZSET_LIMIT : KW_ZSET_LIMIT;
+
+	if (kw_zset_options(&range, ask, options))
+		answer_range(ask, &range, ask->words[2], ask->words[3]);
+}
+
+void kw_answer_zrangebyscore(const struct kw_ask *ask)
+{
+	answer_range_by(ask, KW_ZSET_BY_SCORE, false);
+}
+
+void kw_answer_zrevrangebyscore(const struct kw_ask *ask)
+{
+	answer_range_by(ask, KW_ZSET_BY_SCORE, true);
+}
+
+void kw_answer_zrangebylex(const struct kw_ask *ask)
+{
+	answer_range_by(ask, KW_ZSET_BY_LEX, false);
+}
+
+void kw_answer_zrevrangebylex(const struct kw_ask *ask)
+{
+	answer_range_by(ask, KW_ZSET_BY_LEX, true);
+}
+
+/* ---- scan ---- */
+
+void kw_answer_zscan(const struct kw_ask *ask)
+{
+	struct kw_scan_words scan;
+	struct kw_zset zset = {0};
+	size_t count = 0;
+
+	if (!kw_zset_read(&zset, ask))
+		return;
+	if (!kw_answer_scan(ask, &scan)) {
+		kw_zset_close(&zset);
+		return;
+	}
+	for (size_t i = 0; i < zset.count; i++)
+		count += !scan.pattern.data ||
+			 kw_word_matches(kw_zset_member(&zset, i), scan.pattern);
+	kw_reply_array(ask->to, 2 * count);
+	for (size_t i = 0; i < zset.count; i++) {
+		char text[KW_SCORE_TEXT];
+
+		if (scan.pattern.data && !kw_word_matches(kw_zset_member(&zset, i), scan.pattern))
+			continue;
+		kw_reply_bulk(ask->to, kw_zset_member(&zset, i));
+		kw_reply_bulk(ask->to,
+			kw_slice(text, kw_score_text(zset.entries[i].score, ask->to->style, text)));
+	}
+	kw_zset_close(&zset);
+}

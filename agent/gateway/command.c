@@ -1,0 +1,118 @@
+#include "command.h"
+
+#include "answers.h"
+
+#include <string.h>
+#include <strings.h>
+
+#define LAST (-1)
+
+/* In the order of their names: found by halves. */
+static const struct kw_command commands[] = {
+	/* name, arity, join, first key, last key, kind, answer */
+	{"bitcount", -2, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_STRING, kw_answer_bitcount},
+	{"dump", 2, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_UNKNOWN, kw_answer_dump},
+	{"exists", -2, KW_COMMAND_SUM, 1, LAST, KW_VALUE_UNKNOWN, kw_answer_exists},
+	{"expiretime", 2, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_UNKNOWN, kw_answer_expiretime},
+	{"get", 2, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_STRING, kw_answer_get},
+	{"getbit", 3, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_STRING, kw_answer_getbit},
+	{"getrange", 4, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_STRING, kw_answer_getrange},
+	{"hexists", 3, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_HASH, kw_answer_hexists},
+	{"hexpiretime", -5, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_HASH, kw_answer_hexpiretime},
+	{"hget", 3, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_HASH, kw_answer_hget},
+	{"hgetall", 2, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_HASH, kw_answer_hgetall},
+	{"hkeys", 2, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_HASH, kw_answer_hkeys},
+	{"hlen", 2, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_HASH, kw_answer_hlen},
+	{"hmget", -3, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_HASH, kw_answer_hmget},
+	{"hpexpiretime", -5, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_HASH, kw_answer_hpexpiretime},
+	{"hpttl", -5, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_HASH, kw_answer_hpttl},
+	{"hscan", -3, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_HASH, kw_answer_hscan},
+	{"hstrlen", 3, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_HASH, kw_answer_hstrlen},
+	{"httl", -5, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_HASH, kw_answer_httl},
+	{"hvals", 2, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_HASH, kw_answer_hvals},
+	{"lindex", 3, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_LIST, kw_answer_lindex},
+	{"llen", 2, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_LIST, kw_answer_size},
+	{"lpos", -3, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_LIST, kw_answer_lpos},
+	{"lrange", 4, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_LIST, kw_answer_lrange},
+	{"mget", -2, KW_COMMAND_EACH, 1, LAST, KW_VALUE_STRING, kw_answer_get},
+	{"pexpiretime", 2, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_UNKNOWN, kw_answer_pexpiretime},
+	{"pttl", 2, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_UNKNOWN, kw_answer_pttl},
+	{"scard", 2, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_SET, kw_answer_size},
+	{"sismember", 3, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_SET, kw_answer_sismember},
+	{"smembers", 2, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_SET, kw_answer_smembers},
+	{"smismember", -3, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_SET, kw_answer_smismember},
+	{"sscan", -3, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_SET, kw_answer_sscan},
+	{"strlen", 2, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_STRING, kw_answer_strlen},
+	{"substr", 4, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_STRING, kw_answer_getrange},
+	{"ttl", 2, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_UNKNOWN, kw_answer_ttl},
+	{"type", 2, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_UNKNOWN, kw_answer_type},
+	{"zcard", 2, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_ZSET, kw_answer_size},
+	{"zcount", 4, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_ZSET, kw_answer_zcount},
+	{"zlexcount", 4, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_ZSET, kw_answer_zlexcount},
+	{"zmscore", -3, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_ZSET, kw_answer_zmscore},
+	{"zrange", -4, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_ZSET, kw_answer_zrange},
+	{"zrangebylex", -4, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_ZSET, kw_answer_zrangebylex},
+	{"zrangebyscore", -4, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_ZSET, kw_answer_zrangebyscore},
+	{"zrank", -3, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_ZSET, kw_answer_zrank},
+	{"zrevrange", -4, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_ZSET, kw_answer_zrevrange},
+	{"zrevrangebylex", -4, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_ZSET, kw_answer_zrevrangebylex},
+	{"zrevrangebyscore", -4, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_ZSET, kw_answer_zrevrangebyscore},
+	{"zrevrank", -3, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_ZSET, kw_answer_zrevrank},
+	{"zscan", -3, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_ZSET, kw_answer_zscan},
+	{"zscore", 3, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_ZSET, kw_answer_zscore},
+};
+
+#define COMMANDS (sizeof commands / sizeof *commands)
+#define NAME_MAX_BYTES 32
+
+const struct kw_command *kw_command_find(struct kw_slice name)
+{
+	char text[NAME_MAX_BYTES];
+	size_t low = 0, high = COMMANDS;
+
+	if (name.length >= sizeof text)
+		return NULL;
+	memcpy(text, name.data, name.length);
+	text[name.length] = '\0';
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		int order = strcasecmp(text, commands[middle].name);
+
+		if (order == 0)
+			return &commands[middle];
+		if (order < 0)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return NULL;
+}
+
+int kw_command_fits(const struct kw_command *command, size_t words)
+{
+	if (command->arity > 0)
+		return words == (size_t)command->arity;
+	return words >= (size_t)-command->arity;
+}
+
+size_t kw_command_keys(const struct kw_command *command, size_t words)
+{
+	if (command->last_key > 0)
+		return (size_t)(command->last_key - command->first_key + 1);
+	return words - (size_t)-command->last_key - (size_t)command->first_key + 1;
+}
+
+void kw_command_answer(const struct kw_command *command, const struct kw_ask *ask)
+{
+	struct kw_ask begun = *ask;
+
+	begun.begun = kw_buffer_length(ask->to->out);
+	if (kw_ask_is_missing(ask) || command->kind == KW_VALUE_UNKNOWN ||
+		command->kind == ask->kind)
+		command->answer(&begun);
+	else if (command->join == KW_COMMAND_EACH)
+		kw_reply_nil(ask->to);
+	else
+		kw_reply_error(ask->to, "WRONGTYPE Operation against a key holding the wrong kind "
+					"of value");
+}

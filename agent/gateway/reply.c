@@ -1,0 +1,172 @@
+#include "reply.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LINE_MAX_BYTES 512
+
+void kw_reply_simple(const struct kw_reply_to *to, const char *text)
+{
+	kw_buffer_append(to->out, "+", 1);
+	kw_buffer_append(to->out, text, strlen(text));
+	kw_buffer_append(to->out, "\r\n", 2);
+}
+
+/* A sentence can quote what a client sent: no line end of it may end the reply. */
+static void flatten(char *text)
+{
+	for (; *text; text++)
+		if (*text == '\r' || *text == '\n')
+			*text = ' ';
+}
+
+void kw_reply_error(const struct kw_reply_to *to, const char *format, ...)
+{
+	char text[LINE_MAX_BYTES];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(text, sizeof text, format, arguments);
+	va_end(arguments);
+	flatten(text);
+	kw_buffer_append(to->out, "-", 1);
+	kw_buffer_append(to->out, text, strlen(text));
+	kw_buffer_append(to->out, "\r\n", 2);
+}
+
+/* A mark, a number, a line end. */
+static void headed(const struct kw_reply_to *to, char mark, int64_t number)
+{
+	char digits[24], *at = digits + sizeof digits;
+	uint64_t rest = number < 0 ? -(uint64_t)number : (uint64_t)number;
+
+	*--at = '\n';
+	*--at = '\r';
+	do {
+		*--at = (char)('0' + rest % 10);
+		rest /= 10;
+	} while (rest);
+	if (number < 0)
+		*--at = '-';
+	kw_buffer_append(to->out, &mark, 1);
+	kw_buffer_append(to->out, at, (size_t)(digits + sizeof digits - at));
+}
+
+void kw_reply_integer(const struct kw_reply_to *to, int64_t number)
+{
+	headed(to, ':', number);
+}
+
+void kw_reply_bulk(const struct kw_reply_to *to, struct kw_slice bytes)
+{
+	headed(to, '$', (int64_t)bytes.length);
+	kw_buffer_append(to->out, bytes.data, bytes.length);
+	kw_buffer_append(to->out, "\r\n", 2);
+}
+
+void kw_reply_nil(const struct kw_reply_to *to)
+{
+	if (to->version == KW_RESP_3)
+		kw_buffer_append(to->out, "_\r\n", 3);
+	else
+		kw_buffer_append(to->out, "$-1\r\n", 5);
+}
+
+void kw_reply_nil_array(const struct kw_reply_to *to)
+{
+	if (to->version == KW_RESP_3)
+		kw_buffer_append(to->out, "_\r\n", 3);
+	else
+		kw_buffer_append(to->out, "*-1\r\n", 5);
+}
+
+void kw_reply_array(const struct kw_reply_to *to, size_t count)
+{
+	headed(to, '*', (int64_t)count);
+}
+
+void kw_reply_set(const struct kw_reply_to *to, size_t count)
+{
+	headed(to, to->version == KW_RESP_3 ? '~' : '*', (int64_t)count);
+}
+
+void kw_reply_map(const struct kw_reply_to *to, size_t count)
+{
+	if (to->version == KW_RESP_3)
+		headed(to, '%', (int64_t)count);
+	else
+		headed(to, '*', (int64_t)(2 * count));
+}
+
+/* The fewest digits that say this number; the number is 0.DIGITS times ten to the power. */
+static int shortest(double positive, char digits[24], int *power)
+{
+	char text[40];
+	int count = 0;
+
+	for (int precision = 0; precision < 17; precision++) {
+		snprintf(text, sizeof text, "%.*e", precision, positive);
+		if (strtod(text, NULL) == positive)
+			break;
+	}
+	for (const char *at = text; *at != 'e'; at++)
+		if (*at != '.')
+			digits[count++] = *at;
+	*power = atoi(strchr(text, 'e') + 1) + 1;
+	while (count > 1 && digits[count - 1] == '0')
+		count--;
+	return count;
+}
+
+/* Without an exponent while few zeros have to be added; the servers' rule (util.c, fpconv). */
+static size_t shortest_text(double score, char text[KW_SCORE_TEXT])
+{
+	char digits[24];
+	int power, count = shortest(fabs(score), digits, &power), zeros = power - count;
+	const char *sign = score < 0 ? "-" : "";
+
+	if (zeros >= 0 && power - 1 < count + 7)
+		return (size_t)snprintf(
+			text, KW_SCORE_TEXT, "%s%.*s%.*s", sign, count, digits, zeros, "0000000");
+	if (zeros < 0 && (zeros > -7 || abs(power - 1) < 4)) {
+		if (power <= 0)
+			return (size_t)snprintf(text, KW_SCORE_TEXT, "%s0.%.*s%.*s", sign, -power,
+				"0000000", count, digits);
+		return (size_t)snprintf(text, KW_SCORE_TEXT, "%s%.*s.%.*s", sign, power, digits,
+			count - power, digits + power);
+	}
+	return (size_t)snprintf(text, KW_SCORE_TEXT, "%s%c%s%.*se%c%d", sign, digits[0],
+		count > 1 ? "." : "", count - 1, digits + 1, power - 1 < 0 ? '-' : '+',
+		abs(power - 1));
+}
+
+size_t kw_score_text(double score, enum kw_score_style style, char text[KW_SCORE_TEXT])
+{
+	if (isinf(score))
+		return (size_t)snprintf(text, KW_SCORE_TEXT, score > 0 ? "inf" : "-inf");
+	if (score == 0)
+		return (size_t)snprintf(text, KW_SCORE_TEXT, signbit(score) ? "-0" : "0");
+	if (fabs(score) < 9007199254740992.0 && score == (double)(int64_t)score)
+		return (size_t)snprintf(text, KW_SCORE_TEXT, "%" PRId64, (int64_t)score);
+	if (style == KW_SCORE_SHORTEST)
+		return shortest_text(score, text);
+	return (size_t)snprintf(text, KW_SCORE_TEXT, "%.17g", score);
+}
+
+void kw_reply_double(const struct kw_reply_to *to, double number)
+{
+	char text[KW_SCORE_TEXT];
+	size_t length = kw_score_text(number, to->style, text);
+
+	if (to->version != KW_RESP_3) {
+		kw_reply_bulk(to, kw_slice(text, length));
+		return;
+	}
+	kw_buffer_append(to->out, ",", 1);
+	kw_buffer_append(to->out, text, length);
+	kw_buffer_append(to->out, "\r\n", 2);
+}
