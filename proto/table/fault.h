@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 struct kw_fault_hook {
-	int rule; /* the reading rule that is left out, 1 to 5; 0: none */
+	int rule; /* the rule that is left out, 1 to 7; 0: none */
 	/*
 	 * NULL, or: a superseded record must be marked by this word. True: the hook does it later.
 	 */

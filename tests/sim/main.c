@@ -23,7 +23,7 @@ static int usage(const char *why)
 {
 	fprintf(stderr,
 		"kw-sim: %s\n"
-		"usage: kw-sim [--seed N] [--schedules N] [--broken 1..6] [--verbose]\n",
+		"usage: kw-sim [--seed N] [--schedules N] [--broken 1..7] [--verbose]\n",
 		why);
 	return 2;
 }
@@ -112,7 +112,7 @@ static int parse(int argc, char **argv, struct arguments *arguments)
 			break;
 		case 'b':
 			well = number(optarg, &arguments->broken) && arguments->broken >= 1 &&
-			       arguments->broken <= 6;
+			       arguments->broken <= 7;
 			break;
 		case 'v':
 			arguments->verbose = true;
