@@ -76,6 +76,7 @@ static void put_cursor(struct rdb *rdb, struct kw_buffer *out)
 	const struct kw_cursor_progress nothing_yet = {
 		.epoch = rdb->plan.epoch,
 		.bond = KW_BOND_LED,
+		.consented = rdb->plan.consented,
 	};
 	struct kw_local_cursor claim;
 	struct kw_buffer code = {0};

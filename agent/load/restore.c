@@ -24,7 +24,10 @@ static struct restore *of(struct kw_loader *loader)
 static void restore_prepare(
 	struct kw_loader *loader, const struct kw_load_plan *plan, kw_local_done_fn done, void *arg)
 {
-	const struct kw_cursor_progress nothing_yet = {.epoch = plan->epoch};
+	const struct kw_cursor_progress nothing_yet = {
+		.epoch = plan->epoch,
+		.consented = plan->consented,
+	};
 	struct kw_local *local = of(loader)->local;
 
 	if (local)

@@ -141,6 +141,8 @@ static void format_text(
 		add_history(cursor, text);
 	if (version >= TEXT_2)
 		add_lease(cursor, text);
+	if (version >= TEXT_2 && cursor->consented)
+		add(text, " consented=1");
 	/* Always there, and the last: a text that was cut off is no cursor. */
 	add(text, " quarantined=%" PRIu64, cursor->quarantined);
 }
@@ -212,6 +214,14 @@ static bool take_lease(const char **at, struct kw_local_cursor *found)
 	       kw_lease_owner_parse(kw_slice_text(owner), &found->lease);
 }
 
+static void take_consent(const char **at, struct kw_local_cursor *found)
+{
+	unsigned consented;
+	int length;
+
+	found->consented = take(at, &length, " consented=%1u%n", &consented, &length);
+}
+
 static bool take_fields(const char *text, enum text_version version, struct kw_local_cursor *found)
 {
 	const char *at = text + strlen(marks[version]);
@@ -231,6 +241,8 @@ static bool take_fields(const char *text, enum text_version version, struct kw_l
 		take_counts(&at, found);
 	if (version >= TEXT_2 && (!take_history(&at, found) || !take_lease(&at, found)))
 		return false;
+	if (version >= TEXT_2)
+		take_consent(&at, found);
 	return take(&at, &length, " quarantined=%20" SCNu64 "%n", &found->quarantined, &length);
 }
 

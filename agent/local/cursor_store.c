@@ -208,6 +208,7 @@ void kw_local_cursor_now(const struct kw_local *local, const struct kw_cursor_pr
 		.quarantined = progress->quarantined,
 		.evicted = local->facts.evicted,
 		.bond = progress->bond,
+		.consented = progress->consented,
 		.writes = {true, kw_local_writes_counted(local)},
 		.ended = {kw_local_has_ended(local), local->facts.writers.shared},
 		.lease = local->options.lease,

@@ -94,6 +94,12 @@ void kw_brake_consent(struct kw_brake *brake, uint64_t epoch)
 	brake->approval.most = UINT64_MAX;
 }
 
+bool kw_brake_has_consent(const struct kw_brake *brake, uint64_t epoch)
+{
+	return brake->approval.epoch != 0 && brake->approval.epoch == epoch &&
+	       brake->approval.most == UINT64_MAX;
+}
+
 void kw_brake_let_pass(struct kw_brake *brake, uint64_t epoch, uint64_t now_us)
 {
 	brake->pass.epoch = epoch;

@@ -95,6 +95,7 @@ void kw_brake_release(struct kw_brake *brake);
 void kw_brake_approve(struct kw_brake *brake);
 /* All deletions of this table's snapshot are approved: the operator consented to replace data. */
 void kw_brake_consent(struct kw_brake *brake, uint64_t epoch);
+bool kw_brake_has_consent(const struct kw_brake *brake, uint64_t epoch);
 /* Approval and pass were used, or the data are others. */
 void kw_brake_forget(struct kw_brake *brake);
 

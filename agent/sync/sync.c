@@ -146,6 +146,16 @@ static bool may_resume(const struct kw_sync *sync)
 	return doubt == KW_DOUBT_NONE;
 }
 
+/* What was agreed to before a snapshot that was not completed holds for the same snapshot. */
+static void recall_consent(struct kw_sync *sync)
+{
+	const struct kw_local_facts *facts = &sync->local->facts;
+
+	if (facts->cursor_kind == KW_CURSOR_OURS && facts->cursor.version == 0 &&
+		facts->cursor.consented)
+		kw_brake_consent(&sync->brake, facts->cursor.epoch);
+}
+
 void kw_sync_assessed(struct kw_sync *sync, bool continuous)
 {
 	const struct kw_local_facts *facts = &sync->local->facts;
@@ -158,6 +168,7 @@ void kw_sync_assessed(struct kw_sync *sync, bool continuous)
 								  : KW_SYNC_DATA_FOREIGN;
 		sync->counted_keys = KW_CLAIM_NOT_COUNTED;
 		kw_brake_forget(&sync->brake);
+		recall_consent(sync);
 		kw_local_set_history(sync->local,
 			facts->cursor_kind == KW_CURSOR_OURS ? &facts->cursor.history : &none);
 		sync->in.wait.retry_us = 0;

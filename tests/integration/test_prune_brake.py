@@ -321,3 +321,19 @@ def test_expired_keys_count_neither_as_kept_nor_as_deleted(bed):
     pair.proxy.restart()
     pair.agent.wait_warm(60)
     assert pair.agent.status()["holds"] == 0 and pair.replica.command("DBSIZE") == KEYS
+
+
+def test_consent_outlives_the_agent_that_it_was_given_to(bed):
+    """Killed between its first claim and the prune: the next start knows what was agreed to."""
+    replica = bed.server("replica")
+    data.fill_plain(replica, KEYS, prefix="others:")
+    replica.command("ACL", "SETUSER", "default", "-scan") # so it stays there
+    primary = bed.server("primary")
+    data.fill_plain(primary, 10)
+    agent = bed.agent(bed.proxy(primary), replica, apply__consent=True)
+    agent.wait_state("failed", reason="+scan")
+    agent.kill()
+    replica.command("ACL", "SETUSER", "default", "+scan")
+    agent.restart()
+    agent.wait_warm()
+    assert replica.command("DBSIZE") == 10
