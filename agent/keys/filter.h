@@ -35,6 +35,12 @@ static inline bool kw_filter_has_database(const struct kw_filter *filter, uint32
 	       (filter->databases[database / 64] >> (database % 64) & 1);
 }
 
+/* Is every key followed? */
+static inline bool kw_filter_is_everything(const struct kw_filter *filter)
+{
+	return !filter->databases && filter->prefix_count == 0;
+}
+
 /* The key alone: does it carry one of the prefixes? */
 bool kw_filter_has_key(const struct kw_filter *filter, struct kw_slice key);
 

@@ -10,9 +10,10 @@ struct kw_debt_counts kw_sync_counts(const struct kw_sync *sync)
 {
 	const struct kw_local_facts *facts = &sync->local->facts;
 
+	/* With a filter, others may write other keys, and the counts do not tell which keys. */
 	return (struct kw_debt_counts){
 		.evicted = facts->evicted,
-		.foreign = facts->writers.foreign,
+		.foreign = kw_filter_is_everything(sync->filter) ? facts->writers.foreign : 0,
 		.own = sync->local->sets.fresh,
 		.resets = facts->resets,
 	};

@@ -1,4 +1,6 @@
 """What other clients wrote to the replica is never kept under `warm`: a failover and back, and less."""
+import time
+
 import pytest
 
 from lib import data
@@ -217,3 +219,27 @@ def test_counts_that_begin_anew_are_no_writes(bed):
                      > 20, "nobody looks", 20, 0.2)
     assert foreign_writes(pair.agent) == 0 and pair.agent.status()["resyncs"] == 0
     pair.agent.wait_warm()
+
+
+@pytest.mark.parametrize("settings, database", [
+    ({"filter__prefixes": ["key:"]}, 0),
+    ({"filter__databases": [0]}, 1),
+], ids=["prefixes", "databases"])
+def test_others_may_write_what_an_agent_does_not_follow(bed, settings, database):
+    """The server's counts do not tell which keys were written: with a filter they prove nothing."""
+    pair = bed.pair(fill=lambda primary: data.fill_plain(primary, KEYS), agent=settings)
+    pair.agent.wait_warm()
+    with pair.replica.client(database) as client, pair.replica.admin() as admin:
+        def looks():
+            return admin.info("commandstats")["cmdstat_info"]["calls"]
+        goal = looks() + 12 # every second one is ours
+        while looks() < goal:
+            client.set("of another service", 1)
+            status = pair.agent.status()
+            assert status["state"] == "warm" and status["foreign_writes"] == 0, status
+            time.sleep(0.2)
+        pair.agent.stop()
+        client.set("of another service", 2)
+        pair.agent.restart()
+        pair.agent.wait_warm()
+        assert client.get("of another service") == b"2"
