@@ -56,15 +56,17 @@ void kw_sync_wait_again(struct kw_sync *sync, const char *why)
 /*
  * A server without memory refuses even the cursor. The deletes that make room come only with the
  * snapshot and its prune, so there is nothing to wait for. The old cursor stays, if that is
- * allowed. A snapshot that replaces everything does not begin like that: its claim is a server that
- * is ready to load.
+ * allowed. It must not stay with another data set: an agent that starts later would take a mixture
+ * for what the cursor says. A snapshot that replaces everything does not begin like that, either:
+ * its claim is a server that is ready to load.
  */
 static bool without_claim(const struct kw_sync *sync, const struct kw_failure *failure)
 {
 	const struct kw_local *local = sync->local;
 
 	if (failure->answer != KW_SERVER_E_OOM || sync->data == KW_SYNC_DATA_FOREIGN ||
-		kw_pair_replaces(sync->pair) || kw_local_spoiled(local))
+		kw_pair_replaces(sync->pair) || kw_local_spoiled(local) ||
+		kw_authority_judge(&sync->in.claim.before, &local->history) == KW_AUTHORITY_FOREIGN)
 		return false;
 	return kw_local_written(local) ||
 	       kw_cursor_doubt_is_of_eviction(kw_sync_cursor_doubt(sync));

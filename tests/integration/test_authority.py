@@ -327,3 +327,21 @@ def test_the_identity_of_a_proxy_is_its_name(bed):
     assert names["a"]["proxy_name"].endswith(one.address)
     assert names["b"]["proxy_name"] == "east" and names["b"]["proxy"] == names["d"]["proxy"]
     assert len({names[name]["proxy"] for name in "abc"}) == 3
+
+
+def test_a_server_without_memory_keeps_its_data_until_the_claim_is_written(bed):
+    """Its old cursor would say that the data of both sets are those of before."""
+    two = Two(bed)
+    two.agent.wait_warm()
+    before = digest(two.replica)
+    two.replica.command("CONFIG", "SET", "maxmemory", 1)
+    two.retarget(two.wrong)
+    wait_refused(two)
+    two.agent.ctl_ok("approve")
+    two.agent.wait_status(lambda status: "cursor cannot be written" in status["reason"],
+                          "the claim is not refused")
+    wait_looks(two.replica, 3)
+    assert digest(two.replica) == before
+    two.replica.command("CONFIG", "SET", "maxmemory", 0)
+    two.agent.wait_warm()
+    assert_equal_now(two.foreign, two.replica)
