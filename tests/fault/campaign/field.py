@@ -224,6 +224,10 @@ class Field:
                 agent.settings["proxy"] = f"tcp://127.0.0.1:{port}"
             self.with_machine(agent)
             self.sides.append(Side(agent, replica))
+        if "sibling" in self.needs:
+            self.sibling = self.bed.proxy(Address(self.front.path), name="sibling", start=False,
+                                          listen=("shm",), **plan.proxy, **login)
+            self.sibling.start(wait=False)
         self.begun = time.monotonic()
         self.proxy.start(wait=False)
         for side in self.sides:

@@ -162,6 +162,15 @@ def agent_retarget(field, fault, chance):
     yield from call(field, agent, "retarget", proxy=agent.settings["proxy"])
 
 
+@kind(needs=("sibling",))
+def agent_changes_proxies(field, fault, chance):
+    """It follows another proxy of the same primary for a while: the same data, another table."""
+    agent = side_of(field, chance).agent
+    yield from call(field, agent, "retarget", proxy=field.sibling.listen["shm"])
+    yield fault.lasts
+    yield from call(field, agent, "retarget", proxy=agent.settings["proxy"])
+
+
 def is_warm(daemon):
     """Until it is; its data are its own primary's then."""
     for _ in range(int(GONE_SECONDS / TICK)):

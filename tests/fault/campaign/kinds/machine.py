@@ -4,8 +4,9 @@ import resource
 
 from . import LOOK, LOOKS, audited, kind
 from .replica import side_of
-from ..field import TICK
+from ..field import NotInjected, TICK
 
+SHADOW_BYTES = 1 << 40 # of address space has only a process with a sanitizer
 STEPS_S = (-86400, -3600, -5, 5, 3600)
 
 
@@ -75,6 +76,8 @@ def address_space(process):
 def proxy_out_of_memory(field, fault, chance):
     """Its address space is bounded. It may end; then it is started again, as systemd would."""
     proxy = field.proxy
+    if address_space(proxy) > SHADOW_BYTES:
+        raise NotInjected("a sanitizer takes all addresses")
     yield from field.take(proxy)
     field.may_be_dead.add(proxy)
     limit = address_space(proxy) + chance.choice((0, 1, 8)) * (1 << 20)
