@@ -139,8 +139,10 @@ static void doubt(
 	kw_turn_want(&source->turn);
 	if (cause == KW_DOUBT_IDENTITY || cause == KW_DOUBT_LOADED)
 		kw_dirty_all_stale(source->dirty);
-	if (cause == KW_DOUBT_IDENTITY)
+	if (cause == KW_DOUBT_IDENTITY) {
 		kw_sweep_forget_explanations(&source->sweep);
+		tell_table(source); /* whose data come now, before the first of them */
+	}
 	if (kw_doubt_explains(cause))
 		kw_sweep_explain(&source->sweep, databases);
 	if (kw_doubt_waits(&source->sweep, cause)) {

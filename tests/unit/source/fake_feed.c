@@ -1,7 +1,5 @@
 #include "fake_feed.h"
 
-#include "redis/server.h"
-
 #include <assert.h>
 #include <stdio.h>
 
@@ -79,7 +77,7 @@ static void emptied(struct kw_feed *feed, uint32_t database)
 
 static const struct kw_server_identity *server(const struct kw_feed *feed)
 {
-	return &identity;
+	return &fake_feed.identity;
 }
 
 static uint32_t databases(const struct kw_feed *feed)
@@ -105,7 +103,11 @@ struct kw_feed *fake_feed_new(
 	const struct kw_feed_options *options, const struct kw_feed_handlers *handlers)
 {
 	fake_feed = (struct fake_feed){
-		.feed = {&operations}, .options = *options, .handlers = *handlers};
+		.feed = {&operations},
+		.options = *options,
+		.handlers = *handlers,
+		.identity = identity,
+	};
 	return &fake_feed.feed;
 }
 

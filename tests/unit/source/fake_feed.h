@@ -6,6 +6,7 @@
 #define KW_TEST_FAKE_FEED_H
 
 #include "feed/feed.h"
+#include "redis/server.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,6 +23,7 @@ struct fake_feed {
 	struct kw_feed_handlers handlers;
 	enum fake_feed_state state;
 	enum fake_feed_barriers barriers;
+	struct kw_server_identity identity; /* of the server, as it is told */
 	/* What it was asked, and told by its owner. */
 	uint32_t starts, stops, looks, frees;
 	uint32_t examinations;

@@ -171,6 +171,25 @@ static void a_doubt_about_one_database_reads_that_alone(void **state)
 	end();
 }
 
+static void become(const char *replid)
+{
+	snprintf(fake_feed.identity.replid, sizeof fake_feed.identity.replid, "%s", replid);
+	fake_feed_doubt(KW_DOUBT_IDENTITY, -1);
+	assert_string_equal(kw_table_history(test.table)->replid, replid);
+}
+
+/* Also if the state and its reason stay what they are: the second comes in the same reconcile. */
+static void another_history_is_told_before_its_data(void **state)
+{
+	begin();
+	become("1111111111111111111111111111111111111111");
+	test_until_state(&test, KW_SOURCE_RECONCILING);
+	become("2222222222222222222222222222222222222222");
+	test_until(&test, has_reconciled, "a reconcile");
+	test_settle(&test);
+	end();
+}
+
 static uint64_t fresh_us(void)
 {
 	kw_table_publish(test.table, kw_wall_us());
@@ -299,6 +318,7 @@ int main(void)
 		cmocka_unit_test(a_flush_empties_its_database_alone),
 		cmocka_unit_test(a_doubt_about_everything_is_reconciled),
 		cmocka_unit_test(a_doubt_about_one_database_reads_that_alone),
+		cmocka_unit_test(another_history_is_told_before_its_data),
 		cmocka_unit_test(the_table_is_fresh_only_after_a_barrier_passed),
 		cmocka_unit_test(a_barrier_proves_nothing_after_doubt_came_up),
 		cmocka_unit_test(a_feed_that_was_lost_and_is_back_costs_a_reconcile),
