@@ -13,12 +13,14 @@
 
 int main(int argc, char **argv)
 {
-	struct kw_config *config = kw_config_new(kw_agent_config_keys);
+	struct kw_config *config;
 	struct kw_agent_daemon daemon;
 	struct kw_error error;
 	uv_loop_t loop;
 	int status, code;
 
+	kw_daemon_allocators();
+	config = kw_config_new(kw_agent_config_keys);
 	kw_config_set_rule(config, kw_agent_daemon_check);
 	status = kw_config_command_line(
 		config, "keywake-agent", kw_agent_config_keys, NULL, argc, argv);

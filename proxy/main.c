@@ -13,12 +13,14 @@
 
 int main(int argc, char **argv)
 {
-	struct kw_config *config = kw_config_new(kw_proxy_config_keys);
+	struct kw_config *config;
 	struct kw_proxy proxy;
 	struct kw_error error;
 	uv_loop_t loop;
 	int status, code;
 
+	kw_daemon_allocators();
+	config = kw_config_new(kw_proxy_config_keys);
 	kw_config_set_rule(config, kw_proxy_config_rule);
 	status = kw_config_command_line(
 		config, "keywake-proxy", kw_proxy_config_keys, kw_proxy_look, argc, argv);

@@ -9,12 +9,16 @@
 #define SMALLEST_BUFFER 256
 #define PRINTF_GUESS 128
 
+void kw_out_of_memory(size_t bytes)
+{
+	fprintf(stderr, "out of memory: %zu bytes\n", bytes);
+	abort();
+}
+
 static void *must(void *memory, size_t bytes)
 {
-	if (!memory && bytes > 0) {
-		fprintf(stderr, "out of memory: %zu bytes\n", bytes);
-		abort();
-	}
+	if (!memory && bytes > 0)
+		kw_out_of_memory(bytes);
 	return memory;
 }
 

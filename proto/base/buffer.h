@@ -51,4 +51,7 @@ void *kw_zalloc(size_t bytes);
 void *kw_realloc(void *memory, size_t bytes);
 char *kw_strdup(const char *text);
 
+/* So it ends, for memory that a library could not get: the sentence, and SIGABRT. */
+_Noreturn void kw_out_of_memory(size_t bytes);
+
 #endif

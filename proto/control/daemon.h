@@ -36,4 +36,10 @@ void kw_daemon_reload(struct kw_daemon *daemon);
 			{{NULL, JSON_NULL, false, NULL}}, kw_daemon_config_reload                  \
 	}
 
+/*
+ * First in main: libuv and jansson get their memory by base/buffer.h. If memory is refused, they
+ * too end the process with its sentence.
+ */
+void kw_daemon_allocators(void);
+
 #endif

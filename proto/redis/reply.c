@@ -194,7 +194,7 @@ static redisReader *new_parser(struct kw_reply_reader *reader)
 	redisReader *parser = redisReaderCreateWithFunctions(&functions);
 
 	if (!parser)
-		abort(); /* out of memory: as kw_alloc does */
+		kw_out_of_memory(sizeof *parser);
 	parser->privdata = reader;
 	parser->maxbuf = KEEP_BYTES;
 	return parser;
@@ -314,7 +314,7 @@ static size_t next_piece(struct kw_reply_reader *reader)
 		sds grown = sdsMakeRoomFor(parser->buf, held);
 
 		if (!grown)
-			abort(); /* out of memory: as kw_alloc does */
+			kw_out_of_memory(held);
 		parser->buf = grown;
 	}
 	return BULK_PIECE_BYTES;
