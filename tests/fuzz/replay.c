@@ -2,6 +2,7 @@
  * Runs a fuzz target without a fuzzer, so that every build can:
  *
  *   replay-NAME [--mutations N] [--seed S] [FILE | FOLDER]...
+ *   replay-NAME --save FOLDER         write the target's own seeds there, for libFuzzer
  *
  * First the target's own seeds and the files given, as they are; then N mutations of them (bytes
  * flipped, overwritten with telling values, cut, copied about, appended), drawn from seed S. The
@@ -177,6 +178,24 @@ static void mutate(uint64_t count)
 	}
 }
 
+static int save_seeds(const char *folder)
+{
+	char path[4096];
+	size_t size;
+
+	for (unsigned n = 0; kw_fuzz_seed && (size = kw_fuzz_seed(n, work, sizeof work)) > 0; n++) {
+		FILE *file;
+
+		snprintf(path, sizeof path, "%s/seed-%02u", folder, n);
+		file = fopen(path, "wb");
+		if (!file || fwrite(work, 1, size, file) != size || fclose(file)) {
+			fprintf(stderr, "replay: %s cannot be written\n", path);
+			return 2;
+		}
+	}
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *name = strrchr(argv[0], '/') ? strrchr(argv[0], '/') + 1 : argv[0];
@@ -188,6 +207,8 @@ int main(int argc, char **argv)
 	signal(SIGABRT, on_crash);
 	signal(SIGFPE, on_crash);
 	signal(SIGBUS, on_crash);
+	if (argc == 3 && strcmp(argv[1], "--save") == 0)
+		return save_seeds(argv[2]);
 	for (int i = 1; i < argc; i++) {
 		if (strcmp(argv[i], "--mutations") == 0 && i + 1 < argc)
 			mutations = strtoull(argv[++i], NULL, 0);
