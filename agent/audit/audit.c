@@ -27,10 +27,16 @@ static const struct kw_sm_state states[] = {
 	[KW_AUDIT_CLOSING] = {"closing", 0, KW_SM_FINAL},
 };
 
+/* No key is looked at, but those that stay different, which wait. */
+static bool is_quiet(const struct kw_audit *audit)
+{
+	return audit->busy == 0 && audit->suspects.count == audit->suspects.staying;
+}
+
 static bool holds(const void *owner, int state)
 {
 	const struct kw_audit *audit = owner;
-	bool quiet = audit->busy == 0 && audit->suspects.count == 0;
+	bool quiet = is_quiet(audit);
 
 	switch ((enum kw_audit_state)state) {
 	case KW_AUDIT_TABLE:
@@ -141,6 +147,7 @@ static void learn_epoch(struct kw_audit *audit, uint64_t now_us)
 		return;
 	audit->table.epoch = epoch;
 	kw_proof_reset(&audit->proof);
+	kw_mend_forget(audit);
 	audit->cover = (struct kw_cover){0};
 	begin_round(audit, now_us);
 }
@@ -168,7 +175,7 @@ static void end_round(struct kw_audit *audit, uint64_t now_us)
 	if (audit->round.differing > 0)
 		kw_log_warn("audit", "a round found %llu keys that differed, %llu stay so",
 			(unsigned long long)audit->round.differing,
-			(unsigned long long)audit->hopeless);
+			(unsigned long long)kw_audit_unmended(audit));
 	if (audit->round.full)
 		kw_causes_met(&audit->causes, audit->round.told, now_us);
 	kw_backoff_reset(&audit->backoff);
@@ -187,7 +194,7 @@ void kw_audit_abandon(struct kw_audit *audit, const char *why)
 		return;
 	kw_walk_stop(audit->walk);
 	kw_lanes_stop(audit);
-	kw_mend_forget(audit);
+	kw_mend_abandon(audit);
 	kw_proof_abandon(&audit->proof);
 	walk_from(audit, audit->table.from);
 	move(audit, KW_AUDIT_IDLE, why);
@@ -217,6 +224,7 @@ static void on_block(void *arg, const struct kw_walk_block *block, const struct 
 	table->from = block->from;
 	table->next = block->next;
 	table->blocked = true;
+	kw_proof_walks(&audit->proof, table->from, table->next, table->began_us);
 	kw_audit_go(audit);
 }
 
@@ -226,7 +234,7 @@ static void end_block(struct kw_audit *audit)
 	struct kw_audit_table *table = &audit->table;
 
 	table->blocked = false;
-	kw_proof_walked(&audit->proof, table->from, table->next, table->began_us);
+	kw_proof_walked(&audit->proof, table->from, table->next);
 	table->over = table->next == UINT64_MAX;
 	if (!table->over)
 		table->from = table->next;
@@ -298,15 +306,13 @@ static bool begin_job(struct kw_audit *audit, uint64_t now_us)
 	return begun;
 }
 
-static bool is_quiet(const struct kw_audit *audit)
-{
-	return audit->busy == 0 && audit->suspects.count == 0;
-}
-
 static void walk_on(struct kw_audit *audit, uint64_t now_us)
 {
-	while (begin_job(audit, now_us))
+	/* A lookup can fail from within, for want of memory: then all is given up. */
+	while (is_walking(audit) && begin_job(audit, now_us))
 		;
+	if (!is_walking(audit))
+		return;
 	if (kw_audit_state(audit) == KW_AUDIT_TABLE) {
 		if (audit->table.blocked && audit->table.at == audit->table.count)
 			end_block(audit);
@@ -365,16 +371,16 @@ void kw_audit_set_rate(struct kw_audit *audit, uint64_t keys_per_second)
 	if (keys_per_second > 0)
 		return;
 	kw_audit_abandon(audit, "switched off");
+	kw_mend_forget(audit);
 	kw_causes_init(&audit->causes);
-	audit->hopeless = 0;
 }
 
 void kw_audit_forget(struct kw_audit *audit)
 {
 	kw_audit_abandon(audit, "the local data are others");
 	kw_proof_reset(&audit->proof);
+	kw_mend_forget(audit);
 	kw_causes_forget(&audit->causes);
-	audit->hopeless = 0;
 	walk_from(audit, 0);
 }
 
@@ -504,6 +510,7 @@ void kw_audit_close(struct kw_audit *audit, void (*done)(void *arg), void *arg)
 	audit->done = done;
 	audit->done_arg = arg;
 	kw_audit_abandon(audit, "the agent ends");
+	kw_mend_forget(audit);
 	kw_audit_disconnect(audit);
 	move(audit, KW_AUDIT_CLOSING, "");
 }

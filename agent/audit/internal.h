@@ -115,7 +115,7 @@ struct kw_audit {
 		uint64_t keys;      /* local keys, when it began */
 	} round;
 	uint64_t mending;  /* suspects whose mend is not proven yet */
-	uint64_t hopeless; /* keys of this round, or the last, that could not be mended */
+	uint64_t hopeless; /* of this round, or the last: too many to be kept (suspects.h) */
 
 	uint64_t rounds, compared, unsettled;
 	uint64_t found[KW_AUDIT_KINDS], mended[KW_AUDIT_KINDS];
@@ -166,9 +166,10 @@ enum kw_verdict_of_key kw_lane_judge(const struct kw_lane *lane);
 /* The lookup failed: the connection to the proxy is lost, or its table is none. True then. */
 bool kw_lane_lost(struct kw_lane *lane, const struct kw_lookup_result *found);
 
-/* mend.c: can a suspect go on? Then go on with it; forget all of them. */
+/* mend.c: can a suspect go on? Then go on with it; forget all but those that stay; all of them. */
 bool kw_mend_due(const struct kw_audit *audit);
 bool kw_mend_next(struct kw_audit *audit, struct kw_lane *lane); /* false: not now */
+void kw_mend_abandon(struct kw_audit *audit);
 void kw_mend_forget(struct kw_audit *audit);
 /* The key of this lane differed: it is a suspect from now on. Its range stays open. */
 void kw_mend_suspect(struct kw_audit *audit, const struct kw_lane *lane, struct kw_slice key);

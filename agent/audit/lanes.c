@@ -121,6 +121,17 @@ enum kw_verdict_of_key kw_lane_judge(const struct kw_lane *lane)
 		&audit->ask.answer, &rules);
 }
 
+/* No comparison was possible: the range is not proven before the next walk. */
+static void leave(struct kw_lane *lane)
+{
+	struct kw_audit *audit = lane->audit;
+
+	audit->unsettled++;
+	kw_proof_fail(&audit->proof, lane->range);
+	kw_lane_free(lane);
+	kw_audit_go(audit);
+}
+
 /* The key needs no further look. */
 static void settle(struct kw_lane *lane)
 {
@@ -161,7 +172,10 @@ static void on_entry(void *arg, const struct kw_lookup_result *found)
 
 	if (kw_lane_lost(lane, found))
 		return;
-	audit->unsettled += found->outcome == KW_LOOKUP_UNCERTAIN;
+	if (found->outcome == KW_LOOKUP_UNCERTAIN) {
+		leave(lane);
+		return;
+	}
 	if (found->outcome != KW_LOOKUP_FOUND ||
 		!kw_audit_wants(audit, record->database, record->key)) {
 		settle(lane);
@@ -194,10 +208,10 @@ static void on_presence(void *arg, const struct kw_lookup_result *found)
 
 	if (kw_lane_lost(lane, found))
 		return;
-	if (found->outcome == KW_LOOKUP_ABSENT)
-		suspect(lane);
-	else
+	if (found->outcome == KW_LOOKUP_FOUND)
 		settle(lane);
+	else
+		suspect(lane);
 }
 
 void kw_lane_local(struct kw_lane *lane, uint32_t database, struct kw_slice key)

@@ -58,20 +58,29 @@ static void watch(struct kw_audit *audit)
 
 void kw_mend_suspect(struct kw_audit *audit, const struct kw_lane *lane, struct kw_slice key)
 {
-	struct kw_audit_suspect *suspect =
-		kw_suspects_add(&audit->suspects, lane->database, key, lane->range);
+	struct kw_audit_suspect *known = kw_suspects_find(&audit->suspects, lane->database, key);
 
-	if (suspect)
-		suspect->bytes = lane->bytes;
+	if (!known)
+		kw_suspects_add(&audit->suspects, lane->database, key, lane->range)->bytes =
+			lane->bytes;
+	else if (known->failed)
+		kw_proof_fail(&audit->proof, lane->range);
 	else
 		kw_proof_close(&audit->proof, lane->range); /* the first of the two stands for it */
+	watch(audit);
+}
+
+void kw_mend_abandon(struct kw_audit *audit)
+{
+	kw_suspects_keep_failed(&audit->suspects);
+	audit->mending = audit->suspects.count;
 	watch(audit);
 }
 
 void kw_mend_forget(struct kw_audit *audit)
 {
 	kw_suspects_close(&audit->suspects);
-	audit->mending = 0;
+	audit->mending = audit->hopeless = 0;
 	watch(audit);
 }
 
@@ -95,19 +104,8 @@ static void settle(struct kw_lane *lane)
 
 	if (suspect->mends > 0)
 		audit->mended[kind_of(suspect->verdict)]++;
-	kw_proof_close(&audit->proof, suspect->range);
-	drop(lane, suspect);
-}
-
-/* It stays different, whatever is written. */
-static void give_up(struct kw_lane *lane)
-{
-	struct kw_audit_suspect *suspect = lane->suspect;
-	struct kw_audit *audit = lane->audit;
-
-	if (audit->hopeless++ < NAMED)
-		log_key(suspect, "and stays so after it was mended several times");
-	kw_proof_fail(&audit->proof, suspect->range);
+	if (!suspect->failed)
+		kw_proof_close(&audit->proof, suspect->range);
 	drop(lane, suspect);
 }
 
@@ -120,6 +118,31 @@ static void put_back(struct kw_lane *lane, enum kw_suspect_stage stage)
 	kw_audit_go(audit);
 }
 
+/*
+ * It stays different, whatever is written. It counts as unmended until it is equal, and is tried
+ * again later: what keeps it different can pass.
+ */
+static void give_up(struct kw_lane *lane)
+{
+	struct kw_audit_suspect *suspect = lane->suspect;
+	struct kw_audit *audit = lane->audit;
+
+	if (!suspect->failed) {
+		if (audit->suspects.staying < NAMED)
+			log_key(suspect, "and stays so after it was mended several times");
+		kw_proof_fail(&audit->proof, suspect->range);
+		suspect->failed = true;
+	}
+	suspect->moved = 0;
+	suspect->looked_us = kw_clock_us();
+	if (audit->suspects.staying < KW_SUSPECTS_STAY_MAX) {
+		put_back(lane, KW_SUSPECT_STAY);
+		return;
+	}
+	audit->hopeless++;
+	drop(lane, suspect);
+}
+
 /* This look said nothing. A key that changes at each look is left to the log. */
 static void look_again(struct kw_lane *lane)
 {
@@ -128,7 +151,10 @@ static void look_again(struct kw_lane *lane)
 		return;
 	}
 	lane->audit->unsettled++;
-	settle(lane);
+	if (lane->suspect->failed)
+		give_up(lane);
+	else
+		settle(lane);
 }
 
 /* The log has brought a change of it, or the key is no longer ours to mend. */
@@ -195,7 +221,7 @@ static void mend(struct kw_lane *lane, const struct kw_record_view *found)
 	}
 	if (suspect->mends == 0)
 		note(audit, suspect);
-	suspect->mends++;
+	suspect->mends += suspect->mends < KW_SUSPECT_MENDS_MAX;
 	audit->round.deletes += suspect->verdict == KW_EXTRA;
 	kw_pair_records(sync->pair, &record, 1);
 	suspect->position = kw_pair_progress(sync->pair)->taken;
@@ -295,25 +321,36 @@ static void ask(
 	kw_ask_key(&audit->ask, suspect->database, kw_suspect_key(suspect), fn, lane);
 }
 
-static void look(struct kw_audit *audit, struct kw_lane *lane)
+static void look(struct kw_audit *audit, struct kw_lane *lane, enum kw_suspect_stage stage)
 {
-	struct kw_audit_suspect *suspect = kw_suspects_take(&audit->suspects, KW_SUSPECT_LOOK);
+	struct kw_audit_suspect *suspect = kw_suspects_take(&audit->suspects, stage);
 
 	lane->suspect = suspect;
 	suspect->touched = false;
 	kw_lane_look_up(lane, suspect->database, kw_suspect_key(suspect), on_looked);
 }
 
+/* One that stays different is tried again. */
+static bool is_due_again(const struct kw_audit *audit)
+{
+	struct kw_audit_suspect *suspect = first(audit, KW_SUSPECT_STAY);
+
+	return suspect &&
+	       (suspect->touched || kw_clock_us() - suspect->looked_us >= KW_SUSPECT_STAY_US);
+}
+
 bool kw_mend_due(const struct kw_audit *audit)
 {
-	return is_acknowledged(audit) || is_covered(audit) || first(audit, KW_SUSPECT_LOOK);
+	return is_acknowledged(audit) || is_covered(audit) || first(audit, KW_SUSPECT_LOOK) ||
+	       is_due_again(audit);
 }
 
 bool kw_mend_next(struct kw_audit *audit, struct kw_lane *lane)
 {
-	enum kw_suspect_stage stage = is_acknowledged(audit) ? KW_SUSPECT_MEND
-				      : is_covered(audit)    ? KW_SUSPECT_WAIT
-							     : KW_SUSPECT_LOOK;
+	enum kw_suspect_stage stage = is_acknowledged(audit)          ? KW_SUSPECT_MEND
+				      : is_covered(audit)             ? KW_SUSPECT_WAIT
+				      : first(audit, KW_SUSPECT_LOOK) ? KW_SUSPECT_LOOK
+								      : KW_SUSPECT_STAY;
 
 	assert(kw_mend_due(audit));
 	if (!kw_lane_load(lane, first(audit, stage)->bytes))
@@ -326,7 +363,7 @@ bool kw_mend_next(struct kw_audit *audit, struct kw_lane *lane)
 		ask(audit, lane, stage, on_checked);
 		break;
 	default:
-		look(audit, lane);
+		look(audit, lane, stage);
 	}
 	return true;
 }

@@ -37,19 +37,22 @@ void kw_proof_leave(struct kw_proof *proof, unsigned range)
 	settle(&proof->ranges[range]);
 }
 
-void kw_proof_walked(struct kw_proof *proof, uint64_t from, uint64_t next, uint64_t began_us)
+void kw_proof_walks(struct kw_proof *proof, uint64_t from, uint64_t next, uint64_t began_us)
 {
-	unsigned first = kw_proof_range_of(from), last = kw_proof_range_of(next - 1);
-
 	assert(next > from && began_us > 0);
-	for (unsigned range = first; range <= last; range++) {
-		bool whole = next == UINT64_MAX || range < kw_proof_range_of(next);
-
+	for (unsigned range = kw_proof_range_of(from); range <= kw_proof_range_of(next - 1);
+		range++)
 		if (kw_proof_first(range) >= from)
 			kw_proof_enter(proof, range, began_us);
-		if (whole)
+}
+
+void kw_proof_walked(struct kw_proof *proof, uint64_t from, uint64_t next)
+{
+	assert(next > from);
+	for (unsigned range = kw_proof_range_of(from); range <= kw_proof_range_of(next - 1);
+		range++)
+		if (next == UINT64_MAX || range < kw_proof_range_of(next))
 			kw_proof_leave(proof, range);
-	}
 }
 
 void kw_proof_open(struct kw_proof *proof, unsigned range)

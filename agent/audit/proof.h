@@ -48,14 +48,16 @@ static inline uint64_t kw_proof_first(unsigned range)
 	return (uint64_t)range << (64 - KW_PROOF_BITS);
 }
 
-/* Of the hash ranges: the walk is about to read [from, …), at its beginning. */
+/* A range is walked from its beginning; what fails from now on keeps it from proof. */
 void kw_proof_enter(struct kw_proof *proof, unsigned range, uint64_t now_us);
 
 /*
- * The walk has handed out the entries of [from, next), each of them opened. It began to read them
- * at began_us. next UINT64_MAX: that was the end of the table.
+ * The walk is about to hand out the entries of [from, next), which it began to read at began_us:
+ * the ranges that begin there are entered. And: it has handed out all of them, each of them opened.
+ * next UINT64_MAX: that was the end of the table.
  */
-void kw_proof_walked(struct kw_proof *proof, uint64_t from, uint64_t next, uint64_t began_us);
+void kw_proof_walks(struct kw_proof *proof, uint64_t from, uint64_t next, uint64_t began_us);
+void kw_proof_walked(struct kw_proof *proof, uint64_t from, uint64_t next);
 
 /*
  * A key is looked at; it is settled; it cannot be settled. The last keeps its range from proof

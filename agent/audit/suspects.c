@@ -6,18 +6,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct kw_audit_suspect **bucket_of(struct kw_suspects *suspects, struct kw_hash128 hash)
+static struct kw_audit_suspect **bucket_of(
+	const struct kw_suspects *suspects, struct kw_hash128 hash)
 {
 	return &suspects->buckets[hash.low % KW_SUSPECTS_BUCKETS];
 }
 
-static struct kw_audit_suspect *find(struct kw_suspects *suspects, struct kw_hash128 hash)
+static struct kw_audit_suspect *find(const struct kw_suspects *suspects, struct kw_hash128 hash)
 {
 	struct kw_audit_suspect *suspect = *bucket_of(suspects, hash);
 
 	while (suspect && (suspect->hash.low != hash.low || suspect->hash.high != hash.high))
 		suspect = suspect->chain;
 	return suspect;
+}
+
+struct kw_audit_suspect *kw_suspects_find(
+	const struct kw_suspects *suspects, uint32_t database, struct kw_slice key)
+{
+	if (suspects->count == 0)
+		return NULL;
+	return find(suspects, kw_hash128_key(database, key.data, key.length));
 }
 
 struct kw_audit_suspect *kw_suspects_add(
@@ -56,6 +65,7 @@ struct kw_audit_suspect *kw_suspects_take(struct kw_suspects *suspects, enum kw_
 	if (!suspect->next)
 		suspects->last[stage] = NULL;
 	suspect->next = NULL;
+	suspects->staying -= stage == KW_SUSPECT_STAY;
 	return suspect;
 }
 
@@ -64,6 +74,7 @@ void kw_suspects_put(
 {
 	assert(!suspect->next && stage < KW_SUSPECT_STAGES);
 	suspect->stage = stage;
+	suspects->staying += stage == KW_SUSPECT_STAY;
 	if (suspects->last[stage])
 		suspects->last[stage]->next = suspect;
 	else
@@ -113,6 +124,29 @@ void kw_suspects_touch(struct kw_suspects *suspects, const struct kw_record_view
 		suspects, kw_hash128_key(record->database, record->key.data, record->key.length));
 	if (suspect)
 		suspect->touched = true;
+}
+
+void kw_suspects_keep_failed(struct kw_suspects *suspects)
+{
+	struct kw_audit_suspect *kept = NULL, *next;
+
+	for (size_t i = 0; suspects->buckets && i < KW_SUSPECTS_BUCKETS; i++)
+		for (struct kw_audit_suspect *s = suspects->buckets[i]; s; s = next) {
+			next = s->chain;
+			s->next = kept;
+			kept = s;
+		}
+	for (int stage = 0; stage < KW_SUSPECT_STAGES; stage++)
+		suspects->first[stage] = suspects->last[stage] = NULL;
+	suspects->staying = 0;
+	for (; kept; kept = next) {
+		next = kept->next;
+		kept->next = NULL;
+		if (kept->failed)
+			kw_suspects_put(suspects, kept, KW_SUSPECT_STAY);
+		else
+			kw_suspects_drop(suspects, kept);
+	}
 }
 
 void kw_suspects_close(struct kw_suspects *suspects)

@@ -10,10 +10,16 @@
 
 #define HALF (UINT64_C(1) << 63)
 
+static void walk(struct kw_proof *proof, uint64_t from, uint64_t next, uint64_t at_us)
+{
+	kw_proof_walks(proof, from, next, at_us);
+	kw_proof_walked(proof, from, next);
+}
+
 static void walk_all(struct kw_proof *proof, uint64_t at_us)
 {
-	kw_proof_walked(proof, 0, HALF, at_us);
-	kw_proof_walked(proof, HALF, UINT64_MAX, at_us);
+	walk(proof, 0, HALF, at_us);
+	walk(proof, HALF, UINT64_MAX, at_us);
 }
 
 static void scan_all(struct kw_proof *proof, uint64_t at_us)
@@ -41,9 +47,9 @@ static void the_age_is_that_of_the_oldest_range(void **state)
 
 	walk_all(&proof, 10);
 	scan_all(&proof, 20);
-	kw_proof_walked(&proof, 0, HALF, 30);
+	walk(&proof, 0, HALF, 30);
 	assert_int_equal(kw_proof_age_us(&proof, 100), 90); /* the upper half is of 10 */
-	kw_proof_walked(&proof, HALF, UINT64_MAX, 40);
+	walk(&proof, HALF, UINT64_MAX, 40);
 	assert_int_equal(kw_proof_age_us(&proof, 100), 80); /* the local keys are of 20 */
 	scan_all(&proof, 50);
 	assert_int_equal(kw_proof_age_us(&proof, 100), 70);
@@ -57,11 +63,11 @@ static void a_range_is_as_old_as_its_first_block(void **state)
 
 	walk_all(&proof, 1);
 	scan_all(&proof, 200);
-	kw_proof_walked(&proof, 0, third + step, 100);
-	kw_proof_walked(&proof, third + step, third + 2 * step, 120);
+	walk(&proof, 0, third + step, 100);
+	walk(&proof, third + step, third + 2 * step, 120);
 	assert_int_equal(proof.ranges[2].proven_us, 100);
 	assert_int_equal(proof.ranges[3].proven_us, 1);
-	kw_proof_walked(&proof, third + 2 * step, kw_proof_first(4), 140);
+	walk(&proof, third + 2 * step, kw_proof_first(4), 140);
 	assert_int_equal(proof.ranges[3].proven_us, 100);
 	assert_int_equal(proof.ranges[4].proven_us, 1);
 }
@@ -98,6 +104,23 @@ static void a_key_that_cannot_be_settled_keeps_the_age_growing_until_the_next_wa
 	assert_int_equal(kw_proof_age_us(&proof, 100), 80);
 }
 
+/* At a slow pace a key can fail before the block that it stands in is handed out. */
+static void a_key_that_fails_while_its_block_is_handed_out_keeps_its_range_from_proof(void **state)
+{
+	struct kw_proof proof = {0};
+	unsigned range = kw_proof_range_of(HALF);
+
+	walk_all(&proof, 10);
+	scan_all(&proof, 10);
+	kw_proof_walks(&proof, 0, UINT64_MAX, 20);
+	kw_proof_open(&proof, range);
+	kw_proof_fail(&proof, range);
+	kw_proof_walked(&proof, 0, UINT64_MAX);
+	scan_all(&proof, 20);
+	assert_int_equal(proof.ranges[range].proven_us, 10);
+	assert_int_equal(kw_proof_age_us(&proof, 100), 90);
+}
+
 /* A round that is given up proves nothing more, and takes nothing back. */
 static void a_round_that_is_given_up_leaves_the_proof_as_it_was(void **state)
 {
@@ -106,7 +129,7 @@ static void a_round_that_is_given_up_leaves_the_proof_as_it_was(void **state)
 	walk_all(&proof, 10);
 	scan_all(&proof, 10);
 	kw_proof_open(&proof, 0);
-	kw_proof_walked(&proof, 0, HALF, 20);
+	walk(&proof, 0, HALF, 20);
 	kw_proof_abandon(&proof);
 	assert_int_equal(kw_proof_age_us(&proof, 100), 90);
 	assert_int_equal(proof.ranges[0].proven_us, 10);
@@ -125,6 +148,8 @@ int main(void)
 		cmocka_unit_test(a_range_waits_for_each_of_its_keys),
 		cmocka_unit_test(
 			a_key_that_cannot_be_settled_keeps_the_age_growing_until_the_next_walk),
+		cmocka_unit_test(
+			a_key_that_fails_while_its_block_is_handed_out_keeps_its_range_from_proof),
 		cmocka_unit_test(a_round_that_is_given_up_leaves_the_proof_as_it_was),
 	};
 

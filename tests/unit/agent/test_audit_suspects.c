@@ -114,6 +114,27 @@ static void the_set_is_bounded_in_keys_and_in_bytes(void **state)
 	free(large);
 }
 
+/* When all is given up, what is known to differ is not forgotten, wherever it is. */
+static void those_that_failed_are_kept(void **state)
+{
+	struct kw_suspects set = {0};
+	struct kw_audit_suspect *a = add(&set, 0, "a"), *b = add(&set, 0, "b"),
+				*c = add(&set, 0, "c");
+
+	assert_ptr_equal(kw_suspects_take(&set, KW_SUSPECT_LOOK), a); /* in no queue */
+	a->failed = c->failed = true;
+	assert_ptr_equal(kw_suspects_find(&set, 0, kw_slice_text("b")), b);
+	kw_suspects_keep_failed(&set);
+	assert_int_equal(set.count, 2);
+	assert_int_equal(set.staying, 2);
+	assert_null(kw_suspects_find(&set, 0, kw_slice_text("b")));
+	assert_null(kw_suspects_take(&set, KW_SUSPECT_LOOK));
+	assert_non_null(kw_suspects_take(&set, KW_SUSPECT_STAY));
+	assert_int_equal(set.staying, 1);
+	kw_suspects_close(&set);
+	assert_null(kw_suspects_find(&set, 0, kw_slice_text("a")));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -123,6 +144,7 @@ int main(void)
 		cmocka_unit_test(a_suspect_that_is_looked_at_is_touched_too),
 		cmocka_unit_test(a_flush_touches_all_of_its_database),
 		cmocka_unit_test(the_set_is_bounded_in_keys_and_in_bytes),
+		cmocka_unit_test(those_that_failed_are_kept),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
