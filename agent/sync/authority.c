@@ -118,5 +118,8 @@ void kw_sync_approve_table(struct kw_sync *sync)
 
 uint64_t kw_sync_passed(const struct kw_sync *sync)
 {
+	/* Before a new connection's table is known it is taken for the one of before. */
+	if (sync->authority.permission == KW_PERMISSION_UNASKED)
+		return sync->passed;
 	return kw_sync_may_follow(sync) ? sync->passed : UINT64_MAX;
 }

@@ -49,6 +49,32 @@ static void a_restart_resumes_and_reads_only_what_is_new(void **state)
 	stage_close(&stage);
 }
 
+static bool has_reported(void *arg)
+{
+	const struct stage *stage = arg;
+
+	return kw_follow_up(&stage->agent->follow) && stage->agent->reported.state[0];
+}
+
+/* It must keep them from the first report on, which comes before the agent has seen the table. */
+static void a_proxy_that_is_back_keeps_the_deletes_that_are_not_known(void **state)
+{
+	char proxy[KW_PROXY_ADDRESS];
+	struct kw_error error;
+	struct stage stage;
+
+	stage_open_warm(&stage, 100);
+	snprintf(proxy, sizeof proxy, "%s", stage.agent->follow.proxy);
+	for (int i = 0; i < 10; i++) {
+		assert_int_equal(kw_agent_retarget(stage.agent, proxy, &error), KW_OK);
+		stage_wait(&stage, has_reported, "a report on the new connection");
+		assert_true(stage.agent->reported.passed != UINT64_MAX);
+		stage_wait_warm(&stage);
+	}
+	assert_int_equal(stage.agent->sync.snapshots, 1);
+	stage_close(&stage);
+}
+
 static void a_cursor_in_a_key_resumes_as_well(void **state)
 {
 	struct stage stage;
@@ -226,6 +252,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_empty_server_is_filled_and_kept_level),
 		cmocka_unit_test(a_restart_resumes_and_reads_only_what_is_new),
+		cmocka_unit_test(a_proxy_that_is_back_keeps_the_deletes_that_are_not_known),
 		cmocka_unit_test(a_cursor_in_a_key_resumes_as_well),
 		cmocka_unit_test(another_epoch_is_a_reconcile_that_prunes),
 		cmocka_unit_test(no_good_key_is_pruned_before_the_first_scan_is_complete),
