@@ -88,8 +88,19 @@ bool kw_audit_wants(const struct kw_audit *audit, uint32_t database, struct kw_s
 
 /* ---- the pace ---- */
 
+/*
+ * A cause asks for a round from the beginning. The steady one begins with no more keys, and ends
+ * with those that it has: a mend that is forgotten before it is proven would never be counted.
+ */
+static bool is_cut_short(const struct kw_audit *audit, uint64_t now_us)
+{
+	return is_walking(audit) && !audit->round.full && kw_causes_due(&audit->causes, now_us);
+}
+
 static bool may_begin(struct kw_audit *audit, uint64_t now_us)
 {
+	if (is_cut_short(audit, now_us))
+		return false;
 	if (audit->round.full)
 		return now_us < audit->slot_end_us;
 	return kw_bucket_allows(&audit->bucket, now_us);
@@ -179,6 +190,7 @@ static void end_round(struct kw_audit *audit, uint64_t now_us)
 	if (audit->round.full)
 		kw_causes_met(&audit->causes, audit->round.told, now_us);
 	kw_backoff_reset(&audit->backoff);
+	audit->refusal[0] = '\0';
 	move(audit, KW_AUDIT_REST, "every key was compared");
 	audit->round.full = false;
 	set_timer(audit);
@@ -342,7 +354,7 @@ void kw_audit_go(struct kw_audit *audit)
 	}
 	kw_cover_look(&audit->cover, sync->progress.equal_us, sync->follow->superblock.publication,
 		now_us);
-	if (is_walking(audit) && !audit->round.full && kw_causes_due(&audit->causes, now_us)) {
+	if (is_cut_short(audit, now_us) && is_quiet(audit)) {
 		kw_audit_abandon(audit, "all keys are compared at once");
 		return;
 	}
@@ -373,6 +385,7 @@ void kw_audit_set_rate(struct kw_audit *audit, uint64_t keys_per_second)
 	kw_audit_abandon(audit, "switched off");
 	kw_mend_forget(audit);
 	kw_causes_init(&audit->causes);
+	audit->refusal[0] = '\0';
 }
 
 void kw_audit_forget(struct kw_audit *audit)
@@ -433,6 +446,11 @@ uint64_t kw_audit_unmended(const struct kw_audit *audit)
 enum kw_cause kw_audit_cause(const struct kw_audit *audit)
 {
 	return audit->causes.present;
+}
+
+const char *kw_audit_refusal(const struct kw_audit *audit)
+{
+	return audit->refusal;
 }
 
 void kw_audit_report(const struct kw_audit *audit, uint64_t now_us, struct kw_audit_report *report)

@@ -46,6 +46,8 @@ enum kw_audit_state {
 /* In which way a local key differed. */
 enum kw_audit_kind { KW_AUDIT_DIFFERENT, KW_AUDIT_MISSING, KW_AUDIT_EXTRA, KW_AUDIT_KINDS };
 
+#define KW_AUDIT_REFUSAL 256
+
 struct kw_audit_options {
 	uv_loop_t *loop;
 	struct kw_sync *sync;     /* outlives the audit, and all that it works with */
@@ -94,6 +96,9 @@ bool kw_audit_urge(struct kw_audit *audit, enum kw_cause cause, uint64_t now_us)
  */
 uint64_t kw_audit_unmended(const struct kw_audit *audit);
 enum kw_cause kw_audit_cause(const struct kw_audit *audit);
+
+/* Why the round does not go on until a person mends it: a sentence's end, with the remedy; "". */
+const char *kw_audit_refusal(const struct kw_audit *audit);
 
 void kw_audit_report(const struct kw_audit *audit, uint64_t now_us, struct kw_audit_report *report);
 

@@ -95,7 +95,8 @@ struct kw_audit {
 	struct kw_redis *redis;
 	struct kw_ask ask;
 	struct kw_backoff backoff;
-	uint64_t connect_us; /* not before */
+	uint64_t connect_us;            /* not before */
+	char refusal[KW_AUDIT_REFUSAL]; /* of a question in this round; "": there was none */
 
 	struct kw_audit_table table;
 	struct kw_audit_scan scan;

@@ -54,11 +54,14 @@ void kw_audit_refused(struct kw_audit *audit, const char *command, const struct 
 	if (audit->link != KW_AUDIT_LINK_READY)
 		return;
 	kw_failure_answered(&failure, reply, "%s", command);
-	if (audit->backoff.failures == 0 && !kw_failure_passes(&failure))
-		kw_log_warn("audit",
-			"the local server answers %s with \"%.*s\": the audit waits (it needs "
+	if (!kw_failure_passes(&failure))
+		snprintf(audit->refusal, sizeof audit->refusal,
+			"the local server answered %s with \"%.*s\": the audit waits (it needs "
 			"+dump +pexpiretime +pttl +scan +select +info)",
-			command, (int)words.length, words.length ? (const char *)words.data : "");
+			command, (int)(words.length < 120 ? words.length : 120),
+			words.length ? (const char *)words.data : "");
+	if (audit->backoff.failures == 0 && !kw_failure_passes(&failure))
+		kw_log_warn("audit", "%s", audit->refusal);
 	later(audit);
 	kw_audit_abandon(audit, "the local server refuses to be asked");
 }

@@ -262,7 +262,8 @@ const char *kw_cursor_doubt_text(enum kw_cursor_doubt doubt)
 	static const char *const texts[] = {
 		[KW_DOUBT_NONE] = "",
 		[KW_DOUBT_ABSENT] = "there is none",
-		[KW_DOUBT_QUARANTINED] = "keys were in quarantine when it was written",
+		[KW_DOUBT_QUARANTINED] = "keys were in quarantine, or known or feared to differ, "
+					 "when it was written",
 		[KW_DOUBT_FILTERED] = "it was written with other filters",
 		[KW_DOUBT_EMPTY] = "there are no keys",
 		[KW_DOUBT_FLUSHED] = "data were flushed or swapped since it was written",

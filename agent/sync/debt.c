@@ -89,6 +89,16 @@ void kw_debt_audited(struct kw_debt *debt)
 	debt->foreign.audited = false;
 }
 
+void kw_debt_doubt(struct kw_debt *debt, uint64_t doubted)
+{
+	debt->doubted = doubted;
+}
+
+uint64_t kw_debt_wrong(const struct kw_debt *debt)
+{
+	return sum(sum(debt->evicted.count, debt->foreign.count), debt->doubted);
+}
+
 enum kw_debt_due kw_debt_due(
 	struct kw_debt *debt, uint64_t owed, bool acknowledged, uint64_t now_us)
 {

@@ -54,6 +54,8 @@ struct kw_debt {
 	uint64_t owed_us; /* the reconcile for owed values is due then; 0: not yet planned */
 	struct kw_backoff owing;
 
+	uint64_t doubted; /* keys that an audit knows to differ, and one for a round that it owes */
+
 	uint64_t question; /* the INFO that says whether the snapshot was kept; 0: not asked */
 };
 
@@ -77,6 +79,15 @@ struct kw_debt_begun kw_debt_count(
 /* An audit mends what other clients wrote, or it does not any more; it has done so. */
 void kw_debt_audits(struct kw_debt *debt, bool audits);
 void kw_debt_audited(struct kw_debt *debt);
+
+/*
+ * So much an audit doubts. It finds it out or mends it, so nothing follows from it here. But a
+ * cursor that is written meanwhile must not speak for these keys.
+ */
+void kw_debt_doubt(struct kw_debt *debt, uint64_t doubted);
+
+/* How many keys may be wrong although their changes are applied. */
+uint64_t kw_debt_wrong(const struct kw_debt *debt);
 
 /*
  * Is a reconcile due? Ask repeatedly: the first question plans it. owed: values that did not fit.

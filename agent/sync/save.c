@@ -24,9 +24,8 @@ bool kw_sync_save(struct kw_sync *sync, uint64_t now_us)
 {
 	const struct kw_local *local = sync->local;
 	const struct kw_local_cursor *written = kw_local_written(local);
-	/* Refused, evicted, or written by others: wrong although the version says applied. */
-	uint64_t quarantined = kw_quarantine_count(sync->quarantine) + sync->debt.evicted.count +
-			       sync->debt.foreign.count;
+	/* Refused, evicted, written by others, or doubted by an audit. */
+	uint64_t quarantined = kw_quarantine_count(sync->quarantine) + kw_debt_wrong(&sync->debt);
 	const struct kw_cursor_progress progress = {
 		sync->epoch, sync->progress.applied, quarantined, KW_BOND_NONE};
 	struct kw_key_counts counts;

@@ -5,6 +5,7 @@ import pytest
 
 from lib import data
 from lib.clock import Clock
+from lib.cursor import wait_cursor
 from lib.process import wait_for
 from lib.workload import Workload
 
@@ -74,6 +75,67 @@ def test_writes_of_other_clients_are_mended(bed, mode):
     assert status["snapshots"] == before["snapshots"], status
     assert status["audit_unmended"] == 0 and status["proven_equal_s"] < 60, status
     pair.settle()
+
+
+def limited_pair(bed, keys, **agent):
+    """The audit may not ask for values."""
+    primary, replica = bed.server("primary"), bed.server("replica", start=False)
+    clock = Clock(bed)
+    clock.drive(replica).start()
+    replica.command("ACL", "SETUSER", "limited", "on", ">x", "~*", "+@all", "-dump")
+    with primary.client() as client:
+        pipe = client.pipeline(transaction=False)
+        for i in range(keys):
+            pipe.set(f"ttl:{i}", i, ex=1800)
+        pipe.set("plain", 1)
+        pipe.execute()
+    agent = bed.agent(bed.proxy(primary), replica, redis__username="limited",
+                      redis__password_file=bed.file("password", "x\n"), **agent)
+    agent.wait_warm()
+    wait_cursor(agent)
+    return primary, replica, agent, clock
+
+
+def lose_keys(clock, replica, agent):
+    """They expire too soon, the agent notices, and its audit cannot go on."""
+    clock.step(3600)
+    wait_for(lambda: replica.command("DBSIZE") == 1, "nothing expired", timeout=60)
+    agent.wait_status(lambda status: status["audit_causes"] > 0, "the jump was not noticed")
+    clock.step(0)
+    wait_for(lambda: "the audit waits" in agent.output(), "the audit was not refused")
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_what_the_audit_has_still_to_mend_is_not_forgotten_by_a_restart(bed, end):
+    """The next agent finds a cursor that says so, and reads all keys again."""
+    primary, replica, agent, clock = limited_pair(bed, 2000, **{RATE: 1})
+    lose_keys(clock, replica, agent)
+    primary.command("SET", "another", 1) # so that a cursor is written
+    wait_for(lambda: replica.command("EXISTS", "another"), "not applied")
+    wait_cursor(agent)
+    getattr(agent, end)()
+    agent.restart()
+    agent.wait_warm()
+    assert replica.command("DBSIZE") == primary.command("DBSIZE") == 2002
+
+
+def test_an_audit_that_is_switched_off_leaves_no_doubt(bed):
+    primary, replica, agent, clock = limited_pair(bed, 2000, **{RATE: 1})
+    lose_keys(clock, replica, agent)
+    agent.ctl_ok("config", "set", RATE, 0)
+    agent.wait_warm()
+    assert replica.command("DBSIZE") == primary.command("DBSIZE") == 2001
+
+
+def test_an_audit_goes_on_when_it_is_allowed_to_ask(bed):
+    primary, replica, agent, clock = limited_pair(bed, 2000, **{RATE: 1})
+    lose_keys(clock, replica, agent)
+    status = agent.wait_state("lagging", reason="+dump")
+    assert "DUMP" in status["reason"], status
+    replica.command("ACL", "SETUSER", "limited", "+dump")
+    wait_for(lambda: replica.command("DBSIZE") == 2001, "the keys did not come back", timeout=90)
+    agent.wait_warm(timeout=90)
+    assert agent.status()["snapshots"] == 1
 
 
 def test_a_clock_that_jumped_ahead_takes_no_key_for_good(bed):

@@ -168,6 +168,26 @@ static void no_reconcile_follows_what_an_audit_mends(void **state)
 	assert_int_equal(kw_debt_due(&debt, 0, true, 2 * LONG_US), KW_DEBT_FOREIGN);
 }
 
+/* A cursor that is written meanwhile says so, and a snapshot does not answer an audit's doubt. */
+static void what_an_audit_doubts_is_wrong_until_it_says_otherwise(void **state)
+{
+	struct kw_debt debt;
+
+	kw_debt_init(&debt);
+	assert_int_equal(kw_debt_wrong(&debt), 0);
+	kw_debt_doubt(&debt, 3);
+	kw_debt_forgive(&debt);
+	assert_int_equal(kw_debt_wrong(&debt), 3);
+	debt.evicted.count = 4;
+	debt.foreign.count = 5;
+	assert_int_equal(kw_debt_wrong(&debt), 12);
+	debt.foreign.count = UINT64_MAX;
+	assert_int_equal(kw_debt_wrong(&debt), UINT64_MAX);
+	debt.foreign.count = 0;
+	kw_debt_doubt(&debt, 0);
+	assert_int_equal(kw_debt_wrong(&debt), 4);
+}
+
 static void owed_values_wait_for_what_was_handed_on_after_them(void **state)
 {
 	struct kw_debt debt = watched(0);
@@ -251,6 +271,7 @@ int main(void)
 		cmocka_unit_test(writes_of_others_are_counted_without_the_agents_own),
 		cmocka_unit_test(a_reconcile_waits_until_others_stop_to_write),
 		cmocka_unit_test(no_reconcile_follows_what_an_audit_mends),
+		cmocka_unit_test(what_an_audit_doubts_is_wrong_until_it_says_otherwise),
 		cmocka_unit_test(owed_values_wait_for_what_was_handed_on_after_them),
 		cmocka_unit_test(only_an_answer_to_the_question_says_that_all_was_kept),
 		cmocka_unit_test(a_table_is_behind_by_more_than_its_barrier),
