@@ -1,5 +1,5 @@
 /* Writing the cursor into the local server. */
-#include "sync.h"
+#include "internal.h"
 
 #include "base/log.h"
 
@@ -20,6 +20,26 @@ static void on_saved(void *arg, const struct kw_failure *failure)
 	snprintf(sync->save.error, sizeof sync->save.error, "%.255s", failure->text);
 }
 
+/*
+ * A flush was found, so the cursor in the server is wrong. The snapshot that mends the data claims
+ * them, but it can have to wait: for the proxy, or for a person. If the server restarts meanwhile,
+ * its count of flushes is gone, and the next agent would believe the cursor. So it loses its
+ * position now. A server of which the snapshot replaces everything has no such cursor.
+ */
+static bool take_position_back(struct kw_sync *sync, uint64_t now_us)
+{
+	const struct kw_local *local = sync->local;
+	const struct kw_cursor_progress nowhere = {.epoch = local->facts.cursor.epoch};
+
+	if (!kw_sync_needs_local(sync) || kw_pair_replaces(sync->pair) || !kw_local_ready(local) ||
+		local->facts.cursor_kind != KW_CURSOR_OURS || kw_sync_phase(sync) == KW_SYNC_CLAIM)
+		return false;
+	sync->save.writing = true;
+	sync->save.tried_us = now_us;
+	kw_local_write_cursor(sync->local, &nowhere, on_saved, sync);
+	return true;
+}
+
 bool kw_sync_save(struct kw_sync *sync, uint64_t now_us)
 {
 	const struct kw_local *local = sync->local;
@@ -32,9 +52,8 @@ bool kw_sync_save(struct kw_sync *sync, uint64_t now_us)
 
 	if (sync->save.writing)
 		return true;
-	/* A flush was found while the agent ends: no position would be true now. */
 	if (kw_local_spoiled(local))
-		return false;
+		return take_position_back(sync, now_us);
 	if (!kw_pair_needs_local(sync->pair) || kw_sync_phase(sync) != KW_SYNC_TAIL ||
 		!kw_local_ready(sync->local) || sync->progress.applied == 0 ||
 		kw_pair_progress(sync->pair)->owed > 0 ||

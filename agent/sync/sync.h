@@ -211,7 +211,10 @@ void kw_sync_acknowledged(struct kw_sync *sync);
 /* Do all that can be done now: acknowledgements, the next phase, the cursor. */
 void kw_sync_step(struct kw_sync *sync, uint64_t now_us);
 
-/* save.c: write the cursor if it does not say what is applied. True: a write is in flight. */
+/*
+ * save.c: write the cursor if it does not say what is applied. If a flush by others made it wrong,
+ * it loses its position. True: a write is in flight.
+ */
 bool kw_sync_save(struct kw_sync *sync, uint64_t now_us);
 
 /* lacks.c: the local server's facts were read again: has it evicted keys by itself? */

@@ -7,8 +7,8 @@ import pytest
 
 from lib import data
 from lib.busy import Busy
-from lib.compare import assert_equal_now
-from lib.cursor import wait_cursor
+from lib.compare import assert_equal_now, key_counts
+from lib.cursor import cursor_words, wait_cursor
 from lib.daemon import free_port
 from lib.process import wait_for
 from lib.rpc import Rpc
@@ -307,6 +307,34 @@ def test_local_data_flushed_and_the_server_restarted_while_the_agent_was_away(be
         assert right.dbsize() == left.dbsize() > 0
     if store == "function":
         pair.settle()
+
+
+def test_a_flush_that_cannot_be_mended_yet_is_known_to_the_next_agent(bed):
+    """
+    SWAPDB of two databases with as many keys. The proxy's first scan is not complete, so no snapshot can
+    mend it yet. The restart of the server then clears the counts that tell of it.
+    """
+    primary, replica = bed.server("primary"), bed.server("replica")
+    for database, keys in ((0, 300), (1, 300), (2, 20_000)):
+        data.fill_plain(primary, keys, database=database, prefix=f"{database}:")
+    proxy = bed.proxy(primary, source__keys_per_second=300)
+    agent = bed.agent(proxy, replica, apply__audit_keys_per_second=0)
+    wait_for(lambda: key_counts(replica).get(0) == key_counts(replica).get(1) == 300,
+             "the first databases do not come", 30)
+    wait_for(lambda: int(cursor_words(replica).get("version", "0")) > 600, "no position is kept", 30)
+    replica.command("SWAPDB", 0, 1)
+    agent.wait_state("reconciling", reason="first scan")
+    wait_for(lambda: cursor_words(replica).get("version") == "0",
+             lambda: f"a position is still claimed: {cursor_words(replica)}", 10)
+    replica.command("SAVE")
+    agent.kill()
+    replica.kill()
+    proxy.ctl_ok("config", "set", "source.keys_per_second", "0")
+    proxy.wait_live()
+    replica.restart()
+    agent.restart()
+    agent.wait_warm()
+    assert_equal_now(primary, replica)
 
 
 def test_a_restarted_server_with_its_data_is_not_read_anew(bed):

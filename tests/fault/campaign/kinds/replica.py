@@ -91,8 +91,9 @@ def replica_resetstat(field, fault, chance):
 
 @kind(modes=WRITABLE, deletes=True)
 def replica_flushed(field, fault, chance):
-    """limits.md: the agent finds a flush within a second while it runs."""
+    """limits.md: the agent finds a flush within a second while it runs. No restart hides it before."""
     side = side_of(field, chance)
+    yield from field.take(side.replica)
     field.blind(LOOK + LOOKS, side)
     words = chance.choice((("FLUSHALL",), ("FLUSHDB",), ("FLUSHALL", "ASYNC")))
     field.mark_replica(side)
