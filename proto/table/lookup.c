@@ -217,7 +217,7 @@ void kw_lookups_stop(struct kw_lookups *lookups)
 			lookups->draining++;
 		} else {
 			kw_sm_move(&lookup->sm, KW_LOOKUP_FREE, "");
-			kw_lookup_list_push(&lookups->free, lookup);
+			kw_lookup_release(lookup);
 		}
 	}
 	kw_lookups_forget(lookups);

@@ -154,6 +154,8 @@ void kw_lookups_ask(struct kw_lookups *lookups, struct kw_lookup_read *read);
 void kw_lookup_search(struct kw_lookup *lookup);
 /* Its READ has ended well. */
 void kw_lookup_go_on(struct kw_lookup *lookup);
+/* It is FREE from now on: on the list, and with little memory. */
+void kw_lookup_release(struct kw_lookup *lookup);
 /* Tell the end, and free it. */
 void kw_lookup_end(struct kw_lookup *lookup, const struct kw_lookup_result *result);
 void kw_lookup_fail(struct kw_lookup *lookup, const struct kw_error *error);

@@ -62,6 +62,17 @@ static struct kw_slice key_of(const struct kw_lookup *lookup)
 
 /* ---- ends ---- */
 
+void kw_lookup_release(struct kw_lookup *lookup)
+{
+	assert(kw_lookup_state(lookup) == KW_LOOKUP_FREE && !lookup->read.out);
+	if (lookup->record_capacity > KEEP_BYTES) {
+		free(lookup->record);
+		lookup->record = NULL;
+		lookup->record_capacity = 0;
+	}
+	kw_lookup_list_push(&lookup->lookups->free, lookup);
+}
+
 void kw_lookup_end(struct kw_lookup *lookup, const struct kw_lookup_result *result)
 {
 	struct kw_lookups *lookups = lookup->lookups;
@@ -73,12 +84,7 @@ void kw_lookup_end(struct kw_lookup *lookup, const struct kw_lookup_result *resu
 	lookups->active--;
 	/* fn can begin the next one, or stop all. The record stays until it is on the list. */
 	fn(lookup->arg, result);
-	if (lookup->record_capacity > KEEP_BYTES) {
-		free(lookup->record);
-		lookup->record = NULL;
-		lookup->record_capacity = 0;
-	}
-	kw_lookup_list_push(&lookups->free, lookup);
+	kw_lookup_release(lookup);
 }
 
 void kw_lookup_fail(struct kw_lookup *lookup, const struct kw_error *error)
@@ -490,7 +496,7 @@ void kw_lookup_go_on(struct kw_lookup *lookup)
 	case KW_LOOKUP_DRAINING:
 		lookup->lookups->draining--;
 		kw_sm_move(&lookup->sm, KW_LOOKUP_FREE, "");
-		kw_lookup_list_push(&lookup->lookups->free, lookup);
+		kw_lookup_release(lookup);
 		break;
 	case KW_LOOKUP_FREE:
 	case KW_LOOKUP_WAITING:

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <malloc.h>
 #include <sys/mman.h>
 
 #include "base/buffer.h"
@@ -494,6 +495,39 @@ static void a_stopped_lookup_says_nothing_more(void **state)
 	world_close(&world);
 }
 
+static size_t allocated(void)
+{
+	const struct mallinfo2 info = mallinfo2();
+
+	return info.hblkhd + info.uordblks;
+}
+
+/* A connection that is lost in the midst of a large value: its memory is not kept. */
+static void a_stopped_lookup_keeps_little_memory(void **state)
+{
+	const size_t large = 30000000;
+	char *bytes = calloc(1, large);
+	struct world world;
+	size_t before;
+
+	assert_non_null(bytes);
+	world_open(&world, 512 << 20, 1 << 20);
+	assert_int_equal(
+		kw_table_put(world.table, 0, kw_slice_text("key"), kw_slice(bytes, large), 0),
+		KW_PUT_STORED);
+	tick(&world);
+	before = allocated();
+	begin(&world, 0, "key");
+	while (world.reads[0]->length < 1 << 20)
+		answer(&world);
+	assert_true(allocated() >= before + large);
+	kw_lookups_stop(world.lookups);
+	answer(&world);
+	assert_true(allocated() < before + large);
+	free(bytes);
+	world_close(&world);
+}
+
 static void another_table_in_the_same_memory_is_noticed(void **state)
 {
 	struct world world;
@@ -799,6 +833,7 @@ int main(void)
 		cmocka_unit_test(a_damaged_record_is_never_handed_out),
 		cmocka_unit_test(a_failed_read_ends_the_lookup_with_its_sentence),
 		cmocka_unit_test(a_stopped_lookup_says_nothing_more),
+		cmocka_unit_test(a_stopped_lookup_keeps_little_memory),
 		cmocka_unit_test(another_table_in_the_same_memory_is_noticed),
 		cmocka_unit_test(a_table_of_another_layout_is_refused),
 		cmocka_unit_test(lookups_share_what_is_known_of_the_table),
