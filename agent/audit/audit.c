@@ -139,6 +139,15 @@ static void walk_from(struct kw_audit *audit, uint64_t from)
 	table->blocked = table->over = false;
 }
 
+/* The walk goes on where keys are not settled. */
+static void go_back(struct kw_audit *audit)
+{
+	unsigned range = kw_proof_unsettled(&audit->proof);
+	uint64_t from = audit->table.from;
+
+	walk_from(audit, range < kw_proof_range_of(from) ? kw_proof_first(range) : from);
+}
+
 static void begin_round(struct kw_audit *audit, uint64_t now_us)
 {
 	audit->round.full = kw_causes_due(&audit->causes, now_us);
@@ -163,10 +172,18 @@ static void learn_epoch(struct kw_audit *audit, uint64_t now_us)
 	begin_round(audit, now_us);
 }
 
+/* A round that was interrupted goes on, also one for a cause, if no other cause came meanwhile. */
+static bool may_resume(const struct kw_audit *audit, uint64_t now_us)
+{
+	bool met = audit->round.full && audit->round.told == audit->causes.told;
+
+	return audit->table.from > 0 && (met || !kw_causes_due(&audit->causes, now_us));
+}
+
 static void begin_table(struct kw_audit *audit, uint64_t now_us)
 {
 	learn_epoch(audit, now_us);
-	if (audit->table.from == 0 || kw_causes_due(&audit->causes, now_us))
+	if (!may_resume(audit, now_us))
 		begin_round(audit, now_us);
 	move(audit, KW_AUDIT_TABLE, audit->round.full ? "because of a cause" : "");
 }
@@ -207,8 +224,8 @@ void kw_audit_abandon(struct kw_audit *audit, const char *why)
 	kw_walk_stop(audit->walk);
 	kw_lanes_stop(audit);
 	kw_mend_abandon(audit);
+	go_back(audit);
 	kw_proof_abandon(&audit->proof);
-	walk_from(audit, audit->table.from);
 	move(audit, KW_AUDIT_IDLE, why);
 }
 
@@ -386,6 +403,7 @@ void kw_audit_set_rate(struct kw_audit *audit, uint64_t keys_per_second)
 	kw_mend_forget(audit);
 	kw_causes_init(&audit->causes);
 	audit->refusal[0] = '\0';
+	walk_from(audit, 0);
 }
 
 void kw_audit_forget(struct kw_audit *audit)

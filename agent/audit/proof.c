@@ -7,6 +7,15 @@ void kw_proof_reset(struct kw_proof *proof)
 	*proof = (struct kw_proof){0};
 }
 
+unsigned kw_proof_unsettled(const struct kw_proof *proof)
+{
+	unsigned range = 0;
+
+	while (range < KW_PROOF_RANGES && proof->ranges[range].open == 0)
+		range++;
+	return range;
+}
+
 void kw_proof_abandon(struct kw_proof *proof)
 {
 	for (unsigned i = 0; i <= KW_PROOF_LOCAL; i++) {

@@ -34,6 +34,9 @@ struct kw_proof {
 /* Zeroed memory has proven nothing. Forget all: these are other data, or another table. */
 void kw_proof_reset(struct kw_proof *proof);
 
+/* The first range of hashes with keys that are not settled; KW_PROOF_RANGES: none. */
+unsigned kw_proof_unsettled(const struct kw_proof *proof);
+
 /* What is under way is given up. What was proven stays so. */
 void kw_proof_abandon(struct kw_proof *proof);
 

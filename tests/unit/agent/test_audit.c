@@ -125,10 +125,48 @@ static void a_key_that_stays_different_is_known_until_it_is_equal(void **state)
 	stage_close(&stage);
 }
 
+#define MANY 20000
+
+static bool is_half_compared(void *arg)
+{
+	return report_of(arg).compared >= MANY / 2;
+}
+
+static bool is_cause_met(void *arg)
+{
+	const struct stage *stage = arg;
+
+	return kw_audit_cause(stage->agent->audit) == KW_CAUSE_NONE;
+}
+
+static bool is_idle(void *arg)
+{
+	return strcmp(report_of(arg).state, "idle") == 0;
+}
+
+/* Otherwise a large table would never be compared as a whole: something interrupts each round. */
+static void a_round_for_a_cause_goes_on_after_an_interruption(void **state)
+{
+	struct stage stage;
+
+	stage_open_warm(&stage, MANY);
+	kw_agent_set_audit_rate(stage.agent, 1);
+	assert_true(kw_audit_urge(stage.agent->audit, KW_CAUSE_CLOCK, kw_clock_us()));
+	stage_wait(&stage, is_half_compared, "half of the keys are compared");
+	kw_agent_pause(stage.agent, true);
+	stage_wait(&stage, is_idle, "the audit is interrupted");
+	kw_agent_pause(stage.agent, false);
+	stage_wait(&stage, is_cause_met, "all keys are compared");
+	assert_in_range(report_of(&stage).compared, MANY, MANY + MANY / 4);
+	assert_true(report_of(&stage).proven_us < UINT64_MAX);
+	stage_close(&stage);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_record_that_cannot_be_read_is_not_proven_equal),
+		cmocka_unit_test(a_round_for_a_cause_goes_on_after_an_interruption),
 		cmocka_unit_test(a_key_that_stays_different_is_known_until_it_is_equal),
 	};
 
