@@ -143,6 +143,11 @@ bool kw_audit_may_run(const struct kw_audit *audit);
 /* Is the key one that is compared: followed, not our cursor, not in quarantine? */
 bool kw_audit_wants(const struct kw_audit *audit, uint32_t database, struct kw_slice key);
 /*
+ * May keys that stay different be tried again now? Not while a round ends: it waits for each that
+ * is looked at, and one of many is always due.
+ */
+bool kw_audit_may_retry(const struct kw_audit *audit);
+/*
  * May one more key be deleted in this round? False: they are more than apply.max_prune allows, and
  * a reconcile was begun, which judges all of them.
  */
