@@ -97,6 +97,13 @@ static bool is_cut_short(const struct kw_audit *audit, uint64_t now_us)
 	return is_walking(audit) && !audit->round.full && kw_causes_due(&audit->causes, now_us);
 }
 
+bool kw_audit_may_retry(const struct kw_audit *audit)
+{
+	bool over = kw_audit_state(audit) == KW_AUDIT_TABLE ? audit->table.over : audit->scan.over;
+
+	return is_walking(audit) && !over && !is_cut_short(audit, kw_clock_us());
+}
+
 static bool may_begin(struct kw_audit *audit, uint64_t now_us)
 {
 	if (is_cut_short(audit, now_us))

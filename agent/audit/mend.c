@@ -335,7 +335,7 @@ static bool is_due_again(const struct kw_audit *audit)
 {
 	struct kw_audit_suspect *suspect = first(audit, KW_SUSPECT_STAY);
 
-	return suspect &&
+	return suspect && kw_audit_may_retry(audit) &&
 	       (suspect->touched || kw_clock_us() - suspect->looked_us >= KW_SUSPECT_STAY_US);
 }
 
