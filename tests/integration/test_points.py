@@ -36,7 +36,7 @@ def chosen(chance):
     n = 1
     while n < LAST:
         yield n
-        n = n + 1 if FULL or n < 3 else int(n * chance.uniform(1.5, 2.5))
+        n = n + 1 if FULL or n < 3 else int(n * chance.uniform(2, 4))
 
 
 def ended_as_promised(daemon, point):
@@ -46,8 +46,10 @@ def ended_as_promised(daemon, point):
         assert point not in ("malloc", "mmap") or "out of memory: " in daemon.output()
         return
     assert status in (1, 2), f"{point}: ended with {status}:\n{daemon.tail(20)}"
-    last = daemon.output().splitlines()[-1]
-    assert " error " in last or last.startswith("keywake-"), f"{point}: no sentence at its end: {last}"
+    # This life's lines, after its command line; those of its closing follow the sentence.
+    lines = daemon.output().rsplit("\n--- ", 1)[-1].splitlines()[1:]
+    assert any(" error " in line or line.startswith("keywake-") for line in lines), (
+        f"{point}: no sentence at its end:\n{daemon.tail(20)}")
 
 
 def live(daemon, pair, points, point, n, errno):
