@@ -4,9 +4,12 @@ import os
 import shutil
 import signal
 import socket
+import time
+
+from lib.process import SLOW
 
 from . import SILENT_SECONDS, kind
-from ..field import TICK
+from ..field import PATIENCE, TICK, NotInjected
 from ..load import DATABASES
 from ..plan import SECONDS
 
@@ -124,9 +127,14 @@ def primary_shutdown(field, fault, chance):
     yield from field.take(server)
     field.mark_primary()
     field.may_be_dead.add(server)
-    with contextlib.closing(send_only(server, "SHUTDOWN", "SAVE")):
-        while server.alive:
-            yield TICK
+    deadline = time.monotonic() + PATIENCE * SLOW
+    while server.alive and time.monotonic() < deadline: # with a full disk it stays
+        with contextlib.suppress(OSError), contextlib.closing(send_only(server, "SHUTDOWN", "SAVE")):
+            yield 0.2
+        yield TICK
+    if server.alive:
+        field.may_be_dead.discard(server)
+        raise NotInjected("it does not end")
     yield chance.uniform(0, 0.3)
     field.start_again(server)
     yield from field.up(server)
