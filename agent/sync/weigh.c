@@ -144,7 +144,8 @@ static void on_walked(void *arg, const struct kw_failure *failure)
 	struct kw_sync *sync = arg;
 
 	assert(kw_sync_phase(sync) == KW_SYNC_SAMPLE);
-	if (failure && failure->answer == KW_SERVER_E_LOADING)
+	if (failure &&
+		(failure->answer == KW_SERVER_E_LOADING || failure->answer == KW_SERVER_E_BUSY))
 		kw_sync_wait_again(sync, failure->text);
 	else if (failure)
 		weigh_by_counts(sync);

@@ -8,6 +8,7 @@ static enum kw_code code_of(enum kw_server_error answer)
 {
 	switch (answer) {
 	case KW_SERVER_E_LOADING:
+	case KW_SERVER_E_BUSY:
 	case KW_SERVER_E_MASTERDOWN:
 	case KW_SERVER_E_READONLY:
 	case KW_SERVER_E_MISCONF:

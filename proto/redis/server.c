@@ -405,7 +405,7 @@ enum kw_server_error kw_server_error(struct kw_slice text)
 		enum kw_server_error kind;
 	} words[] = {
 		{"LOADING ", KW_SERVER_E_LOADING},
-		{"BUSY ", KW_SERVER_E_LOADING},
+		{"BUSY ", KW_SERVER_E_BUSY},
 		{"TRYAGAIN ", KW_SERVER_E_LOADING},
 		{"MASTERDOWN ", KW_SERVER_E_MASTERDOWN},
 		{"CLUSTERDOWN ", KW_SERVER_E_LOADING},

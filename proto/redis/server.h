@@ -95,9 +95,10 @@ int kw_info_keyspace(struct kw_slice info, kw_info_database_fn fn, void *arg);
 
 /* The class of an error reply, by its first word and text. */
 enum kw_server_error {
-	KW_SERVER_E_NONE,       /* no error reply; kw_server_error never returns it */
-	KW_SERVER_E_OTHER,      /* of this command alone: WRONGTYPE, bad payload, syntax */
-	KW_SERVER_E_LOADING,    /* and BUSY, TRYAGAIN, CLUSTERDOWN: a later retry succeeds */
+	KW_SERVER_E_NONE,    /* no error reply; kw_server_error never returns it */
+	KW_SERVER_E_OTHER,   /* of this command alone: WRONGTYPE, bad payload, syntax */
+	KW_SERVER_E_LOADING, /* and TRYAGAIN, CLUSTERDOWN: a later retry succeeds */
+	KW_SERVER_E_BUSY,    /* a script runs for too long: nearly all is refused until it ends */
 	KW_SERVER_E_MASTERDOWN, /* a replica that has lost its primary and serves no stale data */
 	KW_SERVER_E_OOM,        /* over maxmemory */
 	KW_SERVER_E_READONLY,   /* it is a replica of another server */
@@ -111,7 +112,8 @@ enum kw_server_error kw_server_error(struct kw_slice text);
 /* Does it end by itself? Then the same command succeeds later. */
 static inline bool kw_server_error_passes(enum kw_server_error kind)
 {
-	return kind == KW_SERVER_E_LOADING || kind == KW_SERVER_E_MASTERDOWN;
+	return kind == KW_SERVER_E_LOADING || kind == KW_SERVER_E_BUSY ||
+	       kind == KW_SERVER_E_MASTERDOWN;
 }
 
 #endif

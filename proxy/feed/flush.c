@@ -153,7 +153,7 @@ static void ask_canaries(struct kw_flush_check *flush, uint32_t database)
 		flush->questions[flush->question_count++] =
 			(struct kw_flush_question){.database = database, .place = i};
 		kw_data_select(flush->data, database);
-		kw_redis_send(flush->data->redis, canary_answered, flush, 2, argv);
+		kw_data_send(flush->data, canary_answered, flush, 2, argv);
 	}
 }
 

@@ -36,7 +36,7 @@ enum state {
  * LATE: the pong came, and a flush check was under way. What the flush did to the table must be
  * told before the barrier is.
  */
-enum barrier { BARRIER_NONE, BARRIER_ASKED, BARRIER_LATE };
+enum barrier { BARRIER_NONE, BARRIER_ASKED, BARRIER_AGAIN, BARRIER_LATE };
 
 /*
  * An examination: a look that began after it was asked for (DUE: one of before is under way), and
@@ -228,6 +228,10 @@ static void barrier_answered(void *arg, const struct kw_reply *reply)
 
 	if (!reply || notify->barrier != BARRIER_ASKED)
 		return;
+	if (reply->type == KW_REPLY_ERROR) {
+		notify->barrier = BARRIER_AGAIN; /* -BUSY: a script is in the midst of its writes */
+		return;
+	}
 	if (kw_flush_under_way(&notify->flush))
 		notify->barrier = BARRIER_LATE;
 	else
@@ -240,6 +244,14 @@ static void barrier(struct kw_feed *feed)
 
 	assert(notify->sm.state == RUNNING && notify->barrier == BARRIER_NONE);
 	assert(notify->events);
+	notify->barrier = BARRIER_ASKED;
+	kw_redis_words(notify->events, barrier_answered, notify, "PING", NULL);
+}
+
+static void ask_barrier_again(struct notify *notify)
+{
+	if (notify->barrier != BARRIER_AGAIN || kw_data_is_busy(notify->options.data))
+		return;
 	notify->barrier = BARRIER_ASKED;
 	kw_redis_words(notify->events, barrier_answered, notify, "PING", NULL);
 }
@@ -362,7 +374,7 @@ static void events_named(void *arg, const struct kw_reply *reply)
 		return;
 	}
 	snprintf(id, sizeof id, "%lld", (long long)reply->integer);
-	kw_redis_words(notify->options.data->redis, tracking_on, notify, "CLIENT", "TRACKING", "ON",
+	kw_data_words(notify->options.data, tracking_on, notify, "CLIENT", "TRACKING", "ON",
 		"REDIRECT", id, "OPTIN", NULL);
 }
 
@@ -496,8 +508,10 @@ static void look(struct kw_feed *feed)
 {
 	struct notify *notify = notify_of(feed);
 
-	if (notify->sm.state == RUNNING)
-		kw_watch_look(notify->watch);
+	if (notify->sm.state != RUNNING)
+		return;
+	ask_barrier_again(notify);
+	kw_watch_look(notify->watch);
 }
 
 static void turn(struct kw_feed *feed, uint64_t now_us)

@@ -73,6 +73,7 @@ struct kw_watch {
 	uint64_t debugged_us; /* when DEBUG was last seen called */
 	uint64_t time_us;     /* when the clocks were last compared */
 	uint64_t asked_wall_us;
+	uint64_t busy_times; /* of the data connection, when the time was asked for */
 	int64_t skew_us;
 	uint32_t databases;
 	bool known; /* an earlier look saw the counters of takers */
@@ -384,8 +385,8 @@ static void set_flags(struct kw_watch *watch, kw_flags present)
 	kw_settings_set(&watch->settings);
 	kw_flags_merged(present, merged);
 	kw_log_info("source", "setting notify-keyspace-events to %s", merged);
-	kw_redis_words(watch->data->redis, flags_set, watch, "CONFIG", "SET",
-		"notify-keyspace-events", merged, NULL);
+	kw_data_words(watch->data, flags_set, watch, "CONFIG", "SET", "notify-keyspace-events",
+		merged, NULL);
 }
 
 /* The last answer of a look. */
@@ -430,6 +431,10 @@ static void time_answered(void *arg, const struct kw_reply *reply)
 		kw_data_refused(watch->data, "TIME", "+time", reply);
 		return;
 	}
+	if (watch->busy_times != watch->data->busy_times) {
+		watch->time_us = 0; /* nobody knows when it was answered: ask in the next look */
+		return;
+	}
 	watch->skew_us = server_us - (int64_t)(watch->asked_wall_us / 2 + now_us / 2);
 }
 
@@ -452,28 +457,28 @@ static void databases_answered(void *arg, const struct kw_reply *reply)
 
 static void ask(struct kw_watch *watch)
 {
-	struct kw_redis *redis = watch->data->redis;
 	uint64_t now_us = kw_clock_us();
 
 	kw_buffer_clear(&watch->info);
 	if (is_greeting(watch) || now_us - watch->time_us >= TIME_EVERY_US) {
 		watch->time_us = now_us;
 		watch->asked_wall_us = kw_wall_us();
-		kw_redis_words(redis, time_answered, watch, "TIME", NULL);
+		watch->busy_times = watch->data->busy_times;
+		kw_data_words(watch->data, time_answered, watch, "TIME", NULL);
 	}
 	if (is_greeting(watch)) {
 		watch->databases = KW_DATABASES_MOST;
 		kw_settings_get(&watch->settings);
-		kw_redis_words(
-			redis, databases_answered, watch, "CONFIG", "GET", "databases", NULL);
+		kw_data_words(
+			watch->data, databases_answered, watch, "CONFIG", "GET", "databases", NULL);
 	}
 	kw_settings_asked(&watch->settings);
 	watch->infos_asked = watch->data->infos;
 	for (size_t i = 0; i < SECTIONS; i++)
 		kw_data_info(watch->data, info_answered, watch, section_names[i]);
 	kw_settings_get(&watch->settings);
-	kw_redis_words(
-		redis, flags_answered, watch, "CONFIG", "GET", "notify-keyspace-events", NULL);
+	kw_data_words(watch->data, flags_answered, watch, "CONFIG", "GET", "notify-keyspace-events",
+		NULL);
 }
 
 bool kw_watch_look(struct kw_watch *watch)

@@ -37,8 +37,9 @@ enum company { TOGETHER, ALONE, ON_TRIAL };
 
 struct flight {
 	struct kw_dirty_entry *entry;
-	int64_t expires_ms; /* or EXPIRY_… */
-	int64_t time_ms;    /* the server's, when it said the PTTL */
+	int64_t expires_ms;  /* or EXPIRY_… */
+	int64_t time_ms;     /* the server's, when it said the PTTL */
+	uint64_t busy_times; /* of the connection, when the server said its time */
 	enum company company;
 };
 
@@ -158,7 +159,8 @@ static void pace_answered(struct kw_fetch *fetch)
 	kw_pace_answered(fetch->pace);
 	if (!fetch->probed_us || --fetch->probe_left > 0)
 		return;
-	kw_pace_waited(fetch->pace, kw_clock_us() - fetch->probed_us, fetch->probe_ahead);
+	if (fetch->probed_us > fetch->data->resumed_us)
+		kw_pace_waited(fetch->pace, kw_clock_us() - fetch->probed_us, fetch->probe_ahead);
 	fetch->probed_us = 0;
 }
 
@@ -203,7 +205,11 @@ static void let_rest(struct kw_fetch *fetch, const struct kw_dirty_entry *entry,
 	uint64_t now_us = kw_clock_us();
 	uint64_t begun_us =
 		fetch->busy_us > fetch->answered_us ? fetch->busy_us : fetch->answered_us;
-	uint64_t rest_us = kw_cooldown_rest_us(bytes, now_us > begun_us ? now_us - begun_us : 0,
+	uint64_t rest_us;
+
+	if (begun_us < fetch->data->resumed_us)
+		begun_us = fetch->data->resumed_us;
+	rest_us = kw_cooldown_rest_us(bytes, now_us > begun_us ? now_us - begun_us : 0,
 		fetch->pace ? fetch->pace->share : 1);
 
 	kw_cooldown_note(&fetch->cooldown, entry->key.hash, bytes, rest_us, now_us);
@@ -335,6 +341,10 @@ static void lost(struct kw_fetch *fetch, const struct flight *flight)
 {
 	struct kw_dirty_entry *entry = flight->entry;
 
+	if (kw_data_is_busy(fetch->data)) {
+		kw_dirty_retry(fetch->dirty, entry, 0); /* a script had the server's time */
+		return;
+	}
 	fetch->was_asking = true;
 	if (!kw_redis_lost(fetch->data->redis) || !fetch->handlers.unreadable) {
 		kw_dirty_retry(fetch->dirty, entry, 0);
@@ -438,6 +448,16 @@ static void exists_answered(void *arg, const struct kw_reply *reply)
 	}
 }
 
+/* If a script ran between TIME and PTTL, they do not tell the expiry: the key is asked for again.
+ */
+static void note_expiry(struct kw_fetch *fetch, int64_t expires_ms)
+{
+	struct flight *flight = flight_at(fetch, 0);
+
+	if (fetch->pexpiretime || expires_ms < 0 || flight->busy_times == fetch->data->busy_times)
+		flight->expires_ms = expires_ms;
+}
+
 /*
  * The questions about a key are sent together, and those about earlier keys were answered before.
  * So the answer is always about the first flight.
@@ -450,12 +470,18 @@ static void expiry_answered(void *arg, const struct kw_reply *reply)
 	if (!reply)
 		return;
 	if (reply->type == KW_REPLY_INTEGER && reply->integer >= EXPIRY_GONE)
-		flight_at(fetch, 0)->expires_ms = reply->integer;
+		note_expiry(fetch, reply->integer);
 	else if (fetch->pexpiretime)
 		refused(fetch, "PEXPIRETIME", "+pexpiretime and ~* (read access to all keys)",
 			reply);
 	else
 		refused(fetch, "PTTL", "+pttl and ~* (read access to all keys)", reply);
+}
+
+static void note_time(struct kw_fetch *fetch, int64_t time_ms)
+{
+	flight_at(fetch, 0)->time_ms = time_ms;
+	flight_at(fetch, 0)->busy_times = fetch->data->busy_times;
 }
 
 static void time_answered(void *arg, const struct kw_reply *reply)
@@ -467,7 +493,7 @@ static void time_answered(void *arg, const struct kw_reply *reply)
 	if (!reply)
 		return;
 	if (kw_data_time(reply, &us))
-		flight_at(fetch, 0)->time_ms = us / 1000;
+		note_time(fetch, us / 1000);
 	else
 		refused(fetch, "TIME", "+time", reply);
 }
@@ -498,7 +524,6 @@ static enum company company_of(const struct kw_dirty_entry *entry, enum kw_fetch
 
 static void ask(struct kw_fetch *fetch, struct kw_dirty_entry *entry, enum kw_fetch_mark mark)
 {
-	struct kw_redis *redis = fetch->data->redis;
 	struct kw_slice argv[2] = {{0}, kw_dirty_name(fetch->dirty, entry)};
 	bool readable = mark != KW_FETCH_UNREADABLE;
 	bool expiry = readable && may_expire(fetch, entry);
@@ -512,12 +537,12 @@ static void ask(struct kw_fetch *fetch, struct kw_dirty_entry *entry, enum kw_fe
 		.company = company_of(entry, mark)};
 	if (expiry) {
 		if (!fetch->pexpiretime)
-			kw_redis_words(redis, time_answered, fetch, "TIME", NULL);
+			kw_data_words(fetch->data, time_answered, fetch, "TIME", NULL);
 		argv[0] = kw_slice_text(fetch->pexpiretime ? "PEXPIRETIME" : "PTTL");
-		kw_redis_send(redis, expiry_answered, fetch, 2, argv);
+		kw_data_send(fetch->data, expiry_answered, fetch, 2, argv);
 	}
 	argv[0] = kw_slice_text(readable ? "DUMP" : "EXISTS");
-	kw_redis_send(redis, readable ? dump_answered : exists_answered, fetch, 2, argv);
+	kw_data_send(fetch->data, readable ? dump_answered : exists_answered, fetch, 2, argv);
 	kw_bucket_spend(&fetch->keys, 1);
 	pace_asked(fetch);
 }

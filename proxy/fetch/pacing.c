@@ -70,6 +70,7 @@ static void cpu_answered(void *arg, const struct kw_reply *reply)
 	assert(pacing->state == KW_PACING_ASKED);
 	reply = kw_data_reply(pacing->data, reply);
 	if (!reply || reply->type != KW_REPLY_STRING ||
+		pacing->busy_times != pacing->data->busy_times ||
 		!read_cpu(reply->text, &pacing->counts.cpu_us))
 		return;
 	pacing->counts.wait_us = look_at_waiting(pacing);
@@ -86,7 +87,8 @@ static void commands_answered(void *arg, const struct kw_reply *reply)
 	reply = kw_data_reply(pacing->data, reply);
 	if (!reply)
 		return;
-	if (reply->type != KW_REPLY_STRING || before != KW_PACING_HAS_CPU) {
+	if (reply->type != KW_REPLY_STRING || before != KW_PACING_HAS_CPU ||
+		pacing->busy_times != pacing->data->busy_times) {
 		kw_pace_forget(&pacing->pace); /* no limit that is never lifted again */
 		return;
 	}
@@ -109,6 +111,7 @@ void kw_pacing_tick(struct kw_pacing *pacing, uint64_t process, uint64_t now_us)
 	pacing->state = KW_PACING_ASKED;
 	pacing->process = process;
 	pacing->asked_us = now_us;
+	pacing->busy_times = pacing->data->busy_times;
 	pacing->counts = (struct kw_pace_counts){0};
 	kw_data_info(pacing->data, cpu_answered, pacing, "cpu");
 	kw_data_info(pacing->data, commands_answered, pacing, "commandstats");

@@ -29,6 +29,7 @@ struct kw_pacing {
 	const char *address; /* of the primary */
 	enum kw_pacing_state state;
 	uint64_t asked_us;
+	uint64_t busy_times;          /* of the connection, then */
 	uint64_t process;             /* of the primary, in its own pid namespace; 0: unknown */
 	struct kw_waiting waiting;    /* for a core; since the proxy began */
 	struct kw_pace_counts counts; /* of the look under way */

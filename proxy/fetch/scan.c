@@ -115,7 +115,7 @@ void kw_scan_pump(struct kw_scan *scan, uint32_t keys)
 		return;
 	snprintf(count, sizeof count, "%u", keys < KW_SCAN_COUNT ? keys : KW_SCAN_COUNT);
 	kw_data_select(scan->data, scan->databases[scan->at]);
-	kw_redis_words(scan->data->redis, step_answered, scan, "SCAN", scan->cursor, "COUNT", count,
+	kw_data_words(scan->data, step_answered, scan, "SCAN", scan->cursor, "COUNT", count,
 		scan->handlers.type ? "TYPE" : NULL, scan->handlers.type, NULL);
 	scan->owed++;
 }

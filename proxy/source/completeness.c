@@ -1,5 +1,7 @@
 #include "source/completeness.h"
 
+#include "keys/databases.h"
+
 #include <assert.h>
 #include <stdio.h>
 
@@ -25,7 +27,9 @@ static enum kw_claim_cause cause_of(const struct kw_facts *facts)
 		return KW_CLAIM_MENDING;
 	if (facts->unreadable > 0)
 		return KW_CLAIM_UNREADABLE;
-	return facts->too_large > 0 ? KW_CLAIM_TOO_LARGE : KW_CLAIM_NOTHING_WRONG;
+	if (facts->too_large > 0)
+		return KW_CLAIM_TOO_LARGE;
+	return facts->beyond > 0 ? KW_CLAIM_BEYOND : KW_CLAIM_NOTHING_WRONG;
 }
 
 static enum kw_source_state state_of(const struct kw_facts *facts, enum kw_claim_cause cause)
@@ -36,6 +40,7 @@ static enum kw_source_state state_of(const struct kw_facts *facts, enum kw_claim
 	case KW_CLAIM_MENDING:
 		return facts->sweeps_ended > 0 ? KW_SOURCE_RECONCILING : KW_SOURCE_SCANNING;
 	case KW_CLAIM_NOT_CONNECTED:
+	case KW_CLAIM_BUSY:
 		return facts->reach == KW_REACH_UNTRIED ? KW_SOURCE_CONNECTING : KW_SOURCE_DOWN;
 	case KW_CLAIM_CHAIN_CUT:
 		return KW_SOURCE_DOWN;
@@ -52,7 +57,11 @@ struct kw_claim kw_claim_judge(const struct kw_facts *facts, enum kw_completenes
 
 	assert(facts->sweeps_clean <= facts->sweeps_ended);
 	assert(facts->reach != KW_REACH_UNTRIED || facts->sweeps_ended == 0);
-	claim.cause = facts->reach == KW_REACH_UP ? cause_of(facts) : KW_CLAIM_NOT_CONNECTED;
+	if (facts->script == KW_SCRIPT_BUSY)
+		claim.cause = KW_CLAIM_BUSY;
+	else
+		claim.cause =
+			facts->reach == KW_REACH_UP ? cause_of(facts) : KW_CLAIM_NOT_CONNECTED;
 	claim.state = state_of(facts, claim.cause);
 	if (claim.completeness < before)
 		claim.completeness = before;
@@ -98,6 +107,12 @@ void kw_claim_explain(enum kw_claim_cause cause, const struct kw_facts *facts,
 	case KW_CLAIM_NOT_CONNECTED:
 		snprintf(reason, bytes, "%s", words->down);
 		break;
+	case KW_CLAIM_BUSY:
+		snprintf(reason, bytes,
+			"the primary is busy with a script (BUSY) and answers nothing: waiting "
+			"until the script ends (or end it with SCRIPT KILL or FUNCTION KILL "
+			"there)");
+		break;
 	case KW_CLAIM_CHAIN_CUT:
 		snprintf(reason, bytes,
 			"the server followed is a replica, and its link to its own primary is "
@@ -126,6 +141,13 @@ void kw_claim_explain(enum kw_claim_cause cause, const struct kw_facts *facts,
 			"%llu keys are larger than the table can hold and are not replicated: "
 			"raise table.max_bytes",
 			(unsigned long long)facts->too_large);
+		break;
+	case KW_CLAIM_BEYOND:
+		snprintf(reason, bytes,
+			"database %u has keys and is not replicated, because only databases below "
+			"%d can be: move its keys, or name the databases to replicate in "
+			"source.databases",
+			facts->beyond, KW_DATABASES_MOST);
 		break;
 	}
 }

@@ -56,6 +56,12 @@ enum kw_chain {
 	KW_CHAIN_CUT,   /* its link is down, or its data are being replaced */
 };
 
+/* Does the server answer -BUSY, because a script runs for too long? */
+enum kw_script {
+	KW_SCRIPT_NONE,
+	KW_SCRIPT_BUSY,
+};
+
 struct kw_facts {
 	enum kw_reach reach;
 	enum kw_mending mending;
@@ -68,18 +74,22 @@ struct kw_facts {
 	uint64_t unreadable;   /* keys at which the connection breaks */
 	uint64_t too_large;    /* keys that the table can never hold */
 	enum kw_chain chain;
+	enum kw_script script;
+	uint32_t beyond; /* a database with keys, from KW_DATABASES_MOST on; 0: none */
 };
 
 /* Why the state is what it is; the source makes a sentence of it. */
 enum kw_claim_cause {
 	KW_CLAIM_NOTHING_WRONG,
 	KW_CLAIM_NOT_CONNECTED,
+	KW_CLAIM_BUSY,
 	KW_CLAIM_CHAIN_CUT,
 	KW_CLAIM_HELD,
 	KW_CLAIM_NO_ROOM,
 	KW_CLAIM_MENDING,
 	KW_CLAIM_UNREADABLE,
 	KW_CLAIM_TOO_LARGE,
+	KW_CLAIM_BEYOND,
 };
 
 struct kw_claim {

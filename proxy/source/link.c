@@ -152,9 +152,10 @@ static void data_closed(void *arg, const struct kw_error *why)
 	struct kw_redis *gone = link->data.redis;
 
 	assert(gone);
-	link->data.redis = NULL;
 	if (why->code != KW_OK)
 		kw_source_link_lost(link, why);
+	kw_data_closed(&link->data);
+	link->data.redis = NULL;
 	kw_redis_free(gone);
 	part_closed(link);
 }

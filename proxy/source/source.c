@@ -71,6 +71,13 @@ static enum kw_chain chain_of(const struct kw_source *source)
 	return KW_CHAIN_CUT;
 }
 
+static enum kw_script script_of(const struct kw_source *source)
+{
+	const struct kw_data_connection *data = &source->link.data;
+
+	return kw_data_is_busy(data) && !kw_data_is_broken(data) ? KW_SCRIPT_BUSY : KW_SCRIPT_NONE;
+}
+
 static struct kw_facts facts_of(const struct kw_source *source)
 {
 	return (struct kw_facts){
@@ -86,6 +93,8 @@ static struct kw_facts facts_of(const struct kw_source *source)
 		.unreadable = source->unreadable.keys.count,
 		.too_large = source->store.too_large.count,
 		.chain = chain_of(source),
+		.script = script_of(source),
+		.beyond = source->sweep.beyond,
 	};
 }
 
@@ -331,6 +340,7 @@ static uint64_t next_turn_us(struct kw_source *source, uint64_t now_us)
 	next_us = earliest(next_us, kw_sweep_ready_us(&source->sweep, now_us));
 	next_us = earliest(next_us, source->unreadable.retry_us);
 	next_us = earliest(next_us, kw_feed_ready_us(source->feed, now_us));
+	next_us = earliest(next_us, kw_data_ready_us(&source->link.data));
 	return earliest(next_us, kw_store_ready_us(&source->store));
 }
 
@@ -360,7 +370,7 @@ static void work(struct kw_source *source, uint64_t now_us)
 	follow_chain(source);
 	if (source->chain == KW_CHAIN_CUT) {
 		kw_redis_flush(source->link.data.redis);
-		kw_turn_next(&source->turn, UINT64_MAX, now_us);
+		kw_turn_next(&source->turn, kw_data_ready_us(&source->link.data), now_us);
 		return;
 	}
 	kw_store_unpark(&source->store, now_us);
@@ -390,11 +400,12 @@ static void on_turn(void *arg)
 	now_us = kw_clock_us();
 	kw_table_set_time(source->table, now_us);
 	kw_store_settle(&source->store);
+	kw_data_turn(&source->link.data, now_us);
 	kw_feed_turn(source->feed, now_us);
 	if (kw_source_link_is_up(&source->link))
 		work(source, now_us);
 	else
-		kw_turn_next(&source->turn, UINT64_MAX, now_us);
+		kw_turn_next(&source->turn, kw_data_ready_us(&source->link.data), now_us);
 	update_state(source);
 }
 

@@ -10,7 +10,7 @@ static bool holds(const void *owner, int value)
 	bool up = facts->reach == KW_REACH_UP;
 	bool mending = facts->mending == KW_MENDING_UNDER_WAY;
 
-	if (up && facts->chain == KW_CHAIN_CUT)
+	if (up && (facts->script == KW_SCRIPT_BUSY || facts->chain == KW_CHAIN_CUT))
 		return value == KW_SOURCE_DOWN;
 	switch (value) {
 	case KW_SOURCE_SCANNING:
@@ -18,8 +18,8 @@ static bool holds(const void *owner, int value)
 	case KW_SOURCE_RECONCILING:
 		return up && mending && facts->sweeps_ended > 0;
 	case KW_SOURCE_LIVE:
-		return up && !mending && facts->waiting == 0 && facts->missing == 0 &&
-		       state->completeness == KW_COMPLETENESS_COMPLETE;
+		return up && !mending && facts->beyond == 0 && facts->waiting == 0 &&
+		       facts->missing == 0 && state->completeness == KW_COMPLETENESS_COMPLETE;
 	case KW_SOURCE_HELD:
 		return up && mending && facts->missing > 0;
 	case KW_SOURCE_FULL:

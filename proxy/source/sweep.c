@@ -86,6 +86,8 @@ static void list_database(void *arg, uint32_t database, uint64_t keys, uint64_t 
 	struct kw_sweep *sweep = listing->sweep;
 
 	if (!kw_databases_add(&listing->listed, database)) {
+		if (kw_databases_has(&sweep->parts.scope->databases, database))
+			sweep->beyond = database;
 		kw_log_warn("source", "database %u is not replicated: only those below %d can be",
 			database, KW_DATABASES_MOST);
 		return;
@@ -147,6 +149,7 @@ static void begin_scan(struct kw_sweep *sweep, struct kw_slice keyspace)
 
 	sweep->scanned = 0;
 	sweep->scan_total = 0;
+	sweep->beyond = 0;
 	kw_databases_clear(&sweep->lasting);
 	kw_info_keyspace(keyspace, list_database, &listing);
 	note_absent(sweep, &listing.listed);

@@ -118,6 +118,7 @@ struct kw_sweep {
 	uint64_t clean;      /* … and left no database in doubt */
 	uint64_t scanned;    /* keys seen in the present or last sweep */
 	uint64_t scan_total; /* estimate from INFO keyspace */
+	uint32_t beyond;     /* a database that has keys and cannot be replicated; 0: none */
 };
 
 void kw_sweep_init(struct kw_sweep *sweep, const struct kw_sweep_parts *parts);

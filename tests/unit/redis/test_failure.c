@@ -20,7 +20,7 @@ static void an_answer_becomes_a_code_and_a_class(void **state)
 		bool passes;
 	} cases[] = {
 		{KW_REPLY_ERROR, "LOADING Redis is loading", KW_E_STATE, KW_SERVER_E_LOADING, true},
-		{KW_REPLY_ERROR, "BUSY a script", KW_E_STATE, KW_SERVER_E_LOADING, true},
+		{KW_REPLY_ERROR, "BUSY a script", KW_E_STATE, KW_SERVER_E_BUSY, true},
 		{KW_REPLY_ERROR, "MASTERDOWN Link", KW_E_STATE, KW_SERVER_E_MASTERDOWN, true},
 		{KW_REPLY_ERROR, "READONLY a replica", KW_E_STATE, KW_SERVER_E_READONLY, false},
 		{KW_REPLY_ERROR, "MISCONF no disk", KW_E_STATE, KW_SERVER_E_MISCONF, false},

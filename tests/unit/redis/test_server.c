@@ -182,7 +182,7 @@ static void errors_are_told_apart_by_their_first_word(void **state)
 		enum kw_server_error kind;
 	} known[] = {
 		{"LOADING Redis is loading the dataset in memory", KW_SERVER_E_LOADING},
-		{"BUSY Redis is busy running a script.", KW_SERVER_E_LOADING},
+		{"BUSY Redis is busy running a script.", KW_SERVER_E_BUSY},
 		{"MASTERDOWN Link with MASTER is down", KW_SERVER_E_MASTERDOWN},
 		{"BUSYKEY Target key name already exists.", KW_SERVER_E_OTHER},
 		{"OOM command not allowed when used memory > 'maxmemory'.", KW_SERVER_E_OOM},

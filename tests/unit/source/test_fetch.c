@@ -217,6 +217,8 @@ static void end(void)
 {
 	kw_redis_close(data.redis);
 	run_until(&closed);
+	data.state = KW_DATA_BROKEN;
+	kw_data_closed(&data);
 	kw_redis_free(data.redis);
 	pthread_join(thread, NULL);
 	kw_fetch_free(fetch);

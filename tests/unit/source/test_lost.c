@@ -151,6 +151,8 @@ static void hang_up(void)
 		assert_true(kw_clock_us() < until_us);
 		uv_run(&loop, UV_RUN_ONCE);
 	}
+	data.state = KW_DATA_BROKEN;
+	kw_data_closed(&data);
 	kw_redis_free(data.redis);
 	data.redis = NULL;
 }

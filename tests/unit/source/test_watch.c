@@ -143,6 +143,8 @@ static void hang_up(void)
 	kw_redis_close(data.redis);
 	while (!closed)
 		uv_run(&loop, UV_RUN_ONCE);
+	data.state = KW_DATA_BROKEN;
+	kw_data_closed(&data);
 	kw_redis_free(data.redis);
 	data.redis = NULL;
 }
