@@ -49,7 +49,8 @@ static void on_pruned(void *arg, const struct kw_failure *failure)
 /* Not while the proxy is away: it can come back with keys that this snapshot lacked. */
 static bool is_table_there(const struct kw_sync *sync)
 {
-	return kw_follow_up(sync->follow) && sync->follow->superblock.epoch != 0;
+	return kw_follow_up(sync->follow) && sync->follow->superblock.epoch != 0 &&
+	       kw_sync_may_follow(sync);
 }
 
 void kw_sync_settle(struct kw_sync *sync, uint64_t now_us)

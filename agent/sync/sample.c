@@ -76,6 +76,7 @@ static void look_up(struct kw_sample *sample)
 void kw_sample_start(struct kw_sample *sample, struct kw_buffer *keys, kw_sample_fn done, void *arg)
 {
 	assert(sample->state == KW_SAMPLE_IDLE && kw_buffer_length(keys) > 0);
+	kw_lookups_stop(sample->lookups); /* what they know can be of an earlier connection */
 	sample->state = KW_SAMPLE_ASKING;
 	sample->keys = *keys;
 	*keys = (struct kw_buffer){0};

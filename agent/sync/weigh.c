@@ -124,7 +124,8 @@ static void on_sampled(void *arg, const struct kw_error *error)
 
 /*
  * The local keys cannot be walked: the agent's user may not, or the server answers nothing while it
- * has no primary (replica-serve-stale-data no). The difference of the counts is known in any case.
+ * has no primary (replica-serve-stale-data no). Or the first name found is longer than what can be
+ * remembered. The difference of the counts is known in any case.
  */
 static void weigh_by_counts(struct kw_sync *sync)
 {
@@ -147,7 +148,7 @@ static void on_walked(void *arg, const struct kw_failure *failure)
 	if (failure &&
 		(failure->answer == KW_SERVER_E_LOADING || failure->answer == KW_SERVER_E_BUSY))
 		kw_sync_wait_again(sync, failure->text);
-	else if (failure)
+	else if (failure || (sync->walk.matched > 0 && sync->walk.remembered == 0))
 		weigh_by_counts(sync);
 	else if (sync->walk.remembered > 0)
 		kw_sample_start(&sync->sample, &sync->walk.found, on_sampled, sync);
