@@ -46,7 +46,7 @@ struct kw_lookups *kw_lookups_new(
 		lookups->options.tries = KW_LOOKUP_TRIES;
 	if (lookups->options.neighbourhood == 0)
 		lookups->options.neighbourhood = KW_LOOKUP_NEIGHBOURHOOD;
-	assert(lookups->options.depth <= KW_LOOKUPS_DEPTH_MAX);
+	assert(lookups->options.depth <= KW_LOOKUPS_DEPTH_MAX && lookups->options.tries > 1);
 	assert(lookups->options.neighbourhood <= KW_LOOKUP_NEIGHBOURHOOD_MAX);
 	lookups->io = *io;
 	lookups->read.lookups = lookups;

@@ -101,7 +101,7 @@ typedef void (*kw_lookup_fn)(void *arg, const struct kw_lookup_result *result);
 
 struct kw_lookups_options {
 	uint32_t depth;         /* lookups at once; 0: 1 */
-	uint32_t tries;         /* of starting over; 0: KW_LOOKUP_TRIES */
+	uint32_t tries;         /* of starting over, at least 2; 0: KW_LOOKUP_TRIES */
 	uint32_t neighbourhood; /* slots of one READ; 0: KW_LOOKUP_NEIGHBOURHOOD */
 	uint64_t places;        /* entries of the cache of places; 0: no guesses */
 };
@@ -117,8 +117,8 @@ void kw_lookups_free(struct kw_lookups *lookups);
 bool kw_lookups_have_room(const struct kw_lookups *lookups);
 
 /*
- * Look the key up; copied. Only while there is room. fn is called from kw_lookups_complete, never
- * from within this call. READs are collected until kw_lookups_post.
+ * Look the key up; copied. Only while there is room. fn is called from kw_lookups_complete
+ * or kw_lookups_tick, never from within this call. READs are collected until kw_lookups_post.
  */
 void kw_lookups_begin(struct kw_lookups *lookups, uint32_t database, struct kw_slice key,
 	kw_lookup_fn fn, void *arg);

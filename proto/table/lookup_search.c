@@ -35,7 +35,7 @@ static bool holds(const void *owner, int state)
 #define FIRST (KW_SM_TO(KW_LOOKUP_GUESS) | KW_SM_TO(KW_LOOKUP_RECORD) | SEARCH)
 
 static const struct kw_sm_state states[] = {
-	[KW_LOOKUP_FREE] = {"free", KW_SM_TO(KW_LOOKUP_WAITING) | FIRST, KW_SM_INITIAL},
+	[KW_LOOKUP_FREE] = {"free", AGAIN | FIRST, KW_SM_INITIAL},
 	[KW_LOOKUP_WAITING] = {"waiting", FIRST | AGAIN | OVER},
 	[KW_LOOKUP_GUESS] = {"guess", SEARCH | AGAIN | OVER},
 	[KW_LOOKUP_SLOTS] = {"slots", SEARCH | KW_SM_TO(KW_LOOKUP_RECORD) | AGAIN | OVER},
@@ -121,24 +121,30 @@ static void search_again(struct kw_lookup *lookup, const char *why)
 		kw_lookup_search(lookup);
 }
 
+/* It goes on at the next tick. */
+static void park(struct kw_lookup *lookup)
+{
+	struct kw_lookups *lookups = lookup->lookups;
+
+	lookups->stats.parked++;
+	kw_sm_move(&lookup->sm, KW_LOOKUP_PARKED, "");
+	kw_lookup_list_push(&lookups->parked, lookup);
+}
+
 /*
  * The index names what no directory lists yet: a segment that was opened since the last
  * publication. A first newer view can list it. After that, only the next publication will.
  */
 static void await_publication(struct kw_lookup *lookup)
 {
-	struct kw_lookups *lookups = lookup->lookups;
 	const char *why = "the index names a segment that the directory does not";
 
 	if (!kw_lookup_try_again(lookup, why))
 		return;
-	if (lookup->tries == 1) {
+	if (lookup->tries == 1)
 		kw_lookup_await_view(lookup);
-		return;
-	}
-	lookups->stats.parked++;
-	kw_sm_move(&lookup->sm, KW_LOOKUP_PARKED, "");
-	kw_lookup_list_push(&lookups->parked, lookup);
+	else
+		park(lookup);
 }
 
 /* ---- the record ---- */
@@ -161,14 +167,13 @@ static bool record_room(struct kw_lookup *lookup, uint64_t bytes)
 static void read_record(struct kw_lookup *lookup, enum kw_lookup_state state)
 {
 	uint64_t length = lookup->wanted - lookup->got;
-	struct kw_error error;
 
 	if (length > CHUNK_BYTES)
 		length = CHUNK_BYTES;
 	if (!record_room(lookup, lookup->wanted)) {
-		kw_error_set(&error, KW_E_NOMEM, "lookup: no memory for a record of %llu bytes",
-			(unsigned long long)lookup->wanted);
-		kw_lookup_fail(lookup, &error);
+		/* Not an end: this can be within kw_lookups_begin. */
+		if (kw_lookup_try_again(lookup, "there is no memory for a record"))
+			park(lookup);
 		return;
 	}
 	kw_sm_move(&lookup->sm, (int)state, "");

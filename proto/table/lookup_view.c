@@ -117,6 +117,8 @@ static void view_known(struct kw_lookups *lookups)
 		kw_places_clear(&lookups->places);
 	lookups->places_epoch = lookups->superblock.epoch;
 	if (is_overtaken(lookups)) {
+		/* What is read from now on is no older than what was seen. */
+		lookups->seen = (struct kw_superblock){0};
 		read_front(lookups);
 		return;
 	}
