@@ -19,22 +19,6 @@ struct question {
 	char names[ASKED_MAX][KW_WRITERS_NAME];
 };
 
-static bool has_flag(const struct kw_reply *flags, const char *flag)
-{
-	for (size_t i = 0; i < flags->count; i++)
-		if (kw_slice_equal(flags->elements[i].text, kw_slice_text(flag)))
-			return true;
-	return false;
-}
-
-/* One command: name, arity, flags, … A server that does not know the name answers nil. */
-static bool does_write(const struct kw_reply *command)
-{
-	return command->type != KW_REPLY_ARRAY || command->count < 3 ||
-	       command->elements[2].type != KW_REPLY_ARRAY ||
-	       has_flag(&command->elements[2], "write");
-}
-
 /* Also when the server does not say it: then each of them is one that writes. */
 static void take_answer(const struct question *question, const struct kw_reply *reply)
 {
@@ -47,7 +31,7 @@ static void take_answer(const struct question *question, const struct kw_reply *
 			question->names[0], question->count - 1);
 	for (size_t i = 0; i < question->count; i++)
 		kw_writers_answer(&question->local->facts.writers, question->names[i],
-			!said || does_write(&reply->elements[i]));
+			!said || kw_writers_does_write(&reply->elements[i]));
 }
 
 static void on_commands(void *arg, const struct kw_reply *reply)

@@ -140,6 +140,21 @@ void kw_writers_count(struct kw_writers *writers, struct kw_slice info)
 	sum_up(writers);
 }
 
+static bool has_flag(const struct kw_reply *flags, const char *flag)
+{
+	for (size_t i = 0; i < flags->count; i++)
+		if (kw_slice_equal(flags->elements[i].text, kw_slice_text(flag)))
+			return true;
+	return false;
+}
+
+bool kw_writers_does_write(const struct kw_reply *command)
+{
+	return command->type != KW_REPLY_ARRAY || command->count < 3 ||
+	       command->elements[2].type != KW_REPLY_ARRAY ||
+	       has_flag(&command->elements[2], "write");
+}
+
 size_t kw_writers_unknown(const struct kw_writers *writers, const char **names, size_t room)
 {
 	size_t found = 0;

@@ -21,6 +21,7 @@
 #define KW_AGENT_LOCAL_WRITERS_H
 
 #include "base/slice.h"
+#include "redis/reply.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -56,6 +57,12 @@ void kw_writers_count(struct kw_writers *writers, struct kw_slice info);
 
 /* The names that the server is to be asked about, at most `room`. Returns how many. */
 size_t kw_writers_unknown(const struct kw_writers *writers, const char **names, size_t room);
+
+/*
+ * What COMMAND INFO says of one command: name, arity, flags, … A server that does not know the name
+ * answers nil. Anything but a list of flags without "write" counts as a command that writes.
+ */
+bool kw_writers_does_write(const struct kw_reply *command);
 
 /* What it said. A name that is not known is left out. */
 void kw_writers_answer(struct kw_writers *writers, const char *name, bool writes);
