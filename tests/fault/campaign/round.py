@@ -13,7 +13,7 @@ from .kinds import REMEDIES
 from .load import FaultLoad
 from .witness import Witness
 
-AFTERMATH_SECONDS = 0.8 # that writers and witness go on after the last fault
+AFTERMATH_SECONDS = 1.5 # that writers and witness go on after the last fault
 WARM_SECONDS = 40.0    # to be warm after all faults are healed
 SETTLE_SECONDS = 20.0  # for what no barrier covers: silent commands, and expiry
 UNBRAKED = 1000        # deletions by inference that need no approval,
@@ -145,6 +145,8 @@ class Round:
         primary = self.field.primary
         differences = equality.found(primary, side.replica, silent=False)
         within_window = time.monotonic() < side.blind_until
+        if not within_window:
+            self.counts["barriers"] += 1
         if differences and not within_window:
             self.fail("wrong_warm", f"{side.agent.name} said warm at the end: "
                       + equality.explain(differences))
