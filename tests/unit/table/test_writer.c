@@ -310,7 +310,12 @@ static void extents_registered_anew_are_in_the_next_directory(void **state)
 static void the_superblock_says_what_the_source_does(void **state)
 {
 	const struct kw_superblock *superblock;
-	const struct kw_table_facts facts = {KW_SOURCE_RECONCILING, true, 11, 12345, 777};
+	const struct kw_table_facts facts = {.source_state = KW_SOURCE_RECONCILING,
+		.complete = true,
+		.rdb_version = 11,
+		.ticket = 42,
+		.fresh_us = 12345,
+		.source_id = 777};
 	struct fixture fixture;
 	struct kw_error error;
 	uint64_t published_us;
@@ -330,6 +335,7 @@ static void the_superblock_says_what_the_source_does(void **state)
 	assert_int_equal(superblock->source_state, KW_SOURCE_RECONCILING);
 	assert_int_equal(superblock->complete, 1);
 	assert_int_equal(superblock->rdb_version, 11);
+	assert_int_equal(superblock->ticket, 42);
 	assert_int_equal(superblock->fresh_us, 12345);
 	assert_int_equal(superblock->source_id, 777);
 	published_us = superblock->published_us;
