@@ -131,6 +131,12 @@ static inline bool kw_cursor_doubt_is_of_eviction(enum kw_cursor_doubt doubt)
 	return doubt == KW_DOUBT_NONE || doubt >= KW_DOUBT_EVICTED;
 }
 
+/* Is it known by a count of the server alone, which a restart of the server clears? */
+static inline bool kw_cursor_doubt_is_of_counts(enum kw_cursor_doubt doubt)
+{
+	return doubt >= KW_DOUBT_FLUSHED && doubt <= KW_DOUBT_WRITTEN_ANEW;
+}
+
 /* The reason in words, for the log; "" for NONE. */
 const char *kw_cursor_doubt_text(enum kw_cursor_doubt doubt);
 

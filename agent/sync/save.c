@@ -21,11 +21,20 @@ static void on_saved(void *arg, const struct kw_failure *failure)
 }
 
 /*
- * A flush was found, so the cursor in the server is wrong. The snapshot that mends the data claims
- * them, but it can have to wait: for the proxy, or for a person. If the server restarts meanwhile,
- * its count of flushes is gone, and the next agent would believe the cursor. So it loses its
- * position now. A server of which the snapshot replaces everything has no such cursor.
+ * The server's counts tell that its cursor is wrong: of a flush that was just found, or of flushes
+ * and writes while no agent ran. The snapshot that mends the data claims them, but it can have to
+ * wait: for the proxy, or for a person. If the server restarts meanwhile, its counts are gone, and
+ * the next agent would believe the cursor. So it loses its position now. A server of which the
+ * snapshot replaces everything has no such cursor.
  */
+static bool is_wrong_by_counts(const struct kw_sync *sync)
+{
+	return kw_local_spoiled(sync->local) ||
+	       (kw_sync_phase(sync) == KW_SYNC_WAIT && kw_local_ready(sync->local) &&
+		       !kw_sync_positioned(sync) &&
+		       kw_cursor_doubt_is_of_counts(kw_sync_cursor_doubt(sync)));
+}
+
 static bool take_position_back(struct kw_sync *sync, uint64_t now_us)
 {
 	const struct kw_local *local = sync->local;
@@ -52,7 +61,7 @@ bool kw_sync_save(struct kw_sync *sync, uint64_t now_us)
 
 	if (sync->save.writing)
 		return true;
-	if (kw_local_spoiled(local))
+	if (is_wrong_by_counts(sync))
 		return take_position_back(sync, now_us);
 	if (!kw_pair_needs_local(sync->pair) || kw_sync_phase(sync) != KW_SYNC_TAIL ||
 		!kw_local_ready(sync->local) || sync->progress.applied == 0 ||

@@ -337,6 +337,29 @@ def test_a_flush_that_cannot_be_mended_yet_is_known_to_the_next_agent(bed):
     assert_equal_now(primary, replica)
 
 
+def test_writes_that_an_agent_finds_at_its_start_are_known_to_the_next_one(bed):
+    """The first agent has no table to mend them by. The restart of the server clears the counts that tell of them."""
+    pair = bed.pair(fill=lambda primary: data.fill_plain(primary, 2000),
+                    agent={"apply__audit_keys_per_second": 0})
+    pair.settle()
+    wait_cursor(pair.agent)
+    assert pair.agent.stop() == 0
+    pair.proxy.kill()
+    for number in range(50):
+        pair.replica.command("SET", f"key:{number}", "written by another client")
+    pair.agent.restart()
+    wait_for(lambda: cursor_words(pair.replica).get("version") == "0",
+             lambda: f"a position is still claimed: {cursor_words(pair.replica)}", 10)
+    pair.replica.command("SAVE")
+    pair.agent.kill()
+    pair.replica.kill()
+    pair.replica.restart()
+    pair.proxy.restart()
+    pair.agent.restart()
+    pair.agent.wait_warm()
+    assert_equal_now(pair.primary, pair.replica)
+
+
 def test_a_restarted_server_with_its_data_is_not_read_anew(bed):
     """The counts of keys do not mistake ordinary coming and going for a loss."""
     pair = bed.pair(fill=lambda primary: data.fill_plain(primary, 20_000))
