@@ -144,26 +144,29 @@ def test_the_replica_saved_and_killed_before_the_hand_over(bed):
 
 # ---- others at the server ----
 
-def test_what_others_write_stays_until_a_reconcile(bed):
+def test_what_others_write_goes_with_a_reconcile(bed):
+    """While the agent runs, and while it does not: the server's counts tell of it."""
     parts = Parts(bed, slow=False, **NO_AUDIT)
     parts.agent.wait_warm()
     write(parts.primary, "so that a cursor is written")
     parts.agent.wait_warm()
     wait_cursor(parts.agent)
-    write(parts.replica, "foreign")
-    write(parts.replica, "foreign", db=3)
-    for end in (parts.agent.kill, parts.agent.stop):
+
+    def is_gone():
+        return parts.replica.command("GET", "foreign") is None \
+            and parts.replica.command("GET", "foreign", db=3) is None
+
+    for end in (lambda: None, parts.agent.kill, parts.agent.stop):
         end()
+        write(parts.replica, "foreign")
+        write(parts.replica, "foreign", db=3)
         write(parts.primary, "meanwhile", random.random())
-        parts.agent.restart()
+        if not parts.agent.alive:
+            parts.agent.restart()
+        wait_for(is_gone, "what others wrote stays", 30)
         parts.agent.wait_warm()
-        assert parts.replica.command("GET", "foreign") == b"1"
-        assert parts.replica.command("GET", "foreign", db=3) == b"1"
-        assert parts.agent.status()["apply"]["full_syncs"] == 0
-        assert parts.agent.ctl("verify").returncode == 2 # it is seen
-    parts.agent.ctl_ok("resync")
-    parts.agent.wait_warm()
-    assert_equal_now(parts.primary, parts.replica)
+        assert_equal_now(parts.primary, parts.replica)
+    assert parts.agent.status()["apply"]["full_syncs"] == 0
 
 
 def test_a_key_overwritten_by_others_is_found_and_mended(bed):

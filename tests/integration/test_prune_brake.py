@@ -238,7 +238,7 @@ def test_a_paused_agent_keeps_the_finding(bed, mode):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_another_proxy_may_be_followed_instead(bed, mode):
-    """The way out when the empty proxy is the wrong one."""
+    """The way out when the empty proxy is the wrong one. It has another data set, so a person agrees to it."""
     pair = filled(bed, mode)
     keeper = bed.server("keeper")
     data.fill_plain(keeper, KEYS)
@@ -247,6 +247,8 @@ def test_another_proxy_may_be_followed_instead(bed, mode):
     come_back_empty(pair)
     held(pair)
     pair.agent.rpc("retarget", proxy=next(iter(other.listen.values())))
+    pair.agent.wait_state("failed", reason="another data set")
+    pair.agent.ctl_ok("approve")
     pair.agent.wait_warm(60)
     pair.primary = keeper
     pair.settle()
