@@ -16,9 +16,9 @@
 #include <unistd.h>
 
 #include "base/buffer.h"
-#include "gateway/command.h"
-#include "gateway/request.h"
-#include "gateway/words.h"
+#include "gateway/answers/command.h"
+#include "gateway/answers/words.h"
+#include "gateway/resp/request.h"
 #include "payload_peer.h"
 
 #define MARK "$4\r\nmark\r\n"

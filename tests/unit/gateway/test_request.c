@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "gateway/request.h"
+#include "gateway/resp/request.h"
 
 #define TEXT_MAX 512
 

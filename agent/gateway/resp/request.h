@@ -12,8 +12,8 @@
  *
  * Pure; one thread.
  */
-#ifndef KW_AGENT_GATEWAY_REQUEST_H
-#define KW_AGENT_GATEWAY_REQUEST_H
+#ifndef KW_AGENT_GATEWAY_RESP_REQUEST_H
+#define KW_AGENT_GATEWAY_RESP_REQUEST_H
 
 #include "base/buffer.h"
 #include "base/error.h"

@@ -13,12 +13,12 @@
  *
  * Pure; one thread.
  */
-#ifndef KW_AGENT_GATEWAY_COMMAND_H
-#define KW_AGENT_GATEWAY_COMMAND_H
+#ifndef KW_AGENT_GATEWAY_ANSWERS_COMMAND_H
+#define KW_AGENT_GATEWAY_ANSWERS_COMMAND_H
 
 #include "base/slice.h"
+#include "gateway/resp/reply.h"
 #include "rdb/payload_visit.h"
-#include "reply.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -2,8 +2,8 @@
  * A sorted set taken out of its payload, in its order: by score, and by bytes among equals. (A
  * large one stands in its payload from the last to the first.) And ranges of it. Pure.
  */
-#ifndef KW_AGENT_GATEWAY_ZSET_H
-#define KW_AGENT_GATEWAY_ZSET_H
+#ifndef KW_AGENT_GATEWAY_ANSWERS_ZSET_H
+#define KW_AGENT_GATEWAY_ANSWERS_ZSET_H
 
 #include "base/buffer.h"
 #include "command.h"

@@ -1,6 +1,6 @@
 /* Words of requests: what they mean. Pure. */
-#ifndef KW_AGENT_GATEWAY_WORDS_H
-#define KW_AGENT_GATEWAY_WORDS_H
+#ifndef KW_AGENT_GATEWAY_ANSWERS_WORDS_H
+#define KW_AGENT_GATEWAY_ANSWERS_WORDS_H
 
 #include "base/slice.h"
 #include "command.h"

@@ -5,8 +5,8 @@
  *
  * Pure; used by command.c only.
  */
-#ifndef KW_AGENT_GATEWAY_ANSWERS_H
-#define KW_AGENT_GATEWAY_ANSWERS_H
+#ifndef KW_AGENT_GATEWAY_ANSWERS_ANSWERS_H
+#define KW_AGENT_GATEWAY_ANSWERS_ANSWERS_H
 
 #include "command.h"
 

@@ -10,8 +10,8 @@
  *
  * Pure; one thread.
  */
-#ifndef KW_AGENT_GATEWAY_REPLY_H
-#define KW_AGENT_GATEWAY_REPLY_H
+#ifndef KW_AGENT_GATEWAY_RESP_REPLY_H
+#define KW_AGENT_GATEWAY_RESP_REPLY_H
 
 #include "base/buffer.h"
 #include "base/slice.h"
