@@ -64,6 +64,11 @@ class Sampler:
         print(f"{self.claims} claims of {self.samples} samples")
 
 
+# Of a primary that comes back from older data, or was flushed while the proxy was away, more keys
+# can be gone than the brakes let pass. They are right to hold then; here nobody would approve.
+NO_BRAKES = {"proxy": {"source__max_missing": 1}, "agent": {"apply__max_prune": 1}}
+
+
 def run_with_deaths(bed, pair, die, **mix):
     """Load, sampler, `die` each round; then equal."""
     seed = seed_of_run()
@@ -92,7 +97,7 @@ def test_agent_killed(bed, carrier):
 
 
 def test_proxy_killed(bed, carrier):
-    pair = bed.pair(listen=(carrier,), via=carrier)
+    pair = bed.pair(listen=(carrier,), via=carrier, **NO_BRAKES)
 
     def die(chance):
         pair.proxy.kill()
@@ -103,7 +108,7 @@ def test_proxy_killed(bed, carrier):
 
 @pytest.mark.quick
 def test_primary_killed_and_restarted_with_its_rdb(bed):
-    pair = bed.pair()
+    pair = bed.pair(**NO_BRAKES)
     data.fill(pair.primary, (0, 10))
 
     def die(chance):
@@ -152,7 +157,7 @@ def test_replica_killed_and_restarted_with_its_rdb(bed):
 
 
 def test_everything_killed_at_random(bed):
-    pair = bed.pair()
+    pair = bed.pair(**NO_BRAKES)
 
     def die(chance):
         victims = chance.sample([pair.proxy, pair.agent, pair.primary, pair.replica],
