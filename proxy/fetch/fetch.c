@@ -32,8 +32,11 @@
 #define EXPIRY_GONE INT64_C(-2)    /* as the server says: there is no such key */
 #define EXPIRY_UNKNOWN INT64_C(-3) /* the question was not answered */
 
-/* ALONE: nothing else is asked for meanwhile. ON_TRIAL: the same, and the key was unreadable. */
-enum company { TOGETHER, ALONE, ON_TRIAL };
+/*
+ * With how many others a key may be in flight. GROUPED: the connection broke once while it was. It
+ * is only one of many then. ALONE: it broke again. ON_TRIAL: as ALONE, and the key was unreadable.
+ */
+enum company { TOGETHER, GROUPED, ALONE, ON_TRIAL, COMPANIES };
 
 struct flight {
 	struct kw_dirty_entry *entry;
@@ -57,9 +60,10 @@ struct kw_fetch {
 	struct kw_fetch_handlers handlers;
 	struct flight *flights; /* a ring: answers come in order */
 	uint32_t window, first, count;
-	struct kw_dirty_entry *held; /* taken, to be asked for alone once all others are answered */
-	uint64_t struck_hash;        /* the key at which the connection broke last */
-	uint32_t strikes;            /* … so often, without an answer since */
+	uint32_t in_company[COMPANIES]; /* flights of each kind: count in all */
+	struct kw_dirty_entry *held;    /* taken: asked for once few enough others are in flight */
+	uint64_t struck_hash;           /* the key at which the connection broke last */
+	uint32_t strikes;               /* … so often, without an answer since */
 	bool was_asking;
 	bool pexpiretime;
 	uint32_t databases;
@@ -134,6 +138,8 @@ static struct kw_dirty_entry *land(struct kw_fetch *fetch, struct flight *flight
 	assert(fetch->count > 0);
 	*flight = *flight_at(fetch, 0);
 	assert(fetch->count > 0 && fetch->count <= fetch->window);
+	assert(fetch->in_company[flight->company] > 0);
+	fetch->in_company[flight->company]--;
 	fetch->first = fetch->first + 1 < fetch->window ? fetch->first + 1 : 0;
 	fetch->count--;
 	return flight->entry;
@@ -314,13 +320,16 @@ static void gone(struct kw_fetch *fetch, struct kw_dirty_entry *entry)
 		kw_dirty_done(fetch->dirty, entry);
 }
 
-/* The connection broke while nothing but this key was asked for. True: it is the key. */
+/*
+ * The connection broke while nothing but this key was asked for. True: it is the key. The break
+ * among the few of its group was the first strike.
+ */
 static bool struck(struct kw_fetch *fetch, const struct kw_dirty_entry *entry)
 {
 	if (fetch->struck_hash != entry->key.hash)
 		fetch->strikes = 0;
 	fetch->struck_hash = entry->key.hash;
-	return ++fetch->strikes >= KW_FETCH_STRIKES;
+	return ++fetch->strikes >= KW_FETCH_STRIKES - 1;
 }
 
 static void unreadable(
@@ -348,9 +357,11 @@ static void lost(struct kw_fetch *fetch, const struct flight *flight)
 	fetch->was_asking = true;
 	if (!kw_redis_lost(fetch->data->redis) || !fetch->handlers.unreadable) {
 		kw_dirty_retry(fetch->dirty, entry, 0);
-	} else if (flight->company == TOGETHER ||
-		   (flight->company == ALONE && !struck(fetch, entry))) {
+	} else if (flight->company == TOGETHER) {
 		kw_dirty_retry(fetch->dirty, entry, KW_DIRTY_LOST);
+	} else if (flight->company == GROUPED ||
+		   (flight->company == ALONE && !struck(fetch, entry))) {
+		kw_dirty_retry(fetch->dirty, entry, KW_DIRTY_SUSPECT);
 	} else {
 		fetch->strikes = 0;
 		unreadable(fetch, entry, KW_FETCH_BROKE);
@@ -519,7 +530,29 @@ static enum company company_of(const struct kw_dirty_entry *entry, enum kw_fetch
 {
 	if (mark == KW_FETCH_ON_TRIAL)
 		return ON_TRIAL;
-	return entry->flags & KW_DIRTY_LOST ? ALONE : TOGETHER;
+	if (entry->flags & KW_DIRTY_SUSPECT)
+		return ALONE;
+	return entry->flags & KW_DIRTY_LOST ? GROUPED : TOGETHER;
+}
+
+/* How many may be in flight together with a key of this company, itself included. */
+static uint32_t most_with(const struct kw_fetch *fetch, enum company company)
+{
+	if (company >= ALONE)
+		return 1;
+	if (company == GROUPED && fetch->window > KW_FETCH_GROUP)
+		return KW_FETCH_GROUP;
+	return fetch->window;
+}
+
+/* … with those that are in flight now. */
+static uint32_t most_now(const struct kw_fetch *fetch)
+{
+	enum company company = ON_TRIAL;
+
+	while (company > TOGETHER && fetch->in_company[company] == 0)
+		company--;
+	return most_with(fetch, company);
 }
 
 static void ask(struct kw_fetch *fetch, struct kw_dirty_entry *entry, enum kw_fetch_mark mark)
@@ -532,6 +565,7 @@ static void ask(struct kw_fetch *fetch, struct kw_dirty_entry *entry, enum kw_fe
 	kw_data_select(fetch->data, entry->key.database);
 	if (fetch->count == 0)
 		fetch->busy_us = kw_clock_us();
+	fetch->in_company[company_of(entry, mark)]++;
 	*flight_at(fetch, fetch->count++) = (struct flight){.entry = entry,
 		.expires_ms = expiry ? EXPIRY_UNKNOWN : EXPIRY_NONE,
 		.company = company_of(entry, mark)};
@@ -547,6 +581,13 @@ static void ask(struct kw_fetch *fetch, struct kw_dirty_entry *entry, enum kw_fe
 	pace_asked(fetch);
 }
 
+/* Can it join those that are in flight? */
+static bool has_room(
+	const struct kw_fetch *fetch, const struct kw_dirty_entry *entry, enum kw_fetch_mark mark)
+{
+	return fetch->count < most_with(fetch, company_of(entry, mark));
+}
+
 static bool any_due(const struct kw_fetch *fetch, uint64_t now_us)
 {
 	return fetch->held || kw_dirty_count(fetch->dirty, KW_DIRTY_WAITING) > 0 ||
@@ -555,11 +596,11 @@ static bool any_due(const struct kw_fetch *fetch, uint64_t now_us)
 
 static bool may_ask(struct kw_fetch *fetch, uint64_t now_us)
 {
-	if (fetch->count == fetch->window || !any_due(fetch, now_us))
+	if (fetch->count >= most_now(fetch) || !any_due(fetch, now_us))
 		return false;
-	if (fetch->count > 0 &&
-		(fetch->held || flight_at(fetch, 0)->company != TOGETHER ||
-			(fetch->count + 1) * fetch->estimate > KW_FETCH_FLIGHT_BYTES))
+	if (fetch->held && !has_room(fetch, fetch->held, mark_of(fetch, fetch->held)))
+		return false;
+	if (fetch->count > 0 && (fetch->count + 1) * fetch->estimate > KW_FETCH_FLIGHT_BYTES)
 		return false;
 	return kw_bucket_allows(&fetch->keys, now_us) && kw_bucket_allows(&fetch->bytes, now_us) &&
 	       (!fetch->pace || kw_pace_allows(fetch->pace, now_us));
@@ -600,10 +641,10 @@ void kw_fetch_pump(struct kw_fetch *fetch, uint64_t now_us)
 			continue;
 		}
 		mark = mark_of(fetch, entry);
-		if (company_of(entry, mark) != TOGETHER && fetch->count > 0)
-			fetch->held = entry;
-		else
+		if (has_room(fetch, entry, mark))
 			ask(fetch, entry, mark);
+		else
+			fetch->held = entry;
 	}
 }
 

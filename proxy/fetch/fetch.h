@@ -16,10 +16,13 @@
  * by their CRC64. Both rates are limited by token buckets.
  *
  * An answer can break the connection: a payload larger than a reply may be, or beyond the server's
- * client-output-buffer-limit, or a value at which the server dies. So keys that were in flight when
- * it broke are each asked for alone. If it breaks KW_FETCH_STRIKES times more at one key, that key
- * is unreadable: all others must not wait for it for ever. When its owner puts it on trial it is
- * asked for alone once more, and one strike is enough.
+ * client-output-buffer-limit, or a value at which the server dies. So of the keys that were in
+ * flight when it broke, at most KW_FETCH_GROUP are in flight together from then on, and others fill
+ * up such a group. If it breaks again, those of them are each asked for alone. If it breaks
+ * KW_FETCH_STRIKES times more at one key, once among its group and then alone, that key is
+ * unreadable: all others must not wait for it for ever. A window of W keys costs about
+ * W / KW_FETCH_GROUP round trips after a break, and KW_FETCH_GROUP more if one of them is to blame.
+ * When its owner puts it on trial it is asked for alone once more, and one strike is enough.
  *
  * Answers are stored in batches, because a table of a million keys is in no cache (table.h). Small
  * payloads are copied for that. A large one is stored at once, without that copy.
@@ -46,6 +49,7 @@
 #define KW_FETCH_BATCH 32 /* answers that are stored at a time */
 #define KW_FETCH_JITTER_MS 5
 #define KW_FETCH_STRIKES 3
+#define KW_FETCH_GROUP 32        /* keys in flight while one of them was lost with its connection */
 #define KW_FETCH_RETRY_US 100000 /* a key the server could not give now is asked for again */
 
 /* Can the key be fetched? */

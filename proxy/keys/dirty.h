@@ -32,13 +32,14 @@ enum kw_dirty_state {
 	KW_DIRTY_STATES,
 };
 
-#define KW_DIRTY_TTL 1u      /* its expiry must be read too, whatever is known of it */
-#define KW_DIRTY_SCAN 2u     /* a scan waits for it: counted until it is done or parked */
-#define KW_DIRTY_ROOM 4u     /* unpark let it go: counted until it is done or parked again */
-#define KW_DIRTY_LOST 8u     /* the connection broke while it was in flight */
-#define KW_DIRTY_EVENT 16u   /* an event named it */
-#define KW_DIRTY_STALE 32u   /* it was added before kw_dirty_all_stale, and not since */
-#define KW_DIRTY_COUNTED 64u /* a sweep counted it as missing, and it may go */
+#define KW_DIRTY_TTL 1u       /* its expiry must be read too, whatever is known of it */
+#define KW_DIRTY_SCAN 2u      /* a scan waits for it: counted until it is done or parked */
+#define KW_DIRTY_ROOM 4u      /* unpark let it go: counted until it is done or parked again */
+#define KW_DIRTY_LOST 8u      /* the connection broke while it was in flight */
+#define KW_DIRTY_EVENT 16u    /* an event named it */
+#define KW_DIRTY_STALE 32u    /* it was added before kw_dirty_all_stale, and not since */
+#define KW_DIRTY_COUNTED 64u  /* a sweep counted it as missing, and it may go */
+#define KW_DIRTY_SUSPECT 128u /* the connection broke again while it was in flight */
 
 struct kw_dirty_entry {
 	struct kw_key key;

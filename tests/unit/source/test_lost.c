@@ -20,8 +20,12 @@
 #include <unistd.h>
 
 #define PATIENCE_US 10000000
+#define WINDOW 256
 
-/* The server: every key is gone, and at the one that begins with "killer" it hangs up. */
+/*
+ * The server: at a key that begins with "killer" it hangs up, those with "small" have a short
+ * value, and every other key is gone.
+ */
 static int listener;
 static char path[64];
 static pthread_t thread;
@@ -39,7 +43,19 @@ static bool give_up_first; /* the data connection is given up before the loss is
 			      other's end */
 static bool pump_on_lost;  /* fetching goes on in the turn in which the connection ended */
 static int removals, unreadables;
+static uint64_t most_flying; /* keys that were in flight at the same time */
 static char unreadable_key[WORD_BYTES];
+
+static void put_value(FILE *to)
+{
+	uint8_t payload[13] = {0, 1, 'x', 11, 0}; /* a string, of RDB version 11 */
+	uint64_t crc = kw_crc64(0, payload, sizeof payload - sizeof crc);
+
+	memcpy(payload + sizeof payload - sizeof crc, &crc, sizeof crc);
+	fprintf(to, "$%zu\r\n", sizeof payload);
+	fwrite(payload, sizeof payload, 1, to);
+	fputs("\r\n", to);
+}
 
 /* False: the server hangs up. */
 static bool answer(FILE *to, char argv[][WORD_BYTES])
@@ -47,7 +63,14 @@ static bool answer(FILE *to, char argv[][WORD_BYTES])
 	if (strcmp(argv[0], "CLIENT") == 0) {
 		fputs("+OK\r\n", to);
 	} else if (strcmp(argv[0], "DUMP") != 0) {
-		fputs(strcmp(argv[0], "EXISTS") == 0 ? ":1\r\n" : ":-2\r\n", to);
+		bool small = strncmp(argv[1], "small", 5) == 0;
+
+		fputs(strcmp(argv[0], "EXISTS") == 0 ? ":1\r\n"
+			: small                      ? ":-1\r\n"
+						     : ":-2\r\n",
+			to);
+	} else if (strncmp(argv[1], "small", 5) == 0) {
+		put_value(to);
 	} else {
 		dumps++;
 		if (strncmp(argv[1], "killer", 6) == 0) {
@@ -82,9 +105,8 @@ static void *serve(void *arg)
 static void store(void *arg, struct kw_table_change *changes, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
-		assert_int_equal(changes[i].kind, KW_RECORD_DELETE);
 		changes[i].result = KW_PUT_STORED;
-		removals++;
+		removals += changes[i].kind == KW_RECORD_DELETE;
 	}
 }
 
@@ -180,7 +202,8 @@ static void begin(void)
 	uv_check_start(&check, on_check);
 	data = (struct kw_data_connection){.failed = on_failed};
 	dirty = kw_dirty_new(1);
-	fetch = kw_fetch_new(&data, dirty, 16, &fetching);
+	fetch = kw_fetch_new(&data, dirty, WINDOW, &fetching);
+	most_flying = 0;
 	kw_fetch_limit(fetch, 0, 0, kw_clock_us());
 	dial();
 }
@@ -205,6 +228,40 @@ static void add(const char *key)
 	kw_dirty_add(dirty, 0, kw_slice_text(key), KW_DIRTY_TTL);
 }
 
+static void add_many(const char *prefix, int count)
+{
+	for (int i = 0; i < count; i++) {
+		char key[32];
+
+		snprintf(key, sizeof key, "%s:%d", prefix, i);
+		add(key);
+	}
+}
+
+/* A whole window is in flight when the server hangs up. */
+static void lose_a_window(void)
+{
+	uint64_t until_us = kw_clock_us() + PATIENCE_US;
+
+	hang_up_now = true;
+	kw_fetch_pump(fetch, kw_clock_us());
+	assert_int_equal(kw_dirty_count(dirty, KW_DIRTY_FLYING), WINDOW);
+	while (!closed) {
+		assert_true(kw_clock_us() < until_us);
+		uv_run(&loop, UV_RUN_ONCE);
+	}
+	hang_up();
+	dial();
+}
+
+static void note_flying(void)
+{
+	uint64_t flying = kw_dirty_count(dirty, KW_DIRTY_FLYING);
+
+	if (flying > most_flying)
+		most_flying = flying;
+}
+
 /* Fetch until nothing is dirty, dialling again whenever the connection is gone. */
 static void run_fetches(void)
 {
@@ -217,20 +274,24 @@ static void run_fetches(void)
 			dial();
 		}
 		kw_fetch_pump(fetch, kw_clock_us());
+		note_flying();
 		uv_run(&loop, UV_RUN_ONCE);
 	}
+}
+
+/* Until it has seen values, the fetcher asks for a few only: they could be large. */
+static void know_the_size(void)
+{
+	add_many("small", 128);
+	run_fetches();
+	most_flying = 0;
 }
 
 /* The promises. */
 
 static void find_the_killer(void)
 {
-	for (int i = 0; i < 8; i++) {
-		char key[16];
-
-		snprintf(key, sizeof key, "key:%d", i);
-		add(key);
-	}
+	add_many("key", 8);
 	add("killer");
 	run_fetches();
 	assert_int_equal(removals, 8);
@@ -284,6 +345,52 @@ static void a_key_that_was_not_asked_for_is_not_held_against(void **state)
 	end();
 }
 
+/* One round trip for each key of a window would take a minute on a long line. */
+static void keys_that_were_lost_with_many_others_are_asked_for_in_groups(void **state)
+{
+	begin();
+	know_the_size();
+	add_many("key", WINDOW);
+	lose_a_window();
+	run_fetches();
+	assert_int_equal(most_flying, KW_FETCH_GROUP);
+	assert_int_equal(removals, WINDOW);
+	assert_int_equal(unreadables, 0);
+	end();
+}
+
+/* Among a group that breaks the connection each is asked for alone; the others stay in groups. */
+static void the_key_is_found_in_a_window_at_no_break_more(void **state)
+{
+	begin();
+	know_the_size();
+	add_many("key", WINDOW / 2);
+	add("killer");
+	add_many("more", WINDOW / 2);
+	run_fetches();
+	assert_int_equal(removals, WINDOW);
+	assert_int_equal(unreadables, 1);
+	assert_string_equal(unreadable_key, "killer");
+	assert_int_equal(killed, 1 + KW_FETCH_STRIKES);
+	end();
+}
+
+/* A key that was not lost does not wait for the groups, and does not make one larger. */
+static void other_keys_fill_the_groups_up(void **state)
+{
+	begin();
+	know_the_size();
+	add_many("key", WINDOW);
+	lose_a_window();
+	add_many("fresh", WINDOW / 2);
+	add("killer");
+	add_many("later", WINDOW / 2);
+	run_fetches();
+	assert_int_equal(removals, 2 * WINDOW);
+	assert_int_equal(unreadables, 1);
+	end();
+}
+
 /* A connection that was given up from here says nothing about what was asked for on it. */
 static void what_is_given_up_is_held_against_no_key(void **state)
 {
@@ -307,6 +414,9 @@ int main(void)
 		cmocka_unit_test(the_key_at_which_it_breaks_is_found),
 		cmocka_unit_test(it_is_found_also_if_the_other_connection_ends_first),
 		cmocka_unit_test(a_key_that_was_not_asked_for_is_not_held_against),
+		cmocka_unit_test(keys_that_were_lost_with_many_others_are_asked_for_in_groups),
+		cmocka_unit_test(the_key_is_found_in_a_window_at_no_break_more),
+		cmocka_unit_test(other_keys_fill_the_groups_up),
 		cmocka_unit_test(what_is_given_up_is_held_against_no_key),
 	};
 
