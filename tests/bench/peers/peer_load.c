@@ -12,6 +12,7 @@
  * Prints SETs a second, CPU seconds of its own and how long a batch took, as one JSON object. The
  * keys are drawn before the clocks start, so both laws cost the same while it runs.
  */
+#include "draw.h"
 #include "histogram.h"
 #include "noise.h"
 #include "peer.h"
@@ -19,7 +20,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <poll.h>
 #include <stdio.h>
 #include <sys/resource.h>
@@ -28,8 +28,6 @@
 
 #define CONNECTIONS_MAX 512
 #define PIPELINE_MAX 1024
-#define DRAWN (1u << 21) /* a power of two: the draw goes round */
-#define ZIPF_EXPONENT 0.99
 #define HEAD "*3\r\n$3\r\nSET\r\n$16\r\nkey:"
 #define HEAD_BYTES (sizeof HEAD - 1)
 #define DIGITS 12
@@ -54,8 +52,7 @@ struct load {
 	struct options options;
 	struct line lines[CONNECTIONS_MAX];
 	struct pollfd watch[CONNECTIONS_MAX + 1];
-	uint32_t *drawn;
-	uint32_t next;
+	struct draw draw;
 	size_t command_bytes, value_at;
 	uint64_t sets, begun_us;
 	uint64_t stamp;
@@ -74,56 +71,6 @@ static double cpu_seconds(void)
 	getrusage(RUSAGE_SELF, &used);
 	return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
 	       (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
-}
-
-/* Sums of 1/rank^s; a draw is a place in them. */
-static double *zipf_sums(unsigned keys)
-{
-	double *sums = malloc(keys * sizeof *sums), sum = 0;
-
-	if (!sums)
-		peer_die("out of memory");
-	for (unsigned i = 0; i < keys; i++)
-		sums[i] = sum += pow(i + 1, -ZIPF_EXPONENT);
-	return sums;
-}
-
-static unsigned zipf_rank(const double *sums, unsigned keys, double at)
-{
-	unsigned low = 0, high = keys - 1;
-
-	while (low < high) {
-		unsigned middle = low + (high - low) / 2;
-
-		if (sums[middle] < at)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
-static void draw_keys(struct load *load)
-{
-	unsigned keys = load->options.keys;
-	double *sums = load->options.zipf ? zipf_sums(keys) : NULL;
-	uint64_t noise = 7;
-
-	load->drawn = malloc(DRAWN * sizeof *load->drawn);
-	if (!load->drawn)
-		peer_die("out of memory");
-	for (unsigned i = 0; i < DRAWN; i++) {
-		uint64_t number = noise_next(&noise);
-
-		if (sums) {
-			double share = (double)(number >> 11) / (double)(UINT64_C(1) << 53);
-
-			number = zipf_rank(sums, keys, share * sums[keys - 1]);
-			number = noise_next(&number); /* hot keys are not neighbours */
-		}
-		load->drawn[i] = (uint32_t)(number % keys);
-	}
-	free(sums);
 }
 
 /* The batch of a connection: `pipeline` times the same command, in which key and value change. */
@@ -172,7 +119,7 @@ static void send_batch(struct load *load, struct line *line, unsigned count)
 	for (unsigned i = 0; i < count; i++, at += load->command_bytes) {
 		uint64_t stamp = ++load->stamp;
 
-		write_digits(at + HEAD_BYTES, load->drawn[load->next++ & (DRAWN - 1)]);
+		write_digits(at + HEAD_BYTES, draw_next(&load->draw));
 		memcpy(at + load->value_at, &stamp,
 			load->options.value_bytes < sizeof stamp ? load->options.value_bytes
 								 : sizeof stamp);
@@ -304,7 +251,7 @@ int main(int argc, char **argv)
 	if (!load)
 		peer_die("out of memory");
 	load->options = read_options(argc, argv);
-	draw_keys(load);
+	draw_open(&load->draw, load->options.keys, load->options.zipf, 7);
 	connect_all(load, argv[1]);
 	cpu_s = cpu_seconds();
 	go(load);
@@ -318,7 +265,7 @@ int main(int argc, char **argv)
 		close(load->lines[i].fd);
 		free(load->lines[i].batch);
 	}
-	free(load->drawn);
+	draw_close(&load->draw);
 	free(load);
 	return 0;
 }

@@ -39,7 +39,7 @@ static struct kw_history history_of(struct said said)
 
 static void each_pair_has_one_verdict(void **state)
 {
-	static const struct {
+	const struct {
 		const char *name;
 		struct said data, table;
 		enum kw_authority expected;
