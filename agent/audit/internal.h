@@ -153,6 +153,9 @@ bool kw_audit_may_retry(const struct kw_audit *audit);
  */
 bool kw_audit_may_delete(struct kw_audit *audit);
 
+/* A key or a field has expired if its time is over by our clock, or by that of the local server. */
+uint64_t kw_audit_clock_ms(const struct kw_audit *audit);
+
 /* lanes.c */
 void kw_lanes_open(struct kw_audit *audit);
 void kw_lanes_stop(struct kw_audit *audit);

@@ -98,8 +98,7 @@ bool kw_lane_lost(struct kw_lane *lane, const struct kw_lookup_result *found)
 	return true;
 }
 
-/* A key counts as expired when its time is over by our clock, or by that of the local server. */
-static uint64_t latest_clock_ms(const struct kw_audit *audit)
+uint64_t kw_audit_clock_ms(const struct kw_audit *audit)
 {
 	uint64_t ours_us = kw_wall_us(), servers_us = 0;
 
@@ -112,7 +111,7 @@ enum kw_verdict_of_key kw_lane_judge(const struct kw_lane *lane)
 {
 	const struct kw_audit *audit = lane->audit;
 	const struct kw_compare_rules rules = {
-		.now_ms = latest_clock_ms(audit),
+		.now_ms = kw_audit_clock_ms(audit),
 		.exact_times = audit->ask.pexpiretime,
 		.unknown_equal = true,
 	};
@@ -183,7 +182,7 @@ static void on_entry(void *arg, const struct kw_lookup_result *found)
 	}
 	audit->compared++;
 	kw_bucket_spend(&audit->bucket, record->length / KW_AUDIT_KEY_BYTES);
-	kw_expect(record, &lane->expected);
+	kw_expect(record, kw_audit_clock_ms(audit), &lane->expected);
 	keep_key(lane, record->database, record->key);
 	kw_ask_key(&audit->ask, lane->database, key_of(lane), on_value, lane);
 }

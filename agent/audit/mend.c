@@ -284,7 +284,7 @@ static void on_looked(void *arg, const struct kw_lookup_result *found)
 	}
 	suspect->expected = (struct kw_expected){0};
 	if (found->outcome == KW_LOOKUP_FOUND)
-		kw_expect(&found->record, &suspect->expected);
+		kw_expect(&found->record, kw_audit_clock_ms(lane->audit), &suspect->expected);
 	suspect->looked_us = kw_clock_us();
 	put_back(lane, KW_SUSPECT_WAIT);
 }

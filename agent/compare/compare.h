@@ -28,7 +28,7 @@ struct kw_found {
 enum kw_verdict_of_key { KW_SAME, KW_DIFFERENT, KW_MISSING, KW_EXTRA };
 
 struct kw_compare_rules {
-	uint64_t now_ms;  /* what expires before is gone, or about to go: it is not missing */
+	uint64_t now_ms;  /* a key that expires before is gone, or about to go: it is not missing */
 	bool exact_times; /* expiries were read by PEXPIRETIME; otherwise by PTTL, to 2 s */
 	/*
 	 * A value that has no canonical digest (a module's) and other bytes counts as equal. Then
@@ -37,8 +37,15 @@ struct kw_compare_rules {
 	bool unknown_equal;
 };
 
-/* What the table says of a key. A record that is no put says that it is absent. */
-void kw_expect(const struct kw_record_view *record, struct kw_expected *expected);
+/*
+ * What the table says of a key at now_ms. A record that is no put says that it is absent.
+ *
+ * Fields of a hash that expire until now_ms do not count, here and in the local server's value. Two
+ * servers remove them at different times. A local clock that is ahead removes them early, and a
+ * value that is restored loses them again at once. The hash is equal then, as a key whose own time
+ * is over is not missing. A clock that is set back brings such a field back into the comparison.
+ */
+void kw_expect(const struct kw_record_view *record, uint64_t now_ms, struct kw_expected *expected);
 
 enum kw_verdict_of_key kw_compare(const struct kw_expected *expected, const struct kw_found *found,
 	const struct kw_compare_rules *rules);

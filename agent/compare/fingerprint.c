@@ -14,10 +14,12 @@ static bool equal(struct kw_hash128 a, struct kw_hash128 b)
 	return a.low == b.low && a.high == b.high;
 }
 
-void kw_fingerprint_make(struct kw_slice payload, struct kw_fingerprint *fingerprint)
+void kw_fingerprint_make(
+	struct kw_slice payload, uint64_t now_ms, struct kw_fingerprint *fingerprint)
 {
-	*fingerprint = (struct kw_fingerprint){.bytes = hash_bytes(payload)};
-	fingerprint->has_digest = kw_payload_digest(payload, &fingerprint->digest, NULL) == KW_OK;
+	*fingerprint = (struct kw_fingerprint){.bytes = hash_bytes(payload), .now_ms = now_ms};
+	fingerprint->has_digest = kw_payload_digest_at(payload, now_ms, &fingerprint->digest,
+					  &fingerprint->over, NULL) == KW_OK;
 }
 
 bool kw_fingerprint_matches(const struct kw_fingerprint *fingerprint, struct kw_slice payload)
@@ -26,6 +28,7 @@ bool kw_fingerprint_matches(const struct kw_fingerprint *fingerprint, struct kw_
 
 	if (equal(fingerprint->bytes, hash_bytes(payload)))
 		return true;
-	return fingerprint->has_digest && kw_payload_digest(payload, &digest, NULL) == KW_OK &&
+	return fingerprint->has_digest &&
+	       kw_payload_digest_at(payload, fingerprint->now_ms, &digest, NULL, NULL) == KW_OK &&
 	       equal(fingerprint->digest, digest);
 }

@@ -14,11 +14,18 @@ struct kw_fingerprint {
 	struct kw_hash128 bytes;  /* of the payload less RDB version and CRC64 */
 	struct kw_hash128 digest; /* canonical; only with has_digest */
 	bool has_digest;          /* the payload's type is known and it is well formed */
+	bool over;                /* a hash, and the time of all its fields is over at now_ms */
+	uint64_t now_ms;          /* fields that expire until then are in neither digest */
 };
 
-void kw_fingerprint_make(struct kw_slice payload, struct kw_fingerprint *fingerprint);
+void kw_fingerprint_make(
+	struct kw_slice payload, uint64_t now_ms, struct kw_fingerprint *fingerprint);
 
-/* Is the value of this DUMP payload the same: in its bytes, or at least by its digest? */
+/*
+ * Is the value of this DUMP payload the same: in its bytes, or at least by its digest? Its digest
+ * is taken as of the fingerprint's time, too: a field whose time was over then counts on neither
+ * side.
+ */
 bool kw_fingerprint_matches(const struct kw_fingerprint *fingerprint, struct kw_slice payload);
 
 #endif

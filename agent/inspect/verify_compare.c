@@ -55,7 +55,7 @@ void kw_verify_compare(struct kw_verify *verify, const struct kw_record_view *re
 		.key_length = (uint32_t)record->key.length,
 	};
 
-	kw_expect(record, &question.expected);
+	kw_expect(record, kw_wall_us() / 1000, &question.expected);
 	kw_buffer_append(&verify->asked, &question, sizeof question);
 	kw_buffer_append(&verify->asked, record->key.data, record->key.length);
 	verify->asked_bytes += question.weight;

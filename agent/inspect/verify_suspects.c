@@ -179,7 +179,7 @@ static void on_found(void *arg, const struct kw_lookup_result *found)
 		say_nothing(verify);
 		return;
 	case KW_LOOKUP_FOUND:
-		kw_expect(&found->record, &verify->expected);
+		kw_expect(&found->record, kw_wall_us() / 1000, &verify->expected);
 		break;
 	case KW_LOOKUP_ABSENT:
 		verify->expected = (struct kw_expected){0};

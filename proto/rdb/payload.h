@@ -71,6 +71,14 @@ bool kw_payload_is_vector_set(struct kw_slice payload, unsigned *encoding);
 int kw_payload_digest(struct kw_slice payload, struct kw_hash128 *digest, struct kw_error *error);
 
 /*
+ * The same without the fields of a hash whose time is over at `now_ms`. A server removes them when
+ * it comes to it, and by its own clock. over (NULL: not wanted): that is all the fields there are,
+ * so the key itself is gone, or about to go. Errors as kw_payload_digest.
+ */
+int kw_payload_digest_at(struct kw_slice payload, uint64_t now_ms, struct kw_hash128 *digest,
+	bool *over, struct kw_error *error);
+
+/*
  * Append the bytes of a string value to text. Errors as kw_payload_digest, and
  * KW_E_ARGUMENT: not a string. KW_E_FULL: the string is longer than `most` bytes. text is unchanged
  * then.

@@ -7,6 +7,8 @@
 struct digesting {
 	struct kw_fold fold;
 	struct kw_hash128 name;
+	uint64_t now_ms; /* a field that expires until then is left out */
+	uint64_t left_out;
 };
 
 static struct kw_hash128 hash_bytes(struct kw_slice bytes)
@@ -42,6 +44,10 @@ static enum kw_visit on_value(void *arg, struct kw_slice bytes, uint64_t expires
 {
 	struct digesting *digesting = arg;
 
+	if (expires_ms != 0 && expires_ms <= digesting->now_ms) {
+		digesting->left_out++;
+		return KW_VISIT_ON;
+	}
 	kw_fold_unordered(&digesting->fold,
 		kw_fold_join(KW_FOLD_FIELD, digesting->name, hash_bytes(bytes), expires_ms));
 	return KW_VISIT_ON;
@@ -105,7 +111,8 @@ static bool is_raw(enum kw_value_kind kind, unsigned type)
 	return kind == KW_VALUE_MODULE || (kind == KW_VALUE_STREAM && type >= KW_RDB_STREAM_4);
 }
 
-int kw_payload_digest(struct kw_slice payload, struct kw_hash128 *digest, struct kw_error *error)
+int kw_payload_digest_at(struct kw_slice payload, uint64_t now_ms, struct kw_hash128 *digest,
+	bool *over, struct kw_error *error)
 {
 	static const enum kw_fold_part parts[] = {
 		[KW_VALUE_UNKNOWN] = KW_FOLD_RAW, /* refused by the visit */
@@ -117,7 +124,7 @@ int kw_payload_digest(struct kw_slice payload, struct kw_hash128 *digest, struct
 		[KW_VALUE_STREAM] = KW_FOLD_STREAM,
 	};
 	enum kw_value_kind kind = kw_payload_kind(payload);
-	struct digesting digesting = {0};
+	struct digesting digesting = {.now_ms = now_ms};
 	int code = KW_OK;
 	bool raw;
 
@@ -133,5 +140,12 @@ int kw_payload_digest(struct kw_slice payload, struct kw_hash128 *digest, struct
 		code = fold_visited(payload, kind, &digesting, error);
 	if (!code)
 		*digest = kw_fold_end(&digesting.fold, raw ? KW_FOLD_RAW : parts[kind]);
+	if (!code && over)
+		*over = digesting.left_out > 0 && digesting.fold.count == 0;
 	return code;
+}
+
+int kw_payload_digest(struct kw_slice payload, struct kw_hash128 *digest, struct kw_error *error)
+{
+	return kw_payload_digest_at(payload, 0, digest, NULL, error);
 }

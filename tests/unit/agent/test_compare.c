@@ -64,7 +64,7 @@ static void each_case_has_its_verdict(void **state)
 		const struct kw_found found = {c->local != 0, value(c->local), c->local_ms};
 		struct kw_expected expected;
 
-		kw_expect(&record, &expected);
+		kw_expect(&record, NOW_MS, &expected);
 		assert_int_equal(expected.version, c->table ? 7 : 0);
 		if (kw_compare(&expected, &found, &rules) != c->verdict)
 			fail_msg("%s", c->about);
@@ -79,7 +79,7 @@ static void the_footer_is_not_part_of_the_value(void **state)
 
 	memcpy(other, value('a').data, sizeof other);
 	memset(other + 3, 0x77, 10);
-	kw_fingerprint_make(value('a'), &fingerprint);
+	kw_fingerprint_make(value('a'), NOW_MS, &fingerprint);
 	assert_true(kw_fingerprint_matches(&fingerprint, kw_slice(other, sizeof other)));
 }
 
@@ -98,11 +98,78 @@ static void a_value_without_a_digest_can_count_as_equal(void **state)
 	assert_int_equal(kw_compare(&expected, &found, &lenient), KW_DIFFERENT);
 }
 
+/* A hash as Valkey tells it: each field's expiry stands after its value. 'x' is a field without. */
+static struct kw_slice hash_of(uint8_t *bytes, const char *fields, uint64_t expires_ms)
+{
+	size_t count = strlen(fields), at = 0;
+
+	bytes[at++] = 22;
+	bytes[at++] = (uint8_t)count;
+	for (size_t i = 0; i < count; i++) {
+		uint64_t expires = fields[i] == 'x' ? UINT64_MAX : expires_ms;
+
+		bytes[at++] = 1;
+		bytes[at++] = (uint8_t)fields[i];
+		bytes[at++] = 1;
+		bytes[at++] = 'v';
+		memcpy(bytes + at, &expires, sizeof expires);
+		at += sizeof expires;
+	}
+	bytes[at++] = 80; /* the RDB version: Valkey 9 */
+	memset(bytes + at, 0, 9);
+	return kw_slice(bytes, at + 9);
+}
+
+struct field_case {
+	const char *about;
+	const char *table; /* fields; those other than 'x' expire at expires_ms */
+	uint64_t expires_ms;
+	const char *local; /* NULL: not there */
+	enum kw_verdict_of_key verdict;
+};
+
+static const struct field_case field_cases[] = {
+	{"all are there", "xy", NOW_MS + 1, "xy", KW_SAME},
+	{"one is gone before its time", "xy", NOW_MS + 1, "x", KW_DIFFERENT},
+	{"its time is over, and it is gone here", "xy", NOW_MS, "x", KW_SAME},
+	{"its time is over, and it is gone there", "x", NOW_MS, "xy", KW_SAME},
+	{"a field that does not expire is gone", "xy", NOW_MS, "y", KW_DIFFERENT},
+	{"the hash went with its last field", "yz", NOW_MS, NULL, KW_SAME},
+	{"the hash went before its last field's time", "yz", NOW_MS + 1, NULL, KW_MISSING},
+	{"the hash went, and a field does not expire", "xy", NOW_MS, NULL, KW_MISSING},
+};
+
+/* A server whose clock is ahead removes a field early, and again whenever it is restored. */
+static void fields_whose_time_is_over_do_not_count(void **state)
+{
+	const struct kw_compare_rules rules = {NOW_MS, true, false};
+
+	for (size_t i = 0; i < sizeof field_cases / sizeof *field_cases; i++) {
+		const struct field_case *c = &field_cases[i];
+		uint8_t table[128], local[128];
+		const struct kw_record_view record = {
+			.version = 7,
+			.kind = KW_RECORD_PUT,
+			.value = hash_of(table, c->table, c->expires_ms),
+		};
+		const struct kw_found found = {c->local != NULL,
+			hash_of(local, c->local ? c->local : "", c->expires_ms),
+			c->local ? -1 : -2};
+		struct kw_expected expected;
+
+		kw_expect(&record, NOW_MS, &expected);
+		assert_true(expected.value.has_digest);
+		if (kw_compare(&expected, &found, &rules) != c->verdict)
+			fail_msg("%s", c->about);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_case_has_its_verdict),
 		cmocka_unit_test(the_footer_is_not_part_of_the_value),
+		cmocka_unit_test(fields_whose_time_is_over_do_not_count),
 		cmocka_unit_test(a_value_without_a_digest_can_count_as_equal),
 	};
 
