@@ -378,6 +378,7 @@ static void take(struct kw_rdma_end *end, const struct ibv_wc *completion)
 		end->ops->sent(end->owner);
 		return;
 	case READ:
+		end->reads_done = number + 1;
 		end->ops->read(end->owner, number);
 		return;
 	}
@@ -385,6 +386,7 @@ static void take(struct kw_rdma_end *end, const struct ibv_wc *completion)
 
 void kw_rdma_end_poll(struct kw_rdma_end *end)
 {
+	const uint64_t done = end->reads_done;
 	struct ibv_wc completions[BATCH];
 	struct kw_error why;
 	int count = 0;
@@ -403,6 +405,9 @@ void kw_rdma_end_poll(struct kw_rdma_end *end)
 		kw_error_set(&why, KW_E_IO, "the completion queue cannot be polled");
 		fail(end, &why);
 	}
+	if (!is(end, KW_RDMA_END_BROKEN) && !stopped(end) && end->reads_done > done &&
+		end->ops->told)
+		end->ops->told(end->owner);
 	if (is(end, KW_RDMA_END_BROKEN))
 		end->ops->broken(end->owner, &end->why);
 	else if (count == BATCH && !stopped(end))

@@ -45,6 +45,11 @@ struct kw_rdma_end_ops {
 	void (*sent)(void *owner);                /* one SEND is through */
 	void (*read)(void *owner, uint64_t last); /* READs up to this number are through */
 	/*
+	 * A poll has told all that it took, and READs were among it: post what was held back
+	 * meanwhile, by one doorbell. NULL: this end starts no READs.
+	 */
+	void (*told)(void *owner);
+	/*
 	 * Completions might be left: kw_rdma_end_poll must be called in the next turn of the loop.
 	 */
 	void (*more)(void *owner);
@@ -96,6 +101,7 @@ struct kw_rdma_end {
 	uint8_t *arena; /* receives, sends, then slots */
 	uint32_t slots, slot_bytes;
 	uint32_t sends, next_send;
+	uint64_t reads_done;           /* READs below this number are through */
 	struct kw_error why;           /* BROKEN */
 	uv_poll_t *poll;               /* the owner closes it */
 	struct kw_rdma_poster *poster; /* NULL: the calling thread posts; freed by close */

@@ -4,7 +4,9 @@
  * A READ of the owner's is cut into pieces, each into a slot of memory that was registered once.
  * Pieces end in order, so the head of remote->flight is always the one whose bytes come next. A
  * chain of pieces is posted by one doorbell, and few of them are signalled: a completion stands for
- * all pieces before it.
+ * all pieces before it. What is asked for while one poll tells completions is one chain, too, so
+ * that many small READs cost one doorbell a turn. But while many bytes come, pieces are posted as
+ * slots become free: otherwise the device would rest while we copy.
  *
  * Messages: the handshake; then reports, each answered by an empty reply, one at a time. So a
  * stopped proxy has at most one message of ours to take, and READs go on meanwhile. A proxy also
@@ -22,6 +24,9 @@
 #include <string.h>
 
 #define SIGNAL_EVERY 8 /* pieces; less often, and slots would stay taken too long */
+
+/* While so many bytes came in one poll, READs are posted before its end. */
+#define HELD_BYTES 65536
 
 /* A READ up to this size with another after it ends with that one: one completion, one wake-up. */
 #define SMALL_BYTES 4096
@@ -43,6 +48,7 @@ struct rdma {
 	uint64_t posted_bytes;          /* of it */
 	uint64_t posted, done;          /* pieces, since the beginning */
 	uint64_t came;                  /* bytes of the head of flight */
+	uint64_t copied;                /* bytes that came since READs were last posted */
 	struct piece pieces[KW_RDMA_SLOTS_MAX];
 };
 
@@ -138,6 +144,20 @@ static void post_rdma(struct kw_remote *remote, struct kw_remote_read *first)
 	pump(remote);
 }
 
+/* Post what was asked for, and held back, while completions were told. */
+static void on_told(void *owner)
+{
+	struct kw_remote *remote = owner;
+	struct rdma *rdma = remote->own;
+
+	rdma->copied = 0;
+	remote->corked = false;
+	if (!kw_remote_is(remote, KW_REMOTE_READY))
+		return;
+	pump(remote);
+	kw_remote_pump(remote);
+}
+
 /* Pieces up to `last` are here. */
 static void on_read(void *owner, uint64_t last)
 {
@@ -155,6 +175,7 @@ static void on_read(void *owner, uint64_t last)
 			piece->length);
 		rdma->done++;
 		rdma->came += piece->length;
+		rdma->copied += piece->length;
 		assert(rdma->came <= read->length);
 		kw_remote_progressed(remote);
 		if (rdma->came == read->length) {
@@ -162,11 +183,8 @@ static void on_read(void *owner, uint64_t last)
 			kw_remote_complete(remote);
 		}
 	}
-	remote->corked = false;
-	if (!kw_remote_is(remote, KW_REMOTE_READY))
-		return;
-	pump(remote);
-	kw_remote_pump(remote);
+	if (rdma->copied >= HELD_BYTES)
+		on_told(remote);
 }
 
 /* ---- messages ---- */
@@ -278,6 +296,7 @@ static const struct kw_rdma_end_ops end_ops = {
 	.message = on_message,
 	.sent = on_sent,
 	.read = on_read,
+	.told = on_told,
 	.more = on_more,
 	.broken = on_broken,
 };

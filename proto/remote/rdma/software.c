@@ -148,7 +148,8 @@ static int read_software(struct kw_rdma_poster *poster, const struct kw_rdma_rea
 	assert(is(software, IDLE) || is(software, WORKING));
 	for (int i = 0; i < count; i++)
 		bytes += reads[i].length;
-	if (is(software, IDLE) && bytes < KW_RDMA_SMALL_POST_BYTES)
+	if (is(software, IDLE) && bytes < KW_RDMA_SMALL_POST_BYTES &&
+		reads[count - 1].number < software->end->reads_done + KW_RDMA_SMALL_POST_READS)
 		return kw_rdma_end_post(software->end, reads, count, error);
 	append(software, reads, count);
 	if (is(software, IDLE)) {

@@ -29,8 +29,9 @@
 
 #include "remote/rdma/end.h"
 
-/* READs posted by one call are small if they are less than this together. */
+/* The loop posts READs itself that are less than this together, while at most so many are out. */
 #define KW_RDMA_SMALL_POST_BYTES 32768
+#define KW_RDMA_SMALL_POST_READS 8
 
 struct kw_remote;
 

@@ -14,6 +14,7 @@ void before_ready_every_read_is_refused(void **state);
 void a_callback_may_start_reads_and_is_never_called_from_within(void **state);
 void memory_that_grows_can_be_read_once_it_is_advertised(void **state);
 void a_writer_may_write_while_it_is_read(void **state);
+void timers_fire_in_time_with_64_reads_in_flight(void **state);
 
 #define CARRIER_READ_TESTS                                                                         \
 	cmocka_unit_test(right_bytes_at_every_size_and_alignment),                                 \
@@ -24,7 +25,8 @@ void a_writer_may_write_while_it_is_read(void **state);
 		cmocka_unit_test(before_ready_every_read_is_refused),                              \
 		cmocka_unit_test(a_callback_may_start_reads_and_is_never_called_from_within),      \
 		cmocka_unit_test(memory_that_grows_can_be_read_once_it_is_advertised),             \
-		cmocka_unit_test(a_writer_may_write_while_it_is_read)
+		cmocka_unit_test(a_writer_may_write_while_it_is_read),                             \
+		cmocka_unit_test(timers_fire_in_time_with_64_reads_in_flight)
 
 /* carriers_end.c */
 void a_killed_proxy_ends_every_read_once_and_the_connection_once(void **state);

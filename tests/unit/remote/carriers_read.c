@@ -326,3 +326,75 @@ void a_writer_may_write_while_it_is_read(void **state)
 	client_close(&fixture, &client);
 	fixture_close(&fixture);
 }
+
+#define IN_FLIGHT 64
+#define READS_IN_ALL 5000
+#define TICK_MS 1
+#define LATE_US 10000
+
+/* READs that are asked for again when they end, as a gateway's are, and a timer beside them. */
+struct again {
+	struct client *client;
+	struct kw_remote_read reads[IN_FLIGHT];
+	uint8_t buffers[IN_FLIGHT][64];
+	int done;
+	uint64_t ticked_us;
+	int ticks, late;
+};
+
+static void read_again(struct kw_remote_read *read, const struct kw_error *error)
+{
+	struct again *again = read->arg;
+
+	assert_null(error);
+	if (++again->done <= READS_IN_ALL - IN_FLIGHT)
+		kw_remote_read(again->client->remote, &read, 1);
+}
+
+static void tick(uv_timer_t *timer)
+{
+	struct again *again = timer->data;
+	uint64_t now = kw_clock_us();
+
+	again->ticks++;
+	again->late += now - again->ticked_us > LATE_US + TICK_MS * 1000;
+	again->ticked_us = now;
+}
+
+/* One in ten may be late: the machine has other work. */
+void timers_fire_in_time_with_64_reads_in_flight(void **state)
+{
+	const struct kw_server_options served = {.depth_max = IN_FLIGHT};
+	struct kw_remote_options options = plain_options();
+	struct kw_remote_read *reads[IN_FLIGHT];
+	static struct again again;
+	struct fixture fixture;
+	struct client client;
+	uv_timer_t timer;
+
+	fixture_open(&fixture);
+	fixture_serve(&fixture, &served);
+	options.depth = IN_FLIGHT;
+	assert_int_equal(client_open(&fixture, &client, &options), 0);
+	WAIT(&fixture, client.ready);
+	again = (struct again){.client = &client, .ticked_us = kw_clock_us()};
+	uv_timer_init(&fixture.loop, &timer);
+	timer.data = &again;
+	uv_timer_start(&timer, tick, TICK_MS, TICK_MS);
+	for (int i = 0; i < IN_FLIGHT; i++) {
+		reads[i] = &again.reads[i];
+		*reads[i] = (struct kw_remote_read){.offset = (uint64_t)i * 64,
+			.length = 64,
+			.buffer = again.buffers[i],
+			.done = read_again,
+			.arg = &again};
+	}
+	kw_remote_read(client.remote, reads, IN_FLIGHT);
+	WAIT(&fixture, again.done == READS_IN_ALL);
+	printf("%d ticks, %d of them late\n", again.ticks, again.late);
+	assert_true(again.late * 10 <= again.ticks + 10);
+	uv_close((uv_handle_t *)&timer, NULL);
+	client_close(&fixture, &client);
+	WAIT(&fixture, fixture.left == 1);
+	fixture_close(&fixture);
+}

@@ -51,10 +51,11 @@ int fake_verbs_left(void);
 
 /*
  * READs, their doorbells, those signalled, and those without access, since reset;
- * elsewhere: doorbells by another thread than the one that reset; registered: regions by another.
+ * elsewhere: doorbells by another thread than the one that reset, reads_elsewhere: the READs of
+ * these; registered: regions by another.
  */
 struct fake_verbs_counts {
-	int reads, doorbells, signalled, denied, elsewhere, registered;
+	int reads, doorbells, signalled, denied, elsewhere, reads_elsewhere, registered;
 };
 extern struct fake_verbs_counts fake_verbs_counts;
 

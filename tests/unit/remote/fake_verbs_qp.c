@@ -208,6 +208,7 @@ static void start(struct fake_qp *qp, const struct ibv_send_wr *work)
 	if (work->opcode == IBV_WR_RDMA_READ) {
 		fake_verbs_counts.reads++;
 		fake_verbs_counts.signalled += signalled;
+		fake_verbs_counts.reads_elsewhere += !pthread_equal(pthread_self(), fake_home);
 	}
 	qp->sends++;
 	qp->unsignalled++;

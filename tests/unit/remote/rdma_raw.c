@@ -97,7 +97,7 @@ enum rdma_cm_event_type raw_dial(
 	struct fixture *fixture, struct raw *raw, const struct kw_rdma_private *private)
 {
 	static const struct kw_rdma_end_ops ops = {
-		raw_message, raw_sent, raw_read, raw_more, raw_broken};
+		raw_message, raw_sent, raw_read, NULL, raw_more, raw_broken};
 	const struct kw_rdma_options options = {.ack_timeout = 14, .retry_count = 3};
 	struct sockaddr_in to = raw_target(fixture);
 	struct rdma_conn_param param = {
