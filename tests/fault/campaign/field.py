@@ -23,6 +23,7 @@ from lib.daemon import BUILD, free_port
 from lib.process import SLOW
 from lib.rpc import Rpc, RpcError
 
+from . import plants
 from .links import Links
 
 DISK = os.path.join(BUILD, "tests", "preload", "kw-disk.so")
@@ -110,8 +111,8 @@ class Field:
         self.directory = self.bed.directory
         self.links = Links()
         self.needs = set(plan.needs)
-        if plant == "swallow":
-            self.needs.add("link primary")
+        if plants.link_of(plant):
+            self.needs.add("link " + plants.link_of(plant))
         self.machines = {}
         self.sides = []
         self.holders = {}  # process -> the fault that has it for itself
@@ -126,7 +127,7 @@ class Field:
         self.running = []
         self.injected, self.missed = {}, {}
         self.phases = {}
-        self.remedies = set()
+        self.counts = {} # what faults have brought about, by name
 
     # Building it.
 
@@ -137,6 +138,9 @@ class Field:
         """How many keys of the fill a replica has."""
         with side.replica.client(timeout=10) as client:
             return sum(1 for _ in client.scan_iter(match="fill:*", count=5000))
+
+    def count(self, name):
+        self.counts[name] = self.counts.get(name, 0) + 1
 
     def count_fill(self):
         """Before the primary loses its data without a word: these keys may not go by inference."""

@@ -11,6 +11,8 @@ a link; an address is a path, or a port of 127.0.0.1. {"link": NAME, "mode": MOD
     delay    each piece arrives N ms later
     events   the same, but only on connections that subscribe
     swallow  the next N messages of a subscription get lost (the campaign's test of itself)
+    misname  in the next N commands that begin with "of", such as "UNLINK grave:", the key's name ends
+             in another byte (the same: as an agent would err)
 
 Every command is answered by one line on standard output. The end of standard input is the end.
 """
@@ -72,6 +74,8 @@ class Flow:
             return
         if self.answers and self.link.mode == "swallow":
             data = self.link.swallow(data)
+        if not self.answers and self.link.mode == "misname":
+            data = self.link.misname(data)
         if not self.answers and SUBSCRIBES.search(data):
             self.connection.subscribes = True
         late = self.link.mode == "delay" or (self.link.mode == "events" and self.connection.subscribes)
@@ -110,6 +114,7 @@ class Link:
     def __init__(self, name, listen, target):
         self.name, self.target = name, target
         self.mode, self.ms = "pass", 0
+        self.begins = None # of misname
         self.connections = []
         self.waiting = [] # accepted while nothing goes through
         if isinstance(listen, str) and os.path.exists(listen):
@@ -119,8 +124,11 @@ class Link:
         self.listener.listen(64)
         self.listener.setblocking(False)
 
-    def change(self, mode, ms):
+    def change(self, mode, ms, of=""):
         self.mode, self.ms = mode, ms
+        if of:
+            command, prefix = of.encode().split(b" ")
+            self.begins = re.compile(rb"\r\n%s\r\n\$(\d+)\r\n(?=%s)" % (command, prefix))
         if mode == "cut":
             for connection in self.connections:
                 connection.close()
@@ -135,6 +143,16 @@ class Link:
             return data
         self.ms -= 1
         return data[:min(starts)] + data[min(starts) + length:]
+
+    def misname(self, data):
+        """Within one piece: what is cut between two keeps its name."""
+        changed = bytearray(data)
+        for found in self.begins.finditer(data):
+            last = found.end() + int(found.group(1)) - 1
+            if self.ms > 0 and last < len(data):
+                changed[last] = ord("!")
+                self.ms -= 1
+        return bytes(changed)
 
     def accept(self):
         try:
@@ -166,7 +184,8 @@ class Forwarder:
         if "listen" in words:
             self.links[words["link"]] = Link(words["link"], words["listen"], words["target"])
         else:
-            self.links[words["link"]].change(words["mode"], words.get("ms", 0))
+            self.links[words["link"]].change(words["mode"], words.get("ms", 0),
+                                             words.get("of", ""))
         sys.stdout.write("done\n")
         sys.stdout.flush()
 

@@ -34,8 +34,8 @@ class Links:
             self.drags[name] = drag
             self.heal(name)
 
-    def change(self, name, mode, ms=0):
-        self.command(link=name, mode=mode, ms=ms)
+    def change(self, name, mode, ms=0, of=""):
+        self.command(link=name, mode=mode, ms=ms, of=of)
 
     def heal(self, name):
         self.change(name, *self.drags.get(name, ("pass", 0)))

@@ -63,3 +63,6 @@ class FaultLoad(Workload):
             super().send(client, transaction, commands)
         except redis.exceptions.RedisError as error:
             self.count_error(error)
+        except AttributeError as error: # redis-py: of a reset unix socket it wants to say the host
+            if not isinstance(error.__context__, ConnectionError):
+                raise

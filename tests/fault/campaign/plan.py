@@ -11,6 +11,8 @@ from lib.server import binary_version
 
 MODES = ("commands", "replica", "hybrid")
 CARRIERS = (("shm",), ("tcp",), ("shm", "tcp"))
+BRAKE_SHARE = 0.15 # of the rounds try the brakes of proxy and agents, and little else
+BRAKE_FILL = 5000  # keys, enough for a brake
 SECONDS = 2.6       # that the load runs, and faults begin
 START_SECONDS = 0.5 # of them: first scan, snapshot, prune, takeover
 NEWEST = 90         # stands for a family's format that only itself reads
@@ -121,6 +123,22 @@ def draw_faults(chance, seed, kinds, seconds):
     return faults
 
 
+def draw_brake(seed, kinds, table):
+    """
+    In some rounds: a fault that tries a brake, and one or two that take no keys away. Then every key
+    that goes is gone by inference. None: not in this round.
+    """
+    chance = random.Random(f"brake {seed}")
+    brakes = [name for name in kinds if table[name].brake]
+    others = [name for name in kinds if table[name].spares()]
+    if chance.random() >= BRAKE_SHARE or not brakes or not others:
+        return None
+    names = [chance.choice(brakes)] + [chance.choice(others) for _ in range(chance.randint(1, 2))]
+    return [Fault(index, name, round(chance.uniform(START_SECONDS, 1.5), 3),
+                  round(chance.uniform(0.1, 1.3), 3), f"{seed}/{index}")
+            for index, name in enumerate(names)]
+
+
 def draw(seed, options, table):
     """table: the kinds of faults by name, each with .fits(mode, carriers)."""
     chance = random.Random(f"fault {seed}")
@@ -142,12 +160,16 @@ def draw(seed, options, table):
     if any(fault.kind.startswith("replica-written") for fault in faults): # perhaps before the claim
         agent["apply.consent"] = True
     fill = chance.choice((0, 300, 2000, 5000))
-    if any(fault.kind == "primary-kill-empty" for fault in faults): # enough for the brake
-        fill = 5000
+    swaps = chance.random() < 0.2
+    brake = draw_brake(seed, kinds, table)
+    if brake:
+        faults, swaps = brake, False
+    if any(table[fault.kind].brake for fault in faults):
+        fill = BRAKE_FILL
     return Plan(
         seed=seed, mode=mode, carriers=carriers, primary=primary, replica=replica, seconds=SECONDS,
         pace=chance.choice((500, 2000, 6000)), fill=fill,
-        theirs=theirs, silent=chance.random() < 0.3, swaps=chance.random() < 0.2,
+        theirs=theirs, silent=chance.random() < 0.3, swaps=swaps,
         short_ttls=chance.random() < 0.6, drags=draw_drags(chance),
         proxy=proxy, agent=agent, primary_config=draw_config(chance), replica_config=draw_config(chance),
         faults=faults, needs=frozenset().union(*(table[fault.kind].needs for fault in faults)))

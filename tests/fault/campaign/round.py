@@ -15,6 +15,7 @@ from .witness import Witness
 
 AFTERMATH_SECONDS = 1.5 # that writers and witness go on after the last fault
 WARM_SECONDS = 40.0    # to be warm after all faults are healed
+PLANTED_SECONDS = 6.0  # instead of either, when a plant keeps it from getting there
 SETTLE_SECONDS = 20.0  # for what no barrier covers: silent commands, and expiry
 UNBRAKED = 1000        # deletions by inference that need no approval,
 UNBRAKED_SHARE = 0.4   # or this share: source.max_missing and apply.max_prune, one after the other
@@ -64,7 +65,7 @@ class Round:
                 if field.running:
                     over = max(over, field.now() + AFTERMATH_SECONDS)
                 if self.plant and field.now() > plants.AT:
-                    plants.plant(field, witness, self.plant)
+                    plants.plant(field, self.plant)
                     self.plant = None
         finally:
             witness.stop()
@@ -110,7 +111,8 @@ class Round:
             side.agent.ctl("resync")
 
     def wait_warm(self, side):
-        deadline = time.monotonic() + WARM_SECONDS * SLOW
+        limit = (PLANTED_SECONDS if self.field.plant == "stuck" else WARM_SECONDS) * SLOW
+        deadline = time.monotonic() + limit
         while True:
             self.field.check_alive()
             done = side.agent.ctl("wait", "warm", "--timeout", 2)
@@ -118,7 +120,7 @@ class Round:
                 return True
             self.approve(side)
             if time.monotonic() > deadline:
-                self.fail("not_warm", f"{side.agent.name} within {WARM_SECONDS * SLOW:.0f} s: "
+                self.fail("not_warm", f"{side.agent.name} within {limit:.0f} s: "
                           f"{self.said(side.agent)}; proxy: {self.said(self.field.proxy)}")
                 for daemon in (side.agent, self.field.proxy):
                     self.field.tell(f"{daemon.name}: {daemon.try_status()}")
@@ -133,11 +135,14 @@ class Round:
         holds = any(self.table[fault.kind].holds for fault in self.plan.faults)
         if not holds and not self.plan.swaps: # FLUSHDB too, which another fault may hide
             return
+        if self.field.plant == "stuck":
+            return
         for daemon in (self.field.proxy, side.agent):
             status = daemon.try_status() or {}
             if status.get("state") == "held" or "approve" in (status.get("reason") or ""):
                 if daemon.ctl("approve").returncode == 0:
                     self.field.approvals += 1
+                    self.field.count(f"approved_of_{'proxy' if daemon is self.field.proxy else 'agent'}")
                     self.field.tell(f"{daemon.name}: approved: {status.get('reason')}")
 
     def judge_equality(self, side):
@@ -150,7 +155,8 @@ class Round:
         if differences and not within_window:
             self.fail("wrong_warm", f"{side.agent.name} said warm at the end: "
                       + equality.explain(differences))
-        deadline = time.monotonic() + SETTLE_SECONDS * SLOW
+        limit = (PLANTED_SECONDS if self.field.plant else SETTLE_SECONDS) * SLOW
+        deadline = time.monotonic() + limit
         while True:
             differences = equality.found(primary, side.replica, silent=False)
             if not differences:
@@ -162,7 +168,7 @@ class Round:
         extra = [one for one in differences if one.mine is None]
         self.counts["lost_keys"] = self.counts.get("lost_keys", 0) + len(lost)
         self.counts["resurrected"] = self.counts.get("resurrected", 0) + len(extra)
-        self.fail("unequal", f"{side.agent.name}: not equal after {SETTLE_SECONDS * SLOW:.0f} s: "
+        self.fail("unequal", f"{side.agent.name}: not equal after {limit:.0f} s: "
                   + equality.explain(differences))
 
     def judge_graves(self, side):
@@ -209,4 +215,4 @@ class Round:
                 "mode": self.plan.mode, "carriers": self.plan.carriers, "servers":
                 [self.plan.primary, self.plan.replica], "faults": field.injected,
                 "missed": field.missed, "phases": field.phases, "approvals": field.approvals,
-                "counts": self.counts, "seconds": round(seconds, 2)}
+                "counts": {**self.counts, **field.counts}, "seconds": round(seconds, 2)}

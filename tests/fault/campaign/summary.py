@@ -59,6 +59,10 @@ class Summary:
             "resurrected": self.counts["resurrected"] + self.sorts["resurrected"],
             "mass_deletions": self.sorts["mass_deletion"],
             "brakes_checked": self.counts["brakes_checked"],
+            "held_by_proxy": self.counts["held_by_proxy"],
+            "held_by_agent": self.counts["held_by_agent"], "came_back": self.counts["came_back"],
+            "approved_of_proxy": self.counts["approved_of_proxy"],
+            "approved_of_agent": self.counts["approved_of_agent"],
             "approvals": self.approvals, "slow": self.slow, "slowest_s": max(self.seconds, default=0),
             "seconds": round(time.monotonic() - self.begun, 1),
         }

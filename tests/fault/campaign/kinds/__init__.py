@@ -50,18 +50,23 @@ class Kind:
     dies: bool       # the daemon may end by itself
     deletes: bool    # many keys of a replica may go, by the primary's word or by the replica's own
     remedy: str      # whose data the operator resyncs afterwards: see REMEDIES
+    brake: bool      # it tries the brakes: rounds are drawn for these kinds
+
+    def spares(self):
+        """It takes no keys away, so that what is gone is gone by inference."""
+        return not (self.holds or self.deletes or self.brake or self.remedy)
 
     def fits(self, mode, carriers):
         return mode in self.modes and ("tcp" not in self.needs or "tcp" in carriers)
 
 
 def kind(modes=MODES, needs=(), holds=False, dies=False, deletes=False,
-         remedy=""):
+         remedy="", brake=False):
     def add(function):
         name = function.__name__.replace("_", "-")
         assert name not in TABLE, name
         TABLE[name] = Kind(name, function, tuple(modes), frozenset(needs), holds, dies,
-                           deletes, remedy)
+                           deletes, remedy, brake)
         return function
     return add
 

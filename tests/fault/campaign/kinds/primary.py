@@ -14,6 +14,7 @@ from ..load import DATABASES
 from ..plan import SECONDS
 
 LOOPS = 30_000_000 # of a script in a second, more or less
+HELD_SECONDS = 4.0 # for a brake to hold after the data are gone
 BURST = 5000 # keys whose events overrun an output buffer
 
 
@@ -109,15 +110,97 @@ def primary_kill_older(field, fault, chance):
     yield from killed(field, field.primary, chance, field.mark_primary, fault.lasts)
 
 
-@kind(holds=True)
+def all_warm(field, seconds=SECONDS):
+    """Until the replicas have what the primary has, or for so long."""
+    for _ in range(int(seconds / TICK)):
+        if all(side.was_warm for side in field.sides):
+            return
+        yield TICK
+
+
+def said_held(field, daemon, who):
+    """Until its brake holds: a round in which it does not has not tried it."""
+    for _ in range(int(HELD_SECONDS / TICK)):
+        if not field.held(daemon) and (daemon.try_status() or {}).get("state") == "held":
+            field.count(f"held_by_{who}")
+            return
+        yield TICK
+
+
+def lost_data(field, server, with_proxy):
+    """Killed, and started without data; the proxy that knew of them, too. The caller holds both."""
+    field.count_fill()
+    field.mark_primary()
+    if with_proxy:
+        field.may_be_dead.add(field.proxy)
+        field.proxy.kill()
+    yield from restart(field, server, 0.1, field.mark_primary, keep_data=False)
+    if with_proxy:
+        field.start_again(field.proxy)
+
+
+@kind(holds=True, brake=True)
 def primary_kill_empty(field, fault, chance):
     """Mostly when the replicas have its data: the brake must keep them."""
-    for _ in range(chance.choice((0, int(SECONDS / TICK)))):
-        if all(side.was_warm for side in field.sides):
-            break
-        yield TICK
-    field.count_fill()
-    yield from killed(field, field.primary, chance, field.mark_primary, None, keep_data=False)
+    yield from all_warm(field, chance.choice((0, SECONDS, SECONDS)))
+    yield from field.take(field.primary)
+    yield from lost_data(field, field.primary, with_proxy=False)
+    field.give(field.primary)
+    yield from said_held(field, field.proxy, "proxy")
+
+
+@kind(holds=True, brake=True)
+def primary_and_proxy_killed_empty(field, fault, chance):
+    """Only the agents know then what there was: their brake must keep it."""
+    yield from all_warm(field)
+    yield from field.take(field.proxy)
+    yield from field.take(field.primary)
+    yield from lost_data(field, field.primary, with_proxy=True)
+    field.give(field.proxy)
+    field.give(field.primary)
+    for side in field.sides:
+        yield from said_held(field, side.agent, "agent")
+
+
+def empty_for_a_while(field, with_proxy, daemons):
+    """It comes back empty, and later with the data that it saved: the brakes let go by themselves."""
+    server = field.primary
+    rdb, aside = (os.path.join(server.directory, name) for name in ("dump.rdb", "aside.rdb"))
+    yield from all_warm(field)
+    if with_proxy:
+        yield from field.take(field.proxy)
+    yield from field.take(server)
+    yield from field.ask(server, "SAVE")
+    if server.config["appendonly"] == "yes": # which would count for more than an RDB file
+        yield from field.ask(server, "CONFIG", "SET", "appendonly", "no")
+        server.config["appendonly"] = "no"
+    os.replace(rdb, aside)
+    yield from lost_data(field, server, with_proxy)
+    if with_proxy:
+        field.give(field.proxy)
+    for daemon, who in daemons:
+        yield from said_held(field, daemon, who)
+    field.mark_primary()
+    field.may_be_dead.add(server)
+    server.kill()
+    os.replace(aside, rdb)
+    field.start_again(server)
+    yield from field.up(server)
+    field.mark_primary()
+    field.give(server)
+    field.count("came_back")
+
+
+@kind(brake=True)
+def primary_empty_for_a_while(field, fault, chance):
+    """The proxy's brake must let go when the keys come back. Nobody approves."""
+    yield from empty_for_a_while(field, False, [(field.proxy, "proxy")])
+
+
+@kind(brake=True)
+def primary_and_proxy_empty_for_a_while(field, fault, chance):
+    """The agents' brakes must let go when the keys come back. Nobody approves."""
+    yield from empty_for_a_while(field, True, [(side.agent, "agent") for side in field.sides])
 
 
 @kind(holds=True)
