@@ -193,6 +193,8 @@ void kw_redis_connected(struct kw_redis *redis)
 void kw_redis_logged_in(struct kw_redis *redis)
 {
 	kw_sm_move(&redis->sm, KW_REDIS_READY, "");
+	if (redis->raw)
+		redis->input_kind = KW_REDIS_RAW;
 	kw_redis_arm(redis, kw_clock_us() + (uint64_t)redis->reply_timeout_ms * 1000);
 	kw_redis_wake(redis);
 	if (redis->handlers.ready)

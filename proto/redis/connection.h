@@ -23,6 +23,7 @@
 #include "redis/address.h"
 #include "redis/output.h"
 #include "redis/pending.h"
+#include "redis/raw.h"
 #include "redis/redis.h"
 #include "redis/reply.h"
 #include "redis/stream.h"
@@ -102,6 +103,7 @@ struct kw_redis {
 	int handles;        /* not yet closed */
 	size_t login_bytes; /* of AUTH and SETNAME, still to be written; the rest waits for READY */
 	struct kw_output output;
+	uint64_t written; /* bytes that the kernel took */
 	enum kw_redis_writing writing;
 	struct kw_error write_why;
 
@@ -110,10 +112,12 @@ struct kw_redis {
 	uint64_t measured_us, measured_bytes; /* since when the rate is measured, and what came */
 
 	struct kw_reply_reader *reader;
+	struct kw_raw_reader *raw; /* NULL: replies are always parsed */
 	struct kw_pending_queue pending;
 	uint64_t moved_us;      /* last byte moved, or the moment from which a reply is pending */
 	uint32_t event_replies; /* replies of the present readable event */
-	enum { KW_REDIS_REPLIES, KW_REDIS_MESSAGES } input_kind; /* MESSAGES: it subscribed */
+	/* MESSAGES: it subscribed. RAW: logged in, and replies stay bytes. */
+	enum { KW_REDIS_REPLIES, KW_REDIS_MESSAGES, KW_REDIS_RAW } input_kind;
 	struct kw_error why;
 	uint8_t input[KW_REDIS_READ_BYTES];
 };

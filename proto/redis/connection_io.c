@@ -116,6 +116,13 @@ static void ended(struct kw_redis *redis)
 			redis->pending.count);
 }
 
+static int feed(struct kw_redis *redis, size_t length, struct kw_error *error)
+{
+	if (redis->input_kind == KW_REDIS_RAW)
+		return kw_raw_reader_feed(redis->raw, redis->input, length, error);
+	return kw_reply_reader_feed(redis->reader, redis->input, length, error);
+}
+
 /* One read and its replies. False: enough for this event. */
 static bool read_once(struct kw_redis *redis, size_t *total)
 {
@@ -143,7 +150,7 @@ static bool read_once(struct kw_redis *redis, size_t *total)
 	}
 	*total += length;
 	redis->moved_us = kw_clock_us();
-	if (kw_reply_reader_feed(redis->reader, redis->input, length, &error) != 0)
+	if (feed(redis, length, &error) != 0)
 		kw_redis_fail(redis, &error);
 	return result == KW_REDIS_STREAM_MORE || redis->writing == KW_REDIS_WRITE_FAILED;
 }
@@ -178,6 +185,7 @@ static bool write_once(struct kw_redis *redis, size_t limit, size_t *written)
 	if (length == 0)
 		return false;
 	kw_output_consume(&redis->output, length);
+	redis->written += length;
 	*written += length;
 	redis->moved_us = kw_clock_us();
 	return result == KW_REDIS_STREAM_MORE;

@@ -73,6 +73,13 @@ void kw_output_raw(struct kw_output *output, struct kw_slice resp)
 		push(output, resp.data, resp.length);
 		return;
 	}
+	kw_output_copy(output, resp);
+}
+
+void kw_output_copy(struct kw_output *output, struct kw_slice resp)
+{
+	if (resp.length == 0)
+		return;
 	kw_buffer_append(&output->encoded, resp.data, resp.length);
 	push(output, NULL, resp.length);
 }

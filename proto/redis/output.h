@@ -34,6 +34,8 @@ void kw_output_command(struct kw_output *output, int argc, const struct kw_slice
 /* The bytes must stay until they were consumed (small ones are copied at once). */
 void kw_output_raw(struct kw_output *output, struct kw_slice resp);
 
+void kw_output_copy(struct kw_output *output, struct kw_slice resp);
+
 /* The front of the queue as at most `max` vectors of at most `limit` bytes together. */
 int kw_output_gather(const struct kw_output *output, struct iovec *vectors, int max, size_t limit);
 

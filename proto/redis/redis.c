@@ -56,6 +56,8 @@ int kw_redis_open(uv_loop_t *loop, const struct kw_redis_options *options,
 	redis->ready_until_us = kw_clock_us() + (uint64_t)redis->connect_timeout_ms * 1000;
 	redis->reading = options->stream ? KW_REDIS_READ_EAGER : KW_REDIS_READ_DIRECT;
 	redis->reader = kw_reply_reader_new(kw_redis_take, redis);
+	if (options->raw_bytes > 0)
+		redis->raw = kw_raw_reader_new(options->raw_bytes, kw_redis_take, redis);
 	kw_redis_init_handles(redis);
 	kw_redis_login(redis);
 	kw_sm_init(&redis->sm, &kw_redis_machine, redis, KW_REDIS_OPENING);
@@ -104,6 +106,24 @@ void kw_redis_send_raw(struct kw_redis *redis, kw_reply_fn fn, void *arg, struct
 		return;
 	kw_output_raw(&redis->output, resp);
 	kw_redis_wake(redis);
+}
+
+void kw_redis_send_copy(struct kw_redis *redis, kw_reply_fn fn, void *arg, struct kw_slice resp)
+{
+	if (!expect_reply(redis, (struct kw_pending){.fn = fn, .arg = arg}))
+		return;
+	kw_output_copy(&redis->output, resp);
+	kw_redis_wake(redis);
+}
+
+uint64_t kw_redis_queued_to(const struct kw_redis *redis)
+{
+	return redis->written + redis->output.bytes;
+}
+
+uint64_t kw_redis_written_to(const struct kw_redis *redis)
+{
+	return redis->written;
 }
 
 void kw_redis_subscribe(
@@ -155,6 +175,7 @@ void kw_redis_free(struct kw_redis *redis)
 	assert(redis->sm.state == KW_REDIS_CLOSED);
 	assert(redis->pending.count == 0);
 	kw_reply_reader_free(redis->reader);
+	kw_raw_reader_free(redis->raw);
 	kw_output_close(&redis->output);
 	kw_pending_close(&redis->pending);
 	if (redis->password)

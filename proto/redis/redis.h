@@ -30,7 +30,10 @@ enum kw_reply_type {
 	KW_REPLY_INTEGER,
 	KW_REPLY_STRING,
 	KW_REPLY_NIL,
-	KW_REPLY_ARRAY
+	KW_REPLY_ARRAY,
+	/* Only with the option raw_bytes: */
+	KW_REPLY_RAW,      /* text: all bytes of the reply, of RESP 2 or 3, whatever its type */
+	KW_REPLY_TOO_LONG, /* integer: how many bytes it had; none of them was kept */
 };
 
 struct kw_reply {
@@ -56,6 +59,11 @@ struct kw_redis_options {
 	 * is found then, too.
 	 */
 	bool stream;
+	/*
+	 * Not 0: from ready on replies are not parsed but handed over as bytes (KW_REPLY_RAW), of
+	 * this many at most. So the owner can speak RESP 3 by a HELLO of its own.
+	 */
+	size_t raw_bytes;
 };
 
 struct kw_redis;
@@ -93,6 +101,17 @@ void kw_redis_words(struct kw_redis *redis, kw_reply_fn fn, void *arg, const cha
  * until the reply came or the connection closed: they are written without a copy.
  */
 void kw_redis_send_raw(struct kw_redis *redis, kw_reply_fn fn, void *arg, struct kw_slice resp);
+
+/* The same for bytes that need not stay in place: they are copied. */
+void kw_redis_send_copy(struct kw_redis *redis, kw_reply_fn fn, void *arg, struct kw_slice resp);
+
+/*
+ * Where the last command queued ends among all bytes of this connection; how many of these the
+ * kernel has taken. The server cannot have executed a command that ends beyond what was taken.
+ * The second one holds until kw_redis_free, also after the connection was lost.
+ */
+uint64_t kw_redis_queued_to(const struct kw_redis *redis);
+uint64_t kw_redis_written_to(const struct kw_redis *redis);
 
 /* Write what is queued now rather than at the end of the loop turn. */
 void kw_redis_flush(struct kw_redis *redis);

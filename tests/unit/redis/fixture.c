@@ -260,6 +260,12 @@ void test_note(struct kw_buffer *notes, const struct kw_reply *reply)
 			test_note(notes, &reply->elements[i]);
 		kw_buffer_printf(notes, "] ");
 		break;
+	case KW_REPLY_RAW:
+		kw_buffer_printf(notes, "raw:%.*s ", length, text);
+		break;
+	case KW_REPLY_TOO_LONG:
+		kw_buffer_printf(notes, "too long:%lld ", (long long)reply->integer);
+		break;
 	}
 }
 
