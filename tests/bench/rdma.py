@@ -1,24 +1,19 @@
 """Reading over rdma, on real verbs: in a guest with soft-RoCE (tests/rdma), held against perftest."""
-import json
 import math
 import os
-import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 if __name__ == "__main__": # in the guest; outside tests/bench/run has seen to it
     sys.path[:0] = [HERE, os.path.join(HERE, "..", "integration")]
 
-from core.peers import peer                                    # noqa: E402
-from core.row import AT_LEAST, AT_MOST, hold, make_row         # noqa: E402
-from core.run import Run                                       # noqa: E402
-from core.stage import Stage, fill, need_carrier               # noqa: E402
-from lib.daemon import BUILD, free_port                        # noqa: E402
-from lib.server import TOP                                     # noqa: E402
+from core.guest import ADDRESS, in_guest, leave_rows, start_proxy # noqa: E402
+from core.peers import peer                                       # noqa: E402
+from core.row import AT_LEAST, AT_MOST, hold, make_row            # noqa: E402
+from core.stage import Stage, fill                                # noqa: E402
 
 TITLE = "the table read over rdma, in a guest, and how soon a small change is seen"
 ABOUT = """\
@@ -37,9 +32,7 @@ READ_BYTES, DEPTH, PASSES = 65536, 16, 3
 TABLE = {"keys": 192, "value_bytes": 262_144}
 QUICK = {"keys": 16, "value_bytes": 262_144}
 LOOKS, LOOK_SECONDS, WRITE_PAUSE = 200, 10, 0.01
-GUEST_SECONDS = 400
 DEVICE = "rxe0"
-ADDRESS = os.environ.get("KW_RDMA_HOST") or "10.77.0.1" # of the guest's device (tests/rdma/guest)
 
 WRITER = """
 import itertools, socket, sys, time
@@ -106,17 +99,6 @@ def table_look(address):
     return figures
 
 
-def start_proxy(stage, primary):
-    """Over rdma and tcp; the guest is its own network, so no secret is needed in it."""
-    proxy = stage.bed.proxy(primary, listen=("tcp",), start=False, log__level="warn",
-                            table__max_bytes="512MiB", auth__allow_insecure=True)
-    proxy.listen["rdma"] = f"rdma://{ADDRESS}:{free_port()}"
-    proxy.settings["listen"] = list(proxy.listen.values())
-    proxy.start()
-    proxy.wait_live(60)
-    return proxy
-
-
 def bulk_rows(run, stage, primary, proxy):
     table = run.pick(TABLE, QUICK)
     fill(primary, **table)
@@ -159,28 +141,8 @@ def run_inside(run):
 
 def run(run):
     """From outside: the whole in one guest."""
-    need_carrier("rdma")
-    folder = tempfile.mkdtemp(prefix="kw-bench-")
-    words = ["--quick"] if run.quick else []
-    command = f"/usr/bin/python3 {os.path.join(HERE, 'rdma.py')} {run.count} {' '.join(words)}"
-    try:
-        done = subprocess.run([os.path.join(TOP, "tests", "rdma", "guest"), "--timeout",
-                               str(GUEST_SECONDS), "--results", folder, "--set", f"KW_BUILD={BUILD}",
-                               command], capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise RuntimeError(f"the guest: exit {done.returncode}: "
-                               f"{(done.stderr + done.stdout).strip()[-600:]}")
-        with open(os.path.join(folder, "rows.json"), encoding="utf-8") as stream:
-            return json.load(stream)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def main():
-    found = run_inside(Run(quick="--quick" in sys.argv, rounds=int(sys.argv[1])))
-    with open("/run/guest/rows.json", "w", encoding="utf-8") as stream:
-        json.dump(found, stream)
+    return in_guest(__file__, run)
 
 
 if __name__ == "__main__":
-    main()
+    leave_rows(run_inside)

@@ -35,6 +35,7 @@ class Process:
     """Started from the main thread only: the death signal follows the thread that forked."""
 
     outlives_us = False # deploy/demo --keep
+    inside = ()         # words before its command line: of a network namespace
 
     def __init__(self, name, argv, log, env=None):
         self.name = name
@@ -49,7 +50,7 @@ class Process:
             output.write(f"--- {' '.join(self.argv)}\n".encode())
             output.flush()
             self.popen = subprocess.Popen(
-                self.argv, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+                [*self.inside, *self.argv], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
                 env=dict(os.environ, **(self.env or {})), start_new_session=self.outlives_us,
                 preexec_fn=None if self.outlives_us else die_with_parent)
 
