@@ -148,8 +148,9 @@ static void learn_skew(struct kw_follow *follow, uint64_t heartbeat_us, uint64_t
 	follow->skew_us = most > 0 ? most : 0;
 }
 
+/* begun_us: when the READ that brought it began. */
 static void learn_superblock(struct kw_follow *follow, const struct kw_superblock *superblock,
-	const struct kw_history *history)
+	const struct kw_history *history, uint64_t begun_us)
 {
 	uint64_t now = kw_clock_us();
 	bool same_epoch = superblock->epoch == follow->superblock.epoch;
@@ -162,6 +163,7 @@ static void learn_superblock(struct kw_follow *follow, const struct kw_superbloc
 	learn_skew(follow, superblock->heartbeat_us, now);
 	follow->superblock = *superblock;
 	follow->superblock_us = now;
+	follow->superblock_begun_us = begun_us;
 	follow->history = *history;
 }
 
@@ -203,7 +205,9 @@ static void pace(struct kw_follow *follow, bool moved)
 static void on_superblock(
 	void *arg, const struct kw_superblock *superblock, const struct kw_history *history)
 {
-	learn_superblock(arg, superblock, history);
+	struct kw_follow *follow = arg;
+
+	learn_superblock(follow, superblock, history, follow->begun_us);
 }
 
 static void on_pass_done(void *arg, bool moved)
@@ -241,7 +245,7 @@ static void on_link_ready(void *arg, const struct kw_remote_info *info)
 	follow->code = KW_OK;
 	follow->why[0] = '\0';
 	follow->superblock = (struct kw_superblock){0};
-	follow->superblock_us = 0;
+	follow->superblock_us = follow->superblock_begun_us = 0;
 	follow->history = (struct kw_history){0};
 	follow->heartbeat_us = kw_clock_us();
 	kw_sm_move(&follow->sm, KW_FOLLOW_UP, info->peer);
@@ -332,7 +336,7 @@ static void read_probe(struct kw_follow *follow, uint64_t offset, void *buffer, 
 
 static void probed(struct kw_follow *follow, const struct kw_history *history)
 {
-	learn_superblock(follow, &follow->probe_superblock, history);
+	learn_superblock(follow, &follow->probe_superblock, history, follow->probe_us);
 	follow->sink.superblock(follow->sink.arg, &follow->superblock);
 }
 
@@ -402,7 +406,7 @@ static void probe(struct kw_follow *follow, uint64_t now_us)
 	assert(follow->probed_us == 0);
 	assert(now_us > 0);
 
-	follow->probed_us = now_us;
+	follow->probed_us = follow->probe_us = now_us;
 	read_probe(follow, KW_SUPERBLOCK_OFFSET, &follow->probe_superblock,
 		sizeof follow->probe_superblock, on_probe);
 }
@@ -413,6 +417,13 @@ void kw_follow_tick(struct kw_follow *follow, uint64_t now_us)
 		connect_link(follow);
 	if (kw_follow_up(follow) && follow->probed_us == 0 &&
 		now_us - follow->superblock_us >= PROBE_INTERVAL_US)
+		probe(follow, now_us);
+}
+
+void kw_follow_look(struct kw_follow *follow, uint64_t now_us)
+{
+	assert(kw_follow_up(follow));
+	if (follow->probed_us == 0)
 		probe(follow, now_us);
 }
 

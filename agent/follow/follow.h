@@ -97,9 +97,11 @@ struct kw_follow {
 	struct kw_history_record probe_history; /* and into this, if the superblock names another */
 	struct kw_remote_read probe_read;
 	uint64_t probed_us; /* when the probe that is out began; 0: none is out */
+	uint64_t probe_us;  /* when the READ of its superblock began */
 
 	struct kw_superblock superblock; /* newest known; epoch 0: none of this connection */
-	uint64_t superblock_us;          /* when it came */
+	uint64_t superblock_us;          /* when it came, … */
+	uint64_t superblock_begun_us;    /* … and when the READ that brought it began */
 	struct kw_history history;       /* the one that the superblock names */
 	int64_t skew_us; /* how far the proxy's wall clock is ahead of ours; see learn_skew */
 	int64_t skew_best_us, skew_before_us; /* of this window, and the one before */
@@ -134,6 +136,12 @@ static inline bool kw_follow_up(const struct kw_follow *follow)
 
 /* Connect, probe: what is due by the clock. */
 void kw_follow_tick(struct kw_follow *follow, uint64_t now_us);
+
+/*
+ * Read the superblock now, unless a probe is out; the sink is told. For an owner that wants it
+ * newer than kw_follow_tick keeps it. Only while up.
+ */
+void kw_follow_look(struct kw_follow *follow, uint64_t now_us);
 
 /* Poll if it is due. Not from within a callback of the reader. */
 void kw_follow_step(struct kw_follow *follow, uint64_t now_us);

@@ -1,0 +1,77 @@
+#include "config_keys.h"
+
+#include "control/config/common.h"
+#include "remote/rdma/keys.h"
+#include "remote/remote.h"
+#include "serve/server.h"
+#include "table/lookup.h"
+#include "table/reader.h"
+
+#include <stddef.h>
+
+/* 2^32 entries of 24 bytes are more than any host has. */
+#define PLACES_MAX 4294967296.0
+
+const struct kw_config_key kw_gateway_config_keys[] = {
+	{"proxy", KW_CONFIG_TEXT, NULL, false, 0, 0, NULL,
+		"The proxy to follow: shm:///path, tcp://host:port or rdma://host:port.",
+		kw_address_check},
+	{"name", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
+		"This gateway's name at the proxy, printable ASCII; empty: the host's name."},
+	{"gateway.resp", KW_CONFIG_TEXTS, "[]", false, 0, 0, NULL,
+		"Where Redis clients are served: unix:///path or tcp://address:port.",
+		kw_server_address_check},
+	{"gateway.memcached", KW_CONFIG_TEXTS, "[]", false, 0, 0, NULL,
+		"Where memcached clients are served, by the text and meta protocols: "
+		"unix:///path or tcp://address:port. It has no passwords.",
+		kw_server_address_check},
+	{"gateway.memcached_database", KW_CONFIG_INTEGER, "0", false, 0, KW_DATABASE_MAX, NULL,
+		"The database whose keys memcached clients read."},
+	{"gateway.max_staleness_ms", KW_CONFIG_INTEGER, "1000", true, 1, 3600000, NULL,
+		"Above this age of the table, reads are refused with -MASTERDOWN or SERVER_ERROR "
+		"stale, or forwarded."},
+	{"gateway.cache_bytes", KW_CONFIG_BYTES, "0", false, 0, 1099511627776.0, NULL,
+		"Memory for values that were read before; 0: none are kept."},
+	{"gateway.coherence_ms", KW_CONFIG_INTEGER, "10", true, 1, 60000, NULL,
+		"A kept value counts only while the log was looked at this short ago."},
+	{"gateway.depth", KW_CONFIG_INTEGER, "64", false, 1, KW_LOOKUPS_DEPTH_MAX, NULL,
+		"Keys that are looked up at once; more wait."},
+	{"gateway.places", KW_CONFIG_INTEGER, "65536", false, 0, PLACES_MAX, NULL,
+		"Keys whose place in the table is remembered, at 24 bytes each; a get of them "
+		"takes one READ in place of two. 0: none."},
+	{"gateway.max_clients", KW_CONFIG_INTEGER, "10000", true, 1, 1000000, NULL,
+		"Clients connected at once; one more is told so and closed."},
+	{"gateway.max_input_bytes", KW_CONFIG_BYTES, "16777216", false, 65536, 1073741824, NULL,
+		"The largest request; a client that sends more is told so and closed."},
+	{"gateway.max_output_bytes", KW_CONFIG_BYTES, "262144", false, 4096, 1073741824, NULL,
+		"Replies that a client has not read yet: above this, nothing more of it is begun. "
+		"One reply alone may be larger."},
+	{"gateway.output_timeout_ms", KW_CONFIG_INTEGER, "60000", false, 10, 3600000, NULL,
+		"A client that takes nothing of its replies for so long is closed."},
+	{"gateway.users_file", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
+		"File of users and passwords, in the form of the server's aclfile; empty: no "
+		"passwords, and only addresses of this host can be listened on."},
+	{"gateway.forward", KW_CONFIG_BOOL, "false", false, 0, 0, NULL,
+		"Send writes, and reads that are not served from the table, to the primary at "
+		"redis.address."},
+	{"redis.address", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
+		"The primary, for gateway.forward: unix:///path/to/socket or tcp://host:port."},
+	{"redis.username", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
+		"ACL user on the primary; empty: the default user."},
+	{"redis.password_file", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
+		"File with the password (not readable by others); empty: none."},
+	KW_CONFIG_SECRET("the proxy", "none"),
+	{"remote.read_timeout_ms", KW_CONFIG_INTEGER, "2000", false, 10, 600000, NULL,
+		"Silence on a READ after which the connection to the proxy counts as lost."},
+	{"remote.depth", KW_CONFIG_INTEGER, "64", false, 1, KW_READER_DEPTH_MAX, NULL,
+		"READs in flight at most; the proxy or a device may allow fewer."},
+	{"rdma.traffic_class", KW_CONFIG_INTEGER, "0", false, 0, 255, NULL,
+		"Traffic class (DSCP * 4) of RoCE packets either way; 0: the system's."},
+	KW_CONFIG_RDMA{"rdma.read_bytes", KW_CONFIG_BYTES, KW_RDMA_TEXT(KW_RDMA_READ_BYTES), false,
+		4096, KW_RDMA_READ_BYTES_MAX, NULL,
+		"READs over rdma are cut into pieces of this size; up to 64 are in flight."},
+	{"rdma.busy", KW_CONFIG_BOOL, "false", false, 0, 0, NULL,
+		"Look for completions without sleeping while READs are out."},
+	KW_CONFIG_DAEMON("\"/run/keywake/gateway.sock\""),
+	{0},
+};

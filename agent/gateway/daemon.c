@@ -1,0 +1,300 @@
+#include "daemon.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "redis/address.h"
+#include "remote/rdma/keys.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- configuration ---- */
+
+static int read_name(
+	const struct kw_config *config, char name[KW_AGENT_NAME_MAX + 1], struct kw_error *error)
+{
+	const char *given = kw_config_text(config, "name");
+	char host[256] = "";
+
+	if (!*given && gethostname(host, sizeof host - 1) < 0)
+		return kw_error_set(error, KW_E_CONFIG, "name: the host has no name: set one");
+	if (!*given)
+		given = host;
+	if (strlen(given) > KW_AGENT_NAME_MAX)
+		return kw_error_set(
+			error, KW_E_CONFIG, "name: longer than %d characters", KW_AGENT_NAME_MAX);
+	for (const char *c = given; *c; c++)
+		if (*c < 0x21 || *c > 0x7e)
+			return kw_error_set(error, KW_E_CONFIG,
+				"name: only printable ASCII without spaces is allowed");
+	snprintf(name, KW_AGENT_NAME_MAX + 1, "%.*s", KW_AGENT_NAME_MAX, given);
+	return KW_OK;
+}
+
+static void read_rdma(const struct kw_config *config, struct kw_rdma_options *rdma)
+{
+	snprintf(rdma->device, sizeof rdma->device, "%s", kw_config_text(config, "rdma.device"));
+#define KEY(name, ...) rdma->name = (uint8_t)kw_config_integer(config, "rdma." #name);
+	KW_RDMA_KEYS(KEY)
+#undef KEY
+	rdma->traffic_class = (uint8_t)kw_config_integer(config, "rdma.traffic_class");
+	rdma->read_bytes = (uint32_t)kw_config_integer(config, "rdma.read_bytes");
+	rdma->busy = kw_config_bool(config, "rdma.busy");
+}
+
+static int read_follow(
+	struct kw_gateway *gateway, struct kw_gets_options *options, struct kw_error *error)
+{
+	const struct kw_config *config = gateway->daemon.config;
+	struct kw_remote_options *remote = &options->follow.remote;
+	const char *proxy = kw_config_text(config, "proxy");
+	int code;
+
+	if (strlen(proxy) >= sizeof options->proxy)
+		return kw_error_set(error, KW_E_CONFIG, "proxy: longer than %zu characters",
+			sizeof options->proxy - 1);
+	snprintf(options->proxy, sizeof options->proxy, "%s", proxy);
+	code = kw_secret_load(kw_config_text(config, "auth.secret_file"), &gateway->secret, error);
+	if (code)
+		return kw_error_wrap(error, "auth.secret_file");
+	remote->secret =
+		kw_slice(kw_buffer_bytes(&gateway->secret), kw_buffer_length(&gateway->secret));
+	remote->read_timeout_ms = (uint32_t)kw_config_integer(config, "remote.read_timeout_ms");
+	remote->depth = (uint32_t)kw_config_integer(config, "remote.depth");
+	memcpy(remote->agent_name, gateway->name, sizeof remote->agent_name);
+	read_rdma(config, &remote->rdma);
+	return KW_OK;
+}
+
+static int read_gets(
+	struct kw_gateway *gateway, struct kw_gets_options *options, struct kw_error *error)
+{
+	const struct kw_config *config = gateway->daemon.config;
+	int code = read_name(config, gateway->name, error);
+
+	if (code)
+		return code;
+	options->loop = gateway->loop;
+	options->depth = (uint32_t)kw_config_integer(config, "gateway.depth");
+	options->places = (uint64_t)kw_config_integer(config, "gateway.places");
+	options->max_staleness_ms = (uint32_t)kw_config_integer(config, "gateway.max_staleness_ms");
+	return read_follow(gateway, options, error);
+}
+
+static struct kw_server_options read_server(const struct kw_gateway *gateway)
+{
+	const struct kw_config *config = gateway->daemon.config;
+
+	return (struct kw_server_options){
+		.loop = gateway->loop,
+		.gets = gateway->gets,
+		.max_clients = (uint32_t)kw_config_integer(config, "gateway.max_clients"),
+		.max_input_bytes = (uint64_t)kw_config_integer(config, "gateway.max_input_bytes"),
+		.max_output_bytes = (uint64_t)kw_config_integer(config, "gateway.max_output_bytes"),
+		.output_timeout_ms =
+			(uint32_t)kw_config_integer(config, "gateway.output_timeout_ms"),
+	};
+}
+
+static int check_proxy(const struct kw_config *config, struct kw_error *error)
+{
+	struct kw_address address;
+
+	if (kw_address_parse(kw_config_text(config, "proxy"), &address, error))
+		return kw_error_wrap(error, "proxy");
+	if (address.carrier != KW_CARRIER_SHM && address.port == 0)
+		return kw_error_set(error, KW_E_CONFIG,
+			"proxy: port 0 cannot be connected to: use the one that the proxy listens "
+			"on");
+	return KW_OK;
+}
+
+static int check_primary(const struct kw_config *config, struct kw_error *error)
+{
+	const char *address = kw_config_text(config, "redis.address");
+
+	if (*address && kw_redis_address_check(address, error))
+		return kw_error_wrap(error, "redis.address");
+	if (kw_config_bool(config, "gateway.forward") && !*address)
+		return kw_error_set(error, KW_E_CONFIG,
+			"gateway.forward: set redis.address to the primary's address, too");
+	return KW_OK;
+}
+
+int kw_gateway_check(const struct kw_config *config, struct kw_error *error)
+{
+	char name[KW_AGENT_NAME_MAX + 1];
+	int code;
+
+	if ((code = read_name(config, name, error)) || (code = check_proxy(config, error)))
+		return code;
+	if (kw_config_count(config, "gateway.resp") == 0 &&
+		kw_config_count(config, "gateway.memcached") == 0)
+		return kw_error_set(error, KW_E_CONFIG,
+			"gateway.resp: there is no address to serve clients at: set it, or "
+			"gateway.memcached");
+	return check_primary(config, error);
+}
+
+static int on_changed(void *arg, const char *path, struct kw_error *error)
+{
+	struct kw_gateway *gateway = arg;
+	const struct kw_config *config = gateway->daemon.config;
+
+	if (strcmp(path, "gateway.max_staleness_ms") == 0)
+		kw_gets_set_max_staleness(gateway->gets, (uint32_t)kw_config_integer(config, path));
+	else if (strcmp(path, "gateway.max_clients") == 0)
+		kw_server_set_max_clients(
+			gateway->server, (uint32_t)kw_config_integer(config, path));
+	else if (strcmp(path, "log.level") == 0)
+		kw_log_set_level(
+			(enum kw_log_level)kw_log_level_parse(kw_config_text(config, "log.level")));
+	return KW_OK;
+}
+
+/* ---- construction and destruction ---- */
+
+static void on_state(void *arg, enum kw_gateway_state state, const char *why)
+{
+	struct kw_gateway *gateway = arg;
+	const char *name = kw_gateway_state_name(state);
+
+	kw_log_info("gateway", "%s%s%s", name, *why ? ": " : "", why);
+	kw_notify_status(&gateway->notify, "%s%s%s", name, *why ? ": " : "", why);
+	if (gateway->rpc)
+		kw_rpc_event(gateway->rpc, "state",
+			json_pack("{s:s,s:s}", "state", name, "reason", why));
+}
+
+static void on_ended(void *arg, const char *name)
+{
+	kw_gateway_shutdown(arg, name);
+}
+
+static void on_reload(void *arg)
+{
+	struct kw_gateway *gateway = arg;
+
+	if (gateway->closing)
+		return; /* by the control socket: the parts that would be told are closing */
+	kw_notify_reloading();
+	kw_daemon_reload(&gateway->daemon);
+	kw_notify_ready();
+}
+
+/* Server and table are closed side by side; the last one ends the rest. */
+static void close_handles(struct kw_gateway *gateway)
+{
+	if (gateway->server || gateway->gets)
+		return;
+	kw_signals_close(&gateway->signals);
+	kw_notify_close(&gateway->notify);
+}
+
+static void gets_closed(void *arg)
+{
+	struct kw_gateway *gateway = arg;
+
+	gateway->gets = NULL;
+	close_handles(gateway);
+}
+
+static void server_closed(void *arg)
+{
+	struct kw_gateway *gateway = arg;
+
+	gateway->server = NULL;
+	close_handles(gateway);
+}
+
+static void rpc_closed(void *arg)
+{
+	struct kw_gateway *gateway = arg;
+
+	gateway->rpc = NULL;
+	/* Clients ask nothing more from here on; what they had asked is told by the table. */
+	if (gateway->server)
+		kw_server_close(gateway->server, server_closed, gateway);
+	if (gateway->gets)
+		kw_gets_close(gateway->gets);
+	close_handles(gateway);
+}
+
+static int listen_all(struct kw_gateway *gateway, const char *key,
+	const struct kw_protocol *protocol, struct kw_error *error)
+{
+	const struct kw_config *config = gateway->daemon.config;
+	size_t count = kw_config_count(config, key);
+	int code;
+
+	for (size_t i = 0; i < count; i++) {
+		code = kw_server_listen(
+			gateway->server, kw_config_text_at(config, key, i), protocol, error);
+		if (code)
+			return kw_error_wrap(error, "%s", key);
+	}
+	return KW_OK;
+}
+
+static int open_parts(struct kw_gateway *gateway, struct kw_error *error)
+{
+	const struct kw_gets_handlers handlers = {on_state, gets_closed, gateway};
+	const struct kw_config *config = gateway->daemon.config;
+	struct kw_gets_options options = {0};
+	struct kw_server_options server;
+	int code;
+
+	if ((code = read_gets(gateway, &options, error)) ||
+		(code = kw_gets_new(&options, &handlers, &gateway->gets, error)))
+		return code;
+	server = read_server(gateway);
+	gateway->server = kw_server_new(&server);
+	code = listen_all(gateway, "gateway.resp", &kw_protocol_resp, error);
+	if (!code)
+		code = kw_rpc_server_new(gateway->loop, kw_config_text(config, "control.socket"),
+			kw_gateway_methods, "keywake-gateway", gateway, &gateway->rpc, error);
+	return code;
+}
+
+int kw_gateway_init(struct kw_gateway *gateway, uv_loop_t *loop, struct kw_config *config,
+	struct kw_error *error)
+{
+	const struct kw_signals_handlers signals = {on_ended, on_reload, gateway};
+	int code;
+
+	*gateway = (struct kw_gateway){
+		.daemon = {config, on_changed},
+		.loop = loop,
+		.started_us = kw_clock_us(),
+	};
+	kw_notify_init(&gateway->notify, loop);
+	code = kw_signals_start(&gateway->signals, loop, &signals, error);
+	if (!code)
+		code = open_parts(gateway, error);
+	if (code) {
+		kw_gateway_shutdown(gateway, NULL);
+		return code;
+	}
+	kw_notify_ready();
+	return KW_OK;
+}
+
+void kw_gateway_shutdown(struct kw_gateway *gateway, const char *why)
+{
+	if (gateway->closing)
+		return;
+	gateway->closing = true;
+	if (why)
+		kw_log_info("gateway", "shutting down: %s", why);
+	kw_notify_stopping();
+	if (gateway->rpc)
+		kw_rpc_server_close(gateway->rpc, rpc_closed, gateway);
+	else
+		rpc_closed(gateway);
+}
+
+void kw_gateway_close(struct kw_gateway *gateway)
+{
+	kw_buffer_close(&gateway->secret);
+}

@@ -1,0 +1,53 @@
+/*
+ * The gateway daemon: configuration, control socket, signals and service manager around one table
+ * that is followed, and one server. Construction and destruction are in daemon.c, in one order and
+ * its reverse. control.c answers for it on the control socket. Loop thread only.
+ */
+#ifndef KW_AGENT_GATEWAY_DAEMON_H
+#define KW_AGENT_GATEWAY_DAEMON_H
+
+#include "serve/server.h"
+#include "table/gets.h"
+
+#include "base/buffer.h"
+#include "control/daemon.h"
+#include "control/notify.h"
+#include "control/rpc/rpc.h"
+#include "control/signals.h"
+
+#include <uv.h>
+
+struct kw_gateway {
+	struct kw_daemon daemon; /* first: the control methods cast to it */
+	uv_loop_t *loop;
+	struct kw_gets *gets;     /* NULL once they are closed */
+	struct kw_server *server; /* the same */
+	struct kw_rpc_server *rpc;
+	struct kw_notify notify;
+	struct kw_signals signals;
+	struct kw_buffer secret;
+	char name[KW_AGENT_NAME_MAX + 1];
+	uint64_t started_us;
+	bool closing;
+};
+
+/* A kw_config_rule_fn: refuses what can never work, whatever the host has when it starts. */
+int kw_gateway_check(const struct kw_config *config, struct kw_error *error);
+
+/*
+ * All of it, or an error with everything undone (the loop must still be run once). The
+ * configuration is complete.
+ */
+int kw_gateway_init(struct kw_gateway *gateway, uv_loop_t *loop, struct kw_config *config,
+	struct kw_error *error);
+
+/* Begin to shut down; the loop runs out once all is closed. Harmless when already closing. */
+void kw_gateway_shutdown(struct kw_gateway *gateway, const char *why);
+
+/* After the loop has run out. */
+void kw_gateway_close(struct kw_gateway *gateway);
+
+/* control.c */
+extern const struct kw_rpc_method kw_gateway_methods[];
+
+#endif

@@ -1,0 +1,82 @@
+/*
+ * The listeners, and the clients that came through them.
+ *
+ *   listener ──accept──▶ client ──begin──▶ parts ──kw_gets_ask──▶ table
+ *                           ▲                │
+ *                           └── one write ◀──┘ in order
+ *
+ * A turn of the loop: what clients sent is begun; then all lookups are posted at once; then each
+ * client with output is written to, once.
+ *
+ * Bounds: max_clients (one more gets a sentence and is closed), max_input_bytes of one request,
+ * max_output_bytes of one client that does not read, KW_SERVER_PARTS requests under way of all
+ * clients together. Beyond that, clients wait in a queue for their turn.
+ *
+ * Loop thread only.
+ */
+#ifndef KW_AGENT_GATEWAY_SERVE_SERVER_H
+#define KW_AGENT_GATEWAY_SERVE_SERVER_H
+
+#include "base/error.h"
+#include "gateway/table/gets.h"
+#include "protocol.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#define KW_SERVER_PARTS 65536
+
+struct kw_server_options {
+	uv_loop_t *loop;
+	struct kw_gets *gets; /* outlives the server's clients */
+	uint32_t max_clients;
+	uint64_t max_input_bytes;  /* of one request */
+	uint64_t max_output_bytes; /* not yet taken by a client */
+	uint32_t output_timeout_ms;
+};
+
+struct kw_server;
+
+struct kw_server *kw_server_new(const struct kw_server_options *options);
+
+/*
+ * Listen on unix:///path or tcp://host:port (a number, or a name of this host). Errors name the
+ * address and the remedy. A stale socket file is replaced; one that answers is KW_E_STATE.
+ */
+int kw_server_listen(struct kw_server *server, const char *address,
+	const struct kw_protocol *protocol, struct kw_error *error);
+
+/* A kw_config_check_fn: is it such an address? */
+int kw_server_address_check(const char *address, struct kw_error *error);
+
+/* Close listeners and clients; questions that are out must be told (kw_gets_close). */
+void kw_server_close(struct kw_server *server, void (*done)(void *arg), void *arg);
+
+void kw_server_set_max_clients(struct kw_server *server, uint32_t clients);
+
+enum kw_closed_for {
+	KW_CLOSED_BY_PEER,
+	KW_CLOSED_ON_QUIT,
+	KW_CLOSED_PROTOCOL, /* no request of the protocol */
+	KW_CLOSED_INPUT,    /* a request above max_input_bytes */
+	KW_CLOSED_SLOW,     /* it did not read its replies */
+	KW_CLOSED_FULL,     /* it was one too many */
+	KW_CLOSED_END,      /* the gateway ends */
+};
+#define KW_CLOSED_REASONS (KW_CLOSED_END + 1)
+const char *kw_closed_for_name(enum kw_closed_for reason);
+
+struct kw_server_stats {
+	uint64_t clients; /* now */
+	uint64_t accepted;
+	uint64_t requests;
+	uint64_t refused; /* requests that are not served */
+	uint64_t forwarded;
+	uint64_t bytes_in, bytes_out;
+	uint64_t parts; /* under way now */
+	uint64_t closed[KW_CLOSED_REASONS];
+};
+const struct kw_server_stats *kw_server_stats(const struct kw_server *server);
+
+#endif

@@ -1,0 +1,151 @@
+/*
+ * The followed table, and gets from it.
+ *
+ *   ask ──▶ ┌─────────┐ room among `depth` ┌────────┐ proved and told ──▶ fn
+ *           │ WAITING │───────────────────▶│ LOOKED │
+ *           └─────────┘                    └────────┘
+ *               ▲ ▲ not allowed by the sight:  │ uncertain
+ *               │ └──── told at once           ▼
+ *               │        tick              ┌───────┐
+ *               └──────────────────────────│ AGAIN │
+ *                                          └───────┘
+ *
+ * What an answer proves. A look is a READ of the superblock. A question counts on a look that began
+ * at most KW_GETS_LOOK_US before the question was asked, or after it. The value is then no older
+ * than that look's fresh_us: every write that the primary executed before is in it, except for
+ * silent commands. The table of a connection is of one epoch; a question that meets the end of the
+ * connection is told KW_GOT_LOST, never by two tables.
+ *
+ * Nothing is looked at while nothing is asked, but for one look each 100 ms.
+ *
+ * A key that has expired by the proxy's clock is missing. The clock is estimated (clock.h): a key
+ * can be served past its time by clock_error_us of the sight, and never later than that.
+ *
+ * Loop thread only.
+ */
+#ifndef KW_AGENT_GATEWAY_TABLE_GETS_H
+#define KW_AGENT_GATEWAY_TABLE_GETS_H
+
+#include "base/error.h"
+#include "base/slice.h"
+#include "follow/follow.h"
+#include "rdb/payload_visit.h"
+#include "sight.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+struct kw_gets;
+
+/* The oldest look that a new question may count on. */
+#define KW_GETS_LOOK_US 1000
+/* A question that has no certain answer by then is told KW_GOT_TRY_AGAIN. */
+#define KW_GETS_DEADLINE_US 250000
+
+enum kw_get_outcome {
+	KW_GOT_VALUE,
+	KW_GOT_MISSING, /* the table proves that there is no such key, or it has expired */
+	KW_GOT_LOADING, /* the table is not complete (-LOADING, SERVER_ERROR loading) */
+	KW_GOT_STALE,   /* it is older than max_staleness_ms (-MASTERDOWN, SERVER_ERROR stale) */
+	KW_GOT_LOST,    /* no table: no connection to the proxy (-MASTERDOWN, SERVER_ERROR lost) */
+	KW_GOT_TRY_AGAIN, /* it changed too fast to be read, or a record does not verify */
+};
+#define KW_GOT_OUTCOMES (KW_GOT_TRY_AGAIN + 1)
+
+/* Valid during the call. */
+struct kw_got {
+	enum kw_get_outcome outcome;
+	enum kw_value_kind kind; /* VALUE: of the payload, … */
+	struct kw_slice payload; /* … a DUMP payload */
+	uint64_t expires_ms;     /* VALUE: by the proxy's clock; 0: never */
+	uint64_t version;        /* VALUE: of the record; it grows with each change of the table */
+	uint64_t now_ms;         /* the proxy's clock */
+	const char *why;         /* neither VALUE nor MISSING: a sentence */
+};
+
+typedef void (*kw_got_fn)(void *arg, const struct kw_got *got);
+
+/*
+ * One question. The memory, and that of the key, is the asker's, and stays until fn is called. The
+ * first four fields are the asker's to fill in.
+ */
+struct kw_question {
+	struct kw_slice key;
+	kw_got_fn fn;
+	void *arg;
+	uint32_t database;
+
+	struct kw_gets *gets;
+	struct kw_question *next, *before; /* in the list of its state */
+	uint64_t asked_us;
+};
+
+struct kw_gets_options {
+	uv_loop_t *loop;
+	char proxy[KW_PROXY_ADDRESS];
+	struct kw_follow_options follow; /* loop filled in by kw_gets_new */
+	uint32_t depth;                  /* lookups at once */
+	uint64_t places;                 /* of the location cache; 0: none */
+	uint32_t max_staleness_ms;
+};
+
+struct kw_gets_handlers {
+	/* The state or its reason changed. */
+	void (*state)(void *arg, enum kw_gateway_state state, const char *why);
+	void (*closed)(void *arg); /* kw_gets_close is done, and the gets are freed */
+	void *arg;
+};
+
+/* KW_E_CONFIG: the proxy's address is not valid. Nothing was opened then. */
+int kw_gets_new(const struct kw_gets_options *options, const struct kw_gets_handlers *handlers,
+	struct kw_gets **gets, struct kw_error *error);
+
+/* Each question is told first, as KW_GOT_LOST. handlers.closed follows from the loop. */
+void kw_gets_close(struct kw_gets *gets);
+
+/*
+ * Ask for one key. fn is called once: from kw_gets_post or from the loop, never from within this
+ * call. The queue is bounded by the askers' memory.
+ */
+void kw_gets_ask(struct kw_gets *gets, struct kw_question *question);
+
+/* At the end of a turn of the loop: what was asked in it becomes one posting of READs. */
+void kw_gets_post(struct kw_gets *gets);
+
+void kw_gets_set_max_staleness(struct kw_gets *gets, uint32_t max_staleness_ms);
+
+/* Another proxy from now on. KW_E_CONFIG: nothing changed. */
+int kw_gets_retarget(struct kw_gets *gets, const char *proxy, struct kw_error *error);
+
+/* What is known at this moment. */
+struct kw_gets_sight {
+	enum kw_gateway_state state;
+	char why[KW_SIGHT_WORDS];
+	uint64_t epoch, version; /* of the newest superblock; 0: none */
+	uint64_t fresh_us; /* of it: the table has all that the primary did before (its proxy's
+			      clock) */
+	uint64_t now_us;   /* the proxy's clock; 0: unknown */
+	uint64_t clock_error_us; /* how far it can be ahead of that; UINT64_MAX: unknown */
+	uint64_t age_us;         /* of the table; 0: unknown */
+};
+void kw_gets_sight(const struct kw_gets *gets, struct kw_gets_sight *sight);
+const struct kw_follow *kw_gets_follow(const struct kw_gets *gets);
+
+struct kw_gets_stats {
+	uint64_t asked;
+	uint64_t told[KW_GOT_OUTCOMES];
+	uint64_t expired;  /* of the missing */
+	uint64_t by_place; /* found by one READ, at a remembered place */
+	uint64_t by_slots; /* found by the index */
+	uint64_t again;    /* uncertain, and begun anew */
+	uint64_t looks;    /* at the superblock */
+	uint64_t reads, bytes;
+	uint64_t waiting, looked_up; /* at this moment */
+};
+void kw_gets_stats(const struct kw_gets *gets, struct kw_gets_stats *stats);
+
+/* The age of the table at each answer, in microseconds. share: 0 to 1. */
+uint64_t kw_gets_staleness_us(const struct kw_gets *gets, double share);
+
+#endif

@@ -1,0 +1,97 @@
+#include "sight.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static struct kw_sight_verdict say(
+	enum kw_gateway_state state, enum kw_sight_reason reason, uint64_t age_us)
+{
+	return (struct kw_sight_verdict){state, reason, age_us};
+}
+
+struct kw_sight_verdict kw_sight_judge(const struct kw_sight_facts *facts)
+{
+	uint64_t age_us;
+
+	if (facts->link == KW_SIGHT_HOPELESS)
+		return say(KW_GATEWAY_FAILED, KW_SIGHT_REFUSED, 0);
+	if (facts->link == KW_SIGHT_AWAY)
+		return say(KW_GATEWAY_CONNECTING, KW_SIGHT_UNCONNECTED, 0);
+	if (!facts->seen)
+		return say(KW_GATEWAY_CONNECTING, KW_SIGHT_UNSEEN, 0);
+	if (!facts->complete)
+		return say(KW_GATEWAY_LOADING, KW_SIGHT_INCOMPLETE, 0);
+	if (facts->fresh_us == 0)
+		return say(KW_GATEWAY_STALE, KW_SIGHT_UNFRESH, 0);
+	/* The estimate of the proxy's clock can be a little behind it. */
+	age_us = facts->now_us > facts->fresh_us ? facts->now_us - facts->fresh_us : 0;
+	if (age_us > facts->max_staleness_us)
+		return say(KW_GATEWAY_STALE, KW_SIGHT_OLD, age_us);
+	return say(KW_GATEWAY_SERVING, KW_SIGHT_NONE, age_us);
+}
+
+const char *kw_gateway_state_name(enum kw_gateway_state state)
+{
+	switch (state) {
+	case KW_GATEWAY_CONNECTING:
+		return "connecting";
+	case KW_GATEWAY_LOADING:
+		return "loading";
+	case KW_GATEWAY_SERVING:
+		return "serving";
+	case KW_GATEWAY_STALE:
+		return "stale";
+	case KW_GATEWAY_FAILED:
+		return "failed";
+	}
+	return "?";
+}
+
+/* Why a table does not get any fresher. */
+static const char *trouble(enum kw_source_state source)
+{
+	switch (source) {
+	case KW_SOURCE_DOWN:
+		return "its proxy does not reach the primary";
+	case KW_SOURCE_FULL:
+		return "its proxy's memory is full";
+	case KW_SOURCE_RECONCILING:
+		return "its proxy compares it with the primary";
+	case KW_SOURCE_HELD:
+		return "deletions wait for approval at its proxy";
+	case KW_SOURCE_CONNECTING:
+	case KW_SOURCE_SCANNING:
+		return "its proxy has not read the primary yet";
+	case KW_SOURCE_LIVE:
+		break;
+	}
+	return "the primary or the proxy does not keep up, or has stopped";
+}
+
+void kw_sight_say(const struct kw_sight_verdict *verdict, enum kw_source_state source,
+	const char *link_why, char words[KW_SIGHT_WORDS])
+{
+	switch (verdict->reason) {
+	case KW_SIGHT_NONE:
+		words[0] = '\0';
+		break;
+	case KW_SIGHT_REFUSED:
+	case KW_SIGHT_UNCONNECTED:
+		snprintf(words, KW_SIGHT_WORDS, "no connection to the proxy: %.256s", link_why);
+		break;
+	case KW_SIGHT_UNSEEN:
+		snprintf(words, KW_SIGHT_WORDS, "the proxy's table has not been read yet");
+		break;
+	case KW_SIGHT_INCOMPLETE:
+		snprintf(words, KW_SIGHT_WORDS, "the proxy is reading the primary");
+		break;
+	case KW_SIGHT_UNFRESH:
+		snprintf(words, KW_SIGHT_WORDS, "the age of the table is unknown: %s",
+			trouble(source));
+		break;
+	case KW_SIGHT_OLD:
+		snprintf(words, KW_SIGHT_WORDS, "the table is %" PRIu64 " ms old: %s",
+			verdict->age_us / 1000, trouble(source));
+		break;
+	}
+}

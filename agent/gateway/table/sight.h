@@ -1,0 +1,75 @@
+/*
+ * What is known of the followed table, judged: may a key be answered from it, and if not, why not?
+ *
+ *   CONNECTING   no connection to the proxy, or nothing was read through it yet
+ *   LOADING      the proxy is still reading the primary: a key that is not there might come
+ *   SERVING      the table holds every write that the primary executed max_staleness ago or earlier
+ *   STALE        it was like that, but is older now; or the proxy cannot say how old it is
+ *   FAILED       the proxy refuses this gateway, or is none that it understands; a person must act
+ *
+ * The age of the table is `now_us` less its fresh_us, both by the proxy's clock. A superblock that
+ * was read long ago proves no less than it did: its fresh_us only grows old. So the judge needs no
+ * other limit, and a proxy that is stopped or gone makes the table stale by itself.
+ *
+ * Pure; any thread.
+ */
+#ifndef KW_AGENT_GATEWAY_TABLE_SIGHT_H
+#define KW_AGENT_GATEWAY_TABLE_SIGHT_H
+
+#include "table/layout.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum kw_gateway_state {
+	KW_GATEWAY_CONNECTING,
+	KW_GATEWAY_LOADING,
+	KW_GATEWAY_SERVING,
+	KW_GATEWAY_STALE,
+	KW_GATEWAY_FAILED,
+};
+
+enum kw_sight_link {
+	KW_SIGHT_AWAY,
+	KW_SIGHT_HOPELESS, /* the same, for a reason that a person must remove */
+	KW_SIGHT_UP,
+};
+
+struct kw_sight_facts {
+	enum kw_sight_link link;
+	bool seen; /* UP: a superblock was read through this connection. Of it: */
+	bool complete;
+	enum kw_source_state source;
+	uint64_t fresh_us;
+	uint64_t now_us; /* the proxy's clock */
+	uint64_t max_staleness_us;
+};
+
+/* In the order in which they are looked for: the first that applies is the reason. */
+enum kw_sight_reason {
+	KW_SIGHT_NONE, /* SERVING */
+	KW_SIGHT_REFUSED,
+	KW_SIGHT_UNCONNECTED,
+	KW_SIGHT_UNSEEN,
+	KW_SIGHT_INCOMPLETE,
+	KW_SIGHT_UNFRESH, /* the proxy does not know how current its table is */
+	KW_SIGHT_OLD,
+};
+
+struct kw_sight_verdict {
+	enum kw_gateway_state state;
+	enum kw_sight_reason reason;
+	uint64_t age_us; /* of the table; 0 while that is unknown */
+};
+
+struct kw_sight_verdict kw_sight_judge(const struct kw_sight_facts *facts);
+
+const char *kw_gateway_state_name(enum kw_gateway_state state);
+
+/* The reason in words, for clients and for people. link_why: what the connection says of itself. */
+#define KW_SIGHT_WORDS 320
+void kw_sight_say(const struct kw_sight_verdict *verdict, enum kw_source_state source,
+	const char *link_why, char words[KW_SIGHT_WORDS]);
+
+#endif
