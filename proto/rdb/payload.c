@@ -107,6 +107,28 @@ enum kw_value_kind kw_payload_kind(struct kw_slice payload)
 	}
 }
 
+bool kw_payload_is_packed(struct kw_slice payload)
+{
+	if (payload.length < KW_PAYLOAD_FOOTER + 1)
+		return false;
+	switch (*(const uint8_t *)payload.data) {
+	case KW_RDB_HASH_ZIPMAP:
+	case KW_RDB_LIST_ZIPLIST:
+	case KW_RDB_SET_INTSET:
+	case KW_RDB_ZSET_ZIPLIST:
+	case KW_RDB_HASH_ZIPLIST:
+	case KW_RDB_HASH_LISTPACK:
+	case KW_RDB_ZSET_LISTPACK:
+	case KW_RDB_SET_LISTPACK:
+		return true;
+	case KW_RDB_HASH_LISTPACK_EX_PRE_GA:
+	case KW_RDB_HASH_LISTPACK_EX:
+		return footer_version(payload) < KW_RDB_VERSION_VALKEY;
+	default:
+		return false;
+	}
+}
+
 const char *kw_payload_type_name(struct kw_slice payload)
 {
 	static const char *const names[] = {

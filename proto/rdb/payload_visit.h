@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/slice.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum kw_value_kind {
@@ -32,6 +33,9 @@ enum kw_value_kind {
 
 /* What the payload's type byte says. */
 enum kw_value_kind kw_payload_kind(struct kw_slice payload);
+
+/* Is it a compact encoding (listpack, ziplist, intset, zipmap; not a list's nodes)? */
+bool kw_payload_is_packed(struct kw_slice payload);
 
 enum kw_visit { KW_VISIT_ON, KW_VISIT_STOP };
 

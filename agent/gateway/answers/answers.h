@@ -80,4 +80,7 @@ void kw_answer_clamp(int64_t *first, int64_t *last, int64_t count);
 /* A word as a number, as the server takes it: decimal, no blanks, no plus. 0: it is none. */
 int kw_answer_number(struct kw_slice word, int64_t *number);
 
+/* A word as a double, as the server's release takes it. It can be infinite or no number. */
+int kw_answer_double(const struct kw_ask *ask, struct kw_slice word, double *number);
+
 #endif

@@ -2,9 +2,11 @@
 #include "answers.h"
 #include "rdb/payload.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define DIGITS_MAX 20
+#define DOUBLE_WORD_MAX 256
 
 void kw_answer_unreadable(const struct kw_ask *ask, const struct kw_error *error)
 {
@@ -33,6 +35,21 @@ int kw_answer_number(struct kw_slice word, int64_t *number)
 	}
 	*number = negative ? (int64_t)(0 - value) : (int64_t)value;
 	return 1;
+}
+
+int kw_answer_double(const struct kw_ask *ask, struct kw_slice word, double *number)
+{
+	char text[DOUBLE_WORD_MAX], *stop;
+
+	if (word.length >= sizeof text)
+		return 0;
+	memcpy(text, word.length ? word.data : "", word.length);
+	text[word.length] = '\0';
+	if (strpbrk(text, "xX") &&
+		kw_release_since(ask->to->release, KW_RELEASE(8, 0), KW_RELEASE(9, 0)))
+		return 0;
+	*number = strtod(text, &stop);
+	return stop == text + word.length;
 }
 
 void kw_answer_clamp(int64_t *first, int64_t *last, int64_t count)

@@ -117,6 +117,23 @@ static enum kw_visit note_position(void *arg, struct kw_slice bytes)
 	return KW_VISIT_ON;
 }
 
+static bool read_rank(struct positions *positions, int64_t number)
+{
+	const struct kw_reply_to *to = positions->ask->to;
+
+	if (number == 0)
+		kw_reply_error(to, "ERR RANK can't be zero: use 1 to start from the first "
+				   "match, 2 from the second ... or use negative to start "
+				   "from the end of the list");
+	else if (number == INT64_MIN && kw_release_since(to->release, KW_RELEASE(7, 2), 0))
+		kw_reply_error(to, "ERR value is out of range, value must between "
+				   "-9223372036854775807 and 9223372036854775807");
+	else
+		positions->rank = number == INT64_MIN ? -1 : number; /* as it overflows there */
+	return number != 0 &&
+	       (number != INT64_MIN || !kw_release_since(to->release, KW_RELEASE(7, 2), 0));
+}
+
 static bool read_position_option(struct positions *positions, size_t at)
 {
 	const struct kw_ask *ask = positions->ask;
@@ -132,16 +149,8 @@ static bool read_position_option(struct positions *positions, size_t at)
 		kw_reply_error(ask->to, NO_INTEGER);
 		return false;
 	}
-	if (kw_word_is(name, "rank")) {
-		positions->rank = number;
-		if (number == 0 || number == INT64_MIN)
-			kw_reply_error(ask->to,
-				number ? "ERR value is out of range"
-				       : "ERR RANK can't be zero: use 1 to start from the first "
-					 "match, 2 from the second ... or use negative to start "
-					 "from the end of the list");
-		return number != 0 && number != INT64_MIN;
-	}
+	if (kw_word_is(name, "rank"))
+		return read_rank(positions, number);
 	if (number < 0) {
 		kw_reply_error(ask->to, "ERR %s can't be negative",
 			kw_word_is(name, "count") ? "COUNT" : "MAXLEN");

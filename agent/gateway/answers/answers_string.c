@@ -1,8 +1,8 @@
 /* Answers about strings. */
 #include "answers.h"
+#include "words.h"
 
 #include <string.h>
-#include <strings.h>
 
 #define NO_INTEGER "ERR value is not an integer or out of range"
 
@@ -162,24 +162,26 @@ static void count_range(
 			ones_of((const uint8_t *)bytes.data + start, (size_t)(end - start + 1)));
 }
 
-static bool is_word(struct kw_slice word, const char *text)
-{
-	return word.length == strlen(text) && strncasecmp(word.data, text, word.length) == 0;
-}
-
 static void say_count(const struct kw_ask *ask, struct kw_slice bytes)
 {
-	bool by_bits = ask->count == 5 && is_word(ask->words[4], "bit");
-	int64_t ends[2];
+	bool by_bits = ask->count == 5 && kw_word_is(ask->words[4], "bit");
+	bool may_lack_end = kw_release_since(ask->to->release, KW_RELEASE_NEVER, KW_RELEASE(8, 1));
+	int64_t ends[2] = {0, -1};
 
-	if (ask->count == 2)
+	/* The key is looked up first, so that a missing one makes all words right. */
+	if (kw_ask_is_missing(ask) &&
+		!kw_release_since(ask->to->release, KW_RELEASE(7, 4), KW_RELEASE(8, 0)))
+		kw_reply_integer(ask->to, 0);
+	else if (ask->count == 2)
 		kw_reply_integer(ask->to, ones_of(bytes.data, bytes.length));
-	else if (ask->count == 3 || ask->count > 5 ||
-		 (ask->count == 5 && !by_bits && !is_word(ask->words[4], "byte")))
+	else if (ask->count > 5 || (ask->count == 3 && !may_lack_end))
 		kw_reply_error(ask->to, "ERR syntax error");
-	else if (!kw_answer_number(ask->words[2], &ends[0]) ||
-		 !kw_answer_number(ask->words[3], &ends[1]))
+	else if (!kw_answer_number(ask->words[2], &ends[0]))
 		kw_reply_error(ask->to, NO_INTEGER);
+	else if (ask->count > 3 && !kw_answer_number(ask->words[3], &ends[1]))
+		kw_reply_error(ask->to, NO_INTEGER);
+	else if (ask->count == 5 && !by_bits && !kw_word_is(ask->words[4], "byte"))
+		kw_reply_error(ask->to, "ERR syntax error");
 	else
 		count_range(ask, bytes, ends, by_bits);
 }

@@ -98,7 +98,12 @@ static void answer_rank(const struct kw_ask *ask, bool reversed)
 	struct kw_zset zset = {0};
 	size_t at;
 
-	if (ask->count > 4 || (ask->count == 4 && !with_score)) {
+	if (ask->count > 4 ||
+		(ask->count == 4 && !kw_release_since(ask->to->release, KW_RELEASE(7, 2), 0))) {
+		kw_command_refuse(kw_command_find(ask->words[0]), ask->to);
+		return;
+	}
+	if (ask->count == 4 && !with_score) {
 		kw_reply_error(ask->to, "ERR syntax error");
 		return;
 	}
@@ -205,9 +210,8 @@ void kw_answer_zrevrange(const struct kw_ask *ask)
 static void answer_range_by(const struct kw_ask *ask, enum kw_zset_by by, bool reversed)
 {
 	struct kw_zset_range range = {.by = by, .reversed = reversed, .count = -1};
-	unsigned options = by == KW_ZSET_BY_SCORE ? KW_ZSET_SCORES | KW_ZSET_LIMIT : KW_ZSET_LIMIT;
 
-	if (kw_zset_options(&range, ask, options))
+	if (kw_zset_options(&range, ask, KW_ZSET_SCORES))
 		answer_range(ask, &range, ask->words[2], ask->words[3]);
 }
 
@@ -233,6 +237,13 @@ void kw_answer_zrevrangebylex(const struct kw_ask *ask)
 
 /* ---- scan ---- */
 
+/* ZSCAN hands out what stands in a listpack as it stands there. */
+static size_t scanned_text(const struct kw_ask *ask, double score, char text[KW_NUMBER_TEXT])
+{
+	return kw_payload_is_packed(ask->payload) ? kw_packed_text(score, ask->to->release, text)
+						  : kw_long_text(score, text);
+}
+
 void kw_answer_zscan(const struct kw_ask *ask)
 {
 	struct kw_scan_words scan;
@@ -250,13 +261,13 @@ void kw_answer_zscan(const struct kw_ask *ask)
 			 kw_word_matches(kw_zset_member(&zset, i), scan.pattern);
 	kw_reply_array(ask->to, 2 * count);
 	for (size_t i = 0; i < zset.count; i++) {
-		char text[KW_SCORE_TEXT];
+		char text[KW_NUMBER_TEXT];
 
 		if (scan.pattern.data && !kw_word_matches(kw_zset_member(&zset, i), scan.pattern))
 			continue;
 		kw_reply_bulk(ask->to, kw_zset_member(&zset, i));
-		kw_reply_bulk(ask->to,
-			kw_slice(text, kw_score_text(zset.entries[i].score, ask->to->style, text)));
+		kw_reply_bulk(
+			ask->to, kw_slice(text, scanned_text(ask, zset.entries[i].score, text)));
 	}
 	kw_zset_close(&zset);
 }

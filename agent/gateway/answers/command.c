@@ -2,6 +2,7 @@
 
 #include "answers.h"
 
+#include <stdbool.h>
 #include <string.h>
 #include <strings.h>
 
@@ -9,14 +10,16 @@
 
 /* In the order of their names: found by halves. */
 static const struct kw_command commands[] = {
-	/* name, arity, join, first key, last key, kind, answer */
-	{"bitcount", -2, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_STRING, kw_answer_bitcount},
+	/* name, arity, join, first key, last key, kind, answer, what is refused first */
+	{"bitcount", -2, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_STRING, kw_answer_bitcount,
+		KW_REFUSES_WORDS},
 	{"dump", 2, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_UNKNOWN, kw_answer_dump},
 	{"exists", -2, KW_COMMAND_SUM, 1, LAST, KW_VALUE_UNKNOWN, kw_answer_exists},
 	{"expiretime", 2, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_UNKNOWN, kw_answer_expiretime},
 	{"get", 2, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_STRING, kw_answer_get},
-	{"getbit", 3, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_STRING, kw_answer_getbit},
-	{"getrange", 4, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_STRING, kw_answer_getrange},
+	{"getbit", 3, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_STRING, kw_answer_getbit, KW_REFUSES_WORDS},
+	{"getrange", 4, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_STRING, kw_answer_getrange,
+		KW_REFUSES_WORDS},
 	{"hexists", 3, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_HASH, kw_answer_hexists},
 	{"hexpiretime", -5, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_HASH, kw_answer_hexpiretime},
 	{"hget", 3, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_HASH, kw_answer_hget},
@@ -26,14 +29,14 @@ static const struct kw_command commands[] = {
 	{"hmget", -3, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_HASH, kw_answer_hmget},
 	{"hpexpiretime", -5, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_HASH, kw_answer_hpexpiretime},
 	{"hpttl", -5, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_HASH, kw_answer_hpttl},
-	{"hscan", -3, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_HASH, kw_answer_hscan},
+	{"hscan", -3, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_HASH, kw_answer_hscan, KW_REFUSES_WORDS},
 	{"hstrlen", 3, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_HASH, kw_answer_hstrlen},
 	{"httl", -5, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_HASH, kw_answer_httl},
 	{"hvals", 2, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_HASH, kw_answer_hvals},
 	{"lindex", 3, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_LIST, kw_answer_lindex},
 	{"llen", 2, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_LIST, kw_answer_size},
-	{"lpos", -3, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_LIST, kw_answer_lpos},
-	{"lrange", 4, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_LIST, kw_answer_lrange},
+	{"lpos", -3, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_LIST, kw_answer_lpos, KW_REFUSES_WORDS},
+	{"lrange", 4, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_LIST, kw_answer_lrange, KW_REFUSES_WORDS},
 	{"mget", -2, KW_COMMAND_EACH, 1, LAST, KW_VALUE_STRING, kw_answer_get},
 	{"pexpiretime", 2, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_UNKNOWN, kw_answer_pexpiretime},
 	{"pttl", 2, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_UNKNOWN, kw_answer_pttl},
@@ -41,24 +44,32 @@ static const struct kw_command commands[] = {
 	{"sismember", 3, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_SET, kw_answer_sismember},
 	{"smembers", 2, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_SET, kw_answer_smembers},
 	{"smismember", -3, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_SET, kw_answer_smismember},
-	{"sscan", -3, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_SET, kw_answer_sscan},
+	{"sscan", -3, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_SET, kw_answer_sscan, KW_REFUSES_WORDS},
 	{"strlen", 2, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_STRING, kw_answer_strlen},
-	{"substr", 4, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_STRING, kw_answer_getrange},
+	{"substr", 4, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_STRING, kw_answer_getrange,
+		KW_REFUSES_WORDS},
 	{"ttl", 2, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_UNKNOWN, kw_answer_ttl},
 	{"type", 2, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_UNKNOWN, kw_answer_type},
 	{"zcard", 2, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_ZSET, kw_answer_size},
-	{"zcount", 4, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_ZSET, kw_answer_zcount},
-	{"zlexcount", 4, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_ZSET, kw_answer_zlexcount},
+	{"zcount", 4, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_ZSET, kw_answer_zcount, KW_REFUSES_WORDS},
+	{"zlexcount", 4, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_ZSET, kw_answer_zlexcount,
+		KW_REFUSES_WORDS},
 	{"zmscore", -3, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_ZSET, kw_answer_zmscore},
-	{"zrange", -4, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_ZSET, kw_answer_zrange},
-	{"zrangebylex", -4, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_ZSET, kw_answer_zrangebylex},
-	{"zrangebyscore", -4, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_ZSET, kw_answer_zrangebyscore},
-	{"zrank", -3, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_ZSET, kw_answer_zrank},
-	{"zrevrange", -4, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_ZSET, kw_answer_zrevrange},
-	{"zrevrangebylex", -4, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_ZSET, kw_answer_zrevrangebylex},
-	{"zrevrangebyscore", -4, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_ZSET, kw_answer_zrevrangebyscore},
-	{"zrevrank", -3, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_ZSET, kw_answer_zrevrank},
-	{"zscan", -3, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_ZSET, kw_answer_zscan},
+	{"zrange", -4, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_ZSET, kw_answer_zrange, KW_REFUSES_WORDS},
+	{"zrangebylex", -4, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_ZSET, kw_answer_zrangebylex,
+		KW_REFUSES_WORDS},
+	{"zrangebyscore", -4, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_ZSET, kw_answer_zrangebyscore,
+		KW_REFUSES_WORDS},
+	{"zrank", -3, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_ZSET, kw_answer_zrank, KW_REFUSES_WORDS},
+	{"zrevrange", -4, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_ZSET, kw_answer_zrevrange,
+		KW_REFUSES_WORDS},
+	{"zrevrangebylex", -4, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_ZSET, kw_answer_zrevrangebylex,
+		KW_REFUSES_WORDS},
+	{"zrevrangebyscore", -4, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_ZSET, kw_answer_zrevrangebyscore,
+		KW_REFUSES_WORDS},
+	{"zrevrank", -3, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_ZSET, kw_answer_zrevrank,
+		KW_REFUSES_WORDS},
+	{"zscan", -3, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_ZSET, kw_answer_zscan, KW_REFUSES_WORDS},
 	{"zscore", 3, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_ZSET, kw_answer_zscore},
 };
 
@@ -102,6 +113,27 @@ size_t kw_command_keys(const struct kw_command *command, size_t words)
 	return words - (size_t)-command->last_key - (size_t)command->first_key + 1;
 }
 
+void kw_command_refuse(const struct kw_command *command, const struct kw_reply_to *to)
+{
+	kw_reply_error(to, "ERR wrong number of arguments for '%s' command", command->name);
+}
+
+/* Would the words be refused whatever the value is? Then that was replied. */
+static bool refuses_words(const struct kw_command *command, struct kw_ask *ask)
+{
+	struct kw_slice payload = ask->payload;
+
+	if (command->refuses != KW_REFUSES_WORDS)
+		return false;
+	ask->payload = kw_slice(NULL, 0);
+	command->answer(ask);
+	ask->payload = payload;
+	if (kw_buffer_bytes(ask->to->out)[ask->begun] == '-')
+		return true;
+	ask->to->out->end = ask->to->out->start + ask->begun;
+	return false;
+}
+
 void kw_command_answer(const struct kw_command *command, const struct kw_ask *ask)
 {
 	struct kw_ask begun = *ask;
@@ -112,7 +144,7 @@ void kw_command_answer(const struct kw_command *command, const struct kw_ask *as
 		command->answer(&begun);
 	else if (command->join == KW_COMMAND_EACH)
 		kw_reply_nil(ask->to);
-	else
+	else if (!refuses_words(command, &begun))
 		kw_reply_error(ask->to, "WRONGTYPE Operation against a key holding the wrong kind "
 					"of value");
 }

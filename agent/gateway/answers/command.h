@@ -46,6 +46,11 @@ enum kw_command_join {
 	KW_COMMAND_SUM,
 };
 
+enum kw_command_refusal {
+	KW_REFUSES_KIND,
+	KW_REFUSES_WORDS,
+};
+
 /* Writes one reply. */
 typedef void (*kw_answer_fn)(const struct kw_ask *ask);
 
@@ -56,6 +61,8 @@ struct kw_command {
 	int first_key, last_key; /* positions in the words; last_key negative: from the end */
 	enum kw_value_kind kind; /* of the value; KW_VALUE_UNKNOWN: any */
 	kw_answer_fn answer;
+	enum kw_command_refusal
+		refuses; /* first, if both the words and the value's kind are wrong */
 };
 
 /* NULL: not answered from the table. The name in any case. */
@@ -63,6 +70,9 @@ const struct kw_command *kw_command_find(struct kw_slice name);
 
 /* Does the number of words fit? */
 int kw_command_fits(const struct kw_command *command, size_t words);
+
+/* The error for a number of words that does not fit, as the server says it. */
+void kw_command_refuse(const struct kw_command *command, const struct kw_reply_to *to);
 
 /* How many keys a request that fits has, and which word each is: first_key + i. */
 size_t kw_command_keys(const struct kw_command *command, size_t words);

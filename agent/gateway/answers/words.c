@@ -2,6 +2,9 @@
 
 #include "answers.h"
 
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -94,16 +97,25 @@ bool kw_word_matches(struct kw_slice text, struct kw_slice pattern)
 
 /* ---- scans ---- */
 
-static bool is_cursor(struct kw_slice word)
-{
-	const char *digits = word.data;
+#define CURSOR_MAX 31
 
-	if (word.length == 0 || word.length > 20)
+/* A number of 64 bits; older servers take whatever strtoul(3) takes, but no blank before it. */
+static bool is_cursor(const struct kw_ask *ask)
+{
+	struct kw_slice word = ask->words[2];
+	bool strict = kw_release_since(ask->to->release, KW_RELEASE(7, 4), KW_RELEASE(8, 0));
+	char text[CURSOR_MAX + 1], *end;
+
+	if (word.length > CURSOR_MAX || (strict && word.length == 0))
 		return false;
-	for (size_t i = 0; i < word.length; i++)
-		if (digits[i] < '0' || digits[i] > '9')
-			return false;
-	return true;
+	memcpy(text, word.length ? word.data : "", word.length);
+	text[word.length] = '\0';
+	if (isspace((unsigned char)text[0]) ||
+		(strict && strspn(text, "0123456789") != word.length))
+		return false;
+	errno = 0;
+	strtoul(text, &end, 10);
+	return *end == '\0' && errno == 0;
 }
 
 static bool read_option(const struct kw_ask *ask, size_t *at, struct kw_scan_words *scan)
@@ -111,9 +123,12 @@ static bool read_option(const struct kw_ask *ask, size_t *at, struct kw_scan_wor
 	bool has_value = *at + 1 < ask->count;
 	int64_t count = 0;
 
-	if (kw_word_is(ask->words[*at], "novalues") && kw_word_is(ask->words[0], "hscan")) {
-		scan->no_values = true;
-		return true;
+	if (kw_word_is(ask->words[*at], "novalues") &&
+		kw_release_since(ask->to->release, KW_RELEASE(7, 4), KW_RELEASE(8, 0))) {
+		scan->no_values = kw_word_is(ask->words[0], "hscan");
+		if (!scan->no_values)
+			kw_reply_error(ask->to, "ERR NOVALUES option can only be used in HSCAN");
+		return scan->no_values;
 	}
 	if (has_value && kw_word_is(ask->words[*at], "match")) {
 		scan->pattern = ask->words[++*at];
@@ -135,11 +150,12 @@ static bool read_option(const struct kw_ask *ask, size_t *at, struct kw_scan_wor
 bool kw_answer_scan(const struct kw_ask *ask, struct kw_scan_words *scan)
 {
 	*scan = (struct kw_scan_words){0};
-	if (!is_cursor(ask->words[2])) {
+	if (!is_cursor(ask)) {
 		kw_reply_error(ask->to, "ERR invalid cursor");
 		return false;
 	}
-	for (size_t at = 3; at < ask->count; at++)
+	/* The words after the cursor are looked at only if there is a key. */
+	for (size_t at = 3; !kw_ask_is_missing(ask) && at < ask->count; at++)
 		if (!read_option(ask, &at, scan))
 			return false;
 	kw_reply_array(ask->to, 2);

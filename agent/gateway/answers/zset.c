@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SCORE_WORD_MAX 128
-
 /* ---- reading ---- */
 
 static enum kw_visit on_name(void *arg, struct kw_slice bytes)
@@ -69,6 +67,8 @@ bool kw_zset_read(struct kw_zset *zset, const struct kw_ask *ask)
 	kw_buffer_reserve(&zset->bytes, 1); /* never NULL, for a set of the empty member */
 	if (kw_ask_is_missing(ask))
 		return true;
+	zset->counts_back = !kw_payload_is_packed(ask->payload) &&
+			    kw_release_since(ask->to->release, KW_RELEASE(7, 4), KW_RELEASE(8, 0));
 	if (kw_payload_visit(ask->payload, &visitor, &error)) {
 		kw_answer_unreadable(ask, &error);
 		kw_zset_close(zset);
@@ -97,8 +97,6 @@ static bool refuse(const struct kw_ask *ask, const char *error)
 
 static bool read_limit(struct kw_zset_range *range, const struct kw_ask *ask, size_t at)
 {
-	if (at + 2 >= ask->count)
-		return refuse(ask, "ERR syntax error");
 	if (!kw_answer_number(ask->words[at + 1], &range->offset) ||
 		!kw_answer_number(ask->words[at + 2], &range->count))
 		return refuse(ask, "ERR value is not an integer or out of range");
@@ -107,29 +105,28 @@ static bool read_limit(struct kw_zset_range *range, const struct kw_ask *ask, si
 
 bool kw_zset_options(struct kw_zset_range *range, const struct kw_ask *ask, unsigned options)
 {
-	bool limited = false;
-
 	for (size_t at = 4; at < ask->count; at++) {
 		struct kw_slice word = ask->words[at];
 
 		if ((options & KW_ZSET_SCORES) && kw_word_is(word, "withscores")) {
 			range->with_scores = true;
-		} else if ((options & KW_ZSET_WAYS) && kw_word_is(word, "rev")) {
+		} else if ((options & KW_ZSET_REV) && !range->reversed && kw_word_is(word, "rev")) {
 			range->reversed = true;
-		} else if ((options & KW_ZSET_WAYS) && kw_word_is(word, "byscore")) {
+		} else if ((options & KW_ZSET_BY) && range->by == KW_ZSET_BY_RANK &&
+			   kw_word_is(word, "byscore")) {
 			range->by = KW_ZSET_BY_SCORE;
-		} else if ((options & KW_ZSET_WAYS) && kw_word_is(word, "bylex")) {
+		} else if ((options & KW_ZSET_BY) && range->by == KW_ZSET_BY_RANK &&
+			   kw_word_is(word, "bylex")) {
 			range->by = KW_ZSET_BY_LEX;
-		} else if ((options & KW_ZSET_LIMIT) && kw_word_is(word, "limit")) {
+		} else if (kw_word_is(word, "limit") && at + 2 < ask->count) {
 			if (!read_limit(range, ask, at))
 				return false;
-			limited = true;
 			at += 2;
 		} else {
 			return refuse(ask, "ERR syntax error");
 		}
 	}
-	if (limited && range->by == KW_ZSET_BY_RANK)
+	if (range->count != -1 && range->by == KW_ZSET_BY_RANK)
 		return refuse(ask, "ERR syntax error, LIMIT is only supported in combination with "
 				   "either BYSCORE or BYLEX");
 	if (range->with_scores && range->by == KW_ZSET_BY_LEX)
@@ -139,17 +136,14 @@ bool kw_zset_options(struct kw_zset_range *range, const struct kw_ask *ask, unsi
 }
 
 /* A score, or an open end: (score. */
-static bool read_score(struct kw_slice word, struct kw_zset_end *end)
+static bool read_score(const struct kw_ask *ask, struct kw_slice word, struct kw_zset_end *end)
 {
-	char text[SCORE_WORD_MAX], *stop;
+	const char *text = word.data;
 
-	if (word.length >= sizeof text)
-		return false;
-	memcpy(text, word.data, word.length);
-	text[word.length] = '\0';
-	end->excluded = text[0] == '(';
-	end->score = strtod(text + end->excluded, &stop);
-	return stop == text + word.length && !isnan(end->score);
+	end->excluded = word.length > 0 && text[0] == '(';
+	return kw_answer_double(ask, kw_slice(text + end->excluded, word.length - end->excluded),
+		       &end->score) &&
+	       !isnan(end->score);
 }
 
 static bool read_member(struct kw_slice word, struct kw_zset_end *end)
@@ -176,7 +170,7 @@ bool kw_zset_ends(struct kw_zset_range *range, const struct kw_ask *ask, struct 
 			       kw_answer_number(high, &range->high.rank)) ||
 		       refuse(ask, "ERR value is not an integer or out of range");
 	case KW_ZSET_BY_SCORE:
-		return (read_score(low, &range->low) && read_score(high, &range->high)) ||
+		return (read_score(ask, low, &range->low) && read_score(ask, high, &range->high)) ||
 		       refuse(ask, "ERR min or max is not a float");
 	case KW_ZSET_BY_LEX:
 		break;
@@ -236,10 +230,36 @@ static void select_ranks(struct kw_zset *zset, const struct kw_zset_range *range
 	zset->last = (size_t)(range->reversed ? count - first : last);
 }
 
+/* How many are left out by LIMIT's offset, of those that are selected. */
+static size_t skipped(const struct kw_zset *zset, const struct kw_zset_range *range)
+{
+	size_t selected = zset->last - zset->first;
+	uint64_t back = range->offset < 0 ? -(uint64_t)range->offset : 0;
+
+	/* Below zero the server counts back from the end of a large set; a small one is passed. */
+	if (range->offset < 0)
+		return zset->counts_back && back <= selected ? selected - (size_t)back : selected;
+	return (uint64_t)range->offset > selected ? selected : (size_t)range->offset;
+}
+
+/* LIMIT counts from the end that comes first. */
+static void apply_limit(struct kw_zset *zset, const struct kw_zset_range *range)
+{
+	size_t offset = skipped(zset, range), left = zset->last - zset->first - offset;
+
+	if (range->count >= 0 && (uint64_t)range->count < left)
+		left = (size_t)range->count;
+	if (range->reversed) {
+		zset->last -= offset;
+		zset->first = zset->last - left;
+	} else {
+		zset->first += offset;
+		zset->last = zset->first + left;
+	}
+}
+
 void kw_zset_select(struct kw_zset *zset, const struct kw_zset_range *range)
 {
-	size_t skipped, left;
-
 	if (range->by == KW_ZSET_BY_RANK) {
 		select_ranks(zset, range);
 		return;
@@ -248,18 +268,5 @@ void kw_zset_select(struct kw_zset *zset, const struct kw_zset_range *range)
 	zset->last = count_below(zset, range, false);
 	if (zset->first > zset->last)
 		zset->last = zset->first;
-	/* LIMIT counts from the end that comes first. */
-	left = zset->last - zset->first;
-	skipped =
-		range->offset < 0 || (uint64_t)range->offset > left ? left : (size_t)range->offset;
-	left -= skipped;
-	if (range->count >= 0 && (uint64_t)range->count < left)
-		left = (size_t)range->count;
-	if (range->reversed) {
-		zset->last -= skipped;
-		zset->first = zset->last - left;
-	} else {
-		zset->first += skipped;
-		zset->last = zset->first + left;
-	}
+	apply_limit(zset, range);
 }

@@ -17,6 +17,7 @@ struct kw_zset {
 	} * entries;
 	size_t count, capacity;
 	struct kw_buffer bytes;
+	bool counts_back;   /* a negative offset of LIMIT: from Redis 7.4 on, if not packed */
 	size_t first, last; /* selected: from first on, before last */
 };
 
@@ -51,11 +52,11 @@ struct kw_zset_range {
 	struct kw_zset_end low, high;
 };
 
-/* Options that a command takes after its first four words. */
+/* Options that a command takes after its first four words, besides LIMIT. */
 enum {
 	KW_ZSET_SCORES = 1, /* WITHSCORES */
-	KW_ZSET_LIMIT = 2,
-	KW_ZSET_WAYS = 4, /* BYSCORE, BYLEX, REV */
+	KW_ZSET_REV = 2,
+	KW_ZSET_BY = 4, /* BYSCORE, BYLEX */
 	KW_ZSET_ANY = 7,
 };
 

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,7 +124,7 @@ static int shortest(double positive, char digits[24], int *power)
 }
 
 /* Without an exponent while few zeros have to be added; the servers' rule (util.c, fpconv). */
-static size_t shortest_text(double score, char text[KW_SCORE_TEXT])
+static size_t shortest_text(double score, char text[KW_NUMBER_TEXT])
 {
 	char digits[24];
 	int power, count = shortest(fabs(score), digits, &power), zeros = power - count;
@@ -131,36 +132,69 @@ static size_t shortest_text(double score, char text[KW_SCORE_TEXT])
 
 	if (zeros >= 0 && power - 1 < count + 7)
 		return (size_t)snprintf(
-			text, KW_SCORE_TEXT, "%s%.*s%.*s", sign, count, digits, zeros, "0000000");
+			text, KW_NUMBER_TEXT, "%s%.*s%.*s", sign, count, digits, zeros, "0000000");
 	if (zeros < 0 && (zeros > -7 || abs(power - 1) < 4)) {
 		if (power <= 0)
-			return (size_t)snprintf(text, KW_SCORE_TEXT, "%s0.%.*s%.*s", sign, -power,
+			return (size_t)snprintf(text, KW_NUMBER_TEXT, "%s0.%.*s%.*s", sign, -power,
 				"0000000", count, digits);
-		return (size_t)snprintf(text, KW_SCORE_TEXT, "%s%.*s.%.*s", sign, power, digits,
+		return (size_t)snprintf(text, KW_NUMBER_TEXT, "%s%.*s.%.*s", sign, power, digits,
 			count - power, digits + power);
 	}
-	return (size_t)snprintf(text, KW_SCORE_TEXT, "%s%c%s%.*se%c%d", sign, digits[0],
+	return (size_t)snprintf(text, KW_NUMBER_TEXT, "%s%c%s%.*se%c%d", sign, digits[0],
 		count > 1 ? "." : "", count - 1, digits + 1, power - 1 < 0 ? '-' : '+',
 		abs(power - 1));
 }
 
-size_t kw_score_text(double score, enum kw_score_style style, char text[KW_SCORE_TEXT])
+/* What no form of digits says: true, and it is written. */
+static bool is_plain(double number, char text[KW_NUMBER_TEXT], size_t *length)
 {
-	if (isinf(score))
-		return (size_t)snprintf(text, KW_SCORE_TEXT, score > 0 ? "inf" : "-inf");
-	if (score == 0)
-		return (size_t)snprintf(text, KW_SCORE_TEXT, signbit(score) ? "-0" : "0");
-	if (fabs(score) < 9007199254740992.0 && score == (double)(int64_t)score)
-		return (size_t)snprintf(text, KW_SCORE_TEXT, "%" PRId64, (int64_t)score);
-	if (style == KW_SCORE_SHORTEST)
-		return shortest_text(score, text);
-	return (size_t)snprintf(text, KW_SCORE_TEXT, "%.17g", score);
+	const char *plain = signbit(number) ? "-0" : "0";
+
+	if (isinf(number))
+		plain = number > 0 ? "inf" : "-inf";
+	else if (number != 0)
+		return false;
+	*length = (size_t)snprintf(text, KW_NUMBER_TEXT, "%s", plain);
+	return true;
+}
+
+size_t kw_long_text(double number, char text[KW_NUMBER_TEXT])
+{
+	size_t length;
+
+	if (is_plain(number, text, &length))
+		return length;
+	return (size_t)snprintf(text, KW_NUMBER_TEXT, "%.17g", number);
+}
+
+/* The servers' double2ll and d2string (util.c): up to half of an integer's range. */
+size_t kw_packed_text(double number, struct kw_release release, char text[KW_NUMBER_TEXT])
+{
+	const double most = (double)(INT64_MAX / 2);
+	size_t length;
+
+	if (is_plain(number, text, &length))
+		return length;
+	if (number >= -most && number <= most && number == (double)(int64_t)number)
+		return (size_t)snprintf(text, KW_NUMBER_TEXT, "%" PRId64, (int64_t)number);
+	if (kw_release_since(release, KW_RELEASE(7, 2), 0))
+		return shortest_text(number, text);
+	return kw_long_text(number, text);
+}
+
+size_t kw_double_text(double number, struct kw_release release, char text[KW_NUMBER_TEXT])
+{
+	if (kw_release_since(release, KW_RELEASE(7, 2), 0))
+		return kw_packed_text(number, release, text);
+	if (fabs(number) < 1e15 && number == (double)(int64_t)number)
+		return kw_packed_text(number, release, text); /* the same, and much faster */
+	return kw_long_text(number, text);
 }
 
 void kw_reply_double(const struct kw_reply_to *to, double number)
 {
-	char text[KW_SCORE_TEXT];
-	size_t length = kw_score_text(number, to->style, text);
+	char text[KW_NUMBER_TEXT];
+	size_t length = kw_double_text(number, to->release, text);
 
 	if (to->version != KW_RESP_3) {
 		kw_reply_bulk(to, kw_slice(text, length));

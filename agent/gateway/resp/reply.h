@@ -15,22 +15,17 @@
 
 #include "base/buffer.h"
 #include "base/slice.h"
+#include "gateway/resp/release.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
 enum kw_resp_version { KW_RESP_2 = 2, KW_RESP_3 = 3 };
 
-/* How a server writes a number that is no integer. */
-enum kw_score_style {
-	KW_SCORE_17,       /* 17 significant digits: Redis up to 7.0 */
-	KW_SCORE_SHORTEST, /* the fewest digits that say the same number: from 7.2 on, and Valkey */
-};
-
 struct kw_reply_to {
 	struct kw_buffer *out;
 	enum kw_resp_version version;
-	enum kw_score_style style;
+	struct kw_release release; /* the server's: how some replies look */
 };
 
 /* Without line ends. An error begins with its class: "ERR …", "WRONGTYPE …". */
@@ -48,9 +43,18 @@ void kw_reply_array(const struct kw_reply_to *to, size_t count);
 void kw_reply_set(const struct kw_reply_to *to, size_t count);
 void kw_reply_map(const struct kw_reply_to *to, size_t count);
 
-/* A score as text. Returns its length. */
-#define KW_SCORE_TEXT 64
-size_t kw_score_text(double score, enum kw_score_style style, char text[KW_SCORE_TEXT]);
+/*
+ * Numbers as text. Each returns the text's length.
+ *
+ *   double  as the server's addReplyDouble: 17 significant digits up to Redis 7.0, the fewest that
+ *           say the same number from 7.2 on and in Valkey
+ *   packed  as the server keeps a score in a listpack: the same, and integers as such
+ *   long    17 significant digits, in every release: what ZSCAN says of a large set
+ */
+#define KW_NUMBER_TEXT 64
+size_t kw_double_text(double number, struct kw_release release, char text[KW_NUMBER_TEXT]);
+size_t kw_packed_text(double number, struct kw_release release, char text[KW_NUMBER_TEXT]);
+size_t kw_long_text(double number, char text[KW_NUMBER_TEXT]);
 void kw_reply_double(const struct kw_reply_to *to, double number);
 
 #endif

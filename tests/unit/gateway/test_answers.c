@@ -13,174 +13,9 @@
 #include <string.h>
 
 #include <cmocka.h>
-#include <unistd.h>
 
-#include "base/buffer.h"
-#include "gateway/answers/command.h"
+#include "answers_server.h"
 #include "gateway/answers/words.h"
-#include "gateway/resp/request.h"
-#include "payload_peer.h"
-
-#define MARK "$4\r\nmark\r\n"
-#define WORDS_MAX 32
-
-static const char *binary = "/usr/bin/redis-server";
-static struct peer peer;
-
-static int start_server(void **state)
-{
-	peer_start(&peer, binary, NULL);
-	return 0;
-}
-
-static int stop_server(void **state)
-{
-	peer_stop(&peer);
-	return 0;
-}
-
-/* Words of a line; "" stands for the empty word. */
-static size_t split(const char *line, struct kw_slice words[WORDS_MAX])
-{
-	size_t count = 0;
-
-	for (const char *at = line; *at;) {
-		size_t length = strcspn(at, " ");
-
-		assert_true(count < WORDS_MAX);
-		words[count++] = length == 2 && memcmp(at, "\"\"", 2) == 0 ? kw_slice("", 0)
-									   : kw_slice(at, length);
-		at += length + (at[length] == ' ');
-	}
-	return count;
-}
-
-static void append_request(struct kw_buffer *out, const struct kw_slice *words, size_t count)
-{
-	kw_buffer_printf(out, "*%zu\r\n", count);
-	for (size_t i = 0; i < count; i++) {
-		kw_buffer_printf(out, "$%zu\r\n", words[i].length);
-		kw_buffer_append(out, words[i].data, words[i].length);
-		kw_buffer_append(out, "\r\n", 2);
-	}
-}
-
-/* The server's reply, byte for byte. A marker that is asked for behind it shows where it ends. */
-static void ask_server(const struct kw_slice *words, size_t count, struct kw_buffer *reply)
-{
-	const struct kw_slice echo[] = {kw_slice_text("ECHO"), kw_slice_text("mark")};
-	struct kw_buffer out = {0};
-	const size_t mark = strlen(MARK);
-
-	append_request(&out, words, count);
-	append_request(&out, echo, 2);
-	assert_int_equal(write(peer.fd, kw_buffer_bytes(&out), kw_buffer_length(&out)),
-		kw_buffer_length(&out));
-	kw_buffer_close(&out);
-	kw_buffer_clear(reply);
-	for (;;) {
-		size_t length = kw_buffer_length(reply);
-		ssize_t got;
-
-		if (length >= mark &&
-			memcmp(kw_buffer_bytes(reply) + length - mark, MARK, mark) == 0)
-			break;
-		got = read(peer.fd, kw_buffer_reserve(reply, 65536), 65536);
-		assert_true(got > 0);
-		kw_buffer_filled(reply, (size_t)got);
-	}
-	reply->end -= mark;
-}
-
-static void run(const char *line)
-{
-	struct kw_slice words[WORDS_MAX];
-	struct kw_buffer reply = {0};
-
-	ask_server(words, split(line, words), &reply);
-	if (kw_buffer_bytes(&reply)[0] == '-')
-		fail_msg("%s: %.*s", line, (int)kw_buffer_length(&reply),
-			(const char *)kw_buffer_bytes(&reply));
-	kw_buffer_close(&reply);
-}
-
-static void speak(enum kw_resp_version version)
-{
-	run(version == KW_RESP_3 ? "HELLO 3" : "HELLO 2");
-}
-
-/* What the table holds of a key. */
-static void fetch(struct kw_slice key, struct kw_buffer *payload, struct kw_ask *ask)
-{
-	const struct kw_slice dump[] = {kw_slice_text("DUMP"), key};
-	const struct kw_slice when[] = {kw_slice_text("PEXPIRETIME"), key};
-	struct kw_buffer reply = {0};
-	const char *text;
-	char *bytes;
-
-	ask_server(dump, 2, &reply);
-	kw_buffer_append(&reply, "", 1);
-	text = (const char *)kw_buffer_bytes(&reply);
-	kw_buffer_clear(payload);
-	if (text[0] == '$' && text[1] != '-') {
-		size_t length = strtoull(text + 1, &bytes, 10);
-
-		kw_buffer_append(payload, bytes + 2, length);
-	}
-	ask->payload = kw_slice(kw_buffer_bytes(payload), kw_buffer_length(payload));
-	ask->kind = kw_payload_kind(ask->payload);
-	ask_server(when, 2, &reply);
-	kw_buffer_append(&reply, "", 1);
-	text = (const char *)kw_buffer_bytes(&reply);
-	ask->expires_ms = text[1] == '-' ? 0 : strtoull(text + 1, NULL, 10);
-	kw_buffer_close(&reply);
-}
-
-/* The answer for the only key of a request. */
-static void ask_gateway(const struct kw_slice *words, size_t count, enum kw_resp_version version,
-	struct kw_buffer *reply)
-{
-	const struct kw_command *command = kw_command_find(words[0]);
-	const struct kw_reply_to to = {reply, version};
-	struct kw_ask ask = {.words = words, .count = count, .to = &to};
-	struct kw_buffer payload = {0};
-
-	kw_buffer_clear(reply);
-	assert_non_null(command);
-	assert_true(kw_command_fits(command, count));
-	assert_int_equal(kw_command_keys(command, count), 1);
-	fetch(words[command->first_key], &payload, &ask);
-	kw_command_answer(command, &ask);
-	kw_buffer_close(&payload);
-}
-
-static void same(const char *line)
-{
-	struct kw_buffer server = {0}, gateway = {0};
-	struct kw_slice words[WORDS_MAX];
-	size_t count = split(line, words);
-
-	for (enum kw_resp_version version = KW_RESP_2; version <= KW_RESP_3; version++) {
-		speak(version);
-		ask_server(words, count, &server);
-		ask_gateway(words, count, version, &gateway);
-		if (!kw_slice_equal(kw_slice(kw_buffer_bytes(&server), kw_buffer_length(&server)),
-			    kw_slice(kw_buffer_bytes(&gateway), kw_buffer_length(&gateway))))
-			fail_msg("%s (RESP %d): the server says\n%.*s\nthe gateway\n%.*s", line,
-				version, (int)kw_buffer_length(&server),
-				(const char *)kw_buffer_bytes(&server),
-				(int)kw_buffer_length(&gateway),
-				(const char *)kw_buffer_bytes(&gateway));
-	}
-	kw_buffer_close(&server);
-	kw_buffer_close(&gateway);
-}
-
-static void all_same(const char *const *lines)
-{
-	for (; *lines; lines++)
-		same(*lines);
-}
 
 static void keys_of_any_kind(void **state)
 {
@@ -189,15 +24,16 @@ static void keys_of_any_kind(void **state)
 		"PTTL s", "EXPIRETIME t", "EXPIRETIME none", "EXPIRETIME s", "PEXPIRETIME t",
 		"PEXPIRETIME none", "PEXPIRETIME s", "DUMP s", "DUMP z", "DUMP none", NULL};
 
-	run("SET s text");
-	run("RPUSH l a b");
-	run("HSET h f v");
-	run("SADD e m");
-	run("ZADD z 1.5 m");
-	run("XADD x 1-1 f v");
-	run("SET t 12");
-	run("PEXPIREAT t 4102444800501");
-	all_same(lines);
+	answers_do("SET s text");
+	answers_do("RPUSH l a b");
+	answers_do("HSET h f v");
+	answers_do("SADD e m");
+	answers_do("ZADD z 1.5 m");
+	answers_do("XADD x 1-1 f v");
+	answers_do("SET t 12");
+	answers_do("PEXPIREAT t 4102444800501");
+	answers_same(lines);
+	answers_none_differs();
 }
 
 static void strings(void **state)
@@ -219,16 +55,17 @@ static void strings(void **state)
 	char line[3000] = "SET long ";
 
 	memset(line + strlen(line), 'x', 2500);
-	run("SET s hello-world");
-	run("SET number -12345");
-	run("SET empty \"\"");
-	run(line);
-	run("RPUSH list a");
-	run("SETBIT bits 3 1");
-	run("SETBIT bits 9 1");
-	run("SETBIT bits 64 1");
-	run("SETBIT bits 100 1");
-	all_same(lines);
+	answers_do("SET s hello-world");
+	answers_do("SET number -12345");
+	answers_do("SET empty \"\"");
+	answers_do(line);
+	answers_do("RPUSH list a");
+	answers_do("SETBIT bits 3 1");
+	answers_do("SETBIT bits 9 1");
+	answers_do("SETBIT bits 64 1");
+	answers_do("SETBIT bits 100 1");
+	answers_same(lines);
+	answers_none_differs();
 }
 
 /* The clock is handed in: the answer is what is left of that. */
@@ -243,9 +80,10 @@ static void what_is_left_of_a_life(void **state)
 
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		const struct kw_reply_to to = {&out, KW_RESP_2};
-		struct kw_slice words[WORDS_MAX];
+		struct kw_slice words[ANSWERS_WORDS_MAX];
+		char *line = strdup(cases[i].line);
 		struct kw_ask ask = {.words = words,
-			.count = split(cases[i].line, words),
+			.count = answers_split(line, words),
 			.payload = kw_slice_text("not looked at"),
 			.expires_ms = 101500,
 			.now_ms = 100000,
@@ -255,6 +93,7 @@ static void what_is_left_of_a_life(void **state)
 		kw_command_answer(kw_command_find(words[0]), &ask);
 		kw_buffer_append(&out, "", 1);
 		assert_string_equal((const char *)kw_buffer_bytes(&out), cases[i].reply);
+		free(line);
 	}
 	kw_buffer_close(&out);
 }
@@ -273,20 +112,6 @@ static void commands_are_found_by_any_case_and_no_other(void **state)
 	assert_true(kw_command_fits(kw_command_find(kw_slice_text("mget")), 9));
 }
 
-/* A line is run several times, with a number in place of each #. */
-static void run_many(const char *pattern, int count)
-{
-	for (int i = 0; i < count; i++) {
-		char line[200];
-		int length = 0;
-
-		for (const char *at = pattern; *at; at++)
-			length += *at == '#' ? snprintf(line + length, 12, "%d", i)
-					     : snprintf(line + length, 2, "%c", *at);
-		run(line);
-	}
-}
-
 static void hashes(void **state)
 {
 	static const char *const lines[] = {"HGET small f1", "HGET small none", "HGET none f",
@@ -299,11 +124,12 @@ static void hashes(void **state)
 		"HSCAN none 0", "HSCAN small x", "HSCAN small 0 COUNT 0", "HSCAN small 0 COUNT x",
 		"HSCAN small 0 WHAT 3", NULL};
 
-	run("FLUSHALL");
-	run("HSET small f1 one f2 two f3 33 \"\" \"\"");
-	run_many("HSET large f# value-#", 1000);
-	run("SET s x");
-	all_same(lines);
+	answers_do("FLUSHALL");
+	answers_do("HSET small f1 one f2 two f3 33 \"\" \"\"");
+	answers_do_many("HSET large f# value-#", 1000);
+	answers_do("SET s x");
+	answers_same(lines);
+	answers_none_differs();
 }
 
 static void sets(void **state)
@@ -315,13 +141,14 @@ static void sets(void **state)
 		"SMEMBERS ints", "SMEMBERS none", "SMEMBERS s", "SSCAN ints 0",
 		"SSCAN ints 0 MATCH [^1]*", "SSCAN none 0", NULL};
 
-	run("FLUSHALL");
-	run("SADD small a");
-	run("SADD small b");
-	run("SADD ints 1 2 3 5 70000");
-	run_many("SADD large m# x#", 700);
-	run("SET s x");
-	all_same(lines);
+	answers_do("FLUSHALL");
+	answers_do("SADD small a");
+	answers_do("SADD small b");
+	answers_do("SADD ints 1 2 3 5 70000");
+	answers_do_many("SADD large m# x#", 700);
+	answers_do("SET s x");
+	answers_same(lines);
+	answers_none_differs();
 }
 
 static void lists(void **state)
@@ -337,11 +164,12 @@ static void lists(void **state)
 		"LPOS l b MAXLEN -1", "LPOS l b RANK x", "LPOS l b WHAT 1", "LPOS l b RANK",
 		"LPOS none b", "LPOS none b COUNT 0", NULL};
 
-	run("FLUSHALL");
-	run("RPUSH l a b c b 12 b");
-	run_many("RPUSH large element-# #", 800);
-	run("SET s x");
-	all_same(lines);
+	answers_do("FLUSHALL");
+	answers_do("RPUSH l a b c b 12 b");
+	answers_do_many("RPUSH large element-# #", 800);
+	answers_do("SET s x");
+	answers_same(lines);
+	answers_none_differs();
 }
 
 static void sorted_sets(void **state)
@@ -370,16 +198,17 @@ static void sorted_sets(void **state)
 		"ZREVRANGEBYLEX lex [c [a", "ZREVRANGEBYLEX lex + -", "ZSCAN z 0",
 		"ZSCAN z 0 MATCH [ab]*", "ZSCAN none 0", NULL};
 
-	run("FLUSHALL");
-	run("ZADD z 1 a 1.5 b 2 c 2 d -3 e 0.1 tiny 1e300 huge inf inf -inf neg 1e20 round");
-	run("ZADD z 0.000001234 small -0.00001 below 1e-9 least 3.25e7 "
-	    "seven");
-	run("ZADD wide 123456789012345678 wide");
-	run("ZADD lex 0 a 0 b 0 c 0 d 0 bb");
-	run_many("ZADD large #.5 m#", 800);
-	run_many("ZADD large 7 n#", 20);
-	run("SET s x");
-	all_same(lines);
+	answers_do("FLUSHALL");
+	answers_do("ZADD z 1 a 1.5 b 2 c 2 d -3 e 0.1 tiny 1e300 huge inf inf -inf neg 1e20 round");
+	answers_do("ZADD z 0.000001234 small -0.00001 below 1e-9 least 3.25e7 "
+		   "seven");
+	answers_do("ZADD wide 123456789012345678 wide");
+	answers_do("ZADD lex 0 a 0 b 0 c 0 d 0 bb");
+	answers_do_many("ZADD large #.5 m#", 800);
+	answers_do_many("ZADD large 7 n#", 20);
+	answers_do("SET s x");
+	answers_same(lines);
+	answers_none_differs();
 }
 
 static void patterns(void **state)
@@ -415,7 +244,5 @@ int main(int argc, char **argv)
 		cmocka_unit_test(what_is_left_of_a_life),
 	};
 
-	if (argc > 1)
-		binary = argv[1];
-	return cmocka_run_group_tests(tests, start_server, stop_server);
+	return answers_run(argc, argv, tests);
 }
