@@ -215,13 +215,16 @@ void kw_lease_look(
 
 enum kw_lease_verdict kw_lease_judge(const struct kw_lease_survey *survey)
 {
+	bool unseen = survey->own == 0 || survey->stage == KW_LEASE_WAITS;
+
 	if (survey->writer.id > 0)
 		return KW_LEASE_TAKEN;
-	if (survey->own == 0 || survey->stage == KW_LEASE_WAITS)
+	/* A claimer that cannot see this agent goes on to write. */
+	if (survey->claimer.id > 0 && (unseen || survey->claimer.id < survey->own))
+		return KW_LEASE_YIELD;
+	if (unseen)
 		return KW_LEASE_UNSEEN;
-	if (survey->claimer.id > 0)
-		return survey->claimer.id < survey->own ? KW_LEASE_YIELD : KW_LEASE_AWAIT;
-	return KW_LEASE_FREE;
+	return survey->claimer.id > 0 ? KW_LEASE_AWAIT : KW_LEASE_FREE;
 }
 
 const struct kw_lease_seen *kw_lease_other(const struct kw_lease_survey *survey)

@@ -15,6 +15,9 @@
  * at least one therefore sees the other, and an agent that sees another never goes on to WRITES. No
  * clock and no pause is needed for that.
  *
+ * An agent that may not follow its table (history.h) has nothing to write. It goes back to WAITS,
+ * and claims the server anew when that is over.
+ *
  * A lease ends with its connection, so at once when its agent ends or is killed. A host that died
  * closes nothing. Its agent was asking INFO each second, so a connection that is idle for longer
  * than KW_LEASE_IDLE_S is dead. The next agent ends it by CLIENT KILL before it writes: whatever is
@@ -91,7 +94,7 @@ void kw_lease_look(
 enum kw_lease_verdict {
 	KW_LEASE_FREE,   /* this agent may write, once the dead are ended */
 	KW_LEASE_TAKEN,  /* another agent writes */
-	KW_LEASE_YIELD,  /* another agent claims, and came first */
+	KW_LEASE_YIELD,  /* another agent claims, and came first or cannot see this one */
 	KW_LEASE_AWAIT,  /* another agent claims, and came later: it gives way soon */
 	KW_LEASE_UNSEEN, /* other agents cannot see this one: its connection has no such name */
 };

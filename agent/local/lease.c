@@ -5,6 +5,8 @@
  *   SETNAME …:claims:…   CLIENT LIST ──▶ free:   CLIENT KILL the dead, SETNAME …:writes:…
  *                                    └─▶ taken:  SETNAME …:waits:…, and the server is refused
  *
+ * An agent that yields the server does not claim it: only the first name is set.
+ *
  * All of it goes over the connection that the agent writes with, once for each connection. A server
  * that was refused for this is asked about the other agent's connection alone, each second.
  */
@@ -12,8 +14,14 @@
 
 #include "base/log.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
+
+/* Whoever took the lease might have ended since, but CLIENT LIST does not say so. */
+#define BLIND                                                                                      \
+	"; the end of that agent would not be noticed: then restart this one, or grant its user "  \
+	"+client|list +client|setname"
 
 static bool is_leased(const struct kw_local *local)
 {
@@ -104,7 +112,7 @@ static void refuse_for_other(struct kw_local *local)
 	char text[KW_LOCAL_WHY];
 
 	kw_lease_refusal(&local->lease.holder, text, sizeof text);
-	kw_local_refuse(local, "%s", text);
+	kw_local_refuse(local, "%s%s", text, local->lease.blind ? BLIND : "");
 }
 
 static void judge(struct kw_local *local, struct kw_slice list)
@@ -213,10 +221,33 @@ void kw_local_lease(struct kw_local *local)
 		kw_local_leased(local);
 		return;
 	}
+	if (local->lease.yields[0]) {
+		kw_local_refuse(local, "%s", local->lease.yields);
+		return;
+	}
 	if (local->lease.other == 0) {
 		ask_all(local);
 		return;
 	}
 	snprintf(id, sizeof id, "%" PRIu64, local->lease.other);
 	kw_redis_words(local->redis, on_other, local, "CLIENT", "LIST", "ID", id, NULL);
+}
+
+void kw_local_yield(struct kw_local *local, const char *why)
+{
+	assert(kw_local_ready(local) && why[0]);
+	if (!is_leased(local) || kw_local_is_primary(local))
+		return;
+	local->lease.other = 0;
+	snprintf(local->lease.yields, sizeof local->lease.yields, "%s", why);
+	kw_local_refuse(local, "%s", local->lease.yields);
+}
+
+void kw_local_claim(struct kw_local *local)
+{
+	if (!local->lease.yields[0])
+		return;
+	local->lease.yields[0] = '\0';
+	if (kw_local_state(local) == KW_LOCAL_REFUSED)
+		local->next_us = 0;
 }

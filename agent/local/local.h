@@ -16,7 +16,7 @@
  * to CLOSED through PARTING (from READY and LEAVING: handlers.gone is owed) or CLOSING.
  *
  * A server that the agent is the primary of (kw_local_lead) may be a replica. ASKING includes the
- * lease: a server that another agent writes to is REFUSED.
+ * lease: a server that another agent writes to is REFUSED, and so is one that this agent yields.
  *
  * All parts of the agent that write share the connection. Each asks kw_local_use for its database
  * first. The parts have headers of their own: facts.h, continuity.h, databases.h, cursor_store.h.
@@ -101,6 +101,7 @@ struct kw_local_lease {
 	struct kw_lease_owner taker;   /* who took the lease from this agent; nobody */
 	bool blind;                    /* CLIENT LIST does not show other agents */
 	bool warned;                   /* of that */
+	char yields[KW_LOCAL_WHY];     /* why this agent does not claim the server; "": it does */
 };
 
 struct kw_local {
@@ -176,12 +177,26 @@ static inline bool kw_local_ready(const struct kw_local *local)
 	return kw_local_state(local) == KW_LOCAL_READY;
 }
 
-/* Is it not used because another agent writes there? Also while that is asked again. */
+/*
+ * Is it not used because another agent writes there, or because this one yields? Also while that is
+ * asked again.
+ */
 static inline bool kw_local_is_taken(const struct kw_local *local)
 {
-	return local->lease.other > 0 && (kw_local_state(local) == KW_LOCAL_ASKING ||
-						 kw_local_state(local) == KW_LOCAL_REFUSED);
+	return (local->lease.other > 0 || local->lease.yields[0]) &&
+	       (kw_local_state(local) == KW_LOCAL_ASKING ||
+		       kw_local_state(local) == KW_LOCAL_REFUSED);
 }
+
+/*
+ * lease.c: this agent has nothing to write, for the reason `why`: let another one have the server.
+ * Nothing may be under way. The server is REFUSED for that reason until kw_local_claim. READY
+ * only. Does nothing if there is no lease, or if the agent is the server's primary: its link is a
+ * writer that goes on.
+ */
+void kw_local_yield(struct kw_local *local, const char *why);
+/* Claim it again, if it was yielded. */
+void kw_local_claim(struct kw_local *local);
 
 /* Why it is not READY: a sentence with its remedy; "" when it is. */
 const char *kw_local_why(const struct kw_local *local);

@@ -95,6 +95,22 @@ void kw_sync_judge_table(struct kw_sync *sync)
 		kw_follow_stop(sync->follow);
 }
 
+/*
+ * An agent that is refused has nothing to write: the next one may have the server. What was read
+ * before must have arrived, and a cursor that is wrong must have lost its position.
+ */
+void kw_sync_yield(struct kw_sync *sync)
+{
+	bool refused = sync->authority.permission == KW_PERMISSION_REFUSED;
+
+	if (sync->authority.permission == KW_PERMISSION_GRANTED)
+		kw_local_claim(sync->local);
+	if (refused && kw_sync_needs_local(sync) && kw_local_ready(sync->local) &&
+		kw_follow_idle(sync->follow) && kw_pair_is_level(sync->pair) &&
+		!kw_prune_running(&sync->walk) && !kw_sync_owes_cursor(sync))
+		kw_local_yield(sync->local, sync->why);
+}
+
 void kw_sync_claim_history(struct kw_sync *sync)
 {
 	assert(kw_sync_may_follow(sync) && kw_sync_phase(sync) == KW_SYNC_CLAIM);

@@ -41,6 +41,8 @@ void kw_sync_forget_position(struct kw_sync *sync, const char *why);
  * along with it. A reader that reads from a table that may not be followed is stopped.
  */
 void kw_sync_judge_table(struct kw_sync *sync);
+/* After the cursor was written: an agent that is refused lets another one have the local server. */
+void kw_sync_yield(struct kw_sync *sync);
 /* In CLAIM: the data are this table's from now on, and the claim says so. */
 void kw_sync_claim_history(struct kw_sync *sync);
 /* A person approves the foreign table that is there. The permission is REFUSED. */
@@ -93,5 +95,8 @@ void kw_sync_learn_level(struct kw_sync *sync, uint64_t now_us);
  * superblock.
  */
 uint64_t kw_sync_keys_expected(const struct kw_sync *sync);
+
+/* save.c: is a write of the cursor under way, or must it lose its position first? */
+bool kw_sync_owes_cursor(const struct kw_sync *sync);
 
 #endif

@@ -35,6 +35,11 @@ static bool is_wrong_by_counts(const struct kw_sync *sync)
 		       kw_cursor_doubt_is_of_counts(kw_sync_cursor_doubt(sync)));
 }
 
+bool kw_sync_owes_cursor(const struct kw_sync *sync)
+{
+	return sync->save.writing || is_wrong_by_counts(sync);
+}
+
 static bool take_position_back(struct kw_sync *sync, uint64_t now_us)
 {
 	const struct kw_local *local = sync->local;

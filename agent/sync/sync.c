@@ -287,6 +287,7 @@ void kw_sync_step(struct kw_sync *sync, uint64_t now_us)
 	}
 	if (now_us - sync->save.tried_us >= interval)
 		kw_sync_save(sync, now_us);
+	kw_sync_yield(sync);
 	kw_sync_watch_load(sync, now_us);
 	hold_or_poll(sync);
 	kw_sync_learn_level(sync, now_us);

@@ -103,6 +103,25 @@ def test_a_running_agent_that_is_sent_elsewhere_touches_nothing(bed, mode):
     assert two.agent.status()["snapshots"] == snapshots
 
 
+def test_a_refused_agent_keeps_no_other_from_the_server(bed):
+    """The next agent has the right proxy, and the one that was sent elsewhere still runs."""
+    two = Two(bed)
+    two.retarget(two.wrong)
+    wait_refused(two)
+    right = bed.agent(two.proxy, two.replica, "right", apply__consent=True)
+    right.wait_warm()
+    two.ours.command("SET", "ours:later", 1)
+    right.wait_warm()
+    assert_equal_now(two.ours, two.replica)
+    wait_refused(two)
+    # Back again: the server has another agent now, and that is the reason.
+    two.retarget(two.proxy)
+    two.agent.wait_state("failed", reason="agent right on ")
+    assert right.stop() == 0
+    two.agent.wait_warm()
+    assert_equal_now(two.ours, two.replica)
+
+
 def test_the_proxy_behind_the_address_is_replaced(bed):
     two = Two(bed)
     before = digest(two.replica)

@@ -199,7 +199,9 @@ def test_without_the_permission_the_last_one_to_sign_the_cursor_writes(bed, stor
     wait_refused(one, "second")
     other.wait_warm()
     wait_looks(two.replica, 6)
-    assert one.status()["state"] == "failed"
+    status = one.status()
+    assert status["state"] == "failed", status
+    assert "+client|list" in status["reason"] and "restart" in status["reason"], status
     other.ctl_ok("resync") # what the first one still wrote before it noticed
     other.wait_warm()
     two.one.command("SET", "one:more", 1)
