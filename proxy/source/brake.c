@@ -10,6 +10,15 @@ uint64_t kw_brake_whole(const struct kw_brake_count *count)
 	return rest > count->missing ? rest : count->missing;
 }
 
+void kw_brake_note_expiry(struct kw_brake_count *count, uint64_t expires_ms, uint64_t begun_ms)
+{
+	uint64_t in_ms = expires_ms - begun_ms;
+
+	assert(expires_ms > begun_ms);
+	if (count->expiry_ms == 0 || in_ms < count->expiry_ms)
+		count->expiry_ms = in_ms;
+}
+
 bool kw_brake_is_beyond(const struct kw_brake_count *count, double share)
 {
 	return share < 1 && count->missing > KW_BRAKE_FLOOR &&
@@ -23,6 +32,12 @@ void kw_brake_begin(struct kw_brake *brake, uint64_t before, uint64_t version, u
 	brake->begun_us = now_us;
 }
 
+/* Keys that expire are no less unseen: they do not come back. */
+static uint64_t unseen(const struct kw_brake_count *count)
+{
+	return count->missing + count->explained;
+}
+
 /*
  * While keys are coming back, the others are likely to follow: those that are still missing are not
  * deleted before the number stands still.
@@ -30,7 +45,7 @@ void kw_brake_begin(struct kw_brake *brake, uint64_t before, uint64_t version, u
 static bool is_falling(const struct kw_brake *brake)
 {
 	return kw_brake_is_on(brake) && brake->count.missing > 0 &&
-	       brake->count.missing < brake->finding.missing;
+	       unseen(&brake->count) < unseen(&brake->finding);
 }
 
 static void plan(struct kw_brake *brake, uint64_t now_us)
@@ -83,9 +98,17 @@ void kw_brake_set_share(struct kw_brake *brake, double share)
 	brake->version = UINT64_MAX;
 }
 
-static bool is_to_count(const struct kw_brake *brake, uint64_t version)
+/* When a count can come to another result; UINT64_MAX: not before the next scan. */
+static uint64_t recount_us(const struct kw_brake *brake, uint64_t version)
 {
-	return brake->falling || brake->version != version;
+	uint64_t expiry_ms = brake->finding.expiry_ms, expired_us;
+
+	if (brake->falling || brake->version != version)
+		return brake->recount_us;
+	if (expiry_ms == 0 || expiry_ms > KW_BRAKE_RESCAN_MOST_US / 1000)
+		return UINT64_MAX;
+	expired_us = brake->begun_us + expiry_ms * 1000;
+	return expired_us > brake->recount_us ? expired_us : brake->recount_us;
 }
 
 enum kw_brake_due kw_brake_due(struct kw_brake *brake, uint64_t version, uint64_t now_us)
@@ -98,13 +121,12 @@ enum kw_brake_due kw_brake_due(struct kw_brake *brake, uint64_t version, uint64_
 		brake->rescan_us = now_us + brake->rescan_pause_us;
 		return KW_BRAKE_RESCAN;
 	}
-	return is_to_count(brake, version) && now_us >= brake->recount_us ? KW_BRAKE_RECOUNT
-									  : KW_BRAKE_NOTHING;
+	return now_us >= recount_us(brake, version) ? KW_BRAKE_RECOUNT : KW_BRAKE_NOTHING;
 }
 
 uint64_t kw_brake_ready_us(const struct kw_brake *brake, uint64_t version)
 {
-	if (is_to_count(brake, version) && brake->recount_us < brake->rescan_us)
-		return brake->recount_us;
-	return brake->rescan_us;
+	uint64_t count_us = recount_us(brake, version);
+
+	return count_us < brake->rescan_us ? count_us : brake->rescan_us;
 }

@@ -13,8 +13,9 @@
  * explained: the key's expiry has passed, or a flush of its database was counted. Such a key is not
  * part of the whole either: it says nothing about how much of the data is still there.
  *
- * While the sweep is held, the keys are counted again once the table has changed, with pauses in
- * proportion to what a count takes. Now and then, at growing pauses, the primary is scanned again.
+ * While the sweep is held, the keys are counted again once the table has changed or a missing key
+ * has expired, with pauses in proportion to what a count takes. Now and then, at growing pauses,
+ * the primary is scanned again.
  *
  * The caller owns the struct. Times are of the monotonic clock. One thread.
  */
@@ -35,6 +36,8 @@ struct kw_brake_count {
 	uint64_t before;    /* keys of the table when the sweep began, in all databases */
 	uint64_t missing;   /* of them, not seen, and nothing explains why */
 	uint64_t explained; /* not seen, and an expiry or a counted flush explains why */
+	uint64_t expiry_ms; /* the first of the missing expires so long after the count began; 0:
+			       none */
 };
 
 enum kw_brake_verdict {
@@ -57,8 +60,11 @@ struct kw_brake {
 	uint64_t begun_us;             /* the count */
 	uint64_t version;              /* the table's, when the count began */
 	uint64_t recount_us, rescan_us, rescan_pause_us;
-	bool falling; /* fewer were missing than at the count before: keys are coming back */
+	bool falling; /* fewer were unseen than at the count before: keys are coming back */
 };
+
+/* A missing key expires at this time of the primary; the count began at begun_ms. */
+void kw_brake_note_expiry(struct kw_brake_count *count, uint64_t expires_ms, uint64_t begun_ms);
 
 /* Is so much missing that it must wait? share 1 and above: never. */
 bool kw_brake_is_beyond(const struct kw_brake_count *count, double share);

@@ -412,6 +412,13 @@ static void begin_count(struct kw_sweep *sweep, uint64_t now_us)
 	kw_sm_move(&sweep->sm, KW_SWEEP_COUNTING, "");
 }
 
+static void count_missing(struct kw_sweep *sweep, uint64_t expires_ms)
+{
+	sweep->brake.count.missing++;
+	if (expires_ms > 0)
+		kw_brake_note_expiry(&sweep->brake.count, expires_ms, sweep->primary_ms);
+}
+
 static void count_unseen(void *arg, uint32_t database, uint64_t expires_ms)
 {
 	struct kw_sweep *sweep = arg;
@@ -422,7 +429,7 @@ static void count_unseen(void *arg, uint32_t database, uint64_t expires_ms)
 	if (expired || kw_databases_has(&sweep->explained, database))
 		sweep->brake.count.explained++;
 	else
-		sweep->brake.count.missing++;
+		count_missing(sweep, expires_ms);
 }
 
 /* Returns true when all are counted. */

@@ -89,6 +89,52 @@ static void a_held_sweep_counts_only_when_the_table_changed(void **state)
 	assert_true(kw_brake_ready_us(&brake, version) > 5 * SECOND_US);
 }
 
+/* What expires explains itself, though no event comes and the table stays as it is. */
+static void keys_that_expire_meanwhile_release_it(void **state)
+{
+	struct kw_brake brake = {.share = 0.2};
+
+	kw_brake_begin(&brake, 10000, 1, SECOND_US);
+	brake.count.missing = 9000;
+	kw_brake_note_expiry(&brake.count, 500000 + 6000, 500000);
+	kw_brake_note_expiry(&brake.count, 500000 + 5000, 500000);
+	kw_brake_note_expiry(&brake.count, 500000 + 8000, 500000);
+	assert_int_equal(kw_brake_judge(&brake, SECOND_US), KW_BRAKE_HOLD);
+	assert_int_equal(kw_brake_due(&brake, 1, 6 * SECOND_US - 1), KW_BRAKE_NOTHING);
+	assert_int_equal(kw_brake_ready_us(&brake, 1), 6 * SECOND_US);
+	assert_int_equal(kw_brake_due(&brake, 1, 6 * SECOND_US), KW_BRAKE_RECOUNT);
+	kw_brake_begin(&brake, 10000, 1, 6 * SECOND_US);
+	brake.count.missing = 900;
+	brake.count.explained = 8100;
+	assert_int_equal(kw_brake_judge(&brake, 6 * SECOND_US), KW_BRAKE_PASS);
+}
+
+/* Of a million keys with many expiries, one count in a while is enough. */
+static void expiries_do_not_make_it_count_without_a_pause(void **state)
+{
+	struct kw_brake brake = {.share = 0.2};
+
+	kw_brake_begin(&brake, 10000, 1, 0);
+	brake.count.missing = 9000;
+	kw_brake_note_expiry(&brake.count, 1001, 1000);
+	assert_int_equal(kw_brake_judge(&brake, SECOND_US / 10), KW_BRAKE_HOLD);
+	assert_int_equal(kw_brake_due(&brake, 1, SECOND_US), KW_BRAKE_NOTHING);
+	assert_in_range(kw_brake_ready_us(&brake, 1), 2 * SECOND_US, 3 * SECOND_US);
+}
+
+/* However far away it is. */
+static void an_expiry_that_never_comes_does_no_harm(void **state)
+{
+	struct kw_brake brake = {.share = 0.2};
+
+	kw_brake_begin(&brake, 10000, 1, SECOND_US);
+	brake.count.missing = 9000;
+	kw_brake_note_expiry(&brake.count, INT64_MAX, 1000);
+	assert_int_equal(kw_brake_judge(&brake, SECOND_US), KW_BRAKE_HOLD);
+	assert_int_equal(kw_brake_due(&brake, 1, 5 * SECOND_US), KW_BRAKE_NOTHING);
+	assert_int_equal(kw_brake_ready_us(&brake, 1), SECOND_US + KW_BRAKE_RESCAN_FIRST_US);
+}
+
 static void a_long_count_is_repeated_seldom(void **state)
 {
 	struct kw_brake brake = {.share = 0.2};
@@ -135,6 +181,9 @@ int main(void)
 		cmocka_unit_test(an_approval_counts_for_this_finding_alone),
 		cmocka_unit_test(keys_that_come_back_release_it_once_no_more_of_them_come),
 		cmocka_unit_test(a_held_sweep_counts_only_when_the_table_changed),
+		cmocka_unit_test(keys_that_expire_meanwhile_release_it),
+		cmocka_unit_test(expiries_do_not_make_it_count_without_a_pause),
+		cmocka_unit_test(an_expiry_that_never_comes_does_no_harm),
 		cmocka_unit_test(a_long_count_is_repeated_seldom),
 		cmocka_unit_test(the_primary_is_scanned_again_at_growing_pauses),
 		cmocka_unit_test(another_share_is_judged_at_once),
