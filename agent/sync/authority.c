@@ -38,7 +38,7 @@ static void adopt(struct kw_sync *sync, enum kw_authority relation)
 {
 	const struct kw_history *table = &sync->follow->history;
 
-	if (kw_history_equal(table, &sync->local->history))
+	if (!kw_sync_needs_local(sync) || kw_history_equal(table, &sync->local->history))
 		return;
 	log_adopted(relation, &sync->local->history, table);
 	kw_local_set_history(sync->local, table);
@@ -71,8 +71,10 @@ static void set_permission(struct kw_sync *sync, enum kw_permission permission)
 
 void kw_sync_judge_table(struct kw_sync *sync)
 {
+	const struct kw_history none = {0};
 	const struct kw_authority_facts facts = {
-		.data = &sync->local->history,
+		/* Without a local server there are no data that could be another table's. */
+		.data = kw_sync_needs_local(sync) ? &sync->local->history : &none,
 		.table = &sync->follow->history,
 		.approved = &sync->authority.approved,
 		.foreign = sync->foreign,

@@ -164,6 +164,16 @@ def test_an_approval_at_run_time_and_back(bed):
     assert two.agent.output().count("approved by the operator") == 2
 
 
+def test_an_agent_without_a_server_follows_any_table(bed):
+    """It has no data that could be of another history."""
+    two = Two(bed)
+    agent = bed.agent(two.proxy, two.replica, "discard", apply__mode="discard")
+    agent.wait_warm()
+    agent.rpc("retarget", proxy=next(iter(two.wrong.listen.values())))
+    wait_for(lambda: agent.status()["snapshots"] == 2, "the other table is not read", 60, 0.2)
+    agent.wait_warm()
+
+
 def test_an_approval_is_for_one_table(bed):
     two = Two(bed)
     third = bed.server("third")
