@@ -28,6 +28,8 @@ from .links import Links
 
 DISK = os.path.join(BUILD, "tests", "preload", "kw-disk.so")
 TICK = 0.02
+UNBRAKED = 1000        # deletions by inference that need no approval,
+UNBRAKED_SHARE = 0.4   # or this share: source.max_missing and apply.max_prune, one after the other
 PATIENCE = 12.0 # seconds for a server to answer to a fault's command
 PASSING = ("BUSY", "LOADING", "MASTERDOWN") # errors of a server that answers later
 USER, PASSWORD = "keywake", "the password of the campaign"
@@ -127,6 +129,7 @@ class Field:
         self.running = []
         self.injected, self.missed = {}, {}
         self.phases = {}
+        self.deletions = [] # sentences about keys that went by inference
         self.counts = {} # what faults have brought about, by name
 
     # Building it.
@@ -148,6 +151,17 @@ class Field:
             if side.was_warm and not self.held(side.replica):
                 with contextlib.suppress(redis.exceptions.RedisError):
                     side.fill_before = max(side.fill_before, self.fill_of(side))
+
+    def check_fill(self, side):
+        """Before anybody approves, or the keys come back. False: it proves nothing."""
+        if self.plan.swaps or any(self.table[fault.kind].deletes for fault in self.plan.faults):
+            return False
+        before, after = side.fill_before, self.fill_of(side)
+        if after < before - max(UNBRAKED, before * UNBRAKED_SHARE):
+            status = side.agent.try_status() or {}
+            self.deletions.append(f"{side.replica.name} had {before} keys of the fill, and has {after}; "
+                                  f"nobody approved. Agent: {status.get('state')} ({status.get('reason')})")
+        return before > UNBRAKED
 
     def with_machine(self, process):
         if "machines" in self.needs:

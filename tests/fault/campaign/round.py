@@ -17,8 +17,6 @@ AFTERMATH_SECONDS = 1.5 # that writers and witness go on after the last fault
 WARM_SECONDS = 40.0    # to be warm after all faults are healed
 PLANTED_SECONDS = 6.0  # instead of either, when a plant keeps it from getting there
 SETTLE_SECONDS = 20.0  # for what no barrier covers: silent commands, and expiry
-UNBRAKED = 1000        # deletions by inference that need no approval,
-UNBRAKED_SHARE = 0.4   # or this share: source.max_missing and apply.max_prune, one after the other
 RSS_LIMIT = 400 << 20  # bytes of anonymous memory
 FD_LIMIT = 128
 SAID = re.compile(r"assert(ion)? .*failed|Assertion|AddressSanitizer|runtime error:|LeakSanitizer")
@@ -83,6 +81,8 @@ class Round:
         field.tell("everything is healed")
         for side in field.sides:
             self.judge_deletions(side)
+        for sentence in field.deletions:
+            self.fail("mass_deletion", sentence)
         for side in field.sides:
             self.apply_remedies(side)
         for side in field.sides:
@@ -96,13 +96,7 @@ class Round:
 
     def judge_deletions(self, side):
         """Nobody has approved yet: most of what an emptied primary lacks must still be there."""
-        if self.plan.swaps or any(self.table[fault.kind].deletes for fault in self.plan.faults):
-            return
-        before, after = side.fill_before, self.field.fill_of(side)
-        if after < before - max(UNBRAKED, before * UNBRAKED_SHARE):
-            self.fail("mass_deletion", f"{side.replica.name} had {before} keys of the fill, and has "
-                      f"{after}; nobody approved. Agent: {self.said(side.agent)}")
-        elif before > UNBRAKED:
+        if self.field.check_fill(side):
             self.counts["brakes_checked"] = self.counts.get("brakes_checked", 0) + 1
 
     def apply_remedies(self, side):

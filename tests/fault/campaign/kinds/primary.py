@@ -6,14 +6,16 @@ import signal
 import socket
 import time
 
+import redis
+
 from lib.process import SLOW
 
 from . import SILENT_SECONDS, kind
 from ..field import PATIENCE, TICK, NotInjected
 from ..load import DATABASES
-from ..plan import SECONDS
 
 LOOPS = 30_000_000 # of a script in a second, more or less
+WARM_SECONDS = 6.0 # for the replicas to have what the primary then loses
 HELD_SECONDS = 4.0 # for a brake to hold after the data are gone
 BURST = 5000 # keys whose events overrun an output buffer
 
@@ -110,9 +112,12 @@ def primary_kill_older(field, fault, chance):
     yield from killed(field, field.primary, chance, field.mark_primary, fault.lasts)
 
 
-def all_warm(field, seconds=SECONDS):
+def all_warm(field, seconds=WARM_SECONDS):
     """Until the replicas have what the primary has, or for so long."""
     for _ in range(int(seconds / TICK)):
+        for side in field.sides:
+            if not side.was_warm and not field.held(side.agent):
+                side.was_warm = (side.agent.try_status() or {}).get("state") == "warm"
         if all(side.was_warm for side in field.sides):
             return
         yield TICK
@@ -142,7 +147,7 @@ def lost_data(field, server, with_proxy):
 @kind(holds=True, brake=True)
 def primary_kill_empty(field, fault, chance):
     """Mostly when the replicas have its data: the brake must keep them."""
-    yield from all_warm(field, chance.choice((0, SECONDS, SECONDS)))
+    yield from all_warm(field, chance.choice((0, WARM_SECONDS, WARM_SECONDS)))
     yield from field.take(field.primary)
     yield from lost_data(field, field.primary, with_proxy=False)
     field.give(field.primary)
@@ -180,6 +185,10 @@ def empty_for_a_while(field, with_proxy, daemons):
         field.give(field.proxy)
     for daemon, who in daemons:
         yield from said_held(field, daemon, who)
+    for side in field.sides:
+        if not field.held(side.replica):
+            with contextlib.suppress(redis.exceptions.RedisError):
+                field.check_fill(side)
     field.mark_primary()
     field.may_be_dead.add(server)
     server.kill()
