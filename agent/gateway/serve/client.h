@@ -28,6 +28,7 @@
 #define KW_AGENT_GATEWAY_SERVE_CLIENT_H
 
 #include "protocol.h"
+#include "server.h"
 
 #include "base/sm.h"
 
@@ -76,6 +77,7 @@ struct kw_server *kw_client_server(struct kw_client *client);
  */
 uint32_t kw_client_keep_words(
 	struct kw_client *client, const struct kw_slice *words, uint32_t count);
+const struct kw_slice *kw_client_words(const struct kw_client *client, uint32_t words_at);
 const struct kw_slice *kw_part_words(const struct kw_part *part);
 
 /*
@@ -99,6 +101,12 @@ struct kw_part *kw_client_get(struct kw_client *client, uint32_t database, struc
 struct kw_part *kw_client_defer(struct kw_client *client);
 struct kw_buffer *kw_part_reply(struct kw_part *part);
 void kw_part_end(struct kw_part *part);
+
+/* For the figures: this request is not served. */
+void kw_client_refused(struct kw_client *client);
+
+/* Why the connection is closed after BEGUN_LAST; without this call: KW_CLOSED_ON_QUIT. */
+void kw_client_ends(struct kw_client *client, enum kw_closed_for why);
 
 /* Is the client still there? Work for a part whose client is gone can stop. */
 bool kw_part_wanted(const struct kw_part *part);

@@ -1,40 +1,217 @@
-#include "server.h"
+#include "internal.h"
 
-#include "base/buffer.h"
-#include "redis/address.h"
+#include "base/clock.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
-struct kw_server {
-	struct kw_server_options options;
-	struct kw_server_stats stats;
-};
+#define TICK_MS 100
+#define SPARE_PARTS 4096
+#define SPARE_WORKS 256
+#define REPLY_KEPT ((size_t)1 << 10)
+#define BUFFER_KEPT ((size_t)64 << 10)
+#define WORDS_KEPT 1024
+#define TURN_HANDLES 2 /* check, prepare */
+#define HANDLES 4      /* and awake, tick */
 
-const struct kw_protocol kw_protocol_resp = {.name = "resp"};
+/* ---- pools ---- */
+
+struct kw_part *kw_server_take_part(struct kw_server *server)
+{
+	struct kw_part *part = server->spare_parts;
+
+	server->begun++;
+	server->stats.parts = server->begun;
+	if (!part)
+		return kw_zalloc(sizeof *part);
+	server->spare_parts = part->next;
+	server->spare_parts_count--;
+	return part;
+}
+
+void kw_server_give_part(struct kw_server *server, struct kw_part *part)
+{
+	assert(server->begun > 0);
+	server->begun--;
+	server->stats.parts = server->begun;
+	kw_buffer_clear(&part->reply);
+	kw_buffer_trim(&part->reply, REPLY_KEPT);
+	if (server->spare_parts_count >= SPARE_PARTS) {
+		kw_buffer_close(&part->reply);
+		free(part);
+		return;
+	}
+	part->next = server->spare_parts;
+	server->spare_parts = part;
+	server->spare_parts_count++;
+}
+
+struct kw_work *kw_server_take_work(struct kw_server *server)
+{
+	struct kw_work *work = server->spare_works;
+
+	if (!work)
+		return kw_zalloc(sizeof *work);
+	server->spare_works = work->next;
+	server->spare_works_count--;
+	return work;
+}
+
+static void free_work(struct kw_work *work)
+{
+	kw_buffer_close(&work->input);
+	kw_buffer_close(&work->output);
+	free(work->words);
+	free(work);
+}
+
+void kw_server_give_work(struct kw_server *server, struct kw_work *work)
+{
+	if (server->spare_works_count >= SPARE_WORKS || work->words_capacity > WORDS_KEPT) {
+		free_work(work);
+		return;
+	}
+	work->begun = work->words_count = 0;
+	kw_buffer_clear(&work->input);
+	kw_buffer_clear(&work->output);
+	kw_buffer_trim(&work->input, BUFFER_KEPT);
+	kw_buffer_trim(&work->output, BUFFER_KEPT);
+	work->next = server->spare_works;
+	server->spare_works = work;
+	server->spare_works_count++;
+}
+
+/* ---- turns ---- */
+
+static void on_awake(uv_idle_t *handle)
+{
+}
+
+void kw_server_touch(struct kw_server *server, struct kw_client *client)
+{
+	if (client->touched)
+		return;
+	client->touched = true;
+	client->next_touched = server->touched;
+	server->touched = client;
+	/* Before the loop sleeps, the prepare handle looks at them. */
+}
+
+/* Each client that something happened to, once; then what they asked becomes one posting. */
+static void turn(struct kw_server *server)
+{
+	struct kw_client *client = server->touched;
+
+	server->touched = NULL;
+	while (client) {
+		struct kw_client *next = client->next_touched;
+
+		client->touched = false;
+		kw_client_turn(client);
+		client = next;
+	}
+	if (!server->closing)
+		kw_gets_post(server->options.gets);
+	if (server->touched && !uv_is_active((uv_handle_t *)&server->awake))
+		uv_idle_start(&server->awake, on_awake);
+	else if (!server->touched && uv_is_active((uv_handle_t *)&server->awake))
+		uv_idle_stop(&server->awake);
+}
+
+static void on_check(uv_check_t *handle)
+{
+	turn(handle->data);
+}
+
+static void on_prepare(uv_prepare_t *handle)
+{
+	turn(handle->data);
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+	struct kw_server *server = timer->data;
+	uint64_t now_us = kw_clock_us();
+	struct kw_client *client = server->clients;
+
+	while (client) {
+		struct kw_client *next = client->next;
+
+		kw_client_tick(client, now_us);
+		client = next;
+	}
+	if (server->starved) {
+		server->starved = false;
+		kw_server_watch_listeners(server);
+	}
+}
+
+/* ---- begin and end ---- */
 
 struct kw_server *kw_server_new(const struct kw_server_options *options)
 {
 	struct kw_server *server = kw_zalloc(sizeof *server);
 
 	server->options = *options;
+	server->open = HANDLES;
+	uv_check_init(options->loop, &server->check);
+	uv_prepare_init(options->loop, &server->prepare);
+	uv_idle_init(options->loop, &server->awake);
+	uv_timer_init(options->loop, &server->tick);
+	server->check.data = server->prepare.data = server->awake.data = server->tick.data = server;
+	uv_check_start(&server->check, on_check);
+	uv_prepare_start(&server->prepare, on_prepare);
+	uv_timer_start(&server->tick, on_tick, TICK_MS, TICK_MS);
 	return server;
 }
 
-int kw_server_address_check(const char *address, struct kw_error *error)
+static void free_server(struct kw_server *server)
 {
-	return kw_redis_address_check(address, error);
+	struct kw_part *part;
+	struct kw_work *work;
+
+	while ((part = server->spare_parts)) {
+		server->spare_parts = part->next;
+		kw_buffer_close(&part->reply);
+		free(part);
+	}
+	while ((work = server->spare_works)) {
+		server->spare_works = work->next;
+		free_work(work);
+	}
+	server->done(server->done_arg);
+	free(server);
 }
 
-int kw_server_listen(struct kw_server *server, const char *address,
-	const struct kw_protocol *protocol, struct kw_error *error)
+static void on_handle_closed(uv_handle_t *handle)
 {
-	return KW_OK;
+	kw_server_part_closed(handle->data);
+}
+
+void kw_server_part_closed(struct kw_server *server)
+{
+	assert(server->open > 0);
+	server->open--;
+	if (server->open == 0) {
+		free_server(server);
+	} else if (server->open == TURN_HANDLES && server->closing) {
+		/* Turns free the clients whose parts end later: they close after the last one. */
+		uv_close((uv_handle_t *)&server->check, on_handle_closed);
+		uv_close((uv_handle_t *)&server->prepare, on_handle_closed);
+	}
 }
 
 void kw_server_close(struct kw_server *server, void (*done)(void *arg), void *arg)
 {
-	free(server);
-	done(arg);
+	assert(!server->closing);
+	server->closing = true;
+	server->done = done;
+	server->done_arg = arg;
+	kw_server_close_listeners(server);
+	while (server->clients)
+		kw_client_close(server->clients, KW_CLOSED_END);
+	uv_close((uv_handle_t *)&server->awake, on_handle_closed);
+	uv_close((uv_handle_t *)&server->tick, on_handle_closed);
 }
 
 void kw_server_set_max_clients(struct kw_server *server, uint32_t clients)
@@ -42,11 +219,19 @@ void kw_server_set_max_clients(struct kw_server *server, uint32_t clients)
 	server->options.max_clients = clients;
 }
 
+struct kw_release kw_server_release(const struct kw_server *server)
+{
+	const struct kw_follow *follow = kw_gets_follow(server->options.gets);
+
+	return kw_release_of_rdb(follow->superblock.rdb_version);
+}
+
 const char *kw_closed_for_name(enum kw_closed_for reason)
 {
 	static const char *const names[] = {
 		"peer", "quit", "protocol", "input", "slow", "full", "end"};
 
+	assert((size_t)reason < sizeof names / sizeof *names);
 	return names[reason];
 }
 

@@ -18,6 +18,7 @@
 #define KW_AGENT_GATEWAY_SERVE_SERVER_H
 
 #include "base/error.h"
+#include "gateway/resp/release.h"
 #include "gateway/table/gets.h"
 #include "protocol.h"
 
@@ -54,6 +55,9 @@ int kw_server_address_check(const char *address, struct kw_error *error);
 void kw_server_close(struct kw_server *server, void (*done)(void *arg), void *arg);
 
 void kw_server_set_max_clients(struct kw_server *server, uint32_t clients);
+
+/* The release of the primary, as far as the table's payloads tell: how replies look. */
+struct kw_release kw_server_release(const struct kw_server *server);
 
 enum kw_closed_for {
 	KW_CLOSED_BY_PEER,

@@ -1,0 +1,107 @@
+/* Inside the server: its clients and pools. */
+#ifndef KW_AGENT_GATEWAY_SERVE_INTERNAL_H
+#define KW_AGENT_GATEWAY_SERVE_INTERNAL_H
+
+#include "client.h"
+#include "server.h"
+
+#include <stddef.h>
+
+/* What a client has while it is not idle. */
+struct kw_work {
+	struct kw_work *next; /* in the pool */
+	struct kw_buffer input, output;
+	size_t begun;           /* bytes of the input whose requests were begun */
+	struct kw_slice *words; /* of the requests that were begun */
+	uint32_t words_count, words_capacity;
+};
+
+/* Is there more to begin in the input? */
+enum kw_client_more {
+	KW_MORE_NONE,    /* no: the rest of a request must come */
+	KW_MORE_WAITING, /* yes, once there is room */
+	KW_MORE_ENDED,   /* nothing more is taken of this client */
+};
+
+struct kw_client {
+	struct kw_server *server;
+	const struct kw_protocol *protocol;
+	struct kw_client *next, *before; /* of all clients */
+	struct kw_client *next_touched;  /* of those that the end of the turn looks at */
+	bool touched;
+	uv_poll_t poll;
+	int fd, events;
+	struct kw_sm sm; /* enum kw_client_state */
+	enum kw_client_more more;
+	enum kw_closed_for leaves_for; /* LEAVING, CLOSED */
+	struct kw_work *work;          /* NULL: idle */
+	struct kw_part *first, *last;  /* under way, in order */
+	uint32_t parts;
+	struct kw_part *replying; /* kw_client_reply has handed out its buffer */
+	size_t largest;           /* reply of late: how many can be begun at once */
+	uint64_t stalled_us;      /* WRITING, LEAVING: when the socket last took something */
+	bool handle_closed;
+	max_align_t own[];
+};
+
+struct kw_listener {
+	struct kw_listener *next;
+	struct kw_server *server;
+	const struct kw_protocol *protocol;
+	uv_poll_t poll;
+	int fd;
+	char path[108]; /* of a unix socket: removed at the end */
+};
+
+struct kw_server {
+	struct kw_server_options options;
+	struct kw_server_stats stats;
+	struct kw_listener *listeners;
+	struct kw_client *clients;
+	struct kw_client *touched;
+	uint32_t begun; /* parts under way, of all clients */
+	struct kw_part *spare_parts;
+	struct kw_work *spare_works;
+	uint32_t spare_parts_count, spare_works_count;
+	uv_check_t check;     /* after the poll: what was asked is posted */
+	uv_prepare_t prepare; /* before it: what was answered is written */
+	uv_idle_t awake; /* active while clients are touched: the loop does not sleep before it */
+	uv_timer_t tick;
+	bool starved; /* no descriptor was left: listeners rest until the next tick */
+	bool closing;
+	int open; /* handles, and clients */
+	void (*done)(void *arg);
+	void *done_arg;
+};
+
+/* ---- server.c ---- */
+
+struct kw_part *kw_server_take_part(struct kw_server *server);
+void kw_server_give_part(struct kw_server *server, struct kw_part *part);
+struct kw_work *kw_server_take_work(struct kw_server *server);
+void kw_server_give_work(struct kw_server *server, struct kw_work *work);
+
+/* Look at the client at the end of this turn. */
+void kw_server_touch(struct kw_server *server, struct kw_client *client);
+void kw_server_part_closed(struct kw_server *server);
+
+/* ---- listen.c ---- */
+
+void kw_server_watch_listeners(struct kw_server *server);
+void kw_server_close_listeners(struct kw_server *server);
+
+/* ---- client.c ---- */
+
+/* The descriptor is taken over. False: it cannot be watched, and was closed. */
+bool kw_client_open(struct kw_server *server, const struct kw_protocol *protocol, int fd);
+
+/* The end of a turn: write, begin what waits, read on. */
+void kw_client_turn(struct kw_client *client);
+
+/* Close it if it has taken nothing for too long. */
+void kw_client_tick(struct kw_client *client, uint64_t now_us);
+
+/* At once; its parts end later. Harmless when closed. */
+void kw_client_close(struct kw_client *client, enum kw_closed_for why);
+
+#endif

@@ -1,0 +1,224 @@
+/* Listeners: making their sockets, and accepting. */
+#include "internal.h"
+
+#include "base/log.h"
+#include "redis/address.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define BACKLOG 4096
+#define ACCEPTS 64 /* of one turn of the loop */
+
+int kw_server_address_check(const char *address, struct kw_error *error)
+{
+	return kw_redis_address_check(address, error);
+}
+
+/* A socket file that answers belongs to another process; one that does not is left over. */
+static int remove_stale(const struct sockaddr_un *name, const char *text, struct kw_error *error)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int code, errnum;
+
+	if (fd < 0)
+		return kw_error_errno(error, errno, "%s", text);
+	code = connect(fd, (const struct sockaddr *)name, sizeof *name);
+	errnum = errno;
+	close(fd);
+	if (code != 0 && errnum == ENOENT)
+		return KW_OK;
+	if (code != 0 && errnum == ECONNREFUSED) {
+		if (unlink(name->sun_path) == 0 || errno == ENOENT)
+			return KW_OK;
+		return kw_error_errno(error, errno, "%s: cannot remove the old socket", text);
+	}
+	if (code != 0 && errnum != EAGAIN)
+		return kw_error_errno(error, errnum,
+			"%s: something else is in the way: remove it, or choose another path",
+			text);
+	return kw_error_set(error, KW_E_STATE,
+		"%s: another process answers there: stop it, or choose another path", text);
+}
+
+static int bind_unix(
+	const struct kw_redis_address *address, const char *text, int *made, struct kw_error *error)
+{
+	struct sockaddr_un name = {.sun_family = AF_UNIX};
+	int code, fd;
+
+	memcpy(name.sun_path, address->path, sizeof name.sun_path);
+	code = remove_stale(&name, text, error);
+	if (code)
+		return code;
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&name, sizeof name) != 0 ||
+		listen(fd, BACKLOG) != 0) {
+		code = kw_error_errno(error, errno,
+			"%s: cannot listen (does the directory exist, and may this user write "
+			"there?)",
+			text);
+		if (fd >= 0)
+			close(fd);
+		return code;
+	}
+	*made = fd;
+	return KW_OK;
+}
+
+static int bind_one(const struct addrinfo *info)
+{
+	int fd = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int one = 1, errnum;
+
+	if (fd < 0)
+		return -1;
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+	if (info->ai_family == AF_INET6)
+		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof one);
+	if (bind(fd, info->ai_addr, info->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0)
+		return fd;
+	errnum = errno;
+	close(fd);
+	errno = errnum;
+	return -1;
+}
+
+static int bind_tcp(
+	const struct kw_redis_address *address, const char *text, int *made, struct kw_error *error)
+{
+	const struct addrinfo hints = {
+		.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
+	struct addrinfo *found;
+	int code = getaddrinfo(address->host, address->port, &hints, &found);
+
+	if (code != 0)
+		return kw_error_set(error, KW_E_CONFIG, "%s: %s: give an address of this host",
+			text, gai_strerror(code));
+	*made = bind_one(found);
+	code = errno;
+	freeaddrinfo(found);
+	if (*made < 0)
+		return kw_error_errno(
+			error, code, "%s: cannot listen: choose another address or port", text);
+	return KW_OK;
+}
+
+/* ---- accepting ---- */
+
+static void turn_away(const struct kw_listener *listener, int fd)
+{
+	struct kw_buffer words = {0};
+
+	listener->server->stats.closed[KW_CLOSED_FULL]++;
+	listener->protocol->refuse(NULL, "max number of clients reached", &words);
+	/* It fits into any socket; if the client is gone, nobody misses it. */
+	if (send(fd, kw_buffer_bytes(&words), kw_buffer_length(&words),
+		    MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+		kw_log_debug("gateway", "a client that was turned away is gone");
+	kw_buffer_close(&words);
+	close(fd);
+}
+
+/* Without a free descriptor no client is accepted until the next tick, rather than in a spin. */
+static void starve(struct kw_server *server, int errnum)
+{
+	if (errnum != EMFILE && errnum != ENFILE && errnum != ENOBUFS && errnum != ENOMEM)
+		return;
+	if (!server->starved)
+		kw_log_warn("gateway", "no client can be accepted: %s: raise LimitNOFILE",
+			strerror(errnum));
+	server->starved = true;
+	for (struct kw_listener *at = server->listeners; at; at = at->next)
+		uv_poll_stop(&at->poll);
+}
+
+static void on_connection(uv_poll_t *poll, int status, int events)
+{
+	struct kw_listener *listener = poll->data;
+	struct kw_server *server = listener->server;
+
+	for (int i = 0; i < ACCEPTS && !server->closing; i++) {
+		int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		int one = 1;
+
+		if (fd < 0) {
+			starve(server, errno);
+			return;
+		}
+		if (server->stats.clients >= server->options.max_clients) {
+			turn_away(listener, fd);
+			continue;
+		}
+		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+		kw_client_open(server, listener->protocol, fd);
+	}
+}
+
+void kw_server_watch_listeners(struct kw_server *server)
+{
+	for (struct kw_listener *at = server->listeners; at; at = at->next)
+		uv_poll_start(&at->poll, UV_READABLE, on_connection);
+}
+
+int kw_server_listen(struct kw_server *server, const char *text, const struct kw_protocol *protocol,
+	struct kw_error *error)
+{
+	struct kw_redis_address address;
+	struct kw_listener *listener;
+	int code, fd = -1;
+
+	if ((code = kw_redis_address_parse(text, &address, error)))
+		return code;
+	code = address.scheme == KW_REDIS_UNIX ? bind_unix(&address, text, &fd, error)
+					       : bind_tcp(&address, text, &fd, error);
+	if (code)
+		return code;
+	listener = kw_zalloc(sizeof *listener);
+	if (uv_poll_init(server->options.loop, &listener->poll, fd) != 0) {
+		close(fd);
+		free(listener);
+		return kw_error_set(error, KW_E_IO, "%s: the socket cannot be watched", text);
+	}
+	if (address.scheme == KW_REDIS_UNIX)
+		memcpy(listener->path, address.path, sizeof listener->path);
+	listener->server = server;
+	listener->protocol = protocol;
+	listener->fd = fd;
+	listener->poll.data = listener;
+	listener->next = server->listeners;
+	server->listeners = listener;
+	server->open++;
+	uv_poll_start(&listener->poll, UV_READABLE, on_connection);
+	kw_log_info("gateway", "%s clients at %s", protocol->name, text);
+	return KW_OK;
+}
+
+static void on_listener_closed(uv_handle_t *handle)
+{
+	struct kw_listener *listener = handle->data;
+	struct kw_server *server = listener->server;
+
+	close(listener->fd);
+	free(listener);
+	kw_server_part_closed(server);
+}
+
+void kw_server_close_listeners(struct kw_server *server)
+{
+	struct kw_listener *listener;
+
+	while ((listener = server->listeners)) {
+		server->listeners = listener->next;
+		if (listener->path[0])
+			unlink(listener->path);
+		uv_close((uv_handle_t *)&listener->poll, on_listener_closed);
+	}
+}

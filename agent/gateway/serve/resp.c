@@ -1,0 +1,326 @@
+/* RESP: requests of Redis clients, answered from the table. */
+#include "client.h"
+
+#include "gateway/answers/command.h"
+#include "gateway/answers/words.h"
+#include "gateway/resp/reply.h"
+#include "gateway/resp/request.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SHOWN 128 /* characters of a client's words in an error */
+
+struct resp {
+	struct kw_request request;
+	uint32_t database;
+	enum kw_resp_version version;
+
+	/* A request of many keys, of which some were not begun yet; NULL: there is none. */
+	const struct kw_command *command;
+	uint32_t words_at, keys, next_key;
+	/* Of a sum: nothing else of this client is begun until it is known. */
+	uint32_t summed;
+	int64_t sum;
+	struct kw_buffer failure; /* the first key that could not be answered: the reply */
+};
+
+static struct resp *resp_of(struct kw_client *client)
+{
+	return kw_client_own(client);
+}
+
+static struct kw_reply_to reply_to(struct kw_client *client, struct kw_buffer *out)
+{
+	return (struct kw_reply_to){
+		.out = out,
+		.version = resp_of(client)->version,
+		.release = kw_server_release(kw_client_server(client)),
+	};
+}
+
+static void on_opened(struct kw_client *client)
+{
+	resp_of(client)->version = KW_RESP_2;
+}
+
+static void on_closed(struct kw_client *client)
+{
+	kw_request_close(&resp_of(client)->request);
+	kw_buffer_close(&resp_of(client)->failure);
+}
+
+/* ---- why there is no answer ---- */
+
+static void say_why(const struct kw_reply_to *to, const struct kw_got *got)
+{
+	switch (got->outcome) {
+	case KW_GOT_LOADING:
+		kw_reply_error(to, "LOADING the gateway's table is not complete: %s", got->why);
+		return;
+	case KW_GOT_STALE:
+	case KW_GOT_LOST:
+		kw_reply_error(to, "MASTERDOWN %s", got->why);
+		return;
+	case KW_GOT_TRY_AGAIN:
+		kw_reply_error(to, "TRYAGAIN %s", got->why);
+		return;
+	case KW_GOT_VALUE:
+	case KW_GOT_MISSING:
+		break;
+	}
+	assert(!"an answer needs no excuse");
+}
+
+/* ---- answers ---- */
+
+static bool is_answer(const struct kw_got *got)
+{
+	return got->outcome == KW_GOT_VALUE || got->outcome == KW_GOT_MISSING;
+}
+
+static struct kw_ask ask_of(
+	const struct kw_part *part, const struct kw_got *got, const struct kw_reply_to *to)
+{
+	return (struct kw_ask){
+		.words = kw_part_words(part),
+		.count = part->words,
+		.payload = got->payload,
+		.kind = got->kind,
+		.expires_ms = got->expires_ms,
+		.now_ms = got->now_ms,
+		.to = to,
+	};
+}
+
+/* One key's share of a sum. The reply is given once all are known. */
+static void add_to_sum(struct resp *resp, const struct kw_got *got, const struct kw_reply_to *to)
+{
+	resp->summed++;
+	if (is_answer(got)) {
+		resp->sum += got->outcome == KW_GOT_VALUE;
+	} else if (kw_buffer_length(&resp->failure) == 0) {
+		struct kw_reply_to failure = *to;
+
+		failure.out = &resp->failure;
+		say_why(&failure, got);
+	}
+}
+
+static void on_answer(struct kw_client *client, const struct kw_part *part,
+	const struct kw_got *got, struct kw_buffer *out)
+{
+	const struct kw_command *command = part->what;
+	struct kw_reply_to to = reply_to(client, out);
+	struct kw_ask ask;
+
+	if (command->join == KW_COMMAND_SUM) {
+		add_to_sum(resp_of(client), got, &to);
+		return;
+	}
+	if (command->join == KW_COMMAND_EACH && part->at == 0)
+		kw_reply_array(&to, part->of);
+	if (!is_answer(got)) {
+		say_why(&to, got);
+		return;
+	}
+	ask = ask_of(part, got, &to);
+	kw_command_answer(command, &ask);
+}
+
+/* ---- requests ---- */
+
+/* Begin as many keys of the present request as there is room for. */
+static enum kw_begun begin_keys(struct kw_client *client)
+{
+	struct resp *resp = resp_of(client);
+	const struct kw_command *command = resp->command;
+	uint32_t room = kw_client_room(client);
+
+	for (; resp->next_key < resp->keys && room > 0; room--) {
+		const struct kw_slice *words = kw_client_words(client, resp->words_at);
+		uint32_t word = (uint32_t)command->first_key + resp->next_key;
+		struct kw_part *part = kw_client_get(client, resp->database, words[word]);
+
+		part->what = command;
+		part->at = resp->next_key++;
+		part->of = resp->keys;
+		part->words_at = resp->words_at;
+		part->words = (uint32_t)resp->request.count;
+	}
+	if (resp->next_key < resp->keys ||
+		(command->join == KW_COMMAND_SUM && resp->summed < resp->keys))
+		return KW_BEGUN_SOME;
+	return KW_BEGUN_WHOLE;
+}
+
+static void end_sum(struct kw_client *client)
+{
+	struct resp *resp = resp_of(client);
+	struct kw_reply_to to = reply_to(client, kw_client_reply(client));
+
+	if (kw_buffer_length(&resp->failure) > 0)
+		kw_buffer_append(
+			to.out, kw_buffer_bytes(&resp->failure), kw_buffer_length(&resp->failure));
+	else
+		kw_reply_integer(&to, resp->sum);
+	kw_client_replied(client);
+	kw_buffer_close(&resp->failure);
+}
+
+/* The request is over: the next one can be cut. */
+static enum kw_begun end_request(struct resp *resp, enum kw_begun begun, size_t *taken)
+{
+	*taken = resp->request.bytes;
+	resp->command = NULL;
+	kw_request_next(&resp->request);
+	return begun;
+}
+
+static enum kw_begun go_on(struct kw_client *client, size_t *taken)
+{
+	struct resp *resp = resp_of(client);
+
+	if (begin_keys(client) == KW_BEGUN_SOME)
+		return KW_BEGUN_SOME;
+	if (resp->command->join == KW_COMMAND_SUM)
+		end_sum(client);
+	return end_request(resp, KW_BEGUN_WHOLE, taken);
+}
+
+static enum kw_begun begin_command(
+	struct kw_client *client, const struct kw_command *command, size_t *taken)
+{
+	struct resp *resp = resp_of(client);
+	struct kw_request *request = &resp->request;
+
+	resp->command = command;
+	resp->keys = (uint32_t)kw_command_keys(command, request->count);
+	resp->next_key = resp->summed = 0;
+	resp->sum = 0;
+	resp->words_at = kw_client_keep_words(client, request->words, (uint32_t)request->count);
+	return go_on(client, taken);
+}
+
+static void refuse_command(struct kw_client *client, const struct kw_reply_to *to)
+{
+	struct kw_slice name = resp_of(client)->request.words[0];
+
+	kw_client_refused(client);
+	kw_reply_error(to,
+		"ERR unknown command '%.*s': the gateway serves reads of single keys, and does "
+		"not forward",
+		(int)(name.length < SHOWN ? name.length : SHOWN), (const char *)name.data);
+}
+
+static void select_database(struct resp *resp, const struct kw_reply_to *to)
+{
+	struct kw_slice word = resp->request.words[1];
+	uint32_t database = 0;
+
+	for (size_t i = 0; i < word.length; i++) {
+		uint32_t digit = (uint32_t)(((const uint8_t *)word.data)[i] - '0');
+
+		if (digit > 9 || word.length > 5) {
+			kw_reply_error(to, "ERR value is not an integer or out of range");
+			return;
+		}
+		database = database * 10 + digit;
+	}
+	if (database > KW_DATABASE_MAX || word.length == 0) {
+		kw_reply_error(to, "ERR DB index is out of range");
+		return;
+	}
+	resp->database = database;
+	kw_reply_simple(to, "OK");
+}
+
+/* What needs no key. False: it is none of these. */
+static bool answer_at_once(
+	struct kw_client *client, const struct kw_reply_to *to, enum kw_begun *begun)
+{
+	struct resp *resp = resp_of(client);
+	const struct kw_slice *words = resp->request.words;
+	const size_t count = resp->request.count;
+
+	if (kw_word_is(words[0], "ping") && count == 1)
+		kw_reply_simple(to, "PONG");
+	else if (count == 2 && (kw_word_is(words[0], "ping") || kw_word_is(words[0], "echo")))
+		kw_reply_bulk(to, words[1]);
+	else if (kw_word_is(words[0], "select") && count == 2)
+		select_database(resp, to);
+	else if (kw_word_is(words[0], "quit")) {
+		kw_reply_simple(to, "OK");
+		*begun = KW_BEGUN_LAST;
+	} else
+		return false;
+	return true;
+}
+
+/* A request that asks for no key, or is not served: its reply is known now. */
+static enum kw_begun begin_other(
+	struct kw_client *client, const struct kw_command *command, size_t *taken)
+{
+	struct kw_reply_to to = reply_to(client, kw_client_reply(client));
+	enum kw_begun begun = KW_BEGUN_WHOLE;
+
+	if (command)
+		kw_command_refuse(command, &to);
+	else if (!answer_at_once(client, &to, &begun))
+		refuse_command(client, &to);
+	kw_client_replied(client);
+	return end_request(resp_of(client), begun, taken);
+}
+
+static enum kw_begun begin_broken(struct kw_client *client, const struct kw_error *error)
+{
+	struct kw_reply_to to = reply_to(client, kw_client_reply(client));
+
+	kw_reply_error(&to, "ERR %s", error->text);
+	kw_client_replied(client);
+	kw_client_ends(client, KW_CLOSED_PROTOCOL);
+	return KW_BEGUN_LAST;
+}
+
+static enum kw_begun on_begin(struct kw_client *client, struct kw_slice input, size_t *taken)
+{
+	struct resp *resp = resp_of(client);
+	struct kw_request *request = &resp->request;
+	const struct kw_command *command;
+	struct kw_error error;
+
+	if (resp->command)
+		return go_on(client, taken);
+	switch (kw_request_parse(request, input, &error)) {
+	case KW_REQUEST_PARTIAL:
+		return KW_BEGUN_PARTIAL;
+	case KW_REQUEST_BROKEN:
+		return begin_broken(client, &error);
+	case KW_REQUEST_WHOLE:
+		break;
+	}
+	if (request->count == 0)
+		return end_request(resp, KW_BEGUN_WHOLE, taken);
+	command = kw_command_find(request->words[0]);
+	if (command && kw_command_fits(command, request->count))
+		return begin_command(client, command, taken);
+	return begin_other(client, command, taken);
+}
+
+static void on_refuse(struct kw_client *client, const char *why, struct kw_buffer *out)
+{
+	const struct kw_reply_to to = {.out = out, .version = KW_RESP_2};
+
+	kw_reply_error(&to, "ERR %s", why);
+}
+
+const struct kw_protocol kw_protocol_resp = {
+	.name = "Redis",
+	.bytes = sizeof(struct resp),
+	.opened = on_opened,
+	.closed = on_closed,
+	.begin = on_begin,
+	.answer = on_answer,
+	.refuse = on_refuse,
+};
