@@ -76,6 +76,11 @@ static const struct kw_command commands[] = {
 #define COMMANDS (sizeof commands / sizeof *commands)
 #define NAME_MAX_BYTES 32
 
+size_t kw_command_count(void)
+{
+	return COMMANDS;
+}
+
 const struct kw_command *kw_command_find(struct kw_slice name)
 {
 	char text[NAME_MAX_BYTES];

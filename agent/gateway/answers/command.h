@@ -65,6 +65,8 @@ struct kw_command {
 		refuses; /* first, if both the words and the value's kind are wrong */
 };
 
+size_t kw_command_count(void);
+
 /* NULL: not answered from the table. The name in any case. */
 const struct kw_command *kw_command_find(struct kw_slice name);
 

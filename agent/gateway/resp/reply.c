@@ -69,6 +69,18 @@ void kw_reply_bulk(const struct kw_reply_to *to, struct kw_slice bytes)
 	kw_buffer_append(to->out, "\r\n", 2);
 }
 
+void kw_reply_verbatim(const struct kw_reply_to *to, struct kw_slice text)
+{
+	if (to->version != KW_RESP_3) {
+		kw_reply_bulk(to, text);
+		return;
+	}
+	headed(to, '=', (int64_t)text.length + 4);
+	kw_buffer_append(to->out, "txt:", 4);
+	kw_buffer_append(to->out, text.data, text.length);
+	kw_buffer_append(to->out, "\r\n", 2);
+}
+
 void kw_reply_nil(const struct kw_reply_to *to)
 {
 	if (to->version == KW_RESP_3)

@@ -7,6 +7,7 @@
  *   map         *2n                  %n
  *   set         *n                   ~n
  *   double      $ the text           , the text
+ *   verbatim    $ the text           = txt: the text
  *
  * Pure; one thread.
  */
@@ -35,6 +36,9 @@ void kw_reply_error(const struct kw_reply_to *to, const char *format, ...)
 
 void kw_reply_integer(const struct kw_reply_to *to, int64_t number);
 void kw_reply_bulk(const struct kw_reply_to *to, struct kw_slice bytes);
+/* Text for a person, as INFO replies it: a bulk in RESP 2. */
+void kw_reply_verbatim(const struct kw_reply_to *to, struct kw_slice text);
+
 void kw_reply_nil(const struct kw_reply_to *to);
 void kw_reply_nil_array(const struct kw_reply_to *to);
 

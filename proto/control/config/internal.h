@@ -50,13 +50,6 @@ int kw_config_unknown(const struct kw_config *config, const char *path, struct k
 int kw_config_file_read(
 	const struct kw_config *config, const char *file, json_t **values, struct kw_error *error);
 
-/*
- * Open a small regular file and append all of it to out. The sentences name the file;
- * mode_refused: permission bits the file must not have, `what` it is called ("a secret").
- */
-int kw_small_file_read(const char *file, size_t most, unsigned mode_refused, const char *what,
-	struct kw_buffer *out, struct kw_error *error);
-
 /* manual.c: append text to out, with the characters that scdoc takes for markup escaped. */
 void kw_config_put_scdoc(struct kw_buffer *out, const char *text);
 

@@ -1,4 +1,5 @@
 #include "control/config/internal.h"
+#include "control/config/small_file.h"
 
 #include <string.h>
 
@@ -11,7 +12,8 @@ int kw_secret_load(const char *path, struct kw_buffer *secret, struct kw_error *
 	kw_buffer_clear(secret);
 	if (*path == '\0')
 		return 0;
-	code = kw_small_file_read(path, SECRET_MAX, 007, "the secret file", secret, error);
+	code = kw_small_file_read(
+		path, SECRET_MAX, KW_MODE_OF_OTHERS, "the secret file", secret, error);
 	while (!code && secret->end > secret->start &&
 		(secret->data[secret->end - 1] == '\n' || secret->data[secret->end - 1] == '\r'))
 		secret->end--;

@@ -1,0 +1,25 @@
+/* May this user do this? Pure. */
+#ifndef KW_AGENT_GATEWAY_SESSION_PERMISSION_H
+#define KW_AGENT_GATEWAY_SESSION_PERMISSION_H
+
+#include "catalog.h"
+#include "users.h"
+
+enum kw_permission {
+	KW_PERMITTED,
+	KW_PERMITTED_NOT_COMMAND,
+	KW_PERMITTED_NOT_KEYS, /* not one of its keys, or its keys cannot be told */
+};
+
+/*
+ * The request's words fit the row. What is allowed before AUTH is allowed to each user. A user of
+ * some keys is refused a request whose keys cannot be told for certain: a count that is no number,
+ * SORT with BY, GET or STORE.
+ */
+enum kw_permission kw_user_may(const struct kw_user *user, const struct kw_catalog_row *row,
+	const struct kw_slice *words, size_t count);
+
+/* Every command, and every key: nothing is to be checked. */
+bool kw_user_may_all(const struct kw_user *user);
+
+#endif

@@ -1,0 +1,63 @@
+#include "control/config/small_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* A regular file of at most `most` bytes without refused mode bits; the sentence says what else. */
+static int check_file(int fd, const char *file, size_t most, unsigned mode_refused,
+	const char *what, struct kw_error *error)
+{
+	struct stat info;
+
+	if (fstat(fd, &info))
+		return kw_error_errno(error, errno, "cannot look at %s %s", what, file);
+	if (!S_ISREG(info.st_mode))
+		return kw_error_set(error, KW_E_CONFIG, "%s %s is not a regular file", what, file);
+	if (info.st_mode & mode_refused)
+		return kw_error_set(error, KW_E_CONFIG,
+			"%s %s is open to every user (mode %04o): chmod o-rwx %s", what, file,
+			(unsigned)(info.st_mode & 07777), file);
+	if ((uint64_t)info.st_size > most)
+		return kw_error_set(error, KW_E_CONFIG,
+			"%s %s has %lld bytes; at most %zu are read: is it the right file?", what,
+			file, (long long)info.st_size, most);
+	return 0;
+}
+
+int kw_small_file_read(const char *file, size_t most, unsigned mode_refused, const char *what,
+	struct kw_buffer *out, struct kw_error *error)
+{
+	/* Non-blocking, so that opening a FIFO cannot hang the daemon's start. */
+	int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	size_t total = 0;
+	ssize_t got;
+	int code;
+
+	if (fd < 0) {
+		kw_error_errno(error, errno, "cannot open %s %s", what, file);
+		if (error)
+			error->code = KW_E_CONFIG;
+		return KW_E_CONFIG;
+	}
+	code = check_file(fd, file, most, mode_refused, what, error);
+	/* One byte more than allowed may be read: the file might have grown since. */
+	while (!code && total <= most) {
+		got = read(fd, kw_buffer_reserve(out, most + 1 - total), most + 1 - total);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			code = kw_error_errno(error, errno, "cannot read %s %s", what, file);
+		if (got <= 0)
+			break;
+		kw_buffer_filled(out, (size_t)got);
+		total += (size_t)got;
+	}
+	if (!code && total > most)
+		code = kw_error_set(
+			error, KW_E_CONFIG, "%s %s has more than %zu bytes", what, file, most);
+	close(fd);
+	return code;
+}
