@@ -20,8 +20,8 @@
 /* What is about to be read. */
 struct kw_load_plan {
 	uint64_t epoch;
-	uint64_t keys;  /* about so many, without a promise; 0: not known */
-	bool consented; /* whatever it deletes, a person has agreed: the claim says so */
+	uint64_t keys;      /* about so many, without a promise; 0: not known */
+	uint64_t consented; /* so many deletions a person has agreed to: the claim says so */
 };
 
 struct kw_loader;

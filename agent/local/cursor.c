@@ -141,8 +141,8 @@ static void format_text(
 		add_history(cursor, text);
 	if (version >= TEXT_2)
 		add_lease(cursor, text);
-	if (version >= TEXT_2 && cursor->consented)
-		add(text, " consented=1");
+	if (version >= TEXT_2 && cursor->consented > 0)
+		add(text, " consented=%" PRIu64, cursor->consented);
 	/* Always there, and the last: a text that was cut off is no cursor. */
 	add(text, " quarantined=%" PRIu64, cursor->quarantined);
 }
@@ -216,10 +216,9 @@ static bool take_lease(const char **at, struct kw_local_cursor *found)
 
 static void take_consent(const char **at, struct kw_local_cursor *found)
 {
-	unsigned consented;
 	int length;
 
-	found->consented = take(at, &length, " consented=%1u%n", &consented, &length);
+	take(at, &length, " consented=%20" SCNu64 "%n", &found->consented, &length);
 }
 
 static bool take_fields(const char *text, enum text_version version, struct kw_local_cursor *found)

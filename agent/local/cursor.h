@@ -6,7 +6,7 @@
  *   keywake-cursor 2 epoch=<16 hex> version=<n> run_id=<hex> flushes=<n> [held=<letters>]
  *   [refused=<n>] [evicted=<n>] [filter=<16 hex>] [writes=<n>] [ended=<n>] [replid=<40 hex>]
  *   [replid2=<40 hex> second=<n>] [proxy=<16 hex> proxy_name=<name>] [agent=<name>]
- *   [lease=<16 hex>:<name>@<host>] [consented=1] quarantined=<n>
+ *   [lease=<16 hex>:<name>@<host>] [consented=<n>] quarantined=<n>
  *   (one line; a field in [] is left out if it is 0 or not said; held: key_counts.h)
  *
  * Version 1 of the text has nothing from writes to consented. It is read, and written no more. An
@@ -65,8 +65,8 @@ struct kw_local_cursor {
 		uint64_t calls;
 	} ended;
 	struct kw_key_counts key_counts; /* keys in the databases about then; "": not said */
-	/* With version 0: whatever the snapshot of this epoch deletes, a person has agreed. */
-	bool consented;
+	/* With version 0: a person agreed that this epoch's snapshot deletes so many keys. */
+	uint64_t consented;
 	enum kw_cursor_bond bond;
 	struct kw_history history;           /* of the data, as the proxy told it; not AWAITED */
 	char agent[KW_CURSOR_AGENT_MAX + 1]; /* who wrote it; "": not said */

@@ -31,7 +31,7 @@ bool kw_local_store_is_key(const struct kw_local *local);
 struct kw_cursor_progress {
 	uint64_t epoch, version, quarantined; /* as in struct kw_local_cursor */
 	enum kw_cursor_bond bond;
-	bool consented;
+	uint64_t consented;
 };
 
 /* What a cursor would say now; and one was written (not by kw_local_write_cursor). */

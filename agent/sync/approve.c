@@ -19,9 +19,11 @@ int kw_sync_approve(struct kw_sync *sync, char finding[KW_SYNC_WHY], struct kw_e
 	kw_brake_words(&sync->brake, finding, KW_SYNC_WHY);
 	kw_log_warn("sync", "approved by the operator: %s", finding);
 	kw_brake_approve(&sync->brake);
-	if (kw_sync_phase(sync) == KW_SYNC_HELD)
+	if (kw_sync_phase(sync) == KW_SYNC_HELD) {
+		kw_sync_save_approval(sync);
 		kw_sync_enter(sync, KW_SYNC_SETTLE, "approved");
-	else if (kw_sync_phase(sync) == KW_SYNC_WAIT)
+	} else if (kw_sync_phase(sync) == KW_SYNC_WAIT) {
 		sync->in.wait.retry_us = 0;
+	}
 	return KW_OK;
 }

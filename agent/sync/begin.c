@@ -186,7 +186,7 @@ static void claim(struct kw_sync *sync)
 	const struct kw_load_plan plan = {
 		.epoch = superblock->epoch,
 		.keys = prefixes ? 0 : kw_sync_keys_expected(sync),
-		.consented = kw_brake_has_consent(&sync->brake, superblock->epoch),
+		.consented = kw_brake_approved(&sync->brake, superblock->epoch),
 	};
 
 	kw_sync_clear_why(sync);

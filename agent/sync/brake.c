@@ -88,16 +88,21 @@ void kw_brake_approve(struct kw_brake *brake)
 	kw_brake_release(brake);
 }
 
-void kw_brake_consent(struct kw_brake *brake, uint64_t epoch)
+void kw_brake_recall(struct kw_brake *brake, uint64_t epoch, uint64_t most)
 {
 	brake->approval.epoch = epoch;
-	brake->approval.most = UINT64_MAX;
+	brake->approval.most = most;
 }
 
-bool kw_brake_has_consent(const struct kw_brake *brake, uint64_t epoch)
+void kw_brake_consent(struct kw_brake *brake, uint64_t epoch)
 {
-	return brake->approval.epoch != 0 && brake->approval.epoch == epoch &&
-	       brake->approval.most == UINT64_MAX;
+	kw_brake_recall(brake, epoch, UINT64_MAX);
+}
+
+uint64_t kw_brake_approved(const struct kw_brake *brake, uint64_t epoch)
+{
+	return brake->approval.epoch != 0 && brake->approval.epoch == epoch ? brake->approval.most
+									    : 0;
 }
 
 void kw_brake_let_pass(struct kw_brake *brake, uint64_t epoch, uint64_t now_us)

@@ -12,7 +12,8 @@
  *   └──────┘◀──────────────────────────└───────┘
  *             fewer are found, approved, or the finding is of no use any more
  *
- * An approval is good for one table (its epoch), and for about as many deletions as were found.
+ * An approval is good for one table (its epoch), and for about as many deletions as were found. It
+ * outlives the agent, in the cursor.
  * Pure but for the seed of the pauses; one thread.
  */
 #ifndef KW_AGENT_SYNC_BRAKE_H
@@ -95,7 +96,10 @@ void kw_brake_release(struct kw_brake *brake);
 void kw_brake_approve(struct kw_brake *brake);
 /* All deletions of this table's snapshot are approved: the operator consented to replace data. */
 void kw_brake_consent(struct kw_brake *brake, uint64_t epoch);
-bool kw_brake_has_consent(const struct kw_brake *brake, uint64_t epoch);
+/* So many deletions of this table's snapshot are approved; 0: none. The cursor says it, and … */
+uint64_t kw_brake_approved(const struct kw_brake *brake, uint64_t epoch);
+/* … the next agent reads it there. */
+void kw_brake_recall(struct kw_brake *brake, uint64_t epoch, uint64_t most);
 /* Approval and pass were used, or the data are others. */
 void kw_brake_forget(struct kw_brake *brake);
 

@@ -96,6 +96,11 @@ void kw_sync_learn_level(struct kw_sync *sync, uint64_t now_us);
  */
 uint64_t kw_sync_keys_expected(const struct kw_sync *sync);
 
+/*
+ * save.c: HELD, and the finding was approved. The cursor says so, still without a position. If the
+ * agent is killed before it has deleted all, the next one need not ask again.
+ */
+void kw_sync_save_approval(struct kw_sync *sync);
 /* save.c: is a write of the cursor under way, or must it lose its position first? */
 bool kw_sync_owes_cursor(const struct kw_sync *sync);
 

@@ -1,8 +1,10 @@
 /* Writing the cursor into the local server. */
 #include "internal.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -52,6 +54,22 @@ static bool take_position_back(struct kw_sync *sync, uint64_t now_us)
 	sync->save.tried_us = now_us;
 	kw_local_write_cursor(sync->local, &nowhere, on_saved, sync);
 	return true;
+}
+
+void kw_sync_save_approval(struct kw_sync *sync)
+{
+	uint64_t epoch = sync->position.epoch;
+	const struct kw_cursor_progress progress = {
+		.epoch = epoch,
+		.consented = kw_brake_approved(&sync->brake, epoch),
+	};
+
+	assert(kw_sync_phase(sync) == KW_SYNC_HELD);
+	if (sync->save.writing || !kw_sync_needs_local(sync) || !kw_local_ready(sync->local))
+		return;
+	sync->save.writing = true;
+	sync->save.tried_us = kw_clock_us();
+	kw_local_write_cursor(sync->local, &progress, on_saved, sync);
 }
 
 bool kw_sync_save(struct kw_sync *sync, uint64_t now_us)

@@ -152,8 +152,8 @@ static void recall_consent(struct kw_sync *sync)
 	const struct kw_local_facts *facts = &sync->local->facts;
 
 	if (facts->cursor_kind == KW_CURSOR_OURS && facts->cursor.version == 0 &&
-		facts->cursor.consented)
-		kw_brake_consent(&sync->brake, facts->cursor.epoch);
+		facts->cursor.consented > 0)
+		kw_brake_recall(&sync->brake, facts->cursor.epoch, facts->cursor.consented);
 }
 
 void kw_sync_assessed(struct kw_sync *sync, bool continuous)

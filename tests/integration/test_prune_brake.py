@@ -339,3 +339,25 @@ def test_consent_outlives_the_agent_that_it_was_given_to(bed):
     agent.restart()
     agent.wait_warm()
     assert replica.command("DBSIZE") == 10
+
+
+def test_an_approval_outlives_the_agent_that_it_was_given_to(bed):
+    """Killed in the midst of the prune: the next start deletes what is left of the finding."""
+    pair = filled(bed, "commands")
+    come_back_empty(pair)
+    held(pair)
+    pair.replica.command("ACL", "SETUSER", "default", "-scan") # so it stays there
+    pair.agent.ctl_ok("approve")
+    pair.agent.wait_state("failed", reason="+scan")
+    pair.agent.kill()
+    pair.replica.command("DEL", "key:1")
+    pair.replica.command("ACL", "SETUSER", "default", "+scan")
+    pair.agent.restart()
+    pair.agent.wait_warm()
+    assert pair.replica.command("DBSIZE") == 0
+    # It was for that table alone: the primary's next death asks again.
+    data.fill_plain(pair.primary, KEYS)
+    wait_for(lambda: pair.replica.command("DBSIZE") == KEYS, "the keys do not arrive", 60, 0.2)
+    pair.agent.wait_warm()
+    come_back_empty(pair)
+    held(pair)

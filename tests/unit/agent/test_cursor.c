@@ -32,7 +32,7 @@ static const struct kw_local_cursor sample = {
 	.writes = {true, 0},
 	.ended = {true, 77},
 	.lease = {0x0102030405060708, "hostb", "host.example"},
-	.consented = true,
+	.consented = 3300,
 };
 
 /* What an agent of before wrote. */
@@ -63,7 +63,7 @@ static void assert_sample(const struct kw_local_cursor *cursor)
 		cursor->writes.said && cursor->writes.calls == 0); /* none is not nothing said */
 	assert_true(cursor->ended.said && cursor->ended.calls == 77);
 	assert_memory_equal(&cursor->lease, &sample.lease, sizeof sample.lease);
-	assert_true(cursor->consented);
+	assert_int_equal(cursor->consented, 3300);
 }
 
 /* A cursor whose agent said nothing of this: between two versions. */
@@ -75,14 +75,14 @@ static void what_is_not_said_is_read_as_not_said(void **state)
 	cursor.writes.said = cursor.ended.said = false;
 	cursor.writes.calls = cursor.ended.calls = 0;
 	cursor.lease = (struct kw_lease_owner){0};
-	cursor.consented = false;
+	cursor.consented = 0;
 	kw_cursor_format(&cursor, text);
 	assert_null(strstr(text, "lease="));
 	assert_null(strstr(text, "consented="));
 	assert_true(kw_cursor_parse(kw_slice_text(text), &found));
 	assert_false(found.writes.said || found.ended.said);
 	assert_int_equal(found.lease.session, 0);
-	assert_false(found.consented);
+	assert_int_equal(found.consented, 0);
 }
 
 static void what_is_written_is_read_back(void **state)
