@@ -1,0 +1,101 @@
+/*
+ * Requests of clients on their way to the primary, and its replies on their way back.
+ *
+ *   client ─┐                 ┌─▶ line: RESP 2, database 0 ─▶┐
+ *   client ─┼▶ kw_forward_send┼─▶ line: RESP 3, database 0 ─▶┼─ primary
+ *   client ─┘                 └─▶ line: RESP 2, database 5 ─▶┘
+ *
+ * All clients share the lines; each is one pipelined connection (line.h). There is one for each
+ * version of RESP and each database that a request came for, so that no request can run in another
+ * database than its client's. A shared connection that changed its database by SELECT could do that
+ * if one SELECT was refused.
+ *
+ * Requests and replies are handed on as bytes. Requests on one line are executed in the order sent;
+ * those on two lines in any order (own.h makes a client wait). None is ever sent twice: if the
+ * connection is lost, each request in flight ends with an error that says whether the primary may
+ * have executed it.
+ *
+ * The room keeps at most max_requests and max_bytes of requests without an answer, all lines
+ * together, and KW_FORWARD_LINES lines. What is beyond that is refused at once.
+ *
+ * Loop thread only.
+ */
+#ifndef KW_AGENT_GATEWAY_FORWARD_FORWARD_H
+#define KW_AGENT_GATEWAY_FORWARD_FORWARD_H
+
+#include "base/slice.h"
+#include "redis/redis.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#define KW_FORWARD_LINES 32
+
+enum kw_forward_end {
+	KW_FORWARD_ANSWERED,     /* reply is the primary's, byte for byte */
+	KW_FORWARD_NOT_EXECUTED, /* reply is an error of ours: it never reached the primary */
+	KW_FORWARD_PERHAPS,      /* reply is an error of ours: the primary may have executed it */
+};
+
+/* Once a request that was taken, from the loop. The reply is valid during the call. */
+typedef void (*kw_forward_fn)(void *arg, enum kw_forward_end end, struct kw_slice reply);
+
+struct kw_forward_options {
+	uv_loop_t *loop;
+	struct kw_redis_options primary; /* raw_bytes: the longest reply; 0: 64 MiB */
+	uint32_t max_requests;           /* 0: 65536 */
+	size_t max_bytes;                /* 0: 256 MiB */
+};
+
+struct kw_forward_request {
+	int resp_version; /* 2 or 3 */
+	uint32_t database;
+	struct kw_slice bytes; /* exactly one command in RESP; copied */
+	kw_forward_fn fn;
+	void *arg; /* must live until fn was called: each request ends */
+};
+
+/* Since the start. */
+struct kw_forward_counts {
+	uint64_t answered, refused, lost_not_executed, lost_perhaps, too_long, connections;
+};
+
+struct kw_line;
+
+struct kw_forward {
+	struct kw_forward_options options;
+	struct kw_line *lines[KW_FORWARD_LINES];
+	int line_count;
+	uint32_t requests; /* without an answer, all lines together */
+	size_t bytes;      /* of these */
+	struct kw_forward_counts counts;
+	enum { KW_FORWARD_OPEN, KW_FORWARD_CLOSING, KW_FORWARD_CLOSED } state;
+	void (*closed)(void *arg);
+	void *closed_arg;
+	char refusal[KW_ERROR_TEXT];
+};
+
+/* KW_E_CONFIG: the address of the primary is none. Connects when the first request comes. */
+int kw_forward_init(struct kw_forward *forward, const struct kw_forward_options *options,
+	struct kw_error *error);
+
+/* Once. Requests in flight end with errors; closed follows, from the loop or at once. */
+void kw_forward_close(struct kw_forward *forward, void (*closed)(void *arg), void *arg);
+
+/*
+ * NULL: the request was taken, and fn will be called. Otherwise it was not, and this is the error
+ * for the client, its class first ("MASTERDOWN …"), valid until the next call.
+ */
+const char *kw_forward_send(struct kw_forward *forward, const struct kw_forward_request *request);
+
+/* Requests with the same number take the same line, in their order. */
+static inline uint32_t kw_forward_line_of(int resp_version, uint32_t database)
+{
+	return database * 2 + (resp_version == 3);
+}
+
+/* Why the line that failed last is down; NULL: none is. */
+const char *kw_forward_down(const struct kw_forward *forward);
+
+#endif
