@@ -207,6 +207,27 @@ static int take_lzf(struct kw_payload_input *input, struct kw_slice *string)
 	return KW_OK;
 }
 
+int kw_payload_skip(struct kw_payload_input *input)
+{
+	static const uint8_t integer_bytes[] = {
+		[SPECIAL_INT8] = 1, [SPECIAL_INT16] = 2, [SPECIAL_INT32] = 4};
+	const uint8_t *bytes;
+	uint64_t length, unpacked;
+	int encoding;
+
+	if (take_length(input, &encoding, &length))
+		return KW_E_CORRUPT;
+	if (encoding == SPECIAL_LZF &&
+		(kw_payload_length(input, &length) || kw_payload_length(input, &unpacked)))
+		return KW_E_CORRUPT;
+	if (encoding > SPECIAL_LZF)
+		return kw_error_set(input->error, KW_E_CORRUPT,
+			"payload: string encoding %d does not exist", encoding);
+	if (encoding != NO_ENCODING && encoding != SPECIAL_LZF)
+		length = integer_bytes[encoding];
+	return kw_payload_take(input, length, &bytes);
+}
+
 int kw_payload_string(struct kw_payload_input *input, struct kw_slice *string)
 {
 	const uint8_t *bytes;

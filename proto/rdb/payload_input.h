@@ -49,6 +49,9 @@ int kw_payload_u64(struct kw_payload_input *input, uint64_t *value);
 /* A string: plain, integer (as decimal text) or LZF. Valid until the next string is taken. */
 int kw_payload_string(struct kw_payload_input *input, struct kw_slice *string);
 
+/* Step over a string without unpacking it. */
+int kw_payload_skip(struct kw_payload_input *input);
+
 /* value in decimal; the slice points into digits. */
 struct kw_slice kw_digits(int64_t value, char digits[KW_DIGITS_MAX]);
 

@@ -256,6 +256,26 @@ static int listpack_next(struct kw_pack *pack, struct kw_slice *element, struct 
 	return KW_OK;
 }
 
+int kw_pack_integer(struct kw_pack *pack, int64_t *number, struct kw_error *error)
+{
+	const uint8_t *begin = pack->at;
+	struct kw_slice element;
+	struct entry entry;
+
+	if (!kw_pack_more(pack) || !listpack_entry(begin, left(pack), &entry))
+		return corrupt(pack, "an encoding that does not exist", error);
+	if (entry.type != ENTRY_INTEGER)
+		return corrupt(pack, "a text where an integer belongs", error);
+	if (kw_pack_next(pack, &element, error))
+		return KW_E_CORRUPT;
+	*number = entry.immediate;
+	if (entry.length != 0)
+		*number =
+			kw_sign_extend(kw_little_endian(begin + entry.head, (unsigned)entry.length),
+				8 * (unsigned)entry.length);
+	return KW_OK;
+}
+
 static int ziplist_next(struct kw_pack *pack, struct kw_slice *element, struct kw_error *error)
 {
 	const uint8_t *begin = pack->at;

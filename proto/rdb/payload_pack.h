@@ -46,6 +46,9 @@ static inline bool kw_pack_more(const struct kw_pack *pack)
 /* The next element, integers as decimal text; valid until the next one is taken. */
 int kw_pack_next(struct kw_pack *pack, struct kw_slice *element, struct kw_error *error);
 
+/* The next element of a listpack, which must be an integer. */
+int kw_pack_integer(struct kw_pack *pack, int64_t *number, struct kw_error *error);
+
 /* After the last element: does the header's count hold? */
 int kw_pack_finish(const struct kw_pack *pack, struct kw_error *error);
 

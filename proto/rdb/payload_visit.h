@@ -5,6 +5,7 @@
  *   string  bytes
  *   list    element, element, …              set    element, element, …
  *   hash    name, value, name, value, …      zset   name, score, name, score, …
+ *   stream  entry, name, value, name, value, …, entry, …  (kw_payload_visit_entries)
  *
  * A visitor that has what it wants stops the visit: a lookup of one field does not walk the rest.
  * What stands after it is not checked then. The canonical digest is one visitor (payload_digest.c).
@@ -39,6 +40,10 @@ bool kw_payload_is_packed(struct kw_slice payload);
 
 enum kw_visit { KW_VISIT_ON, KW_VISIT_STOP };
 
+struct kw_stream_id {
+	uint64_t ms, seq;
+};
+
 /* Only those of the value's kind are called; the others may be NULL. */
 struct kw_visitor {
 	enum kw_visit (*string)(void *arg, struct kw_slice bytes);
@@ -48,6 +53,8 @@ struct kw_visitor {
 	/* expires_ms: the field's own, absolute; 0: none. */
 	enum kw_visit (*value)(void *arg, struct kw_slice bytes, uint64_t expires_ms);
 	enum kw_visit (*score)(void *arg, double score); /* never NaN */
+	/* An entry of a stream that is not deleted; as many names and values follow. */
+	enum kw_visit (*entry)(void *arg, struct kw_stream_id id, uint64_t fields);
 	void *arg;
 };
 
@@ -60,6 +67,23 @@ struct kw_visitor {
  */
 int kw_payload_visit(
 	struct kw_slice payload, const struct kw_visitor *visitor, struct kw_error *error);
+
+/* Entries of a stream: from the first id to the last one, both included. */
+struct kw_stream_range {
+	struct kw_stream_id first, last;
+	bool reversed; /* visited from the last to the first */
+};
+
+/*
+ * Visit the entries within the range. Nodes outside of it are not unpacked, and what stands after
+ * the nodes (groups, consumers) is not looked at: types 15 to 27 are alike up to there. Errors as
+ * kw_payload_visit; KW_E_ARGUMENT: no stream.
+ */
+int kw_payload_visit_entries(struct kw_slice payload, const struct kw_stream_range *range,
+	const struct kw_visitor *visitor, struct kw_error *error);
+
+/* How many entries a stream has, as it says itself. Errors as kw_payload_visit_entries. */
+int kw_payload_entries(struct kw_slice payload, uint64_t *entries, struct kw_error *error);
 
 /*
  * How many elements, fields or members there are, or bytes of a string. Only the front of the

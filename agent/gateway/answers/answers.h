@@ -53,6 +53,11 @@ void kw_answer_lindex(const struct kw_ask *ask);
 void kw_answer_lpos(const struct kw_ask *ask);
 void kw_answer_lrange(const struct kw_ask *ask);
 
+/* answers_stream.c */
+void kw_answer_xlen(const struct kw_ask *ask);
+void kw_answer_xrange(const struct kw_ask *ask);
+void kw_answer_xrevrange(const struct kw_ask *ask);
+
 /* answers_zset.c */
 void kw_answer_zcount(const struct kw_ask *ask);
 void kw_answer_zlexcount(const struct kw_ask *ask);
@@ -79,6 +84,9 @@ void kw_answer_clamp(int64_t *first, int64_t *last, int64_t count);
 
 /* A word as a number, as the server takes it: decimal, no blanks, no plus. 0: it is none. */
 int kw_answer_number(struct kw_slice word, int64_t *number);
+
+/* A word as an unsigned number, as the servers' string2ull takes it. */
+int kw_answer_unsigned(struct kw_slice word, uint64_t *number);
 
 /* A word as a double, as the server's release takes it. It can be infinite or no number. */
 int kw_answer_double(const struct kw_ask *ask, struct kw_slice word, double *number);

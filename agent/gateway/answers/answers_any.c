@@ -2,11 +2,13 @@
 #include "answers.h"
 #include "rdb/payload.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define DIGITS_MAX 20
 #define DOUBLE_WORD_MAX 256
+#define UNSIGNED_WORD_MAX 128
 
 void kw_answer_unreadable(const struct kw_ask *ask, const struct kw_error *error)
 {
@@ -35,6 +37,25 @@ int kw_answer_number(struct kw_slice word, int64_t *number)
 	}
 	*number = negative ? (int64_t)(0 - value) : (int64_t)value;
 	return 1;
+}
+
+/* What is no proper number is left to strtoull, which takes blanks, signs and leading zeros. */
+int kw_answer_unsigned(struct kw_slice word, uint64_t *number)
+{
+	char text[UNSIGNED_WORD_MAX], *stop;
+	int64_t proper;
+
+	if (kw_answer_number(word, &proper)) {
+		*number = (uint64_t)proper;
+		return proper >= 0;
+	}
+	if (word.length == 0 || word.length >= sizeof text)
+		return 0;
+	memcpy(text, word.data, word.length);
+	text[word.length] = '\0';
+	errno = 0;
+	*number = strtoull(text, &stop, 10);
+	return errno == 0 && text[0] != '\0' && *stop == '\0';
 }
 
 int kw_answer_double(const struct kw_ask *ask, struct kw_slice word, double *number)

@@ -99,23 +99,22 @@ bool kw_word_matches(struct kw_slice text, struct kw_slice pattern)
 
 #define CURSOR_MAX 31
 
-/* A number of 64 bits; older servers take whatever strtoul(3) takes, but no blank before it. */
+/* Older servers take all that strtoul(3) takes, but no blank before it. */
 static bool is_cursor(const struct kw_ask *ask)
 {
 	struct kw_slice word = ask->words[2];
-	bool strict = kw_release_since(ask->to->release, KW_RELEASE(7, 4), KW_RELEASE(8, 0));
 	char text[CURSOR_MAX + 1], *end;
+	uint64_t cursor;
 
-	if (word.length > CURSOR_MAX || (strict && word.length == 0))
+	if (kw_release_since(ask->to->release, KW_RELEASE(7, 4), KW_RELEASE(8, 0)))
+		return kw_answer_unsigned(word, &cursor);
+	if (word.length > CURSOR_MAX)
 		return false;
 	memcpy(text, word.length ? word.data : "", word.length);
 	text[word.length] = '\0';
-	if (isspace((unsigned char)text[0]) ||
-		(strict && strspn(text, "0123456789") != word.length))
-		return false;
 	errno = 0;
 	strtoul(text, &end, 10);
-	return *end == '\0' && errno == 0;
+	return !isspace((unsigned char)text[0]) && *end == '\0' && errno == 0;
 }
 
 static bool read_option(const struct kw_ask *ask, size_t *at, struct kw_scan_words *scan)

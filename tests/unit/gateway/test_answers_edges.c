@@ -16,7 +16,33 @@
 
 static const char *const keys[] = {"none", "text", "number", "huge", "list", "longlist", "hash",
 	"bighash", "ints", "set", "bigset", "zset", "bigzset", "stream", NULL};
+static const char *const stream_keys[] = {
+	"none", "text", "zset", "stream", "bigstream", "holes", "empty", "varied", NULL};
 static const char *const lex_keys[] = {"none", "text", "lex", "biglex", NULL};
+
+static void fill_streams(void)
+{
+	answers_do("XADD stream 1-1 f v g 12");
+	answers_do("XADD stream 1-2 f w g -70000");
+	answers_do("XADD stream 1-3 f \"\" g 123456789012345");
+	answers_do("XADD stream 5-0 other 1 words 2 f 3");
+	answers_do("XADD stream 18446744073709551615-18446744073709551614 last entry");
+	answers_do_many("XADD bigstream 100#-# field # other value-of-#", 350);
+	answers_do_many("XADD holes #-1 a # b #", 30);
+	for (int i = 3; i < 27; i += 4) {
+		char line[64];
+
+		snprintf(line, sizeof line, "XDEL holes %d-1 %d-1", i, i + 1);
+		answers_do(line);
+	}
+	answers_do("XADD empty 7-7 a b");
+	answers_do("XDEL empty 7-7");
+	answers_do_many("XADD varied 9-# f# # g #", 20);
+	answers_do_many("XADD varied 99999-# same # a b", 20);
+	answers_do("XTRIM varied MAXLEN 33");
+	answers_do("XGROUP CREATE stream group 0");
+	answers_do("XREADGROUP GROUP group consumer COUNT 2 STREAMS stream >");
+}
 
 static void fill(void)
 {
@@ -45,7 +71,7 @@ static void fill(void)
 	answers_do_many("ZADD bigzset #.5 m# # n# 7 p#", 200);
 	answers_do("ZADD lex 0 a 0 b 0 c 0 d 0 bb 0 \"\" 0 7 0 -");
 	answers_do_many("ZADD biglex 0 a# 0 # 0 b-#", 100);
-	answers_do("XADD stream 1-1 f v g 12");
+	fill_streams();
 }
 
 static void compare_on(const char *const *templates, const char *key, bool sorted)
@@ -225,6 +251,29 @@ static void ranges_by_lex(void **state)
 	answers_none_differs();
 }
 
+static void of_streams(void **state)
+{
+	static const char *const lines[] = {"XLEN @", "XLEN @ x", "XRANGE @ - +",
+		"XRANGE @ - + COUNT 1", "XREVRANGE @ + -", "XREVRANGE @ + - COUNT 1",
+		"XRANGE @ 1 1", "XRANGE @ 1-2 1-3", "XRANGE @ (1-1 (5-0", "XREVRANGE @ (5-0 (1-1",
+		"XRANGE @ (1 5", "XRANGE @ 1 (5", "XRANGE @ 100100 100102-3",
+		"XREVRANGE @ 100102 100100 COUNT 2", "XRANGE @ 5 1", "XREVRANGE @ - +",
+		"XRANGE @ - + COUNT 0", "XRANGE @ - + COUNT -1", "XRANGE @ - + COUNT x",
+		"XRANGE @ - + COUNT", "XRANGE @ - + COUNT 1 COUNT 2", "XRANGE @ - + WHAT 1",
+		"XRANGE @ - + 5", "XRANGE @ x +", "XRANGE @ - x", "XRANGE @ ( +", "XRANGE @ (- +",
+		"XRANGE @ - (+", "XRANGE @ (0-0 +", "XRANGE @ - (0-0",
+		"XRANGE @ (18446744073709551615-18446744073709551615 +", "XRANGE @ + +",
+		"XRANGE @ - -", "XRANGE @ 18446744073709551615 +",
+		"XRANGE @ 18446744073709551616 +", "XRANGE @ 1-* +", "XRANGE @ 007-00 +",
+		"XRANGE @ -5 +", "XRANGE @ 1- +", "XRANGE @ -1-1 +", "XRANGE @ 1-1-1 +",
+		"XRANGE @ \"\" +", "XRANGE @ - (10-1 COUNT 3", "XREVRANGE @ (20 (8 COUNT 3",
+		"XRANGE @ 9-18 99999-2", "XREVRANGE @ 99999-2 9-17",
+		"XRANGE @ - + COUNT 9223372036854775807", "XRANGE @ -", NULL};
+
+	compare_with(stream_keys, lines, false);
+	answers_none_differs();
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -236,6 +285,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(of_sorted_sets),
 		cmocka_unit_test(ranges_of_sorted_sets),
 		cmocka_unit_test(ranges_by_lex),
+		cmocka_unit_test(of_streams),
 	};
 
 	return answers_run(argc, argv, tests);

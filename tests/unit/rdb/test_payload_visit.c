@@ -75,7 +75,7 @@ static enum kw_visit on_score(void *arg, double score)
 static int visit(const struct kw_buffer *payload, const char *until, struct seen *seen)
 {
 	const struct kw_visitor visitor = {
-		on_string, on_element, on_name, on_value, on_score, seen};
+		on_string, on_element, on_name, on_value, on_score, .arg = seen};
 
 	*seen = (struct seen){.until = until};
 	return kw_payload_visit(build_slice(payload), &visitor, NULL);
