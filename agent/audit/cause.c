@@ -16,7 +16,7 @@ void kw_causes_init(struct kw_causes *causes)
 void kw_causes_forget(struct kw_causes *causes)
 {
 	causes->looked = false;
-	causes->unexplained = 0;
+	causes->unexplained = causes->beyond_us = 0;
 }
 
 void kw_causes_tell(struct kw_causes *causes, enum kw_cause cause, uint64_t now_us)
@@ -52,6 +52,17 @@ static bool has_jumped(struct kw_causes *causes, const struct kw_cause_look *loo
 	       (forward > KW_CAUSE_JUMP_US || back > KW_CAUSE_JUMP_US);
 }
 
+/* Are they too many for long? The table has some seconds to explain them. */
+static bool lasts(struct kw_causes *causes, uint64_t now_us)
+{
+	if (causes->beyond_us == 0)
+		causes->beyond_us = now_us;
+	if (now_us - causes->beyond_us < KW_CAUSE_EXPIRED_US)
+		return false;
+	causes->unexplained = causes->beyond_us = 0;
+	return true;
+}
+
 /*
  * A key that expires on both sides comes as a change, a delete or the next value. So does every
  * other change, which makes this a coarse measure: a busy primary hides what expires too soon.
@@ -73,10 +84,11 @@ static bool has_expired_too_much(struct kw_causes *causes, const struct kw_cause
 	/* Keys with a TTL as there were before these expired. */
 	if (causes->unexplained == 0 || look->expires > causes->expires)
 		causes->expires = look->expires;
+	if (causes->unexplained <= limit)
+		causes->beyond_us = 0;
 	if (!look->level || causes->unexplained <= limit)
 		return false;
-	causes->unexplained = 0;
-	return true;
+	return lasts(causes, look->told_us);
 }
 
 enum kw_cause kw_causes_look(struct kw_causes *causes, const struct kw_cause_look *look)

@@ -2,8 +2,8 @@
  * What says, sooner than a walk would, that many local keys may differ from the table:
  *
  *   CLOCK    the local server's clock jumped against ours: keys with a TTL have expired too soon
- *   EXPIRED  it expired more keys than the changes of the table explain: its clock may have jumped
- *            and come back between two looks
+ *   EXPIRED  it expired more keys than the changes of the table explain, for a few seconds: its
+ *            clock may have jumped and come back between two looks
  *   WRITES   other clients wrote there (told by another part)
  *
  * A cause asks for a round of the audit at once. While causes repeat, rounds come with growing
@@ -24,6 +24,8 @@ enum kw_cause { KW_CAUSE_NONE, KW_CAUSE_CLOCK, KW_CAUSE_EXPIRED, KW_CAUSE_WRITES
 #define KW_CAUSE_JUMP_US 500000
 /* So many expired keys, and a quarter of the keys with a TTL, need no explanation. */
 #define KW_CAUSE_EXPIRED_KEYS 1000
+/* So long the table has to explain them: of two servers one is quicker to expire a generation. */
+#define KW_CAUSE_EXPIRED_US UINT64_C(5000000)
 
 /* One answer to INFO. */
 struct kw_cause_look {
@@ -47,6 +49,7 @@ struct kw_causes {
 	struct kw_counter expired;
 	uint64_t expires, handed;
 	uint64_t unexplained; /* keys expired */
+	uint64_t beyond_us;   /* since then they are too many; 0: they are not */
 };
 
 void kw_causes_init(struct kw_causes *causes);
