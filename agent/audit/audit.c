@@ -161,7 +161,7 @@ static void begin_round(struct kw_audit *audit, uint64_t now_us)
 	audit->round.told = audit->causes.told;
 	audit->round.differing = audit->round.deletes = 0;
 	audit->round.keys = kw_audit_local(audit)->facts.keys;
-	audit->hopeless = 0;
+	audit->round.hopeless = 0;
 	walk_from(audit, 0);
 }
 
@@ -206,6 +206,7 @@ static void end_round(struct kw_audit *audit, uint64_t now_us)
 {
 	kw_proof_leave(&audit->proof, KW_PROOF_LOCAL);
 	audit->rounds++;
+	audit->hopeless = audit->round.hopeless;
 	audit->rest_us = now_us + REST_US;
 	if (audit->round.differing > 0)
 		kw_log_warn("audit", "a round found %llu keys that differed, %llu stay so",
@@ -465,7 +466,10 @@ void kw_audit_looked(struct kw_audit *audit)
 
 uint64_t kw_audit_unmended(const struct kw_audit *audit)
 {
-	return audit->mending + audit->hopeless;
+	uint64_t hopeless = audit->round.hopeless;
+
+	/* Keys that could not be kept still differ, until a whole round has not found them. */
+	return audit->mending + (hopeless > audit->hopeless ? hopeless : audit->hopeless);
 }
 
 enum kw_cause kw_audit_cause(const struct kw_audit *audit)

@@ -114,9 +114,10 @@ struct kw_audit {
 		uint64_t differing; /* keys that differed */
 		uint64_t deletes;   /* handed on */
 		uint64_t keys;      /* local keys, when it began */
+		uint64_t hopeless;  /* stay different, and too many to be kept (suspects.h) */
 	} round;
 	uint64_t mending;  /* suspects whose mend is not proven yet */
-	uint64_t hopeless; /* of this round, or the last: too many to be kept (suspects.h) */
+	uint64_t hopeless; /* the same of the last whole round, until the next one is over */
 
 	uint64_t rounds, compared, unsettled;
 	uint64_t found[KW_AUDIT_KINDS], mended[KW_AUDIT_KINDS];

@@ -80,7 +80,7 @@ void kw_mend_abandon(struct kw_audit *audit)
 void kw_mend_forget(struct kw_audit *audit)
 {
 	kw_suspects_close(&audit->suspects);
-	audit->mending = audit->hopeless = 0;
+	audit->mending = audit->hopeless = audit->round.hopeless = 0;
 	watch(audit);
 }
 
@@ -139,7 +139,7 @@ static void give_up(struct kw_lane *lane)
 		put_back(lane, KW_SUSPECT_STAY);
 		return;
 	}
-	audit->hopeless++;
+	audit->round.hopeless++;
 	drop(lane, suspect);
 }
 

@@ -1,6 +1,7 @@
 /* A whole agent and its audit: what it must not claim while a key differs, or cannot be read. */
 #include "stage.h"
 
+#include "audit/suspects.h"
 #include "base/clock.h"
 
 #include <string.h>
@@ -125,6 +126,54 @@ static void a_key_that_stays_different_is_known_until_it_is_equal(void **state)
 	stage_close(&stage);
 }
 
+#define TOO_MANY (KW_SUSPECTS_STAY_MAX + 50)
+
+static bool are_all_unmended(void *arg)
+{
+	return report_of(arg).unmended >= TOO_MANY;
+}
+
+static bool is_next_round_met_with_all(void *arg)
+{
+	const struct stage *stage = arg;
+
+	assert_true(report_of(stage).unmended >= TOO_MANY);
+	return report_of(stage).rounds >= stage->seen + 2;
+}
+
+/* Those that are kept are tried again after a pause. */
+static bool are_the_others_mended(void *arg)
+{
+	return report_of(arg).unmended <= KW_SUSPECTS_STAY_MAX;
+}
+
+/* More than can be kept: those that are not kept count until a whole round has not found them. */
+static void keys_that_stay_different_are_not_forgotten_when_a_round_begins(void **state)
+{
+	struct kw_applier_ops deaf;
+	struct stage stage;
+
+	stage_open_warm(&stage, KEYS);
+	real = stage.agent->pair->applier->ops;
+	deaf = *real;
+	deaf.records = swallow;
+	stage.agent->pair->applier->ops = &deaf;
+	for (int i = 0; i < TOO_MANY; i++) {
+		char command[32];
+
+		snprintf(command, sizeof command, "set key:%d wrong", i);
+		stage_cli(&stage, command);
+	}
+	kw_agent_set_audit_rate(stage.agent, FAST);
+	stage_wait(&stage, are_all_unmended, "all keys are found");
+	wait_round(&stage);
+	stage.seen = report_of(&stage).rounds;
+	stage_wait(&stage, is_next_round_met_with_all, "two more rounds");
+	stage.agent->pair->applier->ops = real;
+	stage_wait(&stage, are_the_others_mended, "those that are not kept are equal");
+	stage_close(&stage);
+}
+
 #define MANY 20000
 
 static bool is_half_compared(void *arg)
@@ -168,6 +217,7 @@ int main(void)
 		cmocka_unit_test(a_record_that_cannot_be_read_is_not_proven_equal),
 		cmocka_unit_test(a_round_for_a_cause_goes_on_after_an_interruption),
 		cmocka_unit_test(a_key_that_stays_different_is_known_until_it_is_equal),
+		cmocka_unit_test(keys_that_stay_different_are_not_forgotten_when_a_round_begins),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
