@@ -94,6 +94,8 @@ static struct kw_server_options read_server(const struct kw_gateway *gateway)
 		.max_output_bytes = (uint64_t)kw_config_integer(config, "gateway.max_output_bytes"),
 		.output_timeout_ms =
 			(uint32_t)kw_config_integer(config, "gateway.output_timeout_ms"),
+		.memcached_database =
+			(uint32_t)kw_config_integer(config, "gateway.memcached_database"),
 	};
 }
 
@@ -251,6 +253,8 @@ static int open_parts(struct kw_gateway *gateway, struct kw_error *error)
 	server = read_server(gateway);
 	gateway->server = kw_server_new(&server);
 	code = listen_all(gateway, "gateway.resp", &kw_protocol_resp, error);
+	if (!code)
+		code = listen_all(gateway, "gateway.memcached", &kw_protocol_memcached, error);
 	if (!code)
 		code = kw_rpc_server_new(gateway->loop, kw_config_text(config, "control.socket"),
 			kw_gateway_methods, "keywake-gateway", gateway, &gateway->rpc, error);

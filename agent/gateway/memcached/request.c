@@ -247,12 +247,9 @@ static enum kw_memcached_act parse_from_line(
 	return pass_data(request, input + request->bytes, length - request->bytes);
 }
 
-enum kw_memcached_act kw_memcached_parse(
+static enum kw_memcached_act go_on(
 	struct kw_memcached_request *request, uint8_t *input, size_t length)
 {
-	begin(request);
-	if (length == 0)
-		return KW_MEMCACHED_PARTIAL;
 	switch (request->expects) {
 	case KW_MEMCACHED_AT_BEGINNING:
 		if (*input == BINARY_REQUEST)
@@ -269,4 +266,17 @@ enum kw_memcached_act kw_memcached_parse(
 	}
 	request->bytes = length;
 	return KW_MEMCACHED_PARTIAL;
+}
+
+enum kw_memcached_act kw_memcached_parse(
+	struct kw_memcached_request *request, uint8_t *input, size_t length)
+{
+	enum kw_memcached_act act = KW_MEMCACHED_PARTIAL;
+
+	begin(request);
+	if (length > 0)
+		act = go_on(request, input, length);
+	if (act != KW_MEMCACHED_KEYS)
+		request->count = 0;
+	return act;
 }

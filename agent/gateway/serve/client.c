@@ -138,6 +138,7 @@ static struct kw_part *begin_part(struct kw_client *client)
 	part->client = client;
 	part->next = NULL;
 	part->ended = false;
+	part->what = NULL;
 	if (client->last)
 		client->last->next = part;
 	else
@@ -145,6 +146,11 @@ static struct kw_part *begin_part(struct kw_client *client)
 	client->last = part;
 	client->parts++;
 	return part;
+}
+
+static bool counts(struct kw_client *client, const struct kw_part *part)
+{
+	return !client->protocol->counts || client->protocol->counts(client, part);
 }
 
 /* The front of the queue has ended: its replies become output, in order. */
@@ -157,7 +163,7 @@ static void take_ended(struct kw_client *client)
 		if (!client->first)
 			client->last = NULL;
 		client->parts--;
-		if (!is(client, KW_CLIENT_CLOSED))
+		if (!is(client, KW_CLIENT_CLOSED) && counts(client, part))
 			kw_buffer_append(&client->work->output, kw_buffer_bytes(&part->reply),
 				kw_buffer_length(&part->reply));
 		kw_server_give_part(client->server, part);
@@ -317,9 +323,9 @@ static struct kw_slice unbegun(const struct kw_client *client)
 		kw_buffer_length(&work->input) - work->begun);
 }
 
-static void check_size(struct kw_client *client, struct kw_slice input)
+static void check_size(struct kw_client *client, size_t bytes)
 {
-	if (input.length > client->server->options.max_input_bytes)
+	if (bytes > client->server->options.max_input_bytes)
 		refuse(client, KW_CLOSED_INPUT,
 			"Protocol error: a request is larger than gateway.max_input_bytes");
 }
@@ -345,7 +351,7 @@ static void begin_requests(struct kw_client *client)
 			return;
 		if (begun == KW_BEGUN_PARTIAL) {
 			client->more = KW_MORE_NONE;
-			check_size(client, input);
+			check_size(client, input.length - taken);
 			return;
 		}
 		client->server->stats.requests++;

@@ -56,6 +56,7 @@ struct kw_listener {
 struct kw_server {
 	struct kw_server_options options;
 	struct kw_server_stats stats;
+	uint64_t started_us;
 	struct kw_listener *listeners;
 	struct kw_client *clients;
 	struct kw_client *touched;

@@ -12,6 +12,7 @@
 #include "base/slice.h"
 #include "gateway/table/gets.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct kw_client;
@@ -35,15 +36,21 @@ struct kw_protocol {
 
 	/*
 	 * Take one request from the front of the input, which is not empty. *taken: bytes that are
-	 * done with; 0 with PARTIAL and SOME. After SOME the same input comes again. Words of a
-	 * request that is WHOLE or SOME may be kept as slices until its parts have ended: the input
-	 * does not move before.
+	 * done with; 0 with SOME, after which the same input comes again. Words of a request that
+	 * is WHOLE or SOME may be kept as slices until its parts have ended: the input does not
+	 * move before.
 	 */
 	enum kw_begun (*begin)(struct kw_client *client, struct kw_slice input, size_t *taken);
 
 	/* One key's answer, or why there is none; appended to out. The part ends with this call. */
-	void (*answer)(struct kw_client *client, const struct kw_part *part,
-		const struct kw_got *got, struct kw_buffer *out);
+	void (*answer)(struct kw_client *client, struct kw_part *part, const struct kw_got *got,
+		struct kw_buffer *out);
+
+	/*
+	 * Does the answer still count? Asked when it is its turn, of one that was written before.
+	 * NULL: every answer does.
+	 */
+	bool (*counts)(struct kw_client *client, const struct kw_part *part);
 
 	/*
 	 * A sentence before the connection is closed: too many clients, input too large. client is
@@ -53,5 +60,6 @@ struct kw_protocol {
 };
 
 extern const struct kw_protocol kw_protocol_resp;
+extern const struct kw_protocol kw_protocol_memcached;
 
 #endif

@@ -108,8 +108,8 @@ static void add_to_sum(struct resp *resp, const struct kw_got *got, const struct
 	}
 }
 
-static void on_answer(struct kw_client *client, const struct kw_part *part,
-	const struct kw_got *got, struct kw_buffer *out)
+static void on_answer(struct kw_client *client, struct kw_part *part, const struct kw_got *got,
+	struct kw_buffer *out)
 {
 	const struct kw_command *command = part->what;
 	struct kw_reply_to to = reply_to(client, out);

@@ -153,6 +153,7 @@ struct kw_server *kw_server_new(const struct kw_server_options *options)
 	struct kw_server *server = kw_zalloc(sizeof *server);
 
 	server->options = *options;
+	server->started_us = kw_clock_us();
 	server->open = HANDLES;
 	uv_check_init(options->loop, &server->check);
 	uv_prepare_init(options->loop, &server->prepare);

@@ -35,6 +35,7 @@ struct kw_server_options {
 	uint64_t max_input_bytes;  /* of one request */
 	uint64_t max_output_bytes; /* not yet taken by a client */
 	uint32_t output_timeout_ms;
+	uint32_t memcached_database; /* memcached has no SELECT */
 };
 
 struct kw_server;
