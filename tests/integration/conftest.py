@@ -6,7 +6,7 @@ import tempfile
 import pytest
 
 from lib.bed import Bed
-from lib.daemon import AGENT, CTL, PROXY, RDMA_HOST
+from lib.daemon import AGENT, CTL, GATEWAY, PROXY, RDMA_HOST
 from lib.server import MATRIX, ONLY_INSTALLED, ServerMissing, binary_path
 from lib.turns import turn
 
@@ -14,7 +14,7 @@ TURNS = "kw_turns" # the folder by which the workers of a run (pytest -n) keep o
 
 
 def pytest_sessionstart(session):
-    for program in (PROXY, AGENT, CTL):
+    for program in (PROXY, AGENT, GATEWAY, CTL):
         if not os.access(program, os.X_OK):
             raise pytest.UsageError(f"{program} is not there: run deploy/setup, or set KW_BUILD")
 

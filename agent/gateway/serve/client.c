@@ -11,6 +11,7 @@
 
 #define READ_BYTES ((size_t)16 << 10)
 #define READ_BYTES_MAX ((size_t)1 << 20)
+#define FIRST_WINDOW 16 /* parts under way, until it is known how large a client's replies are */
 
 #define TO(state) KW_SM_TO(KW_CLIENT_##state)
 #define ENDS (TO(LEAVING) | TO(CLOSED))
@@ -531,6 +532,7 @@ bool kw_client_open(struct kw_server *server, const struct kw_protocol *protocol
 	client->fd = fd;
 	client->poll.data = client;
 	client->leaves_for = KW_CLOSED_ON_QUIT;
+	client->largest = server->options.max_output_bytes / FIRST_WINDOW;
 	kw_sm_init(&client->sm, &machine, client, KW_CLIENT_READING);
 	client->next = server->clients;
 	if (client->next)

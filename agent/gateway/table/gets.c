@@ -140,10 +140,22 @@ static void evaluate(struct kw_gets *gets, uint64_t now_us)
 	gets->handlers.state(gets->handlers.arg, verdict.state, words);
 }
 
-/* Was the newest look begun late enough for this question? */
-static bool is_proved(const struct kw_gets *gets, const struct kw_question *question)
+/* Was the newest look begun late enough for a question that was asked then? */
+static bool is_proved(const struct kw_gets *gets, uint64_t asked_us)
 {
-	return gets->follow.superblock_begun_us + KW_GETS_LOOK_US >= question->asked_us;
+	return gets->follow.superblock_begun_us + KW_GETS_LOOK_US >= asked_us;
+}
+
+/*
+ * May it be told now, by this verdict? A table that is too old by the newest look might be younger
+ * by the next one, if that look is older than the question's wait in our own queue.
+ */
+static bool may_tell(struct kw_gets *gets, const struct kw_question *question,
+	const struct kw_sight_verdict *verdict)
+{
+	if (verdict->state == KW_GATEWAY_SERVING)
+		return is_proved(gets, question->asked_us);
+	return !kw_follow_up(&gets->follow) || is_proved(gets, turn_us(gets));
 }
 
 /* ---- answers ---- */
@@ -225,13 +237,13 @@ static void on_looked_up(void *arg, const struct kw_lookup_result *result)
 	struct kw_sight_verdict verdict;
 
 	take_out(&gets->looked, question);
+	verdict = judge(gets, turn_us(gets));
 	if ((result->outcome != KW_LOOKUP_FOUND && result->outcome != KW_LOOKUP_ABSENT) ||
-		!is_proved(gets, question)) {
+		!may_tell(gets, question, &verdict)) {
 		gets->stats.again++;
 		push(&gets->again, question);
 		return;
 	}
-	verdict = judge(gets, turn_us(gets));
 	if (verdict.state == KW_GATEWAY_SERVING)
 		tell_found(gets, question, result, verdict.age_us);
 	else
@@ -241,7 +253,7 @@ static void on_looked_up(void *arg, const struct kw_lookup_result *result)
 
 /* ---- questions ---- */
 
-/* Begin what may begin, tell what the sight does not allow. */
+/* Begin what may be begun, tell what the sight does not allow. */
 static void start_waiting(struct kw_gets *gets)
 {
 	struct kw_sight_verdict verdict;
@@ -254,7 +266,7 @@ static void start_waiting(struct kw_gets *gets)
 		const bool serving = verdict.state == KW_GATEWAY_SERVING;
 
 		/* A look is under way: what it shows decides. */
-		if (!serving && kw_follow_up(&gets->follow) && !is_proved(gets, question))
+		if (!serving && !may_tell(gets, question, &verdict))
 			return;
 		if (serving && !kw_lookups_have_room(gets->lookups))
 			return;

@@ -41,7 +41,7 @@ struct kw_gets;
 /* The oldest look that a new question may count on. */
 #define KW_GETS_LOOK_US 1000
 /* A question that has no certain answer by then is told KW_GOT_TRY_AGAIN. */
-#define KW_GETS_DEADLINE_US 250000
+#define KW_GETS_DEADLINE_US 2000000
 
 enum kw_get_outcome {
 	KW_GOT_VALUE,

@@ -4,7 +4,7 @@ import shutil
 import tempfile
 
 from . import compare
-from .daemon import CARRIER, Agent, Proxy
+from .daemon import CARRIER, Agent, Gateway, Proxy
 from .process import SLOW
 from .server import Server
 
@@ -50,6 +50,21 @@ class Bed:
         agent = Agent(self.directory, name, proxy, replica, **settings)
         self.daemons.append(agent)
         return agent.start() if start else agent
+
+    def gateway(self, proxy, name="gateway", start=True, **settings):
+        gateway = Gateway(self.directory, name, proxy, **settings)
+        self.daemons.append(gateway)
+        return gateway.start() if start else gateway
+
+    def served(self, primary="installed", listen=(CARRIER,), via=CARRIER, fill=None, proxy=None, **gateway):
+        """A primary, its proxy, and a gateway that serves. fill: called before the proxy starts."""
+        first = self.server("primary", primary)
+        if fill:
+            fill(first)
+        follower = self.proxy(first, listen=listen, **(proxy or {}))
+        served = self.gateway(follower, via=via, **gateway)
+        served.wait_fresh()
+        return first, follower, served
 
     def pair(self, primary="installed", replica="installed", listen=(CARRIER,), via=CARRIER,
              fill=None, primary_config=None, replica_config=None, proxy=None, agent=None):

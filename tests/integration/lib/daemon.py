@@ -1,9 +1,11 @@
-"""keywake-proxy and keywake-agent as the tests run them."""
+"""keywake-proxy, keywake-agent and keywake-gateway as the tests run them."""
 import json
 import os
 import socket
 import subprocess
 import time
+
+import redis
 
 from .process import SLOW, Process, wait_for
 from .rpc import Rpc
@@ -20,6 +22,7 @@ RDMA_HOST = os.environ.get("KW_RDMA_HOST", "")
 
 PROXY = os.path.join(BUILD, "proxy", "keywake-proxy")
 AGENT = os.path.join(BUILD, "agent", "keywake-agent")
+GATEWAY = os.path.join(BUILD, "agent", "gateway", "keywake-gateway")
 CTL = os.path.join(BUILD, "proto", "ctl", "keywakectl")
 
 
@@ -186,6 +189,32 @@ class Agent(Daemon):
         status = self.try_status()
         return bool(status and status["state"] == "warm"
                     and status.get("fresh_us", 0) >= wall_seconds * 1e6)
+
+
+class Gateway(Daemon):
+    program = GATEWAY
+
+    def __init__(self, directory, name, proxy, via=CARRIER, wrapper=None, **settings):
+        self.socket = os.path.join(directory, name + ".resp")
+        # Each lookup and each client has a line at level debug: too much under load.
+        keys = {"proxy": proxy.listen[via], "name": name, "gateway.resp": ["unix://" + self.socket],
+                "log.level": "info"}
+        if proxy.settings.get("auth.secret_file") == secret_path(directory):
+            keys["auth.secret_file"] = secret_file(directory)
+        keys.update({key.replace("__", "."): value for key, value in settings.items()})
+        super().__init__(directory, name, keys, wrapper)
+
+    def client(self, db=0, timeout=60, **options):
+        return redis.Redis(unix_socket_path=self.socket, db=db, socket_timeout=timeout, **options)
+
+    def wait_serving(self, timeout=60.0):
+        return self.wait_state("serving", timeout=timeout)
+
+    def wait_fresh(self, timeout=60.0):
+        """All that the primary did before this call is in the table that the gateway reads."""
+        now = time.time() * 1e6
+        return self.wait_status(lambda status: status["state"] == "serving" and status["fresh_us"] >= now,
+                                "its table does not get fresh", timeout)
 
 
 def wall():

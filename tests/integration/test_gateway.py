@@ -1,0 +1,382 @@
+"""keywake-gateway: Redis clients read the table, and get what the primary would answer."""
+import collections
+import random
+import signal
+import threading
+import time
+
+import pytest
+import redis
+
+from lib import data
+from lib.process import SLOW, wait_for
+from lib.resp import Raw, elements
+
+# What a reply is about, by the type of the key. Words after the key.
+ANY = [("TYPE",), ("EXISTS",), ("PEXPIRETIME",), ("EXPIRETIME",), ("DUMP",)]
+QUESTIONS = {
+    b"string": [("GET",), ("STRLEN",), ("GETRANGE", 1, -2), ("GETBIT", 7), ("BITCOUNT",), ("MGET",), ("HGET", "f")],
+    b"list": [("LLEN",), ("LRANGE", 0, -1), ("LINDEX", -1), ("LPOS", "5"), ("GET",)],
+    b"set": [("SCARD",), ("SMEMBERS",), ("SISMEMBER", "m1"), ("SMISMEMBER", "1", "m2"), ("GET",)],
+    b"hash": [("HLEN",), ("HGETALL",), ("HKEYS",), ("HVALS",), ("HGET", "f1"), ("HMGET", "f1", "no", "f2"),
+              ("HEXISTS", "f"), ("HSTRLEN", "f1")],
+    b"zset": [("ZCARD",), ("ZRANGE", 0, -1), ("ZRANGE", 0, -1, "WITHSCORES"), ("ZSCORE", "m1"), ("ZRANK", "m2"),
+              ("ZCOUNT", "-inf", "+inf"), ("ZREVRANGE", 0, 3), ("ZRANGEBYSCORE", 1, 3), ("ZMSCORE", "m1", "no")],
+    b"stream": [("GET",)],
+}
+UNORDERED = {"SMEMBERS", "HGETALL", "HKEYS", "HVALS"}
+
+
+def same(command, ours, theirs, kind):
+    """Sets and hashes have an order only in the server's memory."""
+    if command == "DUMP": # a hash table's order too
+        return kind in (b"set", b"hash", b"zset") or ours == theirs
+    if command not in UNORDERED or ours[:1] not in b"*%~":
+        return ours == theirs
+    return (ours.split(b"\r\n")[0] == theirs.split(b"\r\n")[0]
+            and collections.Counter(elements(ours)) == collections.Counter(elements(theirs)))
+
+
+def hello(connection, version):
+    return connection.ask("HELLO", version)
+
+
+def compare_all(primary, gateway, database, version):
+    """How many replies were compared."""
+    compared = 0
+    with Raw(primary.socket) as theirs, Raw(gateway.socket) as ours:
+        for connection in (theirs, ours):
+            connection.ask("SELECT", database)
+            if version == 3:
+                assert not hello(connection, 3).startswith(b"-")
+        keys = primary.client(database).keys() + [b"no such key"]
+        for key in keys:
+            kind = primary.client(database).type(key)
+            for words in ANY + QUESTIONS.get(kind, [("GET",)]):
+                asked = (words[0], key, *words[1:])
+                right, given = theirs.ask(*asked), ours.ask(*asked)
+                assert same(words[0], given, right, kind), (asked, right[:200], given[:200])
+                compared += 1
+    return compared
+
+
+@pytest.mark.quick
+@pytest.mark.sanitize
+def test_every_type_is_answered_as_the_primary_answers(bed, any_server):
+    primary, _, gateway = bed.served(any_server, fill=lambda server: data.fill(server, (0, 3)))
+    for database in (0, 3):
+        assert compare_all(primary, gateway, database, 2) > 700
+
+
+def test_every_type_is_answered_in_resp_3(bed):
+    primary, _, gateway = bed.served(fill=data.fill)
+    with Raw(gateway.socket) as connection:
+        if hello(connection, 3).startswith(b"-"):
+            pytest.skip("this gateway has no HELLO")
+    assert compare_all(primary, gateway, 0, 3) > 700
+
+
+@pytest.mark.quick
+@pytest.mark.sanitize
+def test_redis_py_reads_over_each_carrier(bed, carrier):
+    primary, _, gateway = bed.served(listen=(carrier,), via=carrier)
+    with primary.client() as client:
+        client.mset({f"k{i}": f"v{i}" for i in range(1000)})
+        client.hset("h", mapping={"a": 1, "b": 2})
+        client.zadd("z", {"one": 1, "two": 2.5})
+        client.delete("k7")
+    gateway.wait_fresh()
+    with gateway.client() as client:
+        assert client.ping()
+        assert client.get("k1") == b"v1" and client.get("k7") is None
+        assert client.mget([f"k{i}" for i in range(1000)]) == [
+            None if i == 7 else b"v%d" % i for i in range(1000)]
+        assert client.exists(*(f"k{i}" for i in range(1000))) == 999
+        assert client.hgetall("h") == {b"a": b"1", b"b": b"2"}
+        assert client.zrange("z", 0, -1, withscores=True) == [(b"one", 1.0), (b"two", 2.5)]
+        with pytest.raises(redis.exceptions.ResponseError, match="WRONGTYPE"):
+            client.get("h")
+        with client.pipeline(transaction=False) as pipe:
+            for i in range(5000):
+                pipe.get(f"k{i % 1000}")
+                if i % 100 == 0:
+                    pipe.ping()
+            replies = [reply for reply in pipe.execute() if reply is not True]
+        assert replies == [None if i % 1000 == 7 else b"v%d" % (i % 1000) for i in range(5000)]
+
+
+def answer_of(gateway, key):
+    try:
+        return gateway.client().get(key)
+    except (redis.exceptions.ResponseError, redis.exceptions.BusyLoadingError) as error:
+        return error
+
+
+@pytest.mark.quick
+def test_databases_and_flushes_are_told_apart(bed):
+    primary, _, gateway = bed.served()
+    for database in (0, 1):
+        primary.client(database).mset({f"k{i}": f"{database}:{i}" for i in range(200)})
+    gateway.wait_fresh()
+    for _ in range(2): # the second time by remembered places
+        for database in (0, 1):
+            assert gateway.client(database).mget([f"k{i}" for i in range(200)]) == [
+                f"{database}:{i}".encode() for i in range(200)]
+    primary.client(1).flushdb()
+    gateway.wait_fresh()
+    assert gateway.client(1).mget([f"k{i}" for i in range(200)]) == [None] * 200
+    assert gateway.client(0).get("k5") == b"0:5"
+    primary.client(0).swapdb(0, 1) # silent: no event tells of it
+    # Once it is noticed, the age of the table is unknown until all keys were looked at.
+    wait_for(lambda: answer_of(gateway, "k5") is None, "SWAPDB is not seen", 30)
+    gateway.wait_fresh()
+    assert gateway.client(1).get("k5") == b"0:5"
+    assert gateway.status()["found_by_place"] > 100
+
+
+@pytest.mark.quick
+def test_a_primary_that_stops_is_served_until_the_limit(bed):
+    limit = 1.5
+    primary, _, gateway = bed.served(gateway__max_staleness_ms=int(limit * 1000))
+    primary.client().set("k", "v")
+    gateway.wait_fresh()
+    client = gateway.client()
+    assert client.get("k") == b"v"
+    stopped = time.time()
+    primary.signal(signal.SIGSTOP)
+    served = []
+
+    def refused():
+        try:
+            began = time.time()
+            assert client.get("k") == b"v" and client.get("none") is None
+            served.append(began)
+        except redis.exceptions.ResponseError as error:
+            return str(error)
+        return None
+    sentence = wait_for(refused, "a table that grows old is served for ever", 30)
+    assert sentence.startswith("MASTERDOWN") and "old" in sentence, sentence
+    # The table's age is counted from its fresh_us, which is at most as late as the stop.
+    assert max(served) - stopped < limit + 0.2
+    assert gateway.wait_state("stale")["refused_stale"] > 0
+    primary.signal(signal.SIGCONT)
+    gateway.wait_fresh()
+    assert client.get("k") == b"v"
+
+
+def class_of(error):
+    """The class of an error reply, as redis-py tells it."""
+    if isinstance(error, redis.exceptions.BusyLoadingError):
+        return "LOADING"
+    return str(error).rpartition("caused error: ")[2].split()[0]
+
+
+class Counter:
+    """A key that only grows: its writer notes when each value was acknowledged."""
+
+    def __init__(self, primary, key="counter", batch=1):
+        self.client, self.key, self.batch = primary.client(), key, batch
+        self.done = [(0.0, 0)] # (wall clock, value), both ascending
+        self.ends = threading.Event()
+        self.thread = threading.Thread(target=self.write)
+
+    def __enter__(self):
+        self.client.set(self.key, 0)
+        self.thread.start()
+        return self
+
+    def __exit__(self, *exc):
+        self.ends.set()
+        self.thread.join()
+
+    def write(self):
+        while not self.ends.is_set():
+            with self.client.pipeline(transaction=False) as pipe:
+                for _ in range(self.batch):
+                    pipe.incr(self.key)
+                value = pipe.execute()[-1]
+            self.done.append((time.time(), value))
+
+    def least(self, moment):
+        """The value that was there at this moment, at least."""
+        for when, value in reversed(self.done):
+            if when <= moment:
+                return value
+        return 0
+
+
+@pytest.mark.quick
+def test_a_hot_key_never_goes_back_and_is_never_older_than_fresh(bed):
+    primary, _, gateway = bed.served()
+    with Counter(primary, batch=50) as counter:
+        gateway.wait_fresh()
+        client, last, seen, ends = gateway.client(), 0, 0, time.monotonic() + 5
+        while time.monotonic() < ends:
+            fresh = gateway.status()["fresh_us"] / 1e6
+            least = counter.least(fresh)
+            for _ in range(200):
+                value = int(client.get("counter"))
+                assert value >= last, f"{value} after {last}"
+                assert value >= least, f"{value}: {least} was there before fresh_us"
+                last, seen = value, seen + 1
+    assert seen > 500 and last > 500
+    assert gateway.status()["refused_try_again"] == 0
+
+
+@pytest.mark.quick
+def test_a_proxy_that_dies_under_load_leaves_no_wrong_answer(bed):
+    limit = 0.8
+    primary, proxy, gateway = bed.served(gateway__max_staleness_ms=int(limit * 1000))
+    primary.client().mset({f"k{i}": f"v{i}" for i in range(500)})
+    gateway.wait_fresh()
+    errors, good, wrong, ends = collections.Counter(), [0], [], threading.Event()
+
+    def read(counter, seed):
+        client, last, source = gateway.client(), 0, random.Random(seed)
+        while not ends.is_set():
+            began = time.time()
+            i = source.randrange(500)
+            try:
+                with client.pipeline(transaction=False) as pipe:
+                    value, stable = pipe.get("counter").get(f"k{i}").execute()
+            except (redis.exceptions.ResponseError, redis.exceptions.BusyLoadingError) as error:
+                errors[class_of(error)] += 1
+                last = 0 # another epoch may begin with what its scan found
+                time.sleep(0.001)
+                continue
+            if value is None or stable != b"v%d" % i:
+                wrong.append((value, stable, i))
+                return
+            if int(value) < max(last, counter.least(began - limit - 0.2)):
+                wrong.append((int(value), last, counter.least(began - limit - 0.2)))
+                return
+            last, good[0] = int(value), good[0] + 1
+
+    with Counter(primary) as counter:
+        gateway.wait_fresh()
+        readers = [threading.Thread(target=read, args=(counter, seed)) for seed in range(3)]
+        for reader in readers:
+            reader.start()
+        for _ in range(3):
+            before = good[0]
+            wait_for(lambda before=before: good[0] > before + 100 or wrong, "nothing is served", 30)
+            proxy.kill()
+            wait_for(lambda: errors["MASTERDOWN"] > 0 or wrong, "the loss of the proxy is not told", 30)
+            errors.clear()
+            proxy.restart()
+            gateway.wait_serving()
+        ends.set()
+        for reader in readers:
+            reader.join()
+    assert not wrong, wrong
+    assert set(errors) <= {"MASTERDOWN", "LOADING", "TRYAGAIN"}, errors
+
+
+@pytest.mark.quick
+def test_an_expired_key_is_never_served(bed):
+    primary, _, gateway = bed.served()
+    writer, client = primary.client(), gateway.client()
+    served = late = 0
+    for i in range(60):
+        key = f"k{i}"
+        writer.set(key, "v", px=50)
+        ends = time.time() + 0.050 # the primary's clock when it executed the SET was earlier
+        deadline = time.monotonic() + 10 * SLOW
+        while time.monotonic() < deadline:
+            began = time.time()
+            value = client.get(key)
+            if value is not None:
+                error = gateway.status()["clock_error_us"] if began > ends else 0
+                assert began <= ends + (error or 0) / 1e6, f"{key}: {(began - ends) * 1000:.1f} ms after its end"
+                served += 1
+            elif began > ends:
+                late += 1
+                break
+    assert late == 60 and served > 60
+
+
+def memory_of(process):
+    with open(f"/proc/{process.pid}/status", encoding="ascii") as lines:
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) * 1024
+
+
+@pytest.mark.quick
+def test_slow_clients_stop_no_other_and_memory_is_bounded(bed):
+    primary, _, gateway = bed.served(gateway__output_timeout_ms=4000)
+    primary.client().set("large", b"x" * 50_000)
+    primary.client().set("small", "v")
+    gateway.wait_fresh()
+    before, slow = memory_of(gateway), []
+    for _ in range(200):
+        connection = Raw(gateway.socket)
+        connection.socket.setblocking(False)
+        try:
+            connection.socket.send(b"GET large\r\n" * 500) # 25 MB of replies each, never read
+        except BlockingIOError:
+            pass
+        slow.append(connection)
+    client = gateway.client()
+    for _ in range(200):
+        assert client.get("small") == b"v"
+    # 200 * (gateway.max_output_bytes and one window of replies)
+    assert memory_of(gateway) - before < 200 * 1_200_000
+    gateway.wait_status(lambda status: status["clients_closed"]["slow"] == 200, "slow clients stay")
+    assert client.get("small") == b"v"
+    for connection in slow:
+        connection.socket.close()
+
+
+def test_one_client_too_many_is_told_so(bed):
+    _, _, gateway = bed.served(gateway__max_clients=3)
+    clients = [Raw(gateway.socket) for _ in range(3)]
+    for connection in clients:
+        assert connection.ask("PING") == b"+PONG\r\n"
+    with Raw(gateway.socket) as fourth:
+        assert fourth.reply() == b"-ERR max number of clients reached\r\n"
+        with pytest.raises(EOFError):
+            fourth.reply()
+    clients.pop().socket.close()
+    gateway.wait_status(lambda status: status["clients"] == 2, "a client that left is counted")
+    with Raw(gateway.socket) as fourth:
+        assert fourth.ask("PING") == b"+PONG\r\n"
+
+
+NO_REQUESTS = {
+    "a word above 512 MiB": b"*1\r\n$536870913\r\n",
+    "more than a million words": b"*1048577\r\n",
+    "no length": b"*1\r\n!3\r\nfoo\r\n",
+    "a line without an end": b"x" * 70_000,
+    "more than max_input_bytes": b"*2\r\n$3\r\nGET\r\n$20000000\r\n" + b"x" * 17_000_000,
+}
+
+
+@pytest.mark.parametrize("what", NO_REQUESTS)
+def test_what_is_no_request_ends_the_connection(bed, what):
+    sent = NO_REQUESTS[what]
+    _, _, gateway = bed.served()
+    with Raw(gateway.socket) as connection:
+        try:
+            connection.socket.sendall(b"PING\r\n" + sent)
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+        assert connection.reply() == b"+PONG\r\n"
+        assert connection.reply().startswith(b"-ERR Protocol error")
+        with pytest.raises((EOFError, ConnectionResetError)):
+            connection.reply()
+    with Raw(gateway.socket) as other:
+        assert other.ask("PING") == b"+PONG\r\n"
+
+
+@pytest.mark.quick
+def test_an_incomplete_table_says_loading(bed):
+    primary = bed.server("primary")
+    data.fill_plain(primary, 20_000)
+    gateway = bed.gateway(bed.proxy(primary))
+    client, said = gateway.client(), set()
+    for _ in range(100_000):
+        try:
+            assert client.get("key:19999") is not None
+            break
+        except (redis.exceptions.ResponseError, redis.exceptions.BusyLoadingError) as error:
+            said.add(class_of(error))
+    assert said <= {"LOADING", "MASTERDOWN"}, said
