@@ -104,8 +104,8 @@ static void list_database(void *arg, uint32_t database, uint64_t keys, uint64_t 
 
 /*
  * A database that is not listed is empty as of this reply: fetches asked for earlier were answered
- * earlier. One record then does the same as a delete for each of its keys. But nothing says why the
- * database is empty, unless a flush was counted. Until its keys are counted it stays as it is.
+ * earlier. If a flush was counted, one record says the same to all replicas. Otherwise nothing says
+ * why the database is empty, so it stays as it is until its keys are counted.
  */
 static void note_absent(struct kw_sweep *sweep, const struct kw_databases *listed)
 {
@@ -439,12 +439,16 @@ static bool count(struct kw_sweep *sweep)
 		sweep->parts.table, &sweep->cursor, COUNT_BUDGET, count_unseen, sweep);
 }
 
-/* The unseen keys may go. */
+/*
+ * The unseen keys may go. Each of them by itself: a replica can have more keys than this table,
+ * which its agent holds back, and one record that empties a database would take these along. It is
+ * used only if the brake is off.
+ */
 static void pass(struct kw_sweep *sweep)
 {
 	kw_brake_release(&sweep->brake);
 	sweep->cursor = 0;
-	if (kw_databases_empty(&sweep->absent)) {
+	if (kw_databases_empty(&sweep->absent) || sweep->brake.share < 1) {
 		kw_sm_move(&sweep->sm, KW_SWEEP_UNSEEN, "");
 		return;
 	}

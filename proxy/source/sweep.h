@@ -13,10 +13,10 @@
  *                                                          │   │ HELD │─┘──▶ ASKING, now and then
  *                                                          ▼   └──────┘
  *                           ┌──────────┐   ┌────────┐   ┌──────────┐
- *                  IDLE ◀───│ SETTLING │◀──│ UNSEEN │◀──│ EMPTYING │  only if databases were absent
+ *                  IDLE ◀───│ SETTLING │◀──│ UNSEEN │◀──│ EMPTYING │  only if databases
  *                           └──────────┘   └────────┘   └──────────┘
- *                           their keys     walk over    INFO keyspace: absent databases
- *                           are fetched    the table    are emptied by one record each
+ *                           their keys     walk over    were absent, and the
+ *                           are fetched    the table    brake is off
  *
  *   any ── begun anew ──▶ ASKING        any ── stopped ──▶ IDLE
  *

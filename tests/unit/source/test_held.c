@@ -134,7 +134,7 @@ static void an_approval_lets_them_go(void **state)
 	test_settle(&test);
 	test_assert_same(&test);
 	assert_int_equal(keys(), 0);
-	assert_int_equal(fake_feed.emptied, 2); /* one record a database */
+	assert_int_equal(fake_feed.emptied, 0); /* what was approved, and not whole databases */
 	assert_int_equal(test_stats(&test).approvals, 1);
 	/* It was for that finding alone. */
 	test_ask(&test, "DEBUG POPULATE %d key 20", KEYS);
