@@ -18,7 +18,7 @@ const struct kw_config_key kw_proxy_config_keys[] = {
 	KW_CONFIG_REDIS("The primary", "the primary", kw_redis_address_check),
 	{"name", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
 		"This proxy's identity for agents, printable ASCII, kept over restarts; empty: the "
-		"host's name and redis.address.",
+		"host's name and redis.address. Set it if hosts share a name.",
 		name_check},
 	{"listen", KW_CONFIG_TEXTS, "[\"shm:///run/keywake/proxy.shm\"]", false, 0, 0, NULL,
 		"Where agents connect: shm:///path, tcp://host:port, rdma://host:port; any "
