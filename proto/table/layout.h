@@ -37,6 +37,7 @@
 #define KW_SUPERBLOCK_OFFSET 0
 #define KW_INDEX_ROOT_OFFSET 128
 #define KW_HISTORY_OFFSET 192
+#define KW_INDEX_STRIPES_OFFSET 2048
 #define KW_DIRECTORY_OFFSET 4096
 
 /* What the source of the table is doing, as the superblock says it. */
@@ -113,6 +114,12 @@ static inline bool kw_ticket_reached(uint16_t number, uint16_t drawn)
  *
  * Entries move only while `moves` is odd, or changes: a lookup that finds nothing counts only if
  * `moves` was even and the same before and after.
+ *
+ * A table that is written much moves entries all the time. So the moves are also counted by stripe,
+ * in `stripes` numbers of 8 bytes at KW_INDEX_STRIPES_OFFSET, a power of two, or 0: a proxy without
+ * them. An entry moves only while the number of its hash's stripe is odd, or changes. A lookup that
+ * finds nothing counts, too, if that number was even and the same before and after, and the hash
+ * had the same home by both roots.
  */
 struct kw_index_root {
 	uint32_t magic;
@@ -123,11 +130,21 @@ struct kw_index_root {
 	uint64_t boundary;    /* hashes >= boundary use grown_slots; 0 while not growing: all do */
 	uint64_t moves;
 	uint64_t hash_seed; /* kw_hash_key(hash_seed, database, key) */
-	uint32_t reserved;
-	uint32_t checksum; /* CRC32C of the 60 bytes before */
+	uint32_t stripes;   /* 0: a proxy that does not count by stripe */
+	uint32_t checksum;  /* CRC32C of the 60 bytes before */
 };
 
 static_assert(sizeof(struct kw_index_root) == 64, "");
+
+#define KW_INDEX_STRIPES 256
+
+static_assert(KW_INDEX_STRIPES_OFFSET + KW_INDEX_STRIPES * 8 <= KW_DIRECTORY_OFFSET, "they fit");
+
+/* The stripe of a hash: hashes of one stripe adjoin, and so do their slots. */
+static inline uint32_t kw_index_stripe(uint32_t stripes, uint64_t hash)
+{
+	return (uint32_t)((unsigned __int128)hash * stripes >> 64);
+}
 
 /*
  * place: bits 0..43 the record's offset / 8, bits 44..62 its length / 16 rounded up (all ones: that

@@ -108,6 +108,9 @@ static struct kw_lookup *begin(
 	lookup->arg = arg;
 	lookup->tries = 0;
 	lookup->look = 0;
+	lookup->first_place = lookup->doubtful = 0;
+	lookup->awaited = 0;
+	lookup->sampled = lookup->striped = false;
 	lookups->active++;
 	lookups->stats.lookups++;
 	return lookup;
@@ -140,7 +143,7 @@ void kw_lookups_begin_slot(
 	struct kw_lookup *lookup = begin(lookups, KW_AIM_SLOT, fn, arg);
 
 	lookup->hash = slot->hash;
-	lookup->slot_place = slot->place;
+	lookup->first_place = slot->place;
 	kw_lookup_await_view(lookup);
 }
 

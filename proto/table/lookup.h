@@ -31,11 +31,14 @@
  * lookups that wait for it.
  *
  * A hit is proved by the record itself: its checksum binds key, value and place. A miss counts only
- * if the index root was the same before and after and its `moves` even (layout.h). So a hit costs
- * two READs: the neighbourhood of the key's home slot, and the record.
+ * if no entry that it might have missed moved meanwhile (layout.h: `moves` of the root, and of the
+ * hash's stripe after a first try). So a hit costs two READs: the neighbourhood of the key's home
+ * slot, and the record.
  *
- * The result is what the proxy's index names at this moment; it can be newer than the head last
- * published.
+ * The result is what the proxy's index names at a moment after the lookup began; it can be newer
+ * than the head last published. A key that is written all the time has been written again by then:
+ * its record counts if it was the newest as seen from the superblock that the owner told last
+ * (kw_lookups_seen), or from one that was read since the lookup began.
  *
  * Guesses. If a place is remembered (places.h), the record there is read at once: one READ. A
  * verified record with superseded_by 0 is the newest of its key, except in one case. The cleaner

@@ -8,6 +8,10 @@
 #include "table/places.h"
 #include "table/view.h"
 
+/* From the index root to the last stripe. */
+#define KW_LOOKUP_CONFIRM_BYTES                                                                    \
+	(KW_INDEX_STRIPES_OFFSET + KW_INDEX_STRIPES * 8 - KW_INDEX_ROOT_OFFSET)
+
 /* Drawn in lookup.h. */
 enum kw_lookup_state {
 	KW_LOOKUP_FREE,
@@ -38,20 +42,31 @@ struct kw_lookup {
 	uint32_t database; /* and key: not for KW_AIM_SLOT */
 	struct kw_buffer key;
 	uint64_t hash; /* of the key, from the first search on; KW_AIM_SLOT: from the beginning */
-	uint64_t slot_place; /* KW_AIM_SLOT: where to look first; 0: not any more */
 	kw_lookup_fn fn;
 	void *arg;
 	uint32_t tries;
-	uint64_t look;  /* the view that it searches by … */
-	uint64_t front; /* … and the index root */
+	uint64_t look; /* the view that it searches by */
 
 	/* where the search is */
+	struct kw_index_root by; /* the index root that it goes by */
+	uint64_t stripe;         /* the number of the hash's stripe before the search, … */
+	bool striped;            /* … which is known, and even */
 	struct kw_index_slot slots[KW_LOOKUP_NEIGHBOURHOOD_MAX];
 	uint64_t position; /* of slots[0] in the index */
 	uint32_t count;    /* slots read */
 	uint32_t at;       /* slot to look at next */
 	uint32_t neighbourhoods;
-	struct kw_index_root root; /* CONFIRM: as it was read again */
+	uint64_t confirm[KW_LOOKUP_CONFIRM_BYTES / 8]; /* CONFIRM: the root again, and stripes */
+
+	/*
+	 * A place to follow before the index is searched; 0: none. A walk saw it (KW_AIM_SLOT), or
+	 * this lookup read it from the index (`sampled`) and could not follow it yet.
+	 */
+	uint64_t first_place;
+	bool sampled;
+	uint64_t known_version; /* of the superblock known when the slots were asked for */
+	uint32_t awaited;       /* how often a newer view was awaited for it */
+	uint64_t doubtful;      /* no record of it verified in the segment with this id; 0: none */
 
 	/* the record being read */
 	uint8_t *record;
@@ -109,8 +124,8 @@ struct kw_lookups {
 	struct kw_superblock seen;       /* the newest told by the owner; epoch 0: none */
 	struct kw_index_root root;
 	struct kw_view view;
-	uint64_t looks;  /* views that became known */
-	uint64_t fronts; /* index roots that were read and verified */
+	bool told;      /* the owner tells its looks; since the view was forgotten last */
+	uint64_t looks; /* views that became known */
 	struct kw_lookup_read read;
 	bool reading; /* `read` is out, or collected */
 	bool stale;   /* … and its bytes are not wanted any more */

@@ -132,19 +132,22 @@ static void park(struct kw_lookup *lookup)
 }
 
 /*
- * The index names what no directory lists yet: a segment that was opened since the last
- * publication. A first newer view can list it. After that, only the next publication will.
+ * The index names what the known directory does not list, or lists as another segment: one that was
+ * opened since. A first newer view can list it. After that, only the next publication will. The
+ * place is followed then, and not asked for again: a key that is written all the time would stand
+ * in a newer segment each time. If neither lists it, it was cleaned meanwhile. All of this is one
+ * try.
  */
-static void await_publication(struct kw_lookup *lookup)
+static void await_publication(struct kw_lookup *lookup, uint64_t word, const char *why)
 {
-	const char *why = "the index names a segment that the directory does not";
-
-	if (!kw_lookup_try_again(lookup, why))
+	if (lookup->awaited == 0 && !kw_lookup_try_again(lookup, why))
 		return;
-	if (lookup->tries == 1)
-		kw_lookup_await_view(lookup);
-	else
+	lookup->awaited++;
+	lookup->first_place = lookup->awaited <= 2 ? word : 0;
+	if (lookup->awaited == 2)
 		park(lookup);
+	else
+		kw_lookup_await_view(lookup);
 }
 
 /* ---- the record ---- */
@@ -204,10 +207,15 @@ static bool point_at(struct kw_lookup *lookup, uint64_t word)
 	return true;
 }
 
+static void search_index(struct kw_lookup *lookup);
+
 static void follow_slot(struct kw_lookup *lookup, uint64_t word)
 {
 	if (!point_at(lookup, word))
-		await_publication(lookup);
+		await_publication(
+			lookup, word, "the index names a segment that the directory does not");
+	else if (lookup->place.segment == lookup->doubtful)
+		search_index(lookup); /* the view is newer, and says the same: it was cleaned */
 	else if (lookup->wanted < KW_RECORD_HEADER)
 		start_over(lookup, "the index names a place too small for a record");
 	else
@@ -226,17 +234,21 @@ static uint64_t index_end(const struct kw_index_root *root)
 	return root->grown_slots + root->overflow;
 }
 
+/* The root alone will mostly do. After a first try in vain, the stripes come with it. */
 static void confirm_miss(struct kw_lookup *lookup)
 {
+	bool stripes = lookup->tries > 0 && lookup->by.stripes > 0;
+
 	kw_sm_move(&lookup->sm, KW_LOOKUP_CONFIRM, "");
-	ask(lookup, KW_INDEX_ROOT_OFFSET, sizeof lookup->root, &lookup->root);
+	ask(lookup, KW_INDEX_ROOT_OFFSET,
+		stripes ? sizeof lookup->confirm : sizeof(struct kw_index_root), lookup->confirm);
 }
 
 /* Read the slots from lookup->position on. */
 static void read_slots(struct kw_lookup *lookup)
 {
 	const struct kw_lookups *lookups = lookup->lookups;
-	uint64_t end = index_end(&lookups->root), offset, length;
+	uint64_t end = index_end(&lookup->by), offset, length;
 
 	if (lookup->position >= end) {
 		confirm_miss(lookup);
@@ -250,7 +262,7 @@ static void read_slots(struct kw_lookup *lookup)
 	if (end - lookup->position < lookup->count)
 		lookup->count = (uint32_t)(end - lookup->position);
 	lookup->at = 0;
-	offset = lookups->root.offset + lookup->position * sizeof(struct kw_index_slot);
+	offset = lookup->by.offset + lookup->position * sizeof(struct kw_index_slot);
 	length = lookup->count * sizeof(struct kw_index_slot);
 	if (!lookups->view.directory.header ||
 		!kw_directory_covers(&lookups->view.directory, offset, length)) {
@@ -269,13 +281,19 @@ static uint64_t hash_of(const struct kw_lookups *lookups, uint32_t database, str
 	return hash == UINT64_MAX ? UINT64_MAX - 1 : hash;
 }
 
+static uint64_t home(const struct kw_index_root *root, uint64_t hash)
+{
+	return scale(hash, hash >= root->boundary ? root->grown_slots : root->slots);
+}
+
+/* By the root lookup->by. */
 static void search_index(struct kw_lookup *lookup)
 {
-	const struct kw_index_root *root = &lookup->lookups->root;
-
-	lookup->front = lookup->lookups->fronts;
-	lookup->position = scale(
-		lookup->hash, lookup->hash >= root->boundary ? root->grown_slots : root->slots);
+	lookup->first_place = 0;
+	lookup->awaited = 0;
+	lookup->doubtful = 0;
+	lookup->known_version = lookup->lookups->superblock.version;
+	lookup->position = home(&lookup->by, lookup->hash);
 	lookup->neighbourhoods = 0;
 	read_slots(lookup);
 }
@@ -299,17 +317,16 @@ static bool guess(struct kw_lookup *lookup)
 	return false;
 }
 
-/* The slot that the walk saw comes first; if it is out of date, the index is searched. */
-static void search_slot(struct kw_lookup *lookup)
+/* A known place comes first; if it is out of date, the index is searched. */
+static bool follow_first(struct kw_lookup *lookup)
 {
-	uint64_t word = lookup->slot_place;
+	uint64_t word = lookup->first_place;
 
-	lookup->slot_place = 0;
-	lookup->front = lookup->lookups->fronts;
-	if (word)
-		follow_slot(lookup, word);
-	else
-		search_index(lookup);
+	if (!word)
+		return false;
+	lookup->first_place = 0;
+	follow_slot(lookup, word);
+	return true;
 }
 
 void kw_lookup_search(struct kw_lookup *lookup)
@@ -321,11 +338,12 @@ void kw_lookup_search(struct kw_lookup *lookup)
 		return;
 	}
 	lookup->look = lookups->looks;
-	if (lookup->aim == KW_AIM_SLOT) {
-		search_slot(lookup);
+	lookup->by = lookups->root;
+	lookup->striped = false;
+	if (lookup->aim != KW_AIM_SLOT)
+		lookup->hash = hash_of(lookups, lookup->database, key_of(lookup));
+	if (follow_first(lookup))
 		return;
-	}
-	lookup->hash = hash_of(lookups, lookup->database, key_of(lookup));
 	if (lookup->tries > 0 || lookup->aim != KW_AIM_RECORD ||
 		kw_sight(lookups) != KW_SIGHT_KNOWN || !guess(lookup))
 		search_index(lookup);
@@ -353,6 +371,7 @@ static void look_at_slots(struct kw_lookup *lookup)
 		}
 		if (slot->hash != lookup->hash)
 			continue;
+		lookup->sampled = true;
 		if (is_surely_present(lookup, slot->place))
 			kw_lookup_end(lookup, &present);
 		else
@@ -371,7 +390,7 @@ static void found(struct kw_lookup *lookup, const struct kw_record_view *record)
 	struct kw_lookup_result result = {.outcome = KW_LOOKUP_FOUND};
 	struct kw_places *places = &lookup->lookups->places;
 
-	if (record->kind == KW_RECORD_PUT && lookup->length_known)
+	if (record->kind == KW_RECORD_PUT && record->superseded_by == 0 && lookup->length_known)
 		kw_places_put(places, &(struct kw_places_entry){lookup->hash,
 					      lookup->word & ~KW_PLACE_MARK, record->version});
 	else
@@ -388,6 +407,13 @@ static bool is_asked_for(const struct kw_lookup *lookup, const struct kw_record_
 	return record->database == lookup->database && kw_slice_equal(record->key, key_of(lookup));
 }
 
+/* By a newer view the same place can be in another segment. */
+static void doubt_place(struct kw_lookup *lookup, const char *why)
+{
+	lookup->doubtful = lookup->place.segment;
+	await_publication(lookup, lookup->word, why);
+}
+
 /* Is the whole record here? Otherwise more of it is read, or the lookup starts over. */
 static bool is_whole(struct kw_lookup *lookup)
 {
@@ -398,18 +424,33 @@ static bool is_whole(struct kw_lookup *lookup)
 		return false;
 	}
 	if (!kw_record_plausible(record, lookup->got, lookup->limit)) {
-		start_over(lookup, "the index names a place where no record stands");
+		doubt_place(lookup, "the index names a place where no record stands");
 		return false;
 	}
 	if (record->length <= lookup->got)
 		return true;
 	if (lookup->length_known) {
-		start_over(lookup, "a record is longer than the index says");
+		doubt_place(lookup, "a record is longer than the index says");
 		return false;
 	}
 	lookup->wanted = record->length;
 	read_record(lookup, KW_LOOKUP_RECORD);
 	return false;
+}
+
+/*
+ * The record is superseded. A key that is written all the time is found so each time: it was the
+ * newest when the slot was read. But a place of which only half was sampled after a change can name
+ * a record that was replaced long ago. So the record must be the newest as seen from a superblock
+ * that was known when the slot was asked for: the last one that the owner has told, or one that was
+ * read since the lookup began.
+ */
+static bool was_newest(const struct kw_lookup *lookup, const struct kw_record_view *record)
+{
+	const struct kw_lookups *lookups = lookup->lookups;
+
+	return lookup->sampled && (lookups->told || lookup->tries > 0) &&
+	       record->superseded_by > lookup->known_version;
 }
 
 static void on_record(struct kw_lookup *lookup)
@@ -420,7 +461,7 @@ static void on_record(struct kw_lookup *lookup)
 	if (!is_whole(lookup))
 		return;
 	if (kw_record_parse(record, &lookup->place, &view)) {
-		start_over(lookup, "a record does not verify");
+		doubt_place(lookup, "a record does not verify");
 		return;
 	}
 	if (!is_asked_for(lookup, &view)) {
@@ -435,12 +476,12 @@ static void on_record(struct kw_lookup *lookup)
 			search_again(lookup, "an index slot was read while it changed");
 		return;
 	}
-	if (view.superseded_by != 0) {
-		/* The slot's place was sampled while it changed: it names the previous record. */
-		search_again(lookup, "the record has just been replaced");
-		return;
-	}
-	found(lookup, &view);
+	if (view.superseded_by == 0 || was_newest(lookup, &view))
+		found(lookup, &view);
+	else if (lookup->sampled)
+		start_over(lookup, "the record has just been replaced");
+	else
+		search_again(lookup, "the record was replaced since the walk saw it");
 }
 
 /* Whatever is wrong with a guess, the index knows better. */
@@ -466,19 +507,65 @@ static void on_guess(struct kw_lookup *lookup)
 	search_index(lookup);
 }
 
+static bool read_stripes(const struct kw_lookup *lookup)
+{
+	return lookup->read.length == sizeof lookup->confirm;
+}
+
+static uint64_t stripe_read(const struct kw_lookup *lookup)
+{
+	const uint64_t *stripes =
+		lookup->confirm + (KW_INDEX_STRIPES_OFFSET - KW_INDEX_ROOT_OFFSET) / 8;
+
+	return stripes[kw_index_stripe(lookup->by.stripes, lookup->hash)];
+}
+
+/* Can the two roots be of one index, whose entries are found in the same way? */
+static bool is_one_index(const struct kw_index_root *a, const struct kw_index_root *b)
+{
+	return a->offset == b->offset && a->hash_seed == b->hash_seed && a->stripes == b->stripes;
+}
+
+/* Did no entry of this hash's stripe move since before the search? */
+static bool is_still(const struct kw_lookup *lookup, const struct kw_index_root *root)
+{
+	return lookup->striped && read_stripes(lookup) && stripe_read(lookup) == lookup->stripe &&
+	       kw_index_root_check(root, NULL) == KW_OK && is_one_index(root, &lookup->by) &&
+	       home(root, lookup->hash) == home(&lookup->by, lookup->hash);
+}
+
+/* What was read to confirm a miss is what the next search goes by. */
+static bool go_by(struct kw_lookup *lookup, const struct kw_index_root *root)
+{
+	struct kw_lookups *lookups = lookup->lookups;
+
+	if (kw_index_root_check(root, NULL) != KW_OK || !is_one_index(root, &lookup->by) ||
+		!is_one_index(root, &lookups->root))
+		return false;
+	lookup->by = *root;
+	if (root->moves > lookups->root.moves)
+		lookups->root = *root;
+	lookup->striped = read_stripes(lookup) && stripe_read(lookup) % 2 == 0;
+	if (lookup->striped)
+		lookup->stripe = stripe_read(lookup);
+	return true;
+}
+
 /* The search met a free slot. Has the index stood still since its root was read? */
 static void on_confirm(struct kw_lookup *lookup)
 {
 	const struct kw_lookup_result absent = {.outcome = KW_LOOKUP_ABSENT};
-	const struct kw_lookups *lookups = lookup->lookups;
-	const struct kw_index_root *root = &lookups->root;
+	const char *why = "the index was being rearranged";
+	const struct kw_index_root *root = (const struct kw_index_root *)lookup->confirm;
+	bool same = memcmp(root, &lookup->by, sizeof *root) == 0 && root->moves % 2 == 0;
 
-	/* Another lookup can have had the root read again since this one searched by it. */
-	if (lookup->front == lookups->fronts && root->moves % 2 == 0 &&
-		memcmp(&lookup->root, root, sizeof *root) == 0)
+	if (same || is_still(lookup, root)) {
 		kw_lookup_end(lookup, &absent);
-	else
-		start_over(lookup, "the index was being rearranged");
+	} else if (!go_by(lookup, root)) {
+		start_over(lookup, why);
+	} else if (kw_lookup_try_again(lookup, why)) {
+		search_index(lookup);
+	}
 }
 
 void kw_lookup_go_on(struct kw_lookup *lookup)

@@ -63,6 +63,7 @@ void kw_lookups_forget(struct kw_lookups *lookups)
 	kw_view_forget(&lookups->view);
 	kw_places_clear(&lookups->places);
 	lookups->seen = (struct kw_superblock){0};
+	lookups->told = false;
 	lookups->stale = lookups->reading;
 	if (kw_sight(lookups) != KW_SIGHT_BLANK)
 		kw_sm_move(&lookups->sight, KW_SIGHT_BLANK, "");
@@ -145,7 +146,6 @@ static void on_front(struct kw_lookups *lookups)
 	}
 	lookups->superblock = lookups->front.superblock;
 	lookups->root = lookups->front.root;
-	lookups->fronts++;
 	/* What was seen of another life of the table came before this, or is told again. */
 	if (lookups->seen.epoch != lookups->superblock.epoch)
 		lookups->seen = (struct kw_superblock){0};
@@ -209,6 +209,7 @@ void kw_lookups_seen(struct kw_lookups *lookups, const struct kw_superblock *sup
 	bool other = superblock->epoch != lookups->superblock.epoch;
 
 	lookups->seen = *superblock;
+	lookups->told = true;
 	if (kw_sight(lookups) != KW_SIGHT_KNOWN)
 		return;
 	if (other) { /* the index root is another one, too */

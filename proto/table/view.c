@@ -63,6 +63,8 @@ int kw_index_root_check(const struct kw_index_root *root, struct kw_error *error
 		return kw_error_set(error, KW_E_CORRUPT, "index root: the checksum does not hold");
 	if (root->magic != KW_INDEX_MAGIC)
 		return kw_error_set(error, KW_E_PROTOCOL, "index root: magic 0x%08x", root->magic);
+	if (root->stripes > KW_INDEX_STRIPES)
+		return kw_error_set(error, KW_E_CORRUPT, "index root: %u stripes", root->stripes);
 	if (root->slots == 0 || root->grown_slots < root->slots)
 		return kw_error_set(error, KW_E_CORRUPT, "index root: %llu slots growing to %llu",
 			(unsigned long long)root->slots, (unsigned long long)root->grown_slots);

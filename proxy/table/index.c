@@ -49,21 +49,48 @@ static uint64_t end_slot(const struct kw_index *index)
 	return index->root->grown_slots + KW_INDEX_OVERFLOW;
 }
 
+/* The stripes of hashes that a move can touch: both included. */
+struct stripes {
+	uint32_t first, last;
+};
+
+#define NO_STRIPE ((struct stripes){UINT32_MAX, 0})
+
+static void touch(struct stripes *stripes, uint64_t hash)
+{
+	uint32_t stripe = kw_index_stripe(KW_INDEX_STRIPES, hash);
+
+	if (stripe < stripes->first)
+		stripes->first = stripe;
+	if (stripe > stripes->last)
+		stripes->last = stripe;
+}
+
+static void count_stripes(struct kw_index *index, struct stripes stripes)
+{
+	for (uint64_t i = stripes.first; index->stripes && i <= stripes.last; i++)
+		__atomic_store_n(&index->stripes[i], index->stripes[i] + 1, __ATOMIC_RELAXED);
+}
+
 /* Readers must see `moves` odd before an entry moves, and even only after all are in place. */
-static void moving(struct kw_index *index)
+static void moving(struct kw_index *index, struct stripes stripes)
 {
 	assert(index->root->moves % 2 == 0);
 	index->root->moves++;
 	kw_index_root_seal(index->root);
+	count_stripes(index, stripes);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
-static void moved(struct kw_index *index)
+static void moved(struct kw_index *index, struct stripes stripes)
 {
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	assert(index->root->moves % 2 == 1);
 	index->root->moves++;
 	kw_index_root_seal(index->root);
+	/* The root says where the entries are before their stripes are even. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	count_stripes(index, stripes);
 }
 
 void kw_index_init(struct kw_index *index, struct kw_index_root *root, struct kw_index_slot *slots,
@@ -79,6 +106,15 @@ void kw_index_init(struct kw_index *index, struct kw_index_root *root, struct kw
 		.hash_seed = hash_seed,
 	};
 	kw_index_root_seal(root);
+}
+
+void kw_index_count_stripes(struct kw_index *index, uint64_t *stripes)
+{
+	assert(index->entries == 0 && index->root->moves == 0);
+	index->stripes = stripes;
+	memset(stripes, 0, KW_INDEX_STRIPES * sizeof *stripes);
+	index->root->stripes = KW_INDEX_STRIPES;
+	kw_index_root_seal(index->root);
 }
 
 void kw_index_close(struct kw_index *index)
@@ -175,13 +211,17 @@ static void sweep(struct kw_index *index)
 	uint64_t slots = loaded(index, LATE_AT_PERCENT) ? SWEEP_LATE_SLOTS : SWEEP_SLOTS;
 	uint64_t from = top > slots ? top - slots : 0;
 	uint64_t to = top, count = 0;
+	struct stripes stripes = NO_STRIPE;
 
 	while (from > 0 && index->slots[from - 1].place != 0)
 		from--;
 	while (to < end_slot(index) && index->slots[to].place != 0)
 		to++;
 	scratch_room(index, to - from);
-	moving(index);
+	for (uint64_t at = from; at < to; at++)
+		if (index->slots[at].place != 0)
+			touch(&stripes, index->slots[at].hash);
+	moving(index, stripes);
 	for (uint64_t at = from; at < to; at++) {
 		if (index->slots[at].place != 0)
 			index->scratch[count++] = index->slots[at];
@@ -197,7 +237,7 @@ static void sweep(struct kw_index *index)
 
 		assert(placed); /* the entries were there before, in less room */
 	}
-	moved(index);
+	moved(index, stripes);
 }
 
 static void grow_some(struct kw_index *index)
@@ -209,10 +249,10 @@ static void grow_some(struct kw_index *index)
 		if (wanted == end_slot(index) || wanted > index->limit_slots ||
 			wanted > index->reserve_slots)
 			return;
-		moving(index);
+		moving(index, NO_STRIPE);
 		root->boundary = UINT64_MAX;
 		root->grown_slots = wanted - KW_INDEX_OVERFLOW;
-		moved(index);
+		moved(index, NO_STRIPE);
 	}
 	sweep(index);
 }
@@ -237,8 +277,12 @@ void kw_index_set(struct kw_index_slot *slot, uint64_t place)
 void kw_index_remove(struct kw_index *index, struct kw_index_slot *slot)
 {
 	uint64_t gap = (uint64_t)(slot - index->slots), end = end_slot(index);
+	struct stripes stripes = NO_STRIPE;
 
-	moving(index);
+	/* Up to the end of the run: no entry beyond it moves. */
+	for (uint64_t at = gap; at < end && index->slots[at].place != 0; at++)
+		touch(&stripes, index->slots[at].hash);
+	moving(index, stripes);
 	for (uint64_t at = gap + 1; at < end && index->slots[at].place != 0; at++) {
 		if (home(index, index->slots[at].hash) > gap)
 			continue;
@@ -248,7 +292,7 @@ void kw_index_remove(struct kw_index *index, struct kw_index_slot *slot)
 	index->slots[gap] = (struct kw_index_slot){0};
 	assert(index->entries > 0);
 	index->entries--;
-	moved(index);
+	moved(index, stripes);
 }
 
 struct kw_index_slot *kw_index_walk(const struct kw_index *index, uint64_t *cursor)

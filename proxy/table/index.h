@@ -10,7 +10,8 @@
  *                 below boundary: home by slots  above: home by grown_slots
  *
  * No pause, no second array: 16 bytes an entry at a load of 0.68 to 0.85. Inserting moves nothing;
- * removing and growing do, and make `moves` odd meanwhile (layout.h says what a reader does).
+ * removing and growing do, and make `moves` odd meanwhile, and the number of each stripe of hashes
+ * that they move (layout.h says what a reader does).
  *
  * The index knows hashes and places only; comparing keys is the caller's. One thread.
  */
@@ -30,6 +31,7 @@ struct kw_index {
 	uint64_t entries;
 	struct kw_index_slot *scratch; /* entries on the move */
 	uint64_t scratch_slots;
+	uint64_t *stripes; /* moves by stripe of the hash; NULL: not counted */
 };
 
 /* Slots of a new index, and after the end of every one. */
@@ -39,6 +41,10 @@ struct kw_index {
 void kw_index_init(struct kw_index *index, struct kw_index_root *root, struct kw_index_slot *slots,
 	uint64_t offset, uint64_t reserve_slots, uint64_t hash_seed);
 void kw_index_close(struct kw_index *index);
+
+/* Count moves by stripe, too: KW_INDEX_STRIPES of them, which readers see. Once, before any insert.
+ */
+void kw_index_count_stripes(struct kw_index *index, uint64_t *stripes);
 
 /* The first slot where this hash may stand; go on with kw_index_next while it is not NULL. */
 struct kw_index_slot *kw_index_first(const struct kw_index *index, uint64_t hash);

@@ -109,6 +109,7 @@ struct kw_table *kw_table_new(const struct kw_table_options *options,
 	kw_index_init(&table->index, (struct kw_index_root *)(memory->base + KW_INDEX_ROOT_OFFSET),
 		(struct kw_index_slot *)(memory->base + table->index_offset), table->index_offset,
 		table->index_reserve / sizeof(struct kw_index_slot), checked.hash_seed);
+	kw_index_count_stripes(&table->index, (uint64_t *)(memory->base + KW_INDEX_STRIPES_OFFSET));
 	if (!kw_room_index_slots(table, kw_index_memory_slots(&table->index)) ||
 		kw_data_limit(table) <
 			LEAST_SEGMENTS * (checked.segment_bytes / table->segments.granule_bytes)) {

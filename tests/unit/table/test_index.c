@@ -251,6 +251,46 @@ static void growth_that_begins_late_is_spread_over_inserts(void **state)
 	bare_close(&bare);
 }
 
+/* Which entries stand elsewhere than before, and which stripes were counted meanwhile? */
+static void expect_counted(const struct bare *bare, const struct kw_index_slot *slots_before,
+	const uint64_t *stripes_before)
+{
+	for (uint64_t i = 0; i < bare->most; i++) {
+		const struct kw_index_slot *before = &slots_before[i];
+		uint32_t stripe = kw_index_stripe(KW_INDEX_STRIPES, before->hash);
+
+		assert_int_equal(bare->index.stripes[stripe] % 2, 0);
+		if (before->place == 0 || bare->slots[i].place == before->place ||
+			!has_number(bare, before->place - 1))
+			continue;
+		assert_true(bare->index.stripes[stripe] > stripes_before[stripe]);
+	}
+}
+
+static void every_entry_that_moves_is_counted_in_its_stripe(void **state)
+{
+	static uint64_t stripes[KW_INDEX_STRIPES], before[KW_INDEX_STRIPES];
+	const uint64_t most = 4096;
+	struct kw_index_slot *slots = calloc(most, sizeof *slots);
+	struct bare bare;
+
+	bare_open(&bare, most);
+	kw_index_count_stripes(&bare.index, stripes);
+	bare.index.limit_slots = most;
+	for (uint64_t i = 0; i < 1500; i++) {
+		memcpy(slots, bare.slots, most * sizeof *slots);
+		memcpy(before, stripes, sizeof before);
+		if (i % 5 == 4)
+			kw_index_remove(
+				&bare.index, kw_index_first(&bare.index, number_hash(i * 3 / 4)));
+		assert_true(kw_index_insert(&bare.index, number_hash(i), i + 1));
+		expect_counted(&bare, slots, before);
+	}
+	assert_true(bare.root.grown_slots > KW_INDEX_FIRST_SLOTS);
+	free(slots);
+	bare_close(&bare);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -258,6 +298,7 @@ int main(void)
 		cmocka_unit_test(removing_entries_loses_no_other),
 		cmocka_unit_test(a_flush_empties_the_index),
 		cmocka_unit_test(growth_that_begins_late_is_spread_over_inserts),
+		cmocka_unit_test(every_entry_that_moves_is_counted_in_its_stripe),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -327,6 +327,64 @@ static void a_stopped_lookup_keeps_little_memory(void **state)
 	world_close(&world);
 }
 
+/* It was the newest when the index was read: that is a true answer, however often it is written. */
+static void a_key_that_is_written_all_the_time_is_found(void **state)
+{
+	struct world world;
+
+	world_open(&world, 64 << 20, 4 << 10);
+	put(&world, 0, "key", "first");
+	tick(&world);
+	for (int i = 0; i < 100; i++) {
+		char value[32];
+
+		begin(&world, 0, "key");
+		for (int reads = 0; !world.done; reads++) {
+			assert_true(reads < 20);
+			snprintf(value, sizeof value, "%d", i * 100 + reads);
+			put(&world, 0, "key", value);
+			if (world.count > 0)
+				answer(&world);
+			tick(&world);
+			kw_lookups_tick(world.lookups);
+			kw_lookups_post(world.lookups);
+		}
+		assert_int_equal(world.result.outcome, KW_LOOKUP_FOUND);
+	}
+	world_close(&world);
+}
+
+/* Entries of other keys move between any two READs. */
+static void a_miss_is_proved_while_other_entries_move(void **state)
+{
+	struct world world;
+	char key[32];
+	int other = 0;
+
+	world_open(&world, 64 << 20, 64 << 10);
+	fill(&world, 20000);
+	for (int i = 0; i < 200; i++) {
+		snprintf(key, sizeof key, "missing-%d", i);
+		begin(&world, 0, key);
+		while (!world.done) {
+			/* A new key makes the growing index move some, and a tick drops tombstones.
+			 */
+			snprintf(key, sizeof key, "key-%d", other);
+			kw_table_delete(world.table, 0, kw_slice_text(key));
+			snprintf(key, sizeof key, "new-%d", other++);
+			put(&world, 0, key, "value");
+			if (world.count > 0)
+				answer(&world);
+			else
+				tick(&world);
+			kw_lookups_tick(world.lookups);
+			kw_lookups_post(world.lookups);
+		}
+		assert_int_equal(world.result.outcome, KW_LOOKUP_ABSENT);
+	}
+	world_close(&world);
+}
+
 static void another_table_in_the_same_memory_is_noticed(void **state)
 {
 	struct world world;
@@ -374,6 +432,8 @@ int main(void)
 		cmocka_unit_test(a_failed_read_ends_the_lookup_with_its_sentence),
 		cmocka_unit_test(a_stopped_lookup_says_nothing_more),
 		cmocka_unit_test(a_stopped_lookup_keeps_little_memory),
+		cmocka_unit_test(a_key_that_is_written_all_the_time_is_found),
+		cmocka_unit_test(a_miss_is_proved_while_other_entries_move),
 		cmocka_unit_test(another_table_in_the_same_memory_is_noticed),
 		cmocka_unit_test(a_table_of_another_layout_is_refused),
 	};
