@@ -26,6 +26,14 @@ void kw_answer_getrange(const struct kw_ask *ask);
 void kw_answer_getbit(const struct kw_ask *ask);
 void kw_answer_bitcount(const struct kw_ask *ask);
 
+/* answers_geo.c */
+void kw_answer_geodist(const struct kw_ask *ask);
+void kw_answer_geohash(const struct kw_ask *ask);
+void kw_answer_geopos(const struct kw_ask *ask);
+void kw_answer_georadius(const struct kw_ask *ask);
+void kw_answer_georadiusbymember(const struct kw_ask *ask);
+void kw_answer_geosearch(const struct kw_ask *ask);
+
 /* answers_hash.c */
 void kw_answer_hexists(const struct kw_ask *ask);
 void kw_answer_hexpiretime(const struct kw_ask *ask);

@@ -10,58 +10,7 @@
 
 /* ---- the score of one member, or of several ---- */
 
-struct visiting {
-	const struct kw_ask *ask;
-	size_t first, count; /* the words that are wanted */
-	size_t at;           /* the one named last; count: none */
-	struct member_score {
-		bool there;
-		double score;
-	} * found;
-	size_t founds;
-};
-
-static enum kw_visit on_name(void *arg, struct kw_slice bytes)
-{
-	struct visiting *visiting = arg;
-
-	visiting->at = 0;
-	while (visiting->at < visiting->count &&
-		!kw_slice_equal(visiting->ask->words[visiting->first + visiting->at], bytes))
-		visiting->at++;
-	return KW_VISIT_ON;
-}
-
-static enum kw_visit on_score(void *arg, double score)
-{
-	struct visiting *visiting = arg;
-	const struct kw_slice *wanted = visiting->ask->words + visiting->first;
-
-	if (visiting->at == visiting->count)
-		return KW_VISIT_ON;
-	/* A request can name a member more than once. */
-	for (size_t i = visiting->at; i < visiting->count; i++)
-		if (kw_slice_equal(wanted[i], wanted[visiting->at])) {
-			visiting->found[i] = (struct member_score){true, score};
-			visiting->founds++;
-		}
-	return visiting->founds == visiting->count ? KW_VISIT_STOP : KW_VISIT_ON;
-}
-
-static bool find_scores(struct visiting *visiting)
-{
-	const struct kw_visitor visitor = {.name = on_name, .score = on_score, .arg = visiting};
-	struct kw_error error;
-
-	visiting->found = kw_zalloc(visiting->count * sizeof *visiting->found);
-	if (kw_ask_is_missing(visiting->ask) ||
-		!kw_payload_visit(visiting->ask->payload, &visitor, &error))
-		return true;
-	kw_answer_unreadable(visiting->ask, &error);
-	return false;
-}
-
-static void say_score(const struct kw_ask *ask, const struct member_score *found)
+static void say_score(const struct kw_ask *ask, const struct kw_member_score *found)
 {
 	if (found->there)
 		kw_reply_double(ask->to, found->score);
@@ -71,23 +20,24 @@ static void say_score(const struct kw_ask *ask, const struct member_score *found
 
 void kw_answer_zscore(const struct kw_ask *ask)
 {
-	struct visiting visiting = {.ask = ask, .first = 2, .count = 1};
+	struct kw_member_score *found = kw_zset_scores(ask, 2, 1);
 
-	if (find_scores(&visiting))
-		say_score(ask, visiting.found);
-	free(visiting.found);
+	if (found)
+		say_score(ask, found);
+	free(found);
 }
 
 void kw_answer_zmscore(const struct kw_ask *ask)
 {
-	struct visiting visiting = {.ask = ask, .first = 2, .count = ask->count - 2};
+	size_t count = ask->count - 2;
+	struct kw_member_score *found = kw_zset_scores(ask, 2, count);
 
-	if (find_scores(&visiting)) {
-		kw_reply_array(ask->to, visiting.count);
-		for (size_t i = 0; i < visiting.count; i++)
-			say_score(ask, &visiting.found[i]);
+	if (found) {
+		kw_reply_array(ask->to, count);
+		for (size_t i = 0; i < count; i++)
+			say_score(ask, &found[i]);
 	}
-	free(visiting.found);
+	free(found);
 }
 
 /* ---- ranks ---- */

@@ -34,6 +34,16 @@ static inline struct kw_slice kw_zset_member(const struct kw_zset *zset, size_t 
 		       : kw_slice("", 0);
 }
 
+/*
+ * The scores of the members that `count` words from `first` on name; to be freed. The set is walked
+ * until all of them are found. NULL: it was replied that the value cannot be read. (zset_scores.c)
+ */
+struct kw_member_score {
+	bool there;
+	double score;
+};
+struct kw_member_score *kw_zset_scores(const struct kw_ask *ask, size_t first, size_t count);
+
 enum kw_zset_by { KW_ZSET_BY_RANK, KW_ZSET_BY_SCORE, KW_ZSET_BY_LEX };
 
 /* One end of a range. */

@@ -1,5 +1,7 @@
 #include "reply.h"
 
+#include "shortest.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -115,31 +117,11 @@ void kw_reply_map(const struct kw_reply_to *to, size_t count)
 		headed(to, '*', (int64_t)(2 * count));
 }
 
-/* The fewest digits that say this number; the number is 0.DIGITS times ten to the power. */
-static int shortest(double positive, char digits[24], int *power)
-{
-	char text[40];
-	int count = 0;
-
-	for (int precision = 0; precision < 17; precision++) {
-		snprintf(text, sizeof text, "%.*e", precision, positive);
-		if (strtod(text, NULL) == positive)
-			break;
-	}
-	for (const char *at = text; *at != 'e'; at++)
-		if (*at != '.')
-			digits[count++] = *at;
-	*power = atoi(strchr(text, 'e') + 1) + 1;
-	while (count > 1 && digits[count - 1] == '0')
-		count--;
-	return count;
-}
-
 /* Without an exponent while few zeros have to be added; the servers' rule (util.c, fpconv). */
 static size_t shortest_text(double score, char text[KW_NUMBER_TEXT])
 {
-	char digits[24];
-	int power, count = shortest(fabs(score), digits, &power), zeros = power - count;
+	char digits[KW_SHORTEST_DIGITS];
+	int power, count = kw_shortest_digits(fabs(score), digits, &power), zeros = power - count;
 	const char *sign = score < 0 ? "-" : "";
 
 	if (zeros >= 0 && power - 1 < count + 7)
@@ -203,16 +185,20 @@ size_t kw_double_text(double number, struct kw_release release, char text[KW_NUM
 	return kw_long_text(number, text);
 }
 
-void kw_reply_double(const struct kw_reply_to *to, double number)
+void kw_reply_number(const struct kw_reply_to *to, struct kw_slice text)
 {
-	char text[KW_NUMBER_TEXT];
-	size_t length = kw_double_text(number, to->release, text);
-
 	if (to->version != KW_RESP_3) {
-		kw_reply_bulk(to, kw_slice(text, length));
+		kw_reply_bulk(to, text);
 		return;
 	}
 	kw_buffer_append(to->out, ",", 1);
-	kw_buffer_append(to->out, text, length);
+	kw_buffer_append(to->out, text.data, text.length);
 	kw_buffer_append(to->out, "\r\n", 2);
+}
+
+void kw_reply_double(const struct kw_reply_to *to, double number)
+{
+	char text[KW_NUMBER_TEXT];
+
+	kw_reply_number(to, kw_slice(text, kw_double_text(number, to->release, text)));
 }

@@ -59,6 +59,8 @@ void kw_reply_map(const struct kw_reply_to *to, size_t count);
 size_t kw_double_text(double number, struct kw_release release, char text[KW_NUMBER_TEXT]);
 size_t kw_packed_text(double number, struct kw_release release, char text[KW_NUMBER_TEXT]);
 size_t kw_long_text(double number, char text[KW_NUMBER_TEXT]);
+/* A number whose text is known, and one whose is not. */
+void kw_reply_number(const struct kw_reply_to *to, struct kw_slice text);
 void kw_reply_double(const struct kw_reply_to *to, double number);
 
 #endif

@@ -2,6 +2,7 @@
  * Every command of one key on keys of every kind and encoding, with words that are right, at their
  * bounds, and wrong: the gateway's reply is the server's, byte for byte.
  */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -235,6 +236,36 @@ static void ranges_of_sorted_sets(void **state)
 	compare_all(sets, true);
 }
 
+/* Scores of every size: the digits are those of the server's own algorithm, not the fewest. */
+static void scores_to_the_last_digit(void **state)
+{
+	static const char *const lines[] = {"ZRANGE random 0 -1 WITHSCORES", NULL};
+	static const char *const scanned[] = {"ZSCAN random 0 COUNT 10000", NULL};
+	uint64_t bits = 88172645463325252;
+
+	for (int settings = 0; settings < ANSWERS_SETTINGS; settings++) {
+		answers_set(settings);
+		for (int i = 0; i < 3000; i++) {
+			char line[120];
+			double score;
+
+			bits ^= bits << 13;
+			bits ^= bits >> 7;
+			bits ^= bits << 17;
+			memcpy(&score, &bits, sizeof score);
+			if (i % 2)
+				score = (double)(bits >> 11) / 1e14;
+			if (isfinite(score)) {
+				snprintf(line, sizeof line, "ZADD random %.17g m%d", score, i);
+				answers_do(line);
+			}
+		}
+		answers_same(lines);
+		answers_same_set(scanned);
+	}
+	answers_none_differs();
+}
+
 /* By bytes a range means something only among equal scores. */
 static void ranges_by_lex(void **state)
 {
@@ -285,6 +316,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(of_sorted_sets),
 		cmocka_unit_test(ranges_of_sorted_sets),
 		cmocka_unit_test(ranges_by_lex),
+		cmocka_unit_test(scores_to_the_last_digit),
 		cmocka_unit_test(of_streams),
 	};
 
