@@ -14,7 +14,8 @@ struct figures {
 	uint64_t gets, values, missing, expired, refused_loading, refused_stale, refused_lost,
 		refused_try_again, found_by_place, found_by_slots, retries, looks, reads,
 		bytes_read, requests, requests_refused, requests_forwarded, clients_accepted,
-		bytes_in, bytes_out, reconnects;
+		bytes_in, bytes_out, reconnects, forwards_under_way, forwards_refused,
+		forwards_lost, forwards_perhaps_executed, forward_connections;
 };
 
 #define GAUGE(name, doc) KW_GAUGE(struct figures, name, #name, doc)
@@ -28,6 +29,7 @@ static const struct kw_figure figure_table[] = {
 	GAUGE(clients, "clients connected"),
 	GAUGE(requests_under_way, "keys and replies that clients wait for"),
 	GAUGE(lookups_under_way, "keys that are being looked up"),
+	GAUGE(forwards_under_way, "requests that the primary has not answered"),
 	COUNTER(gets, "keys asked for"),
 	COUNTER(values, "of them, keys that had a value"),
 	COUNTER(missing, "keys that were not there"),
@@ -45,6 +47,12 @@ static const struct kw_figure figure_table[] = {
 	COUNTER(requests, "requests of clients"),
 	COUNTER(requests_refused, "of them, requests that are not served"),
 	COUNTER(requests_forwarded, "of them, requests sent to the primary"),
+	COUNTER(forwards_refused,
+		"requests refused because the primary was away, or too many waited"),
+	COUNTER(forwards_lost, "requests that a lost connection kept from the primary"),
+	COUNTER(forwards_perhaps_executed, "requests that were lost with their connection: the "
+					   "primary may have executed them"),
+	COUNTER(forward_connections, "connections to the primary made"),
 	COUNTER(clients_accepted, "clients that came"),
 	COUNTER(bytes_in, "bytes from clients"),
 	COUNTER(bytes_out, "bytes to clients"),
@@ -59,13 +67,25 @@ static double age_seconds(const struct kw_gets_sight *sight)
 	return known ? (double)sight->age_us / 1e6 : (double)INFINITY;
 }
 
+static void collect_forward(const struct kw_forward *forward, struct figures *figures)
+{
+	if (!forward)
+		return;
+	figures->forwards_under_way = forward->requests;
+	figures->forwards_refused = forward->counts.refused;
+	figures->forwards_lost = forward->counts.lost_not_executed;
+	figures->forwards_perhaps_executed = forward->counts.lost_perhaps;
+	figures->forward_connections = forward->counts.connections;
+}
+
 static struct figures collect(const struct kw_gateway *gateway, const struct kw_gets_sight *sight)
 {
 	const struct kw_server_stats *server = kw_server_stats(gateway->server);
 	struct kw_gets_stats gets;
+	struct figures figures;
 
 	kw_gets_stats(gateway->gets, &gets);
-	return (struct figures){
+	figures = (struct figures){
 		.state = (uint64_t)sight->state,
 		.age_seconds = age_seconds(sight),
 		.clock_error_seconds = sight->clock_error_us == UINT64_MAX
@@ -96,6 +116,8 @@ static struct figures collect(const struct kw_gateway *gateway, const struct kw_
 		.bytes_out = server->bytes_out,
 		.reconnects = kw_gets_follow(gateway->gets)->reconnects,
 	};
+	collect_forward(gateway->forward, &figures);
+	return figures;
 }
 
 static json_t *closed_json(const struct kw_server_stats *stats)
@@ -106,6 +128,16 @@ static json_t *closed_json(const struct kw_server_stats *stats)
 		json_object_set_new(closed, kw_closed_for_name((enum kw_closed_for)i),
 			json_integer((json_int_t)stats->closed[i]));
 	return closed;
+}
+
+/* off, ready (a connection is opened when a request comes), or why there is none. */
+static const char *forward_text(const struct kw_gateway *gateway)
+{
+	const char *down = gateway->forward ? kw_forward_down(gateway->forward) : NULL;
+
+	if (!gateway->forward)
+		return "off";
+	return down ? down : "ready";
 }
 
 static json_t *quantile(const struct kw_gateway *gateway, double share)
@@ -119,7 +151,7 @@ static json_t *status_json(const struct kw_gateway *gateway, const struct kw_get
 	const bool error_known = sight->clock_error_us != UINT64_MAX;
 
 	return json_pack(
-		"{s:s,s:s,s:s,s:I,s:I,s:I,s:f,s:o,s:s,s:s,s:s,s:i,s:I,s:o,s:o,s:o,s:o,s:I}",
+		"{s:s,s:s,s:s,s:I,s:I,s:I,s:f,s:o,s:s,s:s,s:s,s:i,s:I,s:o,s:o,s:o,s:o,s:s,s:I}",
 		"state", kw_gateway_state_name(sight->state), "reason", sight->why, "name",
 		gateway->name, "epoch", (json_int_t)sight->epoch, "head_version",
 		(json_int_t)sight->version, "fresh_us", (json_int_t)sight->fresh_us, "age_ms",
@@ -131,8 +163,8 @@ static json_t *status_json(const struct kw_gateway *gateway, const struct kw_get
 		(json_int_t)kw_server_stats(gateway->server)->clients, "staleness_p50_us",
 		quantile(gateway, 0.5), "staleness_p99_us", quantile(gateway, 0.99),
 		"staleness_max_us", quantile(gateway, 1), "clients_closed",
-		closed_json(kw_server_stats(gateway->server)), "uptime_s",
-		(json_int_t)((kw_clock_us() - gateway->started_us) / 1000000));
+		closed_json(kw_server_stats(gateway->server)), "forward", forward_text(gateway),
+		"uptime_s", (json_int_t)((kw_clock_us() - gateway->started_us) / 1000000));
 }
 
 static void on_status(void *arg, struct kw_rpc_call *call, const json_t *params)

@@ -6,6 +6,7 @@
 #include "remote/rdma/keys.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -89,6 +90,7 @@ static struct kw_server_options read_server(const struct kw_gateway *gateway)
 	return (struct kw_server_options){
 		.loop = gateway->loop,
 		.gets = gateway->gets,
+		.forward = gateway->forward,
 		.max_clients = (uint32_t)kw_config_integer(config, "gateway.max_clients"),
 		.max_input_bytes = (uint64_t)kw_config_integer(config, "gateway.max_input_bytes"),
 		.max_output_bytes = (uint64_t)kw_config_integer(config, "gateway.max_output_bytes"),
@@ -185,10 +187,10 @@ static void on_reload(void *arg)
 	kw_notify_ready();
 }
 
-/* Server and table are closed side by side; the last one ends the rest. */
+/* Server, table and forward are closed side by side; the last one ends the rest. */
 static void close_handles(struct kw_gateway *gateway)
 {
-	if (gateway->server || gateway->gets)
+	if (gateway->server || gateway->gets || gateway->forward)
 		return;
 	kw_signals_close(&gateway->signals);
 	kw_notify_close(&gateway->notify);
@@ -199,6 +201,15 @@ static void gets_closed(void *arg)
 	struct kw_gateway *gateway = arg;
 
 	gateway->gets = NULL;
+	close_handles(gateway);
+}
+
+static void forward_closed(void *arg)
+{
+	struct kw_gateway *gateway = arg;
+
+	free(gateway->forward);
+	gateway->forward = NULL;
 	close_handles(gateway);
 }
 
@@ -215,11 +226,14 @@ static void rpc_closed(void *arg)
 	struct kw_gateway *gateway = arg;
 
 	gateway->rpc = NULL;
-	/* Clients ask nothing more from here on; what they had asked is told by the table. */
+	/* Clients ask nothing more from here on; what they had asked is told by table and forward.
+	 */
 	if (gateway->server)
 		kw_server_close(gateway->server, server_closed, gateway);
 	if (gateway->gets)
 		kw_gets_close(gateway->gets);
+	if (gateway->forward)
+		kw_forward_close(gateway->forward, forward_closed, gateway);
 	close_handles(gateway);
 }
 
@@ -239,6 +253,36 @@ static int listen_all(struct kw_gateway *gateway, const char *key,
 	return KW_OK;
 }
 
+static int open_forward(struct kw_gateway *gateway, struct kw_error *error)
+{
+	const struct kw_config *config = gateway->daemon.config;
+	struct kw_forward_options options = {.loop = gateway->loop};
+	struct kw_redis_options *primary = &options.primary;
+	struct kw_forward *forward;
+	int code;
+
+	snprintf(primary->address, sizeof primary->address, "%s",
+		kw_config_text(config, "redis.address"));
+	snprintf(primary->username, sizeof primary->username, "%s",
+		kw_config_text(config, "redis.username"));
+	snprintf(primary->client_name, sizeof primary->client_name, "keywake-gateway:%s",
+		gateway->name);
+	code = kw_secret_load(
+		kw_config_text(config, "redis.password_file"), &gateway->password, error);
+	if (code)
+		return kw_error_wrap(error, "redis.password_file");
+	primary->password =
+		kw_slice(kw_buffer_bytes(&gateway->password), kw_buffer_length(&gateway->password));
+	forward = kw_zalloc(sizeof *forward);
+	code = kw_forward_init(forward, &options, error);
+	if (code) {
+		free(forward);
+		return code;
+	}
+	gateway->forward = forward;
+	return KW_OK;
+}
+
 static int open_parts(struct kw_gateway *gateway, struct kw_error *error)
 {
 	const struct kw_gets_handlers handlers = {on_state, gets_closed, gateway};
@@ -249,6 +293,8 @@ static int open_parts(struct kw_gateway *gateway, struct kw_error *error)
 
 	if ((code = read_gets(gateway, &options, error)) ||
 		(code = kw_gets_new(&options, &handlers, &gateway->gets, error)))
+		return code;
+	if (kw_config_bool(config, "gateway.forward") && (code = open_forward(gateway, error)))
 		return code;
 	server = read_server(gateway);
 	gateway->server = kw_server_new(&server);
@@ -301,4 +347,5 @@ void kw_gateway_shutdown(struct kw_gateway *gateway, const char *why)
 void kw_gateway_close(struct kw_gateway *gateway)
 {
 	kw_buffer_close(&gateway->secret);
+	kw_buffer_close(&gateway->password);
 }

@@ -6,6 +6,7 @@
 #ifndef KW_AGENT_GATEWAY_DAEMON_H
 #define KW_AGENT_GATEWAY_DAEMON_H
 
+#include "forward/forward.h"
 #include "serve/server.h"
 #include "table/gets.h"
 
@@ -20,8 +21,10 @@
 struct kw_gateway {
 	struct kw_daemon daemon; /* first: the control methods cast to it */
 	uv_loop_t *loop;
-	struct kw_gets *gets;     /* NULL once they are closed */
-	struct kw_server *server; /* the same */
+	struct kw_gets *gets;       /* NULL once they are closed */
+	struct kw_server *server;   /* the same */
+	struct kw_forward *forward; /* the same; NULL without gateway.forward, too */
+	struct kw_buffer password;  /* of the primary */
 	struct kw_rpc_server *rpc;
 	struct kw_notify notify;
 	struct kw_signals signals;

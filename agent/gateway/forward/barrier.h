@@ -1,6 +1,6 @@
 /*
  * KEYWAKE.BARRIER ms: a client waits until the table holds all that the primary did before the
- * request came (cover.h). Then its reads see it.
+ * request came (horizon.h). Then its reads see it.
  *
  * The caller owns each waiter; it is in the list from begin until its function was called or it was
  * taken out. Times are of our own monotonic clock. Pure; one thread.

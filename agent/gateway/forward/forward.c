@@ -106,7 +106,8 @@ const char *kw_forward_down(const struct kw_forward *forward)
 	for (int i = 0; i < forward->line_count; i++) {
 		const struct kw_line *line = forward->lines[i];
 
-		if (line->sm.state == KW_LINE_DOWN && (!newest || line->next_us > newest->next_us))
+		if (line->sm.state == KW_LINE_DOWN && line->why.code != KW_E_ARGUMENT &&
+			(!newest || line->next_us > newest->next_us))
 			newest = line;
 	}
 	return newest ? newest->why.text : NULL;

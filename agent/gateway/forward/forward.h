@@ -95,7 +95,10 @@ static inline uint32_t kw_forward_line_of(int resp_version, uint32_t database)
 	return database * 2 + (resp_version == 3);
 }
 
-/* Why the line that failed last is down; NULL: none is. */
+/*
+ * Why the line that failed last is down; NULL: none is. A database that the primary does not have
+ * is no reason.
+ */
 const char *kw_forward_down(const struct kw_forward *forward);
 
 #endif

@@ -198,10 +198,18 @@ static void go_up(struct kw_line *line)
 /* The primary does not want this version, or has no such database. */
 static void leave(struct kw_line *line, struct kw_slice reply)
 {
-	int length = reply.length < QUOTE_BYTES ? (int)reply.length : QUOTE_BYTES;
+	bool hello = line->resp_version == 3 && line->greetings == 1U + (line->database > 0);
+	const char *text = reply.data;
+	size_t length = 0;
 
-	kw_error_set(&line->why, KW_E_REFUSED, "the primary refused HELLO 3 or SELECT %u: %.*s",
-		line->database, length, length > 0 ? (const char *)reply.data : "");
+	while (length < reply.length && length < QUOTE_BYTES && text[length] != '\r')
+		length++;
+	if (hello)
+		kw_error_set(&line->why, KW_E_ARGUMENT, "the primary refused HELLO 3: %.*s",
+			(int)length, length ? text : "");
+	else
+		kw_error_set(&line->why, KW_E_ARGUMENT, "the primary refused SELECT %u: %.*s",
+			line->database, (int)length, length ? text : "");
 	kw_sm_move(&line->sm, KW_LINE_LEAVING, line->why.text);
 	kw_redis_close(line->redis);
 }

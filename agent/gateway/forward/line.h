@@ -55,8 +55,8 @@ struct kw_line {
 	struct kw_line_request *requests; /* a ring; room is a power of two */
 	size_t first, count, room;
 	struct kw_backoff backoff;
-	uint64_t next_us; /* DOWN: requests are refused until then */
-	struct kw_error why;
+	uint64_t next_us;    /* DOWN: requests are refused until then */
+	struct kw_error why; /* KW_E_ARGUMENT: the primary refused the version or the database */
 };
 
 struct kw_line *kw_line_new(struct kw_forward *forward, int resp_version, uint32_t database);

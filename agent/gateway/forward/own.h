@@ -2,8 +2,8 @@
  * Read your own writes, and the order of a connection: where does a client's request go now?
  *
  * After a forwarded write the client's reads go to the primary, of whatever key, until the table is
- * known to hold all that the primary did before the write's answer (cover.h). To know which keys a
- * write changed would take each command's syntax, and scripts have none.
+ * known to hold all that the primary did before the write's answer (horizon.h). To know which keys
+ * a write changed would take each command's syntax, and scripts have none.
  *
  * A client's requests take effect in their order:
  *   - A write waits for the client's gets from the table: an earlier get must not see it.
@@ -45,7 +45,7 @@ struct kw_own_facts {
 	enum kw_own_want want;
 	uint32_t line;       /* that the request would take: kw_forward_line_of */
 	uint32_t gets;       /* requests of the client that the table has not answered yet */
-	uint64_t covered_us; /* cover.h */
+	uint64_t covered_us; /* horizon.h */
 };
 
 enum kw_own_place kw_own_judge(const struct kw_own *own, const struct kw_own_facts *facts);

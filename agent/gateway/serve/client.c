@@ -220,6 +220,9 @@ static void on_got(void *arg, const struct kw_got *got)
 	struct kw_buffer *out = kw_part_reply(part);
 	size_t before = kw_buffer_length(out);
 
+	if (kw_part_wanted(part) && client->protocol->instead &&
+		client->protocol->instead(client, part, got))
+		return;
 	if (kw_part_wanted(part)) {
 		client->protocol->answer(client, part, got, out);
 		note_size(client, kw_buffer_length(out) - before);

@@ -46,6 +46,8 @@ enum kw_client_state {
 	KW_CLIENT_CLOSED,
 };
 
+struct kw_onward;
+
 struct kw_part {
 	struct kw_question question; /* key and database, if it is a get */
 	struct kw_part *next;        /* of the client, in the order of its requests */
@@ -59,6 +61,7 @@ struct kw_part {
 	uint32_t words_at; /* the request's words, for kw_part_words */
 	uint32_t words;
 	uint64_t flags;
+	struct kw_onward *onward; /* a request that was forwarded: its client's */
 };
 
 /* ---- what a protocol may ask ---- */

@@ -5,6 +5,9 @@
 #include "client.h"
 #include "server.h"
 
+#include "gateway/forward/barrier.h"
+#include "gateway/forward/horizon.h"
+
 #include <stddef.h>
 
 /* What a client has while it is not idle. */
@@ -68,6 +71,9 @@ struct kw_server {
 	uv_prepare_t prepare; /* before it: what was answered is written */
 	uv_idle_t awake; /* active while clients are touched: the loop does not sleep before it */
 	uv_timer_t tick;
+	struct kw_horizon horizon;   /* onward.c */
+	struct kw_barriers barriers; /* that clients wait for */
+	struct kw_buffer request;    /* one that is being forwarded */
 	bool starved; /* no descriptor was left: listeners rest until the next tick */
 	bool closing;
 	int open; /* handles, and clients */
@@ -90,6 +96,13 @@ void kw_server_part_closed(struct kw_server *server);
 
 void kw_server_watch_listeners(struct kw_server *server);
 void kw_server_close_listeners(struct kw_server *server);
+
+/* ---- onward.c ---- */
+
+/* A turn of the loop: a look may have come, or a deadline. */
+void kw_onward_turn(struct kw_server *server);
+/* All barriers end. */
+void kw_onward_close(struct kw_server *server);
 
 /* ---- client.c ---- */
 

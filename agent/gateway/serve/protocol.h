@@ -53,6 +53,12 @@ struct kw_protocol {
 	bool (*counts)(struct kw_client *client, const struct kw_part *part);
 
 	/*
+	 * Before answer: true if the key's answer is sought elsewhere. The protocol ends the part
+	 * then, later. NULL: never.
+	 */
+	bool (*instead)(struct kw_client *client, struct kw_part *part, const struct kw_got *got);
+
+	/*
 	 * A sentence before the connection is closed: too many clients, input too large. client is
 	 * NULL for one that was not let in.
 	 */

@@ -1,5 +1,6 @@
 /* RESP: requests of Redis clients, answered from the table. */
 #include "client.h"
+#include "onward.h"
 
 #include "gateway/answers/command.h"
 #include "gateway/answers/words.h"
@@ -16,6 +17,8 @@ struct resp {
 	struct kw_request request;
 	uint32_t database;
 	enum kw_resp_version version;
+	struct kw_onward onward;
+	bool whole; /* the request was cut, and waits for parts of those before */
 
 	/* A request of many keys, of which some were not begun yet; NULL: there is none. */
 	const struct kw_command *command;
@@ -115,6 +118,7 @@ static void on_answer(struct kw_client *client, struct kw_part *part, const stru
 	struct kw_reply_to to = reply_to(client, out);
 	struct kw_ask ask;
 
+	resp_of(client)->onward.gets--;
 	if (command->join == KW_COMMAND_SUM) {
 		add_to_sum(resp_of(client), got, &to);
 		return;
@@ -127,6 +131,75 @@ static void on_answer(struct kw_client *client, struct kw_part *part, const stru
 	}
 	ask = ask_of(part, got, &to);
 	kw_command_answer(command, &ask);
+}
+
+/* ---- the primary in the table's place ---- */
+
+/* One key's share of a sum, as the primary says it. */
+static void add_reply(struct resp *resp, struct kw_slice reply)
+{
+	const char *text = reply.data;
+
+	resp->summed++;
+	if (reply.length == sizeof ":1\r\n" - 1 && text[0] == ':')
+		resp->sum += text[1] == '1';
+	else if (kw_buffer_length(&resp->failure) == 0)
+		kw_buffer_append(&resp->failure, reply.data, reply.length);
+}
+
+/* One key's share of an array: the request had this key alone. */
+static void put_element(struct kw_client *client, struct kw_part *part, struct kw_slice reply)
+{
+	static const char one[] = "*1\r\n";
+	struct kw_reply_to to = reply_to(client, kw_part_reply(part));
+	size_t skip = sizeof one - 1;
+
+	if (reply.length < skip || memcmp(reply.data, one, skip) != 0)
+		skip = 0; /* an error */
+	if (part->at == 0)
+		kw_reply_array(&to, part->of);
+	kw_buffer_append(to.out, (const char *)reply.data + skip, reply.length - skip);
+}
+
+static void on_primary(void *arg, enum kw_forward_end end, struct kw_slice reply)
+{
+	struct kw_part *part = arg;
+	struct kw_client *client = part->client;
+	const struct kw_command *command = part->what;
+
+	if (kw_part_wanted(part)) {
+		resp_of(client)->onward.gets--;
+		if (command->join == KW_COMMAND_SUM)
+			add_reply(resp_of(client), reply);
+		else if (command->join == KW_COMMAND_EACH)
+			put_element(client, part, reply);
+		else
+			kw_buffer_append(kw_part_reply(part), reply.data, reply.length);
+	}
+	kw_part_end(part);
+}
+
+/* Of a request of many keys, the part of this key alone. */
+static bool on_instead(struct kw_client *client, struct kw_part *part, const struct kw_got *got)
+{
+	const struct resp *resp = resp_of(client);
+	const struct kw_command *command = part->what;
+	const struct kw_slice *words = kw_part_words(part);
+	const struct kw_slice alone[] = {words[0], part->question.key};
+	struct kw_onward_request request = {
+		.words = words,
+		.count = part->words,
+		.resp_version = (int)resp->version,
+		.database = part->question.database,
+	};
+
+	if (is_answer(got))
+		return false;
+	if (command->join != KW_COMMAND_WHOLE) {
+		request.words = alone;
+		request.count = 2;
+	}
+	return kw_onward_instead(part, &request, on_primary);
 }
 
 /* ---- requests ---- */
@@ -143,6 +216,7 @@ static enum kw_begun begin_keys(struct kw_client *client)
 		uint32_t word = (uint32_t)command->first_key + resp->next_key;
 		struct kw_part *part = kw_client_get(client, resp->database, words[word]);
 
+		resp->onward.gets++;
 		part->what = command;
 		part->at = resp->next_key++;
 		part->of = resp->keys;
@@ -174,6 +248,7 @@ static enum kw_begun end_request(struct resp *resp, enum kw_begun begun, size_t 
 {
 	*taken = resp->request.bytes;
 	resp->command = NULL;
+	resp->whole = false;
 	kw_request_next(&resp->request);
 	return begun;
 }
@@ -203,15 +278,21 @@ static enum kw_begun begin_command(
 	return go_on(client, taken);
 }
 
-static void refuse_command(struct kw_client *client, const struct kw_reply_to *to)
+static void refuse_command(struct kw_client *client, const struct kw_reply_to *to, const char *why)
 {
 	struct kw_slice name = resp_of(client)->request.words[0];
 
 	kw_client_refused(client);
-	kw_reply_error(to,
-		"ERR unknown command '%.*s': the gateway serves reads of single keys, and does "
-		"not forward",
-		(int)(name.length < SHOWN ? name.length : SHOWN), (const char *)name.data);
+	int shown = (int)(name.length < SHOWN ? name.length : SHOWN);
+
+	if (why)
+		kw_reply_error(
+			to, "ERR '%.*s' is not forwarded: %s", shown, (const char *)name.data, why);
+	else
+		kw_reply_error(to,
+			"ERR unknown command '%.*s': the gateway serves reads of single keys, and "
+			"does not forward",
+			shown, (const char *)name.data);
 }
 
 static void select_database(struct resp *resp, const struct kw_reply_to *to)
@@ -236,8 +317,18 @@ static void select_database(struct resp *resp, const struct kw_reply_to *to)
 	kw_reply_simple(to, "OK");
 }
 
-/* What needs no key. False: it is none of these. */
-static bool answer_at_once(
+static bool is_answered_at_once(const struct kw_request *request)
+{
+	const struct kw_slice *words = request->words;
+	const size_t count = request->count;
+
+	return (kw_word_is(words[0], "ping") && count <= 2) ||
+	       (kw_word_is(words[0], "echo") && count == 2) ||
+	       (kw_word_is(words[0], "select") && count == 2) || kw_word_is(words[0], "quit");
+}
+
+/* What needs no key. */
+static void answer_at_once(
 	struct kw_client *client, const struct kw_reply_to *to, enum kw_begun *begun)
 {
 	struct resp *resp = resp_of(client);
@@ -253,12 +344,10 @@ static bool answer_at_once(
 	else if (kw_word_is(words[0], "quit")) {
 		kw_reply_simple(to, "OK");
 		*begun = KW_BEGUN_LAST;
-	} else
-		return false;
-	return true;
+	}
 }
 
-/* A request that asks for no key, or is not served: its reply is known now. */
+/* A request that asks for no key, or has the wrong number of words: its reply is known now. */
 static enum kw_begun begin_other(
 	struct kw_client *client, const struct kw_command *command, size_t *taken)
 {
@@ -267,10 +356,57 @@ static enum kw_begun begin_other(
 
 	if (command)
 		kw_command_refuse(command, &to);
-	else if (!answer_at_once(client, &to, &begun))
-		refuse_command(client, &to);
+	else
+		answer_at_once(client, &to, &begun);
 	kw_client_replied(client);
 	return end_request(resp_of(client), begun, taken);
+}
+
+/* Nothing answers it at once, and the table cannot: the primary does, or nobody. */
+static enum kw_begun begin_onward(struct kw_client *client, const struct kw_command *command,
+	const struct kw_onward_request *request, size_t *taken)
+{
+	struct resp *resp = resp_of(client);
+	struct kw_onward_verdict verdict =
+		kw_onward_judge(kw_client_server(client), &resp->onward, request);
+	struct kw_reply_to to;
+
+	switch (verdict.place) {
+	case KW_ONWARD_WAIT:
+		return KW_BEGUN_SOME;
+	case KW_ONWARD_TABLE:
+		return begin_command(client, command, taken);
+	case KW_ONWARD_PRIMARY:
+		kw_onward_begin(client, &resp->onward, request, verdict.writes);
+		break;
+	case KW_ONWARD_REFUSED:
+		to = reply_to(client, kw_client_reply(client));
+		refuse_command(client, &to, verdict.why);
+		kw_client_replied(client);
+		break;
+	}
+	return end_request(resp, KW_BEGUN_WHOLE, taken);
+}
+
+static enum kw_begun begin_request(struct kw_client *client, size_t *taken)
+{
+	struct resp *resp = resp_of(client);
+	const struct kw_command *command = kw_command_find(resp->request.words[0]);
+	const struct kw_onward_request request = {
+		.words = resp->request.words,
+		.count = resp->request.count,
+		.answerable = command && kw_command_fits(command, resp->request.count),
+		.resp_version = (int)resp->version,
+		.database = resp->database,
+	};
+
+	if (kw_onward_is_barrier(request.words[0]))
+		return kw_onward_begin_barrier(client, &resp->onward, &request) == KW_ONWARD_WAIT
+			       ? KW_BEGUN_SOME
+			       : end_request(resp, KW_BEGUN_WHOLE, taken);
+	if ((command && !request.answerable) || is_answered_at_once(&resp->request))
+		return begin_other(client, command, taken);
+	return begin_onward(client, command, &request, taken);
 }
 
 static enum kw_begun begin_broken(struct kw_client *client, const struct kw_error *error)
@@ -287,11 +423,12 @@ static enum kw_begun on_begin(struct kw_client *client, struct kw_slice input, s
 {
 	struct resp *resp = resp_of(client);
 	struct kw_request *request = &resp->request;
-	const struct kw_command *command;
 	struct kw_error error;
 
 	if (resp->command)
 		return go_on(client, taken);
+	if (resp->whole)
+		return begin_request(client, taken);
 	switch (kw_request_parse(request, input, &error)) {
 	case KW_REQUEST_PARTIAL:
 		return KW_BEGUN_PARTIAL;
@@ -302,10 +439,8 @@ static enum kw_begun on_begin(struct kw_client *client, struct kw_slice input, s
 	}
 	if (request->count == 0)
 		return end_request(resp, KW_BEGUN_WHOLE, taken);
-	command = kw_command_find(request->words[0]);
-	if (command && kw_command_fits(command, request->count))
-		return begin_command(client, command, taken);
-	return begin_other(client, command, taken);
+	resp->whole = true;
+	return begin_request(client, taken);
 }
 
 static void on_refuse(struct kw_client *client, const char *why, struct kw_buffer *out)
@@ -322,5 +457,6 @@ const struct kw_protocol kw_protocol_resp = {
 	.closed = on_closed,
 	.begin = on_begin,
 	.answer = on_answer,
+	.instead = on_instead,
 	.refuse = on_refuse,
 };

@@ -100,8 +100,11 @@ void kw_server_touch(struct kw_server *server, struct kw_client *client)
 /* Each client that something happened to, once; then what they asked becomes one posting. */
 static void turn(struct kw_server *server)
 {
-	struct kw_client *client = server->touched;
+	struct kw_client *client;
 
+	if (!server->closing)
+		kw_onward_turn(server);
+	client = server->touched;
 	server->touched = NULL;
 	while (client) {
 		struct kw_client *next = client->next_touched;
@@ -180,6 +183,7 @@ static void free_server(struct kw_server *server)
 		server->spare_works = work->next;
 		free_work(work);
 	}
+	kw_buffer_close(&server->request);
 	server->done(server->done_arg);
 	free(server);
 }
@@ -211,6 +215,7 @@ void kw_server_close(struct kw_server *server, void (*done)(void *arg), void *ar
 	kw_server_close_listeners(server);
 	while (server->clients)
 		kw_client_close(server->clients, KW_CLOSED_END);
+	kw_onward_close(server);
 	uv_close((uv_handle_t *)&server->awake, on_handle_closed);
 	uv_close((uv_handle_t *)&server->tick, on_handle_closed);
 }

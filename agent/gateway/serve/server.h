@@ -18,6 +18,7 @@
 #define KW_AGENT_GATEWAY_SERVE_SERVER_H
 
 #include "base/error.h"
+#include "gateway/forward/forward.h"
 #include "gateway/resp/release.h"
 #include "gateway/table/gets.h"
 #include "protocol.h"
@@ -30,7 +31,8 @@
 
 struct kw_server_options {
 	uv_loop_t *loop;
-	struct kw_gets *gets; /* outlives the server's clients */
+	struct kw_gets *gets;       /* outlives the server's clients */
+	struct kw_forward *forward; /* the same; NULL: nothing is forwarded */
 	uint32_t max_clients;
 	uint64_t max_input_bytes;  /* of one request */
 	uint64_t max_output_bytes; /* not yet taken by a client */

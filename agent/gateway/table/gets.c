@@ -34,9 +34,10 @@ struct kw_gets {
 	struct kw_gets_stats stats;
 	struct kw_lag staleness;
 	uv_timer_t tick;
-	uv_timer_t brisk;     /* active while questions are under way */
-	uint64_t turn_us;     /* our clock in this turn of the loop; 0: not asked for yet */
-	uint64_t reported_us; /* to the proxy */
+	uv_timer_t brisk;        /* active while questions are under way */
+	uint64_t turn_us;        /* our clock in this turn of the loop; 0: not asked for yet */
+	uint64_t reported_us;    /* to the proxy */
+	uint64_t watch_until_us; /* the superblock is looked at until then; 0: if questions wait */
 	bool closing;
 	int open; /* parts not yet closed */
 };
@@ -80,7 +81,8 @@ static struct kw_question *pop(struct questions *list)
 
 static bool is_busy(const struct kw_gets *gets)
 {
-	return gets->waiting.first || gets->looked.first || gets->again.first;
+	return gets->waiting.first || gets->looked.first || gets->again.first ||
+	       gets->watch_until_us > 0;
 }
 
 /* ---- the sight ---- */
@@ -291,12 +293,19 @@ void kw_gets_ask(struct kw_gets *gets, struct kw_question *question)
 
 static void on_brisk(uv_timer_t *timer);
 
+void kw_gets_watch(struct kw_gets *gets, uint64_t until_us)
+{
+	if (until_us > gets->watch_until_us)
+		gets->watch_until_us = until_us;
+}
+
 /* No look is recent enough for what waits: look, in the same posting as the lookups. */
 static void look(struct kw_gets *gets)
 {
 	uint64_t now_us;
 
-	if (!kw_follow_up(&gets->follow) || (!gets->waiting.first && !gets->again.first))
+	if (!kw_follow_up(&gets->follow) ||
+		(!gets->waiting.first && !gets->again.first && gets->watch_until_us == 0))
 		return;
 	now_us = turn_us(gets);
 	if (now_us > gets->follow.superblock_begun_us + KW_GETS_LOOK_US &&
@@ -357,6 +366,8 @@ static void on_brisk(uv_timer_t *timer)
 	kw_reads_tick(&gets->reads);
 	kw_lookups_tick(gets->lookups);
 	tell_overdue(gets, turn_us(gets));
+	if (gets->watch_until_us <= turn_us(gets))
+		gets->watch_until_us = 0;
 	look(gets);
 	for (again = gets->again.count; again > 0; again--)
 		push(&gets->waiting, pop(&gets->again));

@@ -110,6 +110,12 @@ void kw_gets_close(struct kw_gets *gets);
  */
 void kw_gets_ask(struct kw_gets *gets, struct kw_question *question);
 
+/*
+ * Look at the superblock each millisecond until then, also while nothing is asked. Each look wakes
+ * the loop. An earlier moment than one given before changes nothing.
+ */
+void kw_gets_watch(struct kw_gets *gets, uint64_t until_us);
+
 /* At the end of a turn of the loop: what was asked in it becomes one posting of READs. */
 void kw_gets_post(struct kw_gets *gets);
 

@@ -1,6 +1,6 @@
 /* A client reads its own writes; what is covered is proved by looks alone; barriers end. */
 #include "gateway/forward/barrier.h"
-#include "gateway/forward/cover.h"
+#include "gateway/forward/horizon.h"
 #include "gateway/forward/own.h"
 
 #include <setjmp.h>
@@ -74,100 +74,100 @@ static void a_write_is_remembered_until_it_is_covered(void **state)
 
 /* What is covered. */
 
-static void look(struct kw_cover *cover, uint64_t begun_us, uint64_t publication,
+static void look(struct kw_horizon *horizon, uint64_t begun_us, uint64_t publication,
 	uint64_t heartbeat_us, uint64_t fresh_us)
 {
-	struct kw_cover_look look = {begun_us, 1, publication, heartbeat_us, fresh_us};
+	struct kw_horizon_look look = {begun_us, 1, publication, heartbeat_us, fresh_us};
 
-	kw_cover_look(cover, &look);
+	kw_horizon_look(horizon, &look);
 }
 
 static void fresh_must_pass_a_time_taken_after_the_look_began(void **state)
 {
-	struct kw_cover cover = {0};
+	struct kw_horizon horizon = {0};
 
-	look(&cover, 100, 5, 9000, 8990);
-	assert_int_equal(cover.covered_us, 0);
+	look(&horizon, 100, 5, 9000, 8990);
+	assert_int_equal(horizon.covered_us, 0);
 	/* Publication 6 came after the look began, but its time may be older. */
-	look(&cover, 200, 6, 9010, 9005);
-	look(&cover, 300, 6, 9010, 9005);
-	assert_int_equal(cover.covered_us, 0);
-	look(&cover, 400, 7, 9020, 9015);
-	assert_int_equal(cover.covered_us, 0);
-	look(&cover, 500, 8, 9030, 9019);
-	assert_int_equal(cover.covered_us, 0);
-	look(&cover, 600, 9, 9040, 9020);
-	assert_int_equal(cover.covered_us, 100);
-	look(&cover, 700, 10, 9050, 9050);
-	assert_int_equal(cover.covered_us, 400);
+	look(&horizon, 200, 6, 9010, 9005);
+	look(&horizon, 300, 6, 9010, 9005);
+	assert_int_equal(horizon.covered_us, 0);
+	look(&horizon, 400, 7, 9020, 9015);
+	assert_int_equal(horizon.covered_us, 0);
+	look(&horizon, 500, 8, 9030, 9019);
+	assert_int_equal(horizon.covered_us, 0);
+	look(&horizon, 600, 9, 9040, 9020);
+	assert_int_equal(horizon.covered_us, 100);
+	look(&horizon, 700, 10, 9050, 9050);
+	assert_int_equal(horizon.covered_us, 400);
 }
 
 static void without_publications_nothing_is_covered(void **state)
 {
-	struct kw_cover cover = {0};
+	struct kw_horizon horizon = {0};
 
 	for (uint64_t t = 1; t < 1000; t++)
-		look(&cover, t, 5, 9000, 9000);
-	assert_int_equal(cover.covered_us, 0);
+		look(&horizon, t, 5, 9000, 9000);
+	assert_int_equal(horizon.covered_us, 0);
 }
 
 static void a_clock_that_was_set_back_proves_nothing(void **state)
 {
-	struct kw_cover cover = {0};
+	struct kw_horizon horizon = {0};
 
-	look(&cover, 100, 5, 9000, 8990);
-	look(&cover, 200, 7, 1000, 8990); /* set back: fresh_us is of the time before */
-	assert_int_equal(cover.covered_us, 0);
-	look(&cover, 300, 8, 1010, 1005);
-	assert_int_equal(cover.covered_us, 100);
+	look(&horizon, 100, 5, 9000, 8990);
+	look(&horizon, 200, 7, 1000, 8990); /* set back: fresh_us is of the time before */
+	assert_int_equal(horizon.covered_us, 0);
+	look(&horizon, 300, 8, 1010, 1005);
+	assert_int_equal(horizon.covered_us, 100);
 }
 
 static void another_epoch_proves_itself_anew(void **state)
 {
-	struct kw_cover cover = {0};
-	struct kw_cover_look other = {300, 2, 9, 9050, 9050};
+	struct kw_horizon horizon = {0};
+	struct kw_horizon_look other = {300, 2, 9, 9050, 9050};
 
-	look(&cover, 100, 5, 9000, 8990);
-	look(&cover, 200, 7, 9020, 9020);
-	assert_int_equal(cover.covered_us, 100);
-	kw_cover_look(&cover, &other);
-	assert_int_equal(cover.covered_us, 0);
-	other = (struct kw_cover_look){400, 2, 11, 9060, 9060};
-	kw_cover_look(&cover, &other);
-	assert_int_equal(cover.covered_us, 300);
+	look(&horizon, 100, 5, 9000, 8990);
+	look(&horizon, 200, 7, 9020, 9020);
+	assert_int_equal(horizon.covered_us, 100);
+	kw_horizon_look(&horizon, &other);
+	assert_int_equal(horizon.covered_us, 0);
+	other = (struct kw_horizon_look){400, 2, 11, 9060, 9060};
+	kw_horizon_look(&horizon, &other);
+	assert_int_equal(horizon.covered_us, 300);
 }
 
 static void looks_out_of_order_do_no_harm(void **state)
 {
-	struct kw_cover cover = {0};
+	struct kw_horizon horizon = {0};
 
-	look(&cover, 200, 7, 9020, 9000);
-	look(&cover, 100, 5, 9000, 8990);
-	look(&cover, 150, 9, 9030, 9030); /* it began before the one that is remembered */
-	assert_int_equal(cover.covered_us, 0);
-	look(&cover, 300, 9, 9040, 9040);
-	assert_int_equal(cover.covered_us, 200);
+	look(&horizon, 200, 7, 9020, 9000);
+	look(&horizon, 100, 5, 9000, 8990);
+	look(&horizon, 150, 9, 9030, 9030); /* it began before the one that is remembered */
+	assert_int_equal(horizon.covered_us, 0);
+	look(&horizon, 300, 9, 9040, 9040);
+	assert_int_equal(horizon.covered_us, 200);
 }
 
 static void a_table_that_stays_behind_is_covered_at_last(void **state)
 {
-	struct kw_cover cover = {0};
+	struct kw_horizon horizon = {0};
 	uint64_t publication = 1, t;
 
-	for (t = 1; t < 10 * KW_COVER_MARKS; t++, publication += 2)
-		look(&cover, t, publication, 9000 + t, 8000);
-	assert_int_equal(cover.covered_us, 0);
-	assert_int_equal(cover.count, KW_COVER_MARKS);
-	look(&cover, t, publication, 20000, 19999);
-	assert_true(cover.covered_us > 0);
-	look(&cover, t + 1, publication + 2, 20001, 20000);
-	assert_int_equal(cover.covered_us, t - 1);
+	for (t = 1; t < 10 * KW_HORIZON_MARKS; t++, publication += 2)
+		look(&horizon, t, publication, 9000 + t, 8000);
+	assert_int_equal(horizon.covered_us, 0);
+	assert_int_equal(horizon.count, KW_HORIZON_MARKS);
+	look(&horizon, t, publication, 20000, 19999);
+	assert_true(horizon.covered_us > 0);
+	look(&horizon, t + 1, publication + 2, 20001, 20000);
+	assert_int_equal(horizon.covered_us, t - 1);
 }
 
 /* A model: a proxy that publishes, and looks at random moments. What is covered is never a lie. */
 static void what_is_covered_was_asked_for_later(void **state)
 {
-	struct kw_cover cover = {0};
+	struct kw_horizon horizon = {0};
 	uint64_t visible = 1, heartbeat = 1000000, taken, fresh = 0, asked_truth = 0,
 		 fresh_truth = 0;
 	uint64_t covered = 0;
@@ -194,9 +194,9 @@ static void what_is_covered_was_asked_for_later(void **state)
 
 			if (begun == 0)
 				break;
-			look(&cover, begun, visible, heartbeat, fresh);
-			assert_true(cover.covered_us <= fresh_truth);
-			covered = cover.covered_us;
+			look(&horizon, begun, visible, heartbeat, fresh);
+			assert_true(horizon.covered_us <= fresh_truth);
+			covered = horizon.covered_us;
 			break;
 		}
 		}

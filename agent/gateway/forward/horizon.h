@@ -15,31 +15,31 @@
  *
  * Silent writes are excepted, as for all of fresh_us (layout.h). Pure; one thread.
  */
-#ifndef KW_AGENT_GATEWAY_FORWARD_COVER_H
-#define KW_AGENT_GATEWAY_FORWARD_COVER_H
+#ifndef KW_AGENT_GATEWAY_FORWARD_HORIZON_H
+#define KW_AGENT_GATEWAY_FORWARD_HORIZON_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 /* Moments that wait for fresh_us. If there are more, the last two become one. */
-#define KW_COVER_MARKS 64
+#define KW_HORIZON_MARKS 64
 
-struct kw_cover_mark {
+struct kw_horizon_mark {
 	uint64_t begun_us;    /* our clock */
 	uint64_t publication; /* shown by the look that began then */
 	uint64_t wanted_us;   /* the proxy's clock: what fresh_us must reach; 0: not known yet */
 };
 
 /* Zeroed before the first look. */
-struct kw_cover {
+struct kw_horizon {
 	uint64_t epoch, publication; /* of the last look; epoch 0: there was none */
 	uint64_t covered_us;         /* our clock; 0: nothing is known */
-	struct kw_cover_mark next;   /* the one that gets its time next; begun_us 0: none */
-	struct kw_cover_mark marks[KW_COVER_MARKS];
+	struct kw_horizon_mark next; /* the one that gets its time next; begun_us 0: none */
+	struct kw_horizon_mark marks[KW_HORIZON_MARKS];
 	unsigned first, count;
 };
 
-struct kw_cover_look {
+struct kw_horizon_look {
 	uint64_t begun_us; /* our monotonic clock when the READ was posted, or earlier */
 	uint64_t epoch, publication, heartbeat_us, fresh_us; /* of the superblock it brought */
 };
@@ -48,6 +48,6 @@ struct kw_cover_look {
  * A look ended. Those of another order than they began, and such without new facts, do no harm.
  * Another epoch: nothing is covered until this one proves it.
  */
-void kw_cover_look(struct kw_cover *cover, const struct kw_cover_look *look);
+void kw_horizon_look(struct kw_horizon *horizon, const struct kw_horizon_look *look);
 
 #endif
