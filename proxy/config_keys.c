@@ -36,6 +36,10 @@ const struct kw_config_key kw_proxy_config_keys[] = {
 		"Most memory the table may take; 0: half of this machine's."},
 	{"table.segment_bytes", KW_CONFIG_BYTES, "0", false, 4096, 1073741824, NULL,
 		"Size of a log segment, a power of two; 0: by table.max_bytes."},
+	{"table.huge_pages", KW_CONFIG_BOOL, "false", false, 0, 0, NULL,
+		"Make the table of huge pages of 2 MiB. Set vm.nr_hugepages (sysctl) to 1.25 x "
+		"table.max_bytes / 2 MiB first. An agent of version 0.1 cannot map such a table "
+		"over shm: update it before."},
 	{"table.utilisation", KW_CONFIG_NUMBER, "0.9", false, 0.3, 0.95, NULL,
 		"Share of the log that is live before it grows rather than is cleaned."},
 	{"table.tombstone_seconds", KW_CONFIG_INTEGER, "300", false, 1, 86400, NULL,

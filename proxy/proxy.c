@@ -470,7 +470,9 @@ int kw_proxy_init(
 		.epoch = random_bits() >> 1, /* fits a JSON integer */
 		.started_us = kw_wall_us(),
 	};
-	code = kw_memory_init(&proxy->memory, reserve_bytes(config), error);
+	code = kw_config_bool(config, "table.huge_pages")
+		       ? kw_memory_init_huge(&proxy->memory, reserve_bytes(config), error)
+		       : kw_memory_init(&proxy->memory, reserve_bytes(config), error);
 	if (code)
 		return code;
 	start_handles(proxy);

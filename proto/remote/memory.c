@@ -11,6 +11,9 @@
 #include <unistd.h>
 
 #define PAGE UINT64_C(4096)
+#ifndef MFD_HUGE_2MB /* linux/memfd.h */
+#define MFD_HUGE_2MB (21U << 26)
+#endif
 
 static int open_readonly(int fd, struct kw_error *error)
 {
@@ -27,6 +30,46 @@ static int open_readonly(int fd, struct kw_error *error)
 	return readonly;
 }
 
+/* A figure of the pool of huge pages; 0: the system has no such pool. */
+static uint64_t huge_pages(const char *figure)
+{
+	unsigned long long number = 0;
+	char path[128];
+	FILE *file;
+
+	snprintf(path, sizeof path, "/sys/kernel/mm/hugepages/hugepages-2048kB/%s", figure);
+	file = fopen(path, "re");
+	if (!file)
+		return 0;
+	if (fscanf(file, "%llu", &number) != 1)
+		number = 0;
+	fclose(file);
+	return number;
+}
+
+/* Take the pages of an extent out of the pool. Those that it shares with others are there. */
+static int take_huge_pages(
+	const struct kw_memory *memory, const struct kw_extent *extent, struct kw_error *error)
+{
+	uint64_t start = extent->offset & ~(KW_HUGE_PAGE_BYTES - 1);
+	uint64_t end = (extent->offset + extent->length + KW_HUGE_PAGE_BYTES - 1) &
+		       ~(KW_HUGE_PAGE_BYTES - 1);
+	uint64_t needed = (end - start) / KW_HUGE_PAGE_BYTES, left = huge_pages("free_hugepages");
+	int errnum;
+
+	do
+		errnum = fallocate(memory->fd, 0, (off_t)start, (off_t)(end - start)) == 0 ? 0
+											   : errno;
+	while (errnum == EINTR);
+	if (errnum == 0)
+		return 0;
+	return kw_error_set(error, KW_E_NOMEM,
+		"table.huge_pages: %" PRIu64 " more huge pages of 2 MiB are needed and %" PRIu64
+		" are free (%s): set `sysctl vm.nr_hugepages=%" PRIu64
+		"` or more, soon after boot, or table.huge_pages = false",
+		needed, left, strerror(errnum), huge_pages("nr_hugepages") - left + needed);
+}
+
 static int seal(int fd, struct kw_error *error)
 {
 	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
@@ -34,17 +77,36 @@ static int seal(int fd, struct kw_error *error)
 	return 0;
 }
 
-int kw_memory_init(struct kw_memory *memory, uint64_t reserve_bytes, struct kw_error *error)
+static int make_file(bool huge, struct kw_error *error)
 {
-	*memory = (struct kw_memory){.fd = -1, .readonly_fd = -1};
+	unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+	int fd = memfd_create("keywake-table", huge ? flags | MFD_HUGETLB | MFD_HUGE_2MB : flags);
+
+	if (fd >= 0)
+		return fd;
+	if (huge)
+		kw_error_set(error, KW_E_CONFIG,
+			"table.huge_pages: this system has no huge pages of 2 MiB (%s): set "
+			"table.huge_pages = false",
+			strerror(errno));
+	else
+		kw_error_errno(error, errno, "memory file: memfd_create");
+	return -1;
+}
+
+static int init(struct kw_memory *memory, uint64_t reserve_bytes, bool huge, struct kw_error *error)
+{
+	const uint64_t page = huge ? KW_HUGE_PAGE_BYTES : PAGE;
+
+	*memory = (struct kw_memory){.fd = -1, .readonly_fd = -1, .huge = huge};
 	if (reserve_bytes == 0 || reserve_bytes > KW_RESERVE_MAX)
 		return kw_error_set(error, KW_E_ARGUMENT,
 			"memory file: %" PRIu64 " bytes asked for (1 to %" PRIu64 " are possible)",
 			reserve_bytes, (uint64_t)KW_RESERVE_MAX);
-	reserve_bytes = (reserve_bytes + PAGE - 1) & ~(PAGE - 1);
-	memory->fd = memfd_create("keywake-table", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	reserve_bytes = (reserve_bytes + page - 1) & ~(page - 1);
+	memory->fd = make_file(huge, error);
 	if (memory->fd < 0)
-		return kw_error_errno(error, errno, "memory file: memfd_create");
+		return error ? (int)error->code : (int)KW_E_IO;
 	/*
 	 * 0777 is a memfd's default. No process may reopen it for writing, and no other user at
 	 * all.
@@ -64,7 +126,7 @@ int kw_memory_init(struct kw_memory *memory, uint64_t reserve_bytes, struct kw_e
 			reserve_bytes);
 		goto undo;
 	}
-	assert(reserve_bytes % PAGE == 0);
+	assert(reserve_bytes % page == 0);
 	memory->reserve_bytes = reserve_bytes;
 	memory->readonly_fd = open_readonly(memory->fd, error);
 	if (memory->readonly_fd < 0 || seal(memory->fd, error) != 0)
@@ -74,6 +136,16 @@ int kw_memory_init(struct kw_memory *memory, uint64_t reserve_bytes, struct kw_e
 undo:
 	kw_memory_close(memory);
 	return error ? (int)error->code : (int)KW_E_IO;
+}
+
+int kw_memory_init(struct kw_memory *memory, uint64_t reserve_bytes, struct kw_error *error)
+{
+	return init(memory, reserve_bytes, false, error);
+}
+
+int kw_memory_init_huge(struct kw_memory *memory, uint64_t reserve_bytes, struct kw_error *error)
+{
+	return init(memory, reserve_bytes, true, error);
 }
 
 void kw_memory_close(struct kw_memory *memory)
@@ -114,6 +186,8 @@ int kw_memory_extend(struct kw_memory *memory, struct kw_extent *extent, struct 
 			"in "
 			"larger steps",
 			count);
+	if (memory->huge && take_huge_pages(memory, extent, error) != 0)
+		return (int)KW_E_NOMEM;
 	extent->address = 0;
 	extent->rkey = 0;
 	extent->reserved = 0;
@@ -140,7 +214,7 @@ bool kw_memory_give_back(struct kw_memory *memory, uint64_t offset, uint64_t len
 {
 	uint64_t start = (offset + PAGE - 1) & ~(PAGE - 1), end = (offset + length) & ~(PAGE - 1);
 
-	if (memory->device.add || !kw_memory_covers(memory, offset, length))
+	if (memory->device.add || memory->huge || !kw_memory_covers(memory, offset, length))
 		return false;
 	return start >= end || fallocate(memory->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 				       (off_t)start, (off_t)(end - start)) == 0;

@@ -8,6 +8,11 @@
  * would stop root, too. But it forbids punching holes, so the memory of each peak would be kept for
  * good.)
  *
+ * Huge pages (kw_memory_init_huge) are 2 MiB each, from the pool that the system sets aside. A page
+ * that the pool cannot give would kill the process that touches it (SIGBUS). So an extent gets all
+ * of its pages before it counts, and keeps them: nothing is given back. Peers must map the file
+ * with MAP_NORESERVE. Otherwise the kernel wants pages for all of the reservation.
+ *
  * kw_memory_extend is called by the main thread only; the extents may be read by any thread.
  */
 #ifndef KW_REMOTE_MEMORY_H
@@ -38,6 +43,7 @@ struct kw_memory {
 	int readonly_fd; /* handed to peers: they can map it, not write it */
 	uint8_t *base;
 	uint64_t reserve_bytes;
+	bool huge; /* made of huge pages */
 	struct kw_extent extents[KW_EXTENTS_MAX];
 	struct kw_memory_device device; /* add NULL: none */
 	_Atomic int extent_count;       /* release-stored after the entry is written */
@@ -46,14 +52,19 @@ struct kw_memory {
 /* KW_E_ARGUMENT: 0 or beyond KW_RESERVE_MAX. Rounded up to whole pages. */
 int kw_memory_init(struct kw_memory *memory, uint64_t reserve_bytes, struct kw_error *error);
 
+#define KW_HUGE_PAGE_BYTES (UINT64_C(2) << 20)
+
+/* The same of huge pages. KW_E_CONFIG: the system has none of 2 MiB. */
+int kw_memory_init_huge(struct kw_memory *memory, uint64_t reserve_bytes, struct kw_error *error);
+
 /* No peer may still be reading: close the server first. Harmless on a closed one. */
 void kw_memory_close(struct kw_memory *memory);
 
 /*
  * Add an extent (offset and length given; neither overlapping nor beyond the reservation). Its
  * address and rkey are 0, or what the attached device says: it is registered before others may see
- * it.
- * KW_E_FULL beyond KW_EXTENTS_MAX.
+ * it. KW_E_FULL beyond KW_EXTENTS_MAX. KW_E_NOMEM: the system has too few huge pages; the sentence
+ * says which sysctl to set.
  */
 int kw_memory_extend(struct kw_memory *memory, struct kw_extent *extent, struct kw_error *error);
 

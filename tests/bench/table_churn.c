@@ -1,6 +1,6 @@
 /*
- * table-churn [--keys N] [--seconds S] [--rate N] [--utilisation U]: what does it cost to keep a
- * table's memory small while its keys are overwritten?
+ * table-churn [--keys N] [--seconds S] [--rate N] [--utilisation U] [--huge-pages 0|1]: what does
+ * it cost to keep a table's memory small while its keys are overwritten?
  *
  * The proxy's table with the load of churn.py and no server, so that a change of the cleaner can be
  * looked at in seconds: a table is filled, then overwritten in four phases of S seconds each, keys
@@ -69,7 +69,7 @@ static void die(const char *why)
 	exit(1);
 }
 
-static void open_table(struct churn *churn, double utilisation)
+static void open_table(struct churn *churn, double utilisation, bool huge)
 {
 	struct kw_error error = {0};
 	const struct kw_table_options options = {.max_bytes = UINT64_C(16) << 30,
@@ -82,7 +82,8 @@ static void open_table(struct churn *churn, double utilisation)
 		.cpu_ns = kw_cpu_ns};
 	struct kw_table_memory memory = {.extend = extend, .give_back = give_back};
 
-	if (kw_memory_init(&churn->memory, UINT64_C(64) << 30, &error))
+	if (huge ? kw_memory_init_huge(&churn->memory, UINT64_C(64) << 30, &error)
+		 : kw_memory_init(&churn->memory, UINT64_C(64) << 30, &error))
 		die(error.text);
 	memory.base = churn->memory.base;
 	memory.reserve_bytes = churn->memory.reserve_bytes;
@@ -257,7 +258,8 @@ int main(int argc, char **argv)
 	churn.seconds = (uint64_t)words_number(argc, argv, "--seconds", 12);
 	churn.rate = (uint64_t)words_number(argc, argv, "--rate", 50000);
 	make_room(&churn);
-	open_table(&churn, words_number(argc, argv, "--utilisation", 0));
+	open_table(&churn, words_number(argc, argv, "--utilisation", 0),
+		words_number(argc, argv, "--huge-pages", 0) > 0);
 	fill(&churn);
 	for (size_t i = 0; i < sizeof phases / sizeof *phases; i++)
 		run_phase(&churn, &phases[i]);

@@ -77,7 +77,8 @@ static int map_file(struct kw_remote *remote, struct kw_error *error)
 			"descriptor left: raise LimitNOFILE)");
 	code = check_file(fd, &shm->map_bytes, error);
 	if (code == 0) {
-		map = mmap(NULL, shm->map_bytes, PROT_READ, MAP_SHARED, fd, 0);
+		/* NORESERVE: of huge pages, all of the reservation would be wanted. */
+		map = mmap(NULL, shm->map_bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
 		if (map == MAP_FAILED)
 			code = kw_error_errno(error, errno,
 				"the proxy's memory file (%" PRIu64

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from lib import data
+from lib import data, hugepages
 from lib.compare import wait_same
 from lib.daemon import RDMA_HOST, free_port, secret_file
 from lib.process import wait_for
@@ -50,6 +50,23 @@ def test_two_agents_one_over_rdma_one_over_shm(bed):
     status = agents[1].status()
     assert status["transport"] == "rdma", status
     assert {row["carrier"] for row in proxy.ctl_ok("agents")} == {"shm", "rdma"}
+
+
+def test_a_table_in_huge_pages(bed):
+    """The device registers huge pages; agents over shm and rdma read them."""
+    with hugepages.pool(40) as free:
+        assert free == 40
+        primary = bed.server("primary")
+        data.fill(primary, (0, 10))
+        proxy = bed.proxy(primary, listen=("shm", "rdma"), table__huge_pages=True, table__max_bytes="32MiB")
+        agents = [bed.agent(proxy, bed.server(f"replica-{via}"), name=f"agent-{via}", via=via)
+                  for via in ("shm", "rdma")]
+        data.fill_plain(primary, 5_000)
+        for agent in agents:
+            agent.wait_warm(120)
+            wait_same(primary, agent.replica, 60)
+        assert hugepages.free() < free
+        bed.close()
 
 
 @pytest.mark.parametrize("victim", ["agent", "proxy", "primary", "replica"])

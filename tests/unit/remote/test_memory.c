@@ -21,6 +21,97 @@
 
 #define MIB (UINT64_C(1) << 20)
 
+/* ---- huge pages: only root can have them, and not on every machine ---- */
+
+#define POOL "/proc/sys/vm/nr_hugepages"
+
+static long pool_size(void)
+{
+	FILE *file = fopen(POOL, "r");
+	long size = -1;
+
+	if (file && fscanf(file, "%ld", &size) != 1)
+		size = -1;
+	if (file)
+		fclose(file);
+	return size;
+}
+
+/* What the kernel could do of it. */
+static long set_pool(long size)
+{
+	FILE *file = fopen(POOL, "w");
+
+	if (file) {
+		fprintf(file, "%ld", size);
+		fclose(file);
+	}
+	return pool_size();
+}
+
+static uint64_t free_pages(void)
+{
+	FILE *file = fopen("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "r");
+	unsigned long long size = 0;
+
+	if (file && fscanf(file, "%llu", &size) != 1)
+		size = 0;
+	if (file)
+		fclose(file);
+	return size;
+}
+
+static void a_pool_that_is_too_small_is_a_sentence_with_the_sysctl(void **state)
+{
+	struct kw_memory memory;
+	struct kw_error error = {0};
+	struct kw_extent extent = {.offset = MIB};
+	int code = kw_memory_init_huge(&memory, UINT64_C(1) << 44, &error);
+
+	if (code != 0) { /* a kernel without any */
+		assert_int_equal(code, KW_E_CONFIG);
+		assert_non_null(strstr(error.text, "table.huge_pages = false"));
+		return;
+	}
+	extent.length = (free_pages() + 64) * KW_HUGE_PAGE_BYTES;
+	assert_int_equal(kw_memory_extend(&memory, &extent, &error), KW_E_NOMEM);
+	assert_non_null(strstr(error.text, "sysctl vm.nr_hugepages="));
+	assert_false(kw_memory_covers(&memory, MIB, 1));
+	kw_memory_close(&memory);
+}
+
+/* The pages of an extent are there before it counts, whatever others take out of the pool. */
+static void extents_of_huge_pages_have_all_their_pages(void **state)
+{
+	const long before = pool_size();
+	struct kw_memory memory;
+	struct kw_error error = {0};
+	struct kw_extent first = {.length = 3 * MIB},
+			 second = {.offset = 3 * MIB, .length = 5 * MIB};
+	uint8_t *map;
+
+	if (before < 0 || set_pool(before + 8) < before + 8) {
+		print_message("no huge pages can be had here\n");
+		set_pool(before);
+		return;
+	}
+	assert_int_equal(kw_memory_init_huge(&memory, 63 * MIB, &error), 0);
+	assert_int_equal(memory.reserve_bytes, 64 * MIB);
+	assert_int_equal(kw_memory_extend(&memory, &first, &error), 0);
+	assert_int_equal(kw_memory_extend(&memory, &second, &error), 0);
+	map = mmap(NULL, memory.reserve_bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE,
+		memory.readonly_fd, 0);
+	assert_ptr_not_equal(map, MAP_FAILED);
+	set_pool(0); /* what is free goes; what is taken stays */
+	memset(memory.base, 0x5a, 8 * MIB);
+	assert_memory_equal(map, memory.base, 8 * MIB);
+	assert_false(kw_memory_give_back(&memory, 0, 4 * MIB));
+	assert_int_equal(map[2 * MIB], 0x5a);
+	munmap(map, memory.reserve_bytes);
+	kw_memory_close(&memory);
+	set_pool(before);
+}
+
 static int open_memory(void **state)
 {
 	static struct kw_memory memory;
@@ -281,6 +372,8 @@ int main(void)
 		WITH_MEMORY(covered_is_what_lies_within_adjoining_extents),
 		cmocka_unit_test(senseless_reservations_are_refused),
 		cmocka_unit_test(racy_copies_are_copies),
+		cmocka_unit_test(a_pool_that_is_too_small_is_a_sentence_with_the_sysctl),
+		cmocka_unit_test(extents_of_huge_pages_have_all_their_pages),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
