@@ -25,7 +25,7 @@ def page(name):
 
 
 def test_there_is_a_page_for_each_daemon():
-    assert set(PAGES) == set(PROGRAMS) == {"keywake-proxy", "keywake-agent"}
+    assert set(PAGES) == set(PROGRAMS) == {"keywake-proxy", "keywake-agent", "keywake-gateway"}
 
 
 @pytest.mark.parametrize("name", sorted(PROGRAMS))
