@@ -98,7 +98,39 @@ static struct kw_server_options read_server(const struct kw_gateway *gateway)
 			(uint32_t)kw_config_integer(config, "gateway.output_timeout_ms"),
 		.memcached_database =
 			(uint32_t)kw_config_integer(config, "gateway.memcached_database"),
+		.name = gateway->name,
 	};
+}
+
+/* NULL: the file is not valid. */
+static struct kw_users *read_users(const struct kw_config *config, struct kw_error *error)
+{
+	const char *path = kw_config_text(config, "gateway.users_file");
+	struct kw_users *users = *path ? kw_users_load(path, error) : kw_users_open();
+
+	if (!users)
+		kw_error_wrap(error, "gateway.users_file");
+	return users;
+}
+
+/* Without users every client may read all: then only this host may connect. */
+static int check_listen(const struct kw_config *config, struct kw_error *error)
+{
+	size_t count = kw_config_count(config, "gateway.resp");
+	struct kw_redis_address address;
+
+	for (size_t i = 0; i < count && !*kw_config_text(config, "gateway.users_file"); i++) {
+		const char *text = kw_config_text_at(config, "gateway.resp", i);
+
+		if (kw_redis_address_parse(text, &address, error))
+			return kw_error_wrap(error, "gateway.resp");
+		if (!kw_redis_address_near(&address))
+			return kw_error_set(error, KW_E_CONFIG,
+				"gateway.resp: %s is open to other hosts and there are no users: "
+				"set gateway.users_file",
+				text);
+	}
+	return KW_OK;
 }
 
 static int check_proxy(const struct kw_config *config, struct kw_error *error)
@@ -138,6 +170,8 @@ int kw_gateway_check(const struct kw_config *config, struct kw_error *error)
 		return kw_error_set(error, KW_E_CONFIG,
 			"gateway.resp: there is no address to serve clients at: set it, or "
 			"gateway.memcached");
+	if ((code = check_listen(config, error)))
+		return code;
 	return check_primary(config, error);
 }
 
@@ -154,6 +188,19 @@ static int on_changed(void *arg, const char *path, struct kw_error *error)
 	else if (strcmp(path, "log.level") == 0)
 		kw_log_set_level(
 			(enum kw_log_level)kw_log_level_parse(kw_config_text(config, "log.level")));
+	return KW_OK;
+}
+
+/* The file of users is read again, although its name has not changed. */
+static int on_reloaded(void *arg, struct kw_error *error)
+{
+	struct kw_gateway *gateway = arg;
+	struct kw_users *users = read_users(gateway->daemon.config, error);
+
+	if (!users)
+		return kw_error_wrap(error, "the users stay as they were");
+	kw_log_info("gateway", "%zu users", kw_users_count(users));
+	kw_server_set_users(gateway->server, users);
 	return KW_OK;
 }
 
@@ -297,6 +344,9 @@ static int open_parts(struct kw_gateway *gateway, struct kw_error *error)
 	if (kw_config_bool(config, "gateway.forward") && (code = open_forward(gateway, error)))
 		return code;
 	server = read_server(gateway);
+	server.users = read_users(config, error);
+	if (!server.users)
+		return error->code;
 	gateway->server = kw_server_new(&server);
 	code = listen_all(gateway, "gateway.resp", &kw_protocol_resp, error);
 	if (!code)
@@ -314,7 +364,7 @@ int kw_gateway_init(struct kw_gateway *gateway, uv_loop_t *loop, struct kw_confi
 	int code;
 
 	*gateway = (struct kw_gateway){
-		.daemon = {config, on_changed},
+		.daemon = {config, on_changed, on_reloaded},
 		.loop = loop,
 		.started_us = kw_clock_us(),
 	};

@@ -58,6 +58,15 @@ void kw_daemon_config_set(void *arg, struct kw_rpc_call *call, const json_t *par
 		kw_rpc_result(call, json_pack("{s:s,s:b}", "path", path, "changed", true));
 }
 
+static int read_files(struct kw_daemon *daemon, struct kw_error *error)
+{
+	int code = daemon->reloaded ? daemon->reloaded(daemon, error) : KW_OK;
+
+	if (code)
+		kw_log_error("config", "reloaded, but %s", error->text);
+	return code;
+}
+
 static int reload(struct kw_daemon *daemon, struct kw_buffer *notes, struct kw_error *error)
 {
 	int code = kw_config_reload(daemon->config, daemon->changed, daemon, notes, error);
@@ -71,7 +80,7 @@ static int reload(struct kw_daemon *daemon, struct kw_buffer *notes, struct kw_e
 			(int)kw_buffer_length(notes), (const char *)kw_buffer_bytes(notes));
 	else
 		kw_log_info("config", "reloaded");
-	return KW_OK;
+	return read_files(daemon, error);
 }
 
 void kw_daemon_config_reload(void *arg, struct kw_rpc_call *call, const json_t *params)

@@ -13,6 +13,8 @@ struct kw_daemon {
 	struct kw_config *config;
 	/* A live key has a new value (kw_config_changed_fn); arg is the struct kw_daemon. */
 	kw_config_changed_fn changed;
+	/* After a reload: read again what the configuration names. NULL: nothing. arg as above. */
+	int (*reloaded)(void *arg, struct kw_error *error);
 };
 
 void kw_daemon_config_get(void *arg, struct kw_rpc_call *call, const json_t *params);

@@ -61,7 +61,7 @@ static void ask(const struct kw_users *users, const struct kw_slice *words, size
 	struct kw_session session;
 	enum kw_session_verdict verdict;
 
-	kw_session_init(&session, &host, 1);
+	kw_session_init(&session, &host, 1, NULL);
 	must(session.user == kw_users_unnamed(users));
 	verdict = kw_session_begin(&session, &host, words, count, &out);
 	must((verdict == KW_SESSION_PASSES) == (kw_buffer_length(&out) == 0));

@@ -74,7 +74,9 @@ struct kw_server {
 	struct kw_horizon horizon;   /* onward.c */
 	struct kw_barriers barriers; /* that clients wait for */
 	struct kw_buffer request;    /* one that is being forwarded */
-	bool starved; /* no descriptor was left: listeners rest until the next tick */
+	struct kw_session_host sessions;
+	struct kw_buffer scratch; /* a session's reply, until it is known to be one */
+	bool starved;             /* no descriptor was left: listeners rest until the next tick */
 	bool closing;
 	int open; /* handles, and clients */
 	void (*done)(void *arg);
@@ -91,6 +93,11 @@ void kw_server_give_work(struct kw_server *server, struct kw_work *work);
 /* Look at the client at the end of this turn. */
 void kw_server_touch(struct kw_server *server, struct kw_client *client);
 void kw_server_part_closed(struct kw_server *server);
+
+/* ---- sessions.c ---- */
+
+void kw_server_sessions_init(struct kw_server *server);
+void kw_server_sessions_close(struct kw_server *server);
 
 /* ---- listen.c ---- */
 

@@ -18,6 +18,7 @@
 struct kw_client;
 struct kw_part;
 struct kw_server;
+struct kw_users;
 
 enum kw_begun {
 	KW_BEGUN_PARTIAL, /* more input is needed */
@@ -33,6 +34,9 @@ struct kw_protocol {
 	/* A client came, or left. NULL: nothing to do. */
 	void (*opened)(struct kw_client *client);
 	void (*closed)(struct kw_client *client);
+
+	/* The users are about to be replaced. False: close the client. NULL: it has none. */
+	bool (*take_users)(struct kw_client *client, const struct kw_users *users);
 
 	/*
 	 * Take one request from the front of the input, which is not empty. *taken: bytes that are

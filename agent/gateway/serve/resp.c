@@ -3,20 +3,18 @@
 #include "onward.h"
 
 #include "gateway/answers/command.h"
-#include "gateway/answers/words.h"
 #include "gateway/resp/reply.h"
 #include "gateway/resp/request.h"
+#include "gateway/session/session.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <string.h>
 
 #define SHOWN 128 /* characters of a client's words in an error */
 
 struct resp {
 	struct kw_request request;
-	uint32_t database;
-	enum kw_resp_version version;
+	struct kw_session session;
 	struct kw_onward onward;
 	bool whole; /* the request was cut, and waits for parts of those before */
 
@@ -34,24 +32,46 @@ static struct resp *resp_of(struct kw_client *client)
 	return kw_client_own(client);
 }
 
-static struct kw_reply_to reply_to(struct kw_client *client, struct kw_buffer *out)
+/* How a reply to a request that began with this version is written. */
+static struct kw_reply_to reply_to(
+	struct kw_client *client, struct kw_buffer *out, enum kw_resp_version version)
 {
 	return (struct kw_reply_to){
 		.out = out,
-		.version = resp_of(client)->version,
+		.version = version,
 		.release = kw_server_release(kw_client_server(client)),
 	};
 }
 
+static struct kw_reply_to reply_now(struct kw_client *client)
+{
+	return reply_to(client, kw_client_reply(client), resp_of(client)->session.version);
+}
+
+/* The client can have said HELLO since it asked. */
+static enum kw_resp_version version_of(const struct kw_part *part)
+{
+	return (enum kw_resp_version)part->flags;
+}
+
 static void on_opened(struct kw_client *client)
 {
-	resp_of(client)->version = KW_RESP_2;
+	struct kw_server *server = kw_client_server(client);
+
+	kw_session_init(&resp_of(client)->session, kw_server_sessions(server),
+		kw_server_stats(server)->accepted, client);
 }
 
 static void on_closed(struct kw_client *client)
 {
 	kw_request_close(&resp_of(client)->request);
+	kw_session_close(&resp_of(client)->session);
 	kw_buffer_close(&resp_of(client)->failure);
+}
+
+static bool take_users(struct kw_client *client, const struct kw_users *users)
+{
+	return kw_session_take_users(&resp_of(client)->session, users);
 }
 
 /* ---- why there is no answer ---- */
@@ -115,7 +135,7 @@ static void on_answer(struct kw_client *client, struct kw_part *part, const stru
 	struct kw_buffer *out)
 {
 	const struct kw_command *command = part->what;
-	struct kw_reply_to to = reply_to(client, out);
+	struct kw_reply_to to = reply_to(client, out, version_of(part));
 	struct kw_ask ask;
 
 	resp_of(client)->onward.gets--;
@@ -151,7 +171,7 @@ static void add_reply(struct resp *resp, struct kw_slice reply)
 static void put_element(struct kw_client *client, struct kw_part *part, struct kw_slice reply)
 {
 	static const char one[] = "*1\r\n";
-	struct kw_reply_to to = reply_to(client, kw_part_reply(part));
+	struct kw_reply_to to = reply_to(client, kw_part_reply(part), version_of(part));
 	size_t skip = sizeof one - 1;
 
 	if (reply.length < skip || memcmp(reply.data, one, skip) != 0)
@@ -182,14 +202,13 @@ static void on_primary(void *arg, enum kw_forward_end end, struct kw_slice reply
 /* Of a request of many keys, the part of this key alone. */
 static bool on_instead(struct kw_client *client, struct kw_part *part, const struct kw_got *got)
 {
-	const struct resp *resp = resp_of(client);
 	const struct kw_command *command = part->what;
 	const struct kw_slice *words = kw_part_words(part);
 	const struct kw_slice alone[] = {words[0], part->question.key};
 	struct kw_onward_request request = {
 		.words = words,
 		.count = part->words,
-		.resp_version = (int)resp->version,
+		.resp_version = (int)version_of(part),
 		.database = part->question.database,
 	};
 
@@ -214,7 +233,7 @@ static enum kw_begun begin_keys(struct kw_client *client)
 	for (; resp->next_key < resp->keys && room > 0; room--) {
 		const struct kw_slice *words = kw_client_words(client, resp->words_at);
 		uint32_t word = (uint32_t)command->first_key + resp->next_key;
-		struct kw_part *part = kw_client_get(client, resp->database, words[word]);
+		struct kw_part *part = kw_client_get(client, resp->session.database, words[word]);
 
 		resp->onward.gets++;
 		part->what = command;
@@ -222,6 +241,7 @@ static enum kw_begun begin_keys(struct kw_client *client)
 		part->of = resp->keys;
 		part->words_at = resp->words_at;
 		part->words = (uint32_t)resp->request.count;
+		part->flags = resp->session.version;
 	}
 	if (resp->next_key < resp->keys ||
 		(command->join == KW_COMMAND_SUM && resp->summed < resp->keys))
@@ -232,7 +252,7 @@ static enum kw_begun begin_keys(struct kw_client *client)
 static void end_sum(struct kw_client *client)
 {
 	struct resp *resp = resp_of(client);
-	struct kw_reply_to to = reply_to(client, kw_client_reply(client));
+	struct kw_reply_to to = reply_now(client);
 
 	if (kw_buffer_length(&resp->failure) > 0)
 		kw_buffer_append(
@@ -278,88 +298,41 @@ static enum kw_begun begin_command(
 	return go_on(client, taken);
 }
 
-static void refuse_command(struct kw_client *client, const struct kw_reply_to *to, const char *why)
-{
-	struct kw_slice name = resp_of(client)->request.words[0];
-
-	kw_client_refused(client);
-	int shown = (int)(name.length < SHOWN ? name.length : SHOWN);
-
-	if (why)
-		kw_reply_error(
-			to, "ERR '%.*s' is not forwarded: %s", shown, (const char *)name.data, why);
-	else
-		kw_reply_error(to,
-			"ERR unknown command '%.*s': the gateway serves reads of single keys, and "
-			"does not forward",
-			shown, (const char *)name.data);
-}
-
-static void select_database(struct resp *resp, const struct kw_reply_to *to)
-{
-	struct kw_slice word = resp->request.words[1];
-	uint32_t database = 0;
-
-	for (size_t i = 0; i < word.length; i++) {
-		uint32_t digit = (uint32_t)(((const uint8_t *)word.data)[i] - '0');
-
-		if (digit > 9 || word.length > 5) {
-			kw_reply_error(to, "ERR value is not an integer or out of range");
-			return;
-		}
-		database = database * 10 + digit;
-	}
-	if (database > KW_DATABASE_MAX || word.length == 0) {
-		kw_reply_error(to, "ERR DB index is out of range");
-		return;
-	}
-	resp->database = database;
-	kw_reply_simple(to, "OK");
-}
-
-static bool is_answered_at_once(const struct kw_request *request)
-{
-	const struct kw_slice *words = request->words;
-	const size_t count = request->count;
-
-	return (kw_word_is(words[0], "ping") && count <= 2) ||
-	       (kw_word_is(words[0], "echo") && count == 2) ||
-	       (kw_word_is(words[0], "select") && count == 2) || kw_word_is(words[0], "quit");
-}
-
-/* What needs no key. */
-static void answer_at_once(
-	struct kw_client *client, const struct kw_reply_to *to, enum kw_begun *begun)
+/* It may be asked, but nobody answers it. why: NULL if nothing is forwarded. */
+static void refuse_command(struct kw_client *client, const char *why)
 {
 	struct resp *resp = resp_of(client);
-	const struct kw_slice *words = resp->request.words;
-	const size_t count = resp->request.count;
+	struct kw_slice name = resp->request.words[0];
+	struct kw_reply_to to = reply_now(client);
 
-	if (kw_word_is(words[0], "ping") && count == 1)
-		kw_reply_simple(to, "PONG");
-	else if (count == 2 && (kw_word_is(words[0], "ping") || kw_word_is(words[0], "echo")))
-		kw_reply_bulk(to, words[1]);
-	else if (kw_word_is(words[0], "select") && count == 2)
-		select_database(resp, to);
-	else if (kw_word_is(words[0], "quit")) {
-		kw_reply_simple(to, "OK");
-		*begun = KW_BEGUN_LAST;
-	}
+	kw_client_refused(client);
+	if (why)
+		kw_reply_error(&to, "ERR '%.*s' is not forwarded: %s",
+			(int)(name.length < SHOWN ? name.length : SHOWN), (const char *)name.data,
+			why);
+	else
+		kw_session_refuse(&resp->session, kw_server_sessions(kw_client_server(client)),
+			resp->request.words, to.out);
+	kw_client_replied(client);
 }
 
-/* A request that asks for no key, or has the wrong number of words: its reply is known now. */
-static enum kw_begun begin_other(
-	struct kw_client *client, const struct kw_command *command, size_t *taken)
+/* True: the session answered or refused the request, which is over. */
+static bool begin_session(struct kw_client *client, enum kw_begun *begun, size_t *taken)
 {
-	struct kw_reply_to to = reply_to(client, kw_client_reply(client));
-	enum kw_begun begun = KW_BEGUN_WHOLE;
+	struct resp *resp = resp_of(client);
+	const struct kw_request *request = &resp->request;
+	struct kw_server *server = kw_client_server(client);
+	struct kw_buffer *reply = kw_server_scratch(server);
+	enum kw_session_verdict verdict = kw_session_begin(
+		&resp->session, kw_server_sessions(server), request->words, request->count, reply);
 
-	if (command)
-		kw_command_refuse(command, &to);
-	else
-		answer_at_once(client, &to, &begun);
+	if (verdict == KW_SESSION_PASSES)
+		return false;
+	kw_buffer_append(kw_client_reply(client), kw_buffer_bytes(reply), kw_buffer_length(reply));
 	kw_client_replied(client);
-	return end_request(resp_of(client), begun, taken);
+	*begun = end_request(
+		resp, verdict == KW_SESSION_CLOSE ? KW_BEGUN_LAST : KW_BEGUN_WHOLE, taken);
+	return true;
 }
 
 /* Nothing answers it at once, and the table cannot: the primary does, or nobody. */
@@ -369,7 +342,6 @@ static enum kw_begun begin_onward(struct kw_client *client, const struct kw_comm
 	struct resp *resp = resp_of(client);
 	struct kw_onward_verdict verdict =
 		kw_onward_judge(kw_client_server(client), &resp->onward, request);
-	struct kw_reply_to to;
 
 	switch (verdict.place) {
 	case KW_ONWARD_WAIT:
@@ -380,14 +352,13 @@ static enum kw_begun begin_onward(struct kw_client *client, const struct kw_comm
 		kw_onward_begin(client, &resp->onward, request, verdict.writes);
 		break;
 	case KW_ONWARD_REFUSED:
-		to = reply_to(client, kw_client_reply(client));
-		refuse_command(client, &to, verdict.why);
-		kw_client_replied(client);
+		refuse_command(client, verdict.why);
 		break;
 	}
 	return end_request(resp, KW_BEGUN_WHOLE, taken);
 }
 
+/* Each request passes its session, unless it is the table's and its user may do all. */
 static enum kw_begun begin_request(struct kw_client *client, size_t *taken)
 {
 	struct resp *resp = resp_of(client);
@@ -396,22 +367,24 @@ static enum kw_begun begin_request(struct kw_client *client, size_t *taken)
 		.words = resp->request.words,
 		.count = resp->request.count,
 		.answerable = command && kw_command_fits(command, resp->request.count),
-		.resp_version = (int)resp->version,
-		.database = resp->database,
+		.resp_version = (int)resp->session.version,
+		.database = resp->session.database,
 	};
+	enum kw_begun begun;
 
+	if (!(request.answerable && kw_session_is_free(&resp->session)) &&
+		begin_session(client, &begun, taken))
+		return begun;
 	if (kw_onward_is_barrier(request.words[0]))
 		return kw_onward_begin_barrier(client, &resp->onward, &request) == KW_ONWARD_WAIT
 			       ? KW_BEGUN_SOME
 			       : end_request(resp, KW_BEGUN_WHOLE, taken);
-	if ((command && !request.answerable) || is_answered_at_once(&resp->request))
-		return begin_other(client, command, taken);
 	return begin_onward(client, command, &request, taken);
 }
 
 static enum kw_begun begin_broken(struct kw_client *client, const struct kw_error *error)
 {
-	struct kw_reply_to to = reply_to(client, kw_client_reply(client));
+	struct kw_reply_to to = reply_now(client);
 
 	kw_reply_error(&to, "ERR %s", error->text);
 	kw_client_replied(client);
@@ -455,6 +428,7 @@ const struct kw_protocol kw_protocol_resp = {
 	.bytes = sizeof(struct resp),
 	.opened = on_opened,
 	.closed = on_closed,
+	.take_users = take_users,
 	.begin = on_begin,
 	.answer = on_answer,
 	.instead = on_instead,

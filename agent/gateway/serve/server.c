@@ -157,6 +157,7 @@ struct kw_server *kw_server_new(const struct kw_server_options *options)
 
 	server->options = *options;
 	server->started_us = kw_clock_us();
+	kw_server_sessions_init(server);
 	server->open = HANDLES;
 	uv_check_init(options->loop, &server->check);
 	uv_prepare_init(options->loop, &server->prepare);
@@ -184,6 +185,7 @@ static void free_server(struct kw_server *server)
 		free_work(work);
 	}
 	kw_buffer_close(&server->request);
+	kw_server_sessions_close(server);
 	server->done(server->done_arg);
 	free(server);
 }
@@ -235,7 +237,7 @@ struct kw_release kw_server_release(const struct kw_server *server)
 const char *kw_closed_for_name(enum kw_closed_for reason)
 {
 	static const char *const names[] = {
-		"peer", "quit", "protocol", "input", "slow", "full", "end"};
+		"peer", "quit", "protocol", "input", "slow", "full", "user", "end"};
 
 	assert((size_t)reason < sizeof names / sizeof *names);
 	return names[reason];

@@ -20,6 +20,7 @@
 #include "base/error.h"
 #include "gateway/forward/forward.h"
 #include "gateway/resp/release.h"
+#include "gateway/session/session.h"
 #include "gateway/table/gets.h"
 #include "protocol.h"
 
@@ -38,6 +39,8 @@ struct kw_server_options {
 	uint64_t max_output_bytes; /* not yet taken by a client */
 	uint32_t output_timeout_ms;
 	uint32_t memcached_database; /* memcached has no SELECT */
+	struct kw_users *users;      /* of Redis clients; the server owns them from here on */
+	const char *name;            /* of the gateway, for INFO; outlives the server */
 };
 
 struct kw_server;
@@ -59,6 +62,18 @@ void kw_server_close(struct kw_server *server, void (*done)(void *arg), void *ar
 
 void kw_server_set_max_clients(struct kw_server *server, uint32_t clients);
 
+/*
+ * Other users from now on; the server owns them. Clients whose user is gone or off are closed. So
+ * are those that are `default` without a password, if that needs one now.
+ */
+void kw_server_set_users(struct kw_server *server, struct kw_users *users);
+
+/* What sessions know of the gateway, at this moment. */
+const struct kw_session_host *kw_server_sessions(struct kw_server *server);
+
+/* Empty; for a reply that might not be one. Valid until the next call. */
+struct kw_buffer *kw_server_scratch(struct kw_server *server);
+
 /* The release of the primary, as far as the table's payloads tell: how replies look. */
 struct kw_release kw_server_release(const struct kw_server *server);
 
@@ -69,6 +84,7 @@ enum kw_closed_for {
 	KW_CLOSED_INPUT,    /* a request above max_input_bytes */
 	KW_CLOSED_SLOW,     /* it did not read its replies */
 	KW_CLOSED_FULL,     /* it was one too many */
+	KW_CLOSED_USER,     /* its user is gone */
 	KW_CLOSED_END,      /* the gateway ends */
 };
 #define KW_CLOSED_REASONS (KW_CLOSED_END + 1)

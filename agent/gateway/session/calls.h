@@ -83,7 +83,8 @@ void kw_session_become(struct kw_session *session, const struct kw_user *user);
 /* As a client that has just connected. */
 void kw_session_forget(struct kw_session *session, const struct kw_session_host *host);
 
-struct kw_session_facts kw_session_look(const struct kw_session_host *host);
+struct kw_session_facts kw_session_look(
+	const struct kw_session *session, const struct kw_session_host *host);
 
 /* The version of a server that the gateway answers like. */
 #define KW_SESSION_VERSION_MAX 32

@@ -113,9 +113,11 @@ void kw_session_forget(struct kw_session *session, const struct kw_session_host 
 	session->unnamed = true;
 }
 
-void kw_session_init(struct kw_session *session, const struct kw_session_host *host, uint64_t id)
+void kw_session_init(
+	struct kw_session *session, const struct kw_session_host *host, uint64_t id, void *owner)
 {
-	*session = (struct kw_session){.id = id, .since_us = kw_session_look(host).now_us};
+	*session = (struct kw_session){.id = id, .owner = owner};
+	session->since_us = kw_session_look(session, host).now_us;
 	kw_session_forget(session, host);
 }
 
@@ -148,12 +150,13 @@ bool kw_session_take_users(struct kw_session *session, const struct kw_users *us
 	return true;
 }
 
-struct kw_session_facts kw_session_look(const struct kw_session_host *host)
+struct kw_session_facts kw_session_look(
+	const struct kw_session *session, const struct kw_session_host *host)
 {
 	struct kw_session_facts facts = {.name = "", .state = ""};
 
 	if (host->look)
-		host->look(host->arg, &facts);
+		host->look(host->arg, session, &facts);
 	return facts;
 }
 

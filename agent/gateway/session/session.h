@@ -30,6 +30,7 @@
 
 #define KW_SESSION_TEXT_MAX 256
 #define KW_SESSION_DATABASES_MAX 65536
+#define KW_SESSION_ADDRESS 136
 
 /* What INFO says of the table. */
 enum kw_session_table {
@@ -49,9 +50,13 @@ struct kw_session_facts {
 	uint64_t keys;     /* in all databases */
 	uint64_t fresh_us; /* all that the primary did before is visible; 0: unknown */
 	uint64_t epoch, version;
-	const char *name;  /* of the gateway */
-	const char *state; /* as in its status */
+	const char *name;                 /* of the gateway */
+	const char *state;                /* as in its status */
+	char address[KW_SESSION_ADDRESS]; /* of the client that asks; and of this end */
+	char local_address[KW_SESSION_ADDRESS];
 };
+
+struct kw_session;
 
 /* What the clients of a gateway have in common. The owner changes it between requests. */
 struct kw_session_host {
@@ -61,7 +66,7 @@ struct kw_session_host {
 	uint32_t databases; /* of the primary; 0: unknown */
 	/* May this command go to the primary? NULL: none may. */
 	bool (*forwards)(void *arg, struct kw_slice name);
-	void (*look)(void *arg, struct kw_session_facts *facts);
+	void (*look)(void *arg, const struct kw_session *session, struct kw_session_facts *facts);
 	void *arg;
 };
 
@@ -74,8 +79,7 @@ struct kw_session {
 	bool unnamed;                           /* it is `default` without having said so */
 	bool may_all;                           /* the user's permissions need no check */
 	char *name, *library, *library_version; /* NULL: not said */
-	char address[KW_SESSION_TEXT_MAX];      /* of the client; filled by the owner */
-	char local_address[KW_SESSION_TEXT_MAX];
+	void *owner;                            /* the owner's own; NULL at first */
 };
 
 enum kw_session_verdict {
@@ -85,7 +89,9 @@ enum kw_session_verdict {
 	KW_SESSION_RESET,
 };
 
-void kw_session_init(struct kw_session *session, const struct kw_session_host *host, uint64_t id);
+/* owner: for the host's look. */
+void kw_session_init(
+	struct kw_session *session, const struct kw_session_host *host, uint64_t id, void *owner);
 void kw_session_close(struct kw_session *session);
 
 /* count > 0. Replies are appended to out. */

@@ -95,17 +95,22 @@ static const char *or_nothing(const char *text)
 	return text ? text : "";
 }
 
+/* Client libraries take these for numbers that are always there. */
+#define UNKNOWN_FIGURES                                                                            \
+	"qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=0"
+
 static void put_line(const struct kw_call *call, struct kw_buffer *out)
 {
 	const struct kw_session *session = call->session;
-	uint64_t now_us = kw_session_look(call->host).now_us;
+	const struct kw_session_facts facts = kw_session_look(session, call->host);
+	uint64_t now_us = facts.now_us;
 	uint64_t age_us = now_us > session->since_us ? now_us - session->since_us : 0;
 
 	kw_buffer_printf(out,
-		"id=%" PRIu64 " addr=%s laddr=%s name=%s age=%" PRIu64
-		" idle=0 flags=N db=%u sub=0 psub=0 multi=-1 cmd=%s user=%s redir=-1 resp=%d "
-		"lib-name=%s lib-ver=%s\n",
-		session->id, session->address, session->local_address, or_nothing(session->name),
+		"id=%" PRIu64 " addr=%s laddr=%s fd=0 name=%s age=%" PRIu64
+		" idle=0 flags=N db=%u sub=0 psub=0 ssub=0 multi=-1 " UNKNOWN_FIGURES
+		" events=r cmd=%s user=%s redir=-1 resp=%d lib-name=%s lib-ver=%s\n",
+		session->id, facts.address, facts.local_address, or_nothing(session->name),
 		age_us / 1000000, (unsigned)session->database, call->row->name, session->user->name,
 		(int)session->version, or_nothing(session->library),
 		or_nothing(session->library_version));

@@ -34,8 +34,9 @@ static const struct setting fixed[] = {
 #define FIXED (sizeof fixed / sizeof *fixed)
 #define SETTINGS (FIXED + 3)
 
-static void fill(const struct kw_session_host *host, struct setting settings[SETTINGS])
+static void fill(const struct kw_call *call, struct setting settings[SETTINGS])
 {
+	const struct kw_session_host *host = call->host;
 	struct setting *at = settings;
 
 	for (size_t i = 0; i < FIXED; i++)
@@ -44,7 +45,8 @@ static void fill(const struct kw_session_host *host, struct setting settings[SET
 	snprintf(at->value, sizeof at->value, "%" PRIu32, host->databases ? host->databases : 16);
 	at++;
 	at->name = "maxclients";
-	snprintf(at->value, sizeof at->value, "%" PRIu64, kw_session_look(host).max_clients);
+	snprintf(at->value, sizeof at->value, "%" PRIu64,
+		kw_session_look(call->session, host).max_clients);
 	at++;
 	at->name = "proto-max-bulk-len";
 	snprintf(at->value, sizeof at->value, "%" PRIu64, KW_REQUEST_BULK_MAX);
@@ -96,7 +98,7 @@ void kw_call_config_get(struct kw_call *call)
 	struct kw_slice name;
 	size_t wanted = 0;
 
-	fill(call->host, settings);
+	fill(call, settings);
 	for (size_t i = 0; i < SETTINGS; i++)
 		wanted += is_wanted(call, &settings[i], &name);
 	kw_reply_map(call->to, wanted);

@@ -54,7 +54,7 @@ void kw_call_select(struct kw_call *call)
 
 void kw_call_time(struct kw_call *call)
 {
-	uint64_t now_us = kw_session_look(call->host).now_us;
+	uint64_t now_us = kw_session_look(call->session, call->host).now_us;
 	char text[24];
 
 	kw_reply_array(call->to, 2);

@@ -100,7 +100,7 @@ static bool is_wanted(const struct kw_call *call, const struct section *section)
 
 void kw_call_info(struct kw_call *call)
 {
-	struct kw_session_facts facts = kw_session_look(call->host);
+	struct kw_session_facts facts = kw_session_look(call->session, call->host);
 	struct kw_buffer text = {0};
 
 	for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {

@@ -196,8 +196,10 @@ class Gateway(Daemon):
 
     def __init__(self, directory, name, proxy, via=CARRIER, wrapper=None, **settings):
         self.socket = os.path.join(directory, name + ".resp")
+        self.port = free_port()
         # Each lookup and each client has a line at level debug: too much under load.
-        keys = {"proxy": proxy.listen[via], "name": name, "gateway.resp": ["unix://" + self.socket],
+        keys = {"proxy": proxy.listen[via], "name": name,
+                "gateway.resp": ["unix://" + self.socket, f"tcp://127.0.0.1:{self.port}"],
                 "log.level": "info"}
         if proxy.settings.get("auth.secret_file") == secret_path(directory):
             keys["auth.secret_file"] = secret_file(directory)

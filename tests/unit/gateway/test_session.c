@@ -126,7 +126,7 @@ static bool forwards_all(void *arg, struct kw_slice name)
 	return true;
 }
 
-static void look(void *arg, struct kw_session_facts *facts)
+static void look(void *arg, const struct kw_session *session, struct kw_session_facts *facts)
 {
 	*facts = *(const struct kw_session_facts *)arg;
 }
@@ -217,7 +217,7 @@ static void same_dialogue(const char *users, const char *const *lines)
 
 	id = server_id();
 	run("RESET");
-	kw_session_init(&session, &host, (uint64_t)id);
+	kw_session_init(&session, &host, (uint64_t)id, NULL);
 	for (; *lines; lines++)
 		same(&session, &host, *lines);
 	kw_session_close(&session);
@@ -314,7 +314,7 @@ static void the_catalog_is_what_the_server_says_of_each_command(void **state)
 	host.forwards = forwards_all;
 	run("RESET");
 	run("HELLO 3");
-	kw_session_init(&session, &host, 1);
+	kw_session_init(&session, &host, 1, NULL);
 	ask_session(&session, &host, "HELLO 3", &gateway);
 	for (size_t i = 0; i < kw_catalog_count(); i++) {
 		const struct kw_catalog_row *row = kw_catalog_at(i);
@@ -419,7 +419,7 @@ static void what_no_gateway_can_do_is_refused_with_a_sentence(void **state)
 	const struct own too_long = {
 		line, KW_SESSION_REPLIED, "-ERR keywake-gateway keeps at most"};
 
-	kw_session_init(&session, &host, 7);
+	kw_session_init(&session, &host, 7, NULL);
 	expect(&session, &host, cases, sizeof cases / sizeof *cases);
 	memset(line + strlen(line), 'x', KW_SESSION_TEXT_MAX + 1);
 	expect(&session, &host, &too_long, 1);
@@ -450,7 +450,7 @@ static void info_says_whether_the_table_is_served(void **state)
 	struct kw_session_host host = make_host(NULL);
 	struct kw_session session;
 
-	kw_session_init(&session, &host, 7);
+	kw_session_init(&session, &host, 7, NULL);
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		const struct own lines[] = {{"INFO", KW_SESSION_REPLIED, cases[i].loading},
 			{"INFO everything", KW_SESSION_REPLIED, cases[i].link},
@@ -495,7 +495,7 @@ static void commands_are_those_that_are_served(void **state)
 	struct kw_buffer all = {0}, count = {0};
 	struct kw_session session;
 
-	kw_session_init(&session, &host, 7);
+	kw_session_init(&session, &host, 7, NULL);
 	expect(&session, &host, reading, sizeof reading / sizeof *reading);
 	ask_session(&session, &host, "COMMAND", &all);
 	ask_session(&session, &host, "COMMAND COUNT", &count);
@@ -524,7 +524,7 @@ static void what_nobody_answers_is_refused_as_by_a_replica(void **state)
 	struct kw_buffer reply = {0};
 	struct kw_session session;
 
-	kw_session_init(&session, &host, 7);
+	kw_session_init(&session, &host, 7, NULL);
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		struct kw_slice word = kw_slice_text(cases[i].line);
 
@@ -560,7 +560,7 @@ static void a_user_that_is_gone_loses_its_connections(void **state)
 		struct kw_session session;
 		struct kw_buffer reply = {0};
 
-		kw_session_init(&session, &host, 7);
+		kw_session_init(&session, &host, 7, NULL);
 		ask_session(&session, &host, cases[i].login, &reply);
 		if (kw_session_take_users(&session, after.users) != cases[i].stays)
 			fail_msg("%s, %s", cases[i].login, cases[i].users);
