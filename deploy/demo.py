@@ -44,6 +44,8 @@ def parse_arguments():
                         help="length of each string (default: 100)")
     parser.add_argument("--rate", type=int, default=10_000, metavar="N",
                         help="mixed writes a second meanwhile (default: 10000; 0: as fast as it goes)")
+    parser.add_argument("--gateway", action="store_true",
+                        help="serve reads of the table to Redis clients, too, and compare them")
     parser.add_argument("--keep", action="store_true",
                         help="leave all of it running and print how to talk to it")
     arguments = parser.parse_args()
@@ -173,6 +175,24 @@ def compare_servers(primary, replica):
         raise DemoFailed("the servers differ:\n" + compare.explain(primary, replica))
 
 
+def show_gateway(bed, primary, proxy, arguments):
+    """Every string of database 0 by a gateway, as the primary has it."""
+    gateway = bed.gateway(proxy, via=arguments.carrier, auth__secret_file=proxy.settings["auth.secret_file"])
+    gateway.wait_fresh()
+    ours, theirs = gateway.client(), primary.client()
+    keys = [key for key in theirs.scan_iter(count=5000, _type="string") if theirs.pttl(key) == -1]
+    began = time.monotonic()
+    for start in range(0, len(keys), 1000):
+        part = keys[start:start + 1000]
+        if ours.mget(part) != theirs.mget(part):
+            raise DemoFailed("the gateway answers otherwise than the primary")
+    seconds, status = time.monotonic() - began, gateway.status()
+    say(f"a gateway: {len(keys)} strings read and compared in {seconds:.1f} s, with "
+        f"{status['reads'] / max(status['gets'], 1):.2f} READs each; the table was at most "
+        f"{status['staleness_max_us'] / 1000:.0f} ms old")
+    return gateway
+
+
 def print_directions(bed, primary, proxy, agent, replica):
     ctl = shlex.quote(os.path.relpath(CTL))
     pids = " ".join(str(process.pid) for process in (primary, replica, proxy, agent))
@@ -208,8 +228,12 @@ def run(bed, arguments):
     say(f"writes stopped after {load.commands}; the replica holds all of them")
     compare_servers(primary, replica)
     say("equal")
+    if arguments.gateway:
+        gateway = show_gateway(bed, primary, proxy, arguments)
     if arguments.keep:
         print_directions(bed, primary, proxy, agent, replica)
+        if arguments.gateway:
+            say(f"and the gateway, process {gateway.pid}:\n  redis-cli -s {gateway.socket}     read here, too")
 
 
 def main():
