@@ -99,6 +99,37 @@ static void a_state_that_is_no_word_is_neither_sent_nor_taken(void **state)
 		KW_E_PROTOCOL);
 }
 
+/*
+ * Recorded from an agent of version 0.1. Ours says the same to a proxy that has no tickets, which
+ * takes the last two bytes for more of the state.
+ */
+static void reports_of_version_0_1_are_taken_and_sent(void **state)
+{
+	/* clang-format off */
+	static const uint8_t recorded[] = {
+		0x4b, 0x57, 0x46, 0x31, 0x02, 0x00, 0x40, 0x00, 0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+		0x02, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x03, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+		0x04, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x05, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+		0x62, 0x6f, 0x6f, 0x74, 0x73, 0x74, 0x72, 0x61, 0x70, 0x70, 0x69, 0x6e, 0x67, 0x00, 0x00, 0x00,
+	};
+	/* clang-format on */
+	struct kw_remote_progress progress = {.passed = 1,
+		.applied = 2,
+		.lag_us = 3,
+		.state = "bootstrapping", /* no state has a longer name */
+		.reads = 4,
+		.bytes = 5};
+	struct kw_frame_report report;
+	struct kw_frame frame;
+	size_t taken;
+
+	assert_int_equal(kw_frame_take(recorded, sizeof recorded, &taken, &frame, NULL), 0);
+	assert_int_equal(taken, sizeof recorded);
+	assert_memory_equal(&frame.progress, &progress, sizeof progress);
+	kw_frame_encode_report(&report, &progress);
+	assert_memory_equal(&report, recorded, sizeof recorded);
+}
+
 static void a_reply_must_be_the_one_that_is_due(void **state)
 {
 	struct kw_frame_reply reply;
@@ -125,6 +156,7 @@ int main(void)
 		cmocka_unit_test(half_a_frame_is_waited_for),
 		cmocka_unit_test(frames_that_lie_are_refused),
 		cmocka_unit_test(a_state_that_is_no_word_is_neither_sent_nor_taken),
+		cmocka_unit_test(reports_of_version_0_1_are_taken_and_sent),
 		cmocka_unit_test(a_reply_must_be_the_one_that_is_due),
 	};
 
