@@ -57,7 +57,11 @@ class Bed:
         return gateway.start() if start else gateway
 
     def served(self, primary="installed", listen=(CARRIER,), via=CARRIER, fill=None, proxy=None, **gateway):
-        """A primary, its proxy, and a gateway that serves. fill: called before the proxy starts."""
+        """
+        A primary, its proxy, and a gateway that serves. fill: called before the proxy starts. Tests that
+        are not about the age of the table allow much of it: they run beside others.
+        """
+        gateway.setdefault("gateway__max_staleness_ms", 60_000)
         first = self.server("primary", primary)
         if fill:
             fill(first)
