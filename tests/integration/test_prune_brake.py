@@ -328,6 +328,20 @@ def test_without_scan_the_numbers_of_keys_are_compared(bed):
     assert replica.command("DBSIZE") == 0
 
 
+@pytest.mark.parametrize("mode", ["replica", "hybrid"])
+def test_a_name_too_long_to_be_remembered_hides_no_other_keys(bed, mode):
+    """The first one that a walk finds. Then the numbers of keys are compared."""
+    def fill(primary, keys):
+        primary.command("SET", "x" * (1 << 21), 1)
+        data.fill_plain(primary, keys, database=1)
+    pair = filled(bed, mode, fill=fill)
+    come_back_empty(pair)
+    status = pair.agent.wait_state("held", reason="keywakectl approve", timeout=60)
+    assert status["held"] > 1000, status
+    with pair.replica.client(1) as client:
+        assert client.dbsize() == KEYS
+
+
 def test_expired_keys_count_neither_as_kept_nor_as_deleted(bed):
     """A replica keeps them, and DBSIZE counts them, until its primary deletes them."""
     pair = filled(bed, "replica")
