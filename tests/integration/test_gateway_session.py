@@ -1,5 +1,6 @@
 """Redis clients at the gateway: who they are, what they may do, and what they are told of it."""
 import fcntl
+import json
 import os
 import pty
 import select
@@ -13,6 +14,7 @@ import redis
 
 from lib.process import SLOW, wait_for
 from lib.rpc import RpcError
+from lib.server import ONLY_INSTALLED, TOP
 
 pytestmark = pytest.mark.sanitize
 
@@ -125,6 +127,49 @@ def test_redis_py_reads_by_name_and_database(gateway):
             client.publish("channel", "x")
 
 
+def node_modules():
+    """Where tests/clients has put them; as with servers, a missing one is a failure."""
+    folder = os.environ.get("KW_CLIENTS_DIR") or os.path.join(TOP, "build", "clients")
+    if not os.path.isdir(os.path.join(folder, "node_modules")):
+        if ONLY_INSTALLED:
+            pytest.skip("KW_SERVERS=installed")
+        pytest.fail("the clients of Node.js are not there: run tests/clients")
+    return folder
+
+
+def read_by_node(library, options):
+    return run("node", os.path.join(os.path.dirname(__file__), "node", "read.js"), node_modules(), library,
+               json.dumps(options))
+
+
+# What a library takes: without a user and with one, by the unix socket and by TCP.
+NODE = {
+    "ioredis": ("ioredis", lambda gateway, user: {"path": gateway.socket, "connectionName": "me", **user}),
+    "ioredis-tcp": ("ioredis", lambda gateway, user: {"port": gateway.port, **user}),
+    "redis-2": ("redis", lambda gateway, user: {"socket": {"path": gateway.socket}, "RESP": 2, **user}),
+    "redis-3": ("redis", lambda gateway, user: {"socket": {"port": gateway.port}, "RESP": 3, "name": "me",
+                                                **user}),
+}
+
+
+@pytest.mark.parametrize("how", NODE)
+def test_clients_of_node_read_without_a_user_and_with_one(bed, gateway, how):
+    library, options = NODE[how]
+    bed.file("users", USERS)
+    users = bed.gateway(bed.daemons[0], "users", gateway__users_file=os.path.join(bed.directory, "users"))
+    users.wait_serving()
+    wanted = {"get": "one", "none": None, "hgetall": {"f": "v"}, "mget": ["one", None], "pipeline": ["one"]}
+    reader = {"username": "reader", "password": "pw"}
+    for done, refused in ((read_by_node(library, options(gateway, {})), "READONLY"),
+                          (read_by_node(library, options(users, reader)), "NOPERM")):
+        assert done.returncode == 0, done.stderr
+        read = json.loads(done.stdout)
+        assert read.pop("set").startswith(refused)
+        assert read == wanted
+    done = read_by_node(library, options(users, {**reader, "password": "no"}))
+    assert done.returncode == 1 and "WRONGPASS" in done.stderr, done.stdout + done.stderr
+
+
 def test_a_pipeline_that_changes_the_protocol_gets_each_reply_in_its_own(gateway):
     """Replies to gets come later than HELLO is read; they keep the version that they were asked in."""
     with socket.create_connection(("127.0.0.1", gateway.port), timeout=30 * SLOW) as stream:
@@ -154,6 +199,27 @@ def test_a_user_may_what_the_file_says_and_no_more(guarded):
         assert client.client_info()["user"] == "reader"
     with guarded.client(username="all", password="secret") as client:
         assert client.get("other") == b"hidden"
+
+
+def test_permissions_hold_for_what_is_forwarded(bed, proxy):
+    users = USERS + "user writer on >pw ~cache:* %R~orders:* +@read +@write +@connection -flushall\n"
+    primary = bed.servers[0]
+    gateway = bed.gateway(proxy, gateway__users_file=bed.file("users", users), gateway__forward=True,
+                          redis__address=primary.address)
+    gateway.wait_serving()
+    with gateway.client(username="writer", password="pw") as client:
+        assert client.set("cache:2", "two") and client.get("cache:2") == b"two"
+        assert client.zadd("cache:z", {"a": 1}) == 1
+        for refused in (("SET", "other", "x"), ("SET", "orders:7", "x"), ("COPY", "other", "cache:3"),
+                        ("ZUNIONSTORE", "cache:u", 2, "cache:z", "other"), ("FLUSHALL",), ("EVAL", "", 0),
+                        ("SORT", "cache:l", "GET", "other"), ("MSET", "cache:1", "x", "other", "x")):
+            with pytest.raises(redis.exceptions.NoPermissionError):
+                client.execute_command(*refused)
+    with gateway.client(username="reader", password="pw") as client, \
+            pytest.raises(redis.exceptions.NoPermissionError):
+        client.set("cache:1", "x")
+    with primary.client() as client:
+        assert client.get("other") == b"hidden" and client.get("cache:1") == b"one"
 
 
 def test_a_reload_reads_the_users_again_and_closes_those_that_are_gone(bed, guarded):
