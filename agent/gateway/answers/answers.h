@@ -26,6 +26,10 @@ void kw_answer_getrange(const struct kw_ask *ask);
 void kw_answer_getbit(const struct kw_ask *ask);
 void kw_answer_bitcount(const struct kw_ask *ask);
 
+/* answers_bits.c */
+void kw_answer_bitfield(const struct kw_ask *ask);
+void kw_answer_bitpos(const struct kw_ask *ask);
+
 /* answers_geo.c */
 void kw_answer_geodist(const struct kw_ask *ask);
 void kw_answer_geohash(const struct kw_ask *ask);
@@ -48,6 +52,15 @@ void kw_answer_hscan(const struct kw_ask *ask);
 void kw_answer_hstrlen(const struct kw_ask *ask);
 void kw_answer_httl(const struct kw_ask *ask);
 void kw_answer_hvals(const struct kw_ask *ask);
+
+/* answers_hyperloglog.c */
+void kw_answer_pfcount(const struct kw_ask *ask);
+
+/* answers_random.c */
+#define KW_RANDOM_MOST (INT64_C(1) << 20) /* elements of a negative count */
+void kw_answer_hrandfield(const struct kw_ask *ask);
+void kw_answer_srandmember(const struct kw_ask *ask);
+void kw_answer_zrandmember(const struct kw_ask *ask);
 
 /* answers_set.c */
 void kw_answer_sismember(const struct kw_ask *ask);
@@ -83,6 +96,15 @@ void kw_answer_zscore(const struct kw_ask *ask);
 
 /* The visit of the ask's value failed: say so. */
 void kw_answer_unreadable(const struct kw_ask *ask, const struct kw_error *error);
+
+/* Say it of the string's bytes; of a missing key: of none. (answers_string.c) */
+void kw_answer_string(
+	const struct kw_ask *ask, void (*say)(const struct kw_ask *ask, struct kw_slice bytes));
+
+#define KW_STRING_MAX (INT64_C(512) << 20) /* bytes: the servers' proto-max-bulk-len */
+
+/* As below, but of bytes or bits: what lies before the first becomes the first. */
+void kw_answer_clamp_bytes(int64_t *start, int64_t *end, int64_t total);
 
 /*
  * A range of positions, both included and counted from the end if negative, within `count` of them.

@@ -73,6 +73,16 @@ int kw_answer_double(const struct kw_ask *ask, struct kw_slice word, double *num
 	return stop == text + word.length;
 }
 
+void kw_answer_clamp_bytes(int64_t *start, int64_t *end, int64_t total)
+{
+	if (*start < 0)
+		*start = *start + total < 0 ? 0 : *start + total;
+	if (*end < 0)
+		*end = *end + total < 0 ? 0 : *end + total;
+	if (*end >= total)
+		*end = total - 1;
+}
+
 void kw_answer_clamp(int64_t *first, int64_t *last, int64_t count)
 {
 	if (*first < 0)

@@ -280,16 +280,17 @@ void kw_answer_hlen(const struct kw_ask *ask)
 
 	if (visit(&visiting, on_any_name, count_value))
 		kw_reply_integer(ask->to, (int64_t)visiting.count);
+	kw_buffer_close(&visiting.name);
 }
 
 /* The number of replies comes first, so the hash is visited twice. */
 static void answer_all(struct visiting *visiting,
 	void (*head)(const struct kw_reply_to *to, size_t count), size_t replies)
 {
-	if (!visit(visiting, on_any_name, count_value))
-		return;
-	head(visiting->ask->to, visiting->count * replies);
-	visit(visiting, on_any_name, say_field);
+	if (visit(visiting, on_any_name, count_value)) {
+		head(visiting->ask->to, visiting->count * replies);
+		visit(visiting, on_any_name, say_field);
+	}
 	kw_buffer_close(&visiting->name);
 }
 

@@ -20,8 +20,7 @@ static enum kw_visit on_string(void *arg, struct kw_slice bytes)
 	return KW_VISIT_ON;
 }
 
-/* Say it of the string's bytes; of a missing key: of none. */
-static void answer(
+void kw_answer_string(
 	const struct kw_ask *ask, void (*say)(const struct kw_ask *ask, struct kw_slice bytes))
 {
 	struct answering answering = {ask, say};
@@ -44,7 +43,7 @@ static void say_all(const struct kw_ask *ask, struct kw_slice bytes)
 
 void kw_answer_get(const struct kw_ask *ask)
 {
-	answer(ask, say_all);
+	kw_answer_string(ask, say_all);
 }
 
 static void say_length(const struct kw_ask *ask, struct kw_slice bytes)
@@ -54,7 +53,7 @@ static void say_length(const struct kw_ask *ask, struct kw_slice bytes)
 
 void kw_answer_strlen(const struct kw_ask *ask)
 {
-	answer(ask, say_length);
+	kw_answer_string(ask, say_length);
 }
 
 /* The bytes from start to end, both included and both counted from the end if negative. */
@@ -64,12 +63,7 @@ static struct kw_slice range_of(struct kw_slice bytes, int64_t start, int64_t en
 
 	if (start < 0 && end < 0 && start > end)
 		return kw_slice(NULL, 0);
-	if (start < 0)
-		start = start + length < 0 ? 0 : start + length;
-	if (end < 0)
-		end = end + length < 0 ? 0 : end + length;
-	if (end >= length)
-		end = length - 1;
+	kw_answer_clamp_bytes(&start, &end, length);
 	if (length == 0 || start > end)
 		return kw_slice(NULL, 0);
 	return kw_slice((const char *)bytes.data + start, (size_t)(end - start + 1));
@@ -87,7 +81,7 @@ static void say_range(const struct kw_ask *ask, struct kw_slice bytes)
 
 void kw_answer_getrange(const struct kw_ask *ask)
 {
-	answer(ask, say_range);
+	kw_answer_string(ask, say_range);
 }
 
 static void say_bit(const struct kw_ask *ask, struct kw_slice bytes)
@@ -95,7 +89,7 @@ static void say_bit(const struct kw_ask *ask, struct kw_slice bytes)
 	const uint8_t *bits = bytes.data;
 	int64_t at = 0;
 
-	if (!kw_answer_number(ask->words[2], &at) || at < 0 || at >> 3 >= INT64_C(512) << 20)
+	if (!kw_answer_number(ask->words[2], &at) || at < 0 || at >> 3 >= KW_STRING_MAX)
 		kw_reply_error(ask->to, "ERR bit offset is not an integer or out of range");
 	else if ((size_t)(at >> 3) >= bytes.length)
 		kw_reply_integer(ask->to, 0);
@@ -105,7 +99,7 @@ static void say_bit(const struct kw_ask *ask, struct kw_slice bytes)
 
 void kw_answer_getbit(const struct kw_ask *ask)
 {
-	answer(ask, say_bit);
+	kw_answer_string(ask, say_bit);
 }
 
 /* ---- BITCOUNT key [start end [BYTE|BIT]] ---- */
@@ -147,12 +141,7 @@ static void count_range(
 		kw_reply_integer(ask->to, 0);
 		return;
 	}
-	if (start < 0)
-		start = start + total < 0 ? 0 : start + total;
-	if (end < 0)
-		end = end + total < 0 ? 0 : end + total;
-	if (end >= total)
-		end = total - 1;
+	kw_answer_clamp_bytes(&start, &end, total);
 	if (start > end)
 		kw_reply_integer(ask->to, 0);
 	else if (by_bits)
@@ -188,5 +177,5 @@ static void say_count(const struct kw_ask *ask, struct kw_slice bytes)
 
 void kw_answer_bitcount(const struct kw_ask *ask)
 {
-	answer(ask, say_count);
+	kw_answer_string(ask, say_count);
 }

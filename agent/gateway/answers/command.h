@@ -4,7 +4,8 @@
  *   client ──request.h──▶ kw_command_find ──▶ its keys are looked up ──▶ answer ──reply.h──▶ client
  *
  * A command that is not in the table is forwarded to the primary, or refused. The answers are pure:
- * the same request, value and time give the same reply. Each is what the server itself would say,
+ * the same request, value, time and random
+ * number give the same reply. Each is what the server itself would say,
  * and a value that the server would refuse (WRONGTYPE) is refused with the server's words.
  *
  *   EACH    one key, or several that are answered one after the other in one array (MGET)
@@ -31,6 +32,7 @@ struct kw_ask {
 	enum kw_value_kind kind; /* of the payload */
 	uint64_t expires_ms;     /* of the key; 0: never */
 	uint64_t now_ms;         /* the proxy's clock: what has expired by then is not there */
+	uint64_t random;         /* another one each time, for commands that choose elements */
 	const struct kw_reply_to *to;
 	size_t begun; /* where this reply begins in the output; set by kw_command_answer */
 };

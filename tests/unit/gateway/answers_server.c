@@ -25,6 +25,7 @@ static char binary[4096] = "/usr/bin/redis-server";
 static struct peer peer;
 static struct kw_release release;
 static int settings, differences;
+static uint64_t chance;
 
 int answers_choose(int argc, char **argv)
 {
@@ -254,7 +255,7 @@ static void ask_gateway(const struct kw_slice *words, size_t count, enum kw_resp
 {
 	const struct kw_command *command = kw_command_find(words[0]);
 	const struct kw_reply_to to = {reply, version, release};
-	struct kw_ask ask = {.words = words, .count = count, .to = &to};
+	struct kw_ask ask = {.words = words, .count = count, .random = chance, .to = &to};
 	struct kw_buffer payload = {0};
 
 	kw_buffer_clear(reply);
@@ -270,11 +271,13 @@ static void ask_gateway(const struct kw_slice *words, size_t count, enum kw_resp
 	kw_buffer_close(&payload);
 }
 
-void answers_gateway(const char *line, enum kw_resp_version version, struct kw_buffer *reply)
+void answers_gateway(
+	const char *line, enum kw_resp_version version, uint64_t random, struct kw_buffer *reply)
 {
 	struct kw_slice words[ANSWERS_WORDS_MAX];
 	char *copy = strdup(line);
 
+	chance = random;
 	ask_gateway(words, answers_split(copy, words), version, reply);
 	free(copy);
 }

@@ -51,7 +51,8 @@ void answers_same(const char *const *lines);
 void answers_same_set(const char *const *lines);
 void answers_none_differs(void);
 
-/* The gateway's reply alone. */
-void answers_gateway(const char *line, enum kw_resp_version version, struct kw_buffer *reply);
+/* The gateway's reply alone, which chooses with this number. */
+void answers_gateway(
+	const char *line, enum kw_resp_version version, uint64_t random, struct kw_buffer *reply);
 
 #endif

@@ -73,6 +73,9 @@ static void fill(void)
 	answers_do("ZADD lex 0 a 0 b 0 c 0 d 0 bb 0 \"\" 0 7 0 -");
 	answers_do_many("ZADD biglex 0 a# 0 # 0 b-#", 100);
 	fill_streams();
+	answers_do("SET ones \\xff\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\xff");
+	answers_do("SET zeros \\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00");
+	answers_do("SET mixed \\x00\\x00\\xff\\x0f\\x80\\x01\\xff\\xfe\\x00");
 }
 
 static void compare_on(const char *const *templates, const char *key, bool sorted)
@@ -305,6 +308,91 @@ static void of_streams(void **state)
 	answers_none_differs();
 }
 
+static void of_bits(void **state)
+{
+	static const char *const lines[] = {"BITPOS @ 0", "BITPOS @ 1", "BITPOS @ 2", "BITPOS @ x",
+		"BITPOS @ 1 0", "BITPOS @ 0 1", "BITPOS @ 0 x", "BITPOS @ 1 2 -1", "BITPOS @ 0 2 x",
+		"BITPOS @ 0 0 0", "BITPOS @ 1 0 -1 BIT", "BITPOS @ 0 3 5 BIT",
+		"BITPOS @ 1 7 15 bit", "BITPOS @ 0 -3 -1 BIT", "BITPOS @ 1 0 -1 BYTE",
+		"BITPOS @ 1 0 -1 WORD", "BITPOS @ 1 0 -1 BIT x", "BITPOS @ 1 5 2",
+		"BITPOS @ 0 -1 -5", "BITPOS @ 0 100000", "BITPOS @ 1 -100 3", "BITPOS @ 1 x 2 WORD",
+		"BITPOS @", "BITPOS @ 0 17 18 BIT", "BITPOS @ 1 9223372036854775807",
+		"BITPOS @ 0 9 9 BIT", "BITFIELD_RO @", "BITFIELD_RO @ GET u8 0",
+		"BITFIELD_RO @ GET i8 1 GET u3 5", "BITFIELD_RO @ GET i64 3",
+		"BITFIELD_RO @ GET u63 70", "BITFIELD_RO @ GET u64 0", "BITFIELD_RO @ GET i65 0",
+		"BITFIELD_RO @ GET u0 0", "BITFIELD_RO @ GET x8 0", "BITFIELD_RO @ GET i 0",
+		"BITFIELD_RO @ GET i5 #3", "BITFIELD_RO @ GET i5 -1", "BITFIELD_RO @ GET i5 x",
+		"BITFIELD_RO @ GET i5 4294967295", "BITFIELD_RO @ GET i5 4294967296",
+		"BITFIELD_RO @ GET i5 #858993459", "BITFIELD_RO @ SET i5 0 1",
+		"BITFIELD_RO @ GET i5 0 INCRBY i5 0 x", "BITFIELD_RO @ GET i5 0 INCRBY i5 0 3",
+		"BITFIELD_RO @ OVERFLOW SAT GET i5 3", "BITFIELD_RO @ OVERFLOW WHAT GET i5 3",
+		"BITFIELD_RO @ OVERFLOW FAIL", "BITFIELD_RO @ GET i5", "BITFIELD_RO @ WHAT i5 0",
+		"BITFIELD_RO @ GET i5 # ", NULL};
+	static const char *const bit_keys[] = {
+		"none", "text", "number", "huge", "list", "ones", "zeros", "mixed", NULL};
+
+	compare_with(bit_keys, lines, false);
+	answers_none_differs();
+}
+
+/* The count that stands in the value, and the one that must be computed; sparse and dense. */
+static void of_hyperloglogs(void **state)
+{
+	static const char *const lines[] = {"PFCOUNT few", "PFCOUNT some", "PFCOUNT many",
+		"PFCOUNT none", "PFCOUNT text", "PFCOUNT short", "PFCOUNT cut", "PFCOUNT magic",
+		"PFCOUNT list", "PFCOUNT merged", "PFCOUNT nothing", NULL};
+
+	for (int settings = 0; settings < ANSWERS_SETTINGS; settings++) {
+		answers_set(settings);
+		fill();
+		answers_do("PFADD few a b c");
+		answers_do("PFADD nothing");
+		answers_do_many("PFADD some #", 700);
+		answers_do("CONFIG SET hll-sparse-max-bytes 100");
+		answers_do_many("PFADD many # x# y# z#", 2000);
+		answers_do("CONFIG SET hll-sparse-max-bytes 3000");
+		answers_do("PFMERGE merged some many");
+		answers_do("SET short HYLL");
+		answers_do("SET magic HYLLxxxxxxxxxxxxxxxxxxxxx");
+		/* sparse, stale, and one register short */
+		answers_do(
+			"SET cut HYLL\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x80"
+			"\\x7f\\xfe");
+		answers_same(lines);
+	}
+	answers_none_differs();
+}
+
+/* What random commands refuse, and what leaves no choice. */
+static void of_chance(void **state)
+{
+	static const char *const lines[] = {"HRANDFIELD @ x", "HRANDFIELD @ 0",
+		"HRANDFIELD @ 1 WHAT", "HRANDFIELD @ 1 WITHVALUES x",
+		"HRANDFIELD @ -9223372036854775808", "HRANDFIELD @ 9223372036854775807 WITHVALUES",
+		"HRANDFIELD @ 0 WITHVALUES", "HRANDFIELD @ x WITHVALUES", "SRANDMEMBER @ x",
+		"SRANDMEMBER @ 0", "SRANDMEMBER @ 1 2", "SRANDMEMBER @ -9223372036854775808",
+		"ZRANDMEMBER @ x", "ZRANDMEMBER @ 0", "ZRANDMEMBER @ 1 WHAT",
+		"ZRANDMEMBER @ 1 WITHSCORES x", "ZRANDMEMBER @ -9223372036854775808",
+		"ZRANDMEMBER @ 0 WITHSCORES", "ZRANDMEMBER @ 9223372036854775807 WITHSCORES",
+		"HRANDFIELD @", NULL};
+	static const char *const all[] = {"HRANDFIELD @ 5000", "HRANDFIELD @ 5000 WITHVALUES",
+		"SRANDMEMBER @ 5000", "ZRANDMEMBER @ 5000", "ZRANDMEMBER @ 5000 WITHSCORES", NULL};
+	static const char *const but_hashes[] = {
+		"none", "text", "list", "ints", "bigset", "zset", "bigzset", "stream", NULL};
+	static const char *const no_choice[] = {"HRANDFIELD one", "HRANDFIELD one -3",
+		"HRANDFIELD one 1 WITHVALUES", "HRANDFIELD one -2 withvalues", "SRANDMEMBER alone",
+		"SRANDMEMBER alone -2", "SRANDMEMBER alone 1", "ZRANDMEMBER only",
+		"ZRANDMEMBER only -2 WITHSCORES", "ZRANDMEMBER only 1", NULL};
+
+	compare_with(but_hashes, lines, false);
+	compare_all(all, true);
+	answers_do("HSET one 7 \"\"");
+	answers_do("SADD alone 12");
+	answers_do("ZADD only 1.5 \"\"");
+	answers_same(no_choice);
+	answers_none_differs();
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -318,6 +406,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(ranges_by_lex),
 		cmocka_unit_test(scores_to_the_last_digit),
 		cmocka_unit_test(of_streams),
+		cmocka_unit_test(of_bits),
+		cmocka_unit_test(of_hyperloglogs),
+		cmocka_unit_test(of_chance),
 	};
 
 	return answers_run(argc, argv, tests);
