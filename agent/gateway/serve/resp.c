@@ -16,7 +16,8 @@ struct resp {
 	struct kw_request request;
 	struct kw_session session;
 	struct kw_onward onward;
-	bool whole; /* the request was cut, and waits for parts of those before */
+	uint64_t answers; /* so far: what a command that chooses begins from */
+	bool whole;       /* the request was cut, and waits for parts of those before */
 
 	/* A request of many keys, of which some were not begun yet; NULL: there is none. */
 	const struct kw_command *command;
@@ -150,6 +151,7 @@ static void on_answer(struct kw_client *client, struct kw_part *part, const stru
 		return;
 	}
 	ask = ask_of(part, got, &to);
+	ask.random = (uint64_t)(uintptr_t)client + (++resp_of(client)->answers << 32);
 	kw_command_answer(command, &ask);
 }
 
