@@ -67,7 +67,7 @@ static const char *class_of(enum kw_get_outcome outcome)
 	case KW_GOT_STALE:
 		return "stale";
 	case KW_GOT_LOST:
-		return "no table";
+		return "lost";
 	case KW_GOT_TRY_AGAIN:
 		return "try again";
 	case KW_GOT_VALUE:
