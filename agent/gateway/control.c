@@ -12,8 +12,9 @@ struct figures {
 	uint64_t state, clients, requests_under_way, lookups_under_way;
 	double age_seconds, clock_error_seconds;
 	uint64_t gets, values, missing, expired, refused_loading, refused_stale, refused_lost,
-		refused_try_again, found_by_place, found_by_slots, retries, looks, reads,
-		bytes_read, requests, requests_refused, requests_forwarded, clients_accepted,
+		refused_try_again, near_entries, near_bytes, near_hits, near_refused,
+		near_invalidated, near_evicted, found_by_place, found_by_slots, retries, looks,
+		reads, bytes_read, requests, requests_refused, requests_forwarded, clients_accepted,
 		bytes_in, bytes_out, reconnects, forwards_under_way, forwards_refused,
 		forwards_lost, forwards_perhaps_executed, forward_connections;
 };
@@ -29,6 +30,8 @@ static const struct kw_figure figure_table[] = {
 	GAUGE(clients, "clients connected"),
 	GAUGE(requests_under_way, "keys and replies that clients wait for"),
 	GAUGE(lookups_under_way, "keys that are being looked up"),
+	GAUGE(near_entries, "values kept near"),
+	GAUGE(near_bytes, "memory that they take, with all that is kept beside them"),
 	GAUGE(forwards_under_way, "requests that the primary has not answered"),
 	COUNTER(gets, "keys asked for"),
 	COUNTER(values, "of them, keys that had a value"),
@@ -38,6 +41,10 @@ static const struct kw_figure figure_table[] = {
 	COUNTER(refused_stale, "keys refused because the table was too old"),
 	COUNTER(refused_lost, "keys refused because there was no connection to the proxy"),
 	COUNTER(refused_try_again, "keys that could not be read with certainty in time"),
+	COUNTER(near_hits, "values found near, without a READ"),
+	COUNTER(near_refused, "values not kept near: they might have been old, or were large"),
+	COUNTER(near_invalidated, "near values dropped because the log showed something newer"),
+	COUNTER(near_evicted, "near values dropped for room"),
 	COUNTER(found_by_place, "lookups that took one READ, at a remembered place"),
 	COUNTER(found_by_slots, "values found by the index"),
 	COUNTER(retries, "lookups begun again, because the table changed meanwhile"),
@@ -102,6 +109,12 @@ static struct figures collect(const struct kw_gateway *gateway, const struct kw_
 		.refused_stale = gets.told[KW_GOT_STALE],
 		.refused_lost = gets.told[KW_GOT_LOST],
 		.refused_try_again = gets.told[KW_GOT_TRY_AGAIN],
+		.near_entries = gets.near.entries,
+		.near_bytes = gets.near.bytes,
+		.near_hits = gets.near.hits,
+		.near_refused = gets.near.refused,
+		.near_invalidated = gets.near.invalidated,
+		.near_evicted = gets.near.evicted,
 		.found_by_place = gets.by_place,
 		.found_by_slots = gets.by_slots,
 		.retries = gets.again,
@@ -177,6 +190,8 @@ static void on_status(void *arg, struct kw_rpc_call *call, const json_t *params)
 	kw_gets_sight(gateway->gets, &sight);
 	figures = collect(gateway, &sight);
 	status = status_json(gateway, &sight);
+	json_object_set_new(status, "near_entries", json_integer((json_int_t)figures.near_entries));
+	json_object_set_new(status, "near_bytes", json_integer((json_int_t)figures.near_bytes));
 	kw_figures_status(status, figure_table, &figures);
 	kw_rpc_result(call, status);
 }

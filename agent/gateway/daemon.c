@@ -80,6 +80,8 @@ static int read_gets(
 	options->depth = (uint32_t)kw_config_integer(config, "gateway.depth");
 	options->places = (uint64_t)kw_config_integer(config, "gateway.places");
 	options->max_staleness_ms = (uint32_t)kw_config_integer(config, "gateway.max_staleness_ms");
+	options->cache_bytes = (uint64_t)kw_config_integer(config, "gateway.cache_bytes");
+	options->coherence_ms = (uint32_t)kw_config_integer(config, "gateway.coherence_ms");
 	return read_follow(gateway, options, error);
 }
 
@@ -182,6 +184,8 @@ static int on_changed(void *arg, const char *path, struct kw_error *error)
 
 	if (strcmp(path, "gateway.max_staleness_ms") == 0)
 		kw_gets_set_max_staleness(gateway->gets, (uint32_t)kw_config_integer(config, path));
+	else if (strcmp(path, "gateway.coherence_ms") == 0)
+		kw_gets_set_coherence(gateway->gets, (uint32_t)kw_config_integer(config, path));
 	else if (strcmp(path, "gateway.max_clients") == 0)
 		kw_server_set_max_clients(
 			gateway->server, (uint32_t)kw_config_integer(config, path));

@@ -223,20 +223,20 @@ void kw_cache_put(struct kw_cache *cache, uint64_t ticket, uint32_t database, st
 	const struct kw_cache_value *value)
 {
 	uint64_t hash = hash_of(cache, database, key);
+	struct entry **link = find_link(cache, hash, database, key), *entry;
 	struct database *of;
-	struct entry *entry, **link;
 
 	assert(database <= KW_DATABASE_MAX && ticket <= cache->told);
-	of = database_of(cache, database);
+	if (*link && is_alive(cache, *link) && (*link)->version >= value->version)
+		return; /* two lookups of one key were under way */
+	/* Told once, a newer value must not be followed by this one again. */
+	if (*link)
+		drop(cache, link);
 	if (!is_wanted(cache, ticket, hash, value, key.length)) {
 		cache->stats.refused++;
 		return;
 	}
-	link = find_link(cache, hash, database, key);
-	if (*link && is_alive(cache, *link) && (*link)->version >= value->version)
-		return; /* two lookups of one key were under way */
-	if (*link)
-		drop(cache, link);
+	of = database_of(cache, database);
 	entry = make_entry(hash, database, key, value);
 	if (!make_room(cache, size_of(entry))) {
 		free(entry);
@@ -250,6 +250,14 @@ void kw_cache_put(struct kw_cache *cache, uint64_t ticket, uint32_t database, st
 	cache->stats.entries++;
 	cache->stats.puts++;
 	cache->stats.bytes += size_of(entry);
+}
+
+void kw_cache_forget(struct kw_cache *cache, uint32_t database, struct kw_slice key)
+{
+	struct entry **link = find_link(cache, hash_of(cache, database, key), database, key);
+
+	if (*link)
+		drop(cache, link);
 }
 
 /* ---- the log ---- */

@@ -55,9 +55,15 @@ bool kw_cache_find(struct kw_cache *cache, uint32_t database, struct kw_slice ke
 /* A lookup begins at this moment. */
 uint64_t kw_cache_ticket(const struct kw_cache *cache);
 
-/* What that lookup has found; copied. Refused if it might be old already, or is large. */
+/*
+ * What that lookup has found; copied. Refused if it might be old already, or is large. An older
+ * entry is dropped in any case.
+ */
 void kw_cache_put(struct kw_cache *cache, uint64_t ticket, uint32_t database, struct kw_slice key,
 	const struct kw_cache_value *value);
+
+/* A lookup has found no such key: the log will say so, too, but perhaps later. */
+void kw_cache_forget(struct kw_cache *cache, uint32_t database, struct kw_slice key);
 
 /* Records of the log's tail, as the reader hands them on. */
 void kw_cache_records(struct kw_cache *cache, const struct kw_record_view *records, size_t count);

@@ -1,6 +1,7 @@
 #include "gets.h"
 
 #include "clock.h"
+#include "near.h"
 #include "sync/lag.h"
 
 #include "base/buffer.h"
@@ -15,7 +16,8 @@
 #define TICK_MS 50
 #define BRISK_MS 1 /* while questions are under way */
 #define REPORT_US 1000000
-#define OPEN_PARTS 3 /* follow, tick, brisk */
+#define ROOM (UINT64_C(1) << 20) /* the near cache takes records as they come */
+#define OPEN_PARTS 4             /* follow, tick, brisk, step */
 
 struct questions {
 	struct kw_question *first, *last;
@@ -26,6 +28,7 @@ struct kw_gets {
 	struct kw_gets_options options;
 	struct kw_gets_handlers handlers;
 	struct kw_follow follow;
+	struct kw_near near;
 	struct kw_reads reads;
 	struct kw_lookups *lookups;
 	struct kw_proxy_clock clock;
@@ -34,6 +37,7 @@ struct kw_gets {
 	struct kw_gets_stats stats;
 	struct kw_lag staleness;
 	uv_timer_t tick;
+	uv_idle_t step;          /* active in a turn of the loop in which the follow is due */
 	uv_timer_t brisk;        /* active while questions are under way */
 	uint64_t turn_us;        /* our clock in this turn of the loop; 0: not asked for yet */
 	uint64_t reported_us;    /* to the proxy */
@@ -205,18 +209,19 @@ static void tell_late(struct kw_gets *gets, struct kw_question *question)
 		tell_verdict(gets, question, &verdict);
 }
 
-static void tell_found(struct kw_gets *gets, struct kw_question *question,
-	const struct kw_lookup_result *result, uint64_t age_us)
+/* value NULL: there is no such key. */
+static void tell_value(struct kw_gets *gets, struct kw_question *question,
+	const struct kw_cache_value *value, uint64_t age_us)
 {
 	struct kw_got got = {.outcome = KW_GOT_MISSING};
 	uint64_t now_us = turn_us(gets);
 
-	if (result->outcome == KW_LOOKUP_FOUND) {
+	if (value) {
 		got.outcome = KW_GOT_VALUE;
-		got.payload = result->record.value;
-		got.kind = kw_payload_kind(got.payload);
-		got.expires_ms = result->record.expires_ms;
-		got.version = result->record.version;
+		got.payload = value->payload;
+		got.kind = value->kind;
+		got.expires_ms = value->expires_ms;
+		got.version = value->version;
 		/* Fields of a hash can expire, too. */
 		if (got.expires_ms != 0 || got.kind == KW_VALUE_HASH)
 			now_us = kw_clock_us();
@@ -228,6 +233,51 @@ static void tell_found(struct kw_gets *gets, struct kw_question *question,
 	}
 	kw_lag_add(&gets->staleness, age_us);
 	tell(gets, question, &got);
+}
+
+static void tell_found(struct kw_gets *gets, struct kw_question *question,
+	const struct kw_lookup_result *result, uint64_t age_us)
+{
+	const struct kw_record_view *record = &result->record;
+	struct kw_cache *cache = gets->near.cache;
+	struct kw_cache_value value;
+
+	if (result->outcome != KW_LOOKUP_FOUND) {
+		if (cache)
+			kw_cache_forget(cache, question->database, question->key);
+		tell_value(gets, question, NULL, age_us);
+		return;
+	}
+	value = (struct kw_cache_value){.payload = record->value,
+		.kind = kw_payload_kind(record->value),
+		.expires_ms = record->expires_ms,
+		.version = record->version};
+	if (cache)
+		kw_cache_put(cache, question->ticket, question->database, question->key, &value);
+	tell_value(gets, question, &value, age_us);
+}
+
+/* What waits and is near is told without a READ. */
+static void tell_near(struct kw_gets *gets)
+{
+	const uint64_t now_us = turn_us(gets);
+	struct kw_sight_verdict verdict;
+	struct kw_question *question, *next;
+	struct kw_cache_value value;
+
+	if (!gets->near.cache || !kw_near_counts(&gets->near, now_us))
+		return;
+	verdict = judge(gets, now_us);
+	if (verdict.state != KW_GATEWAY_SERVING)
+		return;
+	/* What fn asks comes at the list's end. */
+	for (question = gets->waiting.first; question; question = next) {
+		next = question->next;
+		if (!kw_cache_find(gets->near.cache, question->database, question->key, &value))
+			continue;
+		take_out(&gets->waiting, question);
+		tell_value(gets, question, &value, verdict.age_us);
+	}
 }
 
 static void start_waiting(struct kw_gets *gets);
@@ -278,6 +328,8 @@ static void start_waiting(struct kw_gets *gets)
 			continue;
 		}
 		push(&gets->looked, question);
+		if (gets->near.cache)
+			question->ticket = kw_cache_ticket(gets->near.cache);
 		kw_lookups_begin(
 			gets->lookups, question->database, question->key, on_looked_up, question);
 	}
@@ -317,6 +369,7 @@ static void look(struct kw_gets *gets)
 
 void kw_gets_post(struct kw_gets *gets)
 {
+	tell_near(gets);
 	if (gets->waiting.first) {
 		look(gets);
 		start_waiting(gets);
@@ -406,6 +459,7 @@ static void on_tick(uv_timer_t *timer)
 	if (gets->closing)
 		return;
 	kw_follow_tick(&gets->follow, now_us);
+	kw_near_step(&gets->near, now_us);
 	evaluate(gets, now_us);
 	if (kw_follow_up(&gets->follow) && now_us - gets->reported_us >= REPORT_US)
 		report(gets, now_us);
@@ -416,6 +470,7 @@ static void on_link(void *arg, bool up)
 	struct kw_gets *gets = arg;
 
 	kw_lookups_stop(gets->lookups);
+	kw_near_link(&gets->near);
 	gets->clock = (struct kw_proxy_clock){0};
 	if (!up)
 		tell_all(gets);
@@ -430,13 +485,69 @@ static void on_superblock(void *arg, const struct kw_superblock *superblock)
 	kw_proxy_clock_learn(&gets->clock, superblock->heartbeat_us, follow->superblock_begun_us,
 		follow->superblock_us);
 	kw_lookups_seen(gets->lookups, superblock);
+	kw_near_superblock(&gets->near, superblock);
 	start_waiting(gets);
 	kw_lookups_post(gets->lookups);
 }
 
-/* The reader is never started: nothing is due, and it hands nothing on. */
+/* ---- the log, for near values; without them the reader is never started ---- */
+
+static void on_step(uv_idle_t *step)
+{
+	struct kw_gets *gets = step->data;
+
+	uv_idle_stop(step);
+	if (!gets->closing)
+		kw_near_step(&gets->near, kw_clock_us());
+}
+
 static void on_due(void *arg)
 {
+	struct kw_gets *gets = arg;
+
+	if (!gets->closing)
+		uv_idle_start(&gets->step, on_step);
+}
+
+static void on_snapshot(void *arg, uint64_t epoch, uint64_t version)
+{
+	(void)arg;
+	(void)epoch;
+	(void)version;
+	assert(!"near values begin at a cursor");
+}
+
+static void on_records(void *arg, const struct kw_record_view *records, size_t count)
+{
+	kw_near_records(&((struct kw_gets *)arg)->near, records, count);
+}
+
+static uint64_t room(void *arg)
+{
+	(void)arg;
+	return ROOM;
+}
+
+static void on_pass_done(void *arg, const struct kw_reader_pass *pass)
+{
+	kw_near_pass_done(&((struct kw_gets *)arg)->near, pass);
+}
+
+/* It does not see another segment: only a pass counts. */
+static void on_look_done(void *arg, bool found)
+{
+	(void)arg;
+	(void)found;
+}
+
+static void on_lapsed(void *arg, const char *why)
+{
+	kw_near_lapsed(&((struct kw_gets *)arg)->near, why);
+}
+
+static void on_reader_failed(void *arg, const struct kw_error *error)
+{
+	kw_near_lapsed(&((struct kw_gets *)arg)->near, error->text);
 }
 
 static struct kw_remote *remote_of(void *arg)
@@ -455,12 +566,23 @@ int kw_gets_new(const struct kw_gets_options *options, const struct kw_gets_hand
 		.depth = options->depth, .places = options->places};
 	struct kw_gets *gets = kw_zalloc(sizeof *gets);
 	const struct kw_follow_handlers follow = {on_link, on_due, NULL, gets};
-	const struct kw_reader_sink sink = {.superblock = on_superblock, .arg = gets};
+	const struct kw_reader_sink sink = {
+		.snapshot_begin = on_snapshot,
+		.records = on_records,
+		.room = room,
+		.superblock = on_superblock,
+		.pass_done = on_pass_done,
+		.look_done = on_look_done,
+		.lapsed = on_lapsed,
+		.failed = on_reader_failed,
+		.arg = gets,
+	};
 	struct kw_lookups_io io;
 	int code;
 
 	gets->options = *options;
 	gets->options.follow.loop = options->loop;
+	gets->options.follow.idle_us = kw_near_pause_us(options->coherence_ms);
 	gets->handlers = *handlers;
 	code = kw_follow_init(
 		&gets->follow, options->proxy, &gets->options.follow, &follow, &sink, error);
@@ -468,12 +590,14 @@ int kw_gets_new(const struct kw_gets_options *options, const struct kw_gets_hand
 		free(gets);
 		return code;
 	}
+	kw_near_init(&gets->near, &gets->follow, options->cache_bytes, options->coherence_ms);
 	kw_reads_init(&gets->reads, remote_of, gets);
 	io = kw_reads_lookups_io(&gets->reads);
 	gets->lookups = kw_lookups_new(&lookups, &io);
 	uv_timer_init(options->loop, &gets->tick);
 	uv_timer_init(options->loop, &gets->brisk);
-	gets->tick.data = gets->brisk.data = gets;
+	uv_idle_init(options->loop, &gets->step);
+	gets->tick.data = gets->brisk.data = gets->step.data = gets;
 	uv_timer_start(&gets->tick, on_tick, 0, TICK_MS);
 	gets->told.reason = KW_SIGHT_NONE; /* the first evaluation tells */
 	*made = gets;
@@ -487,6 +611,7 @@ static void part_closed(struct kw_gets *gets)
 	if (--gets->open > 0)
 		return;
 	kw_lookups_free(gets->lookups);
+	kw_near_close(&gets->near);
 	kw_reads_close(&gets->reads);
 	free(gets);
 	handlers.closed(handlers.arg);
@@ -516,6 +641,7 @@ void kw_gets_close(struct kw_gets *gets)
 	kw_lookups_stop(gets->lookups);
 	uv_close((uv_handle_t *)&gets->tick, on_handle_closed);
 	uv_close((uv_handle_t *)&gets->brisk, on_handle_closed);
+	uv_close((uv_handle_t *)&gets->step, on_handle_closed);
 	kw_follow_close(&gets->follow);
 	tell_all(gets);
 }
@@ -523,6 +649,12 @@ void kw_gets_close(struct kw_gets *gets)
 void kw_gets_set_max_staleness(struct kw_gets *gets, uint32_t max_staleness_ms)
 {
 	gets->options.max_staleness_ms = max_staleness_ms;
+}
+
+void kw_gets_set_coherence(struct kw_gets *gets, uint32_t coherence_ms)
+{
+	kw_near_set_coherence(&gets->near, coherence_ms);
+	kw_follow_set_pace(&gets->follow, kw_near_pause_us(coherence_ms), false);
 }
 
 int kw_gets_retarget(struct kw_gets *gets, const char *proxy, struct kw_error *error)
@@ -558,13 +690,18 @@ const struct kw_follow *kw_gets_follow(const struct kw_gets *gets)
 void kw_gets_stats(const struct kw_gets *gets, struct kw_gets_stats *stats)
 {
 	const struct kw_lookups_stats *lookups = kw_lookups_stats(gets->lookups);
+	const struct kw_reader_stats *reader = kw_reader_stats(gets->follow.reader);
 	const uint64_t found = gets->stats.told[KW_GOT_VALUE];
 
 	*stats = gets->stats;
+	if (gets->near.cache)
+		kw_cache_stats(gets->near.cache, &stats->near);
 	stats->by_place = lookups->guesses - lookups->misses;
-	stats->by_slots = found > stats->by_place ? found - stats->by_place : 0;
-	stats->reads = lookups->reads + stats->looks;
-	stats->bytes = lookups->bytes + stats->looks * sizeof(struct kw_superblock);
+	stats->by_slots = found > stats->by_place + stats->near.hits
+				  ? found - stats->by_place - stats->near.hits
+				  : 0;
+	stats->reads = lookups->reads + stats->looks + reader->reads;
+	stats->bytes = lookups->bytes + stats->looks * sizeof(struct kw_superblock) + reader->bytes;
 	stats->waiting = gets->waiting.count + gets->again.count;
 	stats->looked_up = gets->looked.count;
 }

@@ -16,7 +16,9 @@
  * silent commands. The table of a connection is of one epoch; a question that meets the end of the
  * connection is told KW_GOT_LOST, never by two tables.
  *
- * Nothing is looked at while nothing is asked, but for one look each 100 ms.
+ * Nothing is looked at while nothing is asked, but for one look each 100 ms. With near values
+ * (near.h) the log is followed all the time. A near value is told without a look of its own: it is
+ * no older than the newest superblock's fresh_us, and that look began at most coherence_ms ago.
  *
  * A key that has expired by the proxy's clock is missing. The clock is estimated (clock.h): a key
  * can be served past its time by clock_error_us of the sight, and never later than that.
@@ -28,6 +30,7 @@
 
 #include "base/error.h"
 #include "base/slice.h"
+#include "cache.h"
 #include "follow/follow.h"
 #include "rdb/payload_visit.h"
 #include "sight.h"
@@ -79,6 +82,7 @@ struct kw_question {
 	struct kw_gets *gets;
 	struct kw_question *next, *before; /* in the list of its state */
 	uint64_t asked_us;
+	uint64_t ticket; /* LOOKED: of the near cache */
 };
 
 struct kw_gets_options {
@@ -88,6 +92,8 @@ struct kw_gets_options {
 	uint32_t depth;                  /* lookups at once */
 	uint64_t places;                 /* of the location cache; 0: none */
 	uint32_t max_staleness_ms;
+	uint64_t cache_bytes; /* of near values (near.h); 0: none are kept */
+	uint32_t coherence_ms;
 };
 
 struct kw_gets_handlers {
@@ -120,6 +126,7 @@ void kw_gets_watch(struct kw_gets *gets, uint64_t until_us);
 void kw_gets_post(struct kw_gets *gets);
 
 void kw_gets_set_max_staleness(struct kw_gets *gets, uint32_t max_staleness_ms);
+void kw_gets_set_coherence(struct kw_gets *gets, uint32_t coherence_ms);
 
 /* Another proxy from now on. KW_E_CONFIG: nothing changed. */
 int kw_gets_retarget(struct kw_gets *gets, const char *proxy, struct kw_error *error);
@@ -148,6 +155,7 @@ struct kw_gets_stats {
 	uint64_t looks;    /* at the superblock */
 	uint64_t reads, bytes;
 	uint64_t waiting, looked_up; /* at this moment */
+	struct kw_cache_stats near;
 };
 void kw_gets_stats(const struct kw_gets *gets, struct kw_gets_stats *stats);
 
