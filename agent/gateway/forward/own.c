@@ -34,6 +34,6 @@ void kw_own_answered(struct kw_own *own, bool writes, uint64_t now_us)
 	assert(own->forwarded > 0 && own->writes >= (uint32_t)writes);
 	own->forwarded--;
 	own->writes -= writes;
-	if (writes)
+	if (writes && now_us > 0)
 		own->wrote_us = now_us;
 }

@@ -50,7 +50,10 @@ struct kw_own_facts {
 
 enum kw_own_place kw_own_judge(const struct kw_own *own, const struct kw_own_facts *facts);
 
-/* A request goes to the primary on this line; it was answered, or lost, at now_us. */
+/*
+ * A request goes to the primary on this line; it was answered, or lost, at now_us. 0: it was not
+ * executed.
+ */
 void kw_own_sent(struct kw_own *own, uint32_t line, bool writes);
 void kw_own_answered(struct kw_own *own, bool writes, uint64_t now_us);
 

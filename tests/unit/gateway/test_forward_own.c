@@ -70,6 +70,10 @@ static void a_write_is_remembered_until_it_is_covered(void **state)
 	assert_int_equal(kw_own_judge(&own, &read), KW_OWN_PRIMARY);
 	read.covered_us = 71;
 	assert_int_equal(kw_own_judge(&own, &read), KW_OWN_TABLE);
+	/* One that was not executed is none. */
+	kw_own_sent(&own, 2, true);
+	kw_own_answered(&own, true, 0);
+	assert_int_equal(kw_own_judge(&own, &read), KW_OWN_TABLE);
 }
 
 /* What is covered. */
