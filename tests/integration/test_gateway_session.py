@@ -201,6 +201,18 @@ def test_a_user_may_what_the_file_says_and_no_more(guarded):
         assert client.get("other") == b"hidden"
 
 
+def test_who_has_not_logged_in_may_send_little(guarded):
+    for sent, sentence in ((b"*11\r\n", b"unauthenticated multibulk length"),
+                           (b"*2\r\n$4\r\nAUTH\r\n$16385\r\n", b"unauthenticated bulk length")):
+        with socket.create_connection(("127.0.0.1", guarded.port), timeout=30 * SLOW) as stream:
+            stream.sendall(sent)
+            assert stream.recv(4096) == b"-ERR Protocol error: " + sentence + b"\r\n"
+            assert stream.recv(4096) == b""
+    with guarded.client(username="reader", password="pw") as client:
+        assert client.mget(["cache:1"] * 20) == [b"one"] * 20
+        assert client.get("cache:" + "x" * 20000) is None
+
+
 def test_permissions_hold_for_what_is_forwarded(bed, proxy):
     users = USERS + "user writer on >pw ~cache:* %R~orders:* +@read +@write +@connection -flushall\n"
     primary = bed.servers[0]

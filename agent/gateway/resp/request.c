@@ -12,7 +12,7 @@ void kw_request_close(struct kw_request *request)
 {
 	free(request->parts);
 	free(request->words);
-	*request = (struct kw_request){0};
+	*request = (struct kw_request){.from = request->from};
 }
 
 void kw_request_next(struct kw_request *request)
@@ -84,6 +84,16 @@ static enum kw_request_state take_number(
 	return KW_REQUEST_WHOLE;
 }
 
+/* The sentence, if there is more than a stranger may send. */
+static const char *too_much(const struct kw_request *request, uint64_t words, uint64_t bulk)
+{
+	if (request->from != KW_REQUEST_FROM_STRANGER)
+		return NULL;
+	if (words > KW_REQUEST_STRANGER_WORDS_MAX)
+		return "unauthenticated multibulk length";
+	return bulk > KW_REQUEST_STRANGER_BULK_MAX ? "unauthenticated bulk length" : NULL;
+}
+
 /* The next word of an array: its length, then its bytes. */
 static enum kw_request_state take_word(
 	struct kw_request *request, struct kw_slice input, struct kw_error *error)
@@ -102,6 +112,8 @@ static enum kw_request_state take_word(
 		return state;
 	if (state == KW_REQUEST_BROKEN || length < 0 || (uint64_t)length > KW_REQUEST_BULK_MAX)
 		return broken(error, "invalid bulk length");
+	if (too_much(request, 0, (uint64_t)length))
+		return broken(error, too_much(request, 0, (uint64_t)length));
 	if (input.length - request->bytes < (size_t)length + 2) {
 		request->bytes = before; /* the length is read again when its bytes are there */
 		return KW_REQUEST_PARTIAL;
@@ -124,6 +136,8 @@ static enum kw_request_state parse_array(
 			return state;
 		if (state == KW_REQUEST_BROKEN || request->missing > KW_REQUEST_WORDS_MAX)
 			return broken(error, "invalid multibulk length");
+		if (request->missing > 0 && too_much(request, (uint64_t)request->missing, 0))
+			return broken(error, too_much(request, (uint64_t)request->missing, 0));
 		request->begun = 1;
 	}
 	while (request->missing > 0) {

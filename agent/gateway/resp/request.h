@@ -25,6 +25,9 @@
 #define KW_REQUEST_WORDS_MAX (1024 * 1024)
 #define KW_REQUEST_BULK_MAX (UINT64_C(512) << 20)
 #define KW_REQUEST_LINE_MAX ((size_t)64 << 10)
+/* Of a client that has not said who it is. */
+#define KW_REQUEST_STRANGER_WORDS_MAX 10
+#define KW_REQUEST_STRANGER_BULK_MAX ((uint64_t)16 << 10)
 
 enum kw_request_state {
 	KW_REQUEST_PARTIAL, /* more bytes are needed */
@@ -37,8 +40,15 @@ struct kw_request_word {
 	size_t offset, length;
 };
 
+/* Who sends it: the limits. */
+enum kw_request_from {
+	KW_REQUEST_FROM_USER,
+	KW_REQUEST_FROM_STRANGER,
+};
+
 /* Zeroed before the first use. */
 struct kw_request {
+	enum kw_request_from from; /* set by the caller at any time */
 	struct kw_request_word *parts;
 	struct kw_slice *words; /* WHOLE: the words, valid until the input changes */
 	size_t count, capacity;

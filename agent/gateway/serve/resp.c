@@ -404,6 +404,7 @@ static enum kw_begun on_begin(struct kw_client *client, struct kw_slice input, s
 		return go_on(client, taken);
 	if (resp->whole)
 		return begin_request(client, taken);
+	request->from = resp->session.user ? KW_REQUEST_FROM_USER : KW_REQUEST_FROM_STRANGER;
 	switch (kw_request_parse(request, input, &error)) {
 	case KW_REQUEST_PARTIAL:
 		return KW_BEGUN_PARTIAL;

@@ -54,6 +54,32 @@ static void read_all(const char *input, size_t length, size_t piece, char text[T
 	kw_request_close(&request);
 }
 
+/* It may say AUTH and HELLO, and needs no more for that (networking.c). */
+static void a_stranger_may_send_little(void **state)
+{
+	static const struct {
+		const char *input, *error;
+	} cases[] = {
+		{"*10\r\n", NULL},
+		{"*11\r\n", "Protocol error: unauthenticated multibulk length"},
+		{"*1\r\n$16384\r\n", NULL},
+		{"*1\r\n$16385\r\n", "Protocol error: unauthenticated bulk length"},
+	};
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct kw_request known = {0}, stranger = {.from = KW_REQUEST_FROM_STRANGER};
+		struct kw_error error = {0};
+
+		assert_int_equal(kw_request_parse(&known, kw_slice_text(cases[i].input), &error),
+			KW_REQUEST_PARTIAL);
+		assert_int_equal(kw_request_parse(&stranger, kw_slice_text(cases[i].input), &error),
+			cases[i].error ? KW_REQUEST_BROKEN : KW_REQUEST_PARTIAL);
+		assert_string_equal(error.text, cases[i].error ? cases[i].error : "");
+		kw_request_close(&known);
+		kw_request_close(&stranger);
+	}
+}
+
 static void requests_are_read_in_pieces_of_any_size(void **state)
 {
 	static const struct {
@@ -105,6 +131,7 @@ static void a_line_without_end_is_refused_at_its_bound(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_stranger_may_send_little),
 		cmocka_unit_test(requests_are_read_in_pieces_of_any_size),
 		cmocka_unit_test(a_line_without_end_is_refused_at_its_bound),
 	};
