@@ -3,7 +3,7 @@
 #include "control/config/common.h"
 #include "remote/rdma/keys.h"
 #include "remote/remote.h"
-#include "serve/server.h"
+#include "serve/frontend.h"
 #include "table/lookup.h"
 #include "table/reader.h"
 
@@ -20,11 +20,11 @@ const struct kw_config_key kw_gateway_config_keys[] = {
 		"This gateway's name at the proxy, printable ASCII; empty: the host's name."},
 	{"gateway.resp", KW_CONFIG_TEXTS, "[]", false, 0, 0, NULL,
 		"Where Redis clients are served: unix:///path or tcp://address:port.",
-		kw_server_address_check},
+		kw_frontend_address_check},
 	{"gateway.memcached", KW_CONFIG_TEXTS, "[]", false, 0, 0, NULL,
 		"Where memcached clients are served, by the text and meta protocols: "
 		"unix:///path or tcp://address:port. It has no passwords.",
-		kw_server_address_check},
+		kw_frontend_address_check},
 	{"gateway.memcached_database", KW_CONFIG_INTEGER, "0", false, 0, KW_DATABASE_MAX, NULL,
 		"The database whose keys memcached clients read."},
 	{"gateway.max_staleness_ms", KW_CONFIG_INTEGER, "1000", true, 1, 3600000, NULL,

@@ -87,7 +87,7 @@ static void collect_forward(const struct kw_forward *forward, struct figures *fi
 
 static struct figures collect(const struct kw_gateway *gateway, const struct kw_gets_sight *sight)
 {
-	const struct kw_server_stats *server = kw_server_stats(gateway->server);
+	const struct kw_frontend_stats *server = kw_frontend_stats(gateway->server);
 	struct kw_gets_stats gets;
 	struct figures figures;
 
@@ -133,7 +133,7 @@ static struct figures collect(const struct kw_gateway *gateway, const struct kw_
 	return figures;
 }
 
-static json_t *closed_json(const struct kw_server_stats *stats)
+static json_t *closed_json(const struct kw_frontend_stats *stats)
 {
 	json_t *closed = json_object();
 
@@ -173,10 +173,10 @@ static json_t *status_json(const struct kw_gateway *gateway, const struct kw_get
 		"proxy", follow->proxy, "transport", kw_carrier_name(follow->address.carrier),
 		"device", kw_follow_up(follow) ? follow->info.device : "", "depth",
 		(int)follow->info.depth, "clients",
-		(json_int_t)kw_server_stats(gateway->server)->clients, "staleness_p50_us",
+		(json_int_t)kw_frontend_stats(gateway->server)->clients, "staleness_p50_us",
 		quantile(gateway, 0.5), "staleness_p99_us", quantile(gateway, 0.99),
 		"staleness_max_us", quantile(gateway, 1), "clients_closed",
-		closed_json(kw_server_stats(gateway->server)), "forward", forward_text(gateway),
+		closed_json(kw_frontend_stats(gateway->server)), "forward", forward_text(gateway),
 		"uptime_s", (json_int_t)((kw_clock_us() - gateway->started_us) / 1000000));
 }
 
@@ -208,7 +208,7 @@ static void staleness_metrics(struct kw_buffer *text, const struct kw_gateway *g
 			(double)kw_gets_staleness_us(gateway->gets, quantiles[i]) / 1e6);
 }
 
-static void closed_metrics(struct kw_buffer *text, const struct kw_server_stats *stats)
+static void closed_metrics(struct kw_buffer *text, const struct kw_frontend_stats *stats)
 {
 	kw_buffer_printf(text, "# HELP keywake_gateway_clients_closed_total connections ended, by "
 			       "reason\n# TYPE keywake_gateway_clients_closed_total counter\n");
@@ -230,7 +230,7 @@ static void on_metrics(void *arg, struct kw_rpc_call *call, const json_t *params
 	kw_figures_metrics(&text, "keywake_gateway", figure_table, &figures);
 	kw_rdma_metrics(&text, "keywake_gateway_rdma");
 	staleness_metrics(&text, gateway);
-	closed_metrics(&text, kw_server_stats(gateway->server));
+	closed_metrics(&text, kw_frontend_stats(gateway->server));
 	kw_rpc_result(call, json_pack("{s:s%}", "text", (const char *)kw_buffer_bytes(&text),
 				    (int)kw_buffer_length(&text)));
 	kw_buffer_close(&text);

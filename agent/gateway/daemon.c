@@ -85,11 +85,11 @@ static int read_gets(
 	return read_follow(gateway, options, error);
 }
 
-static struct kw_server_options read_server(const struct kw_gateway *gateway)
+static struct kw_frontend_options read_server(const struct kw_gateway *gateway)
 {
 	const struct kw_config *config = gateway->daemon.config;
 
-	return (struct kw_server_options){
+	return (struct kw_frontend_options){
 		.loop = gateway->loop,
 		.gets = gateway->gets,
 		.forward = gateway->forward,
@@ -187,7 +187,7 @@ static int on_changed(void *arg, const char *path, struct kw_error *error)
 	else if (strcmp(path, "gateway.coherence_ms") == 0)
 		kw_gets_set_coherence(gateway->gets, (uint32_t)kw_config_integer(config, path));
 	else if (strcmp(path, "gateway.max_clients") == 0)
-		kw_server_set_max_clients(
+		kw_frontend_set_max_clients(
 			gateway->server, (uint32_t)kw_config_integer(config, path));
 	else if (strcmp(path, "log.level") == 0)
 		kw_log_set_level(
@@ -204,7 +204,7 @@ static int on_reloaded(void *arg, struct kw_error *error)
 	if (!users)
 		return kw_error_wrap(error, "the users stay as they were");
 	kw_log_info("gateway", "%zu users", kw_users_count(users));
-	kw_server_set_users(gateway->server, users);
+	kw_frontend_set_users(gateway->server, users);
 	return KW_OK;
 }
 
@@ -280,7 +280,7 @@ static void rpc_closed(void *arg)
 	/* Clients ask nothing more from here on; what they had asked is told by table and forward.
 	 */
 	if (gateway->server)
-		kw_server_close(gateway->server, server_closed, gateway);
+		kw_frontend_close(gateway->server, server_closed, gateway);
 	if (gateway->gets)
 		kw_gets_close(gateway->gets);
 	if (gateway->forward)
@@ -296,7 +296,7 @@ static int listen_all(struct kw_gateway *gateway, const char *key,
 	int code;
 
 	for (size_t i = 0; i < count; i++) {
-		code = kw_server_listen(
+		code = kw_frontend_listen(
 			gateway->server, kw_config_text_at(config, key, i), protocol, error);
 		if (code)
 			return kw_error_wrap(error, "%s", key);
@@ -339,7 +339,7 @@ static int open_parts(struct kw_gateway *gateway, struct kw_error *error)
 	const struct kw_gets_handlers handlers = {on_state, gets_closed, gateway};
 	const struct kw_config *config = gateway->daemon.config;
 	struct kw_gets_options options = {0};
-	struct kw_server_options server;
+	struct kw_frontend_options server;
 	int code;
 
 	if ((code = read_gets(gateway, &options, error)) ||
@@ -351,7 +351,7 @@ static int open_parts(struct kw_gateway *gateway, struct kw_error *error)
 	server.users = read_users(config, error);
 	if (!server.users)
 		return error->code;
-	gateway->server = kw_server_new(&server);
+	gateway->server = kw_frontend_new(&server);
 	code = listen_all(gateway, "gateway.resp", &kw_protocol_resp, error);
 	if (!code)
 		code = listen_all(gateway, "gateway.memcached", &kw_protocol_memcached, error);

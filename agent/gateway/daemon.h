@@ -7,7 +7,7 @@
 #define KW_AGENT_GATEWAY_DAEMON_H
 
 #include "forward/forward.h"
-#include "serve/server.h"
+#include "serve/frontend.h"
 #include "table/gets.h"
 
 #include "base/buffer.h"
@@ -22,7 +22,7 @@ struct kw_gateway {
 	struct kw_daemon daemon; /* first: the control methods cast to it */
 	uv_loop_t *loop;
 	struct kw_gets *gets;       /* NULL once they are closed */
-	struct kw_server *server;   /* the same */
+	struct kw_frontend *server; /* the same */
 	struct kw_forward *forward; /* the same; NULL without gateway.forward, too */
 	struct kw_buffer password;  /* of the primary */
 	struct kw_rpc_server *rpc;

@@ -71,14 +71,14 @@ static void watch(struct kw_client *client, int events)
 
 static void free_client(struct kw_client *client)
 {
-	struct kw_server *server = client->server;
+	struct kw_frontend *server = client->server;
 
 	if (client->protocol->closed)
 		client->protocol->closed(client);
 	if (client->work)
-		kw_server_give_work(server, client->work);
+		kw_frontend_give_work(server, client->work);
 	free(client);
-	kw_server_part_closed(server);
+	kw_frontend_part_closed(server);
 }
 
 /* Its descriptor is closed, no part is under way, and no list holds it. */
@@ -100,7 +100,7 @@ static void on_closed(uv_handle_t *handle)
 
 void kw_client_close(struct kw_client *client, enum kw_closed_for why)
 {
-	struct kw_server *server = client->server;
+	struct kw_frontend *server = client->server;
 
 	if (is(client, KW_CLIENT_CLOSED))
 		return;
@@ -134,7 +134,7 @@ static void refuse(struct kw_client *client, enum kw_closed_for why, const char 
 
 static struct kw_part *begin_part(struct kw_client *client)
 {
-	struct kw_part *part = kw_server_take_part(client->server);
+	struct kw_part *part = kw_frontend_take_part(client->server);
 
 	part->client = client;
 	part->next = NULL;
@@ -167,7 +167,7 @@ static void take_ended(struct kw_client *client)
 		if (!is(client, KW_CLIENT_CLOSED) && counts(client, part))
 			kw_buffer_append(&client->work->output, kw_buffer_bytes(&part->reply),
 				kw_buffer_length(&part->reply));
-		kw_server_give_part(client->server, part);
+		kw_frontend_give_part(client->server, part);
 	}
 }
 
@@ -194,7 +194,7 @@ void kw_part_end(struct kw_part *part)
 	if (part != client->first)
 		return;
 	take_ended(client);
-	kw_server_touch(client->server, client);
+	kw_frontend_touch(client->server, client);
 }
 
 bool kw_part_wanted(const struct kw_part *part)
@@ -267,14 +267,14 @@ void kw_client_replied(struct kw_client *client)
 
 uint32_t kw_client_room(const struct kw_client *client)
 {
-	const struct kw_server *server = client->server;
+	const struct kw_frontend *server = client->server;
 	const size_t most = server->options.max_output_bytes;
 	const size_t output = client->work ? kw_buffer_length(&client->work->output) : 0;
 	size_t window = KW_CLIENT_PARTS;
 
 	if (client->largest > 0 && most / client->largest < window)
 		window = most / client->largest + 1;
-	if (server->begun >= KW_SERVER_PARTS || output > most || client->parts >= window)
+	if (server->begun >= KW_FRONTEND_PARTS || output > most || client->parts >= window)
 		return 0;
 	return (uint32_t)window - client->parts;
 }
@@ -300,7 +300,7 @@ void *kw_client_own(struct kw_client *client)
 	return client->own;
 }
 
-struct kw_server *kw_client_server(struct kw_client *client)
+struct kw_frontend *kw_client_server(struct kw_client *client)
 {
 	return client->server;
 }
@@ -384,11 +384,11 @@ static void read_input(struct kw_client *client)
 	ssize_t got;
 
 	if (!client->work)
-		client->work = kw_server_take_work(client->server);
+		client->work = kw_frontend_take_work(client->server);
 	input = &client->work->input;
 	room = wanted(client);
 	got = recv(client->fd, kw_buffer_reserve(input, room), room, MSG_DONTWAIT);
-	kw_server_touch(client->server, client);
+	kw_frontend_touch(client->server, client);
 	if (got < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (got <= 0) {
@@ -440,7 +440,7 @@ static void end_batch(struct kw_client *client)
 	client->largest /= 2;
 	if (kw_buffer_length(&work->input) > 0)
 		return;
-	kw_server_give_work(client->server, work);
+	kw_frontend_give_work(client->server, work);
 	client->work = NULL;
 }
 
@@ -469,7 +469,7 @@ static void go_on(struct kw_client *client)
 		return;
 	}
 	if (client->work && kw_buffer_length(&client->work->output) > 0) {
-		kw_server_touch(client->server, client);
+		kw_frontend_touch(client->server, client);
 		return; /* replies that were known at once: the next turn writes them */
 	}
 	if (client->more == KW_MORE_ENDED) {
@@ -479,7 +479,7 @@ static void go_on(struct kw_client *client)
 	if (client->work && client->more == KW_MORE_NONE)
 		end_batch(client);
 	if (client->more == KW_MORE_WAITING) {
-		kw_server_touch(client->server, client);
+		kw_frontend_touch(client->server, client);
 		return; /* all parts of the server are taken: when some have ended */
 	}
 	move(client, KW_CLIENT_READING);
@@ -504,7 +504,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 		return;
 	}
 	if (events & UV_WRITABLE)
-		kw_server_touch(client->server, client);
+		kw_frontend_touch(client->server, client);
 	if (!(events & UV_READABLE))
 		return;
 	if (is(client, KW_CLIENT_READING) && client->more == KW_MORE_NONE)
@@ -521,7 +521,7 @@ void kw_client_tick(struct kw_client *client, uint64_t now_us)
 		kw_client_close(client, KW_CLOSED_SLOW);
 }
 
-bool kw_client_open(struct kw_server *server, const struct kw_protocol *protocol, int fd)
+bool kw_client_open(struct kw_frontend *server, const struct kw_protocol *protocol, int fd)
 {
 	struct kw_client *client = kw_zalloc(sizeof *client + protocol->bytes);
 

@@ -27,8 +27,8 @@
 #ifndef KW_AGENT_GATEWAY_SERVE_CLIENT_H
 #define KW_AGENT_GATEWAY_SERVE_CLIENT_H
 
+#include "frontend.h"
 #include "protocol.h"
-#include "server.h"
 
 #include "base/sm.h"
 
@@ -72,7 +72,7 @@ uint32_t kw_client_room(const struct kw_client *client);
 /* Its own memory (kw_protocol.bytes). */
 void *kw_client_own(struct kw_client *client);
 
-struct kw_server *kw_client_server(struct kw_client *client);
+struct kw_frontend *kw_client_server(struct kw_client *client);
 
 /*
  * Keep the words of a request for its parts. They point into the input; the array is copied.

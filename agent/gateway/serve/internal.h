@@ -3,7 +3,7 @@
 #define KW_AGENT_GATEWAY_SERVE_INTERNAL_H
 
 #include "client.h"
-#include "server.h"
+#include "frontend.h"
 
 #include "gateway/forward/barrier.h"
 #include "gateway/forward/horizon.h"
@@ -27,7 +27,7 @@ enum kw_client_more {
 };
 
 struct kw_client {
-	struct kw_server *server;
+	struct kw_frontend *server;
 	const struct kw_protocol *protocol;
 	struct kw_client *next, *before; /* of all clients */
 	struct kw_client *next_touched;  /* of those that the end of the turn looks at */
@@ -49,16 +49,16 @@ struct kw_client {
 
 struct kw_listener {
 	struct kw_listener *next;
-	struct kw_server *server;
+	struct kw_frontend *server;
 	const struct kw_protocol *protocol;
 	uv_poll_t poll;
 	int fd;
 	char path[108]; /* of a unix socket: removed at the end */
 };
 
-struct kw_server {
-	struct kw_server_options options;
-	struct kw_server_stats stats;
+struct kw_frontend {
+	struct kw_frontend_options options;
+	struct kw_frontend_stats stats;
 	uint64_t started_us;
 	struct kw_listener *listeners;
 	struct kw_client *clients;
@@ -83,38 +83,38 @@ struct kw_server {
 	void *done_arg;
 };
 
-/* ---- server.c ---- */
+/* ---- frontend.c ---- */
 
-struct kw_part *kw_server_take_part(struct kw_server *server);
-void kw_server_give_part(struct kw_server *server, struct kw_part *part);
-struct kw_work *kw_server_take_work(struct kw_server *server);
-void kw_server_give_work(struct kw_server *server, struct kw_work *work);
+struct kw_part *kw_frontend_take_part(struct kw_frontend *server);
+void kw_frontend_give_part(struct kw_frontend *server, struct kw_part *part);
+struct kw_work *kw_frontend_take_work(struct kw_frontend *server);
+void kw_frontend_give_work(struct kw_frontend *server, struct kw_work *work);
 
 /* Look at the client at the end of this turn. */
-void kw_server_touch(struct kw_server *server, struct kw_client *client);
-void kw_server_part_closed(struct kw_server *server);
+void kw_frontend_touch(struct kw_frontend *server, struct kw_client *client);
+void kw_frontend_part_closed(struct kw_frontend *server);
 
 /* ---- sessions.c ---- */
 
-void kw_server_sessions_init(struct kw_server *server);
-void kw_server_sessions_close(struct kw_server *server);
+void kw_frontend_sessions_init(struct kw_frontend *server);
+void kw_frontend_sessions_close(struct kw_frontend *server);
 
 /* ---- listen.c ---- */
 
-void kw_server_watch_listeners(struct kw_server *server);
-void kw_server_close_listeners(struct kw_server *server);
+void kw_frontend_watch_listeners(struct kw_frontend *server);
+void kw_frontend_close_listeners(struct kw_frontend *server);
 
 /* ---- onward.c ---- */
 
 /* A turn of the loop: a look may have come, or a deadline. */
-void kw_onward_turn(struct kw_server *server);
+void kw_onward_turn(struct kw_frontend *server);
 /* All barriers end. */
-void kw_onward_close(struct kw_server *server);
+void kw_onward_close(struct kw_frontend *server);
 
 /* ---- client.c ---- */
 
 /* The descriptor is taken over. False: it cannot be watched, and was closed. */
-bool kw_client_open(struct kw_server *server, const struct kw_protocol *protocol, int fd);
+bool kw_client_open(struct kw_frontend *server, const struct kw_protocol *protocol, int fd);
 
 /* The end of a turn: write, begin what waits, read on. */
 void kw_client_turn(struct kw_client *client);

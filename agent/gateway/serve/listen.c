@@ -17,7 +17,7 @@
 #define BACKLOG 4096
 #define ACCEPTS 64 /* of one turn of the loop */
 
-int kw_server_address_check(const char *address, struct kw_error *error)
+int kw_frontend_address_check(const char *address, struct kw_error *error)
 {
 	return kw_redis_address_check(address, error);
 }
@@ -128,7 +128,7 @@ static void turn_away(const struct kw_listener *listener, int fd)
 }
 
 /* Without a free descriptor no client is accepted until the next tick, rather than in a spin. */
-static void starve(struct kw_server *server, int errnum)
+static void starve(struct kw_frontend *server, int errnum)
 {
 	if (errnum != EMFILE && errnum != ENFILE && errnum != ENOBUFS && errnum != ENOMEM)
 		return;
@@ -143,7 +143,7 @@ static void starve(struct kw_server *server, int errnum)
 static void on_connection(uv_poll_t *poll, int status, int events)
 {
 	struct kw_listener *listener = poll->data;
-	struct kw_server *server = listener->server;
+	struct kw_frontend *server = listener->server;
 
 	for (int i = 0; i < ACCEPTS && !server->closing; i++) {
 		int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -162,14 +162,14 @@ static void on_connection(uv_poll_t *poll, int status, int events)
 	}
 }
 
-void kw_server_watch_listeners(struct kw_server *server)
+void kw_frontend_watch_listeners(struct kw_frontend *server)
 {
 	for (struct kw_listener *at = server->listeners; at; at = at->next)
 		uv_poll_start(&at->poll, UV_READABLE, on_connection);
 }
 
-int kw_server_listen(struct kw_server *server, const char *text, const struct kw_protocol *protocol,
-	struct kw_error *error)
+int kw_frontend_listen(struct kw_frontend *server, const char *text,
+	const struct kw_protocol *protocol, struct kw_error *error)
 {
 	struct kw_redis_address address;
 	struct kw_listener *listener;
@@ -204,14 +204,14 @@ int kw_server_listen(struct kw_server *server, const char *text, const struct kw
 static void on_listener_closed(uv_handle_t *handle)
 {
 	struct kw_listener *listener = handle->data;
-	struct kw_server *server = listener->server;
+	struct kw_frontend *server = listener->server;
 
 	close(listener->fd);
 	free(listener);
-	kw_server_part_closed(server);
+	kw_frontend_part_closed(server);
 }
 
-void kw_server_close_listeners(struct kw_server *server)
+void kw_frontend_close_listeners(struct kw_frontend *server)
 {
 	struct kw_listener *listener;
 

@@ -126,7 +126,7 @@ static void begin_key(struct kw_client *client)
 	struct memcached *memcached = memcached_of(client);
 	const struct kw_memcached_request *request = &memcached->request;
 	struct kw_slice key = request->keys[request->count - memcached->left];
-	const struct kw_server *server = kw_client_server(client);
+	const struct kw_frontend *server = kw_client_server(client);
 	struct kw_memcached_how how = request->how;
 	struct kw_part *part = kw_client_get(client, server->options.memcached_database, key);
 
@@ -174,7 +174,7 @@ static void say(struct kw_client *client, struct kw_slice text)
 	kw_client_replied(client);
 }
 
-static struct kw_memcached_figures figures_of(const struct kw_server *server)
+static struct kw_memcached_figures figures_of(const struct kw_frontend *server)
 {
 	struct kw_gets_stats gets;
 

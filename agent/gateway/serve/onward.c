@@ -26,7 +26,7 @@ struct wait {
 
 /* ---- what the table covers ---- */
 
-static uint64_t covered_us(struct kw_server *server)
+static uint64_t covered_us(struct kw_frontend *server)
 {
 	const struct kw_follow *follow = kw_gets_follow(server->options.gets);
 	const struct kw_superblock *superblock = &follow->superblock;
@@ -43,7 +43,7 @@ static uint64_t covered_us(struct kw_server *server)
 	return server->horizon.covered_us;
 }
 
-void kw_onward_turn(struct kw_server *server)
+void kw_onward_turn(struct kw_frontend *server)
 {
 	uint64_t covered = covered_us(server);
 
@@ -51,7 +51,7 @@ void kw_onward_turn(struct kw_server *server)
 		kw_barriers_step(&server->barriers, kw_clock_us(), covered);
 }
 
-void kw_onward_close(struct kw_server *server)
+void kw_onward_close(struct kw_frontend *server)
 {
 	kw_barriers_step(&server->barriers, UINT64_MAX, 0);
 }
@@ -66,7 +66,7 @@ static enum kw_own_want want_of(
 	return class == KW_FORWARD_WRITES ? KW_OWN_WRITES : KW_OWN_READS_PRIMARY;
 }
 
-static enum kw_own_place place_of(struct kw_server *server, const struct kw_onward *onward,
+static enum kw_own_place place_of(struct kw_frontend *server, const struct kw_onward *onward,
 	const struct kw_onward_request *request, enum kw_own_want want)
 {
 	const struct kw_own_facts facts = {
@@ -82,7 +82,7 @@ static enum kw_own_place place_of(struct kw_server *server, const struct kw_onwa
 	return place;
 }
 
-struct kw_onward_verdict kw_onward_judge(struct kw_server *server, const struct kw_onward *onward,
+struct kw_onward_verdict kw_onward_judge(struct kw_frontend *server, const struct kw_onward *onward,
 	const struct kw_onward_request *request)
 {
 	struct kw_forward_verdict may = {.class = KW_FORWARD_READS};
@@ -113,7 +113,7 @@ struct kw_onward_verdict kw_onward_judge(struct kw_server *server, const struct 
 /* ---- to the primary ---- */
 
 /* The words are written anew: the primary must cut the request where this gateway did. */
-static const char *send_words(struct kw_server *server, const struct kw_onward_request *request,
+static const char *send_words(struct kw_frontend *server, const struct kw_onward_request *request,
 	kw_forward_fn fn, struct kw_part *part)
 {
 	const char *why;
@@ -169,7 +169,7 @@ void kw_onward_begin(struct kw_client *client, struct kw_onward *onward,
 bool kw_onward_instead(
 	struct kw_part *part, const struct kw_onward_request *request, kw_forward_fn fn)
 {
-	struct kw_server *server = part->client->server;
+	struct kw_frontend *server = part->client->server;
 
 	return server->options.forward && !send_words(server, request, fn, part);
 }
@@ -215,7 +215,7 @@ static void refuse_barrier(struct kw_client *client)
 enum kw_onward_place kw_onward_begin_barrier(
 	struct kw_client *client, struct kw_onward *onward, const struct kw_onward_request *request)
 {
-	struct kw_server *server = client->server;
+	struct kw_frontend *server = client->server;
 	struct wait *wait;
 	uint32_t ms;
 

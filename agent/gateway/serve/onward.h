@@ -47,7 +47,7 @@ struct kw_onward_verdict {
 	const char *why; /* REFUSED: goes after the command's name; NULL: nothing is forwarded */
 };
 
-struct kw_onward_verdict kw_onward_judge(struct kw_server *server, const struct kw_onward *onward,
+struct kw_onward_verdict kw_onward_judge(struct kw_frontend *server, const struct kw_onward *onward,
 	const struct kw_onward_request *request);
 
 /* PRIMARY: its part is begun. */

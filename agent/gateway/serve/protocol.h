@@ -17,7 +17,7 @@
 
 struct kw_client;
 struct kw_part;
-struct kw_server;
+struct kw_frontend;
 struct kw_users;
 
 enum kw_begun {

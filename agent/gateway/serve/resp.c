@@ -40,7 +40,7 @@ static struct kw_reply_to reply_to(
 	return (struct kw_reply_to){
 		.out = out,
 		.version = version,
-		.release = kw_server_release(kw_client_server(client)),
+		.release = kw_frontend_release(kw_client_server(client)),
 	};
 }
 
@@ -57,10 +57,10 @@ static enum kw_resp_version version_of(const struct kw_part *part)
 
 static void on_opened(struct kw_client *client)
 {
-	struct kw_server *server = kw_client_server(client);
+	struct kw_frontend *server = kw_client_server(client);
 
-	kw_session_init(&resp_of(client)->session, kw_server_sessions(server),
-		kw_server_stats(server)->accepted, client);
+	kw_session_init(&resp_of(client)->session, kw_frontend_sessions(server),
+		kw_frontend_stats(server)->accepted, client);
 }
 
 static void on_closed(struct kw_client *client)
@@ -313,7 +313,7 @@ static void refuse_command(struct kw_client *client, const char *why)
 			(int)(name.length < SHOWN ? name.length : SHOWN), (const char *)name.data,
 			why);
 	else
-		kw_session_refuse(&resp->session, kw_server_sessions(kw_client_server(client)),
+		kw_session_refuse(&resp->session, kw_frontend_sessions(kw_client_server(client)),
 			resp->request.words, to.out);
 	kw_client_replied(client);
 }
@@ -323,10 +323,10 @@ static bool begin_session(struct kw_client *client, enum kw_begun *begun, size_t
 {
 	struct resp *resp = resp_of(client);
 	const struct kw_request *request = &resp->request;
-	struct kw_server *server = kw_client_server(client);
-	struct kw_buffer *reply = kw_server_scratch(server);
-	enum kw_session_verdict verdict = kw_session_begin(
-		&resp->session, kw_server_sessions(server), request->words, request->count, reply);
+	struct kw_frontend *server = kw_client_server(client);
+	struct kw_buffer *reply = kw_frontend_scratch(server);
+	enum kw_session_verdict verdict = kw_session_begin(&resp->session,
+		kw_frontend_sessions(server), request->words, request->count, reply);
 
 	if (verdict == KW_SESSION_PASSES)
 		return false;

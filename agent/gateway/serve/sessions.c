@@ -72,7 +72,7 @@ static enum kw_session_table table_of(enum kw_gateway_state state)
 
 static void look(void *arg, const struct kw_session *session, struct kw_session_facts *facts)
 {
-	const struct kw_server *server = arg;
+	const struct kw_frontend *server = arg;
 	struct kw_gets_sight sight;
 
 	kw_gets_sight(server->options.gets, &sight);
@@ -97,7 +97,7 @@ static bool forwards(void *arg, struct kw_slice name)
 	return kw_forward_may(&name, 1).why == NULL;
 }
 
-void kw_server_sessions_init(struct kw_server *server)
+void kw_frontend_sessions_init(struct kw_frontend *server)
 {
 	struct kw_users *users = server->options.users;
 
@@ -110,26 +110,26 @@ void kw_server_sessions_init(struct kw_server *server)
 	server->options.users = (struct kw_users *)server->sessions.users;
 }
 
-void kw_server_sessions_close(struct kw_server *server)
+void kw_frontend_sessions_close(struct kw_frontend *server)
 {
 	kw_users_free(server->options.users);
 	kw_buffer_close(&server->scratch);
 }
 
-const struct kw_session_host *kw_server_sessions(struct kw_server *server)
+const struct kw_session_host *kw_frontend_sessions(struct kw_frontend *server)
 {
-	server->sessions.release = kw_server_release(server);
+	server->sessions.release = kw_frontend_release(server);
 	return &server->sessions;
 }
 
-struct kw_buffer *kw_server_scratch(struct kw_server *server)
+struct kw_buffer *kw_frontend_scratch(struct kw_frontend *server)
 {
 	kw_buffer_clear(&server->scratch);
 	kw_buffer_trim(&server->scratch, SCRATCH_KEPT);
 	return &server->scratch;
 }
 
-void kw_server_set_users(struct kw_server *server, struct kw_users *users)
+void kw_frontend_set_users(struct kw_frontend *server, struct kw_users *users)
 {
 	struct kw_users *before = server->options.users;
 	struct kw_client *client = server->clients;

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #define TICK_MS 50
+#define LOOK_EACH_US (KW_GETS_LOOK_US / 2)
 #define BRISK_MS 1 /* while questions are under way */
 #define REPORT_US 1000000
 #define ROOM (UINT64_C(1) << 20) /* the near cache takes records as they come */
@@ -109,7 +110,9 @@ static enum kw_sight_link link_of(const struct kw_follow *follow)
 		       : KW_SIGHT_AWAY;
 }
 
-static struct kw_sight_verdict judge(const struct kw_gets *gets, uint64_t now_us)
+/* As of a moment up to which the table was known to be current; 0: the newest that is known. */
+static struct kw_sight_verdict judge_since(
+	const struct kw_gets *gets, uint64_t now_us, uint64_t fresh_us)
 {
 	const struct kw_superblock *superblock = &gets->follow.superblock;
 	const struct kw_sight_facts facts = {
@@ -117,12 +120,17 @@ static struct kw_sight_verdict judge(const struct kw_gets *gets, uint64_t now_us
 		.seen = superblock->epoch != 0,
 		.complete = superblock->complete,
 		.source = (enum kw_source_state)superblock->source_state,
-		.fresh_us = superblock->fresh_us,
+		.fresh_us = fresh_us ? fresh_us : superblock->fresh_us,
 		.now_us = kw_proxy_clock_now_us(&gets->clock, now_us),
 		.max_staleness_us = (uint64_t)gets->options.max_staleness_ms * 1000,
 	};
 
 	return kw_sight_judge(&facts);
+}
+
+static struct kw_sight_verdict judge(const struct kw_gets *gets, uint64_t now_us)
+{
+	return judge_since(gets, now_us, 0);
 }
 
 static void say(const struct kw_gets *gets, const struct kw_sight_verdict *verdict,
@@ -153,8 +161,9 @@ static bool is_proved(const struct kw_gets *gets, uint64_t asked_us)
 }
 
 /*
- * May it be told now, by this verdict? A table that is too old by the newest look might be younger
- * by the next one, if that look is older than the question's wait in our own queue.
+ * Is the verdict about this question? If it allows an answer, the lookup may begin. A table that is
+ * too old by the newest look might be younger by the next one, if that look is older than the
+ * question's wait in our own queue.
  */
 static bool may_tell(struct kw_gets *gets, const struct kw_question *question,
 	const struct kw_sight_verdict *verdict)
@@ -284,23 +293,21 @@ static void start_waiting(struct kw_gets *gets);
 
 static void on_looked_up(void *arg, const struct kw_lookup_result *result)
 {
+	const bool sure = result->outcome == KW_LOOKUP_FOUND || result->outcome == KW_LOOKUP_ABSENT;
 	struct kw_question *question = arg;
 	struct kw_gets *gets = question->gets;
 	struct kw_sight_verdict verdict;
 
 	take_out(&gets->looked, question);
-	verdict = judge(gets, turn_us(gets));
-	if ((result->outcome != KW_LOOKUP_FOUND && result->outcome != KW_LOOKUP_ABSENT) ||
-		!may_tell(gets, question, &verdict)) {
-		gets->stats.again++;
-		push(&gets->again, question);
+	verdict = judge_since(gets, turn_us(gets), question->fresh_us);
+	if (sure && verdict.state == KW_GATEWAY_SERVING) {
+		tell_found(gets, question, result, verdict.age_us);
+		start_waiting(gets);
 		return;
 	}
-	if (verdict.state == KW_GATEWAY_SERVING)
-		tell_found(gets, question, result, verdict.age_us);
-	else
-		tell_verdict(gets, question, &verdict);
-	start_waiting(gets);
+	/* Another try, by the newest look; or that look says that it is no use (start_waiting). */
+	gets->stats.again++;
+	push(&gets->again, question);
 }
 
 /* ---- questions ---- */
@@ -317,8 +324,8 @@ static void start_waiting(struct kw_gets *gets)
 	while ((question = gets->waiting.first)) {
 		const bool serving = verdict.state == KW_GATEWAY_SERVING;
 
-		/* A look is under way: what it shows decides. */
-		if (!serving && !may_tell(gets, question, &verdict))
+		/* A look is under way: what it shows decides, and the lookup counts on it. */
+		if (!may_tell(gets, question, &verdict))
 			return;
 		if (serving && !kw_lookups_have_room(gets->lookups))
 			return;
@@ -327,6 +334,7 @@ static void start_waiting(struct kw_gets *gets)
 			tell_verdict(gets, question, &verdict);
 			continue;
 		}
+		question->fresh_us = gets->follow.superblock.fresh_us;
 		push(&gets->looked, question);
 		if (gets->near.cache)
 			question->ticket = kw_cache_ticket(gets->near.cache);
@@ -351,7 +359,10 @@ void kw_gets_watch(struct kw_gets *gets, uint64_t until_us)
 		gets->watch_until_us = until_us;
 }
 
-/* No look is recent enough for what waits: look, in the same posting as the lookups. */
+/*
+ * The newest look will soon be too old for what waits, or is: look, before the lookups. A carrier
+ * that copies has that look's bytes first, so the lookups that count on it begin in the same turn.
+ */
 static void look(struct kw_gets *gets)
 {
 	uint64_t now_us;
@@ -360,7 +371,7 @@ static void look(struct kw_gets *gets)
 		(!gets->waiting.first && !gets->again.first && gets->watch_until_us == 0))
 		return;
 	now_us = turn_us(gets);
-	if (now_us > gets->follow.superblock_begun_us + KW_GETS_LOOK_US &&
+	if (now_us > gets->follow.superblock_begun_us + LOOK_EACH_US &&
 		gets->follow.probed_us == 0) {
 		gets->stats.looks++;
 		kw_follow_look(&gets->follow, now_us);

@@ -11,10 +11,11 @@
  *                                          └───────┘
  *
  * What an answer proves. A look is a READ of the superblock. A question counts on a look that began
- * at most KW_GETS_LOOK_US before the question was asked, or after it. The value is then no older
- * than that look's fresh_us: every write that the primary executed before is in it, except for
- * silent commands. The table of a connection is of one epoch; a question that meets the end of the
- * connection is told KW_GOT_LOST, never by two tables.
+ * at most KW_GETS_LOOK_US before the question was asked, or after it. Its lookup begins only when
+ * that look has ended: a remembered place is as fresh as the directory that the lookups were told
+ * of (lookup.h). The value is then no older than that look's fresh_us: every write that the primary
+ * executed before is in it, except for silent commands. The table of a connection is of one epoch;
+ * a question that meets the end of the connection is told KW_GOT_LOST, never by two tables.
  *
  * Nothing is looked at while nothing is asked, but for one look each 100 ms. With near values
  * (near.h) the log is followed all the time. A near value is told without a look of its own: it is
@@ -82,7 +83,8 @@ struct kw_question {
 	struct kw_gets *gets;
 	struct kw_question *next, *before; /* in the list of its state */
 	uint64_t asked_us;
-	uint64_t ticket; /* LOOKED: of the near cache */
+	uint64_t ticket;   /* LOOKED: of the near cache */
+	uint64_t fresh_us; /* of the look that it counts on; set when its lookup begins */
 };
 
 struct kw_gets_options {

@@ -9,13 +9,13 @@
  * client with output is written to, once.
  *
  * Bounds: max_clients (one more gets a sentence and is closed), max_input_bytes of one request,
- * max_output_bytes of one client that does not read, KW_SERVER_PARTS requests under way of all
+ * max_output_bytes of one client that does not read, KW_FRONTEND_PARTS requests under way of all
  * clients together. Beyond that, clients wait in a queue for their turn.
  *
  * Loop thread only.
  */
-#ifndef KW_AGENT_GATEWAY_SERVE_SERVER_H
-#define KW_AGENT_GATEWAY_SERVE_SERVER_H
+#ifndef KW_AGENT_GATEWAY_SERVE_FRONTEND_H
+#define KW_AGENT_GATEWAY_SERVE_FRONTEND_H
 
 #include "base/error.h"
 #include "gateway/forward/forward.h"
@@ -28,9 +28,9 @@
 #include <stdint.h>
 #include <uv.h>
 
-#define KW_SERVER_PARTS 65536
+#define KW_FRONTEND_PARTS 65536
 
-struct kw_server_options {
+struct kw_frontend_options {
 	uv_loop_t *loop;
 	struct kw_gets *gets;       /* outlives the server's clients */
 	struct kw_forward *forward; /* the same; NULL: nothing is forwarded */
@@ -43,39 +43,39 @@ struct kw_server_options {
 	const char *name;            /* of the gateway, for INFO; outlives the server */
 };
 
-struct kw_server;
+struct kw_frontend;
 
-struct kw_server *kw_server_new(const struct kw_server_options *options);
+struct kw_frontend *kw_frontend_new(const struct kw_frontend_options *options);
 
 /*
  * Listen on unix:///path or tcp://host:port (a number, or a name of this host). Errors name the
  * address and the remedy. A stale socket file is replaced; one that answers is KW_E_STATE.
  */
-int kw_server_listen(struct kw_server *server, const char *address,
+int kw_frontend_listen(struct kw_frontend *server, const char *address,
 	const struct kw_protocol *protocol, struct kw_error *error);
 
 /* A kw_config_check_fn: is it such an address? */
-int kw_server_address_check(const char *address, struct kw_error *error);
+int kw_frontend_address_check(const char *address, struct kw_error *error);
 
 /* Close listeners and clients; questions that are out must be told (kw_gets_close). */
-void kw_server_close(struct kw_server *server, void (*done)(void *arg), void *arg);
+void kw_frontend_close(struct kw_frontend *server, void (*done)(void *arg), void *arg);
 
-void kw_server_set_max_clients(struct kw_server *server, uint32_t clients);
+void kw_frontend_set_max_clients(struct kw_frontend *server, uint32_t clients);
 
 /*
  * Other users from now on; the server owns them. Clients whose user is gone or off are closed. So
  * are those that are `default` without a password, if that needs one now.
  */
-void kw_server_set_users(struct kw_server *server, struct kw_users *users);
+void kw_frontend_set_users(struct kw_frontend *server, struct kw_users *users);
 
 /* What sessions know of the gateway, at this moment. */
-const struct kw_session_host *kw_server_sessions(struct kw_server *server);
+const struct kw_session_host *kw_frontend_sessions(struct kw_frontend *server);
 
 /* Empty; for a reply that might not be one. Valid until the next call. */
-struct kw_buffer *kw_server_scratch(struct kw_server *server);
+struct kw_buffer *kw_frontend_scratch(struct kw_frontend *server);
 
 /* The release of the primary, as far as the table's payloads tell: how replies look. */
-struct kw_release kw_server_release(const struct kw_server *server);
+struct kw_release kw_frontend_release(const struct kw_frontend *server);
 
 enum kw_closed_for {
 	KW_CLOSED_BY_PEER,
@@ -90,7 +90,7 @@ enum kw_closed_for {
 #define KW_CLOSED_REASONS (KW_CLOSED_END + 1)
 const char *kw_closed_for_name(enum kw_closed_for reason);
 
-struct kw_server_stats {
+struct kw_frontend_stats {
 	uint64_t clients; /* now */
 	uint64_t accepted;
 	uint64_t requests;
@@ -100,6 +100,6 @@ struct kw_server_stats {
 	uint64_t parts; /* under way now */
 	uint64_t closed[KW_CLOSED_REASONS];
 };
-const struct kw_server_stats *kw_server_stats(const struct kw_server *server);
+const struct kw_frontend_stats *kw_frontend_stats(const struct kw_frontend *server);
 
 #endif

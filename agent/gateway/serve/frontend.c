@@ -16,7 +16,7 @@
 
 /* ---- pools ---- */
 
-struct kw_part *kw_server_take_part(struct kw_server *server)
+struct kw_part *kw_frontend_take_part(struct kw_frontend *server)
 {
 	struct kw_part *part = server->spare_parts;
 
@@ -29,7 +29,7 @@ struct kw_part *kw_server_take_part(struct kw_server *server)
 	return part;
 }
 
-void kw_server_give_part(struct kw_server *server, struct kw_part *part)
+void kw_frontend_give_part(struct kw_frontend *server, struct kw_part *part)
 {
 	assert(server->begun > 0);
 	server->begun--;
@@ -46,7 +46,7 @@ void kw_server_give_part(struct kw_server *server, struct kw_part *part)
 	server->spare_parts_count++;
 }
 
-struct kw_work *kw_server_take_work(struct kw_server *server)
+struct kw_work *kw_frontend_take_work(struct kw_frontend *server)
 {
 	struct kw_work *work = server->spare_works;
 
@@ -65,7 +65,7 @@ static void free_work(struct kw_work *work)
 	free(work);
 }
 
-void kw_server_give_work(struct kw_server *server, struct kw_work *work)
+void kw_frontend_give_work(struct kw_frontend *server, struct kw_work *work)
 {
 	if (server->spare_works_count >= SPARE_WORKS || work->words_capacity > WORDS_KEPT) {
 		free_work(work);
@@ -87,7 +87,7 @@ static void on_awake(uv_idle_t *handle)
 {
 }
 
-void kw_server_touch(struct kw_server *server, struct kw_client *client)
+void kw_frontend_touch(struct kw_frontend *server, struct kw_client *client)
 {
 	if (client->touched)
 		return;
@@ -98,7 +98,7 @@ void kw_server_touch(struct kw_server *server, struct kw_client *client)
 }
 
 /* Each client that something happened to, once; then what they asked becomes one posting. */
-static void turn(struct kw_server *server)
+static void turn(struct kw_frontend *server)
 {
 	struct kw_client *client;
 
@@ -133,7 +133,7 @@ static void on_prepare(uv_prepare_t *handle)
 
 static void on_tick(uv_timer_t *timer)
 {
-	struct kw_server *server = timer->data;
+	struct kw_frontend *server = timer->data;
 	uint64_t now_us = kw_clock_us();
 	struct kw_client *client = server->clients;
 
@@ -145,19 +145,19 @@ static void on_tick(uv_timer_t *timer)
 	}
 	if (server->starved) {
 		server->starved = false;
-		kw_server_watch_listeners(server);
+		kw_frontend_watch_listeners(server);
 	}
 }
 
 /* ---- begin and end ---- */
 
-struct kw_server *kw_server_new(const struct kw_server_options *options)
+struct kw_frontend *kw_frontend_new(const struct kw_frontend_options *options)
 {
-	struct kw_server *server = kw_zalloc(sizeof *server);
+	struct kw_frontend *server = kw_zalloc(sizeof *server);
 
 	server->options = *options;
 	server->started_us = kw_clock_us();
-	kw_server_sessions_init(server);
+	kw_frontend_sessions_init(server);
 	server->open = HANDLES;
 	uv_check_init(options->loop, &server->check);
 	uv_prepare_init(options->loop, &server->prepare);
@@ -170,7 +170,7 @@ struct kw_server *kw_server_new(const struct kw_server_options *options)
 	return server;
 }
 
-static void free_server(struct kw_server *server)
+static void free_server(struct kw_frontend *server)
 {
 	struct kw_part *part;
 	struct kw_work *work;
@@ -185,17 +185,17 @@ static void free_server(struct kw_server *server)
 		free_work(work);
 	}
 	kw_buffer_close(&server->request);
-	kw_server_sessions_close(server);
+	kw_frontend_sessions_close(server);
 	server->done(server->done_arg);
 	free(server);
 }
 
 static void on_handle_closed(uv_handle_t *handle)
 {
-	kw_server_part_closed(handle->data);
+	kw_frontend_part_closed(handle->data);
 }
 
-void kw_server_part_closed(struct kw_server *server)
+void kw_frontend_part_closed(struct kw_frontend *server)
 {
 	assert(server->open > 0);
 	server->open--;
@@ -208,13 +208,13 @@ void kw_server_part_closed(struct kw_server *server)
 	}
 }
 
-void kw_server_close(struct kw_server *server, void (*done)(void *arg), void *arg)
+void kw_frontend_close(struct kw_frontend *server, void (*done)(void *arg), void *arg)
 {
 	assert(!server->closing);
 	server->closing = true;
 	server->done = done;
 	server->done_arg = arg;
-	kw_server_close_listeners(server);
+	kw_frontend_close_listeners(server);
 	while (server->clients)
 		kw_client_close(server->clients, KW_CLOSED_END);
 	kw_onward_close(server);
@@ -222,12 +222,12 @@ void kw_server_close(struct kw_server *server, void (*done)(void *arg), void *ar
 	uv_close((uv_handle_t *)&server->tick, on_handle_closed);
 }
 
-void kw_server_set_max_clients(struct kw_server *server, uint32_t clients)
+void kw_frontend_set_max_clients(struct kw_frontend *server, uint32_t clients)
 {
 	server->options.max_clients = clients;
 }
 
-struct kw_release kw_server_release(const struct kw_server *server)
+struct kw_release kw_frontend_release(const struct kw_frontend *server)
 {
 	const struct kw_follow *follow = kw_gets_follow(server->options.gets);
 
@@ -243,7 +243,7 @@ const char *kw_closed_for_name(enum kw_closed_for reason)
 	return names[reason];
 }
 
-const struct kw_server_stats *kw_server_stats(const struct kw_server *server)
+const struct kw_frontend_stats *kw_frontend_stats(const struct kw_frontend *server)
 {
 	return &server->stats;
 }
