@@ -75,14 +75,14 @@ class Experiment:
         self.primary = primary
         fill(primary, keys, value_bytes)
         self.wanted = digest(primary)
-        self.joined = None # the first replica of the last measurement
+        self.joined, self.begun = None, 0 # the first replica of the last measurement, and its time
         self.proxy = proxy(stage, primary) if proxy else stage.proxy(primary, **QUIET)
 
     def all_equal(self, count, begin_one):
         """begin_one(replica, more) -> the question that is true when it is done."""
         replicas, more = [self.stage.empty() for _ in range(count)], []
         try:
-            begin = time.monotonic()
+            begin, self.begun = time.monotonic(), time.time()
             questions = [begin_one(replica, more) for replica in replicas]
             for question in questions:
                 seconds_until(question, 300, what="the replicas")
@@ -101,21 +101,19 @@ class Experiment:
 
     def native(self, count, diskless):
         self.primary.command("CONFIG", "SET", "repl-diskless-sync", "yes" if diskless else "no")
-        begin = time.time()
-
         def begin_one(replica, more):
             replica.command("CONFIG", "SET", "repl-diskless-load", "swapdb" if diskless else "disabled")
             return self.join(replica, more)
         figures = self.all_equal(count, begin_one)
         if not diskless and count == 1:
-            figures.update(self.split(begin))
+            figures.update(self.split())
         return figures
 
-    def split(self, begin):
+    def split(self):
         """Of the last SLAVEOF by disk: when the parts were over, as the servers logged it."""
         saved, received = when_said(self.primary, SAVED), when_said(self.joined, RECEIVED)
         loaded = when_said(self.joined, LOADED)
-        return {"save_s": saved - begin, "send_s": received - saved, "load_s": loaded - received}
+        return {"save_s": saved - self.begun, "send_s": received - saved, "load_s": loaded - received}
 
     def keywake(self, mode, via, count):
         def begin_one(replica, more):
