@@ -74,10 +74,15 @@ def read_bw(size):
     return {"mb_s": float(columns[3]) * 1.048576}
 
 
-def read_lat():
-    columns = perftest("ib_read_lat", "-e", "-s", 128, "-n", 1000)
+def latency(program, *words, size=128):
+    """Microseconds of one operation, by one of perftest's programs that wait for each."""
+    columns = perftest(program, *words, "-s", size, "-n", 1000)
     typical, average = float(columns[4]), float(columns[5])
-    return {"bare_us": typical if math.isfinite(typical) else average} # it does print inf at times
+    return typical if math.isfinite(typical) else average # it does print inf at times
+
+
+def read_lat():
+    return {"bare_us": latency("ib_read_lat", "-e")}
 
 
 # ---- ours ----

@@ -11,6 +11,7 @@
  *   --value-bytes N   of what is there and of what is written, at least 8 (100)
  *   --zipf            keys by a Zipf law of exponent 0.99, the ranks scattered; otherwise uniform
  *   --updates SHARE   so much of the requests are SETs of keys drawn in the same way (0)
+ *   --fill            SETs of every key, each once, and nothing else
  *   --inserts SHARE   so much are SETs of new keys, and GETs ask for the newest (YCSB D) (0)
  *
  * Each value written carries its number. A GET that was sent after the reply to a SET and answers
@@ -46,7 +47,7 @@ struct options {
 	double seconds, updates, inserts;
 	unsigned connections, pipeline, keys, value_bytes;
 	enum protocol protocol;
-	bool zipf, multi;
+	bool zipf, multi, fill;
 };
 
 struct request {
@@ -71,7 +72,7 @@ struct load {
 	struct pollfd watch[CONNECTIONS_MAX];
 	struct draw draw;
 	uint64_t *known; /* by key: the newest number that a reply confirmed */
-	uint32_t keys;   /* with those that were inserted */
+	uint32_t keys;   /* with those that were inserted; --fill: those that were sent */
 	uint64_t stamp, noise;
 	uint64_t gets, sets, missing, wrong, stale, errors;
 	char first_error[LINE_MAX];
@@ -175,8 +176,10 @@ static void choose(struct load *load, const struct line *line, struct request *r
 	double drawn = o->updates > 0 || o->inserts > 0 ? chance(load) : 1;
 	uint32_t next = draw_next(&load->draw);
 
-	*request = (struct request){.set = drawn < o->updates + o->inserts};
-	if (drawn < o->inserts && load->keys < NEW_KEYS_MAX)
+	*request = (struct request){.set = o->fill || drawn < o->updates + o->inserts};
+	if (o->fill)
+		request->key = load->keys++;
+	else if (drawn < o->inserts && load->keys < NEW_KEYS_MAX)
 		request->key = load->keys++;
 	else if (o->inserts > 0) /* ranks: the newest is the most frequent */
 		request->key = load->keys - 1 - next % load->keys;
@@ -199,11 +202,19 @@ static void write_some(struct line *line)
 		out->start = out->end = 0;
 }
 
+/* Requests of the next batch; 0: all keys were sent. */
+static unsigned room_for(const struct load *load)
+{
+	uint32_t left = load->options.keys - load->keys;
+
+	return load->options.fill && left < load->options.pipeline ? left : load->options.pipeline;
+}
+
 static void send_batch(struct load *load, struct line *line)
 {
 	char name[NAME_BYTES];
 
-	line->count = load->options.pipeline;
+	line->count = room_for(load);
 	line->answered = 0;
 	line->body = -1;
 	if (load->options.multi)
@@ -416,7 +427,7 @@ static void turn(struct load *load)
 	for (unsigned i = 0; i < connections; i++) {
 		struct line *line = &load->lines[i];
 
-		if (line->answered == line->count)
+		if (line->answered == line->count && room_for(load) > 0)
 			send_batch(load, line);
 		load->watch[i].events =
 			(short)(POLLIN | (line->peer.out.start < line->peer.out.end ? POLLOUT : 0));
@@ -459,14 +470,16 @@ static struct options read_options(int argc, char **argv)
 		.protocol = read_protocol(argc, argv),
 		.zipf = words_have(argc, argv, "--zipf"),
 		.multi = words_have(argc, argv, "--multi"),
+		.fill = words_have(argc, argv, "--fill"),
 	};
 
 	if (argc < 2 || o.connections < 1 || o.connections > CONNECTIONS_MAX || o.pipeline < 1 ||
 		o.pipeline > PIPELINE_MAX || o.keys < o.connections || o.keys >= NEW_KEYS_MAX ||
 		o.value_bytes < STAMP_BYTES)
-		peer_die("usage: peer-get ADDRESS [--protocol resp|memcached|meta] [--multi] "
-			 "[--seconds N] [--connections 1..%d] [--pipeline 1..%d] [--keys N] "
-			 "[--value-bytes 8..] [--zipf] [--updates SHARE] [--inserts SHARE]",
+		peer_die(
+			"usage: peer-get ADDRESS [--protocol resp|memcached|meta] [--multi] "
+			"[--seconds N] [--connections 1..%d] [--pipeline 1..%d] [--keys N] "
+			"[--value-bytes 8..] [--zipf] [--updates SHARE] [--inserts SHARE] [--fill]",
 			CONNECTIONS_MAX, PIPELINE_MAX);
 	if (o.multi && (o.protocol != MEMCACHED || o.updates > 0 || o.inserts > 0))
 		peer_die("--multi: only with --protocol memcached, and without SETs");
@@ -490,7 +503,7 @@ static void open_load(struct load *load, const char *address)
 		draw_ranks(&load->draw, o->keys, 7);
 	else
 		draw_open(&load->draw, o->keys, o->zipf, 7);
-	load->keys = o->keys;
+	load->keys = o->fill ? 0 : o->keys;
 	load->noise = 11;
 	load->known = zeroed(o->inserts > 0 ? NEW_KEYS_MAX : o->keys, sizeof *load->known);
 	load->value = zeroed(1, o->value_bytes);
@@ -538,7 +551,7 @@ int main(int argc, char **argv)
 	cpu_s = cpu_seconds();
 	begun = now_us();
 	end = begun + (uint64_t)(load->options.seconds * 1e6);
-	while (now_us() < end)
+	while (now_us() < end && !(load->options.fill && load->sets == load->options.keys))
 		turn(load);
 	seconds = (double)(now_us() - begun) / 1e6;
 	cpu_s = cpu_seconds() - cpu_s;
