@@ -61,6 +61,8 @@ OF_MEMCACHED, OF_REDIS_CACHED = 0.6, 0.6
 READS_A_GET, READS_A_GET_PLACES, BYTES_A_GET = 2.05, 1.1, 320
 OF_REDIS_TCP, OF_BARE = 0.4, 1.2 # over rdma: medians of a get's time
 GUEST, GUEST_QUICK = (500, 1_000), (100, 100) # keys, gets of each way
+KINDS = {"RC, ib_read_lat": ("ib_read_lat",), "UC, ib_write_lat": ("ib_write_lat", "-c", "UC"),
+         "UD, ib_send_lat": ("ib_send_lat", "-c", "UD")}
 CACHE_BYTES = "512MiB"
 RECORD_BYTES = 112 # of a record with such a key, but for the value: head, key, DUMP's frame
 
@@ -212,16 +214,18 @@ class Ways:
         return {f"table, {via}, {way}": partial(self.side, way) for way in ("bare", "lookup", "places")}
 
 
-def table_rows(case, via, sides, value_bytes):
+def table_rows(case, via, sides, value_bytes, redis=None):
     bare = sides[f"table, {via}, bare"]
     for way, reads in (("bare", None), ("lookup", READS_A_GET), ("places", READS_A_GET_PLACES)):
         side = sides[f"table, {via}, {way}"]
-        row = make_row(case, side, of_bare=side.ratio(bare, "p50_us" if via == "rdma" else "client_us"))
+        row = make_row(case, side, of_bare=side.ratio(bare, "p50_us" if via == "rdma" else "client_us"),
+                       of_redis=side.ratio(redis, "p50_us") if redis else None)
         if reads:
             hold(row, "reads", AT_MOST, reads)
             hold(row, "bytes", AT_MOST, value_bytes + RECORD_BYTES + BYTES_A_GET)
         if way == "lookup" and via == "rdma":
             hold(row, "of_bare", AT_MOST, OF_BARE)
+            hold(row, "of_redis", AT_MOST, OF_REDIS_TCP)
         yield row
 
 
@@ -235,7 +239,12 @@ def ask_once(address, keys, seconds):
     return {"gets_s": found["gets_s"], "p50_us": found["p50_us"], "p99_us": found["p99_us"]}
 
 
+def perftest_latency(*words):
+    return {"p50_us": latency(*words)}
+
+
 def run_inside(run):
+    kinds = run.pick(KINDS, {})
     seconds, case = run.pick(3, 1), "in the guest, depth 1"
     keys, gets = run.pick(GUEST, GUEST_QUICK)
     with Stage() as stage:
@@ -250,19 +259,12 @@ def run_inside(run):
             "redis-server, tcp": partial(ask_once, tcp, keys, seconds),
             "gateway, rdma": partial(ask_once, "unix://" + gateway.socket, keys, seconds),
             **ways.sides("rdma"),
-            "RC, ib_read_lat": lambda: {"p50_us": latency("ib_read_lat")},
-            "UC, ib_write_lat": lambda: {"p50_us": latency("ib_write_lat", "-c", "UC")},
-            "UD, ib_send_lat": lambda: {"p50_us": latency("ib_send_lat", "-c", "UD")},
+            **{name: partial(perftest_latency, *words) for name, words in kinds.items()},
         })
-        rows = list(table_rows(case, "rdma", sides, 100))
         redis = sides["redis-server, tcp"]
-        for name in ("redis-server, tcp", "gateway, rdma", "RC, ib_read_lat", "UC, ib_write_lat",
-                     "UD, ib_send_lat"):
+        rows = list(table_rows(case, "rdma", sides, 100, redis))
+        for name in ("redis-server, tcp", "gateway, rdma", *kinds):
             rows.append(make_row(case, sides[name]))
-        for row in rows:
-            if row["side"].endswith("rdma, lookup"):
-                row["figures"]["of_redis"] = sides["table, rdma, lookup"].ratio(redis, "p50_us")
-                hold(row, "of_redis", AT_MOST, OF_REDIS_TCP)
         return rows
 
 
