@@ -14,6 +14,9 @@
 #define BYTES_A_BUCKET 256
 /* What the allocator keeps beside an entry. */
 #define ALLOCATED_BESIDE 16
+#define LINE_BYTES 64
+#define LINES_AHEAD 4
+
 /* Last changes that are remembered, by hash. */
 #define CHANGES 16384
 #define CHANGES_A_BUCKET 4 /* buckets for each, in a small cache */
@@ -142,6 +145,23 @@ static struct database *database_of(struct kw_cache *cache, uint32_t database)
 		cache->database_count = count;
 	}
 	return &cache->databases[database];
+}
+
+uint64_t kw_cache_aim(const struct kw_cache *cache, uint32_t database, struct kw_slice key)
+{
+	uint64_t hash = hash_of(cache, database, key);
+
+	__builtin_prefetch(&cache->buckets[hash & cache->mask]);
+	return hash;
+}
+
+void kw_cache_approach(const struct kw_cache *cache, uint64_t hash)
+{
+	const char *entry = (const char *)cache->buckets[hash & cache->mask];
+
+	/* Of most values these lines hold all that a hit looks at. */
+	for (size_t line = 0; entry && line < LINES_AHEAD; line++)
+		__builtin_prefetch(entry + line * LINE_BYTES);
 }
 
 bool kw_cache_find(struct kw_cache *cache, uint32_t database, struct kw_slice key,

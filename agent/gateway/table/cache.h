@@ -48,6 +48,13 @@ struct kw_cache_value {
 struct kw_cache *kw_cache_new(uint64_t bytes, uint64_t seed);
 void kw_cache_free(struct kw_cache *cache); /* NULL is accepted */
 
+/*
+ * A find of this key comes soon: finding it in memory takes longer than all else. First for some
+ * keys aim, which returns a hash, then for each approach with that hash, then find.
+ */
+uint64_t kw_cache_aim(const struct kw_cache *cache, uint32_t database, struct kw_slice key);
+void kw_cache_approach(const struct kw_cache *cache, uint64_t hash);
+
 /* The payload is valid until the next call of another function. */
 bool kw_cache_find(struct kw_cache *cache, uint32_t database, struct kw_slice key,
 	struct kw_cache_value *value);

@@ -18,6 +18,7 @@
 #define BRISK_MS 1 /* while questions are under way */
 #define REPORT_US 1000000
 #define ROOM (UINT64_C(1) << 20) /* the near cache takes records as they come */
+#define NEAR_BATCH 32            /* questions whose near values are loaded at once */
 #define OPEN_PARTS 4             /* follow, tick, brisk, step */
 
 struct questions {
@@ -266,21 +267,36 @@ static void tell_found(struct kw_gets *gets, struct kw_question *question,
 	tell_value(gets, question, &value, age_us);
 }
 
+/* Load what some questions will look at, so that their memory comes at the same time. */
+static struct kw_question *approach_near(struct kw_gets *gets, struct kw_question *first)
+{
+	const struct kw_cache *cache = gets->near.cache;
+	struct kw_question *end = first;
+
+	for (int i = 0; end && i < NEAR_BATCH; i++, end = end->next)
+		end->ticket = kw_cache_aim(cache, end->database, end->key);
+	for (; first != end; first = first->next)
+		kw_cache_approach(cache, first->ticket);
+	return end;
+}
+
 /* What waits and is near is told without a READ. */
 static void tell_near(struct kw_gets *gets)
 {
-	const uint64_t now_us = turn_us(gets);
+	struct kw_question *question = gets->waiting.first, *end = question, *next;
+	uint32_t left = gets->waiting.count;
 	struct kw_sight_verdict verdict;
-	struct kw_question *question, *next;
 	struct kw_cache_value value;
 
-	if (!gets->near.cache || !kw_near_counts(&gets->near, now_us))
+	if (!question || !gets->near.cache || !kw_near_counts(&gets->near, turn_us(gets)))
 		return;
-	verdict = judge(gets, now_us);
+	verdict = judge(gets, turn_us(gets));
 	if (verdict.state != KW_GATEWAY_SERVING)
 		return;
-	/* What fn asks comes at the list's end. */
-	for (question = gets->waiting.first; question; question = next) {
+	/* What fn asks comes after those that waited at first. */
+	for (; left > 0; left--, question = next) {
+		if (question == end)
+			end = approach_near(gets, question);
 		next = question->next;
 		if (!kw_cache_find(gets->near.cache, question->database, question->key, &value))
 			continue;

@@ -83,7 +83,7 @@ struct kw_question {
 	struct kw_gets *gets;
 	struct kw_question *next, *before; /* in the list of its state */
 	uint64_t asked_us;
-	uint64_t ticket;   /* LOOKED: of the near cache */
+	uint64_t ticket;   /* of the near cache: LOOKED; WAITING: a hash, within one turn */
 	uint64_t fresh_us; /* of the look that it counts on; set when its lookup begins */
 };
 
