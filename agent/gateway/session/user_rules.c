@@ -84,7 +84,8 @@ static int read_hash(
 		int high = hex_digit(text[2 * i]), low = hex_digit(text[2 * i + 1]);
 
 		valid = high >= 0 && low >= 0;
-		hash[i] = (uint8_t)(high << 4 | low);
+		if (valid)
+			hash[i] = (uint8_t)(high << 4 | low);
 	}
 	if (valid)
 		return 0;
