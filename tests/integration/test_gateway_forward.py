@@ -181,16 +181,18 @@ def pause_now_and_then(process, stop):
 
 
 @pytest.mark.long
-def test_a_client_reads_its_own_writes_while_the_proxy_is_paused_now_and_then(bed):
+@pytest.mark.parametrize("cache", ["no near values", "near values"])
+def test_a_client_reads_its_own_writes_while_the_proxy_is_paused_now_and_then(bed, cache):
     """One connection's SET is seen by its next GET, tens of thousands of times, from table and primary."""
-    primary, proxy, gateway = forwarding(bed, gateway__max_staleness_ms=10000)
+    _, proxy, gateway = forwarding(bed, gateway__max_staleness_ms=10000,
+                                   gateway__cache_bytes="0" if cache == "no near values" else "16MiB")
     stop, failures = threading.Event(), []
     wanted = int(40000 / SLOW)
 
     def ping_pong(name, rounds):
         with Raw(gateway.socket, timeout=60 * SLOW) as client:
             for i in range(rounds):
-                replies = ask_pipelined(client, [("SET", name, i), ("GET", name)] * 1)
+                replies = ask_pipelined(client, [("SET", name, i), ("GET", name)])
                 if replies != [b"+OK\r\n", bulk(i)]:
                     failures.append((name, i, replies))
                     return
