@@ -457,3 +457,26 @@ def test_a_password_that_is_refused_is_named_with_its_key(bed):
         assert reply.startswith(b"-MASTERDOWN this request was not executed") and b"redis.password_file" in reply
         assert client.ask("GET", "k") == b"$-1\r\n" # the table answers as before
     assert "redis.password_file" in gateway.status()["forward"]
+
+
+def test_a_client_that_asks_for_large_replies_and_reads_none_costs_bounded_memory(bed):
+    """What the primary answers is held once a few times max_output_bytes, not a hundred times."""
+    primary, _, gateway = forwarding(bed, gateway__max_output_bytes="2MiB")
+    primary.client().set("large", "x" * 1000000)
+    with Raw(gateway.socket, timeout=60 * SLOW) as client:
+        requests = [("EVAL", "return redis.call('get', 'large')", 0)] * 120
+        for words in requests[:20]: # one after the other: they do not make it forget how large replies are
+            client.ask(*words)
+        client.socket.sendall(b"".join(encode(words) for words in requests))
+        with primary.client() as other:
+            wait_for(lambda: other.info("commandstats")["cmdstat_eval"]["calls"]
+                     == gateway.status()["requests_forwarded"] > 20, "the primary is not asked", 30)
+            wait_for(lambda: not any(int(c["omem"]) for c in other.client_list()), "its replies are not read", 30)
+        for _ in requests:
+            assert len(client.reply()) == 1000000 + len(b"$1000000\r\n\r\n")
+        assert peak_bytes(gateway.popen.pid) < 60e6 * (8 if SLOW > 1 else 1)
+
+
+def peak_bytes(pid):
+    with open(f"/proc/{pid}/status", encoding="ascii") as stream:
+        return int(re.search(r"VmHWM:\s*(\d+) kB", stream.read()).group(1)) * 1024

@@ -184,6 +184,12 @@ static void note_size(struct kw_client *client, size_t bytes)
 		client->largest = bytes;
 }
 
+void kw_part_append(struct kw_part *part, struct kw_slice reply)
+{
+	kw_buffer_append(kw_part_reply(part), reply.data, reply.length);
+	note_size(part->client, reply.length);
+}
+
 void kw_part_end(struct kw_part *part)
 {
 	struct kw_client *client = part->client;

@@ -103,6 +103,8 @@ struct kw_part *kw_client_get(struct kw_client *client, uint32_t database, struc
  */
 struct kw_part *kw_client_defer(struct kw_client *client);
 struct kw_buffer *kw_part_reply(struct kw_part *part);
+/* Bytes that are its reply; counted, so that fewer parts are begun while replies are large. */
+void kw_part_append(struct kw_part *part, struct kw_slice reply);
 void kw_part_end(struct kw_part *part);
 
 /* For the figures: this request is not served. */

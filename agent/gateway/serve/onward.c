@@ -142,7 +142,7 @@ static void on_forwarded(void *arg, enum kw_forward_end end, struct kw_slice rep
 	kw_own_answered(&part->onward->own, part->flags != 0,
 		end == KW_FORWARD_NOT_EXECUTED ? 0 : kw_clock_us());
 	if (kw_part_wanted(part))
-		kw_buffer_append(kw_part_reply(part), reply.data, reply.length);
+		kw_part_append(part, reply);
 	kw_part_end(part);
 }
 

@@ -180,7 +180,7 @@ static void put_element(struct kw_client *client, struct kw_part *part, struct k
 		skip = 0; /* an error */
 	if (part->at == 0)
 		kw_reply_array(&to, part->of);
-	kw_buffer_append(to.out, (const char *)reply.data + skip, reply.length - skip);
+	kw_part_append(part, kw_slice((const char *)reply.data + skip, reply.length - skip));
 }
 
 static void on_primary(void *arg, enum kw_forward_end end, struct kw_slice reply)
@@ -196,7 +196,7 @@ static void on_primary(void *arg, enum kw_forward_end end, struct kw_slice reply
 		else if (command->join == KW_COMMAND_EACH)
 			put_element(client, part, reply);
 		else
-			kw_buffer_append(kw_part_reply(part), reply.data, reply.length);
+			kw_part_append(part, reply);
 	}
 	kw_part_end(part);
 }
