@@ -417,3 +417,26 @@ def test_an_incomplete_table_says_loading(bed):
         except (redis.exceptions.ResponseError, redis.exceptions.BusyLoadingError) as error:
             said.add(class_of(error))
     assert said <= {"LOADING", "MASTERDOWN"}, said
+
+
+def test_it_ends_well_with_clients_in_the_middle_of_their_requests(bed):
+    primary, _, gateway = bed.served()
+    primary.client().mset({f"k{i}": "v" * 1000 for i in range(500)})
+    gateway.wait_fresh()
+    ends = threading.Event()
+
+    def ask():
+        client = gateway.client()
+        while not ends.is_set():
+            try:
+                client.mget([f"k{i}" for i in range(500)])
+            except (redis.exceptions.RedisError, OSError):
+                return
+    askers = [threading.Thread(target=ask) for _ in range(4)]
+    for asker in askers:
+        asker.start()
+    gateway.wait_status(lambda status: status["gets"] > 5000, "nothing is asked")
+    assert gateway.stop() == 0
+    ends.set()
+    for asker in askers:
+        asker.join()
