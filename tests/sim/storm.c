@@ -256,8 +256,9 @@ static void look(struct storm *storm)
 	memcpy(&storm->superblock, storm->base, sizeof storm->superblock);
 	if (kw_superblock_check(&storm->superblock, NULL))
 		return;
-	for (int i = 0; i < DATABASES * KEYS; i++)
-		storm->keys[0][i].seen = storm->keys[0][i].writes;
+	for (int database = 0; database < DATABASES; database++)
+		for (int i = 0; i < KEYS; i++)
+			storm->keys[database][i].seen = storm->keys[database][i].writes;
 	kw_lookups_seen(storm->lookups, &storm->superblock);
 }
 
