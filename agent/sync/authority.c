@@ -104,13 +104,18 @@ void kw_sync_judge_table(struct kw_sync *sync)
 void kw_sync_yield(struct kw_sync *sync)
 {
 	bool refused = sync->authority.permission == KW_PERMISSION_REFUSED;
+	char text[KW_SYNC_WHY];
 
 	if (sync->authority.permission == KW_PERMISSION_GRANTED)
 		kw_local_claim(sync->local);
-	if (refused && kw_sync_needs_local(sync) && kw_local_ready(sync->local) &&
-		kw_follow_idle(sync->follow) && kw_pair_is_level(sync->pair) &&
-		!kw_prune_running(&sync->walk) && !kw_sync_owes_cursor(sync))
-		kw_local_yield(sync->local, sync->why);
+	if (!refused || !kw_sync_needs_local(sync) || !kw_local_ready(sync->local) ||
+		!kw_follow_idle(sync->follow) || !kw_pair_is_level(sync->pair) ||
+		kw_prune_running(&sync->walk) || kw_sync_owes_cursor(sync))
+		return;
+	/* This step can have cleared sync->why: a snapshot that was not read to its end is given
+	 * up. */
+	kw_authority_refusal(&sync->local->history, &sync->follow->history, text, sizeof text);
+	kw_local_yield(sync->local, text);
 }
 
 void kw_sync_claim_history(struct kw_sync *sync)

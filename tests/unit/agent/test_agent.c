@@ -175,6 +175,51 @@ static bool has_seen_1000(void *arg)
 	return stage->agent->follow.superblock.version == 1000;
 }
 
+static const struct kw_history ours = {.standing = KW_HISTORY_TOLD,
+	.replid = "1111111111111111111111111111111111111111",
+	.proxy = 1,
+	.proxy_name = "ours"};
+static const struct kw_history foreign = {.standing = KW_HISTORY_TOLD,
+	.replid = "2222222222222222222222222222222222222222",
+	.proxy = 2,
+	.proxy_name = "foreign"};
+
+static bool is_in_snapshot(void *arg)
+{
+	const struct kw_sync *sync = &((struct stage *)arg)->agent->sync;
+
+	return kw_sync_phase(sync) == KW_SYNC_SNAPSHOT && kw_pair_progress(sync->pair)->taken > 0;
+}
+
+static bool is_level(void *arg)
+{
+	return kw_pair_is_level(((struct stage *)arg)->agent->pair);
+}
+
+/* The snapshot's end is refused: it is not read, and the agent goes on waiting. */
+static void a_foreign_table_in_the_midst_of_a_snapshot_is_refused(void **state)
+{
+	struct stage stage;
+	struct kw_error error;
+
+	stage_open(&stage, "commands");
+	kw_table_set_history(stage.proxy.table, &ours);
+	stage_fill(&stage, 0, 100000);
+	test_proxy_publish(&stage.proxy);
+	stage_start_agent(&stage);
+	stage_wait(&stage, is_in_snapshot, "the snapshot");
+	kw_agent_pause(stage.agent, true);
+	stage_wait(&stage, is_level, "what was read is applied");
+	assert_true(is_in_snapshot(&stage));
+	stage_another_proxy(&stage, 0x2222, true);
+	kw_table_set_history(stage.proxy.table, &foreign);
+	test_proxy_publish(&stage.proxy);
+	assert_int_equal(kw_agent_retarget(stage.agent, stage.proxy.address, &error), KW_OK);
+	stage_wait_state(&stage, KW_AGENT_FAILED);
+	assert_non_null(strstr(stage.agent->reason, "another data set"));
+	stage_close(&stage);
+}
+
 static void a_paused_agent_is_not_warm_and_catches_up_when_resumed(void **state)
 {
 	struct stage stage;
@@ -257,6 +302,7 @@ int main(void)
 		cmocka_unit_test(another_epoch_is_a_reconcile_that_prunes),
 		cmocka_unit_test(no_good_key_is_pruned_before_the_first_scan_is_complete),
 		cmocka_unit_test(a_bootstrap_may_begin_before_the_table_is_complete),
+		cmocka_unit_test(a_foreign_table_in_the_midst_of_a_snapshot_is_refused),
 		cmocka_unit_test(a_paused_agent_is_not_warm_and_catches_up_when_resumed),
 		cmocka_unit_test(slow_polls_read_the_superblock_each_time),
 		cmocka_unit_test(changes_at_full_speed_end_equal_and_within_a_small_window),
