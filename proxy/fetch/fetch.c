@@ -62,8 +62,6 @@ struct kw_fetch {
 	uint32_t window, first, count;
 	uint32_t in_company[COMPANIES]; /* flights of each kind: count in all */
 	struct kw_dirty_entry *held;    /* taken: asked for once few enough others are in flight */
-	uint64_t struck_hash;           /* the key at which the connection broke last */
-	uint32_t strikes;               /* … so often, without an answer since */
 	bool was_asking;
 	bool pexpiretime;
 	uint32_t databases;
@@ -322,14 +320,13 @@ static void gone(struct kw_fetch *fetch, struct kw_dirty_entry *entry)
 
 /*
  * The connection broke while nothing but this key was asked for. True: it is the key. The break
- * among the few of its group was the first strike.
+ * among the few of its group was the first strike. Each key has its own count, because several can
+ * be to blame, and they are asked for in turn.
  */
-static bool struck(struct kw_fetch *fetch, const struct kw_dirty_entry *entry)
+static bool struck(struct kw_dirty_entry *entry)
 {
-	if (fetch->struck_hash != entry->key.hash)
-		fetch->strikes = 0;
-	fetch->struck_hash = entry->key.hash;
-	return ++fetch->strikes >= KW_FETCH_STRIKES - 1;
+	assert(entry->strikes < KW_FETCH_STRIKES - 1);
+	return ++entry->strikes == KW_FETCH_STRIKES - 1;
 }
 
 static void unreadable(
@@ -359,11 +356,10 @@ static void lost(struct kw_fetch *fetch, const struct flight *flight)
 		kw_dirty_retry(fetch->dirty, entry, 0);
 	} else if (flight->company == TOGETHER) {
 		kw_dirty_retry(fetch->dirty, entry, KW_DIRTY_LOST);
-	} else if (flight->company == GROUPED ||
-		   (flight->company == ALONE && !struck(fetch, entry))) {
+	} else if (flight->company == GROUPED || (flight->company == ALONE && !struck(entry))) {
 		kw_dirty_retry(fetch->dirty, entry, KW_DIRTY_SUSPECT);
 	} else {
-		fetch->strikes = 0;
+		entry->strikes = 0;
 		unreadable(fetch, entry, KW_FETCH_BROKE);
 	}
 }
@@ -421,8 +417,7 @@ static void dump_answered(void *arg, const struct kw_reply *reply)
 		return;
 	}
 	fetch->was_asking = false;
-	if (flight.company != TOGETHER && entry->key.hash == fetch->struck_hash)
-		fetch->strikes = 0;
+	entry->strikes = 0;
 	if (reply->type == KW_REPLY_STRING) {
 		have_value(fetch, &flight, &reply->text);
 	} else if (reply->type == KW_REPLY_NIL) {

@@ -54,6 +54,7 @@ struct kw_dirty_entry {
 	uint8_t state;
 	uint8_t flags;
 	uint8_t again_flags; /* of the adds while in flight */
+	uint8_t strikes;     /* the fetcher's: it broke the connection so often, alone */
 };
 
 struct kw_dirty;

@@ -375,6 +375,21 @@ static void the_key_is_found_in_a_window_at_no_break_more(void **state)
 	end();
 }
 
+/* They are asked for in turn, so it never breaks twice in a row at one of them. */
+static void several_keys_at_which_it_breaks_are_all_found(void **state)
+{
+	begin();
+	know_the_size();
+	add_many("key", WINDOW / 2);
+	add_many("killer", 3);
+	run_fetches();
+	assert_int_equal(removals, WINDOW / 2);
+	assert_int_equal(unreadables, 3);
+	/* In the window, in the group of the three, and then each alone. */
+	assert_int_equal(killed, 2 + 3 * (KW_FETCH_STRIKES - 1));
+	end();
+}
+
 /* A key that was not lost does not wait for the groups, and does not make one larger. */
 static void other_keys_fill_the_groups_up(void **state)
 {
@@ -416,6 +431,7 @@ int main(void)
 		cmocka_unit_test(a_key_that_was_not_asked_for_is_not_held_against),
 		cmocka_unit_test(keys_that_were_lost_with_many_others_are_asked_for_in_groups),
 		cmocka_unit_test(the_key_is_found_in_a_window_at_no_break_more),
+		cmocka_unit_test(several_keys_at_which_it_breaks_are_all_found),
 		cmocka_unit_test(other_keys_fill_the_groups_up),
 		cmocka_unit_test(what_is_given_up_is_held_against_no_key),
 	};
