@@ -238,6 +238,7 @@ void kw_local_init(struct kw_local *local, const struct kw_local_options *option
 
 	assert(handlers->assessed && handlers->gone && handlers->flushed && handlers->closed);
 	*local = (struct kw_local){.options = *options, .handlers = *handlers};
+	local->continuity.session = options->lease.session;
 	kw_local_name_connections(local);
 	kw_databases_init(&local->databases, &database_handlers);
 	kw_backoff_init(&local->backoff, BACKOFF_LOWEST_MS, BACKOFF_HIGHEST_MS);

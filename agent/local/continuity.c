@@ -45,6 +45,19 @@ static bool is_our_cursor_there(
 	       same_cursor(&facts->cursor, &continuity->written);
 }
 
+/*
+ * An agent that had no lease for a while: because it hung, or because it yielded. Another one can
+ * have begun and ended meanwhile. It writes its cursor before the first record, and the server's
+ * counts of calls do not tell its writes from ours.
+ */
+static bool was_taken(const struct kw_continuity *continuity, const struct kw_local_facts *facts)
+{
+	uint64_t found = facts->cursor.lease.session;
+
+	return continuity->session != 0 && facts->cursor_kind == KW_CURSOR_OURS &&
+	       found != continuity->session && found != continuity->signer;
+}
+
 enum kw_continuity_verdict kw_continuity_judge(
 	const struct kw_continuity *continuity, const struct kw_local_facts *facts)
 {
@@ -57,6 +70,8 @@ enum kw_continuity_verdict kw_continuity_judge(
 	if (continuity->memory == KW_MEMORY_DOUBTED ||
 		!kw_flushes_explain(&continuity->flushes, facts))
 		return KW_CONTINUITY_FLUSHED;
+	if (was_taken(continuity, facts))
+		return KW_CONTINUITY_TAKEN;
 	if (is_same_history(continuity, facts) ||
 		(continuity->relation == KW_RELATION_PRIMARY &&
 			kw_local_replid_ours(facts->identity.replid)))
@@ -100,6 +115,8 @@ void kw_continuity_adopt(struct kw_continuity *continuity, const struct kw_local
 		kw_flushes_continue(&continuity->flushes, facts);
 	else
 		kw_flushes_begin(&continuity->flushes, facts);
+	if (facts->cursor_kind == KW_CURSOR_OURS)
+		continuity->signer = facts->cursor.lease.session;
 	remember(continuity, facts);
 }
 
@@ -138,6 +155,7 @@ void kw_continuity_harmed(struct kw_continuity *continuity)
 
 void kw_continuity_written(struct kw_continuity *continuity, const struct kw_local_cursor *cursor)
 {
+	continuity->signer = cursor->lease.session;
 	/* A cursor without a position says nothing about the data, so it cannot be wrong. */
 	if (continuity->standing == KW_STANDING_SPOILED && cursor->version > 0)
 		return;
@@ -166,6 +184,7 @@ const char *kw_continuity_text(enum kw_continuity_verdict verdict)
 		[KW_CONTINUITY_ELSEWHERE] = "the server was a replica of another one",
 		[KW_CONTINUITY_FLUSHED] = "databases were flushed or swapped, or may have been",
 		[KW_CONTINUITY_REPLACED] = "the server has another replication id",
+		[KW_CONTINUITY_TAKEN] = "another agent has written to the server",
 	};
 
 	assert((size_t)verdict < sizeof texts / sizeof *texts);

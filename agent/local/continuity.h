@@ -60,6 +60,8 @@ struct kw_continuity {
 	char run_id[41], replid[41]; /* of the server when it was last seen */
 	struct kw_flushes flushes;
 	uint64_t functions; /* facts.functions, when it was last seen */
+	uint64_t session;   /* this agent's, for its lease; 0: it has none */
+	uint64_t signer;    /* the session that signed the cursor in the server, as last known */
 	enum kw_continuity_cursor standing;
 	struct kw_local_cursor written; /* WRITTEN: the cursor last acknowledged */
 };
@@ -71,6 +73,7 @@ enum kw_continuity_verdict {
 	KW_CONTINUITY_ELSEWHERE, /* it was a replica of another server: even its cursor is wrong */
 	KW_CONTINUITY_FLUSHED,   /* others flushed or swapped databases, or might have */
 	KW_CONTINUITY_REPLACED,  /* another replication id, and no cursor that says otherwise */
+	KW_CONTINUITY_TAKEN,     /* another agent has signed the cursor since, so it has written */
 };
 
 /* A connection was made and the cursor was read: are these the data that were known before? */

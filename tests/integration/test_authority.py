@@ -122,6 +122,25 @@ def test_a_refused_agent_keeps_no_other_from_the_server(bed):
     assert_equal_now(two.ours, two.replica)
 
 
+def test_an_agent_that_is_sent_back_notices_what_another_wrote_meanwhile(bed):
+    """The next agent replaced all data and ended: the position of the first one is worth nothing."""
+    two = Two(bed)
+    two.retarget(two.wrong)
+    wait_refused(two)
+    other = bed.agent(two.wrong, two.replica, "other", apply__consent=True,
+                      apply__foreign="follow", apply__max_prune=1)
+    other.wait_warm()
+    assert_equal_now(two.foreign, two.replica)
+    assert other.stop() == 0
+    two.retarget(two.proxy)
+    ours = info(two.ours)["master_replid"][:8]
+    two.agent.wait_state("failed", reason=f"{FOREIGN}: it has history {ours}")
+    assert_equal_now(two.foreign, two.replica)
+    two.agent.ctl_ok("approve")
+    two.agent.wait_warm()
+    assert_equal_now(two.ours, two.replica)
+
+
 def test_the_proxy_behind_the_address_is_replaced(bed):
     two = Two(bed)
     before = digest(two.replica)

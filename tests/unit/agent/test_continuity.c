@@ -140,6 +140,33 @@ static void a_server_that_is_adopted_is_known_from_then_on(void **state)
 	}
 }
 
+/* Also if it is an agent that had been there before, as `first` had. */
+static void an_agent_that_wrote_meanwhile_is_noticed(void **state)
+{
+	enum { ME = 1, FIRST, OTHER };
+	struct kw_continuity memory = memory_of(KW_RELATION_CLIENT);
+	struct kw_local_facts facts = facts_of("run", "history", ZEROS);
+	struct kw_local_cursor mine = facts.cursor;
+
+	memory.session = ME;
+	facts.cursor.lease.session = FIRST;
+	kw_continuity_adopt(&memory, &facts, KW_CONTINUITY_SAME);
+	assert_int_equal(kw_continuity_judge(&memory, &facts), KW_CONTINUITY_SAME);
+	facts.cursor.lease.session = ME; /* written, and the answer was lost */
+	assert_int_equal(kw_continuity_judge(&memory, &facts), KW_CONTINUITY_SAME);
+	facts.cursor.lease.session = OTHER;
+	assert_int_equal(kw_continuity_judge(&memory, &facts), KW_CONTINUITY_TAKEN);
+	mine.lease.session = ME;
+	kw_continuity_written(&memory, &mine);
+	facts.cursor.lease.session = FIRST;
+	assert_int_equal(kw_continuity_judge(&memory, &facts), KW_CONTINUITY_TAKEN);
+	facts.cursor.lease.session = 0; /* an agent of before signs nothing */
+	assert_int_equal(kw_continuity_judge(&memory, &facts), KW_CONTINUITY_TAKEN);
+	kw_continuity_adopt(&memory, &facts, KW_CONTINUITY_TAKEN);
+	assert_int_equal(memory.standing, KW_STANDING_UNWRITTEN);
+	assert_int_equal(kw_continuity_judge(&memory, &facts), KW_CONTINUITY_SAME);
+}
+
 /* ---- each look ---- */
 
 static const struct kw_key_counts nothing = {""};
@@ -369,6 +396,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_case_has_its_verdict),
 		cmocka_unit_test(a_server_that_is_adopted_is_known_from_then_on),
+		cmocka_unit_test(an_agent_that_wrote_meanwhile_is_noticed),
 		cmocka_unit_test(a_look_finds_what_others_did),
 		cmocka_unit_test(a_flush_beside_another_id_is_not_forgotten),
 		cmocka_unit_test(a_primary_expects_the_replication_id_to_change),
