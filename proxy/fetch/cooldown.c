@@ -5,9 +5,11 @@
 uint64_t kw_cooldown_rest_us(uint64_t bytes, uint64_t dump_us, double share)
 {
 	uint64_t size_us = bytes / KW_COOLDOWN_BYTES_PER_US, share_us;
+	uint64_t slowest_us = bytes / KW_COOLDOWN_SLOWEST_BYTES_PER_US;
 	double rest_us;
 
 	assert(share > 0);
+	dump_us = dump_us < slowest_us ? dump_us : slowest_us;
 	rest_us = share < 1 ? (double)dump_us * (1 - share) / share : 0;
 	share_us = rest_us < (double)KW_COOLDOWN_MOST_US ? (uint64_t)rest_us : KW_COOLDOWN_MOST_US;
 	return share_us > size_us ? share_us : size_us;

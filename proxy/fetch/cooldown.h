@@ -15,6 +15,9 @@
 
 #define KW_COOLDOWN_FROM_BYTES ((uint64_t)16 << 10) /* smaller values need none */
 #define KW_COOLDOWN_BYTES_PER_US 50
+/* No DUMP is slower than that. What took longer has waited: for other clients, or for a processor.
+ */
+#define KW_COOLDOWN_SLOWEST_BYTES_PER_US 10
 #define KW_COOLDOWN_SETS 1024
 #define KW_COOLDOWN_WAYS 4
 
@@ -29,7 +32,11 @@ struct kw_cooldown {
 /* Longer than this no key waits for its DUMP's time, however long that seemed. */
 #define KW_COOLDOWN_MOST_US UINT64_C(30000000)
 
-/* How long to rest after a value of so many bytes, whose DUMP took so long. share: 0 to 1. */
+/*
+ * How long to rest after a value of so many bytes, whose DUMP took so long. share: 0 to 1. The time
+ * is measured by the clock, so it holds every wait. A DUMP of 20 KB that waits for 0.8 s would at a
+ * share of 0.03 rest for 25 s, and no agent would be warm meanwhile.
+ */
 uint64_t kw_cooldown_rest_us(uint64_t bytes, uint64_t dump_us, double share);
 
 /* A value of so many bytes was fetched: it rests so long. */

@@ -191,6 +191,8 @@ static void a_large_key_rests_in_proportion_to_the_time_of_its_dump(void **state
 		{12 << 20, 60000, 0.125, 420000}, /* 60 of 480 ms */
 		{12 << 20, 60000, 1, (12 << 20) / 50},
 		{12 << 20, UINT64_MAX, 0.001, KW_COOLDOWN_MOST_US},
+		{20000, 750000, 0.5, 2000}, /* it waited for others: a DUMP is not so slow */
+		{20000, 1500, 0.5, 1500},
 	};
 
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
