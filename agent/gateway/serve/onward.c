@@ -1,6 +1,7 @@
 #include "onward.h"
 
 #include "internal.h"
+#include "own_keys.h"
 
 #include "base/clock.h"
 #include "gateway/answers/words.h"
@@ -69,14 +70,20 @@ static enum kw_own_want want_of(
 static enum kw_own_place place_of(struct kw_frontend *server, const struct kw_onward *onward,
 	const struct kw_onward_request *request, enum kw_own_want want)
 {
-	const struct kw_own_facts facts = {
+	struct kw_own_keys keys;
+	struct kw_own_facts facts = {
 		.want = want,
 		.line = kw_forward_line_of(request->resp_version, request->database),
 		.gets = onward->gets,
 		.covered_us = server->horizon.covered_us,
 	};
-	enum kw_own_place place = kw_own_judge(&onward->own, &facts);
+	enum kw_own_place place;
 
+	if (want == KW_OWN_READS_TABLE && !kw_own_all_covered(&onward->own, facts.covered_us)) {
+		kw_own_keys_read(request->words, request->count, request->database, &keys);
+		facts.keys = &keys;
+	}
+	place = kw_own_judge(&onward->own, &facts);
 	if (want == KW_OWN_READS_TABLE && place != KW_OWN_TABLE)
 		kw_gets_watch(server->options.gets, kw_clock_us() + WATCH_US);
 	return place;
@@ -139,7 +146,7 @@ static void on_forwarded(void *arg, enum kw_forward_end end, struct kw_slice rep
 {
 	struct kw_part *part = arg;
 
-	kw_own_answered(&part->onward->own, part->flags != 0,
+	kw_own_answered(&part->onward->own, part->flags,
 		end == KW_FORWARD_NOT_EXECUTED ? 0 : kw_clock_us());
 	if (kw_part_wanted(part))
 		kw_part_append(part, reply);
@@ -150,10 +157,10 @@ void kw_onward_begin(struct kw_client *client, struct kw_onward *onward,
 	const struct kw_onward_request *request, bool writes)
 {
 	struct kw_part *part = kw_client_defer(client);
+	struct kw_own_keys keys;
 	const char *why;
 
 	part->onward = onward;
-	part->flags = writes;
 	why = send_words(client->server, request, on_forwarded, part);
 	if (why) {
 		const struct kw_reply_to to = {.out = kw_part_reply(part)};
@@ -162,8 +169,16 @@ void kw_onward_begin(struct kw_client *client, struct kw_onward *onward,
 		kw_part_end(part);
 		return;
 	}
-	kw_own_sent(
-		&onward->own, kw_forward_line_of(request->resp_version, request->database), writes);
+	if (writes)
+		kw_own_keys_written(request->words, request->count, request->database, &keys);
+	part->flags = kw_own_sent(&onward->own,
+		kw_forward_line_of(request->resp_version, request->database), writes ? &keys : NULL,
+		client->server->horizon.covered_us);
+}
+
+void kw_onward_closed(struct kw_onward *onward)
+{
+	kw_own_close(&onward->own);
 }
 
 bool kw_onward_instead(

@@ -19,7 +19,7 @@
 #include "gateway/forward/forward.h"
 #include "gateway/forward/own.h"
 
-/* Of one client; zeroed. */
+/* Of one client; zeroed, and closed when nothing of it is under way. */
 struct kw_onward {
 	struct kw_own own;
 	uint32_t gets;     /* parts that wait for the table, or for the primary in its place */
@@ -53,6 +53,8 @@ struct kw_onward_verdict kw_onward_judge(struct kw_frontend *server, const struc
 /* PRIMARY: its part is begun. */
 void kw_onward_begin(struct kw_client *client, struct kw_onward *onward,
 	const struct kw_onward_request *request, bool writes);
+
+void kw_onward_closed(struct kw_onward *onward);
 
 /*
  * Ask the primary what the table could not answer for this part. fn is given the part, which it

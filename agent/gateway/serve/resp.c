@@ -68,6 +68,7 @@ static void on_closed(struct kw_client *client)
 	kw_request_close(&resp_of(client)->request);
 	kw_session_close(&resp_of(client)->session);
 	kw_buffer_close(&resp_of(client)->failure);
+	kw_onward_closed(&resp_of(client)->onward);
 }
 
 static bool take_users(struct kw_client *client, const struct kw_users *users)

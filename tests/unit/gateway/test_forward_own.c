@@ -56,24 +56,159 @@ static void requests_take_effect_in_their_order(void **state)
 	}
 }
 
+static struct kw_own_keys keys_of(uint64_t first, uint32_t count)
+{
+	struct kw_own_keys keys = {.count = count};
+
+	for (uint32_t i = 0; i < count; i++)
+		keys.hashes[i] = first + i;
+	return keys;
+}
+
+static const struct kw_own_keys all_keys = {.all = true};
+
+static enum kw_own_place read_of(const struct kw_own *own, uint64_t hash, uint64_t covered_us)
+{
+	const struct kw_own_keys keys = keys_of(hash, 1);
+
+	return kw_own_judge(own, &(struct kw_own_facts){.want = KW_OWN_READS_TABLE,
+					 .line = own->line,
+					 .covered_us = covered_us,
+					 .keys = &keys});
+}
+
 static void a_write_is_remembered_until_it_is_covered(void **state)
 {
 	struct kw_own own = {0};
-	struct kw_own_facts read = {.want = KW_OWN_READS_TABLE};
+	const struct kw_own_keys keys = keys_of(5, 2);
+	uint64_t write = kw_own_sent(&own, 2, &keys, 0);
 
-	kw_own_sent(&own, 2, true);
-	kw_own_sent(&own, 2, false);
-	kw_own_answered(&own, true, 70);
+	assert_int_equal(kw_own_sent(&own, 2, NULL, 0), 0);
+	assert_int_equal(read_of(&own, 5, 1000), KW_OWN_PRIMARY);
+	kw_own_answered(&own, write, 70);
 	assert_int_equal(own.forwarded, 1);
-	kw_own_answered(&own, false, 80);
-	read.covered_us = 70;
-	assert_int_equal(kw_own_judge(&own, &read), KW_OWN_PRIMARY);
-	read.covered_us = 71;
-	assert_int_equal(kw_own_judge(&own, &read), KW_OWN_TABLE);
+	kw_own_answered(&own, 0, 80);
+	assert_int_equal(read_of(&own, 6, 70), KW_OWN_PRIMARY);
+	assert_int_equal(read_of(&own, 6, 71), KW_OWN_TABLE);
 	/* One that was not executed is none. */
-	kw_own_sent(&own, 2, true);
-	kw_own_answered(&own, true, 0);
-	assert_int_equal(kw_own_judge(&own, &read), KW_OWN_TABLE);
+	write = kw_own_sent(&own, 2, &keys, 71);
+	kw_own_answered(&own, write, 0);
+	assert_int_equal(read_of(&own, 5, 71), KW_OWN_TABLE);
+	kw_own_close(&own);
+}
+
+static void only_reads_of_the_keys_that_were_written_go_to_the_primary(void **state)
+{
+	struct kw_own own = {0};
+	const struct kw_own_keys keys = keys_of(5, 2), many = keys_of(4, 2);
+	struct kw_own_facts read = {.want = KW_OWN_READS_TABLE, .keys = &many};
+	uint64_t write = kw_own_sent(&own, 0, &keys, 0);
+
+	assert_int_equal(read_of(&own, 4, 0), KW_OWN_TABLE);
+	assert_int_equal(read_of(&own, 5, 0), KW_OWN_PRIMARY);
+	assert_int_equal(read_of(&own, 6, 0), KW_OWN_PRIMARY);
+	assert_int_equal(kw_own_judge(&own, &read), KW_OWN_PRIMARY); /* one of several */
+	read.keys = &all_keys;
+	assert_int_equal(kw_own_judge(&own, &read), KW_OWN_PRIMARY);
+	kw_own_answered(&own, write, 70);
+	assert_int_equal(read_of(&own, 4, 0), KW_OWN_TABLE);
+	assert_int_equal(read_of(&own, 5, 70), KW_OWN_PRIMARY);
+	kw_own_close(&own);
+}
+
+static void a_key_that_is_written_again_waits_for_its_last_write(void **state)
+{
+	struct kw_own own = {0};
+	const struct kw_own_keys keys = keys_of(5, 1), other = keys_of(6, 1);
+	uint64_t first = kw_own_sent(&own, 0, &keys, 0), second = kw_own_sent(&own, 0, &keys, 0);
+	uint64_t third;
+
+	kw_own_answered(&own, first, 70);
+	assert_int_equal(read_of(&own, 5, 1000), KW_OWN_PRIMARY);
+	/* The second was not executed, but the first was. */
+	kw_own_answered(&own, second, 0);
+	assert_int_equal(read_of(&own, 5, 70), KW_OWN_PRIMARY);
+	third = kw_own_sent(&own, 0, &other, 71);
+	assert_int_equal(read_of(&own, 5, 71), KW_OWN_TABLE);
+	assert_int_equal(read_of(&own, 6, 71), KW_OWN_PRIMARY);
+	kw_own_answered(&own, third, 90);
+	kw_own_close(&own);
+}
+
+static void a_write_of_unknown_keys_is_one_of_all(void **state)
+{
+	struct kw_own own = {0};
+	uint64_t write = kw_own_sent(&own, 0, &all_keys, 0);
+
+	assert_int_equal(read_of(&own, 4, 1000), KW_OWN_PRIMARY);
+	kw_own_answered(&own, write, 70);
+	assert_int_equal(read_of(&own, 4, 70), KW_OWN_PRIMARY);
+	assert_int_equal(read_of(&own, 4, 71), KW_OWN_TABLE);
+	kw_own_close(&own);
+}
+
+static void more_writes_than_can_be_remembered_are_of_all_keys(void **state)
+{
+	struct kw_own own = {0};
+	uint64_t write;
+
+	for (uint64_t i = 1; i <= KW_OWN_MARKS + 1; i++) {
+		const struct kw_own_keys keys = keys_of(i, 1);
+
+		assert_int_equal(read_of(&own, 9999, 0), KW_OWN_TABLE);
+		kw_own_answered(&own, kw_own_sent(&own, 0, &keys, 0), i);
+	}
+	assert_int_equal(read_of(&own, 9999, 0), KW_OWN_PRIMARY);
+	/* All but the last are covered: there is room again, but one stood for all keys. */
+	assert_int_equal(read_of(&own, 1, KW_OWN_MARKS + 1), KW_OWN_PRIMARY);
+	assert_int_equal(read_of(&own, 9999, KW_OWN_MARKS + 2), KW_OWN_TABLE);
+	for (uint64_t i = 1; i <= KW_OWN_MARKS; i++) {
+		const struct kw_own_keys keys = keys_of(1000 + i, 1);
+
+		write = kw_own_sent(&own, 0, &keys, KW_OWN_MARKS + 2);
+		kw_own_answered(&own, write, 1000);
+	}
+	assert_int_equal(read_of(&own, 1, KW_OWN_MARKS + 2), KW_OWN_TABLE);
+	assert_int_equal(read_of(&own, 1001, KW_OWN_MARKS + 2), KW_OWN_PRIMARY);
+	kw_own_close(&own);
+}
+
+/* A model that remembers all: no read of a written key takes the table too early. */
+static void no_read_of_a_written_key_comes_too_early(void **state)
+{
+	static struct kw_own_mark keys[400];
+	struct kw_own own = {0};
+	uint64_t sent[50][2], now = 1, covered = 0;
+	uint32_t first = 0, under_way = 0;
+
+	srand(3);
+	for (int i = 0; i < 200000; i++, now++) {
+		uint64_t hash = (uint64_t)(rand() % 400);
+		const struct kw_own_keys written = keys_of(hash, 1);
+		const struct kw_own_mark *key = &keys[hash];
+
+		if (rand() % 300 == 0)
+			covered = now - (uint64_t)(rand() % 20 + 1);
+		if (rand() % 4 == 0 && under_way < 50) {
+			sent[(first + under_way) % 50][0] = hash;
+			sent[(first + under_way++) % 50][1] =
+				kw_own_sent(&own, 0, &written, covered);
+			keys[hash].last++;
+		} else if (rand() % 3 == 0 && under_way > 0) {
+			uint64_t at = rand() % 5 ? now : 0;
+
+			keys[sent[first][0]].last--;
+			if (at > 0)
+				keys[sent[first][0]].wrote_us = at;
+			kw_own_answered(&own, sent[first][1], at);
+			first = (first + 1) % 50;
+			under_way--;
+		} else if (read_of(&own, hash, covered) == KW_OWN_TABLE) {
+			assert_int_equal(key->last, 0);
+			assert_true(key->wrote_us == 0 || key->wrote_us < covered);
+		}
+	}
+	kw_own_close(&own);
 }
 
 /* What is covered. */
@@ -279,6 +414,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(requests_take_effect_in_their_order),
 		cmocka_unit_test(a_write_is_remembered_until_it_is_covered),
+		cmocka_unit_test(only_reads_of_the_keys_that_were_written_go_to_the_primary),
+		cmocka_unit_test(a_key_that_is_written_again_waits_for_its_last_write),
+		cmocka_unit_test(a_write_of_unknown_keys_is_one_of_all),
+		cmocka_unit_test(more_writes_than_can_be_remembered_are_of_all_keys),
+		cmocka_unit_test(no_read_of_a_written_key_comes_too_early),
 		cmocka_unit_test(fresh_must_pass_a_time_taken_after_the_look_began),
 		cmocka_unit_test(without_publications_nothing_is_covered),
 		cmocka_unit_test(a_clock_that_was_set_back_proves_nothing),
