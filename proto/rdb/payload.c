@@ -107,6 +107,21 @@ enum kw_value_kind kw_payload_kind(struct kw_slice payload)
 	}
 }
 
+bool kw_payload_can_expire(struct kw_slice payload)
+{
+	if (kw_payload_kind(payload) != KW_VALUE_HASH)
+		return false;
+	switch (*(const uint8_t *)payload.data) {
+	case KW_RDB_HASH:
+	case KW_RDB_HASH_ZIPMAP:
+	case KW_RDB_HASH_ZIPLIST:
+	case KW_RDB_HASH_LISTPACK:
+		return false;
+	default:
+		return true;
+	}
+}
+
 bool kw_payload_is_packed(struct kw_slice payload)
 {
 	if (payload.length < KW_PAYLOAD_FOOTER + 1)

@@ -35,6 +35,9 @@ enum kw_value_kind {
 /* What the payload's type byte says. */
 enum kw_value_kind kw_payload_kind(struct kw_slice payload);
 
+/* Can its fields have times of their own at which they expire? */
+bool kw_payload_can_expire(struct kw_slice payload);
+
 /* Is it a compact encoding (listpack, ziplist, intset, zipmap; not a list's nodes)? */
 bool kw_payload_is_packed(struct kw_slice payload);
 
@@ -87,8 +90,8 @@ int kw_payload_entries(struct kw_slice payload, uint64_t *entries, struct kw_err
 
 /*
  * How many elements, fields or members there are, or bytes of a string. Only the front of the
- * payload is read, as far as the encoding says a number there; otherwise the elements are walked.
- * Errors as kw_payload_visit.
+ * payload is read, or the headers of its nodes, as far as they say a number; otherwise the elements
+ * are walked. Errors as kw_payload_visit.
  */
 int kw_payload_size(struct kw_slice payload, uint64_t *size, struct kw_error *error);
 

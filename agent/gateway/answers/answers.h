@@ -97,6 +97,9 @@ void kw_answer_zscore(const struct kw_ask *ask);
 /* The visit of the ask's value failed: say so. */
 void kw_answer_unreadable(const struct kw_ask *ask, const struct kw_error *error);
 
+/* The value announced another number of elements than it has: say so in place of the reply. */
+void kw_answer_miscounted(const struct kw_ask *ask);
+
 /* Say it of the string's bytes; of a missing key: of none. (answers_string.c) */
 void kw_answer_string(
 	const struct kw_ask *ask, void (*say)(const struct kw_ask *ask, struct kw_slice bytes));

@@ -17,6 +17,14 @@ void kw_answer_unreadable(const struct kw_ask *ask, const struct kw_error *error
 	kw_reply_error(ask->to, "TRYAGAIN the gateway cannot read this value: %s", error->text);
 }
 
+void kw_answer_miscounted(const struct kw_ask *ask)
+{
+	struct kw_error error;
+
+	kw_error_set(&error, KW_E_CORRUPT, "it announces another number of elements than it has");
+	kw_answer_unreadable(ask, &error);
+}
+
 int kw_answer_number(struct kw_slice word, int64_t *number)
 {
 	const char *text = word.data;

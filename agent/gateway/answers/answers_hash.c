@@ -12,7 +12,7 @@ struct visiting {
 	struct kw_fields *fields;
 	bool is_wanted; /* the field named last */
 	bool found;
-	uint64_t count;
+	uint64_t count, said;
 	struct kw_slice pattern; /* of HSCAN; no bytes: all */
 	struct kw_buffer name;   /* the field named last, for answers that say it */
 	bool with_names, with_values;
@@ -266,6 +266,7 @@ static enum kw_visit say_field(void *arg, struct kw_slice bytes, uint64_t expire
 
 	if (!visiting->is_wanted || !is_alive(visiting, expires_ms))
 		return KW_VISIT_ON;
+	visiting->said++;
 	if (visiting->with_names)
 		kw_reply_bulk(to, length ? kw_slice(kw_buffer_bytes(&visiting->name), length)
 					 : kw_slice("", 0));
@@ -274,22 +275,40 @@ static enum kw_visit say_field(void *arg, struct kw_slice bytes, uint64_t expire
 	return KW_VISIT_ON;
 }
 
+/*
+ * The number of replies comes first. The value tells it, if no field can have expired and all are
+ * wanted; else it is visited twice.
+ */
+static bool count_all(struct visiting *visiting)
+{
+	struct kw_error error;
+
+	if (visiting->pattern.data || (!kw_ask_is_missing(visiting->ask) &&
+					      kw_payload_can_expire(visiting->ask->payload)))
+		return visit(visiting, on_any_name, count_value);
+	if (kw_ask_is_missing(visiting->ask) ||
+		!kw_payload_size(visiting->ask->payload, &visiting->count, &error))
+		return true;
+	kw_answer_unreadable(visiting->ask, &error);
+	return false;
+}
+
 void kw_answer_hlen(const struct kw_ask *ask)
 {
 	struct visiting visiting = {.ask = ask};
 
-	if (visit(&visiting, on_any_name, count_value))
+	if (count_all(&visiting))
 		kw_reply_integer(ask->to, (int64_t)visiting.count);
 	kw_buffer_close(&visiting.name);
 }
 
-/* The number of replies comes first, so the hash is visited twice. */
 static void answer_all(struct visiting *visiting,
 	void (*head)(const struct kw_reply_to *to, size_t count), size_t replies)
 {
-	if (visit(visiting, on_any_name, count_value)) {
+	if (count_all(visiting)) {
 		head(visiting->ask->to, visiting->count * replies);
-		visit(visiting, on_any_name, say_field);
+		if (visit(visiting, on_any_name, say_field) && visiting->said != visiting->count)
+			kw_answer_miscounted(visiting->ask);
 	}
 	kw_buffer_close(&visiting->name);
 }

@@ -36,13 +36,16 @@ static bool size_of(const struct kw_ask *ask, int64_t *size)
 	return true;
 }
 
-static void visit(struct visiting *visiting, enum kw_visit (*element)(void *, struct kw_slice))
+/* The range lies within the list, so it must be reached. */
+static void say(struct visiting *visiting)
 {
-	const struct kw_visitor visitor = {.element = element, .arg = visiting};
+	const struct kw_visitor visitor = {.element = say_range, .arg = visiting};
 	struct kw_error error;
 
 	if (kw_payload_visit(visiting->ask->payload, &visitor, &error))
 		kw_answer_unreadable(visiting->ask, &error);
+	else if (visiting->at <= visiting->last)
+		kw_answer_miscounted(visiting->ask);
 }
 
 void kw_answer_lindex(const struct kw_ask *ask)
@@ -67,7 +70,7 @@ void kw_answer_lindex(const struct kw_ask *ask)
 		return;
 	}
 	visiting.first = visiting.last = at;
-	visit(&visiting, say_range);
+	say(&visiting);
 }
 
 void kw_answer_lrange(const struct kw_ask *ask)
@@ -88,7 +91,7 @@ void kw_answer_lrange(const struct kw_ask *ask)
 		return;
 	}
 	kw_reply_array(ask->to, (size_t)(visiting.last - visiting.first + 1));
-	visit(&visiting, say_range);
+	say(&visiting);
 }
 
 /* ---- LPOS key element [RANK r] [COUNT n] [MAXLEN m] ---- */

@@ -11,7 +11,7 @@ struct visiting {
 	bool found;
 	bool *founds; /* of several wanted members */
 	struct kw_slice pattern;
-	uint64_t count;
+	uint64_t count, said;
 };
 
 static bool visit(
@@ -95,18 +95,35 @@ static enum kw_visit say_member(void *arg, struct kw_slice bytes)
 {
 	struct visiting *visiting = arg;
 
-	if (matches(visiting, bytes))
-		kw_reply_bulk(visiting->ask->to, bytes);
+	if (!matches(visiting, bytes))
+		return KW_VISIT_ON;
+	kw_reply_bulk(visiting->ask->to, bytes);
+	visiting->said++;
 	return KW_VISIT_ON;
+}
+
+/* The number of replies comes first: the value tells it, or it is visited twice. */
+static bool count_all(struct visiting *visiting)
+{
+	struct kw_error error;
+
+	if (visiting->pattern.data)
+		return visit(visiting, count_member);
+	if (kw_ask_is_missing(visiting->ask) ||
+		!kw_payload_size(visiting->ask->payload, &visiting->count, &error))
+		return true;
+	kw_answer_unreadable(visiting->ask, &error);
+	return false;
 }
 
 static void answer_all(
 	struct visiting *visiting, void (*head)(const struct kw_reply_to *to, size_t count))
 {
-	if (!visit(visiting, count_member))
+	if (!count_all(visiting))
 		return;
 	head(visiting->ask->to, visiting->count);
-	visit(visiting, say_member);
+	if (visit(visiting, say_member) && visiting->said != visiting->count)
+		kw_answer_miscounted(visiting->ask);
 }
 
 void kw_answer_smembers(const struct kw_ask *ask)

@@ -8,8 +8,6 @@
 #include "answers.h"
 #include "words.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #define ID_WORD_MAX 127
@@ -111,9 +109,22 @@ struct saying {
 	uint64_t count, most;
 };
 
-static size_t id_text(struct kw_stream_id id, char text[ID_TEXT])
+static char *digits_before(char *end, uint64_t number)
 {
-	return (size_t)snprintf(text, ID_TEXT, "%" PRIu64 "-%" PRIu64, id.ms, id.seq);
+	do {
+		*--end = (char)('0' + number % 10);
+		number /= 10;
+	} while (number);
+	return end;
+}
+
+static struct kw_slice id_text(struct kw_stream_id id, char text[ID_TEXT])
+{
+	char *at = digits_before(text + ID_TEXT, id.seq);
+
+	*--at = '-';
+	at = digits_before(at, id.ms);
+	return kw_slice(at, (size_t)(text + ID_TEXT - at));
 }
 
 static enum kw_visit say_entry(void *arg, struct kw_stream_id id, uint64_t fields)
@@ -125,7 +136,7 @@ static enum kw_visit say_entry(void *arg, struct kw_stream_id id, uint64_t field
 		return KW_VISIT_STOP;
 	saying->count++;
 	kw_reply_array(&saying->to, 2);
-	kw_reply_bulk(&saying->to, kw_slice(text, id_text(id, text)));
+	kw_reply_bulk(&saying->to, id_text(id, text));
 	kw_reply_array(&saying->to, 2 * fields);
 	return KW_VISIT_ON;
 }

@@ -50,12 +50,25 @@ static int compare_entries(const void *left, const void *right, void *arg)
 		kw_slice(bytes + a->offset, a->length), kw_slice(bytes + b->offset, b->length));
 }
 
-static bool is_sorted(struct kw_zset *zset)
+/* direction 1: from the first to the last; -1: from the last to the first. */
+static bool is_sorted(struct kw_zset *zset, int direction)
 {
 	for (size_t i = 1; i < zset->count; i++)
-		if (compare_entries(&zset->entries[i - 1], &zset->entries[i], &zset->bytes) > 0)
+		if (direction * compare_entries(
+					&zset->entries[i - 1], &zset->entries[i], &zset->bytes) >
+			0)
 			return false;
 	return true;
+}
+
+static void reverse(struct kw_zset *zset)
+{
+	for (size_t low = 0, high = zset->count; low + 1 < high; low++) {
+		struct kw_zset_entry entry = zset->entries[low];
+
+		zset->entries[low] = zset->entries[--high];
+		zset->entries[high] = entry;
+	}
 }
 
 bool kw_zset_read(struct kw_zset *zset, const struct kw_ask *ask)
@@ -74,7 +87,9 @@ bool kw_zset_read(struct kw_zset *zset, const struct kw_ask *ask)
 		kw_zset_close(zset);
 		return false;
 	}
-	if (!is_sorted(zset))
+	if (is_sorted(zset, -1))
+		reverse(zset);
+	else if (!is_sorted(zset, 1))
 		qsort_r(zset->entries, zset->count, sizeof *zset->entries, compare_entries,
 			&zset->bytes);
 	return true;

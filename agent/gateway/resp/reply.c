@@ -2,7 +2,6 @@
 
 #include "shortest.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -41,22 +40,42 @@ void kw_reply_error(const struct kw_reply_to *to, const char *format, ...)
 	kw_buffer_append(to->out, "\r\n", 2);
 }
 
-/* A mark, a number, a line end. */
-static void headed(const struct kw_reply_to *to, char mark, int64_t number)
+#define HEAD_MAX 24 /* a mark, a number of 64 bits, a line end */
+
+/* Ends at `end`; where it begins is returned. */
+static char *digits_before(char *end, int64_t number)
 {
-	char digits[24], *at = digits + sizeof digits;
 	uint64_t rest = number < 0 ? -(uint64_t)number : (uint64_t)number;
 
-	*--at = '\n';
-	*--at = '\r';
 	do {
-		*--at = (char)('0' + rest % 10);
+		*--end = (char)('0' + rest % 10);
 		rest /= 10;
 	} while (rest);
 	if (number < 0)
-		*--at = '-';
-	kw_buffer_append(to->out, &mark, 1);
-	kw_buffer_append(to->out, at, (size_t)(digits + sizeof digits - at));
+		*--end = '-';
+	return end;
+}
+
+/* A mark, a number, a line end. Room for `more` bytes is left after it, and returned. */
+static char *head(const struct kw_reply_to *to, char mark, int64_t number, size_t more)
+{
+	char text[HEAD_MAX], *at, *out;
+	size_t length;
+
+	text[HEAD_MAX - 2] = '\r';
+	text[HEAD_MAX - 1] = '\n';
+	at = digits_before(text + HEAD_MAX - 2, number);
+	*--at = mark;
+	length = (size_t)(text + HEAD_MAX - at);
+	out = (char *)kw_buffer_reserve(to->out, length + more);
+	memcpy(out, at, length);
+	kw_buffer_filled(to->out, length + more);
+	return out + length;
+}
+
+static void headed(const struct kw_reply_to *to, char mark, int64_t number)
+{
+	head(to, mark, number, 0);
 }
 
 void kw_reply_integer(const struct kw_reply_to *to, int64_t number)
@@ -66,9 +85,12 @@ void kw_reply_integer(const struct kw_reply_to *to, int64_t number)
 
 void kw_reply_bulk(const struct kw_reply_to *to, struct kw_slice bytes)
 {
-	headed(to, '$', (int64_t)bytes.length);
-	kw_buffer_append(to->out, bytes.data, bytes.length);
-	kw_buffer_append(to->out, "\r\n", 2);
+	char *out = head(to, '$', (int64_t)bytes.length, bytes.length + 2);
+
+	if (bytes.length > 0)
+		memcpy(out, bytes.data, bytes.length);
+	out[bytes.length] = '\r';
+	out[bytes.length + 1] = '\n';
 }
 
 void kw_reply_verbatim(const struct kw_reply_to *to, struct kw_slice text)
@@ -117,26 +139,69 @@ void kw_reply_map(const struct kw_reply_to *to, size_t count)
 		headed(to, '*', (int64_t)(2 * count));
 }
 
+struct writing {
+	char *at;
+};
+
+static void write_bytes(struct writing *writing, const char *bytes, int count)
+{
+	memcpy(writing->at, bytes, (size_t)count);
+	writing->at += count;
+}
+
+static void write_zeros(struct writing *writing, int count)
+{
+	memset(writing->at, '0', (size_t)count);
+	writing->at += count;
+}
+
+/* d.ddde-5 */
+static void write_scientific(struct writing *writing, const char *digits, int count, int exponent)
+{
+	char text[HEAD_MAX], *at = digits_before(text + HEAD_MAX, abs(exponent));
+
+	write_bytes(writing, digits, 1);
+	if (count > 1)
+		*writing->at++ = '.';
+	write_bytes(writing, digits + 1, count - 1);
+	*writing->at++ = 'e';
+	*writing->at++ = exponent < 0 ? '-' : '+';
+	write_bytes(writing, at, (int)(text + HEAD_MAX - at));
+}
+
 /* Without an exponent while few zeros have to be added; the servers' rule (util.c, fpconv). */
 static size_t shortest_text(double score, char text[KW_NUMBER_TEXT])
 {
 	char digits[KW_SHORTEST_DIGITS];
 	int power, count = kw_shortest_digits(fabs(score), digits, &power), zeros = power - count;
-	const char *sign = score < 0 ? "-" : "";
+	struct writing writing = {text};
 
-	if (zeros >= 0 && power - 1 < count + 7)
-		return (size_t)snprintf(
-			text, KW_NUMBER_TEXT, "%s%.*s%.*s", sign, count, digits, zeros, "0000000");
-	if (zeros < 0 && (zeros > -7 || abs(power - 1) < 4)) {
-		if (power <= 0)
-			return (size_t)snprintf(text, KW_NUMBER_TEXT, "%s0.%.*s%.*s", sign, -power,
-				"0000000", count, digits);
-		return (size_t)snprintf(text, KW_NUMBER_TEXT, "%s%.*s.%.*s", sign, power, digits,
-			count - power, digits + power);
+	if (score < 0)
+		*writing.at++ = '-';
+	if (zeros >= 0 && power - 1 < count + 7) {
+		write_bytes(&writing, digits, count);
+		write_zeros(&writing, zeros);
+	} else if (zeros >= 0 || (zeros <= -7 && abs(power - 1) >= 4)) {
+		write_scientific(&writing, digits, count, power - 1);
+	} else if (power <= 0) {
+		write_bytes(&writing, "0.", 2);
+		write_zeros(&writing, -power);
+		write_bytes(&writing, digits, count);
+	} else {
+		write_bytes(&writing, digits, power);
+		*writing.at++ = '.';
+		write_bytes(&writing, digits + power, count - power);
 	}
-	return (size_t)snprintf(text, KW_NUMBER_TEXT, "%s%c%s%.*se%c%d", sign, digits[0],
-		count > 1 ? "." : "", count - 1, digits + 1, power - 1 < 0 ? '-' : '+',
-		abs(power - 1));
+	return (size_t)(writing.at - text);
+}
+
+static size_t integer_text(int64_t number, char text[KW_NUMBER_TEXT])
+{
+	char digits[HEAD_MAX], *at = digits_before(digits + HEAD_MAX, number);
+	size_t length = (size_t)(digits + HEAD_MAX - at);
+
+	memcpy(text, at, length);
+	return length;
 }
 
 /* What no form of digits says: true, and it is written. */
@@ -170,7 +235,7 @@ size_t kw_packed_text(double number, struct kw_release release, char text[KW_NUM
 	if (is_plain(number, text, &length))
 		return length;
 	if (number >= -most && number <= most && number == (double)(int64_t)number)
-		return (size_t)snprintf(text, KW_NUMBER_TEXT, "%" PRId64, (int64_t)number);
+		return integer_text((int64_t)number, text);
 	if (kw_release_since(release, KW_RELEASE(7, 2), 0))
 		return shortest_text(number, text);
 	return kw_long_text(number, text);
