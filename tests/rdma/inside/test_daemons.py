@@ -8,7 +8,7 @@ import time
 import pytest
 
 from lib import data, hugepages
-from lib.compare import wait_same
+from lib.compare import wait_equal, wait_same
 from lib.daemon import RDMA_HOST, free_port, secret_file
 from lib.process import wait_for
 from lib.workload import Workload, seed_of_run
@@ -57,14 +57,14 @@ def test_a_table_in_huge_pages(bed):
     with hugepages.pool(40) as free:
         assert free == 40
         primary = bed.server("primary")
-        data.fill(primary, (0, 10))
+        data.fill_plain(primary, 500)
         proxy = bed.proxy(primary, listen=("shm", "rdma"), table__huge_pages=True, table__max_bytes="32MiB")
         agents = [bed.agent(proxy, bed.server(f"replica-{via}"), name=f"agent-{via}", via=via)
                   for via in ("shm", "rdma")]
-        data.fill_plain(primary, 5_000)
+        primary.command("SET", "written", "later")
         for agent in agents:
             agent.wait_warm(120)
-            wait_same(primary, agent.replica, 60)
+            wait_equal(primary, agent.replica, 60)
         assert hugepages.free() < free
         bed.close()
 
