@@ -40,6 +40,17 @@ bool kw_brake_allows(const struct kw_brake *brake, const struct kw_brake_finding
 	       is_approved(brake, finding);
 }
 
+/*
+ * Keys can come and go before an approval is used, and a sample varies: a tenth more is the same
+ * finding. No server has so many keys that this overflows.
+ */
+static uint64_t margin_of(uint64_t deletions)
+{
+	uint64_t tenth = deletions / 10;
+
+	return tenth > KW_BRAKE_FLOOR ? tenth : KW_BRAKE_FLOOR;
+}
+
 bool kw_brake_hold(struct kw_brake *brake, const struct kw_brake_finding *finding, uint64_t now_us)
 {
 	bool begins = brake->state != KW_BRAKE_HOLDS;
@@ -55,16 +66,22 @@ bool kw_brake_hold(struct kw_brake *brake, const struct kw_brake_finding *findin
 	return begins;
 }
 
-bool kw_brake_may_release(const struct kw_brake *brake, uint64_t local, uint64_t table)
+uint64_t kw_brake_least(uint64_t local, uint64_t table)
 {
-	const struct kw_brake_finding least = {
+	return local > table ? local - table : 0;
+}
+
+bool kw_brake_must_look(const struct kw_brake *brake, uint64_t local, uint64_t table)
+{
+	const struct kw_brake_finding now = {
 		.epoch = brake->finding.epoch,
-		.deletions = local > table ? local - table : 0,
+		.deletions = kw_brake_least(local, table),
 		.keys = local,
 	};
 
 	assert(brake->state == KW_BRAKE_HOLDS);
-	return kw_brake_allows(brake, &least);
+	return kw_brake_allows(brake, &now) ||
+	       now.deletions + margin_of(now.deletions) < brake->finding.least;
 }
 
 void kw_brake_release(struct kw_brake *brake)
@@ -73,18 +90,13 @@ void kw_brake_release(struct kw_brake *brake)
 	brake->finding = (struct kw_brake_finding){0};
 }
 
-/*
- * Keys can come and go before the approval is used, and a sample varies: a tenth more is the same
- * finding. No server has so many keys that this overflows.
- */
 void kw_brake_approve(struct kw_brake *brake)
 {
 	uint64_t deletions = brake->finding.deletions;
-	uint64_t margin = deletions / 10;
 
 	assert(brake->state == KW_BRAKE_HOLDS);
 	brake->approval.epoch = brake->finding.epoch;
-	brake->approval.most = deletions + (margin > KW_BRAKE_FLOOR ? margin : KW_BRAKE_FLOOR);
+	brake->approval.most = deletions + margin_of(deletions);
 	kw_brake_release(brake);
 }
 

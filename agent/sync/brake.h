@@ -46,6 +46,7 @@ struct kw_brake_finding {
 	uint64_t deletions; /* local keys that it does not have */
 	uint64_t keys;      /* local keys in scope */
 	bool estimated;     /* from a sample */
+	uint64_t least;     /* by the numbers of keys alone at least so many; 0: not known */
 };
 
 struct kw_brake {
@@ -79,11 +80,16 @@ bool kw_brake_allows(const struct kw_brake *brake, const struct kw_brake_finding
 /* Too many were found. True: it did not hold before, which the log should say. */
 bool kw_brake_hold(struct kw_brake *brake, const struct kw_brake_finding *finding, uint64_t now_us);
 
+/* Keys that a prune must delete at least, by the numbers of keys of the server and of the table. */
+uint64_t kw_brake_least(uint64_t local, uint64_t table);
+
 /*
- * HOLDS: can the keys have come back? local: keys that the server has now; table: keys that the
- * table has. At least the difference would be deleted, so a walk is of use only if that is allowed.
+ * HOLDS: is another walk worth its cost? local: keys that the server has now; table: keys that the
+ * table has. At least the difference would be deleted. So a walk is of use if that is allowed, or
+ * if it is far less than when the finding was counted. The operator then reads, and approves, what
+ * would be deleted now.
  */
-bool kw_brake_may_release(const struct kw_brake *brake, uint64_t local, uint64_t table);
+bool kw_brake_must_look(const struct kw_brake *brake, uint64_t local, uint64_t table);
 
 /* This table was weighed, and may replace what is there. Was it, a short while ago? */
 void kw_brake_let_pass(struct kw_brake *brake, uint64_t epoch, uint64_t now_us);

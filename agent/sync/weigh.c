@@ -30,6 +30,7 @@ static struct kw_brake_finding finding_of_walk(
 		.epoch = sync->position.epoch,
 		.deletions = deletions,
 		.keys = keys,
+		.least = kw_brake_least(keys, sync->keyset.count),
 	};
 }
 
@@ -74,7 +75,7 @@ void kw_sync_watch_held(struct kw_sync *sync, uint64_t now_us)
 		return;
 	}
 	if (now_us < sync->brake.look_us || !kw_local_ready(sync->local) ||
-		!kw_brake_may_release(&sync->brake, local_keys_at_least(sync), noted))
+		!kw_brake_must_look(&sync->brake, local_keys_at_least(sync), noted))
 		return;
 	kw_sync_enter(sync, KW_SYNC_SETTLE, "keys can have come back");
 }
@@ -132,7 +133,7 @@ static void weigh_by_counts(struct kw_sync *sync)
 	uint64_t keys = sync->local->facts.keys, table = sync->follow->superblock.keys;
 	const struct kw_brake_finding finding = {
 		.epoch = sync->in.sample.epoch,
-		.deletions = keys > table ? keys - table : 0,
+		.deletions = kw_brake_least(keys, table),
 		.keys = keys,
 		.estimated = true,
 	};

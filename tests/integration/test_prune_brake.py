@@ -102,6 +102,20 @@ def test_keys_that_come_back_release_it(bed, mode):
 
 
 @pytest.mark.parametrize("mode", MODES)
+def test_the_finding_follows_what_came_back(bed, mode):
+    """Not enough to release it: the operator must read, and approve, what would be deleted now."""
+    pair = filled(bed, mode)
+    come_back_empty(pair)
+    held(pair)
+    data.fill_plain(pair.primary, KEYS // 2)
+    status = pair.agent.wait_status(
+        lambda status: status["held"] < KEYS - 1000 and f"{status['held']} of {KEYS}" in status["reason"],
+        "the finding is the old one", timeout=120)
+    assert status["state"] == "held" and status["held"] > 1000, status
+    assert pair.replica.command("DBSIZE") == KEYS and status["holds"] == 1, status
+
+
+@pytest.mark.parametrize("mode", MODES)
 def test_it_holds_across_restarts_of_agent_and_proxy(bed, mode):
     pair = filled(bed, mode)
     come_back_empty(pair)

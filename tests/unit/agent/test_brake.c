@@ -38,15 +38,15 @@ static const struct {
 	struct kw_brake_finding finding; /* epoch, deletions, keys */
 	bool allowed;
 } cases[] = {
-	{"nothing", 0.2, {7, 0, 0, false}, true},
-	{"a whole small server", 0.2, {7, 1000, 1000, false}, true},
-	{"one more than the floor", 0.2, {7, 1001, 1001, false}, false},
-	{"the share", 0.2, {7, 20000, 100000, false}, true},
-	{"one more than the share", 0.2, {7, 20001, 100000, true}, false},
-	{"all", 0.2, {7, 100000, 100000, false}, false},
-	{"all, and the brake is off", 1.0, {7, 100000, 100000, false}, true},
-	{"the floor, with a share of nothing", 0.0, {7, 1000, 100000, false}, true},
-	{"one more, with a share of nothing", 0.0, {7, 1001, 100000, false}, false},
+	{"nothing", 0.2, {7, 0, 0, false, 0}, true},
+	{"a whole small server", 0.2, {7, 1000, 1000, false, 0}, true},
+	{"one more than the floor", 0.2, {7, 1001, 1001, false, 0}, false},
+	{"the share", 0.2, {7, 20000, 100000, false, 0}, true},
+	{"one more than the share", 0.2, {7, 20001, 100000, true, 0}, false},
+	{"all", 0.2, {7, 100000, 100000, false, 0}, false},
+	{"all, and the brake is off", 1.0, {7, 100000, 100000, false, 0}, true},
+	{"the floor, with a share of nothing", 0.0, {7, 1000, 100000, false, 0}, true},
+	{"one more, with a share of nothing", 0.0, {7, 1001, 100000, false, 0}, false},
 };
 
 static void deletions_beyond_the_bound_are_not_allowed(void **state)
@@ -63,7 +63,7 @@ static void deletions_beyond_the_bound_are_not_allowed(void **state)
 	}
 }
 
-static const struct kw_brake_finding all = {7, 50000, 50000, false};
+static const struct kw_brake_finding all = {7, 50000, 50000, false, 0};
 
 static void an_approval_is_for_the_finding_and_no_other(void **state)
 {
@@ -142,13 +142,47 @@ static void it_looks_only_when_keys_can_have_come_back(void **state)
 
 	kw_brake_init(&brake, 0.2);
 	kw_brake_hold(&brake, &all, 1);
-	assert_false(kw_brake_may_release(&brake, 50000, 0));
-	assert_false(kw_brake_may_release(&brake, 50000, 39999));
-	assert_true(kw_brake_may_release(&brake, 50000, 40000));
-	assert_true(kw_brake_may_release(&brake, 50000, 90000));
-	assert_true(kw_brake_may_release(&brake, 0, 0));
+	assert_false(kw_brake_must_look(&brake, 50000, 0));
+	assert_false(kw_brake_must_look(&brake, 50000, 39999));
+	assert_true(kw_brake_must_look(&brake, 50000, 40000));
+	assert_true(kw_brake_must_look(&brake, 50000, 90000));
+	assert_true(kw_brake_must_look(&brake, 0, 0));
 	brake.share = 1.0;
-	assert_true(kw_brake_may_release(&brake, 50000, 0));
+	assert_true(kw_brake_must_look(&brake, 50000, 0));
+}
+
+/*
+ * The operator reads the finding, and an approval is as large. So it is counted anew when far fewer
+ * keys can be missing than when it was counted, and not before.
+ */
+static void it_counts_again_when_far_fewer_can_be_missing(void **state)
+{
+	struct kw_brake brake;
+	struct kw_brake_finding counted = all;
+
+	kw_brake_init(&brake, 0.2);
+	counted.least = 48000; /* of 50000: some keys of the table have expired here */
+	kw_brake_hold(&brake, &counted, 1);
+	assert_false(kw_brake_must_look(&brake, 50000, 2000));
+	assert_false(kw_brake_must_look(&brake, 50000, 6363));
+	assert_true(kw_brake_must_look(&brake, 50000, 6364));
+	counted.least = 20000;
+	kw_brake_hold(&brake, &counted, 2);
+	assert_false(kw_brake_must_look(&brake, 50000, 30000));
+	assert_false(kw_brake_must_look(&brake, 50000, 31818));
+	assert_true(kw_brake_must_look(&brake, 50000, 31819));
+}
+
+/* A thousand keys are no other finding, and never less: an approval allows as many more. */
+static void a_few_keys_that_come_back_are_not_counted_anew(void **state)
+{
+	struct kw_brake brake;
+	const struct kw_brake_finding small = {7, 3000, 3000, false, 3000};
+
+	kw_brake_init(&brake, 0.0);
+	kw_brake_hold(&brake, &small, 1);
+	assert_false(kw_brake_must_look(&brake, 3000, 1000));
+	assert_true(kw_brake_must_look(&brake, 3000, 1001));
 }
 
 static void its_words_have_the_numbers_and_the_remedy(void **state)
@@ -179,6 +213,8 @@ int main(void)
 		cmocka_unit_test(it_begins_to_hold_once_and_looks_less_and_less_often),
 		cmocka_unit_test(a_table_that_was_weighed_passes_for_a_while),
 		cmocka_unit_test(it_looks_only_when_keys_can_have_come_back),
+		cmocka_unit_test(it_counts_again_when_far_fewer_can_be_missing),
+		cmocka_unit_test(a_few_keys_that_come_back_are_not_counted_anew),
 		cmocka_unit_test(its_words_have_the_numbers_and_the_remedy),
 	};
 
