@@ -1,7 +1,8 @@
 """Are a primary at rest and a replica equal? Without waiting, and without what the contract leaves open."""
 import time
 
-from lib.compare import SHOWN, differences, digest, full_state, reap_expired
+from lib.compare import (SHOWN, databases_in_use, differences, digest, full_state, reap_expired,
+                         scan_all)
 from lib.server import binary_version
 
 TRIES = 3
@@ -38,6 +39,20 @@ def all_differences(primary, replica):
         for key in sorted(set(mine) | set(other)):
             if mine.get(key) != other.get(key):
                 yield Difference(database, key, mine.get(key), other.get(key))
+
+
+def keys_of(server):
+    names = set()
+    for database in databases_in_use(server):
+        with server.client(database) as client:
+            names.update((database, name) for name in scan_all(client))
+    return names
+
+
+def lacking(primary, replica):
+    """How many keys of the replica the primary lacks, and how many the replica has."""
+    here = keys_of(replica)
+    return len(here - keys_of(primary)), len(here)
 
 
 def same_version(primary, replica):

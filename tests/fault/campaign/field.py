@@ -32,6 +32,7 @@ UNBRAKED = 1000        # deletions by inference that need no approval,
 UNBRAKED_SHARE = 0.4   # or this share: source.max_missing and apply.max_prune, one after the other
 PATIENCE = 12.0 # seconds for a server to answer to a fault's command
 PASSING = ("BUSY", "LOADING", "MASTERDOWN") # errors of a server that answers later
+DATA_NAME = "campaign" # of both proxies of one primary: operate.md, "another data set"
 USER, PASSWORD = "keywake", "the password of the campaign"
 
 
@@ -231,6 +232,8 @@ class Field:
         self.proxy = self.bed.proxy(Address(self.linked("primary", self.primary)), start=False,
                                     listen=("shm", "tcp"), **plan.proxy, **login)
         self.with_machine(self.proxy)
+        if "sibling" in self.needs:
+            self.proxy.settings["name"] = DATA_NAME
         for number, carrier in enumerate(plan.carriers):
             replica = replicas[number]
             agent = self.bed.agent(self.proxy, Address(self.linked(f"replica{number}", replica)),
@@ -245,6 +248,7 @@ class Field:
         if "sibling" in self.needs:
             self.sibling = self.bed.proxy(Address(self.front.path), name="sibling", start=False,
                                           listen=("shm",), **plan.proxy, **login)
+            self.sibling.settings["name"] = DATA_NAME
             self.sibling.start(wait=False)
         self.begun = time.monotonic()
         self.proxy.start(wait=False)

@@ -5,10 +5,13 @@ import re
 import time
 import traceback
 
+import redis
+
+from lib.compare import key_counts
 from lib.process import SLOW
 
 from . import equality, plants
-from .field import Died, Field
+from .field import UNBRAKED, Died, Field
 from .kinds import REMEDIES
 from .load import FaultLoad
 from .witness import Witness
@@ -17,6 +20,7 @@ AFTERMATH_SECONDS = 1.5 # that writers and witness go on after the last fault
 WARM_SECONDS = 40.0    # to be warm after all faults are healed
 PLANTED_SECONDS = 6.0  # instead of either, when a plant keeps it from getting there
 SETTLE_SECONDS = 20.0  # for what no barrier covers: silent commands, and expiry
+MAX_SHARE = 0.2        # of the keys: source.max_missing, and apply.max_prune
 RSS_LIMIT = 400 << 20  # bytes of anonymous memory
 FD_LIMIT = 128
 SAID = re.compile(r"assert(ion)? .*failed|Assertion|AddressSanitizer|runtime error:|LeakSanitizer")
@@ -125,7 +129,10 @@ class Round:
         return f"{status.get('state')} ({status.get('reason')})"
 
     def approve(self, side):
-        """As the operator would; only where deletions by inference must be expected."""
+        """
+        As the operator would: only if deletions by inference must be expected, and only those of keys
+        that the primary does not have. A brake that holds keys that are back must let go by itself.
+        """
         holds = any(self.table[fault.kind].holds for fault in self.plan.faults)
         if not holds and not self.plan.swaps: # FLUSHDB too, which another fault may hide
             return
@@ -133,11 +140,27 @@ class Round:
             return
         for daemon in (self.field.proxy, side.agent):
             status = daemon.try_status() or {}
+            if status.get("state") == "held" and not self.are_gone(side, daemon, status):
+                self.field.tell(f"{daemon.name}: not approved: the primary has the keys")
+                continue
             if status.get("state") == "held" or "approve" in (status.get("reason") or ""):
                 if daemon.ctl("approve").returncode == 0:
                     self.field.approvals += 1
                     self.field.count(f"approved_of_{'proxy' if daemon is self.field.proxy else 'agent'}")
                     self.field.tell(f"{daemon.name}: approved: {status.get('reason')}")
+
+    def are_gone(self, side, daemon, status):
+        """Does the primary lack more keys than may go without a question?"""
+        primary = self.field.primary
+        try:
+            if daemon is side.agent:
+                gone, keys = equality.lacking(primary, side.replica)
+            else: # what it has to delete is still in its table
+                gone = status["keys"] - sum(key_counts(primary).values())
+                keys = status["missing_of"]
+        except redis.exceptions.RedisError:
+            return False # not now
+        return gone > max(UNBRAKED, keys * MAX_SHARE)
 
     def judge_equality(self, side):
         """The barrier has just returned, and nobody writes any more."""

@@ -267,8 +267,9 @@ def primary_flushall(field, fault, chance):
     field.mark_primary()
 
 
-@kind()
+@kind(holds=True, deletes=True)
 def primary_swapdb(field, fault, chance):
+    """Keys move. If the proxy is away meanwhile, only their absence tells that they left their places."""
     field.blind(SILENT_SECONDS, state_only=True)
     for _ in range(chance.choice((1, 1, 2))):
         yield from field.ask(field.primary, "SWAPDB", *chance.sample(DATABASES, 2))
