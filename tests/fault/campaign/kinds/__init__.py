@@ -31,11 +31,17 @@ def hides_writes(plan):
     return any(fault.kind in HIDING for fault in plan.faults)
 
 
+def hides_evictions(plan):
+    """limits.md: evictions are not seen before RESETSTAT, if maxmemory is lifted before the next look."""
+    return any(fault.kind == "replica-resetstat" for fault in plan.faults)
+
+
 # Which kinds of faults make the operator resync afterwards.
 REMEDIES = {
     "": lambda plan: False,
     "resync": lambda plan: True,
     "written": lambda plan: hides_writes(plan) and audited(plan) < AUDIT_ROUND,
+    "evicted": lambda plan: hides_evictions(plan) and audited(plan) < AUDIT_ROUND,
     "clock": lambda plan: audited(plan) == 0, # else the jump is seen, and a round of the audit follows
 }
 

@@ -76,9 +76,11 @@ def address_space(process):
 def proxy_out_of_memory(field, fault, chance):
     """Its address space is bounded. It may end; then it is started again, as systemd would."""
     proxy = field.proxy
+    yield from field.take(proxy)
+    if not proxy.alive:
+        raise NotInjected("another fault has ended it")
     if address_space(proxy) > SHADOW_BYTES:
         raise NotInjected("a sanitizer takes all addresses")
-    yield from field.take(proxy)
     field.may_be_dead.add(proxy)
     limit = address_space(proxy) + chance.choice((0, 1, 8)) * (1 << 20)
     resource.prlimit(proxy.pid, resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))

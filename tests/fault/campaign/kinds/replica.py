@@ -1,5 +1,5 @@
 """Faults of the local server: its process, its data, other clients, its limits."""
-from . import LOOK, LOOKS, hides_writes, kind
+from . import LOOK, LOOKS, hides_evictions, hides_writes, kind
 from .primary import (busied, cut_clients, killed, names_of, restart, slept, stopped)
 from ..field import TICK
 from ..load import DATABASES
@@ -152,11 +152,11 @@ def replica_out_of_memory(field, fault, chance):
     yield from field.ask(side.replica, "CONFIG", "SET", "maxmemory", 0)
 
 
-@kind(modes=WRITABLE, deletes=True)
+@kind(modes=WRITABLE, deletes=True, remedy="evicted")
 def replica_evicts(field, fault, chance):
-    """limits.md: the agent notices within a second."""
+    """limits.md: the agent notices within a second, unless RESETSTAT clears the count before."""
     side = side_of(field, chance)
-    field.blind(LOOK + LOOKS, side)
+    field.blind(3600 if hides_evictions(field.plan) else LOOK + LOOKS, side)
     memory = yield from field.ask(side.replica, "INFO", "memory")
     field.mark_replica(side)
     yield from field.ask(side.replica, "CONFIG", "SET", "maxmemory-policy",
