@@ -107,7 +107,8 @@ const struct kw_command *kw_command_find(struct kw_slice name)
 	char text[NAME_MAX_BYTES];
 	size_t low = 0, high = COMMANDS;
 
-	if (name.length >= sizeof text)
+	/* A zero byte would end the name for strcasecmp. */
+	if (name.length == 0 || name.length >= sizeof text || memchr(name.data, 0, name.length))
 		return NULL;
 	memcpy(text, name.data, name.length);
 	text[name.length] = '\0';

@@ -106,6 +106,9 @@ static void commands_are_found_by_any_case_and_no_other(void **state)
 	assert_null(kw_command_find(kw_slice_text("set")));
 	assert_null(kw_command_find(kw_slice_text("")));
 	assert_null(kw_command_find(kw_slice_text("ge")));
+	/* No zero byte ends a name. */
+	assert_null(kw_command_find(kw_slice("get\0x", 5)));
+	assert_null(kw_command_find(kw_slice("get\0", 4)));
 	assert_null(kw_command_find(kw_slice_text("a command of more than thirty-two bytes")));
 	assert_int_equal(kw_command_keys(kw_command_find(kw_slice_text("mget")), 4), 3);
 	assert_false(kw_command_fits(kw_command_find(kw_slice_text("get")), 3));
