@@ -224,6 +224,7 @@ def test_permissions_hold_for_what_is_forwarded(bed, proxy):
         assert client.zadd("cache:z", {"a": 1}) == 1
         for refused in (("SET", "other", "x"), ("SET", "orders:7", "x"), ("COPY", "other", "cache:3"),
                         ("ZUNIONSTORE", "cache:u", 2, "cache:z", "other"), ("FLUSHALL",), ("EVAL", "", 0),
+                        ("EVAL", "return redis.call('get', 'other')", 0),
                         ("SORT", "cache:l", "GET", "other"), ("MSET", "cache:1", "x", "other", "x")):
             with pytest.raises(redis.exceptions.NoPermissionError):
                 client.execute_command(*refused)

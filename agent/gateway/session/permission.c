@@ -58,6 +58,36 @@ static bool has_keys(const struct kw_user *user, const struct kw_catalog_row *ro
 	return row->search != KW_KEYS_UNSURE || !names_more(words, count);
 }
 
+/* EVAL, EVALSHA, FCALL: what they do is in the script. */
+static bool runs_script(const struct kw_catalog_row *row)
+{
+	const uint32_t scripting = 1U << KW_CATEGORY_SCRIPTING;
+
+	return row->search == KW_KEYS_COUNTED && row->categories & scripting;
+}
+
+/*
+ * The primary does not know the client's user. So a script can do all that scripts can do, to every
+ * key: who may not do all of that may not run one. A read-only script can only read.
+ */
+static enum kw_permission may_run_script(
+	const struct kw_user *user, const struct kw_catalog_row *script)
+{
+	const uint32_t does =
+		script->flags & KW_FLAG_READ ? KW_FLAG_READ : KW_FLAG_READ | KW_FLAG_WRITE;
+
+	if (!user->all_keys)
+		return KW_PERMITTED_NOT_KEYS;
+	for (size_t i = 0; i < kw_catalog_count(); i++) {
+		const struct kw_catalog_row *row = kw_catalog_at(i);
+
+		if (row->flags & does && !(row->flags & (KW_FLAG_NOSCRIPT | KW_FLAG_ADMIN)) &&
+			!has_command(user, i))
+			return KW_PERMITTED_NOT_COMMAND;
+	}
+	return KW_PERMITTED;
+}
+
 enum kw_permission kw_user_may(const struct kw_user *user, const struct kw_catalog_row *row,
 	const struct kw_slice *words, size_t count)
 {
@@ -65,6 +95,8 @@ enum kw_permission kw_user_may(const struct kw_user *user, const struct kw_catal
 		return KW_PERMITTED;
 	if (!has_command(user, kw_catalog_position(row)))
 		return KW_PERMITTED_NOT_COMMAND;
+	if (runs_script(row))
+		return may_run_script(user, row);
 	if (user->all_keys || has_keys(user, row, words, count))
 		return KW_PERMITTED;
 	return KW_PERMITTED_NOT_KEYS;
