@@ -3,6 +3,7 @@ import collections
 import random
 import resource
 import signal
+import socket
 import threading
 import time
 
@@ -361,6 +362,54 @@ def test_ten_thousand_clients_of_which_a_thousand_are_slow(bed):
             connection.socket.close()
         resource.setrlimit(resource.RLIMIT_NOFILE, limit)
     gateway.wait_status(lambda status: status["clients"] == 0, "clients that left are counted")
+
+
+def wait_long(gateway, requests):
+    """A connection with so many requests that none ends before the barrier at their head."""
+    connection = Raw(gateway.socket)
+    for _ in range(4): # until the gateway knows that its replies are small
+        assert connection.ask("PING") == b"+PONG\r\n"
+    connection.socket.sendall(b"KEYWAKE.BARRIER 60000\r\n" + b"PING\r\n" * (requests - 1))
+    return connection
+
+
+def under_way(gateway):
+    name = "keywake_gateway_requests_under_way "
+    lines = gateway.rpc("metrics")["text"].splitlines()
+    return next(int(line[len(name):]) for line in lines if line.startswith(name))
+
+
+def test_clients_whose_requests_wait_long_stop_no_other(bed):
+    primary, _, gateway = bed.served()
+    primary.client().set("k", "v")
+    gateway.wait_fresh()
+    primary.signal(signal.SIGSTOP) # no barrier is passed
+    waiting = [wait_long(gateway, 128) for _ in range(65536 // 128)]
+    wait_for(lambda: under_way(gateway) >= 65536, "fewer requests wait")
+    with Raw(gateway.socket, timeout=20) as other:
+        other.socket.sendall(b"PING\r\n" * 100)
+        assert [other.reply() for _ in range(100)] == [b"+PONG\r\n"] * 100
+        assert other.ask("GET", "k")[:1] in b"$-"
+    primary.signal(signal.SIGCONT)
+    for connection in waiting:
+        assert connection.reply() == b"+OK\r\n"
+        connection.socket.close()
+
+
+def timers(port):
+    """Of the connections of this port's end: what the kernel waits for."""
+    with open("/proc/net/tcp", encoding="ascii") as table:
+        rows = [line.split() for line in table.readlines()[1:]]
+    return [row[5].split(":")[0] for row in rows if row[1].endswith(f":{port:04X}") and row[3] == "01"]
+
+
+def test_a_tcp_client_whose_host_is_gone_does_not_keep_its_place(bed):
+    _, _, gateway = bed.served()
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=20) as client:
+        client.sendall(b"PING\r\n")
+        assert client.recv(100) == b"+PONG\r\n"
+        keepalive = "02"
+        assert timers(gateway.port) == [keepalive]
 
 
 def test_one_client_too_many_is_told_so(bed):

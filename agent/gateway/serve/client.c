@@ -280,7 +280,9 @@ uint32_t kw_client_room(const struct kw_client *client)
 
 	if (client->largest > 0 && most / client->largest < window)
 		window = most / client->largest + 1;
-	if (server->begun >= KW_FRONTEND_PARTS || output > most || client->parts >= window)
+	if (server->begun >= KW_FRONTEND_PARTS)
+		window = 1;
+	if (output > most || client->parts >= window)
 		return 0;
 	return (uint32_t)window - client->parts;
 }
@@ -486,7 +488,7 @@ static void go_on(struct kw_client *client)
 		end_batch(client);
 	if (client->more == KW_MORE_WAITING) {
 		kw_frontend_touch(client->server, client);
-		return; /* all parts of the server are taken: when some have ended */
+		return; /* the output was full when the last request was looked at */
 	}
 	move(client, KW_CLIENT_READING);
 	watch(client, UV_READABLE);

@@ -10,7 +10,8 @@
  *
  * Bounds: max_clients (one more gets a sentence and is closed), max_input_bytes of one request,
  * max_output_bytes of one client that does not read, KW_FRONTEND_PARTS requests under way of all
- * clients together. Beyond that, clients wait in a queue for their turn.
+ * clients together. Beyond that, each client has one at a time: those whose requests wait long (a
+ * barrier, a primary that hangs) stop no other.
  *
  * Loop thread only.
  */

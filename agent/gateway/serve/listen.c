@@ -17,6 +17,11 @@
 #define BACKLOG 4096
 #define ACCEPTS 64 /* of one turn of the loop */
 
+/* As CONFIG GET tcp-keepalive says, and as the server does it: gone after twice that. */
+#define KEEPALIVE_IDLE_S 300
+#define KEEPALIVE_INTERVAL_S (KEEPALIVE_IDLE_S / 3)
+#define KEEPALIVE_PROBES 3
+
 int kw_frontend_address_check(const char *address, struct kw_error *error)
 {
 	return kw_redis_address_check(address, error);
@@ -140,6 +145,21 @@ static void starve(struct kw_frontend *server, int errnum)
 		uv_poll_stop(&at->poll);
 }
 
+/* A client whose host is gone sends no end: its place must not stay taken. A unix socket has none.
+ */
+static void set_tcp(int fd)
+{
+	const int one = 1, idle = KEEPALIVE_IDLE_S, interval = KEEPALIVE_INTERVAL_S,
+		  probes = KEEPALIVE_PROBES;
+
+	if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) != 0)
+		return;
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+}
+
 static void on_connection(uv_poll_t *poll, int status, int events)
 {
 	struct kw_listener *listener = poll->data;
@@ -147,7 +167,6 @@ static void on_connection(uv_poll_t *poll, int status, int events)
 
 	for (int i = 0; i < ACCEPTS && !server->closing; i++) {
 		int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-		int one = 1;
 
 		if (fd < 0) {
 			starve(server, errno);
@@ -157,7 +176,7 @@ static void on_connection(uv_poll_t *poll, int status, int events)
 			turn_away(listener, fd);
 			continue;
 		}
-		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+		set_tcp(fd);
 		kw_client_open(server, listener->protocol, fd);
 	}
 }
