@@ -46,9 +46,14 @@ void kw_proxy_clock_learn(
 {
 	struct kw_clock_bounds look = bounds_of(clock, heartbeat_us, ended_us);
 	struct kw_clock_bounds known = both(clock);
+	const bool same = clock->known && heartbeat_us == clock->heartbeat_us;
 
 	clock->heartbeat_us = heartbeat_us;
 	clock->looked_us = begun_us;
+	/* The look that brought it first says more. What is known stays, however long this lasts.
+	 */
+	if (same)
+		return;
 	if (!clock->known || contradicts(&known, &look)) {
 		clock->now = look;
 		clock->known = true;

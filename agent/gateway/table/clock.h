@@ -12,7 +12,8 @@
  * goes ahead of the proxy's clock, and the smallest upper bound says how far behind it can be. Both
  * are a few hundred microseconds apart while the gateway looks at the superblock every millisecond
  * and the proxy publishes. Bounds that contradict each other mean that the clock was set: all is
- * learned anew. A step of this host's own wall clock changes nothing.
+ * learned anew. A step of this host's own wall clock changes nothing. A heartbeat that stands still
+ * tells nothing: the estimate goes on by our own clock, so that a stopped proxy's table grows old.
  *
  * Pure; one thread. Zeroed before the first use.
  */

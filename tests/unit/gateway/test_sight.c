@@ -119,6 +119,24 @@ static void a_heartbeat_that_stands_still_says_nothing_new(void **state)
 	assert_true(kw_proxy_clock_error_us(&clock) == UINT64_MAX);
 }
 
+/* A proxy that is stopped: its table must grow older, whatever age is allowed. */
+static void the_clock_goes_on_while_the_heartbeat_stands_still(void **state)
+{
+	struct kw_proxy_clock clock = {0};
+	uint64_t at, error;
+
+	for (at = 1000; at < 3000000; at += 1000)
+		look(&clock, at, OFFSET, 40);
+	error = kw_proxy_clock_error_us(&clock);
+	assert_true(error < 2000);
+	for (; at < 200000000; at += 1000) {
+		kw_proxy_clock_learn(&clock, clock.heartbeat_us, at, at + 40);
+		assert_true(kw_proxy_clock_now_us(&clock, at) + error >= at + OFFSET);
+		assert_true(kw_proxy_clock_now_us(&clock, at) <= at + OFFSET);
+	}
+	assert_true(kw_proxy_clock_error_us(&clock) <= error);
+}
+
 static void a_clock_that_was_set_is_learned_anew(void **state)
 {
 	static const int64_t steps[] = {-3600000000, 3600000000, -20000, 20000};
@@ -160,6 +178,7 @@ int main(void)
 		cmocka_unit_test(every_refusal_has_a_sentence),
 		cmocka_unit_test(the_estimate_never_goes_ahead_and_its_error_is_a_bound),
 		cmocka_unit_test(a_heartbeat_that_stands_still_says_nothing_new),
+		cmocka_unit_test(the_clock_goes_on_while_the_heartbeat_stands_still),
 		cmocka_unit_test(a_clock_that_was_set_is_learned_anew),
 		cmocka_unit_test(drift_is_followed),
 	};
