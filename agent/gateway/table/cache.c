@@ -231,53 +231,81 @@ static struct entry *make_entry(
 	return entry;
 }
 
-static bool is_wanted(const struct kw_cache *cache, uint64_t ticket, uint64_t hash,
-	const struct kw_cache_value *value, size_t key_length)
+/* A lookup that began before now does not bring the newest value of such keys. */
+static void note_change(struct kw_cache *cache, uint64_t hash)
 {
-	return ticket >= cache->cleared && ticket >= cache->changes[hash & cache->changes_mask] &&
-	       value->payload.length + key_length + sizeof(struct entry) <=
-		       cache->limit / LARGEST_SHARE;
+	cache->changes[hash & cache->changes_mask] = cache->told;
+}
+
+/* Something newer was told to a client that is not kept here: nothing older may be kept either. */
+static void note_newer(struct kw_cache *cache, uint64_t hash)
+{
+	cache->told++;
+	note_change(cache, hash);
+}
+
+static bool might_be_old(const struct kw_cache *cache, uint64_t ticket, uint64_t hash)
+{
+	return ticket < cache->cleared || ticket < cache->changes[hash & cache->changes_mask];
+}
+
+static bool is_small(const struct kw_cache *cache, uint64_t bytes)
+{
+	return bytes <= cache->limit / LARGEST_SHARE;
+}
+
+/* False: there is no room for it. */
+static bool insert(struct kw_cache *cache, struct entry *entry)
+{
+	const uint64_t bytes = size_of(entry);
+	struct database *of = database_of(cache, entry->database);
+	struct entry **bucket = &cache->buckets[entry->hash & cache->mask];
+
+	if (!make_room(cache, bytes))
+		return false;
+	entry->life = of->life;
+	entry->next = *bucket;
+	*bucket = entry;
+	of->entries++;
+	cache->stats.entries++;
+	cache->stats.puts++;
+	cache->stats.bytes += bytes;
+	return true;
 }
 
 void kw_cache_put(struct kw_cache *cache, uint64_t ticket, uint32_t database, struct kw_slice key,
 	const struct kw_cache_value *value)
 {
 	uint64_t hash = hash_of(cache, database, key);
-	struct entry **link = find_link(cache, hash, database, key), *entry;
-	struct database *of;
+	struct entry **link = find_link(cache, hash, database, key), *entry = NULL;
+	bool old = might_be_old(cache, ticket, hash);
 
-	assert(database <= KW_DATABASE_MAX && ticket <= cache->told);
+	assert(ticket <= cache->told);
+	if (database > KW_DATABASE_MAX)
+		return;
 	if (*link && is_alive(cache, *link) && (*link)->version >= value->version)
 		return; /* two lookups of one key were under way */
 	/* Told once, a newer value must not be followed by this one again. */
 	if (*link)
 		drop(cache, link);
-	if (!is_wanted(cache, ticket, hash, value, key.length)) {
-		cache->stats.refused++;
+	if (!old && is_small(cache, sizeof *entry + key.length + value->payload.length))
+		entry = make_entry(hash, database, key, value);
+	if (entry && insert(cache, entry))
 		return;
-	}
-	of = database_of(cache, database);
-	entry = make_entry(hash, database, key, value);
-	if (!make_room(cache, size_of(entry))) {
-		free(entry);
-		cache->stats.refused++;
-		return;
-	}
-	entry->life = of->life;
-	entry->next = cache->buckets[hash & cache->mask];
-	cache->buckets[hash & cache->mask] = entry;
-	of->entries++;
-	cache->stats.entries++;
-	cache->stats.puts++;
-	cache->stats.bytes += size_of(entry);
+	free(entry);
+	cache->stats.refused++;
+	if (!old)
+		note_newer(cache, hash);
 }
 
 void kw_cache_forget(struct kw_cache *cache, uint32_t database, struct kw_slice key)
 {
-	struct entry **link = find_link(cache, hash_of(cache, database, key), database, key);
+	uint64_t hash = hash_of(cache, database, key);
+	struct entry **link = find_link(cache, hash, database, key);
 
 	if (*link)
 		drop(cache, link);
+	note_newer(cache, hash);
 }
 
 /* ---- the log ---- */
@@ -303,7 +331,7 @@ static void change(struct kw_cache *cache, const struct kw_record_view *record)
 	uint64_t hash = hash_of(cache, record->database, record->key);
 	struct entry **link = find_link(cache, hash, record->database, record->key);
 
-	cache->changes[hash & cache->changes_mask] = cache->told;
+	note_change(cache, hash);
 	if (!*link || (*link)->version >= record->version)
 		return;
 	cache->stats.invalidated += is_alive(cache, *link);
@@ -315,6 +343,8 @@ void kw_cache_records(struct kw_cache *cache, const struct kw_record_view *recor
 	for (size_t i = 0; i < count; i++) {
 		const struct kw_record_view *record = &records[i];
 
+		if (record->database > KW_DATABASE_MAX)
+			continue;
 		cache->told++;
 		if (record->version > cache->told_version)
 			cache->told_version = record->version;

@@ -69,7 +69,10 @@ uint64_t kw_cache_ticket(const struct kw_cache *cache);
 void kw_cache_put(struct kw_cache *cache, uint64_t ticket, uint32_t database, struct kw_slice key,
 	const struct kw_cache_value *value);
 
-/* A lookup has found no such key: the log will say so, too, but perhaps later. */
+/*
+ * A lookup has found no such key: the log will say so, too, but perhaps later. Until then a lookup
+ * that began before can still bring a value; it is refused.
+ */
 void kw_cache_forget(struct kw_cache *cache, uint32_t database, struct kw_slice key);
 
 /* Records of the log's tail, as the reader hands them on. */

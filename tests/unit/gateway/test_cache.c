@@ -101,6 +101,44 @@ static void newer_records_drop_entries_and_others_do_not(void **state)
 	kw_cache_free(cache);
 }
 
+/* Two lookups of one key: the one that began first ends last. */
+static void what_was_told_to_be_gone_does_not_come_back(void **state)
+{
+	struct kw_cache *cache = kw_cache_new(SIZE, 1);
+	const struct kw_cache_value old = text("old", 5);
+	static char bytes[SIZE];
+	struct kw_cache_value large = {
+		.payload = kw_slice(bytes, sizeof bytes), .kind = KW_VALUE_STRING, .version = 6};
+	uint64_t ticket = kw_cache_ticket(cache);
+
+	kw_cache_forget(cache, 0, kw_slice_text("a"));
+	kw_cache_put(cache, ticket, 0, kw_slice_text("a"), &old);
+	assert_false(has(cache, 0, "a"));
+	kw_cache_put(cache, ticket, 0, kw_slice_text("b"), &large);
+	kw_cache_put(cache, ticket, 0, kw_slice_text("b"), &old);
+	assert_false(has(cache, 0, "b"));
+	/* The next superblock covers both. */
+	kw_cache_covered(cache, 6);
+	put(cache, 0, "a", "new", 7);
+	assert_true(has(cache, 0, "a"));
+	kw_cache_free(cache);
+}
+
+/* Bytes of the table are not trusted. */
+static void a_database_that_there_cannot_be_is_none(void **state)
+{
+	struct kw_cache *cache = kw_cache_new(SIZE, 1);
+
+	put(cache, 0, "a", "one", 5);
+	tell(cache, KW_RECORD_FLUSH, UINT32_MAX, "", 6);
+	tell(cache, KW_RECORD_PUT, UINT32_MAX, "a", 7);
+	kw_cache_covered(cache, 7);
+	put(cache, UINT32_MAX, "a", "two", 8);
+	assert_false(has(cache, UINT32_MAX, "a"));
+	assert_true(has(cache, 0, "a"));
+	kw_cache_free(cache);
+}
+
 static void a_flush_empties_its_database_and_no_other(void **state)
 {
 	struct kw_cache *cache = kw_cache_new(SIZE, 1);
@@ -365,6 +403,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_was_put_is_found_with_all_that_is_known_of_it),
 		cmocka_unit_test(newer_records_drop_entries_and_others_do_not),
+		cmocka_unit_test(what_was_told_to_be_gone_does_not_come_back),
+		cmocka_unit_test(a_database_that_there_cannot_be_is_none),
 		cmocka_unit_test(a_flush_empties_its_database_and_no_other),
 		cmocka_unit_test(a_value_that_might_be_old_is_refused),
 		cmocka_unit_test(a_lookup_that_began_before_all_was_missed_is_refused),
