@@ -509,6 +509,10 @@ static void on_superblock(void *arg, const struct kw_superblock *superblock)
 	struct kw_gets *gets = arg;
 	const struct kw_follow *follow = &gets->follow;
 
+	/* A pass of the reader's can end after a look that began later, and knows more. */
+	if (superblock->publication < follow->superblock.publication &&
+		superblock->epoch == follow->superblock.epoch)
+		return;
 	kw_proxy_clock_learn(&gets->clock, superblock->heartbeat_us, follow->superblock_begun_us,
 		follow->superblock_us);
 	kw_lookups_seen(gets->lookups, superblock);
