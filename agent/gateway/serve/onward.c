@@ -75,7 +75,7 @@ static enum kw_own_place place_of(struct kw_frontend *server, const struct kw_on
 		.want = want,
 		.line = kw_forward_line_of(request->resp_version, request->database),
 		.gets = onward->gets,
-		.covered_us = server->horizon.covered_us,
+		.covered_us = covered_us(server), /* another table can have come in this turn */
 	};
 	enum kw_own_place place;
 
