@@ -17,6 +17,7 @@ void kw_causes_forget(struct kw_causes *causes)
 {
 	causes->looked = false;
 	causes->unexplained = causes->beyond_us = 0;
+	causes->usual = causes->lately = 0;
 }
 
 void kw_causes_tell(struct kw_causes *causes, enum kw_cause cause, uint64_t now_us)
@@ -52,6 +53,41 @@ static bool has_jumped(struct kw_causes *causes, const struct kw_cause_look *loo
 	       (forward > KW_CAUSE_JUMP_US || back > KW_CAUSE_JUMP_US);
 }
 
+static uint64_t lesser(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/*
+ * While the table has its seconds to explain them, changes that come as they came before explain
+ * only keys that expire as before. Otherwise a primary that is written all the time explains every
+ * jump of a clock.
+ */
+static void count(struct kw_causes *causes, uint64_t expired, uint64_t handed)
+{
+	uint64_t usual = causes->beyond_us > 0 ? lesser(handed, causes->usual) : 0;
+
+	expired -= lesser(expired, usual);
+	handed -= usual;
+	causes->unexplained += expired;
+	causes->unexplained -= lesser(handed, causes->unexplained);
+}
+
+/*
+ * Nothing waits for an explanation now. What came in two such looks is usual. What ended a wait was
+ * the explanation, and is not.
+ */
+static void rest(struct kw_causes *causes, uint64_t handed)
+{
+	bool waited = causes->beyond_us > 0;
+
+	causes->beyond_us = 0;
+	if (waited)
+		return;
+	causes->usual = lesser(handed, causes->lately);
+	causes->lately = handed;
+}
+
 /* Are they too many for long? The table has some seconds to explain them. */
 static bool lasts(struct kw_causes *causes, uint64_t now_us)
 {
@@ -65,7 +101,8 @@ static bool lasts(struct kw_causes *causes, uint64_t now_us)
 
 /*
  * A key that expires on both sides comes as a change, a delete or the next value. So does every
- * other change, which makes this a coarse measure: a busy primary hides what expires too soon.
+ * other change, which makes this a coarse measure: a primary that is written more than before hides
+ * what expires too soon.
  */
 static bool has_expired_too_much(struct kw_causes *causes, const struct kw_cause_look *look)
 {
@@ -79,16 +116,14 @@ static bool has_expired_too_much(struct kw_causes *causes, const struct kw_cause
 		return false;
 	}
 	more = kw_counter_others(&causes->expired, look->expired, look->resets);
-	causes->unexplained += more < UINT32_MAX ? more : UINT32_MAX;
-	causes->unexplained -= handed < causes->unexplained ? handed : causes->unexplained;
+	count(causes, lesser(more, UINT32_MAX), handed);
 	/* Keys with a TTL as there were before these expired. */
 	if (causes->unexplained == 0 || look->expires > causes->expires)
 		causes->expires = look->expires;
-	if (causes->unexplained <= limit)
-		causes->beyond_us = 0;
-	if (!look->level || causes->unexplained <= limit)
-		return false;
-	return lasts(causes, look->told_us);
+	if (causes->unexplained > limit)
+		return look->level && lasts(causes, look->told_us);
+	rest(causes, handed);
+	return false;
 }
 
 enum kw_cause kw_causes_look(struct kw_causes *causes, const struct kw_cause_look *look)

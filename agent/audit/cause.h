@@ -50,6 +50,8 @@ struct kw_causes {
 	uint64_t expires, handed;
 	uint64_t unexplained; /* keys expired */
 	uint64_t beyond_us;   /* since then they are too many; 0: they are not */
+	uint64_t usual;  /* changes handed on between two looks, before that; the lesser of … */
+	uint64_t lately; /* … the last two; the last */
 };
 
 void kw_causes_init(struct kw_causes *causes);

@@ -156,6 +156,34 @@ static void each_generation_has_its_own_time(void **state)
 	}
 }
 
+/* A primary that is written as before says nothing about the keys that expired here. */
+static void writes_that_go_on_as_before_explain_nothing(void **state)
+{
+	struct server server = begin();
+	enum kw_cause cause = KW_CAUSE_NONE;
+
+	for (int i = 0; i < 20 && cause == KW_CAUSE_NONE; i++) {
+		if (i == 5)
+			server.look.expired += 5000;
+		server.look.handed += 2000;
+		cause = look(&server);
+	}
+	assert_int_equal(cause, KW_CAUSE_EXPIRED);
+}
+
+/* … and what comes beyond that does. */
+static void expiries_among_other_writes_are_explained(void **state)
+{
+	struct server server = begin();
+
+	server.look.expires = 100000;
+	for (int i = 0; i < 100; i++) {
+		server.look.handed += 2000 + (i % 20 > 11 && i % 20 < 15 ? 20000 : 0);
+		server.look.expired += 1000 + (i % 20 == 11 ? 60000 : 0);
+		assert_int_equal(look(&server), KW_CAUSE_NONE);
+	}
+}
+
 static void keys_that_expire_on_both_sides_are_none(void **state)
 {
 	struct server server = begin();
@@ -250,6 +278,8 @@ int main(void)
 		cmocka_unit_test(keys_that_expire_unexplained_are_a_cause),
 		cmocka_unit_test(keys_that_expire_here_first_are_none),
 		cmocka_unit_test(each_generation_has_its_own_time),
+		cmocka_unit_test(writes_that_go_on_as_before_explain_nothing),
+		cmocka_unit_test(expiries_among_other_writes_are_explained),
 		cmocka_unit_test(keys_that_expire_on_both_sides_are_none),
 		cmocka_unit_test(nothing_is_concluded_while_changes_are_still_to_come),
 		cmocka_unit_test(counts_that_begin_anew_are_not_taken_for_expired_keys),
