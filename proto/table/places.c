@@ -76,6 +76,9 @@ void kw_places_put(struct kw_places *places, const struct kw_places_entry *entry
 		return;
 	set = set_of(places, entry->hash);
 	way = way_of(set, entry->hash);
+	/* Lookups of one key can end in another order than they began. */
+	if (way < KW_PLACES_WAYS && set[way].version > entry->version)
+		return;
 	move_to_front(set, way == KW_PLACES_WAYS ? KW_PLACES_WAYS - 1 : way, entry);
 }
 

@@ -33,6 +33,7 @@ void kw_places_close(struct kw_places *places);
 /* NULL: not known. Valid until the next call. */
 const struct kw_places_entry *kw_places_find(struct kw_places *places, uint64_t hash);
 
+/* Nothing changes if a newer record of this hash is known. */
 void kw_places_put(struct kw_places *places, const struct kw_places_entry *entry);
 void kw_places_drop(struct kw_places *places, uint64_t hash);
 void kw_places_clear(struct kw_places *places);

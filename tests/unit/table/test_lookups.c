@@ -11,6 +11,8 @@
 
 #include "lookup_world.h"
 
+#include "table/places.h"
+
 /* ---- many at once ---- */
 
 struct many {
@@ -126,6 +128,23 @@ static void a_key_whose_place_is_known_costs_one_read(void **state)
 	assert_int_equal(kw_lookups_stats(world.lookups)->guesses, 1);
 	assert_int_equal(kw_lookups_stats(world.lookups)->misses, 0);
 	world_close(&world);
+}
+
+/* The lookup that found it began before the one that found the newer record, and ended after it. */
+static void a_place_of_an_older_record_replaces_none_of_a_newer_one(void **state)
+{
+	const struct kw_places_entry older = {.hash = 5, .place = 16, .version = 7};
+	const struct kw_places_entry newer = {.hash = 5, .place = 32, .version = 8};
+	const struct kw_places_entry moved = {.hash = 5, .place = 48, .version = 8};
+	struct kw_places places;
+
+	kw_places_init(&places, 64);
+	kw_places_put(&places, &newer);
+	kw_places_put(&places, &older);
+	assert_int_equal(kw_places_find(&places, 5)->place, 32);
+	kw_places_put(&places, &moved);
+	assert_int_equal(kw_places_find(&places, 5)->place, 48);
+	kw_places_close(&places);
 }
 
 static void a_guess_of_a_key_that_changed_or_went_is_noticed(void **state)
@@ -291,6 +310,7 @@ int main(void)
 		cmocka_unit_test(lookups_share_what_is_known_of_the_table),
 		cmocka_unit_test(a_get_costs_little_more_than_two_reads_and_its_record),
 		cmocka_unit_test(a_key_whose_place_is_known_costs_one_read),
+		cmocka_unit_test(a_place_of_an_older_record_replaces_none_of_a_newer_one),
 		cmocka_unit_test(a_guess_of_a_key_that_changed_or_went_is_noticed),
 		cmocka_unit_test(a_copy_that_the_cleaner_left_behind_is_not_taken_for_the_newest),
 		cmocka_unit_test(
