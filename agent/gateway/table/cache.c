@@ -280,9 +280,7 @@ void kw_cache_put(struct kw_cache *cache, uint64_t ticket, uint32_t database, st
 	struct entry **link = find_link(cache, hash, database, key), *entry = NULL;
 	bool old = might_be_old(cache, ticket, hash);
 
-	assert(ticket <= cache->told);
-	if (database > KW_DATABASE_MAX)
-		return;
+	assert(database <= KW_DATABASE_MAX && ticket <= cache->told);
 	if (*link && is_alive(cache, *link) && (*link)->version >= value->version)
 		return; /* two lookups of one key were under way */
 	/* Told once, a newer value must not be followed by this one again. */
@@ -343,8 +341,6 @@ void kw_cache_records(struct kw_cache *cache, const struct kw_record_view *recor
 	for (size_t i = 0; i < count; i++) {
 		const struct kw_record_view *record = &records[i];
 
-		if (record->database > KW_DATABASE_MAX)
-			continue;
 		cache->told++;
 		if (record->version > cache->told_version)
 			cache->told_version = record->version;

@@ -124,21 +124,6 @@ static void what_was_told_to_be_gone_does_not_come_back(void **state)
 	kw_cache_free(cache);
 }
 
-/* Bytes of the table are not trusted. */
-static void a_database_that_there_cannot_be_is_none(void **state)
-{
-	struct kw_cache *cache = kw_cache_new(SIZE, 1);
-
-	put(cache, 0, "a", "one", 5);
-	tell(cache, KW_RECORD_FLUSH, UINT32_MAX, "", 6);
-	tell(cache, KW_RECORD_PUT, UINT32_MAX, "a", 7);
-	kw_cache_covered(cache, 7);
-	put(cache, UINT32_MAX, "a", "two", 8);
-	assert_false(has(cache, UINT32_MAX, "a"));
-	assert_true(has(cache, 0, "a"));
-	kw_cache_free(cache);
-}
-
 static void a_flush_empties_its_database_and_no_other(void **state)
 {
 	struct kw_cache *cache = kw_cache_new(SIZE, 1);
@@ -404,7 +389,6 @@ int main(void)
 		cmocka_unit_test(what_was_put_is_found_with_all_that_is_known_of_it),
 		cmocka_unit_test(newer_records_drop_entries_and_others_do_not),
 		cmocka_unit_test(what_was_told_to_be_gone_does_not_come_back),
-		cmocka_unit_test(a_database_that_there_cannot_be_is_none),
 		cmocka_unit_test(a_flush_empties_its_database_and_no_other),
 		cmocka_unit_test(a_value_that_might_be_old_is_refused),
 		cmocka_unit_test(a_lookup_that_began_before_all_was_missed_is_refused),
