@@ -304,6 +304,27 @@ static int listen_all(struct kw_gateway *gateway, const char *key,
 	return KW_OK;
 }
 
+/* memcached has no login, and users_file says nothing of its clients. */
+static void warn_of_strangers(const struct kw_config *config)
+{
+	size_t count = kw_config_count(config, "gateway.memcached");
+	struct kw_redis_address address;
+	struct kw_error error;
+
+	for (size_t i = 0; i < count; i++) {
+		const char *text = kw_config_text_at(config, "gateway.memcached", i);
+
+		if (!kw_redis_address_parse(text, &address, &error) &&
+			!kw_redis_address_near(&address))
+			kw_log_warn("gateway",
+				"gateway.memcached: %s is open to other hosts, and memcached has "
+				"no "
+				"passwords: whoever reaches it reads database %lld",
+				text,
+				(long long)kw_config_integer(config, "gateway.memcached_database"));
+	}
+}
+
 static int open_forward(struct kw_gateway *gateway, struct kw_error *error)
 {
 	const struct kw_config *config = gateway->daemon.config;
@@ -355,6 +376,8 @@ static int open_parts(struct kw_gateway *gateway, struct kw_error *error)
 	code = listen_all(gateway, "gateway.resp", &kw_protocol_resp, error);
 	if (!code)
 		code = listen_all(gateway, "gateway.memcached", &kw_protocol_memcached, error);
+	if (!code)
+		warn_of_strangers(config);
 	if (!code)
 		code = kw_rpc_server_new(gateway->loop, kw_config_text(config, "control.socket"),
 			kw_gateway_methods, "keywake-gateway", gateway, &gateway->rpc, error);

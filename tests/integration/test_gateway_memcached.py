@@ -276,6 +276,14 @@ def test_one_client_too_many_is_told_so(bed):
             assert third.stream.read() == b"SERVER_ERROR max number of clients reached\r\n"
 
 
+def test_an_address_that_other_hosts_reach_is_warned_of(bed):
+    proxy = bed.proxy(bed.server("primary"))
+    for name, host, warned in (("near", "127.0.0.1", False), ("far", "0.0.0.0", True)):
+        gateway = bed.gateway(proxy, name, gateway__memcached=[f"tcp://{host}:{free_port()}"])
+        gateway.wait_serving()
+        assert ("is open to other hosts" in gateway.tail()) == warned
+
+
 # ---- what is promised ----
 
 @pytest.mark.quick

@@ -9,8 +9,8 @@
  * resetpass ~pattern %R~ %W~ %RW~ allkeys resetkeys +command -command +command|subcommand
  * +@category
  * -@category allcommands nocommands reset. Rules for channels and for payloads are accepted, and
- * change nothing: the gateway has neither. Selectors, and all other words, refuse the whole file. A
- * line that begins with # is a comment.
+ * change nothing: whoever may run PUBLISH may publish to every channel. Selectors, and all other
+ * words, refuse the whole file. A line that begins with # is a comment.
  *
  * Two things differ from a server, both to the safe side. A file without a line for `default`
  * leaves no user whom a client is before AUTH. A command that writes needs both %R and %W for its
