@@ -122,6 +122,7 @@ static struct kw_sight_verdict judge_since(
 		.complete = superblock->complete,
 		.source = (enum kw_source_state)superblock->source_state,
 		.fresh_us = fresh_us ? fresh_us : superblock->fresh_us,
+		.heartbeat_us = superblock->heartbeat_us,
 		.now_us = kw_proxy_clock_now_us(&gets->clock, now_us),
 		.max_staleness_us = (uint64_t)gets->options.max_staleness_ms * 1000,
 	};

@@ -21,7 +21,7 @@ struct kw_sight_verdict kw_sight_judge(const struct kw_sight_facts *facts)
 		return say(KW_GATEWAY_CONNECTING, KW_SIGHT_UNSEEN, 0);
 	if (!facts->complete)
 		return say(KW_GATEWAY_LOADING, KW_SIGHT_INCOMPLETE, 0);
-	if (facts->fresh_us == 0)
+	if (facts->fresh_us == 0 || facts->fresh_us > facts->heartbeat_us)
 		return say(KW_GATEWAY_STALE, KW_SIGHT_UNFRESH, 0);
 	/* The estimate of the proxy's clock can be a little behind it. */
 	age_us = facts->now_us > facts->fresh_us ? facts->now_us - facts->fresh_us : 0;

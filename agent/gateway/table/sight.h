@@ -9,7 +9,8 @@
  *
  * The age of the table is `now_us` less its fresh_us, both by the proxy's clock. A superblock that
  * was read long ago proves no less than it did: its fresh_us only grows old. So the judge needs no
- * other limit, and a proxy that is stopped or gone makes the table stale by itself.
+ * other limit, and a proxy that is stopped or gone makes the table stale by itself. If fresh_us is
+ * beyond the superblock's own time, the proxy's clock was set back, and the age is unknown.
  *
  * Pure; any thread.
  */
@@ -42,6 +43,7 @@ struct kw_sight_facts {
 	bool complete;
 	enum kw_source_state source;
 	uint64_t fresh_us;
+	uint64_t heartbeat_us;
 	uint64_t now_us; /* the proxy's clock */
 	uint64_t max_staleness_us;
 };

@@ -15,7 +15,7 @@
 /* Connected to a proxy whose table is whole and 20 ms old. */
 #define GOOD                                                                                       \
 	.link = KW_SIGHT_UP, .seen = true, .complete = true, .source = KW_SOURCE_LIVE,             \
-	.fresh_us = NOW - 20000, .now_us = NOW, .max_staleness_us = MOST
+	.fresh_us = NOW - 20000, .heartbeat_us = NOW + 10, .now_us = NOW, .max_staleness_us = MOST
 
 #pragma GCC diagnostic ignored "-Woverride-init"
 
@@ -47,6 +47,10 @@ static const struct {
 
 	/* The estimate of the proxy's clock never goes ahead of it, so it can be behind. */
 	{{GOOD, .fresh_us = NOW + 5}, KW_GATEWAY_SERVING, KW_SIGHT_NONE, 0},
+
+	/* Their clock was set back since: nobody knows how long ago that moment was. */
+	{{GOOD, .fresh_us = NOW + 11}, KW_GATEWAY_STALE, KW_SIGHT_UNFRESH, 0},
+	{{GOOD, .fresh_us = NOW + 3600000000}, KW_GATEWAY_STALE, KW_SIGHT_UNFRESH, 0},
 };
 
 static void each_sight_has_its_verdict(void **state)
