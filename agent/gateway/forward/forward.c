@@ -39,7 +39,29 @@ static const char *refuse(struct kw_forward *forward, const char *format, ...)
 	return forward->refusal;
 }
 
-/* If there are as many as there may be, one that is down makes room. */
+/* Of the lines on which nothing is under way, the one that was used least of late begins to close.
+ */
+static void begin_to_make_room(struct kw_forward *forward)
+{
+	struct kw_line *oldest = NULL;
+
+	for (int i = 0; i < forward->line_count; i++) {
+		struct kw_line *line = forward->lines[i];
+
+		if (line->sm.state == KW_LINE_CLOSING)
+			return; /* one is enough for now */
+		if (line->sm.state == KW_LINE_UP && line->count == 0 &&
+			(!oldest || line->used_us < oldest->used_us))
+			oldest = line;
+	}
+	if (oldest)
+		kw_line_close(oldest);
+}
+
+/*
+ * If there are as many as there may be, one that is down or closed makes room. Otherwise an idle
+ * one does, soon: databases that were used once must not keep others out for ever.
+ */
 static struct kw_line **place_for_a_line(struct kw_forward *forward)
 {
 	if (forward->line_count < KW_FORWARD_LINES)
@@ -47,13 +69,19 @@ static struct kw_line **place_for_a_line(struct kw_forward *forward)
 	for (int i = 0; i < forward->line_count; i++) {
 		struct kw_line *line = forward->lines[i];
 
-		if (line->sm.state != KW_LINE_DOWN)
+		if (line->sm.state != KW_LINE_DOWN && line->sm.state != KW_LINE_CLOSED)
 			continue;
 		kw_line_close(line);
 		kw_line_free(line);
 		return &forward->lines[i];
 	}
+	begin_to_make_room(forward);
 	return NULL;
+}
+
+static bool is_ending(const struct kw_line *line)
+{
+	return line->sm.state == KW_LINE_CLOSING || line->sm.state == KW_LINE_CLOSED;
 }
 
 /* NULL: no line is left. */
@@ -64,7 +92,8 @@ static struct kw_line *line_for(struct kw_forward *forward, int resp_version, ui
 	for (int i = 0; i < forward->line_count; i++) {
 		struct kw_line *line = forward->lines[i];
 
-		if (line->database == database && line->resp_version == resp_version)
+		if (line->database == database && line->resp_version == resp_version &&
+			!is_ending(line))
 			return line;
 	}
 	place = place_for_a_line(forward);
@@ -92,8 +121,9 @@ const char *kw_forward_send(struct kw_forward *forward, const struct kw_forward_
 	line = line_for(forward, request->resp_version, request->database);
 	if (!line)
 		return refuse(forward,
-			"ERR the gateway keeps at most %d connections to the primary, one for each "
-			"database and version of RESP; not executed: use fewer databases",
+			"TRYAGAIN the gateway keeps at most %d connections to the primary, one for "
+			"each database and version of RESP; not executed: ask again, or use fewer "
+			"databases",
 			KW_FORWARD_LINES);
 	why = kw_line_send(line, request);
 	return why ? refuse(forward, "MASTERDOWN this request was not executed: %s", why) : NULL;

@@ -16,7 +16,8 @@
  * have executed it.
  *
  * The room keeps at most max_requests and max_bytes of requests without an answer, all lines
- * together, and KW_FORWARD_LINES lines. What is beyond that is refused at once.
+ * together, and KW_FORWARD_LINES lines. What is beyond that is refused at once; if a line is idle,
+ * the one that was used least of late is closed, so that there is soon room for another.
  *
  * Loop thread only.
  */

@@ -339,6 +339,7 @@ const char *kw_line_send(struct kw_line *line, const struct kw_forward_request *
 	else
 		send_bytes(line, &entry, request->bytes);
 	push(line, &entry);
+	line->used_us = kw_clock_us();
 	return NULL;
 }
 

@@ -55,6 +55,7 @@ struct kw_line {
 	struct kw_line_request *requests; /* a ring; room is a power of two */
 	size_t first, count, room;
 	struct kw_backoff backoff;
+	uint64_t used_us;    /* when the last request was taken */
 	uint64_t next_us;    /* DOWN: requests are refused until then */
 	struct kw_error why; /* KW_E_ARGUMENT: the primary refused the version or the database */
 };

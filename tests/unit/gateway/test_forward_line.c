@@ -168,6 +168,42 @@ static void each_version_and_database_has_a_line_of_its_own(void **state)
 	test_server_stop(&server);
 }
 
+/* A place becomes free if one line was idle; until then the request is refused. */
+static void ask_until_taken(struct gate *gate, int version, uint32_t database, const char *words)
+{
+	uint64_t until = kw_clock_us() + PATIENCE_US;
+	int before = gate->ended;
+
+	while (ask(gate, version, database, words)) {
+		if (kw_clock_us() > until)
+			fail_msg("database %u is kept out", database);
+		uv_run(&gate->loop, UV_RUN_ONCE);
+	}
+	run_until(gate, &gate->ended, before + 1);
+}
+
+static void databases_that_were_used_once_keep_no_other_out(void **state)
+{
+	static const char *const options[] = {"--databases", "40", NULL};
+	struct test_server server;
+	struct gate gate;
+
+	test_server_start(&server, options);
+	open_gate(&gate, server.address);
+	for (uint32_t i = 0; i < KW_FORWARD_LINES; i++)
+		assert_null(ask(&gate, 2, i, "SET k v"));
+	run_until(&gate, &gate.ended, KW_FORWARD_LINES);
+	ask_until_taken(&gate, 2, 0, "GET k");
+	ask_until_taken(&gate, 3, 0, "GET k");
+	ask_until_taken(&gate, 2, 39, "SET k v");
+	assert_null(ask(&gate, 2, 0, "GET k")); /* it was used of late, and stays */
+	run_until(&gate, &gate.ended, KW_FORWARD_LINES + 4);
+	assert_int_equal(gate.answered, gate.ended);
+	assert_int_equal(gate.forward.line_count, KW_FORWARD_LINES);
+	close_gate(&gate);
+	test_server_stop(&server);
+}
+
 static void a_database_that_is_not_there_is_refused_and_nothing_is_executed(void **state)
 {
 	struct test_server server;
@@ -429,6 +465,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(replies_are_the_primarys_own_bytes_in_order),
 		cmocka_unit_test(each_version_and_database_has_a_line_of_its_own),
+		cmocka_unit_test(databases_that_were_used_once_keep_no_other_out),
 		cmocka_unit_test(a_database_that_is_not_there_is_refused_and_nothing_is_executed),
 		cmocka_unit_test(a_primary_that_is_away_is_said_at_once),
 		cmocka_unit_test(a_primary_that_returns_is_used_again),
