@@ -183,6 +183,17 @@ static void note_other(struct kw_lease_survey *survey, const struct kw_lease_see
 		survey->claimer = *seen;
 }
 
+/* A server that lists one id twice, under two names, is not to make us end our own connection. */
+static void spare_own(struct kw_lease_survey *survey)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < survey->dead_count; i++)
+		if (survey->dead[i] != survey->own)
+			survey->dead[kept++] = survey->dead[i];
+	survey->dead_count = kept;
+}
+
 void kw_lease_look(
 	struct kw_lease_survey *survey, struct kw_slice list, const struct kw_lease_owner *me)
 {
@@ -209,6 +220,7 @@ void kw_lease_look(
 		at += whole + (end != NULL);
 		left -= whole + (end != NULL);
 	}
+	spare_own(survey);
 }
 
 /* ---- the verdicts ---- */

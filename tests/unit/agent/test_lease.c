@@ -49,6 +49,8 @@ static const struct {
 		{3, 4}},
 	{"one died, one writes", YOU(3, "writes", 11) THIRD(4, "writes", 1) ME(7, "claims"),
 		KW_LEASE_TAKEN, 4, {3}},
+	{"our own id twice", ME(7, "claims") ME(7, "claims"), KW_LEASE_FREE},
+	{"our own id under a dead one's name", YOU(7, "writes", 60) ME(7, "claims"), KW_LEASE_FREE},
 	{"another only waits", YOU(3, "waits", 0) ME(7, "claims"), KW_LEASE_FREE},
 	{"another claims, and came first", YOU(3, "claims", 0) ME(7, "claims"), KW_LEASE_YIELD, 3},
 	{"another claims, and came later", ME(7, "claims") YOU(9, "claims", 0), KW_LEASE_AWAIT, 9},
