@@ -48,7 +48,7 @@ def test_every_option_is_in_the_page(name):
 
 @pytest.mark.parametrize("name", sorted(PROGRAMS))
 def test_no_marker_is_left_and_the_page_can_be_rendered(name):
-    assert "@" not in re.sub(r"\w+@\w+\.service", "", page(name))
+    assert not re.search(r"@\w+@", page(name)) # users' rules have an @ of their own: +@read
     assert shutil.which("groff"), "groff renders the page: run deploy/setup"
     done = subprocess.run(["groff", "-man", "-Kutf8", "-Tutf8", "-ww", PAGES[name]],
                           capture_output=True, text=True, check=True)
