@@ -4,9 +4,8 @@
  *   client ──request.h──▶ kw_command_find ──▶ its keys are looked up ──▶ answer ──reply.h──▶ client
  *
  * A command that is not in the table is forwarded to the primary, or refused. The answers are pure:
- * the same request, value, time and random
- * number give the same reply. Each is what the server itself would say,
- * and a value that the server would refuse (WRONGTYPE) is refused with the server's words.
+ * the same request, value, time and random number give the same reply. Each is what the server
+ * itself would say. A value that the server would refuse (WRONGTYPE) is refused in its words.
  *
  *   EACH    one key, or several that are answered one after the other in one array (MGET)
  *   SUM     several keys whose answers are added up (EXISTS)

@@ -1,6 +1,6 @@
 /*
- * Places on the earth as the servers keep them in the score of a member of a sorted set: 26 bits of
- * the longitude and 26 of the latitude, interleaved (their geohash.c and geohash_helper.c).
+ * Places on the earth, as the servers keep them in a score of a sorted set. It has 26 bits of the
+ * longitude and 26 of the latitude, interleaved (their geohash.c and geohash_helper.c).
  *
  * The numbers must come out as the servers', to the last digit that is said. So each formula is
  * computed in the servers' order. Sine and the like are those of this machine's C library.

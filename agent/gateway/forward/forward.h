@@ -6,18 +6,18 @@
  *   client ─┘                 └─▶ line: RESP 2, database 5 ─▶┘
  *
  * All clients share the lines; each is one pipelined connection (line.h). There is one for each
- * version of RESP and each database that a request came for, so that no request can run in another
+ * version of RESP and each database that a request came for. So no request can run in another
  * database than its client's. A shared connection that changed its database by SELECT could do that
  * if one SELECT was refused.
  *
  * Requests and replies are handed on as bytes. Requests on one line are executed in the order sent;
- * those on two lines in any order (own.h makes a client wait). None is ever sent twice: if the
- * connection is lost, each request in flight ends with an error that says whether the primary may
- * have executed it.
+ * those on two lines in any order (own.h makes a client wait). No request is ever sent twice. If
+ * the connection is lost, each request in flight ends with an error. It says whether the primary
+ * may have executed the request.
  *
- * The room keeps at most max_requests and max_bytes of requests without an answer, all lines
- * together, and KW_FORWARD_LINES lines. What is beyond that is refused at once; if a line is idle,
- * the one that was used least of late is closed, so that there is soon room for another.
+ * At most max_requests and max_bytes of requests wait for answers, on all lines together. There are
+ * at most KW_FORWARD_LINES lines. Requests beyond these bounds are refused at once. If no line is
+ * left, the idle one that was used longest ago is closed, so that there is soon room for another.
  *
  * Loop thread only.
  */

@@ -11,6 +11,7 @@
  *                      │ DOWN │◀────────────────────┘
  *                      └──────┘   has its answer
  *
+ *   REST ──the connection cannot be begun──▶ DOWN
  *   each but REST and DOWN ──kw_line_close──▶ CLOSING ──▶ CLOSED; those two at once
  *
  * OPENING: requests wait for the connection, for KW_LINE_CONNECT_MS at most. DOWN: they are refused

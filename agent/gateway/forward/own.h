@@ -1,11 +1,13 @@
 /*
  * Read your own writes, and the order of a connection: where does a client's request go now?
  *
- * After a forwarded write the client's reads of the keys that it wrote go to the primary, until the
- * table is known to hold all that the primary did before the write's answer (horizon.h). The keys
- * of a client's last writes are remembered as hashes: a key that shares its hash with one of them
- * goes to the primary, too. If the keys of a write are not known (scripts, FLUSHALL), or there are
- * more than can be remembered, it counts as a write of every key of every database.
+ * After a forwarded write the client's reads of the keys that it wrote go to the primary. They do
+ * so until the table holds all that the primary did before the write's answer (horizon.h).
+ *
+ * The keys of a client's last writes are remembered as hashes: a key that shares its hash with one
+ * of them goes to the primary, too. If the keys of a write are not known (scripts, FLUSHALL), it
+ * counts as a write of every key of every database. So does one with more keys than there is room
+ * for.
  *
  *   write sent ──▶ mark: unanswered ──answer──▶ mark: wrote_us ──covered──▶ free
  *

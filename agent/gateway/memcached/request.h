@@ -16,17 +16,17 @@
  *   - a data block is passed over whenever its length can be read. memcached takes the block of a
  *     set with a bad key for commands.
  *   - flags of mg that would change the key (N, R, T) are refused with a sentence. So are those
- * that ask when it was last read (h, l).
+ *     that ask when it was read last (h, l).
  *   - a line above KW_MEMCACHED_LINE_MAX is answered before the connection is closed.
  *
- * A write with `noreply` is refused without a word, as memcached does it: a client that asked so
- * does not read a reply, and would take it for the next request's. Meta commands are always told.
+ * A write with `noreply` gets no reply, as from memcached. Such a client does not read one, and
+ * would take it for the reply to its next request. Meta commands always get a reply.
  *
  * get and gets can have any number of keys. A line longer than KW_MEMCACHED_LINE_MAX comes in
  * parts, each with one key at least. A bad key in a later part ends the connection, because values
  * were sent by then.
  *
- * The binary protocol is told by its first byte. Its first request is answered with its own
+ * The first byte tells the binary protocol. Its first request is answered with its own
  * "Unknown command", and the connection is closed: a client that gets no answer waits for ever.
  *
  * The bytes lie in the client's input buffer, and keys and opaque point into it. A key that came as

@@ -7,8 +7,8 @@
  * it, and hold until those bytes are consumed. A request that is not whole yet is not looked at
  * again from its beginning when more bytes come.
  *
- * Limits are those of the servers (proto-max-bulk-len, 1 M words, 64 KiB a line); what is beyond
- * them, or is no request at all, ends the connection with a sentence.
+ * Limits are those of the servers (proto-max-bulk-len, 1 M words, 64 KiB a line). A request beyond
+ * them, or bytes that are no request, end the connection with a sentence.
  *
  * Pure; one thread.
  */
@@ -25,7 +25,7 @@
 #define KW_REQUEST_WORDS_MAX (1024 * 1024)
 #define KW_REQUEST_BULK_MAX (UINT64_C(512) << 20)
 #define KW_REQUEST_LINE_MAX ((size_t)64 << 10)
-/* Of a client that has not said who it is. */
+/* Of a client that has not logged in. */
 #define KW_REQUEST_STRANGER_WORDS_MAX 10
 #define KW_REQUEST_STRANGER_BULK_MAX ((uint64_t)16 << 10)
 

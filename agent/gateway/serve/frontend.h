@@ -8,10 +8,14 @@
  * A turn of the loop: what clients sent is begun; then all lookups are posted at once; then each
  * client with output is written to, once.
  *
- * Bounds: max_clients (one more gets a sentence and is closed), max_input_bytes of one request,
- * max_output_bytes of one client that does not read, KW_FRONTEND_PARTS requests under way of all
- * clients together. Beyond that, each client has one at a time: those whose requests wait long (a
- * barrier, a primary that hangs) stop no other.
+ * Bounds:
+ *
+ *   max_clients         one more gets a sentence and is closed
+ *   max_input_bytes     of one request
+ *   max_output_bytes    of one client that does not read
+ *   KW_FRONTEND_PARTS   requests under way, of all clients together; beyond that each client has
+ *                       one at a time. So clients whose requests wait long (for a barrier, or for a
+ *                       primary that hangs) stop no other.
  *
  * Loop thread only.
  */

@@ -63,7 +63,7 @@ void kw_call_config_get(struct kw_call *call);
 /* session_info.c */
 void kw_call_info(struct kw_call *call);
 
-/* The command is known and belongs to the session, but there is nothing behind it here. */
+/* A command of the session that the gateway does not answer, such as CONFIG SET. */
 void kw_call_refuse(struct kw_call *call);
 
 /* ---- what they share ---- */

@@ -112,7 +112,7 @@ uint32_t kw_catalog_categories(const struct kw_catalog_row *row);
 
 /*
  * Which words are keys. The walk begins with zero; each call gives the next key's position, 0 after
- * the last one. A count that is no number, or more than the words, is malformed: 0, and so is said.
+ * the last one. A count that is no number, or more than the words: 0, and `malformed` is set.
  */
 struct kw_catalog_walk {
 	int64_t at, left;

@@ -12,10 +12,13 @@ enum kw_permission {
 };
 
 /*
- * The request's words fit the row. What is allowed before AUTH is allowed to each user. A user of
- * some keys is refused a request whose keys cannot be told for certain: a count that is no number,
- * SORT with BY, GET or STORE. A script (EVAL, FCALL) needs all keys, and every command that reads
- * or writes keys from scripts: the primary runs it as the gateway's user.
+ * The request's words fit the row. What is allowed before AUTH is allowed to each user.
+ *
+ * A user of some keys is refused a request whose keys cannot be told for certain. Examples are a
+ * count that is no number, and SORT with BY, GET or STORE.
+ *
+ * The primary runs a script (EVAL, FCALL) as the gateway's user. So it needs all keys, and every
+ * command that can read or write keys from a script; EVAL_RO and FCALL_RO those that read.
  */
 enum kw_permission kw_user_may(const struct kw_user *user, const struct kw_catalog_row *row,
 	const struct kw_slice *words, size_t count);

@@ -7,10 +7,10 @@
  *                                  ├─▶ CLOSE      the same; end the connection after it
  *                                  └─▶ RESET      the same; forget the state of the connection
  *
- * No request does anything before it has passed: NOAUTH, NOPERM, an unknown command and a wrong
- * number of words are refused here, in the server's words.
+ * No request does anything before it has passed. Without a login (NOAUTH) or a permission (NOPERM)
+ * it is refused here, in the server's words. So are an unknown command and a wrong number of words.
  *
- * A client that has HELLO 3 after a GET in one batch gets the GET's reply in RESP 2: keep the
+ * If a client sends HELLO 3 after a GET in one batch, the GET's reply is still RESP 2. So keep the
  * version of each request when it begins (kw_session_reply_to).
  *
  * Memory of a session is bounded: its texts are at most KW_SESSION_TEXT_MAX bytes each. Pure: the
@@ -116,16 +116,16 @@ static inline struct kw_reply_to kw_session_reply_to(
 }
 
 /*
- * Nobody answers this request, which passed: the table does not know the command, and it is not
- * forwarded. A write is refused as by a replica (READONLY).
+ * Refuse a request that passed: the table does not know the command, and it is not forwarded. A
+ * write is refused as by a replica (READONLY).
  */
 void kw_session_refuse(const struct kw_session *session, const struct kw_session_host *host,
 	const struct kw_slice *words, struct kw_buffer *out);
 
 /*
- * The users are about to be replaced: the session takes its user from the new ones. False: the user
- * is gone or off, or `default` needs a password now: end the connection, and free the old users
- * only after all sessions were asked.
+ * The users are about to be replaced: the session takes its user from the new ones. False: end the
+ * connection. The user is gone or off, or `default` needs a password now. Free the old users only
+ * after all sessions were asked.
  */
 bool kw_session_take_users(struct kw_session *session, const struct kw_users *users);
 

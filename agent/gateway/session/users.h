@@ -5,16 +5,18 @@
  *   user reader on >secret ~cache:* %R~orders:* +@read +@connection -keys
  *   user metrics on #<SHA-256 of the password, 64 hexadecimal digits> allkeys +get +info
  *
- * A rule means what it means to the servers (acl.c): on off nopass >password <password #hash !hash
- * resetpass ~pattern %R~ %W~ %RW~ allkeys resetkeys +command -command +command|subcommand
- * +@category
- * -@category allcommands nocommands reset. Rules for channels and for payloads are accepted, and
- * change nothing: whoever may run PUBLISH may publish to every channel. Selectors, and all other
- * words, refuse the whole file. A line that begins with # is a comment.
+ * A rule means what it means to the servers (acl.c):
  *
- * Two things differ from a server, both to the safe side. A file without a line for `default`
- * leaves no user whom a client is before AUTH. A command that writes needs both %R and %W for its
- * keys.
+ *   on off nopass >password <password #hash !hash resetpass
+ *   ~pattern %R~ %W~ %RW~ allkeys resetkeys
+ *   +command -command +command|subcommand +@category -@category allcommands nocommands reset
+ *
+ * Rules for channels and for payloads are accepted, and change nothing: a user who may run PUBLISH
+ * may publish to every channel. Selectors, and all other words, refuse the whole file. A line that
+ * begins with # is a comment.
+ *
+ * Two things are stricter than on a server. If the file has no line for `default`, each client must
+ * log in. A command that writes needs both %R and %W for its keys.
  *
  * Only SHA-256 of passwords is kept. It is compared in constant time, and as often for a user that
  * does not exist.
@@ -86,7 +88,7 @@ const struct kw_user *kw_users_find(const struct kw_users *users, struct kw_slic
 const struct kw_user *kw_users_login(
 	const struct kw_users *users, struct kw_slice name, struct kw_slice password);
 
-/* Who a client is before it said so. NULL: it must. */
+/* The user of a client that has not logged in. NULL: it must log in. */
 const struct kw_user *kw_users_unnamed(const struct kw_users *users);
 
 #endif

@@ -1,10 +1,10 @@
 /*
  * The near cache: values that were read before, in the gateway's own memory. A hit takes no READ.
  *
- * The log of the table says what changed, so it keeps the cache right: each record that is newer
+ * The log of the table says what changed, so it keeps the cache right. Each record that is newer
  * than an entry of its key drops the entry, and a flush drops those of its database. No other
- * notice is needed, and none can be lost: the owner says when it has missed a part of the log, and
- * the cache is empty then.
+ * notice is needed, and none can be lost: if the owner has missed a part of the log, it empties the
+ * cache.
  *
  *   begin a lookup: ticket ──────────▶ its end: put(ticket) ──▶ entry ──find──▶ hit
  *                     ▲                     │ refused             │
@@ -63,8 +63,8 @@ bool kw_cache_find(struct kw_cache *cache, uint32_t database, struct kw_slice ke
 uint64_t kw_cache_ticket(const struct kw_cache *cache);
 
 /*
- * What that lookup has found; copied. Refused if it might be old already, or is large. An older
- * entry is dropped in any case.
+ * What that lookup has found; copied. Refused if it might be old already, or takes more than an
+ * eighth of the memory. An older entry is dropped in any case.
  */
 void kw_cache_put(struct kw_cache *cache, uint64_t ticket, uint32_t database, struct kw_slice key,
 	const struct kw_cache_value *value);

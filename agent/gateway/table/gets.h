@@ -17,12 +17,12 @@
  * executed before is in it, except for silent commands. The table of a connection is of one epoch;
  * a question that meets the end of the connection is told KW_GOT_LOST, never by two tables.
  *
- * Nothing is looked at while nothing is asked, but for one look each 100 ms. With near values
- * (near.h) the log is followed all the time. A near value is told without a look of its own: it is
- * no older than the newest superblock's fresh_us, and that look began at most coherence_ms ago.
+ * While nothing is asked, there is one look each 100 ms. With near values (near.h) the log is
+ * followed all the time. A near value is told without a look of its own. It is no older than the
+ * newest superblock's fresh_us. The last pass over the log began at most coherence_ms ago.
  *
- * A key that has expired by the proxy's clock is missing. The clock is estimated (clock.h): a key
- * can be served past its time by clock_error_us of the sight, and never later than that.
+ * A key that has expired by the proxy's clock is missing. The clock is estimated (clock.h). So a
+ * key can be served for clock_error_us of the sight past its time, and no longer.
  *
  * Loop thread only.
  */
