@@ -133,9 +133,7 @@ static bool take_added(struct kw_tcp_serve *serve)
 static void obey(struct kw_tcp_serve *serve, bool stop)
 {
 	struct kw_tcp_peer *peer, *next;
-	uint64_t count;
 
-	(void)!read(serve->event_fd, &count, sizeof count);
 	for (peer = serve->serving.head; peer; peer = next) {
 		enum kw_frame_status bye = asked_bye(peer);
 
@@ -149,6 +147,23 @@ static void obey(struct kw_tcp_serve *serve, bool stop)
 	}
 }
 
+/*
+ * Was the thread called? This comes before `stop` and the others' wishes are looked at: a call that
+ * came behind that look must still be there for the next turn.
+ */
+static bool was_called(
+	struct kw_tcp_serve *serve, const struct epoll_event *events, int event_count)
+{
+	uint64_t count;
+
+	for (int i = 0; i < event_count; i++)
+		if (!events[i].data.ptr) {
+			(void)!read(serve->event_fd, &count, sizeof count);
+			return true;
+		}
+	return false;
+}
+
 static void *serve_main(void *arg)
 {
 	struct kw_tcp_serve *serve = arg;
@@ -157,17 +172,14 @@ static void *serve_main(void *arg)
 	while (!stop) {
 		struct epoll_event events[EVENTS];
 		int count = epoll_wait(serve->epoll_fd, events, EVENTS, -1);
-		bool called = false;
+		bool called = was_called(serve, events, count);
 
 		stop = take_added(serve);
 
 		/* Only EINTR is possible; the next turn asks again. */
-		for (int i = 0; i < count; i++) {
+		for (int i = 0; i < count; i++)
 			if (events[i].data.ptr)
 				peer_turn(serve, events[i].data.ptr, events[i].events);
-			else
-				called = true;
-		}
 		if (called || stop)
 			obey(serve, stop);
 		hand_over(serve);

@@ -1,0 +1,62 @@
+/* The thread that serves READs over tcp, without a listener: its beginning and its end. */
+#include "remote/tcp/serve.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#define ROUNDS 4000
+#define SPINS 4000
+
+static void wake(void *arg)
+{
+	(void)arg;
+}
+
+/* Some nanoseconds each: the moment of the stop moves over the thread's whole turn. */
+static void spin(unsigned turns)
+{
+	for (volatile unsigned i = 0; i < turns * 4; i++)
+		continue;
+}
+
+/*
+ * A connection is added, which wakes the thread, and in the same moment it is told to stop. If it
+ * missed that, kw_tcp_serve_stop would never return.
+ */
+static void a_thread_that_is_told_to_stop_while_it_wakes_ends(void **state)
+{
+	const struct kw_memory memory = {.fd = -1, .readonly_fd = -1};
+
+	for (int i = 0; i < ROUNDS; i++) {
+		struct kw_error error;
+		struct kw_tcp_serve *serve = kw_tcp_serve_new(&memory, wake, NULL, &error);
+		struct kw_tcp_conn *conn;
+		int ends[2];
+
+		assert_non_null(serve);
+		assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
+		assert_non_null(kw_tcp_serve_add(serve, ends[0], 1, NULL, &error));
+		spin((unsigned)i % SPINS);
+		kw_tcp_serve_stop(serve);
+		while ((conn = kw_tcp_serve_ended(serve)))
+			kw_tcp_conn_free(conn);
+		kw_tcp_serve_free(serve);
+		close(ends[1]);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_thread_that_is_told_to_stop_while_it_wakes_ends),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
