@@ -235,7 +235,8 @@ static void feed(struct client *client, const char *bytes, size_t length)
 		/* In a block of just its size: a byte too many is found by the sanitizer. */
 		uint8_t *copy = malloc(there + 1);
 
-		memcpy(copy, kw_buffer_bytes(&client->in), there);
+		if (there > 0)
+			memcpy(copy, kw_buffer_bytes(&client->in), there);
 		came = kw_memcached_parse(&client->request, copy, there);
 		act(client, came);
 		kw_buffer_consume(&client->in, client->request.bytes);

@@ -115,10 +115,6 @@ static char binary_path[512];
 /* It is a replica, as the gateway is one. */
 static int start_server(void **state)
 {
-	if (!strchr(binary, '/')) {
-		snprintf(binary_path, sizeof binary_path, SERVERS_DIR "/%s", binary);
-		binary = binary_path;
-	}
 	peer_start(&peer, binary, NULL);
 	run("REPLICAOF 127.0.0.1 1");
 	return 0;
@@ -628,7 +624,10 @@ int main(int argc, char **argv)
 	};
 
 	if (argc > 1) {
-		binary = argv[1];
+		snprintf(binary_path, sizeof binary_path, SERVERS_DIR "/%s", argv[1]);
+		binary = binary_path;
+		if (access(binary, X_OK) != 0)
+			return 77; /* tests/servers has not fetched it */
 		return cmocka_run_group_tests(of_others, start_server, stop_server);
 	}
 	return cmocka_run_group_tests(tests, start_server, stop_server);
