@@ -251,9 +251,13 @@ __attribute__((constructor)) static void begin(void)
 
 static void *next(const char *name, void **kept)
 {
-	if (!*kept)
-		*kept = dlsym(RTLD_NEXT, name);
-	return *kept;
+	void *found = __atomic_load_n(kept, __ATOMIC_RELAXED);
+
+	if (!found) { /* whichever thread is first: all find the same */
+		found = dlsym(RTLD_NEXT, name);
+		__atomic_store_n(kept, found, __ATOMIC_RELAXED);
+	}
+	return found;
 }
 
 #define PASS(point, type, failed, name, parameters, ...)                                           \

@@ -66,7 +66,7 @@ static void a_pool_that_is_too_small_is_a_sentence_with_the_sysctl(void **state)
 	struct kw_memory memory;
 	struct kw_error error = {0};
 	struct kw_extent extent = {.offset = MIB};
-	int code = kw_memory_init_huge(&memory, UINT64_C(1) << 44, &error);
+	int code = kw_memory_init_huge(&memory, UINT64_C(1) << 37, &error);
 
 	if (code != 0) { /* a kernel without any */
 		assert_int_equal(code, KW_E_CONFIG);

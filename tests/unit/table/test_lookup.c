@@ -286,13 +286,13 @@ static void a_stopped_lookup_says_nothing_more(void **state)
 }
 
 /* Under a sanitizer the C library's allocator is not the one that is used. gcc has no header. */
-#ifdef __SANITIZE_ADDRESS__
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
 size_t __sanitizer_get_current_allocated_bytes(void);
 #endif
 
 static size_t allocated(void)
 {
-#ifdef __SANITIZE_ADDRESS__
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
 	return __sanitizer_get_current_allocated_bytes();
 #else
 	const struct mallinfo2 info = mallinfo2();
