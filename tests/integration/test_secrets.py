@@ -41,7 +41,7 @@ def test_an_agent_does_not_trust_a_proxy_without_its_secret(bed, carrier):
     primary, replica = bed.server("primary"), bed.server("replica")
     data.fill(primary)
     agent_secret = bed.file("secret", "a long shared secret\n")
-    proxy = bed.proxy(primary, listen=(carrier,))
+    proxy = bed.proxy(primary, listen=(carrier,), auth__allow_insecure=True)
     agent = bed.agent(proxy, replica, via=carrier, auth__secret_file=agent_secret)
     agent.wait_status(lambda status: "secret" in (status["reason"] or "").lower(), "no reason")
     assert replica.command("DBSIZE") == 0

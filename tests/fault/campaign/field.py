@@ -19,7 +19,7 @@ import redis
 from lib import data
 from lib.bed import Bed
 from lib.clock import Clock
-from lib.daemon import BUILD, free_port
+from lib.daemon import BUILD, free_port, secret_file
 from lib.process import SLOW
 from lib.rpc import Rpc, RpcError
 
@@ -212,7 +212,8 @@ class Field:
         """Another primary with data of its own, and its proxy."""
         server = self.bed.server("foreign", self.plan.primary)
         data.fill_plain(server, 700, prefix="foreign:")
-        self.foreign = self.bed.proxy(server, name="foreign-proxy", listen=("shm",))
+        self.foreign = self.bed.proxy(server, name="foreign-proxy", listen=("shm",),
+                                      auth__secret_file=secret_file(self.bed.directory))
 
     def fill(self, replicas):
         if self.plan.fill:
@@ -247,7 +248,8 @@ class Field:
             self.sides.append(Side(agent, replica))
         if "sibling" in self.needs:
             self.sibling = self.bed.proxy(Address(self.front.path), name="sibling", start=False,
-                                          listen=("shm",), **plan.proxy, **login)
+                                          listen=("shm",), **plan.proxy, **login,
+                                          auth__secret_file=secret_file(self.bed.directory))
             self.sibling.settings["name"] = DATA_NAME
             self.sibling.start(wait=False)
         self.begun = time.monotonic()

@@ -160,22 +160,28 @@ class Proxy(Daemon):
                 self.listen["rdma"] = f"rdma://{RDMA_HOST}:{free_port(RDMA_HOST)}"
         keys = {"redis.address": primary.address, "listen": list(self.listen.values()),
                 "table.max_bytes": "1GiB"}
-        if "rdma" in listen: # an address beyond this host is listened on with a secret only
-            keys["auth.secret_file"] = secret_file(directory)
         keys.update({key.replace("__", "."): value for key, value in settings.items()})
+        if set(listen) - {"shm"} and not keys.get("auth.allow_insecure"): # other users reach these
+            keys.setdefault("auth.secret_file", secret_file(directory))
         super().__init__(directory, name, keys, wrapper)
 
     def wait_live(self, timeout=60.0):
         return self.wait_state("live", timeout=timeout)
 
 
+def keys_to_enter(directory, proxy):
+    """What an agent or a gateway needs in order to be let in."""
+    if proxy.settings.get("auth.secret_file") == secret_path(directory):
+        return {"auth.secret_file": secret_file(directory)}
+    return {}
+
+
 class Agent(Daemon):
     program = AGENT
 
     def __init__(self, directory, name, proxy, replica, via=CARRIER, wrapper=None, **settings):
-        keys = {"proxy": proxy.listen[via], "name": name, "redis.address": replica.address}
-        if proxy.settings.get("auth.secret_file") == secret_path(directory):
-            keys["auth.secret_file"] = secret_file(directory)
+        keys = {"proxy": proxy.listen[via], "name": name, "redis.address": replica.address,
+                **keys_to_enter(directory, proxy)}
         keys.update({key.replace("__", "."): value for key, value in settings.items()})
         super().__init__(directory, name, keys, wrapper)
         self.replica = replica
@@ -200,9 +206,7 @@ class Gateway(Daemon):
         # Each lookup and each client has a line at level debug: too much under load.
         keys = {"proxy": proxy.listen[via], "name": name,
                 "gateway.resp": ["unix://" + self.socket, f"tcp://127.0.0.1:{self.port}"],
-                "log.level": "info"}
-        if proxy.settings.get("auth.secret_file") == secret_path(directory):
-            keys["auth.secret_file"] = secret_file(directory)
+                "log.level": "info", **keys_to_enter(directory, proxy)}
         keys.update({key.replace("__", "."): value for key, value in settings.items()})
         super().__init__(directory, name, keys, wrapper)
 
