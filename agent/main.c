@@ -1,51 +1,31 @@
-/* keywake-agent: beside a replica, keeps it equal to the table that a proxy serves. See README.md.
- */
+/* keywake-agent: beside a replica, keeps it equal to the table that a proxy serves. */
 #include "config_keys.h"
 #include "daemon.h"
 
-#include "base/log.h"
+#include "control/program.h"
 
-#include <signal.h>
-#include <uv.h>
+static struct kw_agent_daemon agent;
 
-/* As for a wrong command line: starting again would not mend it (RestartPreventExitStatus=2). */
-#define EXIT_CONFIG 2
+static int start(uv_loop_t *loop, struct kw_config *config, struct kw_error *error)
+{
+	return kw_agent_daemon_init(&agent, loop, config, error);
+}
+
+static void finish(void)
+{
+	kw_agent_daemon_close(&agent);
+}
 
 int main(int argc, char **argv)
 {
-	struct kw_config *config;
-	struct kw_agent_daemon daemon;
-	struct kw_error error;
-	uv_loop_t loop;
-	int status, code;
+	static const struct kw_program program = {
+		.name = "keywake-agent",
+		.component = "agent",
+		.keys = kw_agent_config_keys,
+		.rule = kw_agent_daemon_check,
+		.start = start,
+		.finish = finish,
+	};
 
-	kw_daemon_allocators();
-	config = kw_config_new(kw_agent_config_keys);
-	kw_config_set_rule(config, kw_agent_daemon_check);
-	status = kw_config_command_line(
-		config, "keywake-agent", kw_agent_config_keys, NULL, argc, argv);
-	if (status >= 0)
-		goto free_config;
-	signal(SIGPIPE, SIG_IGN);
-	kw_signals_block();
-	kw_log_set_level(
-		(enum kw_log_level)kw_log_level_parse(kw_config_text(config, "log.level")));
-	kw_log_info("agent", "keywake-agent %s", KW_VERSION);
-	code = uv_loop_init(&loop);
-	if (code != 0) {
-		kw_log_error("agent", "the event loop cannot be made: %s", uv_strerror(code));
-		status = 1;
-		goto free_config;
-	}
-	status = 0;
-	if (kw_agent_daemon_init(&daemon, &loop, config, &error)) {
-		kw_log_error("agent", "%s", error.text);
-		status = error.code == KW_E_CONFIG ? EXIT_CONFIG : 1;
-	}
-	uv_run(&loop, UV_RUN_DEFAULT);
-	kw_agent_daemon_close(&daemon);
-	uv_loop_close(&loop);
-free_config:
-	kw_config_free(config);
-	return status;
+	return kw_program_run(&program, argc, argv);
 }

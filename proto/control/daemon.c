@@ -4,23 +4,7 @@
 #include "base/log.h"
 
 #include <jansson.h>
-#include <stdint.h>
 #include <stdlib.h>
-#include <uv.h>
-
-static void *zalloc_many(size_t count, size_t bytes)
-{
-	size_t all;
-
-	return kw_zalloc(__builtin_mul_overflow(count, bytes, &all) ? SIZE_MAX : all);
-}
-
-void kw_daemon_allocators(void)
-{
-	json_set_alloc_funcs(kw_alloc, free);
-	/* It fails for a NULL only. */
-	(void)uv_replace_allocator(kw_alloc, kw_realloc, zalloc_many, free);
-}
 
 void kw_daemon_config_get(void *arg, struct kw_rpc_call *call, const json_t *params)
 {

@@ -1,6 +1,6 @@
 /*
- * What both daemons answer in the same way: config.get, config.set, config.reload, and the order of
- * signals. A daemon puts KW_DAEMON_METHODS into its table of methods and struct kw_daemon first
+ * What every daemon answers in the same way: config.get, config.set, config.reload, and the order
+ * of signals. A daemon puts KW_DAEMON_METHODS into its table of methods and struct kw_daemon first
  * into the object it registers as the handlers' argument.
  */
 #ifndef KW_CONTROL_DAEMON_H
@@ -37,11 +37,5 @@ void kw_daemon_reload(struct kw_daemon *daemon);
 			"Read the configuration file again; keys that are not live are named.",    \
 			{{NULL, JSON_NULL, false, NULL}}, kw_daemon_config_reload                  \
 	}
-
-/*
- * First in main: libuv and jansson get their memory by base/buffer.h. If memory is refused, they
- * too end the process with its sentence.
- */
-void kw_daemon_allocators(void);
 
 #endif
