@@ -256,6 +256,7 @@ struct kw_session {
 	uint64_t id;
 	char name[KW_AGENT_NAME_MAX + 1];
 	char peer[KW_PEER_TEXT];
+	struct kw_identity identity;
 	uint64_t connected_us; /* wall clock */
 	uint64_t joined_us;    /* monotonic */
 	uint32_t depth;
@@ -287,20 +288,30 @@ void kw_server_keep(struct kw_server *server, void *device, void (*release)(void
 /* The memory's extents have new addresses: the directory must name them before this returns. */
 void kw_server_placed(struct kw_server *server);
 
+/* What a listener knows of a connection before its first byte. */
+struct kw_arrival {
+	struct kw_channel channel; /* as this end sees it */
+	char peer[KW_PEER_TEXT];   /* for people */
+};
+
 /* A handshake begins. The listener bounds their number. */
-int kw_server_challenge(
-	struct kw_server *server, struct kw_handshake *handshake, struct kw_error *error);
+int kw_server_challenge(struct kw_server *server, struct kw_handshake *handshake,
+	const struct kw_arrival *arrival, struct kw_error *error);
 
 /*
- * The same for carriers without a queue for connections: kw_server_greeted ends the handshake.
- * While the bound is reached, the server is busy, and the listener must reject new ones.
+ * The same for carriers without a queue for connections, and whose channel is known only later:
+ * kw_handshake_set_channel follows, and kw_server_greeted ends the handshake. While the bound is
+ * reached, the server is busy, and the listener must reject new ones.
  */
 int kw_server_greet(
 	struct kw_server *server, struct kw_handshake *handshake, struct kw_error *error);
 void kw_server_greeted(struct kw_server *server);
 bool kw_server_busy(const struct kw_server *server);
 
-/* The peer has proved itself: welcome it, or refuse it for a reason of the server's. */
+/*
+ * The peer has proved itself, handshake->identity says as whom: welcome it, or refuse it for a
+ * reason of the server's.
+ */
 void kw_server_admit(struct kw_server *server, struct kw_handshake *handshake);
 
 /* The welcome is sent: make the session, then tell handlers.joined by kw_session_joined. */

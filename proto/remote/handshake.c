@@ -111,6 +111,13 @@ void kw_handshake_init_proxy(
 	memcpy(challenge->nonce, options->nonce, KW_NONCE_BYTES);
 }
 
+void kw_handshake_set_channel(struct kw_handshake *handshake, const struct kw_channel *channel)
+{
+	assert(kw_handshake_is(handshake, KW_HANDSHAKE_HELLO_WAIT));
+	assert(channel->kind != KW_CHANNEL_NONE);
+	handshake->channel = *channel;
+}
+
 /* welcome: NULL for the agent's proof. Without a secret the proof is zero. */
 static void prove(const struct kw_handshake *handshake, const struct kw_welcome *welcome,
 	uint8_t proof[KW_PROOF_BYTES])
@@ -250,6 +257,10 @@ static int hear_proof(struct kw_handshake *handshake, size_t length)
 	prove(handshake, NULL, expected);
 	if (!memeql_sec(expected, proof.proof, sizeof expected))
 		return kw_handshake_refuse(handshake, KW_REFUSE_SECRET_UNKNOWN, 0);
+	handshake->identity = (struct kw_identity){
+		.proved = handshake->secret.length > 0 ? KW_PROVED_KEY : KW_PROVED_NOTHING,
+		.role = KW_ROLE_AGENT,
+	};
 	kw_sm_move(&handshake->sm, KW_HANDSHAKE_PROVED, handshake->name);
 	return 0;
 }

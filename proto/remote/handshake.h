@@ -23,6 +23,8 @@
 #ifndef KW_REMOTE_HANDSHAKE_H
 #define KW_REMOTE_HANDSHAKE_H
 
+#include "auth/channel.h"
+#include "auth/identity.h"
 #include "base/error.h"
 #include "base/slice.h"
 #include "base/sm.h"
@@ -135,6 +137,8 @@ enum kw_handshake_state {
 struct kw_handshake_options {
 	struct kw_slice secret; /* empty: none; must outlive the handshake */
 	const char *name;       /* the agent's; NULL at the proxy */
+	const char *key_id;     /* the agent's; NULL or "": the unnamed key */
+	enum kw_role role;      /* the agent's */
 	uint16_t layout_version;
 	uint32_t depth;       /* wanted */
 	const uint8_t *nonce; /* KW_NONCE_BYTES fresh random bytes */
@@ -152,6 +156,8 @@ struct kw_handshake {
 	struct kw_slice secret;
 	uint16_t layout_version;
 	char name[KW_AGENT_NAME_MAX + 1]; /* the agent's; at the proxy "" until HELLO */
+	struct kw_channel channel;        /* as this end sees the connection */
+	struct kw_identity identity;      /* at the proxy: from PROVED on */
 	uint32_t depth;                   /* wanted by the agent */
 	struct kw_hello hello;            /* as sent or received: part of what is proved */
 	struct kw_challenge challenge;
@@ -174,6 +180,9 @@ void kw_handshake_init_agent(
 	struct kw_handshake *handshake, const struct kw_handshake_options *options);
 void kw_handshake_init_proxy(
 	struct kw_handshake *handshake, const struct kw_handshake_options *options);
+
+/* As proxy, before the first input: the connection, seen from this end. */
+void kw_handshake_set_channel(struct kw_handshake *handshake, const struct kw_channel *channel);
 
 /*
  * How many bytes to read next; 0 while none are expected. Reading exactly these leaves no

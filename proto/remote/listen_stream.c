@@ -27,7 +27,7 @@ struct kw_joining {
 	uv_timer_t deadline;
 	int handles; /* not yet closed */
 	struct kw_exchange exchange;
-	char peer[KW_PEER_TEXT];
+	struct kw_arrival arrival;
 };
 
 #define TO(state) KW_SM_TO(KW_STREAM_##state)
@@ -126,15 +126,15 @@ static void reject(struct kw_stream *stream, const char *peer, const struct kw_e
 
 static void joining_failed(struct kw_joining *joining, const struct kw_error *error)
 {
-	reject(joining->stream, joining->peer, error);
+	reject(joining->stream, joining->arrival.peer, error);
 	joining_end(joining);
 }
 
 static void joining_welcomed(struct kw_joining *joining)
 {
 	struct kw_stream *stream = joining->stream;
-	struct kw_session *session =
-		kw_session_new(stream->listener, &joining->exchange.handshake, joining->peer);
+	struct kw_session *session = kw_session_new(
+		stream->listener, &joining->exchange.handshake, joining->arrival.peer);
 	struct kw_error error;
 	int fd = joining->fd;
 
@@ -233,12 +233,14 @@ static void joining_new(struct kw_stream *stream, int fd)
 	struct kw_error error;
 	int code;
 
-	stream->ops->accepted(fd, joining->peer, sizeof joining->peer);
-	code = kw_server_challenge(server, &joining->exchange.handshake, &error);
+	code = stream->ops->accepted(stream, fd, &joining->arrival, &error);
+	if (code == 0)
+		code = kw_server_challenge(
+			server, &joining->exchange.handshake, &joining->arrival, &error);
 	if (code == 0)
 		code = watch(kw_server_loop(server), &joining->poll, fd, &error);
 	if (code != 0) {
-		reject(stream, joining->peer, &error);
+		reject(stream, joining->arrival.peer, &error);
 		close(fd);
 		free(joining);
 		return;

@@ -31,8 +31,9 @@ struct kw_joining;
 struct kw_stream;
 
 struct kw_stream_ops {
-	/* A connection came: set it up, and name it for people. */
-	void (*accepted)(int fd, char *peer, size_t size);
+	/* A connection came: set it up, and say what is known of it. Not 0: it is rejected. */
+	int (*accepted)(const struct kw_stream *stream, int fd, struct kw_arrival *arrival,
+		struct kw_error *error);
 	/* The descriptor that goes with WELCOME; -1: none. */
 	int (*give_fd)(struct kw_server *server);
 	/* Make the connection the session's; on failure fd is closed by the caller. */

@@ -176,8 +176,7 @@ bool kw_server_busy(const struct kw_server *server)
 	return server->sm.state == KW_SERVER_BUSY;
 }
 
-int kw_server_challenge(
-	struct kw_server *server, struct kw_handshake *handshake, struct kw_error *error)
+static int begin(struct kw_server *server, struct kw_handshake *handshake, struct kw_error *error)
 {
 	uint8_t nonce[KW_NONCE_BYTES];
 	struct kw_handshake_options options = {
@@ -194,10 +193,20 @@ int kw_server_challenge(
 	return 0;
 }
 
+int kw_server_challenge(struct kw_server *server, struct kw_handshake *handshake,
+	const struct kw_arrival *arrival, struct kw_error *error)
+{
+	int code = begin(server, handshake, error);
+
+	if (code == 0)
+		kw_handshake_set_channel(handshake, &arrival->channel);
+	return code;
+}
+
 int kw_server_greet(
 	struct kw_server *server, struct kw_handshake *handshake, struct kw_error *error)
 {
-	int code = kw_server_challenge(server, handshake, error);
+	int code = begin(server, handshake, error);
 
 	if (code != 0)
 		return code;

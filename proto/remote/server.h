@@ -16,6 +16,7 @@
 #ifndef KW_REMOTE_SERVER_H
 #define KW_REMOTE_SERVER_H
 
+#include "auth/identity.h"
 #include "base/error.h"
 #include "remote/memory.h"
 #include "remote/remote.h"
@@ -39,6 +40,7 @@ struct kw_server_options {
 struct kw_session_info {
 	uint64_t id;
 	char name[KW_AGENT_NAME_MAX + 1];
+	struct kw_identity identity; /* its scope is for the session's time only */
 	enum kw_carrier carrier;
 	char peer[128];
 	char device[KW_RDMA_DEVICE_MAX]; /* rdma: the proxy's, over which it came; else empty */

@@ -39,6 +39,7 @@ static uint64_t describe(const struct kw_session *session, struct kw_session_inf
 {
 	*info = (struct kw_session_info){
 		.id = session->id,
+		.identity = session->identity,
 		.carrier = session->listener->address.carrier,
 		.connected_us = session->connected_us,
 		.depth = session->depth,
@@ -60,6 +61,7 @@ struct kw_session *kw_session_new(
 	session->id = ++server->next_id;
 	memcpy(session->name, handshake->name, sizeof session->name);
 	snprintf(session->peer, sizeof session->peer, "%s", peer);
+	session->identity = handshake->identity;
 	session->connected_us = kw_wall_us();
 	session->joined_us = kw_clock_us();
 	session->depth = handshake->facts.depth;

@@ -1,6 +1,7 @@
 #include "remote/socket.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -53,4 +54,33 @@ bool kw_tcp_socket_loopback(const struct sockaddr *name)
 		return IN6_IS_ADDR_LOOPBACK(&six->sin6_addr);
 	}
 	return false;
+}
+
+bool kw_tcp_socket_endpoint(const struct sockaddr *name, struct kw_endpoint *endpoint)
+{
+	const struct sockaddr_in *four = (const void *)name;
+	const struct sockaddr_in6 *six = (const void *)name;
+
+	if (name->sa_family == AF_INET)
+		*endpoint =
+			kw_endpoint_four((const uint8_t *)&four->sin_addr, ntohs(four->sin_port));
+	else if (name->sa_family == AF_INET6)
+		*endpoint = kw_endpoint_six(six->sin6_addr.s6_addr, ntohs(six->sin6_port));
+	else
+		*endpoint = (struct kw_endpoint){0};
+	return name->sa_family == AF_INET || name->sa_family == AF_INET6;
+}
+
+int kw_tcp_socket_channel(int fd, bool peer, struct kw_channel *channel, struct kw_error *error)
+{
+	struct sockaddr_storage name = {0};
+	socklen_t length = sizeof name;
+	struct kw_endpoint endpoint;
+
+	if ((peer ? getpeername : getsockname)(fd, (struct sockaddr *)&name, &length) != 0)
+		return kw_error_errno(error, errno, "the address of the connection's %s end",
+			peer ? "other" : "own");
+	(void)kw_tcp_socket_endpoint((struct sockaddr *)&name, &endpoint);
+	*channel = kw_channel_tcp(&endpoint);
+	return 0;
 }

@@ -3,6 +3,9 @@
 #ifndef KW_REMOTE_SOCKET_H
 #define KW_REMOTE_SOCKET_H
 
+#include "auth/channel.h"
+#include "base/error.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/socket.h>
@@ -16,6 +19,12 @@ void kw_tcp_socket_tune(int fd);
 
 /* "10.0.0.1:7471", "[::1]:7471". */
 void kw_tcp_socket_text(const struct sockaddr *name, socklen_t length, char *text, size_t size);
+
+/* False: no address of the internet. */
+bool kw_tcp_socket_endpoint(const struct sockaddr *name, struct kw_endpoint *endpoint);
+
+/* The proxy's end of a connection: peer is true at the agent's end, where it is the other one. */
+int kw_tcp_socket_channel(int fd, bool peer, struct kw_channel *channel, struct kw_error *error);
 
 /* Is it 127/8, ::1 or 127/8 mapped into IPv6? */
 bool kw_tcp_socket_loopback(const struct sockaddr *name);

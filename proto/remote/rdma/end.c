@@ -1,6 +1,7 @@
 #include "remote/rdma/end.h"
 
 #include "base/buffer.h"
+#include "remote/socket.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -216,6 +217,8 @@ static int move(struct kw_rdma_end *end, enum ibv_qp_state state, uint8_t reads_
 	if (rdma_init_qp_attr(end->id, &attributes, &mask) != 0)
 		return kw_error_errno(error, errno, "queue pair: attributes");
 	mask &= (IBV_QP_DEST_QPN << 1) - 1; /* some kernels add bits of their own */
+	if (mask & IBV_QP_DEST_QPN)
+		end->peer_pair = attributes.dest_qp_num;
 	attributes.max_dest_rd_atomic = reads_in;
 	attributes.max_rd_atomic = reads_out;
 	if (mask & IBV_QP_TIMEOUT)
@@ -234,6 +237,17 @@ int kw_rdma_end_connect(struct kw_rdma_end *end, uint8_t reads_out, uint8_t read
 	int code = move(end, IBV_QPS_RTR, reads_out, reads_in, options, error);
 
 	return code ? code : move(end, IBV_QPS_RTS, reads_out, reads_in, options, error);
+}
+
+/* Over iWARP, which runs on tcp, no end knows a number of the other's queue pair. */
+struct kw_channel kw_rdma_end_channel(const struct kw_rdma_end *end, bool agent)
+{
+	uint32_t own = end->peer_pair ? end->qp->qp_num : 0, peer = end->peer_pair;
+	struct kw_endpoint proxy;
+
+	(void)kw_tcp_socket_endpoint(
+		agent ? rdma_get_peer_addr(end->id) : rdma_get_local_addr(end->id), &proxy);
+	return agent ? kw_channel_rdma(&proxy, own, peer) : kw_channel_rdma(&proxy, peer, own);
 }
 
 int kw_rdma_end_open(struct kw_rdma_end *end, bool open, struct kw_error *error)

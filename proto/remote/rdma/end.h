@@ -23,6 +23,7 @@
 #ifndef KW_REMOTE_RDMA_END_H
 #define KW_REMOTE_RDMA_END_H
 
+#include "auth/channel.h"
 #include "base/error.h"
 #include "base/sm.h"
 #include "remote/rdma/event.h"
@@ -100,6 +101,7 @@ struct kw_rdma_end {
 	struct ibv_mr *mr;
 	uint8_t *arena; /* receives, sends, then slots */
 	uint32_t slots, slot_bytes;
+	uint32_t peer_pair; /* number of the other end's queue pair; 0: not connected, or iWARP */
 	uint32_t sends, next_send;
 	uint64_t reads_done;           /* READs below this number are through */
 	struct kw_error why;           /* BROKEN */
@@ -120,6 +122,9 @@ int kw_rdma_end_build(
 /* To RTS, with the attributes the connection manager knows. Any thread. */
 int kw_rdma_end_connect(struct kw_rdma_end *end, uint8_t reads_out, uint8_t reads_in,
 	const struct kw_rdma_options *options, struct kw_error *error);
+
+/* What the connection is bound to, once connected. agent: this is the agent's end. */
+struct kw_channel kw_rdma_end_channel(const struct kw_rdma_end *end, bool agent);
 
 /* Let the other side READ (true), or no more (false). */
 int kw_rdma_end_open(struct kw_rdma_end *end, bool open, struct kw_error *error);

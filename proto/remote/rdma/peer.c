@@ -401,6 +401,9 @@ static int accept_now(struct kw_rdma_peer *peer, struct kw_error *error)
 		.qp_num = peer->end.qp->qp_num,
 	};
 
+	struct kw_channel channel = kw_rdma_end_channel(&peer->end, false);
+
+	kw_handshake_set_channel(&peer->handshake, &channel);
 	kw_rdma_private_init(&private, KW_RDMA_REJECT_NONE);
 	if (kw_rdma_end_start(&peer->end, kw_server_loop(server_of(peer)), peer, error) != 0)
 		return (int)error->code;

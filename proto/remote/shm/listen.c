@@ -168,13 +168,19 @@ static int adopt(struct kw_session *session, int fd, struct kw_error *error)
 
 /* ---- the listener ---- */
 
-static void accepted(int fd, char *peer, size_t size)
+static int accepted(
+	const struct kw_stream *stream, int fd, struct kw_arrival *arrival, struct kw_error *error)
 {
+	const struct file *file = stream->own;
 	struct ucred who = {0};
 	socklen_t length = sizeof who;
 
+	(void)error;
 	(void)getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length);
-	snprintf(peer, size, "pid %d, uid %u", (int)who.pid, (unsigned)who.uid);
+	snprintf(arrival->peer, sizeof arrival->peer, "pid %d, uid %u", (int)who.pid,
+		(unsigned)who.uid);
+	arrival->channel = kw_channel_shm(file->device, file->inode);
+	return 0;
 }
 
 static int give_fd(struct kw_server *server)

@@ -59,14 +59,18 @@ static int adopt(struct kw_session *session, int fd, struct kw_error *error)
 
 /* ---- the listener ---- */
 
-static void accepted(int fd, char *peer, size_t size)
+static int accepted(
+	const struct kw_stream *stream, int fd, struct kw_arrival *arrival, struct kw_error *error)
 {
 	struct sockaddr_storage name = {0};
 	socklen_t length = sizeof name;
 
+	(void)stream;
 	kw_tcp_socket_tune(fd);
 	(void)getpeername(fd, (struct sockaddr *)&name, &length);
-	kw_tcp_socket_text((struct sockaddr *)&name, length, peer, size);
+	kw_tcp_socket_text((struct sockaddr *)&name, length, arrival->peer, sizeof arrival->peer);
+	/* Not the configured address: the listener's can be a wildcard. */
+	return kw_tcp_socket_channel(fd, false, &arrival->channel, error);
 }
 
 static int give_fd(struct kw_server *server)

@@ -1,0 +1,49 @@
+/*
+ * Who is at the other end of a connection, and what proved it.
+ *
+ * A handshake yields one identity at the proxy's end. Sessions, limits, revocation and scopes ask
+ * the identity, and nothing else. TLS will fill in the same struct from a certificate.
+ *
+ * Pure; any thread.
+ */
+#ifndef KW_AUTH_IDENTITY_H
+#define KW_AUTH_IDENTITY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define KW_KEY_ID_MAX 32
+#define KW_KEY_DIGEST_BYTES 32
+
+/* What a connection is for, as its agent says in HELLO. Numbers are part of the protocol. */
+enum kw_role {
+	KW_ROLE_AGENT = 1,
+	KW_ROLE_GATEWAY = 2,
+	KW_ROLE_INSPECTOR = 3, /* an agent's second connection: inspect, verify, export */
+};
+
+enum kw_proved {
+	KW_PROVED_NOTHING,     /* the proxy asked for no proof */
+	KW_PROVED_USER,        /* the kernel names its user, and that user is listed (shm) */
+	KW_PROVED_KEY,         /* it holds the key of key_id */
+	KW_PROVED_CERTIFICATE, /* reserved for TLS */
+};
+
+struct kw_scope; /* which keys of the table a key may read: keyring.h */
+
+struct kw_identity {
+	enum kw_proved proved;
+	enum kw_role role;
+	char key_id[KW_KEY_ID_MAX + 1];          /* "": the unnamed key, or no key */
+	uint8_t key_digest[KW_KEY_DIGEST_BYTES]; /* of the key that was proved; zero: none was */
+	const struct kw_scope *scope; /* NULL: all keys. Valid as long as the keyring that has it */
+};
+
+/* Is it 1 to KW_KEY_ID_MAX of [A-Za-z0-9._-]? */
+bool kw_key_id_valid(const char *id, size_t length);
+
+/* "agent", "gateway", "inspector"; "unknown" for any other number. */
+const char *kw_role_name(enum kw_role role);
+
+#endif
