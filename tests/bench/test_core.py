@@ -107,14 +107,26 @@ def test_a_side_that_failed_never_reaches_a_bound():
 def test_the_page_says_what_failed_and_what_was_not_reached():
     ours, other, _ = two_sides([1, ValueError("it broke"), 1], [2, 2, 2])
     rows = [make_row("case", other), hold(make_row("case", ours, ratio=0.9), "ratio", AT_MOST, 0.75)]
-    page = show.markdown({
-        "machine": {"cpu": "some", "load at the start": 3.0}, "command": "run", "begun": "now", "rounds": 3,
-        "seed": 1, "left out": ["lag", "idle"],
-        "benchmarks": {"x": {"title": "a title", "seconds": 1.0, "rows": rows}}})
+    page = show.markdown([a_run("now", "x", rows)], ["lag", "idle", "x"])
     assert "FAILED" in page and "it broke" in page and "NOT REACHED" in page
     assert "0 figures reached the bound they are held against, 1 did not" in page and "not quiet" in page
     assert "no figure here is a claim" in page # three rounds
-    assert "Not in this run: lag, idle." in page
+    assert "Not on this page: lag, idle." in page
+
+
+def test_the_page_takes_each_benchmark_from_its_latest_run():
+    ours, other, _ = two_sides([1, 1, 1], [2, 2, 2])
+    old, new = [make_row("before", other)], [make_row("after", ours)]
+    page = show.markdown([a_run("2026-02-01", "x", new), a_run("2026-01-01", "x", old),
+                          a_run("2026-01-02", "y", old)], ["y", "x"])
+    assert page.index("## y: a title") < page.index("2026-01-02") < page.index("## x: a title")
+    assert "2026-02-01" in page and "2026-01-01" not in page and "after" in page
+
+
+def a_run(begun, name, rows):
+    return {"machine": {"cpu": "some", "load at the start": 3.0, "commit": "abc"}, "command": "run",
+            "begun": begun, "rounds": 3, "seed": 1,
+            "benchmarks": {name: {"title": "a title", "seconds": 1.0, "rows": rows}}}
 
 
 def test_cpu_seconds_count_children_that_ended():

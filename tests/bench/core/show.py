@@ -98,9 +98,10 @@ def markdown_table(head, lines):
         yield "| " + " | ".join(word.replace("|", "\\|") for word in line) + " |"
 
 
-def markdown_section(name, result):
+def markdown_section(name, result, results):
     yield f"## {name}: {result['title']}"
     yield ""
+    yield from origin(results)
     if result.get("about"):
         yield from [result["about"], ""]
     for head, lines in grids(result):
@@ -129,21 +130,42 @@ def busy(machine):
 
 def few(rounds):
     """What must be said of figures that are none."""
-    return f"**Fewer than {ENOUGH} rounds: no figure here is a claim.** " if rounds < ENOUGH else ""
+    return f" **Fewer than {ENOUGH} rounds: no figure here is a claim.**" if rounds < ENOUGH else ""
 
 
-def markdown(results):
-    """BENCHMARKS.md, whole."""
+def origin(results):
+    """Which run a section comes from."""
     machine = results["machine"]
-    reached, missed, unmeasured = counts(results)
+    yield (f"`{results['command']}`, {results['begun']}, commit {machine['commit']}. There are "
+           f"{results['rounds']} rounds, after one that is not counted. Seed {results['seed']} gives the order "
+           f"of the sides in each.{few(results['rounds'])}")
+    yield ""
+    yield from busy(machine)
+
+
+def sections(runs):
+    """Name, result and run of each benchmark; of one that was run twice, the later."""
+    latest = {}
+    for results in sorted(runs, key=lambda results: results["begun"]):
+        for name, result in results["benchmarks"].items():
+            latest[name] = (result, results)
+    return latest
+
+
+def markdown(runs, names):
+    """BENCHMARKS.md, whole, from the results of one or more runs; names are those of all benchmarks."""
+    latest = sections(runs)
+    reached, missed, unmeasured = map(sum, zip(*(
+        counts({"benchmarks": {name: result}}) for name, (result, _) in latest.items())))
+    machine = {key: value for key, value in runs[0]["machine"].items()
+               if key not in ("commit", "load at the start")}
+    missing = [name for name in names if name not in latest]
     lines = [
         "# Benchmarks", "",
-        f"`{results['command']}` wrote this page at {results['begun']}. Do not edit it; run it again.", "",
+        "`tests/bench/run` wrote this page. Do not edit it; run it again. Each section says by which command, "
+        "when and at which commit its figures were measured.", "",
         *markdown_table(["machine", ""], [[key, str(value)] for key, value in machine.items()]), "",
-        *busy(machine),
-        "Every figure stands beside its peer's, measured in the same run. "
-        f"There are {results['rounds']} rounds, after one that is not counted. "
-        f"Seed {results['seed']} gives the order of the sides in each. {few(results['rounds'])}", "",
+        "Every figure stands beside its peer's, measured in the same run.", "",
         "Figures are medians, with the lowest and the highest round in parentheses. "
         "A ratio is the median of the rounds' own ratios. Times are in seconds unless a name says "
         "otherwise. A side that failed is shown so, with its reason. *not built* means that this "
@@ -151,8 +173,9 @@ def markdown(results):
         f"{reached} figures reached the bound they are held against, {missed} did not, and {unmeasured} "
         "were not measured. The bounds are the project's own aims: medians, on one quiet machine, over "
         "shm.", ""]
-    if results.get("left out"):
-        lines += [f"Not in this run: {', '.join(results['left out'])}. `tests/bench/run all` measures them too.", ""]
-    for name, result in results["benchmarks"].items():
-        lines += markdown_section(name, result)
+    if missing:
+        lines += [f"Not on this page: {', '.join(missing)}. `tests/bench/run all` measures them too.", ""]
+    for name in [name for name in names if name in latest]:
+        result, results = latest[name]
+        lines += markdown_section(name, result, results)
     return "\n".join(lines).rstrip() + "\n"
