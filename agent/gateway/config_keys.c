@@ -46,8 +46,15 @@ const struct kw_config_key kw_gateway_config_keys[] = {
 	{"gateway.max_output_bytes", KW_CONFIG_BYTES, "262144", false, 4096, 1073741824, NULL,
 		"Replies that a client has not read yet: above this, nothing more of it is begun. "
 		"One reply alone may be larger."},
+	{"gateway.max_buffer_bytes", KW_CONFIG_BYTES, "1073741824", false, 1048576, 1099511627776.0,
+		NULL,
+		"Requests and replies of all clients together; above this, those that hold most "
+		"are closed."},
 	{"gateway.output_timeout_ms", KW_CONFIG_INTEGER, "60000", false, 10, 3600000, NULL,
 		"A client that takes nothing of its replies for so long is closed."},
+	{"gateway.idle_timeout_ms", KW_CONFIG_INTEGER, "0", true, 0, 86400000, NULL,
+		"A client that sends nothing for so long is closed; 0: none is, as servers do "
+		"with timeout 0."},
 	{"gateway.users_file", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
 		"File of users and passwords, in the form of the server's aclfile; empty: no "
 		"passwords, and only addresses of this host can be listened on."},

@@ -9,7 +9,7 @@
 
 /* What is shown of this moment. */
 struct figures {
-	uint64_t state, clients, requests_under_way, lookups_under_way;
+	uint64_t state, clients, client_bytes, requests_under_way, lookups_under_way;
 	double age_seconds, clock_error_seconds;
 	uint64_t gets, values, missing, expired, refused_loading, refused_stale, refused_lost,
 		refused_try_again, near_entries, near_bytes, near_hits, near_refused,
@@ -28,6 +28,7 @@ static const struct kw_figure figure_table[] = {
 	GAUGE(clock_error_seconds,
 		"a key can be served so long after it expired; inf while unknown"),
 	GAUGE(clients, "clients connected"),
+	GAUGE(client_bytes, "requests and replies of clients that are kept in memory"),
 	GAUGE(requests_under_way, "keys and replies that clients wait for"),
 	GAUGE(lookups_under_way, "keys that are being looked up"),
 	GAUGE(near_entries, "values kept near"),
@@ -99,6 +100,7 @@ static struct figures collect(const struct kw_gateway *gateway, const struct kw_
 					       ? (double)INFINITY
 					       : (double)sight->clock_error_us / 1e6,
 		.clients = server->clients,
+		.client_bytes = server->held,
 		.requests_under_way = server->parts,
 		.lookups_under_way = gets.looked_up,
 		.gets = gets.asked,
@@ -192,6 +194,7 @@ static void on_status(void *arg, struct kw_rpc_call *call, const json_t *params)
 	status = status_json(gateway, &sight);
 	json_object_set_new(status, "near_entries", json_integer((json_int_t)figures.near_entries));
 	json_object_set_new(status, "near_bytes", json_integer((json_int_t)figures.near_bytes));
+	json_object_set_new(status, "client_bytes", json_integer((json_int_t)figures.client_bytes));
 	kw_figures_status(status, figure_table, &figures);
 	kw_rpc_result(call, status);
 }

@@ -96,8 +96,10 @@ static struct kw_frontend_options read_server(const struct kw_gateway *gateway)
 		.max_clients = (uint32_t)kw_config_integer(config, "gateway.max_clients"),
 		.max_input_bytes = (uint64_t)kw_config_integer(config, "gateway.max_input_bytes"),
 		.max_output_bytes = (uint64_t)kw_config_integer(config, "gateway.max_output_bytes"),
+		.max_buffer_bytes = (uint64_t)kw_config_integer(config, "gateway.max_buffer_bytes"),
 		.output_timeout_ms =
 			(uint32_t)kw_config_integer(config, "gateway.output_timeout_ms"),
+		.idle_timeout_ms = (uint32_t)kw_config_integer(config, "gateway.idle_timeout_ms"),
 		.memcached_database =
 			(uint32_t)kw_config_integer(config, "gateway.memcached_database"),
 		.name = gateway->name,
@@ -188,6 +190,9 @@ static int on_changed(void *arg, const char *path, struct kw_error *error)
 		kw_gets_set_coherence(gateway->gets, (uint32_t)kw_config_integer(config, path));
 	else if (strcmp(path, "gateway.max_clients") == 0)
 		kw_frontend_set_max_clients(
+			gateway->server, (uint32_t)kw_config_integer(config, path));
+	else if (strcmp(path, "gateway.idle_timeout_ms") == 0)
+		kw_frontend_set_idle_timeout(
 			gateway->server, (uint32_t)kw_config_integer(config, path));
 	else if (strcmp(path, "log.level") == 0)
 		kw_log_set_level(

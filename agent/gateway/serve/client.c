@@ -12,6 +12,8 @@
 #define READ_BYTES ((size_t)16 << 10)
 #define READ_BYTES_MAX ((size_t)1 << 20)
 #define FIRST_WINDOW 16 /* parts under way, until it is known how large a client's replies are */
+/* A client that has closed its end waits so long for replies: it can read them still. */
+#define GONE_MS 1000
 
 #define TO(state) KW_SM_TO(KW_CLIENT_##state)
 #define ENDS (TO(LEAVING) | TO(CLOSED))
@@ -56,8 +58,13 @@ static void move(struct kw_client *client, enum kw_client_state state)
 
 static void on_poll(uv_poll_t *poll, int status, int events);
 
+/* Its end is watched always, so that a client that waits is missed; until it is known to be gone.
+ */
 static void watch(struct kw_client *client, int events)
 {
+	events &= ~UV_DISCONNECT;
+	if (client->gone_ms == 0)
+		events |= UV_DISCONNECT;
 	if (client->events == events || is(client, KW_CLIENT_CLOSED))
 		return;
 	client->events = events;
@@ -65,6 +72,30 @@ static void watch(struct kw_client *client, int events)
 		uv_poll_start(&client->poll, events, on_poll);
 	else
 		uv_poll_stop(&client->poll);
+}
+
+/* ---- memory ---- */
+
+/* What it holds counts among what all hold. */
+static void count_held(struct kw_client *client)
+{
+	const struct kw_work *work = client->work;
+	size_t held = client->kept;
+
+	if (work)
+		held += kw_buffer_length(&work->input) + kw_buffer_length(&work->output);
+	client->server->stats.held += held;
+	client->server->stats.held -= client->held;
+	client->held = held;
+}
+
+/* Keys of its questions lie in the input: that stays until they have ended. */
+static void release_output(struct kw_client *client)
+{
+	client->server->stats.held -= client->held;
+	client->held = 0;
+	if (client->work)
+		kw_buffer_close(&client->work->output);
 }
 
 /* ---- the end ---- */
@@ -114,6 +145,9 @@ void kw_client_close(struct kw_client *client, enum kw_closed_for why)
 		client->next->before = client->before;
 	uv_close((uv_handle_t *)&client->poll, on_closed);
 	move(client, KW_CLIENT_CLOSED);
+	release_output(client);
+	if (client->protocol->left)
+		client->protocol->left(client);
 }
 
 /* What is in the output is written first. */
@@ -164,6 +198,7 @@ static void take_ended(struct kw_client *client)
 		if (!client->first)
 			client->last = NULL;
 		client->parts--;
+		client->kept -= kw_buffer_length(&part->reply);
 		if (!is(client, KW_CLIENT_CLOSED) && counts(client, part))
 			kw_buffer_append(&client->work->output, kw_buffer_bytes(&part->reply),
 				kw_buffer_length(&part->reply));
@@ -197,8 +232,12 @@ void kw_part_end(struct kw_part *part)
 	assert(!part->ended);
 	part->ended = true;
 	note_size(client, kw_buffer_length(&part->reply));
-	if (part != client->first)
+	client->kept += kw_buffer_length(&part->reply);
+	if (part != client->first) {
+		if (kw_part_wanted(part))
+			count_held(client);
 		return;
+	}
 	take_ended(client);
 	kw_frontend_touch(client->server, client);
 }
@@ -280,7 +319,8 @@ uint32_t kw_client_room(const struct kw_client *client)
 
 	if (client->largest > 0 && most / client->largest < window)
 		window = most / client->largest + 1;
-	if (server->begun >= KW_FRONTEND_PARTS)
+	if (server->begun >= KW_FRONTEND_PARTS ||
+		server->stats.held > server->options.max_buffer_bytes / 2)
 		window = 1;
 	if (output > most || client->parts >= window)
 		return 0;
@@ -403,6 +443,7 @@ static void read_input(struct kw_client *client)
 		kw_client_close(client, KW_CLOSED_BY_PEER);
 		return;
 	}
+	client->active_ms = uv_now(client->server->options.loop);
 	kw_buffer_filled(input, (size_t)got);
 	client->server->stats.bytes_in += (uint64_t)got;
 	begin_requests(client);
@@ -429,9 +470,11 @@ static bool write_output(struct kw_client *client)
 	if (sent > 0) {
 		kw_buffer_consume(output, (size_t)sent);
 		client->server->stats.bytes_out += (uint64_t)sent;
+		client->active_ms = uv_now(client->server->options.loop);
 	}
 	if (kw_buffer_length(output) == 0)
 		return true;
+	/* A socket takes more only once a third of its buffer is free: that is the least rate. */
 	if (sent > 0 || client->stalled_us == 0)
 		client->stalled_us = kw_clock_us();
 	return false;
@@ -497,10 +540,13 @@ static void go_on(struct kw_client *client)
 void kw_client_turn(struct kw_client *client)
 {
 	assert(!client->touched);
-	if (is(client, KW_CLIENT_CLOSED))
+	if (is(client, KW_CLIENT_CLOSED)) {
 		free_when_over(client);
-	else
-		go_on(client);
+		return;
+	}
+	go_on(client);
+	if (!is(client, KW_CLIENT_CLOSED))
+		count_held(client);
 }
 
 static void on_poll(uv_poll_t *poll, int status, int events)
@@ -510,6 +556,10 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 	if (status < 0) {
 		kw_client_close(client, KW_CLOSED_BY_PEER);
 		return;
+	}
+	if (events & UV_DISCONNECT && client->gone_ms == 0) {
+		client->gone_ms = uv_now(client->server->options.loop);
+		watch(client, client->events);
 	}
 	if (events & UV_WRITABLE)
 		kw_frontend_touch(client->server, client);
@@ -523,10 +573,17 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 
 void kw_client_tick(struct kw_client *client, uint64_t now_us)
 {
-	uint64_t most_us = (uint64_t)client->server->options.output_timeout_ms * 1000;
+	const struct kw_frontend_options *options = &client->server->options;
+	const uint64_t most_us = (uint64_t)options->output_timeout_ms * 1000;
+	const uint64_t now_ms = uv_now(options->loop);
 
 	if (client->stalled_us > 0 && now_us > client->stalled_us + most_us)
 		kw_client_close(client, KW_CLOSED_SLOW);
+	else if (client->gone_ms > 0 && client->parts > 0 && now_ms > client->gone_ms + GONE_MS)
+		kw_client_close(client, KW_CLOSED_BY_PEER);
+	else if (options->idle_timeout_ms > 0 && is(client, KW_CLIENT_READING) &&
+		 now_ms > client->active_ms + options->idle_timeout_ms)
+		kw_client_close(client, KW_CLOSED_IDLE);
 }
 
 bool kw_client_open(struct kw_frontend *server, const struct kw_protocol *protocol, int fd)
@@ -543,6 +600,7 @@ bool kw_client_open(struct kw_frontend *server, const struct kw_protocol *protoc
 	client->fd = fd;
 	client->poll.data = client;
 	client->leaves_for = KW_CLOSED_ON_QUIT;
+	client->active_ms = uv_now(server->options.loop);
 	client->largest = server->options.max_output_bytes / FIRST_WINDOW;
 	kw_sm_init(&client->sm, &machine, client, KW_CLIENT_READING);
 	client->next = server->clients;

@@ -20,6 +20,10 @@
  * before its turn keeps its answer. At most KW_CLIENT_PARTS are under way, and fewer while answers
  * are large: no more than gateway.max_output_bytes can be expected of them.
  *
+ * The end of the peer is watched all the time. A client that closes it while it waits (for a
+ * barrier, or the primary) is closed a second later, or when its replies have been written: it can
+ * have closed one direction only, and read on.
+ *
  * An idle client holds this struct only: input, output and parts come from pools of the server's.
  *
  * For protocols; loop thread only.

@@ -1,8 +1,10 @@
 #include "internal.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdlib.h>
 
 #define TICK_MS 100
@@ -13,6 +15,7 @@
 #define WORDS_KEPT 1024
 #define TURN_HANDLES 2 /* check, prepare */
 #define HANDLES 4      /* and awake, tick */
+#define SAY_EACH_MS 60000
 
 /* ---- pools ---- */
 
@@ -97,6 +100,44 @@ void kw_frontend_touch(struct kw_frontend *server, struct kw_client *client)
 	/* Before the loop sleeps, the prepare handle looks at them. */
 }
 
+bool kw_frontend_may_say(const struct kw_frontend *server, uint64_t *said_ms)
+{
+	uint64_t now_ms = uv_now(server->options.loop);
+
+	if (*said_ms > 0 && now_ms - *said_ms < SAY_EACH_MS)
+		return false;
+	*said_ms = now_ms > 0 ? now_ms : 1;
+	return true;
+}
+
+static struct kw_client *holds_most(const struct kw_frontend *server)
+{
+	struct kw_client *most = server->clients;
+
+	for (struct kw_client *at = most; at; at = at->next)
+		if (at->held > most->held)
+			most = at;
+	return most;
+}
+
+/* Together they hold too much: those that hold most go. Each of these holds more than its share. */
+static void shed(struct kw_frontend *server)
+{
+	const uint64_t limit = server->options.max_buffer_bytes;
+	struct kw_client *most;
+
+	while (server->stats.held > limit && (most = holds_most(server))) {
+		if (kw_frontend_may_say(server, &server->shed_said_ms))
+			kw_log_warn("gateway",
+				"requests and replies of %" PRIu64
+				" clients take more than gateway.max_buffer_bytes (%" PRIu64
+				"): the one with most of it (%zu bytes) is closed; raise the key, "
+				"or see which clients do not read their replies",
+				server->stats.clients, limit, most->held);
+		kw_client_close(most, KW_CLOSED_MEMORY);
+	}
+}
+
 /* Each client that something happened to, once; then what they asked becomes one posting. */
 static void turn(struct kw_frontend *server)
 {
@@ -113,6 +154,8 @@ static void turn(struct kw_frontend *server)
 		kw_client_turn(client);
 		client = next;
 	}
+	if (server->stats.held > server->options.max_buffer_bytes)
+		shed(server);
 	if (!server->closing)
 		kw_gets_post(server->options.gets);
 	if (server->touched && !uv_is_active((uv_handle_t *)&server->awake))
@@ -227,6 +270,11 @@ void kw_frontend_set_max_clients(struct kw_frontend *server, uint32_t clients)
 	server->options.max_clients = clients;
 }
 
+void kw_frontend_set_idle_timeout(struct kw_frontend *server, uint32_t idle_timeout_ms)
+{
+	server->options.idle_timeout_ms = idle_timeout_ms;
+}
+
 struct kw_release kw_frontend_release(const struct kw_frontend *server)
 {
 	const struct kw_follow *follow = kw_gets_follow(server->options.gets);
@@ -236,8 +284,8 @@ struct kw_release kw_frontend_release(const struct kw_frontend *server)
 
 const char *kw_closed_for_name(enum kw_closed_for reason)
 {
-	static const char *const names[] = {
-		"peer", "quit", "protocol", "input", "slow", "full", "user", "end"};
+	static const char *const names[] = {"peer", "quit", "protocol", "input", "slow", "full",
+		"user", "memory", "idle", "end"};
 
 	assert((size_t)reason < sizeof names / sizeof *names);
 	return names[reason];

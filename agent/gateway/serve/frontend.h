@@ -13,9 +13,10 @@
  *   max_clients         one more gets a sentence and is closed
  *   max_input_bytes     of one request
  *   max_output_bytes    of one client that does not read
- *   KW_FRONTEND_PARTS   requests under way, of all clients together; beyond that each client has
- *                       one at a time. So clients whose requests wait long (for a barrier, or for a
- *                       primary that hangs) stop no other.
+ *   max_buffer_bytes    requests and replies of all clients together. From half of it on each
+ * client has one request at a time; above it those that hold most are closed. KW_FRONTEND_PARTS
+ * requests under way, of all clients together; beyond that each client has one at a time. So
+ * clients whose requests wait long (for a barrier, or for a primary that hangs) stop no other.
  *
  * Loop thread only.
  */
@@ -42,7 +43,9 @@ struct kw_frontend_options {
 	uint32_t max_clients;
 	uint64_t max_input_bytes;  /* of one request */
 	uint64_t max_output_bytes; /* not yet taken by a client */
+	uint64_t max_buffer_bytes; /* input and output, of all clients */
 	uint32_t output_timeout_ms;
+	uint32_t idle_timeout_ms; /* a client that sends nothing for so long is closed; 0: none */
 	uint32_t memcached_database; /* memcached has no SELECT */
 	struct kw_users *users;      /* of Redis clients; the server owns them from here on */
 	const char *name;            /* of the gateway, for INFO; outlives the server */
@@ -66,6 +69,7 @@ int kw_frontend_address_check(const char *address, struct kw_error *error);
 void kw_frontend_close(struct kw_frontend *server, void (*done)(void *arg), void *arg);
 
 void kw_frontend_set_max_clients(struct kw_frontend *server, uint32_t clients);
+void kw_frontend_set_idle_timeout(struct kw_frontend *server, uint32_t idle_timeout_ms);
 
 /*
  * Other users from now on; the server owns them. Clients whose user is gone or off are closed. So
@@ -90,6 +94,8 @@ enum kw_closed_for {
 	KW_CLOSED_SLOW,     /* it did not read its replies */
 	KW_CLOSED_FULL,     /* it was one too many */
 	KW_CLOSED_USER,     /* its user is gone */
+	KW_CLOSED_MEMORY,   /* all clients held too much, and it held most */
+	KW_CLOSED_IDLE,     /* it sent nothing for too long */
 	KW_CLOSED_END,      /* the gateway ends */
 };
 #define KW_CLOSED_REASONS (KW_CLOSED_END + 1)
@@ -103,6 +109,7 @@ struct kw_frontend_stats {
 	uint64_t forwarded;
 	uint64_t bytes_in, bytes_out;
 	uint64_t parts; /* under way now */
+	uint64_t held;  /* bytes of requests and replies now, of clients that are connected */
 	uint64_t closed[KW_CLOSED_REASONS];
 };
 const struct kw_frontend_stats *kw_frontend_stats(const struct kw_frontend *server);

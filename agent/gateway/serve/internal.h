@@ -42,7 +42,11 @@ struct kw_client {
 	uint32_t parts;
 	struct kw_part *replying; /* kw_client_reply has handed out its buffer */
 	size_t largest;           /* reply of late: how many can be begun at once */
+	size_t kept;              /* bytes of replies that ended before their turn */
+	size_t held;              /* input, output and kept: its share of stats.held */
 	uint64_t stalled_us;      /* WRITING, LEAVING: when the socket last took something */
+	uint64_t active_ms;       /* by the loop: when bytes last came or went */
+	uint64_t gone_ms;         /* by the loop: when its end was closed; 0: it is open */
 	bool handle_closed;
 	max_align_t own[];
 };
@@ -77,6 +81,7 @@ struct kw_frontend {
 	struct kw_session_host sessions;
 	struct kw_buffer scratch; /* a session's reply, until it is known to be one */
 	bool starved;             /* no descriptor was left: listeners rest until the next tick */
+	uint64_t starved_said_ms, shed_said_ms; /* when the log was told; 0: not yet */
 	bool closing;
 	int open; /* handles, and clients */
 	void (*done)(void *arg);
@@ -92,6 +97,9 @@ void kw_frontend_give_work(struct kw_frontend *server, struct kw_work *work);
 
 /* Look at the client at the end of this turn. */
 void kw_frontend_touch(struct kw_frontend *server, struct kw_client *client);
+
+/* May the log be told of this again? *said_ms is when it was told last. */
+bool kw_frontend_may_say(const struct kw_frontend *server, uint64_t *said_ms);
 void kw_frontend_part_closed(struct kw_frontend *server);
 
 /* ---- sessions.c ---- */
@@ -119,7 +127,7 @@ bool kw_client_open(struct kw_frontend *server, const struct kw_protocol *protoc
 /* The end of a turn: write, begin what waits, read on. */
 void kw_client_turn(struct kw_client *client);
 
-/* Close it if it has taken nothing for too long. */
+/* Close it if it has taken too little for too long, or is idle, or nobody waits for its parts. */
 void kw_client_tick(struct kw_client *client, uint64_t now_us);
 
 /* At once; its parts end later. Harmless when closed. */

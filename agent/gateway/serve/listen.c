@@ -137,7 +137,7 @@ static void starve(struct kw_frontend *server, int errnum)
 {
 	if (errnum != EMFILE && errnum != ENFILE && errnum != ENOBUFS && errnum != ENOMEM)
 		return;
-	if (!server->starved)
+	if (!server->starved && kw_frontend_may_say(server, &server->starved_said_ms))
 		kw_log_warn("gateway", "no client can be accepted: %s: raise LimitNOFILE",
 			strerror(errnum));
 	server->starved = true;

@@ -18,7 +18,7 @@
 #define BARRIER "keywake.barrier"
 
 /* A barrier that a client waits for. */
-struct wait {
+struct kw_onward_wait {
 	struct kw_barrier barrier;
 	struct kw_part *part;
 	struct kw_onward *onward;
@@ -95,7 +95,7 @@ struct kw_onward_verdict kw_onward_judge(struct kw_frontend *server, const struc
 	struct kw_forward_verdict may = {.class = KW_FORWARD_READS};
 	enum kw_own_want want;
 
-	if (onward->barriers > 0)
+	if (onward->wait)
 		return (struct kw_onward_verdict){.place = KW_ONWARD_WAIT};
 	if (!server->options.forward)
 		return (struct kw_onward_verdict){
@@ -198,11 +198,11 @@ bool kw_onward_is_barrier(struct kw_slice name)
 
 static void on_barrier(void *arg, enum kw_barrier_end end)
 {
-	struct wait *wait = arg;
+	struct kw_onward_wait *wait = arg;
 	struct kw_part *part = wait->part;
 	struct kw_reply_to to;
 
-	wait->onward->barriers--;
+	wait->onward->wait = NULL;
 	if (kw_part_wanted(part)) {
 		to = (struct kw_reply_to){.out = kw_part_reply(part)};
 		if (end == KW_BARRIER_PASSED)
@@ -215,6 +215,16 @@ static void on_barrier(void *arg, enum kw_barrier_end end)
 	}
 	free(wait);
 	kw_part_end(part);
+}
+
+void kw_onward_left(struct kw_onward *onward)
+{
+	struct kw_onward_wait *wait = onward->wait;
+
+	if (!wait)
+		return;
+	kw_barrier_cancel(&wait->part->client->server->barriers, &wait->barrier);
+	on_barrier(wait, KW_BARRIER_TOO_LATE);
 }
 
 static void refuse_barrier(struct kw_client *client)
@@ -231,11 +241,10 @@ enum kw_onward_place kw_onward_begin_barrier(
 	struct kw_client *client, struct kw_onward *onward, const struct kw_onward_request *request)
 {
 	struct kw_frontend *server = client->server;
-	struct wait *wait;
+	struct kw_onward_wait *wait;
 	uint32_t ms;
 
-	if (onward->barriers > 0 ||
-		place_of(server, onward, request, KW_OWN_BARRIER) == KW_OWN_WAIT)
+	if (onward->wait || place_of(server, onward, request, KW_OWN_BARRIER) == KW_OWN_WAIT)
 		return KW_ONWARD_WAIT;
 	if (request->count != 2 || !kw_barrier_parse(request->words[1], &ms)) {
 		refuse_barrier(client);
@@ -247,7 +256,7 @@ enum kw_onward_place kw_onward_begin_barrier(
 	wait->part = kw_client_defer(client);
 	wait->onward = onward;
 	wait->ms = ms;
-	onward->barriers++;
+	onward->wait = wait;
 	kw_barrier_begin(&server->barriers, &wait->barrier, kw_clock_us(), ms);
 	/* A little longer than it waits: the last turn tells it that it is too late. */
 	kw_gets_watch(server->options.gets, wait->barrier.until_us + WATCH_US);

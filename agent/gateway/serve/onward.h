@@ -22,8 +22,8 @@
 /* Of one client; zeroed, and closed when nothing of it is under way. */
 struct kw_onward {
 	struct kw_own own;
-	uint32_t gets;     /* parts that wait for the table, or for the primary in its place */
-	uint32_t barriers; /* under way: nothing else is begun */
+	uint32_t gets; /* parts that wait for the table, or for the primary in its place */
+	struct kw_onward_wait *wait; /* for a barrier: nothing else is begun; NULL: for none */
 };
 
 struct kw_onward_request {
@@ -53,6 +53,9 @@ struct kw_onward_verdict kw_onward_judge(struct kw_frontend *server, const struc
 /* PRIMARY: its part is begun. */
 void kw_onward_begin(struct kw_client *client, struct kw_onward *onward,
 	const struct kw_onward_request *request, bool writes);
+
+/* The client is gone: its barrier ends. What was sent to the primary ends with its answer. */
+void kw_onward_left(struct kw_onward *onward);
 
 void kw_onward_closed(struct kw_onward *onward);
 

@@ -35,6 +35,11 @@ struct kw_protocol {
 	void (*opened)(struct kw_client *client);
 	void (*closed)(struct kw_client *client);
 
+	/* It is closed; parts can be under way. What only it waits for can end. NULL: nothing to
+	 * do.
+	 */
+	void (*left)(struct kw_client *client);
+
 	/* The users are about to be replaced. False: close the client. NULL: it has none. */
 	bool (*take_users)(struct kw_client *client, const struct kw_users *users);
 

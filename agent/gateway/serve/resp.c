@@ -71,6 +71,11 @@ static void on_closed(struct kw_client *client)
 	kw_onward_closed(&resp_of(client)->onward);
 }
 
+static void on_left(struct kw_client *client)
+{
+	kw_onward_left(&resp_of(client)->onward);
+}
+
 static bool take_users(struct kw_client *client, const struct kw_users *users)
 {
 	return kw_session_take_users(&resp_of(client)->session, users);
@@ -432,6 +437,7 @@ const struct kw_protocol kw_protocol_resp = {
 	.bytes = sizeof(struct resp),
 	.opened = on_opened,
 	.closed = on_closed,
+	.left = on_left,
 	.take_users = take_users,
 	.begin = on_begin,
 	.answer = on_answer,

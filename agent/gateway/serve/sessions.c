@@ -80,6 +80,7 @@ static void look(void *arg, const struct kw_session *session, struct kw_session_
 	facts->uptime_s = (kw_clock_us() - server->started_us) / 1000000;
 	facts->clients = server->stats.clients;
 	facts->max_clients = server->options.max_clients;
+	facts->idle_timeout_s = (server->options.idle_timeout_ms + 999) / 1000;
 	facts->table = table_of(sight.state);
 	facts->keys = kw_gets_follow(server->options.gets)->superblock.keys;
 	facts->fresh_us = sight.fresh_us;

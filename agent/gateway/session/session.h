@@ -45,7 +45,8 @@ struct kw_session_facts {
 	uint64_t now_us;   /* wall clock */
 	uint64_t uptime_s; /* of the gateway */
 	uint64_t clients, max_clients;
-	unsigned port; /* of TCP; 0: none */
+	uint64_t idle_timeout_s; /* 0: none */
+	unsigned port;           /* of TCP; 0: none */
 	enum kw_session_table table;
 	uint64_t keys;     /* in all databases */
 	uint64_t fresh_us; /* all that the primary did before is visible; 0: unknown */

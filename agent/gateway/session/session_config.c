@@ -29,14 +29,14 @@ static const struct setting fixed[] = {
 	{"slave-read-only", "yes"},
 	{"replica-read-only", "yes"},
 	{"tcp-keepalive", "300"},
-	{"timeout", "0"},
 };
 #define FIXED (sizeof fixed / sizeof *fixed)
-#define SETTINGS (FIXED + 3)
+#define SETTINGS (FIXED + 4)
 
 static void fill(const struct kw_call *call, struct setting settings[SETTINGS])
 {
 	const struct kw_session_host *host = call->host;
+	const struct kw_session_facts facts = kw_session_look(call->session, host);
 	struct setting *at = settings;
 
 	for (size_t i = 0; i < FIXED; i++)
@@ -45,11 +45,13 @@ static void fill(const struct kw_call *call, struct setting settings[SETTINGS])
 	snprintf(at->value, sizeof at->value, "%" PRIu32, host->databases ? host->databases : 16);
 	at++;
 	at->name = "maxclients";
-	snprintf(at->value, sizeof at->value, "%" PRIu64,
-		kw_session_look(call->session, host).max_clients);
+	snprintf(at->value, sizeof at->value, "%" PRIu64, facts.max_clients);
 	at++;
 	at->name = "proto-max-bulk-len";
 	snprintf(at->value, sizeof at->value, "%" PRIu64, KW_REQUEST_BULK_MAX);
+	at++;
+	at->name = "timeout";
+	snprintf(at->value, sizeof at->value, "%" PRIu64, facts.idle_timeout_s);
 }
 
 static bool is_pattern(struct kw_slice word)
