@@ -130,7 +130,7 @@ int kw_config_file_read(
 	int code;
 
 	code = kw_small_file_read(
-		file, KW_CONFIG_FILE_MAX, 0, "the configuration file", &text, error);
+		file, KW_CONFIG_FILE_MAX, KW_FILE_ANY, "the configuration file", &text, error);
 	if (!code)
 		code = parse_file(file, &text, &root, error);
 	kw_buffer_close(&text);

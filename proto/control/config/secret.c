@@ -13,7 +13,7 @@ int kw_secret_load(const char *path, struct kw_buffer *secret, struct kw_error *
 	if (*path == '\0')
 		return 0;
 	code = kw_small_file_read(
-		path, SECRET_MAX, KW_MODE_OF_OTHERS, "the secret file", secret, error);
+		path, SECRET_MAX, KW_FILE_PRIVATE, "the secret file", secret, error);
 	while (!code && secret->end > secret->start &&
 		(secret->data[secret->end - 1] == '\n' || secret->data[secret->end - 1] == '\r'))
 		secret->end--;

@@ -7,14 +7,20 @@
 
 #include <stddef.h>
 
-/* Permission bits of all who are neither the owner nor of the file's group. */
-#define KW_MODE_OF_OTHERS 007U
+/* Who else may have the file in hand. */
+enum kw_file_care {
+	KW_FILE_ANY,
+	KW_FILE_PRIVATE, /* users who are neither owner nor of its group may do nothing with it */
+	/* The same, its group may only read it, and root or this process's user owns it. */
+	KW_FILE_SECRET,
+};
 
 /*
- * Open a small regular file and append all of it to out. The sentences name the file;
- * mode_refused: permission bits the file must not have, `what` it is called ("a secret").
+ * Open a small regular file and append all of it to out, which grows once at most: no copy of a
+ * secret stays behind. `what` it is called ("the secret file"); the sentences name the file and
+ * the remedy.
  */
-int kw_small_file_read(const char *file, size_t most, unsigned mode_refused, const char *what,
+int kw_small_file_read(const char *file, size_t most, enum kw_file_care care, const char *what,
 	struct kw_buffer *out, struct kw_error *error);
 
 #endif
