@@ -80,6 +80,20 @@ static bool unexpected(struct kw_redis *redis, const struct kw_reply *reply)
 	return false;
 }
 
+/* The next reply is that of the oldest command; or a message, which can come at any time. */
+static void bound_next(struct kw_redis *redis)
+{
+	enum kw_bound bound = KW_BOUND_UNASKED;
+
+	if (redis->sm.state == KW_REDIS_LOGIN)
+		bound = KW_BOUND_LOGIN;
+	else if (redis->input_kind == KW_REDIS_MESSAGES)
+		bound = KW_BOUND_MESSAGE;
+	else if (redis->pending.count > 0)
+		bound = kw_pending_first(&redis->pending)->bound;
+	kw_reply_reader_bound(redis->reader, kw_bound(bound));
+}
+
 bool kw_redis_take(void *arg, const struct kw_reply *reply)
 {
 	struct kw_redis *redis = arg;
@@ -99,6 +113,7 @@ bool kw_redis_take(void *arg, const struct kw_reply *reply)
 		redis->input_kind = KW_REDIS_MESSAGES;
 	if (command.fn)
 		command.fn(command.arg, reply);
+	bound_next(redis);
 	return !kw_redis_is_over(redis);
 }
 
@@ -120,6 +135,7 @@ static int feed(struct kw_redis *redis, size_t length, struct kw_error *error)
 {
 	if (redis->input_kind == KW_REDIS_RAW)
 		return kw_raw_reader_feed(redis->raw, redis->input, length, error);
+	bound_next(redis);
 	return kw_reply_reader_feed(redis->reader, redis->input, length, error);
 }
 

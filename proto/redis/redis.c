@@ -79,7 +79,9 @@ static bool expect_reply(struct kw_redis *redis, struct kw_pending command)
 void kw_redis_send(
 	struct kw_redis *redis, kw_reply_fn fn, void *arg, int argc, const struct kw_slice *argv)
 {
-	if (!expect_reply(redis, (struct kw_pending){.fn = fn, .arg = arg}))
+	const struct kw_pending command = {.fn = fn, .arg = arg, .bound = kw_bound_of(argc, argv)};
+
+	if (!expect_reply(redis, command))
 		return;
 	kw_output_command(&redis->output, argc, argv);
 	kw_redis_wake(redis);

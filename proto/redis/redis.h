@@ -11,8 +11,8 @@
  *
  * closed says why: KW_E_REFUSED wrong or missing password, protected mode; KW_E_IO not reached, or
  * closed by the server; KW_E_TIMEOUT a deadline of the options; KW_E_PROTOCOL not RESP2, a reply to
- * no command, or beyond a bound (2 GiB for a string, 1 GiB for an array). The sentence begins with
- * the address and names the remedy.
+ * no command, or beyond the bound of its command (bound.h). The sentence begins with the address
+ * and names the remedy.
  */
 #ifndef KW_REDIS_REDIS_H
 #define KW_REDIS_REDIS_H

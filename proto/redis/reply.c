@@ -24,6 +24,11 @@
 #define TAIL_BYTES ((size_t)64 * 1024)
 #define TAIL_STEP_BYTES ((size_t)4 * 1024)
 
+/* What RESP adds to a text is less than this: a type, a length, line ends. */
+#define FRAME_BYTES ((size_t)64)
+
+static const struct kw_reply_bound unbounded = {"a reply", KW_REPLY_MAX_BYTES, SIZE_MAX};
+
 enum reader_mode {
 	READER_IN_PLACE, /* resp_parse.h reads the next reply where it lies */
 	READER_HIREDIS,  /* hiredis has the beginning of the present reply */
@@ -34,6 +39,9 @@ struct kw_reply_reader {
 	redisReader *parser;
 	enum reader_mode mode;
 	size_t tail_length; /* IN_PLACE: bytes of a reply that is not complete, in tail */
+	size_t given;       /* HIREDIS: bytes of the present reply that it has */
+	size_t elements;    /* HIREDIS: of all arrays of the present reply */
+	const struct kw_reply_bound *bound;
 	struct kw_arena arena;
 	struct kw_reply scalar; /* the present reply when it is no array: already handed over */
 	kw_reply_sink sink;
@@ -48,6 +56,33 @@ static struct kw_reply *refuse(struct kw_reply_reader *reader, const char *why)
 {
 	reader->refusal = why;
 	return NULL;
+}
+
+/* Beyond the bound of its command. The first such sentence is told in place of any other. */
+static bool too_long(struct kw_reply_reader *reader, size_t bytes)
+{
+	size_t most = reader->bound->bytes;
+	bool whole_mib = most % ((size_t)1024 * 1024) == 0;
+
+	if (bytes <= most)
+		return false;
+	if (reader->failed.code == KW_OK)
+		kw_error_set(&reader->failed, KW_E_PROTOCOL,
+			"%s has more than %zu %s: is this the address of a Redis server?",
+			reader->bound->what, whole_mib ? most / 1024 / 1024 : most / 1024,
+			whole_mib ? "MiB" : "KiB");
+	return true;
+}
+
+static bool too_many(struct kw_reply_reader *reader, size_t elements)
+{
+	if (elements <= reader->bound->elements - reader->elements)
+		return false;
+	if (reader->failed.code == KW_OK)
+		kw_error_set(&reader->failed, KW_E_PROTOCOL,
+			"%s has more than %zu elements: is this the address of a Redis server?",
+			reader->bound->what, reader->bound->elements);
+	return true;
 }
 
 /* Where the parser's new object goes: the place in its array, or the scalar at the top level. */
@@ -77,6 +112,8 @@ static void *create_string(const redisReadTask *task, char *text, size_t length)
 	struct kw_reply_reader *reader = task->privdata;
 	struct kw_reply *reply = place(task);
 
+	if (too_long(reader, length))
+		return NULL;
 	*reply = (struct kw_reply){.text = {text, length}};
 	switch (task->type) {
 	case REDIS_REPLY_STRING:
@@ -112,6 +149,9 @@ static void *create_array_of(const redisReadTask *task, size_t count)
 		return refuse(reader, "a type of RESP3, which was not asked for");
 	if (reader->parser->ridx >= KW_REPLY_DEPTH_MAX)
 		return refuse(reader, "arrays in arrays deeper than 8");
+	if (too_many(reader, count))
+		return NULL;
+	reader->elements += count;
 	/* At the top level an array lives in the arena like its elements: it is not handed over
 	 * yet. */
 	reply = task->parent ? place(task) : kw_arena_take(&reader->arena, sizeof *reply);
@@ -205,6 +245,7 @@ struct kw_reply_reader *kw_reply_reader_new(kw_reply_sink sink, void *arg)
 	struct kw_reply_reader *reader = kw_zalloc(sizeof *reader);
 
 	assert(sink);
+	reader->bound = &unbounded;
 	reader->sink = sink;
 	reader->arg = arg;
 	reader->parser = new_parser(reader);
@@ -220,6 +261,12 @@ void kw_reply_reader_free(struct kw_reply_reader *reader)
 	free(reader);
 }
 
+void kw_reply_reader_bound(struct kw_reply_reader *reader, const struct kw_reply_bound *bound)
+{
+	assert(bound->elements >= KW_RESP_ELEMENTS);
+	reader->bound = bound;
+}
+
 size_t kw_reply_reader_held_bytes(const struct kw_reply_reader *reader)
 {
 	return reader->tail_length + reader->parser->len - reader->parser->pos;
@@ -227,6 +274,8 @@ size_t kw_reply_reader_held_bytes(const struct kw_reply_reader *reader)
 
 static int fail(struct kw_reply_reader *reader)
 {
+	if (reader->failed.code != KW_OK)
+		return (int)reader->failed.code;
 	if (reader->refusal)
 		return kw_error_set(&reader->failed, KW_E_PROTOCOL,
 			"the server sent %s, which is not taken", reader->refusal);
@@ -235,14 +284,22 @@ static int fail(struct kw_reply_reader *reader)
 		reader->parser->errstr);
 }
 
-/* An incomplete reply can wait for more bytes, but their number is bounded. */
-static bool within_bounds(struct kw_reply_reader *reader)
+/* The reply has so many bytes at least, with what RESP adds to it. */
+static bool needs_too_much(struct kw_reply_reader *reader, size_t needed)
+{
+	return needed > FRAME_BYTES && too_long(reader, needed - FRAME_BYTES);
+}
+
+/* An incomplete reply can wait for more bytes, but their number is bounded. `fed`: the newest. */
+static bool within_bounds(struct kw_reply_reader *reader, size_t fed)
 {
 	const redisReader *parser = reader->parser;
 	size_t held = kw_reply_reader_held_bytes(reader);
 
 	if (parser->len > reader->high_bytes)
 		reader->high_bytes = parser->len;
+	if (needs_too_much(reader, reader->given + fed))
+		return false;
 	if (held > KW_REPLY_MAX_BYTES)
 		reader->refusal = "a reply of more than 2 GiB";
 	else if (held > KW_REPLY_LINE_MAX_BYTES &&
@@ -267,6 +324,17 @@ static bool give_memory_back(struct kw_reply_reader *reader)
 	return true;
 }
 
+/* `bytes` of it came last. False: it is too long. */
+static bool hand_over_array(
+	struct kw_reply_reader *reader, const struct kw_reply *root, size_t bytes)
+{
+	if (too_long(reader, reader->given + bytes))
+		return false;
+	if (!reader->sink(reader->arg, root))
+		reader->mode = READER_STOPPED;
+	return true;
+}
+
 /*
  * Hand over the reply that hiredis has, if it is complete. The bytes after it are left alone then,
  * as far as they are among the last `fed` bytes: *unused says how many.
@@ -281,11 +349,14 @@ static int parse(struct kw_reply_reader *reader, size_t fed, size_t *unused)
 		if (redisReaderGetReply(parser, &root) != REDIS_OK)
 			return fail(reader);
 		if (!root)
-			return within_bounds(reader) ? 0 : fail(reader);
-		if (root != &reader->scalar && !reader->sink(reader->arg, root))
-			reader->mode = READER_STOPPED;
-		kw_arena_reset(&reader->arena);
+			return within_bounds(reader, fed) ? 0 : fail(reader);
 		left = parser->len - parser->pos;
+		if (root != &reader->scalar &&
+			!hand_over_array(reader, root, fed > left ? fed - left : 0))
+			return fail(reader);
+		kw_arena_reset(&reader->arena);
+		reader->given = 0;
+		reader->elements = 0;
 		if (left <= fed) {
 			parser->pos = parser->len;
 			if (reader->mode == READER_HIREDIS)
@@ -333,6 +404,9 @@ static size_t feed_hiredis(struct kw_reply_reader *reader, const uint8_t *data, 
 		fail(reader);
 	else
 		parse(reader, piece, &unused);
+	/* Still the same reply. */
+	if (reader->mode == READER_HIREDIS)
+		reader->given += piece;
 	return piece - unused;
 }
 
@@ -344,11 +418,15 @@ static void leave_to_hiredis(struct kw_reply_reader *reader)
 	if (redisReaderFeed(reader->parser, (const char *)reader->tail, reader->tail_length) !=
 		REDIS_OK)
 		fail(reader);
+	reader->given = reader->tail_length;
 	reader->tail_length = 0;
 }
 
-static void hand_over(struct kw_reply_reader *reader, const struct kw_reply *reply)
+/* `used`: the bytes that it took. */
+static void hand_over(struct kw_reply_reader *reader, const struct kw_reply *reply, size_t used)
 {
+	if (too_long(reader, reply->type == KW_REPLY_ARRAY ? used : reply->text.length))
+		return;
 	if (!reader->sink(reader->arg, reply))
 		reader->mode = READER_STOPPED;
 }
@@ -367,11 +445,13 @@ static size_t feed_tail(struct kw_reply_reader *reader, const uint8_t *data, siz
 	case KW_RESP_DONE:
 		if (used >= held) {
 			reader->tail_length = 0;
-			hand_over(reader, &reply);
+			hand_over(reader, &reply, used);
 			return used - held;
 		}
 		break;
 	case KW_RESP_PARTIAL:
+		if (needs_too_much(reader, needed > held + step ? needed : held + step))
+			return step;
 		if (needed <= TAIL_BYTES && held + step < TAIL_BYTES) {
 			reader->tail_length += step;
 			return step;
@@ -391,13 +471,16 @@ static size_t feed_in_place(struct kw_reply_reader *reader, const uint8_t *data,
 	size_t at = 0, used, needed;
 
 	assert(reader->tail_length == 0);
-	while (at < length && reader->mode == READER_IN_PLACE) {
+	while (at < length && reader->mode == READER_IN_PLACE && reader->failed.code == KW_OK) {
 		result = kw_resp_parse(data + at, length - at, &reply, elements, &used, &needed);
 		if (result != KW_RESP_DONE)
 			break;
 		at += used;
-		hand_over(reader, &reply);
+		hand_over(reader, &reply, used);
 	}
+	if (result == KW_RESP_PARTIAL &&
+		needs_too_much(reader, needed > length - at ? needed : length - at))
+		return length;
 	if (result == KW_RESP_PARTIAL && needed <= TAIL_BYTES && length - at < TAIL_BYTES) {
 		memcpy(reader->tail, data + at, length - at);
 		reader->tail_length = length - at;

@@ -28,6 +28,13 @@
 
 struct kw_reply_reader;
 
+/* What a reply may have at most, and what it is called in a sentence. */
+struct kw_reply_bound {
+	const char *what; /* "the reply to DUMP" */
+	size_t bytes;     /* of a text; of an array with all that is in it, as it was sent */
+	size_t elements;  /* of all its arrays together; not fewer than KW_RESP_ELEMENTS */
+};
+
 /*
  * One reply, valid during the call. False: stop here and drop the bytes after it. A stopped reader
  * takes no more bytes. The function must not free the reader.
@@ -36,6 +43,14 @@ typedef bool (*kw_reply_sink)(void *arg, const struct kw_reply *reply);
 
 struct kw_reply_reader *kw_reply_reader_new(kw_reply_sink sink, void *arg);
 void kw_reply_reader_free(struct kw_reply_reader *reader);
+
+/*
+ * Bound the present reply and those after it. *bound must outlive the reader; the sink may call
+ * this. An array is refused when it says how many elements it has, before it takes memory for them;
+ * a text when it says how long it is, or when that many bytes have come. Without a bound only those
+ * above hold, and 1 GiB for an array.
+ */
+void kw_reply_reader_bound(struct kw_reply_reader *reader, const struct kw_reply_bound *bound);
 
 /*
  * Take bytes, hand over the replies that they complete. KW_E_PROTOCOL: not RESP2, or beyond a bound

@@ -2,7 +2,8 @@
  * Arbitrary bytes as what a server answers: replies come out the same whether the bytes come at
  * once or in pieces, and every text lies in memory that may be read.
  *
- * The first two bytes choose the pieces and after how many replies the sink wants no more.
+ * The first two bytes choose the pieces, a bound, and after how many replies the sink wants no
+ * more.
  */
 #include "fuzz.h"
 
@@ -32,6 +33,7 @@ static const struct kw_fuzz_bytes seeds[] = {
 struct heard {
 	uint64_t hash;
 	unsigned replies, most;
+	int narrow; /* replies are bounded */
 };
 
 static void must(int condition)
@@ -62,10 +64,14 @@ static void add_reply(struct heard *heard, const struct kw_reply *reply, int dep
 		add_reply(heard, &reply->elements[i], depth + 1);
 }
 
+static const struct kw_reply_bound narrow = {"a reply", 40, KW_RESP_ELEMENTS};
+
 static bool sink(void *arg, const struct kw_reply *reply)
 {
 	struct heard *heard = arg;
 
+	must(!heard->narrow ||
+		(reply->text.length <= narrow.bytes && reply->count <= narrow.elements));
 	add_reply(heard, reply, 0);
 	return ++heard->replies < heard->most;
 }
@@ -77,6 +83,8 @@ static int feed(const uint8_t *data, size_t size, size_t piece, struct heard *he
 	struct kw_error error = {0};
 	int code = 0;
 
+	if (heard->narrow)
+		kw_reply_reader_bound(reader, &narrow);
 	while (size > 0) {
 		size_t take = piece == 0 || piece > size ? size : piece;
 		/* A copy of just these bytes: what is read beyond them is found. */
@@ -132,6 +140,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size < 2 || claims_much(data + 2, size - 2))
 		return 0;
 	piece = data[0] < 128 ? data[0] % 16U + 1 : (data[0] - 127U) * 40;
+	whole.narrow = pieces.narrow = data[0] % 8 == 7;
 	whole.most = pieces.most = data[1] ? data[1] : REPLIES_MAX;
 	data += 2;
 	size -= 2;
