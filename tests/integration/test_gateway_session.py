@@ -257,6 +257,58 @@ def test_a_reload_reads_the_users_again_and_closes_those_that_are_gone(bed, guar
     stays.close()
 
 
+def ends(client, *words):
+    with pytest.raises(redis.exceptions.ConnectionError):
+        client.connection.send_command(*words, check_health=False)
+        client.connection.read_response()
+    return True
+
+
+def test_a_reload_closes_who_is_off_or_has_another_password_and_judges_the_others_anew(bed, proxy):
+    begun = "user off on >pw ~* +@all\nuser changed on >pw ~* +@all\nuser rotated on >pw >new ~* +@all\n" \
+            "user open on nopass ~* +@all\nuser less on >pw ~* +@all\n"
+    gateway = bed.gateway(proxy, gateway__users_file=bed.file("users", begun))
+    gateway.wait_serving()
+    clients = {name: gateway.client(username=name, password=password, single_connection_client=True)
+               for name, password in {"off": "pw", "changed": "pw", "rotated": "new", "open": "any", "less": "pw"}.items()}
+    old = gateway.client(username="rotated", password="pw", single_connection_client=True)
+    for client in (*clients.values(), old):
+        assert client.get("other") == b"hidden"
+    bed.file("users", "user off off >pw ~* +@all\nuser changed on >other ~* +@all\nuser rotated on >new ~* +@all\n"
+             "user open on >pw ~* +@all\nuser less on >pw ~cache:* +@all\n")
+    gateway.rpc("config.reload")
+    for client in (clients["off"], clients["changed"], clients["open"], old):
+        assert ends(client, "GET", "other")
+    assert clients["rotated"].get("other") == b"hidden" and clients["less"].get("cache:1") == b"one"
+    with pytest.raises(redis.exceptions.NoPermissionError):
+        clients["less"].get("other")
+    assert gateway.status()["clients_closed"]["user"] == 4
+    for client in clients.values():
+        client.close()
+
+
+def test_a_user_publishes_to_its_channels_only(bed, proxy):
+    users = "user some on >pw ~* &news.* +@all\nuser none on >pw ~* +@all\nuser all on >pw ~* &* +@all\n"
+    gateway = bed.gateway(proxy, gateway__users_file=bed.file("users", users), gateway__forward=True,
+                          redis__address=bed.servers[0].address)
+    gateway.wait_serving()
+    allowed = {"some": ["news.today"], "none": [], "all": ["news.today", "other"]}
+    for name, channels in allowed.items():
+        with gateway.client(username=name, password="pw") as client:
+            for command in ("PUBLISH", "SPUBLISH"):
+                for channel in ("news.today", "other"):
+                    if channel in channels:
+                        assert client.execute_command(command, channel, "x") == 0
+                    else:
+                        with pytest.raises(redis.exceptions.NoPermissionError, match="channels"):
+                            client.execute_command(command, channel, "x")
+            if name == "all":
+                assert client.eval("return redis.call('publish', 'other', 'x')", 0) == 0
+            else:
+                with pytest.raises(redis.exceptions.NoPermissionError):
+                    client.eval("return redis.call('publish', 'other', 'x')", 0)
+
+
 def test_without_users_only_this_host_is_listened_on(bed, proxy):
     gateway = bed.gateway(proxy, start=False)
     gateway.settings["gateway.resp"] = ["tcp://0.0.0.0:1"]

@@ -73,7 +73,8 @@ void kw_frontend_set_idle_timeout(struct kw_frontend *server, uint32_t idle_time
 
 /*
  * Other users from now on; the server owns them. Clients whose user is gone or off are closed. So
- * are those that are `default` without a password, if that needs one now.
+ * are those whose password it does not have any more, and those that are `default` without a
+ * password, if that needs one now. Permissions of the others change at once.
  */
 void kw_frontend_set_users(struct kw_frontend *server, struct kw_users *users);
 
@@ -93,7 +94,7 @@ enum kw_closed_for {
 	KW_CLOSED_INPUT,    /* a request above max_input_bytes */
 	KW_CLOSED_SLOW,     /* it did not read its replies */
 	KW_CLOSED_FULL,     /* it was one too many */
-	KW_CLOSED_USER,     /* its user is gone */
+	KW_CLOSED_USER,     /* its user is gone, or its password */
 	KW_CLOSED_MEMORY,   /* all clients held too much, and it held most */
 	KW_CLOSED_IDLE,     /* it sent nothing for too long */
 	KW_CLOSED_END,      /* the gateway ends */

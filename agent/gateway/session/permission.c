@@ -2,6 +2,8 @@
 
 #include "gateway/answers/words.h"
 
+#include <string.h>
+
 #define BOTH (KW_KEY_READ | KW_KEY_WRITE)
 
 static bool has_command(const struct kw_user *user, size_t row)
@@ -85,7 +87,22 @@ static enum kw_permission may_run_script(
 			!has_command(user, i))
 			return KW_PERMITTED_NOT_COMMAND;
 	}
-	return KW_PERMITTED;
+	return does & KW_FLAG_WRITE && !user->all_channels ? KW_PERMITTED_NOT_CHANNEL
+							   : KW_PERMITTED;
+}
+
+/* Their first word after the name is a channel. */
+static bool publishes(const struct kw_catalog_row *row)
+{
+	return strcmp(row->name, "publish") == 0 || strcmp(row->name, "spublish") == 0;
+}
+
+static bool has_channel(const struct kw_user *user, struct kw_slice channel)
+{
+	for (size_t i = 0; i < user->channel_count; i++)
+		if (kw_word_matches(channel, kw_slice_text(user->channels[i])))
+			return true;
+	return user->all_channels;
 }
 
 enum kw_permission kw_user_may(const struct kw_user *user, const struct kw_catalog_row *row,
@@ -97,6 +114,8 @@ enum kw_permission kw_user_may(const struct kw_user *user, const struct kw_catal
 		return KW_PERMITTED_NOT_COMMAND;
 	if (runs_script(row))
 		return may_run_script(user, row);
+	if (publishes(row)) /* a channel of SPUBLISH is no key, although it has a slot */
+		return has_channel(user, words[1]) ? KW_PERMITTED : KW_PERMITTED_NOT_CHANNEL;
 	if (user->all_keys || has_keys(user, row, words, count))
 		return KW_PERMITTED;
 	return KW_PERMITTED_NOT_KEYS;

@@ -138,7 +138,7 @@ bool kw_session_take_users(struct kw_session *session, const struct kw_users *us
 		user = kw_users_unnamed(users);
 	else
 		user = kw_users_find(users, kw_slice_text(session->user->name));
-	if (user && !user->enabled)
+	if (user && !unnamed && !kw_user_admits(user, session->secret))
 		user = NULL;
 	if (session->user && !user) {
 		kw_session_become(session, NULL);
@@ -218,7 +218,7 @@ static bool is_permitted(const struct kw_call *call)
 {
 	const struct kw_session *session = call->session;
 
-	if (session->may_all)
+	if (session->may_all && session->user->all_channels)
 		return true;
 	if (!session->user) {
 		if (call->row->flags & KW_FLAG_NOAUTH)
@@ -233,6 +233,11 @@ static bool is_permitted(const struct kw_call *call)
 		kw_reply_error(call->to,
 			"NOPERM this user has no permissions to run the '%s' command",
 			call->row->name);
+		return false;
+	case KW_PERMITTED_NOT_CHANNEL:
+		kw_reply_error(call->to,
+			"NOPERM this user has no permissions to access one of the channels used "
+			"as arguments");
 		return false;
 	case KW_PERMITTED_NOT_KEYS:
 		break;

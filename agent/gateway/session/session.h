@@ -78,7 +78,8 @@ struct kw_session {
 	uint32_t database;
 	const struct kw_user *user;             /* NULL: AUTH is needed */
 	bool unnamed;                           /* it is `default` without having said so */
-	bool may_all;                           /* the user's permissions need no check */
+	bool may_all;                           /* only channels need a check */
+	uint8_t secret[KW_USER_HASH_BYTES];     /* of the password that it logged in with */
 	char *name, *library, *library_version; /* NULL: not said */
 	void *owner;                            /* the owner's own; NULL at first */
 };
@@ -125,8 +126,9 @@ void kw_session_refuse(const struct kw_session *session, const struct kw_session
 
 /*
  * The users are about to be replaced: the session takes its user from the new ones. False: end the
- * connection. The user is gone or off, or `default` needs a password now. Free the old users only
- * after all sessions were asked.
+ * connection. The user is gone or off, or the password that the client logged in with is none of
+ * its own any more, or `default` needs a password now. What it may do changes at once. Free the old
+ * users only after all sessions were asked.
  */
 bool kw_session_take_users(struct kw_session *session, const struct kw_users *users);
 

@@ -8,11 +8,13 @@ static bool login(struct kw_call *call, struct kw_slice name, struct kw_slice pa
 {
 	const struct kw_user *user = kw_users_login(call->host->users, name, password);
 
-	if (user)
+	if (user) {
 		kw_session_become(call->session, user);
-	else
+		kw_user_hash(password, call->session->secret);
+	} else {
 		kw_reply_error(
 			call->to, "WRONGPASS invalid username-password pair or user is disabled.");
+	}
 	return user != NULL;
 }
 

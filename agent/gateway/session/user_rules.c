@@ -46,9 +46,19 @@ static void forget_patterns(struct kw_user *user)
 	user->all_keys = false;
 }
 
+static void forget_channels(struct kw_user *user)
+{
+	for (size_t i = 0; i < user->channel_count; i++)
+		free(user->channels[i]);
+	user->channel_count = 0;
+	user->all_channels = false;
+}
+
 void kw_user_close(struct kw_user *user)
 {
 	forget_patterns(user);
+	forget_channels(user);
+	free(user->channels);
 	free(user->patterns);
 	free(user->passwords);
 	free(user->commands);
@@ -194,6 +204,33 @@ static int access_rule(struct kw_user *user, struct kw_slice word, struct kw_err
 	return add_pattern(user, after(word, at + 1), access, error);
 }
 
+/* ---- channels ---- */
+
+static void rule_allchannels(struct kw_user *user)
+{
+	forget_channels(user);
+	user->all_channels = true;
+}
+
+static int channel_rule(struct kw_user *user, struct kw_slice pattern, struct kw_error *error)
+{
+	if (user->all_channels)
+		return kw_error_set(error, KW_E_CONFIG,
+			"a pattern after allchannels or &* has no effect: put resetchannels before "
+			"it");
+	if (kw_slice_equal(pattern, kw_slice("*", 1))) {
+		rule_allchannels(user);
+		return 0;
+	}
+	if (user->channel_count == KW_USER_CHANNELS_MAX)
+		return kw_error_set(error, KW_E_CONFIG,
+			"a user has at most %d patterns of channels", KW_USER_CHANNELS_MAX);
+	user->channels =
+		kw_realloc(user->channels, (user->channel_count + 1) * sizeof *user->channels);
+	user->channels[user->channel_count++] = text_of(pattern);
+	return 0;
+}
+
 /* ---- commands ---- */
 
 static void set_command(struct kw_user *user, size_t row, bool allowed)
@@ -293,10 +330,11 @@ static void rule_reset(struct kw_user *user)
 	rule_off(user);
 	rule_resetpass(user);
 	forget_patterns(user);
+	forget_channels(user);
 	rule_nocommands(user);
 }
 
-/* Channels, payloads and selectors: the gateway has nothing that they could change. */
+/* Payloads and selectors: the gateway has nothing that they could change. */
 static void rule_without_effect(struct kw_user *user)
 {
 }
@@ -314,8 +352,8 @@ static const struct {
 	{"allcommands", rule_allcommands},
 	{"nocommands", rule_nocommands},
 	{"reset", rule_reset},
-	{"allchannels", rule_without_effect},
-	{"resetchannels", rule_without_effect},
+	{"allchannels", rule_allchannels},
+	{"resetchannels", forget_channels},
 	{"sanitize-payload", rule_without_effect},
 	{"skip-sanitize-payload", rule_without_effect},
 	{"clearselectors", rule_without_effect},
@@ -342,7 +380,7 @@ int kw_user_rule(struct kw_user *user, struct kw_slice word, struct kw_error *er
 	case '-':
 		return command_rule(user, word, error);
 	case '&':
-		return 0; /* a channel */
+		return channel_rule(user, after(word, 1), error);
 	case '(':
 		return kw_error_set(error, KW_E_CONFIG,
 			"the gateway does not know selectors: make a user of its own for them");

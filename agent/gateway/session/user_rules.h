@@ -4,13 +4,11 @@
 
 #include "users.h"
 
-/* As a line begins: off, no password, no key, no command. */
+/* As a line begins: off, no password, no key, no channel, no command. */
 void kw_user_init(struct kw_user *user, struct kw_slice name);
 void kw_user_close(struct kw_user *user);
 
 /* Follow one rule. On failure the sentence says what is wrong with it, without the word itself. */
 int kw_user_rule(struct kw_user *user, struct kw_slice word, struct kw_error *error);
-
-void kw_user_hash(struct kw_slice password, uint8_t hash[KW_USER_HASH_BYTES]);
 
 #endif

@@ -40,7 +40,8 @@ static struct kw_user *add_user(struct kw_users *users, struct kw_slice name)
 
 struct kw_users *kw_users_open(void)
 {
-	static const char *const rules[] = {"on", "nopass", "allkeys", "allcommands"};
+	static const char *const rules[] = {
+		"on", "nopass", "allkeys", "allchannels", "allcommands"};
 	struct kw_users *users = kw_zalloc(sizeof *users);
 	struct kw_user *user = add_user(users, kw_slice_text(default_name));
 
@@ -215,18 +216,21 @@ static bool knows_password(const struct kw_user *user, const uint8_t hash[KW_USE
 	return found;
 }
 
+bool kw_user_admits(const struct kw_user *user, const uint8_t hash[KW_USER_HASH_BYTES])
+{
+	const bool known = knows_password(user, hash);
+
+	return user->enabled && (known || user->any_password);
+}
+
 const struct kw_user *kw_users_login(
 	const struct kw_users *users, struct kw_slice name, struct kw_slice password)
 {
 	const struct kw_user *user = kw_users_find(users, name);
 	uint8_t hash[KW_USER_HASH_BYTES];
-	bool known;
 
 	kw_user_hash(password, hash);
-	known = user && knows_password(user, hash);
-	if (!user || !user->enabled || !(known || user->any_password))
-		return NULL;
-	return user;
+	return user && kw_user_admits(user, hash) ? user : NULL;
 }
 
 const struct kw_user *kw_users_unnamed(const struct kw_users *users)

@@ -9,10 +9,11 @@
  *
  *   on off nopass >password <password #hash !hash resetpass
  *   ~pattern %R~ %W~ %RW~ allkeys resetkeys
+ *   &pattern allchannels resetchannels
  *   +command -command +command|subcommand +@category -@category allcommands nocommands reset
  *
- * Rules for channels and for payloads are accepted, and change nothing: a user who may run PUBLISH
- * may publish to every channel. Selectors, and all other words, refuse the whole file. A line that
+ * Without a rule for channels a user has none, as on servers from 7.0 on. Rules for payloads are
+ * accepted, and change nothing. Selectors, and all other words, refuse the whole file. A line that
  * begins with # is a comment.
  *
  * Two things are stricter than on a server. If the file has no line for `default`, each client must
@@ -38,6 +39,7 @@
 #define KW_USERS_MAX 10000
 #define KW_USER_PASSWORDS_MAX 64
 #define KW_USER_PATTERNS_MAX 1024
+#define KW_USER_CHANNELS_MAX 1024
 #define KW_USER_HASH_BYTES 32
 
 struct kw_user_password {
@@ -59,11 +61,14 @@ struct kw_user {
 	bool enabled;
 	bool any_password; /* nopass */
 	bool all_keys;
+	bool all_channels;
 	uint64_t *commands; /* one bit a row of the catalog */
 	struct kw_user_password *passwords;
 	size_t password_count;
 	struct kw_user_pattern *patterns;
 	size_t pattern_count;
+	char **channels; /* patterns */
+	size_t channel_count;
 };
 
 struct kw_users;
@@ -87,6 +92,15 @@ const struct kw_user *kw_users_find(const struct kw_users *users, struct kw_slic
 /* NULL: no such user, or it is off, or this is not its password. */
 const struct kw_user *kw_users_login(
 	const struct kw_users *users, struct kw_slice name, struct kw_slice password);
+
+/*
+ * May a client that logged in as this user, with the password of this hash, stay? Not if the user
+ * is off now, or has no such password any more.
+ */
+bool kw_user_admits(const struct kw_user *user, const uint8_t hash[KW_USER_HASH_BYTES]);
+
+/* SHA-256, as it is kept of a password. */
+void kw_user_hash(struct kw_slice password, uint8_t hash[KW_USER_HASH_BYTES]);
 
 /* The user of a client that has not logged in. NULL: it must log in. */
 const struct kw_user *kw_users_unnamed(const struct kw_users *users);

@@ -553,13 +553,17 @@ static void a_user_that_is_gone_loses_its_connections(void **state)
 		bool stays;
 	} cases[] = {
 		{"AUTH a x", before, true},
-		{"AUTH a x", "user a on >y allkeys +set", true},
+		{"AUTH a x", "user a on >x allkeys +set", true},
+		{"AUTH a x", "user a on >y allkeys +get", false},
+		{"AUTH a x", "user a on >y >x allkeys +get", true},
+		{"AUTH a x", "user a on nopass allkeys +get", true},
 		{"AUTH a x", "user a off >x allkeys +get", false},
 		{"AUTH a x", "user b on >x", false},
 		{"PING", "user default on nopass", true},
 		{"PING", "user default on >x", false},
 		{"PING", "user a on >x", false},
 		{"AUTH default x", "user default on >x", true},
+		{"AUTH default y", "user default on >x", false},
 	};
 
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

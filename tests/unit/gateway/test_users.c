@@ -54,6 +54,8 @@ static void a_file_is_refused_with_line_word_and_remedy(void **state)
 			"a hash is 64 lowercase hexadecimal digits"},
 		{"user a <never", "word 3, \"<…\": the user does not have the password"},
 		{"user a allkeys ~b", "word 4, \"~b\": a pattern after allkeys"},
+		{"user a allchannels &b", "word 4, \"&b\": a pattern after allchannels"},
+		{"user a &* &b", "word 4, \"&b\": a pattern after allchannels"},
 		{"user a %X~b", "word 3, \"%X~b\": what may be done with keys is written"},
 		{"user a %RR~b", "what may be done with keys is written"},
 		{"user a %~b", "what may be done with keys is written"},
@@ -200,7 +202,8 @@ static void a_user_may_what_its_rules_say(void **state)
 	enum {
 		YES = KW_PERMITTED,
 		COMMAND = KW_PERMITTED_NOT_COMMAND,
-		KEYS = KW_PERMITTED_NOT_KEYS
+		KEYS = KW_PERMITTED_NOT_KEYS,
+		CHANNELS = KW_PERMITTED_NOT_CHANNEL,
 	};
 	static const struct {
 		const char *rules, *request;
@@ -263,8 +266,30 @@ static void a_user_may_what_its_rules_say(void **state)
 		{"~* +@read +eval_ro", "eval_ro return 0", YES},
 		{"~* +@read -get +eval_ro", "eval_ro return 0", COMMAND},
 		{"~* +@all -@dangerous", "fcall f 0", COMMAND},
-		{"~* +@all -@admin", "fcall f 0", YES},
-		{"~* +@all -config", "evalsha s 1 a", YES},
+		{"~* &* +@all -@admin", "fcall f 0", YES},
+		{"~* &* +@all -config", "evalsha s 1 a", YES},
+		/* … and a script can publish, but a read-only one cannot. */
+		{"~* +@all", "eval return 0", CHANNELS},
+		{"~* &a +@all", "fcall f 0", CHANNELS},
+		{"~* +@all", "eval_ro return 0", YES},
+		{"~* +@all", "fcall_ro f 0", YES},
+		/* channels: without a rule there are none */
+		{"~* +@all", "publish a x", CHANNELS},
+		{"+publish", "publish a x", CHANNELS},
+		{"+publish &a", "publish a x", YES},
+		{"+publish &a", "publish ab x", CHANNELS},
+		{"+publish &a* &b", "publish ab x", YES},
+		{"+publish &a* &b", "publish b x", YES},
+		{"+publish &a* &b", "publish ba x", CHANNELS},
+		{"+publish &*", "publish anything x", YES},
+		{"+publish allchannels", "publish anything x", YES},
+		{"+publish allchannels resetchannels", "publish a x", CHANNELS},
+		{"+publish &a resetchannels &b", "publish a x", CHANNELS},
+		{"+publish &a reset on nopass +publish", "publish a x", CHANNELS},
+		{"+spublish &a", "spublish a x", YES},
+		{"+spublish &a", "spublish b x", CHANNELS},
+		{"~a +spublish", "spublish a x", CHANNELS},
+		{"&a", "publish a x", COMMAND},
 		{"~* +@all -get", "evalsha s 1 a", COMMAND},
 		{"%R~* +@all", "eval_ro return 0", KEYS},
 		{"~a +@all", "xread count 1 streams a 0", YES},
