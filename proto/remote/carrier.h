@@ -27,6 +27,12 @@
 #define KW_ADDRESS_TEXT 300
 #define KW_PEER_TEXT 128
 
+/* Where a connection comes from. */
+struct kw_origin {
+	char text[KW_PEER_TEXT]; /* for people */
+	uint64_t peer;           /* what counts as one (slots.h) */
+};
+
 /* "shm:///path", "tcp://[::1]:7471": for sentences. */
 void kw_address_text(const struct kw_address *address, char *text, size_t size);
 
@@ -255,7 +261,7 @@ struct kw_session {
 	void *own;
 	uint64_t id;
 	char name[KW_AGENT_NAME_MAX + 1];
-	char peer[KW_PEER_TEXT];
+	struct kw_origin origin;
 	struct kw_identity identity;
 	uint64_t connected_us; /* wall clock */
 	uint64_t joined_us;    /* monotonic */
@@ -291,7 +297,7 @@ void kw_server_placed(struct kw_server *server);
 /* What a listener knows of a connection before its first byte. */
 struct kw_arrival {
 	struct kw_channel channel; /* as this end sees it */
-	char peer[KW_PEER_TEXT];   /* for people */
+	struct kw_origin origin;
 };
 
 /* A handshake begins. The listener bounds their number. */
@@ -299,9 +305,10 @@ int kw_server_challenge(struct kw_server *server, struct kw_handshake *handshake
 	const struct kw_arrival *arrival, struct kw_error *error);
 
 /*
- * The same for carriers without a queue for connections, and whose channel is known only later:
- * kw_handshake_set_channel follows, and kw_server_greeted ends the handshake. While the bound is
- * reached, the server is busy, and the listener must reject new ones.
+ * The same for a carrier whose connections are first built by a thread, and whose channel is known
+ * only then: kw_handshake_set_channel follows, and kw_server_greeted says that this one is built,
+ * or given up. Until then it cannot give way to another one. While the bound of these is reached,
+ * the server is busy, and the listener must reject new ones.
  */
 int kw_server_greet(
 	struct kw_server *server, struct kw_handshake *handshake, struct kw_error *error);
@@ -312,11 +319,12 @@ bool kw_server_busy(const struct kw_server *server);
  * The peer has proved itself, handshake->identity says as whom: welcome it, or refuse it for a
  * reason of the server's.
  */
-void kw_server_admit(struct kw_server *server, struct kw_handshake *handshake);
+void kw_server_admit(
+	struct kw_server *server, struct kw_handshake *handshake, const struct kw_origin *origin);
 
 /* The welcome is sent: make the session, then tell handlers.joined by kw_session_joined. */
-struct kw_session *kw_session_new(
-	struct kw_listener *listener, const struct kw_handshake *handshake, const char *peer);
+struct kw_session *kw_session_new(struct kw_listener *listener,
+	const struct kw_handshake *handshake, const struct kw_origin *origin);
 void kw_session_joined(struct kw_session *session);
 
 /* The carrier knows that the session will end: it is listed no more. Any number of times. */

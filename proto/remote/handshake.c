@@ -147,7 +147,7 @@ static int fail(struct kw_handshake *handshake)
 	return (int)handshake->error.code;
 }
 
-static void refusal_sentence(struct kw_handshake *handshake, enum kw_refusal reason)
+static void refusal_sentence(struct kw_handshake *handshake, enum kw_refusal reason, uint32_t limit)
 {
 	struct kw_error *error = &handshake->error;
 	const char *who = handshake->name[0] ? handshake->name : "(unnamed)";
@@ -178,6 +178,23 @@ static void refusal_sentence(struct kw_handshake *handshake, enum kw_refusal rea
 	case KW_REFUSE_PROTOCOL:
 		kw_error_set(error, KW_E_PROTOCOL, "refused: bytes that are no handshake");
 		break;
+	case KW_REFUSE_PEER:
+		kw_error_set(error, KW_E_REFUSED,
+			"refused agent %s: its user is none of shm.users, and it gave no secret",
+			who);
+		break;
+	case KW_REFUSE_NAME_LIMIT:
+		kw_error_set(error, KW_E_REFUSED,
+			"refused agent %s: there are %" PRIu32
+			" sessions of that name (remote.sessions_per_name)",
+			who, limit);
+		break;
+	case KW_REFUSE_PEER_LIMIT:
+		kw_error_set(error, KW_E_REFUSED,
+			"refused agent %s: there are %" PRIu32
+			" sessions of its host or user (remote.sessions_per_peer)",
+			who, limit);
+		break;
 	}
 }
 
@@ -191,7 +208,7 @@ int kw_handshake_refuse(struct kw_handshake *handshake, enum kw_refusal reason, 
 	};
 
 	queue_output(handshake, &refuse, sizeof refuse);
-	refusal_sentence(handshake, reason);
+	refusal_sentence(handshake, reason, limit);
 	return fail(handshake);
 }
 
@@ -370,6 +387,25 @@ static int hear_refuse(struct kw_handshake *handshake, size_t length)
 	case KW_REFUSE_PROTOCOL:
 		kw_error_set(error, KW_E_REFUSED,
 			"the proxy refused: it did not understand this agent's handshake");
+		break;
+	case KW_REFUSE_PEER:
+		kw_error_set(error, KW_E_REFUSED,
+			"the proxy refused: this user is none of its shm.users: add it there, or "
+			"set auth.secret_file on both sides");
+		break;
+	case KW_REFUSE_NAME_LIMIT:
+		kw_error_set(error, KW_E_REFUSED,
+			"the proxy refused: it has %" PRIu32
+			" sessions of this name already: give each agent another name, or raise "
+			"remote.sessions_per_name there",
+			refuse.limit);
+		break;
+	case KW_REFUSE_PEER_LIMIT:
+		kw_error_set(error, KW_E_REFUSED,
+			"the proxy refused: it has %" PRIu32
+			" sessions of this host or user already: raise remote.sessions_per_peer "
+			"there",
+			refuse.limit);
 		break;
 	}
 	return fail(handshake);

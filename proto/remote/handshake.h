@@ -91,7 +91,7 @@ struct kw_refuse {
 	struct kw_handshake_header header;
 	uint16_t reason;         /* enum kw_refusal */
 	uint16_t layout_version; /* the proxy's */
-	uint32_t limit;          /* KW_REFUSE_SESSIONS: how many there may be */
+	uint32_t limit;          /* of sessions: how many there may be; else 0 */
 };
 
 static_assert(sizeof(struct kw_handshake_header) == 8, "");
@@ -110,6 +110,9 @@ enum kw_refusal {
 	KW_REFUSE_SESSIONS = 5,        /* as many sessions as there may be */
 	KW_REFUSE_SHUTDOWN = 6,        /* the proxy stops */
 	KW_REFUSE_PROTOCOL = 7,        /* the agent sent no valid handshake */
+	KW_REFUSE_PEER = 10,           /* its user needs a secret, and it gave none */
+	KW_REFUSE_NAME_LIMIT = 11,     /* as many sessions of its name as there may be */
+	KW_REFUSE_PEER_LIMIT = 12,     /* as many sessions of its host, or user */
 };
 
 /*
@@ -204,7 +207,7 @@ void kw_handshake_sent(struct kw_handshake *handshake, size_t length);
 /* PROVED: let it in (DONE; the output holds WELCOME), or not (FAILED; the output holds REFUSE). */
 void kw_handshake_welcome(struct kw_handshake *handshake, const struct kw_handshake_facts *facts);
 
-/* As proxy in any state but DONE and FAILED. limit: KW_REFUSE_SESSIONS only. */
+/* As proxy in any state but DONE and FAILED. limit: as in struct kw_refuse. */
 int kw_handshake_refuse(struct kw_handshake *handshake, enum kw_refusal reason, uint32_t limit);
 
 static inline bool kw_handshake_is(

@@ -14,13 +14,12 @@
 
 #define ACCEPTS 16      /* connections taken in one turn */
 #define STARVED_MS 1000 /* until the next try after descriptors ran out */
-#define PATIENCE_US (KW_JOINING_PATIENCE_MS * UINT64_C(1000))
 #define SENTENCE (KW_ERROR_TEXT + KW_ADDRESS_TEXT + KW_PEER_TEXT + 8)
 
 /* A connection that has not proved itself yet. */
 struct kw_joining {
 	struct kw_stream *stream;
-	struct kw_joining *next, *previous;
+	struct kw_slot slot;
 	int fd; /* -1: handed on */
 	uint64_t since_us;
 	uv_poll_t poll;
@@ -32,8 +31,7 @@ struct kw_joining {
 
 #define TO(state) KW_SM_TO(KW_STREAM_##state)
 static const struct kw_sm_state states[] = {
-	[KW_STREAM_OPEN] = {"open", TO(FULL) | TO(STARVED) | TO(CLOSING), KW_SM_INITIAL},
-	[KW_STREAM_FULL] = {"full", TO(OPEN) | TO(CLOSING)},
+	[KW_STREAM_OPEN] = {"open", TO(STARVED) | TO(CLOSING), KW_SM_INITIAL},
 	[KW_STREAM_STARVED] = {"starved", TO(OPEN) | TO(CLOSING)},
 	[KW_STREAM_CLOSING] = {"closing", 0, KW_SM_FINAL},
 };
@@ -42,10 +40,9 @@ static bool stream_holds(const void *owner, int state)
 {
 	const struct kw_stream *stream = owner;
 
-	if (stream->joining_count > KW_JOININGS_MAX ||
-		(stream->joining_count == 0) != (stream->joinings == NULL))
-		return false;
-	return state != KW_STREAM_FULL || stream->joining_count == KW_JOININGS_MAX;
+	(void)state;
+	return stream->slots.count <= KW_SLOTS_MAX &&
+	       (stream->slots.count == 0) == (stream->slots.oldest == NULL);
 }
 
 static const struct kw_sm_conf machine = {
@@ -60,11 +57,14 @@ static bool is(const struct kw_stream *stream, enum kw_stream_state state)
 	return stream->sm.state == (int)state;
 }
 
-static void reopen(struct kw_stream *stream);
-
 static struct kw_server *server_of(const struct kw_stream *stream)
 {
 	return stream->listener->server;
+}
+
+static struct kw_joining *joining_of(struct kw_slot *slot)
+{
+	return (struct kw_joining *)((char *)slot - offsetof(struct kw_joining, slot));
 }
 
 static void handle_closed(struct kw_stream *stream)
@@ -92,27 +92,18 @@ static void on_joining_closed(uv_handle_t *handle)
 	handle_closed(stream);
 }
 
-/* Out of the list, its handles on their way; the descriptor is closed unless handed on. */
+/* It leaves its slot, its handles on their way; the descriptor is closed unless handed on. */
 static void joining_end(struct kw_joining *joining)
 {
 	struct kw_stream *stream = joining->stream;
 
-	if (joining->previous)
-		joining->previous->next = joining->next;
-	else
-		stream->joinings = joining->next;
-	if (joining->next)
-		joining->next->previous = joining->previous;
+	kw_slots_leave(&stream->slots, &joining->slot);
 	uv_poll_stop(&joining->poll);
 	uv_close((uv_handle_t *)&joining->poll, on_joining_closed);
 	uv_close((uv_handle_t *)&joining->deadline, on_joining_closed);
 	if (joining->fd >= 0)
 		close(joining->fd);
 	joining->fd = -1;
-	assert(stream->joining_count > 0);
-	stream->joining_count--;
-	if (is(stream, KW_STREAM_FULL))
-		reopen(stream);
 }
 
 static void reject(struct kw_stream *stream, const char *peer, const struct kw_error *error)
@@ -126,7 +117,7 @@ static void reject(struct kw_stream *stream, const char *peer, const struct kw_e
 
 static void joining_failed(struct kw_joining *joining, const struct kw_error *error)
 {
-	reject(joining->stream, joining->arrival.peer, error);
+	reject(joining->stream, joining->arrival.origin.text, error);
 	joining_end(joining);
 }
 
@@ -134,7 +125,7 @@ static void joining_welcomed(struct kw_joining *joining)
 {
 	struct kw_stream *stream = joining->stream;
 	struct kw_session *session = kw_session_new(
-		stream->listener, &joining->exchange.handshake, joining->arrival.peer);
+		stream->listener, &joining->exchange.handshake, &joining->arrival.origin);
 	struct kw_error error;
 	int fd = joining->fd;
 
@@ -145,7 +136,7 @@ static void joining_welcomed(struct kw_joining *joining)
 		kw_session_joined(session);
 		return;
 	}
-	reject(stream, session->peer, &error);
+	reject(stream, session->origin.text, &error);
 	close(fd);
 	free(session);
 }
@@ -165,7 +156,8 @@ static void joining_step(struct kw_joining *joining)
 			uv_poll_start(&joining->poll, UV_WRITABLE, on_joining_poll);
 			return;
 		case KW_EXCHANGE_DECIDE: /* once: what follows is DONE or FAILED */
-			kw_server_admit(server_of(joining->stream), &joining->exchange.handshake);
+			kw_server_admit(server_of(joining->stream), &joining->exchange.handshake,
+				&joining->arrival.origin);
 			continue;
 		case KW_EXCHANGE_DONE:
 			joining_welcomed(joining);
@@ -226,6 +218,22 @@ static int watch(uv_loop_t *loop, uv_poll_t *poll, int fd, struct kw_error *erro
 	return kw_error_errno(error, -status, "a socket cannot be watched");
 }
 
+/* One more has come: if no slot is free, another one leaves its slot. */
+static void make_room(struct kw_stream *stream)
+{
+	struct kw_slot *slot = kw_slots_victim(&stream->slots);
+	struct kw_joining *victim;
+	struct kw_error error;
+
+	if (!slot)
+		return;
+	victim = joining_of(slot);
+	kw_error_set(&error, KW_E_TIMEOUT,
+		"handshake: gave way to a newer one after %" PRIu64 " ms, as %d were under way",
+		(kw_clock_us() - victim->since_us) / 1000, KW_SLOTS_MAX);
+	joining_failed(victim, &error);
+}
+
 static void joining_new(struct kw_stream *stream, int fd)
 {
 	struct kw_server *server = server_of(stream);
@@ -240,7 +248,7 @@ static void joining_new(struct kw_stream *stream, int fd)
 	if (code == 0)
 		code = watch(kw_server_loop(server), &joining->poll, fd, &error);
 	if (code != 0) {
-		reject(stream, joining->arrival.peer, &error);
+		reject(stream, joining->arrival.origin.text, &error);
 		close(fd);
 		free(joining);
 		return;
@@ -253,11 +261,8 @@ static void joining_new(struct kw_stream *stream, int fd)
 	joining->poll.data = joining->deadline.data = joining;
 	joining->handles = 2;
 	stream->handles += 2;
-	joining->next = stream->joinings;
-	if (stream->joinings)
-		stream->joinings->previous = joining;
-	stream->joinings = joining;
-	stream->joining_count++;
+	make_room(stream);
+	kw_slots_take(&stream->slots, &joining->slot, joining->arrival.origin.peer);
 	joining->since_us = kw_clock_us();
 	uv_timer_start(
 		&joining->deadline, on_joining_deadline, kw_server_hello_timeout_ms(server), 0);
@@ -270,59 +275,10 @@ static void on_connection(uv_poll_t *poll, int status, int events);
 
 static void on_retry(uv_timer_t *timer)
 {
-	reopen(timer->data);
-}
+	struct kw_stream *stream = timer->data;
 
-static void reopen(struct kw_stream *stream)
-{
 	kw_sm_move(&stream->sm, KW_STREAM_OPEN, "");
-	uv_timer_stop(&stream->retry);
 	uv_poll_start(&stream->poll, UV_READABLE, on_connection);
-}
-
-static void rest(
-	struct kw_stream *stream, enum kw_stream_state state, uint64_t ms, const char *reason)
-{
-	kw_sm_move(&stream->sm, (int)state, reason);
-	uv_poll_stop(&stream->poll);
-	uv_timer_start(&stream->retry, on_retry, ms, 0);
-}
-
-/* The oldest that has sent nothing, or else the oldest of all. */
-static struct kw_joining *choose_victim(const struct kw_stream *stream)
-{
-	struct kw_joining *oldest = NULL, *silent = NULL;
-
-	for (struct kw_joining *at = stream->joinings; at; at = at->next) {
-		oldest = at;
-		if (is_silent(at))
-			silent = at;
-	}
-	return silent ? silent : oldest;
-}
-
-/* A place for one more. False: not yet, connections wait. */
-static bool make_room(struct kw_stream *stream)
-{
-	uint64_t now_us = kw_clock_us(), age_us;
-	struct kw_joining *victim;
-	struct kw_error error;
-
-	if (stream->joining_count < KW_JOININGS_MAX)
-		return true;
-	victim = choose_victim(stream);
-	assert(victim && now_us >= victim->since_us);
-	age_us = now_us - victim->since_us;
-	if (age_us < PATIENCE_US) {
-		rest(stream, KW_STREAM_FULL, (PATIENCE_US - age_us + 999) / 1000,
-			"every handshake is young");
-		return false;
-	}
-	kw_error_set(&error, KW_E_TIMEOUT,
-		"handshake: gave way to a newer one after %" PRIu64 " ms, as %d were under way",
-		age_us / 1000, KW_JOININGS_MAX);
-	joining_failed(victim, &error);
-	return true;
 }
 
 /* The connection stays in the kernel's queue; to ask again at once would spin. */
@@ -333,7 +289,9 @@ static void starve(struct kw_stream *stream, int errnum)
 	kw_error_errno(
 		&error, errnum, "accept (raise LimitNOFILE; trying again every %d ms)", STARVED_MS);
 	reject(stream, "a connection", &error);
-	rest(stream, KW_STREAM_STARVED, STARVED_MS, error.text);
+	kw_sm_move(&stream->sm, KW_STREAM_STARVED, error.text);
+	uv_poll_stop(&stream->poll);
+	uv_timer_start(&stream->retry, on_retry, STARVED_MS, 0);
 }
 
 static void on_connection(uv_poll_t *poll, int status, int events)
@@ -343,17 +301,8 @@ static void on_connection(uv_poll_t *poll, int status, int events)
 	(void)status;
 	(void)events;
 	for (int i = 0; i < ACCEPTS && is(stream, KW_STREAM_OPEN); i++) {
-		int fd;
+		int fd = accept4(stream->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
-		/*
-		 * Only for the first one do we know that a connection waits: then another gives
-		 * way.
-		 */
-		if (i > 0 && stream->joining_count >= KW_JOININGS_MAX)
-			return;
-		if (!make_room(stream))
-			return;
-		fd = accept4(stream->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 		if (fd >= 0) {
 			joining_new(stream, fd);
 			continue;
@@ -412,8 +361,8 @@ void kw_stream_close(struct kw_listener *listener)
 
 	assert(!is(stream, KW_STREAM_CLOSING));
 	kw_sm_move(&stream->sm, KW_STREAM_CLOSING, "");
-	while (stream->joinings)
-		turn_away(stream->joinings);
+	while (stream->slots.oldest)
+		turn_away(joining_of(stream->slots.oldest));
 	uv_poll_stop(&stream->poll);
 	close(stream->fd);
 	uv_close((uv_handle_t *)&stream->poll, on_stream_closed);

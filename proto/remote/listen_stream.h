@@ -4,30 +4,23 @@
  *
  *   socket ──accept──▶ joining (a handshake with a deadline) ──welcomed──▶ ops->adopt: a session
  *
- *   ┌──────┐  KW_JOININGS_MAX, all young  ┌──────┐
- *   │ OPEN │─────────────────────────────▶│ FULL │   a joining ends, or the oldest is not young
- *   │      │◀─────────────────────────────└──────┘
- *   │      │  no descriptor is left       ┌─────────┐
- *   │      │─────────────────────────────▶│ STARVED │  a second later
- *   └──────┘◀─────────────────────────────└─────────┘
+ *   ┌──────┐  no descriptor is left       ┌─────────┐
+ *   │ OPEN │─────────────────────────────▶│ STARVED │  connections wait in the kernel's queue
+ *   │      │◀─────────────────────────────└─────────┘
+ *   └──────┘  a second later
  *       each of these ──kw_stream_close──▶ CLOSING
  *
- * While FULL or STARVED, connections wait in the kernel's queue. FULL lasts for a moment only: a
- * joining older than KW_JOINING_PATIENCE_MS gives way to a new connection. Joinings that have sent
- * nothing give way first. An honest agent is done within two round trips, so it does not meet that
- * even when hundreds come at once. Loop thread only.
+ * A connection is always taken. If KW_SLOTS_MAX are joining, one of them gives way to it
+ * (slots.h). Loop thread only.
  */
 #ifndef KW_REMOTE_LISTEN_STREAM_H
 #define KW_REMOTE_LISTEN_STREAM_H
 
 #include "remote/carrier.h"
+#include "remote/slots.h"
 
 #include <uv.h>
 
-#define KW_JOININGS_MAX 64         /* handshakes at a time, a listener */
-#define KW_JOINING_PATIENCE_MS 200 /* no handshake younger than that gives way */
-
-struct kw_joining;
 struct kw_stream;
 
 struct kw_stream_ops {
@@ -42,7 +35,7 @@ struct kw_stream_ops {
 	void (*closed)(struct kw_stream *stream);
 };
 
-enum kw_stream_state { KW_STREAM_OPEN, KW_STREAM_FULL, KW_STREAM_STARVED, KW_STREAM_CLOSING };
+enum kw_stream_state { KW_STREAM_OPEN, KW_STREAM_STARVED, KW_STREAM_CLOSING };
 
 struct kw_stream {
 	struct kw_sm sm; /* of enum kw_stream_state */
@@ -51,10 +44,9 @@ struct kw_stream {
 	void *own; /* the carrier's; freed by ops->closed */
 	int fd;
 	uv_poll_t poll;
-	uv_timer_t retry;            /* FULL, STARVED: when it is OPEN again */
-	int handles;                 /* not yet closed: poll, retry, and two of each joining */
-	struct kw_joining *joinings; /* the newest first */
-	int joining_count;
+	uv_timer_t retry;      /* STARVED: when it is OPEN again */
+	int handles;           /* not yet closed: poll, retry, and two of each joining */
+	struct kw_slots slots; /* of the joinings */
 };
 
 /*

@@ -11,11 +11,9 @@
 #include <string.h>
 
 #define HANDSHAKE_TIMEOUT_MS 5000
-#define SESSIONS 256
-#define SESSIONS_MAX 4096
 #define DEPTH 64
 #define HELLO_TIMEOUT_MS 2000
-#define GREETINGS_MAX 64 /* handshakes at a time of listeners that are paused by us */
+#define GREETINGS_MAX 64 /* connections that threads build at a time */
 
 /* ---- states ---- */
 
@@ -213,7 +211,7 @@ int kw_server_greet(
 	assert(server->greetings < GREETINGS_MAX);
 	server->greetings++;
 	if (server->greetings == GREETINGS_MAX && !kw_server_closing(server))
-		kw_sm_move(&server->sm, KW_SERVER_BUSY, "no place for another handshake");
+		kw_sm_move(&server->sm, KW_SERVER_BUSY, "no place for another connection to build");
 	return 0;
 }
 
@@ -223,25 +221,6 @@ void kw_server_greeted(struct kw_server *server)
 	server->greetings--;
 	if (kw_server_busy(server))
 		kw_sm_move(&server->sm, KW_SERVER_SERVING, "");
-}
-
-void kw_server_admit(struct kw_server *server, struct kw_handshake *handshake)
-{
-	struct kw_handshake_facts facts = {
-		.epoch = server->handlers.epoch(server->handlers.arg),
-		.depth = handshake->depth,
-		.extent = server->memory->extents[0],
-	};
-
-	if (facts.depth > server->options.depth_max)
-		facts.depth = server->options.depth_max;
-	if (kw_server_closing(server))
-		(void)kw_handshake_refuse(handshake, KW_REFUSE_SHUTDOWN, 0);
-	else if (server->session_count >= server->options.sessions_max)
-		(void)kw_handshake_refuse(
-			handshake, KW_REFUSE_SESSIONS, server->options.sessions_max);
-	else
-		kw_handshake_welcome(handshake, &facts);
 }
 
 void kw_server_rejected(struct kw_server *server, const char *why)
@@ -268,10 +247,7 @@ static void set_options(struct kw_server *server, const struct kw_server_options
 		own->hello_timeout_ms = HELLO_TIMEOUT_MS;
 	if (own->hello_timeout_ms > own->handshake_timeout_ms)
 		own->hello_timeout_ms = own->handshake_timeout_ms;
-	if (own->sessions_max == 0)
-		own->sessions_max = SESSIONS;
-	if (own->sessions_max > SESSIONS_MAX)
-		own->sessions_max = SESSIONS_MAX;
+	kw_server_set_limits(server, &options->limits);
 	if (own->depth_max == 0)
 		own->depth_max = DEPTH;
 	if (own->depth_max > KW_DEPTH_MAX)

@@ -8,8 +8,9 @@
  * serves tcp sessions (tcp/serve.h).
  *
  * Handshakes are bounded in number for each listener, and in time; the bound is tightest for peers
- * that send nothing. When all places of a listener are taken, the oldest handshake gives way to a
- * new connection (over rdma new ones are told to come again meanwhile).
+ * that send nothing. When all slots of a listener are taken, one of the peer that holds most of
+ * them gives way to a new connection (slots.h). Sessions are bounded in all, for each agent's name
+ * and for each peer.
  *
  * Loop thread only.
  */
@@ -27,13 +28,20 @@
 
 struct kw_server;
 
+/* How many sessions there may be; 0: 256 in all, any number of one name or peer. */
+struct kw_server_limits {
+	uint32_t sessions;
+	uint32_t of_name; /* agents that call themselves the same */
+	uint32_t of_peer; /* one host (slots.h), over shm one user */
+};
+
 struct kw_server_options {
 	struct kw_slice secret; /* empty: none; copied */
 	bool allow_insecure;    /* without a secret, listen beyond loopback and unix sockets */
-	uint32_t handshake_timeout_ms; /* 0: 5000 */
-	uint32_t hello_timeout_ms;     /* shm, tcp: until the first message is there; 0: 2000 */
-	uint32_t sessions_max;         /* 0: 256; more are refused with a sentence */
-	uint32_t depth_max;            /* READs in flight a session may have; 0: 64 */
+	uint32_t handshake_timeout_ms;  /* 0: 5000 */
+	uint32_t hello_timeout_ms;      /* shm, tcp: until the first message is there; 0: 2000 */
+	struct kw_server_limits limits; /* more are refused with a sentence */
+	uint32_t depth_max;             /* READs in flight a session may have; 0: 64 */
 	struct kw_rdma_options rdma;
 };
 
@@ -115,6 +123,9 @@ uint16_t kw_server_port(const struct kw_server *server, int listener);
 
 /* Copy up to `most`, in the order of kw_server_listen; returns how many there are. */
 int kw_server_listeners(const struct kw_server *server, struct kw_listener_info *infos, int most);
+
+/* From now on; sessions that there are stay. */
+void kw_server_set_limits(struct kw_server *server, const struct kw_server_limits *limits);
 
 /* Counts since the start; for metrics. */
 struct kw_server_stats {

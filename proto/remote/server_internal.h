@@ -30,7 +30,7 @@ struct kw_server {
 	struct kw_listener *listeners; /* in the order of kw_server_listen */
 	struct kw_session *sessions;
 	uint32_t session_count;
-	uint32_t greetings; /* handshakes begun by kw_server_greet */
+	uint32_t greetings; /* begun by kw_server_greet, not yet built */
 	uint64_t next_id;
 	void (*done)(void *arg);
 	void *done_arg;

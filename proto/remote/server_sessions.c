@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SESSIONS 256
+#define SESSIONS_MAX 4096
+
 #define TO(state) KW_SM_TO(KW_SESSION_##state)
 static const struct kw_sm_state states[] = {
 	[KW_SESSION_NEW] = {"new", TO(JOINED), KW_SM_INITIAL},
@@ -45,12 +48,98 @@ static uint64_t describe(const struct kw_session *session, struct kw_session_inf
 		.depth = session->depth,
 	};
 	memcpy(info->name, session->name, sizeof info->name);
-	memcpy(info->peer, session->peer, sizeof info->peer);
+	memcpy(info->peer, session->origin.text, sizeof info->peer);
 	return session->listener->ops->figures(session, info);
 }
 
-struct kw_session *kw_session_new(
-	struct kw_listener *listener, const struct kw_handshake *handshake, const char *peer)
+/* ---- admission ---- */
+
+void kw_server_set_limits(struct kw_server *server, const struct kw_server_limits *limits)
+{
+	struct kw_server_limits *own = &server->options.limits;
+
+	*own = *limits;
+	if (own->sessions == 0)
+		own->sessions = SESSIONS;
+	if (own->sessions > SESSIONS_MAX)
+		own->sessions = SESSIONS_MAX;
+}
+
+static bool is_silent(const struct kw_session *session)
+{
+	struct kw_session_info info;
+	uint64_t now_us = kw_clock_us(), heard_us = describe(session, &info);
+	uint64_t since_us = heard_us ? heard_us : session->joined_us;
+
+	return now_us > since_us && now_us - since_us > KW_SESSION_SILENT_US;
+}
+
+/* What the sessions that there are say about a newcomer. */
+struct company {
+	uint32_t of_name, of_peer;
+	struct kw_session *silent; /* of the same name and peer: gives way; NULL: there is none */
+};
+
+static struct company look_at(
+	struct kw_server *server, const char *name, const struct kw_origin *origin)
+{
+	struct company company = {0};
+
+	for (struct kw_session *at = server->sessions; at; at = at->next) {
+		bool name_too = strcmp(at->name, name) == 0;
+		bool peer_too = at->origin.peer == origin->peer;
+
+		if (!is_joined(at))
+			continue;
+		company.of_name += name_too;
+		company.of_peer += peer_too;
+		if (name_too && peer_too && is_silent(at))
+			company.silent = at;
+	}
+	return company;
+}
+
+/* Is that one more than there may be? 0: there is no limit. */
+static bool beyond(uint32_t count, uint32_t limit)
+{
+	return limit > 0 && count >= limit;
+}
+
+void kw_server_admit(
+	struct kw_server *server, struct kw_handshake *handshake, const struct kw_origin *origin)
+{
+	const struct kw_server_limits *limits = &server->options.limits;
+	struct company company = look_at(server, handshake->name, origin);
+	struct kw_handshake_facts facts = {
+		.epoch = server->handlers.epoch(server->handlers.arg),
+		.depth = handshake->depth,
+		.extent = server->memory->extents[0],
+	};
+
+	if (facts.depth > server->options.depth_max)
+		facts.depth = server->options.depth_max;
+	if (beyond(company.of_name, limits->of_name) && company.silent) {
+		kw_session_end(company.silent, KW_FRAME_REVOKED,
+			"silent, and gave way to a new connection of its name");
+		company.of_name--;
+		company.of_peer--;
+	}
+	if (kw_server_closing(server))
+		(void)kw_handshake_refuse(handshake, KW_REFUSE_SHUTDOWN, 0);
+	else if (server->session_count >= limits->sessions)
+		(void)kw_handshake_refuse(handshake, KW_REFUSE_SESSIONS, limits->sessions);
+	else if (beyond(company.of_name, limits->of_name))
+		(void)kw_handshake_refuse(handshake, KW_REFUSE_NAME_LIMIT, limits->of_name);
+	else if (beyond(company.of_peer, limits->of_peer))
+		(void)kw_handshake_refuse(handshake, KW_REFUSE_PEER_LIMIT, limits->of_peer);
+	else
+		kw_handshake_welcome(handshake, &facts);
+}
+
+/* ---- sessions ---- */
+
+struct kw_session *kw_session_new(struct kw_listener *listener,
+	const struct kw_handshake *handshake, const struct kw_origin *origin)
 {
 	struct kw_server *server = listener->server;
 	struct kw_session *session = kw_zalloc(sizeof *session);
@@ -60,7 +149,7 @@ struct kw_session *kw_session_new(
 	session->listener = listener;
 	session->id = ++server->next_id;
 	memcpy(session->name, handshake->name, sizeof session->name);
-	snprintf(session->peer, sizeof session->peer, "%s", peer);
+	session->origin = *origin;
 	session->identity = handshake->identity;
 	session->connected_us = kw_wall_us();
 	session->joined_us = kw_clock_us();
@@ -153,15 +242,13 @@ int kw_server_tickets(const struct kw_server *server, uint16_t *tickets, int mos
 
 uint64_t kw_server_lowest_passed(const struct kw_server *server)
 {
-	uint64_t now = kw_clock_us(), lowest = UINT64_MAX;
+	uint64_t lowest = UINT64_MAX;
 
 	for (const struct kw_session *at = server->sessions; at; at = at->next) {
 		struct kw_session_info info;
-		uint64_t heard = describe(at, &info);
-		uint64_t passed = heard ? info.progress.passed : 0;
-		uint64_t since = heard ? heard : at->joined_us;
+		uint64_t passed = describe(at, &info) ? info.progress.passed : 0;
 
-		if (now > since && now - since > KW_SESSION_SILENT_US)
+		if (is_silent(at))
 			continue;
 		if (passed < lowest)
 			lowest = passed;

@@ -1,5 +1,7 @@
 #include "remote/socket.h"
 
+#include "remote/slots.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <net/if.h>
@@ -37,6 +39,13 @@ void kw_tcp_socket_text(const struct sockaddr *name, socklen_t length, char *tex
 	(void)getnameinfo(name, length, host, sizeof host, port, sizeof port,
 		NI_NUMERICHOST | NI_NUMERICSERV);
 	snprintf(text, size, "%s%s%s:%s", six ? "[" : "", host, six ? "]" : "", port);
+}
+
+uint64_t kw_tcp_socket_peer(const struct sockaddr *name)
+{
+	if (name->sa_family == AF_INET6)
+		return kw_peer_of_ipv6(((const struct sockaddr_in6 *)name)->sin6_addr.s6_addr);
+	return kw_peer_of_ipv4((const uint8_t *)&((const struct sockaddr_in *)name)->sin_addr);
 }
 
 bool kw_tcp_socket_loopback(const struct sockaddr *name)

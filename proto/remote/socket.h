@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/socket.h>
 
 /*
@@ -25,6 +26,9 @@ bool kw_tcp_socket_endpoint(const struct sockaddr *name, struct kw_endpoint *end
 
 /* The proxy's end of a connection: peer is true at the agent's end, where it is the other one. */
 int kw_tcp_socket_channel(int fd, bool peer, struct kw_channel *channel, struct kw_error *error);
+
+/* What counts as one peer (slots.h). */
+uint64_t kw_tcp_socket_peer(const struct sockaddr *name);
 
 /* Is it 127/8, ::1 or 127/8 mapped into IPv6? */
 bool kw_tcp_socket_loopback(const struct sockaddr *name);

@@ -56,13 +56,13 @@ def test_without_a_secret_only_this_host_is_listened_to(bed):
 
 
 def test_strangers_neither_keep_agents_out_nor_fill_the_log(bed):
-    """They come again and again, hold every place of the listener open and say nothing."""
+    """They come again and again, hold every slot of the listener and say nothing."""
     primary, replica = bed.server("primary"), bed.server("replica")
     data.fill(primary)
     proxy = bed.proxy(primary, listen=("tcp",))
     proxy.wait_live()
     port = int(proxy.listen["tcp"].rsplit(":", 1)[1])
-    strangers = [socket.create_connection(("127.0.0.1", port)) for _ in range(100)]
+    strangers = [socket.create_connection(("127.0.0.1", port)) for _ in range(300)]
     agent = bed.agent(proxy, replica, via="tcp")
     end = time.monotonic() + 30 * SLOW
     while agent.status()["state"] != "warm":
@@ -79,7 +79,7 @@ def test_strangers_neither_keep_agents_out_nor_fill_the_log(bed):
 
 
 def test_for_one_newcomer_one_stranger_gives_way(bed):
-    """All places are held by strangers, none of them at the end of its two seconds."""
+    """All slots are held by strangers, none of them at the end of its two seconds."""
     primary = bed.server("primary")
     proxy = bed.proxy(primary, listen=("tcp",))
     host, port = proxy.listen["tcp"][len("tcp://"):].split(":")
@@ -88,8 +88,7 @@ def test_for_one_newcomer_one_stranger_gives_way(bed):
         return socket.create_connection((host, int(port)), timeout=5)
     for _ in range(10):
         begun = time.monotonic()
-        strangers = [come() for _ in range(64)]
-        time.sleep(0.5) # none is so young that it may stay
+        strangers = [come() for _ in range(256)]
         with come():
             gone = []
             while not gone and time.monotonic() - begun < 1.5:

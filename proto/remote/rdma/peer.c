@@ -61,6 +61,11 @@ static struct kw_server *server_of(const struct kw_rdma_peer *peer)
 	return peer->listen->listener->server;
 }
 
+static struct kw_rdma_peer *peer_of(struct kw_slot *slot)
+{
+	return (struct kw_rdma_peer *)((char *)slot - offsetof(struct kw_rdma_peer, slot));
+}
+
 static bool is_greeted(const struct kw_rdma_peer *peer)
 {
 	return is(peer, KW_RDMA_BUILDING) || is(peer, KW_RDMA_GREETING);
@@ -73,13 +78,15 @@ static bool is_gone(const struct kw_rdma_peer *peer)
 
 static void move(struct kw_rdma_peer *peer, enum kw_rdma_peer_state state, const char *reason)
 {
-	bool greeted = is_greeted(peer);
+	bool building = is(peer, KW_RDMA_BUILDING), greeting = is(peer, KW_RDMA_GREETING);
 
 	if (peer->session && state >= KW_RDMA_LEAVING)
 		kw_session_ending(peer->session);
 	kw_sm_move(&peer->sm, (int)state, reason);
-	if (greeted && !is_greeted(peer))
+	if (building)
 		kw_server_greeted(server_of(peer));
+	if (greeting)
+		kw_slots_leave(&peer->listen->slots, &peer->slot);
 }
 
 void kw_rdma_listen_reject(
@@ -167,7 +174,7 @@ void kw_rdma_peer_lost(struct kw_rdma_peer *peer, const struct kw_error *why)
 	if (is_gone(peer))
 		return;
 	if (is_greeted(peer))
-		kw_rdma_listen_reject(peer->listen, peer->name, why);
+		kw_rdma_listen_reject(peer->listen, peer->origin.text, why);
 	if (!is(peer, KW_RDMA_LEAVING))
 		peer->why = *why;
 	gone(peer);
@@ -239,7 +246,7 @@ static void refused(struct kw_rdma_peer *peer)
 	struct kw_error error = peer->handshake.error;
 
 	kw_error_wrap(&error, "handshake");
-	kw_rdma_listen_reject(peer->listen, peer->name, &error);
+	kw_rdma_listen_reject(peer->listen, peer->origin.text, &error);
 	peer->why = error;
 	leave(peer);
 }
@@ -278,8 +285,8 @@ static void welcome(struct kw_rdma_peer *peer)
 		return;
 	uv_timer_start(&peer->deadline, on_probe, peer->listen->options.probe_ms,
 		peer->listen->options.probe_ms);
-	move(peer, KW_RDMA_SESSION, peer->name);
-	session = kw_session_new(peer->listen->listener, &peer->handshake, peer->name);
+	move(peer, KW_RDMA_SESSION, peer->origin.text);
+	session = kw_session_new(peer->listen->listener, &peer->handshake, &peer->origin);
 	session->own = peer;
 	peer->session = session;
 	kw_session_joined(session);
@@ -291,7 +298,7 @@ static void greet(struct kw_rdma_peer *peer, const uint8_t *bytes, uint32_t leng
 
 	(void)kw_handshake_input(handshake, bytes, length);
 	if (kw_handshake_is(handshake, KW_HANDSHAKE_PROVED))
-		kw_server_admit(server_of(peer), handshake);
+		kw_server_admit(server_of(peer), handshake, &peer->origin);
 	if (kw_handshake_is(handshake, KW_HANDSHAKE_DONE)) {
 		welcome(peer);
 		return;
@@ -412,6 +419,22 @@ static int accept_now(struct kw_rdma_peer *peer, struct kw_error *error)
 	return 0;
 }
 
+/* It is accepted: if no slot is free, another one leaves its slot. */
+static void begin_greeting(struct kw_rdma_peer *peer)
+{
+	struct kw_slots *slots = &peer->listen->slots;
+	struct kw_slot *victim = kw_slots_victim(slots);
+	struct kw_error error;
+
+	move(peer, KW_RDMA_GREETING, peer->origin.text);
+	if (victim) {
+		kw_error_set(&error, KW_E_TIMEOUT,
+			"handshake: gave way to a newer one, as %d were under way", KW_SLOTS_MAX);
+		kw_rdma_peer_lost(peer_of(victim), &error);
+	}
+	kw_slots_take(slots, &peer->slot, peer->origin.peer);
+}
+
 static void on_worked(uv_work_t *work, int status)
 {
 	struct kw_rdma_peer *peer = work->data;
@@ -425,12 +448,12 @@ static void on_worked(uv_work_t *work, int status)
 		return;
 	}
 	if (error.code == KW_OK && accept_now(peer, &error) == 0) {
-		move(peer, KW_RDMA_GREETING, peer->name);
+		begin_greeting(peer);
 		return;
 	}
 	kw_rdma_private_init(&private, KW_RDMA_REJECT_RESOURCES);
 	(void)rdma_reject(peer->id, &private, sizeof private);
-	kw_rdma_listen_reject(peer->listen, peer->name, &error);
+	kw_rdma_listen_reject(peer->listen, peer->origin.text, &error);
 	peer->why = error;
 	uv_timer_stop(&peer->deadline);
 	move(peer, KW_RDMA_GONE, error.text);
@@ -448,9 +471,10 @@ void kw_rdma_peer_new(struct kw_rdma_listen *listen, const struct kw_rdma_cm_eve
 	kw_tcp_socket_text(from,
 		from->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
 					    : sizeof(struct sockaddr_in),
-		peer->name, sizeof peer->name);
+		peer->origin.text, sizeof peer->origin.text);
+	peer->origin.peer = kw_tcp_socket_peer(from);
 	if (kw_server_greet(server, &peer->handshake, &error) != 0) {
-		kw_rdma_listen_reject(listen, peer->name, &error);
+		kw_rdma_listen_reject(listen, peer->origin.text, &error);
 		(void)rdma_destroy_id(cm_event->id);
 		free(peer);
 		return;

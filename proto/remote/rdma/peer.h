@@ -8,6 +8,7 @@
 #include "remote/carrier.h"
 #include "remote/rdma/device.h"
 #include "remote/rdma/end.h"
+#include "remote/slots.h"
 
 /*
  *   request ┌──────────┐ accepted ┌──────────┐ welcomed ┌─────────┐
@@ -22,7 +23,8 @@
  *   │ DROPPED │───────────▶│                  GONE                   │
  *   └─────────┘  has ended └─────────────────────────────────────────┘
  *
- * In BUILDING and GREETING it counts as a handshake (kw_server_greet).
+ * BUILDING ones are bounded in number by the server (kw_server_greet), because a thread has them
+ * and they cannot give way. GREETING ones have a slot at the listener, and give way (slots.h).
  */
 enum kw_rdma_peer_state {
 	KW_RDMA_BUILDING,
@@ -49,7 +51,8 @@ struct kw_rdma_peer {
 	int handles;           /* not yet closed */
 	struct kw_error built; /* by the thread pool: its code is KW_OK when all went well */
 	struct kw_error why;   /* of the end */
-	char name[KW_PEER_TEXT];
+	struct kw_origin origin;
+	struct kw_slot slot; /* GREETING */
 	struct kw_remote_progress progress;
 	uint64_t heard_us; /* 0: never */
 };
@@ -59,6 +62,7 @@ struct kw_rdma_listen {
 	struct kw_rdma_device *device;
 	struct kw_rdma_options options;
 	struct kw_rdma_peer *peers;
+	struct kw_slots slots; /* of those in GREETING */
 	void (*peer_freed)(struct kw_rdma_listen *listen);
 };
 

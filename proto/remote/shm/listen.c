@@ -177,8 +177,9 @@ static int accepted(
 
 	(void)error;
 	(void)getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length);
-	snprintf(arrival->peer, sizeof arrival->peer, "pid %d, uid %u", (int)who.pid,
+	snprintf(arrival->origin.text, sizeof arrival->origin.text, "pid %d, uid %u", (int)who.pid,
 		(unsigned)who.uid);
+	arrival->origin.peer = kw_peer_of_user(who.uid);
 	arrival->channel = kw_channel_shm(file->device, file->inode);
 	return 0;
 }

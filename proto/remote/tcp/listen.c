@@ -68,7 +68,9 @@ static int accepted(
 	(void)stream;
 	kw_tcp_socket_tune(fd);
 	(void)getpeername(fd, (struct sockaddr *)&name, &length);
-	kw_tcp_socket_text((struct sockaddr *)&name, length, arrival->peer, sizeof arrival->peer);
+	kw_tcp_socket_text((struct sockaddr *)&name, length, arrival->origin.text,
+		sizeof arrival->origin.text);
+	arrival->origin.peer = kw_tcp_socket_peer((struct sockaddr *)&name);
 	/* Not the configured address: the listener's can be a wildcard. */
 	return kw_tcp_socket_channel(fd, false, &arrival->channel, error);
 }

@@ -58,11 +58,12 @@ void an_agent_with_a_secret_does_not_trust_a_proxy_without(void **state);
 void another_layout_version_is_refused_with_both_named(void **state);
 void sixty_four_agents_read_at_once(void **state);
 void one_session_too_many_is_refused_with_the_limit(void **state);
+void one_name_or_peer_does_not_take_all_sessions(void **state);
 void disconnect_revokes_at_once(void **state);
 void progress_arrives_and_holds_tombstones(void **state);
 void a_peer_that_says_nothing_is_let_go(void **state);
 void silence_has_a_shorter_deadline_than_a_handshake(void **state);
-void strangers_who_hold_every_place_give_way(void **state);
+void strangers_who_hold_every_slot_give_way(void **state);
 void strangers_at_one_listener_do_not_concern_another(void **state);
 
 #define CARRIER_SESSION_TESTS                                                                      \
@@ -73,11 +74,12 @@ void strangers_at_one_listener_do_not_concern_another(void **state);
 		cmocka_unit_test(another_layout_version_is_refused_with_both_named),               \
 		cmocka_unit_test(sixty_four_agents_read_at_once),                                  \
 		cmocka_unit_test(one_session_too_many_is_refused_with_the_limit),                  \
+		cmocka_unit_test(one_name_or_peer_does_not_take_all_sessions),                     \
 		cmocka_unit_test(disconnect_revokes_at_once),                                      \
 		cmocka_unit_test(progress_arrives_and_holds_tombstones),                           \
 		cmocka_unit_test(a_peer_that_says_nothing_is_let_go),                              \
 		cmocka_unit_test(silence_has_a_shorter_deadline_than_a_handshake),                 \
-		cmocka_unit_test(strangers_who_hold_every_place_give_way),                         \
+		cmocka_unit_test(strangers_who_hold_every_slot_give_way),                          \
 		cmocka_unit_test(strangers_at_one_listener_do_not_concern_another)
 
 /* carriers_lie.c */

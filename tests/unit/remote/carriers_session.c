@@ -1,5 +1,7 @@
 #include "carriers.h"
 
+#include "remote/slots.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -154,7 +156,7 @@ void sixty_four_agents_read_at_once(void **state)
 
 void one_session_too_many_is_refused_with_the_limit(void **state)
 {
-	const struct kw_server_options served = {.sessions_max = 2};
+	const struct kw_server_options served = {.limits = {.sessions = 2}};
 	const struct kw_remote_options options = plain_options();
 	struct client clients[2], late;
 	struct fixture fixture;
@@ -174,6 +176,46 @@ void one_session_too_many_is_refused_with_the_limit(void **state)
 	client_close(&fixture, &late);
 	client_close(&fixture, &clients[1]);
 	fixture_close(&fixture);
+}
+
+static void expect_one_too_many(const struct kw_server_limits *limits, const char *sentence)
+{
+	const struct kw_server_options served = {.limits = *limits};
+	struct kw_remote_options options = plain_options();
+	struct client clients[2], late, other;
+	struct fixture fixture;
+
+	fixture_open(&fixture);
+	fixture_serve(&fixture, &served);
+	client_connect(&fixture, &clients[0]);
+	client_connect(&fixture, &clients[1]);
+	assert_int_equal(client_open(&fixture, &late, &options), 0);
+	WAIT(&fixture, late.closed);
+	assert_int_equal(late.why.code, KW_E_REFUSED);
+	assert_non_null(strstr(late.why.text, sentence));
+	assert_non_null(strstr(fixture.why_rejected, sentence));
+	kw_remote_free(late.remote);
+	/* Another name is another matter; another peer cannot be had here. */
+	strcpy(options.agent_name, "other");
+	assert_int_equal(client_open(&fixture, &other, &options), 0);
+	WAIT(&fixture, other.closed || other.ready);
+	assert_int_equal(other.ready, limits->of_peer == 0);
+	if (other.ready)
+		client_close(&fixture, &other);
+	else
+		kw_remote_free(other.remote);
+	client_close(&fixture, &clients[0]);
+	WAIT(&fixture, kw_server_sessions(fixture.server, NULL, 0) == 1);
+	client_connect(&fixture, &late);
+	client_close(&fixture, &late);
+	client_close(&fixture, &clients[1]);
+	fixture_close(&fixture);
+}
+
+void one_name_or_peer_does_not_take_all_sessions(void **state)
+{
+	expect_one_too_many(&(struct kw_server_limits){.of_name = 2}, "remote.sessions_per_name");
+	expect_one_too_many(&(struct kw_server_limits){.of_peer = 2}, "remote.sessions_per_peer");
 }
 
 void disconnect_revokes_at_once(void **state)
@@ -316,10 +358,10 @@ void silence_has_a_shorter_deadline_than_a_handshake(void **state)
 	fixture_close(&fixture);
 }
 
-#define STRANGERS 160 /* more than places, and no more than the kernel queues beside them */
+#define STRANGERS 350 /* more than there are slots */
 
 /* Whoever holds connections open and says nothing must not keep agents out. */
-void strangers_who_hold_every_place_give_way(void **state)
+void strangers_who_hold_every_slot_give_way(void **state)
 {
 	const struct kw_server_options served = {
 		.handshake_timeout_ms = 60000, .hello_timeout_ms = 60000};
@@ -333,7 +375,7 @@ void strangers_who_hold_every_place_give_way(void **state)
 	fixture_serve(&fixture, &served);
 	said = greeter(&fixture);
 	for (int i = 0; i < STRANGERS; i++) {
-		strangers[i] = raw_socket(&fixture.address);
+		strangers[i] = i % 3 == 0 ? greeter(&fixture) : raw_socket(&fixture.address);
 		if (i % 8 == 0)
 			uv_run(&fixture.loop, UV_RUN_NOWAIT);
 	}
@@ -341,12 +383,17 @@ void strangers_who_hold_every_place_give_way(void **state)
 	client_connect(&fixture, &client);
 	assert_true(kw_clock_us() - start_us < 5000000);
 	assert_non_null(strstr(fixture.why_rejected, "gave way"));
-	for (int i = 0; i < STRANGERS; i++)
-		left += is_open(strangers[i]);
-	assert_in_range(left, 1, 63);
-	assert_true(is_open(said)); /* the silent ones go first, although it is the oldest */
+	/* The oldest went, whether or not they had said HELLO. */
+	assert_false(is_open(said));
+	for (int i = 0; i < STRANGERS; i++) {
+		bool open = is_open(strangers[i]);
+
+		assert_true(open || left == 0);
+		left += open;
+	}
+	assert_int_equal(left, KW_SLOTS_MAX - 1);
 	kw_server_stats(fixture.server, &stats);
-	assert_int_equal(stats.rejected, STRANGERS - left);
+	assert_int_equal(stats.rejected, 1 + STRANGERS - left);
 	client_close(&fixture, &client);
 	for (int i = 0; i < STRANGERS; i++)
 		close(strangers[i]);

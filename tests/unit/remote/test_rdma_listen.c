@@ -4,6 +4,7 @@
 #include "fake_verbs.h"
 #include "rdma_raw.h"
 #include "remote/rdma/counts.h"
+#include "remote/slots.h"
 
 #include <errno.h>
 #include <string.h>
@@ -498,6 +499,32 @@ static void closing_ends_whatever_a_listener_is_about(void **state)
 	}
 }
 
+#define STRANGERS (KW_SLOTS_MAX + 20)
+
+/* They are connected, say nothing, and take no agent's slot. */
+static void strangers_who_hold_every_slot_give_way_over_rdma(void **state)
+{
+	const struct kw_server_options served = {.handshake_timeout_ms = 60000};
+	static struct raw strangers[STRANGERS];
+	struct kw_rdma_private private;
+	struct fixture fixture;
+	struct client client;
+
+	fixture_open(&fixture);
+	fixture_serve(&fixture, &served);
+	kw_rdma_private_init(&private, KW_RDMA_REJECT_NONE);
+	for (int i = 0; i < STRANGERS; i++)
+		assert_int_equal(raw_dial(&fixture, &strangers[i], &private),
+			RDMA_CM_EVENT_CONNECT_RESPONSE);
+	client_connect(&fixture, &client);
+	expect_text(fixture.why_rejected, "gave way");
+	assert_int_equal(fixture.rejected, STRANGERS - KW_SLOTS_MAX + 1);
+	client_close(&fixture, &client);
+	for (int i = 0; i < STRANGERS; i++)
+		raw_close(&strangers[i]);
+	fixture_close(&fixture);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -515,6 +542,7 @@ int main(void)
 		RDMA_TEST(a_wildcard_address_loses_its_device_too),
 		RDMA_TEST(listeners_share_a_device_that_comes_and_goes),
 		RDMA_TEST(closing_ends_whatever_a_listener_is_about),
+		RDMA_TEST(strangers_who_hold_every_slot_give_way_over_rdma),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
