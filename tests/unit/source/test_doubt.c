@@ -97,8 +97,8 @@ static void a_database_flushed_and_filled_again_is_reconciled(void **state)
 	 */
 	test_post(&test, "MULTI");
 	test_post(&test, "FLUSHDB");
-	for (int i = 0; i < 2000; i++)
-		test_post(&test, "SET key:%d new", i);
+	for (int i = 0; i < 2000; i += 2)
+		test_post(&test, "MSET key:%d new key:%d new", i, i + 1);
 	test_post(&test, "DEL key:7");
 	test_ask(&test, "EXEC");
 	expect_reconcile();
