@@ -9,7 +9,7 @@ import time
 import pytest
 import redis
 
-from lib.process import SLOW, wait_for
+from lib.process import LENGTH, SLOW, wait_for
 from lib.resp import Raw, encode
 from lib.server import TOP
 
@@ -187,7 +187,7 @@ def test_a_client_reads_its_own_writes_while_the_proxy_is_paused_now_and_then(be
     _, proxy, gateway = forwarding(bed, gateway__max_staleness_ms=10000,
                                    gateway__cache_bytes="0" if cache == "no near values" else "16MiB")
     stop, failures = threading.Event(), []
-    wanted = int(40000 / SLOW)
+    wanted = int(40_000 * LENGTH / SLOW)
 
     def ping_pong(name, rounds):
         with Raw(gateway.socket, timeout=60 * SLOW) as client:

@@ -12,9 +12,9 @@ import termios
 import pytest
 import redis
 
+from lib.clients import node_modules
 from lib.process import SLOW, wait_for
 from lib.rpc import RpcError
-from lib.server import ONLY_INSTALLED, TOP
 
 pytestmark = pytest.mark.sanitize
 
@@ -125,16 +125,6 @@ def test_redis_py_reads_by_name_and_database(gateway):
             client.set("cache:1", "x")
         with pytest.raises(redis.exceptions.ResponseError, match="not served by keywake-gateway"):
             client.publish("channel", "x")
-
-
-def node_modules():
-    """Where tests/clients has put them; as with servers, a missing one is a failure."""
-    folder = os.environ.get("KW_CLIENTS_DIR") or os.path.join(TOP, "build", "clients")
-    if not os.path.isdir(os.path.join(folder, "node_modules")):
-        if ONLY_INSTALLED:
-            pytest.skip("KW_SERVERS=installed")
-        pytest.fail("the clients of Node.js are not there: run tests/clients")
-    return folder
 
 
 def read_by_node(library, options):

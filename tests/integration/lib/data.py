@@ -145,3 +145,43 @@ def fill_plain(server, keys, database=0, length=100, prefix="key:", seed=1):
                 for i in range(start, min(start + 5000, keys)):
                     pipe.set(f"{prefix}{i}", source.randbytes(length))
                 pipe.execute()
+
+
+def many(client, count, seed=1):
+    """
+    So many keys of the six types, on both sides of the boundaries of their encodings, most of them small.
+    Returns (command, key, further words…) that reads each of them whole.
+    """
+    dice = random.Random(seed)
+    reads, pipe = [], client.pipeline(transaction=False)
+    for i in range(count):
+        key = f"{dice.choice(('user', 'cart', 'page'))}:{i}"
+        size = dice.choice((1, 2, 3, 5, 8, 20)) if dice.random() < 0.99 else dice.choice((127, 128, 129, 512, 513))
+        make, *read = WHOLE[i % len(WHOLE)]
+        make(pipe, key, size, dice)
+        reads.append((read[0], key, *read[1:]))
+        if i % 1000 == 999:
+            pipe.execute()
+    pipe.execute()
+    return reads
+
+
+def word(dice, most=70):
+    """Of ASCII: node-redis garbles a character that comes in two pieces, whatever server sends it."""
+    return dice.choice((str(dice.randrange(1 << dice.choice((7, 15, 31, 62)))), "x" * dice.randrange(most),
+                        f"{dice.random():.6f}"))
+
+
+# How a key is made, and the command that reads it whole.
+WHOLE = [
+    (lambda pipe, key, size, dice: pipe.set(key, word(dice, 40 * size)), "GET"),
+    (lambda pipe, key, size, dice: pipe.rpush(key, *(word(dice) for _ in range(size))), "LRANGE", "0", "-1"),
+    (lambda pipe, key, size, dice: pipe.sadd(key, *(dice.randrange(1 << 40) for _ in range(size))), "SMEMBERS"),
+    (lambda pipe, key, size, dice: pipe.sadd(key, *(word(dice) for _ in range(size))), "SMEMBERS"),
+    (lambda pipe, key, size, dice: pipe.hset(key, mapping={f"f{j}": word(dice) for j in range(size)}), "HGETALL"),
+    (lambda pipe, key, size, dice: pipe.zadd(key, {f"m{j}": dice.choice((j, dice.random(), 1e300))
+                                                   for j in range(size)}), "ZRANGE", "0", "-1", "WITHSCORES"),
+    (lambda pipe, key, size, dice: [pipe.xadd(key, {"a": word(dice), "b": j}, id=f"{j + 1}-{j % 2}")
+                                    for j in range(size)], "XRANGE", "-", "+"),
+]
+UNORDERED = {"SMEMBERS", "HGETALL"} # an order of their own in the server's memory

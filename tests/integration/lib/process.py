@@ -10,6 +10,8 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 # Sanitizers and valgrind make everything slower; every deadline is multiplied by this.
 SLOW = float(os.environ.get("KW_SLOW", "1"))
+# Counts of what is repeated are multiplied by this: a long run by command, a sample in tests/run.
+LENGTH = float(os.environ.get("KW_LENGTH", "1"))
 
 SANITIZER_WORDS = ("ERROR: AddressSanitizer", "ERROR: LeakSanitizer", "runtime error:",
                    "WARNING: ThreadSanitizer")
