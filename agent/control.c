@@ -72,7 +72,7 @@ static const struct kw_figure figure_table[] = {
 	COUNTER(audit_mended_missing, "of the keys found missing: here again"),
 	COUNTER(audit_mended_extra, "of the keys found too many: deleted"),
 	COUNTER(audit_unsettled, "keys that changed at each look of the audit"),
-	COUNTER(audit_causes, "times all keys were compared at once, for a cause"),
+	COUNTER(audit_causes, "causes seen to compare all keys at once"),
 	{0},
 };
 

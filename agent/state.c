@@ -263,13 +263,6 @@ static void say_held(struct words *words, const struct kw_agent *agent, enum kw_
 	say(words, "%s", text);
 }
 
-static const char *words_of_audit(const struct kw_agent *agent)
-{
-	const char *refusal = kw_audit_refusal(agent->audit);
-
-	return refusal[0] ? refusal : "all keys are compared with the table";
-}
-
 /* Reasons of what the local data lack. */
 static void say_lack(struct words *words, const struct kw_agent *agent, enum kw_reason reason)
 {
@@ -293,7 +286,7 @@ static void say_lack(struct words *words, const struct kw_agent *agent, enum kw_
 			" calls, the last of them %s): stop them; %s",
 			agent->sync.debt.foreign.count, agent->local.facts.writers.last,
 			agent->sync.debt.foreign.audited
-				? words_of_audit(agent)
+				? kw_audit_remedy(agent->audit)
 				: "a reconcile follows once they have stopped");
 	if (reason == KW_REASON_QUARANTINED)
 		say(words, "%" PRIu64 " keys in quarantine, refused by the local server: \"%s\"",
@@ -306,7 +299,7 @@ static void say_lack(struct words *words, const struct kw_agent *agent, enum kw_
 			kw_audit_unmended(agent->audit));
 	if (reason == KW_REASON_DOUBTED)
 		say(words, "%s: %s", kw_cause_text(kw_audit_cause(agent->audit)),
-			words_of_audit(agent));
+			kw_audit_remedy(agent->audit));
 }
 
 static void describe(

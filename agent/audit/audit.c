@@ -159,6 +159,7 @@ static void begin_round(struct kw_audit *audit, uint64_t now_us)
 {
 	audit->round.full = kw_causes_due(&audit->causes, now_us);
 	audit->round.told = audit->causes.told;
+	audit->round.began_us = now_us;
 	audit->round.differing = audit->round.deletes = 0;
 	audit->round.keys = kw_audit_local(audit)->facts.keys;
 	audit->round.hopeless = 0;
@@ -213,7 +214,7 @@ static void end_round(struct kw_audit *audit, uint64_t now_us)
 			(unsigned long long)audit->round.differing,
 			(unsigned long long)kw_audit_unmended(audit));
 	if (audit->round.full)
-		kw_causes_met(&audit->causes, audit->round.told, now_us);
+		kw_causes_met(&audit->causes, audit->round.told, audit->round.began_us, now_us);
 	kw_backoff_reset(&audit->backoff);
 	audit->refusal[0] = '\0';
 	move(audit, KW_AUDIT_REST, "every key was compared");
@@ -398,6 +399,7 @@ void kw_audit_tick(struct kw_audit *audit)
 	kw_reads_tick(&audit->reads);
 	kw_lookups_tick(audit->lookups);
 	kw_lookups_post(audit->lookups);
+	kw_audit_doubt(audit, kw_clock_us());
 	kw_audit_go(audit);
 }
 
@@ -423,63 +425,12 @@ void kw_audit_forget(struct kw_audit *audit)
 	walk_from(audit, 0);
 }
 
-bool kw_audit_urge(struct kw_audit *audit, enum kw_cause cause, uint64_t now_us)
-{
-	if (audit->options.keys_per_second == 0)
-		return false;
-	if (audit->causes.present == KW_CAUSE_NONE)
-		kw_log_warn(
-			"audit", "%s: all keys are compared with the table", kw_cause_text(cause));
-	kw_causes_tell(&audit->causes, cause, now_us);
-	return true;
-}
-
-void kw_audit_looked(struct kw_audit *audit)
-{
-	struct kw_sync *sync = audit->options.sync;
-	const struct kw_local *local = sync->local;
-	const struct kw_cause_look look = {
-		.asked_us = local->asked_us,
-		.told_us = kw_clock_us(),
-		.server_us = local->facts.clock_us,
-		.expired = local->facts.expired,
-		.resets = local->facts.resets,
-		.expires = local->facts.expires,
-		.handed = kw_pair_progress(sync->pair)->taken,
-		.level = kw_sync_phase(sync) == KW_SYNC_TAIL &&
-			 kw_sync_equality(sync, kw_clock_us()) == KW_SYNC_EQUAL,
-	};
-	enum kw_cause cause;
-
-	if (audit->options.keys_per_second == 0)
-		return;
-	/* A replica expires nothing by itself. */
-	if (kw_pair_replaces(sync->pair)) {
-		kw_causes_forget(&audit->causes);
-		return;
-	}
-	cause = kw_causes_look(&audit->causes, &look);
-	if (cause != KW_CAUSE_NONE)
-		kw_log_warn(
-			"audit", "%s: all keys are compared with the table", kw_cause_text(cause));
-}
-
 uint64_t kw_audit_unmended(const struct kw_audit *audit)
 {
 	uint64_t hopeless = audit->round.hopeless;
 
 	/* Keys that could not be kept still differ, until a whole round has not found them. */
 	return audit->mending + (hopeless > audit->hopeless ? hopeless : audit->hopeless);
-}
-
-enum kw_cause kw_audit_cause(const struct kw_audit *audit)
-{
-	return audit->causes.present;
-}
-
-const char *kw_audit_refusal(const struct kw_audit *audit)
-{
-	return audit->refusal;
 }
 
 void kw_audit_report(const struct kw_audit *audit, uint64_t now_us, struct kw_audit_report *report)

@@ -78,7 +78,8 @@ void kw_audit_tick(struct kw_audit *audit);
 void kw_audit_set_rate(struct kw_audit *audit, uint64_t keys_per_second);
 
 /*
- * The facts of the local server were read: at first, and again. And before the first: these are
+ * The facts of the local server were read: at first, and again. If the audit is off, one cause is
+ * known all the same (KW_CAUSE_RESET), and a reconcile follows. And before the first: these are
  * other data than before.
  */
 void kw_audit_looked(struct kw_audit *audit);
@@ -97,8 +98,11 @@ bool kw_audit_urge(struct kw_audit *audit, enum kw_cause cause, uint64_t now_us)
 uint64_t kw_audit_unmended(const struct kw_audit *audit);
 enum kw_cause kw_audit_cause(const struct kw_audit *audit);
 
-/* Why the round does not go on until a person mends it: a sentence's end, with the remedy; "". */
-const char *kw_audit_refusal(const struct kw_audit *audit);
+/*
+ * What follows from the cause, as the end of its sentence; or why the round does not go on until a
+ * person mends that.
+ */
+const char *kw_audit_remedy(const struct kw_audit *audit);
 
 void kw_audit_report(const struct kw_audit *audit, uint64_t now_us, struct kw_audit_report *report);
 

@@ -1,6 +1,8 @@
 #include "cause.h"
 
 #include <assert.h>
+#include <stdio.h>
+#include <string.h>
 
 #define LOWEST_MS 1000
 #define HIGHEST_MS 600000
@@ -11,6 +13,7 @@ void kw_causes_init(struct kw_causes *causes)
 {
 	*causes = (struct kw_causes){0};
 	kw_backoff_init(&causes->backoff, LOWEST_MS, HIGHEST_MS);
+	kw_backoff_init(&causes->resets.backoff, LOWEST_MS, HIGHEST_MS);
 }
 
 void kw_causes_forget(struct kw_causes *causes)
@@ -22,22 +25,87 @@ void kw_causes_forget(struct kw_causes *causes)
 
 void kw_causes_tell(struct kw_causes *causes, enum kw_cause cause, uint64_t now_us)
 {
-	assert(cause != KW_CAUSE_NONE);
+	assert(cause != KW_CAUSE_NONE && cause != KW_CAUSE_RESET);
 	if (now_us - causes->last_us > FORGIVEN_US)
 		kw_backoff_reset(&causes->backoff);
 	causes->last_us = now_us;
-	causes->told++;
-	/* The first reason stays until it is met: it is the one that was logged. */
-	if (causes->present == KW_CAUSE_NONE)
+	causes->last = ++causes->told;
+	/* The first reason stays until it is met: it is the one that was logged. RESET knows less.
+	 */
+	if (causes->present == KW_CAUSE_NONE || causes->present == KW_CAUSE_RESET)
 		causes->present = cause;
 }
 
-void kw_causes_met(struct kw_causes *causes, uint64_t told, uint64_t now_us)
+/* ---- counts that began anew ---- */
+
+/* Can a round follow within so long? True: resets are the cause from now on. */
+static bool wake(struct kw_causes *causes, uint64_t patience_us, uint64_t now_us)
 {
-	causes->due_us = now_us + kw_backoff_next_us(&causes->backoff);
-	if (causes->told == told)
+	if (!causes->resets.waits || causes->present != KW_CAUSE_NONE ||
+		causes->resets.due_us > now_us + patience_us)
+		return false;
+	causes->present = KW_CAUSE_RESET;
+	causes->resets.since_us = now_us;
+	return true;
+}
+
+static void note_reset(struct kw_causes *causes, uint64_t now_us)
+{
+	if (now_us - causes->resets.last_us > FORGIVEN_US)
+		kw_backoff_reset(&causes->resets.backoff);
+	causes->resets.last_us = now_us;
+	causes->resets.last = ++causes->told;
+	causes->resets.waits = true;
+}
+
+bool kw_causes_counted(
+	struct kw_causes *causes, const char *run_id, uint64_t resets, uint64_t now_us)
+{
+	/* What a restart may have hidden is judged by the cursor (local/continuity.h). */
+	bool reset = strcmp(causes->resets.run_id, run_id) == 0 && causes->resets.known != resets;
+
+	if (reset)
+		note_reset(causes, now_us);
+	snprintf(causes->resets.run_id, sizeof causes->resets.run_id, "%s", run_id);
+	causes->resets.known = resets;
+	return wake(causes, reset ? KW_CAUSE_PATIENCE_US : 0, now_us);
+}
+
+/* ---- rounds ---- */
+
+/* Resets that come again and again cost a bounded share of the time. */
+static void rest_from_resets(struct kw_causes *causes, uint64_t began_us, uint64_t now_us)
+{
+	uint64_t pause_us = kw_backoff_next_us(&causes->resets.backoff);
+	uint64_t least_us = (now_us - began_us) * KW_CAUSE_RESET_REST;
+
+	causes->resets.due_us = now_us + (pause_us > least_us ? pause_us : least_us);
+}
+
+void kw_causes_snapshot(struct kw_causes *causes, uint64_t now_us)
+{
+	if (!causes->resets.waits)
+		return;
+	rest_from_resets(causes, now_us, now_us);
+	causes->resets.waits = false;
+	if (causes->present == KW_CAUSE_RESET)
 		causes->present = KW_CAUSE_NONE;
 }
+
+void kw_causes_met(struct kw_causes *causes, uint64_t told, uint64_t began_us, uint64_t now_us)
+{
+	assert(began_us <= now_us);
+	if (causes->present == KW_CAUSE_RESET)
+		rest_from_resets(causes, began_us, now_us);
+	else
+		causes->due_us = now_us + kw_backoff_next_us(&causes->backoff);
+	causes->resets.waits = causes->resets.waits && causes->resets.last > told;
+	if (causes->present == KW_CAUSE_RESET || causes->last <= told)
+		causes->present = KW_CAUSE_NONE;
+	wake(causes, KW_CAUSE_PATIENCE_US, now_us);
+}
+
+/* ---- the clock, and expired keys ---- */
 
 /* The server's clock was read at some moment between question and answer. */
 static bool has_jumped(struct kw_causes *causes, const struct kw_cause_look *look)
@@ -148,6 +216,9 @@ const char *kw_cause_text(enum kw_cause cause)
 		return "the local server expired more keys than the table explains";
 	case KW_CAUSE_WRITES:
 		return "other clients wrote to the local server";
+	case KW_CAUSE_RESET:
+		return "the local server's counts began anew (CONFIG RESETSTAT), so it does not "
+		       "tell what it evicted, or others wrote, before";
 	case KW_CAUSE_NONE:
 		break;
 	}

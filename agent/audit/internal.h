@@ -6,6 +6,7 @@
  *   mend.c      suspects: second looks, and what is handed on to mend
  *   scan.c      the local keys
  *   link.c      the connection to the local server
+ *   doubt.c     what the server tells of itself, and the causes that follow
  *
  * No other file includes this.
  */
@@ -104,13 +105,15 @@ struct kw_audit {
 	struct kw_proof proof;
 	struct kw_cover cover;
 	struct kw_causes causes;
+	uint64_t snapshots; /* of the sync, as far as the causes know */
 	struct kw_bucket bucket;
 	uint64_t slot_end_us; /* full speed: jobs begin until then */
 	uint64_t rest_us;     /* REST: the next round begins then */
 
 	struct {
-		bool full;          /* at full speed, because of a cause */
-		uint64_t told;      /* causes, when it began */
+		bool full;     /* at full speed, because of a cause */
+		uint64_t told; /* causes, when it began */
+		uint64_t began_us;
 		uint64_t differing; /* keys that differed */
 		uint64_t deletes;   /* handed on */
 		uint64_t keys;      /* local keys, when it began */
@@ -153,6 +156,9 @@ bool kw_audit_may_retry(const struct kw_audit *audit);
  * a reconcile was begun, which judges all of them.
  */
 bool kw_audit_may_delete(struct kw_audit *audit);
+
+/* doubt.c: at each tick, what follows from a cause if the audit is off. */
+void kw_audit_doubt(struct kw_audit *audit, uint64_t now_us);
 
 /* A key or a field has expired if its time is over by our clock, or by that of the local server. */
 uint64_t kw_audit_clock_ms(const struct kw_audit *audit);

@@ -57,20 +57,21 @@ static bool is_text(struct kw_slice info, const char *field, const char *expecte
 	return kw_info_text(info, field, &value) && kw_slice_equal(value, kw_slice_text(expected));
 }
 
-/*
- * CONFIG RESETSTAT makes all counts begin anew. Our own INFO is counted, too: each look finds at
- * least one more of it, unless that happened.
- */
 static void count_calls(struct kw_local_facts *facts, struct kw_slice info)
 {
+	const struct kw_reset_signs signs = {
+		.infos = kw_info_calls(info, "info"),
+		.commands = number(info, "total_commands_processed"),
+		.resetstats = kw_info_calls(info, "config|resetstat"),
+	};
+
 	facts->flushes = kw_info_calls(info, "flushall") + kw_info_calls(info, "flushdb") +
 			 kw_info_calls(info, "swapdb");
 	facts->functions = kw_info_calls(info, "function|flush") +
 			   kw_info_calls(info, "function|delete") +
 			   kw_info_calls(info, "function|restore");
 	kw_writers_count(&facts->writers, info);
-	facts->resets =
-		kw_counter_resets(&facts->infos, kw_info_calls(info, "info"), facts->resets, 1);
+	facts->resets += kw_resets_look(&facts->signs, &signs);
 }
 
 void kw_facts_read(

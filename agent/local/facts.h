@@ -9,8 +9,8 @@
 #include "cursor.h"
 #include "key_counts.h"
 #include "keys/filter.h"
-#include "redis/counters.h"
 #include "redis/server.h"
+#include "resets.h"
 #include "writers.h"
 
 #include <stdbool.h>
@@ -24,7 +24,7 @@ struct kw_local_facts {
 	uint64_t flushes;   /* calls of FLUSHALL, FLUSHDB and SWAPDB, our own among them */
 	uint64_t functions; /* calls that can delete a function library, such as the cursor */
 	struct kw_writers writers; /* calls by which other clients may have written */
-	struct kw_counter infos;   /* calls of INFO: they show when the counts began anew */
+	struct kw_resets signs;    /* they show when the counts began anew */
 	uint64_t resets;           /* how often CONFIG RESETSTAT, or a restart, was seen */
 	uint64_t maxmemory;
 	char policy[32];       /* maxmemory_policy */

@@ -221,6 +221,178 @@ static void counts_that_begin_anew_are_not_taken_for_expired_keys(void **state)
 	assert_int_equal(look(&server), KW_CAUSE_NONE);
 }
 
+/* ---- counts that began anew ---- */
+
+/* A look after `us`. */
+struct reset_look {
+	const char *run_id;
+	uint64_t resets, us;
+	bool told;
+};
+
+static const struct {
+	const char *what;
+	struct reset_look looks[3];
+} reset_looks[] = {
+	{"none", {{"a", 0, 1, false}, {"a", 0, 1, false}, {"a", 0, 1, false}}},
+	{"before the first look", {{"a", 7, 1, false}, {"a", 7, 1, false}, {"a", 7, 1, false}}},
+	{"between two looks", {{"a", 0, 1, false}, {"a", 1, 1, true}, {"a", 1, 1, false}}},
+	{"two of them, as long as none is met",
+		{{"a", 0, 1, false}, {"a", 1, 1, true}, {"a", 2, 1, false}}},
+	{"of another run", {{"a", 0, 1, false}, {"b", 1, 1, false}, {"b", 1, 1, false}}},
+	{"in another run, seen since its first look",
+		{{"a", 0, 1, false}, {"b", 1, 1, false}, {"b", 2, 1, true}}},
+};
+
+static void counts_that_began_anew_are_a_cause(void **state)
+{
+	for (size_t i = 0; i < sizeof reset_looks / sizeof *reset_looks; i++) {
+		uint64_t now = 5000 * SECOND;
+		bool told = false;
+		struct kw_causes causes;
+
+		kw_causes_init(&causes);
+		for (size_t j = 0; j < 3; j++) {
+			const struct reset_look *look = &reset_looks[i].looks[j];
+
+			now += look->us * SECOND;
+			if (kw_causes_counted(&causes, look->run_id, look->resets, now) !=
+				look->told)
+				fail_msg("%s: look %d", reset_looks[i].what, (int)j);
+			told = told || look->told;
+			assert_int_equal(causes.present, told ? KW_CAUSE_RESET : KW_CAUSE_NONE);
+			assert_int_equal(kw_causes_due(&causes, now), told);
+		}
+	}
+}
+
+/* What is known of the server's run outlives a connection. */
+static void a_reset_is_told_across_connections(void **state)
+{
+	struct kw_causes causes;
+
+	kw_causes_init(&causes);
+	assert_false(kw_causes_counted(&causes, "a", 0, 5000 * SECOND));
+	kw_causes_forget(&causes);
+	assert_true(kw_causes_counted(&causes, "a", 1, 5001 * SECOND));
+}
+
+static struct kw_causes reset_at(uint64_t now_us)
+{
+	struct kw_causes causes;
+
+	kw_causes_init(&causes);
+	kw_causes_counted(&causes, "a", 0, now_us);
+	assert_true(kw_causes_counted(&causes, "a", 1, now_us));
+	return causes;
+}
+
+static void a_reset_during_a_round_for_one_asks_for_another(void **state)
+{
+	uint64_t now = 5000 * SECOND, told;
+	struct kw_causes causes = reset_at(now);
+
+	told = causes.told;
+	assert_false(kw_causes_counted(&causes, "a", 2, now + 1));
+	kw_causes_met(&causes, told, now, now + 2);
+	assert_int_equal(causes.present, KW_CAUSE_RESET);
+	assert_false(kw_causes_due(&causes, now + 3));
+	assert_true(kw_causes_due(&causes, now + 2 * SECOND));
+	told = causes.told;
+	kw_causes_met(&causes, told, now + 2 * SECOND, now + 3 * SECOND);
+	assert_int_equal(causes.present, KW_CAUSE_NONE);
+}
+
+/* The round for it has compared all keys since. */
+static void a_round_for_another_cause_meets_a_reset_before_it(void **state)
+{
+	uint64_t now = 5000 * SECOND;
+	struct kw_causes causes = reset_at(now);
+
+	kw_causes_tell(&causes, KW_CAUSE_CLOCK, now);
+	assert_int_equal(causes.present, KW_CAUSE_CLOCK);
+	kw_causes_met(&causes, causes.told, now, now + 1);
+	assert_int_equal(causes.present, KW_CAUSE_NONE);
+	kw_causes_counted(&causes, "a", 1, now + 2);
+	assert_int_equal(causes.present, KW_CAUSE_NONE);
+}
+
+/* … and a round for a reset does not meet what is known to have happened since. */
+static void a_cause_during_a_round_for_a_reset_stays(void **state)
+{
+	uint64_t now = 5000 * SECOND, told;
+	struct kw_causes causes = reset_at(now);
+
+	told = causes.told;
+	kw_causes_tell(&causes, KW_CAUSE_WRITES, now + 1);
+	kw_causes_met(&causes, told, now, now + 2);
+	assert_int_equal(causes.present, KW_CAUSE_WRITES);
+}
+
+static void a_snapshot_meets_the_resets_before_it_and_no_other_cause(void **state)
+{
+	uint64_t now = 5000 * SECOND;
+	struct kw_causes causes = reset_at(now);
+
+	kw_causes_snapshot(&causes, now + 1);
+	assert_int_equal(causes.present, KW_CAUSE_NONE);
+	assert_true(kw_causes_counted(&causes, "a", 2, now + 2));
+	assert_false(kw_causes_due(&causes, now + 2)); /* it has had its pause to begin with */
+	kw_causes_tell(&causes, KW_CAUSE_CLOCK, now + 3);
+	kw_causes_snapshot(&causes, now + 4);
+	assert_int_equal(causes.present, KW_CAUSE_CLOCK);
+}
+
+/* Seconds in an hour in which the agent is not warm, on a server whose counts are reset each … */
+static unsigned doubted_in_an_hour(unsigned each_s, unsigned round_s, unsigned *rounds)
+{
+	uint64_t now = 5000 * SECOND, began = 0, told = 0, resets = 0;
+	unsigned doubted = 0;
+	struct kw_causes causes;
+
+	kw_causes_init(&causes);
+	causes.resets.backoff.seed = 1; /* the same pauses each time */
+	*rounds = 0;
+	for (unsigned second = 0; second < 3600; second++) {
+		now += SECOND;
+		resets += second % each_s == each_s - 1;
+		kw_causes_counted(&causes, "a", resets, now);
+		if (began > 0 && now - began >= round_s * SECOND) {
+			kw_causes_met(&causes, told, began, now);
+			began = 0;
+			++*rounds;
+		}
+		if (began == 0 && kw_causes_due(&causes, now)) {
+			began = now;
+			told = causes.told;
+		}
+		doubted += causes.present != KW_CAUSE_NONE;
+	}
+	return doubted;
+}
+
+static void a_tool_that_resets_the_counts_again_and_again_leaves_the_agent_warm(void **state)
+{
+	static const struct {
+		unsigned each_s, round_s, doubted_s, rounds;
+	} cases[] = {
+		{1, 1, 280, 20}, /* five rounds in a row; in the end one each ten minutes */
+		{60, 1, 60, 20},
+		{60, 20, 400, 20}, /* rounds that last: a tenth of the time, and some patience */
+		{60, 300, 700, 3},
+		{3000, 1, 2, 1},
+	};
+	unsigned rounds;
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		unsigned doubted = doubted_in_an_hour(cases[i].each_s, cases[i].round_s, &rounds);
+
+		if (doubted > cases[i].doubted_s || rounds > cases[i].rounds || rounds == 0)
+			fail_msg("each %u s, rounds of %u s: %u s, %u rounds", cases[i].each_s,
+				cases[i].round_s, doubted, rounds);
+	}
+}
+
 /* ---- rounds ---- */
 
 static void the_first_cause_is_met_at_once_and_repeated_ones_later_and_later(void **state)
@@ -242,7 +414,7 @@ static void the_first_cause_is_met_at_once_and_repeated_ones_later_and_later(voi
 			now = causes.due_us;
 		}
 		assert_true(kw_causes_due(&causes, now));
-		kw_causes_met(&causes, causes.told, now);
+		kw_causes_met(&causes, causes.told, now, now);
 		assert_false(kw_causes_due(&causes, UINT64_MAX));
 	}
 	now += 1300 * SECOND;
@@ -259,11 +431,11 @@ static void a_cause_that_comes_during_a_round_asks_for_another(void **state)
 	kw_causes_tell(&causes, KW_CAUSE_CLOCK, now);
 	told = causes.told;
 	kw_causes_tell(&causes, KW_CAUSE_CLOCK, now + 1);
-	kw_causes_met(&causes, told, now + 2);
+	kw_causes_met(&causes, told, now, now + 2);
 	assert_int_equal(causes.present, KW_CAUSE_CLOCK);
 	assert_false(kw_causes_due(&causes, now + 3));
 	assert_true(kw_causes_due(&causes, now + 2 * SECOND));
-	kw_causes_met(&causes, causes.told, now + 3 * SECOND);
+	kw_causes_met(&causes, causes.told, now + 2 * SECOND, now + 3 * SECOND);
 	assert_int_equal(causes.present, KW_CAUSE_NONE);
 }
 
@@ -283,6 +455,14 @@ int main(void)
 		cmocka_unit_test(keys_that_expire_on_both_sides_are_none),
 		cmocka_unit_test(nothing_is_concluded_while_changes_are_still_to_come),
 		cmocka_unit_test(counts_that_begin_anew_are_not_taken_for_expired_keys),
+		cmocka_unit_test(counts_that_began_anew_are_a_cause),
+		cmocka_unit_test(a_reset_is_told_across_connections),
+		cmocka_unit_test(a_reset_during_a_round_for_one_asks_for_another),
+		cmocka_unit_test(a_round_for_another_cause_meets_a_reset_before_it),
+		cmocka_unit_test(a_cause_during_a_round_for_a_reset_stays),
+		cmocka_unit_test(a_snapshot_meets_the_resets_before_it_and_no_other_cause),
+		cmocka_unit_test(
+			a_tool_that_resets_the_counts_again_and_again_leaves_the_agent_warm),
 		cmocka_unit_test(the_first_cause_is_met_at_once_and_repeated_ones_later_and_later),
 		cmocka_unit_test(a_cause_that_comes_during_a_round_asks_for_another),
 	};

@@ -154,7 +154,7 @@ def replica_out_of_memory(field, fault, chance):
 
 @kind(modes=WRITABLE, deletes=True, remedy="evicted")
 def replica_evicts(field, fault, chance):
-    """limits.md: the agent notices within a second, unless RESETSTAT clears the count before."""
+    """limits.md: the agent notices within a second, unless no agent runs when RESETSTAT clears the count."""
     side = side_of(field, chance)
     field.blind(3600 if hides_evictions(field.plan) else LOOK + LOOKS, side)
     memory = yield from field.ask(side.replica, "INFO", "memory")
