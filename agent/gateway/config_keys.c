@@ -39,6 +39,9 @@ const struct kw_config_key kw_gateway_config_keys[] = {
 	{"gateway.places", KW_CONFIG_INTEGER, "65536", false, 0, PLACES_MAX, NULL,
 		"Keys whose place in the table is remembered, at 24 bytes each; a get of them "
 		"takes one READ in place of two. 0: none."},
+	{"gateway.max_value_bytes", KW_CONFIG_BYTES, "67108864", false, 4096, 4294967296.0, NULL,
+		"A larger value is not read from the table: the request is refused, or goes to the "
+		"primary. Counted as the table keeps it, which is often compressed."},
 	{"gateway.max_clients", KW_CONFIG_INTEGER, "10000", true, 1, 1000000, NULL,
 		"Clients connected at once; one more is told so and closed."},
 	{"gateway.max_input_bytes", KW_CONFIG_BYTES, "16777216", false, 65536, 1073741824, NULL,

@@ -12,11 +12,12 @@ struct figures {
 	uint64_t state, clients, client_bytes, requests_under_way, lookups_under_way;
 	double age_seconds, clock_error_seconds;
 	uint64_t gets, values, missing, expired, refused_loading, refused_stale, refused_lost,
-		refused_try_again, near_entries, near_bytes, near_hits, near_refused,
-		near_invalidated, near_evicted, found_by_place, found_by_slots, retries, looks,
-		reads, bytes_read, requests, requests_refused, requests_forwarded, clients_accepted,
-		bytes_in, bytes_out, reconnects, forwards_under_way, forwards_refused,
-		forwards_lost, forwards_perhaps_executed, forward_connections;
+		refused_try_again, refused_too_large, near_entries, near_bytes, near_hits,
+		near_refused, near_invalidated, near_evicted, found_by_place, found_by_slots,
+		found_together, retries, looks, reads, bytes_read, requests, requests_refused,
+		requests_forwarded, clients_accepted, bytes_in, bytes_out, reconnects,
+		forwards_under_way, forwards_refused, forwards_lost, forwards_perhaps_executed,
+		forward_connections;
 };
 
 #define GAUGE(name, doc) KW_GAUGE(struct figures, name, #name, doc)
@@ -42,12 +43,15 @@ static const struct kw_figure figure_table[] = {
 	COUNTER(refused_stale, "keys refused because the table was too old"),
 	COUNTER(refused_lost, "keys refused because there was no connection to the proxy"),
 	COUNTER(refused_try_again, "keys that could not be read with certainty in time"),
+	COUNTER(refused_too_large, "keys whose values were larger than gateway.max_value_bytes"),
 	COUNTER(near_hits, "values found near, without a READ"),
 	COUNTER(near_refused, "values not kept near: they might have been old, or were large"),
 	COUNTER(near_invalidated, "near values dropped because the log showed something newer"),
 	COUNTER(near_evicted, "near values dropped for room"),
 	COUNTER(found_by_place, "lookups that took one READ, at a remembered place"),
 	COUNTER(found_by_slots, "values found by the index"),
+	COUNTER(found_together,
+		"values found by a lookup that another question of the same key had begun"),
 	COUNTER(retries, "lookups begun again, because the table changed meanwhile"),
 	COUNTER(looks, "READs of the superblock because clients asked"),
 	COUNTER(reads, "READs of the proxy's memory"),
@@ -111,6 +115,7 @@ static struct figures collect(const struct kw_gateway *gateway, const struct kw_
 		.refused_stale = gets.told[KW_GOT_STALE],
 		.refused_lost = gets.told[KW_GOT_LOST],
 		.refused_try_again = gets.told[KW_GOT_TRY_AGAIN],
+		.refused_too_large = gets.told[KW_GOT_TOO_LARGE],
 		.near_entries = gets.near.entries,
 		.near_bytes = gets.near.bytes,
 		.near_hits = gets.near.hits,
@@ -119,6 +124,7 @@ static struct figures collect(const struct kw_gateway *gateway, const struct kw_
 		.near_evicted = gets.near.evicted,
 		.found_by_place = gets.by_place,
 		.found_by_slots = gets.by_slots,
+		.found_together = gets.shared,
 		.retries = gets.again,
 		.looks = gets.looks,
 		.reads = gets.reads,

@@ -79,6 +79,7 @@ static int read_gets(
 	options->loop = gateway->loop;
 	options->depth = (uint32_t)kw_config_integer(config, "gateway.depth");
 	options->places = (uint64_t)kw_config_integer(config, "gateway.places");
+	options->max_value_bytes = (uint64_t)kw_config_integer(config, "gateway.max_value_bytes");
 	options->max_staleness_ms = (uint32_t)kw_config_integer(config, "gateway.max_staleness_ms");
 	options->cache_bytes = (uint64_t)kw_config_integer(config, "gateway.cache_bytes");
 	options->coherence_ms = (uint32_t)kw_config_integer(config, "gateway.coherence_ms");

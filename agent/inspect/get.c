@@ -81,7 +81,8 @@ static void on_looked_up(void *arg, const struct kw_lookup_result *found)
 	switch (found->outcome) {
 	case KW_LOOKUP_UNCERTAIN:
 		get->uncertain = found->error;
-		return; /* the tick tries again */
+		return;           /* the tick tries again */
+	case KW_LOOKUP_TOO_LARGE: /* never: no bound is set */
 	case KW_LOOKUP_FAILED:
 		error = found->error;
 		kw_error_wrap(&error, "get");

@@ -172,6 +172,7 @@ static void on_found(void *arg, const struct kw_lookup_result *found)
 	if (kw_verify_over(verify))
 		return;
 	switch (found->outcome) {
+	case KW_LOOKUP_TOO_LARGE: /* never: no bound is set */
 	case KW_LOOKUP_FAILED:
 		fail_lookup(verify, found);
 		return;

@@ -35,6 +35,10 @@
  * hash's stripe after a first try). So a hit costs two READs: the neighbourhood of the key's home
  * slot, and the record.
  *
+ * TOO_LARGE is said by the length in the slot, or in the record's header, before the record is
+ * read. Nothing of it is verified, so in a rare case a smaller record stands there. Do not take it
+ * for a proof of more than that the key might be there.
+ *
  * The result is what the proxy's index names at a moment after the lookup began; it can be newer
  * than the head last published. A key that is written all the time has been written again by then:
  * its record counts if it was the newest as seen from the superblock that the owner told last
@@ -91,6 +95,7 @@ enum kw_lookup_outcome {
 	KW_LOOKUP_ABSENT, /* the table does not hold the key (deleted, flushed, or never there) */
 	KW_LOOKUP_UNCERTAIN, /* the table changed faster than it could be read: ask again later */
 	KW_LOOKUP_FAILED,    /* a READ failed, or this is no table this program reads */
+	KW_LOOKUP_TOO_LARGE, /* its value has more than max_value_bytes: it was not read */
 };
 
 struct kw_lookup_result {
@@ -107,6 +112,8 @@ struct kw_lookups_options {
 	uint32_t tries;         /* of starting over, at least 2; 0: KW_LOOKUP_TRIES */
 	uint32_t neighbourhood; /* slots of one READ; 0: KW_LOOKUP_NEIGHBOURHOOD */
 	uint64_t places;        /* entries of the cache of places; 0: no guesses */
+	uint64_t
+		max_value_bytes; /* a larger value is not read (kw_lookups_begin only); 0: any is */
 };
 
 /* depth and neighbourhood are within their bounds. */

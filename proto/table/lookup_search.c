@@ -183,6 +183,28 @@ static void read_record(struct kw_lookup *lookup, enum kw_lookup_state state)
 	ask(lookup, lookup->record_offset + lookup->got, length, lookup->record + lookup->got);
 }
 
+/* Is the value of the record to be read larger than the owner wants to read? */
+static bool is_too_large(const struct kw_lookup *lookup)
+{
+	const uint64_t most = lookup->lookups->options.max_value_bytes;
+	/* The slot rounds the length up. */
+	uint64_t beside = KW_RECORD_HEADER + sizeof(uint64_t) + 15;
+
+	return most > 0 && lookup->aim == KW_AIM_RECORD &&
+	       lookup->wanted > most + beside + kw_buffer_length(&lookup->key);
+}
+
+/* As the index says; never within kw_lookups_begin. */
+static void read_value(struct kw_lookup *lookup)
+{
+	const struct kw_lookup_result large = {.outcome = KW_LOOKUP_TOO_LARGE};
+
+	if (is_too_large(lookup))
+		kw_lookup_end(lookup, &large);
+	else
+		read_record(lookup, KW_LOOKUP_RECORD);
+}
+
 /* Where a word of the index, or of the cache, leads to. False: no listed segment holds it. */
 static bool point_at(struct kw_lookup *lookup, uint64_t word)
 {
@@ -219,7 +241,7 @@ static void follow_slot(struct kw_lookup *lookup, uint64_t word)
 	else if (lookup->wanted < KW_RECORD_HEADER)
 		start_over(lookup, "the index names a place too small for a record");
 	else
-		read_record(lookup, KW_LOOKUP_RECORD);
+		read_value(lookup);
 }
 
 /* ---- the index ---- */
@@ -434,7 +456,7 @@ static bool is_whole(struct kw_lookup *lookup)
 		return false;
 	}
 	lookup->wanted = record->length;
-	read_record(lookup, KW_LOOKUP_RECORD);
+	read_value(lookup);
 	return false;
 }
 

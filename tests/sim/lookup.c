@@ -193,6 +193,7 @@ static void on_result(void *arg, const struct kw_lookup_result *result)
 			sim_violation(sim, "lookup: uncertain of a table that stands still: %s",
 				result->error.text);
 		break;
+	case KW_LOOKUP_TOO_LARGE: /* never: no bound is set */
 	case KW_LOOKUP_FAILED:
 		if (!lookup->was_lost)
 			sim_violation(sim, "lookup: failed, though nothing was lost: %s",

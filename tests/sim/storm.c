@@ -308,6 +308,7 @@ static void on_done(void *arg, const struct kw_lookup_result *result)
 		storm->uncertain++;
 		memcpy(storm->why, result->error.text, sizeof storm->why);
 		break;
+	case KW_LOOKUP_TOO_LARGE: /* never: no bound is set */
 	case KW_LOOKUP_FAILED:
 		die("%s", result->error.text);
 	}

@@ -70,6 +70,8 @@ static const char *class_of(enum kw_get_outcome outcome)
 		return "lost";
 	case KW_GOT_TRY_AGAIN:
 		return "try again";
+	case KW_GOT_TOO_LARGE:
+		return "too large";
 	case KW_GOT_VALUE:
 	case KW_GOT_MISSING:
 		break;

@@ -96,6 +96,9 @@ static void say_why(const struct kw_reply_to *to, const struct kw_got *got)
 	case KW_GOT_TRY_AGAIN:
 		kw_reply_error(to, "TRYAGAIN %s", got->why);
 		return;
+	case KW_GOT_TOO_LARGE:
+		kw_reply_error(to, "ERR %s", got->why);
+		return;
 	case KW_GOT_VALUE:
 	case KW_GOT_MISSING:
 		break;

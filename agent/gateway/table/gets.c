@@ -1,14 +1,8 @@
-#include "gets.h"
-
-#include "clock.h"
-#include "near.h"
-#include "sync/lag.h"
+#include "gets_internal.h"
 
 #include "base/buffer.h"
-#include "base/clock.h"
-#include "table/lookup.h"
 
-#include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,72 +12,7 @@
 #define BRISK_MS 1 /* while questions are under way */
 #define REPORT_US 1000000
 #define ROOM (UINT64_C(1) << 20) /* the near cache takes records as they come */
-#define NEAR_BATCH 32            /* questions whose near values are loaded at once */
 #define OPEN_PARTS 4             /* follow, tick, brisk, step */
-
-struct questions {
-	struct kw_question *first, *last;
-	uint32_t count;
-};
-
-struct kw_gets {
-	struct kw_gets_options options;
-	struct kw_gets_handlers handlers;
-	struct kw_follow follow;
-	struct kw_near near;
-	struct kw_reads reads;
-	struct kw_lookups *lookups;
-	struct kw_proxy_clock clock;
-	struct questions waiting, looked, again;
-	struct kw_sight_verdict told; /* the last that handlers.state was told */
-	struct kw_gets_stats stats;
-	struct kw_lag staleness;
-	uv_timer_t tick;
-	uv_idle_t step;          /* active in a turn of the loop in which the follow is due */
-	uv_timer_t brisk;        /* active while questions are under way */
-	uint64_t turn_us;        /* our clock in this turn of the loop; 0: not asked for yet */
-	uint64_t reported_us;    /* to the proxy */
-	uint64_t watch_until_us; /* the superblock is looked at until then; 0: if questions wait */
-	bool closing;
-	int open; /* parts not yet closed */
-};
-
-/* ---- lists ---- */
-
-static void push(struct questions *list, struct kw_question *question)
-{
-	question->next = NULL;
-	question->before = list->last;
-	if (list->last)
-		list->last->next = question;
-	else
-		list->first = question;
-	list->last = question;
-	list->count++;
-}
-
-static void take_out(struct questions *list, struct kw_question *question)
-{
-	if (question->before)
-		question->before->next = question->next;
-	else
-		list->first = question->next;
-	if (question->next)
-		question->next->before = question->before;
-	else
-		list->last = question->before;
-	assert(list->count > 0);
-	list->count--;
-}
-
-static struct kw_question *pop(struct questions *list)
-{
-	struct kw_question *question = list->first;
-
-	if (question)
-		take_out(list, question);
-	return question;
-}
 
 static bool is_busy(const struct kw_gets *gets)
 {
@@ -91,240 +20,74 @@ static bool is_busy(const struct kw_gets *gets)
 	       gets->watch_until_us > 0;
 }
 
-/* ---- the sight ---- */
-
-/* One turn of the loop is one moment, but for what expires. */
-static uint64_t turn_us(struct kw_gets *gets)
-{
-	if (gets->turn_us == 0)
-		gets->turn_us = kw_clock_us();
-	return gets->turn_us;
-}
-
-static enum kw_sight_link link_of(const struct kw_follow *follow)
-{
-	if (kw_follow_up(follow))
-		return KW_SIGHT_UP;
-	return follow->code == KW_E_REFUSED || follow->code == KW_E_PROTOCOL ||
-			       follow->code == KW_E_CONFIG
-		       ? KW_SIGHT_HOPELESS
-		       : KW_SIGHT_AWAY;
-}
-
-/* As of a moment up to which the table was known to be current; 0: the newest that is known. */
-static struct kw_sight_verdict judge_since(
-	const struct kw_gets *gets, uint64_t now_us, uint64_t fresh_us)
-{
-	const struct kw_superblock *superblock = &gets->follow.superblock;
-	const struct kw_sight_facts facts = {
-		.link = link_of(&gets->follow),
-		.seen = superblock->epoch != 0,
-		.complete = superblock->complete,
-		.source = (enum kw_source_state)superblock->source_state,
-		.fresh_us = fresh_us ? fresh_us : superblock->fresh_us,
-		.heartbeat_us = superblock->heartbeat_us,
-		.now_us = kw_proxy_clock_now_us(&gets->clock, now_us),
-		.max_staleness_us = (uint64_t)gets->options.max_staleness_ms * 1000,
-	};
-
-	return kw_sight_judge(&facts);
-}
-
-static struct kw_sight_verdict judge(const struct kw_gets *gets, uint64_t now_us)
-{
-	return judge_since(gets, now_us, 0);
-}
-
-static void say(const struct kw_gets *gets, const struct kw_sight_verdict *verdict,
-	char words[KW_SIGHT_WORDS])
-{
-	kw_sight_say(verdict, (enum kw_source_state)gets->follow.superblock.source_state,
-		gets->closing ? "the gateway is shutting down" : gets->follow.why, words);
-}
-
-/* Tell the owner of another state, or of another reason for it. */
-static void evaluate(struct kw_gets *gets, uint64_t now_us)
-{
-	struct kw_sight_verdict verdict = judge(gets, now_us);
-	char words[KW_SIGHT_WORDS];
-
-	if (gets->closing ||
-		(verdict.state == gets->told.state && verdict.reason == gets->told.reason))
-		return;
-	gets->told = verdict;
-	say(gets, &verdict, words);
-	gets->handlers.state(gets->handlers.arg, verdict.state, words);
-}
-
-/* Was the newest look begun late enough for a question that was asked then? */
-static bool is_proved(const struct kw_gets *gets, uint64_t asked_us)
-{
-	return gets->follow.superblock_begun_us + KW_GETS_LOOK_US >= asked_us;
-}
-
-/*
- * Is the verdict about this question? If it allows an answer, the lookup may begin. A table that is
- * too old by the newest look might be younger by the next one, if that look is older than the
- * question's wait in our own queue.
- */
-static bool may_tell(struct kw_gets *gets, const struct kw_question *question,
-	const struct kw_sight_verdict *verdict)
-{
-	if (verdict->state == KW_GATEWAY_SERVING)
-		return is_proved(gets, question->asked_us);
-	return !kw_follow_up(&gets->follow) || is_proved(gets, turn_us(gets));
-}
-
-/* ---- answers ---- */
-
-/* It is on no list any more. */
-static void tell(struct kw_gets *gets, struct kw_question *question, const struct kw_got *got)
-{
-	gets->stats.told[got->outcome]++;
-	question->fn(question->arg, got);
-}
-
-static enum kw_get_outcome outcome_of(enum kw_gateway_state state)
-{
-	switch (state) {
-	case KW_GATEWAY_LOADING:
-		return KW_GOT_LOADING;
-	case KW_GATEWAY_STALE:
-		return KW_GOT_STALE;
-	default:
-		return KW_GOT_LOST;
-	}
-}
-
-/* The sight does not allow an answer. */
-static void tell_verdict(
-	struct kw_gets *gets, struct kw_question *question, const struct kw_sight_verdict *verdict)
-{
-	char words[KW_SIGHT_WORDS];
-	struct kw_got got = {.outcome = outcome_of(verdict->state), .why = words};
-
-	assert(verdict->state != KW_GATEWAY_SERVING);
-	say(gets, verdict, words);
-	tell(gets, question, &got);
-}
-
-static void tell_late(struct kw_gets *gets, struct kw_question *question)
-{
-	const struct kw_got got = {.outcome = KW_GOT_TRY_AGAIN,
-		.why = "the table changed too fast to be read, or does not verify"};
-	struct kw_sight_verdict verdict = judge(gets, kw_clock_us());
-
-	if (verdict.state == KW_GATEWAY_SERVING)
-		tell(gets, question, &got);
-	else
-		tell_verdict(gets, question, &verdict);
-}
-
-/* value NULL: there is no such key. */
-static void tell_value(struct kw_gets *gets, struct kw_question *question,
-	const struct kw_cache_value *value, uint64_t age_us)
-{
-	struct kw_got got = {.outcome = KW_GOT_MISSING};
-	uint64_t now_us = turn_us(gets);
-
-	if (value) {
-		got.outcome = KW_GOT_VALUE;
-		got.payload = value->payload;
-		got.kind = value->kind;
-		got.expires_ms = value->expires_ms;
-		got.version = value->version;
-		/* Fields of a hash can expire, too. */
-		if (got.expires_ms != 0 || got.kind == KW_VALUE_HASH)
-			now_us = kw_clock_us();
-	}
-	got.now_ms = kw_proxy_clock_now_us(&gets->clock, now_us) / 1000;
-	if (got.expires_ms != 0 && got.expires_ms <= got.now_ms) {
-		gets->stats.expired++;
-		got = (struct kw_got){.outcome = KW_GOT_MISSING, .now_ms = got.now_ms};
-	}
-	kw_lag_add(&gets->staleness, age_us);
-	tell(gets, question, &got);
-}
-
-static void tell_found(struct kw_gets *gets, struct kw_question *question,
-	const struct kw_lookup_result *result, uint64_t age_us)
-{
-	const struct kw_record_view *record = &result->record;
-	struct kw_cache *cache = gets->near.cache;
-	struct kw_cache_value value;
-
-	if (result->outcome != KW_LOOKUP_FOUND) {
-		if (cache)
-			kw_cache_forget(cache, question->database, question->key);
-		tell_value(gets, question, NULL, age_us);
-		return;
-	}
-	value = (struct kw_cache_value){.payload = record->value,
-		.kind = kw_payload_kind(record->value),
-		.expires_ms = record->expires_ms,
-		.version = record->version};
-	if (cache)
-		kw_cache_put(cache, question->ticket, question->database, question->key, &value);
-	tell_value(gets, question, &value, age_us);
-}
-
-/* Load what some questions will look at, so that their memory comes at the same time. */
-static struct kw_question *approach_near(struct kw_gets *gets, struct kw_question *first)
-{
-	const struct kw_cache *cache = gets->near.cache;
-	struct kw_question *end = first;
-
-	for (int i = 0; end && i < NEAR_BATCH; i++, end = end->next)
-		end->ticket = kw_cache_aim(cache, end->database, end->key);
-	for (; first != end; first = first->next)
-		kw_cache_approach(cache, first->ticket);
-	return end;
-}
-
-/* What waits and is near is told without a READ. */
-static void tell_near(struct kw_gets *gets)
-{
-	struct kw_question *question = gets->waiting.first, *end = question, *next;
-	uint32_t left = gets->waiting.count;
-	struct kw_sight_verdict verdict;
-	struct kw_cache_value value;
-
-	if (!question || !gets->near.cache || !kw_near_counts(&gets->near, turn_us(gets)))
-		return;
-	verdict = judge(gets, turn_us(gets));
-	if (verdict.state != KW_GATEWAY_SERVING)
-		return;
-	/* What fn asks comes after those that waited at first. */
-	for (; left > 0; left--, question = next) {
-		if (question == end)
-			end = approach_near(gets, question);
-		next = question->next;
-		if (!kw_cache_find(gets->near.cache, question->database, question->key, &value))
-			continue;
-		take_out(&gets->waiting, question);
-		tell_value(gets, question, &value, verdict.age_us);
-	}
-}
+/* ---- lookups ---- */
 
 static void start_waiting(struct kw_gets *gets);
 
+static bool is_sure(const struct kw_lookup_result *result)
+{
+	return result->outcome == KW_LOOKUP_FOUND || result->outcome == KW_LOOKUP_ABSENT ||
+	       result->outcome == KW_LOOKUP_TOO_LARGE;
+}
+
+/* Its lookup is over. Returns the questions of the same key that wait for it. */
+static struct kw_question *land(struct kw_gets *gets, struct kw_question *question)
+{
+	kw_questions_take_out(&gets->looked, question);
+	return kw_flights_land(&gets->flights, question);
+}
+
+static void try_again(struct kw_gets *gets, struct kw_question *question)
+{
+	gets->stats.again++;
+	kw_questions_push(&gets->again, question);
+}
+
 static void on_looked_up(void *arg, const struct kw_lookup_result *result)
 {
-	const bool sure = result->outcome == KW_LOOKUP_FOUND || result->outcome == KW_LOOKUP_ABSENT;
-	struct kw_question *question = arg;
+	struct kw_question *question = arg, *joined;
 	struct kw_gets *gets = question->gets;
 	struct kw_sight_verdict verdict;
 
-	take_out(&gets->looked, question);
-	verdict = judge_since(gets, turn_us(gets), question->fresh_us);
-	if (sure && verdict.state == KW_GATEWAY_SERVING) {
-		tell_found(gets, question, result, verdict.age_us);
+	joined = land(gets, question);
+	verdict = kw_gets_judge(gets, kw_gets_turn_us(gets), question->fresh_us);
+	if (is_sure(result) && verdict.state == KW_GATEWAY_SERVING) {
+		kw_gets_tell_found(gets, question, joined, result, verdict.age_us);
 		start_waiting(gets);
 		return;
 	}
 	/* Another try, by the newest look; or that look says that it is no use (start_waiting). */
-	gets->stats.again++;
-	push(&gets->again, question);
+	try_again(gets, question);
+	while ((question = joined)) {
+		joined = joined->next;
+		try_again(gets, question);
+	}
+}
+
+static void begin_lookup(struct kw_gets *gets, struct kw_question *question)
+{
+	question->fresh_us = gets->follow.superblock.fresh_us;
+	question->looked_us = gets->follow.superblock_begun_us;
+	kw_questions_push(&gets->looked, question);
+	kw_flights_add(&gets->flights, question);
+	if (gets->near.cache)
+		question->ticket = kw_cache_ticket(gets->near.cache);
+	kw_lookups_begin(gets->lookups, question->database, question->key, on_looked_up, question);
+}
+
+/* False: there is no room for another lookup. It is on the waiting list, at its front. */
+static bool start(struct kw_gets *gets, struct kw_question *question)
+{
+	struct kw_question *leader = kw_flights_find(&gets->flights, question);
+
+	if (!leader && !kw_lookups_have_room(gets->lookups))
+		return false;
+	kw_questions_take_out(&gets->waiting, question);
+	if (leader)
+		kw_flights_join(&gets->flights, leader, question);
+	else
+		begin_lookup(gets, question);
+	return true;
 }
 
 /* ---- questions ---- */
@@ -337,35 +100,27 @@ static void start_waiting(struct kw_gets *gets)
 
 	if (!gets->waiting.first)
 		return;
-	verdict = judge(gets, turn_us(gets));
+	verdict = kw_gets_judge(gets, kw_gets_turn_us(gets), 0);
 	while ((question = gets->waiting.first)) {
-		const bool serving = verdict.state == KW_GATEWAY_SERVING;
-
 		/* A look is under way: what it shows decides, and the lookup counts on it. */
-		if (!may_tell(gets, question, &verdict))
+		if (!kw_gets_may_tell(gets, question, &verdict))
 			return;
-		if (serving && !kw_lookups_have_room(gets->lookups))
-			return;
-		take_out(&gets->waiting, question);
-		if (!serving) {
-			tell_verdict(gets, question, &verdict);
+		if (verdict.state == KW_GATEWAY_SERVING) {
+			if (!start(gets, question))
+				return;
 			continue;
 		}
-		question->fresh_us = gets->follow.superblock.fresh_us;
-		push(&gets->looked, question);
-		if (gets->near.cache)
-			question->ticket = kw_cache_ticket(gets->near.cache);
-		kw_lookups_begin(
-			gets->lookups, question->database, question->key, on_looked_up, question);
+		kw_questions_take_out(&gets->waiting, question);
+		kw_gets_tell_verdict(gets, question, &verdict);
 	}
 }
 
 void kw_gets_ask(struct kw_gets *gets, struct kw_question *question)
 {
 	question->gets = gets;
-	question->asked_us = turn_us(gets);
+	question->asked_us = kw_gets_turn_us(gets);
 	gets->stats.asked++;
-	push(&gets->waiting, question);
+	kw_questions_push(&gets->waiting, question);
 }
 
 static void on_brisk(uv_timer_t *timer);
@@ -387,7 +142,7 @@ static void look(struct kw_gets *gets)
 	if (!kw_follow_up(&gets->follow) ||
 		(!gets->waiting.first && !gets->again.first && gets->watch_until_us == 0))
 		return;
-	now_us = turn_us(gets);
+	now_us = kw_gets_turn_us(gets);
 	if (now_us > gets->follow.superblock_begun_us + LOOK_EACH_US &&
 		gets->follow.probed_us == 0) {
 		gets->stats.looks++;
@@ -397,7 +152,7 @@ static void look(struct kw_gets *gets)
 
 void kw_gets_post(struct kw_gets *gets)
 {
-	tell_near(gets);
+	kw_gets_tell_near(gets);
 	if (gets->waiting.first) {
 		look(gets);
 		start_waiting(gets);
@@ -408,17 +163,26 @@ void kw_gets_post(struct kw_gets *gets)
 		uv_timer_start(&gets->brisk, on_brisk, BRISK_MS, BRISK_MS);
 }
 
-/* All of them, as the sight says now. */
+/* All of them, as the sight says now. The lookups were stopped. */
 static void tell_all(struct kw_gets *gets)
 {
-	struct questions *const lists[] = {&gets->looked, &gets->again, &gets->waiting};
-	struct kw_sight_verdict verdict = judge(gets, kw_clock_us());
+	struct questions *const lists[] = {&gets->again, &gets->waiting};
+	struct kw_sight_verdict verdict = kw_gets_judge(gets, kw_clock_us(), 0);
 	struct kw_question *question;
 
 	assert(verdict.state != KW_GATEWAY_SERVING);
+	while ((question = gets->looked.first)) {
+		struct kw_question *joined = land(gets, question);
+
+		kw_questions_push(&gets->again, question);
+		while ((question = joined)) {
+			joined = joined->next;
+			kw_questions_push(&gets->again, question);
+		}
+	}
 	for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
-		while ((question = pop(lists[i])))
-			tell_verdict(gets, question, &verdict);
+		while ((question = kw_questions_pop(lists[i])))
+			kw_gets_tell_verdict(gets, question, &verdict);
 }
 
 static void tell_overdue(struct kw_gets *gets, uint64_t now_us)
@@ -429,13 +193,23 @@ static void tell_overdue(struct kw_gets *gets, uint64_t now_us)
 		uint32_t left = lists[i]->count;
 		struct kw_question *question;
 
-		while (left-- > 0 && (question = pop(lists[i]))) {
+		while (left-- > 0 && (question = kw_questions_pop(lists[i]))) {
 			if (now_us - question->asked_us > KW_GETS_DEADLINE_US)
-				tell_late(gets, question);
+				kw_gets_tell_late(gets, question);
 			else
-				push(lists[i], question);
+				kw_questions_push(lists[i], question);
 		}
 	}
+}
+
+/* The proxy hangs, and the table is too old by now: what was read for lookups will not come. */
+static void give_up_lookups(struct kw_gets *gets)
+{
+	if (!gets->looked.first || !kw_gets_look_is_late(gets) ||
+		kw_gets_judge(gets, kw_gets_turn_us(gets), 0).state == KW_GATEWAY_SERVING)
+		return;
+	kw_lookups_stop(gets->lookups);
+	tell_all(gets);
 }
 
 static void on_brisk(uv_timer_t *timer)
@@ -446,12 +220,13 @@ static void on_brisk(uv_timer_t *timer)
 	gets->turn_us = 0;
 	kw_reads_tick(&gets->reads);
 	kw_lookups_tick(gets->lookups);
-	tell_overdue(gets, turn_us(gets));
-	if (gets->watch_until_us <= turn_us(gets))
+	tell_overdue(gets, kw_gets_turn_us(gets));
+	give_up_lookups(gets);
+	if (gets->watch_until_us <= kw_gets_turn_us(gets))
 		gets->watch_until_us = 0;
 	look(gets);
 	for (again = gets->again.count; again > 0; again--)
-		push(&gets->waiting, pop(&gets->again));
+		kw_questions_push(&gets->waiting, kw_questions_pop(&gets->again));
 	start_waiting(gets);
 	kw_lookups_post(gets->lookups);
 	if (!is_busy(gets))
@@ -464,7 +239,7 @@ static void on_brisk(uv_timer_t *timer)
 static void report(struct kw_gets *gets, uint64_t now_us)
 {
 	const struct kw_lookups_stats *lookups = kw_lookups_stats(gets->lookups);
-	struct kw_sight_verdict verdict = judge(gets, now_us);
+	struct kw_sight_verdict verdict = kw_gets_judge(gets, now_us, 0);
 	struct kw_remote_progress progress = {
 		.passed = gets->follow.superblock.version,
 		.applied = gets->follow.superblock.version,
@@ -488,7 +263,7 @@ static void on_tick(uv_timer_t *timer)
 		return;
 	kw_follow_tick(&gets->follow, now_us);
 	kw_near_step(&gets->near, now_us);
-	evaluate(gets, now_us);
+	kw_gets_evaluate(gets, now_us);
 	if (kw_follow_up(&gets->follow) && now_us - gets->reported_us >= REPORT_US)
 		report(gets, now_us);
 }
@@ -502,7 +277,7 @@ static void on_link(void *arg, bool up)
 	gets->clock = (struct kw_proxy_clock){0};
 	if (!up)
 		tell_all(gets);
-	evaluate(gets, kw_clock_us());
+	kw_gets_evaluate(gets, kw_clock_us());
 }
 
 static void on_superblock(void *arg, const struct kw_superblock *superblock)
@@ -594,8 +369,9 @@ static struct kw_remote *remote_of(void *arg)
 int kw_gets_new(const struct kw_gets_options *options, const struct kw_gets_handlers *handlers,
 	struct kw_gets **made, struct kw_error *error)
 {
-	const struct kw_lookups_options lookups = {
-		.depth = options->depth, .places = options->places};
+	const struct kw_lookups_options lookups = {.depth = options->depth,
+		.places = options->places,
+		.max_value_bytes = options->max_value_bytes};
 	struct kw_gets *gets = kw_zalloc(sizeof *gets);
 	const struct kw_follow_handlers follow = {on_link, on_due, NULL, gets};
 	const struct kw_reader_sink sink = {
@@ -631,6 +407,10 @@ int kw_gets_new(const struct kw_gets_options *options, const struct kw_gets_hand
 	uv_idle_init(options->loop, &gets->step);
 	gets->tick.data = gets->brisk.data = gets->step.data = gets;
 	uv_timer_start(&gets->tick, on_tick, 0, TICK_MS);
+	snprintf(gets->too_large, sizeof gets->too_large,
+		"the value of this key takes more than gateway.max_value_bytes (%" PRIu64
+		"): read it from the primary itself, or raise the key",
+		options->max_value_bytes);
 	gets->told.reason = KW_SIGHT_NONE; /* the first evaluation tells */
 	*made = gets;
 	return KW_OK;
@@ -694,26 +474,6 @@ int kw_gets_retarget(struct kw_gets *gets, const char *proxy, struct kw_error *e
 	return kw_follow_retarget(&gets->follow, proxy, error);
 }
 
-/* ---- what is known ---- */
-
-void kw_gets_sight(const struct kw_gets *gets, struct kw_gets_sight *sight)
-{
-	const struct kw_superblock *superblock = &gets->follow.superblock;
-	const uint64_t now_us = kw_clock_us();
-	struct kw_sight_verdict verdict = judge(gets, now_us);
-
-	*sight = (struct kw_gets_sight){
-		.state = verdict.state,
-		.epoch = superblock->epoch,
-		.version = superblock->version,
-		.fresh_us = superblock->fresh_us,
-		.now_us = kw_proxy_clock_now_us(&gets->clock, now_us),
-		.clock_error_us = kw_proxy_clock_error_us(&gets->clock),
-		.age_us = verdict.age_us,
-	};
-	say(gets, &verdict, sight->why);
-}
-
 const struct kw_follow *kw_gets_follow(const struct kw_gets *gets)
 {
 	return &gets->follow;
@@ -724,17 +484,17 @@ void kw_gets_stats(const struct kw_gets *gets, struct kw_gets_stats *stats)
 	const struct kw_lookups_stats *lookups = kw_lookups_stats(gets->lookups);
 	const struct kw_reader_stats *reader = kw_reader_stats(gets->follow.reader);
 	const uint64_t found = gets->stats.told[KW_GOT_VALUE];
+	uint64_t other;
 
 	*stats = gets->stats;
 	if (gets->near.cache)
 		kw_cache_stats(gets->near.cache, &stats->near);
 	stats->by_place = lookups->guesses - lookups->misses;
-	stats->by_slots = found > stats->by_place + stats->near.hits
-				  ? found - stats->by_place - stats->near.hits
-				  : 0;
+	other = stats->by_place + stats->near.hits + stats->shared;
+	stats->by_slots = found > other ? found - other : 0;
 	stats->reads = lookups->reads + stats->looks + reader->reads;
 	stats->bytes = lookups->bytes + stats->looks * sizeof(struct kw_superblock) + reader->bytes;
-	stats->waiting = gets->waiting.count + gets->again.count;
+	stats->waiting = gets->waiting.count + gets->again.count + gets->flights.joined;
 	stats->looked_up = gets->looked.count;
 }
 

@@ -17,6 +17,13 @@
  * executed before is in it, except for silent commands. The table of a connection is of one epoch;
  * a question that meets the end of the connection is told KW_GOT_LOST, never by two tables.
  *
+ * A key has one lookup at a time (flights.h). A question that finds its key LOOKED joins it: it is
+ * told the same, if the look counts for it, and waits again otherwise. So of one key versions never
+ * go back within an epoch.
+ *
+ * A proxy that hangs answers no look. The table then grows old by itself: after max_staleness_ms
+ * all questions are told KW_GOT_STALE at once, those whose lookups are out as well.
+ *
  * While nothing is asked, there is one look each 100 ms. With near values (near.h) the log is
  * followed all the time. A near value is told without a look of its own. It is no older than the
  * newest superblock's fresh_us. The last pass over the log began at most coherence_ms ago.
@@ -46,6 +53,8 @@ struct kw_gets;
 #define KW_GETS_LOOK_US 1000
 /* A question that has no certain answer by then is told KW_GOT_TRY_AGAIN. */
 #define KW_GETS_DEADLINE_US 2000000
+/* A look that is out for so long does not come: a table that is too old by then is stale. */
+#define KW_GETS_LATE_US 200000
 
 enum kw_get_outcome {
 	KW_GOT_VALUE,
@@ -54,8 +63,9 @@ enum kw_get_outcome {
 	KW_GOT_STALE,   /* it is older than max_staleness_ms (-MASTERDOWN, SERVER_ERROR stale) */
 	KW_GOT_LOST,    /* no table: no connection to the proxy (-MASTERDOWN, SERVER_ERROR lost) */
 	KW_GOT_TRY_AGAIN, /* it changed too fast to be read, or a record does not verify */
+	KW_GOT_TOO_LARGE, /* the value has more than max_value_bytes, and is not read */
 };
-#define KW_GOT_OUTCOMES (KW_GOT_TRY_AGAIN + 1)
+#define KW_GOT_OUTCOMES (KW_GOT_TOO_LARGE + 1)
 
 /* Valid during the call. */
 struct kw_got {
@@ -83,8 +93,11 @@ struct kw_question {
 	struct kw_gets *gets;
 	struct kw_question *next, *before; /* in the list of its state */
 	uint64_t asked_us;
-	uint64_t ticket;   /* of the near cache: LOOKED; WAITING: a hash, within one turn */
-	uint64_t fresh_us; /* of the look that it counts on; set when its lookup begins */
+	uint64_t ticket; /* of the near cache: LOOKED; WAITING: a hash, within one turn */
+	/* LOOKED (flights.h): */
+	uint64_t fresh_us, looked_us; /* of the look that it counts on, and when that look began */
+	struct kw_question *chain;    /* another key that is looked up */
+	struct kw_question *joined, *joined_last; /* of the same key: they wait for its lookup */
 };
 
 struct kw_gets_options {
@@ -93,6 +106,7 @@ struct kw_gets_options {
 	struct kw_follow_options follow; /* loop filled in by kw_gets_new */
 	uint32_t depth;                  /* lookups at once */
 	uint64_t places;                 /* of the location cache; 0: none */
+	uint64_t max_value_bytes;        /* 0: any */
 	uint32_t max_staleness_ms;
 	uint64_t cache_bytes; /* of near values (near.h); 0: none are kept */
 	uint32_t coherence_ms;
@@ -155,6 +169,7 @@ struct kw_gets_stats {
 	uint64_t by_slots; /* found by the index */
 	uint64_t again;    /* uncertain, and begun anew */
 	uint64_t looks;    /* at the superblock */
+	uint64_t shared;   /* values found by the lookup of another question of the same key */
 	uint64_t reads, bytes;
 	uint64_t waiting, looked_up; /* at this moment */
 	struct kw_cache_stats near;
