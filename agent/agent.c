@@ -170,19 +170,13 @@ static void hear_audit_of_writes(struct kw_agent *agent)
 		kw_debt_audited(debt);
 }
 
-/* What the audit has still to mend, or to look for: the next agent must know of it. */
-static uint64_t count_doubted(const struct kw_agent *agent)
-{
-	return kw_audit_unmended(agent->audit) + (kw_audit_cause(agent->audit) != KW_CAUSE_NONE);
-}
-
 static void step(struct kw_agent *agent)
 {
 	uint64_t now = kw_clock_us();
 
 	if (agent->life.state == KW_LIFE_CLOSE)
 		return;
-	kw_debt_doubt(&agent->sync.debt, count_doubted(agent));
+	kw_debt_doubt(&agent->sync.debt, kw_audit_doubted(agent->audit));
 	if (!kw_agent_runs(agent)) {
 		end_step(agent, now);
 	} else {
@@ -494,7 +488,7 @@ void kw_agent_set_max_prune(struct kw_agent *agent, double share)
 
 void kw_agent_set_audit_rate(struct kw_agent *agent, uint64_t keys_per_second)
 {
-	bool doubts = count_doubted(agent) > 0;
+	bool doubts = kw_audit_doubted(agent->audit) > 0;
 
 	if (keys_per_second == 0)
 		kw_debt_audits(&agent->sync.debt, false);

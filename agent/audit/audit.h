@@ -99,6 +99,12 @@ uint64_t kw_audit_unmended(const struct kw_audit *audit);
 enum kw_cause kw_audit_cause(const struct kw_audit *audit);
 
 /*
+ * So much a cursor that is written now must not speak for: keys that differ, one for a cause, and
+ * one for what may become a cause within seconds.
+ */
+uint64_t kw_audit_doubted(const struct kw_audit *audit);
+
+/*
  * What follows from the cause, as the end of its sentence; or why the round does not go on until a
  * person mends that.
  */

@@ -110,6 +110,15 @@ void kw_causes_tell(struct kw_causes *causes, enum kw_cause cause, uint64_t now_
 /* A sentence without its end. */
 const char *kw_cause_text(enum kw_cause cause);
 
+/*
+ * Have keys expired that are too many, and can still be explained? It is no cause yet. An agent
+ * that ends now knows nothing of it when it starts again.
+ */
+static inline bool kw_causes_wonder(const struct kw_causes *causes)
+{
+	return causes->beyond_us > 0;
+}
+
 /* Is a round due because of a cause? */
 static inline bool kw_causes_due(const struct kw_causes *causes, uint64_t now_us)
 {

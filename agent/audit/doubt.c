@@ -30,6 +30,12 @@ enum kw_cause kw_audit_cause(const struct kw_audit *audit)
 	return audit->causes.present;
 }
 
+uint64_t kw_audit_doubted(const struct kw_audit *audit)
+{
+	return kw_audit_unmended(audit) + (kw_audit_cause(audit) != KW_CAUSE_NONE) +
+	       kw_causes_wonder(&audit->causes);
+}
+
 bool kw_audit_urge(struct kw_audit *audit, enum kw_cause cause, uint64_t now_us)
 {
 	if (!is_on(audit))

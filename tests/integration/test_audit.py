@@ -1,11 +1,12 @@
 """The audit of an agent: what differs from the table is found, said, and mended, and nothing else is."""
+import signal
 import time
 
 import pytest
 
 from lib import data
 from lib.clock import Clock
-from lib.cursor import wait_cursor
+from lib.cursor import cursor_words, wait_cursor
 from lib.process import wait_for
 from lib.workload import Workload
 
@@ -117,6 +118,24 @@ def test_what_the_audit_has_still_to_mend_is_not_forgotten_by_a_restart(bed, end
     agent.restart()
     agent.wait_warm()
     assert replica.command("DBSIZE") == primary.command("DBSIZE") == 2002
+
+
+def test_keys_that_expired_too_soon_are_not_forgotten_by_an_agent_that_ends_at_once(bed):
+    """
+    The clock jumped and came back between two looks. The table has 5 s to explain the expired keys, and
+    the agent ends within them.
+    """
+    primary, replica, agent, clock = limited_pair(bed, 2000, **{RATE: 1})
+    agent.signal(signal.SIGSTOP)
+    clock.step(3600)
+    wait_for(lambda: replica.command("DBSIZE") == 1, "nothing expired", timeout=60)
+    clock.step(0)
+    agent.signal(signal.SIGCONT)
+    wait_for(lambda: int(cursor_words(replica).get("quarantined", "0")) > 0, "no doubt is kept", 4.5)
+    assert agent.stop() == 0
+    agent.restart()
+    agent.wait_warm()
+    assert replica.command("DBSIZE") == primary.command("DBSIZE") == 2001
 
 
 def test_an_audit_that_is_switched_off_leaves_no_doubt(bed):

@@ -120,7 +120,11 @@ static void keys_that_expire_unexplained_are_a_cause(void **state)
 	look(&server);
 	server.look.expired += 5000;
 	server.look.expires = 0;
+	assert_false(kw_causes_wonder(&server.causes));
+	assert_int_equal(look(&server), KW_CAUSE_NONE);
+	assert_true(kw_causes_wonder(&server.causes));
 	assert_int_equal(look_for(&server, 2 * KW_CAUSE_EXPIRED_US), KW_CAUSE_EXPIRED);
+	assert_false(kw_causes_wonder(&server.causes));
 	assert_int_equal(look_for(&server, 2 * KW_CAUSE_EXPIRED_US), KW_CAUSE_NONE);
 }
 
@@ -336,7 +340,15 @@ static void a_snapshot_meets_the_resets_before_it_and_no_other_cause(void **stat
 
 	kw_causes_snapshot(&causes, now + 1);
 	assert_int_equal(causes.present, KW_CAUSE_NONE);
+	assert_true(causes.resets.due_us <= now + SECOND + 1);
+	kw_causes_snapshot(&causes, now + 2 * SECOND); /* nothing is met: no pause */
+	now += 2 * SECOND;
+	assert_true(causes.resets.due_us <= now);
+	kw_causes_snapshot(&causes, now + 1);
 	assert_true(kw_causes_counted(&causes, "a", 2, now + 2));
+	assert_true(kw_causes_due(&causes, now + 2));
+	kw_causes_snapshot(&causes, now + 2);
+	assert_true(kw_causes_counted(&causes, "a", 3, now + 2));
 	assert_false(kw_causes_due(&causes, now + 2)); /* it has had its pause to begin with */
 	kw_causes_tell(&causes, KW_CAUSE_CLOCK, now + 3);
 	kw_causes_snapshot(&causes, now + 4);
