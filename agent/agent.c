@@ -452,6 +452,11 @@ int kw_agent_approve(struct kw_agent *agent, char finding[KW_SYNC_WHY], struct k
 	return code;
 }
 
+void kw_agent_set_key(struct kw_agent *agent, struct kw_slice secret)
+{
+	kw_follow_set_key(&agent->follow, secret);
+}
+
 int kw_agent_retarget(struct kw_agent *agent, const char *proxy, struct kw_error *error)
 {
 	return kw_follow_retarget(&agent->follow, proxy, error);

@@ -1,5 +1,6 @@
 #include "config_keys.h"
 
+#include "auth/keyring.h"
 #include "control/config/common.h"
 #include "primary/downlink.h"
 #include "redis/address.h"
@@ -73,7 +74,7 @@ const struct kw_config_key kw_agent_config_keys[] = {
 		"Follow only keys that begin with one of these; empty: all."},
 	{"filter.databases", KW_CONFIG_INTEGERS, "[]", false, 0, 65535, NULL,
 		"Follow only these databases; empty: all."},
-	KW_CONFIG_SECRET("the proxy", "none"),
+	KW_CONFIG_OWN_KEY,
 	{"remote.read_timeout_ms", KW_CONFIG_INTEGER, "2000", false, 10, 600000, NULL,
 		"Silence on a READ after which the connection to the proxy counts as lost."},
 	{"remote.depth", KW_CONFIG_INTEGER, "16", false, 1, KW_READER_DEPTH_MAX, NULL,

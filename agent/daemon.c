@@ -171,11 +171,10 @@ static int read_follow(
 
 	if (code)
 		return code;
-	code = kw_secret_load(kw_config_text(config, "auth.secret_file"), &daemon->secret, error);
+	code = kw_own_key_load(config, &daemon->key, error);
 	if (code)
-		return kw_error_wrap(error, "auth.secret_file");
-	remote->secret =
-		kw_slice(kw_buffer_bytes(&daemon->secret), kw_buffer_length(&daemon->secret));
+		return code;
+	remote->secret = kw_own_key_secret(&daemon->key);
 	remote->read_timeout_ms = (uint32_t)kw_config_integer(config, "remote.read_timeout_ms");
 	memcpy(remote->agent_name, daemon->name, sizeof remote->agent_name);
 	options->follow.idle_us = (uint32_t)kw_config_integer(config, "poll.idle_us");
@@ -259,6 +258,21 @@ static int on_changed(void *arg, const char *path, struct kw_error *error)
 	return KW_OK;
 }
 
+/* The key is read again, although the names of its files cannot have changed. */
+static int on_reloaded(void *arg, json_t *answer, struct kw_error *error)
+{
+	struct kw_agent_daemon *daemon = arg;
+	bool changed;
+
+	if (kw_own_key_reload(daemon->daemon.config, &daemon->key, &changed, error))
+		return kw_error_wrap(error, "the key stays as it was");
+	if (!changed)
+		return KW_OK;
+	kw_log_info("follow", "another key is proved to the proxy from now on");
+	kw_agent_set_key(daemon->agent, kw_own_key_secret(&daemon->key));
+	return KW_OK;
+}
+
 /* ---- construction and destruction ---- */
 
 static void on_state(void *arg, const char *state, const char *reason)
@@ -335,7 +349,7 @@ int kw_agent_daemon_init(struct kw_agent_daemon *daemon, uv_loop_t *loop, struct
 	int code;
 
 	*daemon = (struct kw_agent_daemon){
-		.daemon = {config, on_changed},
+		.daemon = {config, on_changed, on_reloaded},
 		.loop = loop,
 	};
 	kw_notify_init(&daemon->notify, loop);
@@ -375,5 +389,5 @@ void kw_agent_daemon_shutdown(struct kw_agent_daemon *daemon, const char *why)
 void kw_agent_daemon_close(struct kw_agent_daemon *daemon)
 {
 	kw_buffer_close(&daemon->password);
-	kw_buffer_close(&daemon->secret);
+	kw_own_key_close(&daemon->key);
 }

@@ -10,6 +10,7 @@
 #include "inspect/methods.h"
 
 #include "base/buffer.h"
+#include "control/config/keys.h"
 #include "control/daemon.h"
 #include "control/notify.h"
 #include "control/rpc/rpc.h"
@@ -25,7 +26,8 @@ struct kw_agent_daemon {
 	struct kw_rpc_server *rpc;
 	struct kw_notify notify;
 	struct kw_signals signals;
-	struct kw_buffer password, secret;
+	struct kw_buffer password;
+	struct kw_own_key key; /* proved to the proxy */
 	char filter_text[256];
 	char name[KW_AGENT_NAME_MAX + 1];
 	bool closing;

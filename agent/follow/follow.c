@@ -308,6 +308,7 @@ static void connect_link(struct kw_follow *follow)
 
 	assert(!follow->remote);
 	follow->reconnects++;
+	follow->key_used = follow->key;
 	if (!kw_remote_open(follow->options.loop, &follow->address, &follow->options.remote,
 		    &handlers, &follow->remote, &error)) {
 		kw_sm_move(&follow->sm, KW_FOLLOW_CONNECTING, follow->proxy);
@@ -411,8 +412,19 @@ static void probe(struct kw_follow *follow, uint64_t now_us)
 		sizeof follow->probe_superblock, on_probe);
 }
 
+/* The present connection proved an earlier key, and nothing is lost if it ends now. */
+static bool is_key_due(const struct kw_follow *follow)
+{
+	return kw_follow_up(follow) && follow->key_used != follow->key &&
+	       (kw_reader_waiting(follow->reader) || kw_reader_idle(follow->reader));
+}
+
 void kw_follow_tick(struct kw_follow *follow, uint64_t now_us)
 {
+	if (is_key_due(follow)) {
+		set_why(follow, KW_E_STATE, "connecting again with the new key");
+		leave(follow);
+	}
 	if (is(follow, KW_FOLLOW_DOWN) && now_us >= follow->next_us)
 		connect_link(follow);
 	if (kw_follow_up(follow) && follow->probed_us == 0 &&
@@ -528,6 +540,15 @@ int kw_follow_retarget(struct kw_follow *follow, const char *proxy, struct kw_er
 	set_why(follow, KW_E_STATE, "leaving for the new address");
 	leave(follow);
 	return KW_OK;
+}
+
+void kw_follow_set_key(struct kw_follow *follow, struct kw_slice secret)
+{
+	follow->options.remote.secret = secret;
+	follow->key++;
+	/* The earlier key might be why there is no connection. */
+	kw_backoff_reset(&follow->backoff);
+	follow->next_us = 0;
 }
 
 void kw_follow_close(struct kw_follow *follow)

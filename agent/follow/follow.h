@@ -7,8 +7,8 @@
  *     ▲ ▲ ▲    failed          │  │      lost        │ │
  *     │ │ └────────────────────┘  │                  │ │
  *     │ └─────────────────────────┼──────────────────┘ │
- *     │                  retarget ▼                    │ retarget, a READ failed,
- *     │          closed    ┌─────────┐                 │ the table is unusable
+ *     │                  retarget ▼                    │ retarget, another key,
+ *     │          closed    ┌─────────┐                 │ a READ failed, bad table
  *     └────────────────────│ LEAVING │◀────────────────┘
  *                          └─────────┘
  *
@@ -88,7 +88,9 @@ struct kw_follow {
 	struct kw_sm sm;            /* of enum kw_follow_state */
 	struct kw_remote_info info; /* depth 0: this connection has not come up */
 	struct kw_backoff backoff;
-	uint64_t next_us; /* DOWN: connect then */
+	uint64_t next_us;  /* DOWN: connect then */
+	uint64_t key;      /* which key is proved from now on: they are counted */
+	uint64_t key_used; /* … and which one was by this connection */
 	uint64_t reconnects;
 	enum kw_code code;       /* of why; KW_OK while UP */
 	char why[KW_FOLLOW_WHY]; /* why the link is, or was last, down */
@@ -124,6 +126,13 @@ int kw_follow_init(struct kw_follow *follow, const char *proxy,
 
 /* Another proxy from now on; the present connection ends. KW_E_CONFIG: nothing changed. */
 int kw_follow_retarget(struct kw_follow *follow, const char *proxy, struct kw_error *error);
+
+/*
+ * Another key is proved from now on, which is the caller's memory until the next call or the end.
+ * A connection that proved an earlier key ends as soon as the reader is between two passes, so
+ * that a snapshot is not begun anew. The next one resumes.
+ */
+void kw_follow_set_key(struct kw_follow *follow, struct kw_slice secret);
 
 /* Once. handlers.closed follows from the loop. */
 void kw_follow_close(struct kw_follow *follow);

@@ -1,5 +1,6 @@
 #include "config_keys.h"
 
+#include "auth/keyring.h"
 #include "control/config/common.h"
 #include "remote/rdma/keys.h"
 #include "remote/remote.h"
@@ -70,7 +71,7 @@ const struct kw_config_key kw_gateway_config_keys[] = {
 		"ACL user on the primary; empty: the default user."},
 	{"redis.password_file", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
 		"File with the password (not readable by others); empty: none."},
-	KW_CONFIG_SECRET("the proxy", "none"),
+	KW_CONFIG_OWN_KEY,
 	{"remote.read_timeout_ms", KW_CONFIG_INTEGER, "2000", false, 10, 600000, NULL,
 		"Silence on a READ after which the connection to the proxy counts as lost."},
 	{"remote.depth", KW_CONFIG_INTEGER, "64", false, 1, KW_READER_DEPTH_MAX, NULL,

@@ -56,11 +56,10 @@ static int read_follow(
 		return kw_error_set(error, KW_E_CONFIG, "proxy: longer than %zu characters",
 			sizeof options->proxy - 1);
 	snprintf(options->proxy, sizeof options->proxy, "%s", proxy);
-	code = kw_secret_load(kw_config_text(config, "auth.secret_file"), &gateway->secret, error);
+	code = kw_own_key_load(config, &gateway->key, error);
 	if (code)
-		return kw_error_wrap(error, "auth.secret_file");
-	remote->secret =
-		kw_slice(kw_buffer_bytes(&gateway->secret), kw_buffer_length(&gateway->secret));
+		return code;
+	remote->secret = kw_own_key_secret(&gateway->key);
 	remote->read_timeout_ms = (uint32_t)kw_config_integer(config, "remote.read_timeout_ms");
 	remote->depth = (uint32_t)kw_config_integer(config, "remote.depth");
 	memcpy(remote->agent_name, gateway->name, sizeof remote->agent_name);
@@ -201,15 +200,32 @@ static int on_changed(void *arg, const char *path, struct kw_error *error)
 	return KW_OK;
 }
 
-/* The file of users is read again, although its name has not changed. */
-static int on_reloaded(void *arg, struct kw_error *error)
+static int reload_key(struct kw_gateway *gateway, struct kw_error *error)
+{
+	bool changed;
+
+	if (kw_own_key_reload(gateway->daemon.config, &gateway->key, &changed, error))
+		return kw_error_wrap(error, "users and key stay as they were");
+	if (!changed)
+		return KW_OK;
+	kw_log_info("follow", "another key is proved to the proxy from now on");
+	kw_gets_set_key(gateway->gets, kw_own_key_secret(&gateway->key));
+	return KW_OK;
+}
+
+/* The files are read again, although their names cannot have changed: both, or none counts. */
+static int on_reloaded(void *arg, json_t *answer, struct kw_error *error)
 {
 	struct kw_gateway *gateway = arg;
 	struct kw_users *users = read_users(gateway->daemon.config, error);
 
 	if (!users)
-		return kw_error_wrap(error, "the users stay as they were");
-	kw_log_info("gateway", "%zu users", kw_users_count(users));
+		return kw_error_wrap(error, "users and key stay as they were");
+	if (reload_key(gateway, error)) {
+		kw_users_free(users);
+		return (int)error->code;
+	}
+	json_object_set_new(answer, "users", json_integer((json_int_t)kw_users_count(users)));
 	kw_frontend_set_users(gateway->server, users);
 	return KW_OK;
 }
@@ -429,6 +445,6 @@ void kw_gateway_shutdown(struct kw_gateway *gateway, const char *why)
 
 void kw_gateway_close(struct kw_gateway *gateway)
 {
-	kw_buffer_close(&gateway->secret);
+	kw_own_key_close(&gateway->key);
 	kw_buffer_close(&gateway->password);
 }

@@ -11,6 +11,7 @@
 #include "table/gets.h"
 
 #include "base/buffer.h"
+#include "control/config/keys.h"
 #include "control/daemon.h"
 #include "control/notify.h"
 #include "control/rpc/rpc.h"
@@ -28,7 +29,7 @@ struct kw_gateway {
 	struct kw_rpc_server *rpc;
 	struct kw_notify notify;
 	struct kw_signals signals;
-	struct kw_buffer secret;
+	struct kw_own_key key; /* proved to the proxy */
 	char name[KW_AGENT_NAME_MAX + 1];
 	uint64_t started_us;
 	bool closing;

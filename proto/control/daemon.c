@@ -42,53 +42,73 @@ void kw_daemon_config_set(void *arg, struct kw_rpc_call *call, const json_t *par
 		kw_rpc_result(call, json_pack("{s:s,s:b}", "path", path, "changed", true));
 }
 
-static int read_files(struct kw_daemon *daemon, struct kw_error *error)
+/* "keys 12, revoked 1": what the daemon added to the answer. */
+static void log_added(const json_t *answer)
 {
-	int code = daemon->reloaded ? daemon->reloaded(daemon, error) : KW_OK;
+	struct kw_buffer text = {0};
+	const char *name;
+	json_t *value;
+
+	json_object_foreach((json_t *)(uintptr_t)answer, name, value) if (json_is_integer(value))
+		kw_buffer_printf(&text, "%s%s %" JSON_INTEGER_FORMAT,
+			kw_buffer_length(&text) ? ", " : "", name, json_integer_value(value));
+	kw_log_info("config", "reloaded%s%.*s", kw_buffer_length(&text) ? ": " : "",
+		(int)kw_buffer_length(&text), (const char *)kw_buffer_bytes(&text));
+	kw_buffer_close(&text);
+}
+
+static int read_files(struct kw_daemon *daemon, json_t *answer, struct kw_error *error)
+{
+	int code = daemon->reloaded ? daemon->reloaded(daemon, answer, error) : KW_OK;
 
 	if (code)
-		kw_log_error("config", "reloaded, but %s", error->text);
+		kw_log_error(
+			"config", "the configuration file was read again, but %s", error->text);
+	else
+		log_added(answer);
 	return code;
 }
 
-static int reload(struct kw_daemon *daemon, struct kw_buffer *notes, struct kw_error *error)
+/* The answer of config.reload. NULL: *error says why. */
+static json_t *reload(struct kw_daemon *daemon, struct kw_error *error)
 {
-	int code = kw_config_reload(daemon->config, daemon->changed, daemon, notes, error);
+	struct kw_buffer notes = {0};
+	json_t *answer = NULL;
 
-	if (code) {
+	if (kw_config_reload(daemon->config, daemon->changed, daemon, &notes, error)) {
 		kw_log_error("config", "reload: %s; all stays as it was", error->text);
-		return code;
+	} else {
+		const char *text =
+			kw_buffer_length(&notes) ? (const char *)kw_buffer_bytes(&notes) : "";
+
+		answer = json_pack("{s:b,s:s%}", "reloaded", true, "needs_restart", text,
+			(int)kw_buffer_length(&notes));
+		if (*text)
+			kw_log_warn("config", "only a restart takes up: %.*s",
+				(int)kw_buffer_length(&notes), text);
+		if (read_files(daemon, answer, error)) {
+			json_decref(answer);
+			answer = NULL;
+		}
 	}
-	if (kw_buffer_length(notes) > 0)
-		kw_log_warn("config", "reloaded; only a restart takes up: %.*s",
-			(int)kw_buffer_length(notes), (const char *)kw_buffer_bytes(notes));
-	else
-		kw_log_info("config", "reloaded");
-	return read_files(daemon, error);
+	kw_buffer_close(&notes);
+	return answer;
 }
 
 void kw_daemon_config_reload(void *arg, struct kw_rpc_call *call, const json_t *params)
 {
-	struct kw_daemon *daemon = arg;
-	struct kw_buffer notes = {0};
 	struct kw_error error;
+	json_t *answer = reload(arg, &error);
 
-	if (reload(daemon, &notes, &error))
-		kw_rpc_fail_error(call, &error);
+	if (answer)
+		kw_rpc_result(call, answer);
 	else
-		kw_rpc_result(call,
-			json_pack("{s:b,s:s%}", "reloaded", true, "needs_restart",
-				kw_buffer_length(&notes) ? (const char *)kw_buffer_bytes(&notes)
-							 : "",
-				(int)kw_buffer_length(&notes)));
-	kw_buffer_close(&notes);
+		kw_rpc_fail_error(call, &error);
 }
 
 void kw_daemon_reload(struct kw_daemon *daemon)
 {
-	struct kw_buffer notes = {0};
 	struct kw_error error;
 
-	reload(daemon, &notes, &error);
-	kw_buffer_close(&notes);
+	json_decref(reload(daemon, &error));
 }

@@ -13,8 +13,12 @@ struct kw_daemon {
 	struct kw_config *config;
 	/* A live key has a new value (kw_config_changed_fn); arg is the struct kw_daemon. */
 	kw_config_changed_fn changed;
-	/* After a reload: read again what the configuration names. NULL: nothing. arg as above. */
-	int (*reloaded)(void *arg, struct kw_error *error);
+	/*
+	 * After a reload: read again the files that the configuration names, and add what came of
+	 * it to the answer of config.reload. It fails if a file is not valid, and all files that
+	 * were read before stay in force. arg as above.
+	 */
+	int (*reloaded)(void *arg, json_t *answer, struct kw_error *error);
 };
 
 void kw_daemon_config_get(void *arg, struct kw_rpc_call *call, const json_t *params);
@@ -34,7 +38,9 @@ void kw_daemon_reload(struct kw_daemon *daemon);
 			kw_daemon_config_set},                                                     \
 	{                                                                                          \
 		"config.reload",                                                                   \
-			"Read the configuration file again; keys that are not live are named.",    \
+			"Read the configuration file again, and the files of keys and users that " \
+			"it "                                                                      \
+			"names; keys that are not live are named.",                                \
 			{{NULL, JSON_NULL, false, NULL}}, kw_daemon_config_reload                  \
 	}
 

@@ -469,6 +469,11 @@ void kw_gets_set_coherence(struct kw_gets *gets, uint32_t coherence_ms)
 	kw_follow_set_pace(&gets->follow, kw_near_pause_us(coherence_ms), false);
 }
 
+void kw_gets_set_key(struct kw_gets *gets, struct kw_slice secret)
+{
+	kw_follow_set_key(&gets->follow, secret);
+}
+
 int kw_gets_retarget(struct kw_gets *gets, const char *proxy, struct kw_error *error)
 {
 	return kw_follow_retarget(&gets->follow, proxy, error);

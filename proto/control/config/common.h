@@ -18,11 +18,23 @@
 			"File with the password (not readable by others); empty: none."            \
 	}
 
-/* peers: "the agents"; without: what an empty one means. */
-#define KW_CONFIG_SECRET(peers, without)                                                           \
+/* what: the sentence about auth.secret_file. */
+#define KW_CONFIG_SECRET(what)                                                                     \
 	{                                                                                          \
-		"auth.secret_file", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,                     \
-			"File with the secret shared with " peers "; empty: " without "."          \
+		"auth.secret_file", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL, what                \
+	}
+
+/* The key that an agent or a gateway proves. */
+#define KW_CONFIG_OWN_KEY                                                                          \
+	KW_CONFIG_SECRET(                                                                          \
+		"File with the secret that is proved to the proxy, read again by a "               \
+		"reload; empty: none. With auth.key_id it holds the digits of that key."),         \
+	{                                                                                          \
+		"auth.key_id", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,                          \
+			"The key in the proxy's auth.keys_file that is proved; empty: the "        \
+			"proxy's "                                                                 \
+			"auth.secret_file.",                                                       \
+			kw_key_id_check                                                            \
 	}
 
 /* fallback: the socket's path, in JSON. */

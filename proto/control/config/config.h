@@ -103,9 +103,15 @@ void kw_config_manual(const struct kw_config_key *keys, bool scdoc, struct kw_bu
 
 /*
  * A secret from a file: the content less trailing newlines. KW_E_CONFIG when it is empty, larger
- * than 4 KiB or readable by others (mode & 007), each with the remedy. Empty path: an empty result.
+ * than 4 KiB or open to others (mode & 007), each with the remedy. Empty path: an empty result.
  */
 int kw_secret_load(const char *path, struct kw_buffer *secret, struct kw_error *error);
+
+/*
+ * The same of a secret that a proxy and its agents share. It has 16 bytes at least, its group may
+ * only read the file, and root or this process's user owns it.
+ */
+int kw_key_file_load(const char *path, struct kw_buffer *secret, struct kw_error *error);
 
 /*
  * The command line both daemons share: --config FILE, --set K=V …, --check-config, --help,

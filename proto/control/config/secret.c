@@ -1,19 +1,17 @@
 #include "control/config/internal.h"
 #include "control/config/small_file.h"
 
+#include "auth/keyring.h"
+
 #include <string.h>
 
 #define SECRET_MAX 4096
 
-int kw_secret_load(const char *path, struct kw_buffer *secret, struct kw_error *error)
+static int load(
+	const char *path, enum kw_file_care care, struct kw_buffer *secret, struct kw_error *error)
 {
-	int code;
+	int code = kw_small_file_read(path, SECRET_MAX, care, "the secret file", secret, error);
 
-	kw_buffer_clear(secret);
-	if (*path == '\0')
-		return 0;
-	code = kw_small_file_read(
-		path, SECRET_MAX, KW_FILE_PRIVATE, "the secret file", secret, error);
 	while (!code && secret->end > secret->start &&
 		(secret->data[secret->end - 1] == '\n' || secret->data[secret->end - 1] == '\r'))
 		secret->end--;
@@ -22,9 +20,40 @@ int kw_secret_load(const char *path, struct kw_buffer *secret, struct kw_error *
 			"the secret file %s is empty: put a secret in it, for example by "
 			"openssl rand -hex 32 > %s",
 			path, path);
-	if (code && secret->data)
-		explicit_bzero(secret->data, secret->capacity);
-	if (code)
-		kw_buffer_clear(secret);
 	return code;
+}
+
+static int forget(struct kw_buffer *secret, int code)
+{
+	if (secret->data)
+		explicit_bzero(secret->data, secret->capacity);
+	kw_buffer_clear(secret);
+	return code;
+}
+
+int kw_secret_load(const char *path, struct kw_buffer *secret, struct kw_error *error)
+{
+	int code;
+
+	kw_buffer_clear(secret);
+	if (*path == '\0')
+		return 0;
+	code = load(path, KW_FILE_PRIVATE, secret, error);
+	return code ? forget(secret, code) : 0;
+}
+
+int kw_key_file_load(const char *path, struct kw_buffer *secret, struct kw_error *error)
+{
+	int code;
+
+	kw_buffer_clear(secret);
+	if (*path == '\0')
+		return 0;
+	code = load(path, KW_FILE_SECRET, secret, error);
+	if (!code && kw_buffer_length(secret) < KW_KEY_SECRET_LEAST)
+		code = kw_error_set(error, KW_E_CONFIG,
+			"the secret file %s has %zu bytes, and a secret has at least %d: make one "
+			"by openssl rand -hex 32 > %s, the same on both sides",
+			path, kw_buffer_length(secret), KW_KEY_SECRET_LEAST, path);
+	return code ? forget(secret, code) : 0;
 }

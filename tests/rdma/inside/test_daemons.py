@@ -125,7 +125,7 @@ def test_a_wrong_secret_is_refused(bed):
     data.fill(primary)
     proxy = bed.proxy(primary, listen=("rdma",))
     agent = bed.agent(proxy, replica, via="rdma",
-                      auth__secret_file=bed.file("other", "another secret\n"))
+                      auth__secret_file=bed.file("other", "another long secret\n"))
     agent.wait_status(lambda status: "secret" in (status["reason"] or "").lower(),
                       "no reason that names the secret")
     assert replica.command("DBSIZE") == 0

@@ -1,0 +1,128 @@
+#include "control/config/keys.h"
+
+#include "control/config/small_file.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void wipe(struct kw_buffer *buffer)
+{
+	if (buffer->data)
+		explicit_bzero(buffer->data, buffer->capacity);
+	kw_buffer_close(buffer);
+}
+
+static struct kw_slice slice_of(const struct kw_buffer *buffer)
+{
+	return kw_slice(kw_buffer_bytes(buffer), kw_buffer_length(buffer));
+}
+
+/* The bytes of auth.secret_file, none if there is no such key. On a failure none, too. */
+static int load_secret(
+	const struct kw_config *config, struct kw_buffer *secret, struct kw_error *error)
+{
+	const char *path = kw_config_text(config, "auth.secret_file");
+	int code = kw_key_file_load(path, secret, error);
+
+	if (code)
+		wipe(secret);
+	return code ? kw_error_wrap(error, "auth.secret_file") : KW_OK;
+}
+
+/* ---- a proxy's ---- */
+
+static int load_text(const struct kw_config *config, struct kw_buffer *text, struct kw_error *error)
+{
+	const char *path = kw_config_text(config, "auth.keys_file");
+
+	if (*path == '\0')
+		return KW_OK;
+	if (kw_small_file_read(
+		    path, KW_KEYS_FILE_MAX, KW_FILE_SECRET, "the file of keys", text, error))
+		return kw_error_wrap(error, "auth.keys_file");
+	if (kw_buffer_length(text) == 0)
+		return kw_error_set(error, KW_E_CONFIG,
+			"auth.keys_file: the file of keys %s is empty: a line of it is \"key ID "
+			"SECRET\", with a secret by openssl rand -hex 32",
+			path);
+	return KW_OK;
+}
+
+struct kw_keyring *kw_keys_load(const struct kw_config *config, struct kw_error *error)
+{
+	struct kw_buffer secret = {0}, text = {0};
+	struct kw_keyring *ring = NULL;
+
+	if (!load_secret(config, &secret, error) && !load_text(config, &text, error)) {
+		ring = kw_keyring_new(slice_of(&secret), slice_of(&text), error);
+		if (!ring)
+			kw_error_wrap(error, "auth.keys_file: the file of keys %s",
+				kw_config_text(config, "auth.keys_file"));
+	}
+	wipe(&secret);
+	wipe(&text);
+	return ring;
+}
+
+/* ---- an agent's ---- */
+
+/* The digits in the buffer become bytes, which need half of its room. */
+static int decode(const struct kw_config *config, struct kw_buffer *secret, struct kw_error *error)
+{
+	uint8_t bytes[KW_KEY_SECRET_MOST];
+	size_t length;
+
+	if (kw_key_secret_decode(slice_of(secret), bytes, &length, error)) {
+		wipe(secret);
+		return kw_error_wrap(error,
+			"auth.secret_file: %s must hold the digits of the key %s, as the proxy's "
+			"file of keys has them",
+			kw_config_text(config, "auth.secret_file"),
+			kw_config_text(config, "auth.key_id"));
+	}
+	memcpy(secret->data + secret->start, bytes, length);
+	secret->end = secret->start + length;
+	explicit_bzero(bytes, sizeof bytes);
+	return KW_OK;
+}
+
+int kw_own_key_load(const struct kw_config *config, struct kw_own_key *key, struct kw_error *error)
+{
+	const char *id = kw_config_text(config, "auth.key_id");
+
+	*key = (struct kw_own_key){0};
+	if (load_secret(config, &key->secret, error))
+		return KW_E_CONFIG;
+	if (*id == '\0')
+		return KW_OK;
+	if (kw_buffer_length(&key->secret) == 0)
+		return kw_error_set(error, KW_E_CONFIG,
+			"auth.key_id: %s has no secret: name the file with it in auth.secret_file",
+			id);
+	snprintf(key->id, sizeof key->id, "%s", id);
+	if (!decode(config, &key->secret, error))
+		return KW_OK;
+	kw_own_key_close(key);
+	return KW_E_CONFIG;
+}
+
+int kw_own_key_reload(const struct kw_config *config, struct kw_own_key *key, bool *changed,
+	struct kw_error *error)
+{
+	struct kw_own_key now;
+
+	if (kw_own_key_load(config, &now, error))
+		return KW_E_CONFIG;
+	*changed = strcmp(now.id, key->id) != 0 ||
+		   !kw_slice_equal(kw_own_key_secret(&now), kw_own_key_secret(key));
+	kw_own_key_close(*changed ? key : &now);
+	if (*changed)
+		*key = now;
+	return KW_OK;
+}
+
+void kw_own_key_close(struct kw_own_key *key)
+{
+	wipe(&key->secret);
+	*key = (struct kw_own_key){0};
+}
