@@ -24,7 +24,11 @@ const struct kw_config_key kw_proxy_config_keys[] = {
 		"Where agents connect: shm:///path, tcp://host:port, rdma://host:port; any "
 		"number.",
 		kw_address_check},
-	KW_CONFIG_SECRET("the agents", "only this host may connect"),
+	KW_CONFIG_SECRET("File with one secret for all agents, read again by a reload; empty: only "
+			 "this host may connect, unless there is auth.keys_file."),
+	{"auth.keys_file", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
+		"File with a key for each agent and what it allows, read again by a reload. Both "
+		"files count; empty: none."},
 	{"auth.allow_insecure", KW_CONFIG_BOOL, "false", false, 0, 0, NULL,
 		"Listen beyond this host without a secret: whoever reaches the port reads all "
 		"data."},
@@ -73,6 +77,7 @@ const struct kw_config_key kw_proxy_config_keys[] = {
 static int check_listen(const struct kw_config *config, struct kw_error *error)
 {
 	bool open = *kw_config_text(config, "auth.secret_file") ||
+		    *kw_config_text(config, "auth.keys_file") ||
 		    kw_config_bool(config, "auth.allow_insecure");
 	size_t count = kw_config_count(config, "listen");
 	struct kw_address address;

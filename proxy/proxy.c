@@ -3,6 +3,7 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "control/config/keys.h"
 #include "control/json_text.h"
 #include "remote/rdma/keys.h"
 
@@ -307,23 +308,39 @@ static int make_server(struct kw_proxy *proxy, struct kw_error *error)
 		.placed = on_placed,
 		.arg = proxy,
 	};
-	struct kw_buffer secret = {0};
 	struct kw_server_options options = {
+		.keyring = kw_keys_load(config, error),
 		.allow_insecure = kw_config_bool(config, "auth.allow_insecure"),
 		.depth_max = (uint32_t)kw_config_integer(config, "remote.depth"),
 	};
 
-	if (kw_secret_load(kw_config_text(config, "auth.secret_file"), &secret, error))
-		return kw_error_wrap(error, "auth.secret_file");
+	if (!options.keyring)
+		return (int)error->code;
 	read_rdma(config, &options.rdma);
-	options.secret = kw_slice(kw_buffer_bytes(&secret), kw_buffer_length(&secret));
-	if (options.secret.length == 0)
+	if (kw_keyring_count(options.keyring) == 0)
 		kw_log_warn("agents",
-			"no auth.secret_file: whoever reaches a listener may read all data%s",
+			"no auth.secret_file and no auth.keys_file: whoever reaches a listener may "
+			"read all data%s",
 			options.allow_insecure ? " (auth.allow_insecure is set)"
 					       : "; only this host is listened to");
 	proxy->server = kw_server_new(proxy->loop, &proxy->memory, &options, &handlers);
-	kw_buffer_close(&secret);
+	kw_keyring_release(options.keyring);
+	return KW_OK;
+}
+
+/* The keys are read again, although the names of their files cannot have changed. */
+static int on_reloaded(void *arg, json_t *answer, struct kw_error *error)
+{
+	struct kw_proxy *proxy = arg;
+	struct kw_keyring *keyring = kw_keys_load(proxy->daemon.config, error);
+	uint32_t revoked;
+
+	if (!keyring)
+		return kw_error_wrap(error, "the keys stay as they were");
+	revoked = kw_server_set_keyring(proxy->server, keyring);
+	json_object_set_new(answer, "keys", json_integer((json_int_t)kw_keyring_count(keyring)));
+	json_object_set_new(answer, "revoked", json_integer((json_int_t)revoked));
+	kw_keyring_release(keyring);
 	return KW_OK;
 }
 
@@ -465,7 +482,7 @@ int kw_proxy_init(
 	int code;
 
 	*proxy = (struct kw_proxy){
-		.daemon = {config, on_changed},
+		.daemon = {config, on_changed, on_reloaded},
 		.loop = loop,
 		.epoch = random_bits() >> 1, /* fits a JSON integer */
 		.started_us = kw_wall_us(),

@@ -59,6 +59,15 @@ static enum ctl_exit run_disconnect(struct ctl *ctl)
 	return call_and_print(ctl, json_pack("{s:I}", "id", id), CTL_CALL_TIMEOUT_MS);
 }
 
+static enum ctl_exit run_revoke(struct ctl *ctl)
+{
+	json_t *id = json_string(ctl->args[0]);
+
+	if (!id)
+		return ctl_usage("the id is not valid UTF-8");
+	return call_and_print(ctl, json_pack("{s:o}", "id", id), CTL_CALL_TIMEOUT_MS);
+}
+
 static enum ctl_exit run_get(struct ctl *ctl)
 {
 	json_t *key = json_string(ctl->args[0]), *params;
@@ -277,6 +286,19 @@ const struct ctl_command ctl_commands[] = {
 		.help = "State and reason first, then every figure the daemon keeps.",
 		.example = "-s /run/keywake/agent.sock status",
 		.run = ctl_run_status},
+	{.name = "agents revoke",
+		.args = "ID",
+		.least = 1,
+		.most = 1,
+		.brief = "refuse an agent's key at a proxy, and end its connections",
+		.help = "ID is that of the key, in auth.keys_file. Its agents are refused until "
+			"the "
+			"next reload or start of the proxy; take its lines out of the file before "
+			"that. Over shm the memory stays mapped in a process that will not let go "
+			"of it.",
+		.example = "-s /run/keywake/proxy.sock agents revoke edge-1",
+		.method = "agents.revoke",
+		.run = run_revoke},
 	{.name = "agents",
 		.brief = "list the agents that are connected to a proxy",
 		.help = "One line for each agent: its state, how far it has come, how it reads.",
@@ -391,9 +413,8 @@ const struct ctl_command ctl_commands[] = {
 			"that "
 			"moment on; over shm the memory stays mapped in a process that will not "
 			"let "
-			"go of it. The agent connects again by itself: to keep one out, stop it, "
-			"or "
-			"give the others another secret.",
+			"go of it. The agent connects again by itself: to keep one out, revoke "
+			"its key.",
 		.example = "-s /run/keywake/proxy.sock disconnect 3",
 		.method = "agents.disconnect",
 		.run = run_disconnect},
@@ -417,7 +438,9 @@ const struct ctl_command ctl_commands[] = {
 	{.name = "config reload",
 		.brief = "let a daemon read its configuration file again",
 		.help = "All or nothing: a file with a mistake changes nothing. Says which changed "
-			"keys need a restart.",
+			"keys need a restart. The files of secrets, keys and users are read again, "
+			"too: a proxy says how many keys it has now, and how many sessions it "
+			"revoked because their key is gone.",
 		.example = "-s /run/keywake/proxy.sock config reload",
 		.method = "config.reload",
 		.run = run_simple},

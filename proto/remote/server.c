@@ -104,7 +104,7 @@ uint32_t kw_server_hello_timeout_ms(const struct kw_server *server)
 
 bool kw_server_open_to_all(const struct kw_server *server)
 {
-	return server->options.secret.length > 0 || server->options.allow_insecure;
+	return kw_server_keyed(server) || server->options.allow_insecure;
 }
 
 const struct kw_rdma_options *kw_server_rdma(const struct kw_server *server)
@@ -160,6 +160,7 @@ static void on_async(uv_async_t *async)
 	struct kw_tcp_conn *conn;
 
 	/* The last session to end can finish the server, but only in a later turn of the loop. */
+	kw_server_check_keys(server);
 	while (server->serve && (conn = kw_tcp_serve_ended(server->serve))) {
 		kw_server_violated(server, conn->ended_by);
 		kw_session_ended(conn->owner, conn->why.text);
@@ -178,7 +179,7 @@ static int begin(struct kw_server *server, struct kw_handshake *handshake, struc
 {
 	uint8_t nonce[KW_NONCE_BYTES];
 	struct kw_handshake_options options = {
-		.secret = server->options.secret,
+		.secret = kw_server_secret(server),
 		.layout_version = KW_LAYOUT_VERSION,
 		.nonce = nonce,
 	};
@@ -253,12 +254,10 @@ static void set_options(struct kw_server *server, const struct kw_server_options
 	if (own->depth_max > KW_DEPTH_MAX)
 		own->depth_max = KW_DEPTH_MAX;
 	own->secret = (struct kw_slice){0};
-	if (options->secret.length > 0) {
-		void *copy = kw_alloc(options->secret.length);
-
-		memcpy(copy, options->secret.data, options->secret.length);
-		own->secret = kw_slice(copy, options->secret.length);
-	}
+	own->keyring = NULL;
+	/* Without a text there is nothing to refuse. */
+	server->keyring = options->keyring ? kw_keyring_hold(options->keyring)
+					   : kw_keyring_new(options->secret, own->secret, NULL);
 }
 
 struct kw_server *kw_server_new(uv_loop_t *loop, struct kw_memory *memory,
@@ -455,11 +454,8 @@ static void on_async_closed(uv_handle_t *handle)
 	struct kw_server *server = handle->data;
 	void (*done)(void *arg) = server->done;
 	void *arg = server->done_arg;
-	void *secret = (void *)(uintptr_t)server->options.secret.data;
 
-	if (secret)
-		explicit_bzero(secret, server->options.secret.length);
-	free(secret);
+	kw_server_close_keys(server);
 	free(server);
 	if (done)
 		done(arg);

@@ -18,6 +18,7 @@
 #define KW_REMOTE_SERVER_H
 
 #include "auth/identity.h"
+#include "auth/keyring.h"
 #include "base/error.h"
 #include "remote/memory.h"
 #include "remote/remote.h"
@@ -36,8 +37,9 @@ struct kw_server_limits {
 };
 
 struct kw_server_options {
-	struct kw_slice secret; /* empty: none; copied */
-	bool allow_insecure;    /* without a secret, listen beyond loopback and unix sockets */
+	struct kw_keyring *keyring; /* what agents must prove; held. NULL: */
+	struct kw_slice secret;     /* one key without an id; empty: none; copied */
+	bool allow_insecure;        /* without a secret, listen beyond loopback and unix sockets */
 	uint32_t handshake_timeout_ms;  /* 0: 5000 */
 	uint32_t hello_timeout_ms;      /* shm, tcp: until the first message is there; 0: 2000 */
 	struct kw_server_limits limits; /* more are refused with a sentence */
@@ -157,6 +159,19 @@ int kw_server_tickets(const struct kw_server *server, uint16_t *tickets, int mos
  * another program can keep it, but it was allowed to read.
  */
 bool kw_server_disconnect(struct kw_server *server, uint64_t id, const char *why);
+
+/*
+ * What agents must prove from now on; held. A session whose key this ring does not have, or has
+ * with other rules, is revoked at once. Returns how many.
+ */
+uint32_t kw_server_set_keyring(struct kw_server *server, struct kw_keyring *keyring);
+
+/*
+ * Refuse the keys of this id until the next kw_server_set_keyring, and revoke its sessions: *ended
+ * of them. KW_E_GONE: there is no such id.
+ */
+int kw_server_revoke(
+	struct kw_server *server, const char *id, uint32_t *ended, struct kw_error *error);
 
 /* Stop listening, end all sessions, join the thread, then call done; the server is freed then. */
 void kw_server_close(struct kw_server *server, void (*done)(void *arg), void *arg);

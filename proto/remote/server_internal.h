@@ -20,7 +20,10 @@ struct kw_server {
 	struct kw_sm sm; /* of enum kw_server_state */
 	uv_loop_t *loop;
 	struct kw_memory *memory;
-	struct kw_server_options options; /* secret: our copy */
+	struct kw_server_options options; /* secret: none, see keyring */
+	struct kw_keyring *keyring;
+	struct kw_keyring **replaced; /* handshakes under way may still point into these */
+	uint32_t replaced_count;
 	struct kw_server_handlers handlers;
 	struct kw_server_stats stats;
 	uv_async_t async; /* the serving thread has something to say */
@@ -46,6 +49,23 @@ static inline bool kw_server_closing(const struct kw_server *server)
 {
 	return server->sm.state >= KW_SERVER_CLOSING;
 }
+
+/* server_keys.c: must agents prove a key? */
+bool kw_server_keyed(const struct kw_server *server);
+
+/* The secret of a handshake that begins now. */
+struct kw_slice kw_server_secret(const struct kw_server *server);
+
+/* The handshake is PROVED: which key was it? False: one that was replaced meanwhile. */
+bool kw_server_identify(const struct kw_server *server, struct kw_handshake *handshake);
+
+void kw_server_close_keys(struct kw_server *server);
+
+/* May a session of this identity be? */
+bool kw_server_key_holds(const struct kw_server *server, const struct kw_identity *identity);
+
+/* Revoke the sessions that may not. Returns how many. */
+uint32_t kw_server_check_keys(struct kw_server *server);
 
 /* server_sessions.c: end it, telling the peer `bye` if that is possible; why is for people. */
 void kw_session_end(struct kw_session *session, enum kw_frame_status bye, const char *why);

@@ -126,6 +126,8 @@ void kw_server_admit(
 	}
 	if (kw_server_closing(server))
 		(void)kw_handshake_refuse(handshake, KW_REFUSE_SHUTDOWN, 0);
+	else if (!kw_server_identify(server, handshake))
+		(void)kw_handshake_refuse(handshake, KW_REFUSE_SECRET_UNKNOWN, 0);
 	else if (server->session_count >= limits->sessions)
 		(void)kw_handshake_refuse(handshake, KW_REFUSE_SESSIONS, limits->sessions);
 	else if (beyond(company.of_name, limits->of_name))
@@ -172,6 +174,9 @@ void kw_session_joined(struct kw_session *session)
 	kw_sm_move(&session->sm, KW_SESSION_JOINED, session->name);
 	describe(session, &info);
 	server->handlers.joined(server->handlers.arg, &info);
+	/* The keys might have been replaced since it was admitted. */
+	if (!kw_server_key_holds(server, &session->identity))
+		uv_async_send(&server->async);
 }
 
 void kw_session_ending(struct kw_session *session)

@@ -1,0 +1,111 @@
+/* The keys that agents must prove, and the sessions whose key is there no more. */
+#include "base/buffer.h"
+#include "remote/server_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WHY_TEXT 128
+
+bool kw_server_keyed(const struct kw_server *server)
+{
+	return kw_keyring_count(server->keyring) > 0;
+}
+
+struct kw_slice kw_server_secret(const struct kw_server *server)
+{
+	const struct kw_key *found[KW_KEY_LINES_MAX];
+
+	return kw_keyring_find(server->keyring, "", found) ? found[0]->secret
+							   : (struct kw_slice){0};
+}
+
+bool kw_server_identify(const struct kw_server *server, struct kw_handshake *handshake)
+{
+	const struct kw_key *found[KW_KEY_LINES_MAX];
+
+	if (handshake->identity.proved != KW_PROVED_KEY)
+		return true;
+	if (kw_keyring_find(server->keyring, "", found) == 0 ||
+		found[0]->secret.data != handshake->secret.data)
+		return false;
+	memcpy(handshake->identity.key_digest, found[0]->digest, KW_KEY_DIGEST_BYTES);
+	return true;
+}
+
+void kw_server_close_keys(struct kw_server *server)
+{
+	for (uint32_t i = 0; i < server->replaced_count; i++)
+		kw_keyring_release(server->replaced[i]);
+	free(server->replaced);
+	kw_keyring_release(server->keyring);
+}
+
+/* Why it may not stay, or NULL. */
+static const char *objection(
+	const struct kw_server *server, const struct kw_identity *identity, char text[WHY_TEXT])
+{
+	const char *id = identity->key_id;
+
+	if (identity->proved == KW_PROVED_USER)
+		return NULL;
+	if (identity->proved == KW_PROVED_NOTHING)
+		return kw_server_keyed(server) ? "a key is required now" : NULL;
+	switch (kw_keyring_judge(server->keyring, id, identity->key_digest)) {
+	case KW_KEY_HOLDS:
+		return NULL;
+	case KW_KEY_CHANGED:
+		if (*id == '\0')
+			return "the secret was replaced";
+		snprintf(text, WHY_TEXT, "its key %s has another secret or other rules now", id);
+		return text;
+	case KW_KEY_GONE:
+		break;
+	}
+	snprintf(text, WHY_TEXT, "its key%s%s was withdrawn", *id ? " " : "", id);
+	return text;
+}
+
+bool kw_server_key_holds(const struct kw_server *server, const struct kw_identity *identity)
+{
+	char text[WHY_TEXT];
+
+	return !objection(server, identity, text);
+}
+
+uint32_t kw_server_check_keys(struct kw_server *server)
+{
+	uint32_t ended = 0;
+
+	for (struct kw_session *at = server->sessions; at; at = at->next) {
+		char text[WHY_TEXT];
+		const char *why = objection(server, &at->identity, text);
+
+		if (why && at->sm.state == KW_SESSION_JOINED) {
+			kw_session_end(at, KW_FRAME_REVOKED, why);
+			ended++;
+		}
+	}
+	return ended;
+}
+
+uint32_t kw_server_set_keyring(struct kw_server *server, struct kw_keyring *keyring)
+{
+	server->replaced = kw_realloc(
+		server->replaced, (server->replaced_count + 1) * sizeof(struct kw_keyring *));
+	server->replaced[server->replaced_count++] = server->keyring;
+	server->keyring = kw_keyring_hold(keyring);
+	return kw_server_check_keys(server);
+}
+
+int kw_server_revoke(
+	struct kw_server *server, const char *id, uint32_t *ended, struct kw_error *error)
+{
+	if (kw_keyring_revoke(server->keyring, id) == 0)
+		return kw_error_set(error, KW_E_GONE,
+			"no key has the id %.*s; agents.list shows those in use", KW_KEY_ID_MAX,
+			id);
+	*ended = kw_server_check_keys(server);
+	return KW_OK;
+}
