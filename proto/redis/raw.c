@@ -57,6 +57,11 @@ static void hold(struct kw_raw_reader *reader, const uint8_t *data, size_t lengt
 		kw_buffer_close(&reader->held);
 	}
 	reader->passed += length;
+	if (reader->passed > KW_RAW_PASSES * (uint64_t)reader->most) {
+		reader->state = RAW_BROKEN;
+		kw_error_set(&reader->why, KW_E_PROTOCOL, "a reply does not end within %llu bytes",
+			(unsigned long long)(KW_RAW_PASSES * (uint64_t)reader->most));
+	}
 }
 
 static void tell(struct kw_raw_reader *reader, const struct kw_reply *reply)
@@ -74,6 +79,8 @@ static void whole(struct kw_raw_reader *reader, const uint8_t *data, size_t leng
 
 	if (!in_place)
 		hold(reader, data, length);
+	if (reader->state == RAW_BROKEN)
+		return;
 	if (in_place)
 		reply.text = kw_slice(data, length);
 	else if (reader->state == RAW_KEEPS)

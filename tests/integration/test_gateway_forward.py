@@ -480,3 +480,37 @@ def test_a_client_that_asks_for_large_replies_and_reads_none_costs_bounded_memor
 def peak_bytes(pid):
     with open(f"/proc/{pid}/status", encoding="ascii") as stream:
         return int(re.search(r"VmHWM:\s*(\d+) kB", stream.read()).group(1)) * 1024
+
+
+@pytest.mark.quick
+def test_nothing_is_forwarded_to_a_server_that_the_proxy_does_not_read(bed):
+    """A write would go to one server, and its client's reads to the table of another."""
+    primary, stranger = bed.server("primary"), bed.server("stranger")
+    primary.client().set("k", "table")
+    gateway = bed.gateway(bed.proxy(primary), gateway__forward=True, redis__address=stranger.address)
+    gateway.wait_fresh()
+    with Raw(gateway.socket) as client:
+        for _ in range(3):
+            for words in (("SET", "k", "w"), ("DBSIZE",), ("EVAL", "return redis.call('set', 'k', 'w')", 0)):
+                reply = client.ask(*words)
+                assert reply.startswith(b"-MASTERDOWN this request was not executed: "), reply
+                assert b"another server" in reply
+            assert client.ask("GET", "k") == bulk("table")
+    assert stranger.client().dbsize() == 0
+    assert "another server" in gateway.status()["forward"]
+    # Once the table is of that server, it gets what is forwarded.
+    second = bed.proxy(stranger, "second")
+    gateway.rpc("retarget", proxy=next(iter(second.listen.values())))
+    gateway.wait_fresh()
+    with Raw(gateway.socket) as client:
+        wait_for(lambda: client.ask("SET", "k", "w") == b"+OK\r\n", "it is still another server")
+        assert client.ask("GET", "k") == bulk("w")
+
+
+def test_a_primary_that_was_restarted_gets_requests_once_the_proxy_reads_it_again(bed):
+    primary, _, gateway = forwarding(bed)
+    with Raw(gateway.socket) as client:
+        assert client.ask("SET", "k", "v") == b"+OK\r\n"
+        primary.kill()
+        primary.start()
+        wait_for(lambda: client.ask("SET", "k", "v") == b"+OK\r\n", "the primary is not used again", 30)

@@ -11,6 +11,7 @@
 #define DEFAULT_REPLY_BYTES ((size_t)64 << 20)
 #define DEFAULT_REQUESTS 65536
 #define DEFAULT_BYTES ((size_t)256 << 20)
+#define DEFAULT_REPLY_MS 120000
 
 int kw_forward_init(struct kw_forward *forward, const struct kw_forward_options *options,
 	struct kw_error *error)
@@ -22,6 +23,8 @@ int kw_forward_init(struct kw_forward *forward, const struct kw_forward_options 
 		forward->options.max_requests = DEFAULT_REQUESTS;
 	if (forward->options.max_bytes == 0)
 		forward->options.max_bytes = DEFAULT_BYTES;
+	if (forward->options.reply_timeout_ms == 0)
+		forward->options.reply_timeout_ms = DEFAULT_REPLY_MS;
 	return kw_redis_address_check(options->primary.address, error);
 }
 

@@ -19,6 +19,10 @@
  * at most KW_FORWARD_LINES lines. Requests beyond these bounds are refused at once. If no line is
  * left, the idle one that was used longest ago is closed, so that there is soon room for another.
  *
+ * The primary must be the server that the table is of: reads of written keys, and barriers, count
+ * on it. So each line asks its server who it is (INFO server), and one that is another is not used.
+ * A user that may not ask INFO is not checked.
+ *
  * Loop thread only.
  */
 #ifndef KW_AGENT_GATEWAY_FORWARD_FORWARD_H
@@ -47,6 +51,8 @@ struct kw_forward_options {
 	struct kw_redis_options primary; /* raw_bytes: the longest reply; 0: 64 MiB */
 	uint32_t max_requests;           /* 0: 65536 */
 	size_t max_bytes;                /* 0: 256 MiB */
+	uint32_t reply_timeout_ms; /* for the whole reply of a request that is the oldest; 0: 120 s
+				    */
 };
 
 struct kw_forward_request {
@@ -68,6 +74,8 @@ struct kw_forward {
 	struct kw_forward_options options;
 	struct kw_line *lines[KW_FORWARD_LINES];
 	int line_count;
+	uint64_t server;   /* kw_server_id of the one that the table is of; 0: not known */
+	bool said_unasked; /* the log was told that the primary does not say who it is */
 	uint32_t requests; /* without an answer, all lines together */
 	size_t bytes;      /* of these */
 	struct kw_forward_counts counts;
@@ -80,6 +88,12 @@ struct kw_forward {
 /* KW_E_CONFIG: the address of the primary is none. Connects when the first request comes. */
 int kw_forward_init(struct kw_forward *forward, const struct kw_forward_options *options,
 	struct kw_error *error);
+
+/* The table is of this server (kw_server_id) from now on; 0: that is not known, and any will do. */
+static inline void kw_forward_expect(struct kw_forward *forward, uint64_t server)
+{
+	forward->server = server;
+}
 
 /* Once. Requests in flight end with errors; closed follows, from the loop or at once. */
 void kw_forward_close(struct kw_forward *forward, void (*closed)(void *arg), void *arg);

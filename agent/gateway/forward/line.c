@@ -1,10 +1,13 @@
 #include "line.h"
 
 #include "base/clock.h"
+#include "base/log.h"
+#include "redis/server.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define BACKOFF_LOWEST_MS 50
 #define BACKOFF_HIGHEST_MS 1000
@@ -13,6 +16,9 @@
 #define ERROR_BYTES (KW_ERROR_TEXT + 256)
 
 #define CLOSES "the gateway ends"
+#define ANOTHER                                                                                    \
+	"redis.address leads to another server than the one that the proxy reads, or the proxy "   \
+	"has not seen yet that it was restarted: give the gateway the address that the proxy has"
 
 #define TO(state) KW_SM_TO(KW_LINE_##state)
 static const struct kw_sm_state states[] = {
@@ -76,6 +82,8 @@ static void push(struct kw_line *line, const struct kw_line_request *request)
 		line->room = room;
 		line->first = 0;
 	}
+	if (line->count == 0)
+		line->oldest_us = kw_clock_us();
 	line->requests[(line->first + line->count++) & (line->room - 1)] = *request;
 	line->forward->requests++;
 	line->forward->bytes += request->bytes;
@@ -164,6 +172,7 @@ static void on_reply(void *arg, const struct kw_reply *reply)
 		end_too_long(line, &request, reply->integer);
 		return;
 	}
+	line->oldest_us = kw_clock_us();
 	line->forward->counts.answered++;
 	request.fn(request.arg, KW_FORWARD_ANSWERED, reply->text);
 }
@@ -176,11 +185,31 @@ static void send_bytes(struct kw_line *line, struct kw_line_request *request, st
 	request->queued_to = kw_redis_queued_to(line->redis);
 }
 
+/* What is under way on the connection ends with errors. */
+static void give_up(struct kw_line *line, enum kw_code code, const char *why)
+{
+	kw_error_set(&line->why, code, "%s", why);
+	kw_sm_move(&line->sm, KW_LINE_LEAVING, line->why.text);
+	kw_redis_close(line->redis);
+}
+
+static bool is_another(const struct kw_line *line)
+{
+	const uint64_t wanted = line->forward->server;
+
+	return wanted != 0 && line->server != 0 && line->server != wanted;
+}
+
 static void go_up(struct kw_line *line)
 {
 	struct kw_buffer held = line->held;
 	const uint8_t *bytes = kw_buffer_bytes(&held);
 
+	if (is_another(line)) {
+		give_up(line, KW_E_STATE, ANOTHER);
+		return;
+	}
+	line->oldest_us = kw_clock_us();
 	line->held = (struct kw_buffer){0};
 	kw_backoff_reset(&line->backoff);
 	line->forward->counts.connections++;
@@ -198,7 +227,8 @@ static void go_up(struct kw_line *line)
 /* The primary does not want this version, or has no such database. */
 static void leave(struct kw_line *line, struct kw_slice reply)
 {
-	bool hello = line->resp_version == 3 && line->greetings == 1U + (line->database > 0);
+	unsigned after = (line->database > 0) + (line->asked ? 1U : 0U);
+	bool hello = line->resp_version == 3 && line->greetings == 1U + after;
 	const char *text = reply.data;
 	size_t length = 0;
 
@@ -229,6 +259,41 @@ static void on_greeted(void *arg, const struct kw_reply *reply)
 		go_up(line);
 }
 
+static uint64_t server_of(struct kw_slice info)
+{
+	struct kw_server_identity identity = {0};
+	struct kw_slice id;
+
+	if (!kw_info_text(info, "run_id", &id) || id.length >= sizeof identity.run_id)
+		return 0;
+	memcpy(identity.run_id, id.data, id.length);
+	return kw_server_id(&identity);
+}
+
+static void on_introduced(void *arg, const struct kw_reply *reply)
+{
+	struct kw_line *line = arg;
+	struct kw_forward *forward = line->forward;
+
+	if (!reply || (!is(line, KW_LINE_OPENING) && !is(line, KW_LINE_UP)))
+		return; /* on_closed follows */
+	line->server = reply->type == KW_REPLY_RAW ? server_of(reply->text) : 0;
+	if (line->server == 0 && !forward->said_unasked) {
+		forward->said_unasked = true;
+		kw_log_warn("forward",
+			"the primary does not say which server it is (INFO server), so it is not "
+			"checked that the proxy reads the same one: give the gateway's user +info");
+	}
+	if (is(line, KW_LINE_OPENING) && --line->greetings == 0)
+		go_up(line);
+}
+
+static void ask_who_it_is(struct kw_line *line)
+{
+	line->asked = true;
+	kw_redis_words(line->redis, on_introduced, line, "INFO", "server", NULL);
+}
+
 static void on_ready(void *arg)
 {
 	struct kw_line *line = arg;
@@ -244,6 +309,10 @@ static void on_ready(void *arg)
 		line->greetings++;
 		snprintf(database, sizeof database, "%u", line->database);
 		kw_redis_words(line->redis, on_greeted, line, "SELECT", database, NULL);
+	}
+	if (line->forward->server != 0) {
+		line->greetings++;
+		ask_who_it_is(line);
 	}
 	if (line->greetings == 0)
 		go_up(line);
@@ -292,6 +361,8 @@ static void open_connection(struct kw_line *line)
 	if (options.connect_timeout_ms == 0)
 		options.connect_timeout_ms = KW_LINE_CONNECT_MS;
 	line->why = (struct kw_error){0};
+	line->asked = false;
+	line->server = 0;
 	/* The address was checked by kw_forward_init: nothing else can be refused here. */
 	result = kw_redis_open(
 		line->forward->options.loop, &options, &handlers, &line->redis, &line->why);
@@ -323,10 +394,34 @@ void kw_line_free(struct kw_line *line)
 	free(line);
 }
 
+/* Something on this connection keeps it from taking requests. The last ones can end yet. */
+static const char *check_connection(struct kw_line *line)
+{
+	const uint32_t most_ms = line->forward->options.reply_timeout_ms;
+	char why[80];
+
+	if (!is(line, KW_LINE_UP))
+		return NULL;
+	if (line->count > 0 && kw_clock_us() > line->oldest_us + (uint64_t)most_ms * 1000) {
+		snprintf(why, sizeof why, "there was no whole reply within %u ms", most_ms);
+		give_up(line, KW_E_TIMEOUT, why);
+		return line->why.text;
+	}
+	if (is_another(line)) {
+		if (line->count == 0)
+			give_up(line, KW_E_STATE, ANOTHER);
+		return ANOTHER;
+	}
+	if (line->forward->server != 0 && !line->asked)
+		ask_who_it_is(line);
+	return NULL;
+}
+
 const char *kw_line_send(struct kw_line *line, const struct kw_forward_request *request)
 {
 	struct kw_line_request entry = {
 		.fn = request->fn, .arg = request->arg, .bytes = request->bytes.length};
+	const char *why;
 
 	if (is(line, KW_LINE_REST) || (is(line, KW_LINE_DOWN) && kw_clock_us() >= line->next_us))
 		open_connection(line);
@@ -334,6 +429,9 @@ const char *kw_line_send(struct kw_line *line, const struct kw_forward_request *
 		return line->why.text;
 	if (kw_redis_lost(line->redis))
 		return kw_redis_lost(line->redis);
+	why = check_connection(line);
+	if (why)
+		return why;
 	if (is(line, KW_LINE_OPENING))
 		kw_buffer_append(&line->held, request->bytes.data, request->bytes.length);
 	else

@@ -51,12 +51,15 @@ struct kw_line {
 	int resp_version;
 	uint32_t database;
 	struct kw_redis *redis;
-	unsigned greetings;    /* OPENING: replies to HELLO and SELECT that have not come */
+	unsigned greetings;    /* OPENING: replies to HELLO, SELECT and INFO that have not come */
+	bool asked;            /* this connection's server was asked who it is */
+	uint64_t server;       /* its kw_server_id; 0: not known */
 	struct kw_buffer held; /* OPENING: the bytes of the requests that wait, in order */
 	struct kw_line_request *requests; /* a ring; room is a power of two */
 	size_t first, count, room;
 	struct kw_backoff backoff;
 	uint64_t used_us;    /* when the last request was taken */
+	uint64_t oldest_us;  /* since when the oldest request is the oldest */
 	uint64_t next_us;    /* DOWN: requests are refused until then */
 	struct kw_error why; /* KW_E_ARGUMENT: the primary refused the version or the database */
 };

@@ -125,6 +125,8 @@ static const char *send_words(struct kw_frontend *server, const struct kw_onward
 {
 	const char *why;
 
+	kw_forward_expect(server->options.forward,
+		kw_gets_follow(server->options.gets)->superblock.source_id);
 	kw_buffer_clear(&server->request);
 	kw_resp_command(&server->request, (int)request->count, request->words);
 	why = kw_forward_send(server->options.forward,

@@ -437,6 +437,86 @@ static void a_reply_beyond_the_bound_is_an_error_and_the_next_one_comes(void **s
 	test_server_stop(&server);
 }
 
+/* Ten bytes a second would come for two minutes; the others on the line do not wait for them. */
+static void a_reply_that_does_not_end_in_time_ends_the_line(void **state)
+{
+	static char drip[2000];
+	static const struct test_step script[] = {TEST_GREETING, {TEST_RECEIVE, 1, NULL},
+		{TEST_DRIP_SLOW, 10, drip}, {TEST_HOLD, 0, NULL}, {TEST_END, 0, NULL}};
+	struct test_fake fake;
+	struct gate gate;
+
+	memset(drip, 'x', sizeof drip - 1);
+	memcpy(drip, "$1500\r\n", 7);
+	test_fake_start(&fake, script);
+	open_gate(&gate, fake.address);
+	gate.forward.options.reply_timeout_ms = 300;
+	assert_null(ask(&gate, 2, 0, "SET k v"));
+	while (gate.ended == 0) {
+		uint64_t until = kw_clock_us() + 20000;
+
+		while (kw_clock_us() < until)
+			uv_run(&gate.loop, UV_RUN_ONCE);
+		if (gate.forward.requests < 90)
+			ask(&gate, 2, 0, "GET k"); /* it sees that the line is stuck */
+	}
+	while (gate.forward.requests > 0)
+		uv_run(&gate.loop, UV_RUN_ONCE);
+	assert_int_equal(gate.answered, 0);
+	assert_non_null(strstr(heard(&gate), "no whole reply within 300 ms"));
+	close_gate(&gate);
+	test_fake_stop(&fake);
+}
+
+static void a_server_that_the_table_is_not_of_executes_nothing(void **state)
+{
+	static const uint64_t another = 4711;
+	struct test_server server;
+	struct gate gate;
+	uint64_t id;
+
+	test_server_start(&server, NULL);
+	open_gate(&gate, server.address);
+	kw_forward_expect(&gate.forward, another);
+	assert_null(ask(&gate, 2, 0, "SET k v")); /* it waits for the connection */
+	run_until(&gate, &gate.ended, 1);
+	assert_int_equal(gate.not_executed, 1);
+	assert_non_null(strstr(heard(&gate), "another server"));
+	assert_non_null(strstr(ask(&gate, 2, 0, "SET k v"), "another server"));
+	id = gate.forward.lines[0]->server;
+	assert_true(id != 0 && id != another);
+	kw_forward_expect(&gate.forward, id);
+	ask_until_taken(&gate, 2, 0, "GET k");
+	assert_int_equal(gate.answered, 1);
+	/* The table is of another one from now on: the line that is up serves no more. */
+	kw_forward_expect(&gate.forward, another);
+	assert_non_null(strstr(ask(&gate, 2, 0, "SET k v"), "another server"));
+	kw_forward_expect(&gate.forward, id);
+	ask_until_taken(&gate, 3, 1, "GET k");
+	ask_until_taken(&gate, 2, 0, "GET k");
+	assert_int_equal(gate.forward.counts.connections, 3);
+	assert_int_equal(gate.not_executed, 1);
+	close_gate(&gate);
+	test_server_stop(&server);
+}
+
+/* A line that was opened before the table was known asks as soon as it is. */
+static void a_line_that_is_up_learns_its_server_when_that_is_wanted(void **state)
+{
+	struct test_server server;
+	struct gate gate;
+
+	test_server_start(&server, NULL);
+	open_gate(&gate, server.address);
+	ask_until_taken(&gate, 2, 0, "SET k v");
+	assert_int_equal(gate.forward.lines[0]->server, 0);
+	kw_forward_expect(&gate.forward, 4711);
+	ask_until_taken(&gate, 2, 0, "GET k");
+	assert_non_null(strstr(ask(&gate, 2, 0, "SET k w"), "another server"));
+	close_gate(&gate);
+	test_server_stop(&server);
+}
+
 static void closing_ends_what_is_in_flight(void **state)
 {
 	static const struct test_step script[] = {
@@ -474,6 +554,9 @@ int main(void)
 		cmocka_unit_test(requests_that_were_not_written_were_not_executed),
 		cmocka_unit_test(requests_are_bounded_in_number_and_in_bytes),
 		cmocka_unit_test(a_reply_beyond_the_bound_is_an_error_and_the_next_one_comes),
+		cmocka_unit_test(a_reply_that_does_not_end_in_time_ends_the_line),
+		cmocka_unit_test(a_server_that_the_table_is_not_of_executes_nothing),
+		cmocka_unit_test(a_line_that_is_up_learns_its_server_when_that_is_wanted),
 		cmocka_unit_test(closing_ends_what_is_in_flight),
 	};
 

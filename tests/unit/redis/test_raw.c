@@ -54,6 +54,26 @@ static void a_reply_beyond_the_bound_is_told_and_the_next_one_is_whole(void **st
 	}
 }
 
+/* "$1000000\r\n" and so on: its end never comes, or so late that nobody waits for it. */
+static void a_reply_without_an_end_is_broken_off(void **state)
+{
+	struct kw_buffer notes = {0};
+	struct kw_raw_reader *reader = kw_raw_reader_new(16, note, &notes);
+	struct kw_error error = {0};
+	int code = 0;
+	size_t fed = 0;
+
+	assert_int_equal(kw_raw_reader_feed(reader, "*1000000\r\n", 10, &error), 0);
+	for (; code == 0 && fed < 100000; fed += 4)
+		code = kw_raw_reader_feed(reader, ":1\r\n", 4, &error);
+	assert_int_equal(code, KW_E_PROTOCOL);
+	assert_in_range(fed, 15 * 16, 17 * 16);
+	assert_non_null(strstr(error.text, "does not end"));
+	assert_int_equal(kw_raw_reader_feed(reader, ":1\r\n", 4, &error), KW_E_PROTOCOL);
+	kw_raw_reader_free(reader);
+	kw_buffer_close(&notes);
+}
+
 static void pushes_answer_nothing(void **state)
 {
 	for (size_t piece = 1; piece < 40; piece++)
@@ -131,6 +151,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(replies_are_handed_over_as_they_came),
 		cmocka_unit_test(a_reply_beyond_the_bound_is_told_and_the_next_one_is_whole),
+		cmocka_unit_test(a_reply_without_an_end_is_broken_off),
 		cmocka_unit_test(pushes_answer_nothing),
 		cmocka_unit_test(a_stopped_reader_takes_no_more),
 		cmocka_unit_test(a_connection_hands_raw_replies_over_after_its_login),
