@@ -352,6 +352,12 @@ bool kw_pair_leads(const struct kw_pair *pair)
 	return pair->mode->applier == KW_MODE_APPLIER_LINK && kw_replica_leads(&pair->replica);
 }
 
+bool kw_pair_is_bound(const struct kw_pair *pair)
+{
+	return !is_at(pair, KW_PAIR_OWN) && (!kw_replica_is(&pair->replica, KW_REPLICA_OFF) ||
+						    kw_takeover_runs(&pair->replica.takeover));
+}
+
 static void add_progress(struct kw_apply_progress *sum, const struct kw_apply_progress *part)
 {
 	sum->taken += part->taken;

@@ -17,6 +17,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 /* Whoever took the lease might have ended since, but CLIENT LIST does not say so. */
 #define BLIND                                                                                      \
@@ -233,10 +234,16 @@ void kw_local_lease(struct kw_local *local)
 	kw_redis_words(local->redis, on_other, local, "CLIENT", "LIST", "ID", id, NULL);
 }
 
+/* It follows this agent, or it will when it finds it again. */
+static bool is_our_replica(const struct kw_local *local)
+{
+	return kw_local_is_primary(local) && strcmp(local->facts.identity.role, "master") != 0;
+}
+
 void kw_local_yield(struct kw_local *local, const char *why)
 {
 	assert(kw_local_ready(local) && why[0]);
-	if (!is_leased(local) || kw_local_is_primary(local))
+	if (!is_leased(local) || is_our_replica(local))
 		return;
 	local->lease.other = 0;
 	snprintf(local->lease.yields, sizeof local->lease.yields, "%s", why);

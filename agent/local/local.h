@@ -191,7 +191,7 @@ static inline bool kw_local_is_taken(const struct kw_local *local)
 /*
  * lease.c: this agent has nothing to write, for the reason `why`: let another one have the server.
  * Nothing may be under way. The server is REFUSED for that reason until kw_local_claim. READY
- * only. Does nothing if there is no lease, or if the agent is the server's primary: its link is a
+ * only. Does nothing if there is no lease, or if the server is the agent's replica: the link is a
  * writer that goes on.
  */
 void kw_local_yield(struct kw_local *local, const char *why);

@@ -110,7 +110,8 @@ void kw_sync_yield(struct kw_sync *sync)
 		kw_local_claim(sync->local);
 	if (!refused || !kw_sync_needs_local(sync) || !kw_local_ready(sync->local) ||
 		!kw_follow_idle(sync->follow) || !kw_pair_is_level(sync->pair) ||
-		kw_prune_running(&sync->walk) || kw_sync_owes_cursor(sync))
+		kw_pair_is_bound(sync->pair) || kw_prune_running(&sync->walk) ||
+		kw_sync_owes_cursor(sync))
 		return;
 	/* This step can have cleared sync->why: a snapshot that was not read to its end is given
 	 * up. */

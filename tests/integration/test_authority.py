@@ -3,7 +3,7 @@ import pytest
 
 from lib import data
 from lib.compare import assert_equal_now, digest
-from lib.cursor import cursor_words
+from lib.cursor import cursor_words, wait_cursor
 from lib.daemon import free_port
 from lib.process import wait_for
 
@@ -118,6 +118,27 @@ def test_a_refused_agent_keeps_no_other_from_the_server(bed):
     two.retarget(two.proxy)
     two.agent.wait_state("failed", reason="agent right on ")
     assert right.stop() == 0
+    two.agent.wait_warm()
+    assert_equal_now(two.ours, two.replica)
+
+
+@pytest.mark.parametrize("mode", ["replica", "hybrid"])
+def test_a_refused_agent_that_does_not_lead_the_server_keeps_no_other_from_it(bed, mode):
+    """It would make the server its replica, and is refused before that: there is no link to go on."""
+    two = Two(bed)
+    two.ours.command("SET", "ours:later", 1)
+    two.agent.wait_warm()
+    wait_cursor(two.agent)
+    two.agent.settings.update({key.replace("__", "."): value for key, value in MODES[mode].items()})
+    two.point_at(two.wrong)
+    wait_refused(two)
+    right = bed.agent(two.proxy, two.replica, "right")
+    right.wait_warm()
+    two.ours.command("SET", "ours:last", 1)
+    right.wait_warm()
+    assert_equal_now(two.ours, two.replica)
+    assert right.stop() == 0
+    two.retarget(two.proxy)
     two.agent.wait_warm()
     assert_equal_now(two.ours, two.replica)
 
