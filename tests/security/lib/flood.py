@@ -27,6 +27,7 @@ else: # run as a program, see below
 
 from lib import wire
 
+PATIENCE_S = 1 # of a newcomer; what takes longer counts as not let in
 HELD_MAX = 900 # connections that one flood keeps open; the oldest is closed first
 
 
@@ -50,10 +51,10 @@ class Flood:
         self.process.stdout.close()
 
 
-def newcomers(address, count, name="honest", secret=b"", pause_s=0.02, timeout=30.0):
+def newcomers(address, count, name="honest", secret=b"", pause_s=0.02):
     """Honest agents that join one after the other: the milliseconds from connect to WELCOME, None: not let in."""
     done = program("newcomers", json.dumps([address, count, name, secret.hex(), pause_s]))
-    out, _ = done.communicate(timeout=(timeout + count * 5) * SLOW)
+    out, _ = done.communicate(timeout=(30 + count * 5) * SLOW)
     assert done.returncode == 0, out
     return json.loads(out)
 
@@ -114,7 +115,7 @@ def run_newcomers(address, count, name, secret, pause_s):
     for number in range(count):
         begun = time.monotonic()
         try:
-            wire.join(address, f"{name}-{number}", secret, version).close()
+            wire.join(address, f"{name}-{number}", secret, version, timeout=PATIENCE_S).close()
             times.append((time.monotonic() - begun) * 1000)
         except (wire.Refused, wire.Ended, OSError):
             times.append(None)

@@ -178,9 +178,18 @@ def refuse(reason, version=NEWEST, limit=0):
     return struct.pack("<IHHHHI", MAGIC, REFUSE, 16, reason, version, limit)
 
 
-def spoken_by(address):
+def spoken_by(address, tries=30):
     """The wire version of the proxy that listens there: REFUSE names it, in every version."""
-    with dial(address) as connection:
+    for _ in range(tries):
+        try:
+            return asked_version(address)
+        except (Ended, OSError) as failed: # it gave way to others, for example
+            last = failed
+    raise last
+
+
+def asked_version(address):
+    with dial(address, 1.0) as connection:
         hello = bytearray(VERSIONS[2].hello(Claims("which-version"), connection, address))
         struct.pack_into("<H", hello, 8, 0xFFFF)
         connection.sendall(hello)
@@ -266,10 +275,10 @@ def prove(connection, address, claims, version):
     return Joined(connection, carrier_of(address), version.facts(welcome), descriptors)
 
 
-def join(address, name="attacker", secret=b"", version=None, source=None):
+def join(address, name="attacker", secret=b"", version=None, source=None, timeout=10.0):
     """Dial and prove, in the version that the proxy speaks. Raises Refused, Ended, OSError."""
     version = version or spoken_by(address)
-    connection = dial(address, source=source)
+    connection = dial(address, timeout, source)
     try:
         return prove(connection, address, Claims(name, secret), version)
     except BaseException:
