@@ -1,5 +1,7 @@
 #include "base/log.h"
 
+#include "base/printable.h"
+
 #include <assert.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -51,22 +53,6 @@ void kw_log_set_tap(kw_log_tap fn, void *arg)
 	tap_thread = pthread_self();
 }
 
-/* Copy text, showing control characters as \xNN; what does not fit is cut. */
-static void escape(char *out, size_t size, const char *text)
-{
-	size_t at = 0;
-
-	for (; *text && at + 5 < size; text++) {
-		unsigned char c = (unsigned char)*text;
-
-		if (c >= 0x20 && c != 0x7f)
-			out[at++] = (char)c;
-		else
-			at += (size_t)snprintf(out + at, size - at, "\\x%02x", c);
-	}
-	out[at] = '\0';
-}
-
 static int prefix(char *out, size_t size, enum kw_log_level level)
 {
 	struct timespec now;
@@ -94,7 +80,8 @@ void kw_log(enum kw_log_level level, const char *where, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(raw, sizeof raw, format, args);
 	va_end(args);
-	escape(text, sizeof text, raw);
+	kw_printable(text, sizeof text, kw_slice(raw, kw_printable_whole(raw, strlen(raw))),
+		KW_NEWLINE_ESCAPED);
 	length = prefix(line, sizeof line, level);
 	length += snprintf(line + length, sizeof line - (size_t)length, "%s: %s\n", where, text);
 	if (length >= (int)sizeof line)

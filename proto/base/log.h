@@ -2,8 +2,9 @@
  * The daemons' log: lines on standard error, one event a line.
  *
  * Under systemd (JOURNAL_STREAM set) lines carry the journal's "<priority>" prefix and no time; in
- * a terminal or file they carry an UTC time and a level word. Control characters in the text are
- * shown as \xNN, so that nothing read from outside can forge a line. Any thread may log.
+ * a terminal or file they carry an UTC time and a level word. Control characters, and what else is
+ * not plain text (printable.h), are shown as \xNN, so that nothing read from outside can forge a
+ * line. Any thread may log.
  */
 #ifndef KW_BASE_LOG_H
 #define KW_BASE_LOG_H

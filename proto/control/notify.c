@@ -1,6 +1,7 @@
 #include "control/notify.h"
 
 #include "base/clock.h"
+#include "base/printable.h"
 
 #include <stdarg.h>
 #include <stdint.h>
@@ -78,12 +79,16 @@ void kw_notify_stopping(void)
 
 void kw_notify_status(struct kw_notify *notify, const char *format, ...)
 {
-	char line[sizeof notify->status + 8], text[sizeof notify->status];
+	char line[sizeof notify->status + 8], text[sizeof notify->status],
+		raw[sizeof notify->status];
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(text, sizeof text, format, args);
+	vsnprintf(raw, sizeof raw, format, args);
 	va_end(args);
+	/* A new line would begin another field, such as MAINPID=. */
+	kw_printable(text, sizeof text, kw_slice(raw, kw_printable_whole(raw, strlen(raw))),
+		KW_NEWLINE_ESCAPED);
 	if (strcmp(text, notify->status) == 0)
 		return;
 	memcpy(notify->status, text, sizeof text);

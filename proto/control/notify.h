@@ -22,7 +22,10 @@ void kw_notify_ready(void);
 void kw_notify_reloading(void);
 void kw_notify_stopping(void);
 
-/* One line for `systemctl status`; told only if it differs from the last one. */
+/*
+ * One line for `systemctl status`; told only if it differs from the last one. Text of any origin:
+ * what is not printable is shown as \xNN.
+ */
 void kw_notify_status(struct kw_notify *notify, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 

@@ -261,16 +261,16 @@ static enum ctl_exit run_version(struct ctl *ctl)
 static enum ctl_exit run_metrics(struct ctl *ctl)
 {
 	struct kw_error error;
-	const char *text;
+	const json_t *text;
 	json_t *answer;
 
 	if (ctl_call(ctl, "metrics", NULL, CTL_CALL_TIMEOUT_MS, &answer, &error))
 		return ctl_fail(&error);
-	text = json_string_value(json_object_get(answer, "text"));
-	if (ctl->json || !text)
+	text = json_object_get(answer, "text");
+	if (ctl->json || !json_is_string(text))
 		ctl_print_json(answer);
 	else
-		fputs(text, stdout);
+		ctl_print_text(kw_slice(json_string_value(text), json_string_length(text)));
 	json_decref(answer);
 	return CTL_DONE;
 }

@@ -112,8 +112,14 @@ bool ctl_seconds(const struct ctl *ctl, int option, double fallback, double *sec
 
 /* show.c */
 
-/* JSON on standard output: a line when piped, indented on a terminal. */
+/*
+ * JSON on standard output: a line when piped; on a terminal indented, and in ASCII, so that no text
+ * in it reaches the terminal as it is.
+ */
 void ctl_print_json(const json_t *value);
+
+/* A text of several lines, safe for a terminal. */
+void ctl_print_text(struct kw_slice raw);
 
 /* An object for people: aligned lines, units by the fields' names, nested objects below. */
 void ctl_print_fields(const struct ctl *ctl, const json_t *object);
@@ -121,14 +127,14 @@ void ctl_print_fields(const struct ctl *ctl, const json_t *object);
 /* A list of objects for people: aligned columns, from the fields of the first. */
 void ctl_print_rows(const struct ctl *ctl, const json_t *list);
 
-/* One value by the unit in its name; control characters shown as \xNN. */
+/* One value by the unit in its name; what is not printable is shown as \xNN. */
 #define CTL_CELL 256
 const char *ctl_show_value(const char *name, const json_t *value, char cell[CTL_CELL]);
 const char *ctl_show_count(double count, char *text, size_t size);
 const char *ctl_show_bytes(double bytes, char *text, size_t size);
 const char *ctl_show_us(double us, char *text, size_t size);
 
-/* Text from a daemon, safe for a terminal. */
+/* Text from a daemon, safe for a terminal (base/printable.h), in one line. */
 const char *ctl_show_text(const char *raw, char *text, size_t size);
 const char *ctl_show_slice(struct kw_slice raw, char *text, size_t size); /* NULs too */
 

@@ -3,6 +3,7 @@
 
 #include "base/buffer.h"
 #include "base/clock.h"
+#include "base/printable.h"
 #include "control/json_text.h"
 
 #include <ctype.h>
@@ -73,20 +74,7 @@ static enum unit unit_of(const char *name)
 
 const char *ctl_show_slice(struct kw_slice raw, char *text, size_t size)
 {
-	const unsigned char *bytes = raw.data;
-	size_t at = 0;
-
-	for (size_t i = 0; i < raw.length && at + 5 < size; i++) {
-		/* U+0080 to U+009F are control characters too: U+009B begins what ESC [ does. */
-		bool high = bytes[i] == 0xc2 && i + 1 < raw.length && bytes[i + 1] < 0xa0;
-		unsigned char c = high ? bytes[++i] : bytes[i];
-
-		if (c == '\n' || (c >= 0x20 && c != 0x7f && !high))
-			text[at++] = (char)c;
-		else
-			at += (size_t)snprintf(text + at, size - at, "\\x%02x", c);
-	}
-	text[at] = '\0';
+	kw_printable(text, size, raw, KW_NEWLINE_ESCAPED);
 	return text;
 }
 
@@ -226,11 +214,33 @@ const char *ctl_show_value(const char *name, const json_t *value, char cell[CTL_
 void ctl_print_json(const json_t *value)
 {
 	bool people = isatty(STDOUT_FILENO);
+	char *text = json_dumps(
+		value, JSON_ENCODE_ANY | KW_JSON_DIGITS |
+			       (people ? JSON_INDENT(2) | JSON_ENSURE_ASCII : JSON_COMPACT));
 
-	json_dumpf(value, stdout,
-		JSON_ENCODE_ANY | KW_JSON_DIGITS | (people ? JSON_INDENT(2) : JSON_COMPACT));
+	/* DEL is ASCII to jansson. It can only be inside a text, where this escape means the same.
+	 */
+	for (const char *c = text; c && *c; c++)
+		if (people && *c == '\x7f')
+			fputs("\\u007f", stdout);
+		else
+			fputc(*c, stdout);
+	free(text);
 	fputc('\n', stdout);
 	fflush(stdout);
+}
+
+void ctl_print_text(struct kw_slice raw)
+{
+	const char *bytes = raw.data;
+	char piece[CTL_CELL];
+
+	/* Each turn takes at least one character. */
+	for (size_t at = 0; at < raw.length;) {
+		at += kw_printable(piece, sizeof piece, kw_slice(bytes + at, raw.length - at),
+			KW_NEWLINE_KEPT);
+		fputs(piece, stdout);
+	}
 }
 
 /* Columns text takes on a terminal: code points, as near as it goes without tables. */

@@ -1,6 +1,7 @@
 /* The command line both daemons share. */
 #include "control/config/internal.h"
 
+#include "base/printable.h"
 #include "control/nearest.h"
 
 #include <stdio.h>
@@ -35,9 +36,17 @@ struct command_line {
 	bool check;
 };
 
+static void say(const char *program, const char *before, const char *sentence)
+{
+	char shown[KW_ERROR_TEXT * KW_PRINTABLE_ESCAPE];
+
+	kw_printable(shown, sizeof shown, kw_slice_text(sentence), KW_NEWLINE_ESCAPED);
+	fprintf(stderr, "%s: %s%s\n", program, before, shown);
+}
+
 static int complain(const char *program, const char *sentence)
 {
-	fprintf(stderr, "%s: %s\n", program, sentence);
+	say(program, "", sentence);
 	return EXIT_USAGE;
 }
 
@@ -197,6 +206,6 @@ int kw_config_command_line(struct kw_config *config, const char *program,
 		return -1;
 	printf("%s: the configuration is complete and valid\n", line.file ? line.file : program);
 	if (look && look(config, &error))
-		fprintf(stderr, "%s: at this moment: %s\n", program, error.text);
+		say(program, "at this moment: ", error.text);
 	return 0;
 }

@@ -150,7 +150,7 @@ def test_control_characters_above_ascii_cannot_steer_it_either(agent):
                             'keys': [{'key': '\x9b31m\x7f ä'}]})
     _, text = on_terminal(['-s', agent.path, 'status'])
     assert '\x9b' not in text and '\x7f' not in text
-    assert 'evil \\x9b31m reasön' in text and '\\x9b31m\\x7f ä' in text
+    assert 'evil \\xc2\\x9b31m reasön' in text and '\\xc2\\x9b31m\\x7f ä' in text
 
 
 def test_agents_is_a_table(proxy):

@@ -1,0 +1,140 @@
+"""What servers, agents and files say reaches neither a terminal nor a log unescaped."""
+import json
+import os
+import pty
+import select
+import socket
+import subprocess
+import unicodedata
+
+import pytest
+
+from lib import wire
+from lib.daemon import CTL
+from lib.liar import Liar
+from lib.process import SLOW, wait_for
+
+# ESC, CSI of C1, an override of direction, a zero width space, a byte order mark, DEL, BEL, and no UTF-8
+EVIL = (b"\x1b[2J\xc2\x9b31m\xe2\x80\xae\xe2\x80\x8b\xef\xbb\xbf\x7f\x07\xff\xc0\xaf\xed\xa0\x80")
+HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"} # of Unicode: controls, formats, surrogates, separators
+TERMINAL = dict(os.environ, NO_COLOR="1", TERM="dumb", LC_ALL="C.UTF-8", COLUMNS="200")
+
+pytestmark = pytest.mark.quick
+
+
+def dirt(text):
+    """What of these bytes may not reach a person."""
+    text = text.decode("utf-8", "surrogateescape")
+    return sorted({f"U+{ord(character):04X}" for character in text
+                   if character not in "\r\n" and unicodedata.category(character) in HIDDEN})
+
+
+def log_of(daemon):
+    with open(daemon.log, "rb") as stream:
+        return stream.read()
+
+
+def on_a_terminal(daemon, *words):
+    """What keywakectl writes to a terminal."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen([CTL, "-s", daemon.control, *words], stdin=subprocess.DEVNULL, stdout=theirs,
+                          stderr=theirs, env=TERMINAL) as ctl:
+        os.close(theirs)
+        shown = b""
+        while select.select([ours], [], [], 20 * SLOW)[0]:
+            try:
+                shown += os.read(ours, 65536)
+            except OSError: # it has ended
+                break
+        ctl.wait(20)
+    os.close(ours)
+    return shown
+
+
+class Notified:
+    """A service manager: what a daemon tells it."""
+
+    def __init__(self, directory, daemon):
+        self.path = os.path.join(directory, "notify")
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(self.path)
+        self.socket.setblocking(False)
+        daemon.env["NOTIFY_SOCKET"] = self.path
+        self.told = []
+
+    def hear(self):
+        while True:
+            try:
+                self.told.append(self.socket.recv(65536))
+            except BlockingIOError:
+                return self.told
+
+
+def evil_server(directory):
+    return Liar(os.path.join(directory, "liar"), {
+        name: b"-ERR evil " + EVIL + b"words\r\n" for name in (b"HELLO", b"INFO", b"CLIENT", b"CONFIG", b"TIME")})
+
+
+def daemon_of(bed, which, server):
+    if which == "proxy":
+        return bed.proxy(server, start=False)
+    return bed.agent(bed.proxy(bed.server("primary"), listen=("shm",)), server, start=False)
+
+
+@pytest.mark.parametrize("which", ["proxy", "agent"])
+def test_words_of_a_server_are_shown_as_bytes(bed, which):
+    with evil_server(bed.directory) as server:
+        daemon = daemon_of(bed, which, server)
+        manager = Notified(bed.directory, daemon)
+        daemon.start()
+        daemon.wait_status(lambda status: "evil" in status.get("reason", ""), "the words are not its reason")
+        wait_for(lambda: b"evil" in log_of(daemon), "the words are not in the log")
+        assert dirt(log_of(daemon)) == []
+        for words in (["status"], ["--json", "status"], ["metrics"], ["--json", "metrics"]):
+            shown = on_a_terminal(daemon, *words)
+            assert shown and dirt(shown) == [], (words, shown)
+        assert b"evil" in on_a_terminal(daemon, "--json", "status")
+        wait_for(lambda: any(b"evil" in told for told in manager.hear()), "the service manager heard nothing")
+        assert [told for told in manager.told if dirt(told)] == []
+        assert json.loads(daemon.ctl("status").stdout)["reason"], "in a pipe it is JSON as ever"
+
+
+def test_the_state_of_an_agent_is_shown_as_bytes(bed):
+    proxy = bed.proxy(bed.server("primary"), listen=("shm",))
+    for state in (b"\xc2\x9b31mwarm", b"\x1b[2J", b"\xff\xfe"):
+        try:
+            with wire.join(proxy.listen["shm"], name="evil") as joined:
+                joined.report(state)
+                wait_for(lambda: proxy.ctl_ok("agents") == [] or
+                         any(agent.get("reported_us") or agent["state"] for agent in proxy.ctl_ok("agents")),
+                         "the report did not arrive")
+                for words in (["agents"], ["--json", "agents"], ["status"]):
+                    assert dirt(on_a_terminal(proxy, *words)) == []
+        except wire.Refused:
+            pytest.skip("this proxy lets in whom it knows only")
+    assert dirt(log_of(proxy)) == []
+
+
+def test_a_name_of_an_agent_begins_no_line(bed):
+    """The name is part of the log's lines; it is refused, and the refusal does not repeat it raw."""
+    proxy = bed.proxy(bed.server("primary"), listen=("shm",))
+    version = wire.spoken_by(proxy.listen["shm"])
+    for name in ("a\nforged", "a\x1b[2J", "a\u202e", "a\x7f"):
+        with wire.dial(proxy.listen["shm"]) as connection:
+            try:
+                wire.prove(connection, proxy.listen["shm"], wire.Claims(name), version).close()
+                raise AssertionError(f"let in: {name!r}")
+            except (wire.Refused, wire.Ended):
+                pass
+    assert dirt(log_of(proxy)) == []
+    assert not [line for line in log_of(proxy).split(b"\n") if line.startswith(b"forged")]
+
+
+def test_words_of_a_file_are_shown_as_bytes(bed):
+    """A configuration is checked before it is trusted."""
+    proxy = bed.proxy(bed.server("primary"), start=False)
+    path = bed.file("config", json.dumps({"redis": {"address": "unix:///\x1b[2J\x9b\u202e\n"}, "li\u202este": 1},
+                                         ensure_ascii=False))
+    done = subprocess.run([proxy.program, "--config", path, "--check-config"], capture_output=True, check=False)
+    assert done.returncode == 2 and dirt(done.stderr + done.stdout) == [], done.stderr
+    assert done.stderr.count(b"\n") == 1
