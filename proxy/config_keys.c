@@ -65,6 +65,10 @@ const struct kw_config_key kw_proxy_config_keys[] = {
 		"10 KiB; 0: off."},
 	{"source.watch_interval_ms", KW_CONFIG_INTEGER, "1000", false, 50, 60000, NULL,
 		"How often silent commands, notification flags and identity are looked at."},
+	{"source.flags", KW_CONFIG_TEXT, "\"set\"", false, 0, 0, "set|check|trust",
+		"The primary's notify-keyspace-events: set (what is missing is set by CONFIG SET), "
+		"check (CONFIG GET only; without the flags A and E the primary is not followed), "
+		"trust (no CONFIG at all: A and E must be in the primary's configuration)."},
 	{"source.fresh_interval_ms", KW_CONFIG_INTEGER, "100", false, 5, 100, NULL,
 		"How often the table's freshness is proved by a barrier."},
 	{"source.cursor_name", KW_CONFIG_TEXT, "\"keywake_cursor\"", false, 0, 0, NULL,

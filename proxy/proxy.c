@@ -410,6 +410,15 @@ static void read_name(const struct kw_config *config, char name[FULL_NAME])
 	snprintf(name, FULL_NAME, "%s/%s", host, kw_config_text(config, "redis.address"));
 }
 
+static enum kw_source_flags read_flags(const struct kw_config *config)
+{
+	const char *word = kw_config_text(config, "source.flags");
+
+	return strcmp(word, "trust") == 0   ? KW_SOURCE_FLAGS_TRUST
+	       : strcmp(word, "check") == 0 ? KW_SOURCE_FLAGS_CHECK
+					    : KW_SOURCE_FLAGS_SET;
+}
+
 static int make_source(struct kw_proxy *proxy, struct kw_error *error)
 {
 	const struct kw_config *config = proxy->daemon.config;
@@ -430,6 +439,7 @@ static int make_source(struct kw_proxy *proxy, struct kw_error *error)
 			(uint64_t)kw_config_integer(config, "source.audit_keys_per_second"),
 		.watch_interval_ms =
 			(uint32_t)kw_config_integer(config, "source.watch_interval_ms"),
+		.flags = read_flags(config),
 		.fresh_interval_ms =
 			(uint32_t)kw_config_integer(config, "source.fresh_interval_ms"),
 		.cursor_name = kw_config_text(config, "source.cursor_name"),

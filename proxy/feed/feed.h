@@ -30,6 +30,7 @@
 #include "base/error.h"
 #include "base/slice.h"
 #include "feed/doubt.h"
+#include "feed/policy.h"
 #include "fetch/data.h"
 #include "keys/databases.h"
 #include "keys/dirty.h"
@@ -50,7 +51,8 @@ struct kw_feed_options {
 	struct kw_data_connection *data; /* the data connection; outlives the feed */
 	const struct kw_scope *scope;    /* outlives the feed */
 	uint32_t watch_interval_ms;      /* from look to look */
-	uint64_t seed;                   /* unpredictable: of hash tables of keys */
+	enum kw_source_flags flags;
+	uint64_t seed; /* unpredictable: of hash tables of keys */
 };
 
 /* Which server answers, compared with the last one that the feed was ready for. In the order of

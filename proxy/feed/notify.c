@@ -77,6 +77,7 @@ struct notify {
 	struct kw_canaries *canaries;
 	struct kw_flush_check flush;
 	uint64_t event_count;
+	uint64_t heard_count; /* events of changes of any key, followed or not */
 };
 
 static bool holds(const void *owner, int state)
@@ -176,6 +177,7 @@ static void key_changed(struct notify *notify, struct kw_slice channel, struct k
 {
 	const struct heard *heard = hear(notify, channel);
 
+	notify->heard_count += heard && heard->flags;
 	if (!heard || !heard->flags || heard->database >= kw_watch_databases(notify->watch) ||
 		!kw_scope_has(notify->options.scope, heard->database, key))
 		return;
@@ -462,6 +464,11 @@ static void looked(void *arg)
 	want_turn(notify);
 }
 
+static uint64_t events_heard(void *arg)
+{
+	return ((const struct notify *)arg)->heard_count;
+}
+
 static void tell_examined(struct notify *notify)
 {
 	if (notify->examination != EXAM_TELLING || !kw_refetch_passed(&notify->refetch))
@@ -592,14 +599,15 @@ struct kw_feed *kw_notify_new(
 	const struct kw_feed_options *options, const struct kw_feed_handlers *handlers)
 {
 	struct notify *notify = kw_zalloc(sizeof *notify);
-	const struct kw_watch_handlers watch = {welcome, watch_doubts, stir, looked, notify};
+	const struct kw_watch_handlers watch = {
+		welcome, watch_doubts, stir, looked, events_heard, notify};
 
 	assert(options->data && options->scope && options->watch_interval_ms > 0);
 	notify->feed.operations = &operations;
 	notify->options = *options;
 	notify->options.redis.stream = true;
 	notify->handlers = *handlers;
-	notify->watch = kw_watch_new(options->data, &watch);
+	notify->watch = kw_watch_new(options->data, options->flags, &watch);
 	notify->silent = kw_silent_new(options->seed);
 	notify->refetch = (struct kw_refetch){
 		.silent = notify->silent,

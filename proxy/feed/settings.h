@@ -7,6 +7,8 @@
  * two looks are suspicious. One alone is not: otherwise every change of a harmless setting would
  * cost a scan of everything.
  *
+ * Where the flags themselves are not looked at (blind), one CONFIG SET can have taken them away.
+ *
  * Before Redis 7.0 subcommands have no counter of their own: then all calls of CONFIG count, less
  * our own. Zeroed memory is a watch that has not begun.
  */
@@ -21,6 +23,7 @@
 #define KW_SETTINGS_SUSPICIOUS 2
 
 struct kw_settings {
+	bool blind;
 	uint64_t own_sets, own_gets; /* our calls */
 	uint64_t asked_sets;         /* … of them, those before the INFO under way: of SET */
 	uint64_t asked_all;          /* … and of all */
@@ -55,6 +58,7 @@ static inline bool kw_settings_look(
 {
 	uint64_t own = counts_all ? settings->asked_all : settings->asked_sets;
 	uint64_t ours = begin ? 0 : own - settings->looked_own;
+	uint64_t enough = settings->blind ? 1 : KW_SETTINGS_SUSPICIOUS;
 	enum kw_counter_found found;
 	bool suspicious;
 
@@ -62,9 +66,9 @@ static inline bool kw_settings_look(
 		settings->calls = (struct kw_counter){0};
 	found = kw_counter_look(
 		&settings->calls, calls, 0, (struct kw_counter_ours){.least = ours, .most = ours});
-	suspicious = found == KW_COUNTER_ANEW ||
-		     (found == KW_COUNTER_MORE &&
-			     settings->calls.others >= KW_SETTINGS_SUSPICIOUS - settings->earlier);
+	suspicious =
+		found == KW_COUNTER_ANEW ||
+		(found == KW_COUNTER_MORE && settings->calls.others >= enough - settings->earlier);
 	settings->looked_own = own;
 	settings->earlier = suspicious ? 0 : settings->calls.others;
 	return suspicious;

@@ -4,8 +4,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/sm.h"
-#include "feed/flags.h"
-#include "feed/settings.h"
+#include "feed/conf.h"
+#include "feed/deaf.h"
 #include "keys/databases.h"
 #include "redis/counters.h"
 
@@ -47,6 +47,14 @@ static const enum kw_silent_kind counter_kinds[COUNTERS] = {
 	[VSETATTR] = KW_SILENT_VECTOR,
 };
 
+/* Commands that change what is no key, which counts as a change all the same. */
+static const char *const other_changes[] = {
+	"function|load", "function|delete", "function|flush", "function|restore"};
+#define OTHER_CHANGES (sizeof other_changes / sizeof *other_changes)
+
+/* After changes without events were found, the server is not asked again for so long … */
+#define DEAF_PAUSE_US UINT64_C(60000000)
+
 /* Commands that take keys away, and raise no event for any of them. */
 enum taker { FLUSHALL, FLUSHDB, SWAPPED, TAKERS };
 
@@ -69,13 +77,18 @@ struct kw_watch {
 	uint64_t resets;             /* of the server's counters, ever */
 	uint64_t infos_asked;        /* the data connection's count before the look under way */
 	uint64_t infos_looked;       /* … before the last look */
-	struct kw_settings settings;
-	uint64_t debugged_us; /* when DEBUG was last seen called */
-	uint64_t time_us;     /* when the clocks were last compared */
+	struct kw_conf conf;
+	uint32_t owed;          /* answers that end the look under way */
+	struct kw_deaf deaf;    /* source.flags=trust */
+	uint64_t events_asked;  /* heard before the look under way */
+	uint64_t other_changes; /* calls, at the last look */
+	uint64_t deaf_us;       /* when changes without events were found; 0: they were not … */
+	uint64_t deaf_config;   /* … and CONFIG SETs counted then */
+	uint64_t debugged_us;   /* when DEBUG was last seen called */
+	uint64_t time_us;       /* when the clocks were last compared */
 	uint64_t asked_wall_us;
 	uint64_t busy_times; /* of the data connection, when the time was asked for */
 	int64_t skew_us;
-	uint32_t databases;
 	bool known; /* an earlier look saw the counters of takers */
 };
 
@@ -118,14 +131,24 @@ static const struct kw_sm_state states[] = {
 
 static const struct kw_sm_conf machine = {"watch", states, LOOKING + 1, holds};
 
-struct kw_watch *kw_watch_new(
-	struct kw_data_connection *data, const struct kw_watch_handlers *handlers)
+static void answered(void *arg);
+static void good(void *arg, bool mended);
+static void lost(void *arg);
+
+struct kw_watch *kw_watch_new(struct kw_data_connection *data, enum kw_source_flags flags,
+	const struct kw_watch_handlers *handlers)
 {
 	struct kw_watch *watch = kw_zalloc(sizeof *watch);
 
 	watch->data = data;
 	watch->handlers = *handlers;
-	watch->databases = KW_DATABASES_MOST;
+	watch->conf = (struct kw_conf){.data = data,
+		.policy = flags,
+		.answered = answered,
+		.good = good,
+		.lost = lost,
+		.arg = watch};
+	kw_conf_init(&watch->conf);
 	kw_sm_init(&watch->sm, &machine, watch, STOPPED);
 	return watch;
 }
@@ -200,15 +223,28 @@ static bool look_at_identity(struct kw_watch *watch, struct kw_slice info)
 	return true;
 }
 
+/* Before 7.0 subcommands have no counter of their own. */
+static bool counts_all(const struct kw_watch *watch)
+{
+	return !watch->identity.valkey && watch->identity.major < 7;
+}
+
+static uint64_t config_calls(const struct kw_watch *watch, struct kw_slice info)
+{
+	return kw_info_calls(info, counts_all(watch) ? "config" : "config|set");
+}
+
 static void look_at_settings(struct kw_watch *watch, struct kw_slice info, bool begin)
 {
-	bool all = !watch->identity.valkey && watch->identity.major < 7;
-	uint64_t calls = kw_info_calls(info, all ? "config" : "config|set");
+	bool all = counts_all(watch);
+	bool blind = watch->conf.settings.blind;
 
-	if (kw_settings_look(&watch->settings, calls, all, begin))
+	if (kw_settings_look(&watch->conf.settings, config_calls(watch, info), all, begin))
 		watch->handlers.doubt(watch->handlers.arg, KW_DOUBT_FLAGS,
-			"CONFIG SET was called repeatedly by others, so notify-keyspace-events "
-			"may have been taken away and put back");
+			blind ? "another client called CONFIG SET, and source.flags=trust does not "
+				"look at notify-keyspace-events: events may be missed"
+			      : "CONFIG SET was called repeatedly by others, so "
+				"notify-keyspace-events may have been taken away and put back");
 }
 
 /* Each look after the first of a connection tells what was called, or might have been. */
@@ -231,6 +267,14 @@ static void tell_counters(struct kw_watch *watch, const enum kw_counter_found fo
 	else if (found[SWAPDB] == KW_COUNTER_ANEW)
 		watch->handlers.doubt(watch->handlers.arg, KW_DOUBT_RESET,
 			"CONFIG RESETSTAT wiped the counter of SWAPDB, so it may have been called");
+}
+
+static bool any_called(const enum kw_counter_found found[COUNTERS])
+{
+	for (int i = 0; i < COUNTERS; i++)
+		if (found[i] != KW_COUNTER_SAME)
+			return true;
+	return false;
 }
 
 /* Calls since the last one that was told. A counter that fell began anew. */
@@ -281,7 +325,8 @@ void kw_watch_flushes_told(struct kw_watch *watch)
 	watch->taken[FLUSHDB] = watch->taken_seen[FLUSHDB];
 }
 
-static void look_at_counters(struct kw_watch *watch, struct kw_slice info)
+/* True: a command was called that changes keys and raises no event, or it may have been. */
+static bool look_at_counters(struct kw_watch *watch, struct kw_slice info)
 {
 	enum kw_counter_found found[COUNTERS];
 	uint64_t resets = watch->resets;
@@ -303,6 +348,53 @@ static void look_at_counters(struct kw_watch *watch, struct kw_slice info)
 	if (!begin)
 		tell_counters(watch, found);
 	look_at_settings(watch, info, begin || watch->resets != resets);
+	return begin || watch->resets != resets || any_called(found);
+}
+
+/* Silent changes were made, or might have been: those of databases, functions and flushes. */
+static bool any_other_change(struct kw_watch *watch, struct kw_slice info)
+{
+	uint64_t calls = 0, before = watch->other_changes;
+
+	for (size_t i = 0; i < OTHER_CHANGES; i++)
+		calls += kw_info_calls(info, other_changes[i]);
+	for (int i = 0; i < TAKERS; i++)
+		calls += kw_info_calls(info, taker_names[i]);
+	watch->other_changes = calls;
+	return calls != before;
+}
+
+static bool fail_deaf(struct kw_watch *watch)
+{
+	kw_data_fail(watch->data, KW_E_REFUSED,
+		"keys change and no event comes: source.flags=trust needs the flags A and E; put "
+		"`notify-keyspace-events AE` into the server's configuration and run CONFIG SET "
+		"notify-keyspace-events AE there (tried again once a minute)");
+	return false;
+}
+
+/* Changes without events, if nothing else tells of missing flags. False: the connection failed. */
+static bool look_for_events(struct kw_watch *watch, struct kw_slice info, bool silent)
+{
+	struct kw_deaf_look look = {
+		.now_us = kw_clock_us(),
+		.asked_events = watch->events_asked,
+		.events = watch->handlers.events(watch->handlers.arg),
+		.excused = any_other_change(watch, info) || silent || is_greeting(watch),
+	};
+
+	if (!watch->conf.settings.blind ||
+		!kw_info_number(info, "rdb_changes_since_last_save", &look.changes))
+		return true;
+	if (is_greeting(watch) && watch->deaf_us && watch->server == KW_FEED_SAME_SERVER &&
+		look.now_us - watch->deaf_us < DEAF_PAUSE_US &&
+		watch->deaf_config == config_calls(watch, info))
+		return fail_deaf(watch);
+	if (!kw_deaf_look(&watch->deaf, &look))
+		return true;
+	watch->deaf_us = look.now_us;
+	watch->deaf_config = config_calls(watch, info);
+	return fail_deaf(watch);
 }
 
 static void info_answered(void *arg, const struct kw_reply *reply)
@@ -321,16 +413,21 @@ static void info_answered(void *arg, const struct kw_reply *reply)
 	}
 	kw_buffer_append(&watch->info, reply->text.data, reply->text.length);
 	kw_buffer_append(&watch->info, "\r\n", 2);
+	if (watch->conf.policy == KW_SOURCE_FLAGS_TRUST)
+		answered(watch);
 }
 
 static bool look_at_info(struct kw_watch *watch)
 {
 	struct kw_slice info =
 		kw_slice(kw_buffer_bytes(&watch->info), kw_buffer_length(&watch->info));
+	bool silent;
 
 	if (!look_at_identity(watch, info))
 		return false;
-	look_at_counters(watch, info);
+	silent = look_at_counters(watch, info);
+	if (!look_for_events(watch, info, silent))
+		return false;
 	look_at_takers(watch, info);
 	if (watch->server == KW_FEED_ANOTHER_SERVER && !is_greeting(watch))
 		watch->handlers.doubt(watch->handlers.arg, KW_DOUBT_IDENTITY,
@@ -352,70 +449,33 @@ static void finish(struct kw_watch *watch)
 		watch->handlers.looked(watch->handlers.arg);
 }
 
-static void flags_set(void *arg, const struct kw_reply *reply)
+static void lost(void *arg)
+{
+	give_up(arg);
+}
+
+static void good(void *arg, bool mended)
 {
 	struct kw_watch *watch = arg;
-	const char *user = watch->data->user[0] ? watch->data->user : "default";
 
-	reply = kw_data_reply(watch->data, reply);
-	if (!reply) {
-		give_up(watch);
-		return;
-	}
-	if (reply->type == KW_REPLY_ERROR) {
-		kw_data_fail(watch->data, KW_E_REFUSED,
-			"notify-keyspace-events lacks flags of AE, and the user '%s' may not set "
-			"it (%.*s): put `notify-keyspace-events AE` into the server's "
-			"configuration, or give the permission with ACL SETUSER %s +config|set",
-			user, (int)(reply->text.length < 100 ? reply->text.length : 100),
-			(const char *)reply->text.data, user);
-		give_up(watch);
-		return;
-	}
-	if (!is_greeting(watch))
+	if (mended && !is_greeting(watch))
 		watch->handlers.doubt(watch->handlers.arg, KW_DOUBT_FLAGS,
 			"notify-keyspace-events was changed, so events may have been missed");
 	finish(watch);
 }
 
-static void set_flags(struct kw_watch *watch, kw_flags present)
-{
-	char merged[KW_FLAGS_TEXT];
-
-	kw_settings_set(&watch->settings);
-	kw_flags_merged(present, merged);
-	kw_log_info("source", "setting notify-keyspace-events to %s", merged);
-	kw_data_words(watch->data, flags_set, watch, "CONFIG", "SET", "notify-keyspace-events",
-		merged, NULL);
-}
-
-/* The last answer of a look. */
-static void flags_answered(void *arg, const struct kw_reply *reply)
+/* One of the answers that end a look. */
+static void answered(void *arg)
 {
 	struct kw_watch *watch = arg;
-	kw_flags flags;
 
-	reply = kw_data_reply(watch->data, reply);
-	if (!reply) {
-		give_up(watch);
+	assert(watch->owed > 0);
+	if (--watch->owed > 0)
 		return;
-	}
-	if (reply->type != KW_REPLY_ARRAY || reply->count != 2 ||
-		reply->elements[1].type != KW_REPLY_STRING) {
-		kw_data_refused(
-			watch->data, "CONFIG GET notify-keyspace-events", "+config|get", reply);
-		give_up(watch);
-		return;
-	}
-	if (!look_at_info(watch)) {
-		give_up(watch);
-		return;
-	}
-	flags = kw_flags_parse(reply->elements[1].text);
-	if (kw_flags_sufficient(flags))
-		finish(watch);
+	if (look_at_info(watch))
+		kw_conf_judge(&watch->conf);
 	else
-		set_flags(watch, flags);
+		give_up(watch);
 }
 
 static void time_answered(void *arg, const struct kw_reply *reply)
@@ -438,47 +498,26 @@ static void time_answered(void *arg, const struct kw_reply *reply)
 	watch->skew_us = server_us - (int64_t)(watch->asked_wall_us / 2 + now_us / 2);
 }
 
-/* Any client can publish an event that names a database beyond the last one. */
-static void databases_answered(void *arg, const struct kw_reply *reply)
-{
-	struct kw_watch *watch = arg;
-	char number[16];
-	unsigned long databases;
-
-	reply = kw_data_reply(watch->data, reply);
-	if (!reply || reply->type != KW_REPLY_ARRAY || reply->count != 2)
-		return;
-	snprintf(number, sizeof number, "%.*s", (int)reply->elements[1].text.length,
-		(const char *)reply->elements[1].text.data);
-	databases = strtoul(number, NULL, 10);
-	if (databases > 0 && databases < KW_DATABASES_MOST)
-		watch->databases = (uint32_t)databases;
-}
-
 static void ask(struct kw_watch *watch)
 {
 	uint64_t now_us = kw_clock_us();
 
 	kw_buffer_clear(&watch->info);
+	watch->events_asked = watch->handlers.events(watch->handlers.arg);
 	if (is_greeting(watch) || now_us - watch->time_us >= TIME_EVERY_US) {
 		watch->time_us = now_us;
 		watch->asked_wall_us = kw_wall_us();
 		watch->busy_times = watch->data->busy_times;
 		kw_data_words(watch->data, time_answered, watch, "TIME", NULL);
 	}
-	if (is_greeting(watch)) {
-		watch->databases = KW_DATABASES_MOST;
-		kw_settings_get(&watch->settings);
-		kw_data_words(
-			watch->data, databases_answered, watch, "CONFIG", "GET", "databases", NULL);
-	}
-	kw_settings_asked(&watch->settings);
+	watch->owed = is_greeting(watch) ? kw_conf_greet(&watch->conf) : 0;
+	kw_settings_asked(&watch->conf.settings);
 	watch->infos_asked = watch->data->infos;
 	for (size_t i = 0; i < SECTIONS; i++)
 		kw_data_info(watch->data, info_answered, watch, section_names[i]);
-	kw_settings_get(&watch->settings);
-	kw_data_words(watch->data, flags_answered, watch, "CONFIG", "GET", "notify-keyspace-events",
-		NULL);
+	if (watch->conf.policy == KW_SOURCE_FLAGS_TRUST)
+		watch->owed += SECTIONS;
+	watch->owed += kw_conf_ask(&watch->conf);
 }
 
 bool kw_watch_look(struct kw_watch *watch)
@@ -503,7 +542,7 @@ const struct kw_server_identity *kw_watch_identity(const struct kw_watch *watch)
 
 uint32_t kw_watch_databases(const struct kw_watch *watch)
 {
-	return watch->databases;
+	return watch->conf.databases;
 }
 
 int64_t kw_watch_skew_us(const struct kw_watch *watch)

@@ -2,10 +2,11 @@
  * Watching the server for what raises no event: who it is, its notification flags, and the counters
  * of the commands that change keys silently.
  *
- * A look is INFO (server, replication, persistence, commandstats), CONFIG GET and now and then
- * TIME, pipelined on the data connection. The first look at a connection decides whether the server
- * can be followed at all, and turns missing flags on; later ones compare. If the proxy cannot mend
- * it, it gives up the connection, with a sentence that says who can.
+ * A look is INFO (server, replication, persistence, commandstats), CONFIG GET if it is allowed
+ * (conf.h) and now and then TIME, pipelined on the data connection. The first look at a connection
+ * decides whether the server can be followed at all, and turns missing flags on; later ones
+ * compare. If the proxy cannot mend it, it gives up the connection, with a sentence that says who
+ * can.
  *
  * Loop thread only.
  */
@@ -29,13 +30,15 @@ struct kw_watch_handlers {
 	void (*stir)(void *arg, enum kw_silent_kind kind);
 	/* A look is over, and all that it found was told. Not the first of a connection. */
 	void (*looked)(void *arg);
+	/* A question: events of changes that were heard, ever. */
+	uint64_t (*events)(void *arg);
 	void *arg;
 };
 
 struct kw_watch;
 
-struct kw_watch *kw_watch_new(
-	struct kw_data_connection *data, const struct kw_watch_handlers *handlers);
+struct kw_watch *kw_watch_new(struct kw_data_connection *data, enum kw_source_flags flags,
+	const struct kw_watch_handlers *handlers);
 void kw_watch_free(struct kw_watch *watch);
 
 /* There is a new data connection: the first look. welcome or the connection's failure follows. */

@@ -443,6 +443,7 @@ static void make_feed(struct kw_source *source, uv_loop_t *loop, uint64_t seed)
 		.data = &source->link.data,
 		.scope = &source->scope,
 		.watch_interval_ms = source->options.watch_interval_ms,
+		.flags = source->options.flags,
 		.seed = seed,
 	};
 

@@ -28,6 +28,7 @@
 #define KW_PROXY_SOURCE_H
 
 #include "base/error.h"
+#include "feed/policy.h"
 #include "fetch/pace.h"
 #include "redis/redis.h"
 #include "table/table.h"
@@ -50,9 +51,10 @@ struct kw_source_options {
 	double max_missing; /* share of the keys that a sweep may delete by inference; 1: all */
 	uint64_t audit_keys_per_second; /* the slow sweep that bounds everything else; 0: off */
 	uint32_t watch_interval_ms;     /* INFO commandstats, CONFIG GET flags; 0: 1000 */
-	uint32_t fresh_interval_ms;     /* freshness barrier; 0: 100 */
-	uint32_t unreadable_pause_ms;   /* the first pause of such a key if it changed; 0: 60000 */
-	uint32_t window;                /* fetches in flight; 0: 1024 */
+	enum kw_source_flags flags;
+	uint32_t fresh_interval_ms;   /* freshness barrier; 0: 100 */
+	uint32_t unreadable_pause_ms; /* the first pause of such a key if it changed; 0: 60000 */
+	uint32_t window;              /* fetches in flight; 0: 1024 */
 	/* Makes the feed (feed.h); NULL: keyspace notifications. */
 	struct kw_feed *(*feed)(
 		const struct kw_feed_options *options, const struct kw_feed_handlers *handlers);

@@ -32,7 +32,7 @@ def set_user(server, file, *changes):
 def guarded_pair(bed, proxy_changes=(), agent_changes=()):
     primary, replica = bed.server("primary"), bed.server("replica")
     data.fill(primary, (0, 10))
-    proxy_user = set_user(primary, "primary.acl", *proxy_changes)
+    proxy_user = set_user(primary, "primary-config.acl", *proxy_changes)
     agent_user = set_user(replica, "replica.acl", *agent_changes)
     password = bed.file("password", PASSWORD + "\n")
     proxy = bed.proxy(primary, redis__username=proxy_user, redis__password_file=password)
@@ -40,15 +40,35 @@ def guarded_pair(bed, proxy_changes=(), agent_changes=()):
     return primary, proxy, agent, replica
 
 
+def primary_acl(primary):
+    if primary.version < (7, 0, 0):
+        return "primary-6.acl"
+    return "primary-7.2.acl" if primary.version >= (7, 2, 0) else "primary.acl"
+
+
+# A user of this file follows the primary with these settings.
+FOLLOWING = {
+    "trust": dict(source__flags="trust"),
+    "check": dict(source__flags="check"),
+    "set": {},
+}
+
+
+@pytest.mark.parametrize("flags", FOLLOWING)
 @pytest.mark.parametrize("server", MATRIX)
-def test_the_published_acls_are_enough(bed, server, need_server):
+def test_the_published_acls_are_enough(bed, server, flags, need_server):
     need_server(server)
-    primary, replica = bed.server("primary", server), bed.server("replica", server)
+    primary = bed.server("primary", server, **({} if flags == "set" else {"notify_keyspace_events": "AE"}))
+    replica = bed.server("replica", server)
     data.fill(primary, (0, 10))
     password = bed.file("password", PASSWORD + "\n")
-    acl = "primary-7.2.acl" if primary.version >= (7, 2, 0) else "primary.acl"
-    proxy = bed.proxy(primary, redis__username=set_user(primary, acl),
-                      redis__password_file=password)
+    if flags == "trust":
+        user = set_user(primary, primary_acl(primary))
+    else:
+        more = ("+client|no-touch",) if primary.version >= (7, 2, 0) else ()
+        less = ("-config|set",) if flags == "check" else ()
+        user = set_user(primary, "primary-config.acl", *more, *less)
+    proxy = bed.proxy(primary, redis__username=user, redis__password_file=password, **FOLLOWING[flags])
     agent = bed.agent(proxy, replica, redis__username=set_user(replica, "replica.acl"),
                       redis__password_file=password)
     agent.wait_warm()
@@ -62,6 +82,25 @@ def test_the_published_acls_are_enough(bed, server, need_server):
     wait_same(primary, replica)
     for one in (primary, replica):
         assert not one.command("ACL", "LOG"), one.command("ACL", "LOG")
+
+
+def test_a_user_of_version_0_1_needs_no_new_setting(bed):
+    """It has +config|get and +config|set, and the default of source.flags is what 0.1 did."""
+    primary, proxy, agent, replica = guarded_pair(bed)
+    agent.wait_warm()
+    assert b"A" in primary.command("CONFIG", "GET", "notify-keyspace-events")[1]
+    wait_same(primary, replica)
+    assert proxy.rpc("config.get", path="source.flags") == "set"
+
+
+def test_without_config_the_sentence_names_both_remedies(bed):
+    """The published line with the default: a new installation that forgot source.flags."""
+    primary = bed.server("primary")
+    password = bed.file("password", PASSWORD + "\n")
+    proxy = bed.proxy(primary, redis__username=set_user(primary, primary_acl(primary)),
+                      redis__password_file=password)
+    reason = proxy.wait_state("source_down")["reason"]
+    assert "source.flags=trust" in reason and "+config|get" in reason, reason
 
 
 def idle_seconds(server):
@@ -84,7 +123,7 @@ def test_a_user_that_may_not_leave_keys_untouched_is_told_and_goes_on(bed, need_
     need_server("redis-trixie")
     primary = bed.server("primary", "redis-trixie")
     password = bed.file("password", PASSWORD + "\n")
-    proxy = bed.proxy(primary, redis__username=set_user(primary, "primary.acl"),
+    proxy = bed.proxy(primary, redis__username=set_user(primary, "primary-config.acl"),
                       redis__password_file=password)
     proxy.wait_live()
     wait_for(lambda: "+client|no-touch" in proxy.output(), "the log names no permission")
@@ -100,7 +139,7 @@ def test_a_permission_missing_on_the_primary_is_named(bed, taken):
     word = "channel" if taken == "resetchannels" else taken[1:].split("|")[0]
     assert word in reason, status
     assert agent.status()["state"] != "warm"
-    set_user(primary, "primary.acl") # mended while it runs
+    set_user(primary, "primary-config.acl") # mended while it runs
     proxy.wait_live()
     agent.wait_warm()
 

@@ -2,6 +2,7 @@
 #include "base/bucket.h"
 #include "feed/canary.h"
 #include "feed/channel.h"
+#include "feed/deaf.h"
 #include "feed/flags.h"
 #include "feed/settings.h"
 #include "fetch/cooldown.h"
@@ -285,6 +286,47 @@ static void two_settings_within_two_looks_are_suspicious(void **state)
 	}
 }
 
+/* Looks of one second. */
+static void changes_without_events_are_found(void **state)
+{
+	static const struct {
+		const char *what;
+		uint64_t events[8], changes[8];
+		int excused; /* this look; -1: none */
+		int found;   /* … and this one; -1: none */
+	} cases[] = {
+		{"no changes", {0}, {0}, -1, -1},
+		{"changes and events", {0, 1, 2, 3, 4, 5, 6, 7}, {0, 1, 2, 3, 4, 5, 6, 7}, -1, -1},
+		{"changes alone", {0}, {0, 1, 2, 3, 4, 5, 6, 7}, -1, 4},
+		{"one change alone", {0}, {0, 1, 1, 1, 1, 1, 1, 1}, -1, 4},
+		{"the event is late", {0, 0, 0, 1, 1, 1, 1, 1}, {0, 1, 1, 1, 1, 1, 1, 1}, -1, -1},
+		{"flags get lost", {0, 5, 9, 9, 9, 9, 9, 9}, {0, 5, 9, 12, 13, 13, 13, 13}, -1, 6},
+		{"a save", {0}, {5, 6, 0, 0, 0, 0, 0, 0}, -1, -1},
+		{"a save, and changes", {0}, {5, 6, 0, 1, 2, 3, 4, 5}, -1, 6},
+		{"silent commands", {0}, {0, 0, 9, 9, 9, 9, 9, 9}, 2, -1},
+	};
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct kw_deaf deaf = {0};
+		int found = -1;
+
+		for (int at = 0; at < 8 && found < 0; at++) {
+			const struct kw_deaf_look look = {
+				.now_us = (uint64_t)(at + 1) * 1000000,
+				.asked_events = cases[i].events[at],
+				.events = cases[i].events[at],
+				.changes = cases[i].changes[at],
+				.excused = at == cases[i].excused,
+			};
+
+			if (kw_deaf_look(&deaf, &look))
+				found = at;
+		}
+		if (found != cases[i].found)
+			fail_msg("%s: found at look %d", cases[i].what, found);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -302,6 +344,7 @@ int main(void)
 		cmocka_unit_test(a_large_key_rests_in_proportion_to_the_time_of_its_dump),
 		cmocka_unit_test(large_keys_rest_in_proportion),
 		cmocka_unit_test(canaries_prove_that_a_database_was_spared),
+		cmocka_unit_test(changes_without_events_are_found),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,8 @@
 /* Servers that cannot be followed: refused with the remedy, and followed once it was applied. */
 #include "fixture.h"
 
+#include "redis/server.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -85,6 +87,28 @@ static void a_missing_permission_is_named_with_its_rule(void **state)
 	}
 }
 
+/* As the server counts them. */
+static uint64_t calls_of(const char *command)
+{
+	const char *info = test_ask(&test, "INFO commandstats");
+
+	return kw_info_calls(kw_slice_text(info), command);
+}
+
+static void trust(const char *server)
+{
+	test_begin(&test, server, 0);
+	test.options.flags = KW_SOURCE_FLAGS_TRUST;
+	test_ask(&test, "SET a 1 EX 1000");
+	test_ask(&test, "XGROUP CREATE s g 0 MKSTREAM");
+	test_follow(&test);
+}
+
+static bool was_reconciled(struct test *of)
+{
+	return test_stats(of).reconciles > 0;
+}
+
 static void flags_that_may_not_be_set_are_asked_for(void **state)
 {
 	follow_as_user("--notify-keyspace-events KA", "-config|set");
@@ -100,6 +124,102 @@ static void flags_that_may_not_be_set_are_asked_for(void **state)
 	test_ask(&test, "CONFIG SET notify-keyspace-events AE");
 	test_settle(&test);
 	test_assert_same(&test);
+	test_end(&test);
+}
+
+static void flags_that_shall_only_be_checked_are_never_set(void **state)
+{
+	test_begin(&test, "--notify-keyspace-events KA", 0);
+	test.options.flags = KW_SOURCE_FLAGS_CHECK;
+	test_follow(&test);
+	test_until_state(&test, KW_SOURCE_DOWN);
+	assert_non_null(strstr(kw_source_reason(test.source), "source.flags=check"));
+	test_ask(&test, "CONFIG SET notify-keyspace-events AE");
+	test_settle(&test);
+	test_ask(&test, "CONFIG SET notify-keyspace-events K");
+	test_until_state(&test, KW_SOURCE_DOWN);
+	test_ask(&test, "SET unheard 1");
+	test_ask(&test, "CONFIG SET notify-keyspace-events AE");
+	test_settle(&test);
+	test_assert_same(&test);
+	assert_int_equal(calls_of("config|set"), 3);
+	test_end(&test);
+}
+
+/* A primary that has a few databases, or the most that are followed. */
+static void without_config_a_server_is_followed(void **state)
+{
+	static const char *const servers[] = {"--notify-keyspace-events AE",
+		"--notify-keyspace-events AE --databases 1",
+		"--notify-keyspace-events AE --databases 3",
+		"--notify-keyspace-events AE --databases 65536",
+		"--notify-keyspace-events AE --databases 70000"};
+	static const uint32_t databases[] = {16, 1, 3, 65536, 65536};
+
+	for (size_t i = 0; i < sizeof servers / sizeof *servers; i++) {
+		trust(servers[i]);
+		test_settle(&test);
+		for (uint32_t n = 0; n < databases[i] && n < 5; n++) {
+			test_ask(&test, "SELECT %u", n);
+			test_ask(&test, "SET c %u PX 500000", n);
+		}
+		/* Events of databases that there are not. */
+		test_ask(&test, "PUBLISH __keyevent@%u__:set c", databases[i]);
+		test_ask(&test, "PUBLISH __keyevent@4294967295__:set c");
+		test_settle(&test);
+		assert_int_equal(test_stats(&test).reconciles, 0);
+		test_assert_same(&test);
+		assert_int_equal(calls_of("config|get") + calls_of("config|set"), 0);
+		test_end(&test);
+	}
+}
+
+/* One CONFIG SET can have taken the flags away: what it hid is read again. */
+static void flags_lost_under_trust_are_a_doubt(void **state)
+{
+	trust("--notify-keyspace-events AE");
+	test_settle(&test);
+	test_ask(&test, "MULTI");
+	test_ask(&test, "CONFIG SET notify-keyspace-events K");
+	test_ask(&test, "SET unheard 1");
+	test_ask(&test, "EXEC");
+	test_until(&test, was_reconciled, "a reconcile");
+	test_settle(&test);
+	test_assert_same(&test);
+	assert_int_equal(test_stats(&test).reconciles_flags, 1);
+	test_end(&test);
+}
+
+static void changes_without_events_end_the_trust(void **state)
+{
+	uint64_t scans;
+
+	trust("");
+	test_until_state(&test, KW_SOURCE_LIVE);
+	test_ask(&test, "SET unheard 1");
+	test_until_state(&test, KW_SOURCE_DOWN);
+	assert_non_null(strstr(kw_source_reason(test.source), "notify-keyspace-events AE"));
+	scans = calls_of("scan");
+	test_run_ms(&test, 2500); /* several tries to connect: none of them scans */
+	assert_int_equal(calls_of("scan"), scans);
+	assert_int_equal(kw_source_state(test.source), KW_SOURCE_DOWN);
+	test_ask(&test, "CONFIG SET notify-keyspace-events AE");
+	test_settle(&test);
+	test_assert_same(&test);
+	test_end(&test);
+}
+
+static void a_server_without_writes_is_trusted_on(void **state)
+{
+	trust("");
+	test_until_state(&test, KW_SOURCE_LIVE);
+	for (int i = 0; i < 20; i++) {
+		test_ask(&test, "SET a 2 NX");
+		test_ask(&test, "XREADGROUP GROUP g c STREAMS s >");
+		test_ask(&test, "GET a");
+		test_run_ms(&test, 250);
+	}
+	assert_int_equal(kw_source_state(test.source), KW_SOURCE_LIVE);
 	test_end(&test);
 }
 
@@ -196,6 +316,11 @@ int main(void)
 		cmocka_unit_test(a_grant_of_the_long_pattern_is_enough),
 		cmocka_unit_test(a_missing_permission_is_named_with_its_rule),
 		cmocka_unit_test(flags_that_may_not_be_set_are_asked_for),
+		cmocka_unit_test(flags_that_shall_only_be_checked_are_never_set),
+		cmocka_unit_test(without_config_a_server_is_followed),
+		cmocka_unit_test(flags_lost_under_trust_are_a_doubt),
+		cmocka_unit_test(changes_without_events_end_the_trust),
+		cmocka_unit_test(a_server_without_writes_is_trusted_on),
 		cmocka_unit_test(a_permission_taken_away_is_noticed),
 		cmocka_unit_test(a_wrong_password_is_a_state_with_a_reason),
 		cmocka_unit_test(a_cluster_is_refused),

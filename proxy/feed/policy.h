@@ -1,0 +1,11 @@
+/* What the proxy may do about the primary's notify-keyspace-events (source.flags); see conf.h. */
+#ifndef KW_PROXY_FEED_POLICY_H
+#define KW_PROXY_FEED_POLICY_H
+
+enum kw_source_flags {
+	KW_SOURCE_FLAGS_SET,   /* looked at by CONFIG GET, and set if they are missing */
+	KW_SOURCE_FLAGS_CHECK, /* looked at; the server is not followed without them */
+	KW_SOURCE_FLAGS_TRUST, /* no CONFIG is sent: they must be there */
+};
+
+#endif
