@@ -55,6 +55,9 @@ void kw_history_record_make(struct kw_history_record *record, const struct kw_hi
 		.standing = history->standing,
 		.second_offset = history->second_offset,
 		.proxy = history->proxy,
+		.databases = history->server.databases,
+		.server = {history->server.fork, history->server.major, history->server.minor,
+			history->server.patch},
 	};
 	memcpy(record->replid, history->replid, strlen(history->replid));
 	memcpy(record->replid2, history->replid2, strlen(history->replid2));
@@ -88,6 +91,8 @@ int kw_history_parse(const struct kw_history_record *record, uint32_t checksum,
 		.standing = (enum kw_history_standing)record->standing,
 		.second_offset = record->second_offset,
 		.proxy = record->proxy,
+		.server = {record->server[0], record->server[1], record->server[2],
+			record->server[3], record->databases},
 	};
 
 	kw_history_seal(&whole);

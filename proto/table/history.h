@@ -39,6 +39,14 @@ enum kw_history_standing {
 	KW_HISTORY_UNTOLD,  /* the primary tells no id; only the proxy's identity is known */
 };
 
+/* What the primary is, for those who answer in its place. No reader judges by it whose data these
+ * are. */
+struct kw_history_server {
+	uint8_t fork; /* 1 Redis, 2 Valkey; 0: not known (a proxy of before) */
+	uint8_t major, minor, patch;
+	uint32_t databases; /* how many it has; 0: not known */
+};
+
 struct kw_history {
 	enum kw_history_standing standing;
 	char replid[KW_HISTORY_ID + 1];  /* TOLD: the id; otherwise "" */
@@ -46,21 +54,23 @@ struct kw_history {
 	uint64_t second_offset;          /* up to this offset both are one; 0: no second id */
 	uint64_t proxy;                  /* identity of the proxy, a hash of its name; 0: unknown */
 	char proxy_name[KW_PROXY_NAME_MAX + 1];
+	struct kw_history_server server;
 };
 
 /* As it lies in the memory file. */
 struct kw_history_record {
 	uint32_t magic;
-	uint32_t checksum; /* CRC32C of all that follows, never 0: see kw_history_seal */
-	uint32_t standing; /* enum kw_history_standing */
-	uint32_t reserved;
+	uint32_t checksum;  /* CRC32C of all that follows, never 0: see kw_history_seal */
+	uint32_t standing;  /* enum kw_history_standing */
+	uint32_t databases; /* of the primary; 0: not known */
 	uint64_t second_offset;
 	uint64_t proxy;
 	uint64_t term; /* 0; kept for the term of whoever confirms the primary */
 	char replid[KW_HISTORY_ID];
 	char replid2[KW_HISTORY_ID];
 	char proxy_name[KW_PROXY_NAME_MAX + 1]; /* ends in zeros */
-	uint8_t reserved2[72];
+	uint8_t server[4];                      /* fork, major, minor, patch; zeros: not known */
+	uint8_t reserved[68];
 };
 
 static_assert(sizeof(struct kw_history_record) == 256, "");
@@ -83,6 +93,7 @@ void kw_history_seal(struct kw_history_record *record);
 int kw_history_parse(const struct kw_history_record *record, uint32_t checksum,
 	struct kw_history *history, struct kw_error *error);
 
+/* The same history, told by the same proxy; whatever the server is. */
 bool kw_history_equal(const struct kw_history *a, const struct kw_history *b);
 
 /* Does this text name a history? An id of zeros is what servers show for none. */

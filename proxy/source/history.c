@@ -1,5 +1,7 @@
 #include "source/history.h"
 
+#include "keys/databases.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -28,4 +30,21 @@ void kw_source_history_told(struct kw_history *history, const struct kw_server_i
 		memcpy(history->replid, identity->replid, KW_HISTORY_ID);
 	if (linked)
 		memcpy(history->replid2, identity->replid2, KW_HISTORY_ID);
+}
+
+static uint8_t one_byte(int number)
+{
+	return number > 0 && number < UINT8_MAX ? (uint8_t)number : 0;
+}
+
+void kw_source_history_server(
+	struct kw_history *history, const struct kw_server_identity *identity, uint32_t databases)
+{
+	history->server = (struct kw_history_server){
+		.fork = identity->valkey ? 2 : 1,
+		.major = one_byte(identity->major),
+		.minor = one_byte(identity->minor),
+		.patch = one_byte(identity->patch),
+		.databases = databases < KW_DATABASES_MOST ? databases : 0,
+	};
 }

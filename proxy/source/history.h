@@ -17,4 +17,8 @@ void kw_source_history_init(struct kw_history *history, const char *name);
 /* The primary has told who it is. An id that is none counts as not told. */
 void kw_source_history_told(struct kw_history *history, const struct kw_server_identity *identity);
 
+/* What it is. databases: how many it has; KW_DATABASES_MOST or more: it does not say. */
+void kw_source_history_server(
+	struct kw_history *history, const struct kw_server_identity *identity, uint32_t databases);
+
 #endif

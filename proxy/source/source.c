@@ -104,8 +104,11 @@ static void tell_table(struct kw_source *source)
 		source->link.ups > 0 ? kw_feed_server(source->feed) : NULL;
 	uint16_t rdb_version = kw_fetch_rdb_version(source->fetch);
 
-	if (identity)
+	if (identity) {
 		kw_source_history_told(&source->history, identity);
+		kw_source_history_server(
+			&source->history, identity, kw_feed_databases(source->feed));
+	}
 	kw_table_set_history(source->table, &source->history);
 	if (rdb_version == 0 && identity)
 		rdb_version = kw_server_rdb_version(identity);

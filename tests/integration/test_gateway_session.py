@@ -14,6 +14,7 @@ import redis
 
 from lib.clients import node_modules
 from lib.process import SLOW, wait_for
+from lib.resp import Raw
 from lib.rpc import RpcError
 
 pytestmark = pytest.mark.sanitize
@@ -158,6 +159,22 @@ def test_clients_of_node_read_without_a_user_and_with_one(bed, gateway, how):
         assert read == wanted
     done = read_by_node(library, options(users, {**reader, "password": "no"}))
     assert done.returncode == 1 and "WRONGPASS" in done.stderr, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("forwards", [False, True])
+def test_databases_and_version_are_the_primarys(bed, any_server, forwards):
+    primary = bed.server("primary", any_server, databases=3)
+    gateway = bed.gateway(bed.proxy(primary), **(
+        {"gateway__forward": True, "redis__address": primary.address} if forwards else {}))
+    gateway.wait_fresh()
+    with Raw(primary.socket) as theirs, Raw(gateway.socket) as ours:
+        for words in (("SELECT", 2), ("GET", "k"), ("SELECT", 3), ("SELECT", 16), ("SELECT", 65535), ("SELECT", -1),
+                      ("SELECT", "x"), ("CONFIG", "GET", "databases")):
+            assert ours.ask(*words) == theirs.ask(*words), words
+        for field in (b"redis_version:", b"valkey_version:"):
+            right, given = ([line for line in raw.ask("INFO", "server").splitlines() if line.startswith(field)]
+                            for raw in (theirs, ours))
+            assert right == given
 
 
 def test_a_pipeline_that_changes_the_protocol_gets_each_reply_in_its_own(gateway):

@@ -79,6 +79,7 @@ struct kw_frontend {
 	struct kw_barriers barriers; /* that clients wait for */
 	struct kw_buffer request;    /* one that is being forwarded */
 	struct kw_session_host sessions;
+	char server_version[16];  /* that sessions are told; "": not known */
 	struct kw_buffer scratch; /* a session's reply, until it is known to be one */
 	bool starved;             /* no descriptor was left: listeners rest until the next tick */
 	uint64_t starved_said_ms, shed_said_ms; /* when the log was told; 0: not yet */

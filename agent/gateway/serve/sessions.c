@@ -117,9 +117,28 @@ void kw_frontend_sessions_close(struct kw_frontend *server)
 	kw_buffer_close(&server->scratch);
 }
 
+/* As the proxy says. Valkey calls itself Redis 7.2.4 when it is asked for that version. */
+static void learn_server(struct kw_frontend *server)
+{
+	const struct kw_history_server *known =
+		&kw_gets_follow(server->options.gets)->history.server;
+	struct kw_session_host *host = &server->sessions;
+
+	host->release = kw_frontend_release(server);
+	host->databases = known->databases;
+	host->server_version = NULL;
+	if (known->fork == 0)
+		return;
+	snprintf(server->server_version, sizeof server->server_version, "%u.%u.%u", known->major,
+		known->minor, known->patch);
+	if (known->fork == 1)
+		host->server_version = server->server_version;
+	host->valkey_version = known->fork == 2 ? server->server_version : NULL;
+}
+
 const struct kw_session_host *kw_frontend_sessions(struct kw_frontend *server)
 {
-	server->sessions.release = kw_frontend_release(server);
+	learn_server(server);
 	return &server->sessions;
 }
 

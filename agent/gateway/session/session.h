@@ -63,6 +63,7 @@ struct kw_session;
 struct kw_session_host {
 	const struct kw_users *users;
 	const char *server_version; /* of the primary; NULL: as far as the release tells */
+	const char *valkey_version; /* NULL: it is not Valkey, or that is not known */
 	struct kw_release release;
 	uint32_t databases; /* of the primary; 0: unknown */
 	/* May this command go to the primary? NULL: none may. */

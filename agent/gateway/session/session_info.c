@@ -22,6 +22,9 @@ static void put_server(
 		"\r\nuptime_in_days:%" PRIu64 "\r\n",
 		kw_session_server_version(call->host, version), (long)getpid(), facts->port,
 		facts->now_us, facts->uptime_s, facts->uptime_s / 86400);
+	if (call->host->valkey_version)
+		kw_buffer_printf(out, "server_name:valkey\r\nvalkey_version:%s\r\n",
+			call->host->valkey_version);
 }
 
 static void put_clients(

@@ -38,7 +38,10 @@ static void what_is_written_is_read_back(void **state)
 {
 	const struct kw_history histories[] = {first, second,
 		{.standing = KW_HISTORY_AWAITED, .proxy = 1, .proxy_name = "x"},
-		{.standing = KW_HISTORY_UNTOLD, .proxy = UINT64_MAX, .proxy_name = "y"}};
+		{.standing = KW_HISTORY_UNTOLD,
+			.proxy = UINT64_MAX,
+			.proxy_name = "y",
+			.server = {2, 9, 1, 255, 65535}}};
 	struct kw_history_record record;
 	struct kw_history found;
 
@@ -47,6 +50,7 @@ static void what_is_written_is_read_back(void **state)
 		assert_int_not_equal(record.checksum, 0);
 		assert_int_equal(kw_history_parse(&record, record.checksum, &found, NULL), KW_OK);
 		assert_true(kw_history_equal(&found, &histories[i]));
+		assert_memory_equal(&found.server, &histories[i].server, sizeof found.server);
 	}
 }
 
