@@ -354,8 +354,12 @@ bool kw_pair_leads(const struct kw_pair *pair)
 
 bool kw_pair_is_bound(const struct kw_pair *pair)
 {
-	return !is_at(pair, KW_PAIR_OWN) && (!kw_replica_is(&pair->replica, KW_REPLICA_OFF) ||
-						    kw_takeover_runs(&pair->replica.takeover));
+	const struct kw_local_facts *facts = &pair->local->facts;
+	bool led = facts->cursor_kind == KW_CURSOR_OURS && facts->cursor.bond == KW_BOND_LED;
+
+	return !is_at(pair, KW_PAIR_OWN) &&
+	       (led || !kw_replica_is(&pair->replica, KW_REPLICA_OFF) ||
+		       kw_takeover_runs(&pair->replica.takeover));
 }
 
 static void add_progress(struct kw_apply_progress *sum, const struct kw_apply_progress *part)

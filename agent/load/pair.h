@@ -122,7 +122,10 @@ bool kw_pair_replaces(const struct kw_pair *pair);
 bool kw_pair_is_loading(const struct kw_pair *pair);
 /* The server is our replica with a whole data set in it: it can be promoted. */
 bool kw_pair_leads(const struct kw_pair *pair);
-/* Is there a link to the local server, or one on its way, or will the server ask for one? */
+/*
+ * Is there a link to the local server, or one on its way, or was the server led before? What an
+ * agent knows of a server that it led is more than a later look can tell (primary/ownership.h).
+ */
 bool kw_pair_is_bound(const struct kw_pair *pair);
 const struct kw_apply_progress *kw_pair_progress(struct kw_pair *pair);
 const struct kw_apply_refusal *kw_pair_refusal(const struct kw_pair *pair);
