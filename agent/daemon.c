@@ -2,6 +2,7 @@
 
 #include "authority/lease.h"
 #include "base/log.h"
+#include "base/secret.h"
 #include "remote/rdma/keys.h"
 
 #include <inttypes.h>
@@ -388,6 +389,6 @@ void kw_agent_daemon_shutdown(struct kw_agent_daemon *daemon, const char *why)
 
 void kw_agent_daemon_close(struct kw_agent_daemon *daemon)
 {
-	kw_buffer_close(&daemon->password);
+	kw_secret_close_buffer(&daemon->password);
 	kw_own_key_close(&daemon->key);
 }

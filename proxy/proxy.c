@@ -3,6 +3,7 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/secret.h"
 #include "control/config/keys.h"
 #include "control/json_text.h"
 #include "remote/rdma/keys.h"
@@ -461,7 +462,7 @@ static int make_source(struct kw_proxy *proxy, struct kw_error *error)
 	snprintf(options.redis.client_name, sizeof options.redis.client_name, "keywake-proxy");
 	options.redis.password = kw_slice(kw_buffer_bytes(&password), kw_buffer_length(&password));
 	code = kw_source_new(proxy->loop, &options, proxy->table, &handlers, &proxy->source, error);
-	kw_buffer_close(&password);
+	kw_secret_close_buffer(&password);
 	free(databases);
 	return code;
 }

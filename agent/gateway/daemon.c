@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/secret.h"
 #include "redis/address.h"
 #include "remote/rdma/keys.h"
 
@@ -446,5 +447,5 @@ void kw_gateway_shutdown(struct kw_gateway *gateway, const char *why)
 void kw_gateway_close(struct kw_gateway *gateway)
 {
 	kw_own_key_close(&gateway->key);
-	kw_buffer_close(&gateway->password);
+	kw_secret_close_buffer(&gateway->password);
 }

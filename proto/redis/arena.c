@@ -6,6 +6,7 @@
 #include <stdalign.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define CHUNK_BYTES ((size_t)64 * 1024)
 #define ALIGNMENT alignof(max_align_t)
@@ -60,6 +61,13 @@ void kw_arena_reset(struct kw_arena *arena)
 	}
 	arena->used = 0;
 	arena->total = 0;
+}
+
+void kw_arena_wipe(struct kw_arena *arena)
+{
+	if (arena->newest)
+		explicit_bzero(
+			arena->newest->memory + arena->used, arena->newest->bytes - arena->used);
 }
 
 void kw_arena_close(struct kw_arena *arena)

@@ -25,6 +25,8 @@ void *kw_arena_take(struct kw_arena *arena, size_t bytes);
 
 /* Everything is free again; only the first, small chunk stays allocated. */
 void kw_arena_reset(struct kw_arena *arena);
+/* Wipe what is not handed out at present: what earlier replies left. */
+void kw_arena_wipe(struct kw_arena *arena);
 void kw_arena_close(struct kw_arena *arena);
 
 #endif

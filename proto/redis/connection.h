@@ -83,9 +83,6 @@ struct kw_redis {
 	struct kw_redis_handlers handlers;
 	char place[320]; /* "redis unix:///path": the beginning of every sentence */
 	struct kw_redis_address address;
-	char username[128];
-	void *password;
-	size_t password_bytes;
 	char client_name[KW_REDIS_CLIENT_NAME];
 	uint32_t connect_timeout_ms, reply_timeout_ms;
 
@@ -118,6 +115,7 @@ struct kw_redis {
 	uint32_t event_replies; /* replies of the present readable event */
 	/* MESSAGES: it subscribed. RAW: logged in, and replies stay bytes. */
 	enum { KW_REDIS_REPLIES, KW_REDIS_MESSAGES, KW_REDIS_RAW } input_kind;
+	bool heard_secret; /* input held a reply to kw_redis_send_secret */
 	struct kw_error why;
 	uint8_t input[KW_REDIS_READ_BYTES];
 };
@@ -136,8 +134,11 @@ void kw_redis_connect_event(struct kw_redis *redis);
 /* Closing: let go of a running lookup. */
 void kw_redis_connect_abandon(struct kw_redis *redis);
 
-/* login.c: queue it (first of all commands); its replies lead to READY or a failure. */
-void kw_redis_login(struct kw_redis *redis);
+/*
+ * login.c: queue it (first of all commands); its replies lead to READY or a failure. The password
+ * is in the queued command alone, which is wiped when it is written.
+ */
+void kw_redis_login(struct kw_redis *redis, const struct kw_redis_options *options);
 
 /* connection.c: handles and deadlines. */
 void kw_redis_init_handles(struct kw_redis *redis);

@@ -113,6 +113,7 @@ bool kw_redis_take(void *arg, const struct kw_reply *reply)
 		redis->input_kind = KW_REDIS_MESSAGES;
 	if (command.fn)
 		command.fn(command.arg, reply);
+	redis->heard_secret |= command.kind == KW_PENDING_SECRET;
 	bound_next(redis);
 	return !kw_redis_is_over(redis);
 }
@@ -137,6 +138,16 @@ static int feed(struct kw_redis *redis, size_t length, struct kw_error *error)
 		return kw_raw_reader_feed(redis->raw, redis->input, length, error);
 	bound_next(redis);
 	return kw_reply_reader_feed(redis->reader, redis->input, length, error);
+}
+
+/* All of the input is taken: what is left of a reply with a password is of no use to anybody. */
+static void wipe_secret(struct kw_redis *redis)
+{
+	if (!redis->heard_secret)
+		return;
+	explicit_bzero(redis->input, sizeof redis->input);
+	kw_reply_reader_wipe(redis->reader);
+	redis->heard_secret = false;
 }
 
 /* One read and its replies. False: enough for this event. */
@@ -168,6 +179,7 @@ static bool read_once(struct kw_redis *redis, size_t *total)
 	redis->moved_us = kw_clock_us();
 	if (feed(redis, length, &error) != 0)
 		kw_redis_fail(redis, &error);
+	wipe_secret(redis);
 	return result == KW_REDIS_STREAM_MORE || redis->writing == KW_REDIS_WRITE_FAILED;
 }
 

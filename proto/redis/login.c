@@ -77,23 +77,23 @@ static void on_name(void *arg, const struct kw_reply *reply)
 	kw_redis_logged_in(redis);
 }
 
-static void send_auth(struct kw_redis *redis)
+static void send_auth(struct kw_redis *redis, const struct kw_redis_options *options)
 {
 	struct kw_slice argv[3] = {kw_slice_text("AUTH")};
 	int argc = 1;
 
-	if (redis->password_bytes == 0 && !redis->username[0])
+	if (options->password.length == 0 && !options->username[0])
 		return;
-	if (redis->username[0])
-		argv[argc++] = kw_slice_text(redis->username);
-	argv[argc++] = kw_slice(redis->password, redis->password_bytes);
-	kw_redis_send(redis, on_auth, redis, argc, argv);
+	if (options->username[0])
+		argv[argc++] = kw_slice_text(options->username);
+	argv[argc++] = options->password;
+	kw_redis_send_secret(redis, on_auth, redis, argc, argv);
 }
 
-void kw_redis_login(struct kw_redis *redis)
+void kw_redis_login(struct kw_redis *redis, const struct kw_redis_options *options)
 {
 	assert(redis->pending.count == 0 && redis->output.bytes == 0);
-	send_auth(redis);
+	send_auth(redis, options);
 	kw_redis_words(redis, on_name, redis, "CLIENT", "SETNAME", redis->client_name, NULL);
 	redis->login_bytes = redis->output.bytes;
 }

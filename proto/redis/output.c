@@ -1,5 +1,6 @@
 #include "redis/output.h"
 
+#include "base/secret.h"
 #include "redis/redis.h"
 
 #include <assert.h>
@@ -13,8 +14,28 @@
 /* What an emptied queue keeps of its buffer. */
 #define KEEP_BYTES (1024 * 1024)
 
+/* The longest header of an element: a type byte, a number, CR LF twice. */
+#define ELEMENT_BYTES 32
+
+/* One command that is wiped; the whole struct is a secret. */
+struct kw_output_secret {
+	struct kw_output_secret *next;
+	size_t room, length;
+	uint8_t bytes[];
+};
+
+static void drop_secret(struct kw_output *output)
+{
+	struct kw_output_secret *secret = output->secrets;
+
+	output->secrets = secret->next;
+	kw_secret_free(secret, sizeof *secret + secret->room);
+}
+
 void kw_output_close(struct kw_output *output)
 {
+	while (output->secrets)
+		drop_secret(output);
 	kw_buffer_close(&output->encoded);
 	free(output->runs);
 	*output = (struct kw_output){0};
@@ -63,6 +84,37 @@ void kw_output_command(struct kw_output *output, int argc, const struct kw_slice
 
 	kw_resp_command(&output->encoded, argc, argv);
 	push(output, NULL, kw_buffer_length(&output->encoded) - before);
+}
+
+void kw_output_secret(struct kw_output *output, int argc, const struct kw_slice *argv)
+{
+	size_t room = ELEMENT_BYTES;
+	struct kw_output_secret *secret;
+	struct kw_buffer encoded;
+
+	for (int i = 0; i < argc; i++)
+		room += ELEMENT_BYTES + argv[i].length;
+	secret = kw_secret_new(sizeof *secret + room);
+	encoded = (struct kw_buffer){.data = secret->bytes, .capacity = room};
+	kw_resp_command(&encoded, argc, argv);
+	assert(encoded.data == secret->bytes); /* there was room: it did not move */
+	secret->room = room;
+	secret->length = kw_buffer_length(&encoded);
+	if (output->secrets)
+		output->last_secret->next = secret;
+	else
+		output->secrets = secret;
+	output->last_secret = secret;
+	push(output, secret->bytes, secret->length);
+}
+
+/* Was that the end of a command to be wiped? Runs go out in their order, and so do these. */
+static void secret_written(struct kw_output *output, const uint8_t *end)
+{
+	const struct kw_output_secret *secret = output->secrets;
+
+	if (secret && end == secret->bytes + secret->length)
+		drop_secret(output);
 }
 
 void kw_output_raw(struct kw_output *output, struct kw_slice resp)
@@ -117,6 +169,8 @@ void kw_output_consume(struct kw_output *output, size_t written)
 		run->length -= length;
 		written -= length;
 		if (run->length == 0) {
+			if (run->raw)
+				secret_written(output, run->raw);
 			output->first = (output->first + 1) & (output->room - 1);
 			output->count--;
 		}

@@ -5,6 +5,9 @@
  *   runs     | 310 encoded | raw 9000 | raw 70000 | 44 encoded |
  *   encoded  [310 bytes 44 bytes]
  *
+ * A command with a password in it never gets into the buffer: it is a raw slice in memory that is
+ * wiped as soon as it is written, or given up (base/secret.h).
+ *
  * Pure memory; the caller owns the struct, zeroed memory is an empty queue. One thread.
  */
 #ifndef KW_REDIS_OUTPUT_H
@@ -20,16 +23,23 @@ struct kw_output_run {
 	size_t length;
 };
 
+struct kw_output_secret;
+
 struct kw_output {
 	struct kw_buffer encoded;
 	struct kw_output_run *runs; /* a ring; room is a power of two */
 	size_t first, count, room;
 	size_t bytes; /* of all runs */
+	/* Commands to be wiped, the first of them first. */
+	struct kw_output_secret *secrets, *last_secret;
 };
 
 void kw_output_close(struct kw_output *output);
 
 void kw_output_command(struct kw_output *output, int argc, const struct kw_slice *argv);
+
+/* The same for one that holds a password. */
+void kw_output_secret(struct kw_output *output, int argc, const struct kw_slice *argv);
 
 /* The bytes must stay until they were consumed (small ones are copied at once). */
 void kw_output_raw(struct kw_output *output, struct kw_slice resp);

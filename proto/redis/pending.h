@@ -12,7 +12,7 @@
 struct kw_pending {
 	kw_reply_fn fn; /* NULL: the reply is dropped */
 	void *arg;
-	enum { KW_PENDING_REPLY, KW_PENDING_SUBSCRIPTION } kind;
+	enum { KW_PENDING_REPLY, KW_PENDING_SUBSCRIPTION, KW_PENDING_SECRET } kind;
 	enum kw_bound bound; /* of its reply */
 };
 

@@ -22,15 +22,6 @@ static void copy_text(char *to, size_t room, const char *from)
 	snprintf(to, room, "%s", from);
 }
 
-static void copy_password(struct kw_redis *redis, struct kw_slice password)
-{
-	if (password.length == 0)
-		return;
-	redis->password = kw_alloc(password.length);
-	redis->password_bytes = password.length;
-	memcpy(redis->password, password.data, password.length);
-}
-
 int kw_redis_open(uv_loop_t *loop, const struct kw_redis_options *options,
 	const struct kw_redis_handlers *handlers, struct kw_redis **result, struct kw_error *error)
 {
@@ -45,10 +36,8 @@ int kw_redis_open(uv_loop_t *loop, const struct kw_redis_options *options,
 	redis->handlers = *handlers;
 	redis->address = address;
 	snprintf(redis->place, sizeof redis->place, "redis %.300s", options->address);
-	copy_text(redis->username, sizeof redis->username, options->username);
 	copy_text(redis->client_name, sizeof redis->client_name,
 		options->client_name[0] ? options->client_name : "keywake");
-	copy_password(redis, options->password);
 	redis->connect_timeout_ms = options->connect_timeout_ms ? options->connect_timeout_ms
 								: DEFAULT_CONNECT_TIMEOUT_MS;
 	redis->reply_timeout_ms =
@@ -59,7 +48,7 @@ int kw_redis_open(uv_loop_t *loop, const struct kw_redis_options *options,
 	if (options->raw_bytes > 0)
 		redis->raw = kw_raw_reader_new(options->raw_bytes, kw_redis_take, redis);
 	kw_redis_init_handles(redis);
-	kw_redis_login(redis);
+	kw_redis_login(redis, options);
 	kw_sm_init(&redis->sm, &kw_redis_machine, redis, KW_REDIS_OPENING);
 	kw_redis_wake(redis);
 	*result = redis;
@@ -84,6 +73,22 @@ void kw_redis_send(
 	if (!expect_reply(redis, command))
 		return;
 	kw_output_command(&redis->output, argc, argv);
+	kw_redis_wake(redis);
+}
+
+void kw_redis_send_secret(
+	struct kw_redis *redis, kw_reply_fn fn, void *arg, int argc, const struct kw_slice *argv)
+{
+	const struct kw_pending command = {
+		.fn = fn,
+		.arg = arg,
+		.kind = KW_PENDING_SECRET,
+		.bound = kw_bound_of(argc, argv),
+	};
+
+	if (!expect_reply(redis, command))
+		return;
+	kw_output_secret(&redis->output, argc, argv);
 	kw_redis_wake(redis);
 }
 
@@ -180,8 +185,5 @@ void kw_redis_free(struct kw_redis *redis)
 	kw_raw_reader_free(redis->raw);
 	kw_output_close(&redis->output);
 	kw_pending_close(&redis->pending);
-	if (redis->password)
-		explicit_bzero(redis->password, redis->password_bytes);
-	free(redis->password);
 	free(redis);
 }

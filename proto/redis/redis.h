@@ -92,6 +92,13 @@ int kw_redis_open(uv_loop_t *loop, const struct kw_redis_options *options,
 void kw_redis_send(
 	struct kw_redis *redis, kw_reply_fn fn, void *arg, int argc, const struct kw_slice *argv);
 
+/*
+ * The same if the command or its reply holds a password. Both are wiped from memory, the command
+ * once it is written, the reply once fn returns. Of a reply beyond 4 KiB a part can stay.
+ */
+void kw_redis_send_secret(
+	struct kw_redis *redis, kw_reply_fn fn, void *arg, int argc, const struct kw_slice *argv);
+
 /* The same from words: kw_redis_sendf(r, fn, arg, "CONFIG", "GET", "save", NULL). */
 void kw_redis_words(struct kw_redis *redis, kw_reply_fn fn, void *arg, const char *word, ...)
 	__attribute__((sentinel));

@@ -267,6 +267,17 @@ void kw_reply_reader_bound(struct kw_reply_reader *reader, const struct kw_reply
 	reader->bound = bound;
 }
 
+/* Replies lie in the tail, or in the parser's buffer and the arena. */
+void kw_reply_reader_wipe(struct kw_reply_reader *reader)
+{
+	redisReader *parser = reader->parser;
+
+	explicit_bzero(reader->tail + reader->tail_length, TAIL_BYTES - reader->tail_length);
+	explicit_bzero(parser->buf, parser->pos);
+	explicit_bzero(parser->buf + parser->len, sdsavail(parser->buf));
+	kw_arena_wipe(&reader->arena);
+}
+
 size_t kw_reply_reader_held_bytes(const struct kw_reply_reader *reader)
 {
 	return reader->tail_length + reader->parser->len - reader->parser->pos;

@@ -59,6 +59,9 @@ void kw_reply_reader_bound(struct kw_reply_reader *reader, const struct kw_reply
 int kw_reply_reader_feed(
 	struct kw_reply_reader *reader, const void *data, size_t length, struct kw_error *error);
 
+/* Wipe what replies left behind in memory; what is not complete stays. */
+void kw_reply_reader_wipe(struct kw_reply_reader *reader);
+
 /* Bytes held for replies that are not complete, as far as they were not consumed. */
 size_t kw_reply_reader_held_bytes(const struct kw_reply_reader *reader);
 

@@ -1,6 +1,7 @@
 #include "source/options.h"
 
 #include "base/buffer.h"
+#include "base/secret.h"
 #include "feed/notify.h"
 
 #include <assert.h>
@@ -36,17 +37,6 @@ static uint32_t or_default(uint32_t value, uint32_t otherwise)
 	return value ? value : otherwise;
 }
 
-static struct kw_slice copy_of(struct kw_slice secret)
-{
-	void *copy;
-
-	if (secret.length == 0)
-		return (struct kw_slice){0};
-	copy = kw_alloc(secret.length);
-	memcpy(copy, secret.data, secret.length);
-	return kw_slice(copy, secret.length);
-}
-
 int kw_source_options_copy(const struct kw_source_options *options, struct kw_source_options *own,
 	struct kw_scope *scope, struct kw_error *error)
 {
@@ -63,7 +53,7 @@ int kw_source_options_copy(const struct kw_source_options *options, struct kw_so
 	*own = *options;
 	own->databases = NULL;
 	own->cursor_name = NULL;
-	own->redis.password = copy_of(options->redis.password);
+	own->redis.password = kw_secret_copy(options->redis.password);
 	own->window = or_default(own->window, DEFAULT_WINDOW);
 	own->watch_interval_ms = or_default(own->watch_interval_ms, DEFAULT_WATCH_MS);
 	own->fresh_interval_ms = or_default(own->fresh_interval_ms, DEFAULT_FRESH_MS);
@@ -81,11 +71,7 @@ int kw_source_options_copy(const struct kw_source_options *options, struct kw_so
 
 void kw_source_options_close(struct kw_source_options *own, struct kw_scope *scope)
 {
-	struct kw_slice password = own->redis.password;
-
-	if (password.length > 0)
-		explicit_bzero((void *)(uintptr_t)password.data, password.length);
-	free((void *)(uintptr_t)password.data);
+	kw_secret_close(&own->redis.password);
 	free((void *)(uintptr_t)scope->cursor_name.data);
 	kw_databases_close(&scope->databases);
 }

@@ -10,6 +10,7 @@
 
 #include <arpa/inet.h>
 #include <cmocka.h>
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -88,6 +89,108 @@ static void a_missing_password_is_refused_with_the_remedy(void **state)
 	struct kw_redis_options options = login(&guarded, "", "");
 
 	expect_refused(&options, KW_E_REFUSED, "NOAUTH", "redis.password_file");
+}
+
+/* The literal itself lies in memory that cannot be written, which is not searched. */
+#define PASSWORD "unguessable-7391"
+
+/* In this mapping of this process. */
+static int count_between(int memory, unsigned long from, unsigned long to)
+{
+	uint8_t bytes[1 << 16]; /* on the stack, which is not searched */
+	int found = 0;
+
+	while (from < to) {
+		size_t most = to - from < sizeof bytes ? to - from : sizeof bytes;
+		ssize_t got = pread(memory, bytes, most, (off_t)from);
+		const uint8_t *at = bytes;
+
+		if (got <= 0)
+			break;
+		while ((at = memmem(
+				at, (size_t)(bytes + got - at), PASSWORD, sizeof PASSWORD - 1))) {
+			found++;
+			at++;
+		}
+		from += (unsigned long)got;
+	}
+	return found;
+}
+
+static int count_in_memory(void)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	int memory = open("/proc/self/mem", O_RDONLY | O_CLOEXEC), found = 0;
+	unsigned long from, to;
+	char line[512], mode[8];
+
+	assert_non_null(maps);
+	assert_true(memory >= 0);
+	while (fgets(line, sizeof line, maps))
+		if (sscanf(line, "%lx-%lx %7s", &from, &to, mode) == 3 && mode[1] == 'w' &&
+			!strstr(line, "[stack]"))
+			found += count_between(memory, from, to);
+	fclose(maps);
+	close(memory);
+	return found;
+}
+
+static void note_masterauth(void *arg, const struct kw_reply *reply)
+{
+	struct test_client *client = arg;
+
+	assert_int_equal(reply->type, KW_REPLY_ARRAY);
+	for (size_t i = 0; i + 1 < reply->count; i += 2)
+		client->replies +=
+			kw_slice_equal(reply->elements[i + 1].text, kw_slice_text(PASSWORD));
+}
+
+/* A user with the password, which is also the server's masterauth. */
+static void add_spy(void)
+{
+	struct kw_slice user[] = {kw_slice_text("ACL"), kw_slice_text("SETUSER"),
+		kw_slice_text("spy"), kw_slice_text("on"), kw_slice_text(">" PASSWORD),
+		kw_slice_text("+@all"), kw_slice_text("~*")};
+	struct kw_slice set[] = {kw_slice_text("CONFIG"), kw_slice_text("SET"),
+		kw_slice_text("masterauth"), kw_slice_text(PASSWORD)};
+	struct kw_redis_options options = login(&guarded, "", "secret");
+	struct test_client c;
+
+	test_client_open(&c, &options);
+	kw_redis_send_secret(c.redis, test_client_note, &c, 7, user);
+	kw_redis_send_secret(c.redis, test_client_note, &c, 4, set);
+	test_client_run(&c, &c.replies, 2);
+	assert_string_equal(test_client_heard(&c), "+OK +OK");
+	test_client_stop(&c);
+}
+
+/*
+ * The password of the login, and one in a reply: read in place, and by hiredis (more elements).
+ * Commands that wait behind the login make the queue grow, so that its memory is given up.
+ */
+static void no_password_stays_in_memory_after_its_use(void **state)
+{
+	struct kw_slice ask[] = {kw_slice_text("CONFIG"), kw_slice_text("GET"),
+		kw_slice_text("masterauth"), kw_slice_text("save"), kw_slice_text("port"),
+		kw_slice_text("databases"), kw_slice_text("maxmemory")};
+	struct kw_redis_options options = login(&guarded, "spy", PASSWORD);
+	struct test_client c;
+
+	add_spy();
+	assert_int_equal(count_in_memory(), 0);
+	test_client_open(&c, &options);
+	for (int i = 0; i < 200; i++)
+		kw_redis_words(c.redis, NULL, NULL, "PING", "a longer queue", NULL);
+	assert_int_equal(count_in_memory(), 1); /* in the command that waits */
+	test_client_run(&c, &c.ready, 1);
+	assert_int_equal(count_in_memory(), 0);
+	for (int asked = 3; asked <= 7; asked += 4) {
+		c.replies = 0;
+		kw_redis_send_secret(c.redis, note_masterauth, &c, asked, ask);
+		test_client_run(&c, &c.replies, 1);
+		assert_int_equal(count_in_memory(), 0);
+	}
+	test_client_stop(&c);
 }
 
 static void a_needless_password_is_refused_with_the_remedy(void **state)
@@ -285,6 +388,7 @@ int main(void)
 		cmocka_unit_test(an_acl_user_opens),
 		cmocka_unit_test(a_wrong_password_is_refused_with_the_remedy),
 		cmocka_unit_test(a_missing_password_is_refused_with_the_remedy),
+		cmocka_unit_test(no_password_stays_in_memory_after_its_use),
 		cmocka_unit_test(a_needless_password_is_refused_with_the_remedy),
 		cmocka_unit_test(a_command_never_runs_as_another_user_when_auth_fails),
 		cmocka_unit_test(tcp_is_reached_by_number_and_by_name),

@@ -1,5 +1,6 @@
 /* Encoding and queueing: what will be written is what was asked for, in order. */
 #include "base/buffer.h"
+#include "base/secret.h"
 #include "redis/address.h"
 #include "redis/output.h"
 #include "redis/pending.h"
@@ -103,6 +104,38 @@ static void neighbouring_raw_slices_become_one_vector(void **state)
 	kw_output_close(&output);
 }
 
+/* A command with a password is wiped when its last byte is written, and no earlier. */
+static void a_secret_keeps_its_place_and_goes_when_it_is_written(void **state)
+{
+	static const size_t steps[] = {1, 7, 1 << 20};
+	struct kw_slice ping = kw_slice_text("PING");
+	struct kw_slice auth[] = {kw_slice_text("AUTH"), kw_slice_text("hunter2")};
+
+	for (size_t s = 0; s < sizeof steps / sizeof *steps; s++) {
+		struct kw_output output = {0};
+		struct kw_buffer wire = {0}, wanted = {0};
+
+		for (int i = 0; i < 3; i++) {
+			kw_output_command(&output, 1, &ping);
+			kw_output_secret(&output, 2, auth);
+			kw_resp_command(&wanted, 1, &ping);
+			kw_resp_command(&wanted, 2, auth);
+		}
+		assert_non_null(output.secrets);
+		take_all(&output, &wire, steps[s], 1 + (int)s);
+		assert_null(output.secrets);
+		assert_int_equal(kw_buffer_length(&wire), kw_buffer_length(&wanted));
+		assert_memory_equal(kw_buffer_bytes(&wire), kw_buffer_bytes(&wanted),
+			kw_buffer_length(&wanted));
+		/* It was never in the buffer that the others share. */
+		assert_null(memmem(output.encoded.data, output.encoded.capacity, "hunter2", 7));
+		kw_output_secret(&output, 2, auth);
+		kw_output_close(&output);      /* given up: wiped, too */
+		kw_secret_close_buffer(&wire); /* the next round would find them */
+		kw_secret_close_buffer(&wanted);
+	}
+}
+
 static void pending_replies_come_out_in_order_while_the_queue_grows(void **state)
 {
 	struct kw_pending_queue ring = {0};
@@ -181,6 +214,7 @@ int main(void)
 		cmocka_unit_test(a_command_is_encoded_as_an_array_of_bulk_strings),
 		cmocka_unit_test(lengths_of_many_digits_are_written_whole),
 		cmocka_unit_test(commands_and_raw_slices_keep_their_order_under_partial_writes),
+		cmocka_unit_test(a_secret_keeps_its_place_and_goes_when_it_is_written),
 		cmocka_unit_test(neighbouring_raw_slices_become_one_vector),
 		cmocka_unit_test(pending_replies_come_out_in_order_while_the_queue_grows),
 		cmocka_unit_test(addresses_of_both_forms_are_understood),
