@@ -8,6 +8,8 @@
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
 
 #define EXIT_FAILED 1
 #define EXIT_CONFIG 2
@@ -26,6 +28,21 @@ static void set_allocators(void)
 	json_set_alloc_funcs(kw_alloc, free);
 	/* It fails for a NULL only. */
 	(void)uv_replace_allocator(kw_alloc, kw_realloc, zalloc_many, free);
+}
+
+/*
+ * Its memory holds the data of the primary, and secrets. So the process leaves no core file, and
+ * another process of the same user can neither attach to it nor read /proc/PID/mem (man 2 prctl).
+ * LeakSanitizer must attach to it.
+ */
+static void forbid_dumps(void)
+{
+#ifndef __SANITIZE_ADDRESS__
+	const char *dumpable = getenv("KW_DUMPABLE");
+
+	if (!dumpable || strcmp(dumpable, "1") != 0)
+		prctl(PR_SET_DUMPABLE, 0);
+#endif
 }
 
 static int run(const struct kw_program *program, struct kw_config *config)
@@ -55,6 +72,7 @@ int kw_program_run(const struct kw_program *program, int argc, char **argv)
 	struct kw_config *config;
 	int status;
 
+	forbid_dumps();
 	set_allocators();
 	config = kw_config_new(program->keys);
 	kw_config_set_rule(config, program->rule);

@@ -1,6 +1,9 @@
 /*
  * The life of a daemon's process, the same for each of them: command line, log, loop, end. A daemon
  * names its parts in a struct kw_program, and its main calls kw_program_run.
+ *
+ * The process cannot be dumped or attached to, unless root does it, or KW_DUMPABLE=1 is in its
+ * environment (for a debugger).
  */
 #ifndef KW_CONTROL_PROGRAM_H
 #define KW_CONTROL_PROGRAM_H

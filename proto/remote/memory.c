@@ -127,6 +127,8 @@ static int init(struct kw_memory *memory, uint64_t reserve_bytes, bool huge, str
 		goto undo;
 	}
 	assert(reserve_bytes % page == 0);
+	/* A core file shall not have all data of the primary in it. */
+	(void)madvise(memory->base, reserve_bytes, MADV_DONTDUMP);
 	memory->reserve_bytes = reserve_bytes;
 	memory->readonly_fd = open_readonly(memory->fd, error);
 	if (memory->readonly_fd < 0 || seal(memory->fd, error) != 0)

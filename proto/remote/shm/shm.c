@@ -86,6 +86,8 @@ static int map_file(struct kw_remote *remote, struct kw_error *error)
 				shm->map_bytes);
 		else
 			shm->map = map;
+		if (shm->map) /* a core file shall not have the data in it */
+			(void)madvise(map, shm->map_bytes, MADV_DONTDUMP);
 	}
 	close(fd);
 	shm->end.exchange.taken_fd = -1;

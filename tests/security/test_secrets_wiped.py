@@ -1,0 +1,83 @@
+"""Secrets leave memory when they are no longer needed, and no core file has them or the data."""
+import os
+import resource
+import signal
+
+import pytest
+
+from lib import dump
+from lib.process import wait_for
+
+PASSWORD = "unguessable-7391-of-the-server"
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can read another process's memory")
+
+
+@pytest.fixture
+def guarded(bed):
+    """Servers that want a password, and a file with it."""
+    servers = [bed.server(name, requirepass=PASSWORD) for name in ("primary", "replica")]
+    return *servers, bed.file("password", PASSWORD + "\n")
+
+
+def copies(daemon):
+    return dump.places(daemon.pid, PASSWORD.encode())
+
+
+def test_the_proxy_keeps_one_copy_of_its_password(bed, guarded):
+    """It is needed for the next connection. Sent commands, buffers and files that were read hold none."""
+    primary, _, file = guarded
+    proxy = bed.proxy(primary, redis__password_file=file)
+    proxy.wait_live()
+    assert len(copies(proxy)) == 1, copies(proxy)
+
+
+def test_the_agent_keeps_one_copy_of_its_password(bed, guarded):
+    primary, replica, file = guarded
+    proxy = bed.proxy(primary, redis__password_file=file)
+    agent = bed.agent(proxy, replica, redis__password_file=file)
+    agent.wait_warm()
+    assert len(copies(agent)) == 1, copies(agent)
+
+
+def test_a_stranger_of_the_same_user_cannot_look_into_a_daemon(bed, stranger):
+    """Two daemons of one user: neither can attach to the other, read its memory, or open its files."""
+    bed_proxy = bed.proxy(bed.server("primary"), start=False)
+    bed_proxy.directory = stranger.home
+    bed_proxy.control = os.path.join(stranger.home, "proxy.ctl")
+    bed_proxy.settings.update({"control.socket": bed_proxy.control, "listen": [f"shm://{stranger.home}/t.shm"]})
+    os.chmod(bed.directory, 0o711)
+    stranger.become(bed_proxy).start()
+    for name in ("mem", "environ", "maps", "fd/0"):
+        assert stranger.cannot(read_some, f"/proc/{bed_proxy.pid}/{name}"), name
+
+
+def read_some(path):
+    with open(path, "rb", buffering=0) as stream:
+        stream.read(1)
+
+
+def test_the_table_is_in_no_core_file(bed):
+    pair = bed.pair()
+    pair.settle()
+    for daemon in (pair.proxy, pair.agent):
+        flags = dump.in_core_file(daemon.pid, "memfd:keywake-table")
+        assert flags and all("dd" in each for each in flags), (daemon.name, flags)
+
+
+def test_a_daemon_that_dies_leaves_no_core_file(bed):
+    proxy = bed.proxy(bed.server("primary"), start=False)
+    proxy.start()
+    with open("/proc/sys/kernel/core_pattern", encoding="ascii") as stream:
+        if stream.read().strip() != "core":
+            pytest.skip("core files of this host go elsewhere")
+    most = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+    resource.prlimit(proxy.pid, resource.RLIMIT_CORE, most)
+    folder = os.readlink(f"/proc/{proxy.pid}/cwd")
+    before = set(os.listdir(folder))
+    os.kill(proxy.pid, signal.SIGSEGV)
+    wait_for(lambda: not proxy.alive, "it lives on")
+    cores = {name for name in set(os.listdir(folder)) - before if name.startswith("core")}
+    for name in cores:
+        os.remove(os.path.join(folder, name))
+    assert not cores
