@@ -194,13 +194,18 @@ static bool is_too_large(const struct kw_lookup *lookup)
 	       lookup->wanted > most + beside + kw_buffer_length(&lookup->key);
 }
 
-/* As the index says; never within kw_lookups_begin. */
-static void read_value(struct kw_lookup *lookup)
+static void end_too_large(struct kw_lookup *lookup)
 {
 	const struct kw_lookup_result large = {.outcome = KW_LOOKUP_TOO_LARGE};
 
+	kw_lookup_end(lookup, &large);
+}
+
+/* As the index says; never within kw_lookups_begin. */
+static void read_value(struct kw_lookup *lookup)
+{
 	if (is_too_large(lookup))
-		kw_lookup_end(lookup, &large);
+		end_too_large(lookup);
 	else
 		read_record(lookup, KW_LOOKUP_RECORD);
 }

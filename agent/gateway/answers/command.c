@@ -107,15 +107,22 @@ const struct kw_command *kw_command_find(struct kw_slice name)
 	char text[NAME_MAX_BYTES];
 	size_t low = 0, high = COMMANDS;
 
-	/* A zero byte would end the name for strcasecmp. */
-	if (name.length == 0 || name.length >= sizeof text || memchr(name.data, 0, name.length))
+	if (name.length == 0 || name.length >= sizeof text)
 		return NULL;
-	memcpy(text, name.data, name.length);
+	for (size_t i = 0; i < name.length; i++) {
+		char byte = ((const char *)name.data)[i];
+
+		if (byte == '\0') /* it would end the name */
+			return NULL;
+		text[i] = byte >= 'A' && byte <= 'Z' ? (char)(byte - 'A' + 'a') : byte;
+	}
 	text[name.length] = '\0';
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
-		int order = strcasecmp(text, commands[middle].name);
+		int order = text[0] - commands[middle].name[0]; /* mostly enough */
 
+		if (order == 0)
+			order = strcmp(text, commands[middle].name);
 		if (order == 0)
 			return &commands[middle];
 		if (order < 0)

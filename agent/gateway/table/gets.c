@@ -92,27 +92,31 @@ static bool start(struct kw_gets *gets, struct kw_question *question)
 
 /* ---- questions ---- */
 
+/* Those for which the newest look counts. For the others a look is under way. */
+static void begin_waiting(struct kw_gets *gets)
+{
+	const uint64_t looked_us = gets->follow.superblock_begun_us;
+	struct kw_question *question;
+
+	while ((question = gets->waiting.first) &&
+		kw_gets_is_proved(looked_us, question->asked_us) && start(gets, question))
+		;
+}
+
 /* Begin what may be begun, tell what the sight does not allow. */
 static void start_waiting(struct kw_gets *gets)
 {
 	struct kw_sight_verdict verdict;
-	struct kw_question *question;
 
 	if (!gets->waiting.first)
 		return;
 	verdict = kw_gets_judge(gets, kw_gets_turn_us(gets), 0);
-	while ((question = gets->waiting.first)) {
-		/* A look is under way: what it shows decides, and the lookup counts on it. */
-		if (!kw_gets_may_tell(gets, question, &verdict))
-			return;
-		if (verdict.state == KW_GATEWAY_SERVING) {
-			if (!start(gets, question))
-				return;
-			continue;
-		}
-		kw_questions_take_out(&gets->waiting, question);
-		kw_gets_tell_verdict(gets, question, &verdict);
+	if (verdict.state == KW_GATEWAY_SERVING) {
+		begin_waiting(gets);
+		return;
 	}
+	while (gets->waiting.first && kw_gets_may_refuse(gets))
+		kw_gets_tell_verdict(gets, kw_questions_pop(&gets->waiting), &verdict);
 }
 
 void kw_gets_ask(struct kw_gets *gets, struct kw_question *question)

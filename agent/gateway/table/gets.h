@@ -96,6 +96,7 @@ struct kw_question {
 	uint64_t ticket; /* of the near cache: LOOKED; WAITING: a hash, within one turn */
 	/* LOOKED (flights.h): */
 	uint64_t fresh_us, looked_us; /* of the look that it counts on, and when that look began */
+	uint64_t hash;                /* of the key */
 	struct kw_question *chain;    /* another key that is looked up */
 	struct kw_question *joined, *joined_last; /* of the same key: they wait for its lookup */
 };

@@ -98,13 +98,6 @@ void kw_gets_say(const struct kw_gets *gets, const struct kw_sight_verdict *verd
 /* Tell the owner of another state, or of another reason for it. */
 void kw_gets_evaluate(struct kw_gets *gets, uint64_t now_us);
 
-/*
- * The verdict is about this question: a lookup may begin, or the question is told why not. If not,
- * a look that is under way decides.
- */
-bool kw_gets_may_tell(struct kw_gets *gets, const struct kw_question *question,
-	const struct kw_sight_verdict *verdict);
-
 /* A look began at looked_us. Does it count for a question that was asked then? */
 static inline bool kw_gets_is_proved(uint64_t looked_us, uint64_t asked_us)
 {
@@ -113,6 +106,10 @@ static inline bool kw_gets_is_proved(uint64_t looked_us, uint64_t asked_us)
 
 /* A look is out for so long that nobody waits for it any more. */
 bool kw_gets_look_is_late(struct kw_gets *gets);
+
+/* The verdict allows no answer. May questions be told so, or does a look that is under way decide?
+ */
+bool kw_gets_may_refuse(struct kw_gets *gets);
 
 /* ---- gets_told.c: a question that is told is on no list any more ---- */
 

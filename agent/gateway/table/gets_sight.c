@@ -61,13 +61,10 @@ bool kw_gets_look_is_late(struct kw_gets *gets)
  * older than the question's wait in our own queue. But a proxy that hangs never answers the next
  * one.
  */
-bool kw_gets_may_tell(struct kw_gets *gets, const struct kw_question *question,
-	const struct kw_sight_verdict *verdict)
+bool kw_gets_may_refuse(struct kw_gets *gets)
 {
 	const uint64_t looked_us = gets->follow.superblock_begun_us;
 
-	if (verdict->state == KW_GATEWAY_SERVING)
-		return kw_gets_is_proved(looked_us, question->asked_us);
 	return !kw_follow_up(&gets->follow) ||
 	       kw_gets_is_proved(looked_us, kw_gets_turn_us(gets)) || kw_gets_look_is_late(gets);
 }
