@@ -360,6 +360,7 @@ static void open_pair(struct kw_agent *agent, const struct kw_agent_options *opt
 		.quarantine = &agent->quarantine,
 		.window_bytes = options->window_bytes,
 		.listen = options->listen,
+		.masterauth = options->masterauth,
 		.shutdown = options->shutdown,
 		.handlers = {want_step, on_lost, agent},
 	};

@@ -48,8 +48,9 @@ struct kw_agent_options {
 	struct kw_follow_options follow; /* loop filled in by kw_agent_new */
 	struct kw_local_options local;   /* loop and filter filled in by kw_agent_new */
 	const struct kw_mode *mode;
-	char listen[128];          /* apply.replica.listen, checked */
-	enum kw_shutdown shutdown; /* apply.on_shutdown */
+	char listen[128];           /* apply.replica.listen, checked */
+	struct kw_slice masterauth; /* of apply.replica.masterauth_file; must stay in place */
+	enum kw_shutdown shutdown;  /* apply.on_shutdown */
 	uint64_t window_bytes;
 	bool consent;
 	enum kw_foreign foreign;

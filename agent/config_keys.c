@@ -43,9 +43,13 @@ const struct kw_config_key kw_agent_config_keys[] = {
 		"keywakectl approve. 1: no limit, for pure caches."},
 	{"apply.replica.listen", KW_CONFIG_TEXT, "\"tcp://127.0.0.1:0\"", false, 0, 0, NULL,
 		"Modes replica and hybrid: where the local server is sent by REPLICAOF, an address "
-		"of this "
-		"host; port 0: any that is free.",
+		"of this host; port 0: any that is free. systemd:NAME: a socket of this name that "
+		"systemd opened and holds while the agent is dead.",
 		listen_check},
+	{"apply.replica.masterauth_file", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
+		"File with the masterauth that the local server has while no agent leads it (not "
+		"readable by others), put back when the agent lets the server go; empty: it has "
+		"none."},
 	{"apply.on_shutdown", KW_CONFIG_TEXT, "\"stay\"", true, 0, 0, "stay|promote",
 		"Mode replica, when the agent ends: the server stays a replica and waits for the "
 		"next agent, or is promoted (REPLICAOF NO ONE)."},

@@ -134,6 +134,21 @@ static int read_local(
 	return KW_OK;
 }
 
+/* The local server's masterauth while no agent leads it. */
+static int read_masterauth(
+	struct kw_agent_daemon *daemon, struct kw_slice *masterauth, struct kw_error *error)
+{
+	const char *path = "apply.replica.masterauth_file";
+	int code = kw_secret_load(
+		kw_config_text(daemon->daemon.config, path), &daemon->masterauth, error);
+
+	if (code)
+		return kw_error_wrap(error, "%s", path);
+	*masterauth = kw_slice(
+		kw_buffer_bytes(&daemon->masterauth), kw_buffer_length(&daemon->masterauth));
+	return KW_OK;
+}
+
 /* Who this agent is to the others that are given the same server. */
 static int read_lease(const char *name, struct kw_lease_owner *lease, struct kw_error *error)
 {
@@ -198,6 +213,7 @@ static int read_options(
 	if ((code = read_name(config, daemon->name, error)) ||
 		(code = read_apply(config, options, error)) ||
 		(code = read_local(daemon, &options->local.redis, error)) ||
+		(code = read_masterauth(daemon, &options->masterauth, error)) ||
 		(code = read_lease(daemon->name, &options->local.lease, error)) ||
 		(code = read_follow(daemon, options, error)))
 		return code;
@@ -390,5 +406,6 @@ void kw_agent_daemon_shutdown(struct kw_agent_daemon *daemon, const char *why)
 void kw_agent_daemon_close(struct kw_agent_daemon *daemon)
 {
 	kw_secret_close_buffer(&daemon->password);
+	kw_secret_close_buffer(&daemon->masterauth);
 	kw_own_key_close(&daemon->key);
 }

@@ -26,7 +26,7 @@ struct kw_agent_daemon {
 	struct kw_rpc_server *rpc;
 	struct kw_notify notify;
 	struct kw_signals signals;
-	struct kw_buffer password;
+	struct kw_buffer password, masterauth;
 	struct kw_own_key key; /* proved to the proxy */
 	char filter_text[256];
 	char name[KW_AGENT_NAME_MAX + 1];

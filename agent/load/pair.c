@@ -444,6 +444,8 @@ static void lead(struct kw_pair *pair, const struct kw_pair_options *options,
 		.local = options->local,
 		.link = pair->link = kw_applier_link(apply),
 		.listen = options->listen,
+		.masterauth = options->masterauth,
+		.stays = pair->mode->applier == KW_MODE_APPLIER_LINK,
 		.handlers = {on_replica_progress, on_replica_lost, pair},
 	};
 

@@ -36,7 +36,8 @@ struct kw_pair_options {
 	const struct kw_filter *filter;
 	struct kw_quarantine *quarantine;
 	uint64_t window_bytes;
-	const char *listen; /* where a mode that leads listens; checked */
+	const char *listen;         /* where a mode that leads listens; checked */
+	struct kw_slice masterauth; /* … and what it puts back; must stay in place */
 	enum kw_shutdown shutdown;
 	struct kw_pair_handlers handlers;
 };

@@ -410,8 +410,39 @@ void kw_downlink_init(struct kw_downlink *downlink, uv_loop_t *loop, const char 
 		.loop = loop, .handlers = *handlers, .listener_fd = -1, .open = 1};
 	if (kw_downlink_address(address, &downlink->address, downlink->host, &error))
 		assert(!"the address was checked");
+	if (downlink->address.ss_family == AF_UNSPEC)
+		snprintf(downlink->passed, sizeof downlink->passed, "%s",
+			address + strlen(KW_DOWNLINK_PASSED));
 	uv_idle_init(loop, &downlink->turn);
 	downlink->turn.data = downlink;
+}
+
+/* What any user of the host can do once the agent is gone. */
+static void warn_of_port(struct kw_downlink *downlink)
+{
+	if (downlink->guarded || downlink->passed[0] || !kw_downlink_exposed(downlink->port))
+		return;
+	downlink->guarded = true;
+	kw_log_warn("link",
+		"while no agent runs, any user of this host can bind port %u, pose as the local "
+		"server's primary and replace its data: let systemd hold the port "
+		"(keywake-agent-link@.socket, apply.replica.listen=systemd:link), or name a "
+		"privileged port in apply.replica.listen",
+		downlink->port);
+}
+
+static int open_listener(struct kw_downlink *downlink, struct kw_error *error)
+{
+	int fd;
+
+	if (downlink->passed[0])
+		return kw_downlink_passed(downlink->passed, downlink->host, &downlink->port, error);
+	fd = kw_downlink_open(&downlink->address, &downlink->port);
+	if (fd < 0)
+		kw_error_errno(error, errno,
+			"cannot listen on %s for the local server (apply.replica.listen)",
+			downlink->host);
+	return fd;
 }
 
 int kw_downlink_listen(struct kw_downlink *downlink, struct kw_error *error)
@@ -420,11 +451,11 @@ int kw_downlink_listen(struct kw_downlink *downlink, struct kw_error *error)
 
 	if (downlink->port)
 		return KW_OK;
-	fd = kw_downlink_open(&downlink->address, &downlink->port);
-	if (fd < 0)
-		return kw_error_errno(error, errno,
-			"cannot listen on %s for the local server (apply.replica.listen)",
-			downlink->host);
+	fd = open_listener(downlink, error);
+	if (fd < 0) {
+		downlink->port = 0;
+		return (int)error->code;
+	}
 	status = uv_poll_init(downlink->loop, &downlink->listener, fd);
 	if (status != 0) {
 		downlink->port = 0;
@@ -436,6 +467,7 @@ int kw_downlink_listen(struct kw_downlink *downlink, struct kw_error *error)
 	downlink->open++;
 	downlink->listener.data = downlink;
 	uv_poll_start(&downlink->listener, UV_READABLE, on_connection);
+	warn_of_port(downlink);
 	return KW_OK;
 }
 

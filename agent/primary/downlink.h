@@ -22,6 +22,7 @@
 
 #include "base/buffer.h"
 #include "base/error.h"
+#include "base/passed.h"
 
 #include <netinet/in.h>
 #include <stdbool.h>
@@ -59,7 +60,9 @@ struct kw_downlink {
 	struct kw_link_login login;
 	struct sockaddr_storage address; /* to listen on */
 	char host[64];                   /* what the server is told */
-	uint16_t port;                   /* 0: not listening */
+	char passed[KW_PASSED_NAME];     /* the name of a socket of systemd's; "": one of our own */
+	bool guarded;  /* the port is not needed while no agent runs, or the operator was told */
+	uint16_t port; /* 0: not listening */
 	uv_poll_t listener;
 	int listener_fd;
 	uint64_t starved_us; /* no descriptor was left: listening again then; 0: it does */
@@ -76,15 +79,23 @@ struct kw_downlink {
 	bool closing;
 };
 
+#define KW_DOWNLINK_PASSED "systemd:" /* and a name: base/passed.h */
+
 /*
- * tcp://number:port, port 0: any that is free. KW_E_CONFIG: not that, or an address that no server
- * can connect to (0.0.0.0).
+ * tcp://number:port, port 0: any that is free; or systemd:NAME, which leaves address and host
+ * empty. KW_E_CONFIG: not that, or an address that no server can connect to (0.0.0.0).
  */
 int kw_downlink_address(
 	const char *text, struct sockaddr_storage *address, char host[64], struct kw_error *error);
 
 /* A socket that listens there, and its port; -1: errno says why. */
 int kw_downlink_open(const struct sockaddr_storage *address, uint16_t *port);
+
+/* The socket that systemd passed by this name, its host and its port. -1: *error. */
+int kw_downlink_passed(const char *name, char host[64], uint16_t *port, struct kw_error *error);
+
+/* Can any user of this host bind this port? (ip_unprivileged_port_start) */
+bool kw_downlink_exposed(uint16_t port);
 
 /* address as kw_downlink_address checked it. */
 void kw_downlink_init(struct kw_downlink *downlink, uv_loop_t *loop, const char *address,

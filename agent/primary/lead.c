@@ -448,7 +448,9 @@ void kw_replica_init(struct kw_replica *replica, const struct kw_replica_options
 	handlers.arg = replica;
 	kw_local_lead(replica->local);
 	kw_downlink_init(&replica->downlink, options->loop, options->listen, &handlers);
-	kw_takeover_init(&replica->takeover, options->local, &replica->downlink.login);
+	replica->downlink.guarded = !options->stays;
+	kw_takeover_init(
+		&replica->takeover, options->local, &replica->downlink.login, options->masterauth);
 	kw_backoff_init(&replica->refusing, REFUSED_LOWEST_MS, REFUSED_HIGHEST_MS);
 	kw_replica_init_phase(replica);
 	kw_leave_init(replica);

@@ -112,7 +112,9 @@ struct kw_replica_options {
 	uv_loop_t *loop;
 	struct kw_local *local;
 	struct kw_link_applier *link;
-	const char *listen; /* apply.replica.listen, checked */
+	const char *listen;         /* apply.replica.listen, checked */
+	struct kw_slice masterauth; /* the operator's, put back; empty: none; must stay in place */
+	bool stays;                 /* the server stays a replica when the agent is gone */
 	struct kw_replica_handlers handlers;
 };
 

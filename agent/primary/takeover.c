@@ -60,10 +60,10 @@ static bool is_releasing(const struct kw_takeover *takeover)
 	       takeover->sm.state == KW_TAKEOVER_PUTTING_BACK;
 }
 
-void kw_takeover_init(
-	struct kw_takeover *takeover, struct kw_local *local, struct kw_link_login *login)
+void kw_takeover_init(struct kw_takeover *takeover, struct kw_local *local,
+	struct kw_link_login *login, struct kw_slice operators)
 {
-	*takeover = (struct kw_takeover){.local = local, .login = login};
+	*takeover = (struct kw_takeover){.local = local, .login = login, .operators = operators};
 	kw_sm_init(&takeover->sm, &machine, takeover, KW_TAKEOVER_IDLE);
 }
 
@@ -219,7 +219,22 @@ static void on_replicaof(void *arg, const struct kw_reply *reply)
 static void forget_password(struct kw_takeover *takeover)
 {
 	takeover->auth = KW_AUTH_THEIRS;
-	takeover->login->password[0] = '\0';
+	explicit_bzero(takeover->login->password, sizeof takeover->login->password);
+}
+
+/* Neither the command nor its copies stay in memory. */
+static void send_password(struct kw_takeover *takeover, kw_reply_fn fn, struct kw_slice password)
+{
+	const struct kw_slice argv[] = {kw_slice_text("CONFIG"), kw_slice_text("SET"),
+		kw_slice_text("masterauth"), password};
+
+	kw_redis_send_secret(takeover->local->redis, fn, takeover, 4, argv);
+}
+
+/* As it is while no agent leads the server. */
+static void put_password_back(struct kw_takeover *takeover, kw_reply_fn fn)
+{
+	send_password(takeover, fn, takeover->operators);
 }
 
 static void on_password(void *arg, const struct kw_reply *reply)
@@ -248,19 +263,20 @@ static void undo(struct kw_takeover *takeover)
 	if (takeover->auth != KW_AUTH_NEW)
 		return;
 	forget_password(takeover);
-	ASK(takeover, on_set, "CONFIG", "SET", "masterauth", "");
+	takeover->owed++;
+	put_password_back(takeover, on_set);
 }
 
 static void set_password(struct kw_takeover *takeover)
 {
 	takeover->auth = KW_AUTH_NEW;
-	ASK(takeover, on_password, "CONFIG", "SET", "masterauth", takeover->login->password);
+	takeover->owed++;
+	send_password(takeover, on_password, kw_slice_text(takeover->login->password));
 }
 
 static void set(struct kw_takeover *takeover)
 {
-	bool needs_password =
-		takeover->auth == KW_AUTH_THEIRS && takeover->login->password[0] == '\0';
+	bool needs_password = takeover->auth == KW_AUTH_THEIRS;
 
 	if (needs_password && !make_password(takeover)) {
 		kw_failure_set(&takeover->failure, KW_E_IO, "no random bytes");
@@ -316,6 +332,24 @@ static void take_setting(
 			(int)name.length, (const char *)name.data);
 }
 
+/* The operator's own would go in clear to any program that takes the agent's port. */
+static void judge_foreign_password(struct kw_takeover *takeover)
+{
+	const char *given = takeover->login->password;
+
+	if (*given && takeover->operators.length == 0)
+		kw_failure_set(&takeover->failure, KW_E_CONFIG,
+			"the local server has a masterauth, which it would send to any program "
+			"that listens at this agent's port: name a file with it in "
+			"apply.replica.masterauth_file, so that it can be put back, or unset it");
+	else if (*given && !kw_slice_equal(kw_slice_text(given), takeover->operators))
+		kw_failure_set(&takeover->failure, KW_E_CONFIG,
+			"the local server's masterauth is not the password in "
+			"apply.replica.masterauth_file: the file must hold the one that shall be "
+			"put back");
+	forget_password(takeover);
+}
+
 /* The setting before agents came; one of them might have been killed during a load. */
 static void recall_settings(struct kw_takeover *takeover, const char *known)
 {
@@ -323,7 +357,12 @@ static void recall_settings(struct kw_takeover *takeover, const char *known)
 	char before[KW_TAKEOVER_VALUE];
 	bool ours = read_mark(takeover->login->password, before);
 
+	if (takeover->login->user[0] && !takeover->login->password[0])
+		kw_failure_set(&takeover->failure, KW_E_CONFIG,
+			"the local server has masteruser but no masterauth: set both or neither");
 	takeover->auth = ours ? KW_AUTH_OURS : KW_AUTH_THEIRS;
+	if (!ours)
+		judge_foreign_password(takeover);
 	if (ours && swapdb) {
 		takeover->swapdb_set = strcmp(before, SWAPDB) != 0;
 		snprintf(takeover->diskless, sizeof takeover->diskless, "%s", before);
@@ -333,9 +372,6 @@ static void recall_settings(struct kw_takeover *takeover, const char *known)
 	} else if (takeover->swapdb_set && swapdb) {
 		snprintf(takeover->diskless, sizeof takeover->diskless, "%s", known);
 	}
-	if (takeover->login->user[0] && !takeover->login->password[0])
-		kw_failure_set(&takeover->failure, KW_E_CONFIG,
-			"the local server has masteruser but no masterauth: set both or neither");
 }
 
 static void on_config(void *arg, const struct kw_reply *reply)
@@ -448,8 +484,10 @@ static void on_password_gone(void *arg, const struct kw_reply *reply)
 static void put_settings_back(struct kw_takeover *takeover)
 {
 	kw_takeover_loaded(takeover);
-	if (takeover->auth != KW_AUTH_THEIRS)
-		ASK(takeover, on_password_gone, "CONFIG", "SET", "masterauth", "");
+	if (takeover->auth != KW_AUTH_THEIRS) {
+		takeover->owed++;
+		put_password_back(takeover, on_password_gone);
+	}
 }
 
 void kw_takeover_release(struct kw_takeover *takeover, kw_local_done_fn done, void *arg)
@@ -495,7 +533,7 @@ static void on_give_back(void *arg, const struct kw_reply *reply)
 			copy_text(value, present, sizeof present);
 	}
 	if (read_mark(password, before)) {
-		put_back(takeover, "masterauth", "");
+		put_password_back(takeover, on_give_back_set);
 		if (strcmp(present, SWAPDB) == 0 && strcmp(before, SWAPDB) != 0)
 			put_back(takeover, "repl-diskless-load", before);
 	} else if (takeover->swapdb_set && strcmp(present, SWAPDB) == 0) {

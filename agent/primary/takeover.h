@@ -15,14 +15,15 @@
  *                 REPLICAOF NO ONE      CONFIG SET
  *   stop: from every state to IDLE; the answers that are still owed are ignored.
  *
- * The link's password. If the server has no masterauth, the agent sets one:
+ * The link's password. A replica shows its masterauth to any program that listens where its primary
+ * should be. So the agent sets one of its own, whatever there was:
  *
  *   keywake/<repl-diskless-load of before>/<32 random hex digits>
  *
  * It tells any later agent that an agent set it, and what to put back. It stays in the server for
  * exactly as long as the other setting does. So if an agent is killed at any moment, the next agent
- * finds all that it left. A masterauth of the operator is used as it is; then only this process
- * remembers the setting. Loop thread only.
+ * finds all that it left. A masterauth of the operator is replaced only if the agent was given the
+ * same password, because it must put it back (apply.replica.masterauth_file). Loop thread only.
  */
 #ifndef KW_AGENT_PRIMARY_TAKEOVER_H
 #define KW_AGENT_PRIMARY_TAKEOVER_H
@@ -57,7 +58,7 @@ enum kw_takeover_want {
 
 /* Whose is the server's masterauth? */
 enum kw_takeover_auth {
-	KW_AUTH_THEIRS, /* the operator's, or there is none */
+	KW_AUTH_THEIRS, /* the operator's, or there is none: never used for the link */
 	KW_AUTH_OURS,   /* of this agent, or of one before it */
 	KW_AUTH_NEW,    /* set by this takeover: taken back if it fails */
 };
@@ -78,14 +79,16 @@ struct kw_takeover {
 	enum kw_takeover_want want;
 
 	enum kw_takeover_auth auth;
+	struct kw_slice operators;        /* masterauth that is put back; empty: none */
 	char diskless[KW_TAKEOVER_VALUE]; /* repl-diskless-load of before; "": not known */
 	bool swapdb_set;                  /* repl-diskless-load is ours to put back */
 	uint32_t databases;               /* of the server; 0: not asked yet */
 	struct kw_buffer functions;       /* FUNCTION DUMP */
 };
 
-void kw_takeover_init(
-	struct kw_takeover *takeover, struct kw_local *local, struct kw_link_login *login);
+/* operators: the server's masterauth while no agent leads it; must stay in place. */
+void kw_takeover_init(struct kw_takeover *takeover, struct kw_local *local,
+	struct kw_link_login *login, struct kw_slice operators);
 void kw_takeover_close(struct kw_takeover *takeover);
 
 /*

@@ -26,6 +26,7 @@ static const struct row rows[] = {
 	[KW_BOUND_SCAN] = {"SCAN", NULL, {"the reply to SCAN", PAGE}},
 	[KW_BOUND_INFO] = {"INFO", NULL, {"the reply to INFO", TEXT}},
 	[KW_BOUND_GET] = {"GET", NULL, {"the reply to GET", VALUE}},
+	[KW_BOUND_CONFIG_GET] = {"CONFIG", "GET", {"the reply to CONFIG GET", SHORT}},
 	[KW_BOUND_CLIENT_LIST] = {"CLIENT", "LIST", {"the reply to CLIENT LIST", PAGE}},
 	[KW_BOUND_COMMAND_INFO] = {"COMMAND", "INFO", {"the reply to COMMAND INFO", TEXT}},
 	[KW_BOUND_FUNCTION_LIST] = {"FUNCTION", "LIST", {"the reply to FUNCTION LIST", TEXT}},

@@ -30,6 +30,7 @@ enum kw_bound {
 	KW_BOUND_SCAN,
 	KW_BOUND_INFO,
 	KW_BOUND_GET,
+	KW_BOUND_CONFIG_GET, /* can hold passwords: its bytes are wiped */
 	KW_BOUND_CLIENT_LIST,
 	KW_BOUND_COMMAND_INFO,
 	KW_BOUND_FUNCTION_LIST,

@@ -113,7 +113,8 @@ bool kw_redis_take(void *arg, const struct kw_reply *reply)
 		redis->input_kind = KW_REDIS_MESSAGES;
 	if (command.fn)
 		command.fn(command.arg, reply);
-	redis->heard_secret |= command.kind == KW_PENDING_SECRET;
+	redis->heard_secret |=
+		command.kind == KW_PENDING_SECRET || command.bound == KW_BOUND_CONFIG_GET;
 	bound_next(redis);
 	return !kw_redis_is_over(redis);
 }

@@ -341,7 +341,7 @@ def test_killed_in_the_midst_of_the_load(bed, victim):
 # ---- whose server is it? ----
 
 def test_a_former_replica_of_somebody_with_a_password(bed, server):
-    """The migration path: its masterauth is used as it is, and stays."""
+    """The migration path: its masterauth is never used for the link, and is put back."""
     primary = bed.server("primary", server, port=0)
     data.fill(primary)
     former = bed.server("former", server, port=free_port())
@@ -351,13 +351,14 @@ def test_a_former_replica_of_somebody_with_a_password(bed, server):
     replica.command("REPLICAOF", "127.0.0.1", former.config["port"])
     wait_for(lambda: info(replica).get("master_link_status") == "up", "no native replication", 20)
     proxy = bed.proxy(primary)
-    agent = bed.agent(proxy, replica, **SETTINGS)
+    agent = bed.agent(proxy, replica, **SETTINGS,
+                      apply__replica__masterauth_file=bed.file("masterauth", "s3cret\n"))
     agent.wait_state("failed", reason="made to follow")
     assert replica.command("GET", "of the former") == b"1"
     agent.ctl_ok("resync")
     agent.wait_warm()
     assert_equal_now(primary, replica)
-    assert setting(replica, "masterauth") == "s3cret"
+    assert setting(replica, "masterauth").startswith("keywake/")
     wait_cursor(agent)
     agent.kill()
     agent.restart()

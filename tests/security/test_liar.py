@@ -83,7 +83,7 @@ def answers(**more):
     return told
 
 
-@pytest.mark.parametrize("command,named", [("TIME", "a short reply"), ("CONFIG_GET", "a short reply"),
+@pytest.mark.parametrize("command,named", [("TIME", "a short reply"), ("CONFIG_GET", "the reply to CONFIG GET"),
                                            ("INFO", "the reply to INFO")])
 @pytest.mark.parametrize("shape", ["array", "nested"])
 def test_each_command_bounds_its_reply(bed, command, named, shape):
