@@ -86,6 +86,15 @@ static enum ctl_exit run_get(struct ctl *ctl)
 	return call_and_print(ctl, params, CTL_CALL_TIMEOUT_MS);
 }
 
+static enum ctl_exit run_retarget(struct ctl *ctl)
+{
+	json_t *proxy = json_string(ctl->args[0]);
+
+	if (!proxy)
+		return ctl_usage("the address is not valid UTF-8");
+	return call_and_print(ctl, json_pack("{s:o}", "proxy", proxy), CTL_CALL_TIMEOUT_MS);
+}
+
 static enum ctl_exit run_shutdown(struct ctl *ctl)
 {
 	json_t *params = ctl->options[0] ? json_pack("{s:b}", "promote", 1) : NULL;
@@ -418,6 +427,18 @@ const struct ctl_command ctl_commands[] = {
 		.example = "-s /run/keywake/proxy.sock disconnect 3",
 		.method = "agents.disconnect",
 		.run = run_disconnect},
+	{.name = "retarget",
+		.args = "PROXY",
+		.least = 1,
+		.most = 1,
+		.brief = "let an agent or a gateway follow another proxy",
+		.help = "PROXY is its address, as the key proxy has it. It holds until the next "
+			"start: "
+			"change the configuration file, too. Until the other proxy is connected, "
+			"a gateway answers by gateway.forward, or not at all.",
+		.example = "-s /run/keywake/gateway.sock retarget tcp://10.0.0.7:7471",
+		.method = "retarget",
+		.run = run_retarget},
 	{.name = "config get",
 		.args = "[PATH]",
 		.most = 1,

@@ -1,6 +1,8 @@
 #include "redis/address.h"
 
+#include <arpa/inet.h>
 #include <assert.h>
+#include <netinet/in.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,9 +97,23 @@ int kw_redis_address_check(const char *text, struct kw_error *error)
 	return kw_redis_address_parse(text, &address, error);
 }
 
+/* A number, not a name that begins like one: names lead anywhere. */
+static bool is_loopback(const char *host)
+{
+	const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+	struct in6_addr six;
+	struct in_addr four;
+
+	if (inet_pton(AF_INET, host, &four) == 1)
+		return ntohl(four.s_addr) >> 24 == IN_LOOPBACKNET;
+	if (inet_pton(AF_INET6, host, &six) != 1)
+		return false;
+	return IN6_IS_ADDR_LOOPBACK(&six) ||
+	       (memcmp(&six, mapped, sizeof mapped) == 0 && six.s6_addr[12] == IN_LOOPBACKNET);
+}
+
 bool kw_redis_address_near(const struct kw_redis_address *address)
 {
-	return address->scheme == KW_REDIS_UNIX ||
-	       strncmp(address->host, "127.", strlen("127.")) == 0 ||
-	       strcmp(address->host, "::1") == 0 || strcmp(address->host, "localhost") == 0;
+	return address->scheme == KW_REDIS_UNIX || is_loopback(address->host) ||
+	       strcmp(address->host, "localhost") == 0;
 }

@@ -468,6 +468,26 @@ def test_an_incomplete_table_says_loading(bed):
     assert said <= {"LOADING", "MASTERDOWN"}, said
 
 
+@pytest.mark.quick
+def test_another_proxy_is_followed_when_a_person_says_so(bed):
+    servers = [bed.server(name) for name in ("one", "two")]
+    for server in servers:
+        server.client().set("k", server.name)
+    proxies = [bed.proxy(server, f"proxy-{server.name}") for server in servers]
+    gateway = bed.gateway(proxies[0])
+    gateway.wait_fresh()
+    client = gateway.client()
+    for _ in range(2): # the second time by its remembered place
+        assert client.get("k") == b"one"
+    wrong = gateway.ctl("retarget", "nonsense")
+    assert wrong.returncode == 2 and "nonsense" in wrong.stderr
+    assert client.get("k") == b"one"
+    address = next(iter(proxies[1].listen.values()))
+    assert gateway.ctl_ok("retarget", address) == {"proxy": address}
+    gateway.wait_fresh()
+    assert client.get("k") == b"two"
+
+
 def test_it_ends_well_with_clients_in_the_middle_of_their_requests(bed):
     primary, _, gateway = bed.served()
     primary.client().mset({f"k{i}": "v" * 1000 for i in range(500)})

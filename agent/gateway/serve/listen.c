@@ -53,8 +53,16 @@ static int remove_stale(const struct sockaddr_un *name, const char *text, struct
 		"%s: another process answers there: stop it, or choose another path", text);
 }
 
-static int bind_unix(
-	const struct kw_redis_address *address, const char *text, int *made, struct kw_error *error)
+/* What a name has, and no more of it. */
+#define ADDRESSES_MAX 16
+
+struct sockets {
+	int fds[ADDRESSES_MAX];
+	int count;
+};
+
+static int bind_unix(const struct kw_redis_address *address, const char *text,
+	struct sockets *sockets, struct kw_error *error)
 {
 	struct sockaddr_un name = {.sun_family = AF_UNIX};
 	int code, fd;
@@ -74,7 +82,7 @@ static int bind_unix(
 			close(fd);
 		return code;
 	}
-	*made = fd;
+	sockets->fds[sockets->count++] = fd;
 	return KW_OK;
 }
 
@@ -96,8 +104,46 @@ static int bind_one(const struct addrinfo *info)
 	return -1;
 }
 
-static int bind_tcp(
-	const struct kw_redis_address *address, const char *text, int *made, struct kw_error *error)
+/* A name can have an address twice, as localhost by two lines of /etc/hosts. */
+static bool is_repeated(const struct addrinfo *first, const struct addrinfo *info)
+{
+	for (; first != info; first = first->ai_next)
+		if (first->ai_addrlen == info->ai_addrlen &&
+			memcmp(first->ai_addr, info->ai_addr, info->ai_addrlen) == 0)
+			return true;
+	return false;
+}
+
+/* This host does not have the address at present, as ::1 without IPv6. */
+static bool is_absent(int errnum)
+{
+	return errnum == EADDRNOTAVAIL || errnum == EAFNOSUPPORT;
+}
+
+/* 0, or why there is none. One that is absent is left out, if there are others. */
+static int bind_each(const struct addrinfo *found, struct sockets *sockets)
+{
+	int why = 0;
+
+	for (const struct addrinfo *at = found; at && sockets->count < ADDRESSES_MAX;
+		at = at->ai_next) {
+		int fd = is_repeated(found, at) ? -1 : bind_one(at);
+
+		if (fd >= 0)
+			sockets->fds[sockets->count++] = fd;
+		else if (!is_repeated(found, at) && (why == 0 || !is_absent(errno)))
+			why = errno;
+	}
+	if (sockets->count > 0 && (why == 0 || is_absent(why)))
+		return 0;
+	while (sockets->count > 0)
+		close(sockets->fds[--sockets->count]);
+	return why;
+}
+
+/* All addresses that the name has: a client takes any of them. */
+static int bind_tcp(const struct kw_redis_address *address, const char *text,
+	struct sockets *sockets, struct kw_error *error)
 {
 	const struct addrinfo hints = {
 		.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
@@ -107,10 +153,9 @@ static int bind_tcp(
 	if (code != 0)
 		return kw_error_set(error, KW_E_CONFIG, "%s: %s: give an address of this host",
 			text, gai_strerror(code));
-	*made = bind_one(found);
-	code = errno;
+	code = bind_each(found, sockets);
 	freeaddrinfo(found);
-	if (*made < 0)
+	if (code != 0)
 		return kw_error_errno(
 			error, code, "%s: cannot listen: choose another address or port", text);
 	return KW_OK;
@@ -187,27 +232,18 @@ void kw_frontend_watch_listeners(struct kw_frontend *server)
 		uv_poll_start(&at->poll, UV_READABLE, on_connection);
 }
 
-int kw_frontend_listen(struct kw_frontend *server, const char *text,
-	const struct kw_protocol *protocol, struct kw_error *error)
+/* The descriptor is taken over. */
+static int open_listener(struct kw_frontend *server, const struct kw_protocol *protocol, int fd,
+	const char *path, struct kw_error *error)
 {
-	struct kw_redis_address address;
-	struct kw_listener *listener;
-	int code, fd = -1;
+	struct kw_listener *listener = kw_zalloc(sizeof *listener);
 
-	if ((code = kw_redis_address_parse(text, &address, error)))
-		return code;
-	code = address.scheme == KW_REDIS_UNIX ? bind_unix(&address, text, &fd, error)
-					       : bind_tcp(&address, text, &fd, error);
-	if (code)
-		return code;
-	listener = kw_zalloc(sizeof *listener);
 	if (uv_poll_init(server->options.loop, &listener->poll, fd) != 0) {
 		close(fd);
 		free(listener);
-		return kw_error_set(error, KW_E_IO, "%s: the socket cannot be watched", text);
+		return kw_error_set(error, KW_E_IO, "the socket cannot be watched");
 	}
-	if (address.scheme == KW_REDIS_UNIX)
-		memcpy(listener->path, address.path, sizeof listener->path);
+	snprintf(listener->path, sizeof listener->path, "%s", path);
 	listener->server = server;
 	listener->protocol = protocol;
 	listener->fd = fd;
@@ -216,7 +252,31 @@ int kw_frontend_listen(struct kw_frontend *server, const char *text,
 	server->listeners = listener;
 	server->open++;
 	uv_poll_start(&listener->poll, UV_READABLE, on_connection);
-	kw_log_info("gateway", "%s clients at %s", protocol->name, text);
+	return KW_OK;
+}
+
+int kw_frontend_listen(struct kw_frontend *server, const char *text,
+	const struct kw_protocol *protocol, struct kw_error *error)
+{
+	struct sockets sockets = {0};
+	struct kw_redis_address address;
+	int code;
+
+	if ((code = kw_redis_address_parse(text, &address, error)))
+		return code;
+	code = address.scheme == KW_REDIS_UNIX ? bind_unix(&address, text, &sockets, error)
+					       : bind_tcp(&address, text, &sockets, error);
+	for (int i = 0; i < sockets.count; i++) {
+		if (code)
+			close(sockets.fds[i]);
+		else if ((code = open_listener(
+				  server, protocol, sockets.fds[i], address.path, error)))
+			kw_error_wrap(error, "%s", text);
+	}
+	if (code)
+		return code;
+	kw_log_info("gateway", "%s clients at %s (%d address%s)", protocol->name, text,
+		sockets.count, sockets.count == 1 ? "" : "es");
 	return KW_OK;
 }
 

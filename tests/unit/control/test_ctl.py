@@ -451,7 +451,7 @@ def test_help_covers_every_command():
     help_text = ctl('--help')
     assert help_text.returncode == 0
     for name in ('status', 'agents', 'watch', 'wait warm', 'wait live', 'get', 'verify', 'resync',
-                 'approve', 'reconcile', 'pause', 'resume', 'disconnect', 'config get', 'config set',
+                 'approve', 'reconcile', 'pause', 'resume', 'disconnect', 'retarget', 'config get', 'config set',
                  'config reload', 'log', 'methods', 'version', 'shutdown'):
         assert name in help_text.stdout
         done = ctl(*name.split(), '--help')

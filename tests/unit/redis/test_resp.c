@@ -176,7 +176,12 @@ static void what_is_on_this_host_is_near(void **state)
 		bool near;
 	} known[] = {{"unix:///run/r.sock", true}, {"tcp://127.0.0.1:6379", true},
 		{"tcp://[::1]:6379", true}, {"tcp://localhost:6379", true},
-		{"tcp://10.0.0.1:6379", false}, {"tcp://db.example:6379", false}};
+		{"tcp://10.0.0.1:6379", false}, {"tcp://db.example:6379", false},
+		{"tcp://127.8.9.10:6379", true}, {"tcp://[0:0::1]:6379", true},
+		{"tcp://[::ffff:127.0.0.1]:6379", true}, {"tcp://[::ffff:10.0.0.1]:6379", false},
+		{"tcp://127.x.example:6379", false}, {"tcp://127.0.0.1.example:6379", false},
+		{"tcp://127.0.0.x:6379", false}, {"tcp://0.0.0.0:6379", false},
+		{"tcp://[::]:6379", false}};
 
 	for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
 		struct kw_redis_address address;
