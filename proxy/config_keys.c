@@ -1,5 +1,6 @@
 #include "config_keys.h"
 
+#include "auth/endpoint.h"
 #include "control/config/common.h"
 #include "redis/address.h"
 #include "remote/memory.h"
@@ -12,6 +13,16 @@
 static int name_check(const char *text, struct kw_error *error)
 {
 	return *text ? kw_proxy_name_check(text, error) : KW_OK;
+}
+
+static int endpoint_check(const char *text, struct kw_error *error)
+{
+	struct kw_endpoint endpoint;
+
+	if (kw_endpoint_parse(text, &endpoint))
+		return KW_OK;
+	return kw_error_set(error, KW_E_CONFIG,
+		"\"%s\" is no IP address with a port, like 10.0.0.9:7000 or [fd00::9]:7000", text);
 }
 
 const struct kw_config_key kw_proxy_config_keys[] = {
@@ -32,6 +43,11 @@ const struct kw_config_key kw_proxy_config_keys[] = {
 	{"auth.allow_insecure", KW_CONFIG_BOOL, "false", false, 0, 0, NULL,
 		"Listen beyond this host without a secret: whoever reaches the port reads all "
 		"data."},
+	{"auth.addresses", KW_CONFIG_TEXTS, "[]", true, 0, 0, NULL,
+		"Addresses beyond its own under which agents reach this proxy, as IP:port: of a "
+		"tunnel, a forwarded port or address translation. An agent with a secret that "
+		"dialled another address is refused, because a relay might stand between.",
+		endpoint_check},
 	{"remote.depth", KW_CONFIG_INTEGER, "64", false, 1, 1024, NULL,
 		"READs in flight that one agent may have at most."},
 	KW_CONFIG_RDMA{"rdma.probe_ms", KW_CONFIG_INTEGER, KW_RDMA_TEXT(KW_RDMA_PROBE_MS), false,
@@ -42,8 +58,7 @@ const struct kw_config_key kw_proxy_config_keys[] = {
 		"Size of a log segment, a power of two; 0: by table.max_bytes."},
 	{"table.huge_pages", KW_CONFIG_BOOL, "false", false, 0, 0, NULL,
 		"Make the table of huge pages of 2 MiB. Set vm.nr_hugepages (sysctl) to 1.25 x "
-		"table.max_bytes / 2 MiB first. An agent of version 0.1 cannot map such a table "
-		"over shm: update it before."},
+		"table.max_bytes / 2 MiB first."},
 	{"table.utilisation", KW_CONFIG_NUMBER, "0.9", false, 0.3, 0.95, NULL,
 		"Share of the log that is live before it grows rather than is cleaned."},
 	{"table.tombstone_seconds", KW_CONFIG_INTEGER, "300", false, 1, 86400, NULL,
@@ -120,5 +135,8 @@ int kw_proxy_config_rule(const struct kw_config *config, struct kw_error *error)
 			"table.max_bytes: %lld is too small for %d segments of %lld bytes "
 			"(table.segment_bytes)",
 			(long long)most, SEGMENTS_LEAST, (long long)segment);
+	if (kw_config_count(config, "auth.addresses") > KW_ENDPOINTS_MAX)
+		return kw_error_set(error, KW_E_CONFIG, "auth.addresses: more than %d addresses",
+			KW_ENDPOINTS_MAX);
 	return check_listen(config, error);
 }

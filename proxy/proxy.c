@@ -1,5 +1,6 @@
 #include "proxy.h"
 
+#include "auth/endpoint.h"
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -236,6 +237,23 @@ static int change_max(struct kw_proxy *proxy, struct kw_error *error)
 	return KW_OK;
 }
 
+/* Their number and form were checked with the configuration. */
+static void read_addresses(const struct kw_config *config, struct kw_endpoints *addresses)
+{
+	addresses->count = (int)kw_config_count(config, "auth.addresses");
+	for (int i = 0; i < addresses->count; i++)
+		(void)kw_endpoint_parse(kw_config_text_at(config, "auth.addresses", (size_t)i),
+			&addresses->items[i]);
+}
+
+static void change_addresses(struct kw_proxy *proxy)
+{
+	struct kw_endpoints addresses;
+
+	read_addresses(proxy->daemon.config, &addresses);
+	kw_server_set_addresses(proxy->server, &addresses);
+}
+
 static int on_changed(void *arg, const char *path, struct kw_error *error)
 {
 	struct kw_proxy *proxy = arg;
@@ -244,6 +262,8 @@ static int on_changed(void *arg, const char *path, struct kw_error *error)
 	if (strcmp(path, "log.level") == 0)
 		kw_log_set_level(
 			(enum kw_log_level)kw_log_level_parse(kw_config_text(config, "log.level")));
+	else if (strcmp(path, "auth.addresses") == 0)
+		change_addresses(proxy);
 	else if (strcmp(path, "table.max_bytes") == 0)
 		return change_max(proxy, error);
 	else if (strcmp(path, "source.max_missing") == 0)
@@ -318,6 +338,7 @@ static int make_server(struct kw_proxy *proxy, struct kw_error *error)
 	if (!options.keyring)
 		return (int)error->code;
 	read_rdma(config, &options.rdma);
+	read_addresses(config, &options.addresses);
 	if (kw_keyring_count(options.keyring) == 0)
 		kw_log_warn("agents",
 			"no auth.secret_file and no auth.keys_file: whoever reaches a listener may "

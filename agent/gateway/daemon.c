@@ -64,6 +64,7 @@ static int read_follow(
 	remote->read_timeout_ms = (uint32_t)kw_config_integer(config, "remote.read_timeout_ms");
 	remote->depth = (uint32_t)kw_config_integer(config, "remote.depth");
 	memcpy(remote->agent_name, gateway->name, sizeof remote->agent_name);
+	remote->role = KW_ROLE_GATEWAY;
 	read_rdma(config, &remote->rdma);
 	return KW_OK;
 }

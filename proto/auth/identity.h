@@ -20,7 +20,7 @@
 enum kw_role {
 	KW_ROLE_AGENT = 1,
 	KW_ROLE_GATEWAY = 2,
-	KW_ROLE_INSPECTOR = 3, /* an agent's second connection: inspect, verify, export */
+	KW_ROLE_INSPECTOR = 3, /* reserved: a connection that only looks */
 };
 
 enum kw_proved {

@@ -180,9 +180,9 @@ static inline uint64_t kw_remote_read_timeout_us(const struct kw_remote *remote)
 	return (uint64_t)remote->options.read_timeout_ms * 1000;
 }
 
-/* What the agent's end of the handshake is made of. */
-int kw_remote_greet(
-	struct kw_remote *remote, struct kw_handshake *handshake, struct kw_error *error);
+/* What the agent's end of the handshake is made of; channel: as the carrier sees it. */
+int kw_remote_greet(struct kw_remote *remote, struct kw_handshake *handshake,
+	const struct kw_channel *channel, struct kw_error *error);
 
 /* ---- passive side ---- */
 

@@ -1,7 +1,8 @@
 #include "remote/handshake.h"
 
+#include "remote/refusal.h"
+
 #include <errno.h>
-#include <inttypes.h>
 #include <nettle/hmac.h>
 #include <nettle/memops.h>
 #include <string.h>
@@ -10,8 +11,8 @@
 static_assert(SHA256_DIGEST_SIZE == KW_PROOF_BYTES, "");
 
 /* The direction of a proof; 16 bytes each, so that no label is the beginning of another. */
-static const char label_agent[16] = "keywake agent 1";
-static const char label_proxy[16] = "keywake proxy 1";
+static const char label_agent[16] = "keywake agent 3";
+static const char label_proxy[16] = "keywake proxy 3";
 
 static const struct kw_sm_state states[] = {
 	[KW_HANDSHAKE_CHALLENGE_WAIT] = {"challenge_wait",
@@ -75,10 +76,31 @@ static void init(struct kw_handshake *handshake, const struct kw_handshake_optio
 {
 	*handshake = (struct kw_handshake){
 		.secret = options->secret,
+		.keyring = options->keyring,
+		.unnamed = {.secret = options->secret},
+		.addresses = options->addresses,
 		.layout_version = options->layout_version,
 		.depth = options->depth,
 	};
 	kw_sm_init(&handshake->sm, &machine, handshake, (int)state);
+}
+
+/* Who it is, and what it is connected to. */
+static void fill_hello(struct kw_hello *hello, const struct kw_handshake_options *options)
+{
+	const char *key_id = options->key_id ? options->key_id : "";
+
+	assert(kw_agent_name_valid(options->name));
+	assert(options->role >= KW_ROLE_AGENT && options->role <= KW_ROLE_INSPECTOR);
+	assert(options->channel->kind != KW_CHANNEL_NONE);
+	assert(!*key_id || kw_key_id_valid(key_id, strlen(key_id)));
+	hello->role = (uint8_t)options->role;
+	hello->name_length = (uint8_t)strlen(options->name);
+	memcpy(hello->name, options->name, hello->name_length);
+	hello->key_id_length = (uint8_t)strlen(key_id);
+	memcpy(hello->key_id, key_id, hello->key_id_length);
+	hello->carrier = (uint8_t)options->channel->kind;
+	memcpy(hello->channel, options->channel->bytes, sizeof hello->channel);
 }
 
 void kw_handshake_init_agent(
@@ -87,16 +109,22 @@ void kw_handshake_init_agent(
 	struct kw_hello *hello = &handshake->hello;
 
 	init(handshake, options, KW_HANDSHAKE_CHALLENGE_WAIT);
-	assert(kw_agent_name_valid(options->name));
-	strcpy(handshake->name, options->name);
 	hello->header = header(KW_HELLO, sizeof *hello);
+	hello->version = KW_WIRE_VERSION;
 	hello->layout_version = options->layout_version;
-	hello->secret = options->secret.length > 0;
-	hello->name_length = (uint8_t)strlen(options->name);
+	hello->flags = options->secret.length > 0 ? KW_WIRE_PROVES : 0;
 	hello->depth = options->depth;
 	memcpy(hello->nonce, options->nonce, KW_NONCE_BYTES);
-	memcpy(hello->name, options->name, hello->name_length);
+	fill_hello(hello, options);
+	strcpy(handshake->name, options->name);
+	handshake->channel = *options->channel;
 	queue_output(handshake, hello, sizeof *hello);
+}
+
+static bool has_keys(const struct kw_handshake *handshake)
+{
+	return handshake->keyring ? kw_keyring_count(handshake->keyring) > 0
+				  : handshake->secret.length > 0;
 }
 
 void kw_handshake_init_proxy(
@@ -106,8 +134,9 @@ void kw_handshake_init_proxy(
 
 	init(handshake, options, KW_HANDSHAKE_HELLO_WAIT);
 	challenge->header = header(KW_CHALLENGE, sizeof *challenge);
+	challenge->version = KW_WIRE_VERSION;
 	challenge->layout_version = options->layout_version;
-	challenge->secret = options->secret.length > 0;
+	challenge->flags = has_keys(handshake) ? KW_WIRE_PROVES : 0;
 	memcpy(challenge->nonce, options->nonce, KW_NONCE_BYTES);
 }
 
@@ -118,16 +147,16 @@ void kw_handshake_set_channel(struct kw_handshake *handshake, const struct kw_ch
 	handshake->channel = *channel;
 }
 
-/* welcome: NULL for the agent's proof. Without a secret the proof is zero. */
-static void prove(const struct kw_handshake *handshake, const struct kw_welcome *welcome,
-	uint8_t proof[KW_PROOF_BYTES])
+/* welcome: NULL for the agent's proof. Without a key the proof is zero. */
+static void prove(const struct kw_handshake *handshake, struct kw_slice key,
+	const struct kw_welcome *welcome, uint8_t proof[KW_PROOF_BYTES])
 {
 	struct hmac_sha256_ctx context;
 
 	memset(proof, 0, KW_PROOF_BYTES);
-	if (handshake->secret.length == 0)
+	if (key.length == 0)
 		return;
-	hmac_sha256_set_key(&context, handshake->secret.length, handshake->secret.data);
+	hmac_sha256_set_key(&context, key.length, key.data);
 	hmac_sha256_update(&context, sizeof label_agent,
 		(const uint8_t *)(welcome ? label_proxy : label_agent));
 	hmac_sha256_update(&context, sizeof handshake->hello, (const uint8_t *)&handshake->hello);
@@ -147,68 +176,17 @@ static int fail(struct kw_handshake *handshake)
 	return (int)handshake->error.code;
 }
 
-static void refusal_sentence(struct kw_handshake *handshake, enum kw_refusal reason, uint32_t limit)
-{
-	struct kw_error *error = &handshake->error;
-	const char *who = handshake->name[0] ? handshake->name : "(unnamed)";
-
-	switch (reason) {
-	case KW_REFUSE_LAYOUT:
-		kw_error_set(error, KW_E_REFUSED,
-			"refused: the agent reads layout version %u, this table has %u: upgrade "
-			"the older one",
-			handshake->hello.layout_version, handshake->layout_version);
-		break;
-	case KW_REFUSE_SECRET_UNKNOWN:
-		kw_error_set(error, KW_E_REFUSED, "refused agent %s: unknown secret", who);
-		break;
-	case KW_REFUSE_SECRET_REQUIRED:
-		kw_error_set(error, KW_E_REFUSED,
-			"refused agent %s: it gave no secret, and one is required", who);
-		break;
-	case KW_REFUSE_NAME:
-		kw_error_set(error, KW_E_REFUSED, "refused: an agent without a valid name");
-		break;
-	case KW_REFUSE_SESSIONS:
-		kw_error_set(error, KW_E_REFUSED, "refused agent %s: too many sessions", who);
-		break;
-	case KW_REFUSE_SHUTDOWN:
-		kw_error_set(error, KW_E_REFUSED, "refused agent %s: shutting down", who);
-		break;
-	case KW_REFUSE_PROTOCOL:
-		kw_error_set(error, KW_E_PROTOCOL, "refused: bytes that are no handshake");
-		break;
-	case KW_REFUSE_PEER:
-		kw_error_set(error, KW_E_REFUSED,
-			"refused agent %s: its user is none of shm.users, and it gave no secret",
-			who);
-		break;
-	case KW_REFUSE_NAME_LIMIT:
-		kw_error_set(error, KW_E_REFUSED,
-			"refused agent %s: there are %" PRIu32
-			" sessions of that name (remote.sessions_per_name)",
-			who, limit);
-		break;
-	case KW_REFUSE_PEER_LIMIT:
-		kw_error_set(error, KW_E_REFUSED,
-			"refused agent %s: there are %" PRIu32
-			" sessions of its host or user (remote.sessions_per_peer)",
-			who, limit);
-		break;
-	}
-}
-
 int kw_handshake_refuse(struct kw_handshake *handshake, enum kw_refusal reason, uint32_t limit)
 {
 	struct kw_refuse refuse = {
 		.header = header(KW_REFUSE, sizeof refuse),
 		.reason = (uint16_t)reason,
-		.layout_version = handshake->layout_version,
+		.version = KW_WIRE_VERSION,
 		.limit = limit,
 	};
 
 	queue_output(handshake, &refuse, sizeof refuse);
-	refusal_sentence(handshake, reason, limit);
+	kw_refusal_given(handshake, reason, limit, &handshake->error);
 	return fail(handshake);
 }
 
@@ -237,47 +215,132 @@ static bool all_zero(const void *bytes, size_t length)
 	return true;
 }
 
+/* All bytes after the version have the form of this version. */
+static bool hello_has_form(const struct kw_hello *hello)
+{
+	return (hello->flags & ~KW_WIRE_PROVES) == 0 && hello->role >= KW_ROLE_AGENT &&
+	       hello->role <= KW_ROLE_INSPECTOR &&
+	       all_zero(hello->reserved, sizeof hello->reserved) &&
+	       (hello->key_id_length == 0 ||
+		       kw_key_id_valid(hello->key_id, hello->key_id_length)) &&
+	       all_zero(hello->key_id + hello->key_id_length,
+		       sizeof hello->key_id - hello->key_id_length);
+}
+
+static bool name_has_form(const struct kw_hello *hello)
+{
+	return hello->name_length <= KW_AGENT_NAME_MAX &&
+	       name_bytes_valid(hello->name, hello->name_length) &&
+	       all_zero(hello->name + hello->name_length, KW_AGENT_NAME_MAX - hello->name_length);
+}
+
+static bool needs_key(const struct kw_handshake *handshake)
+{
+	return handshake->challenge.flags & KW_WIRE_PROVES;
+}
+
+/* Did the agent's end of this connection dial what arrived here? */
+static bool channel_holds(const struct kw_handshake *handshake)
+{
+	const struct kw_hello *hello = &handshake->hello;
+	struct kw_channel said;
+
+	assert(handshake->channel.kind != KW_CHANNEL_NONE);
+	if (!kw_channel_decode(hello->carrier, hello->channel, &said))
+		return false;
+	if (!needs_key(handshake) && handshake->channel.kind != KW_CHANNEL_SHM)
+		return said.kind == handshake->channel.kind;
+	return kw_channel_compare(&said, &handshake->channel, handshake->addresses) ==
+	       KW_CHANNEL_SAME;
+}
+
+/* The keys of which the agent must prove one; none if nobody has the id that it named. */
+static void find_keys(struct kw_handshake *handshake)
+{
+	char id[KW_KEY_ID_MAX + 1] = "";
+
+	memcpy(id, handshake->hello.key_id, handshake->hello.key_id_length);
+	if (needs_key(handshake) && handshake->keyring) {
+		handshake->key_count = kw_keyring_find(handshake->keyring, id, handshake->keys);
+		return;
+	}
+	handshake->keys[0] = &handshake->unnamed;
+	handshake->key_count = id[0] && needs_key(handshake) ? 0 : 1;
+}
+
 static int hear_hello(struct kw_handshake *handshake, size_t length)
 {
 	struct kw_hello *hello = &handshake->hello;
 
-	/* The layout version comes first: a HELLO of another version can have another length. */
+	/* The version comes first: a HELLO of another version can have another length. */
 	memset(hello, 0, sizeof *hello);
 	memcpy(hello, handshake->input, length < sizeof *hello ? length : sizeof *hello);
-	if (length < offsetof(struct kw_hello, secret))
-		return broken(handshake, "a HELLO too short for a layout version");
-	if (hello->layout_version != handshake->layout_version)
-		return kw_handshake_refuse(handshake, KW_REFUSE_LAYOUT, 0);
-	if (length != sizeof *hello || hello->secret > 1)
+	if (length < offsetof(struct kw_hello, layout_version))
+		return broken(handshake, "a HELLO too short for a version");
+	if (hello->version != KW_WIRE_VERSION)
+		return kw_handshake_refuse(handshake, KW_REFUSE_VERSION, 0);
+	if (length != sizeof *hello || !hello_has_form(hello))
 		return broken(handshake, "a HELLO of the wrong form");
-	if (hello->name_length > KW_AGENT_NAME_MAX ||
-		!name_bytes_valid(hello->name, hello->name_length) ||
-		!all_zero(hello->name + hello->name_length, KW_AGENT_NAME_MAX - hello->name_length))
+	if (!name_has_form(hello))
 		return kw_handshake_refuse(handshake, KW_REFUSE_NAME, 0);
 	memcpy(handshake->name, hello->name, hello->name_length);
 	handshake->depth = hello->depth;
-	if (handshake->secret.length > 0 && !hello->secret)
+	if (hello->layout_version != handshake->layout_version)
+		return kw_handshake_refuse(handshake, KW_REFUSE_TABLE, handshake->layout_version);
+	if (!channel_holds(handshake))
+		return kw_handshake_refuse(handshake, KW_REFUSE_CHANNEL, 0);
+	if (needs_key(handshake) && !(hello->flags & KW_WIRE_PROVES))
 		return kw_handshake_refuse(handshake, KW_REFUSE_SECRET_REQUIRED, 0);
+	find_keys(handshake);
 	queue_output(handshake, &handshake->challenge, sizeof handshake->challenge);
 	kw_sm_move(&handshake->sm, KW_HANDSHAKE_PROOF_WAIT, handshake->name);
 	return 0;
 }
 
+/*
+ * Which of the keys was proved? NULL: none. A key id that nobody has is answered after the same
+ * work as a wrong key, so that time does not tell which ids there are.
+ */
+static const struct kw_key *find_proved(
+	const struct kw_handshake *handshake, const uint8_t proof[KW_PROOF_BYTES])
+{
+	static const uint8_t nobodys[32];
+	const struct kw_key *proved = NULL;
+	uint8_t expected[KW_PROOF_BYTES];
+
+	for (size_t i = 0; i < KW_KEY_LINES_MAX; i++) {
+		bool known = i < handshake->key_count;
+
+		prove(handshake,
+			known ? handshake->keys[i]->secret : kw_slice(nobodys, sizeof nobodys),
+			NULL, expected);
+		if (memeql_sec(expected, proof, sizeof expected) && known)
+			proved = handshake->keys[i];
+	}
+	return proved;
+}
+
 static int hear_proof(struct kw_handshake *handshake, size_t length)
 {
-	uint8_t expected[KW_PROOF_BYTES];
+	struct kw_identity *identity = &handshake->identity;
+	const struct kw_key *key;
 	struct kw_proof proof;
 
 	if (length != sizeof proof)
 		return broken(handshake, "a PROOF of the wrong length");
 	memcpy(&proof, handshake->input, sizeof proof);
-	prove(handshake, NULL, expected);
-	if (!memeql_sec(expected, proof.proof, sizeof expected))
+	key = find_proved(handshake, proof.proof);
+	if (!key)
 		return kw_handshake_refuse(handshake, KW_REFUSE_SECRET_UNKNOWN, 0);
-	handshake->identity = (struct kw_identity){
-		.proved = handshake->secret.length > 0 ? KW_PROVED_KEY : KW_PROVED_NOTHING,
-		.role = KW_ROLE_AGENT,
-	};
+	handshake->secret = key->secret; /* which proves the proxy in turn */
+	identity->role = (enum kw_role)handshake->hello.role;
+	if (needs_key(handshake)) {
+		handshake->proved = key;
+		identity->proved = KW_PROVED_KEY;
+		memcpy(identity->key_id, key->id, sizeof identity->key_id);
+		memcpy(identity->key_digest, key->digest, sizeof identity->key_digest);
+		identity->scope = kw_scope_narrow(&key->rules.scope) ? &key->rules.scope : NULL;
+	}
 	kw_sm_move(&handshake->sm, KW_HANDSHAKE_PROVED, handshake->name);
 	return 0;
 }
@@ -290,7 +353,8 @@ static int hear_challenge(struct kw_handshake *handshake, size_t length)
 	if (length != sizeof *challenge)
 		return broken(handshake, "the proxy sent a CHALLENGE of the wrong length");
 	memcpy(challenge, handshake->input, sizeof *challenge);
-	if (challenge->secret > 1 || !all_zero(challenge->reserved, sizeof challenge->reserved))
+	if (challenge->version != KW_WIRE_VERSION || (challenge->flags & ~KW_WIRE_PROVES) != 0 ||
+		!all_zero(challenge->reserved, sizeof challenge->reserved))
 		return broken(handshake, "the proxy sent a CHALLENGE of the wrong form");
 	if (challenge->layout_version != handshake->layout_version) {
 		kw_error_set(&handshake->error, KW_E_REFUSED,
@@ -299,14 +363,14 @@ static int hear_challenge(struct kw_handshake *handshake, size_t length)
 			challenge->layout_version, handshake->layout_version);
 		return fail(handshake);
 	}
-	if (handshake->secret.length > 0 && !challenge->secret) {
+	if (handshake->secret.length > 0 && !(challenge->flags & KW_WIRE_PROVES)) {
 		kw_error_set(&handshake->error, KW_E_REFUSED,
 			"the proxy has no secret to prove, but auth.secret_file is set here: set "
 			"it on the "
 			"proxy too, or remove it here");
 		return fail(handshake);
 	}
-	prove(handshake, NULL, proof.proof);
+	prove(handshake, handshake->secret, NULL, proof.proof);
 	queue_output(handshake, &proof, sizeof proof);
 	kw_sm_move(&handshake->sm, KW_HANDSHAKE_WELCOME_WAIT, "");
 	return 0;
@@ -320,7 +384,7 @@ static int hear_welcome(struct kw_handshake *handshake, size_t length)
 	if (length != sizeof welcome)
 		return broken(handshake, "the proxy sent a WELCOME of the wrong length");
 	memcpy(&welcome, handshake->input, sizeof welcome);
-	prove(handshake, &welcome, expected);
+	prove(handshake, handshake->secret, &welcome, expected);
 	if (!memeql_sec(expected, welcome.proof, sizeof expected)) {
 		kw_error_set(&handshake->error, KW_E_REFUSED,
 			"the proxy could not prove that it knows the secret: auth.secret_file must "
@@ -328,13 +392,18 @@ static int hear_welcome(struct kw_handshake *handshake, size_t length)
 			"same bytes on both sides");
 		return fail(handshake);
 	}
-	if (welcome.reserved != 0 || welcome.depth == 0 || welcome.depth > handshake->depth ||
-		welcome.extent.offset != 0 || welcome.extent.length < sizeof(struct kw_superblock))
+	if ((welcome.flags & ~KW_WIRE_SCOPED) != 0 || welcome.depth == 0 ||
+		welcome.depth > handshake->depth || welcome.extent.offset != 0 ||
+		welcome.extent.length < sizeof(struct kw_superblock))
 		return broken(handshake, "the proxy sent a WELCOME that makes no sense");
 	handshake->facts = (struct kw_handshake_facts){
 		.epoch = welcome.epoch,
 		.depth = welcome.depth,
+		.scoped = welcome.flags & KW_WIRE_SCOPED,
 		.extent = welcome.extent,
+		.memory_device = welcome.memory_device,
+		.memory_inode = welcome.memory_inode,
+		.session = welcome.session,
 	};
 	kw_sm_move(&handshake->sm, KW_HANDSHAKE_DONE, "");
 	return 0;
@@ -342,72 +411,12 @@ static int hear_welcome(struct kw_handshake *handshake, size_t length)
 
 static int hear_refuse(struct kw_handshake *handshake, size_t length)
 {
-	struct kw_error *error = &handshake->error;
 	struct kw_refuse refuse;
 
 	if (length != sizeof refuse)
 		return broken(handshake, "the proxy sent a REFUSE of the wrong length");
 	memcpy(&refuse, handshake->input, sizeof refuse);
-	kw_error_set(error, KW_E_REFUSED,
-		"the proxy refused, for reason %u, which this build does not know", refuse.reason);
-	switch ((enum kw_refusal)refuse.reason) {
-	case KW_REFUSE_LAYOUT:
-		kw_error_set(error, KW_E_REFUSED,
-			"the proxy refused: its table has layout version %u, this agent reads %u: "
-			"upgrade "
-			"the older one",
-			refuse.layout_version, handshake->layout_version);
-		break;
-	case KW_REFUSE_SECRET_UNKNOWN:
-		kw_error_set(error, KW_E_REFUSED,
-			"the proxy refused: unknown secret: auth.secret_file must hold the same "
-			"bytes on "
-			"both sides");
-		break;
-	case KW_REFUSE_SECRET_REQUIRED:
-		kw_error_set(error, KW_E_REFUSED,
-			"the proxy refused: a secret is required: set auth.secret_file to the "
-			"proxy's");
-		break;
-	case KW_REFUSE_NAME:
-		kw_error_set(error, KW_E_REFUSED,
-			"the proxy refused: the agent's name must be 1 to %d printable ASCII "
-			"characters",
-			KW_AGENT_NAME_MAX);
-		break;
-	case KW_REFUSE_SESSIONS:
-		kw_error_set(error, KW_E_REFUSED,
-			"the proxy refused: it has %" PRIu32
-			" sessions already, as many as it may have",
-			refuse.limit);
-		break;
-	case KW_REFUSE_SHUTDOWN:
-		kw_error_set(error, KW_E_REFUSED, "the proxy refused: it is shutting down");
-		break;
-	case KW_REFUSE_PROTOCOL:
-		kw_error_set(error, KW_E_REFUSED,
-			"the proxy refused: it did not understand this agent's handshake");
-		break;
-	case KW_REFUSE_PEER:
-		kw_error_set(error, KW_E_REFUSED,
-			"the proxy refused: this user is none of its shm.users: add it there, or "
-			"set auth.secret_file on both sides");
-		break;
-	case KW_REFUSE_NAME_LIMIT:
-		kw_error_set(error, KW_E_REFUSED,
-			"the proxy refused: it has %" PRIu32
-			" sessions of this name already: give each agent another name, or raise "
-			"remote.sessions_per_name there",
-			refuse.limit);
-		break;
-	case KW_REFUSE_PEER_LIMIT:
-		kw_error_set(error, KW_E_REFUSED,
-			"the proxy refused: it has %" PRIu32
-			" sessions of this host or user already: raise remote.sessions_per_peer "
-			"there",
-			refuse.limit);
-		break;
-	}
+	kw_refusal_heard(handshake, &refuse, &handshake->error);
 	return fail(handshake);
 }
 
@@ -518,10 +527,14 @@ void kw_handshake_welcome(struct kw_handshake *handshake, const struct kw_handsh
 		.header = header(KW_WELCOME, sizeof welcome),
 		.epoch = facts->epoch,
 		.depth = facts->depth,
+		.flags = facts->scoped ? KW_WIRE_SCOPED : 0,
 		.extent = facts->extent,
+		.memory_device = facts->memory_device,
+		.memory_inode = facts->memory_inode,
+		.session = facts->session,
 	};
 
-	prove(handshake, &welcome, welcome.proof);
+	prove(handshake, handshake->secret, &welcome, welcome.proof);
 	handshake->facts = *facts;
 	queue_output(handshake, &welcome, sizeof welcome);
 	kw_sm_move(&handshake->sm, KW_HANDSHAKE_DONE, "");

@@ -1,21 +1,29 @@
 /*
  * The handshake, common to all carriers: a pure machine over bytes, for both ends.
  *
- *   agent                                   proxy
- *     HELLO      layout, name, nonce  ───────▶
- *          ◀───────  CHALLENGE  layout, nonce       or REFUSE
- *     PROOF      HMAC                 ───────▶
- *          ◀───────  WELCOME  HMAC, epoch, extent 0  or REFUSE
+ *   agent                                             proxy
+ *     HELLO      version, name, key id, channel, nonce ───▶
+ *          ◀───────  CHALLENGE  version, nonce               or REFUSE
+ *     PROOF      HMAC                              ───────▶
+ *          ◀───────  WELCOME  HMAC, epoch, extent 0, memory  or REFUSE
  *
- * Both prove that they hold the secret, by an HMAC-SHA256 under it. It covers a label that names
- * the direction, then HELLO and CHALLENGE whole: both nonces, the name, both layout versions and
- * what either said about secrets. The proxy's covers the facts of its WELCOME too. Fresh nonces
- * make a replay worthless; the labels make a reflected proof worthless; a changed byte fails one of
- * the two. Without a secret the proofs are zero and nothing is proved. What follows on the
- * connection is not protected by this: on a network that is not trusted, use a tunnel.
+ * Both prove that they hold the same key, by an HMAC-SHA256 under it. It covers a label that names
+ * the direction, then HELLO and CHALLENGE whole: both nonces, the name, the role, the versions, the
+ * channel, and what either said about keys. The proxy's covers the facts of its WELCOME, too. Fresh
+ * nonces make a replay worthless; the labels make a reflected proof worthless; a changed byte fails
+ * one of the two.
+ *
+ * The channel (auth/channel.h) makes a relay worthless: the agent says in HELLO to which socket
+ * file, address or queue pair it is connected, and the proxy compares that with its own end. Over
+ * shm, WELCOME names the memory file, so that no other file can be passed in its place.
+ *
+ * Without a key the proofs are zero and nothing is proved. Then of the channel only the carrier and
+ * the socket file are compared: an address that nothing proves is not worth a refusal behind a NAT.
+ * What follows on the connection is not protected by this: on a network that is not trusted, use a
+ * tunnel, and name its address in auth.addresses.
  *
  * HELLO's first field after the header, and REFUSE as a whole, never change: by them, two different
- * layout versions tell each other so.
+ * versions tell each other so. Version 0.1 had the table's layout there, which was 2.
  *
  * Messages are little-endian, at most KW_HANDSHAKE_MESSAGE_MAX bytes each (one SEND of rdma). The
  * machine does no I/O, knows no clock, and is handed its nonce. Any thread, one at a time.
@@ -25,6 +33,7 @@
 
 #include "auth/channel.h"
 #include "auth/identity.h"
+#include "auth/keyring.h"
 #include "base/error.h"
 #include "base/slice.h"
 #include "base/sm.h"
@@ -37,9 +46,14 @@
 #include <stdint.h>
 
 #define KW_HANDSHAKE_MAGIC UINT32_C(0x3148574b) /* "KWH1" */
+#define KW_WIRE_VERSION 3
+#define KW_WIRE_VERSION_0_1 2 /* what version 0.1 says; its handshake binds no channel */
 #define KW_HANDSHAKE_MESSAGE_MAX 256
 #define KW_NONCE_BYTES 32
 #define KW_PROOF_BYTES 32
+
+#define KW_WIRE_PROVES 1 /* HELLO, CHALLENGE: the sender has a key and will prove it */
+#define KW_WIRE_SCOPED 1 /* WELCOME: the agent's key may read a part of the table only */
 
 enum kw_handshake_type {
 	KW_HELLO = 1,
@@ -57,19 +71,27 @@ struct kw_handshake_header {
 
 struct kw_hello {
 	struct kw_handshake_header header;
+	uint16_t version; /* KW_WIRE_VERSION */
 	uint16_t layout_version;
-	uint8_t secret; /* 1: the agent has one and will prove it */
+	uint8_t flags; /* KW_WIRE_PROVES */
+	uint8_t role;  /* enum kw_role */
 	uint8_t name_length;
-	uint32_t depth; /* READs in flight wanted */
+	uint8_t key_id_length; /* 0: the unnamed key, or none */
+	uint32_t depth;        /* READs in flight wanted */
+	uint8_t carrier;       /* enum kw_channel_kind */
+	uint8_t reserved[3];
 	uint8_t nonce[KW_NONCE_BYTES];
 	char name[KW_AGENT_NAME_MAX]; /* zero bytes after name_length */
+	char key_id[KW_KEY_ID_MAX];   /* zero bytes after key_id_length */
+	uint8_t channel[KW_CHANNEL_BYTES];
 };
 
 struct kw_challenge {
 	struct kw_handshake_header header;
+	uint16_t version;
 	uint16_t layout_version;
-	uint8_t secret; /* 1: the proxy has one and will prove it */
-	uint8_t reserved[5];
+	uint8_t flags; /* KW_WIRE_PROVES */
+	uint8_t reserved[3];
 	uint8_t nonce[KW_NONCE_BYTES];
 };
 
@@ -83,36 +105,53 @@ struct kw_welcome {
 	uint8_t proof[KW_PROOF_BYTES];
 	uint64_t epoch;
 	uint32_t depth;
-	uint32_t reserved;
-	struct kw_extent extent; /* extent 0: the superblock is in it */
+	uint32_t flags;                       /* KW_WIRE_SCOPED */
+	struct kw_extent extent;              /* extent 0: the superblock is in it */
+	uint64_t memory_device, memory_inode; /* of the memory file (shm); else 0 */
+	uint64_t session;
 };
 
+/* In every version the same. */
 struct kw_refuse {
 	struct kw_handshake_header header;
-	uint16_t reason;         /* enum kw_refusal */
-	uint16_t layout_version; /* the proxy's */
-	uint32_t limit;          /* of sessions: how many there may be; else 0 */
+	uint16_t reason;  /* enum kw_refusal */
+	uint16_t version; /* the proxy's */
+	uint32_t limit;   /* of sessions; KW_REFUSE_TABLE: the table's layout version; else 0 */
 };
 
 static_assert(sizeof(struct kw_handshake_header) == 8, "");
-static_assert(sizeof(struct kw_hello) == 112, "");
+static_assert(sizeof(struct kw_hello) == 192, "");
+static_assert(offsetof(struct kw_hello, version) == 8, "for ever");
+static_assert(offsetof(struct kw_hello, nonce) == 24, "");
+static_assert(offsetof(struct kw_hello, key_id) == 120, "");
+static_assert(offsetof(struct kw_hello, channel) == 152, "");
 static_assert(sizeof(struct kw_challenge) == 48, "");
+static_assert(offsetof(struct kw_challenge, nonce) == 16, "");
 static_assert(sizeof(struct kw_proof) == 40, "");
-static_assert(sizeof(struct kw_welcome) == 88, "");
-static_assert(sizeof(struct kw_refuse) == 16, "");
+static_assert(sizeof(struct kw_welcome) == 112, "");
+static_assert(offsetof(struct kw_welcome, extent) == 56, "");
+static_assert(offsetof(struct kw_welcome, session) == 104, "");
+static_assert(sizeof(struct kw_refuse) == 16, "for ever");
 
 /* Why the proxy says no. Numbers are part of the protocol. */
 enum kw_refusal {
-	KW_REFUSE_LAYOUT = 1,          /* another layout version */
-	KW_REFUSE_SECRET_UNKNOWN = 2,  /* the agent's proof does not hold */
+	KW_REFUSE_NONE = 0,    /* never said */
+	KW_REFUSE_VERSION = 1, /* another version of the handshake */
+	KW_REFUSE_SECRET_UNKNOWN =
+		2, /* the agent's proof does not hold, or nobody has its key id */
 	KW_REFUSE_SECRET_REQUIRED = 3, /* the agent has none */
 	KW_REFUSE_NAME = 4,            /* not 1 to KW_AGENT_NAME_MAX printable ASCII characters */
 	KW_REFUSE_SESSIONS = 5,        /* as many sessions as there may be */
 	KW_REFUSE_SHUTDOWN = 6,        /* the proxy stops */
 	KW_REFUSE_PROTOCOL = 7,        /* the agent sent no valid handshake */
-	KW_REFUSE_PEER = 10,           /* its user needs a secret, and it gave none */
+	KW_REFUSE_CHANNEL = 8,         /* what the agent dialled is not what arrived: a relay */
+	KW_REFUSE_SCOPE = 9,           /* its key is limited in a way the carrier cannot enforce */
+	KW_REFUSE_PEER = 10,           /* its user is not listed, and it gave no secret (shm) */
 	KW_REFUSE_NAME_LIMIT = 11,     /* as many sessions of its name as there may be */
-	KW_REFUSE_PEER_LIMIT = 12,     /* as many sessions of its host, or user */
+	KW_REFUSE_PEER_LIMIT = 12,     /* as many sessions of its host or user */
+	KW_REFUSE_KEY_LIMIT = 13,      /* as many sessions of its key */
+	KW_REFUSE_TABLE = 14,          /* another layout version of the table */
+	KW_REFUSE_RULES = 15,          /* its key does not allow this carrier, or this role */
 };
 
 /*
@@ -138,25 +177,40 @@ enum kw_handshake_state {
 };
 
 struct kw_handshake_options {
-	struct kw_slice secret; /* empty: none; must outlive the handshake */
-	const char *name;       /* the agent's; NULL at the proxy */
-	const char *key_id;     /* the agent's; NULL or "": the unnamed key */
-	enum kw_role role;      /* the agent's */
+	struct kw_slice secret; /* of key_id; empty: none. Outlives this */
 	uint16_t layout_version;
-	uint32_t depth;       /* wanted */
 	const uint8_t *nonce; /* KW_NONCE_BYTES fresh random bytes */
+	/* The agent's: */
+	const char *name;
+	const char *key_id; /* NULL or "": the unnamed key */
+	enum kw_role role;
+	uint32_t depth;                   /* wanted */
+	const struct kw_channel *channel; /* as this end sees the connection */
+	/* The proxy's; all outlive this: */
+	const struct kw_keyring *keyring;     /* NULL: `secret` is the one key, without an id */
+	const struct kw_endpoints *addresses; /* its further ones; NULL: none */
 };
 
 /* What the proxy tells with its WELCOME. */
 struct kw_handshake_facts {
 	uint64_t epoch;
 	uint32_t depth; /* granted */
+	bool scoped;    /* the agent's key may read a part of the table only */
 	struct kw_extent extent;
+	uint64_t memory_device, memory_inode; /* shm: of the memory file that comes with it */
+	uint64_t session;                     /* its number at the proxy */
 };
 
 struct kw_handshake {
 	struct kw_sm sm;
 	struct kw_slice secret;
+	const struct kw_endpoints *addresses; /* the proxy's */
+	const struct kw_keyring *keyring;
+	struct kw_key unnamed; /* without a keyring */
+	/* At the proxy, from PROOF_WAIT on: the keys of which the agent must prove one. */
+	const struct kw_key *keys[KW_KEY_LINES_MAX];
+	size_t key_count;
+	const struct kw_key *proved; /* from PROVED on; NULL: no key was asked for */
 	uint16_t layout_version;
 	char name[KW_AGENT_NAME_MAX + 1]; /* the agent's; at the proxy "" until HELLO */
 	struct kw_channel channel;        /* as this end sees the connection */
@@ -178,7 +232,7 @@ int kw_handshake_nonce(uint8_t nonce[KW_NONCE_BYTES], struct kw_error *error);
 /* Is it 1 to KW_AGENT_NAME_MAX printable ASCII characters? */
 bool kw_agent_name_valid(const char *name);
 
-/* Begin as agent (output holds HELLO then; the name must be valid) or as proxy. */
+/* Begin as agent (output holds HELLO then; name, key id and role must be valid) or as proxy. */
 void kw_handshake_init_agent(
 	struct kw_handshake *handshake, const struct kw_handshake_options *options);
 void kw_handshake_init_proxy(

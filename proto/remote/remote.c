@@ -110,6 +110,8 @@ static void set_options(struct kw_remote *remote, const struct kw_remote_options
 		own->depth = DEPTH;
 	if (own->depth > KW_DEPTH_MAX)
 		own->depth = KW_DEPTH_MAX;
+	if (own->role == 0)
+		own->role = KW_ROLE_AGENT;
 	own->secret = (struct kw_slice){0};
 	if (options->secret.length > 0) {
 		void *copy = kw_alloc(options->secret.length);
@@ -143,6 +145,9 @@ int kw_remote_open(uv_loop_t *loop, const struct kw_address *address,
 		return kw_error_set(error, KW_E_CONFIG,
 			"the agent's name must be 1 to %d printable ASCII characters",
 			KW_AGENT_NAME_MAX);
+	if (options->key_id[0] && !kw_key_id_valid(options->key_id, strlen(options->key_id)))
+		return kw_error_set(error, KW_E_CONFIG,
+			"the key's id must be 1 to %d of A-Z a-z 0-9 . _ -", KW_KEY_ID_MAX);
 	made = kw_zalloc(sizeof *made);
 	made->loop = loop;
 	made->ops = ops;
@@ -162,15 +167,18 @@ int kw_remote_open(uv_loop_t *loop, const struct kw_address *address,
 	return 0;
 }
 
-int kw_remote_greet(
-	struct kw_remote *remote, struct kw_handshake *handshake, struct kw_error *error)
+int kw_remote_greet(struct kw_remote *remote, struct kw_handshake *handshake,
+	const struct kw_channel *channel, struct kw_error *error)
 {
 	uint8_t nonce[KW_NONCE_BYTES];
 	struct kw_handshake_options options = {
 		.secret = remote->options.secret,
 		.name = remote->options.agent_name,
+		.key_id = remote->options.key_id,
+		.role = remote->options.role,
 		.layout_version = KW_LAYOUT_VERSION,
 		.depth = remote->options.depth,
+		.channel = channel,
 		.nonce = nonce,
 	};
 	int code = kw_handshake_nonce(nonce, error);

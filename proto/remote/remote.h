@@ -9,12 +9,13 @@
  * not reconnect (its owner does, with backoff). Loop thread only; callbacks come from the loop,
  * never from within a call into this module.
  *
- * The handshake (handshake.h) is common to all: layout version, the agent's name, proof of the
- * shared secret both ways, then epoch and extent 0.
+ * The handshake (handshake.h) is common to all: versions, the agent's name, what it dialled, proof
+ * of the key both ways, then epoch and extent 0.
  */
 #ifndef KW_REMOTE_REMOTE_H
 #define KW_REMOTE_REMOTE_H
 
+#include "auth/identity.h"
 #include "base/error.h"
 #include "base/slice.h"
 #include "table/layout.h"
@@ -72,7 +73,9 @@ int kw_rdma_device_check(const char *text, struct kw_error *error);
 
 struct kw_remote_options {
 	char agent_name[KW_AGENT_NAME_MAX + 1];
-	struct kw_slice secret;      /* empty: none; copied */
+	enum kw_role role; /* 0: KW_ROLE_AGENT */
+	char key_id[KW_KEY_ID_MAX + 1];
+	struct kw_slice secret;      /* of key_id; empty: none; copied */
 	uint32_t connect_timeout_ms; /* until ready; 0: 5000 */
 	uint32_t read_timeout_ms;    /* each READ; 0: 2000 */
 	uint32_t depth;              /* READs in flight wanted; more are queued here; 0: 16 */

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define HANDSHAKE_TIMEOUT_MS 5000
 #define DEPTH 64
@@ -179,9 +180,10 @@ static int begin(struct kw_server *server, struct kw_handshake *handshake, struc
 {
 	uint8_t nonce[KW_NONCE_BYTES];
 	struct kw_handshake_options options = {
-		.secret = kw_server_secret(server),
+		.keyring = server->keyring,
 		.layout_version = KW_LAYOUT_VERSION,
 		.nonce = nonce,
+		.addresses = &server->options.addresses,
 	};
 	int code = kw_handshake_nonce(nonce, error);
 
@@ -222,6 +224,33 @@ void kw_server_greeted(struct kw_server *server)
 	server->greetings--;
 	if (kw_server_busy(server))
 		kw_sm_move(&server->sm, KW_SERVER_SERVING, "");
+}
+
+void kw_server_set_addresses(struct kw_server *server, const struct kw_endpoints *addresses)
+{
+	server->options.addresses = *addresses;
+}
+
+void kw_server_facts(struct kw_server *server, const struct kw_handshake *handshake,
+	struct kw_handshake_facts *facts)
+{
+	struct stat status;
+
+	*facts = (struct kw_handshake_facts){
+		.epoch = server->handlers.epoch(server->handlers.arg),
+		.depth = handshake->depth,
+		.extent = server->memory->extents[0],
+		.session = ++server->next_id,
+	};
+	if (facts->depth > server->options.depth_max)
+		facts->depth = server->options.depth_max;
+	if (handshake->channel.kind != KW_CHANNEL_SHM)
+		return;
+	/* Without the two numbers the agent refuses the file. */
+	if (fstat(server->memory->readonly_fd, &status) != 0)
+		return;
+	facts->memory_device = status.st_dev;
+	facts->memory_inode = status.st_ino;
 }
 
 void kw_server_rejected(struct kw_server *server, const char *why)

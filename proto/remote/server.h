@@ -17,6 +17,7 @@
 #ifndef KW_REMOTE_SERVER_H
 #define KW_REMOTE_SERVER_H
 
+#include "auth/endpoint.h"
 #include "auth/identity.h"
 #include "auth/keyring.h"
 #include "base/error.h"
@@ -37,9 +38,10 @@ struct kw_server_limits {
 };
 
 struct kw_server_options {
-	struct kw_keyring *keyring; /* what agents must prove; held. NULL: */
-	struct kw_slice secret;     /* one key without an id; empty: none; copied */
-	bool allow_insecure;        /* without a secret, listen beyond loopback and unix sockets */
+	struct kw_keyring *keyring;    /* what agents must prove; held. NULL: */
+	struct kw_slice secret;        /* one key without an id; empty: none; copied */
+	struct kw_endpoints addresses; /* of tunnels and forwarded ports that lead here */
+	bool allow_insecure; /* without a secret, listen beyond loopback and unix sockets */
 	uint32_t handshake_timeout_ms;  /* 0: 5000 */
 	uint32_t hello_timeout_ms;      /* shm, tcp: until the first message is there; 0: 2000 */
 	struct kw_server_limits limits; /* more are refused with a sentence */
@@ -172,6 +174,9 @@ uint32_t kw_server_set_keyring(struct kw_server *server, struct kw_keyring *keyr
  */
 int kw_server_revoke(
 	struct kw_server *server, const char *id, uint32_t *ended, struct kw_error *error);
+
+/* Agents may have dialled these, too, from now on. */
+void kw_server_set_addresses(struct kw_server *server, const struct kw_endpoints *addresses);
 
 /* Stop listening, end all sessions, join the thread, then call done; the server is freed then. */
 void kw_server_close(struct kw_server *server, void (*done)(void *arg), void *arg);

@@ -53,11 +53,12 @@ static inline bool kw_server_closing(const struct kw_server *server)
 /* server_keys.c: must agents prove a key? */
 bool kw_server_keyed(const struct kw_server *server);
 
-/* The secret of a handshake that begins now. */
-struct kw_slice kw_server_secret(const struct kw_server *server);
-
-/* The handshake is PROVED: which key was it? False: one that was replaced meanwhile. */
-bool kw_server_identify(const struct kw_server *server, struct kw_handshake *handshake);
+/*
+ * The handshake is PROVED. KW_REFUSE_NONE, or why its key is not enough: it was replaced meanwhile,
+ * or its rules do not allow this connection.
+ */
+enum kw_refusal kw_server_judge_key(
+	const struct kw_server *server, const struct kw_handshake *handshake);
 
 void kw_server_close_keys(struct kw_server *server);
 
@@ -66,6 +67,10 @@ bool kw_server_key_holds(const struct kw_server *server, const struct kw_identit
 
 /* Revoke the sessions that may not. Returns how many. */
 uint32_t kw_server_check_keys(struct kw_server *server);
+
+/* server.c: what WELCOME tells this agent; numbers the session. */
+void kw_server_facts(struct kw_server *server, const struct kw_handshake *handshake,
+	struct kw_handshake_facts *facts);
 
 /* server_sessions.c: end it, telling the peer `bye` if that is possible; why is for people. */
 void kw_session_end(struct kw_session *session, enum kw_frame_status bye, const char *why);

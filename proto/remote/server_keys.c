@@ -13,27 +13,6 @@ bool kw_server_keyed(const struct kw_server *server)
 	return kw_keyring_count(server->keyring) > 0;
 }
 
-struct kw_slice kw_server_secret(const struct kw_server *server)
-{
-	const struct kw_key *found[KW_KEY_LINES_MAX];
-
-	return kw_keyring_find(server->keyring, "", found) ? found[0]->secret
-							   : (struct kw_slice){0};
-}
-
-bool kw_server_identify(const struct kw_server *server, struct kw_handshake *handshake)
-{
-	const struct kw_key *found[KW_KEY_LINES_MAX];
-
-	if (handshake->identity.proved != KW_PROVED_KEY)
-		return true;
-	if (kw_keyring_find(server->keyring, "", found) == 0 ||
-		found[0]->secret.data != handshake->secret.data)
-		return false;
-	memcpy(handshake->identity.key_digest, found[0]->digest, KW_KEY_DIGEST_BYTES);
-	return true;
-}
-
 void kw_server_close_keys(struct kw_server *server)
 {
 	for (uint32_t i = 0; i < server->replaced_count; i++)
@@ -72,6 +51,22 @@ bool kw_server_key_holds(const struct kw_server *server, const struct kw_identit
 	char text[WHY_TEXT];
 
 	return !objection(server, identity, text);
+}
+
+enum kw_refusal kw_server_judge_key(
+	const struct kw_server *server, const struct kw_handshake *handshake)
+{
+	const struct kw_identity *identity = &handshake->identity;
+	const struct kw_key_rules *rules = handshake->proved ? &handshake->proved->rules : NULL;
+
+	if (!kw_server_key_holds(server, identity))
+		return KW_REFUSE_SECRET_UNKNOWN;
+	if (!rules)
+		return KW_REFUSE_NONE;
+	if (!kw_key_allows(rules, handshake->channel.kind, identity->role))
+		return KW_REFUSE_RULES;
+	/* No carrier enforces a scope yet: without it such a key would read everything. */
+	return kw_scope_narrow(&rules->scope) ? KW_REFUSE_SCOPE : KW_REFUSE_NONE;
 }
 
 uint32_t kw_server_check_keys(struct kw_server *server)

@@ -110,32 +110,29 @@ void kw_server_admit(
 {
 	const struct kw_server_limits *limits = &server->options.limits;
 	struct company company = look_at(server, handshake->name, origin);
-	struct kw_handshake_facts facts = {
-		.epoch = server->handlers.epoch(server->handlers.arg),
-		.depth = handshake->depth,
-		.extent = server->memory->extents[0],
-	};
+	enum kw_refusal refusal = kw_server_judge_key(server, handshake);
+	struct kw_handshake_facts facts;
 
-	if (facts.depth > server->options.depth_max)
-		facts.depth = server->options.depth_max;
 	if (beyond(company.of_name, limits->of_name) && company.silent) {
 		kw_session_end(company.silent, KW_FRAME_REVOKED,
 			"silent, and gave way to a new connection of its name");
 		company.of_name--;
 		company.of_peer--;
 	}
-	if (kw_server_closing(server))
+	if (kw_server_closing(server)) {
 		(void)kw_handshake_refuse(handshake, KW_REFUSE_SHUTDOWN, 0);
-	else if (!kw_server_identify(server, handshake))
-		(void)kw_handshake_refuse(handshake, KW_REFUSE_SECRET_UNKNOWN, 0);
-	else if (server->session_count >= limits->sessions)
+	} else if (refusal != 0) {
+		(void)kw_handshake_refuse(handshake, refusal, 0);
+	} else if (server->session_count >= limits->sessions) {
 		(void)kw_handshake_refuse(handshake, KW_REFUSE_SESSIONS, limits->sessions);
-	else if (beyond(company.of_name, limits->of_name))
+	} else if (beyond(company.of_name, limits->of_name)) {
 		(void)kw_handshake_refuse(handshake, KW_REFUSE_NAME_LIMIT, limits->of_name);
-	else if (beyond(company.of_peer, limits->of_peer))
+	} else if (beyond(company.of_peer, limits->of_peer)) {
 		(void)kw_handshake_refuse(handshake, KW_REFUSE_PEER_LIMIT, limits->of_peer);
-	else
+	} else {
+		kw_server_facts(server, handshake, &facts);
 		kw_handshake_welcome(handshake, &facts);
+	}
 }
 
 /* ---- sessions ---- */
@@ -149,7 +146,7 @@ struct kw_session *kw_session_new(struct kw_listener *listener,
 	assert(kw_handshake_is(handshake, KW_HANDSHAKE_DONE));
 	session->server = server;
 	session->listener = listener;
-	session->id = ++server->next_id;
+	session->id = handshake->facts.session;
 	memcpy(session->name, handshake->name, sizeof session->name);
 	session->origin = *origin;
 	session->identity = handshake->identity;

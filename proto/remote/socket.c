@@ -80,16 +80,16 @@ bool kw_tcp_socket_endpoint(const struct sockaddr *name, struct kw_endpoint *end
 	return name->sa_family == AF_INET || name->sa_family == AF_INET6;
 }
 
-int kw_tcp_socket_channel(int fd, bool peer, struct kw_channel *channel, struct kw_error *error)
+int kw_tcp_socket_channel(int fd, bool peer, struct kw_channel *channel)
 {
 	struct sockaddr_storage name = {0};
 	socklen_t length = sizeof name;
 	struct kw_endpoint endpoint;
 
 	if ((peer ? getpeername : getsockname)(fd, (struct sockaddr *)&name, &length) != 0)
-		return kw_error_errno(error, errno, "the address of the connection's %s end",
-			peer ? "other" : "own");
-	(void)kw_tcp_socket_endpoint((struct sockaddr *)&name, &endpoint);
+		return errno;
+	if (!kw_tcp_socket_endpoint((struct sockaddr *)&name, &endpoint))
+		return EAFNOSUPPORT;
 	*channel = kw_channel_tcp(&endpoint);
 	return 0;
 }

@@ -4,7 +4,6 @@
 #define KW_REMOTE_SOCKET_H
 
 #include "auth/channel.h"
-#include "base/error.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,8 +23,11 @@ void kw_tcp_socket_text(const struct sockaddr *name, socklen_t length, char *tex
 /* False: no address of the internet. */
 bool kw_tcp_socket_endpoint(const struct sockaddr *name, struct kw_endpoint *endpoint);
 
-/* The proxy's end of a connection: peer is true at the agent's end, where it is the other one. */
-int kw_tcp_socket_channel(int fd, bool peer, struct kw_channel *channel, struct kw_error *error);
+/*
+ * What a connected socket is bound to: the address of the proxy's end. That is the other end at the
+ * agent (peer), and the own one at the proxy. 0, or errno.
+ */
+int kw_tcp_socket_channel(int fd, bool peer, struct kw_channel *channel);
 
 /* What counts as one peer (slots.h). */
 uint64_t kw_tcp_socket_peer(const struct sockaddr *name);

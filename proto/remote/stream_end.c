@@ -60,8 +60,8 @@ static void greet(struct kw_stream_end *end, struct kw_remote *remote)
 	kw_remote_fail(remote, &error);
 }
 
-void kw_stream_end_connected(
-	struct kw_stream_end *end, struct kw_remote *remote, int fd, uv_poll_t *poll)
+void kw_stream_end_connected(struct kw_stream_end *end, struct kw_remote *remote, int fd,
+	uv_poll_t *poll, const struct kw_channel *channel)
 {
 	struct kw_error error;
 
@@ -69,7 +69,7 @@ void kw_stream_end_connected(
 	assert(fd >= 0 && poll->data == remote);
 	end->fd = fd;
 	end->poll = poll;
-	if (kw_remote_greet(remote, &end->exchange.handshake, &error) != 0)
+	if (kw_remote_greet(remote, &end->exchange.handshake, channel, &error) != 0)
 		kw_remote_fail(remote, &error);
 	else
 		greet(end, remote);

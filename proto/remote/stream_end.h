@@ -37,9 +37,12 @@ struct kw_stream_end {
 void kw_stream_end_init(struct kw_stream_end *end, const struct kw_stream_end_ops *ops,
 	uv_poll_cb on_poll, bool takes_fd);
 
-/* The socket and its poll handle (initialised, its data the remote) are the end's: it greets. */
-void kw_stream_end_connected(
-	struct kw_stream_end *end, struct kw_remote *remote, int fd, uv_poll_t *poll);
+/*
+ * The socket and its poll handle (initialised, its data the remote) are the end's: it greets.
+ * channel: what the socket is connected to.
+ */
+void kw_stream_end_connected(struct kw_stream_end *end, struct kw_remote *remote, int fd,
+	uv_poll_t *poll, const struct kw_channel *channel);
 
 void kw_stream_end_polled(
 	struct kw_stream_end *end, struct kw_remote *remote, int status, int events);

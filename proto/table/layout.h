@@ -29,7 +29,11 @@
 #error "the table is defined little-endian; a big-endian host is not supported"
 #endif
 
-#define KW_LAYOUT_VERSION 2                      /* 1: records with a header of 40 bytes */
+/*
+ * 1: records with a header of 40 bytes. In the handshake of version 0.1 this number stood where
+ * later ones have their own version, which is 3 (remote/handshake.h).
+ */
+#define KW_LAYOUT_VERSION 2
 #define KW_SUPERBLOCK_MAGIC UINT32_C(0x31574b53) /* "SKW1" */
 #define KW_INDEX_MAGIC UINT32_C(0x31574b49)      /* "IKW1" */
 #define KW_DIRECTORY_MAGIC UINT32_C(0x31574b44)  /* "DKW1" */

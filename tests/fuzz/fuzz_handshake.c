@@ -23,18 +23,24 @@ static void must(int condition)
 static void begin(struct kw_handshake *handshake, int agent, int secret)
 {
 	static const uint8_t nonces[2][KW_NONCE_BYTES] = {{1, 2, 3}, {4, 5, 6}};
+	static const struct kw_endpoint proxy = {{[15] = 1}, 7000};
+	const struct kw_channel channel = kw_channel_tcp(&proxy);
 	const struct kw_handshake_options options = {
 		.secret = secret ? kw_slice_text("fuzz") : (struct kw_slice){0},
 		.name = agent ? "fuzzer" : NULL,
+		.role = KW_ROLE_GATEWAY,
+		.channel = &channel,
 		.layout_version = KW_LAYOUT_VERSION,
 		.depth = 8,
 		.nonce = nonces[agent],
 	};
 
-	if (agent)
+	if (agent) {
 		kw_handshake_init_agent(handshake, &options);
-	else
+	} else {
 		kw_handshake_init_proxy(handshake, &options);
+		kw_handshake_set_channel(handshake, &channel);
+	}
 }
 
 static void welcome(struct kw_handshake *handshake)
@@ -169,6 +175,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	return 0;
 }
 
+/* A HELLO of version 0.1, and its REFUSE. */
+static const uint8_t old_hello[112] = {'K', 'W', 'H', '1', 1, 0, 112, 0, 2, 0, 1, 6, 16, 0, 0,
+	0, [48] = 'f', 'u', 'z', 'z', 'e', 'r'};
+static const uint8_t old_refuse[16] = {'K', 'W', 'H', '1', 5, 0, 16, 0, 1, 0, 2};
+
 /* What an honest other end would send, by choice: HELLO, CHALLENGE, then frames and a reply. */
 static size_t seed_bytes(unsigned n, uint8_t *data)
 {
@@ -199,6 +210,12 @@ static size_t seed_bytes(unsigned n, uint8_t *data)
 		kw_frame_encode_reply(&reply, KW_FRAME_OK, 3, 99);
 		memcpy(data, &reply, sizeof reply);
 		return sizeof reply;
+	case 7:
+		memcpy(data, old_hello, sizeof old_hello);
+		return sizeof old_hello;
+	case 8:
+		memcpy(data, old_refuse, sizeof old_refuse);
+		return sizeof old_refuse;
 	default: /* two ends, one byte altered */
 		data[0] = (uint8_t)(n * 5);
 		data[1] = 0x10;
@@ -209,7 +226,7 @@ static size_t seed_bytes(unsigned n, uint8_t *data)
 size_t kw_fuzz_seed(unsigned n, uint8_t *data, size_t most)
 {
 	/* The choice in front: see LLVMFuzzerTestOneInput. */
-	static const uint8_t choices[] = {0x08, 0x0c, 2, 3, 5, 1, 5};
+	static const uint8_t choices[] = {0x08, 0x0c, 2, 3, 5, 1, 5, 0x08, 0x0c};
 
 	if (n >= sizeof choices || most < 1 + KW_HANDSHAKE_MESSAGE_MAX)
 		return 0;

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 #include <uv.h>
@@ -109,10 +110,20 @@ static void turn(void)
 		uv_run(&loop, UV_RUN_NOWAIT);
 }
 
+static struct kw_channel channel_of(const struct proxy *proxy)
+{
+	struct stat status;
+
+	must(stat(proxy->address.sun_path, &status) == 0);
+	return kw_channel_shm(status.st_dev, status.st_ino);
+}
+
 static void greet_honestly(int fd, int number, struct proxy *proxy)
 {
 	static const uint8_t nonce[KW_NONCE_BYTES] = {7};
-	const struct kw_handshake_options options = {
+	const struct kw_channel channel = channel_of(proxy);
+	const struct kw_handshake_options options = {.role = KW_ROLE_AGENT,
+		.channel = &channel,
 		.secret = number ? kw_slice_text("fuzz") : (struct kw_slice){0},
 		.name = "fuzzer",
 		.layout_version = KW_LAYOUT_VERSION,
@@ -176,8 +187,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 size_t kw_fuzz_seed(unsigned n, uint8_t *data, size_t most)
 {
 	static const uint8_t nonce[KW_NONCE_BYTES] = {7};
-	const struct kw_handshake_options options = {
-		.name = "fuzzer", .layout_version = KW_LAYOUT_VERSION, .depth = 8, .nonce = nonce};
+	struct kw_channel channel;
+	const struct kw_handshake_options options = {.name = "fuzzer",
+		.role = KW_ROLE_AGENT,
+		.channel = &channel,
+		.layout_version = KW_LAYOUT_VERSION,
+		.depth = 8,
+		.nonce = nonce};
 	const struct kw_remote_progress progress = {.passed = 1, .state = "warm"};
 	struct kw_frame_report report;
 	struct kw_handshake end;
@@ -185,6 +201,9 @@ size_t kw_fuzz_seed(unsigned n, uint8_t *data, size_t most)
 
 	if (most < 1024)
 		return 0;
+	if (!proxies[0].server)
+		start();
+	channel = channel_of(&proxies[0]);
 	switch (n) {
 	case 0:
 	case 1:

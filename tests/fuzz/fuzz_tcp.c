@@ -46,6 +46,9 @@ static struct {
 	bool lied; /* what follows need not be the reply that is due */
 } world;
 
+/* What both ends take the socket pair for. */
+static const struct kw_channel channel = {.kind = KW_CHANNEL_TCP, .host = {.port = 1}};
+
 static const uint8_t *data;
 static size_t size;
 
@@ -72,11 +75,11 @@ static uint64_t take(size_t width)
 	return value;
 }
 
-void __wrap_kw_tcp_dial_start(struct kw_tcp_dial *dial, struct kw_remote *remote,
-	void (*connected)(struct kw_remote *remote, int fd, uv_poll_t *poll));
+void __wrap_kw_tcp_dial_start(
+	struct kw_tcp_dial *dial, struct kw_remote *remote, kw_tcp_dial_connected connected);
 
-void __wrap_kw_tcp_dial_start(struct kw_tcp_dial *dial, struct kw_remote *remote,
-	void (*connected)(struct kw_remote *remote, int fd, uv_poll_t *poll))
+void __wrap_kw_tcp_dial_start(
+	struct kw_tcp_dial *dial, struct kw_remote *remote, kw_tcp_dial_connected connected)
 {
 	uv_poll_t *poll = calloc(1, sizeof *poll);
 	int pair[2];
@@ -87,7 +90,7 @@ void __wrap_kw_tcp_dial_start(struct kw_tcp_dial *dial, struct kw_remote *remote
 	world.fd = pair[1];
 	must(uv_poll_init(&world.loop, poll, pair[0]) == 0);
 	poll->data = remote;
-	connected(remote, pair[0], poll);
+	connected(remote, pair[0], poll, &channel);
 }
 
 static void on_ready(void *arg, const struct kw_remote_info *info)
@@ -240,6 +243,7 @@ static void greet_honestly(void)
 	struct kw_error error;
 
 	kw_handshake_init_proxy(&exchange.handshake, &options);
+	kw_handshake_set_channel(&exchange.handshake, &channel);
 	for (int i = 0; i < TURNS_MAX && !world.ready; i++) {
 		if (kw_exchange_step(&exchange, world.fd, &error) == KW_EXCHANGE_DECIDE)
 			kw_handshake_welcome(&exchange.handshake, &facts);

@@ -304,11 +304,12 @@ static const struct kw_rdma_end_ops end_ops = {
 static void on_connected(struct kw_remote *remote)
 {
 	struct rdma *rdma = remote->own;
+	struct kw_channel channel = kw_rdma_end_channel(&rdma->end, true);
 	struct kw_error error;
 
 	snprintf(remote->info.device, sizeof remote->info.device, "%s",
 		ibv_get_device_name(rdma->dial.id->verbs->device));
-	if (kw_remote_greet(remote, &rdma->handshake, &error) != 0)
+	if (kw_remote_greet(remote, &rdma->handshake, &channel, &error) != 0)
 		kw_remote_fail(remote, &error);
 	else
 		send_output(remote);

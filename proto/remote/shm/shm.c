@@ -44,8 +44,12 @@ struct shm {
 
 /* ---- handshake ---- */
 
-/* A file that could shrink would kill this process by SIGBUS: it is not mapped. */
-static int check_file(int fd, uint64_t *bytes, struct kw_error *error)
+/*
+ * A file that could shrink would kill this process by SIGBUS: it is not mapped. Nor is one that
+ * WELCOME did not name: another process passed it.
+ */
+static int check_file(
+	int fd, const struct kw_handshake_facts *facts, uint64_t *bytes, struct kw_error *error)
 {
 	int seals = fcntl(fd, F_GET_SEALS);
 	struct stat status;
@@ -55,6 +59,10 @@ static int check_file(int fd, uint64_t *bytes, struct kw_error *error)
 			"the proxy's memory file is not sealed against shrinking: refused");
 	if (fstat(fd, &status) != 0)
 		return kw_error_errno(error, errno, "the proxy's memory file");
+	if (status.st_dev != facts->memory_device || status.st_ino != facts->memory_inode)
+		return kw_error_set(error, KW_E_REFUSED,
+			"the memory file that came is not the one that the proxy named: a relay "
+			"stands between");
 	if (status.st_size <= 0 || (uint64_t)status.st_size > KW_RESERVE_MAX)
 		return kw_error_set(error, KW_E_PROTOCOL,
 			"the proxy's memory file has %lld bytes (1 to %" PRIu64 " can be mapped)",
@@ -75,7 +83,7 @@ static int map_file(struct kw_remote *remote, struct kw_error *error)
 			"the proxy's WELCOME came without its memory file (or this process has no "
 			"file "
 			"descriptor left: raise LimitNOFILE)");
-	code = check_file(fd, &shm->map_bytes, error);
+	code = check_file(fd, &shm->end.exchange.handshake.facts, &shm->map_bytes, error);
 	if (code == 0) {
 		/* NORESERVE: of huge pages, all of the reservation would be wanted. */
 		map = mmap(NULL, shm->map_bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
@@ -95,14 +103,38 @@ static int map_file(struct kw_remote *remote, struct kw_error *error)
 	return code;
 }
 
+/* Which socket file is there now? Following symbolic links, as connect does. */
+static int find_file(const char *path, struct kw_channel *channel)
+{
+	struct stat status;
+
+	if (stat(path, &status) != 0)
+		return errno;
+	*channel = kw_channel_shm(status.st_dev, status.st_ino);
+	return 0;
+}
+
+/* The same file before and after: then it is the one that was connected to. */
+static int check_replaced(const char *path, const struct kw_channel *before, struct kw_error *error)
+{
+	struct kw_channel after;
+	int errnum = find_file(path, &after);
+
+	if (errnum == 0 && kw_channel_compare(before, &after, NULL) == KW_CHANNEL_SAME)
+		return 0;
+	return kw_error_set(error, KW_E_IO, "the socket file was replaced meanwhile");
+}
+
 static int dial(struct kw_remote *remote, struct kw_error *error)
 {
 	struct sockaddr_un name = {.sun_family = AF_UNIX};
 	struct shm *shm = remote->own;
+	struct kw_channel channel = {0};
 	uv_poll_t *poll;
 	int fd, status;
 
 	strcpy(name.sun_path, remote->address.path);
+	(void)find_file(name.sun_path, &channel); /* connect fails, too, if there is none */
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return kw_error_errno(error, errno, "socket");
@@ -120,6 +152,10 @@ static int dial(struct kw_remote *remote, struct kw_error *error)
 			: errnum == ENOENT || errnum == ECONNREFUSED ? " (is the proxy running?)"
 								     : "");
 	}
+	if (check_replaced(name.sun_path, &channel, error) != 0) {
+		close(fd);
+		return (int)error->code;
+	}
 	poll = kw_zalloc(sizeof *poll);
 	status = uv_poll_init(remote->loop, poll, fd);
 	if (status != 0) {
@@ -128,7 +164,7 @@ static int dial(struct kw_remote *remote, struct kw_error *error)
 		return kw_error_errno(error, -status, "the connection cannot be watched");
 	}
 	poll->data = remote;
-	kw_stream_end_connected(&shm->end, remote, fd, poll);
+	kw_stream_end_connected(&shm->end, remote, fd, poll, &channel);
 	return 0;
 }
 

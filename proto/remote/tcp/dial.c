@@ -42,7 +42,7 @@ static void address_failed(struct kw_tcp_dial *dial, int errnum)
 	dial->next = tried->ai_next;
 }
 
-static void on_connected(struct kw_tcp_dial *dial)
+static void on_connected(struct kw_tcp_dial *dial, const struct kw_channel *channel)
 {
 	uv_poll_t *poll = dial->poll;
 	int fd = dial->fd;
@@ -52,13 +52,14 @@ static void on_connected(struct kw_tcp_dial *dial)
 	dial->fd = -1;
 	free_addresses(dial);
 	kw_tcp_socket_tune(fd);
-	dial->connected(dial->remote, fd, poll);
+	dial->connected(dial->remote, fd, poll, channel);
 }
 
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
 	struct kw_remote *remote = poll->data;
 	struct kw_tcp_dial *dial = remote->own; /* the first member there */
+	struct kw_channel channel;
 	socklen_t length = sizeof(int);
 	int errnum = 0;
 
@@ -68,8 +69,10 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 		errnum = errno;
 	if (status < 0 && errnum == 0)
 		errnum = -status;
+	if (errnum == 0)
+		errnum = kw_tcp_socket_channel(dial->fd, true, &channel);
 	if (errnum == 0) {
-		on_connected(dial);
+		on_connected(dial, &channel);
 		return;
 	}
 	address_failed(dial, errnum);
@@ -124,8 +127,8 @@ static void on_resolved(void *owner, struct addrinfo *addresses, const struct kw
 	try_next(dial);
 }
 
-void kw_tcp_dial_start(struct kw_tcp_dial *dial, struct kw_remote *remote,
-	void (*connected)(struct kw_remote *remote, int fd, uv_poll_t *poll))
+void kw_tcp_dial_start(
+	struct kw_tcp_dial *dial, struct kw_remote *remote, kw_tcp_dial_connected connected)
 {
 	*dial = (struct kw_tcp_dial){.remote = remote, .connected = connected, .fd = -1};
 	kw_error_set(&dial->last, KW_E_IO, "host \"%s\" has no address", remote->address.host);

@@ -64,6 +64,7 @@ static int accepted(
 {
 	struct sockaddr_storage name = {0};
 	socklen_t length = sizeof name;
+	int errnum;
 
 	(void)stream;
 	kw_tcp_socket_tune(fd);
@@ -72,7 +73,8 @@ static int accepted(
 		sizeof arrival->origin.text);
 	arrival->origin.peer = kw_tcp_socket_peer((struct sockaddr *)&name);
 	/* Not the configured address: the listener's can be a wildcard. */
-	return kw_tcp_socket_channel(fd, false, &arrival->channel, error);
+	errnum = kw_tcp_socket_channel(fd, false, &arrival->channel);
+	return errnum ? kw_error_errno(error, errnum, "the own address of the connection") : 0;
 }
 
 static int give_fd(struct kw_server *server)

@@ -31,11 +31,12 @@ struct tcp {
 
 static_assert(offsetof(struct tcp, dial) == 0, "dial.c goes by it");
 
-static void on_connected(struct kw_remote *remote, int fd, uv_poll_t *poll)
+static void on_connected(
+	struct kw_remote *remote, int fd, uv_poll_t *poll, const struct kw_channel *channel)
 {
 	struct tcp *tcp = remote->own;
 
-	kw_stream_end_connected(&tcp->end, remote, fd, poll);
+	kw_stream_end_connected(&tcp->end, remote, fd, poll, channel);
 }
 
 static void turn_tcp(struct kw_remote *remote)

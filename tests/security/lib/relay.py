@@ -4,6 +4,7 @@ A relay between an agent and a proxy: it knows no secret, and hands each message
 It listens at one address and dials another, of any carrier. When the proxy says WELCOME the relay keeps the
 connection for itself: `stolen` is then a session by which it reads all that the agent may read.
 """
+import socket
 import threading
 
 from . import wire
@@ -84,6 +85,60 @@ class Relay:
         self.listener.close()
         if self.stolen:
             self.stolen.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+class Tunnel:
+    """Hands bytes on, both ways: what an operator's own tunnel or forwarded port does."""
+
+    def __init__(self, at, to):
+        self.at, self.to = at, to
+        self.sockets = []
+        self.listener = wire.listen(at)
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                near, _ = self.listener.accept()
+                far = wire.dial(self.to)
+            except OSError: # closed, or nobody answers
+                return
+            far.settimeout(None)
+            self.sockets += [near, far]
+            for source, target in ((near, far), (far, near)):
+                threading.Thread(target=self.pump, args=(source, target), daemon=True).start()
+
+    @staticmethod
+    def pump(source, target):
+        try:
+            while piece := source.recv(65536):
+                target.sendall(piece)
+        except OSError:
+            pass
+        for end in (source, target):
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def drop(self):
+        """End the connections that there are; new ones are taken."""
+        sockets, self.sockets = self.sockets, []
+        for end in sockets:
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def close(self):
+        self.listener.close()
+        self.drop()
 
     def __enter__(self):
         return self

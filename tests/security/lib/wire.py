@@ -20,7 +20,9 @@ HEADER = struct.Struct("<IHH")
 MESSAGE_MAX = 256
 
 REFUSED_LAYOUT, REFUSED_SECRET_UNKNOWN, REFUSED_SECRET_REQUIRED, REFUSED_NAME, REFUSED_SESSIONS = 1, 2, 3, 4, 5
-REFUSED_SHUTDOWN, REFUSED_PROTOCOL = 6, 7
+REFUSED_SHUTDOWN, REFUSED_PROTOCOL, REFUSED_CHANNEL, REFUSED_SCOPE, REFUSED_PEER = 6, 7, 8, 9, 10
+REFUSED_NAME_LIMIT, REFUSED_PEER_LIMIT, REFUSED_KEY_LIMIT, REFUSED_TABLE = 11, 12, 13, 14
+LAYOUT = 2  # of the table
 
 FRAME_MAGIC, REPLY_MAGIC = 0x3146574B, 0x3152574B  # "KWF1", "KWR1"
 FRAME_READ, FRAME_REPORT = 1, 2
@@ -125,6 +127,9 @@ class Facts:
     offset: int
     length: int
     rkey: int = 0
+    scoped: int = 0
+    memory: tuple = (0, 0)  # device and inode of the memory file
+    session: int = 0
 
 
 @dataclass
@@ -135,6 +140,8 @@ class Claims:
     depth: int = 16
     nonce: bytes = field(default_factory=lambda: os.urandom(32))
     proves: int = -1  # 1: "I will prove a secret"; -1: as it is
+    key_id: str = ""
+    role: int = 1     # 1 agent, 2 gateway, 3 inspector
 
 
 class Version2:
@@ -159,17 +166,63 @@ class Version2:
 
     @classmethod
     def welcome(cls, secret, hello, challenge, facts):
-        told = struct.pack("<QIIQQQ", facts.epoch, facts.depth, 0, facts.offset, facts.length, facts.rkey)
+        told = struct.pack("<QIIQQQII", facts.epoch, facts.depth, 0, facts.offset, facts.length, 0, facts.rkey, 0)
         head = HEADER.pack(MAGIC, WELCOME, cls.welcome_bytes)
         return head + mac(secret, cls.label_proxy, hello, challenge, told) + told
 
     @classmethod
     def facts(cls, welcome):
-        epoch, depth, _, offset, length, rkey = struct.unpack_from("<QIIQQQ", welcome, 40)
+        epoch, depth, _, offset, length, _, rkey, _ = struct.unpack_from("<QIIQQQII", welcome, 40)
         return Facts(epoch, depth, offset, length, rkey)
 
 
-VERSIONS = {version.number: version for version in (Version2,)}
+class Version3:
+    """HELLO names what the agent dialled, and WELCOME the memory file: no relay can stand between."""
+    number = 3
+    hello_bytes, welcome_bytes = 192, 112
+    label_agent, label_proxy = b"keywake agent 3\0", b"keywake proxy 3\0"
+    carriers = {SHM: 1, TCP: 2}
+
+    @classmethod
+    def channel(cls, connection, address):
+        if carrier_of(address) == SHM:
+            file = os.stat(endpoint(address))
+            return struct.pack("<QQ24x", file.st_dev, file.st_ino)
+        host, port = connection.getpeername()[:2]
+        mapped = host if ":" in host else "::ffff:" + host
+        return struct.pack("<16sH22x", socket.inet_pton(socket.AF_INET6, mapped), port)
+
+    @classmethod
+    def hello(cls, claims, connection, address):
+        proves = bool(claims.secret) if claims.proves < 0 else claims.proves
+        return struct.pack("<IHHHHBBBBIB3x32s64s32s40s", MAGIC, HELLO, cls.hello_bytes, cls.number, LAYOUT, proves,
+                           claims.role, len(claims.name), len(claims.key_id), claims.depth,
+                           cls.carriers[carrier_of(address)], claims.nonce, claims.name.encode(),
+                           claims.key_id.encode(), cls.channel(connection, address))
+
+    @classmethod
+    def proof(cls, secret, hello, challenge):
+        return HEADER.pack(MAGIC, PROOF, 40) + mac(secret, cls.label_agent, hello, challenge)
+
+    @classmethod
+    def challenge(cls, secret, nonce):
+        return struct.pack("<IHHHHB3x32s", MAGIC, CHALLENGE, 48, cls.number, LAYOUT, bool(secret), nonce)
+
+    @classmethod
+    def welcome(cls, secret, hello, challenge, facts):
+        told = struct.pack("<QIIQQQIIQQQ", facts.epoch, facts.depth, facts.scoped, facts.offset,
+                           facts.length, 0, facts.rkey, 0, *facts.memory, facts.session)
+        head = HEADER.pack(MAGIC, WELCOME, cls.welcome_bytes)
+        return head + mac(secret, cls.label_proxy, hello, challenge, told) + told
+
+    @classmethod
+    def facts(cls, welcome):
+        epoch, depth, scoped, offset, length, _, rkey, _, device, inode, session = struct.unpack_from(
+            "<QIIQQQIIQQQ", welcome, 40)
+        return Facts(epoch, depth, offset, length, rkey, scoped, (device, inode), session)
+
+
+VERSIONS = {version.number: version for version in (Version2, Version3)}
 NEWEST = max(VERSIONS)
 
 

@@ -1,11 +1,14 @@
 #include "carriers.h"
 
+#include "remote/socket.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 
 /* A raw agent behind its handshake: what it sends no code of ours has checked. */
@@ -170,7 +173,7 @@ void an_agent_that_does_not_read_costs_the_others_nothing(void **state)
 
 /* ---- a proxy that lies ---- */
 
-enum lie { NO_LIE, WRONG_ID, SHORT_LENGTH, NO_REPLY_MAGIC, UNSEALED, NO_FILE, LIES };
+enum lie { NO_LIE, WRONG_ID, SHORT_LENGTH, NO_REPLY_MAGIC, UNSEALED, NO_FILE, OTHER_FILE, LIES };
 
 struct liar {
 	struct fixture *fixture;
@@ -231,8 +234,9 @@ static void liar_answer(struct liar *liar)
 
 static void liar_step(struct liar *liar)
 {
-	const struct kw_handshake_facts facts = {
-		.epoch = 1, .depth = 8, .extent = {.length = EXTENT}};
+	struct kw_handshake_facts facts = {.epoch = 1, .depth = 8, .extent = {.length = EXTENT}};
+	struct kw_channel channel;
+	struct stat status;
 	uint8_t nonce[KW_NONCE_BYTES] = {0};
 	const struct kw_handshake_options options = {
 		.layout_version = KW_LAYOUT_VERSION, .nonce = nonce};
@@ -240,10 +244,16 @@ static void liar_step(struct liar *liar)
 
 	if (liar->fd < 0) {
 		liar->fd = accept4(liar->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		if (liar->fd < 0)
+			return;
 		liar->exchange.give_fd =
 			liar->lie == NO_FILE || carrier == KW_CARRIER_TCP ? -1 : liar->memory_fd;
 		liar->exchange.taken_fd = -1;
 		kw_handshake_init_proxy(&liar->exchange.handshake, &options);
+		channel = raw_channel(liar->fd, &liar->fixture->address);
+		if (carrier == KW_CARRIER_TCP)
+			assert_int_equal(kw_tcp_socket_channel(liar->fd, false, &channel), 0);
+		kw_handshake_set_channel(&liar->exchange.handshake, &channel);
 		return;
 	}
 	if (liar->welcomed) {
@@ -253,6 +263,9 @@ static void liar_step(struct liar *liar)
 	}
 	switch (kw_exchange_step(&liar->exchange, liar->fd, &error)) {
 	case KW_EXCHANGE_DECIDE:
+		assert_int_equal(fstat(liar->memory_fd, &status), 0);
+		facts.memory_device = status.st_dev;
+		facts.memory_inode = status.st_ino + (liar->lie == OTHER_FILE);
 		kw_handshake_welcome(&liar->exchange.handshake, &facts);
 		break;
 	case KW_EXCHANGE_DONE:
@@ -270,10 +283,15 @@ static void liar_close(struct liar *liar)
 	close(liar->memory_fd);
 }
 
+static bool is_about_file(enum lie lie)
+{
+	return lie == UNSEALED || lie == NO_FILE || lie == OTHER_FILE;
+}
+
 static void check_lie(enum lie lie)
 {
 	struct kw_remote_options options = plain_options();
-	bool about_file = lie == UNSEALED || lie == NO_FILE;
+	bool about_file = is_about_file(lie);
 	struct fixture fixture;
 	struct client client;
 	struct liar liar;
@@ -293,7 +311,9 @@ static void check_lie(enum lie lie)
 	if (lie == NO_LIE)
 		kw_remote_close(client.remote);
 	WAIT(&fixture, client.closed);
-	assert_int_equal(client.why.code, lie == NO_LIE ? KW_OK : KW_E_PROTOCOL);
+	assert_int_equal(client.why.code, lie == NO_LIE       ? KW_OK
+					  : lie == OTHER_FILE ? KW_E_REFUSED
+							      : KW_E_PROTOCOL);
 	try_free(&t);
 	kw_remote_free(client.remote);
 	liar_close(&liar);
@@ -303,9 +323,7 @@ static void check_lie(enum lie lie)
 void a_lying_proxy_is_found_out(void **state)
 {
 	for (enum lie lie = NO_LIE; lie < LIES; lie++) {
-		bool about_file = lie == UNSEALED || lie == NO_FILE;
-
-		if (lie == NO_LIE || about_file == (carrier == KW_CARRIER_SHM))
+		if (lie == NO_LIE || is_about_file(lie) == (carrier == KW_CARRIER_SHM))
 			check_lie(lie);
 	}
 }

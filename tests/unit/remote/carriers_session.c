@@ -309,12 +309,17 @@ void a_peer_that_says_nothing_is_let_go(void **state)
 /* A connection that says HELLO and then nothing. */
 static int greeter(struct fixture *fixture)
 {
+	int fd = raw_socket(&fixture->address);
+	const struct kw_channel channel = raw_channel(fd, &fixture->address);
 	uint8_t nonce[KW_NONCE_BYTES] = {1};
-	const struct kw_handshake_options options = {
-		.name = "greeter", .layout_version = KW_LAYOUT_VERSION, .depth = 4, .nonce = nonce};
+	const struct kw_handshake_options options = {.name = "greeter",
+		.role = KW_ROLE_AGENT,
+		.channel = &channel,
+		.layout_version = KW_LAYOUT_VERSION,
+		.depth = 4,
+		.nonce = nonce};
 	struct kw_handshake handshake;
 	struct kw_slice hello;
-	int fd = raw_socket(&fixture->address);
 
 	kw_handshake_init_agent(&handshake, &options);
 	hello = kw_handshake_output(&handshake);

@@ -363,6 +363,7 @@ static void request(
 	child->cm.route.addr.dst_sin = (struct sockaddr_in){.sin_family = AF_INET,
 		.sin_port = htons(4242),
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	child->cm.route.addr.src_sin = id->cm.route.addr.dst_sin;
 	child->peer = id;
 	id->peer = child;
 	event = tell(child, RDMA_CM_EVENT_CONNECT_REQUEST, 0);

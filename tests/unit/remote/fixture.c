@@ -1,5 +1,7 @@
 #include "fixture.h"
 
+#include "remote/socket.h"
+
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
@@ -8,6 +10,7 @@
 #include <spawn.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 
@@ -306,12 +309,29 @@ int raw_socket(const struct kw_address *address)
 	return fd;
 }
 
+struct kw_channel raw_channel(int fd, const struct kw_address *address)
+{
+	struct kw_channel channel;
+	struct stat status;
+
+	if (address->carrier == KW_CARRIER_SHM) {
+		assert_int_equal(stat(address->path, &status), 0);
+		return kw_channel_shm(status.st_dev, status.st_ino);
+	}
+	assert_int_equal(kw_tcp_socket_channel(fd, true, &channel), 0);
+	return channel;
+}
+
 int raw_connect(struct fixture *fixture, const struct raw_options *options, int *code,
 	struct kw_error *error)
 {
 	struct kw_exchange exchange = {.give_fd = -1, .taken_fd = -1};
+	int fd = raw_socket(&fixture->address);
+	const struct kw_channel channel = raw_channel(fd, &fixture->address);
 	uint8_t nonce[KW_NONCE_BYTES];
 	struct kw_handshake_options handshake = {
+		.role = KW_ROLE_AGENT,
+		.channel = options->channel ? options->channel : &channel,
 		.secret = options->secret,
 		.name = options->name ? options->name : "raw",
 		.layout_version =
@@ -319,7 +339,6 @@ int raw_connect(struct fixture *fixture, const struct raw_options *options, int 
 		.depth = options->depth ? options->depth : 4,
 		.nonce = nonce,
 	};
-	int fd = raw_socket(&fixture->address);
 
 	exchange.takes_fd = carrier == KW_CARRIER_SHM;
 	*error = (struct kw_error){0};

@@ -107,7 +107,10 @@ struct raw_options {
 	const char *name;        /* NULL: "raw" */
 	uint16_t layout_version; /* 0: ours */
 	uint32_t depth;
+	const struct kw_channel *channel; /* NULL: the true one */
 };
+/* What a raw socket is connected to, as an agent says it. */
+struct kw_channel raw_channel(int fd, const struct kw_address *address);
 int raw_socket(const struct kw_address *address);
 int raw_connect(struct fixture *fixture, const struct raw_options *options, int *code,
 	struct kw_error *error);

@@ -94,6 +94,73 @@ void another_layout_is_refused_with_both_named(void **state)
 	fixture_close(&fixture);
 }
 
+static void another_agents_pair(struct kw_channel *channel)
+{
+	channel->host.agent_pair ^= 1;
+}
+
+static void another_proxys_pair(struct kw_channel *channel)
+{
+	channel->host.proxy_pair ^= 1;
+}
+
+static void another_address(struct kw_channel *channel)
+{
+	channel->host.address[15] ^= 1;
+}
+
+static void another_port(struct kw_channel *channel)
+{
+	channel->host.port ^= 1;
+}
+
+static void over_tcp(struct kw_channel *channel)
+{
+	const struct kw_endpoint proxy = kw_endpoint_six(channel->host.address, channel->host.port);
+
+	*channel = kw_channel_tcp(&proxy);
+}
+
+static void over_shm(struct kw_channel *channel)
+{
+	*channel = kw_channel_shm(1, 2);
+}
+
+/* One that has the secret, but says HELLO for a connection that it has elsewhere. */
+void a_relayed_handshake_is_refused(void **state)
+{
+	static const struct {
+		void (*lie)(struct kw_channel *channel);
+		const char *log;
+	} lies[] = {
+		{another_agents_pair, "queue pairs"},
+		{another_proxys_pair, "queue pairs"},
+		{another_address, "auth.addresses"},
+		{another_port, "auth.addresses"},
+		{over_tcp, "dialled tcp"},
+		{over_shm, "dialled shm"},
+	};
+	const struct kw_slice secret = kw_slice_text("a secret");
+	const struct kw_server_options served = {.secret = secret};
+	struct fixture fixture;
+	struct raw raw;
+
+	fixture_open(&fixture);
+	fixture_serve(&fixture, &served);
+	assert_int_equal(raw_greet_as(&fixture, &raw, secret, NULL), 0);
+	WAIT(&fixture, fixture.joined == 1);
+	raw_close(&raw);
+	for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
+		assert_int_equal(raw_greet_as(&fixture, &raw, secret, lies[i].lie), KW_E_REFUSED);
+		expect_text(raw.handshake.error.text, "relay");
+		WAIT(&fixture, fixture.rejected == (int)i + 1);
+		expect_text(fixture.why_rejected, lies[i].log);
+		raw_close(&raw);
+	}
+	assert_int_equal(fixture.joined, 1);
+	fixture_close(&fixture);
+}
+
 /* A good agent beside the hostile one: it reads on when that is over. */
 static void reads_on(struct fixture *fixture, struct client *client)
 {

@@ -130,28 +130,49 @@ enum rdma_cm_event_type raw_dial(
 	return cm_event.type;
 }
 
-int raw_greet(struct fixture *fixture, struct raw *raw, uint16_t layout_version)
+/* options: without a channel and a nonce. */
+static int greet(struct fixture *fixture, struct raw *raw, struct kw_handshake_options *options,
+	void (*lie)(struct kw_channel *channel))
 {
 	uint8_t nonce[KW_NONCE_BYTES];
-	const struct kw_handshake_options options = {
-		.name = "raw",
-		.layout_version = layout_version,
-		.depth = 4,
-		.nonce = nonce,
-	};
 	struct kw_rdma_private private;
+	struct kw_channel channel;
 	struct kw_error error;
 
 	kw_rdma_private_init(&private, KW_RDMA_REJECT_NONE);
 	assert_int_equal(raw_dial(fixture, raw, &private), RDMA_CM_EVENT_CONNECT_RESPONSE);
 	assert_int_equal(kw_handshake_nonce(nonce, &error), 0);
-	kw_handshake_init_agent(&raw->handshake, &options);
+	channel = kw_rdma_end_channel(&raw->end, true);
+	if (lie)
+		lie(&channel);
+	options->name = "raw";
+	options->role = KW_ROLE_AGENT;
+	options->depth = 4;
+	options->nonce = nonce;
+	options->channel = &channel;
+	kw_handshake_init_agent(&raw->handshake, options);
 	raw_say(raw);
 	WAIT(fixture, (kw_rdma_end_poll(&raw->end),
 			      raw->broken || kw_handshake_is(&raw->handshake, KW_HANDSHAKE_DONE) ||
 				      kw_handshake_is(&raw->handshake, KW_HANDSHAKE_FAILED)));
 	return kw_handshake_is(&raw->handshake, KW_HANDSHAKE_DONE) ? 0
 								   : (int)raw->handshake.error.code;
+}
+
+int raw_greet(struct fixture *fixture, struct raw *raw, uint16_t layout_version)
+{
+	struct kw_handshake_options options = {.layout_version = layout_version};
+
+	return greet(fixture, raw, &options, NULL);
+}
+
+int raw_greet_as(struct fixture *fixture, struct raw *raw, struct kw_slice secret,
+	void (*lie)(struct kw_channel *channel))
+{
+	struct kw_handshake_options options = {
+		.layout_version = KW_LAYOUT_VERSION, .secret = secret};
+
+	return greet(fixture, raw, &options, lie);
 }
 
 void raw_read_one(struct fixture *fixture, struct raw *raw, uint64_t address, uint32_t rkey)

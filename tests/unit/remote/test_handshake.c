@@ -11,7 +11,13 @@
 #include <string.h>
 
 static const struct kw_handshake_facts facts = {
-	.epoch = 77, .depth = 3, .extent = {.length = 1 << 20, .address = 5, .rkey = 6}};
+	.epoch = 77,
+	.depth = 3,
+	.extent = {.length = 1 << 20, .address = 5, .rkey = 6},
+	.memory_device = 8,
+	.memory_inode = 9,
+	.session = 10,
+};
 
 /* What went over the wire, message by message: HELLO, CHALLENGE, PROOF, WELCOME or a REFUSE. */
 struct wire {
@@ -27,31 +33,78 @@ struct pair {
 	size_t flip_bit;
 };
 
-static void begin_named(struct pair *pair, const char *agent_secret, const char *proxy_secret,
-	const char *name, uint8_t salt)
+static struct kw_endpoint endpoint(const char *text)
 {
+	struct kw_endpoint parsed;
+
+	assert_true(kw_endpoint_parse(text, &parsed));
+	return parsed;
+}
+
+static struct kw_channel tcp_channel(const char *text)
+{
+	const struct kw_endpoint proxy = endpoint(text);
+
+	return kw_channel_tcp(&proxy);
+}
+
+/* What a test says of its two ends; zeros: both alike, over tcp, with the unnamed key. */
+struct ends {
+	const char *agent_secret, *proxy_secret; /* NULL: none */
+	const char *key_id;
+	enum kw_role role;
+	const struct kw_channel *dialled, *arrived;
+	const struct kw_endpoints *addresses;
+	const struct kw_keyring *keyring;
+	uint16_t agent_layout;
+	uint8_t salt;
+};
+
+static struct kw_slice secret_of(const char *text)
+{
+	return text ? kw_slice_text(text) : (struct kw_slice){0};
+}
+
+static void begin_ends(struct pair *pair, const struct ends *ends)
+{
+	const struct kw_channel channel = tcp_channel("10.0.0.9:7000");
 	uint8_t agent_nonce[KW_NONCE_BYTES], proxy_nonce[KW_NONCE_BYTES];
-	struct kw_handshake_options options = {
-		.secret = kw_slice_text(agent_secret),
-		.name = name,
-		.layout_version = KW_LAYOUT_VERSION,
+	const struct kw_handshake_options agent = {
+		.secret = secret_of(ends->agent_secret),
+		.name = "agent one",
+		.key_id = ends->key_id,
+		.role = ends->role ? ends->role : KW_ROLE_AGENT,
+		.layout_version = ends->agent_layout ? ends->agent_layout : KW_LAYOUT_VERSION,
+		.channel = ends->dialled ? ends->dialled : &channel,
 		.depth = 16,
 		.nonce = agent_nonce,
 	};
+	const struct kw_handshake_options proxy = {
+		.secret = secret_of(ends->proxy_secret),
+		.layout_version = KW_LAYOUT_VERSION,
+		.addresses = ends->addresses,
+		.keyring = ends->keyring,
+		.nonce = proxy_nonce,
+	};
 
-	memset(agent_nonce, 0xA0 + salt, sizeof agent_nonce);
-	memset(proxy_nonce, 0x50 + salt, sizeof proxy_nonce);
+	memset(agent_nonce, 0xA0 + ends->salt, sizeof agent_nonce);
+	memset(proxy_nonce, 0x50 + ends->salt, sizeof proxy_nonce);
 	*pair = (struct pair){.flip_message = -1};
-	kw_handshake_init_agent(&pair->agent, &options);
-	options.secret = kw_slice_text(proxy_secret);
-	options.nonce = proxy_nonce;
-	options.name = NULL;
-	kw_handshake_init_proxy(&pair->proxy, &options);
+	kw_handshake_init_agent(&pair->agent, &agent);
+	kw_handshake_init_proxy(&pair->proxy, &proxy);
+	kw_handshake_set_channel(&pair->proxy, ends->arrived ? ends->arrived : &channel);
 }
 
 static void begin(struct pair *pair, const char *agent_secret, const char *proxy_secret)
 {
-	begin_named(pair, agent_secret, proxy_secret, "agent one", 0);
+	begin_ends(
+		pair, &(struct ends){.agent_secret = agent_secret, .proxy_secret = proxy_secret});
+}
+
+/* Another time: other nonces. */
+static void begin_again(struct pair *pair)
+{
+	begin_ends(pair, &(struct ends){.agent_secret = "s", .proxy_secret = "s", .salt = 1});
 }
 
 /* Move one message from one end to the other; false: there was none. */
@@ -105,13 +158,54 @@ static void equal_secrets_meet(void **state)
 	assert_int_equal(pair.agent.facts.epoch, 77);
 	assert_int_equal(pair.agent.facts.depth, 3);
 	assert_memory_equal(&pair.agent.facts.extent, &facts.extent, sizeof facts.extent);
+	assert_false(pair.agent.facts.scoped);
+	assert_int_equal(pair.agent.facts.memory_device, 8);
+	assert_int_equal(pair.agent.facts.memory_inode, 9);
+	assert_int_equal(pair.agent.facts.session, 10);
+}
+
+static void a_scoped_key_is_told_with_the_welcome(void **state)
+{
+	struct kw_handshake_facts scoped = facts;
+	struct pair pair;
+
+	scoped.scoped = true;
+	begin(&pair, "s", "s");
+	carry(&pair, &pair.agent, &pair.proxy);
+	carry(&pair, &pair.proxy, &pair.agent);
+	carry(&pair, &pair.agent, &pair.proxy);
+	kw_handshake_welcome(&pair.proxy, &scoped);
+	carry(&pair, &pair.proxy, &pair.agent);
+	assert_true(both_done(&pair));
+	assert_true(pair.agent.facts.scoped);
+}
+
+static void the_proxy_knows_as_whom_and_for_what(void **state)
+{
+	for (enum kw_role role = KW_ROLE_AGENT; role <= KW_ROLE_INSPECTOR; role++) {
+		struct pair pair;
+
+		begin_ends(&pair,
+			&(struct ends){.agent_secret = "s", .proxy_secret = "s", .role = role});
+		run(&pair);
+		assert_true(both_done(&pair));
+		assert_int_equal(pair.proxy.identity.role, role);
+		assert_int_equal(pair.proxy.identity.proved, KW_PROVED_KEY);
+		assert_string_equal(pair.proxy.identity.key_id, "");
+		assert_null(pair.proxy.identity.scope);
+		begin_ends(&pair, &(struct ends){.role = role});
+		run(&pair);
+		assert_true(both_done(&pair));
+		assert_int_equal(pair.proxy.identity.role, role);
+		assert_int_equal(pair.proxy.identity.proved, KW_PROVED_NOTHING);
+	}
 }
 
 static void no_secret_on_either_side_meets_too(void **state)
 {
 	struct pair pair;
 
-	begin(&pair, "", "");
+	begin(&pair, NULL, NULL);
 	run(&pair);
 	assert_true(both_done(&pair));
 }
@@ -132,19 +226,21 @@ static void expect_refused(const char *agent_secret, const char *proxy_secret, c
 static void secrets_that_differ_are_refused_by_a_sentence(void **state)
 {
 	expect_refused("a", "b", "unknown secret");
-	expect_refused("", "b", "a secret is required");
-	expect_refused("a", "", "no secret to prove");
+	expect_refused(NULL, "b", "a secret is required");
+	expect_refused("a", NULL, "no secret to prove");
 }
 
 static void every_refusal_is_a_sentence_of_its_own(void **state)
 {
-	char seen[8][KW_ERROR_TEXT];
+	char seen[16][KW_ERROR_TEXT];
 
-	for (int reason = KW_REFUSE_LAYOUT; reason <= KW_REFUSE_PROTOCOL + 1; reason++) {
+	for (int reason = KW_REFUSE_VERSION; reason <= KW_REFUSE_RULES + 1; reason++) {
 		struct pair pair;
 
-		begin(&pair, "", "");
+		begin(&pair, NULL, NULL);
 		(void)kw_handshake_refuse(&pair.proxy, (enum kw_refusal)reason, 9);
+		if (reason <= KW_REFUSE_RULES)
+			assert_true(strncmp(pair.proxy.error.text, "refused", 7) == 0);
 		assert_true(carry(&pair, &pair.proxy, &pair.agent));
 		assert_true(kw_handshake_is(&pair.agent, KW_HANDSHAKE_FAILED));
 		assert_int_equal(pair.agent.error.code, KW_E_REFUSED);
@@ -233,7 +329,7 @@ static void a_message_cut_short_is_waited_for_and_never_believed(void **state)
 
 static void a_length_that_lies_is_refused(void **state)
 {
-	static const uint16_t lengths[] = {0, 7, 8, 9, 111, 113, 255, 257, 65535};
+	static const uint16_t lengths[] = {0, 7, 8, 9, 112, 191, 193, 255, 257, 65535};
 
 	for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
 		uint8_t bytes[KW_HANDSHAKE_MESSAGE_MAX] = {0};
@@ -254,9 +350,9 @@ static void a_recorded_agent_cannot_be_replayed(void **state)
 {
 	struct pair old, now;
 
-	begin_named(&old, "s", "s", "agent one", 0);
+	begin(&old, "s", "s");
 	run(&old);
-	begin_named(&now, "s", "s", "agent one", 1);
+	begin_again(&now);
 	assert_int_equal(kw_handshake_input(&now.proxy, old.wire.bytes[0], old.wire.length[0]), 0);
 	assert_int_equal(kw_handshake_input(&now.proxy, old.wire.bytes[2], old.wire.length[2]),
 		KW_E_REFUSED);
@@ -267,9 +363,9 @@ static void a_recorded_proxy_cannot_be_replayed(void **state)
 {
 	struct pair old, now;
 
-	begin_named(&old, "s", "s", "agent one", 0);
+	begin(&old, "s", "s");
 	run(&old);
-	begin_named(&now, "s", "s", "agent one", 1);
+	begin_again(&now);
 	assert_int_equal(kw_handshake_input(&now.agent, old.wire.bytes[1], old.wire.length[1]), 0);
 	assert_int_equal(kw_handshake_input(&now.agent, old.wire.bytes[3], old.wire.length[3]),
 		KW_E_REFUSED);
@@ -323,7 +419,7 @@ static void an_invalid_name_is_refused_at_the_door(void **state)
 	struct pair pair;
 
 	for (int i = 0; i < 3; i++) {
-		begin(&pair, "", "");
+		begin(&pair, NULL, NULL);
 		memcpy(&hello, kw_handshake_output(&pair.agent).data, sizeof hello);
 		if (i == 0)
 			hello.name_length = 0;
@@ -338,23 +434,376 @@ static void an_invalid_name_is_refused_at_the_door(void **state)
 	}
 }
 
-static void another_layout_is_named_even_when_its_hello_is_longer(void **state)
+static void expect_text(const char *text, const char *part)
+{
+	if (!strstr(text, part))
+		fail_msg("\"%s\" lacks \"%s\"", text, part);
+}
+
+static void another_layout_of_the_table_is_refused_with_both_named(void **state)
+{
+	char ours[32];
+	struct pair pair;
+
+	snprintf(ours, sizeof ours, "layout version %d,", KW_LAYOUT_VERSION);
+	begin_ends(&pair, &(struct ends){.agent_layout = KW_LAYOUT_VERSION + 41});
+	run(&pair);
+	assert_int_equal(pair.proxy.error.code, KW_E_REFUSED);
+	expect_text(pair.proxy.error.text, "refused agent agent one");
+	expect_text(pair.proxy.error.text, "layout version 43");
+	assert_int_equal(pair.agent.error.code, KW_E_REFUSED);
+	expect_text(pair.agent.error.text, ours);
+	expect_text(pair.agent.error.text, "reads 43");
+}
+
+/* ---- the channel ---- */
+
+#define CHANNELS 10
+
+static void make_channels(struct kw_channel channels[CHANNELS])
+{
+	const struct kw_endpoint proxy = endpoint("10.0.0.9:7000"),
+				 other = endpoint("10.0.0.8:7000");
+
+	channels[0] = kw_channel_shm(5, 6);
+	channels[1] = kw_channel_shm(5, 7);
+	channels[2] = kw_channel_shm(6, 6);
+	channels[3] = tcp_channel("10.0.0.9:7000");
+	channels[4] = tcp_channel("10.0.0.9:7001");
+	channels[5] = tcp_channel("[fd00::9]:7000");
+	channels[6] = kw_channel_rdma(&proxy, 11, 12);
+	channels[7] = kw_channel_rdma(&proxy, 11, 13);
+	channels[8] = kw_channel_rdma(&proxy, 10, 12);
+	channels[9] = kw_channel_rdma(&other, 11, 12);
+}
+
+/* Both hold the secret, and a relay carries their messages as they are. */
+static void a_handshake_is_worth_nothing_on_another_connection(void **state)
+{
+	struct kw_channel channels[CHANNELS];
+	struct pair pair;
+
+	make_channels(channels);
+	for (int i = 0; i < CHANNELS; i++)
+		for (int j = 0; j < CHANNELS; j++) {
+			const struct ends ends = {.agent_secret = "s",
+				.proxy_secret = "s",
+				.dialled = &channels[i],
+				.arrived = &channels[j]};
+
+			begin_ends(&pair, &ends);
+			run(&pair);
+			assert_int_equal(both_done(&pair), i == j);
+			if (i == j)
+				continue;
+			assert_false(kw_handshake_is(&pair.proxy, KW_HANDSHAKE_DONE));
+			assert_int_equal(pair.agent.error.code, KW_E_REFUSED);
+			expect_text(pair.agent.error.text, "relay");
+			expect_text(pair.proxy.error.text, "refused agent agent one: ");
+			expect_text(pair.proxy.error.text, "relay");
+			/* Before anything was proved. */
+			assert_int_equal(pair.wire.count, 2);
+		}
+}
+
+/* The relay makes HELLO fit its own connection. Then what was proved is not what was said. */
+static void a_relay_that_rewrites_hello_is_refused(void **state)
+{
+	struct kw_channel channels[CHANNELS];
+	struct kw_hello hello;
+	struct pair pair;
+
+	make_channels(channels);
+	for (int i = 0; i < CHANNELS; i++)
+		for (int j = 0; j < CHANNELS; j++) {
+			const struct ends ends = {.agent_secret = "s",
+				.proxy_secret = "s",
+				.dialled = &channels[i],
+				.arrived = &channels[j]};
+
+			if (i == j)
+				continue;
+			begin_ends(&pair, &ends);
+			memcpy(&hello, kw_handshake_output(&pair.agent).data, sizeof hello);
+			kw_handshake_sent(&pair.agent, sizeof hello);
+			hello.carrier = (uint8_t)channels[j].kind;
+			memcpy(hello.channel, channels[j].bytes, sizeof hello.channel);
+			assert_int_equal(kw_handshake_input(&pair.proxy, &hello, sizeof hello), 0);
+			run(&pair);
+			assert_true(kw_handshake_is(&pair.proxy, KW_HANDSHAKE_FAILED));
+			assert_true(kw_handshake_is(&pair.agent, KW_HANDSHAKE_FAILED));
+			expect_text(pair.proxy.error.text, "unknown secret");
+		}
+}
+
+/* An address that nothing proves is not worth a refusal behind a NAT. */
+static void without_a_secret_the_carrier_and_the_socket_file_are_compared(void **state)
+{
+	struct kw_channel channels[CHANNELS];
+	struct pair pair;
+
+	make_channels(channels);
+	for (int i = 0; i < CHANNELS; i++)
+		for (int j = 0; j < CHANNELS; j++) {
+			const struct ends ends = {.dialled = &channels[i], .arrived = &channels[j]};
+			bool file = channels[j].kind == KW_CHANNEL_SHM;
+
+			begin_ends(&pair, &ends);
+			run(&pair);
+			assert_int_equal(both_done(&pair),
+				file ? i == j : channels[i].kind == channels[j].kind);
+		}
+}
+
+static void an_address_of_a_tunnel_is_the_proxys_too(void **state)
+{
+	const struct kw_channel dialled = tcp_channel("127.0.0.1:7471"),
+				arrived = tcp_channel("172.17.0.2:7000");
+	const struct kw_endpoints addresses = {
+		.count = 2, .items = {endpoint("10.0.0.9:7000"), endpoint("127.0.0.1:7471")}};
+	struct ends ends = {.agent_secret = "s",
+		.proxy_secret = "s",
+		.dialled = &dialled,
+		.arrived = &arrived,
+		.addresses = &addresses};
+	struct pair pair;
+
+	begin_ends(&pair, &ends);
+	run(&pair);
+	assert_true(both_done(&pair));
+	ends.addresses = NULL;
+	begin_ends(&pair, &ends);
+	run(&pair);
+	expect_text(pair.proxy.error.text, "tcp 127.0.0.1:7471");
+	expect_text(pair.proxy.error.text, "tcp 172.17.0.2:7000");
+	expect_text(pair.proxy.error.text, "auth.addresses");
+	expect_text(pair.agent.error.text, "tcp 127.0.0.1:7471");
+	expect_text(pair.agent.error.text, "auth.addresses");
+}
+
+/* ---- keys ---- */
+
+/* Nobody learns from an answer which ids there are. */
+static void an_unknown_key_id_is_answered_like_a_wrong_secret(void **state)
+{
+	struct pair unknown, wrong;
+
+	begin_ends(&unknown,
+		&(struct ends){.agent_secret = "s", .proxy_secret = "s", .key_id = "edge-1"});
+	run(&unknown);
+	begin(&wrong, "t", "s");
+	run(&wrong);
+	assert_int_equal(unknown.wire.count, wrong.wire.count);
+	for (int i = 0; i < wrong.wire.count; i++)
+		assert_int_equal(unknown.wire.length[i], wrong.wire.length[i]);
+	/* CHALLENGE and REFUSE. */
+	assert_memory_equal(unknown.wire.bytes[1], wrong.wire.bytes[1], wrong.wire.length[1]);
+	assert_memory_equal(unknown.wire.bytes[3], wrong.wire.bytes[3], wrong.wire.length[3]);
+	assert_int_equal(unknown.proxy.error.code, KW_E_REFUSED);
+	expect_text(unknown.proxy.error.text, "unknown secret for key edge-1");
+	expect_text(unknown.agent.error.text, "unknown secret");
+	expect_text(unknown.agent.error.text, "key edge-1");
+}
+
+#define OLD_HEX "000102030405060708090a0b0c0d0e0f"
+#define NEW_HEX "101112131415161718191a1b1c1d1e1f"
+#define OTHER_HEX "202122232425262728292a2b2c2d2e2f"
+static const char old_secret[] = "\0\1\2\3\4\5\6\7\10\11\12\13\14\15\16\17";
+static const char new_secret[] = "\20\21\22\23\24\25\26\27\30\31\32\33\34\35\36\37";
+
+/* While a secret is replaced, an id has two, and each side proves the one that the agent has. */
+static void either_secret_of_an_id_is_proved_by_both(void **state)
+{
+	static const char text[] = "key edge-1 " OLD_HEX "\n"
+				   "key edge-1 " NEW_HEX "\n"
+				   "key cache " OTHER_HEX " prefix=c:\n";
+	struct kw_keyring *ring =
+		kw_keyring_new(kw_slice_text("unnamed secret"), kw_slice_text(text), NULL);
+	const char *const secrets[] = {old_secret, new_secret};
+	struct pair pair;
+
+	assert_non_null(ring);
+	for (int i = 0; i < 2; i++) {
+		begin_ends(&pair, &(struct ends){.keyring = ring, .key_id = "edge-1", .salt = 2});
+		pair.agent.secret = kw_slice(secrets[i], 16);
+		pair.agent.hello.flags = KW_WIRE_PROVES;
+		pair.agent.output[offsetof(struct kw_hello, flags)] = KW_WIRE_PROVES;
+		run(&pair);
+		assert_true(both_done(&pair));
+		assert_string_equal(pair.proxy.identity.key_id, "edge-1");
+		assert_memory_equal(pair.proxy.proved->secret.data, secrets[i], 16);
+		assert_memory_equal(pair.proxy.identity.key_digest, pair.proxy.proved->digest,
+			KW_KEY_DIGEST_BYTES);
+		assert_null(pair.proxy.identity.scope);
+		/* The same secret under another id, and under none. */
+		begin_ends(&pair, &(struct ends){.keyring = ring, .key_id = i ? NULL : "cache"});
+		pair.agent.secret = kw_slice(secrets[i], 16);
+		pair.agent.hello.flags = KW_WIRE_PROVES;
+		pair.agent.output[offsetof(struct kw_hello, flags)] = KW_WIRE_PROVES;
+		run(&pair);
+		assert_true(kw_handshake_is(&pair.proxy, KW_HANDSHAKE_FAILED));
+		expect_text(pair.proxy.error.text, "unknown secret");
+	}
+	begin_ends(&pair, &(struct ends){.keyring = ring, .agent_secret = "unnamed secret"});
+	run(&pair);
+	assert_true(both_done(&pair));
+	assert_string_equal(pair.proxy.identity.key_id, "");
+	assert_int_equal(pair.proxy.identity.proved, KW_PROVED_KEY);
+	kw_keyring_release(ring);
+}
+
+/* Neither an empty proof nor one under the key that stands in for an unknown one. */
+static void nobodys_key_proves_nothing(void **state)
+{
+	static const char nobodys[32];
+	const struct kw_channel channel = tcp_channel("10.0.0.9:7000");
+	uint8_t nonce[KW_NONCE_BYTES] = {1};
+	const struct kw_handshake_options options = {
+		.secret = kw_slice(nobodys, sizeof nobodys),
+		.name = "agent one",
+		.key_id = "edge-1",
+		.role = KW_ROLE_AGENT,
+		.layout_version = KW_LAYOUT_VERSION,
+		.channel = &channel,
+		.nonce = nonce,
+	};
+	struct kw_proof none = {.header = {KW_HANDSHAKE_MAGIC, KW_PROOF, sizeof none}};
+	struct pair pair;
+
+	for (int i = 0; i < 2; i++) {
+		begin(&pair, NULL, "s");
+		kw_handshake_init_agent(&pair.agent, &options);
+		assert_true(carry(&pair, &pair.agent, &pair.proxy));
+		assert_true(carry(&pair, &pair.proxy, &pair.agent));
+		if (i == 0)
+			assert_int_equal(
+				kw_handshake_input(&pair.proxy, &none, sizeof none), KW_E_REFUSED);
+		else
+			assert_true(carry(&pair, &pair.agent, &pair.proxy));
+		assert_true(kw_handshake_is(&pair.proxy, KW_HANDSHAKE_FAILED));
+	}
+}
+
+/* Bytes that say nothing must be zero, so that a later version can say something with them. */
+static void what_this_version_does_not_know_is_refused(void **state)
+{
+	static const struct {
+		size_t at;
+		uint8_t value;
+	} wrong[] = {
+		{offsetof(struct kw_hello, flags), 2},
+		{offsetof(struct kw_hello, flags), 128},
+		{offsetof(struct kw_hello, role), 0},
+		{offsetof(struct kw_hello, role), 4},
+		{offsetof(struct kw_hello, key_id_length), 1},
+		{offsetof(struct kw_hello, key_id_length), 33},
+		{offsetof(struct kw_hello, key_id_length), 255},
+		{offsetof(struct kw_hello, key_id), 'a'},
+		{offsetof(struct kw_hello, key_id) + 31, 'a'},
+		{offsetof(struct kw_hello, reserved), 1},
+		{offsetof(struct kw_hello, reserved) + 2, 1},
+		{offsetof(struct kw_hello, carrier), 0},
+		{offsetof(struct kw_hello, carrier), KW_CHANNEL_TLS},
+		{offsetof(struct kw_hello, channel) + 18, 1},
+		{offsetof(struct kw_hello, channel) + 39, 1},
+	};
+
+	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+		struct kw_hello hello;
+		struct pair pair;
+
+		begin(&pair, NULL, NULL);
+		memcpy(&hello, kw_handshake_output(&pair.agent).data, sizeof hello);
+		((uint8_t *)&hello)[wrong[i].at] = wrong[i].value;
+		if (kw_handshake_input(&pair.proxy, &hello, sizeof hello) == 0)
+			fail_msg("byte %zu with %d was taken", wrong[i].at, wrong[i].value);
+		assert_true(kw_handshake_is(&pair.proxy, KW_HANDSHAKE_FAILED));
+	}
+	for (size_t at = offsetof(struct kw_challenge, flags);
+		at < offsetof(struct kw_challenge, nonce); at++) {
+		struct kw_challenge challenge;
+		struct pair pair;
+
+		begin(&pair, NULL, NULL);
+		memcpy(&challenge, &pair.proxy.challenge, sizeof challenge);
+		((uint8_t *)&challenge)[at] = 2;
+		assert_int_equal(kw_handshake_input(&pair.agent, &challenge, sizeof challenge),
+			KW_E_PROTOCOL);
+	}
+}
+
+/* ---- other versions ---- */
+
+/* A HELLO as version 0.1 sends it, which has its layout, 2, in the first field. */
+static void make_old_hello(uint8_t bytes[112], const char *name)
+{
+	static const uint8_t head[16] = {'K', 'W', 'H', '1', 1, 0, 112, 0, 2, 0, 1, 0, 16, 0, 0, 0};
+
+	memset(bytes, 0, 112);
+	memcpy(bytes, head, sizeof head);
+	bytes[11] = (uint8_t)strlen(name);
+	memset(bytes + 16, 0xA0, KW_NONCE_BYTES);
+	memcpy(bytes + 48, name, strlen(name));
+}
+
+static void an_agent_of_version_0_1_is_told_and_named(void **state)
+{
+	struct kw_refuse refuse;
+	uint8_t bytes[112];
+	struct pair pair;
+
+	begin(&pair, "s", "s");
+	make_old_hello(bytes, "edge-1");
+	assert_int_equal(kw_handshake_input(&pair.proxy, bytes, sizeof bytes), KW_E_REFUSED);
+	assert_string_equal(pair.proxy.error.text,
+		"refused agent edge-1: it is of version 0.1, whose handshake can be relayed: "
+		"upgrade it");
+	/* It says its own sentence about a layout when it hears a number that is not its own. */
+	assert_int_equal(kw_handshake_output(&pair.proxy).length, sizeof refuse);
+	memcpy(&refuse, kw_handshake_output(&pair.proxy).data, sizeof refuse);
+	assert_int_equal(refuse.reason, 1);
+	assert_int_equal(refuse.version, 3);
+	assert_int_equal(refuse.limit, 0);
+	/* What it calls itself is shown only if that can be shown. */
+	begin(&pair, "s", "s");
+	make_old_hello(bytes, "edge\n1");
+	assert_int_equal(kw_handshake_input(&pair.proxy, bytes, sizeof bytes), KW_E_REFUSED);
+	expect_text(pair.proxy.error.text, "refused agent (unnamed): it is of version 0.1");
+	begin(&pair, "s", "s");
+	make_old_hello(bytes, "edge-1");
+	bytes[11] = 255;
+	assert_int_equal(kw_handshake_input(&pair.proxy, bytes, sizeof bytes), KW_E_REFUSED);
+	expect_text(pair.proxy.error.text, "refused agent (unnamed): it is of version 0.1");
+}
+
+static void a_proxy_of_version_0_1_is_told_from_others(void **state)
+{
+	/* As version 0.1 sends it: reason 1, its layout 2. */
+	static const uint8_t bytes[16] = {'K', 'W', 'H', '1', 5, 0, 16, 0, 1, 0, 2, 0, 0, 0, 0, 0};
+	struct pair pair;
+
+	begin(&pair, "s", "s");
+	assert_int_equal(kw_handshake_input(&pair.agent, bytes, sizeof bytes), KW_E_REFUSED);
+	assert_string_equal(pair.agent.error.text,
+		"the proxy is of version 0.1, whose handshake can be relayed: upgrade the proxy");
+}
+
+static void another_version_is_named_even_when_its_hello_is_longer(void **state)
 {
 	uint8_t bytes[200] = {0};
 	struct kw_hello hello;
 	struct pair pair;
-	char ours[32];
 
-	snprintf(ours, sizeof ours, "layout version %d", KW_LAYOUT_VERSION);
 	begin(&pair, "s", "s");
 	memcpy(&hello, kw_handshake_output(&pair.agent).data, sizeof hello);
 	hello.header.length = sizeof bytes;
-	hello.layout_version = 9;
+	hello.version = 9;
 	memcpy(bytes, &hello, sizeof hello);
 	assert_int_equal(kw_handshake_input(&pair.proxy, bytes, sizeof bytes), KW_E_REFUSED);
-	assert_non_null(strstr(pair.proxy.error.text, "version 9"));
+	expect_text(pair.proxy.error.text, "version 9, this proxy's 3");
+	pair.agent.output_sent = pair.agent.output_length;
 	assert_true(carry(&pair, &pair.proxy, &pair.agent));
-	assert_non_null(strstr(pair.agent.error.text, ours));
+	expect_text(pair.agent.error.text, "version 3, this agent's 3");
 }
 
 static void bytes_behind_the_end_are_not_taken(void **state)
@@ -362,7 +811,7 @@ static void bytes_behind_the_end_are_not_taken(void **state)
 	struct pair pair;
 	uint8_t bytes[sizeof(struct kw_proof) + 1] = {0};
 
-	begin(&pair, "", "");
+	begin(&pair, NULL, NULL);
 	assert_true(carry(&pair, &pair.agent, &pair.proxy));
 	assert_true(carry(&pair, &pair.proxy, &pair.agent));
 	memcpy(bytes, kw_handshake_output(&pair.agent).data, sizeof(struct kw_proof));
@@ -383,6 +832,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(equal_secrets_meet),
+		cmocka_unit_test(a_scoped_key_is_told_with_the_welcome),
+		cmocka_unit_test(the_proxy_knows_as_whom_and_for_what),
 		cmocka_unit_test(no_secret_on_either_side_meets_too),
 		cmocka_unit_test(secrets_that_differ_are_refused_by_a_sentence),
 		cmocka_unit_test(every_refusal_is_a_sentence_of_its_own),
@@ -396,7 +847,18 @@ int main(void)
 		cmocka_unit_test(a_proof_sent_back_proves_nothing),
 		cmocka_unit_test(names_are_one_to_sixty_four_printable_characters),
 		cmocka_unit_test(an_invalid_name_is_refused_at_the_door),
-		cmocka_unit_test(another_layout_is_named_even_when_its_hello_is_longer),
+		cmocka_unit_test(another_layout_of_the_table_is_refused_with_both_named),
+		cmocka_unit_test(a_handshake_is_worth_nothing_on_another_connection),
+		cmocka_unit_test(a_relay_that_rewrites_hello_is_refused),
+		cmocka_unit_test(without_a_secret_the_carrier_and_the_socket_file_are_compared),
+		cmocka_unit_test(an_address_of_a_tunnel_is_the_proxys_too),
+		cmocka_unit_test(an_unknown_key_id_is_answered_like_a_wrong_secret),
+		cmocka_unit_test(either_secret_of_an_id_is_proved_by_both),
+		cmocka_unit_test(nobodys_key_proves_nothing),
+		cmocka_unit_test(what_this_version_does_not_know_is_refused),
+		cmocka_unit_test(an_agent_of_version_0_1_is_told_and_named),
+		cmocka_unit_test(a_proxy_of_version_0_1_is_told_from_others),
+		cmocka_unit_test(another_version_is_named_even_when_its_hello_is_longer),
 		cmocka_unit_test(bytes_behind_the_end_are_not_taken),
 		cmocka_unit_test(two_nonces_differ),
 	};
