@@ -71,6 +71,48 @@ def test_every_type_is_answered_in_resp_3(bed):
     assert compare_all(primary, gateway, 0, 3) > 700
 
 
+FAR_MS = 4102444800123 # in 2100
+FIELD_TIMES = [(key, "FIELDS", *words)
+               for key in ("small", "large", "plain", "string", "none")
+               for words in ((1, "a"), (4, "a", "b", "c", "none"), (2, "b", "b"), (0,), (-1, "a"), (2, "a"), (1, "a", "b"),
+                             ("x", "a"), (1,))] + [("small", "FIELD", 1, "a"), ("small", 1, "a"), ("small",)]
+
+
+def same_times(ours, theirs, slack):
+    if slack == 0 or theirs[:1] != b"*":
+        return ours == theirs
+    ours, theirs = ([int(line[1:]) for line in reply.split(b"\r\n")[1:-1]] for reply in (ours, theirs))
+    return len(ours) == len(theirs) and all(
+        one == other or (one > 0 and other > 0 and abs(one - other) <= slack) for one, other in zip(ours, theirs))
+
+
+@pytest.mark.parametrize("server", ["redis-sid", "valkey-sid"])
+@pytest.mark.parametrize("version", [2, 3])
+def test_times_of_fields_are_answered_as_by_servers_that_have_them(bed, server, version):
+    def fill(primary):
+        client = primary.client()
+        client.hset("small", mapping={"a": 1, "b": 2, "c": 3})
+        client.hset("large", mapping={**{f"f{i}": "x" * 70 for i in range(600)}, "a": 1, "b": 2, "c": 3})
+        client.hset("plain", mapping={"a": 1, "b": 2, "c": 3})
+        client.set("string", "v")
+        for key in ("small", "large"):
+            client.execute_command("HPEXPIREAT", key, FAR_MS, "FIELDS", 1, "a")
+            client.execute_command("HEXPIREAT", key, FAR_MS // 1000, "FIELDS", 1, "b")
+    primary, _, gateway = bed.served(server, fill=fill)
+    differ = []
+    with Raw(primary.socket) as theirs, Raw(gateway.socket) as ours:
+        for connection in (theirs, ours):
+            connection.ask("HELLO", version)
+        for words in FIELD_TIMES:
+            for command in ("HEXPIRETIME", "HPEXPIRETIME", "HTTL", "HPTTL"):
+                right, given = theirs.ask(command, *words), ours.ask(command, *words)
+                # Time goes on between the two.
+                slack = {"HTTL": 2 * SLOW, "HPTTL": 2000 * SLOW}.get(command, 0)
+                if not same_times(given, right, slack):
+                    differ.append((command, words, given, right))
+    assert not differ, "\n".join(map(str, differ))
+
+
 @pytest.mark.quick
 @pytest.mark.sanitize
 def test_redis_py_reads_over_each_carrier(bed, carrier):

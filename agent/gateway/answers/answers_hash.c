@@ -166,6 +166,8 @@ void kw_answer_hmget(const struct kw_ask *ask)
 
 static void say_time(const struct kw_ask *ask, const struct kw_field *field, bool left, bool in_ms)
 {
+	/* Redis rounds up, as t_hash.c does; Valkey to the nearest, as it does for a key. */
+	const uint64_t round = ask->to->release.fork == KW_FORK_VALKEY ? 500 : 999;
 	uint64_t time;
 
 	if (!field->there) {
@@ -177,7 +179,7 @@ static void say_time(const struct kw_ask *ask, const struct kw_field *field, boo
 		return;
 	}
 	time = left ? field->expires_ms - ask->now_ms : field->expires_ms;
-	kw_reply_integer(ask->to, (int64_t)(in_ms ? time : (time + 999) / 1000));
+	kw_reply_integer(ask->to, (int64_t)(in_ms ? time : (time + round) / 1000));
 }
 
 static void say_httl(const struct kw_ask *ask, const struct kw_fields *fields, size_t i)
@@ -200,19 +202,35 @@ static void say_hpexpiretime(const struct kw_ask *ask, const struct kw_fields *f
 	say_time(ask, &fields->found[i], false, true);
 }
 
+/* What is wrong with FIELDS n field …; NULL: nothing. */
+static const char *refuse_count(const struct kw_ask *ask, int64_t *count)
+{
+	const bool valkey = ask->to->release.fork == KW_FORK_VALKEY;
+	const bool number = kw_answer_number(ask->words[3], count);
+
+	if (!kw_word_is(ask->words[2], "fields"))
+		return valkey ? "ERR syntax error"
+			      : "ERR Mandatory argument FIELDS is missing or not at the right "
+				"position";
+	if (!number && valkey)
+		return "ERR value is not an integer or out of range";
+	if (!number || *count < 1)
+		return valkey ? "ERR syntax error"
+			      : "ERR Number of fields must be a positive integer";
+	if ((uint64_t)*count != ask->count - 4)
+		return valkey ? "ERR syntax error"
+			      : "ERR The `numfields` parameter must match the number of arguments";
+	return NULL;
+}
+
 static void answer_times(const struct kw_ask *ask,
 	void (*say)(const struct kw_ask *ask, const struct kw_fields *fields, size_t i))
 {
 	int64_t count = 0;
+	const char *why = refuse_count(ask, &count);
 
-	if (!kw_word_is(ask->words[2], "fields"))
-		kw_reply_error(ask->to,
-			"ERR Mandatory argument FIELDS is missing or not at the right position");
-	else if (!kw_answer_number(ask->words[3], &count) || count < 1)
-		kw_reply_error(ask->to, "ERR Number of fields must be a positive integer");
-	else if ((uint64_t)count != ask->count - 4)
-		kw_reply_error(ask->to,
-			"ERR The `numfields` parameter must match the number of arguments");
+	if (why)
+		kw_reply_error(ask->to, "%s", why);
 	else
 		answer_fields(ask, 4, (size_t)count, say);
 }

@@ -31,19 +31,21 @@ static const struct kw_command commands[] = {
 	{"getrange", 4, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_STRING, kw_answer_getrange,
 		KW_REFUSES_WORDS},
 	{"hexists", 3, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_HASH, kw_answer_hexists},
-	{"hexpiretime", -5, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_HASH, kw_answer_hexpiretime},
+	{"hexpiretime", -5, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_HASH, kw_answer_hexpiretime,
+		KW_REFUSES_BY_FORK},
 	{"hget", 3, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_HASH, kw_answer_hget},
 	{"hgetall", 2, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_HASH, kw_answer_hgetall},
 	{"hkeys", 2, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_HASH, kw_answer_hkeys},
 	{"hlen", 2, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_HASH, kw_answer_hlen},
 	{"hmget", -3, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_HASH, kw_answer_hmget},
-	{"hpexpiretime", -5, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_HASH, kw_answer_hpexpiretime},
-	{"hpttl", -5, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_HASH, kw_answer_hpttl},
+	{"hpexpiretime", -5, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_HASH, kw_answer_hpexpiretime,
+		KW_REFUSES_BY_FORK},
+	{"hpttl", -5, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_HASH, kw_answer_hpttl, KW_REFUSES_BY_FORK},
 	{"hrandfield", -2, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_HASH, kw_answer_hrandfield,
 		KW_REFUSES_WORDS},
 	{"hscan", -3, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_HASH, kw_answer_hscan, KW_REFUSES_WORDS},
 	{"hstrlen", 3, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_HASH, kw_answer_hstrlen},
-	{"httl", -5, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_HASH, kw_answer_httl},
+	{"httl", -5, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_HASH, kw_answer_httl, KW_REFUSES_BY_FORK},
 	{"hvals", 2, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_HASH, kw_answer_hvals},
 	{"lindex", 3, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_LIST, kw_answer_lindex},
 	{"llen", 2, KW_COMMAND_WHOLE, 1, 1, KW_VALUE_LIST, kw_answer_size},
@@ -157,7 +159,8 @@ static bool refuses_words(const struct kw_command *command, struct kw_ask *ask)
 {
 	struct kw_slice payload = ask->payload;
 
-	if (command->refuses != KW_REFUSES_WORDS)
+	if (command->refuses == KW_REFUSES_KIND ||
+		(command->refuses == KW_REFUSES_BY_FORK && ask->to->release.fork != KW_FORK_VALKEY))
 		return false;
 	ask->payload = kw_slice(NULL, 0);
 	command->answer(ask);

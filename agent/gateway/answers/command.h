@@ -50,6 +50,7 @@ enum kw_command_join {
 enum kw_command_refusal {
 	KW_REFUSES_KIND,
 	KW_REFUSES_WORDS,
+	KW_REFUSES_BY_FORK, /* Redis looks at the kind first, Valkey at the words */
 };
 
 /* Writes one reply. */
