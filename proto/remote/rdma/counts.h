@@ -22,6 +22,7 @@
 	X(PORT_DOWN, "port_down", "connections whose port went down")                              \
 	X(DISCONNECTED, "disconnected", "connections that the other side closed")                  \
 	X(BAD_COMPLETION, "bad_completion", "connections ended by a completion with an error")     \
+	X(STRANGE, "strange_completion", "connections ended by a completion that nothing asked for") \
 	X(RETRIES, "retries_exceeded", "connections whose other side did not answer any more")     \
 	X(ACCESS, "access_refused", "connections ended by a READ that was not allowed")            \
 	X(CONNECT_ERROR, "connect_error", "connections that could not be made")

@@ -297,6 +297,10 @@ int kw_rdma_end_read(struct kw_rdma_end *end, const struct kw_rdma_read *reads, 
 	struct kw_error *error)
 {
 	assert(!stopped(end));
+	assert(count > 0 && count <= KW_RDMA_SLOTS_MAX);
+	for (int i = 0; i < count; i++)
+		end->asked_bytes[reads[i].number % KW_RDMA_SLOTS_MAX] = reads[i].length;
+	end->reads_asked = reads[count - 1].number + 1;
 	return end->poster ? end->poster->read(end->poster, reads, count, error)
 			   : kw_rdma_end_post(end, reads, count, error);
 }
@@ -357,13 +361,44 @@ static void completion_failed(struct kw_rdma_end *end, const struct ibv_wc *comp
 	fail(end, &why);
 }
 
+/* Is it what was asked for? The opcode and the length are the device's, the id is ours. */
+static bool is_expected(const struct kw_rdma_end *end, const struct ibv_wc *completion)
+{
+	uint64_t number = NUMBER(completion->wr_id);
+
+	switch (KIND(completion->wr_id)) {
+	case RECEIVE:
+		return completion->opcode == IBV_WC_RECV && number < KW_RDMA_RECEIVES &&
+		       completion->byte_len > 0 && completion->byte_len <= KW_RDMA_MESSAGE_MAX;
+	case SEND:
+		return completion->opcode == IBV_WC_SEND && end->sends > 0;
+	case READ:
+		return completion->opcode == IBV_WC_RDMA_READ && number >= end->reads_done &&
+		       number < end->reads_asked &&
+		       completion->byte_len == end->asked_bytes[number % KW_RDMA_SLOTS_MAX];
+	}
+	return false;
+}
+
+static void refuse(struct kw_rdma_end *end, const struct ibv_wc *completion)
+{
+	struct kw_error why;
+
+	if (!is(end, KW_RDMA_END_BROKEN))
+		kw_rdma_count(KW_RDMA_STRANGE);
+	kw_error_set(&why, KW_E_PROTOCOL,
+		"the device completed a %s that was not asked for so (opcode %d, %u bytes): the "
+		"other side is hostile, or the device is faulty",
+		kind_name(KIND(completion->wr_id)), (int)completion->opcode, completion->byte_len);
+	fail(end, &why);
+}
+
 static void take_message(struct kw_rdma_end *end, uint64_t number, uint32_t length)
 {
 	uint8_t bytes[KW_RDMA_MESSAGE_MAX];
 	struct kw_error why;
 	int errnum;
 
-	assert(length <= KW_RDMA_MESSAGE_MAX);
 	/* The receive is posted again before an answer can make the other side send more. */
 	memcpy(bytes, receive_buffer(end, number), length);
 	errnum = post_receive(end, number);
@@ -382,12 +417,15 @@ static void take(struct kw_rdma_end *end, const struct ibv_wc *completion)
 		completion_failed(end, completion);
 		return;
 	}
+	if (!is_expected(end, completion)) {
+		refuse(end, completion);
+		return;
+	}
 	switch (KIND(completion->wr_id)) {
 	case RECEIVE:
 		take_message(end, number, completion->byte_len);
 		return;
 	case SEND:
-		assert(end->sends > 0);
 		end->sends--;
 		end->ops->sent(end->owner);
 		return;

@@ -17,8 +17,11 @@
  * The queue pair is ours, not librdmacm's: librdmacm would open it for remote READs on the way to
  * RTS, before the secret is proved. Here its access flags are 0 until kw_rdma_end_open.
  *
- * Only kw_rdma_end_poll polls the completion queue. Callbacks come from it. A callback may stop and
- * close the end, but the struct must stay until its poll handle is closed.
+ * Only kw_rdma_end_poll polls the completion queue. What a device says is checked: a completion
+ * must be of the kind, of the number and of the length that was asked for, or the end is BROKEN. A
+ * peer can complete a receive by a write of no bytes (RDMA WRITE with immediate data), and the
+ * buffer then holds what an earlier message left. Callbacks come from this function. A callback may
+ * stop and close the end, but the struct must stay until its poll handle is closed.
  */
 #ifndef KW_REMOTE_RDMA_END_H
 #define KW_REMOTE_RDMA_END_H
@@ -103,9 +106,11 @@ struct kw_rdma_end {
 	uint32_t slots, slot_bytes;
 	uint32_t peer_pair; /* number of the other end's queue pair; 0: not connected, or iWARP */
 	uint32_t sends, next_send;
-	uint64_t reads_done;           /* READs below this number are through */
-	struct kw_error why;           /* BROKEN */
-	uv_poll_t *poll;               /* the owner closes it */
+	uint64_t reads_done;                     /* READs below this number are through */
+	uint64_t reads_asked;                    /* … and below this one were asked for */
+	uint32_t asked_bytes[KW_RDMA_SLOTS_MAX]; /* of READ n: at n % KW_RDMA_SLOTS_MAX */
+	struct kw_error why;                     /* BROKEN */
+	uv_poll_t *poll;                         /* the owner closes it */
 	struct kw_rdma_poster *poster; /* NULL: the calling thread posts; freed by close */
 };
 

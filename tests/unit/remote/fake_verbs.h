@@ -39,7 +39,8 @@ struct fake_verbs_plan {
 	enum rdma_cm_event_type instead; /* comes instead of the answer to rdma_connect … */
 	int instead_status;
 	bool instead_set;
-	int devices; /* of rdma_get_devices; 1 */
+	int devices;                    /* of rdma_get_devices; 1 */
+	void (*lie)(struct ibv_wc *wc); /* alters good completions as they are polled */
 };
 
 extern struct fake_verbs_plan fake_verbs;

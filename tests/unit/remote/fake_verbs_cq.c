@@ -147,7 +147,8 @@ int fake_poll_cq(struct ibv_cq *ibv, int most, struct ibv_wc *wcs)
 		if (wcs[count].status != IBV_WC_SUCCESS) {
 			wcs[count].opcode = (enum ibv_wc_opcode)0x55;
 			wcs[count].byte_len = 0x55555555;
-		}
+		} else if (fake_verbs.lie)
+			fake_verbs.lie(&wcs[count]);
 		if (cq->of[cq->first])
 			cq->of[cq->first]->sends -= cq->frees[cq->first];
 		cq->first = (cq->first + 1) % FAKE_QUEUE;

@@ -216,6 +216,7 @@ static void start(struct fake_qp *qp, const struct ibv_send_wr *work)
 		return;
 	wc.status = execute(qp, work);
 	wc.opcode = work->opcode == IBV_WR_SEND ? IBV_WC_SEND : IBV_WC_RDMA_READ;
+	wc.byte_len = work->sg_list->length;
 	if (wc.status == IBV_WC_SUCCESS && !signalled)
 		return;
 	fake_complete((struct fake_cq *)qp->ibv.send_cq, qp, qp->unsignalled, &wc);

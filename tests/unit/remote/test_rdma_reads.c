@@ -60,6 +60,108 @@ static void two_small_reads_are_one_posting(void **state)
 	fixture_close(&fixture);
 }
 
+/* A device that lies: of the n-th good completion of one opcode it tells something else. */
+static struct {
+	enum ibv_wc_opcode of;
+	uint64_t id; /* added */
+	enum ibv_wc_opcode opcode;
+	uint32_t bytes;
+	int told;
+} lie;
+
+static void tell_lie(struct ibv_wc *wc)
+{
+	if (wc->opcode != lie.of || lie.told++ > 0)
+		return;
+	wc->wr_id += lie.id;
+	wc->opcode = lie.opcode;
+	wc->byte_len = lie.bytes;
+}
+
+static void a_completion_that_nothing_asked_for_ends_the_connection(void **state)
+{
+	static const struct {
+		enum ibv_wc_opcode of;
+		uint64_t id;
+		enum ibv_wc_opcode opcode;
+		uint32_t bytes;
+	} cases[] = {
+		{IBV_WC_RDMA_READ, 0, IBV_WC_RDMA_READ, 4095},
+		{IBV_WC_RDMA_READ, 0, IBV_WC_RDMA_READ, 0},
+		{IBV_WC_RDMA_READ, 0, IBV_WC_SEND, 4096}, {IBV_WC_RDMA_READ, 0, IBV_WC_RECV, 4096},
+		{IBV_WC_RDMA_READ, 1, IBV_WC_RDMA_READ, 4096}, /* not asked for yet */
+		{IBV_WC_RDMA_READ, UINT64_C(1) << 56, IBV_WC_RDMA_READ, 4096}, /* no kind */
+		{IBV_WC_RDMA_READ, (uint64_t)-1 << 56, IBV_WC_SEND, 4096},     /* a SEND */
+	};
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		uint64_t counted = kw_rdma_counted(KW_RDMA_STRANGE);
+		struct fixture fixture;
+		struct client client;
+		struct try t;
+
+		fixture_start(&fixture);
+		client_connect(&fixture, &client);
+		lie.of = cases[i].of;
+		lie.id = cases[i].id;
+		lie.opcode = cases[i].opcode;
+		lie.bytes = cases[i].bytes;
+		lie.told = 0;
+		fake_verbs.lie = tell_lie;
+		try_init(&t, 0, 4096);
+		try_read(&client, &t);
+		WAIT(&fixture, client.closed);
+		expect_text(client.why.text, "not asked for");
+		assert_true(t.told);
+		assert_int_equal(kw_rdma_counted(KW_RDMA_STRANGE), counted + 1);
+		fake_verbs.lie = NULL;
+		kw_remote_free(client.remote);
+		try_free(&t);
+		fixture_close(&fixture);
+	}
+}
+
+/* Among them what a peer can do itself: a write of no bytes that completes a receive. */
+static void a_message_without_bytes_is_none(void **state)
+{
+	static const struct {
+		uint64_t id;
+		enum ibv_wc_opcode opcode;
+		uint32_t bytes;
+	} cases[] = {
+		{0, IBV_WC_RECV_RDMA_WITH_IMM, 16},
+		{0, IBV_WC_RECV, 0},
+		{0, IBV_WC_RECV, KW_RDMA_MESSAGE_MAX + 1},
+		{0, IBV_WC_RECV, UINT32_MAX},
+		{KW_RDMA_RECEIVES, IBV_WC_RECV, 16},
+	};
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct fixture fixture;
+		struct client client;
+		struct kw_error error;
+		struct raw raw;
+
+		fixture_start(&fixture);
+		client_connect(&fixture, &client);
+		assert_int_equal(raw_greet(&fixture, &raw, KW_LAYOUT_VERSION), 0);
+		WAIT(&fixture, fixture.joined == 2);
+		lie.of = IBV_WC_RECV;
+		lie.id = cases[i].id;
+		lie.opcode = cases[i].opcode;
+		lie.bytes = cases[i].bytes;
+		lie.told = 0;
+		fake_verbs.lie = tell_lie;
+		assert_int_equal(kw_rdma_end_send(&raw.end, "0123456789abcdef", 16, &error), 0);
+		WAIT(&fixture, fixture.left == 1);
+		expect_text(fixture.why_left, "not asked for");
+		fake_verbs.lie = NULL;
+		raw_close(&raw);
+		client_close(&fixture, &client);
+		fixture_close(&fixture);
+	}
+}
+
 #define IN_FLIGHT 64
 #define READS_IN_ALL 10000
 
@@ -251,6 +353,8 @@ static void locked_memory_is_counted_before_it_is_asked_for(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		RDMA_TEST(a_completion_that_nothing_asked_for_ends_the_connection),
+		RDMA_TEST(a_message_without_bytes_is_none),
 		RDMA_TEST(few_doorbells_and_few_signals),
 		RDMA_TEST(two_small_reads_are_one_posting),
 		RDMA_TEST(who_reads_again_and_again_does_not_hold_up_the_loop),
