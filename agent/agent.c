@@ -453,9 +453,9 @@ int kw_agent_approve(struct kw_agent *agent, char finding[KW_SYNC_WHY], struct k
 	return code;
 }
 
-void kw_agent_set_key(struct kw_agent *agent, struct kw_slice secret)
+void kw_agent_set_key(struct kw_agent *agent, const char *id, struct kw_slice secret)
 {
-	kw_follow_set_key(&agent->follow, secret);
+	kw_follow_set_key(&agent->follow, id, secret);
 }
 
 int kw_agent_retarget(struct kw_agent *agent, const char *proxy, struct kw_error *error)

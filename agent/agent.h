@@ -133,7 +133,7 @@ void kw_agent_resync(struct kw_agent *agent, const char *why);
 /* As kw_sync_approve. */
 int kw_agent_approve(struct kw_agent *agent, char finding[KW_SYNC_WHY], struct kw_error *error);
 /* As kw_follow_set_key. */
-void kw_agent_set_key(struct kw_agent *agent, struct kw_slice secret);
+void kw_agent_set_key(struct kw_agent *agent, const char *id, struct kw_slice secret);
 int kw_agent_retarget(struct kw_agent *agent, const char *proxy, struct kw_error *error);
 void kw_agent_set_window(struct kw_agent *agent, uint64_t bytes);
 void kw_agent_set_shutdown(struct kw_agent *agent, enum kw_shutdown shutdown);

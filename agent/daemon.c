@@ -190,6 +190,7 @@ static int read_follow(
 	code = kw_own_key_load(config, &daemon->key, error);
 	if (code)
 		return code;
+	memcpy(remote->key_id, daemon->key.id, sizeof remote->key_id);
 	remote->secret = kw_own_key_secret(&daemon->key);
 	remote->read_timeout_ms = (uint32_t)kw_config_integer(config, "remote.read_timeout_ms");
 	memcpy(remote->agent_name, daemon->name, sizeof remote->agent_name);
@@ -286,7 +287,7 @@ static int on_reloaded(void *arg, json_t *answer, struct kw_error *error)
 	if (!changed)
 		return KW_OK;
 	kw_log_info("follow", "another key is proved to the proxy from now on");
-	kw_agent_set_key(daemon->agent, kw_own_key_secret(&daemon->key));
+	kw_agent_set_key(daemon->agent, daemon->key.id, kw_own_key_secret(&daemon->key));
 	return KW_OK;
 }
 

@@ -542,8 +542,9 @@ int kw_follow_retarget(struct kw_follow *follow, const char *proxy, struct kw_er
 	return KW_OK;
 }
 
-void kw_follow_set_key(struct kw_follow *follow, struct kw_slice secret)
+void kw_follow_set_key(struct kw_follow *follow, const char *id, struct kw_slice secret)
 {
+	snprintf(follow->options.remote.key_id, sizeof follow->options.remote.key_id, "%s", id);
 	follow->options.remote.secret = secret;
 	follow->key++;
 	/* The earlier key might be why there is no connection. */

@@ -128,11 +128,11 @@ int kw_follow_init(struct kw_follow *follow, const char *proxy,
 int kw_follow_retarget(struct kw_follow *follow, const char *proxy, struct kw_error *error);
 
 /*
- * Another key is proved from now on, which is the caller's memory until the next call or the end.
- * A connection that proved an earlier key ends as soon as the reader is between two passes, so
+ * Another key is proved from now on; its secret is the caller's memory until the next call or the
+ * end. A connection that proved an earlier key ends as soon as the reader is between two passes, so
  * that a snapshot is not begun anew. The next one resumes.
  */
-void kw_follow_set_key(struct kw_follow *follow, struct kw_slice secret);
+void kw_follow_set_key(struct kw_follow *follow, const char *id, struct kw_slice secret);
 
 /* Once. handlers.closed follows from the loop. */
 void kw_follow_close(struct kw_follow *follow);

@@ -60,6 +60,7 @@ static int read_follow(
 	code = kw_own_key_load(config, &gateway->key, error);
 	if (code)
 		return code;
+	memcpy(remote->key_id, gateway->key.id, sizeof remote->key_id);
 	remote->secret = kw_own_key_secret(&gateway->key);
 	remote->read_timeout_ms = (uint32_t)kw_config_integer(config, "remote.read_timeout_ms");
 	remote->depth = (uint32_t)kw_config_integer(config, "remote.depth");
@@ -211,7 +212,7 @@ static int reload_key(struct kw_gateway *gateway, struct kw_error *error)
 	if (!changed)
 		return KW_OK;
 	kw_log_info("follow", "another key is proved to the proxy from now on");
-	kw_gets_set_key(gateway->gets, kw_own_key_secret(&gateway->key));
+	kw_gets_set_key(gateway->gets, gateway->key.id, kw_own_key_secret(&gateway->key));
 	return KW_OK;
 }
 

@@ -30,14 +30,11 @@ enum kw_proved {
 	KW_PROVED_CERTIFICATE, /* reserved for TLS */
 };
 
-struct kw_scope; /* which keys of the table a key may read: keyring.h */
-
 struct kw_identity {
 	enum kw_proved proved;
 	enum kw_role role;
 	char key_id[KW_KEY_ID_MAX + 1];          /* "": the unnamed key, or no key */
 	uint8_t key_digest[KW_KEY_DIGEST_BYTES]; /* of the key that was proved; zero: none was */
-	const struct kw_scope *scope; /* NULL: all keys. Valid as long as the keyring that has it */
 };
 
 /* Is it 1 to KW_KEY_ID_MAX of [A-Za-z0-9._-]? */

@@ -471,7 +471,7 @@ size_t kw_keyring_revoke(struct kw_keyring *ring, const char *id)
 	return count;
 }
 
-enum kw_key_standing kw_keyring_judge(
+const struct kw_key *kw_keyring_proved(
 	const struct kw_keyring *ring, const char *id, const uint8_t digest[KW_KEY_DIGEST_BYTES])
 {
 	const struct kw_key *found[KW_KEY_LINES_MAX];
@@ -479,8 +479,18 @@ enum kw_key_standing kw_keyring_judge(
 
 	for (size_t i = 0; i < count; i++)
 		if (memeql_sec(found[i]->digest, digest, KW_KEY_DIGEST_BYTES))
-			return KW_KEY_HOLDS;
-	return count > 0 ? KW_KEY_CHANGED : KW_KEY_GONE;
+			return found[i];
+	return NULL;
+}
+
+enum kw_key_standing kw_keyring_judge(
+	const struct kw_keyring *ring, const char *id, const uint8_t digest[KW_KEY_DIGEST_BYTES])
+{
+	const struct kw_key *found[KW_KEY_LINES_MAX];
+
+	if (kw_keyring_proved(ring, id, digest))
+		return KW_KEY_HOLDS;
+	return kw_keyring_find(ring, id, found) > 0 ? KW_KEY_CHANGED : KW_KEY_GONE;
 }
 
 bool kw_key_allows(

@@ -12,8 +12,8 @@
  * Each rule can be left out, which means no limit; prefix= can be there many times. A word that
  * begins with # ends the line.
  *
- * A ring does not change once it is made, but for kw_keyring_revoke. It is counted: whoever keeps a
- * key of it holds the ring. The last release wipes all secrets. No sentence quotes a secret.
+ * A ring does not change once it is made, but for kw_keyring_revoke. It is counted, and the last
+ * release wipes all secrets. No sentence quotes a secret.
  *
  * A session keeps the digest of the key that it proved (struct kw_identity), not the key. After a
  * reload the new ring judges the digest. Pure; one thread.
@@ -77,6 +77,11 @@ size_t kw_keyring_find(const struct kw_keyring *ring, const char *id,
 
 /* Refuse this id from now on. Returns how many keys of it there were. */
 size_t kw_keyring_revoke(struct kw_keyring *ring, const char *id);
+
+/* The key with this digest, NULL if the id has none such or is revoked. Lives as long as the ring.
+ */
+const struct kw_key *kw_keyring_proved(
+	const struct kw_keyring *ring, const char *id, const uint8_t digest[KW_KEY_DIGEST_BYTES]);
 
 enum kw_key_standing {
 	KW_KEY_HOLDS,

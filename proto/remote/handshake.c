@@ -77,7 +77,6 @@ static void init(struct kw_handshake *handshake, const struct kw_handshake_optio
 	*handshake = (struct kw_handshake){
 		.secret = options->secret,
 		.keyring = options->keyring,
-		.unnamed = {.secret = options->secret},
 		.addresses = options->addresses,
 		.layout_version = options->layout_version,
 		.depth = options->depth,
@@ -121,12 +120,6 @@ void kw_handshake_init_agent(
 	queue_output(handshake, hello, sizeof *hello);
 }
 
-static bool has_keys(const struct kw_handshake *handshake)
-{
-	return handshake->keyring ? kw_keyring_count(handshake->keyring) > 0
-				  : handshake->secret.length > 0;
-}
-
 void kw_handshake_init_proxy(
 	struct kw_handshake *handshake, const struct kw_handshake_options *options)
 {
@@ -136,7 +129,8 @@ void kw_handshake_init_proxy(
 	challenge->header = header(KW_CHALLENGE, sizeof *challenge);
 	challenge->version = KW_WIRE_VERSION;
 	challenge->layout_version = options->layout_version;
-	challenge->flags = has_keys(handshake) ? KW_WIRE_PROVES : 0;
+	if (options->keyring && kw_keyring_count(*options->keyring) > 0)
+		challenge->flags = KW_WIRE_PROVES;
 	memcpy(challenge->nonce, options->nonce, KW_NONCE_BYTES);
 }
 
@@ -254,20 +248,6 @@ static bool channel_holds(const struct kw_handshake *handshake)
 	       KW_CHANNEL_SAME;
 }
 
-/* The keys of which the agent must prove one; none if nobody has the id that it named. */
-static void find_keys(struct kw_handshake *handshake)
-{
-	char id[KW_KEY_ID_MAX + 1] = "";
-
-	memcpy(id, handshake->hello.key_id, handshake->hello.key_id_length);
-	if (needs_key(handshake) && handshake->keyring) {
-		handshake->key_count = kw_keyring_find(handshake->keyring, id, handshake->keys);
-		return;
-	}
-	handshake->keys[0] = &handshake->unnamed;
-	handshake->key_count = id[0] && needs_key(handshake) ? 0 : 1;
-}
-
 static int hear_hello(struct kw_handshake *handshake, size_t length)
 {
 	struct kw_hello *hello = &handshake->hello;
@@ -291,10 +271,19 @@ static int hear_hello(struct kw_handshake *handshake, size_t length)
 		return kw_handshake_refuse(handshake, KW_REFUSE_CHANNEL, 0);
 	if (needs_key(handshake) && !(hello->flags & KW_WIRE_PROVES))
 		return kw_handshake_refuse(handshake, KW_REFUSE_SECRET_REQUIRED, 0);
-	find_keys(handshake);
 	queue_output(handshake, &handshake->challenge, sizeof handshake->challenge);
 	kw_sm_move(&handshake->sm, KW_HANDSHAKE_PROOF_WAIT, handshake->name);
 	return 0;
+}
+
+/* The keys of which the agent must prove one; none if nobody has the id that it named. */
+static size_t find_keys(
+	const struct kw_handshake *handshake, const struct kw_key *keys[KW_KEY_LINES_MAX])
+{
+	char id[KW_KEY_ID_MAX + 1] = "";
+
+	memcpy(id, handshake->hello.key_id, handshake->hello.key_id_length);
+	return kw_keyring_find(*handshake->keyring, id, keys);
 }
 
 /*
@@ -305,42 +294,48 @@ static const struct kw_key *find_proved(
 	const struct kw_handshake *handshake, const uint8_t proof[KW_PROOF_BYTES])
 {
 	static const uint8_t nobodys[32];
-	const struct kw_key *proved = NULL;
+	const struct kw_key *keys[KW_KEY_LINES_MAX], *proved = NULL;
+	size_t count = find_keys(handshake, keys);
 	uint8_t expected[KW_PROOF_BYTES];
 
 	for (size_t i = 0; i < KW_KEY_LINES_MAX; i++) {
-		bool known = i < handshake->key_count;
+		bool known = i < count;
 
-		prove(handshake,
-			known ? handshake->keys[i]->secret : kw_slice(nobodys, sizeof nobodys),
-			NULL, expected);
+		prove(handshake, known ? keys[i]->secret : kw_slice(nobodys, sizeof nobodys), NULL,
+			expected);
 		if (memeql_sec(expected, proof, sizeof expected) && known)
-			proved = handshake->keys[i];
+			proved = keys[i];
 	}
 	return proved;
 }
 
-static int hear_proof(struct kw_handshake *handshake, size_t length)
+/* To a proxy that asks for nothing, zeros are the proof. */
+static bool holds(struct kw_handshake *handshake, const uint8_t proof[KW_PROOF_BYTES])
 {
 	struct kw_identity *identity = &handshake->identity;
 	const struct kw_key *key;
+
+	identity->role = (enum kw_role)handshake->hello.role;
+	if (!needs_key(handshake))
+		return all_zero(proof, KW_PROOF_BYTES);
+	key = find_proved(handshake, proof);
+	if (!key)
+		return false;
+	identity->proved = KW_PROVED_KEY;
+	memcpy(identity->key_id, key->id, sizeof identity->key_id);
+	memcpy(identity->key_digest, key->digest, sizeof identity->key_digest);
+	return true;
+}
+
+static int hear_proof(struct kw_handshake *handshake, size_t length)
+{
 	struct kw_proof proof;
 
 	if (length != sizeof proof)
 		return broken(handshake, "a PROOF of the wrong length");
 	memcpy(&proof, handshake->input, sizeof proof);
-	key = find_proved(handshake, proof.proof);
-	if (!key)
+	if (!holds(handshake, proof.proof))
 		return kw_handshake_refuse(handshake, KW_REFUSE_SECRET_UNKNOWN, 0);
-	handshake->secret = key->secret; /* which proves the proxy in turn */
-	identity->role = (enum kw_role)handshake->hello.role;
-	if (needs_key(handshake)) {
-		handshake->proved = key;
-		identity->proved = KW_PROVED_KEY;
-		memcpy(identity->key_id, key->id, sizeof identity->key_id);
-		memcpy(identity->key_digest, key->digest, sizeof identity->key_digest);
-		identity->scope = kw_scope_narrow(&key->rules.scope) ? &key->rules.scope : NULL;
-	}
 	kw_sm_move(&handshake->sm, KW_HANDSHAKE_PROVED, handshake->name);
 	return 0;
 }
@@ -533,8 +528,18 @@ void kw_handshake_welcome(struct kw_handshake *handshake, const struct kw_handsh
 		.memory_inode = facts->memory_inode,
 		.session = facts->session,
 	};
+	const struct kw_identity *identity = &handshake->identity;
+	const struct kw_key *key = NULL;
 
-	prove(handshake, handshake->secret, &welcome, welcome.proof);
+	if (needs_key(handshake)) {
+		key = kw_keyring_proved(
+			*handshake->keyring, identity->key_id, identity->key_digest);
+		if (!key) {
+			(void)kw_handshake_refuse(handshake, KW_REFUSE_SECRET_UNKNOWN, 0);
+			return;
+		}
+	}
+	prove(handshake, key ? key->secret : (struct kw_slice){0}, &welcome, welcome.proof);
 	handshake->facts = *facts;
 	queue_output(handshake, &welcome, sizeof welcome);
 	kw_sm_move(&handshake->sm, KW_HANDSHAKE_DONE, "");

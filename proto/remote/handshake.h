@@ -135,7 +135,6 @@ static_assert(sizeof(struct kw_refuse) == 16, "for ever");
 
 /* Why the proxy says no. Numbers are part of the protocol. */
 enum kw_refusal {
-	KW_REFUSE_NONE = 0,    /* never said */
 	KW_REFUSE_VERSION = 1, /* another version of the handshake */
 	KW_REFUSE_SECRET_UNKNOWN =
 		2, /* the agent's proof does not hold, or nobody has its key id */
@@ -177,17 +176,21 @@ enum kw_handshake_state {
 };
 
 struct kw_handshake_options {
-	struct kw_slice secret; /* of key_id; empty: none. Outlives this */
 	uint16_t layout_version;
 	const uint8_t *nonce; /* KW_NONCE_BYTES fresh random bytes */
 	/* The agent's: */
+	struct kw_slice secret; /* of key_id; empty: none. Outlives this */
 	const char *name;
 	const char *key_id; /* NULL or "": the unnamed key */
 	enum kw_role role;
 	uint32_t depth;                   /* wanted */
 	const struct kw_channel *channel; /* as this end sees the connection */
-	/* The proxy's; all outlive this: */
-	const struct kw_keyring *keyring;     /* NULL: `secret` is the one key, without an id */
+	/*
+	 * The proxy's; all outlive this. keyring: where its ring is. The ring of each moment
+	 * counts, so that a key that is withdrawn is proved no more by handshakes under way. It has
+	 * keys always or never. NULL: never.
+	 */
+	struct kw_keyring *const *keyring;
 	const struct kw_endpoints *addresses; /* its further ones; NULL: none */
 };
 
@@ -203,14 +206,9 @@ struct kw_handshake_facts {
 
 struct kw_handshake {
 	struct kw_sm sm;
-	struct kw_slice secret;
+	struct kw_slice secret;               /* the agent's */
+	struct kw_keyring *const *keyring;    /* the proxy's */
 	const struct kw_endpoints *addresses; /* the proxy's */
-	const struct kw_keyring *keyring;
-	struct kw_key unnamed; /* without a keyring */
-	/* At the proxy, from PROOF_WAIT on: the keys of which the agent must prove one. */
-	const struct kw_key *keys[KW_KEY_LINES_MAX];
-	size_t key_count;
-	const struct kw_key *proved; /* from PROVED on; NULL: no key was asked for */
 	uint16_t layout_version;
 	char name[KW_AGENT_NAME_MAX + 1]; /* the agent's; at the proxy "" until HELLO */
 	struct kw_channel channel;        /* as this end sees the connection */
@@ -258,7 +256,10 @@ int kw_handshake_input(struct kw_handshake *handshake, const void *bytes, size_t
 struct kw_slice kw_handshake_output(const struct kw_handshake *handshake);
 void kw_handshake_sent(struct kw_handshake *handshake, size_t length);
 
-/* PROVED: let it in (DONE; the output holds WELCOME), or not (FAILED; the output holds REFUSE). */
+/*
+ * PROVED: let it in (DONE; the output holds WELCOME), or not (FAILED; the output holds REFUSE). It
+ * is refused if its key was withdrawn since.
+ */
 void kw_handshake_welcome(struct kw_handshake *handshake, const struct kw_handshake_facts *facts);
 
 /* As proxy in any state but DONE and FAILED. limit: as in struct kw_refuse. */

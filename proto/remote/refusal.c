@@ -91,8 +91,6 @@ void kw_refusal_given(const struct kw_handshake *handshake, enum kw_refusal reas
 	const char *who = handshake->name[0] ? handshake->name : "(unnamed)";
 
 	switch (reason) {
-	case KW_REFUSE_NONE:
-		break;
 	case KW_REFUSE_VERSION:
 		version_given(handshake, error);
 		break;
@@ -120,9 +118,10 @@ void kw_refusal_given(const struct kw_handshake *handshake, enum kw_refusal reas
 		break;
 	case KW_REFUSE_SCOPE:
 		kw_error_set(error, KW_E_REFUSED,
-			"refused agent %s: its key may read a part of the table only, and this "
-			"carrier cannot enforce that",
-			who);
+			"refused agent %s: its key %s has databases= or prefix=, which no carrier "
+			"enforces in this version: run one proxy for each scope, by "
+			"source.databases",
+			who, handshake->identity.key_id);
 		break;
 	case KW_REFUSE_PEER:
 		kw_error_set(error, KW_E_REFUSED,
@@ -155,9 +154,9 @@ void kw_refusal_given(const struct kw_handshake *handshake, enum kw_refusal reas
 		break;
 	case KW_REFUSE_RULES:
 		kw_error_set(error, KW_E_REFUSED,
-			"refused agent %s: its key does not allow this carrier or role (carriers= "
-			"and role= in auth.keys_file)",
-			who);
+			"refused agent %s: its key %s does not allow this carrier or role "
+			"(carriers= and role= in auth.keys_file)",
+			who, handshake->identity.key_id);
 		break;
 	}
 }
@@ -215,8 +214,6 @@ void kw_refusal_heard(const struct kw_handshake *handshake, const struct kw_refu
 	kw_error_set(error, KW_E_REFUSED,
 		"the proxy refused, for reason %u, which this build does not know", refuse->reason);
 	switch ((enum kw_refusal)refuse->reason) {
-	case KW_REFUSE_NONE:
-		break;
 	case KW_REFUSE_VERSION:
 		version_heard(refuse, error);
 		break;
@@ -252,8 +249,9 @@ void kw_refusal_heard(const struct kw_handshake *handshake, const struct kw_refu
 		break;
 	case KW_REFUSE_SCOPE:
 		kw_error_set(error, KW_E_REFUSED,
-			"the proxy refused: this key may read a part of the table only, which only "
-			"tcp:// can enforce");
+			"the proxy refused: this key has databases= or prefix=, which no carrier "
+			"enforces in this version: run one proxy for each scope, by "
+			"source.databases");
 		break;
 	case KW_REFUSE_PEER:
 		kw_error_set(error, KW_E_REFUSED,

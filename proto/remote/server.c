@@ -180,7 +180,7 @@ static int begin(struct kw_server *server, struct kw_handshake *handshake, struc
 {
 	uint8_t nonce[KW_NONCE_BYTES];
 	struct kw_handshake_options options = {
-		.keyring = server->keyring,
+		.keyring = &server->keyring,
 		.layout_version = KW_LAYOUT_VERSION,
 		.nonce = nonce,
 		.addresses = &server->options.addresses,
@@ -484,7 +484,7 @@ static void on_async_closed(uv_handle_t *handle)
 	void (*done)(void *arg) = server->done;
 	void *arg = server->done_arg;
 
-	kw_server_close_keys(server);
+	kw_keyring_release(server->keyring);
 	free(server);
 	if (done)
 		done(arg);

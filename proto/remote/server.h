@@ -52,7 +52,7 @@ struct kw_server_options {
 struct kw_session_info {
 	uint64_t id;
 	char name[KW_AGENT_NAME_MAX + 1];
-	struct kw_identity identity; /* its scope is for the session's time only */
+	struct kw_identity identity;
 	enum kw_carrier carrier;
 	char peer[128];
 	char device[KW_RDMA_DEVICE_MAX]; /* rdma: the proxy's, over which it came; else empty */

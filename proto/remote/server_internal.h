@@ -22,8 +22,6 @@ struct kw_server {
 	struct kw_memory *memory;
 	struct kw_server_options options; /* secret: none, see keyring */
 	struct kw_keyring *keyring;
-	struct kw_keyring **replaced; /* handshakes under way may still point into these */
-	uint32_t replaced_count;
 	struct kw_server_handlers handlers;
 	struct kw_server_stats stats;
 	uv_async_t async; /* the serving thread has something to say */
@@ -53,14 +51,8 @@ static inline bool kw_server_closing(const struct kw_server *server)
 /* server_keys.c: must agents prove a key? */
 bool kw_server_keyed(const struct kw_server *server);
 
-/*
- * The handshake is PROVED. KW_REFUSE_NONE, or why its key is not enough: it was replaced meanwhile,
- * or its rules do not allow this connection.
- */
-enum kw_refusal kw_server_judge_key(
-	const struct kw_server *server, const struct kw_handshake *handshake);
-
-void kw_server_close_keys(struct kw_server *server);
+/* The handshake is PROVED: refuse it if its key does not let it in. True: it was. */
+bool kw_server_refuses_key(struct kw_server *server, struct kw_handshake *handshake);
 
 /* May a session of this identity be? */
 bool kw_server_key_holds(const struct kw_server *server, const struct kw_identity *identity);

@@ -1,9 +1,7 @@
 /* The keys that agents must prove, and the sessions whose key is there no more. */
-#include "base/buffer.h"
 #include "remote/server_internal.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define WHY_TEXT 128
@@ -11,14 +9,6 @@
 bool kw_server_keyed(const struct kw_server *server)
 {
 	return kw_keyring_count(server->keyring) > 0;
-}
-
-void kw_server_close_keys(struct kw_server *server)
-{
-	for (uint32_t i = 0; i < server->replaced_count; i++)
-		kw_keyring_release(server->replaced[i]);
-	free(server->replaced);
-	kw_keyring_release(server->keyring);
 }
 
 /* Why it may not stay, or NULL. */
@@ -53,20 +43,41 @@ bool kw_server_key_holds(const struct kw_server *server, const struct kw_identit
 	return !objection(server, identity, text);
 }
 
-enum kw_refusal kw_server_judge_key(
-	const struct kw_server *server, const struct kw_handshake *handshake)
+static uint32_t sessions_of(const struct kw_server *server, const char *id)
+{
+	uint32_t count = 0;
+
+	for (const struct kw_session *at = server->sessions; at; at = at->next)
+		count += at->sm.state == KW_SESSION_JOINED &&
+			 at->identity.proved == KW_PROVED_KEY &&
+			 strcmp(at->identity.key_id, id) == 0;
+	return count;
+}
+
+static bool refuse(struct kw_handshake *handshake, enum kw_refusal reason, uint32_t limit)
+{
+	(void)kw_handshake_refuse(handshake, reason, limit);
+	return true;
+}
+
+bool kw_server_refuses_key(struct kw_server *server, struct kw_handshake *handshake)
 {
 	const struct kw_identity *identity = &handshake->identity;
-	const struct kw_key_rules *rules = handshake->proved ? &handshake->proved->rules : NULL;
+	const struct kw_key *key;
 
-	if (!kw_server_key_holds(server, identity))
-		return KW_REFUSE_SECRET_UNKNOWN;
-	if (!rules)
-		return KW_REFUSE_NONE;
-	if (!kw_key_allows(rules, handshake->channel.kind, identity->role))
-		return KW_REFUSE_RULES;
+	if (identity->proved != KW_PROVED_KEY)
+		return false;
+	key = kw_keyring_proved(server->keyring, identity->key_id, identity->key_digest);
+	if (!key)
+		return refuse(handshake, KW_REFUSE_SECRET_UNKNOWN, 0);
+	if (!kw_key_allows(&key->rules, handshake->channel.kind, identity->role))
+		return refuse(handshake, KW_REFUSE_RULES, 0);
 	/* No carrier enforces a scope yet: without it such a key would read everything. */
-	return kw_scope_narrow(&rules->scope) ? KW_REFUSE_SCOPE : KW_REFUSE_NONE;
+	if (kw_scope_narrow(&key->rules.scope))
+		return refuse(handshake, KW_REFUSE_SCOPE, 0);
+	if (key->rules.sessions > 0 && sessions_of(server, key->id) >= key->rules.sessions)
+		return refuse(handshake, KW_REFUSE_KEY_LIMIT, key->rules.sessions);
+	return false;
 }
 
 uint32_t kw_server_check_keys(struct kw_server *server)
@@ -87,10 +98,10 @@ uint32_t kw_server_check_keys(struct kw_server *server)
 
 uint32_t kw_server_set_keyring(struct kw_server *server, struct kw_keyring *keyring)
 {
-	server->replaced = kw_realloc(
-		server->replaced, (server->replaced_count + 1) * sizeof(struct kw_keyring *));
-	server->replaced[server->replaced_count++] = server->keyring;
+	struct kw_keyring *before = server->keyring;
+
 	server->keyring = kw_keyring_hold(keyring);
+	kw_keyring_release(before);
 	return kw_server_check_keys(server);
 }
 

@@ -110,7 +110,6 @@ void kw_server_admit(
 {
 	const struct kw_server_limits *limits = &server->options.limits;
 	struct company company = look_at(server, handshake->name, origin);
-	enum kw_refusal refusal = kw_server_judge_key(server, handshake);
 	struct kw_handshake_facts facts;
 
 	if (beyond(company.of_name, limits->of_name) && company.silent) {
@@ -121,8 +120,8 @@ void kw_server_admit(
 	}
 	if (kw_server_closing(server)) {
 		(void)kw_handshake_refuse(handshake, KW_REFUSE_SHUTDOWN, 0);
-	} else if (refusal != 0) {
-		(void)kw_handshake_refuse(handshake, refusal, 0);
+	} else if (kw_server_refuses_key(server, handshake)) {
+		return;
 	} else if (server->session_count >= limits->sessions) {
 		(void)kw_handshake_refuse(handshake, KW_REFUSE_SESSIONS, limits->sessions);
 	} else if (beyond(company.of_name, limits->of_name)) {

@@ -20,12 +20,24 @@ static void must(int condition)
 		abort();
 }
 
+/* The second has a secret. Both stay to the end. */
+static struct kw_keyring **ring_of(int secret)
+{
+	static struct kw_keyring *rings[2];
+
+	if (!rings[secret])
+		rings[secret] = kw_keyring_new(
+			kw_slice("fuzz", secret ? 4 : 0), (struct kw_slice){0}, NULL);
+	return &rings[secret];
+}
+
 static void begin(struct kw_handshake *handshake, int agent, int secret)
 {
 	static const uint8_t nonces[2][KW_NONCE_BYTES] = {{1, 2, 3}, {4, 5, 6}};
 	static const struct kw_endpoint proxy = {{[15] = 1}, 7000};
 	const struct kw_channel channel = kw_channel_tcp(&proxy);
 	const struct kw_handshake_options options = {
+		.keyring = ring_of(secret),
 		.secret = secret ? kw_slice_text("fuzz") : (struct kw_slice){0},
 		.name = agent ? "fuzzer" : NULL,
 		.role = KW_ROLE_GATEWAY,

@@ -132,3 +132,184 @@ def test_short_open_and_foreign_files_are_refused(bed, text, mode, owner, senten
         if sentence:
             assert daemon.wait_exit() == 2
             assert sentence in daemon.output() and "auth.secret_file" in daemon.output(), daemon.output()
+
+
+# ---- keys with ids ----
+
+def digits(number):
+    return f"{number:02x}" * 32
+
+
+def line(key, number, rules=""):
+    return f"key {key} {digits(number)} {rules}\n"
+
+
+def keyed(bed, lines, names, carrier="shm"):
+    """A proxy with a file of keys, and an agent for each name that proves the key of that id."""
+    primary = bed.server("primary")
+    fill(primary)
+    proxy = bed.proxy(primary, listen=("shm", "tcp"), auth__secret_file="",
+                      auth__keys_file=bed.file("keys", "".join(lines)))
+    made = [bed.agent(proxy, bed.server(f"replica-{name}"), name=name, via=carrier, auth__key_id=name,
+                      auth__secret_file=bed.file(f"{name}.secret", digits(number) + "\n"))
+            for name, number in names.items()]
+    for agent in made:
+        agent.wait_warm()
+    return primary, proxy, made
+
+
+def refused(agent, words="unknown"):
+    agent.wait_status(lambda status: words in status["reason"], f"it is not refused: {words}")
+
+
+@carriers()
+@pytest.mark.quick
+def test_a_withdrawn_key_ends_its_session_at_once_and_no_other(bed, carrier):
+    lines = [line("edge-1", 1), line("edge-2", 2)]
+    primary, proxy, (first, second) = keyed(bed, lines, {"edge-1": 1, "edge-2": 2}, carrier)
+    before = sessions(proxy)
+    assert {name: (session["key"], session["role"]) for name, session in before.items()} == {
+        "edge-1": ("edge-1", "agent"), "edge-2": ("edge-2", "agent")}
+    bed.file("keys", lines[1])
+    answer = proxy.ctl_ok("config", "reload")
+    assert (answer["keys"], answer["revoked"]) == (1, 1)
+    assert list(sessions(proxy)) == ["edge-2"]
+    refused(first)
+    primary.command("SET", "written", "after")
+    second.wait_warm()
+    assert_equal_now(primary, second.replica)
+    assert sessions(proxy)["edge-2"]["id"] == before["edge-2"]["id"]
+    assert second.status()["snapshots"] == 1 and second.status()["reconnects"] == 1
+    assert first.replica.command("EXISTS", "written") == 0
+    bed.file("keys", "".join(lines))
+    assert proxy.ctl_ok("config", "reload")["revoked"] == 0
+    first.wait_warm()
+    assert first.status()["snapshots"] == 1
+
+
+@carriers()
+@pytest.mark.quick
+def test_rotation_without_a_second_snapshot(bed, carrier):
+    """deploy/doc/security.md, "Replace a secret without a gap", step by step."""
+    old, new, other = line("edge-1", 1), line("edge-1", 3), line("edge-2", 2)
+    primary, proxy, (first, second) = keyed(bed, [old, other], {"edge-1": 1, "edge-2": 2}, carrier)
+    bed.file("keys", old + new + other)
+    answer = proxy.ctl_ok("config", "reload")
+    assert (answer["keys"], answer["revoked"]) == (3, 0)
+    bed.file("edge-1.secret", digits(3))
+    before = sessions(proxy)["edge-1"]["id"]
+    first.ctl_ok("config", "reload")
+    wait_for(lambda: sessions(proxy).get("edge-1", {"id": before})["id"] != before,
+             lambda: f"it does not connect again: {sessions(proxy)}", 30)
+    bed.file("keys", new + other)
+    answer = proxy.ctl_ok("config", "reload")
+    assert (answer["keys"], answer["revoked"]) == (2, 0)
+    primary.command("SET", "written", "after")
+    for agent in (first, second):
+        agent.wait_warm()
+        assert agent.status()["snapshots"] == 1
+        assert_equal_now(primary, agent.replica)
+    assert second.status()["reconnects"] == 1
+
+
+@pytest.mark.quick
+def test_a_revoked_id_is_refused_until_the_next_reload(bed):
+    lines = [line("edge-1", 1), line("edge-2", 2)]
+    _, proxy, (first, second) = keyed(bed, lines, {"edge-1": 1, "edge-2": 2})
+    before = sessions(proxy)["edge-2"]["id"]
+    assert proxy.ctl_ok("agents", "revoke", "edge-1") == {"revoked": "edge-1", "sessions": 1}
+    refused(first)
+    assert sessions(proxy)["edge-2"]["id"] == before
+    for wrong in ("edge-3", "edge 1", ""):
+        done = proxy.ctl("agents", "revoke", wrong)
+        assert done.returncode == 2 and "no key has that id" in done.stderr, done
+    proxy.ctl_ok("config", "reload")
+    first.wait_warm()
+    assert first.status()["snapshots"] == 1 and second.status()["reconnects"] == 1
+
+
+def test_a_key_with_other_rules_comes_back_under_these(bed):
+    _, proxy, (agent,) = keyed(bed, [line("edge-1", 1)], {"edge-1": 1})
+    bed.file("keys", line("edge-1", 1, "role=agent carriers=shm sessions=2"))
+    assert proxy.ctl_ok("config", "reload")["revoked"] == 1
+    agent.wait_status(lambda status: status["state"] == "warm" and status["reconnects"] > 1, "it does not come back")
+    assert agent.status()["snapshots"] == 1
+
+
+@pytest.mark.parametrize("rules, via, words", [
+    ("carriers=tcp", "shm", "not allow this carrier"),
+    ("role=gateway", "shm", "not allow this carrier"),
+    ("sessions=1", "shm", "sessions"),
+    ("databases=0", "shm", "one proxy for each scope"),
+    ("prefix=session:", "tcp", "one proxy for each scope"),
+])
+def test_a_key_is_refused_beyond_its_rules(bed, rules, via, words):
+    primary = bed.server("primary")
+    fill(primary)
+    proxy = bed.proxy(primary, listen=("shm", "tcp"), auth__secret_file="",
+                      auth__keys_file=bed.file("keys", line("edge-1", 1, rules)))
+    key = {"auth__key_id": "edge-1", "auth__secret_file": bed.file("secret", digits(1))}
+    if rules == "sessions=1":
+        bed.agent(proxy, bed.server("first"), name="first", via=via, **key).wait_warm()
+    agent = bed.agent(proxy, bed.server("replica"), via=via, **key)
+    refused(agent, words)
+    assert agent.replica.command("DBSIZE") == 0
+
+
+@pytest.mark.parametrize("key, number", [("edge-1", 2), ("edge-2", 1), ("nobody", 1), ("", 1)])
+def test_an_id_and_its_secret_belong_together(bed, key, number):
+    primary = bed.server("primary")
+    fill(primary)
+    proxy = bed.proxy(primary, auth__secret_file="",
+                      auth__keys_file=bed.file("keys", line("edge-1", 1) + line("edge-2", 2)))
+    agent = bed.agent(proxy, bed.server("replica"), auth__key_id=key,
+                      auth__secret_file=bed.file("secret", digits(number)))
+    refused(agent, "unknown secret")
+    assert agent.replica.command("DBSIZE") == 0
+
+
+def test_a_gateway_and_an_agent_with_one_secret_stand_beside_each_other(bed):
+    """Both files count: the secret without an id, and the keys."""
+    primary = bed.server("primary")
+    fill(primary)
+    proxy = bed.proxy(primary, auth__secret_file=bed.file("secret", OLD),
+                      auth__keys_file=bed.file("keys", line("gw", 1, "role=gateway")))
+    agent = bed.agent(proxy, bed.server("replica"), auth__secret_file=bed.file("agent.secret", OLD))
+    gateway = bed.gateway(proxy, auth__key_id="gw", auth__secret_file=bed.file("gateway.secret", digits(1)))
+    agent.wait_warm()
+    gateway.wait_serving()
+    assert {session["key"]: session["role"] for session in proxy.rpc("agents.list")} == {"": "agent", "gw": "gateway"}
+
+
+@pytest.mark.parametrize("text, mode, sentence", [
+    (line("edge-1", 1) + "key edge-2 abc\n", 0o600, "line 2: the secret of a key is 32 to 128 hexadecimal digits"),
+    (line("edge-1", 1, "database=0"), 0o600, "line 1: word 4: no such rule: known are databases="),
+    ("", 0o600, "is empty: a line of it is"),
+    (line("edge-1", 1), 0o644, "chmod o-rwx"),
+    (line("edge-1", 1), 0o660, "chmod g-w"),
+])
+@pytest.mark.quick
+def test_a_file_of_keys_that_is_not_valid_is_refused(bed, text, mode, sentence):
+    """At the start with status 2; at a reload it changes nothing."""
+    _, running, (agent,) = keyed(bed, [line("edge-1", 1)], {"edge-1": 1})
+    path = bed.file("keys", text, mode)
+    starting = bed.proxy(bed.servers[0], name="starting", start=False, auth__keys_file=path)
+    starting.start(wait=False)
+    assert starting.wait_exit() == 2
+    assert sentence in starting.output() and path in starting.output(), starting.output()
+    done = running.ctl("config", "reload")
+    assert done.returncode != 0 and sentence in done.stderr and "stay as they were" in done.stderr, done.stderr
+    assert agent.status()["reconnects"] == 1
+
+
+def test_an_id_needs_a_file_of_digits(bed):
+    proxy = bed.proxy(bed.server("primary"))
+    for settings, sentence in (({"auth__secret_file": ""}, "has no secret"),
+                               ({"auth__secret_file": bed.file("words", OLD)}, "must hold the digits of the key"),
+                               ({"auth__key_id": "a b", "auth__secret_file": ""}, "the id of a key is 1 to 32")):
+        agent = bed.agent(proxy, bed.server("replica"), start=False, **{"auth__key_id": "edge-1", **settings})
+        agent.start(wait=False)
+        assert agent.wait_exit() == 2
+        assert sentence in agent.output(), agent.output()
+        bed.servers.pop().kill()
+        bed.daemons.pop()

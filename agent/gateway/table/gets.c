@@ -473,9 +473,9 @@ void kw_gets_set_coherence(struct kw_gets *gets, uint32_t coherence_ms)
 	kw_follow_set_pace(&gets->follow, kw_near_pause_us(coherence_ms), false);
 }
 
-void kw_gets_set_key(struct kw_gets *gets, struct kw_slice secret)
+void kw_gets_set_key(struct kw_gets *gets, const char *id, struct kw_slice secret)
 {
-	kw_follow_set_key(&gets->follow, secret);
+	kw_follow_set_key(&gets->follow, id, secret);
 }
 
 int kw_gets_retarget(struct kw_gets *gets, const char *proxy, struct kw_error *error)

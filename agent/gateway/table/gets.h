@@ -146,7 +146,7 @@ void kw_gets_set_max_staleness(struct kw_gets *gets, uint32_t max_staleness_ms);
 void kw_gets_set_coherence(struct kw_gets *gets, uint32_t coherence_ms);
 
 /* As kw_follow_set_key. */
-void kw_gets_set_key(struct kw_gets *gets, struct kw_slice secret);
+void kw_gets_set_key(struct kw_gets *gets, const char *id, struct kw_slice secret);
 
 /* Another proxy from now on. KW_E_CONFIG: nothing changed. */
 int kw_gets_retarget(struct kw_gets *gets, const char *proxy, struct kw_error *error);

@@ -55,10 +55,28 @@ struct ends {
 	enum kw_role role;
 	const struct kw_channel *dialled, *arrived;
 	const struct kw_endpoints *addresses;
-	const struct kw_keyring *keyring;
+	struct kw_keyring **keyring; /* the proxy's, in place of its secret */
 	uint16_t agent_layout;
 	uint8_t salt;
 };
+
+/* A ring of one secret without an id; one for each secret, to the end of the tests. */
+static struct kw_keyring **ring_of(const char *secret)
+{
+	static const char *secrets[16];
+	static struct kw_keyring *rings[16];
+	int i = 0;
+
+	if (!secret)
+		secret = "";
+	while (i < 16 && secrets[i] && strcmp(secrets[i], secret) != 0)
+		i++;
+	assert_true(i < 16);
+	if (!secrets[i])
+		rings[i] = kw_keyring_new(kw_slice_text(secret), (struct kw_slice){0}, NULL);
+	secrets[i] = secret;
+	return &rings[i];
+}
 
 static struct kw_slice secret_of(const char *text)
 {
@@ -80,10 +98,9 @@ static void begin_ends(struct pair *pair, const struct ends *ends)
 		.nonce = agent_nonce,
 	};
 	const struct kw_handshake_options proxy = {
-		.secret = secret_of(ends->proxy_secret),
 		.layout_version = KW_LAYOUT_VERSION,
 		.addresses = ends->addresses,
-		.keyring = ends->keyring,
+		.keyring = ends->keyring ? ends->keyring : ring_of(ends->proxy_secret),
 		.nonce = proxy_nonce,
 	};
 
@@ -192,7 +209,6 @@ static void the_proxy_knows_as_whom_and_for_what(void **state)
 		assert_int_equal(pair.proxy.identity.role, role);
 		assert_int_equal(pair.proxy.identity.proved, KW_PROVED_KEY);
 		assert_string_equal(pair.proxy.identity.key_id, "");
-		assert_null(pair.proxy.identity.scope);
 		begin_ends(&pair, &(struct ends){.role = role});
 		run(&pair);
 		assert_true(both_done(&pair));
@@ -620,23 +636,22 @@ static void either_secret_of_an_id_is_proved_by_both(void **state)
 	struct kw_keyring *ring =
 		kw_keyring_new(kw_slice_text("unnamed secret"), kw_slice_text(text), NULL);
 	const char *const secrets[] = {old_secret, new_secret};
+	const struct kw_key *key;
 	struct pair pair;
 
 	assert_non_null(ring);
 	for (int i = 0; i < 2; i++) {
-		begin_ends(&pair, &(struct ends){.keyring = ring, .key_id = "edge-1", .salt = 2});
+		begin_ends(&pair, &(struct ends){.keyring = &ring, .key_id = "edge-1", .salt = 2});
 		pair.agent.secret = kw_slice(secrets[i], 16);
 		pair.agent.hello.flags = KW_WIRE_PROVES;
 		pair.agent.output[offsetof(struct kw_hello, flags)] = KW_WIRE_PROVES;
 		run(&pair);
 		assert_true(both_done(&pair));
 		assert_string_equal(pair.proxy.identity.key_id, "edge-1");
-		assert_memory_equal(pair.proxy.proved->secret.data, secrets[i], 16);
-		assert_memory_equal(pair.proxy.identity.key_digest, pair.proxy.proved->digest,
-			KW_KEY_DIGEST_BYTES);
-		assert_null(pair.proxy.identity.scope);
+		key = kw_keyring_proved(ring, "edge-1", pair.proxy.identity.key_digest);
+		assert_memory_equal(key->secret.data, secrets[i], 16);
 		/* The same secret under another id, and under none. */
-		begin_ends(&pair, &(struct ends){.keyring = ring, .key_id = i ? NULL : "cache"});
+		begin_ends(&pair, &(struct ends){.keyring = &ring, .key_id = i ? NULL : "cache"});
 		pair.agent.secret = kw_slice(secrets[i], 16);
 		pair.agent.hello.flags = KW_WIRE_PROVES;
 		pair.agent.output[offsetof(struct kw_hello, flags)] = KW_WIRE_PROVES;
@@ -644,12 +659,40 @@ static void either_secret_of_an_id_is_proved_by_both(void **state)
 		assert_true(kw_handshake_is(&pair.proxy, KW_HANDSHAKE_FAILED));
 		expect_text(pair.proxy.error.text, "unknown secret");
 	}
-	begin_ends(&pair, &(struct ends){.keyring = ring, .agent_secret = "unnamed secret"});
+	begin_ends(&pair, &(struct ends){.keyring = &ring, .agent_secret = "unnamed secret"});
 	run(&pair);
 	assert_true(both_done(&pair));
 	assert_string_equal(pair.proxy.identity.key_id, "");
 	assert_int_equal(pair.proxy.identity.proved, KW_PROVED_KEY);
 	kw_keyring_release(ring);
+}
+
+/* The ring is replaced before the n-th message of the handshake. */
+static void a_key_withdrawn_meanwhile_is_not_let_in(void **state)
+{
+	for (int moment = 2; moment <= 4; moment++) {
+		struct kw_keyring *ring = kw_keyring_new(
+			(struct kw_slice){0}, kw_slice_text("key edge-1 " OLD_HEX), NULL);
+		struct pair pair;
+
+		begin_ends(&pair, &(struct ends){.keyring = &ring, .key_id = "edge-1"});
+		pair.agent.secret = kw_slice(old_secret, 16);
+		pair.agent.hello.flags = KW_WIRE_PROVES;
+		pair.agent.output[offsetof(struct kw_hello, flags)] = KW_WIRE_PROVES;
+		for (int message = 1; message < moment; message++)
+			assert_true(message % 2 ? carry(&pair, &pair.agent, &pair.proxy)
+						: carry(&pair, &pair.proxy, &pair.agent));
+		assert_int_equal(kw_handshake_is(&pair.proxy, KW_HANDSHAKE_PROVED), moment == 4);
+		kw_keyring_release(ring);
+		ring = kw_keyring_new(
+			(struct kw_slice){0}, kw_slice_text("key edge-1 " NEW_HEX), NULL);
+		if (moment == 4)
+			kw_handshake_welcome(&pair.proxy, &facts);
+		run(&pair);
+		assert_true(kw_handshake_is(&pair.proxy, KW_HANDSHAKE_FAILED));
+		expect_text(pair.agent.error.text, "unknown secret");
+		kw_keyring_release(ring);
+	}
 }
 
 /* Neither an empty proof nor one under the key that stands in for an unknown one. */
@@ -853,6 +896,7 @@ int main(void)
 		cmocka_unit_test(without_a_secret_the_carrier_and_the_socket_file_are_compared),
 		cmocka_unit_test(an_address_of_a_tunnel_is_the_proxys_too),
 		cmocka_unit_test(an_unknown_key_id_is_answered_like_a_wrong_secret),
+		cmocka_unit_test(a_key_withdrawn_meanwhile_is_not_let_in),
 		cmocka_unit_test(either_secret_of_an_id_is_proved_by_both),
 		cmocka_unit_test(nobodys_key_proves_nothing),
 		cmocka_unit_test(what_this_version_does_not_know_is_refused),
