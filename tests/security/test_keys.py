@@ -3,11 +3,15 @@ The keys that agents prove: read again by a reload, replaced without a gap, with
 key still holds goes on reading, and none of them reads the table a second time.
 """
 import os
+import re
+import subprocess
 
 import pytest
 
 from lib.compare import assert_equal_now
+from lib.daemon import CTL
 from lib.process import wait_for
+from lib.server import TOP
 
 OLD, NEW = "the secret that was\n", "the secret that will be\n"
 
@@ -190,7 +194,7 @@ def test_a_withdrawn_key_ends_its_session_at_once_and_no_other(bed, carrier):
 @carriers()
 @pytest.mark.quick
 def test_rotation_without_a_second_snapshot(bed, carrier):
-    """deploy/doc/security.md, "Replace a secret without a gap", step by step."""
+    """No agent reads the table again, and the one whose key stays does not even connect again."""
     old, new, other = line("edge-1", 1), line("edge-1", 3), line("edge-2", 2)
     primary, proxy, (first, second) = keyed(bed, [old, other], {"edge-1": 1, "edge-2": 2}, carrier)
     bed.file("keys", old + new + other)
@@ -313,3 +317,37 @@ def test_an_id_needs_a_file_of_digits(bed):
         assert sentence in agent.output(), agent.output()
         bed.servers.pop().kill()
         bed.daemons.pop()
+
+
+def page(heading):
+    """The commands below a heading of security.md."""
+    with open(os.path.join(TOP, "deploy", "doc", "security.md"), encoding="utf-8") as stream:
+        section = stream.read().split(f"### {heading}\n")[1]
+    return section.split("```sh\n")[1].split("```")[0]
+
+
+def follow(commands, proxy, agent, folder):
+    """Run them with the bed's files and sockets; the answers of keywakectl."""
+    for name, path in (("/etc/keywake/", folder + "/"), (" -s P ", f" -s {proxy.control} "),
+                       (" -s A ", f" -s {agent.control} ")):
+        assert name in commands or name == " -s A "
+        commands = commands.replace(name, path)
+    done = subprocess.run(["sh", "-e"], input=commands, capture_output=True, text=True, check=True, timeout=120,
+                          env={**os.environ, "PATH": os.path.dirname(CTL) + ":" + os.environ["PATH"]})
+    return [int(number) for number in re.findall(r'"revoked":\s*(\d+)', done.stdout)]
+
+
+def test_the_page_says_how(bed):
+    """The commands of deploy/doc/security.md, as they stand there."""
+    _, proxy, (first, second) = keyed(bed, [line("edge-1", 1), line("edge-2", 2)], {"edge-1": 1, "edge-2": 2})
+    revoked = follow(page("Replace a secret without a gap"), proxy, first, bed.directory)
+    assert revoked[0] == 0 and revoked[1] <= 1, revoked
+    with open(os.path.join(bed.directory, "keys"), encoding="ascii") as stream:
+        lines = stream.read().splitlines()
+    assert len(lines) == 2 and digits(1) not in "".join(lines), lines
+    first.wait_status(lambda status: status["state"] == "warm" and status["reconnects"] > 1, "it is not back")
+    assert first.status()["snapshots"] == 1
+    follow(page("Revoke an agent"), proxy, first, bed.directory)
+    refused(first)
+    assert list(sessions(proxy)) == ["edge-2"]
+    assert second.status()["reconnects"] == 1
