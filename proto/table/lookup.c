@@ -70,6 +70,7 @@ void kw_lookups_free(struct kw_lookups *lookups)
 	free(lookups->posting);
 	kw_places_close(&lookups->places);
 	kw_view_close(&lookups->view);
+	kw_runs_close(&lookups->runs);
 	free(lookups);
 }
 
@@ -123,6 +124,12 @@ static void begin_key(struct kw_lookup *lookup, uint32_t database, struct kw_sli
 	kw_buffer_reserve(&lookup->key, key.length + 1); /* never NULL, for the empty key too */
 	kw_buffer_append(&lookup->key, key.data, key.length);
 	kw_lookup_await_view(lookup);
+}
+
+void kw_lookups_approach(const struct kw_lookups *lookups, uint32_t database, struct kw_slice key)
+{
+	if (kw_sight(lookups) == KW_SIGHT_KNOWN)
+		kw_places_approach(&lookups->places, kw_lookup_hash(lookups, database, key));
 }
 
 void kw_lookups_begin(struct kw_lookups *lookups, uint32_t database, struct kw_slice key,

@@ -127,6 +127,12 @@ void kw_lookups_free(struct kw_lookups *lookups);
 bool kw_lookups_have_room(const struct kw_lookups *lookups);
 
 /*
+ * The key will be looked up soon. Approach some keys before the first of them begins: what their
+ * lookups need from memory then comes at the same time.
+ */
+void kw_lookups_approach(const struct kw_lookups *lookups, uint32_t database, struct kw_slice key);
+
+/*
  * Look the key up; copied. Only while there is room. fn is called from kw_lookups_complete
  * or kw_lookups_tick, never from within this call. READs are collected until kw_lookups_post.
  */

@@ -6,6 +6,7 @@
 #include "base/sm.h"
 #include "table/lookup.h"
 #include "table/places.h"
+#include "table/runs.h"
 #include "table/view.h"
 
 /* From the index root to the last stripe. */
@@ -124,8 +125,9 @@ struct kw_lookups {
 	struct kw_superblock seen;       /* the newest told by the owner; epoch 0: none */
 	struct kw_index_root root;
 	struct kw_view view;
-	bool told;      /* the owner tells its looks; since the view was forgotten last */
-	uint64_t looks; /* views that became known */
+	struct kw_runs runs; /* of the view's directory */
+	bool told;           /* the owner tells its looks; since the view was forgotten last */
+	uint64_t looks;      /* views that became known */
 	struct kw_lookup_read read;
 	bool reading; /* `read` is out, or collected */
 	bool stale;   /* … and its bytes are not wanted any more */
@@ -165,6 +167,8 @@ void kw_lookups_ask(struct kw_lookups *lookups, struct kw_lookup_read *read);
 
 /* ---- lookup_search.c ---- */
 
+/* Of a key, by the known view. */
+uint64_t kw_lookup_hash(const struct kw_lookups *lookups, uint32_t database, struct kw_slice key);
 /* The view is known: search by it. */
 void kw_lookup_search(struct kw_lookup *lookup);
 /* Its READ has ended well. */

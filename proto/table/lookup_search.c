@@ -218,7 +218,8 @@ static bool point_at(struct kw_lookup *lookup, uint64_t word)
 	uint64_t units = (word & ~KW_PLACE_MARK) >> KW_PLACE_OFFSET_BITS;
 	const struct kw_directory_segment *segment;
 
-	segment = directory->header ? kw_directory_at(directory, offset) : NULL;
+	segment =
+		directory->header ? kw_runs_find(&lookup->lookups->runs, directory, offset) : NULL;
 	if (!segment)
 		return false;
 	lookup->word = word;
@@ -301,7 +302,7 @@ static void read_slots(struct kw_lookup *lookup)
 }
 
 /* The index keeps all ones to itself: it is the boundary above every hash. */
-static uint64_t hash_of(const struct kw_lookups *lookups, uint32_t database, struct kw_slice key)
+uint64_t kw_lookup_hash(const struct kw_lookups *lookups, uint32_t database, struct kw_slice key)
 {
 	uint64_t hash = kw_hash_key(lookups->root.hash_seed, database, key.data, key.length);
 
@@ -368,7 +369,7 @@ void kw_lookup_search(struct kw_lookup *lookup)
 	lookup->by = lookups->root;
 	lookup->striped = false;
 	if (lookup->aim != KW_AIM_SLOT)
-		lookup->hash = hash_of(lookups, lookup->database, key_of(lookup));
+		lookup->hash = kw_lookup_hash(lookups, lookup->database, key_of(lookup));
 	if (follow_first(lookup))
 		return;
 	if (lookup->tries > 0 || lookup->aim != KW_AIM_RECORD ||
@@ -430,7 +431,8 @@ static void found(struct kw_lookup *lookup, const struct kw_record_view *record)
 static bool is_asked_for(const struct kw_lookup *lookup, const struct kw_record_view *record)
 {
 	if (lookup->aim == KW_AIM_SLOT)
-		return hash_of(lookup->lookups, record->database, record->key) == lookup->hash;
+		return kw_lookup_hash(lookup->lookups, record->database, record->key) ==
+		       lookup->hash;
 	return record->database == lookup->database && kw_slice_equal(record->key, key_of(lookup));
 }
 
@@ -497,7 +499,7 @@ static void on_record(struct kw_lookup *lookup)
 		 * any record.
 		 */
 		if (lookup->aim != KW_AIM_SLOT &&
-			hash_of(lookup->lookups, view.database, view.key) == lookup->hash)
+			kw_lookup_hash(lookup->lookups, view.database, view.key) == lookup->hash)
 			look_at_slots(lookup);
 		else
 			search_again(lookup, "an index slot was read while it changed");

@@ -166,6 +166,7 @@ static void on_directory(struct kw_lookups *lookups)
 		begin_anew(lookups, "the directory does not verify");
 		return;
 	}
+	kw_runs_make(&lookups->runs, directory);
 	lookups->io.extents(lookups->io.arg, directory->extents, (int)directory->header->extents);
 	view_known(lookups);
 }

@@ -51,6 +51,17 @@ static void move_to_front(struct kw_places_entry *set, int way, const struct kw_
 	set[0] = first;
 }
 
+void kw_places_approach(const struct kw_places *places, uint64_t hash)
+{
+	const struct kw_places_entry *set;
+
+	if (!places->entries)
+		return;
+	set = set_of(places, hash);
+	__builtin_prefetch(set);
+	__builtin_prefetch(set + KW_PLACES_WAYS - 1); /* on the next line, mostly */
+}
+
 const struct kw_places_entry *kw_places_find(struct kw_places *places, uint64_t hash)
 {
 	struct kw_places_entry *set;

@@ -30,6 +30,9 @@ struct kw_places {
 void kw_places_init(struct kw_places *places, uint64_t entries);
 void kw_places_close(struct kw_places *places);
 
+/* The hash is about to be looked for: load what find looks at. */
+void kw_places_approach(const struct kw_places *places, uint64_t hash);
+
 /* NULL: not known. Valid until the next call. */
 const struct kw_places_entry *kw_places_find(struct kw_places *places, uint64_t hash);
 

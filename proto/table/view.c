@@ -213,19 +213,6 @@ const struct kw_directory_segment *kw_directory_find(
 	return &directory->segments[low];
 }
 
-const struct kw_directory_segment *kw_directory_at(
-	const struct kw_directory *directory, uint64_t offset)
-{
-	/* Segments stand in order of id, not of offset; lookups are rare enough for a scan. */
-	for (uint32_t i = 0; i < directory->header->segments; i++) {
-		const struct kw_directory_segment *segment = &directory->segments[i];
-
-		if (offset >= segment->offset && offset - segment->offset < segment->capacity)
-			return segment;
-	}
-	return NULL;
-}
-
 bool kw_directory_covers(const struct kw_directory *directory, uint64_t offset, uint64_t length)
 {
 	uint64_t end = offset + length;

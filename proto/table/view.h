@@ -69,10 +69,6 @@ int kw_directory_match(const struct kw_directory *directory, const struct kw_sup
 const struct kw_directory_segment *kw_directory_find(
 	const struct kw_directory *directory, uint64_t id);
 
-/* The segment whose run holds this offset of the memory file, or NULL. */
-const struct kw_directory_segment *kw_directory_at(
-	const struct kw_directory *directory, uint64_t offset);
-
 /* Does [offset, offset + length) lie within the directory's extents (of adjoining ones too)? */
 bool kw_directory_covers(const struct kw_directory *directory, uint64_t offset, uint64_t length);
 

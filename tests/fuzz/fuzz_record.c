@@ -8,6 +8,7 @@
 #include "fuzz.h"
 
 #include "table/record.h"
+#include "table/runs.h"
 #include "table/view.h"
 
 #include <stdlib.h>
@@ -77,8 +78,10 @@ static void try_superblock(uint8_t *bytes, size_t size, bool mend)
 
 static void use_directory(const struct kw_directory *directory, const uint8_t *bytes, size_t size)
 {
+	struct kw_runs runs = {0};
 	uint64_t before = 0;
 
+	kw_runs_make(&runs, directory);
 	must(within(kw_slice(directory->segments,
 			    directory->header->segments * sizeof *directory->segments),
 		bytes, size));
@@ -92,11 +95,13 @@ static void use_directory(const struct kw_directory *directory, const uint8_t *b
 		must(segment->committed <= segment->capacity);
 		must(kw_directory_covers(directory, segment->offset, segment->capacity));
 		must(kw_directory_find(directory, segment->id) == segment);
-		must(segment->capacity == 0 || kw_directory_at(directory, segment->offset));
+		must(segment->capacity == 0 || kw_runs_find(&runs, directory, segment->offset));
 		before = segment->id;
 	}
 	must(!kw_directory_find(directory, 0));
 	must(!kw_directory_covers(directory, UINT64_MAX, 1));
+	must(!kw_runs_find(&runs, directory, UINT64_MAX));
+	kw_runs_close(&runs);
 }
 
 static void try_directory(uint8_t *bytes, size_t size, bool mend)

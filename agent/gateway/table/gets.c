@@ -9,6 +9,7 @@
 
 #define TICK_MS 50
 #define LOOK_EACH_US (KW_GETS_LOOK_US / 2)
+#define BATCH 16   /* lookups that are approached before the first of them begins */
 #define BRISK_MS 1 /* while questions are under way */
 #define REPORT_US 1000000
 #define ROOM (UINT64_C(1) << 20) /* the near cache takes records as they come */
@@ -92,15 +93,27 @@ static bool start(struct kw_gets *gets, struct kw_question *question)
 
 /* ---- questions ---- */
 
+/* The next ones that wait will be looked up at once. */
+static void approach_waiting(const struct kw_gets *gets)
+{
+	const struct kw_question *question = gets->waiting.first;
+
+	for (int i = 0; question && i < BATCH; i++, question = question->next)
+		kw_lookups_approach(gets->lookups, question->database, question->key);
+}
+
 /* Those for which the newest look counts. For the others a look is under way. */
 static void begin_waiting(struct kw_gets *gets)
 {
 	const uint64_t looked_us = gets->follow.superblock_begun_us;
 	struct kw_question *question;
 
-	while ((question = gets->waiting.first) &&
-		kw_gets_is_proved(looked_us, question->asked_us) && start(gets, question))
-		;
+	for (uint32_t begun = 0; (question = gets->waiting.first); begun++) {
+		if (begun % BATCH == 0)
+			approach_waiting(gets);
+		if (!kw_gets_is_proved(looked_us, question->asked_us) || !start(gets, question))
+			return;
+	}
 }
 
 /* Begin what may be begun, tell what the sight does not allow. */

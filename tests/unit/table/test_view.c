@@ -1,6 +1,8 @@
+#include "table/runs.h"
 #include "table/view.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <setjmp.h>
@@ -98,15 +100,59 @@ static void a_whole_directory_is_found_through(void **state)
 static void an_offset_leads_to_the_segment_that_holds_it(void **state)
 {
 	struct kw_directory directory;
+	struct kw_runs runs = {0};
 
 	assert_int_equal(parse(&directory), KW_OK);
-	assert_ptr_equal(kw_directory_at(&directory, 16384), &directory.segments[1]);
-	assert_ptr_equal(kw_directory_at(&directory, 20479), &directory.segments[1]);
-	assert_ptr_equal(kw_directory_at(&directory, 20480), &directory.segments[2]);
-	assert_ptr_equal(kw_directory_at(&directory, 65536 + 4095), &directory.segments[0]);
-	assert_null(kw_directory_at(&directory, 16383));
-	assert_null(kw_directory_at(&directory, 65536 + 4096));
-	assert_null(kw_directory_at(&directory, UINT64_MAX));
+	kw_runs_make(&runs, &directory);
+	assert_ptr_equal(kw_runs_find(&runs, &directory, 16384), &directory.segments[1]);
+	assert_ptr_equal(kw_runs_find(&runs, &directory, 20479), &directory.segments[1]);
+	assert_ptr_equal(kw_runs_find(&runs, &directory, 20480), &directory.segments[2]);
+	assert_ptr_equal(kw_runs_find(&runs, &directory, 65536 + 4095), &directory.segments[0]);
+	assert_null(kw_runs_find(&runs, &directory, 0));
+	assert_null(kw_runs_find(&runs, &directory, 16383));
+	assert_null(kw_runs_find(&runs, &directory, 65536 + 4096));
+	assert_null(kw_runs_find(&runs, &directory, UINT64_MAX));
+	kw_runs_close(&runs);
+}
+
+/* Against a scan of all segments, with random gaps between them. */
+static void any_number_of_segments_is_found_by_offset(void **state)
+{
+	struct kw_directory_segment segments[200];
+	struct kw_directory_header header = {0};
+	const struct kw_directory directory = {&header, segments, NULL};
+	struct kw_runs runs = {0};
+
+	srand(1);
+	for (uint32_t count = 0; count <= 200; count++) {
+		uint64_t end = 0;
+
+		for (uint32_t i = 0; i < count; i++) {
+			segments[i] = (struct kw_directory_segment){
+				.offset = end + (uint64_t)(rand() % 3) * 64,
+				.capacity = (uint64_t)(rand() % 5) * 64};
+			end = segments[i].offset + segments[i].capacity;
+		}
+		for (uint32_t i = count; i > 1; i--) { /* ids are in no order of the offsets */
+			uint32_t other = (uint32_t)rand() % i;
+			struct kw_directory_segment moved = segments[i - 1];
+
+			segments[i - 1] = segments[other];
+			segments[other] = moved;
+		}
+		header.segments = count;
+		kw_runs_make(&runs, &directory);
+		for (uint64_t offset = 0; offset < end + 128; offset += 32) {
+			const struct kw_directory_segment *found = NULL;
+
+			for (uint32_t i = 0; i < count; i++)
+				if (offset >= segments[i].offset &&
+					offset < segments[i].offset + segments[i].capacity)
+					found = &segments[i];
+			assert_ptr_equal(kw_runs_find(&runs, &directory, offset), found);
+		}
+	}
+	kw_runs_close(&runs);
 }
 
 static void reads_are_bounded_by_the_extents(void **state)
@@ -475,6 +521,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_whole_directory_is_found_through),
 		TEST(an_offset_leads_to_the_segment_that_holds_it),
+		TEST(any_number_of_segments_is_found_by_offset),
 		TEST(reads_are_bounded_by_the_extents),
 		TEST(adjoining_extents_count_as_one),
 		TEST(no_bit_can_flip_unnoticed),
