@@ -8,7 +8,8 @@ import pytest
 from lib.compare import wait_same
 from lib.process import wait_for
 
-pytestmark = pytest.mark.alone # shares of a core are measured here, and somebody takes all of one
+# Shares of a core are measured here, and somebody takes all of one.
+pytestmark = [pytest.mark.alone, pytest.mark.paced]
 
 KEYS = 20_000
 

@@ -30,7 +30,9 @@ class Pair:
 
 
 class Bed:
-    def __init__(self):
+    def __init__(self, proxies=None):
+        """proxies: settings of each proxy that does not have them."""
+        self.proxies = proxies or {}
         # Not pytest's tmp_path: a unix socket's path may have 107 bytes.
         self.directory = tempfile.mkdtemp(prefix="kw-")
         self.servers = []
@@ -42,7 +44,7 @@ class Bed:
         return server.start() if start else server
 
     def proxy(self, primary, name="proxy", start=True, **settings):
-        proxy = Proxy(self.directory, name, primary, **settings)
+        proxy = Proxy(self.directory, name, primary, **{**self.proxies, **settings})
         self.daemons.append(proxy)
         return proxy.start() if start else proxy
 
