@@ -6,6 +6,7 @@
 #include "redis/address.h"
 #include "remote/rdma/keys.h"
 #include "remote/remote.h"
+#include "remote/users.h"
 #include "table/reader.h"
 
 #include <stddef.h>
@@ -79,6 +80,10 @@ const struct kw_config_key kw_agent_config_keys[] = {
 	{"filter.databases", KW_CONFIG_INTEGERS, "[]", false, 0, 65535, NULL,
 		"Follow only these databases; empty: all."},
 	KW_CONFIG_OWN_KEY,
+	{"auth.allow_insecure", KW_CONFIG_BOOL, "false", false, 0, 0, NULL,
+		"Follow a proxy over tcp or rdma without a secret: whoever listens there decides "
+		"what is read."},
+	KW_CONFIG_PEERS("the proxy", "[\"keywake-proxy\"]", kw_user_check),
 	{"remote.read_timeout_ms", KW_CONFIG_INTEGER, "2000", false, 10, 600000, NULL,
 		"Silence on a READ after which the connection to the proxy counts as lost."},
 	{"remote.depth", KW_CONFIG_INTEGER, "16", false, 1, KW_READER_DEPTH_MAX, NULL,

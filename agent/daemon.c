@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/secret.h"
 #include "remote/rdma/keys.h"
+#include "remote/users.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -192,6 +193,10 @@ static int read_follow(
 		return code;
 	memcpy(remote->key_id, daemon->key.id, sizeof remote->key_id);
 	remote->secret = kw_own_key_secret(&daemon->key);
+	remote->allow_insecure = kw_config_bool(config, "auth.allow_insecure");
+	for (size_t i = 0; i < kw_config_count(config, "shm.users"); i++)
+		if (kw_users_add(&remote->users, kw_config_text_at(config, "shm.users", i), error))
+			return kw_error_wrap(error, "shm.users");
 	remote->read_timeout_ms = (uint32_t)kw_config_integer(config, "remote.read_timeout_ms");
 	memcpy(remote->agent_name, daemon->name, sizeof remote->agent_name);
 	options->follow.idle_us = (uint32_t)kw_config_integer(config, "poll.idle_us");
@@ -232,6 +237,11 @@ static int check_proxy(const struct kw_config *config, struct kw_error *error)
 		return kw_error_set(error, KW_E_CONFIG,
 			"proxy: port 0 cannot be connected to: use the one that the proxy listens "
 			"on");
+	if (kw_address_check_guard(&address,
+		    *kw_config_text(config, "auth.secret_file") ||
+			    kw_config_bool(config, "auth.allow_insecure"),
+		    false, error))
+		return kw_error_wrap(error, "proxy");
 	return KW_OK;
 }
 

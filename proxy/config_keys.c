@@ -6,6 +6,7 @@
 #include "remote/memory.h"
 #include "remote/rdma/keys.h"
 #include "remote/remote.h"
+#include "remote/users.h"
 #include "table/table.h"
 
 #include <stddef.h>
@@ -35,19 +36,28 @@ const struct kw_config_key kw_proxy_config_keys[] = {
 		"Where agents connect: shm:///path, tcp://host:port, rdma://host:port; any "
 		"number.",
 		kw_address_check},
-	KW_CONFIG_SECRET("File with one secret for all agents, read again by a reload; empty: only "
-			 "this host may connect, unless there is auth.keys_file."),
+	KW_CONFIG_SECRET("File with one secret for all agents, read again by a reload; empty: "
+			 "agents come over shm only, unless there is auth.keys_file."),
 	{"auth.keys_file", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
 		"File with a key for each agent and what it allows, read again by a reload. Both "
 		"files count; empty: none."},
 	{"auth.allow_insecure", KW_CONFIG_BOOL, "false", false, 0, 0, NULL,
-		"Listen beyond this host without a secret: whoever reaches the port reads all "
-		"data."},
+		"Listen on tcp and rdma without a secret: every user and host that reaches the "
+		"port reads all data."},
 	{"auth.addresses", KW_CONFIG_TEXTS, "[]", true, 0, 0, NULL,
 		"Addresses beyond its own under which agents reach this proxy, as IP:port: of a "
 		"tunnel, a forwarded port or address translation. An agent with a secret that "
 		"dialled another address is refused, because a relay might stand between.",
 		endpoint_check},
+	KW_CONFIG_PEERS("agents", "[\"keywake-agent\", \"keywake-gateway\"]", kw_user_check),
+	{"remote.sessions", KW_CONFIG_INTEGER, "256", true, 1, 4096, NULL,
+		"Connections that agents may have at once."},
+	{"remote.sessions_per_name", KW_CONFIG_INTEGER, "8", true, 1, 4096, NULL,
+		"Connections that agents of one name may have at once; inspect and export open "
+		"one of their own."},
+	{"remote.sessions_per_peer", KW_CONFIG_INTEGER, "64", true, 1, 4096, NULL,
+		"Connections that one host may have at once (IPv6: one network of 64 bits); over "
+		"shm, one user."},
 	{"remote.depth", KW_CONFIG_INTEGER, "64", false, 1, 1024, NULL,
 		"READs in flight that one agent may have at most."},
 	KW_CONFIG_RDMA{"rdma.probe_ms", KW_CONFIG_INTEGER, KW_RDMA_TEXT(KW_RDMA_PROBE_MS), false,
@@ -95,9 +105,9 @@ const struct kw_config_key kw_proxy_config_keys[] = {
 /* kw_server_listen would refuse it, too; this tells it before anything is started. */
 static int check_listen(const struct kw_config *config, struct kw_error *error)
 {
-	bool open = *kw_config_text(config, "auth.secret_file") ||
-		    *kw_config_text(config, "auth.keys_file") ||
-		    kw_config_bool(config, "auth.allow_insecure");
+	bool guarded = *kw_config_text(config, "auth.secret_file") ||
+		       *kw_config_text(config, "auth.keys_file") ||
+		       kw_config_bool(config, "auth.allow_insecure");
 	size_t count = kw_config_count(config, "listen");
 	struct kw_address address;
 
@@ -108,13 +118,9 @@ static int check_listen(const struct kw_config *config, struct kw_error *error)
 	for (size_t i = 0; i < count; i++) {
 		const char *text = kw_config_text_at(config, "listen", i);
 
-		if (kw_address_parse(text, &address, error))
+		if (kw_address_parse(text, &address, error) ||
+			kw_address_check_guard(&address, guarded, true, error))
 			return kw_error_wrap(error, "listen");
-		if (!open && !kw_address_is_local(&address))
-			return kw_error_set(error, KW_E_CONFIG,
-				"listen: %s is open to other hosts and there is no secret: set "
-				"auth.secret_file, or auth.allow_insecure=true",
-				text);
 	}
 	return KW_OK;
 }

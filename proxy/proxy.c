@@ -8,6 +8,7 @@
 #include "control/config/keys.h"
 #include "control/json_text.h"
 #include "remote/rdma/keys.h"
+#include "remote/users.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -254,6 +255,22 @@ static void change_addresses(struct kw_proxy *proxy)
 	kw_server_set_addresses(proxy->server, &addresses);
 }
 
+static struct kw_server_limits read_limits(const struct kw_config *config)
+{
+	return (struct kw_server_limits){
+		.sessions = (uint32_t)kw_config_integer(config, "remote.sessions"),
+		.of_name = (uint32_t)kw_config_integer(config, "remote.sessions_per_name"),
+		.of_peer = (uint32_t)kw_config_integer(config, "remote.sessions_per_peer"),
+	};
+}
+
+static void set_limits(struct kw_proxy *proxy)
+{
+	const struct kw_server_limits limits = read_limits(proxy->daemon.config);
+
+	kw_server_set_limits(proxy->server, &limits);
+}
+
 static int on_changed(void *arg, const char *path, struct kw_error *error)
 {
 	struct kw_proxy *proxy = arg;
@@ -266,6 +283,8 @@ static int on_changed(void *arg, const char *path, struct kw_error *error)
 		change_addresses(proxy);
 	else if (strcmp(path, "table.max_bytes") == 0)
 		return change_max(proxy, error);
+	else if (strncmp(path, "remote.sessions", strlen("remote.sessions")) == 0)
+		set_limits(proxy);
 	else if (strcmp(path, "source.max_missing") == 0)
 		kw_source_set_max_missing(
 			proxy->source, kw_config_number(config, "source.max_missing"));
@@ -316,6 +335,15 @@ static void read_rdma(const struct kw_config *config, struct kw_rdma_options *rd
 	rdma->probe_ms = (uint32_t)kw_config_integer(config, "rdma.probe_ms");
 }
 
+static int read_users(
+	const struct kw_config *config, struct kw_peer_users *users, struct kw_error *error)
+{
+	for (size_t i = 0; i < kw_config_count(config, "shm.users"); i++)
+		if (kw_users_add(users, kw_config_text_at(config, "shm.users", i), error))
+			return kw_error_wrap(error, "shm.users");
+	return KW_OK;
+}
+
 static int make_server(struct kw_proxy *proxy, struct kw_error *error)
 {
 	const struct kw_config *config = proxy->daemon.config;
@@ -332,19 +360,21 @@ static int make_server(struct kw_proxy *proxy, struct kw_error *error)
 	struct kw_server_options options = {
 		.keyring = kw_keys_load(config, error),
 		.allow_insecure = kw_config_bool(config, "auth.allow_insecure"),
+		.limits = read_limits(config),
 		.depth_max = (uint32_t)kw_config_integer(config, "remote.depth"),
 	};
 
 	if (!options.keyring)
 		return (int)error->code;
+	if (read_users(config, &options.users, error)) {
+		kw_keyring_release(options.keyring);
+		return (int)error->code;
+	}
 	read_rdma(config, &options.rdma);
 	read_addresses(config, &options.addresses);
-	if (kw_keyring_count(options.keyring) == 0)
-		kw_log_warn("agents",
-			"no auth.secret_file and no auth.keys_file: whoever reaches a listener may "
-			"read all data%s",
-			options.allow_insecure ? " (auth.allow_insecure is set)"
-					       : "; only this host is listened to");
+	if (kw_keyring_count(options.keyring) == 0 && options.allow_insecure)
+		kw_log_warn("agents", "no key is configured, and auth.allow_insecure is set: every "
+				      "user and host that reaches a port may read all data");
 	proxy->server = kw_server_new(proxy->loop, &proxy->memory, &options, &handlers);
 	kw_keyring_release(options.keyring);
 	return KW_OK;

@@ -4,6 +4,7 @@
 #include "control/config/common.h"
 #include "remote/rdma/keys.h"
 #include "remote/remote.h"
+#include "remote/users.h"
 #include "serve/frontend.h"
 #include "table/lookup.h"
 #include "table/reader.h"
@@ -61,7 +62,10 @@ const struct kw_config_key kw_gateway_config_keys[] = {
 		"with timeout 0."},
 	{"gateway.users_file", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
 		"File of users and passwords, in the form of the server's aclfile; empty: no "
-		"passwords, and only addresses of this host can be listened on."},
+		"passwords, and Redis clients connect over a unix socket."},
+	{"gateway.allow_insecure", KW_CONFIG_BOOL, "false", false, 0, 0, NULL,
+		"Serve clients over tcp without passwords: Redis clients of this host when there "
+		"is no users_file, and memcached clients. Each may read all."},
 	{"gateway.forward", KW_CONFIG_BOOL, "false", false, 0, 0, NULL,
 		"Send writes, and reads that are not served from the table, to the primary at "
 		"redis.address."},
@@ -72,6 +76,10 @@ const struct kw_config_key kw_gateway_config_keys[] = {
 	{"redis.password_file", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
 		"File with the password (not readable by others); empty: none."},
 	KW_CONFIG_OWN_KEY,
+	{"auth.allow_insecure", KW_CONFIG_BOOL, "false", false, 0, 0, NULL,
+		"Follow a proxy over tcp or rdma without a secret: whoever listens there decides "
+		"what is read."},
+	KW_CONFIG_PEERS("the proxy", "[\"keywake-proxy\"]", kw_user_check),
 	{"remote.read_timeout_ms", KW_CONFIG_INTEGER, "2000", false, 10, 600000, NULL,
 		"Silence on a READ after which the connection to the proxy counts as lost."},
 	{"remote.depth", KW_CONFIG_INTEGER, "64", false, 1, KW_READER_DEPTH_MAX, NULL,

@@ -5,6 +5,7 @@
 #include "base/secret.h"
 #include "redis/address.h"
 #include "remote/rdma/keys.h"
+#include "remote/users.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,6 +63,10 @@ static int read_follow(
 		return code;
 	memcpy(remote->key_id, gateway->key.id, sizeof remote->key_id);
 	remote->secret = kw_own_key_secret(&gateway->key);
+	remote->allow_insecure = kw_config_bool(config, "auth.allow_insecure");
+	for (size_t i = 0; i < kw_config_count(config, "shm.users"); i++)
+		if (kw_users_add(&remote->users, kw_config_text_at(config, "shm.users", i), error))
+			return kw_error_wrap(error, "shm.users");
 	remote->read_timeout_ms = (uint32_t)kw_config_integer(config, "remote.read_timeout_ms");
 	remote->depth = (uint32_t)kw_config_integer(config, "remote.depth");
 	memcpy(remote->agent_name, gateway->name, sizeof remote->agent_name);
@@ -120,13 +125,40 @@ static struct kw_users *read_users(const struct kw_config *config, struct kw_err
 	return users;
 }
 
-/* Without users every client may read all: then only this host may connect. */
+/* Every user of the host reaches a port. Whoever wants that says so. */
+static int check_open(
+	const struct kw_config *config, const char *key, const char *remedy, struct kw_error *error)
+{
+	size_t count = kw_config_count(config, key);
+	struct kw_redis_address address;
+
+	for (size_t i = 0; i < count; i++) {
+		const char *text = kw_config_text_at(config, key, i);
+
+		if (kw_redis_address_parse(text, &address, error))
+			return kw_error_wrap(error, "%s", key);
+		if (address.scheme != KW_REDIS_UNIX &&
+			!kw_config_bool(config, "gateway.allow_insecure"))
+			return kw_error_set(error, KW_E_CONFIG,
+				"%s: every user that reaches %s reads all, without a password: %s, "
+				"use unix:///path, or set gateway.allow_insecure=true",
+				key, text, remedy);
+	}
+	return KW_OK;
+}
+
+/* Without users no client logs in; beyond this host that is never served. */
 static int check_listen(const struct kw_config *config, struct kw_error *error)
 {
 	size_t count = kw_config_count(config, "gateway.resp");
 	struct kw_redis_address address;
+	int code;
 
-	for (size_t i = 0; i < count && !*kw_config_text(config, "gateway.users_file"); i++) {
+	if ((code = check_open(config, "gateway.memcached", "let clients use gateway.resp", error)))
+		return code;
+	if (*kw_config_text(config, "gateway.users_file"))
+		return KW_OK;
+	for (size_t i = 0; i < count; i++) {
 		const char *text = kw_config_text_at(config, "gateway.resp", i);
 
 		if (kw_redis_address_parse(text, &address, error))
@@ -137,7 +169,7 @@ static int check_listen(const struct kw_config *config, struct kw_error *error)
 				"set gateway.users_file",
 				text);
 	}
-	return KW_OK;
+	return check_open(config, "gateway.resp", "set gateway.users_file", error);
 }
 
 static int check_proxy(const struct kw_config *config, struct kw_error *error)
@@ -150,6 +182,11 @@ static int check_proxy(const struct kw_config *config, struct kw_error *error)
 		return kw_error_set(error, KW_E_CONFIG,
 			"proxy: port 0 cannot be connected to: use the one that the proxy listens "
 			"on");
+	if (kw_address_check_guard(&address,
+		    *kw_config_text(config, "auth.secret_file") ||
+			    kw_config_bool(config, "auth.allow_insecure"),
+		    false, error))
+		return kw_error_wrap(error, "proxy");
 	return KW_OK;
 }
 

@@ -118,6 +118,32 @@ bool kw_address_is_local(const struct kw_address *address)
 	return IN6_IS_ADDR_LOOPBACK(&six);
 }
 
+int kw_address_check_guard(
+	const struct kw_address *address, bool guarded, bool listens, struct kw_error *error)
+{
+	char text[KW_ADDRESS_TEXT];
+
+	if (guarded || address->carrier == KW_CARRIER_SHM)
+		return 0;
+	kw_address_text(address, text, sizeof text);
+	if (!listens)
+		return kw_error_set(error, KW_E_CONFIG,
+			"%s is no proof of who listens there, and there is no secret: set "
+			"auth.secret_file on both sides, use shm://, or set "
+			"auth.allow_insecure=true",
+			text);
+	if (kw_address_is_local(address))
+		return kw_error_set(error, KW_E_CONFIG,
+			"%s is open to every user of this host and there is no secret: set "
+			"auth.secret_file, listen on shm://, or set auth.allow_insecure=true",
+			text);
+	return kw_error_set(error, KW_E_CONFIG,
+		"%s is open to other hosts and there is no secret: set auth.secret_file or "
+		"auth.keys_file, or "
+		"auth.allow_insecure=true",
+		text);
+}
+
 void kw_address_text(const struct kw_address *address, char *text, size_t size)
 {
 	const char *scheme = carriers[address->carrier].scheme;

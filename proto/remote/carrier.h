@@ -31,6 +31,8 @@
 struct kw_origin {
 	char text[KW_PEER_TEXT]; /* for people */
 	uint64_t peer;           /* what counts as one (slots.h) */
+	enum kw_peer_user user;  /* shm: may it come without a secret? */
+	uint32_t uid;            /* shm */
 };
 
 /* "shm:///path", "tcp://[::1]:7471": for sentences. */
@@ -277,7 +279,7 @@ uv_loop_t *kw_server_loop(struct kw_server *server);
 struct kw_memory *kw_server_memory(struct kw_server *server);
 uint32_t kw_server_handshake_timeout_ms(const struct kw_server *server);
 uint32_t kw_server_hello_timeout_ms(const struct kw_server *server); /* not above the former */
-bool kw_server_open_to_all(const struct kw_server *server); /* may listen beyond this host */
+enum kw_peer_user kw_server_judge(const struct kw_server *server, uint32_t uid); /* shm */
 
 /* The serving thread, made by the first call. NULL: *error says why. */
 struct kw_tcp_serve *kw_server_serve(struct kw_server *server, struct kw_error *error);

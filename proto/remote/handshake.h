@@ -116,7 +116,11 @@ struct kw_refuse {
 	struct kw_handshake_header header;
 	uint16_t reason;  /* enum kw_refusal */
 	uint16_t version; /* the proxy's */
-	uint32_t limit;   /* of sessions; KW_REFUSE_TABLE: the table's layout version; else 0 */
+	/*
+	 * Of sessions: how many there may be. KW_REFUSE_TABLE: the table's layout version.
+	 * KW_REFUSE_PEER: the uid that the proxy sees. Else 0.
+	 */
+	uint32_t limit;
 };
 
 static_assert(sizeof(struct kw_handshake_header) == 8, "");
@@ -152,6 +156,9 @@ enum kw_refusal {
 	KW_REFUSE_TABLE = 14,          /* another layout version of the table */
 	KW_REFUSE_RULES = 15,          /* its key does not allow this carrier, or this role */
 };
+
+/* As limit of KW_REFUSE_PEER: no uid, because it belongs to another user namespace. */
+#define KW_REFUSE_PEER_UNSEEN UINT32_MAX
 
 /*
  *   agent                                         proxy

@@ -3,6 +3,10 @@
 #include <inttypes.h>
 #include <string.h>
 
+#define UNSEEN                                                                                     \
+	"the agent's user cannot be seen from the proxy (a user namespace: PrivateUsers= or a "    \
+	"container): set auth.secret_file on both sides"
+
 /* Where a HELLO of version 0.1 has the agent's name. */
 #define OLD_NAME_LENGTH 11
 #define OLD_NAME 48
@@ -124,9 +128,14 @@ void kw_refusal_given(const struct kw_handshake *handshake, enum kw_refusal reas
 			who, handshake->identity.key_id);
 		break;
 	case KW_REFUSE_PEER:
-		kw_error_set(error, KW_E_REFUSED,
-			"refused agent %s: its user is none of shm.users, and it gave no secret",
-			who);
+		if (limit == KW_REFUSE_PEER_UNSEEN)
+			kw_error_set(error, KW_E_REFUSED,
+				"refused agent %s: it gave no secret, and " UNSEEN, who);
+		else
+			kw_error_set(error, KW_E_REFUSED,
+				"refused agent %s: it gave no secret, and its uid %" PRIu32
+				" is none of shm.users",
+				who, limit);
 		break;
 	case KW_REFUSE_NAME_LIMIT:
 		kw_error_set(error, KW_E_REFUSED,
@@ -254,9 +263,14 @@ void kw_refusal_heard(const struct kw_handshake *handshake, const struct kw_refu
 			"source.databases");
 		break;
 	case KW_REFUSE_PEER:
-		kw_error_set(error, KW_E_REFUSED,
-			"the proxy refused: this user is none of its shm.users: add it there, or "
-			"set auth.secret_file on both sides");
+		if (refuse->limit == KW_REFUSE_PEER_UNSEEN)
+			kw_error_set(error, KW_E_REFUSED, "the proxy refused: " UNSEEN);
+		else
+			kw_error_set(error, KW_E_REFUSED,
+				"the proxy refused: our uid %" PRIu32
+				" is none of its shm.users: add the user there, or set "
+				"auth.secret_file on both sides",
+				refuse->limit);
 		break;
 	case KW_REFUSE_NAME_LIMIT:
 		kw_error_set(error, KW_E_REFUSED,

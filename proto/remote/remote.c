@@ -139,6 +139,9 @@ int kw_remote_open(uv_loop_t *loop, const struct kw_address *address,
 	struct kw_remote *made;
 
 	*remote = NULL;
+	if (kw_address_check_guard(
+		    address, options->secret.length > 0 || options->allow_insecure, false, error))
+		return KW_E_CONFIG;
 	if (!ops)
 		return kw_carrier_missing(address, error);
 	if (!kw_agent_name_valid(options->agent_name))

@@ -16,6 +16,7 @@
 #define KW_REMOTE_REMOTE_H
 
 #include "auth/identity.h"
+#include "auth/peer.h"
 #include "base/error.h"
 #include "base/slice.h"
 #include "table/layout.h"
@@ -48,6 +49,15 @@ int kw_address_check(const char *text, struct kw_error *error);
 /* Is it reachable from this host only (unix socket, 127/8, ::1, localhost)? */
 bool kw_address_is_local(const struct kw_address *address);
 
+/*
+ * Over tcp and rdma nothing but a key tells an agent or a proxy from a stranger, on loopback, too:
+ * every user of the host can dial a port, and listen on one that was given up. Over shm the kernel
+ * names the user at the other end. guarded: there is a key, or auth.allow_insecure is set. listens:
+ * the proxy's end. KW_E_CONFIG: the carrier needs a key, and is not guarded.
+ */
+int kw_address_check_guard(
+	const struct kw_address *address, bool guarded, bool listens, struct kw_error *error);
+
 #define KW_RDMA_DEVICE_MAX 64
 #define KW_RDMA_ACK_TIMEOUT 15   /* 4.096 us * 2^15 = 134 ms a try */
 #define KW_RDMA_RETRY_COUNT 4    /* so that a dead peer shows within 0.7 s; 7 can be for ever */
@@ -76,6 +86,8 @@ struct kw_remote_options {
 	enum kw_role role; /* 0: KW_ROLE_AGENT */
 	char key_id[KW_KEY_ID_MAX + 1];
 	struct kw_slice secret;      /* of key_id; empty: none; copied */
+	bool allow_insecure;         /* tcp, rdma: without a secret, too */
+	struct kw_peer_users users;  /* shm without a secret: whose proxy is trusted */
 	uint32_t connect_timeout_ms; /* until ready; 0: 5000 */
 	uint32_t read_timeout_ms;    /* each READ; 0: 2000 */
 	uint32_t depth;              /* READs in flight wanted; more are queued here; 0: 16 */

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "remote/server_internal.h"
 #include "remote/tcp/serve.h"
+#include "remote/users.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -103,9 +104,9 @@ uint32_t kw_server_hello_timeout_ms(const struct kw_server *server)
 	return server->options.hello_timeout_ms;
 }
 
-bool kw_server_open_to_all(const struct kw_server *server)
+enum kw_peer_user kw_server_judge(const struct kw_server *server, uint32_t uid)
 {
-	return kw_server_keyed(server) || server->options.allow_insecure;
+	return kw_peer_judge(&server->options.users, &server->self, uid);
 }
 
 const struct kw_rdma_options *kw_server_rdma(const struct kw_server *server)
@@ -297,6 +298,7 @@ struct kw_server *kw_server_new(uv_loop_t *loop, struct kw_memory *memory,
 	server->loop = loop;
 	server->memory = memory;
 	server->handlers = *handlers;
+	server->self = kw_user_self();
 	set_options(server, options);
 	kw_sm_init(&server->sm, &server_machine, server, KW_SERVER_SERVING);
 	/* Fails only when the system has no descriptor left at all; then nothing here would work.
@@ -393,13 +395,8 @@ static int check_listen(
 		return kw_error_set(error, KW_E_STATE, "listen on %s: shutting down", text);
 	if (atomic_load(&server->memory->extent_count) == 0)
 		return kw_error_set(error, KW_E_STATE, "listen on %s: there is no table yet", text);
-	if (!kw_address_is_local(address) && !kw_server_open_to_all(server))
-		return kw_error_set(error, KW_E_CONFIG,
-			"listen on %s: without a secret only unix sockets and loopback are "
-			"listened on: "
-			"set auth.secret_file, or allow it explicitly",
-			text);
-	return 0;
+	return kw_address_check_guard(
+		address, kw_server_keyed(server) || server->options.allow_insecure, true, error);
 }
 
 int kw_server_look(const struct kw_address *address, const struct kw_rdma_options *rdma,

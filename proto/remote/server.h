@@ -38,10 +38,11 @@ struct kw_server_limits {
 };
 
 struct kw_server_options {
-	struct kw_keyring *keyring;    /* what agents must prove; held. NULL: */
-	struct kw_slice secret;        /* one key without an id; empty: none; copied */
-	struct kw_endpoints addresses; /* of tunnels and forwarded ports that lead here */
-	bool allow_insecure; /* without a secret, listen beyond loopback and unix sockets */
+	struct kw_keyring *keyring;     /* what agents must prove; held. NULL: */
+	struct kw_slice secret;         /* one key without an id; empty: none; copied */
+	struct kw_endpoints addresses;  /* of tunnels and forwarded ports that lead here */
+	bool allow_insecure;            /* listen on tcp and rdma without a secret, too */
+	struct kw_peer_users users;     /* over shm they may come without a secret */
 	uint32_t handshake_timeout_ms;  /* 0: 5000 */
 	uint32_t hello_timeout_ms;      /* shm, tcp: until the first message is there; 0: 2000 */
 	struct kw_server_limits limits; /* more are refused with a sentence */
@@ -117,7 +118,7 @@ int kw_server_look(const struct kw_address *address, const struct kw_rdma_option
 
 /*
  * Listen; any number of times. A stale socket file (no process answers) is replaced; one that
- * answers is KW_E_STATE. Without a secret an address beyond this host is KW_E_CONFIG unless
+ * answers is KW_E_STATE. Without a secret an address of tcp or rdma is KW_E_CONFIG unless
  * allow_insecure. Over rdma, a missing device or address is no error: the listener waits for it.
  * port 0 is allowed for tests; kw_server_port tells the port of the n-th listener.
  */

@@ -22,6 +22,7 @@ struct kw_server {
 	struct kw_memory *memory;
 	struct kw_server_options options; /* secret: none, see keyring */
 	struct kw_keyring *keyring;
+	struct kw_peer_self self;
 	struct kw_server_handlers handlers;
 	struct kw_server_stats stats;
 	uv_async_t async; /* the serving thread has something to say */

@@ -80,13 +80,22 @@ struct company {
 	struct kw_session *silent; /* of the same name and peer: gives way; NULL: there is none */
 };
 
-static struct company look_at(
-	struct kw_server *server, const char *name, const struct kw_origin *origin)
+/* Names count for each role and key: an agent and a gateway of one host may share one. */
+static bool is_namesake(const struct kw_session *session, const struct kw_handshake *handshake)
+{
+	const struct kw_identity *one = &session->identity, *other = &handshake->identity;
+
+	return strcmp(session->name, handshake->name) == 0 && one->role == other->role &&
+	       strcmp(one->key_id, other->key_id) == 0;
+}
+
+static struct company look_at(struct kw_server *server, const struct kw_handshake *handshake,
+	const struct kw_origin *origin)
 {
 	struct company company = {0};
 
 	for (struct kw_session *at = server->sessions; at; at = at->next) {
-		bool name_too = strcmp(at->name, name) == 0;
+		bool name_too = is_namesake(at, handshake);
 		bool peer_too = at->origin.peer == origin->peer;
 
 		if (!is_joined(at))
@@ -105,30 +114,59 @@ static bool beyond(uint32_t count, uint32_t limit)
 	return limit > 0 && count >= limit;
 }
 
-void kw_server_admit(
+/* Listed or proved: of a user who is not listed, only a key is believed. */
+static bool may_enter(const struct kw_handshake *handshake, const struct kw_origin *origin)
+{
+	return handshake->identity.proved != KW_PROVED_NOTHING ||
+	       (origin->user != KW_PEER_UNLISTED && origin->user != KW_PEER_UNSEEN);
+}
+
+/* A dead connection of the same agent must not keep it out until its end is noticed. */
+static void let_silent_go(struct company *company, const struct kw_server_limits *limits)
+{
+	if (!company->silent || !beyond(company->of_name, limits->of_name))
+		return;
+	kw_session_end(company->silent, KW_FRAME_REVOKED,
+		"silent, and gave way to a new connection of its name");
+	company->of_name--;
+	company->of_peer--;
+}
+
+static bool refuse(struct kw_handshake *handshake, enum kw_refusal reason, uint32_t limit)
+{
+	(void)kw_handshake_refuse(handshake, reason, limit);
+	return true;
+}
+
+static bool refuses_limits(
 	struct kw_server *server, struct kw_handshake *handshake, const struct kw_origin *origin)
 {
 	const struct kw_server_limits *limits = &server->options.limits;
-	struct company company = look_at(server, handshake->name, origin);
+	struct company company = look_at(server, handshake, origin);
+
+	if (server->session_count >= limits->sessions)
+		return refuse(handshake, KW_REFUSE_SESSIONS, limits->sessions);
+	let_silent_go(&company, limits);
+	if (beyond(company.of_name, limits->of_name))
+		return refuse(handshake, KW_REFUSE_NAME_LIMIT, limits->of_name);
+	if (beyond(company.of_peer, limits->of_peer))
+		return refuse(handshake, KW_REFUSE_PEER_LIMIT, limits->of_peer);
+	return false;
+}
+
+void kw_server_admit(
+	struct kw_server *server, struct kw_handshake *handshake, const struct kw_origin *origin)
+{
+	bool unseen = origin->user == KW_PEER_UNSEEN;
 	struct kw_handshake_facts facts;
 
-	if (beyond(company.of_name, limits->of_name) && company.silent) {
-		kw_session_end(company.silent, KW_FRAME_REVOKED,
-			"silent, and gave way to a new connection of its name");
-		company.of_name--;
-		company.of_peer--;
-	}
 	if (kw_server_closing(server)) {
-		(void)kw_handshake_refuse(handshake, KW_REFUSE_SHUTDOWN, 0);
-	} else if (kw_server_refuses_key(server, handshake)) {
-		return;
-	} else if (server->session_count >= limits->sessions) {
-		(void)kw_handshake_refuse(handshake, KW_REFUSE_SESSIONS, limits->sessions);
-	} else if (beyond(company.of_name, limits->of_name)) {
-		(void)kw_handshake_refuse(handshake, KW_REFUSE_NAME_LIMIT, limits->of_name);
-	} else if (beyond(company.of_peer, limits->of_peer)) {
-		(void)kw_handshake_refuse(handshake, KW_REFUSE_PEER_LIMIT, limits->of_peer);
-	} else {
+		(void)refuse(handshake, KW_REFUSE_SHUTDOWN, 0);
+	} else if (!may_enter(handshake, origin)) {
+		(void)refuse(
+			handshake, KW_REFUSE_PEER, unseen ? KW_REFUSE_PEER_UNSEEN : origin->uid);
+	} else if (!kw_server_refuses_key(server, handshake) &&
+		   !refuses_limits(server, handshake, origin)) {
 		kw_server_facts(server, handshake, &facts);
 		kw_handshake_welcome(handshake, &facts);
 	}

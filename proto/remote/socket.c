@@ -48,23 +48,6 @@ uint64_t kw_tcp_socket_peer(const struct sockaddr *name)
 	return kw_peer_of_ipv4((const uint8_t *)&((const struct sockaddr_in *)name)->sin_addr);
 }
 
-bool kw_tcp_socket_loopback(const struct sockaddr *name)
-{
-	if (name->sa_family == AF_INET) {
-		const struct sockaddr_in *four = (const void *)name;
-
-		return ntohl(four->sin_addr.s_addr) >> 24 == 127;
-	}
-	if (name->sa_family == AF_INET6) {
-		const struct sockaddr_in6 *six = (const void *)name;
-
-		if (IN6_IS_ADDR_V4MAPPED(&six->sin6_addr))
-			return six->sin6_addr.s6_addr[12] == 127;
-		return IN6_IS_ADDR_LOOPBACK(&six->sin6_addr);
-	}
-	return false;
-}
-
 bool kw_tcp_socket_endpoint(const struct sockaddr *name, struct kw_endpoint *endpoint)
 {
 	const struct sockaddr_in *four = (const void *)name;

@@ -32,7 +32,4 @@ int kw_tcp_socket_channel(int fd, bool peer, struct kw_channel *channel);
 /* What counts as one peer (slots.h). */
 uint64_t kw_tcp_socket_peer(const struct sockaddr *name);
 
-/* Is it 127/8, ::1 or 127/8 mapped into IPv6? */
-bool kw_tcp_socket_loopback(const struct sockaddr *name);
-
 #endif

@@ -282,7 +282,8 @@ static void begin(void)
 {
 	const struct kw_address address = {
 		.carrier = KW_CARRIER_TCP, .host = "127.0.0.1", .port = 1};
-	const struct kw_remote_options options = {.agent_name = "fuzzed", .depth = 4};
+	const struct kw_remote_options options = {
+		.agent_name = "fuzzed", .depth = 4, .allow_insecure = true};
 	const struct kw_remote_handlers handlers = {on_ready, on_closed, NULL};
 	struct kw_error error;
 

@@ -338,6 +338,8 @@ SECRETLESS = "set auth.secret_file"
 @pytest.mark.parametrize("checked", [True, False])
 @pytest.mark.parametrize("program, wrong, named", [
     (PROXY, ["listen=[]"], "listen is empty"),
+    (PROXY, ["listen=tcp://127.0.0.1:7471"], SECRETLESS), (AGENT, ["proxy=tcp://127.0.0.1:7471"], SECRETLESS),
+    (PROXY, ["shm.users=[\"two words\"]"], "is no user"),
     (PROXY, ["listen=tcp://0.0.0.0:0"], SECRETLESS), (PROXY, ["listen=tcp://192.0.2.1:7471"], SECRETLESS),
     (PROXY, ["table.segment_bytes=5000"], "power of two"),
     (PROXY, ["table.max_bytes=16MiB", "table.segment_bytes=8MiB"], "too small"),

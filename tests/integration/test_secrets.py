@@ -27,7 +27,8 @@ def test_a_wrong_or_missing_secret_is_refused(bed, carrier, agent_secret):
     data.fill(primary)
     secret = bed.file("secret", "a long shared secret\n")
     proxy = bed.proxy(primary, listen=(carrier,), auth__secret_file=secret)
-    settings = {"auth__secret_file": bed.file("other", agent_secret)} if agent_secret else {}
+    settings = {"auth__secret_file": bed.file("other", agent_secret)} if agent_secret else \
+        {"auth__allow_insecure": True}
     agent = bed.agent(proxy, replica, via=carrier, **settings)
     status = agent.wait_status(lambda status: "secret" in (status["reason"] or "").lower(),
                                "no reason that names the secret")
@@ -47,12 +48,13 @@ def test_an_agent_does_not_trust_a_proxy_without_its_secret(bed, carrier):
     assert replica.command("DBSIZE") == 0
 
 
-def test_without_a_secret_only_this_host_is_listened_to(bed):
-    proxy = bed.proxy(bed.server("primary"), start=False)
-    proxy.settings["listen"] = ["tcp://0.0.0.0:0"]
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+def test_without_a_secret_only_shm_is_listened_to(bed, host):
+    proxy = bed.proxy(bed.server("primary"), listen=("shm",), start=False)
+    proxy.settings["listen"] = [f"tcp://{host}:0"]
     proxy.start(wait=False)
     assert proxy.wait_exit() == 2
-    assert "auth.secret_file" in proxy.output()
+    assert "set auth.secret_file" in proxy.output()
 
 
 def test_strangers_neither_keep_agents_out_nor_fill_the_log(bed):

@@ -37,6 +37,16 @@
 			kw_key_id_check                                                            \
 	}
 
+/* peers: "the proxy"; fallback: users, in JSON; check: of each. */
+#define KW_CONFIG_PEERS(peers, fallback, check)                                                    \
+	{                                                                                          \
+		"shm.users", KW_CONFIG_TEXTS, fallback, false, 0, 0, NULL,                         \
+			"Users, by name or uid, as whom " peers                                    \
+			" may run on this host without a secret; our own user and root always "    \
+			"may.",                                                                    \
+			check                                                                      \
+	}
+
 /* fallback: the socket's path, in JSON. */
 #define KW_CONFIG_DAEMON(fallback)                                                                 \
 	{"control.socket", KW_CONFIG_TEXT, fallback, false, 0, 0, NULL,                            \

@@ -1,7 +1,6 @@
 #include "remote/rdma/bind.h"
 
 #include "remote/rdma/dial.h"
-#include "remote/socket.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,8 +20,8 @@ __attribute__((constructor)) static void free_what_was_on_a_removed_device(void)
 	(void)setenv("RDMAV_ALLOW_DISASSOC_DESTROY", "1", 0);
 }
 
-int kw_rdma_resolve(const struct kw_address *address, bool everywhere, struct sockaddr_storage *to,
-	struct kw_error *error)
+int kw_rdma_resolve(
+	const struct kw_address *address, struct sockaddr_storage *to, struct kw_error *error)
 {
 	struct addrinfo hints = {
 		.ai_socktype = SOCK_STREAM,
@@ -30,20 +29,16 @@ int kw_rdma_resolve(const struct kw_address *address, bool everywhere, struct so
 	};
 	struct addrinfo *found = NULL;
 	char port[8];
-	int status, code = 0;
+	int status;
 
 	snprintf(port, sizeof port, "%u", address->port);
 	status = getaddrinfo(address->host, port, &hints, &found);
 	if (status != 0)
 		return kw_error_set(
 			error, KW_E_IO, "the host cannot be resolved: %s", gai_strerror(status));
-	if (!everywhere && !kw_tcp_socket_loopback(found->ai_addr))
-		code = kw_error_set(error, KW_E_CONFIG,
-			"the name leads beyond this host, and there is no secret: set "
-			"auth.secret_file");
 	memcpy(to, found->ai_addr, found->ai_addrlen);
 	freeaddrinfo(found);
-	return code;
+	return 0;
 }
 
 /* Among several devices the choice is not obvious, and a table is registered with one only. */
@@ -129,7 +124,7 @@ int kw_rdma_look(const struct kw_address *address, const struct kw_rdma_options 
 
 	anywhere.port = 0; /* the proxy might be running, and have it */
 	if (code == 0)
-		code = kw_rdma_resolve(&anywhere, true, &to, error);
+		code = kw_rdma_resolve(&anywhere, &to, error);
 	if (code == 0)
 		code = kw_rdma_bind(&bound, (struct sockaddr *)&to, &options, error);
 	kw_rdma_unbind(&bound);

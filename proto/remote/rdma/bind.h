@@ -17,11 +17,10 @@
 #include <stdbool.h>
 
 /*
- * The first address of a name. It can block: only at start. KW_E_IO: the name does not resolve now;
- * KW_E_CONFIG: it leads beyond this host and everywhere is false.
+ * The first address of a name. It can block: only at start. KW_E_IO: the name does not resolve now.
  */
-int kw_rdma_resolve(const struct kw_address *address, bool everywhere, struct sockaddr_storage *to,
-	struct kw_error *error);
+int kw_rdma_resolve(
+	const struct kw_address *address, struct sockaddr_storage *to, struct kw_error *error);
 
 struct kw_rdma_bound {
 	struct rdma_event_channel *channel;

@@ -204,7 +204,7 @@ int kw_rdma_prepare(
 	int code = kw_rdma_options_set(&options, kw_server_rdma(server), error);
 
 	if (code == 0)
-		code = kw_rdma_resolve(address, kw_server_open_to_all(server), &to, error);
+		code = kw_rdma_resolve(address, &to, error);
 	if (code == 0)
 		code = kw_rdma_bind(&probe, (struct sockaddr *)&to, &options, error);
 	if (code == 0) {

@@ -462,8 +462,7 @@ static int listen_rdma(struct kw_listener *listener, struct kw_error *error)
 	int code = kw_rdma_options_set(&options, kw_server_rdma(listener->server), error);
 
 	if (code == 0)
-		code = kw_rdma_resolve(&listener->address, kw_server_open_to_all(listener->server),
-			&address, error);
+		code = kw_rdma_resolve(&listener->address, &address, error);
 	if (code != 0)
 		return code;
 	listen = kw_zalloc(sizeof *listen);

@@ -5,6 +5,7 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "remote/listen_stream.h"
+#include "remote/users.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -172,14 +173,14 @@ static int accepted(
 	const struct kw_stream *stream, int fd, struct kw_arrival *arrival, struct kw_error *error)
 {
 	const struct file *file = stream->own;
-	struct ucred who = {0};
-	socklen_t length = sizeof who;
+	struct kw_origin *origin = &arrival->origin;
+	pid_t pid;
 
 	(void)error;
-	(void)getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length);
-	snprintf(arrival->origin.text, sizeof arrival->origin.text, "pid %d, uid %u", (int)who.pid,
-		(unsigned)who.uid);
-	arrival->origin.peer = kw_peer_of_user(who.uid);
+	origin->uid = kw_user_of(fd, &pid);
+	snprintf(origin->text, sizeof origin->text, "pid %d, uid %u", (int)pid, origin->uid);
+	origin->peer = kw_peer_of_user(origin->uid);
+	origin->user = kw_server_judge(stream->listener->server, origin->uid);
 	arrival->channel = kw_channel_shm(file->device, file->inode);
 	return 0;
 }

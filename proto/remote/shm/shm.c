@@ -11,6 +11,7 @@
 #include "remote/racy.h"
 #include "remote/shm/copier.h"
 #include "remote/stream_end.h"
+#include "remote/users.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -71,6 +72,36 @@ static int check_file(
 	return 0;
 }
 
+/*
+ * Whoever finds the proxy dead can listen at its path. Without a secret, the kernel must name a
+ * user that is trusted with the data.
+ */
+static int check_user(const struct kw_remote *remote, struct kw_error *error)
+{
+	const struct shm *shm = remote->own;
+	const struct kw_peer_self self = kw_user_self();
+	uid_t uid = kw_user_of(shm->end.fd, NULL);
+
+	if (remote->options.secret.length > 0)
+		return 0;
+	switch (kw_peer_judge(&remote->options.users, &self, uid)) {
+	case KW_PEER_NO_USER:
+	case KW_PEER_LISTED:
+		break;
+	case KW_PEER_UNLISTED:
+		return kw_error_set(error, KW_E_REFUSED,
+			"the proxy at %s runs as uid %u, which is none of shm.users: add its user "
+			"there, or set auth.secret_file on both sides",
+			remote->address.path, (unsigned)uid);
+	case KW_PEER_UNSEEN:
+		return kw_error_set(error, KW_E_REFUSED,
+			"the user of the proxy at %s cannot be seen from here (a user namespace: "
+			"PrivateUsers= or a container): set auth.secret_file on both sides",
+			remote->address.path);
+	}
+	return 0;
+}
+
 static int map_file(struct kw_remote *remote, struct kw_error *error)
 {
 	struct shm *shm = remote->own;
@@ -78,6 +109,8 @@ static int map_file(struct kw_remote *remote, struct kw_error *error)
 	void *map;
 	int code;
 
+	if (check_user(remote, error))
+		return KW_E_REFUSED;
 	if (fd < 0)
 		return kw_error_set(error, KW_E_PROTOCOL,
 			"the proxy's WELCOME came without its memory file (or this process has no "

@@ -96,17 +96,10 @@ static const struct kw_stream_ops stream_ops = {
 };
 
 /* The socket, or -1 with the sentence in *error. */
-static int listen_on(const struct addrinfo *address, bool open_to_all, struct kw_error *error)
+static int listen_on(const struct addrinfo *address, struct kw_error *error)
 {
 	int fd, one = 1;
 
-	/* A name can lead beyond this host: what counts is its address. */
-	if (!open_to_all && !kw_tcp_socket_loopback(address->ai_addr)) {
-		kw_error_set(error, KW_E_CONFIG,
-			"the name leads beyond this host, and there is no secret: set "
-			"auth.secret_file, or listen on 127.0.0.1");
-		return -1;
-	}
 	fd = socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0) {
 		kw_error_errno(error, errno, "socket");
@@ -135,7 +128,7 @@ static uint16_t bound_port(int fd)
 }
 
 /* The first address of the name that can be listened on. Resolving can block: only at start. */
-static int listen_name(const struct kw_address *address, bool open_to_all, struct kw_error *error)
+static int listen_name(const struct kw_address *address, struct kw_error *error)
 {
 	struct addrinfo hints = {
 		.ai_socktype = SOCK_STREAM,
@@ -153,7 +146,7 @@ static int listen_name(const struct kw_address *address, bool open_to_all, struc
 		return -1;
 	}
 	for (struct addrinfo *at = found; at && fd < 0; at = at->ai_next)
-		fd = listen_on(at, open_to_all, error);
+		fd = listen_on(at, error);
 	freeaddrinfo(found);
 	return fd;
 }
@@ -165,7 +158,7 @@ static int listen_tcp(struct kw_listener *listener, struct kw_error *error)
 
 	if (!kw_server_serve(listener->server, &why))
 		goto fail;
-	fd = listen_name(&listener->address, kw_server_open_to_all(listener->server), &why);
+	fd = listen_name(&listener->address, &why);
 	if (fd < 0)
 		goto fail;
 	listener->address.port = bound_port(fd);

@@ -173,7 +173,7 @@ def keys_to_enter(directory, proxy):
     """What an agent or a gateway needs in order to be let in."""
     if proxy.settings.get("auth.secret_file") == secret_path(directory):
         return {"auth.secret_file": secret_file(directory)}
-    return {}
+    return {"auth.allow_insecure": True} if proxy.settings.get("auth.allow_insecure") else {}
 
 
 class Agent(Daemon):
@@ -208,6 +208,7 @@ class Gateway(Daemon):
                 "gateway.resp": ["unix://" + self.socket, f"tcp://127.0.0.1:{self.port}"],
                 "log.level": "info", **keys_to_enter(directory, proxy)}
         keys.update({key.replace("__", "."): value for key, value in settings.items()})
+        keys.setdefault("gateway.allow_insecure", True)
         super().__init__(directory, name, keys, wrapper)
 
     def client(self, db=0, timeout=60, **options):

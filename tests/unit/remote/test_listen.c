@@ -103,27 +103,70 @@ static void another_process_file_is_not_removed_at_the_end(void **state)
 	fixture_close(&fixture);
 }
 
-static void without_a_secret_only_this_host_is_listened_to(void **state)
+static void without_a_secret_only_shm_is_listened_to(void **state)
 {
+	static const struct {
+		const char *address, *sentence;
+	} cases[] = {
+		{"tcp://127.0.0.1:0", "open to every user of this host"},
+		{"tcp://localhost:0", "open to every user of this host"},
+		{"rdma://127.0.0.1:0", "open to every user of this host"},
+		{"tcp://0.0.0.0:0", "open to other hosts"},
+		{"tcp://[::]:0", "open to other hosts"},
+		{"rdma://10.0.0.1:7471", "open to other hosts"},
+	};
+	struct kw_address address;
+	struct kw_error error;
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		assert_int_equal(kw_address_parse(cases[i].address, &address, &error), 0);
+		assert_int_equal(
+			kw_address_check_guard(&address, false, true, &error), KW_E_CONFIG);
+		assert_non_null(strstr(error.text, cases[i].sentence));
+		assert_non_null(strstr(error.text, "set auth.secret_file"));
+		assert_non_null(strstr(error.text, "auth.allow_insecure=true"));
+		assert_int_equal(
+			kw_address_check_guard(&address, false, false, &error), KW_E_CONFIG);
+		assert_non_null(strstr(error.text, "no proof of who listens there"));
+		assert_int_equal(kw_address_check_guard(&address, true, true, &error), 0);
+		assert_int_equal(kw_address_check_guard(&address, true, false, &error), 0);
+	}
+	assert_int_equal(kw_address_parse("shm:///run/x", &address, &error), 0);
+	assert_int_equal(kw_address_check_guard(&address, false, true, &error), 0);
+	assert_int_equal(kw_address_check_guard(&address, false, false, &error), 0);
+}
+
+/* The library asks, too, and not the configuration alone. */
+static void a_server_and_a_remote_refuse_tcp_without_a_secret(void **state)
+{
+	const struct kw_server_options none = {0};
 	const struct kw_server_options secret = {.secret = kw_slice_text("s")};
 	const struct kw_server_options insecure = {.allow_insecure = true};
+	const struct kw_server_options *const guarded[] = {&secret, &insecure};
+	const struct kw_remote_options options = {.agent_name = "tester"};
+	struct kw_server_handlers handlers;
 	struct fixture fixture;
+	struct client client;
 	struct kw_error error;
 
 	carrier = KW_CARRIER_TCP;
-	fixture_start(&fixture);
-	assert_int_equal(listen_at(&fixture, "tcp://0.0.0.0:0", &error), KW_E_CONFIG);
+	fixture_open(&fixture);
+	handlers = fixture_handlers(&fixture);
+	fixture.server = kw_server_new(&fixture.loop, &fixture.memory, &none, &handlers);
+	assert_int_equal(listen_at(&fixture, "tcp://127.0.0.1:0", &error), KW_E_CONFIG);
 	assert_non_null(strstr(error.text, "auth.secret_file"));
-	assert_int_equal(listen_at(&fixture, "tcp://[::]:0", &error), KW_E_CONFIG);
-	assert_int_equal(listen_at(&fixture, "tcp://localhost:0", &error), 0);
 	fixture_close(&fixture);
 	for (int i = 0; i < 2; i++) {
 		fixture_open(&fixture);
-		fixture_serve(&fixture, i ? &secret : &insecure);
+		handlers = fixture_handlers(&fixture);
+		fixture.server =
+			kw_server_new(&fixture.loop, &fixture.memory, guarded[i], &handlers);
 		if (listen_at(&fixture, "tcp://0.0.0.0:0", &error) != 0)
 			fail_msg("%s", error.text);
-		assert_int_not_equal(kw_server_port(fixture.server, 1), 0);
-		assert_int_equal(kw_server_port(fixture.server, 2), 0);
+		assert_int_not_equal(kw_server_port(fixture.server, 0), 0);
+		kw_address_parse("tcp://127.0.0.1:1", &fixture.address, &error);
+		assert_int_equal(client_open(&fixture, &client, &options), KW_E_CONFIG);
+		assert_non_null(strstr(client.why.text, "auth.secret_file"));
 		fixture_close(&fixture);
 	}
 }
@@ -212,7 +255,8 @@ int main(void)
 		cmocka_unit_test(a_socket_that_answers_is_left_alone),
 		cmocka_unit_test(a_file_that_is_no_socket_is_left_alone),
 		cmocka_unit_test(another_process_file_is_not_removed_at_the_end),
-		cmocka_unit_test(without_a_secret_only_this_host_is_listened_to),
+		cmocka_unit_test(without_a_secret_only_shm_is_listened_to),
+		cmocka_unit_test(a_server_and_a_remote_refuse_tcp_without_a_secret),
 		cmocka_unit_test(all_carriers_serve_at_once),
 		cmocka_unit_test(a_port_in_use_is_a_sentence),
 #ifndef KW_HAVE_RDMA

@@ -118,8 +118,9 @@ static bool make_memory(struct round *round)
 
 static bool serve(struct round *round)
 {
-	const struct kw_server_options options = {
-		.handshake_timeout_ms = TIMEOUT_MS, .hello_timeout_ms = TIMEOUT_MS};
+	const struct kw_server_options options = {.allow_insecure = true,
+		.handshake_timeout_ms = TIMEOUT_MS,
+		.hello_timeout_ms = TIMEOUT_MS};
 	const struct kw_server_handlers handlers = {.epoch = on_epoch,
 		.joined = on_session,
 		.left = on_left,
@@ -139,6 +140,7 @@ static void dial(struct round *round)
 {
 	const struct kw_remote_handlers handlers = {on_ready, on_closed, round};
 	const struct kw_remote_options options = {.agent_name = "tester",
+		.allow_insecure = true,
 		.connect_timeout_ms = TIMEOUT_MS,
 		.read_timeout_ms = TIMEOUT_MS};
 	struct kw_address address = address_of(round);

@@ -50,7 +50,7 @@ static void listening_that_fails_is_a_sentence_too(void **state)
 	for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
 		fake_verbs.fail_call = calls[i];
 		fake_verbs.fail_errno = EIO;
-		fixture.server = kw_server_new(&fixture.loop, &fixture.memory, &none, &handlers);
+		fixture.server = kw_server_new(&fixture.loop, &fixture.memory, &wide, &handlers);
 		assert_int_not_equal(kw_server_listen(fixture.server, &address, &error), 0);
 		expect_text(error.text, "listen on rdma://127.0.0.1:0");
 		fixture.closed = 0;
@@ -291,13 +291,13 @@ static void what_was_expected_in_vain_harms_nothing(void **state)
 /* A proxy that starts at boot may be faster than its NIC. */
 static void a_device_that_is_not_there_yet_is_waited_for(void **state)
 {
-	const struct kw_server_options none = {0};
+	const struct kw_server_options wide = {.allow_insecure = true};
 	struct fixture fixture;
 	struct kw_error error;
 
 	fake_verbs.devices = 0;
 	fixture_open(&fixture);
-	fixture_serve(&fixture, &none);
+	fixture_serve(&fixture, &wide);
 	assert_true(fixture.listener.waiting);
 	expect_text(fixture.listener.why, "no RDMA device of this host has that address");
 	assert_int_equal(kw_server_prepare(fixture.server, &fixture.address, &error), KW_E_GONE);
@@ -377,7 +377,7 @@ static void what_may_come_is_waited_for_and_nothing_else(void **state)
 		{"rdma_bind_addr", EADDRINUSE, false},
 		{"ibv_reg_mr", ENOMEM, false},
 	};
-	const struct kw_server_options none = {0};
+	const struct kw_server_options wide = {.allow_insecure = true};
 	const struct kw_server_handlers handlers = {0};
 
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -387,7 +387,7 @@ static void what_may_come_is_waited_for_and_nothing_else(void **state)
 
 		fixture_open(&fixture);
 		kw_address_parse("rdma://127.0.0.1:0", &fixture.address, &error);
-		fixture.server = kw_server_new(&fixture.loop, &fixture.memory, &none, &handlers);
+		fixture.server = kw_server_new(&fixture.loop, &fixture.memory, &wide, &handlers);
 		fake_verbs.fail_call = cases[i].call;
 		fake_verbs.fail_errno = cases[i].errnum;
 		code = kw_server_listen(fixture.server, &fixture.address, &error);
