@@ -191,7 +191,7 @@ static int visit_node(struct walk *walk, const struct node *node)
 	struct kw_pack pack, names;
 	struct found found = {0};
 	struct kw_slice bytes;
-	uint64_t fields;
+	uint64_t fields = 0;
 	int code;
 
 	walk->input.at = node->at;

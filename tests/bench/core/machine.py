@@ -49,6 +49,10 @@ def touch_memory(most=12 << 30):
     return wanted
 
 
+def load():
+    return round(os.getloadavg()[0], 1)
+
+
 def describe():
     memory = int(first_line("/proc/meminfo", "MemTotal", "0 kB").split()[0]) / 1048576
     server = re.search(r"v=(\S+)", said_by("redis-server", "--version"))
@@ -59,6 +63,6 @@ def describe():
         "kernel": f"{platform.system()} {platform.release()}",
         "server": f"redis {server.group(1)}" if server else "unknown",
         "compiler": said_by("cc", "-dumpfullversion") and f"cc {said_by('cc', '-dumpfullversion')}",
-        "load at the start": round(os.getloadavg()[0], 1),
+        "load at the start": load(),
         "commit": commit(),
     }

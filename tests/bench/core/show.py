@@ -3,6 +3,7 @@ from .rounds import ENOUGH
 from .row import verdict
 
 QUIET_LOAD = 0.7
+BUSY_LOAD = 5 # at the end of a run, which makes some itself
 SHORT = {"not built": "not built", "failed": "FAILED"}
 RATIOS = {"ratio", "kept", "kept_cpu", "worst_ratio", "of_bound"}
 
@@ -121,10 +122,10 @@ def counts(results):
 
 def busy(machine):
     """What must be said where others used the machine too."""
-    load = machine["load at the start"]
-    if load > QUIET_LOAD:
-        yield (f"**The machine was not quiet** (load {load} when this began). Its times say little. CPU "
-               "seconds and counts say more.")
+    begin, end = machine["load at the start"], machine.get("load at the end", 0)
+    if begin > QUIET_LOAD or end > BUSY_LOAD:
+        yield (f"**The machine was not quiet** (load {begin} when this began, {end} when it ended). Its times "
+               "say little. CPU seconds and counts say more, and ratios most.")
         yield ""
 
 
@@ -158,7 +159,7 @@ def markdown(runs, names):
     reached, missed, unmeasured = map(sum, zip(*(
         counts({"benchmarks": {name: result}}) for name, (result, _) in latest.items())))
     machine = {key: value for key, value in runs[0]["machine"].items()
-               if key not in ("commit", "load at the start")}
+               if key not in ("commit", "load at the start", "load at the end")}
     missing = [name for name in names if name not in latest]
     lines = [
         "# Benchmarks", "",
