@@ -43,7 +43,8 @@ static int remove_stale(const struct sockaddr_un *name, const char *text, struct
 	if (code != 0 && errnum == ECONNREFUSED) {
 		if (unlink(name->sun_path) == 0 || errno == ENOENT)
 			return KW_OK;
-		return kw_error_errno(error, errno, "%s: cannot remove the old socket", text);
+		return kw_error_errno(error, errno,
+			"%s: cannot remove the old socket: rm %s as root", text, name->sun_path);
 	}
 	if (code != 0 && errnum != EAGAIN)
 		return kw_error_errno(error, errnum,

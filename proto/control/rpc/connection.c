@@ -337,13 +337,20 @@ void rpc_connection_resume(struct rpc_connection *connection)
 	process(connection);
 }
 
-/* Too many: say so before closing, as far as one write goes. */
-static void turn_away(struct rpc_connection *connection)
+#define REFUSAL(code, sentence)                                                                    \
+	"{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":" code ",\"message\":\"" sentence    \
+	"\"}}\n"
+#define TOO_MANY                                                                                   \
+	REFUSAL("-32008", "too many connections to the control socket: at most 64; close some")
+#define OTHER_DAEMON                                                                               \
+	REFUSAL("-32005",                                                                          \
+		"this control socket is for people: the users of other keywake daemons are "       \
+		"refused; run keywakectl as root, or as a member of the group keywake")
+
+/* Say why before closing, as far as one write goes. */
+static void turn_away(struct rpc_connection *connection, const char *line)
 {
-	static char line[] =
-		"{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32008,\"message\":"
-		"\"too many connections to the control socket: at most 64; close some\"}}\n";
-	uv_buf_t bytes = uv_buf_init(line, sizeof line - 1);
+	uv_buf_t bytes = uv_buf_init((char *)(uintptr_t)line, (unsigned)strlen(line));
 
 	uv_try_write((uv_stream_t *)&connection->pipe, &bytes, 1);
 	rpc_connection_close(connection);
@@ -389,5 +396,7 @@ void rpc_connection_accept(struct kw_rpc_server *server)
 		start_reading(connection))
 		rpc_connection_close(connection);
 	else if (server->connection_count > KW_RPC_CONNECTIONS_MAX)
-		turn_away(connection);
+		turn_away(connection, TOO_MANY);
+	else if (rpc_others_connected(&server->others, connection->reader_fd))
+		turn_away(connection, OTHER_DAEMON);
 }

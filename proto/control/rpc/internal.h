@@ -3,6 +3,7 @@
  *
  *   server.c      accepting, closing
  *   socket.c      the socket file
+ *   others.c      who may not connect: keywake's other daemons
  *   connection.c  bytes in, lines out, the bounds of both
  *   call.c        one line to one call to one answer
  *   builtin.c     the methods every daemon has
@@ -80,6 +81,23 @@ struct rpc_connection {
 	uint64_t dropped; /* events since the last "dropped" event */
 };
 
+/* The users of keywake's daemons, as far as this host has them. */
+#define RPC_OTHERS_MAX 3
+
+struct rpc_others {
+	uid_t uids[RPC_OTHERS_MAX];
+	int count;
+};
+
+/* Asks for each by name: at the start. */
+void rpc_others_find(struct rpc_others *others);
+
+/* Is the peer one of them, and not our own user? */
+bool rpc_others_has(const struct rpc_others *others, uid_t peer, uid_t own);
+
+/* … of the connected socket. */
+bool rpc_others_connected(const struct rpc_others *others, int fd);
+
 struct kw_rpc_server {
 	uv_loop_t *loop;
 	uv_pipe_t listener;
@@ -93,6 +111,7 @@ struct kw_rpc_server {
 
 	char *path;
 	struct stat identity; /* of the socket file: we must not remove a successor's */
+	struct rpc_others others;
 
 	struct rpc_connection *connections;
 	int connection_count; /* without those that are closing */

@@ -82,6 +82,7 @@ int kw_rpc_server_new(uv_loop_t *loop, const char *path, const struct kw_rpc_met
 	ignore_sigpipe();
 	server = make_server(loop, path);
 	server->identity = identity;
+	rpc_others_find(&server->others);
 	server->methods = methods;
 	server->program = program;
 	server->arg = arg;

@@ -61,7 +61,10 @@ static int remove_stale(const struct sockaddr_un *address, struct kw_error *erro
 			"control.socket",
 			path);
 	if (unlink(path) && errno != ENOENT)
-		return kw_error_errno(error, errno, "control socket %s: cannot remove it", path);
+		return kw_error_errno(error, errno,
+			"control socket %s: a daemon of another user (uid %u) left it, and this "
+			"one (uid %u) cannot remove it: rm %s as root",
+			path, (unsigned)info.st_uid, (unsigned)geteuid(), path);
 	return 0;
 }
 
@@ -76,7 +79,8 @@ static int bind_failed(const char *path, int errnum, struct kw_error *error)
 		return kw_error_set(error, KW_E_CONFIG,
 			"control socket %s: the directory %s does not exist: create it (mkdir -p "
 			"%s; "
-			"under systemd RuntimeDirectory= does), or set another control.socket",
+			"systemd-tmpfiles --create makes /run/keywake), or set another "
+			"control.socket",
 			path, directory, directory);
 	if (errnum == EACCES || errnum == EROFS)
 		return kw_error_set(error, KW_E_CONFIG,

@@ -52,7 +52,9 @@ struct rdma_event_channel *kw_rdma_channel_new(struct kw_error *error)
 	else if (!channel)
 		kw_error_errno(error, errnum,
 			"the RDMA connection manager cannot be reached (modprobe rdma_ucm; is "
-			"/dev/infiniband/rdma_cm there, and may this user open it?)");
+			"/dev/infiniband/rdma_cm there, and may this user open it? In a service: "
+			"the "
+			"drop-in rdma.conf)");
 	/* Its module can be loaded after this process has started. */
 	if (!channel && (errnum == ENOENT || errnum == ENXIO))
 		error->code = KW_E_GONE;

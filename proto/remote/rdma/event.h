@@ -49,8 +49,8 @@ void kw_rdma_private_init(struct kw_rdma_private *data, enum kw_rdma_reject reje
 
 /* The sentence if this host has no RDMA device. */
 #define KW_RDMA_NO_DEVICE                                                                          \
-	"this host has no RDMA device (`rdma link` shows them; soft-RoCE: modprobe rdma_rxe): "    \
-	"use shm:// or tcp:// instead"
+	"this host has no RDMA device (`rdma link` shows them; soft-RoCE: modprobe rdma_rxe; in "  \
+	"a service: the drop-in rdma.conf): use shm:// or tcp:// instead"
 
 /*
  * An event channel whose descriptor does not block. NULL: *error; KW_E_GONE: the device can still

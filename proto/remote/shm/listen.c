@@ -241,7 +241,10 @@ static int make_room(const struct sockaddr_un *name, struct kw_error *error)
 	if (code != 0)
 		return code;
 	if (unlink(name->sun_path) != 0 && errno != ENOENT)
-		return kw_error_errno(error, errno, "the stale socket file cannot be removed");
+		return kw_error_errno(error, errno,
+			"a proxy of another user (uid %u) left the socket file, and this one (uid "
+			"%u) cannot remove it: rm %s as root",
+			(unsigned)status.st_uid, (unsigned)geteuid(), name->sun_path);
 	return 0;
 }
 
@@ -256,7 +259,9 @@ static int bind_path(
 		return kw_error_errno(error, errno, "mode of the socket");
 	if (bind(fd, (const struct sockaddr *)name, sizeof *name) != 0)
 		return kw_error_errno(error, errno, "bind%s",
-			errno == ENOENT ? " (does the directory exist?)" : "");
+			errno == ENOENT   ? " (does the directory exist?)"
+			: errno == EACCES ? " (may this user write to the directory?)"
+					  : "");
 	if (chmod(name->sun_path, SOCKET_MODE) != 0 || stat(name->sun_path, &status) != 0 ||
 		listen(fd, BACKLOG) != 0) {
 		code = kw_error_errno(error, errno, "socket file");

@@ -1,5 +1,6 @@
 /* The control socket: its bounds, its file, its end. */
 #include "base/clock.h"
+#include "control/rpc/internal.h"
 #include "rpc_fixture.h"
 
 #include <errno.h>
@@ -9,6 +10,26 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+/* Who may connect, as root or as one of the users of keywake's daemons. */
+static void the_other_daemons_are_refused_and_nobody_else(void **state)
+{
+	const struct rpc_others two = {{901, 902}, 2}, none = {{0}, 0};
+	static const struct {
+		uid_t peer, own;
+		bool refused;
+	} cases[] = {
+		{901, 902, true}, {902, 901, true}, {901, 901, false}, /* itself */
+		{0, 901, false}, {1000, 901, false},                   /* a person */
+		{902, 0, true}, /* started by hand as root, beside installed units */
+	};
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		assert_int_equal(
+			rpc_others_has(&two, cases[i].peer, cases[i].own), cases[i].refused);
+		assert_false(rpc_others_has(&none, cases[i].peer, cases[i].own));
+	}
+}
 
 static void oversized_line_is_refused_once_and_skipped(void **state)
 {
@@ -318,6 +339,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_other_daemons_are_refused_and_nobody_else),
 		TEST(oversized_line_is_refused_once_and_skipped),
 		TEST(calls_in_flight_are_bounded),
 		TEST(slow_reader_is_let_go),
