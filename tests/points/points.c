@@ -42,6 +42,8 @@ enum point {
 	P_LISTEN,
 	P_CONNECT,
 	P_ACCEPT4,
+	P_GETSOCKNAME,
+	P_GETPEERNAME,
 	P_SEND,
 	P_SENDMSG,
 	P_READ,
@@ -74,6 +76,8 @@ const char *const kw_point_names[] = {
 	[P_LISTEN] = "listen",
 	[P_CONNECT] = "connect",
 	[P_ACCEPT4] = "accept4",
+	[P_GETSOCKNAME] = "getsockname",
+	[P_GETPEERNAME] = "getpeername",
 	[P_SEND] = "send",
 	[P_SENDMSG] = "sendmsg",
 	[P_READ] = "read",
@@ -289,6 +293,10 @@ PASS(P_CONNECT, int, -1, connect, (int fd, const struct sockaddr *address, sockl
 	address, length)
 PASS(P_ACCEPT4, int, -1, accept4, (int fd, struct sockaddr *address, socklen_t *length, int flags),
 	fd, address, length, flags)
+PASS(P_GETSOCKNAME, int, -1, getsockname, (int fd, struct sockaddr *address, socklen_t *length), fd,
+	address, length)
+PASS(P_GETPEERNAME, int, -1, getpeername, (int fd, struct sockaddr *address, socklen_t *length), fd,
+	address, length)
 PASS(P_EPOLL_CREATE1, int, -1, epoll_create1, (int flags), flags)
 PASS(P_EPOLL_CTL, int, -1, epoll_ctl, (int epoll, int what, int fd, struct epoll_event *event),
 	epoll, what, fd, event)

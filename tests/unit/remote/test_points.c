@@ -284,12 +284,12 @@ struct point {
 static const struct point points[] = {{"mmap", ENOMEM}, {"memfd_create", EMFILE},
 	{"ftruncate", ENOSPC}, {"fchmod", EPERM}, {"open", EMFILE}, {"fcntl", EPERM},
 	{"socket", EMFILE}, {"bind", EACCES}, {"listen", ENOBUFS}, {"connect", ENOBUFS},
-	{"accept4", ECONNABORTED}, {"accept4", EMFILE}, {"send", ECONNRESET}, {"send", EAGAIN},
-	{"send", EINTR}, {"sendmsg", ECONNRESET}, {"sendmsg", EAGAIN}, {"sendmsg", EINTR},
-	{"recv", ECONNRESET}, {"recv", EAGAIN}, {"recv", EINTR}, {"recvmsg", ECONNRESET},
-	{"recvmsg", EAGAIN}, {"recvmsg", EINTR}, {"epoll_create1", EMFILE},
-	{"pthread_create", EAGAIN}, {"getrandom", EINTR}, {"getrandom", ENOSYS},
-	{"getaddrinfo", EAGAIN}};
+	{"accept4", ECONNABORTED}, {"accept4", EMFILE}, {"getsockname", ENOBUFS},
+	{"getpeername", ENOTCONN}, {"send", ECONNRESET}, {"send", EAGAIN}, {"send", EINTR},
+	{"sendmsg", ECONNRESET}, {"sendmsg", EAGAIN}, {"sendmsg", EINTR}, {"recv", ECONNRESET},
+	{"recv", EAGAIN}, {"recv", EINTR}, {"recvmsg", ECONNRESET}, {"recvmsg", EAGAIN},
+	{"recvmsg", EINTR}, {"epoll_create1", EMFILE}, {"pthread_create", EAGAIN},
+	{"getrandom", EINTR}, {"getrandom", ENOSYS}, {"getaddrinfo", EAGAIN}};
 
 /* Of eventfds. Over rdma the fake of the libraries uses them itself, in ways of its own. */
 static const struct point wakes[] = {{"eventfd", EMFILE}, {"read", EINTR}, {"write", EINTR}};
