@@ -69,6 +69,9 @@ const struct kw_config_key kw_proxy_config_keys[] = {
 	{"table.huge_pages", KW_CONFIG_BOOL, "false", false, 0, 0, NULL,
 		"Make the table of huge pages of 2 MiB. Set vm.nr_hugepages (sysctl) to 1.25 x "
 		"table.max_bytes / 2 MiB first."},
+	{"table.seal", KW_CONFIG_BOOL, "false", false, 0, 0, NULL,
+		"Seal the table, so that no other process of this user can write it. Memory of a "
+		"peak is then kept until the next start. Huge pages are always sealed."},
 	{"table.utilisation", KW_CONFIG_NUMBER, "0.9", false, 0.3, 0.95, NULL,
 		"Share of the log that is live before it grows rather than is cleaned."},
 	{"table.tombstone_seconds", KW_CONFIG_INTEGER, "300", false, 1, 86400, NULL,

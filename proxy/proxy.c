@@ -549,9 +549,12 @@ int kw_proxy_init(
 		.epoch = random_bits() >> 1, /* fits a JSON integer */
 		.started_us = kw_wall_us(),
 	};
-	code = kw_config_bool(config, "table.huge_pages")
-		       ? kw_memory_init_huge(&proxy->memory, reserve_bytes(config), error)
-		       : kw_memory_init(&proxy->memory, reserve_bytes(config), error);
+	if (kw_config_bool(config, "table.huge_pages"))
+		code = kw_memory_init_huge(&proxy->memory, reserve_bytes(config), error);
+	else if (kw_config_bool(config, "table.seal"))
+		code = kw_memory_init_sealed(&proxy->memory, reserve_bytes(config), error);
+	else
+		code = kw_memory_init(&proxy->memory, reserve_bytes(config), error);
 	if (code)
 		return code;
 	start_handles(proxy);

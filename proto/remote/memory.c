@@ -11,6 +11,9 @@
 #include <unistd.h>
 
 #define PAGE UINT64_C(4096)
+#ifndef F_SEAL_FUTURE_WRITE /* linux/fcntl.h */
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
 #ifndef MFD_HUGE_2MB /* linux/memfd.h */
 #define MFD_HUGE_2MB (21U << 26)
 #endif
@@ -70,9 +73,11 @@ static int take_huge_pages(
 		needed, left, strerror(errnum), huge_pages("nr_hugepages") - left + needed);
 }
 
-static int seal(int fd, struct kw_error *error)
+static int seal(int fd, bool whole, struct kw_error *error)
 {
-	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+	int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+	if (fcntl(fd, F_ADD_SEALS, whole ? seals | F_SEAL_FUTURE_WRITE : seals) != 0)
 		return kw_error_errno(error, errno, "memory file: cannot be sealed");
 	return 0;
 }
@@ -94,11 +99,19 @@ static int make_file(bool huge, struct kw_error *error)
 	return -1;
 }
 
-static int init(struct kw_memory *memory, uint64_t reserve_bytes, bool huge, struct kw_error *error)
+enum kind {
+	KIND_OPEN,
+	KIND_SEALED,
+	KIND_HUGE,
+};
+
+static int init(
+	struct kw_memory *memory, uint64_t reserve_bytes, enum kind kind, struct kw_error *error)
 {
+	const bool huge = kind == KIND_HUGE, sealed = kind != KIND_OPEN;
 	const uint64_t page = huge ? KW_HUGE_PAGE_BYTES : PAGE;
 
-	*memory = (struct kw_memory){.fd = -1, .readonly_fd = -1, .huge = huge};
+	*memory = (struct kw_memory){.fd = -1, .readonly_fd = -1, .huge = huge, .sealed = sealed};
 	if (reserve_bytes == 0 || reserve_bytes > KW_RESERVE_MAX)
 		return kw_error_set(error, KW_E_ARGUMENT,
 			"memory file: %" PRIu64 " bytes asked for (1 to %" PRIu64 " are possible)",
@@ -131,7 +144,7 @@ static int init(struct kw_memory *memory, uint64_t reserve_bytes, bool huge, str
 	(void)madvise(memory->base, reserve_bytes, MADV_DONTDUMP);
 	memory->reserve_bytes = reserve_bytes;
 	memory->readonly_fd = open_readonly(memory->fd, error);
-	if (memory->readonly_fd < 0 || seal(memory->fd, error) != 0)
+	if (memory->readonly_fd < 0 || seal(memory->fd, sealed, error) != 0)
 		goto undo;
 	return 0;
 
@@ -142,12 +155,17 @@ undo:
 
 int kw_memory_init(struct kw_memory *memory, uint64_t reserve_bytes, struct kw_error *error)
 {
-	return init(memory, reserve_bytes, false, error);
+	return init(memory, reserve_bytes, KIND_OPEN, error);
+}
+
+int kw_memory_init_sealed(struct kw_memory *memory, uint64_t reserve_bytes, struct kw_error *error)
+{
+	return init(memory, reserve_bytes, KIND_SEALED, error);
 }
 
 int kw_memory_init_huge(struct kw_memory *memory, uint64_t reserve_bytes, struct kw_error *error)
 {
-	return init(memory, reserve_bytes, true, error);
+	return init(memory, reserve_bytes, KIND_HUGE, error);
 }
 
 void kw_memory_close(struct kw_memory *memory)
@@ -216,7 +234,7 @@ bool kw_memory_give_back(struct kw_memory *memory, uint64_t offset, uint64_t len
 {
 	uint64_t start = (offset + PAGE - 1) & ~(PAGE - 1), end = (offset + length) & ~(PAGE - 1);
 
-	if (memory->device.add || memory->huge || !kw_memory_covers(memory, offset, length))
+	if (memory->device.add || memory->sealed || !kw_memory_covers(memory, offset, length))
 		return false;
 	return start >= end || fallocate(memory->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 				       (off_t)start, (off_t)(end - start)) == 0;

@@ -4,9 +4,9 @@
  * The whole reservation is mapped from the start, so offset 0 .. reserve_bytes has a fixed address;
  * pages come into being when written. What may be read remotely is the list of extents, which only
  * grows. The file is sealed against shrinking, so a peer that maps it can never fault on it. Its
- * mode lets no other process open it anew for writing. (The seal against new writable mappings
- * would stop root, too. But it forbids punching holes, so the memory of each peak would be kept for
- * good.)
+ * mode lets no other process open it anew for writing, unless it runs as the same user and changes
+ * the mode, or is root. The seal against that (kw_memory_init_sealed, and always with huge pages)
+ * leaves writing to this mapping alone. But it forbids punching holes: nothing is given back.
  *
  * Huge pages (kw_memory_init_huge) are 2 MiB each, from the pool that the system sets aside. A page
  * that the pool cannot give would kill the process that touches it (SIGBUS). So an extent gets all
@@ -43,7 +43,8 @@ struct kw_memory {
 	int readonly_fd; /* handed to peers: they can map it, not write it */
 	uint8_t *base;
 	uint64_t reserve_bytes;
-	bool huge; /* made of huge pages */
+	bool huge;   /* made of huge pages */
+	bool sealed; /* nobody can map it for writing any more, and nothing is given back */
 	struct kw_extent extents[KW_EXTENTS_MAX];
 	struct kw_memory_device device; /* add NULL: none */
 	_Atomic int extent_count;       /* release-stored after the entry is written */
@@ -52,9 +53,12 @@ struct kw_memory {
 /* KW_E_ARGUMENT: 0 or beyond KW_RESERVE_MAX. Rounded up to whole pages. */
 int kw_memory_init(struct kw_memory *memory, uint64_t reserve_bytes, struct kw_error *error);
 
+/* The same, sealed. KW_E_IO: the kernel is older than 5.1. */
+int kw_memory_init_sealed(struct kw_memory *memory, uint64_t reserve_bytes, struct kw_error *error);
+
 #define KW_HUGE_PAGE_BYTES (UINT64_C(2) << 20)
 
-/* The same of huge pages. KW_E_CONFIG: the system has none of 2 MiB. */
+/* Sealed, of huge pages. KW_E_CONFIG: the system has none of 2 MiB. */
 int kw_memory_init_huge(struct kw_memory *memory, uint64_t reserve_bytes, struct kw_error *error);
 
 /* No peer may still be reading: close the server first. Harmless on a closed one. */

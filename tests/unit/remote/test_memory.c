@@ -106,10 +106,33 @@ static void extents_of_huge_pages_have_all_their_pages(void **state)
 	memset(memory.base, 0x5a, 8 * MIB);
 	assert_memory_equal(map, memory.base, 8 * MIB);
 	assert_false(kw_memory_give_back(&memory, 0, 4 * MIB));
+	assert_ptr_equal(
+		mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED, memory.fd, 0), MAP_FAILED);
 	assert_int_equal(map[2 * MIB], 0x5a);
 	munmap(map, memory.reserve_bytes);
 	kw_memory_close(&memory);
 	set_pool(before);
+}
+
+/* By its own descriptor, which is what another process of the same user could open. */
+static void a_sealed_memory_is_written_by_its_own_mapping_alone(void **state)
+{
+	struct kw_memory memory;
+	struct kw_error error = {0};
+	struct kw_extent extent = {.length = 4 * MIB};
+
+	assert_int_equal(kw_memory_init_sealed(&memory, 16 * MIB, &error), 0);
+	assert_int_equal(kw_memory_extend(&memory, &extent, &error), 0);
+	memset(memory.base, 0x5a, 4 * MIB);
+	assert_ptr_equal(
+		mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED, memory.fd, 0), MAP_FAILED);
+	assert_int_equal(pwrite(memory.fd, "forged", 6, 0), -1);
+	assert_int_equal(errno, EPERM);
+	assert_int_equal(memory.base[0], 0x5a);
+	/* The price: a hole cannot be made, so nothing is given back. */
+	assert_false(kw_memory_give_back(&memory, 0, MIB));
+	assert_int_equal(memory.base[0], 0x5a);
+	kw_memory_close(&memory);
 }
 
 static int open_memory(void **state)
@@ -373,6 +396,7 @@ int main(void)
 		cmocka_unit_test(senseless_reservations_are_refused),
 		cmocka_unit_test(racy_copies_are_copies),
 		cmocka_unit_test(a_pool_that_is_too_small_is_a_sentence_with_the_sysctl),
+		cmocka_unit_test(a_sealed_memory_is_written_by_its_own_mapping_alone),
 		cmocka_unit_test(extents_of_huge_pages_have_all_their_pages),
 	};
 
