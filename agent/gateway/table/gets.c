@@ -136,6 +136,7 @@ void kw_gets_ask(struct kw_gets *gets, struct kw_question *question)
 {
 	question->gets = gets;
 	question->asked_us = kw_gets_turn_us(gets);
+	question->seen_us = gets->follow.superblock_begun_us;
 	gets->stats.asked++;
 	kw_questions_push(&gets->waiting, question);
 }

@@ -18,8 +18,9 @@
  * a question that meets the end of the connection is told KW_GOT_LOST, never by two tables.
  *
  * A key has one lookup at a time (flights.h). A question that finds its key LOOKED joins it: it is
- * told the same, if the look counts for it, and waits again otherwise. So of one key versions never
- * go back within an epoch.
+ * told the same, if the look counts for it, and waits again otherwise. That look must be no older
+ * than the newest one that was known when the question was asked: the asker can know by that one
+ * that the table has its own write. So of one key versions never go back within an epoch.
  *
  * A proxy that hangs answers no look. The table then grows old by itself: after max_staleness_ms
  * all questions are told KW_GOT_STALE at once, those whose lookups are out as well.
@@ -93,7 +94,8 @@ struct kw_question {
 	struct kw_gets *gets;
 	struct kw_question *next, *before; /* in the list of its state */
 	uint64_t asked_us;
-	uint64_t ticket; /* of the near cache: LOOKED; WAITING: a hash, within one turn */
+	uint64_t seen_us; /* when the newest look began that was known then */
+	uint64_t ticket;  /* of the near cache: LOOKED; WAITING: a hash, within one turn */
 	/* LOOKED (flights.h): */
 	uint64_t fresh_us, looked_us; /* of the look that it counts on, and when that look began */
 	uint64_t hash;                /* of the key */

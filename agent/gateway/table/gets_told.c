@@ -116,7 +116,8 @@ void kw_gets_tell_found(struct kw_gets *gets, struct kw_question *question,
 	tell_one(gets, question, result, found, age_us); /* its memory may be gone now */
 	while ((question = joined)) {
 		joined = joined->next;
-		if (kw_gets_is_proved(looked_us, question->asked_us)) {
+		if (looked_us >= question->seen_us &&
+			kw_gets_is_proved(looked_us, question->asked_us)) {
 			gets->stats.shared += found != NULL;
 			tell_one(gets, question, result, found, age_us);
 		} else {

@@ -23,6 +23,7 @@
 #define QUESTIONS 64
 #define KEYS 3
 #define STEPS 4000
+#define ATTEMPTS 3000
 
 struct held {
 	struct kw_remote_read *read;
@@ -80,7 +81,8 @@ static void let_end(int which)
 struct asked {
 	struct kw_question question;
 	char key[8];
-	int number; /* of the key */
+	int number;       /* of the key */
+	uint64_t version; /* told */
 	bool out;
 };
 
@@ -103,6 +105,7 @@ static void on_got(void *arg, const struct kw_got *got)
 	if (got->outcome != KW_GOT_VALUE)
 		return;
 	world.values++;
+	asked->version = got->version;
 	if (got->version < world.versions[asked->number])
 		fail_msg("version %llu of key %d after %llu", (unsigned long long)got->version,
 			asked->number, (unsigned long long)world.versions[asked->number]);
@@ -266,6 +269,61 @@ static void questions_of_one_key_share_a_lookup(void **state)
 	close_world();
 }
 
+static uint64_t newest_look_us(void)
+{
+	return kw_gets_follow(world.table.gets)->superblock_begun_us;
+}
+
+/*
+ * A lookup has read the old record. A newer look shows that the table has the write: reads of
+ * written keys, and barriers, count on that. False: it took too long for the question to join.
+ */
+static bool ask_after_a_look(int value)
+{
+	struct asked *slow, *quick, *other;
+	uint64_t looked_us, least;
+	bool in_time;
+
+	write_key(0, value);
+	usleep(2 * KW_GETS_LOOK_US);
+	kw_gets_post(world.table.gets); /* another turn: what is asked from now on is of now */
+	holding = true;
+	slow = ask(0);
+	run_until_held(1); /* slots … */
+	let_end(0);
+	run_until_held(1); /* … and the record: it has the old value */
+	looked_us = newest_look_us();
+	holding = false;
+	write_key(0, value + 1);
+	while (kw_clock_us() <= looked_us + KW_GETS_LOOK_US / 2)
+		;
+	kw_gets_post(world.table.gets);
+	other = ask(1); /* makes the gateway look */
+	turn();
+	kw_gets_post(world.table.gets);
+	in_time = newest_look_us() > looked_us && kw_clock_us() < looked_us + KW_GETS_LOOK_US;
+	least = kw_gets_follow(world.table.gets)->superblock.version;
+	quick = ask(0);
+	turn();
+	let_end(0);
+	run_until_told(slow);
+	run_until_told(quick);
+	run_until_told(other);
+	assert_true(quick->version >= least);
+	return in_time && slow->version < least; /* it was not too late for the old record */
+}
+
+static void a_question_is_not_told_less_than_the_newest_look_has(void **state)
+{
+	int in_time = 0;
+
+	open_world(0, 0);
+	for (int i = 0; i < ATTEMPTS && in_time < 3; i++)
+		in_time += ask_after_a_look(2 * i);
+	assert_true(in_time > 0);
+	close_world();
+}
+
 /* Whatever the order of ends; seeds are told, so that a failure can be repeated. */
 static void storm(uint64_t places, uint64_t cache_bytes, unsigned seed)
 {
@@ -319,6 +377,7 @@ int main(void)
 		cmocka_unit_test(a_slow_lookup_is_not_told_after_a_newer_one),
 		cmocka_unit_test(a_superblock_that_comes_late_changes_nothing),
 		cmocka_unit_test(questions_of_one_key_share_a_lookup),
+		cmocka_unit_test(a_question_is_not_told_less_than_the_newest_look_has),
 		cmocka_unit_test(in_any_order_of_ends_versions_never_go_back),
 	};
 
