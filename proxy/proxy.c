@@ -23,8 +23,7 @@
 /* Addresses beyond table.max_bytes, so that the limit can be raised without a restart. */
 #define RESERVE_FACTOR 4
 #define GRACE_US 100000
-#define FULL_NAME 1024     /* of a proxy: host and address */
-#define REFUSALS_LOGGED 10 /* a second */
+#define FULL_NAME 1024 /* of a proxy: host and address */
 #define MAX_BYTES_LEAST (UINT64_C(64) << 20)
 #define MAX_BYTES_MOST (KW_RESERVE_MAX / 2) /* room to raise it is left */
 
@@ -63,32 +62,40 @@ static uint64_t epoch_of(void *arg)
 	return ((struct kw_proxy *)arg)->epoch;
 }
 
+/* Peers come and go as often as they like, and must not fill the disk. */
+static bool may_log(struct kw_line_limit *limit, const char *what)
+{
+	uint32_t left_out;
+	bool may = kw_line_limit_allows(limit, kw_clock_us(), &left_out);
+
+	if (left_out > 0)
+		kw_log_warn("agents", "%s: %u more within that second", what, left_out);
+	return may;
+}
+
 static void on_joined(void *arg, const struct kw_session_info *session)
 {
-	kw_log_info("agents", "%s joined over %s from %s", session->name,
-		kw_carrier_name(session->carrier), session->peer);
+	struct kw_proxy *proxy = arg;
+
+	if (may_log(&proxy->joins, "joined"))
+		kw_log_info("agents", "%s joined over %s from %s", session->name,
+			kw_carrier_name(session->carrier), session->peer);
 }
 
 static void on_left(void *arg, const struct kw_session_info *session, const char *why)
 {
-	kw_log_info("agents", "%s (%s) left: %s", session->name, kw_carrier_name(session->carrier),
-		why);
+	struct kw_proxy *proxy = arg;
+
+	if (may_log(&proxy->leaves, "left"))
+		kw_log_info("agents", "%s (%s) left: %s", session->name,
+			kw_carrier_name(session->carrier), why);
 }
 
-/* Unknown peers must not fill the disk: so many lines a second, and then their count. */
 static void on_rejected(void *arg, const char *why)
 {
 	struct kw_proxy *proxy = arg;
-	uint64_t now_us = kw_clock_us();
 
-	if (now_us - proxy->refusals_us >= 1000000) {
-		if (proxy->refusals > REFUSALS_LOGGED)
-			kw_log_warn("agents", "refused: %u more within that second",
-				proxy->refusals - REFUSALS_LOGGED);
-		proxy->refusals_us = now_us;
-		proxy->refusals = 0;
-	}
-	if (proxy->refusals++ < REFUSALS_LOGGED)
+	if (may_log(&proxy->refusals, "refused"))
 		kw_log_warn("agents", "refused: %s", why);
 }
 

@@ -10,6 +10,7 @@
 #ifndef KW_PROXY_PROXY_H
 #define KW_PROXY_PROXY_H
 
+#include "base/bucket.h"
 #include "control/daemon.h"
 #include "control/notify.h"
 #include "control/rpc/rpc.h"
@@ -38,8 +39,7 @@ struct kw_proxy {
 	uint16_t ticket;     /* a client of the control socket waits for it; 0: none does */
 	uint64_t ticket_us;  /* when one was last begun because an agent reported a wish */
 	bool closing;
-	uint64_t refusals_us; /* the second in which refused connections are counted: its begin */
-	uint32_t refusals;
+	struct kw_line_limit joins, leaves, refusals;
 };
 
 /* All of it, or an error with everything undone. The configuration is complete. */

@@ -45,3 +45,14 @@ uint64_t kw_bucket_ready_us(const struct kw_bucket *bucket, uint64_t now_us)
 		return now_us;
 	return bucket->filled_us + (uint64_t)(missing * 1e6 / (double)bucket->per_second) + 1;
 }
+
+bool kw_line_limit_allows(struct kw_line_limit *limit, uint64_t now_us, uint32_t *left_out)
+{
+	*left_out = 0;
+	if (now_us - limit->since_us >= 1000000) {
+		if (limit->lines > KW_LINES_A_SECOND)
+			*left_out = limit->lines - KW_LINES_A_SECOND;
+		*limit = (struct kw_line_limit){.since_us = now_us};
+	}
+	return limit->lines++ < KW_LINES_A_SECOND;
+}

@@ -29,4 +29,18 @@ void kw_bucket_spend(struct kw_bucket *bucket, uint64_t units);
 /* When it allows again; now_us when it does already. */
 uint64_t kw_bucket_ready_us(const struct kw_bucket *bucket, uint64_t now_us);
 
+/*
+ * Lines of one kind for a log, ten in each second. What others can cause as often as they like must
+ * not fill the disk.
+ */
+#define KW_LINES_A_SECOND 10
+
+struct kw_line_limit {
+	uint64_t since_us; /* of the present second; zeroed memory is a valid beginning */
+	uint32_t lines;    /* asked for in it */
+};
+
+/* May one more be said? *left_out: so many were not, in the second that ended; tell that first. */
+bool kw_line_limit_allows(struct kw_line_limit *limit, uint64_t now_us, uint32_t *left_out);
+
 #endif

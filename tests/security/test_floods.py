@@ -1,8 +1,11 @@
 """Floods: who comes in great numbers keeps nobody else out, and fills no log."""
 import contextlib
+import socket
+import time
 
 import pytest
 
+from lib import wire
 from lib.daemon import secret_path
 from lib.flood import Flood, newcomers
 from lib.process import SLOW
@@ -40,3 +43,49 @@ def test_seventy_of_seventy_join_within_100_ms_under_a_flood(bed, kinds):
         if not late or None in times:
             break
     assert not late, f"attempt {attempt + 1}: {len(late)} of {AGENTS}: {late}"
+
+
+def test_one_holder_does_not_take_all_sessions(bed):
+    """It says one name, then many: the limits by name and by host hold it, and another agent comes in."""
+    proxy = bed.proxy(bed.server("primary"), listen=("shm", "tcp"), log__level="warn",
+                      remote__sessions_per_name=3, remote__sessions_per_peer=6)
+    proxy.wait_live()
+    address, secret = proxy.listen["tcp"], the_secret(bed)
+    version = wire.spoken_by(address)
+    with contextlib.ExitStack() as stack:
+        def may_join(name):
+            try:
+                stack.enter_context(wire.join(address, name, secret, version))
+                return True
+            except wire.Refused:
+                return False
+        assert [may_join("greedy") for _ in range(5)] == [True] * 3 + [False] * 2
+        assert [may_join(f"greedy-{number}") for number in range(5)] == [True] * 3 + [False] * 2
+        assert "remote.sessions_per_name" in proxy.output() and "remote.sessions_per_peer" in proxy.output()
+        assert wire.may_join(proxy.listen["shm"], name="another", secret=secret)
+        proxy.ctl_ok("config", "set", "remote.sessions_per_peer", "7")
+        assert may_join("greedy-7")
+
+
+def test_idle_control_clients_do_not_lock_the_operator_out(bed):
+    proxy = bed.proxy(bed.server("primary"), log__level="warn")
+    with contextlib.ExitStack() as stack:
+        for _ in range(64):
+            client = stack.enter_context(socket.socket(socket.AF_UNIX))
+            client.connect(proxy.control)
+        for _ in range(3):
+            assert proxy.ctl_ok("status")
+
+
+def test_joins_and_leaves_do_not_fill_the_log(bed):
+    proxy = bed.proxy(bed.server("primary"), listen=("tcp",), log__level="info")
+    proxy.wait_live()
+    address, secret = proxy.listen["tcp"], the_secret(bed)
+    version = wire.spoken_by(address)
+    begun = time.monotonic()
+    for number in range(300):
+        wire.join(address, f"guest-{number}", secret, version).close()
+    seconds = time.monotonic() - begun
+    lines = [line for line in proxy.output().splitlines() if "guest-" in line]
+    assert len(lines) <= 20 * (seconds + 2), f"{len(lines)} lines in {seconds:.1f} s"
+    assert len(lines) < 600 or seconds > 28

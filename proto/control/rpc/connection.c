@@ -1,3 +1,5 @@
+#include "base/clock.h"
+#include "control/rpc/crowd.h"
 #include "control/rpc/internal.h"
 
 #include <assert.h>
@@ -162,6 +164,7 @@ void rpc_connection_send(struct rpc_connection *connection, const char *line, si
 {
 	if (rpc_is_closing(connection))
 		return;
+	connection->heard_us = kw_clock_us();
 	if (unsent(connection) + length > KW_RPC_OUTPUT_MAX) {
 		rpc_connection_close(connection);
 		return;
@@ -308,6 +311,7 @@ static void on_readable(uv_poll_t *reader, int status, int events)
 	ssize_t got = status < 0 ? -1 : receive(connection);
 
 	if (got > 0) {
+		connection->heard_us = kw_clock_us();
 		kw_buffer_filled(&connection->in, (size_t)got);
 		process(connection);
 		return;
@@ -342,6 +346,7 @@ void rpc_connection_resume(struct rpc_connection *connection)
 	"\"}}\n"
 #define TOO_MANY                                                                                   \
 	REFUSAL("-32008", "too many connections to the control socket: at most 64; close some")
+#define GAVE_WAY REFUSAL("-32008", "closed for another client: 64 are connected")
 #define OTHER_DAEMON                                                                               \
 	REFUSAL("-32005",                                                                          \
 		"this control socket is for people: the users of other keywake daemons are "       \
@@ -356,6 +361,49 @@ static void turn_away(struct rpc_connection *connection, const char *line)
 	rpc_connection_close(connection);
 }
 
+/* One more than there may be: somebody gives way, the newcomer if nobody else can. */
+static void make_room(struct rpc_connection *newcomer)
+{
+	struct kw_crowd_client clients[KW_RPC_CONNECTIONS_MAX];
+	struct rpc_connection *all[KW_RPC_CONNECTIONS_MAX];
+	bool operator= newcomer->uid == 0 || newcomer->uid == geteuid();
+	size_t count = 0;
+	int victim;
+
+	for (struct rpc_connection *c = newcomer->server->connections; c; c = c->next) {
+		if (c == newcomer || rpc_is_closing(c))
+			continue;
+		if (!still_reads(c)) { /* it left, and we have not heard of that yet */
+			rpc_connection_close(c);
+			return;
+		}
+		assert(count < KW_RPC_CONNECTIONS_MAX);
+		all[count] = c;
+		clients[count++] = (struct kw_crowd_client){
+			.uid = c->uid,
+			.since_us = c->since_us,
+			.heard_us = c->heard_us,
+			.calls = c->call_count > 0,
+			.subscribed = c->subscribed,
+		};
+	}
+	victim = kw_crowd_victim(clients, count, operator, kw_clock_us());
+	if (victim < 0)
+		turn_away(newcomer, TOO_MANY);
+	else
+		turn_away(all[victim], GAVE_WAY);
+}
+
+static void know_client(struct rpc_connection *connection, int fd)
+{
+	struct ucred who = {.uid = (uid_t)-1};
+	socklen_t length = sizeof who;
+
+	(void)getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length);
+	connection->uid = who.uid;
+	connection->since_us = connection->heard_us = kw_clock_us();
+}
+
 static int start_reading(struct rpc_connection *connection)
 {
 	uv_os_fd_t fd;
@@ -363,6 +411,7 @@ static int start_reading(struct rpc_connection *connection)
 
 	if (code)
 		return code;
+	know_client(connection, fd);
 	fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	if (fd < 0)
 		return UV_EMFILE;
@@ -395,8 +444,8 @@ void rpc_connection_accept(struct kw_rpc_server *server)
 	if (uv_accept((uv_stream_t *)&server->listener, (uv_stream_t *)&connection->pipe) ||
 		start_reading(connection))
 		rpc_connection_close(connection);
-	else if (server->connection_count > KW_RPC_CONNECTIONS_MAX)
-		turn_away(connection, TOO_MANY);
 	else if (rpc_others_connected(&server->others, connection->reader_fd))
 		turn_away(connection, OTHER_DAEMON);
+	else if (server->connection_count > KW_RPC_CONNECTIONS_MAX)
+		make_room(connection);
 }

@@ -5,6 +5,7 @@
  *   socket.c      the socket file
  *   others.c      who may not connect: keywake's other daemons
  *   connection.c  bytes in, lines out, the bounds of both
+ *   crowd.c       who gives way when too many are connected
  *   call.c        one line to one call to one answer
  *   builtin.c     the methods every daemon has
  */
@@ -65,6 +66,9 @@ struct rpc_connection {
 	int reader_fd;
 	int passed_fd; /* came with a request and was not taken yet; -1: none */
 	int handles;   /* of these two, not yet closed */
+
+	uint32_t uid;                /* of the client */
+	uint64_t since_us, heard_us; /* connected; sent something, or was answered */
 
 	struct kw_buffer in;
 	size_t scanned;  /* bytes of `in` known to hold no line end */

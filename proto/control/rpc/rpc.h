@@ -4,7 +4,8 @@
  * Methods come from one table, which also answers rpc.methods and yields the manual. Unknown
  * parameters are refused before the handler is called (-32602). A handler answers now or later,
  * exactly once, by kw_rpc_result or kw_rpc_fail. If the client is gone by then, the answer is
- * dropped. Connections, line length (1 MiB) and calls in flight a connection (64) are bounded.
+ * dropped. Connections (64), line length (1 MiB) and calls in flight a connection (64) are bounded.
+ * When all connections are taken, an idle one gives way to a new one (crowd.h).
  *
  * Loop thread only.
  */
