@@ -284,10 +284,11 @@ def test_too_many_extra_keys_wait_for_approval(bed):
     # Of all databases; some of them expire while the test runs, before the round counts them or after.
     keys = sum(key_counts(pair.primary).values()) + 5000
     keys += pair.primary.command("INFO", "stats")["expired_keys"]
-    data.fill_plain(pair.replica, 5000, prefix="extra:")
+    pair.replica.command("MSET", *(word for i in range(5000) for word in (f"extra:{i}", i))) # all at once
     pair.agent.wait_state("held", timeout=60)
     left = len(pair.replica.command("KEYS", "extra:*"))
-    assert left >= 5000 - max(1000, keys * 0.2) > 0, (left, keys)
+    # The round that was under way when they came may have met some of them.
+    assert left >= 5000 - 2 * max(1000, keys * 0.2) > 0, (left, keys)
     pair.agent.ctl_ok("approve")
     pair.wait_same(60)
     pair.agent.wait_warm()
