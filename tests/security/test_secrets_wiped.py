@@ -40,6 +40,25 @@ def test_the_agent_keeps_one_copy_of_its_password(bed, guarded):
     assert len(copies(agent)) == 1, copies(agent)
 
 
+OLD, NEW = "the-secret-before-4711-abcdef", "the-secret-after-0815-abcdef-0"
+
+
+def test_a_replaced_secret_is_nowhere_in_memory(bed):
+    """In the proxy and in the agent, after both were told to read their files again."""
+    file = bed.file("shared", OLD + "\n")
+    proxy = bed.proxy(bed.server("primary"), auth__secret_file=file)
+    agent = bed.agent(proxy, bed.server("replica"), auth__secret_file=file)
+    agent.wait_warm()
+    for daemon in (proxy, agent):
+        assert dump.places(daemon.pid, OLD.encode()), "it must be found while it is in use"
+    bed.file("shared", NEW + "\n")
+    for daemon in (proxy, agent):
+        daemon.ctl_ok("config", "reload")
+    agent.wait_warm()
+    for daemon in (proxy, agent):
+        assert dump.places(daemon.pid, OLD.encode()) == [], daemon.name
+
+
 def test_a_stranger_of_the_same_user_cannot_look_into_a_daemon(bed, stranger):
     """Two daemons of one user: neither can attach to the other, read its memory, or open its files."""
     bed_proxy = bed.proxy(bed.server("primary"), start=False)
