@@ -45,21 +45,27 @@ static ssize_t send_output(struct kw_exchange *exchange, int fd)
 	return sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-static void take_fd(struct kw_exchange *exchange, struct msghdr *message)
+/* The first is kept. CMSG_SPACE has room for a second one, and each that came is open here. */
+static void take_fds(struct kw_exchange *exchange, const struct cmsghdr *head)
 {
-	for (struct cmsghdr *at = CMSG_FIRSTHDR(message); at; at = CMSG_NXTHDR(message, at)) {
+	size_t count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+	for (size_t i = 0; i < count; i++) {
 		int fd;
 
-		if (at->cmsg_level != SOL_SOCKET || at->cmsg_type != SCM_RIGHTS ||
-			at->cmsg_len < CMSG_LEN(sizeof(int)))
-			continue;
-		/* There is room for one; the kernel closes what does not fit. */
-		memcpy(&fd, CMSG_DATA(at), sizeof fd);
+		memcpy(&fd, CMSG_DATA(head) + i * sizeof fd, sizeof fd);
 		if (exchange->taken_fd >= 0)
 			close(fd);
 		else
 			exchange->taken_fd = fd;
 	}
+}
+
+static void take_control(struct kw_exchange *exchange, struct msghdr *message)
+{
+	for (struct cmsghdr *at = CMSG_FIRSTHDR(message); at; at = CMSG_NXTHDR(message, at))
+		if (at->cmsg_level == SOL_SOCKET && at->cmsg_type == SCM_RIGHTS)
+			take_fds(exchange, at);
 }
 
 static ssize_t receive(struct kw_exchange *exchange, int fd, uint8_t *bytes, size_t length)
@@ -79,7 +85,7 @@ static ssize_t receive(struct kw_exchange *exchange, int fd, uint8_t *bytes, siz
 	}
 	got = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	if (got > 0 && exchange->takes_fd)
-		take_fd(exchange, &message);
+		take_control(exchange, &message);
 	return got;
 }
 

@@ -5,10 +5,14 @@
 
 #include <cmocka.h>
 
+#include "remote/exchange.h"
 #include "remote/handshake.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 static const struct kw_handshake_facts facts = {
 	.epoch = 77,
@@ -871,6 +875,67 @@ static void two_nonces_differ(void **state)
 	assert_memory_not_equal(one, two, sizeof one);
 }
 
+/* The descriptor that the kernel would give out next. */
+static int next_fd(void)
+{
+	int fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0);
+
+	assert_true(fd >= 0);
+	close(fd);
+	return fd;
+}
+
+/* One byte, and with it two descriptors. */
+static void send_with_two(int fd)
+{
+	const int passed[2] = {fd, fd};
+	struct iovec byte = {(char *)"K", 1};
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof passed)];
+	} control = {0};
+	struct msghdr message = {.msg_iov = &byte,
+		.msg_iovlen = 1,
+		.msg_control = control.bytes,
+		.msg_controllen = sizeof control.bytes};
+	struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+
+	head->cmsg_level = SOL_SOCKET;
+	head->cmsg_type = SCM_RIGHTS;
+	head->cmsg_len = CMSG_LEN(sizeof passed);
+	memcpy(CMSG_DATA(head), passed, sizeof passed);
+	assert_int_equal(sendmsg(fd, &message, MSG_NOSIGNAL), 1);
+}
+
+/* A process in a proxy's stead could otherwise use up the agent's descriptors, try by try. */
+static void descriptors_that_nobody_asked_for_are_closed(void **state)
+{
+	const struct kw_channel channel = kw_channel_shm(1, 2);
+	const uint8_t nonce[KW_NONCE_BYTES] = {1};
+	const struct kw_handshake_options options = {.layout_version = KW_LAYOUT_VERSION,
+		.nonce = nonce,
+		.name = "a",
+		.role = KW_ROLE_AGENT,
+		.depth = 1,
+		.channel = &channel};
+	struct kw_exchange exchange = {.give_fd = -1, .taken_fd = -1, .takes_fd = true};
+	struct kw_error error;
+	int ends[2], before;
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+	kw_handshake_init_agent(&exchange.handshake, &options);
+	before = next_fd();
+	for (int i = 0; i < 3; i++) {
+		send_with_two(ends[1]);
+		assert_int_equal(kw_exchange_step(&exchange, ends[0], &error), KW_EXCHANGE_READ);
+	}
+	assert_int_equal(exchange.taken_fd, before);
+	assert_int_equal(next_fd(), before + 1);
+	close(exchange.taken_fd);
+	close(ends[0]);
+	close(ends[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -905,6 +970,7 @@ int main(void)
 		cmocka_unit_test(another_version_is_named_even_when_its_hello_is_longer),
 		cmocka_unit_test(bytes_behind_the_end_are_not_taken),
 		cmocka_unit_test(two_nonces_differ),
+		cmocka_unit_test(descriptors_that_nobody_asked_for_are_closed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
