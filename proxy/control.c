@@ -285,7 +285,9 @@ static void on_agents_revoke(void *arg, struct kw_rpc_call *call, const json_t *
 	if (!kw_key_id_valid(id, strlen(id)) ||
 		kw_server_revoke(proxy->server, id, &ended, &error)) {
 		kw_rpc_fail(call, KW_RPC_CODE(KW_E_GONE),
-			"no key has that id; agents.list shows those in use");
+			"no key has that id; agents.list shows those in use. An agent without one "
+			"proves "
+			"auth.secret_file: replace that, and reload");
 		return;
 	}
 	kw_log_warn("agents",

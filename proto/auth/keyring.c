@@ -392,14 +392,42 @@ static int check_secrets(const struct kw_keyring *ring, struct kw_error *error)
 	return code;
 }
 
+/* As bytes, or as the digits of the key's line? */
+static bool is_secret_of(const struct kw_key *key, struct kw_slice text)
+{
+	uint8_t decoded[KW_KEY_SECRET_MOST];
+	size_t length;
+
+	return kw_slice_equal(key->secret, text) ||
+	       (!kw_key_secret_decode(text, decoded, &length, NULL) &&
+		       kw_slice_equal(key->secret, kw_slice(decoded, length)));
+}
+
+/* Who holds such a key could leave its id out, and with it the rules and the revocation. */
+static int check_unnamed(
+	const struct kw_keyring *ring, struct kw_slice unnamed, struct kw_error *error)
+{
+	for (size_t i = 0; i < ring->count; i++)
+		if (is_secret_of(&ring->keys[i], unnamed))
+			return kw_error_set(error, KW_E_CONFIG,
+				"key %s has the secret of auth.secret_file, which needs no id: "
+				"make "
+				"another by openssl rand -hex 32",
+				ring->keys[i].id);
+	return KW_OK;
+}
+
 static int fill(struct kw_keyring *ring, struct kw_slice unnamed, struct kw_slice text,
 	struct kw_error *error)
 {
 	if (text.length > 0 && (read_lines(ring, text, error) || check_secrets(ring, error)))
 		return KW_E_CONFIG;
 	if (unnamed.length > 0) {
-		struct kw_key *key = add_key(ring);
+		struct kw_key *key;
 
+		if (check_unnamed(ring, unnamed, error))
+			return KW_E_CONFIG;
+		key = add_key(ring);
 		set_secret(key, unnamed);
 		digest(key);
 	}

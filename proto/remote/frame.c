@@ -131,8 +131,8 @@ const char *kw_frame_status_text(enum kw_frame_status status)
 	case KW_FRAME_BAD:
 		return "sent bytes that are no frame";
 	case KW_FRAME_REVOKED:
-		return "was disconnected by the operator (agents.disconnect), or as silent while a "
-		       "new connection of its name came";
+		return "was disconnected by the operator (agents.disconnect), because its key was "
+		       "withdrawn or changed, or as silent while a new connection of its name came";
 	case KW_FRAME_SHUTDOWN:
 		return "was let go because the proxy is shutting down";
 	case KW_FRAME_STATUSES:

@@ -168,11 +168,11 @@ static void on_reply(void *arg, const struct kw_reply *reply)
 			end_perhaps(line, &request);
 		return;
 	}
+	line->oldest_us = kw_clock_us();
 	if (reply->type == KW_REPLY_TOO_LONG) {
 		end_too_long(line, &request, reply->integer);
 		return;
 	}
-	line->oldest_us = kw_clock_us();
 	line->forward->counts.answered++;
 	request.fn(request.arg, KW_FORWARD_ANSWERED, reply->text);
 }

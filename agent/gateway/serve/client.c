@@ -12,7 +12,7 @@
 #define READ_BYTES ((size_t)16 << 10)
 #define READ_BYTES_MAX ((size_t)1 << 20)
 #define FIRST_WINDOW 16 /* parts under way, until it is known how large a client's replies are */
-/* A client that has closed its end waits so long for replies: it can read them still. */
+/* A client that has closed its end waits so long for the next reply: it can read it still. */
 #define GONE_MS 1000
 
 #define TO(state) KW_SM_TO(KW_CLIENT_##state)
@@ -571,6 +571,19 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 		watch(client, client->events & ~UV_READABLE);
 }
 
+/*
+ * Its end is closed, and nothing comes or goes: nobody might wait. While replies stand in the
+ * output the socket tells whether they are wanted.
+ */
+static bool is_gone(const struct kw_client *client, uint64_t now_ms)
+{
+	const uint64_t since_ms =
+		client->active_ms > client->gone_ms ? client->active_ms : client->gone_ms;
+
+	return client->gone_ms > 0 && is(client, KW_CLIENT_ANSWERING) &&
+	       now_ms > since_ms + GONE_MS;
+}
+
 void kw_client_tick(struct kw_client *client, uint64_t now_us)
 {
 	const struct kw_frontend_options *options = &client->server->options;
@@ -579,7 +592,7 @@ void kw_client_tick(struct kw_client *client, uint64_t now_us)
 
 	if (client->stalled_us > 0 && now_us > client->stalled_us + most_us)
 		kw_client_close(client, KW_CLOSED_SLOW);
-	else if (client->gone_ms > 0 && client->parts > 0 && now_ms > client->gone_ms + GONE_MS)
+	else if (is_gone(client, now_ms))
 		kw_client_close(client, KW_CLOSED_BY_PEER);
 	else if (options->idle_timeout_ms > 0 && is(client, KW_CLIENT_READING) &&
 		 now_ms > client->active_ms + options->idle_timeout_ms)

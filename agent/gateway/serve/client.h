@@ -21,8 +21,8 @@
  * are large: no more than gateway.max_output_bytes can be expected of them.
  *
  * The end of the peer is watched all the time. A client that closes it while it waits (for a
- * barrier, or the primary) is closed a second later, or when its replies have been written: it can
- * have closed one direction only, and read on.
+ * barrier, or the primary) is closed when nothing was written for a second, or when its replies
+ * have been written: it can have closed one direction only, and read on.
  *
  * An idle client holds this struct only: input, output and parts come from pools of the server's.
  *

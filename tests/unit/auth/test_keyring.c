@@ -92,6 +92,28 @@ static void a_file_is_refused_with_line_and_remedy(void **state)
 	}
 }
 
+/* The file of an agent with an id has the digits; one without an id has any bytes. */
+static void the_secret_without_an_id_is_no_keys_secret(void **state)
+{
+	static const struct kw_slice texts[] = {
+		{SECRET, sizeof SECRET - 1},
+		{"abcdefghijklmnop", 16},
+	};
+	static const char *const lines[] = {
+		"key a " SECRET, "key a 6162636465666768696a6b6c6d6e6f70"};
+	struct kw_error error = {0};
+
+	for (size_t i = 0; i < 2; i++) {
+		struct kw_keyring *ring =
+			kw_keyring_new(texts[1 - i], kw_slice_text(lines[i]), &error);
+
+		assert_non_null(ring);
+		kw_keyring_release(ring);
+		assert_null(kw_keyring_new(texts[i], kw_slice_text(lines[i]), &error));
+		assert_non_null(strstr(error.text, "key a has the secret of auth.secret_file"));
+	}
+}
+
 static void a_zero_byte_is_refused(void **state)
 {
 	struct kw_error error = {0};
@@ -315,6 +337,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_file_is_refused_with_line_and_remedy),
+		cmocka_unit_test(the_secret_without_an_id_is_no_keys_secret),
 		cmocka_unit_test(a_zero_byte_is_refused),
 		cmocka_unit_test(a_line_gives_id_secret_and_rules),
 		cmocka_unit_test(a_scope_allows_its_databases_and_prefixes),
