@@ -273,8 +273,10 @@ void kw_reply_reader_wipe(struct kw_reply_reader *reader)
 	redisReader *parser = reader->parser;
 
 	explicit_bzero(reader->tail + reader->tail_length, TAIL_BYTES - reader->tail_length);
-	explicit_bzero(parser->buf, parser->pos);
-	explicit_bzero(parser->buf + parser->len, sdsavail(parser->buf));
+	if (parser->buf) { /* hiredis gives it up at an error */
+		explicit_bzero(parser->buf, parser->pos);
+		explicit_bzero(parser->buf + parser->len, sdsavail(parser->buf));
+	}
 	kw_arena_wipe(&reader->arena);
 }
 

@@ -1,5 +1,6 @@
 """Apply mode `replica`: what an agent must not forget of its server when it dies, or lets it go."""
 import os
+import shlex
 import subprocess
 import time
 
@@ -432,7 +433,7 @@ def test_a_server_with_a_module_that_cannot_load_beside_its_data_is_refused(bed)
     primary = bed.server("primary")
     data.fill(primary)
     library = bed.file("plain.so", "")
-    subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-x", "c", "-o", library, "-"],
+    subprocess.run([*shlex.split(os.environ.get("CC", "cc")), "-shared", "-fPIC", "-x", "c", "-o", library, "-"],
                    input=MODULE, text=True, check=True)
     os.chmod(library, 0o755)
     replica = bed.server("replica", loadmodule=library, enable_module_command="local")

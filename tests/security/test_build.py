@@ -53,7 +53,7 @@ def test_jumps_land_where_they_may(program):
     if platform.machine() != "x86_64":
         pytest.skip(f"not known for {platform.machine()}")
     with open(program, "rb") as stream:
-        assert stream.read().count(b"\xf3\x0f\x1e\xfa") > 100 # endbr64
+        assert stream.read().count(b"\xf3\x0f\x1e\xfa") > 50 # endbr64; without the flag, those of the libc alone
     start = subprocess.run(["cc", "-print-file-name=Scrt1.o"], capture_output=True, text=True, check=True).stdout.strip()
     if {"IBT", "SHSTK"} <= elf.properties(start):
         assert {"IBT", "SHSTK"} <= elf.properties(program)

@@ -42,9 +42,16 @@ def reopen_for_writing(fd):
     os.close(os.open(f"/proc/self/fd/{fd}", os.O_RDWR))
 
 
+def is_of_the_table(pid, name):
+    try:
+        return "keywake-table" in os.readlink(f"/proc/{pid}/fd/{name}")
+    except FileNotFoundError: # it was closed meanwhile
+        return False
+
+
 def reopen_that_of_the_proxy(pid):
     for name in os.listdir(f"/proc/{pid}/fd"):
-        if "keywake-table" in os.readlink(f"/proc/{pid}/fd/{name}"):
+        if is_of_the_table(pid, name):
             os.close(os.open(f"/proc/{pid}/fd/{name}", os.O_RDWR))
 
 
@@ -68,7 +75,7 @@ def descriptor_of(pid):
     """The descriptor that the proxy hands to agents: taken out of the proxy itself (pidfd_getfd), as root."""
     found = []
     for name in os.listdir(f"/proc/{pid}/fd"):
-        if "keywake-table" not in os.readlink(f"/proc/{pid}/fd/{name}"):
+        if not is_of_the_table(pid, name):
             continue
         with open(f"/proc/{pid}/fdinfo/{name}", encoding="ascii") as stream:
             flags = int(stream.read().split("flags:")[1].split()[0], 8)

@@ -15,6 +15,8 @@
 #define ANSWER_MAX ((size_t)8 << 20) /* the server sends at most 4 MiB */
 #define READ_BYTES ((size_t)64 << 10)
 #define EVENTS_KEPT 256
+#define CROWD_US 2000000 /* so long a client tries to get in */
+#define CROWD_STEP_MS 10
 
 struct kw_rpc_client {
 	int fd;
@@ -47,11 +49,24 @@ static int connect_failed(const char *path, int errnum, struct kw_error *error)
 	return kw_error_errno(error, errnum, "%s", path);
 }
 
+/* Returns an errno. Many can come at once: whoever finds no room to wait in comes again. */
+static int connect_patiently(int fd, const struct sockaddr_un *address)
+{
+	const uint64_t until_us = kw_clock_us() + CROWD_US;
+
+	while (connect(fd, (const struct sockaddr *)address, sizeof *address)) {
+		if (errno != EAGAIN || kw_clock_us() >= until_us)
+			return errno;
+		(void)poll(NULL, 0, CROWD_STEP_MS);
+	}
+	return 0;
+}
+
 int kw_rpc_client_open(const char *path, struct kw_rpc_client **result, struct kw_error *error)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	struct kw_rpc_client *client;
-	int fd;
+	int fd, errnum;
 
 	if (*path == '\0')
 		return kw_error_set(error, KW_E_ARGUMENT,
@@ -64,9 +79,8 @@ int kw_rpc_client_open(const char *path, struct kw_rpc_client **result, struct k
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return kw_error_errno(error, errno, "%s", path);
-	if (connect(fd, (struct sockaddr *)&address, sizeof address)) {
-		int errnum = errno;
-
+	errnum = connect_patiently(fd, &address);
+	if (errnum) {
 		close(fd);
 		return connect_failed(path, errnum, error);
 	}

@@ -244,6 +244,7 @@ class Field:
                 port = free_port()
                 self.links.add(f"table{number}", port, int(self.proxy.listen["tcp"].rsplit(":", 1)[1]))
                 agent.settings["proxy"] = f"tcp://127.0.0.1:{port}"
+                self.proxy.settings.setdefault("auth.addresses", []).append(f"127.0.0.1:{port}")
             self.with_machine(agent)
             self.sides.append(Side(agent, replica))
         if "sibling" in self.needs:
