@@ -52,6 +52,7 @@ def test_no_reply_before_the_login_takes_memory(bed, daemon, shape):
             assert grown(victim, liar, lie) < 32 * MIB
         elif daemon == "agent":
             victim = bed.agent(bed.proxy(bed.server("primary")), liar)
+            wait_for(lambda: victim.status()["epoch"], "it does not follow") # the table is in its memory then
             assert grown(victim, liar, lie) < 32 * MIB
         else:
             victim = bed.gateway(bed.proxy(bed.server("primary")), redis__address=liar.address,
