@@ -38,7 +38,7 @@ const struct kw_config_key kw_gateway_config_keys[] = {
 		"A kept value counts only while the log was looked at this short ago."},
 	{"gateway.depth", KW_CONFIG_INTEGER, "64", false, 1, KW_LOOKUPS_DEPTH_MAX, NULL,
 		"Keys that are looked up at once; more wait."},
-	{"gateway.places", KW_CONFIG_INTEGER, "65536", false, 0, PLACES_MAX, NULL,
+	{"gateway.places", KW_CONFIG_INTEGER, "1048576", false, 0, PLACES_MAX, NULL,
 		"Keys whose place in the table is remembered, at 24 bytes each; a get of them "
 		"takes one READ in place of two. 0: none."},
 	{"gateway.max_value_bytes", KW_CONFIG_BYTES, "67108864", false, 4096, 4294967296.0, NULL,
