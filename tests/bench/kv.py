@@ -1,6 +1,7 @@
 """Keys asked for one by one: the gateway beside redis-server and memcached."""
 from contextlib import ExitStack
 from functools import partial
+import csv
 import os
 import shutil
 import subprocess
@@ -32,6 +33,8 @@ table's proxy share this machine's cores, so CPU for each get says more than get
   The gateway forwards what writes to the primary. E (scans) and F (read, modify, write) are not served from
   a table, and not measured.
 - `memcached, multi`: a batch is one request for all of its keys, as memcached's clients do.
+- The load is `peer-get`, whose source is here: it checks each value and knows what may be stale. In the cases
+  named so it is `redis-benchmark`, Redis' own program, which does neither.
 
 `table` has no server: `table-get` looks keys up in its own process, and holds that against the same READs done
 by hand, which nobody looks at (`bare`).
@@ -54,6 +57,8 @@ READS = [
     ("C, 4 KiB, uniform, depth 16", 100_000, 4096, 16, False, ()),
     ("C, 64 KiB, uniform, depth 16", 5_000, 65536, 16, False, ()),
 ]
+OTHERS = [1, 16] # depths at which redis-benchmark asks, mix C, the first data set
+OTHERS_GETS = 75_000 # a second and depth, so that it takes about the time that peer-get does
 QUICK = [("C, 100 B, uniform, depth 16", 20_000, 100, 16, False, ()),
          ("B, 100 B, zipfian, depth 16", 20_000, 100, 16, True, ("--updates", 0.05))]
 OF_REDIS = {1: 1.0, 16: 0.85} # by depth, of mix C over uniform keys of 100 B
@@ -117,19 +122,35 @@ class World:
     def data_words(self):
         return ("--keys", self.keys, "--value-bytes", self.value_bytes)
 
-    def ask(self, address, server, seconds, words, gateway=None):
-        """Gets by peer-get, and what each get cost everybody."""
-        there = {"server": server, "proxy": self.proxy, "primary": self.primary}
-        before = {role: cpu.seconds(process.pid) for role, process in there.items()}
-        counted = gateway.status() if gateway else {}
+    def peer_get(self, address, seconds, words):
         found = peer("peer-get", address, "--seconds", seconds, *self.data_words(), *words)
         if found["errors"] or found["wrong"]:
             raise RuntimeError(f"{found['errors']} errors ({found['first_error']}), {found['wrong']} wrong "
                                f"values in {found['gets']} gets")
         gets = found["gets"] + found["sets"]
-        figures = {"gets_s": gets / found["seconds"], "p50_us": found["p50_us"],
-                   "p99_us": found["p99_us"], "stale": found["stale"],
-                   "client_us": found["cpu_s"] / gets * 1e6}
+        return gets, {"gets_s": gets / found["seconds"], "p50_us": found["p50_us"],
+                      "p99_us": found["p99_us"], "stale": found["stale"],
+                      "client_us": found["cpu_s"] / gets * 1e6}
+
+    def redis_benchmark(self, path, seconds, depth):
+        gets = int(OTHERS_GETS * seconds * min(depth, 4))
+        before = os.times()
+        done = subprocess.run(["redis-benchmark", "-s", path, "-c", "50", "-P", str(depth), "-n", str(gets),
+                               "-r", str(self.keys), "--csv", "get", "key:__rand_int__"],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True, timeout=600)
+        after = os.times()
+        head, row = list(csv.reader(done.stdout.strip().splitlines()))[-2:]
+        found = dict(zip(head, row))
+        spent = after.children_user + after.children_system - before.children_user - before.children_system
+        return gets, {"gets_s": float(found["rps"]), "p50_us": float(found["p50_latency_ms"]) * 1000,
+                      "p99_us": float(found["p99_latency_ms"]) * 1000, "client_us": spent / gets * 1e6}
+
+    def ask(self, load, server, gateway=None):
+        """Gets by a program, and what each get cost everybody."""
+        there = {"server": server, "proxy": self.proxy, "primary": self.primary}
+        before = {role: cpu.seconds(process.pid) for role, process in there.items()}
+        counted = gateway.status() if gateway else {}
+        gets, figures = load()
         for role, process in there.items():
             if role == "server" or gateway:
                 figures[f"{role}_us"] = (cpu.seconds(process.pid) - before[role]) / gets * 1e6
@@ -142,18 +163,20 @@ class World:
     def ask_gateway(self, kind, protocol, seconds, words):
         gateway = self.gateways[kind]
         path = gateway.socket if protocol == "resp" else gateway.memcached
-        return self.ask("unix://" + path, gateway, seconds, ("--protocol", protocol, *words), gateway)
+        load = partial(self.peer_get, "unix://" + path, seconds, ("--protocol", protocol, *words))
+        return self.ask(load, gateway, gateway)
 
     def sides(self, seconds, words):
         """Name -> function, of what can serve this mix."""
         writes = "--updates" in words or "--inserts" in words
         memcached = f"unix://{self.memcached.path}"
-        yield "redis-server", partial(self.ask, self.primary.address, self.primary, seconds, words)
-        yield "memcached", partial(self.ask, memcached, self.memcached, seconds,
-                                   ("--protocol", "memcached", *words))
+        yield "redis-server", partial(self.ask, partial(self.peer_get, self.primary.address, seconds, words),
+                                      self.primary)
+        words_of = {"memcached": ("--protocol", "memcached", *words)}
         if not writes:
-            yield "memcached, multi", partial(self.ask, memcached, self.memcached, seconds,
-                                              ("--protocol", "memcached", "--multi", *words))
+            words_of["memcached, multi"] = ("--protocol", "memcached", "--multi", *words)
+        for name, protocol in words_of.items():
+            yield name, partial(self.ask, partial(self.peer_get, memcached, seconds, protocol), self.memcached)
         for kind in self.gateways:
             yield f"gateway, {kind}", partial(self.ask_gateway, kind, "resp", seconds, words)
         if not writes:
@@ -161,18 +184,28 @@ class World:
                                                           seconds, words)
             yield "gateway, shm, memcached meta", partial(self.ask_gateway, "shm", "meta", seconds, words)
 
+    def others(self, seconds, depth):
+        """The same under a load that is not ours."""
+        yield "redis-server", partial(self.ask, partial(self.redis_benchmark, self.primary.socket, seconds, depth),
+                                      self.primary)
+        for kind in ("shm", "cached"):
+            gateway = self.gateways[kind]
+            load = partial(self.redis_benchmark, gateway.socket, seconds, depth)
+            yield f"gateway, {kind}", partial(self.ask, load, gateway, gateway)
+
 
 def get_words(depth, zipf, words):
     return ("--pipeline", depth, *(["--zipf"] if zipf else []), *words)
 
 
 def case_rows(case, depth, sides):
-    redis, memcached = sides["redis-server"], sides["memcached"]
+    redis, memcached = sides["redis-server"], sides.get("memcached")
     for name, side in sides.items():
         more = {}
         if name.startswith("gateway"):
-            more = {"of_redis": side.ratio(redis, "server_us"),
-                    "of_memcached": side.ratio(memcached, "server_us")}
+            more = {"of_redis": side.ratio(redis, "server_us")}
+            if memcached:
+                more["of_memcached"] = side.ratio(memcached, "server_us")
         row = make_row(case, side, **more)
         if name == "gateway, shm" and case.startswith("C, 100 B, uniform") and depth in OF_REDIS:
             hold(row, "of_redis", AT_MOST, OF_REDIS[depth])
@@ -280,6 +313,9 @@ def run(run):
             words = get_words(depth, zipf, words)
             rows += case_rows(case, depth, run.rounds(dict(worlds[size].sides(seconds, words))))
             if case.startswith("C, 100 B, uniform, depth 16"):
+                for deep in OTHERS:
+                    rows += case_rows(f"C by redis-benchmark, 100 B, uniform, depth {deep}", deep,
+                                      run.rounds(dict(worlds[size].others(seconds, deep))))
                 for via in ("shm", "tcp"):
                     for deep in run.pick((1, 16), (16,)):
                         ways = Ways(partial(table_get, worlds[size].proxy.listen[via], keys, deep,
