@@ -56,6 +56,11 @@ void kw_history_record_make(struct kw_history_record *record, const struct kw_hi
 		.second_offset = history->second_offset,
 		.proxy = history->proxy,
 		.databases = history->server.databases,
+		.term = history->term,
+		.term_version = history->term_version,
+		.domain = history->domain,
+		.mandate = (uint16_t)history->mandate,
+		.lease_ms = history->lease_ms,
 		.server = {history->server.fork, history->server.major, history->server.minor,
 			history->server.patch},
 	};
@@ -83,6 +88,17 @@ static bool is_consistent(const struct kw_history *history)
 	       history->proxy != 0 && kw_proxy_name_check(history->proxy_name, NULL) == KW_OK;
 }
 
+/* Without a mandate no term is told; with one it is told who gives it, and how old it can be. */
+static bool has_mandate(const struct kw_history *history)
+{
+	if (history->mandate == KW_MANDATE_NONE)
+		return history->term == 0 && history->term_version == 0 && history->domain == 0 &&
+		       history->lease_ms == 0;
+	return history->mandate <= KW_MANDATE_ELSEWHERE && history->domain != 0 &&
+	       history->lease_ms != 0 && history->term <= INT64_MAX &&
+	       history->term_version <= KW_VERSION_MASK;
+}
+
 int kw_history_parse(const struct kw_history_record *record, uint32_t checksum,
 	struct kw_history *history, struct kw_error *error)
 {
@@ -93,6 +109,11 @@ int kw_history_parse(const struct kw_history_record *record, uint32_t checksum,
 		.proxy = record->proxy,
 		.server = {record->server[0], record->server[1], record->server[2],
 			record->server[3], record->databases},
+		.mandate = (enum kw_mandate_state)record->mandate,
+		.term = record->term,
+		.term_version = record->term_version,
+		.domain = record->domain,
+		.lease_ms = record->lease_ms,
 	};
 
 	kw_history_seal(&whole);
@@ -102,7 +123,8 @@ int kw_history_parse(const struct kw_history_record *record, uint32_t checksum,
 	memcpy(found.proxy_name, record->proxy_name, KW_PROXY_NAME_MAX);
 	if (record->magic != KW_HISTORY_MAGIC || record->standing > KW_HISTORY_UNTOLD ||
 		!take_id(record->replid, found.replid) ||
-		!take_id(record->replid2, found.replid2) || !is_consistent(&found))
+		!take_id(record->replid2, found.replid2) || !is_consistent(&found) ||
+		!has_mandate(&found))
 		return kw_error_set(error, KW_E_PROTOCOL, "history: no proxy writes such a record");
 	*history = found;
 	return KW_OK;
@@ -113,4 +135,26 @@ bool kw_history_equal(const struct kw_history *a, const struct kw_history *b)
 	return a->standing == b->standing && a->proxy == b->proxy &&
 	       a->second_offset == b->second_offset && strcmp(a->replid, b->replid) == 0 &&
 	       strcmp(a->replid2, b->replid2) == 0 && strcmp(a->proxy_name, b->proxy_name) == 0;
+}
+
+bool kw_history_published_equal(const struct kw_history *a, const struct kw_history *b)
+{
+	return kw_history_equal(a, b) && a->mandate == b->mandate && a->term == b->term &&
+	       a->term_version == b->term_version && a->domain == b->domain &&
+	       a->lease_ms == b->lease_ms;
+}
+
+uint64_t kw_mandate_domain(const char *kind, const char *name)
+{
+	uint64_t seed = kw_hash_key(0, 0, kind, strlen(kind));
+	uint64_t domain = kw_hash_key(seed, 1, name, strlen(name));
+
+	return domain ? domain : 1;
+}
+
+const char *kw_mandate_state_name(enum kw_mandate_state state)
+{
+	static const char *const names[] = {"none", "awaited", "confirmed", "lost", "elsewhere"};
+
+	return (unsigned)state < sizeof names / sizeof *names ? names[state] : "unknown";
 }

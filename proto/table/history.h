@@ -16,6 +16,11 @@
  * superblock names another one than it knows. A superblock of before, or bytes of which a part is
  * older, do not fit together: KW_E_GONE, read the superblock again.
  *
+ * The record also tells the mandate: whether the server that the proxy follows was confirmed as the
+ * primary (by Redis Sentinel, or by an operator), and since which term. A term counts the primaries
+ * of one domain. Terms of two domains cannot be compared. A reader that has data of a term accepts
+ * no table of a lower term of the same domain: the server of such a table was deposed.
+ *
  * Pure functions over bytes, for any thread. `error` may be NULL.
  */
 #ifndef KW_TABLE_HISTORY_H
@@ -39,6 +44,18 @@ enum kw_history_standing {
 	KW_HISTORY_UNTOLD,  /* the primary tells no id; only the proxy's identity is known */
 };
 
+/*
+ * Is the server that the proxy follows the primary? Only while it is CONFIRMED can source_state be
+ * live; with NONE nobody is asked, and the state can be live as well.
+ */
+enum kw_mandate_state {
+	KW_MANDATE_NONE,      /* nobody is asked (authority.by=none, or a proxy of before) */
+	KW_MANDATE_AWAITED,   /* asked, and nobody has confirmed this server yet */
+	KW_MANDATE_CONFIRMED, /* confirmed: `term` is its term */
+	KW_MANDATE_LOST,      /* no majority confirms it any more */
+	KW_MANDATE_ELSEWHERE, /* another server is the primary */
+};
+
 /* What the primary is, for those who answer in its place. No reader judges by it whose data these
  * are. */
 struct kw_history_server {
@@ -55,6 +72,11 @@ struct kw_history {
 	uint64_t proxy;                  /* identity of the proxy, a hash of its name; 0: unknown */
 	char proxy_name[KW_PROXY_NAME_MAX + 1];
 	struct kw_history_server server;
+	enum kw_mandate_state mandate;
+	uint64_t term;         /* of the last confirmation; with mandate NONE 0, and it can be 0 */
+	uint64_t term_version; /* version of the table when this term began */
+	uint64_t domain;       /* who confirms: kw_mandate_domain; 0 only with mandate NONE */
+	uint16_t lease_ms; /* how old a confirmation can be when the proxy publishes; 0 with NONE */
 };
 
 /* As it lies in the memory file. */
@@ -65,12 +87,17 @@ struct kw_history_record {
 	uint32_t databases; /* of the primary; 0: not known */
 	uint64_t second_offset;
 	uint64_t proxy;
-	uint64_t term; /* 0; kept for the term of whoever confirms the primary */
+	uint64_t term;
 	char replid[KW_HISTORY_ID];
 	char replid2[KW_HISTORY_ID];
 	char proxy_name[KW_PROXY_NAME_MAX + 1]; /* ends in zeros */
 	uint8_t server[4];                      /* fork, major, minor, patch; zeros: not known */
-	uint8_t reserved[68];
+	uint8_t reserved[4];
+	uint64_t term_version; /* this and what follows: zeros in the record of a proxy of before */
+	uint64_t domain;
+	uint16_t mandate; /* enum kw_mandate_state */
+	uint16_t lease_ms;
+	uint8_t reserved2[44];
 };
 
 static_assert(sizeof(struct kw_history_record) == 256, "");
@@ -93,8 +120,17 @@ void kw_history_seal(struct kw_history_record *record);
 int kw_history_parse(const struct kw_history_record *record, uint32_t checksum,
 	struct kw_history *history, struct kw_error *error);
 
-/* The same history, told by the same proxy; whatever the server is. */
+/* Whose data: the same history, told by the same proxy; whatever the server and its mandate are. */
 bool kw_history_equal(const struct kw_history *a, const struct kw_history *b);
+
+/* … and the same mandate and term: records of the two may lie in one segment. */
+bool kw_history_published_equal(const struct kw_history *a, const struct kw_history *b);
+
+/* The domain of an authority: `kind` is "sentinel" or "operator"; never 0. */
+uint64_t kw_mandate_domain(const char *kind, const char *name);
+
+/* "none", "awaited", "confirmed", "lost", "elsewhere". */
+const char *kw_mandate_state_name(enum kw_mandate_state state);
 
 /* Does this text name a history? An id of zeros is what servers show for none. */
 bool kw_history_is_id(const char *id);

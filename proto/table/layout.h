@@ -53,6 +53,7 @@ enum kw_source_state {
 	KW_SOURCE_FULL,           /* table.max_bytes reached: changed keys wait */
 	KW_SOURCE_DOWN,           /* the primary cannot be reached, or it lost its own primary */
 	KW_SOURCE_HELD,           /* the primary lacks so many keys that their deletion waits */
+	KW_SOURCE_UNCONFIRMED,    /* no majority confirms the server as the primary (history.h) */
 };
 
 struct kw_superblock {

@@ -74,7 +74,7 @@ static void write_directory(struct kw_table *table)
  */
 void kw_table_set_history(struct kw_table *table, const struct kw_history *history)
 {
-	const bool same = kw_history_equal(history, &table->history);
+	const bool same = kw_history_published_equal(history, &table->history);
 
 	assert(history->standing != KW_HISTORY_NONE);
 	if (same && memcmp(&history->server, &table->history.server, sizeof history->server) == 0)

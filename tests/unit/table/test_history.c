@@ -32,11 +32,23 @@ static const struct kw_history second = {
 	.proxy_name = "hosta/unix:///run/redis.sock",
 };
 
+static const struct kw_history confirmed = {
+	.standing = KW_HISTORY_TOLD,
+	.replid = SECOND,
+	.proxy = 77,
+	.proxy_name = "hosta/unix:///run/redis.sock",
+	.mandate = KW_MANDATE_CONFIRMED,
+	.term = 7,
+	.term_version = 4711,
+	.domain = 99,
+	.lease_ms = 900,
+};
+
 /* ---- the record ---- */
 
 static void what_is_written_is_read_back(void **state)
 {
-	const struct kw_history histories[] = {first, second,
+	const struct kw_history histories[] = {first, second, confirmed,
 		{.standing = KW_HISTORY_AWAITED, .proxy = 1, .proxy_name = "x"},
 		{.standing = KW_HISTORY_UNTOLD,
 			.proxy = UINT64_MAX,
@@ -49,7 +61,7 @@ static void what_is_written_is_read_back(void **state)
 		kw_history_record_make(&record, &histories[i]);
 		assert_int_not_equal(record.checksum, 0);
 		assert_int_equal(kw_history_parse(&record, record.checksum, &found, NULL), KW_OK);
-		assert_true(kw_history_equal(&found, &histories[i]));
+		assert_true(kw_history_published_equal(&found, &histories[i]));
 		assert_memory_equal(&found.server, &histories[i].server, sizeof found.server);
 	}
 }
@@ -112,7 +124,92 @@ static void what_no_proxy_writes_is_refused(void **state)
 	BENT(bent.proxy_name[0] = '\0');
 	BENT(bent.proxy_name[3] = ' ');
 	BENT(bent.proxy_name[3] = '\n');
+	BENT(bent.term = 1);
+	BENT(bent.term_version = 1);
+	BENT(bent.domain = 1);
+	BENT(bent.lease_ms = 900);
+	BENT(bent.mandate = KW_MANDATE_LOST);
+	kw_history_record_make(&good, &confirmed);
+	BENT(bent.mandate = KW_MANDATE_NONE);
+	BENT(bent.mandate = KW_MANDATE_ELSEWHERE + 1);
+	BENT(bent.mandate = UINT16_MAX);
+	BENT(bent.domain = 0);
+	BENT(bent.lease_ms = 0);
+	BENT(bent.term = UINT64_MAX);
+	BENT(bent.term_version = UINT64_C(1) << KW_VERSION_BITS);
 #undef BENT
+}
+
+/*
+ * The record of a proxy of before: server and what follows it are zeros, or the server alone was
+ * written. Its checksum is the one that such a proxy computed.
+ */
+static void the_record_of_a_proxy_of_before_has_no_mandate(void **state)
+{
+	struct kw_history_record record = {
+		.magic = KW_HISTORY_MAGIC,
+		.standing = KW_HISTORY_TOLD,
+		.proxy = 77,
+		.replid = FIRST,
+		.proxy_name = "hosta/unix:///run/redis.sock",
+		.server = {1, 7, 0, 15},
+	};
+	struct kw_history found;
+
+	kw_history_seal(&record);
+	assert_int_equal(record.checksum, UINT32_C(0xebba8998));
+	assert_int_equal(kw_history_parse(&record, record.checksum, &found, NULL), KW_OK);
+	assert_int_equal(found.mandate, KW_MANDATE_NONE);
+	assert_int_equal(found.term, 0);
+	assert_int_equal(found.term_version, 0);
+	assert_int_equal(found.domain, 0);
+	assert_int_equal(found.lease_ms, 0);
+	assert_true(kw_history_published_equal(&found, &first));
+}
+
+/* Offsets of FORMAT.md, and what lies at them: a reader of before takes the rest as it did. */
+static void a_mandate_lies_where_zeros_were(void **state)
+{
+	struct kw_history_record with, without;
+	struct kw_history plain = confirmed;
+
+	plain.mandate = KW_MANDATE_NONE;
+	plain.term = plain.term_version = plain.domain = plain.lease_ms = 0;
+	kw_history_record_make(&with, &confirmed);
+	kw_history_record_make(&without, &plain);
+	assert_int_equal(offsetof(struct kw_history_record, term), 32);
+	assert_int_equal(offsetof(struct kw_history_record, term_version), 192);
+	assert_int_equal(offsetof(struct kw_history_record, domain), 200);
+	assert_int_equal(offsetof(struct kw_history_record, mandate), 208);
+	assert_int_equal(offsetof(struct kw_history_record, lease_ms), 210);
+	assert_memory_equal(&with.standing, &without.standing, 32 - 8);
+	assert_memory_equal(with.replid, without.replid, 192 - 40);
+}
+
+/* Whose data they are does not depend on who is the primary: the cursor is not written again. */
+static void a_mandate_does_not_say_whose_data(void **state)
+{
+	struct kw_history other = confirmed;
+
+	other.mandate = KW_MANDATE_LOST;
+	assert_true(kw_history_equal(&confirmed, &other));
+	assert_false(kw_history_published_equal(&confirmed, &other));
+	other = confirmed;
+	other.term++;
+	assert_true(kw_history_equal(&confirmed, &other));
+	assert_false(kw_history_published_equal(&confirmed, &other));
+	other = confirmed;
+	other.server.major = 8;
+	assert_true(kw_history_published_equal(&confirmed, &other));
+}
+
+static void domains_differ_by_kind_and_name(void **state)
+{
+	assert_true(kw_mandate_domain("sentinel", "a") == kw_mandate_domain("sentinel", "a"));
+	assert_true(kw_mandate_domain("sentinel", "a") != kw_mandate_domain("sentinel", "b"));
+	assert_true(kw_mandate_domain("sentinel", "a") != kw_mandate_domain("operator", "a"));
+	assert_true(kw_mandate_domain("sentinel", "") != 0);
+	assert_string_equal(kw_mandate_state_name(KW_MANDATE_ELSEWHERE), "elsewhere");
 }
 
 static void zeros_are_no_history(void **state)
@@ -232,6 +329,31 @@ static void a_history_set_again_changes_nothing(void **state)
 	assert_true(kw_table_unpublished(fixture.table));
 	fixture_publish(&fixture);
 	assert_true(fixture_superblock(&fixture)->head_segment > head);
+	fixture_close(&fixture);
+}
+
+/* A record of a new term, or of a server that lost its mandate, is in another segment (rule 7). */
+static void a_new_mandate_begins_another_segment(void **state)
+{
+	struct kw_history next = confirmed;
+	struct fixture fixture;
+	uint64_t head;
+
+	fixture_open(&fixture, &(struct kw_table_options){0});
+	kw_table_set_history(fixture.table, &confirmed);
+	fixture_change(&fixture, 1, 1);
+	for (int round = 0; round < 2; round++) {
+		head = fixture_superblock(&fixture)->head_segment;
+		if (round == 0)
+			next.mandate = KW_MANDATE_LOST;
+		else
+			next.term++;
+		kw_table_set_history(fixture.table, &next);
+		assert_true(kw_table_unpublished(fixture.table));
+		fixture_change(&fixture, 2, 1);
+		fixture_publish(&fixture);
+		assert_true(fixture_superblock(&fixture)->head_segment > head);
+	}
 	fixture_close(&fixture);
 }
 
@@ -359,6 +481,11 @@ int main(void)
 		cmocka_unit_test(what_is_written_is_read_back),
 		cmocka_unit_test(a_bent_record_is_read_again),
 		cmocka_unit_test(what_no_proxy_writes_is_refused),
+		cmocka_unit_test(the_record_of_a_proxy_of_before_has_no_mandate),
+		cmocka_unit_test(a_mandate_lies_where_zeros_were),
+		cmocka_unit_test(a_mandate_does_not_say_whose_data),
+		cmocka_unit_test(domains_differ_by_kind_and_name),
+		cmocka_unit_test(a_new_mandate_begins_another_segment),
 		cmocka_unit_test(zeros_are_no_history),
 		cmocka_unit_test(names_are_short_and_printable),
 		cmocka_unit_test(a_table_without_a_history_costs_no_read),
