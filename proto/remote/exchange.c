@@ -21,7 +21,7 @@ static bool gives_now(const struct kw_exchange *exchange)
 	       kw_handshake_is(&exchange->handshake, KW_HANDSHAKE_DONE);
 }
 
-static ssize_t send_output(struct kw_exchange *exchange, int fd)
+static ssize_t send_output(struct kw_exchange *exchange, struct kw_wire *wire)
 {
 	struct kw_slice output = kw_handshake_output(&exchange->handshake);
 	struct iovec part = {(void *)(uintptr_t)output.data, output.length};
@@ -42,7 +42,7 @@ static ssize_t send_output(struct kw_exchange *exchange, int fd)
 		head->cmsg_len = CMSG_LEN(sizeof(int));
 		memcpy(CMSG_DATA(head), &exchange->give_fd, sizeof(int));
 	}
-	return sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+	return kw_wire_send(wire, &message);
 }
 
 /* The first is kept. CMSG_SPACE has room for a second one, and each that came is open here. */
@@ -68,7 +68,8 @@ static void take_control(struct kw_exchange *exchange, struct msghdr *message)
 			take_fds(exchange, at);
 }
 
-static ssize_t receive(struct kw_exchange *exchange, int fd, uint8_t *bytes, size_t length)
+static ssize_t receive(
+	struct kw_exchange *exchange, struct kw_wire *wire, uint8_t *bytes, size_t length)
 {
 	struct iovec part = {bytes, length};
 	union {
@@ -83,17 +84,17 @@ static ssize_t receive(struct kw_exchange *exchange, int fd, uint8_t *bytes, siz
 		message.msg_control = control.bytes;
 		message.msg_controllen = sizeof control.bytes;
 	}
-	got = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	got = kw_wire_receive(wire, &message);
 	if (got > 0 && exchange->takes_fd)
 		take_control(exchange, &message);
 	return got;
 }
 
 /* true: go on; false: *result is the step's. */
-static bool step_output(struct kw_exchange *exchange, int fd, enum kw_exchange_result *result,
-	struct kw_error *error)
+static bool step_output(struct kw_exchange *exchange, struct kw_wire *wire,
+	enum kw_exchange_result *result, struct kw_error *error)
 {
-	ssize_t sent = send_output(exchange, fd);
+	ssize_t sent = send_output(exchange, wire);
 
 	if (sent >= 0) {
 		kw_handshake_sent(&exchange->handshake, (size_t)sent);
@@ -112,11 +113,11 @@ static bool step_output(struct kw_exchange *exchange, int fd, enum kw_exchange_r
 	return false;
 }
 
-static bool step_input(struct kw_exchange *exchange, int fd, enum kw_exchange_result *result,
-	struct kw_error *error)
+static bool step_input(struct kw_exchange *exchange, struct kw_wire *wire,
+	enum kw_exchange_result *result, struct kw_error *error)
 {
 	uint8_t bytes[KW_HANDSHAKE_MESSAGE_MAX];
-	ssize_t got = receive(exchange, fd, bytes, kw_handshake_wants(&exchange->handshake));
+	ssize_t got = receive(exchange, wire, bytes, kw_handshake_wants(&exchange->handshake));
 
 	if (got > 0) {
 		/* A failure shows in the machine's state, after its last message is sent. */
@@ -135,15 +136,15 @@ static bool step_input(struct kw_exchange *exchange, int fd, enum kw_exchange_re
 }
 
 enum kw_exchange_result kw_exchange_step(
-	struct kw_exchange *exchange, int fd, struct kw_error *error)
+	struct kw_exchange *exchange, struct kw_wire *wire, struct kw_error *error)
 {
 	struct kw_handshake *handshake = &exchange->handshake;
 	enum kw_exchange_result result = KW_EXCHANGE_FAILED;
 
-	assert(fd >= 0);
+	assert(kw_wire_is_open(wire));
 	for (int i = 0; i < STEPS_MAX; i++) {
 		if (kw_handshake_output(handshake).length > 0) {
-			if (!step_output(exchange, fd, &result, error))
+			if (!step_output(exchange, wire, &result, error))
 				return result;
 			continue;
 		}
@@ -157,7 +158,7 @@ enum kw_exchange_result kw_exchange_step(
 			kw_error_wrap(error, "handshake");
 			return KW_EXCHANGE_FAILED;
 		default:
-			if (!step_input(exchange, fd, &result, error))
+			if (!step_input(exchange, wire, &result, error))
 				return result;
 		}
 	}

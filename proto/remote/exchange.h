@@ -1,6 +1,6 @@
 /*
- * Carrying a handshake over a non-blocking stream socket, either end; with WELCOME a file
- * descriptor can travel (SCM_RIGHTS). Reads exactly the bytes of the handshake: what follows them
+ * Carrying a handshake over a wire, either end; with WELCOME a file descriptor can travel
+ * (SCM_RIGHTS). Reads exactly the bytes of the handshake: what follows them
  * on the socket belongs to the carrier. Knows no loop: its owner polls.
  */
 #ifndef KW_REMOTE_EXCHANGE_H
@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "remote/handshake.h"
+#include "remote/wire.h"
 
 struct kw_exchange {
 	struct kw_handshake handshake; /* begun by the owner */
@@ -25,6 +26,6 @@ enum kw_exchange_result {
 };
 
 enum kw_exchange_result kw_exchange_step(
-	struct kw_exchange *exchange, int fd, struct kw_error *error);
+	struct kw_exchange *exchange, struct kw_wire *wire, struct kw_error *error);
 
 #endif

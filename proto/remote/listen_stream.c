@@ -20,7 +20,7 @@
 struct kw_joining {
 	struct kw_stream *stream;
 	struct kw_slot slot;
-	int fd; /* -1: handed on */
+	struct kw_wire wire; /* not open: handed on */
 	uint64_t since_us;
 	uv_poll_t poll;
 	uv_timer_t deadline;
@@ -101,9 +101,7 @@ static void joining_end(struct kw_joining *joining)
 	uv_poll_stop(&joining->poll);
 	uv_close((uv_handle_t *)&joining->poll, on_joining_closed);
 	uv_close((uv_handle_t *)&joining->deadline, on_joining_closed);
-	if (joining->fd >= 0)
-		close(joining->fd);
-	joining->fd = -1;
+	kw_wire_close(&joining->wire);
 }
 
 static void reject(struct kw_stream *stream, const char *peer, const struct kw_error *error)
@@ -127,17 +125,17 @@ static void joining_welcomed(struct kw_joining *joining)
 	struct kw_session *session = kw_session_new(
 		stream->listener, &joining->exchange.handshake, &joining->arrival.origin);
 	struct kw_error error;
-	int fd = joining->fd;
+	struct kw_wire wire = joining->wire;
 
 	/* The loop must have let go of the descriptor before another handle can poll it. */
-	joining->fd = -1;
+	joining->wire.fd = -1;
 	joining_end(joining);
-	if (stream->ops->adopt(session, fd, &error) == 0) {
+	if (stream->ops->adopt(session, wire, &error) == 0) {
 		kw_session_joined(session);
 		return;
 	}
 	reject(stream, session->origin.text, &error);
-	close(fd);
+	kw_wire_close(&wire);
 	free(session);
 }
 
@@ -148,7 +146,7 @@ static void joining_step(struct kw_joining *joining)
 	struct kw_error error = {0};
 
 	for (;;) {
-		switch (kw_exchange_step(&joining->exchange, joining->fd, &error)) {
+		switch (kw_exchange_step(&joining->exchange, &joining->wire, &error)) {
 		case KW_EXCHANGE_READ:
 			uv_poll_start(&joining->poll, UV_READABLE, on_joining_poll);
 			return;
@@ -254,7 +252,7 @@ static void joining_new(struct kw_stream *stream, int fd)
 		return;
 	}
 	joining->stream = stream;
-	joining->fd = fd;
+	joining->wire = kw_wire_plain(fd);
 	joining->exchange.give_fd = stream->ops->give_fd(server);
 	joining->exchange.taken_fd = -1;
 	uv_timer_init(kw_server_loop(server), &joining->deadline);
@@ -350,7 +348,7 @@ static void turn_away(struct kw_joining *joining)
 
 	if (handshake->sm.state < KW_HANDSHAKE_PROVED) {
 		(void)kw_handshake_refuse(handshake, KW_REFUSE_SHUTDOWN, 0);
-		(void)kw_exchange_step(&joining->exchange, joining->fd, &error);
+		(void)kw_exchange_step(&joining->exchange, &joining->wire, &error);
 	}
 	joining_end(joining);
 }

@@ -18,6 +18,7 @@
 
 #include "remote/carrier.h"
 #include "remote/slots.h"
+#include "remote/wire.h"
 
 #include <uv.h>
 
@@ -29,8 +30,8 @@ struct kw_stream_ops {
 		struct kw_error *error);
 	/* The descriptor that goes with WELCOME; -1: none. */
 	int (*give_fd)(struct kw_server *server);
-	/* Make the connection the session's; on failure fd is closed by the caller. */
-	int (*adopt)(struct kw_session *session, int fd, struct kw_error *error);
+	/* Make the connection the session's; on failure the wire stays the caller's. */
+	int (*adopt)(struct kw_session *session, struct kw_wire wire, struct kw_error *error);
 	/* The listener is closed: remove what else it had (a socket file). */
 	void (*closed)(struct kw_stream *stream);
 };

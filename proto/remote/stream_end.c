@@ -9,14 +9,14 @@ void kw_stream_end_init(struct kw_stream_end *end, const struct kw_stream_end_op
 	*end = (struct kw_stream_end){
 		.ops = ops,
 		.on_poll = on_poll,
-		.fd = -1,
+		.wire = {.fd = -1},
 		.exchange = {.give_fd = -1, .taken_fd = -1, .takes_fd = takes_fd},
 	};
 }
 
 void kw_stream_end_watch(struct kw_stream_end *end, int events)
 {
-	assert(end->poll && end->fd >= 0);
+	assert(end->poll && kw_wire_is_open(&end->wire));
 	assert(events != 0);
 	/* Each start costs two system calls, whether or not anything changes. */
 	if (events == end->events)
@@ -40,7 +40,7 @@ static void greet(struct kw_stream_end *end, struct kw_remote *remote)
 {
 	struct kw_error error = {0};
 
-	switch (kw_exchange_step(&end->exchange, end->fd, &error)) {
+	switch (kw_exchange_step(&end->exchange, &end->wire, &error)) {
 	case KW_EXCHANGE_READ:
 		kw_stream_end_watch(end, UV_READABLE);
 		return;
@@ -60,14 +60,14 @@ static void greet(struct kw_stream_end *end, struct kw_remote *remote)
 	kw_remote_fail(remote, &error);
 }
 
-void kw_stream_end_connected(struct kw_stream_end *end, struct kw_remote *remote, int fd,
-	uv_poll_t *poll, const struct kw_channel *channel)
+void kw_stream_end_connected(struct kw_stream_end *end, struct kw_remote *remote,
+	struct kw_wire wire, uv_poll_t *poll, const struct kw_channel *channel)
 {
 	struct kw_error error;
 
-	assert(end->fd < 0 && !end->poll);
-	assert(fd >= 0 && poll->data == remote);
-	end->fd = fd;
+	assert(!kw_wire_is_open(&end->wire) && !end->poll);
+	assert(kw_wire_is_open(&wire) && poll->data == remote);
+	end->wire = wire;
 	end->poll = poll;
 	if (kw_remote_greet(remote, &end->exchange.handshake, channel, &error) != 0)
 		kw_remote_fail(remote, &error);
@@ -100,9 +100,8 @@ void kw_stream_end_close(struct kw_stream_end *end, struct kw_remote *remote)
 		kw_remote_shut(remote, (uv_handle_t *)end->poll, true);
 		end->poll = NULL;
 	}
-	if (end->fd >= 0)
-		close(end->fd);
+	kw_wire_close(&end->wire);
 	if (end->exchange.taken_fd >= 0)
 		close(end->exchange.taken_fd);
-	end->fd = end->exchange.taken_fd = -1;
+	end->exchange.taken_fd = -1;
 }

@@ -27,9 +27,9 @@ struct kw_stream_end_ops {
 struct kw_stream_end {
 	const struct kw_stream_end_ops *ops;
 	uv_poll_cb on_poll; /* the carrier's: finds this and calls kw_stream_end_polled */
-	int fd;             /* -1: none */
-	uv_poll_t *poll;    /* NULL: not connected, or let go */
-	int events;         /* what it polls for */
+	struct kw_wire wire;
+	uv_poll_t *poll; /* NULL: not connected, or let go */
+	int events;      /* what it polls for */
 	struct kw_exchange exchange;
 };
 
@@ -38,11 +38,11 @@ void kw_stream_end_init(struct kw_stream_end *end, const struct kw_stream_end_op
 	uv_poll_cb on_poll, bool takes_fd);
 
 /*
- * The socket and its poll handle (initialised, its data the remote) are the end's: it greets.
- * channel: what the socket is connected to.
+ * The wire and the poll handle of its socket (initialised, its data the remote) are the end's: it
+ * greets. channel: what the socket is connected to.
  */
-void kw_stream_end_connected(struct kw_stream_end *end, struct kw_remote *remote, int fd,
-	uv_poll_t *poll, const struct kw_channel *channel);
+void kw_stream_end_connected(struct kw_stream_end *end, struct kw_remote *remote,
+	struct kw_wire wire, uv_poll_t *poll, const struct kw_channel *channel);
 
 void kw_stream_end_polled(
 	struct kw_stream_end *end, struct kw_remote *remote, int status, int events);

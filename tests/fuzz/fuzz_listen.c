@@ -131,11 +131,12 @@ static void greet_honestly(int fd, int number, struct proxy *proxy)
 		.nonce = nonce};
 	struct kw_exchange exchange = {.give_fd = -1, .taken_fd = -1, .takes_fd = true};
 	enum kw_exchange_result result = KW_EXCHANGE_READ;
+	struct kw_wire wire = kw_wire_plain(fd);
 	struct kw_error error;
 
 	kw_handshake_init_agent(&exchange.handshake, &options);
 	for (int i = 0; i < TURNS_MAX && result != KW_EXCHANGE_DONE; i++) {
-		result = kw_exchange_step(&exchange, fd, &error);
+		result = kw_exchange_step(&exchange, &wire, &error);
 		turn();
 	}
 	must(result == KW_EXCHANGE_DONE && exchange.taken_fd >= 0 && proxy->joined == 1);

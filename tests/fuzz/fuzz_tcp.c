@@ -240,12 +240,13 @@ static void greet_honestly(void)
 	const struct kw_handshake_facts facts = {
 		.epoch = 9, .depth = 4, .extent = {.length = EXTENT}};
 	struct kw_exchange exchange = {.give_fd = -1, .taken_fd = -1};
+	struct kw_wire wire = kw_wire_plain(world.fd);
 	struct kw_error error;
 
 	kw_handshake_init_proxy(&exchange.handshake, &options);
 	kw_handshake_set_channel(&exchange.handshake, &channel);
 	for (int i = 0; i < TURNS_MAX && !world.ready; i++) {
-		if (kw_exchange_step(&exchange, world.fd, &error) == KW_EXCHANGE_DECIDE)
+		if (kw_exchange_step(&exchange, &wire, &error) == KW_EXCHANGE_DECIDE)
 			kw_handshake_welcome(&exchange.handshake, &facts);
 		turn();
 	}

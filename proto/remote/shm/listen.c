@@ -150,17 +150,17 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 	take_frames(own);
 }
 
-static int adopt(struct kw_session *session, int fd, struct kw_error *error)
+static int adopt(struct kw_session *session, struct kw_wire wire, struct kw_error *error)
 {
 	struct session *own = kw_zalloc(sizeof *own);
-	int status = uv_poll_init(kw_server_loop(session->server), &own->poll, fd);
+	int status = uv_poll_init(kw_server_loop(session->server), &own->poll, wire.fd);
 
 	if (status != 0) {
 		free(own);
 		return kw_error_errno(error, -status, "the connection cannot be watched");
 	}
 	own->session = session;
-	own->fd = fd;
+	own->fd = wire.fd;
 	own->poll.data = own;
 	session->own = own;
 	uv_poll_start(&own->poll, UV_READABLE, on_poll);

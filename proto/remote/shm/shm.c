@@ -80,7 +80,7 @@ static int check_user(const struct kw_remote *remote, struct kw_error *error)
 {
 	const struct shm *shm = remote->own;
 	const struct kw_peer_self self = kw_user_self();
-	uid_t uid = kw_user_of(shm->end.fd, NULL);
+	uid_t uid = kw_user_of(shm->end.wire.fd, NULL);
 
 	if (remote->options.secret.length > 0)
 		return 0;
@@ -197,7 +197,7 @@ static int dial(struct kw_remote *remote, struct kw_error *error)
 		return kw_error_errno(error, -status, "the connection cannot be watched");
 	}
 	poll->data = remote;
-	kw_stream_end_connected(&shm->end, remote, fd, poll, &channel);
+	kw_stream_end_connected(&shm->end, remote, kw_wire_plain(fd), poll, &channel);
 	return 0;
 }
 
@@ -216,7 +216,7 @@ static void send_report(struct kw_remote *remote)
 			shm->frame_sent = 0;
 			kw_remote_report_taken(remote);
 		}
-		sent = send(shm->end.fd, (const uint8_t *)&shm->frame + shm->frame_sent,
+		sent = send(shm->end.wire.fd, (const uint8_t *)&shm->frame + shm->frame_sent,
 			shm->frame_length - shm->frame_sent, MSG_NOSIGNAL | MSG_DONTWAIT);
 		if (sent < 0 && errno != EAGAIN && errno != EINTR) {
 			/* A farewell can come before the end: reading finds both. */
@@ -237,7 +237,7 @@ static void hear_farewell(struct kw_remote *remote)
 {
 	struct shm *shm = remote->own;
 	struct kw_error error;
-	ssize_t got = recv(shm->end.fd, (uint8_t *)&shm->farewell + shm->farewell_length,
+	ssize_t got = recv(shm->end.wire.fd, (uint8_t *)&shm->farewell + shm->farewell_length,
 		sizeof shm->farewell - shm->farewell_length, MSG_DONTWAIT);
 
 	if (got < 0 && (errno == EAGAIN || errno == EINTR))

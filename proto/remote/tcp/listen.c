@@ -49,11 +49,11 @@ static uint64_t figures_tcp(const struct kw_session *session, struct kw_session_
 	return heard;
 }
 
-static int adopt(struct kw_session *session, int fd, struct kw_error *error)
+static int adopt(struct kw_session *session, struct kw_wire wire, struct kw_error *error)
 {
 	struct kw_tcp_serve *serve = kw_server_serve(session->server, error);
 
-	session->own = kw_tcp_serve_add(serve, fd, session->depth, session, error);
+	session->own = kw_tcp_serve_add(serve, wire, session->depth, session, error);
 	return session->own ? 0 : (int)error->code;
 }
 

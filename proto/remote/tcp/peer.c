@@ -2,7 +2,6 @@
 
 #include "base/buffer.h"
 #include "base/clock.h"
-#include "remote/racy.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -16,13 +15,13 @@
 
 static_assert(KW_SERVE_INPUT > KW_FRAME_MAX, "a frame cut in two leaves room for its rest");
 
-struct kw_tcp_peer *kw_tcp_peer_new(int fd, uint32_t depth, void *owner)
+struct kw_tcp_peer *kw_tcp_peer_new(struct kw_wire wire, uint32_t depth, void *owner)
 {
 	struct kw_tcp_peer *peer = kw_zalloc(sizeof *peer + depth * sizeof peer->ring[0]);
 
-	assert(fd >= 0);
+	assert(kw_wire_is_open(&wire));
 	peer->shown.owner = owner;
-	peer->fd = fd;
+	peer->wire = wire;
 	peer->events = EPOLLIN;
 	peer->depth = depth;
 	return peer;
@@ -38,10 +37,7 @@ static void send_farewell(struct kw_tcp_peer *peer, enum kw_frame_status status)
 	if (peer->sent > 0)
 		return;
 	kw_frame_encode_reply(&reply, status, 0, 0);
-	(void)send(peer->fd, &reply, sizeof reply, MSG_NOSIGNAL | MSG_DONTWAIT);
-	/* Requests left unread would turn the close into a reset that overtakes the farewell. */
-	(void)shutdown(peer->fd, SHUT_WR);
-	(void)recv(peer->fd, peer->input, sizeof peer->input, MSG_DONTWAIT);
+	kw_wire_farewell(&peer->wire, &reply, sizeof reply);
 }
 
 void kw_tcp_peer_end(struct kw_tcp_peer *peer, enum kw_frame_status status)
@@ -50,8 +46,7 @@ void kw_tcp_peer_end(struct kw_tcp_peer *peer, enum kw_frame_status status)
 	peer->shown.ended_by = status;
 	if (status != KW_FRAME_OK)
 		send_farewell(peer, status);
-	close(peer->fd); /* which takes it out of epoll */
-	peer->fd = -1;
+	kw_wire_close(&peer->wire); /* which takes it out of epoll */
 }
 
 void kw_tcp_peer_lost(struct kw_tcp_peer *peer, int errnum)
@@ -140,8 +135,8 @@ static enum kw_frame_status take_frames(struct kw_tcp_peer *peer, const struct k
 static void receive(struct kw_tcp_peer *peer, const struct kw_memory *memory)
 {
 	/* A frame is much smaller than the buffer, so there is always room. */
-	ssize_t got = recv(peer->fd, peer->input + peer->input_length,
-		sizeof peer->input - peer->input_length, MSG_DONTWAIT);
+	ssize_t got = kw_wire_receive_bytes(&peer->wire, peer->input + peer->input_length,
+		sizeof peer->input - peer->input_length);
 	enum kw_frame_status status;
 
 	if (got < 0 && (errno == EAGAIN || errno == EINTR))
@@ -212,7 +207,7 @@ static void send_replies(struct kw_tcp_peer *peer, const struct kw_memory *memor
 	if (peer->count == 0)
 		return;
 	message.msg_iovlen = (size_t)gather(peer, memory, headers, parts);
-	sent = kw_racy_sendmsg(peer->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+	sent = kw_wire_send(&peer->wire, &message);
 	if (sent >= 0)
 		account(peer, (uint64_t)sent);
 	else if (errno != EAGAIN && errno != EINTR)

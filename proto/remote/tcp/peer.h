@@ -1,5 +1,5 @@
 /*
- * One agent as the serving thread sees it: its socket, its requests in a ring, and how far the
+ * One agent as the serving thread sees it: its wire, its requests in a ring, and how far the
  * reply to the first of them is sent. Serving thread only, but for kw_tcp_peer_new.
  */
 #ifndef KW_REMOTE_TCP_PEER_H
@@ -13,8 +13,8 @@ struct kw_tcp_request {
 
 struct kw_tcp_peer {
 	struct kw_tcp_conn shown; /* first: handed out as this */
-	int fd;                   /* -1: over */
-	uint32_t events;          /* what epoll watches for */
+	struct kw_wire wire;
+	uint32_t events; /* what epoll watches for */
 	struct kw_tcp_peer *next, *previous;
 	uint8_t input[KW_SERVE_INPUT];
 	size_t input_length;
@@ -24,11 +24,11 @@ struct kw_tcp_peer {
 	struct kw_tcp_request ring[];
 };
 
-struct kw_tcp_peer *kw_tcp_peer_new(int fd, uint32_t depth, void *owner);
+struct kw_tcp_peer *kw_tcp_peer_new(struct kw_wire wire, uint32_t depth, void *owner);
 
 static inline bool kw_tcp_peer_over(const struct kw_tcp_peer *peer)
 {
-	return peer->fd < 0;
+	return !kw_wire_is_open(&peer->wire);
 }
 
 /*

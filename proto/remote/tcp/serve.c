@@ -75,7 +75,7 @@ static void watch(struct kw_tcp_serve *serve, struct kw_tcp_peer *peer)
 	if (events == peer->events)
 		return;
 	peer->events = events;
-	if (epoll_ctl(serve->epoll_fd, EPOLL_CTL_MOD, peer->fd, &event) != 0)
+	if (epoll_ctl(serve->epoll_fd, EPOLL_CTL_MOD, peer->wire.fd, &event) != 0)
 		kw_tcp_peer_lost(peer, errno);
 }
 
@@ -242,15 +242,15 @@ undo:
 
 /* ---- the loop thread's calls ---- */
 
-struct kw_tcp_conn *kw_tcp_serve_add(
-	struct kw_tcp_serve *serve, int fd, uint32_t depth, void *owner, struct kw_error *error)
+struct kw_tcp_conn *kw_tcp_serve_add(struct kw_tcp_serve *serve, struct kw_wire wire,
+	uint32_t depth, void *owner, struct kw_error *error)
 {
-	struct kw_tcp_peer *peer = kw_tcp_peer_new(fd, depth, owner);
+	struct kw_tcp_peer *peer = kw_tcp_peer_new(wire, depth, owner);
 	struct epoll_event event = {.events = peer->events, .data.ptr = peer};
 
 	assert(!serve->stopped);
 	pthread_mutex_lock(&serve->lock);
-	if (epoll_ctl(serve->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
+	if (epoll_ctl(serve->epoll_fd, EPOLL_CTL_ADD, wire.fd, &event) != 0) {
 		kw_error_errno(error, errno, "tcp: the connection cannot be watched");
 		free(peer);
 		peer = NULL;

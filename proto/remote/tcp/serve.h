@@ -20,6 +20,7 @@
 #include "base/error.h"
 #include "remote/frame.h"
 #include "remote/memory.h"
+#include "remote/wire.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -55,11 +56,11 @@ struct kw_tcp_serve *kw_tcp_serve_new(
 	const struct kw_memory *memory, void (*wake)(void *arg), void *arg, struct kw_error *error);
 
 /*
- * Serve the socket (non-blocking; closed by the thread) with up to `depth` READs in flight. NULL
- * when it cannot be watched: the socket is still the caller's.
+ * Serve the wire (its socket does not block, and the thread closes it) with up to `depth` READs in
+ * flight. NULL when it cannot be watched: the wire is still the caller's.
  */
-struct kw_tcp_conn *kw_tcp_serve_add(
-	struct kw_tcp_serve *serve, int fd, uint32_t depth, void *owner, struct kw_error *error);
+struct kw_tcp_conn *kw_tcp_serve_add(struct kw_tcp_serve *serve, struct kw_wire wire,
+	uint32_t depth, void *owner, struct kw_error *error);
 
 /* End it, after a farewell if one fits; it comes back through kw_tcp_serve_ended. */
 void kw_tcp_serve_end(

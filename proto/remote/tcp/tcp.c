@@ -36,7 +36,7 @@ static void on_connected(
 {
 	struct tcp *tcp = remote->own;
 
-	kw_stream_end_connected(&tcp->end, remote, fd, poll, channel);
+	kw_stream_end_connected(&tcp->end, remote, kw_wire_plain(fd), poll, channel);
 }
 
 static void turn_tcp(struct kw_remote *remote)
@@ -67,8 +67,7 @@ static void flush(struct kw_remote *remote)
 		}
 		if (length == 0)
 			break;
-		sent = send(tcp->end.fd, kw_buffer_bytes(&tcp->out), length,
-			MSG_NOSIGNAL | MSG_DONTWAIT);
+		sent = kw_wire_send_bytes(&tcp->end.wire, kw_buffer_bytes(&tcp->out), length);
 		if (sent < 0 && errno != EAGAIN && errno != EINTR) {
 			/* A farewell can come before the end: reading finds both. */
 			kw_buffer_clear(&tcp->out);
@@ -198,7 +197,7 @@ static void receive(struct kw_remote *remote)
 		ssize_t got;
 
 		message.msg_iovlen = (size_t)gather(tcp, remote, parts);
-		got = recvmsg(tcp->end.fd, &message, MSG_DONTWAIT);
+		got = kw_wire_receive(&tcp->end.wire, &message);
 		if (got < 0 && (errno == EAGAIN || errno == EINTR))
 			break;
 		if (got <= 0) {

@@ -241,6 +241,7 @@ static void liar_step(struct liar *liar)
 	const struct kw_handshake_options options = {
 		.layout_version = KW_LAYOUT_VERSION, .nonce = nonce};
 	struct kw_error error;
+	struct kw_wire wire;
 
 	if (liar->fd < 0) {
 		liar->fd = accept4(liar->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -261,7 +262,8 @@ static void liar_step(struct liar *liar)
 			liar_answer(liar);
 		return;
 	}
-	switch (kw_exchange_step(&liar->exchange, liar->fd, &error)) {
+	wire = kw_wire_plain(liar->fd);
+	switch (kw_exchange_step(&liar->exchange, &wire, &error)) {
 	case KW_EXCHANGE_DECIDE:
 		assert_int_equal(fstat(liar->memory_fd, &status), 0);
 		facts.memory_device = status.st_dev;

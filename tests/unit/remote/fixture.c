@@ -326,6 +326,7 @@ int raw_connect(struct fixture *fixture, const struct raw_options *options, int 
 {
 	struct kw_exchange exchange = {.give_fd = -1, .taken_fd = -1};
 	int fd = raw_socket(&fixture->address);
+	struct kw_wire wire = kw_wire_plain(fd);
 	const struct kw_channel channel = raw_channel(fd, &fixture->address);
 	uint8_t nonce[KW_NONCE_BYTES];
 	struct kw_handshake_options handshake = {
@@ -344,7 +345,7 @@ int raw_connect(struct fixture *fixture, const struct raw_options *options, int 
 	assert_int_equal(kw_handshake_nonce(nonce, error), 0);
 	kw_handshake_init_agent(&exchange.handshake, &handshake);
 	for (int i = 0; i < WAIT_MS; i++) {
-		enum kw_exchange_result result = kw_exchange_step(&exchange, fd, error);
+		enum kw_exchange_result result = kw_exchange_step(&exchange, &wire, error);
 
 		if (result == KW_EXCHANGE_DONE || result == KW_EXCHANGE_FAILED)
 			break;

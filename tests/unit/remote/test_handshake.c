@@ -920,14 +920,16 @@ static void descriptors_that_nobody_asked_for_are_closed(void **state)
 		.channel = &channel};
 	struct kw_exchange exchange = {.give_fd = -1, .taken_fd = -1, .takes_fd = true};
 	struct kw_error error;
+	struct kw_wire wire;
 	int ends[2], before;
 
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
 	kw_handshake_init_agent(&exchange.handshake, &options);
+	wire = kw_wire_plain(ends[0]);
 	before = next_fd();
 	for (int i = 0; i < 3; i++) {
 		send_with_two(ends[1]);
-		assert_int_equal(kw_exchange_step(&exchange, ends[0], &error), KW_EXCHANGE_READ);
+		assert_int_equal(kw_exchange_step(&exchange, &wire, &error), KW_EXCHANGE_READ);
 	}
 	assert_int_equal(exchange.taken_fd, before);
 	assert_int_equal(next_fd(), before + 1);

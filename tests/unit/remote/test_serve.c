@@ -42,7 +42,7 @@ static void a_thread_that_is_told_to_stop_while_it_wakes_ends(void **state)
 
 		assert_non_null(serve);
 		assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
-		assert_non_null(kw_tcp_serve_add(serve, ends[0], 1, NULL, &error));
+		assert_non_null(kw_tcp_serve_add(serve, kw_wire_plain(ends[0]), 1, NULL, &error));
 		spin((unsigned)i % SPINS);
 		kw_tcp_serve_stop(serve);
 		while ((conn = kw_tcp_serve_ended(serve)))
