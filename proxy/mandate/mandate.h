@@ -1,0 +1,100 @@
+/*
+ * The mandate: is the server that the proxy follows the primary, who says so, and since which term?
+ *
+ *   ┌──────┐
+ *   │ NONE │  authority.by=none: nobody is asked, and every server counts
+ *   └──────┘
+ *   ┌─────────┐            confirmed               ┌───────────┐
+ *   │ AWAITED │───────────────────────────────────▶│ CONFIRMED │  its term is published
+ *   └─────────┘                                    └───────────┘
+ *      │   ▲          ┌──────┐  not confirmed          │   ▲
+ *      │   │          │ LOST │◀────────────────────────┘   │
+ *      │   │          └──────┘──── confirmed ──────────────┘
+ *      │   │            │  ▲                              │
+ *      ▼   │            ▼  │                              │
+ *   ┌───────────┐                                         │
+ *   │ ELSEWHERE │──── confirmed ──────────────────────────┘
+ *   └───────────┘  another server is the primary; also from CONFIRMED
+ *
+ * AWAITED: no server was confirmed since the proxy began. LOST: one was.
+ *
+ * Who says so is one of two: the sentinels (sentinel_view.h), or an operator by the key
+ * authority.term. Both are judged anew whenever the proxy publishes, so no timer has to fire for a
+ * mandate to end.
+ *
+ * Only a server that says itself that it is a primary is confirmed: its role and history are looked
+ * at once a second, and a term must not begin before its history is told.
+ *
+ * Pure: no clock, no connection. The caller owns the struct. One thread.
+ */
+#ifndef KW_PROXY_MANDATE_MANDATE_H
+#define KW_PROXY_MANDATE_MANDATE_H
+
+#include "base/error.h"
+#include "base/sm.h"
+#include "mandate/sentinel_view.h"
+#include "table/history.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define KW_MANDATE_LEASE_MS ((uint16_t)(KW_SENTINEL_LEASE_US / 1000))
+#define KW_MANDATE_NAME_MAX 127 /* bytes of sentinel.name */
+
+enum kw_mandate_by {
+	KW_MANDATE_BY_NONE,
+	KW_MANDATE_BY_SENTINEL,
+	KW_MANDATE_BY_OPERATOR,
+};
+
+/* The server that the proxy follows, as it was looked at last. */
+struct kw_mandate_self {
+	const char *run_id; /* "": none is followed yet */
+	bool is_primary;    /* its role is master */
+};
+
+struct kw_mandate {
+	struct kw_sm sm; /* enum kw_mandate_state */
+	enum kw_mandate_by by;
+	char name[KW_MANDATE_NAME_MAX + 1]; /* sentinel.name */
+	uint64_t domain;
+	uint64_t operator_term;       /* authority.term; 0: not confirmed */
+	struct kw_sentinel_view view; /* filled by sentinels.h */
+
+	uint64_t term;                      /* of the last confirmation */
+	uint64_t confirmations, losses;     /* how often it was confirmed, and lost again */
+	uint64_t since_us;                  /* when it came into its state */
+	struct kw_sentinel_verdict verdict; /* BY_SENTINEL: as judged last */
+	char why[KW_ERROR_TEXT];            /* not confirmed: a sentence; otherwise "" */
+};
+
+/* name: as sentinels know the primary; "" with another `by`. */
+void kw_mandate_init(
+	struct kw_mandate *mandate, enum kw_mandate_by by, const char *name, uint64_t now_us);
+
+/* Judge now. True: the state, the term or the sentence changed. */
+bool kw_mandate_judge(
+	struct kw_mandate *mandate, const struct kw_mandate_self *self, uint64_t now_us);
+
+static inline enum kw_mandate_state kw_mandate_state(const struct kw_mandate *mandate)
+{
+	return (enum kw_mandate_state)mandate->sm.state;
+}
+
+/* May the table claim to be live? */
+static inline bool kw_mandate_holds(enum kw_mandate_state state)
+{
+	return state == KW_MANDATE_NONE || state == KW_MANDATE_CONFIRMED;
+}
+
+/*
+ * Where the primary is, by a majority of the sentinels: "tcp://host:port". False: no majority names
+ * one.
+ */
+bool kw_mandate_primary(const struct kw_mandate *mandate, char *address, size_t room);
+
+/* Into what is published with the table. version: of the table, as of now. */
+void kw_mandate_tell(
+	const struct kw_mandate *mandate, struct kw_history *history, uint64_t version);
+
+#endif

@@ -1,0 +1,76 @@
+/*
+ * The sentinels: a connection to each, and the questions. What they answer is put into the view of
+ * a mandate (mandate.h), which judges it.
+ *
+ *   ┌──────┐ open, or after ┌─────────┐  ready   ┌────┐
+ *   │ IDLE │───────────────▶│ OPENING │─────────▶│ UP │  SENTINEL MASTER each interval,
+ *   └──────┘  a second      └─────────┘          └────┘  MYID and SENTINELS each ten seconds
+ *      ▲                         │ lost, or dropped │
+ *      │        closed      ┌─────────┐             │
+ *      └────────────────────│ CLOSING │◀────────────┘
+ *                           └─────────┘
+ *
+ * Those in sentinel.addresses are asked always. Others that they know are asked as well, 32 in all.
+ * One that is not configured, and was neither heard nor told of for a minute, is dropped; the
+ * number of voters in the view does not shrink by that. A question that gets no answer does no
+ * harm: answers are as old as their questions. Four questions can be under way to each.
+ *
+ * The cost: two to ten small commands a second to each sentinel, and none to the primary.
+ *
+ * Loop thread only.
+ */
+#ifndef KW_PROXY_MANDATE_SENTINELS_H
+#define KW_PROXY_MANDATE_SENTINELS_H
+
+#include "base/error.h"
+#include "mandate/mandate.h"
+#include "redis/redis.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+struct kw_sentinels_options {
+	const char *name;             /* of the primary, as the sentinels know it; copied */
+	const char *const *addresses; /* tcp://host:port or unix:///path; copied */
+	size_t count;                 /* 1 … KW_SENTINELS_MAX */
+	const char *username;         /* of the sentinels, as the password; copied */
+	struct kw_slice password;
+	uint32_t interval_ms;
+};
+
+struct kw_sentinels_handlers {
+	void (*answered)(void *arg); /* the view has changed */
+	void *arg;
+};
+
+/* One of them, for the status. */
+struct kw_sentinel_info {
+	const char *address;
+	bool configured;
+	const char *state; /* "idle", "opening", "up", "closing" */
+	const char *why;   /* why it was lost, or what is wrong with its answers; "" */
+	const struct kw_sentinel *sentinel;
+};
+
+struct kw_sentinels;
+
+/* mandate outlives them. KW_E_CONFIG: an address is none. */
+int kw_sentinels_new(uv_loop_t *loop, const struct kw_sentinels_options *options,
+	struct kw_mandate *mandate, const struct kw_sentinels_handlers *handlers,
+	struct kw_sentinels **sentinels, struct kw_error *error);
+
+/* The first questions go out. */
+void kw_sentinels_start(struct kw_sentinels *sentinels);
+
+/* Ask all of them now. */
+void kw_sentinels_ask(struct kw_sentinels *sentinels);
+
+/* The i-th, below KW_SENTINELS_MAX. False: there is none. */
+bool kw_sentinels_info(
+	const struct kw_sentinels *sentinels, size_t i, struct kw_sentinel_info *info);
+
+/* Close connections; done when they are freed. */
+void kw_sentinels_close(struct kw_sentinels *sentinels, void (*done)(void *arg), void *arg);
+
+#endif

@@ -1,0 +1,125 @@
+/* What its owner asks of the source. */
+#include "source/source_internal.h"
+
+#include "base/clock.h"
+
+#include <stdio.h>
+
+void kw_source_reconcile(struct kw_source *source, const char *why)
+{
+	kw_source_doubt(source, KW_DOUBT_ASKED, NULL, why);
+	kw_turn_wake(&source->turn);
+}
+
+int kw_source_approve(struct kw_source *source, char finding[KW_ERROR_TEXT], struct kw_error *error)
+{
+	if (!kw_sweep_approve(&source->sweep))
+		return kw_error_set(error, KW_E_STATE,
+			"nothing waits for approval: the state is %s",
+			kw_state_name(kw_source_state(source)));
+	source->approvals++;
+	snprintf(finding, KW_ERROR_TEXT, "the deletion of %llu of %llu keys that the primary lacks",
+		(unsigned long long)source->sweep.brake.finding.missing,
+		(unsigned long long)kw_brake_whole(&source->sweep.brake.finding));
+	kw_turn_wake(&source->turn);
+	return KW_OK;
+}
+
+void kw_source_set_max_missing(struct kw_source *source, double share)
+{
+	kw_sweep_set_max_missing(&source->sweep, share);
+	kw_turn_wake(&source->turn);
+}
+
+bool kw_source_want_ticket(struct kw_source *source, uint16_t wanted)
+{
+	if (!kw_source_link_is_up(&source->link) || !kw_ticket_announce(&source->ticket, wanted))
+		return false;
+	kw_source_tell_table(source);
+	return true;
+}
+
+void kw_source_begin_ticket(struct kw_source *source)
+{
+	if (!kw_ticket_examine(&source->ticket))
+		return;
+	kw_feed_examine(source->feed);
+	kw_turn_wake(&source->turn);
+}
+
+uint16_t kw_source_ticket(const struct kw_source *source)
+{
+	return source->ticket.number;
+}
+
+void kw_source_forgive(struct kw_source *source)
+{
+	kw_unreadable_forgive(&source->unreadable);
+	kw_turn_wake(&source->turn);
+}
+
+void kw_source_set_limits(struct kw_source *source, uint64_t keys_per_second,
+	uint64_t bytes_per_second, uint64_t audit_keys_per_second)
+{
+	uint64_t now_us = kw_clock_us();
+
+	kw_fetch_limit(source->fetch, keys_per_second, bytes_per_second, now_us);
+	kw_sweep_limit(&source->sweep, audit_keys_per_second, now_us);
+	kw_turn_wake(&source->turn);
+}
+
+void kw_source_set_primary_share(struct kw_source *source, double share)
+{
+	kw_pace_set_share(&source->pacing.pace, share);
+	kw_turn_wake(&source->turn);
+}
+
+void kw_source_pace(const struct kw_source *source, struct kw_pace_report *report)
+{
+	kw_pace_report(&source->pacing.pace, report);
+}
+
+enum kw_source_state kw_source_state(const struct kw_source *source)
+{
+	return (enum kw_source_state)source->state.sm.state;
+}
+
+const char *kw_source_reason(const struct kw_source *source)
+{
+	return source->state.reason;
+}
+
+const char *kw_source_state_name(enum kw_source_state state)
+{
+	return kw_state_name(state);
+}
+
+void kw_source_stats(const struct kw_source *source, struct kw_source_stats *stats)
+{
+	const struct kw_fetch_stats *fetch = kw_fetch_stats(source->fetch);
+	uint64_t parked = kw_dirty_count(source->dirty, KW_DIRTY_PARKED);
+	struct kw_feed_stats feed;
+
+	kw_feed_stats(source->feed, &feed);
+	*stats = (struct kw_source_stats){
+		.events = feed.events,
+		.fetches = fetch->fetches,
+		.fetched_bytes = fetch->bytes,
+		.unchanged = source->store.unchanged,
+		.deletes = source->store.deletes,
+		.dirty_keys = kw_dirty_total(source->dirty) - parked,
+		.reconciles_audit = source->sweep.audits,
+		.scanned = source->sweep.scanned,
+		.scan_total = source->sweep.scan_total,
+		.silent_refetches = feed.silent_refetches,
+		.too_large = source->store.too_large.count,
+		.unreadable = source->unreadable.keys.count,
+		.rejected_payloads = fetch->rejected,
+		.full_waiting = parked,
+		.missing_keys = source->sweep.brake.finding.missing,
+		.missing_of = kw_brake_whole(&source->sweep.brake.finding),
+		.approvals = source->approvals,
+		.clock_skew_us = feed.clock_skew_us,
+	};
+	kw_doubts_stats(&source->doubts, stats);
+}

@@ -1,0 +1,207 @@
+/* What the link and the feed tell the source, and what it doubts then. */
+#include "source/source_internal.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "redis/server.h"
+
+#include <assert.h>
+
+/* Doubts. */
+
+/* Events might have been missed in these databases (NULL: in all). */
+void kw_source_doubt(
+	void *arg, enum kw_doubt cause, const struct kw_databases *databases, const char *why)
+{
+	struct kw_source *source = arg;
+
+	if (!kw_source_link_is_up(&source->link))
+		return; /* all is read again after it is up */
+	kw_turn_want(&source->turn);
+	if (cause == KW_DOUBT_IDENTITY || cause == KW_DOUBT_LOADED)
+		kw_dirty_all_stale(source->dirty);
+	if (cause == KW_DOUBT_IDENTITY) {
+		kw_sweep_forget_explanations(&source->sweep);
+		kw_source_tell_table(source); /* whose data come now, before the first of them */
+	}
+	if (kw_doubt_explains(cause))
+		kw_sweep_explain(&source->sweep, databases);
+	if (kw_doubt_waits(&source->sweep, cause)) {
+		kw_sweep_postpone(&source->sweep, cause, databases, why);
+		kw_fresh_revoke(&source->fresh);
+		return;
+	}
+	kw_log_info("source", "reconcile: %s", why);
+	kw_doubts_count(&source->doubts, cause);
+	kw_fresh_spoil(&source->fresh);
+	kw_ticket_spoil(&source->ticket);
+	if (kw_doubt_revokes(cause))
+		kw_fresh_revoke(&source->fresh);
+	kw_sweep_begin(&source->sweep,
+		source->sweep.ended > 0 ? KW_SWEEP_RECONCILE : KW_SWEEP_FIRST, databases, why);
+}
+
+void kw_source_sweep_ended(void *arg)
+{
+	struct kw_source *source = arg;
+	struct kw_sweep_later later;
+
+	kw_source_link_is_well(&source->link);
+	if (!kw_sweep_take_later(&source->sweep, &later))
+		return;
+	kw_source_doubt(
+		source, later.cause, later.databases.all ? NULL : &later.databases, later.why);
+	kw_databases_close(&later.databases);
+}
+
+/* What the link tells. */
+
+/*
+ * Another server answers. If keys were asked for when the last one went, one of them might have
+ * killed it.
+ */
+static void note_restart(struct kw_source *source)
+{
+	if (kw_fetch_was_asking(source->fetch))
+		kw_unreadable_condemn(&source->unreadable, source->link.up_us);
+	else
+		kw_source_forgive(source);
+}
+
+void kw_source_link_came_up(void *arg, enum kw_feed_server server)
+{
+	struct kw_source *source = arg;
+	const struct kw_server_identity *identity = kw_feed_server(source->feed);
+	bool another = server == KW_FEED_ANOTHER_SERVER;
+
+	kw_fetch_set_pexpiretime(source->fetch, identity->valkey || identity->major >= 7);
+	if (identity->major > 7 || (identity->major == 7 && identity->minor >= 2))
+		kw_data_no_touch(&source->link.data);
+	kw_fetch_set_databases(source->fetch, kw_feed_databases(source->feed));
+	if (another) {
+		note_restart(source);
+	} else if (server == KW_FEED_FLUSHED_SERVER) {
+		kw_sweep_explain(&source->sweep, NULL);
+	}
+	kw_pace_forget(&source->pacing.pace);
+	kw_log_info("source", "following %s: %s %d.%d.%d, role %s", source->options.redis.address,
+		identity->valkey ? "Valkey" : "Redis", identity->major, identity->minor,
+		identity->patch, identity->role);
+	if (source->link.ups > 0)
+		kw_source_doubt(source, another ? KW_DOUBT_IDENTITY : KW_DOUBT_CONNECTION, NULL,
+			another ? "the server is not the one of before"
+				: "the connection was lost, so events were missed");
+	else
+		kw_sweep_begin(&source->sweep, KW_SWEEP_FIRST, NULL, "the first scan is under way");
+}
+
+void kw_source_link_went_down(void *arg)
+{
+	struct kw_source *source = arg;
+
+	source->chain = KW_CHAIN_WHOLE;
+	kw_sweep_stop(&source->sweep);
+	kw_fresh_reset(&source->fresh);
+	kw_ticket_reset(&source->ticket);
+	kw_turn_wake(&source->turn);
+}
+
+/* What the feed tells; its doubts are told by kw_source_doubt. */
+
+static void feed_ready(void *arg, enum kw_feed_server server)
+{
+	struct kw_source *source = arg;
+
+	kw_source_link_ready(&source->link, server);
+	kw_source_tell_table(source); /* whose data come now, before the first of them */
+	kw_turn_want(&source->turn);
+}
+
+static void feed_dirty(void *arg, const struct kw_dirty_key *keys, size_t count)
+{
+	struct kw_source *source = arg;
+	const unsigned expiry = KW_DIRTY_EVENT | KW_DIRTY_TTL;
+
+	for (size_t i = 0; i < count; i++)
+		if ((keys[i].flags & expiry) == expiry)
+			kw_sweep_expiry_set(&source->sweep, keys[i].database);
+	kw_dirty_add_all(source->dirty, keys, count);
+	kw_turn_want(&source->turn);
+}
+
+static bool feed_flushed(void *arg, uint32_t database)
+{
+	struct kw_source *source = arg;
+
+	kw_turn_want(&source->turn);
+	return kw_store_empty(&source->store, database);
+}
+
+static void feed_passed(void *arg)
+{
+	struct kw_source *source = arg;
+
+	assert(kw_source_link_is_up(&source->link));
+	kw_fresh_passed(&source->fresh);
+	kw_turn_want(&source->turn);
+}
+
+/* Barriers prove something only once all keys were read, and while none is in doubt. */
+void kw_source_ask_barrier(struct kw_source *source)
+{
+	if (kw_source_link_is_up(&source->link) && source->sweep.ended > 0 &&
+		!kw_sweep_is_mending(&source->sweep) && kw_source_chain(source) == KW_CHAIN_WHOLE &&
+		kw_fresh_ask(&source->fresh, kw_wall_us()))
+		kw_ticket_asked(&source->ticket);
+}
+
+static void feed_examined(void *arg)
+{
+	struct kw_source *source = arg;
+
+	kw_ticket_examined(&source->ticket);
+	kw_source_ask_barrier(source);
+	kw_turn_want(&source->turn);
+}
+
+static void feed_lost(void *arg, const struct kw_error *why)
+{
+	struct kw_source *source = arg;
+
+	kw_source_link_lost(&source->link, why);
+}
+
+static void feed_stopped(void *arg)
+{
+	struct kw_source *source = arg;
+
+	kw_source_link_feed_stopped(&source->link);
+}
+
+static void feed_wants_turn(void *arg)
+{
+	struct kw_source *source = arg;
+
+	kw_turn_want(&source->turn);
+}
+
+static void feed_asks_held(void *arg, struct kw_databases *databases)
+{
+	struct kw_source *source = arg;
+
+	kw_store_held(&source->store, databases);
+}
+
+static bool feed_asks_lacks(void *arg)
+{
+	const struct kw_source *source = arg;
+
+	return kw_sweep_is_held(&source->sweep);
+}
+
+struct kw_feed_handlers kw_source_hears_feed(struct kw_source *source)
+{
+	return (struct kw_feed_handlers){feed_ready, feed_dirty, feed_flushed, kw_source_doubt,
+		feed_passed, feed_examined, feed_lost, feed_stopped, feed_wants_turn,
+		feed_asks_held, feed_asks_lacks, source};
+}
