@@ -95,7 +95,8 @@ const struct kw_config_key kw_agent_config_keys[] = {
 		"READs over rdma are cut into pieces of this size; up to 64 are in flight."},
 	{"warm.lag_ms", KW_CONFIG_INTEGER, "1000", true, 1, 3600000, NULL,
 		"Warm means equal at some moment this short ago, by a proxy no further behind its "
-		"primary."},
+		"primary. With a mandate (authority.by of the proxy) warm ends this long, and one "
+		"second, after the loss of the mandate; below 100 it ends after 1.1 s."},
 	KW_CONFIG_DAEMON("\"/run/keywake/agent.sock\""),
 	{0},
 };

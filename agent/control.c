@@ -254,17 +254,32 @@ static json_t *history_json(const struct kw_history *history)
 		proxy, "proxy_name", history->proxy_name);
 }
 
+/* Who confirms it is the domain; "" without one. Terms of two domains cannot be compared. */
+static void add_term(json_t *history, uint64_t domain, uint64_t term)
+{
+	char text[24] = "";
+
+	if (domain)
+		snprintf(text, sizeof text, "%016" PRIx64, domain);
+	json_object_set_new(history, "term", json_integer((json_int_t)term));
+	json_object_set_new(history, "domain", json_string(text));
+}
+
 /* Whose data: the local ones, and those of the table; "" while there is no table. */
 static void add_history(json_t *status, const struct kw_agent *agent)
 {
 	const struct kw_sync *sync = &agent->sync;
 	bool judged = sync->authority.permission != KW_PERMISSION_UNASKED;
+	const struct kw_history *told = &agent->follow.history;
+	json_t *data = history_json(&agent->local.history), *table = history_json(told);
 
+	add_term(data, agent->local.term.domain, agent->local.term.term);
+	add_term(table, told->domain, told->term);
+	json_object_set_new(table, "mandate", json_string(kw_mandate_state_name(told->mandate)));
 	json_object_set_new(status, "history",
 		json_pack("{s:s,s:o,s:o}", "relation",
-			judged ? kw_authority_name(sync->authority.relation) : "", "data",
-			history_json(&agent->local.history), "table",
-			history_json(&agent->follow.history)));
+			judged ? kw_authority_name(sync->authority.relation) : "", "data", data,
+			"table", table));
 }
 
 /* What the connection uses; "" and 0 without one. Of rdma, only counters that are not zero. */

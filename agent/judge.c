@@ -72,10 +72,15 @@ static struct kw_verdict judge_flow(const struct kw_judge_facts *facts)
 		return is(KW_AGENT_LAGGING, KW_REASON_PAUSED);
 	if (facts->proxy == KW_PROXY_SILENT)
 		return is(KW_AGENT_STALLED, KW_REASON_PROXY_SILENT);
+	if (facts->permission == KW_PERMISSION_UNCONFIRMED ||
+		facts->source == KW_SOURCE_UNCONFIRMED)
+		return is(KW_AGENT_STALLED, KW_REASON_UNCONFIRMED);
 	if (facts->source == KW_SOURCE_DOWN)
 		return is(KW_AGENT_STALLED, KW_REASON_PRIMARY_DOWN);
 	if (facts->source == KW_SOURCE_CONNECTING)
 		return is(KW_AGENT_STALLED, KW_REASON_PRIMARY_NOT_REACHED);
+	if (facts->permission == KW_PERMISSION_RAISING)
+		return is(KW_AGENT_LAGGING, KW_REASON_RAISING);
 	if (facts->writes == KW_WRITES_REFUSED)
 		return is(KW_AGENT_LAGGING, KW_REASON_WRITES_REFUSED);
 	if (facts->writes == KW_WRITES_DELAYED && facts->phase >= KW_SYNC_CLAIM)

@@ -6,6 +6,7 @@
 #ifndef KW_AGENT_JUDGE_H
 #define KW_AGENT_JUDGE_H
 
+#include "authority/history.h"
 #include "sync/level.h"
 #include "sync/phases.h"
 #include "table/layout.h"
@@ -64,6 +65,7 @@ struct kw_judge_facts {
 	enum kw_judge_local local;
 	enum kw_judge_writes writes;
 	enum kw_source_state source;
+	enum kw_permission permission; /* to follow the table */
 	enum kw_level_table table;
 	bool damaged; /* the table does not verify, however often it is read */
 
@@ -101,8 +103,10 @@ enum kw_reason {
 
 	KW_REASON_PAUSED,
 	KW_REASON_PROXY_SILENT,
+	KW_REASON_UNCONFIRMED, /* nobody confirms the proxy's server as the primary */
 	KW_REASON_PRIMARY_DOWN,
 	KW_REASON_PRIMARY_NOT_REACHED,
+	KW_REASON_RAISING, /* the cursor must say the table's term first */
 	KW_REASON_WRITES_REFUSED,
 	KW_REASON_WRITES_DELAYED,
 	KW_REASON_OWED,

@@ -56,9 +56,24 @@ const struct kw_sm_conf kw_agent_machine = {"agent", states, KW_AGENT_HELD + 1, 
 
 static uint64_t silence_us(const struct kw_agent *agent, uint64_t now_us)
 {
-	uint64_t heard_us = agent->follow.heartbeat_us;
+	const struct kw_follow *follow = &agent->follow;
+	uint64_t heard_us =
+		kw_follow_asks_mandate(follow) ? follow->heartbeat_begun_us : follow->heartbeat_us;
 
 	return now_us > heard_us ? now_us - heard_us : 0;
+}
+
+/*
+ * A proxy that is stopped cannot say that it lost its mandate. When it published last, the
+ * confirmation was at most lease_ms old. So the silence is limited in such a way that both together
+ * stay below one second and warm.lag_ms.
+ */
+static uint64_t silence_limit_us(const struct kw_agent *agent)
+{
+	if (!kw_follow_asks_mandate(&agent->follow))
+		return KW_FOLLOW_HEARTBEAT_US;
+	return agent->sync.warm_lag_us > KW_FOLLOW_MANDATE_LEAST_US ? agent->sync.warm_lag_us
+								    : KW_FOLLOW_MANDATE_LEAST_US;
 }
 
 static enum kw_judge_proxy proxy_of(const struct kw_agent *agent, uint64_t now_us)
@@ -72,8 +87,8 @@ static enum kw_judge_proxy proxy_of(const struct kw_agent *agent, uint64_t now_u
 			       : KW_PROXY_AWAY;
 	if (follow->superblock.epoch == 0)
 		return KW_PROXY_UNREADABLE;
-	return silence_us(agent, now_us) > KW_FOLLOW_HEARTBEAT_US ? KW_PROXY_SILENT
-								  : KW_PROXY_HEARD;
+	return silence_us(agent, now_us) > silence_limit_us(agent) ? KW_PROXY_SILENT
+								   : KW_PROXY_HEARD;
 }
 
 static enum kw_judge_local local_of(const struct kw_agent *agent)
@@ -119,6 +134,7 @@ static struct kw_judge_facts gather(const struct kw_agent *agent, uint64_t now_u
 		.local = local_of(agent),
 		.writes = writes_of(agent->pair),
 		.source = (enum kw_source_state)superblock->source_state,
+		.permission = sync->authority.permission,
 		.table = kw_level_table(superblock, sync->warm_lag_us),
 		.damaged = kw_reread_is_damage(&sync->reread),
 		.phase = kw_sync_phase(sync),
@@ -163,6 +179,9 @@ static void say(struct words *words, const char *format, ...)
 static const char *const sentences[KW_REASON_NONE + 1] = {
 	[KW_REASON_PROXY_UNREADABLE] = "the proxy's table is not readable yet",
 	[KW_REASON_PAUSED] = "paused",
+	[KW_REASON_UNCONFIRMED] =
+		"the proxy's server is not confirmed as the primary: see the proxy's status",
+	[KW_REASON_RAISING] = "the cursor must say the table's term first",
 	[KW_REASON_PRIMARY_DOWN] = "the proxy cannot reach its primary",
 	[KW_REASON_PRIMARY_NOT_REACHED] = "the proxy has not reached its primary yet",
 	[KW_REASON_SNAPSHOT] = "reading the snapshot",
@@ -195,8 +214,13 @@ static const char *words_of_part(const struct kw_agent *agent, enum kw_reason re
 	case KW_REASON_OBSTACLE:
 	case KW_REASON_WAITING:
 		return agent->sync.why;
+	case KW_REASON_UNCONFIRMED:
+		return agent->sync.authority.permission == KW_PERMISSION_UNCONFIRMED
+			       ? agent->sync.why
+			       : NULL;
 	case KW_REASON_SETTLE:
 	case KW_REASON_PRUNE:
+	case KW_REASON_RAISING:
 		return agent->sync.why[0] ? agent->sync.why : NULL;
 	case KW_REASON_WRITES_FAILED:
 	case KW_REASON_WRITES_DELAYED:
@@ -206,6 +230,16 @@ static const char *words_of_part(const struct kw_agent *agent, enum kw_reason re
 	default:
 		return NULL;
 	}
+}
+
+static void say_silent(struct words *words, const struct kw_agent *agent, uint64_t now_us)
+{
+	uint64_t seconds = silence_us(agent, now_us) / 1000000;
+
+	if (kw_follow_asks_mandate(&agent->follow) && seconds < 2)
+		say(words, "the proxy's heartbeat stopped: its server can have lost its mandate");
+	else
+		say(words, "the proxy's heartbeat stopped %" PRIu64 " s ago: it hangs", seconds);
 }
 
 /* Reasons on the side of the proxy, with their figures. */
@@ -219,8 +253,7 @@ static void say_proxy(
 			"the proxy's table does not verify (%s): if this lasts, restart the proxy",
 			agent->sync.reread.why);
 	if (reason == KW_REASON_PROXY_SILENT)
-		say(words, "the proxy's heartbeat stopped %" PRIu64 " s ago: it hangs",
-			silence_us(agent, now_us) / 1000000);
+		say_silent(words, agent, now_us);
 	if (reason == KW_REASON_TABLE_BEHIND)
 		say(words,
 			"the proxy's table is %" PRIu64 " ms behind the primary: keys change there "

@@ -33,16 +33,27 @@ enum kw_authority kw_authority_judge(const struct kw_history *data, const struct
 }
 
 /* An approval is for one data set of one proxy, and not for what stands there later. */
-static bool is_approved(const struct kw_authority_facts *facts)
+bool kw_authority_is_approved(const struct kw_authority_facts *facts)
 {
-	return facts->approved->standing != KW_HISTORY_NONE &&
-	       strcmp(facts->approved->replid, facts->table->replid) == 0 &&
-	       is_same_proxy(facts->approved, facts->table);
+	const struct kw_history *approved = facts->approved, *table = facts->table;
+
+	return approved->standing != KW_HISTORY_NONE &&
+	       strcmp(approved->replid, table->replid) == 0 && is_same_proxy(approved, table) &&
+	       (kw_term_judge(facts->term, table) != KW_TERM_DEPOSED ||
+		       (approved->domain == table->domain && approved->term == table->term));
 }
 
 enum kw_permission kw_authority_permission(const struct kw_authority_facts *facts)
 {
-	switch (kw_authority_judge(facts->data, facts->table)) {
+	enum kw_authority relation = kw_authority_judge(facts->data, facts->table);
+	enum kw_term_standing standing = kw_term_judge(facts->term, facts->table);
+
+	if (standing == KW_TERM_UNCONFIRMED)
+		return KW_PERMISSION_UNCONFIRMED;
+	if (standing == KW_TERM_DEPOSED && !kw_authority_is_approved(facts))
+		return relation == KW_AUTHORITY_AWAITED ? KW_PERMISSION_AWAITED
+							: KW_PERMISSION_REFUSED;
+	switch (relation) {
 	case KW_AUTHORITY_SAME:
 	case KW_AUTHORITY_LINKED:
 	case KW_AUTHORITY_RESTARTED:
@@ -53,8 +64,9 @@ enum kw_permission kw_authority_permission(const struct kw_authority_facts *fact
 	case KW_AUTHORITY_FOREIGN:
 		break;
 	}
-	return facts->foreign == KW_FOREIGN_FOLLOW || is_approved(facts) ? KW_PERMISSION_GRANTED
-									 : KW_PERMISSION_REFUSED;
+	return facts->foreign == KW_FOREIGN_FOLLOW || kw_authority_is_approved(facts)
+		       ? KW_PERMISSION_GRANTED
+		       : KW_PERMISSION_REFUSED;
 }
 
 const char *kw_authority_name(enum kw_authority authority)

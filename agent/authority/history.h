@@ -17,12 +17,16 @@
  * A FOREIGN table is refused, in every apply mode and whatever apply.consent says. A person can
  * approve one table (the same id, and the same proxy), or apply.foreign=follow approves all.
  *
+ * The terms are judged beside the histories (term.h). A table that is not confirmed waits, whatever
+ * its history is. A deposed one is refused; only a person can approve it, for one term.
+ *
  * Pure; any thread.
  */
 #ifndef KW_AGENT_AUTHORITY_HISTORY_H
 #define KW_AGENT_AUTHORITY_HISTORY_H
 
 #include "table/history.h"
+#include "term.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -46,22 +50,29 @@ enum kw_foreign {
 enum kw_permission {
 	KW_PERMISSION_UNASKED, /* there is no table at present */
 	KW_PERMISSION_GRANTED,
-	KW_PERMISSION_AWAITED, /* it ends by itself */
+	KW_PERMISSION_AWAITED,     /* it ends by itself */
+	KW_PERMISSION_UNCONFIRMED, /* the same: nobody confirms the proxy's server at present */
+	KW_PERMISSION_RAISING, /* granted once the cursor says the table's term (sync/raise.c) */
 	KW_PERMISSION_REFUSED, /* a person decides */
 };
 
 struct kw_authority_facts {
 	const struct kw_history *data; /* of the local data, as their cursor says */
+	const struct kw_term *term;    /* the same */
 	const struct kw_history *table;
 	const struct kw_history *approved; /* the table that a person has approved; NONE: none */
 	enum kw_foreign foreign;
 };
 
 enum kw_authority kw_authority_judge(const struct kw_history *data, const struct kw_history *table);
+/* Never UNASKED or RAISING: these are the caller's. */
 enum kw_permission kw_authority_permission(const struct kw_authority_facts *facts);
 
 /* "same", "linked", … */
 const char *kw_authority_name(enum kw_authority authority);
+
+/* Has a person approved this table? With it the data may go back to a lower term. */
+bool kw_authority_is_approved(const struct kw_authority_facts *facts);
 
 /* The sentence for a FOREIGN table, with both data sets, their proxies and the remedy. */
 void kw_authority_refusal(

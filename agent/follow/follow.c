@@ -158,8 +158,10 @@ static void learn_superblock(struct kw_follow *follow, const struct kw_superbloc
 	/* A pass of the reader's can overtake a probe. */
 	if (same_epoch && superblock->publication < follow->superblock.publication)
 		return;
-	if (!same_epoch || superblock->heartbeat_us != follow->superblock.heartbeat_us)
+	if (!same_epoch || superblock->heartbeat_us != follow->superblock.heartbeat_us) {
 		follow->heartbeat_us = now;
+		follow->heartbeat_begun_us = begun_us;
+	}
 	learn_skew(follow, superblock->heartbeat_us, now);
 	follow->superblock = *superblock;
 	follow->superblock_us = now;
@@ -247,7 +249,7 @@ static void on_link_ready(void *arg, const struct kw_remote_info *info)
 	follow->superblock = (struct kw_superblock){0};
 	follow->superblock_us = follow->superblock_begun_us = 0;
 	follow->history = (struct kw_history){0};
-	follow->heartbeat_us = kw_clock_us();
+	follow->heartbeat_us = follow->heartbeat_begun_us = kw_clock_us();
 	kw_sm_move(&follow->sm, KW_FOLLOW_UP, info->peer);
 	kw_log_info("follow", "%s: connected to %s, %u READs in flight", follow->proxy, info->peer,
 		info->depth);

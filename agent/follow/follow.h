@@ -41,6 +41,8 @@
 
 /* If the heartbeat did not move for so long, it has stopped: the proxy hangs. */
 #define KW_FOLLOW_HEARTBEAT_US 2000000
+/* The least of that limit for a table with a mandate. The proxy's heartbeats are 100 ms apart. */
+#define KW_FOLLOW_MANDATE_LEAST_US 200000
 
 #define KW_FOLLOW_WHY 512
 #define KW_PROXY_ADDRESS 512
@@ -109,6 +111,8 @@ struct kw_follow {
 	int64_t skew_best_us, skew_before_us; /* of this window, and the one before */
 	uint64_t skew_window_us;              /* when it began */
 	uint64_t heartbeat_us;                /* our clock when its heartbeat last moved */
+	uint64_t heartbeat_begun_us; /* … and when the READ that showed it began: an answer can come
+					late */
 
 	uv_poll_t timer;
 	int timer_fd;
@@ -136,6 +140,12 @@ void kw_follow_set_key(struct kw_follow *follow, const char *id, struct kw_slice
 
 /* Once. handlers.closed follows from the loop. */
 void kw_follow_close(struct kw_follow *follow);
+
+/* Does the proxy ask Sentinel, or an operator, whether its server is the primary? */
+static inline bool kw_follow_asks_mandate(const struct kw_follow *follow)
+{
+	return follow->history.mandate != KW_MANDATE_NONE;
+}
 
 /* Connected, and this side is not leaving. */
 static inline bool kw_follow_up(const struct kw_follow *follow)

@@ -143,6 +143,8 @@ static void format_text(
 		add_lease(cursor, text);
 	if (version >= TEXT_2 && cursor->consented > 0)
 		add(text, " consented=%" PRIu64, cursor->consented);
+	if (version >= TEXT_2 && cursor->term.term > 0)
+		add(text, " term=%" PRIu64 "@%016" PRIx64, cursor->term.term, cursor->term.domain);
 	/* Always there, and the last: a text that was cut off is no cursor. */
 	add(text, " quarantined=%" PRIu64, cursor->quarantined);
 }
@@ -221,6 +223,14 @@ static void take_consent(const char **at, struct kw_local_cursor *found)
 	take(at, &length, " consented=%20" SCNu64 "%n", &found->consented, &length);
 }
 
+static void take_term(const char **at, struct kw_local_cursor *found)
+{
+	int length;
+
+	if (take(at, &length, " term=%20" SCNu64 "%n", &found->term.term, &length))
+		take(at, &length, "@%16" SCNx64 "%n", &found->term.domain, &length);
+}
+
 static bool take_fields(const char *text, enum text_version version, struct kw_local_cursor *found)
 {
 	const char *at = text + strlen(marks[version]);
@@ -240,8 +250,10 @@ static bool take_fields(const char *text, enum text_version version, struct kw_l
 		take_counts(&at, found);
 	if (version >= TEXT_2 && (!take_history(&at, found) || !take_lease(&at, found)))
 		return false;
-	if (version >= TEXT_2)
+	if (version >= TEXT_2) {
 		take_consent(&at, found);
+		take_term(&at, found);
+	}
 	return take(&at, &length, " quarantined=%20" SCNu64 "%n", &found->quarantined, &length);
 }
 

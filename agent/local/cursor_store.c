@@ -214,6 +214,7 @@ void kw_local_cursor_now(const struct kw_local *local, const struct kw_cursor_pr
 		.lease = local->options.lease,
 		.filter = kw_filter_hash(local->options.filter),
 		.history = local->history,
+		.term = local->term,
 	};
 	kw_key_counts_set(&cursor->key_counts, local->facts.database_keys);
 	memcpy(cursor->agent, local->options.agent, sizeof cursor->agent);

@@ -247,6 +247,11 @@ void kw_local_set_history(struct kw_local *local, const struct kw_history *histo
 	local->history = *history;
 }
 
+void kw_local_set_term(struct kw_local *local, const struct kw_term *term)
+{
+	local->term = *term;
+}
+
 bool kw_local_spoiled(const struct kw_local *local)
 {
 	return local->continuity.standing == KW_STANDING_SPOILED;

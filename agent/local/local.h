@@ -123,6 +123,7 @@ struct kw_local {
 
 	struct kw_continuity continuity;
 	struct kw_history history; /* of the data in the server; cursors say it */
+	struct kw_term term;       /* the highest that was accepted; the same */
 	enum kw_local_stale stale;
 	struct kw_local_lease lease;
 	/*
@@ -253,6 +254,9 @@ const struct kw_local_cursor *kw_local_written(const struct kw_local *local);
  * found, and again when the table's history moves.
  */
 void kw_local_set_history(struct kw_local *local, const struct kw_history *history);
+
+/* The term that cursors say from now on. */
+void kw_local_set_term(struct kw_local *local, const struct kw_term *term);
 
 /* Is the cursor in the server wrong about the data? No longer once the data are claimed. */
 bool kw_local_spoiled(const struct kw_local *local);

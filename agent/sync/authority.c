@@ -8,7 +8,7 @@
 /* Is the obstacle that is set about the table's history? */
 static bool is_in_the_way(enum kw_permission permission)
 {
-	return permission == KW_PERMISSION_AWAITED || permission == KW_PERMISSION_REFUSED;
+	return permission != KW_PERMISSION_UNASKED && permission != KW_PERMISSION_GRANTED;
 }
 
 static void log_adopted(
@@ -44,16 +44,42 @@ static void adopt(struct kw_sync *sync, enum kw_authority relation)
 	kw_local_set_history(sync->local, table);
 }
 
+/* Why the table is REFUSED. */
+static void refusal(const struct kw_sync *sync, char text[KW_SYNC_WHY])
+{
+	const struct kw_local *local = sync->local;
+	const struct kw_history *table = &sync->follow->history;
+
+	if (kw_term_judge(&local->term, table) == KW_TERM_DEPOSED)
+		kw_term_refusal(&local->term, table, text, KW_SYNC_WHY);
+	else
+		kw_authority_refusal(&local->history, table, text, KW_SYNC_WHY);
+}
+
 static void explain(struct kw_sync *sync, bool changed)
 {
+	enum kw_sync_obstacle obstacle = KW_SYNC_WAITS;
 	char text[KW_SYNC_WHY];
 
-	if (sync->authority.permission == KW_PERMISSION_AWAITED) {
-		kw_sync_set_why(sync, KW_SYNC_WAITS, "the proxy has not reached the primary yet");
+	switch (sync->authority.permission) {
+	case KW_PERMISSION_UNASKED:
+	case KW_PERMISSION_GRANTED:
 		return;
+	case KW_PERMISSION_AWAITED:
+		kw_sync_set_why(sync, obstacle, "the proxy has not reached the primary yet");
+		return;
+	case KW_PERMISSION_RAISING:
+		kw_sync_explain_raise(sync);
+		return;
+	case KW_PERMISSION_UNCONFIRMED:
+		kw_term_unconfirmed(&sync->follow->history, text, sizeof text);
+		break;
+	case KW_PERMISSION_REFUSED:
+		obstacle = KW_SYNC_NEEDS_PERSON;
+		refusal(sync, text);
+		break;
 	}
-	kw_authority_refusal(&sync->local->history, &sync->follow->history, text, sizeof text);
-	kw_sync_set_why(sync, KW_SYNC_NEEDS_PERSON, "%s", text);
+	kw_sync_set_why(sync, obstacle, "%s", text);
 	if (changed)
 		kw_log_warn("sync", "%s", text);
 }
@@ -69,12 +95,20 @@ static void set_permission(struct kw_sync *sync, enum kw_permission permission)
 		kw_sync_clear_why(sync);
 }
 
+/* What the reader is about to hand on may not be applied. It goes on from its position later. */
+static bool must_stop(enum kw_permission permission)
+{
+	return permission == KW_PERMISSION_REFUSED || permission == KW_PERMISSION_UNCONFIRMED ||
+	       permission == KW_PERMISSION_RAISING;
+}
+
 void kw_sync_judge_table(struct kw_sync *sync)
 {
 	const struct kw_history none = {0};
 	const struct kw_authority_facts facts = {
 		/* Without a local server there are no data that could be another table's. */
 		.data = kw_sync_needs_local(sync) ? &sync->local->history : &none,
+		.term = &sync->local->term,
 		.table = &sync->follow->history,
 		.approved = &sync->authority.approved,
 		.foreign = sync->foreign,
@@ -85,15 +119,16 @@ void kw_sync_judge_table(struct kw_sync *sync)
 		return;
 	}
 	sync->authority.relation = kw_authority_judge(facts.data, facts.table);
-	set_permission(sync, kw_authority_permission(&facts));
+	set_permission(sync, kw_sync_raise(sync, &facts));
 	/* Data of others, and those of another data set, get their history with the claim. */
 	if (kw_sync_may_follow(sync) && kw_sync_phase(sync) != KW_SYNC_CLAIM &&
 		sync->data != KW_SYNC_DATA_FOREIGN &&
-		sync->authority.relation != KW_AUTHORITY_FOREIGN) {
+		sync->authority.relation != KW_AUTHORITY_FOREIGN &&
+		kw_term_judge(facts.term, facts.table) != KW_TERM_DEPOSED) {
 		adopt(sync, sync->authority.relation);
 		sync->authority.approved = (struct kw_history){0};
 	}
-	if (sync->authority.permission == KW_PERMISSION_REFUSED && !kw_follow_idle(sync->follow))
+	if (must_stop(sync->authority.permission) && !kw_follow_idle(sync->follow))
 		kw_follow_stop(sync->follow);
 }
 
@@ -115,7 +150,7 @@ void kw_sync_yield(struct kw_sync *sync)
 		return;
 	/* This step can have cleared sync->why: a snapshot that was not read to its end is given
 	 * up. */
-	kw_authority_refusal(&sync->local->history, &sync->follow->history, text, sizeof text);
+	refusal(sync, text);
 	kw_local_yield(sync->local, text);
 }
 
@@ -126,6 +161,7 @@ void kw_sync_claim_history(struct kw_sync *sync)
 		kw_log_warn("sync", "the local data are replaced by those of another data set");
 	sync->in.claim.before = sync->local->history;
 	kw_local_set_history(sync->local, &sync->follow->history);
+	kw_sync_claim_term(sync);
 }
 
 void kw_sync_approve_table(struct kw_sync *sync)
@@ -135,7 +171,7 @@ void kw_sync_approve_table(struct kw_sync *sync)
 	/* All local keys are those of another data set: the brake would ask a second time. */
 	kw_brake_consent(&sync->brake, sync->follow->superblock.epoch);
 	if (kw_sync_phase(sync) != KW_SYNC_WAIT)
-		kw_sync_restart(sync, "another data set was approved");
+		kw_sync_restart(sync, "the table was approved");
 	sync->in.wait.retry_us = 0;
 	kw_sync_judge_table(sync);
 }
@@ -143,7 +179,8 @@ void kw_sync_approve_table(struct kw_sync *sync)
 uint64_t kw_sync_passed(const struct kw_sync *sync)
 {
 	/* Before a new connection's table is known it is taken for the one of before. */
-	if (sync->authority.permission == KW_PERMISSION_UNASKED)
-		return sync->passed;
-	return kw_sync_may_follow(sync) ? sync->passed : UINT64_MAX;
+	if (sync->authority.permission == KW_PERMISSION_AWAITED ||
+		sync->authority.permission == KW_PERMISSION_REFUSED)
+		return UINT64_MAX;
+	return sync->passed;
 }

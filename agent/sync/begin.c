@@ -58,7 +58,8 @@ void kw_sync_wait_again(struct kw_sync *sync, const char *why)
  * snapshot and its prune, so there is nothing to wait for. The old cursor stays, if that is
  * allowed. It must not stay with another data set: an agent that starts later would take a mixture
  * for what the cursor says. A snapshot that replaces everything does not begin like that, either:
- * its claim is a server that is ready to load.
+ * its claim is a server that is ready to load. Nor does one of another term than the old cursor
+ * says.
  */
 static bool without_claim(const struct kw_sync *sync, const struct kw_failure *failure)
 {
@@ -66,6 +67,7 @@ static bool without_claim(const struct kw_sync *sync, const struct kw_failure *f
 
 	if (failure->answer != KW_SERVER_E_OOM || sync->data == KW_SYNC_DATA_FOREIGN ||
 		kw_pair_replaces(sync->pair) || kw_local_spoiled(local) ||
+		!kw_term_equal(&sync->authority.said, &local->term) ||
 		kw_authority_judge(&sync->in.claim.before, &local->history) == KW_AUTHORITY_FOREIGN)
 		return false;
 	return kw_local_written(local) ||
@@ -81,7 +83,7 @@ static bool is_as_claimed(const struct kw_sync *sync)
 	return kw_follow_up(sync->follow) && kw_follow_idle(sync->follow) &&
 	       sync->intake == KW_SYNC_INTAKE_OPEN && kw_sync_may_follow(sync) &&
 	       sync->follow->superblock.epoch == sync->in.claim.epoch &&
-	       kw_sync_is_table_enough(sync);
+	       kw_sync_is_table_enough(sync) && kw_sync_is_term_claimed(sync);
 }
 
 static void on_claimed(void *arg, const struct kw_failure *failure)
@@ -92,11 +94,13 @@ static void on_claimed(void *arg, const struct kw_failure *failure)
 		return;
 	if (failure && !without_claim(sync, failure)) {
 		kw_local_set_history(sync->local, &sync->in.claim.before);
+		kw_sync_term_claimed(sync, false);
 		kw_sync_wait_again(sync, failure->text);
 		return;
 	}
 	if (!failure)
 		kw_local_claimed(sync->local);
+	kw_sync_term_claimed(sync, true);
 	sync->authority.approved = (struct kw_history){0};
 	sync->data = KW_SYNC_DATA_CLAIMED;
 	sync->logged[0] = '\0';

@@ -48,6 +48,20 @@ void kw_sync_claim_history(struct kw_sync *sync);
 /* A person approves the foreign table that is there. The permission is REFUSED. */
 void kw_sync_approve_table(struct kw_sync *sync);
 
+/* raise.c: may the table be followed, or must the cursor say its term first (RAISING)? */
+enum kw_permission kw_sync_raise(struct kw_sync *sync, const struct kw_authority_facts *facts);
+/* RAISING: set why. */
+void kw_sync_explain_raise(struct kw_sync *sync);
+/* RAISING: write the cursor. True: a write is in flight. */
+bool kw_sync_save_term(struct kw_sync *sync, uint64_t now_us);
+/* The cursor that was found in the server says this term. */
+void kw_sync_term_found(struct kw_sync *sync, const struct kw_term *term);
+/* In CLAIM: the claim says the table's term; it was acknowledged, or it failed. */
+void kw_sync_claim_term(struct kw_sync *sync);
+void kw_sync_term_claimed(struct kw_sync *sync, bool done);
+/* Does the table that is there now still have the term that was claimed? */
+bool kw_sync_is_term_claimed(const struct kw_sync *sync);
+
 /* weigh.c: what may a snapshot delete? May the prune that counted so many delete them? */
 bool kw_sync_may_prune(void *sync, uint64_t deletions, uint64_t keys);
 /* After PRUNE has counted more than that: to HELD. */
@@ -101,6 +115,8 @@ uint64_t kw_sync_keys_expected(const struct kw_sync *sync);
  * agent is killed before it has deleted all, the next one need not ask again.
  */
 void kw_sync_save_approval(struct kw_sync *sync);
+/* save.c: a write of the cursor was acknowledged, or it failed. */
+void kw_sync_saved(struct kw_sync *sync, const struct kw_failure *failure);
 /* save.c: is a write of the cursor under way, or must it lose its position first? */
 bool kw_sync_owes_cursor(const struct kw_sync *sync);
 

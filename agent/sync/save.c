@@ -8,10 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static void on_saved(void *arg, const struct kw_failure *failure)
+void kw_sync_saved(struct kw_sync *sync, const struct kw_failure *failure)
 {
-	struct kw_sync *sync = arg;
-
 	sync->save.writing = false;
 	if (!failure) {
 		sync->save.error[0] = '\0';
@@ -20,6 +18,11 @@ static void on_saved(void *arg, const struct kw_failure *failure)
 	if (!sync->save.error[0])
 		kw_log_warn("sync", "%s", failure->text);
 	snprintf(sync->save.error, sizeof sync->save.error, "%.255s", failure->text);
+}
+
+static void on_saved(void *arg, const struct kw_failure *failure)
+{
+	kw_sync_saved(arg, failure);
 }
 
 /*
@@ -86,6 +89,8 @@ bool kw_sync_save(struct kw_sync *sync, uint64_t now_us)
 		return true;
 	if (is_wrong_by_counts(sync))
 		return take_position_back(sync, now_us);
+	if (sync->authority.permission == KW_PERMISSION_RAISING)
+		return kw_sync_save_term(sync, now_us);
 	if (!kw_pair_needs_local(sync->pair) || kw_sync_phase(sync) != KW_SYNC_TAIL ||
 		!kw_local_ready(sync->local) || sync->progress.applied == 0 ||
 		kw_pair_progress(sync->pair)->owed > 0 ||

@@ -98,7 +98,7 @@ static void on_superblock(void *arg, const struct kw_superblock *read)
 	(void)read; /* follow knows the newest, which can be newer */
 	/* Before the first record that this superblock covers. */
 	kw_sync_judge_table(sync);
-	if (sync->authority.permission == KW_PERMISSION_REFUSED)
+	if (!kw_sync_may_follow(sync))
 		sync->due(sync->arg);
 	/* Equality a moment ago no longer counts once keys are known to be missing. */
 	if (superblock->source_state != KW_SOURCE_LIVE || !superblock->complete)

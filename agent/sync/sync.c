@@ -160,6 +160,7 @@ void kw_sync_assessed(struct kw_sync *sync, bool continuous)
 {
 	const struct kw_local_facts *facts = &sync->local->facts;
 	const struct kw_history none = {0};
+	const struct kw_term no_term = {0};
 	const struct kw_debt_counts counts = kw_sync_counts(sync);
 
 	if (!continuous) {
@@ -171,6 +172,8 @@ void kw_sync_assessed(struct kw_sync *sync, bool continuous)
 		recall_consent(sync);
 		kw_local_set_history(sync->local,
 			facts->cursor_kind == KW_CURSOR_OURS ? &facts->cursor.history : &none);
+		kw_sync_term_found(sync,
+			facts->cursor_kind == KW_CURSOR_OURS ? &facts->cursor.term : &no_term);
 		sync->in.wait.retry_us = 0;
 		sync->save.error[0] = '\0';
 		kw_debt_assess(&sync->debt, &counts);
@@ -249,10 +252,18 @@ void kw_sync_acknowledged(struct kw_sync *sync)
 	kw_token_applied(&sync->tokens, sync->progress.epoch, sync->progress.ticket);
 }
 
-void kw_sync_step(struct kw_sync *sync, uint64_t now_us)
+/* Changes wait for a cursor that must say another term. */
+static bool is_save_due(const struct kw_sync *sync, uint64_t now_us)
 {
 	uint64_t interval = sync->save.error[0] ? KW_SYNC_RETRY_US : CURSOR_INTERVAL_US;
 
+	if (sync->authority.permission == KW_PERMISSION_RAISING && !sync->save.error[0])
+		return true;
+	return now_us - sync->save.tried_us >= interval;
+}
+
+void kw_sync_step(struct kw_sync *sync, uint64_t now_us)
+{
 	kw_sync_acknowledged(sync);
 	kw_sync_judge_table(sync);
 	switch (kw_sync_phase(sync)) {
@@ -285,7 +296,7 @@ void kw_sync_step(struct kw_sync *sync, uint64_t now_us)
 	case KW_SYNC_PRUNE:
 		break;
 	}
-	if (now_us - sync->save.tried_us >= interval)
+	if (is_save_due(sync, now_us))
 		kw_sync_save(sync, now_us);
 	kw_sync_yield(sync);
 	kw_sync_watch_load(sync, now_us);

@@ -96,6 +96,7 @@ struct kw_sync {
 		struct {
 			uint64_t epoch;           /* of the table that the claim is for */
 			struct kw_history before; /* of the data, if the claim fails */
+			struct kw_term before_term;
 		} claim;
 		struct kw_load_watch snapshot;
 		struct {
@@ -105,7 +106,9 @@ struct kw_sync {
 	struct {
 		enum kw_permission permission; /* to follow the table that is there now */
 		enum kw_authority relation;    /* of its history to that of the local data */
-		struct kw_history approved;    /* a foreign table that a person has approved */
+		struct kw_history approved;    /* a table that a person has approved */
+		struct kw_term said;           /* what the cursor in the local server says */
+		struct kw_term saying;         /* what it will say: by a write that is out */
 	} authority;
 	enum kw_sync_purpose purpose; /* of the snapshot begun last, or to be claimed */
 	enum kw_sync_data data;

@@ -33,6 +33,7 @@ static const struct kw_local_cursor sample = {
 	.ended = {true, 77},
 	.lease = {0x0102030405060708, "hostb", "host.example"},
 	.consented = 3300,
+	.term = {0x0fedcba987654321, 7},
 };
 
 /* What an agent of before wrote. */
@@ -64,6 +65,7 @@ static void assert_sample(const struct kw_local_cursor *cursor)
 	assert_true(cursor->ended.said && cursor->ended.calls == 77);
 	assert_memory_equal(&cursor->lease, &sample.lease, sizeof sample.lease);
 	assert_int_equal(cursor->consented, 3300);
+	assert_true(kw_term_equal(&cursor->term, &sample.term));
 }
 
 /* A cursor whose agent said nothing of this: between two versions. */
@@ -76,13 +78,16 @@ static void what_is_not_said_is_read_as_not_said(void **state)
 	cursor.writes.calls = cursor.ended.calls = 0;
 	cursor.lease = (struct kw_lease_owner){0};
 	cursor.consented = 0;
+	cursor.term = (struct kw_term){0};
 	kw_cursor_format(&cursor, text);
 	assert_null(strstr(text, "lease="));
+	assert_null(strstr(text, "term="));
 	assert_null(strstr(text, "consented="));
 	assert_true(kw_cursor_parse(kw_slice_text(text), &found));
 	assert_false(found.writes.said || found.ended.said);
 	assert_int_equal(found.lease.session, 0);
 	assert_int_equal(found.consented, 0);
+	assert_int_equal(found.term.term, 0);
 }
 
 static void what_is_written_is_read_back(void **state)

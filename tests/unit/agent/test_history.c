@@ -22,6 +22,7 @@ struct said {
 };
 
 static const struct said nothing = {"", "", 0};
+static const struct kw_term no_term = {0};
 
 static struct kw_history history_of(struct said said)
 {
@@ -95,7 +96,8 @@ static void a_table_that_does_not_know_yet_is_awaited(void **state)
 	table.standing = KW_HISTORY_AWAITED;
 	for (size_t i = 0; i < sizeof cursors / sizeof *cursors; i++) {
 		struct kw_history data = history_of(cursors[i]), none = {0};
-		struct kw_authority_facts facts = {&data, &table, &none, KW_FOREIGN_FOLLOW};
+		struct kw_authority_facts facts = {
+			&data, &no_term, &table, &none, KW_FOREIGN_FOLLOW};
 
 		assert_int_equal(kw_authority_judge(&data, &table), KW_AUTHORITY_AWAITED);
 		assert_int_equal(kw_authority_permission(&facts), KW_PERMISSION_AWAITED);
@@ -106,7 +108,8 @@ static enum kw_permission ask(
 	struct said data, struct said table, struct said approved, enum kw_foreign foreign)
 {
 	struct kw_history histories[] = {history_of(data), history_of(table), history_of(approved)};
-	struct kw_authority_facts facts = {&histories[0], &histories[1], &histories[2], foreign};
+	struct kw_authority_facts facts = {
+		&histories[0], &no_term, &histories[1], &histories[2], foreign};
 
 	return kw_authority_permission(&facts);
 }

@@ -1,0 +1,152 @@
+/* The fence: every pair of the data's term and a table's mandate, in one table of cases. */
+#include "authority/history.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#define ID "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define NONE KW_MANDATE_NONE
+#define AWAITED KW_MANDATE_AWAITED
+#define CONFIRMED KW_MANDATE_CONFIRMED
+#define LOST KW_MANDATE_LOST
+#define ELSEWHERE KW_MANDATE_ELSEWHERE
+
+/* `before` is the term of the data, `raised` what the cursor must say before a record of the table,
+ * `approved` the same after a person approved the table. */
+static const struct {
+	const char *name;
+	struct kw_term before;
+	enum kw_mandate_state mandate;
+	uint64_t domain, term;
+	enum kw_term_standing standing;
+	struct kw_term raised, approved;
+} cases[] = {
+	{"nobody is asked", {0, 0}, NONE, 0, 0, KW_TERM_UNASKED, {0, 0}, {0, 0}},
+	{"nobody is asked any more", {1, 7}, NONE, 0, 0, KW_TERM_UNASKED, {1, 7}, {1, 7}},
+	{"the first term", {0, 0}, CONFIRMED, 1, 3, KW_TERM_CURRENT, {1, 3}, {1, 3}},
+	{"a Sentinel that never failed over", {0, 0}, CONFIRMED, 1, 0, KW_TERM_CURRENT, {0, 0},
+		{0, 0}},
+	{"the same term", {1, 7}, CONFIRMED, 1, 7, KW_TERM_CURRENT, {1, 7}, {1, 7}},
+	{"a failover", {1, 7}, CONFIRMED, 1, 8, KW_TERM_CURRENT, {1, 8}, {1, 8}},
+	{"a deposed primary", {1, 7}, CONFIRMED, 1, 6, KW_TERM_DEPOSED, {1, 7}, {1, 6}},
+	{"Sentinel was set up anew", {1, 7}, CONFIRMED, 1, 0, KW_TERM_DEPOSED, {1, 7}, {0, 0}},
+	{"another domain, higher", {1, 7}, CONFIRMED, 2, 9, KW_TERM_CURRENT, {2, 9}, {2, 9}},
+	{"another domain, lower", {1, 7}, CONFIRMED, 2, 1, KW_TERM_CURRENT, {2, 1}, {2, 1}},
+	{"another domain of term 0", {1, 7}, CONFIRMED, 2, 0, KW_TERM_CURRENT, {1, 7}, {1, 7}},
+	{"not confirmed yet", {0, 0}, AWAITED, 1, 0, KW_TERM_UNCONFIRMED, {0, 0}, {0, 0}},
+	{"not confirmed any more", {1, 7}, LOST, 1, 7, KW_TERM_UNCONFIRMED, {1, 7}, {1, 7}},
+	{"another server is confirmed", {1, 7}, ELSEWHERE, 1, 7, KW_TERM_UNCONFIRMED, {1, 7},
+		{1, 7}},
+	{"an old term does not count while it is not confirmed", {1, 7}, ELSEWHERE, 1, 6,
+		KW_TERM_UNCONFIRMED, {1, 7}, {1, 7}},
+	{"nor does a new one", {1, 7}, LOST, 1, 9, KW_TERM_UNCONFIRMED, {1, 7}, {1, 7}},
+};
+
+static struct kw_history history_of(enum kw_mandate_state mandate, uint64_t domain, uint64_t term)
+{
+	return (struct kw_history){
+		.standing = KW_HISTORY_TOLD,
+		.replid = ID,
+		.proxy = 1,
+		.proxy_name = "host/redis",
+		.mandate = mandate,
+		.domain = domain,
+		.term = term,
+	};
+}
+
+static void each_pair_has_one_standing_and_the_term_never_goes_back(void **state)
+{
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct kw_history table =
+			history_of(cases[i].mandate, cases[i].domain, cases[i].term);
+		enum kw_term_standing standing = kw_term_judge(&cases[i].before, &table);
+		struct kw_term raised = kw_term_raised(&cases[i].before, &table);
+		struct kw_term approved = kw_term_approved(&cases[i].before, &table);
+
+		if (standing != cases[i].standing || !kw_term_equal(&raised, &cases[i].raised) ||
+			!kw_term_equal(&approved, &cases[i].approved))
+			fail_msg("%s: standing %d, raised to %d, approved %d", cases[i].name,
+				(int)standing, (int)raised.term, (int)approved.term);
+		assert_true(raised.domain != cases[i].before.domain ||
+			    raised.term >= cases[i].before.term);
+	}
+}
+
+static enum kw_permission ask(const struct kw_term *data, const struct kw_history *table,
+	const struct kw_history *approved)
+{
+	struct kw_history local = history_of(NONE, 0, 0);
+	struct kw_authority_facts facts = {&local, data, table, approved, KW_FOREIGN_FOLLOW};
+
+	return kw_authority_permission(&facts);
+}
+
+/* Whatever the history: the same data set, and apply.foreign=follow. */
+static void a_deposed_table_is_refused_until_a_person_approves_that_term(void **state)
+{
+	const struct kw_history sixth = history_of(CONFIRMED, 1, 6),
+				fifth = history_of(CONFIRMED, 1, 5);
+	const struct kw_history none = {0};
+	const struct kw_term seven = {1, 7};
+
+	assert_int_equal(ask(&seven, &sixth, &none), KW_PERMISSION_REFUSED);
+	assert_int_equal(ask(&seven, &sixth, &fifth), KW_PERMISSION_REFUSED);
+	assert_int_equal(ask(&seven, &sixth, &sixth), KW_PERMISSION_GRANTED);
+}
+
+static void a_table_that_is_not_confirmed_is_waited_for(void **state)
+{
+	const enum kw_mandate_state mandates[] = {AWAITED, LOST, ELSEWHERE};
+	const struct kw_history none = {0};
+	const struct kw_term seven = {1, 7};
+
+	for (size_t i = 0; i < sizeof mandates / sizeof *mandates; i++) {
+		const struct kw_history table = history_of(mandates[i], 1, 6);
+
+		assert_int_equal(ask(&seven, &table, &none), KW_PERMISSION_UNCONFIRMED);
+		/* An approval does not replace the confirmation. */
+		assert_int_equal(ask(&seven, &table, &table), KW_PERMISSION_UNCONFIRMED);
+	}
+}
+
+static void the_sentences_name_both_terms_and_the_remedy(void **state)
+{
+	const struct kw_history sixth = history_of(CONFIRMED, 1, 6);
+	const struct kw_term seven = {1, 7};
+	char text[512];
+
+	kw_term_refusal(&seven, &sixth, text, sizeof text);
+	assert_non_null(strstr(text, "of term 6"));
+	assert_non_null(strstr(text, "have term 7"));
+	assert_non_null(strstr(text, "host/redis"));
+	assert_non_null(strstr(text, "`keywakectl approve`"));
+	assert_true(strlen(text) < sizeof text - 1);
+	for (int i = 0; i < 3; i++) {
+		const enum kw_mandate_state mandates[] = {AWAITED, LOST, ELSEWHERE};
+		struct kw_history table = history_of(mandates[i], 1, 6);
+
+		kw_term_unconfirmed(&table, text, sizeof text);
+		assert_int_equal(strstr(text, "term 6") != NULL, mandates[i] != AWAITED);
+		assert_non_null(strstr(text, "confirmed"));
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_pair_has_one_standing_and_the_term_never_goes_back),
+		cmocka_unit_test(a_deposed_table_is_refused_until_a_person_approves_that_term),
+		cmocka_unit_test(a_table_that_is_not_confirmed_is_waited_for),
+		cmocka_unit_test(the_sentences_name_both_terms_and_the_remedy),
+	};
+
+	return cmocka_run_group_tests_name("agent-term", tests, NULL, NULL);
+}
