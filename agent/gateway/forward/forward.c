@@ -115,6 +115,9 @@ const char *kw_forward_send(struct kw_forward *forward, const struct kw_forward_
 	assert(request->resp_version == 2 || request->resp_version == 3);
 	if (forward->state != KW_FORWARD_OPEN)
 		return refuse(forward, "MASTERDOWN the gateway ends; not executed");
+	if (forward->guard == KW_GUARD_CLOSED)
+		return refuse(
+			forward, "MASTERDOWN this request was not executed: " KW_LINE_UNCONFIRMED);
 	if (forward->requests >= options->max_requests ||
 		request->bytes.length > options->max_bytes - forward->bytes)
 		return refuse(forward,

@@ -21,7 +21,8 @@
  *
  * The primary must be the server that the table is of: reads of written keys, and barriers, count
  * on it. So each line asks its server who it is (INFO server), and one that is another is not used.
- * A user that may not ask INFO is not checked.
+ * A user that may not ask INFO is not checked, unless the table has a mandate: then the guard
+ * admits the server that the table names and no other, or none at all (table/sight.h, the fence).
  *
  * Loop thread only.
  */
@@ -41,6 +42,13 @@ enum kw_forward_end {
 	KW_FORWARD_ANSWERED,     /* reply is the primary's, byte for byte */
 	KW_FORWARD_NOT_EXECUTED, /* reply is an error of ours: it never reached the primary */
 	KW_FORWARD_PERHAPS,      /* reply is an error of ours: the primary may have executed it */
+};
+
+/* Which server may get requests? */
+enum kw_forward_guard {
+	KW_GUARD_OFF,    /* any, but not one that is known to be another than the table's */
+	KW_GUARD_NAMED,  /* only one that is known to be the table's */
+	KW_GUARD_CLOSED, /* none */
 };
 
 /* Once a request that was taken, from the loop. The reply is valid during the call. */
@@ -74,7 +82,8 @@ struct kw_forward {
 	struct kw_forward_options options;
 	struct kw_line *lines[KW_FORWARD_LINES];
 	int line_count;
-	uint64_t server;   /* kw_server_id of the one that the table is of; 0: not known */
+	uint64_t server; /* kw_server_id of the one that the table is of; 0: not known */
+	enum kw_forward_guard guard;
 	bool said_unasked; /* the log was told that the primary does not say who it is */
 	uint32_t requests; /* without an answer, all lines together */
 	size_t bytes;      /* of these */
@@ -93,6 +102,12 @@ int kw_forward_init(struct kw_forward *forward, const struct kw_forward_options 
 static inline void kw_forward_expect(struct kw_forward *forward, uint64_t server)
 {
 	forward->server = server;
+}
+
+/* From now on. Requests that wait for a connection are judged again before they are sent. */
+static inline void kw_forward_set_guard(struct kw_forward *forward, enum kw_forward_guard guard)
+{
+	forward->guard = guard;
 }
 
 /* Once. Requests in flight end with errors; closed follows, from the loop or at once. */

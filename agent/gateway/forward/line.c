@@ -19,6 +19,9 @@
 #define ANOTHER                                                                                    \
 	"redis.address leads to another server than the one that the proxy reads, or the proxy "   \
 	"has not seen yet that it was restarted: give the gateway the address that the proxy has"
+#define UNKNOWN                                                                                    \
+	"it is not known yet whether redis.address leads to the confirmed primary: if this "       \
+	"lasts, give the gateway's user +info there"
 
 #define TO(state) KW_SM_TO(KW_LINE_##state)
 static const struct kw_sm_state states[] = {
@@ -200,13 +203,29 @@ static bool is_another(const struct kw_line *line)
 	return wanted != 0 && line->server != 0 && line->server != wanted;
 }
 
+/* Why this connection's server may not get requests. NULL: it may. */
+static const char *why_not(const struct kw_line *line)
+{
+	if (is_another(line))
+		return ANOTHER;
+	switch (line->forward->guard) {
+	case KW_GUARD_OFF:
+		break;
+	case KW_GUARD_NAMED:
+		return line->server == 0 || line->forward->server == 0 ? UNKNOWN : NULL;
+	case KW_GUARD_CLOSED:
+		return KW_LINE_UNCONFIRMED;
+	}
+	return NULL;
+}
+
 static void go_up(struct kw_line *line)
 {
 	struct kw_buffer held = line->held;
 	const uint8_t *bytes = kw_buffer_bytes(&held);
 
-	if (is_another(line)) {
-		give_up(line, KW_E_STATE, ANOTHER);
+	if (why_not(line)) {
+		give_up(line, KW_E_STATE, why_not(line));
 		return;
 	}
 	line->oldest_us = kw_clock_us();
@@ -414,7 +433,7 @@ static const char *check_connection(struct kw_line *line)
 	}
 	if (line->forward->server != 0 && !line->asked)
 		ask_who_it_is(line);
-	return NULL;
+	return why_not(line);
 }
 
 const char *kw_line_send(struct kw_line *line, const struct kw_forward_request *request)

@@ -28,6 +28,8 @@
 
 #define KW_LINE_CONNECT_MS 2000
 
+#define KW_LINE_UNCONFIRMED "the proxy's server is not confirmed as the primary"
+
 enum kw_line_state {
 	KW_LINE_REST,
 	KW_LINE_OPENING,

@@ -119,6 +119,19 @@ struct kw_onward_verdict kw_onward_judge(struct kw_frontend *server, const struc
 
 /* ---- to the primary ---- */
 
+static enum kw_forward_guard guard_of(enum kw_sight_fence fence)
+{
+	switch (fence) {
+	case KW_FENCE_OPEN:
+		return KW_GUARD_OFF;
+	case KW_FENCE_NAMED:
+		return KW_GUARD_NAMED;
+	case KW_FENCE_CLOSED:
+		break;
+	}
+	return KW_GUARD_CLOSED;
+}
+
 /* The words are written anew: the primary must cut the request where this gateway did. */
 static const char *send_words(struct kw_frontend *server, const struct kw_onward_request *request,
 	kw_forward_fn fn, struct kw_part *part)
@@ -127,6 +140,8 @@ static const char *send_words(struct kw_frontend *server, const struct kw_onward
 
 	kw_forward_expect(server->options.forward,
 		kw_gets_follow(server->options.gets)->superblock.source_id);
+	kw_forward_set_guard(
+		server->options.forward, guard_of(kw_gets_fence(server->options.gets)));
 	kw_buffer_clear(&server->request);
 	kw_resp_command(&server->request, (int)request->count, request->words);
 	why = kw_forward_send(server->options.forward,

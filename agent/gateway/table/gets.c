@@ -307,6 +307,8 @@ static void on_superblock(void *arg, const struct kw_superblock *superblock)
 	if (superblock->publication < follow->superblock.publication &&
 		superblock->epoch == follow->superblock.epoch)
 		return;
+	gets->term = kw_term_raised(&gets->term, &follow->history);
+	gets->standing = kw_term_judge(&gets->term, &follow->history);
 	kw_proxy_clock_learn(&gets->clock, superblock->heartbeat_us, follow->superblock_begun_us,
 		follow->superblock_us);
 	kw_lookups_seen(gets->lookups, superblock);

@@ -165,6 +165,8 @@ struct kw_gets_sight {
 	uint64_t age_us;         /* of the table; 0: unknown */
 };
 void kw_gets_sight(const struct kw_gets *gets, struct kw_gets_sight *sight);
+/* May requests go to the primary now? Of the last superblock, also between two connections. */
+enum kw_sight_fence kw_gets_fence(const struct kw_gets *gets);
 const struct kw_follow *kw_gets_follow(const struct kw_gets *gets);
 
 struct kw_gets_stats {

@@ -26,6 +26,8 @@ struct kw_gets {
 	struct kw_reads reads;
 	struct kw_lookups *lookups;
 	struct kw_proxy_clock clock;
+	struct kw_term term;            /* the highest that was seen */
+	enum kw_term_standing standing; /* of the last superblock's mandate to it */
 	struct questions waiting, looked, again;
 	struct kw_flights flights;    /* those of `looked`, by their keys */
 	struct kw_sight_verdict told; /* the last that handlers.state was told */

@@ -19,6 +19,7 @@ struct kw_sight_verdict kw_gets_judge(
 		.seen = superblock->epoch != 0,
 		.complete = superblock->complete,
 		.source = (enum kw_source_state)superblock->source_state,
+		.term = gets->standing,
 		.fresh_us = fresh_us ? fresh_us : superblock->fresh_us,
 		.heartbeat_us = superblock->heartbeat_us,
 		.now_us = kw_proxy_clock_now_us(&gets->clock, now_us),
@@ -46,6 +47,20 @@ void kw_gets_evaluate(struct kw_gets *gets, uint64_t now_us)
 	gets->told = verdict;
 	kw_gets_say(gets, &verdict, words);
 	gets->handlers.state(gets->handlers.arg, verdict.state, words);
+}
+
+enum kw_sight_fence kw_gets_fence(const struct kw_gets *gets)
+{
+	const struct kw_follow *follow = &gets->follow;
+	const uint64_t now_us = kw_clock_us(), heard_us = follow->heartbeat_begun_us;
+	const struct kw_fence_facts facts = {
+		.link = link_of(follow),
+		.source = (enum kw_source_state)follow->superblock.source_state,
+		.term = gets->standing,
+		.silent_us = now_us > heard_us ? now_us - heard_us : 0,
+	};
+
+	return kw_sight_fence(&facts);
 }
 
 bool kw_gets_look_is_late(struct kw_gets *gets)

@@ -19,6 +19,10 @@ struct kw_sight_verdict kw_sight_judge(const struct kw_sight_facts *facts)
 		return say(KW_GATEWAY_CONNECTING, KW_SIGHT_UNCONNECTED, 0);
 	if (!facts->seen)
 		return say(KW_GATEWAY_CONNECTING, KW_SIGHT_UNSEEN, 0);
+	if (facts->term == KW_TERM_UNCONFIRMED || facts->source == KW_SOURCE_UNCONFIRMED)
+		return say(KW_GATEWAY_STALE, KW_SIGHT_UNCONFIRMED, 0);
+	if (facts->term == KW_TERM_DEPOSED)
+		return say(KW_GATEWAY_STALE, KW_SIGHT_DEPOSED, 0);
 	if (!facts->complete)
 		return say(KW_GATEWAY_LOADING, KW_SIGHT_INCOMPLETE, 0);
 	if (facts->fresh_us == 0 || facts->fresh_us > facts->heartbeat_us)
@@ -28,6 +32,16 @@ struct kw_sight_verdict kw_sight_judge(const struct kw_sight_facts *facts)
 	if (age_us > facts->max_staleness_us)
 		return say(KW_GATEWAY_STALE, KW_SIGHT_OLD, age_us);
 	return say(KW_GATEWAY_SERVING, KW_SIGHT_NONE, age_us);
+}
+
+enum kw_sight_fence kw_sight_fence(const struct kw_fence_facts *facts)
+{
+	if (facts->term == KW_TERM_UNASKED && facts->source != KW_SOURCE_UNCONFIRMED)
+		return KW_FENCE_OPEN;
+	if (facts->term != KW_TERM_CURRENT || facts->source == KW_SOURCE_UNCONFIRMED ||
+		facts->link != KW_SIGHT_UP || facts->silent_us > KW_FENCE_SILENCE_US)
+		return KW_FENCE_CLOSED;
+	return KW_FENCE_NAMED;
 }
 
 const char *kw_gateway_state_name(enum kw_gateway_state state)
@@ -83,6 +97,16 @@ void kw_sight_say(const struct kw_sight_verdict *verdict, enum kw_source_state s
 		break;
 	case KW_SIGHT_UNSEEN:
 		snprintf(words, KW_SIGHT_WORDS, "the proxy's table has not been read yet");
+		break;
+	case KW_SIGHT_UNCONFIRMED:
+		snprintf(words, KW_SIGHT_WORDS,
+			"the proxy's server is not confirmed as the primary: see the proxy's "
+			"status");
+		break;
+	case KW_SIGHT_DEPOSED:
+		snprintf(words, KW_SIGHT_WORDS,
+			"the proxy's server was deposed: this gateway has seen a higher term; send "
+			"it to the present primary's proxy, or restart it if the terms began anew");
 		break;
 	case KW_SIGHT_INCOMPLETE:
 		snprintf(words, KW_SIGHT_WORDS, "the proxy is reading the primary");

@@ -4,7 +4,8 @@
  *   CONNECTING   no connection to the proxy, or nothing was read through it yet
  *   LOADING      the proxy is still reading the primary: a key that is not there might come
  *   SERVING      the table holds every write that the primary executed max_staleness ago or earlier
- *   STALE        it was like that, but is older now; or the proxy cannot say how old it is
+ *   STALE        it was like that, but is older now; or the proxy cannot say how old it is; or
+ *                the proxy's server is not confirmed as the primary, however young the table is
  *   FAILED       the proxy refuses this gateway, or is none that it understands; a person must act
  *
  * The age of the table is `now_us` less its fresh_us, both by the proxy's clock. A superblock that
@@ -12,11 +13,16 @@
  * other limit, and a proxy that is stopped or gone makes the table stale by itself. If fresh_us is
  * beyond the superblock's own time, the proxy's clock was set back, and the age is unknown.
  *
+ * The fence says whether requests may go to the primary. If the proxy asks for a mandate, they go
+ * only to the server that a confirmed table names, and only while the proxy is heard. So no write
+ * goes to a primary that was deposed longer ago than the mandate's lease and that silence.
+ *
  * Pure; any thread.
  */
 #ifndef KW_AGENT_GATEWAY_TABLE_SIGHT_H
 #define KW_AGENT_GATEWAY_TABLE_SIGHT_H
 
+#include "authority/term.h"
 #include "table/layout.h"
 
 #include <stdbool.h>
@@ -42,6 +48,7 @@ struct kw_sight_facts {
 	bool seen; /* UP: a superblock was read through this connection. Of it: */
 	bool complete;
 	enum kw_source_state source;
+	enum kw_term_standing term; /* of its mandate, to the highest term that was seen */
 	uint64_t fresh_us;
 	uint64_t heartbeat_us;
 	uint64_t now_us; /* the proxy's clock */
@@ -54,6 +61,8 @@ enum kw_sight_reason {
 	KW_SIGHT_REFUSED,
 	KW_SIGHT_UNCONNECTED,
 	KW_SIGHT_UNSEEN,
+	KW_SIGHT_UNCONFIRMED, /* nobody confirms the proxy's server as the primary */
+	KW_SIGHT_DEPOSED,     /* a table of a higher term was seen before */
 	KW_SIGHT_INCOMPLETE,
 	KW_SIGHT_UNFRESH, /* the proxy does not know how current its table is */
 	KW_SIGHT_OLD,
@@ -66,6 +75,26 @@ struct kw_sight_verdict {
 };
 
 struct kw_sight_verdict kw_sight_judge(const struct kw_sight_facts *facts);
+
+/* May requests go to the primary? */
+enum kw_sight_fence {
+	KW_FENCE_OPEN,   /* nobody says who the primary is: to the server that is configured */
+	KW_FENCE_NAMED,  /* to the server that the table names, and to no other */
+	KW_FENCE_CLOSED, /* to none */
+};
+
+/* A proxy with a mandate that is not heard for so long can have lost it. */
+#define KW_FENCE_SILENCE_US 1000000
+
+struct kw_fence_facts {
+	enum kw_sight_link link;
+	enum kw_source_state source;
+	enum kw_term_standing
+		term;       /* of the last superblock, of this connection or an earlier one */
+	uint64_t silent_us; /* since the READ began that showed the last heartbeat */
+};
+
+enum kw_sight_fence kw_sight_fence(const struct kw_fence_facts *facts);
 
 const char *kw_gateway_state_name(enum kw_gateway_state state);
 

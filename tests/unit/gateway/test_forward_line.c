@@ -500,6 +500,53 @@ static void a_server_that_the_table_is_not_of_executes_nothing(void **state)
 	test_server_stop(&server);
 }
 
+/* The table has a mandate: a server that is not known to be its primary gets nothing. */
+static void with_a_guard_only_the_named_server_gets_requests(void **state)
+{
+	struct test_server server;
+	struct gate gate;
+	uint64_t id;
+
+	test_server_start(&server, NULL);
+	open_gate(&gate, server.address);
+	kw_forward_set_guard(&gate.forward, KW_GUARD_CLOSED);
+	assert_non_null(strstr(ask(&gate, 2, 0, "SET k v"), "MASTERDOWN"));
+	kw_forward_set_guard(&gate.forward, KW_GUARD_OFF);
+	kw_forward_expect(&gate.forward, 4711);
+	assert_null(ask(&gate, 2, 0, "SET k v")); /* it waits for the connection */
+	run_until(&gate, &gate.ended, 1);
+	id = gate.forward.lines[0]->server;
+	kw_forward_set_guard(&gate.forward, KW_GUARD_NAMED);
+	kw_forward_expect(&gate.forward, id);
+	ask_until_taken(&gate, 2, 0, "GET k");
+	assert_int_equal(gate.answered, 1);
+	/* The table does not say any more which server it is of. */
+	kw_forward_expect(&gate.forward, 0);
+	assert_non_null(strstr(ask(&gate, 2, 0, "SET k v"), "confirmed primary"));
+	kw_forward_expect(&gate.forward, id);
+	ask_until_taken(&gate, 2, 0, "GET k");
+	assert_int_equal(gate.answered, 2);
+	close_gate(&gate);
+	test_server_stop(&server);
+}
+
+/* What waits for the connection is not sent if the mandate is lost meanwhile. */
+static void what_waits_is_not_sent_once_the_guard_is_closed(void **state)
+{
+	struct test_server server;
+	struct gate gate;
+
+	test_server_start(&server, NULL);
+	open_gate(&gate, server.address);
+	assert_null(ask(&gate, 2, 0, "SET k v"));
+	kw_forward_set_guard(&gate.forward, KW_GUARD_CLOSED);
+	run_until(&gate, &gate.ended, 1);
+	assert_int_equal(gate.not_executed, 1);
+	assert_non_null(strstr(heard(&gate), "not confirmed"));
+	close_gate(&gate);
+	test_server_stop(&server);
+}
+
 /* A line that was opened before the table was known asks as soon as it is. */
 static void a_line_that_is_up_learns_its_server_when_that_is_wanted(void **state)
 {
@@ -556,6 +603,8 @@ int main(void)
 		cmocka_unit_test(a_reply_beyond_the_bound_is_an_error_and_the_next_one_comes),
 		cmocka_unit_test(a_reply_that_does_not_end_in_time_ends_the_line),
 		cmocka_unit_test(a_server_that_the_table_is_not_of_executes_nothing),
+		cmocka_unit_test(with_a_guard_only_the_named_server_gets_requests),
+		cmocka_unit_test(what_waits_is_not_sent_once_the_guard_is_closed),
 		cmocka_unit_test(a_line_that_is_up_learns_its_server_when_that_is_wanted),
 		cmocka_unit_test(closing_ends_what_is_in_flight),
 	};

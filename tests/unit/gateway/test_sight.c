@@ -32,6 +32,15 @@ static const struct {
 	{{GOOD, .link = KW_SIGHT_AWAY}, KW_GATEWAY_CONNECTING, KW_SIGHT_UNCONNECTED, 0},
 	{{GOOD, .seen = false}, KW_GATEWAY_CONNECTING, KW_SIGHT_UNSEEN, 0},
 
+	/* A table whose server is not confirmed as the primary is stale at once, however young. */
+	{{GOOD, .source = KW_SOURCE_UNCONFIRMED}, KW_GATEWAY_STALE, KW_SIGHT_UNCONFIRMED, 0},
+	{{GOOD, .term = KW_TERM_UNCONFIRMED}, KW_GATEWAY_STALE, KW_SIGHT_UNCONFIRMED, 0},
+	{{GOOD, .term = KW_TERM_UNCONFIRMED, .complete = false}, KW_GATEWAY_STALE,
+		KW_SIGHT_UNCONFIRMED, 0},
+	{{GOOD, .term = KW_TERM_DEPOSED}, KW_GATEWAY_STALE, KW_SIGHT_DEPOSED, 0},
+	{{GOOD, .term = KW_TERM_CURRENT}, KW_GATEWAY_SERVING, KW_SIGHT_NONE, 20000},
+	{{GOOD, .term = KW_TERM_DEPOSED, .seen = false}, KW_GATEWAY_CONNECTING, KW_SIGHT_UNSEEN, 0},
+
 	/* A key that an incomplete table lacks can be there: never nil. */
 	{{GOOD, .complete = false, .source = KW_SOURCE_SCANNING}, KW_GATEWAY_LOADING,
 		KW_SIGHT_INCOMPLETE, 0},
@@ -75,6 +84,37 @@ static void every_refusal_has_a_sentence(void **state)
 		kw_sight_say(&verdict, cases[i].facts.source, "why", words);
 		assert_int_equal(words[0] == '\0', verdict.state == KW_GATEWAY_SERVING);
 	}
+}
+
+/* ---- the fence ---- */
+
+#define HEARD                                                                                      \
+	.link = KW_SIGHT_UP, .source = KW_SOURCE_LIVE, .term = KW_TERM_CURRENT, .silent_us = 100000
+
+static void requests_go_only_to_a_primary_that_is_confirmed(void **state)
+{
+	const struct {
+		struct kw_fence_facts facts;
+		enum kw_sight_fence fence;
+	} fences[] = {
+		{{HEARD}, KW_FENCE_NAMED},
+		{{HEARD, .source = KW_SOURCE_DOWN}, KW_FENCE_NAMED},
+		{{HEARD, .silent_us = KW_FENCE_SILENCE_US + 1}, KW_FENCE_CLOSED},
+		{{HEARD, .link = KW_SIGHT_AWAY}, KW_FENCE_CLOSED},
+		{{HEARD, .term = KW_TERM_DEPOSED}, KW_FENCE_CLOSED},
+		{{HEARD, .term = KW_TERM_UNCONFIRMED}, KW_FENCE_CLOSED},
+		{{HEARD, .source = KW_SOURCE_UNCONFIRMED}, KW_FENCE_CLOSED},
+		/* Without a mandate nothing changes, whatever is heard. */
+		{{HEARD, .term = KW_TERM_UNASKED}, KW_FENCE_OPEN},
+		{{HEARD, .term = KW_TERM_UNASKED, .link = KW_SIGHT_AWAY}, KW_FENCE_OPEN},
+		{{HEARD, .term = KW_TERM_UNASKED, .silent_us = UINT64_MAX}, KW_FENCE_OPEN},
+		{{HEARD, .term = KW_TERM_UNASKED, .source = KW_SOURCE_UNCONFIRMED},
+			KW_FENCE_CLOSED},
+	};
+
+	for (size_t i = 0; i < sizeof fences / sizeof *fences; i++)
+		if (kw_sight_fence(&fences[i].facts) != fences[i].fence)
+			fail_msg("fence %zu", i);
 }
 
 /* ---- the clock ---- */
@@ -180,6 +220,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_sight_has_its_verdict),
 		cmocka_unit_test(every_refusal_has_a_sentence),
+		cmocka_unit_test(requests_go_only_to_a_primary_that_is_confirmed),
 		cmocka_unit_test(the_estimate_never_goes_ahead_and_its_error_is_a_bound),
 		cmocka_unit_test(a_heartbeat_that_stands_still_says_nothing_new),
 		cmocka_unit_test(the_clock_goes_on_while_the_heartbeat_stands_still),
