@@ -342,14 +342,43 @@ static int by_id(const void *a, const void *b)
 	return order ? order : memcmp(left->digest, right->digest, KW_KEY_DIGEST_BYTES);
 }
 
+/*
+ * What HMAC makes of a secret (RFC 2104): one longer than a block is hashed, and then it is filled
+ * up with zeros. Secrets with the same block prove the same.
+ */
+static void hmac_block(struct kw_slice secret, uint8_t block[SHA256_BLOCK_SIZE])
+{
+	struct sha256_ctx hash;
+
+	memset(block, 0, SHA256_BLOCK_SIZE);
+	if (secret.length <= SHA256_BLOCK_SIZE) {
+		memcpy(block, secret.data, secret.length);
+		return;
+	}
+	sha256_init(&hash);
+	sha256_update(&hash, secret.length, secret.data);
+	sha256_digest(&hash, SHA256_DIGEST_SIZE, block);
+}
+
+static int compare_secrets(struct kw_slice one, struct kw_slice other)
+{
+	uint8_t left[SHA256_BLOCK_SIZE], right[SHA256_BLOCK_SIZE];
+	int order;
+
+	hmac_block(one, left);
+	hmac_block(other, right);
+	order = memcmp(left, right, sizeof left);
+	explicit_bzero(left, sizeof left);
+	explicit_bzero(right, sizeof right);
+	return order;
+}
+
 static int by_secret(const void *a, const void *b)
 {
 	const struct kw_key *left = *(const struct kw_key *const *)a;
 	const struct kw_key *right = *(const struct kw_key *const *)b;
-	int order = (left->secret.length > right->secret.length) -
-		    (left->secret.length < right->secret.length);
 
-	return order ? order : memcmp(left->secret.data, right->secret.data, left->secret.length);
+	return compare_secrets(left->secret, right->secret);
 }
 
 /* Two lines of an id are an old secret and a new one of the same agent, and no more than that. */
@@ -398,9 +427,9 @@ static bool is_secret_of(const struct kw_key *key, struct kw_slice text)
 	uint8_t decoded[KW_KEY_SECRET_MOST];
 	size_t length;
 
-	return kw_slice_equal(key->secret, text) ||
+	return compare_secrets(key->secret, text) == 0 ||
 	       (!kw_key_secret_decode(text, decoded, &length, NULL) &&
-		       kw_slice_equal(key->secret, kw_slice(decoded, length)));
+		       compare_secrets(key->secret, kw_slice(decoded, length)) == 0);
 }
 
 /* Who holds such a key could leave its id out, and with it the rules and the revocation. */

@@ -73,6 +73,10 @@ static void a_file_is_refused_with_line_and_remedy(void **state)
 		{"key a " SECRET " sessions=1 sessions=2", "sessions=: write one number"},
 		{"key a " SECRET "\nkey b " SECRET, "two lines have the same secret"},
 		{"key a " SECRET "\nkey a " SECRET, "two lines have the same secret"},
+		/* HMAC fills a key up with zeros, so these prove the same. */
+		{"key a " SECRET "\nkey b " SECRET "00", "two lines have the same secret"},
+		{"key a " SECRET "0000\nkey b " OTHER "\nkey c " SECRET "00",
+			"two lines have the same secret"},
 		{"key a " SECRET "\nkey a " OTHER "\nkey a " THIRD,
 			"more than 2 lines for the key a"},
 		{"key a " SECRET " databases=1\nkey a " OTHER, "key a have different rules"},
