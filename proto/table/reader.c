@@ -1,5 +1,6 @@
 #include "table/reader.h"
 
+#include "base/secret.h"
 #include "table/fault.h"
 #include "table/reader_internal.h"
 
@@ -57,9 +58,8 @@ struct kw_reader *kw_reader_new(const struct kw_reader_options *options,
 		o->tries = DEFAULT_TRIES;
 	o->chunk_bytes = (o->chunk_bytes + CHUNK_ALIGN - 1) / CHUNK_ALIGN * CHUNK_ALIGN;
 	reader->chunks = kw_zalloc(o->depth * sizeof *reader->chunks);
-	reader->arena = aligned_alloc(CHUNK_ALIGN, (size_t)o->depth * o->chunk_bytes);
-	if (!reader->arena)
-		abort();
+	/* Values end there: core dumps leave it out. */
+	reader->arena = kw_secret_new((size_t)o->depth * o->chunk_bytes);
 	for (uint32_t i = 0; i < o->depth; i++)
 		reader->chunks[i].read.buffer = reader->arena + (size_t)i * o->chunk_bytes;
 	return reader;
@@ -80,7 +80,7 @@ void kw_reader_free(struct kw_reader *reader)
 	free(reader->ranges);
 	kw_view_close(&reader->view);
 	free(reader->chunks);
-	free(reader->arena);
+	kw_secret_free(reader->arena, (size_t)reader->options.depth * reader->options.chunk_bytes);
 	free(reader);
 }
 

@@ -1,6 +1,7 @@
 #include "remote/rdma/end.h"
 
 #include "base/buffer.h"
+#include "base/secret.h"
 #include "remote/socket.h"
 
 #include <assert.h>
@@ -132,11 +133,9 @@ static int build_memory(struct kw_rdma_end *end, struct kw_error *error)
 	if (end->id->verbs->device->transport_type == IBV_TRANSPORT_IWARP)
 		access |= IBV_ACCESS_REMOTE_WRITE;
 	length = (length + PAGE - 1) & ~(size_t)(PAGE - 1);
-	if (posix_memalign((void **)&end->arena, PAGE, length) != 0) {
-		end->arena = NULL;
-		return kw_error_set(error, KW_E_NOMEM, "no memory for %zu bytes", length);
-	}
-	memset(end->arena, 0, length);
+	/* Values end there: core dumps leave it out. */
+	end->arena = kw_secret_new(length);
+	end->arena_bytes = length;
 	end->mr = kw_rdma_register(end->pd, end->arena, length, access, error);
 	return end->mr ? 0 : (int)KW_E_IO;
 }
@@ -552,7 +551,7 @@ void kw_rdma_end_close(struct kw_rdma_end *end)
 	kw_rdma_unregister(end->mr);
 	if (end->own_pd)
 		(void)ibv_dealloc_pd(end->own_pd);
-	free(end->arena);
+	kw_secret_free(end->arena, end->arena_bytes);
 	end->poster = NULL;
 	end->qp = NULL;
 	end->cq = NULL;

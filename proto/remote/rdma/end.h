@@ -103,6 +103,7 @@ struct kw_rdma_end {
 	struct ibv_qp *qp;
 	struct ibv_mr *mr;
 	uint8_t *arena; /* receives, sends, then slots */
+	size_t arena_bytes;
 	uint32_t slots, slot_bytes;
 	uint32_t peer_pair; /* number of the other end's queue pair; 0: not connected, or iWARP */
 	uint32_t sends, next_send;

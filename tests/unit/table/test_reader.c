@@ -1,5 +1,7 @@
 #include "fixture.h"
 
+#include "../vm_flags.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -424,6 +426,26 @@ static void what_the_cleaner_moved_is_not_handed_on_again(void **state)
 	fixture_close(&fixture);
 }
 
+/* Records of the table end there. The last READ of a snapshot is one of the log. */
+static void buffers_of_reads_are_in_no_core_file(void **state)
+{
+	struct follower follower;
+	struct fixture fixture;
+	bool dumped = true;
+
+	prepare(&fixture, 10);
+	follower_open(&follower, &fixture, &by_default);
+	kw_reader_start(follower.reader, NULL);
+	while (follower.queued > 0) {
+		dumped = !vm_has_flag(follower.queue[0]->buffer, "dd");
+		follower_end(&follower, 0);
+	}
+	assert_int_equal(follower.log_reads, 1);
+	assert_false(dumped);
+	follower_close(&follower);
+	fixture_close(&fixture);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -443,6 +465,7 @@ int main(void)
 		cmocka_unit_test(a_lost_read_ends_the_session_with_its_reason),
 		cmocka_unit_test(stopping_with_reads_out_waits_for_them_before_starting_anew),
 		cmocka_unit_test(what_the_cleaner_moved_is_not_handed_on_again),
+		cmocka_unit_test(buffers_of_reads_are_in_no_core_file),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
