@@ -279,6 +279,8 @@ static void set_options(struct kw_server *server, const struct kw_server_options
 	if (own->hello_timeout_ms > own->handshake_timeout_ms)
 		own->hello_timeout_ms = own->handshake_timeout_ms;
 	kw_server_set_limits(server, &options->limits);
+	if (own->silent_us == 0)
+		own->silent_us = KW_SESSION_SILENT_US;
 	if (own->depth_max == 0)
 		own->depth_max = DEPTH;
 	if (own->depth_max > KW_DEPTH_MAX)

@@ -47,6 +47,7 @@ struct kw_server_options {
 	uint32_t hello_timeout_ms;      /* shm, tcp: until the first message is there; 0: 2000 */
 	struct kw_server_limits limits; /* more are refused with a sentence */
 	uint32_t depth_max;             /* READs in flight a session may have; 0: 64 */
+	uint64_t silent_us;             /* 0: KW_SESSION_SILENT_US */
 	struct kw_rdma_options rdma;
 };
 

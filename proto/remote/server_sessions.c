@@ -71,7 +71,7 @@ static bool is_silent(const struct kw_session *session)
 	uint64_t now_us = kw_clock_us(), heard_us = describe(session, &info);
 	uint64_t since_us = heard_us ? heard_us : session->joined_us;
 
-	return now_us > since_us && now_us - since_us > KW_SESSION_SILENT_US;
+	return now_us > since_us && now_us - since_us > session->server->options.silent_us;
 }
 
 /* What the sessions that there are say about a newcomer. */

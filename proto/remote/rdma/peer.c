@@ -76,16 +76,22 @@ static bool is_gone(const struct kw_rdma_peer *peer)
 	return is(peer, KW_RDMA_DROPPED) || is(peer, KW_RDMA_GONE);
 }
 
+/* Also while a stranger's last words are on their way: else it could hold more than the slots. */
+static bool has_slot(const struct kw_rdma_peer *peer)
+{
+	return is(peer, KW_RDMA_GREETING) || (is(peer, KW_RDMA_LEAVING) && !peer->session);
+}
+
 static void move(struct kw_rdma_peer *peer, enum kw_rdma_peer_state state, const char *reason)
 {
-	bool building = is(peer, KW_RDMA_BUILDING), greeting = is(peer, KW_RDMA_GREETING);
+	bool building = is(peer, KW_RDMA_BUILDING), slot = has_slot(peer);
 
 	if (peer->session && state >= KW_RDMA_LEAVING)
 		kw_session_ending(peer->session);
 	kw_sm_move(&peer->sm, (int)state, reason);
 	if (building)
 		kw_server_greeted(server_of(peer));
-	if (greeting)
+	if (slot && !has_slot(peer))
 		kw_slots_leave(&peer->listen->slots, &peer->slot);
 }
 

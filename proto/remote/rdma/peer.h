@@ -24,7 +24,8 @@
  *   └─────────┘  has ended └─────────────────────────────────────────┘
  *
  * BUILDING ones are bounded in number by the server (kw_server_greet), because a thread has them
- * and they cannot give way. GREETING ones have a slot at the listener, and give way (slots.h).
+ * and they cannot give way. GREETING ones have a slot at the listener, and give way (slots.h). One
+ * that was refused keeps its slot while it is LEAVING.
  */
 enum kw_rdma_peer_state {
 	KW_RDMA_BUILDING,
@@ -52,7 +53,7 @@ struct kw_rdma_peer {
 	struct kw_error built; /* by the thread pool: its code is KW_OK when all went well */
 	struct kw_error why;   /* of the end */
 	struct kw_origin origin;
-	struct kw_slot slot; /* GREETING */
+	struct kw_slot slot; /* GREETING, and LEAVING unless it was a session */
 	struct kw_remote_progress progress;
 	uint64_t heard_us; /* 0: never */
 };
@@ -62,7 +63,7 @@ struct kw_rdma_listen {
 	struct kw_rdma_device *device;
 	struct kw_rdma_options options;
 	struct kw_rdma_peer *peers;
-	struct kw_slots slots; /* of those in GREETING */
+	struct kw_slots slots; /* of those that are no sessions, from GREETING on */
 	void (*peer_freed)(struct kw_rdma_listen *listen);
 };
 

@@ -59,6 +59,7 @@ void another_layout_version_is_refused_with_both_named(void **state);
 void sixty_four_agents_read_at_once(void **state);
 void one_session_too_many_is_refused_with_the_limit(void **state);
 void one_name_or_peer_does_not_take_all_sessions(void **state);
+void a_silent_session_gives_way_to_its_name(void **state);
 void disconnect_revokes_at_once(void **state);
 void progress_arrives_and_holds_tombstones(void **state);
 void a_peer_that_says_nothing_is_let_go(void **state);
@@ -75,6 +76,7 @@ void strangers_at_one_listener_do_not_concern_another(void **state);
 		cmocka_unit_test(sixty_four_agents_read_at_once),                                  \
 		cmocka_unit_test(one_session_too_many_is_refused_with_the_limit),                  \
 		cmocka_unit_test(one_name_or_peer_does_not_take_all_sessions),                     \
+		cmocka_unit_test(a_silent_session_gives_way_to_its_name),                          \
 		cmocka_unit_test(disconnect_revokes_at_once),                                      \
 		cmocka_unit_test(progress_arrives_and_holds_tombstones),                           \
 		cmocka_unit_test(a_peer_that_says_nothing_is_let_go),                              \

@@ -218,6 +218,32 @@ void one_name_or_peer_does_not_take_all_sessions(void **state)
 	expect_one_too_many(&(struct kw_server_limits){.of_peer = 2}, "remote.sessions_per_peer");
 }
 
+/* A host that lost power, or a process that is stopped, does not keep its successor out. */
+void a_silent_session_gives_way_to_its_name(void **state)
+{
+	const struct kw_server_options served = {.limits = {.of_name = 2}, .silent_us = 1};
+	struct client clients[2], late;
+	struct fixture fixture;
+
+	fixture_open(&fixture);
+	fixture_serve(&fixture, &served);
+	client_connect(&fixture, &clients[0]);
+	client_connect(&fixture, &clients[1]);
+	client_connect(&fixture, &late);
+	WAIT(&fixture, fixture.left == 1 && clients[0].closed + clients[1].closed == 1);
+	assert_non_null(strstr(fixture.why_left, "gave way to a new connection of its name"));
+	assert_int_equal(kw_server_sessions(fixture.server, NULL, 0), 2);
+	assert_false(late.closed);
+	client_close(&fixture, &late);
+	for (int i = 0; i < 2; i++) {
+		if (clients[i].closed)
+			kw_remote_free(clients[i].remote);
+		else
+			client_close(&fixture, &clients[i]);
+	}
+	fixture_close(&fixture);
+}
+
 void disconnect_revokes_at_once(void **state)
 {
 	struct fixture fixture;

@@ -43,6 +43,7 @@ static int run_over_rdma(void)
 		cmocka_unit_test(sixty_four_agents_read_at_once),
 		cmocka_unit_test(one_session_too_many_is_refused_with_the_limit),
 		cmocka_unit_test(one_name_or_peer_does_not_take_all_sessions),
+		cmocka_unit_test(a_silent_session_gives_way_to_its_name),
 		cmocka_unit_test(disconnect_revokes_at_once),
 		cmocka_unit_test(progress_arrives_and_holds_tombstones),
 	};

@@ -1,6 +1,8 @@
 /* Listening over rdma: what fails, and what comes later. */
 #include "rdma_kit.h"
 
+#include "../vm_flags.h"
+
 #include "fake_verbs.h"
 #include "rdma_raw.h"
 #include "remote/rdma/counts.h"
@@ -525,6 +527,67 @@ static void strangers_who_hold_every_slot_give_way_over_rdma(void **state)
 	fixture_close(&fixture);
 }
 
+/* What the listener holds of connections, in objects of the device; `dialled` of them were made. */
+static int held_for(int before, int dialled, int of_client)
+{
+	return fake_verbs_left() - before - dialled * of_client;
+}
+
+#define LATE 40
+
+/* Refused ones wait until their last words are sent, and a black hole never takes these. */
+static void refused_strangers_hold_no_more_than_the_slots(void **state)
+{
+	const struct kw_server_options served = {.handshake_timeout_ms = 60000};
+	static struct raw strangers[KW_SLOTS_MAX + LATE];
+	struct kw_rdma_private private;
+	int before, of_client, of_peer;
+	struct fixture fixture;
+	struct kw_error error;
+
+	fixture_open(&fixture);
+	fixture_serve(&fixture, &served);
+	kw_rdma_private_init(&private, KW_RDMA_REJECT_NONE);
+	before = fake_verbs_left();
+	raw_dial(&fixture, &strangers[0], &private);
+	of_client = fake_verbs_left();
+	of_peer = of_client - before;
+	raw_close(&strangers[0]);
+	of_client -= fake_verbs_left();
+	of_peer -= of_client;
+	WAIT(&fixture, fixture.rejected == 1 && fake_verbs_left() == before);
+	for (int i = 0; i < KW_SLOTS_MAX; i++)
+		raw_dial(&fixture, &strangers[i], &private);
+	for (int i = 0; i < KW_SLOTS_MAX; i++)
+		assert_int_equal(
+			kw_rdma_end_send(&strangers[i].end, "GET / HTTP/1.1\r\n", 16, &error), 0);
+	fake_verbs.hold = true;
+	WAIT(&fixture, fixture.rejected == 1 + KW_SLOTS_MAX);
+	fake_verbs.hold = false;
+	for (int i = KW_SLOTS_MAX; i < KW_SLOTS_MAX + LATE; i++) {
+		raw_dial(&fixture, &strangers[i], &private);
+		assert_in_range(held_for(before, i + 1, of_client), 0, KW_SLOTS_MAX * of_peer);
+	}
+	for (int i = 0; i < KW_SLOTS_MAX + LATE; i++)
+		raw_close(&strangers[i]);
+	fixture_close(&fixture);
+}
+
+/* Bytes of the table end there. */
+static void buffers_of_reads_over_rdma_are_in_no_core_file(void **state)
+{
+	struct kw_rdma_private private;
+	struct fixture fixture;
+	struct raw raw;
+
+	fixture_start(&fixture);
+	kw_rdma_private_init(&private, KW_RDMA_REJECT_NONE);
+	raw_dial(&fixture, &raw, &private);
+	assert_true(vm_has_flag(raw.end.arena, "dd"));
+	raw_close(&raw);
+	fixture_close(&fixture);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -543,6 +606,8 @@ int main(void)
 		RDMA_TEST(listeners_share_a_device_that_comes_and_goes),
 		RDMA_TEST(closing_ends_whatever_a_listener_is_about),
 		RDMA_TEST(strangers_who_hold_every_slot_give_way_over_rdma),
+		RDMA_TEST(refused_strangers_hold_no_more_than_the_slots),
+		RDMA_TEST(buffers_of_reads_over_rdma_are_in_no_core_file),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -34,6 +34,7 @@ int main(int argc, char **argv)
 		T(sixty_four_agents_read_at_once),
 		T(one_session_too_many_is_refused_with_the_limit),
 		T(one_name_or_peer_does_not_take_all_sessions),
+		T(a_silent_session_gives_way_to_its_name),
 		T(disconnect_revokes_at_once),
 		T(progress_arrives_and_holds_tombstones),
 		RDMA_HOSTILE_TESTS(T),
