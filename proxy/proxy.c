@@ -22,6 +22,9 @@
 #define TICKETS_LOOKED_AT 64 /* agents that wait at once; others have their turn after these */
 /* Addresses beyond table.max_bytes, so that the limit can be raised without a restart. */
 #define RESERVE_FACTOR 4
+#define JOINED "joined"
+#define LEFT "left"
+#define REFUSED "refused"
 #define GRACE_US 100000
 #define FULL_NAME 1024 /* of a proxy: host and address */
 #define MAX_BYTES_LEAST (UINT64_C(64) << 20)
@@ -63,21 +66,36 @@ static uint64_t epoch_of(void *arg)
 }
 
 /* Peers come and go as often as they like, and must not fill the disk. */
+static void say_left_out(const char *what, uint32_t left_out)
+{
+	if (left_out > 0)
+		kw_log_warn("agents", "%s: %u more within that second", what, left_out);
+}
+
 static bool may_log(struct kw_line_limit *limit, const char *what)
 {
 	uint32_t left_out;
 	bool may = kw_line_limit_allows(limit, kw_clock_us(), &left_out);
 
-	if (left_out > 0)
-		kw_log_warn("agents", "%s: %u more within that second", what, left_out);
+	say_left_out(what, left_out);
 	return may;
+}
+
+/* The last flood might be over: the count of its lines does not wait for the next one. */
+static void count_lines(struct kw_proxy *proxy)
+{
+	uint64_t now_us = kw_clock_us();
+
+	say_left_out(JOINED, kw_line_limit_left_out(&proxy->joins, now_us));
+	say_left_out(LEFT, kw_line_limit_left_out(&proxy->leaves, now_us));
+	say_left_out(REFUSED, kw_line_limit_left_out(&proxy->refusals, now_us));
 }
 
 static void on_joined(void *arg, const struct kw_session_info *session)
 {
 	struct kw_proxy *proxy = arg;
 
-	if (may_log(&proxy->joins, "joined"))
+	if (may_log(&proxy->joins, JOINED))
 		kw_log_info("agents", "%s joined over %s from %s", session->name,
 			kw_carrier_name(session->carrier), session->peer);
 }
@@ -86,7 +104,7 @@ static void on_left(void *arg, const struct kw_session_info *session, const char
 {
 	struct kw_proxy *proxy = arg;
 
-	if (may_log(&proxy->leaves, "left"))
+	if (may_log(&proxy->leaves, LEFT))
 		kw_log_info("agents", "%s (%s) left: %s", session->name,
 			kw_carrier_name(session->carrier), why);
 }
@@ -95,7 +113,7 @@ static void on_rejected(void *arg, const char *why)
 {
 	struct kw_proxy *proxy = arg;
 
-	if (may_log(&proxy->refusals, "refused"))
+	if (may_log(&proxy->refusals, REFUSED))
 		kw_log_warn("agents", "refused: %s", why);
 }
 
@@ -211,6 +229,7 @@ static void on_heartbeat(uv_timer_t *timer)
 	kw_table_set_time(proxy->table, kw_clock_us());
 	kw_table_tidy(proxy->table);
 	publish(proxy);
+	count_lines(proxy);
 	if (ticket)
 		kw_source_begin_ticket(proxy->source);
 }
@@ -387,15 +406,26 @@ static int make_server(struct kw_proxy *proxy, struct kw_error *error)
 	return KW_OK;
 }
 
-/* The keys are read again, although the names of their files cannot have changed. */
+/* Keys and password are read again, although the names of their files cannot have changed. */
 static int on_reloaded(void *arg, json_t *answer, struct kw_error *error)
 {
 	struct kw_proxy *proxy = arg;
-	struct kw_keyring *keyring = kw_keys_load(proxy->daemon.config, error);
+	const struct kw_config *config = proxy->daemon.config;
+	struct kw_buffer password = {0};
+	struct kw_keyring *keyring;
 	uint32_t revoked;
 
-	if (!keyring)
-		return kw_error_wrap(error, "the keys stay as they were");
+	if (kw_secret_load(kw_config_text(config, "redis.password_file"), &password, error))
+		return kw_error_wrap(
+			error, "keys and password stay as they were: redis.password_file");
+	keyring = kw_keys_load(config, error);
+	if (!keyring) {
+		kw_secret_close_buffer(&password);
+		return kw_error_wrap(error, "keys and password stay as they were");
+	}
+	kw_source_set_password(
+		proxy->source, kw_slice(kw_buffer_bytes(&password), kw_buffer_length(&password)));
+	kw_secret_close_buffer(&password);
 	revoked = kw_server_set_keyring(proxy->server, keyring);
 	json_object_set_new(answer, "keys", json_integer((json_int_t)kw_keyring_count(keyring)));
 	json_object_set_new(answer, "revoked", json_integer((json_int_t)revoked));

@@ -46,13 +46,18 @@ uint64_t kw_bucket_ready_us(const struct kw_bucket *bucket, uint64_t now_us)
 	return bucket->filled_us + (uint64_t)(missing * 1e6 / (double)bucket->per_second) + 1;
 }
 
+uint32_t kw_line_limit_left_out(struct kw_line_limit *limit, uint64_t now_us)
+{
+	const uint32_t lines = limit->lines;
+
+	if (now_us - limit->since_us < 1000000)
+		return 0;
+	*limit = (struct kw_line_limit){.since_us = now_us};
+	return lines > KW_LINES_A_SECOND ? lines - KW_LINES_A_SECOND : 0;
+}
+
 bool kw_line_limit_allows(struct kw_line_limit *limit, uint64_t now_us, uint32_t *left_out)
 {
-	*left_out = 0;
-	if (now_us - limit->since_us >= 1000000) {
-		if (limit->lines > KW_LINES_A_SECOND)
-			*left_out = limit->lines - KW_LINES_A_SECOND;
-		*limit = (struct kw_line_limit){.since_us = now_us};
-	}
+	*left_out = kw_line_limit_left_out(limit, now_us);
 	return limit->lines++ < KW_LINES_A_SECOND;
 }

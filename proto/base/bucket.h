@@ -43,4 +43,10 @@ struct kw_line_limit {
 /* May one more be said? *left_out: so many were not, in the second that ended; tell that first. */
 bool kw_line_limit_allows(struct kw_line_limit *limit, uint64_t now_us, uint32_t *left_out);
 
+/*
+ * The same count, if no further line has asked since the second ended. It is told once: to the next
+ * line or here.
+ */
+uint32_t kw_line_limit_left_out(struct kw_line_limit *limit, uint64_t now_us);
+
 #endif
