@@ -171,6 +171,12 @@ void kw_forward_line_closed(struct kw_forward *forward)
 	end_when_all_are_closed(forward);
 }
 
+void kw_forward_tick(struct kw_forward *forward, uint64_t now_us)
+{
+	for (int i = 0; i < forward->line_count; i++)
+		kw_line_tick(forward->lines[i], now_us);
+}
+
 void kw_forward_close(struct kw_forward *forward, void (*closed)(void *arg), void *arg)
 {
 	assert(forward->state == KW_FORWARD_OPEN);

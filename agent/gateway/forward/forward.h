@@ -110,6 +110,9 @@ static inline void kw_forward_set_guard(struct kw_forward *forward, enum kw_forw
 	forward->guard = guard;
 }
 
+/* A few times a second: a line whose oldest reply does not come in time is given up. */
+void kw_forward_tick(struct kw_forward *forward, uint64_t now_us);
+
 /* Once. Requests in flight end with errors; closed follows, from the loop or at once. */
 void kw_forward_close(struct kw_forward *forward, void (*closed)(void *arg), void *arg);
 

@@ -413,19 +413,23 @@ void kw_line_free(struct kw_line *line)
 	free(line);
 }
 
-/* Something on this connection keeps it from taking requests. The last ones can end yet. */
-static const char *check_connection(struct kw_line *line)
+void kw_line_tick(struct kw_line *line, uint64_t now_us)
 {
 	const uint32_t most_ms = line->forward->options.reply_timeout_ms;
 	char why[80];
 
+	if (!is(line, KW_LINE_UP) || line->count == 0 ||
+		now_us <= line->oldest_us + (uint64_t)most_ms * 1000)
+		return;
+	snprintf(why, sizeof why, "there was no whole reply within %u ms", most_ms);
+	give_up(line, KW_E_TIMEOUT, why);
+}
+
+/* Something on this connection keeps it from taking requests. The last ones can end yet. */
+static const char *check_connection(struct kw_line *line)
+{
 	if (!is(line, KW_LINE_UP))
 		return NULL;
-	if (line->count > 0 && kw_clock_us() > line->oldest_us + (uint64_t)most_ms * 1000) {
-		snprintf(why, sizeof why, "there was no whole reply within %u ms", most_ms);
-		give_up(line, KW_E_TIMEOUT, why);
-		return line->why.text;
-	}
 	if (is_another(line)) {
 		if (line->count == 0)
 			give_up(line, KW_E_STATE, ANOTHER);

@@ -72,6 +72,9 @@ void kw_line_free(struct kw_line *line); /* CLOSED */
 /* NULL: taken. Otherwise why it is refused. The forward has checked its bounds. */
 const char *kw_line_send(struct kw_line *line, const struct kw_forward_request *request);
 
+/* Give the connection up if the oldest request has waited for its reply too long. */
+void kw_line_tick(struct kw_line *line, uint64_t now_us);
+
 void kw_line_close(struct kw_line *line);
 
 /* forward.c: the line is CLOSED. */

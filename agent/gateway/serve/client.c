@@ -76,14 +76,14 @@ static void watch(struct kw_client *client, int events)
 
 /* ---- memory ---- */
 
-/* What it holds counts among what all hold. */
+/* What it holds counts among what all hold: memory, also if no byte stands in it. */
 static void count_held(struct kw_client *client)
 {
 	const struct kw_work *work = client->work;
 	size_t held = client->kept;
 
 	if (work)
-		held += kw_buffer_length(&work->input) + kw_buffer_length(&work->output);
+		held += work->input.capacity + work->output.capacity;
 	client->server->stats.held += held;
 	client->server->stats.held -= client->held;
 	client->held = held;
@@ -198,7 +198,7 @@ static void take_ended(struct kw_client *client)
 		if (!client->first)
 			client->last = NULL;
 		client->parts--;
-		client->kept -= kw_buffer_length(&part->reply);
+		client->kept -= part->reply.capacity;
 		if (!is(client, KW_CLIENT_CLOSED) && counts(client, part))
 			kw_buffer_append(&client->work->output, kw_buffer_bytes(&part->reply),
 				kw_buffer_length(&part->reply));
@@ -232,7 +232,7 @@ void kw_part_end(struct kw_part *part)
 	assert(!part->ended);
 	part->ended = true;
 	note_size(client, kw_buffer_length(&part->reply));
-	client->kept += kw_buffer_length(&part->reply);
+	client->kept += part->reply.capacity;
 	if (part != client->first) {
 		if (kw_part_wanted(part))
 			count_held(client);

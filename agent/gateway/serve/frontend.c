@@ -186,6 +186,8 @@ static void on_tick(uv_timer_t *timer)
 		kw_client_tick(client, now_us);
 		client = next;
 	}
+	if (server->options.forward)
+		kw_forward_tick(server->options.forward, now_us);
 	if (server->starved) {
 		server->starved = false;
 		kw_frontend_watch_listeners(server);

@@ -3,6 +3,7 @@
 #include "onward.h"
 
 #include "gateway/answers/command.h"
+#include "gateway/answers/words.h"
 #include "gateway/resp/reply.h"
 #include "gateway/resp/request.h"
 #include "gateway/session/session.h"
@@ -327,6 +328,16 @@ static void refuse_command(struct kw_client *client, const char *why)
 	kw_client_replied(client);
 }
 
+/* A password stood in it, and nothing looks at its words any more. They point into the input. */
+static void wipe_login(const struct kw_request *request)
+{
+	struct kw_slice name = request->words[0], last = request->words[request->count - 1];
+	char *from = (char *)(uintptr_t)name.data;
+
+	if (kw_word_is(name, "auth") || kw_word_is(name, "hello"))
+		explicit_bzero(from, (size_t)((const char *)last.data + last.length - from));
+}
+
 /* True: the session answered or refused the request, which is over. */
 static bool begin_session(struct kw_client *client, enum kw_begun *begun, size_t *taken)
 {
@@ -339,6 +350,7 @@ static bool begin_session(struct kw_client *client, enum kw_begun *begun, size_t
 
 	if (verdict == KW_SESSION_PASSES)
 		return false;
+	wipe_login(request);
 	kw_buffer_append(kw_client_reply(client), kw_buffer_bytes(reply), kw_buffer_length(reply));
 	kw_client_replied(client);
 	*begun = end_request(
