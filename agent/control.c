@@ -397,23 +397,16 @@ static void on_approve(void *arg, struct kw_rpc_call *call, const json_t *params
 		kw_rpc_result(call, json_pack("{s:s}", "approved", finding));
 }
 
-/*
- * With a proxy of before there are no tickets: `passed` is null then, and the client compares
- * fresh_us of `status` with its clock.
- */
 static void on_barrier(void *arg, struct kw_rpc_call *call, const json_t *params)
 {
 	struct kw_agent_daemon *daemon = arg;
 	struct kw_tokens *tokens = &daemon->agent->sync.tokens;
-	const struct kw_superblock *superblock = &daemon->agent->follow.superblock;
 	uint64_t token = (uint64_t)json_integer_value(json_object_get(params, "token"));
-	bool without = superblock->epoch != 0 && superblock->ticket == 0;
 
 	if (!kw_token_known(tokens, token))
 		token = kw_token_issue(tokens, kw_clock_us());
-	kw_rpc_result(call,
-		json_pack("{s:I,s:o}", "token", (json_int_t)token, "passed",
-			without ? json_null() : json_boolean(kw_token_passed(tokens, token))));
+	kw_rpc_result(call, json_pack("{s:I,s:b}", "token", (json_int_t)token, "passed",
+				    (int)kw_token_passed(tokens, token)));
 }
 
 static void on_retarget(void *arg, struct kw_rpc_call *call, const json_t *params)

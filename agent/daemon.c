@@ -115,6 +115,13 @@ static int copy_text(const struct kw_config *config, const char *path, char *to,
 	return KW_OK;
 }
 
+/* Connections from now on log in with it. */
+static void show_password(struct kw_agent_daemon *daemon)
+{
+	daemon->present_password =
+		kw_slice(kw_buffer_bytes(&daemon->password), kw_buffer_length(&daemon->password));
+}
+
 static int read_local(
 	struct kw_agent_daemon *daemon, struct kw_redis_options *redis, struct kw_error *error)
 {
@@ -130,8 +137,8 @@ static int read_local(
 		kw_config_text(config, "redis.password_file"), &daemon->password, error);
 	if (code)
 		return kw_error_wrap(error, "redis.password_file");
-	redis->password =
-		kw_slice(kw_buffer_bytes(&daemon->password), kw_buffer_length(&daemon->password));
+	show_password(daemon);
+	redis->present_password = &daemon->present_password;
 	return KW_OK;
 }
 
@@ -286,13 +293,28 @@ static int on_changed(void *arg, const char *path, struct kw_error *error)
 	return KW_OK;
 }
 
-/* The key is read again, although the names of its files cannot have changed. */
+static int reload_password(struct kw_agent_daemon *daemon, struct kw_error *error)
+{
+	const char *path = kw_config_text(daemon->daemon.config, "redis.password_file");
+	bool changed;
+
+	if (kw_secret_reload(path, &daemon->password, &changed, error))
+		return kw_error_wrap(error, "redis.password_file");
+	show_password(daemon);
+	return KW_OK;
+}
+
+/*
+ * Key and password are read again, although the names of their files cannot have changed. A
+ * password that was read before the key failed does no harm: it is the one of the file.
+ */
 static int on_reloaded(void *arg, json_t *answer, struct kw_error *error)
 {
 	struct kw_agent_daemon *daemon = arg;
 	bool changed;
 
-	if (kw_own_key_reload(daemon->daemon.config, &daemon->key, &changed, error))
+	if (reload_password(daemon, error) ||
+		kw_own_key_reload(daemon->daemon.config, &daemon->key, &changed, error))
 		return kw_error_wrap(error, "the key stays as it was");
 	if (!changed)
 		return KW_OK;

@@ -27,7 +27,8 @@ struct kw_agent_daemon {
 	struct kw_notify notify;
 	struct kw_signals signals;
 	struct kw_buffer password, masterauth;
-	struct kw_own_key key; /* proved to the proxy */
+	struct kw_slice present_password; /* of `password` */
+	struct kw_own_key key;            /* proved to the proxy */
 	char filter_text[256];
 	char name[KW_AGENT_NAME_MAX + 1];
 	bool closing;

@@ -253,7 +253,31 @@ static int reload_key(struct kw_gateway *gateway, struct kw_error *error)
 	return KW_OK;
 }
 
-/* The files are read again, although their names cannot have changed: both, or none counts. */
+/* Lines to the primary that are opened from now on log in with it. */
+static void show_password(struct kw_gateway *gateway)
+{
+	gateway->present_password =
+		kw_slice(kw_buffer_bytes(&gateway->password), kw_buffer_length(&gateway->password));
+}
+
+static int reload_password(struct kw_gateway *gateway, struct kw_error *error)
+{
+	const char *path = kw_config_text(gateway->daemon.config, "redis.password_file");
+	bool changed;
+
+	if (!gateway->forward)
+		return KW_OK;
+	if (kw_secret_reload(path, &gateway->password, &changed, error))
+		return kw_error_wrap(
+			error, "users, key and password stay as they were: redis.password_file");
+	show_password(gateway);
+	return KW_OK;
+}
+
+/*
+ * The files are read again, although their names cannot have changed. Users and key count both, or
+ * neither does.
+ */
 static int on_reloaded(void *arg, json_t *answer, struct kw_error *error)
 {
 	struct kw_gateway *gateway = arg;
@@ -261,7 +285,7 @@ static int on_reloaded(void *arg, json_t *answer, struct kw_error *error)
 
 	if (!users)
 		return kw_error_wrap(error, "users and key stay as they were");
-	if (reload_key(gateway, error)) {
+	if (reload_password(gateway, error) || reload_key(gateway, error)) {
 		kw_users_free(users);
 		return (int)error->code;
 	}
@@ -405,8 +429,8 @@ static int open_forward(struct kw_gateway *gateway, struct kw_error *error)
 		kw_config_text(config, "redis.password_file"), &gateway->password, error);
 	if (code)
 		return kw_error_wrap(error, "redis.password_file");
-	primary->password =
-		kw_slice(kw_buffer_bytes(&gateway->password), kw_buffer_length(&gateway->password));
+	show_password(gateway);
+	primary->present_password = &gateway->present_password;
 	forward = kw_zalloc(sizeof *forward);
 	code = kw_forward_init(forward, &options, error);
 	if (code) {

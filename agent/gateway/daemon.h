@@ -22,10 +22,11 @@
 struct kw_gateway {
 	struct kw_daemon daemon; /* first: the control methods cast to it */
 	uv_loop_t *loop;
-	struct kw_gets *gets;       /* NULL once they are closed */
-	struct kw_frontend *server; /* the same */
-	struct kw_forward *forward; /* the same; NULL without gateway.forward, too */
-	struct kw_buffer password;  /* of the primary */
+	struct kw_gets *gets;             /* NULL once they are closed */
+	struct kw_frontend *server;       /* the same */
+	struct kw_forward *forward;       /* the same; NULL without gateway.forward, too */
+	struct kw_buffer password;        /* of the primary */
+	struct kw_slice present_password; /* of `password` */
 	struct kw_rpc_server *rpc;
 	struct kw_notify notify;
 	struct kw_signals signals;

@@ -541,6 +541,7 @@ static void on_give_back(void *arg, const struct kw_reply *reply)
 	}
 	takeover->swapdb_set = false;
 	forget_password(takeover);
+	explicit_bzero(password, sizeof password);
 }
 
 void kw_takeover_give_back(struct kw_takeover *takeover)

@@ -79,14 +79,16 @@ static void on_name(void *arg, const struct kw_reply *reply)
 
 static void send_auth(struct kw_redis *redis, const struct kw_redis_options *options)
 {
+	struct kw_slice password =
+		options->present_password ? *options->present_password : options->password;
 	struct kw_slice argv[3] = {kw_slice_text("AUTH")};
 	int argc = 1;
 
-	if (options->password.length == 0 && !options->username[0])
+	if (password.length == 0 && !options->username[0])
 		return;
 	if (options->username[0])
 		argv[argc++] = kw_slice_text(options->username);
-	argv[argc++] = options->password;
+	argv[argc++] = password;
 	kw_redis_send_secret(redis, on_auth, redis, argc, argv);
 }
 

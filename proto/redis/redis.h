@@ -50,6 +50,9 @@ struct kw_redis_options {
 	char address[300]; /* unix:///path or tcp://host:port */
 	char username[128];
 	struct kw_slice password; /* empty: none; copied */
+	/* Where the password of the moment is, for owners that replace it; NULL: it is `password`.
+	 */
+	const struct kw_slice *present_password;
 	char client_name[KW_REDIS_CLIENT_NAME];
 	uint32_t connect_timeout_ms; /* until ready; 0: 5000 */
 	uint32_t reply_timeout_ms;   /* no byte for this long while replies are pending; 0: 30000 */

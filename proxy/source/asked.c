@@ -2,6 +2,7 @@
 #include "source/source_internal.h"
 
 #include "base/clock.h"
+#include "base/secret.h"
 
 #include <stdio.h>
 
@@ -56,6 +57,14 @@ void kw_source_forgive(struct kw_source *source)
 {
 	kw_unreadable_forgive(&source->unreadable);
 	kw_turn_wake(&source->turn);
+}
+
+void kw_source_set_password(struct kw_source *source, struct kw_slice password)
+{
+	struct kw_slice *own = &source->options.redis.password;
+
+	kw_secret_close(own);
+	*own = kw_secret_copy(password);
 }
 
 void kw_source_set_limits(struct kw_source *source, uint64_t keys_per_second,

@@ -54,6 +54,7 @@ int kw_source_options_copy(const struct kw_source_options *options, struct kw_so
 	own->databases = NULL;
 	own->cursor_name = NULL;
 	own->redis.password = kw_secret_copy(options->redis.password);
+	own->redis.present_password = &own->redis.password;
 	own->window = or_default(own->window, DEFAULT_WINDOW);
 	own->watch_interval_ms = or_default(own->watch_interval_ms, DEFAULT_WATCH_MS);
 	own->fresh_interval_ms = or_default(own->fresh_interval_ms, DEFAULT_FRESH_MS);

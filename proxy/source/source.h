@@ -119,6 +119,9 @@ void kw_source_begin_ticket(struct kw_source *source);
 /* The number, as in the superblock. */
 uint16_t kw_source_ticket(const struct kw_source *source);
 
+/* The password for connections from now on; copied. Those that stand stay. */
+void kw_source_set_password(struct kw_source *source, struct kw_slice password);
+
 /* Live changes of the limits. */
 void kw_source_set_limits(struct kw_source *source, uint64_t keys_per_second,
 	uint64_t bytes_per_second, uint64_t audit_keys_per_second);

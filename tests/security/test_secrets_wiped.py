@@ -7,6 +7,7 @@ import pytest
 
 from lib import dump
 from lib.process import wait_for
+from lib.resp import Raw
 
 PASSWORD = "unguessable-7391-of-the-server"
 
@@ -57,6 +58,46 @@ def test_a_replaced_secret_is_nowhere_in_memory(bed):
     agent.wait_warm()
     for daemon in (proxy, agent):
         assert dump.places(daemon.pid, OLD.encode()) == [], daemon.name
+
+
+def test_a_new_password_of_a_server_is_taken_up_by_a_reload(bed, guarded):
+    """The next connections log in with it, data go on, and the old one is nowhere in memory."""
+    primary, replica, file = guarded
+    proxy = bed.proxy(primary, redis__password_file=file)
+    agent = bed.agent(proxy, replica, redis__password_file=file)
+    agent.wait_warm()
+    bed.file("password", NEW + "\n")
+    for server in (primary, replica):
+        server.client(password=PASSWORD).config_set("requirepass", NEW)
+    for daemon in (proxy, agent):
+        daemon.ctl_ok("config", "reload")
+    for server in (primary, replica):
+        for kind in ("normal", "pubsub"):
+            server.client(password=NEW).client_kill_filter(_type=kind, skipme=True)
+    primary.client(password=NEW).set("after", "the change")
+    proxy.wait_live()
+    agent.wait_warm()
+    assert replica.client(password=NEW).get("after") == b"the change"
+    for daemon in (proxy, agent):
+        assert copies(daemon) == [], daemon.name
+        assert len(dump.places(daemon.pid, NEW.encode())) == 1, daemon.name
+
+
+def test_a_gateway_wipes_what_its_clients_log_in_with(bed):
+    """Of users that are let in, and of those that are not. Nothing is asked of the client afterwards."""
+    users = f"user app on >{PASSWORD} ~* +@all\n"
+    gateway = bed.gateway(bed.proxy(bed.server("primary")), gateway__users_file=bed.file("users", users))
+    gateway.wait_fresh()
+    bed.file("users", "")
+    wrong = "wrong-" + PASSWORD[::-1]
+    with Raw(gateway.socket) as client:
+        assert client.ask("AUTH", "app", PASSWORD) == b"+OK\r\n"
+        assert client.ask("AUTH", "app", wrong).startswith(b"-WRONGPASS")
+        client.socket.sendall(f"AUTH app {wrong}\r\n".encode())
+        assert client.reply().startswith(b"-WRONGPASS")
+        assert client.ask("HELLO", "3", "AUTH", "app", wrong).startswith(b"-WRONGPASS")
+        for password in (PASSWORD, wrong):
+            assert dump.places(gateway.pid, password.encode()) == [], password
 
 
 def test_a_stranger_of_the_same_user_cannot_look_into_a_daemon(bed, stranger):

@@ -108,6 +108,13 @@ void kw_config_manual(const struct kw_config_key *keys, bool scdoc, struct kw_bu
 int kw_secret_load(const char *path, struct kw_buffer *secret, struct kw_error *error);
 
 /*
+ * Load it again. *changed: it is another than before, which is wiped. KW_E_CONFIG: *secret is as it
+ * was.
+ */
+int kw_secret_reload(
+	const char *path, struct kw_buffer *secret, bool *changed, struct kw_error *error);
+
+/*
  * The same of a secret that a proxy and its agents share. It has 16 bytes at least, its group may
  * only read the file, and root or this process's user owns it.
  */

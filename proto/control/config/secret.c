@@ -2,6 +2,7 @@
 #include "control/config/small_file.h"
 
 #include "auth/keyring.h"
+#include "base/secret.h"
 
 #include <string.h>
 
@@ -40,6 +41,24 @@ int kw_secret_load(const char *path, struct kw_buffer *secret, struct kw_error *
 		return 0;
 	code = load(path, KW_FILE_PRIVATE, secret, error);
 	return code ? forget(secret, code) : 0;
+}
+
+static struct kw_slice slice_of(const struct kw_buffer *buffer)
+{
+	return kw_slice(kw_buffer_bytes(buffer), kw_buffer_length(buffer));
+}
+
+int kw_secret_reload(
+	const char *path, struct kw_buffer *secret, bool *changed, struct kw_error *error)
+{
+	struct kw_buffer now = {0};
+	int code = kw_secret_load(path, &now, error);
+
+	*changed = !code && !kw_slice_equal(slice_of(&now), slice_of(secret));
+	kw_secret_close_buffer(*changed ? secret : &now);
+	if (*changed)
+		*secret = now;
+	return code;
 }
 
 int kw_key_file_load(const char *path, struct kw_buffer *secret, struct kw_error *error)
