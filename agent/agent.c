@@ -11,8 +11,8 @@
 
 #define TICK_MS 50
 
-/* follow, local, pair, audit, tick, turn, awake */
-#define OPEN_PARTS 7
+/* follow, scouts, local, pair, audit, tick, turn, awake */
+#define OPEN_PARTS 8
 
 static void on_awake(uv_idle_t *handle)
 {
@@ -89,6 +89,7 @@ static void close_parts(struct kw_agent *agent)
 	kw_audit_close(agent->audit, on_part_closed, agent);
 	kw_local_close(&agent->local);
 	kw_follow_close(&agent->follow);
+	kw_scouts_close(&agent->scouts);
 	if (!kw_pair_close(agent->pair, on_part_closed, agent))
 		agent->open--; /* the handles above are still open: it is not the last */
 }
@@ -209,6 +210,7 @@ static void on_tick(uv_timer_t *handle)
 
 	if (kw_agent_runs(agent)) {
 		kw_follow_tick(&agent->follow, now);
+		kw_scouts_tick(&agent->scouts, now);
 		if (kw_pair_needs_local(agent->pair))
 			kw_local_tick(&agent->local, now);
 		kw_audit_tick(agent->audit);
@@ -328,9 +330,44 @@ static int open_follow(
 	};
 	struct kw_reader_sink sink = kw_sync_sink(&agent->sync);
 
+	int code = kw_proxies_check(&options->proxies, error);
+
 	options->follow.loop = agent->loop;
-	return kw_follow_init(
-		&agent->follow, options->proxy, &options->follow, &handlers, &sink, error);
+	if (!code)
+		code = kw_follow_init(&agent->follow, options->proxies.address[0], &options->follow,
+			&handlers, &sink, error);
+	return code;
+}
+
+/* May the data go on with this table, and what is it to their term? */
+static void on_judge(void *arg, const struct kw_history *table, struct kw_choice *choice)
+{
+	const struct kw_agent *agent = arg;
+	const struct kw_term *term = &agent->local.term;
+
+	choice->allowed = kw_sync_permission(&agent->sync, table) == KW_PERMISSION_GRANTED;
+	choice->confirmed = kw_term_judge(term, table) == KW_TERM_CURRENT;
+	choice->same_domain = term->domain == 0 || term->domain == table->domain;
+	choice->term = choice->confirmed ? table->term : 0;
+}
+
+static bool is_level(void *arg)
+{
+	return kw_pair_is_level(((struct kw_agent *)arg)->pair);
+}
+
+static void open_scouts(struct kw_agent *agent, const struct kw_agent_options *options)
+{
+	const struct kw_scouts_handlers handlers = {
+		.judge = on_judge,
+		.level = is_level,
+		.closed = on_part_closed,
+		.arg = agent,
+	};
+
+	kw_scouts_init(
+		&agent->scouts, &agent->follow, &options->proxies, &options->follow, &handlers);
+	agent->sync.listed = options->proxies.count > 1;
 }
 
 static void open_local(struct kw_agent *agent, struct kw_agent_options *options)
@@ -426,6 +463,7 @@ int kw_agent_new(uv_loop_t *loop, struct kw_agent_options *options,
 	open_local(agent, options);
 	open_pair(agent, options);
 	open_audit(agent, options);
+	open_scouts(agent, options);
 	open_handles(agent);
 	*result = agent;
 	return KW_OK;
@@ -456,11 +494,25 @@ int kw_agent_approve(struct kw_agent *agent, char finding[KW_SYNC_WHY], struct k
 void kw_agent_set_key(struct kw_agent *agent, const char *id, struct kw_slice secret)
 {
 	kw_follow_set_key(&agent->follow, id, secret);
+	kw_scouts_set_key(&agent->scouts, id, secret);
+}
+
+int kw_agent_set_proxies(
+	struct kw_agent *agent, const struct kw_proxies *proxies, struct kw_error *error)
+{
+	int code = kw_scouts_retarget(&agent->scouts, proxies, error);
+
+	if (!code)
+		agent->sync.listed = proxies->count > 1;
+	return code;
 }
 
 int kw_agent_retarget(struct kw_agent *agent, const char *proxy, struct kw_error *error)
 {
-	return kw_follow_retarget(&agent->follow, proxy, error);
+	struct kw_proxies one = {0};
+	int code = kw_proxies_add(&one, proxy, error);
+
+	return code ? code : kw_agent_set_proxies(agent, &one, error);
 }
 
 void kw_agent_set_window(struct kw_agent *agent, uint64_t bytes)

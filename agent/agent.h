@@ -27,7 +27,7 @@
 #define KW_AGENT_AGENT_H
 
 #include "audit/audit.h"
-#include "follow/follow.h"
+#include "follow/scouts.h"
 #include "judge.h"
 #include "keys/filter.h"
 #include "keys/quarantine.h"
@@ -44,7 +44,7 @@
 #define KW_AGENT_REASON 640
 
 struct kw_agent_options {
-	char proxy[KW_PROXY_ADDRESS];
+	struct kw_proxies proxies;
 	struct kw_follow_options follow; /* loop filled in by kw_agent_new */
 	struct kw_local_options local;   /* loop and filter filled in by kw_agent_new */
 	const struct kw_mode *mode;
@@ -92,6 +92,7 @@ struct kw_agent {
 	struct kw_filter filter;
 	struct kw_quarantine quarantine;
 	struct kw_follow follow;
+	struct kw_scouts scouts; /* of the other proxies, if there are several */
 	struct kw_local local;
 	struct kw_pair *pair;
 	struct kw_sync sync;
@@ -113,7 +114,7 @@ struct kw_agent {
 };
 
 /*
- * options->filter is taken over. KW_E_CONFIG: the proxy's address is not valid. Then nothing was
+ * options->filter is taken over. KW_E_CONFIG: a proxy's address is not valid. Then nothing was
  * opened, and the filter stays with the caller.
  */
 int kw_agent_new(uv_loop_t *loop, struct kw_agent_options *options,
@@ -134,6 +135,9 @@ void kw_agent_resync(struct kw_agent *agent, const char *why);
 int kw_agent_approve(struct kw_agent *agent, char finding[KW_SYNC_WHY], struct kw_error *error);
 /* As kw_follow_set_key. */
 void kw_agent_set_key(struct kw_agent *agent, const char *id, struct kw_slice secret);
+/* As kw_scouts_retarget; and for one proxy. */
+int kw_agent_set_proxies(
+	struct kw_agent *agent, const struct kw_proxies *proxies, struct kw_error *error);
 int kw_agent_retarget(struct kw_agent *agent, const char *proxy, struct kw_error *error);
 void kw_agent_set_window(struct kw_agent *agent, uint64_t bytes);
 void kw_agent_set_shutdown(struct kw_agent *agent, enum kw_shutdown shutdown);

@@ -20,9 +20,13 @@ static int listen_check(const char *text, struct kw_error *error)
 }
 
 const struct kw_config_key kw_agent_config_keys[] = {
-	{"proxy", KW_CONFIG_TEXT, NULL, false, 0, 0, NULL,
-		"The proxy to follow: shm:///path, tcp://host:port or rdma://host:port.",
+	{"proxy", KW_CONFIG_TEXTS, NULL, false, 0, 0, NULL,
+		"The proxy to follow: shm:///path, tcp://host:port or rdma://host:port. Or a list "
+		"of up to 16 proxies of one primary: see follow.",
 		kw_address_check},
+	{"follow", KW_CONFIG_TEXT, "\"confirmed\"", false, 0, 0, "confirmed",
+		"Of several proxies, follow the one whose server is confirmed as the primary, in "
+		"the highest term; without mandates, the first that can be followed."},
 	{"name", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
 		"This agent's name at the proxy, printable ASCII; empty: the host's name."},
 	KW_CONFIG_REDIS("The local server to write to", "the local server", kw_redis_address_check),

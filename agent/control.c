@@ -303,6 +303,28 @@ static void add_held(json_t *status, const struct kw_brake *brake)
 	json_object_set_new(status, "held_of", json_integer((json_int_t)brake->finding.keys));
 }
 
+/* What is known of each proxy of the list; of one alone the rest of the status tells. */
+static void add_proxies(json_t *status, const struct kw_scouts *scouts)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < scouts->proxies.count; i++) {
+		const struct kw_follow *known = kw_scouts_known(scouts, i);
+		bool seen = known && kw_follow_up(known) && known->superblock.epoch != 0;
+		const struct kw_history *history = seen ? &known->history : NULL;
+
+		json_array_append_new(
+			list, json_pack("{s:s,s:b,s:b,s:s,s:I,s:b,s:s}", "proxy",
+				      scouts->proxies.address[i], "followed",
+				      (int)(i == scouts->current), "seen", (int)seen, "mandate",
+				      history ? kw_mandate_state_name(history->mandate) : "",
+				      "term", history ? (json_int_t)history->term : (json_int_t)0,
+				      "complete", (int)(seen && known->superblock.complete), "why",
+				      known ? known->why : ""));
+	}
+	json_object_set_new(status, "proxies", list);
+}
+
 static void on_status(void *arg, struct kw_rpc_call *call, const json_t *params)
 {
 	struct kw_agent_daemon *daemon = arg;
@@ -316,6 +338,7 @@ static void on_status(void *arg, struct kw_rpc_call *call, const json_t *params)
 	add_link(status, &daemon->agent->follow);
 	add_held(status, &daemon->agent->sync.brake);
 	add_history(status, daemon->agent);
+	add_proxies(status, &daemon->agent->scouts);
 	add_lag(status, &daemon->agent->sync.progress.lag);
 	kw_figures_status(status, figure_table, &figures);
 	if (json_is_true(json_object_get(params, "reset_lag")))
@@ -409,13 +432,34 @@ static void on_barrier(void *arg, struct kw_rpc_call *call, const json_t *params
 				    (int)kw_token_passed(tokens, token)));
 }
 
+/* One address, or a list of them. KW_E_CONFIG: neither. */
+static int read_proxies(const json_t *params, struct kw_proxies *proxies, struct kw_error *error)
+{
+	const json_t *one = json_object_get(params, "proxy");
+	const json_t *list = json_object_get(params, "proxies");
+	int code = KW_OK;
+
+	if (!one == !list)
+		return kw_error_set(error, KW_E_CONFIG, "give proxy, or proxies");
+	if (one)
+		return kw_proxies_add(proxies, json_string_value(one), error);
+	for (size_t i = 0; i < json_array_size(list) && !code; i++) {
+		const char *proxy = json_string_value(json_array_get(list, i));
+
+		code = proxy ? kw_proxies_add(proxies, proxy, error)
+			     : kw_error_set(error, KW_E_CONFIG, "proxies: a list of addresses");
+	}
+	return code;
+}
+
 static void on_retarget(void *arg, struct kw_rpc_call *call, const json_t *params)
 {
 	struct kw_agent_daemon *daemon = arg;
-	const char *proxy = json_string_value(json_object_get(params, "proxy"));
+	struct kw_proxies proxies = {0};
 	struct kw_error error;
 
-	if (kw_agent_retarget(daemon->agent, proxy, &error))
+	if (read_proxies(params, &proxies, &error) ||
+		kw_agent_set_proxies(daemon->agent, &proxies, &error))
 		kw_rpc_fail_error(call, &error);
 	else
 		kw_rpc_result(call, json_pack("{s:s}", "proxy", daemon->agent->follow.proxy));
@@ -495,7 +539,9 @@ const struct kw_rpc_method kw_agent_methods[] = {
 	{"approve", "Approve what waits for approval: the reason of the state says what that is.",
 		NO_PARAMS, on_approve},
 	{"retarget", "Follow another proxy from now on (until the next start).",
-		{{"proxy", JSON_STRING, true, "its address, as in the configuration"}},
+		{{"proxy", JSON_STRING, false, "its address, as in the configuration"},
+			{"proxies", JSON_ARRAY, false,
+				"or the addresses of several proxies of one primary"}},
 		on_retarget},
 	{"get", "Look one key up in the proxy's table by reading its memory.",
 		{{"key", JSON_STRING, true, "the key"},

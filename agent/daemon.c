@@ -186,12 +186,21 @@ static enum kw_ahead read_ahead(const char *text)
 	return strcmp(text, "off") == 0 ? KW_AHEAD_OFF : KW_AHEAD_FREE;
 }
 
+static int read_proxies(
+	const struct kw_config *config, struct kw_proxies *proxies, struct kw_error *error)
+{
+	for (size_t i = 0; i < kw_config_count(config, "proxy"); i++)
+		if (kw_proxies_add(proxies, kw_config_text_at(config, "proxy", i), error))
+			return KW_E_CONFIG;
+	return kw_proxies_check(proxies, error);
+}
+
 static int read_follow(
 	struct kw_agent_daemon *daemon, struct kw_agent_options *options, struct kw_error *error)
 {
 	const struct kw_config *config = daemon->daemon.config;
 	struct kw_remote_options *remote = &options->follow.remote;
-	int code = copy_text(config, "proxy", options->proxy, sizeof options->proxy, error);
+	int code = read_proxies(config, &options->proxies, error);
 
 	if (code)
 		return code;
@@ -234,11 +243,11 @@ static int read_options(
 	return read_filter(config, &options->filter, error);
 }
 
-static int check_proxy(const struct kw_config *config, struct kw_error *error)
+static int check_proxy(const struct kw_config *config, const char *proxy, struct kw_error *error)
 {
 	struct kw_address address;
 
-	if (kw_address_parse(kw_config_text(config, "proxy"), &address, error))
+	if (kw_address_parse(proxy, &address, error))
 		return kw_error_wrap(error, "proxy");
 	if (address.carrier != KW_CARRIER_SHM && address.port == 0)
 		return kw_error_set(error, KW_E_CONFIG,
@@ -252,13 +261,23 @@ static int check_proxy(const struct kw_config *config, struct kw_error *error)
 	return KW_OK;
 }
 
+static int check_proxies(const struct kw_config *config, struct kw_error *error)
+{
+	struct kw_proxies proxies = {0};
+	int code = read_proxies(config, &proxies, error);
+
+	for (size_t i = 0; i < proxies.count && !code; i++)
+		code = check_proxy(config, proxies.address[i], error);
+	return code;
+}
+
 int kw_agent_daemon_check(const struct kw_config *config, struct kw_error *error)
 {
 	struct kw_agent_options options = {0};
 	char name[KW_AGENT_NAME_MAX + 1];
 	int code;
 
-	if ((code = read_name(config, name, error)) || (code = check_proxy(config, error)) ||
+	if ((code = read_name(config, name, error)) || (code = check_proxies(config, error)) ||
 		(code = read_apply(config, &options, error)))
 		return code;
 	code = read_filter(config, &options.filter, error);

@@ -43,6 +43,15 @@ bool kw_authority_is_approved(const struct kw_authority_facts *facts)
 		       (approved->domain == table->domain && approved->term == table->term));
 }
 
+/* One promotion was missed, so there is no link; but the same authority says that it goes on there.
+ */
+static bool is_successor(const struct kw_authority_facts *facts)
+{
+	return facts->listed && facts->term->term > 0 &&
+	       facts->term->domain == facts->table->domain &&
+	       facts->table->term > facts->term->term;
+}
+
 enum kw_permission kw_authority_permission(const struct kw_authority_facts *facts)
 {
 	enum kw_authority relation = kw_authority_judge(facts->data, facts->table);
@@ -64,7 +73,8 @@ enum kw_permission kw_authority_permission(const struct kw_authority_facts *fact
 	case KW_AUTHORITY_FOREIGN:
 		break;
 	}
-	return facts->foreign == KW_FOREIGN_FOLLOW || kw_authority_is_approved(facts)
+	return facts->foreign == KW_FOREIGN_FOLLOW || is_successor(facts) ||
+			       kw_authority_is_approved(facts)
 		       ? KW_PERMISSION_GRANTED
 		       : KW_PERMISSION_REFUSED;
 }

@@ -17,6 +17,10 @@
  * A FOREIGN table is refused, in every apply mode and whatever apply.consent says. A person can
  * approve one table (the same id, and the same proxy), or apply.foreign=follow approves all.
  *
+ * So does a higher term of the data's own domain, if the proxy is one of a list: who confirms the
+ * primary knows better than a link that was missed. A single proxy must be linked: the name of a
+ * Sentinel's primary is often the same in two deployments.
+ *
  * The terms are judged beside the histories (term.h). A table that is not confirmed waits, whatever
  * its history is. A deposed one is refused; only a person can approve it, for one term.
  *
@@ -62,6 +66,7 @@ struct kw_authority_facts {
 	const struct kw_history *table;
 	const struct kw_history *approved; /* the table that a person has approved; NONE: none */
 	enum kw_foreign foreign;
+	bool listed; /* the operator listed the table's proxy as one of several of one primary */
 };
 
 enum kw_authority kw_authority_judge(const struct kw_history *data, const struct kw_history *table);

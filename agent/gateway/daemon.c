@@ -46,18 +46,24 @@ static void read_rdma(const struct kw_config *config, struct kw_rdma_options *rd
 	rdma->busy = kw_config_bool(config, "rdma.busy");
 }
 
+static int read_proxies(
+	const struct kw_config *config, struct kw_proxies *proxies, struct kw_error *error)
+{
+	for (size_t i = 0; i < kw_config_count(config, "proxy"); i++)
+		if (kw_proxies_add(proxies, kw_config_text_at(config, "proxy", i), error))
+			return KW_E_CONFIG;
+	return kw_proxies_check(proxies, error);
+}
+
 static int read_follow(
 	struct kw_gateway *gateway, struct kw_gets_options *options, struct kw_error *error)
 {
 	const struct kw_config *config = gateway->daemon.config;
 	struct kw_remote_options *remote = &options->follow.remote;
-	const char *proxy = kw_config_text(config, "proxy");
-	int code;
+	int code = read_proxies(config, &options->proxies, error);
 
-	if (strlen(proxy) >= sizeof options->proxy)
-		return kw_error_set(error, KW_E_CONFIG, "proxy: longer than %zu characters",
-			sizeof options->proxy - 1);
-	snprintf(options->proxy, sizeof options->proxy, "%s", proxy);
+	if (code)
+		return code;
 	code = kw_own_key_load(config, &gateway->key, error);
 	if (code)
 		return code;
@@ -172,11 +178,11 @@ static int check_listen(const struct kw_config *config, struct kw_error *error)
 	return check_open(config, "gateway.resp", "set gateway.users_file", error);
 }
 
-static int check_proxy(const struct kw_config *config, struct kw_error *error)
+static int check_proxy(const struct kw_config *config, const char *proxy, struct kw_error *error)
 {
 	struct kw_address address;
 
-	if (kw_address_parse(kw_config_text(config, "proxy"), &address, error))
+	if (kw_address_parse(proxy, &address, error))
 		return kw_error_wrap(error, "proxy");
 	if (address.carrier != KW_CARRIER_SHM && address.port == 0)
 		return kw_error_set(error, KW_E_CONFIG,
@@ -188,6 +194,16 @@ static int check_proxy(const struct kw_config *config, struct kw_error *error)
 		    false, error))
 		return kw_error_wrap(error, "proxy");
 	return KW_OK;
+}
+
+static int check_proxies(const struct kw_config *config, struct kw_error *error)
+{
+	struct kw_proxies proxies = {0};
+	int code = read_proxies(config, &proxies, error);
+
+	for (size_t i = 0; i < proxies.count && !code; i++)
+		code = check_proxy(config, proxies.address[i], error);
+	return code;
 }
 
 static int check_primary(const struct kw_config *config, struct kw_error *error)
@@ -207,7 +223,7 @@ int kw_gateway_check(const struct kw_config *config, struct kw_error *error)
 	char name[KW_AGENT_NAME_MAX + 1];
 	int code;
 
-	if ((code = read_name(config, name, error)) || (code = check_proxy(config, error)))
+	if ((code = read_name(config, name, error)) || (code = check_proxies(config, error)))
 		return code;
 	if (kw_config_count(config, "gateway.resp") == 0 &&
 		kw_config_count(config, "gateway.memcached") == 0)

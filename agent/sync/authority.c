@@ -102,17 +102,32 @@ static bool must_stop(enum kw_permission permission)
 	       permission == KW_PERMISSION_RAISING;
 }
 
-void kw_sync_judge_table(struct kw_sync *sync)
+static struct kw_authority_facts facts_about(
+	const struct kw_sync *sync, const struct kw_history *table)
 {
-	const struct kw_history none = {0};
-	const struct kw_authority_facts facts = {
+	static const struct kw_history none;
+
+	return (struct kw_authority_facts){
 		/* Without a local server there are no data that could be another table's. */
 		.data = kw_sync_needs_local(sync) ? &sync->local->history : &none,
 		.term = &sync->local->term,
-		.table = &sync->follow->history,
+		.table = table,
 		.approved = &sync->authority.approved,
 		.foreign = sync->foreign,
+		.listed = sync->listed,
 	};
+}
+
+enum kw_permission kw_sync_permission(const struct kw_sync *sync, const struct kw_history *table)
+{
+	const struct kw_authority_facts facts = facts_about(sync, table);
+
+	return kw_authority_permission(&facts);
+}
+
+void kw_sync_judge_table(struct kw_sync *sync)
+{
+	const struct kw_authority_facts facts = facts_about(sync, &sync->follow->history);
 
 	if (!kw_follow_up(sync->follow) || sync->follow->superblock.epoch == 0) {
 		set_permission(sync, KW_PERMISSION_UNASKED);

@@ -30,8 +30,13 @@ enum kw_permission kw_sync_raise(struct kw_sync *sync, const struct kw_authority
 		kw_local_set_term(sync->local, &next);
 		return permission;
 	}
-	/* A claim says it. After a resume this is judged again before the first record. */
-	if (kw_sync_phase(sync) < KW_SYNC_SNAPSHOT || kw_term_equal(&next, &sync->authority.said))
+	/*
+	 * A claim says it. After a resume this is judged again before the first record. Another
+	 * data set comes from another proxy, so its epoch ends the position, and a claim follows.
+	 */
+	if (kw_sync_phase(sync) < KW_SYNC_SNAPSHOT ||
+		sync->authority.relation == KW_AUTHORITY_FOREIGN ||
+		kw_term_equal(&next, &sync->authority.said))
 		return permission;
 	kw_local_set_term(sync->local, &next);
 	return KW_PERMISSION_RAISING;

@@ -76,6 +76,7 @@ struct kw_sync {
 	struct kw_quarantine *quarantine;
 	bool consent;
 	enum kw_foreign foreign; /* can change */
+	bool listed;             /* the table is of a list of proxies of one primary; can change */
 	double max_prune;        /* until kw_sync_set_max_prune */
 	uint64_t warm_lag_us;    /* a moment of equality counts for so long; can change */
 	void (*due)(void *arg);  /* wants kw_sync_step in this turn of the loop */
@@ -172,6 +173,9 @@ static inline bool kw_sync_may_follow(const struct kw_sync *sync)
 {
 	return sync->authority.permission == KW_PERMISSION_GRANTED;
 }
+
+/* May a table of this history be followed? RAISING is told as GRANTED. */
+enum kw_permission kw_sync_permission(const struct kw_sync *sync, const struct kw_history *table);
 
 /* What this agent still needs of the proxy's tombstones: all above this. UINT64_MAX: none. */
 uint64_t kw_sync_passed(const struct kw_sync *sync);

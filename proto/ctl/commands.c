@@ -88,10 +88,19 @@ static enum ctl_exit run_get(struct ctl *ctl)
 
 static enum ctl_exit run_retarget(struct ctl *ctl)
 {
-	json_t *proxy = json_string(ctl->args[0]);
+	json_t *proxies = json_array(), *proxy;
 
-	if (!proxy)
+	for (int i = 0; i < ctl->arg_count; i++) {
+		if (!json_array_append_new(proxies, json_string(ctl->args[i])))
+			continue;
+		json_decref(proxies);
 		return ctl_usage("the address is not valid UTF-8");
+	}
+	if (ctl->arg_count > 1)
+		return call_and_print(
+			ctl, json_pack("{s:o}", "proxies", proxies), CTL_CALL_TIMEOUT_MS);
+	proxy = json_incref(json_array_get(proxies, 0));
+	json_decref(proxies);
 	return call_and_print(ctl, json_pack("{s:o}", "proxy", proxy), CTL_CALL_TIMEOUT_MS);
 }
 
@@ -428,12 +437,13 @@ const struct ctl_command ctl_commands[] = {
 		.method = "agents.disconnect",
 		.run = run_disconnect},
 	{.name = "retarget",
-		.args = "PROXY",
+		.args = "PROXY...",
 		.least = 1,
-		.most = 1,
+		.most = CTL_ARGS_MAX,
 		.brief = "let an agent or a gateway follow another proxy",
-		.help = "PROXY is its address, as the key proxy has it. It holds until the next "
-			"start: "
+		.help = "PROXY is its address, as the key proxy has it. Of several, which must be "
+			"proxies of one primary, the one that is confirmed is followed. It holds "
+			"until the next start: "
 			"change the configuration file, too. Until the other proxy is connected, "
 			"a gateway answers by gateway.forward, or not at all.",
 		.example = "-s /run/keywake/gateway.sock retarget tcp://10.0.0.7:7471",

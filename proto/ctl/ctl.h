@@ -29,7 +29,7 @@ enum ctl_exit {
 };
 
 #define CTL_OPTIONS_MAX 2
-#define CTL_ARGS_MAX 3
+#define CTL_ARGS_MAX 16
 #define CTL_CALL_TIMEOUT_MS 60000 /* of calls that are answered at once */
 #define CTL_QUIET_MS 2000         /* of calls that take long: then ask whether the daemon hangs */
 

@@ -13,7 +13,7 @@
 #define BRISK_MS 1 /* while questions are under way */
 #define REPORT_US 1000000
 #define ROOM (UINT64_C(1) << 20) /* the near cache takes records as they come */
-#define OPEN_PARTS 4             /* follow, tick, brisk, step */
+#define OPEN_PARTS 5             /* follow, scouts, tick, brisk, step */
 
 static bool is_busy(const struct kw_gets *gets)
 {
@@ -280,6 +280,7 @@ static void on_tick(uv_timer_t *timer)
 	if (gets->closing)
 		return;
 	kw_follow_tick(&gets->follow, now_us);
+	kw_scouts_tick(&gets->scouts, now_us);
 	kw_near_step(&gets->near, now_us);
 	kw_gets_evaluate(gets, now_us);
 	if (kw_follow_up(&gets->follow) && now_us - gets->reported_us >= REPORT_US)
@@ -386,6 +387,55 @@ static struct kw_remote *remote_of(void *arg)
 
 /* ---- begin and end ---- */
 
+static void part_closed(struct kw_gets *gets)
+{
+	struct kw_gets_handlers handlers = gets->handlers;
+
+	if (--gets->open > 0)
+		return;
+	kw_lookups_free(gets->lookups);
+	kw_near_close(&gets->near);
+	kw_reads_close(&gets->reads);
+	free(gets);
+	handlers.closed(handlers.arg);
+}
+
+static void on_judge(void *arg, const struct kw_history *table, struct kw_choice *choice)
+{
+	const struct kw_term *term = &((const struct kw_gets *)arg)->term;
+	enum kw_term_standing standing = kw_term_judge(term, table);
+
+	choice->confirmed = standing == KW_TERM_CURRENT;
+	choice->allowed = choice->confirmed || standing == KW_TERM_UNASKED;
+	choice->same_domain = term->domain == 0 || term->domain == table->domain;
+	choice->term = choice->confirmed ? table->term : 0;
+}
+
+/* Nothing of the present table must be applied anywhere. */
+static bool is_level(void *arg)
+{
+	(void)arg;
+	return true;
+}
+
+static void on_scouts_closed(void *arg)
+{
+	part_closed(arg);
+}
+
+static void open_scouts(struct kw_gets *gets)
+{
+	const struct kw_scouts_handlers handlers = {
+		.judge = on_judge,
+		.level = is_level,
+		.closed = on_scouts_closed,
+		.arg = gets,
+	};
+
+	kw_scouts_init(&gets->scouts, &gets->follow, &gets->options.proxies, &gets->options.follow,
+		&handlers);
+}
+
 int kw_gets_new(const struct kw_gets_options *options, const struct kw_gets_handlers *handlers,
 	struct kw_gets **made, struct kw_error *error)
 {
@@ -412,12 +462,15 @@ int kw_gets_new(const struct kw_gets_options *options, const struct kw_gets_hand
 	gets->options.follow.loop = options->loop;
 	gets->options.follow.idle_us = kw_near_pause_us(options->coherence_ms);
 	gets->handlers = *handlers;
-	code = kw_follow_init(
-		&gets->follow, options->proxy, &gets->options.follow, &follow, &sink, error);
+	code = kw_proxies_check(&options->proxies, error);
+	if (!code)
+		code = kw_follow_init(&gets->follow, options->proxies.address[0],
+			&gets->options.follow, &follow, &sink, error);
 	if (code) {
 		free(gets);
 		return code;
 	}
+	open_scouts(gets);
 	kw_near_init(&gets->near, &gets->follow, options->cache_bytes, options->coherence_ms);
 	kw_reads_init(&gets->reads, remote_of, gets);
 	io = kw_reads_lookups_io(&gets->reads);
@@ -434,19 +487,6 @@ int kw_gets_new(const struct kw_gets_options *options, const struct kw_gets_hand
 	gets->told.reason = KW_SIGHT_NONE; /* the first evaluation tells */
 	*made = gets;
 	return KW_OK;
-}
-
-static void part_closed(struct kw_gets *gets)
-{
-	struct kw_gets_handlers handlers = gets->handlers;
-
-	if (--gets->open > 0)
-		return;
-	kw_lookups_free(gets->lookups);
-	kw_near_close(&gets->near);
-	kw_reads_close(&gets->reads);
-	free(gets);
-	handlers.closed(handlers.arg);
 }
 
 /* Each READ was told back, but for those that found no connection. */
@@ -475,6 +515,7 @@ void kw_gets_close(struct kw_gets *gets)
 	uv_close((uv_handle_t *)&gets->brisk, on_handle_closed);
 	uv_close((uv_handle_t *)&gets->step, on_handle_closed);
 	kw_follow_close(&gets->follow);
+	kw_scouts_close(&gets->scouts);
 	tell_all(gets);
 }
 
@@ -492,11 +533,17 @@ void kw_gets_set_coherence(struct kw_gets *gets, uint32_t coherence_ms)
 void kw_gets_set_key(struct kw_gets *gets, const char *id, struct kw_slice secret)
 {
 	kw_follow_set_key(&gets->follow, id, secret);
+	kw_scouts_set_key(&gets->scouts, id, secret);
 }
 
-int kw_gets_retarget(struct kw_gets *gets, const char *proxy, struct kw_error *error)
+int kw_gets_retarget(struct kw_gets *gets, const struct kw_proxies *proxies, struct kw_error *error)
 {
-	return kw_follow_retarget(&gets->follow, proxy, error);
+	return kw_scouts_retarget(&gets->scouts, proxies, error);
+}
+
+const struct kw_scouts *kw_gets_scouts(const struct kw_gets *gets)
+{
+	return &gets->scouts;
 }
 
 const struct kw_follow *kw_gets_follow(const struct kw_gets *gets)

@@ -40,7 +40,7 @@
 #include "base/error.h"
 #include "base/slice.h"
 #include "cache.h"
-#include "follow/follow.h"
+#include "follow/scouts.h"
 #include "rdb/payload_visit.h"
 #include "sight.h"
 
@@ -105,7 +105,7 @@ struct kw_question {
 
 struct kw_gets_options {
 	uv_loop_t *loop;
-	char proxy[KW_PROXY_ADDRESS];
+	struct kw_proxies proxies;
 	struct kw_follow_options follow; /* loop filled in by kw_gets_new */
 	uint32_t depth;                  /* lookups at once */
 	uint64_t places;                 /* of the location cache; 0: none */
@@ -150,8 +150,9 @@ void kw_gets_set_coherence(struct kw_gets *gets, uint32_t coherence_ms);
 /* As kw_follow_set_key. */
 void kw_gets_set_key(struct kw_gets *gets, const char *id, struct kw_slice secret);
 
-/* Another proxy from now on. KW_E_CONFIG: nothing changed. */
-int kw_gets_retarget(struct kw_gets *gets, const char *proxy, struct kw_error *error);
+/* As kw_scouts_retarget. */
+int kw_gets_retarget(
+	struct kw_gets *gets, const struct kw_proxies *proxies, struct kw_error *error);
 
 /* What is known at this moment. */
 struct kw_gets_sight {
@@ -167,6 +168,7 @@ struct kw_gets_sight {
 void kw_gets_sight(const struct kw_gets *gets, struct kw_gets_sight *sight);
 /* May requests go to the primary now? Of the last superblock, also between two connections. */
 enum kw_sight_fence kw_gets_fence(const struct kw_gets *gets);
+const struct kw_scouts *kw_gets_scouts(const struct kw_gets *gets);
 const struct kw_follow *kw_gets_follow(const struct kw_gets *gets);
 
 struct kw_gets_stats {

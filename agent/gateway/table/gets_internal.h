@@ -22,6 +22,7 @@ struct kw_gets {
 	struct kw_gets_options options;
 	struct kw_gets_handlers handlers;
 	struct kw_follow follow;
+	struct kw_scouts scouts; /* of the other proxies, if there are several */
 	struct kw_near near;
 	struct kw_reads reads;
 	struct kw_lookups *lookups;

@@ -60,7 +60,9 @@ void stage_start_agent(struct stage *stage)
 	struct kw_agent_options options = stage->options;
 	struct kw_error error;
 
-	snprintf(options.proxy, sizeof options.proxy, "%s", stage->proxy.address);
+	if (options.proxies.count == 0)
+		assert_int_equal(
+			kw_proxies_add(&options.proxies, stage->proxy.address, &error), KW_OK);
 	snprintf(options.local.redis.address, sizeof options.local.redis.address, "%s",
 		stage->server.address);
 	stage->options.filter = (struct kw_filter){0}; /* it is taken over */

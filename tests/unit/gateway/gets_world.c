@@ -115,7 +115,8 @@ void gets_world_open(struct gets_world *world, const struct kw_gets_options *wan
 	if (kw_server_listen(world->server, &address, &error))
 		fail_msg("%s", error.text);
 	options.loop = &world->loop;
-	snprintf(options.proxy, sizeof options.proxy, "shm://%s/s", world->folder);
+	options.proxies.count = 1;
+	snprintf(options.proxies.address[0], KW_PROXY_ADDRESS, "shm://%s/s", world->folder);
 	strcpy(options.follow.remote.agent_name, "gets");
 	assert_int_equal(kw_gets_new(&options, &handlers, &world->gets, &error), 0);
 }
