@@ -3,6 +3,7 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "index/digests.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -221,6 +222,20 @@ static void on_tick(uv_timer_t *handle)
 
 /* ---- what the parts tell ---- */
 
+/* A key was given up: its value is not the one that was handed on. */
+static void on_quarantined(void *arg, uint32_t database, struct kw_slice key)
+{
+	struct kw_agent *agent = arg;
+
+	kw_digests_disbelieve(&agent->sync.index, database, key);
+}
+
+/* Before a snapshot can begin in this turn of the loop. */
+static void hear_audit_of_doubts(struct kw_agent *agent)
+{
+	kw_debt_doubt(&agent->sync.debt, kw_audit_doubted(agent->audit));
+}
+
 static void on_link(void *arg, bool up)
 {
 	struct kw_agent *agent = arg;
@@ -257,6 +272,7 @@ static void on_assessed(void *arg, bool continuous)
 		kw_audit_forget(agent->audit);
 	kw_sync_assessed(&agent->sync, continuous);
 	kw_audit_looked(agent->audit);
+	hear_audit_of_doubts(agent);
 	tell_audit_of_writes(agent);
 	want_step(agent);
 }
@@ -273,6 +289,7 @@ static void on_flushed(void *arg)
 {
 	struct kw_agent *agent = arg;
 
+	kw_digests_tell(&agent->sync.index, KW_DIGESTS_FLUSHED);
 	if (kw_agent_runs(agent))
 		kw_sync_restart(
 			&agent->sync, "somebody flushed or swapped databases of the local server");
@@ -286,6 +303,7 @@ static void on_looked(void *arg)
 	kw_sync_looked(&agent->sync);
 	kw_pair_looked(agent->pair);
 	kw_audit_looked(agent->audit);
+	hear_audit_of_doubts(agent);
 	tell_audit_of_writes(agent);
 	want_step(agent);
 }
@@ -303,6 +321,7 @@ static void on_lost(void *arg, const char *why)
 {
 	struct kw_agent *agent = arg;
 
+	kw_digests_tell(&agent->sync.index, KW_DIGESTS_LOST);
 	if (kw_agent_runs(agent))
 		kw_sync_restart(&agent->sync, why);
 	want_step(agent);
@@ -388,6 +407,16 @@ static void open_local(struct kw_agent *agent, struct kw_agent_options *options)
 	kw_local_init(&agent->local, &options->local, &handlers);
 }
 
+/*
+ * A replica is loaded as a whole, so nothing is compared. With a filter the server's counts do not
+ * tell whose keys other clients write. What the counts cannot tell at all, the audit finds.
+ */
+static bool may_index(const struct kw_agent *agent, const struct kw_agent_options *options)
+{
+	return options->index && options->mode->applier == KW_MODE_APPLIER_COMMANDS &&
+	       kw_filter_is_everything(&agent->filter) && options->audit_keys_per_second > 0;
+}
+
 static void open_pair(struct kw_agent *agent, const struct kw_agent_options *options)
 {
 	const struct kw_pair_options pair = {
@@ -402,6 +431,8 @@ static void open_pair(struct kw_agent *agent, const struct kw_agent_options *opt
 		.handlers = {want_step, on_lost, agent},
 	};
 
+	agent->quarantine.entered = on_quarantined;
+	agent->quarantine.arg = agent;
 	agent->pair = kw_pair_new(options->mode, &pair);
 	agent->sync = (struct kw_sync){
 		.follow = &agent->follow,
@@ -412,6 +443,8 @@ static void open_pair(struct kw_agent *agent, const struct kw_agent_options *opt
 		.consent = options->consent,
 		.foreign = options->foreign,
 		.max_prune = options->max_prune,
+		.indexes = may_index(agent, options),
+		.audited = options->audit_keys_per_second > 0,
 		.warm_lag_us = (uint64_t)options->warm_lag_ms * 1000,
 		.due = want_step,
 		.arg = agent,
@@ -548,8 +581,11 @@ void kw_agent_set_audit_rate(struct kw_agent *agent, uint64_t keys_per_second)
 {
 	bool doubts = kw_audit_doubted(agent->audit) > 0;
 
-	if (keys_per_second == 0)
+	agent->sync.audited = keys_per_second > 0;
+	if (keys_per_second == 0) {
 		kw_debt_audits(&agent->sync.debt, false);
+		kw_digests_tell(&agent->sync.index, KW_DIGESTS_UNAUDITED);
+	}
 	kw_audit_set_rate(agent->audit, keys_per_second);
 	if (keys_per_second == 0 && doubts && kw_agent_runs(agent) &&
 		kw_sync_phase(&agent->sync) == KW_SYNC_TAIL)

@@ -57,6 +57,7 @@ struct kw_agent_options {
 	double max_prune; /* apply.max_prune, 0 to 1 */
 	uint32_t warm_lag_ms;
 	uint64_t audit_keys_per_second; /* 0: no audit */
+	bool index;                     /* apply.index */
 	struct kw_filter filter;        /* taken over */
 };
 

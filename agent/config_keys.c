@@ -68,6 +68,10 @@ const struct kw_config_key kw_agent_config_keys[] = {
 	{"apply.audit_keys_per_second", KW_CONFIG_INTEGER, "100", true, 0, 10000000, NULL,
 		"Compare so many local keys a second with the table, without end, and mend what "
 		"differs; a value above 10 KB counts as several. 0: never compare."},
+	{"apply.index", KW_CONFIG_BOOL, "true", false, 0, 0, NULL,
+		"Remember a digest of each value that was applied, in 19 to 24 bytes a key: a "
+		"snapshot of another table then brings only what differs. Modes commands and "
+		"hybrid, with the audit on and without a filter."},
 	{"poll.idle_us", KW_CONFIG_INTEGER, "1500", true, 0, 1000000, NULL,
 		"Longest pause between looks at an idle table, in microseconds; up to eight times "
 		"that, "

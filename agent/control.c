@@ -17,8 +17,9 @@ struct figures {
 	double behind_seconds, progress, proven_equal_seconds;
 	uint64_t keys_applied, bytes_read, records_read, records_stale, records_skipped, reads,
 		read_retries, segments_vanished, passes, snapshots, resyncs, keys_pruned,
-		keys_evicted, foreign_writes, holds, reads_ahead, reads_ahead_used,
-		quarantined_ever, retries, corruptions, reconnects, local_reconnects;
+		keys_evicted, foreign_writes, holds, reads_ahead, reads_ahead_used, index_keys,
+		index_bytes, compared, differing, quarantined_ever, retries, corruptions,
+		reconnects, local_reconnects;
 	uint64_t audit_rounds, audit_compared, audit_found_different, audit_found_missing,
 		audit_found_extra, audit_mended_different, audit_mended_missing, audit_mended_extra,
 		audit_unsettled, audit_causes;
@@ -40,6 +41,8 @@ static const struct kw_figure figure_table[] = {
 	GAUGE(proven_equal_seconds,
 		"age of the oldest comparison of the audit; inf until every key was compared"),
 	GAUGE(quarantined, "keys the local server refused for good"),
+	GAUGE(index_keys, "keys whose value and expiry the digest index knows"),
+	GAUGE(index_bytes, "memory of the digest index"),
 	GAUGE(window_bytes_used, "commands not yet acknowledged"),
 	COUNTER(keys_applied, "changes the local server acknowledged"),
 	COUNTER(bytes_read, "bytes read from the proxy's memory"),
@@ -54,6 +57,8 @@ static const struct kw_figure figure_table[] = {
 	COUNTER(passes, "passes over the table"),
 	COUNTER(snapshots, "snapshots begun"),
 	COUNTER(resyncs, "snapshots begun after the first: reconciles and repeated bootstraps"),
+	COUNTER(compared, "records of snapshots that were compared with the digest index"),
+	COUNTER(differing, "of them were handed on: the others were applied already"),
 	COUNTER(keys_pruned, "local keys deleted because the table did not have them"),
 	COUNTER(keys_evicted, "keys that the local server evicted by itself"),
 	COUNTER(foreign_writes, "calls by which other clients wrote to the local server"),
@@ -124,6 +129,10 @@ static struct figures collect(const struct kw_agent *agent)
 		.passes = reader->passes,
 		.snapshots = agent->sync.snapshots,
 		.resyncs = agent->sync.resyncs,
+		.index_keys = agent->sync.index.keys,
+		.index_bytes = agent->sync.index.bytes,
+		.compared = agent->sync.index.compared,
+		.differing = agent->sync.index.differing,
 		.keys_pruned = agent->sync.pruned,
 		.keys_evicted = agent->sync.debt.evicted.ever,
 		.foreign_writes = agent->sync.debt.foreign.ever,
@@ -297,6 +306,13 @@ static void add_link(json_t *status, const struct kw_follow *follow)
 	json_object_set_new(status, "rdma_faults", faults);
 }
 
+static void add_index(json_t *status, const struct kw_digests *index)
+{
+	json_object_set_new(status, "index",
+		json_pack("{s:s,s:I,s:I}", "state", kw_sm_name(&index->sm), "keys",
+			(json_int_t)index->keys, "bytes", (json_int_t)index->bytes));
+}
+
 static void add_held(json_t *status, const struct kw_brake *brake)
 {
 	json_object_set_new(status, "held", json_integer((json_int_t)brake->finding.deletions));
@@ -337,6 +353,7 @@ static void on_status(void *arg, struct kw_rpc_call *call, const json_t *params)
 	add_audit(status, daemon->agent->audit);
 	add_link(status, &daemon->agent->follow);
 	add_held(status, &daemon->agent->sync.brake);
+	add_index(status, &daemon->agent->sync.index);
 	add_history(status, daemon->agent);
 	add_proxies(status, &daemon->agent->scouts);
 	add_lag(status, &daemon->agent->sync.progress.lag);

@@ -159,6 +159,8 @@ static void begin_round(struct kw_audit *audit, uint64_t now_us)
 {
 	audit->round.full = kw_causes_due(&audit->causes, now_us);
 	audit->round.told = audit->causes.told;
+	audit->round.doubts = audit->options.sync->index.doubts;
+	audit->round.compares = audit->options.sync->index.compares;
 	audit->round.began_us = now_us;
 	audit->round.differing = audit->round.deletes = 0;
 	audit->round.keys = kw_audit_local(audit)->facts.keys;
@@ -188,11 +190,22 @@ static bool may_resume(const struct kw_audit *audit, uint64_t now_us)
 	return audit->table.from > 0 && (met || !kw_causes_due(&audit->causes, now_us));
 }
 
+/* What a compare has passed over is looked at soon. */
+static uint64_t rate_of(const struct kw_audit *audit)
+{
+	uint64_t rate = audit->options.keys_per_second;
+	bool compared = audit->compares != audit->options.sync->index.compares;
+
+	return compared && rate < KW_AUDIT_COMPARED_RATE ? KW_AUDIT_COMPARED_RATE : rate;
+}
+
 static void begin_table(struct kw_audit *audit, uint64_t now_us)
 {
 	learn_epoch(audit, now_us);
 	if (!may_resume(audit, now_us))
 		begin_round(audit, now_us);
+	if (audit->bucket.per_second != rate_of(audit))
+		kw_bucket_init(&audit->bucket, rate_of(audit), now_us);
 	move(audit, KW_AUDIT_TABLE, audit->round.full ? "because of a cause" : "");
 }
 
@@ -207,6 +220,7 @@ static void end_round(struct kw_audit *audit, uint64_t now_us)
 {
 	kw_proof_leave(&audit->proof, KW_PROOF_LOCAL);
 	audit->rounds++;
+	audit->compares = audit->round.compares;
 	audit->hopeless = audit->round.hopeless;
 	audit->rest_us = now_us + REST_US;
 	if (audit->round.differing > 0)
@@ -215,6 +229,8 @@ static void end_round(struct kw_audit *audit, uint64_t now_us)
 			(unsigned long long)kw_audit_unmended(audit));
 	if (audit->round.full)
 		kw_causes_met(&audit->causes, audit->round.told, audit->round.began_us, now_us);
+	if (kw_audit_doubted(audit) == 0)
+		kw_digests_proven(&audit->options.sync->index, audit->round.doubts);
 	kw_backoff_reset(&audit->backoff);
 	audit->refusal[0] = '\0';
 	move(audit, KW_AUDIT_REST, "every key was compared");

@@ -40,6 +40,7 @@ bool kw_audit_urge(struct kw_audit *audit, enum kw_cause cause, uint64_t now_us)
 {
 	if (!is_on(audit))
 		return false;
+	kw_digests_tell(&audit->options.sync->index, KW_DIGESTS_SUSPECTED);
 	if (audit->causes.present == KW_CAUSE_NONE)
 		log_cause(audit, cause);
 	kw_causes_tell(&audit->causes, cause, now_us);
@@ -91,8 +92,10 @@ static void look(struct kw_audit *audit, uint64_t now_us)
 	};
 	enum kw_cause cause = kw_causes_look(&audit->causes, &look);
 
-	if (cause != KW_CAUSE_NONE)
-		log_cause(audit, cause);
+	if (cause == KW_CAUSE_NONE)
+		return;
+	kw_digests_tell(&audit->options.sync->index, KW_DIGESTS_SUSPECTED);
+	log_cause(audit, cause);
 }
 
 void kw_audit_looked(struct kw_audit *audit)

@@ -24,6 +24,7 @@
 #include "base/sm.h"
 #include "compare/ask.h"
 #include "follow/reads.h"
+#include "index/digests.h"
 #include "table/walk.h"
 
 /* Keys that are compared at a time: so many questions to the local server are in flight. */
@@ -32,6 +33,11 @@
 #define KW_AUDIT_KEY_BYTES 10240
 /* Values in flight, as the index tells their sizes; one larger value is carried alone. */
 #define KW_AUDIT_FLIGHT_BYTES (UINT64_C(4) << 20)
+/*
+ * The pace of the first round after a snapshot was compared with the digest index, if that is more:
+ * keys that were passed over are looked at soon. It costs the local server some 3 % of a core.
+ */
+#define KW_AUDIT_COMPARED_RATE 5000
 /* To see whether the table has a local key costs a fraction of a comparison. */
 #define KW_AUDIT_LOCAL_KEYS 4
 
@@ -111,14 +117,16 @@ struct kw_audit {
 	uint64_t rest_us;     /* REST: the next round begins then */
 
 	struct {
-		bool full;     /* at full speed, because of a cause */
-		uint64_t told; /* causes, when it began */
+		bool full;                 /* at full speed, because of a cause */
+		uint64_t told;             /* causes, when it began */
+		uint64_t doubts, compares; /* of the index, when it began */
 		uint64_t began_us;
 		uint64_t differing; /* keys that differed */
 		uint64_t deletes;   /* handed on */
 		uint64_t keys;      /* local keys, when it began */
 		uint64_t hopeless;  /* stay different, and too many to be kept (suspects.h) */
 	} round;
+	uint64_t compares; /* of the index, that whole rounds have looked at */
 	uint64_t mending;  /* suspects whose mend is not proven yet */
 	uint64_t hopeless; /* the same of the last whole round, until the next one is over */
 

@@ -60,6 +60,7 @@ void kw_mend_suspect(struct kw_audit *audit, const struct kw_lane *lane, struct 
 {
 	struct kw_audit_suspect *known = kw_suspects_find(&audit->suspects, lane->database, key);
 
+	kw_digests_disbelieve(&audit->options.sync->index, lane->database, key);
 	if (!known)
 		kw_suspects_add(&audit->suspects, lane->database, key, lane->range)->bytes =
 			lane->bytes;
@@ -187,6 +188,7 @@ static void on_after(void *arg, const struct kw_reply *reply)
 
 static void note(struct kw_audit *audit, const struct kw_audit_suspect *suspect)
 {
+	kw_digests_tell(&audit->options.sync->index, KW_DIGESTS_DIFFERED);
 	audit->found[kind_of(suspect->verdict)]++;
 	audit->mending++;
 	if (audit->round.differing++ < NAMED)
@@ -223,7 +225,7 @@ static void mend(struct kw_lane *lane, const struct kw_record_view *found)
 		note(audit, suspect);
 	suspect->mends += suspect->mends < KW_SUSPECT_MENDS_MAX;
 	audit->round.deletes += suspect->verdict == KW_EXTRA;
-	kw_pair_records(sync->pair, &record, 1);
+	kw_sync_mend_key(sync, &record);
 	suspect->position = kw_pair_progress(sync->pair)->taken;
 	sync->due(sync->arg);
 	put_back(lane, KW_SUSPECT_MEND);

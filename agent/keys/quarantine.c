@@ -107,6 +107,8 @@ void kw_quarantine_enter(struct kw_quarantine *quarantine, uint32_t database, st
 	struct kw_quarantine_slot *slot;
 
 	quarantine->ever++;
+	if (quarantine->entered)
+		quarantine->entered(quarantine->arg, database, key);
 	make_room(quarantine);
 	slot = find(quarantine, hash);
 	if (is_free(slot) && quarantine->count == KW_QUARANTINE_KEYS) {

@@ -46,6 +46,9 @@ struct kw_quarantine {
 	 * one order.
 	 */
 	uint64_t entering, leaving;
+	/* Told of each key that enters, also of one beyond those that are known. NULL: nobody. */
+	void (*entered)(void *arg, uint32_t database, struct kw_slice key);
+	void *arg;
 };
 
 /* Zeroed memory is an empty quarantine. */

@@ -209,7 +209,7 @@ static bool is_in_scope(const struct kw_prune *prune, uint32_t database, struct 
 
 static bool is_kept(const struct kw_prune *prune, uint32_t database, struct kw_slice key)
 {
-	return prune->plan.keep && kw_keyset_has(prune->plan.keep, kw_keyset_hash(database, key));
+	return prune->plan.keeps && prune->plan.keeps(prune->arg, database, key);
 }
 
 static void unlink_batch(struct kw_prune *prune, struct kw_slice *argv, int argc)

@@ -1,7 +1,7 @@
 /*
  * Walking the local keys by SCAN, to delete keys that do not belong there, or only to count:
  *
- *   - after a reconcile: keys in the filter's scope that the snapshot did not have (keep);
+ *   - after a reconcile: keys in the filter's scope that the snapshot did not have (keeps);
  *   - a flush of a database of which only some prefixes are followed (keep nothing);
  *   - before consent: how many keys would the agent touch (count only)?
  *   - before a snapshot replaces everything: some keys, picked at random (sample).
@@ -30,7 +30,6 @@
 #include "base/buffer.h"
 #include "base/sm.h"
 #include "keys/filter.h"
-#include "keys/keyset.h"
 #include "local.h"
 
 #include <stdbool.h>
@@ -46,8 +45,9 @@
 
 struct kw_prune_plan {
 	const struct kw_filter *filter;
-	const struct kw_keyset *keep; /* NULL: keep none */
-	int64_t database;             /* -1: every database in the filter */
+	/* Does this key stay? NULL: none does. Also given the walk's arg. */
+	bool (*keeps)(void *arg, uint32_t database, struct kw_slice key);
+	int64_t database; /* -1: every database in the filter */
 	bool count_only;
 	/* May so many of the keys in scope be deleted? NULL: yes. Called once, after the count. */
 	bool (*allows)(void *arg, uint64_t deletions, uint64_t keys);

@@ -62,6 +62,31 @@ void kw_sync_term_claimed(struct kw_sync *sync, bool done);
 /* Does the table that is there now still have the term that was claimed? */
 bool kw_sync_is_term_claimed(const struct kw_sync *sync);
 
+/*
+ * differences.c, the snapshot and the digest index. It begins: is it compared? Before the debt is
+ * forgiven.
+ */
+void kw_sync_begin_differences(struct kw_sync *sync);
+/* Records in scope, of a snapshot or of the tail: hand on those that differ. */
+void kw_sync_take(struct kw_sync *sync, const struct kw_record_view *records, size_t count);
+/* kw_prune_plan.keeps: did the snapshot, or what came after it, have this key? */
+bool kw_sync_keeps(void *sync, uint32_t database, struct kw_slice key);
+/* So many keys they had. */
+uint64_t kw_sync_noted(const struct kw_sync *sync);
+/* Before the first local key is deleted: the index forgets all that the snapshot did not have. */
+void kw_sync_sweep(struct kw_sync *sync);
+/* In SETTLE, swept: can there be local keys that the snapshot did not have? */
+enum kw_sync_leftover {
+	KW_SYNC_LEFTOVER_POSSIBLE,
+	KW_SYNC_LEFTOVER_ASKED, /* the server's counts must tell: ask again after the next look */
+	KW_SYNC_LEFTOVER_NONE,
+};
+enum kw_sync_leftover kw_sync_leftover(struct kw_sync *sync);
+/* The counts were read: what is not believed any more? before: the debt until then. */
+void kw_sync_doubt_counts(struct kw_sync *sync, const struct kw_debt *before);
+/* The same of values that did not fit into the server's memory. */
+void kw_sync_doubt_owed(struct kw_sync *sync);
+
 /* weigh.c: what may a snapshot delete? May the prune that counted so many delete them? */
 bool kw_sync_may_prune(void *sync, uint64_t deletions, uint64_t keys);
 /* After PRUNE has counted more than that: to HELD. */

@@ -23,8 +23,10 @@ void kw_sync_looked(struct kw_sync *sync)
 {
 	const struct kw_local_facts *facts = &sync->local->facts;
 	const struct kw_debt_counts counts = kw_sync_counts(sync);
+	const struct kw_debt before = sync->debt;
 	struct kw_debt_begun begun = kw_debt_count(&sync->debt, &counts, kw_clock_us());
 
+	kw_sync_doubt_counts(sync, &before);
 	if (begun.evicting)
 		kw_log_warn("sync",
 			"the local server evicts keys by itself (maxmemory-policy %s): a reconcile "
@@ -69,8 +71,12 @@ void kw_sync_learn_level(struct kw_sync *sync, uint64_t now_us)
 		kw_level_table(superblock, sync->warm_lag_us) != KW_TABLE_FRESH)
 		return;
 	sync->settled = lacks_nothing(sync) && kw_sync_equality(sync, now_us) == KW_SYNC_EQUAL;
-	if (sync->settled)
-		kw_brake_forget(&sync->brake);
+	if (!sync->settled)
+		return;
+	kw_brake_forget(&sync->brake);
+	/* The first snapshot of an empty server, or one that replaced all that was there. */
+	if (sync->manner == KW_SYNC_FILLS_INDEX)
+		kw_digests_complete(&sync->index);
 }
 
 /* The server's counts come once a second: the first warm after a snapshot does not wait so long. */

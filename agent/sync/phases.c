@@ -17,7 +17,8 @@ static const struct kw_sm_state phases[] = {
 	[KW_SYNC_CLAIM] = {"claim", KW_SM_TO(KW_SYNC_WAIT) | KW_SM_TO(KW_SYNC_SNAPSHOT)},
 	[KW_SYNC_SNAPSHOT] = {"snapshot",
 		KW_SM_TO(KW_SYNC_WAIT) | KW_SM_TO(KW_SYNC_SETTLE) | KW_SM_TO(KW_SYNC_TAIL)},
-	[KW_SYNC_SETTLE] = {"settle", KW_SM_TO(KW_SYNC_WAIT) | KW_SM_TO(KW_SYNC_PRUNE)},
+	[KW_SYNC_SETTLE] = {"settle",
+		KW_SM_TO(KW_SYNC_WAIT) | KW_SM_TO(KW_SYNC_PRUNE) | KW_SM_TO(KW_SYNC_TAIL)},
 	[KW_SYNC_PRUNE] = {"prune",
 		KW_SM_TO(KW_SYNC_WAIT) | KW_SM_TO(KW_SYNC_SETTLE) | KW_SM_TO(KW_SYNC_HELD) |
 			KW_SM_TO(KW_SYNC_TAIL)},
@@ -90,6 +91,13 @@ static bool holds_in_settle(const struct kw_sync *sync)
 	       !kw_prune_running(&sync->walk);
 }
 
+/* An index that lost its entries would have every local key deleted. */
+static bool is_noted_in_index(const struct kw_sync *sync)
+{
+	return kw_digests_state(&sync->index) != KW_DIGESTS_OFF &&
+	       kw_digests_state(&sync->index) != KW_DIGESTS_EMPTY;
+}
+
 /*
  * A position means that a pass was consistent: until then, the keys of a segment that vanished can
  * be missing from the set. The acknowledgements mean that the server refused none of them.
@@ -99,7 +107,8 @@ static bool holds_in_prune(const struct kw_sync *sync)
 	return sync->purpose == KW_SYNC_RECONCILE && sync->data == KW_SYNC_DATA_CLAIMED &&
 	       kw_sync_positioned(sync) && kw_pair_is_level(sync->pair) &&
 	       kw_prune_running(&sync->walk) && !sync->walk.plan.count_only &&
-	       sync->walk.plan.keep == &sync->keyset;
+	       sync->walk.plan.keeps == kw_sync_keeps &&
+	       (sync->manner == KW_SYNC_NOTES_KEYS || is_noted_in_index(sync));
 }
 
 /* Changes go on. The keys noted say which local keys may stay, so new ones are noted as well. */

@@ -24,11 +24,13 @@ static void on_snapshot_begin(void *arg, uint64_t epoch, uint64_t version)
 	sync->passed = version;
 	kw_progress_reset(&sync->progress);
 	kw_sync_load_begins(sync, kw_clock_us());
+	/* Before what the local data lack is forgiven. */
+	kw_sync_begin_differences(sync);
 	kw_pair_begin(sync->pair);
 	kw_debt_forgive(&sync->debt);
 	kw_quarantine_clear(sync->quarantine);
 	kw_keyset_close(&sync->keyset);
-	if (sync->purpose == KW_SYNC_RECONCILE)
+	if (sync->purpose == KW_SYNC_RECONCILE && sync->manner == KW_SYNC_NOTES_KEYS)
 		kw_keyset_reserve(&sync->keyset, kw_sync_keys_expected(sync));
 }
 
@@ -40,27 +42,6 @@ static bool is_in_scope(const struct kw_sync *sync, const struct kw_record_view 
 	if (record->kind != KW_RECORD_FLUSH && !kw_filter_has_key(sync->filter, record->key))
 		return false;
 	return record->database != 0 || !kw_local_owns_key(sync->local, 0, record->key);
-}
-
-/* Their keys stay when the local server is pruned. Deletes come only after the snapshot. */
-static void keep_keys(struct kw_sync *sync, const struct kw_record_view *records, size_t count)
-{
-	uint64_t puts = 0;
-
-	for (size_t i = 0; i < count; i++)
-		puts |= (uint64_t)(records[i].kind == KW_RECORD_PUT) << i;
-	kw_keyset_add_records(&sync->keyset, records, puts);
-}
-
-/* Records in scope. */
-static void take(struct kw_sync *sync, const struct kw_record_view *records, size_t count)
-{
-	/* Also after the snapshot: if it lost a segment, the tail brings the missing keys. */
-	if (sync->purpose == KW_SYNC_RECONCILE)
-		keep_keys(sync, records, count);
-	if (sync->handed)
-		sync->handed(sync->handed_arg, records, count);
-	kw_pair_records(sync->pair, records, count);
 }
 
 static void on_records(void *arg, const struct kw_record_view *records, size_t count)
@@ -75,12 +56,12 @@ static void on_records(void *arg, const struct kw_record_view *records, size_t c
 		if (is_in_scope(sync, &records[i]))
 			continue;
 		if (i > first)
-			take(sync, records + first, i - first);
+			kw_sync_take(sync, records + first, i - first);
 		sync->filtered++;
 		first = i + 1;
 	}
 	if (count > first)
-		take(sync, records + first, count - first);
+		kw_sync_take(sync, records + first, count - first);
 }
 
 static uint64_t on_room(void *arg)
@@ -186,7 +167,7 @@ static void on_lapsed(void *arg, const char *why)
 {
 	struct kw_sync *sync = arg;
 
-	kw_sync_restart(sync, why);
+	kw_sync_lapse(sync, why);
 	sync->due(sync->arg);
 }
 

@@ -31,6 +31,7 @@ void kw_sync_init(struct kw_sync *sync)
 	kw_brake_init(&sync->brake, sync->max_prune);
 	kw_sample_init(&sync->sample, sync->follow);
 	kw_tokens_init(&sync->tokens, random_seed());
+	kw_digests_init(&sync->index, sync->indexes, random_seed());
 	kw_sm_init(&sync->sm, &kw_sync_machine, sync, KW_SYNC_WAIT);
 }
 
@@ -39,6 +40,7 @@ void kw_sync_close(struct kw_sync *sync)
 	kw_prune_stop(&sync->walk);
 	kw_sample_close(&sync->sample);
 	kw_keyset_close(&sync->keyset);
+	kw_digests_close(&sync->index);
 }
 
 void kw_sync_set_max_prune(struct kw_sync *sync, double share)
@@ -89,6 +91,10 @@ bool kw_sync_server_fits(struct kw_sync *sync)
 void kw_sync_forget_position(struct kw_sync *sync, const char *why)
 {
 	kw_follow_stop(sync->follow);
+	/* A load that is given up leaves the data of before, and changes that wait are forgotten.
+	 */
+	if (kw_pair_replaces(sync->pair))
+		kw_digests_tell(&sync->index, KW_DIGESTS_REPLACED);
 	kw_pair_abandon(sync->pair);
 	kw_prune_stop(&sync->walk);
 	kw_sample_stop(&sync->sample);
@@ -99,18 +105,26 @@ void kw_sync_forget_position(struct kw_sync *sync, const char *why)
 	sync->passed = UINT64_MAX;
 	sync->settled = false;
 	sync->purpose = KW_SYNC_BOOTSTRAP;
+	sync->manner = KW_SYNC_NOTES_KEYS;
 	kw_sync_clear_why(sync);
 	kw_sync_enter(sync, KW_SYNC_WAIT, why);
 }
 
-void kw_sync_restart(struct kw_sync *sync, const char *why)
+void kw_sync_lapse(struct kw_sync *sync, const char *why)
 {
 	kw_log_warn("sync", "%s: reconciling", why);
 	kw_sync_forget_position(sync, why);
 }
 
+void kw_sync_restart(struct kw_sync *sync, const char *why)
+{
+	kw_digests_tell(&sync->index, KW_DIGESTS_AGAIN);
+	kw_sync_lapse(sync, why);
+}
+
 void kw_sync_resync(struct kw_sync *sync, const char *why)
 {
+	kw_digests_tell(&sync->index, KW_DIGESTS_RESYNC);
 	kw_pair_resync(sync->pair);
 	kw_sync_restart(sync, why);
 	sync->in.wait.retry_us = 0;
@@ -164,6 +178,8 @@ void kw_sync_assessed(struct kw_sync *sync, bool continuous)
 	const struct kw_debt_counts counts = kw_sync_counts(sync);
 
 	if (!continuous) {
+		kw_digests_tell(&sync->index, KW_DIGESTS_ASSESSED);
+		sync->resets = facts->resets;
 		kw_sync_forget_position(sync, "the local server was assessed");
 		sync->data = facts->cursor_kind == KW_CURSOR_OURS ? KW_SYNC_DATA_OURS
 								  : KW_SYNC_DATA_FOREIGN;
@@ -265,6 +281,7 @@ static bool is_save_due(const struct kw_sync *sync, uint64_t now_us)
 void kw_sync_step(struct kw_sync *sync, uint64_t now_us)
 {
 	kw_sync_acknowledged(sync);
+	kw_sync_doubt_owed(sync);
 	kw_sync_judge_table(sync);
 	switch (kw_sync_phase(sync)) {
 	case KW_SYNC_WAIT:

@@ -17,6 +17,7 @@
  *                                                 └─────────────────────│ HELD │
  *                                                                       └──────┘
  *
+ *   SETTLE ─▶ TAIL: the snapshot was compared (differences.c), and had every key that is there
  *   from every phase: WAIT, when the position is lost, or the local server is another
  *
  * phases.c has the moves, and what must hold in each phase.
@@ -48,6 +49,7 @@
 #include "debt.h"
 #include "fit.h"
 #include "follow/follow.h"
+#include "index/digests.h"
 #include "keys/keyset.h"
 #include "keys/quarantine.h"
 #include "level.h"
@@ -67,6 +69,14 @@
 
 #define KW_SYNC_WHY 512
 
+/* What a snapshot does with the digest index (index/digests.h). */
+enum kw_sync_manner {
+	KW_SYNC_NOTES_KEYS,    /* there is none: a reconcile notes the keys in a set */
+	KW_SYNC_FILLS_INDEX,   /* all records are handed on */
+	KW_SYNC_COMPARES_SOME, /* equal records are passed over; some local keys have no entry */
+	KW_SYNC_COMPARES_ALL,  /* the same; every local key had an entry when it began */
+};
+
 struct kw_sync {
 	/* What it works with. The agent owns these, fills them in, and they outlive the sync. */
 	struct kw_follow *follow;
@@ -78,6 +88,8 @@ struct kw_sync {
 	enum kw_foreign foreign; /* can change */
 	bool listed;             /* the table is of a list of proxies of one primary; can change */
 	double max_prune;        /* until kw_sync_set_max_prune */
+	bool indexes;            /* keep a digest index: an applier of commands, and no filter */
+	bool audited;            /* an audit finds what the index cannot know; can change */
 	uint64_t warm_lag_us;    /* a moment of equality counts for so long; can change */
 	void (*due)(void *arg);  /* wants kw_sync_step in this turn of the loop */
 	void *arg;
@@ -102,6 +114,7 @@ struct kw_sync {
 		struct kw_load_watch snapshot;
 		struct {
 			uint64_t retry_us; /* prune not before */
+			uint64_t question; /* the look that says what is there; 0: not asked */
 		} settle;
 	} in;
 	struct {
@@ -128,6 +141,10 @@ struct kw_sync {
 		head_since_us; /* our clock when a head not yet handed on was first seen; 0: none */
 	uint64_t passed;       /* the proxy need not keep tombstones up to here for this agent */
 	struct kw_keyset keyset;
+	struct kw_digests index;
+	enum kw_sync_manner manner; /* of the snapshot begun last */
+	uint64_t swept;             /* keys of the index that it did not have */
+	uint64_t resets, owed;      /* of the server and of the pair, as the index knows them */
 	struct kw_prune walk;
 	struct kw_brake brake;
 	struct kw_sample sample;
@@ -188,8 +205,12 @@ void kw_sync_close(struct kw_sync *sync);
 void kw_sync_assessed(struct kw_sync *sync, bool continuous);
 void kw_sync_gone(struct kw_sync *sync);
 
-/* The position is lost: a new snapshot follows. why: for the log. */
+/*
+ * The position is lost: a new snapshot follows, and brings all. why: for the log. lapse: only the
+ * table is another, or has moved on. The local data are what was handed on, so it may be compared.
+ */
 void kw_sync_restart(struct kw_sync *sync, const char *why);
+void kw_sync_lapse(struct kw_sync *sync, const char *why);
 /* The same, because the operator wants it: it follows at once, whatever was an obstacle before. */
 void kw_sync_resync(struct kw_sync *sync, const char *why);
 
@@ -207,6 +228,9 @@ struct kw_reader_sink kw_sync_sink(struct kw_sync *sync);
 
 /* apply.max_prune, changed at run time. */
 void kw_sync_set_max_prune(struct kw_sync *sync, double share);
+
+/* As the table's log would have brought it: one record, of a key that an audit mends. */
+void kw_sync_mend_key(struct kw_sync *sync, const struct kw_record_view *record);
 
 /* Take in nothing more until it is resumed; or nothing ever again, because the agent ends. */
 void kw_sync_pause(struct kw_sync *sync, bool paused);

@@ -30,7 +30,7 @@ static struct kw_brake_finding finding_of_walk(
 		.epoch = sync->position.epoch,
 		.deletions = deletions,
 		.keys = keys,
-		.least = kw_brake_least(keys, sync->keyset.count),
+		.least = kw_brake_least(keys, kw_sync_noted(sync)),
 	};
 }
 
@@ -67,7 +67,7 @@ static uint64_t local_keys_at_least(const struct kw_sync *sync)
 
 void kw_sync_watch_held(struct kw_sync *sync, uint64_t now_us)
 {
-	uint64_t noted = sync->keyset.count;
+	uint64_t noted = kw_sync_noted(sync);
 
 	assert(kw_sync_phase(sync) == KW_SYNC_HELD);
 	if (noted / 2 > sync->follow->superblock.keys + KEYS_NOTED_EXTRA) {

@@ -1,3 +1,4 @@
+#include "keys/keyset.h"
 #include "local/prune.h"
 
 #include "fixture.h"
@@ -67,11 +68,18 @@ static bool is_done(void *arg)
 	return ((struct world *)arg)->done > 0;
 }
 
+static bool keeps(void *arg, uint32_t database, struct kw_slice key)
+{
+	const struct world *world = arg;
+
+	return kw_keyset_has(&world->keep, kw_keyset_hash(database, key));
+}
+
 static void walk(struct world *world, int64_t database, bool keep, bool count_only)
 {
 	const struct kw_prune_plan plan = {
 		.filter = &world->test.filter,
-		.keep = keep ? &world->keep : NULL,
+		.keeps = keep ? keeps : NULL,
 		.database = database,
 		.count_only = count_only,
 	};
@@ -97,7 +105,7 @@ static void walk_asking(struct world *world, bool may)
 {
 	const struct kw_prune_plan plan = {
 		.filter = &world->test.filter,
-		.keep = &world->keep,
+		.keeps = keeps,
 		.database = -1,
 		.allows = allows,
 	};
@@ -289,7 +297,7 @@ static void an_error_is_told_once_and_the_walk_can_begin_again(void **state)
 	setup(&world);
 	fill(&world);
 	own.filter = &world.test.filter;
-	own.keep = &world.keep;
+	own.keeps = keeps;
 	test_cli(&world.server, "acl setuser default -unlink");
 	kw_prune_start(&world.prune, &own, on_done, &world);
 	test_run(&world.loop, is_done, &world, "the walk is done");

@@ -1,0 +1,189 @@
+/*
+ * A snapshot and the digest index (index/digests.h): which records are handed on, which local keys
+ * may stay, and when no local key needs to be looked at.
+ *
+ * kw_sync_restart ends in doubt. kw_sync_lapse alone does not: a new cause for a snapshot is a
+ * cause to doubt until somebody has shown that it leaves the local data as they are.
+ */
+#include "internal.h"
+
+#include "base/log.h"
+
+#include <assert.h>
+#include <inttypes.h>
+
+/* ---- the snapshot begins ---- */
+
+/*
+ * Is the local server known to hold what the index says? The snapshot forgives what these say, so
+ * it must bring all if one of them says something.
+ */
+static bool may_compare(struct kw_sync *sync)
+{
+	const struct kw_debt *debt = &sync->debt;
+
+	return sync->purpose == KW_SYNC_RECONCILE && !kw_pair_replaces(sync->pair) &&
+	       sync->audited && debt->evicted.count == 0 && debt->foreign.count == 0 &&
+	       debt->doubted == 0 && kw_pair_progress(sync->pair)->owed == 0;
+}
+
+void kw_sync_begin_differences(struct kw_sync *sync)
+{
+	bool whole = kw_digests_state(&sync->index) == KW_DIGESTS_SOUND;
+	uint64_t keys = sync->index.keys;
+
+	sync->swept = 0;
+	sync->manner = KW_SYNC_NOTES_KEYS;
+	if (!kw_digests_is_on(&sync->index))
+		return;
+	sync->manner = KW_SYNC_FILLS_INDEX;
+	if (!kw_digests_begin(&sync->index, may_compare(sync)))
+		return;
+	sync->manner = whole ? KW_SYNC_COMPARES_ALL : KW_SYNC_COMPARES_SOME;
+	kw_log_info(
+		"sync", "the snapshot is compared with %" PRIu64 " keys that were applied", keys);
+}
+
+/* ---- records ---- */
+
+static void hand_on(struct kw_sync *sync, const struct kw_record_view *records, size_t count)
+{
+	if (sync->handed)
+		sync->handed(sync->handed_arg, records, count);
+	kw_pair_records(sync->pair, records, count);
+}
+
+/* The runs of those that differ. */
+static void hand_on_differing(
+	struct kw_sync *sync, const struct kw_record_view *records, size_t count)
+{
+	uint64_t differing = kw_digests_compare(&sync->index, records, count);
+
+	while (differing) {
+		size_t first = (size_t)__builtin_ctzll(differing);
+		uint64_t rest = ~(differing >> first);
+		size_t run = rest ? (size_t)__builtin_ctzll(rest) : KW_RECORD_BATCH_MAX;
+
+		hand_on(sync, records + first, run);
+		differing &= ~(kw_batch_bits(run) << first);
+	}
+}
+
+/* Their keys stay when the local server is pruned. Deletes come only after the snapshot. */
+static void keep_keys(struct kw_sync *sync, const struct kw_record_view *records, size_t count)
+{
+	uint64_t puts = 0;
+
+	for (size_t i = 0; i < count; i++)
+		puts |= (uint64_t)(records[i].kind == KW_RECORD_PUT) << i;
+	kw_keyset_add_records(&sync->keyset, records, puts);
+}
+
+static bool is_compared(const struct kw_sync *sync)
+{
+	return kw_sync_phase(sync) == KW_SYNC_SNAPSHOT &&
+	       (sync->manner == KW_SYNC_COMPARES_SOME || sync->manner == KW_SYNC_COMPARES_ALL);
+}
+
+/* The index is told first: a record that is refused at once is disbelieved after that. */
+void kw_sync_take(struct kw_sync *sync, const struct kw_record_view *records, size_t count)
+{
+	if (is_compared(sync)) {
+		hand_on_differing(sync, records, count);
+		return;
+	}
+	/* Also after the snapshot: if it lost a segment, the tail brings the missing keys. */
+	if (sync->purpose == KW_SYNC_RECONCILE && sync->manner == KW_SYNC_NOTES_KEYS)
+		keep_keys(sync, records, count);
+	kw_digests_note(&sync->index, records, count);
+	hand_on(sync, records, count);
+}
+
+void kw_sync_mend_key(struct kw_sync *sync, const struct kw_record_view *record)
+{
+	kw_digests_note(&sync->index, record, 1);
+	kw_pair_records(sync->pair, record, 1);
+}
+
+/* ---- what stays ---- */
+
+bool kw_sync_keeps(void *arg, uint32_t database, struct kw_slice key)
+{
+	const struct kw_sync *sync = arg;
+
+	return sync->manner == KW_SYNC_NOTES_KEYS
+		       ? kw_keyset_has(&sync->keyset, kw_keyset_hash(database, key))
+		       : kw_digests_has(&sync->index, database, key);
+}
+
+uint64_t kw_sync_noted(const struct kw_sync *sync)
+{
+	return sync->manner == KW_SYNC_NOTES_KEYS ? sync->keyset.count : sync->index.keys;
+}
+
+void kw_sync_sweep(struct kw_sync *sync)
+{
+	if (sync->manner != KW_SYNC_NOTES_KEYS)
+		sync->swept += kw_digests_sweep(&sync->index);
+}
+
+/*
+ * Every local key was in the index when the snapshot began, and the snapshot has shown all of
+ * these. So no local key is too many.
+ */
+static bool is_nothing_left_over(const struct kw_sync *sync)
+{
+	return sync->manner == KW_SYNC_COMPARES_ALL &&
+	       kw_digests_state(&sync->index) == KW_DIGESTS_SOUND && sync->swept == 0;
+}
+
+/* A server that holds more keys than the index was changed by others, whoever did not see it. */
+static bool do_counts_agree(const struct kw_sync *sync)
+{
+	const struct kw_local_facts *facts = &sync->local->facts;
+	uint64_t last = 0;
+
+	for (uint32_t i = KW_KEY_COUNTS_DATABASES - 1; i < sync->index.database_count; i++)
+		last += kw_digests_database_keys(&sync->index, i);
+	for (uint32_t i = 0; i < KW_KEY_COUNTS_DATABASES - 1; i++)
+		if (facts->database_keys[i] > kw_digests_database_keys(&sync->index, i))
+			return false;
+	return facts->database_keys[KW_KEY_COUNTS_DATABASES - 1] <= last;
+}
+
+enum kw_sync_leftover kw_sync_leftover(struct kw_sync *sync)
+{
+	if (!is_nothing_left_over(sync))
+		return KW_SYNC_LEFTOVER_POSSIBLE;
+	if (sync->in.settle.question == 0)
+		sync->in.settle.question = kw_local_next_look(sync->local);
+	if (kw_local_looked(sync->local) < sync->in.settle.question) {
+		kw_local_look(sync->local);
+		return KW_SYNC_LEFTOVER_ASKED;
+	}
+	return do_counts_agree(sync) ? KW_SYNC_LEFTOVER_NONE : KW_SYNC_LEFTOVER_POSSIBLE;
+}
+
+/* ---- what the local server says ---- */
+
+void kw_sync_doubt_counts(struct kw_sync *sync, const struct kw_debt *before)
+{
+	uint64_t resets = sync->local->facts.resets;
+
+	if (sync->debt.evicted.ever != before->evicted.ever)
+		kw_digests_tell(&sync->index, KW_DIGESTS_EVICTED);
+	if (sync->debt.foreign.ever != before->foreign.ever)
+		kw_digests_tell(&sync->index, KW_DIGESTS_WRITTEN);
+	if (resets != sync->resets)
+		kw_digests_tell(&sync->index, KW_DIGESTS_RESET);
+	sync->resets = resets;
+}
+
+void kw_sync_doubt_owed(struct kw_sync *sync)
+{
+	uint64_t owed = kw_pair_progress(sync->pair)->owed;
+
+	if (owed > sync->owed)
+		kw_digests_tell(&sync->index, KW_DIGESTS_OWED);
+	sync->owed = owed;
+}

@@ -1,0 +1,244 @@
+"""
+Nothing is applied twice: a snapshot of another table is compared with the digests of what was applied,
+and only differences reach the local server.
+"""
+import os
+
+import pytest
+
+from lib import data
+from lib.compare import assert_equal_now, digest
+from lib.process import wait_for
+
+KEYS = 20_000
+FEW = 20
+SOUND = {"apply__audit_keys_per_second": 100_000}
+MODES = {
+    "commands": {},
+    "hybrid": {"apply__mode": "hybrid", "apply__consent": True},
+}
+
+
+def fill(primary):
+    data.fill(primary, databases=(0, 3))
+    data.fill_plain(primary, KEYS)
+    data.fill_plain(primary, 500, database=9, prefix="nine:")
+
+
+def restart(proxy):
+    assert proxy.stop() == 0
+    proxy.start()
+
+
+def calls(server, command):
+    with server.admin() as client:
+        return client.info("commandstats").get(f"cmdstat_{command}", {"calls": 0})["calls"]
+
+
+def wait_index(agent, state):
+    return agent.wait_status(lambda status: status["index"]["state"] == state, f"the index is {state}")
+
+
+def wait_handed_over(agent, epoch):
+    """Warm with another table than the one of this epoch."""
+    agent.wait_status(lambda status: status["epoch"] != epoch and status["state"] == "warm",
+                      "warm with the other table", 60)
+
+
+class Handover:
+    """Counts what reaches the local server from now on, until it is level with another table."""
+
+    def __init__(self, pair):
+        self.pair = pair
+        self.before = pair.agent.status()
+        self.counts = {name: calls(pair.replica, name) for name in ("restore", "unlink", "scan")}
+
+    def to_restarted(self):
+        restart(self.pair.proxy)
+        return self.level()
+
+    def level(self):
+        wait_handed_over(self.pair.agent, self.before["epoch"])
+        assert_equal_now(self.pair.primary, self.pair.replica)
+        self.status = self.pair.agent.status()
+        for name in ("compared", "differing"):
+            setattr(self, name, self.status[name] - self.before[name])
+        return self
+
+    def sent(self, command):
+        return calls(self.pair.replica, command) - self.counts[command]
+
+
+def pair_of(bed, mode="commands", **agent):
+    pair = bed.pair(fill=fill, agent={**MODES[mode], **agent})
+    assert_equal_now(pair.primary, pair.replica)
+    wait_index(pair.agent, "sound")
+    return pair
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_new_table_of_equal_keys_restores_none(bed, mode):
+    pair = pair_of(bed, mode)
+    index = pair.agent.status()["index"]
+    assert KEYS < index["keys"] < KEYS * 2 and index["bytes"] < KEYS * 30, index
+    handover = Handover(pair).to_restarted()
+    assert handover.compared >= KEYS and handover.differing <= FEW, handover.status
+    assert handover.sent("restore") <= FEW
+    assert handover.status["index"]["state"] == "sound", handover.status
+    assert handover.status["resyncs"] == handover.before["resyncs"] + 1
+    # The keys that were passed over are looked at soon: at 100 a second it would be minutes.
+    pair.agent.wait_status(lambda status: status["proven_equal_s"] is not None, "all is proven", 60)
+    # What follows is applied as ever, and a second handover too.
+    with pair.primary.client() as client:
+        client.set("key:1", "changed")
+        client.delete("key:2")
+    pair.settle()
+    assert Handover(pair).to_restarted().sent("restore") <= FEW
+
+
+def test_only_what_changed_meanwhile_is_applied(bed):
+    pair = pair_of(bed)
+    handover = Handover(pair)
+    assert pair.proxy.stop() == 0
+    with pair.primary.client() as client:
+        client.mset({f"key:{i}": "changed" for i in range(100)})
+        client.delete(*[f"key:{i}" for i in range(1000, 1100)])
+        client.expire("key:5000", 10_000)
+        client.set("fresh", "a key")
+    pair.proxy.start()
+    handover.level()
+    assert 102 <= handover.sent("restore") <= 102 + FEW
+    assert handover.sent("unlink") > 0
+    assert handover.status["keys_pruned"] - handover.before["keys_pruned"] >= 100
+    # The keys that were deleted are not believed to be there.
+    handover = Handover(pair)
+    assert pair.proxy.stop() == 0
+    with pair.primary.client() as client:
+        client.mset({f"key:{i}": "back" for i in range(1000, 1100)})
+    pair.proxy.start()
+    assert handover.level().sent("restore") >= 100
+
+
+def test_another_proxy_of_the_same_primary_is_compared(bed):
+    pair = pair_of(bed)
+    other = bed.proxy(pair.primary, "other")
+    other.wait_live()
+    handover = Handover(pair)
+    pair.agent.rpc("retarget", proxy=next(iter(other.listen.values())))
+    assert handover.level().sent("restore") <= FEW
+    assert handover.compared >= KEYS
+
+
+def test_without_the_index_all_is_applied_again(bed):
+    pair = bed.pair(fill=fill, agent={"apply__index": False})
+    assert pair.agent.status()["index"] == {"state": "off", "keys": 0, "bytes": 0}
+    handover = Handover(pair).to_restarted()
+    assert handover.sent("restore") >= KEYS and handover.compared == 0
+
+
+# ---- what happened to the local server without the agent ----
+
+def writes(replica):
+    with replica.client() as client:
+        client.mset({f"key:{i}": "local" for i in range(50)})
+        client.delete("key:100", "key:101")
+
+
+def flushes(replica):
+    with replica.client() as client:
+        client.flushdb()
+
+
+def swaps(replica):
+    with replica.client() as client:
+        client.swapdb(0, 9)
+
+
+def resets_counts(replica):
+    """The counts would have told of the write before it."""
+    with replica.client() as client:
+        client.mset({f"key:{i}": "local" for i in range(50)})
+        client.config_resetstat()
+
+
+def evicts(replica):
+    with replica.client() as client:
+        client.config_set("maxmemory-policy", "allkeys-random")
+        client.config_set("maxmemory", client.info("memory")["used_memory"] - 300_000)
+        wait_for(lambda: client.get("nothing") is None and client.info("stats")["evicted_keys"] > 0,
+                 "keys are evicted", 30)
+        client.config_set("maxmemory", 0)
+
+
+@pytest.mark.parametrize("change", [writes, flushes, swaps, resets_counts, evicts])
+@pytest.mark.parametrize("when", ["seen", "unseen"])
+def test_local_changes_of_others_are_mended(bed, change, when):
+    """Seen: the agent knew of it when the other table came. Unseen: both come within one look."""
+    pair = pair_of(bed, apply__max_prune=1)
+    if when == "unseen":
+        assert pair.proxy.stop() == 0
+    change(pair.replica)
+    if when == "seen":
+        pair.agent.wait_status(lambda status: status["state"] != "warm" or
+                               status["index"]["state"] != "sound", "it was seen", 30)
+        assert pair.proxy.stop() == 0
+    pair.proxy.start()
+    pair.wait_equal(60)
+    pair.settle()
+
+
+def test_a_local_server_that_lost_its_data_gets_all_of_them(bed):
+    pair = pair_of(bed)
+    assert pair.proxy.stop() == 0
+    pair.replica.kill()
+    pair.replica.restart(keep_data=False)
+    pair.proxy.start()
+    pair.wait_equal(60)
+    pair.settle()
+
+
+def test_an_agent_that_starts_knows_nothing_and_believes_nothing(bed):
+    pair = pair_of(bed)
+    assert pair.agent.stop() == 0
+    assert pair.proxy.stop() == 0
+    with pair.replica.client() as client: # the agent cannot have seen it
+        client.set("key:7", "local")
+    pair.proxy.start()
+    pair.agent.start()
+    pair.agent.wait_warm()
+    assert_equal_now(pair.primary, pair.replica)
+
+
+def test_a_doubt_ends_with_a_round_of_the_audit(bed):
+    pair = pair_of(bed, **SOUND)
+    before = pair.agent.status()["audit_causes"]
+    writes(pair.replica)
+    pair.agent.wait_status(lambda status: status["audit_causes"] > before, "the writes are seen", 30)
+    pair.wait_equal(60)
+    wait_index(pair.agent, "sound")
+    assert Handover(pair).to_restarted().sent("restore") <= KEYS // 10
+
+
+def test_a_resync_of_the_operator_brings_all(bed):
+    pair = pair_of(bed)
+    before, snapshots = calls(pair.replica, "restore"), pair.agent.status()["snapshots"]
+    pair.agent.rpc("resync")
+    pair.agent.wait_status(lambda status: status["snapshots"] > snapshots and status["state"] == "warm",
+                           "warm again", 60)
+    assert calls(pair.replica, "restore") - before >= KEYS
+    wait_index(pair.agent, "sound")
+
+
+def test_keys_that_the_server_refuses_are_tried_again(bed):
+    """A value beyond proto-max-bulk-len is quarantined. The next snapshot offers it again."""
+    pair = bed.pair(fill=fill, replica_config={"proto-max-bulk-len": 8 << 20})
+    with pair.primary.client() as client:
+        client.set("large", os.urandom(12 << 20))
+    pair.agent.wait_status(lambda status: status["quarantined"] > 0, "quarantined", 60)
+    with pair.replica.client() as client:
+        client.config_set("proto-max-bulk-len", 512 << 20)
+    epoch = pair.agent.status()["epoch"]
+    restart(pair.proxy)
+    wait_handed_over(pair.agent, epoch)
+    assert_equal_now(pair.primary, pair.replica)
+    assert digest(pair.primary) == digest(pair.replica)
