@@ -469,13 +469,32 @@ static int read_proxies(const json_t *params, struct kw_proxies *proxies, struct
 	return code;
 }
 
+/* The addresses are known to be good. */
+static int save_proxies(
+	struct kw_config *config, const struct kw_proxies *proxies, struct kw_error *error)
+{
+	json_t *list = json_array();
+	char *text;
+	int code;
+
+	for (size_t i = 0; i < proxies->count; i++)
+		json_array_append_new(list, json_string(proxies->address[i]));
+	text = json_dumps(list, 0);
+	code = kw_config_save(config, "proxy", text, error);
+	free(text);
+	json_decref(list);
+	return code;
+}
+
 static void on_retarget(void *arg, struct kw_rpc_call *call, const json_t *params)
 {
 	struct kw_agent_daemon *daemon = arg;
+	bool save = json_is_true(json_object_get(params, "save"));
 	struct kw_proxies proxies = {0};
 	struct kw_error error;
 
-	if (read_proxies(params, &proxies, &error) ||
+	if (read_proxies(params, &proxies, &error) || kw_proxies_check(&proxies, &error) ||
+		(save && save_proxies(daemon->daemon.config, &proxies, &error)) ||
 		kw_agent_set_proxies(daemon->agent, &proxies, &error))
 		kw_rpc_fail_error(call, &error);
 	else
@@ -555,10 +574,12 @@ const struct kw_rpc_method kw_agent_methods[] = {
 		{{"token", JSON_INTEGER, false, "from an earlier answer"}}, on_barrier},
 	{"approve", "Approve what waits for approval: the reason of the state says what that is.",
 		NO_PARAMS, on_approve},
-	{"retarget", "Follow another proxy from now on (until the next start).",
+	{"retarget",
+		"Follow another proxy from now on (until the next start, or for good with save).",
 		{{"proxy", JSON_STRING, false, "its address, as in the configuration"},
 			{"proxies", JSON_ARRAY, false,
-				"or the addresses of several proxies of one primary"}},
+				"or the addresses of several proxies of one primary"},
+			{"save", JSON_TRUE, false, "keep them for the next starts, too"}},
 		on_retarget},
 	{"get", "Look one key up in the proxy's table by reading its memory.",
 		{{"key", JSON_STRING, true, "the key"},

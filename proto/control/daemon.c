@@ -6,6 +6,19 @@
 #include <jansson.h>
 #include <stdlib.h>
 
+static void get_saved(struct kw_daemon *daemon, struct kw_rpc_call *call)
+{
+	struct kw_buffer text = {0};
+	struct kw_error error;
+
+	if (kw_config_saved_json(daemon->config, &text, &error))
+		kw_rpc_fail_error(call, &error);
+	else
+		kw_rpc_result(call, json_loadb((const char *)kw_buffer_bytes(&text),
+					    kw_buffer_length(&text), 0, NULL));
+	kw_buffer_close(&text);
+}
+
 void kw_daemon_config_get(void *arg, struct kw_rpc_call *call, const json_t *params)
 {
 	struct kw_daemon *daemon = arg;
@@ -14,6 +27,10 @@ void kw_daemon_config_get(void *arg, struct kw_rpc_call *call, const json_t *par
 	struct kw_error error;
 	json_t *value;
 
+	if (json_is_true(json_object_get(params, "saved"))) {
+		get_saved(daemon, call);
+		return;
+	}
 	if (path && kw_config_check_path(daemon->config, path, &error)) {
 		kw_rpc_fail_error(call, &error);
 		return;
@@ -25,21 +42,44 @@ void kw_daemon_config_get(void *arg, struct kw_rpc_call *call, const json_t *par
 	kw_rpc_result(call, value ? value : json_null());
 }
 
+/* A value that cannot be saved does not count, either. */
+static int change(struct kw_daemon *daemon, const char *path, const char *value, bool save,
+	struct kw_error *error)
+{
+	struct kw_buffer before = {0};
+	int code;
+
+	if (save)
+		kw_config_json(daemon->config, path, &before);
+	kw_buffer_append(&before, "", 1);
+	code = kw_config_change(daemon->config, path, value, daemon->changed, daemon, error);
+	if (!code && save) {
+		code = kw_config_save(daemon->config, path, value, error);
+		if (code)
+			kw_config_change(daemon->config, path,
+				(const char *)kw_buffer_bytes(&before), daemon->changed, daemon,
+				NULL);
+	}
+	kw_buffer_close(&before);
+	return code;
+}
+
 void kw_daemon_config_set(void *arg, struct kw_rpc_call *call, const json_t *params)
 {
 	struct kw_daemon *daemon = arg;
 	const char *path = json_string_value(json_object_get(params, "path"));
 	char *value = json_dumps(json_object_get(params, "value"), JSON_ENCODE_ANY);
+	bool save = json_is_true(json_object_get(params, "save"));
 	struct kw_error error;
 	int code;
 
-	code = kw_config_change(
-		daemon->config, path, value ? value : "null", daemon->changed, daemon, &error);
+	code = change(daemon, path, value ? value : "null", save, &error);
 	free(value);
 	if (code)
 		kw_rpc_fail_error(call, &error);
 	else
-		kw_rpc_result(call, json_pack("{s:s,s:b}", "path", path, "changed", true));
+		kw_rpc_result(call, json_pack("{s:s,s:b,s:o*}", "path", path, "changed", true,
+					    "saved", save ? json_true() : NULL));
 }
 
 /* "keys 12, revoked 1": what the daemon added to the answer. */

@@ -30,11 +30,13 @@ void kw_daemon_reload(struct kw_daemon *daemon);
 
 #define KW_DAEMON_METHODS                                                                          \
 	{"config.get", "The configuration in force, whole or one key or group of it.",             \
-		{{"path", JSON_STRING, false, "key or group, e.g. redis.address or redis"}},       \
+		{{"path", JSON_STRING, false, "key or group, e.g. redis.address or redis"},        \
+			{"saved", JSON_TRUE, false, "only what was saved, whole"}},                \
 		kw_daemon_config_get},                                                             \
 		{"config.set", "Change one live key until the next start or reload.",              \
 			{{"path", JSON_STRING, true, "key"},                                       \
-				{"value", JSON_NULL, true, "new value, as in the file"}},          \
+				{"value", JSON_NULL, true, "new value, as in the file"},           \
+				{"save", JSON_TRUE, false, "keep it for the next starts, too"}},   \
 			kw_daemon_config_set},                                                     \
 	{                                                                                          \
 		"config.reload",                                                                   \

@@ -88,7 +88,7 @@ static enum ctl_exit run_get(struct ctl *ctl)
 
 static enum ctl_exit run_retarget(struct ctl *ctl)
 {
-	json_t *proxies = json_array(), *proxy;
+	json_t *proxies = json_array(), *params;
 
 	for (int i = 0; i < ctl->arg_count; i++) {
 		if (!json_array_append_new(proxies, json_string(ctl->args[i])))
@@ -96,12 +96,15 @@ static enum ctl_exit run_retarget(struct ctl *ctl)
 		json_decref(proxies);
 		return ctl_usage("the address is not valid UTF-8");
 	}
-	if (ctl->arg_count > 1)
-		return call_and_print(
-			ctl, json_pack("{s:o}", "proxies", proxies), CTL_CALL_TIMEOUT_MS);
-	proxy = json_incref(json_array_get(proxies, 0));
-	json_decref(proxies);
-	return call_and_print(ctl, json_pack("{s:o}", "proxy", proxy), CTL_CALL_TIMEOUT_MS);
+	if (ctl->arg_count > 1) {
+		params = json_pack("{s:o}", "proxies", proxies);
+	} else {
+		params = json_pack("{s:O}", "proxy", json_array_get(proxies, 0));
+		json_decref(proxies);
+	}
+	if (ctl->options[0])
+		json_object_set_new(params, "save", json_true());
+	return call_and_print(ctl, params, CTL_CALL_TIMEOUT_MS);
 }
 
 static enum ctl_exit run_shutdown(struct ctl *ctl)
@@ -181,11 +184,15 @@ static enum ctl_exit run_config_get(struct ctl *ctl)
 	struct kw_error error;
 	char cell[CTL_CELL];
 
+	if (ctl->options[0] && ctl->arg_count > 0)
+		return ctl_usage("--saved shows all that is saved: leave the path out");
 	if (ctl->arg_count > 0)
 		path = json_string(ctl->args[0]);
 	if (ctl->arg_count > 0 && !path)
 		return ctl_usage("the path is not valid UTF-8");
 	params = path ? json_pack("{s:o}", "path", path) : NULL;
+	if (ctl->options[0])
+		params = json_pack("{s:b}", "saved", 1);
 	if (ctl_call(ctl, "config.get", params, CTL_CALL_TIMEOUT_MS, &answer, &error))
 		return ctl_fail(&error);
 	if (ctl->json)
@@ -202,7 +209,7 @@ static enum ctl_exit run_config_set(struct ctl *ctl)
 {
 	const char *text = ctl->args[1];
 	json_t *path = json_string(ctl->args[0]);
-	json_t *value = json_loads(text, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, NULL);
+	json_t *value = json_loads(text, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, NULL), *params;
 
 	if (!value)
 		value = json_string(text);
@@ -211,8 +218,10 @@ static enum ctl_exit run_config_set(struct ctl *ctl)
 		json_decref(path);
 		return ctl_usage("path and value must be valid UTF-8");
 	}
-	return call_and_print(
-		ctl, json_pack("{s:o,s:o}", "path", path, "value", value), CTL_CALL_TIMEOUT_MS);
+	params = json_pack("{s:o,s:o}", "path", path, "value", value);
+	if (ctl->options[0])
+		json_object_set_new(params, "save", json_true());
+	return call_and_print(ctl, params, CTL_CALL_TIMEOUT_MS);
 }
 
 static enum ctl_exit run_log(struct ctl *ctl)
@@ -440,11 +449,11 @@ const struct ctl_command ctl_commands[] = {
 		.args = "PROXY...",
 		.least = 1,
 		.most = CTL_ARGS_MAX,
+		.options = {{"--save", NULL, "keep it for the next starts, too"}},
 		.brief = "let an agent or a gateway follow another proxy",
 		.help = "PROXY is its address, as the key proxy has it. Of several, which must be "
-			"proxies of one primary, the one that is confirmed is followed. It holds "
-			"until the next start: "
-			"change the configuration file, too. Until the other proxy is connected, "
+			"proxies of one primary, the one that is confirmed is followed. Without "
+			"--save it holds until the next start. Until the other proxy is connected, "
 			"a gateway answers by gateway.forward, or not at all.",
 		.example = "-s /run/keywake/gateway.sock retarget tcp://10.0.0.7:7471",
 		.method = "retarget",
@@ -452,6 +461,7 @@ const struct ctl_command ctl_commands[] = {
 	{.name = "config get",
 		.args = "[PATH]",
 		.most = 1,
+		.options = {{"--saved", NULL, "only what --save has kept"}},
 		.brief = "show the configuration in effect",
 		.help = "Without PATH all of it; PATH is a key (log.level) or a group (log).",
 		.example = "-s /run/keywake/agent.sock config get poll",
@@ -460,9 +470,11 @@ const struct ctl_command ctl_commands[] = {
 		.args = "PATH VALUE",
 		.least = 2,
 		.most = 2,
+		.options = {{"--save", NULL, "keep it for the next starts, too"}},
 		.brief = "change a live key until the next start or reload",
 		.help = "VALUE is JSON, or else a text. Keys that take effect only at start are "
-			"refused.",
+			"refused. With --save the value is kept in control.saved_file. It counts "
+			"over the configuration file, and `config get --saved` shows it.",
 		.example = "-s /run/keywake/proxy.sock config set table.max_bytes 8GiB",
 		.method = "config.set",
 		.run = run_config_set},

@@ -200,7 +200,7 @@ int kw_config_command_line(struct kw_config *config, const char *program,
 	status = walk(&line, config, keys, argc, argv, true);
 	if (status >= 0)
 		return status;
-	if (kw_config_complete(config, &error))
+	if (kw_config_load_saved(config, &error) || kw_config_complete(config, &error))
 		return complain(program, error.text);
 	if (!line.check)
 		return -1;

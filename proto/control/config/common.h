@@ -51,6 +51,9 @@
 #define KW_CONFIG_DAEMON(fallback)                                                                 \
 	{"control.socket", KW_CONFIG_TEXT, fallback, false, 0, 0, NULL,                            \
 		"Unix socket of the control interface."},                                          \
+		{"control.saved_file", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,                  \
+			"File for what --save of keywakectl keeps, read after the configuration "  \
+			"file; empty: nothing can be saved."},                                     \
 	{                                                                                          \
 		"log.level", KW_CONFIG_TEXT, "\"info\"", true, 0, 0,                               \
 			"error|warn|info|debug|trace", "What is written to standard error."        \

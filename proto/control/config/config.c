@@ -1,6 +1,6 @@
 /*
- * Where values come from, later over earlier: fallbacks, the file, --set in the order given. What
- * config.set changed lasts until the next reload.
+ * Where values come from, later over earlier: fallbacks, the file, what was saved (saved.c), --set
+ * in the order given. What config.set changed and did not save lasts until the next reload.
  */
 #include "control/config/internal.h"
 
@@ -116,15 +116,20 @@ static int assign(const struct kw_config *config, const char *assignment, json_t
 	return 0;
 }
 
-/* All sources anew. */
-static int values_build(
-	const struct kw_config *config, const char *file, json_t ***built, struct kw_error *error)
+/* The sources. saved: NULL, or the file of saved values. */
+static int values_read(const struct kw_config *config, const char *file, const char *saved,
+	json_t ***built, struct kw_error *error)
 {
 	json_t **values = values_fallback(config);
 	int code = 0;
 
 	if (file)
 		code = kw_config_file_read(config, file, values, error);
+	if (!code && saved) {
+		code = kw_config_file_read(config, saved, values, error);
+		if (code)
+			kw_error_wrap(error, "saved values (delete the file, or correct it)");
+	}
 	for (size_t i = 0; !code && i < config->assignment_count; i++)
 		code = assign(config, config->assignments[i], values, error);
 	if (code) {
@@ -133,6 +138,26 @@ static int values_build(
 	}
 	*built = values;
 	return 0;
+}
+
+/* All sources anew. Where the saved values are is said by the others. */
+static int values_build(
+	const struct kw_config *config, const char *file, json_t ***built, struct kw_error *error)
+{
+	json_t **values;
+	int code = values_read(config, file, NULL, &values, error);
+	const char *saved;
+
+	if (code)
+		return code;
+	saved = kw_config_saved_file(config, values);
+	if (!kw_config_has_saved(saved)) {
+		*built = values;
+		return 0;
+	}
+	code = values_read(config, file, saved, built, error);
+	values_free(values, config->count);
+	return code;
 }
 
 int kw_config_load(struct kw_config *config, const char *file, struct kw_error *error)
@@ -166,6 +191,16 @@ int kw_config_set(struct kw_config *config, const char *assignment, struct kw_er
 	values_replace(config, values);
 	config->assignments[config->assignment_count++] = kw_strdup(assignment);
 	return 0;
+}
+
+int kw_config_load_saved(struct kw_config *config, struct kw_error *error)
+{
+	json_t **values;
+	int code = values_build(config, config->file, &values, error);
+
+	if (!code)
+		values_replace(config, values);
+	return code;
 }
 
 static bool is_empty(const json_t *value)
@@ -311,4 +346,28 @@ int kw_config_change(struct kw_config *config, const char *path, const char *val
 		return code;
 	}
 	return switch_to(config, values, changed, arg, error);
+}
+
+int kw_config_save(
+	struct kw_config *config, const char *path, const char *value, struct kw_error *error)
+{
+	size_t index = kw_config_find(config, path);
+	json_t *parsed, **values;
+	int code = kw_config_may_save(config, path, error);
+
+	if (!code)
+		code = kw_config_value_parse(&config->keys[index], value, &parsed, error);
+	if (code)
+		return code;
+	values = values_copy(config->values, config->count);
+	json_decref(values[index]);
+	values[index] = parsed;
+	code = check_values(config, values, error);
+	if (!code)
+		code = kw_config_write_saved(config, path, parsed, error);
+	if (code)
+		values_free(values, config->count);
+	else
+		values_replace(config, values);
+	return code;
 }

@@ -55,6 +55,24 @@ int kw_config_load(struct kw_config *config, const char *file, struct kw_error *
 int kw_config_set(struct kw_config *config, const char *assignment, struct kw_error *error);
 
 /*
+ * The values of control.saved_file, if that is set and there. They count over the file and under
+ * --set. Called once all of these were read; a reload reads them again.
+ */
+int kw_config_load_saved(struct kw_config *config, struct kw_error *error);
+
+/*
+ * Keep a value (as JSON or text) for the next starts, and take it for the present one: `changed` is
+ * not called, so the caller has made it take effect, or does so now. The rule is kept. KW_E_STATE:
+ * it cannot be saved, and the sentence says why.
+ */
+int kw_config_save(
+	struct kw_config *config, const char *path, const char *value, struct kw_error *error);
+
+/* What is saved, as the JSON text of one object, appended to out. */
+int kw_config_saved_json(
+	const struct kw_config *config, struct kw_buffer *out, struct kw_error *error);
+
+/*
  * A rule about several keys: they exclude each other, or need each other. KW_E_CONFIG with a
  * sentence that names them. It reads the configuration and nothing else.
  */

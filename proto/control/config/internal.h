@@ -50,6 +50,17 @@ int kw_config_unknown(const struct kw_config *config, const char *path, struct k
 int kw_config_file_read(
 	const struct kw_config *config, const char *file, json_t **values, struct kw_error *error);
 
+/* saved.c: the file of these values (NULL: none is set); is it there? */
+const char *kw_config_saved_file(const struct kw_config *config, json_t *const *values);
+bool kw_config_has_saved(const char *file);
+
+/* Could this key be saved? KW_E_STATE says why not. */
+int kw_config_may_save(const struct kw_config *config, const char *path, struct kw_error *error);
+
+/* Put the value of a key into that file, with those that are there. Only if it may be saved. */
+int kw_config_write_saved(
+	const struct kw_config *config, const char *path, json_t *value, struct kw_error *error);
+
 /* manual.c: append text to out, with the characters that scdoc takes for markup escaped. */
 void kw_config_put_scdoc(struct kw_buffer *out, const char *text);
 

@@ -67,6 +67,7 @@ class Daemon(Process):
         self.control = os.path.join(directory, name + ".ctl")
         self.settings = {"control.socket": self.control, "log.level": "debug", **settings}
         self.wrapper = WRAPPER if wrapper is None else wrapper
+        self.file = None # of --config; the settings are --set, and count over it
         super().__init__(name, [], os.path.join(directory, name + ".log"), env={
             "ASAN_OPTIONS": "abort_on_error=0:detect_leaks=1:exitcode=99",
             "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1:exitcode=98",
@@ -74,7 +75,7 @@ class Daemon(Process):
         })
 
     def start(self, wait=True):
-        self.argv = [*self.wrapper, self.program]
+        self.argv = [*self.wrapper, self.program, *(["--config", self.file] if self.file else [])]
         for key, value in self.settings.items():
             self.argv += ["--set", f"{key}={setting(value)}"]
         self.spawn()

@@ -1,0 +1,164 @@
+/* Values that the operator keeps over a restart: a small JSON file beside the configuration. */
+#include "control/config/internal.h"
+#include "control/config/small_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SAVED_FILE "control.saved_file"
+#define FILE_MODE 0600
+
+const char *kw_config_saved_file(const struct kw_config *config, json_t *const *values)
+{
+	size_t index = kw_config_find(config, SAVED_FILE);
+	const char *file = index < config->count ? json_string_value(values[index]) : NULL;
+
+	return file && *file ? file : NULL;
+}
+
+bool kw_config_has_saved(const char *file)
+{
+	return file && access(file, F_OK) == 0;
+}
+
+/* The object in the file; an empty one if there is no file. */
+static int read_saved(const char *file, json_t **saved, struct kw_error *error)
+{
+	struct kw_buffer text = {0};
+	json_error_t where;
+	int code;
+
+	*saved = NULL;
+	if (!kw_config_has_saved(file)) {
+		*saved = json_object();
+		return KW_OK;
+	}
+	code = kw_small_file_read(
+		file, KW_CONFIG_FILE_MAX, KW_FILE_ANY, "the file of saved values", &text, error);
+	if (!code)
+		*saved = json_loadb((const char *)kw_buffer_bytes(&text), kw_buffer_length(&text),
+			JSON_REJECT_DUPLICATES, &where);
+	kw_buffer_close(&text);
+	if (!code && !json_is_object(*saved)) {
+		json_decref(*saved);
+		code = kw_error_set(error, KW_E_CONFIG,
+			"%s has no JSON object: correct it, or delete it", file);
+	}
+	return code;
+}
+
+static int write_all(int fd, const char *text, size_t length)
+{
+	while (length > 0) {
+		ssize_t wrote = write(fd, text, length);
+
+		if (wrote < 0 && errno == EINTR)
+			continue;
+		if (wrote < 0)
+			return -1;
+		text += wrote;
+		length -= (size_t)wrote;
+	}
+	return fsync(fd);
+}
+
+/* The rename is on the disk once its folder is. */
+static int sync_folder(const char *file)
+{
+	char *copy = kw_strdup(file);
+	int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int result = fd < 0 ? -1 : fsync(fd);
+
+	if (fd >= 0)
+		close(fd);
+	free(copy);
+	return result;
+}
+
+/* Beside the file first, so that a crash leaves the old one or the new one. */
+static int replace_file(const char *file, const char *text, struct kw_error *error)
+{
+	char beside[4096];
+	int fd, failed;
+
+	if (snprintf(beside, sizeof beside, "%s.new", file) >= (int)sizeof beside)
+		return kw_error_set(error, KW_E_CONFIG, "%.80s...: no path is that long", file);
+	fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, FILE_MODE);
+	failed = fd < 0 || write_all(fd, text, strlen(text)) ? errno : 0;
+	if (fd >= 0 && close(fd) && !failed)
+		failed = errno;
+	if (!failed && (rename(beside, file) || sync_folder(file)))
+		failed = errno;
+	if (failed && fd >= 0)
+		unlink(beside);
+	if (failed)
+		return kw_error_errno(error, failed,
+			"nothing was saved: %s cannot be written (see " SAVED_FILE ")", file);
+	return KW_OK;
+}
+
+static bool is_assigned(const struct kw_config *config, const char *path)
+{
+	size_t length = strlen(path);
+
+	for (size_t i = 0; i < config->assignment_count; i++)
+		if (strncmp(config->assignments[i], path, length) == 0 &&
+			config->assignments[i][length] == '=')
+			return true;
+	return false;
+}
+
+int kw_config_may_save(const struct kw_config *config, const char *path, struct kw_error *error)
+{
+	if (kw_config_find(config, path) == config->count)
+		return kw_config_unknown(config, path, error);
+	if (!kw_config_saved_file(config, config->values))
+		return kw_error_set(error, KW_E_STATE,
+			"nothing was saved: set " SAVED_FILE " to a file that this daemon may "
+			"write");
+	if (strncmp(path, "control.", strlen("control.")) == 0 || is_assigned(config, path))
+		return kw_error_set(error, KW_E_STATE,
+			"nothing was saved: %s is set on the command line or says where this "
+			"daemon is: change it there",
+			path);
+	return KW_OK;
+}
+
+int kw_config_write_saved(
+	const struct kw_config *config, const char *path, json_t *value, struct kw_error *error)
+{
+	const char *file = kw_config_saved_file(config, config->values);
+	char *text = NULL;
+	json_t *saved;
+	int code = read_saved(file, &saved, error);
+
+	if (code)
+		return code;
+	json_object_set(saved, path, value);
+	text = json_dumps(saved, JSON_INDENT(2) | JSON_SORT_KEYS);
+	code = replace_file(file, text, error);
+	free(text);
+	json_decref(saved);
+	return code;
+}
+
+int kw_config_saved_json(
+	const struct kw_config *config, struct kw_buffer *out, struct kw_error *error)
+{
+	const char *file = kw_config_saved_file(config, config->values);
+	json_t *saved;
+	char *text;
+
+	if (read_saved(file, &saved, error))
+		return error ? error->code : KW_E_CONFIG;
+	text = json_dumps(saved, JSON_SORT_KEYS);
+	kw_buffer_append(out, text, strlen(text));
+	free(text);
+	json_decref(saved);
+	return KW_OK;
+}
