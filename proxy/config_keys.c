@@ -2,6 +2,7 @@
 
 #include "auth/endpoint.h"
 #include "control/config/common.h"
+#include "mandate/sentinel_view.h"
 #include "redis/address.h"
 #include "remote/memory.h"
 #include "remote/rdma/keys.h"
@@ -10,6 +11,7 @@
 #include "table/table.h"
 
 #include <stddef.h>
+#include <string.h>
 
 static int name_check(const char *text, struct kw_error *error)
 {
@@ -26,8 +28,34 @@ static int endpoint_check(const char *text, struct kw_error *error)
 		"\"%s\" is no IP address with a port, like 10.0.0.9:7000 or [fd00::9]:7000", text);
 }
 
+static int primary_check(const char *text, struct kw_error *error)
+{
+	return strcmp(text, "redis://") == 0 ? KW_OK : kw_redis_address_check(text, error);
+}
+
 const struct kw_config_key kw_proxy_config_keys[] = {
-	KW_CONFIG_REDIS("The primary", "the primary", kw_redis_address_check),
+	KW_CONFIG_REDIS("The primary (redis:// alone: the one that Sentinel names)", "the primary",
+		primary_check),
+	{"authority.by", KW_CONFIG_TEXT, "\"none\"", false, 0, 0, "none|sentinel|operator",
+		"Who confirms the server as the primary: none (nobody is asked), sentinel (a "
+		"majority of the sentinels), operator (authority.term). Agents are not warm, and "
+		"follow nothing, while it is not confirmed."},
+	{"authority.term", KW_CONFIG_INTEGER, "0", true, 0, -1, NULL,
+		"With authority.by=operator: the term of this server as the primary, higher than "
+		"that of the one before; 0: it is not the primary."},
+	{"sentinel.name", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
+		"The name under which the sentinels monitor the primary."},
+	{"sentinel.addresses", KW_CONFIG_TEXTS, "[]", false, 0, 0, NULL,
+		"Where the sentinels are, as tcp://host:port: all of them, so that none is "
+		"missed that cannot be reached at the start.",
+		kw_redis_address_check},
+	{"sentinel.username", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
+		"ACL user on the sentinels; empty: the default user."},
+	{"sentinel.password_file", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
+		"File with the sentinels' password (not readable by others); empty: none."},
+	{"sentinel.interval_ms", KW_CONFIG_INTEGER, "300", false, 100, 400, NULL,
+		"How often each sentinel is asked. An answer counts for 900 ms from its question, "
+		"so two questions fit in."},
 	{"name", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
 		"This proxy's identity for agents, printable ASCII, kept over restarts; empty: the "
 		"host's name and redis.address. Set it if hosts share a name.",
@@ -128,6 +156,51 @@ static int check_listen(const struct kw_config *config, struct kw_error *error)
 	return KW_OK;
 }
 
+static bool is_by(const struct kw_config *config, const char *by)
+{
+	return strcmp(kw_config_text(config, "authority.by"), by) == 0;
+}
+
+static int check_sentinels(const struct kw_config *config, struct kw_error *error)
+{
+	if (!*kw_config_text(config, "sentinel.name"))
+		return kw_error_set(error, KW_E_CONFIG,
+			"sentinel.name is empty: give the name under which the sentinels monitor "
+			"the primary (the second word of `sentinel monitor`)");
+	if (strlen(kw_config_text(config, "sentinel.name")) > KW_SENTINEL_NAME_MAX)
+		return kw_error_set(error, KW_E_CONFIG, "sentinel.name: more than %d bytes",
+			KW_SENTINEL_NAME_MAX);
+	if (kw_config_count(config, "sentinel.addresses") == 0)
+		return kw_error_set(error, KW_E_CONFIG,
+			"sentinel.addresses is empty: give the addresses of the sentinels, like "
+			"tcp://10.0.0.7:26379");
+	if (kw_config_count(config, "sentinel.addresses") > KW_SENTINELS_MAX)
+		return kw_error_set(error, KW_E_CONFIG,
+			"sentinel.addresses: more than %d addresses", KW_SENTINELS_MAX);
+	return KW_OK;
+}
+
+/* A key that has no effect would give a false sense of safety. */
+static int check_authority(const struct kw_config *config, struct kw_error *error)
+{
+	bool sentinel = is_by(config, "sentinel");
+
+	if (!sentinel && strcmp(kw_config_text(config, "redis.address"), "redis://") == 0)
+		return kw_error_set(error, KW_E_CONFIG,
+			"redis.address: redis:// without a host follows the primary that Sentinel "
+			"names: set authority.by=sentinel");
+	if (!sentinel && (*kw_config_text(config, "sentinel.name") ||
+				 kw_config_count(config, "sentinel.addresses") > 0))
+		return kw_error_set(error, KW_E_CONFIG,
+			"sentinel.name and sentinel.addresses have no effect without "
+			"authority.by=sentinel: set it, or leave them out");
+	if (!is_by(config, "operator") && kw_config_integer(config, "authority.term") > 0)
+		return kw_error_set(error, KW_E_CONFIG,
+			"authority.term has no effect without authority.by=operator: set it, or "
+			"leave authority.term out");
+	return sentinel ? check_sentinels(config, error) : KW_OK;
+}
+
 #define SEGMENTS_LEAST 6 /* as the table says when it is made */
 
 int kw_proxy_config_rule(const struct kw_config *config, struct kw_error *error)
@@ -147,5 +220,7 @@ int kw_proxy_config_rule(const struct kw_config *config, struct kw_error *error)
 	if (kw_config_count(config, "auth.addresses") > KW_ENDPOINTS_MAX)
 		return kw_error_set(error, KW_E_CONFIG, "auth.addresses: more than %d addresses",
 			KW_ENDPOINTS_MAX);
+	if (check_authority(config, error))
+		return (int)error->code;
 	return check_listen(config, error);
 }

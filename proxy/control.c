@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "control/figures.h"
 #include "control/json_text.h"
+#include "mandate/sentinels.h"
 #include "remote/rdma/counts.h"
 
 #include <inttypes.h>
@@ -36,6 +37,56 @@ static json_t *history_json(const struct kw_history *history)
 		history->proxy_name);
 }
 
+static const char *by_name(enum kw_mandate_by by)
+{
+	return by == KW_MANDATE_BY_SENTINEL   ? "sentinel"
+	       : by == KW_MANDATE_BY_OPERATOR ? "operator"
+					      : "none";
+}
+
+static json_t *sentinels_json(const struct kw_proxy *proxy)
+{
+	json_t *list = json_array();
+	struct kw_sentinel_info info;
+	uint64_t now_us = kw_clock_us();
+
+	for (size_t i = 0; proxy->sentinels && i < KW_SENTINELS_MAX; i++) {
+		if (!kw_sentinels_info(proxy->sentinels, i, &info))
+			continue;
+		json_array_append_new(list,
+			json_pack("{s:s,s:b,s:s,s:o,s:s,s:f,s:s,s:i,s:s,s:I}", "address",
+				info.address, "configured", info.configured, "state", info.state,
+				"reason", kw_json_text(info.why), "id", info.sentinel->id, "age_s",
+				info.sentinel->asked_us
+					? (double)(now_us - info.sentinel->asked_us) / 1e6
+					: -1.0,
+				"host", info.sentinel->primary.host, "port",
+				(int)info.sentinel->primary.port, "run_id",
+				info.sentinel->primary.run_id, "term",
+				(json_int_t)info.sentinel->epoch));
+	}
+	return list;
+}
+
+/* Who confirms the primary, since when, and how many of how many sentinels do. */
+static json_t *mandate_json(const struct kw_proxy *proxy)
+{
+	const struct kw_mandate *m = &proxy->mandate;
+	json_t *json = json_pack("{s:s,s:s,s:I,s:I,s:o,s:f}", "by", by_name(m->by), "state",
+		kw_mandate_state_name(kw_mandate_state(m)), "term", (json_int_t)m->term,
+		"term_version", (json_int_t)kw_table_history(proxy->table)->term_version, "reason",
+		kw_json_text(m->why), "since_s", (double)(kw_clock_us() - m->since_us) / 1e6);
+
+	if (m->by == KW_MANDATE_BY_SENTINEL) {
+		json_object_set_new(json, "name", json_string(m->name));
+		json_object_set_new(json, "voters", json_integer(m->verdict.voters));
+		json_object_set_new(json, "answered", json_integer(m->verdict.answered));
+		json_object_set_new(json, "confirming", json_integer(m->verdict.naming));
+		json_object_set_new(json, "sentinels", sentinels_json(proxy));
+	}
+	return json;
+}
+
 static json_t *table_json(const struct kw_table *table, const struct kw_table_stats *t)
 {
 	return json_pack("{s:I,s:I,s:I,s:f,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:o}", "live_bytes",
@@ -60,6 +111,7 @@ static json_t *pace_json(const struct kw_pace_report *p)
 
 /* What is shown of this moment. */
 struct figures {
+	uint64_t mandate, term, sentinel_voters, sentinels_confirming, confirmations, mandates_lost;
 	uint64_t source_state, held, agents, listeners_waiting, holding_back;
 	struct kw_table_stats table;
 	struct kw_source_stats source;
@@ -73,7 +125,16 @@ struct figures {
 static const struct kw_figure figure_table[] = {
 	GAUGE(source_state, "source_state",
 		"0 connecting, 1 scanning, 2 live, 3 reconciling, 4 table_full, 5 source_down, "
-		"6 held"),
+		"6 held, 7 unconfirmed"),
+	GAUGE(mandate, "mandate",
+		"0 nobody is asked, 1 awaited, 2 confirmed, 3 lost, 4 another server is the "
+		"primary"),
+	GAUGE(term, "term", "term of the last confirmation"),
+	GAUGE(sentinel_voters, "sentinel_voters", "sentinels that there are"),
+	GAUGE(sentinels_confirming, "sentinels_confirming",
+		"… that name this server as the primary"),
+	COUNTER(confirmations, "confirmations", "times the server was confirmed"),
+	COUNTER(mandates_lost, "mandates_lost", "times it was not confirmed any more"),
 	GAUGE(table.keys, "keys", "live keys in the table"),
 	GAUGE(table.version, "version", "highest version given"),
 	GAUGE(source.dirty_keys, "dirty_keys", "keys waiting to be fetched"),
@@ -160,6 +221,12 @@ static void collect(const struct kw_proxy *proxy, struct figures *figures)
 {
 	*figures = (struct figures){
 		.source_state = kw_source_state(proxy->source),
+		.mandate = (uint64_t)kw_mandate_state(&proxy->mandate),
+		.term = proxy->mandate.term,
+		.sentinel_voters = proxy->mandate.verdict.voters,
+		.sentinels_confirming = proxy->mandate.verdict.naming,
+		.confirmations = proxy->mandate.confirmations,
+		.mandates_lost = proxy->mandate.losses,
 		.agents = (uint64_t)kw_server_sessions(proxy->server, NULL, 0),
 		.listeners_waiting = (uint64_t)listeners_waiting(proxy),
 	};
@@ -190,6 +257,7 @@ static void on_status(void *arg, struct kw_rpc_call *call, const json_t *params)
 	const struct kw_source_stats *s = &figures.source;
 	json_t *status;
 
+	kw_source_confirm(proxy->source); /* true as of now */
 	collect(proxy, &figures);
 	status = json_pack("{s:s,s:o,s:I,s:I,s:I,s:I,s:o,s:i,s:f,s:I,s:I,s:I,s:I,s:s,s:I}", "state",
 		kw_source_state_name(kw_source_state(proxy->source)), "reason",
@@ -205,6 +273,7 @@ static void on_status(void *arg, struct kw_rpc_call *call, const json_t *params)
 	json_object_set_new(status, "missing_of", json_integer((json_int_t)s->missing_of));
 	json_object_set_new(status, "pace", pace_json(&figures.pace));
 	json_object_set_new(status, "listeners", listeners_json(proxy));
+	json_object_set_new(status, "mandate", mandate_json(proxy));
 	kw_figures_status(status, figure_table, &figures);
 	add_rdma(status);
 	kw_rpc_result(call, status);

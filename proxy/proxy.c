@@ -7,6 +7,7 @@
 #include "base/secret.h"
 #include "control/config/keys.h"
 #include "control/json_text.h"
+#include "mandate/sentinels.h"
 #include "remote/rdma/keys.h"
 #include "remote/users.h"
 
@@ -133,6 +134,8 @@ static void on_listener(void *arg, const struct kw_listener_info *listener)
 static void publish(struct kw_proxy *proxy)
 {
 	kw_table_set_time(proxy->table, kw_clock_us());
+	if (proxy->source)
+		kw_source_confirm(proxy->source);
 	kw_table_publish(proxy->table, kw_wall_us());
 }
 
@@ -151,10 +154,11 @@ static void on_placed(void *arg)
 static void on_source_state(void *arg, enum kw_source_state state, const char *reason)
 {
 	struct kw_proxy *proxy = arg;
-	enum kw_log_level level =
-		state == KW_SOURCE_DOWN || state == KW_SOURCE_FULL || state == KW_SOURCE_HELD
-			? KW_LOG_WARN
-			: KW_LOG_INFO;
+	enum kw_log_level level = state == KW_SOURCE_DOWN || state == KW_SOURCE_FULL ||
+						  state == KW_SOURCE_HELD ||
+						  state == KW_SOURCE_UNCONFIRMED
+					  ? KW_LOG_WARN
+					  : KW_LOG_INFO;
 
 	kw_log(level, "source", "%s%s%s", kw_source_state_name(state), *reason ? ": " : "", reason);
 	kw_notify_status(
@@ -297,6 +301,13 @@ static void set_limits(struct kw_proxy *proxy)
 	kw_server_set_limits(proxy->server, &limits);
 }
 
+static void change_term(struct kw_proxy *proxy)
+{
+	proxy->mandate.operator_term =
+		(uint64_t)kw_config_integer(proxy->daemon.config, "authority.term");
+	publish(proxy);
+}
+
 static int on_changed(void *arg, const char *path, struct kw_error *error)
 {
 	struct kw_proxy *proxy = arg;
@@ -311,6 +322,8 @@ static int on_changed(void *arg, const char *path, struct kw_error *error)
 		return change_max(proxy, error);
 	else if (strncmp(path, "remote.sessions", strlen("remote.sessions")) == 0)
 		set_limits(proxy);
+	else if (strcmp(path, "authority.term") == 0)
+		change_term(proxy);
 	else if (strcmp(path, "source.max_missing") == 0)
 		kw_source_set_max_missing(
 			proxy->source, kw_config_number(config, "source.max_missing"));
@@ -512,6 +525,7 @@ static int make_source(struct kw_proxy *proxy, struct kw_error *error)
 {
 	const struct kw_config *config = proxy->daemon.config;
 	const struct kw_source_handlers handlers = {on_source_state, proxy};
+	const char *address = kw_config_text(config, "redis.address");
 	size_t count = kw_config_count(config, "source.databases");
 	int64_t *databases = kw_alloc((count + 1) * sizeof *databases);
 	struct kw_buffer password = {0};
@@ -532,6 +546,8 @@ static int make_source(struct kw_proxy *proxy, struct kw_error *error)
 		.fresh_interval_ms =
 			(uint32_t)kw_config_integer(config, "source.fresh_interval_ms"),
 		.cursor_name = kw_config_text(config, "source.cursor_name"),
+		.mandate = proxy->mandate.by == KW_MANDATE_BY_NONE ? NULL : &proxy->mandate,
+		.follow_mandate = strcmp(address, "redis://") == 0,
 	};
 	int code;
 
@@ -543,8 +559,8 @@ static int make_source(struct kw_proxy *proxy, struct kw_error *error)
 		free(databases);
 		return kw_error_wrap(error, "redis.password_file");
 	}
-	snprintf(options.redis.address, sizeof options.redis.address, "%s",
-		kw_config_text(config, "redis.address"));
+	if (!options.follow_mandate)
+		snprintf(options.redis.address, sizeof options.redis.address, "%s", address);
 	snprintf(options.redis.username, sizeof options.redis.username, "%s",
 		kw_config_text(config, "redis.username"));
 	snprintf(options.redis.client_name, sizeof options.redis.client_name, "keywake-proxy");
@@ -597,14 +613,17 @@ int kw_proxy_init(
 	start_handles(proxy);
 	if ((code = kw_signals_start(&proxy->signals, loop, &signals, error)) ||
 		(code = make_server(proxy, error)) || (code = prepare_all(proxy, error)) ||
-		(code = make_table(proxy, error)) || (code = make_source(proxy, error)) ||
-		(code = listen_all(proxy, error)) ||
+		(code = make_table(proxy, error)) ||
+		(code = kw_proxy_make_authority(proxy, error)) ||
+		(code = make_source(proxy, error)) || (code = listen_all(proxy, error)) ||
 		(code = kw_rpc_server_new(loop, kw_config_text(config, "control.socket"),
 			 kw_proxy_methods, "keywake-proxy", proxy, &proxy->rpc, error))) {
 		kw_proxy_shutdown(proxy, NULL);
 		return code;
 	}
 	kw_source_start(proxy->source);
+	if (proxy->sentinels)
+		kw_sentinels_start(proxy->sentinels);
 	kw_notify_ready();
 	return KW_OK;
 }
@@ -629,15 +648,26 @@ static void source_closed(void *arg)
 		close_handles(proxy);
 }
 
+static void sentinels_closed(void *arg)
+{
+	struct kw_proxy *proxy = arg;
+
+	proxy->sentinels = NULL;
+	if (proxy->source)
+		kw_source_close(proxy->source, source_closed, proxy);
+	else
+		source_closed(proxy);
+}
+
 static void rpc_closed(void *arg)
 {
 	struct kw_proxy *proxy = arg;
 
 	proxy->rpc = NULL;
-	if (proxy->source)
-		kw_source_close(proxy->source, source_closed, proxy);
+	if (proxy->sentinels)
+		kw_sentinels_close(proxy->sentinels, sentinels_closed, proxy);
 	else
-		source_closed(proxy);
+		sentinels_closed(proxy);
 }
 
 void kw_proxy_shutdown(struct kw_proxy *proxy, const char *why)

@@ -15,6 +15,7 @@
 #include "control/notify.h"
 #include "control/rpc/rpc.h"
 #include "control/signals.h"
+#include "mandate/mandate.h"
 #include "remote/memory.h"
 #include "remote/server.h"
 #include "source/source.h"
@@ -28,6 +29,8 @@ struct kw_proxy {
 	struct kw_memory memory;
 	struct kw_table *table;
 	struct kw_server *server;
+	struct kw_mandate mandate;
+	struct kw_sentinels *sentinels; /* NULL: authority.by is not sentinel */
 	struct kw_source *source;
 	struct kw_rpc_server *rpc;
 	struct kw_notify notify;
@@ -55,6 +58,9 @@ void kw_proxy_shutdown(struct kw_proxy *proxy, const char *why);
 
 /* After the loop has run out. */
 void kw_proxy_close(struct kw_proxy *proxy);
+
+/* authority.c: who confirms the primary, as the configuration says. */
+int kw_proxy_make_authority(struct kw_proxy *proxy, struct kw_error *error);
 
 /* control.c */
 extern const struct kw_rpc_method kw_proxy_methods[];

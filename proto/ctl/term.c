@@ -40,7 +40,8 @@ const char *ctl_colour_end(const struct ctl *ctl)
 const char *ctl_state_colour(const struct ctl *ctl, const char *state)
 {
 	static const char *const good[] = {"warm", "live"};
-	static const char *const bad[] = {"failed", "stalled", "source_down", "table_full", "held"};
+	static const char *const bad[] = {
+		"failed", "stalled", "source_down", "table_full", "held", "unconfirmed"};
 
 	if (!ctl->colour)
 		return "";

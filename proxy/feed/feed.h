@@ -48,6 +48,8 @@ struct kw_server_identity;
 struct kw_feed_options {
 	uv_loop_t *loop;
 	struct kw_redis_options redis; /* of a connection of its own; the password is not copied */
+	const char
+		*address; /* of the server; outlives the feed, and can change while it is stopped */
 	struct kw_data_connection *data; /* the data connection; outlives the feed */
 	const struct kw_scope *scope;    /* outlives the feed */
 	uint32_t watch_interval_ms;      /* from look to look */

@@ -417,6 +417,8 @@ static void welcome(void *arg, enum kw_feed_server server)
 	struct kw_error why;
 
 	assert(!notify->events);
+	snprintf(notify->options.redis.address, sizeof notify->options.redis.address, "%s",
+		notify->options.address);
 	if (server > notify->greeted)
 		notify->greeted = server;
 	if (notify->sm.state == STARTING &&

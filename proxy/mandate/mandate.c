@@ -94,6 +94,10 @@ static void say_votes(const struct kw_mandate *mandate, char *why)
 			"only %u of %u sentinels answered within %u ms, and more than half must: "
 			"see `sentinels` in status for those that do not",
 			verdict->answered, verdict->voters, KW_MANDATE_LEASE_MS);
+	else if (verdict->naming * 2 > verdict->voters)
+		snprintf(why, KW_ERROR_TEXT,
+			"Sentinel fails %.60s over: one sentinel has a newer term than the others",
+			mandate->name);
 	else
 		snprintf(why, KW_ERROR_TEXT,
 			"%u of %u sentinels name this server as the primary of %.60s, and more "
@@ -105,6 +109,10 @@ static struct finding ask_sentinels(
 	struct kw_mandate *mandate, const struct kw_mandate_self *self, uint64_t now_us, char *why)
 {
 	mandate->verdict = kw_sentinel_view_judge(&mandate->view, self->run_id, now_us);
+	if (!self->run_id[0]) {
+		snprintf(why, KW_ERROR_TEXT, "no server is followed yet");
+		return (struct finding){unconfirmed(mandate), 0};
+	}
 	switch (mandate->verdict.finding) {
 	case KW_SENTINEL_OURS:
 		if (self->is_primary)

@@ -39,7 +39,6 @@
 #include <stdint.h>
 
 #define KW_MANDATE_LEASE_MS ((uint16_t)(KW_SENTINEL_LEASE_US / 1000))
-#define KW_MANDATE_NAME_MAX 127 /* bytes of sentinel.name */
 
 enum kw_mandate_by {
 	KW_MANDATE_BY_NONE,
@@ -56,7 +55,7 @@ struct kw_mandate_self {
 struct kw_mandate {
 	struct kw_sm sm; /* enum kw_mandate_state */
 	enum kw_mandate_by by;
-	char name[KW_MANDATE_NAME_MAX + 1]; /* sentinel.name */
+	char name[KW_SENTINEL_NAME_MAX + 1]; /* sentinel.name */
 	uint64_t domain;
 	uint64_t operator_term;       /* authority.term; 0: not confirmed */
 	struct kw_sentinel_view view; /* filled by sentinels.h */

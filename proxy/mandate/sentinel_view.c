@@ -152,6 +152,16 @@ static bool is_majority(uint32_t count, uint32_t voters)
 	return (uint64_t)count * 2 > voters;
 }
 
+/* Has a failover begun that the others do not know of yet? */
+static bool is_newer_epoch(const struct counted *counted, uint64_t epoch, uint64_t now_us)
+{
+	for (size_t i = 0; i < counted->count; i++)
+		if (is_within(counted->each[i], now_us, KW_SENTINEL_LEASE_US) &&
+			counted->each[i]->epoch > epoch)
+			return true;
+	return false;
+}
+
 static void find(struct kw_sentinel_verdict *verdict, const struct counted *counted,
 	const char *run_id, uint64_t now_us)
 {
@@ -173,8 +183,10 @@ static void find(struct kw_sentinel_verdict *verdict, const struct counted *coun
 		verdict->primary = other->primary;
 		verdict->named =
 			verdict->named && strcmp(best->primary.run_id, other->primary.run_id) == 0;
-	} else if (verdict->named) {
-		verdict->finding = names(best, run_id) ? KW_SENTINEL_OURS : KW_SENTINEL_ANOTHER;
+	} else if (verdict->named && !names(best, run_id)) {
+		verdict->finding = KW_SENTINEL_ANOTHER;
+	} else if (verdict->named && !is_newer_epoch(counted, best->epoch, now_us)) {
+		verdict->finding = KW_SENTINEL_OURS;
 	} else {
 		verdict->finding = is_majority(verdict->answered, verdict->voters)
 					   ? KW_SENTINEL_DIVIDED

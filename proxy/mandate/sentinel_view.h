@@ -5,7 +5,9 @@
  *   1. More than half of the voters answered questions that were asked within the lease. The time
  *      of an answer is the time of its question, so a slow answer is an old one.
  *   2. More than half of the voters name its run_id, with the same config-epoch.
- *   3. No answer that is remembered names another server with a higher epoch.
+ *   3. No answer that is remembered names another server with a higher epoch, and no answer in time
+ *      has a higher epoch at all. The sentinel that leads a failover has the new epoch first, and
+ *      names the old primary until the replicas are configured.
  *
  * How many voters there are: the largest number that a sentinel told within the memory (its
  * num-other-sentinels and itself), or that of the configured addresses if it is larger. SENTINEL
@@ -25,6 +27,7 @@
 #include <stdint.h>
 
 #define KW_SENTINELS_MAX 32
+#define KW_SENTINEL_NAME_MAX 127                    /* bytes of sentinel.name */
 #define KW_SENTINEL_ID 40                           /* digits of a run_id, and of a MYID */
 #define KW_SENTINEL_LEASE_US UINT64_C(900000)       /* an answer counts for so long */
 #define KW_SENTINEL_MEMORY_US UINT64_C(60000000)    /* … and is remembered for so long */

@@ -28,9 +28,11 @@ struct peer {
 	char address[300];
 	uint64_t asked_us[ASKED_MOST]; /* of the questions under way, the oldest first */
 	int asked;
-	uint64_t opened_us;    /* when it was tried to connect last */
-	uint64_t refreshed_us; /* when MYID and SENTINELS were asked last */
-	uint64_t told_us;      /* when another sentinel told of it last */
+	uint64_t opened_us;               /* when it was tried to connect last */
+	uint64_t refreshed_us;            /* when MYID and SENTINELS were asked last */
+	uint64_t told_us;                 /* when another sentinel told of it last */
+	char told_id[KW_SENTINEL_ID + 1]; /* … and its id then; "": none told of it */
+	bool dropped;                     /* its slot is free as soon as it is closed */
 	char why[KW_ERROR_TEXT];
 };
 
@@ -101,7 +103,8 @@ static struct peer *find(struct kw_sentinels *sentinels, const char *id, const c
 		struct peer *peer = &sentinels->peers[i];
 
 		if (peer->slot->present &&
-			(strcmp(peer->slot->id, id) == 0 || strcmp(peer->address, address) == 0))
+			(strcmp(peer->slot->id, id) == 0 || strcmp(peer->told_id, id) == 0 ||
+				strcmp(peer->address, address) == 0))
 			return peer;
 	}
 	return NULL;
@@ -118,7 +121,7 @@ static struct peer *add(struct kw_sentinels *sentinels, const char *address, boo
 		snprintf(peer->address, sizeof peer->address, "%s", address);
 		peer->opened_us = peer->refreshed_us = 0;
 		peer->told_us = kw_clock_us();
-		peer->why[0] = '\0';
+		peer->told_id[0] = peer->why[0] = '\0';
 		return peer;
 	}
 	return NULL; /* more than enough are known */
@@ -130,6 +133,35 @@ static void close_peer(struct peer *peer, const char *why)
 		return;
 	kw_sm_move(&peer->sm, CLOSING, why);
 	kw_redis_close(peer->redis);
+}
+
+static void forget(struct peer *peer)
+{
+	*peer->slot = (struct kw_sentinel){.present = false};
+	peer->dropped = false;
+}
+
+/* It is not asked any more. */
+static void drop(struct peer *peer, const char *why)
+{
+	close_peer(peer, why);
+	if (peer->sm.state == IDLE)
+		forget(peer);
+	else
+		peer->dropped = true;
+}
+
+/* The sentinel of a configured address was told of under another one: the configured one counts. */
+static void drop_doubles(struct peer *configured)
+{
+	for (size_t i = 0; i < KW_SENTINELS_MAX; i++) {
+		struct peer *peer = &configured->owner->peers[i];
+
+		if (peer->slot->present && !peer->slot->configured &&
+			(strcmp(peer->slot->id, configured->slot->id) == 0 ||
+				strcmp(peer->told_id, configured->slot->id) == 0))
+			drop(peer, "it is a configured one, under another address");
+	}
 }
 
 /* Not configured, and forgotten by all: it is not asked any more. */
@@ -197,6 +229,8 @@ static void on_id(void *arg, const struct kw_reply *reply)
 	if (strcmp(peer->slot->id, id) != 0)
 		peer->slot->asked_us = 0; /* what was answered before was of another sentinel */
 	memcpy(peer->slot->id, id, sizeof id);
+	if (peer->slot->configured)
+		drop_doubles(peer);
 }
 
 static void on_sentinels(void *arg, const struct kw_reply *reply)
@@ -216,10 +250,12 @@ static void on_sentinels(void *arg, const struct kw_reply *reply)
 			strchr(told.host, ':') ? "tcp://[%s]:%u" : "tcp://%s:%u", told.host,
 			told.port);
 		known = find(peer->owner, told.id, address);
-		if (known)
-			known->told_us = kw_clock_us();
-		else
-			add(peer->owner, address, false);
+		if (!known)
+			known = add(peer->owner, address, false);
+		if (!known)
+			return;
+		known->told_us = kw_clock_us();
+		memcpy(known->told_id, told.id, sizeof told.id);
 	}
 }
 
@@ -255,11 +291,15 @@ static void on_closed(void *arg, const struct kw_error *why)
 {
 	struct peer *peer = arg;
 
+	struct kw_redis *gone = peer->redis;
+
 	if (why->code != KW_OK)
 		set_why(peer, why->text);
-	kw_redis_free(peer->redis);
 	peer->redis = NULL;
 	kw_sm_move(&peer->sm, IDLE, why->text);
+	kw_redis_free(gone); /* and `why` with it */
+	if (peer->dropped)
+		forget(peer);
 	free_when_closed(peer->owner);
 }
 
@@ -281,9 +321,7 @@ static void open_peer(struct peer *peer, uint64_t now_us)
 static void turn(struct peer *peer, uint64_t now_us)
 {
 	if (is_forgotten(peer, now_us)) {
-		close_peer(peer, "no sentinel tells of it any more");
-		if (peer->sm.state == IDLE)
-			*peer->slot = (struct kw_sentinel){.present = false};
+		drop(peer, "no sentinel tells of it any more");
 	} else if (peer->sm.state == UP) {
 		ask(peer, now_us);
 	} else if (peer->sm.state == IDLE && peer->slot->present &&

@@ -31,7 +31,6 @@
 #include <uv.h>
 
 struct kw_sentinels_options {
-	const char *name;             /* of the primary, as the sentinels know it; copied */
 	const char *const *addresses; /* tcp://host:port or unix:///path; copied */
 	size_t count;                 /* 1 … KW_SENTINELS_MAX */
 	const char *username;         /* of the sentinels, as the password; copied */

@@ -19,6 +19,8 @@ static enum kw_claim_cause cause_of(const struct kw_facts *facts)
 {
 	if (facts->chain == KW_CHAIN_CUT)
 		return KW_CLAIM_CHAIN_CUT;
+	if (!kw_mandate_holds(facts->mandate))
+		return KW_CLAIM_UNCONFIRMED;
 	if (facts->missing > 0)
 		return KW_CLAIM_HELD; /* the only one that waits for a person */
 	if (facts->waiting > 0)
@@ -44,6 +46,8 @@ static enum kw_source_state state_of(const struct kw_facts *facts, enum kw_claim
 		return facts->reach == KW_REACH_UNTRIED ? KW_SOURCE_CONNECTING : KW_SOURCE_DOWN;
 	case KW_CLAIM_CHAIN_CUT:
 		return KW_SOURCE_DOWN;
+	case KW_CLAIM_UNCONFIRMED:
+		return KW_SOURCE_UNCONFIRMED;
 	case KW_CLAIM_HELD:
 		return KW_SOURCE_HELD;
 	default:
@@ -68,6 +72,7 @@ struct kw_claim kw_claim_judge(const struct kw_facts *facts, enum kw_completenes
 	/* A first scan is under way, or one has ended: nothing else leads to these states. */
 	assert(facts->missing <= facts->whole);
 	assert(claim.state != KW_SOURCE_LIVE || (facts->waiting == 0 && facts->missing == 0));
+	assert(claim.state != KW_SOURCE_LIVE || kw_mandate_holds(facts->mandate));
 	assert(claim.state != KW_SOURCE_SCANNING || facts->sweeps_ended == 0);
 	return claim;
 }
@@ -96,6 +101,17 @@ static void explain_held(const struct kw_facts *facts, char *reason, size_t byte
 		(double)facts->missing / (double)facts->whole, facts->max_missing);
 }
 
+static void explain_unconfirmed(const struct kw_facts *facts, const struct kw_claim_words *words,
+	char *reason, size_t bytes)
+{
+	if (facts->fence == KW_FENCE_CLOSED)
+		snprintf(reason, bytes, "nothing is read from the server: %.400s", words->mandate);
+	else if (facts->mending == KW_MENDING_UNDER_WAY)
+		snprintf(reason, bytes, "%.300s; meanwhile: %.160s", words->mandate, words->sweep);
+	else
+		snprintf(reason, bytes, "ready: %.400s", words->mandate);
+}
+
 void kw_claim_explain(enum kw_claim_cause cause, const struct kw_facts *facts,
 	const struct kw_claim_words *words, char *reason, size_t bytes)
 {
@@ -118,6 +134,9 @@ void kw_claim_explain(enum kw_claim_cause cause, const struct kw_facts *facts,
 			"the server followed is a replica, and its link to its own primary is "
 			"down: waiting until it is up (if it shall be the primary, run REPLICAOF "
 			"NO ONE there)");
+		break;
+	case KW_CLAIM_UNCONFIRMED:
+		explain_unconfirmed(facts, words, reason, bytes);
 		break;
 	case KW_CLAIM_HELD:
 		explain_held(facts, reason, bytes);

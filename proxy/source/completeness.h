@@ -10,12 +10,16 @@
  * A table is not complete, and its state is not live, while the server that is followed is a
  * replica without its own primary: what it holds can be anything, or nothing.
  *
+ * Nor is the state live while nobody confirms the server as the primary (mandate/mandate.h). If it
+ * is a replica, its table is complete all the same, and ready for the moment of its promotion.
+ *
  * Completeness never goes back: later losses are told by the source's state. A table that holds
  * something is worth more to an agent than none.
  */
 #ifndef KW_PROXY_SOURCE_COMPLETENESS_H
 #define KW_PROXY_SOURCE_COMPLETENESS_H
 
+#include "mandate/mandate.h"
 #include "table/table.h"
 
 #include <stddef.h>
@@ -62,6 +66,12 @@ enum kw_script {
 	KW_SCRIPT_BUSY,
 };
 
+/* Is the server a primary that is not confirmed? Then nothing is read from it (fence.h). */
+enum kw_fence {
+	KW_FENCE_OPEN,
+	KW_FENCE_CLOSED,
+};
+
 struct kw_facts {
 	enum kw_reach reach;
 	enum kw_mending mending;
@@ -75,6 +85,8 @@ struct kw_facts {
 	uint64_t too_large;    /* keys that the table can never hold */
 	enum kw_chain chain;
 	enum kw_script script;
+	enum kw_mandate_state mandate;
+	enum kw_fence fence;
 	uint32_t beyond; /* a database with keys, from KW_DATABASES_MOST on; 0: none */
 };
 
@@ -84,6 +96,7 @@ enum kw_claim_cause {
 	KW_CLAIM_NOT_CONNECTED,
 	KW_CLAIM_BUSY,
 	KW_CLAIM_CHAIN_CUT,
+	KW_CLAIM_UNCONFIRMED,
 	KW_CLAIM_HELD,
 	KW_CLAIM_NO_ROOM,
 	KW_CLAIM_MENDING,
@@ -103,6 +116,7 @@ struct kw_claim_words {
 	const char *down;    /* why the connection was given up */
 	const char *refused; /* why the table has no room; NULL: the limit is reached */
 	const char *sweep;   /* why the sweep under way began */
+	const char *mandate; /* why the server is not confirmed as the primary */
 };
 
 /* `before` is the completeness that was claimed last; KW_COMPLETENESS_NONE at first. */

@@ -179,6 +179,8 @@ void kw_source_link_open(struct kw_source_link *link)
 	struct kw_redis *redis;
 	struct kw_error why;
 
+	if (!link->options->address[0])
+		return; /* nobody has told yet where the primary is */
 	kw_sm_move(&link->sm, KW_SOURCE_LINK_OPENING, "");
 	kw_source_link_options(link->options, "data", &options);
 	if (kw_redis_open(link->loop, &options, &handlers, &redis, &why)) {
@@ -187,6 +189,17 @@ void kw_source_link_open(struct kw_source_link *link)
 		return;
 	}
 	kw_data_open(&link->data, redis);
+}
+
+void kw_source_link_moved(struct kw_source_link *link, const struct kw_error *why)
+{
+	link->attempts = 0;
+	if (link->sm.state == KW_SOURCE_LINK_IDLE) {
+		uv_timer_stop(&link->retry);
+		kw_source_link_open(link);
+	} else {
+		kw_source_link_lost(link, why);
+	}
 }
 
 void kw_source_link_init(struct kw_source_link *link, uv_loop_t *loop,

@@ -59,11 +59,17 @@ struct kw_source_link {
 	struct kw_error down; /* why it was given up last; code KW_OK: it never was */
 };
 
-/* options outlive it. The feed is set before kw_source_link_open; it uses the data connection. */
+/*
+ * options outlive it. Their address may be "" until kw_source_link_moved: until then open does
+ * nothing. The feed is set before kw_source_link_open; it uses the data connection.
+ */
 void kw_source_link_init(struct kw_source_link *link, uv_loop_t *loop,
 	const struct kw_redis_options *options, const struct kw_source_link_handlers *handlers);
 void kw_source_link_open(struct kw_source_link *link);
 void kw_source_link_close(struct kw_source_link *link);
+
+/* options->address has changed: go there at once, and give up what is open because of why. */
+void kw_source_link_moved(struct kw_source_link *link, const struct kw_error *why);
 
 /* What the feed told. */
 void kw_source_link_ready(struct kw_source_link *link, enum kw_feed_server server);

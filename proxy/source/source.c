@@ -48,6 +48,8 @@ static struct kw_facts facts_of(const struct kw_source *source)
 		.too_large = source->store.too_large.count,
 		.chain = kw_source_chain(source),
 		.script = script_of(source),
+		.mandate = kw_source_mandate(source),
+		.fence = kw_source_fence(source),
 		.beyond = source->sweep.beyond,
 	};
 }
@@ -63,6 +65,9 @@ void kw_source_tell_table(struct kw_source *source)
 		kw_source_history_server(
 			&source->history, identity, kw_feed_databases(source->feed));
 	}
+	if (source->options.mandate)
+		kw_mandate_tell(
+			source->options.mandate, &source->history, kw_table_version(source->table));
 	kw_table_set_history(source->table, &source->history);
 	if (rdb_version == 0 && identity)
 		rdb_version = kw_server_rdb_version(identity);
@@ -82,7 +87,11 @@ static void update_state(struct kw_source *source)
 	const struct kw_facts facts = facts_of(source);
 	const struct kw_error *refused = kw_table_refused(source->table);
 	const struct kw_claim_words words = {
-		source->link.down.text, refused ? refused->text : NULL, source->sweep.why};
+		.down = source->link.down.text,
+		.refused = refused ? refused->text : NULL,
+		.sweep = source->sweep.why,
+		.mandate = source->options.mandate ? source->options.mandate->why : "",
+	};
 
 	if (!kw_state_update(&source->state, &facts, &words))
 		return;
@@ -90,6 +99,14 @@ static void update_state(struct kw_source *source)
 	if (source->handlers.state)
 		source->handlers.state(
 			source->handlers.arg, kw_source_state(source), source->state.reason);
+}
+
+void kw_source_confirm(struct kw_source *source)
+{
+	if (source->parts_open > 0 || !kw_source_judge(source))
+		return;
+	update_state(source);
+	kw_source_tell_table(source);
 }
 
 /* The loop turn. */
@@ -134,7 +151,7 @@ static void work(struct kw_source *source, uint64_t now_us)
 {
 	assert(kw_source_link_is_up(&source->link) && source->link.data.redis);
 	follow_chain(source);
-	if (source->chain == KW_CHAIN_CUT) {
+	if (source->chain == KW_CHAIN_CUT || kw_source_fence(source) == KW_FENCE_CLOSED) {
 		kw_redis_flush(source->link.data.redis);
 		kw_turn_next(&source->turn, kw_data_ready_us(&source->link.data), now_us);
 		return;
@@ -165,6 +182,7 @@ static void on_turn(void *arg)
 	source->answers = source->link.data.answers;
 	now_us = kw_clock_us();
 	kw_table_set_time(source->table, now_us);
+	kw_source_confirm(source); /* a term is told before its first record */
 	kw_store_settle(&source->store);
 	kw_data_turn(&source->link.data, now_us);
 	kw_feed_turn(source->feed, now_us);
@@ -204,6 +222,7 @@ static void make_feed(struct kw_source *source, uv_loop_t *loop, uint64_t seed)
 	const struct kw_feed_handlers handlers = kw_source_hears_feed(source);
 	struct kw_feed_options options = {
 		.loop = loop,
+		.address = source->options.redis.address,
 		.data = &source->link.data,
 		.scope = &source->scope,
 		.watch_interval_ms = source->options.watch_interval_ms,

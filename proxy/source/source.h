@@ -20,6 +20,9 @@
  *      │ DOWN │◀───────────────────────────────────────────────────────┘
  *      └──────┘     FULL: as LIVE, but puts wait
  *
+ * UNCONFIRMED: follows each and leads to each while connected; nobody confirms the server as the
+ * primary (fence.h).
+ *
  * HELD: as RECONCILING, but the scan missed so many keys that their deletion waits (brake.h).
  *
  * The source writes into the table and sets its facts; its owner publishes. Loop thread only.
@@ -30,6 +33,7 @@
 #include "base/error.h"
 #include "feed/policy.h"
 #include "fetch/pace.h"
+#include "mandate/mandate.h"
 #include "redis/redis.h"
 #include "table/table.h"
 
@@ -58,7 +62,10 @@ struct kw_source_options {
 	/* Makes the feed (feed.h); NULL: keyspace notifications. */
 	struct kw_feed *(*feed)(
 		const struct kw_feed_options *options, const struct kw_feed_handlers *handlers);
-	const char *name;        /* of the proxy: published with the history of the data; "": "_" */
+	/* Who confirms the primary; outlives the source. NULL: nobody is asked. */
+	struct kw_mandate *mandate;
+	bool follow_mandate; /* redis.address is empty: follow the primary that the mandate names */
+	const char *name;    /* of the proxy: published with the history of the data; "": "_" */
 	const char *cursor_name; /* apply.cursor_name of agents: never replicated onward; copied */
 };
 
@@ -115,6 +122,13 @@ void kw_source_forgive(struct kw_source *source);
  */
 bool kw_source_want_ticket(struct kw_source *source, uint16_t wanted);
 void kw_source_begin_ticket(struct kw_source *source);
+
+/*
+ * Judge the mandate now, and say in the table what follows. The owner calls this before each
+ * publication, so that no table is published as live on a confirmation that is too old, and when
+ * the mandate may have changed.
+ */
+void kw_source_confirm(struct kw_source *source);
 
 /* The number, as in the superblock. */
 uint16_t kw_source_ticket(const struct kw_source *source);

@@ -12,6 +12,7 @@
 #include "keys/dirty.h"
 #include "keys/scope.h"
 #include "source/doubts.h"
+#include "source/fence.h"
 #include "source/fresh.h"
 #include "source/link.h"
 #include "source/source.h"

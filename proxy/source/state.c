@@ -12,6 +12,8 @@ static bool holds(const void *owner, int value)
 
 	if (up && (facts->script == KW_SCRIPT_BUSY || facts->chain == KW_CHAIN_CUT))
 		return value == KW_SOURCE_DOWN;
+	if (up && !kw_mandate_holds(facts->mandate))
+		return value == KW_SOURCE_UNCONFIRMED;
 	switch (value) {
 	case KW_SOURCE_SCANNING:
 		return up && mending && facts->sweeps_ended == 0;
@@ -29,33 +31,28 @@ static bool holds(const void *owner, int value)
 	}
 }
 
+/* Nothing is passed through on the way: each may follow each, but the first, which never returns.
+ */
+#define ANY_OTHER                                                                                  \
+	(KW_SM_TO(KW_SOURCE_LIVE) | KW_SM_TO(KW_SOURCE_RECONCILING) | KW_SM_TO(KW_SOURCE_FULL) |   \
+		KW_SM_TO(KW_SOURCE_DOWN) | KW_SM_TO(KW_SOURCE_HELD) |                              \
+		KW_SM_TO(KW_SOURCE_UNCONFIRMED))
+
 static const struct kw_sm_state states[] = {
 	[KW_SOURCE_CONNECTING] = {"connecting",
-		KW_SM_TO(KW_SOURCE_SCANNING) | KW_SM_TO(KW_SOURCE_DOWN), KW_SM_INITIAL},
-	[KW_SOURCE_SCANNING] = {"scanning",
-		KW_SM_TO(KW_SOURCE_LIVE) | KW_SM_TO(KW_SOURCE_RECONCILING) |
-			KW_SM_TO(KW_SOURCE_FULL) | KW_SM_TO(KW_SOURCE_DOWN) |
-			KW_SM_TO(KW_SOURCE_HELD)},
-	[KW_SOURCE_LIVE] = {"live", KW_SM_TO(KW_SOURCE_RECONCILING) | KW_SM_TO(KW_SOURCE_FULL) |
-					    KW_SM_TO(KW_SOURCE_DOWN) | KW_SM_TO(KW_SOURCE_HELD)},
-	[KW_SOURCE_RECONCILING] = {"reconciling",
-		KW_SM_TO(KW_SOURCE_LIVE) | KW_SM_TO(KW_SOURCE_FULL) | KW_SM_TO(KW_SOURCE_DOWN) |
-			KW_SM_TO(KW_SOURCE_HELD)},
-	[KW_SOURCE_FULL] = {"table_full", KW_SM_TO(KW_SOURCE_LIVE) | KW_SM_TO(KW_SOURCE_SCANNING) |
-						  KW_SM_TO(KW_SOURCE_RECONCILING) |
-						  KW_SM_TO(KW_SOURCE_DOWN) |
-						  KW_SM_TO(KW_SOURCE_HELD)},
-	[KW_SOURCE_DOWN] = {"source_down",
-		KW_SM_TO(KW_SOURCE_SCANNING) | KW_SM_TO(KW_SOURCE_RECONCILING) |
-			KW_SM_TO(KW_SOURCE_FULL) | KW_SM_TO(KW_SOURCE_HELD) |
-			KW_SM_TO(KW_SOURCE_LIVE), /* its own primary is back */
-		KW_SM_FAILURE},
-	[KW_SOURCE_HELD] = {"held", KW_SM_TO(KW_SOURCE_LIVE) | KW_SM_TO(KW_SOURCE_SCANNING) |
-					    KW_SM_TO(KW_SOURCE_RECONCILING) |
-					    KW_SM_TO(KW_SOURCE_FULL) | KW_SM_TO(KW_SOURCE_DOWN)},
+		KW_SM_TO(KW_SOURCE_SCANNING) | KW_SM_TO(KW_SOURCE_DOWN) |
+			KW_SM_TO(KW_SOURCE_UNCONFIRMED),
+		KW_SM_INITIAL},
+	[KW_SOURCE_SCANNING] = {"scanning", ANY_OTHER},
+	[KW_SOURCE_LIVE] = {"live", ANY_OTHER},
+	[KW_SOURCE_RECONCILING] = {"reconciling", ANY_OTHER},
+	[KW_SOURCE_FULL] = {"table_full", ANY_OTHER | KW_SM_TO(KW_SOURCE_SCANNING)},
+	[KW_SOURCE_DOWN] = {"source_down", ANY_OTHER | KW_SM_TO(KW_SOURCE_SCANNING), KW_SM_FAILURE},
+	[KW_SOURCE_HELD] = {"held", ANY_OTHER | KW_SM_TO(KW_SOURCE_SCANNING)},
+	[KW_SOURCE_UNCONFIRMED] = {"unconfirmed", ANY_OTHER | KW_SM_TO(KW_SOURCE_SCANNING)},
 };
 
-static const struct kw_sm_conf machine = {"source", states, KW_SOURCE_HELD + 1, holds};
+static const struct kw_sm_conf machine = {"source", states, KW_SOURCE_UNCONFIRMED + 1, holds};
 
 void kw_state_init(struct kw_state *state)
 {
@@ -83,5 +80,5 @@ bool kw_state_update(
 
 const char *kw_state_name(enum kw_source_state state)
 {
-	return (unsigned)state <= KW_SOURCE_HELD ? states[state].name : "unknown";
+	return (unsigned)state <= KW_SOURCE_UNCONFIRMED ? states[state].name : "unknown";
 }

@@ -134,6 +134,9 @@ static bool feed_flushed(void *arg, uint32_t database)
 	struct kw_source *source = arg;
 
 	kw_turn_want(&source->turn);
+	/* The flush of a deposed primary may be undone: the database is looked at again later. */
+	if (kw_source_fence(source) == KW_FENCE_CLOSED)
+		return false;
 	return kw_store_empty(&source->store, database);
 }
 
@@ -151,6 +154,7 @@ void kw_source_ask_barrier(struct kw_source *source)
 {
 	if (kw_source_link_is_up(&source->link) && source->sweep.ended > 0 &&
 		!kw_sweep_is_mending(&source->sweep) && kw_source_chain(source) == KW_CHAIN_WHOLE &&
+		kw_source_fence(source) == KW_FENCE_OPEN &&
 		kw_fresh_ask(&source->fresh, kw_wall_us()))
 		kw_ticket_asked(&source->ticket);
 }

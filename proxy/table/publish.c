@@ -86,6 +86,11 @@ void kw_table_set_history(struct kw_table *table, const struct kw_history *histo
 		kw_log_break(table);
 }
 
+uint64_t kw_table_version(const struct kw_table *table)
+{
+	return table->version;
+}
+
 const struct kw_history *kw_table_history(const struct kw_table *table)
 {
 	return &table->history;

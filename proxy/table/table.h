@@ -166,6 +166,9 @@ void kw_table_set_facts(struct kw_table *table, const struct kw_table_facts *fac
 void kw_table_set_history(struct kw_table *table, const struct kw_history *history);
 const struct kw_history *kw_table_history(const struct kw_table *table);
 
+/* The highest version given, published or not. */
+uint64_t kw_table_version(const struct kw_table *table);
+
 /* Make all written so far visible, and the heartbeat new. wall_us: the wall clock. */
 void kw_table_publish(struct kw_table *table, uint64_t wall_us);
 

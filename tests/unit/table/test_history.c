@@ -167,7 +167,8 @@ static void the_record_of_a_proxy_of_before_has_no_mandate(void **state)
 	assert_true(kw_history_published_equal(&found, &first));
 }
 
-/* Offsets of FORMAT.md, and what lies at them: a reader of before takes the rest as it did. */
+/* Offsets of proto/table/FORMAT.md, and what lies at them: a reader of before takes the rest as it
+ * did. */
 static void a_mandate_lies_where_zeros_were(void **state)
 {
 	struct kw_history_record with, without;
@@ -350,7 +351,7 @@ static void a_new_mandate_begins_another_segment(void **state)
 			next.term++;
 		kw_table_set_history(fixture.table, &next);
 		assert_true(kw_table_unpublished(fixture.table));
-		fixture_change(&fixture, 2, 1);
+		fixture_change(&fixture, 2, 1 + (uint64_t)round);
 		fixture_publish(&fixture);
 		assert_true(fixture_superblock(&fixture)->head_segment > head);
 	}
