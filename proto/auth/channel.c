@@ -31,6 +31,14 @@ struct kw_channel kw_channel_rdma(
 	return channel;
 }
 
+struct kw_channel kw_channel_tls(const uint8_t exporter[KW_CHANNEL_EXPORTER_BYTES])
+{
+	struct kw_channel channel = {.kind = KW_CHANNEL_TLS};
+
+	memcpy(channel.tls.exporter, exporter, sizeof channel.tls.exporter);
+	return channel;
+}
+
 static struct kw_endpoint endpoint_of(const struct kw_channel *channel)
 {
 	return kw_endpoint_six(channel->host.address, channel->host.port);
@@ -57,6 +65,9 @@ bool kw_channel_decode(
 		known = kw_channel_rdma(
 			&endpoint, channel->host.agent_pair, channel->host.proxy_pair);
 		break;
+	case KW_CHANNEL_TLS:
+		known = kw_channel_tls(channel->tls.exporter);
+		break;
 	default:
 		return false;
 	}
@@ -82,6 +93,10 @@ enum kw_channel_verdict kw_channel_compare(const struct kw_channel *said,
 		return memcmp(said->bytes, own->bytes, KW_CHANNEL_BYTES) == 0
 			       ? KW_CHANNEL_SAME
 			       : KW_CHANNEL_FILE_DIFFERS;
+	if (own->kind == KW_CHANNEL_TLS)
+		return memcmp(said->bytes, own->bytes, KW_CHANNEL_BYTES) == 0
+			       ? KW_CHANNEL_SAME
+			       : KW_CHANNEL_SESSION_DIFFERS;
 	dialled = endpoint_of(said);
 	arrived = endpoint_of(own);
 	if (!kw_endpoint_equal(&dialled, &arrived) && !is_one_of(&dialled, more))

@@ -9,10 +9,12 @@
  *   shm    the socket file: its device and inode
  *   tcp    address and port of the proxy
  *   rdma   the same, and the numbers of both queue pairs (0 over iWARP, which has none)
+ *   tls    a value that both ends of one TLS session have and no other (RFC 5705, RFC 9266)
  *
  * The agent's own address is no part of it, because network address translation changes it. If
  * translation, a tunnel or a forwarded port changes the proxy's address, the proxy must be told
- * under which other addresses agents reach it (auth.addresses).
+ * under which other addresses agents reach it (auth.addresses). Over tls it need not be: a tunnel
+ * that passes TLS through changes nothing, and one that ends it is a relay.
  *
  * The bytes stand in HELLO as they are here, little-endian. Pure; any thread.
  */
@@ -35,7 +37,7 @@ enum kw_channel_kind {
 	KW_CHANNEL_SHM = 1,
 	KW_CHANNEL_TCP = 2,
 	KW_CHANNEL_RDMA = 3,
-	KW_CHANNEL_TLS = 4, /* reserved: the bytes begin with tls-exporter[32] */
+	KW_CHANNEL_TLS = 4,
 };
 
 struct kw_channel_file {
@@ -51,23 +53,34 @@ struct kw_channel_host {
 	uint8_t reserved2[12];
 };
 
+#define KW_CHANNEL_EXPORTER_BYTES 32
+#define KW_CHANNEL_EXPORTER_LABEL "EXPORTER-keywake-channel"
+
+struct kw_channel_tls {
+	uint8_t exporter[KW_CHANNEL_EXPORTER_BYTES];
+	uint8_t reserved[8];
+};
+
 struct kw_channel {
 	enum kw_channel_kind kind;
 	union {
 		struct kw_channel_file file; /* SHM */
 		struct kw_channel_host host; /* TCP, RDMA */
+		struct kw_channel_tls tls;   /* TLS */
 		uint8_t bytes[KW_CHANNEL_BYTES];
 	};
 };
 
 static_assert(sizeof(struct kw_channel_file) == KW_CHANNEL_BYTES, "");
 static_assert(sizeof(struct kw_channel_host) == KW_CHANNEL_BYTES, "");
+static_assert(sizeof(struct kw_channel_tls) == KW_CHANNEL_BYTES, "");
 static_assert(offsetof(struct kw_channel_host, agent_pair) == 20, "");
 
 struct kw_channel kw_channel_shm(uint64_t device, uint64_t inode);
 struct kw_channel kw_channel_tcp(const struct kw_endpoint *proxy);
 struct kw_channel kw_channel_rdma(
 	const struct kw_endpoint *proxy, uint32_t agent_pair, uint32_t proxy_pair);
+struct kw_channel kw_channel_tls(const uint8_t exporter[KW_CHANNEL_EXPORTER_BYTES]);
 
 /* From the wire. False: this build knows no such kind, or reserved bytes are not zero. */
 bool kw_channel_decode(
@@ -79,6 +92,7 @@ enum kw_channel_verdict {
 	KW_CHANNEL_FILE_DIFFERS,
 	KW_CHANNEL_ADDRESS_DIFFERS,
 	KW_CHANNEL_PAIRS_DIFFER,
+	KW_CHANNEL_SESSION_DIFFERS, /* of TLS */
 };
 
 /* said: by the agent; own: as the proxy sees it; more: further addresses of the proxy, or NULL. */

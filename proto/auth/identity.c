@@ -1,5 +1,7 @@
 #include "auth/identity.h"
 
+#include <string.h>
+
 bool kw_key_id_valid(const char *id, size_t length)
 {
 	if (length == 0 || length > KW_KEY_ID_MAX)
@@ -12,6 +14,17 @@ bool kw_key_id_valid(const char *id, size_t length)
 			return false;
 	}
 	return true;
+}
+
+const char *kw_identity_principal(const struct kw_identity *identity)
+{
+	return *identity->certificate ? identity->certificate : identity->key_id;
+}
+
+bool kw_identity_agrees(const struct kw_identity *identity)
+{
+	return !*identity->certificate || !*identity->key_id ||
+	       strcmp(identity->certificate, identity->key_id) == 0;
 }
 
 const char *kw_role_name(enum kw_role role)

@@ -162,7 +162,7 @@ struct name {
 };
 
 static const struct name carriers[] = {{"shm", 1U << KW_CHANNEL_SHM}, {"tcp", 1U << KW_CHANNEL_TCP},
-	{"rdma", 1U << KW_CHANNEL_RDMA}, {NULL, 0}};
+	{"rdma", 1U << KW_CHANNEL_RDMA}, {"tcp+tls", 1U << KW_CHANNEL_TLS}, {NULL, 0}};
 static const struct name roles[] = {
 	{"agent", 1U << KW_ROLE_AGENT}, {"gateway", 1U << KW_ROLE_GATEWAY}, {NULL, 0}};
 
@@ -197,7 +197,7 @@ static int read_names(struct kw_slice text, const struct name *names, uint32_t *
 static int read_carriers(struct kw_key_rules *rules, struct kw_slice text, struct kw_error *error)
 {
 	return read_names(text, carriers, &rules->carriers,
-		"write shm, tcp or rdma, or several with commas: carriers=shm,tcp", error);
+		"write shm, tcp, tcp+tls or rdma, or several with commas: carriers=shm,tcp", error);
 }
 
 static int read_roles(struct kw_key_rules *rules, struct kw_slice text, struct kw_error *error)

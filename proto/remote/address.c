@@ -12,10 +12,13 @@ static const struct {
 	[KW_CARRIER_SHM] = {"shm://", "shm"},
 	[KW_CARRIER_TCP] = {"tcp://", "tcp"},
 	[KW_CARRIER_RDMA] = {"rdma://", "rdma"},
+	[KW_CARRIER_TLS] = {"tcp+tls://", "tcp+tls"},
 };
 
 #define CARRIERS ((int)(sizeof carriers / sizeof *carriers))
-#define FORMS "shm:///path.sock, tcp://host:port or rdma://host:port (IPv6 as [::1])"
+#define FORMS                                                                                      \
+	"shm:///path.sock, tcp://host:port, tcp+tls://host:port or rdma://host:port (IPv6 as "     \
+	"[::1])"
 
 const char *kw_carrier_name(enum kw_carrier carrier)
 {
@@ -177,6 +180,8 @@ int kw_address_check(const char *text, struct kw_error *error)
 	if (code == 0 && address.carrier == KW_CARRIER_RDMA)
 		return kw_carrier_missing(&address, error);
 #endif
+	if (code == 0 && address.carrier == KW_CARRIER_TLS && !kw_tls_is_built())
+		return kw_carrier_missing(&address, error);
 	return code;
 }
 

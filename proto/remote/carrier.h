@@ -18,6 +18,7 @@
 #include "remote/memory.h"
 #include "remote/remote.h"
 #include "remote/server.h"
+#include "tls/channel.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -76,7 +77,7 @@ struct kw_carrier_ops {
 	void (*end)(uv_loop_t *loop);
 };
 
-extern const struct kw_carrier_ops kw_carrier_shm, kw_carrier_tcp;
+extern const struct kw_carrier_ops kw_carrier_shm, kw_carrier_tcp, kw_carrier_tls;
 extern const struct kw_carrier_ops kw_carrier_rdma; /* KW_HAVE_RDMA */
 
 /*
@@ -110,6 +111,7 @@ struct kw_remote {
 	struct kw_sm sm;
 	struct kw_address address;
 	struct kw_remote_options options; /* secret: our copy */
+	struct kw_tls_context *tls;       /* of this connection; held. NULL: there is none */
 	struct kw_remote_handlers handlers;
 	struct kw_remote_info info;
 	struct kw_error why; /* of the end */
@@ -213,7 +215,7 @@ struct kw_listener_ops {
 	uint64_t (*figures)(const struct kw_session *session, struct kw_session_info *info);
 };
 
-extern const struct kw_listener_ops kw_listener_shm, kw_listener_tcp;
+extern const struct kw_listener_ops kw_listener_shm, kw_listener_tcp, kw_listener_tls;
 extern const struct kw_listener_ops kw_listener_rdma; /* KW_HAVE_RDMA */
 
 /*
@@ -265,8 +267,10 @@ struct kw_session {
 	char name[KW_AGENT_NAME_MAX + 1];
 	struct kw_origin origin;
 	struct kw_identity identity;
-	uint64_t connected_us; /* wall clock */
-	uint64_t joined_us;    /* monotonic */
+	struct kw_tls_peer *certificate;        /* NULL: none was shown. Owned */
+	const struct kw_tls_context *judged_by; /* the context that accepted it; only compared */
+	uint64_t connected_us;                  /* wall clock */
+	uint64_t joined_us;                     /* monotonic */
 	uint32_t depth;
 	char why[KW_ERROR_TEXT + 16]; /* of its end, once known */
 	struct kw_session *next, *previous;
@@ -284,6 +288,10 @@ enum kw_peer_user kw_server_judge(const struct kw_server *server, uint32_t uid);
 /* The serving thread, made by the first call. NULL: *error says why. */
 struct kw_tcp_serve *kw_server_serve(struct kw_server *server, struct kw_error *error);
 
+/* The context of connections to come; NULL: there is none. */
+struct kw_tls_context *kw_server_tls(const struct kw_server *server);
+enum kw_tls_identity kw_server_tls_identity(const struct kw_server *server);
+
 const struct kw_rdma_options *kw_server_rdma(const struct kw_server *server);
 
 /*
@@ -300,6 +308,11 @@ void kw_server_placed(struct kw_server *server);
 struct kw_arrival {
 	struct kw_channel channel; /* as this end sees it */
 	struct kw_origin origin;
+	/* Known once the wire is open: */
+	char principal[KW_CERTIFICATE_ID_MAX +
+		       1];               /* whom its certificate names; "": it showed none */
+	struct kw_tls_peer *certificate; /* owned */
+	const struct kw_tls_context *judged_by;
 };
 
 /* A handshake begins. The listener bounds their number. */
@@ -328,6 +341,9 @@ void kw_server_admit(
 struct kw_session *kw_session_new(struct kw_listener *listener,
 	const struct kw_handshake *handshake, const struct kw_origin *origin);
 void kw_session_joined(struct kw_session *session);
+
+/* One that did not join. */
+void kw_session_free(struct kw_session *session);
 
 /* The carrier knows that the session will end: it is listed no more. Any number of times. */
 void kw_session_ending(struct kw_session *session);

@@ -108,7 +108,7 @@ static bool step_output(struct kw_exchange *exchange, struct kw_wire *wire,
 	if (kw_handshake_is(&exchange->handshake, KW_HANDSHAKE_FAILED))
 		*error = exchange->handshake.error;
 	else
-		kw_error_errno(error, errno, "handshake: connection lost");
+		kw_wire_explain(wire, errno, "handshake: connection lost", error);
 	*result = KW_EXCHANGE_FAILED;
 	return false;
 }
@@ -125,13 +125,18 @@ static bool step_input(struct kw_exchange *exchange, struct kw_wire *wire,
 		return true;
 	}
 	*result = KW_EXCHANGE_FAILED;
-	if (got == 0)
+	if (got == 0 && kw_handshake_is(&exchange->handshake, KW_HANDSHAKE_CHALLENGE_WAIT) &&
+		!wire->tls)
+		kw_error_set(error, KW_E_IO,
+			"handshake: the other side closed the connection at once (if it listens "
+			"on tcp+tls:// there, use that)");
+	else if (got == 0)
 		kw_error_set(error, KW_E_IO,
 			"handshake: the other side closed the connection in the middle of it");
 	else if (would_block(errno))
 		*result = KW_EXCHANGE_READ;
 	else
-		kw_error_errno(error, errno, "handshake: connection lost");
+		kw_wire_explain(wire, errno, "handshake: connection lost", error);
 	return false;
 }
 

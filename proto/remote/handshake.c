@@ -141,6 +141,16 @@ void kw_handshake_set_channel(struct kw_handshake *handshake, const struct kw_ch
 	handshake->channel = *channel;
 }
 
+void kw_handshake_set_certificate(struct kw_handshake *handshake, const char *id)
+{
+	struct kw_identity *identity = &handshake->identity;
+
+	assert(kw_handshake_is(handshake, KW_HANDSHAKE_HELLO_WAIT));
+	assert(*id && strlen(id) <= KW_CERTIFICATE_ID_MAX);
+	strcpy(identity->certificate, id);
+	identity->proved = KW_PROVED_CERTIFICATE;
+}
+
 /* welcome: NULL for the agent's proof. Without a key the proof is zero. */
 static void prove(const struct kw_handshake *handshake, struct kw_slice key,
 	const struct kw_welcome *welcome, uint8_t proof[KW_PROOF_BYTES])
@@ -242,7 +252,8 @@ static bool channel_holds(const struct kw_handshake *handshake)
 	assert(handshake->channel.kind != KW_CHANNEL_NONE);
 	if (!kw_channel_decode(hello->carrier, hello->channel, &said))
 		return false;
-	if (!needs_key(handshake) && handshake->channel.kind != KW_CHANNEL_SHM)
+	if (!needs_key(handshake) && handshake->channel.kind != KW_CHANNEL_SHM &&
+		handshake->channel.kind != KW_CHANNEL_TLS)
 		return said.kind == handshake->channel.kind;
 	return kw_channel_compare(&said, &handshake->channel, handshake->addresses) ==
 	       KW_CHANNEL_SAME;
@@ -269,6 +280,9 @@ static int hear_hello(struct kw_handshake *handshake, size_t length)
 		return kw_handshake_refuse(handshake, KW_REFUSE_TABLE, handshake->layout_version);
 	if (!channel_holds(handshake))
 		return kw_handshake_refuse(handshake, KW_REFUSE_CHANNEL, 0);
+	/* The certificate stands in for a key that is not there. */
+	if (*handshake->identity.certificate && !(hello->flags & KW_WIRE_PROVES))
+		handshake->challenge.flags &= (uint8_t)~KW_WIRE_PROVES;
 	if (needs_key(handshake) && !(hello->flags & KW_WIRE_PROVES))
 		return kw_handshake_refuse(handshake, KW_REFUSE_SECRET_REQUIRED, 0);
 	queue_output(handshake, &handshake->challenge, sizeof handshake->challenge);
@@ -336,6 +350,8 @@ static int hear_proof(struct kw_handshake *handshake, size_t length)
 	memcpy(&proof, handshake->input, sizeof proof);
 	if (!holds(handshake, proof.proof))
 		return kw_handshake_refuse(handshake, KW_REFUSE_SECRET_UNKNOWN, 0);
+	if (!kw_identity_agrees(&handshake->identity))
+		return kw_handshake_refuse(handshake, KW_REFUSE_PRINCIPAL, 0);
 	kw_sm_move(&handshake->sm, KW_HANDSHAKE_PROVED, handshake->name);
 	return 0;
 }
@@ -413,6 +429,22 @@ static int hear_refuse(struct kw_handshake *handshake, size_t length)
 	memcpy(&refuse, handshake->input, sizeof refuse);
 	kw_refusal_heard(handshake, &refuse, &handshake->error);
 	return fail(handshake);
+}
+
+/* The first bytes of a record of TLS: its type, and the version (RFC 8446, 5.1). */
+static bool is_tls(const uint8_t *input, uint8_t type)
+{
+	return input[0] == type && input[1] == 3;
+}
+
+/* Bytes that are no message due now. */
+static const char *strange(const struct kw_handshake *handshake)
+{
+	if (is_tls(handshake->input, 0x16))
+		return "a greeting of TLS: the agent dials tcp+tls://, and this address is tcp://";
+	if (is_tls(handshake->input, 0x15))
+		return "this address speaks TLS: use tcp+tls://";
+	return "bytes that are no handshake message due now (is this address keywake's?)";
 }
 
 /* Which message is due, and is this header one that may come now? */
@@ -493,8 +525,7 @@ int kw_handshake_input(struct kw_handshake *handshake, const void *bytes, size_t
 			continue;
 		memcpy(&head, handshake->input, sizeof head);
 		if (!header_expected(handshake, &head))
-			return broken(handshake, "bytes that are no handshake message due now (is "
-						 "this address keywake's?)");
+			return broken(handshake, strange(handshake));
 		if (handshake->input_length < head.length)
 			continue;
 		handshake->input_length = 0;

@@ -17,10 +17,14 @@
  * file, address or queue pair it is connected, and the proxy compares that with its own end. Over
  * shm, WELCOME names the memory file, so that no other file can be passed in its place.
  *
- * Without a key the proofs are zero and nothing is proved. Then of the channel only the carrier and
- * the socket file are compared: an address that nothing proves is not worth a refusal behind a NAT.
- * What follows on the connection is not protected by this: on a network that is not trusted, use a
- * tunnel, and name its address in auth.addresses.
+ * Over TLS the channel is a value that only the two ends of one TLS session have. If the agent
+ * showed a certificate there, that is proof enough of who it is, and a key can be left out. If it
+ * proves a key, too, both must name the same (auth/identity.h).
+ *
+ * Without a key the proofs are zero and nothing is proved. Then of the channel only the carrier,
+ * the socket file and the TLS session are compared: an address that nothing proves is not worth a
+ * refusal behind a NAT. What follows on the connection is not protected by this: on a network that
+ * is not trusted, use a tunnel, and name its address in auth.addresses.
  *
  * HELLO's first field after the header, and REFUSE as a whole, never change: by them, two different
  * versions tell each other so. Version 0.1 had the table's layout there, which was 2.
@@ -155,6 +159,8 @@ enum kw_refusal {
 	KW_REFUSE_KEY_LIMIT = 13,      /* as many sessions of its key */
 	KW_REFUSE_TABLE = 14,          /* another layout version of the table */
 	KW_REFUSE_RULES = 15,          /* its key does not allow this carrier, or this role */
+	KW_REFUSE_PRINCIPAL = 16,      /* its certificate and its key name two */
+	KW_REFUSE_REVOKED = 17,        /* whom its certificate names is revoked */
 };
 
 /* As limit of KW_REFUSE_PEER: no uid, because it belongs to another user namespace. */
@@ -245,6 +251,9 @@ void kw_handshake_init_proxy(
 
 /* As proxy, before the first input: the connection, seen from this end. */
 void kw_handshake_set_channel(struct kw_handshake *handshake, const struct kw_channel *channel);
+
+/* The same, if the agent showed a certificate: whom it names. Not "". */
+void kw_handshake_set_certificate(struct kw_handshake *handshake, const char *id);
 
 /*
  * How many bytes to read next; 0 while none are expected. Reading exactly these leaves no

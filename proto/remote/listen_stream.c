@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #define ACCEPTS 16      /* connections taken in one turn */
+#define SHAKES 8        /* steps of TLS handshakes in one turn: each can sign with a key */
 #define STARVED_MS 1000 /* until the next try after descriptors ran out */
 #define SENTENCE (KW_ERROR_TEXT + KW_ADDRESS_TEXT + KW_PEER_TEXT + 8)
 
@@ -24,7 +25,8 @@ struct kw_joining {
 	uint64_t since_us;
 	uv_poll_t poll;
 	uv_timer_t deadline;
-	int handles; /* not yet closed */
+	int handles;   /* not yet closed */
+	bool greeting; /* the wire is open, and the handshake goes on */
 	struct kw_exchange exchange;
 	struct kw_arrival arrival;
 };
@@ -102,6 +104,8 @@ static void joining_end(struct kw_joining *joining)
 	uv_close((uv_handle_t *)&joining->poll, on_joining_closed);
 	uv_close((uv_handle_t *)&joining->deadline, on_joining_closed);
 	kw_wire_close(&joining->wire);
+	kw_tls_peer_free(joining->arrival.certificate);
+	joining->arrival.certificate = NULL;
 }
 
 static void reject(struct kw_stream *stream, const char *peer, const struct kw_error *error)
@@ -127,6 +131,9 @@ static void joining_welcomed(struct kw_joining *joining)
 	struct kw_error error;
 	struct kw_wire wire = joining->wire;
 
+	session->certificate = joining->arrival.certificate;
+	session->judged_by = joining->arrival.judged_by;
+	joining->arrival.certificate = NULL;
 	/* The loop must have let go of the descriptor before another handle can poll it. */
 	joining->wire.fd = -1;
 	joining_end(joining);
@@ -136,15 +143,74 @@ static void joining_welcomed(struct kw_joining *joining)
 	}
 	reject(stream, session->origin.text, &error);
 	kw_wire_close(&wire);
-	free(session);
+	kw_session_free(session);
 }
 
 static void on_joining_poll(uv_poll_t *poll, int status, int events);
+
+/* The rest waits for the next turn: the socket stays as it is, so it is polled again. */
+static bool shakes_enough(struct kw_stream *stream)
+{
+	uint64_t now_ms = uv_now(kw_server_loop(server_of(stream)));
+
+	if (now_ms != stream->turn_ms) {
+		stream->turn_ms = now_ms;
+		stream->turn_steps = 0;
+	}
+	return stream->turn_steps++ >= SHAKES;
+}
+
+/* The wire is open. */
+static int begin(struct kw_joining *joining, struct kw_error *error)
+{
+	const struct kw_stream *stream = joining->stream;
+	struct kw_handshake *handshake = &joining->exchange.handshake;
+	int code = 0;
+
+	if (stream->ops->opened)
+		code = stream->ops->opened(stream, &joining->wire, &joining->arrival, error);
+	if (code != 0)
+		return code;
+	kw_handshake_set_channel(handshake, &joining->arrival.channel);
+	if (*joining->arrival.principal)
+		kw_handshake_set_certificate(handshake, joining->arrival.principal);
+	joining->greeting = true;
+	return 0;
+}
+
+/* True: it is open. */
+static bool open_wire(struct kw_joining *joining)
+{
+	struct kw_error error = {0};
+
+	if (joining->greeting)
+		return true;
+	if (joining->stream->ops->wire && shakes_enough(joining->stream))
+		return false;
+	switch (kw_wire_shake(&joining->wire, &error)) {
+	case KW_WIRE_READ:
+		uv_poll_start(&joining->poll, UV_READABLE, on_joining_poll);
+		return false;
+	case KW_WIRE_WRITE:
+		uv_poll_start(&joining->poll, UV_WRITABLE, on_joining_poll);
+		return false;
+	case KW_WIRE_OPEN:
+		if (begin(joining, &error) == 0)
+			return true;
+		break;
+	case KW_WIRE_FAILED:
+		break;
+	}
+	joining_failed(joining, &error);
+	return false;
+}
 
 static void joining_step(struct kw_joining *joining)
 {
 	struct kw_error error = {0};
 
+	if (!open_wire(joining))
+		return;
 	for (;;) {
 		switch (kw_exchange_step(&joining->exchange, &joining->wire, &error)) {
 		case KW_EXCHANGE_READ:
@@ -173,12 +239,12 @@ static void on_joining_poll(uv_poll_t *poll, int status, int events)
 	struct kw_error error;
 
 	(void)events;
-	if (status < 0) {
+	/* What came before a reset is read first: it can be the reason. */
+	joining_step(joining);
+	if (status < 0 && kw_wire_is_open(&joining->wire)) {
 		kw_error_errno(&error, -status, "handshake: connection lost");
 		joining_failed(joining, &error);
-		return;
 	}
-	joining_step(joining);
 }
 
 /* Has the agent sent its name? */
@@ -243,16 +309,18 @@ static void joining_new(struct kw_stream *stream, int fd)
 	if (code == 0)
 		code = kw_server_challenge(
 			server, &joining->exchange.handshake, &joining->arrival, &error);
+	joining->wire = kw_wire_plain(fd);
+	if (code == 0 && stream->ops->wire)
+		code = stream->ops->wire(stream, fd, &joining->wire, &error);
 	if (code == 0)
 		code = watch(kw_server_loop(server), &joining->poll, fd, &error);
 	if (code != 0) {
 		reject(stream, joining->arrival.origin.text, &error);
-		close(fd);
+		kw_wire_close(&joining->wire);
 		free(joining);
 		return;
 	}
 	joining->stream = stream;
-	joining->wire = kw_wire_plain(fd);
 	joining->exchange.give_fd = stream->ops->give_fd(server);
 	joining->exchange.taken_fd = -1;
 	uv_timer_init(kw_server_loop(server), &joining->deadline);
@@ -346,7 +414,7 @@ static void turn_away(struct kw_joining *joining)
 	struct kw_handshake *handshake = &joining->exchange.handshake;
 	struct kw_error error;
 
-	if (handshake->sm.state < KW_HANDSHAKE_PROVED) {
+	if (joining->greeting && handshake->sm.state < KW_HANDSHAKE_PROVED) {
 		(void)kw_handshake_refuse(handshake, KW_REFUSE_SHUTDOWN, 0);
 		(void)kw_exchange_step(&joining->exchange, &joining->wire, &error);
 	}

@@ -28,6 +28,12 @@ struct kw_stream_ops {
 	/* A connection came: set it up, and say what is known of it. Not 0: it is rejected. */
 	int (*accepted)(const struct kw_stream *stream, int fd, struct kw_arrival *arrival,
 		struct kw_error *error);
+	/* What speaks on the connection; NULL: it is plain. Not 0: as above. */
+	int (*wire)(const struct kw_stream *stream, int fd, struct kw_wire *wire,
+		struct kw_error *error);
+	/* The wire is open: what is known of the connection now. NULL: nothing more. */
+	int (*opened)(const struct kw_stream *stream, const struct kw_wire *wire,
+		struct kw_arrival *arrival, struct kw_error *error);
 	/* The descriptor that goes with WELCOME; -1: none. */
 	int (*give_fd)(struct kw_server *server);
 	/* Make the connection the session's; on failure the wire stays the caller's. */
@@ -48,6 +54,9 @@ struct kw_stream {
 	uv_timer_t retry;      /* STARVED: when it is OPEN again */
 	int handles;           /* not yet closed: poll, retry, and two of each joining */
 	struct kw_slots slots; /* of the joinings */
+	/* Steps of TLS handshakes in one turn of the loop, which is known by its time. */
+	uint64_t turn_ms;
+	uint32_t turn_steps;
 };
 
 /*

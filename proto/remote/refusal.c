@@ -65,6 +65,11 @@ static void channel_given(
 			"refused agent %s: it dialled another socket file than this one: a relay "
 			"stands between",
 			who);
+	else if (said.kind == KW_CHANNEL_TLS)
+		kw_error_set(error, KW_E_REFUSED,
+			"refused agent %s: its TLS does not end here: a relay stands between, or a "
+			"program that ends TLS for it",
+			who);
 	else if (strcmp(dialled, arrived) != 0)
 		kw_error_set(error, KW_E_REFUSED,
 			"refused agent %s: it dialled %s and arrived at %s: a relay, or a tunnel "
@@ -167,6 +172,17 @@ void kw_refusal_given(const struct kw_handshake *handshake, enum kw_refusal reas
 			"(carriers= and role= in auth.keys_file)",
 			who, handshake->identity.key_id);
 		break;
+	case KW_REFUSE_PRINCIPAL:
+		kw_error_set(error, KW_E_REFUSED,
+			"refused agent %s: its certificate names %s and its key %s: both must name "
+			"the same",
+			who, handshake->identity.certificate, handshake->identity.key_id);
+		break;
+	case KW_REFUSE_REVOKED:
+		kw_error_set(error, KW_E_REFUSED,
+			"refused agent %s: %s is revoked until the next reload", who,
+			kw_identity_principal(&handshake->identity));
+		break;
 	}
 }
 
@@ -194,6 +210,10 @@ static void channel_heard(const struct kw_handshake *handshake, struct kw_error 
 		kw_error_set(error, KW_E_REFUSED,
 			"the proxy refused: this agent's socket file is not the proxy's: a relay "
 			"stands between");
+	else if (handshake->channel.kind == KW_CHANNEL_TLS)
+		kw_error_set(error, KW_E_REFUSED,
+			"the proxy refused: this agent's TLS does not end at the proxy: a relay "
+			"stands between, or a program that ends TLS for it: pass TLS through");
 	else
 		kw_error_set(error, KW_E_REFUSED,
 			"the proxy refused: this agent dialled %s, and arrived there by another "
@@ -303,6 +323,15 @@ void kw_refusal_heard(const struct kw_handshake *handshake, const struct kw_refu
 		kw_error_set(error, KW_E_REFUSED,
 			"the proxy refused: this key does not allow this carrier or role: see "
 			"carriers= and role= in its auth.keys_file");
+		break;
+	case KW_REFUSE_PRINCIPAL:
+		kw_error_set(error, KW_E_REFUSED,
+			"the proxy refused: the certificate of tls.cert and auth.key_id name two: "
+			"both must name the same");
+		break;
+	case KW_REFUSE_REVOKED:
+		kw_error_set(error, KW_E_REFUSED,
+			"the proxy refused: whom the certificate of tls.cert names is revoked");
 		break;
 	}
 }

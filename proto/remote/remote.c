@@ -76,6 +76,7 @@ struct kw_remote_read *kw_read_list_pop(struct kw_read_list *list)
 static const struct kw_carrier_ops *const carriers[] = {
 	&kw_carrier_shm,
 	&kw_carrier_tcp,
+	&kw_carrier_tls,
 #ifdef KW_HAVE_RDMA
 	&kw_carrier_rdma,
 #endif
@@ -112,6 +113,8 @@ static void set_options(struct kw_remote *remote, const struct kw_remote_options
 		own->depth = KW_DEPTH_MAX;
 	if (own->role == 0)
 		own->role = KW_ROLE_AGENT;
+	if (own->tls && own->tls->context)
+		remote->tls = kw_tls_context_ref(own->tls->context);
 	own->secret = (struct kw_slice){0};
 	if (options->secret.length > 0) {
 		void *copy = kw_alloc(options->secret.length);
@@ -128,7 +131,17 @@ static void free_memory(struct kw_remote *remote)
 	if (secret)
 		explicit_bzero(secret, remote->options.secret.length);
 	free(secret);
+	kw_tls_context_unref(remote->tls);
 	free(remote);
+}
+
+/* Will the proxy prove who it is? */
+static bool is_guarded(const struct kw_address *address, const struct kw_remote_options *options)
+{
+	if (address->carrier == KW_CARRIER_TLS && options->tls && options->tls->context &&
+		kw_tls_context_verifies(options->tls->context))
+		return true;
+	return options->secret.length > 0 || options->allow_insecure;
 }
 
 int kw_remote_open(uv_loop_t *loop, const struct kw_address *address,
@@ -139,8 +152,7 @@ int kw_remote_open(uv_loop_t *loop, const struct kw_address *address,
 	struct kw_remote *made;
 
 	*remote = NULL;
-	if (kw_address_check_guard(
-		    address, options->secret.length > 0 || options->allow_insecure, false, error))
+	if (kw_address_check_guard(address, is_guarded(address, options), false, error))
 		return KW_E_CONFIG;
 	if (!ops)
 		return kw_carrier_missing(address, error);

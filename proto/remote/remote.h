@@ -4,6 +4,7 @@
  *   rdma://host:port        one-sided RDMA READ
  *   shm:///path.sock        the proxy's memory file, passed over a unix socket and mapped read-only
  *   tcp://host:port         READ requests served by a thread of the proxy
+ *   tcp+tls://host:port     the same through TLS
  *
  * One struct kw_remote is one connection: open -> ready -> reads -> closed, once each way; it does
  * not reconnect (its owner does, with backoff). Loop thread only; callbacks come from the loop,
@@ -20,6 +21,7 @@
 #include "base/error.h"
 #include "base/slice.h"
 #include "table/layout.h"
+#include "tls/context.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -29,18 +31,19 @@
 #define KW_STATE_BYTES 14    /* the name of an agent's state, and its end */
 #define KW_READ_MAX (UINT64_C(1) << 30)
 
-enum kw_carrier { KW_CARRIER_SHM, KW_CARRIER_TCP, KW_CARRIER_RDMA };
+enum kw_carrier { KW_CARRIER_SHM, KW_CARRIER_TCP, KW_CARRIER_RDMA, KW_CARRIER_TLS };
 const char *kw_carrier_name(enum kw_carrier carrier);
 
-/* A parsed carrier address. tcp and rdma: host without brackets, IPv6 in the URL as [::1]. */
+/* A parsed carrier address. tcp, tcp+tls and rdma: host without brackets, IPv6 in the URL as [::1].
+ */
 struct kw_address {
 	enum kw_carrier carrier;
 	char path[108]; /* shm */
-	char host[256]; /* tcp, rdma */
+	char host[256]; /* all others */
 	uint16_t port;
 };
 
-/* KW_E_CONFIG with a sentence that shows the three forms. */
+/* KW_E_CONFIG with a sentence that shows the four forms. */
 int kw_address_parse(const char *text, struct kw_address *address, struct kw_error *error);
 
 /* The same, asked for the verdict only; a carrier that this build lacks is KW_E_CONFIG too. */
@@ -53,7 +56,8 @@ bool kw_address_is_local(const struct kw_address *address);
  * Over tcp and rdma nothing but a key tells an agent or a proxy from a stranger, on loopback, too:
  * every user of the host can dial a port, and listen on one that was given up. Over shm the kernel
  * names the user at the other end. guarded: there is a key, or auth.allow_insecure is set. listens:
- * the proxy's end. KW_E_CONFIG: the carrier needs a key, and is not guarded.
+ * the proxy's end. Over tcp+tls a verified certificate of the other end is as good as a key, and
+ * counts as one. KW_E_CONFIG: the carrier needs a key, and is not guarded.
  */
 int kw_address_check_guard(
 	const struct kw_address *address, bool guarded, bool listens, struct kw_error *error);
@@ -81,16 +85,22 @@ struct kw_rdma_options {
 /* Can this be the name of an RDMA device? KW_E_CONFIG with a sentence. */
 int kw_rdma_device_check(const char *text, struct kw_error *error);
 
+/* Words of a client's context for tcp+tls. */
+extern const struct kw_tls_terms kw_remote_tls_terms;
+
 struct kw_remote_options {
 	char agent_name[KW_AGENT_NAME_MAX + 1];
 	enum kw_role role; /* 0: KW_ROLE_AGENT */
 	char key_id[KW_KEY_ID_MAX + 1];
-	struct kw_slice secret;      /* of key_id; empty: none; copied */
-	bool allow_insecure;         /* tcp, rdma: without a secret, too */
-	struct kw_peer_users users;  /* shm without a secret: whose proxy is trusted */
-	uint32_t connect_timeout_ms; /* until ready; 0: 5000 */
-	uint32_t read_timeout_ms;    /* each READ; 0: 2000 */
-	uint32_t depth;              /* READs in flight wanted; more are queued here; 0: 16 */
+	struct kw_slice secret; /* of key_id; empty: none; copied */
+	bool allow_insecure;    /* tcp, rdma: without a secret, too */
+	/* tcp+tls: of a client; outlives this. Each connection takes the context of its beginning.
+	 */
+	const struct kw_tls_current *tls; /* NULL: there is none */
+	struct kw_peer_users users;       /* shm without a secret: whose proxy is trusted */
+	uint32_t connect_timeout_ms;      /* until ready; 0: 5000 */
+	uint32_t read_timeout_ms;         /* each READ; 0: 2000 */
+	uint32_t depth;                   /* READs in flight wanted; more are queued here; 0: 16 */
 	struct kw_rdma_options rdma;
 };
 

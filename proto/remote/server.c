@@ -114,6 +114,16 @@ const struct kw_rdma_options *kw_server_rdma(const struct kw_server *server)
 	return &server->options.rdma;
 }
 
+struct kw_tls_context *kw_server_tls(const struct kw_server *server)
+{
+	return server->options.tls;
+}
+
+enum kw_tls_identity kw_server_tls_identity(const struct kw_server *server)
+{
+	return server->options.identity;
+}
+
 void *kw_server_kept(struct kw_server *server)
 {
 	return server->kept;
@@ -287,6 +297,8 @@ static void set_options(struct kw_server *server, const struct kw_server_options
 		own->depth_max = KW_DEPTH_MAX;
 	own->secret = (struct kw_slice){0};
 	own->keyring = NULL;
+	if (own->tls)
+		own->tls = kw_tls_context_ref(own->tls);
 	/* Without a text there is nothing to refuse. */
 	server->keyring = options->keyring ? kw_keyring_hold(options->keyring)
 					   : kw_keyring_new(options->secret, own->secret, NULL);
@@ -376,6 +388,7 @@ static const struct kw_listener_ops *find_carrier(enum kw_carrier carrier)
 	static const struct kw_listener_ops *const all[] = {
 		&kw_listener_shm,
 		&kw_listener_tcp,
+		&kw_listener_tls,
 #ifdef KW_HAVE_RDMA
 		&kw_listener_rdma,
 #endif
@@ -397,8 +410,10 @@ static int check_listen(
 		return kw_error_set(error, KW_E_STATE, "listen on %s: shutting down", text);
 	if (atomic_load(&server->memory->extent_count) == 0)
 		return kw_error_set(error, KW_E_STATE, "listen on %s: there is no table yet", text);
-	return kw_address_check_guard(
-		address, kw_server_keyed(server) || server->options.allow_insecure, true, error);
+	return kw_address_check_guard(address,
+		kw_server_keyed(server) || server->options.allow_insecure ||
+			(address->carrier == KW_CARRIER_TLS && kw_server_certifies(server)),
+		true, error);
 }
 
 int kw_server_look(const struct kw_address *address, const struct kw_rdma_options *rdma,
@@ -484,7 +499,7 @@ static void on_async_closed(uv_handle_t *handle)
 	void *arg = server->done_arg;
 
 	kw_keyring_release(server->keyring);
-	free(server);
+	kw_tls_context_unref(server->options.tls);
 	if (done)
 		done(arg);
 }

@@ -23,6 +23,7 @@
 #include "base/error.h"
 #include "remote/memory.h"
 #include "remote/remote.h"
+#include "tls/channel.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -37,6 +38,9 @@ struct kw_server_limits {
 	uint32_t of_peer; /* one host (slots.h), over shm one user */
 };
 
+/* Words of its context for tcp+tls. */
+extern const struct kw_tls_terms kw_server_tls_terms;
+
 struct kw_server_options {
 	struct kw_keyring *keyring;     /* what agents must prove; held. NULL: */
 	struct kw_slice secret;         /* one key without an id; empty: none; copied */
@@ -49,6 +53,8 @@ struct kw_server_options {
 	uint32_t depth_max;             /* READs in flight a session may have; 0: 64 */
 	uint64_t silent_us;             /* 0: KW_SESSION_SILENT_US */
 	struct kw_rdma_options rdma;
+	struct kw_tls_context *tls;    /* tcp+tls: of a server; held. NULL: there is none */
+	enum kw_tls_identity identity; /* which field of a certificate names the agent */
 };
 
 struct kw_session_info {
@@ -58,7 +64,9 @@ struct kw_session_info {
 	enum kw_carrier carrier;
 	char peer[128];
 	char device[KW_RDMA_DEVICE_MAX]; /* rdma: the proxy's, over which it came; else empty */
-	uint64_t connected_us;           /* wall clock */
+	const char *tls;       /* tcp+tls: who encrypts, "software" or "kernel"; else "" */
+	bool resumed;          /* tcp+tls: it went on with an earlier session of TLS */
+	uint64_t connected_us; /* wall clock */
 	uint32_t depth;
 	uint64_t reads, bytes; /* one-sided: as last reported; UINT64_MAX: nothing was yet */
 	struct kw_remote_progress progress;
@@ -171,11 +179,21 @@ bool kw_server_disconnect(struct kw_server *server, uint64_t id, const char *why
 uint32_t kw_server_set_keyring(struct kw_server *server, struct kw_keyring *keyring);
 
 /*
- * Refuse the keys of this id until the next kw_server_set_keyring, and revoke its sessions: *ended
- * of them. KW_E_GONE: there is no such id.
+ * Refuse the keys of this id until the next kw_server_set_keyring, and whom a certificate names so
+ * until the next kw_server_set_tls; revoke its sessions: *ended of them. KW_E_GONE: there is no
+ * such id. With certificates any id can be one: a name that is new to the proxy is refused, too.
+ * KW_E_STATE: KW_REVOKED_MAX names are revoked already.
  */
+#define KW_REVOKED_MAX 256
 int kw_server_revoke(
 	struct kw_server *server, const char *id, uint32_t *ended, struct kw_error *error);
+
+/*
+ * Connections to come over tcp+tls get this context; held. A session whose certificate it does not
+ * accept (another CA, a list of revoked ones) is revoked at once. Returns how many.
+ */
+uint32_t kw_server_set_tls(
+	struct kw_server *server, struct kw_tls_context *tls, enum kw_tls_identity identity);
 
 /* Agents may have dialled these, too, from now on. */
 void kw_server_set_addresses(struct kw_server *server, const struct kw_endpoints *addresses);

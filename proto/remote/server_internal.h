@@ -16,12 +16,19 @@
  */
 enum kw_server_state { KW_SERVER_SERVING, KW_SERVER_BUSY, KW_SERVER_CLOSING, KW_SERVER_CLOSED };
 
+/* Refused until certificates are read again. */
+struct kw_revoked {
+	int count;
+	char ids[KW_REVOKED_MAX][KW_CERTIFICATE_ID_MAX + 1];
+};
+
 struct kw_server {
 	struct kw_sm sm; /* of enum kw_server_state */
 	uv_loop_t *loop;
 	struct kw_memory *memory;
 	struct kw_server_options options; /* secret: none, see keyring */
 	struct kw_keyring *keyring;
+	struct kw_revoked revoked; /* whom certificates name */
 	struct kw_peer_self self;
 	struct kw_server_handlers handlers;
 	struct kw_server_stats stats;
@@ -52,11 +59,14 @@ static inline bool kw_server_closing(const struct kw_server *server)
 /* server_keys.c: must agents prove a key? */
 bool kw_server_keyed(const struct kw_server *server);
 
+/* Must agents over tcp+tls show a certificate? */
+bool kw_server_certifies(const struct kw_server *server);
+
 /* The handshake is PROVED: refuse it if its key does not let it in. True: it was. */
 bool kw_server_refuses_key(struct kw_server *server, struct kw_handshake *handshake);
 
-/* May a session of this identity be? */
-bool kw_server_key_holds(const struct kw_server *server, const struct kw_identity *identity);
+/* May the session stay? */
+bool kw_server_key_holds(const struct kw_server *server, const struct kw_session *session);
 
 /* Revoke the sessions that may not. Returns how many. */
 uint32_t kw_server_check_keys(struct kw_server *server);

@@ -4,23 +4,32 @@
 #include <stdio.h>
 #include <string.h>
 
-#define WHY_TEXT 128
+#define WHY_TEXT 256
 
 bool kw_server_keyed(const struct kw_server *server)
 {
 	return kw_keyring_count(server->keyring) > 0;
 }
 
-/* Why it may not stay, or NULL. */
-static const char *objection(
+bool kw_server_certifies(const struct kw_server *server)
+{
+	return server->options.tls && kw_tls_context_verifies(server->options.tls);
+}
+
+static bool is_revoked(const struct kw_server *server, const char *id)
+{
+	for (int i = 0; i < server->revoked.count; i++)
+		if (strcmp(server->revoked.ids[i], id) == 0)
+			return true;
+	return false;
+}
+
+/* Why its key does not let it stay, or NULL. */
+static const char *key_objection(
 	const struct kw_server *server, const struct kw_identity *identity, char text[WHY_TEXT])
 {
 	const char *id = identity->key_id;
 
-	if (identity->proved == KW_PROVED_USER)
-		return NULL;
-	if (identity->proved == KW_PROVED_NOTHING)
-		return kw_server_keyed(server) ? "a key is required now" : NULL;
 	switch (kw_keyring_judge(server->keyring, id, identity->key_digest)) {
 	case KW_KEY_HOLDS:
 		return NULL;
@@ -36,11 +45,52 @@ static const char *objection(
 	return text;
 }
 
-bool kw_server_key_holds(const struct kw_server *server, const struct kw_identity *identity)
+/* Why its certificate does not let it stay, or NULL. */
+static const char *certificate_objection(
+	const struct kw_server *server, const struct kw_session *session, char text[WHY_TEXT])
+{
+	struct kw_error error;
+
+	if (!*session->identity.certificate)
+		return NULL;
+	if (is_revoked(server, session->identity.certificate)) {
+		snprintf(text, WHY_TEXT, "%s was revoked", session->identity.certificate);
+		return text;
+	}
+	if (!session->certificate || !kw_server_certifies(server) ||
+		session->judged_by == server->options.tls)
+		return NULL;
+	if (kw_tls_peer_judge(session->certificate, server->options.tls, &error) == 0)
+		return NULL;
+	snprintf(text, WHY_TEXT, "%.*s", WHY_TEXT - 1, error.text);
+	return text;
+}
+
+/* Why it may not stay, or NULL. */
+static const char *objection(
+	const struct kw_server *server, const struct kw_session *session, char text[WHY_TEXT])
+{
+	const char *why = certificate_objection(server, session, text);
+
+	if (why)
+		return why;
+	switch (session->identity.proved) {
+	case KW_PROVED_USER:
+	case KW_PROVED_CERTIFICATE:
+		return NULL;
+	case KW_PROVED_NOTHING:
+		return kw_server_keyed(server) ? "a key is required now" : NULL;
+	case KW_PROVED_KEY:
+		break;
+	}
+	return key_objection(server, &session->identity, text);
+}
+
+bool kw_server_key_holds(const struct kw_server *server, const struct kw_session *session)
 {
 	char text[WHY_TEXT];
 
-	return !objection(server, identity, text);
+	return !objection(server, session, text);
 }
 
 static uint32_t sessions_of(const struct kw_server *server, const char *id)
@@ -49,8 +99,8 @@ static uint32_t sessions_of(const struct kw_server *server, const char *id)
 
 	for (const struct kw_session *at = server->sessions; at; at = at->next)
 		count += at->sm.state == KW_SESSION_JOINED &&
-			 at->identity.proved == KW_PROVED_KEY &&
-			 strcmp(at->identity.key_id, id) == 0;
+			 at->identity.proved >= KW_PROVED_KEY &&
+			 strcmp(kw_identity_principal(&at->identity), id) == 0;
 	return count;
 }
 
@@ -60,16 +110,31 @@ static bool refuse(struct kw_handshake *handshake, enum kw_refusal reason, uint3
 	return true;
 }
 
+/* The key whose rules count: that was proved, or of the name in the certificate. NULL: none. */
+static const struct kw_key *find_rules(
+	const struct kw_server *server, const struct kw_identity *identity)
+{
+	const struct kw_key *found[KW_KEY_LINES_MAX];
+
+	if (identity->proved == KW_PROVED_KEY)
+		return kw_keyring_proved(server->keyring, identity->key_id, identity->key_digest);
+	if (identity->proved == KW_PROVED_CERTIFICATE &&
+		kw_keyring_find(server->keyring, identity->certificate, found) > 0)
+		return found[0]; /* all lines of an id have the same rules */
+	return NULL;
+}
+
 bool kw_server_refuses_key(struct kw_server *server, struct kw_handshake *handshake)
 {
 	const struct kw_identity *identity = &handshake->identity;
 	const struct kw_key *key;
 
-	if (identity->proved != KW_PROVED_KEY)
-		return false;
-	key = kw_keyring_proved(server->keyring, identity->key_id, identity->key_digest);
+	if (is_revoked(server, identity->certificate))
+		return refuse(handshake, KW_REFUSE_REVOKED, 0);
+	key = find_rules(server, identity);
 	if (!key)
-		return refuse(handshake, KW_REFUSE_SECRET_UNKNOWN, 0);
+		return identity->proved == KW_PROVED_KEY &&
+		       refuse(handshake, KW_REFUSE_SECRET_UNKNOWN, 0);
 	if (!kw_key_allows(&key->rules, handshake->channel.kind, identity->role))
 		return refuse(handshake, KW_REFUSE_RULES, 0);
 	/* No carrier enforces a scope yet: without it such a key would read everything. */
@@ -86,7 +151,7 @@ uint32_t kw_server_check_keys(struct kw_server *server)
 
 	for (struct kw_session *at = server->sessions; at; at = at->next) {
 		char text[WHY_TEXT];
-		const char *why = objection(server, &at->identity, text);
+		const char *why = objection(server, at, text);
 
 		if (why && at->sm.state == KW_SESSION_JOINED) {
 			kw_session_end(at, KW_FRAME_REVOKED, why);
@@ -105,13 +170,42 @@ uint32_t kw_server_set_keyring(struct kw_server *server, struct kw_keyring *keyr
 	return kw_server_check_keys(server);
 }
 
+uint32_t kw_server_set_tls(
+	struct kw_server *server, struct kw_tls_context *tls, enum kw_tls_identity identity)
+{
+	struct kw_tls_context *before = server->options.tls;
+
+	server->options.tls = tls ? kw_tls_context_ref(tls) : NULL;
+	server->options.identity = identity;
+	kw_tls_context_unref(before);
+	server->revoked.count = 0;
+	return kw_server_check_keys(server);
+}
+
+/* Whom a certificate names so. False: there is no room. */
+static bool revoke_name(struct kw_revoked *revoked, const char *id)
+{
+	if (revoked->count == KW_REVOKED_MAX)
+		return false;
+	snprintf(revoked->ids[revoked->count++], sizeof revoked->ids[0], "%s", id);
+	return true;
+}
+
 int kw_server_revoke(
 	struct kw_server *server, const char *id, uint32_t *ended, struct kw_error *error)
 {
-	if (kw_keyring_revoke(server->keyring, id) == 0)
+	size_t keys = kw_keyring_revoke(server->keyring, id);
+	bool by_name = kw_server_certifies(server) && strlen(id) <= KW_CERTIFICATE_ID_MAX;
+
+	if (keys == 0 && !by_name)
 		return kw_error_set(error, KW_E_GONE,
 			"no key has the id %.*s; agents.list shows those in use", KW_KEY_ID_MAX,
 			id);
+	if (by_name && !is_revoked(server, id) && !revoke_name(&server->revoked, id))
+		return kw_error_set(error, KW_E_STATE,
+			"%d names are revoked already: put their certificates into tls.crl, and "
+			"reload",
+			KW_REVOKED_MAX);
 	*ended = kw_server_check_keys(server);
 	return KW_OK;
 }

@@ -46,6 +46,7 @@ static uint64_t describe(const struct kw_session *session, struct kw_session_inf
 		.carrier = session->listener->address.carrier,
 		.connected_us = session->connected_us,
 		.depth = session->depth,
+		.tls = "",
 	};
 	memcpy(info->name, session->name, sizeof info->name);
 	memcpy(info->peer, session->origin.text, sizeof info->peer);
@@ -80,13 +81,13 @@ struct company {
 	struct kw_session *silent; /* of the same name and peer: gives way; NULL: there is none */
 };
 
-/* Names count for each role and key: an agent and a gateway of one host may share one. */
+/* Names count for each role and principal: an agent and a gateway of one host may share one. */
 static bool is_namesake(const struct kw_session *session, const struct kw_handshake *handshake)
 {
 	const struct kw_identity *one = &session->identity, *other = &handshake->identity;
 
 	return strcmp(session->name, handshake->name) == 0 && one->role == other->role &&
-	       strcmp(one->key_id, other->key_id) == 0;
+	       strcmp(kw_identity_principal(one), kw_identity_principal(other)) == 0;
 }
 
 static struct company look_at(struct kw_server *server, const struct kw_handshake *handshake,
@@ -209,8 +210,14 @@ void kw_session_joined(struct kw_session *session)
 	describe(session, &info);
 	server->handlers.joined(server->handlers.arg, &info);
 	/* The keys might have been replaced since it was admitted. */
-	if (!kw_server_key_holds(server, &session->identity))
+	if (!kw_server_key_holds(server, session))
 		uv_async_send(&server->async);
+}
+
+void kw_session_free(struct kw_session *session)
+{
+	kw_tls_peer_free(session->certificate);
+	free(session);
 }
 
 void kw_session_ending(struct kw_session *session)
@@ -233,7 +240,7 @@ void kw_session_ended(struct kw_session *session, const char *why)
 	server->session_count--;
 	describe(session, &info);
 	server->handlers.left(server->handlers.arg, &info, session->why[0] ? session->why : why);
-	free(session);
+	kw_session_free(session);
 	kw_server_maybe_finish(server);
 }
 

@@ -25,15 +25,35 @@ void kw_stream_end_watch(struct kw_stream_end *end, int events)
 	uv_poll_start(end->poll, events, end->on_poll);
 }
 
-void kw_stream_end_lost(struct kw_remote *remote, int errnum)
+void kw_stream_end_lost(struct kw_stream_end *end, struct kw_remote *remote, int errnum)
 {
 	struct kw_error error;
 
 	if (errnum == 0)
 		kw_error_set(&error, KW_E_IO, "the proxy closed the connection");
 	else
-		kw_error_errno(&error, errnum, "connection lost");
+		kw_wire_explain(&end->wire, errnum, "connection lost", &error);
 	kw_remote_fail(remote, &error);
+}
+
+/* The wire is open: it is known now what the handshake is bound to. */
+static int begin(struct kw_stream_end *end, struct kw_remote *remote, struct kw_error *error)
+{
+	int code = end->ops->opened ? end->ops->opened(end, &end->channel, error) : 0;
+
+	if (code == 0)
+		code = kw_remote_greet(remote, &end->exchange.handshake, &end->channel, error);
+	end->greeting = code == 0;
+	return code;
+}
+
+static void welcomed(struct kw_stream_end *end, struct kw_remote *remote)
+{
+	kw_stream_end_watch(end, UV_READABLE);
+	kw_remote_welcomed(remote, &end->exchange.handshake.facts);
+	/* What came with it is in the wire already, and no poll shows it. */
+	if (kw_remote_is(remote, KW_REMOTE_READY) && kw_wire_pending(&end->wire))
+		kw_remote_turn_soon(remote);
 }
 
 static void greet(struct kw_stream_end *end, struct kw_remote *remote)
@@ -50,8 +70,7 @@ static void greet(struct kw_stream_end *end, struct kw_remote *remote)
 	case KW_EXCHANGE_DONE:
 		if (end->ops->welcomed && end->ops->welcomed(remote, &error) != 0)
 			break;
-		kw_stream_end_watch(end, UV_READABLE);
-		kw_remote_welcomed(remote, &end->exchange.handshake.facts);
+		welcomed(end, remote);
 		return;
 	case KW_EXCHANGE_DECIDE: /* the proxy's end only */
 	case KW_EXCHANGE_FAILED:
@@ -60,35 +79,56 @@ static void greet(struct kw_stream_end *end, struct kw_remote *remote)
 	kw_remote_fail(remote, &error);
 }
 
+static void open_wire(struct kw_stream_end *end, struct kw_remote *remote)
+{
+	struct kw_error error = {0};
+
+	switch (kw_wire_shake(&end->wire, &error)) {
+	case KW_WIRE_READ:
+		kw_stream_end_watch(end, UV_READABLE);
+		return;
+	case KW_WIRE_WRITE:
+		kw_stream_end_watch(end, UV_WRITABLE);
+		return;
+	case KW_WIRE_OPEN:
+		if (begin(end, remote, &error) != 0)
+			break;
+		greet(end, remote);
+		return;
+	case KW_WIRE_FAILED:
+		break;
+	}
+	kw_remote_fail(remote, &error);
+}
+
 void kw_stream_end_connected(struct kw_stream_end *end, struct kw_remote *remote,
 	struct kw_wire wire, uv_poll_t *poll, const struct kw_channel *channel)
 {
-	struct kw_error error;
-
 	assert(!kw_wire_is_open(&end->wire) && !end->poll);
 	assert(kw_wire_is_open(&wire) && poll->data == remote);
 	end->wire = wire;
 	end->poll = poll;
-	if (kw_remote_greet(remote, &end->exchange.handshake, channel, &error) != 0)
-		kw_remote_fail(remote, &error);
-	else
-		greet(end, remote);
+	end->channel = *channel;
+	open_wire(end, remote);
 }
 
 void kw_stream_end_polled(
 	struct kw_stream_end *end, struct kw_remote *remote, int status, int events)
 {
 	assert(end->poll);
-	if (status < 0) {
-		kw_stream_end_lost(remote, -status);
-		return;
-	}
 	if (kw_remote_is(remote, KW_REMOTE_CONNECTING)) {
-		greet(end, remote);
+		if (end->greeting)
+			greet(end, remote);
+		else
+			open_wire(end, remote);
+	} else if (status < 0 || events & UV_READABLE) {
+		end->ops->readable(remote);
+	}
+	/* What came before a reset was read first: it can be the reason. */
+	if (status < 0) {
+		kw_stream_end_lost(end, remote, -status);
 		return;
 	}
-	if (events & UV_READABLE)
-		end->ops->readable(remote);
 	if ((events & UV_WRITABLE) && kw_remote_is(remote, KW_REMOTE_READY))
 		end->ops->writable(remote);
 }

@@ -2,9 +2,10 @@
  * The agent's end of a connection over a stream socket: what shm and tcp share. The handshake once
  * it is connected, what the socket is polled for, and how it ends.
  *
- *   kw_stream_end_connected ──handshake──▶ welcomed ──▶ readable, writable …
- *          │ failed, closed by the proxy      │              │
- *          └──────────────────────────────────┴──────────────┴──▶ kw_remote_fail
+ *   kw_stream_end_connected ──wire open──▶ greeting ──handshake──▶ welcomed ──▶ readable, writable
+ * … │ failed, closed by the proxy        │                    │              │
+ *          └────────────────────────────────────┴────────────────────┴──────────────┴──▶
+ * kw_remote_fail
  *
  * Loop thread only.
  */
@@ -16,7 +17,12 @@
 
 #include <uv.h>
 
+struct kw_stream_end;
+
 struct kw_stream_end_ops {
+	/* The wire is open: what it is bound to, if that is known only now. Not 0: as below. */
+	int (*opened)(struct kw_stream_end *end, struct kw_channel *channel,
+		struct kw_error *error); /* may be NULL */
 	/* WELCOME came: what the carrier needs of it. Not 0: the connection fails with *error. */
 	int (*welcomed)(struct kw_remote *remote, struct kw_error *error); /* may be NULL */
 	/* The socket has bytes (or its end), or takes some; only once the remote is READY. */
@@ -30,6 +36,8 @@ struct kw_stream_end {
 	struct kw_wire wire;
 	uv_poll_t *poll; /* NULL: not connected, or let go */
 	int events;      /* what it polls for */
+	struct kw_channel channel;
+	bool greeting; /* the wire is open, and the handshake has begun */
 	struct kw_exchange exchange;
 };
 
@@ -50,8 +58,8 @@ void kw_stream_end_polled(
 /* Poll for these from now on. */
 void kw_stream_end_watch(struct kw_stream_end *end, int events);
 
-/* The connection is over: closed by the proxy (0), or for this errno. */
-void kw_stream_end_lost(struct kw_remote *remote, int errnum);
+/* The connection is over: closed by the proxy (0), or for this errno of the wire. */
+void kw_stream_end_lost(struct kw_stream_end *end, struct kw_remote *remote, int errnum);
 
 /* As kw_carrier_ops.close. */
 void kw_stream_end_close(struct kw_stream_end *end, struct kw_remote *remote);

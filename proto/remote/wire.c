@@ -2,6 +2,7 @@
 
 #include "remote/racy.h"
 
+#include <errno.h>
 #include <stdint.h>
 #include <unistd.h>
 
@@ -27,11 +28,24 @@ static void farewell_plain(struct kw_wire *wire, const void *bytes, size_t lengt
 	(void)recv(wire->fd, left, sizeof left, MSG_DONTWAIT);
 }
 
-static const struct kw_wire_ops plain = {send_plain, receive_plain, farewell_plain};
+static const struct kw_wire_ops plain = {
+	.send = send_plain,
+	.receive = receive_plain,
+	.farewell = farewell_plain,
+};
 
 struct kw_wire kw_wire_plain(int fd)
 {
 	return (struct kw_wire){.ops = &plain, .fd = fd};
+}
+
+int kw_wire_explain(
+	const struct kw_wire *wire, int errnum, const char *what, struct kw_error *error)
+{
+	if (errnum != EPROTO || !wire->ops->explain)
+		return kw_error_errno(error, errnum, "%s", what);
+	wire->ops->explain(wire, error);
+	return (int)error->code;
 }
 
 ssize_t kw_wire_send_bytes(struct kw_wire *wire, const void *bytes, size_t length)
@@ -52,7 +66,10 @@ ssize_t kw_wire_receive_bytes(struct kw_wire *wire, void *to, size_t room)
 
 void kw_wire_close(struct kw_wire *wire)
 {
-	if (wire->fd >= 0)
-		close(wire->fd);
+	if (wire->fd < 0)
+		return;
+	if (wire->ops->close)
+		wire->ops->close(wire);
+	close(wire->fd);
 	wire->fd = -1;
 }

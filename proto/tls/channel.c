@@ -11,6 +11,7 @@
 #include <openssl/err.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Where OpenSSL puts the alerts of the peer among its reasons (SSL_AD_REASON_OFFSET). */
 #define ALERT_REASONS 1000
@@ -294,6 +295,11 @@ enum kw_tls_result kw_tls_channel_write(struct kw_tls_channel *channel, const vo
 	return KW_TLS_FAIL;
 }
 
+const struct kw_tls_context *kw_tls_channel_context(const struct kw_tls_channel *channel)
+{
+	return channel->context;
+}
+
 bool kw_tls_channel_pending(const struct kw_tls_channel *channel)
 {
 	/* The end of a connection is told by a read, too. */
@@ -351,6 +357,22 @@ bool kw_tls_channel_resumed(const struct kw_tls_channel *channel)
 bool kw_tls_channel_kernel_sends(const struct kw_tls_channel *channel)
 {
 	return BIO_get_ktls_send(SSL_get_wbio(channel->ssl)) > 0;
+}
+
+int kw_tls_channel_export(struct kw_tls_channel *channel, const char *label, void *bytes,
+	size_t length, struct kw_error *error)
+{
+	assert(channel->sm.state == KW_TLS_OPEN);
+	/* Without it two sessions could have the same secret (the triple handshake). */
+	if (SSL_version(channel->ssl) < TLS1_3_VERSION && SSL_get_extms_support(channel->ssl) != 1)
+		return kw_error_set(error, KW_E_REFUSED,
+			"%s speaks TLS 1.2 without extended master secrets: upgrade OpenSSL there",
+			channel->context->terms->peer);
+	if (SSL_export_keying_material(
+		    channel->ssl, bytes, length, label, strlen(label), NULL, 0, 0) == 1)
+		return KW_OK;
+	ERR_clear_error();
+	return kw_error_set(error, KW_E_NOMEM, "TLS: no keying material for the channel");
 }
 
 /* Sessions. */

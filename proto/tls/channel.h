@@ -81,6 +81,9 @@ enum kw_tls_result kw_tls_channel_read(
 enum kw_tls_result kw_tls_channel_write(struct kw_tls_channel *channel, const void *from,
 	size_t length, size_t *put, struct kw_error *error);
 
+/* That it was made of. Held by the channel; for comparing. */
+const struct kw_tls_context *kw_tls_channel_context(const struct kw_tls_channel *channel);
+
 /* Would a read find something that no poll of the socket shows? */
 bool kw_tls_channel_pending(const struct kw_tls_channel *channel);
 
@@ -106,6 +109,13 @@ bool kw_tls_channel_resumed(const struct kw_tls_channel *channel);
 /* OPEN: does the kernel encrypt what is written to the socket? Then plain bytes are written. */
 bool kw_tls_channel_kernel_sends(const struct kw_tls_channel *channel);
 
+/*
+ * OPEN: bytes that the two ends of this session have, and nobody else (RFC 5705). KW_E_REFUSED: a
+ * session of TLS 1.2 whose secret does not cover its handshake (RFC 7627): upgrade OpenSSL there.
+ */
+int kw_tls_channel_export(struct kw_tls_channel *channel, const char *label, void *bytes,
+	size_t length, struct kw_error *error);
+
 /* Which field of a certificate names its owner. */
 enum kw_tls_identity {
 	KW_TLS_IDENTITY_AUTO, /* as SAN; if there is none, the CN */
@@ -122,6 +132,19 @@ enum kw_tls_identity {
  */
 int kw_tls_channel_peer_id(const struct kw_tls_channel *channel, enum kw_tls_identity identity,
 	char id[KW_TLS_ID_MAX + 1], struct kw_error *error);
+
+struct kw_tls_peer;
+
+/*
+ * OPEN: the certificate that the peer showed, to be judged again later; NULL: it showed none. The
+ * caller's. Those between it and its CA are known only if the session was not resumed.
+ */
+struct kw_tls_peer *kw_tls_channel_peer(const struct kw_tls_channel *channel);
+void kw_tls_peer_free(struct kw_tls_peer *peer); /* NULL is accepted */
+
+/* Would a server with this context let it in today? KW_E_REFUSED: the sentence says why not. */
+int kw_tls_peer_judge(const struct kw_tls_peer *peer, const struct kw_tls_context *context,
+	struct kw_error *error);
 
 /*
  * Client: the newest session with which the next connection can skip the certificates; NULL: none

@@ -291,6 +291,11 @@ enum kw_tls_role kw_tls_context_role(const struct kw_tls_context *context)
 	return context->role;
 }
 
+bool kw_tls_context_verifies(const struct kw_tls_context *context)
+{
+	return context->verify;
+}
+
 void kw_tls_current_put(struct kw_tls_current *current, struct kw_tls_context *context)
 {
 	kw_tls_context_unref(current->context);

@@ -68,6 +68,9 @@ void kw_tls_context_unref(struct kw_tls_context *context); /* NULL is accepted *
 
 enum kw_tls_role kw_tls_context_role(const struct kw_tls_context *context);
 
+/* As its options say: is the peer verified? */
+bool kw_tls_context_verifies(const struct kw_tls_context *context);
+
 /* Zeroed memory holds none. */
 struct kw_tls_current {
 	struct kw_tls_context *context;

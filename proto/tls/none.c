@@ -34,6 +34,11 @@ enum kw_tls_role kw_tls_context_role(const struct kw_tls_context *context)
 	abort();
 }
 
+bool kw_tls_context_verifies(const struct kw_tls_context *context)
+{
+	abort();
+}
+
 void kw_tls_current_put(struct kw_tls_current *current, struct kw_tls_context *context)
 {
 	assert(!current->context && !context);
@@ -63,6 +68,11 @@ enum kw_tls_result kw_tls_channel_read(
 
 enum kw_tls_result kw_tls_channel_write(struct kw_tls_channel *channel, const void *from,
 	size_t length, size_t *put, struct kw_error *error)
+{
+	abort();
+}
+
+const struct kw_tls_context *kw_tls_channel_context(const struct kw_tls_channel *channel)
 {
 	abort();
 }
@@ -126,4 +136,26 @@ struct kw_tls_session *kw_tls_channel_take_session(struct kw_tls_channel *channe
 void kw_tls_session_free(struct kw_tls_session *session)
 {
 	assert(!session);
+}
+
+int kw_tls_channel_export(struct kw_tls_channel *channel, const char *label, void *bytes,
+	size_t length, struct kw_error *error)
+{
+	abort();
+}
+
+struct kw_tls_peer *kw_tls_channel_peer(const struct kw_tls_channel *channel)
+{
+	abort();
+}
+
+void kw_tls_peer_free(struct kw_tls_peer *peer)
+{
+	assert(!peer);
+}
+
+int kw_tls_peer_judge(const struct kw_tls_peer *peer, const struct kw_tls_context *context,
+	struct kw_error *error)
+{
+	abort();
 }

@@ -243,7 +243,7 @@ static void hear_farewell(struct kw_remote *remote)
 	if (got < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (got <= 0) {
-		kw_stream_end_lost(remote, got < 0 ? errno : 0);
+		kw_stream_end_lost(&shm->end, remote, got < 0 ? errno : 0);
 		return;
 	}
 	shm->farewell_length += (size_t)got;
@@ -262,7 +262,11 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 	kw_stream_end_polled(&shm->end, remote, status, events);
 }
 
-static const struct kw_stream_end_ops end_ops = {map_file, hear_farewell, send_report};
+static const struct kw_stream_end_ops end_ops = {
+	.welcomed = map_file,
+	.readable = hear_farewell,
+	.writable = send_report,
+};
 
 static int open_shm(struct kw_remote *remote, struct kw_error *error)
 {

@@ -1,11 +1,12 @@
 /*
- * tcp, the proxy's end on the loop: listening, and handing agents that proved themselves to the
- * serving thread.
+ * tcp and tcp+tls, the proxy's end on the loop: listening, and handing agents that proved
+ * themselves to the serving thread.
  */
 #include "base/buffer.h"
 #include "remote/listen_stream.h"
 #include "remote/socket.h"
 #include "remote/tcp/serve.h"
+#include "remote/tcp/wire_tls.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -34,6 +35,8 @@ static uint64_t figures_tcp(const struct kw_session *session, struct kw_session_
 	uint64_t heard = atomic_load_explicit(&shared->heard_us, memory_order_acquire);
 	uint64_t words[2];
 
+	info->tls = conn->tls;
+	info->resumed = conn->resumed;
 	info->reads = atomic_load_explicit(&shared->reads, memory_order_relaxed);
 	info->bytes = atomic_load_explicit(&shared->bytes, memory_order_relaxed);
 	info->reported = heard != 0;
@@ -77,6 +80,31 @@ static int accepted(
 	return errnum ? kw_error_errno(error, errnum, "the own address of the connection") : 0;
 }
 
+static int wire(
+	const struct kw_stream *stream, int fd, struct kw_wire *wire, struct kw_error *error)
+{
+	struct kw_tls_context *context = kw_server_tls(stream->listener->server);
+
+	return kw_wire_tls(wire, fd, context, NULL, NULL, error);
+}
+
+static int opened(const struct kw_stream *stream, const struct kw_wire *wire,
+	struct kw_arrival *arrival, struct kw_error *error)
+{
+	struct kw_server *server = stream->listener->server;
+	struct kw_tls_channel *channel = kw_wire_tls_channel(wire);
+	int code = kw_wire_tls_bind(wire, &arrival->channel, error);
+
+	if (code != 0)
+		return code;
+	arrival->certificate = kw_tls_channel_peer(channel);
+	arrival->judged_by = kw_tls_channel_context(channel);
+	if (!arrival->certificate)
+		return 0;
+	return kw_tls_channel_peer_id(
+		channel, kw_server_tls_identity(server), arrival->principal, error);
+}
+
 static int give_fd(struct kw_server *server)
 {
 	(void)server;
@@ -90,6 +118,15 @@ static void closed(struct kw_stream *stream)
 
 static const struct kw_stream_ops stream_ops = {
 	.accepted = accepted,
+	.give_fd = give_fd,
+	.adopt = adopt,
+	.closed = closed,
+};
+
+static const struct kw_stream_ops tls_ops = {
+	.accepted = accepted,
+	.wire = wire,
+	.opened = opened,
 	.give_fd = give_fd,
 	.adopt = adopt,
 	.closed = closed,
@@ -151,7 +188,8 @@ static int listen_name(const struct kw_address *address, struct kw_error *error)
 	return fd;
 }
 
-static int listen_tcp(struct kw_listener *listener, struct kw_error *error)
+static int listen_stream(
+	struct kw_listener *listener, const struct kw_stream_ops *ops, struct kw_error *error)
 {
 	struct kw_error why = {0};
 	int fd;
@@ -162,13 +200,34 @@ static int listen_tcp(struct kw_listener *listener, struct kw_error *error)
 	if (fd < 0)
 		goto fail;
 	listener->address.port = bound_port(fd);
-	if (kw_stream_new(listener, &stream_ops, fd, &why))
+	if (kw_stream_new(listener, ops, fd, &why))
 		return 0;
 	close(fd);
 
 fail:
 	return kw_error_set(error, why.code, "%s", why.text);
 }
+
+static int listen_tcp(struct kw_listener *listener, struct kw_error *error)
+{
+	return listen_stream(listener, &stream_ops, error);
+}
+
+static int listen_tls(struct kw_listener *listener, struct kw_error *error)
+{
+	if (!kw_server_tls(listener->server))
+		return kw_error_set(error, KW_E_CONFIG,
+			"no certificate is loaded for it: set tls.cert, tls.key and tls.ca");
+	return listen_stream(listener, &tls_ops, error);
+}
+
+const struct kw_listener_ops kw_listener_tls = {
+	.carrier = KW_CARRIER_TLS,
+	.listen = listen_tls,
+	.close = kw_stream_close,
+	.end = end_tcp,
+	.figures = figures_tcp,
+};
 
 const struct kw_listener_ops kw_listener_tcp = {
 	.carrier = KW_CARRIER_TCP,

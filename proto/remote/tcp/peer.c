@@ -2,6 +2,7 @@
 
 #include "base/buffer.h"
 #include "base/clock.h"
+#include "remote/tcp/wire_tls.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -22,6 +23,9 @@ struct kw_tcp_peer *kw_tcp_peer_new(struct kw_wire wire, uint32_t depth, void *o
 	assert(kw_wire_is_open(&wire));
 	peer->shown.owner = owner;
 	peer->wire = wire;
+	peer->shown.tls = kw_wire_tls_cipherer(&wire);
+	if (wire.tls)
+		peer->shown.resumed = kw_tls_channel_resumed(kw_wire_tls_channel(&wire));
 	peer->events = EPOLLIN;
 	peer->depth = depth;
 	return peer;
@@ -54,7 +58,7 @@ void kw_tcp_peer_lost(struct kw_tcp_peer *peer, int errnum)
 	if (errnum == 0)
 		kw_error_set(&peer->shown.why, KW_E_IO, "the agent closed the connection");
 	else
-		kw_error_errno(&peer->shown.why, errnum, "connection lost");
+		kw_wire_explain(&peer->wire, errnum, "connection lost", &peer->shown.why);
 	kw_tcp_peer_end(peer, KW_FRAME_OK);
 }
 

@@ -33,6 +33,7 @@ struct kw_tcp_serve {
 	/* the serving thread's: */
 	struct list serving;
 	struct list over; /* ended in this turn */
+	bool eager;       /* one of `serving` has input that epoll does not show */
 };
 
 static void list_add(struct list *list, struct kw_tcp_peer *peer)
@@ -91,6 +92,23 @@ static void peer_turn(struct kw_tcp_serve *serve, struct kw_tcp_peer *peer, uint
 		watch(serve, peer);
 	if (kw_tcp_peer_over(peer))
 		set_aside(serve, peer);
+	else if (kw_wire_pending(&peer->wire))
+		serve->eager = true;
+}
+
+/* A turn for each whose wire holds input: it came with what was read before. */
+static void serve_eager(struct kw_tcp_serve *serve)
+{
+	struct kw_tcp_peer *peer, *next;
+
+	if (!serve->eager)
+		return;
+	serve->eager = false;
+	for (peer = serve->serving.head; peer; peer = next) {
+		next = peer->next;
+		if (kw_wire_pending(&peer->wire))
+			peer_turn(serve, peer, EPOLLIN);
+	}
 }
 
 /* ---- the thread ---- */
@@ -124,6 +142,7 @@ static bool take_added(struct kw_tcp_serve *serve)
 	while ((peer = serve->added.head)) {
 		list_remove(&serve->added, peer);
 		list_add(&serve->serving, peer);
+		serve->eager |= kw_wire_pending(&peer->wire);
 	}
 	pthread_mutex_unlock(&serve->lock);
 	return stop;
@@ -171,7 +190,7 @@ static void *serve_main(void *arg)
 
 	while (!stop) {
 		struct epoll_event events[EVENTS];
-		int count = epoll_wait(serve->epoll_fd, events, EVENTS, -1);
+		int count = epoll_wait(serve->epoll_fd, events, EVENTS, serve->eager ? 0 : -1);
 		bool called = was_called(serve, events, count);
 
 		stop = take_added(serve);
@@ -180,6 +199,7 @@ static void *serve_main(void *arg)
 		for (int i = 0; i < count; i++)
 			if (events[i].data.ptr)
 				peer_turn(serve, events[i].data.ptr, events[i].events);
+		serve_eager(serve);
 		if (called || stop)
 			obey(serve, stop);
 		hand_over(serve);

@@ -45,6 +45,8 @@ struct kw_tcp_conn_shared {
 struct kw_tcp_conn {
 	struct kw_tcp_conn_shared shared;
 	void *owner;
+	bool resumed;    /* a session of TLS */
+	const char *tls; /* who encrypts: "software", "kernel"; "": the wire is plain */
 	/* Valid once kw_tcp_serve_ended has handed it out: */
 	enum kw_frame_status
 		ended_by; /* a violation, REVOKED, SHUTDOWN; OK: the connection was lost */

@@ -1,5 +1,5 @@
 /*
- * tcp, the agent's end: READ requests out, replies in, in order.
+ * tcp and tcp+tls, the agent's end: READ requests out, replies in, in order.
  *
  * A reply is a header and exactly the bytes that were asked for, or the connection is over
  * (frame.h). So headers and payloads of several READs are received by one call, the payloads
@@ -9,6 +9,8 @@
 #include "remote/carrier.h"
 #include "remote/stream_end.h"
 #include "remote/tcp/dial.h"
+#include "remote/tcp/resume.h"
+#include "remote/tcp/wire_tls.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -36,15 +38,23 @@ static void on_connected(
 {
 	struct tcp *tcp = remote->own;
 
-	kw_stream_end_connected(&tcp->end, remote, kw_wire_plain(fd), poll, channel);
+	struct kw_wire wire = kw_wire_plain(fd);
+	struct kw_error error;
+
+	if (remote->address.carrier != KW_CARRIER_TLS ||
+		kw_wire_tls(&wire, fd, remote->tls, remote->address.host, kw_tls_resume(remote),
+			&error) == 0) {
+		kw_stream_end_connected(&tcp->end, remote, wire, poll, channel);
+		return;
+	}
+	kw_remote_shut(remote, (uv_handle_t *)poll, true);
+	close(fd);
+	kw_remote_fail(remote, &error);
 }
 
-static void turn_tcp(struct kw_remote *remote)
+static int opened(struct kw_stream_end *end, struct kw_channel *channel, struct kw_error *error)
 {
-	struct tcp *tcp = remote->own;
-
-	if (!tcp->dial.remote) /* the first turn */
-		kw_tcp_dial_start(&tcp->dial, remote, on_connected);
+	return end->wire.tls ? kw_wire_tls_bind(&end->wire, channel, error) : 0;
 }
 
 /* ---- sending ---- */
@@ -201,21 +211,34 @@ static void receive(struct kw_remote *remote)
 		if (got < 0 && (errno == EAGAIN || errno == EINTR))
 			break;
 		if (got <= 0) {
-			kw_stream_end_lost(remote, got < 0 ? errno : 0);
+			kw_stream_end_lost(&tcp->end, remote, got < 0 ? errno : 0);
 			return;
 		}
 		total += (uint64_t)got;
 		kw_remote_progressed(remote);
 		if (!account(remote, (uint64_t)got))
 			return;
-		/* The socket had less than there was room for: it is empty now. */
-		if ((uint64_t)got < parts_length(parts, (int)message.msg_iovlen))
+		/* It had less than there was room for: the socket is empty now. */
+		if ((uint64_t)got < parts_length(parts, (int)message.msg_iovlen) &&
+			!kw_wire_pending(&tcp->end.wire))
 			break;
-		if (!remote->flight.head)
+		if (!remote->flight.head && !kw_wire_pending(&tcp->end.wire))
 			break;
 	}
 	remote->corked = false;
+	if (kw_wire_pending(&tcp->end.wire))
+		kw_remote_turn_soon(remote);
 	kw_remote_pump(remote);
+}
+
+static void turn_tcp(struct kw_remote *remote)
+{
+	struct tcp *tcp = remote->own;
+
+	if (!tcp->dial.remote) /* the first turn */
+		kw_tcp_dial_start(&tcp->dial, remote, on_connected);
+	else if (kw_remote_is(remote, KW_REMOTE_READY) && kw_wire_pending(&tcp->end.wire))
+		receive(remote);
 }
 
 static void on_poll(uv_poll_t *poll, int status, int events)
@@ -228,7 +251,11 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 
 /* ---- beginning and end ---- */
 
-static const struct kw_stream_end_ops end_ops = {NULL, receive, flush};
+static const struct kw_stream_end_ops end_ops = {
+	.opened = opened,
+	.readable = receive,
+	.writable = flush,
+};
 
 static int open_tcp(struct kw_remote *remote, struct kw_error *error)
 {
@@ -237,6 +264,9 @@ static int open_tcp(struct kw_remote *remote, struct kw_error *error)
 	if (remote->address.port == 0)
 		return kw_error_set(
 			error, KW_E_CONFIG, "%s: port 0 cannot be connected to", remote->info.peer);
+	if (remote->address.carrier == KW_CARRIER_TLS && !remote->tls)
+		return kw_error_set(error, KW_E_CONFIG,
+			"%s: no certificates are loaded for it: set tls.ca", remote->info.peer);
 	tcp = kw_zalloc(sizeof *tcp);
 	tcp->dial.fd = -1;
 	kw_stream_end_init(&tcp->end, &end_ops, on_poll, false);
@@ -249,6 +279,8 @@ static void close_tcp(struct kw_remote *remote)
 	struct tcp *tcp = remote->own;
 
 	kw_tcp_dial_close(&tcp->dial);
+	if (tcp->end.wire.tls)
+		kw_tls_remember(remote, kw_wire_tls_channel(&tcp->end.wire));
 	kw_stream_end_close(&tcp->end, remote);
 }
 
@@ -259,6 +291,17 @@ static void free_tcp(struct kw_remote *remote)
 	kw_buffer_close(&tcp->out);
 	free(tcp);
 }
+
+const struct kw_carrier_ops kw_carrier_tls = {
+	.carrier = KW_CARRIER_TLS,
+	.open = open_tcp,
+	.post = post_tcp,
+	.turn = turn_tcp,
+	.report = flush,
+	.close = close_tcp,
+	.free = free_tcp,
+	.end = kw_tls_forget,
+};
 
 const struct kw_carrier_ops kw_carrier_tcp = {
 	.carrier = KW_CARRIER_TCP,

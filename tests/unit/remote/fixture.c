@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 
 enum kw_carrier carrier;
+struct kw_tls_context *server_tls, *client_tls;
 
 uint8_t pattern(uint64_t offset)
 {
@@ -132,6 +133,7 @@ void fixture_serve(struct fixture *fixture, const struct kw_server_options *opti
 	struct kw_error error = {0};
 
 	fixture->address = listen_address(fixture->folder);
+	served.tls = server_tls;
 	served.allow_insecure = true; /* the tests of strangers ask for less */
 	fixture->server = kw_server_new(&fixture->loop, &fixture->memory, &served, &handlers);
 	if (kw_server_listen(fixture->server, &fixture->address, &error) != 0)
@@ -203,7 +205,11 @@ static void on_closed(void *arg, const struct kw_error *why)
 
 struct kw_remote_options plain_options(void)
 {
-	return (struct kw_remote_options){.agent_name = "tester", .allow_insecure = true};
+	static struct kw_tls_current current;
+
+	current.context = client_tls;
+	return (struct kw_remote_options){
+		.agent_name = "tester", .allow_insecure = true, .tls = &current};
 }
 
 int client_open(

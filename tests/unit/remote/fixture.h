@@ -34,6 +34,9 @@
 
 extern enum kw_carrier carrier; /* under test */
 
+/* For tcp+tls, both ends: every server and client of the fixture gets them. NULL: none. */
+extern struct kw_tls_context *server_tls, *client_tls;
+
 struct fixture {
 	uv_loop_t loop;
 	uv_timer_t tick; /* so that waiting for a condition looks at it again */

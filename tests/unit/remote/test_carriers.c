@@ -67,6 +67,56 @@ static int run_over_rdma(void)
 }
 #endif
 
+#ifdef KW_HAVE_TLS
+#include "tls_kit.h"
+
+/*
+ * What needs a process to kill, or a raw socket to speak through, is tried over tcp: the code is
+ * the same. What TLS adds has tests of its own (test_wire_tls.c).
+ */
+static int run_over_tls(void)
+{
+	static const struct CMUnitTest tests[] = {
+		CARRIER_READ_TESTS,
+		cmocka_unit_test(closing_tells_back_the_reads_that_are_out),
+		cmocka_unit_test(closing_amid_large_reads_lets_go_of_their_memory),
+		cmocka_unit_test(closing_while_connecting_is_told_once),
+		cmocka_unit_test(nobody_listening_is_a_sentence_and_not_a_crash),
+		cmocka_unit_test(a_proxy_that_shuts_down_says_so),
+		cmocka_unit_test(many_connections_leave_nothing_behind),
+		cmocka_unit_test(the_right_secret_is_let_in),
+		cmocka_unit_test(a_wrong_secret_is_refused_on_both_sides),
+		cmocka_unit_test(an_agent_with_a_secret_does_not_trust_a_proxy_without),
+		cmocka_unit_test(sixty_four_agents_read_at_once),
+		cmocka_unit_test(one_session_too_many_is_refused_with_the_limit),
+		cmocka_unit_test(one_name_or_peer_does_not_take_all_sessions),
+		cmocka_unit_test(disconnect_revokes_at_once),
+		cmocka_unit_test(progress_arrives_and_holds_tombstones),
+		cmocka_unit_test(a_peer_that_says_nothing_is_let_go),
+	};
+	int failed;
+
+	carrier = KW_CARRIER_TLS;
+	kit_make();
+	server_tls = kit_server(&kit.ca, NULL);
+	client_tls = kit_client(&kit.ca, &kit.edge);
+	printf("==== carrier tcp+tls\n");
+	failed =
+		_cmocka_run_group_tests("tcp+tls", tests, sizeof tests / sizeof *tests, NULL, NULL);
+	kw_tls_context_unref(server_tls);
+	kw_tls_context_unref(client_tls);
+	server_tls = client_tls = NULL;
+	kit_free();
+	return failed;
+}
+#else
+static int run_over_tls(void)
+{
+	printf("==== carrier tcp+tls: not in this build\n");
+	return 0;
+}
+#endif
+
 int main(int argc, char **argv)
 {
 	int failed;
@@ -75,6 +125,7 @@ int main(int argc, char **argv)
 		return serve_main(argv[2], argv[3]);
 	failed = run_over(KW_CARRIER_SHM);
 	failed += run_over(KW_CARRIER_TCP);
+	failed += run_over_tls();
 	failed += run_over_rdma();
 	return failed;
 }
