@@ -1,0 +1,186 @@
+"""The fence: no mandate, no `warm`; and a table of a lower term than the data have is not followed.
+
+The operator confirms the primary (authority.by=operator), so no sentinels are needed.
+"""
+import signal
+import time
+
+import pytest
+
+from lib import data
+from lib.compare import assert_equal_now, digest
+from lib.daemon import free_port
+from lib.process import wait_for
+
+pytestmark = pytest.mark.sanitize
+
+KEYS = 1500
+MODES = {
+    "commands": {},
+    "replica": {"apply__mode": "replica", "apply__consent": True},
+    "hybrid": {"apply__mode": "hybrid", "apply__consent": True},
+}
+
+
+def address(proxy):
+    return next(iter(proxy.listen.values()))
+
+
+def confirm(proxy, term):
+    proxy.rpc("config.set", path="authority.term", value=term)
+
+
+def assert_never_warm(agent, lost, warm_lag=1.0):
+    """Beyond the bound, until it has passed twice. The agent judges by the clock when it is asked."""
+    bound = lost + 1.0 + warm_lag
+    while (asked := time.monotonic()) < bound + 1.0 + warm_lag:
+        state = agent.status()["state"]
+        assert asked <= bound or state != "warm", f"warm {asked - lost:.3f} s after the loss of the mandate"
+        time.sleep(0.02)
+
+
+class Shard:
+    """A primary and its replica, a proxy beside each; the primary is confirmed in term 1."""
+
+    def __init__(self, bed):
+        self.bed = bed
+        port = free_port()
+        self.first, self.second = bed.server("first", port=port), bed.server("second")
+        data.fill_plain(self.first, KEYS)
+        self.second.command("REPLICAOF", "127.0.0.1", port)
+        self.wait_replicated()
+        self.proxies = [self.proxy(server, term) for server, term in ((self.first, 1), (self.second, 0))]
+        self.proxies[0].wait_live()
+        self.proxies[1].wait_state("unconfirmed")
+
+    def proxy(self, server, term):
+        return self.bed.proxy(server, f"proxy-{server.name}", authority__by="operator", authority__term=term)
+
+    def wait_replicated(self):
+        wait_for(lambda: self.second.command("DBSIZE") == self.first.command("DBSIZE"), "the replica loads", 60)
+
+    def fail_over(self, term):
+        """What a failover does: the second one is the primary, and the first one does not know."""
+        confirm(self.proxies[0], 0)
+        self.second.command("REPLICAOF", "NO", "ONE")
+        confirm(self.proxies[1], term)
+
+    def listed(self, daemon):
+        daemon.settings["proxy"] = [address(proxy) for proxy in self.proxies]
+        return daemon.start()
+
+    def agent(self, mode="commands", **settings):
+        replica = self.bed.server("local")
+        agent = self.bed.agent(self.proxies[0], replica, start=False, **{**MODES[mode], **settings})
+        self.listed(agent).wait_warm()
+        return agent
+
+
+@pytest.mark.parametrize("mode", [pytest.param("commands", marks=pytest.mark.quick), "replica", "hybrid"])
+def test_a_failover_is_followed_and_lost_writes_are_gone(bed, mode):
+    shard = Shard(bed)
+    agent = shard.agent(mode)
+    assert_equal_now(shard.first, agent.replica)
+    shard.fail_over(2)
+    # A client that was cut off with the old primary writes there still.
+    shard.first.command("SET", "lost", 1)
+    shard.second.command("SET", "key:1", "new")
+    shard.second.command("SET", "kept", 1)
+    agent.wait_status(lambda status: status["proxy"] == address(shard.proxies[1]), "it does not go along", 60)
+    agent.wait_warm()
+    assert_equal_now(shard.second, agent.replica)
+    assert agent.replica.command("EXISTS", "lost") == 0
+    history = agent.status()["history"]
+    assert history["data"]["term"] == history["table"]["term"] == 2, history
+    assert history["table"]["mandate"] == "confirmed", history
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_without_a_mandate_nothing_is_followed_and_nothing_is_warm(bed, mode):
+    shard = Shard(bed)
+    agent = shard.agent(mode)
+    snapshots = agent.status()["snapshots"]
+    confirm(shard.proxies[0], 0)
+    assert_never_warm(agent, time.monotonic())
+    agent.wait_state("stalled", reason="confirmed as the primary")
+    before = digest(agent.replica)
+    shard.first.command("SET", "late", 1)
+    # The proxy has published again since: its heartbeat is what the agent sees.
+    shard.proxies[0].wait_status(lambda status: status["dirty_keys"] > 0, "the key is not dirty")
+    assert agent.status()["state"] == "stalled" and digest(agent.replica) == before
+    confirm(shard.proxies[0], 1)
+    agent.wait_warm()
+    assert_equal_now(shard.first, agent.replica)
+    assert agent.status()["snapshots"] == snapshots
+
+
+def test_a_higher_term_of_the_same_proxy_is_written_first(bed):
+    shard = Shard(bed)
+    agent = shard.agent()
+    snapshots = agent.status()["snapshots"]
+    confirm(shard.proxies[0], 3)
+    shard.first.command("SET", "third", 1)
+    agent.wait_warm()
+    assert agent.status()["history"]["data"]["term"] == 3
+    assert agent.status()["snapshots"] == snapshots
+    library = agent.replica.command("FUNCTION", "LIST", "WITHCODE")
+    assert b" term=3@" in repr(library).encode()
+    assert_equal_now(shard.first, agent.replica)
+
+
+def test_a_deposed_primary_is_refused_by_an_agent_that_was_started_anew(bed):
+    """Only the cursor knows by then. A person can approve it, for that term alone."""
+    shard = Shard(bed)
+    agent = shard.agent()
+    shard.fail_over(2)
+    agent.wait_status(lambda status: status["proxy"] == address(shard.proxies[1]), "it does not go along", 60)
+    agent.wait_warm()
+    agent.kill()
+    confirm(shard.proxies[1], 0)
+    shard.first.command("SET", "lost", 1)
+    confirm(shard.proxies[0], 1)
+    agent.settings["proxy"] = address(shard.proxies[0])
+    agent.start()
+    status = agent.wait_state("failed", reason="its server was deposed")
+    assert "term 1" in status["reason"] and "term 2" in status["reason"], status
+    assert agent.replica.command("EXISTS", "lost") == 0
+    assert "deposed" in agent.ctl_ok("approve")["approved"]
+    agent.wait_warm()
+    assert_equal_now(shard.first, agent.replica)
+    assert agent.status()["history"]["data"]["term"] == 1
+
+
+def test_a_proxy_that_is_stopped_makes_no_agent_warm(bed):
+    shard = Shard(bed)
+    agent = shard.agent()
+    shard.proxies[0].popen.send_signal(signal.SIGSTOP)
+    try:
+        assert_never_warm(agent, time.monotonic())
+        agent.wait_state("stalled", "connecting")
+    finally:
+        shard.proxies[0].popen.send_signal(signal.SIGCONT)
+    agent.wait_warm()
+
+
+def test_a_gateway_neither_answers_nor_forwards_without_a_mandate(bed):
+    shard = Shard(bed)
+    gateway = bed.gateway(shard.proxies[0], start=False, gateway__forward=True,
+                          redis__address=shard.first.address)
+    shard.listed(gateway).wait_fresh()
+    client = gateway.client()
+    assert client.set("written", 1) and client.get("written") == b"1"
+    shard.fail_over(2)
+    gateway.wait_status(lambda status: status["proxy"] == address(shard.proxies[1]), "it does not go along", 60)
+    gateway.wait_fresh()
+    # It is still told to forward to the first one, which is not the primary of this table.
+    for words in (("SET", "lost", 1), ("INCR", "lost")):
+        with pytest.raises(Exception, match="(?i)masterdown"):
+            client.execute_command(*words)
+    assert shard.first.command("EXISTS", "lost") == 0
+    assert gateway.client().get("key:1") == shard.second.command("GET", "key:1")
+    confirm(shard.proxies[1], 0)
+    gateway.wait_state("stale", reason="not confirmed")
+    for words in (("GET", "key:1"), ("SET", "lost", 1)):
+        with pytest.raises(Exception, match="(?i)masterdown"):
+            client.execute_command(*words)
+    assert shard.first.command("EXISTS", "lost") == shard.second.command("EXISTS", "lost") == 0
