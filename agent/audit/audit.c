@@ -161,6 +161,7 @@ static void begin_round(struct kw_audit *audit, uint64_t now_us)
 	audit->round.told = audit->causes.told;
 	audit->round.doubts = audit->options.sync->index.doubts;
 	audit->round.compares = audit->options.sync->index.compares;
+	audit->round.losses = audit->options.sync->index.losses;
 	audit->round.began_us = now_us;
 	audit->round.differing = audit->round.deletes = 0;
 	audit->round.keys = kw_audit_local(audit)->facts.keys;
@@ -190,13 +191,25 @@ static bool may_resume(const struct kw_audit *audit, uint64_t now_us)
 	return audit->table.from > 0 && (met || !kw_causes_due(&audit->causes, now_us));
 }
 
+/* Does the index lack keys, and has no whole round compared all that it could learn? */
+static bool can_learn(const struct kw_audit *audit)
+{
+	const struct kw_digests *index = &audit->options.sync->index;
+
+	return (kw_digests_state(index) == KW_DIGESTS_EMPTY ||
+		       kw_digests_state(index) == KW_DIGESTS_BUILDING) &&
+	       audit->losses != index->losses;
+}
+
 /* What a compare has passed over is looked at soon. */
 static uint64_t rate_of(const struct kw_audit *audit)
 {
 	uint64_t rate = audit->options.keys_per_second;
 	bool compared = audit->compares != audit->options.sync->index.compares;
 
-	return compared && rate < KW_AUDIT_COMPARED_RATE ? KW_AUDIT_COMPARED_RATE : rate;
+	return (compared || can_learn(audit)) && rate < KW_AUDIT_COMPARED_RATE
+		       ? KW_AUDIT_COMPARED_RATE
+		       : rate;
 }
 
 static void begin_table(struct kw_audit *audit, uint64_t now_us)
@@ -221,6 +234,7 @@ static void end_round(struct kw_audit *audit, uint64_t now_us)
 	kw_proof_leave(&audit->proof, KW_PROOF_LOCAL);
 	audit->rounds++;
 	audit->compares = audit->round.compares;
+	audit->losses = audit->round.losses;
 	audit->hopeless = audit->round.hopeless;
 	audit->rest_us = now_us + REST_US;
 	if (audit->round.differing > 0)

@@ -35,7 +35,8 @@
 #define KW_AUDIT_FLIGHT_BYTES (UINT64_C(4) << 20)
 /*
  * The pace of the first round after a snapshot was compared with the digest index, if that is more:
- * keys that were passed over are looked at soon. It costs the local server some 3 % of a core.
+ * keys that were passed over are looked at soon. Also of the first round of an agent that resumed,
+ * because the index learns from it. It costs the local server some 3 % of a core.
  */
 #define KW_AUDIT_COMPARED_RATE 5000
 /* To see whether the table has a local key costs a fraction of a comparison. */
@@ -50,6 +51,7 @@ struct kw_lane {
 	uint32_t database;
 	struct kw_buffer key;
 	struct kw_expected expected;
+	uint64_t removals; /* of the index, before the table was asked */
 };
 
 enum kw_audit_link {
@@ -117,17 +119,17 @@ struct kw_audit {
 	uint64_t rest_us;     /* REST: the next round begins then */
 
 	struct {
-		bool full;                 /* at full speed, because of a cause */
-		uint64_t told;             /* causes, when it began */
-		uint64_t doubts, compares; /* of the index, when it began */
+		bool full;                         /* at full speed, because of a cause */
+		uint64_t told;                     /* causes, when it began */
+		uint64_t doubts, compares, losses; /* of the index, when it began */
 		uint64_t began_us;
 		uint64_t differing; /* keys that differed */
 		uint64_t deletes;   /* handed on */
 		uint64_t keys;      /* local keys, when it began */
 		uint64_t hopeless;  /* stay different, and too many to be kept (suspects.h) */
 	} round;
-	uint64_t compares; /* of the index, that whole rounds have looked at */
-	uint64_t mending;  /* suspects whose mend is not proven yet */
+	uint64_t compares, losses; /* of the index, that whole rounds have looked at */
+	uint64_t mending;          /* suspects whose mend is not proven yet */
 	uint64_t hopeless; /* the same of the last whole round, until the next one is over */
 
 	uint64_t rounds, compared, unsettled;

@@ -150,6 +150,29 @@ static void suspect(struct kw_lane *lane)
 	kw_audit_go(audit);
 }
 
+/*
+ * The index may lack this key, after a restart. It learns what is proven: the server holds the
+ * value, and no change of the key is on its way there. All up to the position was handed on, so a
+ * record up to there is either in the index already or older than the agent's own start.
+ */
+static void learn(const struct kw_lane *lane)
+{
+	struct kw_sync *sync = lane->audit->options.sync;
+	const struct kw_expected *expected = &lane->expected;
+	const struct kw_digests_found found = {
+		.database = lane->database,
+		.key = key_of(lane),
+		.digest = expected->value.digest,
+		.expires_ms = expected->expires_ms,
+		.since = lane->removals,
+	};
+
+	if (expected->value.has_digest && !expected->value.over && lane->audit->ask.answer.there &&
+		(expected->expires_ms == 0 || lane->audit->ask.pexpiretime) &&
+		expected->version <= sync->position.version)
+		kw_digests_learn(&sync->index, &found);
+}
+
 static void on_value(void *arg, const struct kw_reply *reply)
 {
 	struct kw_lane *lane = arg;
@@ -157,10 +180,12 @@ static void on_value(void *arg, const struct kw_reply *reply)
 
 	if (audit->link != KW_AUDIT_LINK_READY || !kw_ask_answered(&audit->ask, reply))
 		return;
-	if (kw_lane_judge(lane) == KW_SAME)
+	if (kw_lane_judge(lane) == KW_SAME) {
+		learn(lane);
 		settle(lane);
-	else
+	} else {
 		suspect(lane);
+	}
 }
 
 static void on_entry(void *arg, const struct kw_lookup_result *found)
@@ -196,6 +221,7 @@ void kw_lane_look_up(struct kw_lane *lane, uint32_t database, struct kw_slice ke
 void kw_lane_entry(struct kw_lane *lane, const struct kw_index_slot *slot)
 {
 	lane->range = kw_proof_range_of(slot->hash);
+	lane->removals = lane->audit->options.sync->index.removals;
 	kw_proof_open(&lane->audit->proof, lane->range);
 	kw_lookups_begin_slot(lane->audit->lookups, slot, on_entry, lane);
 	kw_lookups_post(lane->audit->lookups);

@@ -204,6 +204,7 @@ void kw_digests_tell(struct kw_digests *index, enum kw_digests_event event)
 		return;
 	if (events[event].ends_in == KW_DIGESTS_EMPTY) {
 		clear(index);
+		index->losses++;
 		move(index, KW_DIGESTS_EMPTY, events[event].text);
 		return;
 	}
@@ -270,6 +271,36 @@ static void hash_keys(const struct kw_digests *index, const struct kw_record_vie
 	}
 }
 
+/* A flush, key 0, is a deletion of all of them. */
+static void remember_removal(struct kw_digests *index, uint64_t key)
+{
+	index->removals += key ? 0 : KW_DIGESTS_REMOVALS;
+	index->removed[index->removals++ % KW_DIGESTS_REMOVALS] = key;
+}
+
+static bool was_removed(const struct kw_digests *index, uint64_t key, uint64_t since)
+{
+	if (index->removals - since > KW_DIGESTS_REMOVALS)
+		return true;
+	for (uint64_t i = since; i < index->removals; i++)
+		if (index->removed[i % KW_DIGESTS_REMOVALS] == key)
+			return true;
+	return false;
+}
+
+void kw_digests_learn(struct kw_digests *index, const struct kw_digests_found *found)
+{
+	uint64_t key = key_of(index, found->database, found->key);
+
+	if ((kw_digests_state(index) != KW_DIGESTS_EMPTY &&
+		    kw_digests_state(index) != KW_DIGESTS_BUILDING) ||
+		find(index, found->database, key) || was_removed(index, key, found->since))
+		return;
+	move(index, KW_DIGESTS_BUILDING, "a key was compared");
+	put(index, found->database, key,
+		value_of_words(index, found->digest.low, found->digest.high, found->expires_ms));
+}
+
 /* Returns whether it differs from the entry, which says the record afterwards. */
 static bool note(struct kw_digests *index, const struct kw_record_view *record, uint64_t key)
 {
@@ -288,8 +319,10 @@ static bool note(struct kw_digests *index, const struct kw_record_view *record, 
 		return !equal;
 	case KW_RECORD_DELETE:
 		remove_key(index, record->database, key);
+		remember_removal(index, key);
 		return true;
 	case KW_RECORD_FLUSH:
+		remember_removal(index, 0);
 		free_database(index, record->database);
 		return true;
 	default:
@@ -363,7 +396,7 @@ uint64_t kw_digests_database_keys(const struct kw_digests *index, uint32_t datab
 
 void kw_digests_init(struct kw_digests *index, bool on, uint64_t seed)
 {
-	*index = (struct kw_digests){.seed = seed};
+	*index = (struct kw_digests){.seed = seed, .losses = 1};
 	kw_sm_init(&index->sm, &machine, index, on ? KW_DIGESTS_EMPTY : KW_DIGESTS_OFF);
 }
 

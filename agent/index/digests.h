@@ -26,6 +26,7 @@
 
 #include "shard.h"
 
+#include "base/hash.h"
 #include "base/sm.h"
 #include "table/record.h"
 
@@ -34,6 +35,8 @@
 #include <stdint.h>
 
 #define KW_DIGESTS_SHARDS 256
+/* Deletions that are remembered for comparisons under way. */
+#define KW_DIGESTS_REMOVALS 256
 
 enum kw_digests_state {
 	KW_DIGESTS_OFF,
@@ -80,8 +83,11 @@ struct kw_digests {
 	uint64_t nonce;  /* of values that equal nothing */
 	uint64_t doubts; /* events that ended in DOUBTED, ever */
 	enum kw_digests_state doubted_from;
-	uint64_t compares;            /* snapshots that were compared, ever */
-	uint64_t compared, differing; /* their records */
+	uint64_t losses;                       /* times that it began EMPTY, or ended there */
+	uint64_t removed[KW_DIGESTS_REMOVALS]; /* keys of the last deletions, a ring */
+	uint64_t removals;                     /* so many were handed on, ever */
+	uint64_t compares;                     /* snapshots that were compared, ever */
+	uint64_t compared, differing;          /* their records */
 };
 
 /* Either OFF, for good, or EMPTY. seed: random. */
@@ -138,6 +144,22 @@ void kw_digests_note(struct kw_digests *index, const struct kw_record_view *reco
  */
 uint64_t kw_digests_compare(
 	struct kw_digests *index, const struct kw_record_view *records, size_t count);
+
+/* A key that was compared: the local server holds what the table has. */
+struct kw_digests_found {
+	uint32_t database;
+	struct kw_slice key;
+	struct kw_hash128 digest; /* of the table's value */
+	uint64_t expires_ms;
+	uint64_t since; /* `removals` before the table was asked */
+};
+
+/*
+ * Learn it, in EMPTY and BUILDING, if nothing was handed on for this key since the index is kept.
+ * The table's record is no newer than what was handed on. A deletion that came while the key was
+ * compared could still be on its way to the server: then nothing is learned.
+ */
+void kw_digests_learn(struct kw_digests *index, const struct kw_digests_found *found);
 
 /*
  * Forget all keys that this snapshot, and what was noted since, has not shown. Before the first of

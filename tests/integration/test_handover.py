@@ -209,6 +209,21 @@ def test_an_agent_that_starts_knows_nothing_and_believes_nothing(bed):
     assert_equal_now(pair.primary, pair.replica)
 
 
+def test_an_agent_that_resumes_learns_from_its_audit(bed):
+    """Its index is built by the audit's first round, at a pace of its own."""
+    pair = pair_of(bed)
+    assert pair.agent.stop() == 0
+    pair.agent.start()
+    pair.agent.wait_warm()
+    status = pair.agent.wait_status(lambda status: status["proven_equal_s"] is not None, "a round", 90)
+    assert status["snapshots"] == 0 and status["index"]["state"] == "building", status
+    assert status["index"]["keys"] >= KEYS, status
+    handover = Handover(pair).to_restarted()
+    assert handover.sent("restore") <= KEYS // 100
+    assert handover.sent("scan") > 0 # it cannot know that it knows every key
+    wait_index(pair.agent, "sound")
+
+
 def test_a_doubt_ends_with_a_round_of_the_audit(bed):
     pair = pair_of(bed, **SOUND)
     before = pair.agent.status()["audit_causes"]

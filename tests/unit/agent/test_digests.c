@@ -426,6 +426,79 @@ static void a_doubted_build_goes_on_as_a_build(void **state)
 	kw_digests_close(&index);
 }
 
+/* ---- what is learned from a comparison ---- */
+
+static void learn(struct kw_digests *index, unsigned key, unsigned value, uint64_t since)
+{
+	struct text text;
+	struct kw_record_view record = put_of(&text, 0, key, value, 0);
+	struct kw_digests_found found = {.key = record.key, .since = since};
+
+	assert_int_equal(kw_payload_digest(record.value, &found.digest, NULL), KW_OK);
+	kw_digests_learn(index, &found);
+}
+
+static void a_key_that_was_compared_is_passed_over(void **state)
+{
+	struct kw_digests index;
+
+	kw_digests_init(&index, true, SEED);
+	learn(&index, 1, 1, 0);
+	assert_int_equal(kw_digests_state(&index), KW_DIGESTS_BUILDING);
+	assert_true(kw_digests_begin(&index, true));
+	assert_false(differs(&index, 0, 1, 1));
+	assert_true(differs(&index, 0, 2, 2));
+	kw_digests_close(&index);
+}
+
+/* The table was asked before the log brought the change, and the server after it. */
+static void what_the_log_brought_meanwhile_wins(void **state)
+{
+	struct kw_digests index;
+	struct text text;
+	struct kw_record_view record;
+	uint64_t since;
+
+	kw_digests_init(&index, true, SEED);
+	note_put(&index, 0, 1, 7);
+	since = index.removals;
+	learn(&index, 1, 1, since);
+	record = delete_of(&text, 0, 2);
+	kw_digests_note(&index, &record, 1);
+	learn(&index, 2, 2, since);
+	assert_false(has(&index, 0, 2));
+	learn(&index, 3, 3, since); /* another key */
+	assert_true(has(&index, 0, 3));
+	learn(&index, 2, 2, index.removals); /* compared after the deletion */
+	assert_true(has(&index, 0, 2));
+	since = index.removals;
+	record = (struct kw_record_view){.kind = KW_RECORD_FLUSH};
+	kw_digests_note(&index, &record, 1);
+	learn(&index, 4, 4, since);
+	assert_false(has(&index, 0, 4));
+	since = index.removals;
+	for (unsigned i = 0; i <= KW_DIGESTS_REMOVALS; i++) {
+		record = delete_of(&text, 0, 1000 + i);
+		kw_digests_note(&index, &record, 1);
+	}
+	learn(&index, 5, 5, since); /* too many to remember */
+	assert_false(has(&index, 0, 5));
+	note_put(&index, 0, 1, 7);
+	assert_true(kw_digests_begin(&index, true));
+	assert_false(differs(&index, 0, 1, 7));
+	kw_digests_close(&index);
+}
+
+static void nothing_is_learned_while_there_is_a_doubt(void **state)
+{
+	struct kw_digests *index = sound();
+
+	kw_digests_tell(index, KW_DIGESTS_WRITTEN);
+	learn(index, 500, 1, 0);
+	assert_false(has(index, 0, 500));
+	kw_digests_close(index);
+}
+
 static void one_that_is_off_takes_nothing(void **state)
 {
 	struct kw_digests index;
@@ -455,6 +528,9 @@ int main(void)
 		cmocka_unit_test(every_event_ends_in_doubt_or_in_nothing),
 		cmocka_unit_test(a_doubt_ends_with_a_round_that_began_after_it),
 		cmocka_unit_test(a_doubted_build_goes_on_as_a_build),
+		cmocka_unit_test(a_key_that_was_compared_is_passed_over),
+		cmocka_unit_test(what_the_log_brought_meanwhile_wins),
+		cmocka_unit_test(nothing_is_learned_while_there_is_a_doubt),
 		cmocka_unit_test(one_that_is_off_takes_nothing),
 	};
 
