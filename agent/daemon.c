@@ -126,6 +126,7 @@ static int read_local(
 	struct kw_agent_daemon *daemon, struct kw_redis_options *redis, struct kw_error *error)
 {
 	const struct kw_config *config = daemon->daemon.config;
+	struct kw_tls_context *context;
 	int code;
 
 	if ((code = copy_text(
@@ -139,6 +140,10 @@ static int read_local(
 		return kw_error_wrap(error, "redis.password_file");
 	show_password(daemon);
 	redis->present_password = &daemon->present_password;
+	if ((code = kw_tls_config_load_redis(config, &context, error)))
+		return code;
+	kw_tls_current_put(&daemon->redis_tls, context);
+	redis->tls = &daemon->redis_tls;
 	return KW_OK;
 }
 
@@ -279,6 +284,7 @@ int kw_agent_daemon_check(const struct kw_config *config, struct kw_error *error
 	int code;
 
 	if ((code = read_name(config, name, error)) || (code = check_proxies(config, error)) ||
+		(code = kw_tls_config_rule_redis(config, error)) ||
 		(code = read_apply(config, &options, error)))
 		return code;
 	code = read_filter(config, &options.filter, error);
@@ -331,11 +337,17 @@ static int reload_password(struct kw_agent_daemon *daemon, struct kw_error *erro
 static int on_reloaded(void *arg, json_t *answer, struct kw_error *error)
 {
 	struct kw_agent_daemon *daemon = arg;
+	struct kw_tls_context *context;
 	bool changed;
 
+	if (kw_tls_config_load_redis(daemon->daemon.config, &context, error))
+		return kw_error_wrap(error, "keys, password and certificates stay as they were");
 	if (reload_password(daemon, error) ||
-		kw_own_key_reload(daemon->daemon.config, &daemon->key, &changed, error))
-		return kw_error_wrap(error, "the key stays as it was");
+		kw_own_key_reload(daemon->daemon.config, &daemon->key, &changed, error)) {
+		kw_tls_context_unref(context);
+		return kw_error_wrap(error, "keys, password and certificates stay as they were");
+	}
+	kw_tls_current_put(&daemon->redis_tls, context);
 	if (!changed)
 		return KW_OK;
 	kw_log_info("follow", "another key is proved to the proxy from now on");
@@ -460,5 +472,6 @@ void kw_agent_daemon_close(struct kw_agent_daemon *daemon)
 {
 	kw_secret_close_buffer(&daemon->password);
 	kw_secret_close_buffer(&daemon->masterauth);
+	kw_tls_current_put(&daemon->redis_tls, NULL);
 	kw_own_key_close(&daemon->key);
 }

@@ -222,5 +222,7 @@ int kw_proxy_config_rule(const struct kw_config *config, struct kw_error *error)
 			KW_ENDPOINTS_MAX);
 	if (check_authority(config, error))
 		return (int)error->code;
+	if (kw_tls_config_rule_redis(config, error))
+		return KW_E_CONFIG;
 	return check_listen(config, error);
 }

@@ -419,26 +419,43 @@ static int make_server(struct kw_proxy *proxy, struct kw_error *error)
 	return KW_OK;
 }
 
-/* Keys and password are read again, although the names of their files cannot have changed. */
+/* What a reload reads again, although the names of the files cannot have changed. */
+struct reread {
+	struct kw_buffer password;
+	struct kw_keyring *keyring;
+	struct kw_tls_context *context;
+};
+
+static int reread(const struct kw_config *config, struct reread *files, struct kw_error *error)
+{
+	if (kw_secret_load(kw_config_text(config, "redis.password_file"), &files->password, error))
+		return kw_error_wrap(error, "redis.password_file");
+	files->keyring = kw_keys_load(config, error);
+	if (!files->keyring)
+		return (int)error->code;
+	if (kw_tls_config_load_redis(config, &files->context, error) == KW_OK)
+		return KW_OK;
+	kw_keyring_release(files->keyring);
+	return (int)error->code;
+}
+
+/* All files count, or none. */
 static int on_reloaded(void *arg, json_t *answer, struct kw_error *error)
 {
 	struct kw_proxy *proxy = arg;
-	const struct kw_config *config = proxy->daemon.config;
-	struct kw_buffer password = {0};
+	struct reread files = {0};
 	struct kw_keyring *keyring;
 	uint32_t revoked;
 
-	if (kw_secret_load(kw_config_text(config, "redis.password_file"), &password, error))
-		return kw_error_wrap(
-			error, "keys and password stay as they were: redis.password_file");
-	keyring = kw_keys_load(config, error);
-	if (!keyring) {
-		kw_secret_close_buffer(&password);
-		return kw_error_wrap(error, "keys and password stay as they were");
+	if (reread(proxy->daemon.config, &files, error)) {
+		kw_secret_close_buffer(&files.password);
+		return kw_error_wrap(error, "keys, password and certificates stay as they were");
 	}
-	kw_source_set_password(
-		proxy->source, kw_slice(kw_buffer_bytes(&password), kw_buffer_length(&password)));
-	kw_secret_close_buffer(&password);
+	keyring = files.keyring;
+	kw_tls_current_put(&proxy->redis_tls, files.context);
+	kw_source_set_password(proxy->source,
+		kw_slice(kw_buffer_bytes(&files.password), kw_buffer_length(&files.password)));
+	kw_secret_close_buffer(&files.password);
 	revoked = kw_server_set_keyring(proxy->server, keyring);
 	json_object_set_new(answer, "keys", json_integer((json_int_t)kw_keyring_count(keyring)));
 	json_object_set_new(answer, "revoked", json_integer((json_int_t)revoked));
@@ -521,6 +538,16 @@ static enum kw_source_flags read_flags(const struct kw_config *config)
 					    : KW_SOURCE_FLAGS_SET;
 }
 
+static int load_certificates(struct kw_proxy *proxy, struct kw_error *error)
+{
+	struct kw_tls_context *context;
+	int code = kw_tls_config_load_redis(proxy->daemon.config, &context, error);
+
+	if (!code)
+		kw_tls_current_put(&proxy->redis_tls, context);
+	return code;
+}
+
 static int make_source(struct kw_proxy *proxy, struct kw_error *error)
 {
 	const struct kw_config *config = proxy->daemon.config;
@@ -564,6 +591,7 @@ static int make_source(struct kw_proxy *proxy, struct kw_error *error)
 	snprintf(options.redis.username, sizeof options.redis.username, "%s",
 		kw_config_text(config, "redis.username"));
 	snprintf(options.redis.client_name, sizeof options.redis.client_name, "keywake-proxy");
+	options.redis.tls = &proxy->redis_tls;
 	options.redis.password = kw_slice(kw_buffer_bytes(&password), kw_buffer_length(&password));
 	code = kw_source_new(proxy->loop, &options, proxy->table, &handlers, &proxy->source, error);
 	kw_secret_close_buffer(&password);
@@ -613,7 +641,7 @@ int kw_proxy_init(
 	start_handles(proxy);
 	if ((code = kw_signals_start(&proxy->signals, loop, &signals, error)) ||
 		(code = make_server(proxy, error)) || (code = prepare_all(proxy, error)) ||
-		(code = make_table(proxy, error)) ||
+		(code = make_table(proxy, error)) || (code = load_certificates(proxy, error)) ||
 		(code = kw_proxy_make_authority(proxy, error)) ||
 		(code = make_source(proxy, error)) || (code = listen_all(proxy, error)) ||
 		(code = kw_rpc_server_new(loop, kw_config_text(config, "control.socket"),
@@ -687,5 +715,6 @@ void kw_proxy_shutdown(struct kw_proxy *proxy, const char *why)
 void kw_proxy_close(struct kw_proxy *proxy)
 {
 	kw_table_free(proxy->table);
+	kw_tls_current_put(&proxy->redis_tls, NULL);
 	kw_memory_close(&proxy->memory);
 }

@@ -11,6 +11,7 @@
 #define KW_PROXY_PROXY_H
 
 #include "base/bucket.h"
+#include "control/config/tls.h"
 #include "control/daemon.h"
 #include "control/notify.h"
 #include "control/rpc/rpc.h"
@@ -32,6 +33,7 @@ struct kw_proxy {
 	struct kw_mandate mandate;
 	struct kw_sentinels *sentinels; /* NULL: authority.by is not sentinel */
 	struct kw_source *source;
+	struct kw_tls_current redis_tls; /* of connections to the primary */
 	struct kw_rpc_server *rpc;
 	struct kw_notify notify;
 	uv_prepare_t publisher;

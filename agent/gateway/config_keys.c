@@ -74,11 +74,13 @@ const struct kw_config_key kw_gateway_config_keys[] = {
 		"Send writes, and reads that are not served from the table, to the primary at "
 		"redis.address."},
 	{"redis.address", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
-		"The primary, for gateway.forward: unix:///path/to/socket or tcp://host:port."},
+		"The primary, for gateway.forward: unix:///path/to/socket, redis://host:port (or "
+		"tcp://), or rediss://host:port for TLS."},
 	{"redis.username", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
 		"ACL user on the primary; empty: the default user."},
 	{"redis.password_file", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
 		"File with the password (not readable by others); empty: none."},
+	KW_CONFIG_TLS("redis.tls", "redis.address"),
 	KW_CONFIG_OWN_KEY,
 	{"auth.allow_insecure", KW_CONFIG_BOOL, "false", false, 0, 0, NULL,
 		"Follow a proxy over tcp or rdma without a secret: whoever listens there decides "

@@ -212,6 +212,8 @@ static int check_primary(const struct kw_config *config, struct kw_error *error)
 
 	if (*address && kw_redis_address_check(address, error))
 		return kw_error_wrap(error, "redis.address");
+	if (kw_tls_config_rule_redis(config, error))
+		return KW_E_CONFIG;
 	if (kw_config_bool(config, "gateway.forward") && !*address)
 		return kw_error_set(error, KW_E_CONFIG,
 			"gateway.forward: set redis.address to the primary's address, too");
@@ -261,7 +263,7 @@ static int reload_key(struct kw_gateway *gateway, struct kw_error *error)
 	bool changed;
 
 	if (kw_own_key_reload(gateway->daemon.config, &gateway->key, &changed, error))
-		return kw_error_wrap(error, "users and key stay as they were");
+		return KW_E_CONFIG;
 	if (!changed)
 		return KW_OK;
 	kw_log_info("follow", "another key is proved to the proxy from now on");
@@ -291,20 +293,23 @@ static int reload_password(struct kw_gateway *gateway, struct kw_error *error)
 }
 
 /*
- * The files are read again, although their names cannot have changed. Users and key count both, or
- * neither does.
+ * The files are read again, although their names cannot have changed. All
+ * count, or none.
  */
 static int on_reloaded(void *arg, json_t *answer, struct kw_error *error)
 {
 	struct kw_gateway *gateway = arg;
 	struct kw_users *users = read_users(gateway->daemon.config, error);
+	struct kw_tls_context *context = NULL;
 
-	if (!users)
-		return kw_error_wrap(error, "users and key stay as they were");
-	if (reload_password(gateway, error) || reload_key(gateway, error)) {
-		kw_users_free(users);
-		return (int)error->code;
+	if (!users || kw_tls_config_load_redis(gateway->daemon.config, &context, error) ||
+		reload_password(gateway, error) || reload_key(gateway, error)) {
+		kw_tls_context_unref(context);
+		if (users)
+			kw_users_free(users);
+		return kw_error_wrap(error, "users, keys and certificates stay as they were");
 	}
+	kw_tls_current_put(&gateway->redis_tls, context);
 	json_object_set_new(answer, "users", json_integer((json_int_t)kw_users_count(users)));
 	kw_frontend_set_users(gateway->server, users);
 	return KW_OK;
@@ -432,6 +437,7 @@ static int open_forward(struct kw_gateway *gateway, struct kw_error *error)
 	const struct kw_config *config = gateway->daemon.config;
 	struct kw_forward_options options = {.loop = gateway->loop};
 	struct kw_redis_options *primary = &options.primary;
+	struct kw_tls_context *context;
 	struct kw_forward *forward;
 	int code;
 
@@ -447,6 +453,10 @@ static int open_forward(struct kw_gateway *gateway, struct kw_error *error)
 		return kw_error_wrap(error, "redis.password_file");
 	show_password(gateway);
 	primary->present_password = &gateway->present_password;
+	if ((code = kw_tls_config_load_redis(config, &context, error)))
+		return code;
+	kw_tls_current_put(&gateway->redis_tls, context);
+	primary->tls = &gateway->redis_tls;
 	forward = kw_zalloc(sizeof *forward);
 	code = kw_forward_init(forward, &options, error);
 	if (code) {
@@ -527,4 +537,5 @@ void kw_gateway_close(struct kw_gateway *gateway)
 {
 	kw_own_key_close(&gateway->key);
 	kw_secret_close_buffer(&gateway->password);
+	kw_tls_current_put(&gateway->redis_tls, NULL);
 }

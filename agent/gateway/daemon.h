@@ -12,6 +12,7 @@
 
 #include "base/buffer.h"
 #include "control/config/keys.h"
+#include "control/config/tls.h"
 #include "control/daemon.h"
 #include "control/notify.h"
 #include "control/rpc/rpc.h"
@@ -27,6 +28,7 @@ struct kw_gateway {
 	struct kw_forward *forward;       /* the same; NULL without gateway.forward, too */
 	struct kw_buffer password;        /* of the primary */
 	struct kw_slice present_password; /* of `password` */
+	struct kw_tls_current redis_tls;  /* of connections to it */
 	struct kw_rpc_server *rpc;
 	struct kw_notify notify;
 	struct kw_signals signals;

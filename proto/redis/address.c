@@ -1,5 +1,7 @@
 #include "redis/address.h"
 
+#include "tls/context.h"
+
 #include <arpa/inet.h>
 #include <assert.h>
 #include <netinet/in.h>
@@ -8,7 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FORMS "write unix:///path/of.sock or tcp://host:port"
+#define FORMS                                                                                      \
+	"write unix:///path/of.sock, tcp://host:port or redis://host:port, or rediss://host:port " \
+	"for TLS"
 
 static int parse_local(const char *text, struct kw_redis_address *address, struct kw_error *error)
 {
@@ -57,9 +61,10 @@ static bool parse_port(const char *text, char port[6])
 	return true;
 }
 
-static int parse_remote(const char *text, struct kw_redis_address *address, struct kw_error *error)
+/* host: what stands after the scheme in text. */
+static int parse_remote(const char *text, const char *host, struct kw_redis_address *address,
+	struct kw_error *error)
 {
-	const char *host = text + strlen("tcp://");
 	const char *end = host_end(&host);
 	size_t length = end ? (size_t)(end - host) : 0;
 
@@ -72,7 +77,6 @@ static int parse_remote(const char *text, struct kw_redis_address *address, stru
 		return kw_error_set(error, KW_E_CONFIG,
 			"redis address \"%s\": the port is not a number from 1 to 65535; " FORMS,
 			text);
-	address->scheme = KW_REDIS_TCP;
 	memcpy(address->host, host, length);
 	address->host[length] = '\0';
 	return 0;
@@ -81,12 +85,27 @@ static int parse_remote(const char *text, struct kw_redis_address *address, stru
 int kw_redis_address_parse(
 	const char *text, struct kw_redis_address *address, struct kw_error *error)
 {
+	static const struct {
+		const char *prefix;
+		enum kw_redis_scheme scheme;
+	} remote[] = {
+		{"tcp://", KW_REDIS_TCP},
+		{"redis://", KW_REDIS_TCP},
+		{"rediss://", KW_REDIS_TLS},
+	};
+
 	assert(text);
 	*address = (struct kw_redis_address){0};
 	if (strncmp(text, "unix://", strlen("unix://")) == 0)
 		return parse_local(text, address, error);
-	if (strncmp(text, "tcp://", strlen("tcp://")) == 0)
-		return parse_remote(text, address, error);
+	for (size_t i = 0; i < sizeof remote / sizeof *remote; i++) {
+		size_t length = strlen(remote[i].prefix);
+
+		if (strncmp(text, remote[i].prefix, length) != 0)
+			continue;
+		address->scheme = remote[i].scheme;
+		return parse_remote(text, text + length, address, error);
+	}
 	return kw_error_set(error, KW_E_CONFIG, "redis address \"%s\": " FORMS, text);
 }
 
@@ -94,7 +113,14 @@ int kw_redis_address_check(const char *text, struct kw_error *error)
 {
 	struct kw_redis_address address;
 
-	return kw_redis_address_parse(text, &address, error);
+	if (kw_redis_address_parse(text, &address, error))
+		return KW_E_CONFIG;
+	if (address.scheme == KW_REDIS_TLS && !kw_tls_is_built())
+		return kw_error_set(error, KW_E_CONFIG,
+			"redis address \"%s\": this build has no TLS: use a package that has it, "
+			"or build with -Dtls=enabled",
+			text);
+	return KW_OK;
 }
 
 /* A number, not a name that begins like one: names lead anywhere. */

@@ -60,12 +60,27 @@ static void attempt_failed(struct kw_redis *redis, const struct kw_error *why)
 		redis->targets[redis->target].name);
 }
 
+/* A connection takes the certificates that are current when it begins. */
+static enum kw_redis_stream_result open_stream(
+	struct kw_redis *redis, struct kw_redis_stream *stream, struct kw_error *error)
+{
+	const struct kw_redis_target *target = &redis->targets[redis->target];
+	enum kw_redis_stream_result result = kw_redis_stream_open(stream, &kw_redis_stream_plain,
+		(const struct sockaddr *)&target->address, target->length, error);
+
+	if (result == KW_REDIS_STREAM_FAILED || redis->address.scheme != KW_REDIS_TLS)
+		return result;
+	if (!kw_redis_stream_secure(stream, redis->tls->context, redis->address.host, error))
+		return result;
+	kw_redis_stream_close(stream);
+	return KW_REDIS_STREAM_FAILED;
+}
+
 /*
  * Each address left gets its share of the time left: one that drops packets must not use it up.
  */
 static void try_target(struct kw_redis *redis)
 {
-	struct kw_redis_target *target = &redis->targets[redis->target];
 	uint64_t now = kw_clock_us();
 	uint64_t left = redis->ready_until_us > now ? redis->ready_until_us - now : 0;
 	struct kw_redis_stream stream = {0};
@@ -73,8 +88,7 @@ static void try_target(struct kw_redis *redis)
 	struct kw_error error;
 
 	assert(redis->target < redis->target_count);
-	result = kw_redis_stream_open(&stream, &kw_redis_stream_plain,
-		(const struct sockaddr *)&target->address, target->length, &error);
+	result = open_stream(redis, &stream, &error);
 	if (result == KW_REDIS_STREAM_FAILED) {
 		attempt_failed(redis, &error);
 		kw_redis_connect_next(redis);
@@ -110,6 +124,7 @@ void kw_redis_connect_event(struct kw_redis *redis)
 		kw_redis_connected(redis);
 		break;
 	case KW_REDIS_STREAM_AGAIN:
+		kw_redis_watch(redis->link, kw_redis_events(redis, KW_REDIS_STREAM_ESTABLISH));
 		break;
 	case KW_REDIS_STREAM_ENDED:
 	case KW_REDIS_STREAM_FAILED:
@@ -117,6 +132,19 @@ void kw_redis_connect_event(struct kw_redis *redis)
 		kw_redis_connect_next(redis);
 		break;
 	}
+}
+
+void kw_redis_connect_late(struct kw_redis *redis)
+{
+	struct kw_error error;
+
+	if (redis->link && kw_redis_stream_late(&redis->link->stream, &error))
+		attempt_failed(redis, &error);
+	else
+		kw_error_set(&redis->attempt, KW_E_TIMEOUT,
+			"connect to %s: no answer in time (%u ms)",
+			redis->targets[redis->target].name, redis->connect_timeout_ms);
+	kw_redis_connect_next(redis);
 }
 
 static void start_targets(struct kw_redis *redis)

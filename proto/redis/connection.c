@@ -186,7 +186,10 @@ void kw_redis_connected(struct kw_redis *redis)
 	kw_sm_move(&redis->sm, KW_REDIS_LOGIN, redis->targets[redis->target].name);
 	redis->moved_us = kw_clock_us();
 	kw_redis_arm(redis, redis->ready_until_us);
-	kw_redis_watch(redis->link, UV_READABLE);
+	kw_redis_watch(redis->link, kw_redis_events(redis, KW_REDIS_STREAM_READ));
+	/* The first replies, or a refusal, can have come with the end of a handshake. */
+	if (kw_redis_stream_pending(&redis->link->stream))
+		kw_redis_wake(redis);
 	kw_redis_write(redis);
 }
 
@@ -237,9 +240,7 @@ static void check_attempt(struct kw_redis *redis)
 			redis->address.host, redis->connect_timeout_ms);
 		return;
 	}
-	kw_error_set(&redis->attempt, KW_E_TIMEOUT, "connect to %s: no answer in time (%u ms)",
-		redis->targets[redis->target].name, redis->connect_timeout_ms);
-	kw_redis_connect_next(redis);
+	kw_redis_connect_late(redis);
 }
 
 static void on_timer(uv_timer_t *timer)

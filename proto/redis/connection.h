@@ -1,8 +1,8 @@
 /*
  * The inside of a connection, shared by the files that make it. These are redis.c (what callers
- * see), connect.c (name, addresses), stream.c (the socket), login.c (AUTH, CLIENT SETNAME),
- * connection.c (states, handles, deadlines, the end), connection_io.c (bytes and replies),
- * read_pacing.c (reading by a timer).
+ * see), connect.c (name, addresses), stream.c, stream_tls.c (the socket), login.c (AUTH, CLIENT
+ * SETNAME), connection.c (states, handles, deadlines, the end), connection_io.c (bytes and
+ * replies), read_pacing.c (reading by a timer).
  *
  *   ┌─────────┐ loop ┌────────────┐ socket ┌───────┐ SETNAME  ┌───────┐
  *   │ OPENING │─────▶│ CONNECTING │───────▶│ LOGIN │─────────▶│ READY │
@@ -83,6 +83,7 @@ struct kw_redis {
 	struct kw_redis_handlers handlers;
 	char place[320]; /* "redis unix:///path": the beginning of every sentence */
 	struct kw_redis_address address;
+	const struct kw_tls_current *tls; /* for rediss:// */
 	char client_name[KW_REDIS_CLIENT_NAME];
 	uint32_t connect_timeout_ms, reply_timeout_ms;
 
@@ -101,6 +102,7 @@ struct kw_redis {
 	size_t login_bytes; /* of AUTH and SETNAME, still to be written; the rest waits for READY */
 	struct kw_output output;
 	uint64_t written; /* bytes that the kernel took */
+	uint64_t heard;   /* bytes that came */
 	enum kw_redis_writing writing;
 	struct kw_error write_why;
 
@@ -131,6 +133,8 @@ void kw_redis_connect(struct kw_redis *redis);
 void kw_redis_connect_next(struct kw_redis *redis);
 /* The socket of the present attempt reports something. */
 void kw_redis_connect_event(struct kw_redis *redis);
+/* The time of the present attempt is over. */
+void kw_redis_connect_late(struct kw_redis *redis);
 /* Closing: let go of a running lookup. */
 void kw_redis_connect_abandon(struct kw_redis *redis);
 
@@ -153,6 +157,8 @@ void kw_redis_logged_in(struct kw_redis *redis); /* LOGIN -> READY */
 void kw_redis_write(struct kw_redis *redis); /* no callbacks: errors are kept for the loop */
 void kw_redis_wake(struct kw_redis *redis);  /* look at the connection this loop turn */
 void kw_redis_watch(struct kw_redis_link *link, int events);
+/* The events of libuv for which this work waits. */
+int kw_redis_events(const struct kw_redis *redis, enum kw_redis_stream_work work);
 void kw_redis_rewatch(struct kw_redis *redis);                 /* for what is wanted of it now */
 void kw_redis_read(struct kw_redis *redis);                    /* what has come */
 bool kw_redis_take(void *redis, const struct kw_reply *reply); /* the reader's sink */

@@ -3,6 +3,7 @@
 #include "redis/connection.h"
 
 #include <assert.h>
+#include <poll.h>
 
 /* What one readable event may take before other handles get their turn (looked at per read). */
 #define EVENT_BYTES ((size_t)1024 * 1024)
@@ -14,6 +15,9 @@
 
 /* As much of an unexpected reply as a sentence quotes. */
 #define QUOTE_BYTES 100
+
+/* The first byte of a record of TLS with an alert (RFC 8446, 5.1); no reply begins with it. */
+#define TLS_ALERT 0x15
 
 static void on_turn(uv_idle_t *turn);
 static void on_poll(uv_poll_t *poll, int status, int events);
@@ -39,11 +43,21 @@ void kw_redis_watch(struct kw_redis_link *link, int events)
 		uv_poll_stop(&link->poll);
 }
 
+int kw_redis_events(const struct kw_redis *redis, enum kw_redis_stream_work work)
+{
+	return kw_redis_stream_wants(&redis->link->stream, work) == POLLIN ? UV_READABLE
+									   : UV_WRITABLE;
+}
+
 void kw_redis_rewatch(struct kw_redis *redis)
 {
-	kw_redis_watch(
-		redis->link, (redis->reading == KW_REDIS_READ_PACED ? 0 : UV_READABLE) |
-				     (redis->writing == KW_REDIS_WRITE_BLOCKED ? UV_WRITABLE : 0));
+	int events = 0;
+
+	if (redis->reading != KW_REDIS_READ_PACED)
+		events |= kw_redis_events(redis, KW_REDIS_STREAM_READ);
+	if (redis->writing == KW_REDIS_WRITE_BLOCKED)
+		events |= kw_redis_events(redis, KW_REDIS_STREAM_WRITE);
+	kw_redis_watch(redis->link, events);
 }
 
 /* Replies. */
@@ -121,9 +135,20 @@ bool kw_redis_take(void *arg, const struct kw_reply *reply)
 
 /* Bytes. */
 
+/* A server that speaks TLS ends a plain connection at once, or sends an alert. */
+static bool may_want_tls(const struct kw_redis *redis)
+{
+	return redis->sm.state == KW_REDIS_LOGIN && redis->heard == 0 &&
+	       redis->address.scheme == KW_REDIS_TCP;
+}
+
 static void ended(struct kw_redis *redis)
 {
-	if (redis->sm.state == KW_REDIS_LOGIN)
+	if (may_want_tls(redis))
+		kw_redis_failf(redis, KW_E_IO,
+			"the server closed the connection at once: see its log; if this port "
+			"speaks TLS, use rediss://");
+	else if (redis->sm.state == KW_REDIS_LOGIN)
 		kw_redis_failf(redis, KW_E_IO,
 			"the server closed the connection without a reply: see its log");
 	else
@@ -151,6 +176,21 @@ static void wipe_secret(struct kw_redis *redis)
 	redis->heard_secret = false;
 }
 
+static void read_failed(struct kw_redis *redis, const struct kw_error *error)
+{
+	if (may_want_tls(redis))
+		kw_redis_failf(redis, error->code,
+			"%s, before any reply: if this port speaks TLS, use rediss://",
+			error->text);
+	else
+		kw_redis_fail(redis, error);
+}
+
+static bool is_alert(const struct kw_redis *redis)
+{
+	return may_want_tls(redis) && redis->input[0] == TLS_ALERT;
+}
+
 /* One read and its replies. False: enough for this event. */
 static bool read_once(struct kw_redis *redis, size_t *total)
 {
@@ -173,15 +213,27 @@ static bool read_once(struct kw_redis *redis, size_t *total)
 		ended(redis);
 		return false;
 	case KW_REDIS_STREAM_FAILED:
-		kw_redis_fail(redis, &error);
+		read_failed(redis, &error);
+		return false;
+	}
+	if (is_alert(redis)) {
+		kw_redis_failf(redis, KW_E_IO, "this port speaks TLS: use rediss://");
 		return false;
 	}
 	*total += length;
+	redis->heard += length;
 	redis->moved_us = kw_clock_us();
 	if (feed(redis, length, &error) != 0)
 		kw_redis_fail(redis, &error);
 	wipe_secret(redis);
 	return result == KW_REDIS_STREAM_MORE || redis->writing == KW_REDIS_WRITE_FAILED;
+}
+
+/* Bytes that the stream has taken from the socket: no poll tells of them. */
+static bool holds_more(const struct kw_redis *redis)
+{
+	return (redis->sm.state == KW_REDIS_LOGIN || redis->sm.state == KW_REDIS_READY) &&
+	       kw_redis_stream_pending(&redis->link->stream);
 }
 
 void kw_redis_read(struct kw_redis *redis)
@@ -192,7 +244,7 @@ void kw_redis_read(struct kw_redis *redis)
 	while (!kw_redis_is_over(redis) && read_once(redis, &total)) {
 		if (total < EVENT_BYTES && redis->event_replies < EVENT_REPLIES)
 			continue;
-		if (redis->writing == KW_REDIS_WRITE_FAILED)
+		if (redis->writing == KW_REDIS_WRITE_FAILED || holds_more(redis))
 			kw_redis_wake(redis);
 		break;
 	}
@@ -259,8 +311,11 @@ static void on_turn(uv_idle_t *turn)
 		return;
 	}
 	kw_redis_write(redis);
-	if (redis->writing == KW_REDIS_WRITE_FAILED)
-		kw_redis_read(redis);
+	if (redis->writing != KW_REDIS_WRITE_FAILED && !holds_more(redis))
+		return;
+	kw_redis_read(redis);
+	if (!kw_redis_is_over(redis))
+		kw_redis_rewatch(redis);
 }
 
 static void on_poll(uv_poll_t *poll, int status, int events)
@@ -277,12 +332,13 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 		kw_redis_connect_event(redis);
 		return;
 	}
-	if (events & UV_WRITABLE) {
+	if (events & kw_redis_events(redis, KW_REDIS_STREAM_WRITE)) {
 		if (redis->writing == KW_REDIS_WRITE_BLOCKED)
 			redis->writing = KW_REDIS_WRITE_OPEN;
 		kw_redis_write(redis);
 	}
-	if (status < 0 || (events & UV_READABLE) || redis->writing == KW_REDIS_WRITE_FAILED)
+	if (status < 0 || (events & kw_redis_events(redis, KW_REDIS_STREAM_READ)) ||
+		redis->writing == KW_REDIS_WRITE_FAILED)
 		kw_redis_read(redis);
 	if (!kw_redis_is_over(redis))
 		kw_redis_rewatch(redis);

@@ -31,7 +31,12 @@ int kw_redis_open(uv_loop_t *loop, const struct kw_redis_options *options,
 	assert(loop && handlers && result);
 	if (kw_redis_address_parse(options->address, &address, error) != 0)
 		return KW_E_CONFIG;
+	if (address.scheme == KW_REDIS_TLS && (!options->tls || !options->tls->context))
+		return kw_error_set(error, KW_E_CONFIG,
+			"redis address \"%s\": no certificates were loaded for it (redis.tls)",
+			options->address);
 	redis = kw_zalloc(sizeof *redis);
+	redis->tls = options->tls;
 	redis->loop = loop;
 	redis->handlers = *handlers;
 	redis->address = address;

@@ -46,8 +46,12 @@ struct kw_reply {
 
 #define KW_REDIS_CLIENT_NAME 192
 
+struct kw_tls_current;
+
 struct kw_redis_options {
-	char address[300]; /* unix:///path or tcp://host:port */
+	char address[300]; /* address.h has the forms */
+	/* Certificates for rediss://; outlives the connection. Others do not look at it. */
+	const struct kw_tls_current *tls;
 	char username[128];
 	struct kw_slice password; /* empty: none; copied */
 	/* Where the password of the moment is, for owners that replace it; NULL: it is `password`.
@@ -83,7 +87,7 @@ struct kw_redis_handlers {
 	void *arg;
 };
 
-/* KW_E_CONFIG: the address is not one; the sentence shows both forms. */
+/* KW_E_CONFIG: the address is not one, or is rediss:// and there are no certificates for it. */
 int kw_redis_open(uv_loop_t *loop, const struct kw_redis_options *options,
 	const struct kw_redis_handlers *handlers, struct kw_redis **redis, struct kw_error *error);
 

@@ -108,7 +108,38 @@ bool kw_redis_stream_has_input(const struct kw_redis_stream *stream)
 	struct pollfd poll_fd = {.fd = stream->fd, .events = POLLIN};
 
 	assert(stream->ops);
-	return poll(&poll_fd, 1, 0) > 0;
+	return kw_redis_stream_pending(stream) || poll(&poll_fd, 1, 0) > 0;
+}
+
+short kw_redis_stream_wants(const struct kw_redis_stream *stream, enum kw_redis_stream_work work)
+{
+	assert(stream->ops);
+	return stream->ops->wants(stream, work);
+}
+
+bool kw_redis_stream_pending(const struct kw_redis_stream *stream)
+{
+	assert(stream->ops);
+	return stream->ops->pending(stream);
+}
+
+bool kw_redis_stream_late(const struct kw_redis_stream *stream, struct kw_error *error)
+{
+	if (!stream->tls || kw_tls_channel_state(stream->tls) != KW_TLS_SHAKING)
+		return false;
+	kw_tls_channel_late(stream->tls, error);
+	return true;
+}
+
+enum kw_redis_stream_result kw_redis_stream_connected(
+	const struct kw_redis_stream *stream, struct kw_error *error)
+{
+	int errnum = 0;
+	socklen_t length = sizeof errnum;
+
+	if (getsockopt(stream->fd, SOL_SOCKET, SO_ERROR, &errnum, &length) < 0)
+		errnum = errno;
+	return errnum == 0 ? KW_REDIS_STREAM_DONE : cannot_connect(error, errnum);
 }
 
 void kw_redis_stream_close(struct kw_redis_stream *stream)
@@ -133,12 +164,7 @@ static enum kw_redis_stream_result plain_failed(
 static enum kw_redis_stream_result plain_establish(
 	struct kw_redis_stream *stream, struct kw_error *error)
 {
-	int errnum = 0;
-	socklen_t length = sizeof errnum;
-
-	if (getsockopt(stream->fd, SOL_SOCKET, SO_ERROR, &errnum, &length) < 0)
-		errnum = errno;
-	return errnum == 0 ? KW_REDIS_STREAM_DONE : cannot_connect(error, errnum);
+	return kw_redis_stream_connected(stream, error);
 }
 
 static enum kw_redis_stream_result plain_read(
@@ -176,6 +202,16 @@ static enum kw_redis_stream_result plain_write(struct kw_redis_stream *stream,
 	return *put == asked ? KW_REDIS_STREAM_MORE : KW_REDIS_STREAM_DONE;
 }
 
+static short plain_wants(const struct kw_redis_stream *stream, enum kw_redis_stream_work work)
+{
+	return work == KW_REDIS_STREAM_READ ? POLLIN : POLLOUT;
+}
+
+static bool plain_pending(const struct kw_redis_stream *stream)
+{
+	return false;
+}
+
 static void plain_close(struct kw_redis_stream *stream)
 {
 	/* The socket alone has nothing to end. */
@@ -185,5 +221,7 @@ const struct kw_redis_stream_ops kw_redis_stream_plain = {
 	.establish = plain_establish,
 	.read = plain_read,
 	.write = plain_write,
+	.wants = plain_wants,
+	.pending = plain_pending,
 	.close = plain_close,
 };

@@ -1,18 +1,17 @@
 /*
  * The bytes of a connection to a server: a socket, and what is done to them on their way.
  *
- *   connect.c        open, establish ─┐   ┌─▶ plain: read(2), sendmsg(2)
+ *   connect.c        open, establish ─┐   ┌─▶ plain: read(2), sendmsg(2)      stream.c
  *   connection_io.c  read, write     ─┼──▶┤
- *   connection.c     has_input, close ┘   └─▶ (TLS: a second table of operations, not written yet)
+ *   connection.c     has_input, close ┘   └─▶ TLS: a kw_tls_channel             stream_tls.c
  *
- * This is the place for TLS to a server. Such a stream brings its operations and its own fields;
- * connect.c chooses it by the address (rediss://). What it must do, and where callers change:
+ * connect.c chooses by the address (rediss://). What a caller must do for both:
  *
- *   establish   goes on with its handshake: AGAIN until that is done (connect.c waits)
- *   read        MORE while it holds bytes that no poll of the socket shows. kw_redis_read leaves
- *               off after EVENT_BYTES: it must then wake the connection, not wait for the poll
- *   write       what it has not taken is given to it again, unchanged and as long at least
- *   events      if a read waits for room or a write for input, kw_redis_rewatch must poll for it
+ *   establish   AGAIN until a handshake is done: poll for what the stream wants
+ *   read        one that leaves off after MORE asks `pending`: the stream can hold bytes that no
+ *               poll of the socket shows
+ *   write       what was not taken is given again, unchanged and as long at least
+ *   wants       a read can wait for room in the socket, and a write for input
  *
  * Nothing blocks: AGAIN says that the socket must become readable or writable first. EINTR is not
  * seen outside. The owner polls the descriptor. Loop thread only.
@@ -21,6 +20,7 @@
 #define KW_REDIS_STREAM_H
 
 #include "base/error.h"
+#include "tls/channel.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -35,6 +35,13 @@ enum kw_redis_stream_result {
 	KW_REDIS_STREAM_FAILED, /* *error has the sentence: "read: Connection reset by peer" */
 };
 
+/* What is done, or is to be done, with a stream. */
+enum kw_redis_stream_work {
+	KW_REDIS_STREAM_ESTABLISH,
+	KW_REDIS_STREAM_READ,
+	KW_REDIS_STREAM_WRITE,
+};
+
 struct kw_redis_stream;
 
 struct kw_redis_stream_ops {
@@ -44,14 +51,17 @@ struct kw_redis_stream_ops {
 		size_t *got, struct kw_error *error);
 	enum kw_redis_stream_result (*write)(struct kw_redis_stream *stream, struct iovec *vectors,
 		int count, size_t *put, struct kw_error *error);
+	short (*wants)(const struct kw_redis_stream *stream, enum kw_redis_stream_work work);
+	bool (*pending)(const struct kw_redis_stream *stream);
 	void (*close)(struct kw_redis_stream *stream); /* all but the descriptor */
 };
 
-extern const struct kw_redis_stream_ops kw_redis_stream_plain;
+extern const struct kw_redis_stream_ops kw_redis_stream_plain, kw_redis_stream_tls;
 
 struct kw_redis_stream {
 	const struct kw_redis_stream_ops *ops; /* NULL: it is not open */
 	int fd;
+	struct kw_tls_channel *tls; /* NULL: plain */
 };
 
 /*
@@ -63,7 +73,15 @@ enum kw_redis_stream_result kw_redis_stream_open(struct kw_redis_stream *stream,
 	const struct kw_redis_stream_ops *ops, const struct sockaddr *address, socklen_t length,
 	struct kw_error *error);
 
-/* The socket is writable. DONE: bytes may be read and written. AGAIN, or FAILED as above. */
+/*
+ * Of a plain stream that was just opened: what travels over it is TLS from its first byte. host:
+ * what was dialled. KW_E_ARGUMENT, KW_E_NOMEM: it stays plain, and the caller closes it.
+ */
+int kw_redis_stream_secure(struct kw_redis_stream *stream, struct kw_tls_context *context,
+	const char *host, struct kw_error *error);
+
+/* The socket is ready for what establishing wants. DONE: bytes may be read and written. AGAIN, or
+ * FAILED as above. */
 enum kw_redis_stream_result kw_redis_stream_establish(
 	struct kw_redis_stream *stream, struct kw_error *error);
 
@@ -71,9 +89,25 @@ enum kw_redis_stream_result kw_redis_stream_establish(
 enum kw_redis_stream_result kw_redis_stream_read(
 	struct kw_redis_stream *stream, void *to, size_t room, size_t *got, struct kw_error *error);
 
-/* MORE: all of it was taken; DONE: a part. *put is 0 otherwise. Raises no SIGPIPE. */
+/* MORE: *put bytes were taken, and it takes more; DONE: a part. *put is 0 otherwise. No SIGPIPE. */
 enum kw_redis_stream_result kw_redis_stream_write(struct kw_redis_stream *stream,
 	struct iovec *vectors, int count, size_t *put, struct kw_error *error);
+
+/* POLLIN or POLLOUT: what the socket must become before this work can go on. */
+short kw_redis_stream_wants(const struct kw_redis_stream *stream, enum kw_redis_stream_work work);
+
+/* Does it hold bytes that no poll of the socket shows? */
+bool kw_redis_stream_pending(const struct kw_redis_stream *stream);
+
+/*
+ * The time for establishing is over: the sentence of a handshake that has begun. False: there is
+ * none; the socket is not connected.
+ */
+bool kw_redis_stream_late(const struct kw_redis_stream *stream, struct kw_error *error);
+
+/* The remote end is connected (SO_ERROR), or *error says why not, with a remedy. */
+enum kw_redis_stream_result kw_redis_stream_connected(
+	const struct kw_redis_stream *stream, struct kw_error *error);
 
 /* Has something come that was not read? One system call. */
 bool kw_redis_stream_has_input(const struct kw_redis_stream *stream);

@@ -24,7 +24,16 @@
 
 int kw_frontend_address_check(const char *address, struct kw_error *error)
 {
-	return kw_redis_address_check(address, error);
+	struct kw_redis_address parsed;
+
+	if (kw_redis_address_parse(address, &parsed, error))
+		return KW_E_CONFIG;
+	if (parsed.scheme == KW_REDIS_TLS)
+		return kw_error_set(error, KW_E_CONFIG,
+			"\"%s\": a gateway serves no TLS; use unix:///path/of.sock or "
+			"tcp://host:port",
+			address);
+	return KW_OK;
 }
 
 /* A socket file that answers belongs to another process; one that does not is left over. */

@@ -6,17 +6,19 @@
 #define KW_CONTROL_CONFIG_COMMON_H
 
 #include "control/config/config.h"
+#include "control/config/tls.h"
 
 /* whose: "The primary"; on: "the primary"; check: of the address. */
 #define KW_CONFIG_REDIS(whose, on, check)                                                          \
 	{"redis.address", KW_CONFIG_TEXT, NULL, false, 0, 0, NULL,                                 \
-		whose ": unix:///path/to/socket or tcp://host:port.", check},                      \
+		whose ": unix:///path/to/socket, redis://host:port (or tcp://), or "               \
+		      "rediss://host:port for TLS.",                                               \
+		check},                                                                            \
 		{"redis.username", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,                      \
 			"ACL user on " on "; empty: the default user."},                           \
-	{                                                                                          \
-		"redis.password_file", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,                  \
-			"File with the password (not readable by others); empty: none."            \
-	}
+		{"redis.password_file", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,                 \
+			"File with the password (not readable by others); empty: none."},          \
+		KW_CONFIG_TLS("redis.tls", "redis.address")
 
 /* what: the sentence about auth.secret_file. */
 #define KW_CONFIG_SECRET(what)                                                                     \

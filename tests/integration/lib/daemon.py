@@ -1,15 +1,16 @@
 """keywake-proxy, keywake-agent and keywake-gateway as the tests run them."""
 import json
 import os
-import socket
 import subprocess
 import time
 
 import redis
 
+from .ports import free_port
 from .process import SLOW, Process, wait_for
 from .rpc import Rpc
 from .server import TOP
+from .tls import Authority
 
 BUILD = os.path.abspath(os.environ.get("KW_BUILD") or os.path.join(TOP, "build"))
 # A word list put before the daemons' command lines: "valgrind --leak-check=full …".
@@ -24,21 +25,6 @@ PROXY = os.path.join(BUILD, "proxy", "keywake-proxy")
 AGENT = os.path.join(BUILD, "agent", "keywake-agent")
 GATEWAY = os.path.join(BUILD, "agent", "gateway", "keywake-gateway")
 CTL = os.path.join(BUILD, "proto", "ctl", "keywakectl")
-
-
-RESERVED = [] # sockets that keep ports
-
-
-def free_port(host="127.0.0.1"):
-    """
-    A port that nobody else is given while this process lives: bound, but not listened on. SO_REUSEADDR,
-    which servers set too, lets them bind it by its number; a port chosen by the kernel is another.
-    """
-    keeper = socket.socket()
-    keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    keeper.bind((host, 0))
-    RESERVED.append(keeper)
-    return keeper.getsockname()[1]
 
 
 def secret_path(directory):
@@ -57,6 +43,11 @@ def secret_file(directory):
 def setting(value):
     """A --set VALUE: texts as they are, everything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value)
+
+
+def settings_of(server):
+    """What a daemon is told of its server, which a test may have made of anything with an address."""
+    return {"redis.address": server.address, **getattr(server, "certificates", {})}
 
 
 class Daemon(Process):
@@ -159,7 +150,7 @@ class Proxy(Daemon):
                 self.listen["tcp"] = f"tcp://127.0.0.1:{free_port()}"
             elif carrier == "rdma":
                 self.listen["rdma"] = f"rdma://{RDMA_HOST}:{free_port(RDMA_HOST)}"
-        keys = {"redis.address": primary.address, "listen": list(self.listen.values()),
+        keys = {**settings_of(primary), "listen": list(self.listen.values()),
                 "table.max_bytes": "1GiB"}
         keys.update({key.replace("__", "."): value for key, value in settings.items()})
         if set(listen) - {"shm"} and not keys.get("auth.allow_insecure"): # other users reach these
@@ -181,7 +172,7 @@ class Agent(Daemon):
     program = AGENT
 
     def __init__(self, directory, name, proxy, replica, via=CARRIER, wrapper=None, **settings):
-        keys = {"proxy": proxy.listen[via], "name": name, "redis.address": replica.address,
+        keys = {"proxy": proxy.listen[via], "name": name, **settings_of(replica),
                 **keys_to_enter(directory, proxy)}
         keys.update({key.replace("__", "."): value for key, value in settings.items()})
         super().__init__(directory, name, keys, wrapper)
@@ -210,6 +201,8 @@ class Gateway(Daemon):
                 "log.level": "info", **keys_to_enter(directory, proxy)}
         keys.update({key.replace("__", "."): value for key, value in settings.items()})
         keys.setdefault("gateway.allow_insecure", True)
+        if keys.get("redis.address", "").startswith("rediss://"):
+            keys = {**Authority(directory).settings(), **keys}
         super().__init__(directory, name, keys, wrapper)
 
     def client(self, db=0, timeout=60, **options):

@@ -6,10 +6,14 @@ import subprocess
 
 import redis
 
+from .ports import free_port
 from .process import SLOW, Process, wait_for
+from .tls import Authority
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 SERVERS = os.environ.get("KW_SERVERS_DIR") or os.path.join(TOP, "build", "servers")
+# All daemons of a test reach their servers over TLS, both ends with a certificate.
+TLS = os.environ.get("KW_TLS") == "1"
 ONLY_INSTALLED = os.environ.get("KW_SERVERS") == "installed"
 
 # What tests/servers fetches; the required ones must be there, unless KW_SERVERS=installed.
@@ -64,7 +68,8 @@ def check_rdb(binary, path):
 
 
 class Server(Process):
-    def __init__(self, directory, name, binary="installed", **config):
+    def __init__(self, directory, name, binary="installed", tls=TLS, **config):
+        """tls: daemons are given its address rediss://; demands a certificate of them."""
         self.directory = os.path.join(directory, name)
         os.makedirs(self.directory, exist_ok=True)
         self.socket = os.path.join(directory, name + ".sock")
@@ -78,13 +83,22 @@ class Server(Process):
         }
         if self.kind == "valkey" or self.version >= (7, 0, 0):
             self.config["enable-debug-command"] = "yes"
+        self.authority = Authority(directory) if tls else None
+        self.tls_port = free_port() if tls else 0
+        if tls:
+            config = {**self.authority.server_config(self.tls_port), **config}
         self.config.update({key.replace("_", "-"): value if isinstance(value, tuple) else str(value)
                             for key, value in config.items()})
         super().__init__(name, [], os.path.join(directory, name + ".log"))
 
     @property
     def address(self):
-        return "unix://" + self.socket
+        return f"rediss://127.0.0.1:{self.tls_port}" if self.authority else "unix://" + self.socket
+
+    @property
+    def certificates(self):
+        """What a daemon needs in order to be let in by this server."""
+        return self.authority.settings() if self.authority else {}
 
     @property
     def label(self):

@@ -153,7 +153,7 @@ static void pending_replies_come_out_in_order_while_the_queue_grows(void **state
 	kw_pending_close(&ring);
 }
 
-static void addresses_of_both_forms_are_understood(void **state)
+static void addresses_of_every_form_are_understood(void **state)
 {
 	struct kw_redis_address address;
 
@@ -164,6 +164,12 @@ static void addresses_of_both_forms_are_understood(void **state)
 	assert_int_equal(address.scheme, KW_REDIS_TCP);
 	assert_string_equal(address.host, "db.example");
 	assert_string_equal(address.port, "6379");
+	assert_int_equal(kw_redis_address_parse("redis://db.example:6379", &address, NULL), 0);
+	assert_int_equal(address.scheme, KW_REDIS_TCP);
+	assert_int_equal(kw_redis_address_parse("rediss://[fd00::9]:6380", &address, NULL), 0);
+	assert_int_equal(address.scheme, KW_REDIS_TLS);
+	assert_string_equal(address.host, "fd00::9");
+	assert_string_equal(address.port, "6380");
 	assert_int_equal(kw_redis_address_parse("tcp://[::1]:1", &address, NULL), 0);
 	assert_string_equal(address.host, "::1");
 	assert_string_equal(address.port, "1");
@@ -175,6 +181,7 @@ static void what_is_on_this_host_is_near(void **state)
 		const char *text;
 		bool near;
 	} known[] = {{"unix:///run/r.sock", true}, {"tcp://127.0.0.1:6379", true},
+		{"rediss://127.0.0.1:6379", true}, {"rediss://10.0.0.1:6379", false},
 		{"tcp://[::1]:6379", true}, {"tcp://localhost:6379", true},
 		{"tcp://10.0.0.1:6379", false}, {"tcp://db.example:6379", false},
 		{"tcp://127.8.9.10:6379", true}, {"tcp://[0:0::1]:6379", true},
@@ -191,12 +198,13 @@ static void what_is_on_this_host_is_near(void **state)
 	}
 }
 
-static void addresses_that_are_none_are_refused_with_both_forms_shown(void **state)
+static void addresses_that_are_none_are_refused_with_all_forms_shown(void **state)
 {
 	static const char *const wrong[] = {"", "localhost:6379", "unix://", "unix://relative",
 		"tcp://", "tcp://host", "tcp://host:", "tcp://:6379", "tcp://host:0",
 		"tcp://host:65536", "tcp://host:63x", "tcp://::1:6379", "tcp://[::1]",
-		"tcp://[::1]6379", "tcp://host:999999999999", "rdma://host:1"};
+		"tcp://[::1]6379", "tcp://host:999999999999", "rdma://host:1", "rediss://host",
+		"rediss:/host:1", "redisss://host:1"};
 	char path[200] = "unix:///";
 
 	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -206,6 +214,7 @@ static void addresses_that_are_none_are_refused_with_both_forms_shown(void **sta
 		assert_int_equal(kw_redis_address_parse(wrong[i], &address, &error), KW_E_CONFIG);
 		assert_non_null(strstr(error.text, "unix:///path"));
 		assert_non_null(strstr(error.text, "tcp://host:port"));
+		assert_non_null(strstr(error.text, "rediss://host:port"));
 	}
 	memset(path + 8, 'p', sizeof path - 9);
 	assert_int_equal(
@@ -222,8 +231,8 @@ int main(void)
 		cmocka_unit_test(a_secret_keeps_its_place_and_goes_when_it_is_written),
 		cmocka_unit_test(neighbouring_raw_slices_become_one_vector),
 		cmocka_unit_test(pending_replies_come_out_in_order_while_the_queue_grows),
-		cmocka_unit_test(addresses_of_both_forms_are_understood),
-		cmocka_unit_test(addresses_that_are_none_are_refused_with_both_forms_shown),
+		cmocka_unit_test(addresses_of_every_form_are_understood),
+		cmocka_unit_test(addresses_that_are_none_are_refused_with_all_forms_shown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
