@@ -17,9 +17,9 @@ struct figures {
 	double behind_seconds, progress, proven_equal_seconds;
 	uint64_t keys_applied, bytes_read, records_read, records_stale, records_skipped, reads,
 		read_retries, segments_vanished, passes, snapshots, resyncs, keys_pruned,
-		keys_evicted, foreign_writes, holds, reads_ahead, reads_ahead_used, index_keys,
-		index_bytes, compared, differing, quarantined_ever, retries, corruptions,
-		reconnects, local_reconnects;
+		keys_evicted, rolled_back, foreign_writes, holds, reads_ahead, reads_ahead_used,
+		index_keys, index_bytes, compared, differing, quarantined_ever, retries,
+		corruptions, reconnects, local_reconnects;
 	uint64_t audit_rounds, audit_compared, audit_found_different, audit_found_missing,
 		audit_found_extra, audit_mended_different, audit_mended_missing, audit_mended_extra,
 		audit_unsettled, audit_causes;
@@ -60,6 +60,9 @@ static const struct kw_figure figure_table[] = {
 	COUNTER(compared, "records of snapshots that were compared with the digest index"),
 	COUNTER(differing, "of them were handed on: the others were applied already"),
 	COUNTER(keys_pruned, "local keys deleted because the table did not have them"),
+	COUNTER(rolled_back,
+		"keys set to a new primary's state of before its term: about so many writes were "
+		"lost in failovers"),
 	COUNTER(keys_evicted, "keys that the local server evicted by itself"),
 	COUNTER(foreign_writes, "calls by which other clients wrote to the local server"),
 	COUNTER(holds, "times deletions began to wait for approval"),
@@ -134,6 +137,7 @@ static struct figures collect(const struct kw_agent *agent)
 		.compared = agent->sync.index.compared,
 		.differing = agent->sync.index.differing,
 		.keys_pruned = agent->sync.pruned,
+		.rolled_back = agent->sync.rolled_back,
 		.keys_evicted = agent->sync.debt.evicted.ever,
 		.foreign_writes = agent->sync.debt.foreign.ever,
 		.holds = agent->sync.brake.holds,

@@ -64,6 +64,7 @@ static void hand_on_differing(
 		uint64_t rest = ~(differing >> first);
 		size_t run = rest ? (size_t)__builtin_ctzll(rest) : KW_RECORD_BATCH_MAX;
 
+		kw_sync_rollback_differing(sync, records + first, run);
 		hand_on(sync, records + first, run);
 		differing &= ~(kw_batch_bits(run) << first);
 	}

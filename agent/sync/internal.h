@@ -87,6 +87,14 @@ void kw_sync_doubt_counts(struct kw_sync *sync, const struct kw_debt *before);
 /* The same of values that did not fit into the server's memory. */
 void kw_sync_doubt_owed(struct kw_sync *sync);
 
+/* rollback.c: a snapshot begins; records of it that differed; keys that were pruned; all is done.
+ */
+void kw_sync_rollback_begin(struct kw_sync *sync);
+void kw_sync_rollback_differing(
+	struct kw_sync *sync, const struct kw_record_view *records, size_t count);
+void kw_sync_rollback_pruned(struct kw_sync *sync, uint64_t keys);
+void kw_sync_rollback_end(struct kw_sync *sync);
+
 /* weigh.c: what may a snapshot delete? May the prune that counted so many delete them? */
 bool kw_sync_may_prune(void *sync, uint64_t deletions, uint64_t keys);
 /* After PRUNE has counted more than that: to HELD. */

@@ -89,6 +89,7 @@ void kw_sync_term_found(struct kw_sync *sync, const struct kw_term *term)
 {
 	kw_local_set_term(sync->local, term);
 	sync->authority.said = *term;
+	sync->rollback.term = *term;
 }
 
 static void on_raised(void *arg, const struct kw_failure *failure)

@@ -28,6 +28,7 @@ static void finish(struct kw_sync *sync, const char *why)
 	kw_brake_release(&sync->brake);
 	kw_keyset_close(&sync->keyset);
 	kw_digests_complete(&sync->index);
+	kw_sync_rollback_end(sync);
 	sync->purpose = KW_SYNC_BOOTSTRAP;
 	sync->logged[0] = '\0';
 	kw_sync_clear_why(sync);
@@ -39,6 +40,7 @@ static void on_pruned(void *arg, const struct kw_failure *failure)
 	struct kw_sync *sync = arg;
 
 	sync->pruned += sync->walk.deleted;
+	kw_sync_rollback_pruned(sync, sync->walk.deleted);
 	if (failure) {
 		prune_again(sync, failure);
 		return;

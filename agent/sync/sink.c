@@ -26,6 +26,7 @@ static void on_snapshot_begin(void *arg, uint64_t epoch, uint64_t version)
 	kw_sync_load_begins(sync, kw_clock_us());
 	/* Before what the local data lack is forgiven. */
 	kw_sync_begin_differences(sync);
+	kw_sync_rollback_begin(sync);
 	kw_pair_begin(sync->pair);
 	kw_debt_forgive(&sync->debt);
 	kw_quarantine_clear(sync->quarantine);
@@ -134,6 +135,7 @@ static void take_pass(struct kw_sync *sync, const struct kw_reader_pass *pass)
 		sync->position = (struct kw_cursor){pass->epoch, pass->consistent};
 		sync->passed = pass->consistent;
 	}
+	sync->rollback.term = sync->local->term;
 	if (!pass->snapshot)
 		return;
 	kw_pair_end(sync->pair);

@@ -165,8 +165,15 @@ struct kw_sync {
 
 	uint64_t resyncs; /* snapshots begun after the first */
 	uint64_t snapshots;
-	uint64_t pruned;   /* local keys deleted by reconciles */
-	uint64_t filtered; /* records left out by the filter */
+	uint64_t pruned; /* local keys deleted by reconciles */
+	struct {
+		struct kw_term term; /* of the table whose changes were applied last */
+		bool counts;         /* the reconcile under way is the first of a higher term */
+		uint64_t until;      /* records up to this version are of before that term */
+		uint64_t keys;       /* by this reconcile */
+	} rollback;
+	uint64_t rolled_back; /* keys, ever (rollback.c) */
+	uint64_t filtered;    /* records left out by the filter */
 };
 
 extern const struct kw_sm_conf kw_sync_machine;

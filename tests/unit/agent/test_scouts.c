@@ -138,6 +138,8 @@ static void a_failover_is_followed_and_back(void **state)
 	wait_for(&pair, is_warm_at_second, "the agent is warm at the second");
 	assert_string_equal(stage_cli(&pair.stage, "exists first"), "0");
 	assert_int_equal(pair.stage.agent->local.term.term, 7);
+	/* The key `first` was lost; `second` is of the new primary, and was not here before. */
+	assert_int_equal(pair.stage.agent->sync.rolled_back, 1);
 	/* Confirmed in a lower term: that one was deposed, whoever says so. */
 	tell(&pair.stage.proxy, (struct told){A, "", 1, KW_MANDATE_CONFIRMED, 6});
 	test_run_ms(&pair.stage.loop, 600);
