@@ -5,6 +5,7 @@
  *   0        superblock, 128 bytes      polled; everything is found from here
  *   128      index root, 64 bytes       where a key's hash is looked up
  *   192      history, 256 bytes         whose data they are: history.h
+ *   512      seal, 256 bytes            of a table that outlives its process: proxy/table/keep.h
  *   4096     two directories            written in turn; the superblock names the one that counts
  *   …        index slots                16 bytes each
  *   …        segments                   the log: records, 8-byte aligned
@@ -41,6 +42,7 @@
 #define KW_SUPERBLOCK_OFFSET 0
 #define KW_INDEX_ROOT_OFFSET 128
 #define KW_HISTORY_OFFSET 192
+#define KW_KEEP_OFFSET 512 /* the seal of a table that is kept: only the proxy reads it */
 #define KW_INDEX_STRIPES_OFFSET 2048
 #define KW_DIRECTORY_OFFSET 4096
 

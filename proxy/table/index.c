@@ -108,6 +108,33 @@ void kw_index_init(struct kw_index *index, struct kw_index_root *root, struct kw
 	kw_index_root_seal(root);
 }
 
+/* Could this program have written it, with no entry on the move? */
+static bool is_at_rest(
+	const struct kw_index_root *root, const uint64_t *stripes, uint64_t slots_there)
+{
+	if (kw_index_root_check(root, NULL) || root->overflow != KW_INDEX_OVERFLOW ||
+		root->stripes != KW_INDEX_STRIPES || root->moves % 2 != 0 ||
+		root->grown_slots > slots_there ||
+		KW_INDEX_OVERFLOW > slots_there - root->grown_slots)
+		return false;
+	if ((root->boundary == 0) != (root->grown_slots == root->slots))
+		return false;
+	for (int i = 0; i < KW_INDEX_STRIPES; i++)
+		if (stripes[i] % 2 != 0)
+			return false;
+	return true;
+}
+
+bool kw_index_resume(struct kw_index *index, struct kw_index_root *root,
+	struct kw_index_slot *slots, uint64_t *stripes, uint64_t offset, uint64_t slots_there)
+{
+	if (root->offset != offset || !is_at_rest(root, stripes, slots_there))
+		return false;
+	*index = (struct kw_index){.root = root, .slots = slots, .stripes = stripes};
+	index->limit_slots = end_slot(index);
+	return true;
+}
+
 void kw_index_count_stripes(struct kw_index *index, uint64_t *stripes)
 {
 	assert(index->entries == 0 && index->root->moves == 0);

@@ -42,6 +42,14 @@ void kw_index_init(struct kw_index *index, struct kw_index_root *root, struct kw
 	uint64_t offset, uint64_t reserve_slots, uint64_t hash_seed);
 void kw_index_close(struct kw_index *index);
 
+/*
+ * The index that a process before left in this memory, `slots_there` of it. False: the root is not
+ * one that this program writes, or entries were on the move. The entries are not looked at: the
+ * caller counts them.
+ */
+bool kw_index_resume(struct kw_index *index, struct kw_index_root *root,
+	struct kw_index_slot *slots, uint64_t *stripes, uint64_t offset, uint64_t slots_there);
+
 /* Count moves by stripe, too: KW_INDEX_STRIPES of them, which readers see. Once, before any insert.
  */
 void kw_index_count_stripes(struct kw_index *index, uint64_t *stripes);

@@ -410,9 +410,17 @@ static struct kw_segment *single(struct kw_table *table, uint64_t stride)
 	return run;
 }
 
-struct kw_segment *kw_log_room(struct kw_table *table, uint64_t stride, bool for_delete)
+bool kw_log_is_large(const struct kw_table *table, uint64_t stride)
 {
 	uint64_t segment_bytes = table->options.segment_bytes;
+
+	return stride > segment_bytes ||
+	       (stride >= KW_SINGLE_GRANULES * table->segments.granule_bytes &&
+		       stride > segment_bytes / 8);
+}
+
+struct kw_segment *kw_log_room(struct kw_table *table, uint64_t stride, bool for_delete)
+{
 	struct kw_segment *segment;
 
 	if (!kw_log_may_grow(table, stride, for_delete))
@@ -420,9 +428,7 @@ struct kw_segment *kw_log_room(struct kw_table *table, uint64_t stride, bool for
 	if (!for_delete && kw_log_refused(table, stride) &&
 		table->now_us < table->refused_us + REFUSAL_HOLDS_US)
 		return NULL;
-	if (stride > segment_bytes ||
-		(stride >= KW_SINGLE_GRANULES * table->segments.granule_bytes &&
-			stride > segment_bytes / 8))
+	if (kw_log_is_large(table, stride))
 		segment = single(table, stride);
 	else if (head_room(table) >= stride)
 		return table->head;

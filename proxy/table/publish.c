@@ -10,7 +10,7 @@
  * reads by DMA. x86 keeps the order of stores. arm64 needs a barrier whose domain reaches devices
  * (outer shareable), which no C11 fence promises.
  */
-static void publish_barrier(void)
+void kw_publish_barrier(void)
 {
 #if defined(__aarch64__)
 	__asm__ volatile("dmb oshst" ::: "memory");
@@ -19,7 +19,7 @@ static void publish_barrier(void)
 #endif
 }
 
-static uint64_t directory_offset(const struct kw_table *table, uint64_t publication)
+uint64_t kw_directory_offset(const struct kw_table *table, uint64_t publication)
 {
 	return KW_DIRECTORY_OFFSET + (publication & 1) * table->directory_capacity;
 }
@@ -31,7 +31,7 @@ static void write_directory(struct kw_table *table)
 	uint64_t publication = table->directory_publication + 1;
 	struct kw_directory_header *header =
 		(struct kw_directory_header *)(table->memory.base +
-					       directory_offset(table, publication));
+					       kw_directory_offset(table, publication));
 	struct kw_directory_segment *entry = (struct kw_directory_segment *)(header + 1);
 	uint32_t count = 0;
 
@@ -121,7 +121,7 @@ static void write_superblock(struct kw_table *table)
 		.version = table->version,
 		.tombstone_floor = table->floor,
 		.directory_publication = table->directory_publication,
-		.directory_offset = directory_offset(table, table->directory_publication),
+		.directory_offset = kw_directory_offset(table, table->directory_publication),
 		.directory_bytes = (uint32_t)table->directory_bytes,
 		.rdb_version = table->facts.rdb_version,
 		.ticket = table->facts.ticket,
@@ -164,9 +164,9 @@ void kw_table_publish(struct kw_table *table, uint64_t wall_us)
 		write_directory(table);
 	if (table->history_stale)
 		write_history(table);
-	publish_barrier();
+	kw_publish_barrier();
 	write_superblock(table);
-	publish_barrier();
+	kw_publish_barrier();
 	table->published_version = table->version;
 	table->dirty = false;
 	kw_segments_retire_victims(&table->segments, table->now_us + table->options.grace_us);

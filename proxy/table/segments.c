@@ -296,6 +296,46 @@ struct kw_segment *kw_segments_open(
 		run.granules * segments->granule_bytes);
 }
 
+/* Can a segment lie there? Below the frontier, on whole granules that no other one has. */
+static bool is_vacant(const struct kw_segments *segments, uint64_t offset, uint64_t capacity)
+{
+	const uint64_t granule = segments->granule_bytes;
+	const uint64_t end = segments->data_offset + segments->frontier * granule;
+
+	if (offset < segments->data_offset || (offset - segments->data_offset) % granule != 0 ||
+		capacity == 0 || capacity % granule != 0 || offset > end || capacity > end - offset)
+		return false;
+	for (uint64_t g = 0; g < capacity / granule; g++)
+		if (segments->owner[granule_at(segments, offset) + g])
+			return false;
+	return true;
+}
+
+struct kw_segment *kw_segments_restore(
+	struct kw_segments *segments, uint64_t id, uint64_t offset, uint64_t capacity)
+{
+	assert(segments->frontier <= segments->extended);
+	if (id < segments->next_id || segments->count >= segments->most ||
+		!is_vacant(segments, offset, capacity))
+		return NULL;
+	segments->next_id = id;
+	return add(segments, offset, capacity);
+}
+
+void kw_segments_free_rest(struct kw_segments *segments)
+{
+	uint64_t start = 0;
+
+	assert(segments->free_count == 0 && segments->given_granules == 0);
+	for (uint64_t g = 0; g <= segments->frontier; g++) {
+		if (g < segments->frontier && !segments->owner[g])
+			continue;
+		if (g > start)
+			free_run(segments, (struct kw_run){start, g - start, 0});
+		start = g + 1;
+	}
+}
+
 void kw_segments_cancel(struct kw_segments *segments, struct kw_segment *segment)
 {
 	struct kw_run run = run_of(segments, segment);

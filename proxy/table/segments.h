@@ -99,6 +99,16 @@ static inline uint64_t kw_segments_kept(const struct kw_segments *segments)
 struct kw_segment *kw_segments_open(
 	struct kw_segments *segments, uint64_t wanted, uint64_t least, uint64_t touch_limit);
 
+/*
+ * A segment that a process before had, in ascending order of ids, below the frontier. The caller
+ * fills in the rest. NULL: it lies on no granules, or overlaps another one.
+ */
+struct kw_segment *kw_segments_restore(
+	struct kw_segments *segments, uint64_t id, uint64_t offset, uint64_t capacity);
+
+/* After the last kw_segments_restore: memory below the frontier that none of them has is free. */
+void kw_segments_free_rest(struct kw_segments *segments);
+
 /* Take back the segment opened last: nothing was written to it, no reader knows of it. */
 void kw_segments_cancel(struct kw_segments *segments, struct kw_segment *segment);
 

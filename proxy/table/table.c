@@ -4,148 +4,9 @@
 #include "table/table_internal.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
-#define SEGMENT_BYTES_LEAST (UINT64_C(4) << 10)
-#define SEGMENT_BYTES_MOST (UINT64_C(1) << 30)
-#define SEGMENT_BYTES_AUTO_LEAST (UINT64_C(1) << 20)
-#define SEGMENT_BYTES_AUTO_MOST (UINT64_C(32) << 20)
-#define SEGMENTS_AUTO 2048
-#define GRANULE_MOST (UINT64_C(64) << 10)
-#define GRANULE_LEAST (UINT64_C(4) << 10)
-#define LEAST_SEGMENTS 6
-#define PAGE UINT64_C(4096)
-#define AHEAD 6       /* changes of a batch: more than a memory access takes */
-#define INDEX_SHARE 6 /* 1/6 of the reservation: enough for records of 80 bytes */
-
-static uint64_t round_up(uint64_t value, uint64_t unit)
-{
-	return (value + unit - 1) / unit * unit;
-}
-
-static uint64_t auto_segment_bytes(uint64_t max_bytes)
-{
-	uint64_t bytes = SEGMENT_BYTES_AUTO_LEAST;
-
-	/* A small table, too, has its few segments, and as much again. */
-	while (bytes > SEGMENT_BYTES_LEAST && bytes * LEAST_SEGMENTS * 2 > max_bytes)
-		bytes /= 2;
-	while (bytes < SEGMENT_BYTES_AUTO_MOST && bytes * SEGMENTS_AUTO < max_bytes)
-		bytes *= 2;
-	return bytes;
-}
-
-static int check_options(
-	struct kw_table_options *o, const struct kw_table_memory *memory, struct kw_error *error)
-{
-	if (o->segment_bytes == 0)
-		o->segment_bytes = auto_segment_bytes(o->max_bytes);
-	if (o->utilisation == 0)
-		o->utilisation = 0.9;
-	if (o->segment_bytes < SEGMENT_BYTES_LEAST || o->segment_bytes > SEGMENT_BYTES_MOST ||
-		(o->segment_bytes & (o->segment_bytes - 1)) != 0)
-		return kw_error_set(error, KW_E_CONFIG,
-			"table.segment_bytes: %llu is not a power of two between 4 KiB and 1 GiB",
-			(unsigned long long)o->segment_bytes);
-	if (o->utilisation < 0.3 || o->utilisation > 0.95)
-		return kw_error_set(error, KW_E_CONFIG,
-			"table.utilisation: %.2f is not between 0.30 and 0.95", o->utilisation);
-	if (o->max_bytes > memory->reserve_bytes)
-		return kw_error_set(error, KW_E_ARGUMENT,
-			"table.max_bytes: %llu is more than the %llu bytes of addresses reserved",
-			(unsigned long long)o->max_bytes,
-			(unsigned long long)memory->reserve_bytes);
-	if (o->epoch == 0)
-		return kw_error_set(error, KW_E_ARGUMENT, "table: the epoch must not be 0");
-	return KW_OK;
-}
-
-/* Lay the memory file out: superblock, index root, directories, index, segments. */
-static int lay_out(struct kw_table *table, struct kw_error *error)
-{
-	const struct kw_table_options *o = &table->options;
-	uint64_t reserve = table->memory.reserve_bytes, granule = o->segment_bytes / 16, data;
-	size_t most;
-
-	if (granule > GRANULE_MOST)
-		granule = GRANULE_MOST;
-	if (granule < GRANULE_LEAST)
-		granule = GRANULE_LEAST;
-	most = (size_t)(reserve / (granule * KW_SINGLE_GRANULES)) + 1024;
-	table->directory_capacity = round_up(
-		sizeof(struct kw_directory_header) + most * sizeof(struct kw_directory_segment) +
-			KW_TABLE_EXTENTS_MAX * sizeof(struct kw_extent),
-		PAGE);
-	table->index_offset = KW_DIRECTORY_OFFSET + 2 * table->directory_capacity;
-	table->index_reserve = round_up(reserve / INDEX_SHARE, PAGE);
-	data = round_up(table->index_offset + table->index_reserve, granule);
-	if (data + LEAST_SEGMENTS * o->segment_bytes > reserve)
-		return kw_error_set(error, KW_E_CONFIG,
-			"table.max_bytes: %llu is too small for segments of %llu bytes",
-			(unsigned long long)o->max_bytes, (unsigned long long)o->segment_bytes);
-	kw_segments_init(&table->segments, &table->memory, data, granule, most);
-	if (kw_segments_extend(&table->segments, 0, table->index_offset))
-		*error = table->segments.refused;
-	return (int)table->segments.refused.code;
-}
-
-struct kw_table *kw_table_new(const struct kw_table_options *options,
-	const struct kw_table_memory *memory, uint64_t now_us, struct kw_error *error)
-{
-	struct kw_table_options checked = *options;
-	struct kw_table *table;
-
-	if (check_options(&checked, memory, error))
-		return NULL;
-	table = kw_zalloc(sizeof *table);
-	table->options = checked;
-	table->memory = *memory;
-	table->now_us = now_us;
-	table->passed = UINT64_MAX;
-	table->superblock = (struct kw_superblock *)memory->base;
-	if (lay_out(table, error))
-		goto fail;
-	kw_index_init(&table->index, (struct kw_index_root *)(memory->base + KW_INDEX_ROOT_OFFSET),
-		(struct kw_index_slot *)(memory->base + table->index_offset), table->index_offset,
-		table->index_reserve / sizeof(struct kw_index_slot), checked.hash_seed);
-	kw_index_count_stripes(&table->index, (uint64_t *)(memory->base + KW_INDEX_STRIPES_OFFSET));
-	if (!kw_room_index_slots(table, kw_index_memory_slots(&table->index)) ||
-		kw_data_limit(table) <
-			LEAST_SEGMENTS * (checked.segment_bytes / table->segments.granule_bytes)) {
-		kw_error_set(error, KW_E_CONFIG,
-			"table.max_bytes: %llu is too small for %d segments of %llu bytes",
-			(unsigned long long)checked.max_bytes, LEAST_SEGMENTS,
-			(unsigned long long)checked.segment_bytes);
-		goto refused;
-	}
-	table->head = kw_segments_open(&table->segments, checked.segment_bytes,
-		checked.segment_bytes, kw_data_limit(table));
-	if (!table->head) {
-		kw_error_set(error, KW_E_NOMEM, "table: no memory for the first segment");
-		goto refused;
-	}
-	table->directory_stale = true;
-	kw_table_publish(table, 0);
-	return table;
-refused:
-	if (kw_table_refused(table))
-		*error = *kw_table_refused(table);
-fail:
-	kw_table_free(table);
-	return NULL;
-}
-
-void kw_table_free(struct kw_table *table)
-{
-	if (!table)
-		return;
-	kw_index_close(&table->index);
-	kw_segments_close(&table->segments);
-	free(table->database_keys);
-	free(table->flushes);
-	free(table);
-}
+#define AHEAD 6 /* changes of a batch: more than a memory access takes */
 
 void kw_table_set_time(struct kw_table *table, uint64_t now_us)
 {
@@ -166,8 +27,7 @@ static uint64_t *keys_of(struct kw_table *table, uint32_t database)
 	return &table->database_keys[database];
 }
 
-/* A live key comes (sign 1) or goes (-1). */
-static void count_key(struct kw_table *table, const struct kw_record *record, int sign)
+void kw_table_count_key(struct kw_table *table, const struct kw_record *record, int sign)
 {
 	uint64_t payload = kw_record_key(record).length + kw_record_value(record).length;
 
@@ -217,7 +77,7 @@ static enum kw_put_result store(
 		uint64_t before = kw_place_offset(slot->place);
 
 		if (kw_record_kind(kw_record_at(table, before)) == KW_RECORD_PUT)
-			count_key(table, kw_record_at(table, before), -1);
+			kw_table_count_key(table, kw_record_at(table, before), -1);
 		else
 			forget_tombstone(table);
 		kw_index_set(slot, place);
@@ -230,7 +90,7 @@ static enum kw_put_result store(
 	if (delete)
 		table->tombstones++;
 	else
-		count_key(table, record, 1);
+		kw_table_count_key(table, record, 1);
 	return KW_PUT_STORED;
 }
 
@@ -357,13 +217,23 @@ static void flush_entries(struct kw_table *table, uint32_t database, uint64_t ve
 			continue;
 		}
 		if (kw_record_kind(record) == KW_RECORD_PUT)
-			count_key(table, record, -1);
+			kw_table_count_key(table, record, -1);
 		else
 			forget_tombstone(table);
 		kw_log_supersede(table, offset, version);
 		/* Removing can bring another entry to this slot: look at it again. */
 		kw_index_remove(&table->index, slot);
 	}
+}
+
+struct kw_flush_place *kw_table_add_flush(struct kw_table *table)
+{
+	if (table->flush_count == table->flush_capacity) {
+		table->flush_capacity += 16;
+		table->flushes =
+			kw_realloc(table->flushes, table->flush_capacity * sizeof *table->flushes);
+	}
+	return &table->flushes[table->flush_count++];
 }
 
 static void remember_flush(struct kw_table *table, uint32_t database, uint64_t offset)
@@ -377,12 +247,7 @@ static void remember_flush(struct kw_table *table, uint32_t database, uint64_t o
 		kw_segments_at(&table->segments, place->offset)->flushes--;
 		kw_log_supersede(table, place->offset, table->version);
 	} else {
-		if (table->flush_count == table->flush_capacity) {
-			table->flush_capacity += 16;
-			table->flushes = kw_realloc(
-				table->flushes, table->flush_capacity * sizeof *table->flushes);
-		}
-		place = &table->flushes[table->flush_count++];
+		place = kw_table_add_flush(table);
 	}
 	kw_segments_at(&table->segments, offset)->flushes++;
 	*place = (struct kw_flush_place){database, offset, table->version};
@@ -429,6 +294,21 @@ uint64_t kw_table_database_keys(const struct kw_table *table, uint32_t database)
 	return database < table->database_capacity ? table->database_keys[database] : 0;
 }
 
+bool kw_table_is_kept(const struct kw_table *table)
+{
+	return table->kept;
+}
+
+uint64_t kw_table_epoch(const struct kw_table *table)
+{
+	return table->options.epoch;
+}
+
+const struct kw_table_facts *kw_table_facts(const struct kw_table *table)
+{
+	return &table->facts;
+}
+
 void kw_table_set_facts(struct kw_table *table, const struct kw_table_facts *facts)
 {
 	table->facts = *facts;
@@ -453,12 +333,12 @@ int kw_table_set_max(struct kw_table *table, uint64_t max_bytes, struct kw_error
 	table->touched_then = kw_segments_touched(&table->segments);
 	table->refused_bytes = 0;
 	if (kw_data_limit(table) * table->segments.granule_bytes >=
-		LEAST_SEGMENTS * table->options.segment_bytes)
+		KW_LEAST_SEGMENTS * table->options.segment_bytes)
 		return KW_OK;
 	table->options.max_bytes = before;
 	return kw_error_set(error, KW_E_ARGUMENT,
 		"table.max_bytes: %llu is too small for %d segments of %llu bytes",
-		(unsigned long long)max_bytes, LEAST_SEGMENTS,
+		(unsigned long long)max_bytes, KW_LEAST_SEGMENTS,
 		(unsigned long long)table->options.segment_bytes);
 }
 

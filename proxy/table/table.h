@@ -87,6 +87,10 @@ struct kw_table *kw_table_new(const struct kw_table_options *options,
 	const struct kw_table_memory *memory, uint64_t now_us, struct kw_error *error);
 void kw_table_free(struct kw_table *table);
 
+/* Was it adopted (keep.h)? Then the process before has filled it. */
+bool kw_table_is_kept(const struct kw_table *table);
+uint64_t kw_table_epoch(const struct kw_table *table);
+
 /* The clock the table goes by (monotonic); set it before a batch. */
 void kw_table_set_time(struct kw_table *table, uint64_t now_us);
 
@@ -157,6 +161,7 @@ struct kw_table_facts {
 	uint64_t fresh_us;  /* wall clock */
 	uint64_t source_id; /* kw_server_id of the primary; 0: unknown */
 };
+const struct kw_table_facts *kw_table_facts(const struct kw_table *table);
 void kw_table_set_facts(struct kw_table *table, const struct kw_table_facts *facts);
 
 /*

@@ -1,6 +1,9 @@
 /*
  * The inside of the table, shared by its parts:
  *
+ *   create.c   a new table: its layout in the memory file
+ *   keep.c     the seal of a table that is kept over a restart, and who may adopt it
+ *   rebuild.c  what is only in the process, computed again from the bytes that readers trust
  *   table.c    what the outside asks for: put, delete, flush, get, marks, limits
  *   log.c      room for a record, writing it, superseding the one before
  *   cleaner.c  which segments to clean, and moving what lives in them
@@ -19,6 +22,8 @@
 
 /* Segments that may be in use beyond live / utilisation; what a young table is allowed to waste. */
 #define KW_SLACK_SEGMENTS 2
+/* A smaller table cannot be written. */
+#define KW_LEAST_SEGMENTS 6
 /* Memory reserved for segments of the cleaner, so that it can always begin. */
 #define KW_CLEANER_SEGMENTS 2
 /* A record of at least so many granules gets a run of its own (waste at most 1/8). */
@@ -51,6 +56,7 @@ struct kw_table {
 	uint64_t publication, directory_publication;
 	uint64_t directory_bytes;
 	bool directory_stale, dirty;
+	bool kept; /* adopted: another process wrote it before */
 	uint64_t floor, passed;
 	uint64_t tidied_version, tidied_us;      /* when kw_table_tidy was called last */
 	double held;                             /* log.c: lower_held */
@@ -82,7 +88,43 @@ struct kw_table {
 	uint64_t walk_segment, walk_offset; /* kw_table_unseen */
 };
 
+/* create.c */
+
+/* A table with its layout, and no memory yet; NULL: the options are wrong. */
+struct kw_table *kw_table_prepare(const struct kw_table_options *options,
+	const struct kw_table_memory *memory, struct kw_error *error);
+
+/* table.c */
+
+/* A live key comes (sign 1) or goes (-1). */
+void kw_table_count_key(struct kw_table *table, const struct kw_record *record, int sign);
+
+/* One more in table->flushes; the caller fills it. */
+struct kw_flush_place *kw_table_add_flush(struct kw_table *table);
+
+/* publish.c */
+
+/* Where the directory of this publication stands: the two are written in turn. */
+uint64_t kw_directory_offset(const struct kw_table *table, uint64_t publication);
+
+/* Earlier stores are visible before later ones, to other CPUs and to a NIC. */
+void kw_publish_barrier(void);
+
+/* rebuild.c */
+
+/*
+ * Compute what only the process before knew: segments, index, counts. Every record up to the
+ * superblock's head is verified, and every slot of the index must name a record that is live.
+ * KW_E_CORRUPT with a sentence: something does not fit, and the table must not be used. The
+ * superblock is verified. frontier and next_id are those of the seal.
+ */
+int kw_table_rebuild(struct kw_table *table, const struct kw_superblock *superblock,
+	uint64_t frontier, uint64_t next_id, struct kw_error *error);
+
 /* log.c */
+
+/* Does a record of this stride get a run of its own? */
+bool kw_log_is_large(const struct kw_table *table, uint64_t stride);
 
 static inline struct kw_record *kw_record_at(const struct kw_table *table, uint64_t offset)
 {

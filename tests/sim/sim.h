@@ -47,7 +47,8 @@ struct sim_plan {
 	uint32_t between_steps; /* and a torn one rests so long between samples: others recycle */
 	unsigned pages_chance;  /* sample READs in the middle of a writer's operation */
 	unsigned epoch_chance, resize_chance, marks_chance, lookup_chance, lineage_chance;
-	uint32_t lookups;       /* at once */
+	unsigned keep_chance; /* the proxy ends in good order, and the next one adopts the table */
+	uint32_t lookups;     /* at once */
 	uint32_t lookup_places; /* remembered; 0: none */
 	bool track_passed;      /* the writer hears how far agents are */
 	bool limited_room;
@@ -86,7 +87,7 @@ struct sim_version {
 	X(epochs) X(drains) X(sessions) X(snapshots) X(lapses) X(failures) X(corrupt) X(kills) \
 	X(records) X(passes) X(vanished) X(given_back) X(reads) X(lost) X(within) X(lookups) \
 	X(found) X(absent) X(uncertain) X(guesses) X(guessed) X(parked) X(ahead) X(ahead_used) \
-	X(looks) X(tailed) X(unpublished) X(lineages)
+	X(looks) X(tailed) X(unpublished) X(lineages) X(kept)
 /* clang-format on */
 
 struct sim_counts {
@@ -148,6 +149,8 @@ void sim_writer_open(struct sim *sim);
 void sim_writer_close(struct sim *sim);
 /* The proxy starts anew: another epoch over zeroed memory. */
 void sim_writer_restart(struct sim *sim);
+/* The proxy ends in good order, and another adopts its table: in the same epoch and memory. */
+void sim_writer_keep(struct sim *sim);
 void sim_writer_step(struct sim *sim);
 void sim_writer_publish(struct sim *sim);
 /* Delete everything; then a put must be possible again, however full the table was. */

@@ -1,6 +1,7 @@
 #include "sim.h"
 
 #include "base/buffer.h"
+#include "table/keep.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,32 +55,31 @@ static bool give_back(void *arg, uint64_t offset, uint64_t length)
 	return false;
 }
 
+static struct kw_table_options options_of(const struct sim *sim)
+{
+	return (struct kw_table_options){
+		.max_bytes = sim->writer.max_bytes,
+		.segment_bytes = sim->plan.segment_bytes,
+		.retention_us = sim->plan.retention_us,
+		.grace_us = sim->plan.grace_us,
+	};
+}
+
 static void open_table(struct sim *sim)
 {
 	struct sim_writer *writer = &sim->writer;
 	const struct sim_plan *plan = &sim->plan;
+	struct kw_table_options options = options_of(sim);
 	struct kw_error error = {0};
-	struct kw_table_options options = {
-		.max_bytes = writer->max_bytes,
-		.segment_bytes = plan->segment_bytes,
-		.retention_us = plan->retention_us,
-		.grace_us = plan->grace_us,
-		.epoch = prng_next(&sim->prng) | 1,
-		.hash_seed = prng_next(&sim->prng),
-	};
+
+	options.epoch = prng_next(&sim->prng) | 1;
+	options.hash_seed = prng_next(&sim->prng);
 
 	writer->epoch = options.epoch;
 	writer->extent_count = 0;
 	writer->last_version = writer->last_floor = writer->lineage = 0;
 	writer->walking = false;
 	writer->used_ceiling = writer->max_bytes;
-	writer->memory = (struct kw_table_memory){
-		.base = sim->memory,
-		.reserve_bytes = SIM_RESERVE_BYTES,
-		.extend = extend,
-		.give_back = give_back,
-		.arg = sim,
-	};
 	sim_fault_begin(plan);
 	writer->table = kw_table_new(&options, &writer->memory, writer->now_us, &error);
 	if (!writer->table)
@@ -91,6 +91,13 @@ void sim_writer_open(struct sim *sim)
 {
 	sim->writer.now_us = START_US;
 	sim->writer.max_bytes = sim->plan.max_bytes;
+	sim->writer.memory = (struct kw_table_memory){
+		.base = sim->memory,
+		.reserve_bytes = SIM_RESERVE_BYTES,
+		.extend = extend,
+		.give_back = give_back,
+		.arg = sim,
+	};
 	open_table(sim);
 }
 
@@ -126,6 +133,36 @@ void sim_writer_restart(struct sim *sim)
 		sim->agents[i]->epoch_moved = true;
 	sim_lookup_epoch_moved(sim->lookup);
 	open_table(sim);
+}
+
+/* Readers and lookups go on over it: they must not notice, whatever they were in the middle of. */
+void sim_writer_keep(struct sim *sim)
+{
+	static const struct kw_keep_terms terms = {1, 2};
+	struct sim_writer *writer = &sim->writer;
+	const struct kw_table_options options = options_of(sim);
+	struct kw_error error = {0};
+	struct kw_table_stats stats;
+
+	kw_table_seal(writer->table, &terms, writer->now_us + WALL_US);
+	kw_table_free(writer->table);
+	writer->extent_count = 0;
+	writer->walking = false;
+	sim->counts.kept++;
+	writer->table = kw_table_adopt(&options, &writer->memory, &terms, &error);
+	if (!writer->table) {
+		sim_violation(sim, "writer: its own table was not adopted: %s", error.text);
+		open_table(sim);
+		return;
+	}
+	kw_table_set_time(writer->table, writer->now_us);
+	kw_table_publish(writer->table, writer->now_us + WALL_US);
+	/* Memory that could not be given back counts as used again. */
+	kw_table_stats(writer->table, &stats);
+	if (writer->used_ceiling < stats.used_bytes)
+		writer->used_ceiling = stats.used_bytes;
+	if (kw_table_epoch(writer->table) != writer->epoch || stats.version != writer->last_version)
+		sim_violation(sim, "writer: the adopted table is of another epoch or version");
 }
 
 /* ---- one operation each ---- */
