@@ -6,9 +6,12 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #ifdef KW_HAVE_SYSTEMD
 #include <systemd/sd-daemon.h>
+
+#define STORE_US UINT64_C(3000000)
 #endif
 
 #ifdef KW_HAVE_SYSTEMD
@@ -23,6 +26,15 @@ static uint64_t watchdog_us(void)
 
 	return sd_watchdog_enabled(0, &us) > 0 ? us : 0;
 }
+
+static bool store(const char *text, int fd)
+{
+	if (sd_pid_notify_with_fds(0, 0, text, &fd, 1) <= 0)
+		return false;
+	/* The manager knows the sender by its process, which must live until then. */
+	(void)sd_notify_barrier(0, STORE_US);
+	return true;
+}
 #else
 static void tell(const char *text)
 {
@@ -32,6 +44,13 @@ static void tell(const char *text)
 static uint64_t watchdog_us(void)
 {
 	return 0;
+}
+
+static bool store(const char *text, int fd)
+{
+	(void)text;
+	(void)fd;
+	return false;
 }
 #endif
 
@@ -55,6 +74,33 @@ void kw_notify_init(struct kw_notify *notify, uv_loop_t *loop)
 void kw_notify_close(struct kw_notify *notify)
 {
 	uv_close((uv_handle_t *)&notify->watchdog, NULL);
+}
+
+bool kw_notify_can_store(void)
+{
+#ifdef KW_HAVE_SYSTEMD
+	const char *manager = getenv("NOTIFY_SOCKET");
+
+	return manager && *manager;
+#else
+	return false;
+#endif
+}
+
+bool kw_notify_store(const char *name, int fd)
+{
+	char text[128];
+
+	snprintf(text, sizeof text, "FDSTORE=1\nFDNAME=%s", name);
+	return store(text, fd);
+}
+
+void kw_notify_forget(const char *name)
+{
+	char text[128];
+
+	snprintf(text, sizeof text, "FDSTOREREMOVE=1\nFDNAME=%s", name);
+	tell(text);
 }
 
 void kw_notify_ready(void)

@@ -5,6 +5,7 @@
 #ifndef KW_CONTROL_NOTIFY_H
 #define KW_CONTROL_NOTIFY_H
 
+#include <stdbool.h>
 #include <uv.h>
 
 struct kw_notify {
@@ -17,6 +18,17 @@ void kw_notify_init(struct kw_notify *notify, uv_loop_t *loop);
 
 /* Stop; the memory may be reused once the loop has closed the handle. */
 void kw_notify_close(struct kw_notify *notify);
+
+/*
+ * Give the service manager a descriptor to keep until the next start, under this name (FDSTORE=1,
+ * sd_notify(3)). When this returns true, the manager has been asked and has read the message, or
+ * three seconds have passed. False: there is no service manager to ask.
+ *
+ * The next process finds it by kw_passed_fd (base/passed.h), and lets the manager forget it.
+ */
+bool kw_notify_can_store(void);
+bool kw_notify_store(const char *name, int fd);
+void kw_notify_forget(const char *name);
 
 void kw_notify_ready(void);
 void kw_notify_reloading(void);

@@ -18,6 +18,9 @@
 #define MFD_HUGE_2MB (21U << 26)
 #endif
 
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#define MODE 0400
+
 static int open_readonly(int fd, struct kw_error *error)
 {
 	char path[32];
@@ -75,9 +78,7 @@ static int take_huge_pages(
 
 static int seal(int fd, bool whole, struct kw_error *error)
 {
-	int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-
-	if (fcntl(fd, F_ADD_SEALS, whole ? seals | F_SEAL_FUTURE_WRITE : seals) != 0)
+	if (fcntl(fd, F_ADD_SEALS, whole ? SEALS | F_SEAL_FUTURE_WRITE : SEALS) != 0)
 		return kw_error_errno(error, errno, "memory file: cannot be sealed");
 	return 0;
 }
@@ -105,6 +106,25 @@ enum kind {
 	KIND_HUGE,
 };
 
+/* The whole file at a fixed address, and not in core files. */
+static int map(struct kw_memory *memory, uint64_t reserve_bytes, struct kw_error *error)
+{
+	memory->base = mmap(NULL, reserve_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+		memory->fd, 0);
+	if (memory->base == MAP_FAILED) {
+		memory->base = NULL;
+		return kw_error_errno(error, errno,
+			"memory file: %" PRIu64
+			" bytes of addresses cannot be mapped (see ulimit -v)",
+			reserve_bytes);
+	}
+	/* A core file shall not have all data of the primary in it. */
+	(void)madvise(memory->base, reserve_bytes, MADV_DONTDUMP);
+	memory->reserve_bytes = reserve_bytes;
+	memory->readonly_fd = open_readonly(memory->fd, error);
+	return memory->readonly_fd < 0 ? (int)KW_E_IO : 0;
+}
+
 static int init(
 	struct kw_memory *memory, uint64_t reserve_bytes, enum kind kind, struct kw_error *error)
 {
@@ -124,33 +144,58 @@ static int init(
 	 * 0777 is a memfd's default. No process may reopen it for writing, and no other user at
 	 * all.
 	 */
-	if (fchmod(memory->fd, 0400) != 0 || ftruncate(memory->fd, (off_t)reserve_bytes) != 0) {
+	if (fchmod(memory->fd, MODE) != 0 || ftruncate(memory->fd, (off_t)reserve_bytes) != 0) {
 		kw_error_errno(error, errno, "memory file: cannot be made %" PRIu64 " bytes long",
 			reserve_bytes);
 		goto undo;
 	}
-	memory->base = mmap(NULL, reserve_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-		memory->fd, 0);
-	if (memory->base == MAP_FAILED) {
-		memory->base = NULL;
-		kw_error_errno(error, errno,
-			"memory file: %" PRIu64
-			" bytes of addresses cannot be mapped (see ulimit -v)",
-			reserve_bytes);
-		goto undo;
-	}
 	assert(reserve_bytes % page == 0);
-	/* A core file shall not have all data of the primary in it. */
-	(void)madvise(memory->base, reserve_bytes, MADV_DONTDUMP);
-	memory->reserve_bytes = reserve_bytes;
-	memory->readonly_fd = open_readonly(memory->fd, error);
-	if (memory->readonly_fd < 0 || seal(memory->fd, sealed, error) != 0)
+	if (map(memory, reserve_bytes, error) != 0 || seal(memory->fd, sealed, error) != 0)
 		goto undo;
 	return 0;
 
 undo:
 	kw_memory_close(memory);
 	return error ? (int)error->code : (int)KW_E_IO;
+}
+
+/* Is it what kw_memory_init made, and still ours alone? */
+static int check_kept(int fd, struct stat *status, struct kw_error *error)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	if (fstat(fd, status) != 0)
+		return kw_error_errno(error, errno, "memory file");
+	if (seals != SEALS)
+		return kw_error_set(error, KW_E_REFUSED,
+			"memory file: its seals are %#x, not %#x (table.seal and table.huge_pages "
+			"let no other process write it)",
+			(unsigned)seals, (unsigned)SEALS);
+	if (!S_ISREG(status->st_mode) || (status->st_mode & 07777) != MODE ||
+		status->st_uid != geteuid())
+		return kw_error_set(error, KW_E_REFUSED,
+			"memory file: it has mode %04o and belongs to user %u, not %04o and %u",
+			(unsigned)status->st_mode & 07777, (unsigned)status->st_uid, MODE,
+			(unsigned)geteuid());
+	if (status->st_size <= 0 || (uint64_t)status->st_size > KW_RESERVE_MAX ||
+		(uint64_t)status->st_size % PAGE != 0)
+		return kw_error_set(error, KW_E_REFUSED, "memory file: it has %lld bytes",
+			(long long)status->st_size);
+	return 0;
+}
+
+int kw_memory_init_kept(struct kw_memory *memory, int fd, struct kw_error *error)
+{
+	struct stat status;
+	int code;
+
+	*memory = (struct kw_memory){.fd = fd, .readonly_fd = -1};
+	code = check_kept(fd, &status, error);
+	if (code == 0)
+		code = map(memory, (uint64_t)status.st_size, error);
+	if (code != 0)
+		kw_memory_close(memory);
+	return code;
 }
 
 int kw_memory_init(struct kw_memory *memory, uint64_t reserve_bytes, struct kw_error *error)

@@ -61,6 +61,25 @@ int kw_memory_init_sealed(struct kw_memory *memory, uint64_t reserve_bytes, stru
 /* Sealed, of huge pages. KW_E_CONFIG: the system has none of 2 MiB. */
 int kw_memory_init_huge(struct kw_memory *memory, uint64_t reserve_bytes, struct kw_error *error);
 
+/*
+ * The memory of a process before, of which this descriptor is left: it is as large as it was, and
+ * its bytes are what they were. No extent counts yet. The descriptor belongs to the memory, and is
+ * closed if it is refused. KW_E_REFUSED: it is no memory file that kw_memory_init made for this
+ * user. So is one of kw_memory_init_sealed or _huge: no process can map it for writing any more.
+ */
+int kw_memory_init_kept(struct kw_memory *memory, int fd, struct kw_error *error);
+
+/*
+ * Between a memory and a file: all pages that hold something, at the same offsets (memory_file.c).
+ * What was copied is given back meanwhile, so neither needs twice the memory: from a memory that is
+ * sealed, and from a file on another filesystem than tmpfs, it cannot be. Not for huge pages.
+ *
+ * save: nothing may write to the memory any more, or read it. load: the memory is new, and as large
+ * as the file. KW_E_IO; part of it was copied then.
+ */
+int kw_memory_save(struct kw_memory *memory, int fd, struct kw_error *error);
+int kw_memory_load(struct kw_memory *memory, int fd, struct kw_error *error);
+
 /* No peer may still be reading: close the server first. Harmless on a closed one. */
 void kw_memory_close(struct kw_memory *memory);
 

@@ -354,6 +354,103 @@ static void covered_is_what_lies_within_adjoining_extents(void **state)
 	assert_false(kw_memory_covers(memory, 1, UINT64_MAX));
 }
 
+/* ---- the memory of a process before ---- */
+
+/* A duplicate, as systemd would hold it: the first process has ended. */
+static int leave(struct kw_memory *memory, const char *words)
+{
+	int fd;
+
+	memcpy(memory->base + MIB, words, strlen(words) + 1);
+	fd = dup(memory->fd);
+	assert_true(fd >= 0);
+	kw_memory_close(memory);
+	return fd;
+}
+
+static void a_memory_outlives_its_process(void **state)
+{
+	struct kw_memory *memory = *state;
+	struct kw_extent extent = {.length = 2 * MIB};
+	struct kw_error error;
+	int fd = leave(memory, "kept");
+
+	assert_int_equal(kw_memory_init_kept(memory, fd, &error), 0);
+	assert_int_equal(memory->reserve_bytes, 16 * MIB);
+	assert_string_equal((char *)memory->base + MIB, "kept");
+	/* What may be read remotely is said anew. */
+	assert_false(kw_memory_covers(memory, 0, 1));
+	assert_int_equal(kw_memory_extend(memory, &extent, &error), 0);
+	assert_string_equal((char *)memory->base + MIB, "kept");
+	assert_true(kw_memory_give_back(memory, MIB, MIB));
+	assert_int_equal(memory->base[MIB], 0);
+}
+
+static void refuse_kept(int fd, const char *words)
+{
+	struct kw_memory memory;
+	struct kw_error error;
+
+	assert_int_equal(kw_memory_init_kept(&memory, fd, &error), KW_E_REFUSED);
+	assert_non_null(strstr(error.text, words));
+	assert_int_equal(memory.fd, -1);
+	assert_int_equal(fcntl(fd, F_GETFD), -1); /* it was closed */
+}
+
+static void memory_of_another_making_is_not_taken(void **state)
+{
+	struct kw_memory *memory = *state, sealed;
+	struct kw_error error;
+	int fd = leave(memory, "kept");
+
+	assert_int_equal(fchmod(fd, 0600), 0);
+	refuse_kept(fd, "mode 0600");
+	fd = memfd_create("another", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	assert_int_equal(ftruncate(fd, 16 * MIB), 0);
+	refuse_kept(fd, "seals"); /* it could shrink under our feet */
+	fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	refuse_kept(fd, "seals");
+	assert_int_equal(kw_memory_init_sealed(&sealed, 16 * MIB, &error), 0);
+	refuse_kept(leave(&sealed, "kept"), "table.seal");
+}
+
+/* What has pages comes and goes; the source is empty afterwards, so memory is not needed twice. */
+static void a_memory_goes_through_a_file(void **state)
+{
+	struct kw_memory *memory = *state, copy;
+	struct kw_error error;
+	struct stat status;
+	int fd = memfd_create("file", MFD_CLOEXEC);
+
+	memcpy(memory->base + 3 * MIB - 2, "across", 7);
+	memory->base[16 * MIB - 1] = 9;
+	assert_int_equal(kw_memory_save(memory, fd, &error), 0);
+	assert_int_equal(memory->base[3 * MIB], 0);
+	assert_int_equal(fstat(fd, &status), 0);
+	assert_int_equal(status.st_size, 16 * MIB);
+	assert_in_range(status.st_blocks * 512, 1, MIB);
+	assert_int_equal(kw_memory_init_sealed(&copy, (uint64_t)status.st_size, &error), 0);
+	assert_int_equal(kw_memory_load(&copy, fd, &error), 0);
+	assert_string_equal((char *)copy.base + 3 * MIB - 2, "across");
+	assert_int_equal(copy.base[16 * MIB - 1], 9);
+	assert_int_equal(fstat(fd, &status), 0);
+	assert_int_equal(status.st_blocks, 0);
+	close(fd);
+	kw_memory_close(&copy);
+}
+
+static void a_file_without_room_is_told(void **state)
+{
+	struct kw_memory *memory = *state;
+	struct kw_error error;
+	int fd = open("/dev/full", O_RDWR | O_CLOEXEC);
+
+	memory->base[0] = 1;
+	assert_int_equal(kw_memory_save(memory, fd, &error), KW_E_IO);
+	assert_non_null(strstr(error.text, "copying the table out"));
+	close(fd);
+}
+
 static void senseless_reservations_are_refused(void **state)
 {
 	struct kw_memory memory;
@@ -393,6 +490,10 @@ int main(void)
 		WITH_MEMORY(extents_that_do_not_fit_are_refused),
 		WITH_MEMORY(no_more_extents_than_there_may_be),
 		WITH_MEMORY(covered_is_what_lies_within_adjoining_extents),
+		WITH_MEMORY(a_memory_outlives_its_process),
+		WITH_MEMORY(memory_of_another_making_is_not_taken),
+		WITH_MEMORY(a_memory_goes_through_a_file),
+		WITH_MEMORY(a_file_without_room_is_told),
 		cmocka_unit_test(senseless_reservations_are_refused),
 		cmocka_unit_test(racy_copies_are_copies),
 		cmocka_unit_test(a_pool_that_is_too_small_is_a_sentence_with_the_sysctl),
