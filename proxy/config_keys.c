@@ -10,12 +10,22 @@
 #include "remote/users.h"
 #include "table/table.h"
 
+#include <limits.h>
 #include <stddef.h>
 #include <string.h>
 
 static int name_check(const char *text, struct kw_error *error)
 {
 	return *text ? kw_proxy_name_check(text, error) : KW_OK;
+}
+
+static int keep_file_check(const char *text, struct kw_error *error)
+{
+	if (!*text || (*text == '/' && text[strlen(text) - 1] != '/' && strlen(text) < PATH_MAX))
+		return KW_OK;
+	return kw_error_set(error, KW_E_CONFIG,
+		"\"%s\" is no path of a file that begins with /, like /dev/shm/keywake-proxy",
+		text);
 }
 
 static int endpoint_check(const char *text, struct kw_error *error)
@@ -100,6 +110,13 @@ const struct kw_config_key kw_proxy_config_keys[] = {
 	{"table.seal", KW_CONFIG_BOOL, "false", false, 0, 0, NULL,
 		"Seal the table, so that no other process of this user can write it. Memory of a "
 		"peak is then kept until the next start. Huge pages are always sealed."},
+	{"table.keep", KW_CONFIG_BOOL, "true", false, 0, 0, NULL,
+		"Keep the table over a clean restart, so that agents go on: by systemd, or in "
+		"table.keep_file. Not with table.huge_pages, and with table.seal only in a file."},
+	{"table.keep_file", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
+		"Without systemd: a file on a tmpfs, like /dev/shm, that holds the table between "
+		"two runs; empty: none.",
+		keep_file_check},
 	{"table.utilisation", KW_CONFIG_NUMBER, "0.9", false, 0.3, 0.95, NULL,
 		"Share of the log that is live before it grows rather than is cleaned."},
 	{"table.tombstone_seconds", KW_CONFIG_INTEGER, "300", false, 1, 86400, NULL,

@@ -27,7 +27,6 @@
 #define LEFT "left"
 #define REFUSED "refused"
 #define GRACE_US 100000
-#define FULL_NAME 1024 /* of a proxy: host and address */
 #define MAX_BYTES_LEAST (UINT64_C(64) << 20)
 #define MAX_BYTES_MOST (KW_RESERVE_MAX / 2) /* room to raise it is left */
 
@@ -131,7 +130,7 @@ static void on_listener(void *arg, const struct kw_listener_info *listener)
 			listener->device, named ? ")" : "");
 }
 
-static void publish(struct kw_proxy *proxy)
+void kw_proxy_publish(struct kw_proxy *proxy)
 {
 	kw_table_set_time(proxy->table, kw_clock_us());
 	if (proxy->source)
@@ -148,7 +147,7 @@ static void on_placed(void *arg)
 		return;
 	kw_table_set_places(
 		proxy->table, proxy->memory.extents, atomic_load(&proxy->memory.extent_count));
-	publish(proxy);
+	kw_proxy_publish(proxy);
 }
 
 static void on_source_state(void *arg, enum kw_source_state state, const char *reason)
@@ -190,7 +189,7 @@ static void on_prepare(uv_prepare_t *handle)
 	struct kw_proxy *proxy = handle->data;
 
 	if (proxy->table && kw_table_unpublished(proxy->table))
-		publish(proxy);
+		kw_proxy_publish(proxy);
 }
 
 /* Does any client or agent wait for a ticket that has not begun? */
@@ -217,7 +216,7 @@ static void on_ticket(void *arg)
 	if (kw_clock_us() - proxy->ticket_us < TICKET_INTERVAL_US || !is_ticket_wanted(proxy))
 		return;
 	proxy->ticket_us = kw_clock_us();
-	publish(proxy);
+	kw_proxy_publish(proxy);
 	kw_source_begin_ticket(proxy->source);
 }
 
@@ -232,7 +231,7 @@ static void on_heartbeat(uv_timer_t *timer)
 	kw_table_set_passed(proxy->table, kw_server_lowest_passed(proxy->server));
 	kw_table_set_time(proxy->table, kw_clock_us());
 	kw_table_tidy(proxy->table);
-	publish(proxy);
+	kw_proxy_publish(proxy);
 	count_lines(proxy);
 	if (ticket)
 		kw_source_begin_ticket(proxy->source);
@@ -305,7 +304,7 @@ static void change_term(struct kw_proxy *proxy)
 {
 	proxy->mandate.operator_term =
 		(uint64_t)kw_config_integer(proxy->daemon.config, "authority.term");
-	publish(proxy);
+	kw_proxy_publish(proxy);
 }
 
 static int on_changed(void *arg, const char *path, struct kw_error *error)
@@ -338,10 +337,9 @@ static int on_changed(void *arg, const char *path, struct kw_error *error)
 	return KW_OK;
 }
 
-static int make_table(struct kw_proxy *proxy, struct kw_error *error)
+struct kw_table_memory kw_proxy_table_memory(struct kw_proxy *proxy)
 {
-	const struct kw_config *config = proxy->daemon.config;
-	const struct kw_table_memory memory = {
+	return (struct kw_table_memory){
 		.base = proxy->memory.base,
 		.reserve_bytes = proxy->memory.reserve_bytes,
 		.extend = extend_memory,
@@ -349,7 +347,13 @@ static int make_table(struct kw_proxy *proxy, struct kw_error *error)
 		.give_back = give_back_memory,
 		.arg = &proxy->memory,
 	};
-	const struct kw_table_options options = {
+}
+
+struct kw_table_options kw_proxy_table_options(const struct kw_proxy *proxy)
+{
+	const struct kw_config *config = proxy->daemon.config;
+
+	return (struct kw_table_options){
 		.max_bytes = max_bytes(config),
 		.segment_bytes = (uint64_t)kw_config_integer(config, "table.segment_bytes"),
 		.utilisation = kw_config_number(config, "table.utilisation"),
@@ -360,6 +364,23 @@ static int make_table(struct kw_proxy *proxy, struct kw_error *error)
 		.hash_seed = random_bits(),
 		.cpu_ns = kw_cpu_ns,
 	};
+}
+
+static int make_memory(struct kw_proxy *proxy, struct kw_error *error)
+{
+	const struct kw_config *config = proxy->daemon.config;
+
+	if (kw_config_bool(config, "table.huge_pages"))
+		return kw_memory_init_huge(&proxy->memory, reserve_bytes(config), error);
+	if (kw_config_bool(config, "table.seal"))
+		return kw_memory_init_sealed(&proxy->memory, reserve_bytes(config), error);
+	return kw_memory_init(&proxy->memory, reserve_bytes(config), error);
+}
+
+static int make_table(struct kw_proxy *proxy, struct kw_error *error)
+{
+	const struct kw_table_memory memory = kw_proxy_table_memory(proxy);
+	const struct kw_table_options options = kw_proxy_table_options(proxy);
 
 	proxy->table = kw_table_new(&options, &memory, kw_clock_us(), error);
 	return proxy->table ? KW_OK : (int)error->code;
@@ -515,18 +536,18 @@ static int listen_all(struct kw_proxy *proxy, struct kw_error *error)
 }
 
 /* The default differs between the proxies of a host, and is the same after a restart. */
-static void read_name(const struct kw_config *config, char name[FULL_NAME])
+void kw_proxy_name(const struct kw_config *config, char name[KW_PROXY_FULL_NAME])
 {
 	const char *given = kw_config_text(config, "name");
 	char host[256] = "";
 
 	if (*given) {
-		snprintf(name, FULL_NAME, "%s", given);
+		snprintf(name, KW_PROXY_FULL_NAME, "%s", given);
 		return;
 	}
 	if (gethostname(host, sizeof host - 1) < 0)
 		host[0] = '\0';
-	snprintf(name, FULL_NAME, "%s/%s", host, kw_config_text(config, "redis.address"));
+	snprintf(name, KW_PROXY_FULL_NAME, "%s/%s", host, kw_config_text(config, "redis.address"));
 }
 
 static enum kw_source_flags read_flags(const struct kw_config *config)
@@ -556,7 +577,7 @@ static int make_source(struct kw_proxy *proxy, struct kw_error *error)
 	size_t count = kw_config_count(config, "source.databases");
 	int64_t *databases = kw_alloc((count + 1) * sizeof *databases);
 	struct kw_buffer password = {0};
-	char name[FULL_NAME];
+	char name[KW_PROXY_FULL_NAME];
 	struct kw_source_options options = {
 		.name = name,
 		.databases = count ? databases : NULL,
@@ -578,7 +599,7 @@ static int make_source(struct kw_proxy *proxy, struct kw_error *error)
 	};
 	int code;
 
-	read_name(config, name);
+	kw_proxy_name(config, name);
 	for (size_t i = 0; i < count; i++)
 		databases[i] = kw_config_integer_at(config, "source.databases", i);
 	code = kw_secret_load(kw_config_text(config, "redis.password_file"), &password, error);
@@ -630,18 +651,16 @@ int kw_proxy_init(
 		.epoch = random_bits() >> 1, /* fits a JSON integer */
 		.started_us = kw_wall_us(),
 	};
-	if (kw_config_bool(config, "table.huge_pages"))
-		code = kw_memory_init_huge(&proxy->memory, reserve_bytes(config), error);
-	else if (kw_config_bool(config, "table.seal"))
-		code = kw_memory_init_sealed(&proxy->memory, reserve_bytes(config), error);
-	else
-		code = kw_memory_init(&proxy->memory, reserve_bytes(config), error);
+	code = kw_proxy_take_kept(proxy, error);
+	if (code == KW_OK && !proxy->table)
+		code = make_memory(proxy, error);
 	if (code)
 		return code;
 	start_handles(proxy);
 	if ((code = kw_signals_start(&proxy->signals, loop, &signals, error)) ||
 		(code = make_server(proxy, error)) || (code = prepare_all(proxy, error)) ||
-		(code = make_table(proxy, error)) || (code = load_certificates(proxy, error)) ||
+		(!proxy->table && (code = make_table(proxy, error))) ||
+		(code = load_certificates(proxy, error)) ||
 		(code = kw_proxy_make_authority(proxy, error)) ||
 		(code = make_source(proxy, error)) || (code = listen_all(proxy, error)) ||
 		(code = kw_rpc_server_new(loop, kw_config_text(config, "control.socket"),
@@ -714,6 +733,8 @@ void kw_proxy_shutdown(struct kw_proxy *proxy, const char *why)
 
 void kw_proxy_close(struct kw_proxy *proxy)
 {
+	if (proxy->table)
+		kw_proxy_keep_table(proxy);
 	kw_table_free(proxy->table);
 	kw_tls_current_put(&proxy->redis_tls, NULL);
 	kw_memory_close(&proxy->memory);

@@ -64,6 +64,22 @@ void kw_proxy_close(struct kw_proxy *proxy);
 /* authority.c: who confirms the primary, as the configuration says. */
 int kw_proxy_make_authority(struct kw_proxy *proxy, struct kw_error *error);
 
+/* For the parts of the proxy that make and keep its table. */
+#define KW_PROXY_FULL_NAME 1024 /* host and address */
+void kw_proxy_name(const struct kw_config *config, char name[KW_PROXY_FULL_NAME]);
+struct kw_table_memory kw_proxy_table_memory(struct kw_proxy *proxy);
+struct kw_table_options kw_proxy_table_options(const struct kw_proxy *proxy);
+void kw_proxy_publish(struct kw_proxy *proxy);
+
+/*
+ * kept.c. Adopt what the process before left: memory, table and epoch. Without it, or if it cannot
+ * be used, all of them stay as they are. An error: the configuration cannot work.
+ */
+int kw_proxy_take_kept(struct kw_proxy *proxy, struct kw_error *error);
+
+/* Leave the table to the next process. All other parts are closed. */
+void kw_proxy_keep_table(struct kw_proxy *proxy);
+
 /* control.c */
 extern const struct kw_rpc_method kw_proxy_methods[];
 

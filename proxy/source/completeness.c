@@ -60,7 +60,7 @@ struct kw_claim kw_claim_judge(const struct kw_facts *facts, enum kw_completenes
 	struct kw_claim claim = {.completeness = completeness_of(facts)};
 
 	assert(facts->sweeps_clean <= facts->sweeps_ended);
-	assert(facts->reach != KW_REACH_UNTRIED || facts->sweeps_ended == 0);
+	assert(facts->reach != KW_REACH_UNTRIED || facts->sweeps_ended == 0 || facts->kept);
 	if (facts->script == KW_SCRIPT_BUSY)
 		claim.cause = KW_CLAIM_BUSY;
 	else

@@ -13,6 +13,9 @@
  * Nor is the state live while nobody confirms the server as the primary (mandate/mandate.h). If it
  * is a replica, its table is complete all the same, and ready for the moment of its promotion.
  *
+ * A table that the process before had completed is complete from the start, and one sweep counts as
+ * ended: what the primary did meanwhile is a doubt, and leads to RECONCILING.
+ *
  * Completeness never goes back: later losses are told by the source's state. A table that holds
  * something is worth more to an agent than none.
  */
@@ -22,6 +25,7 @@
 #include "mandate/mandate.h"
 #include "table/table.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -77,6 +81,7 @@ struct kw_facts {
 	enum kw_mending mending;
 	uint64_t sweeps_ended; /* first scans and reconciles */
 	uint64_t sweeps_clean; /* of them, those at whose end no database was in doubt */
+	bool kept;             /* sweeps had ended before this process began: keep.h */
 	uint64_t missing;      /* keys whose deletion the brake holds back; 0: it is off */
 	uint64_t whole;        /* … of so many that the primary should have */
 	double max_missing;    /* source.max_missing */

@@ -17,6 +17,17 @@ void kw_source_history_init(struct kw_history *history, const char *name)
 			*c = '_';
 }
 
+void kw_source_history_resume(struct kw_history *history, const struct kw_history *before)
+{
+	if (before->standing == KW_HISTORY_NONE || before->proxy != history->proxy)
+		return;
+	history->standing = before->standing;
+	memcpy(history->replid, before->replid, sizeof history->replid);
+	memcpy(history->replid2, before->replid2, sizeof history->replid2);
+	history->second_offset = before->second_offset;
+	history->server = before->server;
+}
+
 void kw_source_history_told(struct kw_history *history, const struct kw_server_identity *identity)
 {
 	bool told = kw_history_is_id(identity->replid);

@@ -14,6 +14,9 @@
  */
 void kw_source_history_init(struct kw_history *history, const char *name);
 
+/* The data are those that this proxy told of before; who confirms the primary is asked anew. */
+void kw_source_history_resume(struct kw_history *history, const struct kw_history *before);
+
 /* The primary has told who it is. An id that is none counts as not told. */
 void kw_source_history_told(struct kw_history *history, const struct kw_server_identity *identity);
 

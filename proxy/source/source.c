@@ -40,6 +40,7 @@ static struct kw_facts facts_of(const struct kw_source *source)
 							       : KW_MENDING_NONE,
 		.sweeps_ended = source->sweep.ended,
 		.sweeps_clean = source->sweep.clean,
+		.kept = kw_table_is_kept(source->table),
 		.missing = source->sweep.brake.finding.missing,
 		.whole = kw_brake_whole(&source->sweep.brake.finding),
 		.max_missing = source->sweep.brake.share,
@@ -58,6 +59,7 @@ void kw_source_tell_table(struct kw_source *source)
 {
 	const struct kw_server_identity *identity =
 		source->link.ups > 0 ? kw_feed_server(source->feed) : NULL;
+	const struct kw_table_facts *before = kw_table_facts(source->table);
 	uint16_t rdb_version = kw_fetch_rdb_version(source->fetch);
 
 	if (identity) {
@@ -71,6 +73,8 @@ void kw_source_tell_table(struct kw_source *source)
 	kw_table_set_history(source->table, &source->history);
 	if (rdb_version == 0 && identity)
 		rdb_version = kw_server_rdb_version(identity);
+	if (rdb_version == 0)
+		rdb_version = before->rdb_version;
 	kw_table_set_facts(source->table,
 		&(struct kw_table_facts){
 			.source_state = (enum kw_source_state)source->state.sm.state,
@@ -78,7 +82,7 @@ void kw_source_tell_table(struct kw_source *source)
 			.rdb_version = rdb_version,
 			.ticket = source->ticket.number,
 			.fresh_us = source->fresh.fresh_us,
-			.source_id = identity ? kw_server_id(identity) : 0,
+			.source_id = identity ? kw_server_id(identity) : before->source_id,
 		});
 }
 
@@ -322,6 +326,8 @@ int kw_source_new(uv_loop_t *loop, const struct kw_source_options *options, stru
 		source->handlers = *handlers;
 	init_parts(source, loop);
 	kw_state_init(&source->state);
+	if (kw_table_is_kept(table))
+		kw_source_go_on(source);
 	kw_sweep_set_max_missing(&source->sweep, source->options.max_missing);
 	kw_source_set_limits(source, options->keys_per_second, options->bytes_per_second,
 		options->audit_keys_per_second);

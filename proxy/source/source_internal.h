@@ -1,7 +1,7 @@
 /*
  * The inside of the source, for the files of this folder that are parts of it: source.c (its
  * making, its loop turn, what it publishes), told.c (what link and feed tell it), asked.c (what its
- * owner asks of it).
+ * owner asks of it), resume.c (what it takes over from a process before).
  */
 #ifndef KW_PROXY_SOURCE_INTERNAL_H
 #define KW_PROXY_SOURCE_INTERNAL_H
@@ -65,6 +65,9 @@ enum kw_chain kw_source_chain(const struct kw_source *source);
 
 /* Into the table: what its superblock and its history say. */
 void kw_source_tell_table(struct kw_source *source);
+
+/* resume.c. The table was adopted (table/keep.h). Before the source is started. */
+void kw_source_go_on(struct kw_source *source);
 
 /*
  * told.c. Events might have been missed in these databases (NULL: in all).

@@ -41,7 +41,8 @@ static bool holds(const void *owner, int value)
 static const struct kw_sm_state states[] = {
 	[KW_SOURCE_CONNECTING] = {"connecting",
 		KW_SM_TO(KW_SOURCE_SCANNING) | KW_SM_TO(KW_SOURCE_DOWN) |
-			KW_SM_TO(KW_SOURCE_UNCONFIRMED),
+			KW_SM_TO(KW_SOURCE_UNCONFIRMED) |
+			KW_SM_TO(KW_SOURCE_RECONCILING), /* the table was kept */
 		KW_SM_INITIAL},
 	[KW_SOURCE_SCANNING] = {"scanning", ANY_OTHER},
 	[KW_SOURCE_LIVE] = {"live", ANY_OTHER},

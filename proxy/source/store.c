@@ -142,6 +142,15 @@ static enum kw_fetch_mark mark(void *arg, uint32_t database, struct kw_slice key
 	return kw_unreadable_mark(store->unreadable, database, key, kw_clock_us());
 }
 
+void kw_store_resume(struct kw_store *store)
+{
+	for (uint32_t db = 0; db < KW_DATABASES_MOST; db++)
+		if (kw_table_database_keys(store->table, db) > 0) {
+			kw_databases_add(&store->held, db);
+			kw_databases_add(&store->expiring, db);
+		}
+}
+
 struct kw_fetch_handlers kw_store_handlers(struct kw_store *store)
 {
 	return (struct kw_fetch_handlers){put, expiry, expires, unreadable, mark, store};

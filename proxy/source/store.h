@@ -39,6 +39,9 @@ void kw_store_init(struct kw_store *store, struct kw_table *table, struct kw_dir
 	struct kw_unreadable *unreadable, uint64_t seed);
 void kw_store_close(struct kw_store *store);
 
+/* The table was adopted: each database that has keys may have some with an expiry. */
+void kw_store_resume(struct kw_store *store);
+
 /* The handlers for fetch; their arg is the store. */
 struct kw_fetch_handlers kw_store_handlers(struct kw_store *store);
 

@@ -31,6 +31,13 @@ void kw_ticket_init(struct kw_ticket *ticket)
 	kw_sm_init(&ticket->sm, &machine, ticket, KW_TICKET_IDLE);
 }
 
+void kw_ticket_resume(struct kw_ticket *ticket, uint16_t number)
+{
+	assert(ticket->sm.state == KW_TICKET_IDLE);
+	if (number > 0)
+		ticket->number = number;
+}
+
 bool kw_ticket_announce(struct kw_ticket *ticket, uint16_t wanted)
 {
 	if (ticket->sm.state != KW_TICKET_IDLE || wanted == 0 ||

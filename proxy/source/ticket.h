@@ -41,6 +41,9 @@ struct kw_ticket {
 
 void kw_ticket_init(struct kw_ticket *ticket);
 
+/* The number goes on from that of a process before; 0: there was none. No reader draws it twice. */
+void kw_ticket_resume(struct kw_ticket *ticket, uint16_t number);
+
 /*
  * A reader waits for this number. True: a ticket was announced for it. The number has changed then
  * and must be published before kw_ticket_examine. A number that no reader can have drawn is

@@ -68,6 +68,16 @@ static void note_restart(struct kw_source *source)
 		kw_source_forgive(source);
 }
 
+static void begin_first(struct kw_source *source)
+{
+	if (source->sweep.ended > 0)
+		kw_sweep_begin(&source->sweep, KW_SWEEP_RECONCILE, NULL,
+			"the table was kept over a restart of the proxy, and is compared with the "
+			"primary");
+	else
+		kw_sweep_begin(&source->sweep, KW_SWEEP_FIRST, NULL, "the first scan is under way");
+}
+
 void kw_source_link_came_up(void *arg, enum kw_feed_server server)
 {
 	struct kw_source *source = arg;
@@ -92,7 +102,7 @@ void kw_source_link_came_up(void *arg, enum kw_feed_server server)
 			another ? "the server is not the one of before"
 				: "the connection was lost, so events were missed");
 	else
-		kw_sweep_begin(&source->sweep, KW_SWEEP_FIRST, NULL, "the first scan is under way");
+		begin_first(source);
 }
 
 void kw_source_link_went_down(void *arg)

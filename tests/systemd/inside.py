@@ -250,6 +250,18 @@ def test_a_daemon_that_dies_comes_back_and_leaves_no_core():
     assert "core-dump" not in say("systemctl", "show", "-P", "Result", "keywake-proxy@t")
 
 
+def test_a_restart_of_the_proxy_keeps_the_table_and_a_crash_does_not():
+    before = wait_state("proxy", "live")["epoch"]
+    say("systemctl", "restart", "keywake-proxy@t")
+    assert wait_state("proxy", "live")["epoch"] == before, journal("proxy", 40)
+    wait_state("agent", "warm")
+    assert show("proxy", "NFileDescriptorStore") == "0", "the new process must have taken it"
+    os.kill(pid("proxy"), signal.SIGKILL)
+    wait_for(lambda: status("proxy").get("epoch") not in (None, before), lambda: journal("proxy", 40))
+    wait_state("proxy", "live")
+    wait_state("agent", "warm")
+
+
 def test_a_daemon_that_hangs_is_ended_by_the_watchdog():
     say("systemctl", "set-property", "--runtime", "keywake-gateway@t", "CPUWeight=100", check=False)
     write("/run/systemd/system/keywake-gateway@t.service.d/short.conf", "[Service]\nWatchdogSec=2\n", "root", 0o644)

@@ -50,6 +50,28 @@ static void a_ticket_drawn_while_one_is_under_way_needs_the_one_after_it(void **
 	assert_true(kw_ticket_reached(ticket.number, second));
 }
 
+/* A number that began at 2 again would have passed what nobody has looked at. */
+static void a_ticket_drawn_from_the_process_before_passes_in_the_next_one(void **state)
+{
+	struct kw_ticket before, ticket;
+	uint16_t drawn;
+
+	kw_ticket_init(&before);
+	for (int i = 0; i < 5; i++)
+		run(&before, kw_ticket_drawn(before.number));
+	assert_true(kw_ticket_announce(&before, kw_ticket_drawn(before.number)));
+	drawn = kw_ticket_drawn(before.number);
+	kw_ticket_init(&ticket);
+	kw_ticket_resume(&ticket, 0); /* a table without tickets */
+	assert_int_equal(ticket.number, 2);
+	kw_ticket_resume(&ticket, before.number);
+	assert_false(kw_ticket_reached(ticket.number, drawn));
+	run(&ticket, drawn); /* the one that was under way begins anew … */
+	assert_false(kw_ticket_reached(ticket.number, drawn));
+	run(&ticket, drawn);
+	assert_true(kw_ticket_reached(ticket.number, drawn));
+}
+
 static void the_numbers_wrap_without_a_wrong_answer(void **state)
 {
 	struct kw_ticket ticket;
@@ -129,6 +151,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_ticket_drawn_at_rest_passes_with_the_next_one),
 		cmocka_unit_test(a_ticket_drawn_while_one_is_under_way_needs_the_one_after_it),
+		cmocka_unit_test(a_ticket_drawn_from_the_process_before_passes_in_the_next_one),
 		cmocka_unit_test(the_numbers_wrap_without_a_wrong_answer),
 		cmocka_unit_test(barriers_asked_for_before_the_examination_ended_prove_nothing),
 		cmocka_unit_test(a_feed_that_stops_leaves_the_ticket_to_be_begun_anew),

@@ -1,0 +1,303 @@
+"""A proxy that is restarted keeps its table: agents and gateways go on, and nothing is written twice."""
+import array
+import os
+import re
+import socket
+import stat
+import threading
+import uuid
+
+import pytest
+
+from lib import compare
+from lib.process import wait_for
+
+KEYS = 20_000
+FD_BYTES = array.array("i").itemsize
+
+
+class Manager:
+    """What systemd does for a proxy: it keeps descriptors that it is given, and passes them on."""
+
+    def __init__(self, directory):
+        self.path = os.path.join(directory, "notify")
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(self.path)
+        self.kept = None
+        self.forgotten = 0
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            text, ancillary, _, _ = self.socket.recvmsg(4096, socket.CMSG_SPACE(4 * FD_BYTES))
+            fds = array.array("i")
+            for _, _, data in ancillary:
+                fds.frombytes(data[:len(data) - len(data) % FD_BYTES])
+            words = text.decode().split("\n")
+            if "FDSTORE=1" in words and "FDNAME=keywake-table" in words:
+                self.kept = fds.pop()
+            if "FDSTOREREMOVE=1" in words and self.kept is not None:
+                os.close(self.kept)
+                self.kept = None
+                self.forgotten += 1
+            for fd in fds: # a barrier ends when its pipe is closed
+                os.close(fd)
+
+    def start(self, proxy):
+        """As descriptor 3, which the environment names with the process it is for."""
+        proxy.env = {**(proxy.env or {}), "NOTIFY_SOCKET": self.path}
+        proxy.wrapper = []
+        if self.kept is not None:
+            proxy.wrapper = ["sh", "-c", f"exec 3<>/proc/{os.getpid()}/fd/{self.kept}; LISTEN_PID=$$ "
+                             'LISTEN_FDS=1 LISTEN_FDNAMES=keywake-table exec "$@"', "sh"]
+        proxy.start()
+
+
+class File:
+    """Without systemd: table.keep_file."""
+
+    def __init__(self):
+        self.path = f"/dev/shm/kw-test-{uuid.uuid4().hex}"
+
+    def start(self, proxy):
+        proxy.settings["table.keep_file"] = self.path
+        proxy.start()
+
+
+@pytest.fixture(params=["file", "store"])
+def keeper(request, bed):
+    if request.param == "file":
+        keeper = File()
+        yield keeper
+        if os.path.exists(keeper.path):
+            os.unlink(keeper.path)
+        return
+    if os.geteuid() != 0:
+        pytest.skip("only root can open another process's memory file for writing")
+    yield Manager(bed.directory)
+
+
+@pytest.fixture
+def file():
+    keeper = File()
+    yield keeper
+    if os.path.exists(keeper.path):
+        os.unlink(keeper.path)
+
+
+def fill(server):
+    with server.client() as client:
+        client.mset({f"key:{i}": f"value {i}" for i in range(KEYS)})
+    with server.client(db=3) as client:
+        client.mset({f"third:{i}": i for i in range(100)})
+
+
+def restores(server):
+    with server.admin() as client:
+        return client.info("commandstats").get("cmdstat_restore", {"calls": 0})["calls"]
+
+
+def stop(proxy):
+    assert proxy.stop() == 0, proxy.tail()
+
+
+@pytest.fixture
+def kept(bed, keeper):
+    """A primary, its proxy and an agent that is warm."""
+    primary, replica = bed.server("primary"), bed.server("replica")
+    fill(primary)
+    proxy = bed.proxy(primary, start=False)
+    keeper.start(proxy)
+    agent = bed.agent(proxy, replica)
+    agent.wait_warm()
+    return primary, proxy, agent, replica
+
+
+@pytest.mark.quick
+def test_an_agent_goes_on_over_a_restart_of_its_proxy(kept, keeper):
+    primary, proxy, agent, replica = kept
+    before, restored = proxy.status(), restores(replica)
+    snapshots = agent.output().count("snapshot of")
+    stop(proxy)
+    keeper.start(proxy)
+    proxy.wait_live()
+    agent.wait_warm()
+    assert proxy.status()["epoch"] == before["epoch"], proxy.tail()
+    assert restores(replica) == restored, "what was in the replica already was written again"
+    assert agent.output().count("snapshot of") == snapshots
+    compare.assert_equal_now(primary, replica)
+
+    stop(proxy)
+    with primary.client() as client:
+        client.mset({f"key:{i}": "changed" for i in range(70)})
+        client.delete(*(f"key:{i}" for i in range(1000, 1900)))
+        client.set("new", "one")
+    keeper.start(proxy)
+    agent.wait_warm()
+    assert proxy.status()["epoch"] == before["epoch"], proxy.tail()
+    assert restores(replica) <= restored + 71
+    assert agent.output().count("snapshot of") == snapshots
+    compare.assert_equal_now(primary, replica)
+
+
+def test_a_gateway_goes_on_over_a_restart_of_its_proxy(bed, kept, keeper):
+    _, proxy, _, _ = kept
+    gateway = bed.gateway(proxy)
+    gateway.wait_fresh()
+    epoch = gateway.status()["epoch"]
+    stop(proxy)
+    keeper.start(proxy)
+    gateway.wait_fresh()
+    assert gateway.status()["epoch"] == epoch
+    with gateway.client() as client:
+        assert client.get("key:77") == b"value 77"
+
+
+def test_a_kept_table_is_confirmed_anew(bed, file):
+    """Whose data they are is kept; that their server is the primary is not."""
+    primary, replica = bed.server("primary"), bed.server("replica")
+    fill(primary)
+    proxy = bed.proxy(primary, start=False, authority__by="operator", authority__term=7)
+    file.start(proxy)
+    agent = bed.agent(proxy, replica)
+    agent.wait_warm()
+    before, restored = proxy.status()["epoch"], restores(replica)
+    stop(proxy)
+    proxy.settings["authority.term"] = 0
+    file.start(proxy)
+    proxy.wait_state("unconfirmed")
+    stop(proxy)
+    proxy.settings["authority.term"] = 8
+    file.start(proxy)
+    agent.wait_warm()
+    assert proxy.status()["epoch"] == before and restores(replica) == restored
+
+
+def test_a_killed_proxy_begins_a_new_table(kept, keeper):
+    primary, proxy, agent, replica = kept
+    before = proxy.status()["epoch"]
+    proxy.kill()
+    keeper.start(proxy)
+    agent.wait_warm()
+    assert proxy.status()["epoch"] != before
+    # It was kept once, and the process that took it was killed: that is no clean end.
+    second = proxy.status()["epoch"]
+    stop(proxy)
+    keeper.start(proxy)
+    assert proxy.status()["epoch"] == second
+    proxy.kill()
+    keeper.start(proxy)
+    agent.wait_warm()
+    assert proxy.status()["epoch"] != second
+    compare.assert_equal_now(primary, replica)
+
+
+def test_deletions_without_a_reason_are_held_over_a_restart(kept, keeper):
+    """The table of before says what a primary that came back empty should have."""
+    primary, proxy, _, replica = kept
+    stop(proxy)
+    primary.command("FLUSHALL")
+    keeper.start(proxy)
+    proxy.wait_state("held")
+    with replica.client() as client:
+        assert client.dbsize() == KEYS
+    stop(proxy) # and once more: a restart is no way around it
+    keeper.start(proxy)
+    proxy.wait_state("held")
+
+
+@pytest.mark.parametrize("key, value", [("table.segment_bytes", "2MiB"), ("source.databases", [0, 3]),
+                                        ("name", "another"), ("source.cursor_name", "other_cursor"),
+                                        ("table.max_bytes", "8GiB")])
+def test_a_table_of_other_settings_is_not_kept_and_the_key_is_named(bed, file, key, value):
+    primary = bed.server("primary")
+    fill(primary)
+    proxy = bed.proxy(primary, start=False)
+    file.start(proxy)
+    proxy.wait_live()
+    before = proxy.status()["epoch"]
+    stop(proxy)
+    proxy.settings[key] = value
+    file.start(proxy)
+    proxy.wait_live()
+    assert proxy.status()["epoch"] != before
+    said = re.findall(r"the table that was kept is not used[^\n]*", proxy.output())
+    assert len(said) == 1 and key in said[0], said
+
+
+def test_a_sealed_table_is_kept_in_a_file(bed, file):
+    primary = bed.server("primary")
+    fill(primary)
+    proxy = bed.proxy(primary, start=False, table__seal=True)
+    file.start(proxy)
+    proxy.wait_live()
+    before = proxy.status()["epoch"]
+    stop(proxy)
+    file.start(proxy)
+    proxy.wait_live()
+    assert proxy.status()["epoch"] == before
+
+
+def test_the_file_is_for_the_proxy_alone_and_taken_once(bed, file):
+    primary = bed.server("primary")
+    fill(primary)
+    proxy = bed.proxy(primary, start=False)
+    file.start(proxy)
+    proxy.wait_live()
+    before = proxy.status()["epoch"]
+    assert not os.path.exists(file.path) # while it runs, nothing could be found
+    stop(proxy)
+    found = os.lstat(file.path)
+    assert stat.S_IMODE(found.st_mode) == 0o600 and found.st_uid == os.geteuid()
+    os.chmod(file.path, 0o644)
+    file.start(proxy)
+    assert "not a file that this proxy wrote" in proxy.output()
+    assert proxy.status()["epoch"] != before
+    proxy.wait_live()
+    stop(proxy)
+    assert "the table is not kept" in proxy.output() # another file has the name
+    os.unlink(file.path)
+
+
+def test_without_a_scan_nothing_is_kept(bed, file):
+    primary = bed.server("primary")
+    primary.kill()
+    proxy = bed.proxy(primary, start=False)
+    file.start(proxy)
+    proxy.wait_state("source_down")
+    stop(proxy)
+    assert not os.path.exists(file.path)
+
+
+def test_table_keep_false_keeps_nothing(bed, file):
+    primary = bed.server("primary")
+    proxy = bed.proxy(primary, start=False, table__keep=False)
+    file.start(proxy)
+    proxy.wait_live()
+    stop(proxy)
+    assert not os.path.exists(file.path)
+
+
+def test_a_disk_is_no_place_for_the_table(bed):
+    primary = bed.server("primary")
+    proxy = bed.proxy(primary, start=False, table__keep_file="/proc/kw-table")
+    proxy.start(wait=False)
+    assert proxy.wait_exit(30) == 2
+    assert "table.keep_file" in proxy.output() and "tmpfs" in proxy.output()
+
+
+def test_a_kept_table_is_complete_before_the_primary_is_reached(kept, keeper):
+    """A gateway answers from it, and no agent takes it for warm."""
+    primary, proxy, agent, _ = kept
+    stop(proxy)
+    with primary.admin() as client:
+        client.save()
+    primary.kill()
+    keeper.start(proxy)
+    proxy.wait_state("source_down")
+    status = proxy.status()
+    assert status["keys"] == KEYS + 100 and status["fresh_us"] == 0, status
+    agent.wait_state("stalled")
+    primary.restart()
+    agent.wait_warm()
+    wait_for(lambda: proxy.status()["fresh_us"] > 0, "the table does not get fresh")
