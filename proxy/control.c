@@ -72,10 +72,12 @@ static json_t *sentinels_json(const struct kw_proxy *proxy)
 static json_t *mandate_json(const struct kw_proxy *proxy)
 {
 	const struct kw_mandate *m = &proxy->mandate;
-	json_t *json = json_pack("{s:s,s:s,s:I,s:I,s:o,s:f}", "by", by_name(m->by), "state",
+	json_t *json = json_pack("{s:s,s:s,s:I,s:I,s:I,s:I,s:o,s:f}", "by", by_name(m->by), "state",
 		kw_mandate_state_name(kw_mandate_state(m)), "term", (json_int_t)m->term,
-		"term_version", (json_int_t)kw_table_history(proxy->table)->term_version, "reason",
-		kw_json_text(m->why), "since_s", (double)(kw_clock_us() - m->since_us) / 1e6);
+		"term_version", (json_int_t)kw_table_history(proxy->table)->term_version,
+		"confirmations", (json_int_t)m->confirmations, "losses", (json_int_t)m->losses,
+		"reason", kw_json_text(m->why), "since_s",
+		(double)(kw_clock_us() - m->since_us) / 1e6);
 
 	if (m->by == KW_MANDATE_BY_SENTINEL) {
 		json_object_set_new(json, "name", json_string(m->name));

@@ -6,6 +6,7 @@
 #include "base/sm.h"
 #include "feed/conf.h"
 #include "feed/deaf.h"
+#include "feed/promotion.h"
 #include "keys/databases.h"
 #include "redis/counters.h"
 
@@ -70,6 +71,7 @@ struct kw_watch {
 	struct kw_sm sm;
 	struct kw_server_identity identity; /* of the last look; version 0: there was none */
 	enum kw_feed_server server;         /* … compared with the look before */
+	enum kw_promotion_data data_seen;   /* … of its data, if it is a replica */
 	struct kw_counter counters[COUNTERS];
 	uint64_t taken[TAKERS];      /* calls up to this number were told */
 	uint64_t taken_seen[TAKERS]; /* … as of the last INFO commandstats */
@@ -181,6 +183,18 @@ static bool is_another(const struct kw_server_identity *old, const struct kw_ser
 		       strcmp(now->role, old->role) != 0);
 }
 
+/* A promotion that goes on with the data is none of another server: no change of it was missed. */
+static enum kw_feed_server compare(
+	const struct kw_watch *watch, const struct kw_server_identity *now)
+{
+	if (!is_another(&watch->identity, now))
+		return KW_FEED_SAME_SERVER;
+	if (is_greeting(watch) || !kw_promotion_goes_on(&watch->identity, now, watch->data_seen))
+		return KW_FEED_ANOTHER_SERVER;
+	kw_log_info("source", "the server was promoted, and goes on with its data: no scan");
+	return KW_FEED_SAME_SERVER;
+}
+
 /* Who is it? False: the server cannot be followed. */
 static bool look_at_identity(struct kw_watch *watch, struct kw_slice info)
 {
@@ -218,7 +232,9 @@ static bool look_at_identity(struct kw_watch *watch, struct kw_slice info)
 			"the server followed is itself a replica (role %s): what it has not "
 			"received is not here either",
 			now.role);
-	watch->server = is_another(old, &now) ? KW_FEED_ANOTHER_SERVER : KW_FEED_SAME_SERVER;
+	watch->server = compare(watch, &now);
+	watch->data_seen = kw_promotion_seen(
+		is_greeting(watch) ? KW_PROMOTION_DATA_WHOLE : watch->data_seen, now.upstream);
 	watch->identity = now;
 	return true;
 }

@@ -71,6 +71,7 @@ bool kw_source_judge(struct kw_source *source)
 	changed = kw_mandate_judge(source->options.mandate, &self, kw_clock_us());
 	if (kw_source_fence(source) != before)
 		fence_moved(source, kw_source_fence(source));
+	source->store.fence = kw_source_fence(source);
 	follow_primary(source);
 	return changed;
 }

@@ -10,6 +10,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/random.h>
 
 /* What closing waits for: the link, the turn and the timers. */
@@ -174,6 +175,14 @@ static void work(struct kw_source *source, uint64_t now_us)
 	}
 }
 
+/* A promotion that goes on raises no doubt, but its data have another history from now on. */
+static void follow_history(struct kw_source *source)
+{
+	if (kw_source_link_is_up(&source->link) && source->history.standing == KW_HISTORY_TOLD &&
+		strcmp(source->history.replid, kw_feed_server(source->feed)->replid) != 0)
+		kw_source_tell_table(source);
+}
+
 /* Once a loop turn, after all input of the turn was taken. */
 static void on_turn(void *arg)
 {
@@ -187,6 +196,7 @@ static void on_turn(void *arg)
 	now_us = kw_clock_us();
 	kw_table_set_time(source->table, now_us);
 	kw_source_confirm(source); /* a term is told before its first record */
+	follow_history(source);
 	kw_store_settle(&source->store);
 	kw_data_turn(&source->link.data, now_us);
 	kw_feed_turn(source->feed, now_us);

@@ -14,6 +14,7 @@
 #include "keys/databases.h"
 #include "keys/dirty.h"
 #include "keys/key_table.h"
+#include "source/completeness.h"
 #include "source/unreadable.h"
 #include "table/table.h"
 
@@ -30,6 +31,7 @@ struct kw_store {
 	struct kw_bucket logs;         /* lines about them */
 	struct kw_databases held;      /* the table has (had) keys of these */
 	struct kw_databases expiring;  /* … and keys with an expiry */
+	enum kw_fence fence;           /* closed: no database is emptied */
 	uint64_t unpark_us;            /* when waiting keys are looked at again */
 	uint64_t unchanged, deletes;   /* counters */
 };
@@ -51,8 +53,10 @@ struct kw_fetch_handlers kw_store_handlers(struct kw_store *store);
  */
 void kw_store_settle(struct kw_store *store);
 
-/* The database is empty on the server, as of the last answer. False: the table has no room even for
- * that. */
+/*
+ * The database is empty on the server, as of the last answer. False: the table has no room even for
+ * that, or the fence is closed: the flush of a deposed primary may be undone.
+ */
 bool kw_store_empty(struct kw_store *store, uint32_t database);
 
 /* Add the databases of which the table holds keys, as of the last answer. */

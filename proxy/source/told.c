@@ -144,9 +144,7 @@ static bool feed_flushed(void *arg, uint32_t database)
 	struct kw_source *source = arg;
 
 	kw_turn_want(&source->turn);
-	/* The flush of a deposed primary may be undone: the database is looked at again later. */
-	if (kw_source_fence(source) == KW_FENCE_CLOSED)
-		return false;
+
 	return kw_store_empty(&source->store, database);
 }
 

@@ -95,3 +95,18 @@ def test_a_primary_at_the_top_that_came_back_empty_is_held(bed):
     assert size(chain.last) == KEYS
     chain.proxy.ctl_ok("approve")
     wait_for(lambda: size(chain.last) == 0, "the approval lets nothing go")
+
+
+def test_a_promotion_that_goes_on_costs_no_scan(bed):
+    """The same run, and its second id is the one that was followed: the feed missed nothing."""
+    chain = Chain(bed)
+    before = chain.proxy.status()
+    chain.middle.command("REPLICAOF", "NO", "ONE")
+    chain.middle.command("SET", "after the promotion", 1)
+    after = chain.proxy.wait_status(
+        lambda status: status["table"]["history"]["replid2"] == before["table"]["history"]["replid"],
+        "the new history is not told")
+    chain.agent.wait_warm()
+    assert_equal_now(chain.middle, chain.last)
+    assert chain.proxy.status()["reconciles"] == before["reconciles"]
+    assert after["table"]["history"]["replid"] != before["table"]["history"]["replid"]

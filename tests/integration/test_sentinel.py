@@ -1,0 +1,231 @@
+"""
+Real sentinels, and the splits in which a deposed primary goes on serving: a proxy is live only with the
+confirmed primary's data, whatever the deposed one does.
+"""
+import os
+import signal
+import time
+
+import pytest
+
+from lib import data
+from lib.compare import assert_equal_now
+from lib.process import wait_for
+from lib.sentinel import NAME, PEERS, Failover, Sampler, Trio
+from lib.server import TOP
+
+KEYS = 1000
+PROMISE = 1.0 # seconds after the loss of the mandate
+
+
+@pytest.fixture
+def trio(bed, request):
+    made = Trio(bed, *getattr(request, "param", ("installed",)))
+    data.fill_plain(made.first, KEYS)
+    yield made
+    made.close()
+
+
+def proxies_beside(bed, trio):
+    return {server.name: bed.proxy(server, name="beside-" + server.name, start=True, **trio.settings())
+            for server in trio.servers}
+
+
+def confirmed(proxy):
+    return proxy.wait_status(lambda status: status["state"] == "live"
+                             and status["mandate"]["state"] == "confirmed", "not confirmed", 60)
+
+
+def fails_over(bed, trio, depose):
+    """
+    A proxy beside each server. depose(): what happens to the first server. Its proxy is not live later than
+    the promise allows, and the proxy of the server that was elected becomes live, with a higher term.
+    """
+    proxies = proxies_beside(bed, trio)
+    before = confirmed(proxies["first"])
+    standby = proxies["second"].wait_state("unconfirmed", reason="ready")
+    assert standby["keys"] == KEYS
+    sampler, failover = Sampler(proxies["first"]), Failover(trio.sentinels)
+    depose()
+    lost = failover.wait()
+    elected = trio.elected()
+    after = confirmed(proxies[elected.name])
+    assert after["mandate"]["term"] > before["mandate"]["term"]
+    assert after["keys"] >= KEYS
+    return proxies, elected, sampler, lost
+
+
+def none_was_late(sampler, lost):
+    sampler.close()
+    assert any(sample[1] == "live" for sample in sampler.samples)
+    assert not sampler.live_after(lost + PROMISE)
+
+
+def joins_the_new_primary(trio, proxies, elected):
+    """The deposed server is a replica of the new primary, and its proxy stands by, with its data."""
+    elected.command("SET", "written later", 1)
+    wait_for(lambda: trio.info(trio.first).get("master_link_status") == "up",
+             "the deposed primary does not become a replica", 90)
+    proxies["first"].wait_status(
+        lambda status: status["state"] == "unconfirmed" and status["reason"].startswith("ready")
+        and status["keys"] == elected.command("DBSIZE"), "it does not stand by", 60)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("trio", [("installed",), ("valkey-trixie",)], indirect=True, ids=["redis", "valkey"])
+def test_cut_off_from_the_sentinels_but_not_from_its_proxy(bed, trio):
+    def depose():
+        trio.relays["first"].cut(PEERS)
+
+    proxies, elected, sampler, lost = fails_over(bed, trio, depose)
+    fenced = proxies["first"].wait_state("unconfirmed", reason="nothing is read")
+    for number in range(100):
+        trio.first.command("SET", f"rolled back {number}", number)
+    trio.first.command("FLUSHALL")
+    wait_for(lambda: proxies["first"].status()["dirty_keys"] > 0
+             or proxies["first"].status()["reconciles_flush"] > 0, "its events are not heard", 30)
+    still = proxies["first"].status()
+    assert (still["version"], still["keys"]) == (fenced["version"], KEYS)
+    trio.relays["first"].heal()
+    joins_the_new_primary(trio, proxies, elected)
+    none_was_late(sampler, lost)
+
+
+@pytest.mark.long
+def test_killed_and_back_empty_after_another_was_elected(bed, trio):
+    def depose():
+        trio.first.kill()
+
+    proxies, elected, sampler, lost = fails_over(bed, trio, depose)
+    trio.relays["first"].cut(PEERS) # Sentinel cannot demote it
+    trio.first.restart(keep_data=False)
+    empty = proxies["first"].wait_state("unconfirmed", reason="nothing is read", timeout=60)
+    assert empty["keys"] == KEYS
+    trio.relays["first"].heal()
+    joins_the_new_primary(trio, proxies, elected)
+    none_was_late(sampler, lost)
+
+
+@pytest.mark.long
+def test_stopped_and_continued_after_another_was_elected(bed, trio):
+    def depose():
+        trio.first.signal(signal.SIGSTOP)
+
+    proxies, elected, sampler, lost = fails_over(bed, trio, depose)
+    trio.first.signal(signal.SIGCONT)
+    joins_the_new_primary(trio, proxies, elected)
+    none_was_late(sampler, lost)
+
+
+@pytest.mark.long
+def test_one_proxy_follows_the_confirmed_primary(bed, trio):
+    proxy = bed.proxy(trio.first, redis__address="redis://", **trio.settings())
+    confirmed(proxy)
+    replica = bed.server("replica")
+    agent = bed.agent(proxy, replica)
+    agent.wait_warm()
+    epoch = proxy.status()["epoch"]
+    trio.relays["first"].cut(PEERS)
+    elected = trio.elected()
+    trio.first.command("SET", "rolled back", 1)
+    after = proxy.wait_status(lambda status: status["state"] == "live" and status["mandate"]["term"] > 0,
+                              "it does not follow the new primary", 60)
+    assert after["epoch"] == epoch
+    elected.command("SET", "written later", 1)
+    agent.wait_warm()
+    assert_equal_now(elected, replica)
+
+
+def test_a_mandate_that_is_lost_and_found_costs_no_scan(bed, trio):
+    """Two of three sentinels are stopped: nothing is read meanwhile, and what changed comes afterwards."""
+    proxy = bed.proxy(trio.first, **trio.settings())
+    before = confirmed(proxy)
+    sampler = Sampler(proxy)
+    for one in trio.sentinels[:2]:
+        one.signal(signal.SIGSTOP)
+    stopped = time.monotonic()
+    proxy.wait_state("unconfirmed", reason="sentinels answered")
+    trio.first.command("SET", "meanwhile", 1)
+    proxy.wait_status(lambda status: status["dirty_keys"] > 0, "its events are not heard")
+    assert proxy.status()["keys"] == KEYS
+    for one in trio.sentinels[:2]:
+        one.signal(signal.SIGCONT)
+    sampler.close()
+    after = proxy.wait_status(lambda status: status["state"] == "live" and status["keys"] == KEYS + 1,
+                              "what changed does not come", 60)
+    assert after["reconciles"] == before["reconciles"]
+    assert after["mandate"]["losses"] >= 1
+    assert not [sample for sample in sampler.live_after(stopped + PROMISE)]
+
+
+def test_a_proxy_that_was_stopped_claims_nothing_old(bed, trio):
+    """Its answers from before are too old when it continues, whatever it does first."""
+    proxy = bed.proxy(trio.first, **trio.settings())
+    confirmed(proxy)
+    for one in trio.sentinels:
+        one.signal(signal.SIGSTOP)
+    proxy.signal(signal.SIGSTOP)
+    time.sleep(1.5) # the lease; longer does no harm
+    proxy.signal(signal.SIGCONT)
+    assert proxy.status()["state"] == "unconfirmed"
+    for one in trio.sentinels:
+        one.signal(signal.SIGCONT)
+    confirmed(proxy)
+
+
+def sentinel_acl(password):
+    with open(os.path.join(TOP, "deploy", "acl", "sentinel.acl"), encoding="utf-8") as stream:
+        line = [line for line in stream.read().splitlines() if line.startswith("user")][0]
+    return line.replace("change-me", password).split()[1:]
+
+
+def test_the_acl_file_suffices_for_a_sentinel(bed, trio):
+    for one in trio.sentinels:
+        one.acl(*sentinel_acl("of-secret"))
+    proxy = bed.proxy(trio.first, sentinel__username="keywake-proxy",
+                      sentinel__password_file=bed.file("password", "of-secret\n"), **trio.settings())
+    confirmed(proxy)
+    trio.sentinels[0].acl("keywake-proxy", "-sentinel|master")
+    found = proxy.wait_status(
+        lambda status: any("NOPERM" in one["reason"] for one in status["mandate"]["sentinels"]),
+        "the refusal is not told")
+    assert any("+sentinel|master" in one["reason"] for one in found["mandate"]["sentinels"])
+
+
+def test_an_unknown_name_is_told(bed, trio):
+    proxy = bed.proxy(trio.first, **{**trio.settings(), "sentinel__name": "other"})
+    proxy.wait_status(
+        lambda status: all("sentinel.name" in one["reason"] for one in status["mandate"]["sentinels"]),
+        "the refusal is not told")
+    assert proxy.wait_state("unconfirmed")["keys"] == 0
+
+
+def test_an_operator_gives_the_term(bed):
+    primary = bed.server("primary")
+    data.fill_plain(primary, KEYS)
+    proxy = bed.proxy(primary, authority__by="operator")
+    status = proxy.wait_state("unconfirmed", reason="authority.term")
+    assert status["keys"] == 0
+    proxy.ctl_ok("config", "set", "authority.term", 1)
+    assert confirmed(proxy)["mandate"]["term"] == 1
+    proxy.ctl_ok("config", "set", "authority.term", 0)
+    assert proxy.status()["state"] == "unconfirmed"
+    primary.command("SET", "meanwhile", 1)
+    proxy.wait_status(lambda status: status["dirty_keys"] > 0, "its events are not heard")
+    proxy.ctl_ok("config", "set", "authority.term", 2)
+    proxy.wait_status(lambda status: status["state"] == "live" and status["keys"] == KEYS + 1,
+                      "what changed does not come")
+    assert proxy.status()["reconciles"] == 0
+
+
+def test_keys_without_effect_are_refused(bed):
+    primary = bed.server("primary")
+    for settings, words in [({"sentinel__name": NAME}, "authority.by=sentinel"),
+                            ({"authority__by": "sentinel"}, "sentinel.name is empty"),
+                            ({"authority__by": "sentinel", "sentinel__name": NAME}, "sentinel.addresses"),
+                            ({"redis__address": "redis://"}, "authority.by=sentinel"),
+                            ({"authority__term": 1}, "authority.by=operator")]:
+        proxy = bed.proxy(primary, name=f"proxy-{len(bed.daemons)}", start=False, **settings)
+        proxy.start(wait=False)
+        assert proxy.wait_exit() != 0
+        assert words in proxy.output()
