@@ -227,7 +227,9 @@ static void on_quarantined(void *arg, uint32_t database, struct kw_slice key)
 {
 	struct kw_agent *agent = arg;
 
-	kw_digests_disbelieve(&agent->sync.index, database, key);
+	/* A deletion that was refused: the key is there, and has no entry any more. */
+	if (!kw_digests_disbelieve(&agent->sync.index, database, key))
+		kw_digests_incomplete(&agent->sync.index);
 }
 
 /* Before a snapshot can begin in this turn of the loop. */

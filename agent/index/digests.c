@@ -214,12 +214,21 @@ void kw_digests_tell(struct kw_digests *index, enum kw_digests_event event)
 	move(index, KW_DIGESTS_DOUBTED, events[event].text);
 }
 
-void kw_digests_disbelieve(struct kw_digests *index, uint32_t database, struct kw_slice key)
+bool kw_digests_disbelieve(struct kw_digests *index, uint32_t database, struct kw_slice key)
 {
 	struct kw_digests_entry *entry = find(index, database, key_of(index, database, key));
 
 	if (entry)
 		entry->value = value_of_nothing(index) | (entry->value & KW_DIGESTS_MARK);
+	return entry != NULL;
+}
+
+void kw_digests_incomplete(struct kw_digests *index)
+{
+	if (kw_digests_state(index) == KW_DIGESTS_SOUND)
+		move(index, KW_DIGESTS_BUILDING, "a local key may have no entry");
+	else if (kw_digests_state(index) == KW_DIGESTS_DOUBTED)
+		index->doubted_from = KW_DIGESTS_BUILDING;
 }
 
 void kw_digests_proven(struct kw_digests *index, uint64_t doubts)
@@ -377,6 +386,8 @@ uint64_t kw_digests_sweep(struct kw_digests *index)
 		}
 	}
 	index->keys -= swept;
+	if (swept > 0)
+		kw_digests_incomplete(index);
 	return swept;
 }
 

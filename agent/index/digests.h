@@ -117,11 +117,17 @@ void kw_digests_tell(struct kw_digests *index, enum kw_digests_event event);
 /* For the log. */
 const char *kw_digests_event_text(enum kw_digests_event event);
 
-/* The value of this key was refused, or is in doubt: it equals nothing from now on. */
-void kw_digests_disbelieve(struct kw_digests *index, uint32_t database, struct kw_slice key);
+/*
+ * The value of this key was refused, or is in doubt: it equals nothing from now on. False: it has
+ * no entry.
+ */
+bool kw_digests_disbelieve(struct kw_digests *index, uint32_t database, struct kw_slice key);
 
 /* A whole round of the audit is over that began when `doubts` was this: all keys are equal. */
 void kw_digests_proven(struct kw_digests *index, uint64_t doubts);
+
+/* There may be a local key that has no entry: SOUND no more, until a snapshot is complete. */
+void kw_digests_incomplete(struct kw_digests *index);
 
 /* All keys of the local server were handed on, or compared, since it was empty. */
 void kw_digests_complete(struct kw_digests *index);
@@ -163,7 +169,8 @@ void kw_digests_learn(struct kw_digests *index, const struct kw_digests_found *f
 
 /*
  * Forget all keys that this snapshot, and what was noted since, has not shown. Before the first of
- * them is deleted: one that is deleted must not be believed to be there. Returns how many.
+ * them is deleted: one that is deleted must not be believed to be there. Returns how many. If there
+ * are any, the index is incomplete: they may still be there, until the prune is over.
  */
 uint64_t kw_digests_sweep(struct kw_digests *index);
 

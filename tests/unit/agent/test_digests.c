@@ -406,6 +406,42 @@ static void a_doubt_ends_with_a_round_that_began_after_it(void **state)
 	kw_digests_close(index);
 }
 
+/*
+ * Keys that the snapshot did not have wait for approval, and are there all the time. If the next
+ * snapshot took the index for whole, it would not look for them.
+ */
+static void keys_that_are_left_over_are_known_to_be(void **state)
+{
+	struct kw_digests *index = sound();
+
+	assert_true(kw_digests_begin(index, true));
+	for (unsigned key = 0; key < 99; key++)
+		assert_false(differs(index, 0, key, key));
+	assert_int_equal(kw_digests_sweep(index), 1);
+	assert_int_equal(kw_digests_state(index), KW_DIGESTS_BUILDING);
+	assert_true(kw_digests_begin(index, true));
+	for (unsigned key = 0; key < 99; key++)
+		assert_false(differs(index, 0, key, key));
+	assert_int_equal(kw_digests_sweep(index), 0);
+	assert_int_equal(kw_digests_state(index), KW_DIGESTS_BUILDING);
+	kw_digests_complete(index); /* pruned */
+	assert_int_equal(kw_digests_state(index), KW_DIGESTS_SOUND);
+	kw_digests_close(index);
+}
+
+static void an_incomplete_index_is_no_sound_one_after_a_doubt(void **state)
+{
+	struct kw_digests *index = sound();
+
+	assert_false(kw_digests_disbelieve(index, 0, kw_slice_text("key:not there")));
+	assert_true(kw_digests_disbelieve(index, 0, kw_slice_text("key:1")));
+	kw_digests_tell(index, KW_DIGESTS_WRITTEN);
+	kw_digests_incomplete(index);
+	kw_digests_proven(index, index->doubts);
+	assert_int_equal(kw_digests_state(index), KW_DIGESTS_BUILDING);
+	kw_digests_close(index);
+}
+
 /* While keys are missing, a round of the audit does not bring them. */
 static void a_doubted_build_goes_on_as_a_build(void **state)
 {
@@ -527,6 +563,8 @@ int main(void)
 		cmocka_unit_test(a_compare_after_half_a_compare_begins_anew),
 		cmocka_unit_test(every_event_ends_in_doubt_or_in_nothing),
 		cmocka_unit_test(a_doubt_ends_with_a_round_that_began_after_it),
+		cmocka_unit_test(keys_that_are_left_over_are_known_to_be),
+		cmocka_unit_test(an_incomplete_index_is_no_sound_one_after_a_doubt),
 		cmocka_unit_test(a_doubted_build_goes_on_as_a_build),
 		cmocka_unit_test(a_key_that_was_compared_is_passed_over),
 		cmocka_unit_test(what_the_log_brought_meanwhile_wins),
