@@ -88,6 +88,7 @@ const struct kw_config_key kw_agent_config_keys[] = {
 	{"filter.databases", KW_CONFIG_INTEGERS, "[]", false, 0, 65535, NULL,
 		"Follow only these databases; empty: all."},
 	KW_CONFIG_OWN_KEY,
+	KW_CONFIG_TLS_DIALS,
 	{"auth.allow_insecure", KW_CONFIG_BOOL, "false", false, 0, 0, NULL,
 		"Follow a proxy over tcp or rdma without a secret: whoever listens there decides "
 		"what is read."},

@@ -200,6 +200,18 @@ static int read_proxies(
 	return kw_proxies_check(proxies, error);
 }
 
+/* Certificates for tcp+tls, at the start. */
+static int load_tls(struct kw_agent_daemon *daemon, struct kw_error *error)
+{
+	struct kw_tls_context *context;
+	int code = kw_wire_tls_load(daemon->daemon.config, "proxy", KW_TLS_CLIENT,
+		&kw_remote_tls_terms, &context, error);
+
+	if (!code)
+		kw_tls_current_put(&daemon->tls, context);
+	return code;
+}
+
 static int read_follow(
 	struct kw_agent_daemon *daemon, struct kw_agent_options *options, struct kw_error *error)
 {
@@ -214,6 +226,10 @@ static int read_follow(
 		return code;
 	memcpy(remote->key_id, daemon->key.id, sizeof remote->key_id);
 	remote->secret = kw_own_key_secret(&daemon->key);
+	code = load_tls(daemon, error);
+	if (code)
+		return code;
+	remote->tls = &daemon->tls;
 	remote->allow_insecure = kw_config_bool(config, "auth.allow_insecure");
 	for (size_t i = 0; i < kw_config_count(config, "shm.users"); i++)
 		if (kw_users_add(&remote->users, kw_config_text_at(config, "shm.users", i), error))
@@ -260,7 +276,8 @@ static int check_proxy(const struct kw_config *config, const char *proxy, struct
 			"proxy: port 0 cannot be connected to: use the one that the proxy listens "
 			"on");
 	if (kw_address_check_guard(&address,
-		    *kw_config_text(config, "auth.secret_file") ||
+		    address.carrier == KW_CARRIER_TLS ||
+			    *kw_config_text(config, "auth.secret_file") ||
 			    kw_config_bool(config, "auth.allow_insecure"),
 		    false, error))
 		return kw_error_wrap(error, "proxy");
@@ -337,17 +354,20 @@ static int reload_password(struct kw_agent_daemon *daemon, struct kw_error *erro
 static int on_reloaded(void *arg, json_t *answer, struct kw_error *error)
 {
 	struct kw_agent_daemon *daemon = arg;
-	struct kw_tls_context *context;
+	struct kw_tls_context *context = NULL, *wire = NULL;
 	bool changed;
 
-	if (kw_tls_config_load_redis(daemon->daemon.config, &context, error))
-		return kw_error_wrap(error, "keys, password and certificates stay as they were");
-	if (reload_password(daemon, error) ||
+	if (kw_tls_config_load_redis(daemon->daemon.config, &context, error) ||
+		kw_wire_tls_load(daemon->daemon.config, "proxy", KW_TLS_CLIENT,
+			&kw_remote_tls_terms, &wire, error) ||
+		reload_password(daemon, error) ||
 		kw_own_key_reload(daemon->daemon.config, &daemon->key, &changed, error)) {
 		kw_tls_context_unref(context);
+		kw_tls_context_unref(wire);
 		return kw_error_wrap(error, "keys, password and certificates stay as they were");
 	}
 	kw_tls_current_put(&daemon->redis_tls, context);
+	kw_tls_current_put(&daemon->tls, wire);
 	if (!changed)
 		return KW_OK;
 	kw_log_info("follow", "another key is proved to the proxy from now on");
@@ -473,5 +493,6 @@ void kw_agent_daemon_close(struct kw_agent_daemon *daemon)
 	kw_secret_close_buffer(&daemon->password);
 	kw_secret_close_buffer(&daemon->masterauth);
 	kw_tls_current_put(&daemon->redis_tls, NULL);
+	kw_tls_current_put(&daemon->tls, NULL);
 	kw_own_key_close(&daemon->key);
 }

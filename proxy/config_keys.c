@@ -71,7 +71,8 @@ const struct kw_config_key kw_proxy_config_keys[] = {
 		"host's name and redis.address. Set it if hosts share a name.",
 		name_check},
 	{"listen", KW_CONFIG_TEXTS, "[\"shm:///run/keywake/proxy.shm\"]", false, 0, 0, NULL,
-		"Where agents connect: shm:///path, tcp://host:port, rdma://host:port; any "
+		"Where agents connect: shm:///path, tcp://host:port, tcp+tls://host:port, "
+		"rdma://host:port; any "
 		"number.",
 		kw_address_check},
 	KW_CONFIG_SECRET("File with one secret for all agents, read again by a reload; empty: "
@@ -79,6 +80,21 @@ const struct kw_config_key kw_proxy_config_keys[] = {
 	{"auth.keys_file", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
 		"File with a key for each agent and what it allows, read again by a reload. Both "
 		"files count; empty: none."},
+	{"tls.ca", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
+		"File with the CA certificates that may sign those of agents, for tcp+tls, read "
+		"again by a reload. Then each agent must show one. Empty: none is asked for, and "
+		"agents need a secret."},
+	{"tls.cert", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
+		"File with the certificate that is shown to agents, then those between it and its "
+		"CA, read again by a reload. An address of tcp+tls needs one."},
+	{"tls.key", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
+		"File with the key of tls.cert (not readable by others), read again by a reload."},
+	{"tls.crl", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
+		"File with lists of revoked certificates, read again by a reload: sessions of "
+		"those in it end at once. Empty: nothing is revoked."},
+	{"tls.identity", KW_CONFIG_TEXT, "\"auto\"", false, 0, 0, "auto|san|cn",
+		"Which field of a certificate names the agent: san, the URI keywake:ID, else the "
+		"first DNS name; cn, the common name; auto, san if there is one, else cn."},
 	{"auth.allow_insecure", KW_CONFIG_BOOL, "false", false, 0, 0, NULL,
 		"Listen on tcp and rdma without a secret: every user and host that reaches the "
 		"port reads all data."},
@@ -156,6 +172,7 @@ static int check_listen(const struct kw_config *config, struct kw_error *error)
 	bool guarded = *kw_config_text(config, "auth.secret_file") ||
 		       *kw_config_text(config, "auth.keys_file") ||
 		       kw_config_bool(config, "auth.allow_insecure");
+	bool certified = *kw_config_text(config, "tls.ca");
 	size_t count = kw_config_count(config, "listen");
 	struct kw_address address;
 
@@ -167,8 +184,15 @@ static int check_listen(const struct kw_config *config, struct kw_error *error)
 		const char *text = kw_config_text_at(config, "listen", i);
 
 		if (kw_address_parse(text, &address, error) ||
-			kw_address_check_guard(&address, guarded, true, error))
+			kw_address_check_guard(&address,
+				guarded || (certified && address.carrier == KW_CARRIER_TLS), true,
+				error))
 			return kw_error_wrap(error, "listen");
+		if (address.carrier == KW_CARRIER_TLS && !*kw_config_text(config, "tls.cert"))
+			return kw_error_set(error, KW_E_CONFIG,
+				"listen: %s needs a certificate: set tls.cert and tls.key, and "
+				"tls.ca for those of agents",
+				text);
 	}
 	return KW_OK;
 }

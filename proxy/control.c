@@ -312,6 +312,8 @@ static json_t *session_json(const struct kw_session_info *s)
 		"depth", (int)s->depth, "connected_us", (json_int_t)s->connected_us);
 
 	json_object_set_new(json, "key", json_string(s->identity.key_id));
+	json_object_set_new(json, "principal", json_string(kw_identity_principal(&s->identity)));
+	json_object_set_new(json, "tls", json_string(s->tls));
 	json_object_set_new(json, "role", json_string(kw_role_name(s->identity.role)));
 	/* One-sided READs are known by report only: null, not a number that looks like one. */
 	json_object_set_new(json, "reads",
@@ -351,10 +353,16 @@ static void on_agents_revoke(void *arg, struct kw_rpc_call *call, const json_t *
 	struct kw_proxy *proxy = arg;
 	const char *id = json_string_value(json_object_get(params, "id"));
 	struct kw_error error;
+	int code = KW_E_GONE;
 	uint32_t ended;
 
-	if (!kw_key_id_valid(id, strlen(id)) ||
-		kw_server_revoke(proxy->server, id, &ended, &error)) {
+	if (kw_principal_valid(id))
+		code = kw_server_revoke(proxy->server, id, &ended, &error);
+	if (code == KW_E_STATE) {
+		kw_rpc_fail(call, KW_RPC_CODE(code), "%s", error.text);
+		return;
+	}
+	if (code != KW_OK) {
 		kw_rpc_fail(call, KW_RPC_CODE(KW_E_GONE),
 			"no key has that id; agents.list shows those in use. An agent without one "
 			"proves "
@@ -362,7 +370,7 @@ static void on_agents_revoke(void *arg, struct kw_rpc_call *call, const json_t *
 		return;
 	}
 	kw_log_warn("agents",
-		"the key %s is refused until the next reload: asked for on the "
+		"%s is refused until the next reload: asked for on the "
 		"control socket",
 		id);
 	kw_rpc_result(call, json_pack("{s:s,s:I}", "revoked", id, "sessions", (json_int_t)ended));
@@ -431,9 +439,11 @@ const struct kw_rpc_method kw_proxy_methods[] = {
 	{"agents.disconnect", "Revoke an agent's connection at once; it connects again by itself.",
 		{{"id", JSON_INTEGER, true, "from agents.list"}}, on_agents_disconnect},
 	{"agents.revoke",
-		"Refuse the key of this id until the next reload or start, and end its sessions at "
-		"once. To withdraw it for good, take its lines out of auth.keys_file and reload.",
-		{{"id", JSON_STRING, true, "of a key, from auth.keys_file"}}, on_agents_revoke},
+		"Refuse the key of this id, and whom a certificate names so, until the next reload "
+		"or start, and end its sessions at once. To withdraw it for good, take its lines "
+		"out of auth.keys_file, put its certificate into tls.crl, and reload.",
+		{{"id", JSON_STRING, true, "of a key or certificate: principal in agents.list"}},
+		on_agents_revoke},
 	{"barrier",
 		"Is all that the primary had done when the token was issued in the table? Without "
 		"a token of this run of the proxy, one is issued.",

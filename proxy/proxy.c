@@ -426,7 +426,10 @@ static int make_server(struct kw_proxy *proxy, struct kw_error *error)
 
 	if (!options.keyring)
 		return (int)error->code;
-	if (read_users(config, &options.users, error)) {
+	options.identity = kw_wire_tls_identity(config);
+	if (read_users(config, &options.users, error) ||
+		kw_wire_tls_load(config, "listen", KW_TLS_SERVER, &kw_server_tls_terms,
+			&options.tls, error)) {
 		kw_keyring_release(options.keyring);
 		return (int)error->code;
 	}
@@ -437,6 +440,7 @@ static int make_server(struct kw_proxy *proxy, struct kw_error *error)
 				      "user and host that reaches a port may read all data");
 	proxy->server = kw_server_new(proxy->loop, &proxy->memory, &options, &handlers);
 	kw_keyring_release(options.keyring);
+	kw_tls_context_unref(options.tls);
 	return KW_OK;
 }
 
@@ -444,7 +448,8 @@ static int make_server(struct kw_proxy *proxy, struct kw_error *error)
 struct reread {
 	struct kw_buffer password;
 	struct kw_keyring *keyring;
-	struct kw_tls_context *context;
+	struct kw_tls_context *context; /* of connections to the primary */
+	struct kw_tls_context *wire;    /* of agents, over tcp+tls */
 };
 
 static int reread(const struct kw_config *config, struct reread *files, struct kw_error *error)
@@ -454,8 +459,11 @@ static int reread(const struct kw_config *config, struct reread *files, struct k
 	files->keyring = kw_keys_load(config, error);
 	if (!files->keyring)
 		return (int)error->code;
-	if (kw_tls_config_load_redis(config, &files->context, error) == KW_OK)
+	if (kw_tls_config_load_redis(config, &files->context, error) == KW_OK &&
+		kw_wire_tls_load(config, "listen", KW_TLS_SERVER, &kw_server_tls_terms,
+			&files->wire, error) == KW_OK)
 		return KW_OK;
+	kw_tls_context_unref(files->context);
 	kw_keyring_release(files->keyring);
 	return (int)error->code;
 }
@@ -478,6 +486,9 @@ static int on_reloaded(void *arg, json_t *answer, struct kw_error *error)
 		kw_slice(kw_buffer_bytes(&files.password), kw_buffer_length(&files.password)));
 	kw_secret_close_buffer(&files.password);
 	revoked = kw_server_set_keyring(proxy->server, keyring);
+	revoked += kw_server_set_tls(
+		proxy->server, files.wire, kw_wire_tls_identity(proxy->daemon.config));
+	kw_tls_context_unref(files.wire);
 	json_object_set_new(answer, "keys", json_integer((json_int_t)kw_keyring_count(keyring)));
 	json_object_set_new(answer, "revoked", json_integer((json_int_t)revoked));
 	kw_keyring_release(keyring);

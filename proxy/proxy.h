@@ -11,7 +11,7 @@
 #define KW_PROXY_PROXY_H
 
 #include "base/bucket.h"
-#include "control/config/tls.h"
+#include "control/config/wire_tls.h"
 #include "control/daemon.h"
 #include "control/notify.h"
 #include "control/rpc/rpc.h"

@@ -82,6 +82,7 @@ const struct kw_config_key kw_gateway_config_keys[] = {
 		"File with the password (not readable by others); empty: none."},
 	KW_CONFIG_TLS("redis.tls", "redis.address"),
 	KW_CONFIG_OWN_KEY,
+	KW_CONFIG_TLS_DIALS,
 	{"auth.allow_insecure", KW_CONFIG_BOOL, "false", false, 0, 0, NULL,
 		"Follow a proxy over tcp or rdma without a secret: whoever listens there decides "
 		"what is read."},

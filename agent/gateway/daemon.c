@@ -55,6 +55,18 @@ static int read_proxies(
 	return kw_proxies_check(proxies, error);
 }
 
+/* Certificates for tcp+tls, at the start. */
+static int load_tls(struct kw_gateway *gateway, struct kw_error *error)
+{
+	struct kw_tls_context *context;
+	int code = kw_wire_tls_load(gateway->daemon.config, "proxy", KW_TLS_CLIENT,
+		&kw_remote_tls_terms, &context, error);
+
+	if (!code)
+		kw_tls_current_put(&gateway->tls, context);
+	return code;
+}
+
 static int read_follow(
 	struct kw_gateway *gateway, struct kw_gets_options *options, struct kw_error *error)
 {
@@ -69,6 +81,10 @@ static int read_follow(
 		return code;
 	memcpy(remote->key_id, gateway->key.id, sizeof remote->key_id);
 	remote->secret = kw_own_key_secret(&gateway->key);
+	code = load_tls(gateway, error);
+	if (code)
+		return code;
+	remote->tls = &gateway->tls;
 	remote->allow_insecure = kw_config_bool(config, "auth.allow_insecure");
 	for (size_t i = 0; i < kw_config_count(config, "shm.users"); i++)
 		if (kw_users_add(&remote->users, kw_config_text_at(config, "shm.users", i), error))
@@ -189,7 +205,8 @@ static int check_proxy(const struct kw_config *config, const char *proxy, struct
 			"proxy: port 0 cannot be connected to: use the one that the proxy listens "
 			"on");
 	if (kw_address_check_guard(&address,
-		    *kw_config_text(config, "auth.secret_file") ||
+		    address.carrier == KW_CARRIER_TLS ||
+			    *kw_config_text(config, "auth.secret_file") ||
 			    kw_config_bool(config, "auth.allow_insecure"),
 		    false, error))
 		return kw_error_wrap(error, "proxy");
@@ -300,16 +317,20 @@ static int on_reloaded(void *arg, json_t *answer, struct kw_error *error)
 {
 	struct kw_gateway *gateway = arg;
 	struct kw_users *users = read_users(gateway->daemon.config, error);
-	struct kw_tls_context *context = NULL;
+	struct kw_tls_context *context = NULL, *wire = NULL;
 
 	if (!users || kw_tls_config_load_redis(gateway->daemon.config, &context, error) ||
+		kw_wire_tls_load(gateway->daemon.config, "proxy", KW_TLS_CLIENT,
+			&kw_remote_tls_terms, &wire, error) ||
 		reload_password(gateway, error) || reload_key(gateway, error)) {
 		kw_tls_context_unref(context);
+		kw_tls_context_unref(wire);
 		if (users)
 			kw_users_free(users);
 		return kw_error_wrap(error, "users, keys and certificates stay as they were");
 	}
 	kw_tls_current_put(&gateway->redis_tls, context);
+	kw_tls_current_put(&gateway->tls, wire);
 	json_object_set_new(answer, "users", json_integer((json_int_t)kw_users_count(users)));
 	kw_frontend_set_users(gateway->server, users);
 	return KW_OK;
@@ -535,6 +556,7 @@ void kw_gateway_shutdown(struct kw_gateway *gateway, const char *why)
 
 void kw_gateway_close(struct kw_gateway *gateway)
 {
+	kw_tls_current_put(&gateway->tls, NULL);
 	kw_own_key_close(&gateway->key);
 	kw_secret_close_buffer(&gateway->password);
 	kw_tls_current_put(&gateway->redis_tls, NULL);

@@ -16,6 +16,18 @@ bool kw_key_id_valid(const char *id, size_t length)
 	return true;
 }
 
+bool kw_principal_valid(const char *id)
+{
+	size_t length = strnlen(id, KW_CERTIFICATE_ID_MAX + 1);
+
+	if (length == 0 || length > KW_CERTIFICATE_ID_MAX)
+		return false;
+	for (size_t i = 0; i < length; i++)
+		if (id[i] != '*' && id[i] != '@' && !kw_key_id_valid(&id[i], 1))
+			return false;
+	return true;
+}
+
 const char *kw_identity_principal(const struct kw_identity *identity)
 {
 	return *identity->certificate ? identity->certificate : identity->key_id;

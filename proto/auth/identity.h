@@ -45,6 +45,9 @@ struct kw_identity {
 /* Is it 1 to KW_KEY_ID_MAX of [A-Za-z0-9._-]? */
 bool kw_key_id_valid(const char *id, size_t length);
 
+/* Is it 1 to KW_CERTIFICATE_ID_MAX of [A-Za-z0-9._*@-]? Every id of a key is one, too. */
+bool kw_principal_valid(const char *id);
+
 /* Who it is; "": of no name. */
 const char *kw_identity_principal(const struct kw_identity *identity);
 

@@ -49,6 +49,26 @@
 			check                                                                      \
 	}
 
+/* For tcp+tls, at the end that dials. */
+#define KW_CONFIG_TLS_DIALS                                                                        \
+	{"tls.ca", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,                                      \
+		"File with the CA certificates that may sign the proxy's, for tcp+tls, read "      \
+		"again by a reload; empty: the system's."},                                        \
+		{"tls.cert", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,                            \
+			"File with the certificate that is shown to the proxy, then those "        \
+			"between it and its CA, read again by a reload; empty: none is shown."},   \
+		{"tls.key", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,                             \
+			"File with the key of tls.cert (not readable by others), read again by a " \
+			"reload."},                                                                \
+		{"tls.crl", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,                             \
+			"File with lists of revoked certificates, read again by a reload; empty: " \
+			"nothing is revoked."},                                                    \
+	{                                                                                          \
+		"tls.server_name", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,                      \
+			"Name or IP address that the proxy's certificate must have; empty: the "   \
+			"host of its address."                                                     \
+	}
+
 /* fallback: the socket's path, in JSON. */
 #define KW_CONFIG_DAEMON(fallback)                                                                 \
 	{"control.socket", KW_CONFIG_TEXT, fallback, false, 0, 0, NULL,                            \

@@ -60,6 +60,14 @@ static bool verify_of(const struct kw_config *config, const char *group)
 	return kw_config_check_path(config, path, NULL) != KW_OK || kw_config_bool(config, path);
 }
 
+/* The CAs of a system vouch for hosts of the whole world: none of them lets a client in. */
+static bool verifies(const struct kw_config *config, enum kw_tls_role role, const char *group)
+{
+	if (role == KW_TLS_SERVER)
+		return *text_of(config, group, "ca") != '\0';
+	return verify_of(config, group);
+}
+
 struct one {
 	const char *group, *key, *what;
 	enum kw_file_care care;
@@ -101,7 +109,8 @@ struct kw_tls_context *kw_tls_config_load(const struct kw_config *config, enum k
 {
 	struct kw_tls_options options = {
 		.role = role,
-		.verify = verify_of(config, terms->keys),
+		.verify = verifies(config, role, terms->keys),
+		.kernel = role == KW_TLS_SERVER,
 		.server_name = text_of(config, terms->keys, "server_name"),
 		.terms = terms,
 	};

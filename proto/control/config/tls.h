@@ -17,7 +17,8 @@ extern const struct kw_tls_terms kw_tls_terms_redis, kw_tls_terms_sentinel;
 /*
  * Of the group terms->keys. NULL: KW_E_CONFIG, and the sentence names key, file and remedy. The
  * key's file must be as private as a secret's: its group may only read it, and root or this
- * process's user owns it. No copy of the key stays behind but OpenSSL's.
+ * process's user owns it. No copy of the key stays behind but OpenSSL's. A server demands
+ * certificates of its clients if GROUP.ca is set.
  */
 struct kw_tls_context *kw_tls_config_load(const struct kw_config *config, enum kw_tls_role role,
 	const struct kw_tls_terms *terms, struct kw_error *error);

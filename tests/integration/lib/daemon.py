@@ -148,12 +148,15 @@ class Proxy(Daemon):
                 self.listen["shm"] = "shm://" + os.path.join(directory, name + ".shm")
             elif carrier == "tcp":
                 self.listen["tcp"] = f"tcp://127.0.0.1:{free_port()}"
+            elif carrier == "tcp+tls":
+                self.listen["tcp+tls"] = f"tcp+tls://127.0.0.1:{free_port()}"
             elif carrier == "rdma":
                 self.listen["rdma"] = f"rdma://{RDMA_HOST}:{free_port(RDMA_HOST)}"
         keys = {**settings_of(primary), "listen": list(self.listen.values()),
                 "table.max_bytes": "1GiB"}
         keys.update({key.replace("__", "."): value for key, value in settings.items()})
-        if set(listen) - {"shm"} and not keys.get("auth.allow_insecure"): # other users reach these
+        open_to_others = set(listen) - {"shm"} - ({"tcp+tls"} if keys.get("tls.ca") else set())
+        if open_to_others and not keys.get("auth.allow_insecure"):
             keys.setdefault("auth.secret_file", secret_file(directory))
         super().__init__(directory, name, keys, wrapper)
 
