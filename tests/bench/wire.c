@@ -34,6 +34,26 @@ void wire_init(struct wire *wire, const char *address)
 	uv_loop_init(&wire->loop);
 }
 
+static struct kw_tls_context *load_tls(const struct wire *wire)
+{
+	const char *path = getenv("KW_BENCH_CA");
+	FILE *file = fopen(path ? path : "", "r");
+	struct kw_tls_options options = {
+		.role = KW_TLS_CLIENT, .verify = true, .terms = &kw_remote_tls_terms};
+	struct kw_tls_context *context;
+	struct kw_error error;
+	static char pem[65536];
+
+	if (!file)
+		wire_die(wire, "KW_BENCH_CA names no file of a CA");
+	options.ca = (struct kw_tls_pem){path, kw_slice(pem, fread(pem, 1, sizeof pem, file))};
+	fclose(file);
+	context = kw_tls_context_new(&options, &error);
+	if (!context)
+		wire_die(wire, "%s", error.text);
+	return context;
+}
+
 static void on_ready(void *arg, const struct kw_remote_info *info)
 {
 	((struct wire *)arg)->ready = true;
@@ -51,12 +71,16 @@ static void on_closed(void *arg, const struct kw_error *why)
 
 void wire_connect(struct wire *wire, uint32_t depth)
 {
-	const struct kw_remote_options options = {
-		.agent_name = "yardstick", .depth = depth, .allow_insecure = true};
+	const struct kw_remote_options options = {.agent_name = "yardstick",
+		.depth = depth,
+		.allow_insecure = true,
+		.tls = &wire->tls};
 	const struct kw_remote_handlers handlers = {on_ready, on_closed, wire};
 	struct kw_error error;
 
 	wire->ready = false;
+	if (wire->address.carrier == KW_CARRIER_TLS && !wire->tls.context)
+		kw_tls_current_put(&wire->tls, load_tls(wire));
 	if (kw_remote_open(
 		    &wire->loop, &wire->address, &options, &handlers, &wire->remote, &error) != 0)
 		wire_die(wire, "%s", error.text);
@@ -79,6 +103,8 @@ void wire_free(struct wire *wire)
 		wire->spare = read->next;
 		free(read);
 	}
+	kw_tls_current_put(&wire->tls, NULL);
+	kw_remote_end(&wire->loop);
 	uv_run(&wire->loop, UV_RUN_DEFAULT);
 	uv_loop_close(&wire->loop);
 }

@@ -14,6 +14,7 @@ struct wire {
 	const char *name; /* of the program, for sentences */
 	uv_loop_t loop;
 	struct kw_address address;
+	struct kw_tls_current tls;
 	struct kw_remote *remote;
 	struct wire_read *spare;
 	bool ready;
@@ -25,7 +26,10 @@ void wire_die(const struct wire *wire, const char *format, ...)
 /* Zeroed but for name. */
 void wire_init(struct wire *wire, const char *address);
 
-/* Returns when the connection is there. */
+/*
+ * Returns when the connection is there. Over tcp+tls the proxy's certificate must be signed by the
+ * CA of the file that KW_BENCH_CA names.
+ */
 void wire_connect(struct wire *wire, uint32_t depth);
 
 /* Returns when it is closed. */

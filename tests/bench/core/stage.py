@@ -6,6 +6,7 @@ import time
 
 from lib.bed import Bed
 from lib.daemon import AGENT, PROXY, free_port
+from lib.tls import Authority
 
 from .peers import peer
 from .rounds import NotBuilt
@@ -102,10 +103,18 @@ class Stage:
     def proxy(self, primary, **settings):
         # The yardsticks of the bench connect, too, and know no secret.
         settings = {"log__level": "warn", "table__max_bytes": "3GiB", "auth__allow_insecure": True,
-                    **settings}
-        proxy = self.bed.proxy(primary, name=self.name("proxy"), listen=("shm", "tcp"), **settings)
+                    "listen": ("shm", "tcp"), **settings}
+        proxy = self.bed.proxy(primary, name=self.name("proxy"), **settings)
         proxy.wait_live(300)
         return proxy
+
+    def tls_proxy(self, primary, **settings):
+        """A proxy at tcp+tls, too. Yardsticks show it no certificate."""
+        need_carrier("tcp+tls")
+        authority = Authority(self.bed.directory)
+        cert, key = authority.issue("proxy")
+        os.environ["KW_BENCH_CA"] = authority.ca
+        return self.proxy(primary, listen=("shm", "tcp", "tcp+tls"), tls__cert=cert, tls__key=key, **settings)
 
     def join_native(self, primary, replica):
         """REPLICAOF; the question that is true once it has caught up."""
