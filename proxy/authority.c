@@ -4,6 +4,7 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/secret.h"
+#include "control/config/tls.h"
 #include "mandate/sentinels.h"
 
 #include <string.h>
@@ -26,6 +27,21 @@ static void on_answered(void *arg)
 		kw_source_confirm(proxy->source);
 }
 
+int kw_proxy_sentinel_tls(
+	const struct kw_config *config, struct kw_tls_context **context, struct kw_error *error)
+{
+	*context = NULL;
+	for (size_t i = 0; i < kw_config_count(config, "sentinel.addresses"); i++) {
+		const char *address = kw_config_text_at(config, "sentinel.addresses", i);
+
+		if (strncmp(address, "rediss://", strlen("rediss://")) != 0)
+			continue;
+		*context = kw_tls_config_load(config, KW_TLS_CLIENT, &kw_tls_terms_sentinel, error);
+		return *context ? KW_OK : KW_E_CONFIG;
+	}
+	return KW_OK;
+}
+
 static int make_sentinels(struct kw_proxy *proxy, struct kw_error *error)
 {
 	const struct kw_config *config = proxy->daemon.config;
@@ -38,8 +54,13 @@ static int make_sentinels(struct kw_proxy *proxy, struct kw_error *error)
 		.username = kw_config_text(config, "sentinel.username"),
 		.interval_ms = (uint32_t)kw_config_integer(config, "sentinel.interval_ms"),
 	};
-	int code;
+	struct kw_tls_context *context;
+	int code = kw_proxy_sentinel_tls(config, &context, error);
 
+	if (code)
+		return code;
+	kw_tls_current_put(&proxy->sentinel_tls, context);
+	options.tls = &proxy->sentinel_tls;
 	code = kw_secret_load(kw_config_text(config, "sentinel.password_file"), &password, error);
 	if (code)
 		return kw_error_wrap(error, "sentinel.password_file");

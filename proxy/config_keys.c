@@ -38,14 +38,20 @@ static int endpoint_check(const char *text, struct kw_error *error)
 		"\"%s\" is no IP address with a port, like 10.0.0.9:7000 or [fd00::9]:7000", text);
 }
 
+/* No host: the primary that Sentinel names. */
+static bool is_anywhere(const char *text)
+{
+	return strcmp(text, "redis://") == 0 || strcmp(text, "rediss://") == 0;
+}
+
 static int primary_check(const char *text, struct kw_error *error)
 {
-	return strcmp(text, "redis://") == 0 ? KW_OK : kw_redis_address_check(text, error);
+	return is_anywhere(text) ? KW_OK : kw_redis_address_check(text, error);
 }
 
 const struct kw_config_key kw_proxy_config_keys[] = {
-	KW_CONFIG_REDIS("The primary (redis:// alone: the one that Sentinel names)", "the primary",
-		primary_check),
+	KW_CONFIG_REDIS("The primary (redis:// or rediss:// alone: the one that Sentinel names)",
+		"the primary", primary_check),
 	{"authority.by", KW_CONFIG_TEXT, "\"none\"", false, 0, 0, "none|sentinel|operator",
 		"Who confirms the server as the primary: none (nobody is asked), sentinel (a "
 		"majority of the sentinels), operator (authority.term). Agents are not warm, and "
@@ -56,13 +62,15 @@ const struct kw_config_key kw_proxy_config_keys[] = {
 	{"sentinel.name", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
 		"The name under which the sentinels monitor the primary."},
 	{"sentinel.addresses", KW_CONFIG_TEXTS, "[]", false, 0, 0, NULL,
-		"Where the sentinels are, as tcp://host:port: all of them, so that none is "
+		"Where the sentinels are, as redis://host:port (or tcp://), or rediss://host:port "
+		"for TLS: all of them, so that none is "
 		"missed that cannot be reached at the start.",
 		kw_redis_address_check},
 	{"sentinel.username", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
 		"ACL user on the sentinels; empty: the default user."},
 	{"sentinel.password_file", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
 		"File with the sentinels' password (not readable by others); empty: none."},
+	KW_CONFIG_TLS("sentinel.tls", "its address in sentinel.addresses"),
 	{"sentinel.interval_ms", KW_CONFIG_INTEGER, "300", false, 100, 400, NULL,
 		"How often each sentinel is asked. An answer counts for 900 ms from its question, "
 		"so two questions fit in."},
@@ -202,6 +210,31 @@ static bool is_by(const struct kw_config *config, const char *by)
 	return strcmp(kw_config_text(config, "authority.by"), by) == 0;
 }
 
+/* As for redis.tls: what is set must have an effect. */
+static int check_sentinel_tls(const struct kw_config *config, struct kw_error *error)
+{
+	static const char *const keys[] = {"sentinel.tls.ca", "sentinel.tls.cert",
+		"sentinel.tls.key", "sentinel.tls.server_name"};
+	bool cert = *kw_config_text(config, "sentinel.tls.cert");
+	bool tls = false;
+
+	for (size_t i = 0; i < kw_config_count(config, "sentinel.addresses"); i++)
+		tls |= strncmp(kw_config_text_at(config, "sentinel.addresses", i), "rediss://",
+			       strlen("rediss://")) == 0;
+	for (size_t i = 0; i < sizeof keys / sizeof *keys && !tls; i++)
+		if (*kw_config_text(config, keys[i]))
+			return kw_error_set(error, KW_E_CONFIG,
+				"%s is set, and no address in sentinel.addresses is rediss://: "
+				"nothing would be encrypted; write rediss://host:port there, or "
+				"leave sentinel.tls out",
+				keys[i]);
+	if (cert != (*kw_config_text(config, "sentinel.tls.key") != '\0'))
+		return kw_error_set(error, KW_E_CONFIG,
+			"sentinel.tls.cert and sentinel.tls.key: only one is given; set both, or "
+			"none");
+	return KW_OK;
+}
+
 static int check_sentinels(const struct kw_config *config, struct kw_error *error)
 {
 	if (!*kw_config_text(config, "sentinel.name"))
@@ -226,9 +259,10 @@ static int check_authority(const struct kw_config *config, struct kw_error *erro
 {
 	bool sentinel = is_by(config, "sentinel");
 
-	if (!sentinel && strcmp(kw_config_text(config, "redis.address"), "redis://") == 0)
+	if (!sentinel && is_anywhere(kw_config_text(config, "redis.address")))
 		return kw_error_set(error, KW_E_CONFIG,
-			"redis.address: redis:// without a host follows the primary that Sentinel "
+			"redis.address: redis:// or rediss:// without a host follows the primary "
+			"that Sentinel "
 			"names: set authority.by=sentinel");
 	if (!sentinel && (*kw_config_text(config, "sentinel.name") ||
 				 kw_config_count(config, "sentinel.addresses") > 0))
@@ -239,6 +273,8 @@ static int check_authority(const struct kw_config *config, struct kw_error *erro
 		return kw_error_set(error, KW_E_CONFIG,
 			"authority.term has no effect without authority.by=operator: set it, or "
 			"leave authority.term out");
+	if (check_sentinel_tls(config, error))
+		return (int)error->code;
 	return sentinel ? check_sentinels(config, error) : KW_OK;
 }
 

@@ -448,8 +448,9 @@ static int make_server(struct kw_proxy *proxy, struct kw_error *error)
 struct reread {
 	struct kw_buffer password;
 	struct kw_keyring *keyring;
-	struct kw_tls_context *context; /* of connections to the primary */
-	struct kw_tls_context *wire;    /* of agents, over tcp+tls */
+	struct kw_tls_context *context;  /* of connections to the primary */
+	struct kw_tls_context *sentinel; /* … and to the sentinels */
+	struct kw_tls_context *wire;     /* of agents, over tcp+tls */
 };
 
 static int reread(const struct kw_config *config, struct reread *files, struct kw_error *error)
@@ -460,10 +461,12 @@ static int reread(const struct kw_config *config, struct reread *files, struct k
 	if (!files->keyring)
 		return (int)error->code;
 	if (kw_tls_config_load_redis(config, &files->context, error) == KW_OK &&
+		kw_proxy_sentinel_tls(config, &files->sentinel, error) == KW_OK &&
 		kw_wire_tls_load(config, "listen", KW_TLS_SERVER, &kw_server_tls_terms,
 			&files->wire, error) == KW_OK)
 		return KW_OK;
 	kw_tls_context_unref(files->context);
+	kw_tls_context_unref(files->sentinel);
 	kw_keyring_release(files->keyring);
 	return (int)error->code;
 }
@@ -482,6 +485,7 @@ static int on_reloaded(void *arg, json_t *answer, struct kw_error *error)
 	}
 	keyring = files.keyring;
 	kw_tls_current_put(&proxy->redis_tls, files.context);
+	kw_tls_current_put(&proxy->sentinel_tls, files.sentinel);
 	kw_source_set_password(proxy->source,
 		kw_slice(kw_buffer_bytes(&files.password), kw_buffer_length(&files.password)));
 	kw_secret_close_buffer(&files.password);
@@ -606,7 +610,9 @@ static int make_source(struct kw_proxy *proxy, struct kw_error *error)
 			(uint32_t)kw_config_integer(config, "source.fresh_interval_ms"),
 		.cursor_name = kw_config_text(config, "source.cursor_name"),
 		.mandate = proxy->mandate.by == KW_MANDATE_BY_NONE ? NULL : &proxy->mandate,
-		.follow_mandate = strcmp(address, "redis://") == 0,
+		.follow_scheme = strcmp(address, "redis://") == 0    ? "tcp://"
+				 : strcmp(address, "rediss://") == 0 ? address
+								     : NULL,
 	};
 	int code;
 
@@ -618,7 +624,7 @@ static int make_source(struct kw_proxy *proxy, struct kw_error *error)
 		free(databases);
 		return kw_error_wrap(error, "redis.password_file");
 	}
-	if (!options.follow_mandate)
+	if (!options.follow_scheme)
 		snprintf(options.redis.address, sizeof options.redis.address, "%s", address);
 	snprintf(options.redis.username, sizeof options.redis.username, "%s",
 		kw_config_text(config, "redis.username"));
@@ -748,5 +754,6 @@ void kw_proxy_close(struct kw_proxy *proxy)
 		kw_proxy_keep_table(proxy);
 	kw_table_free(proxy->table);
 	kw_tls_current_put(&proxy->redis_tls, NULL);
+	kw_tls_current_put(&proxy->sentinel_tls, NULL);
 	kw_memory_close(&proxy->memory);
 }

@@ -33,7 +33,8 @@ struct kw_proxy {
 	struct kw_mandate mandate;
 	struct kw_sentinels *sentinels; /* NULL: authority.by is not sentinel */
 	struct kw_source *source;
-	struct kw_tls_current redis_tls; /* of connections to the primary */
+	struct kw_tls_current redis_tls;    /* of connections to the primary */
+	struct kw_tls_current sentinel_tls; /* … and to the sentinels */
 	struct kw_rpc_server *rpc;
 	struct kw_notify notify;
 	uv_prepare_t publisher;
@@ -63,6 +64,10 @@ void kw_proxy_close(struct kw_proxy *proxy);
 
 /* authority.c: who confirms the primary, as the configuration says. */
 int kw_proxy_make_authority(struct kw_proxy *proxy, struct kw_error *error);
+
+/* Certificates for the sentinels; NULL: none of their addresses is rediss://. */
+int kw_proxy_sentinel_tls(
+	const struct kw_config *config, struct kw_tls_context **context, struct kw_error *error);
 
 /* For the parts of the proxy that make and keep its table. */
 #define KW_PROXY_FULL_NAME 1024 /* host and address */

@@ -156,15 +156,16 @@ bool kw_mandate_judge(
 	return changed;
 }
 
-bool kw_mandate_primary(const struct kw_mandate *mandate, char *address, size_t room)
+bool kw_mandate_primary(
+	const struct kw_mandate *mandate, const char *scheme, char *address, size_t room)
 {
 	const struct kw_sentinel_primary *primary = &mandate->verdict.primary;
 	bool six = strchr(primary->host, ':') != NULL;
 
 	if (!mandate->verdict.named)
 		return false;
-	snprintf(address, room, "tcp://%s%s%s:%u", six ? "[" : "", primary->host, six ? "]" : "",
-		primary->port);
+	snprintf(address, room, "%s%s%s%s:%u", scheme, six ? "[" : "", primary->host,
+		six ? "]" : "", primary->port);
 	return true;
 }
 

@@ -87,10 +87,11 @@ static inline bool kw_mandate_holds(enum kw_mandate_state state)
 }
 
 /*
- * Where the primary is, by a majority of the sentinels: "tcp://host:port". False: no majority names
- * one.
+ * Where the primary is, by a majority of the sentinels, after this scheme: "tcp://host:port".
+ * False: no majority names one.
  */
-bool kw_mandate_primary(const struct kw_mandate *mandate, char *address, size_t room);
+bool kw_mandate_primary(
+	const struct kw_mandate *mandate, const char *scheme, char *address, size_t room);
 
 /* Into what is published with the table. version: of the table, as of now. */
 void kw_mandate_tell(

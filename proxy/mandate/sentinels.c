@@ -14,6 +14,7 @@
 #define ASKED_MOST 4 /* questions under way to one sentinel */
 #define RETRY_US UINT64_C(1000000)
 #define REFRESH_US UINT64_C(10000000)
+#define TLS "rediss://"
 #define CONNECT_MS 2000
 #define SILENCE_MS 3000
 
@@ -43,6 +44,7 @@ struct kw_sentinels {
 	struct kw_redis_options redis; /* but for the address; its password is our own */
 	struct kw_slice password;
 	uint32_t interval_ms;
+	const char *scheme; /* by which those are reached that are told of */
 	uv_timer_t timer;
 	struct peer peers[KW_SENTINELS_MAX];
 	bool closing, timer_closed;
@@ -246,9 +248,8 @@ static void on_sentinels(void *arg, const struct kw_reply *reply)
 
 		if (!kw_sentinel_reply_peer(&reply->elements[i], &told))
 			continue;
-		snprintf(address, sizeof address,
-			strchr(told.host, ':') ? "tcp://[%s]:%u" : "tcp://%s:%u", told.host,
-			told.port);
+		snprintf(address, sizeof address, strchr(told.host, ':') ? "%s[%s]:%u" : "%s%s:%u",
+			peer->owner->scheme, told.host, told.port);
 		known = find(peer->owner, told.id, address);
 		if (!known)
 			known = add(peer->owner, address, false);
@@ -359,6 +360,8 @@ int kw_sentinels_new(uv_loop_t *loop, const struct kw_sentinels_options *options
 	sentinels->mandate = mandate;
 	sentinels->handlers = *handlers;
 	sentinels->interval_ms = options->interval_ms;
+	sentinels->redis.tls = options->tls;
+	sentinels->scheme = strncmp(options->addresses[0], TLS, strlen(TLS)) == 0 ? TLS : "tcp://";
 	sentinels->password = kw_secret_copy(options->password);
 	sentinels->redis.password = sentinels->password;
 	sentinels->redis.connect_timeout_ms = CONNECT_MS;

@@ -35,6 +35,7 @@ struct kw_sentinels_options {
 	size_t count;                 /* 1 … KW_SENTINELS_MAX */
 	const char *username;         /* of the sentinels, as the password; copied */
 	struct kw_slice password;
+	const struct kw_tls_current *tls; /* certificates for rediss://; outlives them */
 	uint32_t interval_ms;
 };
 

@@ -44,8 +44,9 @@ static void follow_primary(struct kw_source *source)
 	char address[sizeof source->options.redis.address];
 	struct kw_error why;
 
-	if (!source->options.follow_mandate ||
-		!kw_mandate_primary(source->options.mandate, address, sizeof address) ||
+	if (!source->options.follow_scheme ||
+		!kw_mandate_primary(source->options.mandate, source->options.follow_scheme, address,
+			sizeof address) ||
 		strcmp(address, followed) == 0)
 		return;
 	kw_log_info(

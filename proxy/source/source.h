@@ -64,8 +64,10 @@ struct kw_source_options {
 		const struct kw_feed_options *options, const struct kw_feed_handlers *handlers);
 	/* Who confirms the primary; outlives the source. NULL: nobody is asked. */
 	struct kw_mandate *mandate;
-	bool follow_mandate; /* redis.address is empty: follow the primary that the mandate names */
-	const char *name;    /* of the proxy: published with the history of the data; "": "_" */
+	/* Not NULL: redis.address is empty; follow the primary that the mandate names, by this
+	 * scheme. */
+	const char *follow_scheme;
+	const char *name;        /* of the proxy: published with the history of the data; "": "_" */
 	const char *cursor_name; /* apply.cursor_name of agents: never replicated onward; copied */
 };
 

@@ -11,16 +11,19 @@ import pytest
 from lib import data
 from lib.compare import assert_equal_now
 from lib.process import wait_for
-from lib.sentinel import NAME, PEERS, Failover, Sampler, Trio
+from lib.sentinel import NAME, PEERS, SENTINELS_AT, Failover, Sampler, Trio
 from lib.server import TOP
+from lib.tls import Authority
 
 KEYS = 1000
 PROMISE = 1.0 # seconds after the loss of the mandate
 
 
 @pytest.fixture
-def trio(bed, request):
-    made = Trio(bed, *getattr(request, "param", ("installed",)))
+def trio(bed, request, need_server):
+    binary = getattr(request, "param", "installed")
+    need_server(binary)
+    made = Trio(bed, binary)
     data.fill_plain(made.first, KEYS)
     yield made
     made.close()
@@ -72,7 +75,7 @@ def joins_the_new_primary(trio, proxies, elected):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("trio", [("installed",), ("valkey-trixie",)], indirect=True, ids=["redis", "valkey"])
+@pytest.mark.parametrize("trio", ["installed", "valkey-trixie"], indirect=True, ids=["redis", "valkey"])
 def test_cut_off_from_the_sentinels_but_not_from_its_proxy(bed, trio):
     def depose():
         trio.relays["first"].cut(PEERS)
@@ -136,6 +139,7 @@ def test_one_proxy_follows_the_confirmed_primary(bed, trio):
     assert_equal_now(elected, replica)
 
 
+@pytest.mark.quick
 def test_a_mandate_that_is_lost_and_found_costs_no_scan(bed, trio):
     """Two of three sentinels are stopped: nothing is read meanwhile, and what changed comes afterwards."""
     proxy = bed.proxy(trio.first, **trio.settings())
@@ -148,14 +152,14 @@ def test_a_mandate_that_is_lost_and_found_costs_no_scan(bed, trio):
     trio.first.command("SET", "meanwhile", 1)
     proxy.wait_status(lambda status: status["dirty_keys"] > 0, "its events are not heard")
     assert proxy.status()["keys"] == KEYS
+    sampler.close()
     for one in trio.sentinels[:2]:
         one.signal(signal.SIGCONT)
-    sampler.close()
     after = proxy.wait_status(lambda status: status["state"] == "live" and status["keys"] == KEYS + 1,
                               "what changed does not come", 60)
     assert after["reconciles"] == before["reconciles"]
     assert after["mandate"]["losses"] >= 1
-    assert not [sample for sample in sampler.live_after(stopped + PROMISE)]
+    assert not sampler.live_after(stopped + PROMISE)
 
 
 def test_a_proxy_that_was_stopped_claims_nothing_old(bed, trio):
@@ -192,6 +196,26 @@ def test_the_acl_file_suffices_for_a_sentinel(bed, trio):
     assert any("+sentinel|master" in one["reason"] for one in found["mandate"]["sentinels"])
 
 
+def test_sentinels_over_tls(bed):
+    authority = Authority(bed.directory)
+    for index, host in enumerate(SENTINELS_AT):
+        authority.issue(f"sentinel{index + 1}", san=f"IP:{host}")
+    trio = Trio(bed, replicas=1, authority=authority)
+    cert, key = authority.pair("client")
+    settings = {**trio.settings(), "sentinel__addresses": [one.tls_address for one in trio.sentinels],
+                "sentinel__tls__ca": authority.ca}
+    try:
+        proxy = bed.proxy(trio.first, sentinel__tls__cert=cert, sentinel__tls__key=key, **settings)
+        assert confirmed(proxy)["mandate"]["answered"] == 3
+        without = bed.proxy(trio.first, name="without", **settings)
+        without.wait_status(
+            lambda status: all("sentinel.tls.cert" in one["reason"] for one in status["mandate"]["sentinels"]),
+            "the remedy is not told", 60)
+        assert without.status()["state"] == "unconfirmed"
+    finally:
+        trio.close()
+
+
 def test_an_unknown_name_is_told(bed, trio):
     proxy = bed.proxy(trio.first, **{**trio.settings(), "sentinel__name": "other"})
     proxy.wait_status(
@@ -224,6 +248,7 @@ def test_keys_without_effect_are_refused(bed):
                             ({"authority__by": "sentinel"}, "sentinel.name is empty"),
                             ({"authority__by": "sentinel", "sentinel__name": NAME}, "sentinel.addresses"),
                             ({"redis__address": "redis://"}, "authority.by=sentinel"),
+                            ({"sentinel__tls__ca": "/etc/ca.pem"}, "rediss://"),
                             ({"authority__term": 1}, "authority.by=operator")]:
         proxy = bed.proxy(primary, name=f"proxy-{len(bed.daemons)}", start=False, **settings)
         proxy.start(wait=False)

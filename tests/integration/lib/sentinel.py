@@ -22,10 +22,15 @@ PEERS = [*SENTINELS_AT, *SERVERS_AT.values()] # all but proxies and agents
 
 
 class Sentinel(Process):
-    def __init__(self, directory, index, primary_port, binary="installed", lines=()):
+    def __init__(self, directory, index, primary_port, binary="installed", authority=None):
         self.host, self.port = SENTINELS_AT[index], free_port(SENTINELS_AT[index])
         self.binary = binary
+        self.tls_port = free_port(self.host)
         name = f"sentinel{index + 1}"
+        lines = []
+        if authority:
+            config = authority.server_config(self.tls_port, name)
+            lines = [f"{key.replace('_', '-')} {value}" for key, value in config.items()]
         folder = os.path.join(directory, name)
         os.makedirs(folder, exist_ok=True)
         self.path = os.path.join(folder, "sentinel.conf")
@@ -41,6 +46,10 @@ class Sentinel(Process):
     @property
     def address(self):
         return f"tcp://{self.host}:{self.port}"
+
+    @property
+    def tls_address(self):
+        return f"rediss://{self.host}:{self.tls_port}"
 
     def start(self):
         self.argv = [binary_path(self.binary), self.path, "--sentinel"]
@@ -127,7 +136,8 @@ class Sampler:
 class Trio:
     """A primary `first`, replicas `second` and `third`, three sentinels, and the relays."""
 
-    def __init__(self, bed, binary="installed", replicas=2):
+    def __init__(self, bed, binary="installed", replicas=2, authority=None):
+        """authority: of certificates; the sentinels have a port for TLS, too."""
         self.bed, self.binary = bed, binary
         self.relays, self.servers, self.sentinels = {}, [], []
         self.ports = {}
@@ -139,7 +149,7 @@ class Trio:
             wait_for(lambda other=other: self.info(other)["master_link_status"] == "up",
                      "a replica does not follow", 60)
         for index in range(VOTERS):
-            self.sentinels.append(Sentinel(bed.directory, index, self.ports["first"], binary).start())
+            self.sentinels.append(Sentinel(bed.directory, index, self.ports["first"], binary, authority).start())
         bed.servers += self.sentinels # ended with the bed
         self.wait_agreed(first, len(others))
 

@@ -295,16 +295,16 @@ static void the_primary_has_an_address(void **state)
 	char address[300];
 
 	kw_mandate_init(&mandate, KW_MANDATE_BY_SENTINEL, "kw", NOW);
-	assert_false(kw_mandate_primary(&mandate, address, sizeof address));
+	assert_false(kw_mandate_primary(&mandate, "tcp://", address, sizeof address));
 	judge(&mandate, "AR8 BR8 C!", '-');
-	assert_true(kw_mandate_primary(&mandate, address, sizeof address));
+	assert_true(kw_mandate_primary(&mandate, "tcp://", address, sizeof address));
 	assert_string_equal(address, "tcp://10.0.0.1:6082");
 	/* One sentinel alone leads nowhere. */
 	judge(&mandate, "AM7 BM7 CR8", 'M');
-	assert_false(kw_mandate_primary(&mandate, address, sizeof address));
+	assert_false(kw_mandate_primary(&mandate, "tcp://", address, sizeof address));
 	snprintf(mandate.verdict.primary.host, sizeof mandate.verdict.primary.host, "fd00::9");
 	mandate.verdict.named = true;
-	assert_true(kw_mandate_primary(&mandate, address, sizeof address));
+	assert_true(kw_mandate_primary(&mandate, "tcp://", address, sizeof address));
 	assert_string_equal(address, "tcp://[fd00::9]:6082");
 }
 
