@@ -46,6 +46,8 @@ def parse_arguments():
                         help="mixed writes a second meanwhile (default: 10000; 0: as fast as it goes)")
     parser.add_argument("--gateway", action="store_true",
                         help="serve reads of the table to Redis clients, too, and compare them")
+    parser.add_argument("--tls", action="store_true",
+                        help="reach both servers by rediss://, with certificates on both ends that are made for it")
     parser.add_argument("--keep", action="store_true",
                         help="leave all of it running and print how to talk to it")
     arguments = parser.parse_args()
@@ -209,8 +211,9 @@ End it with:
 def run(bed, arguments):
     if arguments.carrier == "rdma":
         rdma_address() # before anything is started
-    primary, replica = bed.server("primary"), bed.server("replica")
-    say(f"two servers ({primary.label}) on unix sockets in {bed.directory}")
+    primary, replica = (bed.server(name, tls=arguments.tls) for name in ("primary", "replica"))
+    say(f"two servers ({primary.label}) on unix sockets in {bed.directory}" +
+        (f"; keywake reaches them at {primary.address} and {replica.address}" if arguments.tls else ""))
     fill(primary, arguments)
     proxy, agent = start_daemons(bed, primary, replica, arguments)
     load = Workload(primary, 1, pace=arguments.rate or None, databases=DATABASES).start()
