@@ -358,6 +358,12 @@ int kw_server_identity_check(const struct kw_server_identity *identity, struct k
 		return kw_error_set(error, KW_E_REFUSED,
 			"this is a Sentinel, which holds no keys: give the address of the server "
 			"(SENTINEL GET-MASTER-ADDR-BY-NAME tells it)");
+	if (strcmp(identity->mode, "cluster") == 0)
+		return kw_error_set(error, KW_E_REFUSED,
+			"the server runs in cluster mode, and a node of a cluster holds the keys "
+			"of "
+			"its own slots only, which is not supported: use a server with "
+			"cluster-enabled no");
 	if (identity->valkey ? older(identity, 7, 2) : older(identity, 6, 2))
 		return kw_error_set(error, KW_E_REFUSED,
 			"%s %d.%d.%d is too old: upgrade it to %s or later", name, identity->major,

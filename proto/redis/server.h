@@ -45,7 +45,10 @@ struct kw_server_identity {
 int kw_server_identity_parse(
 	struct kw_slice info, struct kw_server_identity *identity, struct kw_error *error);
 
-/* Redis 6.2 and later, Valkey 7.2 and later, not sentinel. KW_E_REFUSED names the remedy. */
+/*
+ * Redis 6.2 and later, Valkey 7.2 and later; no Sentinel and no node of a cluster. KW_E_REFUSED
+ * names the remedy.
+ */
 int kw_server_identity_check(const struct kw_server_identity *identity, struct kw_error *error);
 
 /* The RDB version a server of this kind and version writes and accepts (FACTS: 9, 10, 11, 12, 80).

@@ -206,12 +206,6 @@ static bool look_at_identity(struct kw_watch *watch, struct kw_slice info)
 		kw_data_fail(watch->data, why.code, "%s", why.text);
 		return false;
 	}
-	if (strcmp(now.mode, "cluster") == 0) {
-		kw_data_fail(watch->data, KW_E_REFUSED,
-			"the server runs in cluster mode, which is not supported yet: follow a "
-			"server with cluster-enabled no");
-		return false;
-	}
 	if (now.loading) {
 		kw_data_fail(watch->data, KW_E_STATE,
 			"the server is loading its data set: waiting until it is done");

@@ -137,6 +137,20 @@ static void a_library_of_somebody_else_is_not_overwritten(void **state)
 	teardown(&world);
 }
 
+/* It takes the keys of its own slots only: an agent would fail at the first other one. */
+static void a_node_of_a_cluster_is_refused(void **state)
+{
+	static const char *const cluster[] = {"--cluster-enabled", "yes", NULL};
+	struct world world = {0};
+
+	test_server_start(&world.server, cluster);
+	uv_loop_init(&world.loop);
+	test_local_open(&world.test, &world.loop, world.server.address, KW_STORE_AUTO);
+	test_run(&world.loop, is_refused, &world.test, "the local server is refused");
+	assert_non_null(strstr(kw_local_why(&world.test.local), "cluster-enabled no"));
+	teardown(&world);
+}
+
 static void a_new_connection_to_the_same_data_continues_it(void **state)
 {
 	struct world world;
@@ -270,6 +284,7 @@ int main(void)
 		cmocka_unit_test(a_flush_by_somebody_else_is_noticed),
 		cmocka_unit_test(a_flush_while_the_connection_was_down_breaks_continuity),
 		cmocka_unit_test(a_replica_is_refused_and_taken_once_it_is_none),
+		cmocka_unit_test(a_node_of_a_cluster_is_refused),
 		cmocka_unit_test(a_database_must_be_confirmed_before_anything_is_sent_to_it),
 		cmocka_unit_test(what_went_through_behind_a_refused_select_is_a_doubt),
 	};

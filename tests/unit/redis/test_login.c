@@ -10,7 +10,9 @@
 
 #include <arpa/inet.h>
 #include <cmocka.h>
+#include <dlfcn.h>
 #include <fcntl.h>
+#include <netdb.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -25,6 +27,33 @@ static struct kw_redis_options login(
 	strcpy(options.username, username);
 	options.password = kw_slice_text(password);
 	return options;
+}
+
+/* ---- names: their addresses are what the test says at each moment ---- */
+
+#define NAME "a-name.invalid"
+
+static const char *addresses_of_name[2]; /* NULL: it has one fewer */
+static int resolved;
+
+typedef int (*resolve_fn)(const char *host, const char *service, const struct addrinfo *hints,
+	struct addrinfo **found);
+
+/* In the place of libc's, for libuv, too. */
+int getaddrinfo(const char *host, const char *service, const struct addrinfo *hints,
+	struct addrinfo **found)
+{
+	resolve_fn resolve = (resolve_fn)dlsym(RTLD_NEXT, "getaddrinfo");
+	int code;
+
+	if (!host || strcmp(host, NAME) != 0)
+		return resolve(host, service, hints, found);
+	__atomic_add_fetch(&resolved, 1, __ATOMIC_SEQ_CST);
+	code = resolve(addresses_of_name[0], service, hints, found);
+	/* freeaddrinfo frees one by one. */
+	if (code == 0 && addresses_of_name[1])
+		code = resolve(addresses_of_name[1], service, hints, &(*found)->ai_next);
+	return code;
 }
 
 static void expect_open(const struct kw_redis_options *options)
@@ -311,6 +340,27 @@ static void the_other_addresses_of_a_name_are_tried(void **state)
 	fill_in_hole(&hole);
 }
 
+/* A server that moves to another address is found: no address is remembered. */
+static void a_name_is_resolved_again_for_each_connection(void **state)
+{
+	struct kw_redis_options options = {0};
+	struct test_client c;
+
+	snprintf(options.address, sizeof options.address, "tcp://" NAME ":%s", port);
+	resolved = 0;
+	addresses_of_name[0] = "127.0.0.9"; /* no server listens there */
+	test_client_open(&c, &options);
+	test_client_run(&c, &c.closed, 1);
+	assert_int_equal(c.ready, 0);
+	test_client_stop(&c);
+	addresses_of_name[1] = "127.0.0.1";
+	expect_open(&options);
+	addresses_of_name[0] = "127.0.0.1";
+	addresses_of_name[1] = NULL;
+	expect_open(&options);
+	assert_int_equal(resolved, 3);
+}
+
 static void a_name_without_address_is_named_in_the_sentence(void **state)
 {
 	struct kw_redis_options options = test_options("tcp://no-such-host.invalid:6379");
@@ -398,6 +448,7 @@ int main(void)
 		cmocka_unit_test(a_refusing_port_is_named_in_the_sentence),
 		cmocka_unit_test(an_address_that_swallows_is_given_up_in_time),
 		cmocka_unit_test(the_other_addresses_of_a_name_are_tried),
+		cmocka_unit_test(a_name_is_resolved_again_for_each_connection),
 		cmocka_unit_test(a_name_without_address_is_named_in_the_sentence),
 		cmocka_unit_test(closing_while_a_name_is_resolved_is_safe),
 		cmocka_unit_test(a_server_that_is_full_is_told_in_its_own_words),

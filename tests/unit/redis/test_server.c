@@ -105,6 +105,8 @@ static void old_servers_and_sentinels_are_refused_with_the_remedy(void **state)
 	check_identity("redis_version:7.2.4\r\nvalkey_version:7.2.5\r\n", KW_OK, "");
 	check_identity("redis_version:7.0.0\r\nredis_mode:sentinel\r\n", KW_E_REFUSED,
 		"GET-MASTER-ADDR-BY-NAME");
+	check_identity("redis_version:7.0.0\r\nredis_mode:cluster\r\n", KW_E_REFUSED,
+		"cluster-enabled no");
 }
 
 static void rdb_versions_follow_the_version(void **state)
