@@ -500,6 +500,7 @@ static void on_async_closed(uv_handle_t *handle)
 
 	kw_keyring_release(server->keyring);
 	kw_tls_context_unref(server->options.tls);
+	free(server);
 	if (done)
 		done(arg);
 }
