@@ -259,6 +259,23 @@ def test_the_file_is_for_the_proxy_alone_and_taken_once(bed, file):
     os.unlink(file.path)
 
 
+def test_a_start_that_fails_leaves_the_table_to_the_next_one(bed, file):
+    primary = bed.server("primary")
+    fill(primary)
+    proxy = bed.proxy(primary, start=False)
+    file.start(proxy)
+    proxy.wait_live()
+    before = proxy.status()["epoch"]
+    stop(proxy)
+    listen = proxy.settings["listen"]
+    proxy.settings["listen"] = ["shm:///no/such/folder/proxy.shm"]
+    proxy.start(wait=False)
+    assert proxy.wait_exit(60) != 0
+    proxy.settings["listen"] = listen
+    file.start(proxy)
+    assert proxy.status()["epoch"] == before, proxy.tail()
+
+
 def test_without_a_scan_nothing_is_kept(bed, file):
     primary = bed.server("primary")
     primary.kill()
