@@ -10,6 +10,7 @@ import uuid
 import pytest
 
 from lib import compare
+from lib.daemon import Proxy
 from lib.process import wait_for
 
 KEYS = 20_000
@@ -64,13 +65,21 @@ class File:
         proxy.start()
 
 
+def file_of(bed):
+    """A proxy that ends leaves a file: so all of them end first."""
+    keeper = File()
+    yield keeper
+    for daemon in bed.daemons:
+        if isinstance(daemon, Proxy) and daemon.alive:
+            stop(daemon)
+    if os.path.exists(keeper.path):
+        os.unlink(keeper.path)
+
+
 @pytest.fixture(params=["file", "store"])
 def keeper(request, bed):
     if request.param == "file":
-        keeper = File()
-        yield keeper
-        if os.path.exists(keeper.path):
-            os.unlink(keeper.path)
+        yield from file_of(bed)
         return
     if os.geteuid() != 0:
         pytest.skip("only root can open another process's memory file for writing")
@@ -78,11 +87,8 @@ def keeper(request, bed):
 
 
 @pytest.fixture
-def file():
-    keeper = File()
-    yield keeper
-    if os.path.exists(keeper.path):
-        os.unlink(keeper.path)
+def file(bed):
+    yield from file_of(bed)
 
 
 def fill(server):
