@@ -291,7 +291,6 @@ static void on_ready(void *arg)
 static void on_closed(void *arg, const struct kw_error *why)
 {
 	struct peer *peer = arg;
-
 	struct kw_redis *gone = peer->redis;
 
 	if (why->code != KW_OK)
