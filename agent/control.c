@@ -224,14 +224,14 @@ static json_t *status_json(struct kw_agent_daemon *daemon)
 	return json_pack(
 		"{s:s,s:s,s:s,s:I,s:I,s:I,s:I,s:f,s:f,s:s,s:s,s:I,s:o,s:I,s:b,s:s,s:o,s:s,s:o,"
 		"s:I,s:I,s:I}",
-		"state", kw_sm_name(&agent->sm), "reason", agent->reason, "name", daemon->name,
-		"epoch", (json_int_t)(up ? follow->superblock.epoch : sync->epoch),
-		"applied_version", (json_int_t)sync->progress.applied, "head_version",
-		(json_int_t)head_version(agent), "lag_versions", (json_int_t)lag_versions(agent),
-		"lag_ms", (double)kw_agent_lag_us(agent, now) / 1000.0, "progress",
-		kw_agent_progress(agent), "proxy", follow->proxy, "transport",
-		kw_carrier_name(follow->address.carrier), "quarantined",
-		(json_int_t)kw_quarantine_count(&agent->quarantine), "quarantine",
+		"state", kw_sm_name(&agent->sm), "reason", agent->reason, "name",
+		daemon->target.name, "epoch",
+		(json_int_t)(up ? follow->superblock.epoch : sync->epoch), "applied_version",
+		(json_int_t)sync->progress.applied, "head_version", (json_int_t)head_version(agent),
+		"lag_versions", (json_int_t)lag_versions(agent), "lag_ms",
+		(double)kw_agent_lag_us(agent, now) / 1000.0, "progress", kw_agent_progress(agent),
+		"proxy", follow->proxy, "transport", kw_carrier_name(follow->address.carrier),
+		"quarantined", (json_int_t)kw_quarantine_count(&agent->quarantine), "quarantine",
 		quarantine_json(&agent->quarantine), "fresh_us",
 		(json_int_t)(kw_sync_phase(sync) == KW_SYNC_TAIL ? sync->progress.fresh_us : 0),
 		"paused", (int)(sync->intake == KW_SYNC_INTAKE_PAUSED), "mode",
@@ -323,28 +323,6 @@ static void add_held(json_t *status, const struct kw_brake *brake)
 	json_object_set_new(status, "held_of", json_integer((json_int_t)brake->finding.keys));
 }
 
-/* What is known of each proxy of the list; of one alone the rest of the status tells. */
-static void add_proxies(json_t *status, const struct kw_scouts *scouts)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < scouts->proxies.count; i++) {
-		const struct kw_follow *known = kw_scouts_known(scouts, i);
-		bool seen = known && kw_follow_up(known) && known->superblock.epoch != 0;
-		const struct kw_history *history = seen ? &known->history : NULL;
-
-		json_array_append_new(
-			list, json_pack("{s:s,s:b,s:b,s:s,s:I,s:b,s:s}", "proxy",
-				      scouts->proxies.address[i], "followed",
-				      (int)(i == scouts->current), "seen", (int)seen, "mandate",
-				      history ? kw_mandate_state_name(history->mandate) : "",
-				      "term", history ? (json_int_t)history->term : (json_int_t)0,
-				      "complete", (int)(seen && known->superblock.complete), "why",
-				      known ? known->why : ""));
-	}
-	json_object_set_new(status, "proxies", list);
-}
-
 static void on_status(void *arg, struct kw_rpc_call *call, const json_t *params)
 {
 	struct kw_agent_daemon *daemon = arg;
@@ -359,7 +337,7 @@ static void on_status(void *arg, struct kw_rpc_call *call, const json_t *params)
 	add_held(status, &daemon->agent->sync.brake);
 	add_index(status, &daemon->agent->sync.index);
 	add_history(status, daemon->agent);
-	add_proxies(status, &daemon->agent->scouts);
+	kw_target_show(status, &daemon->agent->scouts);
 	add_lag(status, &daemon->agent->sync.progress.lag);
 	kw_figures_status(status, figure_table, &figures);
 	if (json_is_true(json_object_get(params, "reset_lag")))
@@ -453,52 +431,13 @@ static void on_barrier(void *arg, struct kw_rpc_call *call, const json_t *params
 				    (int)kw_token_passed(tokens, token)));
 }
 
-/* One address, or a list of them. KW_E_CONFIG: neither. */
-static int read_proxies(const json_t *params, struct kw_proxies *proxies, struct kw_error *error)
-{
-	const json_t *one = json_object_get(params, "proxy");
-	const json_t *list = json_object_get(params, "proxies");
-	int code = KW_OK;
-
-	if (!one == !list)
-		return kw_error_set(error, KW_E_CONFIG, "give proxy, or proxies");
-	if (one)
-		return kw_proxies_add(proxies, json_string_value(one), error);
-	for (size_t i = 0; i < json_array_size(list) && !code; i++) {
-		const char *proxy = json_string_value(json_array_get(list, i));
-
-		code = proxy ? kw_proxies_add(proxies, proxy, error)
-			     : kw_error_set(error, KW_E_CONFIG, "proxies: a list of addresses");
-	}
-	return code;
-}
-
-/* The addresses are known to be good. */
-static int save_proxies(
-	struct kw_config *config, const struct kw_proxies *proxies, struct kw_error *error)
-{
-	json_t *list = json_array();
-	char *text;
-	int code;
-
-	for (size_t i = 0; i < proxies->count; i++)
-		json_array_append_new(list, json_string(proxies->address[i]));
-	text = json_dumps(list, 0);
-	code = kw_config_save(config, "proxy", text, error);
-	free(text);
-	json_decref(list);
-	return code;
-}
-
 static void on_retarget(void *arg, struct kw_rpc_call *call, const json_t *params)
 {
 	struct kw_agent_daemon *daemon = arg;
-	bool save = json_is_true(json_object_get(params, "save"));
 	struct kw_proxies proxies = {0};
 	struct kw_error error;
 
-	if (read_proxies(params, &proxies, &error) || kw_proxies_check(&proxies, &error) ||
-		(save && save_proxies(daemon->daemon.config, &proxies, &error)) ||
+	if (kw_target_asked(daemon->daemon.config, params, &proxies, &error) ||
 		kw_agent_set_proxies(daemon->agent, &proxies, &error))
 		kw_rpc_fail_error(call, &error);
 	else

@@ -3,8 +3,7 @@
 #include "authority/lease.h"
 #include "base/log.h"
 #include "base/secret.h"
-#include "remote/rdma/keys.h"
-#include "remote/users.h"
+#include "control/config/tls.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -32,27 +31,6 @@ static int read_filter(
 		if (code)
 			return code;
 	}
-	return KW_OK;
-}
-
-static int read_name(
-	const struct kw_config *config, char name[KW_AGENT_NAME_MAX + 1], struct kw_error *error)
-{
-	const char *given = kw_config_text(config, "name");
-	char host[256] = "";
-
-	if (!*given && gethostname(host, sizeof host - 1) < 0)
-		return kw_error_set(error, KW_E_CONFIG, "name: the host has no name: set one");
-	if (!*given)
-		given = host;
-	if (strlen(given) > KW_AGENT_NAME_MAX)
-		return kw_error_set(
-			error, KW_E_CONFIG, "name: longer than %d characters", KW_AGENT_NAME_MAX);
-	for (const char *c = given; *c; c++)
-		if (*c < 0x21 || *c > 0x7e)
-			return kw_error_set(error, KW_E_CONFIG,
-				"name: only printable ASCII without spaces is allowed");
-	snprintf(name, KW_AGENT_NAME_MAX + 1, "%.*s", KW_AGENT_NAME_MAX, given);
 	return KW_OK;
 }
 
@@ -175,41 +153,9 @@ static int read_lease(const char *name, struct kw_lease_owner *lease, struct kw_
 	return KW_OK;
 }
 
-static void read_rdma(const struct kw_config *config, struct kw_rdma_options *rdma)
-{
-	snprintf(rdma->device, sizeof rdma->device, "%s", kw_config_text(config, "rdma.device"));
-#define KEY(name, ...) rdma->name = (uint8_t)kw_config_integer(config, "rdma." #name);
-	KW_RDMA_KEYS(KEY)
-#undef KEY
-	rdma->traffic_class = (uint8_t)kw_config_integer(config, "rdma.traffic_class");
-	rdma->read_bytes = (uint32_t)kw_config_integer(config, "rdma.read_bytes");
-	rdma->busy = kw_config_bool(config, "poll.busy");
-}
-
 static enum kw_ahead read_ahead(const char *text)
 {
 	return strcmp(text, "off") == 0 ? KW_AHEAD_OFF : KW_AHEAD_FREE;
-}
-
-static int read_proxies(
-	const struct kw_config *config, struct kw_proxies *proxies, struct kw_error *error)
-{
-	for (size_t i = 0; i < kw_config_count(config, "proxy"); i++)
-		if (kw_proxies_add(proxies, kw_config_text_at(config, "proxy", i), error))
-			return KW_E_CONFIG;
-	return kw_proxies_check(proxies, error);
-}
-
-/* Certificates for tcp+tls, at the start. */
-static int load_tls(struct kw_agent_daemon *daemon, struct kw_error *error)
-{
-	struct kw_tls_context *context;
-	int code = kw_wire_tls_load(daemon->daemon.config, "proxy", KW_TLS_CLIENT,
-		&kw_remote_tls_terms, &context, error);
-
-	if (!code)
-		kw_tls_current_put(&daemon->tls, context);
-	return code;
 }
 
 static int read_follow(
@@ -217,30 +163,12 @@ static int read_follow(
 {
 	const struct kw_config *config = daemon->daemon.config;
 	struct kw_remote_options *remote = &options->follow.remote;
-	int code = read_proxies(config, &options->proxies, error);
 
-	if (code)
-		return code;
-	code = kw_own_key_load(config, &daemon->key, error);
-	if (code)
-		return code;
-	memcpy(remote->key_id, daemon->key.id, sizeof remote->key_id);
-	remote->secret = kw_own_key_secret(&daemon->key);
-	code = load_tls(daemon, error);
-	if (code)
-		return code;
-	remote->tls = &daemon->tls;
-	remote->allow_insecure = kw_config_bool(config, "auth.allow_insecure");
-	for (size_t i = 0; i < kw_config_count(config, "shm.users"); i++)
-		if (kw_users_add(&remote->users, kw_config_text_at(config, "shm.users", i), error))
-			return kw_error_wrap(error, "shm.users");
-	remote->read_timeout_ms = (uint32_t)kw_config_integer(config, "remote.read_timeout_ms");
-	memcpy(remote->agent_name, daemon->name, sizeof remote->agent_name);
+	if (kw_target_open(&daemon->target, config, &options->proxies, remote, error))
+		return KW_E_CONFIG;
+	remote->rdma.busy = options->follow.busy = kw_config_bool(config, "poll.busy");
 	options->follow.idle_us = (uint32_t)kw_config_integer(config, "poll.idle_us");
-	options->follow.busy = kw_config_bool(config, "poll.busy");
 	options->follow.ahead = read_ahead(kw_config_text(config, "poll.ahead"));
-	remote->depth = (uint32_t)kw_config_integer(config, "remote.depth");
-	read_rdma(config, &remote->rdma);
 	return KW_OK;
 }
 
@@ -254,53 +182,22 @@ static int read_options(
 		(uint64_t)kw_config_integer(config, "apply.audit_keys_per_second");
 	options->index = kw_config_bool(config, "apply.index");
 	options->warm_lag_ms = (uint32_t)kw_config_integer(config, "warm.lag_ms");
-	if ((code = read_name(config, daemon->name, error)) ||
+	if ((code = read_follow(daemon, options, error)) ||
 		(code = read_apply(config, options, error)) ||
 		(code = read_local(daemon, &options->local.redis, error)) ||
 		(code = read_masterauth(daemon, &options->masterauth, error)) ||
-		(code = read_lease(daemon->name, &options->local.lease, error)) ||
-		(code = read_follow(daemon, options, error)))
+		(code = read_lease(daemon->target.name, &options->local.lease, error)))
 		return code;
-	snprintf(options->local.agent, sizeof options->local.agent, "%s", daemon->name);
+	snprintf(options->local.agent, sizeof options->local.agent, "%s", daemon->target.name);
 	return read_filter(config, &options->filter, error);
-}
-
-static int check_proxy(const struct kw_config *config, const char *proxy, struct kw_error *error)
-{
-	struct kw_address address;
-
-	if (kw_address_parse(proxy, &address, error))
-		return kw_error_wrap(error, "proxy");
-	if (address.carrier != KW_CARRIER_SHM && address.port == 0)
-		return kw_error_set(error, KW_E_CONFIG,
-			"proxy: port 0 cannot be connected to: use the one that the proxy listens "
-			"on");
-	if (kw_address_check_guard(&address,
-		    address.carrier == KW_CARRIER_TLS ||
-			    *kw_config_text(config, "auth.secret_file") ||
-			    kw_config_bool(config, "auth.allow_insecure"),
-		    false, error))
-		return kw_error_wrap(error, "proxy");
-	return KW_OK;
-}
-
-static int check_proxies(const struct kw_config *config, struct kw_error *error)
-{
-	struct kw_proxies proxies = {0};
-	int code = read_proxies(config, &proxies, error);
-
-	for (size_t i = 0; i < proxies.count && !code; i++)
-		code = check_proxy(config, proxies.address[i], error);
-	return code;
 }
 
 int kw_agent_daemon_check(const struct kw_config *config, struct kw_error *error)
 {
 	struct kw_agent_options options = {0};
-	char name[KW_AGENT_NAME_MAX + 1];
 	int code;
 
-	if ((code = read_name(config, name, error)) || (code = check_proxies(config, error)) ||
+	if ((code = kw_target_check(config, error)) ||
 		(code = kw_tls_config_rule_redis(config, error)) ||
 		(code = read_apply(config, &options, error)))
 		return code;
@@ -358,20 +255,20 @@ static int on_reloaded(void *arg, json_t *answer, struct kw_error *error)
 	bool changed;
 
 	if (kw_tls_config_load_redis(daemon->daemon.config, &context, error) ||
-		kw_wire_tls_load(daemon->daemon.config, "proxy", KW_TLS_CLIENT,
-			&kw_remote_tls_terms, &wire, error) ||
+		kw_target_load_tls(daemon->daemon.config, &wire, error) ||
 		reload_password(daemon, error) ||
-		kw_own_key_reload(daemon->daemon.config, &daemon->key, &changed, error)) {
+		kw_own_key_reload(daemon->daemon.config, &daemon->target.key, &changed, error)) {
 		kw_tls_context_unref(context);
 		kw_tls_context_unref(wire);
 		return kw_error_wrap(error, "keys, password and certificates stay as they were");
 	}
 	kw_tls_current_put(&daemon->redis_tls, context);
-	kw_tls_current_put(&daemon->tls, wire);
+	kw_tls_current_put(&daemon->target.tls, wire);
 	if (!changed)
 		return KW_OK;
 	kw_log_info("follow", "another key is proved to the proxy from now on");
-	kw_agent_set_key(daemon->agent, daemon->key.id, kw_own_key_secret(&daemon->key));
+	kw_agent_set_key(
+		daemon->agent, daemon->target.key.id, kw_own_key_secret(&daemon->target.key));
 	return KW_OK;
 }
 
@@ -493,6 +390,5 @@ void kw_agent_daemon_close(struct kw_agent_daemon *daemon)
 	kw_secret_close_buffer(&daemon->password);
 	kw_secret_close_buffer(&daemon->masterauth);
 	kw_tls_current_put(&daemon->redis_tls, NULL);
-	kw_tls_current_put(&daemon->tls, NULL);
-	kw_own_key_close(&daemon->key);
+	kw_target_close(&daemon->target);
 }

@@ -8,10 +8,9 @@
 
 #include "agent.h"
 #include "inspect/methods.h"
+#include "target/target.h"
 
 #include "base/buffer.h"
-#include "control/config/keys.h"
-#include "control/config/wire_tls.h"
 #include "control/daemon.h"
 #include "control/notify.h"
 #include "control/rpc/rpc.h"
@@ -30,10 +29,8 @@ struct kw_agent_daemon {
 	struct kw_buffer password, masterauth;
 	struct kw_slice present_password; /* of `password` */
 	struct kw_tls_current redis_tls;  /* of connections to the local server */
-	struct kw_tls_current tls;        /* of connections to the proxy, over tcp+tls */
-	struct kw_own_key key;            /* proved to the proxy */
+	struct kw_target target;
 	char filter_text[256];
-	char name[KW_AGENT_NAME_MAX + 1];
 	bool closing;
 };
 

@@ -174,7 +174,7 @@ static json_t *status_json(const struct kw_gateway *gateway, const struct kw_get
 	return json_pack(
 		"{s:s,s:s,s:s,s:I,s:I,s:I,s:f,s:o,s:s,s:s,s:s,s:i,s:I,s:o,s:o,s:o,s:o,s:s,s:I}",
 		"state", kw_gateway_state_name(sight->state), "reason", sight->why, "name",
-		gateway->name, "epoch", (json_int_t)sight->epoch, "head_version",
+		gateway->target.name, "epoch", (json_int_t)sight->epoch, "head_version",
 		(json_int_t)sight->version, "fresh_us", (json_int_t)sight->fresh_us, "age_ms",
 		(double)sight->age_us / 1000.0, "clock_error_us",
 		error_known ? json_integer((json_int_t)sight->clock_error_us) : json_null(),
@@ -186,28 +186,6 @@ static json_t *status_json(const struct kw_gateway *gateway, const struct kw_get
 		"staleness_max_us", quantile(gateway, 1), "clients_closed",
 		closed_json(kw_frontend_stats(gateway->server)), "forward", forward_text(gateway),
 		"uptime_s", (json_int_t)((kw_clock_us() - gateway->started_us) / 1000000));
-}
-
-/* What is known of each proxy of the list; of one alone the rest of the status tells. */
-static void add_proxies(json_t *status, const struct kw_scouts *scouts)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < scouts->proxies.count; i++) {
-		const struct kw_follow *known = kw_scouts_known(scouts, i);
-		bool seen = known && kw_follow_up(known) && known->superblock.epoch != 0;
-		const struct kw_history *history = seen ? &known->history : NULL;
-
-		json_array_append_new(
-			list, json_pack("{s:s,s:b,s:b,s:s,s:I,s:b,s:s}", "proxy",
-				      scouts->proxies.address[i], "followed",
-				      (int)(i == scouts->current), "seen", (int)seen, "mandate",
-				      history ? kw_mandate_state_name(history->mandate) : "",
-				      "term", history ? (json_int_t)history->term : (json_int_t)0,
-				      "complete", (int)(seen && known->superblock.complete), "why",
-				      known ? known->why : ""));
-	}
-	json_object_set_new(status, "proxies", list);
 }
 
 static void on_status(void *arg, struct kw_rpc_call *call, const json_t *params)
@@ -223,7 +201,7 @@ static void on_status(void *arg, struct kw_rpc_call *call, const json_t *params)
 	json_object_set_new(status, "near_entries", json_integer((json_int_t)figures.near_entries));
 	json_object_set_new(status, "near_bytes", json_integer((json_int_t)figures.near_bytes));
 	json_object_set_new(status, "client_bytes", json_integer((json_int_t)figures.client_bytes));
-	add_proxies(status, kw_gets_scouts(gateway->gets));
+	kw_target_show(status, kw_gets_scouts(gateway->gets));
 	kw_figures_status(status, figure_table, &figures);
 	kw_rpc_result(call, status);
 }
@@ -268,52 +246,13 @@ static void on_metrics(void *arg, struct kw_rpc_call *call, const json_t *params
 	kw_buffer_close(&text);
 }
 
-/* One address, or a list of them. KW_E_CONFIG: neither. */
-static int read_proxies(const json_t *params, struct kw_proxies *proxies, struct kw_error *error)
-{
-	const json_t *one = json_object_get(params, "proxy");
-	const json_t *list = json_object_get(params, "proxies");
-	int code = KW_OK;
-
-	if (!one == !list)
-		return kw_error_set(error, KW_E_CONFIG, "give proxy, or proxies");
-	if (one)
-		return kw_proxies_add(proxies, json_string_value(one), error);
-	for (size_t i = 0; i < json_array_size(list) && !code; i++) {
-		const char *proxy = json_string_value(json_array_get(list, i));
-
-		code = proxy ? kw_proxies_add(proxies, proxy, error)
-			     : kw_error_set(error, KW_E_CONFIG, "proxies: a list of addresses");
-	}
-	return code;
-}
-
-/* The addresses are known to be good. */
-static int save_proxies(
-	struct kw_config *config, const struct kw_proxies *proxies, struct kw_error *error)
-{
-	json_t *list = json_array();
-	char *text;
-	int code;
-
-	for (size_t i = 0; i < proxies->count; i++)
-		json_array_append_new(list, json_string(proxies->address[i]));
-	text = json_dumps(list, 0);
-	code = kw_config_save(config, "proxy", text, error);
-	free(text);
-	json_decref(list);
-	return code;
-}
-
 static void on_retarget(void *arg, struct kw_rpc_call *call, const json_t *params)
 {
 	struct kw_gateway *gateway = arg;
-	bool save = json_is_true(json_object_get(params, "save"));
 	struct kw_proxies proxies = {0};
 	struct kw_error error;
 
-	if (read_proxies(params, &proxies, &error) || kw_proxies_check(&proxies, &error) ||
-		(save && save_proxies(gateway->daemon.config, &proxies, &error)) ||
+	if (kw_target_asked(gateway->daemon.config, params, &proxies, &error) ||
 		kw_gets_retarget(gateway->gets, &proxies, &error))
 		kw_rpc_fail_error(call, &error);
 	else

@@ -3,9 +3,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/secret.h"
+#include "control/config/tls.h"
 #include "redis/address.h"
-#include "remote/rdma/keys.h"
-#include "remote/users.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,86 +13,16 @@
 
 /* ---- configuration ---- */
 
-static int read_name(
-	const struct kw_config *config, char name[KW_AGENT_NAME_MAX + 1], struct kw_error *error)
-{
-	const char *given = kw_config_text(config, "name");
-	char host[256] = "";
-
-	if (!*given && gethostname(host, sizeof host - 1) < 0)
-		return kw_error_set(error, KW_E_CONFIG, "name: the host has no name: set one");
-	if (!*given)
-		given = host;
-	if (strlen(given) > KW_AGENT_NAME_MAX)
-		return kw_error_set(
-			error, KW_E_CONFIG, "name: longer than %d characters", KW_AGENT_NAME_MAX);
-	for (const char *c = given; *c; c++)
-		if (*c < 0x21 || *c > 0x7e)
-			return kw_error_set(error, KW_E_CONFIG,
-				"name: only printable ASCII without spaces is allowed");
-	snprintf(name, KW_AGENT_NAME_MAX + 1, "%.*s", KW_AGENT_NAME_MAX, given);
-	return KW_OK;
-}
-
-static void read_rdma(const struct kw_config *config, struct kw_rdma_options *rdma)
-{
-	snprintf(rdma->device, sizeof rdma->device, "%s", kw_config_text(config, "rdma.device"));
-#define KEY(name, ...) rdma->name = (uint8_t)kw_config_integer(config, "rdma." #name);
-	KW_RDMA_KEYS(KEY)
-#undef KEY
-	rdma->traffic_class = (uint8_t)kw_config_integer(config, "rdma.traffic_class");
-	rdma->read_bytes = (uint32_t)kw_config_integer(config, "rdma.read_bytes");
-	rdma->busy = kw_config_bool(config, "rdma.busy");
-}
-
-static int read_proxies(
-	const struct kw_config *config, struct kw_proxies *proxies, struct kw_error *error)
-{
-	for (size_t i = 0; i < kw_config_count(config, "proxy"); i++)
-		if (kw_proxies_add(proxies, kw_config_text_at(config, "proxy", i), error))
-			return KW_E_CONFIG;
-	return kw_proxies_check(proxies, error);
-}
-
-/* Certificates for tcp+tls, at the start. */
-static int load_tls(struct kw_gateway *gateway, struct kw_error *error)
-{
-	struct kw_tls_context *context;
-	int code = kw_wire_tls_load(gateway->daemon.config, "proxy", KW_TLS_CLIENT,
-		&kw_remote_tls_terms, &context, error);
-
-	if (!code)
-		kw_tls_current_put(&gateway->tls, context);
-	return code;
-}
-
 static int read_follow(
 	struct kw_gateway *gateway, struct kw_gets_options *options, struct kw_error *error)
 {
 	const struct kw_config *config = gateway->daemon.config;
 	struct kw_remote_options *remote = &options->follow.remote;
-	int code = read_proxies(config, &options->proxies, error);
 
-	if (code)
-		return code;
-	code = kw_own_key_load(config, &gateway->key, error);
-	if (code)
-		return code;
-	memcpy(remote->key_id, gateway->key.id, sizeof remote->key_id);
-	remote->secret = kw_own_key_secret(&gateway->key);
-	code = load_tls(gateway, error);
-	if (code)
-		return code;
-	remote->tls = &gateway->tls;
-	remote->allow_insecure = kw_config_bool(config, "auth.allow_insecure");
-	for (size_t i = 0; i < kw_config_count(config, "shm.users"); i++)
-		if (kw_users_add(&remote->users, kw_config_text_at(config, "shm.users", i), error))
-			return kw_error_wrap(error, "shm.users");
-	remote->read_timeout_ms = (uint32_t)kw_config_integer(config, "remote.read_timeout_ms");
-	remote->depth = (uint32_t)kw_config_integer(config, "remote.depth");
-	memcpy(remote->agent_name, gateway->name, sizeof remote->agent_name);
+	if (kw_target_open(&gateway->target, config, &options->proxies, remote, error))
+		return KW_E_CONFIG;
+	remote->rdma.busy = kw_config_bool(config, "rdma.busy");
 	remote->role = KW_ROLE_GATEWAY;
-	read_rdma(config, &remote->rdma);
 	return KW_OK;
 }
 
@@ -101,10 +30,7 @@ static int read_gets(
 	struct kw_gateway *gateway, struct kw_gets_options *options, struct kw_error *error)
 {
 	const struct kw_config *config = gateway->daemon.config;
-	int code = read_name(config, gateway->name, error);
 
-	if (code)
-		return code;
 	options->loop = gateway->loop;
 	options->depth = (uint32_t)kw_config_integer(config, "gateway.depth");
 	options->places = (uint64_t)kw_config_integer(config, "gateway.places");
@@ -132,7 +58,7 @@ static struct kw_frontend_options read_server(const struct kw_gateway *gateway)
 		.idle_timeout_ms = (uint32_t)kw_config_integer(config, "gateway.idle_timeout_ms"),
 		.memcached_database =
 			(uint32_t)kw_config_integer(config, "gateway.memcached_database"),
-		.name = gateway->name,
+		.name = gateway->target.name,
 	};
 }
 
@@ -194,35 +120,6 @@ static int check_listen(const struct kw_config *config, struct kw_error *error)
 	return check_open(config, "gateway.resp", "set gateway.users_file", error);
 }
 
-static int check_proxy(const struct kw_config *config, const char *proxy, struct kw_error *error)
-{
-	struct kw_address address;
-
-	if (kw_address_parse(proxy, &address, error))
-		return kw_error_wrap(error, "proxy");
-	if (address.carrier != KW_CARRIER_SHM && address.port == 0)
-		return kw_error_set(error, KW_E_CONFIG,
-			"proxy: port 0 cannot be connected to: use the one that the proxy listens "
-			"on");
-	if (kw_address_check_guard(&address,
-		    address.carrier == KW_CARRIER_TLS ||
-			    *kw_config_text(config, "auth.secret_file") ||
-			    kw_config_bool(config, "auth.allow_insecure"),
-		    false, error))
-		return kw_error_wrap(error, "proxy");
-	return KW_OK;
-}
-
-static int check_proxies(const struct kw_config *config, struct kw_error *error)
-{
-	struct kw_proxies proxies = {0};
-	int code = read_proxies(config, &proxies, error);
-
-	for (size_t i = 0; i < proxies.count && !code; i++)
-		code = check_proxy(config, proxies.address[i], error);
-	return code;
-}
-
 static int check_primary(const struct kw_config *config, struct kw_error *error)
 {
 	const char *address = kw_config_text(config, "redis.address");
@@ -239,10 +136,9 @@ static int check_primary(const struct kw_config *config, struct kw_error *error)
 
 int kw_gateway_check(const struct kw_config *config, struct kw_error *error)
 {
-	char name[KW_AGENT_NAME_MAX + 1];
-	int code;
+	int code = kw_target_check(config, error);
 
-	if ((code = read_name(config, name, error)) || (code = check_proxies(config, error)))
+	if (code)
 		return code;
 	if (kw_config_count(config, "gateway.resp") == 0 &&
 		kw_config_count(config, "gateway.memcached") == 0)
@@ -279,12 +175,13 @@ static int reload_key(struct kw_gateway *gateway, struct kw_error *error)
 {
 	bool changed;
 
-	if (kw_own_key_reload(gateway->daemon.config, &gateway->key, &changed, error))
+	if (kw_own_key_reload(gateway->daemon.config, &gateway->target.key, &changed, error))
 		return KW_E_CONFIG;
 	if (!changed)
 		return KW_OK;
 	kw_log_info("follow", "another key is proved to the proxy from now on");
-	kw_gets_set_key(gateway->gets, gateway->key.id, kw_own_key_secret(&gateway->key));
+	kw_gets_set_key(
+		gateway->gets, gateway->target.key.id, kw_own_key_secret(&gateway->target.key));
 	return KW_OK;
 }
 
@@ -320,8 +217,7 @@ static int on_reloaded(void *arg, json_t *answer, struct kw_error *error)
 	struct kw_tls_context *context = NULL, *wire = NULL;
 
 	if (!users || kw_tls_config_load_redis(gateway->daemon.config, &context, error) ||
-		kw_wire_tls_load(gateway->daemon.config, "proxy", KW_TLS_CLIENT,
-			&kw_remote_tls_terms, &wire, error) ||
+		kw_target_load_tls(gateway->daemon.config, &wire, error) ||
 		reload_password(gateway, error) || reload_key(gateway, error)) {
 		kw_tls_context_unref(context);
 		kw_tls_context_unref(wire);
@@ -330,7 +226,7 @@ static int on_reloaded(void *arg, json_t *answer, struct kw_error *error)
 		return kw_error_wrap(error, "users, keys and certificates stay as they were");
 	}
 	kw_tls_current_put(&gateway->redis_tls, context);
-	kw_tls_current_put(&gateway->tls, wire);
+	kw_tls_current_put(&gateway->target.tls, wire);
 	json_object_set_new(answer, "users", json_integer((json_int_t)kw_users_count(users)));
 	kw_frontend_set_users(gateway->server, users);
 	return KW_OK;
@@ -467,7 +363,7 @@ static int open_forward(struct kw_gateway *gateway, struct kw_error *error)
 	snprintf(primary->username, sizeof primary->username, "%s",
 		kw_config_text(config, "redis.username"));
 	snprintf(primary->client_name, sizeof primary->client_name, "keywake-gateway:%s",
-		gateway->name);
+		gateway->target.name);
 	code = kw_secret_load(
 		kw_config_text(config, "redis.password_file"), &gateway->password, error);
 	if (code)
@@ -556,8 +452,7 @@ void kw_gateway_shutdown(struct kw_gateway *gateway, const char *why)
 
 void kw_gateway_close(struct kw_gateway *gateway)
 {
-	kw_tls_current_put(&gateway->tls, NULL);
-	kw_own_key_close(&gateway->key);
+	kw_target_close(&gateway->target);
 	kw_secret_close_buffer(&gateway->password);
 	kw_tls_current_put(&gateway->redis_tls, NULL);
 }

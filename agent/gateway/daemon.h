@@ -9,10 +9,9 @@
 #include "forward/forward.h"
 #include "serve/frontend.h"
 #include "table/gets.h"
+#include "target/target.h"
 
 #include "base/buffer.h"
-#include "control/config/keys.h"
-#include "control/config/wire_tls.h"
 #include "control/daemon.h"
 #include "control/notify.h"
 #include "control/rpc/rpc.h"
@@ -32,9 +31,7 @@ struct kw_gateway {
 	struct kw_rpc_server *rpc;
 	struct kw_notify notify;
 	struct kw_signals signals;
-	struct kw_tls_current tls; /* of connections to the proxy, over tcp+tls */
-	struct kw_own_key key;     /* proved to the proxy */
-	char name[KW_AGENT_NAME_MAX + 1];
+	struct kw_target target;
 	uint64_t started_us;
 	bool closing;
 };
