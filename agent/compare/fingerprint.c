@@ -1,6 +1,7 @@
 #include "fingerprint.h"
 
 #include "rdb/payload.h"
+#include "rdb/payload_visit.h"
 
 static struct kw_hash128 hash_bytes(struct kw_slice payload)
 {
@@ -18,7 +19,8 @@ void kw_fingerprint_make(
 	struct kw_slice payload, uint64_t now_ms, struct kw_fingerprint *fingerprint)
 {
 	*fingerprint = (struct kw_fingerprint){.bytes = hash_bytes(payload), .now_ms = now_ms};
-	fingerprint->has_digest = kw_payload_digest_at(payload, now_ms, &fingerprint->digest,
+	fingerprint->has_digest = kw_payload_kind(payload) != KW_VALUE_MODULE &&
+				  kw_payload_digest_at(payload, now_ms, &fingerprint->digest,
 					  &fingerprint->over, NULL) == KW_OK;
 }
 

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.sanitize
 FAULTS = {"rejected", "nobody_listening", "stale_connection", "unreachable", "address_unresolved",
           "address_changed", "device_removed", "port_down", "disconnected", "bad_completion",
           "retries_exceeded", "access_refused", "connect_error"}
-LISTED = {"id", "name", "role", "key", "carrier", "device", "peer", "state", "passed", "applied", "lag_ms", "depth",
+LISTED = {"id", "name", "role", "key", "principal", "tls", "carrier", "device", "peer", "state", "passed", "applied", "lag_ms", "depth",
           "reads", "bytes", "connected_us"}
 BASE = {PROXY: ["redis.address=unix:///tmp/none.sock", "auth.secret_file=/nonexistent"],
         AGENT: ["redis.address=unix:///tmp/none.sock", "proxy=rdma://10.0.0.1:7471",

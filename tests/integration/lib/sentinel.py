@@ -7,7 +7,7 @@ import redis
 
 from .daemon import free_port
 from .process import SLOW, Process, wait_for
-from .relay import Relay
+from .partition import Relay
 from .server import binary_path
 
 NAME = "kw-primary"
