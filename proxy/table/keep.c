@@ -4,7 +4,6 @@
 #include "table/table_internal.h"
 #include "table/view.h"
 
-#include <assert.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -135,6 +134,17 @@ static int check_layout(
 		error, KW_E_CONFIG, "this version of keywake lays the memory out in another way");
 }
 
+/* The index does not shrink: a lower table.max_bytes can leave no room beside it. */
+static int check_room(const struct kw_table *table, struct kw_error *error)
+{
+	if (kw_data_limit(table) * table->segments.granule_bytes >=
+		KW_LEAST_SEGMENTS * table->options.segment_bytes)
+		return KW_OK;
+	return kw_error_set(error, KW_E_CONFIG,
+		"table.max_bytes was lowered to %llu, too little beside the index that it has",
+		(unsigned long long)table->options.max_bytes);
+}
+
 /* What the superblock says is what this process says, until its source knows better. */
 static int take_facts(
 	struct kw_table *table, const struct kw_superblock *superblock, struct kw_error *error)
@@ -171,7 +181,8 @@ static int adopt(struct kw_table *table, const struct kw_keep_seal *seal, struct
 	open_seal(&table->memory);
 	if ((code = take_facts(table, &superblock, error)) ||
 		(code = kw_table_rebuild(
-			 table, &superblock, seal->frontier, seal->next_segment_id, error)))
+			 table, &superblock, seal->frontier, seal->next_segment_id, error)) ||
+		(code = check_room(table, error)))
 		return code;
 	/* So no record is written after bytes that another process wrote. */
 	kw_log_break(table);
@@ -183,11 +194,16 @@ struct kw_table *kw_table_adopt(const struct kw_table_options *options,
 	const struct kw_table_memory *memory, const struct kw_keep_terms *terms,
 	struct kw_error *error)
 {
-	const struct kw_keep_seal seal = *seal_of(memory);
 	struct kw_table_options as_it_was = *options;
+	struct kw_keep_seal seal;
 	struct kw_table *table;
 
-	assert(memory->reserve_bytes > KW_DIRECTORY_OFFSET);
+	if (memory->reserve_bytes <= KW_DIRECTORY_OFFSET) {
+		kw_error_set(error, KW_E_CORRUPT, "it is only %llu bytes long",
+			(unsigned long long)memory->reserve_bytes);
+		return NULL;
+	}
+	seal = *seal_of(memory);
 	if (check_seal(&seal, error) || check_terms(&seal, options, memory, terms, error))
 		return NULL;
 	as_it_was.segment_bytes = seal.segment_bytes;

@@ -300,6 +300,33 @@ static void a_changed_key_is_named(void **state)
 	fixture_close(&fixture);
 }
 
+/* A file of anybody's, even if it is this user's. */
+static void memory_too_small_for_a_seal_is_refused(void **state)
+{
+	static uint8_t bytes[KW_DIRECTORY_OFFSET];
+	const struct kw_table_options options = {.max_bytes = 1 << 20, .epoch = 1};
+	const struct kw_table_memory memory = {.base = bytes, .reserve_bytes = sizeof bytes};
+	struct kw_error error = {0};
+
+	assert_null(kw_table_adopt(&options, &memory, &TERMS, &error));
+	assert_int_equal(error.code, KW_E_CORRUPT);
+	assert_non_null(strstr(error.text, "4096 bytes"));
+}
+
+/* It would be full for ever: the index does not shrink. A new table fits. */
+static void an_index_without_room_beside_it_is_not_kept(void **state)
+{
+	struct fixture fixture;
+
+	fixture_open(&fixture, &(struct kw_table_options){.segment_bytes = SEGMENT});
+	for (uint32_t number = 0; number < 20000; number++)
+		assert_int_equal(fixture_put(&fixture, number, 5, 10), KW_PUT_STORED);
+	end(&fixture);
+	fixture.options.max_bytes = 8 * SEGMENT;
+	refuse(&fixture, "table.max_bytes was lowered");
+	fixture_close(&fixture);
+}
+
 /* ---- one byte is another ---- */
 
 /* A table of few keys, sealed, and its bytes: control area, index and log. */
@@ -504,6 +531,8 @@ int main(void)
 		cmocka_unit_test(without_a_clean_end_nothing_is_adopted),
 		cmocka_unit_test(what_is_published_after_the_seal_is_noticed),
 		cmocka_unit_test(a_changed_key_is_named),
+		cmocka_unit_test(memory_too_small_for_a_seal_is_refused),
+		cmocka_unit_test(an_index_without_room_beside_it_is_not_kept),
 		cmocka_unit_test(no_flipped_byte_is_adopted),
 		cmocka_unit_test(what_does_not_fit_together_is_refused),
 		cmocka_unit_test(memory_that_cannot_be_had_is_told),
