@@ -62,12 +62,17 @@ static int check_folder(const char *path, struct kw_error *error)
 }
 
 /* Only what this user wrote, for itself alone. */
+static bool is_ours(const struct stat *status)
+{
+	return S_ISREG(status->st_mode) && (status->st_mode & 07777) == MODE &&
+	       status->st_uid == geteuid() && status->st_nlink == 1;
+}
+
 static int check_file(int fd, const char *path, struct stat *status, struct kw_error *error)
 {
 	if (fstat(fd, status) != 0)
 		return kw_error_errno(error, errno, "table.keep_file: %s", path);
-	if (S_ISREG(status->st_mode) && (status->st_mode & 07777) == MODE &&
-		status->st_uid == geteuid() && status->st_nlink == 1)
+	if (is_ours(status))
 		return KW_OK;
 	return kw_error_set(error, KW_E_REFUSED,
 		"%s is not a file that this proxy wrote (another owner, mode or a second name): "
@@ -115,6 +120,18 @@ static int take_file(
 	return code;
 }
 
+/*
+ * A file that no process is to take: what a run before left, or one that ended while this one ran
+ * already. It is older than what agents have by now.
+ */
+static void remove_file(const char *path)
+{
+	struct stat status;
+
+	if (check_folder(path, NULL) == KW_OK && lstat(path, &status) == 0 && is_ours(&status))
+		(void)unlink(path);
+}
+
 /* systemd keeps a duplicate, which it passes on at each start until it is told to forget it. */
 static int take_stored(struct kw_memory *memory, bool wanted, struct kw_error *error)
 {
@@ -140,6 +157,8 @@ int kw_keeper_take(const struct kw_config *config, struct kw_memory *memory, str
 	const bool can = kw_keeper_can(config), file = *keep_file(config) != '\0';
 	int code = take_stored(memory, can && !file, error);
 
+	if (file && !can)
+		remove_file(keep_file(config));
 	return can && file ? take_file(config, memory, error) : code;
 }
 
@@ -148,6 +167,8 @@ static int put_file(const char *path, struct kw_memory *memory, struct kw_error 
 	char folder[PATH_BYTES], self[64];
 	int fd, code;
 
+	/* Not later: one that comes while this one is copied is newer. */
+	remove_file(path);
 	folder_of(path, folder);
 	fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, MODE);
 	if (fd < 0)

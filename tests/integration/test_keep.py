@@ -265,6 +265,24 @@ def test_the_file_is_for_the_proxy_alone_and_taken_once(bed, file):
     os.unlink(file.path)
 
 
+def test_a_file_that_came_while_the_proxy_ran_is_not_the_next_ones(bed, file):
+    """A process that copies for long ends after the next one has begun: its table is an old one."""
+    primary = bed.server("primary")
+    fill(primary)
+    proxy = bed.proxy(primary, start=False)
+    file.start(proxy)
+    proxy.wait_live()
+    stop(proxy)
+    os.rename(file.path, file.path + ".late")
+    file.start(proxy)
+    second = proxy.status()["epoch"]
+    proxy.wait_live()
+    os.rename(file.path + ".late", file.path)
+    stop(proxy)
+    file.start(proxy)
+    assert proxy.status()["epoch"] == second, proxy.tail()
+
+
 def test_a_start_that_fails_leaves_the_table_to_the_next_one(bed, file):
     primary = bed.server("primary")
     fill(primary)
@@ -293,9 +311,16 @@ def test_without_a_scan_nothing_is_kept(bed, file):
 
 
 def test_table_keep_false_keeps_nothing(bed, file):
+    """Nor what a run before left: it would be an old one when table.keep is true again."""
     primary = bed.server("primary")
-    proxy = bed.proxy(primary, start=False, table__keep=False)
+    proxy = bed.proxy(primary, start=False)
     file.start(proxy)
+    proxy.wait_live()
+    stop(proxy)
+    assert os.path.exists(file.path)
+    proxy.settings["table.keep"] = False
+    file.start(proxy)
+    assert not os.path.exists(file.path)
     proxy.wait_live()
     stop(proxy)
     assert not os.path.exists(file.path)
