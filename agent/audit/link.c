@@ -54,12 +54,15 @@ void kw_audit_refused(struct kw_audit *audit, const char *command, const struct 
 	if (audit->link != KW_AUDIT_LINK_READY)
 		return;
 	kw_failure_answered(&failure, reply, "%s", command);
-	if (!kw_failure_passes(&failure))
+	if (!kw_failure_passes(&failure)) {
 		snprintf(audit->refusal, sizeof audit->refusal,
 			"the local server answered %s with \"%.*s\": the audit waits (it needs "
 			"+dump +pexpiretime +pttl +scan +select +info)",
 			command, (int)(words.length < 120 ? words.length : 120),
 			words.length ? (const char *)words.data : "");
+		/* An audit that finds nothing is none. */
+		kw_digests_tell(&audit->options.sync->index, KW_DIGESTS_UNAUDITED);
+	}
 	if (audit->backoff.failures == 0 && !kw_failure_passes(&failure))
 		kw_log_warn("audit", "%s", audit->refusal);
 	later(audit);

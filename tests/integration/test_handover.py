@@ -245,6 +245,19 @@ def test_a_doubt_ends_with_a_round_of_the_audit(bed):
     assert Handover(pair).to_restarted().sent("restore") <= KEYS // 10
 
 
+def test_what_no_audit_may_look_at_is_not_believed(bed):
+    """An audit that is refused would never find what the compare passes over by mistake."""
+    primary, replica = bed.server("primary"), bed.server("replica")
+    data.fill_plain(primary, 500)
+    replica.command("ACL", "SETUSER", "limited", "on", ">x", "~*", "&*", "+@all", "-dump")
+    agent = bed.agent(bed.proxy(primary), replica, redis__username="limited",
+                      redis__password_file=bed.file("password", "x\n"), **SOUND)
+    agent.wait_warm()
+    wait_index(agent, "doubted")
+    replica.command("ACL", "SETUSER", "limited", "+dump")
+    agent.wait_status(lambda status: status["index"]["state"] == "sound", "the audit has looked", 90)
+
+
 def test_a_resync_of_the_operator_brings_all(bed):
     pair = pair_of(bed)
     before, snapshots = calls(pair.replica, "restore"), pair.agent.status()["snapshots"]
