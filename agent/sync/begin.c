@@ -209,6 +209,21 @@ static enum kw_sync_purpose purpose_of_snapshot(const struct kw_sync *sync)
 		       : KW_SYNC_BOOTSTRAP;
 }
 
+/*
+ * A table that is complete, and was never fresh, is one that its proxy kept over a restart, or now
+ * fills from another primary. Until it is compared it can be older than the local data, however
+ * long: data would go back, and keys that came since would be deleted.
+ */
+static bool can_be_older(const struct kw_sync *sync)
+{
+	const struct kw_superblock *superblock = &sync->follow->superblock;
+
+	return sync->local->facts.keys > 0 && sync->data != KW_SYNC_DATA_FOREIGN &&
+	       superblock->complete && superblock->fresh_us == 0 &&
+	       (superblock->source_state == KW_SOURCE_CONNECTING ||
+		       superblock->source_state == KW_SOURCE_RECONCILING);
+}
+
 void kw_sync_decide(struct kw_sync *sync, uint64_t now_us)
 {
 	const struct kw_superblock *superblock = &sync->follow->superblock;
@@ -228,6 +243,12 @@ void kw_sync_decide(struct kw_sync *sync, uint64_t now_us)
 		right = may_claim(sync, now_us);
 	if (!kw_claim_granted(right))
 		return;
+	if (can_be_older(sync)) {
+		kw_sync_set_why(sync, KW_SYNC_WAITS,
+			"the proxy compares its table of before with the primary: the local data "
+			"are kept until it has");
+		return;
+	}
 	if (!kw_sync_may_load(sync, now_us)) {
 		kw_sync_set_why(sync, KW_SYNC_WAITS,
 			"the proxy hangs: no load is begun that it would hold up");

@@ -283,6 +283,38 @@ def test_a_file_that_came_while_the_proxy_ran_is_not_the_next_ones(bed, file):
     assert proxy.status()["epoch"] == second, proxy.tail()
 
 
+def test_a_kept_table_sets_no_replica_back(bed, file):
+    """It is of the time when its proxy ended; an agent that followed another one meanwhile has newer data."""
+    primary, replica = bed.server("primary"), bed.server("replica")
+    fill(primary)
+    first = bed.proxy(primary, start=False)
+    file.start(first)
+    agent = bed.agent(first, replica)
+    agent.wait_warm()
+    kept = first.status()["epoch"]
+    stop(first)
+    second = bed.proxy(primary, "second")
+    agent.rpc("retarget", proxy=next(iter(second.listen.values())))
+    with primary.client() as client:
+        client.set("key:5", "changed")
+        client.set("new", "one")
+    agent.wait_status(lambda status: status["epoch"] != kept and status["state"] == "warm",
+                      "warm with the other table", 60)
+    first.settings["source.keys_per_second"] = KEYS // 5
+    file.start(first)
+    assert first.status()["epoch"] == kept, first.tail()
+    agent.rpc("retarget", proxy=next(iter(first.listen.values())))
+
+    def is_back():
+        with replica.client() as client:
+            assert client.mget("key:5", "new") == [b"changed", b"one"], agent.tail()
+        status = agent.status()
+        return status["epoch"] == kept and status["state"] == "warm"
+
+    wait_for(is_back, "the agent is not warm with the table that was kept", timeout=90)
+    compare.assert_equal_now(primary, replica)
+
+
 def test_a_start_that_fails_leaves_the_table_to_the_next_one(bed, file):
     primary = bed.server("primary")
     fill(primary)
