@@ -112,9 +112,11 @@ bool kw_sync_keeps(void *arg, uint32_t database, struct kw_slice key)
 {
 	const struct kw_sync *sync = arg;
 
-	return sync->manner == KW_SYNC_NOTES_KEYS
-		       ? kw_keyset_has(&sync->keyset, kw_keyset_hash(database, key))
-		       : kw_digests_has(&sync->index, database, key);
+	if (sync->manner == KW_SYNC_NOTES_KEYS)
+		return kw_keyset_has(&sync->keyset, kw_keyset_hash(database, key));
+	/* An agent that ends in the midst of a prune can lose its entries: then all keys stay. */
+	return kw_digests_state(&sync->index) == KW_DIGESTS_EMPTY ||
+	       kw_digests_has(&sync->index, database, key);
 }
 
 uint64_t kw_sync_noted(const struct kw_sync *sync)

@@ -85,7 +85,9 @@ void kw_sync_settle(struct kw_sync *sync, uint64_t now_us)
 		kw_sync_lapse(sync, "the proxy's table is another one now");
 		return;
 	}
-	kw_sync_sweep(sync);
+	/* Not again while the question below is out: nothing is read meanwhile. */
+	if (sync->in.settle.question == 0)
+		kw_sync_sweep(sync);
 	switch (kw_sync_leftover(sync)) {
 	case KW_SYNC_LEFTOVER_POSSIBLE:
 		prune(sync);
