@@ -2,6 +2,7 @@
 
 #include "base/passed.h"
 #include "control/notify.h"
+#include "table/keep.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -68,12 +69,24 @@ static bool is_ours(const struct stat *status)
 	       status->st_uid == geteuid() && status->st_nlink == 1;
 }
 
+/* A name that was mistyped must not cost the file that has it. */
+static bool is_table(int fd)
+{
+	uint32_t magic;
+
+	return pread(fd, &magic, sizeof magic, KW_KEEP_OFFSET) == sizeof magic &&
+	       magic == KW_KEEP_MAGIC;
+}
+
 static int check_file(int fd, const char *path, struct stat *status, struct kw_error *error)
 {
 	if (fstat(fd, status) != 0)
 		return kw_error_errno(error, errno, "table.keep_file: %s", path);
-	if (is_ours(status))
+	if (is_ours(status) && is_table(fd))
 		return KW_OK;
+	if (is_ours(status))
+		return kw_error_set(error, KW_E_REFUSED,
+			"%s holds no table: remove it, or give table.keep_file another name", path);
 	return kw_error_set(error, KW_E_REFUSED,
 		"%s is not a file that this proxy wrote (another owner, mode or a second name): "
 		"remove it",
@@ -127,9 +140,14 @@ static int take_file(
 static void remove_file(const char *path)
 {
 	struct stat status;
+	int fd;
 
-	if (check_folder(path, NULL) == KW_OK && lstat(path, &status) == 0 && is_ours(&status))
+	if (check_folder(path, NULL) ||
+		(fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)) < 0)
+		return;
+	if (check_file(fd, path, &status, NULL) == KW_OK)
 		(void)unlink(path);
+	close(fd);
 }
 
 /* systemd keeps a duplicate, which it passes on at each start until it is told to forget it. */

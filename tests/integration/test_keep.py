@@ -332,6 +332,19 @@ def test_a_start_that_fails_leaves_the_table_to_the_next_one(bed, file):
     assert proxy.status()["epoch"] == before, proxy.tail()
 
 
+def test_a_file_that_holds_no_table_is_left_alone(bed, file):
+    """A name that was mistyped, with a file of the proxy's own user behind it."""
+    with open(os.open(file.path, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as stream:
+        stream.write("a secret")
+    proxy = bed.proxy(bed.server("primary"), start=False)
+    file.start(proxy)
+    proxy.wait_live()
+    stop(proxy)
+    with open(file.path, encoding="ascii") as stream:
+        assert stream.read() == "a secret"
+    assert "holds no table" in proxy.output(), proxy.tail()
+
+
 def test_without_a_scan_nothing_is_kept(bed, file):
     primary = bed.server("primary")
     primary.kill()
