@@ -99,17 +99,22 @@ static void set_why(struct peer *peer, const char *why)
 
 /* The list. */
 
+/* By its address, or else by its id. */
 static struct peer *find(struct kw_sentinels *sentinels, const char *id, const char *address)
 {
+	struct peer *found = NULL;
+
 	for (size_t i = 0; i < KW_SENTINELS_MAX; i++) {
 		struct peer *peer = &sentinels->peers[i];
 
-		if (peer->slot->present &&
-			(strcmp(peer->slot->id, id) == 0 || strcmp(peer->told_id, id) == 0 ||
-				strcmp(peer->address, address) == 0))
+		if (!peer->slot->present)
+			continue;
+		if (strcmp(peer->address, address) == 0)
 			return peer;
+		if (strcmp(peer->slot->id, id) == 0 || strcmp(peer->told_id, id) == 0)
+			found = peer;
 	}
-	return NULL;
+	return found;
 }
 
 static struct peer *add(struct kw_sentinels *sentinels, const char *address, bool configured)
@@ -176,6 +181,34 @@ static bool is_forgotten(const struct peer *peer, uint64_t now_us)
 	       now_us - heard_us > KW_SENTINEL_MEMORY_US;
 }
 
+/* Is it told of under another address than the one at which it does not answer any more? */
+static bool has_moved(const struct peer *peer, const char *address, uint64_t now_us)
+{
+	return strcmp(peer->address, address) != 0 && peer->sm.state != UP &&
+	       now_us - peer->slot->asked_us > REFRESH_US;
+}
+
+/* Another sentinel tells of this one. */
+static void note_told(
+	struct kw_sentinels *sentinels, const struct kw_sentinel_peer *told, const char *address)
+{
+	uint64_t now_us = kw_clock_us();
+	struct peer *known = find(sentinels, told->id, address);
+
+	if (known && has_moved(known, address, now_us)) {
+		/* A configured address is asked for good: what is told is asked beside it. */
+		if (!known->slot->configured)
+			drop(known, "it has another address now");
+		known = NULL;
+	}
+	if (!known)
+		known = add(sentinels, address, false);
+	if (!known)
+		return;
+	known->told_us = now_us;
+	memcpy(known->told_id, told->id, sizeof told->id);
+}
+
 /* Questions. */
 
 static uint64_t answered_question(struct peer *peer)
@@ -231,6 +264,8 @@ static void on_id(void *arg, const struct kw_reply *reply)
 	if (strcmp(peer->slot->id, id) != 0)
 		peer->slot->asked_us = 0; /* what was answered before was of another sentinel */
 	memcpy(peer->slot->id, id, sizeof id);
+	if (strcmp(peer->told_id, id) != 0)
+		peer->told_id[0] = '\0'; /* the one that was told of is elsewhere */
 	if (peer->slot->configured)
 		drop_doubles(peer);
 }
@@ -243,20 +278,13 @@ static void on_sentinels(void *arg, const struct kw_reply *reply)
 		return;
 	for (size_t i = 0; i < reply->count && i < KW_SENTINELS_MAX; i++) {
 		struct kw_sentinel_peer told;
-		struct peer *known;
 		char address[sizeof peer->address];
 
 		if (!kw_sentinel_reply_peer(&reply->elements[i], &told))
 			continue;
 		snprintf(address, sizeof address, strchr(told.host, ':') ? "%s[%s]:%u" : "%s%s:%u",
 			peer->owner->scheme, told.host, told.port);
-		known = find(peer->owner, told.id, address);
-		if (!known)
-			known = add(peer->owner, address, false);
-		if (!known)
-			return;
-		known->told_us = kw_clock_us();
-		memcpy(known->told_id, told.id, sizeof told.id);
+		note_told(peer->owner, &told, address);
 	}
 }
 

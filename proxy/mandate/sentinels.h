@@ -12,7 +12,8 @@
  *
  * Those in sentinel.addresses are asked always. Others that they know are asked as well, 32 in all.
  * One that is not configured, and was neither heard nor told of for a minute, is dropped; the
- * number of voters in the view does not shrink by that. A question that gets no answer does no
+ * number of voters in the view does not shrink by that. One that is told of under another address,
+ * and was not heard for ten seconds, is asked there. A question that gets no answer does no
  * harm: answers are as old as their questions. Four questions can be under way to each.
  *
  * The cost: two to ten small commands a second to each sentinel, and none to the primary.

@@ -184,6 +184,28 @@ def test_a_proxy_that_was_stopped_claims_nothing_old(bed, trio):
     confirmed(proxy)
 
 
+@pytest.mark.long
+def test_sentinels_that_moved_are_asked_where_they_are(bed, trio):
+    """One is configured, and tells of the others. After both moved, it alone would be no majority."""
+    proxy = bed.proxy(trio.first, **{**trio.settings(), "sentinel__addresses": [trio.sentinels[0].address]})
+
+    def three_answer(status):
+        return status["state"] == "live" and status["mandate"]["answered"] == 3
+    proxy.wait_status(three_answer, "the others are not asked", 60)
+    for one in trio.sentinels[1:]:
+        one.move()
+        trio.wait_agreed(trio.first)
+        proxy.wait_status(
+            lambda status, one=one: any(known["address"] == one.address and known["age_s"] >= 0
+                                        for known in status["mandate"]["sentinels"]),
+            "it is not asked where it is", 90)
+    proxy.wait_status(three_answer, "not confirmed", 60)
+    addresses = sorted(one.address for one in trio.sentinels)
+    proxy.wait_status(
+        lambda status: sorted(known["address"] for known in status["mandate"]["sentinels"]) == addresses,
+        "the former addresses are not forgotten", 120)
+
+
 def sentinel_acl(password):
     with open(os.path.join(TOP, "deploy", "acl", "sentinel.acl"), encoding="utf-8") as stream:
         line = [line for line in stream.read().splitlines() if line.startswith("user")][0]

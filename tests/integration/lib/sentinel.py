@@ -66,6 +66,17 @@ class Sentinel(Process):
         self.spawn()
         return self
 
+    def move(self):
+        """The same sentinel (it keeps its id), started anew on another port."""
+        self.stop()
+        before, self.port = self.port, free_port(self.host)
+        with open(self.path, encoding="ascii") as stream:
+            text = stream.read()
+        assert f"\nport {before}\n" in text
+        with open(self.path, "w", encoding="ascii") as stream:
+            stream.write(text.replace(f"\nport {before}\n", f"\nport {self.port}\n"))
+        return self.start()
+
     def ask(self, *words):
         with redis.Redis(host=self.host, port=self.port, socket_timeout=5, decode_responses=True) as client:
             client.response_callbacks.clear()
