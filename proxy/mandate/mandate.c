@@ -78,7 +78,7 @@ static void say_another(const struct kw_mandate *mandate, char *why)
 	const struct kw_sentinel_primary *primary = &verdict->primary;
 
 	snprintf(why, KW_ERROR_TEXT,
-		"Sentinel says that the primary of %.60s is %.60s:%u (run_id %.8s, term %llu): "
+		"Sentinel says that the primary of %.60s is %.100s:%u (run_id %.8s, term %llu): "
 		"this server is not, or was started anew and Sentinel has not looked since",
 		mandate->name, primary->host, primary->port,
 		primary->run_id[0] ? primary->run_id : "not known yet",

@@ -29,7 +29,7 @@ int kw_sentinel_reply_id(
 /* One element of SENTINEL SENTINELS. False: it is none, or it has no id or address yet. */
 struct kw_sentinel_peer {
 	char id[KW_SENTINEL_ID + 1];
-	char host[64];
+	char host[KW_SENTINEL_HOST];
 	uint16_t port;
 };
 bool kw_sentinel_reply_peer(const struct kw_reply *element, struct kw_sentinel_peer *peer);

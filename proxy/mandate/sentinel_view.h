@@ -29,6 +29,7 @@
 #define KW_SENTINELS_MAX 32
 #define KW_SENTINEL_NAME_MAX 127                    /* bytes of sentinel.name */
 #define KW_SENTINEL_ID 40                           /* digits of a run_id, and of a MYID */
+#define KW_SENTINEL_HOST 256                        /* a name has 253 characters at most */
 #define KW_SENTINEL_LEASE_US UINT64_C(900000)       /* an answer counts for so long */
 #define KW_SENTINEL_MEMORY_US UINT64_C(60000000)    /* … and is remembered for so long */
 #define KW_SENTINEL_VOTERS_MAX UINT64_C(0xffffffff) /* what a sentinel tells is bounded by this */
@@ -36,7 +37,7 @@
 /* Where a sentinel says that the primary is. */
 struct kw_sentinel_primary {
 	char run_id[KW_SENTINEL_ID + 1]; /* "": it names nobody */
-	char host[64];                   /* a number, or a name (resolve-hostnames) */
+	char host[KW_SENTINEL_HOST];     /* a number, or a name (resolve-hostnames) */
 	uint16_t port;
 };
 

@@ -1,5 +1,6 @@
 /* Who is the primary, case by case, and what the mandate makes of it. */
 #include "mandate/mandate.h"
+#include "mandate/sentinel_reply.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -308,6 +309,32 @@ static void the_primary_has_an_address(void **state)
 	assert_string_equal(address, "tcp://[fd00::9]:6082");
 }
 
+/* As a chart for Kubernetes names its pods: longer than a label of DNS, which has 63 characters. */
+static void a_long_host_name_is_taken(void **state)
+{
+	static const char host[] = "keywake-redis-node-0.keywake-redis-headless.databases-of-"
+				   "production.svc.cluster.local";
+	const char *const words[] = {"name", "kw", "ip", host, "port", "6379", "runid",
+		"0123456789abcdef0123456789abcdef01234567", "config-epoch", "7",
+		"num-other-sentinels", "2"};
+	struct kw_reply elements[sizeof words / sizeof *words] = {0};
+	const struct kw_reply reply = {.type = KW_REPLY_ARRAY,
+		.elements = elements,
+		.count = sizeof words / sizeof *words};
+	struct kw_sentinel_master master;
+	struct kw_sentinel_peer peer;
+	struct kw_error error;
+
+	for (size_t i = 0; i < reply.count; i++) {
+		elements[i].type = KW_REPLY_STRING;
+		elements[i].text = kw_slice_text(words[i]);
+	}
+	assert_int_equal(kw_sentinel_reply_master(&reply, "kw", &master, &error), KW_OK);
+	assert_string_equal(master.primary.host, host);
+	assert_true(kw_sentinel_reply_peer(&reply, &peer));
+	assert_string_equal(peer.host, host);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -322,6 +349,7 @@ int main(void)
 		cmocka_unit_test(nobody_is_asked_by_default),
 		cmocka_unit_test(a_term_begins_at_a_version),
 		cmocka_unit_test(the_primary_has_an_address),
+		cmocka_unit_test(a_long_host_name_is_taken),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
