@@ -230,7 +230,9 @@ static void take_master(
 	peer->slot->epoch = master->epoch;
 	peer->slot->primary = master->primary;
 	kw_sentinel_view_told(&sentinels->mandate->view, master->others, kw_clock_us());
-	set_why(peer, "");
+	/* One without an id does not count: why it told none stays said. */
+	if (peer->slot->id[0])
+		set_why(peer, "");
 	sentinels->handlers.answered(sentinels->handlers.arg);
 }
 

@@ -225,6 +225,19 @@ def test_the_acl_file_suffices_for_a_sentinel(bed, trio):
     assert any("+sentinel|master" in one["reason"] for one in found["mandate"]["sentinels"])
 
 
+def test_a_sentinel_that_does_not_tell_its_id_says_why_it_does_not_count(bed, trio):
+    for one in trio.sentinels:
+        one.acl(*sentinel_acl("of-secret"), "-sentinel|myid")
+    proxy = bed.proxy(trio.first, sentinel__username="keywake-proxy",
+                      sentinel__password_file=bed.file("password", "of-secret\n"), **trio.settings())
+    proxy.wait_status(
+        lambda status: status["mandate"]["state"] == "awaited"
+        and all(one["term"] >= 0 and one["age_s"] >= 0 for one in status["mandate"]["sentinels"]),
+        "their answers are not heard")
+    for _ in range(20): # each answer to SENTINEL MASTER took it away
+        assert all("+sentinel|myid" in one["reason"] for one in proxy.status()["mandate"]["sentinels"])
+
+
 def test_sentinels_over_tls(bed):
     authority = Authority(bed.directory)
     for index, host in enumerate(SENTINELS_AT):
