@@ -156,13 +156,13 @@ bool kw_mandate_judge(
 	return changed;
 }
 
-bool kw_mandate_primary(
-	const struct kw_mandate *mandate, const char *scheme, char *address, size_t room)
+bool kw_mandate_primary(const struct kw_mandate *mandate, const char *reached, const char *scheme,
+	char *address, size_t room)
 {
 	const struct kw_sentinel_primary *primary = &mandate->verdict.primary;
 	bool six = strchr(primary->host, ':') != NULL;
 
-	if (!mandate->verdict.named)
+	if (!mandate->verdict.named || (*reached && strcmp(reached, primary->run_id) == 0))
 		return false;
 	snprintf(address, room, "%s%s%s%s:%u", scheme, six ? "[" : "", primary->host,
 		six ? "]" : "", primary->port);

@@ -88,10 +88,12 @@ static inline bool kw_mandate_holds(enum kw_mandate_state state)
 
 /*
  * Where the primary is, by a majority of the sentinels, after this scheme: "tcp://host:port".
- * False: no majority names one.
+ * False: no majority names one, or it names the run that is reached already ("": none is). One
+ * sentinel can tell the name of a server and another one its number, so an address that differs is
+ * no other server.
  */
-bool kw_mandate_primary(
-	const struct kw_mandate *mandate, const char *scheme, char *address, size_t room);
+bool kw_mandate_primary(const struct kw_mandate *mandate, const char *reached, const char *scheme,
+	char *address, size_t room);
 
 /* Into what is published with the table. version: of the table, as of now. */
 void kw_mandate_tell(

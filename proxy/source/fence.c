@@ -37,16 +37,18 @@ static void fence_moved(struct kw_source *source, enum kw_fence now)
 	kw_turn_wake(&source->turn);
 }
 
-/* The majority names a primary at another address than the one followed: go there. */
+/* The majority names another primary than the one that is reached: go there. */
 static void follow_primary(struct kw_source *source)
 {
+	const char *reached =
+		kw_source_link_is_up(&source->link) ? kw_feed_server(source->feed)->run_id : "";
 	char *followed = source->options.redis.address;
 	char address[sizeof source->options.redis.address];
 	struct kw_error why;
 
 	if (!source->options.follow_scheme ||
-		!kw_mandate_primary(source->options.mandate, source->options.follow_scheme, address,
-			sizeof address) ||
+		!kw_mandate_primary(source->options.mandate, reached, source->options.follow_scheme,
+			address, sizeof address) ||
 		strcmp(address, followed) == 0)
 		return;
 	kw_log_info(

@@ -296,17 +296,31 @@ static void the_primary_has_an_address(void **state)
 	char address[300];
 
 	kw_mandate_init(&mandate, KW_MANDATE_BY_SENTINEL, "kw", NOW);
-	assert_false(kw_mandate_primary(&mandate, "tcp://", address, sizeof address));
+	assert_false(kw_mandate_primary(&mandate, "", "tcp://", address, sizeof address));
 	judge(&mandate, "AR8 BR8 C!", '-');
-	assert_true(kw_mandate_primary(&mandate, "tcp://", address, sizeof address));
+	assert_true(kw_mandate_primary(&mandate, "", "tcp://", address, sizeof address));
 	assert_string_equal(address, "tcp://10.0.0.1:6082");
 	/* One sentinel alone leads nowhere. */
 	judge(&mandate, "AM7 BM7 CR8", 'M');
-	assert_false(kw_mandate_primary(&mandate, "tcp://", address, sizeof address));
+	assert_false(kw_mandate_primary(&mandate, "", "tcp://", address, sizeof address));
 	snprintf(mandate.verdict.primary.host, sizeof mandate.verdict.primary.host, "fd00::9");
 	mandate.verdict.named = true;
-	assert_true(kw_mandate_primary(&mandate, "tcp://", address, sizeof address));
+	assert_true(kw_mandate_primary(&mandate, "", "tcp://", address, sizeof address));
 	assert_string_equal(address, "tcp://[fd00::9]:6082");
+}
+
+/* One sentinel tells the name of the server, and another one its number. */
+static void the_primary_that_is_reached_is_not_left_for_another_address_of_it(void **state)
+{
+	struct kw_mandate mandate;
+	char address[300];
+
+	kw_mandate_init(&mandate, KW_MANDATE_BY_SENTINEL, "kw", NOW);
+	judge(&mandate, "AM7 BM7 CM7", 'M');
+	assert_false(kw_mandate_primary(&mandate, run('M'), "tcp://", address, sizeof address));
+	assert_true(kw_mandate_primary(&mandate, run('R'), "tcp://", address, sizeof address));
+	/* It is not reached (any more): the address can have changed. */
+	assert_true(kw_mandate_primary(&mandate, "", "tcp://", address, sizeof address));
 }
 
 /* As a chart for Kubernetes names its pods: longer than a label of DNS, which has 63 characters. */
@@ -349,6 +363,7 @@ int main(void)
 		cmocka_unit_test(nobody_is_asked_by_default),
 		cmocka_unit_test(a_term_begins_at_a_version),
 		cmocka_unit_test(the_primary_has_an_address),
+		cmocka_unit_test(the_primary_that_is_reached_is_not_left_for_another_address_of_it),
 		cmocka_unit_test(a_long_host_name_is_taken),
 	};
 
