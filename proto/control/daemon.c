@@ -42,28 +42,6 @@ void kw_daemon_config_get(void *arg, struct kw_rpc_call *call, const json_t *par
 	kw_rpc_result(call, value ? value : json_null());
 }
 
-/* A value that cannot be saved does not count, either. */
-static int change(struct kw_daemon *daemon, const char *path, const char *value, bool save,
-	struct kw_error *error)
-{
-	struct kw_buffer before = {0};
-	int code;
-
-	if (save)
-		kw_config_json(daemon->config, path, &before);
-	kw_buffer_append(&before, "", 1);
-	code = kw_config_change(daemon->config, path, value, daemon->changed, daemon, error);
-	if (!code && save) {
-		code = kw_config_save(daemon->config, path, value, error);
-		if (code)
-			kw_config_change(daemon->config, path,
-				(const char *)kw_buffer_bytes(&before), daemon->changed, daemon,
-				NULL);
-	}
-	kw_buffer_close(&before);
-	return code;
-}
-
 void kw_daemon_config_set(void *arg, struct kw_rpc_call *call, const json_t *params)
 {
 	struct kw_daemon *daemon = arg;
@@ -73,7 +51,8 @@ void kw_daemon_config_set(void *arg, struct kw_rpc_call *call, const json_t *par
 	struct kw_error error;
 	int code;
 
-	code = change(daemon, path, value ? value : "null", save, &error);
+	code = (save ? kw_config_change_and_save : kw_config_change)(
+		daemon->config, path, value ? value : "null", daemon->changed, daemon, &error);
 	free(value);
 	if (code)
 		kw_rpc_fail_error(call, &error);

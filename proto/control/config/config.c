@@ -319,52 +319,83 @@ refused:
 	return code;
 }
 
-int kw_config_change(struct kw_config *config, const char *path, const char *value,
-	kw_config_changed_fn changed, void *arg, struct kw_error *error)
+/* The values with this one among them, if a daemon could run with them. */
+static int values_with(const struct kw_config *config, size_t index, const char *value,
+	json_t ***built, struct kw_error *error)
 {
-	size_t index = kw_config_find(config, path);
 	json_t *parsed, **values;
-	int code;
+	int code = kw_config_value_parse(&config->keys[index], value, &parsed, error);
 
-	if (index == config->count)
-		return kw_config_unknown(config, path, error);
-	code = kw_config_value_parse(&config->keys[index], value, &parsed, error);
 	if (code)
 		return code;
-	if (!config->keys[index].live) {
-		json_decref(parsed);
-		return kw_error_set(error, KW_E_STATE,
-			"%s cannot change while running: set it in %s and start again", path,
-			config->file ? config->file : "the configuration file or by --set");
-	}
 	values = values_copy(config->values, config->count);
 	json_decref(values[index]);
 	values[index] = parsed;
 	code = check_values(config, values, error);
+	if (code)
+		values_free(values, config->count);
+	else
+		*built = values;
+	return code;
+}
+
+static int check_live(const struct kw_config *config, const char *path, struct kw_error *error)
+{
+	size_t index = kw_config_find(config, path);
+
+	if (index == config->count)
+		return kw_config_unknown(config, path, error);
+	if (!config->keys[index].live)
+		return kw_error_set(error, KW_E_STATE,
+			"%s cannot change while running: set it in %s and start again", path,
+			config->file ? config->file : "the configuration file or by --set");
+	return KW_OK;
+}
+
+int kw_config_change(struct kw_config *config, const char *path, const char *value,
+	kw_config_changed_fn changed, void *arg, struct kw_error *error)
+{
+	json_t **values;
+	int code = check_live(config, path, error);
+
+	if (!code)
+		code = values_with(config, kw_config_find(config, path), value, &values, error);
+	return code ? code : switch_to(config, values, changed, arg, error);
+}
+
+int kw_config_change_and_save(struct kw_config *config, const char *path, const char *value,
+	kw_config_changed_fn changed, void *arg, struct kw_error *error)
+{
+	size_t index = kw_config_find(config, path);
+	json_t **values, *before;
+	int code = check_live(config, path, error);
+
+	if (code || (code = kw_config_may_save(config, path, error)) ||
+		(code = values_with(config, index, value, &values, error)))
+		return code;
+	code = kw_config_write_saved(config, path, values[index], error);
 	if (code) {
 		values_free(values, config->count);
 		return code;
 	}
-	return switch_to(config, values, changed, arg, error);
+	before = json_incref(config->values[index]);
+	code = switch_to(config, values, changed, arg, error);
+	if (code)
+		kw_config_write_saved(config, path, before, NULL);
+	json_decref(before);
+	return code;
 }
 
 int kw_config_save(
 	struct kw_config *config, const char *path, const char *value, struct kw_error *error)
 {
 	size_t index = kw_config_find(config, path);
-	json_t *parsed, **values;
+	json_t **values;
 	int code = kw_config_may_save(config, path, error);
 
-	if (!code)
-		code = kw_config_value_parse(&config->keys[index], value, &parsed, error);
-	if (code)
+	if (code || (code = values_with(config, index, value, &values, error)))
 		return code;
-	values = values_copy(config->values, config->count);
-	json_decref(values[index]);
-	values[index] = parsed;
-	code = check_values(config, values, error);
-	if (!code)
-		code = kw_config_write_saved(config, path, parsed, error);
+	code = kw_config_write_saved(config, path, values[index], error);
 	if (code)
 		values_free(values, config->count);
 	else

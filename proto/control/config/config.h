@@ -98,6 +98,13 @@ int kw_config_reload(struct kw_config *config, kw_config_changed_fn changed, voi
 int kw_config_change(struct kw_config *config, const char *path, const char *value,
 	kw_config_changed_fn changed, void *arg, struct kw_error *error);
 
+/*
+ * kw_config_change and kw_config_save. It is saved first: a value that cannot be saved never takes
+ * effect. Nor is one kept that `changed` refuses.
+ */
+int kw_config_change_and_save(struct kw_config *config, const char *path, const char *value,
+	kw_config_changed_fn changed, void *arg, struct kw_error *error);
+
 bool kw_config_bool(const struct kw_config *config, const char *path);
 int64_t kw_config_integer(const struct kw_config *config, const char *path); /* BYTES too */
 double kw_config_number(const struct kw_config *config, const char *path);

@@ -23,7 +23,8 @@ const char *kw_config_saved_file(const struct kw_config *config, json_t *const *
 
 bool kw_config_has_saved(const char *file)
 {
-	return file && access(file, F_OK) == 0;
+	/* One that is there and cannot be reached must not count as none: reading it says why. */
+	return file && (access(file, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR));
 }
 
 /* The object in the file; an empty one if there is no file. */

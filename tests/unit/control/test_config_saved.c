@@ -143,6 +143,77 @@ static void what_cannot_be_saved_changes_nothing(void **state)
 	kw_config_free(config);
 }
 
+struct told {
+	int times;
+	int answer;
+};
+
+static int on_changed(void *arg, const char *path, struct kw_error *error)
+{
+	struct told *told = arg;
+
+	told->times++;
+	return told->answer ? kw_error_set(error, (enum kw_code)told->answer, "refused") : KW_OK;
+}
+
+/* A term of a primary that was told for a moment cannot be taken back. */
+static void what_cannot_be_saved_never_takes_effect(void **state)
+{
+	struct place *place = *state;
+	struct kw_config *config = start(place, NULL);
+	struct kw_config *without = kw_config_new(keys);
+	struct told told = {0};
+
+	assert_int_equal(kw_config_set(without, "proxy=shm:///a", NULL), KW_OK);
+	assert_int_equal(kw_config_change_and_save(
+				 without, "log.level", "debug", on_changed, &told, &place->error),
+		KW_E_STATE);
+	assert_non_null(strstr(place->error.text, "set control.saved_file"));
+	assert_int_equal(mkdir(place->saved, 0700), 0);
+	assert_int_not_equal(kw_config_change_and_save(config, "log.level", "debug", on_changed,
+				     &told, &place->error),
+		KW_OK);
+	assert_int_equal(rmdir(place->saved), 0);
+	assert_int_equal(told.times, 0);
+	assert_string_equal(kw_config_text(config, "log.level"), "warn");
+	kw_config_free(without);
+	kw_config_free(config);
+}
+
+static void what_is_refused_is_not_saved(void **state)
+{
+	struct place *place = *state;
+	struct kw_config *config = start(place, NULL);
+	struct told told = {0, KW_E_NOMEM};
+
+	assert_int_equal(kw_config_change_and_save(
+				 config, "log.level", "debug", on_changed, &told, &place->error),
+		KW_E_NOMEM);
+	assert_string_equal(kw_config_text(config, "log.level"), "warn");
+	kw_config_free(config);
+	config = start(place, NULL);
+	assert_string_equal(kw_config_text(config, "log.level"), "warn");
+	told.answer = KW_OK;
+	assert_int_equal(kw_config_change_and_save(
+				 config, "log.level", "debug", on_changed, &told, &place->error),
+		KW_OK);
+	assert_string_equal(kw_config_text(config, "log.level"), "debug");
+	kw_config_free(config);
+	config = start(place, NULL);
+	assert_string_equal(kw_config_text(config, "log.level"), "debug");
+	kw_config_free(config);
+}
+
+/* A start without what was saved would follow what it was saved against. */
+static void saved_values_that_cannot_be_reached_are_an_error(void **state)
+{
+	struct place *place = *state;
+
+	assert_int_equal(symlink(place->saved, place->saved), 0); /* to itself */
+	assert_null(start(place, NULL));
+	assert_non_null(strstr(place->error.text, place->saved));
+}
+
 static void a_broken_file_of_saved_values_is_named(void **state)
 {
 	struct place *place = *state;
@@ -164,6 +235,9 @@ int main(void)
 		TEST(a_saved_value_counts_over_the_file_at_the_next_start),
 		TEST(the_command_line_counts_over_what_was_saved),
 		TEST(what_cannot_be_saved_changes_nothing),
+		TEST(what_cannot_be_saved_never_takes_effect),
+		TEST(what_is_refused_is_not_saved),
+		TEST(saved_values_that_cannot_be_reached_are_an_error),
 		TEST(a_broken_file_of_saved_values_is_named),
 	};
 
