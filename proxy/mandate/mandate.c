@@ -110,7 +110,10 @@ static struct finding ask_sentinels(
 {
 	mandate->verdict = kw_sentinel_view_judge(&mandate->view, self->run_id, now_us);
 	if (!self->run_id[0]) {
-		snprintf(why, KW_ERROR_TEXT, "no server is followed yet");
+		if (mandate->verdict.finding == KW_SENTINEL_SILENT)
+			say_votes(mandate, why);
+		else
+			snprintf(why, KW_ERROR_TEXT, "no server is followed yet");
 		return (struct finding){unconfirmed(mandate), 0};
 	}
 	switch (mandate->verdict.finding) {

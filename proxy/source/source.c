@@ -91,8 +91,10 @@ static void update_state(struct kw_source *source)
 {
 	const struct kw_facts facts = facts_of(source);
 	const struct kw_error *refused = kw_table_refused(source->table);
+	/* Where the primary is was not told yet: who shall tell it says why. */
+	const bool nowhere = source->options.follow_scheme && !source->options.redis.address[0];
 	const struct kw_claim_words words = {
-		.down = source->link.down.text,
+		.down = nowhere ? source->options.mandate->why : source->link.down.text,
 		.refused = refused ? refused->text : NULL,
 		.sweep = source->sweep.why,
 		.mandate = source->options.mandate ? source->options.mandate->why : "",

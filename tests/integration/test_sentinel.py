@@ -266,6 +266,11 @@ def test_an_unknown_name_is_told(bed, trio):
     assert proxy.wait_state("unconfirmed")["keys"] == 0
 
 
+def test_a_proxy_that_is_not_told_where_the_primary_is_says_why(bed, trio):
+    proxy = bed.proxy(trio.first, redis__address="redis://", **{**trio.settings(), "sentinel__name": "other"})
+    proxy.wait_state("connecting", reason="0 of 3 sentinels answered")
+
+
 def test_an_operator_gives_the_term(bed):
     primary = bed.server("primary")
     data.fill_plain(primary, KEYS)

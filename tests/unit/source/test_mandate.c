@@ -309,6 +309,17 @@ static void the_primary_has_an_address(void **state)
 	assert_string_equal(address, "tcp://[fd00::9]:6082");
 }
 
+static void silence_is_told_also_before_a_server_is_followed(void **state)
+{
+	struct kw_mandate mandate;
+
+	kw_mandate_init(&mandate, KW_MANDATE_BY_SENTINEL, "kw", NOW);
+	judge(&mandate, "A! B! C!", '-');
+	assert_non_null(strstr(mandate.why, "only 0 of 3 sentinels answered"));
+	judge(&mandate, "AM7 BM7 CM7", '-');
+	assert_non_null(strstr(mandate.why, "no server is followed yet"));
+}
+
 /* One sentinel tells the name of the server, and another one its number. */
 static void the_primary_that_is_reached_is_not_left_for_another_address_of_it(void **state)
 {
@@ -364,6 +375,7 @@ int main(void)
 		cmocka_unit_test(a_term_begins_at_a_version),
 		cmocka_unit_test(the_primary_has_an_address),
 		cmocka_unit_test(the_primary_that_is_reached_is_not_left_for_another_address_of_it),
+		cmocka_unit_test(silence_is_told_also_before_a_server_is_followed),
 		cmocka_unit_test(a_long_host_name_is_taken),
 	};
 
