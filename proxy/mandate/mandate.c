@@ -159,6 +159,22 @@ bool kw_mandate_judge(
 	return changed;
 }
 
+bool kw_mandate_would_hold(
+	const struct kw_mandate *mandate, const struct kw_mandate_self *self, uint64_t now_us)
+{
+	switch (mandate->by) {
+	case KW_MANDATE_BY_NONE:
+		break;
+	case KW_MANDATE_BY_OPERATOR:
+		return mandate->operator_term > 0 && self->is_primary;
+	case KW_MANDATE_BY_SENTINEL:
+		return self->run_id[0] && self->is_primary &&
+		       kw_sentinel_view_judge(&mandate->view, self->run_id, now_us).finding ==
+			       KW_SENTINEL_OURS;
+	}
+	return true;
+}
+
 bool kw_mandate_primary(const struct kw_mandate *mandate, const char *reached, const char *scheme,
 	char *address, size_t room)
 {

@@ -75,6 +75,13 @@ void kw_mandate_init(
 bool kw_mandate_judge(
 	struct kw_mandate *mandate, const struct kw_mandate_self *self, uint64_t now_us);
 
+/*
+ * Would it be confirmed now? Nothing changes by that. For what cannot wait for the next judgement:
+ * the last one can be of before the process was stopped.
+ */
+bool kw_mandate_would_hold(
+	const struct kw_mandate *mandate, const struct kw_mandate_self *self, uint64_t now_us);
+
 static inline enum kw_mandate_state kw_mandate_state(const struct kw_mandate *mandate)
 {
 	return (enum kw_mandate_state)mandate->sm.state;

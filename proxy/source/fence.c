@@ -59,14 +59,32 @@ static void follow_primary(struct kw_source *source)
 	kw_source_link_moved(&source->link, &why);
 }
 
-bool kw_source_judge(struct kw_source *source)
+static struct kw_mandate_self self_of(const struct kw_source *source)
 {
-	enum kw_fence before = kw_source_fence(source);
 	bool known = source->link.ups > 0;
-	const struct kw_mandate_self self = {
+
+	return (struct kw_mandate_self){
 		.run_id = known ? kw_feed_server(source->feed)->run_id : "",
 		.is_primary = known && is_primary(source),
 	};
+}
+
+enum kw_fence kw_source_fence_now(const struct kw_source *source)
+{
+	const struct kw_mandate_self self = self_of(source);
+
+	if (!source->options.mandate || kw_source_fence(source) == KW_FENCE_CLOSED ||
+		!self.is_primary)
+		return kw_source_fence(source);
+	return kw_mandate_would_hold(source->options.mandate, &self, kw_clock_us())
+		       ? KW_FENCE_OPEN
+		       : KW_FENCE_CLOSED;
+}
+
+bool kw_source_judge(struct kw_source *source)
+{
+	enum kw_fence before = kw_source_fence(source);
+	const struct kw_mandate_self self = self_of(source);
 	bool changed;
 
 	if (!source->options.mandate)
@@ -74,7 +92,6 @@ bool kw_source_judge(struct kw_source *source)
 	changed = kw_mandate_judge(source->options.mandate, &self, kw_clock_us());
 	if (kw_source_fence(source) != before)
 		fence_moved(source, kw_source_fence(source));
-	source->store.fence = kw_source_fence(source);
 	follow_primary(source);
 	return changed;
 }

@@ -24,6 +24,9 @@ struct kw_source;
 enum kw_mandate_state kw_source_mandate(const struct kw_source *source);
 enum kw_fence kw_source_fence(const struct kw_source *source);
 
+/* As of now, for what is not undone by a judgement that comes later. */
+enum kw_fence kw_source_fence_now(const struct kw_source *source);
+
 /* Judge the mandate now. True: the state or the term changed. The caller tells the table. */
 bool kw_source_judge(struct kw_source *source);
 

@@ -279,6 +279,8 @@ static void init_reading(struct kw_source *source, uv_loop_t *loop, uint64_t see
 		options->primary_share, kw_clock_us());
 	kw_unreadable_init(&source->unreadable, options->unreadable_pause_ms, seed);
 	kw_store_init(&source->store, source->table, source->dirty, &source->unreadable, seed);
+	source->store.fence = kw_source_fence_now;
+	source->store.source = source;
 	fetch = kw_store_handlers(&source->store);
 	source->fetch = kw_fetch_new(&source->link.data, source->dirty, options->window, &fetch);
 	kw_fetch_set_pace(source->fetch, &source->pacing.pace);

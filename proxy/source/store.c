@@ -163,7 +163,7 @@ void kw_store_settle(struct kw_store *store)
 
 bool kw_store_empty(struct kw_store *store, uint32_t database)
 {
-	if (store->fence == KW_FENCE_CLOSED)
+	if (store->fence && store->fence(store->source) == KW_FENCE_CLOSED)
 		return false;
 	kw_store_settle(store);
 	if (kw_table_flush(store->table, database) == KW_PUT_FULL)

@@ -21,6 +21,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct kw_source;
+
 struct kw_store {
 	struct kw_table *table;
 	struct kw_dirty *dirty;
@@ -31,9 +33,11 @@ struct kw_store {
 	struct kw_bucket logs;         /* lines about them */
 	struct kw_databases held;      /* the table has (had) keys of these */
 	struct kw_databases expiring;  /* … and keys with an expiry */
-	enum kw_fence fence;           /* closed: no database is emptied */
-	uint64_t unpark_us;            /* when waiting keys are looked at again */
-	uint64_t unchanged, deletes;   /* counters */
+	/* Closed, as of now: no database is emptied. */
+	enum kw_fence (*fence)(const struct kw_source *source);
+	const struct kw_source *source; /* given to it */
+	uint64_t unpark_us;             /* when waiting keys are looked at again */
+	uint64_t unchanged, deletes;    /* counters */
 };
 
 /* table, dirty and unreadable outlive it. Fetch and feed are set before the first fetch. */

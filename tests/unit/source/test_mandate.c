@@ -210,6 +210,10 @@ static void a_mandate_ends_by_itself(void **state)
 	assert_int_equal(judge(&mandate, "AM7 BM7 CM7", 'M'), KW_MANDATE_CONFIRMED);
 	assert_false(kw_mandate_judge(&mandate, &us, NOW - 1000 + KW_SENTINEL_LEASE_US));
 	assert_int_equal(kw_mandate_state(&mandate), KW_MANDATE_CONFIRMED);
+	/* Also for who cannot wait for the next judgement, and without one. */
+	assert_true(kw_mandate_would_hold(&mandate, &us, NOW - 1000 + KW_SENTINEL_LEASE_US));
+	assert_false(kw_mandate_would_hold(&mandate, &us, NOW - 999 + KW_SENTINEL_LEASE_US));
+	assert_int_equal(kw_mandate_state(&mandate), KW_MANDATE_CONFIRMED);
 	assert_true(kw_mandate_judge(&mandate, &us, NOW - 999 + KW_SENTINEL_LEASE_US));
 	assert_int_equal(kw_mandate_state(&mandate), KW_MANDATE_LOST);
 }
