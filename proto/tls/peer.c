@@ -36,18 +36,21 @@ static void add_number(char names[KW_TLS_NAMES_TEXT], struct kw_slice bytes)
 	}
 }
 
-/* "" if there is none. */
-static void common_name(X509 *certificate, char *to, size_t room)
+/* All of its bytes, of which some can be zero; empty: there is none. */
+static struct kw_slice common_name(X509 *certificate)
 {
-	if (X509_NAME_get_text_by_NID(
-		    X509_get_subject_name(certificate), NID_commonName, to, (int)room) < 0)
-		*to = '\0';
+	const X509_NAME *subject = X509_get_subject_name(certificate);
+	int at = X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
+
+	if (at < 0)
+		return kw_slice("", 0);
+	return text_of(X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)));
 }
 
 void kw_tls_names_of(X509 *certificate, char names[KW_TLS_NAMES_TEXT])
 {
 	GENERAL_NAMES *all = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
-	char cn[128];
+	struct kw_slice cn = common_name(certificate);
 
 	*names = '\0';
 	for (int i = 0; i < sk_GENERAL_NAME_num(all); i++) {
@@ -60,9 +63,8 @@ void kw_tls_names_of(X509 *certificate, char names[KW_TLS_NAMES_TEXT])
 			add_number(names, text_of(name->d.iPAddress));
 	}
 	GENERAL_NAMES_free(all);
-	common_name(certificate, cn, sizeof cn);
 	if (*names == '\0')
-		add_name(names, cn, strlen(cn));
+		add_name(names, cn.data, cn.length);
 }
 
 static void print_date(const ASN1_TIME *time, char *to, size_t room)
@@ -151,7 +153,6 @@ static int id_of(X509 *certificate, enum kw_tls_identity identity, char id[KW_TL
 	struct kw_error *error)
 {
 	GENERAL_NAMES *all = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
-	char cn[256];
 	struct kw_slice text;
 	int code;
 
@@ -162,8 +163,7 @@ static int id_of(X509 *certificate, enum kw_tls_identity identity, char id[KW_TL
 			"its certificate names nobody: it has neither the SAN URI:keywake:ID nor "
 			"a DNS name");
 	} else {
-		common_name(certificate, cn, sizeof cn);
-		code = take_id(kw_slice_text(cn), "CN", id, error);
+		code = take_id(common_name(certificate), "CN", id, error);
 	}
 	GENERAL_NAMES_free(all);
 	return code;

@@ -13,6 +13,7 @@ struct certificate {
 
 struct certificate_plan {
 	const char *cn;
+	int cn_length;                    /* 0: up to its end */
 	const char *san;                  /* "DNS:db.example,IP:127.0.0.1"; NULL: none */
 	long from_days, to_days;          /* from today; both 0: -1 and 30 */
 	const struct certificate *issuer; /* NULL: self-signed */

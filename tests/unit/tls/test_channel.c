@@ -715,6 +715,29 @@ static void a_certificate_names_its_owner(void **state)
 	}
 }
 
+/* Cut at the zero it would be the name of another. */
+static void a_common_name_with_a_zero_in_it_names_nobody(void **state)
+{
+	static const char cn[] = "web-1\0.attacker.example";
+	struct certificate shown = certificate_make(&(struct certificate_plan){
+		.cn = cn, .cn_length = sizeof cn - 1, .issuer = &ca});
+	struct pair pair = {0};
+	struct kw_error error = {0};
+	char id[KW_TLS_ID_MAX + 1];
+
+	open_sockets(&pair);
+	open_client(&pair, client_options(&shown), "db.example", NULL);
+	open_server(&pair, server_options(&server, true));
+	shake(&pair);
+	expect_open(&pair);
+	assert_int_equal(kw_tls_channel_peer_id(pair.server, KW_TLS_IDENTITY_AUTO, id, &error),
+		KW_E_REFUSED);
+	expect_words(&error, KW_E_REFUSED, "the CN of its certificate has other characters");
+	assert_string_equal(id, "");
+	close_pair(&pair);
+	certificate_free(&shown);
+}
+
 static void one_who_shows_no_certificate_is_nobody(void **state)
 {
 	struct pair pair = {0};
@@ -800,6 +823,7 @@ int main(void)
 		cmocka_unit_test(a_session_spares_the_next_connection_the_certificates),
 		cmocka_unit_test(connections_go_on_when_their_context_is_replaced),
 		cmocka_unit_test(a_certificate_names_its_owner),
+		cmocka_unit_test(a_common_name_with_a_zero_in_it_names_nobody),
 		cmocka_unit_test(one_who_shows_no_certificate_is_nobody),
 		cmocka_unit_test(files_that_do_not_fit_are_refused),
 		cmocka_unit_test(a_listener_needs_a_certificate),
