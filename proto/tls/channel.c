@@ -303,8 +303,10 @@ const struct kw_tls_context *kw_tls_channel_context(const struct kw_tls_channel 
 bool kw_tls_channel_pending(const struct kw_tls_channel *channel)
 {
 	/* The end of a connection is told by a read, too. */
-	return channel->sm.state == KW_TLS_ENDED || channel->sm.state == KW_TLS_FAILED ||
-	       SSL_has_pending(channel->ssl);
+	if (channel->sm.state == KW_TLS_ENDED || channel->sm.state == KW_TLS_FAILED)
+		return true;
+	/* A read that waits for the socket has left a part of a record at most. */
+	return channel->read_wants == KW_TLS_WANTS_NOTHING && SSL_has_pending(channel->ssl);
 }
 
 enum kw_tls_wants kw_tls_channel_read_wants(const struct kw_tls_channel *channel)

@@ -481,6 +481,32 @@ static void bytes_that_no_poll_shows_are_pending(void **state)
 	close_pair(&pair);
 }
 
+/* Its rest shows in a poll. Who asks whether the peer is alive must not take it for a yes. */
+static void a_part_of_a_record_is_not_pending(void **state)
+{
+	struct pair pair = {0};
+	char sent[1000], heard[1000];
+	size_t got;
+
+	memset(sent, 'x', sizeof sent);
+	open_pair(&pair);
+	while (relay(&pair))
+		;
+	assert_int_equal(
+		kw_tls_channel_read(pair.client, heard, sizeof heard, &got, NULL), KW_TLS_AGAIN);
+	say(&pair, pair.server, sent, sizeof sent);
+	pair.piece = 500;
+	relay(&pair);
+	assert_int_equal(
+		kw_tls_channel_read(pair.client, heard, sizeof heard, &got, NULL), KW_TLS_AGAIN);
+	assert_false(kw_tls_channel_pending(pair.client));
+	while (relay(&pair))
+		;
+	assert_int_equal(kw_tls_channel_read(pair.client, heard, 10, &got, NULL), KW_TLS_MORE);
+	assert_true(kw_tls_channel_pending(pair.client));
+	close_pair(&pair);
+}
+
 static void one_read_fills_its_room_from_many_records(void **state)
 {
 	struct pair pair = {0};
@@ -814,6 +840,7 @@ int main(void)
 		cmocka_unit_test(plain_bytes_to_an_end_of_tls_are_told),
 		cmocka_unit_test(a_peer_that_says_nothing_is_told_from_a_slow_one),
 		cmocka_unit_test(bytes_that_no_poll_shows_are_pending),
+		cmocka_unit_test(a_part_of_a_record_is_not_pending),
 		cmocka_unit_test(one_read_fills_its_room_from_many_records),
 		cmocka_unit_test(a_write_that_must_wait_goes_on_from_other_memory),
 		cmocka_unit_test(an_end_comes_after_the_last_bytes),
