@@ -68,7 +68,7 @@ static int dial(struct kw_tls_channel *channel, const char *host,
 	const char *name = channel->context->server_name;
 
 	snprintf(channel->host, sizeof channel->host, "%s", *name ? name : host);
-	if (resume)
+	if (resume && kw_tls_session_in_date((const SSL_SESSION *)resume))
 		SSL_set_session(channel->ssl, (SSL_SESSION *)resume);
 	SSL_set_connect_state(channel->ssl);
 	return expect_name(channel, error);

@@ -54,7 +54,8 @@ struct kw_tls_session;
 /*
  * Of a connected, non-blocking stream socket. host: client: the name or number that was dialled,
  * "" for none; the certificate must have it unless the context has a server_name. A server passes
- * NULL. resume: client: a session of an earlier channel, NULL for none; it stays the caller's.
+ * NULL. resume: client: a session of an earlier channel, NULL for none; it stays the caller's. It is
+ * of no use once the certificate of either end has run out.
  * NULL: KW_E_NOMEM, or KW_E_ARGUMENT if neither has a name to verify.
  */
 struct kw_tls_channel *kw_tls_channel_new(struct kw_tls_context *context, int fd, const char *host,

@@ -207,6 +207,22 @@ static int load_crl(SSL_CTX *ssl, const struct kw_tls_options *options, struct k
 	return KW_OK;
 }
 
+/*
+ * A session spares its client the certificates, and OpenSSL their dates. One whose certificate has
+ * run out meanwhile shows it again, and is refused by the words for that.
+ */
+static SSL_TICKET_RETURN on_ticket(SSL *ssl, SSL_SESSION *session, const unsigned char *name,
+	size_t name_length, SSL_TICKET_STATUS status, void *arg)
+{
+	if (status == SSL_TICKET_EMPTY || status == SSL_TICKET_NO_DECRYPT)
+		return SSL_TICKET_RETURN_IGNORE_RENEW;
+	if (status != SSL_TICKET_SUCCESS && status != SSL_TICKET_SUCCESS_RENEW)
+		return SSL_TICKET_RETURN_ABORT;
+	if (!kw_tls_session_in_date(session))
+		return SSL_TICKET_RETURN_IGNORE_RENEW;
+	return status == SSL_TICKET_SUCCESS ? SSL_TICKET_RETURN_USE : SSL_TICKET_RETURN_USE_RENEW;
+}
+
 static void set_rules(SSL_CTX *ssl, const struct kw_tls_options *options)
 {
 	static const unsigned char id[] = "keywake";
@@ -229,6 +245,7 @@ static void set_rules(SSL_CTX *ssl, const struct kw_tls_options *options)
 	if (server) {
 		SSL_CTX_set_session_id_context(ssl, id, sizeof id - 1);
 		SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
+		SSL_CTX_set_session_ticket_cb(ssl, NULL, on_ticket, NULL);
 	} else {
 		SSL_CTX_set_session_cache_mode(
 			ssl, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);

@@ -39,6 +39,8 @@ struct kw_tls_channel {
 int kw_tls_on_verify(int ok, X509_STORE_CTX *store);
 /* channel.c: a session came. */
 int kw_tls_on_session(SSL *ssl, SSL_SESSION *session);
+/* peer.c: is the certificate in it, if there is one, not out of date? */
+bool kw_tls_session_in_date(const SSL_SESSION *session);
 /* peer.c: the names in a certificate, for a sentence. */
 void kw_tls_names_of(X509 *certificate, char names[KW_TLS_NAMES_TEXT]);
 

@@ -76,6 +76,13 @@ static void print_date(const ASN1_TIME *time, char *to, size_t room)
 		strftime(to, room, "%Y-%m-%d %H:%M:%S UTC", &when);
 }
 
+bool kw_tls_session_in_date(const SSL_SESSION *session)
+{
+	X509 *certificate = SSL_SESSION_get0_peer((SSL_SESSION *)session);
+
+	return !certificate || X509_cmp_current_time(X509_get0_notAfter(certificate)) > 0;
+}
+
 int kw_tls_on_verify(int ok, X509_STORE_CTX *store)
 {
 	SSL *ssl = X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx());

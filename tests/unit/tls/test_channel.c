@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "certificates.h"
-#include "tls/channel.h"
+#include "tls/internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #define TURNS_MAX 200000
@@ -681,6 +682,58 @@ static void a_session_spares_the_next_connection_the_certificates(void **state)
 	kw_tls_context_unref(listening);
 }
 
+/* Let the context believe in another day, so that a certificate can run out without a wait. */
+static void set_day(struct kw_tls_context *context, long days)
+{
+	X509_VERIFY_PARAM *param = SSL_CTX_get0_param(context->ssl);
+
+	if (days == 0)
+		X509_VERIFY_PARAM_clear_flags(param, X509_V_FLAG_USE_CHECK_TIME);
+	else
+		X509_VERIFY_PARAM_set_time(param, time(NULL) + days * 86400);
+}
+
+static void a_session_ends_with_the_certificate(void **state)
+{
+	struct certificate old_ca = certificate_make(&(struct certificate_plan){
+		.cn = "old", .is_ca = true, .from_days = -30, .to_days = 30});
+	struct certificate shown = certificate_make(&(struct certificate_plan){
+		.cn = "web-1", .from_days = -20, .to_days = -10, .issuer = &old_ca});
+	struct kw_tls_options options = server_options(&server, true);
+	struct kw_tls_context *dialling = context_of(client_options(&shown)), *listening;
+	struct kw_tls_session *session = NULL;
+
+	options.ca = pem("old.pem", old_ca.pem);
+	listening = context_of(options);
+	for (int round = 0; round < 2; round++) {
+		struct pair pair = {0};
+		char heard[8];
+
+		set_day(listening, round == 0 ? -15 : 0);
+		open_sockets(&pair);
+		pair.client =
+			kw_tls_channel_new(dialling, pair.fds[0], "db.example", session, NULL);
+		pair.server = kw_tls_channel_new(listening, pair.fds[3], NULL, NULL, NULL);
+		shake(&pair);
+		if (round == 0) {
+			expect_open(&pair);
+			say(&pair, pair.server, "tickets", 7);
+			hear(&pair, pair.client, heard, 7);
+			session = kw_tls_channel_take_session(pair.client);
+			assert_non_null(session);
+		} else {
+			assert_int_equal(pair.server_result, KW_TLS_FAIL);
+			expect_words(&pair.server_error, KW_E_REFUSED, "expired");
+		}
+		close_pair(&pair);
+	}
+	kw_tls_session_free(session);
+	kw_tls_context_unref(dialling);
+	kw_tls_context_unref(listening);
+	certificate_free(&shown);
+	certificate_free(&old_ca);
+}
+
 static void connections_go_on_when_their_context_is_replaced(void **state)
 {
 	struct kw_tls_current current = {0};
@@ -848,6 +901,7 @@ int main(void)
 		cmocka_unit_test(an_end_in_the_handshake_is_told),
 		cmocka_unit_test(bytes_that_were_changed_on_the_way_are_a_failure),
 		cmocka_unit_test(a_session_spares_the_next_connection_the_certificates),
+		cmocka_unit_test(a_session_ends_with_the_certificate),
 		cmocka_unit_test(connections_go_on_when_their_context_is_replaced),
 		cmocka_unit_test(a_certificate_names_its_owner),
 		cmocka_unit_test(a_common_name_with_a_zero_in_it_names_nobody),
