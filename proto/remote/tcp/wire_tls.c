@@ -179,7 +179,8 @@ static ssize_t receive_tls(struct kw_wire *wire, struct msghdr *message)
 		if (result != KW_TLS_MORE || got < part->iov_len)
 			break;
 	}
-	tls->more = result == KW_TLS_MORE;
+	/* An end behind what filled its room is told by the next receive. */
+	tls->more = result == KW_TLS_MORE || (total > 0 && result >= KW_TLS_END);
 	if (total > 0)
 		return (ssize_t)total;
 	if (result == KW_TLS_END)
