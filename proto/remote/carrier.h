@@ -267,10 +267,10 @@ struct kw_session {
 	char name[KW_AGENT_NAME_MAX + 1];
 	struct kw_origin origin;
 	struct kw_identity identity;
-	struct kw_tls_peer *certificate;        /* NULL: none was shown. Owned */
-	const struct kw_tls_context *judged_by; /* the context that accepted it; only compared */
-	uint64_t connected_us;                  /* wall clock */
-	uint64_t joined_us;                     /* monotonic */
+	struct kw_tls_peer *certificate;  /* NULL: none was shown. Owned */
+	struct kw_tls_context *judged_by; /* that accepted it last; held */
+	uint64_t connected_us;            /* wall clock */
+	uint64_t joined_us;               /* monotonic */
 	uint32_t depth;
 	char why[KW_ERROR_TEXT + 16]; /* of its end, once known */
 	struct kw_session *next, *previous;
@@ -310,9 +310,9 @@ struct kw_arrival {
 	struct kw_origin origin;
 	/* Known once the wire is open: */
 	char principal[KW_CERTIFICATE_ID_MAX +
-		       1];               /* whom its certificate names; "": it showed none */
-	struct kw_tls_peer *certificate; /* owned */
-	const struct kw_tls_context *judged_by;
+		       1];                /* whom its certificate names; "": it showed none */
+	struct kw_tls_peer *certificate;  /* owned */
+	struct kw_tls_context *judged_by; /* that accepted it; held by the connection */
 };
 
 /* A handshake begins. The listener bounds their number. */
@@ -336,6 +336,13 @@ bool kw_server_busy(const struct kw_server *server);
  */
 void kw_server_admit(
 	struct kw_server *server, struct kw_handshake *handshake, const struct kw_origin *origin);
+
+/*
+ * Before that, of one that showed a certificate: others can have been loaded since it was accepted.
+ * KW_E_REFUSED: by those it is not, and the sentence says why.
+ */
+int kw_server_judge_arrival(
+	const struct kw_server *server, const struct kw_arrival *arrival, struct kw_error *error);
 
 /* The welcome is sent: make the session, then tell handlers.joined by kw_session_joined. */
 struct kw_session *kw_session_new(struct kw_listener *listener,

@@ -132,7 +132,8 @@ static void joining_welcomed(struct kw_joining *joining)
 	struct kw_wire wire = joining->wire;
 
 	session->certificate = joining->arrival.certificate;
-	session->judged_by = joining->arrival.judged_by;
+	if (session->certificate)
+		session->judged_by = kw_tls_context_ref(joining->arrival.judged_by);
 	joining->arrival.certificate = NULL;
 	/* The loop must have let go of the descriptor before another handle can poll it. */
 	joining->wire.fd = -1;
@@ -220,6 +221,11 @@ static void joining_step(struct kw_joining *joining)
 			uv_poll_start(&joining->poll, UV_WRITABLE, on_joining_poll);
 			return;
 		case KW_EXCHANGE_DECIDE: /* once: what follows is DONE or FAILED */
+			if (kw_server_judge_arrival(
+				    server_of(joining->stream), &joining->arrival, &error) != 0) {
+				joining_failed(joining, &error);
+				return;
+			}
 			kw_server_admit(server_of(joining->stream), &joining->exchange.handshake,
 				&joining->arrival.origin);
 			continue;

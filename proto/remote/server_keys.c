@@ -45,6 +45,72 @@ static const char *key_objection(
 	return text;
 }
 
+/*
+ * Was the certificate accepted by the present context, or is it now? judged_by: the context that
+ * did so last. Once for each context: a signature takes time, and there can be many sessions.
+ */
+static int judge(const struct kw_server *server, const struct kw_tls_peer *certificate,
+	const struct kw_tls_context *judged_by, struct kw_error *error)
+{
+	if (!certificate || !kw_server_certifies(server) || judged_by == server->options.tls)
+		return KW_OK;
+	return kw_tls_peer_judge(certificate, server->options.tls, error);
+}
+
+int kw_server_judge_arrival(
+	const struct kw_server *server, const struct kw_arrival *arrival, struct kw_error *error)
+{
+	return judge(server, arrival->certificate, arrival->judged_by, error);
+}
+
+/* It holds by the present context. */
+static void note_judged(const struct kw_server *server, struct kw_session *session)
+{
+	if (!session->certificate || !kw_server_certifies(server))
+		return;
+	kw_tls_context_unref(session->judged_by);
+	session->judged_by = kw_tls_context_ref(server->options.tls);
+}
+
+/* The key whose rules hold for a certificate of its name; NULL: there is none. */
+static const struct kw_key *find_named(
+	const struct kw_server *server, const struct kw_identity *identity)
+{
+	const struct kw_key *found[KW_KEY_LINES_MAX];
+
+	if (!*identity->certificate ||
+		kw_keyring_find(server->keyring, identity->certificate, found) == 0)
+		return NULL;
+	return found[0]; /* all lines of an id have the same rules */
+}
+
+/* Of the rules that hold for a certificate; zero: none do. */
+static void digest_rules(const struct kw_server *server, const struct kw_identity *identity,
+	uint8_t digest[KW_KEY_DIGEST_BYTES])
+{
+	const struct kw_key *key = find_named(server, identity);
+
+	if (key)
+		memcpy(digest, key->rules_digest, KW_KEY_DIGEST_BYTES);
+	else
+		memset(digest, 0, KW_KEY_DIGEST_BYTES);
+}
+
+/* Why the rules for its certificate do not let it stay, or NULL. */
+static const char *rules_objection(
+	const struct kw_server *server, const struct kw_identity *identity, char text[WHY_TEXT])
+{
+	uint8_t digest[KW_KEY_DIGEST_BYTES];
+
+	if (identity->proved != KW_PROVED_CERTIFICATE)
+		return NULL;
+	digest_rules(server, identity, digest);
+	if (memcmp(digest, identity->key_digest, sizeof digest) == 0)
+		return NULL;
+	snprintf(text, WHY_TEXT, "the key %s has other rules now", identity->certificate);
+	return text;
+}
+
 /* Why its certificate does not let it stay, or NULL. */
 static const char *certificate_objection(
 	const struct kw_server *server, const struct kw_session *session, char text[WHY_TEXT])
@@ -57,11 +123,8 @@ static const char *certificate_objection(
 		snprintf(text, WHY_TEXT, "%s was revoked", session->identity.certificate);
 		return text;
 	}
-	if (!session->certificate || !kw_server_certifies(server) ||
-		session->judged_by == server->options.tls)
-		return NULL;
-	if (kw_tls_peer_judge(session->certificate, server->options.tls, &error) == 0)
-		return NULL;
+	if (judge(server, session->certificate, session->judged_by, &error) == 0)
+		return rules_objection(server, &session->identity, text);
 	snprintf(text, WHY_TEXT, "%.*s", WHY_TEXT - 1, error.text);
 	return text;
 }
@@ -110,31 +173,25 @@ static bool refuse(struct kw_handshake *handshake, enum kw_refusal reason, uint3
 	return true;
 }
 
-/* The key whose rules count: that was proved, or of the name in the certificate. NULL: none. */
-static const struct kw_key *find_rules(
-	const struct kw_server *server, const struct kw_identity *identity)
-{
-	const struct kw_key *found[KW_KEY_LINES_MAX];
-
-	if (identity->proved == KW_PROVED_KEY)
-		return kw_keyring_proved(server->keyring, identity->key_id, identity->key_digest);
-	if (identity->proved == KW_PROVED_CERTIFICATE &&
-		kw_keyring_find(server->keyring, identity->certificate, found) > 0)
-		return found[0]; /* all lines of an id have the same rules */
-	return NULL;
-}
-
 bool kw_server_refuses_key(struct kw_server *server, struct kw_handshake *handshake)
 {
-	const struct kw_identity *identity = &handshake->identity;
-	const struct kw_key *key;
+	struct kw_identity *identity = &handshake->identity;
+	const struct kw_key *key = NULL;
 
 	if (is_revoked(server, identity->certificate))
 		return refuse(handshake, KW_REFUSE_REVOKED, 0);
-	key = find_rules(server, identity);
+	if (identity->proved == KW_PROVED_KEY) {
+		key = kw_keyring_proved(server->keyring, identity->key_id, identity->key_digest);
+		if (!key)
+			return refuse(handshake, KW_REFUSE_SECRET_UNKNOWN, 0);
+	}
+	/* The key without an id has no rules: it leaves those of the certificate's name. */
+	if (!key || *key->id == '\0')
+		key = find_named(server, identity);
+	if (identity->proved == KW_PROVED_CERTIFICATE)
+		digest_rules(server, identity, identity->key_digest);
 	if (!key)
-		return identity->proved == KW_PROVED_KEY &&
-		       refuse(handshake, KW_REFUSE_SECRET_UNKNOWN, 0);
+		return false;
 	if (!kw_key_allows(&key->rules, handshake->channel.kind, identity->role))
 		return refuse(handshake, KW_REFUSE_RULES, 0);
 	/* No carrier enforces a scope yet: without it such a key would read everything. */
@@ -151,11 +208,16 @@ uint32_t kw_server_check_keys(struct kw_server *server)
 
 	for (struct kw_session *at = server->sessions; at; at = at->next) {
 		char text[WHY_TEXT];
-		const char *why = objection(server, at, text);
+		const char *why;
 
-		if (why && at->sm.state == KW_SESSION_JOINED) {
+		if (at->sm.state != KW_SESSION_JOINED)
+			continue;
+		why = objection(server, at, text);
+		if (why) {
 			kw_session_end(at, KW_FRAME_REVOKED, why);
 			ended++;
+		} else {
+			note_judged(server, at);
 		}
 	}
 	return ended;

@@ -217,6 +217,7 @@ void kw_session_joined(struct kw_session *session)
 void kw_session_free(struct kw_session *session)
 {
 	kw_tls_peer_free(session->certificate);
+	kw_tls_context_unref(session->judged_by);
 	free(session);
 }
 

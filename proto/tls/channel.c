@@ -295,7 +295,7 @@ enum kw_tls_result kw_tls_channel_write(struct kw_tls_channel *channel, const vo
 	return KW_TLS_FAIL;
 }
 
-const struct kw_tls_context *kw_tls_channel_context(const struct kw_tls_channel *channel)
+struct kw_tls_context *kw_tls_channel_context(const struct kw_tls_channel *channel)
 {
 	return channel->context;
 }

@@ -54,9 +54,9 @@ struct kw_tls_session;
 /*
  * Of a connected, non-blocking stream socket. host: client: the name or number that was dialled,
  * "" for none; the certificate must have it unless the context has a server_name. A server passes
- * NULL. resume: client: a session of an earlier channel, NULL for none; it stays the caller's. It is
- * of no use once the certificate of either end has run out.
- * NULL: KW_E_NOMEM, or KW_E_ARGUMENT if neither has a name to verify.
+ * NULL. resume: client: a session of an earlier channel, NULL for none; it stays the caller's. It
+ * is of no use once the certificate of either end has run out. NULL: KW_E_NOMEM, or KW_E_ARGUMENT
+ * if neither has a name to verify.
  */
 struct kw_tls_channel *kw_tls_channel_new(struct kw_tls_context *context, int fd, const char *host,
 	const struct kw_tls_session *resume, struct kw_error *error);
@@ -82,8 +82,8 @@ enum kw_tls_result kw_tls_channel_read(
 enum kw_tls_result kw_tls_channel_write(struct kw_tls_channel *channel, const void *from,
 	size_t length, size_t *put, struct kw_error *error);
 
-/* That it was made of. Held by the channel; for comparing. */
-const struct kw_tls_context *kw_tls_channel_context(const struct kw_tls_channel *channel);
+/* That it was made of. Held by the channel. */
+struct kw_tls_context *kw_tls_channel_context(const struct kw_tls_channel *channel);
 
 /* Would a read find something that no poll of the socket shows? */
 bool kw_tls_channel_pending(const struct kw_tls_channel *channel);

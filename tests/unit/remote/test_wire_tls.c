@@ -6,6 +6,7 @@
 
 #include "remote/socket.h"
 #include "remote/tcp/wire_tls.h"
+#include "tls/internal.h"
 #include "tls_kit.h"
 
 #include <arpa/inet.h>
@@ -13,6 +14,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #define EDGE_SECRET "30313233343536373839616263646566"  /* 0123456789abcdef */
 #define OTHER_SECRET "66656463626139383736353433323130" /* fedcba9876543210 */
@@ -155,6 +157,60 @@ static void rules_of_a_key_hold_for_a_certificate_of_its_name(void **state)
 	end(&fixture);
 	use(kit_server(&kit.ca, NULL), kit_client(&kit.ca, &kit.edge));
 	begin(&fixture, "key edge-1 " EDGE_SECRET " carriers=shm");
+	options = plain_options();
+	expect_closed(&fixture, &options, "does not allow this carrier", NULL);
+	end(&fixture);
+}
+
+/* With the secret that has no id, too: it has no rules of its own. */
+static void no_other_secret_leads_around_the_rules_of_a_name(void **state)
+{
+	struct kw_server_options served = {0};
+	struct kw_remote_options options;
+	struct fixture fixture;
+	struct kw_error error;
+
+	use(kit_server(&kit.ca, NULL), kit_client(&kit.ca, &kit.edge));
+	fixture_open(&fixture);
+	served.keyring = kw_keyring_new(
+		edge_secret(), kw_slice_text("key edge-1 " OTHER_SECRET " role=gateway"), &error);
+	assert_non_null(served.keyring);
+	fixture_serve(&fixture, &served);
+	kw_keyring_release(served.keyring);
+	options = plain_options();
+	options.secret = edge_secret();
+	expect_closed(&fixture, &options, "does not allow", NULL);
+	assert_int_equal(fixture.joined, 0);
+	end(&fixture);
+}
+
+static uint32_t reload_keys(struct fixture *fixture, const char *text)
+{
+	struct kw_keyring *ring = kw_keyring_new((struct kw_slice){0}, kw_slice_text(text), NULL);
+	uint32_t ended = kw_server_set_keyring(fixture->server, ring);
+
+	kw_keyring_release(ring);
+	return ended;
+}
+
+/* Another secret of that key is nothing to a session that did not prove it. */
+static void a_certificate_whose_name_gets_other_rules_comes_back_under_these(void **state)
+{
+	struct kw_remote_options options;
+	struct fixture fixture;
+	struct client client;
+
+	use(kit_server(&kit.ca, NULL), kit_client(&kit.ca, &kit.edge));
+	begin(&fixture, "key edge-1 " EDGE_SECRET " sessions=2");
+	client_connect(&fixture, &client);
+	WAIT(&fixture, fixture.joined == 1);
+	assert_int_equal(reload_keys(&fixture, "key edge-1 " OTHER_SECRET " sessions=2"), 0);
+	read_some(&fixture, &client);
+	assert_int_equal(reload_keys(&fixture, "key edge-1 " EDGE_SECRET " carriers=shm"), 1);
+	WAIT(&fixture, client.closed);
+	WAIT(&fixture, fixture.left == 1);
+	assert_non_null(strstr(fixture.why_left, "the key edge-1 has other rules now"));
+	kw_remote_free(client.remote);
 	options = plain_options();
 	expect_closed(&fixture, &options, "does not allow this carrier", NULL);
 	end(&fixture);
@@ -347,6 +403,15 @@ static void relay_turn(struct relay *relay)
 	pass(relay, relay->proxy, relay->agent);
 }
 
+/* Pass on that the proxy has closed. */
+static void relay_end(struct relay *relay)
+{
+	char byte;
+
+	if (recv(relay->proxy, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
+		(void)shutdown(relay->agent, SHUT_RDWR);
+}
+
 static void relay_close(struct relay *relay)
 {
 	close(relay->listen_fd);
@@ -465,6 +530,85 @@ static void a_relay_between_two_sessions_of_tls_is_refused(void **state)
 	end(&fixture);
 }
 
+/* Pass on what the agent sends until it has done so `most` times, and all that the proxy sends. */
+static void pass_some(struct relay *relay, int *sent, int most)
+{
+	uint64_t before = relay->passed;
+
+	if (relay->agent < 0 || relay->proxy < 0) {
+		relay_turn(relay);
+		*sent += relay->passed > before;
+		return;
+	}
+	if (*sent < most)
+		pass(relay, relay->agent, relay->proxy);
+	*sent += relay->passed > before;
+	pass(relay, relay->proxy, relay->agent);
+}
+
+/* Wherever in its handshake the list comes. */
+static void one_that_is_revoked_in_its_handshake_does_not_join(void **state)
+{
+	char *crl = certificate_revoke(&kit.ca, &kit.edge);
+	bool joined = false;
+
+	for (int most = 1; !joined; most++) {
+		struct kw_tls_context *strict = kit_server(&kit.ca, crl);
+		struct fixture fixture;
+		struct kw_remote_options options;
+		struct kw_address direct;
+		struct client client;
+		struct relay relay;
+		int sent = 0;
+
+		assert_true(most < 20);
+		use(kit_server(&kit.ca, NULL), kit_client(&kit.ca, &kit.edge));
+		begin(&fixture, NULL);
+		options = plain_options();
+		relay = relay_open(&fixture, 4096);
+		direct = fixture.address;
+		fixture.address = relay.address;
+		assert_int_equal(client_open(&fixture, &client, &options), 0);
+		fixture.address = direct;
+		WAIT(&fixture, (pass_some(&relay, &sent, most), sent == most || client.ready));
+		joined = fixture.joined > 0 || client.ready;
+		kw_server_set_tls(fixture.server, strict, KW_TLS_IDENTITY_AUTO);
+		WAIT(&fixture, (relay_turn(&relay), relay_end(&relay), client.closed));
+		assert_int_equal(fixture.joined, joined);
+		kw_remote_free(client.remote);
+		relay_close(&relay);
+		kw_tls_context_unref(strict);
+		end(&fixture);
+	}
+	free(crl);
+}
+
+/* A certificate that was accepted is looked at again by a reload, and not because others leave. */
+static void a_certificate_is_judged_once_by_each_context(void **state)
+{
+	struct client client, other;
+	struct kw_tls_context *renewed;
+	struct fixture fixture;
+
+	use(kit_server(&kit.ca, NULL), kit_client(&kit.ca, &kit.edge));
+	begin(&fixture, NULL);
+	client_connect(&fixture, &client);
+	client_connect(&fixture, &other);
+	WAIT(&fixture, fixture.joined == 2);
+	renewed = kit_server(&kit.ca, NULL);
+	assert_int_equal(kw_server_set_tls(fixture.server, renewed, KW_TLS_IDENTITY_AUTO), 0);
+	/* By this clock it would not be accepted again. */
+	X509_VERIFY_PARAM_set_time(X509_STORE_get0_param(SSL_CTX_get_cert_store(renewed->ssl)),
+		time(NULL) + 1000 * 86400L);
+	client_close(&fixture, &other);
+	WAIT(&fixture, fixture.left == 1);
+	read_some(&fixture, &client);
+	assert_int_equal(fixture.left, 1);
+	client_close(&fixture, &client);
+	kw_tls_context_unref(renewed);
+	end(&fixture);
+}
+
 /* The next connection of one agent shows no certificate again, and is the same agent. */
 static void a_session_of_tls_is_resumed_until_a_reload(void **state)
 {
@@ -522,6 +666,8 @@ int main(void)
 		cmocka_unit_test(a_certificate_is_proof_enough_and_names_the_agent),
 		cmocka_unit_test(certificate_and_key_must_name_the_same),
 		cmocka_unit_test(rules_of_a_key_hold_for_a_certificate_of_its_name),
+		cmocka_unit_test(no_other_secret_leads_around_the_rules_of_a_name),
+		cmocka_unit_test(a_certificate_whose_name_gets_other_rules_comes_back_under_these),
 		cmocka_unit_test(bad_certificates_are_refused_by_a_sentence),
 		cmocka_unit_test(a_plain_end_and_an_end_of_tls_tell_each_other),
 		cmocka_unit_test(a_revoked_name_is_refused_until_the_next_reload),
@@ -529,6 +675,8 @@ int main(void)
 		cmocka_unit_test(an_agent_goes_on_reading_while_certificates_are_renewed),
 		cmocka_unit_test(records_cut_at_each_byte_are_put_together),
 		cmocka_unit_test(a_relay_between_two_sessions_of_tls_is_refused),
+		cmocka_unit_test(one_that_is_revoked_in_its_handshake_does_not_join),
+		cmocka_unit_test(a_certificate_is_judged_once_by_each_context),
 		cmocka_unit_test(a_session_of_tls_is_resumed_until_a_reload),
 		cmocka_unit_test(garbage_at_a_listener_of_tls_costs_nothing),
 	};

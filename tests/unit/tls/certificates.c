@@ -43,8 +43,7 @@ struct certificate certificate_make(const struct certificate_plan *plan)
 	X509_time_adj_ex(
 		X509_getm_notBefore(made.x509), dated ? (int)plan->from_days : -1, 0, NULL);
 	X509_time_adj_ex(X509_getm_notAfter(made.x509), dated ? (int)plan->to_days : 30, 0, NULL);
-	X509_NAME_add_entry_by_txt(
-		name, "CN", MBSTRING_ASC, (const unsigned char *)plan->cn,
+	X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, (const unsigned char *)plan->cn,
 		plan->cn_length ? plan->cn_length : -1, -1, 0);
 	X509_set_issuer_name(made.x509, X509_get_subject_name(issuer->x509));
 	X509_set_pubkey(made.x509, made.key);

@@ -798,8 +798,8 @@ static void a_certificate_names_its_owner(void **state)
 static void a_common_name_with_a_zero_in_it_names_nobody(void **state)
 {
 	static const char cn[] = "web-1\0.attacker.example";
-	struct certificate shown = certificate_make(&(struct certificate_plan){
-		.cn = cn, .cn_length = sizeof cn - 1, .issuer = &ca});
+	struct certificate shown = certificate_make(
+		&(struct certificate_plan){.cn = cn, .cn_length = sizeof cn - 1, .issuer = &ca});
 	struct pair pair = {0};
 	struct kw_error error = {0};
 	char id[KW_TLS_ID_MAX + 1];
