@@ -277,20 +277,27 @@ enum kw_tls_result kw_tls_channel_write(struct kw_tls_channel *channel, const vo
 		return KW_TLS_FAIL;
 	}
 	assert(channel->sm.state == KW_TLS_OPEN && length > 0);
+	assert(length >= channel->begun);
 	if (length > KW_TLS_RECORD_BYTES)
 		length = KW_TLS_RECORD_BYTES;
+	/* More would be a second record. If that had to wait, too, the first would not be told. */
+	if (channel->begun > 0)
+		length = channel->begun;
 	ERR_clear_error();
 	errno = 0;
 	result = SSL_write_ex(channel->ssl, from, length, put);
 	errnum = errno;
 	channel->write_wants = KW_TLS_WANTS_NOTHING;
+	channel->begun = 0;
 	if (result == 1)
 		return KW_TLS_MORE;
 	ssl_error = SSL_get_error(channel->ssl, result);
 	channel->write_wants = wants_of(ssl_error);
 	*put = 0;
-	if (channel->write_wants != KW_TLS_WANTS_NOTHING)
+	if (channel->write_wants != KW_TLS_WANTS_NOTHING) {
+		channel->begun = length;
 		return KW_TLS_AGAIN;
+	}
 	explain(channel, "write", ssl_error, errnum, error);
 	return KW_TLS_FAIL;
 }

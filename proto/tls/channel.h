@@ -76,8 +76,9 @@ enum kw_tls_result kw_tls_channel_read(
 
 /*
  * One record of at most KW_TLS_RECORD_BYTES. MORE: *put bytes were taken. AGAIN: none was, and the
- * next call must begin with the same bytes and be as long at least. Their content may have changed
- * meanwhile: they were encrypted already. FAIL: read, to learn why.
+ * next call must begin with the same bytes and be as long at least. It takes these, and no more.
+ * Their content may have changed meanwhile: they were encrypted already. So what was not taken was
+ * not sent whole, and the peer cannot read it. FAIL: read, to learn why.
  */
 enum kw_tls_result kw_tls_channel_write(struct kw_tls_channel *channel, const void *from,
 	size_t length, size_t *put, struct kw_error *error);

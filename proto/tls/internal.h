@@ -26,6 +26,7 @@ struct kw_tls_channel {
 	SSL *ssl;
 	struct kw_tls_context *context;
 	enum kw_tls_wants read_wants, write_wants;
+	size_t begun;        /* bytes of the record whose write must go on; 0: none */
 	char host[256];      /* client: the name that was verified */
 	struct kw_error why; /* FAILED */
 	SSL_SESSION *session;

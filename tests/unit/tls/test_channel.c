@@ -564,6 +564,26 @@ static void a_write_that_must_wait_goes_on_from_other_memory(void **state)
 	free(heard);
 }
 
+/* Else those of its record could be sent, and be told as not sent. */
+static void a_write_that_goes_on_takes_what_it_began_with(void **state)
+{
+	enum kw_tls_result result = KW_TLS_MORE;
+	struct pair pair = {0};
+	char bytes[5000] = "";
+	size_t put;
+
+	open_pair(&pair);
+	for (int i = 0; result == KW_TLS_MORE && i < TURNS_MAX; i++)
+		result = kw_tls_channel_write(pair.client, bytes, 100, &put, NULL);
+	assert_int_equal(result, KW_TLS_AGAIN);
+	while (relay(&pair))
+		;
+	result = kw_tls_channel_write(pair.client, bytes, sizeof bytes, &put, NULL);
+	assert_int_equal(result, KW_TLS_MORE);
+	assert_int_equal(put, 100);
+	close_pair(&pair);
+}
+
 static void an_end_comes_after_the_last_bytes(void **state)
 {
 	for (int farewell = 0; farewell < 2; farewell++) {
@@ -896,6 +916,7 @@ int main(void)
 		cmocka_unit_test(a_part_of_a_record_is_not_pending),
 		cmocka_unit_test(one_read_fills_its_room_from_many_records),
 		cmocka_unit_test(a_write_that_must_wait_goes_on_from_other_memory),
+		cmocka_unit_test(a_write_that_goes_on_takes_what_it_began_with),
 		cmocka_unit_test(an_end_comes_after_the_last_bytes),
 		cmocka_unit_test(a_reset_is_a_failure),
 		cmocka_unit_test(an_end_in_the_handshake_is_told),
