@@ -51,6 +51,7 @@ static enum kw_redis_stream_result tls_write(struct kw_redis_stream *stream, str
 	int count, size_t *put, struct kw_error *error)
 {
 	char together[KW_TLS_RECORD_BYTES];
+	enum kw_tls_result result;
 	size_t length = 0;
 
 	if (vectors[0].iov_len >= sizeof together)
@@ -64,7 +65,10 @@ static enum kw_redis_stream_result tls_write(struct kw_redis_stream *stream, str
 		memcpy(together + length, vectors[i].iov_base, part);
 		length += part;
 	}
-	return results[kw_tls_channel_write(stream->tls, together, length, put, error)];
+	result = kw_tls_channel_write(stream->tls, together, length, put, error);
+	/* A password can have been in it. */
+	explicit_bzero(together, length);
+	return results[result];
 }
 
 static short tls_wants(const struct kw_redis_stream *stream, enum kw_redis_stream_work work)

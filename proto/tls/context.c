@@ -231,6 +231,8 @@ static void set_rules(SSL_CTX *ssl, const struct kw_tls_options *options)
 	SSL_CTX_set_min_proto_version(ssl, TLS1_2_VERSION);
 	SSL_CTX_set_options(ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
 	SSL_CTX_set_mode(ssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+	if (options->wipe)
+		SSL_CTX_set_options(ssl, SSL_OP_CLEANSE_PLAINTEXT);
 	if (options->kernel) {
 		SSL_CTX_set_options(ssl, SSL_OP_ENABLE_KTLS);
 	} else if (!server) {

@@ -47,6 +47,7 @@ struct kw_tls_options {
 	 */
 	bool verify;
 	const char *server_name; /* client: the name in the certificate; "": the host dialled */
+	bool wipe;               /* what was read stays in no buffer: it can have passwords in it */
 	bool kernel;             /* let the kernel encrypt, if it can (kTLS) */
 	const struct kw_tls_terms *terms; /* static */
 };

@@ -110,6 +110,7 @@ struct kw_tls_context *kw_tls_config_load(const struct kw_config *config, enum k
 	struct kw_tls_options options = {
 		.role = role,
 		.verify = verifies(config, role, terms->keys),
+		.wipe = terms == &kw_tls_terms_redis || terms == &kw_tls_terms_sentinel,
 		.kernel = role == KW_TLS_SERVER,
 		.server_name = text_of(config, terms->keys, "server_name"),
 		.terms = terms,

@@ -508,6 +508,48 @@ static void a_part_of_a_record_is_not_pending(void **state)
 	close_pair(&pair);
 }
 
+/* How often the text stands in the heap, where the buffers are. */
+static int count_in_heap(const char *text, size_t length)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	const char *from = NULL, *to = NULL, *at;
+	char line[512];
+	int found = 0;
+
+	assert_non_null(maps);
+	while (fgets(line, sizeof line, maps))
+		if (strstr(line, "[heap]"))
+			sscanf(line, "%p-%p", (void **)&from, (void **)&to);
+	fclose(maps);
+	for (at = from; at && (at = memmem(at, (size_t)(to - at), text, length)); at++)
+		found++;
+	return found;
+}
+
+static void what_was_read_stays_in_no_buffer(void **state)
+{
+	struct kw_tls_options options = client_options(&client);
+	struct pair pair = {0};
+	char word[] = "a masterauth of 24 bytes", heard[64];
+	const size_t length = sizeof word - 1;
+	size_t got;
+
+	options.wipe = true;
+	open_sockets(&pair);
+	open_client(&pair, options, "db.example", NULL);
+	open_server(&pair, server_options(&server, true));
+	shake(&pair);
+	say(&pair, pair.server, word, length);
+	while (relay(&pair))
+		;
+	assert_int_equal(
+		kw_tls_channel_read(pair.client, heard, sizeof heard, &got, NULL), KW_TLS_DONE);
+	assert_memory_equal(heard, word, length);
+	assert_int_equal(count_in_heap(word, length), 0);
+	close_pair(&pair);
+	assert_int_equal(count_in_heap(word, length), 0);
+}
+
 static void one_read_fills_its_room_from_many_records(void **state)
 {
 	struct pair pair = {0};
@@ -914,6 +956,7 @@ int main(void)
 		cmocka_unit_test(a_peer_that_says_nothing_is_told_from_a_slow_one),
 		cmocka_unit_test(bytes_that_no_poll_shows_are_pending),
 		cmocka_unit_test(a_part_of_a_record_is_not_pending),
+		cmocka_unit_test(what_was_read_stays_in_no_buffer),
 		cmocka_unit_test(one_read_fills_its_room_from_many_records),
 		cmocka_unit_test(a_write_that_must_wait_goes_on_from_other_memory),
 		cmocka_unit_test(a_write_that_goes_on_takes_what_it_began_with),
