@@ -33,7 +33,12 @@ const struct kw_tls_session *kw_tls_resume(const struct kw_remote *remote)
 {
 	struct kept *kept = find(remote);
 
-	return kept && kept->context == remote->tls ? kept->session : NULL;
+	/* With it goes the private key that it was made with. */
+	if (kept && kept->context != remote->tls) {
+		drop(kept);
+		return NULL;
+	}
+	return kept ? kept->session : NULL;
 }
 
 void kw_tls_remember(const struct kw_remote *remote, struct kw_tls_channel *channel)
