@@ -139,7 +139,7 @@ struct kw_tls_peer;
 
 /*
  * OPEN: the certificate that the peer showed, to be judged again later; NULL: it showed none. The
- * caller's. Those between it and its CA are known only if the session was not resumed.
+ * caller's. Those between it and its CA are known, too: with such no session is resumed.
  */
 struct kw_tls_peer *kw_tls_channel_peer(const struct kw_tls_channel *channel);
 void kw_tls_peer_free(struct kw_tls_peer *peer); /* NULL is accepted */

@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
+#include <openssl/x509v3.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -208,6 +209,29 @@ static int load_crl(SSL_CTX *ssl, const struct kw_tls_options *options, struct k
 }
 
 /*
+ * A ticket holds the client's own certificate alone. If others stand between it and its CA, it
+ * could not be judged again after a reload: it is marked, and they are shown again.
+ */
+static int on_new_ticket(SSL *ssl, void *arg)
+{
+	STACK_OF(X509) *chain = SSL_get_peer_cert_chain(ssl);
+
+	/* A root is of no use there, and is sent all the same. */
+	for (int i = 0; i < sk_X509_num(chain); i++)
+		if (!(X509_get_extension_flags(sk_X509_value(chain, i)) & EXFLAG_SI))
+			SSL_SESSION_set1_ticket_appdata(SSL_get_session(ssl), "chain", 5);
+	return 1;
+}
+
+static bool is_marked(SSL_SESSION *session)
+{
+	void *mark;
+	size_t length = 0;
+
+	return SSL_SESSION_get0_ticket_appdata(session, &mark, &length) == 1 && length > 0;
+}
+
+/*
  * A session spares its client the certificates, and OpenSSL their dates. One whose certificate has
  * run out meanwhile shows it again, and is refused by the words for that.
  */
@@ -218,7 +242,7 @@ static SSL_TICKET_RETURN on_ticket(SSL *ssl, SSL_SESSION *session, const unsigne
 		return SSL_TICKET_RETURN_IGNORE_RENEW;
 	if (status != SSL_TICKET_SUCCESS && status != SSL_TICKET_SUCCESS_RENEW)
 		return SSL_TICKET_RETURN_ABORT;
-	if (!kw_tls_session_in_date(session))
+	if (is_marked(session) || !kw_tls_session_in_date(session))
 		return SSL_TICKET_RETURN_IGNORE_RENEW;
 	return status == SSL_TICKET_SUCCESS ? SSL_TICKET_RETURN_USE : SSL_TICKET_RETURN_USE_RENEW;
 }
@@ -247,7 +271,7 @@ static void set_rules(SSL_CTX *ssl, const struct kw_tls_options *options)
 	if (server) {
 		SSL_CTX_set_session_id_context(ssl, id, sizeof id - 1);
 		SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
-		SSL_CTX_set_session_ticket_cb(ssl, NULL, on_ticket, NULL);
+		SSL_CTX_set_session_ticket_cb(ssl, on_new_ticket, on_ticket, NULL);
 	} else {
 		SSL_CTX_set_session_cache_mode(
 			ssl, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);

@@ -796,6 +796,49 @@ static void a_session_ends_with_the_certificate(void **state)
 	certificate_free(&old_ca);
 }
 
+/* Those between a certificate and its CA are in no ticket: so it is judged with them each time. */
+static void a_chain_of_certificates_is_shown_each_time(void **state)
+{
+	struct certificate between = certificate_make(
+		&(struct certificate_plan){.cn = "between", .is_ca = true, .issuer = &ca});
+	struct certificate shown =
+		certificate_make(&(struct certificate_plan){.cn = "web-1", .issuer = &between});
+	struct kw_tls_options options = client_options(&shown);
+	struct kw_tls_context *listening = context_of(server_options(&server, true)), *dialling;
+	struct kw_tls_session *session = NULL;
+	char *both = malloc(strlen(shown.pem) + strlen(between.pem) + 1);
+
+	strcat(strcpy(both, shown.pem), between.pem);
+	options.cert = pem("c.pem", both);
+	dialling = context_of(options);
+	for (int round = 0; round < 2; round++) {
+		struct pair pair = {0};
+		struct kw_tls_peer *peer;
+		char heard[8];
+
+		open_sockets(&pair);
+		pair.client =
+			kw_tls_channel_new(dialling, pair.fds[0], "db.example", session, NULL);
+		pair.server = kw_tls_channel_new(listening, pair.fds[3], NULL, NULL, NULL);
+		shake(&pair);
+		expect_open(&pair);
+		say(&pair, pair.server, "tickets", 7);
+		hear(&pair, pair.client, heard, 7);
+		peer = kw_tls_channel_peer(pair.server);
+		assert_int_equal(kw_tls_peer_judge(peer, listening, NULL), 0);
+		kw_tls_peer_free(peer);
+		kw_tls_session_free(session);
+		session = kw_tls_channel_take_session(pair.client);
+		close_pair(&pair);
+	}
+	kw_tls_session_free(session);
+	kw_tls_context_unref(dialling);
+	kw_tls_context_unref(listening);
+	certificate_free(&shown);
+	certificate_free(&between);
+	free(both);
+}
+
 static void connections_go_on_when_their_context_is_replaced(void **state)
 {
 	struct kw_tls_current current = {0};
@@ -966,6 +1009,7 @@ int main(void)
 		cmocka_unit_test(bytes_that_were_changed_on_the_way_are_a_failure),
 		cmocka_unit_test(a_session_spares_the_next_connection_the_certificates),
 		cmocka_unit_test(a_session_ends_with_the_certificate),
+		cmocka_unit_test(a_chain_of_certificates_is_shown_each_time),
 		cmocka_unit_test(connections_go_on_when_their_context_is_replaced),
 		cmocka_unit_test(a_certificate_names_its_owner),
 		cmocka_unit_test(a_common_name_with_a_zero_in_it_names_nobody),
