@@ -104,12 +104,41 @@ bool kw_audit_may_retry(const struct kw_audit *audit)
 	return is_walking(audit) && !over && !is_cut_short(audit, kw_clock_us());
 }
 
+/* Does the index lack keys, and has no whole round compared all that it could learn? */
+static bool can_learn(const struct kw_audit *audit)
+{
+	const struct kw_digests *index = &audit->options.sync->index;
+
+	return (kw_digests_state(index) == KW_DIGESTS_EMPTY ||
+		       kw_digests_state(index) == KW_DIGESTS_BUILDING) &&
+	       audit->losses != index->losses;
+}
+
+/* What a compare has passed over is looked at soon. */
+static uint64_t rate_of(const struct kw_audit *audit)
+{
+	uint64_t rate = audit->options.keys_per_second;
+	bool compared = audit->compares != audit->options.sync->index.compares;
+
+	return (compared || can_learn(audit)) && rate < KW_AUDIT_COMPARED_RATE
+		       ? KW_AUDIT_COMPARED_RATE
+		       : rate;
+}
+
+/* A round may begin while a snapshot still fills the index: the hurry ends with its reason. */
+static void learn_rate(struct kw_audit *audit, uint64_t now_us)
+{
+	if (audit->bucket.per_second != rate_of(audit))
+		kw_bucket_init(&audit->bucket, rate_of(audit), now_us);
+}
+
 static bool may_begin(struct kw_audit *audit, uint64_t now_us)
 {
 	if (is_cut_short(audit, now_us))
 		return false;
 	if (audit->round.full)
 		return now_us < audit->slot_end_us;
+	learn_rate(audit, now_us);
 	return kw_bucket_allows(&audit->bucket, now_us);
 }
 
@@ -191,34 +220,11 @@ static bool may_resume(const struct kw_audit *audit, uint64_t now_us)
 	return audit->table.from > 0 && (met || !kw_causes_due(&audit->causes, now_us));
 }
 
-/* Does the index lack keys, and has no whole round compared all that it could learn? */
-static bool can_learn(const struct kw_audit *audit)
-{
-	const struct kw_digests *index = &audit->options.sync->index;
-
-	return (kw_digests_state(index) == KW_DIGESTS_EMPTY ||
-		       kw_digests_state(index) == KW_DIGESTS_BUILDING) &&
-	       audit->losses != index->losses;
-}
-
-/* What a compare has passed over is looked at soon. */
-static uint64_t rate_of(const struct kw_audit *audit)
-{
-	uint64_t rate = audit->options.keys_per_second;
-	bool compared = audit->compares != audit->options.sync->index.compares;
-
-	return (compared || can_learn(audit)) && rate < KW_AUDIT_COMPARED_RATE
-		       ? KW_AUDIT_COMPARED_RATE
-		       : rate;
-}
-
 static void begin_table(struct kw_audit *audit, uint64_t now_us)
 {
 	learn_epoch(audit, now_us);
 	if (!may_resume(audit, now_us))
 		begin_round(audit, now_us);
-	if (audit->bucket.per_second != rate_of(audit))
-		kw_bucket_init(&audit->bucket, rate_of(audit), now_us);
 	move(audit, KW_AUDIT_TABLE, audit->round.full ? "because of a cause" : "");
 }
 

@@ -2,12 +2,14 @@
  * The digest index: what this agent has put into the local server, as 16 bytes a key. A snapshot of
  * another table is compared with it, so that only differences reach the server.
  *
- *   ┌─────┐                    ┌───────┐ records are handed on ┌──────────┐ all of them were
- * ┌───────┐ │ OFF │                    │ EMPTY │──────────────────────▶│ BUILDING
- * │─────────────────▶│ SOUND │ └─────┘                    └───────┘◀──────────┐ └──────────┘
- * └───────┘ │ other data    │   ▲ a whole round of the   │  ▲ │ (each state)  ▼   │ audit, or a
- * snapshot   ▼  │ │           ┌──────────────────────────────────┐ └───────────│ DOUBTED │
- *                                                              └──────────────────────────────────┘
+ *   from       to         when
+ *   EMPTY      BUILDING   records are handed on, or compared
+ *   BUILDING   SOUND      all keys of a snapshot, or of a round of the audit, are there
+ *   SOUND      BUILDING   a snapshot begins, or a local key may have no entry
+ *   both       DOUBTED    the local data may have changed without us
+ *   DOUBTED    both       a round of the audit is over: as it was before the doubt; or a snapshot
+ *   each       EMPTY      these are other data
+ *   OFF        (stays)    there is to be no index
  *
  * An entry says: the last thing that was handed on for this key was this value with this expiry. It
  * is written before the record is handed on. The appliers keep the order, so what was handed on is

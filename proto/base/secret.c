@@ -14,14 +14,23 @@ static size_t whole_pages(size_t length)
 	return bytes > 0 ? bytes : page;
 }
 
-void *kw_secret_new(size_t length)
+void *kw_secret_try(size_t length)
 {
 	size_t bytes = whole_pages(length);
 	void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (pages == MAP_FAILED)
-		kw_out_of_memory(bytes);
+		return NULL;
 	(void)madvise(pages, bytes, MADV_DONTDUMP);
+	return pages;
+}
+
+void *kw_secret_new(size_t length)
+{
+	void *pages = kw_secret_try(length);
+
+	if (!pages)
+		kw_out_of_memory(length);
 	return pages;
 }
 

@@ -10,8 +10,12 @@
 #include "base/buffer.h"
 #include "base/slice.h"
 
-/* `length` zeros, writable. Running out of memory ends the process, as in base/buffer.h. */
+/*
+ * `length` zeros, writable. Running out of memory ends the process, as in base/buffer.h; the caller
+ * of kw_secret_try gets NULL instead.
+ */
 void *kw_secret_new(size_t length);
+void *kw_secret_try(size_t length);
 
 /* length: as it was given. Nothing for NULL. */
 void kw_secret_free(void *bytes, size_t length);

@@ -134,7 +134,9 @@ static int build_memory(struct kw_rdma_end *end, struct kw_error *error)
 		access |= IBV_ACCESS_REMOTE_WRITE;
 	length = (length + PAGE - 1) & ~(size_t)(PAGE - 1);
 	/* Values end there: core dumps leave it out. */
-	end->arena = kw_secret_new(length);
+	end->arena = kw_secret_try(length);
+	if (!end->arena)
+		return kw_error_set(error, KW_E_NOMEM, "no memory for %zu bytes", length);
 	end->arena_bytes = length;
 	end->mr = kw_rdma_register(end->pd, end->arena, length, access, error);
 	return end->mr ? 0 : (int)KW_E_IO;

@@ -99,13 +99,15 @@ static void reserved_bytes_and_kinds_are_refused(void **state)
 	static const struct {
 		enum kw_channel_kind kind;
 		size_t first_reserved;
-	} tails[] = {{KW_CHANNEL_SHM, 16}, {KW_CHANNEL_TCP, 20}, {KW_CHANNEL_RDMA, 28}};
+	} tails[] = {{KW_CHANNEL_SHM, 16}, {KW_CHANNEL_TCP, 20}, {KW_CHANNEL_RDMA, 28},
+		{KW_CHANNEL_TLS, KW_CHANNEL_EXPORTER_BYTES}};
 	struct kw_channel decoded;
 	uint8_t bytes[KW_CHANNEL_BYTES];
 
-	for (size_t i = 0; i < 3; i++)
+	for (size_t i = 0; i < sizeof tails / sizeof *tails; i++)
 		for (size_t at = 0; at < KW_CHANNEL_BYTES; at++) {
-			bool host = tails[i].kind != KW_CHANNEL_SHM;
+			bool host =
+				tails[i].kind == KW_CHANNEL_TCP || tails[i].kind == KW_CHANNEL_RDMA;
 			bool reserved =
 				at >= tails[i].first_reserved || (host && (at == 18 || at == 19));
 
@@ -117,7 +119,7 @@ static void reserved_bytes_and_kinds_are_refused(void **state)
 	memset(bytes, 0, sizeof bytes);
 	for (int kind = 0; kind < 256; kind++)
 		assert_int_equal(kw_channel_decode((uint8_t)kind, bytes, &decoded),
-			kind >= KW_CHANNEL_SHM && kind <= KW_CHANNEL_RDMA);
+			kind >= KW_CHANNEL_SHM && kind <= KW_CHANNEL_TLS);
 }
 
 static void a_channel_is_named_for_people(void **state)
