@@ -151,7 +151,7 @@ class Proxy(Daemon):
             elif carrier == "tcp+tls":
                 self.listen["tcp+tls"] = f"tcp+tls://127.0.0.1:{free_port()}"
             elif carrier == "rdma":
-                self.listen["rdma"] = f"rdma://{RDMA_HOST}:{free_port(RDMA_HOST)}"
+                self.listen["rdma"] = f"rdma://{RDMA_HOST}:{free_port()}"
         keys = {**settings_of(primary), "listen": list(self.listen.values()),
                 "table.max_bytes": "1GiB"}
         keys.update({key.replace("__", "."): value for key, value in settings.items()})

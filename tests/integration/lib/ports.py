@@ -1,16 +1,27 @@
 """Ports of this host."""
+import random
 import socket
 
 RESERVED = [] # sockets that keep ports
+# Below those that kernels give to connections (net.ipv4.ip_local_port_range).
+FIRST, LAST = 10000, 32000
 
 
-def free_port(host="127.0.0.1"):
+def free_port():
     """
-    A port that nobody else is given while this process lives: bound, but not listened on. SO_REUSEADDR,
-    which servers set too, lets them bind it by its number; a port chosen by the kernel is another.
+    A port that nobody else is given while this process lives, at any address: bound, but not listened on.
+    SO_REUSEADDR, which servers set too, lets them bind it. It is set after the bind: with it, two
+    processes could reserve one port.
     """
-    keeper = socket.socket()
-    keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    keeper.bind((host, 0))
-    RESERVED.append(keeper)
-    return keeper.getsockname()[1]
+    for _ in range(1000):
+        keeper = socket.socket()
+        port = random.SystemRandom().randint(FIRST, LAST)
+        try:
+            keeper.bind(("", port))
+        except OSError:
+            keeper.close()
+            continue
+        keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        RESERVED.append(keeper)
+        return port
+    raise OSError(f"1000 ports between {FIRST} and {LAST} are taken")

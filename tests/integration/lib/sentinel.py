@@ -33,9 +33,9 @@ def patiently(ask, tries=20):
 
 class Sentinel(Process):
     def __init__(self, directory, index, primary_port, binary="installed", authority=None):
-        self.host, self.port = SENTINELS_AT[index], free_port(SENTINELS_AT[index])
+        self.host, self.port = SENTINELS_AT[index], free_port()
         self.binary = binary
-        self.tls_port = free_port(self.host)
+        self.tls_port = free_port()
         name = f"sentinel{index + 1}"
         lines = []
         if authority:
@@ -69,7 +69,7 @@ class Sentinel(Process):
     def move(self):
         """The same sentinel (it keeps its id), started anew on another port."""
         self.stop()
-        before, self.port = self.port, free_port(self.host)
+        before, self.port = self.port, free_port()
         with open(self.path, encoding="ascii") as stream:
             text = stream.read()
         assert f"\nport {before}\n" in text

@@ -172,7 +172,7 @@ def test_the_port_goes_down_and_comes_up(bed):
 
 def listening_on(bed, primary, host):
     proxy = bed.proxy(primary, listen=("rdma",), start=False)
-    proxy.listen["rdma"] = f"rdma://{host}:{free_port(RDMA_HOST)}"
+    proxy.listen["rdma"] = f"rdma://{host}:{free_port()}"
     proxy.settings["listen"] = list(proxy.listen.values())
     return proxy.start()
 
