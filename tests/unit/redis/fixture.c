@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -104,18 +105,31 @@ void test_server_stop(struct test_server *server)
 	remove_folder(server->folder);
 }
 
+/*
+ * Below those that kernels give to connections, and kept to the end of this process: bound, at all
+ * addresses. SO_REUSEADDR, which servers set too, comes behind the bind. With it, two processes
+ * could have one port.
+ */
 int test_free_port(void)
 {
+	enum { FIRST = 10000, COUNT = 22000, TRIES = 1000 };
 	struct sockaddr_in address = {.sin_family = AF_INET};
-	socklen_t length = sizeof address;
-	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
 
-	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	if (bind(fd, (struct sockaddr *)&address, sizeof address) < 0 ||
-		getsockname(fd, (struct sockaddr *)&address, &length) < 0)
-		fail("bind");
-	close(fd);
-	return ntohs(address.sin_port);
+	for (int i = 0; i < TRIES; i++) {
+		uint16_t number;
+
+		if (getrandom(&number, sizeof number, 0) != sizeof number)
+			fail("getrandom");
+		number = (uint16_t)(FIRST + number % COUNT);
+		address.sin_port = htons(number);
+		if (bind(fd, (struct sockaddr *)&address, sizeof address) == 0) {
+			setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+			return number;
+		}
+	}
+	fail("bind");
+	return 0;
 }
 
 /* The scripted server. */

@@ -22,7 +22,7 @@ struct test_server {
 void test_server_start(struct test_server *server, const char *const *extra);
 void test_server_stop(struct test_server *server);
 
-/* A TCP port nobody listens on at the moment. */
+/* A TCP port that nobody else has while this process lives, and nobody listens on yet. */
 int test_free_port(void);
 
 /* What the scripted server does with its only connection, step by step. */
