@@ -22,6 +22,7 @@ static _Atomic int threshold = KW_LOG_INFO;
 static kw_log_tap tap;
 static void *tap_arg;
 static pthread_t tap_thread;
+static kw_log_journal journal;
 
 void kw_log_set_level(enum kw_log_level level)
 {
@@ -53,6 +54,16 @@ void kw_log_set_tap(kw_log_tap fn, void *arg)
 	tap_thread = pthread_self();
 }
 
+void kw_log_set_journal(kw_log_journal fn)
+{
+	journal = fn;
+}
+
+int kw_log_priority(enum kw_log_level level)
+{
+	return journal_priorities[level];
+}
+
 static int prefix(char *out, size_t size, enum kw_log_level level)
 {
 	struct timespec now;
@@ -68,28 +79,77 @@ static int prefix(char *out, size_t size, enum kw_log_level level)
 		out, size, "%s.%03ldZ %-5s ", stamp, now.tv_nsec / 1000000, level_names[level]);
 }
 
+/* One write a line keeps lines of several threads apart; a lost log line is not an error. */
+static bool write_line(enum kw_log_level level, const char *where, const char *text)
+{
+	char line[KW_LOG_LINE + 128];
+	int length = prefix(line, sizeof line, level);
+
+	length += snprintf(line + length, sizeof line - (size_t)length, "%s: %s\n", where, text);
+	if (length >= (int)sizeof line)
+		length = (int)sizeof line - 1;
+	return write(STDERR_FILENO, line, (size_t)length) >= 0;
+}
+
+static void emit(enum kw_log_level level, const char *where, const struct kw_log_fields *fields,
+	const char *raw)
+{
+	char text[KW_LOG_LINE];
+
+	kw_printable(text, sizeof text, kw_slice(raw, kw_printable_whole(raw, strlen(raw))),
+		KW_NEWLINE_ESCAPED);
+	if (!(journal && journal(level, where, text, fields)) && !write_line(level, where, text))
+		return;
+	if (tap && pthread_equal(tap_thread, pthread_self()))
+		tap(tap_arg, level, where, text);
+}
+
+static bool is_wanted(enum kw_log_level level)
+{
+	assert((int)level >= 0 && (int)level < LEVELS);
+	return (int)level <= atomic_load(&threshold);
+}
+
 void kw_log(enum kw_log_level level, const char *where, const char *format, ...)
 {
-	char raw[KW_LOG_LINE], text[KW_LOG_LINE], line[KW_LOG_LINE + 128];
+	const struct kw_log_fields none = {.database = -1};
+	char raw[KW_LOG_LINE];
 	va_list args;
-	int length;
 
-	assert((int)level >= 0 && (int)level < LEVELS);
-	if ((int)level > atomic_load(&threshold))
+	if (!is_wanted(level))
 		return;
 	va_start(args, format);
 	vsnprintf(raw, sizeof raw, format, args);
 	va_end(args);
-	kw_printable(text, sizeof text, kw_slice(raw, kw_printable_whole(raw, strlen(raw))),
-		KW_NEWLINE_ESCAPED);
-	length = prefix(line, sizeof line, level);
-	length += snprintf(line + length, sizeof line - (size_t)length, "%s: %s\n", where, text);
-	if (length >= (int)sizeof line)
-		length = (int)sizeof line - 1;
-	/* One write a line keeps lines of several threads apart; a lost log line is not an error.
-	 */
-	if (write(STDERR_FILENO, line, (size_t)length) < 0)
+	emit(level, where, &none, raw);
+}
+
+void kw_log_database(
+	enum kw_log_level level, const char *where, uint32_t database, const char *format, ...)
+{
+	const struct kw_log_fields fields = {.database = database};
+	char raw[KW_LOG_LINE];
+	va_list args;
+
+	if (!is_wanted(level))
 		return;
-	if (tap && pthread_equal(tap_thread, pthread_self()))
-		tap(tap_arg, level, where, text);
+	va_start(args, format);
+	vsnprintf(raw, sizeof raw, format, args);
+	va_end(args);
+	emit(level, where, &fields, raw);
+}
+
+void kw_log_state(enum kw_log_level level, const char *where, const char *state, const char *code,
+	const char *reason)
+{
+	const struct kw_log_fields fields = {state, code, -1};
+	char raw[KW_LOG_LINE];
+
+	if (!is_wanted(level))
+		return;
+	if (*reason)
+		snprintf(raw, sizeof raw, "%s: %s [%s]", state, reason, code);
+	else
+		snprintf(raw, sizeof raw, "%s", state);
+	emit(level, where, &fields, raw);
 }

@@ -2,12 +2,16 @@
  * The daemons' log: lines on standard error, one event a line.
  *
  * Under systemd (JOURNAL_STREAM set) lines carry the journal's "<priority>" prefix and no time; in
- * a terminal or file they carry an UTC time and a level word. Control characters, and what else is
+ * a terminal or file they carry an UTC time and a level word. A journal that was set
+ * (control/journal.h) gets each line first, with its fields. Control characters, and what else is
  * not plain text (printable.h), are shown as \xNN, so that nothing read from outside can forge a
  * line. Any thread may log.
  */
 #ifndef KW_BASE_LOG_H
 #define KW_BASE_LOG_H
+
+#include <stdbool.h>
+#include <stdint.h>
 
 enum kw_log_level { KW_LOG_ERROR, KW_LOG_WARN, KW_LOG_INFO, KW_LOG_DEBUG, KW_LOG_TRACE };
 
@@ -22,6 +26,29 @@ const char *kw_log_level_name(enum kw_log_level level);
 /* Write one line; `where` is the part that speaks ("source", "agent", "control"). */
 void kw_log(enum kw_log_level level, const char *where, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+
+/* A line about one database of a server. */
+void kw_log_database(enum kw_log_level level, const char *where, uint32_t database,
+	const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+/* The line of a state, with its reason and the reason's code: "failed: no proxy [proxy_away]". */
+void kw_log_state(enum kw_log_level level, const char *where, const char *state, const char *code,
+	const char *reason);
+
+/* What a line says besides its text, for a journal that keeps fields. */
+struct kw_log_fields {
+	const char *state, *code; /* NULL: it is about none */
+	int64_t database;         /* -1: the same */
+};
+
+/*
+ * Where lines go first: fn returns true if it took the line, and otherwise it is written to
+ * standard error. text is printable. Set before other threads log; any thread calls it.
+ */
+typedef bool (*kw_log_journal)(enum kw_log_level level, const char *where, const char *text,
+	const struct kw_log_fields *fields);
+void kw_log_set_journal(kw_log_journal fn);
+int kw_log_priority(enum kw_log_level level); /* as the journal counts: sd-daemon(3) */
 
 /*
  * Also hand every line written to fn (events.subscribe uses this). One tap, set from the main

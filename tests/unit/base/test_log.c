@@ -94,6 +94,48 @@ static void the_journal_gets_a_priority_and_no_time(void **state)
 	assert_string_equal(written(), "<3>agent: gone\n");
 }
 
+static void a_state_has_its_reason_and_code_in_one_line(void **state)
+{
+	const char *text;
+
+	kw_log_state(KW_LOG_ERROR, "agent", "failed", "no_consent", "2 keys of others");
+	kw_log_state(KW_LOG_INFO, "agent", "warm", "none", "");
+	text = written();
+	assert_non_null(strstr(text, " error agent: failed: 2 keys of others [no_consent]\n"));
+	assert_non_null(strstr(text, " info  agent: warm\n"));
+}
+
+static struct kw_log_fields taken;
+static char taken_text[64];
+static bool takes;
+
+static bool take(enum kw_log_level level, const char *where, const char *text,
+	const struct kw_log_fields *fields)
+{
+	taken = *fields;
+	snprintf(taken_text, sizeof taken_text, "%d %s: %s", kw_log_priority(level), where, text);
+	return takes;
+}
+
+static void a_journal_gets_lines_with_fields_first(void **state)
+{
+	takes = true;
+	kw_log_set_journal(take);
+	kw_log_database(KW_LOG_WARN, "apply", 3, "key a\n");
+	assert_string_equal(taken_text, "4 apply: key a\\x0a");
+	assert_int_equal(taken.database, 3);
+	assert_null(taken.state);
+	kw_log_state(KW_LOG_ERROR, "agent", "failed", "no_consent", "why");
+	assert_string_equal(taken.state, "failed");
+	assert_string_equal(taken.code, "no_consent");
+	assert_int_equal(taken.database, -1);
+	takes = false;
+	kw_log_info("agent", "not lost");
+	kw_log_set_journal(NULL);
+	assert_int_equal(lines(written()), 1);
+	assert_non_null(strstr(captured, "not lost"));
+}
+
 static void what_is_below_the_level_is_not_written(void **state)
 {
 	kw_log_debug("agent", "no");
@@ -166,6 +208,8 @@ int main(void)
 		TEST(nothing_from_outside_can_forge_a_line),
 		TEST(a_line_says_time_level_and_part),
 		TEST(the_journal_gets_a_priority_and_no_time),
+		TEST(a_state_has_its_reason_and_code_in_one_line),
+		TEST(a_journal_gets_lines_with_fields_first),
 		TEST(what_is_below_the_level_is_not_written),
 		TEST(a_long_line_is_cut_but_ends),
 		TEST(level_words_go_both_ways),
