@@ -12,9 +12,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 /* Where OpenSSL puts the alerts of the peer among its reasons (SSL_AD_REASON_OFFSET). */
 #define ALERT_REASONS 1000
+
+#define RECORD_READS 2 /* of the socket, for a record: its header, then the rest */
 
 static bool holds(const void *owner, int state)
 {
@@ -74,6 +77,34 @@ static int dial(struct kw_tls_channel *channel, const char *host,
 	return expect_name(channel, error);
 }
 
+/*
+ * What OpenSSL reads of the socket. Records without a byte for the caller make it go on by itself
+ * for as long as they come: new keys in TLS 1.3, greetings in 1.2, a handshake in records of one
+ * byte. A peer could keep our thread in one call. So one call reads the socket so many times in
+ * vain, and then says that it waits: the poll tells what is left.
+ */
+static long on_bio(BIO *bio, int operation, const char *bytes, size_t length, int number,
+	long argument, int result, size_t *processed)
+{
+	struct kw_tls_channel *channel = (void *)BIO_get_callback_arg(bio);
+
+	if (operation != BIO_CB_READ)
+		return result;
+	if (channel->vain++ < channel->context->vain_max)
+		return 1;
+	BIO_clear_retry_flags(bio);
+	BIO_set_retry_read(bio);
+	return -1;
+}
+
+static void watch_reads(struct kw_tls_channel *channel)
+{
+	BIO *bio = SSL_get_rbio(channel->ssl);
+
+	BIO_set_callback_arg(bio, (char *)channel);
+	BIO_set_callback_ex(bio, on_bio);
+}
+
 struct kw_tls_channel *kw_tls_channel_new(struct kw_tls_context *context, int fd, const char *host,
 	const struct kw_tls_session *resume, struct kw_error *error)
 {
@@ -89,6 +120,7 @@ struct kw_tls_channel *kw_tls_channel_new(struct kw_tls_context *context, int fd
 		return NULL;
 	}
 	SSL_set_app_data(channel->ssl, channel);
+	watch_reads(channel);
 	if (context->role == KW_TLS_SERVER) {
 		SSL_set_accept_state(channel->ssl);
 	} else if (dial(channel, host, resume, error)) {
@@ -202,6 +234,7 @@ enum kw_tls_result kw_tls_channel_shake(struct kw_tls_channel *channel, struct k
 	assert(channel->sm.state == KW_TLS_SHAKING);
 	ERR_clear_error();
 	errno = 0;
+	channel->vain = 0;
 	result = SSL_do_handshake(channel->ssl);
 	errnum = errno;
 	if (result == 1) {
@@ -236,6 +269,7 @@ enum kw_tls_result kw_tls_channel_read(
 	size_t length;
 
 	*got = 0;
+	channel->vain = 0;
 	/* A record holds 16 KiB at most, and a caller wants its room filled. */
 	while (channel->sm.state == KW_TLS_OPEN && *got < room) {
 		int errnum, result;
@@ -249,6 +283,7 @@ enum kw_tls_result kw_tls_channel_read(
 			break;
 		}
 		channel->read_wants = KW_TLS_WANTS_NOTHING;
+		channel->vain -= channel->vain < RECORD_READS ? channel->vain : RECORD_READS;
 		*got += length;
 	}
 	if (*got > 0)
@@ -262,6 +297,29 @@ enum kw_tls_result kw_tls_channel_read(
 		assert(channel->sm.state == KW_TLS_FAILED);
 		return tell_failure(channel, error);
 	}
+}
+
+/*
+ * The kernel makes a record of what is written to the socket. OpenSSL would do the same, but keeps
+ * the address of bytes that must wait, and sends what stands there later: even of memory that was
+ * freed meanwhile (its issue 21202). Here nothing is kept.
+ */
+static enum kw_tls_result write_by_kernel(struct kw_tls_channel *channel, const void *from,
+	size_t length, size_t *put, struct kw_error *error)
+{
+	ssize_t sent = send(SSL_get_fd(channel->ssl), from, length, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+	channel->write_wants = KW_TLS_WANTS_NOTHING;
+	if (sent >= 0) {
+		*put = (size_t)sent;
+		return KW_TLS_MORE;
+	}
+	if (errno == EAGAIN || errno == EINTR) {
+		channel->write_wants = KW_TLS_WANTS_WRITE;
+		return KW_TLS_AGAIN;
+	}
+	kw_error_errno(error, errno, "write");
+	return KW_TLS_FAIL;
 }
 
 enum kw_tls_result kw_tls_channel_write(struct kw_tls_channel *channel, const void *from,
@@ -280,6 +338,8 @@ enum kw_tls_result kw_tls_channel_write(struct kw_tls_channel *channel, const vo
 	assert(length >= channel->begun);
 	if (length > KW_TLS_RECORD_BYTES)
 		length = KW_TLS_RECORD_BYTES;
+	if (kw_tls_channel_kernel_sends(channel))
+		return write_by_kernel(channel, from, length, put, error);
 	/* More would be a second record. If that had to wait, too, the first would not be told. */
 	if (channel->begun > 0)
 		length = channel->begun;

@@ -12,7 +12,8 @@
  * handshake is already finished: the alert comes with the first read.
  *
  * After AGAIN the caller polls the socket for what the channel wants. That can be the other
- * direction: a handshake reads and writes.
+ * direction: a handshake reads and writes. The socket may be ready at once: a call takes a bounded
+ * number of records that bring the caller no byte, so that no peer can keep it.
  *
  * One thread at a time. It may move to another thread between two calls.
  */
@@ -78,7 +79,8 @@ enum kw_tls_result kw_tls_channel_read(
  * One record of at most KW_TLS_RECORD_BYTES. MORE: *put bytes were taken. AGAIN: none was, and the
  * next call must begin with the same bytes and be as long at least. It takes these, and no more.
  * Their content may have changed meanwhile: they were encrypted already. So what was not taken was
- * not sent whole, and the peer cannot read it. FAIL: read, to learn why.
+ * not sent whole, and the peer cannot read it. If the kernel encrypts, only what was taken was
+ * encrypted. In either case the memory is free between two calls. FAIL: read, to learn why.
  */
 enum kw_tls_result kw_tls_channel_write(struct kw_tls_channel *channel, const void *from,
 	size_t length, size_t *put, struct kw_error *error);

@@ -15,6 +15,10 @@
 /* What OpenSSL reads of a socket at once: of a table or a snapshot, some records. */
 #define READ_BUFFER_BYTES 65536
 
+/* Of one call, of what brings its caller no byte (channel.h): 32 records, or what 4 reads hold. */
+#define VAIN_RECORDS 32
+#define VAIN_BUFFERS 4
+
 /* Certificates of one file; more is not the right file. */
 #define CERTIFICATES_MAX 1000
 
@@ -306,7 +310,11 @@ struct kw_tls_context *kw_tls_context_new(
 	context->ssl = ssl;
 	context->verify = options->verify;
 	context->shown = is_given(&options->cert);
+	context->vain_max = SSL_CTX_get_read_ahead(ssl) ? VAIN_BUFFERS : 2 * VAIN_RECORDS;
 	context->terms = options->terms;
+	kw_tls_read_expiry(ssl, context->shown, &context->expiry);
+	if (!is_given(&options->ca))
+		context->expiry.ca = 0; /* those of the system: OpenSSL reads some at once */
 	if (is_given(&options->ca))
 		snprintf(context->ca, sizeof context->ca, "%s", options->ca.file);
 	if (options->server_name)

@@ -23,6 +23,7 @@
 #include "tls/words.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 enum kw_tls_role {
 	KW_TLS_CLIENT, /* we dialled */
@@ -71,6 +72,18 @@ enum kw_tls_role kw_tls_context_role(const struct kw_tls_context *context);
 
 /* As its options say: is the peer verified? */
 bool kw_tls_context_verifies(const struct kw_tls_context *context);
+
+/* terms->keys of its options. */
+const char *kw_tls_context_keys(const struct kw_tls_context *context);
+
+/* Seconds since 1970; 0: there is none, or it has no such date. The CAs of a system do not count.
+ */
+struct kw_tls_expiry {
+	int64_t cert; /* the first of ours and of those between it and its CA */
+	int64_t ca;   /* the last of the CAs: from then on nothing is verified */
+	int64_t crl;  /* the first list is due again: from then on each peer is refused */
+};
+const struct kw_tls_expiry *kw_tls_context_expiry(const struct kw_tls_context *context);
 
 /* Zeroed memory holds none. */
 struct kw_tls_current {

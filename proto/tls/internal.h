@@ -1,4 +1,4 @@
-/* The inside of proto/tls, shared by context.c, channel.c and peer.c. */
+/* The inside of proto/tls, shared by its files. */
 #ifndef KW_TLS_INTERNAL_H
 #define KW_TLS_INTERNAL_H
 
@@ -16,9 +16,11 @@ struct kw_tls_context {
 	enum kw_tls_role role;
 	SSL_CTX *ssl;
 	bool verify, shown; /* shown: it has a certificate of ours */
+	unsigned vain_max;  /* see channel.c */
 	char ca[KW_TLS_FILE_TEXT];
 	char server_name[256];
 	const struct kw_tls_terms *terms;
+	struct kw_tls_expiry expiry;
 };
 
 struct kw_tls_channel {
@@ -27,6 +29,7 @@ struct kw_tls_channel {
 	struct kw_tls_context *context;
 	enum kw_tls_wants read_wants, write_wants;
 	size_t begun;        /* bytes of the record whose write must go on; 0: none */
+	unsigned vain;       /* reads of the socket in this call that brought its caller no byte */
 	char host[256];      /* client: the name that was verified */
 	struct kw_error why; /* FAILED */
 	SSL_SESSION *session;
@@ -36,6 +39,8 @@ struct kw_tls_channel {
 	char names[KW_TLS_NAMES_TEXT], date[64];
 };
 
+/* expiry.c; shown: it has a certificate of ours. */
+void kw_tls_read_expiry(SSL_CTX *ssl, bool shown, struct kw_tls_expiry *expiry);
 /* peer.c: what the callback of the verification calls. It fills the last lines of the channel. */
 int kw_tls_on_verify(int ok, X509_STORE_CTX *store);
 /* channel.c: a session came. */

@@ -39,6 +39,16 @@ bool kw_tls_context_verifies(const struct kw_tls_context *context)
 	abort();
 }
 
+const char *kw_tls_context_keys(const struct kw_tls_context *context)
+{
+	abort();
+}
+
+const struct kw_tls_expiry *kw_tls_context_expiry(const struct kw_tls_context *context)
+{
+	abort();
+}
+
 void kw_tls_current_put(struct kw_tls_current *current, struct kw_tls_context *context)
 {
 	assert(!current->context && !context);

@@ -43,6 +43,7 @@ struct kw_tls_terms {
 	const char *plain;  /* to do if the peer speaks no TLS: "use redis://, or its tls-port" */
 	const char *demand; /* what turns its demand for certificates off: "tls-auth-clients no" */
 	const char *trust;  /* its own list of CAs: "tls-ca-cert-file" */
+	bool secrets;       /* passwords travel: what was read stays in no buffer */
 };
 
 /* What is known of this connection. A text that is not known is "". */
