@@ -36,9 +36,10 @@ enum kw_proved {
 struct kw_identity {
 	enum kw_proved proved;
 	enum kw_role role;
-	char key_id[KW_KEY_ID_MAX + 1]; /* "": the unnamed key, or no key */
-	/* Of the key that was proved; by a certificate alone, of the rules for it. Zero: none. */
-	uint8_t key_digest[KW_KEY_DIGEST_BYTES];
+	char key_id[KW_KEY_ID_MAX + 1];          /* "": the unnamed key, or no key */
+	uint8_t key_digest[KW_KEY_DIGEST_BYTES]; /* of the key that was proved. Zero: none */
+	/* Of the rules for the certificate's name, if the key has none of its own. Zero: none. */
+	uint8_t rules_digest[KW_KEY_DIGEST_BYTES];
 	/* Whom its certificate names; "": it showed none. */
 	char certificate[KW_CERTIFICATE_ID_MAX + 1];
 };

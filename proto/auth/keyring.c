@@ -1,6 +1,7 @@
 #include "auth/keyring.h"
 
 #include "base/buffer.h"
+#include "base/hash.h"
 #include "base/hex.h"
 
 #include <assert.h>
@@ -161,8 +162,9 @@ struct name {
 	uint32_t bit;
 };
 
-static const struct name carriers[] = {{"shm", 1U << KW_CHANNEL_SHM}, {"tcp", 1U << KW_CHANNEL_TCP},
-	{"rdma", 1U << KW_CHANNEL_RDMA}, {"tcp+tls", 1U << KW_CHANNEL_TLS}, {NULL, 0}};
+static const struct name carrier_names[] = {{"shm", 1U << KW_CHANNEL_SHM},
+	{"tcp", 1U << KW_CHANNEL_TCP}, {"rdma", 1U << KW_CHANNEL_RDMA},
+	{"tcp+tls", 1U << KW_CHANNEL_TLS}, {NULL, 0}};
 static const struct name roles[] = {
 	{"agent", 1U << KW_ROLE_AGENT}, {"gateway", 1U << KW_ROLE_GATEWAY}, {NULL, 0}};
 
@@ -196,7 +198,7 @@ static int read_names(struct kw_slice text, const struct name *names, uint32_t *
 
 static int read_carriers(struct kw_key_rules *rules, struct kw_slice text, struct kw_error *error)
 {
-	return read_names(text, carriers, &rules->carriers,
+	return read_names(text, carrier_names, &rules->carriers,
 		"write shm, tcp, tcp+tls or rdma, or several with commas: carriers=shm,tcp", error);
 }
 
@@ -515,6 +517,14 @@ size_t kw_keyring_find(
 	return count;
 }
 
+/* All lines of an id have the same rules (check_ids). */
+const struct kw_key *kw_keyring_named(const struct kw_keyring *ring, const char *id)
+{
+	size_t i = first_of(ring, id);
+
+	return i < ring->count && strcmp(ring->keys[i].id, id) == 0 ? &ring->keys[i] : NULL;
+}
+
 size_t kw_keyring_revoke(struct kw_keyring *ring, const char *id)
 {
 	size_t count = 0;
@@ -548,6 +558,42 @@ enum kw_key_standing kw_keyring_judge(
 	if (kw_keyring_proved(ring, id, digest))
 		return KW_KEY_HOLDS;
 	return kw_keyring_find(ring, id, found) > 0 ? KW_KEY_CHANGED : KW_KEY_GONE;
+}
+
+uint64_t kw_keyring_hash(const struct kw_keyring *ring, uint64_t seed)
+{
+	for (size_t i = 0; i < ring->count; i++)
+		if (!ring->keys[i].revoked)
+			seed = kw_hash_key(seed, 0, ring->keys[i].digest, KW_KEY_DIGEST_BYTES);
+	return seed | 1;
+}
+
+/* Over one of these carriers, in whatever role. */
+static bool counts(const struct kw_key *key, uint32_t carriers)
+{
+	return !key->revoked && !kw_scope_narrow(&key->rules.scope) &&
+	       (key->rules.carriers == 0 || key->rules.carriers & carriers);
+}
+
+bool kw_keyring_counts(const struct kw_keyring *ring, const char *id, uint32_t carriers)
+{
+	const struct kw_key *found[KW_KEY_LINES_MAX];
+	size_t count = kw_keyring_find(ring, id, found);
+
+	/* All lines of an id have the same rules. */
+	return count > 0 && counts(found[0], carriers);
+}
+
+bool kw_keyring_withdraws(
+	const struct kw_keyring *before, const struct kw_keyring *after, uint32_t carriers)
+{
+	for (size_t i = 0; i < before->count; i++) {
+		const struct kw_key *key = &before->keys[i];
+
+		if (counts(key, carriers) && !kw_keyring_proved(after, key->id, key->digest))
+			return true;
+	}
+	return false;
 }
 
 bool kw_key_allows(

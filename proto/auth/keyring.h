@@ -75,13 +75,35 @@ size_t kw_keyring_count(const struct kw_keyring *ring);
 size_t kw_keyring_find(const struct kw_keyring *ring, const char *id,
 	const struct kw_key *found[KW_KEY_LINES_MAX]);
 
+/*
+ * A key of this id, whose rules hold for a certificate that names it. They do so also while the id
+ * is revoked: no certificate may do more because of that. NULL: there is none.
+ */
+const struct kw_key *kw_keyring_named(const struct kw_keyring *ring, const char *id);
+
 /* Refuse this id from now on. Returns how many keys of it there were. */
 size_t kw_keyring_revoke(struct kw_keyring *ring, const char *id);
+
+/*
+ * Of the keys that are not revoked, with their rules; equal for equal keys, and never 0. It goes on
+ * from `seed`.
+ */
+uint64_t kw_keyring_hash(const struct kw_keyring *ring, uint64_t seed);
 
 /* The key with this digest, NULL if the id has none such or is revoked. Lives as long as the ring.
  */
 const struct kw_key *kw_keyring_proved(
 	const struct kw_keyring *ring, const char *id, const uint8_t digest[KW_KEY_DIGEST_BYTES]);
+
+/*
+ * Does this id have a key, not revoked, that counts over one of these carriers (bits 1 << enum
+ * kw_channel_kind) and opens the whole table?
+ */
+bool kw_keyring_counts(const struct kw_keyring *ring, const char *id, uint32_t carriers);
+
+/* Does such a key of `before` not hold by `after`? */
+bool kw_keyring_withdraws(
+	const struct kw_keyring *before, const struct kw_keyring *after, uint32_t carriers);
 
 enum kw_key_standing {
 	KW_KEY_HOLDS,

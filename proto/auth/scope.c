@@ -144,7 +144,7 @@ int kw_scope_add_prefix(struct kw_scope *scope, struct kw_slice text, struct kw_
 
 /* ---- asking ---- */
 
-static bool allows_database(const struct kw_scope *scope, uint32_t database)
+bool kw_scope_allows_database(const struct kw_scope *scope, uint32_t database)
 {
 	for (size_t i = 0; i < scope->database_count; i++)
 		if (scope->databases[i] == database)
@@ -152,7 +152,7 @@ static bool allows_database(const struct kw_scope *scope, uint32_t database)
 	return scope->database_count == 0;
 }
 
-static bool allows_key(const struct kw_scope *scope, struct kw_slice key)
+bool kw_scope_allows_prefix(const struct kw_scope *scope, struct kw_slice key)
 {
 	for (size_t i = 0; i < scope->prefix_count; i++) {
 		struct kw_slice prefix = scope->prefixes[i];
@@ -166,7 +166,7 @@ static bool allows_key(const struct kw_scope *scope, struct kw_slice key)
 
 bool kw_scope_allows(const struct kw_scope *scope, uint32_t database, struct kw_slice key)
 {
-	return allows_database(scope, database) && allows_key(scope, key);
+	return kw_scope_allows_database(scope, database) && kw_scope_allows_prefix(scope, key);
 }
 
 void kw_scope_write(const struct kw_scope *scope, struct kw_buffer *text)
@@ -183,4 +183,41 @@ void kw_scope_write(const struct kw_scope *scope, struct kw_buffer *text)
 										     : "%%%02x",
 				bytes[j]);
 	}
+}
+
+static bool take_word(struct kw_slice *word, const char *name)
+{
+	size_t length = strlen(name);
+
+	if (word->length < length || memcmp(word->data, name, length) != 0)
+		return false;
+	*word = kw_slice((const uint8_t *)word->data + length, word->length - length);
+	return true;
+}
+
+static int read_word(struct kw_scope *scope, struct kw_slice word, struct kw_error *error)
+{
+	if (take_word(&word, "databases="))
+		return kw_scope_set_databases(scope, word, error);
+	if (take_word(&word, "prefix="))
+		return kw_scope_add_prefix(scope, word, error);
+	return kw_error_set(error, KW_E_CONFIG, "a rule other than databases= and prefix=");
+}
+
+int kw_scope_read(struct kw_scope *scope, struct kw_slice text, struct kw_error *error)
+{
+	const uint8_t *at = text.data, *end = at + text.length;
+
+	while (at < end) {
+		const uint8_t *stop = memchr(at, ' ', (size_t)(end - at));
+		int code;
+
+		if (!stop)
+			stop = end;
+		code = read_word(scope, kw_slice(at, (size_t)(stop - at)), error);
+		if (code != 0)
+			return code;
+		at = stop + (stop < end);
+	}
+	return KW_OK;
 }

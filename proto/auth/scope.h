@@ -41,7 +41,22 @@ static inline bool kw_scope_narrow(const struct kw_scope *scope)
 
 bool kw_scope_allows(const struct kw_scope *scope, uint32_t database, struct kw_slice key);
 
+/* Is the database in it, whatever its keys? */
+bool kw_scope_allows_database(const struct kw_scope *scope, uint32_t database);
+
+/* Do all keys with this prefix belong to it, as far as the prefix goes? "": all keys. */
+bool kw_scope_allows_prefix(const struct kw_scope *scope, struct kw_slice prefix);
+
 /* The words of a line of keys, in one form for equal scopes: "databases=0,2 prefix=cart%20:". */
 void kw_scope_write(const struct kw_scope *scope, struct kw_buffer *text);
+
+/* No text of kw_scope_write is longer. */
+#define KW_SCOPE_TEXT_MAX ((uint32_t)1 << 17)
+
+/*
+ * Read what kw_scope_write has written into *scope, which is zero. KW_E_CONFIG: it is no such text;
+ * the scope must be closed in either case.
+ */
+int kw_scope_read(struct kw_scope *scope, struct kw_slice text, struct kw_error *error);
 
 #endif

@@ -125,6 +125,9 @@ struct kw_remote {
 	uint64_t turn_at_us; /* UINT64_MAX: none asked for */
 	uint64_t overdue_us; /* when the head's deadline was first found passed; 0: it was not */
 
+	struct kw_remote_read scope_read; /* of what the key may read, before anything else */
+	uint8_t *scope_text;              /* NULL: it is known, or there is none */
+
 	struct kw_read_list waiting; /* beyond depth */
 	struct kw_read_list flight;  /* with the carrier; they end in order */
 	struct kw_read_list refused; /* out of bounds: told back in the next turn */
@@ -272,6 +275,7 @@ struct kw_session {
 	uint64_t connected_us;            /* wall clock */
 	uint64_t joined_us;               /* monotonic */
 	uint32_t depth;
+	bool scoped;                  /* so it was told: it must not get more */
 	char why[KW_ERROR_TEXT + 16]; /* of its end, once known */
 	struct kw_session *next, *previous;
 };
@@ -288,8 +292,13 @@ enum kw_peer_user kw_server_judge(const struct kw_server *server, uint32_t uid);
 /* The serving thread, made by the first call. NULL: *error says why. */
 struct kw_tcp_serve *kw_server_serve(struct kw_server *server, struct kw_error *error);
 
-/* The context of connections to come; NULL: there is none. */
-struct kw_tls_context *kw_server_tls(const struct kw_server *server);
+/*
+ * What this identity may read, if its key has a scope; NULL: its key has none, or is there no more.
+ * Valid until the keys are replaced.
+ */
+const struct kw_scope *kw_server_scope(
+	const struct kw_server *server, const struct kw_identity *identity);
+
 enum kw_tls_identity kw_server_tls_identity(const struct kw_server *server);
 
 const struct kw_rdma_options *kw_server_rdma(const struct kw_server *server);
@@ -299,10 +308,18 @@ const struct kw_rdma_options *kw_server_rdma(const struct kw_server *server);
  * the last listener is closed.
  */
 void *kw_server_kept(struct kw_server *server);
-void kw_server_keep(struct kw_server *server, void *device, void (*release)(void *device));
+struct kw_kept_ops {
+	void (*release)(void *device);
+	/* A key was withdrawn: what its holder was told of the device must open nothing soon. */
+	void (*rotate)(void *device);
+};
+void kw_server_keep(struct kw_server *server, void *device, const struct kw_kept_ops *ops);
 
 /* The memory's extents have new addresses: the directory must name them before this returns. */
 void kw_server_placed(struct kw_server *server);
+
+/* The earlier addresses and rkeys lead nowhere now, since a key was withdrawn. */
+void kw_server_rotated(struct kw_server *server, const struct kw_rotation *rotation);
 
 /* What a listener knows of a connection before its first byte. */
 struct kw_arrival {

@@ -135,6 +135,9 @@ const char *kw_frame_status_text(enum kw_frame_status status)
 		       "withdrawn or changed, or as silent while a new connection of its name came";
 	case KW_FRAME_SHUTDOWN:
 		return "was let go because the proxy is shutting down";
+	case KW_FRAME_SCOPE:
+		return "did not ask what its key may read (databases= or prefix=) before it read: "
+		       "upgrade the agent";
 	case KW_FRAME_STATUSES:
 		break;
 	}

@@ -23,6 +23,14 @@
 #define KW_FRAME_MAGIC UINT32_C(0x3146574b) /* "KWF1" */
 #define KW_REPLY_MAGIC UINT32_C(0x3152574b) /* "KWR1" */
 
+/*
+ * An agent whose WELCOME says that its key reads a part of the table (KW_WIRE_SCOPED) must know
+ * which part before it deletes anything. So its first READ is this one, of at most
+ * KW_SCOPE_TEXT_MAX bytes: the scope in the words of kw_scope_write, then zeros. No table is so
+ * large.
+ */
+#define KW_FRAME_SCOPE_OFFSET (UINT64_C(1) << 62)
+
 enum kw_frame_op { KW_FRAME_READ = 1, KW_FRAME_REPORT = 2 };
 
 struct kw_frame_header {
@@ -53,6 +61,7 @@ enum kw_frame_status {
 	KW_FRAME_BAD = 3,      /* not a valid frame */
 	KW_FRAME_REVOKED = 4,  /* agents.disconnect */
 	KW_FRAME_SHUTDOWN = 5, /* the proxy stops */
+	KW_FRAME_SCOPE = 6,    /* a READ by a key with a scope that was not asked for before */
 	KW_FRAME_STATUSES,
 };
 

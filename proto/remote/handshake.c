@@ -404,12 +404,12 @@ static int hear_welcome(struct kw_handshake *handshake, size_t length)
 		return fail(handshake);
 	}
 	if ((welcome.flags & ~KW_WIRE_SCOPED) != 0 || welcome.depth == 0 ||
-		welcome.depth > handshake->depth || welcome.extent.offset != 0 ||
-		welcome.extent.length < sizeof(struct kw_superblock))
+		welcome.extent.offset != 0 || welcome.extent.length < sizeof(struct kw_superblock))
 		return broken(handshake, "the proxy sent a WELCOME that makes no sense");
 	handshake->facts = (struct kw_handshake_facts){
 		.epoch = welcome.epoch,
-		.depth = welcome.depth,
+		/* A proxy of a later version may grant more than was asked for. */
+		.depth = welcome.depth < handshake->depth ? welcome.depth : handshake->depth,
 		.scoped = welcome.flags & KW_WIRE_SCOPED,
 		.extent = welcome.extent,
 		.memory_device = welcome.memory_device,

@@ -80,6 +80,13 @@ int kw_memory_init_kept(struct kw_memory *memory, int fd, struct kw_error *error
 int kw_memory_save(struct kw_memory *memory, int fd, struct kw_error *error);
 int kw_memory_load(struct kw_memory *memory, int fd, struct kw_error *error);
 
+/*
+ * The same bytes in another file: whoever has mapped this one reads zeros from now on, and nothing
+ * that is written later. No extent counts yet. On an error the memory is closed. Not for memory
+ * that is sealed or of huge pages.
+ */
+int kw_memory_renew(struct kw_memory *memory, struct kw_error *error);
+
 /* No peer may still be reading: close the server first. Harmless on a closed one. */
 void kw_memory_close(struct kw_memory *memory);
 

@@ -94,3 +94,19 @@ int kw_memory_load(struct kw_memory *memory, int fd, struct kw_error *error)
 	errnum = copy_all(&copy, memory->reserve_bytes);
 	return errnum == 0 ? 0 : kw_error_errno(error, errnum, "copying the table in");
 }
+
+int kw_memory_renew(struct kw_memory *memory, struct kw_error *error)
+{
+	struct kw_memory fresh;
+	int code = kw_memory_init(&fresh, memory->reserve_bytes, error);
+
+	assert(!memory->sealed && atomic_load(&memory->extent_count) == 0);
+	if (code == 0)
+		code = kw_memory_load(&fresh, memory->fd, error);
+	kw_memory_close(memory);
+	if (code == 0)
+		*memory = fresh;
+	else
+		kw_memory_close(&fresh);
+	return code;
+}

@@ -127,10 +127,12 @@ void kw_refusal_given(const struct kw_handshake *handshake, enum kw_refusal reas
 		break;
 	case KW_REFUSE_SCOPE:
 		kw_error_set(error, KW_E_REFUSED,
-			"refused agent %s: its key %s has databases= or prefix=, which no carrier "
-			"enforces in this version: run one proxy for each scope, by "
-			"source.databases",
-			who, handshake->identity.key_id);
+			"refused %s %s: its key %s has databases= or prefix=, which only agents "
+			"over "
+			"tcp or tcp+tls can have: use another key, or run one proxy for each "
+			"scope, "
+			"by source.databases",
+			kw_role_name(handshake->identity.role), who, handshake->identity.key_id);
 		break;
 	case KW_REFUSE_PEER:
 		if (limit == KW_REFUSE_PEER_UNSEEN)
@@ -278,9 +280,9 @@ void kw_refusal_heard(const struct kw_handshake *handshake, const struct kw_refu
 		break;
 	case KW_REFUSE_SCOPE:
 		kw_error_set(error, KW_E_REFUSED,
-			"the proxy refused: this key has databases= or prefix=, which no carrier "
-			"enforces in this version: run one proxy for each scope, by "
-			"source.databases");
+			"the proxy refused: this key has databases= or prefix=, which only agents "
+			"over tcp or tcp+tls can have: use another key, or run one proxy for each "
+			"scope, by source.databases");
 		break;
 	case KW_REFUSE_PEER:
 		if (refuse->limit == KW_REFUSE_PEER_UNSEEN)

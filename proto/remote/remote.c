@@ -203,6 +203,79 @@ int kw_remote_greet(struct kw_remote *remote, struct kw_handshake *handshake,
 	return code;
 }
 
+/* ---- what the key may read ---- */
+
+static void ready(struct kw_remote *remote)
+{
+	kw_remote_report_soon(remote);
+	remote->handlers.ready(remote->handlers.arg, &remote->info);
+	kw_remote_pump(remote);
+}
+
+static int judge_scope(struct kw_remote *remote, struct kw_error *error)
+{
+	const struct kw_slice text = {
+		remote->scope_text, strnlen((char *)remote->scope_text, KW_SCOPE_TEXT_MAX)};
+	struct kw_scope scope = {0};
+	int code = kw_scope_read(&scope, text, error);
+
+	if (code != 0)
+		kw_error_wrap(error, "the proxy says what this key may read, and this agent "
+				     "cannot read it: upgrade the older one");
+	else
+		code = remote->options.scoped(remote->options.scoped_arg, &scope, error);
+	kw_scope_close(&scope);
+	return code;
+}
+
+static void on_scope(struct kw_remote_read *read, const struct kw_error *lost)
+{
+	struct kw_remote *remote = read->arg;
+	struct kw_error error;
+	int code = lost ? (int)KW_E_IO : judge_scope(remote, &error);
+
+	free(remote->scope_text);
+	remote->scope_text = NULL;
+	if (lost)
+		return; /* handlers.closed follows */
+	if (code == 0)
+		ready(remote);
+	else
+		kw_remote_fail(remote, &error);
+}
+
+static void ask_scope(struct kw_remote *remote)
+{
+	const bool served =
+		remote->info.carrier == KW_CARRIER_TCP || remote->info.carrier == KW_CARRIER_TLS;
+	struct kw_error error;
+
+	if (!served) {
+		kw_error_set(&error, KW_E_PROTOCOL,
+			"the proxy limits this key over a carrier that cannot be limited");
+		kw_remote_fail(remote, &error);
+		return;
+	}
+	if (!remote->options.scoped) {
+		kw_error_set(&error, KW_E_REFUSED,
+			"this key has databases= or prefix=, and a %s needs the whole table: use "
+			"another key",
+			kw_role_name(remote->options.role));
+		kw_remote_fail(remote, &error);
+		return;
+	}
+	remote->scope_text = kw_zalloc(KW_SCOPE_TEXT_MAX);
+	remote->scope_read = (struct kw_remote_read){
+		.offset = KW_FRAME_SCOPE_OFFSET,
+		.length = KW_SCOPE_TEXT_MAX,
+		.buffer = remote->scope_text,
+		.done = on_scope,
+		.arg = remote,
+	};
+	kw_read_list_push(&remote->waiting, &remote->scope_read);
+	kw_remote_pump(remote);
+}
+
 void kw_remote_welcomed(struct kw_remote *remote, const struct kw_handshake_facts *facts)
 {
 	assert(kw_remote_is(remote, KW_REMOTE_CONNECTING));
@@ -211,10 +284,12 @@ void kw_remote_welcomed(struct kw_remote *remote, const struct kw_handshake_fact
 	remote->info.depth = facts->depth;
 	remote->extents[0] = facts->extent;
 	remote->extent_count = 1;
+	remote->info.scoped = facts->scoped;
 	kw_sm_move(&remote->sm, KW_REMOTE_READY, remote->info.peer);
-	kw_remote_report_soon(remote);
-	remote->handlers.ready(remote->handlers.arg, &remote->info);
-	kw_remote_pump(remote);
+	if (facts->scoped)
+		ask_scope(remote);
+	else
+		ready(remote);
 }
 
 /* ---- READs ---- */

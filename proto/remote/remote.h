@@ -18,6 +18,7 @@
 
 #include "auth/identity.h"
 #include "auth/peer.h"
+#include "auth/scope.h"
 #include "base/error.h"
 #include "base/slice.h"
 #include "table/layout.h"
@@ -68,6 +69,7 @@ int kw_address_check_guard(
 #define KW_RDMA_READ_BYTES 65536 /* larger pieces are no faster on any device known */
 #define KW_RDMA_READ_BYTES_MAX (UINT32_C(1) << 20)
 #define KW_RDMA_PROBE_MS 10000
+#define KW_RDMA_ROTATE_MS 3000 /* an agent that reads no superblock for so long counts as stuck */
 
 /* For rdma only, either side. Zero: see each field. */
 struct kw_rdma_options {
@@ -77,9 +79,10 @@ struct kw_rdma_options {
 	uint8_t ack_timeout;             /* 1 to 31: 4.096 us * 2^n a try; 0: KW_RDMA_ACK_TIMEOUT */
 	uint8_t retry_count; /* 1 to 6; 0: KW_RDMA_RETRY_COUNT. A dead peer shows after one more */
 	uint32_t read_bytes; /* larger READs are cut into pieces of this; 0: KW_RDMA_READ_BYTES */
-	uint32_t probe_ms; /* proxy: an agent silent for so long is looked for; 0: KW_RDMA_PROBE_MS
-			    */
-	bool busy;         /* look for completions instead of sleeping, while READs are out */
+	uint32_t probe_ms;  /* proxy: an agent silent for so long is looked for; 0: KW_RDMA_PROBE_MS
+			     */
+	uint32_t rotate_ms; /* proxy: how long earlier rkeys still count; 0: KW_RDMA_ROTATE_MS */
+	bool busy;          /* look for completions instead of sleeping, while READs are out */
 };
 
 /* Can this be the name of an RDMA device? KW_E_CONFIG with a sentence. */
@@ -102,12 +105,20 @@ struct kw_remote_options {
 	uint32_t read_timeout_ms;         /* each READ; 0: 2000 */
 	uint32_t depth;                   /* READs in flight wanted; more are queued here; 0: 16 */
 	struct kw_rdma_options rdma;
+	/*
+	 * The key may read a part of the table only, and the proxy hides the rest. KW_OK: the owner
+	 * can do with this part; the scope is valid during the call. Else the connection ends with
+	 * the sentence. NULL: the owner needs the whole table.
+	 */
+	int (*scoped)(void *arg, const struct kw_scope *scope, struct kw_error *error);
+	void *scoped_arg;
 };
 
 struct kw_remote_info {
 	enum kw_carrier carrier;
 	uint64_t epoch;
 	uint32_t depth;                  /* negotiated */
+	bool scoped;                     /* the key reads a part of the table: no index */
 	char peer[128];                  /* for people */
 	char device[KW_RDMA_DEVICE_MAX]; /* rdma: this side's; else empty */
 };

@@ -129,17 +129,23 @@ void *kw_server_kept(struct kw_server *server)
 	return server->kept;
 }
 
-void kw_server_keep(struct kw_server *server, void *device, void (*release)(void *device))
+void kw_server_keep(struct kw_server *server, void *device, const struct kw_kept_ops *ops)
 {
 	assert(!server->kept || !device);
 	server->kept = device;
-	server->release_kept = release;
+	server->kept_ops = ops;
 }
 
 void kw_server_placed(struct kw_server *server)
 {
 	if (server->handlers.placed)
 		server->handlers.placed(server->handlers.arg);
+}
+
+void kw_server_rotated(struct kw_server *server, const struct kw_rotation *rotation)
+{
+	if (server->handlers.rotated)
+		server->handlers.rotated(server->handlers.arg, rotation);
 }
 
 static void wake(void *arg)
@@ -252,6 +258,7 @@ void kw_server_facts(struct kw_server *server, const struct kw_handshake *handsh
 		.depth = handshake->depth,
 		.extent = server->memory->extents[0],
 		.session = ++server->next_id,
+		.scoped = kw_server_scope(server, &handshake->identity) != NULL,
 	};
 	if (facts->depth > server->options.depth_max)
 		facts->depth = server->options.depth_max;
@@ -526,7 +533,7 @@ void kw_server_maybe_finish(struct kw_server *server)
 		server->serve = NULL;
 	}
 	if (server->kept)
-		server->release_kept(server->kept);
+		server->kept_ops->release(server->kept);
 	server->kept = NULL;
 	uv_close((uv_handle_t *)&server->async, on_async_closed);
 }

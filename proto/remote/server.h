@@ -83,6 +83,19 @@ struct kw_listener_info {
 	uint32_t attempts;               /* waiting: made in vain so far */
 };
 
+enum kw_rotation_outcome {
+	KW_ROTATION_SMOOTH, /* agents have the grace time to take up the new rkeys */
+	KW_ROTATION_BROKE,  /* the earlier regions had to go first: agents connect again */
+	KW_ROTATION_FAILED, /* even so some memory has no region, and is tried again */
+};
+
+/* The memory was registered anew, since a key was withdrawn. */
+struct kw_rotation {
+	enum kw_rotation_outcome outcome;
+	uint64_t bytes, took_us; /* of that, in a thread of the pool */
+	struct kw_error why;     /* not SMOOTH */
+};
+
 struct kw_server_handlers {
 	/* What the handshake tells an agent: called when one has proved itself. */
 	uint64_t (*epoch)(void *arg);
@@ -103,6 +116,8 @@ struct kw_server_handlers {
 	 * published directory must name them when this returns. NULL: there is none yet.
 	 */
 	void (*placed)(void *arg);
+	/* The rkeys that were there when a key was withdrawn open nothing now. NULL: no matter. */
+	void (*rotated)(void *arg, const struct kw_rotation *rotation);
 	void *arg;
 };
 
@@ -174,15 +189,17 @@ bool kw_server_disconnect(struct kw_server *server, uint64_t id, const char *why
 
 /*
  * What agents must prove from now on; held. A session whose key this ring does not have, or has
- * with other rules, is revoked at once. Returns how many.
+ * with other rules, is revoked at once. Returns how many. If the holder of such a key was told
+ * rkeys, over rdma or by the directory, the memory is registered anew, so that these open nothing
+ * (handlers.rotated).
  */
 uint32_t kw_server_set_keyring(struct kw_server *server, struct kw_keyring *keyring);
 
 /*
- * Refuse the keys of this id until the next kw_server_set_keyring, and whom a certificate names so
- * until the next kw_server_set_tls; revoke its sessions: *ended of them. KW_E_GONE: there is no
+ * Withdraw the keys of this id until the next kw_server_set_keyring, and whom a certificate names
+ * so until the next kw_server_set_tls; revoke its sessions: *ended of them. KW_E_GONE: there is no
  * such id. With certificates any id can be one: a name that is new to the proxy is refused, too.
- * KW_E_STATE: KW_REVOKED_MAX names are revoked already.
+ * KW_E_STATE: KW_REVOKED_MAX names are revoked already; nothing was changed.
  */
 #define KW_REVOKED_MAX 256
 int kw_server_revoke(
@@ -190,10 +207,14 @@ int kw_server_revoke(
 
 /*
  * Connections to come over tcp+tls get this context; held. A session whose certificate it does not
- * accept (another CA, a list of revoked ones) is revoked at once. Returns how many.
+ * accept (another CA, a list of revoked ones) is revoked at once. Returns how many. If there are
+ * any, the memory is registered anew.
  */
 uint32_t kw_server_set_tls(
 	struct kw_server *server, struct kw_tls_context *tls, enum kw_tls_identity identity);
+
+/* The context of connections to come over tcp+tls; NULL: there is none. */
+struct kw_tls_context *kw_server_tls(const struct kw_server *server);
 
 /* Agents may have dialled these, too, from now on. */
 void kw_server_set_addresses(struct kw_server *server, const struct kw_endpoints *addresses);

@@ -34,9 +34,9 @@ struct kw_server {
 	struct kw_server_stats stats;
 	uv_async_t async; /* the serving thread has something to say */
 	struct kw_tcp_serve *serve;
-	void *kept; /* a device */
-	void (*release_kept)(void *device);
-	struct kw_listener *listeners; /* in the order of kw_server_listen */
+	void *kept;                         /* a device */
+	const struct kw_kept_ops *kept_ops; /* NULL: none is kept */
+	struct kw_listener *listeners;      /* in the order of kw_server_listen */
 	struct kw_session *sessions;
 	uint32_t session_count;
 	uint32_t greetings; /* begun by kw_server_greet, not yet built */

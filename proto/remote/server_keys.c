@@ -76,15 +76,19 @@ static void note_judged(const struct kw_server *server, struct kw_session *sessi
 static const struct kw_key *find_named(
 	const struct kw_server *server, const struct kw_identity *identity)
 {
-	const struct kw_key *found[KW_KEY_LINES_MAX];
-
-	if (!*identity->certificate ||
-		kw_keyring_find(server->keyring, identity->certificate, found) == 0)
-		return NULL;
-	return found[0]; /* all lines of an id have the same rules */
+	return *identity->certificate ? kw_keyring_named(server->keyring, identity->certificate)
+				      : NULL;
 }
 
-/* Of the rules that hold for a certificate; zero: none do. */
+/* A key with an id brings its own rules. The one without leaves those of the certificate's name. */
+static bool is_ruled_by_name(const struct kw_identity *identity)
+{
+	return *identity->certificate &&
+	       (identity->proved == KW_PROVED_CERTIFICATE ||
+		       (identity->proved == KW_PROVED_KEY && *identity->key_id == '\0'));
+}
+
+/* Of the rules that hold for a certificate's name; zero: none do. */
 static void digest_rules(const struct kw_server *server, const struct kw_identity *identity,
 	uint8_t digest[KW_KEY_DIGEST_BYTES])
 {
@@ -96,16 +100,16 @@ static void digest_rules(const struct kw_server *server, const struct kw_identit
 		memset(digest, 0, KW_KEY_DIGEST_BYTES);
 }
 
-/* Why the rules for its certificate do not let it stay, or NULL. */
+/* Why the rules for its certificate's name do not let it stay, or NULL. */
 static const char *rules_objection(
 	const struct kw_server *server, const struct kw_identity *identity, char text[WHY_TEXT])
 {
 	uint8_t digest[KW_KEY_DIGEST_BYTES];
 
-	if (identity->proved != KW_PROVED_CERTIFICATE)
+	if (!is_ruled_by_name(identity))
 		return NULL;
 	digest_rules(server, identity, digest);
-	if (memcmp(digest, identity->key_digest, sizeof digest) == 0)
+	if (memcmp(digest, identity->rules_digest, sizeof digest) == 0)
 		return NULL;
 	snprintf(text, WHY_TEXT, "the key %s has other rules now", identity->certificate);
 	return text;
@@ -173,29 +177,53 @@ static bool refuse(struct kw_handshake *handshake, enum kw_refusal reason, uint3
 	return true;
 }
 
+/* The key whose rules hold for it; NULL: none do. */
+static const struct kw_key *rules_of(
+	const struct kw_server *server, const struct kw_identity *identity)
+{
+	if (is_ruled_by_name(identity))
+		return find_named(server, identity);
+	return identity->proved == KW_PROVED_KEY
+		       ? kw_keyring_proved(server->keyring, identity->key_id, identity->key_digest)
+		       : NULL;
+}
+
+const struct kw_scope *kw_server_scope(
+	const struct kw_server *server, const struct kw_identity *identity)
+{
+	const struct kw_key *key = rules_of(server, identity);
+
+	return key && kw_scope_narrow(&key->rules.scope) ? &key->rules.scope : NULL;
+}
+
+/*
+ * Only where the proxy itself answers READs can it hide records. A gateway looks keys up in the
+ * index, which is hidden as a whole.
+ */
+static bool enforces(enum kw_channel_kind carrier, enum kw_role role)
+{
+	return (carrier == KW_CHANNEL_TCP || carrier == KW_CHANNEL_TLS) && role == KW_ROLE_AGENT;
+}
+
 bool kw_server_refuses_key(struct kw_server *server, struct kw_handshake *handshake)
 {
 	struct kw_identity *identity = &handshake->identity;
-	const struct kw_key *key = NULL;
+	const struct kw_key *key;
 
 	if (is_revoked(server, identity->certificate))
 		return refuse(handshake, KW_REFUSE_REVOKED, 0);
-	if (identity->proved == KW_PROVED_KEY) {
-		key = kw_keyring_proved(server->keyring, identity->key_id, identity->key_digest);
-		if (!key)
-			return refuse(handshake, KW_REFUSE_SECRET_UNKNOWN, 0);
-	}
-	/* The key without an id has no rules: it leaves those of the certificate's name. */
-	if (!key || *key->id == '\0')
-		key = find_named(server, identity);
-	if (identity->proved == KW_PROVED_CERTIFICATE)
-		digest_rules(server, identity, identity->key_digest);
+	if (identity->proved == KW_PROVED_KEY &&
+		!kw_keyring_proved(server->keyring, identity->key_id, identity->key_digest))
+		return refuse(handshake, KW_REFUSE_SECRET_UNKNOWN, 0);
+	key = rules_of(server, identity);
+	if (is_ruled_by_name(identity))
+		digest_rules(server, identity, identity->rules_digest);
 	if (!key)
 		return false;
 	if (!kw_key_allows(&key->rules, handshake->channel.kind, identity->role))
 		return refuse(handshake, KW_REFUSE_RULES, 0);
-	/* No carrier enforces a scope yet: without it such a key would read everything. */
-	if (kw_scope_narrow(&key->rules.scope))
+	if (kw_scope_narrow(&key->rules.scope) &&
+		!enforces(handshake->channel.kind, identity->role))
 		return refuse(handshake, KW_REFUSE_SCOPE, 0);
 	if (key->rules.sessions > 0 && sessions_of(server, key->id) >= key->rules.sessions)
 		return refuse(handshake, KW_REFUSE_KEY_LIMIT, key->rules.sessions);
@@ -223,25 +251,52 @@ uint32_t kw_server_check_keys(struct kw_server *server)
 	return ended;
 }
 
+/*
+ * Over these an agent is told rkeys: rdma has them from the start, and the directory is read over
+ * tcp, too, but by keys with a scope. A mapping of shm shows them for as long as it stands.
+ */
+#define TELLS_RKEYS                                                                                \
+	(UINT32_C(1) << KW_CHANNEL_RDMA | UINT32_C(1) << KW_CHANNEL_TCP |                          \
+		UINT32_C(1) << KW_CHANNEL_TLS)
+
+/*
+ * Also if no session of it is there: its holder may have left with the rkeys. (One that is
+ * disconnected, and keeps its key, would be told the new ones.)
+ */
+static void rotate(struct kw_server *server)
+{
+	if (server->kept && !kw_server_closing(server))
+		server->kept_ops->rotate(server->kept);
+}
+
 uint32_t kw_server_set_keyring(struct kw_server *server, struct kw_keyring *keyring)
 {
 	struct kw_keyring *before = server->keyring;
+	bool withdrawn = kw_keyring_withdraws(before, keyring, TELLS_RKEYS);
+	uint32_t ended;
 
 	server->keyring = kw_keyring_hold(keyring);
 	kw_keyring_release(before);
-	return kw_server_check_keys(server);
+	ended = kw_server_check_keys(server);
+	if (withdrawn)
+		rotate(server);
+	return ended;
 }
 
 uint32_t kw_server_set_tls(
 	struct kw_server *server, struct kw_tls_context *tls, enum kw_tls_identity identity)
 {
 	struct kw_tls_context *before = server->options.tls;
+	uint32_t ended;
 
 	server->options.tls = tls ? kw_tls_context_ref(tls) : NULL;
 	server->options.identity = identity;
 	kw_tls_context_unref(before);
 	server->revoked.count = 0;
-	return kw_server_check_keys(server);
+	ended = kw_server_check_keys(server);
+	if (ended > 0)
+		rotate(server);
+	return ended;
 }
 
 /* Whom a certificate names so. False: there is no room. */
@@ -256,18 +311,20 @@ static bool revoke_name(struct kw_revoked *revoked, const char *id)
 int kw_server_revoke(
 	struct kw_server *server, const char *id, uint32_t *ended, struct kw_error *error)
 {
-	size_t keys = kw_keyring_revoke(server->keyring, id);
 	bool by_name = kw_server_certifies(server) && strlen(id) <= KW_CERTIFICATE_ID_MAX;
+	bool withdrawn = by_name || kw_keyring_counts(server->keyring, id, TELLS_RKEYS);
 
-	if (keys == 0 && !by_name)
+	if (by_name && !is_revoked(server, id) && !revoke_name(&server->revoked, id))
+		return kw_error_set(error, KW_E_STATE,
+			"%d names are revoked already, and this one is not: put their "
+			"certificates into tls.crl, and reload",
+			KW_REVOKED_MAX);
+	if (kw_keyring_revoke(server->keyring, id) == 0 && !by_name)
 		return kw_error_set(error, KW_E_GONE,
 			"no key has the id %.*s; agents.list shows those in use", KW_KEY_ID_MAX,
 			id);
-	if (by_name && !is_revoked(server, id) && !revoke_name(&server->revoked, id))
-		return kw_error_set(error, KW_E_STATE,
-			"%d names are revoked already: put their certificates into tls.crl, and "
-			"reload",
-			KW_REVOKED_MAX);
 	*ended = kw_server_check_keys(server);
+	if (withdrawn)
+		rotate(server);
 	return KW_OK;
 }

@@ -191,6 +191,7 @@ struct kw_session *kw_session_new(struct kw_listener *listener,
 	session->connected_us = kw_wall_us();
 	session->joined_us = kw_clock_us();
 	session->depth = handshake->facts.depth;
+	session->scoped = handshake->facts.scoped;
 	kw_sm_init(&session->sm, &machine, session, KW_SESSION_NEW);
 	return session;
 }

@@ -61,6 +61,8 @@ void kw_history_record_make(struct kw_history_record *record, const struct kw_hi
 		.domain = history->domain,
 		.mandate = (uint16_t)history->mandate,
 		.lease_ms = history->lease_ms,
+		.looked_version = history->looked.version,
+		.looked_offset = history->looked.offset,
 		.server = {history->server.fork, history->server.major, history->server.minor,
 			history->server.patch},
 	};
@@ -114,6 +116,7 @@ int kw_history_parse(const struct kw_history_record *record, uint32_t checksum,
 		.term_version = record->term_version,
 		.domain = record->domain,
 		.lease_ms = record->lease_ms,
+		.looked = {record->looked_version, record->looked_offset},
 	};
 
 	kw_history_seal(&whole);
@@ -124,7 +127,7 @@ int kw_history_parse(const struct kw_history_record *record, uint32_t checksum,
 	if (record->magic != KW_HISTORY_MAGIC || record->standing > KW_HISTORY_UNTOLD ||
 		!take_id(record->replid, found.replid) ||
 		!take_id(record->replid2, found.replid2) || !is_consistent(&found) ||
-		!has_mandate(&found))
+		!has_mandate(&found) || found.looked.version > KW_VERSION_MASK)
 		return kw_error_set(error, KW_E_PROTOCOL, "history: no proxy writes such a record");
 	*history = found;
 	return KW_OK;

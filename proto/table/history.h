@@ -77,6 +77,10 @@ struct kw_history {
 	uint64_t term_version; /* version of the table when this term began */
 	uint64_t domain;       /* who confirms: kw_mandate_domain; 0 only with mandate NONE */
 	uint16_t lease_ms; /* how old a confirmation can be when the proxy publishes; 0 with NONE */
+	struct {
+		uint64_t version; /* of the table: all up to it was in the server's data … */
+		uint64_t offset;  /* … before this replication offset; 0: not known */
+	} looked;                 /* at the server, about each second */
 };
 
 /* As it lies in the memory file. */
@@ -97,7 +101,10 @@ struct kw_history_record {
 	uint64_t domain;
 	uint16_t mandate; /* enum kw_mandate_state */
 	uint16_t lease_ms;
-	uint8_t reserved2[44];
+	uint8_t reserved2[4];
+	uint64_t looked_version; /* this and what follows: zeros, too, in one of before */
+	uint64_t looked_offset;
+	uint8_t reserved3[24];
 };
 
 static_assert(sizeof(struct kw_history_record) == 256, "");
@@ -123,7 +130,8 @@ int kw_history_parse(const struct kw_history_record *record, uint32_t checksum,
 /* Whose data: the same history, told by the same proxy; whatever the server and its mandate are. */
 bool kw_history_equal(const struct kw_history *a, const struct kw_history *b);
 
-/* … and the same mandate and term: records of the two may lie in one segment. */
+/* … and the same mandate and term: records of the two may lie in one segment, whenever the server
+ * was looked at. */
 bool kw_history_published_equal(const struct kw_history *a, const struct kw_history *b);
 
 /* The domain of an authority: `kind` is "sentinel" or "operator"; never 0. */

@@ -209,6 +209,7 @@ struct kw_extent {
 static_assert(sizeof(struct kw_extent) == 32, "");
 
 enum kw_record_kind {
+	KW_RECORD_HIDDEN = 0, /* only on its way to a reader: redact.h */
 	KW_RECORD_PUT = 1,
 	KW_RECORD_DELETE = 2, /* a tombstone: the key is gone */
 	KW_RECORD_FLUSH = 3,  /* every key of the database is gone; no key, no value */

@@ -97,7 +97,7 @@ static bool is_news(const struct kw_reader *reader, const struct kw_record_view 
 	bool tail = reader->tailing || !reader->snapshot;
 	uint64_t skip_up_to = kw_fault_leaves_out(4) ? reader->highest : reader->consistent;
 
-	if (tail && view->version <= skip_up_to)
+	if (view->kind == KW_RECORD_HIDDEN || (tail && view->version <= skip_up_to))
 		return false;
 	if (!tail && view->kind != KW_RECORD_PUT)
 		return false;
@@ -157,7 +157,7 @@ static enum verdict parse_record(const struct kw_reader *reader, const struct sp
 		*stride = KW_RECORD_HEADER;
 		return RECORD_INCOMPLETE;
 	}
-	if (!kw_record_plausible(bytes, available, limit))
+	if (!kw_record_readable(bytes, available, limit))
 		return RECORD_BAD;
 	memcpy(&length, bytes + offsetof(struct kw_record, length), sizeof length);
 	*stride = kw_record_stride(length);

@@ -7,10 +7,13 @@
 
 uint32_t kw_record_checksum(const struct kw_record *record, const struct kw_place *place)
 {
+	const bool hidden = kw_record_kind(record) == KW_RECORD_HIDDEN;
+	const uint32_t end = hidden ? KW_RECORD_HEADER : record->length;
+
 	/* All that follows the checksum lies in one piece. */
 	return kw_crc32c_bound(place->epoch, place->segment, place->offset,
 		record->version_database, &record->length,
-		record->length - offsetof(struct kw_record, length));
+		end - offsetof(struct kw_record, length));
 }
 
 /*
@@ -71,7 +74,17 @@ uint64_t kw_superseded_word(uint32_t checksum, uint64_t version)
 	return version | (uint64_t)(check >> 16 ^ (check & 0xffff)) << KW_VERSION_BITS;
 }
 
-bool kw_record_plausible(const void *bytes, size_t available, uint64_t limit)
+void kw_record_hide(
+	struct kw_record *hidden, const struct kw_record *front, const struct kw_place *place)
+{
+	hidden->version_database = kw_record_version(front);
+	hidden->length = front->length;
+	hidden->what = (uint32_t)KW_RECORD_HIDDEN << KW_RECORD_KIND_SHIFT;
+	hidden->checksum = kw_record_checksum(hidden, place);
+	hidden->superseded_by = kw_superseded_word(hidden->checksum, 0);
+}
+
+bool kw_record_readable(const void *bytes, size_t available, uint64_t limit)
 {
 	const struct kw_record *record = bytes;
 	uint32_t length, what, body;
@@ -84,7 +97,19 @@ bool kw_record_plausible(const void *bytes, size_t available, uint64_t limit)
 	if (length < KW_RECORD_HEADER || length > limit || length > KW_RECORD_LENGTH_MAX)
 		return false;
 	body = (what & KW_RECORD_KEY_MAX) + (what & KW_RECORD_EXPIRES ? sizeof(uint64_t) : 0);
-	return body <= length - KW_RECORD_HEADER && what >> KW_RECORD_KIND_SHIFT != 0;
+	return body <= length - KW_RECORD_HEADER &&
+	       (what >> KW_RECORD_KIND_SHIFT != KW_RECORD_HIDDEN || what == 0);
+}
+
+bool kw_record_plausible(const void *bytes, size_t available, uint64_t limit)
+{
+	const struct kw_record *record = bytes;
+	uint32_t what;
+
+	if (!kw_record_readable(bytes, available, limit))
+		return false;
+	memcpy(&what, &record->what, sizeof what);
+	return what >> KW_RECORD_KIND_SHIFT != KW_RECORD_HIDDEN;
 }
 
 bool kw_record_peek(
@@ -92,12 +117,26 @@ bool kw_record_peek(
 {
 	struct kw_record record;
 
-	if (!kw_record_plausible(bytes, available, limit))
+	if (!kw_record_readable(bytes, available, limit))
 		return false;
 	memcpy(&record, bytes, KW_RECORD_HEADER);
 	*front = (struct kw_record_front){
 		kw_record_version(&record), kw_record_stride(record.length)};
 	return front->stride <= limit;
+}
+
+/* It holds. Is it as kw_record_hide makes it? */
+static int parse_hidden(const struct kw_record *record, struct kw_record_view *view)
+{
+	*view = (struct kw_record_view){
+		.version = kw_record_version(record),
+		.kind = KW_RECORD_HIDDEN,
+		.length = record->length,
+	};
+	return record->what == 0 && record->version_database == view->version &&
+			       (record->superseded_by & KW_VERSION_MASK) == 0
+		       ? KW_OK
+		       : KW_E_CORRUPT;
 }
 
 int kw_record_parse(const void *bytes, const struct kw_place *place, struct kw_record_view *view)
@@ -108,6 +147,8 @@ int kw_record_parse(const void *bytes, const struct kw_place *place, struct kw_r
 	if (kw_record_checksum(record, place) != record->checksum ||
 		kw_superseded_word(record->checksum, superseded_by) != record->superseded_by)
 		return KW_E_CORRUPT;
+	if (kw_record_kind(record) == KW_RECORD_HIDDEN)
+		return parse_hidden(record, view);
 	*view = (struct kw_record_view){
 		.version = kw_record_version(record),
 		.superseded_by = superseded_by,

@@ -50,6 +50,14 @@ static inline uint64_t kw_record_length(size_t key_length, size_t value_length, 
 	return KW_RECORD_HEADER + (expires_ms ? sizeof expires_ms : 0) + key_length + value_length;
 }
 
+/*
+ * What a reader gets in the place of a record that it may not see: version and length are kept, all
+ * else is zero, and the checksum covers the header alone. front: the record's header. hidden has
+ * room for KW_RECORD_HEADER bytes, which are written.
+ */
+void kw_record_hide(
+	struct kw_record *hidden, const struct kw_record *front, const struct kw_place *place);
+
 /* What a header says of itself; of a record that was parsed, or of the writer's own memory. */
 static inline uint64_t kw_record_version(const struct kw_record *record)
 {
@@ -132,19 +140,23 @@ static inline bool kw_record_superseded(const struct kw_record *record)
  */
 bool kw_record_plausible(const void *bytes, size_t available, uint64_t limit);
 
+/* The same for a reader of the log, to whom a record can be hidden. */
+bool kw_record_readable(const void *bytes, size_t available, uint64_t limit);
+
 /* What a record's header says of itself; nothing of it is verified. */
 struct kw_record_front {
 	uint64_t version;
 	uint64_t stride;
 };
 
-/* False: the header at the front of these bytes is not plausible, or not wholly there. */
+/* False: the header at the front of these bytes is not readable, or not wholly there. */
 bool kw_record_peek(
 	const void *bytes, size_t available, uint64_t limit, struct kw_record_front *front);
 
 /*
- * Verify the whole record at bytes (plausible, all its bytes available) and describe it in *view.
- * KW_E_CORRUPT when the checksum or the rules do not hold: torn, recycled or damaged.
+ * Verify the whole record at bytes (plausible or readable, all its bytes available) and describe it
+ * in *view; a hidden one has neither key nor value. KW_E_CORRUPT when the checksum or the rules do
+ * not hold: torn, recycled or damaged.
  */
 int kw_record_parse(const void *bytes, const struct kw_place *place, struct kw_record_view *view);
 

@@ -28,19 +28,12 @@ void kw_rdma_count(enum kw_rdma_count count)
 
 void kw_rdma_metrics(struct kw_buffer *text, const char *prefix)
 {
-	static const char *const docs[] = {
-#define X(id, name, doc) [KW_RDMA_##id] = doc,
-		KW_RDMA_COUNTS_LIST(X)
-#undef X
-	};
-
-	for (int i = 0; i < KW_RDMA_COUNTS; i++) {
-		const char *name = kw_rdma_count_name((enum kw_rdma_count)i);
-
-		kw_buffer_printf(text,
-			"# HELP %s_%s_total %s\n# TYPE %s_%s_total counter\n%s_%s_total %" PRIu64
-			"\n",
-			prefix, name, docs[i], prefix, name, prefix, name,
+	kw_buffer_printf(text,
+		"# HELP %s_rdma_faults_total what went wrong on RDMA connections, by kind\n"
+		"# TYPE %s_rdma_faults_total counter\n",
+		prefix, prefix);
+	for (int i = 0; i < KW_RDMA_COUNTS; i++)
+		kw_buffer_printf(text, "%s_rdma_faults_total{kind=\"%s\"} %" PRIu64 "\n", prefix,
+			kw_rdma_count_name((enum kw_rdma_count)i),
 			kw_rdma_counted((enum kw_rdma_count)i));
-	}
 }

@@ -38,7 +38,7 @@ enum kw_rdma_count {
 const char *kw_rdma_count_name(enum kw_rdma_count count);
 uint64_t kw_rdma_counted(enum kw_rdma_count count);
 
-/* All of them as Prometheus text: PREFIX_NAME_total. */
+/* All of them as Prometheus text: PREFIX_rdma_faults_total{kind="NAME"}. */
 void kw_rdma_metrics(struct kw_buffer *text, const char *prefix);
 
 /* The carrier's own: it happened once more. */

@@ -91,6 +91,7 @@ static struct kw_rdma_device *open_device(
 	const struct kw_memory_device hook = {add_extent, expect_extent, device};
 
 	device->memory = kw_server_memory(server);
+	device->server = server;
 	device->loop = kw_server_loop(server);
 	device->verbs = verbs;
 	device->depth = kw_rdma_device_depth(verbs, error);
@@ -113,6 +114,7 @@ static void close_device(void *arg)
 {
 	struct kw_rdma_device *device = arg;
 
+	kw_rdma_rotation_close(device->rotation);
 	for (int i = 0; i < KW_RDMA_AHEAD; i++)
 		kw_rdma_ahead_drop(device->ahead[i]);
 	for (int i = 0; i < KW_EXTENTS_MAX; i++)
@@ -122,6 +124,20 @@ static void close_device(void *arg)
 	kw_memory_detach(device->memory);
 	free(device);
 }
+
+/* What is not placed was told to no agent. */
+static void rotate_device(void *arg)
+{
+	struct kw_rdma_device *device = arg;
+
+	if (!device->placed)
+		return;
+	if (!device->rotation)
+		device->rotation = kw_rdma_rotation_new(device, device->server);
+	kw_rdma_rotation_ask(device->rotation);
+}
+
+static const struct kw_kept_ops kept_ops = {.release = close_device, .rotate = rotate_device};
 
 static void drop_unused(struct kw_server *server)
 {
@@ -150,7 +166,7 @@ struct kw_rdma_device *kw_rdma_device_of(
 	drop_unused(server);
 	device = open_device(server, verbs, error);
 	if (device)
-		kw_server_keep(server, device, close_device);
+		kw_server_keep(server, device, &kept_ops);
 	return device;
 }
 

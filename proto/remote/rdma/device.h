@@ -6,6 +6,8 @@
  *
  *   of ──register (any thread, slow)──▶ ──place──▶ agents may READ ──leave──▶
  *
+ * When a key is withdrawn, the server has all of it registered anew (rotation.h).
+ *
  * One device a proxy, because an extent has one rkey: its listeners share it. Main thread but for
  * register.
  */
@@ -16,6 +18,7 @@
 #include "remote/carrier.h"
 #include "remote/memory.h"
 #include "remote/rdma/ahead.h"
+#include "remote/rdma/rotation.h"
 
 #include <infiniband/verbs.h>
 #include <stdbool.h>
@@ -26,6 +29,7 @@
 struct kw_rdma_device {
 	uv_loop_t *loop;
 	struct kw_memory *memory;
+	struct kw_server *server;
 	struct ibv_context *verbs;
 	struct ibv_pd *pd;
 	int depth; /* READs in flight it allows a queue pair */
@@ -34,6 +38,7 @@ struct kw_rdma_device {
 	int before; /* extents that were there when it was opened: register's */
 	struct ibv_mr *regions[KW_EXTENTS_MAX];     /* by number of the extent */
 	struct kw_rdma_ahead *ahead[KW_RDMA_AHEAD]; /* NULL: none */
+	struct kw_rdma_rotation *rotation;          /* NULL: none was asked for yet */
 };
 
 /*

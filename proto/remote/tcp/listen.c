@@ -55,8 +55,18 @@ static uint64_t figures_tcp(const struct kw_session *session, struct kw_session_
 static int adopt(struct kw_session *session, struct kw_wire wire, struct kw_error *error)
 {
 	struct kw_tcp_serve *serve = kw_server_serve(session->server, error);
+	const struct kw_tcp_client client = {
+		.depth = session->depth,
+		.owner = session,
+		.scope = session->scoped ? kw_server_scope(session->server, &session->identity)
+					 : NULL,
+	};
 
-	session->own = kw_tcp_serve_add(serve, wire, session->depth, session, error);
+	/* Without the scope that it was told it would get everything. */
+	if (session->scoped && !client.scope)
+		return kw_error_set(
+			error, KW_E_REFUSED, "its key was withdrawn or changed meanwhile");
+	session->own = kw_tcp_serve_add(serve, wire, &client, error);
 	return session->own ? 0 : (int)error->code;
 }
 

@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -16,19 +17,28 @@
 
 static_assert(KW_SERVE_INPUT > KW_FRAME_MAX, "a frame cut in two leaves room for its rest");
 
-struct kw_tcp_peer *kw_tcp_peer_new(struct kw_wire wire, uint32_t depth, void *owner)
+struct kw_tcp_peer *kw_tcp_peer_new(
+	struct kw_wire wire, const struct kw_tcp_client *client, struct kw_redact *redact)
 {
-	struct kw_tcp_peer *peer = kw_zalloc(sizeof *peer + depth * sizeof peer->ring[0]);
+	struct kw_tcp_peer *peer = kw_zalloc(sizeof *peer + client->depth * sizeof peer->ring[0]);
 
 	assert(kw_wire_is_open(&wire));
-	peer->shown.owner = owner;
+	peer->shown.owner = client->owner;
 	peer->wire = wire;
 	peer->shown.tls = kw_wire_tls_cipherer(&wire);
 	if (wire.tls)
 		peer->shown.resumed = kw_tls_channel_resumed(kw_wire_tls_channel(&wire));
 	peer->events = EPOLLIN;
-	peer->depth = depth;
+	peer->depth = client->depth;
+	if (client->scope)
+		peer->scoped = kw_scoped_new(client->scope, redact);
 	return peer;
+}
+
+void kw_tcp_peer_free(struct kw_tcp_peer *peer)
+{
+	kw_scoped_free(peer->scoped);
+	free(peer);
 }
 
 /* ---- the end ---- */
@@ -80,6 +90,15 @@ static void note_report(struct kw_tcp_peer *peer, const struct kw_remote_progres
 	atomic_store_explicit(&shared->heard_us, kw_clock_us(), memory_order_release);
 }
 
+static enum kw_frame_status enqueue(struct kw_tcp_peer *peer, const struct kw_frame *frame)
+{
+	peer->ring[(peer->first + peer->count) % peer->depth] =
+		(struct kw_tcp_request){frame->id, frame->offset, frame->length};
+	peer->count++;
+	assert(peer->count <= peer->depth);
+	return KW_FRAME_OK;
+}
+
 static enum kw_frame_status take_request(
 	struct kw_tcp_peer *peer, const struct kw_memory *memory, const struct kw_frame *frame)
 {
@@ -94,6 +113,12 @@ static enum kw_frame_status take_request(
 			"it had more than the negotiated %" PRIu32 " READs in flight", peer->depth);
 		return KW_FRAME_DEPTH;
 	}
+	if (peer->scoped && kw_scoped_takes(peer->scoped, frame))
+		return enqueue(peer, frame);
+	if (peer->scoped && !kw_scoped_told(peer->scoped)) {
+		kw_error_set(why, KW_E_PROTOCOL, "it %s", kw_frame_status_text(KW_FRAME_SCOPE));
+		return KW_FRAME_SCOPE;
+	}
 	/* Extents only grow, so what holds now holds when the reply is sent. */
 	if (!kw_memory_covers(memory, frame->offset, frame->length)) {
 		kw_error_set(why, KW_E_PROTOCOL,
@@ -101,11 +126,7 @@ static enum kw_frame_status take_request(
 			frame->length, frame->offset);
 		return KW_FRAME_BOUNDS;
 	}
-	peer->ring[(peer->first + peer->count) % peer->depth] =
-		(struct kw_tcp_request){frame->id, frame->offset, frame->length};
-	peer->count++;
-	assert(peer->count <= peer->depth);
-	return KW_FRAME_OK;
+	return enqueue(peer, frame);
 }
 
 static enum kw_frame_status take_frames(struct kw_tcp_peer *peer, const struct kw_memory *memory)
@@ -184,11 +205,32 @@ static int gather(const struct kw_tcp_peer *peer, const struct kw_memory *memory
 	return count;
 }
 
+/* The same for a peer with a scope: of the first request, what its stage holds. */
+static int gather_scoped(
+	const struct kw_tcp_peer *peer, struct kw_frame_reply *header, struct iovec *parts)
+{
+	const struct kw_tcp_request *request = &peer->ring[peer->first];
+	uint64_t paid = peer->sent > HEADER ? peer->sent - HEADER : 0;
+	struct kw_slice piece;
+	int count = 0;
+
+	piece = kw_scoped_piece(peer->scoped, request->offset + paid, request->length - paid);
+	kw_frame_encode_reply(header, KW_FRAME_OK, request->id, request->length);
+	if (peer->sent < HEADER)
+		parts[count++] =
+			(struct iovec){(uint8_t *)header + peer->sent, HEADER - peer->sent};
+	parts[count++] = (struct iovec){(void *)(uintptr_t)piece.data, piece.length};
+	return count;
+}
+
 static void account(struct kw_tcp_peer *peer, uint64_t sent)
 {
 	struct kw_tcp_conn_shared *shared = &peer->shown.shared;
+	const uint64_t paid = peer->sent > HEADER ? peer->sent : HEADER;
 
 	peer->sent += sent;
+	if (peer->scoped && peer->sent > paid)
+		kw_scoped_sent(peer->scoped, peer->sent - paid);
 	while (peer->count > 0 && peer->sent >= HEADER + peer->ring[peer->first].length) {
 		uint64_t length = peer->ring[peer->first].length;
 
@@ -210,7 +252,8 @@ static void send_replies(struct kw_tcp_peer *peer, const struct kw_memory *memor
 
 	if (peer->count == 0)
 		return;
-	message.msg_iovlen = (size_t)gather(peer, memory, headers, parts);
+	message.msg_iovlen = (size_t)(peer->scoped ? gather_scoped(peer, headers, parts)
+						   : gather(peer, memory, headers, parts));
 	sent = kw_wire_send(&peer->wire, &message);
 	if (sent >= 0)
 		account(peer, (uint64_t)sent);

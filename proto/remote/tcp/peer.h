@@ -5,6 +5,7 @@
 #ifndef KW_REMOTE_TCP_PEER_H
 #define KW_REMOTE_TCP_PEER_H
 
+#include "remote/tcp/scoped.h"
 #include "remote/tcp/serve.h"
 
 struct kw_tcp_request {
@@ -21,10 +22,16 @@ struct kw_tcp_peer {
 	uint64_t sent;         /* bytes of the reply to the first request, header included */
 	uint32_t first, count; /* of the ring */
 	uint32_t depth;
+	struct kw_scoped *scoped; /* NULL: it may read the whole table */
 	struct kw_tcp_request ring[];
 };
 
-struct kw_tcp_peer *kw_tcp_peer_new(struct kw_wire wire, uint32_t depth, void *owner);
+/* redact: of the thread that will serve it; outlives the peer. */
+struct kw_tcp_peer *kw_tcp_peer_new(
+	struct kw_wire wire, const struct kw_tcp_client *client, struct kw_redact *redact);
+
+/* It is over, or nothing was served yet. */
+void kw_tcp_peer_free(struct kw_tcp_peer *peer);
 
 static inline bool kw_tcp_peer_over(const struct kw_tcp_peer *peer)
 {

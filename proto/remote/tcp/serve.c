@@ -1,6 +1,7 @@
 #include "remote/tcp/serve.h"
 
 #include "base/buffer.h"
+#include "remote/racy.h"
 #include "remote/tcp/peer.h"
 
 #include <assert.h>
@@ -31,6 +32,7 @@ struct kw_tcp_serve {
 	bool stop;
 
 	/* the serving thread's: */
+	struct kw_redact redact; /* for peers with a scope */
 	struct list serving;
 	struct list over; /* ended in this turn */
 	bool eager;       /* one of `serving` has input that epoll does not show */
@@ -239,6 +241,7 @@ struct kw_tcp_serve *kw_tcp_serve_new(
 	int errnum;
 
 	serve->memory = memory;
+	kw_redact_init(&serve->redact, memory->base, kw_racy_copy);
 	serve->wake = wake;
 	serve->arg = arg;
 	pthread_mutex_init(&serve->lock, NULL);
@@ -263,16 +266,16 @@ undo:
 /* ---- the loop thread's calls ---- */
 
 struct kw_tcp_conn *kw_tcp_serve_add(struct kw_tcp_serve *serve, struct kw_wire wire,
-	uint32_t depth, void *owner, struct kw_error *error)
+	const struct kw_tcp_client *client, struct kw_error *error)
 {
-	struct kw_tcp_peer *peer = kw_tcp_peer_new(wire, depth, owner);
+	struct kw_tcp_peer *peer = kw_tcp_peer_new(wire, client, &serve->redact);
 	struct epoll_event event = {.events = peer->events, .data.ptr = peer};
 
 	assert(!serve->stopped);
 	pthread_mutex_lock(&serve->lock);
 	if (epoll_ctl(serve->epoll_fd, EPOLL_CTL_ADD, wire.fd, &event) != 0) {
 		kw_error_errno(error, errno, "tcp: the connection cannot be watched");
-		free(peer);
+		kw_tcp_peer_free(peer);
 		peer = NULL;
 	} else {
 		list_add(&serve->added, peer);
@@ -304,7 +307,7 @@ struct kw_tcp_conn *kw_tcp_serve_ended(struct kw_tcp_serve *serve)
 
 void kw_tcp_conn_free(struct kw_tcp_conn *conn)
 {
-	free(conn); /* the peer it is the front of */
+	kw_tcp_peer_free((struct kw_tcp_peer *)conn); /* it is the front of a peer */
 }
 
 void kw_tcp_serve_stop(struct kw_tcp_serve *serve)
@@ -330,5 +333,6 @@ void kw_tcp_serve_free(struct kw_tcp_serve *serve)
 	if (serve->event_fd >= 0)
 		close(serve->event_fd);
 	pthread_mutex_destroy(&serve->lock);
+	kw_redact_close(&serve->redact);
 	free(serve);
 }

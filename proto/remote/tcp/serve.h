@@ -1,6 +1,7 @@
 /*
  * The thread that serves READs over tcp. It knows the memory, its sockets, and nothing else: no
- * libuv, no table, no secret. One thread for all connections, started with the first tcp listener.
+ * libuv, no secret, and of the table only what scoped.h hides from some. One thread for all
+ * connections, started with the first tcp listener.
  *
  *   loop thread ──add, end──▶ ┌────────────────────────────┐ ──ended──▶ loop thread
  *                             │ epoll: requests in, replies │
@@ -9,14 +10,15 @@
  *
  * Bounds: each connection has a ring of `depth` requests and a small input buffer. It sends at most
  * KW_SERVE_TURN_BYTES before the next one has its turn. A client that does not read costs nothing
- * more. Replies are sent by the kernel from the memory itself, without a copy in user space. A
- * request that is not allowed ends the connection.
+ * more. Replies are sent by the kernel from the memory itself, without a copy in user space, unless
+ * the peer may see a part of the table only. A request that is not allowed ends the connection.
  *
  * Every function is called by the loop thread.
  */
 #ifndef KW_REMOTE_TCP_SERVE_H
 #define KW_REMOTE_TCP_SERVE_H
 
+#include "auth/scope.h"
 #include "base/error.h"
 #include "remote/frame.h"
 #include "remote/memory.h"
@@ -57,12 +59,18 @@ struct kw_tcp_conn {
 struct kw_tcp_serve *kw_tcp_serve_new(
 	const struct kw_memory *memory, void (*wake)(void *arg), void *arg, struct kw_error *error);
 
+struct kw_tcp_client {
+	uint32_t depth; /* READs in flight at most */
+	void *owner;
+	const struct kw_scope *scope; /* what it may read; copied. NULL: the whole table */
+};
+
 /*
- * Serve the wire (its socket does not block, and the thread closes it) with up to `depth` READs in
- * flight. NULL when it cannot be watched: the wire is still the caller's.
+ * Serve the wire (its socket does not block, and the thread closes it). NULL when it cannot be
+ * watched: the wire is still the caller's.
  */
 struct kw_tcp_conn *kw_tcp_serve_add(struct kw_tcp_serve *serve, struct kw_wire wire,
-	uint32_t depth, void *owner, struct kw_error *error);
+	const struct kw_tcp_client *client, struct kw_error *error);
 
 /* End it, after a farewell if one fits; it comes back through kw_tcp_serve_ended. */
 void kw_tcp_serve_end(

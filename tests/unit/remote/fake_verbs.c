@@ -291,6 +291,17 @@ int ibv_dereg_mr(struct ibv_mr *ibv)
 	return 0;
 }
 
+int fake_verbs_regions(void)
+{
+	int count = 0;
+
+	LOCK();
+	for (const struct fake_mr *at = regions; at; at = at->next)
+		count += (at->access & IBV_ACCESS_REMOTE_READ) != 0;
+	UNLOCK();
+	return count;
+}
+
 static const struct fake_mr *find_region(uint32_t key, bool remote)
 {
 	for (const struct fake_mr *at = regions; at; at = at->next)

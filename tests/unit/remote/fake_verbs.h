@@ -47,6 +47,9 @@ extern struct fake_verbs_plan fake_verbs;
 
 void fake_verbs_reset(void);
 
+/* Regions for remote READs that there are. */
+int fake_verbs_regions(void);
+
 /* Objects that were made and not destroyed. */
 int fake_verbs_left(void);
 

@@ -71,7 +71,19 @@ static void on_listener(void *arg, const struct kw_listener_info *listener)
 
 static void on_placed(void *arg)
 {
-	((struct fixture *)arg)->placed++;
+	struct fixture *fixture = arg;
+
+	fixture->placed++;
+	if (fixture->when_placed)
+		fixture->when_placed(fixture);
+}
+
+static void on_rotated(void *arg, const struct kw_rotation *rotation)
+{
+	struct fixture *fixture = arg;
+
+	fixture->rotated++;
+	fixture->rotation = *rotation;
 }
 
 static void on_tick(uv_timer_t *timer)
@@ -122,6 +134,7 @@ struct kw_server_handlers fixture_handlers(struct fixture *fixture)
 		.rejected = on_rejected,
 		.listener = on_listener,
 		.placed = on_placed,
+		.rotated = on_rotated,
 		.arg = fixture,
 	};
 }

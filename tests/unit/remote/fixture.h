@@ -47,8 +47,10 @@ struct fixture {
 	int joined, left, rejected, closed;
 	struct kw_session_info session; /* the last that joined or left */
 	char why_left[1024], why_rejected[2048];
-	int told_of_listeners, placed;
-	struct kw_listener_info listener; /* the last that was told of */
+	int told_of_listeners, placed, rotated;
+	void (*when_placed)(struct fixture *fixture); /* NULL: nothing then */
+	struct kw_rotation rotation;                  /* the last */
+	struct kw_listener_info listener;             /* the last that was told of */
 };
 
 struct client {

@@ -1,6 +1,8 @@
 /* What a hostile agent gets over rdma: nothing, and the others do not notice. */
 #include "rdma_raw.h"
 
+#include "auth/keyring.h"
+
 static void expect_nothing_came(const struct raw *raw)
 {
 	assert_int_equal(raw->reads, 0);
@@ -253,5 +255,47 @@ void revoked_means_that_the_next_read_fails(void **state)
 	expect_closed(&fixture, &client, KW_E_REFUSED, "");
 	WAIT(&fixture, fixture.left == 1);
 	assert_string_equal(fixture.why_left, "by the test");
+	fixture_close(&fixture);
+}
+
+/* A queue pair that may read, and what it gets with this address and this rkey. */
+static void read_as_another(struct fixture *fixture, const struct kw_extent *extent, bool opens)
+{
+	struct raw raw;
+
+	assert_int_equal(raw_greet_as(fixture, &raw, kw_slice_text("a secret"), NULL), 0);
+	raw_read_one(fixture, &raw, extent->address, extent->rkey);
+	assert_int_equal(raw.reads, opens);
+	if (!opens)
+		expect_text(raw.why.text, "refused access");
+	raw_close(&raw);
+}
+
+void an_rkey_told_to_a_revoked_agent_opens_nothing_for_another(void **state)
+{
+	const struct kw_slice keys = kw_slice_text("key gone 00112233445566778899aabbccddeeff\n");
+	struct kw_extent rest = {.offset = EXTENT, .length = RESERVE - EXTENT}, told;
+	struct kw_error error;
+	struct kw_server_options served = {
+		.keyring = kw_keyring_new(kw_slice_text("a secret"), keys, &error),
+		.rdma.rotate_ms = 100};
+	struct fixture fixture;
+	uint32_t ended;
+
+	fixture_open(&fixture);
+	assert_int_equal(kw_memory_extend(&fixture.memory, &rest, &error), 0);
+	fixture_serve(&fixture, &served);
+	kw_keyring_release(served.keyring);
+	told = fixture.memory.extents[0];
+	read_as_another(&fixture, &told, true);
+	assert_int_equal(kw_server_revoke(fixture.server, "gone", &ended, &error), 0);
+	WAIT(&fixture, fixture.rotated == 1);
+	assert_int_equal(fixture.rotation.outcome, KW_ROTATION_SMOOTH);
+	assert_int_equal(fixture.rotation.bytes, RESERVE);
+	assert_int_equal(fixture.placed, 2);
+	print_message("%u MiB were registered anew in %.2f ms\n", (unsigned)(RESERVE >> 20),
+		(double)fixture.rotation.took_us / 1000);
+	read_as_another(&fixture, &told, false);
+	read_as_another(&fixture, &fixture.memory.extents[0], true);
 	fixture_close(&fixture);
 }

@@ -48,6 +48,7 @@ void a_read_beyond_what_is_registered_ends_that_session_only(void **state);
 void another_proxys_key_opens_nothing(void **state);
 void garbage_messages_end_the_session(void **state);
 void revoked_means_that_the_next_read_fails(void **state);
+void an_rkey_told_to_a_revoked_agent_opens_nothing_for_another(void **state);
 
 #define RDMA_HOSTILE_TESTS(T)                                                                      \
 	T(who_has_not_proved_itself_reads_nothing), T(who_says_no_hello_is_let_go),                \
@@ -55,6 +56,7 @@ void revoked_means_that_the_next_read_fails(void **state);
 		T(another_layout_is_refused_with_both_named), T(a_relayed_handshake_is_refused),   \
 		T(a_read_beyond_what_is_registered_ends_that_session_only),                        \
 		T(another_proxys_key_opens_nothing), T(garbage_messages_end_the_session),          \
-		T(revoked_means_that_the_next_read_fails)
+		T(revoked_means_that_the_next_read_fails),                                         \
+		T(an_rkey_told_to_a_revoked_agent_opens_nothing_for_another)
 
 #endif

@@ -185,6 +185,23 @@ static void equal_secrets_meet(void **state)
 	assert_int_equal(pair.agent.facts.session, 10);
 }
 
+/* A later version might: the agent goes on with what it can do. */
+static void a_grant_above_the_wish_is_lowered(void **state)
+{
+	struct kw_handshake_facts generous = facts;
+	struct pair pair;
+
+	generous.depth = 17;
+	begin(&pair, "s", "s");
+	carry(&pair, &pair.agent, &pair.proxy);
+	carry(&pair, &pair.proxy, &pair.agent);
+	carry(&pair, &pair.agent, &pair.proxy);
+	kw_handshake_welcome(&pair.proxy, &generous);
+	carry(&pair, &pair.proxy, &pair.agent);
+	assert_true(both_done(&pair));
+	assert_int_equal(pair.agent.facts.depth, 16);
+}
+
 static void a_scoped_key_is_told_with_the_welcome(void **state)
 {
 	struct kw_handshake_facts scoped = facts;
@@ -942,6 +959,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(equal_secrets_meet),
+		cmocka_unit_test(a_grant_above_the_wish_is_lowered),
 		cmocka_unit_test(a_scoped_key_is_told_with_the_welcome),
 		cmocka_unit_test(the_proxy_knows_as_whom_and_for_what),
 		cmocka_unit_test(no_secret_on_either_side_meets_too),

@@ -414,6 +414,27 @@ static void memory_of_another_making_is_not_taken(void **state)
 	refuse_kept(leave(&sealed, "kept"), "table.seal");
 }
 
+/* A mapping cannot be taken back. What it shows can. */
+static void a_mapping_of_before_shows_nothing_of_a_memory_that_was_renewed(void **state)
+{
+	struct kw_memory *memory = *state;
+	struct kw_error error;
+	uint8_t *mapped;
+	int fd = leave(memory, "kept");
+
+	mapped = mmap(NULL, 16 * MIB, PROT_READ, MAP_SHARED, fd, 0);
+	assert_true(mapped != MAP_FAILED);
+	assert_int_equal(kw_memory_init_kept(memory, fd, &error), 0);
+	assert_string_equal((char *)mapped + MIB, "kept");
+	assert_int_equal(kw_memory_renew(memory, &error), 0);
+	assert_int_equal(memory->reserve_bytes, 16 * MIB);
+	assert_string_equal((char *)memory->base + MIB, "kept");
+	assert_int_equal(mapped[MIB], 0);
+	memory->base[2 * MIB] = 1;
+	assert_int_equal(mapped[2 * MIB], 0);
+	munmap(mapped, 16 * MIB);
+}
+
 /* What has pages comes and goes; the source is empty afterwards, so memory is not needed twice. */
 static void a_memory_goes_through_a_file(void **state)
 {
@@ -492,6 +513,7 @@ int main(void)
 		WITH_MEMORY(covered_is_what_lies_within_adjoining_extents),
 		WITH_MEMORY(a_memory_outlives_its_process),
 		WITH_MEMORY(memory_of_another_making_is_not_taken),
+		WITH_MEMORY(a_mapping_of_before_shows_nothing_of_a_memory_that_was_renewed),
 		WITH_MEMORY(a_memory_goes_through_a_file),
 		WITH_MEMORY(a_file_without_room_is_told),
 		cmocka_unit_test(senseless_reservations_are_refused),

@@ -32,6 +32,7 @@ static void spin(unsigned turns)
  */
 static void a_thread_that_is_told_to_stop_while_it_wakes_ends(void **state)
 {
+	const struct kw_tcp_client client = {.depth = 1};
 	const struct kw_memory memory = {.fd = -1, .readonly_fd = -1};
 
 	for (int i = 0; i < ROUNDS; i++) {
@@ -42,7 +43,7 @@ static void a_thread_that_is_told_to_stop_while_it_wakes_ends(void **state)
 
 		assert_non_null(serve);
 		assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
-		assert_non_null(kw_tcp_serve_add(serve, kw_wire_plain(ends[0]), 1, NULL, &error));
+		assert_non_null(kw_tcp_serve_add(serve, kw_wire_plain(ends[0]), &client, &error));
 		spin((unsigned)i % SPINS);
 		kw_tcp_serve_stop(serve);
 		while ((conn = kw_tcp_serve_ended(serve)))

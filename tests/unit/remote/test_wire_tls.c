@@ -193,6 +193,82 @@ static uint32_t reload_keys(struct fixture *fixture, const char *text)
 	return ended;
 }
 
+/* The secret without an id is the same: what the certificate may see is not. */
+static void rules_that_change_reach_a_certificate_beside_the_secret_without_an_id(void **state)
+{
+	struct kw_server_options served = {0};
+	struct kw_remote_options options;
+	struct kw_keyring *narrower;
+	struct fixture fixture;
+	struct client client;
+	struct kw_error error;
+
+	use(kit_server(&kit.ca, NULL), kit_client(&kit.ca, &kit.edge));
+	options = plain_options();
+	fixture_open(&fixture);
+	served.keyring = kw_keyring_new(
+		edge_secret(), kw_slice_text("key edge-1 " OTHER_SECRET " sessions=2"), &error);
+	narrower = kw_keyring_new(edge_secret(),
+		kw_slice_text("key edge-1 " OTHER_SECRET " sessions=2 prefix=a:"), &error);
+	assert_true(served.keyring && narrower);
+	fixture_serve(&fixture, &served);
+	options.secret = edge_secret();
+	assert_int_equal(client_open(&fixture, &client, &options), 0);
+	WAIT(&fixture, fixture.joined == 1);
+	assert_int_equal(fixture.session.identity.proved, KW_PROVED_KEY);
+	assert_int_equal(kw_server_set_keyring(fixture.server, served.keyring), 0);
+	assert_int_equal(kw_server_set_keyring(fixture.server, narrower), 1);
+	WAIT(&fixture, client.closed);
+	WAIT(&fixture, fixture.left == 1);
+	assert_non_null(strstr(fixture.why_left, "the key edge-1 has other rules now"));
+	kw_remote_free(client.remote);
+	kw_keyring_release(served.keyring);
+	kw_keyring_release(narrower);
+	end(&fixture);
+}
+
+/* Neither all of it nor a half: a certificate without its rules would see everything. */
+static void a_name_that_finds_no_place_among_the_revoked_keeps_its_rules(void **state)
+{
+	struct kw_remote_options options;
+	struct fixture fixture;
+	struct kw_error error;
+	uint32_t ended;
+
+	use(kit_server(&kit.ca, NULL), kit_client(&kit.ca, &kit.edge));
+	options = plain_options();
+	begin(&fixture, "key edge-1 " EDGE_SECRET " carriers=shm");
+	for (int i = 0; i < KW_REVOKED_MAX; i++) {
+		char id[16];
+
+		snprintf(id, sizeof id, "gone-%d", i);
+		assert_int_equal(kw_server_revoke(fixture.server, id, &ended, &error), 0);
+	}
+	assert_int_equal(kw_server_revoke(fixture.server, "edge-1", &ended, &error), KW_E_STATE);
+	expect_closed(&fixture, &options, "does not allow this carrier", NULL);
+	end(&fixture);
+}
+
+/* As kw_server_set_tls says: its names are forgotten then, and the keys of the ring are not. */
+static void a_key_that_stays_revoked_leaves_a_certificate_its_rules(void **state)
+{
+	struct kw_remote_options options;
+	struct kw_tls_context *renewed = kit_server(&kit.ca, NULL);
+	struct fixture fixture;
+	struct kw_error error;
+	uint32_t ended;
+
+	use(kit_server(&kit.ca, NULL), kit_client(&kit.ca, &kit.edge));
+	options = plain_options();
+	begin(&fixture, "key edge-1 " EDGE_SECRET " carriers=shm");
+	assert_int_equal(kw_server_revoke(fixture.server, "edge-1", &ended, &error), 0);
+	expect_closed(&fixture, &options, "revoked", NULL);
+	kw_server_set_tls(fixture.server, renewed, KW_TLS_IDENTITY_AUTO);
+	expect_closed(&fixture, &options, "does not allow this carrier", NULL);
+	kw_tls_context_unref(renewed);
+	end(&fixture);
+}
+
 /* Another secret of that key is nothing to a session that did not prove it. */
 static void a_certificate_whose_name_gets_other_rules_comes_back_under_these(void **state)
 {
@@ -429,11 +505,13 @@ static void records_cut_at_each_byte_are_put_together(void **state)
 	begin(&fixture, NULL);
 	for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
 		struct relay relay = relay_open(&fixture, pieces[i]);
-		const struct kw_remote_options options = plain_options();
+		struct kw_remote_options options = plain_options();
 		struct kw_address direct = fixture.address;
 		struct client client;
 		struct try t;
 
+		/* A few bytes in each turn of the loop, on a machine that can be busy. */
+		options.read_timeout_ms = WAIT_MS;
 		fixture.address = relay.address;
 		assert_int_equal(client_open(&fixture, &client, &options), 0);
 		fixture.address = direct;
@@ -668,6 +746,10 @@ int main(void)
 		cmocka_unit_test(rules_of_a_key_hold_for_a_certificate_of_its_name),
 		cmocka_unit_test(no_other_secret_leads_around_the_rules_of_a_name),
 		cmocka_unit_test(a_certificate_whose_name_gets_other_rules_comes_back_under_these),
+		cmocka_unit_test(
+			rules_that_change_reach_a_certificate_beside_the_secret_without_an_id),
+		cmocka_unit_test(a_name_that_finds_no_place_among_the_revoked_keeps_its_rules),
+		cmocka_unit_test(a_key_that_stays_revoked_leaves_a_certificate_its_rules),
 		cmocka_unit_test(bad_certificates_are_refused_by_a_sentence),
 		cmocka_unit_test(a_plain_end_and_an_end_of_tls_tell_each_other),
 		cmocka_unit_test(a_revoked_name_is_refused_until_the_next_reload),

@@ -42,6 +42,7 @@ static const struct kw_history confirmed = {
 	.term_version = 4711,
 	.domain = 99,
 	.lease_ms = 900,
+	.looked = {4700, 123456},
 };
 
 /* ---- the record ---- */
@@ -137,6 +138,7 @@ static void what_no_proxy_writes_is_refused(void **state)
 	BENT(bent.lease_ms = 0);
 	BENT(bent.term = UINT64_MAX);
 	BENT(bent.term_version = UINT64_C(1) << KW_VERSION_BITS);
+	BENT(bent.looked_version = UINT64_C(1) << KW_VERSION_BITS);
 #undef BENT
 }
 
@@ -176,6 +178,7 @@ static void a_mandate_lies_where_zeros_were(void **state)
 
 	plain.mandate = KW_MANDATE_NONE;
 	plain.term = plain.term_version = plain.domain = plain.lease_ms = 0;
+	plain.looked.version = plain.looked.offset = 0;
 	kw_history_record_make(&with, &confirmed);
 	kw_history_record_make(&without, &plain);
 	assert_int_equal(offsetof(struct kw_history_record, term), 32);
@@ -183,6 +186,8 @@ static void a_mandate_lies_where_zeros_were(void **state)
 	assert_int_equal(offsetof(struct kw_history_record, domain), 200);
 	assert_int_equal(offsetof(struct kw_history_record, mandate), 208);
 	assert_int_equal(offsetof(struct kw_history_record, lease_ms), 210);
+	assert_int_equal(offsetof(struct kw_history_record, looked_version), 216);
+	assert_int_equal(offsetof(struct kw_history_record, looked_offset), 224);
 	assert_memory_equal(&with.standing, &without.standing, 32 - 8);
 	assert_memory_equal(with.replid, without.replid, 192 - 40);
 }
