@@ -84,6 +84,7 @@ struct kw_redis {
 	char place[320]; /* "redis unix:///path": the beginning of every sentence */
 	struct kw_redis_address address;
 	const struct kw_tls_current *tls; /* for rediss:// */
+	const char *keys; /* how sentences name the keys of the configuration: "redis", … */
 	char client_name[KW_REDIS_CLIENT_NAME];
 	uint32_t connect_timeout_ms, reply_timeout_ms;
 

@@ -1,6 +1,7 @@
 /* What passes on a connection: replies to their functions, bytes in and out. */
 #include "base/clock.h"
 #include "redis/connection.h"
+#include "redis/server.h"
 
 #include <assert.h>
 #include <poll.h>
@@ -108,6 +109,13 @@ static void bound_next(struct kw_redis *redis)
 	kw_reply_reader_bound(redis->reader, kw_bound(bound));
 }
 
+static bool is_denial(const struct kw_redis *redis, const struct kw_reply *reply)
+{
+	return redis->handlers.denied && reply->type == KW_REPLY_ERROR &&
+	       redis->sm.state == KW_REDIS_READY &&
+	       kw_server_error(reply->text) == KW_SERVER_E_PERMISSION;
+}
+
 bool kw_redis_take(void *arg, const struct kw_reply *reply)
 {
 	struct kw_redis *redis = arg;
@@ -125,6 +133,8 @@ bool kw_redis_take(void *arg, const struct kw_reply *reply)
 	command = kw_pending_pop(&redis->pending);
 	if (command.kind == KW_PENDING_SUBSCRIPTION && is_confirmation(reply))
 		redis->input_kind = KW_REDIS_MESSAGES;
+	if (is_denial(redis, reply))
+		redis->handlers.denied(redis->handlers.arg);
 	if (command.fn)
 		command.fn(command.arg, reply);
 	redis->heard_secret |=

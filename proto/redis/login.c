@@ -10,6 +10,7 @@
 
 /* As much of the server's answer as a sentence quotes. */
 #define QUOTE_BYTES 200
+#define REMEDY_BYTES 160
 
 static bool says(const struct kw_reply *reply, const char *words)
 {
@@ -25,17 +26,27 @@ static void refused(
 		(const char *)reply->text.data, remedy);
 }
 
-static const char *auth_remedy(const struct kw_reply *reply)
+/* The remedy for a refused AUTH; it can name the keys of the configuration. */
+static void say_auth_remedy(
+	const struct kw_redis *redis, const struct kw_reply *reply, char remedy[REMEDY_BYTES])
 {
+	const char *keys = redis->keys;
+
 	if (says(reply, "WRONGPASS") || says(reply, "invalid password"))
-		return "check redis.username and the content of redis.password_file "
-		       "(a line end does not belong to the password)";
-	if (says(reply, "without any password configured"))
-		return "the server asks for none: leave out redis.password_file, or give the user "
-		       "a password (ACL SETUSER, requirepass)";
-	if (says(reply, "wrong number of arguments"))
-		return "a server this old knows no users: leave out redis.username";
-	return "see ACL LIST and ACL LOG on the server";
+		snprintf(remedy, REMEDY_BYTES,
+			"check %s.username and the content of %s.password_file "
+			"(a line end does not belong to the password)",
+			keys, keys);
+	else if (says(reply, "without any password configured"))
+		snprintf(remedy, REMEDY_BYTES,
+			"the server asks for none: leave out %s.password_file, or give the user "
+			"a password (ACL SETUSER, requirepass)",
+			keys);
+	else if (says(reply, "wrong number of arguments"))
+		snprintf(remedy, REMEDY_BYTES,
+			"a server this old knows no users: leave out %s.username", keys);
+	else
+		snprintf(remedy, REMEDY_BYTES, "see ACL LIST and ACL LOG on the server");
 }
 
 /* What a server answers before it looks at the command. True: the connection is over. */
@@ -52,15 +63,18 @@ static bool turned_away(struct kw_redis *redis, const struct kw_reply *reply)
 static void on_auth(void *arg, const struct kw_reply *reply)
 {
 	struct kw_redis *redis = arg;
+	char remedy[REMEDY_BYTES];
 
 	if (!reply || reply->type != KW_REPLY_ERROR || turned_away(redis, reply))
 		return;
-	refused(redis, KW_E_REFUSED, reply, auth_remedy(reply));
+	say_auth_remedy(redis, reply, remedy);
+	refused(redis, KW_E_REFUSED, reply, remedy);
 }
 
 static void on_name(void *arg, const struct kw_reply *reply)
 {
 	struct kw_redis *redis = arg;
+	char remedy[REMEDY_BYTES];
 
 	if (!reply)
 		return;
@@ -68,8 +82,10 @@ static void on_name(void *arg, const struct kw_reply *reply)
 		if (turned_away(redis, reply))
 			return;
 		if (says(reply, "NOAUTH")) {
-			refused(redis, KW_E_REFUSED, reply,
-				"set redis.password_file (and redis.username for an ACL user)");
+			snprintf(remedy, sizeof remedy,
+				"set %s.password_file (and %s.username for an ACL user)",
+				redis->keys, redis->keys);
+			refused(redis, KW_E_REFUSED, reply, remedy);
 			return;
 		}
 		/* No right to CLIENT SETNAME, or a name that the server refuses: no harm. */

@@ -57,6 +57,9 @@ struct kw_redis_options {
 	/* Where the password of the moment is, for owners that replace it; NULL: it is `password`.
 	 */
 	const struct kw_slice *present_password;
+	/* How sentences name the keys of user and password: "sentinel" for sentinel.username. NULL:
+	 * "redis". Outlives the connection. */
+	const char *keys;
 	char client_name[KW_REDIS_CLIENT_NAME];
 	uint32_t connect_timeout_ms; /* until ready; 0: 5000 */
 	uint32_t reply_timeout_ms;   /* no byte for this long while replies are pending; 0: 30000 */
@@ -85,6 +88,8 @@ struct kw_redis_handlers {
 	/* A pub/sub message (array), on a connection that subscribed. May be NULL. */
 	void (*push)(void *arg, const struct kw_reply *message);
 	void *arg;
+	/* READY: the server denied a command (NOPERM), whose fn is called next. May be NULL. */
+	void (*denied)(void *arg);
 };
 
 /* KW_E_CONFIG: the address is not one, or is rediss:// and there are no certificates for it. */

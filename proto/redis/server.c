@@ -336,6 +336,8 @@ int kw_server_identity_parse(
 	/* -1 without a second id. */
 	if (!kw_info_number(info, "second_repl_offset", &identity->second_offset))
 		identity->second_offset = 0;
+	if (!kw_info_number(info, "master_repl_offset", &identity->offset))
+		identity->offset = 0;
 	copy_field(info, "role", identity->role, sizeof identity->role);
 	identity->upstream = parse_upstream(info, identity->role);
 	identity->loading = kw_info_number(info, "loading", &loading) && loading != 0;
@@ -402,6 +404,13 @@ uint16_t kw_server_rdb_version(const struct kw_server_identity *identity)
 			return redis[i].rdb;
 	}
 	return 9;
+}
+
+bool kw_server_lacks_command(struct kw_slice text)
+{
+	static const char words[] = "ERR unknown command";
+
+	return text.length >= sizeof words - 1 && memcmp(text.data, words, sizeof words - 1) == 0;
 }
 
 enum kw_server_error kw_server_error(struct kw_slice text)

@@ -32,6 +32,8 @@ struct kw_server_identity {
 	char replid[41];        /* master_replid */
 	char replid2[41];       /* master_replid2: the id of before a promotion; zeros: none */
 	uint64_t second_offset; /* second_repl_offset: up to here both name the same data */
+	uint64_t offset;        /* master_repl_offset: bytes of changes so far; 0: not told */
+	uint64_t looks;         /* by those that look again and again: which look it is */
 	char role[8];           /* master, slave */
 	enum kw_server_upstream upstream;
 	bool loading;
@@ -111,6 +113,9 @@ enum kw_server_error {
 				   format" */
 };
 enum kw_server_error kw_server_error(struct kw_slice text);
+
+/* Does the server say that it has no such command? It may be renamed away (rename-command). */
+bool kw_server_lacks_command(struct kw_slice text);
 
 /* Does it end by itself? Then the same command succeeds later. */
 static inline bool kw_server_error_passes(enum kw_server_error kind)

@@ -120,6 +120,19 @@ static void a_missing_password_is_refused_with_the_remedy(void **state)
 	expect_refused(&options, KW_E_REFUSED, "NOAUTH", "redis.password_file");
 }
 
+/* A sentinel has a user and a password of its own. */
+static void the_remedy_names_the_keys_of_what_is_reached(void **state)
+{
+	struct kw_redis_options options = login(&guarded, "nobody", "secret");
+
+	options.keys = "sentinel";
+	expect_refused(&options, KW_E_REFUSED, "WRONGPASS",
+		"check sentinel.username and the content of sentinel.password_file");
+	options = login(&guarded, "", "");
+	options.keys = "sentinel";
+	expect_refused(&options, KW_E_REFUSED, "NOAUTH", "set sentinel.password_file");
+}
+
 /* The literal itself lies in memory that cannot be written, which is not searched. */
 #define PASSWORD "unguessable-7391"
 
@@ -441,6 +454,7 @@ int main(void)
 		cmocka_unit_test(an_acl_user_opens),
 		cmocka_unit_test(a_wrong_password_is_refused_with_the_remedy),
 		cmocka_unit_test(a_missing_password_is_refused_with_the_remedy),
+		cmocka_unit_test(the_remedy_names_the_keys_of_what_is_reached),
 		cmocka_unit_test(no_password_stays_in_memory_after_its_use),
 		cmocka_unit_test(a_needless_password_is_refused_with_the_remedy),
 		cmocka_unit_test(a_command_never_runs_as_another_user_when_auth_fails),
