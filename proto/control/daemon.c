@@ -1,10 +1,42 @@
 #include "control/daemon.h"
 
 #include "base/buffer.h"
+#include "base/clock.h"
 #include "base/log.h"
 
 #include <jansson.h>
 #include <stdlib.h>
+
+void kw_daemon_begin(struct kw_daemon *daemon, uv_loop_t *loop)
+{
+	kw_transitions_file_open(&daemon->kept, loop,
+		kw_config_text(daemon->config, "control.history_file"), &daemon->transitions);
+}
+
+void kw_daemon_end(struct kw_daemon *daemon)
+{
+	kw_transitions_file_close(&daemon->kept);
+}
+
+void kw_daemon_close(struct kw_daemon *daemon)
+{
+	kw_transitions_close(&daemon->transitions);
+}
+
+void kw_daemon_history(void *arg, struct kw_rpc_call *call, const json_t *params)
+{
+	struct kw_daemon *daemon = arg;
+
+	kw_rpc_result(call, kw_transitions_json(&daemon->transitions, SIZE_MAX));
+}
+
+void kw_daemon_moved(
+	struct kw_daemon *daemon, const char *state, const char *code, const char *reason)
+{
+	if (kw_transitions_add(&daemon->transitions, kw_wall_us(), state, code, reason))
+		kw_transitions_file_changed(&daemon->kept);
+	kw_http_server_news(daemon->http);
+}
 
 static void get_saved(struct kw_daemon *daemon, struct kw_rpc_call *call)
 {
@@ -78,14 +110,30 @@ static void log_added(const json_t *answer)
 
 static int read_files(struct kw_daemon *daemon, json_t *answer, struct kw_error *error)
 {
-	int code = daemon->reloaded ? daemon->reloaded(daemon, answer, error) : KW_OK;
+	struct kw_http_guard *guard;
+	int code = kw_http_server_reread(daemon->http, daemon->config, &guard, error);
 
+	if (!code && daemon->reloaded)
+		code = daemon->reloaded(daemon, answer, error);
+	if (!code)
+		kw_http_server_put(daemon->http, guard);
+	else
+		kw_http_guard_drop(guard);
 	if (code)
 		kw_log_error(
 			"config", "the configuration file was read again, but %s", error->text);
 	else
 		log_added(answer);
 	return code;
+}
+
+void kw_daemon_log_passed_over(const struct kw_config *config)
+{
+	const char *names = kw_config_passed_over(config);
+
+	if (*names)
+		kw_log_warn("config",
+			"this version does not know these keys, and passes them over: %s", names);
 }
 
 /* The answer of config.reload. NULL: *error says why. */
@@ -105,6 +153,7 @@ static json_t *reload(struct kw_daemon *daemon, struct kw_error *error)
 		if (*text)
 			kw_log_warn("config", "only a restart takes up: %.*s",
 				(int)kw_buffer_length(&notes), text);
+		kw_daemon_log_passed_over(daemon->config);
 		if (read_files(daemon, answer, error)) {
 			json_decref(answer);
 			answer = NULL;

@@ -7,7 +7,9 @@
 #define KW_CONTROL_DAEMON_H
 
 #include "control/config/config.h"
+#include "control/http/http.h"
 #include "control/rpc/rpc.h"
+#include "control/transitions_file.h"
 
 struct kw_daemon {
 	struct kw_config *config;
@@ -19,7 +21,25 @@ struct kw_daemon {
 	 * were read before stay in force. arg as above.
 	 */
 	int (*reloaded)(void *arg, json_t *answer, struct kw_error *error);
+	struct kw_http_server *http; /* NULL: http.listen is empty */
+	struct kw_transitions transitions;
+	struct kw_transitions_file kept; /* … over a restart */
 };
+
+/*
+ * The config is there: read what the process before kept. kw_daemon_end writes what is not written
+ * and closes the handle; kw_daemon_close frees the rest after the loop has ended.
+ */
+void kw_daemon_begin(struct kw_daemon *daemon, uv_loop_t *loop);
+void kw_daemon_end(struct kw_daemon *daemon);
+void kw_daemon_close(struct kw_daemon *daemon);
+
+/* The state or its reason has changed. code: of the reason. */
+void kw_daemon_moved(
+	struct kw_daemon *daemon, const char *state, const char *code, const char *reason);
+
+/* On the control socket: the last changes, the newest first. */
+void kw_daemon_history(void *arg, struct kw_rpc_call *call, const json_t *params);
 
 void kw_daemon_config_get(void *arg, struct kw_rpc_call *call, const json_t *params);
 void kw_daemon_config_set(void *arg, struct kw_rpc_call *call, const json_t *params);
@@ -28,11 +48,17 @@ void kw_daemon_config_reload(void *arg, struct kw_rpc_call *call, const json_t *
 /* Reload as SIGHUP does it: the outcome goes to the log. */
 void kw_daemon_reload(struct kw_daemon *daemon);
 
+/* Warn of keys that the file has and this version does not know (kw_config_passed_over). */
+void kw_daemon_log_passed_over(const struct kw_config *config);
+
 #define KW_DAEMON_METHODS                                                                          \
-	{"config.get", "The configuration in force, whole or one key or group of it.",             \
-		{{"path", JSON_STRING, false, "key or group, e.g. redis.address or redis"},        \
-			{"saved", JSON_TRUE, false, "only what was saved, whole"}},                \
-		kw_daemon_config_get},                                                             \
+	{"history", "The last changes of state, with reasons and times, the newest first.",        \
+		{{NULL, JSON_NULL, false, NULL}}, kw_daemon_history},                              \
+		{"config.get", "The configuration in force, whole or one key or group of it.",     \
+			{{"path", JSON_STRING, false,                                              \
+				 "key or group, e.g. redis.address or redis"},                     \
+				{"saved", JSON_TRUE, false, "only what was saved, whole"}},        \
+			kw_daemon_config_get},                                                     \
 		{"config.set", "Change one live key until the next start or reload.",              \
 			{{"path", JSON_STRING, true, "key"},                                       \
 				{"value", JSON_NULL, true, "new value, as in the file"},           \

@@ -76,12 +76,17 @@ void kw_notify_close(struct kw_notify *notify)
 	uv_close((uv_handle_t *)&notify->watchdog, NULL);
 }
 
-bool kw_notify_can_store(void)
+bool kw_notify_has_manager(void)
 {
-#ifdef KW_HAVE_SYSTEMD
 	const char *manager = getenv("NOTIFY_SOCKET");
 
 	return manager && *manager;
+}
+
+bool kw_notify_can_store(void)
+{
+#ifdef KW_HAVE_SYSTEMD
+	return kw_notify_has_manager();
 #else
 	return false;
 #endif
@@ -100,6 +105,14 @@ void kw_notify_forget(const char *name)
 	char text[128];
 
 	snprintf(text, sizeof text, "FDSTOREREMOVE=1\nFDNAME=%s", name);
+	tell(text);
+}
+
+void kw_notify_extend(uint64_t us)
+{
+	char text[64];
+
+	snprintf(text, sizeof text, "EXTEND_TIMEOUT_USEC=%llu", (unsigned long long)us);
 	tell(text);
 }
 

@@ -6,6 +6,7 @@
 #define KW_CONTROL_NOTIFY_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <uv.h>
 
 struct kw_notify {
@@ -19,6 +20,9 @@ void kw_notify_init(struct kw_notify *notify, uv_loop_t *loop);
 /* Stop; the memory may be reused once the loop has closed the handle. */
 void kw_notify_close(struct kw_notify *notify);
 
+/* Was the daemon started by a service manager, which starts it again? */
+bool kw_notify_has_manager(void);
+
 /*
  * Give the service manager a descriptor to keep until the next start, under this name (FDSTORE=1,
  * sd_notify(3)). When this returns true, the manager has been asked and has read the message, or
@@ -29,6 +33,12 @@ void kw_notify_close(struct kw_notify *notify);
 bool kw_notify_can_store(void);
 bool kw_notify_store(const char *name, int fd);
 void kw_notify_forget(const char *name);
+
+/*
+ * What is done before READY, or between STOPPING and the end, can take so long from now on
+ * (EXTEND_TIMEOUT_USEC). It never shortens what the unit allows.
+ */
+void kw_notify_extend(uint64_t us);
 
 void kw_notify_ready(void);
 void kw_notify_reloading(void);

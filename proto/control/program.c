@@ -2,17 +2,23 @@
 
 #include "base/buffer.h"
 #include "base/log.h"
+#include "control/daemon.h"
+#include "control/journal.h"
+#include "control/notify.h"
 #include "control/signals.h"
 
+#include <errno.h>
 #include <jansson.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <time.h>
 
 #define EXIT_FAILED 1
 #define EXIT_CONFIG 2
+#define PAUSE_S 10
 
 static void *zalloc_many(size_t count, size_t bytes)
 {
@@ -45,6 +51,28 @@ static void forbid_dumps(void)
 #endif
 }
 
+/*
+ * The service manager starts a daemon that ended again a second later (RestartSec=1), because a
+ * crash should cost no more. A start that fails, at a port in use for example, would fail each
+ * second and fill the journal. SIGTERM ends the pause.
+ */
+static void pause_before_the_end(const struct kw_program *program)
+{
+	const struct timespec pause = {.tv_sec = PAUSE_S};
+	sigset_t ends;
+
+	if (!kw_notify_has_manager())
+		return;
+	kw_log_info(program->component, "ends in %d s, and is tried again by the service manager",
+		PAUSE_S);
+	kw_notify_extend(UINT64_C(3) * PAUSE_S * 1000000);
+	sigemptyset(&ends);
+	sigaddset(&ends, SIGTERM);
+	sigaddset(&ends, SIGINT);
+	while (sigtimedwait(&ends, NULL, &pause) < 0 && errno == EINTR)
+		;
+}
+
 static int run(const struct kw_program *program, struct kw_config *config)
 {
 	struct kw_error error;
@@ -64,6 +92,8 @@ static int run(const struct kw_program *program, struct kw_config *config)
 	uv_run(&loop, UV_RUN_DEFAULT);
 	program->finish();
 	uv_loop_close(&loop);
+	if (status == EXIT_FAILED)
+		pause_before_the_end(program);
 	return status;
 }
 
@@ -76,14 +106,18 @@ int kw_program_run(const struct kw_program *program, int argc, char **argv)
 	set_allocators();
 	config = kw_config_new(program->keys);
 	kw_config_set_rule(config, program->rule);
-	status = kw_config_command_line(
-		config, program->name, program->keys, program->look, argc, argv);
+	status = kw_config_command_line(config,
+		&(struct kw_config_program){
+			program->name, program->keys, program->look, program->doctor},
+		argc, argv);
 	if (status < 0) {
 		signal(SIGPIPE, SIG_IGN);
 		kw_signals_block();
+		kw_journal_open(program->name);
 		kw_log_set_level(
 			(enum kw_log_level)kw_log_level_parse(kw_config_text(config, "log.level")));
 		kw_log_info(program->component, "%s %s", program->name, KW_VERSION);
+		kw_daemon_log_passed_over(config);
 		status = run(program, config);
 	}
 	kw_config_free(config);

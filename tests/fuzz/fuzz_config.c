@@ -2,7 +2,8 @@
  * Arbitrary bytes as a configuration file and as assignments: taken or refused with a sentence,
  * never half taken, and what was taken is taken again when it is written out.
  *
- * The first byte chooses: a file (a reload after it keeps all), or assignments, one a line.
+ * The first byte chooses: a file (a reload after it keeps all), or assignments, one a line. Each
+ * line is a variable of the environment, too.
  */
 #include "fuzz.h"
 
@@ -37,6 +38,8 @@ static const struct kw_fuzz_bytes seeds[] = {
 	KW_FUZZ_BYTES("\x00[]"),
 	KW_FUZZ_BYTES("\x01redis.address=unix:///s\ntable.max_bytes=64k\npoll.idle_us=20\n"
 		      "listen=[\"x\"]\nfilter.databases=3\nsource.share=0.5\nlog.level=warn"),
+	KW_FUZZ_BYTES("\x01REDIS_ADDRESS=unix:///s\nFILTER_DATABASES=[1]\nREDIS_PORT=tcp://a:1\n"
+		      "REDIS_SERVICE_PORT_X=1\nSOCKET=/s\nPOLL_IDLE=1\nOTHER=1"),
 	KW_FUZZ_BYTES("\x01proxy=rdma://host:1\nproxy=http://x\npoll=1\nunknown.key=2\nx"),
 };
 
@@ -131,6 +134,21 @@ static void try_file(struct kw_config *config, const uint8_t *data, size_t size)
 	kw_buffer_close(&notes);
 }
 
+static void try_variable(const char *line)
+{
+	struct kw_config *config = kw_config_new(keys);
+	struct kw_error error = {0};
+	char variable[sizeof "KEYWAKE_" + 4096];
+	const char *environment[] = {variable, NULL};
+
+	snprintf(variable, sizeof variable, "KEYWAKE_%s", line);
+	if (kw_config_load_environment(config, environment, &error) == 0)
+		take_again(config);
+	else
+		must(error.text[0] != 0);
+	kw_config_free(config);
+}
+
 static void try_lines(struct kw_config *config, char *text)
 {
 	struct kw_buffer before = {0}, after = {0};
@@ -139,6 +157,7 @@ static void try_lines(struct kw_config *config, char *text)
 	while ((line = strsep(&rest, "\n"))) {
 		struct kw_error error = {0};
 
+		try_variable(line);
 		json_of(config, &before);
 		if (kw_config_set(config, line, &error) == 0)
 			continue;

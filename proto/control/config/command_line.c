@@ -1,12 +1,15 @@
-/* The command line both daemons share. */
+/* The command line that all daemons share. */
 #include "control/config/internal.h"
 
 #include "base/printable.h"
+#include "base/secret.h"
+#include "control/config/keys.h"
 #include "control/nearest.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /*
  * The exit status for a command line or configuration that cannot work: a service manager need not
@@ -14,7 +17,7 @@
  */
 #define EXIT_USAGE 2
 
-enum option { CONFIG, SET, CHECK, HELP, HELP_CONFIG, VERSION };
+enum option { CONFIG, SET, CHECK, DOCTOR, HELP, HELP_CONFIG, VERSION };
 
 static const struct option_word {
 	const char *name;
@@ -25,6 +28,9 @@ static const struct option_word {
 	{"--config", CONFIG, "FILE", "read the configuration (JSON) from FILE"},
 	{"--set", SET, "KEY=VALUE", "set one key after the file was read; VALUE is JSON or text"},
 	{"--check-config", CHECK, NULL, "check the configuration, say what is wrong, and exit"},
+	{"--doctor", DOCTOR, NULL,
+		"look at all that the configuration names, list what is wrong as JSON, and exit; "
+		"keywakectl doctor shows it"},
 	{"--help-config", HELP_CONFIG, "[=scdoc]", "list every configuration key, and exit"},
 	{"--help", HELP, "[=scdoc]", "show this help, and exit"},
 	{"--version", VERSION, NULL, "show the version, and exit"},
@@ -33,7 +39,7 @@ static const struct option_word {
 
 struct command_line {
 	const char *program, *file;
-	bool check;
+	bool check, doctor;
 };
 
 static void say(const char *program, const char *before, const char *sentence)
@@ -177,6 +183,8 @@ static int walk(struct command_line *line, struct kw_config *config,
 			return printf("%s %s\n", line->program, KW_VERSION) < 0;
 		if (word->option == CHECK)
 			line->check = true;
+		if (word->option == DOCTOR)
+			line->doctor = true;
 		if (word->option == CONFIG && line->file)
 			return complain(line->program, "--config is given twice");
 		if (word->option == CONFIG)
@@ -185,27 +193,120 @@ static int walk(struct command_line *line, struct kw_config *config,
 	return -1;
 }
 
-int kw_config_command_line(struct kw_config *config, const char *program,
-	const struct kw_config_key *keys, kw_config_look look, int argc, char **argv)
+static bool is_secret(const char *path)
 {
-	struct command_line line = {.program = program};
+	static const char *const ends[] = {"password_file", "secret_file", "masterauth_file"};
+
+	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+		if (strlen(path) > strlen(ends[i]) &&
+			strcmp(path + strlen(path) - strlen(ends[i]), ends[i]) == 0)
+			return true;
+	return false;
+}
+
+/* Open each file of a secret as the start does. The sentences name the remedy. True: all are good.
+ */
+static bool look_at_secrets(
+	const struct kw_config *config, const char *program, const struct kw_config_key *keys)
+{
+	bool good = true;
+
+	for (const struct kw_config_key *key = keys; key->path; key++) {
+		struct kw_buffer secret = {0};
+		struct kw_error error;
+
+		if (is_secret(key->path) &&
+			kw_secret_load(kw_config_text(config, key->path), &secret, &error)) {
+			kw_error_wrap(&error, "%s", key->path);
+			say(program, "at this moment: ", error.text);
+			good = false;
+		}
+		kw_secret_close_buffer(&secret);
+	}
+	return good;
+}
+
+/* The keys of auth.*, whose files have a form of their own. */
+static void look_at_keys(
+	const struct kw_config *config, const char *program, const struct kw_config_key *keys)
+{
+	struct kw_keyring *ring = NULL;
+	struct kw_own_key own = {0};
+	bool failed = false;
+	struct kw_error error;
+
+	for (const struct kw_config_key *key = keys; key->path && !failed; key++) {
+		if (strcmp(key->path, "auth.keys_file") == 0 && *kw_config_text(config, key->path))
+			failed = !(ring = kw_keys_load(config, &error));
+		if (strcmp(key->path, "auth.key_id") == 0 && *kw_config_text(config, key->path))
+			failed = kw_own_key_load(config, &own, &error) != KW_OK;
+	}
+	if (failed)
+		say(program, "at this moment: ", error.text);
+	kw_keyring_release(ring);
+	kw_own_key_close(&own);
+}
+
+static int check(const struct command_line *line, const struct kw_config *config,
+	const struct kw_config_program *program)
+{
+	struct kw_error error;
+
+	if (*kw_config_passed_over(config))
+		say(line->program, "this version does not know these keys, and passes them over: ",
+			kw_config_passed_over(config));
+	printf("%s: the configuration is complete and valid\n",
+		line->file ? line->file : line->program);
+	if (program->look && program->look(config, &error))
+		say(line->program, "at this moment: ", error.text);
+	if (look_at_secrets(config, line->program, program->keys))
+		look_at_keys(config, line->program, program->keys);
+	return 0;
+}
+
+/* What is wrong with keys of the file, or with all of them together, hides nothing else. */
+static int examine(struct command_line *line, struct kw_config *config,
+	const struct kw_config_program *program, int argc, char **argv)
+{
+	struct kw_config_mistakes mistakes = {.count = 0};
 	struct kw_error error;
 	int status;
 
-	status = walk(&line, config, keys, argc, argv, false);
-	if (status >= 0)
-		return status;
-	if (line.file && kw_config_load(config, line.file, &error))
-		return complain(program, error.text);
-	status = walk(&line, config, keys, argc, argv, true);
+	config->mistakes = &mistakes;
+	if (line->file && kw_config_load(config, line->file, &error)) {
+		kw_config_mistake(&mistakes, &error);
+		return program->doctor(NULL, &mistakes);
+	}
+	if (kw_config_load_environment(config, (const char *const *)environ, &error))
+		kw_config_mistake(&mistakes, &error);
+	status = walk(line, config, program->keys, argc, argv, true);
 	if (status >= 0)
 		return status;
 	if (kw_config_load_saved(config, &error) || kw_config_complete(config, &error))
-		return complain(program, error.text);
-	if (!line.check)
-		return -1;
-	printf("%s: the configuration is complete and valid\n", line.file ? line.file : program);
-	if (look && look(config, &error))
-		say(program, "at this moment: ", error.text);
-	return 0;
+		kw_config_mistake(&mistakes, &error);
+	config->mistakes = NULL;
+	return program->doctor(config, &mistakes);
+}
+
+int kw_config_command_line(
+	struct kw_config *config, const struct kw_config_program *program, int argc, char **argv)
+{
+	struct command_line line = {.program = program->name};
+	struct kw_error error;
+	int status = walk(&line, config, program->keys, argc, argv, false);
+
+	if (status >= 0)
+		return status;
+	if (line.doctor && program->doctor)
+		return examine(&line, config, program, argc, argv);
+	if (line.file && kw_config_load(config, line.file, &error))
+		return complain(line.program, error.text);
+	if (kw_config_load_environment(config, (const char *const *)environ, &error))
+		return complain(line.program, error.text);
+	status = walk(&line, config, program->keys, argc, argv, true);
+	if (status >= 0)
+		return status;
+	if (kw_config_load_saved(config, &error) || kw_config_complete(config, &error))
+		return complain(line.program, error.text);
+	return line.check ? check(&line, config, program) : -1;
 }

@@ -69,6 +69,18 @@
 			"host of its address."                                                     \
 	}
 
+#define KW_CONFIG_HTTP                                                                             \
+	{"http.listen", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,                                 \
+		"Where health, metrics and status are told over HTTP: unix:///path/of.sock, or "   \
+		"tcp://host:port with the number of an address of this host; empty: nowhere.",     \
+		kw_http_address_check},                                                            \
+	{                                                                                          \
+		"http.secret_file", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,                     \
+			"File with the secret that clients send to http.listen, read again by a "  \
+			"reload; empty: none, which only a unix socket and a loopback port may "   \
+			"have."                                                                    \
+	}
+
 /* fallback: the socket's path, in JSON. */
 #define KW_CONFIG_DAEMON(fallback)                                                                 \
 	{"control.socket", KW_CONFIG_TEXT, fallback, false, 0, 0, NULL,                            \
@@ -76,6 +88,9 @@
 		{"control.saved_file", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,                  \
 			"File for what --save of keywakectl keeps, read after the configuration "  \
 			"file; empty: nothing can be saved."},                                     \
+		{"control.history_file", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,                \
+			"File that keeps the last changes of state over a restart, for "           \
+			"`keywakectl history`; empty: they are forgotten."},                       \
 	{                                                                                          \
 		"log.level", KW_CONFIG_TEXT, "\"info\"", true, 0, 0,                               \
 			"error|warn|info|debug|trace", "What is written to standard error."        \

@@ -1,6 +1,7 @@
 /*
- * Where values come from, later over earlier: fallbacks, the file, what was saved (saved.c), --set
- * in the order given. What config.set changed and did not save lasts until the next reload.
+ * Where values come from, later over earlier: fallbacks, the file, the environment (environment.c),
+ * what was saved (saved.c), --set in the order given. What config.set changed and did not save
+ * lasts until the next reload.
  */
 #include "control/config/internal.h"
 
@@ -80,8 +81,18 @@ void kw_config_free(struct kw_config *config)
 	values_free(config->values, config->count);
 	for (size_t i = 0; i < config->assignment_count; i++)
 		free(config->assignments[i]);
+	for (size_t i = 0; i < config->variable_count; i++)
+		free(config->variables[i]);
+	kw_buffer_close(&config->passed_over);
 	free(config->file);
 	free(config);
+}
+
+const char *kw_config_passed_over(const struct kw_config *config)
+{
+	return kw_buffer_length(&config->passed_over)
+		       ? (const char *)kw_buffer_bytes(&config->passed_over)
+		       : "";
 }
 
 /* "path.to.key=VALUE" into values. */
@@ -117,14 +128,17 @@ static int assign(const struct kw_config *config, const char *assignment, json_t
 }
 
 /* The sources. saved: NULL, or the file of saved values. */
-static int values_read(const struct kw_config *config, const char *file, const char *saved,
+static int values_read(struct kw_config *config, const char *file, const char *saved,
 	json_t ***built, struct kw_error *error)
 {
 	json_t **values = values_fallback(config);
 	int code = 0;
 
+	kw_buffer_clear(&config->passed_over);
 	if (file)
 		code = kw_config_file_read(config, file, values, error);
+	if (!code)
+		code = kw_config_environment_read(config, values, error);
 	if (!code && saved) {
 		code = kw_config_file_read(config, saved, values, error);
 		if (code)
@@ -142,7 +156,7 @@ static int values_read(const struct kw_config *config, const char *file, const c
 
 /* All sources anew. Where the saved values are is said by the others. */
 static int values_build(
-	const struct kw_config *config, const char *file, json_t ***built, struct kw_error *error)
+	struct kw_config *config, const char *file, json_t ***built, struct kw_error *error)
 {
 	json_t **values;
 	int code = values_read(config, file, NULL, &values, error);
@@ -171,6 +185,19 @@ int kw_config_load(struct kw_config *config, const char *file, struct kw_error *
 	free(config->file);
 	config->file = kw_strdup(file);
 	return 0;
+}
+
+int kw_config_load_environment(
+	struct kw_config *config, const char *const *environment, struct kw_error *error)
+{
+	json_t **values;
+	int code = kw_config_environment_keep(config, environment, error);
+
+	if (!code)
+		code = values_build(config, config->file, &values, error);
+	if (!code)
+		values_replace(config, values);
+	return code;
 }
 
 int kw_config_set(struct kw_config *config, const char *assignment, struct kw_error *error)
@@ -345,11 +372,13 @@ static int check_live(const struct kw_config *config, const char *path, struct k
 
 	if (index == config->count)
 		return kw_config_unknown(config, path, error);
-	if (!config->keys[index].live)
-		return kw_error_set(error, KW_E_STATE,
-			"%s cannot change while running: set it in %s and start again", path,
-			config->file ? config->file : "the configuration file or by --set");
-	return KW_OK;
+	if (config->keys[index].live)
+		return KW_OK;
+	return kw_error_set(error, KW_E_STATE,
+		"%s cannot change while running: set it in %s and start again", path,
+		kw_config_in_environment(config, path) ? "the environment"
+		: config->file                         ? config->file
+						       : "the configuration file or by --set");
 }
 
 int kw_config_change(struct kw_config *config, const char *path, const char *value,

@@ -1,6 +1,6 @@
 /*
- * Configuration: one JSON file, --set path.to.key=VALUE, and config.set at run time. All are
- * checked against one table of keys, which also yields the manual.
+ * Configuration: one JSON file, the environment, --set path.to.key=VALUE, and config.set at run
+ * time. All are checked against one table of keys, which also yields the manual.
  *
  * Loop thread only. Strings returned stay valid until the configuration changes or is freed.
  */
@@ -42,6 +42,16 @@ struct kw_config_key {
 
 struct kw_config;
 
+/*
+ * All that is wrong with a configuration, and not the first of it alone: for a person who looks at
+ * it. A daemon starts with none. More than fit are counted.
+ */
+#define KW_CONFIG_MISTAKES_MAX 32
+struct kw_config_mistakes {
+	struct kw_error list[KW_CONFIG_MISTAKES_MAX];
+	size_t count;
+};
+
 /* keys: a table ended by a NULL path, static. Starts with the fallbacks. */
 struct kw_config *kw_config_new(const struct kw_config_key *keys);
 void kw_config_free(struct kw_config *config);
@@ -55,8 +65,27 @@ int kw_config_load(struct kw_config *config, const char *file, struct kw_error *
 int kw_config_set(struct kw_config *config, const char *assignment, struct kw_error *error);
 
 /*
- * The values of control.saved_file, if that is set and there. They count over the file and under
- * --set. Called once all of these were read; a reload reads them again.
+ * KEYWAKE_REDIS_ADDRESS is redis.address: the key in capitals, with _ for each dot. environment is
+ * that of the process, and a copy is kept for reloads. The values count over the file; JSON or
+ * text, as with --set. An empty one is none. The names that Kubernetes makes of services are passed
+ * over, and KEYWAKE_SOCKET. Other unknown names are judged as those of a file. Called once at most,
+ * and after the file.
+ */
+int kw_config_load_environment(
+	struct kw_config *config, const char *const *environment, struct kw_error *error);
+
+/*
+ * A file may be that of a later version. A key of it that is not known is refused if it is near a
+ * known one, which is a typo, and in the groups that say what is followed, who may read and what is
+ * deleted: redis, auth, tls, sentinel, authority, source, apply, filter. All others are passed
+ * over. The names of those of the last files read, and of the environment, separated by ", "; "":
+ * there were none.
+ */
+const char *kw_config_passed_over(const struct kw_config *config);
+
+/*
+ * The values of control.saved_file, if that is set and there. They count over the file and the
+ * environment, and under --set. Called once all of these were read; a reload reads them again.
  */
 int kw_config_load_saved(struct kw_config *config, struct kw_error *error);
 
@@ -146,16 +175,28 @@ int kw_secret_reload(
 int kw_key_file_load(const char *path, struct kw_buffer *secret, struct kw_error *error);
 
 /*
- * The command line both daemons share: --config FILE, --set K=V …, --check-config, --help,
- * --help-config[=scdoc], --version. The scdoc forms are for the manual page. Returns -1 to go on
- * (all is read and complete), or the process's exit status, with the sentence on standard error.
- * The status is 0, or 2 for a failure that a restart does not mend.
+ * The command line that all daemons share: --config FILE, --set K=V …, --check-config, --doctor,
+ * --help, --help-config[=scdoc], --version. The scdoc forms are for the manual page. Returns -1 to
+ * go on (all is read and complete), or the process's exit status, with the sentence on standard
+ * error. The status is 0, or 2 for a failure that a restart does not mend.
  *
  * If the configuration is valid, --check-config calls look (unless NULL). It tells what this host
  * lacks at this moment; the status is 0 all the same.
+ *
+ * --doctor calls doctor. config NULL: the file could not be read at all. mistakes: why, or what is
+ * wrong with keys of the file, which have their fallbacks then, and with all keys together. The
+ * status is what doctor returns.
  */
 typedef int (*kw_config_look)(const struct kw_config *config, struct kw_error *error);
-int kw_config_command_line(struct kw_config *config, const char *program,
-	const struct kw_config_key *keys, kw_config_look look, int argc, char **argv);
+typedef int (*kw_config_doctor)(
+	const struct kw_config *config, const struct kw_config_mistakes *mistakes);
+struct kw_config_program {
+	const char *name;
+	const struct kw_config_key *keys;
+	kw_config_look look;     /* NULL: there is nothing to look at */
+	kw_config_doctor doctor; /* NULL: it has none */
+};
+int kw_config_command_line(
+	struct kw_config *config, const struct kw_config_program *program, int argc, char **argv);
 
 #endif

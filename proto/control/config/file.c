@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PASSED_OVER_BYTES 1000 /* of names; those of further keys are left out */
+
 size_t kw_config_find(const struct kw_config *config, const char *path)
 {
 	size_t index;
@@ -28,19 +30,26 @@ bool kw_config_is_group(const struct kw_config *config, const char *path)
 	return false;
 }
 
-int kw_config_unknown(const struct kw_config *config, const char *path, struct kw_error *error)
+/* The known key that this one may be a typo of; NULL: none is like it. */
+static const char *nearest_to(const struct kw_config *config, const char *path)
 {
 	struct kw_nearest nearest;
+
+	kw_nearest_init(&nearest, path);
+	for (size_t i = 0; i < config->count; i++)
+		kw_nearest_try_path(&nearest, config->keys[i].path);
+	return kw_nearest_word(&nearest);
+}
+
+int kw_config_unknown(const struct kw_config *config, const char *path, struct kw_error *error)
+{
 	const char *best;
 
 	if (kw_config_is_group(config, path))
 		return kw_error_set(error, KW_E_CONFIG,
 			"%s is a group of keys, not a key: use %s.KEY, or {\"%s\": {\"KEY\": ...}}",
 			path, path, path);
-	kw_nearest_init(&nearest, path);
-	for (size_t i = 0; i < config->count; i++)
-		kw_nearest_try_path(&nearest, config->keys[i].path);
-	best = kw_nearest_word(&nearest);
+	best = nearest_to(config, path);
 	if (best)
 		return kw_error_set(error, KW_E_CONFIG, "unknown key %.*s: did you mean %s?",
 			KW_CONFIG_PATH_MAX, path, best);
@@ -48,8 +57,52 @@ int kw_config_unknown(const struct kw_config *config, const char *path, struct k
 		KW_CONFIG_PATH_MAX, path);
 }
 
+/* These say what is followed, who may read it, and what is deleted. */
+static const char *const weighty[] = {
+	"redis", "auth", "tls", "sentinel", "authority", "source", "apply", "filter"};
+
+bool kw_config_is_weighty(const char *group, size_t length)
+{
+	for (size_t i = 0; i < sizeof weighty / sizeof *weighty; i++)
+		if (strlen(weighty[i]) == length && memcmp(weighty[i], group, length) == 0)
+			return true;
+	return false;
+}
+
+void kw_config_put_passed_over(struct kw_config *config, const char *name)
+{
+	struct kw_buffer *names = &config->passed_over;
+	const size_t length = kw_buffer_length(names);
+
+	if (length == 0)
+		kw_buffer_printf(names, "%s", name);
+	else if (length < PASSED_OVER_BYTES)
+		kw_buffer_printf(names, ", %s", name);
+}
+
+/* A key of a later version, or of none. */
+static int pass_over(struct kw_config *config, const char *path, struct kw_error *error)
+{
+	if (kw_config_is_weighty(path, strcspn(path, ".")) || kw_config_is_group(config, path) ||
+		nearest_to(config, path))
+		return kw_config_unknown(config, path, error);
+	kw_config_put_passed_over(config, path);
+	return KW_OK;
+}
+
+/* A file is read again for what is saved: what was told is not told again. */
+void kw_config_mistake(struct kw_config_mistakes *mistakes, const struct kw_error *error)
+{
+	for (size_t i = 0; i < mistakes->count && i < KW_CONFIG_MISTAKES_MAX; i++)
+		if (strcmp(mistakes->list[i].text, error->text) == 0)
+			return;
+	if (mistakes->count < KW_CONFIG_MISTAKES_MAX)
+		mistakes->list[mistakes->count] = *error;
+	mistakes->count++;
+}
+
 struct walk {
-	const struct kw_config *config;
+	struct kw_config *config;
 	json_t **values;
 	bool *seen; /* for each key; a dotted name and a nested one can mean the same */
 	struct kw_error *error;
@@ -94,9 +147,11 @@ static int walk_object(struct walk *walk, const char *prefix, json_t *object)
 		else if (kw_config_is_group(walk->config, path) && json_is_object(value))
 			code = walk_object(walk, path, value);
 		else
-			code = kw_config_unknown(walk->config, path, walk->error);
-		if (code)
+			code = pass_over(walk->config, path, walk->error);
+		if (code && !walk->config->mistakes)
 			return code;
+		if (code)
+			kw_config_mistake(walk->config->mistakes, walk->error);
 	}
 	return 0;
 }
@@ -122,7 +177,7 @@ static int parse_file(
 }
 
 int kw_config_file_read(
-	const struct kw_config *config, const char *file, json_t **values, struct kw_error *error)
+	struct kw_config *config, const char *file, json_t **values, struct kw_error *error)
 {
 	struct walk walk = {.config = config, .values = values, .error = error};
 	struct kw_buffer text = {0};

@@ -8,6 +8,7 @@
 
 #define KW_CONFIG_FILE_MAX ((size_t)1 << 20)
 #define KW_CONFIG_ASSIGNMENTS_MAX 256
+#define KW_CONFIG_VARIABLES_MAX 1024
 #define KW_CONFIG_LIST_MAX 1024
 #define KW_CONFIG_PATH_MAX 128
 
@@ -21,9 +22,14 @@ struct kw_config {
 	 * leaves it untouched.
 	 */
 	json_t **values;
-	char *file; /* NULL: none was loaded */
+	char *file;                   /* NULL: none was loaded */
+	struct kw_buffer passed_over; /* see kw_config_passed_over */
+	/* Not NULL: what is wrong with keys of a file goes there, and the file is read on. */
+	struct kw_config_mistakes *mistakes;
 	char *assignments[KW_CONFIG_ASSIGNMENTS_MAX];
 	size_t assignment_count;
+	char *variables[KW_CONFIG_VARIABLES_MAX]; /* of the environment, without KEYWAKE_ */
+	size_t variable_count;
 };
 
 /* Bring a JSON value into its key's shape: checked, *value is a new reference. */
@@ -37,6 +43,8 @@ int kw_config_value_parse(
 /* "4GiB" and the like; false when it is not that or does not fit. */
 bool kw_bytes_parse(const char *text, int64_t *bytes);
 
+void kw_config_mistake(struct kw_config_mistakes *mistakes, const struct kw_error *error);
+
 /* The key's place in the table; count when it is not known. */
 size_t kw_config_find(const struct kw_config *config, const char *path);
 
@@ -46,9 +54,27 @@ bool kw_config_is_group(const struct kw_config *config, const char *path);
 /* KW_E_CONFIG: the key is not known, with the nearest one. */
 int kw_config_unknown(const struct kw_config *config, const char *path, struct kw_error *error);
 
-/* Read the file into values (an array as in struct kw_config). */
+/* Does this group say what is followed, who may read it, or what is deleted? */
+bool kw_config_is_weighty(const char *group, size_t length);
+
+/* A name for kw_config_passed_over. */
+void kw_config_put_passed_over(struct kw_config *config, const char *name);
+
+/* environment.c: keep the variables that can be keys, as a copy. */
+int kw_config_environment_keep(
+	struct kw_config *config, const char *const *environment, struct kw_error *error);
+
+/* Read those that were kept into values (an array as in struct kw_config). */
+int kw_config_environment_read(struct kw_config *config, json_t **values, struct kw_error *error);
+
+bool kw_config_in_environment(const struct kw_config *config, const char *path);
+
+/* Append the name of the key's variable. */
+void kw_config_put_variable(struct kw_buffer *out, const char *path);
+
+/* Read the file into values (an array as in struct kw_config). Names what is passed over. */
 int kw_config_file_read(
-	const struct kw_config *config, const char *file, json_t **values, struct kw_error *error);
+	struct kw_config *config, const char *file, json_t **values, struct kw_error *error);
 
 /* saved.c: the file of these values (NULL: none is set); is it there? */
 const char *kw_config_saved_file(const struct kw_config *config, json_t *const *values);

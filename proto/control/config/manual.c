@@ -60,8 +60,27 @@ static void put_shape(struct kw_buffer *out, bool scdoc, const struct kw_config_
 	put_text(out, scdoc, key->live ? "; live)" : ")");
 }
 
+static void put_sources(struct kw_buffer *out, bool scdoc, const char *path)
+{
+	struct kw_buffer variable = {0};
+
+	kw_config_put_variable(&variable, path);
+	kw_buffer_append(&variable, "", 1);
+	put_text(out, scdoc,
+		"In the environment, a key is KEYWAKE_ and its name in capitals, with _ for each "
+		"dot: ");
+	put_text(out, scdoc, (const char *)kw_buffer_bytes(&variable));
+	put_text(out, scdoc, " is ");
+	put_text(out, scdoc, path);
+	put_text(out, scdoc, ". It counts over the file, and under what was saved and --set.");
+	kw_buffer_printf(out, "\n\n");
+	kw_buffer_close(&variable);
+}
+
 void kw_config_manual(const struct kw_config_key *keys, bool scdoc, struct kw_buffer *out)
 {
+	if (keys->path)
+		put_sources(out, scdoc, keys->path);
 	for (; keys->path; keys++) {
 		if (scdoc)
 			kw_buffer_append(out, "*", 1);

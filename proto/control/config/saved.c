@@ -3,15 +3,11 @@
 #include "control/config/small_file.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <libgen.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define SAVED_FILE "control.saved_file"
-#define FILE_MODE 0600
 
 const char *kw_config_saved_file(const struct kw_config *config, json_t *const *values)
 {
@@ -53,50 +49,10 @@ static int read_saved(const char *file, json_t **saved, struct kw_error *error)
 	return code;
 }
 
-static int write_all(int fd, const char *text, size_t length)
-{
-	while (length > 0) {
-		ssize_t wrote = write(fd, text, length);
-
-		if (wrote < 0 && errno == EINTR)
-			continue;
-		if (wrote < 0)
-			return -1;
-		text += wrote;
-		length -= (size_t)wrote;
-	}
-	return fsync(fd);
-}
-
-/* The rename is on the disk once its folder is. */
-static int sync_folder(const char *file)
-{
-	char *copy = kw_strdup(file);
-	int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	int result = fd < 0 ? -1 : fsync(fd);
-
-	if (fd >= 0)
-		close(fd);
-	free(copy);
-	return result;
-}
-
-/* Beside the file first, so that a crash leaves the old one or the new one. */
 static int replace_file(const char *file, const char *text, struct kw_error *error)
 {
-	char beside[4096];
-	int fd, failed;
+	int failed = kw_small_file_replace(file, text, strlen(text), KW_FILE_SYNCED);
 
-	if (snprintf(beside, sizeof beside, "%s.new", file) >= (int)sizeof beside)
-		return kw_error_set(error, KW_E_CONFIG, "%.80s...: no path is that long", file);
-	fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, FILE_MODE);
-	failed = fd < 0 || write_all(fd, text, strlen(text)) ? errno : 0;
-	if (fd >= 0 && close(fd) && !failed)
-		failed = errno;
-	if (!failed && (rename(beside, file) || sync_folder(file)))
-		failed = errno;
-	if (failed && fd >= 0)
-		unlink(beside);
 	if (failed)
 		return kw_error_errno(error, failed,
 			"nothing was saved: %s cannot be written (see " SAVED_FILE ")", file);

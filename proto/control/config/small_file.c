@@ -1,11 +1,18 @@
 #include "control/config/small_file.h"
 
+#include "base/log.h"
+
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define FILE_MODE 0600
 #define MODE_OF_OTHERS 007U
 #define MODE_OF_SECRETS 027U
 
@@ -54,6 +61,16 @@ static int check_file(int fd, const char *file, size_t most, enum kw_file_care c
 	return 0;
 }
 
+static int cannot_open(int errnum, const char *file, const char *what, struct kw_error *error)
+{
+	const char *remedy = errnum == ENOENT ? ": make it, or name another file"
+			     : errnum == EACCES
+				     ? ": let the daemon's user read it (chown, chmod u+r)"
+				     : "";
+	return kw_error_set(error, KW_E_CONFIG, "cannot open %s %s: %s%s", what, file,
+		strerror(errnum), remedy);
+}
+
 int kw_small_file_read(const char *file, size_t most, enum kw_file_care care, const char *what,
 	struct kw_buffer *out, struct kw_error *error)
 {
@@ -63,12 +80,8 @@ int kw_small_file_read(const char *file, size_t most, enum kw_file_care care, co
 	ssize_t got;
 	int code;
 
-	if (fd < 0) {
-		kw_error_errno(error, errno, "cannot open %s %s", what, file);
-		if (error)
-			error->code = KW_E_CONFIG;
-		return KW_E_CONFIG;
-	}
+	if (fd < 0)
+		return cannot_open(errno, file, what, error);
 	code = check_file(fd, file, most, care, what, error);
 	/* One byte more than allowed may be read: the file might have grown since. */
 	while (!code && total <= most) {
@@ -87,4 +100,79 @@ int kw_small_file_read(const char *file, size_t most, enum kw_file_care care, co
 			error, KW_E_CONFIG, "%s %s has more than %zu bytes", what, file, most);
 	close(fd);
 	return code;
+}
+
+static int write_all(int fd, const char *text, size_t length)
+{
+	while (length > 0) {
+		ssize_t wrote = write(fd, text, length);
+
+		if (wrote < 0 && errno == EINTR)
+			continue;
+		if (wrote < 0)
+			return -1;
+		text += wrote;
+		length -= (size_t)wrote;
+	}
+	return 0;
+}
+
+static int open_folder(const char *file)
+{
+	char *copy = kw_strdup(file);
+	int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	free(copy);
+	return fd;
+}
+
+/*
+ * The rename is on the disk once its folder is. Some file systems cannot tell that of a folder, and
+ * the file has the new value by now. So a folder that fails is said, and refuses nothing.
+ */
+static void sync_folder(int folder, const char *file)
+{
+	if (fsync(folder))
+		kw_log_warn("config",
+			"%s has the new value, but might lose it if the power fails now: its "
+			"folder cannot be synced: %s",
+			file, strerror(errno));
+}
+
+static int write_new(
+	const char *beside, const char *text, size_t length, enum kw_file_sync sync, bool *made)
+{
+	int failed = 0,
+	    fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, FILE_MODE);
+
+	*made = fd >= 0;
+	if (fd < 0)
+		return errno;
+	if (write_all(fd, text, length) || (sync == KW_FILE_SYNCED && fsync(fd)))
+		failed = errno;
+	if (close(fd) && !failed)
+		failed = errno;
+	return failed;
+}
+
+int kw_small_file_replace(const char *file, const char *text, size_t length, enum kw_file_sync sync)
+{
+	int folder = open_folder(file), failed;
+	char beside[4096];
+	bool made = false;
+
+	if (folder < 0)
+		return errno;
+	if (snprintf(beside, sizeof beside, "%s.new", file) >= (int)sizeof beside)
+		failed = ENAMETOOLONG;
+	else
+		failed = write_new(beside, text, length, sync, &made);
+	if (!failed && rename(beside, file))
+		failed = errno;
+	if (!failed && sync == KW_FILE_SYNCED)
+		sync_folder(folder, file);
+	close(folder);
+	if (failed && made)
+		unlink(beside);
+	return failed;
 }

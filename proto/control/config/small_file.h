@@ -1,4 +1,7 @@
-/* Small files that are read whole: configuration, secrets, users. Any thread. */
+/*
+ * Small files that are read and replaced whole: configuration, secrets, users, what a daemon keeps.
+ * Any thread.
+ */
 #ifndef KW_CONTROL_CONFIG_SMALL_FILE_H
 #define KW_CONTROL_CONFIG_SMALL_FILE_H
 
@@ -22,5 +25,18 @@ enum kw_file_care {
  */
 int kw_small_file_read(const char *file, size_t most, enum kw_file_care care, const char *what,
 	struct kw_buffer *out, struct kw_error *error);
+
+/* Must it be on the disk when the call returns? Without that, a power failure can lose it. */
+enum kw_file_sync {
+	KW_FILE_SYNCED,
+	KW_FILE_UNSYNCED,
+};
+
+/*
+ * Put this text in the file's place, mode 0600: beside it first, so that a crash leaves the old one
+ * or the new one. Returns 0, or an errno, and then the old file stays.
+ */
+int kw_small_file_replace(
+	const char *file, const char *text, size_t length, enum kw_file_sync sync);
 
 #endif

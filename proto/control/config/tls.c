@@ -15,7 +15,7 @@
 	{                                                                                          \
 		.keys = group, .peer = name,                                                       \
 		.plain = "use redis:// (without TLS), or the port that its tls-port names",        \
-		.demand = "tls-auth-clients no", .trust = "tls-ca-cert-file",                      \
+		.demand = "tls-auth-clients no", .trust = "tls-ca-cert-file", .secrets = true,     \
 	}
 
 const struct kw_tls_terms kw_tls_terms_redis = SERVER_TERMS("redis.tls", "the server");
@@ -104,13 +104,13 @@ static int read_files(const struct kw_config *config, const char *group, struct 
 	return read_one(config, &crl, &files->crl, &options->crl, error);
 }
 
-struct kw_tls_context *kw_tls_config_load(const struct kw_config *config, enum kw_tls_role role,
-	const struct kw_tls_terms *terms, struct kw_error *error)
+static struct kw_tls_context *load(const struct kw_config *config, enum kw_tls_role role,
+	bool verify, const struct kw_tls_terms *terms, struct kw_error *error)
 {
 	struct kw_tls_options options = {
 		.role = role,
-		.verify = verifies(config, role, terms->keys),
-		.wipe = terms == &kw_tls_terms_redis || terms == &kw_tls_terms_sentinel,
+		.verify = verify,
+		.wipe = terms->secrets,
 		.kernel = role == KW_TLS_SERVER,
 		.server_name = text_of(config, terms->keys, "server_name"),
 		.terms = terms,
@@ -122,6 +122,18 @@ struct kw_tls_context *kw_tls_config_load(const struct kw_config *config, enum k
 		context = kw_tls_context_new(&options, error);
 	close_files(&files);
 	return context;
+}
+
+struct kw_tls_context *kw_tls_config_load(const struct kw_config *config, enum kw_tls_role role,
+	const struct kw_tls_terms *terms, struct kw_error *error)
+{
+	return load(config, role, verifies(config, role, terms->keys), terms, error);
+}
+
+struct kw_tls_context *kw_tls_config_load_open(
+	const struct kw_config *config, const struct kw_tls_terms *terms, struct kw_error *error)
+{
+	return load(config, KW_TLS_SERVER, false, terms, error);
 }
 
 static bool wants_tls(const struct kw_config *config)

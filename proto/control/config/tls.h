@@ -23,6 +23,10 @@ extern const struct kw_tls_terms kw_tls_terms_redis, kw_tls_terms_sentinel;
 struct kw_tls_context *kw_tls_config_load(const struct kw_config *config, enum kw_tls_role role,
 	const struct kw_tls_terms *terms, struct kw_error *error);
 
+/* The same as a server that asks for no certificate, whatever GROUP.ca is. */
+struct kw_tls_context *kw_tls_config_load_open(
+	const struct kw_config *config, const struct kw_tls_terms *terms, struct kw_error *error);
+
 /*
  * The same for redis.address: if that is rediss://, *context is of redis.tls; else it is NULL.
  */

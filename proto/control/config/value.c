@@ -1,9 +1,12 @@
 /* One value: from any accepted spelling to the one shape its type has. */
 #include "control/config/internal.h"
 
+#include "base/buffer.h"
 #include "control/json_text.h"
+#include "control/nearest.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -110,12 +113,22 @@ bool kw_bytes_parse(const char *text, int64_t *bytes)
 	return true;
 }
 
+/* What config.get shows can be written, the fallback too, which can lie outside the bounds. */
+static bool is_fallback(const struct kw_config_key *key, const json_t *given)
+{
+	json_t *fallback = key->fallback ? json_loads(key->fallback, JSON_DECODE_ANY, NULL) : NULL;
+	bool same = json_equal(fallback, given);
+
+	json_decref(fallback);
+	return same;
+}
+
 static int check_bounds(
 	const struct kw_config_key *key, double value, const json_t *given, struct kw_error *error)
 {
 	char shown[KW_JSON_SHOWN];
 
-	if (key->lowest == 0 && key->highest == 0)
+	if ((key->lowest == 0 && key->highest == 0) || is_fallback(key, given))
 		return 0;
 	kw_json_show(given, shown);
 	if (value < key->lowest)
@@ -127,8 +140,25 @@ static int check_bounds(
 	return 0;
 }
 
+/* The choice that was probably meant, as a question for the end of a sentence; "": none. */
+static void suggest_choice(const char *choices, const char *text, char question[KW_JSON_SHOWN])
+{
+	char *copy = kw_strdup(choices), *rest = copy;
+	struct kw_nearest nearest;
+	const char *choice;
+
+	kw_nearest_init(&nearest, text);
+	while ((choice = strsep(&rest, "|")))
+		kw_nearest_try(&nearest, choice);
+	question[0] = '\0';
+	if (kw_nearest_word(&nearest))
+		snprintf(question, KW_JSON_SHOWN, ": did you mean %s?", kw_nearest_word(&nearest));
+	free(copy);
+}
+
 static int check_choice(const struct kw_config_key *key, const char *text, struct kw_error *error)
 {
+	char question[KW_JSON_SHOWN];
 	size_t length = strlen(text);
 	const char *at = key->choices;
 
@@ -140,8 +170,9 @@ static int check_choice(const struct kw_config_key *key, const char *text, struc
 			return 0;
 		at = bar ? bar + 1 : NULL;
 	}
-	return kw_error_set(error, KW_E_CONFIG, "%s: expected one of %s; given \"%.*s\"", key->path,
-		key->choices, KW_JSON_SHOWN, text);
+	suggest_choice(key->choices, text, question);
+	return kw_error_set(error, KW_E_CONFIG, "%s: expected one of %s; given \"%.*s\"%s",
+		key->path, key->choices, KW_JSON_SHOWN, text, question);
 }
 
 static int check_scalar(const struct kw_config_key *key, enum kw_config_type type, json_t *given,

@@ -92,6 +92,18 @@ int kw_rpc_client_open(const char *path, struct kw_rpc_client **result, struct k
 	return 0;
 }
 
+int kw_rpc_client_daemon(
+	const struct kw_rpc_client *client, struct kw_rpc_daemon *daemon, struct kw_error *error)
+{
+	struct ucred peer;
+	socklen_t length = sizeof peer;
+
+	if (getsockopt(client->fd, SOL_SOCKET, SO_PEERCRED, &peer, &length))
+		return kw_error_errno(error, errno, "%s: who listens there", client->path);
+	*daemon = (struct kw_rpc_daemon){peer.pid, peer.uid, peer.gid};
+	return KW_OK;
+}
+
 void kw_rpc_client_close(struct kw_rpc_client *client)
 {
 	if (!client)

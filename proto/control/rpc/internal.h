@@ -2,7 +2,6 @@
  * What the files of the JSON-RPC server share; not for others.
  *
  *   server.c      accepting, closing
- *   socket.c      the socket file
  *   others.c      who may not connect: keywake's other daemons
  *   connection.c  bytes in, lines out, the bounds of both
  *   crowd.c       who gives way when too many are connected
@@ -147,10 +146,6 @@ struct kw_rpc_call {
 	json_t *id; /* NULL: a notification, it wants no answer */
 	json_t *params;
 };
-
-/* Make the socket file (socket.c): the fd of the listening socket, or a negative enum kw_code.
- */
-int rpc_socket_listen(const char *path, struct stat *identity, struct kw_error *error);
 
 void rpc_connection_accept(struct kw_rpc_server *server);
 void rpc_connection_close(struct rpc_connection *connection);

@@ -16,6 +16,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <sys/types.h>
 #include <uv.h>
 
 struct kw_rpc_call;
@@ -87,6 +88,16 @@ void kw_rpc_event(struct kw_rpc_server *server, const char *kind, json_t *params
 struct kw_rpc_client;
 int kw_rpc_client_open(const char *path, struct kw_rpc_client **client, struct kw_error *error);
 void kw_rpc_client_close(struct kw_rpc_client *client);
+
+/* The process that listens there, as the kernel says it. pid 0: it is of another namespace. */
+struct kw_rpc_daemon {
+	pid_t pid;
+	uid_t uid;
+	gid_t gid;
+};
+int kw_rpc_client_daemon(
+	const struct kw_rpc_client *client, struct kw_rpc_daemon *daemon, struct kw_error *error);
+
 int kw_rpc_client_call(struct kw_rpc_client *client, const char *method, json_t *params,
 	int timeout_ms, json_t **result, struct kw_error *error);
 /*

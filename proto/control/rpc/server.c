@@ -1,4 +1,5 @@
 #include "control/rpc/internal.h"
+#include "control/socket_file.h"
 
 #include <assert.h>
 #include <signal.h>
@@ -72,11 +73,12 @@ static void ignore_sigpipe(void)
 int kw_rpc_server_new(uv_loop_t *loop, const char *path, const struct kw_rpc_method *methods,
 	const char *program, void *arg, struct kw_rpc_server **result, struct kw_error *error)
 {
+	static const struct kw_socket_use use = {"control socket", "control.socket"};
 	struct stat identity;
 	struct kw_rpc_server *server;
 	int fd, code;
 
-	fd = rpc_socket_listen(path, &identity, error);
+	fd = kw_socket_file_listen(&use, path, &identity, error);
 	if (fd < 0)
 		return -fd;
 	ignore_sigpipe();
@@ -141,15 +143,6 @@ static void on_drain_timeout(uv_timer_t *drain)
 		rpc_connection_close(c);
 }
 
-static void remove_socket_file(const struct kw_rpc_server *server)
-{
-	struct stat now;
-
-	if (lstat(server->path, &now) == 0 && now.st_dev == server->identity.st_dev &&
-		now.st_ino == server->identity.st_ino)
-		unlink(server->path);
-}
-
 void kw_rpc_server_close(struct kw_rpc_server *server, void (*done)(void *arg), void *arg)
 {
 	assert(done);
@@ -158,7 +151,7 @@ void kw_rpc_server_close(struct kw_rpc_server *server, void (*done)(void *arg), 
 	server->done = done;
 	server->done_arg = arg;
 	rpc_builtin_log_untap(server);
-	remove_socket_file(server);
+	kw_socket_file_remove(server->path, &server->identity);
 	uv_close((uv_handle_t *)&server->listener, on_handle_closed);
 	uv_close((uv_handle_t *)&server->later, on_handle_closed);
 	/* The answer to `shutdown` itself can still be on its way out. */

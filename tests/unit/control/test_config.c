@@ -22,6 +22,7 @@ static const struct kw_config_key keys[] = {
 	{"source.share", KW_CONFIG_NUMBER, "0.25", true, 0.01, 1, NULL, "Share."},
 	{"listen", KW_CONFIG_TEXTS, "[]", false, 0, 0, NULL, "Listeners."},
 	{"filter.databases", KW_CONFIG_INTEGERS, "[]", true, 0, 65535, NULL, "Databases."},
+	{"table.least", KW_CONFIG_BYTES, "0", true, 4096, 1e15, NULL, "Size; 0: by itself."},
 	{"log.level", KW_CONFIG_TEXT, "\"info\"", true, 0, 0, "error|warn|info|debug", "Level."},
 	{0},
 };
@@ -168,7 +169,8 @@ static void file_mistakes_are_refused_whole(void **state)
 	refuse_load(fixture, "{\"log\": {\"level\": \"debug\"}, \"redis\": {\"adress\": \"x\"}}",
 		"unknown key redis.adress", "did you mean redis.address?");
 	refuse_load(fixture, "{\"address\": \"x\"}", "address", "did you mean redis.address?");
-	refuse_load(fixture, "{\"zzzzzzzz\": 1}", "unknown key zzzzzzzz", "--help-config");
+	refuse_load(fixture, "{\"redis\": {\"zzzzzzzz\": 1}}", "unknown key redis.zzzzzzzz",
+		"--help-config");
 	refuse_load(fixture, "{\"redis\": 7}", "redis is a group", "redis.KEY");
 	refuse_load(fixture, "{\"log\": {\"level\": \"debug\"}, \"table\": {\"max_bytes\": true}}",
 		"table.max_bytes", "given true");
@@ -183,6 +185,33 @@ static void file_mistakes_are_refused_whole(void **state)
 	refuse_load(fixture, "{\"log\": {\"level\": \"loud\"}}", "error|warn|info|debug", "loud");
 	refuse_load(fixture, "{\"redis\": {\"address\": null}}", "expected a text", "null");
 	assert_string_equal(kw_config_text(fixture->config, "log.level"), "warn");
+}
+
+/* What a later version knows is refused where it says what is followed, shown or deleted. */
+static void keys_of_a_later_version_are_refused_only_where_they_matter(void **state)
+{
+	static const char *const groups[] = {
+		"redis", "auth", "tls", "sentinel", "authority", "source", "apply", "filter"};
+	struct fixture *fixture = *state;
+	char text[100], words[100];
+
+	for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
+		snprintf(text, sizeof text, "{\"%s\": {\"qqqqqqqqqq\": {\"a\": 1}}}", groups[i]);
+		snprintf(words, sizeof words, "unknown key %s", groups[i]);
+		refuse_load(fixture, text, words, groups[i]);
+	}
+	refuse_load(fixture, "{\"poll\": {\"idel_us\": 50}}", "unknown key poll.idel_us",
+		"did you mean poll.idle_us?");
+	assert_int_equal(
+		kw_config_set(fixture->config, "poll.qqqqqqqq=1", &fixture->error), KW_E_CONFIG);
+	write_file(fixture,
+		"{\"poll\": {\"idle_us\": 60, \"qqqqqqqq\": 1}, \"vvvvvvvvvv\": {\"redis\": 2}}");
+	assert_int_equal(kw_config_load(fixture->config, fixture->file, &fixture->error), 0);
+	assert_int_equal(kw_config_integer(fixture->config, "poll.idle_us"), 60);
+	assert_string_equal(kw_config_passed_over(fixture->config), "poll.qqqqqqqq, vvvvvvvvvv");
+	write_file(fixture, "{\"poll\": {\"idle_us\": 60}}");
+	assert_int_equal(kw_config_load(fixture->config, fixture->file, &fixture->error), 0);
+	assert_string_equal(kw_config_passed_over(fixture->config), "");
 }
 
 static void file_that_cannot_be_read_is_named(void **state)
@@ -413,6 +442,33 @@ static void secrets_are_read_and_refused(void **state)
 	kw_buffer_close(&secret);
 }
 
+/* What is shown can be written: a fallback that lies outside the bounds, too. */
+static void what_is_shown_can_be_written(void **state)
+{
+	struct fixture *fixture = *state;
+	struct kw_buffer shown = {0};
+
+	assert_int_equal(kw_config_set(fixture->config, "redis.address=unix:///a", NULL), 0);
+	kw_config_json(fixture->config, NULL, &shown);
+	kw_buffer_append(&shown, "", 1);
+	write_file(fixture, (const char *)kw_buffer_bytes(&shown));
+	assert_int_equal(kw_config_load(fixture->config, fixture->file, &fixture->error), 0);
+	assert_int_equal(kw_config_integer(fixture->config, "table.least"), 0);
+	refuse_set(fixture, "table.least=1", "too small");
+	kw_buffer_close(&shown);
+}
+
+/* What a doctor was called with. */
+static const struct kw_config *examined;
+static struct kw_config_mistakes examined_mistakes;
+
+static int examine(const struct kw_config *config, const struct kw_config_mistakes *mistakes)
+{
+	examined = config;
+	examined_mistakes = *mistakes;
+	return 7;
+}
+
 static int command_line(struct fixture *fixture, ...)
 {
 	char *argv[8] = {NULL};
@@ -424,7 +480,10 @@ static int command_line(struct fixture *fixture, ...)
 	while (argc < 8 && (argv[argc] = va_arg(args, char *)))
 		argc++;
 	va_end(args);
-	return kw_config_command_line(fixture->config, "keywake-test", keys, NULL, argc, argv);
+	return kw_config_command_line(fixture->config,
+		&(struct kw_config_program){
+			.name = "keywake-test", .keys = keys, .doctor = examine},
+		argc, argv);
 }
 
 static void command_line_reads_file_then_assignments(void **state)
@@ -456,6 +515,45 @@ static void command_line_ends_where_it_should(void **state)
 	assert_int_equal(command_line(fixture, "stray", NULL), 2);
 	assert_int_equal(
 		command_line(fixture, "--check-config", "--set", "redis.address=x", NULL), 0);
+}
+
+static void a_doctor_is_given_what_could_be_read(void **state)
+{
+	struct fixture *fixture = *state;
+	char config[80];
+
+	assert_int_equal(command_line(fixture, "--doctor", NULL), 7);
+	assert_ptr_equal(examined, fixture->config);
+	assert_int_equal(examined_mistakes.count, 1); /* redis.address is missing */
+	assert_int_equal(command_line(fixture, "--doctor", "--set", "redis.address=x", NULL), 7);
+	assert_int_equal(examined_mistakes.count, 0);
+	snprintf(config, sizeof config, "--config=%s", fixture->file);
+	write_file(fixture, "{");
+	assert_int_equal(command_line(fixture, "--doctor", config, NULL), 7);
+	assert_null(examined);
+	assert_int_equal(examined_mistakes.count, 1);
+	assert_int_equal(command_line(fixture, "--doctor=1", NULL), 2);
+}
+
+static void a_doctor_is_told_every_mistake_of_a_file(void **state)
+{
+	struct fixture *fixture = *state;
+	char config[80];
+
+	write_file(fixture, "{\"redis\": {\"adress\": \"x\"}, \"poll\": {\"idle_us\": 1}, "
+			    "\"log\": {\"level\": \"warn\"}, \"listen\": 3}");
+	snprintf(config, sizeof config, "--config=%s", fixture->file);
+	assert_int_equal(command_line(fixture, "--doctor", config, NULL), 7);
+	assert_ptr_equal(examined, fixture->config);
+	assert_int_equal(examined_mistakes.count, 4);
+	assert_non_null(strstr(examined_mistakes.list[0].text, "redis.address"));
+	assert_non_null(strstr(examined_mistakes.list[1].text, "too small"));
+	assert_non_null(strstr(examined_mistakes.list[2].text, "listen"));
+	assert_non_null(strstr(examined_mistakes.list[3].text, "redis.address is missing"));
+	assert_string_equal(kw_config_text(examined, "log.level"), "warn");
+	assert_int_equal(kw_config_integer(examined, "poll.idle_us"), 1000);
+	/* Anyone else is refused at the first. */
+	assert_int_equal(command_line(fixture, "--check-config", config, NULL), 2);
 }
 
 static int loud_needs_tcp(const struct kw_config *config, struct kw_error *error)
@@ -562,6 +660,7 @@ int main(void)
 		TEST(a_reload_keeps_the_rule_now_and_for_the_next_start),
 		TEST(file_sets_nested_and_dotted_names),
 		TEST(file_mistakes_are_refused_whole),
+		TEST(keys_of_a_later_version_are_refused_only_where_they_matter),
 		TEST(file_that_cannot_be_read_is_named),
 		TEST(set_takes_json_or_text),
 		TEST(byte_units_mean_what_they_say),
@@ -574,6 +673,9 @@ int main(void)
 		TEST(secrets_are_read_and_refused),
 		TEST(command_line_reads_file_then_assignments),
 		TEST(command_line_ends_where_it_should),
+		TEST(what_is_shown_can_be_written),
+		TEST(a_doctor_is_given_what_could_be_read),
+		TEST(a_doctor_is_told_every_mistake_of_a_file),
 	};
 
 	return cmocka_run_group_tests_name("config", tests, NULL, NULL);

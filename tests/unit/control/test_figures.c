@@ -7,7 +7,9 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct inner {
 	uint64_t before, bytes;
@@ -17,39 +19,62 @@ struct values {
 	double share;
 	uint64_t reads;
 	struct inner inner;
+	uint64_t lost, late, wait_us;
+	double inf;
 };
 
 static const struct kw_figure figures[] = {
 	KW_GAUGE(struct values, share, "share", "part of the time"),
 	KW_STATUS_COUNTER(struct values, reads, "reads", "READs made"),
+	KW_STATUS_ONLY(struct values, reads, "all", "not in metrics"),
+	KW_PART(struct values, lost, "reads_lost", "failed", "why=\"lost\"", "READs that failed"),
+	KW_PART(struct values, late, "reads_late", "failed", "why=\"late\"", "not told"),
 	KW_COUNTER(struct values, inner.bytes, "inner_bytes", "bytes moved"),
+	KW_SECONDS(struct values, wait_us, "wait", "time that READs waited"),
 	KW_GAUGE(struct values, inner.before, "before", "what was there"),
+	KW_GAUGE(struct values, inf, "inf", "not known"),
 	{0},
 };
 
 static const struct values values = {
-	.share = 0.25,
+	.share = 0.05,
 	.reads = 7,
-	.inner = {.before = UINT64_MAX, .bytes = 9007199254740992},
+	.inner = {.before = UINT64_MAX, .bytes = 9007199254740993},
+	.lost = 3,
+	.late = 4,
+	.wait_us = 1500,
+	.inf = (double)INFINITY,
 };
+
+static void assert_text(struct kw_buffer *text, const char *wanted)
+{
+	kw_buffer_append(text, "", 1);
+	assert_string_equal((const char *)kw_buffer_bytes(text), wanted);
+	kw_buffer_close(text);
+}
 
 static void metrics_are_prometheus_text(void **state)
 {
-	static const char wanted[] = "# HELP kw_share part of the time\n# TYPE kw_share gauge\n"
-				     "kw_share 0.25\n"
-				     "# HELP kw_reads_total READs made\n"
-				     "# TYPE kw_reads_total counter\nkw_reads_total 7\n"
-				     "# HELP kw_inner_bytes_total bytes moved\n"
-				     "# TYPE kw_inner_bytes_total counter\n"
-				     "kw_inner_bytes_total 9007199254740992\n"
-				     "# HELP kw_before what was there\n# TYPE kw_before gauge\n"
-				     "kw_before 1.8446744073709552e+19\n";
 	struct kw_buffer text = {0};
+	const struct kw_metrics metrics = {&text, "kw"};
 
-	kw_figures_metrics(&text, "kw", figures, &values);
-	assert_int_equal(kw_buffer_length(&text), sizeof wanted - 1);
-	assert_memory_equal(kw_buffer_bytes(&text), wanted, sizeof wanted - 1);
-	kw_buffer_close(&text);
+	kw_figures_metrics(&metrics, figures, &values);
+	assert_text(&text, "# HELP kw_share part of the time\n# TYPE kw_share gauge\n"
+			   "kw_share 0.05\n"
+			   "# HELP kw_reads_total READs made\n"
+			   "# TYPE kw_reads_total counter\nkw_reads_total 7\n"
+			   "# HELP kw_failed_total READs that failed\n"
+			   "# TYPE kw_failed_total counter\n"
+			   "kw_failed_total{why=\"lost\"} 3\nkw_failed_total{why=\"late\"} 4\n"
+			   "# HELP kw_inner_bytes_total bytes moved\n"
+			   "# TYPE kw_inner_bytes_total counter\n"
+			   "kw_inner_bytes_total 9007199254740993\n"
+			   "# HELP kw_wait_seconds_total time that READs waited\n"
+			   "# TYPE kw_wait_seconds_total counter\n"
+			   "kw_wait_seconds_total 0.0015\n"
+			   "# HELP kw_before what was there\n# TYPE kw_before gauge\n"
+			   "kw_before 18446744073709551615\n"
+			   "# HELP kw_inf not known\n# TYPE kw_inf gauge\nkw_inf +Inf\n");
 }
 
 static void status_has_the_counters_marked_for_it(void **state)
@@ -59,9 +84,81 @@ static void status_has_the_counters_marked_for_it(void **state)
 
 	kw_figures_status(status, figures, &values);
 	text = json_dumps(status, JSON_COMPACT);
-	assert_string_equal(text, "{\"reads\":7}");
+	assert_string_equal(text, "{\"reads\":7,\"all\":7,\"reads_lost\":3,\"reads_late\":4}");
 	free(text);
 	json_decref(status);
+}
+
+static void a_label_of_any_bytes_is_one_label(void **state)
+{
+	static const struct {
+		const char *value, *shown;
+	} cases[] = {
+		{"plain", "a=\"plain\""},
+		{"", "a=\"\""},
+		{"x\"} 1\ny{z=\"", "a=\"x\\\"} 1\\\\x0ay{z=\\\"\""},
+		{"back\\slash", "a=\"back\\\\slash\""},
+		{"\xff\x7f", "a=\"\\\\xff\\\\x7f\""},
+	};
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		char labels[KW_METRICS_LABELS] = "";
+
+		kw_metrics_label(labels, "a", cases[i].value);
+		assert_string_equal(labels, cases[i].shown);
+	}
+}
+
+static void a_label_without_room_is_left_out_whole(void **state)
+{
+	char labels[KW_METRICS_LABELS] = "", long_one[KW_METRICS_LABELS];
+
+	memset(long_one, 'x', sizeof long_one - 1);
+	long_one[sizeof long_one - 1] = '\0';
+	kw_metrics_label(labels, "first", "1");
+	for (size_t length = KW_METRICS_LABELS - 1; length > KW_METRICS_LABELS - 40; length--) {
+		long_one[length] = '\0';
+		kw_metrics_label(labels, "second", long_one);
+		if (labels[strlen("first=\"1\"")] != '\0')
+			break;
+	}
+	assert_int_equal(strlen(labels), KW_METRICS_LABELS - 1);
+	assert_int_equal(labels[KW_METRICS_LABELS - 2], '"');
+	kw_metrics_label(labels, "third", "");
+	assert_int_equal(strlen(labels), KW_METRICS_LABELS - 1);
+}
+
+static void one_state_of_all_is_1(void **state)
+{
+	static const char *const names[] = {"cold", "warm"};
+	const struct kw_metrics_states states = {names, 2, 1};
+	struct kw_buffer text = {0};
+	const struct kw_metrics metrics = {&text, "kw"};
+
+	kw_metrics_states(&metrics, "state", "the state", &states);
+	assert_text(&text, "# HELP kw_state the state\n# TYPE kw_state gauge\n"
+			   "kw_state{state=\"cold\"} 0\nkw_state{state=\"warm\"} 1\n");
+}
+
+static void a_histogram_has_steps_sum_and_count(void **state)
+{
+	struct kw_histogram histogram = {.count = 9, .sum_us = 2500000};
+	struct kw_buffer text = {0};
+	const struct kw_metrics metrics = {&text, "kw"};
+	const char *shown;
+
+	for (int i = 0; i < KW_HISTOGRAM_STEPS; i++)
+		histogram.below[i] = i < 3 ? 0 : 8;
+	kw_metrics_histogram(&metrics, "lag_seconds", "the lag", &histogram);
+	kw_buffer_append(&text, "", 1);
+	shown = (const char *)kw_buffer_bytes(&text);
+	assert_non_null(strstr(shown, "# TYPE kw_lag_seconds histogram\n"
+				      "kw_lag_seconds_bucket{le=\"0.000128\"} 0\n"));
+	assert_non_null(strstr(shown, "\nkw_lag_seconds_bucket{le=\"0.001024\"} 8\n"));
+	assert_non_null(strstr(shown, "\nkw_lag_seconds_bucket{le=\"67.108864\"} 8\n"
+				      "kw_lag_seconds_bucket{le=\"+Inf\"} 9\n"
+				      "kw_lag_seconds_sum 2.5\nkw_lag_seconds_count 9\n"));
+	kw_buffer_close(&text);
 }
 
 int main(void)
@@ -69,6 +166,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(metrics_are_prometheus_text),
 		cmocka_unit_test(status_has_the_counters_marked_for_it),
+		cmocka_unit_test(a_label_of_any_bytes_is_one_label),
+		cmocka_unit_test(a_label_without_room_is_left_out_whole),
+		cmocka_unit_test(one_state_of_all_is_1),
+		cmocka_unit_test(a_histogram_has_steps_sum_and_count),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
