@@ -1,0 +1,285 @@
+#include "stream/effects.h"
+
+#include "keys/databases.h"
+#include "redis/arena.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <strings.h>
+
+#define EFFECTS_FIRST 16
+#define EFFECTS_AT_REST 4096 /* room that stays between two batches */
+#define TRANSACTION_BYTES_MOST ((size_t)512 << 20)
+
+enum state { PLAIN, TRANSACTION, TOO_LARGE };
+
+struct kw_repl_effects {
+	struct kw_repl_effects_options options;
+	const struct kw_repl_catalog *catalog;
+	enum state state;
+	uint32_t database;
+	uint64_t begin;  /* of the batch */
+	uint64_t offset; /* handed on */
+	struct kw_repl_effect *list;
+	size_t count, capacity;
+	struct kw_arena arena;         /* TRANSACTION: the texts of `list` */
+	size_t text_bytes;             /* … and how long they are */
+	struct kw_databases databases; /* TOO_LARGE: what it touched */
+	bool functions;                /* TOO_LARGE: the functions, too */
+};
+
+struct kw_repl_effects *kw_repl_effects_new(const struct kw_repl_effects_options *options)
+{
+	struct kw_repl_effects *effects = kw_zalloc(sizeof *effects);
+
+	assert(options->transaction_effects > 0 &&
+		options->transaction_bytes <= TRANSACTION_BYTES_MOST);
+	effects->options = *options;
+	kw_repl_effects_reset(effects, options->offset);
+	return effects;
+}
+
+void kw_repl_effects_free(struct kw_repl_effects *effects)
+{
+	if (!effects)
+		return;
+	free(effects->list);
+	kw_arena_close(&effects->arena);
+	kw_databases_close(&effects->databases);
+	free(effects);
+}
+
+void kw_repl_effects_catalog(struct kw_repl_effects *effects, const struct kw_repl_catalog *catalog)
+{
+	effects->catalog = catalog;
+}
+
+uint64_t kw_repl_effects_offset(const struct kw_repl_effects *effects)
+{
+	return effects->offset;
+}
+
+static void forget_list(struct kw_repl_effects *effects)
+{
+	effects->count = effects->text_bytes = 0;
+	kw_arena_reset(&effects->arena);
+}
+
+static void clear(struct kw_repl_effects *effects)
+{
+	forget_list(effects);
+	kw_databases_clear(&effects->databases);
+	effects->functions = false;
+	if (effects->capacity > EFFECTS_AT_REST) {
+		free(effects->list);
+		effects->list = NULL;
+		effects->capacity = 0;
+	}
+}
+
+void kw_repl_effects_reset(struct kw_repl_effects *effects, uint64_t offset)
+{
+	clear(effects);
+	effects->state = PLAIN;
+	effects->database = KW_REPL_ANY_DATABASE;
+	effects->begin = effects->offset = offset;
+}
+
+/* ---- collecting ---- */
+
+static void add(struct kw_repl_effects *effects, const struct kw_repl_effect *effect)
+{
+	if (effects->count == effects->capacity) {
+		effects->capacity = effects->capacity ? effects->capacity * 2 : EFFECTS_FIRST;
+		effects->list =
+			kw_realloc(effects->list, effects->capacity * sizeof *effects->list);
+	}
+	effects->list[effects->count++] = *effect;
+}
+
+static void note_database(struct kw_repl_effects *effects, uint32_t database)
+{
+	if (database == KW_REPL_ANY_DATABASE || !kw_databases_add(&effects->databases, database))
+		kw_databases_add_all(&effects->databases);
+}
+
+static void note(struct kw_repl_effects *effects, const struct kw_repl_effect *effect)
+{
+	if (effect->kind == KW_REPL_FUNCTIONS) {
+		effects->functions = true;
+		return;
+	}
+	note_database(effects, effect->database);
+	if (effect->kind == KW_REPL_MOVE || effect->kind == KW_REPL_COPY ||
+		effect->kind == KW_REPL_SWAP)
+		note_database(effects, effect->to_database);
+}
+
+/* What is collected becomes a doubt of its databases. */
+static void give_up(struct kw_repl_effects *effects)
+{
+	effects->state = TOO_LARGE;
+	for (size_t i = 0; i < effects->count; i++)
+		note(effects, &effects->list[i]);
+	forget_list(effects);
+}
+
+/* False: no room. */
+static bool keep_text(struct kw_repl_effects *effects, struct kw_slice *text)
+{
+	void *copy;
+
+	if (text->length == 0)
+		return true;
+	if (text->length > effects->options.transaction_bytes ||
+		effects->text_bytes > effects->options.transaction_bytes - text->length)
+		return false;
+	copy = kw_arena_take(&effects->arena, text->length);
+	if (!copy)
+		return false;
+	memcpy(copy, text->data, text->length);
+	text->data = copy;
+	effects->text_bytes += text->length;
+	return true;
+}
+
+/* An effect of a transaction: its texts are gone after the call. */
+static void collect(void *arg, const struct kw_repl_effect *effect)
+{
+	struct kw_repl_effects *effects = arg;
+	struct kw_repl_effect kept = *effect;
+
+	if (effects->state == TRANSACTION &&
+		(effects->count == effects->options.transaction_effects ||
+			!keep_text(effects, &kept.key) || !keep_text(effects, &kept.to) ||
+			!keep_text(effects, &kept.bytes)))
+		give_up(effects);
+	if (effects->state == TOO_LARGE)
+		note(effects, effect);
+	else
+		add(effects, &kept);
+}
+
+/* An effect of a command by itself: its texts stay until the batch is handed on. */
+static void collect_plain(void *arg, const struct kw_repl_effect *effect)
+{
+	add(arg, effect);
+}
+
+/* ---- handing on ---- */
+
+static void hand_on(struct kw_repl_effects *effects, uint64_t end)
+{
+	const struct kw_repl_batch batch = {
+		.effects = effects->list,
+		.count = effects->count,
+		.begin = effects->begin,
+		.end = end,
+	};
+
+	effects->offset = end;
+	if (batch.count > 0)
+		effects->options.batch(effects->options.arg, &batch);
+	clear(effects);
+	effects->begin = end;
+}
+
+static void add_doubts(struct kw_repl_effects *effects)
+{
+	struct kw_repl_effect doubt = {
+		.kind = KW_REPL_DOUBT,
+		.expiry = KW_REPL_EXPIRES_AS_BEFORE,
+		.database = KW_REPL_ANY_DATABASE,
+	};
+
+	if (effects->functions)
+		add(effects, &(struct kw_repl_effect){.kind = KW_REPL_FUNCTIONS,
+				     .expiry = KW_REPL_EXPIRES_AS_BEFORE,
+				     .database = KW_REPL_ANY_DATABASE});
+	if (effects->databases.all) {
+		add(effects, &doubt);
+		return;
+	}
+	doubt.database = 0;
+	for (; kw_databases_next(&effects->databases, &doubt.database); doubt.database++)
+		add(effects, &doubt);
+}
+
+/* ---- commands ---- */
+
+static int begin_transaction(struct kw_repl_effects *effects, const struct kw_repl_command *command,
+	struct kw_error *error)
+{
+	if (effects->state != PLAIN)
+		return kw_error_set(error, KW_E_PROTOCOL,
+			"the replication stream has MULTI within MULTI at offset %llu",
+			(unsigned long long)command->begin);
+	effects->state = TRANSACTION;
+	effects->begin = command->begin;
+	return KW_OK;
+}
+
+static int end_transaction(struct kw_repl_effects *effects, const struct kw_repl_command *command,
+	struct kw_error *error)
+{
+	if (effects->state == PLAIN)
+		return kw_error_set(error, KW_E_PROTOCOL,
+			"the replication stream has EXEC without MULTI at offset %llu",
+			(unsigned long long)command->begin);
+	if (effects->state == TOO_LARGE)
+		add_doubts(effects);
+	effects->state = PLAIN;
+	hand_on(effects, command->end);
+	return KW_OK;
+}
+
+static int select_database(struct kw_repl_effects *effects, const struct kw_repl_command *command,
+	struct kw_error *error)
+{
+	int64_t database = -1;
+
+	if (command->count != 2 || !kw_repl_number(command->words[1].text, &database) ||
+		database < 0 || database >= KW_DATABASES_MOST)
+		return kw_error_set(error, KW_E_PROTOCOL,
+			"the replication stream selects no database at offset %llu",
+			(unsigned long long)command->begin);
+	effects->database = (uint32_t)database;
+	return KW_OK;
+}
+
+static bool asks_for_ack(const struct kw_repl_command *command)
+{
+	const struct kw_slice *word = command->count > 1 ? &command->words[1].text : NULL;
+
+	return word && word->length == strlen("GETACK") &&
+	       strncasecmp(word->data, "GETACK", word->length) == 0;
+}
+
+/* A command that is none of those of the stream itself. */
+static void take_other(struct kw_repl_effects *effects, const struct kw_repl_command *command)
+{
+	if (effects->state == PLAIN)
+		effects->begin = command->begin;
+	kw_repl_meaning(command, effects->database, effects->catalog,
+		effects->state == PLAIN ? collect_plain : collect, effects);
+}
+
+int kw_repl_effects_take(struct kw_repl_effects *effects, const struct kw_repl_command *command,
+	struct kw_error *error)
+{
+	int code = KW_OK;
+
+	if (kw_repl_is(command, "MULTI"))
+		code = begin_transaction(effects, command, error);
+	else if (kw_repl_is(command, "EXEC"))
+		return end_transaction(effects, command, error);
+	else if (kw_repl_is(command, "SELECT"))
+		code = select_database(effects, command, error);
+	else if (kw_repl_is(command, "REPLCONF") && asks_for_ack(command))
+		effects->options.ack_wanted(effects->options.arg);
+	else
+		take_other(effects, command);
+	if (!code && effects->state == PLAIN)
+		hand_on(effects, command->end);
+	return code;
+}

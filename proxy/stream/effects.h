@@ -1,0 +1,68 @@
+/*
+ * The replication stream as effects on keys: which database, and what belongs together.
+ *
+ *          SELECT n: the database of what follows
+ *          ┌──┐
+ *   ┌──────▼──┴┐  MULTI  ┌─────────────┐ beyond the bounds ┌───────────────┐
+ *   │  PLAIN   │────────▶│ TRANSACTION │──────────────────▶│ TOO LARGE     │
+ *   └──────────┘◀────────└─────────────┘                   └───────────────┘
+ *    each command   EXEC: all of it as one batch            EXEC: a doubt of the databases
+ *    is a batch                                             that it touched
+ *
+ * Effects are handed on in batches. Whoever publishes one batch whole shows no state that the
+ * primary never had. A transaction keeps its texts until EXEC, within bounds. Its commands can be
+ * in several databases.
+ *
+ * Pure. One thread.
+ */
+#ifndef KW_PROXY_STREAM_EFFECTS_H
+#define KW_PROXY_STREAM_EFFECTS_H
+
+#include "base/error.h"
+#include "stream/meaning.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Valid during the call, with all of its texts. */
+struct kw_repl_batch {
+	const struct kw_repl_effect *effects;
+	size_t count;        /* not 0 */
+	uint64_t begin, end; /* offsets, as in struct kw_repl_command */
+};
+
+struct kw_repl_effects_options {
+	size_t transaction_bytes;     /* of the texts of a transaction; at most 512 MiB */
+	uint32_t transaction_effects; /* not 0 */
+	uint64_t offset;
+	void (*batch)(void *arg, const struct kw_repl_batch *batch);
+	void (*ack_wanted)(void *arg); /* REPLCONF GETACK: the primary asks for REPLCONF ACK */
+	void *arg;
+};
+
+struct kw_repl_effects;
+
+struct kw_repl_effects *kw_repl_effects_new(const struct kw_repl_effects_options *options);
+void kw_repl_effects_free(struct kw_repl_effects *effects);
+
+/* What the server says of its commands; outlives effects. NULL until the first call. */
+void kw_repl_effects_catalog(
+	struct kw_repl_effects *effects, const struct kw_repl_catalog *catalog);
+
+/*
+ * The next command. KW_E_PROTOCOL: EXEC without MULTI, MULTI in MULTI, SELECT of no database. The
+ * stream cannot be followed then: reset, and reconcile.
+ */
+int kw_repl_effects_take(struct kw_repl_effects *effects, const struct kw_repl_command *command,
+	struct kw_error *error);
+
+/* All effects up to this offset have been handed on. It stands still during a transaction. */
+uint64_t kw_repl_effects_offset(const struct kw_repl_effects *effects);
+
+/*
+ * Another stream begins after `offset`, and the database is not known. A transaction that has begun
+ * is forgotten. Not for a connection that goes on where the last one ended.
+ */
+void kw_repl_effects_reset(struct kw_repl_effects *effects, uint64_t offset);
+
+#endif

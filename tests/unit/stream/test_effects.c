@@ -1,0 +1,235 @@
+/*
+ * Effects in batches: SELECT, transactions, bounds. A batch is told as "begin-end{effects}"; the
+ * command number n of a case has the offsets 10 n to 10 n + 10.
+ */
+#include "catalog_replies.h"
+#include "stream/effects.h"
+#include "told.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct heard {
+	struct kw_buffer text;
+	unsigned acks;
+};
+
+static struct kw_repl_catalog *catalog;
+
+static int make_catalog(void **state)
+{
+	catalog = catalog_from(usual_catalog);
+	return 0;
+}
+
+static int free_catalog(void **state)
+{
+	kw_repl_catalog_free(catalog);
+	return 0;
+}
+
+static void hear_batch(void *arg, const struct kw_repl_batch *batch)
+{
+	struct heard *heard = arg;
+
+	assert_true(batch->count > 0);
+	kw_buffer_printf(&heard->text, "%llu-%llu{", (unsigned long long)batch->begin,
+		(unsigned long long)batch->end);
+	for (size_t i = 0; i < batch->count; i++)
+		told_effect(&heard->text, &batch->effects[i]);
+	kw_buffer_append(&heard->text, "}", 1);
+}
+
+static void hear_ack(void *arg)
+{
+	((struct heard *)arg)->acks++;
+}
+
+static struct kw_repl_effects *effects_new(struct heard *heard, size_t bytes, uint32_t count)
+{
+	const struct kw_repl_effects_options options = {
+		.transaction_bytes = bytes,
+		.transaction_effects = count,
+		.batch = hear_batch,
+		.ack_wanted = hear_ack,
+		.arg = heard,
+	};
+	struct kw_repl_effects *effects = kw_repl_effects_new(&options);
+
+	kw_repl_effects_catalog(effects, catalog);
+	return effects;
+}
+
+/* Each command's text is gone after it was taken: what must stay was copied. */
+static int take(struct kw_repl_effects *effects, const char *text, uint64_t number)
+{
+	struct kw_error error = {0};
+	struct told_command made;
+	char *copy = malloc(strlen(text) + 1);
+	int code;
+
+	strcpy(copy, text);
+	told_command(&made, copy);
+	made.command.begin = 10 * number;
+	made.command.end = 10 * number + 10;
+	code = kw_repl_effects_take(effects, &made.command, &error);
+	free(copy);
+	assert_true(code == KW_OK || strstr(error.text, "offset"));
+	return code;
+}
+
+/* Commands with a semicolon between them; the code of the last one. */
+static int take_all(struct kw_repl_effects *effects, const char *commands)
+{
+	char line[1024], *saved = NULL;
+	int code = KW_OK, number = 0;
+
+	snprintf(line, sizeof line, "%s", commands);
+	for (char *one = strtok_r(line, ";", &saved); one && !code;
+		one = strtok_r(NULL, ";", &saved))
+		code = take(effects, one, (uint64_t)number++);
+	return code;
+}
+
+struct effects_case {
+	const char *commands, *batches;
+	uint64_t offset;
+};
+
+static void assert_batches(
+	const struct effects_case *cases, size_t count, size_t bytes, uint32_t effects_most)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct heard heard = {0};
+		struct kw_repl_effects *effects = effects_new(&heard, bytes, effects_most);
+
+		assert_int_equal(take_all(effects, cases[i].commands), KW_OK);
+		if (strcmp(told_text(&heard.text), cases[i].batches) != 0)
+			fail_msg("%s: %s, not %s", cases[i].commands, told_text(&heard.text),
+				cases[i].batches);
+		assert_int_equal(kw_repl_effects_offset(effects), cases[i].offset);
+		kw_repl_effects_free(effects);
+		kw_buffer_close(&heard.text);
+	}
+}
+
+static void each_command_by_itself_is_a_batch_in_its_database(void **state)
+{
+	static const struct effects_case cases[] = {
+		{"PING", "", 10},
+		{"SET k v", "0-10{*:TOUCH k;}", 10},
+		{"SELECT 0;SET k v", "10-20{VALUE k=v;}", 20},
+		{"SELECT 3;SET k v;select 0;DEL k", "10-20{3:VALUE k=v;}30-40{DELETE k;}", 40},
+		{"SELECT 0;MSET a 1 b 2;PING;DEL a", "10-20{VALUE a=1;VALUE b=2;}30-40{DELETE a;}",
+			40},
+		{"SELECT 65535;FLUSHDB", "10-20{65535:FLUSH;}", 20},
+	};
+
+	assert_batches(cases, sizeof cases / sizeof *cases, 1000, 1000);
+}
+
+static void a_transaction_is_told_whole_at_exec(void **state)
+{
+	static const struct effects_case cases[] = {
+		{"SELECT 0;MULTI;SET a 1;DEL b;EXEC", "10-50{VALUE a=1;DELETE b;}", 50},
+		{"SELECT 0;MULTI;SET a 1;SELECT 5;SET a 2;EXEC;SET c 3",
+			"10-60{VALUE a=1;5:VALUE a=2;}60-70{5:VALUE c=3;}", 70},
+		{"SELECT 0;multi;set a 1;exec", "10-40{VALUE a=1;}", 40},
+		{"SELECT 0;MULTI;EXEC;SET a 1", "30-40{VALUE a=1;}", 40},
+		{"SELECT 0;MULTI;RENAME a b;FLUSHALL;FUNCTION FLUSH;NEWER x;EXEC",
+			"10-70{MOVE a>b;*:FLUSH;FUNCTIONS;DOUBT;}", 70},
+		/* Until then nothing is told, and the offset stands still. */
+		{"SELECT 0;SET a 1;MULTI;SET a 2;SET a 3", "10-20{VALUE a=1;}", 20},
+		{"SELECT 0;MULTI;PING;REPLCONF GETACK *", "", 10},
+	};
+
+	assert_batches(cases, sizeof cases / sizeof *cases, 1000, 1000);
+}
+
+static void a_transaction_beyond_its_bounds_is_a_doubt_of_its_databases(void **state)
+{
+	static const struct effects_case few[] = {
+		{"SELECT 0;MULTI;SET a 1;SET b 2;EXEC", "10-50{VALUE a=1;VALUE b=2;}", 50},
+		{"SELECT 0;MULTI;SET a 1;SET b 2;SET c 3;EXEC", "10-60{DOUBT;}", 60},
+		{"SELECT 7;MULTI;DEL a b;SELECT 2;DEL c;MOVE d 4;EXEC;SET e 5",
+			"10-70{2:DOUBT;4:DOUBT;7:DOUBT;}70-80{2:VALUE e=5;}", 80},
+		{"SELECT 7;MULTI;DEL a b c;SWAPDB 1 2;EXEC", "10-50{1:DOUBT;2:DOUBT;7:DOUBT;}", 50},
+		{"SELECT 0;MULTI;DEL a b c;FLUSHALL;EXEC", "10-50{*:DOUBT;}", 50},
+		{"MULTI;DEL a b c;EXEC", "0-30{*:DOUBT;}", 30},
+		{"SELECT 0;MULTI;FUNCTION FLUSH;DEL a b c;EXEC", "10-50{*:FUNCTIONS;DOUBT;}", 50},
+		/* The next one is told again. */
+		{"SELECT 0;MULTI;DEL a b c;EXEC;MULTI;DEL a;EXEC", "10-40{DOUBT;}40-70{DELETE a;}",
+			70},
+	};
+	static const struct effects_case short_ones[] = {
+		{"SELECT 0;MULTI;SET a 12345;EXEC", "10-40{VALUE a=12345;}", 40},
+		{"SELECT 0;MULTI;SET a 123456;EXEC", "10-40{DOUBT;}", 40},
+		{"SELECT 0;MULTI;SET a 123;RENAME a b;EXEC", "10-50{VALUE a=123;MOVE a>b;}", 50},
+		{"SELECT 0;MULTI;SET a 123;RENAME a bb;EXEC", "10-50{DOUBT;}", 50},
+	};
+
+	assert_batches(few, sizeof few / sizeof *few, 1000, 2);
+	assert_batches(short_ones, sizeof short_ones / sizeof *short_ones, 6, 1000);
+}
+
+static void what_no_primary_sends_is_refused(void **state)
+{
+	static const char *const streams[] = {"EXEC", "SELECT 0;SET a 1;EXEC", "MULTI;EXEC;EXEC",
+		"MULTI;MULTI", "MULTI;SET a 1;MULTI", "SELECT", "SELECT x", "SELECT -1",
+		"SELECT 65536", "SELECT 1 2", "MULTI;SELECT x"};
+
+	for (size_t i = 0; i < sizeof streams / sizeof *streams; i++) {
+		struct heard heard = {0};
+		struct kw_repl_effects *effects = effects_new(&heard, 1000, 1000);
+
+		assert_int_equal(take_all(effects, streams[i]), KW_E_PROTOCOL);
+		kw_repl_effects_free(effects);
+		kw_buffer_close(&heard.text);
+	}
+}
+
+static void another_stream_begins_without_a_database_and_without_a_transaction(void **state)
+{
+	struct heard heard = {0};
+	struct kw_repl_effects *effects = effects_new(&heard, 1000, 1000);
+
+	assert_int_equal(take_all(effects, "SELECT 3;MULTI;SET a 1"), KW_OK);
+	kw_repl_effects_reset(effects, 70);
+	assert_int_equal(kw_repl_effects_offset(effects), 70);
+	assert_int_equal(take(effects, "SET b 2", 7), KW_OK);
+	assert_string_equal(told_text(&heard.text), "70-80{*:TOUCH b;}");
+	kw_repl_effects_free(effects);
+	kw_buffer_close(&heard.text);
+}
+
+static void a_getack_asks_the_owner(void **state)
+{
+	struct heard heard = {0};
+	struct kw_repl_effects *effects = effects_new(&heard, 1000, 1000);
+
+	assert_int_equal(
+		take_all(effects, "REPLCONF GETACK *;MULTI;replconf getack *;EXEC"), KW_OK);
+	assert_int_equal(heard.acks, 2);
+	kw_repl_effects_free(effects);
+	kw_buffer_close(&heard.text);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_command_by_itself_is_a_batch_in_its_database),
+		cmocka_unit_test(a_transaction_is_told_whole_at_exec),
+		cmocka_unit_test(a_transaction_beyond_its_bounds_is_a_doubt_of_its_databases),
+		cmocka_unit_test(what_no_primary_sends_is_refused),
+		cmocka_unit_test(
+			another_stream_begins_without_a_database_and_without_a_transaction),
+		cmocka_unit_test(a_getack_asks_the_owner),
+	};
+
+	return cmocka_run_group_tests(tests, make_catalog, free_catalog);
+}
