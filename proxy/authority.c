@@ -3,6 +3,7 @@
 
 #include "base/buffer.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/secret.h"
 #include "control/config/tls.h"
 #include "mandate/sentinels.h"
@@ -80,5 +81,13 @@ int kw_proxy_make_authority(struct kw_proxy *proxy, struct kw_error *error)
 	kw_mandate_init(&proxy->mandate, read_by(config), kw_config_text(config, "sentinel.name"),
 		kw_clock_us());
 	proxy->mandate.operator_term = (uint64_t)kw_config_integer(config, "authority.term");
+	kw_mandate_keep(&proxy->mandate, kw_table_history(proxy->table));
+	if (proxy->mandate.by == KW_MANDATE_BY_OPERATOR && proxy->mandate.operator_term > 0 &&
+		proxy->mandate.operator_term < proxy->mandate.kept.term)
+		kw_log_warn("proxy",
+			"authority.term is %llu, and term %llu was the last one that counted here: "
+			"nothing is confirmed until it is given again",
+			(unsigned long long)proxy->mandate.operator_term,
+			(unsigned long long)proxy->mandate.kept.term);
 	return proxy->mandate.by == KW_MANDATE_BY_SENTINEL ? make_sentinels(proxy, error) : KW_OK;
 }

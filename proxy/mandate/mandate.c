@@ -42,6 +42,20 @@ void kw_mandate_init(
 		by == KW_MANDATE_BY_NONE ? KW_MANDATE_NONE : KW_MANDATE_AWAITED);
 }
 
+void kw_mandate_keep(struct kw_mandate *mandate, const struct kw_history *history)
+{
+	if (mandate->domain == 0 || history->domain != mandate->domain || history->term == 0)
+		return;
+	mandate->term = mandate->kept.term = history->term;
+	mandate->kept.version = history->term_version;
+}
+
+void kw_mandate_give_term(struct kw_mandate *mandate, uint64_t term)
+{
+	mandate->operator_term = term;
+	mandate->term_is_given = true;
+}
+
 /* A judgement: the next state, with its term if it is CONFIRMED. */
 struct finding {
 	enum kw_mandate_state state;
@@ -57,13 +71,37 @@ static const char REPLICA[] =
 	"the server followed says that it is a replica: waiting until it says that it is the "
 	"primary";
 
+/* The term at the start is lower than what was confirmed before: it was changed, and not saved. */
+static bool is_term_lost(const struct kw_mandate *mandate)
+{
+	return !mandate->term_is_given && mandate->operator_term > 0 &&
+	       mandate->operator_term < mandate->kept.term;
+}
+
 static struct finding ask_operator(
 	const struct kw_mandate *mandate, const struct kw_mandate_self *self, char *why)
 {
-	if (mandate->operator_term == 0)
+	if (is_term_lost(mandate))
+		snprintf(why, KW_ERROR_TEXT,
+			"authority.term is %llu at the start, but term %llu was the last one that "
+			"counted here: if this server is the primary, set authority.term to %llu "
+			"or higher, and save it (config set ... --save)",
+			(unsigned long long)mandate->operator_term,
+			(unsigned long long)mandate->kept.term,
+			(unsigned long long)mandate->kept.term);
+	else if (mandate->operator_term == 0 && mandate->term > 0)
+		snprintf(why, KW_ERROR_TEXT,
+			"no term is given to this server (term %llu was the last one that counted "
+			"here): if it is the primary, set authority.term, to a higher one if "
+			"another server was the primary meanwhile",
+			(unsigned long long)mandate->term);
+	else if (mandate->operator_term == 0)
 		snprintf(why, KW_ERROR_TEXT,
 			"no term is given to this server: if it is the primary, set "
 			"authority.term higher than that of the one before");
+	else if (!self->run_id[0])
+		snprintf(why, KW_ERROR_TEXT, "authority.term is %llu, but no server is reached yet",
+			(unsigned long long)mandate->operator_term);
 	else if (!self->is_primary)
 		snprintf(why, KW_ERROR_TEXT, "authority.term is %llu, but %s",
 			(unsigned long long)mandate->operator_term, REPLICA);
@@ -89,7 +127,14 @@ static void say_votes(const struct kw_mandate *mandate, char *why)
 {
 	const struct kw_sentinel_verdict *verdict = &mandate->verdict;
 
-	if (verdict->finding == KW_SENTINEL_SILENT)
+	if (verdict->finding == KW_SENTINEL_SILENT && verdict->listed > 0 &&
+		verdict->voters > verdict->listed)
+		snprintf(why, KW_ERROR_TEXT,
+			"only %u of %u sentinels answered within %u ms, and more than half must: "
+			"sentinel.addresses has %u of them, and no others are asked; name all of "
+			"them there",
+			verdict->answered, verdict->voters, KW_MANDATE_LEASE_MS, verdict->listed);
+	else if (verdict->finding == KW_SENTINEL_SILENT)
 		snprintf(why, KW_ERROR_TEXT,
 			"only %u of %u sentinels answered within %u ms, and more than half must: "
 			"see `sentinels` in status for those that do not",
@@ -149,6 +194,8 @@ bool kw_mandate_judge(
 	if (found.state == KW_MANDATE_CONFIRMED) {
 		changed |= found.term != mandate->term;
 		mandate->term = found.term;
+		if (found.term != mandate->kept.term)
+			mandate->kept.term = 0;
 		mandate->confirmations += before != KW_MANDATE_CONFIRMED;
 	}
 	mandate->losses += before == KW_MANDATE_CONFIRMED && found.state != before;
@@ -166,7 +213,7 @@ bool kw_mandate_would_hold(
 	case KW_MANDATE_BY_NONE:
 		break;
 	case KW_MANDATE_BY_OPERATOR:
-		return mandate->operator_term > 0 && self->is_primary;
+		return mandate->operator_term > 0 && !is_term_lost(mandate) && self->is_primary;
 	case KW_MANDATE_BY_SENTINEL:
 		return self->run_id[0] && self->is_primary &&
 		       kw_sentinel_view_judge(&mandate->view, self->run_id, now_us).finding ==
@@ -194,7 +241,7 @@ void kw_mandate_tell(const struct kw_mandate *mandate, struct kw_history *histor
 		return;
 	if (history->domain != mandate->domain || history->term != mandate->term ||
 		(history->mandate == KW_MANDATE_AWAITED && mandate->confirmations > 0))
-		history->term_version = version;
+		history->term_version = mandate->kept.term > 0 ? mandate->kept.version : version;
 	history->mandate = kw_mandate_state(mandate);
 	history->term = mandate->term;
 	history->domain = mandate->domain;

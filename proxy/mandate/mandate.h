@@ -60,7 +60,12 @@ struct kw_mandate {
 	uint64_t operator_term;       /* authority.term; 0: not confirmed */
 	struct kw_sentinel_view view; /* filled by sentinels.h */
 
-	uint64_t term;                      /* of the last confirmation */
+	uint64_t term; /* of the last confirmation; before the first one that of the kept table */
+	struct {
+		uint64_t term; /* of a table that the process before left; 0: none, or it is over */
+		uint64_t version; /* of the table when that term began */
+	} kept;
+	bool term_is_given; /* operator_term was given to this process, not to one before */
 	uint64_t confirmations, losses;     /* how often it was confirmed, and lost again */
 	uint64_t since_us;                  /* when it came into its state */
 	struct kw_sentinel_verdict verdict; /* BY_SENTINEL: as judged last */
@@ -70,6 +75,16 @@ struct kw_mandate {
 /* name: as sentinels know the primary; "" with another `by`. */
 void kw_mandate_init(
 	struct kw_mandate *mandate, enum kw_mandate_by by, const char *name, uint64_t now_us);
+
+/*
+ * A table that the process before left goes on (table/keep.h), with the term that was confirmed
+ * then. If it is of the same domain, the term has begun already, and with authority.by=operator a
+ * lower one at the start is not believed: it was changed and not saved.
+ */
+void kw_mandate_keep(struct kw_mandate *mandate, const struct kw_history *history);
+
+/* The operator gives another term while the proxy runs. It counts, also if it is lower. */
+void kw_mandate_give_term(struct kw_mandate *mandate, uint64_t term);
 
 /* Judge now. True: the state, the term or the sentence changed. */
 bool kw_mandate_judge(

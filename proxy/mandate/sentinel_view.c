@@ -1,16 +1,31 @@
 #include "mandate/sentinel_view.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
-void kw_sentinel_view_told(struct kw_sentinel_view *view, uint64_t others, uint64_t now_us)
+void kw_sentinel_told(struct kw_sentinel *sentinel, uint64_t others, uint64_t now_us)
 {
 	uint32_t voters = others < KW_SENTINEL_VOTERS_MAX ? (uint32_t)others + 1 : UINT32_MAX;
 
-	if (voters < view->voters && now_us - view->voters_us < KW_SENTINEL_MEMORY_US)
+	if (voters < sentinel->voters && now_us - sentinel->voters_us < KW_SENTINEL_MEMORY_US)
 		return;
-	view->voters = voters;
-	view->voters_us = now_us;
+	sentinel->voters = voters;
+	sentinel->voters_us = now_us;
+}
+
+static uint32_t configured_of(const struct kw_sentinel_view *view)
+{
+	uint32_t configured = 0;
+
+	for (size_t i = 0; i < KW_SENTINELS_MAX; i++)
+		configured += view->sentinels[i].present && view->sentinels[i].configured;
+	return configured;
+}
+
+bool kw_sentinel_view_is_closed(const struct kw_sentinel_view *view)
+{
+	return configured_of(view) >= KW_SENTINELS_CLOSED;
 }
 
 /* The sentinels that count, each once: the newest answer of each id. */
@@ -36,22 +51,50 @@ static void count_one(struct counted *counted, const struct kw_sentinel *sentine
 static struct counted count_all(const struct kw_sentinel_view *view)
 {
 	struct counted counted = {.count = 0};
+	bool closed = kw_sentinel_view_is_closed(view);
 
-	for (size_t i = 0; i < KW_SENTINELS_MAX; i++)
-		if (view->sentinels[i].present && view->sentinels[i].id[0])
-			count_one(&counted, &view->sentinels[i]);
+	for (size_t i = 0; i < KW_SENTINELS_MAX; i++) {
+		const struct kw_sentinel *sentinel = &view->sentinels[i];
+
+		if (sentinel->present && sentinel->id[0] && (sentinel->configured || !closed))
+			count_one(&counted, sentinel);
+	}
 	return counted;
+}
+
+/* Descending. */
+static int by_number(const void *a, const void *b)
+{
+	uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
+
+	return (left < right) - (left > right);
+}
+
+/* 0: nobody told of any. */
+static uint32_t voters_told(const struct kw_sentinel_view *view)
+{
+	uint32_t told[KW_SENTINELS_MAX];
+	bool closed = kw_sentinel_view_is_closed(view);
+	size_t count = 0;
+
+	for (size_t i = 0; i < KW_SENTINELS_MAX; i++) {
+		const struct kw_sentinel *sentinel = &view->sentinels[i];
+
+		if (sentinel->present && sentinel->voters > 0 && (sentinel->configured || !closed))
+			told[count++] = sentinel->voters;
+	}
+	if (count == 0)
+		return 0;
+	qsort(told, count, sizeof *told, by_number);
+	return told[closed ? (count - 1) / 2 : 0];
 }
 
 /* An address that told no id yet is a sentinel of its own: an unreachable one is a voter, too. */
 static uint32_t voters_of(const struct kw_sentinel_view *view, const struct counted *counted)
 {
-	uint32_t configured = 0, voters = view->voters;
+	uint32_t configured = configured_of(view) - counted->doubles, told = voters_told(view);
 
-	for (size_t i = 0; i < KW_SENTINELS_MAX; i++)
-		configured += view->sentinels[i].present && view->sentinels[i].configured;
-	configured -= counted->doubles;
-	return configured > voters ? configured : voters;
+	return configured > told ? configured : told;
 }
 
 static bool is_within(const struct kw_sentinel *sentinel, uint64_t now_us, uint64_t limit_us)
@@ -198,7 +241,10 @@ struct kw_sentinel_verdict kw_sentinel_view_judge(
 	const struct kw_sentinel_view *view, const char *run_id, uint64_t now_us)
 {
 	const struct counted counted = count_all(view);
-	struct kw_sentinel_verdict verdict = {.voters = voters_of(view, &counted)};
+	struct kw_sentinel_verdict verdict = {
+		.voters = voters_of(view, &counted),
+		.listed = kw_sentinel_view_is_closed(view) ? configured_of(view) : 0,
+	};
 
 	count_votes(&verdict, &counted, run_id, now_us);
 	find(&verdict, &counted, run_id, now_us);

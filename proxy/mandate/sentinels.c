@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/secret.h"
+#include "mandate/hint.h"
 #include "mandate/sentinel_reply.h"
 
 #include <assert.h>
@@ -46,6 +47,8 @@ struct kw_sentinels {
 	uint32_t interval_ms;
 	const char *scheme; /* by which those are reached that are told of */
 	uv_timer_t timer;
+	struct kw_hint hint;
+	size_t hint_at; /* peer that was asked for hints last */
 	struct peer peers[KW_SENTINELS_MAX];
 	bool closing, timer_closed;
 	void (*closed)(void *arg);
@@ -74,7 +77,7 @@ static void free_when_closed(struct kw_sentinels *sentinels)
 	void (*closed)(void *arg) = sentinels->closed;
 	void *arg = sentinels->closed_arg;
 
-	if (!sentinels->closing || !sentinels->timer_closed)
+	if (!sentinels->closing || !sentinels->timer_closed || !kw_hint_is_idle(&sentinels->hint))
 		return;
 	for (size_t i = 0; i < KW_SENTINELS_MAX; i++)
 		if (sentinels->peers[i].sm.state != IDLE)
@@ -229,7 +232,7 @@ static void take_master(
 	peer->slot->asked_us = asked_us;
 	peer->slot->epoch = master->epoch;
 	peer->slot->primary = master->primary;
-	kw_sentinel_view_told(&sentinels->mandate->view, master->others, kw_clock_us());
+	kw_sentinel_told(peer->slot, master->others, kw_clock_us());
 	/* One without an id does not count: why it told none stays said. */
 	if (peer->slot->id[0])
 		set_why(peer, "");
@@ -276,7 +279,9 @@ static void on_sentinels(void *arg, const struct kw_reply *reply)
 {
 	struct peer *peer = arg;
 
-	if (!reply || peer->sm.state != UP || reply->type != KW_REPLY_ARRAY)
+	/* The password goes to nobody who is not in a closed list. */
+	if (!reply || peer->sm.state != UP || reply->type != KW_REPLY_ARRAY ||
+		kw_sentinel_view_is_closed(&peer->owner->mandate->view))
 		return;
 	for (size_t i = 0; i < reply->count && i < KW_SENTINELS_MAX; i++) {
 		struct kw_sentinel_peer told;
@@ -370,9 +375,50 @@ void kw_sentinels_ask(struct kw_sentinels *sentinels)
 		turn(&sentinels->peers[i], now_us);
 }
 
+/* The next one that answers. */
+static struct peer *next_for_hints(struct kw_sentinels *sentinels)
+{
+	for (size_t i = 1; i <= KW_SENTINELS_MAX; i++) {
+		size_t at = (sentinels->hint_at + i) % KW_SENTINELS_MAX;
+
+		if (sentinels->peers[at].sm.state == UP) {
+			sentinels->hint_at = at;
+			return &sentinels->peers[at];
+		}
+	}
+	return NULL;
+}
+
+static void want_hints(struct kw_sentinels *sentinels, uint64_t now_us)
+{
+	struct kw_redis_options options = sentinels->redis;
+	struct peer *peer;
+
+	kw_hint_refresh(&sentinels->hint, now_us);
+	if (!kw_hint_is_due(&sentinels->hint, now_us) || !(peer = next_for_hints(sentinels)))
+		return;
+	snprintf(options.address, sizeof options.address, "%s", peer->address);
+	snprintf(options.client_name, sizeof options.client_name, "keywake-proxy-hint");
+	kw_hint_open(&sentinels->hint, &options, now_us);
+}
+
+static void on_hint(void *arg)
+{
+	kw_sentinels_ask(arg);
+}
+
+static void on_hint_closed(void *arg)
+{
+	free_when_closed(arg);
+}
+
 static void on_timer(uv_timer_t *timer)
 {
-	kw_sentinels_ask(timer->data);
+	struct kw_sentinels *sentinels = timer->data;
+
+	kw_sentinels_ask(sentinels);
+	if (!sentinels->closing)
+		want_hints(sentinels, kw_clock_us());
 }
 
 int kw_sentinels_new(uv_loop_t *loop, const struct kw_sentinels_options *options,
@@ -393,6 +439,8 @@ int kw_sentinels_new(uv_loop_t *loop, const struct kw_sentinels_options *options
 	sentinels->scheme = strncmp(options->addresses[0], TLS, strlen(TLS)) == 0 ? TLS : "tcp://";
 	sentinels->password = kw_secret_copy(options->password);
 	sentinels->redis.password = sentinels->password;
+	sentinels->redis.present_password = &sentinels->password;
+	sentinels->redis.keys = "sentinel";
 	sentinels->redis.connect_timeout_ms = CONNECT_MS;
 	sentinels->redis.reply_timeout_ms = SILENCE_MS;
 	snprintf(sentinels->redis.username, sizeof sentinels->redis.username, "%s",
@@ -408,10 +456,20 @@ int kw_sentinels_new(uv_loop_t *loop, const struct kw_sentinels_options *options
 	}
 	for (size_t i = 0; i < options->count; i++)
 		add(sentinels, options->addresses[i], true);
+	sentinels->hint = (struct kw_hint){
+		.loop = loop, .heard = on_hint, .closed = on_hint_closed, .arg = sentinels};
+	kw_hint_init(&sentinels->hint);
 	uv_timer_init(loop, &sentinels->timer);
 	sentinels->timer.data = sentinels;
 	*result = sentinels;
 	return KW_OK;
+}
+
+void kw_sentinels_set_password(struct kw_sentinels *sentinels, struct kw_slice password)
+{
+	kw_secret_close(&sentinels->password);
+	sentinels->password = kw_secret_copy(password);
+	sentinels->redis.password = sentinels->password;
 }
 
 void kw_sentinels_start(struct kw_sentinels *sentinels)
@@ -437,6 +495,11 @@ bool kw_sentinels_info(
 	return true;
 }
 
+const struct kw_hint *kw_sentinels_hint(const struct kw_sentinels *sentinels)
+{
+	return &sentinels->hint;
+}
+
 static void on_timer_closed(uv_handle_t *handle)
 {
 	struct kw_sentinels *sentinels = handle->data;
@@ -453,5 +516,6 @@ void kw_sentinels_close(struct kw_sentinels *sentinels, void (*done)(void *arg),
 	sentinels->closed_arg = arg;
 	for (size_t i = 0; i < KW_SENTINELS_MAX; i++)
 		close_peer(&sentinels->peers[i], "asked to close");
+	kw_hint_close(&sentinels->hint);
 	uv_close((uv_handle_t *)&sentinels->timer, on_timer_closed);
 }

@@ -10,11 +10,12 @@
  *      └────────────────────│ CLOSING │◀────────────┘
  *                           └─────────┘
  *
- * Those in sentinel.addresses are asked always. Others that they know are asked as well, 32 in all.
- * One that is not configured, and was neither heard nor told of for a minute, is dropped; the
- * number of voters in the view does not shrink by that. One that is told of under another address,
- * and was not heard for ten seconds, is asked there. A question that gets no answer does no
- * harm: answers are as old as their questions. Four questions can be under way to each.
+ * Those in sentinel.addresses are asked always. If these are a closed list (sentinel_view.h), no
+ * others are. Otherwise those that they know are asked as well, 32 in all. One that is not
+ * configured, and was neither heard nor told of for a minute, is dropped. One that is told of under
+ * another address, and was not heard for ten seconds, is asked there. A question that gets no
+ * answer does no harm: answers are as old as their questions. Four questions can be under way to
+ * each. One of those that answer is subscribed to besides, for hints (hint.h).
  *
  * The cost: two to ten small commands a second to each sentinel, and none to the primary.
  *
@@ -64,12 +65,19 @@ int kw_sentinels_new(uv_loop_t *loop, const struct kw_sentinels_options *options
 /* The first questions go out. */
 void kw_sentinels_start(struct kw_sentinels *sentinels);
 
+/* The password for connections from now on; copied. Those that stand stay. */
+void kw_sentinels_set_password(struct kw_sentinels *sentinels, struct kw_slice password);
+
 /* Ask all of them now. */
 void kw_sentinels_ask(struct kw_sentinels *sentinels);
 
 /* The i-th, below KW_SENTINELS_MAX. False: there is none. */
 bool kw_sentinels_info(
 	const struct kw_sentinels *sentinels, size_t i, struct kw_sentinel_info *info);
+
+/* For the status. */
+struct kw_hint;
+const struct kw_hint *kw_sentinels_hint(const struct kw_sentinels *sentinels);
 
 /* Close connections; done when they are freed. */
 void kw_sentinels_close(struct kw_sentinels *sentinels, void (*done)(void *arg), void *arg);

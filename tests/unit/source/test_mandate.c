@@ -19,13 +19,14 @@
 /*
  * Sentinels as words. The first letter is the id ('?': not told yet); then the server that it names
  * ('-': it names none yet, '!': it never answered) and the epoch. Behind that '~': the answer is
- * older than the lease; '^': older than the memory; '*': its address is not configured.
+ * older than the lease; '^': older than the memory; '*': its address is not configured; '#': it
+ * tells of so many voters (after the sign).
  */
 static void make_view(struct kw_sentinel_view *view, const char *words, uint32_t voters)
 {
 	int count = 0;
 
-	*view = (struct kw_sentinel_view){.voters = voters, .voters_us = NOW};
+	*view = (struct kw_sentinel_view){0};
 	for (const char *word = words; *word; count++) {
 		struct kw_sentinel *s = &view->sentinels[count];
 
@@ -35,6 +36,8 @@ static void make_view(struct kw_sentinel_view *view, const char *words, uint32_t
 		if (word[1] != '!') {
 			s->asked_us = NOW - 1000;
 			s->epoch = strtoull(word + 2, NULL, 10);
+			s->voters = voters;
+			s->voters_us = NOW;
 			s->primary.port = (uint16_t)(6000 + word[1]);
 			snprintf(s->primary.host, sizeof s->primary.host, "10.0.0.1");
 			if (word[1] != '-')
@@ -47,6 +50,8 @@ static void make_view(struct kw_sentinel_view *view, const char *words, uint32_t
 				s->asked_us = NOW - KW_SENTINEL_MEMORY_US - 1;
 			else if (*word == '*')
 				s->configured = false;
+			else if (*word == '#')
+				s->voters = (uint32_t)strtoul(word + 1, NULL, 10);
 		word += *word == ' ';
 	}
 }
@@ -72,7 +77,7 @@ static const struct {
 	{"one of three answered", "AM7 B! C!", KW_SENTINEL_SILENT, 0, 3},
 	{"one of three answered in time", "AM7 BM7~ CM7~", KW_SENTINEL_SILENT, 0, 3},
 	{"nobody answered", "A! B! C!", KW_SENTINEL_SILENT, 0, 3},
-	{"nobody is configured", "", KW_SENTINEL_SILENT, 0, 3},
+	{"nobody is configured", "", KW_SENTINEL_SILENT, 0, 0},
 	{"half is no majority", "AM7 BM7 C! D!", KW_SENTINEL_SILENT, 0, 4},
 	{"half of those that answered in time", "AM7 BM7 CR6 DR6", KW_SENTINEL_DIVIDED, 0, 4},
 	{"all name another one", "AR8 BR8 CR8", KW_SENTINEL_ANOTHER, 8, 3},
@@ -103,6 +108,21 @@ static const struct {
 	{"... all of them answer", "AM7 BM7 CM7 DM7 EM7", KW_SENTINEL_OURS, 7, 5},
 	{"found ones make a majority with a configured one", "AM7 BM7* C!*", KW_SENTINEL_OURS, 7,
 		3},
+	{"... and with two", "AM7 B! CM7*", KW_SENTINEL_OURS, 7, 3},
+	/* One that lies in a list of three: */
+	{"invented ones do not name another server", "AR9 BM7 CM7 DR9* ER9* FR9*",
+		KW_SENTINEL_ANOTHER, 9, 3},
+	{"... nor, at no newer epoch, a majority", "AM7 BR7 CR7 DM7* EM7* FM7*",
+		KW_SENTINEL_ANOTHER, 7, 3},
+	{"... nor confirm the server that one names", "AM7 B-6 C-6 DM7* EM7* FM7*",
+		KW_SENTINEL_DIVIDED, 0, 3},
+	{"an invented one has a newer epoch", "AM7 BM7 CM7 DR9*", KW_SENTINEL_OURS, 7, 3},
+	{"it tells of many voters", "AM7#1000 BM7 CM7", KW_SENTINEL_OURS, 7, 3},
+	{"it tells of too few voters", "AM7#1 BM7#5 CM7#5 D! E!", KW_SENTINEL_OURS, 7, 5},
+	{"... and one of the others is silent", "AM7#1 BM7#5 C!", KW_SENTINEL_SILENT, 0, 5},
+	{"invented ones tell of many voters", "AM7 BM7 CM7 DM7*#1000 EM7*#1000 FM7*#1000 GM7*#1000",
+		KW_SENTINEL_OURS, 7, 3},
+	{"all of five must be named, not three", "AM7#5 BM7#5 C!", KW_SENTINEL_SILENT, 0, 5},
 };
 
 static void the_view_is_judged_case_by_case(void **state)
@@ -125,15 +145,16 @@ static void the_view_is_judged_case_by_case(void **state)
 static void a_sentinel_that_forgot_the_others_is_no_majority(void **state)
 {
 	struct kw_sentinel_view view;
+	struct kw_sentinel *one = &view.sentinels[0];
 
 	make_view(&view, "AM7", 0);
-	kw_sentinel_view_told(&view, 2, NOW - 2000);
-	kw_sentinel_view_told(&view, 0, NOW - 1000);
-	assert_int_equal(view.voters, 3);
+	kw_sentinel_told(one, 2, NOW - 2000);
+	kw_sentinel_told(one, 0, NOW - 1000);
+	assert_int_equal(one->voters, 3);
 	assert_int_equal(kw_sentinel_view_judge(&view, run('M'), NOW).finding, KW_SENTINEL_SILENT);
 	/* After a minute it is believed; others may have been removed for good. */
-	kw_sentinel_view_told(&view, 0, NOW - 2000 + KW_SENTINEL_MEMORY_US);
-	assert_int_equal(view.voters, 1);
+	kw_sentinel_told(one, 0, NOW - 2000 + KW_SENTINEL_MEMORY_US);
+	assert_int_equal(one->voters, 1);
 }
 
 /* The proxy starts while one sentinel is reached, and just then that one is alone. */
@@ -142,7 +163,7 @@ static void configured_addresses_are_voters_before_they_answer(void **state)
 	struct kw_sentinel_view view;
 
 	make_view(&view, "AM7 B! C!", 0);
-	kw_sentinel_view_told(&view, 0, NOW - 1000);
+	kw_sentinel_told(&view.sentinels[0], 0, NOW - 1000);
 	assert_int_equal(kw_sentinel_view_judge(&view, run('M'), NOW).finding, KW_SENTINEL_SILENT);
 	assert_int_equal(kw_sentinel_view_judge(&view, run('M'), NOW).voters, 3);
 }
@@ -152,8 +173,8 @@ static void what_a_sentinel_tells_is_bounded(void **state)
 	struct kw_sentinel_view view;
 
 	make_view(&view, "AM7", 0);
-	kw_sentinel_view_told(&view, UINT64_MAX, NOW);
-	assert_int_equal(view.voters, UINT32_MAX);
+	kw_sentinel_told(&view.sentinels[0], UINT64_MAX, NOW);
+	assert_int_equal(view.sentinels[0].voters, UINT32_MAX);
 	assert_int_equal(kw_sentinel_view_judge(&view, run('M'), NOW).finding, KW_SENTINEL_SILENT);
 }
 
@@ -234,9 +255,15 @@ static void a_server_that_says_it_is_a_replica_is_not_confirmed(void **state)
 static void an_operator_gives_a_term(void **state)
 {
 	const struct kw_mandate_self primary = {run('M'), true}, replica = {run('M'), false};
+	const struct kw_mandate_self nobody = {"", false};
 	struct kw_mandate mandate;
 
 	kw_mandate_init(&mandate, KW_MANDATE_BY_OPERATOR, "", NOW);
+	mandate.operator_term = 3;
+	assert_true(kw_mandate_judge(&mandate, &nobody, NOW));
+	assert_int_equal(kw_mandate_state(&mandate), KW_MANDATE_AWAITED);
+	assert_non_null(strstr(mandate.why, "no server is reached yet"));
+	mandate.operator_term = 0;
 	assert_true(kw_mandate_judge(&mandate, &primary, NOW));
 	assert_int_equal(kw_mandate_state(&mandate), KW_MANDATE_AWAITED);
 	assert_non_null(strstr(mandate.why, "authority.term"));
@@ -294,6 +321,97 @@ static void a_term_begins_at_a_version(void **state)
 	assert_int_equal(history.term_version, 50);
 }
 
+/* What the process before published last. */
+static struct kw_history left_behind(const char *kind, const char *name)
+{
+	return (struct kw_history){.standing = KW_HISTORY_TOLD,
+		.mandate = KW_MANDATE_CONFIRMED,
+		.domain = kw_mandate_domain(kind, name),
+		.term = 7,
+		.term_version = 20};
+}
+
+static void the_term_of_a_kept_table_has_begun_already(void **state)
+{
+	const struct kw_history before = left_behind("sentinel", "kw");
+	struct kw_history history = {.standing = KW_HISTORY_TOLD};
+	struct kw_mandate mandate;
+
+	kw_mandate_init(&mandate, KW_MANDATE_BY_SENTINEL, "kw", NOW);
+	kw_mandate_keep(&mandate, &before);
+	kw_mandate_tell(&mandate, &history, 30);
+	assert_int_equal(history.mandate, KW_MANDATE_AWAITED);
+	judge(&mandate, "AM7 BM7 CM7", 'M');
+	kw_mandate_tell(&mandate, &history, 40);
+	assert_int_equal(history.term, 7);
+	assert_int_equal(history.term_version, 20);
+	judge(&mandate, "AM8 BM8 CM8", 'M');
+	kw_mandate_tell(&mandate, &history, 50);
+	assert_int_equal(history.term_version, 50);
+	/* What was kept is over. */
+	judge(&mandate, "AM7 BM7 CM7", 'M');
+	kw_mandate_tell(&mandate, &history, 60);
+	assert_int_equal(history.term_version, 60);
+}
+
+static void a_term_higher_than_that_of_a_kept_table_begins_now(void **state)
+{
+	const struct kw_history before = left_behind("sentinel", "kw");
+	const struct kw_history other = left_behind("sentinel", "other");
+	struct kw_history history = {.standing = KW_HISTORY_TOLD};
+	struct kw_mandate mandate;
+
+	kw_mandate_init(&mandate, KW_MANDATE_BY_SENTINEL, "kw", NOW);
+	kw_mandate_keep(&mandate, &other); /* says nothing of this domain */
+	assert_int_equal(mandate.term, 0);
+	kw_mandate_keep(&mandate, &before);
+	kw_mandate_tell(&mandate, &history, 30);
+	judge(&mandate, "AM8 BM8 CM8", 'M');
+	kw_mandate_tell(&mandate, &history, 40);
+	assert_int_equal(history.term_version, 40);
+}
+
+static void a_term_that_a_restart_lowered_is_not_believed(void **state)
+{
+	const struct kw_mandate_self primary = {run('M'), true};
+	const struct kw_history before = left_behind("operator", "");
+	struct kw_mandate mandate;
+
+	kw_mandate_init(&mandate, KW_MANDATE_BY_OPERATOR, "", NOW);
+	mandate.operator_term = 6;
+	kw_mandate_keep(&mandate, &before);
+	kw_mandate_judge(&mandate, &primary, NOW);
+	assert_int_equal(kw_mandate_state(&mandate), KW_MANDATE_AWAITED);
+	assert_false(kw_mandate_would_hold(&mandate, &primary, NOW));
+	assert_non_null(strstr(mandate.why, "authority.term is 6"));
+	assert_non_null(strstr(mandate.why, "set authority.term to 7 or higher"));
+	/* A deposed one has none: it is told of what it had. */
+	mandate.operator_term = 0;
+	kw_mandate_judge(&mandate, &primary, NOW);
+	assert_non_null(strstr(mandate.why, "no term is given to this server (term 7 was"));
+	mandate.operator_term = 7;
+	kw_mandate_judge(&mandate, &primary, NOW);
+	assert_int_equal(kw_mandate_state(&mandate), KW_MANDATE_CONFIRMED);
+}
+
+/* A person can begin the terms anew. */
+static void a_lower_term_counts_if_it_is_given_while_the_proxy_runs(void **state)
+{
+	const struct kw_mandate_self primary = {run('M'), true};
+	const struct kw_history before = left_behind("operator", "");
+	struct kw_mandate mandate;
+
+	kw_mandate_init(&mandate, KW_MANDATE_BY_OPERATOR, "", NOW);
+	kw_mandate_keep(&mandate, &before);
+	kw_mandate_give_term(&mandate, 1);
+	kw_mandate_judge(&mandate, &primary, NOW);
+	assert_int_equal(kw_mandate_state(&mandate), KW_MANDATE_CONFIRMED);
+	assert_int_equal(mandate.term, 1);
+	kw_mandate_give_term(&mandate, 0);
+	kw_mandate_judge(&mandate, &primary, NOW);
+	assert_non_null(strstr(mandate.why, "no term is given"));
+}
+
 static void the_primary_has_an_address(void **state)
 {
 	struct kw_mandate mandate;
@@ -322,6 +440,16 @@ static void silence_is_told_also_before_a_server_is_followed(void **state)
 	assert_non_null(strstr(mandate.why, "only 0 of 3 sentinels answered"));
 	judge(&mandate, "AM7 BM7 CM7", '-');
 	assert_non_null(strstr(mandate.why, "no server is followed yet"));
+}
+
+static void a_list_with_too_few_of_the_sentinels_says_so(void **state)
+{
+	struct kw_mandate mandate;
+
+	kw_mandate_init(&mandate, KW_MANDATE_BY_SENTINEL, "kw", NOW);
+	judge(&mandate, "AM7#7 BM7#7 CM7#7", 'M');
+	assert_non_null(strstr(mandate.why, "only 3 of 7 sentinels answered"));
+	assert_non_null(strstr(mandate.why, "sentinel.addresses has 3 of them"));
 }
 
 /* One sentinel tells the name of the server, and another one its number. */
@@ -377,9 +505,14 @@ int main(void)
 		cmocka_unit_test(an_operator_gives_a_term),
 		cmocka_unit_test(nobody_is_asked_by_default),
 		cmocka_unit_test(a_term_begins_at_a_version),
+		cmocka_unit_test(the_term_of_a_kept_table_has_begun_already),
+		cmocka_unit_test(a_term_higher_than_that_of_a_kept_table_begins_now),
+		cmocka_unit_test(a_term_that_a_restart_lowered_is_not_believed),
+		cmocka_unit_test(a_lower_term_counts_if_it_is_given_while_the_proxy_runs),
 		cmocka_unit_test(the_primary_has_an_address),
 		cmocka_unit_test(the_primary_that_is_reached_is_not_left_for_another_address_of_it),
 		cmocka_unit_test(silence_is_told_also_before_a_server_is_followed),
+		cmocka_unit_test(a_list_with_too_few_of_the_sentinels_says_so),
 		cmocka_unit_test(a_long_host_name_is_taken),
 	};
 
