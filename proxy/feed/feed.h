@@ -87,15 +87,25 @@ struct kw_feed_handlers {
 	void (*turn_wanted)(void *arg);
 	/* A question: add the databases of which the table holds keys. */
 	void (*held)(void *arg, struct kw_databases *databases);
+	/*
+	 * A question: add the databases whose missing keys are explained by what was told before,
+	 * and are not mended yet.
+	 */
+	void (*explained)(void *arg, struct kw_databases *databases);
+	/* A question: is a doubt that was told not mended yet? */
+	bool (*mends)(void *arg);
+	/* A command of which the server told only now explains why keys of these are gone. */
+	void (*explain)(void *arg, const struct kw_databases *databases);
 	/* A question: are keys known to be missing on the server, and nothing explains why? */
 	bool (*lacks)(void *arg);
 	void *arg;
 };
 
 struct kw_feed_stats {
-	uint64_t events;           /* changes told, before equal ones are merged */
+	uint64_t events;           /* changes told, flushes too, before equal ones are merged */
 	uint64_t silent_refetches; /* keys told dirty for commands that raise no event */
 	int64_t clock_skew_us;     /* the server's clock less ours */
+	enum kw_feed_flags flags;
 };
 
 struct kw_feed;

@@ -28,13 +28,14 @@ static bool holds(const void *owner, int state)
 	case KW_FLUSH_CANARIES:
 		return flush->answered < flush->question_count;
 	default:
-		return flush->answered == flush->question_count && flush->question_count > 0;
+		return flush->answered == flush->question_count;
 	}
 }
 
 static const struct kw_sm_state states[] = {
 	[KW_FLUSH_IDLE] = {"idle", KW_SM_TO(KW_FLUSH_LISTING), KW_SM_INITIAL},
-	[KW_FLUSH_LISTING] = {"listing", KW_SM_TO(KW_FLUSH_CANARIES) | KW_SM_TO(KW_FLUSH_IDLE)},
+	[KW_FLUSH_LISTING] = {"listing",
+		KW_SM_TO(KW_FLUSH_CANARIES) | KW_SM_TO(KW_FLUSH_EVENTS) | KW_SM_TO(KW_FLUSH_IDLE)},
 	[KW_FLUSH_CANARIES] = {"canaries", KW_SM_TO(KW_FLUSH_EVENTS) | KW_SM_TO(KW_FLUSH_IDLE)},
 	[KW_FLUSH_EVENTS] = {"events", KW_SM_TO(KW_FLUSH_IDLE)},
 };
@@ -52,6 +53,7 @@ void kw_flush_close(struct kw_flush_check *flush)
 {
 	free(flush->questions);
 	kw_databases_close(&flush->doubted);
+	kw_databases_close(&flush->unexplained);
 }
 
 static void rest(struct kw_flush_check *flush, const char *why)
@@ -62,9 +64,18 @@ static void rest(struct kw_flush_check *flush, const char *why)
 	kw_sm_move(&flush->sm, KW_FLUSH_IDLE, why);
 }
 
+/* What was told is explained, or nobody waits for an explanation any more. */
+static void forget_uncounted(struct kw_flush_check *flush)
+{
+	flush->told = flush->seen;
+	flush->uncounted = 0;
+	kw_databases_clear(&flush->unexplained);
+}
+
 void kw_flush_abandon(struct kw_flush_check *flush)
 {
 	kw_databases_clear(&flush->doubted);
+	forget_uncounted(flush);
 	rest(flush, "abandoned");
 }
 
@@ -78,7 +89,10 @@ static void tell_doubt(struct kw_flush_check *flush)
 	if (flush->extent == KW_FLUSH_OF_DATA_SET) {
 		/* Databases that the table has nothing of can hold keys now. */
 		handlers->doubt(handlers->arg, cause, NULL,
-			"the server's data set may have been replaced (DEBUG, or a resync)");
+			flush->late ? "the server counted a flush, and without CLIENT TRACKING it "
+				      "does not say when"
+				    : "the server's data set may have been replaced (DEBUG, or a "
+				      "resync)");
 		return;
 	}
 	if (!kw_databases_next(&flush->doubted, &database))
@@ -86,6 +100,38 @@ static void tell_doubt(struct kw_flush_check *flush)
 	snprintf(why, sizeof why, "a flush, and database %u cannot be shown to have been spared",
 		database);
 	handlers->doubt(handlers->arg, cause, &flush->doubted, why);
+}
+
+/* Calls that the server counted and that this check did not need may be those of earlier ones. */
+static void balance(struct kw_flush_check *flush)
+{
+	uint64_t calls = flush->counted.all + flush->counted.one;
+
+	flush->uncounted += flush->seen - flush->told;
+	flush->uncounted -= calls < flush->uncounted ? calls : flush->uncounted;
+	flush->told = flush->seen;
+	if (flush->uncounted == 0)
+		kw_databases_clear(&flush->unexplained);
+	else if (!flush->explained && flush->extent == KW_FLUSH_OF_DATABASES)
+		kw_databases_merge(&flush->unexplained, &flush->doubted);
+	kw_watch_flushes_told(flush->watch);
+}
+
+void kw_flush_looked(struct kw_flush_check *flush)
+{
+	const struct kw_feed_handlers *handlers = flush->handlers;
+	struct kw_watch_flushes untold;
+
+	if (kw_flush_under_way(flush) || flush->uncounted == 0)
+		return;
+	untold = kw_watch_flushes(flush->watch);
+	if (handlers->mends(handlers->arg)) {
+		if (untold.all + untold.one < flush->uncounted)
+			return;
+		handlers->explain(handlers->arg, &flush->unexplained);
+		kw_watch_flushes_told(flush->watch);
+	}
+	forget_uncounted(flush);
 }
 
 static void conclude(struct kw_flush_check *flush)
@@ -103,8 +149,8 @@ static void conclude(struct kw_flush_check *flush)
 		begin(flush); /* the findings do not count */
 		return;
 	}
+	balance(flush);
 	tell_doubt(flush);
-	kw_watch_flushes_told(flush->watch);
 	flush->ended(flush->arg);
 }
 
@@ -112,6 +158,16 @@ void kw_flush_passed(struct kw_flush_check *flush)
 {
 	if (flush->sm.state == KW_FLUSH_EVENTS)
 		conclude(flush);
+}
+
+/*
+ * Also without canaries: the flushes that were counted have all been told by the pong, so none of
+ * them is told again after its count was used up.
+ */
+static void await_events(struct kw_flush_check *flush)
+{
+	kw_sm_move(&flush->sm, KW_FLUSH_EVENTS, "");
+	flush->ask_events(flush->arg);
 }
 
 static void canary_answered(void *arg, const struct kw_reply *reply)
@@ -134,8 +190,7 @@ static void canary_answered(void *arg, const struct kw_reply *reply)
 	/* A refusal gives up the connections, and so this check. */
 	if (flush->sm.state != KW_FLUSH_CANARIES || ++flush->answered < flush->question_count)
 		return;
-	kw_sm_move(&flush->sm, KW_FLUSH_EVENTS, "");
-	flush->ask_events(flush->arg);
+	await_events(flush);
 }
 
 static void ask_canaries(struct kw_flush_check *flush, uint32_t database)
@@ -163,14 +218,15 @@ static void note_listed(void *arg, uint32_t database, uint64_t keys, uint64_t ex
 }
 
 /*
- * Do the flushes that the server counted explain that so many databases are empty? FLUSHDB does not
- * say which one it was of. While keys of others are missing, it explains none.
+ * Do the calls that the server counted explain that so many databases are empty? FLUSHDB does not
+ * say which one it was of, and SWAPDB can leave one of its two empty. While keys of others are
+ * missing, they explain none.
  */
 static bool are_explained(const struct kw_flush_check *flush, uint64_t empty)
 {
 	if (flush->counted.all > 0)
 		return true;
-	return flush->counted.one > 0 && empty <= flush->counted.one &&
+	return flush->counted.one > 0 && empty <= flush->counted.one + flush->counted.swaps &&
 	       !flush->handlers->lacks(flush->handlers->arg);
 }
 
@@ -181,13 +237,14 @@ static bool are_explained(const struct kw_flush_check *flush, uint64_t empty)
 static void take_listing(struct kw_flush_check *flush, struct kw_slice keyspace)
 {
 	const struct kw_feed_handlers *handlers = flush->handlers;
-	struct kw_databases listed = {0}, held = {0};
+	struct kw_databases listed = {0}, held = {0}, explained = {0};
 	uint64_t empty = 0;
 
 	kw_info_keyspace(keyspace, note_listed, &listed);
 	handlers->held(handlers->arg, &held);
+	handlers->explained(handlers->arg, &explained);
 	for (uint32_t db = 0; kw_databases_next(&held, &db); db++)
-		empty += !kw_databases_has(&listed, db);
+		empty += !kw_databases_has(&listed, db) && !kw_databases_has(&explained, db);
 	flush->explained = are_explained(flush, empty);
 	for (uint32_t db = 0; kw_databases_next(&held, &db); db++)
 		if (kw_databases_has(&listed, db) || !flush->explained ||
@@ -195,6 +252,7 @@ static void take_listing(struct kw_flush_check *flush, struct kw_slice keyspace)
 			kw_databases_add(&flush->doubted, db);
 	kw_databases_close(&listed);
 	kw_databases_close(&held);
+	kw_databases_close(&explained);
 }
 
 static void keyspace_answered(void *arg, const struct kw_reply *reply)
@@ -217,7 +275,7 @@ static void keyspace_answered(void *arg, const struct kw_reply *reply)
 	if (flush->question_count > 0)
 		kw_sm_move(&flush->sm, KW_FLUSH_CANARIES, "");
 	else
-		conclude(flush);
+		await_events(flush);
 }
 
 static void commandstats_answered(void *arg, const struct kw_reply *reply)
@@ -231,7 +289,8 @@ static void commandstats_answered(void *arg, const struct kw_reply *reply)
 		kw_data_refused(flush->data, "INFO commandstats", "+info", reply);
 		return;
 	}
-	flush->counted = kw_watch_flushes(flush->watch, reply->text);
+	kw_watch_see_flushes(flush->watch, reply->text);
+	flush->counted = kw_watch_flushes(flush->watch);
 	if (kw_watch_debugged(flush->watch, reply->text, flush->debug_us) ||
 		strcmp(kw_watch_identity(flush->watch)->role, "master") != 0)
 		flush->extent = KW_FLUSH_OF_DATA_SET;
@@ -241,7 +300,7 @@ static void begin(struct kw_flush_check *flush)
 {
 	assert(flush->checked < flush->seen && flush->question_count == 0);
 	flush->checked = flush->seen;
-	flush->extent = KW_FLUSH_OF_DATABASES;
+	flush->extent = flush->late ? KW_FLUSH_OF_DATA_SET : KW_FLUSH_OF_DATABASES;
 	flush->counted = (struct kw_watch_flushes){0};
 	flush->explained = false;
 	kw_databases_clear(&flush->doubted);

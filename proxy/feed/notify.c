@@ -2,7 +2,9 @@
 
 #include "base/buffer.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/sm.h"
+#include "feed/beat.h"
 #include "feed/canary.h"
 #include "feed/channel.h"
 #include "feed/flush.h"
@@ -18,7 +20,8 @@
 
 #define BATCH_KEYS 64
 #define BATCH_BYTES 4096
-#define CHANNEL_BYTES 64 /* longer channels are taken apart each time */
+#define BEAT_TTL_MS "60000" /* the key goes by itself when no proxy writes it */
+#define CHANNEL_BYTES 64    /* longer channels are taken apart each time */
 /*
  * A DEBUG counts if it was seen at most so many looks of watch ago: a look can come before the
  * flush.
@@ -76,6 +79,8 @@ struct notify {
 	struct kw_refetch refetch;
 	struct kw_canaries *canaries;
 	struct kw_flush_check flush;
+	struct kw_beat beat; /* of scope->canary_key */
+	bool beat_refused;   /* that was told: once is enough */
 	uint64_t event_count;
 	uint64_t heard_count; /* events of changes of any key, followed or not */
 };
@@ -178,6 +183,9 @@ static void key_changed(struct notify *notify, struct kw_slice channel, struct k
 	const struct heard *heard = hear(notify, channel);
 
 	notify->heard_count += heard && heard->flags;
+	if (heard && heard->flags && heard->database == 0 &&
+		kw_scope_names(notify->options.scope->canary_key, key))
+		kw_beat_heard(&notify->beat);
 	if (!heard || !heard->flags || heard->database >= kw_watch_databases(notify->watch) ||
 		!kw_scope_has(notify->options.scope, heard->database, key))
 		return;
@@ -348,6 +356,13 @@ static void short_subscribed(void *arg, const struct kw_reply *reply)
 		events_subscribed(notify, reply);
 }
 
+static void subscribe(struct notify *notify)
+{
+	notify->confirmations = 2;
+	kw_redis_subscribe(notify->events, false, KW_CHANNEL_FLUSH, flush_subscribed, notify);
+	kw_redis_subscribe(notify->events, true, KW_CHANNEL_EVENTS, short_subscribed, notify);
+}
+
 static void tracking_on(void *arg, const struct kw_reply *reply)
 {
 	struct notify *notify = arg;
@@ -359,9 +374,20 @@ static void tracking_on(void *arg, const struct kw_reply *reply)
 		kw_data_refused(notify->options.data, "CLIENT TRACKING", "+client|tracking", reply);
 		return;
 	}
-	notify->confirmations = 2;
-	kw_redis_subscribe(notify->events, false, KW_CHANNEL_FLUSH, flush_subscribed, notify);
-	kw_redis_subscribe(notify->events, true, KW_CHANNEL_EVENTS, short_subscribed, notify);
+	notify->flush.late = false;
+	subscribe(notify);
+}
+
+/* CLIENT is renamed away: nobody tells a flush, but the server counts it. */
+static void go_on_without_tracking(struct notify *notify)
+{
+	if (!notify->flush.late)
+		kw_log_warn("source",
+			"%s has no command CLIENT: a flush is seen up to source.watch_interval_ms "
+			"late, in INFO commandstats, and each one costs a scan",
+			notify->options.redis.address);
+	notify->flush.late = true;
+	subscribe(notify);
 }
 
 static void events_named(void *arg, const struct kw_reply *reply)
@@ -371,6 +397,10 @@ static void events_named(void *arg, const struct kw_reply *reply)
 
 	if (!reply || notify->sm.state != STARTING)
 		return;
+	if (reply->type == KW_REPLY_ERROR && kw_server_lacks_command(reply->text)) {
+		go_on_without_tracking(notify);
+		return;
+	}
 	if (reply->type != KW_REPLY_INTEGER) {
 		refused(notify, "CLIENT ID", "+client|id", reply);
 		return;
@@ -443,6 +473,49 @@ static void stir(void *arg, enum kw_silent_kind kind)
 	want_turn(notify);
 }
 
+/* The beat. */
+
+static void beat_answered(void *arg, const struct kw_reply *reply)
+{
+	struct notify *notify = arg;
+
+	if (kw_beat_answered(&notify->beat, reply && reply->type != KW_REPLY_ERROR))
+		watch_doubts(notify, KW_DOUBT_FLAGS,
+			"source.canary_key was written twice, and no event told of it: the server "
+			"may have lost its notification flags");
+}
+
+static void beat_written(void *arg, const struct kw_reply *reply)
+{
+	struct notify *notify = arg;
+	struct kw_error why;
+	bool ok;
+
+	reply = kw_data_reply(notify->options.data, reply);
+	ok = reply && reply->type == KW_REPLY_STATUS;
+	if (reply && !ok && !notify->beat_refused) {
+		notify->beat_refused = true;
+		kw_data_refusal(&why, notify->options.redis.username, "SET of source.canary_key",
+			"+set", reply);
+		kw_log_warn("source", "%s: the notification flags stay unproven", why.text);
+	}
+	if (kw_beat_written(&notify->beat, ok) && notify->events)
+		kw_redis_words(notify->events, beat_answered, notify, "PING", NULL);
+}
+
+static void beat(struct notify *notify, uint64_t now_us)
+{
+	const struct kw_slice key = notify->options.scope->canary_key;
+	const struct kw_slice argv[] = {kw_slice_text("SET"), key, kw_slice_text("1"),
+		kw_slice_text("PX"), kw_slice_text(BEAT_TTL_MS)};
+
+	if (key.length == 0 || kw_data_is_broken(notify->options.data) ||
+		!kw_beat_is_due(&notify->beat, now_us))
+		return;
+	kw_data_select(notify->options.data, 0);
+	kw_data_send(notify->options.data, beat_written, notify, sizeof argv / sizeof *argv, argv);
+}
+
 /* Examinations. */
 
 static void examine(struct kw_feed *feed)
@@ -451,6 +524,13 @@ static void examine(struct kw_feed *feed)
 
 	assert(notify->sm.state == RUNNING && notify->examination == EXAM_NONE);
 	notify->examination = kw_watch_look(notify->watch) ? EXAM_LOOKING : EXAM_DUE;
+}
+
+static bool saw_flush(const struct notify *notify)
+{
+	const struct kw_watch_flushes untold = kw_watch_flushes(notify->watch);
+
+	return untold.all + untold.one > 0;
 }
 
 static void looked(void *arg)
@@ -463,6 +543,9 @@ static void looked(void *arg)
 		kw_refetch_mark(&notify->refetch);
 		notify->examination = EXAM_TELLING;
 	}
+	kw_flush_looked(&notify->flush);
+	if (notify->flush.late && saw_flush(notify))
+		flush_told(notify);
 	want_turn(notify);
 }
 
@@ -474,6 +557,9 @@ static uint64_t events_heard(void *arg)
 static void tell_examined(struct notify *notify)
 {
 	if (notify->examination != EXAM_TELLING || !kw_refetch_passed(&notify->refetch))
+		return;
+	/* What its look saw in the counters must be told before it is over. */
+	if (notify->flush.late && kw_flush_under_way(&notify->flush))
 		return;
 	notify->examination = EXAM_NONE;
 	notify->handlers.examined(notify->handlers.arg);
@@ -500,6 +586,7 @@ static void stop(struct kw_feed *feed)
 	notify->examination = EXAM_NONE;
 	kw_flush_abandon(&notify->flush);
 	kw_refetch_stop(&notify->refetch);
+	kw_beat_stop(&notify->beat);
 	if (notify->events) {
 		kw_redis_close(notify->events);
 		kw_sm_move(&notify->sm, STOPPING, "");
@@ -521,6 +608,7 @@ static void look(struct kw_feed *feed)
 		return;
 	ask_barrier_again(notify);
 	kw_watch_look(notify->watch);
+	beat(notify, kw_clock_us());
 }
 
 static void turn(struct kw_feed *feed, uint64_t now_us)
@@ -573,12 +661,24 @@ static uint32_t databases(const struct kw_feed *feed)
 	return kw_watch_databases(const_notify_of(feed)->watch);
 }
 
+static enum kw_feed_flags flags_of(const struct notify *notify)
+{
+	if (notify->options.flags != KW_SOURCE_FLAGS_TRUST)
+		return KW_FEED_FLAGS_CHECKED;
+	return kw_beat_proves(&notify->beat, kw_clock_us()) ? KW_FEED_FLAGS_PROVEN
+							    : KW_FEED_FLAGS_UNPROVEN;
+}
+
 static void stats(const struct kw_feed *feed, struct kw_feed_stats *stats)
 {
 	const struct notify *notify = const_notify_of(feed);
 
 	*stats = (struct kw_feed_stats){
-		notify->event_count, notify->refetch.keys, kw_watch_skew_us(notify->watch)};
+		.events = notify->event_count + notify->flush.seen,
+		.silent_refetches = notify->refetch.keys,
+		.clock_skew_us = kw_watch_skew_us(notify->watch),
+		.flags = flags_of(notify),
+	};
 }
 
 static void notify_free(struct kw_feed *feed)

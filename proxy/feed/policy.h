@@ -8,4 +8,11 @@ enum kw_source_flags {
 	KW_SOURCE_FLAGS_TRUST, /* no CONFIG is sent: they must be there */
 };
 
+/* What is known of the server's notification flags. */
+enum kw_feed_flags {
+	KW_FEED_FLAGS_CHECKED,  /* each look asks for them */
+	KW_FEED_FLAGS_PROVEN,   /* not asked for, and an event of our own came just now */
+	KW_FEED_FLAGS_UNPROVEN, /* trusted */
+};
+
 #endif

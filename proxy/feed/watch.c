@@ -229,6 +229,7 @@ static bool look_at_identity(struct kw_watch *watch, struct kw_slice info)
 	watch->server = compare(watch, &now);
 	watch->data_seen = kw_promotion_seen(
 		is_greeting(watch) ? KW_PROMOTION_DATA_WHOLE : watch->data_seen, now.upstream);
+	now.looks = old->looks + 1;
 	watch->identity = now;
 	return true;
 }
@@ -323,10 +324,15 @@ static void look_at_takers(struct kw_watch *watch, struct kw_slice info)
 	watch->known = true;
 }
 
-struct kw_watch_flushes kw_watch_flushes(struct kw_watch *watch, struct kw_slice commandstats)
+struct kw_watch_flushes kw_watch_flushes(const struct kw_watch *watch)
+{
+	return (struct kw_watch_flushes){
+		untold(watch, FLUSHALL), untold(watch, FLUSHDB), untold(watch, SWAPPED)};
+}
+
+void kw_watch_see_flushes(struct kw_watch *watch, struct kw_slice commandstats)
 {
 	see_takers(watch, commandstats);
-	return (struct kw_watch_flushes){untold(watch, FLUSHALL), untold(watch, FLUSHDB)};
 }
 
 void kw_watch_flushes_told(struct kw_watch *watch)

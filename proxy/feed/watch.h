@@ -57,15 +57,20 @@ uint32_t kw_watch_databases(const struct kw_watch *watch);
 int64_t kw_watch_skew_us(const struct kw_watch *watch);
 
 /*
- * Flushes that the server counted and that were not told yet. commandstats: INFO commandstats asked
- * after one was noticed. Counted over connections, but only within one run of the server.
+ * Calls that the server counted and that were not told yet. Counted over connections, but only
+ * within one run of the server.
  */
 struct kw_watch_flushes {
 	uint64_t all, one; /* calls of FLUSHALL, of FLUSHDB */
+	uint64_t swaps;    /* calls of SWAPDB: the next look tells of them */
 };
-struct kw_watch_flushes kw_watch_flushes(struct kw_watch *watch, struct kw_slice commandstats);
+/* As of the last look, or of a commandstats that was seen since. */
+struct kw_watch_flushes kw_watch_flushes(const struct kw_watch *watch);
 
-/* What the last call of kw_watch_flushes returned was told. */
+/* INFO commandstats asked after a flush was noticed. */
+void kw_watch_see_flushes(struct kw_watch *watch, struct kw_slice commandstats);
+
+/* What kw_watch_flushes returns was told. */
 void kw_watch_flushes_told(struct kw_watch *watch);
 
 /*

@@ -331,6 +331,7 @@ void kw_pace_look(struct kw_pace *pace, const struct kw_pace_counts *counts, uin
 			greater(lesser(pace->tokens_us, burst_us(pace)), -KW_PACE_OWED_US);
 	}
 	pace->filled_us = now_us;
+	pace->cost_us += pace->taken * elapsed_us + looks_us(pace, &passed);
 	others = pace->busy - pace->taken - looks_us(pace, &passed) / elapsed_us;
 	adjust(pace, others);
 	begin_anew(pace, counts, now_us);
@@ -345,6 +346,7 @@ void kw_pace_report(const struct kw_pace *pace, struct kw_pace_report *report)
 		.waiting = pace->waiting,
 		.allowed = is_free(pace) ? 1 : pace->allowed,
 		.key_us = pace->key_us,
+		.cost_us = pace->cost_us,
 		.holding = pace->refusals_before > 0 && !is_free(pace),
 	};
 }

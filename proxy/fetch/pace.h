@@ -65,6 +65,7 @@ struct kw_pace_report {
 	double waiting; /* part of the time that it was ready to run and had no core */
 	double allowed; /* part of its time that fetching may take now; 1: all */
 	double key_us;  /* what one key costs the primary */
+	double cost_us; /* what fetching and looking has cost it since the start, CPU time */
 	bool holding;   /* keys had to wait for the pace since the look before the last */
 };
 
@@ -83,6 +84,7 @@ struct kw_pace {
 	struct kw_pace_counts counts; /* of the last look; no calls: there is nothing to compare */
 	uint64_t looked_us, asked_us;
 	uint64_t keys, answered; /* since the last look */
+	double cost_us;          /* of fetching and looking, since the start */
 	double spent_us;         /* … in tokens */
 	uint32_t refusals;       /* … a key had to wait */
 	double waits_us, least_wait_us;

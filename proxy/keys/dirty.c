@@ -298,16 +298,18 @@ void kw_dirty_add_all(struct kw_dirty *dirty, const struct kw_dirty_key *keys, s
 
 static void make_stale(void *arg, struct kw_key *key)
 {
+	const struct kw_databases *databases = arg; /* NULL: all */
 	struct kw_dirty_entry *entry = (struct kw_dirty_entry *)key;
 
-	(void)arg;
+	if (databases && !kw_databases_has(databases, key->database))
+		return;
 	entry->flags &= (uint8_t) ~(KW_DIRTY_EVENT | KW_DIRTY_COUNTED);
 	entry->flags |= KW_DIRTY_STALE;
 }
 
-void kw_dirty_all_stale(struct kw_dirty *dirty)
+void kw_dirty_stale(struct kw_dirty *dirty, const struct kw_databases *databases)
 {
-	kw_key_table_each(&dirty->keys, make_stale, NULL);
+	kw_key_table_each(&dirty->keys, make_stale, (void *)databases);
 }
 
 struct kw_dirty_entry *kw_dirty_take(struct kw_dirty *dirty, uint64_t now_us)

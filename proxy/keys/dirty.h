@@ -19,6 +19,7 @@
 #define KW_PROXY_KEYS_DIRTY_H
 
 #include "base/slice.h"
+#include "keys/databases.h"
 #include "keys/key_table.h"
 
 #include <stdbool.h>
@@ -37,7 +38,7 @@ enum kw_dirty_state {
 #define KW_DIRTY_ROOM 4u      /* unpark let it go: counted until it is done or parked again */
 #define KW_DIRTY_LOST 8u      /* the connection broke while it was in flight */
 #define KW_DIRTY_EVENT 16u    /* an event named it */
-#define KW_DIRTY_STALE 32u    /* it was added before kw_dirty_all_stale, and not since */
+#define KW_DIRTY_STALE 32u    /* it was added before kw_dirty_stale, and not since */
 #define KW_DIRTY_COUNTED 64u  /* a sweep counted it as missing, and it may go */
 #define KW_DIRTY_SUSPECT 128u /* the connection broke again while it was in flight */
 
@@ -87,10 +88,12 @@ void kw_dirty_add_all(struct kw_dirty *dirty, const struct kw_dirty_key *keys, s
 bool kw_dirty_absorbs(struct kw_dirty *dirty, const struct kw_dirty_key *key);
 
 /*
- * The server might have lost its data since these keys were added: what named them does not explain
- * any more why one is gone. Each has the flag KW_DIRTY_STALE until it is added again.
+ * The server might have lost the data of these databases (NULL: of all) since their keys were
+ * added: what named them does not explain any more why one is gone. Each has the flag
+ * KW_DIRTY_STALE until it is added again. The caller sweeps the same databases, or such a key stays
+ * in the table.
  */
-void kw_dirty_all_stale(struct kw_dirty *dirty);
+void kw_dirty_stale(struct kw_dirty *dirty, const struct kw_databases *databases);
 
 /* The next key to fetch, in flight from now on; NULL when none is due. */
 struct kw_dirty_entry *kw_dirty_take(struct kw_dirty *dirty, uint64_t now_us);

@@ -171,6 +171,25 @@ static void a_doubt_about_one_database_reads_that_alone(void **state)
 	end();
 }
 
+/*
+ * Deletes that events named wait to be fetched while another database is in doubt. The reconcile
+ * reads that database alone, so it would not find these keys again.
+ */
+static void a_doubt_about_one_database_leaves_the_events_of_others_their_worth(void **state)
+{
+	begin();
+	test_ask(&test, "DEL key:1 key:2");
+	test_ask(&test, "SELECT 1");
+	test_ask(&test, "DEL key:3");
+	tell_dirty(1, 2);
+	fake_feed_doubt(KW_DOUBT_LOADED, 1);
+	test_until(&test, has_reconciled, "a reconcile");
+	test_settle(&test);
+	test_assert_same(&test);
+	assert_int_equal(test_stats(&test).scanned, KEYS - 1);
+	end();
+}
+
 static void become(const char *replid)
 {
 	snprintf(fake_feed.identity.replid, sizeof fake_feed.identity.replid, "%s", replid);
@@ -318,6 +337,8 @@ int main(void)
 		cmocka_unit_test(a_flush_empties_its_database_alone),
 		cmocka_unit_test(a_doubt_about_everything_is_reconciled),
 		cmocka_unit_test(a_doubt_about_one_database_reads_that_alone),
+		cmocka_unit_test(
+			a_doubt_about_one_database_leaves_the_events_of_others_their_worth),
 		cmocka_unit_test(another_history_is_told_before_its_data),
 		cmocka_unit_test(the_table_is_fresh_only_after_a_barrier_passed),
 		cmocka_unit_test(a_barrier_proves_nothing_after_doubt_came_up),

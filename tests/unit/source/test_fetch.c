@@ -337,13 +337,13 @@ static void a_key_that_is_not_there_is_deleted_only_if_that_is_explained(void **
 
 		kw_dirty_add(dirty, 0, kw_slice_text("key"), cases[i].flags);
 		if (cases[i].stale)
-			kw_dirty_all_stale(dirty);
+			kw_dirty_stale(dirty, NULL);
 		run_fetches();
 		assert_int_equal(removals - before, cases[i].deleted);
 		assert_int_equal(kw_dirty_total(dirty), 0);
 	}
 	kw_dirty_add(dirty, 0, kw_slice_text("key"), KW_DIRTY_EVENT);
-	kw_dirty_all_stale(dirty);
+	kw_dirty_stale(dirty, NULL);
 	kw_dirty_add(dirty, 0, kw_slice_text("key"), KW_DIRTY_EVENT); /* named again */
 	run_fetches();
 	assert_int_equal(removals, 5);

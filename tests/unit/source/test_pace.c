@@ -160,6 +160,25 @@ static void a_saturated_primary_keeps_all_but_the_share(void **state)
 	}
 }
 
+/* Beside a load, and alone: what fetching took adds up. */
+static void what_fetching_cost_the_primary_adds_up(void **state)
+{
+	static const double wanted[] = {2, 0.5, 0};
+
+	for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+		struct world world;
+		double before_us, cost_us;
+
+		world_init(&world, 0.1);
+		world.wanted = wanted[i];
+		world_run(&world, 1000);
+		before_us = report_of(&world).cost_us;
+		world_run(&world, 5000);
+		cost_us = report_of(&world).cost_us - before_us;
+		assert_between(cost_us / (world.ours_us * 5000 * TICK_US), 0.7, 1.3);
+	}
+}
+
 /* A load that sets in while everything was ours gets its time back at once. */
 static void it_yields_within_half_a_second(void **state)
 {
@@ -538,6 +557,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_idle_primary_is_used_fully),
+		cmocka_unit_test(what_fetching_cost_the_primary_adds_up),
 		cmocka_unit_test(a_saturated_primary_keeps_all_but_the_share),
 		cmocka_unit_test(it_yields_within_half_a_second),
 		cmocka_unit_test(it_is_free_again_within_half_a_second),

@@ -1,0 +1,35 @@
+#include "feed/permissions.h"
+
+#include "feed/channel.h"
+
+/* What the user needs on the primary. CONFIG comes last: source.flags=trust does without. */
+static const struct kw_wanted wanted[] = {
+	{{"INFO", "server"}, KW_WANTED_TRIED, "+info", "to watch the server"},
+	{{"TIME"}, KW_WANTED_TRIED, "+time", "to compare clocks"},
+	{{"SELECT", "-1"}, KW_WANTED_TRIED, "+select", "for databases"},
+	{{"SCAN", "0", "COUNT", "0"}, KW_WANTED_TRIED, "+scan", "to find keys"},
+	{{"EXISTS", KW_WANTED_KEY}, KW_WANTED_TRIED, "+exists", "to know what is gone"},
+	{{"DUMP", KW_WANTED_KEY}, KW_WANTED_TRIED, "+dump ~*", "to read all values"},
+	{{"PEXPIRETIME", KW_WANTED_KEY}, KW_WANTED_TRIED, "+pexpiretime", "to read TTLs"},
+	{{"CLIENT", "ID"}, KW_WANTED_TRIED, "+client|id", "to hear of flushes"},
+	{{"CLIENT", "TRACKING", "OFF"}, KW_WANTED_TRIED, "+client|tracking", "(the same)"},
+	{{"SUBSCRIBE", KW_CHANNEL_FLUSH}, KW_WANTED_ASKED, "+subscribe &" KW_CHANNEL_FLUSH,
+		"(the same)"},
+	{{"PSUBSCRIBE", KW_CHANNEL_EVENTS}, KW_WANTED_ASKED, "+psubscribe '&" KW_CHANNEL_EVENTS "'",
+		"to hear of changes"},
+	{{"CONFIG", "GET", KW_WANTED_KEY}, KW_WANTED_TRIED, "+config|get",
+		"to look at notify-keyspace-events (or put notify-keyspace-events AE into its "
+		"configuration and set source.flags=trust)"},
+};
+
+const struct kw_wanted kw_notify_set_permission = {
+	{"CONFIG", "SET", "notify-keyspace-events", "AE"}, KW_WANTED_ASKED, "+config|set",
+	"to set notify-keyspace-events"};
+
+size_t kw_notify_permissions(enum kw_source_flags flags, const struct kw_wanted **first)
+{
+	const size_t count = sizeof wanted / sizeof *wanted;
+
+	*first = wanted;
+	return flags == KW_SOURCE_FLAGS_TRUST ? count - 1 : count;
+}
