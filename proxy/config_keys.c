@@ -2,6 +2,8 @@
 
 #include "auth/endpoint.h"
 #include "control/config/common.h"
+#include "control/http/address.h"
+#include "control/http/http.h"
 #include "mandate/sentinel_view.h"
 #include "redis/address.h"
 #include "remote/memory.h"
@@ -166,10 +168,15 @@ const struct kw_config_key kw_proxy_config_keys[] = {
 		"The primary's notify-keyspace-events: set (what is missing is set by CONFIG SET), "
 		"check (CONFIG GET only; without the flags A and E the primary is not followed), "
 		"trust (no CONFIG at all: A and E must be in the primary's configuration)."},
+	{"source.canary_key", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
+		"With source.flags=trust: a key of the proxy's own, written each ten seconds in "
+		"database 0 (SET), whose event proves the flags; it is not replicated. Empty: they "
+		"are not proven."},
 	{"source.fresh_interval_ms", KW_CONFIG_INTEGER, "100", false, 5, 100, NULL,
 		"How often the table's freshness is proved by a barrier."},
 	{"source.cursor_name", KW_CONFIG_TEXT, "\"keywake_cursor\"", false, 0, 0, NULL,
 		"Name of agents' cursors: a key of this name is never replicated onward."},
+	KW_CONFIG_HTTP,
 	KW_CONFIG_DAEMON("\"/run/keywake/proxy.sock\""),
 	{0},
 };
@@ -297,7 +304,7 @@ int kw_proxy_config_rule(const struct kw_config *config, struct kw_error *error)
 	if (kw_config_count(config, "auth.addresses") > KW_ENDPOINTS_MAX)
 		return kw_error_set(error, KW_E_CONFIG, "auth.addresses: more than %d addresses",
 			KW_ENDPOINTS_MAX);
-	if (check_authority(config, error))
+	if (check_authority(config, error) || kw_http_rule(config, error))
 		return (int)error->code;
 	if (kw_tls_config_rule_redis(config, error))
 		return KW_E_CONFIG;

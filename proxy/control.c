@@ -1,19 +1,18 @@
 /* What the proxy answers on its control socket. */
+#include "figures.h"
 #include "proxy.h"
 
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "control/figures.h"
 #include "control/json_text.h"
+#include "mandate/hint.h"
 #include "mandate/sentinels.h"
 #include "remote/rdma/counts.h"
+#include "source/pause.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
-
-#define SESSIONS_SHOWN 256
-#define LISTENERS_SHOWN 64
 
 static double ratio(uint64_t part, uint64_t whole)
 {
@@ -68,10 +67,20 @@ static json_t *sentinels_json(const struct kw_proxy *proxy)
 	return list;
 }
 
+/* `at`: the sentinel that tells of failovers; "": none does, see the reason. */
+static json_t *hint_json(const struct kw_proxy *proxy)
+{
+	const struct kw_hint *hint = kw_sentinels_hint(proxy->sentinels);
+
+	return json_pack("{s:s,s:I,s:o}", "at", kw_hint_is_listening(hint) ? hint->address : "",
+		"heard", (json_int_t)hint->count, "reason", kw_json_text(hint->why));
+}
+
 /* Who confirms the primary, since when, and how many of how many sentinels do. */
 static json_t *mandate_json(const struct kw_proxy *proxy)
 {
 	const struct kw_mandate *m = &proxy->mandate;
+	uint64_t late, losses;
 	json_t *json = json_pack("{s:s,s:s,s:I,s:I,s:I,s:I,s:o,s:f}", "by", by_name(m->by), "state",
 		kw_mandate_state_name(kw_mandate_state(m)), "term", (json_int_t)m->term,
 		"term_version", (json_int_t)kw_table_history(proxy->table)->term_version,
@@ -79,11 +88,17 @@ static json_t *mandate_json(const struct kw_proxy *proxy)
 		"reason", kw_json_text(m->why), "since_s",
 		(double)(kw_clock_us() - m->since_us) / 1e6);
 
+	json_object_set_new(json, "run_id", json_string(kw_source_run_id(proxy->source)));
+	kw_source_late(proxy->source, &late, &losses);
+	json_object_set_new(json, "late_events", json_integer((json_int_t)late));
+	json_object_set_new(json, "late_losses", json_integer((json_int_t)losses));
+	json_object_set_new(json, "role", json_string(kw_source_role(proxy->source)));
 	if (m->by == KW_MANDATE_BY_SENTINEL) {
 		json_object_set_new(json, "name", json_string(m->name));
 		json_object_set_new(json, "voters", json_integer(m->verdict.voters));
 		json_object_set_new(json, "answered", json_integer(m->verdict.answered));
 		json_object_set_new(json, "confirming", json_integer(m->verdict.naming));
+		json_object_set_new(json, "hint", hint_json(proxy));
 		json_object_set_new(json, "sentinels", sentinels_json(proxy));
 	}
 	return json;
@@ -111,75 +126,6 @@ static json_t *pace_json(const struct kw_pace_report *p)
 		"key_us", p->key_us, "holding_back", p->holding);
 }
 
-/* What is shown of this moment. */
-struct figures {
-	uint64_t mandate, term, sentinel_voters, sentinels_confirming, confirmations, mandates_lost;
-	uint64_t source_state, held, agents, listeners_waiting, holding_back;
-	struct kw_table_stats table;
-	struct kw_source_stats source;
-	struct kw_pace_report pace;
-};
-
-#define GAUGE(member, name, doc) KW_GAUGE(struct figures, member, name, doc)
-#define COUNTER(member, name, doc) KW_COUNTER(struct figures, member, name, doc)
-#define SOURCE(name, doc) KW_STATUS_COUNTER(struct figures, source.name, #name, doc)
-
-static const struct kw_figure figure_table[] = {
-	GAUGE(source_state, "source_state",
-		"0 connecting, 1 scanning, 2 live, 3 reconciling, 4 table_full, 5 source_down, "
-		"6 held, 7 unconfirmed"),
-	GAUGE(mandate, "mandate",
-		"0 nobody is asked, 1 awaited, 2 confirmed, 3 lost, 4 another server is the "
-		"primary"),
-	GAUGE(term, "term", "term of the last confirmation"),
-	GAUGE(sentinel_voters, "sentinel_voters", "sentinels that there are"),
-	GAUGE(sentinels_confirming, "sentinels_confirming",
-		"… that name this server as the primary"),
-	COUNTER(confirmations, "confirmations", "times the server was confirmed"),
-	COUNTER(mandates_lost, "mandates_lost", "times it was not confirmed any more"),
-	GAUGE(table.keys, "keys", "live keys in the table"),
-	GAUGE(table.version, "version", "highest version given"),
-	GAUGE(source.dirty_keys, "dirty_keys", "keys waiting to be fetched"),
-	GAUGE(held, "held", "1: keys that the primary lacks wait for approval to be deleted"),
-	GAUGE(source.missing_keys, "missing_keys",
-		"keys that the primary lacks, and whose deletion waits for approval"),
-	GAUGE(agents, "agents", "agents connected"),
-	GAUGE(listeners_waiting, "listeners_waiting",
-		"listeners nobody can connect to, because a device or an address is not there"),
-	GAUGE(table.live_bytes, "table_live_bytes", "bytes of live records"),
-	GAUGE(table.used_bytes, "table_used_bytes", "memory in use"),
-	GAUGE(table.given_back_bytes, "table_given_back_bytes", "free memory that the system has"),
-	GAUGE(table.capacity_bytes, "table_capacity_bytes", "table.max_bytes"),
-	COUNTER(table.written_bytes, "table_written_bytes", "bytes of records written"),
-	COUNTER(table.cleaned_bytes, "table_cleaned_bytes", "bytes the cleaner moved"),
-	COUNTER(table.cleaner_us, "table_cleaner_us", "CPU time of the cleaner, microseconds"),
-	GAUGE(pace.target, "primary_share_target", "source.primary_share"),
-	GAUGE(pace.taken, "primary_share_taken", "part of the primary's time that fetching takes"),
-	GAUGE(pace.busy, "primary_busy", "part of the time the primary is busy"),
-	GAUGE(pace.waiting, "primary_waiting",
-		"part of the time the primary is ready to run and has no core"),
-	GAUGE(holding_back, "holding_back", "1: keys wait so that the share is held"),
-	SOURCE(events, "keyspace events received"),
-	SOURCE(fetches, "keys fetched from the primary"),
-	SOURCE(fetched_bytes, "payload fetched from the primary"),
-	SOURCE(unchanged, "fetches that found what the table held already"),
-	SOURCE(deletes, "fetches that found the key gone"),
-	SOURCE(reconciles, "scans begun because an event may have been missed"),
-	SOURCE(reconciles_connection, "of them: a connection was lost"),
-	SOURCE(reconciles_flags, "of them: the notification flags were changed"),
-	SOURCE(reconciles_flush, "of them: a database was flushed"),
-	SOURCE(reconciles_swapdb, "of them: SWAPDB"),
-	SOURCE(reconciles_identity, "of them: another server, role or replication history"),
-	SOURCE(reconciles_audit, "audit sweeps completed"),
-	SOURCE(reconciles_asked, "of them: asked for by the operator"),
-	SOURCE(approvals, "mass deletions that an operator approved"),
-	SOURCE(silent_refetches, "keys fetched again after commands that raise no event"),
-	SOURCE(too_large, "keys that cannot be in the table"),
-	SOURCE(unreadable, "keys at whose DUMP the connection to the primary breaks"),
-	SOURCE(rejected_payloads, "DUMP replies whose checksum did not hold"),
-	{0},
-};
-
 /* Only counters that are not zero; metrics has all. */
 static void add_rdma(json_t *status)
 {
@@ -194,11 +140,11 @@ static void add_rdma(json_t *status)
 
 static json_t *listeners_json(const struct kw_proxy *proxy)
 {
-	struct kw_listener_info *infos = kw_alloc(LISTENERS_SHOWN * sizeof *infos);
-	int count = kw_server_listeners(proxy->server, infos, LISTENERS_SHOWN);
+	struct kw_listener_info *infos = kw_alloc(KW_LISTENERS_SHOWN * sizeof *infos);
+	int count = kw_server_listeners(proxy->server, infos, KW_LISTENERS_SHOWN);
 	json_t *list = json_array();
 
-	for (int i = 0; i < count && i < LISTENERS_SHOWN; i++)
+	for (int i = 0; i < count && i < KW_LISTENERS_SHOWN; i++)
 		json_array_append_new(
 			list, json_pack("{s:s,s:s,s:o,s:s,s:I}", "address", infos[i].address,
 				      "state", infos[i].waiting ? "waiting" : "listening", "reason",
@@ -208,59 +154,41 @@ static json_t *listeners_json(const struct kw_proxy *proxy)
 	return list;
 }
 
-static int listeners_waiting(const struct kw_proxy *proxy)
-{
-	struct kw_listener_info *infos = kw_alloc(LISTENERS_SHOWN * sizeof *infos);
-	int count = kw_server_listeners(proxy->server, infos, LISTENERS_SHOWN), waiting = 0;
-
-	for (int i = 0; i < count && i < LISTENERS_SHOWN; i++)
-		waiting += infos[i].waiting;
-	free(infos);
-	return waiting;
-}
-
-static void collect(const struct kw_proxy *proxy, struct figures *figures)
-{
-	*figures = (struct figures){
-		.source_state = kw_source_state(proxy->source),
-		.mandate = (uint64_t)kw_mandate_state(&proxy->mandate),
-		.term = proxy->mandate.term,
-		.sentinel_voters = proxy->mandate.verdict.voters,
-		.sentinels_confirming = proxy->mandate.verdict.naming,
-		.confirmations = proxy->mandate.confirmations,
-		.mandates_lost = proxy->mandate.losses,
-		.agents = (uint64_t)kw_server_sessions(proxy->server, NULL, 0),
-		.listeners_waiting = (uint64_t)listeners_waiting(proxy),
-	};
-	kw_table_stats(proxy->table, &figures->table);
-	kw_source_stats(proxy->source, &figures->source);
-	kw_source_pace(proxy->source, &figures->pace);
-	figures->holding_back = figures->pace.holding;
-	figures->held = figures->source_state == KW_SOURCE_HELD;
-}
-
+/* Of a scan: the share of keys that are in the table. A key it found can wait long for the pace. */
 static double scan_progress(const struct kw_proxy *proxy, const struct kw_source_stats *s)
 {
+	uint64_t there = s->scanned > s->dirty_keys ? s->scanned - s->dirty_keys : 0;
 	double share;
 
 	if (kw_source_state(proxy->source) != KW_SOURCE_SCANNING &&
 		kw_source_state(proxy->source) != KW_SOURCE_RECONCILING)
 		return kw_source_state(proxy->source) == KW_SOURCE_LIVE ? 1.0 : 0.0;
-	share = ratio(s->scanned, s->scan_total);
+	share = ratio(there, s->scan_total);
 	return share > 0.999 ? 0.999 : share;
 }
 
-static void on_status(void *arg, struct kw_rpc_call *call, const json_t *params)
+static const char *flags_text(enum kw_feed_flags flags)
+{
+	static const char *const texts[] = {
+		[KW_FEED_FLAGS_CHECKED] = "checked",
+		[KW_FEED_FLAGS_PROVEN] = "trusted, proven",
+		[KW_FEED_FLAGS_UNPROVEN] = "trusted, unproven",
+	};
+
+	return texts[flags];
+}
+
+static json_t *status_json(void *arg)
 {
 	struct kw_proxy *proxy = arg;
 	const struct kw_superblock *super = (const struct kw_superblock *)proxy->memory.base;
-	struct figures figures;
+	struct kw_proxy_figures figures;
 	const struct kw_table_stats *t = &figures.table;
 	const struct kw_source_stats *s = &figures.source;
 	json_t *status;
 
 	kw_source_confirm(proxy->source); /* true as of now */
-	collect(proxy, &figures);
+	kw_proxy_collect(proxy, &figures);
 	status = json_pack("{s:s,s:o,s:I,s:I,s:I,s:I,s:o,s:i,s:f,s:I,s:I,s:I,s:I,s:s,s:I}", "state",
 		kw_source_state_name(kw_source_state(proxy->source)), "reason",
 		kw_json_text(kw_source_reason(proxy->source)), "epoch", (json_int_t)proxy->epoch,
@@ -271,28 +199,23 @@ static void on_status(void *arg, struct kw_rpc_call *call, const json_t *params)
 		(json_int_t)s->full_waiting, "clock_skew_us", (json_int_t)s->clock_skew_us, "redis",
 		kw_config_text(proxy->daemon.config, "redis.address"), "uptime_s",
 		(json_int_t)((kw_wall_us() - proxy->started_us) / 1000000));
+	json_object_set_new(
+		status, "reason_code", json_string(kw_source_reason_code(proxy->source)));
+	json_object_set_new(status, "flags", json_string(flags_text(s->flags)));
 	json_object_set_new(status, "missing_keys", json_integer((json_int_t)s->missing_keys));
 	json_object_set_new(status, "missing_of", json_integer((json_int_t)s->missing_of));
 	json_object_set_new(status, "pace", pace_json(&figures.pace));
 	json_object_set_new(status, "listeners", listeners_json(proxy));
 	json_object_set_new(status, "mandate", mandate_json(proxy));
-	kw_figures_status(status, figure_table, &figures);
+	kw_figures_status(status, kw_proxy_figure_table, &figures);
 	add_rdma(status);
-	kw_rpc_result(call, status);
+	kw_proxy_show_certificates(proxy, status);
+	return status;
 }
 
-static void on_metrics(void *arg, struct kw_rpc_call *call, const json_t *params)
+static void on_status(void *arg, struct kw_rpc_call *call, const json_t *params)
 {
-	struct kw_proxy *proxy = arg;
-	struct kw_buffer text = {0};
-	struct figures figures;
-
-	collect(proxy, &figures);
-	kw_figures_metrics(&text, "keywake_proxy", figure_table, &figures);
-	kw_rdma_metrics(&text, "keywake_proxy_rdma");
-	kw_rpc_result(call, json_pack("{s:s%}", "text", (const char *)kw_buffer_bytes(&text),
-				    (int)kw_buffer_length(&text)));
-	kw_buffer_close(&text);
+	kw_rpc_result(call, status_json(arg));
 }
 
 static json_t *session_json(const struct kw_session_info *s)
@@ -323,17 +246,59 @@ static json_t *session_json(const struct kw_session_info *s)
 	return json;
 }
 
-static void on_agents_list(void *arg, struct kw_rpc_call *call, const json_t *params)
+static json_t *agents_json(void *arg)
 {
 	struct kw_proxy *proxy = arg;
-	struct kw_session_info *infos = kw_alloc(SESSIONS_SHOWN * sizeof *infos);
-	int count = kw_server_sessions(proxy->server, infos, SESSIONS_SHOWN);
+	struct kw_session_info *infos = kw_alloc(KW_SESSIONS_SHOWN * sizeof *infos);
+	int count = kw_server_sessions(proxy->server, infos, KW_SESSIONS_SHOWN);
 	json_t *list = json_array();
 
-	for (int i = 0; i < count && i < SESSIONS_SHOWN; i++)
+	for (int i = 0; i < count && i < KW_SESSIONS_SHOWN; i++)
 		json_array_append_new(list, session_json(&infos[i]));
 	free(infos);
-	kw_rpc_result(call, list);
+	return list;
+}
+
+/* The lag is the age of the table's freshness. */
+static void get_ready(void *arg, struct kw_http_readiness *readiness)
+{
+	struct kw_proxy *proxy = arg;
+	const struct kw_superblock *super = (const struct kw_superblock *)proxy->memory.base;
+	enum kw_source_state state;
+	uint64_t now_us = kw_wall_us();
+
+	kw_source_confirm(proxy->source); /* true as of now */
+	state = kw_source_state(proxy->source);
+	readiness->ready = state == KW_SOURCE_LIVE;
+	readiness->state = kw_source_state_name(state);
+	snprintf(
+		readiness->reason, sizeof readiness->reason, "%s", kw_source_reason(proxy->source));
+	if (super->fresh_us > 0)
+		readiness->lag_us = now_us > super->fresh_us ? now_us - super->fresh_us : 0;
+}
+
+int kw_proxy_serve_http(struct kw_proxy *proxy, struct kw_error *error)
+{
+	const struct kw_http_source source = {"proxy", get_ready, status_json, kw_proxy_metrics,
+		agents_json, &proxy->daemon.transitions, proxy};
+
+	return kw_http_server_new(
+		proxy->loop, proxy->daemon.config, &source, &proxy->daemon.http, error);
+}
+
+static void on_metrics(void *arg, struct kw_rpc_call *call, const json_t *params)
+{
+	struct kw_buffer text = {0};
+
+	kw_proxy_metrics(arg, &text);
+	kw_rpc_result(call, json_pack("{s:s%}", "text", (const char *)kw_buffer_bytes(&text),
+				    (int)kw_buffer_length(&text)));
+	kw_buffer_close(&text);
+}
+
+static void on_agents_list(void *arg, struct kw_rpc_call *call, const json_t *params)
+{
+	kw_rpc_result(call, agents_json(arg));
 }
 
 static void on_agents_disconnect(void *arg, struct kw_rpc_call *call, const json_t *params)
@@ -358,6 +323,8 @@ static void on_agents_revoke(void *arg, struct kw_rpc_call *call, const json_t *
 
 	if (kw_principal_valid(id))
 		code = kw_server_revoke(proxy->server, id, &ended, &error);
+	if (code == KW_OK)
+		proxy->readers = 0; /* it may have mapped the memory */
 	if (code == KW_E_STATE) {
 		kw_rpc_fail(call, KW_RPC_CODE(code), "%s", error.text);
 		return;
@@ -398,6 +365,43 @@ static void on_approve(void *arg, struct kw_rpc_call *call, const json_t *params
 	}
 	kw_log_warn("source", "approved on the control socket: %s", finding);
 	kw_rpc_result(call, json_pack("{s:s}", "approved", finding));
+}
+
+#define FENCE_SECONDS_MAX 86400
+
+static void on_fenced(void *arg, const struct kw_error *error)
+{
+	struct kw_rpc_call *call = arg;
+
+	if (error)
+		kw_rpc_fail_error(call, error);
+	else
+		kw_rpc_result(call, json_object());
+}
+
+static void on_fence(void *arg, struct kw_rpc_call *call, const json_t *params)
+{
+	struct kw_proxy *proxy = arg;
+	double seconds = json_number_value(json_object_get(params, "seconds"));
+	uint32_t ms;
+
+	if (!(seconds >= 0 && seconds <= FENCE_SECONDS_MAX)) {
+		kw_rpc_fail(call, KW_RPC_CODE(KW_E_ARGUMENT), "seconds: from 0 to %d",
+			FENCE_SECONDS_MAX);
+		return;
+	}
+	if (seconds > 0)
+		kw_log_warn("source",
+			"writes at the primary wait for up to %.1f s: asked for on the control "
+			"socket",
+			seconds);
+	else
+		kw_log_warn(
+			"source", "writes at the primary go on: asked for on the control socket");
+	/* Rounded up: 0 has another meaning. */
+	ms = (uint32_t)(seconds * 1000);
+	ms += ms < seconds * 1000;
+	kw_source_pause_writes(proxy->source, ms, on_fenced, call);
 }
 
 /* Tokens are tickets of this epoch: the epoch's low bits, then the number. */
@@ -451,6 +455,11 @@ const struct kw_rpc_method kw_proxy_methods[] = {
 	{"reconcile", "Scan the primary again and mend what differs.", NO_PARAMS, on_reconcile},
 	{"approve", "Approve what waits for approval: the keys that the primary lacks are deleted.",
 		NO_PARAMS, on_approve},
+	{"fence",
+		"Let the writes of all clients at the primary wait (CLIENT PAUSE WRITE); they go "
+		"on "
+		"by themselves after that time.",
+		{{"seconds", JSON_REAL, true, "for how long; 0: they go on at once"}}, on_fence},
 	{"shutdown", "End the proxy.", NO_PARAMS, on_shutdown},
 	KW_DAEMON_METHODS,
 	{0},

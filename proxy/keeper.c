@@ -170,11 +170,20 @@ static int take_stored(struct kw_memory *memory, bool wanted, struct kw_error *e
 	return kw_memory_init_kept(memory, fd, error);
 }
 
-int kw_keeper_take(const struct kw_config *config, struct kw_memory *memory, struct kw_error *error)
+/* A key that was withdrawn can have mapped it: such a mapping must not show what comes. */
+static int part_with_readers(uint64_t readers, struct kw_memory *memory, struct kw_error *error)
+{
+	return kw_keep_read_by(memory->base, readers) ? KW_OK : kw_memory_renew(memory, error);
+}
+
+int kw_keeper_take(const struct kw_config *config, uint64_t readers, struct kw_memory *memory,
+	struct kw_error *error)
 {
 	const bool can = kw_keeper_can(config), file = *keep_file(config) != '\0';
 	int code = take_stored(memory, can && !file, error);
 
+	if (code == KW_OK)
+		code = part_with_readers(readers, memory, error);
 	if (file && !can)
 		remove_file(keep_file(config));
 	return can && file ? take_file(config, memory, error) : code;

@@ -5,6 +5,9 @@
  *                          store). Nothing is copied, and the pages stay where they are.
  *   table.keep_file FILE   the memory is copied into a file on a tmpfs, and out of it again
  *
+ * An agent over shm has mapped the memory, and a mapping cannot be taken back. So if any key that
+ * could map it is not valid any more, what systemd held is copied into other memory at the start.
+ *
  * The memory is handed over at the clean end only: what a killed process leaves behind is not used,
  * and is not to take memory either. Whoever takes it removes it first, so no process finds it
  * twice.
@@ -27,10 +30,11 @@ bool kw_keeper_can(const struct kw_config *config);
 /*
  * Open *memory as what the process before left. KW_E_GONE: it left nothing, or nothing is to be
  * kept. KW_E_CONFIG: table.keep_file cannot be used at all. Other codes: what it left cannot be
- * used; it is gone now. *memory is closed unless the answer is KW_OK.
+ * used; it is gone now. *memory is closed unless the answer is KW_OK. readers: as in struct
+ * kw_keep_terms, of this process.
  */
-int kw_keeper_take(
-	const struct kw_config *config, struct kw_memory *memory, struct kw_error *error);
+int kw_keeper_take(const struct kw_config *config, uint64_t readers, struct kw_memory *memory,
+	struct kw_error *error);
 
 /*
  * Leave the memory to the next process. Nobody writes or reads it any more. Its bytes may be gone

@@ -24,6 +24,7 @@ int main(int argc, char **argv)
 		.keys = kw_proxy_config_keys,
 		.rule = kw_proxy_config_rule,
 		.look = kw_proxy_look,
+		.doctor = kw_proxy_doctor,
 		.start = start,
 		.finish = finish,
 	};

@@ -40,7 +40,7 @@ static uint64_t random_bits(void)
 	return bits;
 }
 
-static uint64_t max_bytes(const struct kw_config *config)
+uint64_t kw_proxy_max_bytes(const struct kw_config *config)
 {
 	uint64_t bytes = (uint64_t)kw_config_integer(config, "table.max_bytes");
 	long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
@@ -55,7 +55,7 @@ static uint64_t max_bytes(const struct kw_config *config)
 
 static uint64_t reserve_bytes(const struct kw_config *config)
 {
-	uint64_t most = max_bytes(config);
+	uint64_t most = kw_proxy_max_bytes(config);
 
 	return most < KW_RESERVE_MAX / RESERVE_FACTOR ? most * RESERVE_FACTOR : KW_RESERVE_MAX;
 }
@@ -150,22 +150,50 @@ static void on_placed(void *arg)
 	kw_proxy_publish(proxy);
 }
 
+static void on_rotated(void *arg, const struct kw_rotation *rotation)
+{
+	unsigned mib = (unsigned)(rotation->bytes >> 20), ms = (unsigned)(rotation->took_us / 1000);
+
+	(void)arg;
+	switch (rotation->outcome) {
+	case KW_ROTATION_SMOOTH:
+		kw_log_info("agents",
+			"a key was withdrawn, and %u MiB were registered anew in %u ms: the "
+			"earlier rkeys open nothing",
+			mib, ms);
+		return;
+	case KW_ROTATION_BROKE:
+		kw_log_warn("agents",
+			"a key was withdrawn, and %u MiB were registered anew in %u ms: agents "
+			"over rdma connect again, as the memory could not be registered twice: %s",
+			mib, ms, rotation->why.text);
+		return;
+	case KW_ROTATION_FAILED:
+		kw_log_warn("agents",
+			"a key was withdrawn, and agents over rdma cannot read: %s; tried again "
+			"until they can",
+			rotation->why.text);
+	}
+}
+
 static void on_source_state(void *arg, enum kw_source_state state, const char *reason)
 {
 	struct kw_proxy *proxy = arg;
+	const char *name = kw_source_state_name(state);
+	const char *code = kw_source_reason_code(proxy->source);
 	enum kw_log_level level = state == KW_SOURCE_DOWN || state == KW_SOURCE_FULL ||
 						  state == KW_SOURCE_HELD ||
 						  state == KW_SOURCE_UNCONFIRMED
 					  ? KW_LOG_WARN
 					  : KW_LOG_INFO;
 
-	kw_log(level, "source", "%s%s%s", kw_source_state_name(state), *reason ? ": " : "", reason);
-	kw_notify_status(
-		&proxy->notify, "%s%s%s", kw_source_state_name(state), *reason ? ": " : "", reason);
+	kw_log_state(level, "source", name, code, reason);
+	kw_daemon_moved(&proxy->daemon, name, code, reason);
+	kw_notify_status(&proxy->notify, "%s%s%s", name, *reason ? ": " : "", reason);
 	if (proxy->rpc)
 		kw_rpc_event(proxy->rpc, "state",
-			json_pack("{s:s,s:o}", "state", kw_source_state_name(state), "reason",
-				kw_json_text(reason)));
+			json_pack("{s:s,s:o,s:s}", "state", name, "reason", kw_json_text(reason),
+				"reason_code", code));
 }
 
 static int extend_memory(void *arg, struct kw_extent *extent, struct kw_error *error)
@@ -257,7 +285,7 @@ static void on_reload(void *arg)
 static int change_max(struct kw_proxy *proxy, struct kw_error *error)
 {
 	struct kw_source_stats stats;
-	int code = kw_table_set_max(proxy->table, max_bytes(proxy->daemon.config), error);
+	int code = kw_table_set_max(proxy->table, kw_proxy_max_bytes(proxy->daemon.config), error);
 
 	if (code)
 		return code;
@@ -302,8 +330,15 @@ static void set_limits(struct kw_proxy *proxy)
 
 static void change_term(struct kw_proxy *proxy)
 {
-	proxy->mandate.operator_term =
-		(uint64_t)kw_config_integer(proxy->daemon.config, "authority.term");
+	uint64_t term = (uint64_t)kw_config_integer(proxy->daemon.config, "authority.term");
+
+	if (term < proxy->mandate.operator_term && term > 0)
+		kw_log_warn("proxy",
+			"authority.term is lowered from %llu to %llu: agents that have followed "
+			"the "
+			"higher one refuse this table",
+			(unsigned long long)proxy->mandate.operator_term, (unsigned long long)term);
+	kw_mandate_give_term(&proxy->mandate, term);
 	kw_proxy_publish(proxy);
 }
 
@@ -354,7 +389,7 @@ struct kw_table_options kw_proxy_table_options(const struct kw_proxy *proxy)
 	const struct kw_config *config = proxy->daemon.config;
 
 	return (struct kw_table_options){
-		.max_bytes = max_bytes(config),
+		.max_bytes = kw_proxy_max_bytes(config),
 		.segment_bytes = (uint64_t)kw_config_integer(config, "table.segment_bytes"),
 		.utilisation = kw_config_number(config, "table.utilisation"),
 		.retention_us =
@@ -386,7 +421,7 @@ static int make_table(struct kw_proxy *proxy, struct kw_error *error)
 	return proxy->table ? KW_OK : (int)error->code;
 }
 
-static void read_rdma(const struct kw_config *config, struct kw_rdma_options *rdma)
+void kw_proxy_read_rdma(const struct kw_config *config, struct kw_rdma_options *rdma)
 {
 	snprintf(rdma->device, sizeof rdma->device, "%s", kw_config_text(config, "rdma.device"));
 #define KEY(name, ...) rdma->name = (uint8_t)kw_config_integer(config, "rdma." #name);
@@ -415,6 +450,7 @@ static int make_server(struct kw_proxy *proxy, struct kw_error *error)
 		.listener = on_listener,
 		.ticket = on_ticket,
 		.placed = on_placed,
+		.rotated = on_rotated,
 		.arg = proxy,
 	};
 	struct kw_server_options options = {
@@ -433,7 +469,7 @@ static int make_server(struct kw_proxy *proxy, struct kw_error *error)
 		kw_keyring_release(options.keyring);
 		return (int)error->code;
 	}
-	read_rdma(config, &options.rdma);
+	kw_proxy_read_rdma(config, &options.rdma);
 	read_addresses(config, &options.addresses);
 	if (kw_keyring_count(options.keyring) == 0 && options.allow_insecure)
 		kw_log_warn("agents", "no key is configured, and auth.allow_insecure is set: every "
@@ -447,16 +483,25 @@ static int make_server(struct kw_proxy *proxy, struct kw_error *error)
 /* What a reload reads again, although the names of the files cannot have changed. */
 struct reread {
 	struct kw_buffer password;
+	struct kw_buffer sentinel_password;
 	struct kw_keyring *keyring;
 	struct kw_tls_context *context;  /* of connections to the primary */
 	struct kw_tls_context *sentinel; /* … and to the sentinels */
 	struct kw_tls_context *wire;     /* of agents, over tcp+tls */
 };
 
+static struct kw_slice slice_of(const struct kw_buffer *buffer)
+{
+	return kw_slice(kw_buffer_bytes(buffer), kw_buffer_length(buffer));
+}
+
 static int reread(const struct kw_config *config, struct reread *files, struct kw_error *error)
 {
 	if (kw_secret_load(kw_config_text(config, "redis.password_file"), &files->password, error))
 		return kw_error_wrap(error, "redis.password_file");
+	if (kw_secret_load(kw_config_text(config, "sentinel.password_file"),
+		    &files->sentinel_password, error))
+		return kw_error_wrap(error, "sentinel.password_file");
 	files->keyring = kw_keys_load(config, error);
 	if (!files->keyring)
 		return (int)error->code;
@@ -481,14 +526,18 @@ static int on_reloaded(void *arg, json_t *answer, struct kw_error *error)
 
 	if (reread(proxy->daemon.config, &files, error)) {
 		kw_secret_close_buffer(&files.password);
+		kw_secret_close_buffer(&files.sentinel_password);
 		return kw_error_wrap(error, "keys, password and certificates stay as they were");
 	}
 	keyring = files.keyring;
+	kw_proxy_note_readers(proxy, keyring);
 	kw_tls_current_put(&proxy->redis_tls, files.context);
 	kw_tls_current_put(&proxy->sentinel_tls, files.sentinel);
-	kw_source_set_password(proxy->source,
-		kw_slice(kw_buffer_bytes(&files.password), kw_buffer_length(&files.password)));
+	kw_source_set_password(proxy->source, slice_of(&files.password));
 	kw_secret_close_buffer(&files.password);
+	if (proxy->sentinels)
+		kw_sentinels_set_password(proxy->sentinels, slice_of(&files.sentinel_password));
+	kw_secret_close_buffer(&files.sentinel_password);
 	revoked = kw_server_set_keyring(proxy->server, keyring);
 	revoked += kw_server_set_tls(
 		proxy->server, files.wire, kw_wire_tls_identity(proxy->daemon.config));
@@ -523,7 +572,7 @@ int kw_proxy_look(const struct kw_config *config, struct kw_error *error)
 {
 	struct kw_rdma_options rdma = {0};
 
-	read_rdma(config, &rdma);
+	kw_proxy_read_rdma(config, &rdma);
 	for (size_t i = 0; i < kw_config_count(config, "listen"); i++) {
 		const char *text = kw_config_text_at(config, "listen", i);
 		struct kw_address address;
@@ -565,7 +614,7 @@ void kw_proxy_name(const struct kw_config *config, char name[KW_PROXY_FULL_NAME]
 	snprintf(name, KW_PROXY_FULL_NAME, "%s/%s", host, kw_config_text(config, "redis.address"));
 }
 
-static enum kw_source_flags read_flags(const struct kw_config *config)
+enum kw_source_flags kw_proxy_flags(const struct kw_config *config)
 {
 	const char *word = kw_config_text(config, "source.flags");
 
@@ -605,9 +654,10 @@ static int make_source(struct kw_proxy *proxy, struct kw_error *error)
 			(uint64_t)kw_config_integer(config, "source.audit_keys_per_second"),
 		.watch_interval_ms =
 			(uint32_t)kw_config_integer(config, "source.watch_interval_ms"),
-		.flags = read_flags(config),
+		.flags = kw_proxy_flags(config),
 		.fresh_interval_ms =
 			(uint32_t)kw_config_integer(config, "source.fresh_interval_ms"),
+		.canary_key = kw_config_text(config, "source.canary_key"),
 		.cursor_name = kw_config_text(config, "source.cursor_name"),
 		.mandate = proxy->mandate.by == KW_MANDATE_BY_NONE ? NULL : &proxy->mandate,
 		.follow_scheme = strcmp(address, "redis://") == 0    ? "tcp://"
@@ -645,6 +695,7 @@ static void start_handles(struct kw_proxy *proxy)
 	uv_prepare_start(&proxy->publisher, on_prepare);
 	uv_timer_start(&proxy->heartbeat, on_heartbeat, HEARTBEAT_MS, HEARTBEAT_MS);
 	kw_notify_init(&proxy->notify, proxy->loop);
+	kw_daemon_begin(&proxy->daemon, proxy->loop);
 }
 
 static void close_handles(struct kw_proxy *proxy)
@@ -654,6 +705,7 @@ static void close_handles(struct kw_proxy *proxy)
 	uv_close((uv_handle_t *)&proxy->heartbeat, NULL);
 	kw_signals_close(&proxy->signals);
 	kw_notify_close(&proxy->notify);
+	kw_daemon_end(&proxy->daemon);
 }
 
 int kw_proxy_init(
@@ -681,7 +733,8 @@ int kw_proxy_init(
 		(code = kw_proxy_make_authority(proxy, error)) ||
 		(code = make_source(proxy, error)) || (code = listen_all(proxy, error)) ||
 		(code = kw_rpc_server_new(loop, kw_config_text(config, "control.socket"),
-			 kw_proxy_methods, "keywake-proxy", proxy, &proxy->rpc, error))) {
+			 kw_proxy_methods, "keywake-proxy", proxy, &proxy->rpc, error)) ||
+		(code = kw_proxy_serve_http(proxy, error))) {
 		kw_proxy_shutdown(proxy, NULL);
 		return code;
 	}
@@ -742,6 +795,8 @@ void kw_proxy_shutdown(struct kw_proxy *proxy, const char *why)
 	if (why)
 		kw_log_info("proxy", "shutting down: %s", why);
 	kw_notify_stopping();
+	kw_http_server_close(proxy->daemon.http);
+	proxy->daemon.http = NULL;
 	if (proxy->rpc)
 		kw_rpc_server_close(proxy->rpc, rpc_closed, proxy);
 	else
@@ -753,6 +808,7 @@ void kw_proxy_close(struct kw_proxy *proxy)
 	if (proxy->table)
 		kw_proxy_keep_table(proxy);
 	kw_table_free(proxy->table);
+	kw_daemon_close(&proxy->daemon);
 	kw_tls_current_put(&proxy->redis_tls, NULL);
 	kw_tls_current_put(&proxy->sentinel_tls, NULL);
 	kw_memory_close(&proxy->memory);

@@ -44,6 +44,7 @@ struct kw_proxy {
 	uint64_t started_us; /* wall clock */
 	uint16_t ticket;     /* a client of the control socket waits for it; 0: none does */
 	uint64_t ticket_us;  /* when one was last begun because an agent reported a wish */
+	uint64_t readers;    /* of struct kw_keep_terms */
 	bool closing;
 	struct kw_line_limit joins, leaves, refusals;
 };
@@ -61,6 +62,14 @@ void kw_proxy_shutdown(struct kw_proxy *proxy, const char *why);
 
 /* After the loop has run out. */
 void kw_proxy_close(struct kw_proxy *proxy);
+
+/* What the configuration says, in the words of the parts. */
+uint64_t kw_proxy_max_bytes(const struct kw_config *config); /* of the table */
+void kw_proxy_read_rdma(const struct kw_config *config, struct kw_rdma_options *rdma);
+enum kw_source_flags kw_proxy_flags(const struct kw_config *config);
+
+/* doctor.c: a kw_config_doctor. */
+int kw_proxy_doctor(const struct kw_config *config, const struct kw_config_mistakes *mistakes);
 
 /* authority.c: who confirms the primary, as the configuration says. */
 int kw_proxy_make_authority(struct kw_proxy *proxy, struct kw_error *error);
@@ -82,10 +91,17 @@ void kw_proxy_publish(struct kw_proxy *proxy);
  */
 int kw_proxy_take_kept(struct kw_proxy *proxy, struct kw_error *error);
 
+/*
+ * These keys count from now on. If they are others than at the start, one that was withdrawn may
+ * have mapped the memory: the next process copies it.
+ */
+void kw_proxy_note_readers(struct kw_proxy *proxy, const struct kw_keyring *keyring);
+
 /* Leave the table to the next process. All other parts are closed. */
 void kw_proxy_keep_table(struct kw_proxy *proxy);
 
 /* control.c */
+int kw_proxy_serve_http(struct kw_proxy *proxy, struct kw_error *error);
 extern const struct kw_rpc_method kw_proxy_methods[];
 
 #endif

@@ -3,8 +3,10 @@
 
 #include "base/clock.h"
 #include "base/secret.h"
+#include "redis/server.h"
 
 #include <stdio.h>
+#include <string.h>
 
 void kw_source_reconcile(struct kw_source *source, const char *why)
 {
@@ -88,6 +90,37 @@ void kw_source_pace(const struct kw_source *source, struct kw_pace_report *repor
 	kw_pace_report(&source->pacing.pace, report);
 }
 
+const char *kw_source_run_id(const struct kw_source *source)
+{
+	return source->link.ups > 0 ? kw_feed_server(source->feed)->run_id : "";
+}
+
+const char *kw_source_role(const struct kw_source *source)
+{
+	return source->link.ups > 0 ? kw_feed_server(source->feed)->role : "";
+}
+
+struct kw_late_counts kw_source_late_counts(const struct kw_source *source)
+{
+	struct kw_feed_stats feed;
+
+	kw_feed_stats(source->feed, &feed);
+	return (struct kw_late_counts){
+		feed.events, source->link.ups, kw_source_link_is_up(&source->link)};
+}
+
+void kw_source_late(const struct kw_source *source, uint64_t *events, uint64_t *losses)
+{
+	const struct kw_late_counts now = kw_source_late_counts(source);
+
+	*events = *losses = 0;
+	if (kw_mandate_holds(kw_source_mandate(source)) ||
+		strcmp(kw_source_role(source), "slave") == 0)
+		return;
+	*events = kw_late_events(&source->late, &now);
+	*losses = kw_late_losses(&source->late, &now);
+}
+
 enum kw_source_state kw_source_state(const struct kw_source *source)
 {
 	return (enum kw_source_state)source->state.sm.state;
@@ -96,6 +129,11 @@ enum kw_source_state kw_source_state(const struct kw_source *source)
 const char *kw_source_reason(const struct kw_source *source)
 {
 	return source->state.reason;
+}
+
+const char *kw_source_reason_code(const struct kw_source *source)
+{
+	return kw_claim_code(source->state.cause);
 }
 
 const char *kw_source_state_name(enum kw_source_state state)
@@ -129,6 +167,7 @@ void kw_source_stats(const struct kw_source *source, struct kw_source_stats *sta
 		.missing_of = kw_brake_whole(&source->sweep.brake.finding),
 		.approvals = source->approvals,
 		.clock_skew_us = feed.clock_skew_us,
+		.flags = feed.flags,
 	};
 	kw_doubts_stats(&source->doubts, stats);
 }

@@ -5,6 +5,28 @@
 #include <assert.h>
 #include <stdio.h>
 
+/* The codes of the causes: the table that deploy/doc/operate.md explains line by line. */
+static const char *const cause_codes[] = {
+	[KW_CLAIM_NOTHING_WRONG] = "none",
+	[KW_CLAIM_NOT_CONNECTED] = "primary_away",
+	[KW_CLAIM_REFUSED] = "primary_refuses",
+	[KW_CLAIM_BUSY] = "primary_busy",
+	[KW_CLAIM_CHAIN_CUT] = "chain_cut",
+	[KW_CLAIM_UNCONFIRMED] = "unconfirmed",
+	[KW_CLAIM_HELD] = "held",
+	[KW_CLAIM_NO_ROOM] = "no_room",
+	[KW_CLAIM_MENDING] = "scan",
+	[KW_CLAIM_UNREADABLE] = "keys_unreadable",
+	[KW_CLAIM_TOO_LARGE] = "keys_too_large",
+	[KW_CLAIM_BEYOND] = "databases_beyond",
+};
+
+const char *kw_claim_code(enum kw_claim_cause cause)
+{
+	assert((unsigned)cause <= KW_CLAIM_BEYOND);
+	return cause_codes[cause];
+}
+
 static enum kw_completeness completeness_of(const struct kw_facts *facts)
 {
 	if (facts->sweeps_ended == 0 || facts->chain == KW_CHAIN_CUT)
@@ -42,6 +64,7 @@ static enum kw_source_state state_of(const struct kw_facts *facts, enum kw_claim
 	case KW_CLAIM_MENDING:
 		return facts->sweeps_ended > 0 ? KW_SOURCE_RECONCILING : KW_SOURCE_SCANNING;
 	case KW_CLAIM_NOT_CONNECTED:
+	case KW_CLAIM_REFUSED:
 	case KW_CLAIM_BUSY:
 		return facts->reach == KW_REACH_UNTRIED ? KW_SOURCE_CONNECTING : KW_SOURCE_DOWN;
 	case KW_CLAIM_CHAIN_CUT:
@@ -64,8 +87,9 @@ struct kw_claim kw_claim_judge(const struct kw_facts *facts, enum kw_completenes
 	if (facts->script == KW_SCRIPT_BUSY)
 		claim.cause = KW_CLAIM_BUSY;
 	else
-		claim.cause =
-			facts->reach == KW_REACH_UP ? cause_of(facts) : KW_CLAIM_NOT_CONNECTED;
+		claim.cause = facts->reach == KW_REACH_UP        ? cause_of(facts)
+			      : facts->reach == KW_REACH_REFUSED ? KW_CLAIM_REFUSED
+								 : KW_CLAIM_NOT_CONNECTED;
 	claim.state = state_of(facts, claim.cause);
 	if (claim.completeness < before)
 		claim.completeness = before;
@@ -121,6 +145,7 @@ void kw_claim_explain(enum kw_claim_cause cause, const struct kw_facts *facts,
 		*reason = '\0';
 		break;
 	case KW_CLAIM_NOT_CONNECTED:
+	case KW_CLAIM_REFUSED:
 		snprintf(reason, bytes, "%s", words->down);
 		break;
 	case KW_CLAIM_BUSY:

@@ -46,6 +46,7 @@ enum kw_completeness {
 enum kw_reach {
 	KW_REACH_UNTRIED, /* no attempt to connect has failed yet, and none has succeeded */
 	KW_REACH_DOWN,
+	KW_REACH_REFUSED, /* down, for a reason that a person must mend */
 	KW_REACH_UP,
 };
 
@@ -99,6 +100,7 @@ struct kw_facts {
 enum kw_claim_cause {
 	KW_CLAIM_NOTHING_WRONG,
 	KW_CLAIM_NOT_CONNECTED,
+	KW_CLAIM_REFUSED, /* the same, because of what the server is, or what it forbids */
 	KW_CLAIM_BUSY,
 	KW_CLAIM_CHAIN_CUT,
 	KW_CLAIM_UNCONFIRMED,
@@ -115,6 +117,12 @@ struct kw_claim {
 	enum kw_claim_cause cause;
 	enum kw_completeness completeness;
 };
+
+/*
+ * The cause's code, for programs and for deploy/doc/operate.md: a code is never another cause's in
+ * a later version. "none": nothing is wrong.
+ */
+const char *kw_claim_code(enum kw_claim_cause cause);
 
 /* The sentences of others that a reason quotes. */
 struct kw_claim_words {

@@ -83,13 +83,19 @@ enum kw_fence kw_source_fence_now(const struct kw_source *source)
 
 bool kw_source_judge(struct kw_source *source)
 {
+	enum kw_mandate_state mandate = kw_source_mandate(source);
 	enum kw_fence before = kw_source_fence(source);
 	const struct kw_mandate_self self = self_of(source);
+	struct kw_late_counts counts;
 	bool changed;
 
 	if (!source->options.mandate)
 		return false;
 	changed = kw_mandate_judge(source->options.mandate, &self, kw_clock_us());
+	if (kw_mandate_holds(mandate) && !kw_mandate_holds(kw_source_mandate(source))) {
+		counts = kw_source_late_counts(source);
+		kw_late_begin(&source->late, &counts);
+	}
 	if (kw_source_fence(source) != before)
 		fence_moved(source, kw_source_fence(source));
 	follow_primary(source);

@@ -33,6 +33,8 @@ void kw_source_history_told(struct kw_history *history, const struct kw_server_i
 	bool told = kw_history_is_id(identity->replid);
 	bool linked = told && kw_history_is_id(identity->replid2);
 
+	if (strcmp(history->replid, told ? identity->replid : "") != 0)
+		history->looked.version = history->looked.offset = 0; /* of another history */
 	memset(history->replid, 0, sizeof history->replid);
 	memset(history->replid2, 0, sizeof history->replid2);
 	history->standing = told ? KW_HISTORY_TOLD : KW_HISTORY_UNTOLD;
@@ -58,4 +60,22 @@ void kw_source_history_server(
 		.patch = one_byte(identity->patch),
 		.databases = databases < KW_DATABASES_MOST ? databases : 0,
 	};
+}
+
+bool kw_source_history_looked(struct kw_history *history, struct kw_source_look *before,
+	const struct kw_server_identity *identity, uint64_t version)
+{
+	const uint64_t known_version = history->looked.version;
+	const uint64_t known_offset = history->looked.offset;
+	const bool goes_on = before->count > 0 && strcmp(before->replid, identity->replid) == 0 &&
+			     strcmp(identity->role, "master") == 0 && identity->offset > 0;
+
+	if (identity->looks == before->count)
+		return false;
+	history->looked.version = goes_on ? before->version : 0;
+	history->looked.offset = goes_on ? identity->offset : 0;
+	before->count = identity->looks;
+	before->version = version;
+	memcpy(before->replid, identity->replid, sizeof before->replid);
+	return history->looked.version != known_version || history->looked.offset != known_offset;
 }

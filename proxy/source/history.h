@@ -24,4 +24,19 @@ void kw_source_history_told(struct kw_history *history, const struct kw_server_i
 void kw_source_history_server(
 	struct kw_history *history, const struct kw_server_identity *identity, uint32_t databases);
 
+/* What was known at the look before. All zero: there was none. */
+struct kw_source_look {
+	uint64_t count;   /* which look it was */
+	uint64_t version; /* of the table then */
+	char replid[KW_HISTORY_ID + 1];
+};
+
+/*
+ * The server was looked at. The question was put after the answer to the one before, and what the
+ * table held then was read before that: so it was in the data before the offset that is told now.
+ * Only of a primary, and only if its history is the same. True: `history` says something new.
+ */
+bool kw_source_history_looked(struct kw_history *history, struct kw_source_look *before,
+	const struct kw_server_identity *identity, uint64_t version);
+
 #endif

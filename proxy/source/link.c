@@ -1,6 +1,7 @@
 #include "source/link.h"
 
 #include "base/clock.h"
+#include "feed/permissions.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -142,7 +143,41 @@ static void data_ready(void *arg)
 	struct kw_source_link *link = arg;
 
 	if (link->sm.state == KW_SOURCE_LINK_OPENING)
+		kw_wanted_begin(&link->permissions);
+}
+
+static void permission_answered(void *arg, const struct kw_reply *reply)
+{
+	struct kw_source_link *link = arg;
+
+	link->permission_fn(&link->permissions, kw_data_reply(&link->data, reply));
+}
+
+static void send_permission(
+	void *arg, kw_reply_fn fn, void *fn_arg, int argc, const struct kw_slice *argv)
+{
+	struct kw_source_link *link = arg;
+
+	assert(fn_arg == &link->permissions);
+	(void)fn_arg;
+	link->permission_fn = fn;
+	kw_data_send(&link->data, permission_answered, link, argc, argv);
+}
+
+/* Nothing is asked of a server before all that is lacking can be said at once. */
+static void permissions_known(void *arg)
+{
+	struct kw_source_link *link = arg;
+	struct kw_error why;
+
+	if (link->sm.state != KW_SOURCE_LINK_OPENING)
+		return;
+	if (kw_wanted_any_lacks(&link->permissions)) {
+		kw_wanted_sentence(&link->permissions, &why);
+		kw_data_fail(&link->data, why.code, "%s", why.text);
+	} else {
 		kw_feed_start(link->feed);
+	}
 }
 
 /* `why` lies in the connection, which is freed after it was told. */
@@ -203,11 +238,19 @@ void kw_source_link_moved(struct kw_source_link *link, const struct kw_error *wh
 }
 
 void kw_source_link_init(struct kw_source_link *link, uv_loop_t *loop,
-	const struct kw_redis_options *options, const struct kw_source_link_handlers *handlers)
+	const struct kw_redis_options *options, const struct kw_source_link_handlers *handlers,
+	enum kw_source_flags flags)
 {
 	*link = (struct kw_source_link){.loop = loop, .options = options, .handlers = *handlers};
 	link->data.failed = data_failed;
 	link->data.arg = link;
+	link->permissions = (struct kw_wanted_check){
+		.user = link->data.user,
+		.send = send_permission,
+		.done = permissions_known,
+		.arg = link,
+	};
+	link->permissions.count = kw_notify_permissions(flags, &link->permissions.wanted);
 	snprintf(link->data.user, sizeof link->data.user, "%s", options->username);
 	uv_timer_init(loop, &link->retry);
 	link->retry.data = link;
@@ -218,6 +261,8 @@ enum kw_reach kw_source_link_reach(const struct kw_source_link *link)
 {
 	if (kw_source_link_is_up(link))
 		return KW_REACH_UP;
+	if (link->down.code == KW_E_REFUSED || link->down.code == KW_E_CONFIG)
+		return KW_REACH_REFUSED;
 	return link->down.code == KW_OK ? KW_REACH_UNTRIED : KW_REACH_DOWN;
 }
 

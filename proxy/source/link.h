@@ -21,6 +21,7 @@
 #include "feed/feed.h"
 #include "fetch/data.h"
 #include "redis/redis.h"
+#include "redis/wanted.h"
 #include "source/completeness.h"
 
 #include <stdbool.h>
@@ -52,6 +53,8 @@ struct kw_source_link {
 	uv_loop_t *loop;
 	const struct kw_redis_options *options;
 	struct kw_source_link_handlers handlers;
+	struct kw_wanted_check permissions; /* OPENING: before the feed starts */
+	kw_reply_fn permission_fn;          /* whom their answers are for */
 	uv_timer_t retry;
 	uint32_t attempts;    /* since it was last well: backoff */
 	uint64_t ups;         /* how often it has been up */
@@ -60,11 +63,13 @@ struct kw_source_link {
 };
 
 /*
- * options outlive it. Their address may be "" until kw_source_link_moved: until then open does
- * nothing. The feed is set before kw_source_link_open; it uses the data connection.
+ * flags decide which permissions are needed. options outlive it. Their address may be ""
+ * until kw_source_link_moved: until then open does nothing. The feed is set before
+ * kw_source_link_open; it uses the data connection.
  */
 void kw_source_link_init(struct kw_source_link *link, uv_loop_t *loop,
-	const struct kw_redis_options *options, const struct kw_source_link_handlers *handlers);
+	const struct kw_redis_options *options, const struct kw_source_link_handlers *handlers,
+	enum kw_source_flags flags);
 void kw_source_link_open(struct kw_source_link *link);
 void kw_source_link_close(struct kw_source_link *link);
 

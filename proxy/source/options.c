@@ -50,9 +50,11 @@ int kw_source_options_copy(const struct kw_source_options *options, struct kw_so
 	}
 	if (options->cursor_name)
 		scope->cursor_name = kw_slice_text(kw_strdup(options->cursor_name));
+	if (options->canary_key)
+		scope->canary_key = kw_slice_text(kw_strdup(options->canary_key));
 	*own = *options;
 	own->databases = NULL;
-	own->cursor_name = NULL;
+	own->cursor_name = own->canary_key = NULL;
 	own->redis.password = kw_secret_copy(options->redis.password);
 	own->redis.present_password = &own->redis.password;
 	own->window = or_default(own->window, DEFAULT_WINDOW);
@@ -74,5 +76,6 @@ void kw_source_options_close(struct kw_source_options *own, struct kw_scope *sco
 {
 	kw_secret_close(&own->redis.password);
 	free((void *)(uintptr_t)scope->cursor_name.data);
+	free((void *)(uintptr_t)scope->canary_key.data);
 	kw_databases_close(&scope->databases);
 }

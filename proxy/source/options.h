@@ -9,8 +9,8 @@
 #include "source/source.h"
 
 /*
- * Which keys to follow goes to *scope; databases and cursor_name of *own are NULL. KW_E_CONFIG: a
- * database has no valid number; the caller closes nothing then.
+ * Which keys to follow goes to *scope; databases, cursor_name and canary_key of *own are NULL.
+ * KW_E_CONFIG: a database has no valid number; the caller closes nothing then.
  */
 int kw_source_options_copy(const struct kw_source_options *options, struct kw_source_options *own,
 	struct kw_scope *scope, struct kw_error *error);

@@ -108,11 +108,25 @@ static void update_state(struct kw_source *source)
 			source->handlers.arg, kw_source_state(source), source->state.reason);
 }
 
+/* Agents find by it what a failover has lost. */
+static bool is_looked_at(struct kw_source *source)
+{
+	return source->options.mandate && source->link.ups > 0 &&
+	       kw_source_history_looked(&source->history, &source->look,
+		       kw_feed_server(source->feed), kw_table_version(source->table));
+}
+
 void kw_source_confirm(struct kw_source *source)
 {
-	if (source->parts_open > 0 || !kw_source_judge(source))
+	bool looked;
+
+	if (source->parts_open > 0)
 		return;
-	update_state(source);
+	looked = is_looked_at(source);
+	if (kw_source_judge(source))
+		update_state(source);
+	else if (!looked)
+		return;
 	kw_source_tell_table(source);
 }
 
@@ -274,7 +288,7 @@ static void init_reading(struct kw_source *source, uv_loop_t *loop, uint64_t see
 	struct kw_fetch_handlers fetch;
 
 	source->dirty = kw_dirty_new(seed);
-	kw_source_link_init(&source->link, loop, &options->redis, &link);
+	kw_source_link_init(&source->link, loop, &options->redis, &link, options->flags);
 	kw_pacing_init(&source->pacing, &source->link.data, options->redis.address,
 		options->primary_share, kw_clock_us());
 	kw_unreadable_init(&source->unreadable, options->unreadable_pause_ms, seed);

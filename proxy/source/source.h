@@ -68,6 +68,7 @@ struct kw_source_options {
 	 * scheme. */
 	const char *follow_scheme;
 	const char *name;        /* of the proxy: published with the history of the data; "": "_" */
+	const char *canary_key;  /* written to prove the flags (feed/beat.h); copied; NULL: none */
 	const char *cursor_name; /* apply.cursor_name of agents: never replicated onward; copied */
 };
 
@@ -89,6 +90,7 @@ struct kw_source_stats {
 	uint64_t missing_of;        /* … of so many that the primary should have */
 	uint64_t approvals;         /* findings of the brake that an operator approved */
 	int64_t clock_skew_us;      /* primary's clock less ours */
+	enum kw_feed_flags flags;
 };
 
 struct kw_source_handlers {
@@ -149,8 +151,20 @@ void kw_source_set_max_missing(struct kw_source *source, double share);
 void kw_source_set_primary_share(struct kw_source *source, double share);
 void kw_source_pace(const struct kw_source *source, struct kw_pace_report *report);
 
+/* The server that is followed, as it was looked at last: both are "" before the first look. */
+const char *kw_source_run_id(const struct kw_source *source);
+const char *kw_source_role(const struct kw_source *source);
+
+/*
+ * Events of a primary since its mandate was lost: a client writes there, and no agent follows. And
+ * how often they were out of sight since then (late.h). Both are 0 while it is confirmed, and for a
+ * replica.
+ */
+void kw_source_late(const struct kw_source *source, uint64_t *events, uint64_t *losses);
+
 enum kw_source_state kw_source_state(const struct kw_source *source);
 const char *kw_source_reason(const struct kw_source *source);
+const char *kw_source_reason_code(const struct kw_source *source); /* completeness.h */
 const char *kw_source_state_name(enum kw_source_state state);
 void kw_source_stats(const struct kw_source *source, struct kw_source_stats *stats);
 

@@ -14,6 +14,8 @@
 #include "source/doubts.h"
 #include "source/fence.h"
 #include "source/fresh.h"
+#include "source/history.h"
+#include "source/late.h"
 #include "source/link.h"
 #include "source/source.h"
 #include "source/state.h"
@@ -37,7 +39,8 @@ struct kw_source {
 	struct kw_table *table;
 
 	struct kw_state state;
-	struct kw_history history; /* of the data, as it was told last */
+	struct kw_history history;  /* of the data, as it was told last */
+	struct kw_source_look look; /* only with a mandate */
 	struct kw_turn turn;
 	struct kw_source_link link;
 	struct kw_feed *feed;
@@ -52,6 +55,7 @@ struct kw_source {
 	uv_timer_t timers[KW_SOURCE_TIMERS];
 
 	enum kw_chain chain; /* as of the last turn */
+	struct kw_late late;
 	struct kw_doubts doubts;
 	uint64_t approvals;
 	uint64_t answers; /* of the data connection, as of the last turn */
@@ -59,6 +63,9 @@ struct kw_source {
 	void (*closed)(void *arg);
 	void *closed_arg;
 };
+
+/* asked.c */
+struct kw_late_counts kw_source_late_counts(const struct kw_source *source);
 
 /* source.c */
 enum kw_chain kw_source_chain(const struct kw_source *source);

@@ -57,7 +57,7 @@ static const struct kw_sm_conf machine = {"source", states, KW_SOURCE_UNCONFIRME
 
 void kw_state_init(struct kw_state *state)
 {
-	*state = (struct kw_state){0};
+	*state = (struct kw_state){.cause = KW_CLAIM_NOT_CONNECTED};
 	kw_sm_init(&state->sm, &machine, state, KW_SOURCE_CONNECTING);
 }
 
@@ -69,11 +69,12 @@ bool kw_state_update(
 
 	state->facts = *facts;
 	kw_claim_explain(claim.cause, facts, words, reason, sizeof reason);
-	if ((int)claim.state == state->sm.state && claim.completeness == state->completeness &&
-		strcmp(reason, state->reason) == 0)
+	if ((int)claim.state == state->sm.state && claim.cause == state->cause &&
+		claim.completeness == state->completeness && strcmp(reason, state->reason) == 0)
 		return false;
 	assert(claim.completeness >= state->completeness);
 	state->completeness = claim.completeness;
+	state->cause = claim.cause;
 	kw_sm_move(&state->sm, claim.state, reason);
 	memcpy(state->reason, reason, sizeof reason);
 	return true;

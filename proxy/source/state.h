@@ -16,6 +16,7 @@
 struct kw_state {
 	struct kw_sm sm; /* enum kw_source_state */
 	struct kw_facts facts;
+	enum kw_claim_cause cause;
 	enum kw_completeness completeness;
 	char reason[KW_ERROR_TEXT]; /* a sentence, or "" */
 };

@@ -88,8 +88,9 @@ static void list_database(void *arg, uint32_t database, uint64_t keys, uint64_t 
 	if (!kw_databases_add(&listing->listed, database)) {
 		if (kw_databases_has(&sweep->parts.scope->databases, database))
 			sweep->beyond = database;
-		kw_log_warn("source", "database %u is not replicated: only those below %d can be",
-			database, KW_DATABASES_MOST);
+		kw_log_database(KW_LOG_WARN, "source", database,
+			"database %u is not replicated: only those below %d can be", database,
+			KW_DATABASES_MOST);
 		return;
 	}
 	if (!kw_databases_has(&sweep->parts.scope->databases, database) ||
@@ -242,6 +243,7 @@ void kw_sweep_explain(struct kw_sweep *sweep, const struct kw_databases *databas
 		kw_databases_merge(&sweep->explained, databases);
 	else
 		kw_databases_add_all(&sweep->explained);
+	sweep->brake.rescan_us = 0;
 }
 
 void kw_sweep_forget_explanations(struct kw_sweep *sweep)

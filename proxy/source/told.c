@@ -19,7 +19,7 @@ void kw_source_doubt(
 		return; /* all is read again after it is up */
 	kw_turn_want(&source->turn);
 	if (cause == KW_DOUBT_IDENTITY || cause == KW_DOUBT_LOADED)
-		kw_dirty_all_stale(source->dirty);
+		kw_dirty_stale(source->dirty, databases);
 	if (cause == KW_DOUBT_IDENTITY) {
 		kw_sweep_forget_explanations(&source->sweep);
 		kw_source_tell_table(source); /* whose data come now, before the first of them */
@@ -204,6 +204,29 @@ static void feed_asks_held(void *arg, struct kw_databases *databases)
 	kw_store_held(&source->store, databases);
 }
 
+static void feed_asks_explained(void *arg, struct kw_databases *databases)
+{
+	const struct kw_source *source = arg;
+
+	kw_databases_merge(databases, &source->sweep.explained);
+}
+
+static bool feed_asks_mends(void *arg)
+{
+	const struct kw_source *source = arg;
+
+	return kw_sweep_is_mending(&source->sweep);
+}
+
+static void feed_explains(void *arg, const struct kw_databases *databases)
+{
+	struct kw_source *source = arg;
+
+	if (kw_sweep_is_mending(&source->sweep))
+		kw_sweep_explain(&source->sweep, databases);
+	kw_turn_want(&source->turn);
+}
+
 static bool feed_asks_lacks(void *arg)
 {
 	const struct kw_source *source = arg;
@@ -215,5 +238,6 @@ struct kw_feed_handlers kw_source_hears_feed(struct kw_source *source)
 {
 	return (struct kw_feed_handlers){feed_ready, feed_dirty, feed_flushed, kw_source_doubt,
 		feed_passed, feed_examined, feed_lost, feed_stopped, feed_wants_turn,
-		feed_asks_held, feed_asks_lacks, source};
+		feed_asks_held, feed_asks_explained, feed_asks_mends, feed_explains,
+		feed_asks_lacks, source};
 }

@@ -62,7 +62,7 @@ static void broke(struct kw_unreadable *unreadable, struct mark *mark, uint64_t 
 /* Each costs several connections, so that its line in the log needs no limit. */
 static struct mark *add(struct kw_unreadable *unreadable, uint32_t database, struct kw_slice key)
 {
-	kw_log_warn("source",
+	kw_log_database(KW_LOG_WARN, "source", database,
 		"the connection breaks whenever key '%.*s' of database %u is fetched: it is not "
 		"replicated; is its value larger than client-output-buffer-limit normal, or than 2 "
 		"GiB?",

@@ -4,6 +4,7 @@
 #include "table/table_internal.h"
 #include "table/view.h"
 
+#include <assert.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -34,6 +35,7 @@ void kw_table_seal(struct kw_table *table, const struct kw_keep_terms *terms, ui
 		.index_reserve = table->index_reserve,
 		.identity = terms->identity,
 		.scope = terms->scope,
+		.readers = terms->readers,
 		.wall_us = wall_us,
 	};
 
@@ -99,8 +101,8 @@ static int check_terms(const struct kw_keep_seal *seal, const struct kw_table_op
 			"name was changed (or redis.address or the host's name, if name is not "
 			"set)");
 	if (terms->scope != seal->scope)
-		return kw_error_set(
-			error, KW_E_CONFIG, "source.databases or source.cursor_name was changed");
+		return kw_error_set(error, KW_E_CONFIG,
+			"source.databases, source.cursor_name or source.canary_key was changed");
 	return KW_OK;
 }
 
@@ -214,4 +216,17 @@ struct kw_table *kw_table_adopt(const struct kw_table_options *options,
 		table = NULL;
 	}
 	return table;
+}
+
+bool kw_keep_read_by(const uint8_t *base, uint64_t readers)
+{
+	const struct kw_keep_seal *seal = (const struct kw_keep_seal *)(base + KW_KEEP_OFFSET);
+
+	return readers != 0 && seal->readers == readers;
+}
+
+uint64_t kw_table_sealed_us(const struct kw_table *table)
+{
+	assert(table->kept);
+	return seal_of(&table->memory)->wall_us;
 }

@@ -11,6 +11,11 @@
  * the middle of, so it is not adopted. An adopted table goes on in its epoch. Its readers go on
  * from their cursors, and find nothing to apply if nothing was written.
  *
+ * A table is adopted however long ago it was sealed. Its age is no danger: nothing of it is said to
+ * be fresh before the primary was compared with it, and no process but its own wrote to its epoch
+ * meanwhile. A limit would go by a clock that can be set, and would cost a scan after a long
+ * maintenance, which is the one that a kept table saves.
+ *
  * Pure, as the rest of the table. One thread.
  */
 #ifndef KW_PROXY_TABLE_KEEP_H
@@ -39,9 +44,11 @@ struct kw_keep_seal {
 	uint64_t frontier;        /* granules from here on were never used */
 	uint64_t next_segment_id; /* ids below it were given already */
 	uint64_t identity, scope; /* struct kw_keep_terms */
-	uint64_t wall_us;         /* when it was sealed */
+	uint64_t wall_us;         /* when it was sealed: for the log alone */
 	uint32_t superblock;      /* checksum of the superblock */
-	uint8_t reserved[140];
+	uint32_t reserved_word;
+	uint64_t readers; /* struct kw_keep_terms; of an earlier version: 0 */
+	uint8_t reserved[128];
 };
 
 static_assert(sizeof(struct kw_keep_seal) == 256, "");
@@ -51,7 +58,15 @@ static_assert(KW_KEEP_OFFSET + sizeof(struct kw_keep_seal) <= KW_INDEX_STRIPES_O
 struct kw_keep_terms {
 	uint64_t identity; /* of the proxy: a hash of its name */
 	uint64_t scope;    /* a hash of which keys are replicated at all */
+	/*
+	 * A hash of who may map the memory; 0: one who may not any more might still map it. With
+	 * other readers the table is adopted all the same, in other memory (kw_keep_read_by).
+	 */
+	uint64_t readers;
 };
+
+/* Was this memory, which has more than a page, mapped by none but these? */
+bool kw_keep_read_by(const uint8_t *base, uint64_t readers);
 
 /* Publish what was written, and seal the table. Nothing is written to it from now on. */
 void kw_table_seal(struct kw_table *table, const struct kw_keep_terms *terms, uint64_t wall_us);
@@ -69,5 +84,8 @@ void kw_table_seal(struct kw_table *table, const struct kw_keep_terms *terms, ui
 struct kw_table *kw_table_adopt(const struct kw_table_options *options,
 	const struct kw_table_memory *memory, const struct kw_keep_terms *terms,
 	struct kw_error *error);
+
+/* When an adopted table was sealed, by the wall clock of then. */
+uint64_t kw_table_sealed_us(const struct kw_table *table);
 
 #endif

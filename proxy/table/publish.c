@@ -77,7 +77,9 @@ void kw_table_set_history(struct kw_table *table, const struct kw_history *histo
 	const bool same = kw_history_published_equal(history, &table->history);
 
 	assert(history->standing != KW_HISTORY_NONE);
-	if (same && memcmp(&history->server, &table->history.server, sizeof history->server) == 0)
+	if (same && memcmp(&history->server, &table->history.server, sizeof history->server) == 0 &&
+		history->looked.version == table->history.looked.version &&
+		history->looked.offset == table->history.looked.offset)
 		return;
 	table->history = *history;
 	table->history_stale = true;

@@ -384,7 +384,7 @@ void kw_table_set_places(struct kw_table *table, const struct kw_extent *places,
 {
 	struct kw_segments *segments = &table->segments;
 
-	/* Bounded: KW_TABLE_EXTENTS_MAX squared, and only when a device came or went. */
+	/* Bounded: KW_TABLE_EXTENTS_MAX squared, only when memory was registered anew. */
 	for (int i = 0; i < segments->extent_count; i++)
 		for (int j = 0; j < count; j++)
 			if (segments->extents[i].offset == places[j].offset) {

@@ -22,6 +22,8 @@ static const struct {
 		{KW_SOURCE_CONNECTING, KW_CLAIM_NOT_CONNECTED, NEVER}},
 	{"the first attempt failed", {KW_REACH_DOWN}, NEVER,
 		{KW_SOURCE_DOWN, KW_CLAIM_NOT_CONNECTED, NEVER}},
+	{"the server refuses us", {KW_REACH_REFUSED}, NEVER,
+		{KW_SOURCE_DOWN, KW_CLAIM_REFUSED, NEVER}},
 	{"a kept table, and nothing was tried",
 		{KW_REACH_UNTRIED, KW_MENDING_NONE, 1, 1, .kept = true}, WHOLE,
 		{KW_SOURCE_CONNECTING, KW_CLAIM_NOT_CONNECTED, WHOLE}},
@@ -164,9 +166,23 @@ static void completeness_never_goes_back(void **state)
 					.completeness >= before);
 }
 
+/* Programs and documents know causes by them. */
+static void each_cause_has_a_code_of_its_own(void **state)
+{
+	for (int a = 0; a <= KW_CLAIM_BEYOND; a++) {
+		const char *code = kw_claim_code((enum kw_claim_cause)a);
+
+		assert_int_equal(strspn(code, "abcdefghijklmnopqrstuvwxyz_"), strlen(code));
+		for (int b = 0; b < a; b++)
+			assert_string_not_equal(code, kw_claim_code((enum kw_claim_cause)b));
+	}
+	assert_string_equal(kw_claim_code(KW_CLAIM_NOTHING_WRONG), "none");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_cause_has_a_code_of_its_own),
 		cmocka_unit_test(the_table_claims_what_the_facts_allow),
 		cmocka_unit_test(completeness_never_goes_back),
 	};

@@ -89,6 +89,21 @@ static void a_flush_of_nothing_costs_nothing(void **state)
 	test_end(&test);
 }
 
+/* Both leave a database empty, and one FLUSHDB alone would not explain two. */
+static void a_flush_beside_a_swap_is_no_loss(void **state)
+{
+	begin("");
+	test_post(&test, "MULTI");
+	test_post(&test, "SWAPDB 0 5");
+	test_post(&test, "SELECT 1");
+	test_post(&test, "FLUSHDB");
+	test_ask(&test, "EXEC");
+	expect_reconcile();
+	assert_int_equal(test_stats(&test).reconciles_swapdb, 1);
+	assert_int_equal(test_stats(&test).reconciles_flush, 0);
+	test_end(&test);
+}
+
 static void a_database_flushed_and_filled_again_is_reconciled(void **state)
 {
 	begin("");
@@ -617,6 +632,7 @@ int main(void)
 		cmocka_unit_test(a_flush_of_one_database_spares_the_others),
 		cmocka_unit_test(a_flush_of_everything_empties_the_table),
 		cmocka_unit_test(a_flush_of_nothing_costs_nothing),
+		cmocka_unit_test(a_flush_beside_a_swap_is_no_loss),
 		cmocka_unit_test(a_database_flushed_and_filled_again_is_reconciled),
 		cmocka_unit_test(flushes_under_load_end_equal),
 		cmocka_unit_test(a_flush_during_the_scan_leaves_nothing_behind),

@@ -87,9 +87,58 @@ static void what_the_primary_tells_is_published(void **state)
 	}
 }
 
+/* The version belongs to the look before: the question was put after that. */
+static void a_look_pairs_the_offset_with_the_version_of_the_look_before(void **state)
+{
+	struct kw_server_identity server = {
+		.major = 7, .role = "master", .offset = 100, .looks = 1};
+	struct kw_source_look look = {0};
+	struct kw_history history;
+
+	memset(server.replid, 'a', 40);
+	kw_source_history_init(&history, "proxy");
+	kw_source_history_told(&history, &server);
+	assert_false(kw_source_history_looked(&history, &look, &server, 10));
+	assert_int_equal(history.looked.offset, 0);
+	server.offset = 200;
+	assert_false(kw_source_history_looked(&history, &look, &server, 15)); /* the same look */
+	server.looks = 2;
+	assert_true(kw_source_history_looked(&history, &look, &server, 20));
+	assert_int_equal(history.looked.offset, 200);
+	assert_int_equal(history.looked.version, 10);
+	server.looks = 3;
+	assert_true(kw_source_history_looked(&history, &look, &server, 20));
+	assert_int_equal(history.looked.version, 20);
+	server.looks = 4; /* at rest nothing new is told, so nothing is read */
+	assert_false(kw_source_history_looked(&history, &look, &server, 20));
+	/* Another history: what was told belongs to the one before. */
+	memset(server.replid, 'b', 40);
+	server.looks = 5;
+	kw_source_history_told(&history, &server);
+	assert_int_equal(history.looked.offset, 0);
+	assert_false(kw_source_history_looked(&history, &look, &server, 30));
+	assert_int_equal(history.looked.offset, 0);
+}
+
+static void the_offset_of_a_replica_is_not_told(void **state)
+{
+	struct kw_server_identity server = {.major = 7, .role = "slave", .offset = 100};
+	struct kw_source_look look = {0};
+	struct kw_history history;
+
+	memset(server.replid, 'a', 40);
+	kw_source_history_init(&history, "proxy");
+	kw_source_history_told(&history, &server);
+	for (server.looks = 1; server.looks < 4; server.looks++)
+		assert_false(kw_source_history_looked(&history, &look, &server, server.looks));
+	assert_int_equal(history.looked.offset, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_look_pairs_the_offset_with_the_version_of_the_look_before),
+		cmocka_unit_test(the_offset_of_a_replica_is_not_told),
 		cmocka_unit_test(a_proxy_that_has_not_asked_says_so),
 		cmocka_unit_test(what_the_primary_tells_is_published),
 	};

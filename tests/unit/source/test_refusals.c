@@ -95,6 +95,14 @@ static uint64_t calls_of(const char *command)
 	return kw_info_calls(kw_slice_text(info), command);
 }
 
+/* Without the one that looks at permissions, which the server refuses for its words. */
+static uint64_t scans_done(void)
+{
+	const char *info = test_ask(&test, "INFO commandstats");
+
+	return kw_info_done(kw_slice_text(info), "scan");
+}
+
 static void trust(const char *server)
 {
 	test_begin(&test, server, 0);
@@ -199,9 +207,9 @@ static void changes_without_events_end_the_trust(void **state)
 	test_ask(&test, "SET unheard 1");
 	test_until_state(&test, KW_SOURCE_DOWN);
 	assert_non_null(strstr(kw_source_reason(test.source), "notify-keyspace-events AE"));
-	scans = calls_of("scan");
+	scans = scans_done();
 	test_run_ms(&test, 2500); /* several tries to connect: none of them scans */
-	assert_int_equal(calls_of("scan"), scans);
+	assert_int_equal(scans_done(), scans);
 	assert_int_equal(kw_source_state(test.source), KW_SOURCE_DOWN);
 	test_ask(&test, "CONFIG SET notify-keyspace-events AE");
 	test_settle(&test);

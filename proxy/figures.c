@@ -1,0 +1,258 @@
+#include "figures.h"
+
+#include "base/buffer.h"
+#include "control/config/certificates.h"
+#include "remote/rdma/counts.h"
+
+#include <stdlib.h>
+
+#define GAUGE(member, name, doc) KW_GAUGE(struct kw_proxy_figures, member, name, doc)
+#define COUNTER(member, name, doc) KW_COUNTER(struct kw_proxy_figures, member, name, doc)
+#define CAUSE(name, doc)                                                                           \
+	KW_PART(struct kw_proxy_figures, source.reconciles_##name, "reconciles_" #name,            \
+		"reconciles", "cause=\"" #name "\"", doc)
+#define SOURCE(name, doc) KW_STATUS_COUNTER(struct kw_proxy_figures, source.name, #name, doc)
+
+const struct kw_figure kw_proxy_figure_table[] = {
+	GAUGE(start_time_seconds, "start_time_seconds", "when the process started"),
+	GAUGE(fresh_timestamp_seconds, "fresh_timestamp_seconds",
+		"the table holds all that the primary had done by then; 0: not known"),
+	GAUGE(clock_skew_seconds, "clock_skew_seconds",
+		"the clock of the primary less that of the proxy"),
+	GAUGE(term, "term", "term of the last confirmation"),
+	GAUGE(sentinel_voters, "sentinel_voters", "sentinels that there are"),
+	GAUGE(sentinels_confirming, "sentinels_confirming",
+		"… that name this server as the primary"),
+	COUNTER(confirmations, "confirmations", "times the server was confirmed"),
+	COUNTER(mandates_lost, "mandates_lost", "times it was not confirmed any more"),
+	GAUGE(table.keys, "keys", "live keys in the table"),
+	GAUGE(table.version, "version", "highest version given"),
+	GAUGE(source.dirty_keys, "dirty_keys", "keys waiting to be fetched"),
+	GAUGE(held, "held", "1: keys that the primary lacks wait for approval to be deleted"),
+	GAUGE(source.missing_keys, "missing_keys",
+		"keys that the primary lacks, and whose deletion waits for approval"),
+	GAUGE(agents, "agents", "agents connected"),
+	GAUGE(listeners_waiting, "listeners_waiting",
+		"listeners nobody can connect to, because a device or an address is not there"),
+	GAUGE(table.live_bytes, "table_live_bytes", "bytes of live records"),
+	GAUGE(table.used_bytes, "table_used_bytes", "memory in use"),
+	GAUGE(table.given_back_bytes, "table_given_back_bytes", "free memory that the system has"),
+	GAUGE(table.capacity_bytes, "table_capacity_bytes", "table.max_bytes"),
+	COUNTER(table.written_bytes, "table_written_bytes", "bytes of records written"),
+	COUNTER(table.cleaned_bytes, "table_cleaned_bytes", "bytes the cleaner moved"),
+	KW_SECONDS(struct kw_proxy_figures, table.cleaner_us, "table_cleaner_cpu",
+		"CPU time of the cleaner"),
+	KW_SECONDS(struct kw_proxy_figures, pace.cost_us, "primary_cpu",
+		"CPU time of the primary that fetching and looking took"),
+	GAUGE(pace.target, "primary_share_target", "source.primary_share"),
+	GAUGE(pace.taken, "primary_share_taken", "part of the primary's time that fetching takes"),
+	GAUGE(pace.busy, "primary_busy", "part of the time the primary is busy"),
+	GAUGE(pace.waiting, "primary_waiting",
+		"part of the time the primary is ready to run and has no core"),
+	GAUGE(holding_back, "holding_back", "1: keys wait so that the share is held"),
+	SOURCE(events, "keyspace events and flushes received"),
+	SOURCE(fetches, "keys fetched from the primary"),
+	SOURCE(fetched_bytes, "payload fetched from the primary"),
+	SOURCE(unchanged, "fetches that found what the table held already"),
+	SOURCE(deletes, "fetches that found the key gone"),
+	KW_STATUS_ONLY(struct kw_proxy_figures, source.reconciles, "reconciles",
+		"scans begun because an event may have been missed"),
+	CAUSE(connection, "scans of the primary's keys, by cause"),
+	CAUSE(flags, "the notification flags were changed"),
+	CAUSE(flush, "a database was flushed"),
+	CAUSE(swapdb, "SWAPDB"),
+	CAUSE(identity, "another server, role or replication history"),
+	CAUSE(audit, "the sweep that never ends has seen all keys"),
+	CAUSE(asked, "asked for by the operator"),
+	SOURCE(approvals, "mass deletions that an operator approved"),
+	SOURCE(silent_refetches, "keys fetched again after commands that raise no event"),
+	SOURCE(too_large, "keys that cannot be in the table"),
+	SOURCE(unreadable, "keys at whose DUMP the connection to the primary breaks"),
+	SOURCE(rejected_payloads, "DUMP replies whose checksum did not hold"),
+	{0},
+};
+
+static int listeners_waiting(const struct kw_proxy *proxy)
+{
+	struct kw_listener_info *infos = kw_alloc(KW_LISTENERS_SHOWN * sizeof *infos);
+	int count = kw_server_listeners(proxy->server, infos, KW_LISTENERS_SHOWN), waiting = 0;
+
+	for (int i = 0; i < count && i < KW_LISTENERS_SHOWN; i++)
+		waiting += infos[i].waiting;
+	free(infos);
+	return waiting;
+}
+
+void kw_proxy_collect(const struct kw_proxy *proxy, struct kw_proxy_figures *figures)
+{
+	const struct kw_superblock *super = (const struct kw_superblock *)proxy->memory.base;
+
+	*figures = (struct kw_proxy_figures){
+		.term = proxy->mandate.term,
+		.sentinel_voters = proxy->mandate.verdict.voters,
+		.sentinels_confirming = proxy->mandate.verdict.naming,
+		.confirmations = proxy->mandate.confirmations,
+		.mandates_lost = proxy->mandate.losses,
+		.agents = (uint64_t)kw_server_sessions(proxy->server, NULL, 0),
+		.start_time_seconds = (double)proxy->started_us / 1e6,
+		.fresh_timestamp_seconds = (double)super->fresh_us / 1e6,
+		.listeners_waiting = (uint64_t)listeners_waiting(proxy),
+	};
+	kw_table_stats(proxy->table, &figures->table);
+	kw_source_stats(proxy->source, &figures->source);
+	kw_source_pace(proxy->source, &figures->pace);
+	figures->holding_back = figures->pace.holding;
+	figures->held = kw_source_state(proxy->source) == KW_SOURCE_HELD;
+	figures->clock_skew_seconds = (double)figures->source.clock_skew_us / 1e6;
+}
+
+/* ---- metrics ---- */
+
+static void add_states(const struct kw_metrics *metrics, const struct kw_proxy *proxy)
+{
+	const char *names[KW_SOURCE_UNCONFIRMED + 1], *mandates[KW_MANDATE_ELSEWHERE + 1];
+	const struct kw_metrics_states state = {
+		names, KW_SOURCE_UNCONFIRMED + 1, (int)kw_source_state(proxy->source)};
+	const struct kw_metrics_states mandate = {
+		mandates, KW_MANDATE_ELSEWHERE + 1, (int)kw_mandate_state(&proxy->mandate)};
+
+	for (int i = 0; i < state.count; i++)
+		names[i] = kw_source_state_name((enum kw_source_state)i);
+	for (int i = 0; i < mandate.count; i++)
+		mandates[i] = kw_mandate_state_name((enum kw_mandate_state)i);
+	kw_metrics_states(metrics, "state", "1 for the present state", &state);
+	kw_metrics_reason(metrics, kw_source_reason_code(proxy->source));
+	kw_metrics_states(metrics, "mandate_state",
+		"1 for what is known of who confirms the primary", &mandate);
+}
+
+/* Who it is. The session tells two agents of one name from each other. */
+static void label_agent(const struct kw_session_info *s, char labels[KW_METRICS_LABELS])
+{
+	char session[24];
+
+	snprintf(session, sizeof session, "%llu", (unsigned long long)s->id);
+	labels[0] = '\0';
+	kw_metrics_label(labels, "agent", s->name);
+	kw_metrics_label(labels, "carrier", kw_carrier_name(s->carrier));
+	kw_metrics_label(labels, "role", kw_role_name(s->identity.role));
+	kw_metrics_label(labels, "session", session);
+}
+
+static void add_agent_states(
+	const struct kw_metrics *metrics, const struct kw_session_info *infos, int count)
+{
+	kw_metrics_family(metrics, "agent_state", "gauge", "1 for the state that an agent reports");
+	for (int i = 0; i < count; i++) {
+		char labels[KW_METRICS_LABELS];
+
+		label_agent(&infos[i], labels);
+		kw_metrics_label(
+			labels, "state", infos[i].reported ? infos[i].progress.state : "joining");
+		kw_metrics_integer(metrics, "agent_state", labels, 1);
+	}
+}
+
+/* A figure of each agent; UINT64_MAX: it is not known, and left out. */
+struct agent_figure {
+	const char *name, *type, *doc;
+	uint64_t (*value)(const struct kw_session_info *info);
+	double scale;
+};
+
+static uint64_t lag_of(const struct kw_session_info *s)
+{
+	return s->reported ? s->progress.lag_us : UINT64_MAX;
+}
+
+static uint64_t applied_of(const struct kw_session_info *s)
+{
+	return s->reported ? s->progress.applied : UINT64_MAX;
+}
+
+static uint64_t reads_of(const struct kw_session_info *s)
+{
+	return s->reads;
+}
+
+static uint64_t bytes_of(const struct kw_session_info *s)
+{
+	return s->bytes;
+}
+
+static const struct agent_figure agent_figures[] = {
+	{"agent_lag_seconds", "gauge", "age of the oldest change that an agent has not applied",
+		lag_of, 1e-6},
+	{"agent_applied_version", "gauge", "version up to which an agent has applied all",
+		applied_of, 1},
+	{"agent_reads_total", "counter", "READs of an agent; absent until it told them", reads_of,
+		1},
+	{"agent_read_bytes_total", "counter", "bytes that an agent read; absent until it told them",
+		bytes_of, 1},
+};
+
+static void add_agents(const struct kw_metrics *metrics, const struct kw_proxy *proxy)
+{
+	struct kw_session_info *infos = kw_alloc(KW_SESSIONS_SHOWN * sizeof *infos);
+	int count = kw_server_sessions(proxy->server, infos, KW_SESSIONS_SHOWN);
+
+	count = count < KW_SESSIONS_SHOWN ? count : KW_SESSIONS_SHOWN;
+	add_agent_states(metrics, infos, count);
+	for (size_t f = 0; f < sizeof agent_figures / sizeof *agent_figures; f++) {
+		const struct agent_figure *figure = &agent_figures[f];
+
+		kw_metrics_family(metrics, figure->name, figure->type, figure->doc);
+		for (int i = 0; i < count; i++) {
+			uint64_t value = figure->value(&infos[i]);
+			char labels[KW_METRICS_LABELS];
+
+			label_agent(&infos[i], labels);
+			if (value != UINT64_MAX)
+				kw_metrics_sample(metrics, figure->name, labels,
+					(double)value * figure->scale);
+		}
+	}
+	free(infos);
+}
+
+#define GROUPS 3
+
+static void get_certificates(
+	const struct kw_proxy *proxy, const struct kw_tls_context *contexts[GROUPS])
+{
+	contexts[0] = proxy->redis_tls.context;
+	contexts[1] = proxy->sentinel_tls.context;
+	contexts[2] = kw_server_tls(proxy->server);
+}
+
+static void add_certificates(const struct kw_proxy *proxy, struct kw_buffer *text)
+{
+	const struct kw_tls_context *contexts[GROUPS];
+
+	get_certificates(proxy, contexts);
+	kw_certificates_metrics(text, contexts, GROUPS);
+}
+
+void kw_proxy_show_certificates(const struct kw_proxy *proxy, json_t *status)
+{
+	const struct kw_tls_context *contexts[GROUPS];
+
+	get_certificates(proxy, contexts);
+	kw_certificates_status(status, contexts, GROUPS);
+}
+
+void kw_proxy_metrics(void *arg, struct kw_buffer *text)
+{
+	const struct kw_proxy *proxy = arg;
+	const struct kw_metrics metrics = {text, "keywake_proxy"};
+	struct kw_proxy_figures figures;
+
+	kw_source_confirm(proxy->source); /* true as of now */
+	kw_proxy_collect(proxy, &figures);
+	kw_metrics_build(&metrics, "keywake-proxy");
+	add_certificates(proxy, text);
+	add_states(&metrics, proxy);
+	kw_figures_metrics(&metrics, kw_proxy_figure_table, &figures);
+	add_agents(&metrics, proxy);
+	kw_rdma_metrics(text, metrics.prefix);
+}
