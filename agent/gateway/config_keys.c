@@ -1,13 +1,9 @@
 #include "config_keys.h"
 
-#include "auth/keyring.h"
-#include "control/config/common.h"
-#include "remote/rdma/keys.h"
-#include "remote/remote.h"
-#include "remote/users.h"
+#include "control/http/address.h"
 #include "serve/frontend.h"
 #include "table/lookup.h"
-#include "table/reader.h"
+#include "target/keys.h"
 
 #include <stddef.h>
 
@@ -15,22 +11,28 @@
 #define PLACES_MAX 4294967296.0
 
 const struct kw_config_key kw_gateway_config_keys[] = {
-	{"proxy", KW_CONFIG_TEXTS, NULL, false, 0, 0, NULL,
-		"The proxy to follow: shm:///path, tcp://host:port or rdma://host:port. Or a list "
-		"of up to 16 proxies of one primary: see follow.",
-		kw_address_check},
-	{"follow", KW_CONFIG_TEXT, "\"confirmed\"", false, 0, 0, "confirmed",
-		"Of several proxies, follow the one whose server is confirmed as the primary, in "
-		"the highest term; without mandates, the first that can be followed."},
-	{"name", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
-		"This gateway's name at the proxy, printable ASCII; empty: the host's name."},
+	KW_TARGET_WHICH("This gateway's"),
 	{"gateway.resp", KW_CONFIG_TEXTS, "[]", false, 0, 0, NULL,
-		"Where Redis clients are served: unix:///path or tcp://address:port.",
+		"Where Redis clients are served: unix:///path, tcp://address:port, or "
+		"tls://address:port (or rediss://) for TLS.",
 		kw_frontend_address_check},
 	{"gateway.memcached", KW_CONFIG_TEXTS, "[]", false, 0, 0, NULL,
 		"Where memcached clients are served, by the text and meta protocols: "
-		"unix:///path or tcp://address:port. It has no passwords.",
+		"unix:///path, tcp://address:port, or tls://address:port for TLS. It has no "
+		"passwords.",
 		kw_frontend_address_check},
+	{"gateway.tls.ca", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
+		"File with the CA certificates that may sign those of clients, read again by a "
+		"reload. With it, each client of an address of TLS must show one."},
+	{"gateway.tls.cert", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
+		"File with the gateway's certificate, then those between it and its CA, read again "
+		"by a reload. An address of TLS needs one."},
+	{"gateway.tls.key", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
+		"File with the key of gateway.tls.cert (not readable by others), read again by a "
+		"reload."},
+	{"gateway.tls.crl", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
+		"File with a list of revoked certificates of each CA in gateway.tls.ca, read again "
+		"by a reload; empty: none is revoked."},
 	{"gateway.memcached_database", KW_CONFIG_INTEGER, "0", false, 0, KW_DATABASE_MAX, NULL,
 		"The database whose keys memcached clients read."},
 	{"gateway.max_staleness_ms", KW_CONFIG_INTEGER, "1000", true, 1, 3600000, NULL,
@@ -49,7 +51,8 @@ const struct kw_config_key kw_gateway_config_keys[] = {
 		"A larger value is not read from the table: the request is refused, or goes to the "
 		"primary. Counted as the table keeps it, which is often compressed."},
 	{"gateway.max_clients", KW_CONFIG_INTEGER, "10000", true, 1, 1000000, NULL,
-		"Clients connected at once; one more is told so and closed."},
+		"Clients connected at once. One more takes the place of the oldest that has not "
+		"logged in; without such a one it is told so and closed."},
 	{"gateway.max_input_bytes", KW_CONFIG_BYTES, "16777216", false, 65536, 1073741824, NULL,
 		"The largest request; a client that sends more is told so and closed."},
 	{"gateway.max_output_bytes", KW_CONFIG_BYTES, "262144", false, 4096, 1073741824, NULL,
@@ -68,7 +71,8 @@ const struct kw_config_key kw_gateway_config_keys[] = {
 		"File of users and passwords, in the form of the server's aclfile; empty: no "
 		"passwords, and Redis clients connect over a unix socket."},
 	{"gateway.allow_insecure", KW_CONFIG_BOOL, "false", false, 0, 0, NULL,
-		"Serve clients over tcp without passwords: Redis clients of this host when there "
+		"Serve clients over tcp without passwords or certificates: Redis clients of this "
+		"host when there "
 		"is no users_file, and memcached clients. Each may read all."},
 	{"gateway.forward", KW_CONFIG_BOOL, "false", false, 0, 0, NULL,
 		"Send writes, and reads that are not served from the table, to the primary at "
@@ -81,23 +85,10 @@ const struct kw_config_key kw_gateway_config_keys[] = {
 	{"redis.password_file", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
 		"File with the password (not readable by others); empty: none."},
 	KW_CONFIG_TLS("redis.tls", "redis.address"),
-	KW_CONFIG_OWN_KEY,
-	KW_CONFIG_TLS_DIALS,
-	{"auth.allow_insecure", KW_CONFIG_BOOL, "false", false, 0, 0, NULL,
-		"Follow a proxy over tcp or rdma without a secret: whoever listens there decides "
-		"what is read."},
-	KW_CONFIG_PEERS("the proxy", "[\"keywake-proxy\"]", kw_user_check),
-	{"remote.read_timeout_ms", KW_CONFIG_INTEGER, "2000", false, 10, 600000, NULL,
-		"Silence on a READ after which the connection to the proxy counts as lost."},
-	{"remote.depth", KW_CONFIG_INTEGER, "64", false, 1, KW_READER_DEPTH_MAX, NULL,
-		"READs in flight at most; the proxy or a device may allow fewer."},
-	{"rdma.traffic_class", KW_CONFIG_INTEGER, "0", false, 0, 255, NULL,
-		"Traffic class (DSCP * 4) of RoCE packets either way; 0: the system's."},
-	KW_CONFIG_RDMA{"rdma.read_bytes", KW_CONFIG_BYTES, KW_RDMA_TEXT(KW_RDMA_READ_BYTES), false,
-		4096, KW_RDMA_READ_BYTES_MAX, NULL,
-		"READs over rdma are cut into pieces of this size; up to 64 are in flight."},
+	KW_TARGET_LINK("64", ""),
 	{"rdma.busy", KW_CONFIG_BOOL, "false", false, 0, 0, NULL,
 		"Look for completions without sleeping while READs are out."},
+	KW_CONFIG_HTTP,
 	KW_CONFIG_DAEMON("\"/run/keywake/gateway.sock\""),
 	{0},
 };

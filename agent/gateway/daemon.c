@@ -59,6 +59,7 @@ static struct kw_frontend_options read_server(const struct kw_gateway *gateway)
 		.memcached_database =
 			(uint32_t)kw_config_integer(config, "gateway.memcached_database"),
 		.name = gateway->target.name,
+		.tls = &gateway->client_tls,
 	};
 }
 
@@ -73,6 +74,71 @@ static struct kw_users *read_users(const struct kw_config *config, struct kw_err
 	return users;
 }
 
+/* ---- TLS for clients ---- */
+
+static bool is_tls(const char *text)
+{
+	struct kw_redis_address address;
+	struct kw_error error;
+
+	return !kw_frontend_address_parse(text, &address, &error) && address.scheme == KW_REDIS_TLS;
+}
+
+/* An address that speaks TLS; NULL: none does. */
+static const char *find_tls(const struct kw_config *config, const char **key)
+{
+	static const char *const keys[] = {"gateway.resp", "gateway.memcached"};
+
+	for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
+		for (size_t i = 0; i < kw_config_count(config, keys[k]); i++) {
+			*key = keys[k];
+			if (is_tls(kw_config_text_at(config, *key, i)))
+				return kw_config_text_at(config, *key, i);
+		}
+	return NULL;
+}
+
+static int check_client_tls(const struct kw_config *config, struct kw_error *error)
+{
+	static const char *const files[] = {
+		"gateway.tls.cert", "gateway.tls.key", "gateway.tls.ca", "gateway.tls.crl"};
+	const char *key, *address = find_tls(config, &key);
+
+	for (size_t i = 0; i < sizeof files / sizeof *files && !address; i++)
+		if (*kw_config_text(config, files[i]))
+			return kw_error_set(error, KW_E_CONFIG,
+				"%s is set, and no address of gateway.resp or gateway.memcached is "
+				"tls://: write tls://address:port there, or leave gateway.tls out",
+				files[i]);
+	for (size_t i = 0; i < 2 && address; i++)
+		if (!*kw_config_text(config, files[i]))
+			return kw_error_set(error, KW_E_CONFIG,
+				"%s: %s needs a certificate: set gateway.tls.cert and "
+				"gateway.tls.key",
+				key, address);
+	return KW_OK;
+}
+
+int kw_gateway_client_tls(
+	const struct kw_config *config, struct kw_tls_context **context, struct kw_error *error)
+{
+	const char *key;
+
+	*context = NULL;
+	if (!find_tls(config, &key))
+		return KW_OK;
+	*context = kw_tls_config_load(config, KW_TLS_SERVER, &kw_frontend_tls_terms, error);
+	return *context ? KW_OK : KW_E_CONFIG;
+}
+
+/* Does the address let in only those with a certificate of our CAs? */
+static bool is_certified(const struct kw_config *config, const char *text)
+{
+	return is_tls(text) && *kw_config_text(config, "gateway.tls.ca");
+}
+
+/* ---- who may connect ---- */
+
 /* Every user of the host reaches a port. Whoever wants that says so. */
 static int check_open(
 	const struct kw_config *config, const char *key, const char *remedy, struct kw_error *error)
@@ -83,13 +149,14 @@ static int check_open(
 	for (size_t i = 0; i < count; i++) {
 		const char *text = kw_config_text_at(config, key, i);
 
-		if (kw_redis_address_parse(text, &address, error))
+		if (kw_frontend_address_parse(text, &address, error))
 			return kw_error_wrap(error, "%s", key);
-		if (address.scheme != KW_REDIS_UNIX &&
+		if (address.scheme != KW_REDIS_UNIX && !is_certified(config, text) &&
 			!kw_config_bool(config, "gateway.allow_insecure"))
 			return kw_error_set(error, KW_E_CONFIG,
 				"%s: every user that reaches %s reads all, without a password: %s, "
-				"use unix:///path, or set gateway.allow_insecure=true",
+				"use unix:///path, or tls:// with gateway.tls.ca, or set "
+				"gateway.allow_insecure=true",
 				key, text, remedy);
 	}
 	return KW_OK;
@@ -102,6 +169,8 @@ static int check_listen(const struct kw_config *config, struct kw_error *error)
 	struct kw_redis_address address;
 	int code;
 
+	if ((code = check_client_tls(config, error)))
+		return code;
 	if ((code = check_open(config, "gateway.memcached", "let clients use gateway.resp", error)))
 		return code;
 	if (*kw_config_text(config, "gateway.users_file"))
@@ -109,12 +178,12 @@ static int check_listen(const struct kw_config *config, struct kw_error *error)
 	for (size_t i = 0; i < count; i++) {
 		const char *text = kw_config_text_at(config, "gateway.resp", i);
 
-		if (kw_redis_address_parse(text, &address, error))
+		if (kw_frontend_address_parse(text, &address, error))
 			return kw_error_wrap(error, "gateway.resp");
-		if (!kw_redis_address_near(&address))
+		if (!kw_redis_address_near(&address) && !is_certified(config, text))
 			return kw_error_set(error, KW_E_CONFIG,
 				"gateway.resp: %s is open to other hosts and there are no users: "
-				"set gateway.users_file",
+				"set gateway.users_file, or tls:// and gateway.tls.ca",
 				text);
 	}
 	return check_open(config, "gateway.resp", "set gateway.users_file", error);
@@ -145,9 +214,26 @@ int kw_gateway_check(const struct kw_config *config, struct kw_error *error)
 		return kw_error_set(error, KW_E_CONFIG,
 			"gateway.resp: there is no address to serve clients at: set it, or "
 			"gateway.memcached");
-	if ((code = check_listen(config, error)))
+	if ((code = check_listen(config, error)) || (code = kw_http_rule(config, error)))
 		return code;
 	return check_primary(config, error);
+}
+
+int kw_gateway_look(const struct kw_config *config, struct kw_error *error)
+{
+	struct kw_tls_context *redis = NULL, *wire = NULL, *clients = NULL;
+	struct kw_users *users = read_users(config, error);
+	int code = users ? KW_OK : KW_E_CONFIG;
+
+	if (users)
+		kw_users_free(users);
+	if (!code && !(code = kw_tls_config_load_redis(config, &redis, error)) &&
+		!(code = kw_target_load_tls(config, &wire, error)))
+		code = kw_gateway_client_tls(config, &clients, error);
+	kw_tls_context_unref(redis);
+	kw_tls_context_unref(wire);
+	kw_tls_context_unref(clients);
+	return code;
 }
 
 static int on_changed(void *arg, const char *path, struct kw_error *error)
@@ -214,19 +300,23 @@ static int on_reloaded(void *arg, json_t *answer, struct kw_error *error)
 {
 	struct kw_gateway *gateway = arg;
 	struct kw_users *users = read_users(gateway->daemon.config, error);
-	struct kw_tls_context *context = NULL, *wire = NULL;
+	struct kw_tls_context *context = NULL, *wire = NULL, *clients = NULL;
 
 	if (!users || kw_tls_config_load_redis(gateway->daemon.config, &context, error) ||
 		kw_target_load_tls(gateway->daemon.config, &wire, error) ||
+		kw_gateway_client_tls(gateway->daemon.config, &clients, error) ||
 		reload_password(gateway, error) || reload_key(gateway, error)) {
 		kw_tls_context_unref(context);
 		kw_tls_context_unref(wire);
+		kw_tls_context_unref(clients);
 		if (users)
 			kw_users_free(users);
 		return kw_error_wrap(error, "users, keys and certificates stay as they were");
 	}
 	kw_tls_current_put(&gateway->redis_tls, context);
 	kw_tls_current_put(&gateway->target.tls, wire);
+	kw_tls_current_put(&gateway->client_tls, clients);
+	kw_frontend_judge_certificates(gateway->server);
 	json_object_set_new(answer, "users", json_integer((json_int_t)kw_users_count(users)));
 	kw_frontend_set_users(gateway->server, users);
 	return KW_OK;
@@ -234,16 +324,27 @@ static int on_reloaded(void *arg, json_t *answer, struct kw_error *error)
 
 /* ---- construction and destruction ---- */
 
+static enum kw_log_level level_of(enum kw_gateway_state state)
+{
+	if (state == KW_GATEWAY_FAILED)
+		return KW_LOG_ERROR;
+	return state == KW_GATEWAY_STALE ? KW_LOG_WARN : KW_LOG_INFO;
+}
+
 static void on_state(void *arg, enum kw_gateway_state state, const char *why)
 {
 	struct kw_gateway *gateway = arg;
 	const char *name = kw_gateway_state_name(state);
+	struct kw_gets_sight sight;
 
-	kw_log_info("gateway", "%s%s%s", name, *why ? ": " : "", why);
+	kw_gets_sight(gateway->gets, &sight);
+	kw_log_state(level_of(state), "gateway", name, sight.code, why);
+	kw_daemon_moved(&gateway->daemon, name, sight.code, why);
 	kw_notify_status(&gateway->notify, "%s%s%s", name, *why ? ": " : "", why);
 	if (gateway->rpc)
 		kw_rpc_event(gateway->rpc, "state",
-			json_pack("{s:s,s:s}", "state", name, "reason", why));
+			json_pack("{s:s,s:s,s:s}", "state", name, "reason", why, "reason_code",
+				sight.code));
 }
 
 static void on_ended(void *arg, const char *name)
@@ -269,6 +370,7 @@ static void close_handles(struct kw_gateway *gateway)
 		return;
 	kw_signals_close(&gateway->signals);
 	kw_notify_close(&gateway->notify);
+	kw_daemon_end(&gateway->daemon);
 }
 
 static void gets_closed(void *arg)
@@ -338,8 +440,8 @@ static void warn_of_strangers(const struct kw_config *config)
 	for (size_t i = 0; i < count; i++) {
 		const char *text = kw_config_text_at(config, "gateway.memcached", i);
 
-		if (!kw_redis_address_parse(text, &address, &error) &&
-			!kw_redis_address_near(&address))
+		if (!kw_frontend_address_parse(text, &address, &error) &&
+			!kw_redis_address_near(&address) && !is_certified(config, text))
 			kw_log_warn("gateway",
 				"gateway.memcached: %s is open to other hosts, and memcached has "
 				"no "
@@ -389,6 +491,7 @@ static int open_parts(struct kw_gateway *gateway, struct kw_error *error)
 	const struct kw_gets_handlers handlers = {on_state, gets_closed, gateway};
 	const struct kw_config *config = gateway->daemon.config;
 	struct kw_gets_options options = {0};
+	struct kw_tls_context *context;
 	struct kw_frontend_options server;
 	int code;
 
@@ -397,6 +500,9 @@ static int open_parts(struct kw_gateway *gateway, struct kw_error *error)
 		return code;
 	if (kw_config_bool(config, "gateway.forward") && (code = open_forward(gateway, error)))
 		return code;
+	if ((code = kw_gateway_client_tls(config, &context, error)))
+		return code;
+	kw_tls_current_put(&gateway->client_tls, context);
 	server = read_server(gateway);
 	server.users = read_users(config, error);
 	if (!server.users)
@@ -410,6 +516,8 @@ static int open_parts(struct kw_gateway *gateway, struct kw_error *error)
 	if (!code)
 		code = kw_rpc_server_new(gateway->loop, kw_config_text(config, "control.socket"),
 			kw_gateway_methods, "keywake-gateway", gateway, &gateway->rpc, error);
+	if (!code)
+		code = kw_gateway_serve_http(gateway, error);
 	return code;
 }
 
@@ -425,6 +533,7 @@ int kw_gateway_init(struct kw_gateway *gateway, uv_loop_t *loop, struct kw_confi
 		.started_us = kw_clock_us(),
 	};
 	kw_notify_init(&gateway->notify, loop);
+	kw_daemon_begin(&gateway->daemon, loop);
 	code = kw_signals_start(&gateway->signals, loop, &signals, error);
 	if (!code)
 		code = open_parts(gateway, error);
@@ -444,6 +553,8 @@ void kw_gateway_shutdown(struct kw_gateway *gateway, const char *why)
 	if (why)
 		kw_log_info("gateway", "shutting down: %s", why);
 	kw_notify_stopping();
+	kw_http_server_close(gateway->daemon.http);
+	gateway->daemon.http = NULL;
 	if (gateway->rpc)
 		kw_rpc_server_close(gateway->rpc, rpc_closed, gateway);
 	else
@@ -452,7 +563,9 @@ void kw_gateway_shutdown(struct kw_gateway *gateway, const char *why)
 
 void kw_gateway_close(struct kw_gateway *gateway)
 {
+	kw_daemon_close(&gateway->daemon);
 	kw_target_close(&gateway->target);
 	kw_secret_close_buffer(&gateway->password);
 	kw_tls_current_put(&gateway->redis_tls, NULL);
+	kw_tls_current_put(&gateway->client_tls, NULL);
 }

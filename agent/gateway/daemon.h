@@ -28,6 +28,7 @@ struct kw_gateway {
 	struct kw_buffer password;        /* of the primary */
 	struct kw_slice present_password; /* of `password` */
 	struct kw_tls_current redis_tls;  /* of connections to it */
+	struct kw_tls_current client_tls; /* of those of our clients */
 	struct kw_rpc_server *rpc;
 	struct kw_notify notify;
 	struct kw_signals signals;
@@ -38,6 +39,17 @@ struct kw_gateway {
 
 /* A kw_config_rule_fn: refuses what can never work, whatever the host has when it starts. */
 int kw_gateway_check(const struct kw_config *config, struct kw_error *error);
+
+/* For --check-config: the first file of users or certificates that cannot be used now. No effect.
+ */
+int kw_gateway_look(const struct kw_config *config, struct kw_error *error);
+
+/* doctor.c: a kw_config_doctor. */
+int kw_gateway_doctor(const struct kw_config *config, const struct kw_config_mistakes *mistakes);
+
+/* Certificate and key for clients; *context NULL: no address speaks TLS. */
+int kw_gateway_client_tls(
+	const struct kw_config *config, struct kw_tls_context **context, struct kw_error *error);
 
 /*
  * All of it, or an error with everything undone (the loop must still be run once). The
@@ -53,6 +65,7 @@ void kw_gateway_shutdown(struct kw_gateway *gateway, const char *why);
 void kw_gateway_close(struct kw_gateway *gateway);
 
 /* control.c */
+int kw_gateway_serve_http(struct kw_gateway *gateway, struct kw_error *error);
 extern const struct kw_rpc_method kw_gateway_methods[];
 
 #endif

@@ -23,6 +23,8 @@ int main(int argc, char **argv)
 		.component = "gateway",
 		.keys = kw_gateway_config_keys,
 		.rule = kw_gateway_check,
+		.look = kw_gateway_look,
+		.doctor = kw_gateway_doctor,
 		.start = start,
 		.finish = finish,
 	};

@@ -23,6 +23,8 @@
  * on it. So each line asks its server who it is (INFO server), and one that is another is not used.
  * A user that may not ask INFO is not checked, unless the table has a mandate: then the guard
  * admits the server that the table names and no other, or none at all (table/sight.h, the fence).
+ * A request that is under way to a server that the guard does not admit any more ends with an
+ * error. Its answer is not handed on: what a deposed primary executed can be lost.
  *
  * Loop thread only.
  */
@@ -104,13 +106,19 @@ static inline void kw_forward_expect(struct kw_forward *forward, uint64_t server
 	forward->server = server;
 }
 
-/* From now on. Requests that wait for a connection are judged again before they are sent. */
+/*
+ * From now on. Requests that wait for a connection are judged again before they are sent, and those
+ * that were sent when they are answered.
+ */
 static inline void kw_forward_set_guard(struct kw_forward *forward, enum kw_forward_guard guard)
 {
 	forward->guard = guard;
 }
 
-/* A few times a second: a line whose oldest reply does not come in time is given up. */
+/*
+ * A few times a second, after the guard was set: a line whose oldest reply does not come in time is
+ * given up, and one whose server the guard does not admit any more.
+ */
 void kw_forward_tick(struct kw_forward *forward, uint64_t now_us);
 
 /* Once. Requests in flight end with errors; closed follows, from the loop or at once. */

@@ -153,41 +153,6 @@ static void end_too_long(struct kw_line *line, const struct kw_line_request *req
 	end(request, KW_FORWARD_PERHAPS, text);
 }
 
-/* A reply, or the loss of the connection, for the oldest request. */
-static void on_reply(void *arg, const struct kw_reply *reply)
-{
-	struct kw_line *line = arg;
-	struct kw_line_request request = pop(line);
-
-	if (!reply) {
-		const char *lost = kw_redis_lost(line->redis);
-
-		if (line->why.code == KW_OK)
-			kw_error_set(&line->why, KW_E_IO, "%s", lost ? lost : CLOSES);
-		/* What the kernel did not take whole, the server cannot have executed. */
-		if (request.queued_to > kw_redis_written_to(line->redis))
-			end_not_executed(line, &request);
-		else
-			end_perhaps(line, &request);
-		return;
-	}
-	line->oldest_us = kw_clock_us();
-	if (reply->type == KW_REPLY_TOO_LONG) {
-		end_too_long(line, &request, reply->integer);
-		return;
-	}
-	line->forward->counts.answered++;
-	request.fn(request.arg, KW_FORWARD_ANSWERED, reply->text);
-}
-
-/* The connection. */
-
-static void send_bytes(struct kw_line *line, struct kw_line_request *request, struct kw_slice bytes)
-{
-	kw_redis_send_copy(line->redis, on_reply, line, bytes);
-	request->queued_to = kw_redis_queued_to(line->redis);
-}
-
 /* What is under way on the connection ends with errors. */
 static void give_up(struct kw_line *line, enum kw_code code, const char *why)
 {
@@ -217,6 +182,55 @@ static const char *why_not(const struct kw_line *line)
 		return KW_LINE_UNCONFIRMED;
 	}
 	return NULL;
+}
+
+/* The mandate is lost, or it is another server's: what this one answers counts no more. */
+static bool is_fenced(const struct kw_line *line)
+{
+	enum kw_forward_guard guard = line->forward->guard;
+
+	return guard == KW_GUARD_CLOSED || (guard == KW_GUARD_NAMED && is_another(line));
+}
+
+/* A reply, or the loss of the connection, for the oldest request. */
+static void on_reply(void *arg, const struct kw_reply *reply)
+{
+	struct kw_line *line = arg;
+	struct kw_line_request request = pop(line);
+
+	if (!reply) {
+		const char *lost = kw_redis_lost(line->redis);
+
+		if (line->why.code == KW_OK)
+			kw_error_set(&line->why, KW_E_IO, "%s", lost ? lost : CLOSES);
+		/* What the kernel did not take whole, the server cannot have executed. */
+		if (request.queued_to > kw_redis_written_to(line->redis))
+			end_not_executed(line, &request);
+		else
+			end_perhaps(line, &request);
+		return;
+	}
+	if (is(line, KW_LINE_UP) && is_fenced(line))
+		give_up(line, KW_E_STATE, why_not(line));
+	if (is(line, KW_LINE_LEAVING) && line->why.code == KW_E_STATE) {
+		end_perhaps(line, &request);
+		return;
+	}
+	line->oldest_us = kw_clock_us();
+	if (reply->type == KW_REPLY_TOO_LONG) {
+		end_too_long(line, &request, reply->integer);
+		return;
+	}
+	line->forward->counts.answered++;
+	request.fn(request.arg, KW_FORWARD_ANSWERED, reply->text);
+}
+
+/* The connection. */
+
+static void send_bytes(struct kw_line *line, struct kw_line_request *request, struct kw_slice bytes)
+{
+	kw_redis_send_copy(line->redis, on_reply, line, bytes);
+	request->queued_to = kw_redis_queued_to(line->redis);
 }
 
 static void go_up(struct kw_line *line)
@@ -418,6 +432,8 @@ void kw_line_tick(struct kw_line *line, uint64_t now_us)
 	const uint32_t most_ms = line->forward->options.reply_timeout_ms;
 	char why[80];
 
+	if (is(line, KW_LINE_UP) && line->count > 0 && is_fenced(line))
+		give_up(line, KW_E_STATE, why_not(line));
 	if (!is(line, KW_LINE_UP) || line->count == 0 ||
 		now_us <= line->oldest_us + (uint64_t)most_ms * 1000)
 		return;

@@ -28,7 +28,8 @@
 
 #define KW_LINE_CONNECT_MS 2000
 
-#define KW_LINE_UNCONFIRMED "the proxy's server is not confirmed as the primary"
+#define KW_LINE_UNCONFIRMED                                                                        \
+	"the proxy's server is not confirmed as the primary, or no table was read yet"
 
 enum kw_line_state {
 	KW_LINE_REST,

@@ -1,13 +1,12 @@
 #include "internal.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #define READ_BYTES ((size_t)16 << 10)
 #define READ_BYTES_MAX ((size_t)1 << 20)
@@ -124,7 +123,7 @@ static void on_closed(uv_handle_t *handle)
 {
 	struct kw_client *client = handle->data;
 
-	close(client->fd);
+	kw_socket_close(&client->socket);
 	client->handle_closed = true;
 	free_when_over(client);
 }
@@ -143,6 +142,8 @@ void kw_client_close(struct kw_client *client, enum kw_closed_for why)
 		server->clients = client->next;
 	if (client->next)
 		client->next->before = client->before;
+	kw_client_set_strange(client, false);
+	kw_socket_farewell(&client->socket);
 	uv_close((uv_handle_t *)&client->poll, on_closed);
 	move(client, KW_CLIENT_CLOSED);
 	release_output(client);
@@ -435,7 +436,7 @@ static void read_input(struct kw_client *client)
 		client->work = kw_frontend_take_work(client->server);
 	input = &client->work->input;
 	room = wanted(client);
-	got = recv(client->fd, kw_buffer_reserve(input, room), room, MSG_DONTWAIT);
+	got = kw_socket_read(&client->socket, kw_buffer_reserve(input, room), room);
 	kw_frontend_touch(client->server, client);
 	if (got < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
@@ -462,7 +463,7 @@ static bool write_output(struct kw_client *client)
 
 	if (length == 0)
 		return true;
-	sent = send(client->fd, kw_buffer_bytes(output), length, MSG_NOSIGNAL | MSG_DONTWAIT);
+	sent = kw_socket_write(&client->socket, kw_buffer_bytes(output), length);
 	if (sent < 0 && errno != EAGAIN && errno != EINTR) {
 		kw_client_close(client, KW_CLOSED_BY_PEER);
 		return false;
@@ -535,6 +536,9 @@ static void go_on(struct kw_client *client)
 	}
 	move(client, KW_CLIENT_READING);
 	watch(client, UV_READABLE);
+	/* What TLS holds no poll shows. */
+	if (kw_socket_pending(&client->socket))
+		read_input(client);
 }
 
 void kw_client_turn(struct kw_client *client)
@@ -599,18 +603,35 @@ void kw_client_tick(struct kw_client *client, uint64_t now_us)
 		kw_client_close(client, KW_CLOSED_IDLE);
 }
 
-bool kw_client_open(struct kw_frontend *server, const struct kw_protocol *protocol, int fd)
+static void turn_away(struct kw_frontend *server, const struct kw_protocol *protocol,
+	const struct kw_socket *given)
+{
+	struct kw_buffer words = {0};
+	struct kw_socket socket = *given;
+
+	server->stats.closed[KW_CLOSED_FULL]++;
+	protocol->refuse(NULL, "max number of clients reached", &words);
+	/* It fits into any socket; if the client is gone, nobody misses it. */
+	if (kw_socket_write(&socket, kw_buffer_bytes(&words), kw_buffer_length(&words)) < 0)
+		kw_log_debug("gateway", "a client that was turned away is gone");
+	kw_buffer_close(&words);
+	kw_socket_farewell(&socket);
+	kw_socket_close(&socket);
+}
+
+static void open_client(struct kw_frontend *server, const struct kw_protocol *protocol,
+	const struct kw_socket *socket)
 {
 	struct kw_client *client = kw_zalloc(sizeof *client + protocol->bytes);
 
-	if (uv_poll_init(server->options.loop, &client->poll, fd) != 0) {
-		close(fd);
+	client->socket = *socket;
+	if (uv_poll_init(server->options.loop, &client->poll, socket->fd) != 0) {
+		kw_socket_close(&client->socket);
 		free(client);
-		return false;
+		return;
 	}
 	client->server = server;
 	client->protocol = protocol;
-	client->fd = fd;
 	client->poll.data = client;
 	client->leaves_for = KW_CLOSED_ON_QUIT;
 	client->active_ms = uv_now(server->options.loop);
@@ -626,5 +647,17 @@ bool kw_client_open(struct kw_frontend *server, const struct kw_protocol *protoc
 	if (protocol->opened)
 		protocol->opened(client);
 	watch(client, UV_READABLE);
-	return true;
+	if (kw_socket_pending(&client->socket))
+		kw_frontend_touch(server, client);
+}
+
+void kw_client_let_in(struct kw_frontend *server, const struct kw_protocol *protocol,
+	const struct kw_socket *socket)
+{
+	if (server->stats.clients >= server->options.max_clients && server->strangers.oldest)
+		kw_client_close(server->strangers.oldest, KW_CLOSED_FULL);
+	if (server->stats.clients >= server->options.max_clients)
+		turn_away(server, protocol, socket);
+	else
+		open_client(server, protocol, socket);
 }

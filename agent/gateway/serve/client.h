@@ -111,6 +111,9 @@ struct kw_buffer *kw_part_reply(struct kw_part *part);
 void kw_part_append(struct kw_part *part, struct kw_slice reply);
 void kw_part_end(struct kw_part *part);
 
+/* Could it log in, and has not? Such a client gives way to others (strangers.c). */
+void kw_client_set_strange(struct kw_client *client, bool strange);
+
 /* For the figures: this request is not served. */
 void kw_client_refused(struct kw_client *client);
 

@@ -1,4 +1,5 @@
 #include "internal.h"
+#include "onward.h"
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -6,6 +7,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define TICK_MS 100
 #define SPARE_PARTS 4096
@@ -60,6 +62,18 @@ struct kw_work *kw_frontend_take_work(struct kw_frontend *server)
 	return work;
 }
 
+/*
+ * What no request has taken is the beginning of one that was broken off, and can be a login. With
+ * the last request of a batch nothing is left here, and this costs nothing.
+ */
+static void wipe_rest(const struct kw_work *work)
+{
+	const struct kw_buffer *input = &work->input;
+
+	if (kw_buffer_length(input) > 0)
+		explicit_bzero(input->data + input->start, kw_buffer_length(input));
+}
+
 static void free_work(struct kw_work *work)
 {
 	kw_buffer_close(&work->input);
@@ -70,6 +84,7 @@ static void free_work(struct kw_work *work)
 
 void kw_frontend_give_work(struct kw_frontend *server, struct kw_work *work)
 {
+	wipe_rest(work);
 	if (server->spare_works_count >= SPARE_WORKS || work->words_capacity > WORDS_KEPT) {
 		free_work(work);
 		return;
@@ -115,12 +130,15 @@ static struct kw_client *holds_most(const struct kw_frontend *server)
 	struct kw_client *most = server->clients;
 
 	for (struct kw_client *at = most; at; at = at->next)
-		if (at->held > most->held)
+		if (kw_client_goes_before(at, most))
 			most = at;
 	return most;
 }
 
-/* Together they hold too much: those that hold most go. Each of these holds more than its share. */
+/*
+ * Together they hold too much: those that hold most go, strangers first. Each of the others that go
+ * holds more than its share.
+ */
 static void shed(struct kw_frontend *server)
 {
 	const uint64_t limit = server->options.max_buffer_bytes;
@@ -145,6 +163,7 @@ static void turn(struct kw_frontend *server)
 
 	if (!server->closing)
 		kw_onward_turn(server);
+	kw_handshakes_turn(server);
 	client = server->touched;
 	server->touched = NULL;
 	while (client) {
@@ -186,8 +205,11 @@ static void on_tick(uv_timer_t *timer)
 		kw_client_tick(client, now_us);
 		client = next;
 	}
-	if (server->options.forward)
+	kw_handshakes_tick(server, uv_now(server->options.loop));
+	if (server->options.forward) {
+		kw_onward_guard(server);
 		kw_forward_tick(server->options.forward, now_us);
+	}
 	if (server->starved) {
 		server->starved = false;
 		kw_frontend_watch_listeners(server);
@@ -260,6 +282,7 @@ void kw_frontend_close(struct kw_frontend *server, void (*done)(void *arg), void
 	server->done = done;
 	server->done_arg = arg;
 	kw_frontend_close_listeners(server);
+	kw_handshakes_close(server);
 	while (server->clients)
 		kw_client_close(server->clients, KW_CLOSED_END);
 	kw_onward_close(server);
@@ -287,7 +310,7 @@ struct kw_release kw_frontend_release(const struct kw_frontend *server)
 const char *kw_closed_for_name(enum kw_closed_for reason)
 {
 	static const char *const names[] = {"peer", "quit", "protocol", "input", "slow", "full",
-		"user", "memory", "idle", "end"};
+		"user", "memory", "idle", "handshake", "end"};
 
 	assert((size_t)reason < sizeof names / sizeof *names);
 	return names[reason];

@@ -10,11 +10,14 @@
  *
  * Bounds:
  *
- *   max_clients         one more gets a sentence and is closed
+ *   max_clients         one more takes the place of the oldest that has not logged in; without
+ *                       such a one it gets a sentence and is closed. Over TLS it is counted once
+ *                       its handshake is done (handshake.h)
  *   max_input_bytes     of one request
  *   max_output_bytes    of one client that does not read
  *   max_buffer_bytes    requests and replies of all clients together. From half of it on each
- * client has one request at a time; above it those that hold most are closed. KW_FRONTEND_PARTS
+ * client has one request at a time; above it those that hold most are closed, and those that have
+ * not logged in before the others. KW_FRONTEND_PARTS
  * requests under way, of all clients together; beyond that each client has one at a time. So
  * clients whose requests wait long (for a barrier, or for a primary that hangs) stop no other.
  *
@@ -29,6 +32,8 @@
 #include "gateway/session/session.h"
 #include "gateway/table/gets.h"
 #include "protocol.h"
+#include "redis/address.h"
+#include "tls/context.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -49,15 +54,25 @@ struct kw_frontend_options {
 	uint32_t memcached_database; /* memcached has no SELECT */
 	struct kw_users *users;      /* of Redis clients; the server owns them from here on */
 	const char *name;            /* of the gateway, for INFO; outlives the server */
+	const struct kw_tls_current
+		*tls; /* holds a context if an address speaks TLS; outlives it */
 };
 
 struct kw_frontend;
 
 struct kw_frontend *kw_frontend_new(const struct kw_frontend_options *options);
 
+/* What is said of the certificates of clients, and of ours. */
+extern const struct kw_tls_terms kw_frontend_tls_terms;
+
+/* As kw_redis_address_parse, and tls://host:port, which is rediss://host:port. */
+int kw_frontend_address_parse(
+	const char *text, struct kw_redis_address *address, struct kw_error *error);
+
 /*
- * Listen on unix:///path or tcp://host:port (a number, or a name of this host). Errors name the
- * address and the remedy. A stale socket file is replaced; one that answers is KW_E_STATE.
+ * Listen on unix:///path, tcp://host:port or tls://host:port (a number, or a name of this host).
+ * Errors name the address and the remedy. A stale socket file is replaced; one that answers is
+ * KW_E_STATE.
  */
 int kw_frontend_listen(struct kw_frontend *server, const char *address,
 	const struct kw_protocol *protocol, struct kw_error *error);
@@ -78,6 +93,9 @@ void kw_frontend_set_idle_timeout(struct kw_frontend *server, uint32_t idle_time
  */
 void kw_frontend_set_users(struct kw_frontend *server, struct kw_users *users);
 
+/* There is another context of TLS: clients whose certificate it does not accept are closed. */
+void kw_frontend_judge_certificates(struct kw_frontend *server);
+
 /* What sessions know of the gateway, at this moment. */
 const struct kw_session_host *kw_frontend_sessions(struct kw_frontend *server);
 
@@ -94,10 +112,11 @@ enum kw_closed_for {
 	KW_CLOSED_INPUT,    /* a request above max_input_bytes */
 	KW_CLOSED_SLOW,     /* it did not read its replies */
 	KW_CLOSED_FULL,     /* it was one too many */
-	KW_CLOSED_USER,     /* its user is gone, or its password */
-	KW_CLOSED_MEMORY,   /* all clients held too much, and it held most */
-	KW_CLOSED_IDLE,     /* it sent nothing for too long */
-	KW_CLOSED_END,      /* the gateway ends */
+	KW_CLOSED_USER,   /* its user is gone, or its password, or its certificate does not count */
+	KW_CLOSED_MEMORY, /* all clients held too much, and it held most */
+	KW_CLOSED_IDLE,   /* it sent nothing for too long */
+	KW_CLOSED_HANDSHAKE, /* TLS: it was never a client */
+	KW_CLOSED_END,       /* the gateway ends */
 };
 #define KW_CLOSED_REASONS (KW_CLOSED_END + 1)
 const char *kw_closed_for_name(enum kw_closed_for reason);

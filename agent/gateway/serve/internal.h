@@ -4,6 +4,8 @@
 
 #include "client.h"
 #include "frontend.h"
+#include "handshake.h"
+#include "socket.h"
 
 #include "gateway/forward/barrier.h"
 #include "gateway/forward/horizon.h"
@@ -29,11 +31,14 @@ enum kw_client_more {
 struct kw_client {
 	struct kw_frontend *server;
 	const struct kw_protocol *protocol;
-	struct kw_client *next, *before; /* of all clients */
-	struct kw_client *next_touched;  /* of those that the end of the turn looks at */
+	struct kw_client *next, *before;   /* of all clients */
+	struct kw_client *next_touched;    /* of those that the end of the turn looks at */
+	struct kw_client *elder, *younger; /* among strangers */
+	bool strange;                      /* it could log in, and has not */
 	bool touched;
 	uv_poll_t poll;
-	int fd, events;
+	struct kw_socket socket;
+	int events;
 	struct kw_sm sm; /* enum kw_client_state */
 	enum kw_client_more more;
 	enum kw_closed_for leaves_for; /* LEAVING, CLOSED */
@@ -51,12 +56,17 @@ struct kw_client {
 	max_align_t own[];
 };
 
+struct kw_strangers {
+	struct kw_client *oldest, *newest;
+};
+
 struct kw_listener {
 	struct kw_listener *next;
 	struct kw_frontend *server;
 	const struct kw_protocol *protocol;
 	uv_poll_t poll;
 	int fd;
+	bool tls;       /* its clients speak it */
 	char path[108]; /* of a unix socket: removed at the end */
 };
 
@@ -67,6 +77,8 @@ struct kw_frontend {
 	struct kw_listener *listeners;
 	struct kw_client *clients;
 	struct kw_client *touched;
+	struct kw_handshakes handshakes;
+	struct kw_strangers strangers;
 	uint32_t begun; /* parts under way, of all clients */
 	struct kw_part *spare_parts;
 	struct kw_work *spare_works;
@@ -113,6 +125,11 @@ void kw_frontend_sessions_close(struct kw_frontend *server);
 void kw_frontend_watch_listeners(struct kw_frontend *server);
 void kw_frontend_close_listeners(struct kw_frontend *server);
 
+/* ---- strangers.c ---- */
+
+/* Memory is short: does this one go, rather than the other? */
+bool kw_client_goes_before(const struct kw_client *client, const struct kw_client *other);
+
 /* ---- onward.c ---- */
 
 /* A turn of the loop: a look may have come, or a deadline. */
@@ -122,8 +139,12 @@ void kw_onward_close(struct kw_frontend *server);
 
 /* ---- client.c ---- */
 
-/* The descriptor is taken over. False: it cannot be watched, and was closed. */
-bool kw_client_open(struct kw_frontend *server, const struct kw_protocol *protocol, int fd);
+/*
+ * A connection that can speak now: a client, or one too many. That takes the place of the oldest
+ * stranger; if there is none, it is told so and closed. The socket is taken over.
+ */
+void kw_client_let_in(struct kw_frontend *server, const struct kw_protocol *protocol,
+	const struct kw_socket *socket);
 
 /* The end of a turn: write, begin what waits, read on. */
 void kw_client_turn(struct kw_client *client);

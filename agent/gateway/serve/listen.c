@@ -2,7 +2,6 @@
 #include "internal.h"
 
 #include "base/log.h"
-#include "redis/address.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -22,18 +21,24 @@
 #define KEEPALIVE_INTERVAL_S (KEEPALIVE_IDLE_S / 3)
 #define KEEPALIVE_PROBES 3
 
+#define TLS_SCHEME "tls://"
+
+int kw_frontend_address_parse(
+	const char *text, struct kw_redis_address *address, struct kw_error *error)
+{
+	char rediss[512];
+
+	if (strncmp(text, TLS_SCHEME, strlen(TLS_SCHEME)) != 0)
+		return kw_redis_address_parse(text, address, error);
+	snprintf(rediss, sizeof rediss, "rediss://%s", text + strlen(TLS_SCHEME));
+	return kw_redis_address_parse(rediss, address, error);
+}
+
 int kw_frontend_address_check(const char *address, struct kw_error *error)
 {
 	struct kw_redis_address parsed;
 
-	if (kw_redis_address_parse(address, &parsed, error))
-		return KW_E_CONFIG;
-	if (parsed.scheme == KW_REDIS_TLS)
-		return kw_error_set(error, KW_E_CONFIG,
-			"\"%s\": a gateway serves no TLS; use unix:///path/of.sock or "
-			"tcp://host:port",
-			address);
-	return KW_OK;
+	return kw_frontend_address_parse(address, &parsed, error);
 }
 
 /* A socket file that answers belongs to another process; one that does not is left over. */
@@ -173,20 +178,6 @@ static int bind_tcp(const struct kw_redis_address *address, const char *text,
 
 /* ---- accepting ---- */
 
-static void turn_away(const struct kw_listener *listener, int fd)
-{
-	struct kw_buffer words = {0};
-
-	listener->server->stats.closed[KW_CLOSED_FULL]++;
-	listener->protocol->refuse(NULL, "max number of clients reached", &words);
-	/* It fits into any socket; if the client is gone, nobody misses it. */
-	if (send(fd, kw_buffer_bytes(&words), kw_buffer_length(&words),
-		    MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-		kw_log_debug("gateway", "a client that was turned away is gone");
-	kw_buffer_close(&words);
-	close(fd);
-}
-
 /* Without a free descriptor no client is accepted until the next tick, rather than in a spin. */
 static void starve(struct kw_frontend *server, int errnum)
 {
@@ -227,12 +218,11 @@ static void on_connection(uv_poll_t *poll, int status, int events)
 			starve(server, errno);
 			return;
 		}
-		if (server->stats.clients >= server->options.max_clients) {
-			turn_away(listener, fd);
-			continue;
-		}
 		set_tcp(fd);
-		kw_client_open(server, listener->protocol, fd);
+		if (listener->tls)
+			kw_handshake_begin(server, listener->protocol, fd);
+		else
+			kw_client_let_in(server, listener->protocol, &(struct kw_socket){.fd = fd});
 	}
 }
 
@@ -244,7 +234,7 @@ void kw_frontend_watch_listeners(struct kw_frontend *server)
 
 /* The descriptor is taken over. */
 static int open_listener(struct kw_frontend *server, const struct kw_protocol *protocol, int fd,
-	const char *path, struct kw_error *error)
+	const struct kw_redis_address *address, struct kw_error *error)
 {
 	struct kw_listener *listener = kw_zalloc(sizeof *listener);
 
@@ -253,7 +243,8 @@ static int open_listener(struct kw_frontend *server, const struct kw_protocol *p
 		free(listener);
 		return kw_error_set(error, KW_E_IO, "the socket cannot be watched");
 	}
-	snprintf(listener->path, sizeof listener->path, "%s", path);
+	snprintf(listener->path, sizeof listener->path, "%s", address->path);
+	listener->tls = address->scheme == KW_REDIS_TLS;
 	listener->server = server;
 	listener->protocol = protocol;
 	listener->fd = fd;
@@ -272,15 +263,14 @@ int kw_frontend_listen(struct kw_frontend *server, const char *text,
 	struct kw_redis_address address;
 	int code;
 
-	if ((code = kw_redis_address_parse(text, &address, error)))
+	if ((code = kw_frontend_address_parse(text, &address, error)))
 		return code;
 	code = address.scheme == KW_REDIS_UNIX ? bind_unix(&address, text, &sockets, error)
 					       : bind_tcp(&address, text, &sockets, error);
 	for (int i = 0; i < sockets.count; i++) {
 		if (code)
 			close(sockets.fds[i]);
-		else if ((code = open_listener(
-				  server, protocol, sockets.fds[i], address.path, error)))
+		else if ((code = open_listener(server, protocol, sockets.fds[i], &address, error)))
 			kw_error_wrap(error, "%s", text);
 	}
 	if (code)

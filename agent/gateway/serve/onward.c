@@ -132,16 +132,21 @@ static enum kw_forward_guard guard_of(enum kw_sight_fence fence)
 	return KW_GUARD_CLOSED;
 }
 
+void kw_onward_guard(struct kw_frontend *server)
+{
+	kw_forward_expect(server->options.forward,
+		kw_gets_follow(server->options.gets)->superblock.source_id);
+	kw_forward_set_guard(
+		server->options.forward, guard_of(kw_gets_fence(server->options.gets)));
+}
+
 /* The words are written anew: the primary must cut the request where this gateway did. */
 static const char *send_words(struct kw_frontend *server, const struct kw_onward_request *request,
 	kw_forward_fn fn, struct kw_part *part)
 {
 	const char *why;
 
-	kw_forward_expect(server->options.forward,
-		kw_gets_follow(server->options.gets)->superblock.source_id);
-	kw_forward_set_guard(
-		server->options.forward, guard_of(kw_gets_fence(server->options.gets)));
+	kw_onward_guard(server);
 	kw_buffer_clear(&server->request);
 	kw_resp_command(&server->request, (int)request->count, request->words);
 	why = kw_forward_send(server->options.forward,

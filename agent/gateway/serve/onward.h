@@ -54,6 +54,9 @@ struct kw_onward_verdict kw_onward_judge(struct kw_frontend *server, const struc
 void kw_onward_begin(struct kw_client *client, struct kw_onward *onward,
 	const struct kw_onward_request *request, bool writes);
 
+/* Before each request, and a few times a second: which server may get requests now? */
+void kw_onward_guard(struct kw_frontend *server);
+
 /* The client is gone: its barrier ends. What was sent to the primary ends with its answer. */
 void kw_onward_left(struct kw_onward *onward);
 

@@ -56,12 +56,19 @@ static enum kw_resp_version version_of(const struct kw_part *part)
 	return (enum kw_resp_version)part->flags;
 }
 
+/* One that nobody has to log in for is no stranger. */
+static void note_user(struct kw_client *client)
+{
+	kw_client_set_strange(client, !resp_of(client)->session.user);
+}
+
 static void on_opened(struct kw_client *client)
 {
 	struct kw_frontend *server = kw_client_server(client);
 
 	kw_session_init(&resp_of(client)->session, kw_frontend_sessions(server),
 		kw_frontend_stats(server)->accepted, client);
+	note_user(client);
 }
 
 static void on_closed(struct kw_client *client)
@@ -79,7 +86,10 @@ static void on_left(struct kw_client *client)
 
 static bool take_users(struct kw_client *client, const struct kw_users *users)
 {
-	return kw_session_take_users(&resp_of(client)->session, users);
+	bool stays = kw_session_take_users(&resp_of(client)->session, users);
+
+	note_user(client);
+	return stays;
 }
 
 /* ---- why there is no answer ---- */
@@ -350,6 +360,7 @@ static bool begin_session(struct kw_client *client, enum kw_begun *begun, size_t
 
 	if (verdict == KW_SESSION_PASSES)
 		return false;
+	note_user(client);
 	wipe_login(request);
 	kw_buffer_append(kw_client_reply(client), kw_buffer_bytes(reply), kw_buffer_length(reply));
 	kw_client_replied(client);

@@ -40,7 +40,7 @@ static void write_addresses(const struct kw_client *client, struct kw_session_fa
 	struct sockaddr_storage address = {0};
 	socklen_t length = sizeof address;
 
-	if (getsockname(client->fd, (struct sockaddr *)&address, &length) == 0)
+	if (getsockname(client->socket.fd, (struct sockaddr *)&address, &length) == 0)
 		write_address(&address, facts->local_address);
 	if (address.ss_family == AF_UNIX) { /* a client's own end has no name */
 		memcpy(facts->address, facts->local_address, sizeof facts->address);
@@ -50,7 +50,7 @@ static void write_addresses(const struct kw_client *client, struct kw_session_fa
 			      ? ntohs(((struct sockaddr_in *)&address)->sin_port)
 			      : ntohs(((struct sockaddr_in6 *)&address)->sin6_port);
 	length = sizeof address;
-	if (getpeername(client->fd, (struct sockaddr *)&address, &length) == 0)
+	if (getpeername(client->socket.fd, (struct sockaddr *)&address, &length) == 0)
 		write_address(&address, facts->address);
 }
 
@@ -164,4 +164,18 @@ void kw_frontend_set_users(struct kw_frontend *server, struct kw_users *users)
 		client = next;
 	}
 	kw_users_free(before);
+}
+
+void kw_frontend_judge_certificates(struct kw_frontend *server)
+{
+	const struct kw_tls_context *context = server->options.tls->context;
+	struct kw_client *client = server->clients;
+
+	while (client && context) {
+		struct kw_client *next = client->next;
+
+		if (!kw_socket_is_admitted(&client->socket, context))
+			kw_client_close(client, KW_CLOSED_USER);
+		client = next;
+	}
 }

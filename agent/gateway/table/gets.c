@@ -310,6 +310,7 @@ static void on_superblock(void *arg, const struct kw_superblock *superblock)
 		return;
 	gets->term = kw_term_raised(&gets->term, &follow->history);
 	gets->standing = kw_term_judge(&gets->term, &follow->history);
+	gets->had_mandate |= gets->standing != KW_TERM_UNASKED;
 	kw_proxy_clock_learn(&gets->clock, superblock->heartbeat_us, follow->superblock_begun_us,
 		follow->superblock_us);
 	kw_lookups_seen(gets->lookups, superblock);
@@ -568,6 +569,11 @@ void kw_gets_stats(const struct kw_gets *gets, struct kw_gets_stats *stats)
 	stats->bytes = lookups->bytes + stats->looks * sizeof(struct kw_superblock) + reader->bytes;
 	stats->waiting = gets->waiting.count + gets->again.count + gets->flights.joined;
 	stats->looked_up = gets->looked.count;
+}
+
+const struct kw_lag *kw_gets_staleness(const struct kw_gets *gets)
+{
+	return &gets->staleness;
 }
 
 uint64_t kw_gets_staleness_us(const struct kw_gets *gets, double share)

@@ -43,6 +43,7 @@
 #include "follow/scouts.h"
 #include "rdb/payload_visit.h"
 #include "sight.h"
+#include "sync/lag.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -157,6 +158,7 @@ int kw_gets_retarget(
 /* What is known at this moment. */
 struct kw_gets_sight {
 	enum kw_gateway_state state;
+	const char *code; /* of the reason */
 	char why[KW_SIGHT_WORDS];
 	uint64_t epoch, version; /* of the newest superblock; 0: none */
 	uint64_t fresh_us; /* of it: the table has all that the primary did before (its proxy's
@@ -188,5 +190,6 @@ void kw_gets_stats(const struct kw_gets *gets, struct kw_gets_stats *stats);
 
 /* The age of the table at each answer, in microseconds. share: 0 to 1. */
 uint64_t kw_gets_staleness_us(const struct kw_gets *gets, double share);
+const struct kw_lag *kw_gets_staleness(const struct kw_gets *gets);
 
 #endif

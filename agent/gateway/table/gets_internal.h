@@ -29,6 +29,7 @@ struct kw_gets {
 	struct kw_proxy_clock clock;
 	struct kw_term term;            /* the highest that was seen */
 	enum kw_term_standing standing; /* of the last superblock's mandate to it */
+	bool had_mandate;               /* a table was seen whose proxy asks for one */
 	struct questions waiting, looked, again;
 	struct kw_flights flights;    /* those of `looked`, by their keys */
 	struct kw_sight_verdict told; /* the last that handlers.state was told */

@@ -2,12 +2,9 @@
 
 static enum kw_sight_link link_of(const struct kw_follow *follow)
 {
-	if (kw_follow_up(follow))
-		return KW_SIGHT_UP;
-	return follow->code == KW_E_REFUSED || follow->code == KW_E_PROTOCOL ||
-			       follow->code == KW_E_CONFIG
-		       ? KW_SIGHT_HOPELESS
-		       : KW_SIGHT_AWAY;
+	if (kw_follow_is_hopeless(follow, NULL))
+		return KW_SIGHT_HOPELESS;
+	return kw_follow_up(follow) ? KW_SIGHT_UP : KW_SIGHT_AWAY;
 }
 
 struct kw_sight_verdict kw_gets_judge(
@@ -55,6 +52,8 @@ enum kw_sight_fence kw_gets_fence(const struct kw_gets *gets)
 	const uint64_t now_us = kw_clock_us(), heard_us = follow->heartbeat_begun_us;
 	const struct kw_fence_facts facts = {
 		.link = link_of(follow),
+		.seen = follow->superblock.epoch != 0 || gets->had_mandate,
+		.had_mandate = gets->had_mandate,
 		.source = (enum kw_source_state)follow->superblock.source_state,
 		.term = gets->standing,
 		.silent_us = now_us > heard_us ? now_us - heard_us : 0,
@@ -92,6 +91,7 @@ void kw_gets_sight(const struct kw_gets *gets, struct kw_gets_sight *sight)
 
 	*sight = (struct kw_gets_sight){
 		.state = verdict.state,
+		.code = kw_sight_code(verdict.reason),
 		.epoch = superblock->epoch,
 		.version = superblock->version,
 		.fresh_us = superblock->fresh_us,

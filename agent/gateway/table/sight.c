@@ -36,7 +36,10 @@ struct kw_sight_verdict kw_sight_judge(const struct kw_sight_facts *facts)
 
 enum kw_sight_fence kw_sight_fence(const struct kw_fence_facts *facts)
 {
-	if (facts->term == KW_TERM_UNASKED && facts->source != KW_SOURCE_UNCONFIRMED)
+	if (!facts->seen)
+		return KW_FENCE_CLOSED;
+	if (facts->term == KW_TERM_UNASKED && facts->source != KW_SOURCE_UNCONFIRMED &&
+		!facts->had_mandate)
 		return KW_FENCE_OPEN;
 	if (facts->term != KW_TERM_CURRENT || facts->source == KW_SOURCE_UNCONFIRMED ||
 		facts->link != KW_SIGHT_UP || facts->silent_us > KW_FENCE_SILENCE_US)
@@ -59,6 +62,24 @@ const char *kw_gateway_state_name(enum kw_gateway_state state)
 		return "failed";
 	}
 	return "?";
+}
+
+/* The codes of the reasons: the table that deploy/doc/operate.md explains line by line. */
+static const char *const reason_codes[] = {
+	[KW_SIGHT_NONE] = "none",
+	[KW_SIGHT_REFUSED] = "proxy_refuses",
+	[KW_SIGHT_UNCONNECTED] = "proxy_away",
+	[KW_SIGHT_UNSEEN] = "table_unread",
+	[KW_SIGHT_UNCONFIRMED] = "unconfirmed",
+	[KW_SIGHT_DEPOSED] = "primary_deposed",
+	[KW_SIGHT_INCOMPLETE] = "table_incomplete",
+	[KW_SIGHT_UNFRESH] = "age_unknown",
+	[KW_SIGHT_OLD] = "table_old",
+};
+
+const char *kw_sight_code(enum kw_sight_reason reason)
+{
+	return reason_codes[reason];
 }
 
 /* Why a table does not get any fresher. */

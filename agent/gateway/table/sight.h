@@ -15,7 +15,9 @@
  *
  * The fence says whether requests may go to the primary. If the proxy asks for a mandate, they go
  * only to the server that a confirmed table names, and only while the proxy is heard. So no write
- * goes to a primary that was deposed longer ago than the mandate's lease and that silence.
+ * goes to a primary that was deposed longer ago than the mandate's lease and that silence. Before
+ * the first look at a table nothing goes on, because a mandate might be asked for. Once one was, a
+ * table whose proxy asks nobody does not open the fence: the server can be any.
  *
  * Pure; any thread.
  */
@@ -88,15 +90,22 @@ enum kw_sight_fence {
 
 struct kw_fence_facts {
 	enum kw_sight_link link;
+	bool seen;        /* a superblock was read since the gateway began. Of the last one: */
+	bool had_mandate; /* … or of an earlier one: its proxy asks who the primary is */
 	enum kw_source_state source;
-	enum kw_term_standing
-		term;       /* of the last superblock, of this connection or an earlier one */
-	uint64_t silent_us; /* since the READ began that showed the last heartbeat */
+	enum kw_term_standing term; /* of this connection or an earlier one */
+	uint64_t silent_us;         /* since the READ began that showed the last heartbeat */
 };
 
 enum kw_sight_fence kw_sight_fence(const struct kw_fence_facts *facts);
 
 const char *kw_gateway_state_name(enum kw_gateway_state state);
+
+/*
+ * The reason's code, for programs and for deploy/doc/operate.md: a code is never another reason's
+ * in a later version. "none": nothing is wrong.
+ */
+const char *kw_sight_code(enum kw_sight_reason reason);
 
 /* The reason in words, for clients and for people. link_why: what the connection says of itself. */
 #define KW_SIGHT_WORDS 320

@@ -62,6 +62,17 @@ static void run_until(struct gate *gate, const int *counter, int wanted)
 	}
 }
 
+/* The first line is up, and what was asked is under way to the primary. */
+static void run_until_up(struct gate *gate)
+{
+	uint64_t until = kw_clock_us() + PATIENCE_US;
+
+	while (gate->forward.lines[0]->sm.state != KW_LINE_UP) {
+		assert_true(kw_clock_us() < until);
+		uv_run(&gate->loop, UV_RUN_ONCE);
+	}
+}
+
 static void on_gate_closed(void *arg)
 {
 	((struct gate *)arg)->closed++;
@@ -546,6 +557,47 @@ static void what_waits_is_not_sent_once_the_guard_is_closed(void **state)
 	test_server_stop(&server);
 }
 
+/* What a primary answers after it was deposed says nothing to the client. */
+static void a_reply_after_the_guard_was_closed_is_not_handed_on(void **state)
+{
+	static const struct test_step script[] = {TEST_GREETING, {TEST_RECEIVE, 1, NULL},
+		{TEST_DRIP_SLOW, 50, "+OK\r\n"}, {TEST_HOLD, 0, NULL}, {TEST_END, 0, NULL}};
+	struct test_fake fake;
+	struct gate gate;
+
+	test_fake_start(&fake, script);
+	open_gate(&gate, fake.address);
+	assert_null(ask(&gate, 2, 0, "SET k v"));
+	run_until_up(&gate);
+	kw_forward_set_guard(&gate.forward, KW_GUARD_CLOSED);
+	run_until(&gate, &gate.ended, 1);
+	assert_int_equal(gate.answered, 0);
+	assert_int_equal(gate.perhaps, 1);
+	assert_non_null(strstr(heard(&gate), "not confirmed"));
+	close_gate(&gate);
+	test_fake_stop(&fake);
+}
+
+/* A primary that was stopped and deposed may never answer: its clients need not wait for it. */
+static void what_is_in_flight_ends_once_the_guard_is_closed(void **state)
+{
+	static const struct test_step script[] = {
+		TEST_GREETING, {TEST_RECEIVE, 1, NULL}, {TEST_HOLD, 0, NULL}, {TEST_END, 0, NULL}};
+	struct test_fake fake;
+	struct gate gate;
+
+	test_fake_start(&fake, script);
+	open_gate(&gate, fake.address);
+	gate.ticks = true;
+	assert_null(ask(&gate, 2, 0, "SET k v"));
+	run_until_up(&gate);
+	kw_forward_set_guard(&gate.forward, KW_GUARD_CLOSED);
+	run_until(&gate, &gate.ended, 1);
+	assert_int_equal(gate.perhaps, 1);
+	close_gate(&gate);
+	test_fake_stop(&fake);
+}
+
 /* A line that was opened before the table was known asks as soon as it is. */
 static void a_line_that_is_up_learns_its_server_when_that_is_wanted(void **state)
 {
@@ -604,6 +656,8 @@ int main(void)
 		cmocka_unit_test(a_server_that_the_table_is_not_of_executes_nothing),
 		cmocka_unit_test(with_a_guard_only_the_named_server_gets_requests),
 		cmocka_unit_test(what_waits_is_not_sent_once_the_guard_is_closed),
+		cmocka_unit_test(a_reply_after_the_guard_was_closed_is_not_handed_on),
+		cmocka_unit_test(what_is_in_flight_ends_once_the_guard_is_closed),
 		cmocka_unit_test(a_line_that_is_up_learns_its_server_when_that_is_wanted),
 		cmocka_unit_test(closing_ends_what_is_in_flight),
 	};

@@ -89,7 +89,8 @@ static void every_refusal_has_a_sentence(void **state)
 /* ---- the fence ---- */
 
 #define HEARD                                                                                      \
-	.link = KW_SIGHT_UP, .source = KW_SOURCE_LIVE, .term = KW_TERM_CURRENT, .silent_us = 100000
+	.link = KW_SIGHT_UP, .seen = true, .source = KW_SOURCE_LIVE, .term = KW_TERM_CURRENT,      \
+	.silent_us = 100000
 
 static void requests_go_only_to_a_primary_that_is_confirmed(void **state)
 {
@@ -110,6 +111,10 @@ static void requests_go_only_to_a_primary_that_is_confirmed(void **state)
 		{{HEARD, .term = KW_TERM_UNASKED, .silent_us = UINT64_MAX}, KW_FENCE_OPEN},
 		{{HEARD, .term = KW_TERM_UNASKED, .source = KW_SOURCE_UNCONFIRMED},
 			KW_FENCE_CLOSED},
+		/* Nothing is known before the first look, and a mandate that was asked counts on.
+		 */
+		{{HEARD, .term = KW_TERM_UNASKED, .seen = false}, KW_FENCE_CLOSED},
+		{{HEARD, .term = KW_TERM_UNASKED, .had_mandate = true}, KW_FENCE_CLOSED},
 	};
 
 	for (size_t i = 0; i < sizeof fences / sizeof *fences; i++)
