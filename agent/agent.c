@@ -340,6 +340,14 @@ static void on_selected(void *arg)
 
 /* ---- the beginning ---- */
 
+/* The proxy hides some keys from this agent: it must not follow any of these. */
+static int on_scoped(void *arg, const struct kw_scope *scope, struct kw_error *error)
+{
+	const struct kw_agent *agent = arg;
+
+	return kw_filter_check_scope(&agent->filter, scope, error);
+}
+
 static int open_follow(
 	struct kw_agent *agent, struct kw_agent_options *options, struct kw_error *error)
 {
@@ -354,6 +362,8 @@ static int open_follow(
 	int code = kw_proxies_check(&options->proxies, error);
 
 	options->follow.loop = agent->loop;
+	options->follow.remote.scoped = on_scoped;
+	options->follow.remote.scoped_arg = agent;
 	if (!code)
 		code = kw_follow_init(&agent->follow, options->proxies.address[0], &options->follow,
 			&handlers, &sink, error);
@@ -391,6 +401,12 @@ static void open_scouts(struct kw_agent *agent, const struct kw_agent_options *o
 	agent->sync.listed = options->proxies.count > 1;
 }
 
+enum kw_local_manner kw_agent_manner(const struct kw_mode *mode)
+{
+	return (kw_mode_leads(mode) ? KW_LOCAL_AS_PRIMARY : 0) |
+	       (mode->applier == KW_MODE_APPLIER_COMMANDS ? KW_LOCAL_BY_COMMANDS : 0);
+}
+
 static void open_local(struct kw_agent *agent, struct kw_agent_options *options)
 {
 	const struct kw_local_handlers handlers = {
@@ -406,16 +422,17 @@ static void open_local(struct kw_agent *agent, struct kw_agent_options *options)
 
 	options->local.loop = agent->loop;
 	options->local.filter = &agent->filter;
+	options->local.manner = kw_agent_manner(options->mode);
 	kw_local_init(&agent->local, &options->local, &handlers);
 }
 
 /*
- * A replica is loaded as a whole, so nothing is compared. With a filter the server's counts do not
- * tell whose keys other clients write. What the counts cannot tell at all, the audit finds.
+ * With a filter the server's counts do not tell whose keys other clients write. What the counts
+ * cannot tell at all, the audit finds.
  */
 static bool may_index(const struct kw_agent *agent, const struct kw_agent_options *options)
 {
-	return options->index && options->mode->applier == KW_MODE_APPLIER_COMMANDS &&
+	return options->index && options->mode->applier != KW_MODE_APPLIER_NONE &&
 	       kw_filter_is_everything(&agent->filter) && options->audit_keys_per_second > 0;
 }
 
@@ -429,6 +446,8 @@ static void open_pair(struct kw_agent *agent, const struct kw_agent_options *opt
 		.window_bytes = options->window_bytes,
 		.listen = options->listen,
 		.masterauth = options->masterauth,
+		.tls = options->link_tls,
+		.certificates = options->link_certificates,
 		.shutdown = options->shutdown,
 		.handlers = {want_step, on_lost, agent},
 	};
@@ -486,6 +505,7 @@ int kw_agent_new(uv_loop_t *loop, struct kw_agent_options *options,
 	agent->handlers = *handlers;
 	agent->started_us = kw_clock_us();
 	kw_sm_init(&agent->sm, &kw_agent_machine, agent, KW_AGENT_CONNECTING);
+	agent->cause = KW_REASON_PROXY_AWAY;
 	kw_sm_init(&agent->life, &life, agent, KW_LIFE_RUN);
 	code = open_follow(agent, options, error);
 	if (code) {

@@ -50,7 +50,9 @@ struct kw_agent_options {
 	const struct kw_mode *mode;
 	char listen[128];           /* apply.replica.listen, checked */
 	struct kw_slice masterauth; /* of apply.replica.masterauth_file; must stay in place */
-	enum kw_shutdown shutdown;  /* apply.on_shutdown */
+	enum kw_link_tls link_tls;  /* apply.replica.tls */
+	const struct kw_tls_current *link_certificates; /* outlives the agent; may hold none */
+	enum kw_shutdown shutdown;                      /* apply.on_shutdown */
 	uint64_t window_bytes;
 	bool consent;
 	enum kw_foreign foreign;
@@ -100,6 +102,7 @@ struct kw_agent {
 	struct kw_audit *audit;
 	struct kw_sm sm;
 	char reason[KW_AGENT_REASON];
+	enum kw_reason cause; /* of the state; kw_reason_code tells it */
 	uint64_t started_us;
 
 	uv_timer_t tick;
@@ -176,5 +179,8 @@ uint64_t kw_agent_lag_us(const struct kw_agent *agent, uint64_t now_us);
 
 /* 0..1: how much of the data is there; 1 only when level. */
 double kw_agent_progress(const struct kw_agent *agent);
+
+/* How a mode writes to the local server. */
+enum kw_local_manner kw_agent_manner(const struct kw_mode *mode);
 
 #endif

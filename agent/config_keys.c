@@ -1,13 +1,9 @@
 #include "config_keys.h"
 
-#include "auth/keyring.h"
-#include "control/config/common.h"
+#include "control/http/address.h"
 #include "primary/downlink.h"
 #include "redis/address.h"
-#include "remote/rdma/keys.h"
-#include "remote/remote.h"
-#include "remote/users.h"
-#include "table/reader.h"
+#include "target/keys.h"
 
 #include <stddef.h>
 
@@ -20,15 +16,7 @@ static int listen_check(const char *text, struct kw_error *error)
 }
 
 const struct kw_config_key kw_agent_config_keys[] = {
-	{"proxy", KW_CONFIG_TEXTS, NULL, false, 0, 0, NULL,
-		"The proxy to follow: shm:///path, tcp://host:port or rdma://host:port. Or a list "
-		"of up to 16 proxies of one primary: see follow.",
-		kw_address_check},
-	{"follow", KW_CONFIG_TEXT, "\"confirmed\"", false, 0, 0, "confirmed",
-		"Of several proxies, follow the one whose server is confirmed as the primary, in "
-		"the highest term; without mandates, the first that can be followed."},
-	{"name", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
-		"This agent's name at the proxy, printable ASCII; empty: the host's name."},
+	KW_TARGET_WHICH("This agent's"),
 	KW_CONFIG_REDIS("The local server to write to", "the local server", kw_redis_address_check),
 	{"apply.mode", KW_CONFIG_TEXT, "\"commands\"", false, 0, 0,
 		"commands|replica|hybrid|discard",
@@ -55,6 +43,12 @@ const struct kw_config_key kw_agent_config_keys[] = {
 		"File with the masterauth that the local server has while no agent leads it (not "
 		"readable by others), put back when the agent lets the server go; empty: it has "
 		"none."},
+	{"apply.replica.tls", KW_CONFIG_TEXT, "\"follow\"", false, 0, 0, "follow|switch|off",
+		"A local server with tls-replication yes: follow, the link speaks TLS with "
+		"tls.cert "
+		"and tls.key, which a CA of the server's tls-ca-cert-file signed; switch, "
+		"tls-replication is set to no and put back when the server is let go (only to a "
+		"loopback address); off, it is refused."},
 	{"apply.on_shutdown", KW_CONFIG_TEXT, "\"stay\"", true, 0, 0, "stay|promote",
 		"Mode replica, when the agent ends: the server stays a replica and waits for the "
 		"next agent, or is promoted (REPLICAOF NO ONE)."},
@@ -70,8 +64,8 @@ const struct kw_config_key kw_agent_config_keys[] = {
 		"differs; a value above 10 KB counts as several. 0: never compare."},
 	{"apply.index", KW_CONFIG_BOOL, "true", false, 0, 0, NULL,
 		"Remember a digest of each value that was applied, in 19 to 24 bytes a key: a "
-		"snapshot of another table then brings only what differs. Modes commands and "
-		"hybrid, with the audit on and without a filter."},
+		"snapshot of another table then brings only what differs. Not in mode discard; "
+		"with the audit on and without a filter."},
 	{"poll.idle_us", KW_CONFIG_INTEGER, "1500", true, 0, 1000000, NULL,
 		"Longest pause between looks at an idle table, in microseconds; up to eight times "
 		"that, "
@@ -87,25 +81,12 @@ const struct kw_config_key kw_agent_config_keys[] = {
 		"Follow only keys that begin with one of these; empty: all."},
 	{"filter.databases", KW_CONFIG_INTEGERS, "[]", false, 0, 65535, NULL,
 		"Follow only these databases; empty: all."},
-	KW_CONFIG_OWN_KEY,
-	KW_CONFIG_TLS_DIALS,
-	{"auth.allow_insecure", KW_CONFIG_BOOL, "false", false, 0, 0, NULL,
-		"Follow a proxy over tcp or rdma without a secret: whoever listens there decides "
-		"what is read."},
-	KW_CONFIG_PEERS("the proxy", "[\"keywake-proxy\"]", kw_user_check),
-	{"remote.read_timeout_ms", KW_CONFIG_INTEGER, "2000", false, 10, 600000, NULL,
-		"Silence on a READ after which the connection to the proxy counts as lost."},
-	{"remote.depth", KW_CONFIG_INTEGER, "16", false, 1, KW_READER_DEPTH_MAX, NULL,
-		"READs of 128 KiB in flight at most; the proxy or a device may allow fewer."},
-	{"rdma.traffic_class", KW_CONFIG_INTEGER, "0", false, 0, 255, NULL,
-		"Traffic class (DSCP * 4) of RoCE packets either way; 0: the system's."},
-	KW_CONFIG_RDMA{"rdma.read_bytes", KW_CONFIG_BYTES, KW_RDMA_TEXT(KW_RDMA_READ_BYTES), false,
-		4096, KW_RDMA_READ_BYTES_MAX, NULL,
-		"READs over rdma are cut into pieces of this size; up to 64 are in flight."},
+	KW_TARGET_LINK("16", " of 128 KiB"),
 	{"warm.lag_ms", KW_CONFIG_INTEGER, "1000", true, 1, 3600000, NULL,
 		"Warm means equal at some moment this short ago, by a proxy no further behind its "
 		"primary. With a mandate (authority.by of the proxy) warm ends this long, and one "
 		"second, after the loss of the mandate; below 100 it ends after 1.1 s."},
+	KW_CONFIG_HTTP,
 	KW_CONFIG_DAEMON("\"/run/keywake/agent.sock\""),
 	{0},
 };

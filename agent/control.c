@@ -1,157 +1,17 @@
 /* What the agent answers on its control socket. */
 #include "daemon.h"
+#include "figures.h"
 
 #include "base/clock.h"
-#include "control/figures.h"
 #include "remote/rdma/counts.h"
 
 #include <inttypes.h>
-#include <math.h>
 
 #define QUARANTINED_SHOWN 16
 
-/* What is shown of this moment. */
-struct figures {
-	uint64_t state, warm, held, held_of, head_version, applied_version, quarantined,
-		window_bytes_used;
-	double behind_seconds, progress, proven_equal_seconds;
-	uint64_t keys_applied, bytes_read, records_read, records_stale, records_skipped, reads,
-		read_retries, segments_vanished, passes, snapshots, resyncs, keys_pruned,
-		keys_evicted, rolled_back, foreign_writes, holds, reads_ahead, reads_ahead_used,
-		index_keys, index_bytes, compared, differing, quarantined_ever, retries,
-		corruptions, reconnects, local_reconnects;
-	uint64_t audit_rounds, audit_compared, audit_found_different, audit_found_missing,
-		audit_found_extra, audit_mended_different, audit_mended_missing, audit_mended_extra,
-		audit_unsettled, audit_causes;
-};
-
-#define GAUGE(name, doc) KW_GAUGE(struct figures, name, #name, doc)
-#define COUNTER(name, doc) KW_STATUS_COUNTER(struct figures, name, #name, doc)
-
-static const struct kw_figure figure_table[] = {
-	GAUGE(state, "0 connecting, 1 bootstrapping, 2 warm, 3 lagging, 4 reconciling, 5 stalled, "
-		     "6 failed, 7 held"),
-	GAUGE(warm, "1 while warm"),
-	GAUGE(held, "local keys whose deletion waits for approval, 0: none"),
-	GAUGE(held_of, "of so many local keys, 0: none waits"),
-	GAUGE(head_version, "newest version seen at the proxy"),
-	GAUGE(applied_version, "version up to which all is applied"),
-	GAUGE(behind_seconds, "age of the oldest change not yet applied"),
-	GAUGE(progress, "share of the data that is there, 1 once level"),
-	GAUGE(proven_equal_seconds,
-		"age of the oldest comparison of the audit; inf until every key was compared"),
-	GAUGE(quarantined, "keys the local server refused for good"),
-	GAUGE(index_keys, "keys whose value and expiry the digest index knows"),
-	GAUGE(index_bytes, "memory of the digest index"),
-	GAUGE(window_bytes_used, "commands not yet acknowledged"),
-	COUNTER(keys_applied, "changes the local server acknowledged"),
-	COUNTER(bytes_read, "bytes read from the proxy's memory"),
-	COUNTER(records_read, "records handed on by the reader"),
-	COUNTER(records_stale, "records read that were superseded or known already"),
-	COUNTER(records_skipped, "records left out by the filter"),
-	COUNTER(reads, "READs of the proxy's memory"),
-	COUNTER(read_retries, "READs repeated because what they brought did not verify"),
-	COUNTER(reads_ahead, "READs of the log asked for before it was known to have grown"),
-	COUNTER(reads_ahead_used, "of them brought changes, in one round trip"),
-	COUNTER(segments_vanished, "log segments cleaned away before they were read"),
-	COUNTER(passes, "passes over the table"),
-	COUNTER(snapshots, "snapshots begun"),
-	COUNTER(resyncs, "snapshots begun after the first: reconciles and repeated bootstraps"),
-	COUNTER(compared, "records of snapshots that were compared with the digest index"),
-	COUNTER(differing, "of them were handed on: the others were applied already"),
-	COUNTER(keys_pruned, "local keys deleted because the table did not have them"),
-	COUNTER(rolled_back,
-		"keys set to a new primary's state of before its term: about so many writes were "
-		"lost in failovers"),
-	COUNTER(keys_evicted, "keys that the local server evicted by itself"),
-	COUNTER(foreign_writes, "calls by which other clients wrote to the local server"),
-	COUNTER(holds, "times deletions began to wait for approval"),
-	COUNTER(quarantined_ever, "changes the local server refused for good"),
-	COUNTER(retries, "times sending began again after a refusal that passes"),
-	COUNTER(corruptions, "times the table did not verify though read again and again"),
-	COUNTER(reconnects, "connections to the proxy tried"),
-	COUNTER(local_reconnects, "connections to the local server tried"),
-	COUNTER(audit_rounds, "times the audit has compared every key"),
-	COUNTER(audit_compared, "keys of the table that the audit compared"),
-	COUNTER(audit_found_different, "keys that had another value or expiry here"),
-	COUNTER(audit_found_missing, "keys of the table that were not here"),
-	COUNTER(audit_found_extra, "keys here that the table does not have"),
-	COUNTER(audit_mended_different, "of the keys found different: equal again"),
-	COUNTER(audit_mended_missing, "of the keys found missing: here again"),
-	COUNTER(audit_mended_extra, "of the keys found too many: deleted"),
-	COUNTER(audit_unsettled, "keys that changed at each look of the audit"),
-	COUNTER(audit_causes, "causes seen to compare all keys at once"),
-	{0},
-};
-
-static uint64_t head_version(const struct kw_agent *agent)
-{
-	return agent->follow.superblock.version;
-}
-
-static struct figures collect(const struct kw_agent *agent)
-{
-	const struct kw_reader_stats *reader = kw_reader_stats(agent->follow.reader);
-	struct kw_audit_report audit;
-
-	kw_audit_report(agent->audit, kw_clock_us(), &audit);
-	return (struct figures){
-		.proven_equal_seconds = audit.proven_us == UINT64_MAX
-						? (double)INFINITY
-						: (double)audit.proven_us / 1e6,
-		.audit_rounds = audit.rounds,
-		.audit_compared = audit.compared,
-		.audit_found_different = audit.found[KW_AUDIT_DIFFERENT],
-		.audit_found_missing = audit.found[KW_AUDIT_MISSING],
-		.audit_found_extra = audit.found[KW_AUDIT_EXTRA],
-		.audit_mended_different = audit.mended[KW_AUDIT_DIFFERENT],
-		.audit_mended_missing = audit.mended[KW_AUDIT_MISSING],
-		.audit_mended_extra = audit.mended[KW_AUDIT_EXTRA],
-		.audit_unsettled = audit.unsettled,
-		.audit_causes = audit.causes,
-		.state = (uint64_t)agent->sm.state,
-		.warm = agent->sm.state == KW_AGENT_WARM,
-		.held = agent->sync.brake.finding.deletions,
-		.held_of = agent->sync.brake.finding.keys,
-		.head_version = head_version(agent),
-		.applied_version = agent->sync.progress.applied,
-		.behind_seconds = (double)kw_agent_lag_us(agent, kw_clock_us()) / 1e6,
-		.progress = kw_agent_progress(agent),
-		.quarantined = kw_quarantine_count(&agent->quarantine),
-		.window_bytes_used = kw_pair_progress(agent->pair)->window_bytes,
-		.keys_applied = kw_pair_progress(agent->pair)->applied,
-		.bytes_read = reader->bytes,
-		.records_read = reader->records,
-		.records_stale = reader->skipped,
-		.records_skipped = agent->sync.filtered,
-		.reads = reader->reads,
-		.read_retries = reader->retries,
-		.reads_ahead = reader->ahead,
-		.reads_ahead_used = reader->ahead_used,
-		.segments_vanished = reader->vanished,
-		.passes = reader->passes,
-		.snapshots = agent->sync.snapshots,
-		.resyncs = agent->sync.resyncs,
-		.index_keys = agent->sync.index.keys,
-		.index_bytes = agent->sync.index.bytes,
-		.compared = agent->sync.index.compared,
-		.differing = agent->sync.index.differing,
-		.keys_pruned = agent->sync.pruned,
-		.rolled_back = agent->sync.rolled_back,
-		.keys_evicted = agent->sync.debt.evicted.ever,
-		.foreign_writes = agent->sync.debt.foreign.ever,
-		.holds = agent->sync.brake.holds,
-		.quarantined_ever = agent->quarantine.ever,
-		.retries = kw_pair_progress(agent->pair)->retries,
-		.corruptions = agent->sync.reread.ever,
-		.reconnects = agent->follow.reconnects,
-		.local_reconnects = agent->local.reconnects,
-	};
-}
-
 static uint64_t lag_versions(const struct kw_agent *agent)
 {
-	uint64_t head = head_version(agent), applied = agent->sync.progress.applied;
+	uint64_t head = agent->follow.superblock.version, applied = agent->sync.progress.applied;
 
 	return head > applied ? head - applied : 0;
 }
@@ -203,11 +63,11 @@ static json_t *apply_json(struct kw_pair *pair)
 
 	if (link->state)
 		json_object_update_new(
-			json, json_pack("{s:s,s:s,s:i,s:I,s:I,s:I,s:I,s:I}", "link", link->state,
-				      "replid", link->replid, "port", (int)link->port, "offset",
-				      (json_int_t)link->offset, "acknowledged",
-				      (json_int_t)link->acknowledged, "full_syncs",
-				      (json_int_t)link->full_syncs, "continuations",
+			json, json_pack("{s:s,s:s,s:i,s:I,s:I,s:s,s:I,s:I,s:I}", "link",
+				      link->state, "replid", link->replid, "port", (int)link->port,
+				      "offset", (json_int_t)link->offset, "acknowledged",
+				      (json_int_t)link->acknowledged, "tls", link->tls,
+				      "full_syncs", (json_int_t)link->full_syncs, "continuations",
 				      (json_int_t)link->continuations, "refusals",
 				      (json_int_t)link->refusals));
 	return json;
@@ -227,8 +87,9 @@ static json_t *status_json(struct kw_agent_daemon *daemon)
 		"state", kw_sm_name(&agent->sm), "reason", agent->reason, "name",
 		daemon->target.name, "epoch",
 		(json_int_t)(up ? follow->superblock.epoch : sync->epoch), "applied_version",
-		(json_int_t)sync->progress.applied, "head_version", (json_int_t)head_version(agent),
-		"lag_versions", (json_int_t)lag_versions(agent), "lag_ms",
+		(json_int_t)sync->progress.applied, "head_version",
+		(json_int_t)agent->follow.superblock.version, "lag_versions",
+		(json_int_t)lag_versions(agent), "lag_ms",
 		(double)kw_agent_lag_us(agent, now) / 1000.0, "progress", kw_agent_progress(agent),
 		"proxy", follow->proxy, "transport", kw_carrier_name(follow->address.carrier),
 		"quarantined", (json_int_t)kw_quarantine_count(&agent->quarantine), "quarantine",
@@ -289,6 +150,7 @@ static void add_history(json_t *status, const struct kw_agent *agent)
 	add_term(data, agent->local.term.domain, agent->local.term.term);
 	add_term(table, told->domain, told->term);
 	json_object_set_new(table, "mandate", json_string(kw_mandate_state_name(told->mandate)));
+	json_object_set_new(table, "looked_offset", json_integer((json_int_t)told->looked.offset));
 	json_object_set_new(status, "history",
 		json_pack("{s:s,s:o,s:o}", "relation",
 			judged ? kw_authority_name(sync->authority.relation) : "", "data", data,
@@ -323,15 +185,20 @@ static void add_held(json_t *status, const struct kw_brake *brake)
 	json_object_set_new(status, "held_of", json_integer((json_int_t)brake->finding.keys));
 }
 
-static void on_status(void *arg, struct kw_rpc_call *call, const json_t *params)
+static json_t *whole_status(void *arg)
 {
 	struct kw_agent_daemon *daemon = arg;
-	struct figures figures;
+	struct kw_agent_figures figures;
 	json_t *status;
 
 	kw_agent_doubt(daemon->agent, kw_clock_us());
-	figures = collect(daemon->agent);
+	kw_agent_collect(daemon->agent, &figures);
 	status = status_json(daemon);
+	json_object_set_new(
+		status, "reason_code", json_string(kw_reason_code(daemon->agent->cause)));
+	json_object_set_new(status, "stopping", json_boolean(daemon->closing));
+	json_object_set_new(status, "verifying",
+		json_boolean(daemon->inspect && kw_inspect_verifies(daemon->inspect)));
 	add_audit(status, daemon->agent->audit);
 	add_link(status, &daemon->agent->follow);
 	add_held(status, &daemon->agent->sync.brake);
@@ -339,38 +206,47 @@ static void on_status(void *arg, struct kw_rpc_call *call, const json_t *params)
 	add_history(status, daemon->agent);
 	kw_target_show(status, &daemon->agent->scouts);
 	add_lag(status, &daemon->agent->sync.progress.lag);
-	kw_figures_status(status, figure_table, &figures);
+	kw_figures_status(status, kw_agent_figure_table, &figures);
+	kw_agent_show_certificates(daemon, status);
+	return status;
+}
+
+static void on_status(void *arg, struct kw_rpc_call *call, const json_t *params)
+{
+	struct kw_agent_daemon *daemon = arg;
+	json_t *status = whole_status(arg);
+
 	if (json_is_true(json_object_get(params, "reset_lag")))
 		kw_lag_reset(&daemon->agent->sync.progress.lag);
 	kw_rpc_result(call, status);
 }
 
-static void lag_metrics(struct kw_buffer *text, const struct kw_lag *lag)
+static void get_ready(void *arg, struct kw_http_readiness *readiness)
 {
-	static const double quantiles[] = {0.5, 0.9, 0.99, 0.999};
+	struct kw_agent_daemon *daemon = arg;
+	uint64_t now_us = kw_clock_us();
 
-	kw_buffer_printf(text, "# HELP keywake_agent_lag_seconds publication by the proxy to "
-			       "acknowledgement by the "
-			       "local server\n# TYPE keywake_agent_lag_seconds summary\n");
-	for (size_t i = 0; i < sizeof quantiles / sizeof *quantiles; i++)
-		kw_buffer_printf(text, "keywake_agent_lag_seconds{quantile=\"%g\"} %.6f\n",
-			quantiles[i], (double)kw_lag_quantile_us(lag, quantiles[i]) / 1e6);
-	kw_buffer_printf(text,
-		"keywake_agent_lag_seconds_sum %.6f\nkeywake_agent_lag_seconds_count %llu\n",
-		(double)lag->sum_us / 1e6, (unsigned long long)lag->count);
+	kw_agent_doubt(daemon->agent, now_us);
+	readiness->ready = daemon->agent->sm.state == KW_AGENT_WARM;
+	readiness->state = kw_sm_name(&daemon->agent->sm);
+	snprintf(readiness->reason, sizeof readiness->reason, "%s", daemon->agent->reason);
+	readiness->lag_us = kw_agent_lag_us(daemon->agent, now_us);
+}
+
+int kw_agent_serve_http(struct kw_agent_daemon *daemon, struct kw_error *error)
+{
+	const struct kw_http_source source = {"agent", get_ready, whole_status, kw_agent_metrics,
+		NULL, &daemon->daemon.transitions, daemon};
+
+	return kw_http_server_new(
+		daemon->loop, daemon->daemon.config, &source, &daemon->daemon.http, error);
 }
 
 static void on_metrics(void *arg, struct kw_rpc_call *call, const json_t *params)
 {
-	struct kw_agent_daemon *daemon = arg;
 	struct kw_buffer text = {0};
-	struct figures figures;
 
-	kw_agent_doubt(daemon->agent, kw_clock_us());
-	figures = collect(daemon->agent);
-	kw_figures_metrics(&text, "keywake_agent", figure_table, &figures);
-	kw_rdma_metrics(&text, "keywake_agent_rdma");
-	lag_metrics(&text, &daemon->agent->sync.progress.lag);
+	kw_agent_metrics(arg, &text);
 	kw_rpc_result(call, json_pack("{s:s%}", "text", (const char *)kw_buffer_bytes(&text),
 				    (int)kw_buffer_length(&text)));
 	kw_buffer_close(&text);

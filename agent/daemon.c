@@ -41,6 +41,33 @@ static enum kw_shutdown read_shutdown(const struct kw_config *config)
 	return strcmp(word, "promote") == 0 ? KW_SHUTDOWN_PROMOTE : KW_SHUTDOWN_STAY;
 }
 
+static enum kw_link_tls read_link_tls(const struct kw_config *config)
+{
+	const char *word = kw_config_text(config, "apply.replica.tls");
+
+	if (strcmp(word, "switch") == 0)
+		return KW_LINK_TLS_SWITCH;
+	return strcmp(word, "off") == 0 ? KW_LINK_TLS_OFF : KW_LINK_TLS_FOLLOW;
+}
+
+/* What goes plain must not leave the host. A socket of systemd's is judged when it is known. */
+static int check_link_tls(const struct kw_config *config, struct kw_error *error)
+{
+	const char *listen = kw_config_text(config, "apply.replica.listen");
+	struct sockaddr_storage address;
+	char host[64];
+	int code = kw_downlink_address(listen, &address, host, error);
+
+	if (code)
+		return kw_error_wrap(error, "apply.replica.listen");
+	if (read_link_tls(config) != KW_LINK_TLS_SWITCH || !*host || kw_downlink_is_near(host))
+		return KW_OK;
+	return kw_error_set(error, KW_E_CONFIG,
+		"apply.replica.tls: switch would send the local server in plain bytes to %s: use "
+		"follow, or a loopback address in apply.replica.listen",
+		host);
+}
+
 static enum kw_foreign read_foreign(const struct kw_config *config)
 {
 	const char *word = kw_config_text(config, "apply.foreign");
@@ -62,6 +89,8 @@ static int read_apply(
 	if (!options->mode)
 		return kw_error_set(error, KW_E_CONFIG,
 			"apply.mode: %s is not in this version: use commands", mode);
+	if (kw_mode_leads(options->mode) && (code = check_link_tls(config, error)))
+		return code;
 	if (kw_mode_leads(options->mode) && strcmp(store, "key") == 0)
 		return kw_error_set(error, KW_E_CONFIG,
 			"apply.cursor_store: mode %s keeps the position in a function library: "
@@ -69,6 +98,7 @@ static int read_apply(
 			mode);
 	snprintf(options->listen, sizeof options->listen, "%s",
 		kw_config_text(config, "apply.replica.listen"));
+	options->link_tls = read_link_tls(config);
 	options->shutdown = read_shutdown(config);
 	options->consent = kw_config_bool(config, "apply.consent");
 	options->foreign = read_foreign(config);
@@ -140,6 +170,33 @@ static int read_masterauth(
 	return KW_OK;
 }
 
+/* Certificates of the link to a server that replicates over TLS; *context NULL: there are none. */
+static int load_link(
+	const struct kw_config *config, struct kw_tls_context **context, struct kw_error *error)
+{
+	const struct kw_mode *mode = kw_mode_find(kw_config_text(config, "apply.mode"));
+
+	*context = NULL;
+	if (!kw_mode_leads(mode) || read_link_tls(config) != KW_LINK_TLS_FOLLOW ||
+		!*kw_config_text(config, "tls.cert"))
+		return KW_OK;
+	*context = kw_tls_config_load_open(config, &kw_downlink_tls_terms, error);
+	return *context ? KW_OK : KW_E_CONFIG;
+}
+
+static int read_link(
+	struct kw_agent_daemon *daemon, struct kw_agent_options *options, struct kw_error *error)
+{
+	struct kw_tls_context *context;
+
+	if (read_masterauth(daemon, &options->masterauth, error) ||
+		load_link(daemon->daemon.config, &context, error))
+		return KW_E_CONFIG;
+	kw_tls_current_put(&daemon->link_tls, context);
+	options->link_certificates = &daemon->link_tls;
+	return KW_OK;
+}
+
 /* Who this agent is to the others that are given the same server. */
 static int read_lease(const char *name, struct kw_lease_owner *lease, struct kw_error *error)
 {
@@ -185,7 +242,7 @@ static int read_options(
 	if ((code = read_follow(daemon, options, error)) ||
 		(code = read_apply(config, options, error)) ||
 		(code = read_local(daemon, &options->local.redis, error)) ||
-		(code = read_masterauth(daemon, &options->masterauth, error)) ||
+		(code = read_link(daemon, options, error)) ||
 		(code = read_lease(daemon->target.name, &options->local.lease, error)))
 		return code;
 	snprintf(options->local.agent, sizeof options->local.agent, "%s", daemon->target.name);
@@ -199,10 +256,25 @@ int kw_agent_daemon_check(const struct kw_config *config, struct kw_error *error
 
 	if ((code = kw_target_check(config, error)) ||
 		(code = kw_tls_config_rule_redis(config, error)) ||
+		(code = kw_http_rule(config, error)) ||
 		(code = read_apply(config, &options, error)))
 		return code;
 	code = read_filter(config, &options.filter, error);
 	kw_filter_close(&options.filter);
+	return code;
+}
+
+int kw_agent_daemon_look(const struct kw_config *config, struct kw_error *error)
+{
+	struct kw_tls_context *redis = NULL, *wire = NULL, *link = NULL;
+	int code;
+
+	if (!(code = kw_tls_config_load_redis(config, &redis, error)) &&
+		!(code = kw_target_load_tls(config, &wire, error)))
+		code = load_link(config, &link, error);
+	kw_tls_context_unref(redis);
+	kw_tls_context_unref(wire);
+	kw_tls_context_unref(link);
 	return code;
 }
 
@@ -251,19 +323,21 @@ static int reload_password(struct kw_agent_daemon *daemon, struct kw_error *erro
 static int on_reloaded(void *arg, json_t *answer, struct kw_error *error)
 {
 	struct kw_agent_daemon *daemon = arg;
-	struct kw_tls_context *context = NULL, *wire = NULL;
+	struct kw_tls_context *context = NULL, *wire = NULL, *link = NULL;
 	bool changed;
 
 	if (kw_tls_config_load_redis(daemon->daemon.config, &context, error) ||
 		kw_target_load_tls(daemon->daemon.config, &wire, error) ||
-		reload_password(daemon, error) ||
+		load_link(daemon->daemon.config, &link, error) || reload_password(daemon, error) ||
 		kw_own_key_reload(daemon->daemon.config, &daemon->target.key, &changed, error)) {
 		kw_tls_context_unref(context);
 		kw_tls_context_unref(wire);
+		kw_tls_context_unref(link);
 		return kw_error_wrap(error, "keys, password and certificates stay as they were");
 	}
 	kw_tls_current_put(&daemon->redis_tls, context);
 	kw_tls_current_put(&daemon->target.tls, wire);
+	kw_tls_current_put(&daemon->link_tls, link);
 	if (!changed)
 		return KW_OK;
 	kw_log_info("follow", "another key is proved to the proxy from now on");
@@ -277,11 +351,14 @@ static int on_reloaded(void *arg, json_t *answer, struct kw_error *error)
 static void on_state(void *arg, const char *state, const char *reason)
 {
 	struct kw_agent_daemon *daemon = arg;
+	const char *code = kw_reason_code(daemon->agent->cause);
 
+	kw_daemon_moved(&daemon->daemon, state, code, reason);
 	kw_notify_status(&daemon->notify, "%s%s%s", state, *reason ? ": " : "", reason);
 	if (daemon->rpc)
 		kw_rpc_event(daemon->rpc, "state",
-			json_pack("{s:s,s:s}", "state", state, "reason", reason));
+			json_pack("{s:s,s:s,s:s}", "state", state, "reason", reason, "reason_code",
+				code));
 }
 
 static void on_ended(void *arg, const char *name)
@@ -304,6 +381,7 @@ static void close_handles(struct kw_agent_daemon *daemon)
 {
 	kw_signals_close(&daemon->signals);
 	kw_notify_close(&daemon->notify);
+	kw_daemon_end(&daemon->daemon);
 }
 
 static void agent_closed(void *arg)
@@ -352,6 +430,7 @@ int kw_agent_daemon_init(struct kw_agent_daemon *daemon, uv_loop_t *loop, struct
 		.loop = loop,
 	};
 	kw_notify_init(&daemon->notify, loop);
+	kw_daemon_begin(&daemon->daemon, loop);
 	code = kw_signals_start(&daemon->signals, loop, &signals, error);
 	if (!code)
 		code = read_options(daemon, &options, error);
@@ -360,8 +439,10 @@ int kw_agent_daemon_init(struct kw_agent_daemon *daemon, uv_loop_t *loop, struct
 		code = kw_agent_new(loop, &options, &handlers, &daemon->agent, error);
 	if (!code)
 		daemon->inspect = kw_inspect_new(loop, daemon->agent);
-	if (code || (code = kw_rpc_server_new(loop, kw_config_text(config, "control.socket"),
-			     kw_agent_methods, "keywake-agent", daemon, &daemon->rpc, error))) {
+	if (code ||
+		(code = kw_rpc_server_new(loop, kw_config_text(config, "control.socket"),
+			 kw_agent_methods, "keywake-agent", daemon, &daemon->rpc, error)) ||
+		(code = kw_agent_serve_http(daemon, error))) {
 		kw_filter_close(&options.filter);
 		kw_agent_daemon_shutdown(daemon, NULL);
 		return code;
@@ -379,6 +460,8 @@ void kw_agent_daemon_shutdown(struct kw_agent_daemon *daemon, const char *why)
 	if (why)
 		kw_log_info("agent", "shutting down: %s", why);
 	kw_notify_stopping();
+	kw_http_server_close(daemon->daemon.http);
+	daemon->daemon.http = NULL;
 	if (daemon->inspect)
 		kw_inspect_close(daemon->inspect, inspect_closed, daemon);
 	else
@@ -387,8 +470,10 @@ void kw_agent_daemon_shutdown(struct kw_agent_daemon *daemon, const char *why)
 
 void kw_agent_daemon_close(struct kw_agent_daemon *daemon)
 {
+	kw_daemon_close(&daemon->daemon);
 	kw_secret_close_buffer(&daemon->password);
 	kw_secret_close_buffer(&daemon->masterauth);
 	kw_tls_current_put(&daemon->redis_tls, NULL);
+	kw_tls_current_put(&daemon->link_tls, NULL);
 	kw_target_close(&daemon->target);
 }

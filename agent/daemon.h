@@ -29,6 +29,7 @@ struct kw_agent_daemon {
 	struct kw_buffer password, masterauth;
 	struct kw_slice present_password; /* of `password` */
 	struct kw_tls_current redis_tls;  /* of connections to the local server */
+	struct kw_tls_current link_tls;   /* … and of its replication link to us */
 	struct kw_target target;
 	char filter_text[256];
 	bool closing;
@@ -36,6 +37,12 @@ struct kw_agent_daemon {
 
 /* A kw_config_rule_fn: refuses what can never work, whatever the host has when the agent starts. */
 int kw_agent_daemon_check(const struct kw_config *config, struct kw_error *error);
+
+/* For --check-config: the first file of certificates that cannot be used now. No effect. */
+int kw_agent_daemon_look(const struct kw_config *config, struct kw_error *error);
+
+/* doctor.c: a kw_config_doctor. */
+int kw_agent_doctor(const struct kw_config *config, const struct kw_config_mistakes *mistakes);
 
 /*
  * All of it, or an error with everything undone (the loop must still be run once). The
@@ -51,6 +58,7 @@ void kw_agent_daemon_shutdown(struct kw_agent_daemon *daemon, const char *why);
 void kw_agent_daemon_close(struct kw_agent_daemon *daemon);
 
 /* control.c */
+int kw_agent_serve_http(struct kw_agent_daemon *daemon, struct kw_error *error);
 extern const struct kw_rpc_method kw_agent_methods[];
 
 #endif

@@ -10,19 +10,135 @@ static struct kw_verdict is(enum kw_agent_state state, enum kw_reason reason)
 	return (struct kw_verdict){state, reason};
 }
 
+/* The codes of the reasons: the table that deploy/doc/operate.md explains line by line. */
+static const char *const reason_codes[] = {
+	[KW_REASON_PROXY_REFUSES] = "proxy_refuses",
+	[KW_REASON_PROXY_FOREIGN] = "proxy_not_understood",
+	[KW_REASON_PROXY_MISCONFIGURED] = "proxy_misconfigured",
+	[KW_REASON_LOCAL_WAITS] = "local_waits",
+	[KW_REASON_LOCAL_REFUSES] = "local_refuses",
+	[KW_REASON_LOCAL_TAKEN] = "local_taken",
+	[KW_REASON_LOCAL_YIELDED] = "local_yielded",
+	[KW_REASON_LOCAL_REPLICA] = "local_is_replica",
+	[KW_REASON_LOCAL_UNSUPPORTED] = "local_unsupported",
+	[KW_REASON_LOCAL_FORBIDS] = "local_forbids",
+	[KW_REASON_LOCAL_CURSOR] = "local_not_a_cursor",
+	[KW_REASON_DAMAGED] = "table_damaged",
+	[KW_REASON_NO_CONSENT] = "no_consent",
+	[KW_REASON_OTHER_DATA] = "other_data_set",
+	[KW_REASON_DEPOSED] = "primary_deposed",
+	[KW_REASON_TABLE_UNFIT] = "table_does_not_fit",
+	[KW_REASON_PRUNE_FORBIDDEN] = "prune_forbidden",
+	[KW_REASON_WRITES_FAILED] = "apply_failed",
+	[KW_REASON_WRITES_READONLY] = "local_read_only",
+	[KW_REASON_WRITES_FORBIDDEN] = "writes_forbidden",
+	[KW_REASON_PROXY_AWAY] = "proxy_away",
+	[KW_REASON_PROXY_UNREADABLE] = "table_unread",
+	[KW_REASON_LOCAL_AWAY] = "local_away",
+	[KW_REASON_LOCAL_LOST] = "local_lost",
+	[KW_REASON_PAUSED] = "paused",
+	[KW_REASON_PROXY_SILENT] = "proxy_silent",
+	[KW_REASON_UNCONFIRMED] = "unconfirmed",
+	[KW_REASON_PRIMARY_DOWN] = "primary_down",
+	[KW_REASON_PRIMARY_NOT_REACHED] = "primary_not_reached",
+	[KW_REASON_RAISING] = "term_unsaved",
+	[KW_REASON_WRITES_REFUSED] = "writes_refused",
+	[KW_REASON_WRITES_DELAYED] = "writes_delayed",
+	[KW_REASON_OWED] = "no_memory",
+	[KW_REASON_HELD] = "held",
+	[KW_REASON_WAITING] = "waiting",
+	[KW_REASON_SNAPSHOT] = "snapshot_read",
+	[KW_REASON_SETTLE] = "snapshot_applied",
+	[KW_REASON_PRUNE] = "prune",
+	[KW_REASON_INCOMPLETE] = "table_incomplete",
+	[KW_REASON_EVICTED] = "evicted",
+	[KW_REASON_FOREIGN] = "foreign_writes",
+	[KW_REASON_QUARANTINED] = "quarantine",
+	[KW_REASON_DIFFERS] = "differs",
+	[KW_REASON_DOUBTED] = "doubted",
+	[KW_REASON_TABLE_RECONCILES] = "table_reconciles",
+	[KW_REASON_TABLE_LACKS] = "table_lacks_keys",
+	[KW_REASON_TABLE_HELD] = "table_held",
+	[KW_REASON_TABLE_UNFRESH] = "table_unfresh",
+	[KW_REASON_TABLE_BEHIND] = "table_behind",
+	[KW_REASON_UNPROVEN] = "unproven",
+	[KW_REASON_CATCHING_UP] = "catching_up",
+	[KW_REASON_BEHIND] = "behind",
+	[KW_REASON_RECOVERING] = "recovering",
+	[KW_REASON_UNSAVED] = "cursor_unsaved",
+	[KW_REASON_NONE] = "none",
+};
+
+const char *kw_reason_code(enum kw_reason reason)
+{
+	assert((unsigned)reason <= KW_REASON_NONE && reason_codes[reason]);
+	return reason_codes[reason];
+}
+
+enum kw_log_level kw_agent_state_level(enum kw_agent_state state)
+{
+	if (state == KW_AGENT_FAILED)
+		return KW_LOG_ERROR;
+	return state == KW_AGENT_HELD || state == KW_AGENT_STALLED ? KW_LOG_WARN : KW_LOG_INFO;
+}
+
+/* The link to the proxy, for good. */
+static struct kw_verdict judge_proxy(const struct kw_judge_facts *facts)
+{
+	switch (facts->proxy) {
+	case KW_PROXY_REFUSES:
+		return is(KW_AGENT_FAILED, KW_REASON_PROXY_REFUSES);
+	case KW_PROXY_FOREIGN:
+		return is(KW_AGENT_FAILED, KW_REASON_PROXY_FOREIGN);
+	case KW_PROXY_MISCONFIGURED:
+		return is(KW_AGENT_FAILED, KW_REASON_PROXY_MISCONFIGURED);
+	default:
+		return none;
+	}
+}
+
+static struct kw_verdict judge_local(const struct kw_judge_facts *facts)
+{
+	if (facts->local == KW_LOCAL_PASSES || facts->unfit == KW_UNFIT_PASSES)
+		return is(KW_AGENT_LAGGING, KW_REASON_LOCAL_WAITS);
+	return is(KW_AGENT_FAILED, KW_REASON_LOCAL_REFUSES + (enum kw_reason)facts->unfit);
+}
+
+/* What only a person can mend in the data or the table. */
+static struct kw_verdict judge_obstacle(enum kw_sync_obstacle obstacle)
+{
+	switch (obstacle) {
+	case KW_SYNC_NEEDS_CONSENT:
+		return is(KW_AGENT_FAILED, KW_REASON_NO_CONSENT);
+	case KW_SYNC_NEEDS_LINK:
+		return is(KW_AGENT_FAILED, KW_REASON_OTHER_DATA);
+	case KW_SYNC_NEEDS_TERM:
+		return is(KW_AGENT_FAILED, KW_REASON_DEPOSED);
+	case KW_SYNC_NEEDS_SERVER:
+		return is(KW_AGENT_FAILED, KW_REASON_TABLE_UNFIT);
+	case KW_SYNC_NEEDS_PERMISSION:
+		return is(KW_AGENT_FAILED, KW_REASON_PRUNE_FORBIDDEN);
+	case KW_SYNC_FREE:
+	case KW_SYNC_WAITS:
+		break;
+	}
+	return none;
+}
+
 /* What only a person can mend. */
 static struct kw_verdict judge_failures(const struct kw_judge_facts *facts)
 {
-	if (facts->proxy == KW_PROXY_HOPELESS)
-		return is(KW_AGENT_FAILED, KW_REASON_PROXY_HOPELESS);
-	if (facts->local == KW_LOCAL_PASSES)
-		return is(KW_AGENT_LAGGING, KW_REASON_LOCAL_UNFIT);
-	if (facts->local == KW_LOCAL_IS_UNFIT)
-		return is(KW_AGENT_FAILED, KW_REASON_LOCAL_UNFIT);
+	struct kw_verdict verdict = judge_proxy(facts);
+
+	if (verdict.reason != KW_REASON_NONE)
+		return verdict;
+	if (facts->local == KW_LOCAL_PASSES || facts->local == KW_LOCAL_IS_UNFIT)
+		return judge_local(facts);
 	if (facts->damaged)
 		return is(KW_AGENT_FAILED, KW_REASON_DAMAGED);
-	if (facts->obstacle == KW_SYNC_NEEDS_PERSON)
-		return is(KW_AGENT_FAILED, KW_REASON_OBSTACLE);
+	verdict = judge_obstacle(facts->obstacle);
+	if (verdict.reason != KW_REASON_NONE)
+		return verdict;
 	if (facts->writes == KW_WRITES_FAILED)
 		return is(KW_AGENT_FAILED, KW_REASON_WRITES_FAILED);
 	if (facts->writes == KW_WRITES_READONLY)
@@ -168,5 +284,5 @@ struct kw_verdict kw_judge(const struct kw_judge_facts *facts, enum kw_agent_sta
 	assert(facts->phase == KW_SYNC_TAIL && facts->table == KW_TABLE_FRESH);
 	if (before == KW_AGENT_FAILED)
 		return is(KW_AGENT_LAGGING, KW_REASON_RECOVERING);
-	return none;
+	return facts->unsaved ? is(KW_AGENT_WARM, KW_REASON_UNSAVED) : none;
 }

@@ -7,6 +7,8 @@
 #define KW_AGENT_JUDGE_H
 
 #include "authority/history.h"
+#include "base/log.h"
+#include "local/unfit.h"
 #include "sync/level.h"
 #include "sync/phases.h"
 #include "table/layout.h"
@@ -31,7 +33,10 @@ enum kw_judge_proxy {
 	KW_PROXY_SILENT,     /* connected, but the heartbeat stopped: the proxy hangs */
 	KW_PROXY_UNREADABLE, /* connected, but no superblock is known yet */
 	KW_PROXY_AWAY,       /* not connected */
-	KW_PROXY_HOPELESS,   /* the same, for a reason that a person must remove */
+	/* The same, for a reason that a person must remove: */
+	KW_PROXY_REFUSES,       /* it refuses this agent: key, name, certificate */
+	KW_PROXY_FOREIGN,       /* it is none that this agent understands */
+	KW_PROXY_MISCONFIGURED, /* its address cannot be used here */
 };
 
 /* The connection to the local server. */
@@ -63,10 +68,12 @@ enum kw_judge_audit {
 struct kw_judge_facts {
 	enum kw_judge_proxy proxy;
 	enum kw_judge_local local;
+	enum kw_unfit unfit; /* if it must not be written to */
 	enum kw_judge_writes writes;
 	enum kw_source_state source;
 	enum kw_permission permission; /* to follow the table */
 	enum kw_level_table table;
+	bool unsaved; /* the cursor cannot be written */
 	bool damaged; /* the table does not verify, however often it is read */
 
 	enum kw_sync_phase phase;
@@ -88,10 +95,23 @@ struct kw_judge_facts {
 
 /* In the order in which they are looked for: the first that applies is the reason. */
 enum kw_reason {
-	KW_REASON_PROXY_HOPELESS,
-	KW_REASON_LOCAL_UNFIT, /* also while it passes */
+	KW_REASON_PROXY_REFUSES,
+	KW_REASON_PROXY_FOREIGN,
+	KW_REASON_PROXY_MISCONFIGURED,
+	KW_REASON_LOCAL_WAITS,
+	KW_REASON_LOCAL_REFUSES, /* from here on in the order of enum kw_unfit */
+	KW_REASON_LOCAL_TAKEN,
+	KW_REASON_LOCAL_YIELDED,
+	KW_REASON_LOCAL_REPLICA,
+	KW_REASON_LOCAL_UNSUPPORTED,
+	KW_REASON_LOCAL_FORBIDS,
+	KW_REASON_LOCAL_CURSOR,
 	KW_REASON_DAMAGED,
-	KW_REASON_OBSTACLE, /* that only a person can mend */
+	KW_REASON_NO_CONSENT,
+	KW_REASON_OTHER_DATA,
+	KW_REASON_DEPOSED,
+	KW_REASON_TABLE_UNFIT,
+	KW_REASON_PRUNE_FORBIDDEN,
 	KW_REASON_WRITES_FAILED,
 	KW_REASON_WRITES_READONLY,
 	KW_REASON_WRITES_FORBIDDEN,
@@ -132,6 +152,7 @@ enum kw_reason {
 	KW_REASON_CATCHING_UP,
 	KW_REASON_BEHIND,
 	KW_REASON_RECOVERING, /* nothing is wrong any more, but the agent was FAILED until now */
+	KW_REASON_UNSAVED,    /* WARM, but a restart would begin further back */
 	KW_REASON_NONE,       /* WARM */
 };
 
@@ -139,6 +160,15 @@ struct kw_verdict {
 	enum kw_agent_state state;
 	enum kw_reason reason;
 };
+
+/*
+ * The reason's code, for programs and for deploy/doc/operate.md: a code is never another reason's
+ * in a later version. "none": nothing is wrong.
+ */
+const char *kw_reason_code(enum kw_reason reason);
+
+/* How a line of the log says that the agent is in this state. */
+enum kw_log_level kw_agent_state_level(enum kw_agent_state state);
 
 /* before: the present state. */
 struct kw_verdict kw_judge(const struct kw_judge_facts *facts, enum kw_agent_state before);

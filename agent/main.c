@@ -23,6 +23,8 @@ int main(int argc, char **argv)
 		.component = "agent",
 		.keys = kw_agent_config_keys,
 		.rule = kw_agent_daemon_check,
+		.look = kw_agent_daemon_look,
+		.doctor = kw_agent_doctor,
 		.start = start,
 		.finish = finish,
 	};

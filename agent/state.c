@@ -80,11 +80,14 @@ static enum kw_judge_proxy proxy_of(const struct kw_agent *agent, uint64_t now_u
 {
 	const struct kw_follow *follow = &agent->follow;
 
+	enum kw_code code;
+
+	if (kw_follow_is_hopeless(follow, &code))
+		return code == KW_E_REFUSED    ? KW_PROXY_REFUSES
+		       : code == KW_E_PROTOCOL ? KW_PROXY_FOREIGN
+					       : KW_PROXY_MISCONFIGURED;
 	if (!kw_follow_up(follow))
-		return follow->code == KW_E_REFUSED || follow->code == KW_E_PROTOCOL ||
-				       follow->code == KW_E_CONFIG
-			       ? KW_PROXY_HOPELESS
-			       : KW_PROXY_AWAY;
+		return KW_PROXY_AWAY;
 	if (follow->superblock.epoch == 0)
 		return KW_PROXY_UNREADABLE;
 	return silence_us(agent, now_us) > silence_limit_us(agent) ? KW_PROXY_SILENT
@@ -97,9 +100,9 @@ static enum kw_judge_local local_of(const struct kw_agent *agent)
 
 	if (!kw_pair_needs_local(agent->pair))
 		return KW_LOCAL_IS_READY;
-	if (kw_local_state(local) == KW_LOCAL_WAITING)
+	if (kw_local_waits(local))
 		return KW_LOCAL_PASSES;
-	if (kw_local_state(local) == KW_LOCAL_REFUSED || kw_local_is_taken(local))
+	if (kw_local_is_refused(local))
 		return KW_LOCAL_IS_UNFIT;
 	if (!kw_local_ready(local))
 		return KW_LOCAL_IS_AWAY;
@@ -132,10 +135,12 @@ static struct kw_judge_facts gather(const struct kw_agent *agent, uint64_t now_u
 	return (struct kw_judge_facts){
 		.proxy = proxy_of(agent, now_us),
 		.local = local_of(agent),
+		.unfit = agent->local.unfit,
 		.writes = writes_of(agent->pair),
 		.source = (enum kw_source_state)superblock->source_state,
 		.permission = sync->authority.permission,
 		.table = kw_level_table(superblock, sync->warm_lag_us),
+		.unsaved = sync->save.error[0] != '\0',
 		.damaged = kw_reread_is_damage(&sync->reread),
 		.phase = kw_sync_phase(sync),
 		.obstacle = sync->obstacle,
@@ -199,19 +204,33 @@ static const char *const sentences[KW_REASON_NONE + 1] = {
 	[KW_REASON_UNPROVEN] = "asking the local server whether it evicted any of it",
 	[KW_REASON_CATCHING_UP] = "catching up with what changed meanwhile",
 	[KW_REASON_RECOVERING] = "recovering",
+	[KW_REASON_NONE] = "",
 };
 
 /* The sentence of the part that knows why. NULL: there is none. */
 static const char *words_of_part(const struct kw_agent *agent, enum kw_reason reason)
 {
 	switch (reason) {
-	case KW_REASON_PROXY_HOPELESS:
+	case KW_REASON_PROXY_REFUSES:
+	case KW_REASON_PROXY_FOREIGN:
+	case KW_REASON_PROXY_MISCONFIGURED:
 	case KW_REASON_PROXY_AWAY:
 		return agent->follow.why;
-	case KW_REASON_LOCAL_UNFIT:
+	case KW_REASON_LOCAL_WAITS:
+	case KW_REASON_LOCAL_REFUSES:
+	case KW_REASON_LOCAL_TAKEN:
+	case KW_REASON_LOCAL_YIELDED:
+	case KW_REASON_LOCAL_REPLICA:
+	case KW_REASON_LOCAL_UNSUPPORTED:
+	case KW_REASON_LOCAL_FORBIDS:
+	case KW_REASON_LOCAL_CURSOR:
 	case KW_REASON_LOCAL_AWAY:
 		return kw_local_why(&agent->local);
-	case KW_REASON_OBSTACLE:
+	case KW_REASON_NO_CONSENT:
+	case KW_REASON_OTHER_DATA:
+	case KW_REASON_DEPOSED:
+	case KW_REASON_TABLE_UNFIT:
+	case KW_REASON_PRUNE_FORBIDDEN:
 	case KW_REASON_WAITING:
 		return agent->sync.why;
 	case KW_REASON_UNCONFIRMED:
@@ -225,7 +244,7 @@ static const char *words_of_part(const struct kw_agent *agent, enum kw_reason re
 	case KW_REASON_WRITES_FAILED:
 	case KW_REASON_WRITES_DELAYED:
 		return kw_pair_trouble(agent->pair)->why;
-	case KW_REASON_NONE:
+	case KW_REASON_UNSAVED:
 		return agent->sync.save.error;
 	default:
 		return NULL;
@@ -275,10 +294,10 @@ static void say_refusal(struct words *words, const struct kw_agent *agent, enum 
 			"point redis.address at a server of its own",
 			why);
 	if (reason == KW_REASON_WRITES_FORBIDDEN)
-		say(words,
-			"the local server refuses: \"%s\": grant the agent's user +restore +unlink "
-			"+flushdb +select +scan on all keys",
-			why);
+		say(words, "the local server refuses: \"%.120s\": %s", why,
+			kw_local_grant(&agent->local,
+				"grant the agent's user +restore +unlink +flushdb +select +scan on "
+				"all keys"));
 	if (reason == KW_REASON_WRITES_REFUSED)
 		say(words, "the local server refuses writes: \"%s\"", why);
 	if (reason == KW_REASON_LOCAL_LOST)
@@ -381,21 +400,30 @@ static void report(struct kw_agent *agent, uint64_t now_us)
 	kw_follow_report(&agent->follow, &progress);
 }
 
+/* Also when the trouble is another one: the state alone would not show it. */
+static void log_state(const struct kw_agent *agent, bool moved, bool other_cause)
+{
+	enum kw_log_level level = kw_agent_state_level((enum kw_agent_state)agent->sm.state);
+
+	if (moved || (other_cause && level <= KW_LOG_WARN))
+		kw_log_state(level, "agent", kw_sm_name(&agent->sm), kw_reason_code(agent->cause),
+			agent->reason);
+}
+
 void kw_agent_evaluate(struct kw_agent *agent, uint64_t now_us)
 {
 	const struct kw_judge_facts facts = gather(agent, now_us);
 	struct kw_verdict verdict = kw_judge(&facts, (enum kw_agent_state)agent->sm.state);
-	bool moves = (int)verdict.state != agent->sm.state;
+	bool moves = (int)verdict.state != agent->sm.state, other = verdict.reason != agent->cause;
 	struct words words;
 
 	assert(kw_agent_runs(agent));
 	describe(&words, agent, verdict.reason, now_us);
-	if (moves || strcmp(words.text, agent->reason) != 0) {
+	if (moves || other || strcmp(words.text, agent->reason) != 0) {
 		kw_sm_move(&agent->sm, (int)verdict.state, words.text);
 		memcpy(agent->reason, words.text, sizeof agent->reason);
-		if (moves)
-			kw_log_info("agent", "%s%s%s", kw_sm_name(&agent->sm),
-				agent->reason[0] ? ": " : "", agent->reason);
+		agent->cause = verdict.reason;
+		log_state(agent, moves, other);
 		agent->handlers.state(agent->handlers.arg, kw_sm_name(&agent->sm), agent->reason);
 	}
 	report(agent, now_us);

@@ -111,5 +111,7 @@ void kw_command_add(struct kw_window *window, const struct kw_record_view *recor
 		entry->kind = sweeps ? KW_WINDOW_SWEEP : KW_WINDOW_FLUSH;
 		entry->database = record->database;
 		return;
+	case KW_RECORD_HIDDEN: /* the reader keeps these */
+		return;
 	}
 }

@@ -278,7 +278,11 @@ static void link_save(struct kw_applier *applier, const struct kw_cursor_progres
 	struct kw_link_applier *link = of(applier);
 	struct kw_failure failure;
 
-	assert(!link->saving.done); /* the caller keeps one in flight */
+	if (link->saving.done) {
+		kw_failure_set(&failure, KW_E_STATE, "another cursor is on its way");
+		done(arg, &failure);
+		return;
+	}
 	if (!kw_link_is_open(link) || !kw_local_ready(link->local)) {
 		kw_failure_set(&failure, KW_E_STATE,
 			"waiting for the replication link before the cursor can be written");

@@ -72,7 +72,8 @@ void kw_screen_quarantine(struct kw_quarantine *quarantine, uint32_t database, s
 
 	kw_quarantine_enter(quarantine, database, key, why);
 	if (quarantine->ever <= KW_QUARANTINE_NAMES)
-		kw_log_error("apply", "database %u, key %.*s: quarantined: %.*s", database,
-			(int)shown, shown ? (const char *)key.data : "", (int)why.length,
+		kw_log_database(KW_LOG_ERROR, "apply", database,
+			"database %u, key %.*s: quarantined: %.*s", database, (int)shown,
+			shown ? (const char *)key.data : "", (int)why.length,
 			why.length ? (const char *)why.data : "");
 }

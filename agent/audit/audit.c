@@ -194,7 +194,7 @@ static void begin_round(struct kw_audit *audit, uint64_t now_us)
 	audit->round.began_us = now_us;
 	audit->round.differing = audit->round.deletes = 0;
 	audit->round.keys = kw_audit_local(audit)->facts.keys;
-	audit->round.hopeless = 0;
+	audit->round.hopeless = audit->round.left = 0;
 	walk_from(audit, 0);
 }
 
@@ -249,7 +249,7 @@ static void end_round(struct kw_audit *audit, uint64_t now_us)
 			(unsigned long long)kw_audit_unmended(audit));
 	if (audit->round.full)
 		kw_causes_met(&audit->causes, audit->round.told, audit->round.began_us, now_us);
-	if (kw_audit_doubted(audit) == 0)
+	if (kw_audit_doubted(audit) == 0 && audit->round.left == 0)
 		kw_digests_proven(&audit->options.sync->index, audit->round.doubts);
 	kw_backoff_reset(&audit->backoff);
 	audit->refusal[0] = '\0';

@@ -109,7 +109,7 @@ void kw_audit_looked(struct kw_audit *audit)
 	if (kw_causes_counted(&audit->causes, facts->identity.run_id, facts->resets, now_us))
 		log_cause(audit, KW_CAUSE_RESET);
 	/* A replica expires nothing by itself. */
-	if (kw_pair_replaces(sync->pair))
+	if (kw_pair_is_led(sync->pair))
 		kw_causes_forget(&audit->causes);
 	else if (is_on(audit))
 		look(audit, now_us);

@@ -127,6 +127,7 @@ struct kw_audit {
 		uint64_t deletes;   /* handed on */
 		uint64_t keys;      /* local keys, when it began */
 		uint64_t hopeless;  /* stay different, and too many to be kept (suspects.h) */
+		uint64_t left;      /* keys that could not be compared */
 	} round;
 	uint64_t compares, losses; /* of the index, that whole rounds have looked at */
 	uint64_t mending;          /* suspects whose mend is not proven yet */

@@ -126,6 +126,7 @@ static void leave(struct kw_lane *lane)
 	struct kw_audit *audit = lane->audit;
 
 	audit->unsettled++;
+	audit->round.left++;
 	kw_proof_fail(&audit->proof, lane->range);
 	kw_lane_free(lane);
 	kw_audit_go(audit);

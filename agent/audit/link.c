@@ -69,10 +69,16 @@ void kw_audit_refused(struct kw_audit *audit, const char *command, const struct 
 	kw_audit_abandon(audit, "the local server refuses to be asked");
 }
 
+/* The connection that the agent writes with is asked what else is lacking. */
+static void on_denied(void *arg)
+{
+	kw_local_denied(((struct kw_audit *)arg)->options.sync->local);
+}
+
 void kw_audit_connect(struct kw_audit *audit, uint64_t now_us)
 {
 	const struct kw_redis_handlers handlers = {
-		.ready = on_ready, .closed = on_closed, .arg = audit};
+		.ready = on_ready, .closed = on_closed, .denied = on_denied, .arg = audit};
 	const struct kw_local *local = kw_audit_local(audit);
 	struct kw_redis_options options = local->options.redis;
 

@@ -35,8 +35,8 @@ static void log_key(const struct kw_audit_suspect *suspect, const char *what)
 		name[i] = suspect->key[i] > 0x20 && suspect->key[i] < 0x7f ? (char)suspect->key[i]
 									   : '?';
 	name[length] = '\0';
-	kw_log_warn("audit", "database %u, key %s: %s, %s", suspect->database, name,
-		words[suspect->verdict], what);
+	kw_log_database(KW_LOG_WARN, "audit", suspect->database, "database %u, key %s: %s, %s",
+		suspect->database, name, words[suspect->verdict], what);
 }
 
 /* ---- what the log brings ---- */

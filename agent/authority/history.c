@@ -43,13 +43,20 @@ bool kw_authority_is_approved(const struct kw_authority_facts *facts)
 		       (approved->domain == table->domain && approved->term == table->term));
 }
 
-/* One promotion was missed, so there is no link; but the same authority says that it goes on there.
+/*
+ * No id links them, but the same authority says that it goes on there. A higher term: a promotion
+ * was missed. An equal one: Sentinel has one primary in each, so that was started anew. An operator
+ * can give one term to two servers by mistake.
  */
 static bool is_successor(const struct kw_authority_facts *facts)
 {
-	return facts->listed && facts->term->term > 0 &&
-	       facts->term->domain == facts->table->domain &&
-	       facts->table->term > facts->term->term;
+	const struct kw_history *table = facts->table;
+	const struct kw_term *term = facts->term;
+
+	if (!facts->listed || term->term == 0 || term->domain != table->domain)
+		return false;
+	return table->term > term->term ||
+	       (table->term == term->term && table->domain != kw_mandate_domain("operator", ""));
 }
 
 enum kw_permission kw_authority_permission(const struct kw_authority_facts *facts)

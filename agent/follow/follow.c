@@ -69,8 +69,16 @@ static bool is(const struct kw_follow *follow, enum kw_follow_state state)
 /* The sentences of the carriers name the address themselves. */
 static void set_why(struct kw_follow *follow, enum kw_code code, const char *text)
 {
-	follow->code = code;
+	follow->code = follow->failed = code;
 	snprintf(follow->why, sizeof follow->why, "%s", text);
+}
+
+bool kw_follow_is_hopeless(const struct kw_follow *follow, enum kw_code *code)
+{
+	if (code)
+		*code = follow->failed;
+	return follow->failed == KW_E_REFUSED || follow->failed == KW_E_PROTOCOL ||
+	       follow->failed == KW_E_CONFIG;
 }
 
 /*
@@ -163,6 +171,7 @@ static void learn_superblock(struct kw_follow *follow, const struct kw_superbloc
 		follow->heartbeat_begun_us = begun_us;
 	}
 	learn_skew(follow, superblock->heartbeat_us, now);
+	follow->failed = KW_OK;
 	follow->superblock = *superblock;
 	follow->superblock_us = now;
 	follow->superblock_begun_us = begun_us;
@@ -245,7 +254,6 @@ static void on_link_ready(void *arg, const struct kw_remote_info *info)
 	assert(info->depth > 0);
 	follow->info = *info;
 	follow->code = KW_OK;
-	follow->why[0] = '\0';
 	follow->superblock = (struct kw_superblock){0};
 	follow->superblock_us = follow->superblock_begun_us = 0;
 	follow->history = (struct kw_history){0};
@@ -266,6 +274,7 @@ static void on_timer_closed(uv_handle_t *handle)
 	kw_remote_end(follow->options.loop);
 	kw_reader_free(follow->reader);
 	kw_reads_close(&follow->reads);
+	kw_regions_close(&follow->regions);
 	follow->handlers.closed(follow->handlers.arg);
 }
 
@@ -289,6 +298,7 @@ static void on_link_closed(void *arg, const struct kw_error *why)
 	follow->remote = NULL;
 	follow->info = (struct kw_remote_info){0};
 	follow->probed_us = 0;
+	kw_regions_forget(&follow->regions);
 	follow->next_us = kw_clock_us() + kw_backoff_next_us(&follow->backoff);
 	if (!closing) {
 		kw_sm_move(&follow->sm, KW_FOLLOW_DOWN, follow->why);
@@ -340,6 +350,9 @@ static void read_probe(struct kw_follow *follow, uint64_t offset, void *buffer, 
 static void probed(struct kw_follow *follow, const struct kw_history *history)
 {
 	learn_superblock(follow, &follow->probe_superblock, history, follow->probe_us);
+	if (kw_follow_up(follow) && follow->info.carrier == KW_CARRIER_RDMA)
+		kw_regions_look(
+			&follow->regions, follow->remote, &follow->probe_superblock, kw_clock_us());
 	follow->sink.superblock(follow->sink.arg, &follow->superblock);
 }
 
@@ -537,6 +550,7 @@ int kw_follow_retarget(struct kw_follow *follow, const char *proxy, struct kw_er
 		return code;
 	kw_backoff_reset(&follow->backoff);
 	follow->next_us = 0;
+	follow->failed = KW_E_STATE;
 	if (!follow->remote || is(follow, KW_FOLLOW_CLOSING))
 		return KW_OK;
 	set_why(follow, KW_E_STATE, "leaving for the new address");
@@ -610,6 +624,7 @@ int kw_follow_init(struct kw_follow *follow, const char *proxy,
 		return kw_error_errno(error, -code, "the timer cannot be watched");
 	}
 	kw_reads_init(&follow->reads, connection, follow);
+	kw_regions_init(&follow->regions, &follow->superblock);
 	follow->reads.lost = on_lost;
 	follow->reader = new_reader(follow);
 	kw_backoff_init(&follow->backoff, BACKOFF_LOWEST_MS, BACKOFF_HIGHEST_MS);

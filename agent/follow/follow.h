@@ -21,7 +21,8 @@
  * The reader does not read the superblock while it is idle, in a long snapshot, or held. Then this
  * module reads it by itself each PROBE_INTERVAL_US (a probe): heartbeat, versions and the state of
  * the source stay known. A probe also reads the history of the data if the superblock names another
- * one. The superblock counts as known only together with its history.
+ * one. The superblock counts as known only together with its history. Over rdma it also learns
+ * where the memory is now (regions.h).
  *
  * The reader hands what it finds to the owner's sink directly. The superblock that the sink is told
  * can be older than follow->superblock, which can come from an earlier probe. Loop thread only.
@@ -32,6 +33,7 @@
 #include "base/backoff.h"
 #include "base/sm.h"
 #include "reads.h"
+#include "regions.h"
 #include "remote/remote.h"
 #include "table/reader.h"
 
@@ -95,6 +97,7 @@ struct kw_follow {
 	uint64_t key_used; /* … and which one was by this connection */
 	uint64_t reconnects;
 	enum kw_code code;       /* of why; KW_OK while UP */
+	enum kw_code failed;     /* of the last failure, until a superblock came; KW_OK: it has */
 	char why[KW_FOLLOW_WHY]; /* why the link is, or was last, down */
 
 	struct kw_superblock probe_superblock;  /* a probe reads into it */
@@ -102,6 +105,7 @@ struct kw_follow {
 	struct kw_remote_read probe_read;
 	uint64_t probed_us; /* when the probe that is out began; 0: none is out */
 	uint64_t probe_us;  /* when the READ of its superblock began */
+	struct kw_regions regions;
 
 	struct kw_superblock superblock; /* newest known; epoch 0: none of this connection */
 	uint64_t superblock_us;          /* when it came, … */
@@ -152,6 +156,12 @@ static inline bool kw_follow_up(const struct kw_follow *follow)
 {
 	return follow->sm.state == KW_FOLLOW_UP;
 }
+
+/*
+ * Is there no table, for a reason that a person must remove? Also while it is tried again. *code
+ * (may be NULL) is then that of the reason: KW_E_REFUSED, KW_E_PROTOCOL or KW_E_CONFIG.
+ */
+bool kw_follow_is_hopeless(const struct kw_follow *follow, enum kw_code *code);
 
 /* Connect, probe: what is due by the clock. */
 void kw_follow_tick(struct kw_follow *follow, uint64_t now_us);

@@ -171,10 +171,14 @@ static struct kw_scout *new_scout(struct kw_scouts *scouts, const char *address)
 
 	scout->scouts = scouts;
 	if (kw_follow_init(&scout->follow, address, &scouts->options, &handlers, &sink, &error)) {
-		kw_log_warn("follow", "%s", error.text);
+		if (!scouts->refused)
+			kw_log_warn("follow", "%s is not looked at beside the present proxy: %s",
+				address, error.text);
+		scouts->refused = true;
 		free(scout);
 		return NULL;
 	}
+	scouts->refused = false;
 	scouts->open++;
 	return scout;
 }

@@ -62,6 +62,7 @@ struct kw_scouts {
 	uint64_t since_us;                      /* HOLDING: since when it is that one */
 	uint64_t until_us;                      /* SWITCHING */
 	uint64_t switches;
+	bool refused;  /* the last scout could not be made, and the log was told */
 	unsigned open; /* scouts whose connections are not closed yet */
 	bool closing;
 };

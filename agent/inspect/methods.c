@@ -10,6 +10,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#define NO_INDEX                                                                                   \
+	"the key of this agent has databases= or prefix=, and may not look keys up in the table: " \
+	"use a key without them"
+
 struct kw_inspect {
 	uv_loop_t *loop;
 	struct kw_agent *agent;
@@ -93,6 +97,14 @@ static void on_got(void *arg, const struct kw_get_result *result, const struct k
 		kw_rpc_result(call, result_json(result));
 }
 
+/* The proxy hides the index from a key with a scope: nothing can be looked up. */
+static bool is_scoped(const struct kw_inspect *inspect)
+{
+	const struct kw_follow *follow = &inspect->agent->follow;
+
+	return kw_follow_up(follow) && follow->info.scoped;
+}
+
 void kw_inspect_get(struct kw_inspect *inspect, struct kw_rpc_call *call, const json_t *params)
 {
 	const json_t *key = json_object_get(params, "key");
@@ -103,6 +115,10 @@ void kw_inspect_get(struct kw_inspect *inspect, struct kw_rpc_call *call, const 
 	if (database < 0 || database > KW_DATABASE_MAX) {
 		kw_rpc_fail(call, KW_RPC_CODE(KW_E_ARGUMENT),
 			"get: database must lie between 0 and %d", KW_DATABASE_MAX);
+		return;
+	}
+	if (is_scoped(inspect)) {
+		kw_rpc_fail(call, KW_RPC_CODE(KW_E_STATE), "get: " NO_INDEX);
 		return;
 	}
 	if (connections != inspect->connections)
@@ -160,6 +176,11 @@ static void on_verified(
 		close_parts(inspect);
 }
 
+bool kw_inspect_verifies(const struct kw_inspect *inspect)
+{
+	return inspect->verify != NULL;
+}
+
 /* Can it begin now? */
 static int may_verify(const struct kw_inspect *inspect, json_int_t sample, struct kw_error *error)
 {
@@ -174,6 +195,8 @@ static int may_verify(const struct kw_inspect *inspect, json_int_t sample, struc
 		return kw_error_set(error, KW_E_STATE,
 			"verify: one is running already, %llu keys compared so far",
 			(unsigned long long)kw_verify_checked(inspect->verify));
+	if (is_scoped(inspect))
+		return kw_error_set(error, KW_E_STATE, "verify: " NO_INDEX);
 	if (!kw_pair_needs_local(agent->pair))
 		return kw_error_set(error, KW_E_STATE,
 			"verify: apply.mode %s has no local server to compare with",

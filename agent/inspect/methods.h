@@ -25,6 +25,9 @@ void kw_inspect_set_server(struct kw_inspect *inspect, struct kw_rpc_server *ser
  */
 void kw_inspect_close(struct kw_inspect *inspect, void (*done)(void *arg), void *arg);
 
+/* Does a verify run? */
+bool kw_inspect_verifies(const struct kw_inspect *inspect);
+
 /* params: key (text), database (integer, 0 if not given) */
 void kw_inspect_get(struct kw_inspect *inspect, struct kw_rpc_call *call, const json_t *params);
 

@@ -72,6 +72,37 @@ uint64_t kw_filter_hash(const struct kw_filter *filter)
 	return hash == 0 && (filter->databases || filter->prefix_count > 0) ? 1 : hash;
 }
 
+static bool is_inside(const struct kw_filter *filter, const struct kw_scope *scope)
+{
+	for (uint32_t i = 0; i <= KW_DATABASE_MAX; i++)
+		if (kw_filter_has_database(filter, i) && !kw_scope_allows_database(scope, i))
+			return false;
+	if (filter->prefix_count == 0)
+		return kw_scope_allows_prefix(scope, (struct kw_slice){0});
+	for (size_t i = 0; i < filter->prefix_count; i++)
+		if (!kw_scope_allows_prefix(scope, filter->prefixes[i]))
+			return false;
+	return true;
+}
+
+int kw_filter_check_scope(
+	const struct kw_filter *filter, const struct kw_scope *scope, struct kw_error *error)
+{
+	struct kw_buffer text = {0};
+	int code = KW_OK;
+
+	if (is_inside(filter, scope))
+		return KW_OK;
+	kw_scope_write(scope, &text);
+	code = kw_error_set(error, KW_E_REFUSED,
+		"the proxy shows this key a part of the table only (%.*s%s): set filter.databases "
+		"and filter.prefixes to that, or to a part of it",
+		(int)(kw_buffer_length(&text) > 160 ? 160 : kw_buffer_length(&text)),
+		(const char *)kw_buffer_bytes(&text), kw_buffer_length(&text) > 160 ? " …" : "");
+	kw_buffer_close(&text);
+	return code;
+}
+
 /* Append to text what fits; returns the new length. */
 static size_t append(char *text, size_t size, size_t at, const char *word, const char *separator)
 {

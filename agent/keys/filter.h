@@ -5,6 +5,7 @@
 #ifndef KW_AGENT_KEYS_FILTER_H
 #define KW_AGENT_KEYS_FILTER_H
 
+#include "auth/scope.h"
 #include "base/error.h"
 #include "base/slice.h"
 #include "table/layout.h"
@@ -49,6 +50,13 @@ bool kw_filter_has_key(const struct kw_filter *filter, struct kw_slice key);
  * for the one that follows everything. It is stored with data, so it must never change.
  */
 uint64_t kw_filter_hash(const struct kw_filter *filter);
+
+/*
+ * What the key of the agent may read must hold all that it follows: a key that the proxy hides
+ * would look deleted. KW_E_REFUSED: it does not, and the sentence says what to set.
+ */
+int kw_filter_check_scope(
+	const struct kw_filter *filter, const struct kw_scope *scope, struct kw_error *error);
 
 /* "every key" or "databases 0, 3; prefixes user:, cart:", for status. Always terminated. */
 void kw_filter_describe(const struct kw_filter *filter, char *text, size_t size);

@@ -2,6 +2,7 @@
  * Loaders: how a snapshot gets into the local server. One interface, one file a loader.
  *
  *   restore   record by record through the applier; what is there is merged with it   restore.c
+ *             (of a replication link, too)
  *   rdb       an RDB on a replication link; it replaces all data at once              rdb.c
  *   none      to the applier, and no server is asked                                  restore.c
  *
@@ -55,7 +56,7 @@ struct kw_loader {
 };
 
 /* The applier, and for `rdb` the replica, outlive the loader. */
-struct kw_loader *kw_loader_restore(struct kw_applier *applier, struct kw_local *local);
+struct kw_loader *kw_loader_restore(struct kw_applier *applier);
 struct kw_loader *kw_loader_none(struct kw_applier *applier);
 struct kw_loader *kw_loader_rdb(
 	struct kw_replica *replica, struct kw_quarantine *quarantine, uint64_t window_bytes);

@@ -42,6 +42,12 @@ static inline bool kw_mode_leads(const struct kw_mode *mode)
 	return mode->loader == KW_MODE_LOADER_RDB;
 }
 
+/* Does it stay the primary? */
+static inline bool kw_mode_stays(const struct kw_mode *mode)
+{
+	return mode->applier == KW_MODE_APPLIER_LINK;
+}
+
 /* Does it act as the primary only until then? */
 static inline bool kw_mode_hands_over(const struct kw_mode *mode)
 {

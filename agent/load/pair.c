@@ -13,9 +13,12 @@
 /* ---- the stages ---- */
 
 static const struct kw_sm_state states[] = {
-	[KW_PAIR_LED] = {"led", KW_SM_TO(KW_PAIR_RELEASING) | KW_SM_TO(KW_PAIR_OWN), KW_SM_INITIAL},
+	[KW_PAIR_LED] = {"led",
+		KW_SM_TO(KW_PAIR_RELEASING) | KW_SM_TO(KW_PAIR_OWN) | KW_SM_TO(KW_PAIR_FED),
+		KW_SM_INITIAL},
 	[KW_PAIR_RELEASING] = {"releasing", KW_SM_TO(KW_PAIR_OWN) | KW_SM_TO(KW_PAIR_LED)},
 	[KW_PAIR_OWN] = {"own", KW_SM_TO(KW_PAIR_LED), KW_SM_INITIAL},
+	[KW_PAIR_FED] = {"fed", KW_SM_TO(KW_PAIR_LED)},
 };
 
 static bool holds(const void *owner, int state)
@@ -29,11 +32,13 @@ static bool holds(const void *owner, int state)
 		return kw_mode_hands_over(pair->mode);
 	case KW_PAIR_OWN:
 		return pair->merging != NULL;
+	case KW_PAIR_FED:
+		return kw_mode_stays(pair->mode) && pair->merging != NULL;
 	}
 	return false;
 }
 
-static const struct kw_sm_conf machine = {"apply", states, KW_PAIR_OWN + 1, holds};
+static const struct kw_sm_conf machine = {"apply", states, KW_PAIR_FED + 1, holds};
 
 static bool is_at(const struct kw_pair *pair, enum kw_pair_stage stage)
 {
@@ -47,7 +52,7 @@ static void move(struct kw_pair *pair, enum kw_pair_stage stage)
 
 static struct kw_loader *loader_of(const struct kw_pair *pair)
 {
-	return is_at(pair, KW_PAIR_OWN) ? pair->merging : pair->replacing;
+	return kw_pair_replaces(pair) ? pair->replacing : pair->merging;
 }
 
 static void tell(struct kw_pair *pair)
@@ -147,6 +152,8 @@ static void begin_anew(struct kw_pair *pair)
 
 void kw_pair_attach(struct kw_pair *pair, bool continuous)
 {
+	if (is_at(pair, KW_PAIR_FED) && !continuous)
+		move(pair, KW_PAIR_LED);
 	if (kw_mode_hands_over(pair->mode) && !continuous)
 		begin_anew(pair);
 	if (is_at(pair, KW_PAIR_OWN))
@@ -202,6 +209,23 @@ static void give_up_release(struct kw_pair *pair)
 	move(pair, KW_PAIR_LED);
 }
 
+/* The link is there, or breaks just now: if it does not go on, it is given up (lost). */
+static bool goes_on(const struct kw_replica *replica)
+{
+	return kw_replica_is(replica, KW_REPLICA_ONLINE) ||
+	       kw_replica_awaits(replica, KW_TAKEOVER_CONTINUE);
+}
+
+void kw_pair_choose(struct kw_pair *pair, bool merges)
+{
+	if (!kw_mode_stays(pair->mode))
+		return;
+	merges = merges && goes_on(&pair->replica) && !kw_replica_left_alone(&pair->replica) &&
+		 !kw_replica_is_leaving(&pair->replica);
+	if (merges != is_at(pair, KW_PAIR_FED))
+		move(pair, merges ? KW_PAIR_FED : KW_PAIR_LED);
+}
+
 void kw_pair_prepare(
 	struct kw_pair *pair, const struct kw_load_plan *plan, kw_local_done_fn done, void *arg)
 {
@@ -253,7 +277,7 @@ void kw_pair_abandon(struct kw_pair *pair)
 void kw_pair_resume(struct kw_pair *pair)
 {
 	pair->reading = KW_PAIR_READS_CHANGES;
-	if (pair->mode->applier == KW_MODE_APPLIER_LINK)
+	if (kw_mode_stays(pair->mode))
 		kw_replica_resume(&pair->replica);
 }
 
@@ -322,7 +346,7 @@ bool kw_pair_leave(struct kw_pair *pair)
 	/* Complete what was begun: the tick tries again. */
 	if (is_at(pair, KW_PAIR_RELEASING))
 		return true;
-	return is_at(pair, KW_PAIR_LED) && kw_replica_leave(&pair->replica);
+	return !is_at(pair, KW_PAIR_OWN) && kw_replica_leave(&pair->replica);
 }
 
 /* ---- reports ---- */
@@ -339,7 +363,17 @@ bool kw_pair_needs_local(const struct kw_pair *pair)
 
 bool kw_pair_replaces(const struct kw_pair *pair)
 {
+	return is_at(pair, KW_PAIR_LED) || is_at(pair, KW_PAIR_RELEASING);
+}
+
+bool kw_pair_is_led(const struct kw_pair *pair)
+{
 	return !is_at(pair, KW_PAIR_OWN);
+}
+
+bool kw_pair_is_whole(const struct kw_pair *pair)
+{
+	return is_at(pair, KW_PAIR_OWN) || (kw_mode_stays(pair->mode) && goes_on(&pair->replica));
 }
 
 bool kw_pair_is_loading(const struct kw_pair *pair)
@@ -347,9 +381,12 @@ bool kw_pair_is_loading(const struct kw_pair *pair)
 	return !is_at(pair, KW_PAIR_OWN) && kw_replica_loads(&pair->replica);
 }
 
+/* While a snapshot is merged, the data are neither what they were nor what they shall be. */
 bool kw_pair_leads(const struct kw_pair *pair)
 {
-	return pair->mode->applier == KW_MODE_APPLIER_LINK && kw_replica_leads(&pair->replica);
+	bool mixed = is_at(pair, KW_PAIR_FED) && pair->reading == KW_PAIR_READS_SNAPSHOT;
+
+	return kw_mode_stays(pair->mode) && kw_replica_leads(&pair->replica) && !mixed;
 }
 
 bool kw_pair_is_bound(const struct kw_pair *pair)
@@ -412,6 +449,7 @@ const struct kw_trouble *kw_pair_trouble(struct kw_pair *pair)
 
 	switch ((enum kw_pair_stage)pair->stage.state) {
 	case KW_PAIR_LED:
+	case KW_PAIR_FED:
 		return &pair->replica.trouble;
 	case KW_PAIR_RELEASING:
 		explain_release(pair, trouble);
@@ -445,7 +483,9 @@ static void lead(struct kw_pair *pair, const struct kw_pair_options *options,
 		.link = pair->link = kw_applier_link(apply),
 		.listen = options->listen,
 		.masterauth = options->masterauth,
-		.stays = pair->mode->applier == KW_MODE_APPLIER_LINK,
+		.tls = options->tls,
+		.certificates = options->certificates,
+		.stays = kw_mode_stays(pair->mode),
 		.handlers = {on_replica_progress, on_replica_lost, pair},
 	};
 
@@ -477,10 +517,11 @@ struct kw_pair *kw_pair_new(const struct kw_mode *mode, const struct kw_pair_opt
 		break;
 	case KW_MODE_APPLIER_COMMANDS:
 		pair->applier = kw_applier_commands(&apply);
-		pair->merging = kw_loader_restore(pair->applier, options->local);
+		pair->merging = kw_loader_restore(pair->applier);
 		break;
 	case KW_MODE_APPLIER_LINK:
 		pair->applier = &pair->link->base;
+		pair->merging = kw_loader_restore(pair->applier);
 		break;
 	}
 	kw_sm_init(&pair->stage, &machine, pair, kw_mode_leads(mode) ? KW_PAIR_LED : KW_PAIR_OWN);

@@ -7,11 +7,18 @@
  *      ▲     a new snapshot is prepared                                      │
  *      └─── hybrid: the server has no cursor of ours (new, or emptied) ──────┘
  *
- *   replica stays LED; commands and discard stay OWN.
+ *   ┌─────┐ replica: a snapshot can be merged ┌─────┐
+ *   │ LED │──────────────────────────────────▶│ FED │
+ *   └─────┘◀──────────────────────────────────└─────┘
+ *            it cannot, or these are other data
+ *
+ *   commands and discard stay OWN.
  *
  * LED: a snapshot replaces all data at once, and nothing is settled or pruned. In mode hybrid the
  * changes wait in the applier meanwhile, so the order for each key is kept. OWN: a snapshot is
- * merged with what is there, record by record, because others might write there.
+ * merged with what is there, record by record, because others might write there. FED: it is merged
+ * as well, over the replication link, which goes on: claim, records, deletions and changes are one
+ * stream of commands.
  *
  * The owner says what it reads; the pair knows the destination. Loop thread only.
  */
@@ -38,11 +45,13 @@ struct kw_pair_options {
 	uint64_t window_bytes;
 	const char *listen;         /* where a mode that leads listens; checked */
 	struct kw_slice masterauth; /* … and what it puts back; must stay in place */
+	enum kw_link_tls tls;       /* … whether it speaks TLS, and by which certificates */
+	const struct kw_tls_current *certificates;
 	enum kw_shutdown shutdown;
 	struct kw_pair_handlers handlers;
 };
 
-enum kw_pair_stage { KW_PAIR_LED, KW_PAIR_RELEASING, KW_PAIR_OWN };
+enum kw_pair_stage { KW_PAIR_LED, KW_PAIR_RELEASING, KW_PAIR_OWN, KW_PAIR_FED };
 enum kw_pair_reading { KW_PAIR_READS_CHANGES, KW_PAIR_READS_SNAPSHOT };
 
 struct kw_pair {
@@ -52,7 +61,7 @@ struct kw_pair {
 	struct kw_sm stage; /* enum kw_pair_stage */
 	enum kw_pair_reading reading;
 
-	struct kw_loader *merging;   /* the loader while OWN; NULL: it never is */
+	struct kw_loader *merging;   /* the loader while OWN or FED; NULL: it never is */
 	struct kw_loader *replacing; /* the loader while LED; NULL: it never is */
 	struct kw_applier *applier;
 	struct kw_link_applier *link; /* of the replica, if the mode leads; else NULL */
@@ -84,6 +93,11 @@ void kw_pair_tick(struct kw_pair *pair, uint64_t now_us);
 
 /* ---- snapshots and changes ---- */
 
+/*
+ * No snapshot is under way, and one is to be taken. merges: the owner knows what the server holds,
+ * and wants to merge it. Mode replica: LED or FED, as the link allows. Other modes: nothing.
+ */
+void kw_pair_choose(struct kw_pair *pair, bool merges);
 /* As in load.h: done is called once, perhaps from within, unless detached or abandoned. */
 void kw_pair_prepare(
 	struct kw_pair *pair, const struct kw_load_plan *plan, kw_local_done_fn done, void *arg);
@@ -119,6 +133,10 @@ const char *kw_pair_mode(const struct kw_pair *pair);
 bool kw_pair_needs_local(const struct kw_pair *pair);
 /* Does a snapshot replace all that is there? */
 bool kw_pair_replaces(const struct kw_pair *pair);
+/* Is it a replica of this agent, or about to be? Then it takes no writes of a client. */
+bool kw_pair_is_led(const struct kw_pair *pair);
+/* Does what was handed on reach the server, also if the reader gives its position up now? */
+bool kw_pair_is_whole(const struct kw_pair *pair);
 /* A snapshot is not loaded yet: `done` can take long. */
 bool kw_pair_is_loading(const struct kw_pair *pair);
 /* The server is our replica with a whole data set in it: it can be promoted. */

@@ -1,7 +1,8 @@
 /*
  * The loader `restore`: the snapshot's records are changes like all others, so they go through the
  * applier. The claim, a cursor of no position, comes first: data that are saved during the snapshot
- * are then known to be ours. The loader `none` does the same without a server.
+ * are then known to be ours. It goes the applier's way: on a replication link it comes before the
+ * records in the same stream. The loader `none` does the same without a server.
  */
 #include "load.h"
 
@@ -13,7 +14,7 @@
 struct restore {
 	struct kw_loader base;
 	struct kw_applier *applier;
-	struct kw_local *local; /* NULL: none */
+	bool claims;
 };
 
 static struct restore *of(struct kw_loader *loader)
@@ -28,10 +29,10 @@ static void restore_prepare(
 		.epoch = plan->epoch,
 		.consented = plan->consented,
 	};
-	struct kw_local *local = of(loader)->local;
+	struct kw_applier *applier = of(loader)->applier;
 
-	if (local)
-		kw_local_write_cursor(local, &nothing_yet, done, arg);
+	if (of(loader)->claims)
+		applier->ops->save(applier, &nothing_yet, done, arg);
 	else
 		done(arg, NULL);
 }
@@ -89,18 +90,23 @@ static const struct kw_loader_ops ops = {
 	.free = restore_free,
 };
 
-struct kw_loader *kw_loader_restore(struct kw_applier *applier, struct kw_local *local)
+static struct kw_loader *make(struct kw_applier *applier, bool claims)
 {
 	struct restore *restore = kw_zalloc(sizeof *restore);
 
 	assert(applier);
 	restore->base.ops = &ops;
 	restore->applier = applier;
-	restore->local = local;
+	restore->claims = claims;
 	return &restore->base;
+}
+
+struct kw_loader *kw_loader_restore(struct kw_applier *applier)
+{
+	return make(applier, true);
 }
 
 struct kw_loader *kw_loader_none(struct kw_applier *applier)
 {
-	return kw_loader_restore(applier, NULL);
+	return make(applier, false);
 }

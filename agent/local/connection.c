@@ -66,6 +66,9 @@ static const struct kw_sm_conf machine = {"local", states, sizeof states / sizeo
 
 void kw_local_move(struct kw_local *local, enum kw_local_state state, const char *reason)
 {
+	if (state == KW_LOCAL_DOWN || state == KW_LOCAL_WAITING || state == KW_LOCAL_REFUSED ||
+		state == KW_LOCAL_READY)
+		local->settled = state;
 	kw_sm_move(&local->sm, state, reason);
 }
 
@@ -114,11 +117,12 @@ static void not_fit(
 		kw_local_move(local, state, why);
 }
 
-void kw_local_refuse(struct kw_local *local, const char *format, ...)
+void kw_local_refuse(struct kw_local *local, enum kw_unfit unfit, const char *format, ...)
 {
 	va_list args;
 
 	kw_local_drop_lease(local);
+	local->unfit = unfit;
 	va_start(args, format);
 	not_fit(local, KW_LOCAL_REFUSED, format, args);
 	va_end(args);
@@ -128,6 +132,7 @@ void kw_local_wait(struct kw_local *local, const char *format, ...)
 {
 	va_list args;
 
+	local->unfit = KW_UNFIT_PASSES;
 	va_start(args, format);
 	not_fit(local, KW_LOCAL_WAITING, format, args);
 	va_end(args);
@@ -172,6 +177,8 @@ static void on_closed(void *arg, const struct kw_error *why)
 				   : why->code == KW_E_REFUSED ? KW_LOCAL_REFUSED
 							       : KW_LOCAL_DOWN;
 
+	if (why->code == KW_E_REFUSED)
+		local->unfit = KW_UNFIT_CONNECTION;
 	lose(local, why);
 	kw_redis_free(local->redis); /* and `why` with it */
 	local->redis = NULL;
@@ -183,11 +190,17 @@ static void on_closed(void *arg, const struct kw_error *why)
 		local->handlers.closed(local->handlers.arg);
 }
 
+static void on_denied(void *arg)
+{
+	kw_local_denied(arg);
+}
+
 static void open_connection(struct kw_local *local)
 {
 	const struct kw_redis_handlers handlers = {
 		.ready = on_ready,
 		.closed = on_closed,
+		.denied = on_denied,
 		.arg = local,
 	};
 	struct kw_error error;
@@ -201,6 +214,7 @@ static void open_connection(struct kw_local *local)
 	local->redis = NULL;
 	local->next_us = kw_clock_us() + kw_backoff_next_us(&local->backoff);
 	snprintf(local->why, sizeof local->why, "redis.address: %.480s", error.text);
+	local->unfit = KW_UNFIT_CONNECTION;
 	kw_local_move(local, KW_LOCAL_REFUSED, local->why);
 }
 

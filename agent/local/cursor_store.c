@@ -91,22 +91,23 @@ static void on_library(void *arg, const struct kw_reply *reply)
 {
 	struct kw_local *local = arg;
 	struct kw_local_facts *facts = &local->facts;
+	char text[KW_LOCAL_ANSWER];
 
 	if (!is_expected(local, reply) || asked_again(local, reply) ||
 		kw_local_defer(local, "FUNCTION LIST", reply))
 		return;
 	if (reply->type != KW_REPLY_ARRAY) {
-		kw_local_refuse(local,
-			"local server: FUNCTION LIST answers \"%.*s\": allow +function|list and "
-			"+function|load, or set apply.cursor_store=key",
-			(int)reply->text.length, (const char *)reply->text.data);
+		kw_local_tell_answer(local, reply,
+			"allow +function|list and +function|load, or set apply.cursor_store=key",
+			text);
+		kw_local_refuse(local, KW_UNFIT_FORBIDDEN, "local server: FUNCTION LIST %s", text);
 		return;
 	}
 	facts->cursor_kind = KW_CURSOR_NONE;
 	if (reply->count > 0)
 		facts->cursor_kind = kw_cursor_from_library(find_code(reply), &facts->cursor);
 	if (facts->cursor_kind == KW_CURSOR_FOREIGN) {
-		kw_local_refuse(local,
+		kw_local_refuse(local, KW_UNFIT_CURSOR,
 			"the local server has a function library \"%s\" that is not a cursor: "
 			"delete it, or choose another apply.cursor_name",
 			local->options.cursor_name);
@@ -119,6 +120,7 @@ static void on_key(void *arg, const struct kw_reply *reply)
 {
 	struct kw_local *local = arg;
 	struct kw_local_facts *facts = &local->facts;
+	char text[KW_LOCAL_ANSWER];
 
 	if (!is_expected(local, reply) || kw_local_defer(local, "GET", reply))
 		return;
@@ -128,12 +130,12 @@ static void on_key(void *arg, const struct kw_reply *reply)
 		facts->cursor_kind = KW_CURSOR_OURS;
 	} else if (reply->type == KW_REPLY_ERROR &&
 		   kw_server_error(reply->text) != KW_SERVER_E_OTHER) {
-		kw_local_refuse(local, "local server: GET %s answers \"%.*s\"",
-			local->options.cursor_name, (int)reply->text.length,
-			(const char *)reply->text.data);
+		kw_local_tell_answer(local, reply, "allow +get and +set", text);
+		kw_local_refuse(local, KW_UNFIT_FORBIDDEN, "local server: GET %s %s",
+			local->options.cursor_name, text);
 		return;
 	} else {
-		kw_local_refuse(local,
+		kw_local_refuse(local, KW_UNFIT_CURSOR,
 			"the local server's key \"%s\" in database 0 is not a cursor: delete it, "
 			"or choose another apply.cursor_name",
 			local->options.cursor_name);
@@ -160,7 +162,8 @@ void kw_local_read_cursor(struct kw_local *local)
 	if (kw_local_use(local, 0) == KW_USE_OK)
 		kw_redis_words(local->redis, on_key, local, "GET", name, NULL);
 	else
-		kw_local_refuse(local, "waiting for a SELECT before the cursor can be read");
+		kw_local_refuse(local, KW_UNFIT_PASSES,
+			"waiting for a SELECT before the cursor can be read");
 }
 
 /* ---- whose is it now? ---- */
@@ -236,6 +239,17 @@ struct write {
 	void *arg;
 };
 
+static void explain_unwritten(
+	struct kw_local *local, const struct kw_reply *reply, struct kw_failure *failure)
+{
+	const char *command = kw_local_store_is_key(local) ? "SET" : "FUNCTION LOAD";
+	char text[KW_LOCAL_ANSWER];
+
+	kw_local_tell_answer(
+		local, reply, "allow +function|load, or +set for apply.cursor_store=key", text);
+	kw_failure_answered(failure, reply, "the cursor cannot be written: %s %s", command, text);
+}
+
 static void on_written(void *arg, const struct kw_reply *reply)
 {
 	struct write *write = arg;
@@ -248,12 +262,7 @@ static void on_written(void *arg, const struct kw_reply *reply)
 		kw_local_cursor_written(local, &write->cursor);
 		write->done(write->arg, NULL);
 	} else if (reply) {
-		kw_failure_answered(&failure, reply, "the cursor cannot be written: %.*s%s",
-			(int)(reply->text.length < 160 ? reply->text.length : 160),
-			(const char *)reply->text.data,
-			kw_server_error(reply->text) == KW_SERVER_E_PERMISSION
-				? " (allow +function|load, or +set for apply.cursor_store=key)"
-				: "");
+		explain_unwritten(local, reply, &failure);
 		write->done(write->arg, &failure);
 	} else {
 		kw_failure_answered(

@@ -113,8 +113,8 @@ static void on_select(void *arg, const struct kw_reply *reply)
 		note_delay(databases, database, reply);
 		move(databases, KW_DATABASES_PUT_OFF, -1);
 	} else {
-		kw_log_warn("local", "SELECT %u: %.*s", database, (int)reply->text.length,
-			(const char *)reply->text.data);
+		kw_log_database(KW_LOG_WARN, "local", database, "SELECT %u: %.*s", database,
+			(int)reply->text.length, (const char *)reply->text.data);
 		set_bit(databases->refused, database);
 		move(databases, KW_DATABASES_LOST, -1);
 	}

@@ -5,6 +5,7 @@
  *   local.c          who answers there, and what has become of the data
  *   lease.c          does another agent write there?
  *   commands.c       which of the server's commands write?
+ *   permissions.c    what does the agent's user lack?
  *   cursor_store.c   the cursor's way into the server and back
  *
  * No other file includes this. Loop thread only.
@@ -25,8 +26,8 @@ void kw_local_ask_later(struct kw_local *local);
  * the remedy. If it was READY, the connection is closed: answers can be owed, and a new connection
  * owes none.
  */
-void kw_local_refuse(struct kw_local *local, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
+void kw_local_refuse(struct kw_local *local, enum kw_unfit unfit, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
 void kw_local_wait(struct kw_local *local, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
@@ -66,6 +67,9 @@ void kw_local_drop_lease(struct kw_local *local);
  * When the server is not READY, the answer goes on to kw_local_lease.
  */
 bool kw_local_ask_writers(struct kw_local *local);
+
+/* permissions.c: a connection begins, nothing is known. */
+void kw_local_begin_permissions(struct kw_local *local);
 
 /* cursor_store.c: read the cursor; it ends in kw_local_cursor_read. */
 void kw_local_read_cursor(struct kw_local *local);

@@ -113,7 +113,7 @@ static void refuse_for_other(struct kw_local *local)
 	char text[KW_LOCAL_WHY];
 
 	kw_lease_refusal(&local->lease.holder, text, sizeof text);
-	kw_local_refuse(local, "%s%s", text, local->lease.blind ? BLIND : "");
+	kw_local_refuse(local, KW_UNFIT_TAKEN, "%s%s", text, local->lease.blind ? BLIND : "");
 }
 
 static void judge(struct kw_local *local, struct kw_slice list)
@@ -223,7 +223,7 @@ void kw_local_lease(struct kw_local *local)
 		return;
 	}
 	if (local->lease.yields[0]) {
-		kw_local_refuse(local, "%s", local->lease.yields);
+		kw_local_refuse(local, KW_UNFIT_YIELDED, "%s", local->lease.yields);
 		return;
 	}
 	if (local->lease.other == 0) {
@@ -247,7 +247,7 @@ void kw_local_yield(struct kw_local *local, const char *why)
 		return;
 	local->lease.other = 0;
 	snprintf(local->lease.yields, sizeof local->lease.yields, "%s", why);
-	kw_local_refuse(local, "%s", local->lease.yields);
+	kw_local_refuse(local, KW_UNFIT_YIELDED, "%s", local->lease.yields);
 }
 
 void kw_local_claim(struct kw_local *local)

@@ -26,11 +26,11 @@ static void refuse_replica(struct kw_local *local)
 	const struct kw_local_facts *facts = &local->facts;
 
 	if (kw_local_replid_ours(facts->identity.replid))
-		kw_local_refuse(local,
+		kw_local_refuse(local, KW_UNFIT_REPLICA,
 			"the local server is a replica of a keywake agent (apply.mode=replica): "
 			"start the agent in that mode, or send the server REPLICAOF NO ONE");
 	else
-		kw_local_refuse(local,
+		kw_local_refuse(local, KW_UNFIT_REPLICA,
 			"the local server is a replica of %.200s:%" PRIu64
 			": send it REPLICAOF NO ONE, or point redis.address at a server of its own",
 			facts->master_host, facts->master_port);
@@ -44,7 +44,7 @@ static bool check_server(struct kw_local *local, struct kw_slice info)
 
 	if (kw_server_identity_parse(info, identity, &error) ||
 		kw_server_identity_check(identity, &error)) {
-		kw_local_refuse(local, "local server: %s", error.text);
+		kw_local_refuse(local, KW_UNFIT_UNSUPPORTED, "local server: %s", error.text);
 		return false;
 	}
 	if (identity->loading && !(kw_local_is_primary(local) && kw_local_ready(local))) {
@@ -52,7 +52,7 @@ static bool check_server(struct kw_local *local, struct kw_slice info)
 		return false;
 	}
 	if (local->options.store == KW_STORE_FUNCTION && !identity->valkey && identity->major < 7) {
-		kw_local_refuse(local,
+		kw_local_refuse(local, KW_UNFIT_UNSUPPORTED,
 			"apply.cursor_store=function needs Redis 7.0, the local server is %d.%d: "
 			"set it to auto or key",
 			identity->major, identity->minor);
@@ -106,6 +106,14 @@ static bool is_asked(const struct kw_local *local)
 	       kw_sm_failed(&local->sm);
 }
 
+static void refuse_info(struct kw_local *local, const struct kw_reply *reply)
+{
+	char text[KW_LOCAL_ANSWER];
+
+	kw_local_tell_answer(local, reply, "allow it (ACL +info)", text);
+	kw_local_refuse(local, KW_UNFIT_FORBIDDEN, "local server: INFO %s", text);
+}
+
 static void on_info(void *arg, const struct kw_reply *reply)
 {
 	struct kw_local *local = arg;
@@ -117,8 +125,7 @@ static void on_info(void *arg, const struct kw_reply *reply)
 	if (kw_local_defer(local, "INFO", reply))
 		return;
 	if (reply->type != KW_REPLY_STRING) {
-		kw_local_refuse(local, "local server: INFO answers \"%.*s\": allow it (ACL +info)",
-			(int)reply->text.length, (const char *)reply->text.data);
+		refuse_info(local, reply);
 		return;
 	}
 	if (!check_server(local, reply->text))
@@ -196,6 +203,7 @@ void kw_local_begin(struct kw_local *local)
 	kw_databases_begin(&local->databases, local->redis);
 	local->stale = KW_STALE_SERVED;
 	kw_local_begin_lease(local);
+	kw_local_begin_permissions(local);
 	kw_local_move(local, KW_LOCAL_ASKING, "");
 	kw_local_look(local);
 }

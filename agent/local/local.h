@@ -39,6 +39,8 @@
 #include "redis/failure.h"
 #include "redis/redis.h"
 #include "redis/server.h"
+#include "redis/wanted.h"
+#include "unfit.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -59,6 +61,12 @@ enum kw_local_state {
 	KW_LOCAL_CLOSED,
 };
 
+/* How the agent writes to the server: bits. Its user's permissions follow from that. */
+enum kw_local_manner {
+	KW_LOCAL_BY_COMMANDS = 1,
+	KW_LOCAL_AS_PRIMARY = 2,
+};
+
 struct kw_local_options {
 	uv_loop_t *loop;
 	struct kw_redis_options redis;
@@ -66,6 +74,7 @@ struct kw_local_options {
 	char cursor_name[KW_CURSOR_NAME_MAX + 1];
 	char agent[KW_CURSOR_AGENT_MAX + 1]; /* its name, for the cursor */
 	enum kw_cursor_store store;
+	enum kw_local_manner manner;
 	struct kw_lease_owner lease; /* who this agent is; nobody: it asks for no lease */
 };
 
@@ -104,11 +113,23 @@ struct kw_local_lease {
 	char yields[KW_LOCAL_WHY];     /* why this agent does not claim the server; "": it does */
 };
 
+#define KW_LOCAL_PERMISSIONS 24
+
+/* What the agent's user lacks on this connection, as the last look at that found. */
+struct kw_local_permissions {
+	struct kw_wanted wanted[KW_LOCAL_PERMISSIONS];
+	struct kw_wanted_check check;
+	uint64_t asked_us;            /* when it began; 0: never */
+	char lacking[KW_WANTED_TEXT]; /* the sentence; "": nothing, or it is not known yet */
+	char told[KW_WANTED_TEXT];    /* what the log was told last, on any connection */
+};
+
 struct kw_local {
 	struct kw_local_options options;
 	struct kw_local_handlers handlers;
 	struct kw_sm sm;
-	struct kw_redis *redis; /* NULL: no connection */
+	enum kw_local_state settled; /* the last of DOWN, WAITING, REFUSED, READY that it was in */
+	struct kw_redis *redis;      /* NULL: no connection */
 	struct kw_databases databases;
 	struct kw_backoff backoff;
 	uint64_t next_us; /* DOWN: connect; WAITING, REFUSED, READY: ask again */
@@ -119,6 +140,7 @@ struct kw_local {
 	uint64_t asked_us; /* our clock when the last INFO was asked for */
 	uint64_t reconnects;
 	char why[KW_LOCAL_WHY];
+	enum kw_unfit unfit; /* while it is refused, or waits: what kind of trouble `why` tells */
 	struct kw_local_facts facts;
 
 	struct kw_continuity continuity;
@@ -126,6 +148,7 @@ struct kw_local {
 	struct kw_term term;       /* the highest that was accepted; the same */
 	enum kw_local_stale stale;
 	struct kw_local_lease lease;
+	struct kw_local_permissions permissions;
 	/*
 	 * Cursors written by SET, which the server counts among other clients' calls: sent ever;
 	 * before the last INFO was sent, and before the last that told the facts; and how many of
@@ -179,14 +202,17 @@ static inline bool kw_local_ready(const struct kw_local *local)
 }
 
 /*
- * Is it not used because another agent writes there, or because this one yields? Also while that is
- * asked again.
+ * Is it refused, or does it wait? Also while it is connected to or asked once more, to see whether
+ * it still is.
  */
-static inline bool kw_local_is_taken(const struct kw_local *local)
+static inline bool kw_local_is_refused(const struct kw_local *local)
 {
-	return (local->lease.other > 0 || local->lease.yields[0]) &&
-	       (kw_local_state(local) == KW_LOCAL_ASKING ||
-		       kw_local_state(local) == KW_LOCAL_REFUSED);
+	return local->settled == KW_LOCAL_REFUSED;
+}
+
+static inline bool kw_local_waits(const struct kw_local *local)
+{
+	return local->settled == KW_LOCAL_WAITING;
 }
 
 /*
@@ -245,6 +271,24 @@ static inline bool kw_local_has_ended(const struct kw_local *local)
 
 /* A FLUSHDB of ours was acknowledged. */
 void kw_local_flushed(struct kw_local *local);
+
+/*
+ * permissions.c: the server denied a command of the agent's user, on this connection or another.
+ * All that the user needs is looked at, once a second at most.
+ */
+void kw_local_denied(struct kw_local *local);
+/*
+ * The remedy of a denied command: all that is lacking, and the line that gives it. As long as that
+ * is not known: `otherwise`.
+ */
+const char *kw_local_grant(const struct kw_local *local, const char *otherwise);
+/*
+ * What the server answered to a command instead of what was asked for, as the rest of a sentence
+ * that began with the command: 'answers "ERR …"'. With that remedy, if it was denied.
+ */
+#define KW_LOCAL_ANSWER 480
+void kw_local_tell_answer(const struct kw_local *local, const struct kw_reply *reply,
+	const char *otherwise, char text[KW_LOCAL_ANSWER]);
 
 /* The cursor last acknowledged. NULL: none was, it might be gone since, or the data are others. */
 const struct kw_local_cursor *kw_local_written(const struct kw_local *local);

@@ -57,6 +57,7 @@ void kw_prune_init(struct kw_prune *prune, struct kw_local *local)
 void kw_prune_stop(struct kw_prune *prune)
 {
 	prune->ignored = prune->owed;
+	prune->removing = 0;
 	kw_buffer_close(&prune->found);
 	move(prune, KW_PRUNE_IDLE);
 }
@@ -177,7 +178,7 @@ static bool is_over(struct kw_prune *prune)
 /* Called at each answer: a database is walked when its last SCAN and every UNLINK are answered. */
 static void go_on(struct kw_prune *prune)
 {
-	if (prune->owed > prune->ignored)
+	if (prune->owed > prune->ignored || prune->removing > 0)
 		return;
 	if (prune->sm.state == KW_PRUNE_SCANNED) {
 		prune->database++;
@@ -212,10 +213,17 @@ static bool is_kept(const struct kw_prune *prune, uint32_t database, struct kw_s
 	return prune->plan.keeps && prune->plan.keeps(prune->arg, database, key);
 }
 
-static void unlink_batch(struct kw_prune *prune, struct kw_slice *argv, int argc)
+/* argv: UNLINK and keys of this database. */
+static void unlink_batch(struct kw_prune *prune, uint32_t database, struct kw_slice *argv, int argc)
 {
-	prune->owed++;
 	prune->deleted += (uint64_t)argc - 1;
+	if (prune->plan.remove) {
+		prune->removing += (uint64_t)argc - 1;
+		for (int i = 1; i < argc; i++)
+			prune->plan.remove(prune->arg, database, argv[i]);
+		return;
+	}
+	prune->owed++;
 	kw_redis_send(prune->local->redis, on_unlink, prune, argc, argv);
 }
 
@@ -258,11 +266,11 @@ static size_t take_keys(struct kw_prune *prune, const struct kw_reply *keys)
 		argv[argc++] = key;
 		if (argc <= KW_PRUNE_BATCH)
 			continue;
-		unlink_batch(prune, argv, argc);
+		unlink_batch(prune, database, argv, argc);
 		argc = 1;
 	}
 	if (argc > 1)
-		unlink_batch(prune, argv, argc);
+		unlink_batch(prune, database, argv, argc);
 	return i;
 }
 
@@ -330,7 +338,7 @@ static void delete_remembered(struct kw_prune *prune, uint32_t database)
 	}
 	assert(argc > 1);
 	move(prune, KW_PRUNE_DELETING);
-	unlink_batch(prune, argv, argc);
+	unlink_batch(prune, database, argv, argc);
 	for (int i = 1; i < argc; i++)
 		kw_prune_drop_key(&prune->found);
 }
@@ -370,6 +378,14 @@ static void proceed(struct kw_prune *prune)
 		delete_remembered(prune, database);
 	else
 		scan(prune);
+}
+
+void kw_prune_removed(struct kw_prune *prune)
+{
+	if (prune->removing == 0)
+		return;
+	prune->removing = 0;
+	go_on(prune);
 }
 
 void kw_prune_selected(struct kw_prune *prune)

@@ -52,6 +52,12 @@ struct kw_prune_plan {
 	/* May so many of the keys in scope be deleted? NULL: yes. Called once, after the count. */
 	bool (*allows)(void *arg, uint64_t deletions, uint64_t keys);
 	/*
+	 * Delete this key in another way than by UNLINK: the server takes no writes of a client.
+	 * The owner calls kw_prune_removed when the deletions of all keys given so far are in.
+	 * NULL: UNLINK.
+	 */
+	void (*remove)(void *arg, uint32_t database, struct kw_slice key);
+	/*
 	 * With count_only: stop after about so many keys, taken from each database by its size, and
 	 * remember them. 0: all are walked. SCAN goes by hash, so they are picked at random.
 	 */
@@ -91,6 +97,7 @@ struct kw_prune {
 	char cursor[24];
 	uint32_t owed;                /* answers not yet come */
 	uint32_t ignored;             /* of them: of a walk that was given up; they come first */
+	uint64_t removing;            /* keys given to plan.remove since the last _removed */
 	struct kw_failure failure;    /* told when the last answer of the walk is in */
 	uint64_t looked_at, in_scope; /* keys; in scope: of the filter, and not our cursor */
 	uint64_t matched;             /* of these: to be deleted, or counted */
@@ -123,6 +130,9 @@ void kw_prune_drop_key(struct kw_buffer *found);
 /* Begin a walk; done is called once, from the loop, unless it is given up. */
 void kw_prune_start(
 	struct kw_prune *prune, const struct kw_prune_plan *plan, kw_local_done_fn done, void *arg);
+
+/* The deletions that plan.remove was asked for are in: the walk goes on. Harmless otherwise. */
+void kw_prune_removed(struct kw_prune *prune);
 
 /* Give up, and free what is held: nothing is called any more. The connection is lost, or the walk
  * is no longer wanted. */

@@ -2,7 +2,7 @@
  * The link down to the local server: a listening socket, and the one replica that connects to it.
  *
  *                 ┌─────── guests: at most KW_DOWNLINK_GUESTS, for KW_DOWNLINK_GREETING_MS ──────┐
- *   listen ──────▶│ replconf.h: PING, AUTH, REPLCONF, PSYNC                                       │
+ *   listen ──────▶│ TLS, if the link speaks it; replconf.h: PING, AUTH, REPLCONF, PSYNC           │
  *                 └──────┬───────────────────────────────────────────────────────────────────────┘
  *                        │ PSYNC with the login: takes the place of whoever was the replica
  *                        ▼
@@ -13,6 +13,10 @@
  * make room for later ones, so they cannot keep the server out. Queued bytes leave at the end of
  * the loop turn, or at once when there are many. Handlers are called from the loop, never from
  * within a call. Loop thread only.
+ *
+ * Plain or TLS: the server's tls-replication decides it (link_tls.h). Until it is known,
+ * connections wait unanswered in the socket's queue. Over TLS the agent shows its certificate and
+ * asks for none, because the login that only the server knows follows.
  */
 #ifndef KW_AGENT_PRIMARY_DOWNLINK_H
 #define KW_AGENT_PRIMARY_DOWNLINK_H
@@ -23,6 +27,7 @@
 #include "base/buffer.h"
 #include "base/error.h"
 #include "base/passed.h"
+#include "tls/context.h"
 
 #include <netinet/in.h>
 #include <stdbool.h>
@@ -54,10 +59,22 @@ struct kw_downlink_handlers {
 
 struct kw_guest; /* a connection, the replica's too */
 
+enum kw_downlink_speech {
+	KW_DOWNLINK_UNDECIDED, /* nobody is let in */
+	KW_DOWNLINK_PLAIN,
+	KW_DOWNLINK_TLS,
+};
+
+/* What is said of certificates: the keys are the agent's, the remedies the local server's. */
+extern const struct kw_tls_terms kw_downlink_tls_terms;
+
 struct kw_downlink {
 	uv_loop_t *loop;
 	struct kw_downlink_handlers handlers;
 	struct kw_link_login login;
+	const struct kw_tls_current *certificates; /* NULL, or with none in it: there is no TLS */
+	enum kw_downlink_speech speech;
+	char refusal[KW_DOWNLINK_WHY]; /* of the last connection, before any word of it; "": none */
 	struct sockaddr_storage address; /* to listen on */
 	char host[64];                   /* what the server is told */
 	char passed[KW_PASSED_NAME];     /* the name of a socket of systemd's; "": one of our own */
@@ -101,7 +118,16 @@ bool kw_downlink_exposed(uint16_t port);
 void kw_downlink_init(struct kw_downlink *downlink, uv_loop_t *loop, const char *address,
 	const struct kw_downlink_handlers *handlers);
 
-/* Listen, if it does not yet; port is known then. */
+/* Is it a number that only this host reaches, as 127.0.0.1? */
+bool kw_downlink_is_near(const char *host);
+
+/* What connections speak from now on; those that stand go on. */
+void kw_downlink_speak(struct kw_downlink *downlink, enum kw_downlink_speech speech);
+
+/* How the replica's bytes are encrypted: "software" or "kernel"; "": they are plain. */
+const char *kw_downlink_cipherer(const struct kw_downlink *downlink);
+
+/* Listen, if it does not yet; port is known then. Let in once it is told what to speak. */
 int kw_downlink_listen(struct kw_downlink *downlink, struct kw_error *error);
 
 static inline bool kw_downlink_up(const struct kw_downlink *downlink)

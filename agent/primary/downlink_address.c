@@ -132,6 +132,16 @@ int kw_downlink_passed(const char *name, char host[64], uint16_t *port, struct k
 	return fd;
 }
 
+bool kw_downlink_is_near(const char *host)
+{
+	struct in6_addr v6;
+	struct in_addr v4;
+
+	if (inet_pton(AF_INET, host, &v4) == 1)
+		return ntohl(v4.s_addr) >> 24 == IN_LOOPBACKNET;
+	return inet_pton(AF_INET6, host, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
+}
+
 bool kw_downlink_exposed(uint16_t port)
 {
 	FILE *file = fopen("/proc/sys/net/ipv4/ip_unprivileged_port_start", "re");

@@ -360,6 +360,22 @@ void kw_replica_detach(struct kw_replica *replica)
 
 /* ---- the clock ---- */
 
+/* The server does not come. A connection that failed before it said anything tells why. */
+static void explain_absence(const struct kw_replica *replica, struct kw_failure *failure)
+{
+	const struct kw_downlink *downlink = &replica->downlink;
+
+	if (downlink->refusal[0])
+		kw_failure_set(failure, KW_E_TIMEOUT,
+			"the local server does not come through to %s:%u: %s", downlink->host,
+			downlink->port, downlink->refusal);
+	else
+		kw_failure_set(failure, KW_E_TIMEOUT,
+			"the local server does not connect to %s:%u: apply.replica.listen must be "
+			"an address that it can reach (its log says more)",
+			downlink->host, downlink->port);
+}
+
 static void tick_waiting(struct kw_replica *replica, uint64_t now_us)
 {
 	struct kw_failure failure;
@@ -367,10 +383,7 @@ static void tick_waiting(struct kw_replica *replica, uint64_t now_us)
 	if (now_us < replica->in.waiting.until_us || !replica->attached)
 		return;
 	fall_back(replica, "the server does not connect");
-	kw_failure_set(&failure, KW_E_TIMEOUT,
-		"the local server does not connect to %s:%u: apply.replica.listen must be an "
-		"address that it can reach (its log says more)",
-		replica->downlink.host, replica->downlink.port);
+	explain_absence(replica, &failure);
 	kw_replica_trouble(replica, KW_TROUBLE_WAIT, "%s", failure.text);
 	kw_replica_prepared(replica, &failure);
 }
@@ -425,6 +438,7 @@ void kw_replica_report(const struct kw_replica *replica, struct kw_link_report *
 	report->state =
 		kw_replica_is(replica, KW_REPLICA_APART) ? "off" : kw_sm_name(&replica->phase);
 	report->port = replica->downlink.port;
+	report->tls = kw_downlink_cipherer(&replica->downlink);
 	report->offset = replica->link->feed.sent_end;
 }
 
@@ -439,6 +453,12 @@ void kw_replica_init(struct kw_replica *replica, const struct kw_replica_options
 {
 	const struct kw_link_owner owner = {.added = on_added, .arg = replica};
 	struct kw_downlink_handlers handlers = kw_replica_downlink_handlers;
+	const struct kw_takeover_options takeover = {
+		.local = options->local,
+		.downlink = &replica->downlink,
+		.operators = options->masterauth,
+		.tls = options->tls,
+	};
 
 	*replica = (struct kw_replica){
 		.handlers = options->handlers,
@@ -449,8 +469,8 @@ void kw_replica_init(struct kw_replica *replica, const struct kw_replica_options
 	kw_local_lead(replica->local);
 	kw_downlink_init(&replica->downlink, options->loop, options->listen, &handlers);
 	replica->downlink.guarded = !options->stays;
-	kw_takeover_init(
-		&replica->takeover, options->local, &replica->downlink.login, options->masterauth);
+	replica->downlink.certificates = options->certificates;
+	kw_takeover_init(&replica->takeover, &takeover);
 	kw_backoff_init(&replica->refusing, REFUSED_LOWEST_MS, REFUSED_HIGHEST_MS);
 	kw_replica_init_phase(replica);
 	kw_leave_init(replica);

@@ -114,7 +114,9 @@ struct kw_replica_options {
 	struct kw_link_applier *link;
 	const char *listen;         /* apply.replica.listen, checked */
 	struct kw_slice masterauth; /* the operator's, put back; empty: none; must stay in place */
-	bool stays;                 /* the server stays a replica when the agent is gone */
+	enum kw_link_tls tls;       /* apply.replica.tls */
+	const struct kw_tls_current *certificates; /* of the agent, for TLS; may hold none */
+	bool stays; /* the server stays a replica when the agent is gone */
 	struct kw_replica_handlers handlers;
 };
 
@@ -126,7 +128,7 @@ enum kw_trouble_kind {
 
 struct kw_trouble {
 	enum kw_trouble_kind kind;
-	char why[400];
+	char why[512];
 };
 
 /* What the server is left as when the agent ends. */
@@ -141,6 +143,7 @@ struct kw_link_report {
 	const char *state; /* NULL: there is no link */
 	char replid[KW_REPLID_LENGTH + 1];
 	uint16_t port;
+	const char *tls; /* how it is encrypted: "software", "kernel"; "": it is plain, or down */
 	uint64_t offset, acknowledged;      /* replication offsets: sent, and applied */
 	uint64_t full_syncs, continuations; /* since the start */
 	uint64_t refusals;                  /* commands that the server refused on the link */

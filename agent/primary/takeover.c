@@ -8,6 +8,7 @@
 #include <sys/random.h>
 
 #define MARK "keywake/"
+#define MARK_TLS "tls/"
 #define RANDOM_BYTES 16
 #define SWAPDB "swapdb"
 
@@ -60,10 +61,15 @@ static bool is_releasing(const struct kw_takeover *takeover)
 	       takeover->sm.state == KW_TAKEOVER_PUTTING_BACK;
 }
 
-void kw_takeover_init(struct kw_takeover *takeover, struct kw_local *local,
-	struct kw_link_login *login, struct kw_slice operators)
+void kw_takeover_init(struct kw_takeover *takeover, const struct kw_takeover_options *options)
 {
-	*takeover = (struct kw_takeover){.local = local, .login = login, .operators = operators};
+	*takeover = (struct kw_takeover){
+		.local = options->local,
+		.downlink = options->downlink,
+		.login = &options->downlink->login,
+		.operators = options->operators,
+		.tls = options->tls,
+	};
 	kw_sm_init(&takeover->sm, &machine, takeover, KW_TAKEOVER_IDLE);
 }
 
@@ -104,19 +110,16 @@ static void complain(struct kw_takeover *takeover, const char *what, const struc
 {
 	enum kw_server_error kind =
 		reply->type == KW_REPLY_ERROR ? kw_server_error(reply->text) : KW_SERVER_E_NONE;
-	const char *remedy = kind == KW_SERVER_E_PERMISSION
-				     ? ": grant the agent's user +config|get +config|set "
-				       "+function|dump +replicaof"
-				     : "";
+	char text[KW_LOCAL_ANSWER];
 
 	/* The link to its primary is down: the next try takes that into account. */
 	if (kind == KW_SERVER_E_MASTERDOWN)
 		kw_local_refused_stale(takeover->local);
 	if (kw_failed(&takeover->failure))
 		return;
-	kw_failure_answered(&takeover->failure, reply, "local server: %s answers \"%.*s\"%s", what,
-		(int)(reply->text.length < 160 ? reply->text.length : 160),
-		reply->text.length ? (const char *)reply->text.data : "", remedy);
+	kw_local_tell_answer(takeover->local, reply,
+		"grant the agent's user +config|get +config|set +function|dump +replicaof", text);
+	kw_failure_answered(&takeover->failure, reply, "local server: %s %s", what, text);
 }
 
 static void on_replicaof(void *arg, const struct kw_reply *reply);
@@ -163,8 +166,13 @@ static void go_on(struct kw_takeover *takeover)
 
 /* ---- the password, and what it remembers ---- */
 
-/* keywake/<setting>/<random>: the setting, if the text is one of ours. */
-static bool read_mark(const char *password, char setting[KW_TAKEOVER_VALUE])
+struct mark {
+	char diskless[KW_TAKEOVER_VALUE];
+	bool tls; /* tls-replication was yes */
+};
+
+/* keywake/<setting>/<random>, or keywake/<setting>/tls/<random>: is the text one of ours? */
+static bool read_mark(const char *password, struct mark *mark)
 {
 	const char *from = password + strlen(MARK), *end;
 
@@ -174,8 +182,9 @@ static bool read_mark(const char *password, char setting[KW_TAKEOVER_VALUE])
 	if (!end || end == from || end - from >= KW_TAKEOVER_VALUE ||
 		strspn(from, "abcdefghijklmnopqrstuvwxyz-") != (size_t)(end - from))
 		return false;
-	memcpy(setting, from, (size_t)(end - from));
-	setting[end - from] = '\0';
+	memcpy(mark->diskless, from, (size_t)(end - from));
+	mark->diskless[end - from] = '\0';
+	mark->tls = strncmp(end + 1, MARK_TLS, strlen(MARK_TLS)) == 0;
 	return true;
 }
 
@@ -183,7 +192,8 @@ static bool make_password(struct kw_takeover *takeover)
 {
 	uint8_t bytes[RANDOM_BYTES];
 	char *at = takeover->login->password;
-	int length = snprintf(at, KW_LOGIN_TEXT, MARK "%s/", takeover->diskless);
+	int length = snprintf(at, KW_LOGIN_TEXT, MARK "%s/%s", takeover->diskless,
+		takeover->tls_switched ? MARK_TLS : "");
 
 	if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
 		return false;
@@ -256,6 +266,22 @@ static void on_swapdb(void *arg, const struct kw_reply *reply)
 	on_set(takeover, reply);
 }
 
+static void on_tls_back(void *arg, const struct kw_reply *reply)
+{
+	struct kw_takeover *takeover = arg;
+
+	if (reply && reply->type != KW_REPLY_ERROR && takeover->ignored == 0)
+		takeover->tls_switched = false;
+	on_set(takeover, reply);
+}
+
+/* As it was before agents came. */
+static void put_tls_back(struct kw_takeover *takeover)
+{
+	if (takeover->tls_switched)
+		ASK(takeover, on_tls_back, "CONFIG", "SET", "tls-replication", "yes");
+}
+
 /* It failed: the server keeps its role, and its settings are put back. */
 static void undo(struct kw_takeover *takeover)
 {
@@ -263,6 +289,7 @@ static void undo(struct kw_takeover *takeover)
 	if (takeover->auth != KW_AUTH_NEW)
 		return;
 	forget_password(takeover);
+	put_tls_back(takeover);
 	takeover->owed++;
 	put_password_back(takeover, on_set);
 }
@@ -272,6 +299,15 @@ static void set_password(struct kw_takeover *takeover)
 	takeover->auth = KW_AUTH_NEW;
 	takeover->owed++;
 	send_password(takeover, on_password, kw_slice_text(takeover->login->password));
+}
+
+/* After the password, which remembers it. */
+static void set_tls(struct kw_takeover *takeover)
+{
+	bool speaks = takeover->downlink->speech == KW_DOWNLINK_TLS;
+
+	if (speaks != takeover->replicates_tls)
+		ASK(takeover, on_set, "CONFIG", "SET", "tls-replication", speaks ? "yes" : "no");
 }
 
 static void set(struct kw_takeover *takeover)
@@ -285,6 +321,7 @@ static void set(struct kw_takeover *takeover)
 	move(takeover, KW_TAKEOVER_SETTING);
 	if (needs_password)
 		set_password(takeover);
+	set_tls(takeover);
 	if (takeover->want == KW_TAKEOVER_SNAPSHOT) {
 		if (strcmp(takeover->diskless, SWAPDB) != 0)
 			takeover->swapdb_set = true;
@@ -322,11 +359,8 @@ static void take_setting(
 	else if (kw_slice_equal(name, kw_slice_text("databases")) &&
 		 copy_text(value, number, sizeof number))
 		takeover->databases = (uint32_t)strtoul(number, NULL, 10);
-	else if (kw_slice_equal(name, kw_slice_text("tls-replication")) &&
-		 kw_slice_equal(value->text, kw_slice_text("yes")))
-		kw_failure_set(&takeover->failure, KW_E_CONFIG,
-			"the local server replicates over TLS only, which this agent does not "
-			"speak: set tls-replication no there, or use apply.mode=commands");
+	else if (kw_slice_equal(name, kw_slice_text("tls-replication")))
+		takeover->replicates_tls = kw_slice_equal(value->text, kw_slice_text("yes"));
 	if (!fits)
 		kw_failure_set(&takeover->failure, KW_E_FULL, "the local server's %.*s is too long",
 			(int)name.length, (const char *)name.data);
@@ -350,12 +384,36 @@ static void judge_foreign_password(struct kw_takeover *takeover)
 	forget_password(takeover);
 }
 
+/* Plain or TLS. What the agent switches, the password remembers from before it is switched. */
+static void decide_speech(struct kw_takeover *takeover, bool marked)
+{
+	const struct kw_downlink *downlink = takeover->downlink;
+	const struct kw_tls_current *shown = downlink->certificates;
+	const struct kw_link_tls_facts facts = {
+		.replicates = takeover->replicates_tls,
+		.switched = marked || (takeover->tls_switched && !takeover->replicates_tls),
+		.certified = shown && shown->context,
+		.near = kw_downlink_is_near(takeover->host),
+	};
+	enum kw_link_speech speech = kw_link_tls_judge(takeover->tls, &facts);
+	const char *remedy = kw_link_speech_remedy(speech);
+
+	if (remedy) {
+		kw_failure_set(&takeover->failure, KW_E_CONFIG, "%s", remedy);
+		return;
+	}
+	takeover->tls_switched = facts.switched || (speech == KW_LINK_PLAIN && facts.replicates);
+	kw_downlink_speak(
+		takeover->downlink, speech == KW_LINK_TLS ? KW_DOWNLINK_TLS : KW_DOWNLINK_PLAIN);
+}
+
 /* The setting before agents came; one of them might have been killed during a load. */
 static void recall_settings(struct kw_takeover *takeover, const char *known)
 {
 	bool swapdb = strcmp(takeover->diskless, SWAPDB) == 0;
-	char before[KW_TAKEOVER_VALUE];
-	bool ours = read_mark(takeover->login->password, before);
+	struct mark mark = {.tls = false};
+	const char *before = mark.diskless;
+	bool ours = read_mark(takeover->login->password, &mark);
 
 	if (takeover->login->user[0] && !takeover->login->password[0])
 		kw_failure_set(&takeover->failure, KW_E_CONFIG,
@@ -363,15 +421,19 @@ static void recall_settings(struct kw_takeover *takeover, const char *known)
 	takeover->auth = ours ? KW_AUTH_OURS : KW_AUTH_THEIRS;
 	if (!ours)
 		judge_foreign_password(takeover);
+	if (!kw_failed(&takeover->failure))
+		decide_speech(takeover, mark.tls);
 	if (ours && swapdb) {
 		takeover->swapdb_set = strcmp(before, SWAPDB) != 0;
 		snprintf(takeover->diskless, sizeof takeover->diskless, "%s", before);
 	} else if (ours && strcmp(before, takeover->diskless) != 0) {
 		/* The setting was changed since then: a new password must remember it. */
 		forget_password(takeover);
-	} else if (takeover->swapdb_set && swapdb) {
-		snprintf(takeover->diskless, sizeof takeover->diskless, "%s", known);
 	}
+	if (ours && takeover->tls_switched && !mark.tls)
+		forget_password(takeover);
+	if (!ours && takeover->swapdb_set && swapdb)
+		snprintf(takeover->diskless, sizeof takeover->diskless, "%s", known);
 }
 
 static void on_config(void *arg, const struct kw_reply *reply)
@@ -383,6 +445,7 @@ static void on_config(void *arg, const struct kw_reply *reply)
 		return;
 	memcpy(known, takeover->diskless, sizeof known);
 	*takeover->login = (struct kw_link_login){0};
+	takeover->replicates_tls = false; /* a server without TLS does not name it */
 	if (reply->type != KW_REPLY_ARRAY)
 		complain(takeover, "CONFIG GET", reply);
 	for (size_t i = 0; i + 1 < reply->count; i += 2)
@@ -485,6 +548,7 @@ static void put_settings_back(struct kw_takeover *takeover)
 {
 	kw_takeover_loaded(takeover);
 	if (takeover->auth != KW_AUTH_THEIRS) {
+		put_tls_back(takeover);
 		takeover->owed++;
 		put_password_back(takeover, on_password_gone);
 	}
@@ -515,37 +579,55 @@ static void put_back(struct kw_takeover *takeover, const char *name, const char 
 		value, NULL);
 }
 
+/* What CONFIG GET answers to on_give_back. */
+struct present {
+	char password[KW_LOGIN_TEXT];
+	char diskless[KW_TAKEOVER_VALUE];
+	char tls[KW_TAKEOVER_VALUE];
+};
+
+static void read_present(const struct kw_reply *reply, struct present *present)
+{
+	*present = (struct present){0};
+	for (size_t i = 0; i + 1 < reply->count; i += 2) {
+		const struct kw_reply *value = &reply->elements[i + 1];
+		struct kw_slice name = reply->elements[i].text;
+
+		if (kw_slice_equal(name, kw_slice_text("masterauth")))
+			copy_text(value, present->password, sizeof present->password);
+		else if (kw_slice_equal(name, kw_slice_text("tls-replication")))
+			copy_text(value, present->tls, sizeof present->tls);
+		else
+			copy_text(value, present->diskless, sizeof present->diskless);
+	}
+}
+
 /* Only a password with our mark: the operator might have set another one meanwhile. */
 static void on_give_back(void *arg, const struct kw_reply *reply)
 {
 	struct kw_takeover *takeover = arg;
-	char password[KW_LOGIN_TEXT] = "", present[KW_TAKEOVER_VALUE] = "";
-	char before[KW_TAKEOVER_VALUE];
+	struct present present;
+	struct mark mark;
 
 	if (!reply || kw_takeover_runs(takeover))
 		return;
-	for (size_t i = 0; i + 1 < reply->count; i += 2) {
-		const struct kw_reply *value = &reply->elements[i + 1];
-
-		if (kw_slice_equal(reply->elements[i].text, kw_slice_text("masterauth")))
-			copy_text(value, password, sizeof password);
-		else
-			copy_text(value, present, sizeof present);
-	}
-	if (read_mark(password, before)) {
+	read_present(reply, &present);
+	if (read_mark(present.password, &mark)) {
+		if (mark.tls && strcmp(present.tls, "no") == 0)
+			put_back(takeover, "tls-replication", "yes");
 		put_password_back(takeover, on_give_back_set);
-		if (strcmp(present, SWAPDB) == 0 && strcmp(before, SWAPDB) != 0)
-			put_back(takeover, "repl-diskless-load", before);
-	} else if (takeover->swapdb_set && strcmp(present, SWAPDB) == 0) {
+		if (strcmp(present.diskless, SWAPDB) == 0 && strcmp(mark.diskless, SWAPDB) != 0)
+			put_back(takeover, "repl-diskless-load", mark.diskless);
+	} else if (takeover->swapdb_set && strcmp(present.diskless, SWAPDB) == 0) {
 		put_back(takeover, "repl-diskless-load", takeover->diskless);
 	}
-	takeover->swapdb_set = false;
+	takeover->swapdb_set = takeover->tls_switched = false;
 	forget_password(takeover);
-	explicit_bzero(password, sizeof password);
+	explicit_bzero(present.password, sizeof present.password);
 }
 
 void kw_takeover_give_back(struct kw_takeover *takeover)
 {
 	kw_redis_words(takeover->local->redis, on_give_back, takeover, "CONFIG", "GET",
-		"masterauth", "repl-diskless-load", NULL);
+		"masterauth", "repl-diskless-load", "tls-replication", NULL);
 }

@@ -19,17 +19,19 @@
  * should be. So the agent sets one of its own, whatever there was:
  *
  *   keywake/<repl-diskless-load of before>/<32 random hex digits>
+ *   keywake/<repl-diskless-load of before>/tls/<32 random hex digits>   tls-replication was yes
  *
  * It tells any later agent that an agent set it, and what to put back. It stays in the server for
- * exactly as long as the other setting does. So if an agent is killed at any moment, the next agent
+ * at least as long as the other settings do. So if an agent is killed at any moment, the next agent
  * finds all that it left. A masterauth of the operator is replaced only if the agent was given the
  * same password, because it must put it back (apply.replica.masterauth_file). Loop thread only.
  */
 #ifndef KW_AGENT_PRIMARY_TAKEOVER_H
 #define KW_AGENT_PRIMARY_TAKEOVER_H
 
+#include "downlink.h"
+#include "link_tls.h"
 #include "local/local.h"
-#include "replconf.h"
 
 #include "base/buffer.h"
 #include "base/sm.h"
@@ -63,9 +65,20 @@ enum kw_takeover_auth {
 	KW_AUTH_NEW,    /* set by this takeover: taken back if it fails */
 };
 
+/* What does not change from one takeover to the next. */
+struct kw_takeover_options {
+	struct kw_local *local;
+	/* Filled in: what the server will log in with, and whether it speaks TLS. */
+	struct kw_downlink *downlink;
+	/* The server's masterauth while no agent leads it; empty: none; must stay in place. */
+	struct kw_slice operators;
+	enum kw_link_tls tls; /* apply.replica.tls */
+};
+
 struct kw_takeover {
 	struct kw_local *local;
-	struct kw_link_login *login; /* filled in: what the server will log in with */
+	struct kw_downlink *downlink;
+	struct kw_link_login *login; /* the downlink's */
 	struct kw_sm sm;             /* enum kw_takeover_state */
 	kw_local_done_fn done;       /* owed in every state but IDLE */
 	void *arg;
@@ -82,13 +95,14 @@ struct kw_takeover {
 	struct kw_slice operators;        /* masterauth that is put back; empty: none */
 	char diskless[KW_TAKEOVER_VALUE]; /* repl-diskless-load of before; "": not known */
 	bool swapdb_set;                  /* repl-diskless-load is ours to put back */
-	uint32_t databases;               /* of the server; 0: not asked yet */
-	struct kw_buffer functions;       /* FUNCTION DUMP */
+	enum kw_link_tls tls;
+	bool replicates_tls;        /* tls-replication yes, as it was asked for last */
+	bool tls_switched;          /* it was, and is ours to put back, with the password */
+	uint32_t databases;         /* of the server; 0: not asked yet */
+	struct kw_buffer functions; /* FUNCTION DUMP */
 };
 
-/* operators: the server's masterauth while no agent leads it; must stay in place. */
-void kw_takeover_init(struct kw_takeover *takeover, struct kw_local *local,
-	struct kw_link_login *login, struct kw_slice operators);
+void kw_takeover_init(struct kw_takeover *takeover, const struct kw_takeover_options *options);
 void kw_takeover_close(struct kw_takeover *takeover);
 
 /*

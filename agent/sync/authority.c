@@ -44,16 +44,18 @@ static void adopt(struct kw_sync *sync, enum kw_authority relation)
 	kw_local_set_history(sync->local, table);
 }
 
-/* Why the table is REFUSED. */
-static void refusal(const struct kw_sync *sync, char text[KW_SYNC_WHY])
+/* Why the table is REFUSED: what a person must do, and the sentence. */
+static enum kw_sync_obstacle refusal(const struct kw_sync *sync, char text[KW_SYNC_WHY])
 {
 	const struct kw_local *local = sync->local;
 	const struct kw_history *table = &sync->follow->history;
 
-	if (kw_term_judge(&local->term, table) == KW_TERM_DEPOSED)
+	if (kw_term_judge(&local->term, table) == KW_TERM_DEPOSED) {
 		kw_term_refusal(&local->term, table, text, KW_SYNC_WHY);
-	else
-		kw_authority_refusal(&local->history, table, text, KW_SYNC_WHY);
+		return KW_SYNC_NEEDS_TERM;
+	}
+	kw_authority_refusal(&local->history, table, text, KW_SYNC_WHY);
+	return KW_SYNC_NEEDS_LINK;
 }
 
 static void explain(struct kw_sync *sync, bool changed)
@@ -75,8 +77,7 @@ static void explain(struct kw_sync *sync, bool changed)
 		kw_term_unconfirmed(&sync->follow->history, text, sizeof text);
 		break;
 	case KW_PERMISSION_REFUSED:
-		obstacle = KW_SYNC_NEEDS_PERSON;
-		refusal(sync, text);
+		obstacle = refusal(sync, text);
 		break;
 	}
 	kw_sync_set_why(sync, obstacle, "%s", text);

@@ -162,7 +162,7 @@ static enum kw_claim may_claim(struct kw_sync *sync, uint64_t now_us)
 	if (claim == KW_CLAIM_REFUSED) {
 		kw_claim_refusal(
 			&facts, kw_pair_mode(sync->pair), KW_PRUNE_COUNT_MAX, text, sizeof text);
-		kw_sync_set_why(sync, KW_SYNC_NEEDS_PERSON, "%s", text);
+		kw_sync_set_why(sync, KW_SYNC_NEEDS_CONSENT, "%s", text);
 	}
 	if (!kw_claim_granted(claim) && facts.scope == KW_CLAIM_PREFIXES)
 		count(sync);
@@ -193,6 +193,9 @@ static void claim(struct kw_sync *sync)
 		.consented = kw_brake_approved(&sync->brake, superblock->epoch),
 	};
 
+	/* The link of before ends with this claim, and with it changes that were handed on. */
+	if (kw_pair_replaces(sync->pair))
+		kw_digests_tell(&sync->index, KW_DIGESTS_REPLACED);
 	kw_sync_clear_why(sync);
 	kw_sync_enter(sync, KW_SYNC_CLAIM, "a snapshot is needed");
 	sync->in.claim.epoch = superblock->epoch;
@@ -239,6 +242,10 @@ void kw_sync_decide(struct kw_sync *sync, uint64_t now_us)
 		kw_sync_set_why(sync, KW_SYNC_WAITS, "the proxy has not reached the primary yet");
 		return;
 	}
+	kw_pair_choose(sync->pair, kw_sync_may_merge(sync));
+	/* On a link one cursor travels at a time, and the claim is the next. */
+	if (kw_pair_is_led(sync->pair) && !kw_pair_replaces(sync->pair) && sync->save.writing)
+		return;
 	if (kw_sync_needs_local(sync))
 		right = may_claim(sync, now_us);
 	if (!kw_claim_granted(right))

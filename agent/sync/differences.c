@@ -22,22 +22,35 @@ static bool may_compare(struct kw_sync *sync)
 {
 	const struct kw_debt *debt = &sync->debt;
 
-	return sync->purpose == KW_SYNC_RECONCILE && !kw_pair_replaces(sync->pair) &&
-	       sync->audited && debt->evicted.count == 0 && debt->foreign.count == 0 &&
+	return sync->audited && debt->evicted.count == 0 && debt->foreign.count == 0 &&
 	       debt->doubted == 0 && kw_pair_progress(sync->pair)->owed == 0;
+}
+
+/* So many of eight local keys have an entry at least. Below that a load is less work. */
+#define KNOWN_OF_EIGHT 7
+
+bool kw_sync_may_merge(struct kw_sync *sync)
+{
+	return sync->data != KW_SYNC_DATA_FOREIGN &&
+	       sync->authority.relation != KW_AUTHORITY_FOREIGN && may_compare(sync) &&
+	       kw_digests_is_believed(&sync->index) &&
+	       sync->index.keys >= sync->local->facts.keys / 8 * KNOWN_OF_EIGHT;
 }
 
 void kw_sync_begin_differences(struct kw_sync *sync)
 {
 	bool whole = kw_digests_state(&sync->index) == KW_DIGESTS_SOUND;
 	uint64_t keys = sync->index.keys;
+	bool compares;
 
 	sync->swept = 0;
 	sync->manner = KW_SYNC_NOTES_KEYS;
 	if (!kw_digests_is_on(&sync->index))
 		return;
 	sync->manner = KW_SYNC_FILLS_INDEX;
-	if (!kw_digests_begin(&sync->index, may_compare(sync)))
+	compares = sync->purpose == KW_SYNC_RECONCILE && !kw_pair_replaces(sync->pair) &&
+		   may_compare(sync);
+	if (!kw_digests_begin(&sync->index, compares))
 		return;
 	sync->manner = whole ? KW_SYNC_COMPARES_ALL : KW_SYNC_COMPARES_SOME;
 	kw_log_info(
@@ -64,7 +77,6 @@ static void hand_on_differing(
 		uint64_t rest = ~(differing >> first);
 		size_t run = rest ? (size_t)__builtin_ctzll(rest) : KW_RECORD_BATCH_MAX;
 
-		kw_sync_rollback_differing(sync, records + first, run);
 		hand_on(sync, records + first, run);
 		differing &= ~(kw_batch_bits(run) << first);
 	}
@@ -89,6 +101,7 @@ static bool is_compared(const struct kw_sync *sync)
 /* The index is told first: a record that is refused at once is disbelieved after that. */
 void kw_sync_take(struct kw_sync *sync, const struct kw_record_view *records, size_t count)
 {
+	kw_sync_rollback_take(sync, records, count);
 	if (is_compared(sync)) {
 		hand_on_differing(sync, records, count);
 		return;
@@ -140,31 +153,37 @@ static bool is_nothing_left_over(const struct kw_sync *sync)
 	       kw_digests_state(&sync->index) == KW_DIGESTS_SOUND && sync->swept == 0;
 }
 
-/* A server that holds more keys than the index was changed by others, whoever did not see it. */
-static bool do_counts_agree(const struct kw_sync *sync)
+/* Local keys beyond those of the index, by the server's counts. */
+static uint64_t excess(const struct kw_sync *sync)
 {
 	const struct kw_local_facts *facts = &sync->local->facts;
-	uint64_t last = 0;
+	uint32_t last = KW_KEY_COUNTS_DATABASES - 1;
+	uint64_t known[KW_KEY_COUNTS_DATABASES] = {0}, sum = 0;
 
-	for (uint32_t i = KW_KEY_COUNTS_DATABASES - 1; i < sync->index.database_count; i++)
-		last += kw_digests_database_keys(&sync->index, i);
-	for (uint32_t i = 0; i < KW_KEY_COUNTS_DATABASES - 1; i++)
-		if (facts->database_keys[i] > kw_digests_database_keys(&sync->index, i))
-			return false;
-	return facts->database_keys[KW_KEY_COUNTS_DATABASES - 1] <= last;
+	for (uint32_t i = 0; i < sync->index.database_count; i++)
+		known[i < last ? i : last] += kw_digests_database_keys(&sync->index, i);
+	for (uint32_t i = 0; i <= last; i++)
+		if (facts->database_keys[i] > known[i])
+			sum += facts->database_keys[i] - known[i];
+	return sum;
 }
 
-enum kw_sync_leftover kw_sync_leftover(struct kw_sync *sync)
+enum kw_sync_leftover kw_sync_counts_tell(struct kw_sync *sync, uint64_t borne)
 {
-	if (!is_nothing_left_over(sync))
-		return KW_SYNC_LEFTOVER_POSSIBLE;
 	if (sync->in.settle.question == 0)
 		sync->in.settle.question = kw_local_next_look(sync->local);
 	if (kw_local_looked(sync->local) < sync->in.settle.question) {
 		kw_local_look(sync->local);
 		return KW_SYNC_LEFTOVER_ASKED;
 	}
-	return do_counts_agree(sync) ? KW_SYNC_LEFTOVER_NONE : KW_SYNC_LEFTOVER_POSSIBLE;
+	return excess(sync) <= borne ? KW_SYNC_LEFTOVER_NONE : KW_SYNC_LEFTOVER_POSSIBLE;
+}
+
+/* A server that holds more keys than the index was changed by others, whoever did not see it. */
+enum kw_sync_leftover kw_sync_leftover(struct kw_sync *sync)
+{
+	return is_nothing_left_over(sync) ? kw_sync_counts_tell(sync, 0)
+					  : KW_SYNC_LEFTOVER_POSSIBLE;
 }
 
 /* ---- what the local server says ---- */

@@ -67,6 +67,8 @@ bool kw_sync_is_term_claimed(const struct kw_sync *sync);
  * forgiven.
  */
 void kw_sync_begin_differences(struct kw_sync *sync);
+/* In WAIT: is enough known of the local data that a replica need not load all of a snapshot? */
+bool kw_sync_may_merge(struct kw_sync *sync);
 /* Records in scope, of a snapshot or of the tail: hand on those that differ. */
 void kw_sync_take(struct kw_sync *sync, const struct kw_record_view *records, size_t count);
 /* kw_prune_plan.keeps: did the snapshot, or what came after it, have this key? */
@@ -82,17 +84,22 @@ enum kw_sync_leftover {
 	KW_SYNC_LEFTOVER_NONE,
 };
 enum kw_sync_leftover kw_sync_leftover(struct kw_sync *sync);
+/* In SETTLE: does the server count more keys than the index has, and `borne` of them? */
+enum kw_sync_leftover kw_sync_counts_tell(struct kw_sync *sync, uint64_t borne);
 /* The counts were read: what is not believed any more? before: the debt until then. */
 void kw_sync_doubt_counts(struct kw_sync *sync, const struct kw_debt *before);
 /* The same of values that did not fit into the server's memory. */
 void kw_sync_doubt_owed(struct kw_sync *sync);
 
-/* rollback.c: a snapshot begins; records of it that differed; keys that were pruned; all is done.
+/*
+ * rollback.c: a snapshot begins; a superblock was read and judged; records are about to be handed
+ * on; a pass is over (live: the table was complete and live); a snapshot is level.
  */
-void kw_sync_rollback_begin(struct kw_sync *sync);
-void kw_sync_rollback_differing(
+void kw_sync_rollback_snapshot(struct kw_sync *sync);
+void kw_sync_rollback_saw(struct kw_sync *sync);
+void kw_sync_rollback_take(
 	struct kw_sync *sync, const struct kw_record_view *records, size_t count);
-void kw_sync_rollback_pruned(struct kw_sync *sync, uint64_t keys);
+void kw_sync_rollback_applied(struct kw_sync *sync, bool live);
 void kw_sync_rollback_end(struct kw_sync *sync);
 
 /* weigh.c: what may a snapshot delete? May the prune that counted so many delete them? */

@@ -56,3 +56,12 @@ uint64_t kw_lag_quantile_us(const struct kw_lag *lag, double share)
 	}
 	return lag->max_us;
 }
+
+uint64_t kw_lag_count_below(const struct kw_lag *lag, uint64_t limit_us)
+{
+	uint64_t count = 0;
+
+	for (unsigned i = 0; i < KW_LAG_BUCKETS && highest_in(i) < limit_us; i++)
+		count += lag->buckets[i];
+	return count;
+}

@@ -23,4 +23,10 @@ void kw_lag_add(struct kw_lag *lag, uint64_t lag_us);
 /* The value that `share` (0..1) of all lags do not exceed; at most 1/16 too high. 0 when empty. */
 uint64_t kw_lag_quantile_us(const struct kw_lag *lag, double share);
 
+/*
+ * How many were below the limit, which is a power of two from 16 on; of another one, those of whole
+ * buckets.
+ */
+uint64_t kw_lag_count_below(const struct kw_lag *lag, uint64_t limit_us);
+
 #endif

@@ -37,8 +37,13 @@ enum kw_sync_intake {
 /* Does anything keep the sync from going on? `why` says what. */
 enum kw_sync_obstacle {
 	KW_SYNC_FREE,
-	KW_SYNC_WAITS,        /* it ends by itself */
-	KW_SYNC_NEEDS_PERSON, /* only a person can mend it */
+	KW_SYNC_WAITS, /* it ends by itself */
+	/* Only a person can mend it: */
+	KW_SYNC_NEEDS_CONSENT,    /* to replace data of others */
+	KW_SYNC_NEEDS_LINK,       /* the table is of another data set */
+	KW_SYNC_NEEDS_TERM,       /* the proxy's server was deposed */
+	KW_SYNC_NEEDS_SERVER,     /* the local server does not take this table */
+	KW_SYNC_NEEDS_PERMISSION, /* to delete local keys */
 };
 
 /* Within the last warm_lag_us, were the local data equal to the newest version published then? */

@@ -17,7 +17,7 @@ void kw_sync_saved(struct kw_sync *sync, const struct kw_failure *failure)
 	}
 	if (!sync->save.error[0])
 		kw_log_warn("sync", "%s", failure->text);
-	snprintf(sync->save.error, sizeof sync->save.error, "%.255s", failure->text);
+	snprintf(sync->save.error, sizeof sync->save.error, "%s", failure->text);
 }
 
 static void on_saved(void *arg, const struct kw_failure *failure)
@@ -50,7 +50,7 @@ static bool take_position_back(struct kw_sync *sync, uint64_t now_us)
 	const struct kw_local *local = sync->local;
 	const struct kw_cursor_progress nowhere = {.epoch = local->facts.cursor.epoch};
 
-	if (!kw_sync_needs_local(sync) || kw_pair_replaces(sync->pair) || !kw_local_ready(local) ||
+	if (!kw_sync_needs_local(sync) || kw_pair_is_led(sync->pair) || !kw_local_ready(local) ||
 		local->facts.cursor_kind != KW_CURSOR_OURS || kw_sync_phase(sync) == KW_SYNC_CLAIM)
 		return false;
 	sync->save.writing = true;
@@ -72,7 +72,7 @@ void kw_sync_save_approval(struct kw_sync *sync)
 		return;
 	sync->save.writing = true;
 	sync->save.tried_us = kw_clock_us();
-	kw_local_write_cursor(sync->local, &progress, on_saved, sync);
+	kw_pair_save(sync->pair, &progress, on_saved, sync);
 }
 
 bool kw_sync_save(struct kw_sync *sync, uint64_t now_us)

@@ -26,7 +26,7 @@ static void on_snapshot_begin(void *arg, uint64_t epoch, uint64_t version)
 	kw_sync_load_begins(sync, kw_clock_us());
 	/* Before what the local data lack is forgiven. */
 	kw_sync_begin_differences(sync);
-	kw_sync_rollback_begin(sync);
+	kw_sync_rollback_snapshot(sync);
 	kw_pair_begin(sync->pair);
 	kw_debt_forgive(&sync->debt);
 	kw_quarantine_clear(sync->quarantine);
@@ -82,6 +82,7 @@ static void on_superblock(void *arg, const struct kw_superblock *read)
 	kw_sync_judge_table(sync);
 	if (!kw_sync_may_follow(sync))
 		sync->due(sync->arg);
+	kw_sync_rollback_saw(sync);
 	/* Equality a moment ago no longer counts once keys are known to be missing. */
 	if (superblock->source_state != KW_SOURCE_LIVE || !superblock->complete)
 		kw_progress_doubt(&sync->progress, kw_clock_us());
@@ -135,10 +136,12 @@ static void take_pass(struct kw_sync *sync, const struct kw_reader_pass *pass)
 		sync->position = (struct kw_cursor){pass->epoch, pass->consistent};
 		sync->passed = pass->consistent;
 	}
-	sync->rollback.term = sync->local->term;
+	kw_sync_rollback_applied(sync, handed.equal_us > 0);
 	if (!pass->snapshot)
 		return;
 	kw_pair_end(sync->pair);
+	if (sync->purpose != KW_SYNC_RECONCILE)
+		kw_sync_rollback_end(sync);
 	kw_sync_enter(sync, sync->purpose == KW_SYNC_RECONCILE ? KW_SYNC_SETTLE : KW_SYNC_TAIL,
 		"the snapshot was read");
 }

@@ -32,6 +32,7 @@ void kw_sync_init(struct kw_sync *sync)
 	kw_sample_init(&sync->sample, sync->follow);
 	kw_tokens_init(&sync->tokens, random_seed());
 	kw_digests_init(&sync->index, sync->indexes, random_seed());
+	sync->rollback.recent.seed = random_seed();
 	kw_sm_init(&sync->sm, &kw_sync_machine, sync, KW_SYNC_WAIT);
 }
 
@@ -41,6 +42,7 @@ void kw_sync_close(struct kw_sync *sync)
 	kw_sample_close(&sync->sample);
 	kw_keyset_close(&sync->keyset);
 	kw_digests_close(&sync->index);
+	kw_recent_close(&sync->rollback.recent);
 }
 
 void kw_sync_set_max_prune(struct kw_sync *sync, double share)
@@ -82,7 +84,7 @@ bool kw_sync_server_fits(struct kw_sync *sync)
 	if (!kw_sync_needs_local(sync) ||
 		!kw_sync_check_fit(&sync->follow->superblock, &sync->local->facts.identity, &error))
 		return true;
-	kw_sync_set_why(sync, KW_SYNC_NEEDS_PERSON, "%s", error.text);
+	kw_sync_set_why(sync, KW_SYNC_NEEDS_SERVER, "%s", error.text);
 	return false;
 }
 
@@ -93,7 +95,7 @@ void kw_sync_forget_position(struct kw_sync *sync, const char *why)
 	kw_follow_stop(sync->follow);
 	/* A load that is given up leaves the data of before, and changes that wait are forgotten.
 	 */
-	if (kw_pair_replaces(sync->pair))
+	if (!kw_pair_is_whole(sync->pair))
 		kw_digests_tell(&sync->index, KW_DIGESTS_REPLACED);
 	kw_pair_abandon(sync->pair);
 	kw_prune_stop(&sync->walk);
@@ -308,9 +310,13 @@ void kw_sync_step(struct kw_sync *sync, uint64_t now_us)
 	case KW_SYNC_SAMPLE:
 		kw_sample_tick(&sync->sample);
 		break;
+	case KW_SYNC_PRUNE:
+		/* Deletions that went over the link. */
+		if (kw_pair_is_level(sync->pair))
+			kw_prune_removed(&sync->walk);
+		break;
 	case KW_SYNC_COUNT:
 	case KW_SYNC_CLAIM:
-	case KW_SYNC_PRUNE:
 		break;
 	}
 	if (is_save_due(sync, now_us))

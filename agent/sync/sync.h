@@ -61,6 +61,7 @@
 #include "progress.h"
 #include "reread.h"
 #include "resume.h"
+#include "rollback.h"
 #include "sample.h"
 #include "token.h"
 
@@ -77,6 +78,13 @@ enum kw_sync_manner {
 	KW_SYNC_COMPARES_ALL,  /* the same; every local key had an entry when it began */
 };
 
+/* What is awaited in SETTLE. */
+enum kw_sync_settling {
+	KW_SETTLE_RECORDS, /* all of the snapshot is acknowledged: then local keys are pruned */
+	KW_SETTLE_COUNTS,  /* they were pruned over a link: the server's counts tell if that is all
+			    */
+};
+
 struct kw_sync {
 	/* What it works with. The agent owns these, fills them in, and they outlive the sync. */
 	struct kw_follow *follow;
@@ -88,7 +96,7 @@ struct kw_sync {
 	enum kw_foreign foreign; /* can change */
 	bool listed;             /* the table is of a list of proxies of one primary; can change */
 	double max_prune;        /* until kw_sync_set_max_prune */
-	bool indexes;            /* keep a digest index: an applier of commands, and no filter */
+	bool indexes;            /* keep a digest index: there is a server, and no filter */
 	bool audited;            /* an audit finds what the index cannot know; can change */
 	uint64_t warm_lag_us;    /* a moment of equality counts for so long; can change */
 	void (*due)(void *arg);  /* wants kw_sync_step in this turn of the loop */
@@ -113,6 +121,7 @@ struct kw_sync {
 		} claim;
 		struct kw_load_watch snapshot;
 		struct {
+			enum kw_sync_settling step;
 			uint64_t retry_us; /* prune not before */
 			uint64_t question; /* the look that says what is there; 0: not asked */
 		} settle;
@@ -160,18 +169,13 @@ struct kw_sync {
 	struct kw_sync_save {
 		bool writing;
 		uint64_t tried_us; /* last written, or tried */
-		char error[256];   /* of the last try; "": it succeeded */
+		char error[512];   /* of the last try; "": it succeeded */
 	} save;
 
 	uint64_t resyncs; /* snapshots begun after the first */
 	uint64_t snapshots;
 	uint64_t pruned; /* local keys deleted by reconciles */
-	struct {
-		struct kw_term term; /* of the table whose changes were applied last */
-		bool counts;         /* the reconcile under way is the first of a higher term */
-		uint64_t until;      /* records up to this version are of before that term */
-		uint64_t keys;       /* by this reconcile */
-	} rollback;
+	struct kw_rollback rollback;
 	uint64_t rolled_back; /* keys, ever (rollback.c) */
 	uint64_t filtered;    /* records left out by the filter */
 };

@@ -151,6 +151,9 @@ static void apply_record(struct sim_agent *agent, const struct kw_record_view *r
 	case KW_RECORD_FLUSH:
 		apply_flush(agent, record);
 		break;
+	case KW_RECORD_HIDDEN:
+		sim_violation(agent->sim, "agent %d: a hidden record", agent->index);
+		break;
 	}
 }
 

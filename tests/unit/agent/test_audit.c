@@ -48,6 +48,11 @@ static bool is_mended(void *arg)
 	return report_of(arg).unmended == 0;
 }
 
+static struct kw_digests *index_of(struct stage *stage)
+{
+	return &stage->agent->sync.index;
+}
+
 /* Where these words stand in the table's memory. */
 static uint8_t *find(struct stage *stage, const char *words)
 {
@@ -66,19 +71,26 @@ static void a_record_that_cannot_be_read_is_not_proven_equal(void **state)
 	struct stage stage;
 	uint8_t *found;
 
-	stage_open_warm(&stage, 100);
+	stage_open(&stage, "commands");
+	stage.options.index = true;
+	stage.options.audit_keys_per_second = 1;
+	stage_fill(&stage, 0, 100);
+	stage_start_agent(&stage);
 	test_proxy_put(&stage.proxy, 0, "damaged", "a value to be found in memory");
 	stage_wait_warm(&stage);
 	found = find(&stage, "a value to be found");
 	assert_non_null(found);
 	found[0] ^= 1;
 	kw_agent_set_audit_rate(stage.agent, FAST);
+	kw_digests_tell(index_of(&stage), KW_DIGESTS_WRITTEN);
 	wait_round(&stage);
 	assert_true(report_of(&stage).unsettled > 0);
+	assert_int_equal(kw_digests_state(index_of(&stage)), KW_DIGESTS_DOUBTED);
 	assert_true(report_of(&stage).proven_us == UINT64_MAX);
 	found[0] ^= 1;
 	wait_round(&stage);
 	assert_true(report_of(&stage).proven_us < UINT64_MAX);
+	assert_int_not_equal(kw_digests_state(index_of(&stage)), KW_DIGESTS_DOUBTED);
 	stage_close(&stage);
 }
 

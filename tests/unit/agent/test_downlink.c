@@ -96,6 +96,7 @@ static void setup(struct world *world)
 	uv_loop_init(&world->loop);
 	kw_downlink_init(&world->downlink, &world->loop, "tcp://127.0.0.1:0", &handlers);
 	snprintf(world->downlink.login.password, sizeof world->downlink.login.password, "secret");
+	kw_downlink_speak(&world->downlink, KW_DOWNLINK_PLAIN);
 	assert_int_equal(kw_downlink_listen(&world->downlink, &error), KW_OK);
 	connect_server(world);
 }

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -105,6 +106,48 @@ static void the_number_of_prefixes_is_bounded(void **state)
 	kw_filter_close(&filter);
 }
 
+/* A key that is followed and hidden would look deleted. */
+static void what_is_followed_must_lie_inside_the_scope(void **state)
+{
+	static const struct {
+		int database;
+		const char *prefix, *scope;
+		bool inside;
+	} cases[] = {
+		{-1, NULL, "databases=0", false},
+		{-1, NULL, "prefix=a", false},
+		{0, NULL, "databases=0,2", true},
+		{1, NULL, "databases=0,2", false},
+		{0, NULL, "databases=0 prefix=a", false},
+		{0, "a", "databases=0 prefix=a", true},
+		{0, "ab", "databases=0 prefix=a prefix=b", true},
+		{0, "c", "databases=0 prefix=a prefix=b", false},
+		{0, "a", "databases=0 prefix=ab", false},
+		{-1, "a", "databases=0 prefix=a", false},
+		{-1, "a%", "prefix=a%25", true},
+		{0, "a", "databases=0", true},
+	};
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct kw_filter filter = {0};
+		struct kw_scope scope = {0};
+		struct kw_error error;
+
+		if (cases[i].database >= 0)
+			kw_filter_add_database(&filter, cases[i].database, &error);
+		if (cases[i].prefix)
+			kw_filter_add_prefix(&filter, cases[i].prefix, &error);
+		assert_int_equal(
+			kw_scope_read(&scope, kw_slice_text(cases[i].scope), &error), KW_OK);
+		assert_int_equal(kw_filter_check_scope(&filter, &scope, &error),
+			cases[i].inside ? KW_OK : KW_E_REFUSED);
+		if (!cases[i].inside)
+			assert_non_null(strstr(error.text, cases[i].scope));
+		kw_scope_close(&scope);
+		kw_filter_close(&filter);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -113,6 +156,7 @@ int main(void)
 		cmocka_unit_test(a_key_must_begin_with_one_of_the_prefixes),
 		cmocka_unit_test(the_hash_tells_filters_apart_whatever_their_order),
 		cmocka_unit_test(the_number_of_prefixes_is_bounded),
+		cmocka_unit_test(what_is_followed_must_lie_inside_the_scope),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

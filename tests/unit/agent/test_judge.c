@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -19,6 +20,8 @@
 /* Nothing was begun yet. */
 #define START .source = KW_SOURCE_LIVE, .table = KW_TABLE_FRESH, .phase = KW_SYNC_WAIT
 
+#define UNFIT(kind) .local = KW_LOCAL_IS_UNFIT, .unfit = KW_UNFIT_##kind
+
 #pragma GCC diagnostic ignored "-Woverride-init"
 
 static const struct {
@@ -27,17 +30,32 @@ static const struct {
 	enum kw_reason reason;
 } cases[] = {
 	{{WARM}, KW_AGENT_WARM, KW_REASON_NONE},
+	{{WARM, .unsaved = true}, KW_AGENT_WARM, KW_REASON_UNSAVED},
+	{{WARM, .unsaved = true, .evicted = 1}, KW_AGENT_LAGGING, KW_REASON_EVICTED},
 
 	/* What only a person can mend comes first, whatever else is wrong. */
-	{{WARM, .proxy = KW_PROXY_HOPELESS}, KW_AGENT_FAILED, KW_REASON_PROXY_HOPELESS},
-	{{WARM, .proxy = KW_PROXY_HOPELESS, .local = KW_LOCAL_IS_UNFIT}, KW_AGENT_FAILED,
-		KW_REASON_PROXY_HOPELESS},
+	{{WARM, .proxy = KW_PROXY_REFUSES}, KW_AGENT_FAILED, KW_REASON_PROXY_REFUSES},
+	{{WARM, .proxy = KW_PROXY_FOREIGN}, KW_AGENT_FAILED, KW_REASON_PROXY_FOREIGN},
+	{{WARM, .proxy = KW_PROXY_MISCONFIGURED}, KW_AGENT_FAILED, KW_REASON_PROXY_MISCONFIGURED},
+	{{WARM, .proxy = KW_PROXY_REFUSES, .local = KW_LOCAL_IS_UNFIT}, KW_AGENT_FAILED,
+		KW_REASON_PROXY_REFUSES},
 	{{WARM, .local = KW_LOCAL_IS_UNFIT, .proxy = KW_PROXY_AWAY}, KW_AGENT_FAILED,
-		KW_REASON_LOCAL_UNFIT},
+		KW_REASON_LOCAL_REFUSES},
+	{{WARM, UNFIT(TAKEN)}, KW_AGENT_FAILED, KW_REASON_LOCAL_TAKEN},
+	{{WARM, UNFIT(YIELDED)}, KW_AGENT_FAILED, KW_REASON_LOCAL_YIELDED},
+	{{WARM, UNFIT(REPLICA)}, KW_AGENT_FAILED, KW_REASON_LOCAL_REPLICA},
+	{{WARM, UNFIT(UNSUPPORTED)}, KW_AGENT_FAILED, KW_REASON_LOCAL_UNSUPPORTED},
+	{{WARM, UNFIT(FORBIDDEN)}, KW_AGENT_FAILED, KW_REASON_LOCAL_FORBIDS},
+	{{WARM, UNFIT(CURSOR)}, KW_AGENT_FAILED, KW_REASON_LOCAL_CURSOR},
+	{{WARM, UNFIT(PASSES)}, KW_AGENT_LAGGING, KW_REASON_LOCAL_WAITS},
 	{{WARM, .local = KW_LOCAL_PASSES, .damaged = true}, KW_AGENT_LAGGING,
-		KW_REASON_LOCAL_UNFIT},
+		KW_REASON_LOCAL_WAITS},
 	{{WARM, .damaged = true, .proxy = KW_PROXY_UNREADABLE}, KW_AGENT_FAILED, KW_REASON_DAMAGED},
-	{{START, .obstacle = KW_SYNC_NEEDS_PERSON}, KW_AGENT_FAILED, KW_REASON_OBSTACLE},
+	{{START, .obstacle = KW_SYNC_NEEDS_CONSENT}, KW_AGENT_FAILED, KW_REASON_NO_CONSENT},
+	{{START, .obstacle = KW_SYNC_NEEDS_LINK}, KW_AGENT_FAILED, KW_REASON_OTHER_DATA},
+	{{START, .obstacle = KW_SYNC_NEEDS_TERM}, KW_AGENT_FAILED, KW_REASON_DEPOSED},
+	{{START, .obstacle = KW_SYNC_NEEDS_SERVER}, KW_AGENT_FAILED, KW_REASON_TABLE_UNFIT},
+	{{START, .obstacle = KW_SYNC_NEEDS_PERMISSION}, KW_AGENT_FAILED, KW_REASON_PRUNE_FORBIDDEN},
 	{{START, .obstacle = KW_SYNC_WAITS}, KW_AGENT_BOOTSTRAPPING, KW_REASON_WAITING},
 	{{WARM, .writes = KW_WRITES_FAILED}, KW_AGENT_FAILED, KW_REASON_WRITES_FAILED},
 	{{WARM, .writes = KW_WRITES_READONLY}, KW_AGENT_FAILED, KW_REASON_WRITES_READONLY},
@@ -165,11 +183,35 @@ static void warm_does_not_follow_straight_on_failed(void **state)
 	assert_int_equal(kw_judge(&facts, verdict.state).state, KW_AGENT_WARM);
 }
 
+/* Programs and documents know reasons by them. */
+static void each_reason_has_a_code_of_its_own(void **state)
+{
+	for (int a = 0; a <= KW_REASON_NONE; a++) {
+		const char *code = kw_reason_code((enum kw_reason)a);
+
+		assert_int_equal(strspn(code, "abcdefghijklmnopqrstuvwxyz_"), strlen(code));
+		for (int b = 0; b < a; b++)
+			assert_string_not_equal(code, kw_reason_code((enum kw_reason)b));
+	}
+	assert_string_equal(kw_reason_code(KW_REASON_NONE), "none");
+}
+
+static void what_a_person_must_know_is_an_error_or_a_warning(void **state)
+{
+	assert_int_equal(kw_agent_state_level(KW_AGENT_FAILED), KW_LOG_ERROR);
+	assert_int_equal(kw_agent_state_level(KW_AGENT_HELD), KW_LOG_WARN);
+	assert_int_equal(kw_agent_state_level(KW_AGENT_STALLED), KW_LOG_WARN);
+	assert_int_equal(kw_agent_state_level(KW_AGENT_LAGGING), KW_LOG_INFO);
+	assert_int_equal(kw_agent_state_level(KW_AGENT_WARM), KW_LOG_INFO);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_case_has_its_state_and_reason),
 		cmocka_unit_test(each_reason_has_a_case),
+		cmocka_unit_test(each_reason_has_a_code_of_its_own),
+		cmocka_unit_test(what_a_person_must_know_is_an_error_or_a_warning),
 		cmocka_unit_test(warm_does_not_follow_straight_on_failed),
 	};
 

@@ -214,6 +214,10 @@ static void quantiles_are_within_a_sixteenth(void **state)
 	assert_in_range(kw_lag_quantile_us(lag, 0.99), 99000, 100000);
 	assert_int_equal(kw_lag_quantile_us(lag, 1.0), 100000);
 	assert_int_equal(lag->max_us, 100000);
+	for (uint64_t limit = 16; limit <= 65536; limit *= 2)
+		assert_int_equal(kw_lag_count_below(lag, limit), limit - 1);
+	assert_int_equal(kw_lag_count_below(lag, 131072), 100000);
+	assert_int_equal(kw_lag_count_below(lag, 0), 0);
 	kw_lag_reset(lag);
 	assert_int_equal(kw_lag_quantile_us(lag, 0.5), 0);
 	kw_lag_add(lag, UINT64_MAX);

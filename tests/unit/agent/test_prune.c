@@ -22,7 +22,7 @@ struct world {
 	struct test_local test;
 	struct kw_prune prune;
 	struct kw_keyset keep;
-	int done, asked;
+	int done, asked, removed;
 	bool may;
 	uint64_t deletions, keys; /* that it asked for */
 	char error[KW_ERROR_TEXT];
@@ -230,6 +230,62 @@ static bool is_done_among_others(void *arg)
 	/* As the cursor that is a key, and is written in the midst of a walk. */
 	kw_local_use(&world->test.local, 0);
 	return is_done(arg);
+}
+
+static void note_removal(void *arg, uint32_t database, struct kw_slice key)
+{
+	struct world *world = arg;
+
+	assert_false(keeps(world, database, key));
+	world->removed++;
+}
+
+static bool waits_for_removals(void *arg)
+{
+	const struct world *world = arg;
+
+	return world->prune.removing > 0 && world->prune.owed == 0;
+}
+
+/* A replica takes no UNLINK of a client: so the owner deletes, a few keys at a time. */
+static void what_another_way_deletes_is_waited_for(void **state)
+{
+	struct world world;
+	const struct kw_prune_plan plan = {
+		.filter = &world.test.filter,
+		.keeps = keeps,
+		.database = -1,
+		.allows = allows,
+		.remove = note_removal,
+	};
+	int rounds = 0, before = 0;
+
+	setup(&world);
+	fill(&world);
+	world.may = true;
+	kw_prune_start(&world.prune, &plan, on_done, &world);
+	while (world.removed < 2501 || world.prune.removing > 0) {
+		test_run(&world.loop, waits_for_removals, &world, "keys were given");
+		assert_int_equal(world.done, 0);
+		assert_in_range(world.removed - before, 1, KW_PRUNE_BATCH);
+		before = world.removed;
+		kw_prune_removed(&world.prune);
+		rounds++;
+	}
+	assert_int_equal(world.done, 1);
+	assert_string_equal(world.error, "");
+	assert_true(rounds >= 2501 / KW_PRUNE_BATCH);
+	assert_int_equal(world.prune.deleted, 2501);
+	assert_string_equal(test_cli(&world.server, "dbsize"), "5000"); /* it sent no UNLINK */
+	kw_prune_removed(&world.prune);                                 /* harmless */
+	/* One that is given up in the midst of it is forgotten. */
+	kw_prune_start(&world.prune, &plan, on_done, &world);
+	test_run(&world.loop, waits_for_removals, &world, "keys were given");
+	kw_prune_stop(&world.prune);
+	kw_prune_removed(&world.prune);
+	walk(&world, -1, true, false);
+	assert_string_equal(test_cli(&world.server, "dbsize"), "2500");
+	teardown(&world);
 }
 
 static void others_may_use_another_database_meanwhile(void **state)
@@ -441,6 +497,7 @@ int main(void)
 		cmocka_unit_test(one_database_can_be_emptied_of_its_prefixes),
 		cmocka_unit_test(counting_deletes_nothing),
 		cmocka_unit_test(a_walk_that_was_given_up_does_not_disturb_the_next),
+		cmocka_unit_test(what_another_way_deletes_is_waited_for),
 		cmocka_unit_test(others_may_use_another_database_meanwhile),
 		cmocka_unit_test(only_a_select_of_its_own_ends_a_walk),
 		cmocka_unit_test(an_error_is_told_once_and_the_walk_can_begin_again),

@@ -27,6 +27,8 @@ struct told {
 	uint64_t proxy;
 	enum kw_mandate_state mandate;
 	uint64_t term;
+	uint64_t branch; /* where the history of `replid2` ends */
+	uint64_t offset; /* the server was looked at just now, and told this */
 };
 
 static void tell(struct test_proxy *proxy, struct told told)
@@ -41,7 +43,11 @@ static void tell(struct test_proxy *proxy, struct told told)
 	snprintf(history.replid, sizeof history.replid, "%s", told.replid);
 	snprintf(history.replid2, sizeof history.replid2, "%s", told.replid2);
 	snprintf(history.proxy_name, sizeof history.proxy_name, "proxy%d", (int)told.proxy);
+	history.second_offset = told.branch;
+	history.looked.version = told.offset ? kw_table_version(proxy->table) : 0;
+	history.looked.offset = told.offset;
 	if (told.mandate != KW_MANDATE_NONE) {
+		history.term_version = kw_table_version(proxy->table);
 		history.domain = DOMAIN;
 		history.lease_ms = 900;
 	}
@@ -110,6 +116,20 @@ static void wait_for(struct pair *pair, bool (*holds)(void *arg), const char *wh
 	test_run(&pair->stage.loop, holds, pair, what);
 }
 
+static bool has_lost_key(void *arg)
+{
+	struct pair *pair = arg;
+
+	return strcmp(stage_cli(&pair->stage, "exists lost"), "1") == 0;
+}
+
+static bool knows_a_look(void *arg)
+{
+	const struct pair *pair = arg;
+
+	return pair->stage.agent->sync.rollback.looks.count > 0;
+}
+
 static void the_confirmed_one_is_followed_wherever_it_stands_in_the_list(void **state)
 {
 	struct pair pair;
@@ -129,16 +149,20 @@ static void a_failover_is_followed_and_back(void **state)
 	struct pair pair;
 
 	open_pair(&pair);
-	tell(&pair.stage.proxy, (struct told){A, "", 1, KW_MANDATE_CONFIRMED, 6});
+	tell(&pair.stage.proxy, (struct told){A, "", 1, KW_MANDATE_CONFIRMED, 6, .offset = 100});
 	tell(&pair.second, (struct told){A, "", 2, KW_MANDATE_ELSEWHERE, 0});
 	stage_start_agent(&pair.stage);
 	wait_for(&pair, is_warm_at_first, "the agent is warm at the first");
+	test_proxy_put(&pair.stage.proxy, 0, "lost", "1");
+	test_proxy_publish(&pair.stage.proxy);
+	wait_for(&pair, has_lost_key, "the agent has applied what will be lost");
+	wait_for(&pair, knows_a_look, "the agent knows how far the first was");
 	tell(&pair.stage.proxy, (struct told){A, "", 1, KW_MANDATE_ELSEWHERE, 6});
-	tell(&pair.second, (struct told){B, A, 2, KW_MANDATE_CONFIRMED, 7});
+	tell(&pair.second, (struct told){B, A, 2, KW_MANDATE_CONFIRMED, 7, .branch = 150});
 	wait_for(&pair, is_warm_at_second, "the agent is warm at the second");
 	assert_string_equal(stage_cli(&pair.stage, "exists first"), "0");
 	assert_int_equal(pair.stage.agent->local.term.term, 7);
-	/* The key `first` was lost; `second` is of the new primary, and was not here before. */
+	/* The key `lost`. What differs otherwise was not written after the branch. */
 	assert_int_equal(pair.stage.agent->sync.rolled_back, 1);
 	/* Confirmed in a lower term: that one was deposed, whoever says so. */
 	tell(&pair.stage.proxy, (struct told){A, "", 1, KW_MANDATE_CONFIRMED, 6});

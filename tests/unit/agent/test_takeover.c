@@ -22,7 +22,7 @@ struct world {
 	struct test_server server;
 	uv_loop_t loop;
 	struct test_local test;
-	struct kw_link_login login;
+	struct kw_downlink downlink; /* never opened: the server is sent to nobody */
 	struct kw_takeover takeover;
 	int done;
 	char error[KW_ERROR_TEXT];
@@ -56,7 +56,9 @@ static void setup(struct world *world)
 	uv_loop_init(&world->loop);
 	test_local_open(&world->test, &world->loop, world->server.address, KW_STORE_AUTO);
 	kw_local_lead(&world->test.local);
-	kw_takeover_init(&world->takeover, &world->test.local, &world->login, (struct kw_slice){0});
+	kw_takeover_init(
+		&world->takeover, &(struct kw_takeover_options){.local = &world->test.local,
+					  .downlink = &world->downlink});
 	test_local_wait_ready(&world->test);
 	kw_takeover_start(&world->takeover, "127.0.0.1", 1, KW_TAKEOVER_SNAPSHOT, on_done, world);
 	test_run(&world->loop, is_done, world, "the takeover is done");

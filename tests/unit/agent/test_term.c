@@ -102,12 +102,13 @@ static void a_deposed_table_is_refused_until_a_person_approves_that_term(void **
 	assert_int_equal(ask(&seven, &sixth, &sixth), KW_PERMISSION_GRANTED);
 }
 
-static enum kw_permission ask_another(uint64_t data, uint64_t domain, uint64_t term, bool listed)
+/* Of a table that no id links to the local data. */
+static enum kw_permission ask_unlinked(
+	struct kw_term ours, uint64_t domain, uint64_t term, bool listed)
 {
 	struct kw_history local = history_of(NONE, 0, 0),
 			  table = history_of(CONFIRMED, domain, term);
 	const struct kw_history none = {0};
-	const struct kw_term ours = {data ? 1 : 0, data};
 	const struct kw_authority_facts facts = {
 		.data = &local,
 		.term = &ours,
@@ -122,15 +123,39 @@ static enum kw_permission ask_another(uint64_t data, uint64_t domain, uint64_t t
 	return kw_authority_permission(&facts);
 }
 
+static enum kw_permission ask_another(uint64_t data, uint64_t domain, uint64_t term, bool listed)
+{
+	return ask_unlinked((struct kw_term){data ? 1 : 0, data}, domain, term, listed);
+}
+
+static enum kw_permission ask_in(uint64_t domain, uint64_t data, uint64_t term)
+{
+	return ask_unlinked((struct kw_term){domain, data}, domain, term, true);
+}
+
 /* A promotion was missed, so no id links them. The operator listed both as proxies of one primary.
  */
 static void a_higher_term_of_a_listed_proxy_needs_no_link(void **state)
 {
 	assert_int_equal(ask_another(6, 1, 8, true), KW_PERMISSION_GRANTED);
 	assert_int_equal(ask_another(6, 1, 8, false), KW_PERMISSION_REFUSED);
-	assert_int_equal(ask_another(6, 1, 6, true), KW_PERMISSION_REFUSED);
+	assert_int_equal(ask_another(6, 1, 5, true), KW_PERMISSION_REFUSED);
 	assert_int_equal(ask_another(6, 2, 8, true), KW_PERMISSION_REFUSED);
 	assert_int_equal(ask_another(0, 1, 8, true), KW_PERMISSION_REFUSED);
+}
+
+/*
+ * Sentinel has one primary in each term, so it was restarted, and its history is another one now.
+ * An operator can give one term to two servers by mistake.
+ */
+static void an_equal_term_names_the_same_primary_if_sentinels_count_it(void **state)
+{
+	const uint64_t operator= kw_mandate_domain("operator", "");
+
+	assert_int_equal(ask_another(6, 1, 6, true), KW_PERMISSION_GRANTED);
+	assert_int_equal(ask_another(6, 1, 6, false), KW_PERMISSION_REFUSED);
+	assert_int_equal(ask_in(operator, 6, 6), KW_PERMISSION_REFUSED);
+	assert_int_equal(ask_in(operator, 6, 7), KW_PERMISSION_GRANTED);
 }
 
 static void a_table_that_is_not_confirmed_is_waited_for(void **state)
@@ -176,6 +201,7 @@ int main(void)
 		cmocka_unit_test(each_pair_has_one_standing_and_the_term_never_goes_back),
 		cmocka_unit_test(a_deposed_table_is_refused_until_a_person_approves_that_term),
 		cmocka_unit_test(a_higher_term_of_a_listed_proxy_needs_no_link),
+		cmocka_unit_test(an_equal_term_names_the_same_primary_if_sentinels_count_it),
 		cmocka_unit_test(a_table_that_is_not_confirmed_is_waited_for),
 		cmocka_unit_test(the_sentences_name_both_terms_and_the_remedy),
 	};
