@@ -26,7 +26,7 @@ static enum ctl_exit call_and_print(struct ctl *ctl, json_t *params, int timeout
 	json_t *answer;
 
 	if (ctl_call(ctl, ctl->command->method, params, timeout_ms, &answer, &error))
-		return ctl_fail(&error);
+		return ctl_fail_at(ctl, &error);
 	print_answer(ctl, answer);
 	json_decref(answer);
 	return CTL_DONE;
@@ -37,8 +37,7 @@ static enum ctl_exit run_simple(struct ctl *ctl)
 	return call_and_print(ctl, NULL, CTL_CALL_TIMEOUT_MS);
 }
 
-/* A whole number; false (and a sentence) when the text is none. */
-static bool parse_number(const char *what, const char *text, json_int_t *number)
+bool ctl_number(const char *what, const char *text, json_int_t *number)
 {
 	char *end;
 
@@ -54,7 +53,7 @@ static enum ctl_exit run_disconnect(struct ctl *ctl)
 {
 	json_int_t id;
 
-	if (!parse_number("ID (see keywakectl agents)", ctl->args[0], &id))
+	if (!ctl_number("ID (see keywakectl agents)", ctl->args[0], &id))
 		return CTL_FAILED;
 	return call_and_print(ctl, json_pack("{s:I}", "id", id), CTL_CALL_TIMEOUT_MS);
 }
@@ -77,7 +76,7 @@ static enum ctl_exit run_get(struct ctl *ctl)
 		return ctl_usage("the key is not valid UTF-8: the control socket speaks JSON");
 	params = json_pack("{s:o}", "key", key);
 	if (ctl->options[0]) {
-		if (!parse_number("--db", ctl->options[0], &database)) {
+		if (!ctl_number("--db", ctl->options[0], &database)) {
 			json_decref(params);
 			return CTL_FAILED;
 		}
@@ -129,7 +128,7 @@ static double amount(const json_t *value)
 }
 
 /* Does the answer of verify speak of differences? */
-static bool found_differences(const json_t *answer)
+bool ctl_found_differences(const json_t *answer)
 {
 	static const char *const names[] = {"differences", "different", "missing", "extra"};
 
@@ -161,16 +160,16 @@ static enum ctl_exit run_verify(struct ctl *ctl)
 	json_int_t sample;
 
 	if (ctl->options[0]) {
-		if (!parse_number("--sample", ctl->options[0], &sample)) {
+		if (!ctl_number("--sample", ctl->options[0], &sample)) {
 			json_decref(params);
 			return CTL_FAILED;
 		}
 		json_object_set_new(params, "sample", json_integer(sample));
 	}
 	if (begin_verify(ctl, params, &error) || ctl_await(ctl, &answer, &error))
-		return ctl_fail(&error);
+		return ctl_fail_at(ctl, &error);
 	print_answer(ctl, answer);
-	if (found_differences(answer)) {
+	if (ctl_found_differences(answer)) {
 		fprintf(stderr, "keywakectl: primary and replica differ\n");
 		status = CTL_REFUSED;
 	}
@@ -222,6 +221,15 @@ static enum ctl_exit run_config_set(struct ctl *ctl)
 	if (ctl->options[0])
 		json_object_set_new(params, "save", json_true());
 	return call_and_print(ctl, params, CTL_CALL_TIMEOUT_MS);
+}
+
+static enum ctl_exit run_fence(struct ctl *ctl)
+{
+	json_int_t seconds;
+
+	if (!ctl_number("SECONDS", ctl->args[0], &seconds))
+		return CTL_FAILED;
+	return call_and_print(ctl, json_pack("{s:I}", "seconds", seconds), CTL_CALL_TIMEOUT_MS);
 }
 
 static enum ctl_exit run_log(struct ctl *ctl)
@@ -285,23 +293,6 @@ static enum ctl_exit run_version(struct ctl *ctl)
 	return CTL_DONE;
 }
 
-static enum ctl_exit run_metrics(struct ctl *ctl)
-{
-	struct kw_error error;
-	const json_t *text;
-	json_t *answer;
-
-	if (ctl_call(ctl, "metrics", NULL, CTL_CALL_TIMEOUT_MS, &answer, &error))
-		return ctl_fail(&error);
-	text = json_object_get(answer, "text");
-	if (ctl->json || !json_is_string(text))
-		ctl_print_json(answer);
-	else
-		ctl_print_text(kw_slice(json_string_value(text), json_string_length(text)));
-	json_decref(answer);
-	return CTL_DONE;
-}
-
 #define TIMEOUT_OPTION                                                                             \
 	{                                                                                          \
 		"--timeout", "SECONDS", "give up after that long, with exit status 3"              \
@@ -312,8 +303,28 @@ const struct ctl_command ctl_commands[] = {
 		.brief = "show what a daemon is doing",
 		.help = "State and reason first, then every figure the daemon keeps.",
 		.example = "-s /run/keywake/agent.sock status",
+		.figures = true,
 		.run = ctl_run_status},
+	{.name = "doctor",
+		.args = "[FILE]",
+		.most = 1,
+		.options = {{"--daemon", "NAME",
+			"whose configuration FILE is: proxy, agent or gateway; if not given, its "
+			"keys tell it"}},
+		.brief = "list all that is wrong with a configuration, and what mends it",
+		.help = "FILE is the configuration of a daemon, which need not run; without it, "
+			"that of "
+			"the running daemon is taken. Looks at servers and permissions, proxies "
+			"(with some READs of the table), files, ports, clocks and this host, "
+			"within 15 seconds, and changes nothing anywhere. Each finding has a "
+			"severity (wrong, warning, ok) and a remedy. Exit status 2 when anything "
+			"is "
+			"wrong. Run as root, it looks at a running daemon's files as that daemon's "
+			"user.",
+		.example = "doctor /etc/keywake/agent-main.json",
+		.run = ctl_run_doctor},
 	{.name = "agents revoke",
+		.at = "proxy",
 		.args = "ID",
 		.least = 1,
 		.most = 1,
@@ -327,16 +338,27 @@ const struct ctl_command ctl_commands[] = {
 		.method = "agents.revoke",
 		.run = run_revoke},
 	{.name = "agents",
+		.at = "proxy",
 		.brief = "list the agents that are connected to a proxy",
 		.help = "One line for each agent: its state, how far it has come, how it reads.",
 		.example = "-s /run/keywake/proxy.sock agents",
+		.figures = true,
 		.run = ctl_run_agents},
 	{.name = "metrics",
 		.brief = "show a daemon's figures as Prometheus text",
-		.help = "The text on a terminal; when piped or with --json, JSON with the text in "
-			"its field text.",
-		.example = "-s /run/keywake/agent.sock metrics | jq -r .text",
-		.run = run_metrics},
+		.help = "The text, on a terminal and in a pipe. With -o table the samples alone, "
+			"aligned; with -o json the text in a field of that name.",
+		.example = "-s /run/keywake/agent.sock metrics",
+		.figures = true,
+		.run = ctl_run_metrics},
+	{.name = "history",
+		.options = {{"--count", "N", "no more than the last N changes"}},
+		.brief = "show the last changes of a daemon's state",
+		.help = "Each with its reason, its time and how long it lasted; the newest last, "
+			"and in JSON first. They are kept over a restart in "
+			"control.history_file. A reason that only counts is one change.",
+		.example = "-s /run/keywake/agent.sock history --count 10",
+		.run = ctl_run_history},
 	{.name = "watch",
 		.options = {{"--count", "N", "end after N looks"},
 			{"--interval", "SECONDS", "time between two looks"}},
@@ -361,6 +383,7 @@ const struct ctl_command ctl_commands[] = {
 		.example = "-s /run/keywake/proxy.sock wait live --timeout 60",
 		.run = ctl_run_wait},
 	{.name = "get",
+		.at = "agent",
 		.args = "KEY",
 		.least = 1,
 		.most = 1,
@@ -372,6 +395,7 @@ const struct ctl_command ctl_commands[] = {
 		.method = "get",
 		.run = run_get},
 	{.name = "verify",
+		.at = "agent",
 		.options = {{"--sample", "N", "compare N keys picked at random instead of all"}},
 		.brief = "compare the replica with the proxy's table",
 		.help = "Values are compared by content, with a second look before a difference is "
@@ -382,6 +406,7 @@ const struct ctl_command ctl_commands[] = {
 		.method = "verify",
 		.run = run_verify},
 	{.name = "export",
+		.at = "agent",
 		.args = "FILE|-",
 		.least = 1,
 		.most = 1,
@@ -400,12 +425,14 @@ const struct ctl_command ctl_commands[] = {
 		.example = "-s /run/keywake/agent.sock export /backup/today.rdb",
 		.run = ctl_run_export},
 	{.name = "resync",
+		.at = "agent",
 		.brief = "let an agent read the whole table again",
 		.help = "Keys that are not in the table are deleted from the replica afterwards.",
 		.example = "-s /run/keywake/agent.sock resync",
 		.method = "resync",
 		.run = run_simple},
 	{.name = "approve",
+		.at = "agent or proxy",
 		.brief = "approve what a daemon waits with",
 		.help = "The daemon's reason says what waits for approval. The approval counts for "
 			"this finding and no other, and the daemon logs it. When nothing waits it "
@@ -414,24 +441,28 @@ const struct ctl_command ctl_commands[] = {
 		.method = "approve",
 		.run = run_simple},
 	{.name = "reconcile",
+		.at = "proxy",
 		.brief = "let a proxy scan its primary again and mend the table",
 		.help = "Agents go on meanwhile; unchanged values are not sent again.",
 		.example = "-s /run/keywake/proxy.sock reconcile",
 		.method = "reconcile",
 		.run = run_simple},
 	{.name = "pause",
+		.at = "agent",
 		.brief = "stop an agent applying changes",
 		.help = "The replica stays as it is until resume.",
 		.example = "-s /run/keywake/agent.sock pause",
 		.method = "pause",
 		.run = run_simple},
 	{.name = "resume",
+		.at = "agent",
 		.brief = "let a paused agent go on",
 		.help = "It catches up from where it stopped.",
 		.example = "-s /run/keywake/agent.sock resume",
 		.method = "resume",
 		.run = run_simple},
 	{.name = "disconnect",
+		.at = "proxy",
 		.args = "ID",
 		.least = 1,
 		.most = 1,
@@ -446,6 +477,7 @@ const struct ctl_command ctl_commands[] = {
 		.method = "agents.disconnect",
 		.run = run_disconnect},
 	{.name = "retarget",
+		.at = "agent or gateway",
 		.args = "PROXY...",
 		.least = 1,
 		.most = CTL_ARGS_MAX,
@@ -458,6 +490,55 @@ const struct ctl_command ctl_commands[] = {
 		.example = "-s /run/keywake/gateway.sock retarget tcp://10.0.0.7:7471",
 		.method = "retarget",
 		.run = run_retarget},
+	{.name = "fence",
+		.at = "proxy",
+		.args = "SECONDS",
+		.least = 1,
+		.most = 1,
+		.brief = "let the writes of all clients at a proxy's primary wait",
+		.help = "The primary holds them back (CLIENT PAUSE WRITE) and goes on by itself "
+			"after "
+			"that time. 0: they go on at once. The proxy's user needs +client|pause "
+			"and "
+			"+client|unpause.",
+		.example = "-s /run/keywake/proxy.sock fence 30",
+		.method = "fence",
+		.run = run_fence},
+	{.name = "switchover",
+		.args = "OLD NEW AGENT [AGENT...]",
+		.least = 3,
+		.most = CTL_ARGS_MAX,
+		.options = {{"--dry-run", NULL, "show each check and step, and change nothing"},
+			{"--proxy", "ADDRESS",
+				"of the new proxy, for other agents that have one proxy and no "
+				"list"},
+			{"--audit-age", "SECONDS",
+				"accept an audit not older than that, instead of comparing all "
+				"keys"},
+			{"--fence-command", "WORDS",
+				"a command of the shell that keeps writes from the old primary; it "
+				"gets one more word: fence, or open"},
+			{"--hold", "SECONDS",
+				"how long writes wait at the old primary after it was deposed; 600 "
+				"if not given, and at least 30"},
+			{"--timeout", "SECONDS",
+				"how long one step may take, verify apart; 30 if not given"}},
+		.brief = "make an agent's server the primary, without Sentinel",
+		.help = "Control sockets: of the old primary's proxy, of the new one's, of the "
+			"agent "
+			"beside the new primary, and of other agents. Both proxies have "
+			"authority.by=operator and control.saved_file. Writes are held back, the "
+			"agent gets level, its data are compared, the old primary loses its term, "
+			"the "
+			"agent lets its server go, the new primary gets the next term, and the "
+			"other "
+			"agents follow. A failure before the old primary has lost its term undoes "
+			"all. "
+			"After that the next step is shown, and the same command goes on. Nothing "
+			"is "
+			"done to the old primary but the fence: it becomes a replica by your hand.",
+		.example = "switchover old.sock new.sock agent.sock --dry-run",
+		.run = ctl_run_switchover},
 	{.name = "config get",
 		.args = "[PATH]",
 		.most = 1,

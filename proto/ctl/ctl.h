@@ -2,11 +2,14 @@
  * keywakectl: one command, one process.
  *
  *   main.c      arguments           commands.c  the table of commands, and the simple ones
- *   help.c      usage, manual page, completion: all from that table
+ *   help.c      usage, manual page  completion.c  for shells: all from that table
  *   link.c      which socket, calls, exit statuses
  *   status.c    status, agents      wait.c      wait, watch
  *   export.c    export              target.c    a file that is whole or not there
- *   show.c      values for people   term.c      the terminal
+ *   show.c      values for people   table.c     aligned fields and rows
+ *   term.c      the terminal
+ *   switchover/ the switch-over by hand, step by step
+ *   doctor/     what is wrong with a configuration, all at once
  */
 #ifndef KW_CTL_CTL_H
 #define KW_CTL_CTL_H
@@ -28,7 +31,7 @@ enum ctl_exit {
 	CTL_TIMEOUT = 3,
 };
 
-#define CTL_OPTIONS_MAX 2
+#define CTL_OPTIONS_MAX 6
 #define CTL_ARGS_MAX 16
 #define CTL_CALL_TIMEOUT_MS 60000 /* of calls that are answered at once */
 #define CTL_QUIET_MS 2000         /* of calls that take long: then ask whether the daemon hangs */
@@ -50,6 +53,8 @@ struct ctl_command {
 	const char *help;    /* sentences */
 	const char *example; /* a command line, without the program's name */
 	const char *method;  /* what run_simple calls */
+	const char *at;      /* the daemons that it is for: "agent or proxy"; NULL: any */
+	bool figures;        /* -o prometheus shows the daemon's metrics instead */
 	enum ctl_exit (*run)(struct ctl *ctl);
 };
 
@@ -59,6 +64,13 @@ extern const struct ctl_command ctl_commands[];
 /* Options that go with every command; ended by a NULL name. */
 extern const struct ctl_option ctl_global_options[];
 
+enum ctl_format {
+	CTL_BY_OUTPUT, /* a table on a terminal, JSON otherwise */
+	CTL_TABLE,
+	CTL_JSON,
+	CTL_PROMETHEUS,
+};
+
 struct ctl {
 	const struct ctl_command *command;
 	const char *args[CTL_ARGS_MAX];
@@ -66,7 +78,8 @@ struct ctl {
 	const char *options[CTL_OPTIONS_MAX]; /* values, "" of one without; NULL: not given */
 	const char *socket;                   /* NULL until it is looked for */
 	char socket_found[108];
-	bool json;           /* JSON asked for, or standard output is no terminal */
+	enum ctl_format format;
+	bool json;           /* that format is JSON */
 	bool colour;         /* on standard output */
 	uint64_t started_us; /* wall clock, before anything else was done */
 	struct kw_rpc_client *client;
@@ -76,6 +89,11 @@ struct ctl {
 
 /* Say "keywakectl: sentence" on standard error; returns the exit status that goes with the code. */
 enum ctl_exit ctl_fail(const struct kw_error *error);
+/*
+ * The same after a call of the command's method. If the daemon is none that the command is for, say
+ * so, and where to run it.
+ */
+enum ctl_exit ctl_fail_at(struct ctl *ctl, const struct kw_error *error);
 enum ctl_exit ctl_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Settle which socket to use. */
@@ -114,20 +132,34 @@ bool ctl_seconds(const struct ctl *ctl, int option, double fallback, double *sec
 
 /*
  * JSON on standard output: a line when piped; on a terminal indented, and in ASCII, so that no text
- * in it reaches the terminal as it is.
+ * in it reaches the terminal as it is. Integers beyond CTL_EXACT_MOST are texts, and so is an
+ * epoch: the same ones as in a table. Other programs would round them.
  */
+#define CTL_EXACT_MOST (INT64_C(1) << 53)
 void ctl_print_json(const json_t *value);
+bool ctl_is_large(const json_t *value);
 
 /* A text of several lines, safe for a terminal. */
 void ctl_print_text(struct kw_slice raw);
 
+/* "lag_ms" becomes "lag". */
+void ctl_cut_unit(char *name);
+
+/* table.c */
+
+/* Text that began at column `indent`, on as many lines as it needs, and the end of the last one. */
+void ctl_print_wrapped(const char *text, int indent);
+
 /* An object for people: aligned lines, units by the fields' names, nested objects below. */
 void ctl_print_fields(const struct ctl *ctl, const json_t *object);
 
-/* A list of objects for people: aligned columns, from the fields of the first. */
+/*
+ * A list of objects for people: aligned columns, from the fields of the first. On a terminal texts
+ * are cut where they do not fit, and then the last columns are left out, with a line that says so.
+ */
 void ctl_print_rows(const struct ctl *ctl, const json_t *list);
 
-/* One value by the unit in its name; what is not printable is shown as \xNN. */
+/* show.c: one value by the unit in its name; what is not printable is shown as \xNN. */
 #define CTL_CELL 256
 const char *ctl_show_value(const char *name, const json_t *value, char cell[CTL_CELL]);
 const char *ctl_show_count(double count, char *text, size_t size);
@@ -140,6 +172,13 @@ const char *ctl_show_slice(struct kw_slice raw, char *text, size_t size); /* NUL
 
 /* term.c */
 
+/* What stands for the rest of a text, in the terminal's character set: one column. */
+const char *ctl_ellipsis(void);
+
+/* Is a daemon in this state well? */
+enum ctl_mood { CTL_MOOD_GOOD, CTL_MOOD_PASSING, CTL_MOOD_BAD };
+enum ctl_mood ctl_state_mood(const char *state);
+
 /* SGR codes around a state's name, "" without colour. */
 const char *ctl_state_colour(const struct ctl *ctl, const char *state);
 const char *ctl_colour_end(const struct ctl *ctl);
@@ -148,7 +187,10 @@ const char *ctl_bold(const struct ctl *ctl);
 /* May colours be used on that stream (terminal, NO_COLOR, TERM)? */
 bool ctl_colour_wanted(FILE *stream);
 
-/* One line that is drawn again and again. Ctrl-C and exit leave the terminal as it was. */
+/*
+ * One line that is drawn again and again. Ctrl-C and exit leave the terminal as it was. If the
+ * stream is no terminal, each drawing is a line of its own.
+ */
 void ctl_line_begin(FILE *stream);
 void ctl_line_draw(const char *text);
 void ctl_line_end(bool keep);
@@ -160,7 +202,17 @@ void ctl_remove_on_signal(const char *path);
 void ctl_bar(double progress, int columns, char *text, size_t size);
 int ctl_columns(FILE *stream);
 
-/* status.c, wait.c, export.c */
+/* commands.c */
+
+/* A whole number; false (and a sentence that names `what`) when the text is none. */
+bool ctl_number(const char *what, const char *text, json_int_t *number);
+bool ctl_found_differences(const json_t *answer); /* of verify */
+
+/* history.c, metrics.c, status.c, wait.c, export.c, doctor/, switchover/ */
+enum ctl_exit ctl_run_history(struct ctl *ctl);
+enum ctl_exit ctl_run_metrics(struct ctl *ctl);
+enum ctl_exit ctl_run_doctor(struct ctl *ctl);
+enum ctl_exit ctl_run_switchover(struct ctl *ctl);
 enum ctl_exit ctl_run_export(struct ctl *ctl);
 enum ctl_exit ctl_run_status(struct ctl *ctl);
 enum ctl_exit ctl_run_agents(struct ctl *ctl);
@@ -171,6 +223,10 @@ enum ctl_exit ctl_run_watch(struct ctl *ctl);
 void ctl_help(FILE *stream);
 void ctl_help_command(const struct ctl_command *command, FILE *stream);
 void ctl_help_scdoc(void);
-void ctl_help_completion(void);
+
+/* completion.c: "bash", "zsh" or "fish"; false: another one. */
+bool ctl_completion(const char *shell);
+/* Before it: configuration keys, as --help-config of the daemons prints them. */
+void ctl_completion_keys(FILE *stream);
 
 #endif

@@ -1,11 +1,13 @@
-/* Usage, manual page and completion, all from the table of commands. */
+/* Usage and manual page, from the table of commands. */
 #include "ctl/ctl.h"
 
 #include <string.h>
 
 const struct ctl_option ctl_global_options[] = {
 	{"-s", "SOCKET", "the daemon's control socket"},
-	{"--json", NULL, "print JSON on a terminal too"},
+	{"-o", "FORMAT",
+		"table, json or prometheus; otherwise a table on a terminal and JSON in a pipe"},
+	{"--json", NULL, "the same as -o json"},
 	{"--help", NULL, "show help, for all or for the command given, and exit"},
 	{"--version", NULL, "show the version, and exit"},
 	{0},
@@ -32,7 +34,7 @@ static void show_usage_words(FILE *stream, const struct ctl_command *command)
 
 void ctl_help(FILE *stream)
 {
-	fprintf(stream, "Usage: keywakectl [-s SOCKET] [--json] COMMAND ...\n\nCommands:\n");
+	fprintf(stream, "Usage: keywakectl [-s SOCKET] [-o FORMAT] COMMAND ...\n\nCommands:\n");
 	for (const struct ctl_command *c = ctl_commands; c->name; c++) {
 		char left[40];
 
@@ -46,7 +48,8 @@ void ctl_help(FILE *stream)
 	fprintf(stream,
 		"\nWithout -s: $KEYWAKE_SOCKET, or the only socket in /run/keywake.\n"
 		"Exit status: 0 done, 1 usage or transport, 2 refused by the daemon (or verify\n"
-		"found differences), 3 timed out. keywakectl COMMAND --help says more.\n");
+		"found differences, or doctor something wrong), 3 timed out.\n"
+		"keywakectl COMMAND --help says more.\n");
 }
 
 void ctl_help_command(const struct ctl_command *command, FILE *stream)
@@ -122,69 +125,4 @@ void ctl_help_scdoc(void)
 	printf("# COMMANDS\n\n");
 	for (const struct ctl_command *c = ctl_commands; c->name; c++)
 		put_scdoc_command(c);
-}
-
-/* The distinct first words, or the second words after `first`. */
-static void put_words(const char *first)
-{
-	const char *before = "";
-	size_t before_length = 0, length = first ? strlen(first) : 0;
-
-	for (const struct ctl_command *c = ctl_commands; c->name; c++) {
-		size_t word = strcspn(c->name, " ");
-
-		if (first && word == length && memcmp(c->name, first, length) == 0 &&
-			c->name[word]) {
-			printf(" %s", c->name + word + 1);
-		} else if (!first &&
-			   (word != before_length || memcmp(before, c->name, word) != 0)) {
-			printf(" %.*s", (int)word, c->name);
-			before = c->name;
-			before_length = word;
-		}
-	}
-}
-
-void ctl_help_completion(void)
-{
-	printf("# bash completion of keywakectl, made by keywakectl --completion\n"
-	       "_keywakectl()\n{\n"
-	       "\tlocal word=${COMP_WORDS[COMP_CWORD]} i first= second=\n"
-	       "\tfor ((i = 1; i < COMP_CWORD; i++)); do\n"
-	       "\t\tcase ${COMP_WORDS[i]} in\n"
-	       "\t\t-s) ((i++)) ;;\n"
-	       "\t\t-*) ;;\n"
-	       "\t\t*) if [[ $first ]]; then second=${COMP_WORDS[i]}; break; fi\n"
-	       "\t\t   first=${COMP_WORDS[i]} ;;\n"
-	       "\t\tesac\n"
-	       "\tdone\n"
-	       "\tif [[ ${COMP_WORDS[COMP_CWORD-1]} == -s ]]; then\n"
-	       "\t\tCOMPREPLY=($(compgen -f -- \"$word\"))\n"
-	       "\t\treturn\n"
-	       "\tfi\n"
-	       "\tlocal choices\n"
-	       "\tcase \"$first $second\" in\n"
-	       "\t\" \") choices=\"");
-	for (const struct ctl_option *o = ctl_global_options; o->name; o++)
-		printf("%s%s", o == ctl_global_options ? "" : " ", o->name);
-	put_words(NULL);
-	printf("\" ;;\n");
-	for (const struct ctl_command *c = ctl_commands; c->name; c++) {
-		size_t word = strcspn(c->name, " ");
-
-		if (c->name[word])
-			printf("\t\"%s\") choices=\"", c->name);
-		else
-			printf("\t\"%s \"*) choices=\"", c->name);
-		for (int i = 0; i < CTL_OPTIONS_MAX && c->options[i].name; i++)
-			printf("%s ", c->options[i].name);
-		printf("--help\" ;;\n");
-	}
-	printf("\t\"wait \") choices=\"");
-	put_words("wait");
-	printf("\" ;;\n\t\"config \") choices=\"");
-	put_words("config");
-	printf("\" ;;\n\t*) choices= ;;\n\tesac\n"
-	       "\tCOMPREPLY=($(compgen -W \"$choices\" -- \"$word\"))\n}\n"
-	       "complete -F _keywakectl keywakectl\n");
 }

@@ -212,6 +212,33 @@ int ctl_program(struct ctl *ctl, uint64_t deadline_us, char program[64], struct 
 	return 0;
 }
 
+/* "keywake-agent" is one of "agent or proxy". */
+static bool is_for(const char *at, const char *program)
+{
+	const char *name = strrchr(program, '-');
+
+	return !name || strstr(at, name + 1);
+}
+
+enum ctl_exit ctl_fail_at(struct ctl *ctl, const struct kw_error *error)
+{
+	const char *at = ctl->command->at;
+	struct kw_error elsewhere, ignored;
+	char program[64];
+
+	if (error->code != KW_E_REFUSED || !at || !ctl->client ||
+		ctl_program(ctl, kw_clock_us() + ALIVE_MS * 1000, program, &ignored) || !*program ||
+		is_for(at, program))
+		return ctl_fail(error);
+	kw_error_set(&elsewhere, KW_E_REFUSED,
+		"%s is for %s %s, and %s answers on %s: run keywakectl -s "
+		"/run/keywake/%.*s-NAME.sock "
+		"%s",
+		ctl->command->name, *at == 'a' ? "an" : "a", at, program, ctl->socket,
+		(int)strcspn(at, " "), at, ctl->command->name);
+	return ctl_fail(&elsewhere);
+}
+
 bool ctl_seconds(const struct ctl *ctl, int option, double fallback, double *seconds)
 {
 	const char *text = ctl->options[option];

@@ -77,6 +77,28 @@ static enum ctl_exit take_option(struct parsed *parsed, int argc, char **argv, i
 	return CTL_DONE;
 }
 
+#define FORMATS "table, json or prometheus"
+
+static enum ctl_exit take_format(struct ctl *ctl, const char *word)
+{
+	static const char *const words[] = {
+		[CTL_TABLE] = "table", [CTL_JSON] = "json", [CTL_PROMETHEUS] = "prometheus"};
+	struct kw_nearest nearest;
+
+	kw_nearest_init(&nearest, word);
+	for (int i = CTL_TABLE; i <= CTL_PROMETHEUS; i++) {
+		kw_nearest_try(&nearest, words[i]);
+		if (strcmp(word, words[i]) == 0) {
+			ctl->format = (enum ctl_format)i;
+			return CTL_DONE;
+		}
+	}
+	if (kw_nearest_word(&nearest))
+		return ctl_usage("-o %.40s: did you mean %s? There are " FORMATS, word,
+			kw_nearest_word(&nearest));
+	return ctl_usage("-o %.40s: expected " FORMATS, word);
+}
+
 /* CTL_DONE to go on, or the exit status for a line that cannot be understood. */
 static enum ctl_exit parse(struct ctl *ctl, struct parsed *parsed, int argc, char **argv)
 {
@@ -93,7 +115,13 @@ static enum ctl_exit parse(struct ctl *ctl, struct parsed *parsed, int argc, cha
 		} else if (strcmp(word, "--") == 0) {
 			words_only = true;
 		} else if (strcmp(word, "--json") == 0) {
-			ctl->json = true;
+			ctl->format = CTL_JSON;
+		} else if (strcmp(word, "-o") == 0 || strcmp(word, "--output") == 0) {
+			if (++i == argc)
+				return ctl_usage("-o needs a format: " FORMATS);
+			status = take_format(ctl, argv[i]);
+		} else if (strncmp(word, "--output=", 9) == 0) {
+			status = take_format(ctl, word + 9);
 		} else if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
 			parsed->help = true;
 		} else if (strcmp(word, "-s") == 0 || strcmp(word, "--socket") == 0) {
@@ -229,17 +257,34 @@ static enum ctl_exit show_help(const struct ctl_command *command, const struct p
 	return shown ? CTL_DONE : unknown_command(parsed);
 }
 
+#define COMPLETION "--completion"
+
+/* "--completion" is that of bash. A "-" after it: keys come from standard input. */
+static bool show_completion(int argc, char **argv)
+{
+	size_t length = strlen(COMPLETION);
+	const char *shell = argv[1] + length;
+
+	if (strncmp(argv[1], COMPLETION, length) != 0 || (*shell && *shell != '='))
+		return false;
+	if (argc == 3 && strcmp(argv[2], "-") == 0)
+		ctl_completion_keys(stdin);
+	else if (argc != 2)
+		return false;
+	return ctl_completion(*shell ? shell + 1 : "bash");
+}
+
 /* What needs no daemon; false: go on. */
 static bool run_alone(int argc, char **argv)
 {
+	if (argc > 1 && show_completion(argc, argv))
+		return true;
 	if (argc != 2)
 		return false;
 	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0)
 		printf("keywakectl %s\n", KW_VERSION);
 	else if (strcmp(argv[1], "--scdoc") == 0)
 		ctl_help_scdoc();
-	else if (strcmp(argv[1], "--completion") == 0)
-		ctl_help_completion();
 	else
 		return false;
 	return true;
@@ -261,9 +306,14 @@ static enum ctl_exit run(struct ctl *ctl, int argc, char **argv)
 	status = bind_arguments(ctl, &parsed, taken);
 	if (status)
 		return status;
-	ctl->json = ctl->json || !isatty(STDOUT_FILENO);
+	if (ctl->format == CTL_PROMETHEUS && !ctl->command->figures)
+		return ctl_usage("%s has no figures: -o prometheus goes with status, agents and "
+				 "metrics",
+			ctl->command->name);
+	ctl->json =
+		ctl->format == CTL_JSON || (ctl->format == CTL_BY_OUTPUT && !isatty(STDOUT_FILENO));
 	ctl->colour = !ctl->json && ctl_colour_wanted(stdout);
-	status = ctl->command->run(ctl);
+	status = (ctl->format == CTL_PROMETHEUS ? ctl_run_metrics : ctl->command->run)(ctl);
 	kw_rpc_client_close(ctl->client);
 	return status;
 }

@@ -6,13 +6,10 @@
 #include "base/printable.h"
 #include "control/json_text.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define COLUMNS_MAX 24
 
 enum unit { COUNT, NUMBER, HEX, BYTES, MILLISECONDS, MICROSECONDS, MOMENT, SECONDS, RATIO };
 
@@ -52,6 +49,45 @@ static const struct {
 	{"_s", SECONDS},
 };
 
+/* What these fields say where a number would say nothing. NULL: the number. */
+static const struct {
+	const char *name, *zero, *null;
+} words_for_nothing[] = {
+	{"age_s", "never", "never"},
+	{"begun_us", "never", "never"},
+	{"bytes", NULL, "unknown"},
+	{"clock_error_us", NULL, "unknown"},
+	{"connected_us", "never", "never"},
+	{"fresh_us", "unknown", "unknown"},
+	{"heartbeat_us", "unknown", "unknown"},
+	{"lag_max_us", "none", "none"},
+	{"lag_ms", "none", "unknown"},
+	{"lag_p50_us", "none", "none"},
+	{"lag_p99_us", "none", "none"},
+	{"passed", NULL, "none"},
+	{"proven_equal_s", NULL, "never"},
+	{"published_us", "never", "never"},
+	{"reads", NULL, "unknown"},
+	{"since_us", "never", "never"},
+	{"staleness_max_us", "none", "none"},
+	{"staleness_p50_us", "none", "none"},
+	{"staleness_p99_us", "none", "none"},
+	{"started_us", "never", "never"},
+};
+
+/* The word for a number that is 0 or less, or for a value that is not there. NULL: none. */
+static const char *word_for_nothing(const char *name, const json_t *value)
+{
+	bool null = !value || json_is_null(value);
+
+	if (!null && !(json_is_number(value) && json_number_value(value) <= 0))
+		return NULL;
+	for (size_t i = 0; i < sizeof words_for_nothing / sizeof *words_for_nothing; i++)
+		if (strcmp(words_for_nothing[i].name, name) == 0)
+			return null ? words_for_nothing[i].null : words_for_nothing[i].zero;
+	return NULL;
+}
+
 static bool ends_with(const char *text, const char *end)
 {
 	size_t length = strlen(text), tail = strlen(end);
@@ -72,6 +108,16 @@ static enum unit unit_of(const char *name)
 	return unit;
 }
 
+void ctl_cut_unit(char *name)
+{
+	for (size_t i = 0; i < sizeof suffix_units / sizeof *suffix_units; i++) {
+		size_t length = strlen(name), end = strlen(suffix_units[i].suffix);
+
+		if (ends_with(name, suffix_units[i].suffix) && end < length)
+			name[length - end] = '\0';
+	}
+}
+
 const char *ctl_show_slice(struct kw_slice raw, char *text, size_t size)
 {
 	kw_printable(text, size, raw, KW_NEWLINE_ESCAPED);
@@ -83,17 +129,11 @@ const char *ctl_show_text(const char *raw, char *text, size_t size)
 	return ctl_show_slice(kw_slice_text(raw), text, size);
 }
 
-const char *ctl_show_count(double count, char *text, size_t size)
+/* "1234567" as "1,234,567". */
+static const char *group_digits(const char *digits, char *text, size_t size)
 {
-	char digits[32];
-	size_t length, at = 0;
+	size_t length = strlen(digits), at = 0;
 
-	if (!isfinite(count) || fabs(count) >= 1e18) {
-		snprintf(text, size, "%g", count);
-		return text;
-	}
-	snprintf(digits, sizeof digits, "%.0f", count);
-	length = strlen(digits);
 	for (size_t i = 0; i < length && at + 2 < size; i++) {
 		size_t left = length - i;
 
@@ -103,6 +143,31 @@ const char *ctl_show_count(double count, char *text, size_t size)
 	}
 	text[at] = '\0';
 	return text;
+}
+
+const char *ctl_show_count(double count, char *text, size_t size)
+{
+	char digits[32];
+
+	if (!isfinite(count) || fabs(count) >= 1e18) {
+		snprintf(text, size, "%g", count);
+		return text;
+	}
+	snprintf(digits, sizeof digits, "%.0f", count);
+	return group_digits(digits, text, size);
+}
+
+/* All digits, also of those that a double does not have. */
+static void show_integer(const json_t *value, char cell[CTL_CELL])
+{
+	char digits[32];
+
+	if (ctl_is_large(value))
+		snprintf(cell, CTL_CELL, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+	else {
+		snprintf(digits, sizeof digits, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+		group_digits(digits, cell, CTL_CELL);
+	}
 }
 
 const char *ctl_show_bytes(double bytes, char *text, size_t size)
@@ -139,14 +204,18 @@ const char *ctl_show_us(double us, char *text, size_t size)
 	return text;
 }
 
+bool ctl_is_large(const json_t *value)
+{
+	return json_is_integer(value) && (json_integer_value(value) > CTL_EXACT_MOST ||
+						 json_integer_value(value) < -CTL_EXACT_MOST);
+}
+
 static void show_moment(double us, char cell[CTL_CELL])
 {
 	char age[64];
 	double ago = (double)kw_wall_us() - us;
 
-	if (us <= 0)
-		snprintf(cell, CTL_CELL, "unknown");
-	else if (ago >= 0)
+	if (ago >= 0)
 		snprintf(cell, CTL_CELL, "%s ago", ctl_show_us(ago, age, sizeof age));
 	else
 		snprintf(cell, CTL_CELL, "in %s", ctl_show_us(-ago, age, sizeof age));
@@ -161,7 +230,7 @@ static void show_number(const char *name, const json_t *value, char cell[CTL_CEL
 		if (json_is_real(value))
 			snprintf(cell, CTL_CELL, "%.6g", number);
 		else
-			ctl_show_count(number, cell, CTL_CELL);
+			show_integer(value, cell);
 		break;
 	case NUMBER:
 		snprintf(cell, CTL_CELL, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
@@ -182,7 +251,10 @@ static void show_number(const char *name, const json_t *value, char cell[CTL_CEL
 		ctl_show_us(number * 1e6, cell, CTL_CELL);
 		break;
 	case MOMENT:
-		show_moment(number, cell);
+		if (number <= 0)
+			snprintf(cell, CTL_CELL, "unknown");
+		else
+			show_moment(number, cell);
 		break;
 	case RATIO:
 		snprintf(cell, CTL_CELL, "%.1f %%", number * 100);
@@ -192,9 +264,12 @@ static void show_number(const char *name, const json_t *value, char cell[CTL_CEL
 
 const char *ctl_show_value(const char *name, const json_t *value, char cell[CTL_CELL])
 {
+	const char *word = word_for_nothing(name, value);
 	char *text;
 
-	if (json_is_number(value)) {
+	if (word) {
+		snprintf(cell, CTL_CELL, "%s", word);
+	} else if (json_is_number(value)) {
 		show_number(name, value, cell);
 	} else if (json_is_string(value)) {
 		ctl_show_slice(kw_slice(json_string_value(value), json_string_length(value)), cell,
@@ -211,9 +286,40 @@ const char *ctl_show_value(const char *name, const json_t *value, char cell[CTL_
 	return cell;
 }
 
-void ctl_print_json(const json_t *value)
+/*
+ * The same value, but numbers that a reader with doubles (jq, JavaScript) would round are texts:
+ * their digits, or what a table shows for them.
+ */
+static json_t *exact(const char *name, const json_t *value)
+{
+	json_t *copy, *item;
+	const char *key;
+	size_t i;
+
+	if (json_is_integer(value) && (unit_of(name) == HEX || ctl_is_large(value))) {
+		char cell[CTL_CELL];
+
+		show_number(name, value, cell);
+		return json_string(cell);
+	}
+	if (json_is_object(value)) {
+		copy = json_object();
+		json_object_foreach((json_t *)(uintptr_t)value, key, item)
+			json_object_set_new_nocheck(copy, key, exact(key, item));
+		return copy;
+	}
+	if (!json_is_array(value))
+		return json_incref((json_t *)(uintptr_t)value);
+	copy = json_array();
+	json_array_foreach((json_t *)(uintptr_t)value, i, item)
+		json_array_append_new(copy, exact(name, item));
+	return copy;
+}
+
+void ctl_print_json(const json_t *raw)
 {
 	bool people = isatty(STDOUT_FILENO);
+	json_t *value = exact("", raw);
 	char *text = json_dumps(
 		value, JSON_ENCODE_ANY | KW_JSON_DIGITS |
 			       (people ? JSON_INDENT(2) | JSON_ENSURE_ASCII : JSON_COMPACT));
@@ -226,6 +332,7 @@ void ctl_print_json(const json_t *value)
 		else
 			fputc(*c, stdout);
 	free(text);
+	json_decref(value);
 	fputc('\n', stdout);
 	fflush(stdout);
 }
@@ -240,147 +347,5 @@ void ctl_print_text(struct kw_slice raw)
 		at += kw_printable(piece, sizeof piece, kw_slice(bytes + at, raw.length - at),
 			KW_NEWLINE_KEPT);
 		fputs(piece, stdout);
-	}
-}
-
-/* Columns text takes on a terminal: code points, as near as it goes without tables. */
-static int width(const char *text)
-{
-	int columns = 0;
-
-	for (; *text; text++)
-		columns += ((unsigned char)*text & 0xc0) != 0x80;
-	return columns;
-}
-
-static int name_width(const json_t *object, int indent)
-{
-	const char *name;
-	json_t *value;
-	int most = 0;
-
-	json_object_foreach((json_t *)(uintptr_t)object, name, value)
-	{
-		int own = json_is_object(value) ? name_width(value, indent + 2)
-						: indent + width(name);
-
-		if (own > most)
-			most = own;
-	}
-	return most;
-}
-
-static void print_fields(const struct ctl *ctl, const json_t *object, int indent, int column)
-{
-	char cell[CTL_CELL], label[CTL_CELL];
-	const char *name;
-	json_t *value;
-
-	json_object_foreach((json_t *)(uintptr_t)object, name, value)
-	{
-		ctl_show_text(name, label, sizeof label);
-		if (json_is_object(value) && json_object_size(value) == 0)
-			continue;
-		if (json_is_object(value)) {
-			printf("%*s%s\n", indent, "", label);
-			print_fields(ctl, value, indent + 2, column);
-			continue;
-		}
-		if (json_is_string(value) && json_string_length(value) == 0)
-			continue;
-		printf("%*s%s%*s", indent, "", label, column - indent - width(label) + 2, "");
-		if (strcmp(name, "state") == 0 && json_is_string(value))
-			printf("%s%s%s\n", ctl_state_colour(ctl, json_string_value(value)),
-				ctl_show_value(name, value, cell), ctl_colour_end(ctl));
-		else
-			printf("%s\n", ctl_show_value(name, value, cell));
-	}
-}
-
-void ctl_print_fields(const struct ctl *ctl, const json_t *object)
-{
-	print_fields(ctl, object, 2, name_width(object, 2));
-}
-
-struct grid {
-	const char *names[COLUMNS_MAX];
-	int widths[COLUMNS_MAX];
-	bool right[COLUMNS_MAX]; /* numbers stand to the right */
-	int columns;
-};
-
-/* "lag_ms" is headed LAG: its cells name their unit. */
-static const char *heading(const char *name, char text[CTL_CELL])
-{
-	size_t length;
-
-	ctl_show_text(name, text, CTL_CELL);
-	for (size_t i = 0; i < sizeof suffix_units / sizeof *suffix_units; i++) {
-		length = strlen(text);
-		if (ends_with(text, suffix_units[i].suffix) &&
-			strlen(suffix_units[i].suffix) < length)
-			text[length - strlen(suffix_units[i].suffix)] = '\0';
-	}
-	for (char *c = text; *c; c++)
-		*c = (char)toupper((unsigned char)*c);
-	return text;
-}
-
-static void measure(struct grid *grid, const json_t *list)
-{
-	char cell[CTL_CELL];
-	const char *name;
-	json_t *value;
-
-	json_object_foreach(json_array_get(list, 0), name, value)
-	{
-		if (grid->columns == COLUMNS_MAX)
-			break;
-		grid->names[grid->columns] = name;
-		grid->right[grid->columns] = json_is_number(value);
-		grid->widths[grid->columns] = width(heading(name, cell));
-		for (size_t row = 0; row < json_array_size(list); row++) {
-			const json_t *object = json_array_get(list, row);
-			int own = width(ctl_show_value(name, json_object_get(object, name), cell));
-
-			if (own > grid->widths[grid->columns])
-				grid->widths[grid->columns] = own;
-		}
-		grid->columns++;
-	}
-}
-
-static void print_cell(const struct grid *grid, int column, const char *text, const char *colour,
-	const char *colour_end)
-{
-	int pad = grid->widths[column] - width(text);
-	bool last = column + 1 == grid->columns;
-
-	printf("%s%*s%s%s%s%*s", column ? "  " : "", grid->right[column] ? pad : 0, "", colour,
-		text, colour_end, grid->right[column] || last ? 0 : pad, "");
-}
-
-void ctl_print_rows(const struct ctl *ctl, const json_t *list)
-{
-	struct grid grid = {0};
-	char cell[CTL_CELL];
-
-	measure(&grid, list);
-	for (int column = 0; column < grid.columns; column++)
-		print_cell(&grid, column, heading(grid.names[column], cell), ctl_bold(ctl),
-			ctl_colour_end(ctl));
-	printf("\n");
-	for (size_t row = 0; row < json_array_size(list); row++) {
-		const json_t *object = json_array_get(list, row);
-
-		for (int column = 0; column < grid.columns; column++) {
-			const char *name = grid.names[column];
-			bool state = strcmp(name, "state") == 0;
-
-			ctl_show_value(name, json_object_get(object, name), cell);
-			print_cell(&grid, column, cell, state ? ctl_state_colour(ctl, cell) : "",
-				state ? ctl_colour_end(ctl) : "");
-		}
-		printf("\n");
 	}
 }

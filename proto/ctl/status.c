@@ -23,8 +23,15 @@ static void print_status(const struct ctl *ctl, const char *program, json_t *sta
 		printf(" %s", ctl_show_text(field_text(status, "name"), text, sizeof text));
 	printf(": %s%s%s\n", ctl_state_colour(ctl, state), ctl_show_text(state, text, sizeof text),
 		ctl_colour_end(ctl));
-	if (*field_text(status, "reason"))
-		printf("  %s\n", ctl_show_text(field_text(status, "reason"), text, sizeof text));
+	if (*field_text(status, "reason")) {
+		char code[40], line[sizeof text + sizeof code + 4];
+
+		ctl_show_text(field_text(status, "reason"), text, sizeof text);
+		ctl_show_text(field_text(status, "reason_code"), code, sizeof code);
+		snprintf(line, sizeof line, *code ? "%s [%s]" : "%s", text, code);
+		printf("  ");
+		ctl_print_wrapped(line, 2);
+	}
 	if (progress > 0 && progress < 1) {
 		ctl_bar(progress, 40, text, sizeof text);
 		printf("  %s\n", text);
@@ -32,6 +39,7 @@ static void print_status(const struct ctl *ctl, const char *program, json_t *sta
 	json_object_del(status, "name");
 	json_object_del(status, "state");
 	json_object_del(status, "reason");
+	json_object_del(status, "reason_code");
 	json_object_del(status, "progress");
 	ctl_print_fields(ctl, status);
 }
@@ -66,7 +74,7 @@ enum ctl_exit ctl_run_agents(struct ctl *ctl)
 	json_t *agents;
 
 	if (ctl_call(ctl, "agents.list", NULL, CTL_CALL_TIMEOUT_MS, &agents, &error))
-		return ctl_fail(&error);
+		return ctl_fail_at(ctl, &error);
 	if (ctl->json)
 		ctl_print_json(agents);
 	else if (json_array_size(agents) == 0)

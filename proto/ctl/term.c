@@ -15,6 +15,7 @@
 #define LINE_MAX_BYTES 1024
 
 static volatile sig_atomic_t line_fd = -1; /* the line is drawn there */
+static bool is_log;                        /* no terminal: each drawing is a line of its own */
 static const char *volatile doomed;        /* a file that must not be left over */
 
 bool ctl_colour_wanted(FILE *stream)
@@ -37,30 +38,42 @@ const char *ctl_colour_end(const struct ctl *ctl)
 	return ctl->colour ? "\033[0m" : "";
 }
 
-const char *ctl_state_colour(const struct ctl *ctl, const char *state)
+enum ctl_mood ctl_state_mood(const char *state)
 {
-	static const char *const good[] = {"warm", "live"};
+	static const char *const good[] = {"warm", "live", "serving"};
 	static const char *const bad[] = {
 		"failed", "stalled", "source_down", "table_full", "held", "unconfirmed"};
 
-	if (!ctl->colour)
-		return "";
 	for (size_t i = 0; i < sizeof good / sizeof *good; i++)
 		if (strcmp(state, good[i]) == 0)
-			return "\033[1;32m";
+			return CTL_MOOD_GOOD;
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
 		if (strcmp(state, bad[i]) == 0)
-			return "\033[1;31m";
-	return "\033[1;33m";
+			return CTL_MOOD_BAD;
+	return CTL_MOOD_PASSING;
+}
+
+const char *ctl_state_colour(const struct ctl *ctl, const char *state)
+{
+	static const char *const colours[] = {"\033[1;32m", "\033[1;33m", "\033[1;31m"};
+
+	return ctl->colour ? colours[ctl_state_mood(state)] : "";
 }
 
 int ctl_columns(FILE *stream)
 {
 	struct winsize size;
 
-	if (ioctl(fileno(stream), TIOCGWINSZ, &size) || size.ws_col == 0)
-		return COLUMNS_DEFAULT;
-	return size.ws_col;
+	const char *given = getenv("COLUMNS");
+
+	if (ioctl(fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+		return size.ws_col;
+	return given && atoi(given) > 0 ? atoi(given) : COLUMNS_DEFAULT;
+}
+
+const char *ctl_ellipsis(void)
+{
+	return strcmp(nl_langinfo(CODESET), "UTF-8") == 0 ? "…" : "~";
 }
 
 void ctl_bar(double progress, int columns, char *text, size_t size)
@@ -125,6 +138,9 @@ void ctl_line_begin(FILE *stream)
 		return;
 	fflush(stream);
 	line_fd = fileno(stream);
+	is_log = !isatty((int)line_fd);
+	if (is_log)
+		return;
 	atexit(at_exit);
 	catch_signals();
 	put((int)line_fd, CURSOR_HIDE);
@@ -149,6 +165,11 @@ void ctl_line_draw(const char *text)
 
 	if (line_fd < 0)
 		return;
+	if (is_log) {
+		snprintf(line, sizeof line, "%s\n", text);
+		put((int)line_fd, line);
+		return;
+	}
 	if (ioctl((int)line_fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 1)
 		columns = size.ws_col;
 	/* One short of the edge: a full line would wrap on some terminals. */
@@ -163,5 +184,6 @@ void ctl_line_end(bool keep)
 	if (fd < 0)
 		return;
 	line_fd = -1;
-	put(fd, keep ? CURSOR_SHOW "\n" : LINE_CLEAR CURSOR_SHOW);
+	if (!is_log)
+		put(fd, keep ? CURSOR_SHOW "\n" : LINE_CLEAR CURSOR_SHOW);
 }

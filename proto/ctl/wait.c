@@ -366,7 +366,8 @@ enum ctl_exit ctl_run_watch(struct ctl *ctl)
 	double seconds;
 	long count;
 
-	if (!watch_count(ctl, &count) || !ctl_seconds(ctl, 1, ctl->json ? 1 : 0.2, &seconds))
+	if (!watch_count(ctl, &count) ||
+		!ctl_seconds(ctl, 1, isatty(STDOUT_FILENO) && !ctl->json ? 0.2 : 1, &seconds))
 		return CTL_FAILED;
 	if (!ctl->json)
 		ctl_line_begin(stdout);

@@ -69,6 +69,7 @@ CANNED(on_reconcile, "reconcile")
 CANNED(on_config_get, "config.get")
 CANNED(on_config_set, "config.set")
 CANNED(on_config_reload, "config.reload")
+CANNED(on_history, "history")
 
 static void on_timer_closed(uv_handle_t *handle)
 {
@@ -87,7 +88,13 @@ static void on_timer(uv_timer_t *timer)
 static void on_verify(void *arg, struct kw_rpc_call *call, const json_t *params)
 {
 	struct fake *fake = arg;
-	struct delayed *delayed = kw_zalloc(sizeof *delayed);
+	struct delayed *delayed;
+
+	if (json_object_get(json_object_get(fake->answers, "verify"), "refuse")) {
+		answer(fake, call, "verify", params);
+		return;
+	}
+	delayed = kw_zalloc(sizeof *delayed);
 
 	json_array_append_new(fake->asked, json_pack("[s,O]", "verify", params));
 	delayed->call = call;
@@ -147,6 +154,7 @@ static const struct kw_rpc_method methods[] = {
 		{{"path", JSON_STRING, true, "key"}, {"value", ANY, true, "new value"}},
 		on_config_set},
 	{"config.reload", "Read again.", {{0}}, on_config_reload},
+	{"history", "What happened.", {{0}}, on_history},
 	{"shutdown", "End.", {{"promote", JSON_TRUE, false, "or not"}}, on_shutdown},
 	{"fake.answer", "Tell the fake what to answer.",
 		{{"method", JSON_STRING, true, "to what"}, {"result", ANY, true, "what"}},

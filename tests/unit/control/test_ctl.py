@@ -1,12 +1,16 @@
 """keywakectl end to end: exit statuses, JSON when piped, tables on a terminal, waiting."""
+import fcntl
 import json
 import os
 import pty
 import re
 import select
+import shutil
 import signal
 import socket
+import struct
 import subprocess
+import termios
 import time
 
 import pytest
@@ -74,10 +78,11 @@ def proxy(tmp_path):
     daemon.end()
 
 
-def on_terminal(words, until_exit=True, send=None, env=None, seconds=10):
+def on_terminal(words, until_exit=True, send=None, env=None, seconds=10, columns=200):
     """Run on a pseudo terminal; returns (exit status, everything it wrote)."""
     pid, fd = pty.fork()
     if pid == 0:
+        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack('HHHH', 50, columns, 0, 0))
         os.environ.update({'TERM': 'xterm', 'LC_ALL': 'C.UTF-8', **(env or {})})
         os.execv(CTL, [CTL, *words])
     output, deadline, sent = b'', time.time() + seconds, False
@@ -96,14 +101,6 @@ def on_terminal(words, until_exit=True, send=None, env=None, seconds=10):
     _, status = os.waitpid(pid, 0)
     os.close(fd)
     return status, output.decode()
-
-
-def test_metrics_are_text_for_people_and_json_in_a_pipe(agent):
-    text = '# HELP keywake_agent_warm 1 while warm\nkeywake_agent_warm 1\n'
-    agent.answer('metrics', {'text': text})
-    assert json.loads(agent.ctl('metrics').stdout) == {'text': text}
-    status, shown = on_terminal(['-s', agent.path, 'metrics'])
-    assert status == 0 and shown.replace('\r', '') == text
 
 
 def test_status_is_json_when_piped(agent):
@@ -477,6 +474,21 @@ def test_completion_offers_words_and_options():
     assert complete('wait', 'warm', '--t') == ['--timeout']
     assert complete('shutdown', '--p') == ['--promote']
     assert 'agents' in complete('') and 'wait' in complete('')
+    assert complete('-o', '') == ['table', 'json', 'prometheus']
+    assert complete('agents', 'r') == ['revoke'] and complete('log', 'de') == ['debug']
+
+
+def test_completion_knows_the_keys_of_the_daemons():
+    listing = 'In the environment …\n\nredis.address (text; required)\n    The primary (see x).\n\npoll.idle_us (integer)\n'
+    for shell in ('bash', 'zsh', 'fish'):
+        script = subprocess.run([CTL, f'--completion={shell}', '-'], input=listing * 2, capture_output=True, text=True,
+                                check=True).stdout
+        for word in ('redis.address', 'poll.idle_us', 'status', 'warm', 'revoke', 'timeout', 'prometheus', '/run/keywake'):
+            assert word in script, (shell, word)
+        assert 'environment' not in script
+        if shutil.which(shell):
+            subprocess.run([shell, '-n'], input=script, text=True, check=True, capture_output=True)
+    assert ctl('--completion=csh').returncode == 1
 
 
 def test_methods_and_version(agent):

@@ -39,6 +39,15 @@ def test_every_key_is_in_the_page_with_its_sentence(name):
 
 
 @pytest.mark.parametrize("name", sorted(PROGRAMS))
+def test_every_key_has_a_variable_of_its_own(name):
+    said = said_by(name, "--help-config")
+    keys = re.findall(r"^([a-z_.]+) \(", said, re.M)
+    variables = ["KEYWAKE_" + key.upper().replace(".", "_") for key in keys]
+    assert len(set(variables)) == len(keys) and "KEYWAKE_SOCKET" not in variables
+    assert f"{variables[0]} is {keys[0]}" in said and f"{variables[0]} is {keys[0]}" in page(name)
+
+
+@pytest.mark.parametrize("name", sorted(PROGRAMS))
 def test_every_option_is_in_the_page(name):
     options = re.findall(r"^  (--[a-z-]+)", said_by(name, "--help"), re.M)
     assert {"--config", "--set", "--check-config"} <= set(options)

@@ -1,0 +1,137 @@
+"""What keywakectl prints: its formats, what fits a terminal, numbers, and words for nothing."""
+import json
+import re
+
+import pytest
+
+from test_ctl import Daemon, agent, ctl, on_terminal, proxy  # noqa: F401 (fixtures)
+
+TEXT = ('# HELP keywake_agent_warm 1 while warm\n# TYPE keywake_agent_warm gauge\nkeywake_agent_warm 1\n'
+        'keywake_agent_state{state="a b"} 0\n')
+PLAIN = {'NO_COLOR': '1'}
+
+
+def lines_of(text):
+    return text.replace('\r', '').splitlines()
+
+
+def test_metrics_are_text_wherever_they_go(agent):
+    agent.answer('metrics', {'text': TEXT})
+    assert agent.ctl('metrics').stdout == TEXT
+    assert agent.ctl('metrics', '-o', 'prometheus').stdout == TEXT
+    status, shown = on_terminal(['-s', agent.path, 'metrics'])
+    assert status == 0 and shown.replace('\r', '') == TEXT
+    assert json.loads(agent.ctl('--json', 'metrics').stdout) == {'text': TEXT}
+    rows = [line.split('  ') for line in agent.ctl('-o', 'table', 'metrics').stdout.splitlines()]
+    assert [cells[0] for cells in rows] == ['METRIC', 'keywake_agent_warm', 'keywake_agent_state{state="a b"}']
+    assert rows[2][-1] == '0'
+
+
+def test_each_command_prints_the_format_that_is_asked_for(agent, proxy):
+    agent.answer('metrics', {'text': TEXT})
+    proxy.answer('metrics', {'text': TEXT})
+    proxy.answer('agents.list', [{'id': 1, 'name': 'r', 'state': 'warm'}])
+    assert 'keywake-agent r1: warm' in agent.ctl('status', '-o', 'table').stdout
+    assert json.loads(agent.ctl('status', '--output=json').stdout)['state'] == 'warm'
+    assert agent.ctl('status', '-o', 'prometheus').stdout == TEXT
+    assert proxy.ctl('agents', '-o', 'table').stdout.split() == ['ID', 'NAME', 'STATE', '1', 'r', 'warm']
+    assert proxy.ctl('agents', '-o', 'prometheus').stdout == TEXT
+    shown = on_terminal(['-s', agent.path, '-o', 'json', 'status'])[1]
+    assert json.loads(shown)['state'] == 'warm'
+    watched = agent.ctl('watch', '-o', 'table', '--count', '2', '--interval', '0').stdout
+    assert watched.count('\n') == 2 and watched.startswith('warm  lag') and '\x1b' not in watched
+
+
+def test_a_format_that_there_is_not_is_refused(agent):
+    for words, sentence in ((['-o', 'yaml', 'status'], 'expected table, json or prometheus'),
+                            (['-o', 'jsn', 'status'], 'did you mean json?'),
+                            (['status', '-o'], '-o needs a format'),
+                            (['pause', '-o', 'prometheus'], 'pause has no figures')):
+        done = agent.ctl(*words)
+        assert (done.returncode, done.stdout) == (1, '') and sentence in done.stderr, done.stderr
+    assert agent.asked() == []
+
+
+def test_large_numbers_keep_all_their_digits(agent):
+    large = 2**53 + 1
+    agent.answer('status', {'state': 'warm', 'version': large, 'exact': 2**53, 'epoch': 77,
+                            'deep': [{'offset': -large}]})
+    told = json.loads(agent.ctl('status').stdout)
+    assert told['version'] == str(large) and told['exact'] == 2**53
+    assert told['deep'][0]['offset'] == str(-large) and told['epoch'] == '000000000000004d'
+    shown = on_terminal(['-s', agent.path, 'status'], env=PLAIN)[1]
+    assert re.search(rf'version +{large}\r', shown) and re.search(r'epoch +000000000000004d\r', shown)
+    assert '9,007,199,254,740,992' in shown
+
+
+def test_nothing_is_a_word_and_not_a_number(agent):
+    agent.answer('status', {'state': 'warm', 'lag_ms': 0, 'lag_p99_us': 0, 'fresh_us': 0, 'proven_equal_s': None,
+                            'bytes': 0, 'reads': None, 'connected_us': 0, 'passed': None, 'age_s': -1.0})
+    shown = on_terminal(['-s', agent.path, 'status'], env=PLAIN)[1]
+    assert dict(line.split() for line in lines_of(shown)[1:] if len(line.split()) == 2) == {
+        'lag_ms': 'none', 'lag_p99_us': 'none', 'fresh_us': 'unknown', 'proven_equal_s': 'never', 'reads': 'unknown',
+        'connected_us': 'never', 'passed': 'none', 'age_s': 'never'}
+    assert re.search(r'bytes +0 B\r', shown) and '0 µs' not in shown
+
+
+@pytest.mark.parametrize('columns', [40, 60, 100, 300])
+def test_a_table_fits_the_terminal(proxy, columns):
+    rows = [{'id': 1, 'name': 'replica-' + 'x' * 60, 'carrier': 'shm', 'peer': 'pid 7 of ' + 'ä' * 30, 'state': 'warm',
+             'passed': 10, 'lag_ms': 1.5, 'reads': 123456, 'depth': 16}]
+    proxy.answer('agents.list', rows)
+    lines = lines_of(on_terminal(['-s', proxy.path, 'agents'], env=PLAIN, columns=columns)[1])
+    assert max(len(line) for line in lines) < columns
+    assert lines[0].startswith('ID  NAME')
+    left_out = len(rows[0]) - len(lines[0].split())
+    assert lines[2:] == ([f'(columns left out: {left_out}; see -o json)'] if left_out else [])
+    assert ('…' in lines[1]) == (columns < 300)
+
+
+def test_a_long_reason_goes_on_in_the_next_line(agent):
+    reason = 'word ' * 40 + 'end'
+    agent.answer('status', {'state': 'failed', 'reason': reason, 'reason_code': 'no_consent', 'text': reason})
+    lines = lines_of(on_terminal(['-s', agent.path, 'status'], env=PLAIN, columns=60)[1])
+    assert max(len(line) for line in lines) < 60
+    assert ' '.join(' '.join(lines).split()).count(reason) == 2
+    assert any(line.endswith('end [no_consent]') for line in lines)
+
+
+def test_history_is_a_log_for_people_and_as_it_is_in_a_pipe(agent):
+    changes = [{'at_us': 1700000060_000000, 'state': 'warm', 'reason_code': 'none', 'reason': ''},
+               {'at_us': 1700000000_000000, 'state': 'failed', 'reason_code': 'no_consent', 'reason': 'keys of others'}]
+    agent.answer('history', changes)
+    assert json.loads(agent.ctl('history').stdout) == changes
+    assert json.loads(agent.ctl('history', '--count', '1').stdout) == changes[:1]
+    lines = agent.ctl('history', '-o', 'table').stdout.splitlines()
+    assert lines[0].split() == ['AT', 'LASTED', 'STATE', 'CODE', 'REASON']
+    assert re.match(r'2023-11-14 22:13:20Z  60\.0 s +failed  no_consent  keys of others$', lines[1]), lines[1]
+    assert re.match(r'2023-11-14 22:14:20Z  \d+ d \d+ h +warm +none', lines[2])
+    assert len(agent.ctl('history', '-o', 'table', '--count', '1').stdout.splitlines()) == 2
+    agent.answer('history', [])
+    assert 'nothing has happened' in agent.ctl('history', '-o', 'table').stdout
+    assert 'whole number' in agent.ctl('history', '--count', 'few').stderr
+
+
+def test_a_pipe_is_never_cut(agent, proxy):
+    proxy.answer('agents.list', [{'id': 1, 'name': 'x' * 200, 'state': 'warm'}])
+    assert 'x' * 200 in proxy.ctl('agents', '-o', 'table', env={'COLUMNS': '40', 'PATH': '/usr/bin'}).stdout
+
+
+def test_a_command_at_the_wrong_daemon_says_where_to_run_it(agent, proxy):
+    for daemon, words, sentence in (
+            (proxy, ['verify'], 'verify is for an agent, and keywake-proxy answers on '),
+            (proxy, ['resync'], 'run keywakectl -s /run/keywake/agent-NAME.sock resync'),
+            (agent, ['fence', '3'], 'run keywakectl -s /run/keywake/proxy-NAME.sock fence')):
+        daemon.answer(words[0], {'refuse': f'there is no method {words[0]}'})
+        done = daemon.ctl(*words)
+        assert done.returncode == 2 and sentence in done.stderr, done.stderr
+    agent.answer('pause', {'refuse': 'paused already'})
+    assert agent.ctl('pause').stderr == 'keywakectl: paused already\n'
+
+
+def test_colour_is_for_terminals_and_never_the_only_sign(agent):
+    assert '\x1b[' in on_terminal(['-s', agent.path, 'status'])[1]
+    for env in ({'NO_COLOR': '1'}, {'TERM': 'dumb'}):
+        shown = on_terminal(['-s', agent.path, 'status'], env=env)[1]
+        assert '\x1b[' not in shown and ': warm' in shown
+    assert '\x1b[' not in agent.ctl('status', '-o', 'table').stdout
