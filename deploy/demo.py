@@ -16,6 +16,7 @@ from lib.bed import Bed  # noqa: E402
 from lib.daemon import AGENT, CTL, PROXY, free_port  # noqa: E402
 from lib.process import Process  # noqa: E402
 from lib.rpc import RpcError  # noqa: E402
+from lib.sentinel import VOTERS, Trio, patiently  # noqa: E402
 from lib.server import ServerMissing  # noqa: E402
 from lib.workload import Workload  # noqa: E402
 
@@ -48,11 +49,16 @@ def parse_arguments():
                         help="serve reads of the table to Redis clients, too, and compare them")
     parser.add_argument("--tls", action="store_true",
                         help="reach both servers by rediss://, with certificates on both ends that are made for it")
+    parser.add_argument("--sentinel", action="store_true",
+                        help="kill the primary under load: three sentinels promote its replica, and the agent goes "
+                        "along to the proxy beside that one")
     parser.add_argument("--keep", action="store_true",
                         help="leave all of it running and print how to talk to it")
     arguments = parser.parse_args()
     if arguments.keys < 0 or not 0 <= arguments.value_bytes <= 512 << 20 or arguments.rate < 0:
         parser.error("--keys, --rate: 0 or more; --value-bytes: 0 to 536870912")
+    if arguments.sentinel and (arguments.tls or arguments.gateway or arguments.keep):
+        parser.error("--sentinel goes without --tls, --gateway and --keep")
     return arguments
 
 
@@ -124,15 +130,23 @@ def fill(primary, arguments):
                  f"{', '.join(map(str, sorted(counts)))} in {time.monotonic() - start:.1f} s")
 
 
-def start_daemons(bed, primary, replica, arguments):
+def common_settings(bed):
     secret = bed.file("secret", f"{random.SystemRandom().getrandbits(256):064x}\n")
-    common = {"auth__secret_file": secret, "log__level": "info"}
-    proxy = bed.proxy(primary, start=False, listen=(arguments.carrier,), table__max_bytes="8GiB",
-                      **common)
+    return {"auth__secret_file": secret, "log__level": "info"}
+
+
+def start_proxy(bed, primary, arguments, name="proxy", **settings):
+    proxy = bed.proxy(primary, name=name, start=False, listen=(arguments.carrier,), table__max_bytes="8GiB",
+                      **settings)
     if arguments.carrier == "rdma":
         proxy.listen["rdma"] = f"rdma://{rdma_address()}:{free_port()}"
         proxy.settings["listen"] = [proxy.listen["rdma"]]
-    proxy.start()
+    return proxy.start()
+
+
+def start_daemons(bed, primary, replica, arguments):
+    common = common_settings(bed)
+    proxy = start_proxy(bed, primary, arguments, **common)
     return proxy, bed.agent(proxy, replica, via=arguments.carrier, start=False, **common)
 
 
@@ -239,6 +253,54 @@ def run(bed, arguments):
             say(f"and the gateway, process {gateway.pid}:\n  redis-cli -s {gateway.socket}     read here, too")
 
 
+def watch_failover(trio, proxies, agent, carrier, term):
+    """From now, the primary being dead, until the agent is warm with the new one; that one."""
+    start = time.monotonic()
+    elected = trio.elected()
+    say(f"the sentinels promoted {elected.name} {time.monotonic() - start:.1f} s after the primary was killed")
+    address = proxies[elected.name].listen[carrier]
+    agent.wait_status(lambda status: status["proxy"] == address and status["state"] == "warm"
+                      and status["history"]["data"]["term"] > term, "it does not go along", 120)
+    status = agent.wait_warm() and agent.status()
+    say(f"the agent followed to the proxy beside it, and was warm {time.monotonic() - start:.1f} s after the kill, "
+        f"in term {status['history']['data']['term']}; {status['rolled_back']} keys that the failover lost were "
+        "rolled back")
+    return elected
+
+
+def run_sentinel(bed, arguments):
+    """A proxy beside each of two servers; the primary dies under load."""
+    trio = Trio(bed, replicas=1)
+    try:
+        replica = bed.server("replica")
+        say(f"a primary and its native replica ({trio.first.label}), {VOTERS} sentinels, and the server of an agent, "
+            f"in {bed.directory}")
+        fill(trio.first, arguments)
+        common = common_settings(bed)
+        proxies = {server.name: start_proxy(bed, server, arguments, name="beside-" + server.name,
+                                            **trio.settings(), **common) for server in trio.servers}
+        agent = bed.agent(proxies["first"], replica, via=arguments.carrier, start=False, **common)
+        agent.settings["proxy"] = [proxy.listen[arguments.carrier] for proxy in proxies.values()]
+        load = Workload(trio.first, 1, pace=arguments.rate or None, databases=DATABASES).start()
+        agent.start()
+        seconds, status = watch_until_warm(agent)
+        end_progress(f"warm after {seconds:.2f} s, while being written to: {status['keys_applied']} keys applied, "
+                     f"in term {status['history']['data']['term']}")
+        trio.first.kill()
+        load.stop()
+        elected = watch_failover(trio, proxies, agent, arguments.carrier, status["history"]["data"]["term"])
+        load = Workload(elected, 2, pace=arguments.rate or None, databases=DATABASES).start()
+        trio.first.restart(keep_data=False)
+        say("the killed server is back, and empty: the sentinels make it a replica, and its proxy stands by")
+        proxies["first"].wait_state("unconfirmed", reason="ready", timeout=120)
+        load.stop()
+        patiently(agent.wait_warm)
+        compare_servers(elected, replica)
+        say("equal")
+    finally:
+        trio.close()
+
+
 def main():
     arguments = parse_arguments()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP): # SIGINT may come ignored, as in `&`
@@ -250,7 +312,7 @@ def main():
         for program in (PROXY, AGENT, CTL):
             if not os.access(program, os.X_OK):
                 raise DemoFailed(f"{program} is not there: run deploy/setup")
-        run(bed, arguments)
+        (run_sentinel if arguments.sentinel else run)(bed, arguments)
         kept = arguments.keep
         return 0
     except KeyboardInterrupt:
