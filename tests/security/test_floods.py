@@ -9,6 +9,7 @@ from lib import wire
 from lib.daemon import secret_path
 from lib.flood import Flood, newcomers
 from lib.process import SLOW
+from lib.resp import Raw
 
 AGENTS = 70
 WITHIN_MS = 100
@@ -89,3 +90,33 @@ def test_joins_and_leaves_do_not_fill_the_log(bed):
     lines = [line for line in proxy.output().splitlines() if "guest-" in line]
     assert len(lines) <= 20 * (seconds + 2), f"{len(lines)} lines in {seconds:.1f} s"
     assert len(lines) < 600 or seconds > 28
+
+
+@pytest.mark.quick
+def test_strangers_at_a_gateway_take_no_place_of_those_who_log_in(bed):
+    """They connect and say nothing, or half a request: who has a password gets in, and nobody that is in goes."""
+    primary = bed.server("primary")
+    users = "user default off\nuser app on >a-password-of-the-app ~* +@all\n"
+    gateway = bed.gateway(bed.proxy(primary), gateway__users_file=bed.file("users", users), gateway__max_clients=20,
+                          gateway__max_buffer_bytes=1 << 20)
+    primary.command("SET", "k", "v")
+    gateway.wait_fresh()
+
+    def member():
+        client = Raw(gateway.socket)
+        assert client.ask("AUTH", "app", "a-password-of-the-app") == b"+OK\r\n"
+        return client
+
+    members, strangers = [member() for _ in range(10)], []
+    for number in range(60):
+        strangers.append(Raw(gateway.socket))
+        if number % 2:
+            strangers[-1].socket.sendall(b"*2\r\n$4\r\nAUTH\r\n$9000\r\n" + b"x" * 8000)
+        if number % 10 == 9:
+            members.append(member())
+    for client in members:
+        assert client.ask("GET", "k") == b"$1\r\nv\r\n"
+    status = gateway.status()
+    assert status["clients"] == 20 and status["clients_closed"]["full"] >= 50, status
+    for client in members + strangers:
+        client.socket.close()

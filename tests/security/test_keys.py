@@ -245,7 +245,8 @@ def test_a_key_with_other_rules_comes_back_under_these(bed):
     ("role=gateway", "shm", "not allow this carrier"),
     ("sessions=1", "shm", "sessions"),
     ("databases=0", "shm", "one proxy for each scope"),
-    ("prefix=session:", "tcp", "one proxy for each scope"),
+    ("prefix=session:", "shm", "one proxy for each scope"),
+    ("prefix=session:", "tcp", "set filter.databases and filter.prefixes"),
 ])
 def test_a_key_is_refused_beyond_its_rules(bed, rules, via, words):
     primary = bed.server("primary")

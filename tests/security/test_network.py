@@ -36,11 +36,13 @@ def test_daemons_go_only_where_their_configuration_says(bed):
     assert WITNESS, "tests/preload is not built"
     primary, replica = bed.server("primary"), bed.server("replica")
     data.fill(primary)
-    proxy = watch(bed, bed.proxy(primary, listen=("shm", "tcp"), start=False))
+    proxy = watch(bed, bed.proxy(primary, listen=("shm", "tcp"), start=False,
+                                 http__listen=f"tcp://127.0.0.1:{free_port()}"))
     agent = watch(bed, bed.agent(proxy, replica, via="tcp", start=False))
     agent.wait_warm()
     agent.ctl_ok("verify")
     wanted = {proxy: {"connect " + as_told(primary.address), "bind unix " + proxy.control,
+                      "bind " + as_told(proxy.settings["http.listen"]),
                       *("bind " + as_told(address) for address in proxy.listen.values())},
               agent: {"connect " + as_told(proxy.listen["tcp"]), "connect " + as_told(replica.address),
                       "bind unix " + agent.control}}

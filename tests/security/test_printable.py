@@ -130,11 +130,14 @@ def test_a_name_of_an_agent_begins_no_line(bed):
     assert not [line for line in log_of(proxy).split(b"\n") if line.startswith(b"forged")]
 
 
-def test_words_of_a_file_are_shown_as_bytes(bed):
-    """A configuration is checked before it is trusted."""
+@pytest.mark.parametrize("group, status", [("redis", 2), ("later", 0)])
+def test_words_of_a_file_are_shown_as_bytes(bed, group, status):
+    """A configuration is checked before it is trusted. A name that is not known is refused, or passed over."""
     proxy = bed.proxy(bed.server("primary"), start=False)
-    path = bed.file("config", json.dumps({"redis": {"address": "unix:///\x1b[2J\x9b\u202e\n"}, "li\u202este": 1},
-                                         ensure_ascii=False))
+    settings = {"redis": {"address": "unix:///\x1b[2J\x9b\u202e\n"}}
+    settings.setdefault(group, {})["li\u202este"] = 1
+    path = bed.file("config", json.dumps(settings, ensure_ascii=False))
     done = subprocess.run([proxy.program, "--config", path, "--check-config"], capture_output=True, check=False)
-    assert done.returncode == 2 and dirt(done.stderr + done.stdout) == [], done.stderr
+    assert done.returncode == status and dirt(done.stderr + done.stdout) == [], done.stderr
+    assert b"li\\xe2\\x80\\xaeste" in done.stderr or b"later" in done.stderr, done.stderr
     assert done.stderr.count(b"\n") == 1

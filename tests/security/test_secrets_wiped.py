@@ -100,6 +100,19 @@ def test_a_gateway_wipes_what_its_clients_log_in_with(bed):
             assert dump.places(gateway.pid, password.encode()) == [], password
 
 
+@pytest.mark.parametrize("tail", ["", "\r\n$1\r\n"], ids=["the end is missing", "a word is missing"])
+def test_a_gateway_wipes_a_login_that_was_broken_off(bed, tail):
+    """The client goes away in the middle of it: its buffer is used for the next client, and is not cleared by that."""
+    gateway = bed.gateway(bed.proxy(bed.server("primary")))
+    gateway.wait_fresh()
+    with Raw(gateway.socket) as client:
+        assert client.ask("PING") == b"+PONG\r\n"
+        client.socket.sendall(f"*4\r\n$4\r\nAUTH\r\n$3\r\napp\r\n${len(PASSWORD)}\r\n{PASSWORD}{tail}".encode())
+        wait_for(lambda: copies(gateway), "it must be found while it is there", 30)
+    wait_for(lambda: gateway.status()["clients"] == 0, lambda: gateway.status(), 30)
+    assert copies(gateway) == []
+
+
 def test_a_stranger_of_the_same_user_cannot_look_into_a_daemon(bed, stranger):
     """Two daemons of one user: neither can attach to the other, read its memory, or open its files."""
     bed_proxy = bed.proxy(bed.server("primary"), start=False)
