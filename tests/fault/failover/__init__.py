@@ -1,0 +1,1 @@
+"""Failovers by real sentinels, one after the other, drawn from a seed."""
