@@ -149,6 +149,31 @@ def test_disconnected_by_the_operator(bed):
     assert [other["id"] for other in pair.proxy.ctl_ok("agents")] != [row["id"]]
 
 
+def test_a_key_is_withdrawn_and_another_agent_notices_nothing(bed):
+    """
+    Memory is registered anew under new rkeys. The agent that stays keeps its connection, and needs no second
+    snapshot. The cost is in the log, and shown here.
+    """
+    primary = bed.server("primary")
+    data.fill_plain(primary, 20_000)
+    digits = {name: f"{number:x}" * 64 for number, name in enumerate(("gone", "stays"), 1)}
+    keys = bed.file("keys", "".join(f"key {name} {secret}\n" for name, secret in digits.items()))
+    proxy = bed.proxy(primary, listen=("rdma",), auth__secret_file="", auth__keys_file=keys)
+    agents = {name: bed.agent(proxy, bed.server(f"replica-{name}"), name=name, via="rdma", auth__key_id=name,
+                              auth__secret_file=bed.file(f"{name}.secret", secret))
+              for name, secret in digits.items()}
+    for agent in agents.values():
+        agent.wait_warm()
+    proxy.ctl_ok("agents", "revoke", "gone")
+    wait_for(lambda: "the earlier rkeys open nothing" in proxy.output(), lambda: proxy.output(), 60)
+    print(next(line for line in proxy.output().splitlines() if "registered anew" in line))
+    primary.command("SET", "written", "later")
+    wait_same(primary, agents["stays"].replica, 30)
+    status = agents["stays"].status()
+    assert (status["reconnects"], status["snapshots"]) == (1, 1), status
+    assert agents["gone"].status()["state"] != "warm"
+
+
 def test_the_port_goes_down_and_comes_up(bed):
     """
     A cable pulled and put back: a sentence, then the same cursor goes on. (By carrier, not by `down`:
