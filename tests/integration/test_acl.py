@@ -144,6 +144,21 @@ def test_a_permission_missing_on_the_primary_is_named(bed, taken):
     agent.wait_warm()
 
 
+@pytest.mark.parametrize("dryrun", [False, True])
+def test_all_that_is_missing_on_the_primary_is_named_at_once(bed, dryrun):
+    """One sentence, and the one line that it gives mends all of it."""
+    lacks = ("-scan", "-dump", "-psubscribe", "-client|tracking", "-config|get")
+    primary, proxy, agent, _ = guarded_pair(bed, proxy_changes=lacks + (("+acl|dryrun",) if dryrun else ()))
+    reason = proxy.wait_state("source_down", timeout=15)["reason"]
+    for lack in lacks:
+        assert "+" + lack[1:] in reason, reason
+    assert ("+subscribe" in reason) is not dryrun, reason
+    words = reason[reason.index("ACL SETUSER"):].replace("'", "").split()
+    primary.command(*words)
+    proxy.wait_live()
+    agent.wait_warm()
+
+
 def test_without_config_set_the_flags_must_be_there(bed):
     primary, proxy, agent, _ = guarded_pair(bed, proxy_changes=("-config|set",))
     status = proxy.wait_state("source_down", timeout=15)
@@ -169,14 +184,59 @@ def test_a_permission_missing_on_the_replica_is_named(bed, taken):
     agent.wait_warm()
 
 
+MODES = { # how an agent is given less than it needs: what a trial finds, and what only DRYRUN tells
+    "commands": ("replica.acl", ("-select", "-scan", "-dump", "-client|list", "-function|load"),
+                 ("-restore", "-unlink", "-flushdb")),
+    "replica": ("replica-mode.acl", ("-scan", "-client|setname", "-function|list", "-config|set"),
+                ("-replicaof", "-function|dump")),
+}
+
+
+@pytest.mark.parametrize("dryrun", [False, True])
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("server", ["installed", "valkey-trixie"])
+def test_all_that_is_missing_on_the_replica_is_named_at_once(bed, server, mode, dryrun, need_server):
+    """One sentence, and the one line that it gives mends all of it."""
+    need_server(server)
+    primary, replica = bed.server("primary"), bed.server("replica", server)
+    data.fill_plain(primary, 100)
+    file, tried, asked = MODES[mode]
+    user = set_user(replica, file, *tried, *asked, *(("+acl|dryrun",) if dryrun else ()))
+    agent = bed.agent(bed.proxy(primary), replica, apply__mode=mode, apply__consent=True,
+                      redis__username=user, redis__password_file=bed.file("password", PASSWORD + "\n"))
+    reason = agent.wait_status(lambda status: "ACL SETUSER" in (status["reason"] or ""),
+                               "no line that mends it")["reason"]
+    lacks, line = reason.split("ACL SETUSER")
+    for lack in tried + asked:
+        assert "+" + lack[1:] in line.split(), reason
+    for lack in tried + (asked if dryrun else ()):
+        assert "+" + lack[1:] in lacks, reason
+    replica.command("ACL", "SETUSER", *line.split())
+    agent.wait_warm()
+    wait_same(primary, replica)
+
+
+def test_a_permission_that_is_taken_later_is_named_with_all_others(bed):
+    """No trial finds it, and the connection goes on."""
+    primary, _, agent, replica = guarded_pair(bed)
+    agent.wait_warm()
+    replica.command("ACL", "SETUSER", "keywake-agent", "-restore", "-scan")
+    primary.command("SET", "more", 1)
+    reason = agent.wait_state("failed", reason="ACL SETUSER")["reason"]
+    line = reason.split("ACL SETUSER")[1].split()
+    assert "+restore" in line and "+scan" in line, reason
+    replica.command("ACL", "SETUSER", *line)
+    agent.wait_warm()
+    wait_same(primary, replica)
+
+
 def test_a_permission_that_only_a_reconcile_needs_is_named(bed):
     """Stale keys that cannot be looked for: whoever asks is told what is missing, and for whom."""
     primary, _, agent, replica = guarded_pair(bed, agent_changes=("-scan",))
     agent.wait_warm()
     replica.command("SET", "stale", 1)
     agent.ctl_ok("resync")
-    status = agent.wait_state("failed", reason="+scan")
-    assert "NOPERM" in status["reason"], status
+    agent.wait_state("failed", reason="lacks +scan")
     said = agent.output().count("cannot be deleted")
     time.sleep(2.5)
     assert agent.status()["state"] == "failed"
@@ -236,3 +296,20 @@ def test_a_password_file_others_may_read_is_refused(bed):
     proxy.start(wait=False)
     assert proxy.wait_exit() == 2
     assert "chmod" in proxy.output()
+
+
+def test_the_switchover_line_is_enough_for_the_fence(bed):
+    primary = bed.server("primary")
+    if primary.version < (7, 2, 0):
+        words = [word for word in acl_words("primary-switchover.acl") if word != "+client|no-touch"]
+        primary.command("ACL", "SETUSER", *words, "+config|get", "+config|set")
+    else:
+        set_user(primary, "primary-switchover.acl", "+config|get", "+config|set")
+    proxy = bed.proxy(primary, redis__username="keywake-proxy",
+                      redis__password_file=bed.file("password", PASSWORD + "\n"))
+    proxy.wait_live()
+    proxy.ctl_ok("fence", 1000)
+    proxy.ctl_ok("fence", 0)
+    assert primary.client().set("written", 1)
+    primary.command("ACL", "SETUSER", "keywake-proxy", "-client|pause")
+    assert "+client|pause" in proxy.ctl("fence", 1).stderr

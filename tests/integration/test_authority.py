@@ -4,18 +4,13 @@ import pytest
 from lib import data
 from lib.compare import assert_equal_now, digest
 from lib.cursor import cursor_words, wait_cursor
-from lib.daemon import free_port
+from lib.daemon import MODES, free_port
 from lib.process import wait_for
 
 pytestmark = pytest.mark.sanitize
 
 KEYS = 1500 # more than the brake on deletions lets pass by itself
 FOREIGN = "this table follows another data set"
-MODES = {
-    "commands": {},
-    "replica": {"apply__mode": "replica", "apply__consent": True},
-    "hybrid": {"apply__mode": "hybrid", "apply__consent": True},
-}
 
 
 def info(server):
@@ -42,11 +37,11 @@ class Two:
     def point_at(self, proxy):
         """What an operator does with the configuration: stop, another address, start."""
         assert self.agent.stop() == 0
-        self.agent.settings["proxy"] = next(iter(proxy.listen.values()))
+        self.agent.settings["proxy"] = proxy.address
         self.agent.start()
 
     def retarget(self, proxy):
-        self.agent.rpc("retarget", proxy=next(iter(proxy.listen.values())))
+        self.agent.rpc("retarget", proxy=proxy.address)
 
 
 def wait_refused(two):
@@ -209,7 +204,7 @@ def test_an_agent_without_a_server_follows_any_table(bed):
     two = Two(bed)
     agent = bed.agent(two.proxy, two.replica, "discard", apply__mode="discard")
     agent.wait_warm()
-    agent.rpc("retarget", proxy=next(iter(two.wrong.listen.values())))
+    agent.rpc("retarget", proxy=two.wrong.address)
     wait_for(lambda: agent.status()["snapshots"] == 2, "the other table is not read", 60, 0.2)
     agent.wait_warm()
 
@@ -300,7 +295,7 @@ class Failover:
         self.first.kill()
         self.second.command("REPLICAOF", "NO", "ONE")
         self.second.command("SET", "after the failover", 1)
-        self.agent.rpc("retarget", proxy=next(iter(self.other.listen.values())))
+        self.agent.rpc("retarget", proxy=self.other.address)
 
 
 @pytest.mark.parametrize("mode", ["commands", "replica"])
@@ -320,7 +315,7 @@ def test_a_failover_goes_on_without_a_hand(bed, mode):
     parts.first.restart()
     parts.first.command("SET", "old", 1)
     parts.one.wait_state("live", "held")
-    parts.agent.rpc("retarget", proxy=next(iter(parts.one.listen.values())))
+    parts.agent.rpc("retarget", proxy=parts.one.address)
     parts.agent.wait_state("failed", reason=FOREIGN)
     assert digest(parts.replica) == before
 
@@ -331,7 +326,7 @@ def test_an_agent_that_slept_through_a_failover_goes_on(bed):
     parts.first.kill()
     parts.second.command("REPLICAOF", "NO", "ONE")
     parts.second.command("SET", "after the failover", 1)
-    parts.agent.settings["proxy"] = next(iter(parts.other.listen.values()))
+    parts.agent.settings["proxy"] = parts.other.address
     parts.agent.start()
     parts.agent.wait_warm()
     assert_equal_now(parts.second, parts.replica)
@@ -340,7 +335,7 @@ def test_an_agent_that_slept_through_a_failover_goes_on(bed):
 
 def test_a_promotion_under_the_same_proxy_moves_the_cursor(bed):
     parts = Failover(bed, "commands")
-    parts.agent.rpc("retarget", proxy=next(iter(parts.other.listen.values())))
+    parts.agent.rpc("retarget", proxy=parts.other.address)
     parts.agent.wait_warm()
     replid = info(parts.first)["master_replid"]
     parts.second.command("REPLICAOF", "NO", "ONE")

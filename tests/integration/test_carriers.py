@@ -103,7 +103,7 @@ def test_faults_of_rdma_are_counted_by_kind(bed):
     for daemon, name in ((pair.proxy, "proxy"), (pair.agent, "agent")):
         text = daemon.rpc("metrics")["text"]
         for fault in FAULTS:
-            assert f"\nkeywake_{name}_rdma_{fault}_total 0\n" in text, fault
+            assert f'\nkeywake_{name}_rdma_faults_total{{kind="{fault}"}} 0\n' in text, fault
         assert daemon.status()["rdma_faults"] == {}
 
 

@@ -15,10 +15,10 @@ from lib.server import TOP
 
 pytestmark = pytest.mark.sanitize
 
-AGENT_FIELDS = {"state", "reason", "epoch", "applied_version", "head_version", "lag_versions",
+AGENT_FIELDS = {"state", "reason", "reason_code", "epoch", "applied_version", "head_version", "lag_versions",
                 "lag_ms", "keys_applied", "bytes_read", "progress", "transport", "quarantined",
                 "fresh_us", "lag_p50_us", "lag_p99_us", "name"}
-PROXY_FIELDS = {"state", "reason", "epoch", "version", "keys", "dirty_keys", "table", "agents",
+PROXY_FIELDS = {"state", "reason", "reason_code", "epoch", "version", "keys", "dirty_keys", "table", "agents",
                 "fresh_us", "reconciles", "reconciles_connection", "reconciles_flags",
                 "reconciles_flush", "reconciles_swapdb", "reconciles_identity"}
 TABLE_FIELDS = {"live_bytes", "used_bytes", "capacity_bytes", "utilisation"}
@@ -39,6 +39,25 @@ def test_status_has_its_documented_fields(pair):
     assert agent["applied_version"] == agent["head_version"] and agent["lag_versions"] == 0
     assert agent["transport"] == "shm" and agent["progress"] == 1 and agent["quarantined"] == 0
     assert proxy["keys"] == pair.primary.command("DBSIZE") and proxy["agents"] == 1
+
+
+def test_what_happened_is_known_after_a_crash(pair):
+    """The changes of state with their codes, of this run and of the one that was killed."""
+    file = os.path.join(pair.agent.directory, "history")
+    pair.agent.kill()
+    pair.agent.settings["control.history_file"] = file
+    pair.agent.start()
+    pair.settle()
+    pair.agent.ctl_ok("pause")
+    wait_for(lambda: "paused" in (open(file).read() if os.path.exists(file) else ""), "nothing is written")
+    pair.agent.kill()
+    pair.agent.start()
+    pair.settle()
+    changes = pair.agent.ctl_ok("history")
+    codes = [change["reason_code"] for change in reversed(changes)]
+    assert changes[0]["state"] == "warm" and "paused" in codes and codes[-1] == "none", changes
+    assert codes.index("paused") < len(codes) - 2
+    assert [change["at_us"] for change in changes] == sorted((c["at_us"] for c in changes), reverse=True)
 
 
 def test_a_reason_of_any_bytes_can_be_told(bed):

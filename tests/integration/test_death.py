@@ -107,6 +107,7 @@ def test_proxy_killed(bed, carrier):
 
 
 @pytest.mark.quick
+@pytest.mark.core
 def test_primary_killed_and_restarted_with_its_rdb(bed):
     pair = bed.pair(**NO_BRAKES)
     data.fill(pair.primary, (0, 10))
@@ -244,6 +245,7 @@ def test_agent_away_while_keys_were_deleted_and_the_table_cleaned(bed):
 
 
 @pytest.mark.quick
+@pytest.mark.core
 def test_agent_that_was_away_reads_only_what_changed(bed):
     pair = bed.pair()
     data.fill_plain(pair.primary, 100_000)

@@ -107,6 +107,7 @@ def test_settings_of_others_do_not_cost_reconciles(bed):
 
 
 @pytest.mark.quick
+@pytest.mark.core
 def test_events_connection_killed(bed):
     pair = bed.pair(fill=data.fill)
     for turn in range(3):

@@ -16,6 +16,7 @@ SOUND = {"apply__audit_keys_per_second": 100_000}
 MODES = {
     "commands": {},
     "hybrid": {"apply__mode": "hybrid", "apply__consent": True},
+    "replica": {"apply__mode": "replica", "apply__consent": True},
 }
 
 
@@ -68,6 +69,11 @@ class Handover:
     def sent(self, command):
         return calls(self.pair.replica, command) - self.counts[command]
 
+    def links(self):
+        """How often the link began with all data, and how often it went on: since the handover began."""
+        return tuple(self.pair.agent.status()["apply"].get(name, 0) - self.before["apply"].get(name, 0)
+                     for name in ("full_syncs", "continuations"))
+
 
 def pair_of(bed, mode="commands", **agent):
     pair = bed.pair(fill=fill, agent={**MODES[mode], **agent})
@@ -84,6 +90,7 @@ def test_a_new_table_of_equal_keys_restores_none(bed, mode):
     handover = Handover(pair).to_restarted()
     assert handover.compared >= KEYS and handover.differing <= FEW, handover.status
     assert handover.sent("restore") <= FEW
+    assert handover.links() == (0, 0) # mode replica: the link goes on
     assert handover.status["index"]["state"] == "sound", handover.status
     assert handover.status["resyncs"] == handover.before["resyncs"] + 1
     # The keys that were passed over are looked at soon: at 100 a second it would be minutes.
@@ -96,8 +103,9 @@ def test_a_new_table_of_equal_keys_restores_none(bed, mode):
     assert Handover(pair).to_restarted().sent("restore") <= FEW
 
 
-def test_only_what_changed_meanwhile_is_applied(bed):
-    pair = pair_of(bed)
+@pytest.mark.parametrize("mode", ["commands", "replica"])
+def test_only_what_changed_meanwhile_is_applied(bed, mode):
+    pair = pair_of(bed, mode)
     handover = Handover(pair)
     assert pair.proxy.stop() == 0
     with pair.primary.client() as client:
@@ -110,6 +118,7 @@ def test_only_what_changed_meanwhile_is_applied(bed):
     assert 102 <= handover.sent("restore") <= 102 + FEW
     assert handover.sent("unlink") > 0
     assert handover.status["keys_pruned"] - handover.before["keys_pruned"] >= 100
+    assert handover.links() == (0, 0)
     # The keys that were deleted are not believed to be there.
     handover = Handover(pair)
     assert pair.proxy.stop() == 0
@@ -119,14 +128,101 @@ def test_only_what_changed_meanwhile_is_applied(bed):
     assert handover.level().sent("restore") >= 100
 
 
-def test_another_proxy_of_the_same_primary_is_compared(bed):
-    pair = pair_of(bed)
+@pytest.mark.parametrize("mode", ["commands", "replica"])
+def test_another_proxy_of_the_same_primary_is_compared(bed, mode):
+    pair = pair_of(bed, mode)
     other = bed.proxy(pair.primary, "other")
     other.wait_live()
     handover = Handover(pair)
-    pair.agent.rpc("retarget", proxy=next(iter(other.listen.values())))
+    pair.agent.rpc("retarget", proxy=other.address)
     assert handover.level().sent("restore") <= FEW
     assert handover.compared >= KEYS
+
+
+def test_a_replica_that_restarted_meanwhile_loads_all(bed):
+    """Its run is another one: nothing that was known of its data is believed."""
+    pair = pair_of(bed, "replica")
+    handover = Handover(pair)
+    assert pair.proxy.stop() == 0
+    pair.replica.kill()
+    pair.replica.restart()
+    pair.proxy.start()
+    handover.level()
+    assert handover.links()[0] == 1 and handover.compared == 0
+
+
+@pytest.mark.parametrize("keys, loads", [(50, 0), (1500, 1)])
+def test_keys_that_a_replica_does_not_list(bed, keys, loads):
+    """A replica deletes no key whose time is over, and lists none. Few of them may stay; many are loaded away."""
+    pair = pair_of(bed, "replica")
+    with pair.primary.client() as client:
+        for i in range(keys):
+            client.set(f"short:{i}", i, px=20_000)
+    pair.settle()
+    handover = Handover(pair)
+    assert pair.proxy.stop() == 0
+    with pair.primary.client() as client: # it deletes them; the replica cannot
+        client.delete(*[f"short:{i}" for i in range(keys)])
+    with pair.replica.client() as client:
+        wait_for(lambda: client.exists(*[f"short:{i}" for i in range(keys)]) == 0, "their time is over", 60)
+    pair.proxy.start()
+    wait_handed_over(pair.agent, handover.before["epoch"])
+    with pair.primary.client() as one, pair.replica.client() as two:
+        assert handover.links() == (loads, 0)
+        assert two.dbsize() - one.dbsize() == (0 if loads else keys)
+        assert set(two.scan_iter(count=5000)) == set(one.scan_iter(count=5000))
+    if loads:
+        assert_equal_now(pair.primary, pair.replica)
+
+
+@pytest.mark.parametrize("breaks", ["link", "agent", "replica"])
+def test_a_handover_of_a_replica_that_is_cut_off(bed, breaks):
+    """Half of the values differ, and something breaks again and again while they are brought."""
+    pair = pair_of(bed, "replica", apply__window_bytes=64 << 10)
+    handover = Handover(pair)
+    assert pair.proxy.stop() == 0
+    with pair.primary.client() as client:
+        for i in range(0, KEYS, 2):
+            client.set(f"key:{i}", f"changed {i} " + "x" * 2000)
+        client.delete(*[f"key:{i}" for i in range(1, 2000, 2)])
+    pair.proxy.start()
+    for _ in range(5):
+        before = calls(pair.replica, "restore")
+        wait_for(lambda: calls(pair.replica, "restore") > before or pair.agent.status()["state"] == "warm",
+                 "values come", 60)
+        if breaks == "link":
+            pair.replica.command("CLIENT", "KILL", "TYPE", "master")
+        elif breaks == "agent":
+            pair.agent.kill()
+            pair.agent.restart()
+        else:
+            pair.replica.kill()
+            pair.replica.restart()
+    pair.agent.wait_status(lambda status: status["epoch"] != handover.before["epoch"] and
+                           status["state"] == "warm", "warm with the other table", 120)
+    pair.settle()
+    assert_equal_now(pair.primary, pair.replica)
+    assert pair.agent.ctl("verify").returncode == 0
+
+
+def test_a_replica_keeps_keys_that_the_brake_holds(bed):
+    """The same consent as in the other modes, and the link goes on."""
+    pair = pair_of(bed, "replica")
+    handover = Handover(pair)
+    assert pair.proxy.stop() == 0
+    with pair.primary.client() as client:
+        client.delete(*[f"key:{i}" for i in range(KEYS // 2)])
+    pair.proxy.start()
+    pair.agent.wait_state("held", timeout=60)
+    with pair.replica.client() as client:
+        assert client.get("key:7") is not None
+    with pair.primary.client() as client: # what the log says passes
+        client.set("said", "by the log")
+    wait_for(lambda: pair.replica.client().get("said"), "the log goes on")
+    pair.agent.ctl_ok("approve")
+    handover.level()
+    assert handover.links() == (0, 0)
+    assert handover.status["keys_pruned"] - handover.before["keys_pruned"] >= KEYS // 2
 
 
 def test_without_the_index_all_is_applied_again(bed):

@@ -80,6 +80,28 @@ def test_a_primary_that_came_back_empty_empties_no_replica(bed):
         assert client.dbsize() == KEYS + 1
 
 
+def test_a_flush_that_the_server_counts_when_it_is_over_passes(bed, need_server):
+    """Redis 8 tells a FLUSHDB when it begins, frees the keys in another thread, and counts it then."""
+    need_server("redis-trixie")
+    primary, replica = bed.server("primary", "redis-trixie"), bed.server("replica", "redis-trixie")
+    data.fill_plain(primary, 150_000, prefix="key:")
+    proxy = bed.proxy(primary)
+    proxy.wait_live()
+    agent = bed.agent(proxy, replica)
+    agent.wait_warm(60)
+    with primary.client() as client, primary.client() as other:
+        flush = client.connection_pool.get_connection("FLUSHDB")
+        flush.send_command("FLUSHDB")
+        other.set("after", 1)
+        assert flush.read_response() in (b"OK", True)
+        client.connection_pool.release(flush)
+    with replica.client() as client:
+        wait_for(lambda: client.dbsize() == 1 and client.get("after") == b"1",
+                 "a flush that was counted late is held back")
+    agent.wait_warm(60)
+    assert proxy.status()["approvals"] == 0
+
+
 def test_approve_lets_them_go_and_counts_once(bed):
     pair = bed.pair(fill=fill)
     done = pair.proxy.ctl("approve")

@@ -68,6 +68,7 @@ def test_a_mix_of_everything_from_the_start(bed, server):
 
 
 @pytest.mark.quick
+@pytest.mark.core
 def test_restarts_go_on_by_commands(bed):
     pair = bed.pair(fill=data.fill, agent=SETTINGS)
     with pair.primary.client() as client:

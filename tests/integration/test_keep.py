@@ -1,5 +1,6 @@
 """A proxy that is restarted keeps its table: agents and gateways go on, and nothing is written twice."""
 import array
+import errno
 import os
 import re
 import socket
@@ -26,6 +27,7 @@ class Manager:
         self.socket.bind(self.path)
         self.kept = None
         self.forgotten = 0
+        self.extended = 0
         threading.Thread(target=self.serve, daemon=True).start()
 
     def serve(self):
@@ -41,6 +43,7 @@ class Manager:
                 os.close(self.kept)
                 self.kept = None
                 self.forgotten += 1
+            self.extended += any(word.startswith("EXTEND_TIMEOUT_USEC=") for word in words)
             for fd in fds: # a barrier ends when its pipe is closed
                 os.close(fd)
 
@@ -120,6 +123,7 @@ def kept(bed, keeper):
 
 
 @pytest.mark.quick
+@pytest.mark.core
 def test_an_agent_goes_on_over_a_restart_of_its_proxy(kept, keeper):
     primary, proxy, agent, replica = kept
     before, restored = proxy.status(), restores(replica)
@@ -132,6 +136,8 @@ def test_an_agent_goes_on_over_a_restart_of_its_proxy(kept, keeper):
     assert restores(replica) == restored, "what was in the replica already was written again"
     assert agent.output().count("snapshot of") == snapshots
     compare.assert_equal_now(primary, replica)
+
+    assert isinstance(keeper, File) or keeper.extended == 3, "at each start and end, for a large table"
 
     stop(proxy)
     with primary.client() as client:
@@ -177,6 +183,59 @@ def test_a_kept_table_is_confirmed_anew(bed, file):
     file.start(proxy)
     agent.wait_warm()
     assert proxy.status()["epoch"] == before and restores(replica) == restored
+
+
+def shows(held, words):
+    """Do these words stand in the memory file that was held since before?"""
+    at = 0
+    try:
+        while True:
+            at = os.lseek(held, at, os.SEEK_DATA)
+            end = os.lseek(held, at, os.SEEK_HOLE)
+            if words in os.pread(held, end - at, at):
+                return True
+            at = end
+    except OSError as error:
+        assert error.errno == errno.ENXIO, error # no more of it
+    return False
+
+
+@pytest.mark.quick
+def test_a_mapping_of_a_withdrawn_key_ends_with_a_restart(bed):
+    """Over shm an agent maps the memory that systemd holds: of what a revoked one has mapped nothing is written on."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can open another process's memory file for writing")
+    primary, store = bed.server("primary"), Manager(bed.directory)
+    fill(primary)
+    lines = [f"key {name} {digit * 32}\n" for name, digit in (("one", "1"), ("two", "2"))]
+    proxy = bed.proxy(primary, start=False, listen=("shm",), auth__keys_file=bed.file("keys", "".join(lines)))
+
+    def restart(change=lambda: None):
+        """What is written after it stands in a memory that was held since before?"""
+        stop(proxy)
+        held = os.dup(store.kept)
+        assert shows(held, b"value 19999")
+        change()
+        store.start(proxy)
+        proxy.wait_live()
+        assert proxy.status()["epoch"] == epoch, proxy.tail()
+        primary.command("SET", "written", word := uuid.uuid4().hex)
+        token = proxy.rpc("barrier")["token"]
+        wait_for(lambda: proxy.rpc("barrier", token=token)["passed"], "what was written is not in the table")
+        followed = shows(held, word.encode())
+        assert followed == shows(held, b"value 19999")
+        os.close(held)
+        return followed
+
+    store.start(proxy)
+    proxy.wait_live()
+    epoch = proxy.status()["epoch"]
+    assert restart(), "nothing has changed: the memory stays"
+    assert not restart(lambda: bed.file("keys", lines[0]))
+    assert restart()
+    # Revoked while it ran, and back at the start: what it mapped in between is not followed, either.
+    proxy.ctl_ok("agents", "revoke", "one")
+    assert not restart()
 
 
 def test_a_killed_proxy_begins_a_new_table(kept, keeper):
@@ -294,7 +353,7 @@ def test_a_kept_table_sets_no_replica_back(bed, file):
     kept = first.status()["epoch"]
     stop(first)
     second = bed.proxy(primary, "second")
-    agent.rpc("retarget", proxy=next(iter(second.listen.values())))
+    agent.rpc("retarget", proxy=second.address)
     with primary.client() as client:
         client.set("key:5", "changed")
         client.set("new", "one")
@@ -303,7 +362,7 @@ def test_a_kept_table_sets_no_replica_back(bed, file):
     first.settings["source.keys_per_second"] = KEYS // 5
     file.start(first)
     assert first.status()["epoch"] == kept, first.tail()
-    agent.rpc("retarget", proxy=next(iter(first.listen.values())))
+    agent.rpc("retarget", proxy=first.address)
 
     def is_back():
         with replica.client() as client:
@@ -394,3 +453,21 @@ def test_a_kept_table_is_complete_before_the_primary_is_reached(kept, keeper):
     primary.restart()
     agent.wait_warm()
     wait_for(lambda: proxy.status()["fresh_us"] > 0, "the table does not get fresh")
+
+
+def test_a_term_that_was_not_saved_is_not_lowered_by_a_restart(bed, file):
+    primary = bed.server("primary")
+    fill(primary)
+    proxy = bed.proxy(primary, start=False, authority__by="operator", authority__term=1)
+    file.start(proxy)
+    proxy.wait_live()
+    proxy.rpc("config.set", path="authority.term", value=3)
+    before = proxy.wait_status(lambda status: status["mandate"]["term"] == 3, "not confirmed")
+    stop(proxy)
+    file.start(proxy)
+    status = proxy.wait_state("unconfirmed", reason="term 3 was the last one")
+    assert status["epoch"] == before["epoch"] and status["keys"] == before["keys"]
+    assert "term 3 was the last one" in proxy.output()
+    proxy.rpc("config.set", path="authority.term", value=3)
+    after = proxy.wait_status(lambda status: status["state"] == "live", "not live")
+    assert after["mandate"]["term_version"] == before["mandate"]["term_version"]

@@ -26,6 +26,7 @@ def keys(server, database=0):
 
 
 @pytest.mark.quick
+@pytest.mark.core
 def test_expiry_times_are_absolute(pair):
     with pair.primary.client() as client:
         client.set("in hours", 1, ex=7200)
@@ -186,6 +187,7 @@ def test_store_commands(pair):
 
 
 @pytest.mark.quick
+@pytest.mark.core
 def test_lua_and_multi(pair):
     with pair.primary.client() as client:
         client.eval("for i = 1, 100 do redis.call('SET', 'lua:' .. i, i) end; "
@@ -250,6 +252,7 @@ def test_flushdb_of_one_database(pair, how):
 
 
 @pytest.mark.quick
+@pytest.mark.core
 def test_flushall(pair):
     for database in (0, 1, 10):
         with pair.primary.client(database) as client:
@@ -285,6 +288,7 @@ def test_flush_with_many_keys_in_flight(pair):
 
 
 @pytest.mark.quick
+@pytest.mark.core
 def test_swapdb(pair):
     for database, word in ((0, "zero"), (9, "nine")):
         with pair.primary.client(database) as client:

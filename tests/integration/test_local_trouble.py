@@ -246,6 +246,7 @@ def test_local_server_replaced_by_an_empty_one(bed):
 
 
 @pytest.mark.quick
+@pytest.mark.core
 def test_local_data_flushed_behind_our_back(bed):
     """The same server, but its data is gone: found and mended without a restart."""
     pair = bed.pair(fill=lambda primary: data.fill(primary, (0, 10)))

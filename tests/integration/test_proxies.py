@@ -3,20 +3,12 @@ import pytest
 
 from lib import data
 from lib.compare import assert_equal_now
+from lib.daemon import MODES
 from lib.process import wait_for
 
 pytestmark = pytest.mark.sanitize
 
 KEYS = 1500
-MODES = {
-    "commands": {},
-    "replica": {"apply__mode": "replica", "apply__consent": True},
-    "hybrid": {"apply__mode": "hybrid", "apply__consent": True},
-}
-
-
-def address(proxy):
-    return next(iter(proxy.listen.values()))
 
 
 class Listed:
@@ -29,7 +21,7 @@ class Listed:
         for proxy in self.proxies:
             proxy.wait_live()
         self.agent = bed.agent(self.proxies[0], self.replica, start=False, **agent)
-        self.agent.settings["proxy"] = [address(proxy) for proxy in self.proxies]
+        self.agent.settings["proxy"] = [proxy.address for proxy in self.proxies]
         self.agent.start()
         self.agent.wait_warm()
 
@@ -37,7 +29,7 @@ class Listed:
         return [entry["proxy"] for entry in self.agent.status()["proxies"] if entry["followed"]]
 
     def wait_followed(self, proxy):
-        wait_for(lambda: self.followed() == [address(proxy)], "the agent does not go there", 60, 0.1)
+        wait_for(lambda: self.followed() == [proxy.address], "the agent does not go there", 60, 0.1)
 
 
 @pytest.mark.parametrize("mode", [pytest.param("commands", marks=pytest.mark.quick), "replica", "hybrid"])
@@ -58,7 +50,7 @@ def test_another_proxy_of_the_list_takes_the_place_of_one_that_is_gone(bed, mode
     listed.proxies[0].wait_live()
     listed.agent.wait_status(lambda status: all(entry["seen"] for entry in status["proxies"]),
                              "the first proxy is not seen again")
-    assert listed.followed() == [address(listed.proxies[1])]
+    assert listed.followed() == [listed.proxies[1].address]
 
 
 def test_a_gateway_goes_along(bed):
@@ -66,12 +58,12 @@ def test_a_gateway_goes_along(bed):
     primary.client().set("k", "v")
     proxies = [bed.proxy(primary, f"proxy-{name}") for name in ("one", "two")]
     gateway = bed.gateway(proxies[0], start=False)
-    gateway.settings["proxy"] = [address(proxy) for proxy in proxies]
+    gateway.settings["proxy"] = [proxy.address for proxy in proxies]
     gateway.start()
     gateway.wait_fresh()
     assert gateway.client().get("k") == b"v"
     proxies[0].kill()
-    gateway.wait_status(lambda status: status["proxy"] == address(proxies[1]), "it does not go along")
+    gateway.wait_status(lambda status: status["proxy"] == proxies[1].address, "it does not go along")
     gateway.wait_fresh()
     assert gateway.client().get("k") == b"v"
 
@@ -79,7 +71,7 @@ def test_a_gateway_goes_along(bed):
 def test_a_retarget_that_is_saved_outlives_the_agent(bed):
     listed = Listed(bed)
     saved = listed.agent.directory + "/saved.json"
-    first, second = (address(proxy) for proxy in listed.proxies)
+    first, second = (proxy.address for proxy in listed.proxies)
     refused = listed.agent.ctl("retarget", second, "--save")
     assert refused.returncode == 2 and "control.saved_file" in refused.stderr, refused
     assert len(listed.agent.status()["proxies"]) == 2

@@ -43,6 +43,7 @@ def link(agent):
     return agent.status()["apply"]
 
 
+@pytest.mark.core
 def test_bootstrap_and_changes(bed, server):
     pair = replica_pair(bed, server)
     assert_equal_now(pair.primary, pair.replica)
@@ -211,6 +212,7 @@ def test_agent_killed_continues_without_a_full_sync(bed, server):
 
 
 @pytest.mark.quick
+@pytest.mark.core
 def test_agent_stopped_and_started_continues(bed):
     pair = replica_pair(bed)
     assert pair.agent.stop() == 0

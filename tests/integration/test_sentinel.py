@@ -10,6 +10,7 @@ import pytest
 
 from lib import data
 from lib.compare import assert_equal_now
+from lib.daemon import free_port
 from lib.process import wait_for
 from lib.sentinel import NAME, PEERS, SENTINELS_AT, Failover, Sampler, Trio, patiently
 from lib.server import TOP
@@ -135,7 +136,10 @@ def test_one_proxy_follows_the_confirmed_primary(bed, trio):
     agent = bed.agent(proxy, replica)
     agent.wait_warm()
     epoch = proxy.status()["epoch"]
+    agent.wait_status(lambda status: status["history"]["table"]["looked_offset"] > 0, "no look is told")
     trio.relays["first"].cut(PEERS)
+    trio.first.command("SET", "lost", 1)
+    wait_for(lambda: replica.command("EXISTS", "lost"), "it is not applied", 30)
     elected = trio.elected()
     patiently(lambda: trio.first.command("SET", "rolled back", 1))
     after = proxy.wait_status(lambda status: status["state"] == "live" and status["mandate"]["term"] > 0,
@@ -144,6 +148,7 @@ def test_one_proxy_follows_the_confirmed_primary(bed, trio):
     patiently(lambda: elected.command("SET", "written later", 1))
     agent.wait_warm()
     assert_equal_now(elected, replica)
+    assert agent.status()["rolled_back"] == 1
 
 
 @pytest.mark.quick
@@ -218,11 +223,76 @@ def test_the_acl_file_suffices_for_a_sentinel(bed, trio):
     proxy = bed.proxy(trio.first, sentinel__username="keywake-proxy",
                       sentinel__password_file=bed.file("password", "of-secret\n"), **trio.settings())
     confirmed(proxy)
+    assert proxy.wait_status(lambda status: status["mandate"]["hint"]["at"], "no hints")["mandate"]["hint"]["reason"] == ""
     trio.sentinels[0].acl("keywake-proxy", "-sentinel|master")
     found = proxy.wait_status(
         lambda status: any("NOPERM" in one["reason"] for one in status["mandate"]["sentinels"]),
         "the refusal is not told")
     assert any("+sentinel|master" in one["reason"] for one in found["mandate"]["sentinels"])
+
+
+def test_a_failover_is_hinted_and_without_the_right_to_that_it_is_found_by_asking(bed, trio):
+    for one in trio.sentinels:
+        one.acl(*sentinel_acl("of-secret"))
+        one.acl("without", "on", ">of-secret", "resetchannels", "-@all", "+sentinel|master", "+sentinel|sentinels",
+                "+sentinel|myid")
+    password = bed.file("password", "of-secret\n")
+    proxies = [bed.proxy(trio.second, name=user, sentinel__username=user, sentinel__password_file=password,
+                         **trio.settings()) for user in ("keywake-proxy", "without")]
+    proxies[0].wait_status(lambda status: status["mandate"]["hint"]["at"], "no hints")
+    refused = proxies[1].wait_status(lambda status: "NOPERM" in status["mandate"]["hint"]["reason"], "not refused")
+    assert "+subscribe &+switch-master" in refused["mandate"]["hint"]["reason"]
+    for one in trio.servers[2:]: # the second one is elected
+        one.command("CONFIG", "SET", "replica-priority", 0)
+    wait_for(lambda: all({"0", "100"} <= {dict(zip(words[::2], words[1::2]))["slave-priority"]
+                                          for words in one.ask("REPLICAS", NAME)} for one in trio.sentinels),
+             "the sentinels do not know the priorities", 60)
+    trio.sentinels[0].ask("FAILOVER", NAME)
+    assert trio.elected() is trio.second
+    heard = [confirmed(proxy)["mandate"]["hint"]["heard"] for proxy in proxies]
+    assert heard[0] > 0 and heard[1] == 0
+
+
+def test_a_sentinel_that_is_not_in_a_closed_list_is_not_asked(bed, trio):
+    """One is invented, as whoever can write to the primary can do it: the others believe it, and count it."""
+    trio.first.command("PUBLISH", "__sentinel__:hello",
+                       f"127.0.0.1,{free_port()},{'ab' * 20},0,{NAME},127.0.0.1,{trio.ports['first']},0")
+    wait_for(lambda: all(int(one.master()["num-other-sentinels"]) == 3 for one in trio.sentinels),
+             "the sentinels do not believe it", 30)
+    proxy = bed.proxy(trio.first, **trio.settings())
+    mandate = confirmed(proxy)["mandate"]
+    assert (mandate["voters"], mandate["answered"]) == (4, 3)
+    assert sorted(known["address"] for known in mandate["sentinels"]) == sorted(one.address for one in trio.sentinels)
+    opened = bed.proxy(trio.first, name="open", **{**trio.settings(), "sentinel__addresses": [trio.sentinels[0].address]})
+    opened.wait_status(lambda status: len(status["mandate"]["sentinels"]) == 4, "the invented one is not asked")
+
+
+def test_a_wrong_password_names_the_keys_of_the_sentinels(bed, trio):
+    for one in trio.sentinels:
+        one.acl(*sentinel_acl("of-secret"))
+    proxy = bed.proxy(trio.first, sentinel__username="keywake-proxy",
+                      sentinel__password_file=bed.file("password", "wrong\n"), **trio.settings())
+    proxy.wait_status(lambda status: all("check sentinel.username" in one["reason"] and "redis.u" not in one["reason"]
+                                         for one in status["mandate"]["sentinels"]), "the keys are not named")
+
+
+def test_a_new_password_of_the_sentinels_is_taken_up_by_a_reload(bed, trio):
+    for one in trio.sentinels:
+        one.acl(*sentinel_acl("before"))
+    proxy = bed.proxy(trio.first, sentinel__username="keywake-proxy",
+                      sentinel__password_file=bed.file("password", "before\n"), **trio.settings())
+    confirmed(proxy)
+    bed.file("password", "after\n")
+    for one in trio.sentinels:
+        one.acl(*sentinel_acl("after"), "<before")
+    proxy.ctl_ok("config", "reload")
+    for one in trio.sentinels:
+        one.command("CLIENT", "KILL", "USER", "keywake-proxy")
+    proxy.wait_status(lambda status: all(known["state"] != "up" for known in status["mandate"]["sentinels"]),
+                      "they are not disconnected")
+    proxy.wait_status(lambda status: all(known["state"] == "up" for known in status["mandate"]["sentinels"]),
+                      "the new password is not used")
+    confirmed(proxy)
 
 
 def test_a_sentinel_that_does_not_tell_its_id_says_why_it_does_not_count(bed, trio):

@@ -7,20 +7,12 @@ import pytest
 
 from lib import data
 from lib.compare import assert_equal_now
+from lib.daemon import MODES
 from lib.sentinel import PEERS, Failover, Trio
 
 KEYS = 1000
 WARM_LAG = 1.0
 PROMISE = 1.0 + WARM_LAG # seconds after the loss of the mandate
-MODES = {
-    "commands": {},
-    "replica": {"apply__mode": "replica", "apply__consent": True},
-    "hybrid": {"apply__mode": "hybrid", "apply__consent": True},
-}
-
-
-def address(proxy):
-    return next(iter(proxy.listen.values()))
 
 
 class Sampler:
@@ -83,7 +75,7 @@ def test_the_agent_goes_along_and_is_never_warm_with_a_deposed_primary(bed, mode
         proxies["first"].wait_live()
         replica = bed.server("local")
         agent = bed.agent(proxies["first"], replica, start=False, warm__lag_ms=int(WARM_LAG * 1000), **MODES[mode])
-        agent.settings["proxy"] = [address(proxy) for proxy in proxies.values()]
+        agent.settings["proxy"] = [proxy.address for proxy in proxies.values()]
         agent.start()
         agent.wait_warm()
         term = agent.status()["history"]["data"]["term"]
@@ -93,7 +85,7 @@ def test_the_agent_goes_along_and_is_never_warm_with_a_deposed_primary(bed, mode
         elected = trio.elected()
         heal()
         elected.command("SET", "of the new primary", 1)
-        agent.wait_status(lambda status: status["proxy"] == address(proxies[elected.name]),
+        agent.wait_status(lambda status: status["proxy"] == proxies[elected.name].address,
                           "the agent does not go along", 60)
         agent.wait_warm()
         assert_equal_now(elected, replica)

@@ -9,21 +9,12 @@ import pytest
 
 from lib import data
 from lib.compare import assert_equal_now, digest
-from lib.daemon import free_port
+from lib.daemon import MODES, free_port
 from lib.process import wait_for
 
 pytestmark = pytest.mark.sanitize
 
 KEYS = 1500
-MODES = {
-    "commands": {},
-    "replica": {"apply__mode": "replica", "apply__consent": True},
-    "hybrid": {"apply__mode": "hybrid", "apply__consent": True},
-}
-
-
-def address(proxy):
-    return next(iter(proxy.listen.values()))
 
 
 def confirm(proxy, term):
@@ -66,7 +57,7 @@ class Shard:
         confirm(self.proxies[1], term)
 
     def listed(self, daemon):
-        daemon.settings["proxy"] = [address(proxy) for proxy in self.proxies]
+        daemon.settings["proxy"] = [proxy.address for proxy in self.proxies]
         return daemon.start()
 
     def agent(self, mode="commands", **settings):
@@ -86,7 +77,7 @@ def test_a_failover_is_followed_and_lost_writes_are_gone(bed, mode):
     shard.first.command("SET", "lost", 1)
     shard.second.command("SET", "key:1", "new")
     shard.second.command("SET", "kept", 1)
-    agent.wait_status(lambda status: status["proxy"] == address(shard.proxies[1]), "it does not go along", 60)
+    agent.wait_status(lambda status: status["proxy"] == shard.proxies[1].address, "it does not go along", 60)
     agent.wait_warm()
     assert_equal_now(shard.second, agent.replica)
     assert agent.replica.command("EXISTS", "lost") == 0
@@ -95,26 +86,50 @@ def test_a_failover_is_followed_and_lost_writes_are_gone(bed, mode):
     assert history["table"]["mandate"] == "confirmed", history
 
 
-def test_writes_that_the_replica_had_and_the_new_primary_has_not_are_counted(bed):
+def looked(agent):
+    """The agent knows where the old primary's history stood, of before what follows."""
+    agent.wait_status(lambda status: status["history"]["table"]["looked_offset"] > 0, "no look is told")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_writes_that_the_replica_had_and_the_new_primary_has_not_are_counted(bed, mode):
     shard = Shard(bed)
-    agent = shard.agent()
+    agent = shard.agent(mode)
+    looked(agent)
     # The new primary has none of these; the last one it writes itself.
     shard.second.command("REPLICAOF", "NO", "ONE")
     for words in (("SET", "lost", 1), ("SET", "key:1", "lost"), ("DEL", "key:2"), ("SET", "key:3", "lost")):
         shard.first.command(*words)
     agent.wait_warm()
     assert_equal_now(shard.first, agent.replica)
-    shard.proxies[1].wait_status(lambda status: status["dirty_keys"] == 0, "the second proxy is not level")
     shard.fail_over(2)
     shard.second.command("SET", "key:3", "new")
     shard.proxies[1].wait_live()
-    agent.wait_status(lambda status: status["proxy"] == address(shard.proxies[1]), "it does not go along", 60)
+    agent.wait_status(lambda status: status["proxy"] == shard.proxies[1].address, "it does not go along", 60)
     agent.wait_warm()
     assert_equal_now(shard.second, agent.replica)
     status = agent.status()
     # `lost` goes, and key:1 and key:2 come back. key:3 counts only if the proxy read it before it was live.
     assert 3 <= status["rolled_back"] <= 4, status
     assert 'rolled back to the new primary\'s value: "key:1"' in agent.output()
+
+
+def test_an_agent_that_was_behind_lost_nothing(bed):
+    shard = Shard(bed)
+    agent = shard.agent()
+    looked(agent)
+    agent.ctl_ok("pause")
+    for number in range(20):
+        shard.first.command("SET", f"key:{number}", "late")
+    wait_for(lambda: shard.second.command("GET", "key:19") == b"late", "the replica does not follow", 30)
+    shard.proxies[1].wait_status(lambda status: status["dirty_keys"] == 0, "the second proxy is not level")
+    shard.fail_over(2)
+    shard.proxies[1].wait_live()
+    agent.ctl_ok("resume")
+    agent.wait_status(lambda status: status["proxy"] == shard.proxies[1].address, "it does not go along", 60)
+    agent.wait_warm()
+    assert_equal_now(shard.second, agent.replica)
+    assert agent.status()["rolled_back"] == 0
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -155,13 +170,13 @@ def test_a_deposed_primary_is_refused_by_an_agent_that_was_started_anew(bed):
     shard = Shard(bed)
     agent = shard.agent()
     shard.fail_over(2)
-    agent.wait_status(lambda status: status["proxy"] == address(shard.proxies[1]), "it does not go along", 60)
+    agent.wait_status(lambda status: status["proxy"] == shard.proxies[1].address, "it does not go along", 60)
     agent.wait_warm()
     agent.kill()
     confirm(shard.proxies[1], 0)
     shard.first.command("SET", "lost", 1)
     confirm(shard.proxies[0], 1)
-    agent.settings["proxy"] = address(shard.proxies[0])
+    agent.settings["proxy"] = shard.proxies[0].address
     agent.start()
     status = agent.wait_state("failed", reason="its server was deposed")
     assert "term 1" in status["reason"] and "term 2" in status["reason"], status
@@ -192,7 +207,7 @@ def test_a_gateway_neither_answers_nor_forwards_without_a_mandate(bed):
     client = gateway.client()
     assert client.set("written", 1) and client.get("written") == b"1"
     shard.fail_over(2)
-    gateway.wait_status(lambda status: status["proxy"] == address(shard.proxies[1]), "it does not go along", 60)
+    gateway.wait_status(lambda status: status["proxy"] == shard.proxies[1].address, "it does not go along", 60)
     gateway.wait_fresh()
     # It is still told to forward to the first one, which is not the primary of this table.
     for words in (("SET", "lost", 1), ("INCR", "lost")):

@@ -37,6 +37,29 @@ def edge(bed, authority, proxy, name, start=True, **settings):
                      **{**mine, **settings})
 
 
+def test_a_certificate_whose_name_has_a_scope_gets_its_part(bed):
+    """The rules of a key hold for a certificate of its name: the proxy hides the rest over tcp+tls, too."""
+    authority = Authority(bed.directory)
+    primary = bed.server("primary")
+    for number in range(2000):
+        primary.command("SET", f"session:{number}", f"value {number}" * 20)
+        primary.command("SET", f"other:{number}", f"value {number}" * 20)
+    keys = bed.file("keys", f"key edge-1 {'ab' * 32} prefix=session:\n")
+    proxy = bed.proxy(primary, listen=("tcp+tls",), auth__secret_file="", auth__keys_file=keys,
+                      **files("tls", authority, "proxy"))
+    agent = edge(bed, authority, proxy, "edge-1", filter__prefixes=["session:"])
+    agent.wait_warm()
+    assert agent.replica.command("DBSIZE") == 2000
+    primary.command("SET", "session:new", "1")
+    agent.wait_warm()
+    assert agent.replica.command("GET", "session:new") == b"1"
+    agent.settings["filter.prefixes"] = []
+    agent.stop()
+    agent.start(wait=False)
+    agent.wait_status(lambda status: "set filter.databases and filter.prefixes" in status["reason"], "it follows")
+    assert agent.replica.command("DBSIZE") == 2001
+
+
 @pytest.mark.quick
 def test_certificates_let_in_name_and_end(bed):
     """No secret anywhere. One of two agents is revoked by name, and comes back after a reload; the other goes on."""

@@ -9,15 +9,15 @@ import redis
 from .ports import free_port
 from .process import SLOW, Process, wait_for
 from .rpc import Rpc
-from .server import TOP
+from .server import TLS, TOP
 from .tls import Authority
 
 BUILD = os.path.abspath(os.environ.get("KW_BUILD") or os.path.join(TOP, "build"))
 # A word list put before the daemons' command lines: "valgrind --leak-check=full …".
 WRAPPER = os.environ.get("KW_WRAPPER", "").split()
 
-# How agents read where a test does not say: shm everywhere, rdma where tests/rdma runs the same tests.
-CARRIER = os.environ.get("KW_CARRIER", "shm")
+# How agents read where a test does not say: shm, tcp+tls with KW_TLS=1, rdma where tests/rdma runs the same tests.
+CARRIER = os.environ.get("KW_CARRIER", "tcp+tls" if TLS else "shm")
 # An address of an RDMA device of this machine; "": there is none.
 RDMA_HOST = os.environ.get("KW_RDMA_HOST", "")
 
@@ -154,21 +154,36 @@ class Proxy(Daemon):
                 self.listen["rdma"] = f"rdma://{RDMA_HOST}:{free_port()}"
         keys = {**settings_of(primary), "listen": list(self.listen.values()),
                 "table.max_bytes": "1GiB"}
+        if TLS and "tcp+tls" in self.listen:
+            keys.update(Authority(directory).wire("proxy"))
         keys.update({key.replace("__", "."): value for key, value in settings.items()})
         open_to_others = set(listen) - {"shm"} - ({"tcp+tls"} if keys.get("tls.ca") else set())
         if open_to_others and not keys.get("auth.allow_insecure"):
             keys.setdefault("auth.secret_file", secret_file(directory))
         super().__init__(directory, name, keys, wrapper)
 
+    @property
+    def address(self):
+        """The first of those it listens on."""
+        return next(iter(self.listen.values()))
+
     def wait_live(self, timeout=60.0):
         return self.wait_state("live", timeout=timeout)
 
 
-def keys_to_enter(directory, proxy):
-    """What an agent or a gateway needs in order to be let in."""
+def keys_to_enter(directory, proxy, name):
+    """What an agent or a gateway of this name needs in order to be let in."""
+    keys = Authority(directory).wire(name, san="URI:keywake:" + name) if TLS else {}
     if proxy.settings.get("auth.secret_file") == secret_path(directory):
-        return {"auth.secret_file": secret_file(directory)}
-    return {"auth.allow_insecure": True} if proxy.settings.get("auth.allow_insecure") else {}
+        return {**keys, "auth.secret_file": secret_file(directory)}
+    return {**keys, "auth.allow_insecure": True} if proxy.settings.get("auth.allow_insecure") else keys
+
+
+MODES = {
+    "commands": {},
+    "replica": {"apply__mode": "replica", "apply__consent": True},
+    "hybrid": {"apply__mode": "hybrid", "apply__consent": True},
+}
 
 
 class Agent(Daemon):
@@ -176,7 +191,7 @@ class Agent(Daemon):
 
     def __init__(self, directory, name, proxy, replica, via=CARRIER, wrapper=None, **settings):
         keys = {"proxy": proxy.listen[via], "name": name, **settings_of(replica),
-                **keys_to_enter(directory, proxy)}
+                **keys_to_enter(directory, proxy, name)}
         keys.update({key.replace("__", "."): value for key, value in settings.items()})
         super().__init__(directory, name, keys, wrapper)
         self.replica = replica
@@ -201,7 +216,7 @@ class Gateway(Daemon):
         # Each lookup and each client has a line at level debug: too much under load.
         keys = {"proxy": proxy.listen[via], "name": name,
                 "gateway.resp": ["unix://" + self.socket, f"tcp://127.0.0.1:{self.port}"],
-                "log.level": "info", **keys_to_enter(directory, proxy)}
+                "log.level": "info", **keys_to_enter(directory, proxy, name)}
         keys.update({key.replace("__", "."): value for key, value in settings.items()})
         keys.setdefault("gateway.allow_insecure", True)
         if keys.get("redis.address", "").startswith("rediss://"):

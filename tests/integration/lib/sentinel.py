@@ -32,7 +32,8 @@ def patiently(ask, tries=20):
 
 
 class Sentinel(Process):
-    def __init__(self, directory, index, primary_port, binary="installed", authority=None):
+    def __init__(self, directory, index, primary_port, binary="installed", authority=None,
+                 down_ms=DOWN_MS, failover_ms=FAILOVER_MS):
         self.host, self.port = SENTINELS_AT[index], free_port()
         self.binary = binary
         self.tls_port = free_port()
@@ -48,8 +49,8 @@ class Sentinel(Process):
             stream.write("\n".join([
                 f"bind {self.host}", f"bind-source-addr {self.host}", f"sentinel announce-ip {self.host}", f"port {self.port}", f"dir {folder}", "protected-mode no",
                 f"sentinel monitor {NAME} 127.0.0.1 {primary_port} {VOTERS // 2 + 1}",
-                f"sentinel down-after-milliseconds {NAME} {DOWN_MS}",
-                f"sentinel failover-timeout {NAME} {FAILOVER_MS}",
+                f"sentinel down-after-milliseconds {NAME} {down_ms}",
+                f"sentinel failover-timeout {NAME} {failover_ms}",
                 f"sentinel parallel-syncs {NAME} 2", *lines, ""]))
         super().__init__(name, [], os.path.join(directory, name + ".log"))
 
@@ -82,9 +83,12 @@ class Sentinel(Process):
             client.response_callbacks.clear()
             return client.execute_command("SENTINEL", *words)
 
-    def acl(self, *words):
+    def command(self, *words):
         with redis.Redis(host=self.host, port=self.port, socket_timeout=5) as client:
-            client.execute_command("ACL", "SETUSER", *words)
+            return client.execute_command(*words)
+
+    def acl(self, *words):
+        self.command("ACL", "SETUSER", *words)
 
     def master(self):
         """What it says of the primary, or None while it says nothing."""
@@ -155,8 +159,8 @@ class Sampler:
 class Trio:
     """A primary `first`, replicas `second` and `third`, three sentinels, and the relays."""
 
-    def __init__(self, bed, binary="installed", replicas=2, authority=None):
-        """authority: of certificates; the sentinels have a port for TLS, too."""
+    def __init__(self, bed, binary="installed", replicas=2, authority=None, **pace):
+        """authority: of certificates; the sentinels have a port for TLS, too. pace: of the sentinels."""
         self.bed, self.binary = bed, binary
         self.relays, self.servers, self.sentinels = {}, [], []
         self.ports = {}
@@ -168,7 +172,8 @@ class Trio:
             wait_for(lambda other=other: self.info(other).get("master_link_status") == "up",
                      "a replica does not follow", 60)
         for index in range(VOTERS):
-            self.sentinels.append(Sentinel(bed.directory, index, self.ports["first"], binary, authority).start())
+            self.sentinels.append(Sentinel(bed.directory, index, self.ports["first"], binary, authority,
+                                           **pace).start())
         bed.servers += self.sentinels # ended with the bed
         self.wait_agreed(first, len(others))
 

@@ -14,6 +14,8 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.ab
 SERVERS = os.environ.get("KW_SERVERS_DIR") or os.path.join(TOP, "build", "servers")
 # All daemons of a test reach their servers over TLS, both ends with a certificate.
 TLS = os.environ.get("KW_TLS") == "1"
+# The server of a test that names none.
+DEFAULT = os.environ.get("KW_SERVER") or "installed"
 ONLY_INSTALLED = os.environ.get("KW_SERVERS") == "installed"
 
 # What tests/servers fetches; the required ones must be there, unless KW_SERVERS=installed.
@@ -24,6 +26,8 @@ REQUIRED = ["redis-trixie", "valkey-trixie", "redis-sid", "valkey-sid", "redis-b
 MATRIX = ["installed", "redis-trixie", "valkey-trixie"]
 if SLOW == 1:
     MATRIX += ["redis-sid", "valkey-sid"]
+if TLS or DEFAULT != "installed": # a run for one server
+    MATRIX = ["installed"]
 
 DATABASES = 16
 
@@ -33,6 +37,8 @@ class ServerMissing(Exception):
 
 
 def binary_path(name):
+    if name == "installed":
+        name = DEFAULT
     if name == "installed":
         path = shutil.which("redis-server")
     else:
@@ -86,7 +92,8 @@ class Server(Process):
         self.authority = Authority(directory) if tls else None
         self.tls_port = free_port() if tls else 0
         if tls:
-            config = {**self.authority.server_config(self.tls_port), **config}
+            replicates = {"tls_replication": "yes"} if TLS else {} # then the link of mode replica speaks it, too
+            config = {**self.authority.server_config(self.tls_port), **replicates, **config}
         self.config.update({key.replace("_", "-"): value if isinstance(value, tuple) else str(value)
                             for key, value in config.items()})
         super().__init__(name, [], os.path.join(directory, name + ".log"))

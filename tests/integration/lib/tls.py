@@ -35,10 +35,10 @@ class Authority:
         os.chmod(key, 0o600)
         return cert, key
 
-    def pair(self, name):
+    def pair(self, name, **options):
         """As issue, but made once."""
         cert, key = self.path(name + ".pem"), self.path(name + ".key")
-        return (cert, key) if os.path.exists(cert) else self.issue(name)
+        return (cert, key) if os.path.exists(cert) else self.issue(name, **options)
 
     def server_config(self, port, name="server", demand="yes"):
         """What a server's configuration needs; demand: tls-auth-clients."""
@@ -50,3 +50,8 @@ class Authority:
         """What a daemon needs in order to be let in by such a server."""
         cert, key = self.pair(name)
         return {"redis.tls.ca": self.ca, "redis.tls.cert": cert, "redis.tls.key": key}
+
+    def wire(self, name, **options):
+        """What a daemon shows over tcp+tls, and whom it believes."""
+        cert, key = self.pair(name, **options)
+        return {"tls.ca": self.ca, "tls.cert": cert, "tls.key": key}

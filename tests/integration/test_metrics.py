@@ -1,0 +1,99 @@
+"""Metrics of the real daemons: judged by promtool, true, and in step with the page that lists them."""
+import os
+import time
+
+import pytest
+
+from lib import data, http, metrics
+from lib.server import TOP
+from lib.tls import Authority
+
+PAGE = os.path.join(TOP, "deploy", "doc", "metrics.md")
+NAME = 'agent"x"\\{y="z"}' # of an agent: printable, and of use to forge a label
+
+
+@pytest.fixture
+def three(bed):
+    """A proxy, an agent and a gateway, with HTTP; the agent is warm, and has seen a write."""
+    def listen(name):
+        return f"unix://{bed.directory}/{name}.http"
+    shown = Authority(bed.directory).wire("shown")
+    pair = bed.pair(fill=data.fill, proxy={"http__listen": listen("proxy"), **shown},
+                    agent={"http__listen": listen("agent"), "name": NAME, **shown})
+    gateway = bed.gateway(pair.proxy, http__listen=listen("gateway"), **shown, gateway__max_staleness_ms=60_000)
+    gateway.wait_serving()
+    gateway.client().get("key")
+    pair.primary.command("SET", "written", "now")
+    pair.settle()
+    pair.proxy.wait_live()
+    return pair.proxy, pair.agent, gateway
+
+
+def ask(daemon):
+    code, text, headers = http.ask(daemon.settings["http.listen"], "/metrics")
+    assert code == 200 and headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8", text
+    return text
+
+
+def test_promtool_has_no_complaint_and_the_page_lists_each_metric(three, need_server):
+    """The page is made from the same table: a row that differs is shown as it must be."""
+    need_server("promtool")
+    assert metrics.check("# TYPE x counter\nx 1\n") != "", "promtool complains of nothing"
+    with open(PAGE, encoding="utf-8") as stream:
+        page = [line for line in stream.read().splitlines() if line.startswith("| `")]
+    rows = []
+    for daemon in three:
+        text = ask(daemon)
+        assert metrics.check(text) == "", daemon.name
+        rows += [row for row in metrics.page_rows(text) if row not in rows]
+    assert [row for row in rows if row not in page] == [], "the page lacks these"
+    assert [row for row in page if row not in rows] == [], "these are on the page, and in no answer"
+
+
+def test_metrics_are_true(three):
+    proxy, agent, gateway = map(ask, three)
+    for text, name, states in ((proxy, "proxy", ("live", "scanning")), (agent, "agent", ("warm", "lagging")),
+                               (gateway, "gateway", ("serving", "stale"))):
+        state = f"keywake_{name}_state"
+        assert [metrics.value(text, state, state=each) for each in states] == [1, 0]
+        assert sum(value for (family, _), value in metrics.read(text).items() if family == state) == 1
+        builds = [dict(labels) for family, labels in metrics.read(text) if family == "keywake_build_info"]
+        assert [each["program"] for each in builds] == [f"keywake-{name}"], builds
+    status = three[1].status()
+    assert metrics.value(agent, "keywake_agent_keys_applied_total") == status["keys_applied"] > 0
+    assert metrics.value(agent, "keywake_agent_lag_seconds_count") > 0
+    assert metrics.value(agent, "keywake_agent_lag_seconds_bucket", le="+Inf") == \
+        metrics.value(agent, "keywake_agent_lag_seconds_count")
+    assert metrics.value(agent, "keywake_agent_paused") == 0
+    assert metrics.value(proxy, "keywake_proxy_reconciles_total", cause="flush") == 0
+    three[1].ctl_ok("pause")
+    assert metrics.value(ask(three[1]), "keywake_agent_paused") == 1
+    check_agents(proxy)
+
+
+def check_agents(proxy):
+    """The proxy tells of each, under labels that no name can forge."""
+    mine, = (dict(labels) for name, labels in metrics.read(proxy)
+             if name == "keywake_proxy_agent_state" and ("role", "agent") in labels)
+    assert mine["agent"] == NAME.replace("\\", "\\\\").replace('"', '\\"') and mine["carrier"] == "shm", mine
+    mine.pop("state")
+    assert metrics.value(proxy, "keywake_proxy_agent_lag_seconds", **mine) >= 0
+    assert metrics.value(proxy, "keywake_proxy_agents") == 2
+
+
+def test_each_tells_when_its_certificates_run_out_and_a_reload_renews_that(bed):
+    """Those in use: a file that was renewed counts after the reload."""
+    authority = Authority(bed.directory)
+    proxy = bed.proxy(bed.server("primary"), http__listen=f"unix://{bed.directory}/proxy.http",
+                      **authority.wire("proxy", days=3))
+
+    def days(key):
+        return (metrics.value(ask(proxy), "keywake_certificate_expires_timestamp_seconds", key=key)
+                - time.time()) / 86400
+    assert 2.9 < days("tls.cert") <= 3 and 29.9 < days("tls.ca") <= 30
+    authority.issue("proxy", days=20)
+    assert days("tls.cert") <= 3
+    told = proxy.status()["certificates"]
+    assert set(told) == {"tls.cert", "tls.ca"} and 2.9 < (told["tls.cert"] - time.time()) / 86400 <= 3
+    proxy.ctl_ok("config", "reload")
+    assert 19.9 < days("tls.cert") <= 20

@@ -1,0 +1,320 @@
+"""keywakectl switchover: the server of an agent becomes the primary, without Sentinel, and no write is lost."""
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+
+import pytest
+import redis
+
+from lib import data
+from lib.compare import assert_equal_now, digest
+from lib.daemon import CTL, MODES
+from lib.process import SLOW, wait_for
+from lib.server import TOP
+
+pytestmark = pytest.mark.sanitize
+
+KEYS = 800
+
+
+class Writers:
+    """Clients of the old primary. Each write that was acknowledged is remembered."""
+
+    def __init__(self, server, count=3):
+        self.server, self.stopping, self.acknowledged = server, threading.Event(), {}
+        self.threads = [threading.Thread(target=self.run, args=(number,)) for number in range(count)]
+        for thread in self.threads:
+            thread.start()
+        wait_for(lambda: len(self.acknowledged) > 20 * count, "nothing is written")
+
+    def run(self, number):
+        turn = 0
+        with self.server.client() as client:
+            client.connection_pool.connection_kwargs["socket_timeout"] = 1
+            while not self.stopping.is_set():
+                key = f"writer:{number}:{turn}"
+                try:
+                    client.set(key, turn)
+                    self.acknowledged[key] = turn
+                    turn += 1
+                except redis.exceptions.RedisError:
+                    turn += 1 # it waits behind the fence: nobody was told that it is done
+                time.sleep(0.002)
+
+    def stop(self):
+        self.stopping.set()
+        for thread in self.threads:
+            thread.join(60)
+
+    def lost(self, server):
+        with server.client() as client:
+            keys = sorted(self.acknowledged)
+            return [key for key, value in zip(keys, client.mget(keys))
+                    if value is None or int(value) != self.acknowledged[key]]
+
+
+class Pair:
+    """The old primary, the server of an agent that shall be the new one, and a proxy beside each."""
+
+    def __init__(self, bed, mode="commands", others=("listed",), saves=True, **old):
+        self.bed, self.saves = bed, saves
+        self.first, self.second = bed.server("first", **old), bed.server("second")
+        data.fill_plain(self.first, KEYS)
+        self.old = self.daemon(bed.proxy(self.first, "old", start=False), {"authority.by": "operator",
+                                                                          "authority.term": 1})
+        self.old.wait_live()
+        self.agent = self.daemon(bed.agent(self.old, self.second, "beside", start=False, warm__lag_ms=10_000,
+                                           **MODES[mode]), {})
+        self.agent.wait_warm()
+        self.new = self.daemon(bed.proxy(self.second, "new", start=False), {"authority.by": "operator"})
+        self.new.wait_state("unconfirmed")
+        self.others = [self.other(kind) for kind in others]
+
+    def daemon(self, daemon, file):
+        """Its proxy and its term stand in the file: what the command line sets cannot be saved."""
+        daemon.file = self.bed.file(daemon.name + ".json", json.dumps(file))
+        if self.saves:
+            folder = f"{self.bed.directory}/{daemon.name}.folder"
+            os.mkdir(folder)
+            daemon.settings["control.saved_file"] = folder + "/saved.json"
+        return daemon.start()
+
+    def other(self, kind):
+        agent = self.bed.agent(self.old, self.bed.server(kind), kind + "-agent", start=False)
+        agent.settings.pop("proxy")
+        proxies = [self.old.address, self.new.address]
+        self.daemon(agent, {"proxy": proxies if kind == "listed" else proxies[0]}).wait_warm()
+        return agent
+
+    def words(self, *options):
+        return [CTL, "--json", "switchover", *(daemon.control for daemon in (self.old, self.new, self.agent)),
+                *(other.control for other in self.others), "--proxy", self.new.address,
+                *map(str, options)]
+
+    def begin(self, *options):
+        return subprocess.Popen(self.words(*options), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True)
+
+    def run(self, *options, status=0):
+        done = subprocess.run(self.words(*options), stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=200 * SLOW, check=False)
+        assert done.returncode == status, (done.returncode, done.stdout, done.stderr, self.agent.tail(20))
+        return json.loads(done.stdout)
+
+    def terms(self):
+        return [proxy.rpc("config.get", path="authority.term") for proxy in (self.old, self.new)]
+
+    def check_switched(self, term=2):
+        assert self.terms() == [0, term]
+        for other in self.others:
+            assert other.status()["history"]["table"]["term"] == term
+        self.second.command("SET", "after", 1)
+        self.new.wait_live()
+        for other in self.others:
+            other.wait_warm()
+            assert_equal_now(self.second, other.replica)
+
+
+@pytest.mark.parametrize("mode", [pytest.param("commands", marks=pytest.mark.quick), "replica", "hybrid"])
+def test_no_acknowledged_write_is_lost(bed, mode):
+    pair = Pair(bed, mode, others=("listed", "single"))
+    writers = Writers(pair.first)
+    report = pair.run()
+    writers.stop()
+    assert report["state"] == "retargeted" and report["term"] == 2 and report["next"], report
+    assert [step["step"] for step in report["steps"]] == [
+        "fenced", "level", "proven", "deposed", "promoted", "confirmed", "retargeted"], report
+    assert writers.lost(pair.second) == []
+    assert digest(pair.first) == digest(pair.second)
+    pair.check_switched()
+    # Nobody calls the old primary's data current any more.
+    assert pair.old.status()["state"] == "unconfirmed"
+    single = pair.others[1].ctl_ok("config", "get", "--saved")
+    assert single == {"proxy": [pair.new.address, pair.old.address]}
+    # What was saved outlives both proxies.
+    for proxy in (pair.old, pair.new):
+        assert proxy.stop() == 0
+        proxy.start()
+    pair.new.wait_live()
+    assert pair.terms() == [0, 2]
+    with pair.first.client() as client:
+        client.execute_command("CLIENT", "UNPAUSE")
+
+
+def test_a_dry_run_shows_all_and_changes_nothing(bed):
+    pair = Pair(bed, others=("single",))
+    version = pair.old.status()["version"]
+    report = pair.run("--dry-run")
+    assert report["dry_run"] and report["error"] == "" and len(report["steps"]) == 7, report
+    assert all(check["result"] == "ok" for check in report["checks"]) and len(report["checks"]) >= 9, report
+    assert all(step["asks"] and step["stops"] for step in report["steps"])
+    assert pair.terms() == [1, 0] and pair.old.status()["version"] == version
+    assert pair.first.command("SET", "written", 1)
+    assert pair.agent.alive and pair.others[0].ctl_ok("config", "get", "--saved") == {}
+    # What would stop it is said by a dry run, too.
+    pair.agent.ctl_ok("pause")
+    pair.agent.wait_state("stalled", "paused", "lagging")
+    report = pair.run("--dry-run", "--timeout", 1, status=2)
+    assert "not warm" in report["error"] and report["state"] == "refused", report
+    assert {check["check"] for check in report["checks"] if check["result"] == "no"} == {"the agent is warm"}
+    assert pair.run("--timeout", 1, status=2)["state"] == "refused"
+    assert pair.terms() == [1, 0]
+
+
+def assert_undone(pair, report, words):
+    assert report["state"] == "undone" and words in report["error"], report
+    assert pair.terms() == [1, 0]
+    assert pair.first.client().set("goes on", 1)
+    pair.agent.wait_warm()
+    assert pair.new.status()["state"] == "unconfirmed"
+
+
+def test_a_failure_before_the_old_primary_is_deposed_undoes_all(bed):
+    pair = Pair(bed, others=())
+    # Fence: the operator's own command says no.
+    assert_undone(pair, pair.run("--fence-command", "false", status=2), "fence command failed")
+    # Level: the agent does not apply any more, and Ctrl-C does not wait for the timeout.
+    said = pair.bed.directory + "/said"
+    command = f'f() {{ echo $1 >>{said}; {CTL} -s {pair.agent.control} pause >/dev/null; }}; f'
+    tool = pair.begin("--timeout", 1000, "--fence-command", command)
+    assert next_state(tool) == "fenced"
+    tool.send_signal(signal.SIGINT)
+    out, _ = tool.communicate(timeout=60 * SLOW)
+    assert tool.returncode == 1
+    pair.agent.ctl_ok("resume")
+    assert_undone(pair, json.loads(out), "interrupted")
+    with open(said, encoding="utf-8") as stream:
+        assert stream.read().split() == ["fence", "open"]
+    # The term: the old proxy cannot save any more. Its term is what it was.
+    folder = pair.bed.directory + "/old.folder"
+    report = pair.run("--fence-command", f"f() {{ mv {folder} {folder}.$1; }}; f", status=2)
+    os.rename(folder + ".fence", folder)
+    assert report["state"] == "undone" and "control.saved_file" in report["error"], report
+    assert_undone(pair, report, "nothing was saved")
+
+
+STATES = ["fenced", "level", "proven", "deposed", "promoted", "confirmed"]
+
+
+def next_state(tool):
+    line = tool.stderr.readline()
+    assert line.startswith("keywakectl: "), line
+    return line.split(": ")[1].strip()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_tool_that_was_killed_goes_on(bed, mode):
+    """Killed once in each state, in a row: the writers lose nothing, and two primaries never have a term."""
+    pair = Pair(bed, mode)
+    writers = Writers(pair.first)
+    for state in STATES:
+        tool = pair.begin()
+        lines = []
+        while not lines or not lines[-1].startswith(f"keywakectl: {state}"):
+            line = tool.stderr.readline()
+            if not line:
+                break # the run before came further than that
+            lines.append(line)
+        tool.kill()
+        tool.communicate()
+        assert 0 in pair.terms(), (state, lines)
+        assert not lines or lines[-1].split(": ")[1].strip() in (state, "retargeted"), (state, lines)
+    report = pair.run()
+    assert report["state"] == "retargeted" and report["term"] == 2, report
+    writers.stop()
+    assert writers.lost(pair.second) == []
+    pair.check_switched()
+
+
+def test_writes_after_a_tool_died_are_not_lost(bed):
+    """It died when the old primary had lost its term; the fence ended, and clients wrote there again."""
+    pair = Pair(bed, others=())
+    pair.old.ctl_ok("config", "set", "authority.term", "0", "--save")
+    pair.first.command("SET", "late", 1)
+    pair.agent.wait_state("stalled")
+    plan = pair.run("--dry-run")
+    assert plan["steps"][0]["step"] == "preflight" and "term back" in plan["steps"][0]["detail"], plan
+    assert pair.terms() == [0, 0]
+    assert pair.run()["state"] == "retargeted"
+    assert pair.second.command("GET", "late") == b"1"
+    # The agent has let its server go before the tool died: what was written since then would be lost.
+    pair.first.client().execute_command("CLIENT", "UNPAUSE")
+    pair.new.ctl_ok("config", "set", "authority.term", "0", "--save")
+    # … also if the proxy did not see it.
+    pair.old.signal(signal.SIGSTOP)
+    pair.first.command("CLIENT", "KILL", "TYPE", "pubsub")
+    pair.first.command("SET", "unseen", 1)
+    pair.old.signal(signal.SIGCONT)
+    pair.old.wait_status(lambda status: status["state"] == "unconfirmed" and status["mandate"]["late_losses"] == 1,
+                         "it is not connected again")
+    report = pair.run(status=2)
+    assert report["state"] == "stopped" and "not known whether" in report["error"] and pair.terms() == [0, 0], report
+    pair.first.client().execute_command("CLIENT", "UNPAUSE")
+    for count, write in enumerate((["FLUSHALL"], ["SET", "lost", 1]), 1): # the first is told of no key
+        pair.first.command(*write)
+        pair.old.wait_status(lambda status, count=count: status["mandate"]["late_events"] >= count,
+                             "the write is not seen")
+    report = pair.run(status=2)
+    assert report["state"] == "stopped" and "made at the old primary" in report["error"], report
+    assert "authority.term 3 --save" in report["next"] and pair.terms() == [0, 0]
+
+
+def test_two_primaries_are_refused(bed):
+    pair = Pair(bed, others=())
+    pair.new.rpc("config.set", path="authority.term", value=5)
+    report = pair.run(status=2)
+    assert report["state"] == "refused" and "both proxies have a term" in report["error"], report
+    assert pair.terms() == [1, 5]
+
+
+def commands_by_hand():
+    """The block of the operator's page."""
+    with open(os.path.join(TOP, "deploy", "doc", "operate.md"), encoding="utf-8") as stream:
+        return stream.read().split("<!-- run by tests/integration/test_switchover.py -->\n```sh\n")[1].split("```")[0]
+
+
+def test_the_commands_by_hand_of_the_document(bed):
+    pair = Pair(bed, others=("single",))
+    other = pair.others[0]
+    for name, daemon in (("OLD", pair.old), ("NEW", pair.new), ("AGENT", pair.agent), ("OTHER", other)):
+        os.symlink(daemon.control, f"{bed.directory}/{name}")
+    writers = Writers(pair.first)
+    script = commands_by_hand().replace("NEW-ADDRESS", pair.new.address).replace("OLD-ADDRESS", pair.old.address)
+    path = os.path.dirname(CTL) + ":" + os.environ["PATH"]
+    subprocess.run(["sh", "-eux", "-c", script], cwd=bed.directory, env={**os.environ, "PATH": path},
+                   stdin=subprocess.DEVNULL, check=True, timeout=200 * SLOW)
+    writers.stop()
+    assert writers.lost(pair.second) == []
+    other.wait_status(lambda status: status["history"]["table"]["term"] == 2, "it does not go along", 60)
+    pair.check_switched()
+    # Done by hand, so the command finds nothing left to do.
+    assert pair.run()["state"] == "retargeted"
+
+
+def test_a_fence_ends_by_itself_and_names_the_permission_that_it_needs(bed):
+    primary = bed.server("primary")
+    proxy = bed.proxy(primary)
+    proxy.wait_live()
+    began = time.monotonic()
+    proxy.ctl_ok("fence", 1)
+    with primary.client() as client:
+        assert client.get("read") is None
+        client.set("written", 1)
+        assert time.monotonic() - began > 0.8
+        proxy.ctl_ok("fence", 1000)
+        proxy.rpc("fence", seconds=0.0001) # no end comes nearer, and only 0 is the end
+        with primary.client(timeout=0.3) as other, pytest.raises(redis.exceptions.TimeoutError):
+            other.set("written", 0)
+        proxy.ctl_ok("fence", 0)
+        began = time.monotonic()
+        client.set("written", 2)
+        assert time.monotonic() - began < 500
+    primary.command("ACL", "SETUSER", "default", "-client|pause")
+    refused = proxy.ctl("fence", 1)
+    assert refused.returncode == 2 and "+client|pause" in refused.stderr, refused
+    primary.kill()
+    proxy.wait_state("source_down")
+    assert "not connected" in proxy.ctl("fence", 1).stderr
