@@ -248,6 +248,8 @@ def test_writes_after_a_tool_died_are_not_lost(bed):
     pair.first.command("CLIENT", "KILL", "TYPE", "pubsub")
     pair.first.command("SET", "unseen", 1)
     pair.old.signal(signal.SIGCONT)
+    # Until it closes what the server closed, it still has its old state.
+    wait_for(lambda: pair.first.client().client_list(_type="pubsub"), "no new subscription")
     pair.old.wait_status(lambda status: status["state"] == "unconfirmed" and status["mandate"]["late_losses"] == 1,
                          "it is not connected again")
     report = pair.run(status=2)
