@@ -10,6 +10,15 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A promise: a run in which it does not hold is a finding. */
+static inline void must(int holds)
+{
+	if (!holds)
+		abort();
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -27,6 +36,22 @@ struct kw_fuzz_bytes {
 #define KW_FUZZ_BYTES(text)                                                                        \
 	{                                                                                          \
 		text, sizeof text - 1                                                              \
+	}
+
+static inline size_t kw_fuzz_copy_seed(
+	const struct kw_fuzz_bytes *seeds, size_t count, unsigned n, uint8_t *data, size_t most)
+{
+	if (n >= count || seeds[n].length > most)
+		return 0;
+	memcpy(data, seeds[n].bytes, seeds[n].length);
+	return seeds[n].length;
+}
+
+/* kw_fuzz_seed of a target whose good inputs are a list. */
+#define KW_FUZZ_SEEDS(list)                                                                        \
+	size_t kw_fuzz_seed(unsigned n, uint8_t *data, size_t most)                                \
+	{                                                                                          \
+		return kw_fuzz_copy_seed(list, sizeof(list) / sizeof *(list), n, data, most);      \
 	}
 
 #endif

@@ -32,12 +32,6 @@ struct end {
 	int code;
 };
 
-static void must(int condition)
-{
-	if (!condition)
-		abort();
-}
-
 static struct end feed(const uint8_t *data, size_t size, size_t piece,
 	const struct kw_repl_attach_options *options)
 {
@@ -94,10 +88,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	return 0;
 }
 
-size_t kw_fuzz_seed(unsigned n, uint8_t *data, size_t most)
-{
-	if (n >= sizeof seeds / sizeof *seeds || seeds[n].length > most)
-		return 0;
-	memcpy(data, seeds[n].bytes, seeds[n].length);
-	return seeds[n].length;
-}
+KW_FUZZ_SEEDS(seeds)

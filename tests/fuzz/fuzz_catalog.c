@@ -6,8 +6,6 @@
 
 #include "stream/catalog.h"
 
-#include <stdlib.h>
-#include <string.h>
 
 #define TEXT(length, text) "$" #length "\r\n" text "\r\n"
 #define SEARCH(type, spec) "*4\r\n$4\r\ntype\r\n" type "$4\r\nspec\r\n" spec
@@ -36,12 +34,6 @@ static const struct kw_fuzz_bytes seeds[] = {
 };
 
 static uint32_t words;
-
-static void must(int condition)
-{
-	if (!condition)
-		abort();
-}
 
 static void on_key(void *arg, uint32_t index)
 {
@@ -81,10 +73,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	return 0;
 }
 
-size_t kw_fuzz_seed(unsigned n, uint8_t *data, size_t most)
-{
-	if (n >= sizeof seeds / sizeof *seeds || seeds[n].length > most)
-		return 0;
-	memcpy(data, seeds[n].bytes, seeds[n].length);
-	return seeds[n].length;
-}
+KW_FUZZ_SEEDS(seeds)

@@ -43,12 +43,6 @@ static const struct kw_fuzz_bytes seeds[] = {
 	KW_FUZZ_BYTES("\x01proxy=rdma://host:1\nproxy=http://x\npoll=1\nunknown.key=2\nx"),
 };
 
-static void must(int condition)
-{
-	if (!condition)
-		abort();
-}
-
 static void json_of(const struct kw_config *config, struct kw_buffer *out)
 {
 	kw_buffer_clear(out);
@@ -195,10 +189,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	return 0;
 }
 
-size_t kw_fuzz_seed(unsigned n, uint8_t *data, size_t most)
-{
-	if (n >= sizeof seeds / sizeof *seeds || seeds[n].length > most)
-		return 0;
-	memcpy(data, seeds[n].bytes, seeds[n].length);
-	return seeds[n].length;
-}
+KW_FUZZ_SEEDS(seeds)

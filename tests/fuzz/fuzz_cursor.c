@@ -7,18 +7,11 @@
 #include "local/cursor.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char text[] = "keywake-cursor 1 epoch=00000000000000aa version=17 "
 			   "run_id=0123456789abcdef0123456789abcdef01234567 flushes=3 held=d--a "
 			   "refused=1 evicted=2 filter=00000000000000ff quarantined=4";
-
-static void must(int condition)
-{
-	if (!condition)
-		abort();
-}
 
 static void look_at_text(struct kw_slice bytes)
 {

@@ -8,7 +8,6 @@
 #include "feed/flags.h"
 #include "feed/silent.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static const struct kw_fuzz_bytes seeds[] = {
@@ -22,12 +21,6 @@ static const struct kw_fuzz_bytes seeds[] = {
 		      "0123456789abcdef\x0c"),
 	KW_FUZZ_BYTES("\x00\x10HYLL\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x7f\xff"),
 };
-
-static void must(int condition)
-{
-	if (!condition)
-		abort();
-}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -51,10 +44,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	return 0;
 }
 
-size_t kw_fuzz_seed(unsigned n, uint8_t *data, size_t most)
-{
-	if (n >= sizeof seeds / sizeof *seeds || seeds[n].length > most)
-		return 0;
-	memcpy(data, seeds[n].bytes, seeds[n].length);
-	return seeds[n].length;
-}
+KW_FUZZ_SEEDS(seeds)

@@ -11,14 +11,7 @@
 #include "remote/frame.h"
 #include "remote/handshake.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-static void must(int condition)
-{
-	if (!condition)
-		abort();
-}
 
 /* The second has a secret. Both stay to the end. */
 static struct kw_keyring **ring_of(int secret)

@@ -36,12 +36,6 @@ static const struct kw_fuzz_bytes seeds[] = {
 	KW_FUZZ_BYTES("\x04localhost:80"),
 };
 
-static void must(int holds)
-{
-	if (!holds)
-		abort();
-}
-
 /* ---- addresses ---- */
 
 static int is_loopback(const struct kw_http_address *address)
@@ -145,10 +139,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	return 0;
 }
 
-size_t kw_fuzz_seed(unsigned n, uint8_t *data, size_t most)
-{
-	if (n >= sizeof seeds / sizeof *seeds || seeds[n].length > most)
-		return 0;
-	memcpy(data, seeds[n].bytes, seeds[n].length);
-	return seeds[n].length;
-}
+KW_FUZZ_SEEDS(seeds)

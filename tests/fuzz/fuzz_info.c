@@ -35,12 +35,6 @@ static const struct kw_fuzz_bytes seeds[] = {
 	KW_FUZZ_BYTES("unix:///run/redis.sock"),
 };
 
-static void must(int condition)
-{
-	if (!condition)
-		abort();
-}
-
 static void on_command(void *arg, struct kw_slice command, uint64_t calls, uint64_t usec)
 {
 	struct kw_slice *info = arg;
@@ -134,10 +128,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	return 0;
 }
 
-size_t kw_fuzz_seed(unsigned n, uint8_t *data, size_t most)
-{
-	if (n >= sizeof seeds / sizeof *seeds || seeds[n].length > most)
-		return 0;
-	memcpy(data, seeds[n].bytes, seeds[n].length);
-	return seeds[n].length;
-}
+KW_FUZZ_SEEDS(seeds)

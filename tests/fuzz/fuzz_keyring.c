@@ -21,12 +21,6 @@ static const struct kw_fuzz_bytes seeds[] = {
 	KW_FUZZ_BYTES("key a " SECRET " databases=0\nkey a " OTHER " databases=1"),
 };
 
-static void must(int condition)
-{
-	if (!condition)
-		abort();
-}
-
 /* What is written of a scope is read as the same scope. */
 static void write_and_read(const struct kw_key *key)
 {
@@ -110,10 +104,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	return 0;
 }
 
-size_t kw_fuzz_seed(unsigned n, uint8_t *data, size_t most)
-{
-	if (n >= sizeof seeds / sizeof *seeds || seeds[n].length > most)
-		return 0;
-	memcpy(data, seeds[n].bytes, seeds[n].length);
-	return seeds[n].length;
-}
+KW_FUZZ_SEEDS(seeds)

@@ -7,7 +7,6 @@
 #include "authority/lease.h"
 #include "local/writers.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define OTHER "keywake-agent:claims:00000000000000ff:b@host"
@@ -21,12 +20,6 @@ static const struct kw_fuzz_bytes seeds[] = {
 	KW_FUZZ_BYTES("*2\r\n*3\r\n$3\r\nfoo\r\n:-2\r\n*1\r\n+write\r\n*-1\r\n"),
 	KW_FUZZ_BYTES("*1\r\n*3\r\n$3\r\nbar\r\n:2\r\n*2\r\n+readonly\r\n+fast\r\n"),
 };
-
-static void must(int condition)
-{
-	if (!condition)
-		abort();
-}
 
 static void look_at_owner(const struct kw_lease_owner *owner)
 {
@@ -81,10 +74,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	return 0;
 }
 
-size_t kw_fuzz_seed(unsigned n, uint8_t *data, size_t most)
-{
-	if (n >= sizeof seeds / sizeof *seeds || seeds[n].length > most)
-		return 0;
-	memcpy(data, seeds[n].bytes, seeds[n].length);
-	return seeds[n].length;
-}
+KW_FUZZ_SEEDS(seeds)

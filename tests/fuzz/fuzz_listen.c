@@ -34,12 +34,6 @@ static uv_loop_t loop;
 static struct kw_memory memory;
 static struct proxy proxies[2]; /* the second has a secret */
 
-static void must(int condition)
-{
-	if (!condition)
-		abort();
-}
-
 static uint64_t on_epoch(void *arg)
 {
 	(void)arg;

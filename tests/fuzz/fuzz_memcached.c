@@ -34,12 +34,6 @@ struct client {
 	bool closed, failed;
 };
 
-static void must(int condition)
-{
-	if (!condition)
-		abort();
-}
-
 static void check_key(
 	const struct kw_memcached_request *request, struct kw_slice key, struct kw_slice input)
 {
@@ -190,10 +184,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	return 0;
 }
 
-size_t kw_fuzz_seed(unsigned n, uint8_t *data, size_t most)
-{
-	if (n >= sizeof seeds / sizeof *seeds || seeds[n].length > most)
-		return 0;
-	memcpy(data, seeds[n].bytes, seeds[n].length);
-	return seeds[n].length;
-}
+KW_FUZZ_SEEDS(seeds)

@@ -9,7 +9,6 @@
 #include "rdb/payload.h"
 #include "rdb/rdb.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define STREAM_VERSION 12
@@ -35,12 +34,6 @@ size_t kw_fuzz_seed(unsigned n, uint8_t *data, size_t most)
 	}
 	memcpy(data, seeds[n].bytes, seeds[n].length);
 	return seeds[n].length;
-}
-
-static void must(bool holds)
-{
-	if (!holds)
-		abort();
 }
 
 static void seal(struct kw_buffer *payload, const uint8_t *data, size_t size)

@@ -6,14 +6,7 @@
 
 #include "remote/rdma/event.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-static void must(int condition)
-{
-	if (!condition)
-		abort();
-}
 
 static void look_at_private(const uint8_t *data, size_t size)
 {

@@ -14,7 +14,6 @@
 #include "table/table.h"
 #include "table/view.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -53,12 +52,6 @@ static struct {
 } bent[BENT_MAX];
 static size_t bent_count;
 static uint64_t control_bytes, log_offset; /* superblock, root, directories; first segment */
-
-static void must(bool holds)
-{
-	if (!holds)
-		abort();
-}
 
 /* ---- the table that inputs bend ---- */
 

@@ -21,12 +21,6 @@ enum target { RECORD, SUPERBLOCK, DIRECTORY, INDEX_ROOT, TARGETS };
 
 static const struct kw_place home = {7, 3, 4096};
 
-static void must(bool holds)
-{
-	if (!holds)
-		abort();
-}
-
 static bool within(struct kw_slice inner, const uint8_t *bytes, size_t size)
 {
 	const uint8_t *start = inner.data;

@@ -41,12 +41,6 @@ static struct world {
 	uint32_t written; /* values */
 } world;
 
-static void must(int holds)
-{
-	if (!holds)
-		abort();
-}
-
 static uint64_t take(struct input *input, size_t width)
 {
 	uint64_t value = 0;

@@ -9,7 +9,6 @@
 #include "base/hash.h"
 #include "primary/replconf.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define HANDSHAKE                                                                                  \
@@ -33,12 +32,6 @@ struct heard {
 	uint64_t hash;
 	unsigned psyncs, acks;
 };
-
-static void must(int condition)
-{
-	if (!condition)
-		abort();
-}
 
 static void on_psync(void *arg, const char *replid, int64_t offset)
 {
@@ -106,10 +99,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	return 0;
 }
 
-size_t kw_fuzz_seed(unsigned n, uint8_t *data, size_t most)
-{
-	if (n >= sizeof seeds / sizeof *seeds || seeds[n].length > most)
-		return 0;
-	memcpy(data, seeds[n].bytes, seeds[n].length);
-	return seeds[n].length;
-}
+KW_FUZZ_SEEDS(seeds)

@@ -36,12 +36,6 @@ struct heard {
 	int narrow; /* replies are bounded */
 };
 
-static void must(int condition)
-{
-	if (!condition)
-		abort();
-}
-
 static void add(struct heard *heard, const void *bytes, size_t length)
 {
 	heard->hash = kw_hash_key(heard->hash, 0, length ? bytes : "", length);
@@ -151,10 +145,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	return 0;
 }
 
-size_t kw_fuzz_seed(unsigned n, uint8_t *data, size_t most)
-{
-	if (n >= sizeof seeds / sizeof *seeds || seeds[n].length > most)
-		return 0;
-	memcpy(data, seeds[n].bytes, seeds[n].length);
-	return seeds[n].length;
-}
+KW_FUZZ_SEEDS(seeds)

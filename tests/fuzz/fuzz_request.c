@@ -30,12 +30,6 @@ struct heard {
 	enum kw_request_state state; /* at the end of the input */
 };
 
-static void must(int condition)
-{
-	if (!condition)
-		abort();
-}
-
 static void take(struct heard *heard, const struct kw_request *request, struct kw_slice input)
 {
 	const uint8_t *from = input.data;
@@ -107,10 +101,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	return 0;
 }
 
-size_t kw_fuzz_seed(unsigned n, uint8_t *data, size_t most)
-{
-	if (n >= sizeof seeds / sizeof *seeds || seeds[n].length > most)
-		return 0;
-	memcpy(data, seeds[n].bytes, seeds[n].length);
-	return seeds[n].length;
-}
+KW_FUZZ_SEEDS(seeds)

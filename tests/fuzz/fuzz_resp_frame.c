@@ -33,12 +33,6 @@ struct heard {
 	size_t most;
 };
 
-static void must(int condition)
-{
-	if (!condition)
-		abort();
-}
-
 static bool sink(void *arg, const struct kw_reply *reply)
 {
 	struct heard *heard = arg;
@@ -99,10 +93,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	return 0;
 }
 
-size_t kw_fuzz_seed(unsigned n, uint8_t *data, size_t most)
-{
-	if (n >= sizeof seeds / sizeof *seeds || seeds[n].length > most)
-		return 0;
-	memcpy(data, seeds[n].bytes, seeds[n].length);
-	return seeds[n].length;
-}
+KW_FUZZ_SEEDS(seeds)

@@ -46,12 +46,6 @@ static struct sockaddr_un address = {.sun_family = AF_UNIX};
 static struct kw_rpc_call *held[HELD_MAX];
 static int held_count;
 
-static void must(int condition)
-{
-	if (!condition)
-		abort();
-}
-
 /* ---- the daemon ---- */
 
 static void on_echo(void *arg, struct kw_rpc_call *call, const json_t *params)
@@ -241,10 +235,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	return 0;
 }
 
-size_t kw_fuzz_seed(unsigned n, uint8_t *data, size_t most)
-{
-	if (n >= sizeof seeds / sizeof *seeds || seeds[n].length > most)
-		return 0;
-	memcpy(data, seeds[n].bytes, seeds[n].length);
-	return seeds[n].length;
-}
+KW_FUZZ_SEEDS(seeds)

@@ -32,12 +32,6 @@ static const struct kw_fuzz_bytes seeds[] = {
 static struct sockaddr_un address = {.sun_family = AF_UNIX};
 static int listener = -1;
 
-static void must(int condition)
-{
-	if (!condition)
-		abort();
-}
-
 static void remove_folder(void)
 {
 	char *slash;
@@ -157,10 +151,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	return 0;
 }
 
-size_t kw_fuzz_seed(unsigned n, uint8_t *data, size_t most)
-{
-	if (n >= sizeof seeds / sizeof *seeds || seeds[n].length > most)
-		return 0;
-	memcpy(data, seeds[n].bytes, seeds[n].length);
-	return seeds[n].length;
-}
+KW_FUZZ_SEEDS(seeds)

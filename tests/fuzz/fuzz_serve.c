@@ -11,7 +11,6 @@
 #include "base/buffer.h"
 #include "remote/tcp/peer.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -35,12 +34,6 @@ static struct {
 
 static const uint8_t *data;
 static size_t size;
-
-static void must(int condition)
-{
-	if (!condition)
-		abort();
-}
 
 static uint8_t pattern(uint64_t offset)
 {
@@ -233,8 +226,5 @@ size_t kw_fuzz_seed(unsigned n, uint8_t *to, size_t most)
 		KW_FUZZ_BYTES("\x04\x10GET / HTTP/1.1\r\n\x06"),
 	};
 
-	if (n >= sizeof seeds / sizeof *seeds || seeds[n].length > most)
-		return 0;
-	memcpy(to, seeds[n].bytes, seeds[n].length);
-	return seeds[n].length;
+	return kw_fuzz_copy_seed(seeds, sizeof seeds / sizeof *seeds, n, to, most);
 }

@@ -39,12 +39,6 @@ struct heard {
 	int code;
 };
 
-static void must(int condition)
-{
-	if (!condition)
-		abort();
-}
-
 static void mix(struct heard *heard, const void *data, size_t length)
 {
 	heard->hash = kw_hash_key(heard->hash, 1, length ? data : "", length);
@@ -140,10 +134,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	return 0;
 }
 
-size_t kw_fuzz_seed(unsigned n, uint8_t *data, size_t most)
-{
-	if (n >= sizeof seeds / sizeof *seeds || seeds[n].length > most)
-		return 0;
-	memcpy(data, seeds[n].bytes, seeds[n].length);
-	return seeds[n].length;
-}
+KW_FUZZ_SEEDS(seeds)

@@ -52,12 +52,6 @@ static const struct kw_channel channel = {.kind = KW_CHANNEL_TCP, .host = {.port
 static const uint8_t *data;
 static size_t size;
 
-static void must(int condition)
-{
-	if (!condition)
-		abort();
-}
-
 static uint8_t pattern(uint64_t offset)
 {
 	return (uint8_t)(offset * 37 + (offset >> 8));
@@ -344,8 +338,5 @@ size_t kw_fuzz_seed(unsigned n, uint8_t *to, size_t most)
 		KW_FUZZ_BYTES("\x01\x20HTTP/1.1 400 Bad Request\r\n"),
 	};
 
-	if (n >= sizeof seeds / sizeof *seeds || seeds[n].length > most)
-		return 0;
-	memcpy(to, seeds[n].bytes, seeds[n].length);
-	return seeds[n].length;
+	return kw_fuzz_copy_seed(seeds, sizeof seeds / sizeof *seeds, n, to, most);
 }

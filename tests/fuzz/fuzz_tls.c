@@ -10,7 +10,6 @@
 #include "../unit/tls/certificates.h"
 #include "tls/channel.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -42,12 +41,6 @@ static const char odd[] = "-----BEGIN CERTIFICATE-----\n"
 			  "-----END CERTIFICATE-----\n";
 
 static struct kw_tls_context *contexts[2];
-
-static void must(int condition)
-{
-	if (!condition)
-		abort();
-}
 
 static struct kw_tls_pem pem(const char *text)
 {

@@ -30,12 +30,6 @@ static const struct kw_fuzz_bytes seeds[] = {
 	KW_FUZZ_BYTES("user a on >x\nuser a on >y\nCOMMAND GETKEYS MSETEX 2 a 1 b 2"),
 };
 
-static void must(int condition)
-{
-	if (!condition)
-		abort();
-}
-
 static size_t split(struct kw_slice line, struct kw_slice words[WORDS_MAX])
 {
 	const char *at = line.data, *end = at + line.length;
@@ -105,10 +99,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	return 0;
 }
 
-size_t kw_fuzz_seed(unsigned n, uint8_t *data, size_t most)
-{
-	if (n >= sizeof seeds / sizeof *seeds || seeds[n].length > most)
-		return 0;
-	memcpy(data, seeds[n].bytes, seeds[n].length);
-	return seeds[n].length;
-}
+KW_FUZZ_SEEDS(seeds)
