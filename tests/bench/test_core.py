@@ -1,5 +1,6 @@
 """What the benchmarks count and say must be right before any figure is."""
 import os
+import re
 import sys
 
 sys.path[:0] = [os.path.dirname(os.path.abspath(__file__)),
@@ -112,6 +113,17 @@ def test_the_page_says_what_failed_and_what_was_not_reached():
     assert "0 figures reached the bound they are held against, 1 did not" in page and "not quiet" in page
     assert "no figure here is a claim" in page # three rounds
     assert "Not on this page: lag, idle." in page
+
+
+def test_a_section_stays_until_its_benchmark_is_run_again():
+    ours, _, _ = two_sides([1, 1, 1], [2, 2, 2])
+    rows = [hold(hold(make_row("case", ours, ratio=0.5), "ratio", AT_MOST, 0.6), "nothing", AT_MOST, 1)]
+    first = show.markdown([a_run("2026-01-01", "x", rows), a_run("2026-01-02", "y", rows)], ["x", "y", "z"])
+    page = show.markdown([a_run("2026-03-03", "y", rows)], ["x", "y", "z"], first)
+    assert page.index("2026-01-01") < page.index("2026-03-03") and "2026-01-02" not in page
+    assert page.count("## ") == 2 and "Not on this page: z." in page
+    assert re.search("^.* bound they are held against", page, re.M).group() == \
+        re.search("^.* bound they are held against", first, re.M).group()
 
 
 def test_the_page_takes_each_benchmark_from_its_latest_run():

@@ -153,14 +153,38 @@ def sections(runs):
     return latest
 
 
-def markdown(runs, names):
-    """BENCHMARKS.md, whole, from the results of one or more runs; names are those of all benchmarks."""
-    latest = sections(runs)
-    reached, missed, unmeasured = map(sum, zip(*(
-        counts({"benchmarks": {name: result}}) for name, (result, _) in latest.items())))
+def kept_sections(page):
+    """Name and lines of each section of a page that was written before."""
+    found, name = {}, None
+    for line in page.splitlines():
+        if line.startswith("## "):
+            name = line[3:].split(":")[0]
+        if name:
+            found.setdefault(name, []).append(line)
+    return found
+
+
+def kept_counts(lines):
+    text = "\n".join(lines)
+    return text.count(": reached"), text.count(": NOT REACHED"), text.count(": not measured")
+
+
+def markdown(runs, names, kept=""):
+    """BENCHMARKS.md, whole, from the results of one or more runs; names are those of all benchmarks.
+    A section of the page `kept` stays if no run has that benchmark."""
+    latest, text = sections(runs), {}
+    numbers = []
+    for name, lines in kept_sections(kept).items():
+        if name in names and name not in latest:
+            text[name] = lines
+            numbers.append(kept_counts(lines))
+    for name, (result, results) in latest.items():
+        text[name] = list(markdown_section(name, result, results))
+        numbers.append(counts({"benchmarks": {name: result}}))
+    reached, missed, unmeasured = map(sum, zip(*numbers))
     machine = {key: value for key, value in runs[0]["machine"].items()
                if key not in ("commit", "load at the start", "load at the end")}
-    missing = [name for name in names if name not in latest]
+    missing = [name for name in names if name not in text]
     lines = [
         "# Benchmarks", "",
         "`tests/bench/run` wrote this page. Do not edit it; run it again. Each section says by which command, "
@@ -176,7 +200,6 @@ def markdown(runs, names):
         "shm.", ""]
     if missing:
         lines += [f"Not on this page: {', '.join(missing)}. `tests/bench/run all` measures them too.", ""]
-    for name in [name for name in names if name in latest]:
-        result, results = latest[name]
-        lines += markdown_section(name, result, results)
+    for name in [name for name in names if name in text]:
+        lines += [*text[name], ""] if text[name][-1] else text[name]
     return "\n".join(lines).rstrip() + "\n"
