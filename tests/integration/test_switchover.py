@@ -1,4 +1,5 @@
 """keywakectl switchover: the server of an agent becomes the primary, without Sentinel, and no write is lost."""
+import fcntl
 import json
 import os
 import signal
@@ -262,6 +263,30 @@ def test_writes_after_a_tool_died_are_not_lost(bed):
     report = pair.run(status=2)
     assert report["state"] == "stopped" and "made at the old primary" in report["error"], report
     assert "authority.term 3 --save" in report["next"] and pair.terms() == [0, 0]
+
+
+def test_two_switchovers_do_not_cross(bed):
+    """The second waits for the first, and finds then that nothing is left to do or that it may not."""
+    pair = Pair(bed, others=())
+    writers = Writers(pair.first)
+    first, second = pair.begin("--timeout", 60 * SLOW), pair.begin("--timeout", 60 * SLOW)
+    reports = [json.loads(tool.communicate(timeout=300 * SLOW)[0]) for tool in (first, second)]
+    writers.stop()
+    assert sorted(pair.terms()) == [0, 2], reports
+    assert [report["state"] for report in reports].count("retargeted") >= 1, reports
+    assert writers.lost(pair.second) == []
+    pair.check_switched()
+
+
+def test_a_switchover_is_refused_while_another_one_has_the_lock(bed):
+    pair = Pair(bed, others=())
+    directory = os.open(bed.directory, os.O_RDONLY | os.O_DIRECTORY)
+    fcntl.flock(directory, fcntl.LOCK_EX)
+    report = pair.run("--timeout", 1, status=2)
+    assert report["state"] == "refused" and "another switchover" in report["error"], report
+    assert pair.run("--dry-run")["state"] == "preflight" and pair.terms() == [1, 0]
+    os.close(directory)
+    assert pair.run()["state"] == "retargeted"
 
 
 def test_two_primaries_are_refused(bed):

@@ -11,6 +11,7 @@
 
 #define POLL_US UINT64_C(20000)
 #define SLICE_MS 1000             /* of verify: the fence is renewed meanwhile */
+#define VERIFY_S 600.0            /* at most, unless --hold is longer */
 #define LATE_US UINT64_C(1500000) /* the proxy looks for silent commands each second */
 
 static volatile sig_atomic_t interrupted;
@@ -133,9 +134,14 @@ static int judge_verify(struct kw_switchover *run, json_t *answer, struct kw_err
 	return 0;
 }
 
-/* The answer of a verify that was begun; the fence is renewed meanwhile. */
+/*
+ * The answer of a verify that was begun; the fence is renewed meanwhile. Clients wait as long as
+ * this takes.
+ */
 static int await_verify(struct kw_switchover *run, struct ctl *ctl, struct kw_error *error)
 {
+	double seconds = run->options.hold_s > VERIFY_S ? run->options.hold_s : VERIFY_S;
+	uint64_t deadline_us = kw_clock_us() + (uint64_t)(seconds * 1e6);
 	json_t *answer;
 	int code;
 
@@ -146,7 +152,12 @@ static int await_verify(struct kw_switchover *run, struct ctl *ctl, struct kw_er
 		if (code == KW_E_TIMEOUT)
 			code = ctl_check_alive(ctl, error);
 		if (!code)
-			code = kw_switchover_go_on(run, UINT64_MAX, error);
+			code = kw_switchover_go_on(run, deadline_us, error);
+		if (code == KW_E_TIMEOUT)
+			return kw_error_set(error, code,
+				"the comparison took longer than %g s: give it more by --hold, or "
+				"take the audit's word by --audit-age",
+				seconds);
 		if (code)
 			return code;
 	}

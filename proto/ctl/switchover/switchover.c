@@ -2,6 +2,7 @@
 #include "ctl/ctl.h"
 
 #include "base/clock.h"
+#include "ctl/switchover/lock.h"
 #include "ctl/switchover/run.h"
 
 #include <string.h>
@@ -164,7 +165,9 @@ static void run_all(struct ctl *ctl, struct kw_switchover *run, struct report *r
 	int code;
 
 	kw_switchover_catch_signals();
-	code = preflight(run, report, !dry);
+	code = dry ? 0 : kw_switchover_lock(run, &report->error);
+	if (!code)
+		code = preflight(run, report, !dry);
 
 	report->state = kw_switchover_name(code ? KW_SWITCHOVER_REFUSED : KW_SWITCHOVER_PREFLIGHT);
 	if (dry && run->start.state != KW_SWITCHOVER_REFUSED)

@@ -374,15 +374,15 @@
 		said = what;
 	}
 
-	function paint(now, state, reason, todo) {
+	function paint(now, state, reason, remedy) {
 		$("state").className = "card " + now;
 		put($("sign"), SIGNS[now]);
 		put($("word"), state);
 		put($("reason"), reason);
-		put($("remedy"), todo);
+		put($("remedy"), remedy);
 		$("icon").href = "data:image/svg+xml," + encodeURIComponent("<svg xmlns='" + SVG + "' viewBox='0 0 8 8'>" +
 			"<circle cx='4' cy='4' r='4' fill='" + COLOURS[now] + "'/>" + "<" + "/svg>"); // embed allows no end tag here
-		say(state, reason + " " + todo);
+		say(state, reason + " " + remedy);
 	}
 
 	function showState(m) {
@@ -505,10 +505,10 @@
 	}
 
 	/* What was heard last is no longer known to be true. */
-	function silence(text, todo) {
+	function silence(text, remedy) {
 		connection(false, text);
 		$("progress").hidden = true;
-		paint("bad", "no answer", text + ". " + (last ? "What was heard last: " + last + "." : "Nothing was heard yet."), todo);
+		paint("bad", "no answer", text + ". " + (last ? "What was heard last: " + last + "." : "Nothing was heard yet."), remedy);
 		put($("code"), "");
 		document.title = "▲ no answer – keywake";
 	}
