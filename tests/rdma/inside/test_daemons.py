@@ -11,6 +11,7 @@ from lib import data, hugepages
 from lib.compare import wait_equal, wait_same
 from lib.daemon import RDMA_HOST, free_port, secret_file
 from lib.process import wait_for
+from lib.tls import Authority
 from lib.workload import Workload, seed_of_run
 
 SECONDS = float(os.environ.get("KW_WORKLOAD_SECONDS", "6"))
@@ -88,6 +89,30 @@ def test_killed_under_load(bed, victim):
     load.stop()
     pair.agent.wait_warm(40)
     pair.wait_equal(20)
+
+
+def kernel_encrypted():
+    """Connections that the kernel has begun to encrypt."""
+    with open("/proc/net/tls_stat", encoding="ascii") as stream:
+        return sum(int(line.split()[1]) for line in stream if line.startswith("TlsTx"))
+
+
+def test_the_kernel_encrypts_where_it_can(bed):
+    """The guest has the kernel's module `tls`, which no other machine of the tests has to have."""
+    authority, before = Authority(bed.directory), kernel_encrypted()
+    primary = bed.server("primary")
+    data.fill(primary, (0, 10))
+    primary.command("SET", "large", os.urandom(5_000_000))
+    proxy = bed.proxy(primary, listen=("tcp+tls",), **authority.wire("proxy"))
+    agent = bed.agent(proxy, bed.server("replica"), via="tcp+tls", **authority.wire("agent"))
+    agent.wait_warm(120)
+    assert [session["tls"] for session in proxy.ctl_ok("agents")] == ["kernel"]
+    assert kernel_encrypted() > before
+    load = Workload(primary, seed_of_run(), pace=1000).start()
+    wait_for(lambda: load.commands >= 2000, "no load", 60)
+    load.stop()
+    agent.wait_warm(120)
+    wait_same(primary, agent.replica, 60)
 
 
 def test_a_proxy_that_may_not_lock_its_table_says_what_it_needs(bed):

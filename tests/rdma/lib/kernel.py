@@ -14,10 +14,11 @@ from .tree import CACHE, INSIDE
 PACKAGE = "linux-image-amd64"
 BUSYBOX = "/bin/busybox"
 
-# What the guest needs, besides what these need themselves. crc32_generic: rdma_rxe asks for it by
-# the name of its algorithm, so no dependency names it.
+# What the guest needs, besides what these need themselves. crc32_generic, gcm, ghash_generic and ctr:
+# rdma_rxe and tls ask for them by the names of their algorithms, so no dependency names them.
 MODULES = ["virtio_pci", "9p", "9pnet_virtio", "overlay", "virtio_net", "dummy", "crc32_generic",
-           "rdma_rxe", "rdma_ucm", "ib_uverbs", "sch_netem"]
+           "rdma_rxe", "rdma_ucm", "ib_uverbs", "sch_netem", "tls", "gcm",
+           "ghash_generic", "ctr"]
 
 
 class KernelMissing(Exception):
