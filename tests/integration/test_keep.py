@@ -137,7 +137,8 @@ def test_an_agent_goes_on_over_a_restart_of_its_proxy(kept, keeper):
     assert agent.output().count("snapshot of") == snapshots
     compare.assert_equal_now(primary, replica)
 
-    assert isinstance(keeper, File) or keeper.extended == 3, "at each start and end, for a large table"
+    if not isinstance(keeper, File): # a thread of ours hears it
+        wait_for(lambda: keeper.extended == 3, lambda: f"{keeper.extended} times, not at each start and end")
 
     stop(proxy)
     with primary.client() as client:
@@ -154,7 +155,7 @@ def test_an_agent_goes_on_over_a_restart_of_its_proxy(kept, keeper):
 
 def test_a_gateway_goes_on_over_a_restart_of_its_proxy(bed, kept, keeper):
     _, proxy, _, _ = kept
-    gateway = bed.gateway(proxy)
+    gateway = bed.gateway(proxy, gateway__max_staleness_ms=60_000)
     gateway.wait_fresh()
     epoch = gateway.status()["epoch"]
     stop(proxy)

@@ -75,7 +75,7 @@ def test_a_second_agent_says_so_and_writes_nothing(bed, first, second):
     wait_refused(other, "first")
     wait_looks(two.replica, 6)
     assert other.status()["state"] == "failed" and other.status()["keys_applied"] == 0
-    assert one.status()["state"] == "warm", one.status()
+    one.wait_state("warm") # on a busy machine it lags for a moment
     assert digest(two.replica) == before
     two.one.command("SET", "one:more", 1)
     one.wait_warm()
@@ -163,7 +163,8 @@ def test_a_holder_that_hung_for_too_long_has_lost_its_lease(bed, mode, rules):
     two.one.command("SET", "one:after it hung", 1)
     wait_looks(two.replica, 6)
     assert_equal_now(two.other, two.replica)
-    assert one.status()["state"] == "failed" and other.status()["state"] == "warm"
+    assert one.status()["state"] == "failed"
+    other.wait_state("warm") # on a busy machine it lags for a moment
 
 
 def test_a_lost_connection_does_not_cost_the_lease(bed):

@@ -5,6 +5,7 @@ import time
 import pytest
 
 from lib import data, http, metrics
+from lib.process import wait_for
 from lib.server import TOP
 from lib.tls import Authority
 
@@ -26,6 +27,8 @@ def three(bed):
     pair.primary.command("SET", "written", "now")
     pair.settle()
     pair.proxy.wait_live()
+    wait_for(lambda: sorted(each["state"] for each in pair.proxy.rpc("agents.list")) == ["serving", "warm"],
+             lambda: f"the proxy was told {pair.proxy.rpc('agents.list')}", 30)
     return pair.proxy, pair.agent, gateway
 
 
@@ -50,8 +53,16 @@ def test_promtool_has_no_complaint_and_the_page_lists_each_metric(three, need_se
     assert [row for row in page if row not in rows] == [], "these are on the page, and in no answer"
 
 
+def are_well(proxy, agent, gateway):
+    well = (metrics.value(proxy, "keywake_proxy_state", state="live"),
+            metrics.value(agent, "keywake_agent_state", state="warm"),
+            metrics.value(gateway, "keywake_gateway_state", state="serving"))
+    return (proxy, agent, gateway) if well == (1, 1, 1) else None
+
+
 def test_metrics_are_true(three):
-    proxy, agent, gateway = map(ask, three)
+    # On a busy machine each of them is in another state for a moment.
+    proxy, agent, gateway = wait_for(lambda: are_well(*map(ask, three)), lambda: [each.status() for each in three], 30)
     for text, name, states in ((proxy, "proxy", ("live", "scanning")), (agent, "agent", ("warm", "lagging")),
                                (gateway, "gateway", ("serving", "stale"))):
         state = f"keywake_{name}_state"

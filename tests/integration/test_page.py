@@ -26,6 +26,12 @@ SOON_MS = 2000 * SLOW # after the daemon knows of a trouble
 MARKUP = "<img src=x onerror=\"document.title='run'\"><script>document.title='run'</script>"
 WATCH = """
 window.seen = [];
+window.heldUp = 0; // the longest time for which the machine had none for this page
+let ran = Date.now();
+setInterval(() => {
+    heldUp = Math.max(heldUp, Date.now() - ran - 50);
+    ran = Date.now();
+}, 50);
 new MutationObserver(() => seen.push({at: Date.now(), word: document.getElementById('word').textContent}))
     .observe(document.getElementById('word'), {childList: true, characterData: true, subtree: true});
 """
@@ -87,11 +93,11 @@ def wait_word(page, *words):
 
 
 def shown_after_ms(page, word):
-    """From the daemon's own note of the change until the page showed it."""
+    """From the daemon's own note of the change until the page showed it, if the page was not held up."""
     changed = page.evaluate(f"seen.findLast((s) => s.word === '{word}').at")
     noted = page.evaluate("[...document.querySelectorAll('#events li')].find((row) => row.innerText"
                           f".includes('{word}')).querySelector('time').dateTime")
-    return changed - page.evaluate(f"Date.parse('{noted}')")
+    return changed - page.evaluate(f"Date.parse('{noted}')") - page.evaluate("heldUp")
 
 
 def assert_fits(page):
@@ -114,9 +120,9 @@ def test_the_pages_stay_up_to_date_and_tell_a_failure_at_once(bed, browser):
         assert_fits(page)
     pair.primary.kill()
     wait_word(proxy, "source_down")
-    wait_word(agent, "stalled", "lagging")
+    wait_word(agent, "stalled") # and stays so
     assert shown_after_ms(proxy, "source_down") < SOON_MS
-    assert shown_after_ms(agent, agent.evaluate("document.getElementById('word').textContent")) < SOON_MS
+    assert shown_after_ms(agent, "stalled") < SOON_MS
     for page in (proxy, agent):
         assert page.evaluate("document.getElementById('reason').textContent.length > 10")
         assert page.evaluate("document.getElementById('remedy').textContent.length > 10")
@@ -182,6 +188,11 @@ def test_each_state_has_a_grade_and_each_trouble_a_remedy(bed):
                 assert f"\t{state}: " in remedies, f"{name} {state} has no remedy"
 
 
+def spoken(page):
+    return {(node["role"]["value"], node["name"]["value"].strip()) for node in
+            page.ask("Accessibility.getFullAXTree")["nodes"] if not node["ignored"] and node.get("name")}
+
+
 def test_it_can_be_read_and_walked_without_a_mouse_in_light_and_in_dark(bed, browser):
     pair = bed.pair(fill=lambda primary: data.fill_plain(primary, 10), proxy={"http__listen": address()})
     page = show(browser, pair.proxy, "live", prefers_color_scheme="dark")
@@ -192,12 +203,12 @@ def test_it_can_be_read_and_walked_without_a_mouse_in_light_and_in_dark(bed, bro
         walk.append(page.evaluate("document.activeElement.textContent"))
         assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
     assert walk == ["To the state", "/metrics", "/status", "/readyz"]
-    spoken = {(node["role"]["value"], node["name"]["value"].strip()) for node in
-              page.ask("Accessibility.getFullAXTree")["nodes"] if not node["ignored"] and node.get("name")}
     wanted = {("heading", "keywake proxy"), ("heading", "State"), ("rowheader", "agent"), ("cell", "warm"),
               ("columnheader", "Lag"), ("region", "Table"), ("table", "Agents and gateways")}
-    assert wanted - spoken == set(), sorted(spoken, key=str)
-    assert any(role == "image" and name.startswith("Lag of agent: 0 ms now") for role, name in spoken), spoken
+    # Not at once: what it draws of the agent is of its last report.
+    wait_for(lambda: wanted <= spoken(page) and any(
+        role == "image" and name.startswith("Lag of agent: 0 ms now") for role, name in spoken(page)),
+        lambda: f"not all is told: {sorted(spoken(page), key=str)}", 30)
     assert page.evaluate("document.querySelector('[aria-live=polite]').textContent").startswith("live. ")
     assert page.evaluate(FAINT) == []
     dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
@@ -272,10 +283,10 @@ def test_those_in_trouble_stand_first_and_the_pictures_are_made_of_them(bed, bro
     agents["fra-1"].ctl_ok("pause")
     if os.environ.get("KW_PICTURES"):
         write_for(page, primary, 55)
-    page.wait("document.querySelector('#agents tr').innerText.includes('lagging')", "it does not stand first")
-    rows = page.evaluate("[...document.querySelectorAll('#agents bdi')].map((name) => name.textContent)")
-    assert rows == ["fra-1", "ams-1", "ams-2", "edge-1"]
-    assert "4 connected, 1 not well" in page.text()
+    # Not at once: on a busy machine others are not well for a moment, too.
+    page.wait("[...document.querySelectorAll('#agents bdi')].map((name) => name.textContent).join()"
+              " === 'fra-1,ams-1,ams-2,edge-1' && document.querySelector('#agents tr').innerText.includes('lagging')"
+              " && document.body.innerText.includes('4 connected, 1 not well')", "it does not stand first")
     for one in (page, other):
         assert_fits(one)
     picture(page, "proxy")

@@ -57,7 +57,7 @@ def test_a_gateway_goes_along(bed):
     primary = bed.server("primary")
     primary.client().set("k", "v")
     proxies = [bed.proxy(primary, f"proxy-{name}") for name in ("one", "two")]
-    gateway = bed.gateway(proxies[0], start=False)
+    gateway = bed.gateway(proxies[0], start=False, gateway__max_staleness_ms=60_000)
     gateway.settings["proxy"] = [proxy.address for proxy in proxies]
     gateway.start()
     gateway.wait_fresh()

@@ -5,7 +5,7 @@ import pytest
 
 from lib import data
 from lib.bed import Pair
-from lib.process import wait_for
+from lib.process import SLOW, wait_for
 from lib.server import TOP
 
 pytestmark = pytest.mark.sanitize
@@ -13,6 +13,7 @@ pytestmark = pytest.mark.sanitize
 KEYS = 3000
 MODES = ("commands", "replica", "hybrid")
 SOME = 10 # keys of another data set
+LIVE_MS = 10_000 # of keys that must be in the replica before they expire
 
 
 def filled(bed, mode, fill=data.fill_plain, keys=KEYS, **agent):
@@ -156,7 +157,7 @@ def test_an_approval_is_for_one_finding(bed, mode):
     pair.agent.rpc("pause")
     pair.agent.ctl_ok("approve")
     pair.proxy.kill()
-    pair.agent.wait_state("lagging", "connecting")
+    pair.agent.wait_state("connecting") # it was lagging before: paused
     pair.proxy.restart()
     pair.agent.rpc("resume")
     held(pair)
@@ -237,7 +238,7 @@ def test_changes_go_on_while_a_prune_waits(bed):
              pair.replica.command("GET", "key:1") == b"new", "the changes come")
     pair.primary.command("DEL", "key:1")
     wait_for(lambda: pair.replica.command("EXISTS", "key:1") == 0, "the delete comes")
-    assert pair.agent.status()["state"] == "held"
+    pair.agent.wait_state("held") # on a busy machine it is stalled for a moment
     pair.primary.command("FLUSHALL")
     pair.settle(timeout=120)
     assert pair.replica.command("DBSIZE") == 0, pair.agent.status()
@@ -363,7 +364,7 @@ def test_expired_keys_count_neither_as_kept_nor_as_deleted(bed):
     pair.proxy.restart() # without keys of short life in its first scan
     with pair.primary.client() as client, client.pipeline(transaction=False) as pipe:
         for i in range(20_000):
-            pipe.set(f"passing:{i}", 1, px=5_000)
+            pipe.set(f"passing:{i}", 1, px=int(LIVE_MS * SLOW))
         pipe.execute()
     wait_for(lambda: pair.replica.command("DBSIZE") == KEYS + 20_000, "the keys come")
     pair.proxy.kill()

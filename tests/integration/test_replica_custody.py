@@ -13,6 +13,7 @@ from lib.cursor import wait_cursor
 from lib.daemon import free_port
 from lib.process import wait_for
 from lib.server import MATRIX
+from test_replica_mode import in_the_load
 
 pytestmark = pytest.mark.sanitize
 
@@ -402,7 +403,7 @@ def test_saved_in_a_load_that_was_given_up(bed):
                                     "loading-process-events-interval-bytes": 2048})
     settled(pair)
     pair.agent.ctl_ok("resync")
-    wait_for(lambda: link(pair.agent)["link"] in ("snapshot", "loading"), "no load", 20, 0.001)
+    wait_for(lambda: in_the_load(pair.agent), "no load", 20, 0.001)
     pair.agent.kill()
     wait_for(lambda: saved(pair.replica), "still loading", 20)
     restart(pair.replica)

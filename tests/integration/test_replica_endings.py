@@ -1,17 +1,20 @@
 """Apply mode `replica`: how a load, a link and an agent end, and what is left in the server then."""
+import datetime
 import os
+import re
 import resource
 import signal
 import socket
 import time
 
 import pytest
+import redis
 
 from lib import data
 from lib.busy import Busy
 from lib.compare import assert_equal_now
 from lib.cursor import wait_cursor
-from lib.process import wait_for
+from lib.process import SLOW, wait_for
 from lib.server import MATRIX
 
 REPLICA = {"apply__mode": "replica", "apply__consent": True}
@@ -28,10 +31,22 @@ def setting(server, name):
         return client.config_get(name)[name]
 
 
-def answers(server, timeout=10):
-    """Within that time, and with the data of before."""
-    with server.client(timeout=timeout) as client:
-        return client.get("old") == b"1"
+def wait_answer(server, timeout=10):
+    """Within that time, and with the data of before; what was sent of the others is discarded first."""
+    def answers():
+        try:
+            with server.client(timeout=timeout) as client:
+                return client.get("old") == b"1"
+        except redis.exceptions.BusyLoadingError:
+            return False
+    wait_for(answers, "the server is held up", timeout)
+
+
+def seconds_to_end(agent):
+    """As the agent's log has it: this test may be held up meanwhile."""
+    begin, end = (datetime.datetime.fromisoformat(re.findall(rf"^(\S+)Z debug .*{words}", agent.output(), re.M)[-1])
+                  for words in ("running -> draining", "leaving -> closing"))
+    return (end - begin).total_seconds()
 
 
 def in_mid_snapshot(bed, keys=60_000, length=1000, **agent):
@@ -55,7 +70,7 @@ def test_a_pause_in_mid_snapshot_leaves_the_server_its_data(bed):
     agent.ctl_ok("pause")
     wait_for(lambda: link(agent)["link"] == "off", "the load goes on")
     time.sleep(1)
-    assert answers(replica)
+    wait_answer(replica)
     assert link(agent)["link"] == "off" and agent.status()["state"] != "warm"
     agent.ctl_ok("resume")
     agent.wait_warm(90)
@@ -69,25 +84,25 @@ def test_a_pause_in_mid_snapshot_leaves_the_server_its_data(bed):
 def test_an_agent_that_ends_in_mid_snapshot_puts_the_setting_back(bed, ending):
     _, replica, agent = in_mid_snapshot(bed, apply__on_shutdown=ending)
     time.sleep(0.3)
-    begun = time.monotonic()
     assert agent.stop() == 0
-    assert time.monotonic() - begun < 4, "it waits for what cannot come"
-    assert answers(replica)
+    assert seconds_to_end(agent) < 4, "it waits for what cannot come"
+    wait_answer(replica)
     assert setting(replica, "repl-diskless-load") == "disabled"
 
 
 @pytest.mark.alone
 def test_an_agent_that_ends_in_the_load_puts_the_setting_back(bed):
-    """All is sent, and the server takes two seconds with it; settings it takes only afterwards."""
+    """All is sent, and the server takes some seconds with it; settings it takes only afterwards."""
     primary, replica = bed.server("primary"), bed.server("replica", **SLOW_LOAD)
     data.fill_plain(primary, 12_000)
     proxy = bed.proxy(primary)
     proxy.wait_live()
     agent = bed.agent(proxy, replica, **REPLICA, apply__window_bytes="64MiB")
-    wait_for(lambda: link(agent)["link"] == "loading", "no load", 20, 0.001)
-    begun = time.monotonic()
+    # A load that was over before this looked is begun again.
+    wait_for(lambda: link(agent)["link"] == "loading" or link(agent)["link"] == "online" and agent.rpc("resync") is None,
+             "no load", 20, 0.001)
     assert agent.stop() == 0
-    assert time.monotonic() - begun < 4.5, "it waits for what cannot come"
+    assert seconds_to_end(agent) < 4.5, "it waits for what cannot come"
     assert setting(replica, "repl-diskless-load") == "disabled"
     agent.restart()
     agent.wait_warm(60)
@@ -102,7 +117,8 @@ def test_an_agent_that_cannot_drain_promotes_all_the_same(bed):
         client.set("late", 1)
     pair.agent.wait_status(lambda status: status["lag_versions"] > 0, "the change is not seen")
     pair.agent.signal(signal.SIGTERM)
-    time.sleep(6)
+    wait_for(lambda: "saving -> leaving" in pair.agent.output(), "the drain does not end", 20)
+    time.sleep(1)
     assert pair.agent.alive, "it did not wait for the answers"
     pair.replica.signal(signal.SIGCONT)
     assert pair.agent.wait_exit(6) == 0
@@ -207,7 +223,7 @@ def test_a_stranger_that_keeps_talking_is_sent_away(bed):
         guest.settimeout(0.5)
         begun = time.monotonic()
         with pytest.raises((ConnectionError, EOFError)):
-            while time.monotonic() - begun < 14:
+            while time.monotonic() - begun < 14 * SLOW:
                 guest.sendall(b"\n")
                 try:
                     if guest.recv(100) == b"":
@@ -235,12 +251,12 @@ def test_no_descriptor_left_is_no_reason_to_spin(bed):
     limits = resource.prlimit(pair.agent.pid, resource.RLIMIT_NOFILE)
     resource.prlimit(pair.agent.pid, resource.RLIMIT_NOFILE, (lowest, limits[1]))
     with socket.create_connection(("127.0.0.1", port)):
-        before = pair.agent.cpu_seconds()
+        wait_for(lambda: "nobody can be let in" in pair.agent.output(), "it does not say so")
+        begun, before = time.monotonic(), pair.agent.cpu_seconds()
         time.sleep(2)
-        spent = pair.agent.cpu_seconds() - before
+        spent, seconds = pair.agent.cpu_seconds() - before, time.monotonic() - begun
     resource.prlimit(pair.agent.pid, resource.RLIMIT_NOFILE, limits)
-    assert "nobody can be let in" in pair.agent.output()
-    assert spent < 0.6, f"{spent} s of CPU in 2 s"
+    assert spent < 0.3 * seconds, f"{spent} s of CPU in {seconds} s"
     pair.replica.command("CLIENT", "KILL", "TYPE", "master")
     pair.agent.wait_status(lambda status: status["apply"]["continuations"] == 1, "no link again")
     pair.settle()

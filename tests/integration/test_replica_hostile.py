@@ -179,13 +179,13 @@ def test_a_replica_that_keeps_an_aof(bed, server):
 
 
 def test_a_silent_link_outlives_the_servers_patience(bed, server):
-    pair = pair_of(bed, server, fill=data.fill, replica_config={"repl-timeout": 3})
+    pair = pair_of(bed, server, fill=data.fill, replica_config={"repl-timeout": 5})
     pair.settle()
     before = pair.agent.status()["apply"]
     pair.agent.ctl_ok("pause")
     time.sleep(8)
     fields = info(pair.replica)
-    assert fields["master_link_status"] == "up" and fields["master_last_io_seconds_ago"] <= 3
+    assert fields["master_link_status"] == "up" and fields["master_last_io_seconds_ago"] <= 5
     pair.agent.ctl_ok("resume")
     write(pair.primary, "after")
     pair.settle()
@@ -313,7 +313,7 @@ def test_the_replicas_clients_cannot_write(bed):
     done = pair.agent.ctl("verify")
     assert done.returncode == 2 and "foreign" in done.stdout, done
     pair.agent.ctl_ok("resync")
-    pair.agent.wait_status(lambda status: status["apply"]["full_syncs"] == 2, "no full sync")
+    pair.agent.wait_status(lambda status: status["apply"]["full_syncs"] >= 2, "no full sync")
     pair.agent.wait_warm()
     assert_equal_now(pair.primary, pair.replica)
 

@@ -55,8 +55,8 @@ def loading(bed, server="installed", keys=30_000, repl_timeout=60):
 # ---- the load ----
 
 def test_a_load_longer_than_every_patience(bed, server):
-    """100 µs a key: seconds in which the server sends newlines only, with a repl-timeout of 2 s."""
-    primary, replica, agent = loading(bed, server, 60_000, repl_timeout=2)
+    """100 µs a key: seconds in which the server sends newlines only, with a repl-timeout of 4 s."""
+    primary, replica, agent = loading(bed, server, 60_000, repl_timeout=4)
     write(primary, "written meanwhile")
     agent.wait_warm(90)
     assert_equal_now(primary, replica)
@@ -75,7 +75,7 @@ def test_what_an_operator_does_during_the_load(bed, act):
     elif act == "stop":
         begun = time.monotonic()
         assert agent.stop() == 0
-        assert time.monotonic() - begun < 10
+        assert time.monotonic() - begun < 10 * SLOW
         agent.restart()
     elif act == "sigstop":
         agent.signal(signal.SIGSTOP)
@@ -189,7 +189,7 @@ def test_fields_that_expire(bed, need_server):
             client.hset(f"all:{i}", mapping={"goes": 2})
             client.execute_command("HPEXPIRE", f"all:{i}", 300, "FIELDS", 1, "goes")
     pair.agent.wait_warm()
-    time.sleep(1)
+    wait_for(lambda: info(pair.primary)["db0"]["keys"] == 20, "the fields do not expire", 20)
     with pair.primary.client() as client:
         for i in range(20):
             client.hget(f"hash:{i}", "goes")
@@ -214,8 +214,8 @@ def test_two_agents_at_one_server_do_not_fight(bed):
         time.sleep(0.2)
     write(pair.primary, "still")
     wait_for(lambda: digest(pair.primary) == digest(pair.replica), "not equal", 20)
-    states = sorted(agent.status()["state"] for agent in agents)
-    assert "warm" in states and states != ["warm", "warm"], states
+    wait_for(lambda: [agent.status()["state"] for agent in agents].count("warm") == 1,
+             lambda: [agent.status() for agent in agents])
 
 
 @pytest.mark.parametrize("mode", ["replica", "commands"])

@@ -8,7 +8,7 @@ import pytest
 from lib import data
 from lib.compare import assert_equal_now
 from lib.daemon import MODES
-from lib.sentinel import PEERS, Failover, Trio
+from lib.sentinel import PEERS, Failover, Trio, patiently
 
 KEYS = 1000
 WARM_LAG = 1.0
@@ -84,7 +84,7 @@ def test_the_agent_goes_along_and_is_never_warm_with_a_deposed_primary(bed, mode
         lost = failover.wait()
         elected = trio.elected()
         heal()
-        elected.command("SET", "of the new primary", 1)
+        patiently(lambda: elected.command("SET", "of the new primary", 1))
         agent.wait_status(lambda status: status["proxy"] == proxies[elected.name].address,
                           "the agent does not go along", 60)
         agent.wait_warm()

@@ -10,7 +10,7 @@ from lib import data
 from lib.compare import assert_equal_now
 from lib.daemon import CTL
 from lib.process import wait_for
-from lib.sentinel import NAME, Trio
+from lib.sentinel import NAME, Trio, patiently
 from lib.server import TOP
 
 SHOWN_NAME, SHOWN_SENTINEL = "mymaster", "redis-cli -h 10.0.0.1 -p 26379"
@@ -68,7 +68,7 @@ def test_both_ways_to_deploy_and_a_failover_by_hand(bed):
         assert done.stdout.startswith("OK\n") and int(done.stdout.split()[-1]) >= before
         wait_for(lambda: agent.status()["history"]["data"]["term"] > before, "the agent does not go along", 90)
         elected = trio.elected()
-        elected.command("SET", "of the new primary", 1)
+        patiently(lambda: elected.command("SET", "of the new primary", 1))
         agent.wait_warm()
         one.wait_live()
         assert_equal_now(elected, replica)

@@ -202,7 +202,7 @@ def test_a_proxy_that_is_stopped_makes_no_agent_warm(bed):
 def test_a_gateway_neither_answers_nor_forwards_without_a_mandate(bed):
     shard = Shard(bed)
     gateway = bed.gateway(shard.proxies[0], start=False, gateway__forward=True,
-                          redis__address=shard.first.address)
+                          gateway__max_staleness_ms=60_000, redis__address=shard.first.address)
     shard.listed(gateway).wait_fresh()
     client = gateway.client()
     assert client.set("written", 1) and client.get("written") == b"1"

@@ -84,8 +84,8 @@ def test_an_old_cursor_of_another_table_is_read_anew(bed, mode):
     pair.agent.start()
     pair.agent.wait_warm()
     assert pair.agent.ctl("verify").returncode == 0
-    status = pair.agent.status()
-    assert status["state"] == "warm" and status["snapshots"] == 1 and status["holds"] == 0, status
+    status = pair.agent.wait_state("warm") # on a busy machine it lags for a moment
+    assert status["snapshots"] == 1 and status["holds"] == 0, status
     if mode != "key":
         assert_equal_now(pair.primary, pair.replica)
 

@@ -91,7 +91,8 @@ def test_certificates_let_in_name_and_end(bed):
 
 def test_a_gateway_reads_through_tls(bed):
     authority, _, proxy = begin(bed)
-    gateway = bed.gateway(proxy, via="tcp+tls", **files("tls", authority, "front", san="DNS:front.example"))
+    gateway = bed.gateway(proxy, via="tcp+tls", gateway__max_staleness_ms=60_000,
+                          **files("tls", authority, "front", san="DNS:front.example"))
     gateway.wait_fresh()
     with gateway.client() as client:
         assert client.get("key:7") == b"value 7"
