@@ -58,11 +58,13 @@ def pytest_runtest_makereport(item, call):
 # Tests side by side leave a primary short of a core. A proxy that spares it then makes each of them wait,
 # at 3 % of its time, for what is not the test's subject.
 UNPACED = {"source__primary_share": 1}
+# Tests that are not about the age of the table allow much of it, for the same reason.
+PATIENT = {"gateway__max_staleness_ms": 60_000}
 
 
 @pytest.fixture
 def bed(request):
-    bed = Bed(proxies={} if request.node.get_closest_marker("paced") else UNPACED)
+    bed = Bed(proxies={} if request.node.get_closest_marker("paced") else UNPACED, gateways=PATIENT)
     request.node.kw_bed = bed
     yield bed
     complaints = bed.close()

@@ -30,9 +30,9 @@ class Pair:
 
 
 class Bed:
-    def __init__(self, proxies=None):
-        """proxies: settings of each proxy that does not have them."""
-        self.proxies = proxies or {}
+    def __init__(self, proxies=None, gateways=None):
+        """Settings of each proxy, and of each gateway, that does not have them."""
+        self.proxies, self.gateways = proxies or {}, gateways or {}
         # Not pytest's tmp_path: a unix socket's path may have 107 bytes.
         self.directory = tempfile.mkdtemp(prefix="kw-")
         self.servers = []
@@ -54,16 +54,14 @@ class Bed:
         return agent.start() if start else agent
 
     def gateway(self, proxy, name="gateway", start=True, **settings):
-        gateway = Gateway(self.directory, name, proxy, **settings)
+        gateway = Gateway(self.directory, name, proxy, **{**self.gateways, **settings})
         self.daemons.append(gateway)
         return gateway.start() if start else gateway
 
     def served(self, primary="installed", listen=(CARRIER,), via=CARRIER, fill=None, proxy=None, **gateway):
         """
-        A primary, its proxy, and a gateway that serves. fill: called before the proxy starts. Tests that
-        are not about the age of the table allow much of it: they run beside others.
+        A primary, its proxy, and a gateway that serves. fill: called before the proxy starts.
         """
-        gateway.setdefault("gateway__max_staleness_ms", 60_000)
         first = self.server("primary", primary)
         if fill:
             fill(first)

@@ -125,6 +125,18 @@ class Daemon(Process):
         return wait_for(reached, lambda: f"{self.name} is {last.get('state')} ({last.get('reason')}), "
                         f"not {'/'.join(states)} {reason!r}\n{self.tail(30)}", timeout)
 
+    def wait_passed(self, *states, reason="", since=0.0, timeout=30.0):
+        """
+        Until it has been in one of these states, for a reason with these words, since this wall clock time:
+        the change. It can be over by now, so this is for states that end by themselves.
+        """
+        def passed():
+            return next((change for change in self.rpc("history")
+                         if change["state"] in states and reason.lower() in change["reason"].lower()
+                         and change["at_us"] >= since * 1e6), None)
+        return wait_for(passed, lambda: f"{self.name} was not {'/'.join(states)} {reason!r}: "
+                        f"{json.dumps(self.rpc('history')[:8])}\n{self.tail(30)}", timeout)
+
     def wait_status(self, question, what, timeout=30.0):
         last = {}
 

@@ -107,9 +107,12 @@ class Process:
         """Times that one of its threads went to sleep of its own will: as often, it had been woken."""
         count = 0
         for thread in os.listdir(f"/proc/{self.pid}/task"):
-            with open(f"/proc/{self.pid}/task/{thread}/status", encoding="ascii") as lines:
-                count += sum(int(line.split()[1]) for line in lines
-                             if line.startswith("voluntary_ctxt_switches"))
+            try:
+                with open(f"/proc/{self.pid}/task/{thread}/status", encoding="ascii") as lines:
+                    count += sum(int(line.split()[1]) for line in lines
+                                 if line.startswith("voluntary_ctxt_switches"))
+            except (FileNotFoundError, ProcessLookupError): # it has ended
+                pass
         return count
 
     def cpu_seconds(self):

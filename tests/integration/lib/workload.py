@@ -187,6 +187,7 @@ class Workload:
         self.failure = None
         self.resting = threading.Event() # the thread stands still
         self.go = threading.Event()
+        self.turn = threading.Lock() # held while `resting` follows from `go`
         self.stopped = threading.Event()
         self.thread = threading.Thread(target=self.run, daemon=True)
 
@@ -201,8 +202,9 @@ class Workload:
         assert self.resting.wait(60), "the workload does not come to rest"
 
     def resume(self):
-        self.resting.clear()
-        self.go.set()
+        with self.turn:
+            self.resting.clear()
+            self.go.set()
 
     def stop(self):
         self.stopped.set()
@@ -218,8 +220,10 @@ class Workload:
         due = time.monotonic()
         try:
             while not self.stopped.is_set():
-                if not self.go.is_set():
-                    self.resting.set()
+                with self.turn:
+                    if not self.go.is_set():
+                        self.resting.set()
+                if self.resting.is_set():
                     self.go.wait(0.2)
                     continue
                 database, transaction, commands = self.mix.batch()
