@@ -222,7 +222,7 @@ def test_an_approval_is_for_one_table(bed):
     two.agent.wait_status(lambda status: status["history"]["table"]["proxy_name"]
                           == other.status()["table"]["history"]["proxy_name"], "not there yet")
     two.agent.rpc("resume")
-    two.agent.wait_state("failed", reason=FOREIGN)
+    two.agent.wait_state("failed", reason=f"{FOREIGN}: it has history {info(third)['master_replid'][:8]}")
     assert_equal_now(two.ours, two.replica)
 
 

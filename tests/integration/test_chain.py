@@ -63,8 +63,10 @@ def test_a_link_that_breaks_and_comes_back(bed):
     chain = Chain(bed)
     chain.cut()
     chain.first.restart()
-    chain.first.command("SET", "later", 1)
-    wait_for(lambda: link(chain.middle) == "up", "the chain's link does not come up again", 60)
+    with chain.first.client() as client:
+        client.set("later", 1)
+        wait_for(lambda: link(chain.middle) == "up", "the chain's link does not come up again", 60)
+        assert client.wait(1, 30_000) == 1 # "up" does not say that the write has arrived
     chain.proxy.wait_live()
     chain.agent.wait_warm()
     assert_equal_now(chain.first, chain.last)
@@ -80,6 +82,7 @@ def test_a_short_break_costs_no_reconcile(bed):
         chain.proxy.wait_state("source_down", reason="its own primary")
         client.set("meanwhile", 1)
         client.config_set("port", chain.first.config["port"])
+        assert client.wait(1, 50_000) == 1
     chain.proxy.wait_live()
     chain.agent.wait_warm()
     assert_equal_now(chain.first, chain.last)

@@ -116,16 +116,19 @@ def test_a_client_that_closes_its_sending_direction_gets_its_replies(bed):
 
 @pytest.mark.quick
 def test_an_idle_client_is_closed_after_its_time_and_one_that_waits_is_not(bed):
-    primary, gateway = served(bed, {"k": "v"}, gateway__idle_timeout_ms=700)
+    primary, gateway = served(bed, {"k": "v"})
     with Raw(gateway.socket) as idle, Raw(gateway.socket) as waiting:
-        assert idle.ask("CONFIG", "GET", "timeout") == b"*2\r\n$7\r\ntimeout\r\n$1\r\n1\r\n"
+        assert idle.ask("CONFIG", "GET", "timeout") == b"*2\r\n$7\r\ntimeout\r\n$1\r\n0\r\n"
         primary.signal(signal.SIGSTOP)
         waiting.send("KEYWAKE.BARRIER", 3000)
+        wait_for(lambda: figure(gateway, "requests_under_way") == 1, "it does not wait")
+        # From now on, so that neither of them was idle for too long before.
+        gateway.rpc("config.set", path="gateway.idle_timeout_ms", value=700)
         with pytest.raises(EOFError):
             idle.reply()
         assert waiting.reply().startswith(b"-TRYAGAIN")
     primary.signal(signal.SIGCONT)
     assert gateway.status()["clients_closed"]["idle"] >= 1
-    gateway.rpc("config.set", path="gateway.idle_timeout_ms", value=0)
+    gateway.rpc("config.set", path="gateway.idle_timeout_ms", value=60_700)
     with Raw(gateway.socket) as client:
-        assert client.ask("CONFIG", "GET", "timeout").endswith(b"\r\n0\r\n")
+        assert client.ask("CONFIG", "GET", "timeout").endswith(b"\r\n61\r\n")

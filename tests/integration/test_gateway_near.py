@@ -14,7 +14,7 @@ def told(client, key):
     """The value, or the refusal while the table is being read anew."""
     try:
         return client.get(key)
-    except redis.exceptions.ResponseError as error:
+    except (redis.exceptions.ResponseError, redis.exceptions.BusyLoadingError) as error:
         return error
 
 
@@ -82,12 +82,14 @@ def test_what_changed_is_not_told_from_near(bed, words):
 def test_a_hot_key_never_goes_back_and_is_never_older_than_fresh(bed):
     """A value is the microsecond of its writing; what fresh_us covers must be visible."""
     primary, _, gateway = bed.served(fill=lambda primary: primary.command("SET", "hot", "0"), **NEAR)
-    stop = threading.Event()
+    stop, done = threading.Event(), [(0, 0)] # (when it was acknowledged, value), both ascending
 
     def write():
         with primary.client() as client:
             while not stop.is_set():
-                client.set("hot", time.time_ns() // 1000)
+                value = time.time_ns() // 1000
+                client.set("hot", value)
+                done.append((time.time_ns() // 1000, value))
                 time.sleep(0.002)
     writer = threading.Thread(target=write)
     writer.start()
@@ -96,14 +98,13 @@ def test_a_hot_key_never_goes_back_and_is_never_older_than_fresh(bed):
         end = time.monotonic() + 3 * SLOW
         while time.monotonic() < end:
             fresh = gateway.status()["fresh_us"]
+            least = next(value for when, value in reversed(done) if when <= fresh)
             written = []
             for _ in range(50):
                 written.append(int(client.get("hot")))
             assert written == sorted(written) and written[0] >= last, (last, written)
             last = written[-1]
-            # The writer pauses 2 ms; on a busy machine longer, but then nothing newer was written.
-            primary_now = int(primary.command("GET", "hot"))
-            assert last >= fresh - 1_000_000 or last == primary_now, (last, fresh)
+            assert written[0] >= least, (written[0], least, fresh)
     finally:
         stop.set()
         writer.join()

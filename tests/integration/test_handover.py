@@ -279,10 +279,11 @@ def test_local_changes_of_others_are_mended(bed, change, when):
     pair = pair_of(bed, apply__max_prune=1)
     if when == "unseen":
         assert pair.proxy.stop() == 0
+    changes = len(pair.agent.rpc("history"))
     change(pair.replica)
-    if when == "seen":
-        pair.agent.wait_status(lambda status: status["state"] != "warm" or
-                               status["index"]["state"] != "sound", "it was seen", 30)
+    if when == "seen": # it may have been mended by now, too
+        pair.agent.wait_status(lambda status: status["state"] != "warm" or status["index"]["state"] != "sound" or
+                               len(pair.agent.rpc("history")) > changes, "it was seen", 30)
         assert pair.proxy.stop() == 0
     pair.proxy.start()
     pair.wait_equal(60)
