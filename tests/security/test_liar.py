@@ -57,6 +57,7 @@ def test_no_reply_before_the_login_takes_memory(bed, daemon, shape):
         else:
             victim = bed.gateway(bed.proxy(bed.server("primary")), redis__address=liar.address,
                                  gateway__forward=True)
+            victim.wait_serving() # the table is in its memory then
             assert grown(victim, liar, lie, lambda: write_through(victim)) < 32 * MIB
         assert victim.alive
 

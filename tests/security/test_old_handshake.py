@@ -107,7 +107,7 @@ def test_a_proxy_of_version_0_1_is_named_and_the_replica_keeps_its_data(bed, car
         status = pair.agent.wait_status(lambda status: TO_PROXY in (status["reason"] or ""),
                                         "no reason that names the version")
         assert status["state"] not in ("warm", "bootstrapping")
-        wait_for(lambda: len(proxy.hellos) >= 6, "it does not try again")
+        wait_for(lambda: len(proxy.hellos) >= 6, "it does not try again", 60)
         assert pair.replica.command("DBSIZE") == keys
         for hello in proxy.hellos:
             assert len(hello) == 192 and hello[8:10] == b"\3\0"

@@ -93,7 +93,7 @@ def test_words_of_a_server_are_shown_as_bytes(bed, which):
         for words in (["status"], ["--json", "status"], ["metrics"], ["--json", "metrics"]):
             shown = on_a_terminal(daemon, *words)
             assert shown and dirt(shown) == [], (words, shown)
-        assert b"evil" in on_a_terminal(daemon, "--json", "status")
+        wait_for(lambda: b"evil" in on_a_terminal(daemon, "--json", "status"), "the words are not shown")
         wait_for(lambda: any(b"evil" in told for told in manager.hear()), "the service manager heard nothing")
         assert [told for told in manager.told if dirt(told)] == []
         assert json.loads(daemon.ctl("status").stdout)["reason"], "in a pipe it is JSON as ever"
@@ -105,8 +105,7 @@ def test_the_state_of_an_agent_is_shown_as_bytes(bed):
         try:
             with wire.join(proxy.listen["shm"], name="evil") as joined:
                 joined.report(state)
-                wait_for(lambda: proxy.ctl_ok("agents") == [] or
-                         any(agent.get("reported_us") or agent["state"] for agent in proxy.ctl_ok("agents")),
+                wait_for(lambda: all(agent["state"] != "joining" for agent in proxy.ctl_ok("agents")),
                          "the report did not arrive")
                 for words in (["agents"], ["--json", "agents"], ["status"]):
                     assert dirt(on_a_terminal(proxy, *words)) == []

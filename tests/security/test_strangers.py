@@ -53,7 +53,7 @@ def test_a_user_of_the_host_is_no_peer_over_shm(bed, stranger):
     proxy.wait_live()
     open_to_users(shm_path(proxy))
     assert not stranger.run(wire.may_join, proxy.listen["shm"])
-    assert "is none of shm.users" in proxy.output()
+    wait_for(lambda: "is none of shm.users" in proxy.output(), "the log does not say why")
 
 
 def test_shm_without_a_secret_serves_its_own_user(bed):
@@ -85,7 +85,7 @@ def test_a_user_who_cannot_be_seen_needs_a_secret(bed, secret):
     with Stranger(NOBODY) as nobody:
         let_in = nobody.run(wire.may_join, proxy.listen["shm"], secret=words if secret else b"")
     assert let_in == secret
-    assert secret or "PrivateUsers" in proxy.output()
+    wait_for(lambda: secret or "PrivateUsers" in proxy.output(), "the log does not say why")
 
 
 @pytest.mark.parametrize("carrier", ["shm", "tcp"])
