@@ -229,6 +229,20 @@ static void a_replica_is_refused_and_taken_once_it_is_none(void **state)
 	teardown(&world);
 }
 
+static bool has_selected(void *arg)
+{
+	const struct world *world = arg;
+
+	return world->test.selected > 0;
+}
+
+static bool is_99_answered(void *arg)
+{
+	struct world *world = arg;
+
+	return kw_local_use(&world->test.local, 99) != KW_USE_WAIT;
+}
+
 static void a_database_must_be_confirmed_before_anything_is_sent_to_it(void **state)
 {
 	struct world world;
@@ -239,12 +253,12 @@ static void a_database_must_be_confirmed_before_anything_is_sent_to_it(void **st
 	assert_int_equal(kw_local_use(local, 0), KW_USE_OK);
 	assert_int_equal(kw_local_use(local, 9), KW_USE_WAIT);
 	assert_int_equal(kw_local_use(local, 9), KW_USE_WAIT);
-	test_run_ms(&world.loop, 50);
+	test_run(&world.loop, has_selected, &world, "the server has answered");
 	assert_int_equal(world.test.selected, 1);
 	assert_int_equal(kw_local_use(local, 9), KW_USE_OK);
 	assert_int_equal(kw_local_use(local, 0), KW_USE_OK);
 	assert_int_equal(kw_local_use(local, 99), KW_USE_WAIT);
-	test_run_ms(&world.loop, 50);
+	test_run(&world.loop, is_99_answered, &world, "the server has answered");
 	assert_int_equal(kw_local_use(local, 99), KW_USE_REFUSED);
 	assert_int_equal(kw_local_use(local, 9), KW_USE_OK);
 	teardown(&world);

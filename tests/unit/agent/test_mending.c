@@ -224,6 +224,11 @@ static bool is_claiming(void *arg)
 	return kw_sync_phase(&((struct stage *)arg)->agent->sync) == KW_SYNC_CLAIM;
 }
 
+static bool has_claimed(void *arg)
+{
+	return kw_sync_phase(&((struct stage *)arg)->agent->sync) != KW_SYNC_CLAIM;
+}
+
 static bool is_waiting_for_the_scan(void *arg)
 {
 	return strstr(((struct stage *)arg)->agent->reason, "first scan") != NULL;
@@ -263,7 +268,8 @@ static void no_snapshot_begins_while_the_agent_ends(void **state)
 	stage_wait(&stage, is_claiming, "the agent claims the server");
 	stage.agent->pair->applier->progress.taken++; /* something is on its way */
 	kw_agent_close(stage.agent);
-	test_run_ms(&stage.loop, 600);
+	stage_wait(&stage, has_claimed, "the claim is answered");
+	test_run_ms(&stage.loop, 300);
 	assert_int_equal(kw_sync_phase(&stage.agent->sync), KW_SYNC_WAIT);
 	assert_int_equal(stage.agent->sync.snapshots, 1);
 	stage.agent->pair->applier->progress.taken--;

@@ -384,6 +384,7 @@ static void requests_that_were_not_written_were_not_executed(void **state)
 	while (!kw_forward_send(&gate.forward, &request))
 		sent++;
 	assert_true(sent > 90 && sent <= 100);
+	run_until_up(&gate);
 	until = kw_clock_us() + 300000;
 	while (kw_clock_us() < until)
 		uv_run(&gate.loop, UV_RUN_ONCE);
