@@ -55,8 +55,10 @@ class Load(Workload):
 
     def run(self):
         while not self.stopped.is_set():
-            if not self.go.is_set():
-                self.resting.set()
+            with self.turn:
+                if not self.go.is_set():
+                    self.resting.set()
+            if self.resting.is_set():
                 self.go.wait(0.2)
                 continue
             database, transaction, commands = self.mix.batch()
@@ -186,7 +188,10 @@ class Scene:
         return [one for one in self.sentinels if one.alive and not one.stopped]
 
     def epoch(self):
-        return max(int(one.master()["config-epoch"]) for one in self.asked())
+        def told():
+            said = [one.master() for one in self.asked()]
+            return said if said and all(said) else None
+        return max(int(one["config-epoch"]) for one in wait_for(told, "a sentinel says nothing", PATIENCE))
 
     def cut(self, server, sources):
         self.relays[server.name].cut(sources)

@@ -122,7 +122,7 @@ def all_reset(scene, turn):
     """All sentinels forget the others; when they have found them again, one is asked to fail over."""
     for one in scene.sentinels:
         one.ask("RESET", NAME)
-    wait_for(lambda: all(int(one.master()["num-other-sentinels"]) == VOTERS - 1 for one in scene.sentinels),
+    wait_for(lambda: all((one.master() or {}).get("num-other-sentinels") == str(VOTERS - 1) for one in scene.sentinels),
              "the sentinels do not find each other", 60)
     order(scene, turn)
     turn.elected()

@@ -4,7 +4,7 @@ import resource
 
 from . import LOOK, LOOKS, audited, kind
 from .replica import side_of
-from ..field import NotInjected, TICK
+from ..field import NotInjected, PATIENCE, TICK
 
 SHADOW_BYTES = 1 << 40 # of address space has only a process with a sanitizer
 STEPS_S = (-86400, -3600, -5, 5, 3600)
@@ -72,6 +72,14 @@ def address_space(process):
         return int(stream.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
 
 
+def answered(field, daemon):
+    """Until it answers, or has ended."""
+    for _ in range(int(PATIENCE / TICK)):
+        if not daemon.alive or daemon.try_status():
+            return
+        yield TICK
+
+
 @kind(dies=True)
 def proxy_out_of_memory(field, fault, chance):
     """Its address space is bounded. It may end; then it is started again, as systemd would."""
@@ -90,6 +98,8 @@ def proxy_out_of_memory(field, fault, chance):
         yield TICK
     if proxy.alive:
         resource.prlimit(proxy.pid, resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)
+        yield from answered(field, proxy) # it may be about to end
+    if proxy.alive:
         field.may_be_dead.discard(proxy)
     else:
         field.tell(f"the proxy ended without memory, status {proxy.popen.returncode}")
