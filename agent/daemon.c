@@ -3,6 +3,7 @@
 #include "authority/lease.h"
 #include "base/log.h"
 #include "base/secret.h"
+#include "control/config/certificates.h"
 #include "control/config/tls.h"
 
 #include <inttypes.h>
@@ -264,18 +265,18 @@ int kw_agent_daemon_check(const struct kw_config *config, struct kw_error *error
 	return code;
 }
 
-int kw_agent_daemon_look(const struct kw_config *config, struct kw_error *error)
+void kw_agent_daemon_look(const struct kw_config *config, struct kw_config_looked *looked)
 {
-	struct kw_tls_context *redis = NULL, *wire = NULL, *link = NULL;
+	struct kw_tls_context *context;
+	struct kw_error error;
 	int code;
 
-	if (!(code = kw_tls_config_load_redis(config, &redis, error)) &&
-		!(code = kw_target_load_tls(config, &wire, error)))
-		code = load_link(config, &link, error);
-	kw_tls_context_unref(redis);
-	kw_tls_context_unref(wire);
-	kw_tls_context_unref(link);
-	return code;
+	code = kw_tls_config_load_redis(config, &context, &error);
+	kw_certificates_look(&looked->files, code, context, &error);
+	code = kw_target_load_tls(config, &context, &error);
+	kw_certificates_look(&looked->files, code, context, &error);
+	code = load_link(config, &context, &error);
+	kw_certificates_look(&looked->files, code, context, &error);
 }
 
 static int on_changed(void *arg, const char *path, struct kw_error *error)

@@ -38,8 +38,8 @@ struct kw_agent_daemon {
 /* A kw_config_rule_fn: refuses what can never work, whatever the host has when the agent starts. */
 int kw_agent_daemon_check(const struct kw_config *config, struct kw_error *error);
 
-/* For --check-config: the first file of certificates that cannot be used now. No effect. */
-int kw_agent_daemon_look(const struct kw_config *config, struct kw_error *error);
+/* A kw_config_look: each file of certificates that cannot be used. */
+void kw_agent_daemon_look(const struct kw_config *config, struct kw_config_looked *looked);
 
 /* doctor.c: a kw_config_doctor. */
 int kw_agent_doctor(const struct kw_config *config, const struct kw_config_mistakes *mistakes);

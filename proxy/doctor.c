@@ -1,6 +1,10 @@
-/* What the proxy's doctor looks at: the primary, the sentinels, the listeners, the table. */
+/*
+ * What the proxy's doctor looks at: the primary, the sentinels, the listeners, the table. And what
+ * --check-config does, which asks no server.
+ */
 #include "proxy.h"
 
+#include "control/config/certificates.h"
 #include "control/config/keys.h"
 #include "control/config/tls.h"
 #include "doctor/doctor.h"
@@ -173,4 +177,41 @@ int kw_proxy_doctor(const struct kw_config *config, const struct kw_config_mista
 	static const struct kw_doctor_subject subject = {.program = "keywake-proxy", .look = look};
 
 	return kw_doctor_run(&subject, config, mistakes);
+}
+
+/* ---- for --check-config ---- */
+
+static void check_certificates(const struct kw_config *config, struct kw_config_mistakes *files)
+{
+	struct kw_tls_context *context;
+	struct kw_error error;
+	int code;
+
+	code = kw_tls_config_load_redis(config, &context, &error);
+	kw_certificates_look(files, code, context, &error);
+	code = kw_wire_tls_load(
+		config, "listen", KW_TLS_SERVER, &kw_server_tls_terms, &context, &error);
+	kw_certificates_look(files, code, context, &error);
+	code = kw_proxy_sentinel_tls(config, &context, &error);
+	kw_certificates_look(files, code, context, &error);
+}
+
+void kw_proxy_look(const struct kw_config *config, struct kw_config_looked *looked)
+{
+	struct kw_rdma_options rdma = {0};
+
+	check_certificates(config, &looked->files);
+	kw_proxy_read_rdma(config, &rdma);
+	for (size_t i = 0; i < kw_config_count(config, "listen"); i++) {
+		const char *text = kw_config_text_at(config, "listen", i);
+		struct kw_address address;
+		struct kw_error error;
+
+		/* One that is no address is a mistake in the configuration, and was told. */
+		if (kw_address_parse(text, &address, NULL) ||
+			kw_server_look(&address, &rdma, &error) == KW_OK)
+			continue;
+		kw_error_wrap(&error, "listen: %s", text);
+		kw_config_mistake(&looked->moment, &error);
+	}
 }

@@ -568,22 +568,6 @@ static int prepare_all(struct kw_proxy *proxy, struct kw_error *error)
 	return KW_OK;
 }
 
-int kw_proxy_look(const struct kw_config *config, struct kw_error *error)
-{
-	struct kw_rdma_options rdma = {0};
-
-	kw_proxy_read_rdma(config, &rdma);
-	for (size_t i = 0; i < kw_config_count(config, "listen"); i++) {
-		const char *text = kw_config_text_at(config, "listen", i);
-		struct kw_address address;
-
-		if (kw_address_parse(text, &address, error) ||
-			kw_server_look(&address, &rdma, error))
-			return kw_error_wrap(error, "listen: %s", text);
-	}
-	return KW_OK;
-}
-
 static int listen_all(struct kw_proxy *proxy, struct kw_error *error)
 {
 	const struct kw_config *config = proxy->daemon.config;

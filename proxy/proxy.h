@@ -53,9 +53,8 @@ struct kw_proxy {
 int kw_proxy_init(
 	struct kw_proxy *proxy, uv_loop_t *loop, struct kw_config *config, struct kw_error *error);
 
-/* For --check-config: the first address in `listen` that could not be listened on now. No effect.
- */
-int kw_proxy_look(const struct kw_config *config, struct kw_error *error);
+/* doctor.c: a kw_config_look: certificates, and addresses in `listen` that are not there now. */
+void kw_proxy_look(const struct kw_config *config, struct kw_config_looked *looked);
 
 /* Begin to shut down; the loop runs out once all is closed. Harmless when already closing. */
 void kw_proxy_shutdown(struct kw_proxy *proxy, const char *why);

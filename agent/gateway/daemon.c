@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/secret.h"
+#include "control/config/certificates.h"
 #include "control/config/tls.h"
 #include "redis/address.h"
 
@@ -219,21 +220,23 @@ int kw_gateway_check(const struct kw_config *config, struct kw_error *error)
 	return check_primary(config, error);
 }
 
-int kw_gateway_look(const struct kw_config *config, struct kw_error *error)
+void kw_gateway_look(const struct kw_config *config, struct kw_config_looked *looked)
 {
-	struct kw_tls_context *redis = NULL, *wire = NULL, *clients = NULL;
-	struct kw_users *users = read_users(config, error);
-	int code = users ? KW_OK : KW_E_CONFIG;
+	struct kw_tls_context *context;
+	struct kw_error error;
+	struct kw_users *users = read_users(config, &error);
+	int code;
 
 	if (users)
 		kw_users_free(users);
-	if (!code && !(code = kw_tls_config_load_redis(config, &redis, error)) &&
-		!(code = kw_target_load_tls(config, &wire, error)))
-		code = kw_gateway_client_tls(config, &clients, error);
-	kw_tls_context_unref(redis);
-	kw_tls_context_unref(wire);
-	kw_tls_context_unref(clients);
-	return code;
+	else
+		kw_config_mistake(&looked->files, &error);
+	code = kw_tls_config_load_redis(config, &context, &error);
+	kw_certificates_look(&looked->files, code, context, &error);
+	code = kw_target_load_tls(config, &context, &error);
+	kw_certificates_look(&looked->files, code, context, &error);
+	code = kw_gateway_client_tls(config, &context, &error);
+	kw_certificates_look(&looked->files, code, context, &error);
 }
 
 static int on_changed(void *arg, const char *path, struct kw_error *error)

@@ -40,9 +40,8 @@ struct kw_gateway {
 /* A kw_config_rule_fn: refuses what can never work, whatever the host has when it starts. */
 int kw_gateway_check(const struct kw_config *config, struct kw_error *error);
 
-/* For --check-config: the first file of users or certificates that cannot be used now. No effect.
- */
-int kw_gateway_look(const struct kw_config *config, struct kw_error *error);
+/* A kw_config_look: each file of users or certificates that cannot be used. */
+void kw_gateway_look(const struct kw_config *config, struct kw_config_looked *looked);
 
 /* doctor.c: a kw_config_doctor. */
 int kw_gateway_doctor(const struct kw_config *config, const struct kw_config_mistakes *mistakes);

@@ -67,7 +67,10 @@ void kw_daemon_config_get(void *arg, struct kw_rpc_call *call, const json_t *par
 		kw_rpc_fail_error(call, &error);
 		return;
 	}
-	kw_config_json(daemon->config, path, &text);
+	if (json_is_true(json_object_get(params, "sources")))
+		kw_config_sources_json(daemon->config, path, &text);
+	else
+		kw_config_json(daemon->config, path, &text);
 	value = json_loadb((const char *)kw_buffer_bytes(&text), kw_buffer_length(&text),
 		JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
 	kw_buffer_close(&text);

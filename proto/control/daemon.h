@@ -57,7 +57,9 @@ void kw_daemon_log_passed_over(const struct kw_config *config);
 		{"config.get", "The configuration in force, whole or one key or group of it.",     \
 			{{"path", JSON_STRING, false,                                              \
 				 "key or group, e.g. redis.address or redis"},                     \
-				{"saved", JSON_TRUE, false, "only what was saved, whole"}},        \
+				{"saved", JSON_TRUE, false, "only what was saved, whole"},         \
+				{"sources", JSON_TRUE, false,                                      \
+					"each key with its value and where that comes from"}},     \
 			kw_daemon_config_get},                                                     \
 		{"config.set", "Change one live key until the next start or reload.",              \
 			{{"path", JSON_STRING, true, "key"},                                       \
@@ -66,8 +68,8 @@ void kw_daemon_log_passed_over(const struct kw_config *config);
 			kw_daemon_config_set},                                                     \
 	{                                                                                          \
 		"config.reload",                                                                   \
-			"Read the configuration file again, and the files of keys and users that " \
-			"it "                                                                      \
+			"Read the configuration file again with those that it includes, and the "  \
+			"files of keys and users that it "                                         \
 			"names; keys that are not live are named.",                                \
 			{{NULL, JSON_NULL, false, NULL}}, kw_daemon_config_reload                  \
 	}

@@ -17,7 +17,7 @@ struct kw_program {
 	const char *component; /* its lines in the log */
 	const struct kw_config_key *keys;
 	kw_config_rule_fn rule;  /* on all keys together */
-	kw_config_look look;     /* at this host, for --check-config; NULL: nothing to look at */
+	kw_config_look look;     /* for --check-config; NULL: nothing to look at */
 	kw_config_doctor doctor; /* for --doctor */
 	/*
 	 * Start on the loop. On failure the daemon shuts itself down: what it has left on the loop

@@ -177,33 +177,6 @@ static enum ctl_exit run_verify(struct ctl *ctl)
 	return status;
 }
 
-static enum ctl_exit run_config_get(struct ctl *ctl)
-{
-	json_t *path = NULL, *params, *answer;
-	struct kw_error error;
-	char cell[CTL_CELL];
-
-	if (ctl->options[0] && ctl->arg_count > 0)
-		return ctl_usage("--saved shows all that is saved: leave the path out");
-	if (ctl->arg_count > 0)
-		path = json_string(ctl->args[0]);
-	if (ctl->arg_count > 0 && !path)
-		return ctl_usage("the path is not valid UTF-8");
-	params = path ? json_pack("{s:o}", "path", path) : NULL;
-	if (ctl->options[0])
-		params = json_pack("{s:b}", "saved", 1);
-	if (ctl_call(ctl, "config.get", params, CTL_CALL_TIMEOUT_MS, &answer, &error))
-		return ctl_fail(&error);
-	if (ctl->json)
-		ctl_print_json(answer);
-	else if (json_is_object(answer))
-		ctl_print_fields(ctl, answer);
-	else
-		printf("%s\n", ctl_show_value("", answer, cell));
-	json_decref(answer);
-	return CTL_DONE;
-}
-
 static enum ctl_exit run_config_set(struct ctl *ctl)
 {
 	const char *text = ctl->args[1];
@@ -542,11 +515,13 @@ const struct ctl_command ctl_commands[] = {
 	{.name = "config get",
 		.args = "[PATH]",
 		.most = 1,
-		.options = {{"--saved", NULL, "only what --save has kept"}},
+		.options = {{"--saved", NULL, "only what --save has kept"},
+			{"--sources", NULL, "where each value comes from"}},
 		.brief = "show the configuration in effect",
-		.help = "Without PATH all of it; PATH is a key (log.level) or a group (log).",
+		.help = "Without PATH all of it; PATH is a key (log.level) or a group (log). A "
+			"source is a file, the environment, --set, config set, or default.",
 		.example = "-s /run/keywake/agent.sock config get poll",
-		.run = run_config_get},
+		.run = ctl_run_config_get},
 	{.name = "config set",
 		.args = "PATH VALUE",
 		.least = 2,
@@ -555,13 +530,15 @@ const struct ctl_command ctl_commands[] = {
 		.brief = "change a live key until the next start or reload",
 		.help = "VALUE is JSON, or else a text. Keys that take effect only at start are "
 			"refused. With --save the value is kept in control.saved_file. It counts "
-			"over the configuration file, and `config get --saved` shows it.",
+			"over the configuration files, which stay as they are, with their "
+			"comments. `config get --saved` shows it.",
 		.example = "-s /run/keywake/proxy.sock config set table.max_bytes 8GiB",
 		.method = "config.set",
 		.run = run_config_set},
 	{.name = "config reload",
 		.brief = "let a daemon read its configuration file again",
-		.help = "All or nothing: a file with a mistake changes nothing. Says which changed "
+		.help = "All or nothing: a file with a mistake changes nothing. The files that it "
+			"includes are read again, too. Says which changed "
 			"keys need a restart. The files of secrets, keys and users are read again, "
 			"too: a proxy says how many keys it has now, and how many sessions it "
 			"revoked because their key is gone.",

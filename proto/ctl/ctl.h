@@ -6,6 +6,7 @@
  *   link.c      which socket, calls, exit statuses
  *   status.c    status, agents      wait.c      wait, watch
  *   export.c    export              target.c    a file that is whole or not there
+ *   config.c    config get
  *   show.c      values for people   table.c     aligned fields and rows
  *   term.c      the terminal
  *   switchover/ the switch-over by hand, step by step
@@ -208,7 +209,8 @@ int ctl_columns(FILE *stream);
 bool ctl_number(const char *what, const char *text, json_int_t *number);
 bool ctl_found_differences(const json_t *answer); /* of verify */
 
-/* history.c, metrics.c, status.c, wait.c, export.c, doctor/, switchover/ */
+/* config.c, history.c, metrics.c, status.c, wait.c, export.c, doctor/, switchover/ */
+enum ctl_exit ctl_run_config_get(struct ctl *ctl);
 enum ctl_exit ctl_run_history(struct ctl *ctl);
 enum ctl_exit ctl_run_metrics(struct ctl *ctl);
 enum ctl_exit ctl_run_doctor(struct ctl *ctl);

@@ -2,12 +2,13 @@
  * Arbitrary bytes as a configuration file and as assignments: taken or refused with a sentence,
  * never half taken, and what was taken is taken again when it is written out.
  *
- * The first byte chooses: a file (a reload after it keeps all), or assignments, one a line. Each
- * line is a variable of the environment, too.
+ * The first byte chooses: a file (a reload after it keeps all, and the pass over its comments keeps
+ * its promises), or assignments, one a line. Each line is a variable of the environment, too.
  */
 #include "fuzz.h"
 
 #include "control/config/config.h"
+#include "control/json_comments.h"
 #include "remote/remote.h"
 
 #include <stdio.h>
@@ -35,6 +36,10 @@ static const struct kw_fuzz_bytes seeds[] = {
 		      " \"filter\": {\"databases\": [0, 7]}, \"log\": {\"level\": \"warn\"}}"),
 	KW_FUZZ_BYTES("\x00{\"source\": {\"share\": 1e-1}, \"proxy\": \"tcp://[::1]:7471\"}"),
 	KW_FUZZ_BYTES("\x00{\"poll\": {\"idle_us\": 1e400}}"),
+	KW_FUZZ_BYTES(
+		"\x00// a\n{\"poll\": {\"busy\": true /* b */,}, \"listen\": [\"//\", \"/*\",],}"),
+	KW_FUZZ_BYTES("\x00{\"include\": [\"a.json\", \"b/*.json\"], \"log.level\": \"warn\"}"),
+	KW_FUZZ_BYTES("\x00{\"listen\": \"\\\"\" /* \xc3\xa4\n*/}/"),
 	KW_FUZZ_BYTES("\x00[]"),
 	KW_FUZZ_BYTES("\x01redis.address=unix:///s\ntable.max_bytes=64k\npoll.idle_us=20\n"
 		      "listen=[\"x\"]\nfilter.databases=3\nsource.share=0.5\nlog.level=warn"),
@@ -102,6 +107,42 @@ static void take_again(const struct kw_config *config)
 	kw_buffer_close(&text);
 	kw_buffer_close(&second);
 	kw_config_free(again);
+}
+
+static size_t lines_of(const char *text, size_t length)
+{
+	size_t lines = 0;
+
+	for (size_t i = 0; i < length; i++)
+		lines += text[i] == '\n';
+	return lines;
+}
+
+/* No byte is added, no line is lost, and what is left has no comment. */
+static void try_comments(const uint8_t *data, size_t size)
+{
+	char *text = malloc(size + 1), *again = malloc(size + 1);
+	struct kw_json_place open = {0, 0};
+	size_t length = size, second;
+	enum kw_json_comments found;
+
+	must(text && again);
+	memcpy(text, data, size);
+	found = kw_json_blank_comments(text, &length, &open);
+	if (found == KW_JSON_COMMENTS_UNCLOSED) {
+		must(open.line > 0 && open.line <= lines_of((const char *)data, size) + 1);
+		must(open.column > 0 && open.column <= size);
+	} else {
+		must(length <= size);
+		must(lines_of(text, length) == lines_of((const char *)data, size));
+		must(found == KW_JSON_COMMENTS_BLANKED || memcmp(text, data, size) == 0);
+		memcpy(again, text, length);
+		second = length;
+		must(kw_json_blank_comments(again, &second, &open) == KW_JSON_COMMENTS_NONE);
+		must(second == length && memcmp(again, text, length) == 0);
+	}
+	free(text);
+	free(again);
 }
 
 static void try_file(struct kw_config *config, const uint8_t *data, size_t size)
@@ -181,6 +222,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		try_lines(config, text);
 		free(text);
 	} else {
+		try_comments(data + 1, size - 1);
 		try_file(config, data + 1, size - 1);
 	}
 	read_all(config);

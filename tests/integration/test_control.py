@@ -329,14 +329,6 @@ def test_a_reload_while_it_ends_harms_nothing(bed):
         assert proxy.wait_exit() == 0, proxy.tail()
 
 
-@pytest.mark.parametrize("daemon, program", [("proxy", PROXY), ("agent", AGENT)])
-def test_the_example_configurations_are_valid(daemon, program):
-    example = os.path.join(TOP, "deploy", daemon + ".example.json")
-    done = subprocess.run([program, "--config", example, "--check-config"], capture_output=True,
-                          text=True, check=False)
-    assert done.returncode == 0, done.stderr
-
-
 @pytest.mark.parametrize("program", [PROXY, AGENT])
 @pytest.mark.parametrize("wrong, named", [
     (["--set", "redis.adress=unix:///x"], "redis.address"), (["--set", "log.level=loud"], "debug"),
@@ -391,7 +383,7 @@ def test_a_secret_that_is_not_there_is_not_tried_again_and_again(bed, program, p
 @pytest.mark.parametrize("program, key", [(PROXY, "listen"), (AGENT, "proxy")])
 def test_a_carrier_this_build_lacks_is_refused_before_anything_starts(program, key):
     words = [program, "--check-config", "--set", "redis.address=unix:///x", "--set",
-             f"{key}=rdma://10.0.0.1:7471", "--set", "auth.secret_file=/nonexistent"]
+             f"{key}=rdma://10.0.0.1:7471", "--set", "auth.allow_insecure=true"]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=20)
     maps = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
     if "librdmacm" in maps:

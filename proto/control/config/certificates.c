@@ -1,7 +1,9 @@
 #include "control/config/certificates.h"
 
+#include "base/clock.h"
 #include "control/metrics.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 #define NAME "certificate_expires_timestamp_seconds"
@@ -67,4 +69,27 @@ void kw_certificates_status(
 
 	each(contexts, count, add_member, members);
 	json_object_set_new(status, "certificates", members);
+}
+
+static void look_at_date(void *arg, const char *key, int64_t at_s)
+{
+	const int64_t now_s = (int64_t)(kw_wall_us() / 1000000);
+	struct kw_error error;
+
+	if (at_s > now_s)
+		return;
+	kw_error_set(&error, KW_E_CONFIG,
+		"%s: what the file has ran out %" PRId64 " hours ago: put a new one in its place",
+		key, (now_s - at_s) / 3600);
+	kw_config_mistake(arg, &error);
+}
+
+void kw_certificates_look(struct kw_config_mistakes *files, int code,
+	struct kw_tls_context *context, const struct kw_error *error)
+{
+	if (code)
+		kw_config_mistake(files, error);
+	else if (context)
+		each_file(context, look_at_date, files);
+	kw_tls_context_unref(context);
 }

@@ -6,6 +6,7 @@
 #define KW_CONTROL_CONFIG_CERTIFICATES_H
 
 #include "base/buffer.h"
+#include "control/config/config.h"
 #include "tls/context.h"
 
 #include <jansson.h>
@@ -21,5 +22,12 @@ void kw_certificates_metrics(
 /* The same in status: "certificates": {"tls.cert": seconds since 1970, …} */
 void kw_certificates_status(
 	json_t *status, const struct kw_tls_context *const *contexts, size_t count);
+
+/*
+ * For --check-config: what came of reading the files of one context. code: not KW_OK, and *error
+ * says why they cannot be used; else context is looked at, which may be NULL, and given back.
+ */
+void kw_certificates_look(struct kw_config_mistakes *files, int code,
+	struct kw_tls_context *context, const struct kw_error *error);
 
 #endif

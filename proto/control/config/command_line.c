@@ -1,9 +1,7 @@
 /* The command line that all daemons share. */
 #include "control/config/internal.h"
 
-#include "base/printable.h"
-#include "base/secret.h"
-#include "control/config/keys.h"
+#include "control/config/check.h"
 #include "control/nearest.h"
 
 #include <stdio.h>
@@ -25,13 +23,16 @@ static const struct option_word {
 	const char *value; /* NULL: takes none; in brackets: may be left out */
 	const char *doc;
 } words[] = {
-	{"--config", CONFIG, "FILE", "read the configuration (JSON) from FILE"},
+	{"--config", CONFIG, "FILE", "read the configuration (JSON, with comments) from FILE"},
 	{"--set", SET, "KEY=VALUE", "set one key after the file was read; VALUE is JSON or text"},
-	{"--check-config", CHECK, NULL, "check the configuration, say what is wrong, and exit"},
+	{"--check-config", CHECK, NULL,
+		"check the configuration and the files that it names, say all that is wrong, and "
+		"exit"},
 	{"--doctor", DOCTOR, NULL,
 		"look at all that the configuration names, list what is wrong as JSON, and exit; "
 		"keywakectl doctor shows it"},
-	{"--help-config", HELP_CONFIG, "[=scdoc]", "list every configuration key, and exit"},
+	{"--help-config", HELP_CONFIG, "[=scdoc|markdown]",
+		"list every configuration key, and exit"},
 	{"--help", HELP, "[=scdoc]", "show this help, and exit"},
 	{"--version", VERSION, NULL, "show the version, and exit"},
 };
@@ -42,17 +43,9 @@ struct command_line {
 	bool check, doctor;
 };
 
-static void say(const char *program, const char *before, const char *sentence)
-{
-	char shown[KW_ERROR_TEXT * KW_PRINTABLE_ESCAPE];
-
-	kw_printable(shown, sizeof shown, kw_slice_text(sentence), KW_NEWLINE_ESCAPED);
-	fprintf(stderr, "%s: %s%s\n", program, before, shown);
-}
-
 static int complain(const char *program, const char *sentence)
 {
-	say(program, "", sentence);
+	kw_config_say(program, "", sentence);
 	return EXIT_USAGE;
 }
 
@@ -102,14 +95,23 @@ static int show_help(const char *program, const char *form)
 	return 0;
 }
 
-static int show_keys(const char *program, const struct kw_config_key *keys, const char *form)
+static int show_keys(const char *program, const struct kw_config_key *keys, const char *given)
 {
-	bool scdoc = form && strcmp(form, "scdoc") == 0;
+	static const char *const forms[] = {
+		[KW_CONFIG_FORM_TEXT] = "",
+		[KW_CONFIG_FORM_SCDOC] = "scdoc",
+		[KW_CONFIG_FORM_MARKDOWN] = "markdown",
+	};
+	const size_t count = sizeof forms / sizeof *forms;
 	struct kw_buffer text = {0};
+	size_t form = 0;
 
-	if (form && !scdoc)
-		return complain(program, "--help-config=scdoc is the only other form");
-	kw_config_manual(keys, scdoc, &text);
+	while (given && form < count && strcmp(forms[form], given) != 0)
+		form++;
+	if (form == count)
+		return complain(program,
+			"--help-config=scdoc and --help-config=markdown are the only other forms");
+	kw_config_manual(keys, program, (enum kw_config_form)form, &text);
 	fwrite(kw_buffer_bytes(&text), 1, kw_buffer_length(&text), stdout);
 	kw_buffer_close(&text);
 	return 0;
@@ -171,8 +173,11 @@ static int walk(struct command_line *line, struct kw_config *config,
 			snprintf(sentence, sizeof sentence, "%s takes no value", word->name);
 			return complain(line->program, sentence);
 		}
-		if (apply && word->option == SET && kw_config_set(config, value, &error))
-			return complain(line->program, error.text);
+		if (apply && word->option == SET && kw_config_set(config, value, &error)) {
+			if (!config->mistakes)
+				return complain(line->program, error.text);
+			kw_config_mistake(config->mistakes, &error);
+		}
 		if (apply)
 			continue;
 		if (word->option == HELP)
@@ -193,75 +198,14 @@ static int walk(struct command_line *line, struct kw_config *config,
 	return -1;
 }
 
-static bool is_secret(const char *path)
+static int conclude(const struct command_line *line, const struct kw_config *config,
+	const struct kw_config_program *program, const struct kw_config_mistakes *mistakes)
 {
-	static const char *const ends[] = {"password_file", "secret_file", "masterauth_file"};
-
-	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-		if (strlen(path) > strlen(ends[i]) &&
-			strcmp(path + strlen(path) - strlen(ends[i]), ends[i]) == 0)
-			return true;
-	return false;
-}
-
-/* Open each file of a secret as the start does. The sentences name the remedy. True: all are good.
- */
-static bool look_at_secrets(
-	const struct kw_config *config, const char *program, const struct kw_config_key *keys)
-{
-	bool good = true;
-
-	for (const struct kw_config_key *key = keys; key->path; key++) {
-		struct kw_buffer secret = {0};
-		struct kw_error error;
-
-		if (is_secret(key->path) &&
-			kw_secret_load(kw_config_text(config, key->path), &secret, &error)) {
-			kw_error_wrap(&error, "%s", key->path);
-			say(program, "at this moment: ", error.text);
-			good = false;
-		}
-		kw_secret_close_buffer(&secret);
-	}
-	return good;
-}
-
-/* The keys of auth.*, whose files have a form of their own. */
-static void look_at_keys(
-	const struct kw_config *config, const char *program, const struct kw_config_key *keys)
-{
-	struct kw_keyring *ring = NULL;
-	struct kw_own_key own = {0};
-	bool failed = false;
-	struct kw_error error;
-
-	for (const struct kw_config_key *key = keys; key->path && !failed; key++) {
-		if (strcmp(key->path, "auth.keys_file") == 0 && *kw_config_text(config, key->path))
-			failed = !(ring = kw_keys_load(config, &error));
-		if (strcmp(key->path, "auth.key_id") == 0 && *kw_config_text(config, key->path))
-			failed = kw_own_key_load(config, &own, &error) != KW_OK;
-	}
-	if (failed)
-		say(program, "at this moment: ", error.text);
-	kw_keyring_release(ring);
-	kw_own_key_close(&own);
-}
-
-static int check(const struct command_line *line, const struct kw_config *config,
-	const struct kw_config_program *program)
-{
-	struct kw_error error;
-
-	if (*kw_config_passed_over(config))
-		say(line->program, "this version does not know these keys, and passes them over: ",
-			kw_config_passed_over(config));
-	printf("%s: the configuration is complete and valid\n",
-		line->file ? line->file : line->program);
-	if (program->look && program->look(config, &error))
-		say(line->program, "at this moment: ", error.text);
-	if (look_at_secrets(config, line->program, program->keys))
-		look_at_keys(config, line->program, program->keys);
-	return 0;
+	if (line->doctor)
+		return program->doctor(config, mistakes);
+	return kw_config_check(config, program, mistakes, line->file ? line->file : line->program)
+		       ? 0
+		       : EXIT_USAGE;
 }
 
 /* What is wrong with keys of the file, or with all of them together, hides nothing else. */
@@ -274,18 +218,18 @@ static int examine(struct command_line *line, struct kw_config *config,
 
 	config->mistakes = &mistakes;
 	if (line->file && kw_config_load(config, line->file, &error)) {
+		config->mistakes = NULL;
 		kw_config_mistake(&mistakes, &error);
-		return program->doctor(NULL, &mistakes);
+		return conclude(line, NULL, program, &mistakes);
 	}
 	if (kw_config_load_environment(config, (const char *const *)environ, &error))
 		kw_config_mistake(&mistakes, &error);
 	status = walk(line, config, program->keys, argc, argv, true);
-	if (status >= 0)
-		return status;
-	if (kw_config_load_saved(config, &error) || kw_config_complete(config, &error))
+	if (status < 0 &&
+		(kw_config_load_saved(config, &error) || kw_config_complete(config, &error)))
 		kw_config_mistake(&mistakes, &error);
 	config->mistakes = NULL;
-	return program->doctor(config, &mistakes);
+	return status < 0 ? conclude(line, config, program, &mistakes) : status;
 }
 
 int kw_config_command_line(
@@ -297,7 +241,8 @@ int kw_config_command_line(
 
 	if (status >= 0)
 		return status;
-	if (line.doctor && program->doctor)
+	line.doctor &= program->doctor != NULL;
+	if (line.doctor || line.check)
 		return examine(&line, config, program, argc, argv);
 	if (line.file && kw_config_load(config, line.file, &error))
 		return complain(line.program, error.text);
@@ -308,5 +253,5 @@ int kw_config_command_line(
 		return status;
 	if (kw_config_load_saved(config, &error) || kw_config_complete(config, &error))
 		return complain(line.program, error.text);
-	return line.check ? check(&line, config, program) : -1;
+	return -1;
 }

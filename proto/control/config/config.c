@@ -1,66 +1,32 @@
 /*
- * Where values come from, later over earlier: fallbacks, the file, the environment (environment.c),
- * what was saved (saved.c), --set in the order given. What config.set changed and did not save
+ * Where values come from, later over earlier: fallbacks, the file with those that it
+ * includes (file.c), the environment (environment.c), what was saved (saved.c), --set in the order
+ * given. What config.set changed and did not save
  * lasts until the next reload.
  */
 #include "control/config/internal.h"
 
-#include "base/log.h"
+#include "control/json_text.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static void values_free(json_t **values, size_t count)
+static void slots_replace(struct kw_config *config, struct kw_config_slot *slots)
 {
-	for (size_t i = 0; values && i < count; i++)
-		json_decref(values[i]);
-	free(values);
+	kw_config_slots_free(config, config->slots);
+	config->slots = slots;
 }
 
-static json_t **values_copy(json_t *const *values, size_t count)
+/* The source of what config.set changed and did not save. */
+#define CHANGED "config set"
+
+/* value: taken */
+static void put_named(struct kw_config_slot *slot, json_t *value, const char *source)
 {
-	json_t **copy = kw_zalloc((count + 1) * sizeof *copy);
+	json_t *text = kw_json_text(source);
 
-	for (size_t i = 0; i < count; i++)
-		copy[i] = json_incref(values[i]);
-	return copy;
-}
-
-/* A table of keys that contradicts itself is a bug of ours: it shows at the first start. */
-static json_t *fallback_value(const struct kw_config_key *key)
-{
-	struct kw_config_key unbounded = *key;
-	struct kw_error error;
-	json_t *given, *value;
-
-	if (!key->fallback)
-		return NULL;
-	/* A fallback can lie outside what may be set: "" or 0 for "off". */
-	unbounded.lowest = unbounded.highest = 0;
-	unbounded.choices = NULL;
-	given = json_loads(key->fallback, JSON_DECODE_ANY, NULL);
-	if (!given || kw_config_value_check(&unbounded, given, &value, &error)) {
-		kw_log_error("config", "BUG: the fallback of %s is not a %s: %s", key->path,
-			kw_config_type_name(key->type), key->fallback);
-		abort();
-	}
-	json_decref(given);
-	return value;
-}
-
-static json_t **values_fallback(const struct kw_config *config)
-{
-	json_t **values = kw_zalloc((config->count + 1) * sizeof *values);
-
-	for (size_t i = 0; i < config->count; i++)
-		values[i] = fallback_value(&config->keys[i]);
-	return values;
-}
-
-static void values_replace(struct kw_config *config, json_t **values)
-{
-	values_free(config->values, config->count);
-	config->values = values;
+	kw_config_put(slot, value, text);
+	json_decref(text);
 }
 
 struct kw_config *kw_config_new(const struct kw_config_key *keys)
@@ -70,7 +36,7 @@ struct kw_config *kw_config_new(const struct kw_config_key *keys)
 	config->keys = keys;
 	while (keys[config->count].path)
 		config->count++;
-	config->values = values_fallback(config);
+	config->slots = kw_config_slots_new(config);
 	return config;
 }
 
@@ -78,7 +44,7 @@ void kw_config_free(struct kw_config *config)
 {
 	if (!config)
 		return;
-	values_free(config->values, config->count);
+	kw_config_slots_free(config, config->slots);
 	for (size_t i = 0; i < config->assignment_count; i++)
 		free(config->assignments[i]);
 	for (size_t i = 0; i < config->variable_count; i++)
@@ -95,9 +61,9 @@ const char *kw_config_passed_over(const struct kw_config *config)
 		       : "";
 }
 
-/* "path.to.key=VALUE" into values. */
-static int assign(const struct kw_config *config, const char *assignment, json_t **values,
-	struct kw_error *error)
+/* "path.to.key=VALUE" into slots. */
+static int assign(const struct kw_config *config, const char *assignment,
+	struct kw_config_slot *slots, struct kw_error *error)
 {
 	const char *equals = strchr(assignment, '=');
 	char path[KW_CONFIG_PATH_MAX];
@@ -122,66 +88,65 @@ static int assign(const struct kw_config *config, const char *assignment, json_t
 		kw_error_wrap(error, "--set");
 		return code;
 	}
-	json_decref(values[index]);
-	values[index] = value;
+	put_named(&slots[index], value, "--set");
 	return 0;
 }
 
 /* The sources. saved: NULL, or the file of saved values. */
-static int values_read(struct kw_config *config, const char *file, const char *saved,
-	json_t ***built, struct kw_error *error)
+static int slots_read(struct kw_config *config, const char *file, const char *saved,
+	struct kw_config_slot **built, struct kw_error *error)
 {
-	json_t **values = values_fallback(config);
+	struct kw_config_slot *slots = kw_config_slots_new(config);
 	int code = 0;
 
 	kw_buffer_clear(&config->passed_over);
 	if (file)
-		code = kw_config_file_read(config, file, values, error);
+		code = kw_config_file_read(config, file, KW_CONFIG_WRITTEN, slots, error);
 	if (!code)
-		code = kw_config_environment_read(config, values, error);
+		code = kw_config_environment_read(config, slots, error);
 	if (!code && saved) {
-		code = kw_config_file_read(config, saved, values, error);
+		code = kw_config_file_read(config, saved, KW_CONFIG_KEPT, slots, error);
 		if (code)
 			kw_error_wrap(error, "saved values (delete the file, or correct it)");
 	}
 	for (size_t i = 0; !code && i < config->assignment_count; i++)
-		code = assign(config, config->assignments[i], values, error);
+		code = assign(config, config->assignments[i], slots, error);
 	if (code) {
-		values_free(values, config->count);
+		kw_config_slots_free(config, slots);
 		return code;
 	}
-	*built = values;
+	*built = slots;
 	return 0;
 }
 
 /* All sources anew. Where the saved values are is said by the others. */
-static int values_build(
-	struct kw_config *config, const char *file, json_t ***built, struct kw_error *error)
+static int slots_build(struct kw_config *config, const char *file, struct kw_config_slot **built,
+	struct kw_error *error)
 {
-	json_t **values;
-	int code = values_read(config, file, NULL, &values, error);
+	struct kw_config_slot *slots;
+	int code = slots_read(config, file, NULL, &slots, error);
 	const char *saved;
 
 	if (code)
 		return code;
-	saved = kw_config_saved_file(config, values);
+	saved = kw_config_saved_file(config, slots);
 	if (!kw_config_has_saved(saved)) {
-		*built = values;
+		*built = slots;
 		return 0;
 	}
-	code = values_read(config, file, saved, built, error);
-	values_free(values, config->count);
+	code = slots_read(config, file, saved, built, error);
+	kw_config_slots_free(config, slots);
 	return code;
 }
 
 int kw_config_load(struct kw_config *config, const char *file, struct kw_error *error)
 {
-	json_t **values;
-	int code = values_build(config, file, &values, error);
+	struct kw_config_slot *slots;
+	int code = slots_build(config, file, &slots, error);
 
 	if (code)
 		return code;
-	values_replace(config, values);
+	slots_replace(config, slots);
 	free(config->file);
 	config->file = kw_strdup(file);
 	return 0;
@@ -190,43 +155,43 @@ int kw_config_load(struct kw_config *config, const char *file, struct kw_error *
 int kw_config_load_environment(
 	struct kw_config *config, const char *const *environment, struct kw_error *error)
 {
-	json_t **values;
+	struct kw_config_slot *slots;
 	int code = kw_config_environment_keep(config, environment, error);
 
 	if (!code)
-		code = values_build(config, config->file, &values, error);
+		code = slots_build(config, config->file, &slots, error);
 	if (!code)
-		values_replace(config, values);
+		slots_replace(config, slots);
 	return code;
 }
 
 int kw_config_set(struct kw_config *config, const char *assignment, struct kw_error *error)
 {
-	json_t **values;
+	struct kw_config_slot *slots;
 	int code;
 
 	if (config->assignment_count == KW_CONFIG_ASSIGNMENTS_MAX)
 		return kw_error_set(error, KW_E_CONFIG,
 			"more than %d --set: put the configuration into a file (--config)",
 			KW_CONFIG_ASSIGNMENTS_MAX);
-	values = values_copy(config->values, config->count);
-	code = assign(config, assignment, values, error);
+	slots = kw_config_slots_copy(config);
+	code = assign(config, assignment, slots, error);
 	if (code) {
-		values_free(values, config->count);
+		kw_config_slots_free(config, slots);
 		return code;
 	}
-	values_replace(config, values);
+	slots_replace(config, slots);
 	config->assignments[config->assignment_count++] = kw_strdup(assignment);
 	return 0;
 }
 
 int kw_config_load_saved(struct kw_config *config, struct kw_error *error)
 {
-	json_t **values;
-	int code = values_build(config, config->file, &values, error);
+	struct kw_config_slot *slots;
+	int code = slots_build(config, config->file, &slots, error);
 
 	if (!code)
-		values_replace(config, values);
+		slots_replace(config, slots);
 	return code;
 }
 
@@ -238,18 +203,24 @@ static bool is_empty(const json_t *value)
 }
 
 static int check_complete(
-	const struct kw_config *config, json_t *const *values, struct kw_error *error)
+	const struct kw_config *config, const struct kw_config_slot *slots, struct kw_error *error)
 {
+	int code = KW_OK;
+
 	for (size_t i = 0; i < config->count; i++) {
 		const struct kw_config_key *key = &config->keys[i];
 
-		if (!key->fallback && is_empty(values[i]))
-			return kw_error_set(error, KW_E_CONFIG,
-				"%s is missing (%.*s): set it in the configuration file or by "
-				"--set %s=VALUE",
-				key->path, (int)strcspn(key->doc, "."), key->doc, key->path);
+		if (key->fallback || !is_empty(slots[i].value))
+			continue;
+		code = kw_error_set(error, KW_E_CONFIG,
+			"%s is missing (%.*s): set it in the configuration file or by "
+			"--set %s=VALUE",
+			key->path, (int)strcspn(key->doc, "."), key->doc, key->path);
+		if (!config->mistakes)
+			return code;
+		kw_config_mistake(config->mistakes, error);
 	}
-	return 0;
+	return code;
 }
 
 void kw_config_set_rule(struct kw_config *config, kw_config_rule_fn rule)
@@ -258,34 +229,35 @@ void kw_config_set_rule(struct kw_config *config, kw_config_rule_fn rule)
 }
 
 /* Could a daemon be started with these values? */
-static int check_values(const struct kw_config *config, json_t **values, struct kw_error *error)
+static int check_slots(
+	const struct kw_config *config, struct kw_config_slot *slots, struct kw_error *error)
 {
 	struct kw_config asked = *config;
-	int code = check_complete(config, values, error);
+	int code = check_complete(config, slots, error);
 
-	asked.values = values;
+	asked.slots = slots;
 	return code || !config->rule ? code : config->rule(&asked, error);
 }
 
 int kw_config_complete(const struct kw_config *config, struct kw_error *error)
 {
-	return check_values(config, config->values, error);
+	return check_slots(config, config->slots, error);
 }
 
 /*
  * Put values in the place of the present ones and tell of each difference. If one is refused, the
  * old values come back, and the keys already told are told again.
  */
-static int switch_to(struct kw_config *config, json_t **values, kw_config_changed_fn changed,
-	void *arg, struct kw_error *error)
+static int switch_to(struct kw_config *config, struct kw_config_slot *slots,
+	kw_config_changed_fn changed, void *arg, struct kw_error *error)
 {
-	json_t **old = config->values;
+	struct kw_config_slot *old = config->slots;
 	size_t refused = config->count;
 	int code = 0;
 
-	config->values = values;
+	config->slots = slots;
 	for (size_t i = 0; changed && i < config->count; i++) {
-		if (json_equal(old[i], values[i]))
+		if (json_equal(old[i].value, slots[i].value))
 			continue;
 		code = changed(arg, config->keys[i].path, error);
 		if (code) {
@@ -295,27 +267,28 @@ static int switch_to(struct kw_config *config, json_t **values, kw_config_change
 		}
 	}
 	if (!code) {
-		values_free(old, config->count);
+		kw_config_slots_free(config, old);
 		return 0;
 	}
-	config->values = old;
+	config->slots = old;
 	for (size_t i = 0; i < refused; i++)
-		if (!json_equal(old[i], values[i]))
+		if (!json_equal(old[i].value, slots[i].value))
 			changed(arg, config->keys[i].path, NULL);
-	values_free(values, config->count);
+	kw_config_slots_free(config, slots);
 	return code;
 }
 
 /* Keys that need a restart keep their value; name them. */
-static void keep_fixed(const struct kw_config *config, json_t **values, struct kw_buffer *notes)
+static void keep_fixed(
+	const struct kw_config *config, struct kw_config_slot *slots, struct kw_buffer *notes)
 {
 	bool first = true;
 
 	for (size_t i = 0; i < config->count; i++) {
-		if (config->keys[i].live || json_equal(config->values[i], values[i]))
+		if (config->keys[i].live || json_equal(config->slots[i].value, slots[i].value))
 			continue;
-		json_decref(values[i]);
-		values[i] = json_incref(config->values[i]);
+		kw_config_put(
+			&slots[i], json_incref(config->slots[i].value), config->slots[i].source);
 		if (notes)
 			kw_buffer_printf(notes, "%s%s", first ? "" : ", ", config->keys[i].path);
 		first = false;
@@ -325,44 +298,44 @@ static void keep_fixed(const struct kw_config *config, json_t **values, struct k
 int kw_config_reload(struct kw_config *config, kw_config_changed_fn changed, void *arg,
 	struct kw_buffer *notes, struct kw_error *error)
 {
-	json_t **values;
-	int code = values_build(config, config->file, &values, error);
+	struct kw_config_slot *slots;
+	int code = slots_build(config, config->file, &slots, error);
 
 	if (code)
 		return code;
 	/* All of the file, for a restart; and the part that takes effect now. */
-	code = check_values(config, values, error);
+	code = check_slots(config, slots, error);
 	if (code)
 		goto refused;
-	keep_fixed(config, values, notes);
-	code = check_values(config, values, error);
+	keep_fixed(config, slots, notes);
+	code = check_slots(config, slots, error);
 	if (code) {
 		kw_error_wrap(error, "without the keys that only a restart takes up");
 		goto refused;
 	}
-	return switch_to(config, values, changed, arg, error);
+	return switch_to(config, slots, changed, arg, error);
 refused:
-	values_free(values, config->count);
+	kw_config_slots_free(config, slots);
 	return code;
 }
 
 /* The values with this one among them, if a daemon could run with them. */
-static int values_with(const struct kw_config *config, size_t index, const char *value,
-	json_t ***built, struct kw_error *error)
+static int slots_with(const struct kw_config *config, size_t index, const char *value,
+	const char *source, struct kw_config_slot **built, struct kw_error *error)
 {
-	json_t *parsed, **values;
+	struct kw_config_slot *slots;
+	json_t *parsed;
 	int code = kw_config_value_parse(&config->keys[index], value, &parsed, error);
 
 	if (code)
 		return code;
-	values = values_copy(config->values, config->count);
-	json_decref(values[index]);
-	values[index] = parsed;
-	code = check_values(config, values, error);
+	slots = kw_config_slots_copy(config);
+	put_named(&slots[index], parsed, source);
+	code = check_slots(config, slots, error);
 	if (code)
-		values_free(values, config->count);
+		kw_config_slots_free(config, slots);
 	else
-		*built = values;
+		*built = slots;
 	return code;
 }
 
@@ -384,31 +357,34 @@ static int check_live(const struct kw_config *config, const char *path, struct k
 int kw_config_change(struct kw_config *config, const char *path, const char *value,
 	kw_config_changed_fn changed, void *arg, struct kw_error *error)
 {
-	json_t **values;
+	struct kw_config_slot *slots;
 	int code = check_live(config, path, error);
 
 	if (!code)
-		code = values_with(config, kw_config_find(config, path), value, &values, error);
-	return code ? code : switch_to(config, values, changed, arg, error);
+		code = slots_with(
+			config, kw_config_find(config, path), value, CHANGED, &slots, error);
+	return code ? code : switch_to(config, slots, changed, arg, error);
 }
 
 int kw_config_change_and_save(struct kw_config *config, const char *path, const char *value,
 	kw_config_changed_fn changed, void *arg, struct kw_error *error)
 {
 	size_t index = kw_config_find(config, path);
-	json_t **values, *before;
+	struct kw_config_slot *slots;
+	json_t *before;
 	int code = check_live(config, path, error);
 
 	if (code || (code = kw_config_may_save(config, path, error)) ||
-		(code = values_with(config, index, value, &values, error)))
+		(code = slots_with(config, index, value,
+			 kw_config_saved_file(config, config->slots), &slots, error)))
 		return code;
-	code = kw_config_write_saved(config, path, values[index], error);
+	code = kw_config_write_saved(config, path, slots[index].value, error);
 	if (code) {
-		values_free(values, config->count);
+		kw_config_slots_free(config, slots);
 		return code;
 	}
-	before = json_incref(config->values[index]);
-	code = switch_to(config, values, changed, arg, error);
+	before = json_incref(config->slots[index].value);
+	code = switch_to(config, slots, changed, arg, error);
 	if (code)
 		kw_config_write_saved(config, path, before, NULL);
 	json_decref(before);
@@ -419,15 +395,16 @@ int kw_config_save(
 	struct kw_config *config, const char *path, const char *value, struct kw_error *error)
 {
 	size_t index = kw_config_find(config, path);
-	json_t **values;
+	struct kw_config_slot *slots;
 	int code = kw_config_may_save(config, path, error);
 
-	if (code || (code = values_with(config, index, value, &values, error)))
+	if (code || (code = slots_with(config, index, value,
+			     kw_config_saved_file(config, config->slots), &slots, error)))
 		return code;
-	code = kw_config_write_saved(config, path, values[index], error);
+	code = kw_config_write_saved(config, path, slots[index].value, error);
 	if (code)
-		values_free(values, config->count);
+		kw_config_slots_free(config, slots);
 	else
-		values_replace(config, values);
+		slots_replace(config, slots);
 	return code;
 }

@@ -1,6 +1,7 @@
 /*
- * Configuration: one JSON file, the environment, --set path.to.key=VALUE, and config.set at run
- * time. All are checked against one table of keys, which also yields the manual.
+ * Configuration: a JSON file, which can have comments (control/json_comments.h) and include others;
+ * the environment; --set path.to.key=VALUE; and config.set at run time. All are checked against one
+ * table of keys, which also yields the manual.
  *
  * Loop thread only. Strings returned stay valid until the configuration changes or is freed.
  */
@@ -52,6 +53,9 @@ struct kw_config_mistakes {
 	size_t count;
 };
 
+/* One more, unless the same sentence is there. */
+void kw_config_mistake(struct kw_config_mistakes *mistakes, const struct kw_error *error);
+
 /* keys: a table ended by a NULL path, static. Starts with the fallbacks. */
 struct kw_config *kw_config_new(const struct kw_config_key *keys);
 void kw_config_free(struct kw_config *config);
@@ -60,6 +64,13 @@ void kw_config_free(struct kw_config *config);
  * Every function below that changes the configuration refuses with KW_E_CONFIG and leaves all as it
  * was. The sentence names the file, line or key, and the remedy (for an unknown key: the nearest
  * known one).
+ */
+/*
+ * "include" at the top of a file is a name or a list of names of more files. Relative names start
+ * from the folder of the file that has them; * ? [ are those of a shell, and may match nothing. A
+ * file is read first, then those that it includes, in their order: what is read later counts. At
+ * most 256 files, and 8 that include each other in a row; a file that would include itself is
+ * refused. What is saved includes nothing.
  */
 int kw_config_load(struct kw_config *config, const char *file, struct kw_error *error);
 int kw_config_set(struct kw_config *config, const char *assignment, struct kw_error *error);
@@ -78,8 +89,8 @@ int kw_config_load_environment(
  * A file may be that of a later version. A key of it that is not known is refused if it is near a
  * known one, which is a typo, and in the groups that say what is followed, who may read and what is
  * deleted: redis, auth, tls, sentinel, authority, source, apply, filter. All others are passed
- * over. The names of those of the last files read, and of the environment, separated by ", "; "":
- * there were none.
+ * over. The names of those of the last files read, and of the environment, separated by ", "; those
+ * of an included file with that in brackets; "": there were none.
  */
 const char *kw_config_passed_over(const struct kw_config *config);
 
@@ -92,7 +103,8 @@ int kw_config_load_saved(struct kw_config *config, struct kw_error *error);
 /*
  * Keep a value (as JSON or text) for the next starts, and take it for the present one: `changed` is
  * not called, so the caller has made it take effect, or does so now. The rule is kept. KW_E_STATE:
- * it cannot be saved, and the sentence says why.
+ * it cannot be saved, and the sentence says why. No file that a person writes is touched: what is
+ * saved has a file of its own. If a person put comments there, it is refused.
  */
 int kw_config_save(
 	struct kw_config *config, const char *path, const char *value, struct kw_error *error);
@@ -152,8 +164,23 @@ int kw_config_check_path(const struct kw_config *config, const char *path, struc
 void kw_config_json(
 	const struct kw_config *config, const char *path_or_null, struct kw_buffer *out);
 
-/* The table of keys as scdoc (for the manual page) or as plain text (for --help-config). */
-void kw_config_manual(const struct kw_config_key *keys, bool scdoc, struct kw_buffer *out);
+/*
+ * Where each of these values comes from, as the JSON text of one object: {"log.level": {"value":
+ * "debug", "source": "/etc/keywake/proxy.json"}}. A source is a file, "the environment", "--set",
+ * "config set", or "default". path_or_null: as for kw_config_json.
+ */
+void kw_config_sources_json(
+	const struct kw_config *config, const char *path_or_null, struct kw_buffer *out);
+
+enum kw_config_form {
+	KW_CONFIG_FORM_TEXT,     /* for --help-config */
+	KW_CONFIG_FORM_SCDOC,    /* for the manual pages */
+	KW_CONFIG_FORM_MARKDOWN, /* for the reference page */
+};
+
+/* The table of keys. program: whose, for the heading of the reference page. */
+void kw_config_manual(const struct kw_config_key *keys, const char *program,
+	enum kw_config_form form, struct kw_buffer *out);
 
 /*
  * A secret from a file: the content less trailing newlines. KW_E_CONFIG when it is empty, larger
@@ -176,18 +203,24 @@ int kw_key_file_load(const char *path, struct kw_buffer *secret, struct kw_error
 
 /*
  * The command line that all daemons share: --config FILE, --set K=V …, --check-config, --doctor,
- * --help, --help-config[=scdoc], --version. The scdoc forms are for the manual page. Returns -1 to
- * go on (all is read and complete), or the process's exit status, with the sentence on standard
+ * --help, --help-config[=scdoc|markdown], --version. The other forms are for the manual. Returns -1
+ * to go on (all is read and complete), or the process's exit status, with the sentence on standard
  * error. The status is 0, or 2 for a failure that a restart does not mend.
  *
- * If the configuration is valid, --check-config calls look (unless NULL). It tells what this host
- * lacks at this moment; the status is 0 all the same.
+ * --check-config says all that is wrong at once, a line each on standard error: with keys, with all
+ * of them together, and with the files of secrets, keys and certificates that they name. The status
+ * is 2 then. It calls look (unless NULL) for what only the daemon knows: files without which it
+ * would not start, and what this host lacks at this moment, for which it would wait. The latter
+ * does not change the status.
  *
  * --doctor calls doctor. config NULL: the file could not be read at all. mistakes: why, or what is
  * wrong with keys of the file, which have their fallbacks then, and with all keys together. The
  * status is what doctor returns.
  */
-typedef int (*kw_config_look)(const struct kw_config *config, struct kw_error *error);
+struct kw_config_looked {
+	struct kw_config_mistakes files, moment;
+};
+typedef void (*kw_config_look)(const struct kw_config *config, struct kw_config_looked *looked);
 typedef int (*kw_config_doctor)(
 	const struct kw_config *config, const struct kw_config_mistakes *mistakes);
 struct kw_config_program {

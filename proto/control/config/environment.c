@@ -121,8 +121,8 @@ static int pass_over(
 }
 
 /* NAME=VALUE, the prefix of which is gone. */
-static int take(
-	struct kw_config *config, const char *variable, json_t **values, struct kw_error *error)
+static int take(struct kw_config *config, const char *variable, struct kw_config_slot *slots,
+	json_t *source, struct kw_error *error)
 {
 	const size_t length = strcspn(variable, "=");
 	const char *given = variable + length + (variable[length] == '=');
@@ -139,17 +139,24 @@ static int take(
 		kw_error_wrap(error, PREFIX "%.*s in the environment", (int)length, variable);
 		return code;
 	}
-	json_decref(values[index]);
-	values[index] = value;
+	kw_config_put(&slots[index], value, source);
 	return KW_OK;
 }
 
-int kw_config_environment_read(struct kw_config *config, json_t **values, struct kw_error *error)
+int kw_config_environment_read(
+	struct kw_config *config, struct kw_config_slot *slots, struct kw_error *error)
 {
+	json_t *source = json_string("the environment");
 	int code = KW_OK;
 
-	for (size_t i = 0; !code && i < config->variable_count; i++)
-		code = take(config, config->variables[i], values, error);
+	for (size_t i = 0; !code && i < config->variable_count; i++) {
+		code = take(config, config->variables[i], slots, source, error);
+		if (code && config->mistakes) {
+			kw_config_mistake(config->mistakes, error);
+			code = KW_OK;
+		}
+	}
+	json_decref(source);
 	return code;
 }
 

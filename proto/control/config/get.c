@@ -16,7 +16,7 @@ static const json_t *value_of(const struct kw_config *config, const char *path, 
 		kw_log_error("config", "BUG: %s is not a key of that type", path);
 		abort();
 	}
-	return config->values[index];
+	return config->slots[index].value;
 }
 
 #define TYPE(name) (1U << KW_CONFIG_##name)
@@ -104,9 +104,9 @@ static json_t *tree(const struct kw_config *config, const char *prefix)
 		const char *path = config->keys[i].path;
 
 		if (length == 0)
-			hang(root, path, config->values[i]);
+			hang(root, path, config->slots[i].value);
 		else if (strncmp(path, prefix, length) == 0 && path[length] == '.')
-			hang(root, path + length + 1, config->values[i]);
+			hang(root, path + length + 1, config->slots[i].value);
 	}
 	return root;
 }
@@ -119,7 +119,8 @@ void kw_config_json(const struct kw_config *config, const char *path_or_null, st
 	char *text;
 
 	if (index < config->count)
-		json = config->values[index] ? json_incref(config->values[index]) : json_null();
+		json = config->slots[index].value ? json_incref(config->slots[index].value)
+						  : json_null();
 	else if (*path == '\0' || kw_config_is_group(config, path))
 		json = tree(config, path);
 	else
@@ -129,4 +130,33 @@ void kw_config_json(const struct kw_config *config, const char *path_or_null, st
 		kw_buffer_append(out, text, strlen(text));
 	free(text);
 	json_decref(json);
+}
+
+static bool is_in(const char *key, const char *path)
+{
+	const size_t length = strlen(path);
+
+	return length == 0 ||
+	       (strncmp(key, path, length) == 0 && (key[length] == '.' || key[length] == '\0'));
+}
+
+void kw_config_sources_json(
+	const struct kw_config *config, const char *path_or_null, struct kw_buffer *out)
+{
+	json_t *sources = json_object();
+	char *text;
+
+	for (size_t i = 0; i < config->count; i++) {
+		const struct kw_config_slot *slot = &config->slots[i];
+		const char *source = json_string_value(slot->source);
+
+		if (is_in(config->keys[i].path, path_or_null ? path_or_null : ""))
+			json_object_set_new(sources, config->keys[i].path,
+				json_pack("{s:O?,s:s}", "value", slot->value, "source",
+					source ? source : "default"));
+	}
+	text = json_dumps(sources, JSON_COMPACT | KW_JSON_DIGITS);
+	kw_buffer_append(out, text, strlen(text));
+	free(text);
+	json_decref(sources);
 }

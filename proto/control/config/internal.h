@@ -7,21 +7,28 @@
 #include <jansson.h>
 
 #define KW_CONFIG_FILE_MAX ((size_t)1 << 20)
+#define KW_CONFIG_FILES_MAX 256   /* with all that are included */
+#define KW_CONFIG_INCLUDE_DEPTH 8 /* of files that include each other */
 #define KW_CONFIG_ASSIGNMENTS_MAX 256
 #define KW_CONFIG_VARIABLES_MAX 1024
 #define KW_CONFIG_LIST_MAX 1024
 #define KW_CONFIG_PATH_MAX 128
+
+/* A key's value. The text of a source is for people: a file, "the environment", "--set". */
+struct kw_config_slot {
+	json_t *value;  /* in the one shape its type has (value.c); NULL: required and not given */
+	json_t *source; /* where it comes from; NULL: it is the fallback */
+};
 
 struct kw_config {
 	const struct kw_config_key *keys;
 	size_t count;
 	kw_config_rule_fn rule; /* NULL: none */
 	/*
-	 * One for each key, in the one shape its type has (value.c); NULL: required and not
-	 * given. Changes are made to a copy, which replaces this as a whole: a refused change
-	 * leaves it untouched.
+	 * One for each key. Changes are made to a copy, which replaces this as a whole: a refused
+	 * change leaves it untouched.
 	 */
-	json_t **values;
+	struct kw_config_slot *slots;
 	char *file;                   /* NULL: none was loaded */
 	struct kw_buffer passed_over; /* see kw_config_passed_over */
 	/* Not NULL: what is wrong with keys of a file goes there, and the file is read on. */
@@ -31,6 +38,14 @@ struct kw_config {
 	char *variables[KW_CONFIG_VARIABLES_MAX]; /* of the environment, without KEYWAKE_ */
 	size_t variable_count;
 };
+
+/* slots.c: all fallbacks; a copy of those in force. */
+struct kw_config_slot *kw_config_slots_new(const struct kw_config *config);
+struct kw_config_slot *kw_config_slots_copy(const struct kw_config *config);
+void kw_config_slots_free(const struct kw_config *config, struct kw_config_slot *slots);
+
+/* Another value for this key. value: taken; source: shared. */
+void kw_config_put(struct kw_config_slot *slot, json_t *value, json_t *source);
 
 /* Bring a JSON value into its key's shape: checked, *value is a new reference. */
 int kw_config_value_check(
@@ -42,8 +57,6 @@ int kw_config_value_parse(
 
 /* "4GiB" and the like; false when it is not that or does not fit. */
 bool kw_bytes_parse(const char *text, int64_t *bytes);
-
-void kw_config_mistake(struct kw_config_mistakes *mistakes, const struct kw_error *error);
 
 /* The key's place in the table; count when it is not known. */
 size_t kw_config_find(const struct kw_config *config, const char *path);
@@ -64,20 +77,42 @@ void kw_config_put_passed_over(struct kw_config *config, const char *name);
 int kw_config_environment_keep(
 	struct kw_config *config, const char *const *environment, struct kw_error *error);
 
-/* Read those that were kept into values (an array as in struct kw_config). */
-int kw_config_environment_read(struct kw_config *config, json_t **values, struct kw_error *error);
+/* Read those that were kept into slots (an array as in struct kw_config). */
+int kw_config_environment_read(
+	struct kw_config *config, struct kw_config_slot *slots, struct kw_error *error);
 
 bool kw_config_in_environment(const struct kw_config *config, const char *path);
 
 /* Append the name of the key's variable. */
 void kw_config_put_variable(struct kw_buffer *out, const char *path);
 
-/* Read the file into values (an array as in struct kw_config). Names what is passed over. */
-int kw_config_file_read(
-	struct kw_config *config, const char *file, json_t **values, struct kw_error *error);
+enum kw_config_origin {
+	KW_CONFIG_WRITTEN, /* by a person: it may include others */
+	KW_CONFIG_KEPT,    /* by this daemon: what was saved */
+};
 
-/* saved.c: the file of these values (NULL: none is set); is it there? */
-const char *kw_config_saved_file(const struct kw_config *config, json_t *const *values);
+/* Read the file into slots (an array as in struct kw_config). Names what is passed over. */
+int kw_config_file_read(struct kw_config *config, const char *file, enum kw_config_origin origin,
+	struct kw_config_slot *slots, struct kw_error *error);
+
+/* The files of one "include", in the order in which they count. */
+struct kw_config_included {
+	char **files;
+	size_t count;
+};
+
+/*
+ * include.c: find them. given: the value of "include"; file: the one that has it, from whose folder
+ * relative names start. A pattern that no file matches is none; a name without * ? [ is a file that
+ * must be there, which reading it says. KW_E_CONFIG: *included is empty.
+ */
+int kw_config_included_find(const char *file, const json_t *given,
+	struct kw_config_included *included, struct kw_error *error);
+void kw_config_included_free(struct kw_config_included *included);
+
+/* saved.c: the file that these values name (NULL: none is set); is it there? */
+const char *kw_config_saved_file(
+	const struct kw_config *config, const struct kw_config_slot *slots);
 bool kw_config_has_saved(const char *file);
 
 /* Could this key be saved? KW_E_STATE says why not. */

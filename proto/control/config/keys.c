@@ -48,20 +48,47 @@ static int load_text(const struct kw_config *config, struct kw_buffer *text, str
 	return KW_OK;
 }
 
+/* secret, text: either may be empty */
+static struct kw_keyring *make_ring(const struct kw_config *config, const struct kw_buffer *secret,
+	const struct kw_buffer *text, struct kw_error *error)
+{
+	struct kw_keyring *ring = kw_keyring_new(slice_of(secret), slice_of(text), error);
+
+	if (!ring)
+		kw_error_wrap(error, "auth.keys_file: the file of keys %s",
+			kw_config_text(config, "auth.keys_file"));
+	return ring;
+}
+
 struct kw_keyring *kw_keys_load(const struct kw_config *config, struct kw_error *error)
 {
 	struct kw_buffer secret = {0}, text = {0};
 	struct kw_keyring *ring = NULL;
 
-	if (!load_secret(config, &secret, error) && !load_text(config, &text, error)) {
-		ring = kw_keyring_new(slice_of(&secret), slice_of(&text), error);
-		if (!ring)
-			kw_error_wrap(error, "auth.keys_file: the file of keys %s",
-				kw_config_text(config, "auth.keys_file"));
-	}
+	if (!load_secret(config, &secret, error) && !load_text(config, &text, error))
+		ring = make_ring(config, &secret, &text, error);
 	wipe(&secret);
 	wipe(&text);
 	return ring;
+}
+
+/* Each file for itself: one that cannot be used hides nothing of the other. */
+static void look_at_ring(const struct kw_config *config, struct kw_config_mistakes *files)
+{
+	struct kw_buffer secret = {0}, text = {0};
+	struct kw_keyring *ring = NULL;
+	struct kw_error error;
+
+	if (load_secret(config, &secret, &error))
+		kw_config_mistake(files, &error);
+	if (load_text(config, &text, &error))
+		kw_config_mistake(files, &error);
+	else if (!(ring = make_ring(config, &secret, &text, &error)))
+		kw_config_mistake(files, &error);
+	if (ring)
+		kw_keyring_release(ring);
+	wipe(&secret);
+	wipe(&text);
 }
 
 /* ---- an agent's ---- */
@@ -125,4 +152,20 @@ void kw_own_key_close(struct kw_own_key *key)
 {
 	wipe(&key->secret);
 	*key = (struct kw_own_key){0};
+}
+
+/* ---- either's, for a check ---- */
+
+void kw_keys_look(const struct kw_config *config, struct kw_config_mistakes *files)
+{
+	struct kw_own_key own = {0};
+	struct kw_error error;
+
+	if (kw_config_check_path(config, "auth.keys_file", NULL) == KW_OK) {
+		look_at_ring(config, files);
+	} else if (kw_config_check_path(config, "auth.key_id", NULL) == KW_OK) {
+		if (kw_own_key_load(config, &own, &error))
+			kw_config_mistake(files, &error);
+		kw_own_key_close(&own);
+	}
 }

@@ -43,4 +43,10 @@ static inline struct kw_slice kw_own_key_secret(const struct kw_own_key *key)
 /* Wipes the secret. */
 void kw_own_key_close(struct kw_own_key *key);
 
+/*
+ * For --check-config: what is wrong with these files, each for itself, whichever of the two
+ * configurations this is. One without keys of auth.* has none.
+ */
+void kw_keys_look(const struct kw_config *config, struct kw_config_mistakes *files);
+
 #endif

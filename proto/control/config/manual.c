@@ -1,4 +1,4 @@
-/* The table of keys as a manual, for people and for scdoc. */
+/* The table of keys as a manual: for people, for scdoc, and as the page that lists them all. */
 #include "control/config/internal.h"
 
 #include <string.h>
@@ -77,7 +77,7 @@ static void put_sources(struct kw_buffer *out, bool scdoc, const char *path)
 	kw_buffer_close(&variable);
 }
 
-void kw_config_manual(const struct kw_config_key *keys, bool scdoc, struct kw_buffer *out)
+static void put_entries(const struct kw_config_key *keys, bool scdoc, struct kw_buffer *out)
 {
 	if (keys->path)
 		put_sources(out, scdoc, keys->path);
@@ -92,4 +92,97 @@ void kw_config_manual(const struct kw_config_key *keys, bool scdoc, struct kw_bu
 		put_text(out, scdoc, keys->doc);
 		kw_buffer_printf(out, "\n\n");
 	}
+}
+
+/* ---- as a table of Markdown ---- */
+
+static bool ends_with(const char *text, const char *end)
+{
+	const size_t length = strlen(text), end_length = strlen(end);
+
+	return length >= end_length && strcmp(text + length - end_length, end) == 0;
+}
+
+/* By the end of the key's name, as these names are made; "": it counts things. */
+static const char *unit_of(const struct kw_config_key *key)
+{
+	static const char *const units[][2] = {
+		{"bytes_per_second", "bytes a second"},
+		{"keys_per_second", "keys a second"},
+		{"_seconds", "s"},
+		{"_ms", "ms"},
+		{"_us", "µs"},
+	};
+
+	for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+		if (ends_with(key->path, units[i][0]))
+			return units[i][1];
+	if (key->type == KW_CONFIG_NUMBER && key->highest > 0 && key->highest <= 1)
+		return "share of 1";
+	return key->type == KW_CONFIG_BYTES ? "bytes" : "";
+}
+
+/* Text in a cell: a bar would end it, and < begin a tag. */
+static void put_cell(struct kw_buffer *out, const char *text)
+{
+	for (; *text; text++) {
+		if (*text == '|')
+			kw_buffer_append(out, "\\", 1);
+		if (*text == '<')
+			kw_buffer_printf(out, "&lt;");
+		else
+			kw_buffer_append(out, text, 1);
+	}
+}
+
+/* "integer, ms, from 50 to 60000" */
+static void put_values(struct kw_buffer *out, const struct kw_config_key *key)
+{
+	const char *unit = unit_of(key);
+
+	/* Of a type that its unit names, once is enough. */
+	kw_buffer_printf(out, "%s", kw_config_type_name(key->type));
+	if (*unit && strcmp(unit, kw_config_type_name(key->type)) != 0)
+		kw_buffer_printf(out, ", %s", unit);
+	if (key->choices)
+		put_choices(out, false, key->choices);
+	if (key->lowest != 0 || key->highest != 0)
+		kw_buffer_append(out, ",", 1);
+	put_bounds(out, false, key);
+}
+
+static void put_row(struct kw_buffer *out, const struct kw_config_key *key)
+{
+	kw_buffer_printf(out, "| `%s`<br>`", key->path);
+	kw_config_put_variable(out, key->path);
+	kw_buffer_printf(out, "` | ");
+	put_values(out, key);
+	if (key->fallback)
+		kw_buffer_printf(out, " | `%s`", key->fallback);
+	else
+		kw_buffer_printf(out, " | required");
+	kw_buffer_printf(out, key->live ? " | while running | " : " | at a start | ");
+	put_cell(out, key->doc);
+	kw_buffer_printf(out, " |\n");
+}
+
+static void put_table(const struct kw_config_key *keys, const char *program, struct kw_buffer *out)
+{
+	kw_buffer_printf(out,
+		"## %s\n\n"
+		"| key, and its variable | value | default | changes | meaning |\n"
+		"|---|---|---|---|---|\n",
+		program);
+	for (; keys->path; keys++)
+		put_row(out, keys);
+	kw_buffer_printf(out, "\n");
+}
+
+void kw_config_manual(const struct kw_config_key *keys, const char *program,
+	enum kw_config_form form, struct kw_buffer *out)
+{
+	if (form == KW_CONFIG_FORM_MARKDOWN)
+		put_table(keys, program, out);
+	else
+		put_entries(keys, form == KW_CONFIG_FORM_SCDOC, out);
 }

@@ -5,7 +5,10 @@
 #include "ctl/doctor/kind.h"
 #include "ctl/doctor/show.h"
 
+#include "control/json_comments.h"
+
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,8 +17,30 @@
 enum option { DAEMON };
 
 #define STATUS_MS 2000
+#define CONFIG_MOST ((size_t)1 << 20) /* as a daemon reads it */
 
 /* ---- of a file ---- */
+
+/* Only to see whose it is: what is wrong with it, the daemon's program says. NULL: it is not JSON.
+ */
+static json_t *read_config(const char *file)
+{
+	struct kw_json_place open_comment;
+	json_t *config = NULL;
+	char *text = malloc(CONFIG_MOST);
+	FILE *stream = fopen(file, "re");
+	size_t length = 0;
+
+	if (stream && text)
+		length = fread(text, 1, CONFIG_MOST, stream);
+	if (length > 0 &&
+		kw_json_blank_comments(text, &length, &open_comment) != KW_JSON_COMMENTS_UNCLOSED)
+		config = json_loadb(text, length, JSON_REJECT_DUPLICATES, NULL);
+	if (stream)
+		fclose(stream);
+	free(text);
+	return config;
+}
 
 static int choose_program(
 	const struct ctl *ctl, struct ctl_doctor_child *child, struct kw_error *error)
@@ -30,7 +55,7 @@ static int choose_program(
 				"--daemon: expected proxy, agent or gateway; given %.40s", given);
 		return KW_OK;
 	}
-	config = json_load_file(child->file, JSON_REJECT_DUPLICATES, NULL);
+	config = read_config(child->file);
 	child->program = ctl_doctor_kind(config, child->file);
 	json_decref(config);
 	if (child->program)

@@ -25,19 +25,28 @@ static bool has(const json_t *config, const char *name)
 	return false;
 }
 
-const char *ctl_doctor_kind(const json_t *config, const char *file)
+/* The program that the file's name has in it; NULL: none. */
+static const char *program_in(const char *file)
 {
 	const char *slash = strrchr(file, '/'), *name = slash ? slash + 1 : file;
 
-	/* A gateway follows a proxy, as an agent does, and only it has these keys. */
-	if (json_is_object(config))
-		return programs[has(config, "gateway") ? GATEWAY
-				: has(config, "proxy") ? AGENT
-						       : PROXY];
 	for (int i = 0; i < PROGRAMS; i++)
 		if (strstr(name, programs[i] + strlen(PREFIX)))
 			return programs[i];
 	return NULL;
+}
+
+const char *ctl_doctor_kind(const json_t *config, const char *file)
+{
+	const char *named = program_in(file);
+
+	/* A gateway follows a proxy, as an agent does, and only it has these keys. */
+	if (has(config, "gateway"))
+		return programs[GATEWAY];
+	/* What tells it can stand in a file that this one includes. */
+	if (!json_is_object(config) || (named && has(config, "include")))
+		return named;
+	return programs[has(config, "proxy") ? AGENT : PROXY];
 }
 
 const char *ctl_doctor_program(const char *name)

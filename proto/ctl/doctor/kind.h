@@ -8,7 +8,8 @@
 
 /*
  * "keywake-proxy", "keywake-agent" or "keywake-gateway". config: the file's content, whose keys
- * tell it; NULL: it cannot be read, and the name of the file tells it. NULL: neither does.
+ * tell it; NULL: it cannot be read, and the name of the file tells it. That counts, too, if the
+ * file includes others, which can have these keys. NULL: neither does.
  */
 const char *ctl_doctor_kind(const json_t *config, const char *file);
 

@@ -401,8 +401,8 @@ static void manual_names_every_key(void **state)
 {
 	struct kw_buffer text = {0}, scdoc = {0};
 
-	kw_config_manual(keys, false, &text);
-	kw_config_manual(keys, true, &scdoc);
+	kw_config_manual(keys, "keywake-test", KW_CONFIG_FORM_TEXT, &text);
+	kw_config_manual(keys, "keywake-test", KW_CONFIG_FORM_SCDOC, &scdoc);
 	kw_buffer_append(&text, "", 1);
 	kw_buffer_append(&scdoc, "", 1);
 	for (const struct kw_config_key *key = keys; key->path; key++)
@@ -413,6 +413,30 @@ static void manual_names_every_key(void **state)
 	assert_non_null(strstr((const char *)scdoc.data, "*table\\.max\\_bytes*"));
 	kw_buffer_close(&text);
 	kw_buffer_close(&scdoc);
+}
+
+static void the_table_has_a_row_for_each_key(void **state)
+{
+	static const char *const rows[] = {
+		"## keywake-test\n",
+		"| `redis.address`<br>`KEYWAKE_REDIS_ADDRESS` | text | required | at a start | "
+		"Where",
+		"| `poll.idle_us`<br>`KEYWAKE_POLL_IDLE_US` | integer, µs, from 10 to 1000000 | "
+		"`1000` "
+		"| while running | Idle interval. |\n",
+		" | number, share of 1, from 0.01 to 1 | `0.25` | ",
+		" | bytes, from 1048576 to 1e+15 | `\"1GiB\"` | ",
+		" | text: error, warn, info, debug | `\"info\"` | ",
+		" | list of texts | `[]` | ",
+	};
+	struct kw_buffer text = {0};
+
+	kw_config_manual(keys, "keywake-test", KW_CONFIG_FORM_MARKDOWN, &text);
+	kw_buffer_append(&text, "", 1);
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+		if (!strstr((const char *)text.data, rows[i]))
+			fail_msg("no %s in %s", rows[i], (const char *)text.data);
+	kw_buffer_close(&text);
 }
 
 static void secrets_are_read_and_refused(void **state)
@@ -505,6 +529,8 @@ static void command_line_ends_where_it_should(void **state)
 	assert_int_equal(command_line(fixture, "--help", NULL), 0);
 	assert_int_equal(command_line(fixture, "--help-config", NULL), 0);
 	assert_int_equal(command_line(fixture, "--help-config=scdoc", NULL), 0);
+	assert_int_equal(command_line(fixture, "--help-config=markdown", NULL), 0);
+	assert_int_equal(command_line(fixture, "--help-config=roff", NULL), 2);
 	assert_int_equal(command_line(fixture, "--version", NULL), 0);
 	assert_int_equal(command_line(fixture, NULL), 2); /* redis.address is missing */
 	assert_int_equal(command_line(fixture, "--check-config", NULL), 2);
@@ -552,8 +578,9 @@ static void a_doctor_is_told_every_mistake_of_a_file(void **state)
 	assert_non_null(strstr(examined_mistakes.list[3].text, "redis.address is missing"));
 	assert_string_equal(kw_config_text(examined, "log.level"), "warn");
 	assert_int_equal(kw_config_integer(examined, "poll.idle_us"), 1000);
-	/* Anyone else is refused at the first. */
 	assert_int_equal(command_line(fixture, "--check-config", config, NULL), 2);
+	/* Who starts is refused at the first. */
+	assert_int_equal(command_line(fixture, config, NULL), 2);
 }
 
 static int loud_needs_tcp(const struct kw_config *config, struct kw_error *error)
@@ -670,6 +697,7 @@ int main(void)
 		TEST(change_takes_live_keys_only),
 		TEST(json_shows_all_a_group_or_a_key),
 		TEST(manual_names_every_key),
+		TEST(the_table_has_a_row_for_each_key),
 		TEST(secrets_are_read_and_refused),
 		TEST(command_line_reads_file_then_assignments),
 		TEST(command_line_ends_where_it_should),

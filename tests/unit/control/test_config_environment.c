@@ -214,7 +214,7 @@ static void the_manual_tells_the_rule(void **state)
 {
 	struct kw_buffer text = {0};
 
-	kw_config_manual(keys, false, &text);
+	kw_config_manual(keys, "keywake-test", KW_CONFIG_FORM_TEXT, &text);
 	kw_buffer_append(&text, "", 1);
 	assert_non_null(strstr((const char *)kw_buffer_bytes(&text),
 		"KEYWAKE_CONTROL_SAVED_FILE is control.saved_file"));

@@ -156,6 +156,52 @@ static int on_changed(void *arg, const char *path, struct kw_error *error)
 	return told->answer ? kw_error_set(error, (enum kw_code)told->answer, "refused") : KW_OK;
 }
 
+static char *text_of(const char *path)
+{
+	static char text[256];
+	FILE *file = fopen(path, "r");
+
+	assert_non_null(file);
+	text[fread(text, 1, sizeof text - 1, file)] = '\0';
+	fclose(file);
+	return text;
+}
+
+/* A comment is lost nowhere: not in the file that a person writes, nor in the one that we do. */
+static void saving_loses_no_comment(void **state)
+{
+	static const char kept[] = "// mine\n{\"log.level\": \"debug\",}";
+	struct place *place = *state;
+	struct kw_config *config = start(place, NULL);
+	struct kw_buffer shown = {0};
+
+	write_text(place->file, "{\"proxy\": \"shm:///file\" /* why */,}");
+	assert_int_equal(kw_config_reload(config, NULL, NULL, NULL, &place->error), KW_OK);
+	assert_int_equal(kw_config_save(config, "log.level", "debug", NULL), KW_OK);
+	assert_string_equal(text_of(place->file), "{\"proxy\": \"shm:///file\" /* why */,}");
+	write_text(place->saved, kept);
+	assert_int_equal(kw_config_reload(config, NULL, NULL, NULL, &place->error), KW_OK);
+	assert_string_equal(kw_config_text(config, "log.level"), "debug");
+	assert_int_equal(kw_config_save(config, "log.level", "warn", &place->error), KW_E_STATE);
+	assert_non_null(strstr(place->error.text, "has comments"));
+	assert_string_equal(kw_config_text(config, "log.level"), "debug");
+	assert_string_equal(text_of(place->saved), kept);
+	assert_int_equal(kw_config_saved_json(config, &shown, &place->error), KW_OK);
+	kw_buffer_close(&shown);
+	kw_config_free(config);
+}
+
+/* It is the daemon's own file: nothing leads from it to others. */
+static void what_is_saved_includes_nothing(void **state)
+{
+	struct place *place = *state;
+
+	write_text(place->saved, "{\"include\": \"/nowhere\"}");
+	assert_null(start(place, NULL));
+	assert_non_null(strstr(place->error.text, place->saved));
+	assert_non_null(strstr(place->error.text, "at the top of a configuration file"));
+}
+
 /* A term of a primary that was told for a moment cannot be taken back. */
 static void what_cannot_be_saved_never_takes_effect(void **state)
 {
@@ -237,6 +283,8 @@ int main(void)
 		TEST(what_cannot_be_saved_changes_nothing),
 		TEST(what_cannot_be_saved_never_takes_effect),
 		TEST(what_is_refused_is_not_saved),
+		TEST(saving_loses_no_comment),
+		TEST(what_is_saved_includes_nothing),
 		TEST(saved_values_that_cannot_be_reached_are_an_error),
 		TEST(a_broken_file_of_saved_values_is_named),
 	};
