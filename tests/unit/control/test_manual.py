@@ -24,14 +24,19 @@ def page(name):
     return text
 
 
-def test_there_is_a_page_for_each_daemon():
-    assert set(PAGES) == set(PROGRAMS) == {"keywake-proxy", "keywake-agent", "keywake-gateway"}
+CONFIG = "keywake-config"
 
 
+def test_there_is_a_page_for_each_daemon_and_one_for_their_files():
+    assert set(PROGRAMS) == {"keywake-proxy", "keywake-agent", "keywake-gateway"} == set(PAGES) - {CONFIG}
+    assert CONFIG in PAGES
+
+
+@pytest.mark.parametrize("where", ["its page", CONFIG])
 @pytest.mark.parametrize("name", sorted(PROGRAMS))
-def test_every_key_is_in_the_page_with_its_sentence(name):
+def test_every_key_is_in_the_page_with_its_sentence(name, where):
     entries = re.findall(r"^([a-z_.]+) \((.*)\)\n    (.*)$", said_by(name, "--help-config"), re.M)
-    text = page(name)
+    text = page(CONFIG if where == CONFIG else name)
     assert len(entries) > 15, entries
     for key, shape, sentence in entries:
         assert f"{key} ({shape})" in text, key
@@ -55,10 +60,11 @@ def test_every_option_is_in_the_page(name):
         assert re.search(rf"^{re.escape(option)}\b", page(name), re.M), option
 
 
-@pytest.mark.parametrize("name", sorted(PROGRAMS))
+@pytest.mark.parametrize("name", sorted(PAGES))
 def test_no_marker_is_left_and_the_page_can_be_rendered(name):
     assert not re.search(r"@\w+@", page(name)) # users' rules have an @ of their own: +@read
     assert shutil.which("groff"), "groff renders the page: run deploy/setup"
     done = subprocess.run(["groff", "-man", "-Kutf8", "-Tutf8", "-ww", PAGES[name]],
                           capture_output=True, text=True, check=True)
-    assert "CONFIGURATION" in re.sub(".\x08", "", done.stdout) and not done.stderr, done.stderr
+    shown = re.sub(".\x08", "", done.stdout)
+    assert ("CONFIGURATION" in shown or "INCLUDES" in shown) and not done.stderr, done.stderr
