@@ -1,9 +1,11 @@
 /* What the agent answers on its control socket. */
 #include "daemon.h"
 #include "figures.h"
+#include "stages.h"
 
 #include "base/clock.h"
 #include "remote/rdma/counts.h"
+#include "sync/level.h"
 
 #include <inttypes.h>
 
@@ -252,6 +254,30 @@ static void on_metrics(void *arg, struct kw_rpc_call *call, const json_t *params
 	kw_buffer_close(&text);
 }
 
+static void on_lag(void *arg, struct kw_rpc_call *call, const json_t *params)
+{
+	struct kw_agent_daemon *daemon = arg;
+	struct kw_agent *agent = daemon->agent;
+	const struct kw_follow *follow = &agent->follow;
+	const struct kw_config *config = daemon->daemon.config;
+	struct kw_stages *stages = &agent->sync.progress.stages;
+	const struct kw_agent_stage_facts facts = {
+		.idle_us = follow->options.idle_us,
+		.busy = follow->options.busy,
+		.behind_us = kw_level_source_lag_us(&follow->superblock),
+		.skew_us = follow->skew_us,
+		.carrier = kw_carrier_name(follow->address.carrier),
+		.window = (uint64_t)kw_config_integer(config, "apply.window_bytes"),
+		.used = kw_pair_progress(agent->pair)->window_bytes,
+		.refusal = kw_pair_refusal(agent->pair)->words,
+	};
+
+	kw_rpc_result(call, kw_stage_report(stages, kw_agent_stages, &facts,
+				    follow->superblock.epoch, kw_wall_us()));
+	if (json_is_true(json_object_get(params, "reset")))
+		kw_stages_reset(stages, kw_wall_us());
+}
+
 static void answer_state(struct kw_agent_daemon *daemon, struct kw_rpc_call *call)
 {
 	kw_rpc_result(
@@ -382,6 +408,10 @@ const struct kw_rpc_method kw_agent_methods[] = {
 		{{"reset_lag", JSON_TRUE, false, "begin the lag figures anew after this answer"}},
 		on_status},
 	{"metrics", "The same figures as Prometheus text.", NO_PARAMS, on_metrics},
+	{"lag",
+		"Where the time goes from the publication of a change to its acknowledgement by "
+		"the local server: the stages, with what shortens each.",
+		KW_LAG_PARAMS, on_lag},
 	{"pause", "Read nothing more from the proxy until resume.", NO_PARAMS, on_pause},
 	{"resume", "Go on after pause.", NO_PARAMS, on_resume},
 	{"resync", "Take a whole snapshot now and delete local keys that are not in it.", NO_PARAMS,

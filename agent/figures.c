@@ -1,4 +1,5 @@
 #include "figures.h"
+#include "stages.h"
 
 #include "base/clock.h"
 #include "control/config/certificates.h"
@@ -155,10 +156,9 @@ static void add_states(const struct kw_metrics *metrics, const struct kw_agent *
 
 static void add_lag(const struct kw_metrics *metrics, const struct kw_lag *lag)
 {
-	struct kw_histogram histogram = {.count = lag->count, .sum_us = lag->sum_us};
+	struct kw_histogram histogram;
 
-	for (int i = 0; i < KW_HISTOGRAM_STEPS; i++)
-		histogram.below[i] = kw_lag_count_below(lag, kw_histogram_step_us(i));
+	kw_histogram_of_lag(&histogram, lag);
 	kw_metrics_histogram(metrics, "lag_seconds",
 		"publication by the proxy to acknowledgement by the local server", &histogram);
 }
@@ -202,5 +202,6 @@ void kw_agent_metrics(void *arg, struct kw_buffer *text)
 	add_states(&metrics, daemon->agent);
 	kw_figures_metrics(&metrics, kw_agent_figure_table, &figures);
 	add_lag(&metrics, &daemon->agent->sync.progress.lag);
+	kw_stage_metrics(&metrics, &daemon->agent->sync.progress.stages, kw_agent_stages);
 	kw_rdma_metrics(text, metrics.prefix);
 }

@@ -1,6 +1,7 @@
 /* What the proxy answers on its control socket. */
 #include "figures.h"
 #include "proxy.h"
+#include "stages.h"
 
 #include "base/buffer.h"
 #include "base/clock.h"
@@ -296,6 +297,27 @@ static void on_metrics(void *arg, struct kw_rpc_call *call, const json_t *params
 	kw_buffer_close(&text);
 }
 
+static void on_lag(void *arg, struct kw_rpc_call *call, const json_t *params)
+{
+	struct kw_proxy *proxy = arg;
+	struct kw_stages *stages = kw_source_stages(proxy->source);
+	const struct kw_config *config = proxy->daemon.config;
+	struct kw_proxy_stage_facts facts = {
+		.state = kw_source_state(proxy->source),
+		.keys_per_second = (uint64_t)kw_config_integer(config, "source.keys_per_second"),
+		.bytes_per_second = (uint64_t)kw_config_integer(config, "source.bytes_per_second"),
+	};
+	struct kw_source_stats stats;
+
+	kw_source_stats(proxy->source, &stats);
+	kw_source_pace(proxy->source, &facts.pace);
+	facts.full_waiting = stats.full_waiting;
+	kw_rpc_result(call,
+		kw_stage_report(stages, kw_proxy_stages, &facts, proxy->epoch, kw_clock_us()));
+	if (json_is_true(json_object_get(params, "reset")))
+		kw_stages_reset(stages, kw_clock_us());
+}
+
 static void on_agents_list(void *arg, struct kw_rpc_call *call, const json_t *params)
 {
 	kw_rpc_result(call, agents_json(arg));
@@ -435,6 +457,10 @@ static void on_shutdown(void *arg, struct kw_rpc_call *call, const json_t *param
 const struct kw_rpc_method kw_proxy_methods[] = {
 	{"status", "State, table and counters.", NO_PARAMS, on_status},
 	{"metrics", "The same figures as Prometheus text.", NO_PARAMS, on_metrics},
+	{"lag",
+		"Where the time goes from a write at the primary to its publication: the stages, "
+		"with what shortens each.",
+		KW_LAG_PARAMS, on_lag},
 	{"agents.list",
 		"The agents connected, with carrier, device, position and lag. null: `passed` of "
 		"one that has no position yet and so holds no tombstone; `reads`, `bytes` where "

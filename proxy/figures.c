@@ -1,4 +1,5 @@
 #include "figures.h"
+#include "stages.h"
 
 #include "base/buffer.h"
 #include "control/config/certificates.h"
@@ -253,6 +254,7 @@ void kw_proxy_metrics(void *arg, struct kw_buffer *text)
 	add_certificates(proxy, text);
 	add_states(&metrics, proxy);
 	kw_figures_metrics(&metrics, kw_proxy_figure_table, &figures);
+	kw_stage_metrics(&metrics, kw_source_stages(proxy->source), kw_proxy_stages);
 	add_agents(&metrics, proxy);
 	kw_rdma_metrics(text, metrics.prefix);
 }

@@ -136,6 +136,8 @@ void kw_proxy_publish(struct kw_proxy *proxy)
 	if (proxy->source)
 		kw_source_confirm(proxy->source);
 	kw_table_publish(proxy->table, kw_wall_us());
+	if (proxy->source)
+		kw_source_published(proxy->source);
 }
 
 /* Before there is a table its extents are registered as it takes them. */

@@ -146,10 +146,9 @@ static void add_states(const struct kw_metrics *metrics, enum kw_gateway_state n
 
 static void add_staleness(const struct kw_metrics *metrics, const struct kw_lag *lag)
 {
-	struct kw_histogram histogram = {.count = lag->count, .sum_us = lag->sum_us};
+	struct kw_histogram histogram;
 
-	for (int i = 0; i < KW_HISTOGRAM_STEPS; i++)
-		histogram.below[i] = kw_lag_count_below(lag, kw_histogram_step_us(i));
+	kw_histogram_of_lag(&histogram, lag);
 	kw_metrics_histogram(
 		metrics, "staleness_seconds", "age of the table at each answer", &histogram);
 }

@@ -41,8 +41,12 @@ static void merge(struct kw_pass *into, const struct kw_pass *pass)
 
 	*into = *pass;
 	into->since_us = before.since_us;
-	if (before.published_us)
-		into->published_us = before.published_us;
+	if (!before.published_us)
+		return;
+	into->published_us = before.published_us;
+	into->look_us = before.look_us;
+	into->read_us = before.read_us;
+	into->handed_us = before.handed_us;
 }
 
 void kw_progress_handed(struct kw_progress *progress, const struct kw_pass *pass)
@@ -61,13 +65,27 @@ void kw_progress_handed(struct kw_progress *progress, const struct kw_pass *pass
 	last->since_us = pass->begun_us;
 }
 
+static uint64_t passed(uint64_t from_us, uint64_t to_us)
+{
+	return to_us > from_us ? to_us - from_us : 0;
+}
+
+static void count_lag(struct kw_progress *progress, const struct kw_pass *pass, uint64_t wall_us)
+{
+	struct kw_stages *stages = &progress->stages;
+
+	kw_lag_add(&progress->lag, passed(pass->published_us, wall_us));
+	kw_stages_add(stages, KW_PROGRESS_LOOK, pass->look_us, wall_us);
+	kw_stages_add(stages, KW_PROGRESS_READ, pass->read_us, wall_us);
+	kw_stages_add(stages, KW_PROGRESS_APPLY, passed(pass->handed_us, wall_us), wall_us);
+}
+
 static bool apply(struct kw_progress *progress, const struct kw_pass *pass, uint64_t wall_us)
 {
 	bool advanced = pass->consistent > progress->applied;
 
 	if (pass->published_us)
-		kw_lag_add(&progress->lag,
-			wall_us > pass->published_us ? wall_us - pass->published_us : 0);
+		count_lag(progress, pass, wall_us);
 	if (advanced)
 		progress->applied = pass->consistent;
 	if (pass->equal_us) {

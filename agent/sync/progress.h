@@ -13,13 +13,23 @@
 #ifndef KW_AGENT_SYNC_PROGRESS_H
 #define KW_AGENT_SYNC_PROGRESS_H
 
-#include "lag.h"
+#include "base/lag.h"
+#include "base/stages.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 /* Passes waiting for acknowledgement; one more is merged into the last. */
 #define KW_PASSES_MAX 256
+
+/* Where the time goes from the proxy's publication on. Those of a sample of the lag add up to it.
+ */
+enum kw_progress_stage {
+	KW_PROGRESS_LOOK,  /* published, and the look that found it began */
+	KW_PROGRESS_READ,  /* … and all of it was read and handed on */
+	KW_PROGRESS_APPLY, /* … and the local server has acknowledged it */
+	KW_PROGRESS_STAGES,
+};
 
 struct kw_pass {
 	uint64_t position;     /* changes handed on up to the end of this pass */
@@ -32,7 +42,10 @@ struct kw_pass {
 	uint64_t epoch;        /* … the table's */
 	uint16_t ticket;       /* … layout.h */
 	uint64_t published_us; /* the same; 0: its lag is not worth a sample */
-	uint64_t since_us;     /* begun_us of the oldest pass merged into this one; set here */
+	uint64_t look_us;   /* … from then to the begin of this pass, both by the proxy's clock */
+	uint64_t read_us;   /* … and until all of it was handed on */
+	uint64_t handed_us; /* our wall clock then */
+	uint64_t since_us;  /* begun_us of the oldest pass merged into this one; set here */
 };
 
 /* A moment of equality, once all up to the position is confirmed. */
@@ -58,6 +71,7 @@ struct kw_progress {
 	uint64_t epoch;    /* … 0: there was none */
 	uint16_t ticket;   /* … */
 	struct kw_lag lag; /* publication by the proxy to acknowledgement by the local server */
+	struct kw_stages stages; /* its parts: enum kw_progress_stage */
 };
 
 /* Forget what was handed on (a snapshot begins, local data lost); the histogram stays. */

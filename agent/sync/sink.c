@@ -94,6 +94,23 @@ static void on_superblock(void *arg, const struct kw_superblock *read)
 	sync->due(sync->arg);
 }
 
+/*
+ * When the change was published is told by the proxy's clock. Ours may be behind that; if it is
+ * ahead, that cannot be told from a late look, and counts as one.
+ */
+static void time_stages(const struct kw_sync *sync, struct kw_pass *pass)
+{
+	const struct kw_follow *follow = sync->follow;
+	uint64_t wall_us = kw_wall_us(), now_us = kw_clock_us();
+	int64_t age_us = (int64_t)(wall_us - pass->published_us) + follow->skew_us;
+	uint64_t whole_us = age_us > 0 ? (uint64_t)age_us : 0;
+	uint64_t read_us = now_us - pass->begun_us;
+
+	pass->read_us = read_us < whole_us ? read_us : whole_us;
+	pass->look_us = whole_us - pass->read_us;
+	pass->handed_us = wall_us;
+}
+
 /* What this pass says about the local data, once all that was handed on is applied. */
 static struct kw_pass describe(const struct kw_sync *sync, const struct kw_reader_pass *pass)
 {
@@ -122,6 +139,8 @@ static void take_pass(struct kw_sync *sync, const struct kw_reader_pass *pass)
 {
 	struct kw_pass handed = describe(sync, pass);
 
+	if (handed.published_us)
+		time_stages(sync, &handed);
 	assert(kw_sync_phase(sync) >= KW_SYNC_SNAPSHOT);
 	assert(pass->snapshot == (kw_sync_phase(sync) == KW_SYNC_SNAPSHOT));
 	if (pass->snapshot && !kw_sync_load_ends(sync, pass->vanished))

@@ -25,6 +25,7 @@ void kw_sync_init(struct kw_sync *sync)
 	assert(sync->follow && sync->local && sync->pair && sync->filter && sync->due);
 	sync->passed = UINT64_MAX;
 	sync->counted_keys = KW_CLAIM_NOT_COUNTED;
+	kw_stages_init(&sync->progress.stages, kw_wall_us());
 	kw_reread_init(&sync->reread);
 	kw_debt_init(&sync->debt);
 	kw_prune_init(&sync->walk, sync->local);

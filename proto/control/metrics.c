@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -120,21 +121,38 @@ void kw_metrics_build(const struct kw_metrics *metrics, const char *program)
 	kw_metrics_integer(&build, "build_info", labels, 1);
 }
 
-void kw_metrics_histogram(const struct kw_metrics *metrics, const char *name, const char *doc,
+void kw_histogram_of_lag(struct kw_histogram *histogram, const struct kw_lag *lag)
+{
+	histogram->count = lag->count;
+	histogram->sum_us = lag->sum_us;
+	for (int i = 0; i < KW_HISTOGRAM_STEPS; i++)
+		histogram->below[i] = kw_lag_count_below(lag, kw_histogram_step_us(i));
+}
+
+void kw_metrics_histogram_of(const struct kw_metrics *metrics, const char *name, const char *labels,
 	const struct kw_histogram *histogram)
 {
-	char bucket[128], sum[128], count[128], labels[KW_METRICS_LABELS];
+	char bucket[128], sum[128], count[128], all[KW_METRICS_LABELS], step[32];
 
 	snprintf(bucket, sizeof bucket, "%s_bucket", name);
 	snprintf(sum, sizeof sum, "%s_sum", name);
 	snprintf(count, sizeof count, "%s_count", name);
-	kw_metrics_family(metrics, name, "histogram", doc);
-	for (int i = 0; i < KW_HISTOGRAM_STEPS; i++) {
-		snprintf(labels, sizeof labels, "le=\"%.*g\"", DIGITS,
-			(double)kw_histogram_step_us(i) / 1e6);
-		kw_metrics_integer(metrics, bucket, labels, histogram->below[i]);
+	for (int i = 0; i <= KW_HISTOGRAM_STEPS; i++) {
+		bool last = i == KW_HISTOGRAM_STEPS;
+
+		snprintf(step, sizeof step, "%.*g", DIGITS, (double)kw_histogram_step_us(i) / 1e6);
+		snprintf(all, sizeof all, "%s", labels);
+		kw_metrics_label(all, "le", last ? "+Inf" : step);
+		kw_metrics_integer(
+			metrics, bucket, all, last ? histogram->count : histogram->below[i]);
 	}
-	kw_metrics_integer(metrics, bucket, "le=\"+Inf\"", histogram->count);
-	kw_metrics_sample(metrics, sum, "", (double)histogram->sum_us / 1e6);
-	kw_metrics_integer(metrics, count, "", histogram->count);
+	kw_metrics_sample(metrics, sum, labels, (double)histogram->sum_us / 1e6);
+	kw_metrics_integer(metrics, count, labels, histogram->count);
+}
+
+void kw_metrics_histogram(const struct kw_metrics *metrics, const char *name, const char *doc,
+	const struct kw_histogram *histogram)
+{
+	kw_metrics_family(metrics, name, "histogram", doc);
+	kw_metrics_histogram_of(metrics, name, "", histogram);
 }

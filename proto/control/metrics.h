@@ -12,6 +12,7 @@
 #define KW_CONTROL_METRICS_H
 
 #include "base/buffer.h"
+#include "base/lag.h"
 
 #include <stdint.h>
 
@@ -74,5 +75,12 @@ struct kw_histogram {
 
 void kw_metrics_histogram(const struct kw_metrics *metrics, const char *name, const char *doc,
 	const struct kw_histogram *histogram);
+
+/* The samples alone, after kw_metrics_family: one histogram of several, told apart by labels. */
+void kw_metrics_histogram_of(const struct kw_metrics *metrics, const char *name, const char *labels,
+	const struct kw_histogram *histogram);
+
+/* The steps of a finer histogram. */
+void kw_histogram_of_lag(struct kw_histogram *histogram, const struct kw_lag *lag);
 
 #endif

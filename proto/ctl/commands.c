@@ -332,6 +332,19 @@ const struct ctl_command ctl_commands[] = {
 			"control.history_file. A reason that only counts is one change.",
 		.example = "-s /run/keywake/agent.sock history --count 10",
 		.run = ctl_run_history},
+	{.name = "explain lag",
+		.at = "agent or proxy",
+		.args = "[SOCKET]",
+		.most = 1,
+		.options = {{"--reset", NULL, "begin the figures anew after this answer"}},
+		.brief = "show where the time goes from a write to the replica",
+		.help = "Each stage with its median, its 99th percentile and its longest time in "
+			"the last one to two minutes, which one is the largest, and what "
+			"shortens it. A proxy knows the stages up to publish, an agent those "
+			"from look on. SOCKET is the control socket of the other half. Without "
+			"it the other half is looked for among the sockets beside the first one.",
+		.example = "-s /run/keywake/agent.sock explain lag /run/keywake/proxy.sock",
+		.run = ctl_run_explain_lag},
 	{.name = "watch",
 		.options = {{"--count", "N", "end after N looks"},
 			{"--interval", "SECONDS", "time between two looks"}},

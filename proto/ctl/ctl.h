@@ -8,7 +8,7 @@
  *   export.c    export              target.c    a file that is whole or not there
  *   config.c    config get
  *   show.c      values for people   table.c     aligned fields and rows
- *   term.c      the terminal
+ *   term.c      the terminal        lag.c       explain lag
  *   switchover/ the switch-over by hand, step by step
  *   doctor/     what is wrong with a configuration, all at once
  */
@@ -209,9 +209,10 @@ int ctl_columns(FILE *stream);
 bool ctl_number(const char *what, const char *text, json_int_t *number);
 bool ctl_found_differences(const json_t *answer); /* of verify */
 
-/* config.c, history.c, metrics.c, status.c, wait.c, export.c, doctor/, switchover/ */
+/* config.c, history.c, lag.c, metrics.c, status.c, wait.c, export.c, doctor/, switchover/ */
 enum ctl_exit ctl_run_config_get(struct ctl *ctl);
 enum ctl_exit ctl_run_history(struct ctl *ctl);
+enum ctl_exit ctl_run_explain_lag(struct ctl *ctl);
 enum ctl_exit ctl_run_metrics(struct ctl *ctl);
 enum ctl_exit ctl_run_doctor(struct ctl *ctl);
 enum ctl_exit ctl_run_switchover(struct ctl *ctl);

@@ -60,6 +60,7 @@ struct batch {
 	struct kw_dirty_key keys[BATCH_KEYS];
 	uint8_t names[BATCH_BYTES];
 	size_t count, bytes;
+	uint64_t begun_us; /* when the first of them was read */
 };
 
 struct notify {
@@ -144,6 +145,8 @@ static void collect(struct notify *notify, struct kw_dirty_key key)
 
 	if (batch->count == BATCH_KEYS || batch->bytes + key.name.length > BATCH_BYTES)
 		hand_over(notify);
+	if (batch->count == 0)
+		batch->begun_us = kw_clock_us();
 	if (key.name.length > BATCH_BYTES) {
 		notify->handlers.dirty(notify->handlers.arg, &key, 1);
 		want_turn(notify);
@@ -678,6 +681,7 @@ static void stats(const struct kw_feed *feed, struct kw_feed_stats *stats)
 		.silent_refetches = notify->refetch.keys,
 		.clock_skew_us = kw_watch_skew_us(notify->watch),
 		.flags = flags_of(notify),
+		.arrived_us = notify->batch.begun_us,
 	};
 }
 

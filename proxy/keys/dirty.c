@@ -32,6 +32,11 @@ struct kw_dirty {
 	uint64_t scanned, released; /* keys with the flag SCAN, with ROOM */
 	uint64_t mark;              /* sequence of the mark */
 	uint64_t owing;             /* keys with an unanswered add at or before it */
+	struct watch {
+		struct kw_dirty_entry *entry; /* NULL: none */
+		uint64_t since;               /* sequence when that began */
+		enum kw_dirty_sight ended;    /* entry is NULL: how the last watch ended */
+	} watches[KW_DIRTY_WATCHES];
 	struct recent recent[RECENT];
 };
 
@@ -350,9 +355,72 @@ static void begin_again(struct kw_dirty *dirty, struct kw_dirty_entry *entry)
 	enter(dirty, entry, KW_DIRTY_WAITING);
 }
 
+/* Can the answer to this flight be older than what is watched? */
+static bool is_too_old(const struct watch *watch)
+{
+	return watch->entry->again > 0 && watch->entry->again <= watch->since;
+}
+
+static void end_watch(struct watch *watch, enum kw_dirty_sight how)
+{
+	if (watch->entry)
+		watch->entry->watched = false;
+	watch->entry = NULL;
+	watch->ended = how;
+}
+
+static struct watch *watch_of(struct kw_dirty *dirty, const struct kw_dirty_entry *entry)
+{
+	uint32_t number = 0;
+
+	while (dirty->watches[number].entry != entry) {
+		number++;
+		assert(number < KW_DIRTY_WATCHES);
+	}
+	return &dirty->watches[number];
+}
+
+bool kw_dirty_watch(struct kw_dirty *dirty, uint32_t number, uint32_t database, struct kw_slice key)
+{
+	uint64_t hash = kw_key_table_hash(&dirty->keys, database, key);
+	struct kw_dirty_entry *entry =
+		(struct kw_dirty_entry *)kw_key_table_find(&dirty->keys, hash, database, key);
+	struct watch *watch = &dirty->watches[number];
+
+	assert(number < KW_DIRTY_WATCHES);
+	end_watch(watch, KW_DIRTY_UNSEEN);
+	if (!entry || entry->watched)
+		return false;
+	entry->watched = true;
+	*watch = (struct watch){.entry = entry, .since = dirty->sequence};
+	return true;
+}
+
+enum kw_dirty_sight kw_dirty_watched(const struct kw_dirty *dirty, uint32_t number)
+{
+	const struct watch *watch = &dirty->watches[number];
+
+	assert(number < KW_DIRTY_WATCHES);
+	if (!watch->entry)
+		return watch->ended;
+	if (watch->entry->state == KW_DIRTY_FLYING && !is_too_old(watch))
+		return KW_DIRTY_FLIES;
+	return KW_DIRTY_WAITS;
+}
+
+static void watched_answered(struct kw_dirty *dirty, const struct kw_dirty_entry *entry)
+{
+	struct watch *watch = watch_of(dirty, entry);
+
+	if (!is_too_old(watch))
+		end_watch(watch, KW_DIRTY_ANSWERED);
+}
+
 void kw_dirty_done(struct kw_dirty *dirty, struct kw_dirty_entry *entry)
 {
 	assert(entry->state == KW_DIRTY_FLYING);
+	if (entry->watched)
+		watched_answered(dirty, entry);
 	if (entry->again) {
 		begin_again(dirty, entry);
 		return;
@@ -392,6 +460,8 @@ void kw_dirty_delay(struct kw_dirty *dirty, struct kw_dirty_entry *entry, uint64
 void kw_dirty_park(struct kw_dirty *dirty, struct kw_dirty_entry *entry, uint64_t bytes)
 {
 	assert(entry->state == KW_DIRTY_FLYING);
+	if (entry->watched)
+		end_watch(watch_of(dirty, entry), KW_DIRTY_UNSEEN);
 	if (entry->again) {
 		/* Not stored, so it owes as before, its expiry too. */
 		set_flags(dirty, entry, KW_DIRTY_ROOM | KW_DIRTY_TTL);

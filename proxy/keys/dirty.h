@@ -55,7 +55,8 @@ struct kw_dirty_entry {
 	uint8_t state;
 	uint8_t flags;
 	uint8_t again_flags; /* of the adds while in flight */
-	uint8_t strikes;     /* the fetcher's: it broke the connection so often, alone */
+	uint8_t strikes : 7; /* the fetcher's: it broke the connection so often, alone */
+	uint8_t watched : 1; /* kw_dirty_watch */
 };
 
 struct kw_dirty;
@@ -137,6 +138,26 @@ uint64_t kw_dirty_released(const struct kw_dirty *dirty);
  */
 void kw_dirty_mark(struct kw_dirty *dirty);
 bool kw_dirty_passed(const struct kw_dirty *dirty);
+
+/*
+ * A few keys can be watched on their way to an answer that covers all that was added before the
+ * watch began. This is for measurements, and costs each answer the test of one bit.
+ */
+#define KW_DIRTY_WATCHES 16
+
+enum kw_dirty_sight {
+	KW_DIRTY_UNSEEN,   /* none is watched; or it was parked, and is not watched any more */
+	KW_DIRTY_WAITS,    /* for its flight; or the answer of this flight can be too old */
+	KW_DIRTY_FLIES,    /* the answer of this flight covers it */
+	KW_DIRTY_ANSWERED, /* done; it is not watched any more */
+};
+
+/*
+ * Watch this key from now on in place of the one before. watch: below KW_DIRTY_WATCHES. False: it
+ * is not in the set, or it is watched already; none is watched in that place then.
+ */
+bool kw_dirty_watch(struct kw_dirty *dirty, uint32_t watch, uint32_t database, struct kw_slice key);
+enum kw_dirty_sight kw_dirty_watched(const struct kw_dirty *dirty, uint32_t watch);
 
 struct kw_slice kw_dirty_name(const struct kw_dirty *dirty, const struct kw_dirty_entry *entry);
 

@@ -90,6 +90,11 @@ void kw_source_pace(const struct kw_source *source, struct kw_pace_report *repor
 	kw_pace_report(&source->pacing.pace, report);
 }
 
+struct kw_stages *kw_source_stages(struct kw_source *source)
+{
+	return &source->trace.stages;
+}
+
 const char *kw_source_run_id(const struct kw_source *source)
 {
 	return source->link.ups > 0 ? kw_feed_server(source->feed)->run_id : "";

@@ -199,6 +199,17 @@ static void follow_history(struct kw_source *source)
 		kw_source_tell_table(source);
 }
 
+static void look_at_trace(struct kw_source *source, uint64_t now_us)
+{
+	kw_trace_look(&source->trace, source->dirty, kw_table_unpublished(source->table), now_us);
+}
+
+void kw_source_published(struct kw_source *source)
+{
+	if (source->trace.stored > 0)
+		kw_trace_published(&source->trace, kw_clock_us());
+}
+
 /* Once a loop turn, after all input of the turn was taken. */
 static void on_turn(void *arg)
 {
@@ -214,12 +225,16 @@ static void on_turn(void *arg)
 	kw_source_confirm(source); /* a term is told before its first record */
 	follow_history(source);
 	kw_store_settle(&source->store);
+	look_at_trace(source, now_us);
 	kw_data_turn(&source->link.data, now_us);
 	kw_feed_turn(source->feed, now_us);
 	if (kw_source_link_is_up(&source->link))
 		work(source, now_us);
 	else
 		kw_turn_next(&source->turn, kw_data_ready_us(&source->link.data), now_us);
+	if (source->trace.followed > 0)
+		look_at_trace(source, kw_clock_us());
+	kw_trace_next_turn(&source->trace);
 	update_state(source);
 }
 
@@ -330,6 +345,7 @@ static void init_parts(struct kw_source *source, uv_loop_t *loop)
 	make_feed(source, loop, seed);
 	kw_fresh_init(&source->fresh, source->dirty, source->feed);
 	kw_ticket_init(&source->ticket);
+	kw_trace_init(&source->trace, seed, kw_clock_us());
 	kw_turn_init(&source->turn, loop, on_turn, source);
 	for (int i = 0; i < KW_SOURCE_TIMERS; i++) {
 		uv_timer_init(loop, &source->timers[i]);

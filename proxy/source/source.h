@@ -44,6 +44,7 @@
 struct kw_feed;
 struct kw_feed_options;
 struct kw_feed_handlers;
+struct kw_stages;
 
 struct kw_source_options {
 	struct kw_redis_options redis;
@@ -150,6 +151,12 @@ void kw_source_set_max_missing(struct kw_source *source, double share);
 /* 0 to 1; 1: no limit. */
 void kw_source_set_primary_share(struct kw_source *source, double share);
 void kw_source_pace(const struct kw_source *source, struct kw_pace_report *report);
+
+/* The owner has published the table. */
+void kw_source_published(struct kw_source *source);
+
+/* Where the time goes from the primary to the table: by enum kw_trace_stage (trace.h). */
+struct kw_stages *kw_source_stages(struct kw_source *source);
 
 /* The server that is followed, as it was looked at last: both are "" before the first look. */
 const char *kw_source_run_id(const struct kw_source *source);

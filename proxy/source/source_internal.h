@@ -22,6 +22,7 @@
 #include "source/store.h"
 #include "source/sweep.h"
 #include "source/ticket.h"
+#include "source/trace.h"
 #include "source/turn.h"
 #include "source/unreadable.h"
 
@@ -52,6 +53,7 @@ struct kw_source {
 	struct kw_fresh fresh;
 	struct kw_ticket ticket;
 	struct kw_pacing pacing;
+	struct kw_trace trace;
 	uv_timer_t timers[KW_SOURCE_TIMERS];
 
 	enum kw_chain chain; /* as of the last turn */

@@ -113,6 +113,7 @@ void kw_source_link_went_down(void *arg)
 	kw_sweep_stop(&source->sweep);
 	kw_fresh_reset(&source->fresh);
 	kw_ticket_reset(&source->ticket);
+	kw_trace_forget(&source->trace);
 	kw_turn_wake(&source->turn);
 }
 
@@ -127,6 +128,23 @@ static void feed_ready(void *arg, enum kw_feed_server server)
 	kw_turn_want(&source->turn);
 }
 
+/* One of these changes is followed to its publication, if one more may be. */
+static void follow_one(struct kw_source *source, const struct kw_dirty_key *keys, size_t count)
+{
+	uint32_t number = kw_trace_free(&source->trace);
+	const struct kw_dirty_key *key;
+	struct kw_feed_stats stats;
+
+	if (number == KW_TRACE_CHANGES || count == 0)
+		return;
+	key = &keys[kw_trace_choose(&source->trace, count)];
+	if (!(key->flags & KW_DIRTY_EVENT) ||
+		!kw_dirty_watch(source->dirty, number, key->database, key->name))
+		return;
+	kw_feed_stats(source->feed, &stats);
+	kw_trace_begin(&source->trace, number, stats.arrived_us, kw_clock_us());
+}
+
 static void feed_dirty(void *arg, const struct kw_dirty_key *keys, size_t count)
 {
 	struct kw_source *source = arg;
@@ -136,6 +154,7 @@ static void feed_dirty(void *arg, const struct kw_dirty_key *keys, size_t count)
 		if ((keys[i].flags & expiry) == expiry)
 			kw_sweep_expiry_set(&source->sweep, keys[i].database);
 	kw_dirty_add_all(source->dirty, keys, count);
+	follow_one(source, keys, count);
 	kw_turn_want(&source->turn);
 }
 
@@ -153,6 +172,7 @@ static void feed_passed(void *arg)
 	struct kw_source *source = arg;
 
 	assert(kw_source_link_is_up(&source->link));
+	kw_trace_passed(&source->trace, kw_clock_us());
 	kw_fresh_passed(&source->fresh);
 	kw_turn_want(&source->turn);
 }
@@ -163,8 +183,10 @@ void kw_source_ask_barrier(struct kw_source *source)
 	if (kw_source_link_is_up(&source->link) && source->sweep.ended > 0 &&
 		!kw_sweep_is_mending(&source->sweep) && kw_source_chain(source) == KW_CHAIN_WHOLE &&
 		kw_source_fence(source) == KW_FENCE_OPEN &&
-		kw_fresh_ask(&source->fresh, kw_wall_us()))
+		kw_fresh_ask(&source->fresh, kw_wall_us())) {
+		kw_trace_asked(&source->trace, kw_clock_us());
 		kw_ticket_asked(&source->ticket);
+	}
 }
 
 static void feed_examined(void *arg)

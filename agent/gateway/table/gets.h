@@ -38,12 +38,12 @@
 #define KW_AGENT_GATEWAY_TABLE_GETS_H
 
 #include "base/error.h"
+#include "base/lag.h"
 #include "base/slice.h"
 #include "cache.h"
 #include "follow/scouts.h"
 #include "rdb/payload_visit.h"
 #include "sight.h"
-#include "sync/lag.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -6,10 +6,10 @@
 #include "flights.h"
 #include "gets.h"
 #include "near.h"
-#include "sync/lag.h"
 #include "table/lookup.h"
 
 #include "base/clock.h"
+#include "base/lag.h"
 
 #include <assert.h>
 

@@ -1,4 +1,3 @@
-#include "sync/lag.h"
 #include "sync/progress.h"
 
 #include <stdlib.h>
@@ -204,27 +203,45 @@ static void a_reset_forgets_what_was_handed_on(void **state)
 	free(progress);
 }
 
-static void quantiles_are_within_a_sixteenth(void **state)
+/* Look, read and apply are the parts of each lag that is counted, and of no other. */
+static void the_stages_of_a_lag_add_up_to_it(void **state)
 {
-	struct kw_lag *lag = calloc(1, sizeof *lag);
+	struct kw_progress *progress = calloc(1, sizeof *progress);
+	const struct kw_stages *stages = &progress->stages;
+	struct kw_pass pass = pass_at(10, 100, 5), untimed = pass_at(20, 200, 6);
 
-	for (uint64_t i = 1; i <= 100000; i++)
-		kw_lag_add(lag, i);
-	assert_in_range(kw_lag_quantile_us(lag, 0.5), 50000, 53125);
-	assert_in_range(kw_lag_quantile_us(lag, 0.99), 99000, 100000);
-	assert_int_equal(kw_lag_quantile_us(lag, 1.0), 100000);
-	assert_int_equal(lag->max_us, 100000);
-	for (uint64_t limit = 16; limit <= 65536; limit *= 2)
-		assert_int_equal(kw_lag_count_below(lag, limit), limit - 1);
-	assert_int_equal(kw_lag_count_below(lag, 131072), 100000);
-	assert_int_equal(kw_lag_count_below(lag, 0), 0);
-	kw_lag_reset(lag);
-	assert_int_equal(kw_lag_quantile_us(lag, 0.5), 0);
-	kw_lag_add(lag, UINT64_MAX);
-	assert_true(kw_lag_quantile_us(lag, 0.5) == UINT64_MAX);
-	kw_lag_add(lag, 0);
-	assert_int_equal(kw_lag_quantile_us(lag, 0.1), 0);
-	free(lag);
+	untimed.published_us = 0;
+	pass.published_us = 1000;
+	pass.look_us = 30;
+	pass.read_us = 20;
+	pass.handed_us = 1050;
+	kw_progress_handed(progress, &pass);
+	kw_progress_handed(progress, &untimed);
+	kw_progress_acknowledged(progress, 20, 20, 1060);
+	assert_int_equal(progress->lag.count, 1);
+	assert_int_equal(stages->of[KW_PROGRESS_LOOK].all.sum_us, 30);
+	assert_int_equal(stages->of[KW_PROGRESS_READ].all.sum_us, 20);
+	assert_int_equal(stages->of[KW_PROGRESS_APPLY].all.sum_us, 10);
+	assert_int_equal(stages->of[KW_PROGRESS_APPLY].all.count, 1);
+	assert_int_equal(progress->lag.sum_us, 60);
+	free(progress);
+}
+
+/* A later pass that is merged into it must not make the wait for the local server look short. */
+static void a_merged_pass_keeps_the_stages_of_the_earlier_one(void **state)
+{
+	struct kw_progress *progress = calloc(1, sizeof *progress);
+	struct kw_pass pass = pass_at(10, 100, 5);
+
+	for (uint64_t i = 0; i < 3; i++) {
+		pass.published_us = 1000 + i * 100;
+		pass.handed_us = 1010 + i * 100;
+		kw_progress_handed(progress, &pass);
+	}
+	kw_progress_acknowledged(progress, 10, 10, 2010);
+	assert_int_equal(progress->stages.of[KW_PROGRESS_APPLY].all.count, 1);
+	assert_int_equal(progress->stages.of[KW_PROGRESS_APPLY].all.max_us, 1000);
+	free(progress);
 }
 
 int main(void)
@@ -240,7 +257,8 @@ int main(void)
 		cmocka_unit_test(passes_without_changes_are_merged_and_the_wait_keeps_its_age),
 		cmocka_unit_test(more_passes_than_fit_only_move_later),
 		cmocka_unit_test(a_reset_forgets_what_was_handed_on),
-		cmocka_unit_test(quantiles_are_within_a_sixteenth),
+		cmocka_unit_test(the_stages_of_a_lag_add_up_to_it),
+		cmocka_unit_test(a_merged_pass_keeps_the_stages_of_the_earlier_one),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

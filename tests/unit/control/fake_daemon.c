@@ -70,6 +70,7 @@ CANNED(on_config_get, "config.get")
 CANNED(on_config_set, "config.set")
 CANNED(on_config_reload, "config.reload")
 CANNED(on_history, "history")
+CANNED(on_lag, "lag")
 
 static void on_timer_closed(uv_handle_t *handle)
 {
@@ -155,6 +156,7 @@ static const struct kw_rpc_method methods[] = {
 		on_config_set},
 	{"config.reload", "Read again.", {{0}}, on_config_reload},
 	{"history", "What happened.", {{0}}, on_history},
+	{"lag", "Where the time goes.", {{"reset", JSON_TRUE, false, "begin anew"}}, on_lag},
 	{"shutdown", "End.", {{"promote", JSON_TRUE, false, "or not"}}, on_shutdown},
 	{"fake.answer", "Tell the fake what to answer.",
 		{{"method", JSON_STRING, true, "to what"}, {"result", ANY, true, "what"}},

@@ -1,5 +1,7 @@
-/* One table of figures becomes metrics and fields of status. */
+/* One table of figures becomes metrics and fields of status, and one of stages what explains the
+ * lag. */
 #include "control/figures.h"
+#include "control/stage_report.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -161,6 +163,62 @@ static void a_histogram_has_steps_sum_and_count(void **state)
 	kw_buffer_close(&text);
 }
 
+static void stages_are_one_family_of_histograms(void **state)
+{
+	const struct kw_stage table[] = {{"first", "", NULL}, {"second", "", NULL}, {0}};
+	struct kw_stages *stages = kw_alloc(sizeof *stages);
+	struct kw_buffer text = {0};
+	const struct kw_metrics metrics = {&text, "kw"};
+	const char *shown;
+
+	kw_stages_init(stages, 1);
+	kw_stages_add(stages, 1, 200, 1);
+	kw_stages_reset(stages, 2); /* of no concern to metrics */
+	kw_stages_add(stages, 1, 300, 2);
+	kw_stage_metrics(&metrics, stages, table);
+	kw_buffer_append(&text, "", 1);
+	shown = (const char *)kw_buffer_bytes(&text);
+	assert_non_null(
+		strstr(shown, "# TYPE kw_stage_seconds histogram\n"
+			      "kw_stage_seconds_bucket{stage=\"first\",le=\"0.000128\"} 0\n"));
+	assert_null(strstr(strstr(shown, "# TYPE") + 1, "# TYPE"));
+	assert_non_null(
+		strstr(shown, "\nkw_stage_seconds_bucket{stage=\"second\",le=\"0.000256\"} 1\n"
+			      "kw_stage_seconds_bucket{stage=\"second\",le=\"0.000512\"} 2\n"));
+	assert_non_null(strstr(shown, "\nkw_stage_seconds_bucket{stage=\"second\",le=\"+Inf\"} 2\n"
+				      "kw_stage_seconds_sum{stage=\"second\"} 0.0005\n"
+				      "kw_stage_seconds_count{stage=\"second\"} 2\n"));
+	kw_buffer_close(&text);
+	free(stages);
+}
+
+static void mend(const void *facts, char text[KW_REMEDY])
+{
+	snprintf(text, KW_REMEDY, "do %s", (const char *)facts);
+}
+
+static void a_stage_without_samples_has_no_figures(void **state)
+{
+	const struct kw_stage table[] = {{"first", "what", mend}, {"second", "", mend}, {0}};
+	struct kw_stages *stages = kw_alloc(sizeof *stages);
+	json_t *report, *row;
+
+	kw_stages_init(stages, 1000000);
+	kw_stages_add(stages, 1, 200, 1000000);
+	report = kw_stage_report(stages, table, "this", 77, 3000000);
+	assert_int_equal(json_integer_value(json_object_get(report, "epoch")), 77);
+	assert_true(json_number_value(json_object_get(report, "window_s")) == 2.0);
+	assert_int_equal(json_array_size(json_object_get(report, "stages")), 2);
+	row = json_array_get(json_object_get(report, "stages"), 0);
+	assert_true(json_is_null(json_object_get(row, "p50_us")));
+	assert_int_equal(json_integer_value(json_object_get(row, "samples")), 0);
+	assert_string_equal(json_string_value(json_object_get(row, "remedy")), "do this");
+	row = json_array_get(json_object_get(report, "stages"), 1);
+	assert_in_range(json_integer_value(json_object_get(row, "p99_us")), 200, 212);
+	json_decref(report);
+	free(stages);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -170,6 +228,8 @@ int main(void)
 		cmocka_unit_test(a_label_without_room_is_left_out_whole),
 		cmocka_unit_test(one_state_of_all_is_1),
 		cmocka_unit_test(a_histogram_has_steps_sum_and_count),
+		cmocka_unit_test(stages_are_one_family_of_histograms),
+		cmocka_unit_test(a_stage_without_samples_has_no_figures),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -534,6 +534,84 @@ static void long_names_are_kept_whole(void **state)
 	kw_dirty_done(dirty, take(name));
 }
 
+static bool watch(const char *name)
+{
+	return kw_dirty_watch(dirty, 1, 3, kw_slice_text(name));
+}
+
+static void a_key_can_be_watched_on_its_way(void **state)
+{
+	struct kw_dirty_entry *entry;
+
+	assert_int_equal(kw_dirty_watched(dirty, 1), KW_DIRTY_UNSEEN);
+	assert_false(watch("a"));
+	add("a", 0);
+	add("b", 0);
+	assert_true(watch("b"));
+	assert_int_equal(kw_dirty_watched(dirty, 1), KW_DIRTY_WAITS);
+	kw_dirty_done(dirty, take("a"));
+	assert_int_equal(kw_dirty_watched(dirty, 1), KW_DIRTY_WAITS);
+	entry = take("b");
+	assert_int_equal(kw_dirty_watched(dirty, 1), KW_DIRTY_FLIES);
+	kw_dirty_delay(dirty, entry, 500);
+	assert_int_equal(kw_dirty_watched(dirty, 1), KW_DIRTY_WAITS);
+	entry = take("b");
+	add("b", 0); /* later than the watch: the answer under way covers what is watched */
+	assert_int_equal(kw_dirty_watched(dirty, 1), KW_DIRTY_FLIES);
+	kw_dirty_done(dirty, entry);
+	assert_int_equal(kw_dirty_watched(dirty, 1), KW_DIRTY_ANSWERED);
+	kw_dirty_done(dirty, take("b"));
+	assert_int_equal(kw_dirty_watched(dirty, 1), KW_DIRTY_ANSWERED);
+}
+
+/* The answer of a flight can be older than an event that came during it. */
+static void an_answer_that_can_be_too_old_does_not_end_a_watch(void **state)
+{
+	struct kw_dirty_entry *entry;
+
+	add("a", 0);
+	entry = take("a");
+	add("a", 0);
+	assert_true(watch("a"));
+	assert_int_equal(kw_dirty_watched(dirty, 1), KW_DIRTY_WAITS);
+	kw_dirty_done(dirty, entry);
+	assert_int_equal(kw_dirty_watched(dirty, 1), KW_DIRTY_WAITS);
+	entry = take("a");
+	assert_int_equal(kw_dirty_watched(dirty, 1), KW_DIRTY_FLIES);
+	kw_dirty_done(dirty, entry);
+	assert_int_equal(kw_dirty_watched(dirty, 1), KW_DIRTY_ANSWERED);
+}
+
+static void a_parked_key_is_not_watched_any_more(void **state)
+{
+	add("a", 0);
+	assert_true(watch("a"));
+	kw_dirty_park(dirty, take("a"), 10);
+	assert_int_equal(kw_dirty_watched(dirty, 1), KW_DIRTY_UNSEEN);
+	assert_true(watch("a"));
+	assert_int_equal(kw_dirty_watched(dirty, 1), KW_DIRTY_WAITS);
+}
+
+static void keys_are_watched_side_by_side(void **state)
+{
+	struct kw_dirty_entry *entry;
+
+	add("a", 0);
+	add("b", 0);
+	assert_true(watch("a"));
+	assert_false(kw_dirty_watch(dirty, 2, 3, kw_slice_text("a")));
+	assert_true(kw_dirty_watch(dirty, KW_DIRTY_WATCHES - 1, 3, kw_slice_text("b")));
+	entry = take("a");
+	kw_dirty_done(dirty, take("b"));
+	assert_int_equal(kw_dirty_watched(dirty, KW_DIRTY_WATCHES - 1), KW_DIRTY_ANSWERED);
+	assert_int_equal(kw_dirty_watched(dirty, 1), KW_DIRTY_FLIES);
+	assert_false(watch("gone")); /* in the place of a */
+	kw_dirty_done(dirty, entry);
+	assert_int_equal(kw_dirty_watched(dirty, 1), KW_DIRTY_UNSEEN);
+	add("a", 0);
+	assert_true(kw_dirty_watch(dirty, 0, 3, kw_slice_text("a")));
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make, drop)
@@ -558,6 +636,10 @@ int main(void)
 		TEST(a_batch_is_the_same_as_its_keys_one_by_one),
 		TEST(a_batch_marks_keys_in_flight),
 		TEST(long_names_are_kept_whole),
+		TEST(a_key_can_be_watched_on_its_way),
+		TEST(an_answer_that_can_be_too_old_does_not_end_a_watch),
+		TEST(a_parked_key_is_not_watched_any_more),
+		TEST(keys_are_watched_side_by_side),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,9 +1,10 @@
 /*
  * A histogram of lags in microseconds: fixed buckets, sixteen to each power of two. So every value
- * is kept to within 1/16 of itself, in about 8 KiB. Pure; one thread.
+ * is kept to within 1/16 of itself, in about 8 KiB. To add one costs a few instructions and
+ * allocates nothing. Pure; one thread.
  */
-#ifndef KW_AGENT_SYNC_LAG_H
-#define KW_AGENT_SYNC_LAG_H
+#ifndef KW_BASE_LAG_H
+#define KW_BASE_LAG_H
 
 #include <stdint.h>
 
@@ -28,5 +29,11 @@ uint64_t kw_lag_quantile_us(const struct kw_lag *lag, double share);
  * buckets.
  */
 uint64_t kw_lag_count_below(const struct kw_lag *lag, uint64_t limit_us);
+
+/*
+ * What was added since `before` was a copy of `lag`. The largest is not known then: max_us is the
+ * end of the highest bucket with such a lag, or that of `lag` if this is less.
+ */
+void kw_lag_since(const struct kw_lag *lag, const struct kw_lag *before, struct kw_lag *since);
 
 #endif

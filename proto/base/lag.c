@@ -1,4 +1,6 @@
-#include "lag.h"
+#include "base/lag.h"
+
+#include <assert.h>
 
 #define SUB_COUNT (1u << KW_LAG_SUB_BITS)
 
@@ -64,4 +66,18 @@ uint64_t kw_lag_count_below(const struct kw_lag *lag, uint64_t limit_us)
 	for (unsigned i = 0; i < KW_LAG_BUCKETS && highest_in(i) < limit_us; i++)
 		count += lag->buckets[i];
 	return count;
+}
+
+void kw_lag_since(const struct kw_lag *lag, const struct kw_lag *before, struct kw_lag *since)
+{
+	*since = (struct kw_lag){
+		.count = lag->count - before->count,
+		.sum_us = lag->sum_us - before->sum_us,
+	};
+	for (unsigned i = 0; i < KW_LAG_BUCKETS; i++) {
+		assert(lag->buckets[i] >= before->buckets[i]);
+		since->buckets[i] = lag->buckets[i] - before->buckets[i];
+		if (since->buckets[i] > 0)
+			since->max_us = highest_in(i) < lag->max_us ? highest_in(i) : lag->max_us;
+	}
 }
