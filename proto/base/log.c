@@ -1,5 +1,7 @@
 #include "base/log.h"
 
+#include "base/clock.h"
+#include "base/log_ring.h"
 #include "base/printable.h"
 
 #include <assert.h>
@@ -12,8 +14,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define KW_LOG_LINE 2048
-
 static const char *const level_names[] = {"error", "warn", "info", "debug", "trace"};
 static const int journal_priorities[] = {3, 4, 6, 7, 7}; /* sd-daemon(3) */
 #define LEVELS ((int)(sizeof level_names / sizeof *level_names))
@@ -23,6 +23,11 @@ static kw_log_tap tap;
 static void *tap_arg;
 static pthread_t tap_thread;
 static kw_log_journal journal;
+
+static pthread_mutex_t kept_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct kw_log_ring kept;
+static void (*watch)(void *arg);
+static void *watch_arg;
 
 void kw_log_set_level(enum kw_log_level level)
 {
@@ -82,7 +87,7 @@ static int prefix(char *out, size_t size, enum kw_log_level level)
 /* One write a line keeps lines of several threads apart; a lost log line is not an error. */
 static bool write_line(enum kw_log_level level, const char *where, const char *text)
 {
-	char line[KW_LOG_LINE + 128];
+	char line[KW_LOG_TEXT + 128];
 	int length = prefix(line, sizeof line, level);
 
 	length += snprintf(line + length, sizeof line - (size_t)length, "%s: %s\n", where, text);
@@ -91,13 +96,41 @@ static bool write_line(enum kw_log_level level, const char *where, const char *t
 	return write(STDERR_FILENO, line, (size_t)length) >= 0;
 }
 
+static void keep(enum kw_log_level level, const char *where, const char *text)
+{
+	pthread_mutex_lock(&kept_lock);
+	kw_log_ring_add(&kept, kw_wall_us(), level, where, text);
+	if (watch)
+		watch(watch_arg);
+	pthread_mutex_unlock(&kept_lock);
+}
+
+bool kw_log_kept(uint64_t from, struct kw_log_line *line)
+{
+	bool found;
+
+	pthread_mutex_lock(&kept_lock);
+	found = kw_log_ring_get(&kept, from, line);
+	pthread_mutex_unlock(&kept_lock);
+	return found;
+}
+
+void kw_log_set_watch(void (*fn)(void *arg), void *arg)
+{
+	pthread_mutex_lock(&kept_lock);
+	watch = fn;
+	watch_arg = arg;
+	pthread_mutex_unlock(&kept_lock);
+}
+
 static void emit(enum kw_log_level level, const char *where, const struct kw_log_fields *fields,
 	const char *raw)
 {
-	char text[KW_LOG_LINE];
+	char text[KW_LOG_TEXT];
 
 	kw_printable(text, sizeof text, kw_slice(raw, kw_printable_whole(raw, strlen(raw))),
 		KW_NEWLINE_ESCAPED);
+	keep(level, where, text);
 	if (!(journal && journal(level, where, text, fields)) && !write_line(level, where, text))
 		return;
 	if (tap && pthread_equal(tap_thread, pthread_self()))
@@ -113,7 +146,7 @@ static bool is_wanted(enum kw_log_level level)
 void kw_log(enum kw_log_level level, const char *where, const char *format, ...)
 {
 	const struct kw_log_fields none = {.database = -1};
-	char raw[KW_LOG_LINE];
+	char raw[KW_LOG_TEXT];
 	va_list args;
 
 	if (!is_wanted(level))
@@ -128,7 +161,7 @@ void kw_log_database(
 	enum kw_log_level level, const char *where, uint32_t database, const char *format, ...)
 {
 	const struct kw_log_fields fields = {.database = database};
-	char raw[KW_LOG_LINE];
+	char raw[KW_LOG_TEXT];
 	va_list args;
 
 	if (!is_wanted(level))
@@ -143,7 +176,7 @@ void kw_log_state(enum kw_log_level level, const char *where, const char *state,
 	const char *reason)
 {
 	const struct kw_log_fields fields = {state, code, -1};
-	char raw[KW_LOG_LINE];
+	char raw[KW_LOG_TEXT];
 
 	if (!is_wanted(level))
 		return;

@@ -51,6 +51,31 @@ void kw_log_set_journal(kw_log_journal fn);
 int kw_log_priority(enum kw_log_level level); /* as the journal counts: sd-daemon(3) */
 
 /*
+ * The last lines are kept in memory (log_ring.h), also those that could not be written. Numbers
+ * begin with 1 at the start of the process. A line that was forgotten leaves a gap before the
+ * number of the one that kw_log_kept gives. Any thread.
+ */
+#define KW_LOG_WHERE 32
+#define KW_LOG_TEXT 2048
+
+struct kw_log_line {
+	uint64_t number, at_us; /* wall clock */
+	enum kw_log_level level;
+	char where[KW_LOG_WHERE];
+	char text[KW_LOG_TEXT]; /* printable */
+};
+
+/* The first line that is kept, from this number on; false: there is none yet. */
+bool kw_log_kept(uint64_t from, struct kw_log_line *line);
+
+/*
+ * Call fn after each line that is kept; NULL: nobody. Any thread calls it, under the lock of the
+ * kept lines: it must neither log nor wait. After the return of this function the one that was set
+ * before is not called any more.
+ */
+void kw_log_set_watch(void (*fn)(void *arg), void *arg);
+
+/*
  * Also hand every line written to fn (events.subscribe uses this). One tap, set from the main
  * thread; it is called only for lines that the same thread logs.
  */

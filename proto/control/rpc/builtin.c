@@ -75,6 +75,13 @@ const struct kw_rpc_method rpc_builtin_methods[] = {
 	{"events.subscribe",
 		"Send log lines and changes of state on this connection as they happen.", {{0}},
 		subscribe},
+	{"log.lines", "The last lines of the log, or those after a number.",
+		{{"count", JSON_INTEGER, false, "no more than the last so many of them"},
+			{"level", JSON_STRING, false, "only lines as serious as that"},
+			{"after", JSON_INTEGER, false, "only lines after the one of this number"},
+			{"run", JSON_INTEGER, false, "of which answer that number is"},
+			{"wait", JSON_TRUE, false, "with after: answer when there is a line"}},
+		rpc_log_lines},
 	{"rpc.methods", "Every method with its parameters.", {{0}}, answer_methods},
 	{0},
 };

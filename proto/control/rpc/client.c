@@ -50,9 +50,9 @@ static int connect_failed(const char *path, int errnum, struct kw_error *error)
 }
 
 /* Returns an errno. Many can come at once: whoever finds no room to wait in comes again. */
-static int connect_patiently(int fd, const struct sockaddr_un *address)
+static int connect_patiently(int fd, const struct sockaddr_un *address, uint64_t patience_us)
 {
-	const uint64_t until_us = kw_clock_us() + CROWD_US;
+	const uint64_t until_us = kw_clock_us() + patience_us;
 
 	while (connect(fd, (const struct sockaddr *)address, sizeof *address)) {
 		if (errno != EAGAIN || kw_clock_us() >= until_us)
@@ -62,7 +62,8 @@ static int connect_patiently(int fd, const struct sockaddr_un *address)
 	return 0;
 }
 
-int kw_rpc_client_open(const char *path, struct kw_rpc_client **result, struct kw_error *error)
+static int open_within(uint64_t patience_us, const char *path, struct kw_rpc_client **result,
+	struct kw_error *error)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	struct kw_rpc_client *client;
@@ -79,7 +80,7 @@ int kw_rpc_client_open(const char *path, struct kw_rpc_client **result, struct k
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return kw_error_errno(error, errno, "%s", path);
-	errnum = connect_patiently(fd, &address);
+	errnum = connect_patiently(fd, &address, patience_us);
 	if (errnum) {
 		close(fd);
 		return connect_failed(path, errnum, error);
@@ -90,6 +91,22 @@ int kw_rpc_client_open(const char *path, struct kw_rpc_client **result, struct k
 	client->events = json_array();
 	*result = client;
 	return 0;
+}
+
+int kw_rpc_client_open(const char *path, struct kw_rpc_client **client, struct kw_error *error)
+{
+	return open_within(CROWD_US, path, client, error);
+}
+
+int kw_rpc_client_open_at_once(
+	const char *path, struct kw_rpc_client **client, struct kw_error *error)
+{
+	return open_within(0, path, client, error);
+}
+
+int kw_rpc_client_fd(const struct kw_rpc_client *client)
+{
+	return client->fd;
 }
 
 int kw_rpc_client_daemon(
@@ -291,11 +308,14 @@ static int take_answer(struct kw_rpc_client *client, const json_t *message, json
 	return 0;
 }
 
-/* Read until the answer to the last request; events are kept, late answers passed over. */
+/*
+ * Read until the answer to the last request; events are kept, late answers passed over. A daemon
+ * that sends other lines without an end does not hold us beyond the deadline.
+ */
 static int await_answer(
 	struct kw_rpc_client *client, uint64_t deadline_us, json_t **result, struct kw_error *error)
 {
-	for (;;) {
+	for (uint64_t others = 0; others < EVENTS_KEPT || kw_clock_us() < deadline_us; others++) {
 		json_t *message;
 		const json_t *id;
 		int code = read_message(client, deadline_us, &message, error);
@@ -313,6 +333,8 @@ static int await_answer(
 		}
 		json_decref(message);
 	}
+	return kw_error_set(error, KW_E_TIMEOUT,
+		"%s: the daemon sends other lines, and no answer in time", client->path);
 }
 
 static int send_request(struct kw_rpc_client *client, const char *method, json_t *params, int fd,

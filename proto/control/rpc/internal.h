@@ -7,6 +7,7 @@
  *   crowd.c       who gives way when too many are connected
  *   call.c        one line to one call to one answer
  *   builtin.c     the methods every daemon has
+ *   logs.c        one of them: the lines of the log
  */
 #ifndef KW_CONTROL_RPC_INTERNAL_H
 #define KW_CONTROL_RPC_INTERNAL_H
@@ -22,8 +23,9 @@
 #define KW_RPC_OUTPUT_MAX ((size_t)4 << 20)   /* unsent bytes: a reader this slow is let go */
 #define KW_RPC_EVENTS_MAX ((size_t)256 << 10) /* unsent bytes above which events are dropped */
 #define KW_RPC_READ_BYTES ((size_t)64 << 10)
-#define KW_RPC_BACKLOG 16   /* connections not yet accepted */
-#define KW_RPC_DRAIN_MS 500 /* for answers still unsent when the server closes */
+#define KW_RPC_BACKLOG 16      /* connections not yet accepted */
+#define RPC_LOG_LINES_MAX 1024 /* in one answer; the log keeps no more (base/log_ring.h) */
+#define KW_RPC_DRAIN_MS 500    /* for answers still unsent when the server closes */
 
 /* JSON-RPC 2.0, section 5.1. */
 #define KW_RPC_PARSE (-32700)
@@ -106,7 +108,8 @@ struct kw_rpc_server {
 	uv_pipe_t listener;
 	uv_idle_t later; /* takes up paused connections, outside of any handler */
 	uv_timer_t drain;
-	int handles; /* of these three, not yet closed */
+	uv_async_t log_news; /* lines were logged, and calls wait for them */
+	int handles;         /* of these four, not yet closed */
 
 	const struct kw_rpc_method *methods;
 	const char *program;
@@ -119,6 +122,8 @@ struct kw_rpc_server {
 	struct rpc_connection *connections;
 	int connection_count; /* without those that are closing */
 	bool tapping;
+	struct rpc_log_wait *log_waits; /* calls of log.lines that wait for a line */
+	uint64_t run; /* tells the numbers of this process's lines from those of another one */
 
 	void (*done)(void *arg); /* NULL until it closes */
 	void *done_arg;
@@ -177,6 +182,11 @@ char *rpc_event_line(const char *kind, json_t *params, size_t *length);
 extern const struct kw_rpc_method rpc_builtin_methods[];
 void rpc_builtin_log_tap(struct kw_rpc_server *server);
 void rpc_builtin_log_untap(struct kw_rpc_server *server);
+
+/* The method log.lines. `open` comes before the first call; `close` answers all that waits. */
+void rpc_log_lines(void *server, struct kw_rpc_call *call, const json_t *params);
+void rpc_logs_open(struct kw_rpc_server *server);
+void rpc_logs_close(struct kw_rpc_server *server);
 
 /* The method of that name: the daemon's, or else a built-in one; NULL: there is none. */
 const struct kw_rpc_method *rpc_method_find(const struct kw_rpc_server *server, const char *name);

@@ -47,10 +47,10 @@ struct kw_rpc_method {
 struct kw_rpc_server;
 
 /*
- * methods: static, ended by a NULL name. The server itself adds rpc.methods, version, log.set and
- * events.subscribe (log lines and kw_rpc_event). The socket gets mode 0660; a stale socket file is
- * replaced, one that answers is KW_E_STATE. SIGPIPE is ignored from then on, unless the process has
- * set a disposition of its own.
+ * methods: static, ended by a NULL name. The server itself adds rpc.methods, version, log.set,
+ * log.lines and events.subscribe (log lines and kw_rpc_event). The socket gets mode 0660; a stale
+ * socket file is replaced, one that answers is KW_E_STATE. SIGPIPE is ignored from then on, unless
+ * the process has set a disposition of its own.
  */
 int kw_rpc_server_new(uv_loop_t *loop, const char *path, const struct kw_rpc_method *methods,
 	const char *program, void *arg, struct kw_rpc_server **server, struct kw_error *error);
@@ -88,6 +88,15 @@ void kw_rpc_event(struct kw_rpc_server *server, const char *kind, json_t *params
 struct kw_rpc_client;
 int kw_rpc_client_open(const char *path, struct kw_rpc_client **client, struct kw_error *error);
 void kw_rpc_client_close(struct kw_rpc_client *client);
+
+/*
+ * For a program that waits for several daemons at once: open without waiting for room in the queue
+ * of connections (KW_E_STATE at once), and the descriptor, which is readable when
+ * kw_rpc_client_await with timeout 0 has something to do.
+ */
+int kw_rpc_client_open_at_once(
+	const char *path, struct kw_rpc_client **client, struct kw_error *error);
+int kw_rpc_client_fd(const struct kw_rpc_client *client);
 
 /* The process that listens there, as the kernel says it. pid 0: it is of another namespace. */
 struct kw_rpc_daemon {

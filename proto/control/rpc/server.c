@@ -45,7 +45,8 @@ static struct kw_rpc_server *make_server(uv_loop_t *loop, const char *path)
 	uv_pipe_init(loop, &server->listener, 0);
 	uv_idle_init(loop, &server->later);
 	uv_timer_init(loop, &server->drain);
-	server->handles = 3;
+	rpc_logs_open(server);
+	server->handles = 4;
 	server->listener.data = server;
 	server->later.data = server;
 	server->drain.data = server;
@@ -151,9 +152,11 @@ void kw_rpc_server_close(struct kw_rpc_server *server, void (*done)(void *arg), 
 	server->done = done;
 	server->done_arg = arg;
 	rpc_builtin_log_untap(server);
+	rpc_logs_close(server);
 	kw_socket_file_remove(server->path, &server->identity);
 	uv_close((uv_handle_t *)&server->listener, on_handle_closed);
 	uv_close((uv_handle_t *)&server->later, on_handle_closed);
+	uv_close((uv_handle_t *)&server->log_news, on_handle_closed);
 	/* The answer to `shutdown` itself can still be on its way out. */
 	for (struct rpc_connection *c = server->connections; c; c = c->next) {
 		if (!rpc_is_closing(c) && c->reader_fd >= 0)

@@ -200,6 +200,62 @@ static void the_tap_hears_its_own_thread_only(void **state)
 	assert_int_equal(lines(written()), 3);
 }
 
+/* The number of the newest line that is kept. */
+static uint64_t newest(void)
+{
+	struct kw_log_line line;
+	uint64_t number = 0;
+
+	while (kw_log_kept(number + 1, &line))
+		number = line.number;
+	return number;
+}
+
+static void lines_are_kept_whoever_wrote_them(void **state)
+{
+	uint64_t before = newest();
+	struct kw_log_line line;
+	pthread_t thread;
+
+	kw_log_warn("here", "one\n");
+	kw_log_debug("here", "below the level");
+	assert_int_equal(pthread_create(&thread, NULL, log_elsewhere, NULL), 0);
+	pthread_join(thread, NULL);
+	assert_int_equal(newest(), before + 2);
+	assert_true(kw_log_kept(before + 1, &line));
+	assert_int_equal(line.number, before + 1);
+	assert_int_equal(line.level, KW_LOG_WARN);
+	assert_string_equal(line.where, "here");
+	assert_string_equal(line.text, "one\\x0a");
+	assert_true(kw_log_kept(before + 2, &line));
+	assert_string_equal(line.text, "from another thread");
+	assert_false(kw_log_kept(before + 3, &line));
+}
+
+static int watched;
+
+static void count_watched(void *arg)
+{
+	assert_ptr_equal(arg, &watched);
+	watched++;
+}
+
+static void a_watch_is_told_of_each_line_until_it_is_taken_away(void **state)
+{
+	pthread_t thread;
+
+	watched = 0;
+	kw_log_set_watch(count_watched, &watched);
+	kw_log_info("here", "one");
+	kw_log_debug("here", "below the level");
+	assert_int_equal(pthread_create(&thread, NULL, log_elsewhere, NULL), 0);
+	pthread_join(thread, NULL);
+	assert_int_equal(watched, 2);
+	kw_log_set_watch(NULL, NULL);
+	kw_log_info("here", "nobody is told");
+	assert_int_equal(watched, 2);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, capture, release)
 
 int main(void)
@@ -214,6 +270,8 @@ int main(void)
 		TEST(a_long_line_is_cut_but_ends),
 		TEST(level_words_go_both_ways),
 		TEST(the_tap_hears_its_own_thread_only),
+		TEST(lines_are_kept_whoever_wrote_them),
+		TEST(a_watch_is_told_of_each_line_until_it_is_taken_away),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
