@@ -345,6 +345,42 @@ const struct ctl_command ctl_commands[] = {
 			"it the other half is looked for among the sockets beside the first one.",
 		.example = "-s /run/keywake/agent.sock explain lag /run/keywake/proxy.sock",
 		.run = ctl_run_explain_lag},
+	{.name = "logs",
+		.options = {{"-f", NULL, "go on with new lines as they come"},
+			{"-n", "LINES", "begin with the last LINES lines, 100 if not given"},
+			{"--level", "LEVEL",
+				"only lines as serious as LEVEL: error, warn, info, debug or "
+				"trace"}},
+		.brief = "show the last lines of a daemon's log",
+		.help = "The daemon keeps them in memory, up to 1,024 lines or 128 KiB. A line "
+			"below the level of its log was never written: keywakectl log LEVEL sets "
+			"that. With -f a daemon that is restarted is waited for, up to 10 seconds. "
+			"If this program reads too slowly, it says how many lines are missing. In "
+			"a pipe one JSON object a line: number, at_us, level, where and text; or "
+			"missed, in the place of missing lines.",
+		.example = "-s /run/keywake/agent.sock logs -f --level warn",
+		.run = ctl_run_logs},
+	{.name = "top",
+		.args = "[SOCKET...]",
+		.most = CTL_ARGS_MAX,
+		.options = {{"--once", NULL, "print one table and exit"},
+			{"--interval", "SECONDS",
+				"time between two looks, 0.1 to 3600; 1 if not given"},
+			{"--sort", "COLUMN",
+				"name, kind, state, lag, fresh, records, bytes, keys or code; "
+				"state if not given"},
+			{"--reverse", NULL, "the other order"}},
+		.brief = "show a live table of several daemons",
+		.help = "A row for each control socket, and for each agent below its proxy. "
+			"Without SOCKET: all sockets in /run/keywake. The sentence below a row "
+			"says why the daemon is not well. s and S choose the column to sort by, r "
+			"reverses the order, the space bar pauses, arrows and pages scroll, q "
+			"quits. Not on a terminal, or with --once or -o json, one table after two "
+			"looks; exit status 1 if no daemon answered. records are changes written "
+			"(proxy) or applied (agent), and keys asked for (gateway); bytes are those "
+			"written, read, or sent to clients.",
+		.example = "top /run/keywake/*.sock --interval 2",
+		.run = ctl_run_top},
 	{.name = "watch",
 		.options = {{"--count", "N", "end after N looks"},
 			{"--interval", "SECONDS", "time between two looks"}},
@@ -466,7 +502,7 @@ const struct ctl_command ctl_commands[] = {
 		.at = "agent or gateway",
 		.args = "PROXY...",
 		.least = 1,
-		.most = CTL_ARGS_MAX,
+		.most = CTL_SERVERS_MAX,
 		.options = {{"--save", NULL, "keep it for the next starts, too"}},
 		.brief = "let an agent or a gateway follow another proxy",
 		.help = "PROXY is its address, as the key proxy has it. Of several, which must be "
@@ -493,7 +529,7 @@ const struct ctl_command ctl_commands[] = {
 	{.name = "switchover",
 		.args = "OLD NEW AGENT [AGENT...]",
 		.least = 3,
-		.most = CTL_ARGS_MAX,
+		.most = CTL_SERVERS_MAX,
 		.options = {{"--dry-run", NULL, "show each check and step, and change nothing"},
 			{"--proxy", "ADDRESS",
 				"of the new proxy, for other agents that have one proxy and no "

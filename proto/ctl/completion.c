@@ -11,6 +11,8 @@
 #define KEY_BYTES 96
 #define FORMATS "table json prometheus"
 #define LEVELS "error warn info debug trace"
+#define SORTS "name kind state lag fresh records bytes keys code"
+#define SOCKETS "/run/keywake/*.sock"
 
 static char keys[KEYS_MAX][KEY_BYTES];
 static size_t key_count;
@@ -86,6 +88,11 @@ static bool is_log(const struct ctl_command *command)
 	return strcmp(command->name, "log") == 0;
 }
 
+static bool takes_sockets(const struct ctl_command *command)
+{
+	return command->args && strcmp(command->args, "[SOCKET...]") == 0;
+}
+
 static bool takes_key(const struct ctl_command *command)
 {
 	return strcmp(command->name, "config get") == 0 || strcmp(command->name, "config set") == 0;
@@ -98,10 +105,12 @@ static void put_options(const struct ctl_command *command)
 	printf(" --help");
 }
 
-/* What can follow the command: options, and words for its argument. */
-static void put_choices(const struct ctl_command *command)
+/* What can follow the command: options, and words for its argument. sockets: how to find these. */
+static void put_choices(const struct ctl_command *command, const char *sockets)
 {
 	put_options(command);
+	if (takes_sockets(command))
+		printf(" %s", sockets);
 	if (takes_key(command))
 		put_keys();
 	if (is_log(command))
@@ -123,12 +132,12 @@ static void put_second_words(const char *first)
 }
 
 /* For each command a line of a case, `"wait warm"*) …`; then one for each group, `"wait ") …`. */
-static void put_cases(const char *before, const char *after)
+static void put_cases(const char *before, const char *sockets, const char *after)
 {
 	for (const struct ctl_command *c = ctl_commands; c->name; c++) {
 		printf("\t\"%s%s\"%s) %s", c->name, second(c) ? "" : " ", second(c) ? "" : "*",
 			before);
-		put_choices(c);
+		put_choices(c, sockets);
 		/* "agents" is a command, and the first word of another one. */
 		if (!second(c))
 			put_second_words(c->name);
@@ -166,17 +175,19 @@ static void put_bash(void)
 	       "\t\tesac\n"
 	       "\tdone\n"
 	       "\tcase ${COMP_WORDS[COMP_CWORD-1]} in\n"
-	       "\t-s) COMPREPLY=($(compgen -W \"$(compgen -G '/run/keywake/*.sock')\" -- "
+	       "\t-s) COMPREPLY=($(compgen -W \"$(compgen -G '" SOCKETS "')\" -- "
 	       "\"$word\")\n"
 	       "\t\t$(compgen -f -- \"$word\")); return ;;\n"
 	       "\t-o) COMPREPLY=($(compgen -W '" FORMATS "' -- \"$word\")); return ;;\n"
+	       "\t--level) COMPREPLY=($(compgen -W '" LEVELS "' -- \"$word\")); return ;;\n"
+	       "\t--sort) COMPREPLY=($(compgen -W '" SORTS "' -- \"$word\")); return ;;\n"
 	       "\tesac\n"
 	       "\tcase \"$first $second\" in\n"
 	       "\t\" \") choices=\"");
 	put_global_options();
 	put_first_words();
 	printf("\" ;;\n");
-	put_cases("choices=\"", "\"");
+	put_cases("choices=\"", "$(compgen -G '" SOCKETS "')", "\"");
 	printf("\t*) choices= ;;\n\tesac\n"
 	       "\tCOMPREPLY=($(compgen -W \"$choices\" -- \"$word\"))\n}\n"
 	       "complete -F _keywakectl keywakectl\n");
@@ -207,8 +218,10 @@ static void put_zsh(void)
 	       "\t\tesac\n"
 	       "\tdone\n"
 	       "\tcase ${words[CURRENT-1]} in\n"
-	       "\t-s) compadd -- /run/keywake/*.sock(N); _files; return ;;\n"
+	       "\t-s) compadd -- " SOCKETS "(N); _files; return ;;\n"
 	       "\t-o) compadd -- " FORMATS "; return ;;\n"
+	       "\t--level) compadd -- " LEVELS "; return ;;\n"
+	       "\t--sort) compadd -- " SORTS "; return ;;\n"
 	       "\tesac\n"
 	       "\tcommands=(\n");
 	for (const struct ctl_command *c = ctl_commands; c->name; c++) {
@@ -222,22 +235,38 @@ static void put_zsh(void)
 	       "\t\" \") _describe command commands; compadd --");
 	put_global_options();
 	printf(" ;;\n");
-	put_cases("compadd --", "");
+	put_cases("compadd --", SOCKETS "(N)", "");
 	printf("\tesac\n}\n_keywakectl \"$@\"\n");
+}
+
+/* The words that an option takes as its value; "": others. */
+static const char *words_of(const char *option)
+{
+	if (strcmp(option, "--level") == 0)
+		return LEVELS;
+	return strcmp(option, "--sort") == 0 ? SORTS : "";
 }
 
 static void put_fish_options(const struct ctl_command *command, const char *when)
 {
 	for (int i = 0; i < CTL_OPTIONS_MAX && command->options[i].name; i++) {
-		printf("complete -c keywakectl -n '%s' -l %s%s -d '", when,
-			command->options[i].name + 2, command->options[i].value ? " -x" : "");
+		const char *name = command->options[i].name;
+		bool is_short = name[1] != '-';
+
+		printf("complete -c keywakectl -n '%s' -%c %s%s", when, is_short ? 's' : 'l',
+			name + (is_short ? 1 : 2), command->options[i].value ? " -x" : "");
+		if (*words_of(name))
+			printf(" -a '%s'", words_of(name));
+		printf(" -d '");
 		put_quoted(command->options[i].doc, true);
 		printf("'\n");
 	}
-	if (!takes_key(command) && !is_log(command))
+	if (!takes_key(command) && !is_log(command) && !takes_sockets(command))
 		return;
 	printf("complete -c keywakectl -n '%s' -a '", when);
-	if (is_log(command))
+	if (takes_sockets(command))
+		printf("(path filter -- " SOCKETS ")");
+	else if (is_log(command))
 		printf(LEVELS);
 	else
 		put_keys();
@@ -271,7 +300,7 @@ static void put_fish(void)
 {
 	printf("# fish completion of keywakectl, made by keywakectl --completion=fish\n"
 	       "complete -c keywakectl -f\n"
-	       "complete -c keywakectl -s s -r -F -a '(path filter -- /run/keywake/*.sock)' -d "
+	       "complete -c keywakectl -s s -r -F -a '(path filter -- " SOCKETS ")' -d "
 	       "'control socket'\n"
 	       "complete -c keywakectl -s o -x -a '" FORMATS "' -d 'format'\n"
 	       "complete -c keywakectl -l help -d 'show help'\n");

@@ -9,6 +9,7 @@
  *   config.c    config get
  *   show.c      values for people   table.c     aligned fields and rows
  *   term.c      the terminal        lag.c       explain lag
+ *   logs.c      logs                top/        the live table of a fleet
  *   switchover/ the switch-over by hand, step by step
  *   doctor/     what is wrong with a configuration, all at once
  */
@@ -33,7 +34,8 @@ enum ctl_exit {
 };
 
 #define CTL_OPTIONS_MAX 6
-#define CTL_ARGS_MAX 16
+#define CTL_ARGS_MAX 64
+#define CTL_SERVERS_MAX 16        /* arguments that name servers or proxies */
 #define CTL_CALL_TIMEOUT_MS 60000 /* of calls that are answered at once */
 #define CTL_QUIET_MS 2000         /* of calls that take long: then ask whether the daemon hangs */
 
@@ -100,6 +102,13 @@ enum ctl_exit ctl_usage(const char *format, ...) __attribute__((format(printf, 1
 /* Settle which socket to use. */
 int ctl_find_socket(struct ctl *ctl, struct kw_error *error);
 
+/*
+ * For a command at several daemons: the socket that was named (-s, KEYWAKE_SOCKET), or all in
+ * /run/keywake, `most` at most. Their number; the caller frees each. 0, and KW_E_ARGUMENT in
+ * *error: there is none, or there are more.
+ */
+size_t ctl_find_sockets(const struct ctl *ctl, char **sockets, size_t most, struct kw_error *error);
+
 /* Connect if not connected, and call. After a failure of the connection it is closed. */
 int ctl_call(struct ctl *ctl, const char *method, json_t *params, int timeout_ms, json_t **result,
 	struct kw_error *error);
@@ -143,7 +152,7 @@ bool ctl_is_large(const json_t *value);
 /* A text of several lines, safe for a terminal. */
 void ctl_print_text(struct kw_slice raw);
 
-/* "lag_ms" becomes "lag". */
+/* "lag_ms" becomes "lag", and "bytes_per_second" becomes "bytes/s". */
 void ctl_cut_unit(char *name);
 
 /* table.c */
@@ -159,6 +168,16 @@ void ctl_print_fields(const struct ctl *ctl, const json_t *object);
  * are cut where they do not fit, and then the last columns are left out, with a line that says so.
  */
 void ctl_print_rows(const struct ctl *ctl, const json_t *list);
+
+/* The same, as the caller says. A row without a field of that name has "-" there. */
+struct ctl_rows {
+	FILE *stream;
+	int columns;              /* of the terminal; 0: no limit */
+	int least_name;           /* the first column stays as wide as that; 0: as the others */
+	const char *const *names; /* of the columns, ended by NULL; NULL: those of the first row */
+	const char *note; /* a field with a sentence that stands below its row; NULL: none */
+};
+void ctl_put_rows(const struct ctl *ctl, const struct ctl_rows *rows, const json_t *list);
 
 /* show.c: one value by the unit in its name; what is not printable is shown as \xNN. */
 #define CTL_CELL 256
@@ -181,9 +200,13 @@ enum ctl_mood { CTL_MOOD_GOOD, CTL_MOOD_PASSING, CTL_MOOD_BAD };
 enum ctl_mood ctl_state_mood(const char *state);
 
 /* SGR codes around a state's name, "" without colour. */
+const char *ctl_mood_colour(const struct ctl *ctl, enum ctl_mood mood);
 const char *ctl_state_colour(const struct ctl *ctl, const char *state);
 const char *ctl_colour_end(const struct ctl *ctl);
 const char *ctl_bold(const struct ctl *ctl);
+
+/* Is it a terminal that can do more than print (TERM)? */
+bool ctl_can_steer(FILE *stream);
 
 /* May colours be used on that stream (terminal, NO_COLOR, TERM)? */
 bool ctl_colour_wanted(FILE *stream);
@@ -199,6 +222,12 @@ void ctl_line_end(bool keep);
 /* Unlink this file when a signal ends the program; NULL: no more. The text is the caller's. */
 void ctl_remove_on_signal(const char *path);
 
+/*
+ * Call fn when a signal or an exit ends the program; NULL: no more. It may do only what a signal
+ * handler may.
+ */
+void ctl_restore_at_end(void (*fn)(void));
+
 /* "[#####-----]  43 %" of that many columns, in the terminal's character set. */
 void ctl_bar(double progress, int columns, char *text, size_t size);
 int ctl_columns(FILE *stream);
@@ -209,11 +238,13 @@ int ctl_columns(FILE *stream);
 bool ctl_number(const char *what, const char *text, json_int_t *number);
 bool ctl_found_differences(const json_t *answer); /* of verify */
 
-/* config.c, history.c, lag.c, metrics.c, status.c, wait.c, export.c, doctor/, switchover/ */
+/* config.c, history.c, lag.c, logs.c, metrics.c, status.c, wait.c, export.c, doctor/, switchover/, top/ */
 enum ctl_exit ctl_run_config_get(struct ctl *ctl);
 enum ctl_exit ctl_run_history(struct ctl *ctl);
+enum ctl_exit ctl_run_logs(struct ctl *ctl);
 enum ctl_exit ctl_run_explain_lag(struct ctl *ctl);
 enum ctl_exit ctl_run_metrics(struct ctl *ctl);
+enum ctl_exit ctl_run_top(struct ctl *ctl);
 enum ctl_exit ctl_run_doctor(struct ctl *ctl);
 enum ctl_exit ctl_run_switchover(struct ctl *ctl);
 enum ctl_exit ctl_run_export(struct ctl *ctl);

@@ -78,6 +78,41 @@ int ctl_find_socket(struct ctl *ctl, struct kw_error *error)
 	return code;
 }
 
+static size_t copy_found(const glob_t *found, char **sockets, size_t most, struct kw_error *error)
+{
+	if (found->gl_pathc == 0)
+		kw_error_set(error, KW_E_ARGUMENT,
+			"which daemons? There is no socket in /run/keywake: name some after the "
+			"command");
+	else if (found->gl_pathc > most)
+		kw_error_set(error, KW_E_ARGUMENT,
+			"which daemons? There are %zu sockets in /run/keywake: name %zu of them at "
+			"most",
+			(size_t)found->gl_pathc, most);
+	if (found->gl_pathc > most)
+		return 0;
+	for (size_t i = 0; i < found->gl_pathc; i++)
+		sockets[i] = kw_strdup(found->gl_pathv[i]);
+	return found->gl_pathc;
+}
+
+size_t ctl_find_sockets(const struct ctl *ctl, char **sockets, size_t most, struct kw_error *error)
+{
+	const char *environment = getenv("KEYWAKE_SOCKET");
+	const char *named = ctl->socket ? ctl->socket : environment;
+	glob_t found = {0};
+	size_t count;
+
+	if (named && *named) {
+		sockets[0] = kw_strdup(named);
+		return 1;
+	}
+	glob(RUN_SOCKETS, 0, NULL, &found);
+	count = copy_found(&found, sockets, most, error);
+	globfree(&found);
+	return count;
+}
+
 static void nap(uint64_t us)
 {
 	struct timespec pause = {(time_t)(us / 1000000), (long)(us % 1000000) * 1000};

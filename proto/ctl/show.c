@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define PER_SECOND "_per_second"
+
 enum unit { COUNT, NUMBER, HEX, BYTES, MILLISECONDS, MICROSECONDS, MOMENT, SECONDS, RATIO };
 
 /* Names whose unit is not in their last word; the rest is known by suffix. */
@@ -26,6 +28,7 @@ static const struct {
 	{"db", NUMBER},
 	{"bytes", BYTES},
 	{"bytes_read", BYTES},
+	{"bytes_per_second", BYTES},
 	{"progress", RATIO},
 	{"utilisation", RATIO},
 	{"begun_us", MOMENT},
@@ -58,6 +61,7 @@ static const struct {
 	{"bytes", NULL, "unknown"},
 	{"clock_error_us", NULL, "unknown"},
 	{"connected_us", "never", "never"},
+	{"fresh_ms", NULL, "unknown"},
 	{"fresh_us", "unknown", "unknown"},
 	{"heartbeat_us", "unknown", "unknown"},
 	{"lag_max_us", "none", "none"},
@@ -78,10 +82,10 @@ static const struct {
 	{"started_us", "never", "never"},
 };
 
-/* The word for a number that is 0 or less, or for a value that is not there. NULL: none. */
+/* The word for a number that is 0 or less, or for null. NULL: none, or there is no such field. */
 static const char *word_for_nothing(const char *name, const json_t *value)
 {
-	bool null = !value || json_is_null(value);
+	bool null = json_is_null(value);
 
 	if (!null && !(json_is_number(value) && json_number_value(value) <= 0))
 		return NULL;
@@ -113,6 +117,10 @@ static enum unit unit_of(const char *name)
 
 void ctl_cut_unit(char *name)
 {
+	if (ends_with(name, PER_SECOND)) {
+		strcpy(name + strlen(name) - strlen(PER_SECOND), "/s");
+		return;
+	}
 	for (size_t i = 0; i < sizeof suffix_units / sizeof *suffix_units; i++) {
 		size_t length = strlen(name), end = strlen(suffix_units[i].suffix);
 

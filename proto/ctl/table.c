@@ -8,6 +8,7 @@
 #define COLUMNS_MAX 24
 #define NARROW 8 /* no column with text is made narrower than that */
 #define GAP 2    /* between two columns */
+#define NOTE_INDENT 4
 
 /* Columns text takes on a terminal: code points, as near as it goes without tables. */
 static int width(const char *text)
@@ -67,18 +68,23 @@ static size_t end_of_line(const char *text, int room)
 	return end > 0 ? end : most;
 }
 
-void ctl_print_wrapped(const char *text, int indent)
+static void put_wrapped(FILE *stream, const char *text, int indent, int columns)
 {
-	int columns = columns_of_output(), room = columns - indent - 1;
+	int room = columns - indent - 1;
 
 	while (columns > 0 && room >= NARROW && width(text) > room) {
 		size_t end = end_of_line(text, room);
 
-		printf("%.*s\n%*s", (int)end, text, indent, "");
+		fprintf(stream, "%.*s\n%*s", (int)end, text, indent, "");
 		text += end;
 		text += strspn(text, " ");
 	}
-	printf("%s\n", text);
+	fprintf(stream, "%s\n", text);
+}
+
+void ctl_print_wrapped(const char *text, int indent)
+{
+	put_wrapped(stdout, text, indent, columns_of_output());
 }
 
 static void print_fields(const struct ctl *ctl, const json_t *object, int indent, int column)
@@ -117,9 +123,11 @@ void ctl_print_fields(const struct ctl *ctl, const json_t *object)
 /* ---- rows ---- */
 
 struct grid {
+	FILE *stream;
 	const char *names[COLUMNS_MAX];
 	int widths[COLUMNS_MAX];
 	bool right[COLUMNS_MAX]; /* numbers stand to the right */
+	int least_name;          /* the first column is made no narrower than that */
 	int columns;
 	int left_out; /* columns for which there is no room */
 };
@@ -134,28 +142,36 @@ static const char *heading(const char *name, char text[CTL_CELL])
 	return text;
 }
 
-static void measure(struct grid *grid, const json_t *list)
+static void add_column(struct grid *grid, const char *name, const json_t *list)
 {
+	int column = grid->columns;
 	char cell[CTL_CELL];
+
+	if (column == COLUMNS_MAX)
+		return;
+	grid->names[column] = name;
+	grid->widths[column] = width(heading(name, cell));
+	for (size_t row = 0; row < json_array_size(list); row++) {
+		const json_t *value = json_object_get(json_array_get(list, row), name);
+		int own = width(ctl_show_value(name, value, cell));
+
+		if (own > grid->widths[column])
+			grid->widths[column] = own;
+		grid->right[column] = grid->right[column] || json_is_number(value);
+	}
+	grid->columns++;
+}
+
+static void measure(struct grid *grid, const struct ctl_rows *rows, const json_t *list)
+{
 	const char *name;
 	json_t *value;
 
-	json_object_foreach(json_array_get(list, 0), name, value)
-	{
-		if (grid->columns == COLUMNS_MAX)
-			break;
-		grid->names[grid->columns] = name;
-		grid->right[grid->columns] = json_is_number(value);
-		grid->widths[grid->columns] = width(heading(name, cell));
-		for (size_t row = 0; row < json_array_size(list); row++) {
-			const json_t *object = json_array_get(list, row);
-			int own = width(ctl_show_value(name, json_object_get(object, name), cell));
-
-			if (own > grid->widths[grid->columns])
-				grid->widths[grid->columns] = own;
-		}
-		grid->columns++;
-	}
+	for (size_t i = 0; rows->names && rows->names[i]; i++)
+		add_column(grid, rows->names[i], list);
+	if (rows->names)
+		return;
+	json_object_foreach(json_array_get(list, 0), name, value) add_column(grid, name, list);
 }
 
 static int whole_width(const struct grid *grid)
@@ -173,7 +189,7 @@ static int widest_text(const struct grid *grid)
 	int found = -1;
 
 	for (int i = 0; i < grid->columns; i++)
-		if (!grid->right[i] && grid->widths[i] > NARROW &&
+		if (!grid->right[i] && grid->widths[i] > (i ? NARROW : grid->least_name) &&
 			(found < 0 || grid->widths[i] > grid->widths[found]))
 			found = i;
 	return found;
@@ -200,9 +216,9 @@ static void print_cell(const struct grid *grid, int column, const char *text, co
 	size_t bytes = bytes_within(text, grid->widths[column] - cut);
 	int pad = cut ? 0 : grid->widths[column] - width(text);
 
-	printf("%*s%*s%s%.*s%s%s%*s", column ? GAP : 0, "", grid->right[column] ? pad : 0, "",
-		colour, (int)bytes, text, cut ? ctl_ellipsis() : "", colour_end,
-		grid->right[column] || last ? 0 : pad, "");
+	fprintf(grid->stream, "%*s%*s%s%.*s%s%s%*s", column ? GAP : 0, "",
+		grid->right[column] ? pad : 0, "", colour, (int)bytes, text,
+		cut ? ctl_ellipsis() : "", colour_end, grid->right[column] || last ? 0 : pad, "");
 }
 
 static void print_row(const struct ctl *ctl, const struct grid *grid, const json_t *object)
@@ -217,23 +233,48 @@ static void print_row(const struct ctl *ctl, const struct grid *grid, const json
 		print_cell(grid, column, cell, state ? ctl_state_colour(ctl, cell) : "",
 			state ? ctl_colour_end(ctl) : "");
 	}
-	printf("\n");
+	fprintf(grid->stream, "\n");
+}
+
+/* The row's note, below it and indented. */
+static void put_note(const struct ctl_rows *rows, const json_t *object)
+{
+	const char *raw = json_string_value(json_object_get(object, rows->note));
+	char note[4 * KW_ERROR_TEXT];
+
+	if (!raw || !*raw)
+		return;
+	fprintf(rows->stream, "%*s", NOTE_INDENT, "");
+	put_wrapped(
+		rows->stream, ctl_show_text(raw, note, sizeof note), NOTE_INDENT, rows->columns);
+}
+
+void ctl_put_rows(const struct ctl *ctl, const struct ctl_rows *rows, const json_t *list)
+{
+	struct grid grid = {.stream = rows->stream, .least_name = rows->least_name};
+	char cell[CTL_CELL];
+
+	if (grid.least_name < NARROW)
+		grid.least_name = NARROW;
+	measure(&grid, rows, list);
+	if (rows->columns > 0)
+		fit(&grid, rows->columns - 1);
+	for (int column = 0; column < grid.columns; column++)
+		print_cell(&grid, column, heading(grid.names[column], cell), ctl_bold(ctl),
+			ctl_colour_end(ctl));
+	fprintf(grid.stream, "\n");
+	for (size_t row = 0; row < json_array_size(list); row++) {
+		print_row(ctl, &grid, json_array_get(list, row));
+		if (rows->note)
+			put_note(rows, json_array_get(list, row));
+	}
+	if (grid.left_out > 0)
+		fprintf(grid.stream, "(columns left out: %d; see -o json)\n", grid.left_out);
 }
 
 void ctl_print_rows(const struct ctl *ctl, const json_t *list)
 {
-	struct grid grid = {0};
-	char cell[CTL_CELL];
+	const struct ctl_rows rows = {.stream = stdout, .columns = columns_of_output()};
 
-	measure(&grid, list);
-	if (columns_of_output() > 0)
-		fit(&grid, columns_of_output() - 1);
-	for (int column = 0; column < grid.columns; column++)
-		print_cell(&grid, column, heading(grid.names[column], cell), ctl_bold(ctl),
-			ctl_colour_end(ctl));
-	printf("\n");
-	for (size_t row = 0; row < json_array_size(list); row++)
-		print_row(ctl, &grid, json_array_get(list, row));
-	if (grid.left_out > 0)
-		printf("(columns left out: %d; see -o json)\n", grid.left_out);
+	ctl_put_rows(ctl, &rows, list);
 }

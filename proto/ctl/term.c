@@ -17,15 +17,20 @@
 static volatile sig_atomic_t line_fd = -1; /* the line is drawn there */
 static bool is_log;                        /* no terminal: each drawing is a line of its own */
 static const char *volatile doomed;        /* a file that must not be left over */
+static void (*volatile restore)(void);     /* the screen is given back by that */
+
+bool ctl_can_steer(FILE *stream)
+{
+	const char *term = getenv("TERM");
+
+	return isatty(fileno(stream)) && term && *term && strcmp(term, "dumb") != 0;
+}
 
 bool ctl_colour_wanted(FILE *stream)
 {
 	const char *no_colour = getenv("NO_COLOR"); /* no-color.org */
-	const char *term = getenv("TERM");
 
-	if (!isatty(fileno(stream)) || (no_colour && *no_colour))
-		return false;
-	return term && *term && strcmp(term, "dumb") != 0;
+	return ctl_can_steer(stream) && !(no_colour && *no_colour);
 }
 
 const char *ctl_bold(const struct ctl *ctl)
@@ -41,8 +46,9 @@ const char *ctl_colour_end(const struct ctl *ctl)
 enum ctl_mood ctl_state_mood(const char *state)
 {
 	static const char *const good[] = {"warm", "live", "serving"};
+	/* "away" is what top says of a daemon that does not answer. */
 	static const char *const bad[] = {
-		"failed", "stalled", "source_down", "table_full", "held", "unconfirmed"};
+		"failed", "stalled", "source_down", "table_full", "held", "unconfirmed", "away"};
 
 	for (size_t i = 0; i < sizeof good / sizeof *good; i++)
 		if (strcmp(state, good[i]) == 0)
@@ -53,11 +59,16 @@ enum ctl_mood ctl_state_mood(const char *state)
 	return CTL_MOOD_PASSING;
 }
 
-const char *ctl_state_colour(const struct ctl *ctl, const char *state)
+const char *ctl_mood_colour(const struct ctl *ctl, enum ctl_mood mood)
 {
 	static const char *const colours[] = {"\033[1;32m", "\033[1;33m", "\033[1;31m"};
 
-	return ctl->colour ? colours[ctl_state_mood(state)] : "";
+	return ctl->colour ? colours[mood] : "";
+}
+
+const char *ctl_state_colour(const struct ctl *ctl, const char *state)
+{
+	return ctl_mood_colour(ctl, ctl_state_mood(state));
 }
 
 int ctl_columns(FILE *stream)
@@ -107,13 +118,15 @@ static void on_signal(int number)
 		put((int)line_fd, CURSOR_SHOW "\n");
 	if (doomed)
 		unlink(doomed);
+	if (restore)
+		restore();
 	signal(number, SIG_DFL);
 	raise(number);
 }
 
 static void catch_signals(void)
 {
-	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGABRT};
 	struct sigaction action = {.sa_handler = on_signal};
 
 	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
@@ -130,6 +143,26 @@ void ctl_remove_on_signal(const char *path)
 static void at_exit(void)
 {
 	ctl_line_end(true);
+	if (restore)
+		restore();
+}
+
+/* Before the first change to the terminal. */
+static void prepare_the_end(void)
+{
+	static bool is_prepared;
+
+	if (!is_prepared)
+		atexit(at_exit);
+	is_prepared = true;
+	catch_signals();
+}
+
+void ctl_restore_at_end(void (*fn)(void))
+{
+	restore = fn;
+	if (fn)
+		prepare_the_end();
 }
 
 void ctl_line_begin(FILE *stream)
@@ -141,8 +174,7 @@ void ctl_line_begin(FILE *stream)
 	is_log = !isatty((int)line_fd);
 	if (is_log)
 		return;
-	atexit(at_exit);
-	catch_signals();
+	prepare_the_end();
 	put((int)line_fd, CURSOR_HIDE);
 }
 

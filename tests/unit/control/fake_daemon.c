@@ -5,6 +5,7 @@
  */
 #include "base/buffer.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "control/rpc/rpc.h"
 
 #include <stdio.h>
@@ -126,6 +127,19 @@ static void on_fake_answer(void *arg, struct kw_rpc_call *call, const json_t *pa
 	kw_rpc_result(call, json_null());
 }
 
+/* Lines of the log: the text, and which one of them it is. */
+static void on_fake_log(void *arg, struct kw_rpc_call *call, const json_t *params)
+{
+	const char *level = json_string_value(json_object_get(params, "level"));
+	const char *text = json_string_value(json_object_get(params, "text"));
+	json_int_t count = json_integer_value(json_object_get(params, "count"));
+
+	for (json_int_t i = 0; i < count; i++)
+		kw_log((enum kw_log_level)kw_log_level_parse(level), "fake",
+			"%s %" JSON_INTEGER_FORMAT, text, i);
+	kw_rpc_result(call, json_null());
+}
+
 static void on_fake_asked(void *arg, struct kw_rpc_call *call, const json_t *params)
 {
 	struct fake *fake = arg;
@@ -161,6 +175,10 @@ static const struct kw_rpc_method methods[] = {
 	{"fake.answer", "Tell the fake what to answer.",
 		{{"method", JSON_STRING, true, "to what"}, {"result", ANY, true, "what"}},
 		on_fake_answer},
+	{"fake.log", "Write lines into the log.",
+		{{"level", JSON_STRING, true, "theirs"}, {"text", JSON_STRING, true, "theirs"},
+			{"count", JSON_INTEGER, true, "how many"}},
+		on_fake_log},
 	{"fake.asked", "What was asked since the last time.", {{0}}, on_fake_asked},
 	{0},
 };

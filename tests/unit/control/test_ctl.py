@@ -476,6 +476,8 @@ def test_completion_offers_words_and_options():
     assert 'agents' in complete('') and 'wait' in complete('')
     assert complete('-o', '') == ['table', 'json', 'prometheus']
     assert complete('agents', 'r') == ['revoke'] and complete('log', 'de') == ['debug']
+    assert complete('logs', '--level', 'w') == ['warn'] and complete('top', '--sort', 'l') == ['lag']
+    assert '-f' in complete('logs', '-') and '--once' in complete('top', '--')
 
 
 def test_completion_knows_the_keys_of_the_daemons():
