@@ -71,7 +71,7 @@ def test_a_proxy_serves_while_one_of_its_listeners_waits(bed):
     tcp, rdma = proxy.status()["listeners"]
     assert (tcp["address"], tcp["state"], tcp["reason"]) == (proxy.listen["tcp"], "listening", ""), tcp
     assert (rdma["address"], rdma["state"]) == (NOWHERE, "waiting") and "RDMA" in rdma["reason"], rdma
-    wait_for(lambda: proxy.status()["listeners"][1]["attempts"] >= 3, "it is not tried again", 10)
+    wait_for(lambda: proxy.status()["listeners"][1]["attempts"] >= 3, "it is not tried again", 30)
     assert "\nkeywake_proxy_listeners_waiting 1\n" in proxy.ctl_ok("metrics")["text"]
     told = [line for line in proxy.output().splitlines() if "nobody can connect" in line]
     assert len(told) == 1 and NOWHERE in told[0], told

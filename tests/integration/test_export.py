@@ -279,7 +279,7 @@ def test_segments_that_vanish_are_read_where_they_went(bed, folder):
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             output.write(process.stdout.read(100_000)) # it has begun, and stands still
             begun = done[0]
-            wait_for(lambda: done[0] >= begun + 8, "too few rounds", 60)
+            wait_for(lambda: done[0] >= begun + 8, "too few rounds", 240)
             shutil.copyfileobj(process.stdout, output)
             said = process.stderr.read()
         assert process.returncode == 0, said

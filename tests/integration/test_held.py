@@ -256,7 +256,7 @@ def test_keys_that_expired_meanwhile_are_not_missing(bed):
     before = pair.proxy.status()["reconciles_connection"]
     pair.proxy.signal(signal.SIGSTOP)
     pair.primary.command("CLIENT", "KILL", "TYPE", "pubsub")
-    wait_for(lambda: size(pair.primary) == KEYS, "the keys do not expire")
+    wait_for(lambda: size(pair.primary) == KEYS, "the keys do not expire", 30)
     pair.proxy.signal(signal.SIGCONT)
     pair.proxy.wait_status(lambda status: status["reconciles_connection"] > before, "no reconcile")
     pair.settle()

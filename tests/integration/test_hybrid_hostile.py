@@ -173,9 +173,12 @@ def test_what_others_write_goes_with_a_reconcile(bed):
 def test_a_key_overwritten_by_others_is_found_and_mended(bed):
     parts = Parts(bed, slow=False, **NO_AUDIT)
     parts.agent.wait_warm()
-    write(parts.replica, "key:7", "foreign")
-    done = parts.agent.ctl("verify")
-    assert done.returncode == 2 and "key:7" in done.stdout, done
+
+    def is_found(): # within the seconds until a reconcile mends it
+        write(parts.replica, "key:7", "foreign")
+        done = parts.agent.ctl("verify")
+        return done.returncode == 2 and "key:7" in done.stdout
+    wait_for(is_found, "verify does not find it", 30)
     write(parts.primary, "key:7", "new")
     parts.agent.wait_warm()
     assert_equal_now(parts.primary, parts.replica)

@@ -8,7 +8,7 @@ import pytest
 from lib import wire
 from lib.daemon import secret_path
 from lib.flood import Flood, newcomers
-from lib.process import SLOW
+from lib.process import SLOW, wait_for
 from lib.resp import Raw
 
 AGENTS = 70
@@ -62,7 +62,8 @@ def test_one_holder_does_not_take_all_sessions(bed):
                 return False
         assert [may_join("greedy") for _ in range(5)] == [True] * 3 + [False] * 2
         assert [may_join(f"greedy-{number}") for number in range(5)] == [True] * 3 + [False] * 2
-        assert "remote.sessions_per_name" in proxy.output() and "remote.sessions_per_peer" in proxy.output()
+        for key in ("remote.sessions_per_name", "remote.sessions_per_peer"): # refused first, and then said
+            wait_for(lambda key=key: key in proxy.output(), f"the log does not name {key}")
         assert wire.may_join(proxy.listen["shm"], name="another", secret=secret)
         proxy.ctl_ok("config", "set", "remote.sessions_per_peer", "7")
         assert may_join("greedy-7")

@@ -7,7 +7,7 @@ RESERVED = [] # sockets that keep ports
 FIRST, LAST = 10000, 32000
 
 
-def free_port():
+def free_port(first=FIRST, last=LAST):
     """
     A port that nobody else is given while this process lives, at any address: bound, but not listened on.
     SO_REUSEADDR, which servers set too, lets them bind it. It is set after the bind: with it, two
@@ -15,7 +15,7 @@ def free_port():
     """
     for _ in range(1000):
         keeper = socket.socket()
-        port = random.SystemRandom().randint(FIRST, LAST)
+        port = random.SystemRandom().randint(first, last)
         try:
             keeper.bind(("", port))
         except OSError:
@@ -24,4 +24,4 @@ def free_port():
         keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         RESERVED.append(keeper)
         return port
-    raise OSError(f"1000 ports between {FIRST} and {LAST} are taken")
+    raise OSError(f"1000 ports between {first} and {last} are taken")

@@ -108,7 +108,7 @@ class Failover:
 
     def __init__(self, sentinels):
         self.sentinels = sentinels
-        self.epoch = max(int(one.master()["config-epoch"]) for one in sentinels)
+        self.epoch = max(int(wait_for(one.master, f"{one.name} says nothing", 30)["config-epoch"]) for one in sentinels)
         self.lost = None
         self.ended = False
         self.thread = threading.Thread(target=self.run, daemon=True)
@@ -218,7 +218,8 @@ class Trio:
         runs = {self.run_id(server): server for server in self.servers[1:]}
 
         def named():
-            told = {one.master()["runid"] for one in self.sentinels if one.alive and one.master()}
+            said = [one.master() for one in self.sentinels if one.alive] # None: it did not answer
+            told = {master["runid"] for master in said if master}
             return runs.get(told.pop()) if len(told) == 1 else None
         return wait_for(named, "no replica was elected", timeout)
 
