@@ -65,7 +65,7 @@ void a_stopped_proxy_is_a_passed_deadline_where_it_serves(void **state)
 
 	fixture_open(&fixture);
 	pid = spawn_server(&fixture);
-	options.read_timeout_ms = 150;
+	options.read_timeout_ms = carrier == KW_CARRIER_TCP ? 150 : WAIT_MS;
 	assert_int_equal(client_open(&fixture, &client, &options), 0);
 	WAIT(&fixture, client.ready);
 	/* It stands still only once its parent is told so. */

@@ -148,7 +148,7 @@ void fixture_serve(struct fixture *fixture, const struct kw_server_options *opti
 	fixture->address = listen_address(fixture->folder);
 	served.tls = server_tls;
 	/* Both ends sign and verify on one loop: 64 at once take seconds on a busy machine. */
-	if (carrier == KW_CARRIER_TLS && served.handshake_timeout_ms == 0)
+	if (served.handshake_timeout_ms == 0)
 		served.handshake_timeout_ms = served.hello_timeout_ms = WAIT_MS;
 	served.allow_insecure = true; /* the tests of strangers ask for less */
 	fixture->server = kw_server_new(&fixture->loop, &fixture->memory, &served, &handlers);
@@ -227,7 +227,7 @@ struct kw_remote_options plain_options(void)
 	return (struct kw_remote_options){
 		.agent_name = "tester",
 		.allow_insecure = true,
-		.connect_timeout_ms = carrier == KW_CARRIER_TLS ? WAIT_MS : 0,
+		.connect_timeout_ms = WAIT_MS,
 		.tls = &current,
 	};
 }

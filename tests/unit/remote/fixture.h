@@ -30,7 +30,7 @@
 #define RESERVE (UINT64_C(64) << 20)
 #define EXTENT (UINT64_C(8) << 20)
 #define EPOCH UINT64_C(0x1122334455667788)
-#define WAIT_MS 20000
+#define WAIT_MS 60000 /* the machine may be busy */
 
 extern enum kw_carrier carrier; /* under test */
 

@@ -106,6 +106,7 @@ static void the_end_waits_for_the_thread(void **state)
 		uint64_t from_us;
 		struct fixture fixture;
 		struct client client;
+		bool early; /* else the thread had time for all of them */
 		int order = 0;
 
 		fake_verbs.read_us = SLOW_US;
@@ -114,6 +115,7 @@ static void the_end_waits_for_the_thread(void **state)
 		begin_reads(&client, tries, OUT, &order);
 		from_us = kw_clock_us();
 		WAIT(&fixture, kw_clock_us() - from_us >= (uint64_t)after_us);
+		early = kw_clock_us() - from_us < OUT / 2 * SLOW_US;
 		client_close(&fixture, &client);
 		for (int i = 0; i < OUT; i++) {
 			assert_int_equal(tries[i].told, 1);
@@ -121,7 +123,7 @@ static void the_end_waits_for_the_thread(void **state)
 				try_check(&tries[i]);
 			try_free(&tries[i]);
 		}
-		assert_int_equal(tries[OUT - 1].failed, 1);
+		assert_true(tries[OUT - 1].failed || !early);
 		WAIT(&fixture, fixture.left == 1);
 		fixture_close(&fixture);
 		assert_int_equal(fake_verbs_left(), 0);
@@ -210,7 +212,7 @@ static void a_busy_pool_holds_nothing_up(void **state)
 	struct client client;
 	int order = 0;
 
-	options.read_timeout_ms = 300;
+	options.read_timeout_ms = 5000;
 	uv_sem_init(&occupied, 0);
 	uv_sem_init(&let_go, 0);
 	fixture_start(&fixture);
