@@ -417,6 +417,27 @@ static bool mean_sort(const struct meaning *meaning)
 	return destination != 0;
 }
 
+/*
+ * GEORADIUS and GEORADIUSBYMEMBER with STORE or STOREDIST. The last of these options counts, so
+ * some servers (Redis 8.0.2 of Debian 13) say that their specification is incomplete. A key too
+ * many is fetched in vain.
+ */
+static bool mean_georadius(const struct meaning *meaning)
+{
+	uint32_t fixed = kw_repl_is(meaning->command, "GEORADIUS") ? 6 : 5;
+	bool found = false;
+
+	if (!has_words(meaning, fixed))
+		return false;
+	for (uint32_t i = fixed; i + 1 < meaning->command->count; i++) {
+		if (!word_is(meaning, i, "STORE") && !word_is(meaning, i, "STOREDIST"))
+			continue;
+		touch(meaning, ++i);
+		found = true;
+	}
+	return found;
+}
+
 static bool mean_flush(const struct meaning *meaning)
 {
 	bool all = kw_repl_is(meaning->command, "FLUSHALL");
@@ -489,6 +510,8 @@ static const struct row rows[] = {
 	{"flushall", mean_flush},
 	{"flushdb", mean_flush},
 	{"function", mean_functions},
+	{"georadius", mean_georadius},
+	{"georadiusbymember", mean_georadius},
 	{"getdel", mean_delete},
 	{"getset", mean_plain_set},
 	{"incr", mean_sum},

@@ -152,6 +152,9 @@ static void all_other_commands_touch_their_keys(void **state)
 		{"SORT a STORE d", "TOUCH d;"},
 		{"SORT a BY w_* LIMIT 0 10 GET # STORE d ALPHA DESC", "TOUCH d;"},
 		{"SORT a BY STORE STORE d", "TOUCH d;"},
+		{"GEORADIUS a 1 2 3 m STORE d", "TOUCH d;"},
+		{"georadius a 1 2 3 m COUNT 5 ANY STORE d storedist e", "TOUCH d;TOUCH e;"},
+		{"GEORADIUSBYMEMBER a STORE 3 m ASC STOREDIST d", "TOUCH d;"},
 		{"GET k", ""},
 	};
 
