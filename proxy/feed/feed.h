@@ -96,8 +96,11 @@ struct kw_feed_handlers {
 	bool (*mends)(void *arg);
 	/* A command of which the server told only now explains why keys of these are gone. */
 	void (*explain)(void *arg, const struct kw_databases *databases);
-	/* A question: are keys known to be missing on the server, and nothing explains why? */
-	bool (*lacks)(void *arg);
+	/*
+	 * A question: was it known before this moment (monotonic) that keys are missing on the
+	 * server, and does nothing explain why? Then a command that came later does not, either.
+	 */
+	bool (*lacked)(void *arg, uint64_t before_us);
 	void *arg;
 };
 

@@ -102,6 +102,15 @@ static void tell_doubt(struct kw_flush_check *flush)
 	handlers->doubt(handlers->arg, cause, &flush->doubted, why);
 }
 
+/*
+ * FLUSHDB does not say which database it was of. Keys that were known to be missing before the calls
+ * may be of another one. A sweep can also find what a flush took before the flush is told.
+ */
+static bool lacked_before(const struct kw_flush_check *flush)
+{
+	return flush->handlers->lacked(flush->handlers->arg, flush->counted.since_us);
+}
+
 /* Calls that the server counted and that this check did not need may be those of earlier ones. */
 static void balance(struct kw_flush_check *flush)
 {
@@ -112,7 +121,8 @@ static void balance(struct kw_flush_check *flush)
 	flush->told = flush->seen;
 	if (flush->uncounted == 0)
 		kw_databases_clear(&flush->unexplained);
-	else if (!flush->explained && flush->extent == KW_FLUSH_OF_DATABASES)
+	else if (!flush->explained && flush->extent == KW_FLUSH_OF_DATABASES &&
+		 !lacked_before(flush))
 		kw_databases_merge(&flush->unexplained, &flush->doubted);
 	kw_watch_flushes_told(flush->watch);
 }
@@ -218,16 +228,15 @@ static void note_listed(void *arg, uint32_t database, uint64_t keys, uint64_t ex
 }
 
 /*
- * Do the calls that the server counted explain that so many databases are empty? FLUSHDB does not
- * say which one it was of, and SWAPDB can leave one of its two empty. While keys of others are
- * missing, they explain none.
+ * Do the calls that the server counted explain that so many databases are empty? SWAPDB can leave
+ * one of its two empty.
  */
 static bool are_explained(const struct kw_flush_check *flush, uint64_t empty)
 {
 	if (flush->counted.all > 0)
 		return true;
 	return flush->counted.one > 0 && empty <= flush->counted.one + flush->counted.swaps &&
-	       !flush->handlers->lacks(flush->handlers->arg);
+	       !lacked_before(flush);
 }
 
 /*

@@ -75,6 +75,8 @@ struct kw_watch {
 	struct kw_counter counters[COUNTERS];
 	uint64_t taken[TAKERS];      /* calls up to this number were told */
 	uint64_t taken_seen[TAKERS]; /* … as of the last INFO commandstats */
+	uint64_t taken_us;           /* … which was answered then */
+	uint64_t even_us; /* the last one answered without a flush that was not told */
 	struct kw_counter infos;     /* of all clients, ours among them: shows resets */
 	uint64_t resets;             /* of the server's counters, ever */
 	uint64_t infos_asked;        /* the data connection's count before the look under way */
@@ -303,6 +305,9 @@ static void see_takers(struct kw_watch *watch, struct kw_slice info)
 		if (watch->taken_seen[i] < watch->taken[i])
 			watch->taken[i] = 0;
 	}
+	watch->taken_us = kw_clock_us();
+	if (untold(watch, FLUSHALL) == 0 && untold(watch, FLUSHDB) == 0)
+		watch->even_us = watch->taken_us;
 }
 
 /*
@@ -326,8 +331,8 @@ static void look_at_takers(struct kw_watch *watch, struct kw_slice info)
 
 struct kw_watch_flushes kw_watch_flushes(const struct kw_watch *watch)
 {
-	return (struct kw_watch_flushes){
-		untold(watch, FLUSHALL), untold(watch, FLUSHDB), untold(watch, SWAPPED)};
+	return (struct kw_watch_flushes){untold(watch, FLUSHALL), untold(watch, FLUSHDB),
+		untold(watch, SWAPPED), watch->even_us};
 }
 
 void kw_watch_see_flushes(struct kw_watch *watch, struct kw_slice commandstats)
@@ -339,6 +344,7 @@ void kw_watch_flushes_told(struct kw_watch *watch)
 {
 	watch->taken[FLUSHALL] = watch->taken_seen[FLUSHALL];
 	watch->taken[FLUSHDB] = watch->taken_seen[FLUSHDB];
+	watch->even_us = watch->taken_us;
 }
 
 /* True: a command was called that changes keys and raises no event, or it may have been. */

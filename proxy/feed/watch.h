@@ -63,6 +63,7 @@ int64_t kw_watch_skew_us(const struct kw_watch *watch);
 struct kw_watch_flushes {
 	uint64_t all, one; /* calls of FLUSHALL, of FLUSHDB */
 	uint64_t swaps;    /* calls of SWAPDB: the next look tells of them */
+	uint64_t since_us; /* our clock: FLUSHALL and FLUSHDB among them came later */
 };
 /* As of the last look, or of a commandstats that was seen since. */
 struct kw_watch_flushes kw_watch_flushes(const struct kw_watch *watch);

@@ -70,6 +70,8 @@ enum kw_brake_verdict kw_brake_judge(struct kw_brake *brake, uint64_t now_us)
 	if (!kw_brake_is_beyond(&brake->count, brake->share) && !falling)
 		return KW_BRAKE_PASS;
 	brake->falling = falling;
+	if (!kw_brake_is_on(brake))
+		brake->held_us = now_us;
 	brake->finding = brake->count;
 	plan(brake, now_us);
 	assert(kw_brake_is_on(brake));

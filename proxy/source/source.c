@@ -170,6 +170,8 @@ static void follow_chain(struct kw_source *source)
 
 static void work(struct kw_source *source, uint64_t now_us)
 {
+	bool was_held;
+
 	assert(kw_source_link_is_up(&source->link) && source->link.data.redis);
 	follow_chain(source);
 	if (source->chain == KW_CHAIN_CUT || kw_source_fence(source) == KW_FENCE_CLOSED) {
@@ -179,7 +181,10 @@ static void work(struct kw_source *source, uint64_t now_us)
 	}
 	kw_store_unpark(&source->store, now_us);
 	kw_unreadable_retry(&source->unreadable, source->dirty, now_us);
+	was_held = kw_sweep_is_held(&source->sweep);
 	kw_sweep_turn(&source->sweep, now_us);
+	if (!was_held && kw_sweep_is_held(&source->sweep))
+		kw_feed_look(source->feed); /* flushes that are counted later explain nothing */
 	kw_fetch_pump(source->fetch, now_us);
 	if (kw_fresh_turn(&source->fresh)) {
 		kw_ticket_passed(&source->ticket);

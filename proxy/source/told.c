@@ -249,11 +249,11 @@ static void feed_explains(void *arg, const struct kw_databases *databases)
 	kw_turn_want(&source->turn);
 }
 
-static bool feed_asks_lacks(void *arg)
+static bool feed_asks_lacked(void *arg, uint64_t before_us)
 {
 	const struct kw_source *source = arg;
 
-	return kw_sweep_is_held(&source->sweep);
+	return kw_sweep_is_held(&source->sweep) && source->sweep.brake.held_us < before_us;
 }
 
 struct kw_feed_handlers kw_source_hears_feed(struct kw_source *source)
@@ -261,5 +261,5 @@ struct kw_feed_handlers kw_source_hears_feed(struct kw_source *source)
 	return (struct kw_feed_handlers){feed_ready, feed_dirty, feed_flushed, kw_source_doubt,
 		feed_passed, feed_examined, feed_lost, feed_stopped, feed_wants_turn,
 		feed_asks_held, feed_asks_explained, feed_asks_mends, feed_explains,
-		feed_asks_lacks, source};
+		feed_asks_lacked, source};
 }

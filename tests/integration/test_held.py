@@ -210,6 +210,20 @@ def test_a_flush_of_the_empty_primary_is_an_approval(bed):
     assert size(pair.replica) == 0
 
 
+def test_a_flush_in_the_midst_of_an_audit_is_no_loss(bed):
+    """The audit's scan finds the keys gone before the flush is told."""
+    primary = bed.server("primary")
+    primary.command("SET", "stays", 1)
+    proxy = bed.proxy(primary, source__audit_keys_per_second=20_000)
+    for _ in range(6):
+        data.fill_plain(primary, 30_000, database=9)
+        proxy.wait_status(lambda status: status["keys"] == 30_001, "not in the table")
+        audits = proxy.status()["reconciles_audit"]
+        proxy.wait_status(lambda status: status["reconciles_audit"] > audits, "no audit")
+        primary.command("FLUSHDB", db=9)
+        proxy.wait_status(lambda status: status["keys"] == 1 and status["state"] == "live", "the flush is not seen")
+
+
 @pytest.mark.parametrize("left", [False, True])
 def test_a_flush_of_another_database_approves_nothing(bed, left):
     pair = bed.pair(fill=fill)

@@ -45,6 +45,19 @@ static enum kw_brake_verdict count(struct kw_brake *brake, uint64_t missing, uin
 	return kw_brake_judge(brake, now_us);
 }
 
+static void it_is_held_since_its_first_finding(void **state)
+{
+	struct kw_brake brake = {.share = 0.2};
+
+	assert_int_equal(count(&brake, 9000, 5), KW_BRAKE_HOLD);
+	assert_int_equal(brake.held_us, 5);
+	assert_int_equal(count(&brake, 8000, SECOND_US), KW_BRAKE_HOLD);
+	assert_int_equal(brake.held_us, 5);
+	kw_brake_release(&brake);
+	assert_int_equal(count(&brake, 9000, 2 * SECOND_US), KW_BRAKE_HOLD);
+	assert_int_equal(brake.held_us, 2 * SECOND_US);
+}
+
 static void an_approval_counts_for_this_finding_alone(void **state)
 {
 	struct kw_brake brake = {.share = 0.2};
@@ -178,6 +191,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_share_is_of_the_keys_that_should_be_there),
+		cmocka_unit_test(it_is_held_since_its_first_finding),
 		cmocka_unit_test(an_approval_counts_for_this_finding_alone),
 		cmocka_unit_test(keys_that_come_back_release_it_once_no_more_of_them_come),
 		cmocka_unit_test(a_held_sweep_counts_only_when_the_table_changed),

@@ -214,6 +214,24 @@ static void a_flush_that_was_counted_is_not_held(void **state)
 	end();
 }
 
+/* What was missing before a call of FLUSHDB is not explained by it; what is found after it may be. */
+static void it_is_known_since_when_keys_are_missing(void **state)
+{
+	const struct kw_feed_handlers *handlers = &fake_feed.handlers;
+	uint64_t before_us, looks;
+
+	begin(0.2);
+	looks = fake_feed.looks;
+	assert_false(handlers->lacked(handlers->arg, UINT64_MAX));
+	before_us = kw_clock_us();
+	lose("FLUSHALL", KW_DOUBT_CONNECTION);
+	until_held();
+	assert_false(handlers->lacked(handlers->arg, before_us));
+	assert_true(handlers->lacked(handlers->arg, kw_clock_us() + 1));
+	assert_true(fake_feed.looks > looks); /* at once, so that later calls are told from earlier */
+	end();
+}
+
 static void a_flush_that_is_told_releases_it(void **state)
 {
 	begin(0.2);
@@ -384,6 +402,7 @@ int main(void)
 		cmocka_unit_test(changes_that_are_told_go_on_while_it_is_held),
 		cmocka_unit_test(keys_that_come_back_release_it),
 		cmocka_unit_test(a_flush_that_was_counted_is_not_held),
+		cmocka_unit_test(it_is_known_since_when_keys_are_missing),
 		cmocka_unit_test(a_flush_that_is_told_releases_it),
 		cmocka_unit_test(a_doubt_while_it_is_held_begins_another_scan),
 		cmocka_unit_test(a_connection_that_is_lost_while_held_is_held_again),
