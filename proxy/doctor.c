@@ -17,6 +17,11 @@
 
 /* ---- files ---- */
 
+static void tell_key(void *arg, const char *id, int64_t at_s)
+{
+	kw_doctor_key(arg, id, at_s);
+}
+
 static void read_keys(struct kw_doctor *doctor, const struct kw_config *config)
 {
 	bool named = *kw_config_text(config, "auth.secret_file") ||
@@ -27,7 +32,8 @@ static void read_keys(struct kw_doctor *doctor, const struct kw_config *config)
 	if (named || !keyring)
 		kw_doctor_read(doctor, "auth", keyring ? KW_OK : KW_E_CONFIG, &error);
 	if (keyring)
-		kw_keyring_release(keyring);
+		kw_keyring_each_expiry(keyring, tell_key, doctor);
+	kw_keyring_release(keyring);
 }
 
 static void read_wire_tls(struct kw_doctor *doctor, const struct kw_config *config)

@@ -3,6 +3,7 @@
 
 #include "base/buffer.h"
 #include "control/config/certificates.h"
+#include "control/config/keys.h"
 #include "remote/rdma/counts.h"
 
 #include <stdlib.h>
@@ -232,6 +233,7 @@ static void add_certificates(const struct kw_proxy *proxy, struct kw_buffer *tex
 
 	get_certificates(proxy, contexts);
 	kw_certificates_metrics(text, contexts, GROUPS);
+	kw_keys_metrics(text, kw_server_keyring(proxy->server));
 }
 
 void kw_proxy_show_certificates(const struct kw_proxy *proxy, json_t *status)

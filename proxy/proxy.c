@@ -11,6 +11,7 @@
 #include "remote/rdma/keys.h"
 #include "remote/users.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -250,11 +251,28 @@ static void on_ticket(void *arg)
 	kw_source_begin_ticket(proxy->source);
 }
 
+/* Who held one of them may have mapped the memory. */
+static void expire_keys(struct kw_proxy *proxy)
+{
+	uint32_t ended;
+	size_t keys =
+		kw_server_expire_keys(proxy->server, (int64_t)(kw_wall_us() / 1000000), &ended);
+
+	if (keys == 0)
+		return;
+	proxy->readers = 0;
+	kw_log_warn("agents",
+		"%zu lines of auth.keys_file have expired, and are refused from now on; %" PRIu32
+		" sessions were ended",
+		keys, ended);
+}
+
 static void on_heartbeat(uv_timer_t *timer)
 {
 	struct kw_proxy *proxy = timer->data;
 	bool ticket;
 
+	expire_keys(proxy);
 	if (!proxy->table)
 		return;
 	ticket = is_ticket_wanted(proxy);

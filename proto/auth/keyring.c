@@ -1,6 +1,7 @@
 #include "auth/keyring.h"
 
 #include "base/buffer.h"
+#include "base/clock.h"
 #include "base/hash.h"
 #include "base/hex.h"
 
@@ -196,23 +197,23 @@ static int read_names(struct kw_slice text, const struct name *names, uint32_t *
 	}
 }
 
-static int read_carriers(struct kw_key_rules *rules, struct kw_slice text, struct kw_error *error)
+static int read_carriers(struct kw_key *key, struct kw_slice text, struct kw_error *error)
 {
-	return read_names(text, carrier_names, &rules->carriers,
+	return read_names(text, carrier_names, &key->rules.carriers,
 		"write shm, tcp, tcp+tls or rdma, or several with commas: carriers=shm,tcp", error);
 }
 
-static int read_roles(struct kw_key_rules *rules, struct kw_slice text, struct kw_error *error)
+static int read_roles(struct kw_key *key, struct kw_slice text, struct kw_error *error)
 {
-	return read_names(text, roles, &rules->roles,
+	return read_names(text, roles, &key->rules.roles,
 		"write agent or gateway, or both with a comma: role=agent", error);
 }
 
-static int read_sessions(struct kw_key_rules *rules, struct kw_slice text, struct kw_error *error)
+static int read_sessions(struct kw_key *key, struct kw_slice text, struct kw_error *error)
 {
 	const char *digits = text.data;
 	uint32_t number = 0;
-	bool valid = text.length > 0 && text.length <= 4 && rules->sessions == 0;
+	bool valid = text.length > 0 && text.length <= 4 && key->rules.sessions == 0;
 
 	for (size_t i = 0; valid && i < text.length; i++) {
 		valid = digits[i] >= '0' && digits[i] <= '9';
@@ -221,33 +222,47 @@ static int read_sessions(struct kw_key_rules *rules, struct kw_slice text, struc
 	if (!valid || number == 0 || number > KW_KEY_SESSIONS_MAX)
 		return kw_error_set(error, KW_E_CONFIG, "write one number from 1 to %d: sessions=4",
 			KW_KEY_SESSIONS_MAX);
-	rules->sessions = number;
+	key->rules.sessions = number;
 	return KW_OK;
 }
 
-static int read_databases(struct kw_key_rules *rules, struct kw_slice text, struct kw_error *error)
+static int read_databases(struct kw_key *key, struct kw_slice text, struct kw_error *error)
 {
-	return kw_scope_set_databases(&rules->scope, text, error);
+	return kw_scope_set_databases(&key->rules.scope, text, error);
 }
 
-static int read_prefix(struct kw_key_rules *rules, struct kw_slice text, struct kw_error *error)
+static int read_prefix(struct kw_key *key, struct kw_slice text, struct kw_error *error)
 {
-	return kw_scope_add_prefix(&rules->scope, text, error);
+	return kw_scope_add_prefix(&key->rules.scope, text, error);
+}
+
+static int read_expires(struct kw_key *key, struct kw_slice text, struct kw_error *error)
+{
+	char copy[KW_MOMENT_TEXT] = "";
+
+	if (text.length < sizeof copy)
+		memcpy(copy, text.data, text.length);
+	if (key->expires_s > 0 || !kw_moment_parse(copy, &key->expires_s))
+		return kw_error_set(error, KW_E_CONFIG,
+			"write one day, or one moment, of UTC: expires=2027-01-31 or "
+			"expires=2027-01-31T18:00:00Z");
+	return KW_OK;
 }
 
 static const struct {
 	const char *name;
-	int (*read)(struct kw_key_rules *rules, struct kw_slice text, struct kw_error *error);
+	int (*read)(struct kw_key *key, struct kw_slice text, struct kw_error *error);
 } rule_table[] = {
 	{"databases", read_databases},
 	{"prefix", read_prefix},
 	{"carriers", read_carriers},
 	{"role", read_roles},
 	{"sessions", read_sessions},
+	{"expires", read_expires},
 };
 
 /* A word that is no rule can be the rest of a secret with a space in it: it is not quoted. */
-static int read_rule(struct kw_key_rules *rules, struct kw_slice word, struct kw_error *error)
+static int read_rule(struct kw_key *key, struct kw_slice word, struct kw_error *error)
 {
 	const char *equals = memchr(word.data, '=', word.length);
 	size_t length = equals ? (size_t)(equals - (const char *)word.data) : word.length;
@@ -255,13 +270,13 @@ static int read_rule(struct kw_key_rules *rules, struct kw_slice word, struct kw
 	for (size_t i = 0; equals && i < sizeof rule_table / sizeof *rule_table; i++) {
 		if (!kw_slice_equal(kw_slice(word.data, length), kw_slice_text(rule_table[i].name)))
 			continue;
-		if (rule_table[i].read(
-			    rules, kw_slice(equals + 1, word.length - length - 1), error))
+		if (rule_table[i].read(key, kw_slice(equals + 1, word.length - length - 1), error))
 			return kw_error_wrap(error, "%s=", rule_table[i].name);
 		return KW_OK;
 	}
 	return kw_error_set(error, KW_E_CONFIG,
-		"no such rule: known are databases=, prefix=, carriers=, role= and sessions=");
+		"no such rule: known are databases=, prefix=, carriers=, role=, sessions= and "
+		"expires=");
 }
 
 /* ---- the file ---- */
@@ -294,7 +309,7 @@ static int read_key(struct kw_keyring *ring, struct kw_slice line, struct kw_err
 	if (read_secret(key, take_word(&line), error))
 		return KW_E_CONFIG;
 	for (size_t position = 4; (word = take_word(&line)).length > 0; position++)
-		if (read_rule(&key->rules, word, error))
+		if (read_rule(key, word, error))
 			return kw_error_wrap(error, "word %zu", position);
 	digest(key);
 	return KW_OK;
@@ -594,6 +609,42 @@ bool kw_keyring_withdraws(
 			return true;
 	}
 	return false;
+}
+
+size_t kw_keyring_expire(struct kw_keyring *ring, int64_t now_s, uint32_t carriers, bool *withdrawn)
+{
+	size_t expired = 0;
+
+	*withdrawn = false;
+	for (size_t i = 0; i < ring->count; i++) {
+		struct kw_key *key = &ring->keys[i];
+
+		if (key->revoked || key->expires_s == 0 || key->expires_s > now_s)
+			continue;
+		*withdrawn |= counts(key, carriers);
+		key->revoked = true;
+		expired++;
+	}
+	return expired;
+}
+
+void kw_keyring_each_expiry(const struct kw_keyring *ring, kw_key_expiry_fn tell, void *arg)
+{
+	for (size_t i = 0, next; i < ring->count; i = next) {
+		int64_t last_s = 0;
+		bool stays = false;
+
+		for (next = i;
+			next < ring->count && strcmp(ring->keys[next].id, ring->keys[i].id) == 0;
+			next++) {
+			const struct kw_key *key = &ring->keys[next];
+
+			stays |= key->expires_s == 0;
+			last_s = key->expires_s > last_s ? key->expires_s : last_s;
+		}
+		if (!stays)
+			tell(arg, ring->keys[i].id, last_s);
+	}
 }
 
 bool kw_key_allows(

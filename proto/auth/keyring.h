@@ -5,15 +5,16 @@
  *   # one line a key: its id, its secret, and what an agent with this key may do
  *   key edge-1 7c0f… databases=0,2 prefix=session: prefix=cart%20: sessions=4 role=agent
  *   key edge-1 91aa… databases=0,2 prefix=session: prefix=cart%20: sessions=4 role=agent
- *   key cache  5b1e… carriers=shm,tcp role=gateway
+ * expires=2027-01-31 key cache  5b1e… carriers=shm,tcp role=gateway
  *
  * Id: 1 to 32 of [A-Za-z0-9._-]. Secret: 32 to 128 hexadecimal digits. An id may have two lines, an
  * old secret and a new one: so a secret is replaced without a gap. Both lines have the same rules.
- * Each rule can be left out, which means no limit; prefix= can be there many times. A word that
- * begins with # ends the line.
+ * Each rule can be left out, which means no limit; prefix= can be there many times. expires= is of
+ * its line alone, and no rule: a day (its first second) or a moment, in UTC. A word that begins
+ * with # ends the line.
  *
- * A ring does not change once it is made, but for kw_keyring_revoke. It is counted, and the last
- * release wipes all secrets. No sentence quotes a secret.
+ * A ring does not change once it is made, but for kw_keyring_revoke and kw_keyring_expire. It is
+ * counted, and the last release wipes all secrets. No sentence quotes a secret.
  *
  * A session keeps the digest of the key that it proved (struct kw_identity), not the key. After a
  * reload the new ring judges the digest. Pure; one thread.
@@ -52,7 +53,8 @@ struct kw_key {
 	/* Of id, secret and rules. It tells nothing of a secret of 16 random bytes. */
 	uint8_t digest[KW_KEY_DIGEST_BYTES];
 	uint8_t rules_digest[KW_KEY_DIGEST_BYTES]; /* of the rules alone */
-	bool revoked;
+	int64_t expires_s;                         /* since 1970; 0: never */
+	bool revoked;                              /* or expired */
 };
 
 struct kw_keyring;
@@ -83,6 +85,21 @@ const struct kw_key *kw_keyring_named(const struct kw_keyring *ring, const char 
 
 /* Refuse this id from now on. Returns how many keys of it there were. */
 size_t kw_keyring_revoke(struct kw_keyring *ring, const char *id);
+
+/*
+ * Refuse the keys whose time has come, for good: a clock that is set back brings none of them back.
+ * Returns how many are new among these. *withdrawn: one of the new ones counted, as by
+ * kw_keyring_counts. One pass over all keys.
+ */
+size_t kw_keyring_expire(
+	struct kw_keyring *ring, int64_t now_s, uint32_t carriers, bool *withdrawn);
+
+/*
+ * Each id of which all keys run out, with the moment of the last one, which may have passed. An id
+ * with a key that stays is not told, and an old secret beside a new one runs out in silence.
+ */
+typedef void (*kw_key_expiry_fn)(void *arg, const char *id, int64_t at_s);
+void kw_keyring_each_expiry(const struct kw_keyring *ring, kw_key_expiry_fn tell, void *arg);
 
 /*
  * Of the keys that are not revoked, with their rules; equal for equal keys, and never 0. It goes on

@@ -74,6 +74,9 @@ void kw_doctor_read(
 /* When what it was made of runs out. NULL: there is none. */
 void kw_doctor_certificates(struct kw_doctor *doctor, const struct kw_tls_context *context);
 
+/* A key of auth.keys_file that expires. */
+void kw_doctor_key(struct kw_doctor *doctor, const char *id, int64_t at_s);
+
 void kw_doctor_server(struct kw_doctor *doctor, const struct kw_doctor_server *server);
 
 /* A test READ of its table. options: stays until done; NULL: they are wrong, and nothing but its

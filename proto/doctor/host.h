@@ -36,6 +36,9 @@ void kw_judge_table(const struct kw_host_table *table, const struct kw_host_fact
 void kw_judge_kernel(
 	const char *what, const struct kw_host_facts *host, struct kw_findings *findings);
 
+/* A key of auth.keys_file that expires. left_s: until then; below 0: since then. */
+void kw_judge_key(const char *id, int64_t left_s, struct kw_findings *findings);
+
 /* The files of a group of keys, like "redis.tls". now_s: by our clock. */
 void kw_judge_expiry(const char *group, const struct kw_tls_expiry *expiry, int64_t now_s,
 	struct kw_findings *findings);

@@ -119,33 +119,47 @@ void kw_judge_clock(const char *what, int64_t skew_us, struct kw_findings *findi
 		kw_finding_mend(finding, "timedatectl set-ntp true, on both hosts");
 }
 
-static void judge_date(
+static struct kw_finding *judge_date(
+	struct kw_check check, int64_t left_s, struct kw_findings *findings)
+{
+	if (left_s <= 0)
+		return kw_finding_add(findings, KW_FINDING_WRONG, check,
+			"it ran out %" PRId64 " days ago", -left_s / DAY_S);
+	return kw_finding_add(findings,
+		left_s < SOON_DAYS * DAY_S ? KW_FINDING_WARNING : KW_FINDING_OK, check,
+		"it runs out in %" PRId64 " days", left_s / DAY_S);
+}
+
+static void judge_file(
 	const char *group, const char *file, int64_t left_s, struct kw_findings *findings)
 {
 	struct kw_finding *finding;
 	char key[64];
 
 	snprintf(key, sizeof key, "%s.%s", group, file);
-	if (left_s <= 0)
-		finding = kw_finding_add(findings, KW_FINDING_WRONG,
-			(struct kw_check){"certificate", key}, "it ran out %" PRId64 " days ago",
-			-left_s / DAY_S);
-	else
-		finding = kw_finding_add(findings,
-			left_s < SOON_DAYS * DAY_S ? KW_FINDING_WARNING : KW_FINDING_OK,
-			(struct kw_check){"certificate", key}, "it runs out in %" PRId64 " days",
-			left_s / DAY_S);
+	finding = judge_date((struct kw_check){"certificate", key}, left_s, findings);
 	if (finding->severity != KW_FINDING_OK)
 		kw_finding_mend(finding, "a new file in %s, then keywakectl config reload", key);
+}
+
+void kw_judge_key(const char *id, int64_t left_s, struct kw_findings *findings)
+{
+	struct kw_finding *finding = judge_date((struct kw_check){"key", id}, left_s, findings);
+
+	if (finding->severity != KW_FINDING_OK)
+		kw_finding_mend(finding,
+			"a second line for %s with a new secret in auth.keys_file, then "
+			"keywakectl config reload, then the new secret at the agent",
+			id);
 }
 
 void kw_judge_expiry(const char *group, const struct kw_tls_expiry *expiry, int64_t now_s,
 	struct kw_findings *findings)
 {
 	if (expiry->cert)
-		judge_date(group, "cert", expiry->cert - now_s, findings);
+		judge_file(group, "cert", expiry->cert - now_s, findings);
 	if (expiry->ca)
-		judge_date(group, "ca", expiry->ca - now_s, findings);
+		judge_file(group, "ca", expiry->ca - now_s, findings);
 	if (expiry->crl)
-		judge_date(group, "crl", expiry->crl - now_s, findings);
+		judge_file(group, "crl", expiry->crl - now_s, findings);
 }

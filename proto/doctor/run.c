@@ -48,6 +48,11 @@ void kw_doctor_certificates(struct kw_doctor *doctor, const struct kw_tls_contex
 			(int64_t)(kw_wall_us() / 1000000), &doctor->findings);
 }
 
+void kw_doctor_key(struct kw_doctor *doctor, const char *id, int64_t at_s)
+{
+	kw_judge_key(id, at_s - (int64_t)(kw_wall_us() / 1000000), &doctor->findings);
+}
+
 void kw_doctor_server(struct kw_doctor *doctor, const struct kw_doctor_server *server)
 {
 	struct kw_server_look *look = &doctor->servers[doctor->server_count];

@@ -196,6 +196,15 @@ bool kw_server_disconnect(struct kw_server *server, uint64_t id, const char *why
 uint32_t kw_server_set_keyring(struct kw_server *server, struct kw_keyring *keyring);
 
 /*
+ * Withdraw the keys whose time has come (kw_keyring_expire); revoke the sessions of these: *ended
+ * of them. Returns how many keys. To be called every second or so.
+ */
+size_t kw_server_expire_keys(struct kw_server *server, int64_t now_s, uint32_t *ended);
+
+/* The keys that agents must prove. It lives until another one is set. */
+const struct kw_keyring *kw_server_keyring(const struct kw_server *server);
+
+/*
  * Withdraw the keys of this id until the next kw_server_set_keyring, and whom a certificate names
  * so until the next kw_server_set_tls; revoke its sessions: *ended of them. KW_E_GONE: there is no
  * such id. With certificates any id can be one: a name that is new to the proxy is refused, too.

@@ -299,6 +299,22 @@ uint32_t kw_server_set_tls(
 	return ended;
 }
 
+size_t kw_server_expire_keys(struct kw_server *server, int64_t now_s, uint32_t *ended)
+{
+	bool withdrawn;
+	size_t expired = kw_keyring_expire(server->keyring, now_s, TELLS_RKEYS, &withdrawn);
+
+	*ended = expired > 0 ? kw_server_check_keys(server) : 0;
+	if (withdrawn)
+		rotate(server);
+	return expired;
+}
+
+const struct kw_keyring *kw_server_keyring(const struct kw_server *server)
+{
+	return server->keyring;
+}
+
 /* Whom a certificate names so. False: there is no room. */
 static bool revoke_name(struct kw_revoked *revoked, const char *id)
 {

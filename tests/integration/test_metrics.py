@@ -18,8 +18,9 @@ def three(bed):
     """A proxy, an agent and a gateway, with HTTP; the agent is warm, and has seen a write."""
     def listen(name):
         return f"unix://{bed.directory}/{name}.http"
-    shown = Authority(bed.directory).wire("shown")
-    pair = bed.pair(fill=data.fill, proxy={"http__listen": listen("proxy"), **shown},
+    shown = {**Authority(bed.directory).wire("shown"), "auth__secret_file": bed.file("secret", "of all of them\n" * 2)}
+    keys = bed.file("keys", f"key edge-1 {'5b' * 32} expires=2099-01-31\n")
+    pair = bed.pair(fill=data.fill, proxy={"http__listen": listen("proxy"), "auth__keys_file": keys, **shown},
                     agent={"http__listen": listen("agent"), "name": NAME, **shown})
     gateway = bed.gateway(pair.proxy, http__listen=listen("gateway"), **shown, gateway__max_staleness_ms=60_000)
     gateway.wait_serving()

@@ -2,12 +2,15 @@
 The keys that agents prove: read again by a reload, replaced without a gap, withdrawn at once. A session whose
 key still holds goes on reading, and none of them reads the table a second time.
 """
+import json
 import os
 import re
 import subprocess
+import time
 
 import pytest
 
+from lib import metrics
 from lib.compare import assert_equal_now
 from lib.daemon import CTL
 from lib.process import wait_for
@@ -189,6 +192,70 @@ def test_a_withdrawn_key_ends_its_session_at_once_and_no_other(bed, carrier):
     assert proxy.ctl_ok("config", "reload")["revoked"] == 0
     first.wait_warm()
     assert first.status()["snapshots"] == 1
+
+
+def moment(seconds):
+    """So many seconds from now, as a line of a key says it."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + seconds))
+
+
+def expiries(proxy):
+    text = proxy.ctl_ok("metrics")["text"]
+    return {dict(labels)["id"]: at for (name, labels), at in metrics.read(text).items()
+            if name == "keywake_key_expires_timestamp_seconds"}
+
+
+@carriers()
+def test_a_key_that_expires_ends_its_session_and_no_other(bed, carrier):
+    """The date is announced in the metrics. A line gets it while its agent is connected, which disturbs nothing."""
+    lines = [line("edge-1", 1), line("edge-2", 2)]
+    primary, proxy, (first, second) = keyed(bed, lines, {"edge-1": 1, "edge-2": 2}, carrier)
+    before = sessions(proxy)
+    assert not expiries(proxy)
+    at = moment(4)
+    bed.file("keys", line("edge-1", 1, f"expires={at}") + lines[1])
+    assert proxy.ctl_ok("config", "reload")["revoked"] == 0
+    told = expiries(proxy)
+    assert list(told) == ["edge-1"] and abs(told["edge-1"] - time.time()) < 60, told
+    refused(first)
+    assert moment(0) >= at
+    wait_for(lambda: "1 lines of auth.keys_file have expired" in proxy.output(), "the log does not tell of it")
+    primary.command("SET", "written", "after")
+    second.wait_warm()
+    assert sessions(proxy)["edge-2"]["id"] == before["edge-2"]["id"]
+    assert list(sessions(proxy)) == ["edge-2"] and first.replica.command("EXISTS", "written") == 0
+    assert expiries(proxy) == told
+
+
+def test_an_old_secret_expires_beside_the_new_one(bed):
+    """The gapless way without a second edit: the old line says itself when it ends."""
+    old, new = line("edge-1", 1), line("edge-1", 3)
+    primary, proxy, (agent,) = keyed(bed, [old], {"edge-1": 1})
+    bed.file("keys", line("edge-1", 1, f"expires={moment(4)}") + new)
+    assert proxy.ctl_ok("config", "reload")["revoked"] == 0
+    assert not expiries(proxy), "the id goes on"
+    bed.file("edge-1.secret", digits(3) + "\n")
+    agent.ctl_ok("config", "reload")
+    wait_for(lambda: "1 lines of auth.keys_file have expired" in proxy.output(), "the log does not tell of it")
+    primary.command("SET", "written", "after")
+    agent.wait_warm()
+    assert agent.status()["snapshots"] == 1
+    assert_equal_now(primary, agent.replica)
+
+
+def test_an_expired_key_is_refused_from_the_start(bed):
+    """A check of the configuration says so, and doctor does."""
+    lines = line("edge-1", 1, "expires=2020-02-29") + line("edge-2", 2, f"expires={moment(3600)}")
+    proxy = bed.proxy(bed.server("primary"), auth__secret_file="", auth__keys_file=bed.file("keys", lines))
+    agent = bed.agent(proxy, bed.server("replica"), name="edge-1", auth__key_id="edge-1",
+                      auth__secret_file=bed.file("edge-1.secret", digits(1) + "\n"))
+    refused(agent)
+    assert set(expiries(proxy)) == {"edge-1", "edge-2"}
+    done = subprocess.run([*proxy.argv, "--check-config"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "the key edge-1 expired" in done.stderr and "edge-2" not in done.stderr, done
+    found = {finding["check"]: finding for finding in json.loads(proxy.ctl("doctor").stdout)["findings"]}
+    assert [found[f"key: {key}"]["severity"] for key in ("edge-1", "edge-2")] == ["wrong", "warning"], found
+    assert all("a new secret" in found[f"key: {key}"]["remedy"] for key in ("edge-1", "edge-2")), found
 
 
 @carriers()

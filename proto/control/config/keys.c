@@ -1,9 +1,19 @@
 #include "control/config/keys.h"
 
+#include "base/clock.h"
 #include "control/config/small_file.h"
+#include "control/metrics.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+#define EXPIRES "key_expires_timestamp_seconds"
+
+static int64_t now_s(void)
+{
+	return (int64_t)(kw_wall_us() / 1000000);
+}
 
 static void wipe(struct kw_buffer *buffer)
 {
@@ -64,12 +74,28 @@ struct kw_keyring *kw_keys_load(const struct kw_config *config, struct kw_error 
 {
 	struct kw_buffer secret = {0}, text = {0};
 	struct kw_keyring *ring = NULL;
+	bool withdrawn;
 
 	if (!load_secret(config, &secret, error) && !load_text(config, &text, error))
 		ring = make_ring(config, &secret, &text, error);
+	if (ring)
+		kw_keyring_expire(ring, now_s(), 0, &withdrawn);
 	wipe(&secret);
 	wipe(&text);
 	return ring;
+}
+
+static void look_at_date(void *arg, const char *id, int64_t at_s)
+{
+	struct kw_error error;
+
+	if (at_s > now_s())
+		return;
+	kw_error_set(&error, KW_E_CONFIG,
+		"auth.keys_file: the key %s expired %" PRId64 " hours ago: give its agent a new "
+		"secret, or take the line out",
+		id, (now_s() - at_s) / 3600);
+	kw_config_mistake(arg, &error);
 }
 
 /* Each file for itself: one that cannot be used hides nothing of the other. */
@@ -86,9 +112,29 @@ static void look_at_ring(const struct kw_config *config, struct kw_config_mistak
 	else if (!(ring = make_ring(config, &secret, &text, &error)))
 		kw_config_mistake(files, &error);
 	if (ring)
-		kw_keyring_release(ring);
+		kw_keyring_each_expiry(ring, look_at_date, files);
+	kw_keyring_release(ring);
 	wipe(&secret);
 	wipe(&text);
+}
+
+static void add_sample(void *arg, const char *id, int64_t at_s)
+{
+	char labels[KW_METRICS_LABELS] = "";
+
+	kw_metrics_label(labels, "id", id);
+	kw_metrics_integer(arg, EXPIRES, labels, (uint64_t)at_s);
+}
+
+void kw_keys_metrics(struct kw_buffer *text, const struct kw_keyring *ring)
+{
+	struct kw_metrics metrics = {text, "keywake"};
+
+	kw_metrics_family(&metrics, EXPIRES, "gauge",
+		"when the last secret of this key in auth.keys_file expires; keys that have no "
+		"such "
+		"time are not here");
+	kw_keyring_each_expiry(ring, add_sample, &metrics);
 }
 
 /* ---- an agent's ---- */

@@ -12,9 +12,14 @@
 
 /*
  * A proxy's: auth.secret_file and auth.keys_file, either or both. Neither: a ring without keys.
- * NULL: KW_E_CONFIG, and the sentence names key, file, line and remedy.
+ * Keys whose time has come are refused already. NULL: KW_E_CONFIG, and the sentence names key,
+ * file, line and remedy.
  */
 struct kw_keyring *kw_keys_load(const struct kw_config *config, struct kw_error *error);
+
+/* keywake_key_expires_timestamp_seconds, with a sample for each id that kw_keyring_each_expiry
+ * tells. */
+void kw_keys_metrics(struct kw_buffer *text, const struct kw_keyring *ring);
 
 /* Zeroed memory is no key. */
 struct kw_own_key {

@@ -15,6 +15,8 @@
 #define SECRET "000102030405060708090a0b0c0d0e0f"
 #define OTHER "ff0102030405060708090a0b0c0d0e0f"
 #define THIRD "ee0102030405060708090a0b0c0d0e0f"
+#define FOURTH "dd0102030405060708090a0b0c0d0e0f"
+#define FIFTH "cc0102030405060708090a0b0c0d0e0f"
 
 static struct kw_keyring *parse(const char *text)
 {
@@ -51,6 +53,14 @@ static void a_file_is_refused_with_line_and_remedy(void **state)
 		{"key a " SECRET SECRET SECRET SECRET "00", "32 to 128 hexadecimal digits"},
 		{"key a g00102030405060708090a0b0c0d0e0f", "hexadecimal digits"},
 		{"key a " SECRET " database=0", "word 4: no such rule: known are databases="},
+		{"key a " SECRET " expires=2027-02-30", "word 4: expires=: write one day, or one"},
+		{"key a " SECRET " expires=2027-1-3", "expires=2027-01-31T18:00:00Z"},
+		{"key a " SECRET " expires=2027-01-31T18:00:00", "expires=: write one day"},
+		{"key a " SECRET " expires=2027-01-31T18:00:00ZZ", "expires=: write one day"},
+		{"key a " SECRET " expires= ", "expires=: write one day"},
+		{"key a " SECRET " expires=1960-01-01", "expires=: write one day"},
+		{"key a " SECRET " expires=2027-01-01 expires=2027-01-02",
+			"word 5: expires=: write"},
 		{"key a " SECRET " sessions", "word 4: no such rule"},
 		{"key a " SECRET " role=agent databases=", "word 5: databases=: a database is a"},
 		{"key a " SECRET " databases=0,", "databases=: a database is a number"},
@@ -320,6 +330,65 @@ static void a_revoked_id_is_neither_found_nor_holds(void **state)
 	kw_keyring_release(ring);
 }
 
+#define JAN_31 INT64_C(1801353600) /* 2027-01-31 00:00:00 UTC */
+
+static void an_expired_line_is_refused_and_the_other_one_holds(void **state)
+{
+	struct kw_keyring *ring = parse("key a " SECRET " expires=2027-01-31\nkey a " OTHER
+					"\nkey b " THIRD " expires=2027-01-31T00:00:01Z");
+	const struct kw_key *found[KW_KEY_LINES_MAX], *b = only(ring, "b");
+	bool withdrawn;
+
+	assert_int_equal(kw_keyring_expire(ring, JAN_31 - 1, ~0U, &withdrawn), 0);
+	assert_false(withdrawn);
+	assert_int_equal(kw_keyring_find(ring, "a", found), 2);
+	assert_int_equal(kw_keyring_expire(ring, JAN_31, ~0U, &withdrawn), 1);
+	assert_true(withdrawn);
+	assert_int_equal(only(ring, "a")->expires_s, 0);
+	assert_int_equal(kw_keyring_judge(ring, "b", b->digest), KW_KEY_HOLDS);
+	assert_int_equal(kw_keyring_expire(ring, JAN_31 + 1, ~0U, &withdrawn), 1);
+	assert_int_equal(kw_keyring_judge(ring, "b", b->digest), KW_KEY_GONE);
+	assert_int_equal(kw_keyring_expire(ring, JAN_31 - 1, ~0U, &withdrawn), 0);
+	assert_false(withdrawn);
+	assert_int_equal(kw_keyring_find(ring, "b", found), 0);
+	kw_keyring_release(ring);
+}
+
+static void note_expiry(void *arg, const char *id, int64_t at_s)
+{
+	char *text = arg;
+
+	sprintf(text + strlen(text), "%s:%+d ", id, (int)(at_s - JAN_31));
+}
+
+static void what_runs_out_is_told_by_id(void **state)
+{
+	struct kw_keyring *ring = parse(
+		"key a " SECRET " expires=2027-01-31\nkey a " OTHER "\nkey b " THIRD
+		" expires=2027-01-31T00:01:00Z\nkey b " FOURTH " expires=2027-01-31\nkey c " FIFTH);
+	char text[128] = "";
+	bool withdrawn;
+
+	kw_keyring_each_expiry(ring, note_expiry, text);
+	assert_string_equal(text, "b:+60 ");
+	/* What has expired stays in the list: that is what an alert is about. */
+	kw_keyring_expire(ring, JAN_31 + 100, ~0U, &withdrawn);
+	kw_keyring_each_expiry(ring, note_expiry, text);
+	assert_string_equal(text, "b:+60 b:+60 ");
+	kw_keyring_release(ring);
+}
+
+/* An operator who adds a date to a line, and reloads, ends no session. */
+static void a_date_changes_no_key(void **state)
+{
+	struct kw_keyring *before = parse("key a " SECRET " role=agent");
+	struct kw_keyring *after = parse("key a " SECRET " role=agent expires=2027-01-31");
+
+	assert_int_equal(kw_keyring_judge(after, "a", only(before, "a")->digest), KW_KEY_HOLDS);
+	kw_keyring_release(before);
+	kw_keyring_release(after);
+}
+
 static void a_ring_lives_as_long_as_it_is_held(void **state)
 {
 	struct kw_keyring *ring = parse("key a " SECRET);
@@ -354,6 +423,9 @@ int main(void)
 		cmocka_unit_test(a_ring_judges_what_was_proved_under_another),
 		cmocka_unit_test(a_key_is_for_its_carriers_and_roles),
 		cmocka_unit_test(a_revoked_id_is_neither_found_nor_holds),
+		cmocka_unit_test(an_expired_line_is_refused_and_the_other_one_holds),
+		cmocka_unit_test(what_runs_out_is_told_by_id),
+		cmocka_unit_test(a_date_changes_no_key),
 		cmocka_unit_test(a_ring_lives_as_long_as_it_is_held),
 		cmocka_unit_test(an_id_is_checked_alone_too),
 	};

@@ -318,6 +318,28 @@ static void certificates_are_judged_by_the_clock(void **state)
 	}
 }
 
+static void a_key_that_expires_is_told_in_time(void **state)
+{
+	const int64_t day_s = 86400;
+	const struct {
+		const char *name;
+		int64_t left_s;
+		struct wanted wanted;
+	} cases[] = {
+		{"a year", 365 * day_s, {0}},
+		{"soon", 13 * day_s,
+			{WARNING, "key: edge-1", "in 13 days", "a second line for edge-1"}},
+		{"over", -2 * day_s, {WRONG, "key: edge-1", "ran out 2 days ago", "a new secret"}},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		begin(cases[i].name);
+		kw_judge_key("edge-1", cases[i].left_s, &findings);
+		expect(&cases[i].wanted);
+	}
+}
+
 /* ---- ports ---- */
 
 static void a_port_is_known_by_its_answers(void **state)
@@ -412,6 +434,7 @@ int main(void)
 		cmocka_unit_test(links_are_judged),
 		cmocka_unit_test(tables_are_judged_by_their_host),
 		cmocka_unit_test(certificates_are_judged_by_the_clock),
+		cmocka_unit_test(a_key_that_expires_is_told_in_time),
 		cmocka_unit_test(a_port_is_known_by_its_answers),
 		cmocka_unit_test(findings_are_bounded_and_safe_to_print),
 		cmocka_unit_test(a_file_tells_whose_it_is),
