@@ -1,6 +1,8 @@
 """The daemons over rdma: what an operator counts on, and what he meets when something is wrong."""
+import json
 import os
 import random
+import re
 import signal
 import subprocess
 import time
@@ -143,6 +145,32 @@ def test_enough_locked_memory_is_enough(bed):
                     proxy={"wrapper": limited(1 << 20), "table__max_bytes": "64MiB"},
                     agent={"wrapper": limited(4096)})
     pair.settle()
+
+
+def link_findings(agent):
+    """What the doctor says of the way to the proxy, by its part."""
+    found = json.loads(agent.ctl("doctor", timeout=60).stdout)["findings"]
+    return {finding["check"].rpartition(": ")[2]: finding for finding in found
+            if finding["check"].startswith("proxy rdma://")}
+
+
+def test_the_doctor_measures_the_network(bed):
+    """A READ over the device, and what the interface's MTU makes of it: the way with small packets has a remedy."""
+    pair = bed.pair(listen=("rdma",), via="rdma", fill=data.fill)
+    pair.settle()
+    found = link_findings(pair.agent)
+    assert "lets us in over rdma" in found["connection"]["finding"], found
+    assert found["device"]["severity"] == "ok" and "RDMA device rxe0" in found["device"]["finding"], found
+    took, rate = re.search(r"a READ over rdma takes (\d+) us .* bring (\d+) MB/s", found["READs"]["finding"]).groups()
+    assert 0 < int(took) < 1_000_000 and int(rate) > 0, found
+    shell("ip link set dev dummy0 mtu 1500")
+    try:
+        found = link_findings(pair.agent)
+    finally:
+        shell("ip link set dev dummy0 mtu 9000")
+    device = found["device"]
+    assert device["severity"] == "warning" and "has an MTU of 1500" in device["finding"], found
+    assert "mtu 9000" in device["remedy"], found
 
 
 def test_a_wrong_secret_is_refused(bed):
