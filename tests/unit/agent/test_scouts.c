@@ -153,10 +153,11 @@ static void a_failover_is_followed_and_back(void **state)
 	tell(&pair.second, (struct told){A, "", 2, KW_MANDATE_ELSEWHERE, 0});
 	stage_start_agent(&pair.stage);
 	wait_for(&pair, is_warm_at_first, "the agent is warm at the first");
+	/* Only what is applied from then on can count as lost. */
+	wait_for(&pair, knows_a_look, "the agent knows how far the first was");
 	test_proxy_put(&pair.stage.proxy, 0, "lost", "1");
 	test_proxy_publish(&pair.stage.proxy);
 	wait_for(&pair, has_lost_key, "the agent has applied what will be lost");
-	wait_for(&pair, knows_a_look, "the agent knows how far the first was");
 	tell(&pair.stage.proxy, (struct told){A, "", 1, KW_MANDATE_ELSEWHERE, 6});
 	tell(&pair.second, (struct told){B, A, 2, KW_MANDATE_CONFIRMED, 7, .branch = 150});
 	wait_for(&pair, is_warm_at_second, "the agent is warm at the second");
