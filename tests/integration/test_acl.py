@@ -133,7 +133,7 @@ def test_a_user_that_may_not_leave_keys_untouched_is_told_and_goes_on(bed, need_
                                    "resetchannels", "-info", "-config|get"])
 def test_a_permission_missing_on_the_primary_is_named(bed, taken):
     primary, proxy, agent, _ = guarded_pair(bed, proxy_changes=(taken,))
-    status = proxy.wait_state("source_down", timeout=15)
+    status = proxy.wait_state("source_down", timeout=30)
     reason = status["reason"].lower()
     assert "keywake-proxy" in reason or "acl" in reason, status
     word = "channel" if taken == "resetchannels" else taken[1:].split("|")[0]
@@ -149,7 +149,7 @@ def test_all_that_is_missing_on_the_primary_is_named_at_once(bed, dryrun):
     """One sentence, and the one line that it gives mends all of it."""
     lacks = ("-scan", "-dump", "-psubscribe", "-client|tracking", "-config|get")
     primary, proxy, agent, _ = guarded_pair(bed, proxy_changes=lacks + (("+acl|dryrun",) if dryrun else ()))
-    reason = proxy.wait_state("source_down", timeout=15)["reason"]
+    reason = proxy.wait_state("source_down", timeout=30)["reason"]
     for lack in lacks:
         assert "+" + lack[1:] in reason, reason
     assert ("+subscribe" in reason) is not dryrun, reason
@@ -161,7 +161,7 @@ def test_all_that_is_missing_on_the_primary_is_named_at_once(bed, dryrun):
 
 def test_without_config_set_the_flags_must_be_there(bed):
     primary, proxy, agent, _ = guarded_pair(bed, proxy_changes=("-config|set",))
-    status = proxy.wait_state("source_down", timeout=15)
+    status = proxy.wait_state("source_down", timeout=30)
     assert "notify-keyspace-events" in status["reason"], status
     primary.command("CONFIG", "SET", "notify-keyspace-events", "AE")
     proxy.wait_live()

@@ -90,7 +90,7 @@ def test_agents_are_listed_with_their_carrier_and_what_is_known_of_it(bed, carri
     assert agent["depth"] == status["depth"] == 12, (agent, status["depth"])
     assert status["transport"] == carrier and status["device"] == ""
     # One-sided ones the proxy does not see: the agent tells them, each second.
-    wait_for(lambda: (pair.proxy.ctl_ok("agents")[0]["bytes"] or 0) > 0, "no bytes are known", 10)
+    wait_for(lambda: (pair.proxy.ctl_ok("agents")[0]["bytes"] or 0) > 0, "no bytes are known")
     agent = pair.proxy.ctl_ok("agents")[0]
     assert agent["reads"] > 0
     if carrier == "shm": # over tcp the proxy counts for itself, and more: what is on its way, too
@@ -113,7 +113,7 @@ def test_small_changes_come_with_the_superblock(bed, ahead):
         for number in range(50):
             client.set("key", number)
             wait_for(lambda: pair.replica.command("GET", "key") == str(number).encode(),
-                     f"change {number} is not there", 10)
+                     f"change {number} is not there")
     status = pair.agent.status()
     if ahead == "off":
         assert status["reads_ahead"] == 0
@@ -129,7 +129,7 @@ def test_one_that_was_disconnected_comes_back_by_itself(bed):
     again = pair.proxy.ctl("disconnect", first)
     assert again.returncode == 2 and "agents" in again.stderr, again
     wait_for(lambda: [agent["id"] for agent in pair.proxy.ctl_ok("agents") if agent["id"] != first],
-             "the agent does not come back", 10)
+             "the agent does not come back")
     with pair.primary.client() as client:
         client.set("after", 1)
     pair.settle()

@@ -46,7 +46,7 @@ def between_two_looks(agent):
 
 def wait_mended(pair):
     """The next claim to be warm holds."""
-    pair.agent.wait_status(lambda status: status["audit_causes"] > 0, "the reset is not seen", 15)
+    pair.agent.wait_status(lambda status: status["audit_causes"] > 0, "the reset is not seen")
     pair.agent.wait_warm()
     assert pair.replica.command("DBSIZE") == pair.primary.command("DBSIZE")
     assert_equal_now(pair.primary, pair.replica)

@@ -31,7 +31,7 @@ def counter(pair, name):
     return pair.proxy.status()[name]
 
 
-def wait_counter(pair, name, above, timeout=20.0):
+def wait_counter(pair, name, above, timeout=30.0):
     pair.proxy.wait_status(lambda status: status[name] > above, f"{name} stays at {above}", timeout)
 
 

@@ -103,7 +103,7 @@ class Listener:
         client.publish("__keyevent@end", "")
         heard = set()
         while True:
-            message = self.pubsub.get_message(timeout=10)
+            message = self.pubsub.get_message(timeout=30)
             assert message, "the last event did not come"
             if message["channel"] == b"__keyevent@end":
                 return heard

@@ -92,7 +92,7 @@ def test_a_client_that_leaves_while_it_waits_gives_its_place_back(bed):
     wait_for(lambda: figure(gateway, "requests_under_way") == 10, "they do not wait")
     for client in waiting:
         client.close()
-    gateway.wait_status(lambda status: status["clients"] == 0, "clients that are gone keep their places", 15)
+    gateway.wait_status(lambda status: status["clients"] == 0, "clients that are gone keep their places")
     # Barriers end with their clients; what was sent to the primary ends with its answer.
     wait_for(lambda: figure(gateway, "requests_under_way") == 2, "barriers that nobody waits for go on")
     primary.signal(signal.SIGCONT)

@@ -34,4 +34,4 @@ def test_a_table_in_huge_pages_is_followed(bed, carrier):
         pair.primary.command("FLUSHALL")
         pair.settle()
         bed.close()
-        wait_for(lambda: hugepages.free() >= free, "the pages are not given back", 10)
+        wait_for(lambda: hugepages.free() >= free, "the pages are not given back")

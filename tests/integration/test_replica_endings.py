@@ -121,7 +121,7 @@ def test_an_agent_that_cannot_drain_promotes_all_the_same(bed):
     time.sleep(1)
     assert pair.agent.alive, "it did not wait for the answers"
     pair.replica.signal(signal.SIGCONT)
-    assert pair.agent.wait_exit(6) == 0
+    assert pair.agent.wait_exit() == 0
     with pair.replica.admin() as client:
         assert client.info("replication")["role"] == "master"
     assert setting(pair.replica, "masterauth") == ""
@@ -135,7 +135,7 @@ def test_promoted_by_command(bed, need_server, binary):
     need_server(binary)
     pair = bed.pair(binary, binary, fill=data.fill, agent=REPLICA)
     pair.agent.ctl_ok("shutdown", "--promote")
-    assert pair.agent.wait_exit(10) == 0
+    assert pair.agent.wait_exit() == 0
     with pair.replica.admin() as client:
         assert client.info("replication")["role"] == "master"
     assert setting(pair.replica, "masterauth") == ""
@@ -162,7 +162,7 @@ def test_promoted_by_command_without_primary_and_proxy(bed):
     pair.replica.command("CLIENT", "KILL", "TYPE", "master")
     wait_for(lambda: link(pair.agent)["link"] == "waiting", "the link holds")
     pair.agent.ctl_ok("shutdown", "--promote")
-    assert pair.agent.wait_exit(12) == 0
+    assert pair.agent.wait_exit() == 0
     with pair.replica.admin() as client:
         assert client.info("replication")["role"] == "master"
     assert_equal_now(pair.primary, pair.replica)
@@ -176,7 +176,7 @@ def test_promoted_by_command_while_a_script_runs(bed):
         pair.agent.ctl_ok("shutdown", "--promote")
         time.sleep(6) # beyond what the drain may take, or the rest alone
         assert pair.agent.alive
-    assert pair.agent.wait_exit(10) == 0
+    assert pair.agent.wait_exit() == 0
     assert pair.replica.command("ROLE")[0] == b"master"
     assert setting(pair.replica, "masterauth") == ""
     assert setting(pair.replica, "repl-diskless-load") == "disabled"
@@ -223,7 +223,7 @@ def test_a_stranger_that_keeps_talking_is_sent_away(bed):
         guest.settimeout(0.5)
         begun = time.monotonic()
         with pytest.raises((ConnectionError, EOFError)):
-            while time.monotonic() - begun < 14 * SLOW:
+            while time.monotonic() - begun < 30 * SLOW:
                 guest.sendall(b"\n")
                 try:
                     if guest.recv(100) == b"":

@@ -383,7 +383,7 @@ def test_strangers_are_refused(bed):
                           (greeting, b"-NOAUTH"),
                           (b"*2\r\n$4\r\nAUTH\r\n$5\r\nguess\r\n", b"-WRONGPASS"),
                           (b"GET / HTTP/1.1\r\n\r\n", b""), (b"*99999\r\n", b"")):
-        with socket.create_connection(("127.0.0.1", port), timeout=10) as stranger:
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as stranger:
             stranger.sendall(words)
             heard = b""
             while part := stranger.recv(1000):
@@ -487,7 +487,7 @@ def test_promoted_on_demand(bed):
     pair = replica_pair(bed)
     pair.agent.ctl_ok("config", "set", "apply.on_shutdown", "promote")
     pair.agent.ctl_ok("shutdown")
-    wait_for(lambda: not pair.agent.alive, "the agent does not end", 10)
+    wait_for(lambda: not pair.agent.alive, "the agent does not end")
     assert info(pair.replica)["role"] == "master"
     assert_equal_now(pair.primary, pair.replica)
 

@@ -145,7 +145,7 @@ def test_a_proxy_lost_before_the_server_has_connected(bed):
         pair.proxy.kill()
         wait_for(lambda: rpc.call("status")["state"] == "connecting", "the proxy is not missed")
         resource.prlimit(pair.agent.pid, resource.RLIMIT_NOFILE, limits)
-        wait_for(lambda: rpc.call("status")["apply"]["full_syncs"] == 2, "it does not come", 10)
+        wait_for(lambda: rpc.call("status")["apply"]["full_syncs"] == 2, "it does not come")
     wait_answer(pair.replica)
     wait_for(lambda: link(pair.agent)["link"] == "off", "it holds on to the server")
     assert pair.agent.status()["state"] != "warm"

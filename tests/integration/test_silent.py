@@ -9,7 +9,7 @@ from lib.process import wait_for
 
 pytestmark = pytest.mark.sanitize
 
-SILENT_SECONDS = 15.0 # INFO is asked once a second, then the streams are fetched at a modest rate
+SILENT_SECONDS = 30.0 # INFO is asked once a second, then the streams are fetched at a modest rate
 
 
 @pytest.fixture

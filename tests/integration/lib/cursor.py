@@ -23,7 +23,7 @@ def key_letters(server):
     return "".join(letters.get(database, "-") for database in range(max(letters, default=-1) + 1))
 
 
-def wait_cursor(agent, store="function", timeout=20.0):
+def wait_cursor(agent, store="function", timeout=30.0):
     """Until all that the agent has applied, and how much that is, stands in its server's cursor."""
     last = {}
 

@@ -21,7 +21,7 @@ def die_with_parent():
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def wait_for(question, what, timeout=10.0, every=0.02):
+def wait_for(question, what, timeout=30.0, every=0.02):
     """Ask until the answer is true; an assertion that says what did not come to be."""
     deadline = time.monotonic() + timeout * SLOW
     while True:
@@ -86,7 +86,7 @@ class Process:
             self.kill()
             return None
 
-    def wait_exit(self, timeout=10.0):
+    def wait_exit(self, timeout=60.0):
         return self.popen.wait(timeout * SLOW)
 
     def output(self):

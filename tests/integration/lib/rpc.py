@@ -13,7 +13,7 @@ class RpcError(Exception):
 
 
 class Rpc:
-    def __init__(self, path, timeout=10.0):
+    def __init__(self, path, timeout=30.0):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.socket.settimeout(timeout * SLOW)
         try:
