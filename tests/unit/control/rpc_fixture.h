@@ -14,7 +14,7 @@
 #include <pthread.h>
 
 #define HELD_MAX 256
-#define PATIENCE_MS 10000
+#define PATIENCE_MS 30000
 
 struct fixture {
 	pthread_t thread;

@@ -17,6 +17,7 @@ import pytest
 
 CTL = os.environ['KEYWAKECTL']
 FAKE = os.environ['FAKE_DAEMON']
+PATIENCE = 60
 AGENT = {'state': 'warm', 'reason': '', 'name': 'r1', 'epoch': 77, 'applied_version': 1234567,
          'head_version': 1234567, 'lag_versions': 0, 'lag_ms': 0.4, 'bytes_read': 5 << 20,
          'progress': 1, 'fresh_from_now_us': 0, 'clock_skew_us': 0, 'novelty_bytes': 2048}
@@ -29,8 +30,9 @@ class Daemon:
 
     def start(self):
         self.process = subprocess.Popen([FAKE, self.path, self.program])
-        deadline = time.time() + 10
-        while not os.path.exists(self.path) and time.time() < deadline:
+        deadline = time.time() + PATIENCE
+        while not os.path.exists(self.path):
+            assert time.time() < deadline, f'{self.path} does not come'
             time.sleep(0.01)
 
     def call(self, name, **params):
@@ -57,7 +59,7 @@ class Daemon:
             os.unlink(self.path)
 
 
-def ctl(*words, timeout=30, **more):
+def ctl(*words, timeout=PATIENCE, **more):
     return subprocess.run([CTL, *words], capture_output=True, text=True, timeout=timeout, **more)
 
 
@@ -78,7 +80,7 @@ def proxy(tmp_path):
     daemon.end()
 
 
-def on_terminal(words, until_exit=True, send=None, env=None, seconds=10, columns=200):
+def on_terminal(words, until_exit=True, send=None, env=None, seconds=PATIENCE, columns=200):
     """Run on a pseudo terminal; returns (exit status, everything it wrote)."""
     pid, fd = pty.fork()
     if pid == 0:
@@ -170,9 +172,9 @@ def test_agents_is_a_table(proxy):
 
 def test_wait_warm_returns_once_fresh(agent):
     started = time.time()
-    done = agent.ctl('wait', 'warm', '--timeout', '10')
+    done = agent.ctl('wait', 'warm', '--timeout', '50')
     assert done.returncode == 0, done.stderr
-    assert time.time() - started < 9
+    assert time.time() - started < 45
     assert json.loads(done.stdout)['state'] == 'warm'
 
 
@@ -180,8 +182,8 @@ def test_wait_warm_is_not_content_with_an_old_warm(agent):
     """Warm, but what is applied is two seconds old: not what was asked for, until it is."""
     agent.answer('status', {**AGENT, 'fresh_from_now_us': -1_500_000})
     started = time.time()
-    assert agent.ctl('wait', 'warm', '--timeout', '10').returncode == 0
-    assert 1.4 < time.time() - started < 9
+    assert agent.ctl('wait', 'warm', '--timeout', '50').returncode == 0
+    assert 1.4 < time.time() - started < 45
     agent.answer('status', {**AGENT, 'fresh_from_now_us': -10**9})
     done = agent.ctl('wait', 'warm', '--timeout=2')
     assert done.returncode == 3
@@ -194,7 +196,7 @@ def test_wait_warm_knows_that_clocks_differ(agent):
     agent.answer('status', {**AGENT, 'fresh_from_now_us': skew - 10**9, 'clock_skew_us': skew})
     assert agent.ctl('wait', 'warm', '--timeout', '0.3').returncode == 3
     agent.answer('status', {**AGENT, 'fresh_from_now_us': skew, 'clock_skew_us': skew})
-    assert agent.ctl('wait', 'warm', '--timeout', '5').returncode == 0
+    assert agent.ctl('wait', 'warm', '--timeout', '50').returncode == 0
 
 
 def test_wait_times_out_with_state_and_reason(agent):
@@ -207,14 +209,14 @@ def test_wait_times_out_with_state_and_reason(agent):
 
 def test_wait_outlives_a_restart(agent):
     agent.answer('status', {'state': 'bootstrapping'})
-    waiting = subprocess.Popen([CTL, '-s', agent.path, 'wait', 'warm', '--timeout', '20'],
+    waiting = subprocess.Popen([CTL, '-s', agent.path, 'wait', 'warm', '--timeout', '50'],
                                stdout=subprocess.PIPE, text=True)
     time.sleep(0.3)
     agent.end()
     time.sleep(0.3)
     agent.start()
     agent.answer('status', AGENT)
-    out, _ = waiting.communicate(timeout=20)
+    out, _ = waiting.communicate(timeout=PATIENCE)
     assert waiting.returncode == 0
     assert json.loads(out)['state'] == 'warm'
 
@@ -228,7 +230,7 @@ def test_wait_without_daemon_times_out(tmp_path):
 def test_wait_for_the_other_daemon_is_refused(agent, proxy):
     assert 'keywake-proxy answers' in proxy.ctl('wait', 'warm').stderr
     assert agent.ctl('wait', 'live').returncode == 1
-    assert proxy.ctl('wait', 'live', '--timeout', '5').returncode == 0
+    assert proxy.ctl('wait', 'live', '--timeout', '50').returncode == 0
 
 
 def test_wait_draws_on_a_terminal_and_cleans_up(agent):
@@ -372,7 +374,7 @@ def test_what_takes_its_time_is_waited_for_while_the_daemon_answers(tmp_path):
                 other.sendall(json.dumps(answer).encode() + b'\n')
         answer = {'jsonrpc': '2.0', 'id': verify['id'], 'result': {'checked': 7}}
         slow.sendall(json.dumps(answer).encode() + b'\n')
-        out, _ = client.communicate(timeout=20)
+        out, _ = client.communicate(timeout=PATIENCE)
         slow.close()
     assert client.returncode == 0 and json.loads(out) == {'checked': 7}
 
@@ -519,7 +521,7 @@ def test_an_export_answered_before_its_last_bytes_is_whole(tmp_path):
             time.sleep(1)
             os.write(pipes[0], b'last')
             os.close(pipes[0])
-            _, words = client.communicate(timeout=20)
+            _, words = client.communicate(timeout=PATIENCE)
     assert client.returncode == 0, words
     assert target.read_bytes() == b'first, last'
 
@@ -527,10 +529,10 @@ def test_an_export_answered_before_its_last_bytes_is_whole(tmp_path):
 def test_an_option_without_a_value_is_sent(agent):
     assert '[--promote]' in ctl('shutdown', '--help').stdout
     assert agent.ctl('shutdown', '--promote').returncode == 0
-    assert agent.process.wait(timeout=10) == 0
+    assert agent.process.wait(timeout=PATIENCE) == 0
 
 
 def test_shutdown_ends_the_daemon(agent):
     assert agent.ctl('shutdown').returncode == 0
-    assert agent.process.wait(timeout=10) == 0
+    assert agent.process.wait(timeout=PATIENCE) == 0
     assert not os.path.exists(agent.path)

@@ -158,6 +158,6 @@ def test_a_start_that_fails_is_not_tried_each_second_by_a_service_manager(tmp_pa
 
 def test_without_a_service_manager_it_ends_at_once(tmp_path):
     taken, daemon = failing(PROXY, tmp_path, {'NOTIFY_SOCKET': ''})
-    _, said = daemon.communicate(timeout=9)
+    _, said = daemon.communicate(timeout=60)
     assert daemon.returncode == 1 and 'ends in' not in said, said
     taken.close()

@@ -156,7 +156,7 @@ static void on_tick(uv_timer_t *timer)
 
 static void run_until(const bool *done)
 {
-	uint64_t until_us = kw_clock_us() + 10000000;
+	uint64_t until_us = kw_clock_us() + 30000000;
 
 	while (!*done) {
 		assert_true(kw_clock_us() < until_us);
@@ -167,7 +167,7 @@ static void run_until(const bool *done)
 /* Fetch until nothing is dirty any more, or the data connection failed. */
 static void run_fetches(void)
 {
-	uint64_t until_us = kw_clock_us() + 10000000;
+	uint64_t until_us = kw_clock_us() + 30000000;
 
 	while (kw_dirty_total(dirty) > 0 && !data_has_failed) {
 		assert_true(kw_clock_us() < until_us);

@@ -19,7 +19,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define PATIENCE_US 10000000
+#define PATIENCE_US 30000000
 #define WINDOW 256
 
 /*

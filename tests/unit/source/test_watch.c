@@ -15,7 +15,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define PATIENCE_US 10000000
+#define PATIENCE_US 30000000
 
 /* The server: it answers on one connection at a time. */
 static int listener;
