@@ -8,7 +8,7 @@ import pytest
 
 from lib import data
 from lib.daemon import AGENT, CTL, GATEWAY, PROXY
-from lib.ports import free_port
+from lib.ports import free_port, two_ports
 from lib.process import SLOW, wait_for
 from lib.sentinel import NAME, Sentinel
 from lib.server import binary_version
@@ -253,8 +253,9 @@ def server_of_tls(bed):
 
 
 def bus_of_a_cluster(bed):
-    bed.server("server", tls=False, port=(port := free_port()), cluster_enabled="yes", databases=1)
-    return port + 10000
+    port, bus = two_ports(10000)
+    bed.server("server", tls=False, port=port, bind="127.0.0.1", cluster_enabled="yes", databases=1)
+    return bus
 
 
 def server_with_a_password(bed):

@@ -2,6 +2,7 @@
 import pytest
 
 from lib import data
+from lib.daemon import free_port
 from lib.process import wait_for
 from lib.server import MATRIX
 
@@ -100,7 +101,9 @@ def test_without_such_a_key_the_flags_are_unproven(bed):
 
 
 def test_a_node_of_a_cluster_is_refused_as_the_local_server(bed):
-    primary, node = bed.server("primary"), bed.server("replica", cluster_enabled="yes", databases="1")
+    # Without a port of its own the bus takes 10000, beside other tests too.
+    primary, node = bed.server("primary"), bed.server("replica", cluster_enabled="yes", databases="1", bind="127.0.0.1",
+                                                      cluster_port=free_port())
     data.fill_plain(primary, 10)
     agent = bed.agent(bed.proxy(primary), node)
     status = agent.wait_status(lambda status: "cluster-enabled no" in (status["reason"] or ""), "it is not refused")

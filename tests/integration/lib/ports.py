@@ -25,3 +25,14 @@ def free_port(first=FIRST, last=LAST):
         RESERVED.append(keeper)
         return port
     raise OSError(f"1000 ports between {first} and {last} are taken")
+
+
+def two_ports(apart):
+    """Two of them, so far apart."""
+    for _ in range(1000):
+        port = free_port(last=LAST - apart)
+        try:
+            return port, free_port(port + apart, port + apart)
+        except OSError: # the second one is taken
+            continue
+    raise OSError(f"no two ports are {apart} apart")

@@ -140,9 +140,12 @@ static void a_library_of_somebody_else_is_not_overwritten(void **state)
 /* It takes the keys of its own slots only: an agent would fail at the first other one. */
 static void a_node_of_a_cluster_is_refused(void **state)
 {
-	static const char *const cluster[] = {"--cluster-enabled", "yes", NULL};
+	char bus[8]; /* without a port of its own it takes 10000, beside other tests too */
+	const char *const cluster[] = {
+		"--cluster-enabled", "yes", "--bind", "127.0.0.1", "--cluster-port", bus, NULL};
 	struct world world = {0};
 
+	snprintf(bus, sizeof bus, "%d", test_free_port());
 	test_server_start(&world.server, cluster);
 	uv_loop_init(&world.loop);
 	test_local_open(&world.test, &world.loop, world.server.address, KW_STORE_AUTO);

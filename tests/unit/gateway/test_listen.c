@@ -1,4 +1,5 @@
 /* Listening on a name: each address that it has is listened on, or the start is refused. */
+#include "../redis/ports.h"
 #include "gateway/serve/frontend.h"
 
 #include <arpa/inet.h>
@@ -114,7 +115,7 @@ static void each_address_of_a_name_is_listened_on(void **state)
 	static const char *const open[] = {"127.0.0.1", "127.0.0.2", NULL};
 	struct kw_error error = {0};
 
-	close(take_port("127.0.0.1"));
+	free_port = test_free_port();
 	if (listen_once(numbers, open, &error))
 		fail_msg("%s", error.text);
 }
@@ -136,7 +137,7 @@ static void a_name_of_other_hosts_alone_refuses_the_start(void **state)
 	static const char *const numbers[] = {"203.0.113.77", NULL};
 	struct kw_error error = {0};
 
-	close(take_port("127.0.0.1"));
+	free_port = test_free_port();
 	assert_int_not_equal(listen_once(numbers, NULL, &error), 0);
 	assert_non_null(strstr(error.text, NAME));
 }

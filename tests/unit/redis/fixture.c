@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -103,33 +102,6 @@ void test_server_stop(struct test_server *server)
 	kill(server->pid, SIGKILL);
 	waitpid(server->pid, NULL, 0);
 	remove_folder(server->folder);
-}
-
-/*
- * Below those that kernels give to connections, and kept to the end of this process: bound, at all
- * addresses. SO_REUSEADDR, which servers set too, comes behind the bind. With it, two processes
- * could have one port.
- */
-int test_free_port(void)
-{
-	enum { FIRST = 10000, COUNT = 22000, TRIES = 1000 };
-	struct sockaddr_in address = {.sin_family = AF_INET};
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
-
-	for (int i = 0; i < TRIES; i++) {
-		uint16_t number;
-
-		if (getrandom(&number, sizeof number, 0) != sizeof number)
-			fail("getrandom");
-		number = (uint16_t)(FIRST + number % COUNT);
-		address.sin_port = htons(number);
-		if (bind(fd, (struct sockaddr *)&address, sizeof address) == 0) {
-			setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-			return number;
-		}
-	}
-	fail("bind");
-	return 0;
 }
 
 /* The scripted server. */

@@ -6,6 +6,7 @@
 #define KW_TEST_REDIS_FIXTURE_H
 
 #include "base/buffer.h"
+#include "ports.h"
 #include "redis/redis.h"
 
 #include <pthread.h>
@@ -21,9 +22,6 @@ struct test_server {
 /* extra: words of its command line, ended by NULL; may be NULL. */
 void test_server_start(struct test_server *server, const char *const *extra);
 void test_server_stop(struct test_server *server);
-
-/* A TCP port that nobody else has while this process lives, and nobody listens on yet. */
-int test_free_port(void);
 
 /* What the scripted server does with its only connection, step by step. */
 enum test_act {

@@ -17,6 +17,8 @@
 #include <cmocka.h>
 #include <sys/types.h>
 
+#include "../redis/ports.h"
+
 #define TEST_PATIENCE_MS 20000
 
 struct test_server {

@@ -490,24 +490,10 @@ static void a_server_that_comes_later_is_followed(void **state)
 	test_end(&test);
 }
 
-/* A TCP port nobody listens on at the moment. */
-static int free_port(void)
-{
-	struct sockaddr_in address = {.sin_family = AF_INET};
-	socklen_t length = sizeof address;
-	int fd = socket(AF_INET, SOCK_STREAM, 0);
-
-	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
-	assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &length), 0);
-	close(fd);
-	return ntohs(address.sin_port);
-}
-
 static void a_changed_role_is_found(void **state)
 {
 	struct test_server primary;
-	int port = free_port();
+	int port = test_free_port();
 	uint64_t reconciles;
 	char words[96];
 
