@@ -250,22 +250,34 @@ static void a_superblock_that_comes_late_changes_nothing(void **state)
 	close_world();
 }
 
-static void questions_of_one_key_share_a_lookup(void **state)
+/* False: it took so long that there were more looks, or that one came too late to join. */
+static bool they_share_a_lookup(void)
 {
 	struct kw_gets_stats before, after;
+	uint64_t values = world.values;
 
-	open_world(1 << 12, 0);
-	write_key(0, 1);
-	run_until_told(ask(0));
 	kw_gets_stats(world.table.gets, &before);
 	for (int i = 0; i < QUESTIONS; i++)
 		assert_non_null(ask(0));
 	for (int i = 0; i < QUESTIONS; i++)
 		run_until_told(&world.asked[i]);
 	kw_gets_stats(world.table.gets, &after);
-	assert_int_equal(world.values, QUESTIONS + 1);
-	assert_int_equal(after.shared - before.shared, QUESTIONS - 1);
-	assert_in_range(after.reads - before.reads, 1, 6); /* looks included */
+	assert_int_equal(world.values - values, QUESTIONS);
+	assert_true(after.reads > before.reads);
+	return after.shared - before.shared == QUESTIONS - 1 &&
+	       after.reads - before.reads <= 6; /* looks included */
+}
+
+static void questions_of_one_key_share_a_lookup(void **state)
+{
+	bool shared = false;
+
+	open_world(1 << 12, 0);
+	write_key(0, 1);
+	run_until_told(ask(0));
+	for (int i = 0; i < ATTEMPTS && !shared; i++)
+		shared = they_share_a_lookup();
+	assert_true(shared);
 	close_world();
 }
 
