@@ -20,7 +20,7 @@ def test_a_payload_newer_than_the_replica_accepts_is_told_at_start(bed, need_ser
     data.fill(primary)
     agent = bed.agent(bed.proxy(primary), replica)
     reason = agent.wait_state("failed")["reason"]
-    assert "12" in reason and str(accepted) in reason, reason # both RDB versions
+    assert str(primary.rdb_version("float")) in reason and str(accepted) in reason, reason # both RDB versions
     assert replica.command("DBSIZE") == 0
 
 
@@ -29,7 +29,7 @@ def test_valkey_9_into_redis_is_told_at_start(bed, need_server):
     primary, replica = bed.server("primary", "valkey-sid"), bed.server("replica", "installed")
     data.fill(primary)
     agent = bed.agent(bed.proxy(primary), replica)
-    assert "80" in agent.wait_state("failed")["reason"]
+    assert str(primary.rdb_version("float")) in agent.wait_state("failed")["reason"]
 
 
 def test_redis_12_into_valkey_9_is_told_at_start(bed, need_server):
@@ -38,7 +38,7 @@ def test_redis_12_into_valkey_9_is_told_at_start(bed, need_server):
     primary, replica = bed.server("primary", "redis-trixie"), bed.server("replica", "valkey-sid")
     data.fill(primary)
     agent = bed.agent(bed.proxy(primary), replica)
-    assert "12" in agent.wait_state("failed")["reason"]
+    assert str(primary.rdb_version("float")) in agent.wait_state("failed")["reason"]
 
 
 @pytest.mark.parametrize("primary, replica", [
@@ -69,11 +69,12 @@ def test_a_server_too_old_is_refused(bed, need_server):
     need_server("redis-bullseye")
     old, new = bed.server("old", "redis-bullseye"), bed.server("new")
     proxy = bed.proxy(old)
-    status = proxy.wait_state("source_down", "connecting", reason="6.0.16")
+    version = ".".join(map(str, old.version)) # Debian's updates may raise it
+    status = proxy.wait_state("source_down", "connecting", reason=version)
     assert "6.2" in status["reason"], status
     fine = bed.proxy(new, name="proxy-2")
     agent = bed.agent(fine, old)
-    assert "6.2" in agent.wait_state("failed", reason="6.0.16")["reason"]
+    assert "6.2" in agent.wait_state("failed", reason=version)["reason"]
     assert old.command("DBSIZE") == 0
 
 

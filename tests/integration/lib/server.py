@@ -151,5 +151,9 @@ class Server(Process):
         with self.client(db) as client:
             return client.execute_command(*words)
 
+    def rdb_version(self, key):
+        """Of the payloads that it writes, which end with it and a checksum. Debian's updates may raise it."""
+        return int.from_bytes(self.command("DUMP", key)[-10:-8], "little")
+
     def debug_sleep_allowed(self):
         return "enable-debug-command" in self.config
