@@ -79,9 +79,12 @@ def idle_counts(pair):
 
 
 @pytest.mark.quick
-def test_idle_costs_next_to_nothing(bed):
-    """With a table of some size and default polling: counted, as a share of a core is the machine's."""
-    pair = bed.pair(fill=lambda primary: primary.command("DEBUG", "POPULATE", 100_000, "key", 100))
+@pytest.mark.parametrize("http", (False, True), ids=("plain", "http"))
+def test_idle_costs_next_to_nothing(bed, http):
+    """With a table of some size and default polling: counted, as a share of a core is the machine's.
+    An HTTP listener that nobody asks adds nothing."""
+    daemons = {name: {"http__listen": f"unix://{bed.directory}/{name}.http"} if http else {} for name in ("proxy", "agent")}
+    pair = bed.pair(fill=lambda primary: primary.command("DEBUG", "POPULATE", 100_000, "key", 100), **daemons)
     time.sleep(1)
     begin, before = time.monotonic(), idle_counts(pair) # if this test is held up, the time is longer than the counts'
     time.sleep(4)
