@@ -99,7 +99,7 @@ class Container:
 
     def ask(self, network, path):
         """/readyz and the like: the status, and the text."""
-        said = network.run("curl", "-s", "-m", "5", "-w", "\n%{http_code}", f"http://127.0.0.1:9121{path}", check=False)
+        said = network.run("curl", "-s", "-m", "30", "-w", "\n%{http_code}", f"http://127.0.0.1:9121{path}", check=False)
         text, _, code = said.rpartition("\n")
         return code, text
 

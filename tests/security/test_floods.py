@@ -117,7 +117,7 @@ def test_strangers_at_a_gateway_take_no_place_of_those_who_log_in(bed):
             members.append(member())
     for client in members:
         assert client.ask("GET", "k") == b"$1\r\nv\r\n"
-    status = gateway.status()
-    assert status["clients"] == 20 and status["clients_closed"]["full"] >= 50, status
+    gateway.wait_status(lambda status: status["clients"] == 20 and status["clients_closed"]["full"] >= 50,
+                        "not 20 are left")
     for client in members + strangers:
         client.socket.close()

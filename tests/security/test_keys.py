@@ -194,6 +194,9 @@ def test_a_withdrawn_key_ends_its_session_at_once_and_no_other(bed, carrier):
     assert first.status()["snapshots"] == 1
 
 
+SOON_S = 8 # until a key expires, and longer than what is asked before that takes
+
+
 def moment(seconds):
     """So many seconds from now, as a line of a key says it."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + seconds))
@@ -212,7 +215,7 @@ def test_a_key_that_expires_ends_its_session_and_no_other(bed, carrier):
     primary, proxy, (first, second) = keyed(bed, lines, {"edge-1": 1, "edge-2": 2}, carrier)
     before = sessions(proxy)
     assert not expiries(proxy)
-    at = moment(4)
+    at = moment(SOON_S)
     bed.file("keys", line("edge-1", 1, f"expires={at}") + lines[1])
     assert proxy.ctl_ok("config", "reload")["revoked"] == 0
     told = expiries(proxy)
@@ -231,7 +234,7 @@ def test_an_old_secret_expires_beside_the_new_one(bed):
     """The gapless way without a second edit: the old line says itself when it ends."""
     old, new = line("edge-1", 1), line("edge-1", 3)
     primary, proxy, (agent,) = keyed(bed, [old], {"edge-1": 1})
-    bed.file("keys", line("edge-1", 1, f"expires={moment(4)}") + new)
+    bed.file("keys", line("edge-1", 1, f"expires={moment(SOON_S)}") + new)
     assert proxy.ctl_ok("config", "reload")["revoked"] == 0
     assert not expiries(proxy), "the id goes on"
     bed.file("edge-1.secret", digits(3) + "\n")

@@ -7,6 +7,7 @@ import pytest
 from lib import wire
 from lib.compare import assert_equal_now
 from lib.daemon import free_port, secret_file, secret_path
+from lib.process import wait_for
 from lib.relay import Relay, Tunnel
 
 pytestmark = pytest.mark.quick
@@ -57,7 +58,7 @@ def test_a_relay_gets_no_session(bed, here, there):
         assert not relay.stolen, f"the relay reads: {MARKER in relay.stolen.everything()}"
         assert set(relay.refusals) == {wire.REFUSED_CHANNEL}
         wait_reason(agent, "relay")
-    assert "a relay" in proxy.output()
+    wait_for(lambda: "a relay" in proxy.output(), "the proxy does not say so")
     assert agent.replica.command("DBSIZE") == 0
     # An agent that comes straight to it is served.
     with wire.join(proxy.listen[there], secret=secret_of(bed)) as joined:
@@ -91,7 +92,7 @@ def test_a_tunnel_is_let_in_once_the_proxy_knows_its_address(bed):
         agent = led_astray(bed, proxy, tunnel.at)
         wait_reason(agent, "auth.addresses")
         host_port = tunnel.at[len("tcp://"):]
-        assert f"dialled tcp {host_port}" in proxy.output()
+        wait_for(lambda: f"dialled tcp {host_port}" in proxy.output(), "the proxy does not name what was dialled")
         proxy.ctl_ok("config", "set", "auth.addresses", f'["10.9.8.7:1", "{host_port}"]')
         agent.wait_warm()
         assert_equal_now(primary, agent.replica)

@@ -43,7 +43,7 @@ def agent_of(bed, proxy, name="replica", via="tcp", **settings):
 
 
 def refused(agent, words):
-    agent.wait_status(lambda status: words in status["reason"], f"it is not refused: {words}")
+    return agent.wait_status(lambda status: words in status["reason"], f"it is not refused: {words}")
 
 
 def attacker(proxy):
@@ -163,8 +163,8 @@ def test_an_agent_that_follows_more_than_its_key_is_told_what_to_set(bed, filter
     agent = agent_of(bed, proxy, start=False, **filters)
     agent.replica.command("SET", "own:1", "local")
     agent.start(wait=False)
-    refused(agent, "set filter.databases and filter.prefixes")
-    assert "prefix=session:" in agent.status()["reason"]
+    status = refused(agent, "set filter.databases and filter.prefixes")
+    assert "prefix=session:" in status["reason"]
     assert keys_of(agent.replica) == {"own:1"}
 
 
