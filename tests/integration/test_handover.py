@@ -155,9 +155,10 @@ def test_a_replica_that_restarted_meanwhile_loads_all(bed):
 def test_keys_that_a_replica_does_not_list(bed, keys, loads):
     """A replica deletes no key whose time is over, and lists none. Few of them may stay; many are loaded away."""
     pair = pair_of(bed, "replica")
-    with pair.primary.client() as client:
+    with pair.primary.client() as client, client.pipeline(transaction=False) as pipe:
         for i in range(keys):
-            client.set(f"short:{i}", i, px=20_000)
+            pipe.set(f"short:{i}", i, px=20_000)
+        pipe.execute()
     pair.settle()
     handover = Handover(pair)
     assert pair.proxy.stop() == 0

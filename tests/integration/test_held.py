@@ -58,8 +58,8 @@ def assert_nothing_is_deleted(pair, seconds=2.0):
         assert pair.proxy.status()["state"] == "held"
         assert size(pair.replica) == KEYS
         time.sleep(0.1)
-    status = pair.agent.status()
-    assert status["state"] == "lagging", status
+        assert pair.agent.status()["state"] != "warm"
+    pair.agent.wait_state("lagging", reason="holds") # on a busy machine it is stalled for a moment
     done = pair.agent.ctl("wait", "warm", "--timeout", 1)
     assert done.returncode == 3, done
 
@@ -111,7 +111,7 @@ def test_approve_lets_them_go_and_counts_once(bed):
     assert str(KEYS) in pair.proxy.ctl_ok("approve")["approved"]
     pair.settle()
     assert size(pair.replica) == 0
-    assert "approved on the control socket" in pair.proxy.tail(200)
+    assert "approved on the control socket" in pair.proxy.output()
     assert pair.proxy.status()["approvals"] == 1
     fill(pair.primary)
     pair.settle()
@@ -158,7 +158,7 @@ def test_a_flush_that_is_told_passes_at_once(bed, command):
     pair.primary.command(*command)
     pair.settle()
     assert size(pair.replica) == 0
-    assert "held:" not in pair.proxy.tail(1000)
+    assert "held:" not in pair.proxy.output()
 
 
 def test_a_flush_and_other_keys_at_once_pass(bed):
@@ -170,7 +170,7 @@ def test_a_flush_and_other_keys_at_once_pass(bed):
         pipe.execute()
     pair.settle()
     assert size(pair.replica) == KEYS
-    assert "held:" not in pair.proxy.tail(1000)
+    assert "held:" not in pair.proxy.output()
 
 
 def disconnected(pair, *commands):
@@ -192,7 +192,7 @@ def test_a_flush_while_the_proxy_was_disconnected_passes(bed, command):
     pair.proxy.wait_status(lambda status: status["reconciles_connection"] > before, "no reconcile")
     pair.settle()
     assert size(pair.replica) == 0
-    assert "held:" not in pair.proxy.tail(1000)
+    assert "held:" not in pair.proxy.output()
 
 
 def test_a_flush_that_failed_explains_nothing(bed):
@@ -264,9 +264,9 @@ def test_keys_that_expired_meanwhile_are_not_missing(bed):
     pair = bed.pair(fill=fill)
     with pair.primary.client() as client, client.pipeline(transaction=False) as pipe:
         for number in range(KEYS):
-            pipe.set(f"soon:{number}", number, px=4000)
+            pipe.set(f"soon:{number}", number, px=8000)
         pipe.execute()
-    pair.settle()
+    pair.agent.wait_warm() # not compared: on a slow machine they expire meanwhile
     before = pair.proxy.status()["reconciles_connection"]
     pair.proxy.signal(signal.SIGSTOP)
     pair.primary.command("CLIENT", "KILL", "TYPE", "pubsub")
@@ -274,4 +274,4 @@ def test_keys_that_expired_meanwhile_are_not_missing(bed):
     pair.proxy.signal(signal.SIGCONT)
     pair.proxy.wait_status(lambda status: status["reconciles_connection"] > before, "no reconcile")
     pair.settle()
-    assert "held:" not in pair.proxy.tail(1000)
+    assert "held:" not in pair.proxy.output()

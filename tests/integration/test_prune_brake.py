@@ -13,7 +13,8 @@ pytestmark = pytest.mark.sanitize
 KEYS = 3000
 MODES = ("commands", "replica", "hybrid")
 SOME = 10 # keys of another data set
-LIVE_MS = 10_000 # of keys that must be in the replica before they expire
+PASSING = 6000 # of short life, and more than the brake would let go
+LIVE_MS = 12_000 # of keys that must be in the replica before they expire
 
 
 def filled(bed, mode, fill=data.fill_plain, keys=KEYS, **agent):
@@ -55,16 +56,18 @@ def test_a_primary_that_came_back_empty_deletes_nothing(bed, mode):
     come_back_empty(pair)
     held(pair)
     assert pair.agent.ctl("wait", "warm", "--timeout", 1).returncode == 3
-    assert metric(pair.agent, "held") == KEYS and metric(pair.agent, 'state{state="held"}') == 1
+    assert metric(pair.agent, "held") == KEYS
+    # On a busy machine it is stalled for a moment.
+    wait_for(lambda: metric(pair.agent, 'state{state="held"}') == 1, "the metrics do not say so")
     assert any("WARN" in line.upper() and "keywakectl approve" in line for line in
-               pair.agent.tail(1000).splitlines()), pair.agent.tail()
+               pair.agent.output().splitlines()), pair.agent.tail()
     with pair.primary.client() as client:
         client.set("new", 1)
     answer = pair.agent.ctl_ok("approve")
     assert f"{KEYS}" in answer["approved"], answer
     pair.settle()
     assert pair.replica.command("DBSIZE") == 1
-    assert "approved by the operator" in pair.agent.tail(1000)
+    assert "approved by the operator" in pair.agent.output()
     status = pair.agent.status()
     assert status["held"] == 0 and pair.agent.ctl("approve").returncode == 2, status
 
@@ -363,13 +366,13 @@ def test_expired_keys_count_neither_as_kept_nor_as_deleted(bed):
     pair.proxy.stop()
     pair.proxy.restart() # without keys of short life in its first scan
     with pair.primary.client() as client, client.pipeline(transaction=False) as pipe:
-        for i in range(20_000):
+        for i in range(PASSING):
             pipe.set(f"passing:{i}", 1, px=int(LIVE_MS * SLOW))
         pipe.execute()
-    wait_for(lambda: pair.replica.command("DBSIZE") == KEYS + 20_000, "the keys come")
+    wait_for(lambda: pair.replica.command("DBSIZE") == KEYS + PASSING, "the keys come")
     pair.proxy.kill()
     wait_for(lambda: pair.primary.command("DBSIZE") == KEYS, "the keys expire", 60)
-    assert pair.replica.command("DBSIZE") == KEYS + 20_000
+    assert pair.replica.command("DBSIZE") == KEYS + PASSING
     pair.proxy.restart()
     pair.agent.wait_warm(60)
     assert pair.agent.status()["holds"] == 0 and pair.replica.command("DBSIZE") == KEYS
