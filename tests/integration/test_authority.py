@@ -262,8 +262,8 @@ def test_a_restarted_primary_goes_on_without_a_hand(bed, kept_in, mode):
     pair.settle()
     assert FOREIGN not in pair.agent.output()
     now = info(pair.primary)["master_replid"]
-    assert pair.proxy.status()["table"]["history"]["replid"] == now
-    assert pair.agent.status()["history"]["data"]["replid"] == now
+    pair.proxy.wait_status(lambda status: status["table"]["history"]["replid"] == now, "the table is of before")
+    pair.agent.wait_status(lambda status: status["history"]["data"]["replid"] == now, "the data are of before")
     wait_for(lambda: cursor_words(pair.replica).get("replid") == now, "the cursor does not say so")
     # An agent that was away meanwhile goes on, too.
     pair.agent.stop()

@@ -31,12 +31,13 @@ def pair(bed):
 
 def test_status_has_its_documented_fields(pair):
     pair.settle()
-    agent, proxy = pair.agent.status(), pair.proxy.status()
+    agent = pair.agent.wait_status(lambda status: status["applied_version"] == status["head_version"], "it is not level")
+    proxy = pair.proxy.status()
     assert AGENT_FIELDS <= set(agent), AGENT_FIELDS - set(agent)
     assert PROXY_FIELDS <= set(proxy), PROXY_FIELDS - set(proxy)
     assert TABLE_FIELDS <= set(proxy["table"]), TABLE_FIELDS - set(proxy["table"])
     assert agent["epoch"] == proxy["epoch"]
-    assert agent["applied_version"] == agent["head_version"] and agent["lag_versions"] == 0
+    assert agent["lag_versions"] == 0
     assert agent["transport"] == "shm" and agent["progress"] == 1 and agent["quarantined"] == 0
     assert proxy["keys"] == pair.primary.command("DBSIZE") and proxy["agents"] == 1
 
@@ -53,9 +54,10 @@ def test_what_happened_is_known_after_a_crash(pair):
     pair.agent.kill()
     pair.agent.start()
     pair.settle()
-    changes = pair.agent.ctl_ok("history")
+    # On a busy machine it lags for a moment after that.
+    changes = wait_for(lambda: (told := pair.agent.ctl_ok("history"))[0]["state"] == "warm" and told, "not warm again")
     codes = [change["reason_code"] for change in reversed(changes)]
-    assert changes[0]["state"] == "warm" and "paused" in codes and codes[-1] == "none", changes
+    assert "paused" in codes and codes[-1] == "none", changes
     assert codes.index("paused") < len(codes) - 2
     assert [change["at_us"] for change in changes] == sorted((c["at_us"] for c in changes), reverse=True)
 
@@ -145,7 +147,8 @@ def test_disconnect_ends_a_session_and_the_agent_comes_back(pair):
     with pair.primary.client() as client:
         client.set("after", 1)
     pair.settle()
-    assert pair.agent.status()["reconnects"] >= 1
+    # Over shm it may read on for a moment, before it hears that its session has ended.
+    pair.agent.wait_status(lambda status: status["reconnects"] >= 1, "it does not connect again")
 
 
 def test_wait_live_and_its_timeout(bed):
@@ -233,7 +236,7 @@ def test_a_client_that_does_not_read_is_dropped_not_waited_for(pair):
             rpc.socket.settimeout(1)
     except OSError:
         pass
-    assert pair.proxy.status()["state"] == "live"
+    pair.proxy.wait_live()
     rpc.close()
     pair.settle()
 
@@ -339,7 +342,7 @@ def test_a_wrong_configuration_is_refused_with_the_remedy(program, wrong, named)
     base = ["--set", "redis.address=unix:///x", "--set", "proxy=shm:///x"] if program == AGENT else \
         ["--set", "redis.address=unix:///x", "--set", "listen=shm:///x"]
     done = subprocess.run([program, "--check-config", *base, *wrong], capture_output=True, text=True,
-                          check=False, timeout=20)
+                          check=False, timeout=60)
     assert done.returncode == 2, done # what starting again would not mend
     assert named in done.stderr + done.stdout, done
 
@@ -367,7 +370,7 @@ def test_what_cannot_work_is_refused_by_the_check_and_at_the_start(bed, program,
             ("proxy" if program == AGENT else "listen") + "=shm:///nonexistent/x"]
     for assignment in base + wrong:
         words += ["--set", assignment]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=20)
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 2 and named in done.stderr, done
 
 
@@ -376,7 +379,7 @@ def test_a_secret_that_is_not_there_is_not_tried_again_and_again(bed, program, p
     """By the unit: 2 is what starting again would not mend."""
     words = [program, "--set", "redis.address=unix:///x", "--set", f"{peers}=shm://{bed.directory}/x",
              "--set", f"control.socket={bed.directory}/ctl", "--set", "auth.secret_file=/nonexistent"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=20)
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 2 and "/nonexistent" in done.stderr, done
 
 
@@ -384,7 +387,7 @@ def test_a_secret_that_is_not_there_is_not_tried_again_and_again(bed, program, p
 def test_a_carrier_this_build_lacks_is_refused_before_anything_starts(program, key):
     words = [program, "--check-config", "--set", "redis.address=unix:///x", "--set",
              f"{key}=rdma://10.0.0.1:7471", "--set", "auth.allow_insecure=true"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=20)
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
     maps = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
     if "librdmacm" in maps:
         assert done.returncode == 0, done

@@ -58,7 +58,7 @@ def stuck_export(agent):
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           preexec_fn=as_from_a_terminal) as process:
         try:
-            assert os.read(process.stdout.fileno(), 9) == b"REDIS0010"
+            assert os.read(process.stdout.fileno(), 9) .startswith(b"REDIS")
             yield process
         finally:
             process.kill()
@@ -206,7 +206,7 @@ def test_it_works_in_trouble(bed, folder, trouble):
         pair.agent.wait_status(lambda status: status["state"] != "warm", "does not notice")
     else:
         pair.primary.kill()
-        pair.agent.wait_state("stalled") # it has seen what the proxy says
+        pair.agent.wait_state("stalled", reason="cannot reach its primary") # it has seen what the proxy says
     path = os.path.join(folder, "trouble.rdb")
     answer = export(pair.agent, path)
     assert_sound("installed", path)
@@ -322,7 +322,7 @@ def test_interrupted_it_leaves_nothing(bed, folder):
     pair.settle()
     with stuck_export(pair.agent) as process:
         process.send_signal(signal.SIGINT)
-        assert process.wait(10 * SLOW) == -signal.SIGINT
+        assert process.wait(60 * SLOW) == -signal.SIGINT
     wait_for(lambda: ended(pair.agent), "the agent goes on though nobody reads")
     # To a file, while the agent stands still.
     pair.agent.signal(signal.SIGSTOP)
@@ -332,7 +332,7 @@ def test_interrupted_it_leaves_nothing(bed, folder):
         time.sleep(0.3)
         assert process.poll() is None
         process.send_signal(signal.SIGINT)
-        assert process.wait(10 * SLOW) == -signal.SIGINT
+        assert process.wait(60 * SLOW) == -signal.SIGINT
     pair.agent.signal(signal.SIGCONT)
     assert os.listdir(folder) == []
     # It began with what it was asked for when it came to, and must give up by itself.
@@ -394,7 +394,7 @@ def test_an_agent_that_ends_meanwhile(bed, folder, end):
         else:
             pair.agent.kill()
         taken = len(process.stdout.read())
-        assert process.wait(10 * SLOW) in (1, 2)
+        assert process.wait(60 * SLOW) in (1, 2)
         assert b"keywakectl: " in process.stderr.read()
         assert 0 < taken < 100_000 * 100
     done = pair.agent.ctl("export", folder + "/file.rdb")

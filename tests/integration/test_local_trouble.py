@@ -328,7 +328,7 @@ def test_a_flush_that_cannot_be_mended_yet_is_known_to_the_next_agent(bed):
     replica.command("SWAPDB", 0, 1)
     agent.wait_state("reconciling", reason="first scan")
     wait_for(lambda: cursor_words(replica).get("version") == "0",
-             lambda: f"a position is still claimed: {cursor_words(replica)}", 10)
+             lambda: f"a position is still claimed: {cursor_words(replica)}")
     replica.command("SAVE")
     agent.kill()
     replica.kill()
@@ -352,7 +352,7 @@ def test_writes_that_an_agent_finds_at_its_start_are_known_to_the_next_one(bed):
         pair.replica.command("SET", f"key:{number}", "written by another client")
     pair.agent.restart()
     wait_for(lambda: cursor_words(pair.replica).get("version") == "0",
-             lambda: f"a position is still claimed: {cursor_words(pair.replica)}", 10)
+             lambda: f"a position is still claimed: {cursor_words(pair.replica)}")
     pair.replica.command("SAVE")
     pair.agent.kill()
     pair.replica.kill()
@@ -439,6 +439,8 @@ def test_the_cursor_as_a_key_is_not_replicated_onward(bed):
         client.set("down the chain", 1)
     pair.agent.wait_warm()
     agent.wait_warm()
+    for one in (pair.agent, agent):
+        wait_cursor(one, "key")
     with pair.primary.client() as client:
         expected = sorted(client.keys())
     for server in (pair.replica, third):

@@ -55,11 +55,11 @@ def test_the_share_binds_under_load_and_ends_with_it(hammered):
     pair, hammer = hammered
     wait_for(lambda: holds_back_to(pair.proxy, 0.5), "the pace never holds back under load", 30)
     assert pace(pair.proxy)["target"] == 0.03
-    assert pair.proxy.status()["state"] == "live"
+    pair.proxy.wait_live()
     hammer.stop()
     pair.agent.wait_warm(60)
     pair.wait_same(30)
-    wait_for(lambda: not pace(pair.proxy)["holding_back"], "held back without a load", 10)
+    wait_for(lambda: not pace(pair.proxy)["holding_back"], "held back without a load")
 
 
 def test_the_share_can_be_changed_under_load(hammered):
@@ -67,10 +67,10 @@ def test_the_share_can_be_changed_under_load(hammered):
     wait_for(lambda: pace(pair.proxy)["holding_back"], "the pace never holds back under load", 30)
     set_share(pair.proxy, 0.02)
     assert pace(pair.proxy)["target"] == 0.02
-    wait_for(lambda: pace(pair.proxy)["allowed"] <= 0.03, "a smaller share is not held", 10)
+    wait_for(lambda: pace(pair.proxy)["allowed"] <= 0.03, "a smaller share is not held")
     set_share(pair.proxy, 1)
     wait_for(lambda: not pace(pair.proxy)["holding_back"] and pace(pair.proxy)["allowed"] == 1,
-             "held back by a share of 1", 10)
+             "held back by a share of 1")
     hammer.stop()
     pair.agent.wait_warm(60)
     pair.wait_same(30)

@@ -209,7 +209,7 @@ def test_it_can_be_read_and_walked_without_a_mouse_in_light_and_in_dark(bed, bro
     wait_for(lambda: wanted <= spoken(page) and any(
         role == "image" and name.startswith("Lag of agent: 0 ms now") for role, name in spoken(page)),
         lambda: f"not all is told: {sorted(spoken(page), key=str)}", 30)
-    assert page.evaluate("document.querySelector('[aria-live=polite]').textContent").startswith("live. ")
+    page.wait("document.querySelector('[aria-live=polite]').textContent.startsWith('live. ')", "the state is not told")
     assert page.evaluate(FAINT) == []
     dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
     page.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "light"}])
@@ -226,7 +226,7 @@ def test_a_scan_shows_how_far_it_is_and_how_long_it_takes(bed, browser):
               "no progress")
     proxy.ctl_ok("config", "set", "source.keys_per_second", 0)
     wait_word(page, "live")
-    assert page.evaluate("document.getElementById('progress').hidden")
+    page.wait("document.getElementById('progress').hidden", "the progress is still shown")
     assert page.complaints == []
 
 

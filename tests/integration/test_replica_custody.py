@@ -83,9 +83,9 @@ def refuse(pair, key):
     with pair.primary.client() as client:
         client.set(key, 1)
     wait_for(lambda: info(pair.replica)["unexpected_error_replies"] > before, "not refused",
-             10, 0.001)
+             every=0.001)
     pair.replica.command("CONFIG", "SET", "maxmemory", "0")
-    wait_for(lambda: link(pair.agent)["acknowledged"] > acknowledged, "not acknowledged", 10, 0.001)
+    wait_for(lambda: link(pair.agent)["acknowledged"] > acknowledged, "not acknowledged", every=0.001)
 
 
 def cursor(server, name="keywake_cursor"):
@@ -96,7 +96,7 @@ def write_and_see_the_cursor(pair):
     before = cursor(pair.replica)
     with pair.primary.client() as client:
         client.incr("accepted")
-    wait_for(lambda: cursor(pair.replica) != before, "no cursor", 10, 0.001)
+    wait_for(lambda: cursor(pair.replica) != before, "no cursor", every=0.001)
 
 
 def test_a_refusal_is_not_forgotten_by_a_killed_agent(bed):
@@ -126,9 +126,9 @@ def test_no_warm_over_a_refusal_that_was_acknowledged(bed):
         write_and_see_the_cursor(pair)
         refuse(pair, f"refused:{turn}")
         pair.settle()
-    # On a busy machine the cursor may have been refused besides.
-    refused = info(pair.replica)["unexpected_error_replies"]
-    assert link(pair.agent)["refusals"] == refused >= 3
+    # On a busy machine the cursor may have been refused besides. The agent counts when it looks.
+    wait_for(lambda: link(pair.agent)["refusals"] == info(pair.replica)["unexpected_error_replies"] >= 3,
+             lambda: f"{link(pair.agent)}, the server {info(pair.replica)['unexpected_error_replies']}")
 
 
 def test_a_refusal_while_the_link_is_down_is_not_written_off(bed):
@@ -256,14 +256,14 @@ def test_promoted_when_its_load_was_given_up(bed, mode):
                       apply__window_bytes=65536)
     wait_for(lambda: link(agent)["link"] == "snapshot", "no snapshot", 20, 0.001)
     proxy.kill()
-    wait_for(lambda: link(agent)["link"] == "off", "the load goes on", 10)
+    wait_for(lambda: link(agent)["link"] == "off", "the load goes on")
 
     def promoted():
         try:
             return replica.command("REPLICAOF", "NO", "ONE")
         except redis.exceptions.BusyLoadingError:
             return False
-    wait_for(promoted, "it cannot be promoted", 10)
+    wait_for(promoted, "it cannot be promoted")
     replica.command("SET", "after the failover", 1)
     time.sleep(1.5)
     proxy.restart()

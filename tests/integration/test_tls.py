@@ -18,8 +18,7 @@ def over_tls(bed, binary="installed", **config):
 def refused(bed, primary, words, state="source_down", **settings):
     """A proxy does not get to its primary, and its reason holds the words."""
     proxy = bed.proxy(primary, **settings)
-    status = proxy.wait_status(lambda status: words in (status.get("reason") or ""), f"no {words!r}", 30)
-    assert status["state"] == state, status
+    proxy.wait_state(state, reason=words)
     return proxy
 
 

@@ -88,7 +88,8 @@ def test_one_table_of_a_fleet_has_its_figures(fleet):
 
 def test_daemons_of_every_state_on_a_live_table(fleet, screen):
     screen.wait_for("serving")
-    assert screen.names()[0] == "proxy" and "3 daemons" in screen.screen()[0]
+    # On a busy machine another one is in trouble for a moment, and stands first.
+    screen.wait(lambda lines: screen.names()[:1] == ["proxy"] and "3 daemons" in lines[0], "the proxy does not stand first")
     fleet.agent.ctl_ok("pause")
     screen.wait_for("[paused]")
     fleet.gateway.popen.send_signal(signal.SIGSTOP)
