@@ -17,7 +17,7 @@ class Pair:
     def __init__(self, primary, proxy, agent, replica):
         self.primary, self.proxy, self.agent, self.replica = primary, proxy, agent, replica
 
-    def settle(self, timeout=60.0):
+    def settle(self, timeout=120.0):
         """What was written until now is in the replica when this returns, or the test fails."""
         self.agent.wait_warm(timeout)
         compare.assert_equal_now(self.primary, self.replica)

@@ -99,12 +99,12 @@ class Daemon(Process):
         except (OSError, ValueError):
             return None
 
-    def ctl(self, *words, timeout=120.0):
+    def ctl(self, *words, timeout=180.0):
         return subprocess.run([CTL, "-s", self.control, "--json", *map(str, words)],
                               stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               timeout=timeout * SLOW, check=False)
 
-    def ctl_ok(self, *words, timeout=120.0):
+    def ctl_ok(self, *words, timeout=180.0):
         done = self.ctl(*words, timeout=timeout)
         assert done.returncode == 0, (f"keywakectl {' '.join(map(str, words))}: exit "
                                       f"{done.returncode}: {done.stderr}{done.stdout}\n{self.tail(20)}")
@@ -179,7 +179,7 @@ class Proxy(Daemon):
         """The first of those it listens on."""
         return next(iter(self.listen.values()))
 
-    def wait_live(self, timeout=60.0):
+    def wait_live(self, timeout=120.0):
         return self.wait_state("live", timeout=timeout)
 
 
@@ -208,7 +208,7 @@ class Agent(Daemon):
         super().__init__(directory, name, keys, wrapper)
         self.replica = replica
 
-    def wait_warm(self, timeout=60.0):
+    def wait_warm(self, timeout=120.0):
         """keywakectl wait warm: all that was written before this call is in the replica now."""
         return self.ctl_ok("wait", "warm", "--timeout", int(timeout * SLOW), timeout=timeout + 10)
 
@@ -238,10 +238,10 @@ class Gateway(Daemon):
     def client(self, db=0, timeout=60, **options):
         return redis.Redis(unix_socket_path=self.socket, db=db, socket_timeout=timeout, **options)
 
-    def wait_serving(self, timeout=60.0):
+    def wait_serving(self, timeout=120.0):
         return self.wait_state("serving", timeout=timeout)
 
-    def wait_fresh(self, timeout=60.0):
+    def wait_fresh(self, timeout=120.0):
         """All that the primary did before this call is in the table that the gateway reads."""
         now = time.time() * 1e6
         return self.wait_status(lambda status: status["state"] == "serving" and status["fresh_us"] >= now,

@@ -30,6 +30,7 @@ if TLS or DEFAULT != "installed": # a run for one server
     MATRIX = ["installed"]
 
 DATABASES = 16
+REPLY_SECONDS = 300 # DEBUG DIGEST of many keys can take a minute on a busy machine
 
 
 class ServerMissing(Exception):
@@ -141,10 +142,10 @@ class Server(Process):
             os.unlink(dump)
         return self.start(wait)
 
-    def client(self, db=0, timeout=60, **options):
+    def client(self, db=0, timeout=REPLY_SECONDS, **options):
         return redis.Redis(unix_socket_path=self.socket, db=db, socket_timeout=timeout, **options)
 
-    def admin(self, db=0, timeout=60):
+    def admin(self, db=0, timeout=REPLY_SECONDS):
         return self.client(db, timeout)
 
     def command(self, *words, db=0):
