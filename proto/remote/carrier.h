@@ -133,6 +133,7 @@ struct kw_remote {
 	struct kw_read_list refused; /* out of bounds: told back in the next turn */
 	uint32_t in_flight;
 	uint64_t next_id;
+	uint64_t received; /* tcp: bytes of replies, as they came */
 	bool corked; /* a carrier is telling back a batch: new READs are posted once after it */
 
 	struct kw_extent extents[KW_EXTENTS_MAX];
@@ -276,6 +277,7 @@ struct kw_session {
 	uint64_t joined_us;               /* monotonic */
 	uint32_t depth;
 	bool scoped;                  /* so it was told: it must not get more */
+	bool compressed;              /* so it was told; and counted */
 	char why[KW_ERROR_TEXT + 16]; /* of its end, once known */
 	struct kw_session *next, *previous;
 };
@@ -300,6 +302,9 @@ const struct kw_scope *kw_server_scope(
 	const struct kw_server *server, const struct kw_identity *identity);
 
 enum kw_tls_identity kw_server_tls_identity(const struct kw_server *server);
+
+/* 1 to KW_COMPRESSION_LEVEL_MAX. */
+int kw_server_compression_level(const struct kw_server *server);
 
 const struct kw_rdma_options *kw_server_rdma(const struct kw_server *server);
 

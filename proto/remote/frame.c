@@ -145,21 +145,28 @@ const char *kw_frame_status_text(enum kw_frame_status status)
 }
 
 int kw_frame_check_reply(
-	const struct kw_frame_reply *reply, uint64_t id, uint64_t length, struct kw_error *error)
+	const struct kw_frame_reply *reply, const struct kw_frame_due *due, struct kw_error *error)
 {
-	if (reply->magic != KW_REPLY_MAGIC || reply->reserved != 0)
+	const bool blocks =
+		due->blocks && due->length >= KW_BLOCKS_LEAST && reply->status == KW_FRAME_OK;
+
+	if (reply->magic != KW_REPLY_MAGIC)
 		return kw_error_set(error, KW_E_PROTOCOL,
 			"the proxy sent bytes that are no reply (magic %08" PRIx32 ")",
 			reply->magic);
+	if (reply->encoding > (blocks ? KW_FRAME_BLOCKS : KW_FRAME_PLAIN))
+		return kw_error_set(error, KW_E_PROTOCOL,
+			"the proxy sent a reply in encoding %u, on which nothing was agreed",
+			reply->encoding);
 	if (reply->status != KW_FRAME_OK)
 		return kw_error_set(error,
 			reply->status == KW_FRAME_SHUTDOWN ? KW_E_GONE : KW_E_REFUSED,
 			"the proxy ended the connection: this agent %s",
 			kw_frame_status_text((enum kw_frame_status)reply->status));
-	if (reply->id != id || reply->length != length)
+	if (reply->id != due->id || reply->length != due->length)
 		return kw_error_set(error, KW_E_PROTOCOL,
 			"the proxy answered READ %" PRIu64 " with %" PRIu64
 			" bytes where READ %" PRIu64 " with %" PRIu64 " was due",
-			reply->id, reply->length, id, length);
+			reply->id, reply->length, due->id, due->length);
 	return 0;
 }

@@ -8,6 +8,15 @@
  * ends the connection. The last reply's status says why, and nothing follows it. So an agent can
  * let the kernel scatter header and bytes of several replies in one call.
  *
+ * If both ends agreed on compression (handshake.h), a reply can come in blocks (KW_FRAME_BLOCKS).
+ * Each block but the last is of KW_BLOCK_BYTES of the READ:
+ *
+ *   header │ word, frame of zstd │ word, frame of zstd │ word, plain bytes │ …
+ *
+ * A word has the bytes that follow it, and KW_BLOCK_ZSTD if these are one frame of zstd. A frame is
+ * smaller than the bytes that it stands for, whose number it says. It knows nothing of other
+ * blocks.
+ *
  * Little-endian like the table. Pure; any thread.
  */
 #ifndef KW_REMOTE_FRAME_H
@@ -17,11 +26,17 @@
 #include "remote/remote.h"
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #define KW_FRAME_MAGIC UINT32_C(0x3146574b) /* "KWF1" */
 #define KW_REPLY_MAGIC UINT32_C(0x3152574b) /* "KWR1" */
+
+#define KW_BLOCK_BYTES (UINT32_C(128) << 10) /* of a READ in one block; what zstd has in one, too  \
+					      */
+#define KW_BLOCK_ZSTD (UINT32_C(1) << 31)
+#define KW_BLOCKS_LEAST 1024 /* a shorter READ is always answered plain */
 
 /*
  * An agent whose WELCOME says that its key reads a part of the table (KW_WIRE_SCOPED) must know
@@ -65,12 +80,18 @@ enum kw_frame_status {
 	KW_FRAME_STATUSES,
 };
 
+enum kw_frame_encoding {
+	KW_FRAME_PLAIN = 0,  /* the bytes follow, as they are */
+	KW_FRAME_BLOCKS = 1, /* agreed on only */
+	KW_FRAME_ENCODINGS,
+};
+
 struct kw_frame_reply {
 	uint32_t magic;
-	uint16_t status; /* enum kw_frame_status */
-	uint16_t reserved;
-	uint64_t id;     /* of the READ; 0 in a farewell */
-	uint64_t length; /* of the bytes that follow; 0 in a farewell */
+	uint16_t status;   /* enum kw_frame_status */
+	uint16_t encoding; /* enum kw_frame_encoding; PLAIN in a farewell */
+	uint64_t id;       /* of the READ; 0 in a farewell */
+	uint64_t length;   /* of the READ; 0 in a farewell */
 };
 
 static_assert(sizeof(struct kw_frame_header) == 8, "");
@@ -101,12 +122,18 @@ void kw_frame_encode_reply(
 int kw_frame_take(const uint8_t *bytes, size_t length, size_t *taken, struct kw_frame *frame,
 	struct kw_error *error);
 
+/* The reply that must come now. Zeros: none, so that only a farewell can. */
+struct kw_frame_due {
+	uint64_t id, length; /* of the READ */
+	bool blocks;         /* it may come in blocks, if it is not too short for them */
+};
+
 /*
  * Check a reply against the READ it must answer: 0, or KW_E_PROTOCOL; a farewell is KW_E_REFUSED
  * (or KW_E_GONE when the proxy stops) with its sentence.
  */
 int kw_frame_check_reply(
-	const struct kw_frame_reply *reply, uint64_t id, uint64_t length, struct kw_error *error);
+	const struct kw_frame_reply *reply, const struct kw_frame_due *due, struct kw_error *error);
 
 /* What a status means, said about the agent; "" for KW_FRAME_OK. */
 const char *kw_frame_status_text(enum kw_frame_status status);

@@ -80,6 +80,7 @@ static void init(struct kw_handshake *handshake, const struct kw_handshake_optio
 		.addresses = options->addresses,
 		.layout_version = options->layout_version,
 		.depth = options->depth,
+		.compress = options->compress,
 	};
 	kw_sm_init(&handshake->sm, &machine, handshake, (int)state);
 }
@@ -112,7 +113,8 @@ void kw_handshake_init_agent(
 	hello->version = KW_WIRE_VERSION;
 	hello->layout_version = options->layout_version;
 	hello->flags = options->secret.length > 0 ? KW_WIRE_PROVES : 0;
-	hello->depth = options->depth;
+	assert(!(options->depth & KW_WIRE_COMPRESS));
+	hello->depth = options->depth | (options->compress ? KW_WIRE_COMPRESS : 0);
 	memcpy(hello->nonce, options->nonce, KW_NONCE_BYTES);
 	fill_hello(hello, options);
 	strcpy(handshake->name, options->name);
@@ -275,7 +277,8 @@ static int hear_hello(struct kw_handshake *handshake, size_t length)
 	if (!name_has_form(hello))
 		return kw_handshake_refuse(handshake, KW_REFUSE_NAME, 0);
 	memcpy(handshake->name, hello->name, hello->name_length);
-	handshake->depth = hello->depth;
+	handshake->depth = hello->depth & ~KW_WIRE_COMPRESS;
+	handshake->compress = hello->depth & KW_WIRE_COMPRESS;
 	if (hello->layout_version != handshake->layout_version)
 		return kw_handshake_refuse(handshake, KW_REFUSE_TABLE, handshake->layout_version);
 	if (!channel_holds(handshake))
@@ -387,6 +390,12 @@ static int hear_challenge(struct kw_handshake *handshake, size_t length)
 	return 0;
 }
 
+/* An agent that wished for nothing finds no answer to it. */
+static uint32_t welcome_flags(const struct kw_handshake *handshake)
+{
+	return KW_WIRE_SCOPED | (handshake->compress ? KW_WIRE_COMPRESSION_MASK : 0);
+}
+
 static int hear_welcome(struct kw_handshake *handshake, size_t length)
 {
 	uint8_t expected[KW_PROOF_BYTES];
@@ -403,7 +412,7 @@ static int hear_welcome(struct kw_handshake *handshake, size_t length)
 			"same bytes on both sides");
 		return fail(handshake);
 	}
-	if ((welcome.flags & ~KW_WIRE_SCOPED) != 0 || welcome.depth == 0 ||
+	if ((welcome.flags & ~welcome_flags(handshake)) != 0 || welcome.depth == 0 ||
 		welcome.extent.offset != 0 || welcome.extent.length < sizeof(struct kw_superblock))
 		return broken(handshake, "the proxy sent a WELCOME that makes no sense");
 	handshake->facts = (struct kw_handshake_facts){
@@ -411,6 +420,8 @@ static int hear_welcome(struct kw_handshake *handshake, size_t length)
 		/* A proxy of a later version may grant more than was asked for. */
 		.depth = welcome.depth < handshake->depth ? welcome.depth : handshake->depth,
 		.scoped = welcome.flags & KW_WIRE_SCOPED,
+		.compression = (enum kw_compression)(
+			(welcome.flags & KW_WIRE_COMPRESSION_MASK) >> KW_WIRE_COMPRESSION_SHIFT),
 		.extent = welcome.extent,
 		.memory_device = welcome.memory_device,
 		.memory_inode = welcome.memory_inode,
@@ -553,7 +564,8 @@ void kw_handshake_welcome(struct kw_handshake *handshake, const struct kw_handsh
 		.header = header(KW_WELCOME, sizeof welcome),
 		.epoch = facts->epoch,
 		.depth = facts->depth,
-		.flags = facts->scoped ? KW_WIRE_SCOPED : 0,
+		.flags = (facts->scoped ? KW_WIRE_SCOPED : 0) |
+			 (uint32_t)facts->compression << KW_WIRE_COMPRESSION_SHIFT,
 		.extent = facts->extent,
 		.memory_device = facts->memory_device,
 		.memory_inode = facts->memory_inode,
@@ -562,6 +574,7 @@ void kw_handshake_welcome(struct kw_handshake *handshake, const struct kw_handsh
 	const struct kw_identity *identity = &handshake->identity;
 	const struct kw_key *key = NULL;
 
+	assert(handshake->compress || facts->compression == KW_COMPRESSION_UNTOLD);
 	if (needs_key(handshake)) {
 		key = kw_keyring_proved(
 			*handshake->keyring, identity->key_id, identity->key_digest);

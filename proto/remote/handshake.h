@@ -59,6 +59,16 @@
 #define KW_WIRE_PROVES 1 /* HELLO, CHALLENGE: the sender has a key and will prove it */
 #define KW_WIRE_SCOPED 1 /* WELCOME: the agent's key may read a part of the table only */
 
+/*
+ * HELLO, in depth: the agent wishes that answers be compressed. Earlier proxies refuse a HELLO with
+ * anything in its reserved bytes. But they grant their own limit to whatever depth is beyond it, so
+ * they let this pass, and say nothing. A proxy that knows the wish answers in WELCOME's flags,
+ * which only an agent that had it may find there: enum kw_compression.
+ */
+#define KW_WIRE_COMPRESS (UINT32_C(1) << 31)
+#define KW_WIRE_COMPRESSION_SHIFT 8
+#define KW_WIRE_COMPRESSION_MASK (UINT32_C(0xff) << KW_WIRE_COMPRESSION_SHIFT)
+
 enum kw_handshake_type {
 	KW_HELLO = 1,
 	KW_CHALLENGE = 2,
@@ -81,7 +91,7 @@ struct kw_hello {
 	uint8_t role;  /* enum kw_role */
 	uint8_t name_length;
 	uint8_t key_id_length; /* 0: the unnamed key, or none */
-	uint32_t depth;        /* READs in flight wanted */
+	uint32_t depth;        /* READs in flight wanted, and KW_WIRE_COMPRESS */
 	uint8_t carrier;       /* enum kw_channel_kind */
 	uint8_t reserved[3];
 	uint8_t nonce[KW_NONCE_BYTES];
@@ -109,7 +119,7 @@ struct kw_welcome {
 	uint8_t proof[KW_PROOF_BYTES];
 	uint64_t epoch;
 	uint32_t depth;
-	uint32_t flags;                       /* KW_WIRE_SCOPED */
+	uint32_t flags;                       /* KW_WIRE_SCOPED, KW_WIRE_COMPRESSION_… */
 	struct kw_extent extent;              /* extent 0: the superblock is in it */
 	uint64_t memory_device, memory_inode; /* of the memory file (shm); else 0 */
 	uint64_t session;
@@ -197,6 +207,7 @@ struct kw_handshake_options {
 	const char *key_id; /* NULL or "": the unnamed key */
 	enum kw_role role;
 	uint32_t depth;                   /* wanted */
+	bool compress;                    /* wished */
 	const struct kw_channel *channel; /* as this end sees the connection */
 	/*
 	 * The proxy's; all outlive this. keyring: where its ring is. The ring of each moment
@@ -210,8 +221,9 @@ struct kw_handshake_options {
 /* What the proxy tells with its WELCOME. */
 struct kw_handshake_facts {
 	uint64_t epoch;
-	uint32_t depth; /* granted */
-	bool scoped;    /* the agent's key may read a part of the table only */
+	uint32_t depth;                  /* granted */
+	bool scoped;                     /* the agent's key may read a part of the table only */
+	enum kw_compression compression; /* UNTOLD if it was not wished for */
 	struct kw_extent extent;
 	uint64_t memory_device, memory_inode; /* shm: of the memory file that comes with it */
 	uint64_t session;                     /* its number at the proxy */
@@ -227,6 +239,7 @@ struct kw_handshake {
 	struct kw_channel channel;        /* as this end sees the connection */
 	struct kw_identity identity;      /* at the proxy: from PROVED on */
 	uint32_t depth;                   /* wanted by the agent */
+	bool compress;                    /* wished by it */
 	struct kw_hello hello;            /* as sent or received: part of what is proved */
 	struct kw_challenge challenge;
 	struct kw_handshake_facts facts; /* DONE */

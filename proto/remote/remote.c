@@ -164,6 +164,7 @@ int kw_remote_open(uv_loop_t *loop, const struct kw_address *address,
 		return kw_error_set(error, KW_E_CONFIG,
 			"the key's id must be 1 to %d of A-Z a-z 0-9 . _ -", KW_KEY_ID_MAX);
 	made = kw_zalloc(sizeof *made);
+	assert(!options->compress || kw_compression_built());
 	made->loop = loop;
 	made->ops = ops;
 	made->address = *address;
@@ -182,6 +183,13 @@ int kw_remote_open(uv_loop_t *loop, const struct kw_address *address,
 	return 0;
 }
 
+/* Over shm and rdma nothing is sent that could be compressed. */
+static bool wishes(const struct kw_remote *remote)
+{
+	return remote->options.compress &&
+	       (remote->info.carrier == KW_CARRIER_TCP || remote->info.carrier == KW_CARRIER_TLS);
+}
+
 int kw_remote_greet(struct kw_remote *remote, struct kw_handshake *handshake,
 	const struct kw_channel *channel, struct kw_error *error)
 {
@@ -193,6 +201,7 @@ int kw_remote_greet(struct kw_remote *remote, struct kw_handshake *handshake,
 		.role = remote->options.role,
 		.layout_version = KW_LAYOUT_VERSION,
 		.depth = remote->options.depth,
+		.compress = wishes(remote),
 		.channel = channel,
 		.nonce = nonce,
 	};
@@ -285,6 +294,8 @@ void kw_remote_welcomed(struct kw_remote *remote, const struct kw_handshake_fact
 	remote->extents[0] = facts->extent;
 	remote->extent_count = 1;
 	remote->info.scoped = facts->scoped;
+	remote->info.wished = wishes(remote);
+	remote->info.compression = facts->compression;
 	kw_sm_move(&remote->sm, KW_REMOTE_READY, remote->info.peer);
 	if (facts->scoped)
 		ask_scope(remote);
@@ -464,6 +475,11 @@ void kw_remote_fail(struct kw_remote *remote, const struct kw_error *error)
 		return;
 	kw_error_wrap(&why, "%s", remote->info.peer);
 	end(remote, &why);
+}
+
+uint64_t kw_remote_received(const struct kw_remote *remote)
+{
+	return remote->received;
 }
 
 void kw_remote_close(struct kw_remote *remote)

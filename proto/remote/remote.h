@@ -71,6 +71,24 @@ int kw_address_check_guard(
 #define KW_RDMA_PROBE_MS 10000
 #define KW_RDMA_ROTATE_MS 3000 /* an agent that reads no superblock for so long counts as stuck */
 
+/*
+ * What became of the wish that answers be compressed, which only tcp and tcp+tls can grant. Numbers
+ * are part of the protocol.
+ */
+enum kw_compression {
+	KW_COMPRESSION_UNTOLD = 0, /* none was wished for, or the proxy knows no such wish */
+	KW_COMPRESSION_ZSTD = 1,
+	KW_COMPRESSION_FORBIDDEN = 2, /* the proxy has remote.compressed_sessions=0 */
+	KW_COMPRESSION_FULL = 3,      /* as many sessions have it as may */
+	KW_COMPRESSION_UNBUILT = 4,   /* the proxy was built without zstd */
+};
+
+/* Can this build? */
+bool kw_compression_built(void);
+
+/* Why a wish was not granted, said about the proxy; "" for KW_COMPRESSION_ZSTD. */
+const char *kw_compression_text(enum kw_compression compression);
+
 /* For rdma only, either side. Zero: see each field. */
 struct kw_rdma_options {
 	char device[KW_RDMA_DEVICE_MAX]; /* "": the one that the address leads over */
@@ -104,6 +122,7 @@ struct kw_remote_options {
 	uint32_t connect_timeout_ms;      /* until ready; 0: 5000 */
 	uint32_t read_timeout_ms;         /* each READ; 0: 2000 */
 	uint32_t depth;                   /* READs in flight wanted; more are queued here; 0: 16 */
+	bool compress; /* tcp, tcp+tls: wish that answers be compressed; if kw_compression_built */
 	struct kw_rdma_options rdma;
 	/*
 	 * The key may read a part of the table only, and the proxy hides the rest. KW_OK: the owner
@@ -117,8 +136,10 @@ struct kw_remote_options {
 struct kw_remote_info {
 	enum kw_carrier carrier;
 	uint64_t epoch;
-	uint32_t depth;                  /* negotiated */
-	bool scoped;                     /* the key reads a part of the table: no index */
+	uint32_t depth; /* negotiated */
+	bool scoped;    /* the key reads a part of the table: no index */
+	bool wished;    /* that answers be compressed: what became of it */
+	enum kw_compression compression;
 	char peer[128];                  /* for people */
 	char device[KW_RDMA_DEVICE_MAX]; /* rdma: this side's; else empty */
 };
@@ -186,6 +207,11 @@ struct kw_remote_progress {
 	uint64_t reads, bytes; /* READs that ended well: the proxy cannot count one-sided ones */
 };
 void kw_remote_report(struct kw_remote *remote, const struct kw_remote_progress *progress);
+
+/*
+ * Bytes that came over a socket for READs: headers and answers, as they came. 0 over shm and rdma.
+ */
+uint64_t kw_remote_received(const struct kw_remote *remote);
 
 /* Close: handlers->closed follows (with KW_OK in its code). Harmless when already closing. */
 void kw_remote_close(struct kw_remote *remote);

@@ -114,6 +114,11 @@ const struct kw_rdma_options *kw_server_rdma(const struct kw_server *server)
 	return &server->options.rdma;
 }
 
+int kw_server_compression_level(const struct kw_server *server)
+{
+	return server->options.compression_level;
+}
+
 struct kw_tls_context *kw_server_tls(const struct kw_server *server)
 {
 	return server->options.tls;
@@ -248,6 +253,12 @@ void kw_server_set_addresses(struct kw_server *server, const struct kw_endpoints
 	server->options.addresses = *addresses;
 }
 
+/* Is each READ an answer of ours? */
+static bool is_served(uint8_t kind)
+{
+	return kind == KW_CHANNEL_TCP || kind == KW_CHANNEL_TLS;
+}
+
 void kw_server_facts(struct kw_server *server, const struct kw_handshake *handshake,
 	struct kw_handshake_facts *facts)
 {
@@ -262,6 +273,8 @@ void kw_server_facts(struct kw_server *server, const struct kw_handshake *handsh
 	};
 	if (facts->depth > server->options.depth_max)
 		facts->depth = server->options.depth_max;
+	if (handshake->compress && is_served(handshake->channel.kind))
+		facts->compression = kw_server_compression(server);
 	if (handshake->channel.kind != KW_CHANNEL_SHM)
 		return;
 	/* Without the two numbers the agent refuses the file. */
@@ -298,6 +311,8 @@ static void set_options(struct kw_server *server, const struct kw_server_options
 	kw_server_set_limits(server, &options->limits);
 	if (own->silent_us == 0)
 		own->silent_us = KW_SESSION_SILENT_US;
+	if (own->compression_level == 0)
+		own->compression_level = 1;
 	if (own->depth_max == 0)
 		own->depth_max = DEPTH;
 	if (own->depth_max > KW_DEPTH_MAX)

@@ -31,15 +31,21 @@
 
 struct kw_server;
 
-/* How many sessions there may be; 0: 256 in all, any number of one name or peer. */
+/*
+ * How many sessions there may be; 0: 256 in all, any number of one name or peer, and none whose
+ * answers are compressed.
+ */
 struct kw_server_limits {
 	uint32_t sessions;
-	uint32_t of_name; /* agents that call themselves the same */
-	uint32_t of_peer; /* one host (slots.h), over shm one user */
+	uint32_t of_name;    /* agents that call themselves the same */
+	uint32_t of_peer;    /* one host (slots.h), over shm one user */
+	uint32_t compressed; /* tcp, tcp+tls: of those that wish it; the others are served plain */
 };
 
 /* Words of its context for tcp+tls. */
 extern const struct kw_tls_terms kw_server_tls_terms;
+
+#define KW_COMPRESSION_LEVEL_MAX 3 /* above that zstd is slower than most links */
 
 struct kw_server_options {
 	struct kw_keyring *keyring;     /* what agents must prove; held. NULL: */
@@ -51,6 +57,7 @@ struct kw_server_options {
 	uint32_t hello_timeout_ms;      /* shm, tcp: until the first message is there; 0: 2000 */
 	struct kw_server_limits limits; /* more are refused with a sentence */
 	uint32_t depth_max;             /* READs in flight a session may have; 0: 64 */
+	int compression_level;          /* 1 to KW_COMPRESSION_LEVEL_MAX; 0: 1 */
 	uint64_t silent_us;             /* 0: KW_SESSION_SILENT_US */
 	struct kw_rdma_options rdma;
 	struct kw_tls_context *tls;    /* tcp+tls: of a server; held. NULL: there is none */
@@ -69,6 +76,8 @@ struct kw_session_info {
 	uint64_t connected_us; /* wall clock */
 	uint32_t depth;
 	uint64_t reads, bytes; /* one-sided: as last reported; UINT64_MAX: nothing was yet */
+	uint64_t wire_bytes;   /* tcp: sent for them, as they went; UINT64_MAX: one-sided */
+	bool compressed;       /* of what can be, answers are */
 	struct kw_remote_progress progress;
 	bool reported; /* progress was heard of at least once */
 };

@@ -75,6 +75,9 @@ uint32_t kw_server_check_keys(struct kw_server *server);
 void kw_server_facts(struct kw_server *server, const struct kw_handshake *handshake,
 	struct kw_handshake_facts *facts);
 
+/* server_sessions.c: what one more session that wishes it would be told. */
+enum kw_compression kw_server_compression(const struct kw_server *server);
+
 /* server_sessions.c: end it, telling the peer `bye` if that is possible; why is for people. */
 void kw_session_end(struct kw_session *session, enum kw_frame_status bye, const char *why);
 

@@ -46,6 +46,8 @@ static uint64_t describe(const struct kw_session *session, struct kw_session_inf
 		.carrier = session->listener->address.carrier,
 		.connected_us = session->connected_us,
 		.depth = session->depth,
+		.wire_bytes = UINT64_MAX,
+		.compressed = session->compressed,
 		.tls = "",
 	};
 	memcpy(info->name, session->name, sizeof info->name);
@@ -155,6 +157,20 @@ static bool refuses_limits(
 	return false;
 }
 
+enum kw_compression kw_server_compression(const struct kw_server *server)
+{
+	uint32_t count = 0;
+
+	if (!kw_compression_built())
+		return KW_COMPRESSION_UNBUILT;
+	if (server->options.limits.compressed == 0)
+		return KW_COMPRESSION_FORBIDDEN;
+	for (const struct kw_session *at = server->sessions; at; at = at->next)
+		count += at->compressed;
+	return count < server->options.limits.compressed ? KW_COMPRESSION_ZSTD
+							 : KW_COMPRESSION_FULL;
+}
+
 void kw_server_admit(
 	struct kw_server *server, struct kw_handshake *handshake, const struct kw_origin *origin)
 {
@@ -192,6 +208,10 @@ struct kw_session *kw_session_new(struct kw_listener *listener,
 	session->joined_us = kw_clock_us();
 	session->depth = handshake->facts.depth;
 	session->scoped = handshake->facts.scoped;
+	/* Handshakes that ended meanwhile can have taken the last place: then it is served plain.
+	 */
+	session->compressed = handshake->facts.compression == KW_COMPRESSION_ZSTD &&
+			      kw_server_compression(server) == KW_COMPRESSION_ZSTD;
 	kw_sm_init(&session->sm, &machine, session, KW_SESSION_NEW);
 	return session;
 }

@@ -149,7 +149,8 @@ static void feed_reply(const uint8_t *data, size_t size)
 	if (size < sizeof reply)
 		return;
 	memcpy(&reply, data, sizeof reply);
-	if (kw_frame_check_reply(&reply, 3, 99, &error) == 0)
+	if (kw_frame_check_reply(&reply, &(struct kw_frame_due){.id = 3, .length = 99}, &error) ==
+		0)
 		must(reply.id == 3 && reply.length == 99 && reply.status == KW_FRAME_OK);
 	else
 		must(error.text[0] != 0);

@@ -183,8 +183,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 	memset(&world, 0, sizeof world);
 	must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) == 0);
 	world.fd = pair[1];
-	world.peer = kw_tcp_peer_new(
-		kw_wire_plain(pair[0]), &(struct kw_tcp_client){.depth = DEPTH}, NULL);
+	world.peer = kw_tcp_peer_new(kw_wire_plain(pair[0]),
+		&(struct kw_tcp_client){.depth = DEPTH}, &(struct kw_tcp_tools){0});
 	while (size > 0) {
 		step();
 		must(world.peer->count <= DEPTH);

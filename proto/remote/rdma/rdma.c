@@ -251,7 +251,7 @@ static void hear_reply(struct kw_remote *remote, const uint8_t *bytes, uint32_t 
 		return;
 	}
 	memcpy(&reply, bytes, sizeof reply);
-	if (kw_frame_check_reply(&reply, 0, 0, &error) == 0) {
+	if (kw_frame_check_reply(&reply, &(struct kw_frame_due){0}, &error) == 0) {
 		/*
 		 * The answer to a report; or an empty message, by which the proxy checks that we
 		 * are here.

@@ -249,7 +249,7 @@ static void hear_farewell(struct kw_remote *remote)
 	shm->farewell_length += (size_t)got;
 	if (shm->farewell_length < sizeof shm->farewell)
 		return;
-	if (kw_frame_check_reply(&shm->farewell, 0, 0, &error) == 0)
+	if (kw_frame_check_reply(&shm->farewell, &(struct kw_frame_due){0}, &error) == 0)
 		kw_error_set(&error, KW_E_PROTOCOL, "the proxy answered a READ nobody sent");
 	kw_remote_fail(remote, &error);
 }

@@ -39,6 +39,7 @@ static uint64_t figures_tcp(const struct kw_session *session, struct kw_session_
 	info->resumed = conn->resumed;
 	info->reads = atomic_load_explicit(&shared->reads, memory_order_relaxed);
 	info->bytes = atomic_load_explicit(&shared->bytes, memory_order_relaxed);
+	info->wire_bytes = atomic_load_explicit(&shared->wire_bytes, memory_order_relaxed);
 	info->reported = heard != 0;
 	info->progress.passed = atomic_load_explicit(&shared->passed, memory_order_relaxed);
 	info->progress.applied = atomic_load_explicit(&shared->applied, memory_order_relaxed);
@@ -60,6 +61,8 @@ static int adopt(struct kw_session *session, struct kw_wire wire, struct kw_erro
 		.owner = session,
 		.scope = session->scoped ? kw_server_scope(session->server, &session->identity)
 					 : NULL,
+		.compression =
+			session->compressed ? kw_server_compression_level(session->server) : 0,
 	};
 
 	/* Without the scope that it was told it would get everything. */

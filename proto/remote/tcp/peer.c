@@ -2,6 +2,7 @@
 
 #include "base/buffer.h"
 #include "base/clock.h"
+#include "remote/racy.h"
 #include "remote/tcp/wire_tls.h"
 
 #include <assert.h>
@@ -18,7 +19,7 @@
 static_assert(KW_SERVE_INPUT > KW_FRAME_MAX, "a frame cut in two leaves room for its rest");
 
 struct kw_tcp_peer *kw_tcp_peer_new(
-	struct kw_wire wire, const struct kw_tcp_client *client, struct kw_redact *redact)
+	struct kw_wire wire, const struct kw_tcp_client *client, const struct kw_tcp_tools *tools)
 {
 	struct kw_tcp_peer *peer = kw_zalloc(sizeof *peer + client->depth * sizeof peer->ring[0]);
 
@@ -31,13 +32,17 @@ struct kw_tcp_peer *kw_tcp_peer_new(
 	peer->events = EPOLLIN;
 	peer->depth = client->depth;
 	if (client->scope)
-		peer->scoped = kw_scoped_new(client->scope, redact);
+		peer->scoped = kw_scoped_new(client->scope, tools->redact);
+	/* Without memory for it the answers are plain: each says so itself. */
+	if (client->compression > 0 && tools->compressor)
+		peer->packed = kw_packed_new(tools->compressor, client->compression);
 	return peer;
 }
 
 void kw_tcp_peer_free(struct kw_tcp_peer *peer)
 {
 	kw_scoped_free(peer->scoped);
+	kw_packed_free(peer->packed);
 	free(peer);
 }
 
@@ -92,8 +97,12 @@ static void note_report(struct kw_tcp_peer *peer, const struct kw_remote_progres
 
 static enum kw_frame_status enqueue(struct kw_tcp_peer *peer, const struct kw_frame *frame)
 {
-	peer->ring[(peer->first + peer->count) % peer->depth] =
-		(struct kw_tcp_request){frame->id, frame->offset, frame->length};
+	peer->ring[(peer->first + peer->count) % peer->depth] = (struct kw_tcp_request){
+		.id = frame->id,
+		.offset = frame->offset,
+		.length = frame->length,
+		.packed = peer->packed && kw_packed_takes(peer->packed, frame->length),
+	};
 	peer->count++;
 	assert(peer->count <= peer->depth);
 	return KW_FRAME_OK;
@@ -179,6 +188,7 @@ static void receive(struct kw_tcp_peer *peer, const struct kw_memory *memory)
 
 /* ---- replies ---- */
 
+/* Plain replies, up to the first in blocks. */
 static int gather(const struct kw_tcp_peer *peer, const struct kw_memory *memory,
 	struct kw_frame_reply *headers, struct iovec *parts)
 {
@@ -191,7 +201,7 @@ static int gather(const struct kw_tcp_peer *peer, const struct kw_memory *memory
 		uint64_t length = request->length - paid;
 
 		assert(paid < request->length);
-		if (total >= KW_SERVE_TURN_BYTES)
+		if (total >= KW_SERVE_TURN_BYTES || request->packed)
 			break;
 		if (length > KW_SERVE_TURN_BYTES - total)
 			length = KW_SERVE_TURN_BYTES - total;
@@ -223,22 +233,83 @@ static int gather_scoped(
 	return count;
 }
 
-static void account(struct kw_tcp_peer *peer, uint64_t sent)
+/* Bytes of a READ as this peer may see them; as far as one block goes. */
+static void copy(struct kw_tcp_peer *peer, const struct kw_memory *memory, uint64_t offset,
+	uint8_t *to, size_t length)
+{
+	if (!peer->scoped) {
+		kw_racy_copy(to, memory->base + offset, length);
+		return;
+	}
+	while (length > 0) {
+		struct kw_slice piece = kw_scoped_piece(peer->scoped, offset, length);
+
+		memcpy(to, piece.data, piece.length);
+		kw_scoped_sent(peer->scoped, piece.length);
+		to += piece.length;
+		offset += piece.length;
+		length -= piece.length;
+	}
+}
+
+/* Of a reply in blocks: the header, and the one block that its stage holds. */
+static int gather_packed(struct kw_tcp_peer *peer, const struct kw_memory *memory,
+	struct kw_frame_reply *header, struct iovec *parts)
+{
+	const struct kw_tcp_request *request = &peer->ring[peer->first];
+	struct kw_packed *packed = peer->packed;
+	struct kw_slice piece = kw_packed_piece(packed, request->length);
+	int count = 0;
+
+	if (piece.length == 0) {
+		copy(peer, memory, request->offset + packed->done,
+			kw_compressor_source(packed->compressor), kw_packed_wants(packed));
+		kw_packed_fill(packed);
+		piece = kw_packed_piece(packed, request->length);
+	}
+	kw_frame_encode_reply(header, KW_FRAME_OK, request->id, request->length);
+	header->encoding = KW_FRAME_BLOCKS;
+	if (peer->sent < HEADER)
+		parts[count++] =
+			(struct iovec){(uint8_t *)header + peer->sent, HEADER - peer->sent};
+	parts[count++] = (struct iovec){(void *)(uintptr_t)piece.data, piece.length};
+	return count;
+}
+
+/* The first request is answered. */
+static void answered(struct kw_tcp_peer *peer)
 {
 	struct kw_tcp_conn_shared *shared = &peer->shown.shared;
+	uint64_t length = peer->ring[peer->first].length;
+
+	peer->first = (peer->first + 1) % peer->depth;
+	peer->count--;
+	atomic_fetch_add_explicit(&shared->reads, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&shared->bytes, length, memory_order_relaxed);
+}
+
+/* `sent` stands at HEADER until all blocks are out. */
+static void account_packed(struct kw_tcp_peer *peer, uint64_t sent)
+{
+	uint64_t header = HEADER - peer->sent < sent ? HEADER - peer->sent : sent;
+
+	peer->sent += header;
+	if (sent == header || !kw_packed_sent(peer->packed, (size_t)(sent - header)))
+		return;
+	peer->sent = 0;
+	answered(peer);
+}
+
+static void account(struct kw_tcp_peer *peer, uint64_t sent)
+{
 	const uint64_t paid = peer->sent > HEADER ? peer->sent : HEADER;
 
 	peer->sent += sent;
 	if (peer->scoped && peer->sent > paid)
 		kw_scoped_sent(peer->scoped, peer->sent - paid);
 	while (peer->count > 0 && peer->sent >= HEADER + peer->ring[peer->first].length) {
-		uint64_t length = peer->ring[peer->first].length;
-
-		peer->sent -= HEADER + length;
-		peer->first = (peer->first + 1) % peer->depth;
-		peer->count--;
-		atomic_fetch_add_explicit(&shared->reads, 1, memory_order_relaxed);
-		atomic_fetch_add_explicit(&shared->bytes, length, memory_order_relaxed);
+		peer->sent -= HEADER + peer->ring[peer->first].length;
+		answered(peer);
 	}
 	assert(peer->count > 0 || peer->sent == 0);
 }
@@ -248,17 +319,28 @@ static void send_replies(struct kw_tcp_peer *peer, const struct kw_memory *memor
 	struct kw_frame_reply headers[KW_SERVE_BATCH];
 	struct iovec parts[2 * KW_SERVE_BATCH];
 	struct msghdr message = {.msg_iov = parts};
+	bool packed;
 	ssize_t sent;
 
 	if (peer->count == 0)
 		return;
-	message.msg_iovlen = (size_t)(peer->scoped ? gather_scoped(peer, headers, parts)
-						   : gather(peer, memory, headers, parts));
+	packed = peer->ring[peer->first].packed;
+	message.msg_iovlen = (size_t)(packed         ? gather_packed(peer, memory, headers, parts)
+				      : peer->scoped ? gather_scoped(peer, headers, parts)
+						     : gather(peer, memory, headers, parts));
 	sent = kw_wire_send(&peer->wire, &message);
-	if (sent >= 0)
-		account(peer, (uint64_t)sent);
-	else if (errno != EAGAIN && errno != EINTR)
+	if (sent < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (sent < 0) {
 		kw_tcp_peer_lost(peer, errno);
+		return;
+	}
+	atomic_fetch_add_explicit(
+		&peer->shown.shared.wire_bytes, (uint64_t)sent, memory_order_relaxed);
+	if (packed)
+		account_packed(peer, (uint64_t)sent);
+	else
+		account(peer, (uint64_t)sent);
 }
 
 void kw_tcp_peer_turn(struct kw_tcp_peer *peer, const struct kw_memory *memory, bool readable)

@@ -5,11 +5,13 @@
 #ifndef KW_REMOTE_TCP_PEER_H
 #define KW_REMOTE_TCP_PEER_H
 
+#include "remote/tcp/packed.h"
 #include "remote/tcp/scoped.h"
 #include "remote/tcp/serve.h"
 
 struct kw_tcp_request {
 	uint64_t id, offset, length; /* checked */
+	bool packed;                 /* it is answered in blocks */
 };
 
 struct kw_tcp_peer {
@@ -23,12 +25,18 @@ struct kw_tcp_peer {
 	uint32_t first, count; /* of the ring */
 	uint32_t depth;
 	struct kw_scoped *scoped; /* NULL: it may read the whole table */
+	struct kw_packed *packed; /* NULL: no answer is compressed */
 	struct kw_tcp_request ring[];
 };
 
-/* redact: of the thread that will serve it; outlives the peer. */
+/* What all peers of the serving thread share, and what outlives them. */
+struct kw_tcp_tools {
+	struct kw_redact *redact;         /* NULL: no client has a scope */
+	struct kw_compressor *compressor; /* NULL: no answer is compressed */
+};
+
 struct kw_tcp_peer *kw_tcp_peer_new(
-	struct kw_wire wire, const struct kw_tcp_client *client, struct kw_redact *redact);
+	struct kw_wire wire, const struct kw_tcp_client *client, const struct kw_tcp_tools *tools);
 
 /* It is over, or nothing was served yet. */
 void kw_tcp_peer_free(struct kw_tcp_peer *peer);

@@ -32,7 +32,8 @@ struct kw_tcp_serve {
 	bool stop;
 
 	/* the serving thread's: */
-	struct kw_redact redact; /* for peers with a scope */
+	struct kw_redact redact;          /* for peers with a scope */
+	struct kw_compressor *compressor; /* NULL: this build has none */
 	struct list serving;
 	struct list over; /* ended in this turn */
 	bool eager;       /* one of `serving` has input that epoll does not show */
@@ -242,6 +243,7 @@ struct kw_tcp_serve *kw_tcp_serve_new(
 
 	serve->memory = memory;
 	kw_redact_init(&serve->redact, memory->base, kw_racy_copy);
+	serve->compressor = kw_compressor_new();
 	serve->wake = wake;
 	serve->arg = arg;
 	pthread_mutex_init(&serve->lock, NULL);
@@ -268,7 +270,8 @@ undo:
 struct kw_tcp_conn *kw_tcp_serve_add(struct kw_tcp_serve *serve, struct kw_wire wire,
 	const struct kw_tcp_client *client, struct kw_error *error)
 {
-	struct kw_tcp_peer *peer = kw_tcp_peer_new(wire, client, &serve->redact);
+	const struct kw_tcp_tools tools = {&serve->redact, serve->compressor};
+	struct kw_tcp_peer *peer = kw_tcp_peer_new(wire, client, &tools);
 	struct epoll_event event = {.events = peer->events, .data.ptr = peer};
 
 	assert(!serve->stopped);
@@ -334,5 +337,6 @@ void kw_tcp_serve_free(struct kw_tcp_serve *serve)
 		close(serve->event_fd);
 	pthread_mutex_destroy(&serve->lock);
 	kw_redact_close(&serve->redact);
+	kw_compressor_free(serve->compressor);
 	free(serve);
 }

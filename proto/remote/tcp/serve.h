@@ -11,7 +11,9 @@
  * Bounds: each connection has a ring of `depth` requests and a small input buffer. It sends at most
  * KW_SERVE_TURN_BYTES before the next one has its turn. A client that does not read costs nothing
  * more. Replies are sent by the kernel from the memory itself, without a copy in user space, unless
- * the peer may see a part of the table only. A request that is not allowed ends the connection.
+ * the peer may see a part of the table only, or has its answers compressed (packed.h). Then it has
+ * one block of its answer in its turn, and a stage of that size. A request that is not allowed ends
+ * the connection.
  *
  * Every function is called by the loop thread.
  */
@@ -37,6 +39,7 @@ struct kw_tcp_serve;
 /* What both threads may read. */
 struct kw_tcp_conn_shared {
 	_Atomic uint64_t reads, bytes; /* answered */
+	_Atomic uint64_t wire_bytes;   /* sent: headers and answers, before TLS */
 	_Atomic uint64_t passed, applied, lag_us;
 	_Atomic uint64_t state[2]; /* up to 16 characters */
 	_Atomic uint16_t ticket;
@@ -63,6 +66,7 @@ struct kw_tcp_client {
 	uint32_t depth; /* READs in flight at most */
 	void *owner;
 	const struct kw_scope *scope; /* what it may read; copied. NULL: the whole table */
+	int compression;              /* the level; 0: it agreed on none */
 };
 
 /*

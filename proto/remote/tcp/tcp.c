@@ -4,10 +4,19 @@
  * A reply is a header and exactly the bytes that were asked for, or the connection is over
  * (frame.h). So headers and payloads of several READs are received by one call, the payloads
  * straight into the buffers of their READs.
+ *
+ * If compression was agreed on, only the header of a reply tells whether it comes in blocks. Then
+ * one call receives no further than the header of the next READ that is long enough for that:
+ *
+ *   ┌─────────┐ header: in blocks ┌────────┐
+ *   │ SCATTER │──────────────────▶│ BLOCKS │ decompress.h says where the next bytes go
+ *   └─────────┘◀──────────────────└────────┘
+ *                 the last block
  */
 #include "base/buffer.h"
 #include "remote/carrier.h"
 #include "remote/stream_end.h"
+#include "remote/tcp/decompress.h"
 #include "remote/tcp/dial.h"
 #include "remote/tcp/resume.h"
 #include "remote/tcp/wire_tls.h"
@@ -23,12 +32,20 @@
 #define TURN_BYTES (UINT64_C(8) << 20) /* received before others on the loop get their turn */
 #define HEADER sizeof(struct kw_frame_reply)
 
+enum tcp_receiving {
+	SCATTER_REPLIES,
+	TAKE_BLOCKS, /* of the reply to the head of flight */
+};
+
 struct tcp {
 	struct kw_tcp_dial dial; /* first: its poll callback finds it through remote->own */
 	struct kw_stream_end end;
 	struct kw_buffer out; /* frames not yet sent: at most depth READs and one report */
 	struct kw_frame_reply headers[SCATTER];
-	uint64_t got; /* bytes of the reply to the head of flight, header included */
+	uint64_t got; /* bytes of the reply to the head of flight, header included; not of blocks */
+	enum tcp_receiving receiving;
+	struct kw_decompressor *decompressor; /* NULL: compression was not agreed on */
+	uint64_t yielded;                     /* bytes of blocks that this turn put together */
 };
 
 static_assert(offsetof(struct tcp, dial) == 0, "dial.c goes by it");
@@ -114,6 +131,21 @@ static void add_part(struct iovec *parts, int *count, void *base, uint64_t lengt
 		parts[(*count)++] = (struct iovec){base, length};
 }
 
+/* May the reply to this READ come in blocks? */
+static bool may_be_packed(const struct tcp *tcp, const struct kw_remote_read *read)
+{
+	return tcp->decompressor && read->length >= KW_BLOCKS_LEAST;
+}
+
+static int gather_block(struct tcp *tcp, struct iovec *part)
+{
+	size_t room;
+	uint8_t *to = kw_decompressor_room(tcp->decompressor, &room);
+
+	*part = (struct iovec){to, room};
+	return 1;
+}
+
 /* Where the next bytes of the stream belong: headers and buffers in turn. */
 static int gather(struct tcp *tcp, const struct kw_remote *remote, struct iovec *parts)
 {
@@ -121,6 +153,8 @@ static int gather(struct tcp *tcp, const struct kw_remote *remote, struct iovec 
 	uint64_t skip = tcp->got;
 	int count = 0;
 
+	if (tcp->receiving == TAKE_BLOCKS)
+		return gather_block(tcp, parts);
 	/* With nothing asked for, only a farewell can come. */
 	if (!read)
 		add_part(parts, &count, (uint8_t *)&tcp->headers[0] + skip, HEADER - skip);
@@ -129,6 +163,8 @@ static int gather(struct tcp *tcp, const struct kw_remote *remote, struct iovec 
 
 		if (skip < HEADER)
 			add_part(parts, &count, (uint8_t *)&tcp->headers[i] + skip, HEADER - skip);
+		if (skip < HEADER && may_be_packed(tcp, read))
+			break;
 		add_part(parts, &count, read->buffer + paid, read->length - paid);
 	}
 	return count;
@@ -137,17 +173,44 @@ static int gather(struct tcp *tcp, const struct kw_remote *remote, struct iovec 
 /* A header is whole: is it the reply that is due? */
 static bool header_fits(struct kw_remote *remote, const struct kw_frame_reply *header)
 {
+	struct tcp *tcp = remote->own;
 	const struct kw_remote_read *read = remote->flight.head;
+	struct kw_frame_due due = {0};
 	struct kw_error error;
 
-	if (kw_frame_check_reply(header, read ? read->id : 0, read ? read->length : 0, &error) ==
-		0) {
+	if (read)
+		due = (struct kw_frame_due){read->id, read->length, tcp->decompressor != NULL};
+	if (kw_frame_check_reply(header, &due, &error) == 0) {
+		if (read && header->encoding == KW_FRAME_BLOCKS) {
+			kw_decompressor_begin(tcp->decompressor, read->buffer, read->length);
+			tcp->receiving = TAKE_BLOCKS;
+		}
 		if (read)
 			return true;
 		kw_error_set(&error, KW_E_PROTOCOL, "the proxy answered a READ nobody sent");
 	}
 	kw_remote_fail(remote, &error);
 	return false;
+}
+
+/* `length` bytes of a block came. As account. */
+static bool account_block(struct kw_remote *remote, size_t length)
+{
+	struct tcp *tcp = remote->own;
+	const uint64_t before = kw_decompressor_left(tcp->decompressor);
+	struct kw_error error;
+
+	if (kw_decompressor_came(tcp->decompressor, length, &error) != 0) {
+		kw_remote_fail(remote, &error);
+		return false;
+	}
+	tcp->yielded += before - kw_decompressor_left(tcp->decompressor);
+	if (kw_decompressor_left(tcp->decompressor) > 0)
+		return true;
+	tcp->receiving = SCATTER_REPLIES;
+	tcp->got = 0;
+	kw_remote_complete(remote);
+	return kw_remote_is(remote, KW_REMOTE_READY);
 }
 
 /*
@@ -159,6 +222,8 @@ static bool account(struct kw_remote *remote, uint64_t length)
 	struct tcp *tcp = remote->own;
 	int index = 0; /* of the header of the head of flight; each turn but the last moves it on */
 
+	if (tcp->receiving == TAKE_BLOCKS)
+		return account_block(remote, (size_t)length);
 	while (length > 0) {
 		const struct kw_remote_read *read = remote->flight.head;
 		uint64_t whole = HEADER + (read ? read->length : 0);
@@ -201,7 +266,8 @@ static void receive(struct kw_remote *remote)
 	uint64_t total = 0;
 
 	remote->corked = true;
-	while (total < TURN_BYTES) {
+	tcp->yielded = 0;
+	while (total + tcp->yielded < TURN_BYTES) {
 		struct iovec parts[2 * SCATTER];
 		struct msghdr message = {.msg_iov = parts};
 		ssize_t got;
@@ -215,6 +281,7 @@ static void receive(struct kw_remote *remote)
 			return;
 		}
 		total += (uint64_t)got;
+		remote->received += (uint64_t)got;
 		kw_remote_progressed(remote);
 		if (!account(remote, (uint64_t)got))
 			return;
@@ -251,8 +318,22 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 
 /* ---- beginning and end ---- */
 
+static int welcomed(struct kw_remote *remote, struct kw_error *error)
+{
+	struct tcp *tcp = remote->own;
+
+	if (tcp->end.exchange.handshake.facts.compression != KW_COMPRESSION_ZSTD)
+		return 0;
+	tcp->decompressor = kw_decompressor_new();
+	if (tcp->decompressor)
+		return 0;
+	return kw_error_set(error, KW_E_IO,
+		"there is no memory to take compressed answers apart (remote.compression)");
+}
+
 static const struct kw_stream_end_ops end_ops = {
 	.opened = opened,
+	.welcomed = welcomed,
 	.readable = receive,
 	.writable = flush,
 };
@@ -289,6 +370,7 @@ static void free_tcp(struct kw_remote *remote)
 	struct tcp *tcp = remote->own;
 
 	kw_buffer_close(&tcp->out);
+	kw_decompressor_free(tcp->decompressor);
 	free(tcp);
 }
 

@@ -92,6 +92,18 @@ void an_agent_that_does_not_read_costs_the_others_nothing(void **state);
 void a_lying_proxy_is_found_out(void **state);
 void replies_cut_anywhere_are_put_together(void **state);
 
+/* carriers_compress.c */
+void compressed_answers_take_fewer_bytes(void **state);
+void a_proxy_that_forbids_compression_serves_plain(void **state);
+void more_sessions_than_may_are_served_plain(void **state);
+void short_reads_stay_plain(void **state);
+
+#define CARRIER_COMPRESS_TESTS                                                                     \
+	cmocka_unit_test(compressed_answers_take_fewer_bytes),                                     \
+		cmocka_unit_test(a_proxy_that_forbids_compression_serves_plain),                   \
+		cmocka_unit_test(more_sessions_than_may_are_served_plain),                         \
+		cmocka_unit_test(short_reads_stay_plain)
+
 #define CARRIER_LIE_TESTS                                                                          \
 	cmocka_unit_test(a_lying_agent_gets_no_byte_and_is_gone),                                  \
 		cmocka_unit_test(more_reads_than_negotiated_end_the_session),                      \

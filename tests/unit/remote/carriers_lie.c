@@ -173,7 +173,18 @@ void an_agent_that_does_not_read_costs_the_others_nothing(void **state)
 
 /* ---- a proxy that lies ---- */
 
-enum lie { NO_LIE, WRONG_ID, SHORT_LENGTH, NO_REPLY_MAGIC, UNSEALED, NO_FILE, OTHER_FILE, LIES };
+enum lie {
+	NO_LIE,
+	WRONG_ID,
+	SHORT_LENGTH,
+	NO_REPLY_MAGIC,
+	UNAGREED_BLOCKS,
+	BROKEN_BLOCKS,
+	UNSEALED,
+	NO_FILE,
+	OTHER_FILE,
+	LIES
+};
 
 struct liar {
 	struct fixture *fixture;
@@ -227,6 +238,8 @@ static void liar_answer(struct liar *liar)
 		reply.length -= 1;
 	if (liar->lie == NO_REPLY_MAGIC)
 		reply.magic ^= 1;
+	if (liar->lie == UNAGREED_BLOCKS || liar->lie == BROKEN_BLOCKS)
+		reply.encoding = KW_FRAME_BLOCKS;
 	memcpy(bytes, &reply, sizeof reply);
 	send_all(liar->fd, bytes, sizeof bytes);
 	liar->answered = true;
@@ -235,6 +248,7 @@ static void liar_answer(struct liar *liar)
 static void liar_step(struct liar *liar)
 {
 	struct kw_handshake_facts facts = {.epoch = 1, .depth = 8, .extent = {.length = EXTENT}};
+	const bool grants = liar->lie == BROKEN_BLOCKS;
 	struct kw_channel channel;
 	struct stat status;
 	uint8_t nonce[KW_NONCE_BYTES] = {0};
@@ -266,6 +280,7 @@ static void liar_step(struct liar *liar)
 	switch (kw_exchange_step(&liar->exchange, &wire, &error)) {
 	case KW_EXCHANGE_DECIDE:
 		assert_int_equal(fstat(liar->memory_fd, &status), 0);
+		facts.compression = grants ? KW_COMPRESSION_ZSTD : KW_COMPRESSION_UNTOLD;
 		facts.memory_device = status.st_dev;
 		facts.memory_inode = status.st_ino + (liar->lie == OTHER_FILE);
 		kw_handshake_welcome(&liar->exchange.handshake, &facts);
@@ -301,10 +316,11 @@ static void check_lie(enum lie lie)
 
 	fixture_open(&fixture);
 	liar_open(&liar, &fixture, lie);
+	options.compress = lie == BROKEN_BLOCKS;
 	assert_int_equal(client_open(&fixture, &client, &options), 0);
 	WAIT(&fixture, (liar_step(&liar), client.ready || client.closed));
 	assert_int_equal(client.ready, !about_file);
-	try_init(&t, 0, 100);
+	try_init(&t, 0, options.compress ? 2000 : 100);
 	if (!about_file) {
 		try_read(&client, &t);
 		WAIT(&fixture, (liar_step(&liar), t.told));
@@ -325,6 +341,8 @@ static void check_lie(enum lie lie)
 void a_lying_proxy_is_found_out(void **state)
 {
 	for (enum lie lie = NO_LIE; lie < LIES; lie++) {
+		if (lie == BROKEN_BLOCKS && !kw_compression_built())
+			continue;
 		if (lie == NO_LIE || is_about_file(lie) == (carrier == KW_CARRIER_SHM))
 			check_lie(lie);
 	}

@@ -15,10 +15,13 @@
 #include <sys/wait.h>
 
 enum kw_carrier carrier;
+bool compressed;
 struct kw_tls_context *server_tls, *client_tls;
 
 uint8_t pattern(uint64_t offset)
 {
+	if (compressed && offset >> 14 & 1)
+		return (uint8_t)(offset % 23);
 	return (uint8_t)((offset * UINT64_C(0x9E3779B97F4A7C15)) >> 56);
 }
 
@@ -147,6 +150,8 @@ void fixture_serve(struct fixture *fixture, const struct kw_server_options *opti
 
 	fixture->address = listen_address(fixture->folder);
 	served.tls = server_tls;
+	if (compressed)
+		served.limits.compressed = 256;
 	/* Both ends sign and verify on one loop: 64 at once take seconds on a busy machine. */
 	if (served.handshake_timeout_ms == 0)
 		served.handshake_timeout_ms = served.hello_timeout_ms = WAIT_MS;
@@ -229,6 +234,7 @@ struct kw_remote_options plain_options(void)
 		.allow_insecure = true,
 		.connect_timeout_ms = WAIT_MS,
 		.tls = &current,
+		.compress = compressed,
 	};
 }
 

@@ -34,6 +34,9 @@
 
 extern enum kw_carrier carrier; /* under test */
 
+/* tcp, tcp+tls: every server grants compression, and every client wishes it. */
+extern bool compressed;
+
 /* For tcp+tls, both ends: every server and client of the fixture gets them. NULL: none. */
 extern struct kw_tls_context *server_tls, *client_tls;
 
@@ -73,7 +76,7 @@ try {
 	int place;
 };
 
-uint8_t pattern(uint64_t offset);
+uint8_t pattern(uint64_t offset); /* if compressed, half of it can be */
 void fill_pattern(struct kw_memory *memory, uint64_t offset, uint64_t length);
 
 /* Memory with one extent and its pattern, and a loop; no server yet. */

@@ -19,6 +19,37 @@ static int run_over(enum kw_carrier which)
 		kw_carrier_name(which), tests, sizeof tests / sizeof *tests, NULL, NULL);
 }
 
+/* All that holds over tcp holds if answers are compressed; what speaks by hand does not ask for it.
+ */
+static int run_compressed(void)
+{
+	static const struct CMUnitTest tests[] = {
+		CARRIER_COMPRESS_TESTS,
+		CARRIER_READ_TESTS,
+		cmocka_unit_test(closing_tells_back_the_reads_that_are_out),
+		cmocka_unit_test(closing_amid_large_reads_lets_go_of_their_memory),
+		cmocka_unit_test(a_proxy_that_shuts_down_says_so),
+		cmocka_unit_test(many_connections_leave_nothing_behind),
+		cmocka_unit_test(sixty_four_agents_read_at_once),
+		cmocka_unit_test(disconnect_revokes_at_once),
+		cmocka_unit_test(progress_arrives_and_holds_tombstones),
+		cmocka_unit_test(an_agent_that_does_not_read_costs_the_others_nothing),
+	};
+	/* Over TLS, what the wire could make a difference to. */
+	const size_t count = carrier == KW_CARRIER_TLS ? 5 : sizeof tests / sizeof *tests;
+	int failed;
+
+	if (!kw_compression_built()) {
+		printf("==== compression: not in this build\n");
+		return 0;
+	}
+	compressed = true;
+	printf("==== carrier %s, compressed\n", kw_carrier_name(carrier));
+	failed = _cmocka_run_group_tests("compressed", tests, count, NULL, NULL);
+	compressed = false;
+	return failed;
+}
+
 #ifdef KW_HAVE_RDMA
 #include "fake_verbs.h"
 
@@ -103,6 +134,7 @@ static int run_over_tls(void)
 	printf("==== carrier tcp+tls\n");
 	failed =
 		_cmocka_run_group_tests("tcp+tls", tests, sizeof tests / sizeof *tests, NULL, NULL);
+	failed += run_compressed();
 	kw_tls_context_unref(server_tls);
 	kw_tls_context_unref(client_tls);
 	server_tls = client_tls = NULL;
@@ -125,6 +157,7 @@ int main(int argc, char **argv)
 		return serve_main(argv[2], argv[3]);
 	failed = run_over(KW_CARRIER_SHM);
 	failed += run_over(KW_CARRIER_TCP);
+	failed += run_compressed();
 	failed += run_over_tls();
 	failed += run_over_rdma();
 	return failed;

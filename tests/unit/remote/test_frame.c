@@ -130,20 +130,51 @@ static void reports_of_version_0_1_are_taken_and_sent(void **state)
 	assert_memory_equal(&report, recorded, sizeof recorded);
 }
 
+static int check(const struct kw_frame_reply *reply, uint64_t id, uint64_t length, bool blocks)
+{
+	const struct kw_frame_due due = {id, length, blocks};
+	struct kw_error error = {0};
+	int code = kw_frame_check_reply(reply, &due, &error);
+
+	assert_int_equal(code != 0, error.text[0] != 0);
+	return code;
+}
+
+static void blocks_come_only_if_they_were_agreed_on_and_pay(void **state)
+{
+	struct kw_frame_reply reply;
+
+	kw_frame_encode_reply(&reply, KW_FRAME_OK, 4, KW_BLOCKS_LEAST);
+	assert_int_equal(check(&reply, 4, KW_BLOCKS_LEAST, true), 0);
+	reply.encoding = KW_FRAME_BLOCKS;
+	assert_int_equal(check(&reply, 4, KW_BLOCKS_LEAST, true), 0);
+	assert_int_equal(check(&reply, 4, KW_BLOCKS_LEAST, false), KW_E_PROTOCOL);
+	reply.encoding = KW_FRAME_ENCODINGS;
+	assert_int_equal(check(&reply, 4, KW_BLOCKS_LEAST, true), KW_E_PROTOCOL);
+	kw_frame_encode_reply(&reply, KW_FRAME_OK, 4, KW_BLOCKS_LEAST - 1);
+	assert_int_equal(check(&reply, 4, KW_BLOCKS_LEAST - 1, true), 0);
+	reply.encoding = KW_FRAME_BLOCKS;
+	assert_int_equal(check(&reply, 4, KW_BLOCKS_LEAST - 1, true), KW_E_PROTOCOL);
+	kw_frame_encode_reply(&reply, KW_FRAME_SHUTDOWN, 0, 0);
+	reply.encoding = KW_FRAME_BLOCKS;
+	assert_int_equal(check(&reply, 4, KW_BLOCKS_LEAST, true), KW_E_PROTOCOL);
+}
+
 static void a_reply_must_be_the_one_that_is_due(void **state)
 {
+	const struct kw_frame_due due = {4, 100, false};
 	struct kw_frame_reply reply;
 	struct kw_error error;
 
 	kw_frame_encode_reply(&reply, KW_FRAME_OK, 4, 100);
-	assert_int_equal(kw_frame_check_reply(&reply, 4, 100, &error), 0);
-	assert_int_equal(kw_frame_check_reply(&reply, 5, 100, &error), KW_E_PROTOCOL);
-	assert_int_equal(kw_frame_check_reply(&reply, 4, 101, &error), KW_E_PROTOCOL);
+	assert_int_equal(check(&reply, 4, 100, false), 0);
+	assert_int_equal(check(&reply, 5, 100, false), KW_E_PROTOCOL);
+	assert_int_equal(check(&reply, 4, 101, false), KW_E_PROTOCOL);
 	reply.magic++;
-	assert_int_equal(kw_frame_check_reply(&reply, 4, 100, &error), KW_E_PROTOCOL);
+	assert_int_equal(check(&reply, 4, 100, false), KW_E_PROTOCOL);
 	for (uint16_t status = 1; status < KW_FRAME_STATUSES + 2; status++) {
 		kw_frame_encode_reply(&reply, (enum kw_frame_status)status, 0, 0);
-		assert_int_equal(kw_frame_check_reply(&reply, 4, 100, &error),
+		assert_int_equal(kw_frame_check_reply(&reply, &due, &error),
 			status == KW_FRAME_SHUTDOWN ? KW_E_GONE : KW_E_REFUSED);
 		assert_true(kw_frame_status_text((enum kw_frame_status)status)[0] != 0);
 	}
@@ -158,6 +189,7 @@ int main(void)
 		cmocka_unit_test(a_state_that_is_no_word_is_neither_sent_nor_taken),
 		cmocka_unit_test(reports_of_version_0_1_are_taken_and_sent),
 		cmocka_unit_test(a_reply_must_be_the_one_that_is_due),
+		cmocka_unit_test(blocks_come_only_if_they_were_agreed_on_and_pay),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -62,6 +62,7 @@ struct ends {
 	struct kw_keyring **keyring; /* the proxy's, in place of its secret */
 	uint16_t agent_layout;
 	uint8_t salt;
+	bool compress; /* the agent wishes it */
 };
 
 /* A ring of one secret without an id; one for each secret, to the end of the tests. */
@@ -99,6 +100,7 @@ static void begin_ends(struct pair *pair, const struct ends *ends)
 		.layout_version = ends->agent_layout ? ends->agent_layout : KW_LAYOUT_VERSION,
 		.channel = ends->dialled ? ends->dialled : &channel,
 		.depth = 16,
+		.compress = ends->compress,
 		.nonce = agent_nonce,
 	};
 	const struct kw_handshake_options proxy = {
@@ -216,6 +218,65 @@ static void a_scoped_key_is_told_with_the_welcome(void **state)
 	carry(&pair, &pair.proxy, &pair.agent);
 	assert_true(both_done(&pair));
 	assert_true(pair.agent.facts.scoped);
+}
+
+/* What the proxy hears of the agent's wish, and the agent of its answer. */
+static void answer_wish(struct pair *pair, bool wish, enum kw_compression answer)
+{
+	struct kw_handshake_facts told = facts;
+
+	told.compression = answer;
+	begin_ends(
+		pair, &(struct ends){.agent_secret = "s", .proxy_secret = "s", .compress = wish});
+	carry(pair, &pair->agent, &pair->proxy);
+	assert_int_equal(pair->proxy.compress, wish);
+	assert_int_equal(pair->proxy.depth, 16);
+	carry(pair, &pair->proxy, &pair->agent);
+	carry(pair, &pair->agent, &pair->proxy);
+	pair->proxy.compress = true; /* a proxy that answers what was not asked */
+	kw_handshake_welcome(&pair->proxy, &told);
+	carry(pair, &pair->proxy, &pair->agent);
+}
+
+static void a_wish_for_compression_is_answered(void **state)
+{
+	struct pair pair;
+
+	for (enum kw_compression answer = KW_COMPRESSION_UNTOLD; answer <= KW_COMPRESSION_UNBUILT;
+		answer++) {
+		answer_wish(&pair, true, answer);
+		assert_true(both_done(&pair));
+		assert_int_equal(pair.agent.facts.compression, answer);
+		assert_int_equal(pair.agent.facts.depth, 3);
+		assert_int_equal(
+			kw_compression_text(answer)[0] == '\0', answer == KW_COMPRESSION_ZSTD);
+	}
+	/* A later proxy can have a reason that we do not know. */
+	answer_wish(&pair, true, (enum kw_compression)200);
+	assert_true(both_done(&pair));
+	assert_non_null(strstr(kw_compression_text(pair.agent.facts.compression), "not know"));
+	answer_wish(&pair, false, KW_COMPRESSION_UNTOLD);
+	assert_true(both_done(&pair));
+	answer_wish(&pair, false, KW_COMPRESSION_ZSTD);
+	assert_int_equal(pair.agent.error.code, KW_E_PROTOCOL);
+}
+
+/*
+ * An earlier proxy must take the wish for a depth beyond its limit, and nothing else: the bit is
+ * the only one that differs.
+ */
+static void a_wish_for_compression_changes_the_depth_alone(void **state)
+{
+	struct kw_hello with, without;
+	struct pair pair;
+
+	begin_ends(&pair, &(struct ends){.compress = true});
+	memcpy(&with, kw_handshake_output(&pair.agent).data, sizeof with);
+	begin_ends(&pair, &(struct ends){.compress = false});
+	memcpy(&without, kw_handshake_output(&pair.agent).data, sizeof without);
+	assert_int_equal(with.depth, without.depth | UINT32_C(0x80000000));
+	with.depth = without.depth;
+	assert_memory_equal(&with, &without, sizeof with);
 }
 
 static void the_proxy_knows_as_whom_and_for_what(void **state)
@@ -961,6 +1022,8 @@ int main(void)
 		cmocka_unit_test(equal_secrets_meet),
 		cmocka_unit_test(a_grant_above_the_wish_is_lowered),
 		cmocka_unit_test(a_scoped_key_is_told_with_the_welcome),
+		cmocka_unit_test(a_wish_for_compression_is_answered),
+		cmocka_unit_test(a_wish_for_compression_changes_the_depth_alone),
 		cmocka_unit_test(the_proxy_knows_as_whom_and_for_what),
 		cmocka_unit_test(no_secret_on_either_side_meets_too),
 		cmocka_unit_test(secrets_that_differ_are_refused_by_a_sentence),
