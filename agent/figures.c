@@ -35,6 +35,8 @@ const struct kw_figure kw_agent_figure_table[] = {
 	GAUGE(window_bytes_used, "commands not yet acknowledged"),
 	COUNTER(keys_applied, "changes the local server acknowledged"),
 	COUNTER(bytes_read, "bytes read from the proxy's memory"),
+	COUNTER(wire_bytes, "bytes that came over tcp for READs, as they came: with headers, and "
+			    "perhaps compressed"),
 	COUNTER(records_read, "records handed on by the reader"),
 	COUNTER(records_stale, "records read that were superseded or known already"),
 	COUNTER(records_skipped, "records left out by the filter"),
@@ -113,6 +115,7 @@ void kw_agent_collect(const struct kw_agent *agent, struct kw_agent_figures *fig
 		.window_bytes_used = kw_pair_progress(agent->pair)->window_bytes,
 		.keys_applied = kw_pair_progress(agent->pair)->applied,
 		.bytes_read = reader->bytes,
+		.wire_bytes = kw_follow_received(&agent->follow),
 		.records_read = reader->records,
 		.records_stale = reader->skipped,
 		.records_skipped = agent->sync.filtered,

@@ -9,6 +9,7 @@
 #include "remote/memory.h"
 #include "remote/rdma/keys.h"
 #include "remote/remote.h"
+#include "remote/server.h"
 #include "remote/users.h"
 #include "table/table.h"
 
@@ -122,6 +123,12 @@ const struct kw_config_key kw_proxy_config_keys[] = {
 	{"remote.sessions_per_peer", KW_CONFIG_INTEGER, "64", true, 1, 4096, NULL,
 		"Connections that one host may have at once (IPv6: one network of 64 bits); over "
 		"shm, one user."},
+	{"remote.compressed_sessions", KW_CONFIG_INTEGER, "16", true, 0, 4096, NULL,
+		"Connections over tcp and tcp+tls for which answers may be compressed at once, if "
+		"their agents ask for it (remote.compression); 0: none, which spares the host's "
+		"CPU. The others are served plain."},
+	{"remote.compression_level", KW_CONFIG_INTEGER, "1", false, 1, KW_COMPRESSION_LEVEL_MAX,
+		NULL, "Level of zstd: 1 is fastest, 3 compresses a little better."},
 	{"remote.depth", KW_CONFIG_INTEGER, "64", false, 1, 1024, NULL,
 		"READs in flight that one agent may have at most."},
 	KW_CONFIG_RDMA{"rdma.probe_ms", KW_CONFIG_INTEGER, KW_RDMA_TEXT(KW_RDMA_PROBE_MS), false,

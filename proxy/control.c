@@ -244,6 +244,10 @@ static json_t *session_json(const struct kw_session_info *s)
 		s->reads == UINT64_MAX ? json_null() : json_integer((json_int_t)s->reads));
 	json_object_set_new(json, "bytes",
 		s->bytes == UINT64_MAX ? json_null() : json_integer((json_int_t)s->bytes));
+	json_object_set_new(json, "wire_bytes",
+		s->wire_bytes == UINT64_MAX ? json_null()
+					    : json_integer((json_int_t)s->wire_bytes));
+	json_object_set_new(json, "compression", json_string(s->compressed ? "zstd" : "none"));
 	return json;
 }
 

@@ -182,6 +182,11 @@ static uint64_t bytes_of(const struct kw_session_info *s)
 	return s->bytes;
 }
 
+static uint64_t wire_bytes_of(const struct kw_session_info *s)
+{
+	return s->wire_bytes == UINT64_MAX ? 0 : s->wire_bytes;
+}
+
 static const struct agent_figure agent_figures[] = {
 	{"agent_lag_seconds", "gauge", "age of the oldest change that an agent has not applied",
 		lag_of, 1e-6},
@@ -191,6 +196,10 @@ static const struct agent_figure agent_figures[] = {
 		1},
 	{"agent_read_bytes_total", "counter", "bytes that an agent read; absent until it told them",
 		bytes_of, 1},
+	{"agent_wire_bytes_total", "counter",
+		"bytes sent to an agent for its READs over tcp, as they went: with headers, and "
+		"perhaps compressed; 0 over shm and rdma",
+		wire_bytes_of, 1},
 };
 
 static void add_agents(const struct kw_metrics *metrics, const struct kw_proxy *proxy)

@@ -338,6 +338,7 @@ static struct kw_server_limits read_limits(const struct kw_config *config)
 		.sessions = (uint32_t)kw_config_integer(config, "remote.sessions"),
 		.of_name = (uint32_t)kw_config_integer(config, "remote.sessions_per_name"),
 		.of_peer = (uint32_t)kw_config_integer(config, "remote.sessions_per_peer"),
+		.compressed = (uint32_t)kw_config_integer(config, "remote.compressed_sessions"),
 	};
 }
 
@@ -374,7 +375,8 @@ static int on_changed(void *arg, const char *path, struct kw_error *error)
 		change_addresses(proxy);
 	else if (strcmp(path, "table.max_bytes") == 0)
 		return change_max(proxy, error);
-	else if (strncmp(path, "remote.sessions", strlen("remote.sessions")) == 0)
+	else if (strncmp(path, "remote.sessions", strlen("remote.sessions")) == 0 ||
+		 strcmp(path, "remote.compressed_sessions") == 0)
 		set_limits(proxy);
 	else if (strcmp(path, "authority.term") == 0)
 		change_term(proxy);
@@ -478,6 +480,7 @@ static int make_server(struct kw_proxy *proxy, struct kw_error *error)
 		.allow_insecure = kw_config_bool(config, "auth.allow_insecure"),
 		.limits = read_limits(config),
 		.depth_max = (uint32_t)kw_config_integer(config, "remote.depth"),
+		.compression_level = (int)kw_config_integer(config, "remote.compression_level"),
 	};
 
 	if (!options.keyring)

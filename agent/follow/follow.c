@@ -261,6 +261,9 @@ static void on_link_ready(void *arg, const struct kw_remote_info *info)
 	kw_sm_move(&follow->sm, KW_FOLLOW_UP, info->peer);
 	kw_log_info("follow", "%s: connected to %s, %u READs in flight", follow->proxy, info->peer,
 		info->depth);
+	if (info->wished && info->compression != KW_COMPRESSION_ZSTD)
+		kw_log_warn("follow", "%s: what is read comes without compression: %s",
+			follow->proxy, kw_compression_text(info->compression));
 	follow->handlers.link(follow->handlers.arg, true);
 	kw_follow_tick(follow, kw_clock_us());
 }
@@ -294,6 +297,7 @@ static void on_link_closed(void *arg, const struct kw_error *why)
 	kw_reader_stop(follow->reader);
 	if (is(follow, KW_FOLLOW_CONNECTING) || is(follow, KW_FOLLOW_UP))
 		set_why(follow, why->code ? why->code : KW_E_IO, why->text);
+	follow->received += kw_remote_received(follow->remote);
 	kw_remote_free(follow->remote); /* and `why` with it */
 	follow->remote = NULL;
 	follow->info = (struct kw_remote_info){0};
@@ -522,6 +526,11 @@ void kw_follow_resume(struct kw_follow *follow)
 {
 	if (kw_follow_up(follow))
 		kw_reader_resume(follow->reader);
+}
+
+uint64_t kw_follow_received(const struct kw_follow *follow)
+{
+	return follow->received + (follow->remote ? kw_remote_received(follow->remote) : 0);
 }
 
 void kw_follow_report(struct kw_follow *follow, const struct kw_remote_progress *progress)

@@ -96,6 +96,7 @@ struct kw_follow {
 	uint64_t key;      /* which key is proved from now on: they are counted */
 	uint64_t key_used; /* … and which one was by this connection */
 	uint64_t reconnects;
+	uint64_t received;       /* by connections that have ended: see kw_follow_received */
 	enum kw_code code;       /* of why; KW_OK while UP */
 	enum kw_code failed;     /* of the last failure, until a superblock came; KW_OK: it has */
 	char why[KW_FOLLOW_WHY]; /* why the link is, or was last, down */
@@ -186,6 +187,9 @@ void kw_follow_set_pace(struct kw_follow *follow, uint32_t idle_us, bool busy);
 
 /* The sink has room again. */
 void kw_follow_resume(struct kw_follow *follow);
+
+/* As kw_remote_received, of all connections. */
+uint64_t kw_follow_received(const struct kw_follow *follow);
 
 void kw_follow_report(struct kw_follow *follow, const struct kw_remote_progress *progress);
 

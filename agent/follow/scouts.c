@@ -363,6 +363,7 @@ void kw_scouts_init(struct kw_scouts *scouts, struct kw_follow *follow,
 		.since_us = kw_clock_us(),
 	};
 	scouts->options.remote.depth = 1;
+	scouts->options.remote.compress = false; /* they read too little to take a place */
 	kw_sm_init(&scouts->sm, &machine, scouts,
 		proxies->count > 1 ? KW_SCOUTS_HOLDING : KW_SCOUTS_SOLE);
 }

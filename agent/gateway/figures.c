@@ -47,6 +47,8 @@ const struct kw_figure kw_gateway_figure_table[] = {
 	COUNTER(looks, "READs of the superblock because clients asked"),
 	COUNTER(reads, "READs of the proxy's memory"),
 	COUNTER(bytes_read, "bytes read from the proxy's memory"),
+	COUNTER(wire_bytes, "bytes that came over tcp for READs, as they came: with headers, and "
+			    "perhaps compressed"),
 	COUNTER(requests, "requests of clients"),
 	COUNTER(requests_refused, "of them, requests that are not served"),
 	COUNTER(requests_forwarded, "of them, requests sent to the primary"),
@@ -121,6 +123,7 @@ void kw_gateway_collect(const struct kw_gateway *gateway, const struct kw_gets_s
 		.looks = gets.looks,
 		.reads = gets.reads,
 		.bytes_read = gets.bytes,
+		.wire_bytes = kw_follow_received(kw_gets_follow(gateway->gets)),
 		.requests = server->requests,
 		.requests_refused = server->refused,
 		.requests_forwarded = server->forwarded,

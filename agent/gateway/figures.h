@@ -16,10 +16,10 @@ struct kw_gateway_figures {
 	uint64_t gets, values, missing, expired, refused_loading, refused_stale, refused_lost,
 		refused_try_again, refused_too_large, near_entries, near_bytes, near_hits,
 		near_refused, near_invalidated, near_evicted, found_by_place, found_by_slots,
-		found_together, retries, looks, reads, bytes_read, requests, requests_refused,
-		requests_forwarded, clients_accepted, bytes_in, bytes_out, reconnects,
-		forwards_under_way, forwards_refused, forwards_lost, forwards_perhaps_executed,
-		forward_connections;
+		found_together, retries, looks, reads, bytes_read, wire_bytes, requests,
+		requests_refused, requests_forwarded, clients_accepted, bytes_in, bytes_out,
+		reconnects, forwards_under_way, forwards_refused, forwards_lost,
+		forwards_perhaps_executed, forward_connections;
 };
 
 extern const struct kw_figure kw_gateway_figure_table[];

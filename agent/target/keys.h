@@ -37,6 +37,9 @@
 		"Silence on a READ after which the connection to the proxy counts as lost."},      \
 	{"remote.depth", KW_CONFIG_INTEGER, depth, false, 1, KW_READER_DEPTH_MAX, NULL,            \
 		"READs" of " in flight at most; the proxy or a device may allow fewer."},          \
+	{"remote.compression", KW_CONFIG_TEXT, "\"none\"", false, 0, 0, "none|zstd",             \
+		"Over tcp and tcp+tls, for links between sites: zstd asks the proxy to compress "  \
+		"what is read, and goes on without if it does not; see deploy/doc/limits.md."},    \
 	{"rdma.traffic_class", KW_CONFIG_INTEGER, "0", false, 0, 255, NULL,                        \
 		"Traffic class (DSCP * 4) of RoCE packets either way; 0: the system's."},          \
 	KW_CONFIG_RDMA                                                                             \

@@ -50,6 +50,21 @@ int kw_target_asked(struct kw_config *config, const json_t *params, struct kw_pr
 							     : KW_OK;
 }
 
+/* none: not asked for, or not over this carrier; zstd; refused: the reason says why. */
+static void show_compression(json_t *status, const struct kw_follow *follow)
+{
+	const struct kw_remote_info *info = &follow->info;
+	const bool asked = kw_follow_up(follow) && info->wished;
+	const bool granted = asked && info->compression == KW_COMPRESSION_ZSTD;
+
+	json_object_set_new(status, "compression",
+		json_string(granted ? "zstd"
+			    : asked ? "refused"
+				    : "none"));
+	json_object_set_new(status, "compression_reason",
+		json_string(asked ? kw_compression_text(info->compression) : ""));
+}
+
 void kw_target_show(json_t *status, const struct kw_scouts *scouts)
 {
 	json_t *list = json_array();
@@ -69,4 +84,5 @@ void kw_target_show(json_t *status, const struct kw_scouts *scouts)
 				      known ? known->why : ""));
 	}
 	json_object_set_new(status, "proxies", list);
+	show_compression(status, scouts->follow);
 }

@@ -38,6 +38,20 @@ static int read_proxies(
 	return kw_proxies_check(proxies, error);
 }
 
+static bool compresses(const struct kw_config *config)
+{
+	return strcmp(kw_config_text(config, "remote.compression"), "zstd") == 0;
+}
+
+static int check_compression(const struct kw_config *config, struct kw_error *error)
+{
+	if (!compresses(config) || kw_compression_built())
+		return KW_OK;
+	return kw_error_set(error, KW_E_CONFIG,
+		"remote.compression: this build has no zstd: use none, or build with "
+		"-Dzstd=enabled");
+}
+
 static int check_proxy(const struct kw_config *config, const char *proxy, struct kw_error *error)
 {
 	struct kw_address address;
@@ -63,6 +77,8 @@ int kw_target_check(const struct kw_config *config, struct kw_error *error)
 	struct kw_proxies proxies = {0};
 	int code = read_name(config, name, error);
 
+	if (!code)
+		code = check_compression(config, error);
 	if (!code)
 		code = read_proxies(config, &proxies, error);
 	for (size_t i = 0; i < proxies.count && !code; i++)
@@ -112,8 +128,8 @@ static int load(struct kw_target *target, const struct kw_config *config, struct
 int kw_target_open(struct kw_target *target, const struct kw_config *config,
 	struct kw_proxies *proxies, struct kw_remote_options *remote, struct kw_error *error)
 {
-	if (read_proxies(config, proxies, error) || load(target, config, error) ||
-		read_users(config, remote, error))
+	if (check_compression(config, error) || read_proxies(config, proxies, error) ||
+		load(target, config, error) || read_users(config, remote, error))
 		return KW_E_CONFIG;
 	memcpy(remote->agent_name, target->name, sizeof remote->agent_name);
 	memcpy(remote->key_id, target->key.id, sizeof remote->key_id);
@@ -122,6 +138,7 @@ int kw_target_open(struct kw_target *target, const struct kw_config *config,
 	remote->allow_insecure = kw_config_bool(config, "auth.allow_insecure");
 	remote->read_timeout_ms = (uint32_t)kw_config_integer(config, "remote.read_timeout_ms");
 	remote->depth = (uint32_t)kw_config_integer(config, "remote.depth");
+	remote->compress = compresses(config);
 	read_rdma(config, &remote->rdma);
 	return KW_OK;
 }

@@ -43,7 +43,10 @@ int kw_target_load_tls(
 int kw_target_asked(struct kw_config *config, const json_t *params, struct kw_proxies *proxies,
 	struct kw_error *error);
 
-/* `proxies` of a status: what is known of each of the list. */
+/*
+ * Of a status: `proxies`, what is known of each of the list; `compression` and
+ * `compression_reason` of the connection to the followed one.
+ */
 void kw_target_show(json_t *status, const struct kw_scouts *scouts);
 
 #endif
