@@ -1,6 +1,7 @@
 #include "config_keys.h"
 
 #include "control/http/address.h"
+#include "keys/glob.h"
 #include "primary/downlink.h"
 #include "redis/address.h"
 #include "target/keys.h"
@@ -78,9 +79,20 @@ const struct kw_config_key kw_agent_config_keys[] = {
 		"READ, and the superblock now and then; off, once the superblock says that there "
 		"are any."},
 	{"filter.prefixes", KW_CONFIG_TEXTS, "[]", false, 0, 0, NULL,
-		"Follow only keys that begin with one of these; empty: all."},
+		"Follow only keys that begin with one of these, or match one of filter.patterns; "
+		"both empty: all."},
+	{"filter.patterns", KW_CONFIG_TEXTS, "[]", false, 0, 0, NULL,
+		"Follow keys that match one of these patterns, written as for the server's KEYS; "
+		"at most 64.",
+		kw_glob_check},
+	{"filter.exclude", KW_CONFIG_TEXTS, "[]", false, 0, 0, NULL,
+		"Never follow keys that match one of these patterns, whatever else names them; at "
+		"most 64.",
+		kw_glob_check},
 	{"filter.databases", KW_CONFIG_INTEGERS, "[]", false, 0, 65535, NULL,
 		"Follow only these databases; empty: all."},
+	{"filter.exclude_databases", KW_CONFIG_INTEGERS, "[]", false, 0, 65535, NULL,
+		"Never follow these databases."},
 	KW_TARGET_LINK("16", " of 128 KiB"),
 	{"warm.lag_ms", KW_CONFIG_INTEGER, "1000", true, 1, 3600000, NULL,
 		"Warm means equal at some moment this short ago, by a proxy no further behind its "

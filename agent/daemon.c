@@ -13,26 +13,44 @@
 
 /* ---- configuration ---- */
 
+typedef int (*add_database_fn)(struct kw_filter *, int64_t, struct kw_error *);
+typedef int (*add_text_fn)(struct kw_filter *, const char *, struct kw_error *);
+
+static int read_databases(const struct kw_config *config, const char *path, add_database_fn add,
+	struct kw_filter *filter, struct kw_error *error)
+{
+	int code = KW_OK;
+
+	for (size_t i = 0; i < kw_config_count(config, path) && !code; i++)
+		code = add(filter, kw_config_integer_at(config, path, i), error);
+	return code;
+}
+
+static int read_texts(const struct kw_config *config, const char *path, add_text_fn add,
+	struct kw_filter *filter, struct kw_error *error)
+{
+	int code = KW_OK;
+
+	for (size_t i = 0; i < kw_config_count(config, path) && !code; i++)
+		code = add(filter, kw_config_text_at(config, path, i), error);
+	return code;
+}
+
 static int read_filter(
 	const struct kw_config *config, struct kw_filter *filter, struct kw_error *error)
 {
-	size_t databases = kw_config_count(config, "filter.databases");
-	size_t prefixes = kw_config_count(config, "filter.prefixes");
 	int code;
 
-	for (size_t i = 0; i < databases; i++) {
-		code = kw_filter_add_database(
-			filter, kw_config_integer_at(config, "filter.databases", i), error);
-		if (code)
-			return code;
-	}
-	for (size_t i = 0; i < prefixes; i++) {
-		code = kw_filter_add_prefix(
-			filter, kw_config_text_at(config, "filter.prefixes", i), error);
-		if (code)
-			return code;
-	}
-	return KW_OK;
+	if ((code = read_databases(
+		     config, "filter.databases", kw_filter_add_database, filter, error)) ||
+		(code = read_databases(config, "filter.exclude_databases",
+			 kw_filter_exclude_database, filter, error)) ||
+		(code = read_texts(
+			 config, "filter.prefixes", kw_filter_add_prefix, filter, error)) ||
+		(code = read_texts(
+			 config, "filter.patterns", kw_filter_add_pattern, filter, error)))
+		return code;
+	return read_texts(config, "filter.exclude", kw_filter_exclude, filter, error);
 }
 
 static enum kw_shutdown read_shutdown(const struct kw_config *config)

@@ -8,7 +8,7 @@
  *                                         └── draining, then after a pause ◀────┘ └──▶ quarantine
  *                                              (loading, over maxmemory, …)          (bad payload)
  *
- * If only prefixes of a database are followed, its flush is a barrier. First all before it must be
+ * If only some keys of a database are followed, its flush is a barrier. First all before it must be
  * acknowledged, then SCAN and UNLINK carry it out, then sending goes on after it.
  */
 #include "apply.h"
@@ -402,7 +402,7 @@ static void commands_detach(struct kw_applier *applier)
 
 static void add_record(struct commands *commands, const struct kw_record_view *record)
 {
-	bool sweeps = commands->sweeps_all || commands->filter->prefix_count > 0 ||
+	bool sweeps = commands->sweeps_all || kw_filter_picks_keys(commands->filter) ||
 		      (record->database == 0 && kw_local_store_is_key(commands->local));
 
 	kw_command_add(&commands->window, record, sweeps);

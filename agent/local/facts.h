@@ -19,7 +19,7 @@
 
 struct kw_local_facts {
 	struct kw_server_identity identity;
-	uint64_t keys; /* in the databases of the filter, with any prefix; without our cursor */
+	uint64_t keys; /* in the databases of the filter, of any name; without our cursor */
 	uint64_t database_keys[KW_KEY_COUNTS_DATABASES]; /* the same by database */
 	uint64_t flushes;   /* calls of FLUSHALL, FLUSHDB and SWAPDB, our own among them */
 	uint64_t functions; /* calls that can delete a function library, such as the cursor */

@@ -2,7 +2,7 @@
  * Walking the local keys by SCAN, to delete keys that do not belong there, or only to count:
  *
  *   - after a reconcile: keys in the filter's scope that the snapshot did not have (keeps);
- *   - a flush of a database of which only some prefixes are followed (keep nothing);
+ *   - a flush of a database of which only some keys are followed (keep nothing);
  *   - before consent: how many keys would the agent touch (count only)?
  *   - before a snapshot replaces everything: some keys, picked at random (sample).
  *

@@ -130,7 +130,7 @@ static enum kw_claim_scope scope_of_claim(const struct kw_sync *sync)
 {
 	if (kw_pair_replaces(sync->pair))
 		return KW_CLAIM_EVERYTHING;
-	return sync->filter->prefix_count > 0 ? KW_CLAIM_PREFIXES : KW_CLAIM_DATABASES;
+	return kw_filter_picks_keys(sync->filter) ? KW_CLAIM_SOME_KEYS : KW_CLAIM_DATABASES;
 }
 
 static void count(struct kw_sync *sync)
@@ -142,7 +142,7 @@ static void count(struct kw_sync *sync)
 	};
 
 	kw_prune_start(&sync->walk, &plan, on_counted, sync);
-	kw_sync_enter(sync, KW_SYNC_COUNT, "only some prefixes are followed");
+	kw_sync_enter(sync, KW_SYNC_COUNT, "only some keys are followed");
 }
 
 /* If the result is a refusal, or not known, keys are counted again each second. */
@@ -164,7 +164,7 @@ static enum kw_claim may_claim(struct kw_sync *sync, uint64_t now_us)
 			&facts, kw_pair_mode(sync->pair), KW_PRUNE_COUNT_MAX, text, sizeof text);
 		kw_sync_set_why(sync, KW_SYNC_NEEDS_CONSENT, "%s", text);
 	}
-	if (!kw_claim_granted(claim) && facts.scope == KW_CLAIM_PREFIXES)
+	if (!kw_claim_granted(claim) && facts.scope == KW_CLAIM_SOME_KEYS)
 		count(sync);
 	/* A count is good for one claim: later there might be more keys. */
 	if (kw_claim_granted(claim))
@@ -186,10 +186,10 @@ static bool can_begin(struct kw_sync *sync, uint64_t now_us)
 static void claim(struct kw_sync *sync)
 {
 	const struct kw_superblock *superblock = &sync->follow->superblock;
-	bool prefixes = sync->filter->prefix_count > 0;
+	bool some = kw_filter_picks_keys(sync->filter);
 	const struct kw_load_plan plan = {
 		.epoch = superblock->epoch,
-		.keys = prefixes ? 0 : kw_sync_keys_expected(sync),
+		.keys = some ? 0 : kw_sync_keys_expected(sync),
 		.consented = kw_brake_approved(&sync->brake, superblock->epoch),
 	};
 

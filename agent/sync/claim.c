@@ -26,7 +26,7 @@ enum kw_claim kw_claim_judge(const struct kw_claim_facts *facts)
 void kw_claim_refusal(const struct kw_claim_facts *facts, const char *mode, uint64_t counted_most,
 	char *text, size_t room)
 {
-	bool walked = facts->scope == KW_CLAIM_PREFIXES;
+	bool walked = facts->scope == KW_CLAIM_SOME_KEYS;
 	uint64_t keys = walked ? facts->counted : facts->keys;
 
 	assert(kw_claim_judge(facts) == KW_CLAIM_REFUSED);

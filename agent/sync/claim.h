@@ -14,7 +14,7 @@
 /* What the snapshot would replace. */
 enum kw_claim_scope {
 	KW_CLAIM_DATABASES,  /* the keys of the databases that are followed */
-	KW_CLAIM_PREFIXES,   /* of them only those with the prefixes that are followed */
+	KW_CLAIM_SOME_KEYS,  /* of them only those that the filter picks */
 	KW_CLAIM_EVERYTHING, /* all that the server holds, by loading an RDB */
 };
 
@@ -25,15 +25,15 @@ struct kw_claim_facts {
 	enum kw_sync_data data;
 	bool consent;     /* apply.consent */
 	uint64_t keys;    /* in the databases that are followed; without our cursor */
-	uint64_t counted; /* PREFIXES: of them with a prefix that is followed, by a walk */
+	uint64_t counted; /* SOME_KEYS: those of them that the filter picks, by a walk */
 };
 
 enum kw_claim {
 	KW_CLAIM_OURS,      /* yes: the data carry our cursor */
 	KW_CLAIM_CONSENTED, /* yes: the operator has agreed */
 	KW_CLAIM_EMPTY,     /* yes: there is nothing to be replaced */
-	KW_CLAIM_UNKNOWN, /* not yet: INFO counts other prefixes too, so the keys must be walked */
-	KW_CLAIM_REFUSED, /* no: there are data of others */
+	KW_CLAIM_UNKNOWN,   /* not yet: INFO counts other keys too, so the keys must be walked */
+	KW_CLAIM_REFUSED,   /* no: there are data of others */
 };
 
 enum kw_claim kw_claim_judge(const struct kw_claim_facts *facts);

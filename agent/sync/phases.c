@@ -48,7 +48,7 @@ static bool is_at_rest(const struct kw_sync *sync)
 static bool holds_in_count(const struct kw_sync *sync)
 {
 	return !is_reading(sync) && !kw_sync_positioned(sync) && kw_prune_running(&sync->walk) &&
-	       sync->walk.plan.count_only && sync->filter->prefix_count > 0 && !sync->consent &&
+	       sync->walk.plan.count_only && kw_filter_picks_keys(sync->filter) && !sync->consent &&
 	       sync->data == KW_SYNC_DATA_FOREIGN;
 }
 

@@ -27,7 +27,7 @@
  * with the first consistent pass whose records are all acknowledged. Only then does the set of keys
  * name every key that may stay.
  *
- * COUNT counts keys of others, if only some prefixes are followed. PRUNE counts before it deletes:
+ * COUNT counts keys of others, if only some keys are followed. PRUNE counts before it deletes:
  * if the brake (brake.h) finds too many, nothing is deleted, and HELD goes on with the changes.
  *
  * A mode that replaces all local data at once (kw_pair_replaces) always needs consent. It has no

@@ -57,12 +57,12 @@ void kw_sync_hold_prune(struct kw_sync *sync, uint64_t now_us)
 }
 
 /*
- * Local keys, as far as they are known without a walk. INFO counts keys of all prefixes. With a
- * filter for some of them nothing is known, and a walk must tell.
+ * Local keys, as far as they are known without a walk. INFO counts all keys. With a filter
+ * for some of them nothing is known, and a walk must tell.
  */
 static uint64_t local_keys_at_least(const struct kw_sync *sync)
 {
-	return sync->filter->prefix_count > 0 ? 0 : sync->local->facts.keys;
+	return kw_filter_picks_keys(sync->filter) ? 0 : sync->local->facts.keys;
 }
 
 void kw_sync_watch_held(struct kw_sync *sync, uint64_t now_us)

@@ -363,6 +363,9 @@ SECRETLESS = "set auth.secret_file"
     (AGENT, ["proxy=tcp://127.0.0.1:0"], "port 0"),
     (AGENT, ["apply.mode=hybrid", "apply.cursor_store=key"], "function library"),
     (AGENT, ["filter.prefixes=[\"\"]"], "an empty prefix"),
+    (AGENT, ["filter.patterns=[\"a*\",\"b[c\"]"], "no ] closes"), (AGENT, ["filter.patterns=[\"**\"]"], "matches every key"),
+    (AGENT, ["filter.exclude=[\"*\"]"], "none would be left"), (AGENT, ["filter.exclude=[\"\"]"], "an empty pattern"),
+    (AGENT, ["filter.databases=[3]", "filter.exclude_databases=[3]"], "no database is left"),
 ])
 def test_what_cannot_work_is_refused_by_the_check_and_at_the_start(bed, program, wrong, named, checked):
     words = [program, *(["--check-config"] if checked else [])]
