@@ -444,6 +444,7 @@ static void open_pair(struct kw_agent *agent, const struct kw_agent_options *opt
 		.filter = &agent->filter,
 		.quarantine = &agent->quarantine,
 		.window_bytes = options->window_bytes,
+		.bytes_per_second = options->bytes_per_second,
 		.listen = options->listen,
 		.masterauth = options->masterauth,
 		.tls = options->link_tls,
@@ -573,6 +574,12 @@ int kw_agent_retarget(struct kw_agent *agent, const char *proxy, struct kw_error
 void kw_agent_set_window(struct kw_agent *agent, uint64_t bytes)
 {
 	kw_pair_set_window(agent->pair, bytes);
+	want_step(agent);
+}
+
+void kw_agent_set_limit(struct kw_agent *agent, uint64_t bytes_per_second)
+{
+	kw_pair_set_limit(agent->pair, bytes_per_second);
 	want_step(agent);
 }
 

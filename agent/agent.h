@@ -54,6 +54,7 @@ struct kw_agent_options {
 	const struct kw_tls_current *link_certificates; /* outlives the agent; may hold none */
 	enum kw_shutdown shutdown;                      /* apply.on_shutdown */
 	uint64_t window_bytes;
+	uint64_t bytes_per_second; /* apply.bytes_per_second; 0: no limit */
 	bool consent;
 	enum kw_foreign foreign;
 	double max_prune; /* apply.max_prune, 0 to 1 */
@@ -144,6 +145,7 @@ int kw_agent_set_proxies(
 	struct kw_agent *agent, const struct kw_proxies *proxies, struct kw_error *error);
 int kw_agent_retarget(struct kw_agent *agent, const char *proxy, struct kw_error *error);
 void kw_agent_set_window(struct kw_agent *agent, uint64_t bytes);
+void kw_agent_set_limit(struct kw_agent *agent, uint64_t bytes_per_second);
 void kw_agent_set_shutdown(struct kw_agent *agent, enum kw_shutdown shutdown);
 /*
  * Promote the local server when the agent is closed, which should follow. Agents then leave the

@@ -55,6 +55,9 @@ const struct kw_config_key kw_agent_config_keys[] = {
 		"next agent, or is promoted (REPLICAOF NO ONE)."},
 	{"apply.window_bytes", KW_CONFIG_BYTES, "4194304", true, 65536, 4294967296.0, NULL,
 		"Commands sent and not yet acknowledged, at most; one larger is allowed alone."},
+	{"apply.bytes_per_second", KW_CONFIG_BYTES, "0", true, 65536, 0, NULL,
+		"Write at most so many bytes a second into the local server, of the snapshot and "
+		"of changes; modes commands and discard. 0: no limit."},
 	{"apply.cursor_name", KW_CONFIG_TEXT, "\"keywake_cursor\"", false, 0, 0, NULL,
 		"Name of the function library, or key, in which the position is kept locally."},
 	{"apply.cursor_store", KW_CONFIG_TEXT, "\"auto\"", false, 0, 0, "auto|function|key",

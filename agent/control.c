@@ -61,7 +61,10 @@ static json_t *local_json(const struct kw_local *local)
 static json_t *apply_json(struct kw_pair *pair)
 {
 	const struct kw_link_report *link = kw_pair_link(pair);
-	json_t *json = json_pack("{s:s}", "mode", kw_pair_mode(pair));
+	const struct kw_limit *limit = &pair->limit;
+	json_t *json = json_pack("{s:s,s:I,s:b}", "mode", kw_pair_mode(pair), "bytes_per_second",
+		(json_int_t)limit->bucket.per_second, "limited",
+		(int)kw_limit_holds(limit, kw_clock_us()));
 
 	if (link->state)
 		json_object_update_new(
@@ -269,6 +272,9 @@ static void on_lag(void *arg, struct kw_rpc_call *call, const json_t *params)
 		.carrier = kw_carrier_name(follow->address.carrier),
 		.window = (uint64_t)kw_config_integer(config, "apply.window_bytes"),
 		.used = kw_pair_progress(agent->pair)->window_bytes,
+		.limit = kw_limit_holds(&agent->pair->limit, kw_clock_us())
+				 ? agent->pair->limit.bucket.per_second
+				 : 0,
 		.refusal = kw_pair_refusal(agent->pair)->words,
 	};
 

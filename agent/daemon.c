@@ -115,6 +115,12 @@ static int read_apply(
 			"apply.cursor_store: mode %s keeps the position in a function library: "
 			"use auto or function",
 			mode);
+	if (kw_mode_leads(options->mode) && kw_config_integer(config, "apply.bytes_per_second"))
+		return kw_error_set(error, KW_E_CONFIG,
+			"apply.bytes_per_second: mode %s lets the local server load the snapshot, "
+			"and a server answers no client while it waits for more of it: use "
+			"apply.mode=commands, or 0",
+			mode);
 	snprintf(options->listen, sizeof options->listen, "%s",
 		kw_config_text(config, "apply.replica.listen"));
 	options->link_tls = read_link_tls(config);
@@ -123,6 +129,7 @@ static int read_apply(
 	options->foreign = read_foreign(config);
 	options->max_prune = kw_config_number(config, "apply.max_prune");
 	options->window_bytes = (uint64_t)kw_config_integer(config, "apply.window_bytes");
+	options->bytes_per_second = (uint64_t)kw_config_integer(config, "apply.bytes_per_second");
 	snprintf(options->local.cursor_name, sizeof options->local.cursor_name, "%s", cursor_name);
 	options->local.store = strcmp(store, "key") == 0        ? KW_STORE_KEY
 			       : strcmp(store, "function") == 0 ? KW_STORE_FUNCTION
@@ -308,6 +315,8 @@ static int on_changed(void *arg, const char *path, struct kw_error *error)
 			kw_config_bool(config, "poll.busy"));
 	else if (strcmp(path, "apply.window_bytes") == 0)
 		kw_agent_set_window(agent, (uint64_t)kw_config_integer(config, path));
+	else if (strcmp(path, "apply.bytes_per_second") == 0)
+		kw_agent_set_limit(agent, (uint64_t)kw_config_integer(config, path));
 	else if (strcmp(path, "apply.audit_keys_per_second") == 0)
 		kw_agent_set_audit_rate(agent, (uint64_t)kw_config_integer(config, path));
 	else if (strcmp(path, "apply.on_shutdown") == 0)

@@ -33,6 +33,10 @@ const struct kw_figure kw_agent_figure_table[] = {
 	GAUGE(index_keys, "keys whose value and expiry the digest index knows"),
 	GAUGE(index_bytes, "memory of the digest index"),
 	GAUGE(window_bytes_used, "commands not yet acknowledged"),
+	GAUGE(limited, "1 while apply.bytes_per_second holds back what is read"),
+	COUNTER(bytes_handed_on,
+		"bytes of commands for the local server, as apply.bytes_per_second "
+		"counts them"),
 	COUNTER(keys_applied, "changes the local server acknowledged"),
 	COUNTER(bytes_read, "bytes read from the proxy's memory"),
 	COUNTER(wire_bytes, "bytes that came over tcp for READs, as they came: with headers, and "
@@ -113,6 +117,8 @@ void kw_agent_collect(const struct kw_agent *agent, struct kw_agent_figures *fig
 		.progress = kw_agent_progress(agent),
 		.quarantined = kw_quarantine_count(&agent->quarantine),
 		.window_bytes_used = kw_pair_progress(agent->pair)->window_bytes,
+		.limited = kw_limit_holds(&agent->pair->limit, kw_clock_us()),
+		.bytes_handed_on = agent->pair->limit.bytes,
 		.keys_applied = kw_pair_progress(agent->pair)->applied,
 		.bytes_read = reader->bytes,
 		.wire_bytes = kw_follow_received(&agent->follow),

@@ -62,6 +62,7 @@ static const char *const reason_codes[] = {
 	[KW_REASON_TABLE_UNFRESH] = "table_unfresh",
 	[KW_REASON_TABLE_BEHIND] = "table_behind",
 	[KW_REASON_UNPROVEN] = "unproven",
+	[KW_REASON_LIMITED] = "limited",
 	[KW_REASON_CATCHING_UP] = "catching_up",
 	[KW_REASON_BEHIND] = "behind",
 	[KW_REASON_RECOVERING] = "recovering",
@@ -221,7 +222,7 @@ static struct kw_verdict judge_way(const struct kw_judge_facts *facts)
 	case KW_SYNC_CLAIM:
 		return is(state, KW_REASON_WAITING);
 	case KW_SYNC_SNAPSHOT:
-		return is(state, KW_REASON_SNAPSHOT);
+		return is(state, facts->limited ? KW_REASON_LIMITED : KW_REASON_SNAPSHOT);
 	case KW_SYNC_SETTLE:
 		return is(state, KW_REASON_SETTLE);
 	case KW_SYNC_PRUNE:
@@ -263,6 +264,8 @@ static struct kw_verdict judge_lag(const struct kw_judge_facts *facts)
 		return is(KW_AGENT_LAGGING, KW_REASON_TABLE_BEHIND);
 	if (facts->equality == KW_SYNC_UNPROVEN)
 		return is(state_of_way(facts), KW_REASON_UNPROVEN);
+	if (facts->equality == KW_SYNC_UNEQUAL && facts->limited)
+		return is(state_of_tail(facts), KW_REASON_LIMITED);
 	if (facts->equality == KW_SYNC_UNEQUAL)
 		return is(state_of_tail(facts),
 			facts->settled ? KW_REASON_BEHIND : KW_REASON_CATCHING_UP);

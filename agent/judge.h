@@ -83,6 +83,7 @@ struct kw_judge_facts {
 	enum kw_sync_equality equality;
 	enum kw_judge_audit audit;
 	bool paused;
+	bool limited;       /* apply.bytes_per_second holds back what is read */
 	bool held;          /* deletions wait for approval */
 	bool settled;       /* level since the last snapshot began */
 	uint64_t snapshots; /* begun since the agent started */
@@ -149,6 +150,7 @@ enum kw_reason {
 	KW_REASON_TABLE_UNFRESH,
 	KW_REASON_TABLE_BEHIND,
 	KW_REASON_UNPROVEN,
+	KW_REASON_LIMITED, /* and in SNAPSHOT */
 	KW_REASON_CATCHING_UP,
 	KW_REASON_BEHIND,
 	KW_REASON_RECOVERING, /* nothing is wrong any more, but the agent was FAILED until now */

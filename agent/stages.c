@@ -4,9 +4,10 @@
 
 #include <stdio.h>
 
-#define BEHIND_US 300000 /* the table is that old, so it is looked at less often (follow/pause.h)  \
-			  */
-#define SKEW_US 1000     /* the clocks are so far apart that the figure says little */
+#define BEHIND_US                                                                                  \
+	300000       /* the table is that old, so it is looked at less often (follow/pause.h)      \
+		      */
+#define SKEW_US 1000 /* the clocks are so far apart that the figure says little */
 
 static void look_remedy(const void *arg, char text[KW_REMEDY])
 {
@@ -55,7 +56,11 @@ static void read_remedy(const void *arg, char text[KW_REMEDY])
 {
 	const struct kw_agent_stage_facts *facts = arg;
 
-	if (is_full(facts))
+	if (facts->limit > 0)
+		snprintf(text, KW_REMEDY,
+			"apply.bytes_per_second=%llu holds changes back: raise it, or set it to 0",
+			(unsigned long long)facts->limit);
+	else if (is_full(facts))
 		snprintf(text, KW_REMEDY,
 			"changes wait for room, because the local server takes them slower than "
 			"they come (%llu of apply.window_bytes=%llu are in use): see apply",

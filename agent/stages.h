@@ -18,6 +18,7 @@ struct kw_agent_stage_facts {
 	int64_t skew_us;       /* the proxy's clock less ours */
 	const char *carrier;   /* "rdma" */
 	uint64_t window, used; /* bytes: apply.window_bytes, and how many of them wait */
+	uint64_t limit;        /* apply.bytes_per_second, if it holds back; else 0 */
 	const char *refusal;   /* of the local server; "": it takes writes */
 };
 

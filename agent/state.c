@@ -149,6 +149,7 @@ static struct kw_judge_facts gather(const struct kw_agent *agent, uint64_t now_u
 		.equality = kw_sync_equality(sync, now_us),
 		.audit = audit_of(agent),
 		.paused = sync->intake == KW_SYNC_INTAKE_PAUSED,
+		.limited = kw_limit_holds(&agent->pair->limit, now_us),
 		.held = kw_brake_holds(&sync->brake),
 		.settled = sync->settled,
 		.snapshots = sync->snapshots,
@@ -302,6 +303,11 @@ static void say_refusal(struct words *words, const struct kw_agent *agent, enum 
 		say(words, "the local server refuses writes: \"%s\"", why);
 	if (reason == KW_REASON_LOCAL_LOST)
 		say(words, "local server: %s", kw_redis_lost(agent->local.redis));
+	if (reason == KW_REASON_LIMITED)
+		say(words,
+			"apply.bytes_per_second=%" PRIu64
+			" holds back what goes into the local server",
+			agent->pair->limit.bucket.per_second);
 }
 
 /* Deletions that wait for approval. */

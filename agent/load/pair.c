@@ -292,19 +292,25 @@ void kw_pair_records(struct kw_pair *pair, const struct kw_record_view *records,
 {
 	struct kw_loader *loader = loader_of(pair);
 
+	kw_limit_spend(&pair->limit, records, count, kw_clock_us());
 	if (pair->reading == KW_PAIR_READS_SNAPSHOT)
 		loader->ops->records(loader, records, count);
 	else
 		pair->applier->ops->records(pair->applier, records, count);
 }
 
-uint64_t kw_pair_room(const struct kw_pair *pair)
+static uint64_t room_of_server(const struct kw_pair *pair)
 {
 	const struct kw_loader *loader = loader_of(pair);
 
 	if (pair->reading == KW_PAIR_READS_SNAPSHOT)
 		return loader->ops->room(loader);
 	return pair->applier->ops->room(pair->applier);
+}
+
+uint64_t kw_pair_room(struct kw_pair *pair)
+{
+	return kw_limit_room(&pair->limit, room_of_server(pair), kw_clock_us());
 }
 
 void kw_pair_save(struct kw_pair *pair, const struct kw_cursor_progress *progress,
@@ -334,6 +340,12 @@ void kw_pair_set_window(struct kw_pair *pair, uint64_t bytes)
 	pair->applier->ops->set_window(pair->applier, bytes);
 	if (pair->replacing)
 		pair->replacing->ops->set_window(pair->replacing, bytes);
+}
+
+void kw_pair_set_limit(struct kw_pair *pair, uint64_t bytes_per_second)
+{
+	assert(bytes_per_second == 0 || !kw_mode_leads(pair->mode));
+	kw_limit_set(&pair->limit, bytes_per_second, kw_clock_us());
 }
 
 void kw_pair_set_shutdown(struct kw_pair *pair, enum kw_shutdown shutdown)
@@ -508,6 +520,7 @@ struct kw_pair *kw_pair_new(const struct kw_mode *mode, const struct kw_pair_opt
 	pair->mode = mode;
 	pair->handlers = options->handlers;
 	pair->local = options->local;
+	kw_pair_set_limit(pair, options->bytes_per_second);
 	if (kw_mode_leads(mode))
 		lead(pair, options, &apply);
 	switch (mode->applier) {

@@ -25,6 +25,7 @@
 #ifndef KW_AGENT_LOAD_PAIR_H
 #define KW_AGENT_LOAD_PAIR_H
 
+#include "limit.h"
 #include "load.h"
 #include "mode.h"
 
@@ -43,6 +44,7 @@ struct kw_pair_options {
 	const struct kw_filter *filter;
 	struct kw_quarantine *quarantine;
 	uint64_t window_bytes;
+	uint64_t bytes_per_second;  /* at most, into the server; 0: no limit; no mode that leads */
 	const char *listen;         /* where a mode that leads listens; checked */
 	struct kw_slice masterauth; /* … and what it puts back; must stay in place */
 	enum kw_link_tls tls;       /* … whether it speaks TLS, and by which certificates */
@@ -60,6 +62,7 @@ struct kw_pair {
 	struct kw_local *local;
 	struct kw_sm stage; /* enum kw_pair_stage */
 	enum kw_pair_reading reading;
+	struct kw_limit limit; /* of all records, of the snapshot and of changes */
 
 	struct kw_loader *merging;   /* the loader while OWN or FED; NULL: it never is */
 	struct kw_loader *replacing; /* the loader while LED; NULL: it never is */
@@ -111,7 +114,8 @@ void kw_pair_resume(struct kw_pair *pair);
 bool kw_pair_resumable(const struct kw_pair *pair);
 /* Of the snapshot between begin and end, of the table's changes otherwise. */
 void kw_pair_records(struct kw_pair *pair, const struct kw_record_view *records, size_t count);
-uint64_t kw_pair_room(const struct kw_pair *pair);
+/* Bytes of records that the server has room for, and the limit left. */
+uint64_t kw_pair_room(struct kw_pair *pair);
 void kw_pair_save(struct kw_pair *pair, const struct kw_cursor_progress *progress,
 	kw_local_done_fn done, void *arg);
 
@@ -120,6 +124,7 @@ void kw_pair_save(struct kw_pair *pair, const struct kw_cursor_progress *progres
 /* Take a snapshot, whatever was an obstacle before. */
 void kw_pair_resync(struct kw_pair *pair);
 void kw_pair_set_window(struct kw_pair *pair, uint64_t bytes);
+void kw_pair_set_limit(struct kw_pair *pair, uint64_t bytes_per_second);
 void kw_pair_set_shutdown(struct kw_pair *pair, enum kw_shutdown shutdown);
 /*
  * The end: nothing more is handed on, and the server is left as configured. Called until it returns

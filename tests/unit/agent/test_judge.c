@@ -106,6 +106,14 @@ static const struct {
 	{{FIRST, .phase = KW_SYNC_PRUNE, .purpose = KW_SYNC_RECONCILE}, KW_AGENT_RECONCILING,
 		KW_REASON_PRUNE},
 	{{FIRST, .table = KW_TABLE_INCOMPLETE}, KW_AGENT_BOOTSTRAPPING, KW_REASON_INCOMPLETE},
+	/* A limit is the reason only while something is read. */
+	{{FIRST, .phase = KW_SYNC_SNAPSHOT, .limited = true}, KW_AGENT_BOOTSTRAPPING,
+		KW_REASON_LIMITED},
+	{{FIRST, .phase = KW_SYNC_SNAPSHOT, .snapshots = 2, .limited = true}, KW_AGENT_RECONCILING,
+		KW_REASON_LIMITED},
+	{{START, .limited = true}, KW_AGENT_BOOTSTRAPPING, KW_REASON_WAITING},
+	{{FIRST, .phase = KW_SYNC_SETTLE, .purpose = KW_SYNC_RECONCILE, .limited = true},
+		KW_AGENT_RECONCILING, KW_REASON_SETTLE},
 	/* Deletions that wait for approval: in the tail's midst, or before a load. */
 	{{FIRST, .phase = KW_SYNC_HELD, .purpose = KW_SYNC_RECONCILE, .held = true}, KW_AGENT_HELD,
 		KW_REASON_HELD},
@@ -151,6 +159,10 @@ static const struct {
 	{{FIRST, .snapshots = 0, .data = KW_SYNC_DATA_OURS}, KW_AGENT_RECONCILING,
 		KW_REASON_CATCHING_UP},
 	{{WARM, .equality = KW_SYNC_UNEQUAL}, KW_AGENT_LAGGING, KW_REASON_BEHIND},
+	{{WARM, .equality = KW_SYNC_UNEQUAL, .limited = true}, KW_AGENT_LAGGING, KW_REASON_LIMITED},
+	{{FIRST, .limited = true}, KW_AGENT_BOOTSTRAPPING, KW_REASON_LIMITED},
+	{{WARM, .table = KW_TABLE_BEHIND, .limited = true}, KW_AGENT_LAGGING,
+		KW_REASON_TABLE_BEHIND},
 };
 
 static void each_case_has_its_state_and_reason(void **state)
