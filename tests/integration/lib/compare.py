@@ -128,6 +128,21 @@ def assert_equal_now(primary, replica):
     assert left == right, f"digests differ: {left} {right}\n{explain(primary, replica)}"
 
 
+def only_hides_expired(primary, replica):
+    """
+    Is all that differs a key whose time is over? A replica of Redis hides it, and deletes it only when its
+    primary says so. After a handover in mode replica nobody names such a key any more (agent/DESIGN.md).
+    """
+    with replica.admin() as client:
+        if client.info("replication")["role"] != "slave":
+            return False
+    shown = 0
+    for database in databases_in_use(replica):
+        with replica.client(database) as client:
+            shown += sum(1 for _ in client.scan_iter(count=10_000))
+    return sum(key_counts(replica).values()) > shown and not differences(primary, replica)
+
+
 def wait_equal(primary, replica, timeout=30.0):
     """Until the digests are equal (twice: an expiry may be about to pass through)."""
     deadline = time.monotonic() + timeout * SLOW
@@ -138,6 +153,8 @@ def wait_equal(primary, replica, timeout=30.0):
             return
         if attempt % 20 == 19:
             reap_expired(primary, replica)
+            if only_hides_expired(primary, replica):
+                return
         if time.monotonic() >= deadline:
             raise AssertionError(f"not equal within {timeout * SLOW:.0f} s ({attempt} looks):\n"
                                  + explain(primary, replica))

@@ -47,6 +47,10 @@ void compressed_answers_take_fewer_bytes(void **state)
 	assert_int_equal(client.info.compression, KW_COMPRESSION_ZSTD);
 	travelled = read_all(&fixture, &client, 131072);
 	assert_true(travelled > 0 && travelled < EXTENT / 8);
+	/* The serving thread counts what it has sent. */
+	WAIT(&fixture,
+		session_of(&fixture).bytes == EXTENT &&
+			session_of(&fixture).wire_bytes == kw_remote_received(client.remote));
 	info = session_of(&fixture);
 	assert_true(info.compressed);
 	assert_int_equal(info.bytes, EXTENT);
