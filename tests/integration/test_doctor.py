@@ -294,12 +294,13 @@ def test_a_sentinel_is_known_as_one(bed):
 def test_a_table_that_does_not_fit_is_named_before_the_agent_starts(bed, need_server):
     """A primary of a later RDB version than the local server, and a local server that is the primary."""
     need_server("redis-trixie")
-    if binary_version("installed")[1] >= binary_version("redis-trixie")[1]:
-        pytest.skip("the installed server is as new")
+    as_new = binary_version("installed")[1] >= binary_version("redis-trixie")[1]
+    older = "redis-bullseye" if as_new else "installed"
+    need_server(older)
     primary = bed.server("primary", "redis-trixie", tls=False)
     proxy = bed.proxy(primary, listen=("shm",))
     proxy.wait_live()
-    local = bed.server("local", tls=False)
+    local = bed.server("local", older, tls=False)
     for address, words in ((local.address, ("RDB version", "upgrade the local server")),
                            (primary.address, ("the primary that the proxy follows", "set redis.address"))):
         expect(lambda: examine(bed, {"proxy": proxy.listen["shm"], "redis.address": address}),

@@ -94,11 +94,11 @@ static void the_longest_line_is_one_entry(void **state)
 	char large[8192];
 	struct fake fake;
 
-	memset(large, 'x', sizeof large - 1);
+	memset(large, 'y', sizeof large - 1);
 	large[sizeof large - 1] = '\0';
 	open_fake(&fake);
 	kw_log_info("agent", "%s", large);
-	assert_non_null(strstr(next_entry(&fake), "MESSAGE=agent: xxx"));
+	assert_non_null(strstr(next_entry(&fake), "MESSAGE=agent: yyy"));
 	assert_int_equal(fake.entry[strlen(fake.entry) - 1], '\n');
 	close_fake(&fake);
 }
