@@ -11,7 +11,7 @@ import pytest
 
 from lib import data
 from lib.daemon import CTL
-from lib.process import SLOW, wait_for
+from lib.process import SLOW, stat_fields, wait_for
 from lib.terminal import Terminal
 
 pytestmark = pytest.mark.sanitize
@@ -133,6 +133,8 @@ def test_the_log_is_followed_over_a_restart(bed):
                 pair.agent.ctl_ok("resume")
             pair.agent.ctl_ok("pause")
             wait_line(b"paused")
+            # Between two questions it would miss the last lines: it sleeps when it has asked.
+            wait_for(lambda: stat_fields(follower.pid)[0] == "S", "the follower does not wait for a line")
             pair.agent.stop()
             wait_line(b"SIGTERM")
             pair.agent.start()

@@ -33,6 +33,12 @@ def wait_for(question, what, timeout=30.0, every=0.02):
         time.sleep(every)
 
 
+def stat_fields(pid):
+    """Of /proc/PID/stat, those after the name: the first is the state (man 5 proc)."""
+    with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stream:
+        return stream.read().rsplit(")", 1)[1].split()
+
+
 class Process:
     """Started from the main thread only: the death signal follows the thread that forked."""
 
@@ -116,6 +122,5 @@ class Process:
         return count
 
     def cpu_seconds(self):
-        with open(f"/proc/{self.pid}/stat", "rb") as stream:
-            fields = stream.read().rsplit(b")", 1)[1].split()
+        fields = stat_fields(self.pid)
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
