@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* What each kind of entry is hashed with. The numbers lie in servers. */
+/* What each kind of entry is hashed with. The numbers lie in servers. naming.c has the next ones.
+ */
 enum seed { SEED_DATABASES = 0, SEED_PREFIX = 1, SEED_PATTERN = 2, SEED_EXCLUDED = 3 };
 
 #define DATABASES_BYTES (KW_FILTER_DATABASE_WORDS * sizeof(uint64_t))
@@ -136,19 +137,16 @@ void kw_filter_close(struct kw_filter *filter)
 	close_list(&filter->prefixes);
 	close_list(&filter->patterns);
 	close_list(&filter->excluded);
+	kw_naming_close(&filter->names);
 	free(filter->databases);
 	*filter = (struct kw_filter){0};
 }
 
 static bool has_prefix(const struct kw_filter_list *prefixes, struct kw_slice key)
 {
-	for (size_t i = 0; i < prefixes->count; i++) {
-		struct kw_slice prefix = prefixes->texts[i];
-
-		if (key.length >= prefix.length &&
-			memcmp(key.data, prefix.data, prefix.length) == 0)
+	for (size_t i = 0; i < prefixes->count; i++)
+		if (kw_naming_begins_with(key, prefixes->texts[i]))
 			return true;
-	}
 	return false;
 }
 
@@ -184,7 +182,8 @@ uint64_t kw_filter_hash(const struct kw_filter *filter)
 {
 	uint64_t hash = hash_of_list(&filter->prefixes, SEED_PREFIX) +
 			hash_of_list(&filter->patterns, SEED_PATTERN) +
-			hash_of_list(&filter->excluded, SEED_EXCLUDED);
+			hash_of_list(&filter->excluded, SEED_EXCLUDED) +
+			kw_naming_hash(&filter->names);
 
 	for (uint32_t i = 0; filter->databases && i < KW_FILTER_DATABASE_WORDS; i++)
 		if (filter->databases[i])
@@ -286,6 +285,22 @@ static void describe_list(
 		append(words, i > 0 ? ", " : "", list->texts[i].data);
 }
 
+static void describe_names(struct words *words, const struct kw_naming *names)
+{
+	char rule[32];
+
+	for (size_t i = 0; i < names->database_count; i++) {
+		snprintf(rule, sizeof rule, "database %u as %u", names->databases[i].table,
+			names->databases[i].local);
+		append(words, words->length > 0 ? "; " : "", rule);
+	}
+	for (size_t i = 0; i < names->prefix_count; i++) {
+		append(words, words->length > 0 ? "; " : "", names->prefixes[i].table.data);
+		append(words, "* as ", names->prefixes[i].local.data);
+		append(words, "*", "");
+	}
+}
+
 void kw_filter_describe(const struct kw_filter *filter, char *text, size_t size)
 {
 	struct words words = {text, size, 0};
@@ -296,6 +311,7 @@ void kw_filter_describe(const struct kw_filter *filter, char *text, size_t size)
 	describe_list(&words, &filter->prefixes, "prefixes ");
 	describe_list(&words, &filter->patterns, "patterns ");
 	describe_list(&words, &filter->excluded, "without ");
+	describe_names(&words, &filter->names);
 	if (words.length == 0)
 		append(&words, "", "every key");
 }

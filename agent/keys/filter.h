@@ -5,6 +5,9 @@
  *   followed = its database is
  *              and (it has one of the prefixes, or matches one of the patterns; neither: any key)
  *              and it matches no exclusion
+ *
+ * A filter speaks of the table. What its keys are called in the local server is in `names`
+ * (naming.h).
  */
 #ifndef KW_AGENT_KEYS_FILTER_H
 #define KW_AGENT_KEYS_FILTER_H
@@ -12,6 +15,7 @@
 #include "auth/scope.h"
 #include "base/error.h"
 #include "base/slice.h"
+#include "naming.h"
 #include "table/layout.h"
 
 #include <stdbool.h>
@@ -32,6 +36,7 @@ struct kw_filter {
 	struct kw_filter_list prefixes;
 	struct kw_filter_list patterns; /* glob.h */
 	struct kw_filter_list excluded; /* the same */
+	struct kw_naming names;
 };
 
 /*
@@ -43,6 +48,14 @@ int kw_filter_exclude_database(struct kw_filter *filter, int64_t database, struc
 int kw_filter_add_prefix(struct kw_filter *filter, const char *prefix, struct kw_error *error);
 int kw_filter_add_pattern(struct kw_filter *filter, const char *pattern, struct kw_error *error);
 int kw_filter_exclude(struct kw_filter *filter, const char *pattern, struct kw_error *error);
+/* kw_naming_add_*, for a filter. */
+int kw_filter_map_database(struct kw_filter *filter, const char *rule, struct kw_error *error);
+int kw_filter_rewrite_prefix(struct kw_filter *filter, const char *rule, struct kw_error *error);
+/*
+ * After all of these, filter_names.c. KW_E_CONFIG: two keys that are followed could get one name in
+ * the local server, or a rule is about none that is followed.
+ */
+int kw_filter_check_names(const struct kw_filter *filter, struct kw_error *error);
 void kw_filter_close(struct kw_filter *filter);
 
 static inline bool kw_filter_has_database(const struct kw_filter *filter, uint32_t database)
@@ -53,26 +66,35 @@ static inline bool kw_filter_has_database(const struct kw_filter *filter, uint32
 	       (filter->databases[database / 64] >> (database % 64) & 1);
 }
 
-/* Are some keys of a database followed, and others not? */
+/* Can a database here hold keys that are followed, and others? Then no count tells of them. */
 static inline bool kw_filter_picks_keys(const struct kw_filter *filter)
 {
 	return filter->prefixes.count > 0 || filter->patterns.count > 0 ||
-	       filter->excluded.count > 0;
+	       filter->excluded.count > 0 || filter->names.prefix_count > 0;
 }
 
-/* Is every key followed? */
+/* Is every key followed, under its own name? */
 static inline bool kw_filter_is_everything(const struct kw_filter *filter)
 {
-	return !filter->databases && !kw_filter_picks_keys(filter);
+	return !filter->databases && !kw_filter_picks_keys(filter) &&
+	       kw_naming_is_identity(&filter->names);
 }
 
 /* The key alone, whatever its database. */
 bool kw_filter_has_key(const struct kw_filter *filter, struct kw_slice key);
 
 /*
- * The same for two filters that are written with the same databases, prefixes, patterns and
- * exclusions, in any order; 0 for the one that follows everything. It is stored with data, so it
- * must never change.
+ * The same by what the local server calls them, filter_names.c. True: one that is followed has this
+ * name here; its own is returned, which can lie in `room`. False: it is not ours to touch.
+ */
+bool kw_filter_finds_database(const struct kw_filter *filter, uint32_t local, uint32_t *database);
+bool kw_filter_finds_key(const struct kw_filter *filter, struct kw_slice local,
+	struct kw_buffer *room, struct kw_slice *key);
+
+/*
+ * The same for two filters that are written with the same databases, prefixes, patterns,
+ * exclusions and names, in any order; 0 for the one that follows everything. It is stored with
+ * data, so it must never change.
  */
 uint64_t kw_filter_hash(const struct kw_filter *filter);
 
@@ -85,8 +107,8 @@ int kw_filter_check_scope(
 	const struct kw_filter *filter, const struct kw_scope *scope, struct kw_error *error);
 
 /*
- * "every key" or "databases 0, 3; prefixes user:, cart:; patterns *:eu; without tmp:*", for status.
- * Always terminated.
+ * "every key" or "databases 0, 3; prefixes user:, cart:; patterns *:eu; without tmp:*; database 0
+ * as 5; user:* as u:*", for status. Always terminated.
  */
 void kw_filter_describe(const struct kw_filter *filter, char *text, size_t size);
 

@@ -3,6 +3,9 @@
  * it does not have). They are wrong locally, so an agent with one of them is never warm. A key
  * leaves when a later version or its deletion was applied, or a whole snapshot is applied anew.
  *
+ * Keys have the names of the local server here, which the applier uses and the server's own answers
+ * do.
+ *
  * KW_QUARANTINE_KEYS are known, in 16 MiB at most, by a hash of 128 bits (two keys of one hash
  * would count as one). The names of KW_QUARANTINE_NAMES among them are kept, the first
  * KW_QUARANTINE_KEY bytes of each. Beyond that, refusals are only counted, and that count ends with
