@@ -227,6 +227,9 @@ static void on_quarantined(void *arg, uint32_t database, struct kw_slice key)
 {
 	struct kw_agent *agent = arg;
 
+	/* With other names here there is no index (may_index). */
+	assert(!kw_digests_is_on(&agent->sync.index) ||
+		kw_naming_is_identity(&agent->filter.names));
 	/* A deletion that was refused: the key is there, and has no entry any more. */
 	if (!kw_digests_disbelieve(&agent->sync.index, database, key))
 		kw_digests_incomplete(&agent->sync.index);

@@ -2,6 +2,7 @@
 
 #include "control/http/address.h"
 #include "keys/glob.h"
+#include "keys/naming.h"
 #include "primary/downlink.h"
 #include "redis/address.h"
 #include "target/keys.h"
@@ -96,6 +97,14 @@ const struct kw_config_key kw_agent_config_keys[] = {
 		"Follow only these databases; empty: all."},
 	{"filter.exclude_databases", KW_CONFIG_INTEGERS, "[]", false, 0, 65535, NULL,
 		"Never follow these databases."},
+	{"filter.map_databases", KW_CONFIG_TEXTS, "[]", false, 0, 0, NULL,
+		"Keep a database of the table in another local one, \"0=3\"; mode commands; at "
+		"most 64.",
+		kw_naming_check_database},
+	{"filter.rewrite_prefixes", KW_CONFIG_TEXTS, "[]", false, 0, 0, NULL,
+		"Call keys with a prefix otherwise in the local server, \"old:=new:\"; mode "
+		"commands; at most 64.",
+		kw_naming_check_prefix},
 	KW_TARGET_LINK("16", " of 128 KiB"),
 	{"warm.lag_ms", KW_CONFIG_INTEGER, "1000", true, 1, 3600000, NULL,
 		"Warm means equal at some moment this short ago, by a proxy no further behind its "

@@ -48,9 +48,27 @@ static int read_filter(
 		(code = read_texts(
 			 config, "filter.prefixes", kw_filter_add_prefix, filter, error)) ||
 		(code = read_texts(
-			 config, "filter.patterns", kw_filter_add_pattern, filter, error)))
+			 config, "filter.patterns", kw_filter_add_pattern, filter, error)) ||
+		(code = read_texts(config, "filter.exclude", kw_filter_exclude, filter, error)) ||
+		(code = read_texts(
+			 config, "filter.map_databases", kw_filter_map_database, filter, error)) ||
+		(code = read_texts(config, "filter.rewrite_prefixes", kw_filter_rewrite_prefix,
+			 filter, error)))
 		return code;
-	return read_texts(config, "filter.exclude", kw_filter_exclude, filter, error);
+	return kw_filter_check_names(filter, error);
+}
+
+/* A server that leads its data in loads them under the names of the table. */
+static int check_names(
+	const struct kw_filter *filter, const struct kw_mode *mode, struct kw_error *error)
+{
+	if (!kw_mode_leads(mode) || kw_naming_is_identity(&filter->names))
+		return KW_OK;
+	return kw_error_set(error, KW_E_CONFIG,
+		"filter.%s: in mode %s the local server loads keys under the names of the table: "
+		"use apply.mode=commands",
+		filter->names.database_count > 0 ? "map_databases" : "rewrite_prefixes",
+		mode->name);
 }
 
 static enum kw_shutdown read_shutdown(const struct kw_config *config)
@@ -272,7 +290,9 @@ static int read_options(
 		(code = read_lease(daemon->target.name, &options->local.lease, error)))
 		return code;
 	snprintf(options->local.agent, sizeof options->local.agent, "%s", daemon->target.name);
-	return read_filter(config, &options->filter, error);
+	if ((code = read_filter(config, &options->filter, error)))
+		return code;
+	return check_names(&options->filter, options->mode, error);
 }
 
 int kw_agent_daemon_check(const struct kw_config *config, struct kw_error *error)
@@ -286,6 +306,8 @@ int kw_agent_daemon_check(const struct kw_config *config, struct kw_error *error
 		(code = read_apply(config, &options, error)))
 		return code;
 	code = read_filter(config, &options.filter, error);
+	if (!code)
+		code = check_names(&options.filter, options.mode, error);
 	kw_filter_close(&options.filter);
 	return code;
 }

@@ -13,6 +13,8 @@
  * means that the server holds all that was handed on. On a replication link a server can silently
  * refuse a change and still acknowledge it. There, only a `confirmed` change is known to be in.
  *
+ * Databases and keys have the names of the local server here (keys/naming.h).
+ *
  * Loop thread only; handlers are called from the loop, or from within an operation.
  */
 #ifndef KW_AGENT_APPLY_APPLY_H

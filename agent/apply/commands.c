@@ -255,8 +255,8 @@ static bool give_up_unsent(struct commands *commands, const struct kw_window_ent
 	if (commands->window.first != commands->window.sent)
 		return false;
 	snprintf(why, sizeof why,
-		"the local server has no database %u: raise its `databases`, or leave it out by "
-		"filter.databases",
+		"the local server has no database %u: raise its `databases`, or see "
+		"filter.databases and filter.map_databases",
 		entry->database);
 	/* A key that is not there need not be deleted. */
 	if (entry->kind == KW_WINDOW_PUT)

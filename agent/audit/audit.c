@@ -76,14 +76,19 @@ bool kw_audit_may_run(const struct kw_audit *audit)
 	       kw_pair_progress(sync->pair)->owed == 0 && sync->debt.evicted.count == 0;
 }
 
-bool kw_audit_wants(const struct kw_audit *audit, uint32_t database, struct kw_slice key)
+bool kw_audit_wants(struct kw_audit *audit, uint32_t database, struct kw_slice key)
 {
 	const struct kw_sync *sync = audit->options.sync;
+	const struct kw_naming *names = &sync->filter->names;
+	uint32_t local = kw_naming_local_database(names, database);
+	struct kw_slice name;
 
-	return kw_filter_has_database(sync->filter, database) &&
-	       kw_filter_has_key(sync->filter, key) &&
-	       !kw_local_owns_key(sync->local, database, key) &&
-	       !kw_quarantine_has(sync->quarantine, database, key);
+	if (!kw_filter_has_database(sync->filter, database) ||
+		!kw_filter_has_key(sync->filter, key))
+		return false;
+	name = kw_naming_local_key(names, key, &audit->name);
+	return !kw_local_owns_key(sync->local, local, name) &&
+	       !kw_quarantine_has(sync->quarantine, local, name);
 }
 
 /* ---- the pace ---- */
@@ -511,6 +516,8 @@ static void on_timer_closed(uv_handle_t *handle)
 	kw_walk_free(audit->walk);
 	kw_reads_close(&audit->reads);
 	kw_scan_close(&audit->scan);
+	kw_ask_close(&audit->ask);
+	kw_buffer_close(&audit->name);
 	free(audit->table.entries);
 	free(audit);
 	done(done_arg);

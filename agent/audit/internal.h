@@ -8,6 +8,9 @@
  *   link.c      the connection to the local server
  *   doubt.c     what the server tells of itself, and the causes that follow
  *
+ * Databases and keys have the names of the table. They are exchanged at the two doors to the local
+ * server: kw_ask_key (compare/ask.h), and scan.c.
+ *
  * No other file includes this.
  */
 #ifndef KW_AGENT_AUDIT_INTERNAL_H
@@ -75,13 +78,16 @@ struct kw_audit_table {
 
 /* A walk over the local keys. */
 struct kw_audit_scan {
-	uint32_t *databases;
+	struct kw_audit_scan_database {
+		uint32_t local, table; /* its numbers */
+	} * databases;
 	size_t count, at, capacity;
 	char cursor[24];
 	bool asking;           /* an answer is awaited */
 	bool begun;            /* `cursor` is of an answer of this database */
 	bool over;             /* all keys were shown */
 	struct kw_buffer keys; /* of databases[at]: a length of 4 bytes, and the key */
+	struct kw_buffer name; /* of a key in the table, while it is looked at */
 	uint32_t free_keys;    /* that the last token still pays for */
 };
 
@@ -103,6 +109,7 @@ struct kw_audit {
 	enum kw_audit_link link;
 	struct kw_redis *redis;
 	struct kw_ask ask;
+	struct kw_buffer name; /* of a key in the local server, while it is looked at */
 	struct kw_backoff backoff;
 	uint64_t connect_us;            /* not before */
 	char refusal[KW_AUDIT_REFUSAL]; /* of a question in this round; "": there was none */
@@ -156,7 +163,7 @@ void kw_audit_abandon(struct kw_audit *audit, const char *why);
  */
 bool kw_audit_may_run(const struct kw_audit *audit);
 /* Is the key one that is compared: followed, not our cursor, not in quarantine? */
-bool kw_audit_wants(const struct kw_audit *audit, uint32_t database, struct kw_slice key);
+bool kw_audit_wants(struct kw_audit *audit, uint32_t database, struct kw_slice key);
 /*
  * May keys that stay different be tried again now? Not while a round ends: it waits for each that
  * is looked at, and one of many is always due.

@@ -92,6 +92,8 @@ void kw_audit_connect(struct kw_audit *audit, uint64_t now_us)
 	audit->link = KW_AUDIT_LINK_OPENING;
 	audit->ask = (struct kw_ask){
 		.redis = audit->redis,
+		.names = &audit->options.sync->filter->names,
+		.name = audit->ask.name,
 		.pexpiretime = local->facts.identity.valkey || local->facts.identity.major >= 7,
 		.failed = on_ask_failed,
 		.arg = audit,

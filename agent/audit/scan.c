@@ -21,8 +21,9 @@ static void add_database(void *arg, uint32_t database, uint64_t keys, uint64_t e
 {
 	struct kw_audit *audit = arg;
 	struct kw_audit_scan *scan = &audit->scan;
+	uint32_t table;
 
-	if (!kw_filter_has_database(audit->options.sync->filter, database) ||
+	if (!kw_filter_finds_database(audit->options.sync->filter, database, &table) ||
 		scan->count == DATABASES_MAX)
 		return;
 	if (scan->count == scan->capacity) {
@@ -30,7 +31,7 @@ static void add_database(void *arg, uint32_t database, uint64_t keys, uint64_t e
 		scan->databases =
 			kw_realloc(scan->databases, scan->capacity * sizeof *scan->databases);
 	}
-	scan->databases[scan->count++] = database;
+	scan->databases[scan->count++] = (struct kw_audit_scan_database){database, table};
 }
 
 static void on_keyspace(void *arg, const struct kw_reply *reply)
@@ -60,19 +61,24 @@ void kw_scan_begin(struct kw_audit *audit)
 	kw_redis_words(audit->redis, on_keyspace, audit, "INFO", "keyspace", NULL);
 }
 
+/* By their names in the table. Those that have none belong to others. */
 static void keep_keys(struct kw_audit *audit, const struct kw_reply *keys)
 {
-	uint32_t database = audit->scan.databases[audit->scan.at];
+	const struct kw_filter *filter = audit->options.sync->filter;
+	struct kw_audit_scan *scan = &audit->scan;
+	uint32_t database = scan->databases[scan->at].table;
 
 	for (size_t i = 0; i < keys->count; i++) {
-		struct kw_slice key = keys->elements[i].text;
-		uint32_t length = (uint32_t)key.length;
+		struct kw_slice key;
+		uint32_t length;
 
 		if (keys->elements[i].type != KW_REPLY_STRING ||
+			!kw_filter_finds_key(filter, keys->elements[i].text, &scan->name, &key) ||
 			!kw_audit_wants(audit, database, key))
 			continue;
-		kw_buffer_append(&audit->scan.keys, &length, sizeof length);
-		kw_buffer_append(&audit->scan.keys, key.data, key.length);
+		length = (uint32_t)key.length;
+		kw_buffer_append(&scan->keys, &length, sizeof length);
+		kw_buffer_append(&scan->keys, key.data, key.length);
 	}
 }
 
@@ -110,7 +116,7 @@ static void ask(struct kw_audit *audit)
 	struct kw_audit_scan *scan = &audit->scan;
 
 	scan->asking = true;
-	kw_ask_select(&audit->ask, scan->databases[scan->at]);
+	kw_ask_select(&audit->ask, scan->databases[scan->at].local);
 	kw_redis_words(audit->redis, on_scan, audit, "SCAN", scan->cursor, "COUNT",
 		audit->round.full ? COUNT_FULL : COUNT_STEADY, NULL);
 	scan->begun = true;
@@ -141,7 +147,7 @@ bool kw_scan_next(struct kw_audit *audit, uint32_t *database, struct kw_slice *k
 	if (kw_buffer_length(&scan->keys) == 0)
 		return false;
 	memcpy(&length, bytes, sizeof length);
-	*database = scan->databases[scan->at];
+	*database = scan->databases[scan->at].table;
 	*key = kw_slice(bytes + sizeof length, length);
 	return true;
 }
@@ -155,5 +161,6 @@ void kw_scan_close(struct kw_audit_scan *scan)
 {
 	free(scan->databases);
 	kw_buffer_close(&scan->keys);
+	kw_buffer_close(&scan->name);
 	*scan = (struct kw_audit_scan){0};
 }

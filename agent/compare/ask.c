@@ -56,14 +56,20 @@ static void on_expiry(void *arg, const struct kw_reply *reply)
 void kw_ask_key(
 	struct kw_ask *ask, uint32_t database, struct kw_slice key, kw_reply_fn fn, void *arg)
 {
-	struct kw_slice argv[2] = {[1] = key};
+	struct kw_slice argv[2];
 
-	assert(ask->redis && ask->failed);
-	kw_ask_select(ask, database);
+	assert(ask->redis && ask->failed && ask->names);
+	kw_ask_select(ask, kw_naming_local_database(ask->names, database));
+	argv[1] = kw_naming_local_key(ask->names, key, &ask->name);
 	argv[0] = kw_slice_text(ask->pexpiretime ? "PEXPIRETIME" : "PTTL");
 	kw_redis_send(ask->redis, on_expiry, ask, 2, argv);
 	argv[0] = kw_slice_text("DUMP");
 	kw_redis_send(ask->redis, fn, arg, 2, argv);
+}
+
+void kw_ask_close(struct kw_ask *ask)
+{
+	kw_buffer_close(&ask->name);
 }
 
 bool kw_ask_answered(struct kw_ask *ask, const struct kw_reply *reply)

@@ -6,14 +6,16 @@
 #define KW_AGENT_COMPARE_ASK_H
 
 #include "compare.h"
+#include "keys/naming.h"
 #include "redis/redis.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 struct kw_ask {
-	struct kw_redis *redis; /* its owner's */
-	bool pexpiretime;       /* it knows PEXPIRETIME (7.0); otherwise PTTL, made absolute */
+	struct kw_redis *redis;        /* its owner's */
+	const struct kw_naming *names; /* of keys in that server; outlives the questions */
+	bool pexpiretime; /* it knows PEXPIRETIME (7.0); otherwise PTTL, made absolute */
 	/*
 	 * The server answered this command with something else than it should. No answer that
 	 * follows can be believed: the owner closes the connection.
@@ -22,14 +24,17 @@ struct kw_ask {
 	void *arg;
 	int64_t database;       /* selected by what was queued last; -1: none */
 	struct kw_found answer; /* of the question that is being answered */
+	struct kw_buffer name;  /* of the key that is asked for */
 };
 
-/* Commands queued from now on are for this database. */
+void kw_ask_close(struct kw_ask *ask);
+
+/* Commands queued from now on are for this database, by its number there. */
 void kw_ask_select(struct kw_ask *ask, uint32_t database);
 
 /*
- * Ask for a key. fn gets the value's reply, the second of two; kw_ask_answered completes
- * ask->answer from it.
+ * Ask for a key, by its name in the table. fn gets the value's reply, the second of two;
+ * kw_ask_answered completes ask->answer from it.
  */
 void kw_ask_key(
 	struct kw_ask *ask, uint32_t database, struct kw_slice key, kw_reply_fn fn, void *arg);

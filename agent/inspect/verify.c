@@ -25,14 +25,17 @@ static void on_ask_failed(void *arg, const char *command, const struct kw_reply 
 	kw_verify_fail_reply(arg, command, reply);
 }
 
-bool kw_verify_wants(const struct kw_verify *verify, uint32_t database, struct kw_slice key)
+bool kw_verify_wants(struct kw_verify *verify, uint32_t database, struct kw_slice key)
 {
+	const struct kw_naming *names = &verify->options.filter->names;
 	const char *own = verify->options.cursor_key;
 
 	if (!kw_filter_has_database(verify->options.filter, database) ||
 		!kw_filter_has_key(verify->options.filter, key))
 		return false;
-	return database != 0 || !*own || !kw_slice_equal(key, kw_slice_text(own));
+	if (!*own || kw_naming_local_database(names, database) != 0)
+		return true;
+	return !kw_slice_equal(kw_naming_local_key(names, key, &verify->name), kw_slice_text(own));
 }
 
 void kw_verify_name(struct kw_verify_list *list, uint32_t database, struct kw_slice key)
@@ -86,6 +89,9 @@ static void on_ended(void *arg, const struct kw_error *error)
 	kw_lookups_free(verify->lookups);
 	kw_keyset_close(&verify->seen);
 	kw_buffer_close(&verify->asked);
+	kw_buffer_close(&verify->name);
+	kw_buffer_close(&verify->scan_name);
+	kw_ask_close(&verify->ask);
 	free(verify->databases);
 	free_names(&result->different);
 	free_names(&result->missing);
@@ -142,7 +148,7 @@ static bool chosen(const struct kw_verify *verify, const struct kw_record_view *
 }
 
 /* A tail after a snapshot that lost a segment brings deletes, too: lookups find them. */
-static bool is_compared(const struct kw_verify *verify, const struct kw_record_view *record)
+static bool is_compared(struct kw_verify *verify, const struct kw_record_view *record)
 {
 	return record->kind == KW_RECORD_PUT &&
 	       kw_verify_wants(verify, record->database, record->key) && chosen(verify, record);
@@ -254,6 +260,7 @@ int kw_verify_start(const struct kw_verify_options *options, kw_verify_fn fn, vo
 	verify->arg = arg;
 	verify->ask = (struct kw_ask){
 		.redis = verify->redis,
+		.names = &options->filter->names,
 		.pexpiretime = options->pexpiretime,
 		.failed = on_ask_failed,
 		.arg = verify,

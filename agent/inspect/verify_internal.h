@@ -46,6 +46,7 @@ struct kw_verify {
 
 	struct kw_redis *redis;
 	struct kw_ask ask;
+	struct kw_buffer name; /* of a key in the local server, while it is looked at */
 
 	struct kw_lookups *lookups;
 	uint64_t sample_seed, sample_below; /* a key is chosen when its hash is below */
@@ -63,17 +64,21 @@ struct kw_verify {
 	enum kw_verdict_of_key verdict;
 
 	/* verify_scan.c */
-	uint32_t *databases;
+	struct kw_verify_database {
+		uint32_t local, table; /* its numbers */
+	} * databases;
 	size_t database_count, database_capacity, database_at;
 	char cursor[24];
-	bool scanning; /* a SCAN is out */
+	bool scanning;              /* a SCAN is out */
+	struct kw_buffer scan_name; /* of a key in the table, while it is looked at */
 };
 
 /* verify.c */
 void kw_verify_fail_reply(
 	struct kw_verify *verify, const char *command, const struct kw_reply *reply);
 void kw_verify_step(struct kw_verify *verify); /* go on with all that can */
-bool kw_verify_wants(const struct kw_verify *verify, uint32_t database, struct kw_slice key);
+/* By the names of the table, which all has here; see kw_ask_key and verify_scan.c. */
+bool kw_verify_wants(struct kw_verify *verify, uint32_t database, struct kw_slice key);
 void kw_verify_name(struct kw_verify_list *list, uint32_t database, struct kw_slice key);
 
 static inline bool kw_verify_over(const struct kw_verify *verify)

@@ -10,12 +10,16 @@
 
 static void take_keys(struct kw_verify *verify, const struct kw_reply *keys)
 {
-	uint32_t database = verify->databases[verify->database_at];
+	const struct kw_filter *filter = verify->options.filter;
+	uint32_t database = verify->databases[verify->database_at].table;
 
 	for (size_t i = 0; i < keys->count; i++) {
-		struct kw_slice key = keys->elements[i].text;
+		struct kw_slice key;
 
+		/* A key that has no name in the table belongs to others. */
 		if (keys->elements[i].type != KW_REPLY_STRING ||
+			!kw_filter_finds_key(
+				filter, keys->elements[i].text, &verify->scan_name, &key) ||
 			!kw_verify_wants(verify, database, key))
 			continue;
 		verify->result.scanned++;
@@ -52,7 +56,7 @@ static void on_scan(void *arg, const struct kw_reply *reply)
 static void scan(struct kw_verify *verify)
 {
 	verify->scanning = true;
-	kw_ask_select(&verify->ask, verify->databases[verify->database_at]);
+	kw_ask_select(&verify->ask, verify->databases[verify->database_at].local);
 	kw_redis_words(
 		verify->redis, on_scan, verify, "SCAN", verify->cursor, "COUNT", SCAN_COUNT, NULL);
 }
@@ -70,8 +74,9 @@ void kw_verify_scan_step(struct kw_verify *verify)
 static void add_database(void *arg, uint32_t database, uint64_t keys, uint64_t expires)
 {
 	struct kw_verify *verify = arg;
+	uint32_t table;
 
-	if (!kw_filter_has_database(verify->options.filter, database) ||
+	if (!kw_filter_finds_database(verify->options.filter, database, &table) ||
 		verify->database_count == DATABASES_MAX)
 		return;
 	if (verify->database_count == verify->database_capacity) {
@@ -79,7 +84,7 @@ static void add_database(void *arg, uint32_t database, uint64_t keys, uint64_t e
 		verify->databases = kw_realloc(
 			verify->databases, verify->database_capacity * sizeof *verify->databases);
 	}
-	verify->databases[verify->database_count++] = database;
+	verify->databases[verify->database_count++] = (struct kw_verify_database){database, table};
 }
 
 static void on_keyspace(void *arg, const struct kw_reply *reply)

@@ -293,6 +293,7 @@ void kw_pair_records(struct kw_pair *pair, const struct kw_record_view *records,
 	struct kw_loader *loader = loader_of(pair);
 
 	kw_limit_spend(&pair->limit, records, count, kw_clock_us());
+	records = kw_rename_records(&pair->rename, records, count);
 	if (pair->reading == KW_PAIR_READS_SNAPSHOT)
 		loader->ops->records(loader, records, count);
 	else
@@ -520,6 +521,8 @@ struct kw_pair *kw_pair_new(const struct kw_mode *mode, const struct kw_pair_opt
 	pair->mode = mode;
 	pair->handlers = options->handlers;
 	pair->local = options->local;
+	pair->rename.naming = &options->filter->names;
+	assert(!kw_mode_leads(mode) || kw_naming_is_identity(pair->rename.naming));
 	kw_pair_set_limit(pair, options->bytes_per_second);
 	if (kw_mode_leads(mode))
 		lead(pair, options, &apply);
@@ -561,5 +564,6 @@ void kw_pair_free(struct kw_pair *pair)
 		pair->link->base.ops->free(&pair->link->base);
 		kw_replica_free(&pair->replica);
 	}
+	kw_rename_close(&pair->rename);
 	free(pair);
 }

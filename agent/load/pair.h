@@ -25,6 +25,7 @@
 #ifndef KW_AGENT_LOAD_PAIR_H
 #define KW_AGENT_LOAD_PAIR_H
 
+#include "keys/rename.h"
 #include "limit.h"
 #include "load.h"
 #include "mode.h"
@@ -62,7 +63,8 @@ struct kw_pair {
 	struct kw_local *local;
 	struct kw_sm stage; /* enum kw_pair_stage */
 	enum kw_pair_reading reading;
-	struct kw_limit limit; /* of all records, of the snapshot and of changes */
+	struct kw_limit limit;   /* of all records, of the snapshot and of changes */
+	struct kw_rename rename; /* the same */
 
 	struct kw_loader *merging;   /* the loader while OWN or FED; NULL: it never is */
 	struct kw_loader *replacing; /* the loader while LED; NULL: it never is */
@@ -112,7 +114,10 @@ void kw_pair_abandon(struct kw_pair *pair);
 void kw_pair_resume(struct kw_pair *pair);
 /* May a cursor found in the server be resumed from? */
 bool kw_pair_resumable(const struct kw_pair *pair);
-/* Of the snapshot between begin and end, of the table's changes otherwise. */
+/*
+ * Of the snapshot between begin and end, of the table's changes otherwise; at most
+ * KW_RECORD_BATCH_MAX, by the table's names. Loader and applier get them by the local ones.
+ */
 void kw_pair_records(struct kw_pair *pair, const struct kw_record_view *records, size_t count);
 /* Bytes of records that the server has room for, and the limit left. */
 uint64_t kw_pair_room(struct kw_pair *pair);

@@ -12,9 +12,9 @@ static void add_keys(void *arg, uint32_t database, uint64_t keys, uint64_t expir
 {
 	const struct counting *counting = arg;
 	struct kw_local_facts *facts = counting->facts;
-	uint32_t last = KW_KEY_COUNTS_DATABASES - 1;
+	uint32_t last = KW_KEY_COUNTS_DATABASES - 1, table;
 
-	if (!kw_filter_has_database(counting->filter, database))
+	if (!kw_filter_finds_database(counting->filter, database, &table))
 		return;
 	facts->keys += keys;
 	facts->expires += expires;

@@ -20,7 +20,7 @@
 struct kw_local_facts {
 	struct kw_server_identity identity;
 	uint64_t keys; /* in the databases of the filter, of any name; without our cursor */
-	uint64_t database_keys[KW_KEY_COUNTS_DATABASES]; /* the same by database */
+	uint64_t database_keys[KW_KEY_COUNTS_DATABASES]; /* the same by database of this server */
 	uint64_t flushes;   /* calls of FLUSHALL, FLUSHDB and SWAPDB, our own among them */
 	uint64_t functions; /* calls that can delete a function library, such as the cursor */
 	struct kw_writers writers; /* calls by which other clients may have written */
@@ -46,7 +46,7 @@ struct kw_local_facts {
 
 /*
  * Fill in all that INFO (all sections) tells, except the identity and the cursor. Only the keys of
- * databases that the filter names are counted.
+ * databases here in which the filter keeps keys are counted.
  */
 void kw_facts_read(
 	struct kw_local_facts *facts, struct kw_slice info, const struct kw_filter *filter);

@@ -59,6 +59,7 @@ void kw_prune_stop(struct kw_prune *prune)
 	prune->ignored = prune->owed;
 	prune->removing = 0;
 	kw_buffer_close(&prune->found);
+	kw_buffer_close(&prune->name);
 	move(prune, KW_PRUNE_IDLE);
 }
 
@@ -86,6 +87,7 @@ static void finish(struct kw_prune *prune)
 {
 	if (prune->plan.sample == 0)
 		kw_buffer_close(&prune->found);
+	kw_buffer_close(&prune->name);
 	move(prune, KW_PRUNE_IDLE);
 	prune->done(prune->arg, kw_failed(&prune->failure) ? &prune->failure : NULL);
 }
@@ -202,12 +204,15 @@ static void on_unlink(void *arg, const struct kw_reply *reply)
 	go_on(prune);
 }
 
-static bool is_in_scope(const struct kw_prune *prune, uint32_t database, struct kw_slice key)
+/* Has it the name of a key that is followed? Then *own is that key's, in the table. */
+static bool is_in_scope(
+	struct kw_prune *prune, uint32_t database, struct kw_slice key, struct kw_slice *own)
 {
-	return kw_filter_has_key(prune->plan.filter, key) &&
+	return kw_filter_finds_key(prune->plan.filter, key, &prune->name, own) &&
 	       !kw_local_owns_key(prune->local, database, key);
 }
 
+/* By the names of the table. */
 static bool is_kept(const struct kw_prune *prune, uint32_t database, struct kw_slice key)
 {
 	return prune->plan.keeps && prune->plan.keeps(prune->arg, database, key);
@@ -244,19 +249,21 @@ static bool is_sampled(const struct kw_prune *prune)
 static size_t take_keys(struct kw_prune *prune, const struct kw_reply *keys)
 {
 	struct kw_slice argv[KW_PRUNE_BATCH + 1];
-	uint32_t database = prune->databases[prune->database];
+	uint32_t database = prune->databases[prune->database], table;
 	int argc = 1;
 	size_t i;
 
+	if (!kw_filter_finds_database(prune->plan.filter, database, &table))
+		return keys->count;
 	argv[0] = kw_slice_text("UNLINK");
 	for (i = 0; i < keys->count && !is_sampled(prune); i++) {
-		struct kw_slice key = keys->elements[i].text;
+		struct kw_slice key = keys->elements[i].text, own;
 
 		prune->looked_at++;
-		if (!is_in_scope(prune, database, key))
+		if (!is_in_scope(prune, database, key, &own))
 			continue;
 		prune->in_scope++;
-		if (is_kept(prune, database, key))
+		if (is_kept(prune, table, own))
 			continue;
 		prune->matched++;
 		if (prune->plan.allows || prune->plan.sample > 0)
@@ -397,8 +404,9 @@ void kw_prune_selected(struct kw_prune *prune)
 static void add_database(void *arg, uint32_t database, uint64_t keys, uint64_t expires)
 {
 	struct kw_prune *prune = arg;
+	uint32_t table;
 
-	if (!kw_filter_has_database(prune->plan.filter, database))
+	if (!kw_filter_finds_database(prune->plan.filter, database, &table))
 		return;
 	if (prune->plan.database >= 0 && prune->plan.database != (int64_t)database)
 		return;
@@ -440,6 +448,7 @@ void kw_prune_start(
 	assert(!kw_prune_running(prune));
 	assert(plan->sample == 0 || (plan->count_only && plan->sample < KW_PRUNE_COUNT_MAX));
 	kw_buffer_close(&prune->found);
+	kw_buffer_close(&prune->name);
 	*prune = (struct kw_prune){
 		.local = prune->local,
 		.plan = *plan,

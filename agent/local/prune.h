@@ -21,6 +21,9 @@
  *
  * DELETING goes by WAITING, too, for each database.
  *
+ * In scope is a key that has the local name of one that is followed (keys/naming.h). No other key
+ * is counted or deleted, whatever the plan says.
+ *
  * One SCAN and its UNLINKs are in flight at a time, so the walk is bounded for any keyspace. No
  * other part of the agent may write through the local connection meanwhile. Loop thread only.
  */
@@ -45,7 +48,10 @@
 
 struct kw_prune_plan {
 	const struct kw_filter *filter;
-	/* Does this key stay? NULL: none does. Also given the walk's arg. */
+	/*
+	 * Does this key stay? By its name in the table; all else here is by the local one. NULL:
+	 * none does. Also given the walk's arg.
+	 */
 	bool (*keeps)(void *arg, uint32_t database, struct kw_slice key);
 	int64_t database; /* -1: every database in the filter */
 	bool count_only;
@@ -106,6 +112,7 @@ struct kw_prune {
 	uint64_t left_out;            /* databases of which a sample has only a part */
 	uint64_t remembered;          /* keys in `found`; the first of those matched */
 	struct kw_buffer found;       /* of them kw_prune_next_key reads one after the other */
+	struct kw_buffer name;        /* of a key in the table, while it is looked at */
 };
 
 void kw_prune_init(struct kw_prune *prune, struct kw_local *local);

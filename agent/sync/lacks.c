@@ -10,7 +10,8 @@ struct kw_debt_counts kw_sync_counts(const struct kw_sync *sync)
 {
 	const struct kw_local_facts *facts = &sync->local->facts;
 
-	/* With a filter, others may write other keys, and the counts do not tell which keys. */
+	/* With a filter, or other names here, others may write other keys, and the counts do not
+	 * tell which keys. */
 	return (struct kw_debt_counts){
 		.evicted = facts->evicted,
 		.foreign = kw_filter_is_everything(sync->filter) ? facts->writers.foreign : 0,

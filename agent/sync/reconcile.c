@@ -105,7 +105,7 @@ static bool is_table_there(const struct kw_sync *sync)
 	       kw_sync_may_follow(sync);
 }
 
-/* By the link: a replica refuses a client's UNLINK. */
+/* By the link: a replica refuses a client's UNLINK. A name here is one of the table: see pair.c. */
 static void remove_by_link(void *arg, uint32_t database, struct kw_slice key)
 {
 	struct kw_sync *sync = arg;
@@ -115,6 +115,7 @@ static void remove_by_link(void *arg, uint32_t database, struct kw_slice key)
 		.key = key,
 	};
 
+	assert(kw_naming_is_identity(&sync->filter->names));
 	kw_pair_records(sync->pair, &record, 1);
 }
 

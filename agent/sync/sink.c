@@ -35,14 +35,26 @@ static void on_snapshot_begin(void *arg, uint64_t epoch, uint64_t version)
 		kw_keyset_reserve(&sync->keyset, kw_sync_keys_expected(sync));
 }
 
-/* Is it one of those that are followed, and not our own cursor? */
-static bool is_in_scope(const struct kw_sync *sync, const struct kw_record_view *record)
+/* Would it get the name of our own cursor? */
+static bool is_in_the_way(struct kw_sync *sync, const struct kw_record_view *record)
+{
+	const struct kw_naming *names = &sync->filter->names;
+
+	if (kw_naming_local_database(names, record->database) != 0 ||
+		record->kind == KW_RECORD_FLUSH)
+		return false;
+	return kw_local_owns_key(
+		sync->local, 0, kw_naming_local_key(names, record->key, &sync->name));
+}
+
+/* Is it one of those that are followed? */
+static bool is_in_scope(struct kw_sync *sync, const struct kw_record_view *record)
 {
 	if (!kw_filter_has_database(sync->filter, record->database))
 		return false;
 	if (record->kind != KW_RECORD_FLUSH && !kw_filter_has_key(sync->filter, record->key))
 		return false;
-	return record->database != 0 || !kw_local_owns_key(sync->local, 0, record->key);
+	return !is_in_the_way(sync, record);
 }
 
 static void on_records(void *arg, const struct kw_record_view *records, size_t count)

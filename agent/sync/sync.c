@@ -44,6 +44,7 @@ void kw_sync_close(struct kw_sync *sync)
 	kw_keyset_close(&sync->keyset);
 	kw_digests_close(&sync->index);
 	kw_recent_close(&sync->rollback.recent);
+	kw_buffer_close(&sync->name);
 }
 
 void kw_sync_set_max_prune(struct kw_sync *sync, double share)

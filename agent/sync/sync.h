@@ -35,6 +35,8 @@
  * SNAPSHOT. Before the claim, SAMPLE looks some local keys up in the table. If the snapshot would
  * delete too many, the brake holds in WAIT, and the server serves the data that it has.
  *
+ * Databases and keys have the names of the table here (keys/naming.h).
+ *
  * The agent tells the sync what happens to the local server, the reader what it finds. The sync
  * acts in kw_sync_step. Loop thread only.
  */
@@ -149,6 +151,7 @@ struct kw_sync {
 	uint64_t
 		head_since_us; /* our clock when a head not yet handed on was first seen; 0: none */
 	uint64_t passed;       /* the proxy need not keep tombstones up to here for this agent */
+	struct kw_buffer name; /* of a record in the local server, while it is looked at */
 	struct kw_keyset keyset;
 	struct kw_digests index;
 	enum kw_sync_manner manner; /* of the snapshot begun last */

@@ -166,6 +166,8 @@ static void sample(struct kw_sync *sync)
 		.sample = KW_SAMPLE_KEYS,
 	};
 
+	/* Names found here are looked up in the table. */
+	assert(kw_naming_is_identity(&sync->filter->names));
 	kw_prune_start(&sync->walk, &plan, on_walked, sync);
 	kw_sync_enter(sync, KW_SYNC_SAMPLE, "the snapshot would replace all keys");
 	sync->in.sample.epoch = sync->follow->superblock.epoch;

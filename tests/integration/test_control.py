@@ -369,6 +369,12 @@ SECRETLESS = "set auth.secret_file"
     (AGENT, ["filter.patterns=[\"a*\",\"b[c\"]"], "no ] closes"), (AGENT, ["filter.patterns=[\"**\"]"], "matches every key"),
     (AGENT, ["filter.exclude=[\"*\"]"], "none would be left"), (AGENT, ["filter.exclude=[\"\"]"], "an empty pattern"),
     (AGENT, ["filter.databases=[3]", "filter.exclude_databases=[3]"], "no database is left"),
+    (AGENT, ["filter.map_databases=[\"0=3\"]"], "which database 3 of the table has already"),
+    (AGENT, ["filter.map_databases=[\"0-3\"]"], "is no rule"),
+    (AGENT, ["filter.rewrite_prefixes=[\"old:=new:\"]"], "names that other keys have"),
+    (AGENT, ["filter.rewrite_prefixes=[\"a:=x:\",\"b:=x:\"]"], "overlap on the right side"),
+    (AGENT, ["filter.rewrite_prefixes=[\"=eu:\"]", "apply.mode=hybrid"], "use apply.mode=commands"),
+    (AGENT, ["filter.map_databases=[\"0=3\",\"3=0\"]", "apply.mode=replica"], "use apply.mode=commands"),
 ])
 def test_what_cannot_work_is_refused_by_the_check_and_at_the_start(bed, program, wrong, named, checked):
     words = [program, *(["--check-config"] if checked else [])]

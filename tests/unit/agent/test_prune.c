@@ -167,6 +167,41 @@ static void what_the_filter_leaves_out_is_not_touched(void **state)
 	teardown(&world);
 }
 
+/* By the table: database 0 with key:1 to key:3, of which one goes. Here they are other: of 9. */
+static void only_the_local_names_of_keys_are_deleted(void **state)
+{
+	struct world world;
+	struct kw_error error;
+
+	setup(&world);
+	kw_filter_add_database(&world.test.filter, 0, &error);
+	kw_filter_add_prefix(&world.test.filter, "key:", &error);
+	kw_filter_map_database(&world.test.filter, "0=9", &error);
+	kw_filter_rewrite_prefix(&world.test.filter, "key:=other:", &error);
+	assert_int_equal(kw_filter_check_names(&world.test.filter, &error), KW_OK);
+	test_cli(&world.server, "mset key:1 mine key:4 mine other:4 mine");
+	test_cli(&world.server, "-n 9 mset other:1 1 other:2 2 other:3 3 key:1 mine key:4 mine");
+	keep(&world, 0, "key:1");
+	keep(&world, 0, "key:2");
+	/* Names that lead nowhere: were they asked for, the wrong keys would stay. */
+	keep(&world, 9, "other:3");
+	keep(&world, 0, "other:3");
+	walk_asking(&world, true);
+	assert_int_equal(world.deletions, 1);
+	assert_int_equal(world.keys, 3);
+	assert_string_equal(
+		test_cli(&world.server, "-n 9 exists other:1 other:2 key:1 key:4"), "4");
+	assert_string_equal(test_cli(&world.server, "-n 9 dbsize"), "4");
+	/* A flush of the table's database 0. */
+	walk(&world, 9, false, false);
+	assert_string_equal(test_cli(&world.server, "-n 9 exists key:1 key:4"), "2");
+	assert_string_equal(test_cli(&world.server, "-n 9 dbsize"), "2");
+	walk(&world, 0, false, false);
+	assert_int_equal(world.prune.looked_at, 0);
+	assert_string_equal(test_cli(&world.server, "dbsize"), "3");
+	teardown(&world);
+}
+
 static void one_database_can_be_emptied_of_its_prefixes(void **state)
 {
 	struct world world;
@@ -494,6 +529,7 @@ int main(void)
 		cmocka_unit_test(a_sample_has_its_part_of_each_database),
 		cmocka_unit_test(what_the_snapshot_did_not_have_is_deleted_in_every_database),
 		cmocka_unit_test(what_the_filter_leaves_out_is_not_touched),
+		cmocka_unit_test(only_the_local_names_of_keys_are_deleted),
 		cmocka_unit_test(one_database_can_be_emptied_of_its_prefixes),
 		cmocka_unit_test(counting_deletes_nothing),
 		cmocka_unit_test(a_walk_that_was_given_up_does_not_disturb_the_next),
