@@ -29,6 +29,7 @@ static const struct row rows[] = {
 	[KW_BOUND_CONFIG_GET] = {"CONFIG", "GET", {"the reply to CONFIG GET", SHORT}},
 	[KW_BOUND_CLIENT_LIST] = {"CLIENT", "LIST", {"the reply to CLIENT LIST", PAGE}},
 	[KW_BOUND_COMMAND_INFO] = {"COMMAND", "INFO", {"the reply to COMMAND INFO", TEXT}},
+	[KW_BOUND_COMMAND] = {"COMMAND", NULL, {"the reply to COMMAND", TEXT}},
 	[KW_BOUND_FUNCTION_LIST] = {"FUNCTION", "LIST", {"the reply to FUNCTION LIST", TEXT}},
 	[KW_BOUND_FUNCTION_DUMP] = {"FUNCTION", "DUMP", {"the reply to FUNCTION DUMP", VALUE}},
 };

@@ -4,7 +4,7 @@
  *
  *   login    16 KiB    8 elements         AUTH, CLIENT SETNAME: before anything is known
  *   short    64 KiB    1024               every command that is not named here
- *   text     128 MiB   131072             INFO, COMMAND INFO, FUNCTION LIST
+ *   text     128 MiB   131072             INFO, COMMAND, COMMAND INFO, FUNCTION LIST
  *   page     1 GiB     4 Mi               SCAN, CLIENT LIST
  *   value    2 GiB     1024               DUMP, FUNCTION DUMP, GET, and messages, which hold a key
  *
@@ -33,6 +33,7 @@ enum kw_bound {
 	KW_BOUND_CONFIG_GET, /* can hold passwords: its bytes are wiped */
 	KW_BOUND_CLIENT_LIST,
 	KW_BOUND_COMMAND_INFO,
+	KW_BOUND_COMMAND,
 	KW_BOUND_FUNCTION_LIST,
 	KW_BOUND_FUNCTION_DUMP,
 };

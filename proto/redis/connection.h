@@ -116,8 +116,10 @@ struct kw_redis {
 	struct kw_pending_queue pending;
 	uint64_t moved_us;      /* last byte moved, or the moment from which a reply is pending */
 	uint32_t event_replies; /* replies of the present readable event */
-	/* MESSAGES: it subscribed. RAW: logged in, and replies stay bytes. */
-	enum { KW_REDIS_REPLIES, KW_REDIS_MESSAGES, KW_REDIS_RAW } input_kind;
+	/* MESSAGES: it subscribed. RAW: logged in, and replies stay bytes. STREAM: taken over. */
+	enum { KW_REDIS_REPLIES, KW_REDIS_MESSAGES, KW_REDIS_RAW, KW_REDIS_STREAM } input_kind;
+	kw_redis_stream_fn stream_fn; /* STREAM: who takes the bytes */
+	void *stream_arg;
 	bool heard_secret; /* input held a reply to kw_redis_send_secret */
 	struct kw_error why;
 	uint8_t input[KW_REDIS_READ_BYTES];

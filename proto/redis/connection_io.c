@@ -161,6 +161,10 @@ static void ended(struct kw_redis *redis)
 	else if (redis->sm.state == KW_REDIS_LOGIN)
 		kw_redis_failf(redis, KW_E_IO,
 			"the server closed the connection without a reply: see its log");
+	else if (redis->input_kind == KW_REDIS_STREAM)
+		kw_redis_failf(redis, KW_E_IO,
+			"the server closed the stream (a restart, CLIENT KILL, a change of its "
+			"role, or client-output-buffer-limit: see its log)");
 	else
 		kw_redis_failf(redis, KW_E_IO,
 			"the server closed the connection, %zu replies were pending "
@@ -170,6 +174,10 @@ static void ended(struct kw_redis *redis)
 
 static int feed(struct kw_redis *redis, size_t length, struct kw_error *error)
 {
+	if (redis->input_kind == KW_REDIS_STREAM) {
+		redis->stream_fn(redis->stream_arg, kw_slice(redis->input, length));
+		return KW_OK;
+	}
 	if (redis->input_kind == KW_REDIS_RAW)
 		return kw_raw_reader_feed(redis->raw, redis->input, length, error);
 	bound_next(redis);

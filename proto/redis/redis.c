@@ -154,6 +154,24 @@ void kw_redis_subscribe(
 	kw_redis_wake(redis);
 }
 
+void kw_redis_take_over(struct kw_redis *redis, kw_redis_stream_fn fn, void *arg)
+{
+	assert(fn && redis->sm.state == KW_REDIS_READY && redis->pending.count == 0);
+	assert(redis->input_kind == KW_REDIS_REPLIES && redis->output.bytes == 0);
+	redis->stream_fn = fn;
+	redis->stream_arg = arg;
+	redis->input_kind = KW_REDIS_STREAM;
+}
+
+void kw_redis_put(struct kw_redis *redis, struct kw_slice bytes)
+{
+	assert(redis->input_kind == KW_REDIS_STREAM && redis->sm.state != KW_REDIS_CLOSED);
+	if (kw_redis_is_over(redis) || bytes.length == 0)
+		return;
+	kw_output_copy(&redis->output, bytes);
+	kw_redis_wake(redis);
+}
+
 void kw_redis_flush(struct kw_redis *redis)
 {
 	kw_redis_write(redis);

@@ -152,6 +152,21 @@ size_t kw_redis_unsent_bytes(const struct kw_redis *redis); /* queued, not yet i
 void kw_redis_subscribe(
 	struct kw_redis *redis, bool pattern, const char *channel, kw_reply_fn fn, void *arg);
 
+/*
+ * Take the stream of bytes over: from now on none is parsed, and all that comes is handed to fn as
+ * it comes, plain or decrypted. The owner speaks for itself by kw_redis_put. There is no deadline
+ * any more: the owner knows how long silence may last.
+ *
+ * Only when ready, without a reply pending and without a subscription. Bytes that the server sent
+ * unasked before that are a failure, because a part of them may have been parsed. fn may close the
+ * connection; then the rest of the bytes is not handed over.
+ */
+typedef void (*kw_redis_stream_fn)(void *arg, struct kw_slice bytes);
+void kw_redis_take_over(struct kw_redis *redis, kw_redis_stream_fn fn, void *arg);
+
+/* Queue bytes on a connection that was taken over; copied. Dropped while closing. */
+void kw_redis_put(struct kw_redis *redis, struct kw_slice bytes);
+
 /* closed follows with code KW_OK. Harmless when already closing. */
 void kw_redis_close(struct kw_redis *redis);
 void kw_redis_free(struct kw_redis *redis);

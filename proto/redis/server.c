@@ -310,7 +310,7 @@ int kw_server_identity_parse(
 	struct kw_slice info, struct kw_server_identity *identity, struct kw_error *error)
 {
 	struct kw_slice version, other;
-	uint64_t loading;
+	uint64_t loading, good;
 
 	*identity = (struct kw_server_identity){.databases = DEFAULT_DATABASES};
 	/* Valkey also says redis_version:7.2.4, the Redis it stems from. */
@@ -341,6 +341,9 @@ int kw_server_identity_parse(
 	copy_field(info, "role", identity->role, sizeof identity->role);
 	identity->upstream = parse_upstream(info, identity->role);
 	identity->loading = kw_info_number(info, "loading", &loading) && loading != 0;
+	/* Servers tell how many of them are good only if writes depend on it (genRedisInfoString).
+	 */
+	identity->counts_replicas = kw_info_number(info, "min_slaves_good_slaves", &good);
 	if (!kw_info_number(info, "process_id", &identity->process))
 		identity->process = 0;
 	kw_info_keyspace(info, add_expires, &identity->expires_total);

@@ -35,6 +35,7 @@ static void a_bound_is_found_by_the_words_of_its_command(void **state)
 		{"GET key", KW_BOUND_GET},
 		{"CLIENT LIST TYPE normal", KW_BOUND_CLIENT_LIST},
 		{"COMMAND INFO get set", KW_BOUND_COMMAND_INFO},
+		{"COMMAND", KW_BOUND_COMMAND},
 		{"FUNCTION LIST LIBRARYNAME x", KW_BOUND_FUNCTION_LIST},
 		{"FUNCTION DUMP", KW_BOUND_FUNCTION_DUMP},
 		{"CLIENT SETNAME LIST", KW_BOUND_SHORT},

@@ -56,6 +56,14 @@ static void the_identity_of_a_redis_is_read(void **state)
 	assert_int_equal(kw_server_identity_check(&identity, NULL), 0);
 }
 
+static void a_server_whose_writes_wait_for_replicas_is_known(void **state)
+{
+	assert_false(parse(redis_info).counts_replicas);
+	assert_true(parse("redis_version:7.0.15\r\nrole:master\r\nconnected_slaves:0\r\n"
+			  "min_slaves_good_slaves:0\r\n")
+			    .counts_replicas);
+}
+
 static void a_valkey_is_not_taken_for_the_redis_it_stems_from(void **state)
 {
 	struct kw_server_identity identity = parse(valkey_info);
@@ -388,6 +396,7 @@ int main(void)
 		cmocka_unit_test(seconds_of_info_become_microseconds),
 		cmocka_unit_test(commands_of_info_are_listed),
 		cmocka_unit_test(the_identity_of_a_redis_is_read),
+		cmocka_unit_test(a_server_whose_writes_wait_for_replicas_is_known),
 		cmocka_unit_test(a_valkey_is_not_taken_for_the_redis_it_stems_from),
 		cmocka_unit_test(info_of_something_else_is_refused),
 		cmocka_unit_test(old_servers_and_sentinels_are_refused_with_the_remedy),

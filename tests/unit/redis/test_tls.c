@@ -170,6 +170,42 @@ static void the_last_bytes_of_a_long_reply_are_not_left_in_the_channel(void **st
 	kw_tls_current_put(&current, NULL);
 }
 
+static void sum_up(void *arg, struct kw_slice bytes)
+{
+	((struct counted *)arg)->replies += (int)bytes.length;
+}
+
+/* The same bytes, taken over: all of them come, decrypted, although the server says no more. */
+static void a_stream_that_is_taken_over_is_decrypted_to_its_last_byte(void **state)
+{
+	static const size_t lengths[] = {7, 70000, 1024 * 1024 + 3000};
+	struct kw_tls_current current = {context_of(KW_TLS_CLIENT)};
+
+	for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+		char *reply = calloc(1, lengths[i]), address[64];
+		struct fake fake = {.reply = reply, .length = lengths[i]};
+		struct kw_redis_options options;
+		struct test_client client;
+		struct counted counted = {0};
+
+		start(&fake);
+		snprintf(address, sizeof address, "rediss://127.0.0.1:%d", fake.port);
+		options = test_options(address);
+		snprintf(options.client_name, sizeof options.client_name, "the-client");
+		options.tls = &current;
+		test_client_open(&client, &options);
+		test_client_run(&client, &client.ready, 1);
+		kw_redis_take_over(client.redis, sum_up, &counted);
+		kw_redis_put(client.redis, kw_slice_text("give me the-key\r\n"));
+		test_client_run(&client, &counted.replies, (int)lengths[i]);
+		assert_int_equal(counted.replies, lengths[i]);
+		test_client_stop(&client);
+		stop(&fake);
+		free(reply);
+	}
+	kw_tls_current_put(&current, NULL);
+}
+
 static void an_address_of_tls_without_certificates_is_refused(void **state)
 {
 	const struct kw_redis_handlers handlers = {0};
@@ -203,6 +239,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_last_bytes_of_a_long_reply_are_not_left_in_the_channel),
+		cmocka_unit_test(a_stream_that_is_taken_over_is_decrypted_to_its_last_byte),
 		cmocka_unit_test(an_address_of_tls_without_certificates_is_refused),
 	};
 
