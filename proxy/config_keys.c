@@ -171,6 +171,12 @@ const struct kw_config_key kw_proxy_config_keys[] = {
 		"10 KiB; 0: off."},
 	{"source.watch_interval_ms", KW_CONFIG_INTEGER, "1000", false, 50, 60000, NULL,
 		"How often silent commands, notification flags and identity are looked at."},
+	{"source.feed", KW_CONFIG_TEXT, "\"notifications\"", false, 0, 0,
+		"notifications|stream|auto",
+		"How changes are learned: notifications (keyspace events), stream (the replication "
+		"stream, as a replica that holds nothing; the server is refused if it does not "
+		"allow that), auto (stream if the server and its user allow it, else "
+		"notifications)."},
 	{"source.flags", KW_CONFIG_TEXT, "\"set\"", false, 0, 0, "set|check|trust",
 		"The primary's notify-keyspace-events: set (what is missing is set by CONFIG SET), "
 		"check (CONFIG GET only; without the flags A and E the primary is not followed), "

@@ -174,9 +174,17 @@ static const char *flags_text(enum kw_feed_flags flags)
 		[KW_FEED_FLAGS_CHECKED] = "checked",
 		[KW_FEED_FLAGS_PROVEN] = "trusted, proven",
 		[KW_FEED_FLAGS_UNPROVEN] = "trusted, unproven",
+		[KW_FEED_FLAGS_UNUSED] = "not used",
 	};
 
 	return texts[flags];
+}
+
+static json_t *feed_json(const struct kw_source_stats *s)
+{
+	return json_pack("{s:s,s:o}", "kind",
+		s->feed == KW_SOURCE_FEED_STREAM ? "stream" : "notifications", "reason",
+		kw_json_text(s->feed_why));
 }
 
 static json_t *status_json(void *arg)
@@ -203,6 +211,7 @@ static json_t *status_json(void *arg)
 	json_object_set_new(
 		status, "reason_code", json_string(kw_source_reason_code(proxy->source)));
 	json_object_set_new(status, "flags", json_string(flags_text(s->flags)));
+	json_object_set_new(status, "feed", feed_json(s));
 	json_object_set_new(status, "missing_keys", json_integer((json_int_t)s->missing_keys));
 	json_object_set_new(status, "missing_of", json_integer((json_int_t)s->missing_of));
 	json_object_set_new(status, "pace", pace_json(&figures.pace));

@@ -62,7 +62,10 @@ static bool flags(struct kw_slice text, char wanted[KW_DOCTOR_FLAGS])
 
 static void look_at_primary(struct kw_doctor *doctor, const struct kw_config *config)
 {
-	const enum kw_source_flags policy = kw_proxy_flags(config);
+	/* With the stream, flags are of no use. With auto, notifications may follow. */
+	const bool streams = kw_proxy_feed(config) == KW_SOURCE_FEED_STREAM;
+	const enum kw_source_flags policy =
+		streams ? KW_SOURCE_FLAGS_TRUST : kw_proxy_flags(config);
 	struct kw_doctor_server server = {
 		.what = "primary",
 		.group = "redis",
@@ -78,7 +81,9 @@ static void look_at_primary(struct kw_doctor *doctor, const struct kw_config *co
 		kw_doctor_read(doctor, "redis.tls", code, &error);
 	kw_doctor_certificates(doctor, server.tls);
 	/* The doctor asks CONFIG GET itself. */
-	server.wanted_count = kw_notify_permissions(KW_SOURCE_FLAGS_TRUST, &server.wanted);
+	server.wanted_count =
+		streams ? kw_stream_permissions(&server.wanted)
+			: kw_notify_permissions(KW_SOURCE_FLAGS_TRUST, &server.wanted);
 	/* Without a host: the one that Sentinel names. */
 	if (!code && kw_redis_address_check(server.address, NULL) == KW_OK)
 		kw_doctor_server(doctor, &server);

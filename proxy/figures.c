@@ -65,6 +65,7 @@ const struct kw_figure kw_proxy_figure_table[] = {
 	CAUSE(swapdb, "SWAPDB"),
 	CAUSE(identity, "another server, role or replication history"),
 	CAUSE(audit, "the sweep that never ends has seen all keys"),
+	CAUSE(command, "a command of the replication stream is not understood"),
 	CAUSE(asked, "asked for by the operator"),
 	SOURCE(approvals, "mass deletions that an operator approved"),
 	SOURCE(silent_refetches, "keys fetched again after commands that raise no event"),

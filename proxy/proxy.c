@@ -630,6 +630,15 @@ enum kw_source_flags kw_proxy_flags(const struct kw_config *config)
 					    : KW_SOURCE_FLAGS_SET;
 }
 
+enum kw_source_feed kw_proxy_feed(const struct kw_config *config)
+{
+	const char *word = kw_config_text(config, "source.feed");
+
+	return strcmp(word, "stream") == 0 ? KW_SOURCE_FEED_STREAM
+	       : strcmp(word, "auto") == 0 ? KW_SOURCE_FEED_AUTO
+					   : KW_SOURCE_FEED_NOTIFICATIONS;
+}
+
 static int load_certificates(struct kw_proxy *proxy, struct kw_error *error)
 {
 	struct kw_tls_context *context;
@@ -662,6 +671,7 @@ static int make_source(struct kw_proxy *proxy, struct kw_error *error)
 		.watch_interval_ms =
 			(uint32_t)kw_config_integer(config, "source.watch_interval_ms"),
 		.flags = kw_proxy_flags(config),
+		.kind = kw_proxy_feed(config),
 		.fresh_interval_ms =
 			(uint32_t)kw_config_integer(config, "source.fresh_interval_ms"),
 		.canary_key = kw_config_text(config, "source.canary_key"),

@@ -66,6 +66,7 @@ void kw_proxy_close(struct kw_proxy *proxy);
 uint64_t kw_proxy_max_bytes(const struct kw_config *config); /* of the table */
 void kw_proxy_read_rdma(const struct kw_config *config, struct kw_rdma_options *rdma);
 enum kw_source_flags kw_proxy_flags(const struct kw_config *config);
+enum kw_source_feed kw_proxy_feed(const struct kw_config *config);
 
 /* doctor.c: a kw_config_doctor. */
 int kw_proxy_doctor(const struct kw_config *config, const struct kw_config_mistakes *mistakes);

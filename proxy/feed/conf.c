@@ -11,6 +11,12 @@
 #define FLAGS "notify-keyspace-events"
 #define QUOTED_BYTES 100
 
+/* No CONFIG is sent: flags are trusted, or not used. */
+static bool asks_nothing(const struct kw_conf *conf)
+{
+	return conf->policy == KW_SOURCE_FLAGS_TRUST || conf->policy == KW_SOURCE_FLAGS_NONE;
+}
+
 static const char *user_of(const struct kw_conf *conf)
 {
 	return conf->data->user[0] ? conf->data->user : "default";
@@ -79,7 +85,7 @@ static void password_answered(void *arg, const struct kw_reply *reply)
 uint32_t kw_conf_greet(struct kw_conf *conf)
 {
 	conf->databases = KW_DATABASES_MOST;
-	if (conf->policy == KW_SOURCE_FLAGS_TRUST) {
+	if (asks_nothing(conf)) {
 		kw_range_begin(&conf->range);
 		return 1;
 	}
@@ -126,7 +132,7 @@ static void flags_answered(void *arg, const struct kw_reply *reply)
 
 uint32_t kw_conf_ask(struct kw_conf *conf)
 {
-	if (conf->policy == KW_SOURCE_FLAGS_TRUST)
+	if (asks_nothing(conf))
 		return 0;
 	ask(conf, flags_answered, FLAGS);
 	return 1;
@@ -171,7 +177,7 @@ static void set_flags(struct kw_conf *conf)
 
 void kw_conf_judge(struct kw_conf *conf)
 {
-	if (conf->policy == KW_SOURCE_FLAGS_TRUST || kw_flags_sufficient(conf->flags)) {
+	if (asks_nothing(conf) || kw_flags_sufficient(conf->flags)) {
 		conf->good(conf->arg, false);
 	} else if (conf->policy == KW_SOURCE_FLAGS_SET) {
 		set_flags(conf);

@@ -6,7 +6,8 @@
  *           when flags are missing
  *   check   the same without CONFIG SET: the connection fails when flags are missing
  *   trust   none: SELECT tells the databases (range.h), and lost flags show by the server's count
- * of CONFIG SET (settings.h) and by changes without events (deaf.h)
+ *           of CONFIG SET (settings.h) and by changes without events (deaf.h)
+ *   none    no CONFIG, no flags: the feed is the replication stream
  *
  * With set and check and a user of its own, the proxy looks once whether that user can read the
  * server's passwords, and warns.

@@ -14,6 +14,7 @@ enum kw_doubt {
 	KW_DOUBT_IDENTITY,   /* another server, another role, another history */
 	KW_DOUBT_AUDIT,      /* no doubt: the slow sweep over everything */
 	KW_DOUBT_ASKED,      /* the operator asked for a reconcile */
+	KW_DOUBT_COMMAND,    /* a command of the replication stream is not understood */
 	KW_DOUBTS,
 };
 

@@ -1,7 +1,7 @@
 /*
- * An event feed tells which keys of the primary changed. This is its interface. The first feed is
- * notify.h (keyspace notifications); the unit tests have a scripted one; a later one reads the
- * replication stream.
+ * An event feed tells which keys of the primary changed. This is its interface. There are notify.h
+ * (keyspace notifications), stream.h (the replication stream), and auto.h, which is one of these at
+ * a time. The unit tests have a scripted one.
  *
  *              start          told: ready
  *   ┌─────────┐     ┌──────────┐     ┌─────────┐
@@ -14,15 +14,15 @@
  *                   └──────────┘
  *
  * From `ready` on the feed tells every change, or it tells a doubt. It does not tell earlier
- * changes: the source reads all keys after each `ready`.
+ * changes: the source reads all keys after each `ready`, unless the feed goes on where it was.
  *
  * Changes are told in the order in which the server made them. Handlers are called from the loop,
  * or from within kw_feed_turn; never from within start, barrier or examine. From within stop only
  * `dirty` is called, for changes that were collected and not told yet. Loop thread only.
  *
- * A feed that knows the values as well (the replication stream) tells a key as dirty only if it
- * cannot give the value. It will need a handler of its own for values, beside `dirty`; its barrier
- * is an offset of the stream. Nothing else here depends on how a feed learns of changes.
+ * A feed that knows the values as well (the replication stream) may later tell a key as dirty only
+ * if it cannot give the value. That needs a handler of its own for values, beside `dirty`. Nothing
+ * else here depends on how a feed learns of changes.
  */
 #ifndef KW_PROXY_FEED_FEED_H
 #define KW_PROXY_FEED_FEED_H
@@ -43,6 +43,7 @@
 #include <uv.h>
 
 struct kw_server_identity;
+struct kw_wanted;
 
 /* What a feed is made with. */
 struct kw_feed_options {
@@ -55,14 +56,18 @@ struct kw_feed_options {
 	uint32_t watch_interval_ms;      /* from look to look */
 	enum kw_source_flags flags;
 	uint64_t seed; /* unpredictable: of hash tables of keys */
+	/* The feed is about to be lost with KW_E_REFUSED. NULL: nobody asks. */
+	void (*refused)(void *arg, const struct kw_error *why);
+	void *refused_arg;
 };
 
 /* Which server answers, compared with the last one that the feed was ready for. In the order of
  * weight: of several findings the last in this list is told. */
 enum kw_feed_server {
-	KW_FEED_SAME_SERVER,    /* … or it is the first one */
-	KW_FEED_FLUSHED_SERVER, /* the same, and it counted a flush or SWAPDB since */
-	KW_FEED_ANOTHER_SERVER, /* another run, another history or another role */
+	KW_FEED_CONTINUED_SERVER, /* the same, and each change since the last `ready` is told */
+	KW_FEED_SAME_SERVER,      /* … or it is the first one */
+	KW_FEED_FLUSHED_SERVER,   /* the same, and it counted a flush or SWAPDB since */
+	KW_FEED_ANOTHER_SERVER,   /* another run, another history or another role */
 };
 
 /* What a feed tells. All are required. */
@@ -94,7 +99,10 @@ struct kw_feed_handlers {
 	void (*explained)(void *arg, struct kw_databases *databases);
 	/* A question: is a doubt that was told not mended yet? */
 	bool (*mends)(void *arg);
-	/* A command of which the server told only now explains why keys of these are gone. */
+	/*
+	 * A command of which the server told only now explains why keys of these are gone. A sweep
+	 * that is under way, an audit too, may have found them gone before.
+	 */
 	void (*explain)(void *arg, const struct kw_databases *databases);
 	/*
 	 * A question: was it known before this moment (monotonic) that keys are missing on the
@@ -111,6 +119,8 @@ struct kw_feed_stats {
 	enum kw_feed_flags flags;
 	uint64_t arrived_us; /* our clock when the first of the changes that are told now, or were
 				told last, was read from the server; 0: not known */
+	enum kw_source_feed feed; /* never auto */
+	const char *feed_why;     /* why this one, as a sentence; "": it was asked for */
 };
 
 struct kw_feed;
@@ -145,6 +155,8 @@ struct kw_feed_operations {
 	const struct kw_server_identity *(*server)(const struct kw_feed *feed);
 	uint32_t (*databases)(const struct kw_feed *feed);
 	void (*stats)(const struct kw_feed *feed, struct kw_feed_stats *stats);
+	/* What the user needs on the server, for the next start; returns how many. */
+	size_t (*permissions)(const struct kw_feed *feed, const struct kw_wanted **first);
 	/* It must be stopped. */
 	void (*free)(struct kw_feed *feed);
 };
@@ -218,6 +230,11 @@ static inline uint32_t kw_feed_databases(const struct kw_feed *feed)
 static inline void kw_feed_stats(const struct kw_feed *feed, struct kw_feed_stats *stats)
 {
 	feed->operations->stats(feed, stats);
+}
+
+static inline size_t kw_feed_permissions(const struct kw_feed *feed, const struct kw_wanted **first)
+{
+	return feed->operations->permissions(feed, first);
 }
 
 /* NULL is accepted. */

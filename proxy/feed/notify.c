@@ -4,10 +4,12 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/sm.h"
+#include "feed/batch.h"
 #include "feed/beat.h"
 #include "feed/canary.h"
 #include "feed/channel.h"
 #include "feed/flush.h"
+#include "feed/permissions.h"
 #include "feed/refetch.h"
 #include "feed/silent.h"
 #include "feed/watch.h"
@@ -18,8 +20,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BATCH_KEYS 64
-#define BATCH_BYTES 4096
 #define BEAT_TTL_MS "60000" /* the key goes by itself when no proxy writes it */
 #define CHANNEL_BYTES 64    /* longer channels are taken apart each time */
 /*
@@ -55,14 +55,6 @@ struct heard {
 	char channel[CHANNEL_BYTES];
 };
 
-/* The keys of this loop turn's events, until they are handed over. */
-struct batch {
-	struct kw_dirty_key keys[BATCH_KEYS];
-	uint8_t names[BATCH_BYTES];
-	size_t count, bytes;
-	uint64_t begun_us; /* when the first of them was read */
-};
-
 struct notify {
 	struct kw_feed feed; /* first */
 	struct kw_feed_options options;
@@ -74,7 +66,7 @@ struct notify {
 	enum barrier barrier;
 	enum examination examination;
 	struct heard heard;
-	struct batch batch;
+	struct kw_feed_batch batch; /* of events */
 	struct kw_watch *watch;
 	struct kw_silent *silent;
 	struct kw_refetch refetch;
@@ -129,38 +121,6 @@ static void want_turn(struct notify *notify)
 
 /* Events become dirty keys, in batches. */
 
-static void hand_over(struct notify *notify)
-{
-	struct batch *batch = &notify->batch;
-
-	assert(batch->count <= BATCH_KEYS && batch->bytes <= BATCH_BYTES);
-	if (batch->count > 0)
-		notify->handlers.dirty(notify->handlers.arg, batch->keys, batch->count);
-	batch->count = batch->bytes = 0;
-}
-
-static void collect(struct notify *notify, struct kw_dirty_key key)
-{
-	struct batch *batch = &notify->batch;
-
-	if (batch->count == BATCH_KEYS || batch->bytes + key.name.length > BATCH_BYTES)
-		hand_over(notify);
-	if (batch->count == 0)
-		batch->begun_us = kw_clock_us();
-	if (key.name.length > BATCH_BYTES) {
-		notify->handlers.dirty(notify->handlers.arg, &key, 1);
-		want_turn(notify);
-		return;
-	}
-	if (batch->count == 0)
-		want_turn(notify);
-	if (key.name.length > 0)
-		memcpy(batch->names + batch->bytes, key.name.data, key.name.length);
-	key.name.data = batch->names + batch->bytes;
-	batch->bytes += key.name.length;
-	batch->keys[batch->count++] = key;
-}
-
 static const struct heard *hear(struct notify *notify, struct kw_slice channel)
 {
 	struct heard *heard = &notify->heard;
@@ -195,12 +155,13 @@ static void key_changed(struct notify *notify, struct kw_slice channel, struct k
 	notify->event_count++;
 	if (kw_flush_under_way(&notify->flush))
 		kw_canary_touch(notify->canaries, heard->database, key);
-	collect(notify, (struct kw_dirty_key){key, heard->database, heard->flags});
+	kw_feed_batch_add(
+		&notify->batch, (struct kw_dirty_key){key, heard->database, heard->flags});
 }
 
 static void flush_told(struct notify *notify)
 {
-	hand_over(notify);
+	kw_feed_batch_tell(&notify->batch);
 	/* Before `ready` the source has read nothing that a flush could remove. */
 	if (notify->sm.state == RUNNING)
 		kw_flush_seen(&notify->flush);
@@ -230,7 +191,7 @@ static void tell_passed(struct notify *notify)
 {
 	assert(notify->barrier != BARRIER_NONE && !kw_flush_under_way(&notify->flush));
 	notify->barrier = BARRIER_NONE;
-	hand_over(notify);
+	kw_feed_batch_tell(&notify->batch);
 	notify->handlers.passed(notify->handlers.arg);
 	want_turn(notify);
 }
@@ -584,7 +545,7 @@ static void stop(struct kw_feed *feed)
 
 	if (notify->sm.state == STOPPED || notify->sm.state == STOPPING)
 		return;
-	hand_over(notify);
+	kw_feed_batch_tell(&notify->batch);
 	notify->barrier = BARRIER_NONE;
 	notify->examination = EXAM_NONE;
 	kw_flush_abandon(&notify->flush);
@@ -618,7 +579,7 @@ static void turn(struct kw_feed *feed, uint64_t now_us)
 {
 	struct notify *notify = notify_of(feed);
 
-	hand_over(notify);
+	kw_feed_batch_tell(&notify->batch);
 	if (notify->sm.state == RUNNING) {
 		kw_refetch_turn(&notify->refetch, now_us);
 		tell_examined(notify);
@@ -682,7 +643,14 @@ static void stats(const struct kw_feed *feed, struct kw_feed_stats *stats)
 		.clock_skew_us = kw_watch_skew_us(notify->watch),
 		.flags = flags_of(notify),
 		.arrived_us = notify->batch.begun_us,
+		.feed = KW_SOURCE_FEED_NOTIFICATIONS,
+		.feed_why = "",
 	};
+}
+
+static size_t permissions(const struct kw_feed *feed, const struct kw_wanted **first)
+{
+	return kw_notify_permissions(const_notify_of(feed)->options.flags, first);
 }
 
 static void notify_free(struct kw_feed *feed)
@@ -699,7 +667,8 @@ static void notify_free(struct kw_feed *feed)
 }
 
 static const struct kw_feed_operations operations = {start, stop, is_stopped, barrier, look,
-	examine, turn, ready_us, stored, emptied, server, databases, stats, notify_free};
+	examine, turn, ready_us, stored, emptied, server, databases, stats, permissions,
+	notify_free};
 
 struct kw_feed *kw_notify_new(
 	const struct kw_feed_options *options, const struct kw_feed_handlers *handlers)
@@ -713,6 +682,8 @@ struct kw_feed *kw_notify_new(
 	notify->options = *options;
 	notify->options.redis.stream = true;
 	notify->handlers = *handlers;
+	notify->batch.handlers = &notify->handlers;
+	notify->greeted = KW_FEED_SAME_SERVER;
 	notify->watch = kw_watch_new(options->data, options->flags, &watch);
 	notify->silent = kw_silent_new(options->seed);
 	notify->refetch = (struct kw_refetch){

@@ -2,15 +2,34 @@
 
 #include "feed/channel.h"
 
-/* What the user needs on the primary. CONFIG comes last: source.flags=trust does without. */
-static const struct kw_wanted wanted[] = {
-	{{"INFO", "server"}, KW_WANTED_TRIED, "+info", "to watch the server"},
-	{{"TIME"}, KW_WANTED_TRIED, "+time", "to compare clocks"},
-	{{"SELECT", "-1"}, KW_WANTED_TRIED, "+select", "for databases"},
-	{{"SCAN", "0", "COUNT", "0"}, KW_WANTED_TRIED, "+scan", "to find keys"},
-	{{"EXISTS", KW_WANTED_KEY}, KW_WANTED_TRIED, "+exists", "to know what is gone"},
-	{{"DUMP", KW_WANTED_KEY}, KW_WANTED_TRIED, "+dump ~*", "to read all values"},
-	{{"PEXPIRETIME", KW_WANTED_KEY}, KW_WANTED_TRIED, "+pexpiretime", "to read TTLs"},
+/* What each feed needs: to look, to scan and to fetch. */
+/* clang-format off */
+#define TO_READ \
+	{{"INFO", "server"}, KW_WANTED_TRIED, "+info", "to watch the server"}, \
+	{{"TIME"}, KW_WANTED_TRIED, "+time", "to compare clocks"}, \
+	{{"SELECT", "-1"}, KW_WANTED_TRIED, "+select", "for databases"}, \
+	{{"SCAN", "0", "COUNT", "0"}, KW_WANTED_TRIED, "+scan", "to find keys"}, \
+	{{"EXISTS", KW_WANTED_KEY}, KW_WANTED_TRIED, "+exists", "to know what is gone"}, \
+	{{"DUMP", KW_WANTED_KEY}, KW_WANTED_TRIED, "+dump ~*", "to read all values"}, \
+	{{"PEXPIRETIME", KW_WANTED_KEY}, KW_WANTED_TRIED, "+pexpiretime", "to read TTLs"}
+/* clang-format on */
+
+static const struct kw_wanted to_read[] = {TO_READ};
+
+/* PSYNC has no form without effect. */
+static const struct kw_wanted for_stream[] = {
+	TO_READ,
+	{{"PING"}, KW_WANTED_TRIED, "+ping", "to follow the replication stream"},
+	{{"REPLCONF"}, KW_WANTED_TRIED, "+replconf", "(the same)"},
+	{{"PSYNC", "?", "-1"}, KW_WANTED_ASKED, "+psync", "(the same)"},
+	{{"ROLE"}, KW_WANTED_TRIED, "+role", "to know how far the stream is"},
+	{{"COMMAND", "INFO", KW_WANTED_KEY}, KW_WANTED_TRIED, "+command",
+		"to know which keys a command changes"},
+};
+
+/* CONFIG comes last: source.flags=trust does without. */
+static const struct kw_wanted for_notifications[] = {
+	TO_READ,
 	{{"CLIENT", "ID"}, KW_WANTED_TRIED, "+client|id", "to hear of flushes"},
 	{{"CLIENT", "TRACKING", "OFF"}, KW_WANTED_TRIED, "+client|tracking", "(the same)"},
 	{{"SUBSCRIBE", KW_CHANNEL_FLUSH}, KW_WANTED_ASKED, "+subscribe &" KW_CHANNEL_FLUSH,
@@ -28,8 +47,20 @@ const struct kw_wanted kw_notify_set_permission = {
 
 size_t kw_notify_permissions(enum kw_source_flags flags, const struct kw_wanted **first)
 {
-	const size_t count = sizeof wanted / sizeof *wanted;
+	const size_t count = sizeof for_notifications / sizeof *for_notifications;
 
-	*first = wanted;
+	*first = for_notifications;
 	return flags == KW_SOURCE_FLAGS_TRUST ? count - 1 : count;
+}
+
+size_t kw_stream_permissions(const struct kw_wanted **first)
+{
+	*first = for_stream;
+	return sizeof for_stream / sizeof *for_stream;
+}
+
+size_t kw_read_permissions(const struct kw_wanted **first)
+{
+	*first = to_read;
+	return sizeof to_read / sizeof *to_read;
 }

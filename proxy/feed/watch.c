@@ -172,6 +172,19 @@ static void give_up(struct kw_watch *watch)
 		kw_sm_move(&watch->sm, STOPPED, "the look was given up");
 }
 
+/* Does CONFIG end a look? If not, INFO does. */
+static bool asks_config(const struct kw_watch *watch)
+{
+	return watch->conf.policy != KW_SOURCE_FLAGS_TRUST &&
+	       watch->conf.policy != KW_SOURCE_FLAGS_NONE;
+}
+
+/* The replication stream tells what commands do, so none of them is silent. */
+static bool hears_all(const struct kw_watch *watch)
+{
+	return watch->conf.policy == KW_SOURCE_FLAGS_NONE;
+}
+
 /* Is the first look at this connection under way? */
 static bool is_greeting(const struct kw_watch *watch)
 {
@@ -435,7 +448,7 @@ static void info_answered(void *arg, const struct kw_reply *reply)
 	}
 	kw_buffer_append(&watch->info, reply->text.data, reply->text.length);
 	kw_buffer_append(&watch->info, "\r\n", 2);
-	if (watch->conf.policy == KW_SOURCE_FLAGS_TRUST)
+	if (!asks_config(watch))
 		answered(watch);
 }
 
@@ -447,7 +460,7 @@ static bool look_at_info(struct kw_watch *watch)
 
 	if (!look_at_identity(watch, info))
 		return false;
-	silent = look_at_counters(watch, info);
+	silent = hears_all(watch) || look_at_counters(watch, info);
 	if (!look_for_events(watch, info, silent))
 		return false;
 	look_at_takers(watch, info);
@@ -537,7 +550,7 @@ static void ask(struct kw_watch *watch)
 	watch->infos_asked = watch->data->infos;
 	for (size_t i = 0; i < SECTIONS; i++)
 		kw_data_info(watch->data, info_answered, watch, section_names[i]);
-	if (watch->conf.policy == KW_SOURCE_FLAGS_TRUST)
+	if (!asks_config(watch))
 		watch->owed += SECTIONS;
 	watch->owed += kw_conf_ask(&watch->conf);
 }
@@ -555,6 +568,17 @@ void kw_watch_begin(struct kw_watch *watch)
 {
 	kw_sm_move(&watch->sm, GREETING, "");
 	ask(watch);
+}
+
+void kw_watch_named(struct kw_watch *watch, const char *replid)
+{
+	struct kw_server_identity *identity = &watch->identity;
+
+	if (strcmp(identity->replid, replid) == 0)
+		return;
+	snprintf(identity->replid, sizeof identity->replid, "%s", replid);
+	memset(identity->replid2, '0', sizeof identity->replid2 - 1);
+	identity->second_offset = 0;
 }
 
 const struct kw_server_identity *kw_watch_identity(const struct kw_watch *watch)

@@ -47,6 +47,12 @@ void kw_watch_begin(struct kw_watch *watch);
 /* Another look. False: one is under way that began before, or the connection is gone. */
 bool kw_watch_look(struct kw_watch *watch);
 
+/*
+ * The server has named the history of its data since the last look, and all of it is read now, so
+ * the new name is no doubt. A primary without a backlog takes a new id when it makes one.
+ */
+void kw_watch_named(struct kw_watch *watch, const char *replid);
+
 /* The server as of the last look. */
 const struct kw_server_identity *kw_watch_identity(const struct kw_watch *watch);
 

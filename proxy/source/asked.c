@@ -173,6 +173,8 @@ void kw_source_stats(const struct kw_source *source, struct kw_source_stats *sta
 		.approvals = source->approvals,
 		.clock_skew_us = feed.clock_skew_us,
 		.flags = feed.flags,
+		.feed = feed.feed,
+		.feed_why = feed.feed_why,
 	};
 	kw_doubts_stats(&source->doubts, stats);
 }

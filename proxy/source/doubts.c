@@ -14,7 +14,7 @@ bool kw_doubt_waits(const struct kw_sweep *sweep, enum kw_doubt cause)
 		return false;
 	if (cause == KW_DOUBT_FLUSH || cause == KW_DOUBT_LOADED || cause == KW_DOUBT_SWAPDB)
 		return sweep->renewals > 0;
-	return cause == KW_DOUBT_FLAGS || cause == KW_DOUBT_RESET;
+	return cause == KW_DOUBT_FLAGS || cause == KW_DOUBT_RESET || cause == KW_DOUBT_COMMAND;
 }
 
 bool kw_doubt_revokes(enum kw_doubt cause)
@@ -39,5 +39,6 @@ void kw_doubts_stats(const struct kw_doubts *doubts, struct kw_source_stats *sta
 	stats->reconciles_flush = by_cause[KW_DOUBT_FLUSH] + by_cause[KW_DOUBT_LOADED];
 	stats->reconciles_swapdb = by_cause[KW_DOUBT_SWAPDB] + by_cause[KW_DOUBT_RESET];
 	stats->reconciles_identity = by_cause[KW_DOUBT_IDENTITY];
+	stats->reconciles_command = by_cause[KW_DOUBT_COMMAND];
 	stats->reconciles_asked = by_cause[KW_DOUBT_ASKED];
 }

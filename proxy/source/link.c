@@ -1,7 +1,6 @@
 #include "source/link.h"
 
 #include "base/clock.h"
-#include "feed/permissions.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -142,8 +141,10 @@ static void data_ready(void *arg)
 {
 	struct kw_source_link *link = arg;
 
-	if (link->sm.state == KW_SOURCE_LINK_OPENING)
-		kw_wanted_begin(&link->permissions);
+	if (link->sm.state != KW_SOURCE_LINK_OPENING)
+		return;
+	link->permissions.count = kw_feed_permissions(link->feed, &link->permissions.wanted);
+	kw_wanted_begin(&link->permissions);
 }
 
 static void permission_answered(void *arg, const struct kw_reply *reply)
@@ -238,8 +239,7 @@ void kw_source_link_moved(struct kw_source_link *link, const struct kw_error *wh
 }
 
 void kw_source_link_init(struct kw_source_link *link, uv_loop_t *loop,
-	const struct kw_redis_options *options, const struct kw_source_link_handlers *handlers,
-	enum kw_source_flags flags)
+	const struct kw_redis_options *options, const struct kw_source_link_handlers *handlers)
 {
 	*link = (struct kw_source_link){.loop = loop, .options = options, .handlers = *handlers};
 	link->data.failed = data_failed;
@@ -250,7 +250,6 @@ void kw_source_link_init(struct kw_source_link *link, uv_loop_t *loop,
 		.done = permissions_known,
 		.arg = link,
 	};
-	link->permissions.count = kw_notify_permissions(flags, &link->permissions.wanted);
 	snprintf(link->data.user, sizeof link->data.user, "%s", options->username);
 	uv_timer_init(loop, &link->retry);
 	link->retry.data = link;

@@ -63,13 +63,12 @@ struct kw_source_link {
 };
 
 /*
- * flags decide which permissions are needed. options outlive it. Their address may be ""
+ * options outlive it. Their address may be ""
  * until kw_source_link_moved: until then open does nothing. The feed is set before
  * kw_source_link_open; it uses the data connection.
  */
 void kw_source_link_init(struct kw_source_link *link, uv_loop_t *loop,
-	const struct kw_redis_options *options, const struct kw_source_link_handlers *handlers,
-	enum kw_source_flags flags);
+	const struct kw_redis_options *options, const struct kw_source_link_handlers *handlers);
 void kw_source_link_open(struct kw_source_link *link);
 void kw_source_link_close(struct kw_source_link *link);
 

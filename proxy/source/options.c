@@ -2,7 +2,9 @@
 
 #include "base/buffer.h"
 #include "base/secret.h"
+#include "feed/auto.h"
 #include "feed/notify.h"
+#include "feed/stream.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -37,6 +39,13 @@ static uint32_t or_default(uint32_t value, uint32_t otherwise)
 	return value ? value : otherwise;
 }
 
+static struct kw_feed *(*const feeds[])(
+	const struct kw_feed_options *options, const struct kw_feed_handlers *handlers) = {
+	[KW_SOURCE_FEED_NOTIFICATIONS] = kw_notify_new,
+	[KW_SOURCE_FEED_STREAM] = kw_stream_feed_new,
+	[KW_SOURCE_FEED_AUTO] = kw_auto_new,
+};
+
 int kw_source_options_copy(const struct kw_source_options *options, struct kw_source_options *own,
 	struct kw_scope *scope, struct kw_error *error)
 {
@@ -63,7 +72,7 @@ int kw_source_options_copy(const struct kw_source_options *options, struct kw_so
 	own->unreadable_pause_ms =
 		or_default(own->unreadable_pause_ms, DEFAULT_UNREADABLE_PAUSE_MS);
 	if (!own->feed)
-		own->feed = kw_notify_new;
+		own->feed = feeds[own->kind];
 	if (own->max_missing < 0 || own->max_missing > 1)
 		own->max_missing = 1;
 	if (own->primary_share <= 0)

@@ -137,14 +137,20 @@ static uint64_t earliest(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
+/* Nothing is read from the server, but the feed goes on. */
+static uint64_t idle_turn_us(struct kw_source *source, uint64_t now_us)
+{
+	return earliest(
+		kw_feed_ready_us(source->feed, now_us), kw_data_ready_us(&source->link.data));
+}
+
 static uint64_t next_turn_us(struct kw_source *source, uint64_t now_us)
 {
 	uint64_t next_us = kw_fetch_ready_us(source->fetch, now_us);
 
 	next_us = earliest(next_us, kw_sweep_ready_us(&source->sweep, now_us));
 	next_us = earliest(next_us, source->unreadable.retry_us);
-	next_us = earliest(next_us, kw_feed_ready_us(source->feed, now_us));
-	next_us = earliest(next_us, kw_data_ready_us(&source->link.data));
+	next_us = earliest(next_us, idle_turn_us(source, now_us));
 	return earliest(next_us, kw_store_ready_us(&source->store));
 }
 
@@ -176,7 +182,7 @@ static void work(struct kw_source *source, uint64_t now_us)
 	follow_chain(source);
 	if (source->chain == KW_CHAIN_CUT || kw_source_fence(source) == KW_FENCE_CLOSED) {
 		kw_redis_flush(source->link.data.redis);
-		kw_turn_next(&source->turn, kw_data_ready_us(&source->link.data), now_us);
+		kw_turn_next(&source->turn, idle_turn_us(source, now_us), now_us);
 		return;
 	}
 	kw_store_unpark(&source->store, now_us);
@@ -236,7 +242,7 @@ static void on_turn(void *arg)
 	if (kw_source_link_is_up(&source->link))
 		work(source, now_us);
 	else
-		kw_turn_next(&source->turn, kw_data_ready_us(&source->link.data), now_us);
+		kw_turn_next(&source->turn, idle_turn_us(source, now_us), now_us);
 	if (source->trace.followed > 0)
 		look_at_trace(source, kw_clock_us());
 	kw_trace_next_turn(&source->trace);
@@ -308,7 +314,7 @@ static void init_reading(struct kw_source *source, uv_loop_t *loop, uint64_t see
 	struct kw_fetch_handlers fetch;
 
 	source->dirty = kw_dirty_new(seed);
-	kw_source_link_init(&source->link, loop, &options->redis, &link, options->flags);
+	kw_source_link_init(&source->link, loop, &options->redis, &link);
 	kw_pacing_init(&source->pacing, &source->link.data, options->redis.address,
 		options->primary_share, kw_clock_us());
 	kw_unreadable_init(&source->unreadable, options->unreadable_pause_ms, seed);

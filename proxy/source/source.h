@@ -60,7 +60,8 @@ struct kw_source_options {
 	uint32_t fresh_interval_ms;   /* freshness barrier; 0: 100 */
 	uint32_t unreadable_pause_ms; /* the first pause of such a key if it changed; 0: 60000 */
 	uint32_t window;              /* fetches in flight; 0: 1024 */
-	/* Makes the feed (feed.h); NULL: keyspace notifications. */
+	enum kw_source_feed kind;     /* of the feed */
+	/* Makes the feed (feed.h); NULL: that of this kind. */
 	struct kw_feed *(*feed)(
 		const struct kw_feed_options *options, const struct kw_feed_handlers *handlers);
 	/* Who confirms the primary; outlives the source. NULL: nobody is asked. */
@@ -81,7 +82,7 @@ struct kw_source_stats {
 	uint64_t scan_total; /* estimate from INFO keyspace */
 	uint64_t reconciles; /* all; by cause: */
 	uint64_t reconciles_connection, reconciles_flags, reconciles_flush, reconciles_swapdb,
-		reconciles_identity, reconciles_audit, reconciles_asked;
+		reconciles_identity, reconciles_audit, reconciles_asked, reconciles_command;
 	uint64_t silent_refetches;  /* keys fetched again for commands that raise no event */
 	uint64_t too_large;         /* keys that cannot be in the table */
 	uint64_t unreadable;        /* keys at whose DUMP the connection breaks */
@@ -92,6 +93,8 @@ struct kw_source_stats {
 	uint64_t approvals;         /* findings of the brake that an operator approved */
 	int64_t clock_skew_us;      /* primary's clock less ours */
 	enum kw_feed_flags flags;
+	enum kw_source_feed feed; /* never auto */
+	const char *feed_why;     /* why auto has chosen it; "" otherwise */
 };
 
 struct kw_source_handlers {

@@ -57,6 +57,7 @@ struct kw_source {
 	uv_timer_t timers[KW_SOURCE_TIMERS];
 
 	enum kw_chain chain; /* as of the last turn */
+	bool unmended;       /* while the link is down: a doubt came, or was not mended before */
 	struct kw_late late;
 	struct kw_doubts doubts;
 	uint64_t approvals;

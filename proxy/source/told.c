@@ -15,8 +15,10 @@ void kw_source_doubt(
 {
 	struct kw_source *source = arg;
 
-	if (!kw_source_link_is_up(&source->link))
-		return; /* all is read again after it is up */
+	if (!kw_source_link_is_up(&source->link)) {
+		source->unmended = true; /* all is read again after it is up */
+		return;
+	}
 	kw_turn_want(&source->turn);
 	if (cause == KW_DOUBT_IDENTITY || cause == KW_DOUBT_LOADED)
 		kw_dirty_stale(source->dirty, databases);
@@ -83,7 +85,10 @@ void kw_source_link_came_up(void *arg, enum kw_feed_server server)
 	struct kw_source *source = arg;
 	const struct kw_server_identity *identity = kw_feed_server(source->feed);
 	bool another = server == KW_FEED_ANOTHER_SERVER;
+	bool goes_on =
+		server == KW_FEED_CONTINUED_SERVER && source->sweep.ended > 0 && !source->unmended;
 
+	source->unmended = false;
 	kw_fetch_set_pexpiretime(source->fetch, identity->valkey || identity->major >= 7);
 	if (identity->major > 7 || (identity->major == 7 && identity->minor >= 2))
 		kw_data_no_touch(&source->link.data);
@@ -97,7 +102,10 @@ void kw_source_link_came_up(void *arg, enum kw_feed_server server)
 	kw_log_info("source", "following %s: %s %d.%d.%d, role %s", source->options.redis.address,
 		identity->valkey ? "Valkey" : "Redis", identity->major, identity->minor,
 		identity->patch, identity->role);
-	if (source->link.ups > 0)
+	if (goes_on)
+		kw_log_info(
+			"source", "no change was missed while the connection was lost: no scan");
+	else if (source->link.ups > 0)
 		kw_source_doubt(source, another ? KW_DOUBT_IDENTITY : KW_DOUBT_CONNECTION, NULL,
 			another ? "the server is not the one of before"
 				: "the connection was lost, so events were missed");
@@ -110,6 +118,7 @@ void kw_source_link_went_down(void *arg)
 	struct kw_source *source = arg;
 
 	source->chain = KW_CHAIN_WHOLE;
+	source->unmended |= kw_sweep_is_mending(&source->sweep);
 	kw_sweep_stop(&source->sweep);
 	kw_fresh_reset(&source->fresh);
 	kw_ticket_reset(&source->ticket);
@@ -244,7 +253,7 @@ static void feed_explains(void *arg, const struct kw_databases *databases)
 {
 	struct kw_source *source = arg;
 
-	if (kw_sweep_is_mending(&source->sweep))
+	if (source->sweep.kind != KW_SWEEP_NONE)
 		kw_sweep_explain(&source->sweep, databases);
 	kw_turn_want(&source->turn);
 }

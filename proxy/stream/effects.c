@@ -59,6 +59,17 @@ uint64_t kw_repl_effects_offset(const struct kw_repl_effects *effects)
 	return effects->offset;
 }
 
+bool kw_repl_effects_has_database(const struct kw_repl_effects *effects)
+{
+	return effects->database != KW_REPL_ANY_DATABASE;
+}
+
+void kw_repl_effects_set_database(struct kw_repl_effects *effects, uint32_t database)
+{
+	assert(database < KW_DATABASES_MOST);
+	effects->database = database;
+}
+
 static void forget_list(struct kw_repl_effects *effects)
 {
 	effects->count = effects->text_bytes = 0;

@@ -56,6 +56,13 @@ void kw_repl_effects_catalog(
 int kw_repl_effects_take(struct kw_repl_effects *effects, const struct kw_repl_command *command,
 	struct kw_error *error);
 
+/*
+ * Is the database known in which the next command works? A partial joiner learns it by the first
+ * SELECT, or otherwise: then it sets it.
+ */
+bool kw_repl_effects_has_database(const struct kw_repl_effects *effects);
+void kw_repl_effects_set_database(struct kw_repl_effects *effects, uint32_t database);
+
 /* All effects up to this offset have been handed on. It stands still during a transaction. */
 uint64_t kw_repl_effects_offset(const struct kw_repl_effects *effects);
 

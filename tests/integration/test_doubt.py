@@ -109,7 +109,7 @@ def test_settings_of_others_do_not_cost_reconciles(bed):
 @pytest.mark.quick
 @pytest.mark.core
 def test_events_connection_killed(bed):
-    pair = bed.pair(fill=data.fill)
+    pair = bed.pair(fill=data.fill, proxy={"source__feed": "notifications"})
     for turn in range(3):
         before = counter(pair, "reconciles_connection")
         with pair.primary.client() as client, client.pipeline(transaction=True) as pipe:

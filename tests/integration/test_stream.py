@@ -1,13 +1,149 @@
-"""The replication stream of each server: its handshake, its commands, and strings encoded as it does."""
+"""The replication stream: understood as each server sends it, and followed by a proxy (source.feed=stream)."""
 import os
 import subprocess
+import time
 
+import pytest
+
+from lib import data
+from lib.compare import wait_same
 from lib.daemon import BUILD
-from lib.server import binary_path
+from lib.ports import free_port
+from lib.process import wait_for
+from lib.server import TOP, binary_path
+from lib.workload import Workload, seed_of_run
 
 PROGRAM = os.path.join(BUILD, "tests", "unit", "stream", "test_stream_servers")
+STREAM = {"source__feed": "stream"}
+PASSWORD = "change-me"
+WORKLOAD_SECONDS = 3
 
 
 def test_the_stream_of_each_server_is_understood(any_server):
     done = subprocess.run([PROGRAM, binary_path(any_server)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def acl_words():
+    with open(os.path.join(TOP, "deploy", "acl", "primary-stream.acl"), encoding="utf-8") as stream:
+        return next(line for line in stream.read().splitlines() if line.startswith("user ")).split()[1:]
+
+
+def streams(server):
+    """The names of the connections that the server counts as replicas."""
+    with server.client() as client:
+        return [line["name"] for line in client.client_list(_type="replica")]
+
+
+def test_a_random_workload_arrives(bed, any_server):
+    pair = bed.pair(any_server, any_server, proxy=STREAM)
+    status = pair.proxy.status()
+    assert status["feed"]["kind"] == "stream" and status["flags"] == "not used", status
+    assert streams(pair.primary) == ["keywake-proxy-events"]
+    load = Workload(pair.primary, seed_of_run()).start()
+    time.sleep(WORKLOAD_SECONDS)
+    load.stop()
+    pair.wait_equal(60)
+    pair.settle()
+    with pair.primary.client() as client:
+        assert client.config_get("notify-keyspace-events")["notify-keyspace-events"] == ""
+    status = pair.proxy.status()
+    assert status["reconciles"] == 0, status
+
+
+def test_what_was_missed_in_the_backlog_costs_no_scan(bed, any_server):
+    """The stream is cut while keys change, again and again."""
+    pair = bed.pair(any_server, any_server, fill=lambda primary: data.fill(primary, (0, 10)), proxy=STREAM)
+    with pair.primary.client() as client:
+        for turn in range(5):
+            with client.pipeline(transaction=False) as pipe:
+                pipe.execute_command("CLIENT", "KILL", "TYPE", "replica")
+                for i in range(100):
+                    pipe.set(f"key:{i}", f"turn {turn}")
+                pipe.delete(f"key:{turn}")
+                pipe.execute()
+            pair.settle()
+    pair.wait_equal()
+    status = pair.proxy.status()
+    assert status["reconciles"] == 0 and status["feed"]["kind"] == "stream", status
+
+
+def test_a_proxy_that_starts_again_learns_the_database(bed, any_server):
+    """The backlog goes on without a SELECT. A key is not looked for in all sixteen databases."""
+    primary = bed.server("primary", any_server)
+    data.fill_plain(primary, 100)
+    proxy = bed.proxy(primary, **STREAM)
+    proxy.wait_live()
+    proxy.stop()
+    proxy.restart()
+    proxy.wait_live()
+    before = proxy.status()["fetches"]
+    with primary.client() as client:
+        for i in range(100):
+            client.set(f"key:{i}", "new")
+    wait_for(lambda: proxy.status()["dirty_keys"] == 0 and proxy.status()["fetches"] >= before + 100,
+             "the keys are not fetched")
+    assert proxy.status()["fetches"] < before + 400, "keys are fetched from other databases"
+
+
+def test_the_published_acl_is_enough(bed, any_server):
+    primary, replica = bed.server("primary", any_server), bed.server("replica", any_server)
+    words = [word for word in acl_words()
+             if word != "+client|no-touch" or primary.version >= (7, 2, 0)]
+    primary.command("ACL", "SETUSER", *words)
+    data.fill(primary, (0, 10))
+    proxy = bed.proxy(primary, redis__username=words[0],
+                      redis__password_file=bed.file("password", PASSWORD + "\n"), **STREAM)
+    agent = bed.agent(proxy, replica)
+    agent.wait_warm()
+    with primary.client() as client:
+        client.set("more", 1, ex=5000)
+        client.flushdb()
+        client.set("again", 1)
+    agent.wait_warm()
+    assert not primary.command("ACL", "LOG"), primary.command("ACL", "LOG")
+
+
+@pytest.mark.parametrize("taken", ["-psync", "-replconf", "-role", "-command", "-ping"])
+def test_a_permission_that_is_missing_is_named_and_auto_goes_on(bed, taken):
+    primary = bed.server("primary")
+    words = [word for word in acl_words() if word != "+client|no-touch"]
+    primary.command("ACL", "SETUSER", *words, taken)
+    password = bed.file("password", PASSWORD + "\n")
+    proxy = bed.proxy(primary, redis__username=words[0], redis__password_file=password, **STREAM)
+    reason = proxy.wait_state("source_down")["reason"]
+    assert taken[1:] in reason.lower(), reason
+    proxy.stop()
+    primary.command("ACL", "SETUSER", words[0], "allchannels", "+@pubsub", "+client", "+config|get", "+config|set")
+    proxy = bed.proxy(primary, "auto", redis__username=words[0], redis__password_file=password, source__feed="auto")
+    status = proxy.wait_live()
+    assert status["feed"]["kind"] == "notifications", status
+    assert taken[1:] in status["feed"]["reason"].lower(), status
+    assert status["flags"] == "checked", status
+
+
+def test_a_proxy_on_a_replica(bed):
+    """Its stream is that of its own primary. A promotion ends the connection, and nothing is missed."""
+    first = bed.server("first", port=str(free_port()), bind="127.0.0.1", tls=False)
+    data.fill(first, (0, 10))
+    middle = bed.server("middle", replicaof=("127.0.0.1", first.config["port"]), tls=False)
+    wait_for(lambda: first.command("WAIT", 1, 100) == 1, "the native replica does not follow")
+    proxy = bed.proxy(middle, **STREAM)
+    last = bed.server("last")
+    agent = bed.agent(proxy, last)
+    agent.wait_warm()
+    first.command("SET", "later", 1)
+    wait_same(first, last)
+    middle.command("REPLICAOF", "NO", "ONE")
+    middle.command("SET", "after the promotion", 1)
+    agent.wait_warm()
+    wait_same(middle, last)
+    assert proxy.status()["reconciles"] == 0, proxy.status()
+
+
+def test_wait_counts_only_replicas_that_hold_data(bed):
+    pair = bed.pair(proxy=STREAM)
+    with pair.primary.client() as client: # WAIT is about the writes of its own connection
+        client.set("key", 1)
+        pair.settle()
+        assert client.wait(1, 100) == 0

@@ -18,6 +18,8 @@ WRAPPER = os.environ.get("KW_WRAPPER", "").split()
 
 # How agents read where a test does not say: shm, tcp+tls with KW_TLS=1, rdma where tests/rdma runs the same tests.
 CARRIER = os.environ.get("KW_CARRIER", "tcp+tls" if TLS else "shm")
+# How proxies learn of changes where a test does not say.
+FEED = os.environ.get("KW_FEED", "notifications")
 # An address of an RDMA device of this machine; "": there is none.
 RDMA_HOST = os.environ.get("KW_RDMA_HOST", "")
 
@@ -165,7 +167,7 @@ class Proxy(Daemon):
             elif carrier == "rdma":
                 self.listen["rdma"] = f"rdma://{RDMA_HOST}:{free_port()}"
         keys = {**settings_of(primary), "listen": list(self.listen.values()),
-                "table.max_bytes": "1GiB"}
+                "table.max_bytes": "1GiB", "source.feed": FEED}
         if TLS and "tcp+tls" in self.listen:
             keys.update(Authority(directory).wire("proxy"))
         keys.update({key.replace("__", "."): value for key, value in settings.items()})

@@ -1,5 +1,7 @@
 #include "fake_feed.h"
 
+#include "feed/permissions.h"
+
 #include <assert.h>
 #include <stdio.h>
 
@@ -90,6 +92,11 @@ static void stats(const struct kw_feed *feed, struct kw_feed_stats *stats)
 	*stats = (struct kw_feed_stats){0};
 }
 
+static size_t permissions(const struct kw_feed *feed, const struct kw_wanted **first)
+{
+	return kw_notify_permissions(fake_feed.options.flags, first);
+}
+
 static void feed_free(struct kw_feed *feed)
 {
 	assert(fake_feed.state == FAKE_STOPPED);
@@ -97,7 +104,7 @@ static void feed_free(struct kw_feed *feed)
 }
 
 static const struct kw_feed_operations operations = {start, stop, is_stopped, barrier, look,
-	examine, turn, ready_us, stored, emptied, server, databases, stats, feed_free};
+	examine, turn, ready_us, stored, emptied, server, databases, stats, permissions, feed_free};
 
 struct kw_feed *fake_feed_new(
 	const struct kw_feed_options *options, const struct kw_feed_handlers *handlers)

@@ -301,6 +301,57 @@ static void a_feed_that_is_back_at_another_server_says_so(void **state)
 	end();
 }
 
+static void lose_and_go_on(void)
+{
+	fake_feed_lost("the test took the feed away");
+	test_until(&test, is_down, "source_down");
+	fake_feed_stopped();
+	test_until(&test, has_started, "the second start of the feed");
+	fake_feed_ready(KW_FEED_CONTINUED_SERVER);
+}
+
+static void a_feed_that_goes_on_where_it_was_costs_no_scan(void **state)
+{
+	begin();
+	tell_dirty(0, KEYS); /* some are in flight when it breaks */
+	lose_and_go_on();
+	test_ask(&test, "SET key:1 new");
+	tell_dirty(1, 1);
+	test_settle(&test);
+	test_assert_same(&test);
+	assert_int_equal(test_stats(&test).reconciles, 0);
+	assert_int_equal(test_stats(&test).scanned, 2 * KEYS);
+	end();
+}
+
+/* That the feed missed nothing says nothing of what was in doubt before. */
+static void a_doubt_that_was_not_mended_is_mended_after_the_break(void **state)
+{
+	begin();
+	test_ask(&test, "SET untold 1");
+	fake_feed_doubt(KW_DOUBT_FLAGS, -1);
+	lose_and_go_on();
+	test_until(&test, has_reconciled, "a reconcile");
+	test_settle(&test);
+	test_assert_same(&test);
+	end();
+}
+
+static void what_the_operator_asks_during_a_break_is_done_after_it(void **state)
+{
+	begin();
+	test_ask(&test, "SET untold 1");
+	fake_feed_lost("the test took the feed away");
+	kw_source_reconcile(test.source, "the test asks for it");
+	fake_feed_stopped();
+	test_until(&test, has_started, "the second start of the feed");
+	fake_feed_ready(KW_FEED_CONTINUED_SERVER);
+	test_until(&test, has_reconciled, "a reconcile");
+	test_settle(&test);
+	test_assert_same(&test);
+	end();
+}
+
 static void a_feed_that_is_lost_before_it_was_ready_is_started_again(void **state)
 {
 	test_begin(&test, "", 0);
@@ -348,6 +399,9 @@ int main(void)
 		cmocka_unit_test(a_barrier_proves_nothing_after_doubt_came_up),
 		cmocka_unit_test(a_feed_that_was_lost_and_is_back_costs_a_reconcile),
 		cmocka_unit_test(a_feed_that_is_back_at_another_server_says_so),
+		cmocka_unit_test(a_feed_that_goes_on_where_it_was_costs_no_scan),
+		cmocka_unit_test(a_doubt_that_was_not_mended_is_mended_after_the_break),
+		cmocka_unit_test(what_the_operator_asks_during_a_break_is_done_after_it),
 		cmocka_unit_test(a_feed_that_is_lost_before_it_was_ready_is_started_again),
 		cmocka_unit_test(the_feed_is_asked_to_look_and_learns_what_is_stored),
 	};

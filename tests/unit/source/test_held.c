@@ -214,7 +214,8 @@ static void a_flush_that_was_counted_is_not_held(void **state)
 	end();
 }
 
-/* What was missing before a call of FLUSHDB is not explained by it; what is found after it may be. */
+/* What was missing before a call of FLUSHDB is not explained by it; what is found after it may be.
+ */
 static void it_is_known_since_when_keys_are_missing(void **state)
 {
 	const struct kw_feed_handlers *handlers = &fake_feed.handlers;
@@ -228,7 +229,41 @@ static void it_is_known_since_when_keys_are_missing(void **state)
 	until_held();
 	assert_false(handlers->lacked(handlers->arg, before_us));
 	assert_true(handlers->lacked(handlers->arg, kw_clock_us() + 1));
-	assert_true(fake_feed.looks > looks); /* at once, so that later calls are told from earlier */
+	assert_true(
+		fake_feed.looks > looks); /* at once, so that later calls are told from earlier */
+	end();
+}
+
+static bool is_auditing(struct test *t)
+{
+	return test_stats(t).reconciles_audit > 0;
+}
+
+static bool other_is_empty(struct test *t)
+{
+	return kw_table_database_keys(t->table, 1) == 0;
+}
+
+/*
+ * The replication stream names the database of a flush, and tells it while the audit has not
+ * counted yet what is missing. (So slow an audit is at its first steps still.)
+ */
+static void a_flush_that_explains_itself_during_an_audit_is_not_held(void **state)
+{
+	const struct kw_feed_handlers *handlers = &fake_feed.handlers;
+	struct kw_databases other = {0};
+
+	begin(0.2);
+	kw_source_set_limits(test.source, 0, 0, 1);
+	test_until(&test, is_auditing, "the audit");
+	test_ask(&test, "SELECT 1");
+	test_ask(&test, "FLUSHDB");
+	kw_databases_add(&other, 1);
+	handlers->explain(handlers->arg, &other);
+	kw_databases_close(&other);
+	kw_source_set_limits(test.source, 0, 0, 1000000);
+	test_until(&test, other_is_empty, "the end of its keys");
+	assert_null(strstr(test.states, "held"));
 	end();
 }
 
@@ -412,6 +447,7 @@ int main(void)
 		cmocka_unit_test(a_share_of_1_holds_nothing),
 		cmocka_unit_test(another_share_releases_it),
 		cmocka_unit_test(an_audit_is_held_too),
+		cmocka_unit_test(a_flush_that_explains_itself_during_an_audit_is_not_held),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

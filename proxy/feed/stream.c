@@ -1,0 +1,532 @@
+#include "feed/stream.h"
+
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/sm.h"
+#include "feed/changes.h"
+#include "feed/offset.h"
+#include "feed/permissions.h"
+#include "feed/replication.h"
+#include "feed/watch.h"
+#include "redis/server.h"
+#include "stream/catalog.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* After a command that is not known, COMMAND is asked again: at most so often. */
+#define CATALOG_EVERY_US UINT64_C(10000000)
+
+/* The server is further than the stream, and no byte comes. */
+#define STALLED_US UINT64_C(30000000)
+
+enum state {
+	STOPPED,
+	STARTING, /* watch looks, COMMAND is asked, the stream attaches */
+	RUNNING,
+	STOPPING, /* the connection of the stream is being closed */
+};
+
+struct stream {
+	struct kw_feed feed; /* first */
+	struct kw_feed_options options;
+	struct kw_feed_handlers handlers;
+	struct kw_sm sm;
+	enum kw_feed_server greeted; /* since the feed was ready last */
+	struct kw_watch *watch;
+	struct kw_replication *replication;
+	struct kw_repl_catalog *catalog;
+	uint64_t catalog_us; /* when COMMAND was asked last */
+	struct kw_changes changes;
+	struct kw_offset barrier, examination;
+	bool unlocated; /* that was told: once is enough */
+};
+
+static bool holds(const void *owner, int state)
+{
+	const struct stream *stream = owner;
+	bool awaits = kw_offset_is_awaited(&stream->barrier) ||
+		      kw_offset_is_awaited(&stream->examination) ||
+		      kw_flushed_under_way(&stream->changes.flushed);
+
+	switch (state) {
+	case STOPPED:
+		return kw_replication_is_closed(stream->replication) && !awaits;
+	case RUNNING:
+		return !kw_replication_is_closed(stream->replication) && stream->catalog;
+	default:
+		return !awaits;
+	}
+}
+
+static const struct kw_sm_state states[] = {
+	[STOPPED] = {"stopped", KW_SM_TO(STARTING), KW_SM_INITIAL},
+	[STARTING] = {"starting", KW_SM_TO(RUNNING) | KW_SM_TO(STOPPING) | KW_SM_TO(STOPPED)},
+	[RUNNING] = {"running", KW_SM_TO(STOPPING)},
+	[STOPPING] = {"stopping", KW_SM_TO(STOPPED)},
+};
+
+static const struct kw_sm_conf machine = {"stream", states, STOPPING + 1, holds};
+
+static struct stream *stream_of(struct kw_feed *feed)
+{
+	return (struct stream *)feed;
+}
+
+static const struct stream *const_stream_of(const struct kw_feed *feed)
+{
+	return (const struct stream *)feed;
+}
+
+static void want_turn(struct stream *stream)
+{
+	stream->handlers.turn_wanted(stream->handlers.arg);
+}
+
+static void lose(struct stream *stream, const struct kw_error *why)
+{
+	if (stream->sm.state != STARTING && stream->sm.state != RUNNING)
+		return;
+	if (why->code == KW_E_REFUSED) {
+		kw_replication_forget(stream->replication); /* another feed may go on from here */
+		if (stream->options.refused)
+			stream->options.refused(stream->options.refused_arg, why);
+	}
+	stream->handlers.lost(stream->handlers.arg, why);
+}
+
+/* ---- effects ---- */
+
+static void take_batch(void *arg, const struct kw_repl_batch *batch)
+{
+	struct stream *stream = arg;
+
+	stream->changes.batch.read_us = kw_replication_heard_us(stream->replication);
+	for (size_t i = 0; i < batch->count; i++)
+		kw_changes_tell(&stream->changes, &batch->effects[i]);
+}
+
+/* ---- barriers ---- */
+
+static void moved(void *arg)
+{
+	struct stream *stream = arg;
+
+	if (kw_offset_is_awaited(&stream->barrier) || kw_offset_is_awaited(&stream->examination))
+		want_turn(stream);
+}
+
+static void role_answered(
+	struct stream *stream, struct kw_offset *offset, const struct kw_reply *reply)
+{
+	struct kw_error why;
+
+	reply = kw_data_reply(stream->options.data, reply);
+	if (!reply || stream->sm.state != RUNNING)
+		return;
+	if (!kw_offset_told(offset, reply)) {
+		kw_data_refusal(&why, stream->options.redis.username, "ROLE", "+role", reply);
+		lose(stream, &why);
+		return;
+	}
+	want_turn(stream);
+}
+
+static void barrier_role(void *arg, const struct kw_reply *reply)
+{
+	struct stream *stream = arg;
+
+	role_answered(stream, &stream->barrier, reply);
+}
+
+static void examination_role(void *arg, const struct kw_reply *reply)
+{
+	struct stream *stream = arg;
+
+	role_answered(stream, &stream->examination, reply);
+}
+
+static void ask_barrier(struct stream *stream)
+{
+	kw_offset_ask(&stream->barrier);
+	kw_data_words(stream->options.data, barrier_role, stream, "ROLE", NULL);
+}
+
+static void ask_examination(struct stream *stream)
+{
+	kw_offset_ask(&stream->examination);
+	kw_data_words(stream->options.data, examination_role, stream, "ROLE", NULL);
+}
+
+static void barrier(struct kw_feed *feed)
+{
+	struct stream *stream = stream_of(feed);
+
+	assert(stream->sm.state == RUNNING && !kw_offset_is_awaited(&stream->barrier));
+	ask_barrier(stream);
+}
+
+static void examine(struct kw_feed *feed)
+{
+	struct stream *stream = stream_of(feed);
+
+	assert(stream->sm.state == RUNNING && !kw_offset_is_awaited(&stream->examination));
+	ask_examination(stream);
+}
+
+static void ask_again(struct stream *stream)
+{
+	if (kw_data_is_broken(stream->options.data))
+		return;
+	if (stream->barrier.state == KW_OFFSET_AGAIN)
+		ask_barrier(stream);
+	if (stream->examination.state == KW_OFFSET_AGAIN)
+		ask_examination(stream);
+}
+
+static void tell_reached(struct stream *stream)
+{
+	uint64_t offset = kw_replication_offset(stream->replication);
+
+	if (kw_flushed_under_way(&stream->changes.flushed))
+		return;
+	if (kw_offset_is_reached(&stream->examination, offset)) {
+		kw_offset_reset(&stream->examination);
+		stream->handlers.examined(stream->handlers.arg);
+	}
+	if (kw_offset_is_reached(&stream->barrier, offset)) {
+		kw_offset_reset(&stream->barrier);
+		stream->handlers.passed(stream->handlers.arg);
+	}
+}
+
+/* The server is further than the stream for too long: a connection that is dead at one end. */
+static void look_for_stall(struct stream *stream, uint64_t now_us)
+{
+	uint64_t offset = kw_replication_offset(stream->replication);
+	uint64_t heard_us = kw_replication_heard_us(stream->replication);
+	struct kw_error why;
+
+	if (!kw_offset_is_ahead(&stream->barrier, offset) || now_us - heard_us < STALLED_US)
+		return;
+	kw_error_set(&why, KW_E_TIMEOUT,
+		"%s: the replication stream stands still at offset %llu, and the server is at "
+		"%llu: "
+		"the network is gone, or the server does not send (see its log)",
+		stream->options.address, (unsigned long long)offset,
+		(unsigned long long)stream->barrier.offset);
+	lose(stream, &why);
+}
+
+/* ---- from `start` to `ready` ---- */
+
+/* A partial joiner is told no SELECT before the database changes (replication.h). */
+static void locate_answered(void *arg, const struct kw_reply *reply)
+{
+	struct stream *stream = arg;
+
+	reply = kw_data_reply(stream->options.data, reply);
+	if (!reply || reply->type != KW_REPLY_ERROR || stream->unlocated)
+		return;
+	stream->unlocated = true;
+	kw_log_info("source",
+		"PUBLISH is refused, so each changed key is fetched from all databases until the "
+		"primary writes in another one than now: grant +publish &" KW_REPLICATION_CHANNEL);
+}
+
+static void locate(struct stream *stream)
+{
+	if (kw_replication_is_located(stream->replication) ||
+		kw_changes_databases(&stream->changes) < 2)
+		return;
+	kw_data_select(stream->options.data, 0);
+	kw_data_words(stream->options.data, locate_answered, stream, "PUBLISH",
+		KW_REPLICATION_CHANNEL, kw_replication_locator(stream->replication), NULL);
+}
+
+static void attached(void *arg, enum kw_replication_start start)
+{
+	struct stream *stream = arg;
+	enum kw_feed_server greeted =
+		start == KW_REPLICATION_GOES_ON ? KW_FEED_CONTINUED_SERVER : stream->greeted;
+
+	if (stream->sm.state != STARTING)
+		return;
+	if (start == KW_REPLICATION_ANEW)
+		kw_watch_named(stream->watch, kw_replication_id(stream->replication));
+	stream->greeted = KW_FEED_SAME_SERVER;
+	kw_sm_move(&stream->sm, RUNNING, "");
+	stream->handlers.ready(stream->handlers.arg, greeted);
+	locate(stream);
+	want_turn(stream);
+}
+
+static void replication_lost(void *arg, const struct kw_error *why)
+{
+	lose(arg, why);
+}
+
+static void replication_closed(void *arg)
+{
+	struct stream *stream = arg;
+
+	assert(stream->sm.state == STOPPING);
+	kw_sm_move(&stream->sm, STOPPED, "");
+	stream->handlers.stopped(stream->handlers.arg);
+}
+
+static void catalog_answered(void *arg, const struct kw_reply *reply)
+{
+	struct stream *stream = arg;
+	struct kw_repl_catalog *catalog;
+	struct kw_error why;
+
+	reply = kw_data_reply(stream->options.data, reply);
+	if (!reply || (stream->sm.state != STARTING && stream->sm.state != RUNNING))
+		return;
+	if (reply->type == KW_REPLY_ERROR) {
+		kw_data_refusal(&why, stream->options.redis.username, "COMMAND", "+command", reply);
+		lose(stream, &why);
+		return;
+	}
+	if (kw_repl_catalog_new(reply, &catalog, &why)) {
+		lose(stream, &why);
+		return;
+	}
+	kw_replication_catalog(stream->replication, catalog);
+	kw_repl_catalog_free(stream->catalog);
+	stream->catalog = catalog;
+	if (stream->sm.state == STARTING)
+		kw_replication_open(stream->replication, stream->options.address,
+			kw_watch_identity(stream->watch));
+}
+
+static void ask_catalog(struct stream *stream)
+{
+	stream->catalog_us = kw_clock_us();
+	kw_data_words(stream->options.data, catalog_answered, stream, "COMMAND", NULL);
+}
+
+/* A module may have been loaded since it was asked last. */
+static void not_understood(void *arg)
+{
+	struct stream *stream = arg;
+
+	if (kw_clock_us() - stream->catalog_us >= CATALOG_EVERY_US &&
+		!kw_data_is_broken(stream->options.data))
+		ask_catalog(stream);
+}
+
+/* Asked before it is needed, so that a refusal is told at the start. */
+static void first_role(void *arg, const struct kw_reply *reply)
+{
+	struct stream *stream = arg;
+	struct kw_offset offset = {0};
+	struct kw_error why;
+
+	reply = kw_data_reply(stream->options.data, reply);
+	if (!reply || stream->sm.state != STARTING)
+		return;
+	kw_offset_ask(&offset);
+	if (kw_offset_told(&offset, reply))
+		return;
+	kw_data_refusal(&why, stream->options.redis.username, "ROLE", "+role", reply);
+	lose(stream, &why);
+}
+
+/* False: the server waits for replicas, and this connection is none. */
+static bool may_join(struct stream *stream)
+{
+	struct kw_error why;
+
+	if (!kw_watch_identity(stream->watch)->counts_replicas)
+		return true;
+	kw_error_set(&why, KW_E_REFUSED,
+		"%s: the server has min-replicas-to-write, and would take a reader of its "
+		"replication stream for a replica that holds its data: set source.feed to "
+		"notifications, or min-replicas-to-write to 0",
+		stream->options.address);
+	lose(stream, &why);
+	return false;
+}
+
+/* watch's first look found nothing against the server. */
+static void welcome(void *arg, enum kw_feed_server server)
+{
+	struct stream *stream = arg;
+
+	if (server > stream->greeted)
+		stream->greeted = server;
+	if (stream->sm.state != STARTING || !may_join(stream))
+		return;
+	kw_data_words(stream->options.data, first_role, stream, "ROLE", NULL);
+	ask_catalog(stream);
+}
+
+static void watch_doubts(void *arg, enum kw_doubt cause, const char *why)
+{
+	struct stream *stream = arg;
+
+	kw_changes_doubt(&stream->changes, cause, NULL, why);
+}
+
+static void stir(void *arg, enum kw_silent_kind kind)
+{
+	/* The stream tells what such commands do. */
+}
+
+static void looked(void *arg)
+{
+	may_join(arg);
+}
+
+static uint64_t events_heard(void *arg)
+{
+	return ((const struct stream *)arg)->changes.count;
+}
+
+/* ---- what the owner asks ---- */
+
+static void start(struct kw_feed *feed)
+{
+	struct stream *stream = stream_of(feed);
+
+	kw_sm_move(&stream->sm, STARTING, "");
+	kw_watch_begin(stream->watch);
+}
+
+static void stop(struct kw_feed *feed)
+{
+	struct stream *stream = stream_of(feed);
+
+	if (stream->sm.state == STOPPED || stream->sm.state == STOPPING)
+		return;
+	if (!kw_changes_stop(&stream->changes))
+		kw_replication_forget(stream->replication);
+	kw_offset_reset(&stream->barrier);
+	kw_offset_reset(&stream->examination);
+	kw_replication_close(stream->replication);
+	if (kw_replication_is_closed(stream->replication))
+		kw_sm_move(&stream->sm, stream->sm.state == STARTING ? STOPPED : STOPPING, "");
+	else
+		kw_sm_move(&stream->sm, STOPPING, "");
+}
+
+static bool is_stopped(const struct kw_feed *feed)
+{
+	return const_stream_of(feed)->sm.state == STOPPED;
+}
+
+static void look(struct kw_feed *feed)
+{
+	struct stream *stream = stream_of(feed);
+
+	if (stream->sm.state != RUNNING)
+		return;
+	ask_again(stream);
+	kw_watch_look(stream->watch);
+	look_for_stall(stream, kw_clock_us());
+}
+
+static void turn(struct kw_feed *feed, uint64_t now_us)
+{
+	struct stream *stream = stream_of(feed);
+
+	kw_feed_batch_tell(&stream->changes.batch);
+	if (stream->sm.state == STARTING || stream->sm.state == RUNNING)
+		kw_replication_turn(stream->replication, now_us);
+	if (stream->sm.state == RUNNING)
+		tell_reached(stream);
+}
+
+static uint64_t ready_us(const struct kw_feed *feed, uint64_t now_us)
+{
+	return kw_replication_ready_us(const_stream_of(feed)->replication);
+}
+
+static void stored(struct kw_feed *feed, uint32_t database, struct kw_slice key,
+	const struct kw_slice *payload)
+{
+	/* No command is silent, so nothing need be known of the table. */
+}
+
+static void emptied(struct kw_feed *feed, uint32_t database)
+{
+	/* The same. */
+}
+
+static const struct kw_server_identity *server(const struct kw_feed *feed)
+{
+	return kw_watch_identity(const_stream_of(feed)->watch);
+}
+
+static uint32_t databases(const struct kw_feed *feed)
+{
+	return kw_watch_databases(const_stream_of(feed)->watch);
+}
+
+static void stats(const struct kw_feed *feed, struct kw_feed_stats *stats)
+{
+	const struct stream *stream = const_stream_of(feed);
+
+	*stats = (struct kw_feed_stats){
+		.events = stream->changes.count,
+		.clock_skew_us = kw_watch_skew_us(stream->watch),
+		.flags = KW_FEED_FLAGS_UNUSED,
+		.arrived_us = stream->changes.batch.begun_us,
+		.feed = KW_SOURCE_FEED_STREAM,
+		.feed_why = "",
+	};
+}
+
+static size_t permissions(const struct kw_feed *feed, const struct kw_wanted **first)
+{
+	return kw_stream_permissions(first);
+}
+
+static void stream_free(struct kw_feed *feed)
+{
+	struct stream *stream = stream_of(feed);
+
+	assert(stream->sm.state == STOPPED);
+	kw_watch_free(stream->watch);
+	kw_replication_free(stream->replication);
+	kw_repl_catalog_free(stream->catalog);
+	kw_changes_close(&stream->changes);
+	free(stream);
+}
+
+static const struct kw_feed_operations operations = {start, stop, is_stopped, barrier, look,
+	examine, turn, ready_us, stored, emptied, server, databases, stats, permissions,
+	stream_free};
+
+struct kw_feed *kw_stream_feed_new(
+	const struct kw_feed_options *options, const struct kw_feed_handlers *handlers)
+{
+	struct stream *stream = kw_zalloc(sizeof *stream);
+	const struct kw_watch_handlers watch = {
+		welcome, watch_doubts, stir, looked, events_heard, stream};
+	const struct kw_replication_handlers replication = {
+		attached, take_batch, moved, replication_lost, replication_closed, stream};
+
+	assert(options->data && options->scope && options->watch_interval_ms > 0);
+	stream->feed.operations = &operations;
+	stream->options = *options;
+	stream->handlers = *handlers;
+	stream->greeted = KW_FEED_SAME_SERVER;
+	stream->watch = kw_watch_new(options->data, KW_SOURCE_FLAGS_NONE, &watch);
+	stream->changes = (struct kw_changes){
+		.handlers = &stream->handlers,
+		.scope = options->scope,
+		.watch = stream->watch,
+		.unknown = not_understood,
+		.arg = stream,
+	};
+	kw_changes_init(&stream->changes, options->data);
+	stream->replication =
+		kw_replication_new(options->loop, &options->redis, options->seed, &replication);
+	kw_sm_init(&stream->sm, &machine, stream, STOPPED);
+	return &stream->feed;
+}

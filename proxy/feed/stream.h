@@ -1,0 +1,27 @@
+/*
+ * The feed of the replication stream: the server tells this connection each command that changed a
+ * key, as it tells its replicas.
+ *
+ *   watch looks at the server ─▶ data: ROLE, COMMAND ─▶ replication.h attaches ─▶ ready
+ *
+ * It takes no value from the stream yet: each key that a command names is told as dirty, and
+ * fetched. What is not understood is a doubt. So no command is silent, no flag of the server is
+ * needed, and a broken connection costs no scan while the server's backlog has what was missed
+ * (KW_FEED_CONTINUED_SERVER).
+ *
+ * *Refused* (KW_E_REFUSED): a user that lacks a permission; a server that lacks the commands; one
+ * with min-replicas-to-write, which would take this connection for a replica that holds its data.
+ *
+ * Barrier: ROLE on the data connection tells the offset of all that the server did before. It is
+ * passed when the stream has been told up to there, and no flush is examined any more. Silent
+ * commands are in the stream as others are, so an examination is the same.
+ */
+#ifndef KW_PROXY_FEED_STREAM_H
+#define KW_PROXY_FEED_STREAM_H
+
+#include "feed/feed.h"
+
+struct kw_feed *kw_stream_feed_new(
+	const struct kw_feed_options *options, const struct kw_feed_handlers *handlers);
+
+#endif

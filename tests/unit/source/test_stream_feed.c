@@ -1,0 +1,443 @@
+/* The feed of the replication stream, by a source that follows a real server. */
+#include "fixture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A first attach is a full synchronisation, for which servers wait some seconds by default. */
+#define AT_ONCE "--repl-diskless-sync-delay 0 "
+
+static void begin_as(struct test *test, const char *words, enum kw_source_feed kind)
+{
+	test_begin(test, words, 0);
+	test->options.watch_interval_ms = 50;
+	test->options.kind = kind;
+}
+
+static void follow(struct test *test, const char *words)
+{
+	begin_as(test, words, KW_SOURCE_FEED_STREAM);
+	test_follow(test);
+	test_settle(test);
+}
+
+static void end_same(struct test *test)
+{
+	test_settle(test);
+	test_assert_same(test);
+	test_end(test);
+}
+
+static const char *const changes[] = {"SET string value", "APPEND string more", "INCRBY number 7",
+	"SETRANGE string 3 xyz", "SET expiring v PX 1000000", "SET kept v EX 1000",
+	"SET kept w KEEPTTL", "GETEX expiring PERSIST", "EXPIRE number 500", "PERSIST number",
+	"PEXPIREAT string 4102444800123", "RPUSH list a b c", "LPOP list", "SADD set a b c",
+	"SPOP set", "ZADD zset 1 a 2 b", "HSET hash f v", "HDEL hash f", "PFADD hll a b c",
+	"PFCOUNT hll", "XADD stream 1-1 f v", "XGROUP CREATE stream g 0",
+	"XREADGROUP GROUP g c STREAMS stream >", "XACK stream g 1-1", "MSET a 1 b 2 c 3",
+	"RENAME a renamed", "COPY b copied", "COPY b copied DB 9", "MOVE c 9", "DEL b",
+	"GETDEL copied", "SET gone v", "EXPIRE gone -1", "SORT list ALPHA STORE sorted",
+	"SETEX old 1000 v", "GETSET old new", "BITOP NOT inverted old", "SMOVE set moved nothing",
+	"EVAL redis.call('SET','by:lua','1')redis.call('SELECT',9)redis.call('SET','lua','9') 0",
+	NULL};
+
+static void every_change_arrives(void **state)
+{
+	struct test test;
+
+	follow(&test, AT_ONCE);
+	for (int i = 0; changes[i]; i++)
+		test_ask(&test, "%s", changes[i]);
+	test_settle(&test);
+	test_assert_same(&test);
+	assert_true(test_has(&test, 9, "lua"));
+	assert_true(test_has(&test, 9, "c"));
+	assert_int_equal(test_stats(&test).reconciles, 0);
+	assert_int_equal(test_stats(&test).feed, KW_SOURCE_FEED_STREAM);
+	assert_int_equal(test_stats(&test).flags, KW_FEED_FLAGS_UNUSED);
+	end_same(&test);
+}
+
+static void each_change_is_seen_by_itself(void **state)
+{
+	struct test test;
+
+	follow(&test, AT_ONCE);
+	for (int i = 0; changes[i]; i++) {
+		test_ask(&test, "%s", changes[i]);
+		test_settle(&test);
+		if (!test_same(&test, true))
+			fail_msg("after %s", changes[i]);
+	}
+	end_same(&test);
+}
+
+static void the_settings_of_the_server_stay_as_they_are(void **state)
+{
+	struct test test;
+
+	follow(&test, AT_ONCE);
+	assert_string_equal(test_ask(&test, "CONFIG GET notify-keyspace-events"), "");
+	end_same(&test);
+}
+
+/* Of the data of the server, as it says now. */
+static const char *replid_of(struct test *test)
+{
+	static char id[41];
+	const char *at = strstr(test_ask(test, "INFO replication"), "master_replid:");
+
+	assert_non_null(at);
+	snprintf(id, sizeof id, "%s", at + strlen("master_replid:"));
+	return id;
+}
+
+/* How often INFO was called there: four times a look. */
+static long infos(struct test *test)
+{
+	const char *at = strstr(test_ask(test, "INFO commandstats"), "cmdstat_info:calls=");
+
+	return at ? strtol(at + strlen("cmdstat_info:calls="), NULL, 10) : 0;
+}
+
+static void await_looks(struct test *test)
+{
+	long first = infos(test);
+
+	for (int i = 0; infos(test) < first + 40 + i; i++) {
+		assert_true(i < 1000);
+		test_run_ms(test, 20);
+	}
+}
+
+/* It does so when its first reader attaches: that is no other server. */
+static void a_new_id_that_the_server_takes_for_its_backlog_is_no_doubt(void **state)
+{
+	struct test test;
+
+	follow(&test, AT_ONCE);
+	assert_string_equal(kw_table_history(test.table)->replid, replid_of(&test));
+	await_looks(&test);
+	assert_string_equal(kw_table_history(test.table)->replid, replid_of(&test));
+	assert_int_equal(test_stats(&test).reconciles, 0);
+	end_same(&test);
+}
+
+static void a_transaction_arrives_whole(void **state)
+{
+	struct test test;
+
+	follow(&test, AT_ONCE);
+	test_post(&test, "MULTI");
+	test_post(&test, "SET one 1");
+	test_post(&test, "SELECT 3");
+	test_post(&test, "SET two 2");
+	test_post(&test, "SELECT 0");
+	test_post(&test, "RENAME one three");
+	test_ask(&test, "EXEC");
+	test_settle(&test);
+	assert_true(test_has(&test, 3, "two"));
+	assert_true(test_has(&test, 0, "three"));
+	assert_false(test_has(&test, 0, "one"));
+	end_same(&test);
+}
+
+static void an_empty_database_after_a_flush_costs_no_scan(void **state)
+{
+	struct test test;
+
+	follow(&test, AT_ONCE);
+	test_ask(&test, "MSET a 1 b 2");
+	test_ask(&test, "SELECT 9");
+	test_ask(&test, "MSET a 1 b 2");
+	test_settle(&test);
+	test_ask(&test, "FLUSHDB");
+	test_settle(&test);
+	assert_false(test_has(&test, 9, "a"));
+	assert_true(test_has(&test, 0, "a"));
+	test_ask(&test, "FLUSHALL");
+	test_settle(&test);
+	assert_false(test_has(&test, 0, "a"));
+	assert_int_equal(test_stats(&test).reconciles, 0);
+	end_same(&test);
+}
+
+static bool has_thousands(struct test *test)
+{
+	return kw_table_database_keys(test->table, 9) == 5000;
+}
+
+static bool is_audited(struct test *test)
+{
+	return test_stats(test).reconciles_audit > 1;
+}
+
+/* The audit's scan may find the keys gone before the flush is told. */
+static void a_flush_in_the_midst_of_an_audit_is_no_loss(void **state)
+{
+	struct test test;
+
+	begin_as(&test, AT_ONCE, KW_SOURCE_FEED_STREAM);
+	test.options.audit_keys_per_second = 50000;
+	test.options.max_missing = 0.2;
+	test_follow(&test);
+	test_settle(&test);
+	for (int i = 0; i < 10; i++) {
+		test_ask(&test, "SELECT 9");
+		test_ask(&test, "EVAL for\ti=1,5000\tdo\tredis.call('SET','key:'..i,i)end 0");
+		test_until(&test, has_thousands, "the keys");
+		test_until(&test, is_audited, "an audit");
+		test_ask(&test, "FLUSHDB");
+		test_settle(&test);
+		assert_int_equal(kw_table_database_keys(test.table, 9), 0);
+	}
+	assert_null(strstr(test.states, "held"));
+	end_same(&test);
+}
+
+static bool is_counted(struct test *test)
+{
+	return test_stats(test).reconciles_flush > 0;
+}
+
+static void keys_of_both_sides_of_a_flush_are_a_doubt(void **state)
+{
+	struct test test;
+
+	follow(&test, AT_ONCE);
+	for (int i = 0; i < 50; i++)
+		test_ask(&test, "SET old:%d %d", i, i);
+	test_settle(&test);
+	test_post(&test, "MULTI");
+	test_post(&test, "FLUSHDB");
+	test_post(&test, "SET new 1");
+	test_post(&test, "SET old:7 again");
+	test_ask(&test, "EXEC");
+	test_until(&test, is_counted, "the flush is no doubt");
+	test_settle(&test);
+	assert_true(test_has(&test, 0, "new"));
+	assert_false(test_has(&test, 0, "old:8"));
+	end_same(&test);
+}
+
+static bool is_swapped(struct test *test)
+{
+	return test_stats(test).reconciles_swapdb > 0;
+}
+
+static void swapped_databases_are_read_again(void **state)
+{
+	struct test test;
+
+	follow(&test, AT_ONCE);
+	test_ask(&test, "MSET a 1 b 2");
+	test_ask(&test, "SELECT 9");
+	test_ask(&test, "SET nine 9");
+	test_settle(&test);
+	test_ask(&test, "SWAPDB 0 9");
+	test_until(&test, is_swapped, "SWAPDB is no doubt");
+	test_settle(&test);
+	assert_true(test_has(&test, 0, "nine"));
+	end_same(&test);
+}
+
+static bool is_cut(struct test *test)
+{
+	return strstr(test->states, "source_down") != NULL;
+}
+
+static void a_stream_that_was_cut_goes_on_without_a_scan(void **state)
+{
+	uint64_t scanned;
+	struct test test;
+
+	follow(&test, AT_ONCE);
+	for (int i = 0; i < 50; i++)
+		test_ask(&test, "SET key:%d %d", i, i);
+	test_settle(&test);
+	scanned = test_stats(&test).scanned;
+	test_post(&test, "CLIENT KILL TYPE replica");
+	for (int i = 0; i < 50; i++)
+		test_post(&test, "SET key:%d again", i);
+	test_ask(&test, "DEL key:7");
+	test_until(&test, is_cut, "nobody noticed");
+	test_settle(&test);
+	test_assert_same(&test);
+	assert_int_equal(test_stats(&test).reconciles, 0);
+	assert_int_equal(test_stats(&test).scanned, scanned);
+	end_same(&test);
+}
+
+static void the_end_of_the_data_connection_costs_no_scan_either(void **state)
+{
+	struct test test;
+
+	follow(&test, AT_ONCE);
+	test_ask(&test, "SET key 1");
+	test_settle(&test);
+	test_post(&test, "CLIENT KILL TYPE normal SKIPME yes");
+	test_post(&test, "SET key 2");
+	test_ask(&test, "SET other 1");
+	test_until(&test, is_cut, "nobody noticed");
+	test_settle(&test);
+	test_assert_same(&test);
+	assert_int_equal(test_stats(&test).reconciles, 0);
+	end_same(&test);
+}
+
+static bool is_reconciled(struct test *test)
+{
+	return test_stats(test).reconciles_connection > 0;
+}
+
+static void a_gap_beyond_the_backlog_is_a_reconcile(void **state)
+{
+	static char big[20000];
+	const struct kw_slice argv[] = {
+		kw_slice_text("SET"), kw_slice_text("big"), kw_slice(big, sizeof big)};
+	struct test test;
+
+	follow(&test, AT_ONCE "--repl-backlog-size 16384");
+	test_ask(&test, "SET key 1");
+	test_settle(&test);
+	test_post(&test, "MULTI");
+	test_post(&test, "CLIENT KILL TYPE replica");
+	for (int i = 0; i < 40; i++)
+		test_send(&test, 3, argv);
+	test_post(&test, "DEL key");
+	test_post(&test, "EXEC");
+	test_ask(&test, "SET behind 1"); /* the backlog is cut when something is added */
+	test_until(&test, is_reconciled, "no reconcile after a gap");
+	end_same(&test);
+}
+
+static bool is_another(struct test *test)
+{
+	return test_stats(test).reconciles_identity > 0;
+}
+
+static void another_run_of_the_server_is_a_reconcile(void **state)
+{
+	struct test test;
+
+	follow(&test, AT_ONCE);
+	test_ask(&test, "SET key 1");
+	test_settle(&test);
+	test_server_kill(&test.server);
+	test_server_again(&test.server, AT_ONCE);
+	test_reconnect(&test);
+	test_ask(&test, "SET new 1");
+	test_until(&test, is_another, "another run was not noticed");
+	end_same(&test);
+}
+
+static void it_is_no_replica_that_wait_counts(void **state)
+{
+	struct test test;
+
+	follow(&test, AT_ONCE);
+	test_ask(&test, "SET key 1");
+	test_settle(&test);
+	test_ask(&test, "WAIT 1 50");
+	assert_int_equal(test.integer, 0);
+	end_same(&test);
+}
+
+static bool is_refused(struct test *test)
+{
+	return strstr(kw_source_reason(test->source), "min-replicas-to-write") != NULL;
+}
+
+/* Before it follows, and while it does. */
+static void a_server_that_counts_its_replicas_is_refused(void **state)
+{
+	struct test test;
+
+	begin_as(&test, AT_ONCE "--min-replicas-to-write 1", KW_SOURCE_FEED_STREAM);
+	test_follow(&test);
+	test_until(&test, is_refused, "min-replicas-to-write was ignored");
+	assert_int_equal(kw_source_state(test.source), KW_SOURCE_DOWN);
+	test_ask(&test, "CONFIG SET min-replicas-to-write 0");
+	test_settle(&test);
+	test_ask(&test, "CONFIG SET min-replicas-to-write 1");
+	test_until(&test, is_refused, "min-replicas-to-write was ignored");
+	test_end(&test);
+}
+
+static void auto_takes_notifications_if_the_stream_is_refused(void **state)
+{
+	struct test test;
+
+	begin_as(&test, AT_ONCE "--min-replicas-to-write 1 --min-replicas-max-lag 10",
+		KW_SOURCE_FEED_AUTO);
+	test_follow(&test);
+	test_until_state(&test, KW_SOURCE_LIVE);
+	assert_int_equal(test_stats(&test).feed, KW_SOURCE_FEED_NOTIFICATIONS);
+	assert_non_null(strstr(test_stats(&test).feed_why, "min-replicas-to-write"));
+	test_ask(&test, "CONFIG SET min-replicas-to-write 0");
+	test_ask(&test, "SET key 1");
+	test_settle(&test);
+	assert_true(test_has(&test, 0, "key"));
+	end_same(&test);
+}
+
+/* What one feed told stands, and the other one reads all again. */
+static void auto_changes_its_feed_while_it_follows(void **state)
+{
+	struct test test;
+
+	begin_as(&test, AT_ONCE, KW_SOURCE_FEED_AUTO);
+	test_follow(&test);
+	test_settle(&test);
+	assert_int_equal(test_stats(&test).feed, KW_SOURCE_FEED_STREAM);
+	test_ask(&test, "SET key 1");
+	test_settle(&test);
+	test_ask(&test, "CONFIG SET min-replicas-to-write 1");
+	test_until(&test, is_reconciled, "the feed was not changed");
+	test_ask(&test, "CONFIG SET min-replicas-to-write 0");
+	test_ask(&test, "SET key 2");
+	test_settle(&test);
+	assert_int_equal(test_stats(&test).feed, KW_SOURCE_FEED_NOTIFICATIONS);
+	end_same(&test);
+}
+
+static void auto_takes_the_stream_if_it_is_allowed(void **state)
+{
+	struct test test;
+
+	begin_as(&test, AT_ONCE, KW_SOURCE_FEED_AUTO);
+	test_follow(&test);
+	test_settle(&test);
+	test_ask(&test, "SET key 1");
+	test_settle(&test);
+	assert_int_equal(test_stats(&test).feed, KW_SOURCE_FEED_STREAM);
+	assert_true(test_has(&test, 0, "key"));
+	end_same(&test);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_change_arrives),
+		cmocka_unit_test(each_change_is_seen_by_itself),
+		cmocka_unit_test(the_settings_of_the_server_stay_as_they_are),
+		cmocka_unit_test(a_new_id_that_the_server_takes_for_its_backlog_is_no_doubt),
+		cmocka_unit_test(a_transaction_arrives_whole),
+		cmocka_unit_test(an_empty_database_after_a_flush_costs_no_scan),
+		cmocka_unit_test(a_flush_in_the_midst_of_an_audit_is_no_loss),
+		cmocka_unit_test(keys_of_both_sides_of_a_flush_are_a_doubt),
+		cmocka_unit_test(swapped_databases_are_read_again),
+		cmocka_unit_test(a_stream_that_was_cut_goes_on_without_a_scan),
+		cmocka_unit_test(the_end_of_the_data_connection_costs_no_scan_either),
+		cmocka_unit_test(a_gap_beyond_the_backlog_is_a_reconcile),
+		cmocka_unit_test(another_run_of_the_server_is_a_reconcile),
+		cmocka_unit_test(it_is_no_replica_that_wait_counts),
+		cmocka_unit_test(a_server_that_counts_its_replicas_is_refused),
+		cmocka_unit_test(auto_takes_notifications_if_the_stream_is_refused),
+		cmocka_unit_test(auto_changes_its_feed_while_it_follows),
+		cmocka_unit_test(auto_takes_the_stream_if_it_is_allowed),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
