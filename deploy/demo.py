@@ -52,6 +52,8 @@ def parse_arguments():
     parser.add_argument("--sentinel", action="store_true",
                         help="kill the primary under load: three sentinels promote its replica, and the agent goes "
                         "along to the proxy beside that one")
+    parser.add_argument("--feed", choices=["notifications", "stream", "auto"], default="notifications",
+                        help="how the proxy learns of changes: source.feed (default: notifications)")
     parser.add_argument("--keep", action="store_true",
                         help="leave all of it running and print how to talk to it")
     arguments = parser.parse_args()
@@ -137,7 +139,7 @@ def common_settings(bed):
 
 def start_proxy(bed, primary, arguments, name="proxy", **settings):
     proxy = bed.proxy(primary, name=name, start=False, listen=(arguments.carrier,), table__max_bytes="8GiB",
-                      **settings)
+                      source__feed=arguments.feed, **settings)
     if arguments.carrier == "rdma":
         proxy.listen["rdma"] = f"rdma://{rdma_address()}:{free_port()}"
         proxy.settings["listen"] = [proxy.listen["rdma"]]
