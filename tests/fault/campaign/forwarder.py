@@ -9,7 +9,7 @@ a link; an address is a path, or a port of 127.0.0.1. {"link": NAME, "mode": MOD
     cut      connections are closed, new ones too
     hole     nothing is read any more; a peer sees silence, and later everything
     delay    each piece arrives N ms later
-    events   the same, but only on connections that subscribe
+    events   the same, but only on connections that subscribe, or follow the replication stream
     swallow  the next N messages of a subscription get lost (the campaign's test of itself)
     misname  in the next N commands that begin with "of", such as "UNLINK grave:", the key's name ends
              in another byte (the same: as an agent would err)
@@ -27,7 +27,7 @@ import time
 
 PIECE = 256 * 1024
 QUEUE = 4 << 20 # bytes held of one direction; then its source is not read any more
-SUBSCRIBES = re.compile(rb"subscribe\r\n", re.I)
+SUBSCRIBES = re.compile(rb"(?:subscribe|psync)\r\n", re.I) # to events, or to the replication stream
 MESSAGES = (b"*4\r\n$8\r\npmessage\r\n", b"*3\r\n$7\r\nmessage\r\n")
 
 

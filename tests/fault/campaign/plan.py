@@ -10,6 +10,7 @@ import random
 from lib.server import binary_version
 
 MODES = ("commands", "replica", "hybrid")
+FEEDS = ("notifications", "stream")
 CARRIERS = (("shm",), ("tcp",), ("shm", "tcp"))
 BRAKE_SHARE = 0.15 # of the rounds try the brakes of proxy and agents, and little else
 BRAKE_FILL = 5000  # keys, enough for a brake
@@ -31,6 +32,7 @@ class Fault:
 class Plan:
     seed: int
     mode: str
+    feed: str
     carriers: tuple
     primary: str
     replica: str
@@ -139,8 +141,15 @@ def draw_brake(seed, kinds, table):
             for index, name in enumerate(names)]
 
 
+def feed_of(seed, options):
+    """Nothing is drawn for it: a seed has the same round with either feed, but for kinds of one of them."""
+    if options.feed != "seed":
+        return options.feed
+    return FEEDS[seed % 2]
+
+
 def draw(seed, options, table):
-    """table: the kinds of faults by name, each with .fits(mode, carriers)."""
+    """table: the kinds of faults by name, each with .fits(mode, carriers, feed)."""
     chance = random.Random(f"fault {seed}")
     mode = chance.choice(MODES)
     if options.mode != "all":
@@ -152,10 +161,12 @@ def draw(seed, options, table):
     if theirs or mode != "commands":
         agent["apply.consent"] = True
     agent["apply.mode"] = mode
-    kinds = [name for name in sorted(table) if table[name].fits(mode, carriers)
+    feed = feed_of(seed, options)
+    proxy["source.feed"] = feed
+    kinds = [name for name in sorted(table) if table[name].fits(mode, carriers, feed)
              and (not options.faults or name in options.faults)]
     if not kinds:
-        raise ValueError("none of these faults fits this mode and these carriers")
+        raise ValueError("none of these faults fits this mode, these carriers and this feed")
     faults = draw_faults(chance, seed, kinds, SECONDS)
     if any(fault.kind.startswith("replica-written") for fault in faults): # perhaps before the claim
         agent["apply.consent"] = True
@@ -167,7 +178,7 @@ def draw(seed, options, table):
     if any(table[fault.kind].brake for fault in faults):
         fill = BRAKE_FILL
     return Plan(
-        seed=seed, mode=mode, carriers=carriers, primary=primary, replica=replica, seconds=SECONDS,
+        seed=seed, mode=mode, feed=feed, carriers=carriers, primary=primary, replica=replica, seconds=SECONDS,
         pace=chance.choice((500, 2000, 6000)), fill=fill,
         theirs=theirs, silent=chance.random() < 0.3, swaps=swaps,
         short_ttls=chance.random() < 0.6, drags=draw_drags(chance),
@@ -175,4 +186,4 @@ def draw(seed, options, table):
         faults=faults, needs=frozenset().union(*(table[fault.kind].needs for fault in faults)))
 
 
-__all__ = ["Fault", "Plan", "MODES", "draw"]
+__all__ = ["FEEDS", "Fault", "Plan", "MODES", "draw"]

@@ -8,7 +8,7 @@ says itself: field.blind for a documented window, field.mark_* where it changes 
 import dataclasses
 import typing
 
-from ..plan import MODES
+from ..plan import FEEDS, MODES
 
 TABLE = {}
 
@@ -63,27 +63,28 @@ class Kind:
     deletes: bool    # many keys of a replica may go, by the primary's word or by the replica's own
     remedy: str      # whose data the operator resyncs afterwards: see REMEDIES
     brake: bool      # it tries the brakes: rounds are drawn for these kinds
+    feeds: tuple     # with which source.feed it means something
 
     def spares(self):
         """It takes no keys away, so that what is gone is gone by inference."""
         return not (self.holds or self.deletes or self.brake or self.remedy)
 
-    def fits(self, mode, carriers):
-        return mode in self.modes and ("tcp" not in self.needs or "tcp" in carriers)
+    def fits(self, mode, carriers, feed):
+        return mode in self.modes and feed in self.feeds and ("tcp" not in self.needs or "tcp" in carriers)
 
 
 def kind(modes=MODES, needs=(), holds=False, dies=False, deletes=False,
-         remedy="", brake=False):
+         remedy="", brake=False, feeds=FEEDS):
     def add(function):
         name = function.__name__.replace("_", "-")
         assert name not in TABLE, name
         TABLE[name] = Kind(name, function, tuple(modes), frozenset(needs), holds, dies,
-                           deletes, remedy, brake)
+                           deletes, remedy, brake, tuple(feeds))
         return function
     return add
 
 
 def load():
     """Every module of this folder adds its kinds."""
-    from . import daemons, failover, machine, network, primary, replica # noqa: F401
+    from . import daemons, failover, machine, network, primary, replica, stream # noqa: F401
     return TABLE

@@ -296,7 +296,7 @@ def flags_window(field):
     field.blind(2 * field.plan.proxy["source.watch_interval_ms"] / 1000 + 2)
 
 
-@kind()
+@kind(feeds=("notifications",))
 def flags_away(field, fault, chance):
     """The proxy gives them back itself."""
     flags_window(field)
@@ -305,7 +305,7 @@ def flags_away(field, fault, chance):
     flags_window(field)
 
 
-@kind()
+@kind(feeds=("notifications",))
 def flags_away_and_back(field, fault, chance):
     flags_window(field)
     yield from field.ask(field.primary, "CONFIG", "SET", "notify-keyspace-events",
@@ -315,7 +315,7 @@ def flags_away_and_back(field, fault, chance):
     flags_window(field)
 
 
-@kind()
+@kind(feeds=("notifications",))
 def flags_more(field, fault, chance):
     """Another client wants more events, also those that change nothing."""
     flags_window(field)
@@ -341,7 +341,7 @@ def primary_clients_killed(field, fault, chance):
     yield from cut_clients(field, field.primary, "TYPE", chance.choice(("normal", "pubsub")))
 
 
-@kind()
+@kind(feeds=("notifications",))
 def events_overrun(field, fault, chance):
     """The output buffer of the events overflows while the proxy stands still."""
     yield from field.ask(field.primary, "CONFIG", "SET", "client-output-buffer-limit",
@@ -379,7 +379,8 @@ def primary_maxmemory(field, fault, chance):
 
 @kind(needs=("users",))
 def primary_permissions(field, fault, chance):
-    taken = chance.choice(("-dump", "-scan", "-psubscribe", "-info", "-config|get", "-@all", "off"))
+    feeds = {"notifications": ("-psubscribe", "-config|get"), "stream": ("-psync", "-role")}
+    taken = chance.choice(("-dump", "-scan", "-info", "-@all", "off", *feeds[field.plan.feed]))
     yield from field.ask(field.primary, "ACL", "SETUSER", "keywake", taken)
     if chance.random() < 0.5:
         yield from cut_clients(field, field.primary, "USER", "keywake")
