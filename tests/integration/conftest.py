@@ -62,9 +62,16 @@ UNPACED = {"source__primary_share": 1}
 PATIENT = {"gateway__max_staleness_ms": 60_000}
 
 
+# What a test is about that only notifications miss, or need.
+NOTIFICATIONS = {"source__feed": "notifications"}
+
+
 @pytest.fixture
 def bed(request):
-    bed = Bed(proxies={} if request.node.get_closest_marker("paced") else UNPACED, gateways=PATIENT)
+    proxies = {} if request.node.get_closest_marker("paced") else UNPACED
+    if request.node.get_closest_marker("notifications"):
+        proxies = {**proxies, **NOTIFICATIONS}
+    bed = Bed(proxies=proxies, gateways=PATIENT)
     request.node.kw_bed = bed
     yield bed
     complaints = bed.close()

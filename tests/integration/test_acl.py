@@ -12,7 +12,8 @@ from lib.server import MATRIX, TOP
 ACLS = os.path.join(TOP, "deploy", "acl")
 PASSWORD = "change-me"
 
-pytestmark = pytest.mark.sanitize
+# deploy/acl/primary-stream.acl is in test_stream.py.
+pytestmark = [pytest.mark.sanitize, pytest.mark.notifications]
 
 
 def acl_words(file):

@@ -20,9 +20,9 @@ def clients(server):
         return client.client_list()
 
 
-def subscriber(server):
-    """The proxy's events connection."""
-    found = [entry for entry in clients(server) if int(entry["psub"]) > 0]
+def events_connection(server):
+    """The proxy's, over either feed."""
+    found = [entry for entry in clients(server) if entry["name"] == "keywake-proxy-events"]
     assert len(found) == 1, clients(server)
     return found[0]
 
@@ -35,6 +35,7 @@ def wait_counter(pair, name, above, timeout=30.0):
     pair.proxy.wait_status(lambda status: status[name] > above, f"{name} stays at {above}", timeout)
 
 
+@pytest.mark.notifications
 def test_flags_are_merged_with_the_users(bed):
     pair = bed.pair(primary_config={"notify-keyspace-events": "Kx"})
     assert {"K", "E"} <= set(flags(pair.primary)), flags(pair.primary)
@@ -42,6 +43,7 @@ def test_flags_are_merged_with_the_users(bed):
     pair.settle()
 
 
+@pytest.mark.notifications
 def test_reads_of_missing_keys_cost_no_fetch(bed):
     """With flag m each raises an event, also our own DUMP of a key that is gone: one would be for ever."""
     pair = bed.pair(fill=data.fill, primary_config={"notify-keyspace-events": "Em"},
@@ -59,6 +61,7 @@ def test_reads_of_missing_keys_cost_no_fetch(bed):
 
 
 @pytest.mark.parametrize("left", ["", "K$", "Ex"])
+@pytest.mark.notifications
 def test_notifications_switched_off_behind_our_back(bed, left):
     pair = bed.pair(fill=data.fill)
     before = counter(pair, "reconciles_flags")
@@ -76,6 +79,7 @@ def test_notifications_switched_off_behind_our_back(bed, left):
 
 
 @pytest.mark.parametrize("left", ["", "Kx"])
+@pytest.mark.notifications
 def test_notifications_taken_away_and_put_back_between_two_looks(bed, left):
     pair = bed.pair(fill=data.fill)
     before = counter(pair, "reconciles_flags")
@@ -108,12 +112,14 @@ def test_settings_of_others_do_not_cost_reconciles(bed):
 
 @pytest.mark.quick
 @pytest.mark.core
+@pytest.mark.notifications
 def test_events_connection_killed(bed):
-    pair = bed.pair(fill=data.fill, proxy={"source__feed": "notifications"})
+    """The stream goes on where it was killed: test_stream.py."""
+    pair = bed.pair(fill=data.fill)
     for turn in range(3):
         before = counter(pair, "reconciles_connection")
         with pair.primary.client() as client, client.pipeline(transaction=True) as pipe:
-            pipe.client_kill_filter(_id=subscriber(pair.primary)["id"])
+            pipe.client_kill_filter(_id=events_connection(pair.primary)["id"])
             pipe.set("unseen", turn)
             pipe.delete(f"raw:{[1, 20, 21][turn]}")
             pipe.execute()
@@ -124,7 +130,7 @@ def test_events_connection_killed(bed):
 
 def test_data_connection_killed(bed):
     pair = bed.pair(fill=data.fill)
-    own = subscriber(pair.primary)
+    own = events_connection(pair.primary)
     for entry in clients(pair.primary):
         if entry["id"] != own["id"] and entry["name"].startswith("keywake"):
             pair.primary.command("CLIENT", "KILL", "ID", entry["id"])
@@ -133,6 +139,7 @@ def test_data_connection_killed(bed):
     pair.settle()
 
 
+@pytest.mark.notifications
 def test_output_buffer_overrun(bed):
     """The proxy does not read for a while: the server drops its events and the connection."""
     pair = bed.pair(primary_config={"client-output-buffer-limit": "pubsub 65536 0 0"})

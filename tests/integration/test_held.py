@@ -185,7 +185,9 @@ def disconnected(pair, *commands):
 
 
 @pytest.mark.parametrize("command", [("FLUSHALL",), ("FLUSHDB",), ("SWAPDB", "0", "1")])
+@pytest.mark.notifications
 def test_a_flush_while_the_proxy_was_disconnected_passes(bed, command):
+    """Only notifications miss it: the stream goes on where it was cut, and tells it without a reconcile."""
     pair = bed.pair(fill=fill)
     before = pair.proxy.status()["reconciles_connection"]
     disconnected(pair, command)
@@ -195,7 +197,9 @@ def test_a_flush_while_the_proxy_was_disconnected_passes(bed, command):
     assert "held:" not in pair.proxy.output()
 
 
+@pytest.mark.notifications
 def test_a_flush_that_failed_explains_nothing(bed):
+    """Only notifications miss these DELs: the stream goes on where it was cut, and tells them."""
     pair = bed.pair(fill=fill)
     disconnected(pair, ("FLUSHALL", "NONSENSE"), ("DEL", *(f"key:{i}" for i in range(KEYS))))
     wait_held(pair)
@@ -260,7 +264,9 @@ def test_the_share_can_be_changed_while_it_is_held(bed):
     assert size(pair.replica) == 0
 
 
+@pytest.mark.notifications
 def test_keys_that_expired_meanwhile_are_not_missing(bed):
+    """Only notifications miss that they expired: the stream has a DEL for each."""
     pair = bed.pair(fill=fill)
     with pair.primary.client() as client, client.pipeline(transaction=False) as pipe:
         for number in range(KEYS):

@@ -6,6 +6,9 @@ from lib.daemon import free_port
 from lib.process import wait_for
 from lib.server import MATRIX
 
+# Most such services forbid PSYNC, too (limits.md).
+pytestmark = pytest.mark.notifications
+
 # What a service takes away. `none` has all of them at once.
 TAKEN = ["CONFIG", "CLIENT", "DEBUG", "BGSAVE", "REPLICAOF"]
 

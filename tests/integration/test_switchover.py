@@ -230,8 +230,12 @@ def test_a_tool_that_was_killed_goes_on(bed, mode):
     pair.check_switched()
 
 
+@pytest.mark.notifications
 def test_writes_after_a_tool_died_are_not_lost(bed):
-    """It died when the old primary had lost its term; the fence ended, and clients wrote there again."""
+    """
+    It died when the old primary had lost its term; the fence ended, and clients wrote there again. What the
+    proxy misses then, only notifications miss.
+    """
     pair = Pair(bed, others=())
     pair.old.ctl_ok("config", "set", "authority.term", "0", "--save")
     pair.first.command("SET", "late", 1)
