@@ -54,6 +54,7 @@ const struct kw_figure kw_proxy_figure_table[] = {
 	GAUGE(holding_back, "holding_back", "1: keys wait so that the share is held"),
 	SOURCE(events, "keyspace events and flushes received"),
 	SOURCE(fetches, "keys fetched from the primary"),
+	SOURCE(values, "changes taken from the replication stream, without a fetch"),
 	SOURCE(fetched_bytes, "payload fetched from the primary"),
 	SOURCE(unchanged, "fetches that found what the table held already"),
 	SOURCE(deletes, "fetches that found the key gone"),

@@ -134,8 +134,10 @@ static void on_listener(void *arg, const struct kw_listener_info *listener)
 void kw_proxy_publish(struct kw_proxy *proxy)
 {
 	kw_table_set_time(proxy->table, kw_clock_us());
-	if (proxy->source)
+	if (proxy->source) {
+		kw_source_settle(proxy->source);
 		kw_source_confirm(proxy->source);
+	}
 	kw_table_publish(proxy->table, kw_wall_us());
 	if (proxy->source)
 		kw_source_published(proxy->source);

@@ -82,6 +82,11 @@ static void barrier(struct kw_feed *feed)
 	kw_feed_barrier(auto_of(feed)->now);
 }
 
+static void order(struct kw_feed *feed)
+{
+	kw_feed_order(auto_of(feed)->now);
+}
+
 static void look(struct kw_feed *feed)
 {
 	kw_feed_look(auto_of(feed)->now);
@@ -164,7 +169,7 @@ static void auto_free(struct kw_feed *feed)
 	free(automatic);
 }
 
-static const struct kw_feed_operations operations = {start, stop, is_stopped, barrier, look,
+static const struct kw_feed_operations operations = {start, stop, is_stopped, barrier, order, look,
 	examine, turn, ready_us, stored, emptied, server, databases, stats, permissions, auto_free};
 
 struct kw_feed *kw_auto_new(

@@ -29,6 +29,38 @@ static void touch(
 	kw_feed_batch_add(&changes->batch, (struct kw_dirty_key){key, database, flags});
 }
 
+/*
+ * While a database is asked about that was flushed, its keys are fetched: a value told now would be
+ * emptied with it, if the answer is older.
+ */
+static void tell_value(struct kw_changes *changes, enum kw_feed_value_kind kind,
+	const struct kw_repl_effect *effect)
+{
+	bool expires = effect->expiry == KW_REPL_EXPIRES_AT;
+
+	if (effect->expiry == KW_REPL_EXPIRES_AS_BEFORE && kind != KW_FEED_GONE) {
+		touch(changes, effect->database, effect->key, false);
+		return;
+	}
+	if (kw_flushed_under_way(&changes->flushed)) {
+		touch(changes, effect->database, effect->key, kind == KW_FEED_EXPIRY || expires);
+		return;
+	}
+	if (!is_followed(changes, effect->database) ||
+		!kw_scope_has(changes->scope, effect->database, effect->key))
+		return;
+	changes->count++;
+	kw_feed_batch_tell(&changes->batch);
+	changes->handlers->value(changes->handlers->arg,
+		&(struct kw_feed_value){
+			.kind = kind,
+			.database = effect->database,
+			.name = effect->key,
+			.bytes = effect->bytes,
+			.expires_ms = expires ? (uint64_t)effect->expires_ms : 0,
+		});
+}
+
 uint32_t kw_changes_databases(const struct kw_changes *changes)
 {
 	uint32_t count = 0;
@@ -104,19 +136,24 @@ void kw_changes_tell(struct kw_changes *changes, const struct kw_repl_effect *ef
 {
 	switch (effect->kind) {
 	case KW_REPL_VALUE:
+		tell_value(changes, KW_FEED_STRING, effect);
+		break;
 	case KW_REPL_PAYLOAD:
+		tell_value(changes, KW_FEED_PAYLOAD, effect);
+		break;
 	case KW_REPL_EXPIRY:
-		touch(changes, effect->database, effect->key,
-			effect->kind == KW_REPL_EXPIRY || effect->expiry == KW_REPL_EXPIRES_AT);
+		tell_value(changes, KW_FEED_EXPIRY, effect);
 		break;
 	case KW_REPL_DELETE:
+		tell_value(changes, KW_FEED_GONE, effect);
+		break;
 	case KW_REPL_ADD:
 	case KW_REPL_APPEND:
 	case KW_REPL_WRITE:
 		touch(changes, effect->database, effect->key, false);
 		break;
 	case KW_REPL_MOVE:
-		touch(changes, effect->database, effect->key, false);
+		tell_value(changes, KW_FEED_GONE, effect);
 		touch(changes, effect->to_database, effect->to, true);
 		break;
 	case KW_REPL_COPY:

@@ -1,8 +1,9 @@
 /*
  * What the effects of the replication stream are to the source: dirty keys, flushes and doubts.
  *
- *   VALUE, PAYLOAD, EXPIRY, DELETE, ADD, APPEND, WRITE   the key is dirty
- *   MOVE, COPY                                         the keys that changed are dirty
+ *   VALUE, PAYLOAD, EXPIRY, DELETE   a value, if the effect says the whole of it
+ *   ADD, APPEND, WRITE               the key is dirty
+ *   MOVE, COPY                       the key that it was moved or copied to is dirty
  *   TOUCH     the key is dirty, in all databases if its own is not known yet
  *   FLUSH     flushed.h finds out whether the database is empty
  *   SWAP      a doubt of both databases

@@ -20,9 +20,8 @@
  * or from within kw_feed_turn; never from within start, barrier or examine. From within stop only
  * `dirty` is called, for changes that were collected and not told yet. Loop thread only.
  *
- * A feed that knows the values as well (the replication stream) may later tell a key as dirty only
- * if it cannot give the value. That needs a handler of its own for values, beside `dirty`. Nothing
- * else here depends on how a feed learns of changes.
+ * A feed that knows values as well (the replication stream) tells them in place of dirty keys.
+ * Nothing else here depends on how a feed learns of changes.
  */
 #ifndef KW_PROXY_FEED_FEED_H
 #define KW_PROXY_FEED_FEED_H
@@ -70,11 +69,31 @@ enum kw_feed_server {
 	KW_FEED_ANOTHER_SERVER,   /* another run, another history or another role */
 };
 
+/* A change that a feed knows without a fetch. */
+enum kw_feed_value_kind {
+	KW_FEED_STRING,  /* the key has the string `bytes`, and expires as told */
+	KW_FEED_PAYLOAD, /* … the value of the DUMP payload `bytes`, which nobody has verified */
+	KW_FEED_GONE,    /* the key is gone, if it was there */
+	KW_FEED_EXPIRY,  /* its value stays, and it expires as told */
+};
+
+struct kw_feed_value {
+	enum kw_feed_value_kind kind;
+	uint32_t database;
+	struct kw_slice name, bytes;
+	uint64_t expires_ms; /* absolute; 0: never */
+};
+
 /* What a feed tells. All are required. */
 struct kw_feed_handlers {
 	void (*ready)(void *arg, enum kw_feed_server server);
 	/* These keys changed; names are valid during the call. Some can be out of scope. */
 	void (*dirty)(void *arg, const struct kw_dirty_key *keys, size_t count);
+	/*
+	 * This key changed so, after all that was told before. Its texts are valid during the call.
+	 * From the first value on, no change of any key is left out before `ready` or a doubt.
+	 */
+	void (*value)(void *arg, const struct kw_feed_value *value);
 	/* This database is empty as of now. False: the table has no room even to say so. */
 	bool (*flushed)(void *arg, uint32_t database);
 	/* Changes in these databases might have been missed (NULL: in all). why: a sentence. */
@@ -84,6 +103,8 @@ struct kw_feed_handlers {
 	void (*passed)(void *arg);
 	/* All that silent commands did before the examination was asked for has been told. */
 	void (*examined)(void *arg);
+	/* All that the server did before the order was asked for has been told. */
+	void (*ordered)(void *arg);
 	/* The feed cannot go on; the owner stops it. Not told after a stop. */
 	void (*lost)(void *arg, const struct kw_error *why);
 	/* The feed has let go of everything. Follows a stop unless that stopped it at once. */
@@ -135,6 +156,11 @@ struct kw_feed_operations {
 	bool (*is_stopped)(const struct kw_feed *feed);
 	/* Tell `passed` when the barrier is passed. One at a time; only after `ready`. */
 	void (*barrier)(struct kw_feed *feed);
+	/*
+	 * As barrier, and beside it: tell `ordered`. One at a time; only after a value was told. A
+	 * stop forgets it.
+	 */
+	void (*order)(struct kw_feed *feed);
 	/* Look for changes that the server does not tell by itself. Called each watch interval. */
 	void (*look)(struct kw_feed *feed);
 	/*
@@ -184,6 +210,11 @@ static inline bool kw_feed_is_stopped(const struct kw_feed *feed)
 static inline void kw_feed_barrier(struct kw_feed *feed)
 {
 	feed->operations->barrier(feed);
+}
+
+static inline void kw_feed_order(struct kw_feed *feed)
+{
+	feed->operations->order(feed);
 }
 
 static inline void kw_feed_look(struct kw_feed *feed)

@@ -564,6 +564,12 @@ static bool is_stopped(const struct kw_feed *feed)
 	return const_notify_of(feed)->sm.state == STOPPED;
 }
 
+/* It tells no values. */
+static void order(struct kw_feed *feed)
+{
+	assert(false);
+}
+
 static void look(struct kw_feed *feed)
 {
 	struct notify *notify = notify_of(feed);
@@ -666,7 +672,7 @@ static void notify_free(struct kw_feed *feed)
 	free(notify);
 }
 
-static const struct kw_feed_operations operations = {start, stop, is_stopped, barrier, look,
+static const struct kw_feed_operations operations = {start, stop, is_stopped, barrier, order, look,
 	examine, turn, ready_us, stored, emptied, server, databases, stats, permissions,
 	notify_free};
 

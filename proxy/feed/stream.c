@@ -40,7 +40,7 @@ struct stream {
 	struct kw_repl_catalog *catalog;
 	uint64_t catalog_us; /* when COMMAND was asked last */
 	struct kw_changes changes;
-	struct kw_offset barrier, examination;
+	struct kw_offset barrier, examination, order;
 	bool unlocated; /* that was told: once is enough */
 };
 
@@ -49,6 +49,7 @@ static bool holds(const void *owner, int state)
 	const struct stream *stream = owner;
 	bool awaits = kw_offset_is_awaited(&stream->barrier) ||
 		      kw_offset_is_awaited(&stream->examination) ||
+		      kw_offset_is_awaited(&stream->order) ||
 		      kw_flushed_under_way(&stream->changes.flushed);
 
 	switch (state) {
@@ -114,7 +115,8 @@ static void moved(void *arg)
 {
 	struct stream *stream = arg;
 
-	if (kw_offset_is_awaited(&stream->barrier) || kw_offset_is_awaited(&stream->examination))
+	if (kw_offset_is_awaited(&stream->barrier) || kw_offset_is_awaited(&stream->examination) ||
+		kw_offset_is_awaited(&stream->order))
 		want_turn(stream);
 }
 
@@ -148,6 +150,19 @@ static void examination_role(void *arg, const struct kw_reply *reply)
 	role_answered(stream, &stream->examination, reply);
 }
 
+static void order_role(void *arg, const struct kw_reply *reply)
+{
+	struct stream *stream = arg;
+
+	role_answered(stream, &stream->order, reply);
+}
+
+static void ask_order(struct stream *stream)
+{
+	kw_offset_ask(&stream->order);
+	kw_data_words(stream->options.data, order_role, stream, "ROLE", NULL);
+}
+
 static void ask_barrier(struct stream *stream)
 {
 	kw_offset_ask(&stream->barrier);
@@ -168,6 +183,14 @@ static void barrier(struct kw_feed *feed)
 	ask_barrier(stream);
 }
 
+static void order(struct kw_feed *feed)
+{
+	struct stream *stream = stream_of(feed);
+
+	assert(stream->sm.state == RUNNING && !kw_offset_is_awaited(&stream->order));
+	ask_order(stream);
+}
+
 static void examine(struct kw_feed *feed)
 {
 	struct stream *stream = stream_of(feed);
@@ -184,12 +207,18 @@ static void ask_again(struct stream *stream)
 		ask_barrier(stream);
 	if (stream->examination.state == KW_OFFSET_AGAIN)
 		ask_examination(stream);
+	if (stream->order.state == KW_OFFSET_AGAIN)
+		ask_order(stream);
 }
 
 static void tell_reached(struct stream *stream)
 {
 	uint64_t offset = kw_replication_offset(stream->replication);
 
+	if (kw_offset_is_reached(&stream->order, offset)) {
+		kw_offset_reset(&stream->order);
+		stream->handlers.ordered(stream->handlers.arg);
+	}
 	if (kw_flushed_under_way(&stream->changes.flushed))
 		return;
 	if (kw_offset_is_reached(&stream->examination, offset)) {
@@ -407,6 +436,7 @@ static void stop(struct kw_feed *feed)
 		kw_replication_forget(stream->replication);
 	kw_offset_reset(&stream->barrier);
 	kw_offset_reset(&stream->examination);
+	kw_offset_reset(&stream->order);
 	kw_replication_close(stream->replication);
 	if (kw_replication_is_closed(stream->replication))
 		kw_sm_move(&stream->sm, stream->sm.state == STARTING ? STOPPED : STOPPING, "");
@@ -498,7 +528,7 @@ static void stream_free(struct kw_feed *feed)
 	free(stream);
 }
 
-static const struct kw_feed_operations operations = {start, stop, is_stopped, barrier, look,
+static const struct kw_feed_operations operations = {start, stop, is_stopped, barrier, order, look,
 	examine, turn, ready_us, stored, emptied, server, databases, stats, permissions,
 	stream_free};
 

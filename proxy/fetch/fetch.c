@@ -283,6 +283,10 @@ static void store(struct kw_fetch *fetch, struct kw_dirty_entry *entry,
 	struct kw_table_change *change;
 
 	assert(entry->state == KW_DIRTY_FLYING);
+	if (entry->overtaken) {
+		kw_dirty_done(fetch->dirty, entry);
+		return;
+	}
 	if (batch->count == KW_FETCH_BATCH)
 		kw_fetch_settle(fetch);
 	change = &batch->changes[batch->count];

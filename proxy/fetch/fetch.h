@@ -31,6 +31,9 @@
  * a sweep counted it and lets it go. A key that a scan saw a moment ago is left as it is, and so is
  * a key that is stale (dirty.h): an event will tell, or the next count finds it with the others.
  *
+ * If the value of a key in flight came by another way (kw_dirty_overtake), its answer is not used.
+ * The owner settles before, so that no answer to it waits to be stored.
+ *
  * Loop thread only.
  */
 #ifndef KW_PROXY_FETCH_FETCH_H

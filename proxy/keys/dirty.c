@@ -343,6 +343,7 @@ static void fold(struct kw_dirty *dirty, struct kw_dirty_entry *entry)
 	set_flags(dirty, entry, entry->again ? flags & ~KW_DIRTY_STALE : flags);
 	entry->again = 0;
 	entry->again_flags = 0;
+	entry->overtaken = false;
 }
 
 /* Answered, yet it got dirty meanwhile: what it owes begins with the first add of the flight. */
@@ -425,6 +426,48 @@ void kw_dirty_done(struct kw_dirty *dirty, struct kw_dirty_entry *entry)
 		begin_again(dirty, entry);
 		return;
 	}
+	settle(dirty, entry, UINT64_MAX);
+	set_flags(dirty, entry, 0);
+	leave(dirty, entry);
+	kw_key_table_remove(&dirty->keys, &entry->key);
+}
+
+static struct kw_dirty_entry *find(
+	const struct kw_dirty *dirty, uint32_t database, struct kw_slice key)
+{
+	if (dirty->keys.count == 0)
+		return NULL;
+	return (struct kw_dirty_entry *)kw_key_table_find(
+		&dirty->keys, kw_key_table_hash(&dirty->keys, database, key), database, key);
+}
+
+bool kw_dirty_has(const struct kw_dirty *dirty, uint32_t database, struct kw_slice key)
+{
+	return find(dirty, database, key) != NULL;
+}
+
+bool kw_dirty_may_overtake(const struct kw_dirty *dirty, uint32_t database, struct kw_slice key)
+{
+	const struct kw_dirty_entry *entry = find(dirty, database, key);
+
+	return !entry || entry->state == KW_DIRTY_WAITING || entry->state == KW_DIRTY_FLYING;
+}
+
+void kw_dirty_overtake(struct kw_dirty *dirty, uint32_t database, struct kw_slice key)
+{
+	struct kw_dirty_entry *entry = find(dirty, database, key);
+
+	if (!entry)
+		return;
+	assert(entry->state == KW_DIRTY_WAITING || entry->state == KW_DIRTY_FLYING);
+	if (entry->state == KW_DIRTY_FLYING) {
+		entry->again = 0;
+		entry->again_flags = 0;
+		entry->overtaken = true;
+		return;
+	}
+	if (entry->watched)
+		end_watch(watch_of(dirty, entry), KW_DIRTY_ANSWERED);
 	settle(dirty, entry, UINT64_MAX);
 	set_flags(dirty, entry, 0);
 	leave(dirty, entry);

@@ -9,6 +9,8 @@
  *                 │◀─────────────────────│────────────────┘
  *                 └─ its time came ── DELAYED
  *
+ *   WAITING ── overtake ──▶ (gone)      IN FLIGHT ── overtake ──▶ its answer is not used
+ *
  * Each (database, key) is in it once, however often it is added. So the number of distinct keys
  * bounds the set, not the rate of writes, and a hot key absorbs its own events. A key added while
  * it is in flight is fetched again, because its answer can be older than the event.
@@ -54,9 +56,10 @@ struct kw_dirty_entry {
 	uint32_t place; /* in the heap of the delayed */
 	uint8_t state;
 	uint8_t flags;
-	uint8_t again_flags; /* of the adds while in flight */
-	uint8_t strikes : 7; /* the fetcher's: it broke the connection so often, alone */
-	uint8_t watched : 1; /* kw_dirty_watch */
+	uint8_t again_flags;   /* of the adds while in flight */
+	uint8_t strikes : 6;   /* the fetcher's: it broke the connection so often, alone */
+	uint8_t watched : 1;   /* kw_dirty_watch */
+	uint8_t overtaken : 1; /* FLYING: kw_dirty_overtake; the answer must not be used */
 };
 
 struct kw_dirty;
@@ -122,6 +125,22 @@ void kw_dirty_park(struct kw_dirty *dirty, struct kw_dirty_entry *entry, uint64_
  */
 uint32_t kw_dirty_unpark(
 	struct kw_dirty *dirty, uint32_t most, bool (*room)(void *arg, uint64_t bytes), void *arg);
+
+/*
+ * The value of a key came by another way than a fetch, and is as of a moment after all adds. This
+ * says whether it may be used: a key that is delayed or parked is fetched, and so says no.
+ */
+bool kw_dirty_may_overtake(const struct kw_dirty *dirty, uint32_t database, struct kw_slice key);
+
+/*
+ * It was used, so all adds up to now are answered. A key that waits is gone from the set. One that
+ * is in flight stays until it is answered, but that answer, which may be older, must not be used.
+ * Nothing happens if the key is not in the set. kw_dirty_may_overtake held.
+ */
+void kw_dirty_overtake(struct kw_dirty *dirty, uint32_t database, struct kw_slice key);
+
+/* Is it in the set, in any state? */
+bool kw_dirty_has(const struct kw_dirty *dirty, uint32_t database, struct kw_slice key);
 
 /* When the first delayed key is due; UINT64_MAX when there is none. */
 uint64_t kw_dirty_due_us(const struct kw_dirty *dirty);

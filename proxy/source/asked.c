@@ -156,6 +156,7 @@ void kw_source_stats(const struct kw_source *source, struct kw_source_stats *sta
 	*stats = (struct kw_source_stats){
 		.events = feed.events,
 		.fetches = fetch->fetches,
+		.values = source->store.values.taken,
 		.fetched_bytes = fetch->bytes,
 		.unchanged = source->store.unchanged,
 		.deletes = source->store.deletes,

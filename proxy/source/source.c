@@ -174,6 +174,18 @@ static void follow_chain(struct kw_source *source)
 			"anew");
 }
 
+/* All that was fetched is in the table: from here on the stream may be ahead of it. */
+static void ask_order(struct kw_source *source)
+{
+	struct kw_order *order = &source->store.values.order;
+
+	if (!kw_order_is_due(order) || kw_data_is_broken(&source->link.data))
+		return;
+	kw_store_settle(&source->store);
+	kw_feed_order(source->feed);
+	kw_order_asked(order);
+}
+
 static void work(struct kw_source *source, uint64_t now_us)
 {
 	bool was_held;
@@ -191,6 +203,7 @@ static void work(struct kw_source *source, uint64_t now_us)
 	kw_sweep_turn(&source->sweep, now_us);
 	if (!was_held && kw_sweep_is_held(&source->sweep))
 		kw_feed_look(source->feed); /* flushes that are counted later explain nothing */
+	ask_order(source);
 	kw_fetch_pump(source->fetch, now_us);
 	if (kw_fresh_turn(&source->fresh)) {
 		kw_ticket_passed(&source->ticket);

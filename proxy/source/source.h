@@ -77,6 +77,7 @@ struct kw_source_options {
 /* Counts since the start; each finding that led to a reconcile has its counter. */
 struct kw_source_stats {
 	uint64_t events, fetches, fetched_bytes, unchanged, deletes;
+	uint64_t values;     /* changes taken from the replication stream, without a fetch */
 	uint64_t dirty_keys; /* now: waiting and in flight */
 	uint64_t scanned;    /* keys seen in the present or last scan */
 	uint64_t scan_total; /* estimate from INFO keyspace */
@@ -154,6 +155,9 @@ void kw_source_set_max_missing(struct kw_source *source, double share);
 /* 0 to 1; 1: no limit. */
 void kw_source_set_primary_share(struct kw_source *source, double share);
 void kw_source_pace(const struct kw_source *source, struct kw_pace_report *report);
+
+/* All values that were told are in the table afterwards: before the owner publishes it. */
+void kw_source_settle(struct kw_source *source);
 
 /* The owner has published the table. */
 void kw_source_published(struct kw_source *source);

@@ -16,11 +16,13 @@ void kw_store_init(struct kw_store *store, struct kw_table *table, struct kw_dir
 {
 	*store = (struct kw_store){.table = table, .dirty = dirty, .unreadable = unreadable};
 	kw_key_table_init(&store->too_large, sizeof(struct kw_key), seed);
+	kw_values_init(&store->values, store, seed);
 	kw_bucket_init(&store->logs, LOGS_PER_SECOND, kw_clock_us());
 }
 
 void kw_store_close(struct kw_store *store)
 {
+	kw_values_close(&store->values);
 	kw_key_table_close(&store->too_large);
 	kw_databases_close(&store->held);
 	kw_databases_close(&store->expiring);
@@ -55,8 +57,6 @@ static enum kw_put_result too_large(
 
 static void removed(struct kw_store *store, const struct kw_table_change *change)
 {
-	if (change->result == KW_PUT_STORED)
-		store->deletes++;
 	kw_feed_stored(store->feed, change->database, change->key, NULL);
 	fits(store, change->database, change->key);
 }
@@ -81,21 +81,34 @@ static void was_put(struct kw_store *store, struct kw_table_change *change)
 		/* The walk for unseen keys must not take the table's record of it for gone. */
 		kw_table_mark(store->table, change->database, change->key);
 	} else {
-		store->unchanged += change->result == KW_PUT_UNCHANGED;
 		note_stored(store, change);
 	}
 }
 
-static void put(void *arg, struct kw_table_change *changes, size_t count)
+void kw_store_put(struct kw_store *store, struct kw_table_change *changes, size_t count)
 {
-	struct kw_store *store = arg;
-
 	kw_table_change_all(store->table, changes, count);
 	for (size_t i = 0; i < count; i++) {
 		if (changes[i].kind == KW_RECORD_PUT)
 			was_put(store, &changes[i]);
 		else
 			removed(store, &changes[i]);
+	}
+}
+
+/* Answers of the server. */
+static void fetched(void *arg, struct kw_table_change *changes, size_t count)
+{
+	struct kw_store *store = arg;
+
+	kw_store_put(store, changes, count);
+	for (size_t i = 0; i < count; i++) {
+		const struct kw_table_change *change = &changes[i];
+		bool gone = change->kind == KW_RECORD_DELETE;
+
+		store->deletes += gone && change->result == KW_PUT_STORED;
+		store->unchanged += !gone && change->result == KW_PUT_UNCHANGED;
+		kw_order_fetched(&store->values.order, change->database, change->key);
 	}
 }
 
@@ -128,6 +141,7 @@ static enum kw_put_result unreadable(
 {
 	struct kw_store *store = arg;
 
+	kw_order_fetched(&store->values.order, database, key);
 	kw_unreadable_found(store->unreadable, database, key, found, kw_clock_us());
 	kw_feed_stored(store->feed, database, key, NULL);
 	return kw_table_delete(store->table, database, key);
@@ -153,12 +167,13 @@ void kw_store_resume(struct kw_store *store)
 
 struct kw_fetch_handlers kw_store_handlers(struct kw_store *store)
 {
-	return (struct kw_fetch_handlers){put, expiry, expires, unreadable, mark, store};
+	return (struct kw_fetch_handlers){fetched, expiry, expires, unreadable, mark, store};
 }
 
 void kw_store_settle(struct kw_store *store)
 {
 	kw_fetch_settle(store->fetch);
+	kw_values_apply(&store->values);
 }
 
 bool kw_store_empty(struct kw_store *store, uint32_t database)

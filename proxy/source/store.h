@@ -1,7 +1,7 @@
 /*
- * What was fetched goes into the table. A key that does not fit now waits for room in the dirty
- * set. One that never fits is remembered, and its old value is deleted: no value is better than a
- * wrong one.
+ * What was fetched goes into the table, and so do values that the feed told. A key that does not
+ * fit now waits for room in the dirty set. One that never fits is remembered, and its old value is
+ * deleted: no value is better than a wrong one.
  *
  * The caller owns the struct. One thread.
  */
@@ -16,6 +16,7 @@
 #include "keys/key_table.h"
 #include "source/completeness.h"
 #include "source/unreadable.h"
+#include "source/values.h"
 #include "table/table.h"
 
 #include <stdbool.h>
@@ -29,6 +30,7 @@ struct kw_store {
 	struct kw_fetch *fetch; /* brings the values */
 	struct kw_feed *feed;   /* learns what the table has */
 	struct kw_unreadable *unreadable;
+	struct kw_values values;       /* told by the feed */
 	struct kw_key_table too_large; /* keys that the table can never hold */
 	struct kw_bucket logs;         /* lines about them */
 	struct kw_databases held;      /* the table has (had) keys of these */
@@ -52,10 +54,13 @@ void kw_store_resume(struct kw_store *store);
 struct kw_fetch_handlers kw_store_handlers(struct kw_store *store);
 
 /*
- * All that was answered so far is in the table afterwards. Answers are stored in batches: without
- * this call the table lacks some that came before the latest answer.
+ * All that was answered or told so far is in the table afterwards. Answers are stored in batches:
+ * without this call the table lacks some that came before the latest answer.
  */
 void kw_store_settle(struct kw_store *store);
+
+/* Store these changes, in this order; each result is set (kw_table_change_all). */
+void kw_store_put(struct kw_store *store, struct kw_table_change *changes, size_t count);
 
 /*
  * The database is empty on the server, as of the last answer. False: the table has no room even for

@@ -173,6 +173,15 @@ static inline bool kw_sweep_is_held(const struct kw_sweep *sweep)
 	return kw_brake_is_on(&sweep->brake);
 }
 
+/*
+ * Does a sweep ask which databases have keys? The answer can be older than what the feed tells
+ * meanwhile, and a database that it does not list can be emptied.
+ */
+static inline bool kw_sweep_is_listing(const struct kw_sweep *sweep)
+{
+	return sweep->answers_owed > 0;
+}
+
 /* Is a sweep under way that the table needs? */
 static inline bool kw_sweep_is_mending(const struct kw_sweep *sweep)
 {

@@ -7,6 +7,13 @@
 
 #include <assert.h>
 
+/* What was told with its value goes into the table before something else is done about it. */
+void kw_source_settle(struct kw_source *source)
+{
+	if (source->store.values.count > 0)
+		kw_store_settle(&source->store);
+}
+
 /* Doubts. */
 
 /* Events might have been missed in these databases (NULL: in all). */
@@ -20,6 +27,7 @@ void kw_source_doubt(
 		return;
 	}
 	kw_turn_want(&source->turn);
+	kw_source_settle(source);
 	if (cause == KW_DOUBT_IDENTITY || cause == KW_DOUBT_LOADED)
 		kw_dirty_stale(source->dirty, databases);
 	if (cause == KW_DOUBT_IDENTITY) {
@@ -123,6 +131,8 @@ void kw_source_link_went_down(void *arg)
 	kw_fresh_reset(&source->fresh);
 	kw_ticket_reset(&source->ticket);
 	kw_trace_forget(&source->trace);
+	kw_source_settle(source);
+	kw_order_reset(&source->store.values.order);
 	kw_turn_wake(&source->turn);
 }
 
@@ -154,16 +164,45 @@ static void follow_one(struct kw_source *source, const struct kw_dirty_key *keys
 	kw_trace_begin(&source->trace, number, stats.arrived_us, kw_clock_us());
 }
 
-static void feed_dirty(void *arg, const struct kw_dirty_key *keys, size_t count)
+static void add_dirty(struct kw_source *source, const struct kw_dirty_key *keys, size_t count)
 {
-	struct kw_source *source = arg;
 	const unsigned expiry = KW_DIRTY_EVENT | KW_DIRTY_TTL;
 
+	kw_source_settle(source); /* what was told before must not overtake these */
 	for (size_t i = 0; i < count; i++)
 		if ((keys[i].flags & expiry) == expiry)
 			kw_sweep_expiry_set(&source->sweep, keys[i].database);
 	kw_dirty_add_all(source->dirty, keys, count);
 	follow_one(source, keys, count);
+}
+
+static void feed_dirty(void *arg, const struct kw_dirty_key *keys, size_t count)
+{
+	struct kw_source *source = arg;
+
+	add_dirty(source, keys, count);
+	kw_turn_want(&source->turn);
+}
+
+/* As for what is fetched: nothing is taken from a server that may not be read now. */
+static bool takes_values(const struct kw_source *source)
+{
+	return kw_source_link_is_up(&source->link) && source->chain == KW_CHAIN_WHOLE &&
+	       !kw_sweep_is_listing(&source->sweep) && kw_source_fence(source) == KW_FENCE_OPEN;
+}
+
+static void feed_value(void *arg, const struct kw_feed_value *value)
+{
+	struct kw_source *source = arg;
+	bool exact = source->sweep.ended > 0 && !kw_sweep_is_mending(&source->sweep);
+	bool expires = value->kind == KW_FEED_EXPIRY || value->expires_ms > 0;
+	const struct kw_dirty_key key = {
+		value->name, value->database, kw_values_dirty_flags(expires)};
+
+	if (expires)
+		kw_sweep_expiry_set(&source->sweep, value->database);
+	if (!takes_values(source) || !kw_values_add(&source->store.values, value, exact))
+		add_dirty(source, &key, 1);
 	kw_turn_want(&source->turn);
 }
 
@@ -180,6 +219,7 @@ static void feed_passed(void *arg)
 {
 	struct kw_source *source = arg;
 
+	kw_source_settle(source);
 	assert(kw_source_link_is_up(&source->link));
 	kw_trace_passed(&source->trace, kw_clock_us());
 	kw_fresh_passed(&source->fresh);
@@ -204,6 +244,14 @@ static void feed_examined(void *arg)
 
 	kw_ticket_examined(&source->ticket);
 	kw_source_ask_barrier(source);
+	kw_turn_want(&source->turn);
+}
+
+static void feed_ordered(void *arg)
+{
+	struct kw_source *source = arg;
+
+	kw_order_passed(&source->store.values.order);
 	kw_turn_want(&source->turn);
 }
 
@@ -267,8 +315,8 @@ static bool feed_asks_lacked(void *arg, uint64_t before_us)
 
 struct kw_feed_handlers kw_source_hears_feed(struct kw_source *source)
 {
-	return (struct kw_feed_handlers){feed_ready, feed_dirty, feed_flushed, kw_source_doubt,
-		feed_passed, feed_examined, feed_lost, feed_stopped, feed_wants_turn,
-		feed_asks_held, feed_asks_explained, feed_asks_mends, feed_explains,
-		feed_asks_lacked, source};
+	return (struct kw_feed_handlers){feed_ready, feed_dirty, feed_value, feed_flushed,
+		kw_source_doubt, feed_passed, feed_examined, feed_ordered, feed_lost, feed_stopped,
+		feed_wants_turn, feed_asks_held, feed_asks_explained, feed_asks_mends,
+		feed_explains, feed_asks_lacked, source};
 }

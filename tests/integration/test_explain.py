@@ -43,6 +43,7 @@ def pair(bed):
 
 
 @pytest.mark.quick
+@pytest.mark.notifications # a value of the stream is not fetched, and has no samples
 def test_every_stage_has_samples_and_each_half_says_what_is_missing(pair):
     begin_anew(pair)
     numbers = itertools.count()
@@ -87,6 +88,7 @@ def test_a_primary_that_stands_still_shows_in_primary(pair):
     wait_for(lambda: longest() >= STOPPED_MS * 1000, lambda: f"not seen: {explain(pair)}", 30)
 
 
+@pytest.mark.notifications # a value of the stream is not fetched, and has no samples
 def test_a_limit_on_fetches_shows_in_wait_and_is_named(bed):
     pair = bed.pair(fill=lambda primary: data.fill_plain(primary, 10), proxy={"source__keys_per_second": 300})
     begin_anew(pair)

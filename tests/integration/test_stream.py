@@ -51,6 +51,49 @@ def test_a_random_workload_arrives(bed, any_server):
     assert status["reconciles"] == 0, status
 
 
+def test_values_of_the_stream_are_those_of_the_server(bed, any_server):
+    """Nothing else would mend a wrong one: neither audit runs."""
+    pair = bed.pair(any_server, any_server, fill=lambda primary: data.fill(primary, (0, 10)),
+                    proxy={**STREAM, "source__audit_keys_per_second": 0},
+                    agent={"apply__audit_keys_per_second": 0})
+    load = Workload(pair.primary, seed_of_run()).start()
+    time.sleep(WORKLOAD_SECONDS)
+    load.stop()
+    pair.agent.wait_warm()
+    pair.wait_equal(60)
+    pair.agent.ctl_ok("verify")
+    status = pair.proxy.status()
+    print(f"{status['values']} values, {status['fetches']} fetches")
+    assert status["values"] > 0 and status["reconciles"] == 0, status
+
+
+def test_whole_values_are_not_fetched(bed, any_server):
+    """Once the first scan is over: each kind of command that says the whole value."""
+    pair = bed.pair(any_server, any_server, fill=lambda primary: data.fill_plain(primary, 100),
+                    proxy={**STREAM, "source__audit_keys_per_second": 0})
+    with pair.primary.client() as client:
+        client.set("key:0", "the first value makes the proxy order both connections")
+        pair.settle()
+        before = pair.proxy.status()
+        for i in range(50):
+            client.set(f"key:{i}", i)
+            client.set(f"new:{i}", "x" * i * 20, ex=5000)
+            client.mset({f"pair:{i}": 1, f"other:{i}": b"\0\xff"})
+            client.getset(f"key:{i}", "again")
+            client.psetex(f"old:{i}", 10_000_000, "v")
+            client.expire(f"key:{i}", 1000)
+            client.persist(f"new:{i}")
+            client.getdel(f"pair:{i}")
+            client.delete(f"other:{i}")
+            with client.pipeline(transaction=True) as pipe:
+                pipe.set("both:1", i).set("both:2", i)
+                pipe.execute()
+    pair.wait_equal()
+    status = pair.proxy.status()
+    assert status["values"] >= before["values"] + 50 * 12, status
+    assert status["fetches"] == before["fetches"], (before, status)
+
+
 def test_what_was_missed_in_the_backlog_costs_no_scan(bed, any_server):
     """The stream is cut while keys change, again and again."""
     pair = bed.pair(any_server, any_server, fill=lambda primary: data.fill(primary, (0, 10)), proxy=STREAM)

@@ -23,7 +23,7 @@ static void stop(struct kw_feed *feed)
 	if (fake_feed.state == FAKE_STOPPED || fake_feed.state == FAKE_STOPPING)
 		return;
 	fake_feed.state = FAKE_STOPPING;
-	fake_feed.barriers_owed = fake_feed.examinations_owed = 0;
+	fake_feed.barriers_owed = fake_feed.examinations_owed = fake_feed.orders_owed = 0;
 	fake_feed.stops++;
 }
 
@@ -37,6 +37,13 @@ static void barrier(struct kw_feed *feed)
 	assert(fake_feed.state == FAKE_RUNNING && fake_feed.barriers_owed == 0);
 	fake_feed.barriers_owed = 1;
 	fake_feed.handlers.turn_wanted(fake_feed.handlers.arg);
+}
+
+static void order(struct kw_feed *feed)
+{
+	assert(fake_feed.state == FAKE_RUNNING && fake_feed.orders_owed == 0);
+	fake_feed.orders_owed = 1;
+	fake_feed.orders++;
 }
 
 static void look(struct kw_feed *feed)
@@ -103,7 +110,7 @@ static void feed_free(struct kw_feed *feed)
 	fake_feed.frees++;
 }
 
-static const struct kw_feed_operations operations = {start, stop, is_stopped, barrier, look,
+static const struct kw_feed_operations operations = {start, stop, is_stopped, barrier, order, look,
 	examine, turn, ready_us, stored, emptied, server, databases, stats, permissions, feed_free};
 
 struct kw_feed *fake_feed_new(
@@ -158,6 +165,18 @@ void fake_feed_examined(void)
 	assert(fake_feed.examinations_owed == 1);
 	fake_feed.examinations_owed = 0;
 	fake_feed.handlers.examined(fake_feed.handlers.arg);
+}
+
+void fake_feed_value(const struct kw_feed_value *value)
+{
+	fake_feed.handlers.value(fake_feed.handlers.arg, value);
+}
+
+void fake_feed_ordered(void)
+{
+	assert(fake_feed.orders_owed == 1);
+	fake_feed.orders_owed = 0;
+	fake_feed.handlers.ordered(fake_feed.handlers.arg);
 }
 
 void fake_feed_lost(const char *why)

@@ -27,7 +27,8 @@ struct fake_feed {
 	/* What it was asked, and told by its owner. */
 	uint32_t starts, stops, looks, frees;
 	uint32_t examinations;
-	uint32_t barriers_owed, examinations_owed;
+	uint32_t orders;
+	uint32_t barriers_owed, examinations_owed, orders_owed;
 	uint64_t stored, removed, emptied;
 };
 
@@ -40,6 +41,8 @@ struct kw_feed *fake_feed_new(
 /* It tells these. */
 void fake_feed_ready(enum kw_feed_server server);
 void fake_feed_dirty(const struct kw_dirty_key *keys, size_t count);
+void fake_feed_value(const struct kw_feed_value *value);
+void fake_feed_ordered(void);
 bool fake_feed_flushed(uint32_t database);
 /* database < 0: all. */
 void fake_feed_doubt(enum kw_doubt cause, int database);

@@ -612,6 +612,83 @@ static void keys_are_watched_side_by_side(void **state)
 	assert_true(kw_dirty_watch(dirty, 0, 3, kw_slice_text("a")));
 }
 
+static void overtake(const char *name)
+{
+	assert_true(kw_dirty_may_overtake(dirty, 3, kw_slice_text(name)));
+	kw_dirty_overtake(dirty, 3, kw_slice_text(name));
+}
+
+static void a_waiting_key_that_is_overtaken_is_gone(void **state)
+{
+	add("a", KW_DIRTY_SCAN);
+	add("b", 0);
+	kw_dirty_mark(dirty);
+	overtake("a");
+	overtake("nobody knows it");
+	assert_int_equal(kw_dirty_total(dirty), 1);
+	assert_int_equal(kw_dirty_scanned(dirty), 0);
+	assert_false(absorbs("a", 0));
+	assert_false(kw_dirty_passed(dirty));
+	overtake("b");
+	assert_true(kw_dirty_passed(dirty));
+	assert_null(kw_dirty_take(dirty, 0));
+}
+
+static void a_flying_key_that_is_overtaken_says_so_until_it_lands(void **state)
+{
+	struct kw_dirty_entry *entry;
+
+	add("a", 0);
+	entry = take("a");
+	add("a", 0);
+	overtake("a");
+	kw_dirty_mark(dirty);
+	assert_true(entry->overtaken);
+	assert_false(kw_dirty_passed(dirty));
+	kw_dirty_done(dirty, entry);
+	assert_true(kw_dirty_passed(dirty));
+	assert_int_equal(kw_dirty_total(dirty), 0); /* the value answered the add in flight, too */
+}
+
+static void what_changes_after_it_is_fetched(void **state)
+{
+	struct kw_dirty_entry *entry;
+
+	add("a", 0);
+	entry = take("a");
+	overtake("a");
+	add("a", KW_DIRTY_TTL);
+	kw_dirty_mark(dirty);
+	kw_dirty_done(dirty, entry);
+	assert_false(kw_dirty_passed(dirty));
+	entry = take("a");
+	assert_false(entry->overtaken);
+	assert_int_equal(entry->flags, KW_DIRTY_TTL);
+	kw_dirty_done(dirty, entry);
+	assert_true(kw_dirty_passed(dirty));
+}
+
+static void an_overtaken_flight_that_is_lost_counts_again(void **state)
+{
+	struct kw_dirty_entry *entry;
+
+	add("a", 0);
+	entry = take("a");
+	overtake("a");
+	kw_dirty_retry(dirty, entry, 0);
+	assert_false(take("a")->overtaken);
+}
+
+static void delayed_and_parked_keys_are_not_overtaken(void **state)
+{
+	add("a", 0);
+	add("b", 0);
+	kw_dirty_delay(dirty, take("a"), 5000);
+	kw_dirty_park(dirty, take("b"), 100);
+	assert_false(kw_dirty_may_overtake(dirty, 3, kw_slice_text("a")));
+	assert_false(kw_dirty_may_overtake(dirty, 3, kw_slice_text("b")));
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make, drop)
@@ -640,6 +717,11 @@ int main(void)
 		TEST(an_answer_that_can_be_too_old_does_not_end_a_watch),
 		TEST(a_parked_key_is_not_watched_any_more),
 		TEST(keys_are_watched_side_by_side),
+		TEST(a_waiting_key_that_is_overtaken_is_gone),
+		TEST(a_flying_key_that_is_overtaken_says_so_until_it_lands),
+		TEST(what_changes_after_it_is_fetched),
+		TEST(an_overtaken_flight_that_is_lost_counts_again),
+		TEST(delayed_and_parked_keys_are_not_overtaken),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
