@@ -89,13 +89,18 @@ static void touch_everywhere(struct kw_changes *changes, struct kw_slice key)
  */
 static void tell_flush(struct kw_changes *changes, const struct kw_repl_effect *effect)
 {
-	bool all = effect->database == KW_REPL_ANY_DATABASE;
+	bool all = effect->kind == KW_REPL_FLUSH_ALL;
+	bool one = !all && effect->database == KW_REPL_ANY_DATABASE;
 	struct kw_databases databases = {0};
 
-	if (!all && !is_followed(changes, effect->database))
+	if (!all && !one && !is_followed(changes, effect->database))
 		return;
 	changes->count++;
 	kw_feed_batch_tell(&changes->batch);
+	if (one) {
+		kw_flushed_add_one(&changes->flushed);
+		return;
+	}
 	if (all || !kw_databases_add(&databases, effect->database))
 		kw_databases_add_all(&databases);
 	changes->handlers->explain(changes->handlers->arg, &databases);
@@ -166,6 +171,7 @@ void kw_changes_tell(struct kw_changes *changes, const struct kw_repl_effect *ef
 			touch(changes, effect->database, effect->key, true);
 		break;
 	case KW_REPL_FLUSH:
+	case KW_REPL_FLUSH_ALL:
 		tell_flush(changes, effect);
 		break;
 	case KW_REPL_SWAP:

@@ -5,7 +5,7 @@
  *   ADD, APPEND, WRITE               the key is dirty
  *   MOVE, COPY                       the key that it was moved or copied to is dirty
  *   TOUCH     the key is dirty, in all databases if its own is not known yet
- *   FLUSH     flushed.h finds out whether the database is empty
+ *   FLUSH     flushed.h finds out whether the database is empty, or which one is
  *   SWAP      a doubt of both databases
  *   DOUBT     a doubt of the database
  *   FUNCTIONS nothing: libraries are not in the table

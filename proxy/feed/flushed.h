@@ -10,6 +10,11 @@
  * before goes, and keys that came later are in the stream behind it. A database with keys again is
  * in doubt, because the table has keys of both sides of the flush.
  *
+ * A stream that has not told its database yet flushes one that is not known. All databases that the
+ * answer does not list are empty, and that explains why their keys are gone. Any other can be the
+ * one, with keys again, so each is in doubt. If one was found empty, it is that one most likely, and
+ * nothing explains why keys of another are gone.
+ *
  * The owner provides the struct, zeroed but for its first members. Loop thread only.
  */
 #ifndef KW_PROXY_FEED_FLUSHED_H
@@ -24,19 +29,27 @@
 
 enum kw_flushed_state { KW_FLUSHED_IDLE, KW_FLUSHED_ASKING };
 
+struct kw_flushes {
+	struct kw_databases databases;
+	bool one; /* and one more, which is not known */
+};
+
 struct kw_flushed {
 	struct kw_data_connection *data;
 	const struct kw_feed_handlers *handlers;
 
 	enum kw_flushed_state state;
-	struct kw_databases asked; /* ASKING: of these */
-	struct kw_databases later; /* ASKING: flushed since */
+	struct kw_flushes asked; /* ASKING: of these */
+	struct kw_flushes later; /* ASKING: flushed since */
 };
 
 void kw_flushed_close(struct kw_flushed *flushed);
 
 /* This database was flushed (NULL: all). */
 void kw_flushed_add(struct kw_flushed *flushed, const uint32_t *database);
+
+/* One database was flushed, and it is not known which. */
+void kw_flushed_add_one(struct kw_flushed *flushed);
 
 /* The data connection is gone: nothing is asked any more. */
 void kw_flushed_stop(struct kw_flushed *flushed);

@@ -31,6 +31,7 @@
 #define COMMAND_WORDS (1u << 20)
 #define TRANSACTION_BYTES ((size_t)64 << 20)
 #define TRANSACTION_EFFECTS (1u << 18)
+#define COMMAND_EFFECTS (1u << 12)
 
 enum state { CLOSED, CONNECTING, ATTACHING, FOLLOWING, CLOSING };
 
@@ -393,6 +394,7 @@ struct kw_replication *kw_replication_new(uv_loop_t *loop, const struct kw_redis
 	replication->effects = kw_repl_effects_new(&(struct kw_repl_effects_options){
 		.transaction_bytes = TRANSACTION_BYTES,
 		.transaction_effects = TRANSACTION_EFFECTS,
+		.command_effects = COMMAND_EFFECTS,
 		.batch = tell_batch,
 		.ack_wanted = ack_wanted,
 		.arg = replication,

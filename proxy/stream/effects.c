@@ -11,7 +11,7 @@
 #define EFFECTS_AT_REST 4096 /* room that stays between two batches */
 #define TRANSACTION_BYTES_MOST ((size_t)512 << 20)
 
-enum state { PLAIN, TRANSACTION, TOO_LARGE };
+enum state { PLAIN, TRANSACTION };
 
 struct kw_repl_effects {
 	struct kw_repl_effects_options options;
@@ -22,17 +22,15 @@ struct kw_repl_effects {
 	uint64_t offset; /* handed on */
 	struct kw_repl_effect *list;
 	size_t count, capacity;
-	struct kw_arena arena;         /* TRANSACTION: the texts of `list` */
-	size_t text_bytes;             /* … and how long they are */
-	struct kw_databases databases; /* TOO_LARGE: what it touched */
-	bool functions;                /* TOO_LARGE: the functions, too */
+	struct kw_arena arena; /* TRANSACTION: the texts of `list` */
+	size_t text_bytes;     /* … and how long they are */
 };
 
 struct kw_repl_effects *kw_repl_effects_new(const struct kw_repl_effects_options *options)
 {
 	struct kw_repl_effects *effects = kw_zalloc(sizeof *effects);
 
-	assert(options->transaction_effects > 0 &&
+	assert(options->transaction_effects > 0 && options->command_effects > 0 &&
 		options->transaction_bytes <= TRANSACTION_BYTES_MOST);
 	effects->options = *options;
 	kw_repl_effects_reset(effects, options->offset);
@@ -45,7 +43,6 @@ void kw_repl_effects_free(struct kw_repl_effects *effects)
 		return;
 	free(effects->list);
 	kw_arena_close(&effects->arena);
-	kw_databases_close(&effects->databases);
 	free(effects);
 }
 
@@ -70,17 +67,10 @@ void kw_repl_effects_set_database(struct kw_repl_effects *effects, uint32_t data
 	effects->database = database;
 }
 
-static void forget_list(struct kw_repl_effects *effects)
+static void clear(struct kw_repl_effects *effects)
 {
 	effects->count = effects->text_bytes = 0;
 	kw_arena_reset(&effects->arena);
-}
-
-static void clear(struct kw_repl_effects *effects)
-{
-	forget_list(effects);
-	kw_databases_clear(&effects->databases);
-	effects->functions = false;
 	if (effects->capacity > EFFECTS_AT_REST) {
 		free(effects->list);
 		effects->list = NULL;
@@ -96,6 +86,33 @@ void kw_repl_effects_reset(struct kw_repl_effects *effects, uint64_t offset)
 	effects->begin = effects->offset = offset;
 }
 
+/* ---- handing on ---- */
+
+static void hand_on(struct kw_repl_effects *effects, const struct kw_repl_effect *list,
+	size_t count, uint64_t end)
+{
+	const struct kw_repl_batch batch = {
+		.effects = list, .count = count, .begin = effects->begin, .end = end};
+
+	if (count > 0)
+		effects->options.batch(effects->options.arg, &batch);
+}
+
+/* What is collected, although more follows: the offset stands still. */
+static void hand_on_piece(struct kw_repl_effects *effects)
+{
+	hand_on(effects, effects->list, effects->count, effects->begin);
+	clear(effects);
+}
+
+static void hand_on_all(struct kw_repl_effects *effects, uint64_t end)
+{
+	effects->offset = end;
+	hand_on(effects, effects->list, effects->count, end);
+	clear(effects);
+	effects->begin = end;
+}
+
 /* ---- collecting ---- */
 
 static void add(struct kw_repl_effects *effects, const struct kw_repl_effect *effect)
@@ -106,33 +123,6 @@ static void add(struct kw_repl_effects *effects, const struct kw_repl_effect *ef
 			kw_realloc(effects->list, effects->capacity * sizeof *effects->list);
 	}
 	effects->list[effects->count++] = *effect;
-}
-
-static void note_database(struct kw_repl_effects *effects, uint32_t database)
-{
-	if (database == KW_REPL_ANY_DATABASE || !kw_databases_add(&effects->databases, database))
-		kw_databases_add_all(&effects->databases);
-}
-
-static void note(struct kw_repl_effects *effects, const struct kw_repl_effect *effect)
-{
-	if (effect->kind == KW_REPL_FUNCTIONS) {
-		effects->functions = true;
-		return;
-	}
-	note_database(effects, effect->database);
-	if (effect->kind == KW_REPL_MOVE || effect->kind == KW_REPL_COPY ||
-		effect->kind == KW_REPL_SWAP)
-		note_database(effects, effect->to_database);
-}
-
-/* What is collected becomes a doubt of its databases. */
-static void give_up(struct kw_repl_effects *effects)
-{
-	effects->state = TOO_LARGE;
-	for (size_t i = 0; i < effects->count; i++)
-		note(effects, &effects->list[i]);
-	forget_list(effects);
 }
 
 /* False: no room. */
@@ -154,66 +144,40 @@ static bool keep_text(struct kw_repl_effects *effects, struct kw_slice *text)
 	return true;
 }
 
+static bool keep(struct kw_repl_effects *effects, const struct kw_repl_effect *effect)
+{
+	struct kw_repl_effect kept = *effect;
+
+	if (effects->count == effects->options.transaction_effects ||
+		!keep_text(effects, &kept.key) || !keep_text(effects, &kept.to) ||
+		!keep_text(effects, &kept.bytes))
+		return false;
+	add(effects, &kept);
+	return true;
+}
+
 /* An effect of a transaction: its texts are gone after the call. */
 static void collect(void *arg, const struct kw_repl_effect *effect)
 {
 	struct kw_repl_effects *effects = arg;
-	struct kw_repl_effect kept = *effect;
 
-	if (effects->state == TRANSACTION &&
-		(effects->count == effects->options.transaction_effects ||
-			!keep_text(effects, &kept.key) || !keep_text(effects, &kept.to) ||
-			!keep_text(effects, &kept.bytes)))
-		give_up(effects);
-	if (effects->state == TOO_LARGE)
-		note(effects, effect);
-	else
-		add(effects, &kept);
+	if (keep(effects, effect))
+		return;
+	hand_on_piece(effects);
+	if (!keep(effects, effect)) {
+		clear(effects); /* a part of its texts */
+		hand_on(effects, effect, 1, effects->begin);
+	}
 }
 
 /* An effect of a command by itself: its texts stay until the batch is handed on. */
 static void collect_plain(void *arg, const struct kw_repl_effect *effect)
 {
-	add(arg, effect);
-}
+	struct kw_repl_effects *effects = arg;
 
-/* ---- handing on ---- */
-
-static void hand_on(struct kw_repl_effects *effects, uint64_t end)
-{
-	const struct kw_repl_batch batch = {
-		.effects = effects->list,
-		.count = effects->count,
-		.begin = effects->begin,
-		.end = end,
-	};
-
-	effects->offset = end;
-	if (batch.count > 0)
-		effects->options.batch(effects->options.arg, &batch);
-	clear(effects);
-	effects->begin = end;
-}
-
-static void add_doubts(struct kw_repl_effects *effects)
-{
-	struct kw_repl_effect doubt = {
-		.kind = KW_REPL_DOUBT,
-		.expiry = KW_REPL_EXPIRES_AS_BEFORE,
-		.database = KW_REPL_ANY_DATABASE,
-	};
-
-	if (effects->functions)
-		add(effects, &(struct kw_repl_effect){.kind = KW_REPL_FUNCTIONS,
-				     .expiry = KW_REPL_EXPIRES_AS_BEFORE,
-				     .database = KW_REPL_ANY_DATABASE});
-	if (effects->databases.all) {
-		add(effects, &doubt);
-		return;
-	}
-	doubt.database = 0;
-	for (; kw_databases_next(&effects->databases, &doubt.database); doubt.database++)
-		add(effects, &doubt);
+	if (effects->count == effects->options.command_effects)
+		hand_on_piece(effects);
+	add(effects, effect);
 }
 
 /* ---- commands ---- */
@@ -237,10 +201,8 @@ static int end_transaction(struct kw_repl_effects *effects, const struct kw_repl
 		return kw_error_set(error, KW_E_PROTOCOL,
 			"the replication stream has EXEC without MULTI at offset %llu",
 			(unsigned long long)command->begin);
-	if (effects->state == TOO_LARGE)
-		add_doubts(effects);
 	effects->state = PLAIN;
-	hand_on(effects, command->end);
+	hand_on_all(effects, command->end);
 	return KW_OK;
 }
 
@@ -291,6 +253,6 @@ int kw_repl_effects_take(struct kw_repl_effects *effects, const struct kw_repl_c
 	else
 		take_other(effects, command);
 	if (!code && effects->state == PLAIN)
-		hand_on(effects, command->end);
+		hand_on_all(effects, command->end);
 	return code;
 }

@@ -3,15 +3,16 @@
  *
  *          SELECT n: the database of what follows
  *          ┌──┐
- *   ┌──────▼──┴┐  MULTI  ┌─────────────┐ beyond the bounds ┌───────────────┐
- *   │  PLAIN   │────────▶│ TRANSACTION │──────────────────▶│ TOO LARGE     │
- *   └──────────┘◀────────└─────────────┘                   └───────────────┘
- *    each command   EXEC: all of it as one batch            EXEC: a doubt of the databases
- *    is a batch                                             that it touched
+ *   ┌──────▼──┴┐  MULTI  ┌─────────────┐──┐ beyond the bounds: a piece of it,
+ *   │  PLAIN   │────────▶│ TRANSACTION │  │ as a batch
+ *   └──────────┘◀────────└─────────────┘◀─┘
+ *    each command   EXEC: all of it as one batch, or the last piece
+ *    is a batch
  *
  * Effects are handed on in batches. Whoever publishes one batch whole shows no state that the
  * primary never had. A transaction keeps its texts until EXEC, within bounds. Its commands can be
- * in several databases.
+ * in several databases. A transaction beyond the bounds is handed on in pieces: nothing of it is
+ * lost, but a reader can see a part of it. So is a command with many keys.
  *
  * Pure. One thread.
  */
@@ -27,13 +28,15 @@
 /* Valid during the call, with all of its texts. */
 struct kw_repl_batch {
 	const struct kw_repl_effect *effects;
-	size_t count;        /* not 0 */
-	uint64_t begin, end; /* offsets, as in struct kw_repl_command */
+	size_t count; /* not 0 */
+	/* Offsets, as in struct kw_repl_command. Of a piece that others follow `end` is `begin`. */
+	uint64_t begin, end;
 };
 
 struct kw_repl_effects_options {
 	size_t transaction_bytes;     /* of the texts of a transaction; at most 512 MiB */
 	uint32_t transaction_effects; /* not 0 */
+	uint32_t command_effects;     /* of a command by itself; not 0 */
 	uint64_t offset;
 	void (*batch)(void *arg, const struct kw_repl_batch *batch);
 	void (*ack_wanted)(void *arg); /* REPLCONF GETACK: the primary asks for REPLCONF ACK */

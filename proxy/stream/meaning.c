@@ -442,12 +442,8 @@ static bool mean_flush(const struct meaning *meaning)
 {
 	bool all = kw_repl_is(meaning->command, "FLUSHALL");
 
-	if (!all && meaning->database == KW_REPL_ANY_DATABASE) {
-		doubt(meaning);
-		return true;
-	}
-	meaning->fn(
-		meaning->arg, &(struct kw_repl_effect){.kind = KW_REPL_FLUSH,
+	meaning->fn(meaning->arg,
+		&(struct kw_repl_effect){.kind = all ? KW_REPL_FLUSH_ALL : KW_REPL_FLUSH,
 				      .expiry = KW_REPL_EXPIRES_AS_BEFORE,
 				      .database = all ? KW_REPL_ANY_DATABASE : meaning->database});
 	return true;

@@ -39,7 +39,8 @@ enum kw_repl_effect_kind {
 	KW_REPL_MOVE,      /* value and expiry are now of (to_database, to), and the key is gone */
 	KW_REPL_COPY,      /* (to_database, to) has the value and the expiry of the key, too */
 	KW_REPL_TOUCH,     /* anything of the key may have changed */
-	KW_REPL_FLUSH,     /* the database is empty; KW_REPL_ANY_DATABASE: all are */
+	KW_REPL_FLUSH,     /* the database is empty; KW_REPL_ANY_DATABASE: one is */
+	KW_REPL_FLUSH_ALL, /* all databases are empty */
 	KW_REPL_SWAP,      /* database and to_database changed their places */
 	KW_REPL_FUNCTIONS, /* the function libraries changed */
 	KW_REPL_DOUBT,     /* any key of the database may have changed */
@@ -54,7 +55,8 @@ enum kw_repl_expiry {
 struct kw_repl_effect {
 	enum kw_repl_effect_kind kind;
 	enum kw_repl_expiry expiry; /* VALUE, PAYLOAD, EXPIRY; AS_BEFORE for all others */
-	/* KW_REPL_ANY_DATABASE: only of TOUCH (the key in every database), FLUSH, DOUBT */
+	/* KW_REPL_ANY_DATABASE: only of TOUCH (the key in every database), FLUSH, and those that
+	 * are of no database */
 	uint32_t database;
 	uint32_t to_database;
 	struct kw_slice key, to, bytes;

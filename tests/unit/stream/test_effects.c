@@ -55,6 +55,7 @@ static struct kw_repl_effects *effects_new(struct heard *heard, size_t bytes, ui
 	const struct kw_repl_effects_options options = {
 		.transaction_bytes = bytes,
 		.transaction_effects = count,
+		.command_effects = count,
 		.batch = hear_batch,
 		.ack_wanted = hear_ack,
 		.arg = heard,
@@ -142,7 +143,7 @@ static void a_transaction_is_told_whole_at_exec(void **state)
 		{"SELECT 0;multi;set a 1;exec", "10-40{VALUE a=1;}", 40},
 		{"SELECT 0;MULTI;EXEC;SET a 1", "30-40{VALUE a=1;}", 40},
 		{"SELECT 0;MULTI;RENAME a b;FLUSHALL;FUNCTION FLUSH;NEWER x;EXEC",
-			"10-70{MOVE a>b;*:FLUSH;FUNCTIONS;DOUBT;}", 70},
+			"10-70{MOVE a>b;*:FLUSHALL;FUNCTIONS;DOUBT;}", 70},
 		/* Until then nothing is told, and the offset stands still. */
 		{"SELECT 0;SET a 1;MULTI;SET a 2;SET a 3", "10-20{VALUE a=1;}", 20},
 		{"SELECT 0;MULTI;PING;REPLCONF GETACK *", "", 10},
@@ -151,30 +152,52 @@ static void a_transaction_is_told_whole_at_exec(void **state)
 	assert_batches(cases, sizeof cases / sizeof *cases, 1000, 1000);
 }
 
-static void a_transaction_beyond_its_bounds_is_a_doubt_of_its_databases(void **state)
+static void a_transaction_beyond_its_bounds_is_told_in_pieces(void **state)
 {
 	static const struct effects_case few[] = {
 		{"SELECT 0;MULTI;SET a 1;SET b 2;EXEC", "10-50{VALUE a=1;VALUE b=2;}", 50},
-		{"SELECT 0;MULTI;SET a 1;SET b 2;SET c 3;EXEC", "10-60{DOUBT;}", 60},
+		{"SELECT 0;MULTI;SET a 1;SET b 2;SET c 3;EXEC",
+			"10-10{VALUE a=1;VALUE b=2;}10-60{VALUE c=3;}", 60},
 		{"SELECT 7;MULTI;DEL a b;SELECT 2;DEL c;MOVE d 4;EXEC;SET e 5",
-			"10-70{2:DOUBT;4:DOUBT;7:DOUBT;}70-80{2:VALUE e=5;}", 80},
-		{"SELECT 7;MULTI;DEL a b c;SWAPDB 1 2;EXEC", "10-50{1:DOUBT;2:DOUBT;7:DOUBT;}", 50},
-		{"SELECT 0;MULTI;DEL a b c;FLUSHALL;EXEC", "10-50{*:DOUBT;}", 50},
-		{"MULTI;DEL a b c;EXEC", "0-30{*:DOUBT;}", 30},
-		{"SELECT 0;MULTI;FUNCTION FLUSH;DEL a b c;EXEC", "10-50{*:FUNCTIONS;DOUBT;}", 50},
-		/* The next one is told again. */
-		{"SELECT 0;MULTI;DEL a b c;EXEC;MULTI;DEL a;EXEC", "10-40{DOUBT;}40-70{DELETE a;}",
-			70},
+			"10-10{7:DELETE a;7:DELETE b;}10-70{2:DELETE c;2:MOVE d>4:d;}"
+			"70-80{2:VALUE e=5;}",
+			80},
+		{"SELECT 7;MULTI;DEL a b c;SWAPDB 1 2;EXEC",
+			"10-10{7:DELETE a;7:DELETE b;}10-50{7:DELETE c;1:SWAP 2;}", 50},
+		{"SELECT 0;MULTI;FLUSHDB;SET a 1;SET b 2;EXEC",
+			"10-10{FLUSH;VALUE a=1;}10-60{VALUE b=2;}", 60},
+		{"SELECT 0;MULTI;FUNCTION FLUSH;DEL a b c;EXEC",
+			"10-10{FUNCTIONS;DELETE a;}10-50{DELETE b;DELETE c;}", 50},
+		/* The offset stands still until EXEC. */
+		{"SELECT 0;MULTI;SET a 1;SET b 2;SET c 3", "10-10{VALUE a=1;VALUE b=2;}", 10},
 	};
 	static const struct effects_case short_ones[] = {
 		{"SELECT 0;MULTI;SET a 12345;EXEC", "10-40{VALUE a=12345;}", 40},
-		{"SELECT 0;MULTI;SET a 123456;EXEC", "10-40{DOUBT;}", 40},
+		/* This one has no room even alone. */
+		{"SELECT 0;MULTI;SET a 123456;EXEC;SET b 1", "10-10{VALUE a=123456;}40-50{VALUE b=1;}",
+			50},
+		{"SELECT 0;MULTI;DEL x;SET a 123456;DEL y;EXEC",
+			"10-10{DELETE x;}10-10{VALUE a=123456;}10-60{DELETE y;}", 60},
 		{"SELECT 0;MULTI;SET a 123;RENAME a b;EXEC", "10-50{VALUE a=123;MOVE a>b;}", 50},
-		{"SELECT 0;MULTI;SET a 123;RENAME a bb;EXEC", "10-50{DOUBT;}", 50},
+		{"SELECT 0;MULTI;SET a 123;RENAME a bb;EXEC",
+			"10-10{VALUE a=123;}10-50{MOVE a>bb;}", 50},
 	};
 
 	assert_batches(few, sizeof few / sizeof *few, 1000, 2);
 	assert_batches(short_ones, sizeof short_ones / sizeof *short_ones, 6, 1000);
+}
+
+static void a_command_of_many_keys_is_told_in_pieces(void **state)
+{
+	static const struct effects_case cases[] = {
+		{"SELECT 0;DEL a b", "10-20{DELETE a;DELETE b;}", 20},
+		{"SELECT 0;SET x 1;DEL a b c d e",
+			"10-20{VALUE x=1;}20-20{DELETE a;DELETE b;}20-20{DELETE c;DELETE d;}"
+			"20-30{DELETE e;}",
+			30},
+	};
+
+	assert_batches(cases, sizeof cases / sizeof *cases, 1000, 2);
 }
 
 static void what_no_primary_sends_is_refused(void **state)
@@ -224,7 +247,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_command_by_itself_is_a_batch_in_its_database),
 		cmocka_unit_test(a_transaction_is_told_whole_at_exec),
-		cmocka_unit_test(a_transaction_beyond_its_bounds_is_a_doubt_of_its_databases),
+		cmocka_unit_test(a_transaction_beyond_its_bounds_is_told_in_pieces),
+		cmocka_unit_test(a_command_of_many_keys_is_told_in_pieces),
 		cmocka_unit_test(what_no_primary_sends_is_refused),
 		cmocka_unit_test(
 			another_stream_begins_without_a_database_and_without_a_transaction),

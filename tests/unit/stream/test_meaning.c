@@ -95,8 +95,8 @@ static void what_goes_and_what_expires_is_known(void **state)
 		{"PERSIST k", "EXPIRY k never;"},
 		{"FLUSHDB", "FLUSH;"},
 		{"FLUSHDB ASYNC", "FLUSH;"},
-		{"FLUSHALL", "*:FLUSH;"},
-		{"FLUSHALL SYNC", "*:FLUSH;"},
+		{"FLUSHALL", "*:FLUSHALL;"},
+		{"FLUSHALL SYNC", "*:FLUSHALL;"},
 		{"SWAPDB 1 2", "1:SWAP 2;"},
 		{"SWAPDB 2 2", ""},
 	};
@@ -252,8 +252,8 @@ static void before_the_first_select_a_key_is_touched_in_every_database(void **st
 		{"RENAME a b", "*:TOUCH a;*:TOUCH b;"},
 		{"MOVE a 3", "*:TOUCH a;3:TOUCH a;"},
 		{"COPY a b DB 3", "*:TOUCH a;3:TOUCH b;"},
-		{"FLUSHDB", "*:DOUBT;"},
-		{"FLUSHALL", "*:FLUSH;"},
+		{"FLUSHDB", "*:FLUSH;"},
+		{"FLUSHALL", "*:FLUSHALL;"},
 		{"SWAPDB 1 2", "1:SWAP 2;"},
 		{"NEWER k", "*:DOUBT;"},
 	};
@@ -273,7 +273,7 @@ static void a_command_that_was_cut_is_never_taken_for_whole(void **state)
 		{"SMOVE a", "TOUCH a;DOUBT;"},
 		{"RENAME a", "TOUCH a;DOUBT;"},
 		{"PUBLISH c m", ""},
-		{"FLUSHALL", "*:FLUSH;"},
+		{"FLUSHALL", "*:FLUSHALL;"},
 		{"", "DOUBT;"},
 	};
 

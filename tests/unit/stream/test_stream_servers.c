@@ -165,6 +165,7 @@ static void tap_open(struct tap *tap)
 	const struct kw_repl_effects_options options = {
 		.transaction_bytes = 1 << 20,
 		.transaction_effects = 1000,
+		.command_effects = 1000,
 		.batch = hear_batch,
 		.ack_wanted = wanted,
 		.arg = tap,
@@ -356,7 +357,7 @@ static const struct arrival arrivals[] = {
 	{"SWAPDB 3 4", "3:SWAP 4;/"},
 	{"PUBLISH c m", ""},
 	{"FLUSHDB", "FLUSH;/"},
-	{"FLUSHALL", "*:FLUSH;/"},
+	{"FLUSHALL", "*:FLUSHALL;/"},
 };
 
 /* The same of commands that only some servers have. */
