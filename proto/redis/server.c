@@ -341,6 +341,7 @@ int kw_server_identity_parse(
 	copy_field(info, "role", identity->role, sizeof identity->role);
 	identity->upstream = parse_upstream(info, identity->role);
 	identity->loading = kw_info_number(info, "loading", &loading) && loading != 0;
+	identity->shutting_down = kw_info_text(info, "shutdown_in_milliseconds", &other);
 	/* Servers tell how many of them are good only if writes depend on it (genRedisInfoString).
 	 */
 	identity->counts_replicas = kw_info_number(info, "min_slaves_good_slaves", &good);

@@ -37,6 +37,7 @@ struct kw_server_identity {
 	char role[8];           /* master, slave */
 	enum kw_server_upstream upstream;
 	bool loading;
+	bool shutting_down;     /* it waits for its replicas before it ends (Redis 7.0 and later) */
 	bool counts_replicas;   /* min-replicas-to-write is set: writes wait for replicas */
 	uint16_t rdb_version;   /* of the payloads it writes: by DUMP's trailer, 0 when unknown */
 	uint32_t databases;     /* CONFIG GET databases; 16 when CONFIG is not allowed */

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/sm.h"
+#include "fetch/data.h"
 #include "redis/server.h"
 #include "stream/attach.h"
 #include "stream/parse.h"
@@ -33,7 +34,7 @@
 #define TRANSACTION_EFFECTS (1u << 18)
 #define COMMAND_EFFECTS (1u << 12)
 
-enum state { CLOSED, CONNECTING, ATTACHING, FOLLOWING, CLOSING };
+enum state { CLOSED, CONNECTING, PROVING, ATTACHING, FOLLOWING, CLOSING };
 
 struct kw_replication {
 	struct kw_sm sm;
@@ -64,7 +65,8 @@ static bool holds(const void *owner, int state)
 
 static const struct kw_sm_state states[] = {
 	[CLOSED] = {"closed", KW_SM_TO(CONNECTING), KW_SM_INITIAL},
-	[CONNECTING] = {"connecting", KW_SM_TO(ATTACHING) | KW_SM_TO(CLOSING) | KW_SM_TO(CLOSED)},
+	[CONNECTING] = {"connecting", KW_SM_TO(PROVING) | KW_SM_TO(CLOSING) | KW_SM_TO(CLOSED)},
+	[PROVING] = {"proving", KW_SM_TO(ATTACHING) | KW_SM_TO(CLOSING)},
 	[ATTACHING] = {"attaching", KW_SM_TO(FOLLOWING) | KW_SM_TO(CLOSING)},
 	[FOLLOWING] = {"following", KW_SM_TO(CLOSING)},
 	[CLOSING] = {"closing", KW_SM_TO(CLOSED)},
@@ -143,6 +145,7 @@ static void ack_wanted(void *arg)
 	struct kw_replication *replication = arg;
 
 	kw_repl_attach_ack(&replication->attach);
+	replication->handlers.ack_asked(replication->handlers.arg);
 }
 
 static void follow(struct kw_replication *replication, const uint8_t *bytes, size_t length)
@@ -213,16 +216,58 @@ static void on_bytes(void *arg, struct kw_slice bytes)
 		follow(replication, (const uint8_t *)bytes.data + used, bytes.length - used);
 }
 
+/* False: this is another server than that of the data connection, or it does not tell. */
+static bool is_same_run(
+	const struct kw_replication *replication, struct kw_slice info, struct kw_error *why)
+{
+	const char *asks = replication->asks_run_id;
+	struct kw_slice run_id;
+
+	if (!asks[0] || !kw_info_text(info, "run_id", &run_id) || run_id.length == 0) {
+		kw_error_set(why, KW_E_REFUSED,
+			"INFO server tells no run_id, so it cannot be proved that both connections "
+			"end at one server: set source.feed to notifications");
+		return false;
+	}
+	if (kw_slice_equal(run_id, kw_slice_text(asks)))
+		return true;
+	kw_error_set(why, KW_E_STATE,
+		"another server answers here (run_id %.40s) than on the data connection (%s): an "
+		"address must lead to one server; tried again",
+		run_id.length >= 40 ? (const char *)run_id.data : "unknown", asks);
+	return false;
+}
+
+static void run_answered(void *arg, const struct kw_reply *reply)
+{
+	struct kw_replication *replication = arg;
+	struct kw_error why;
+
+	if (!reply || replication->sm.state != PROVING)
+		return;
+	if (reply->type != KW_REPLY_STRING) {
+		kw_data_refusal(&why, replication->options.username, "INFO", "+info", reply);
+		lose_here(replication, &why);
+		return;
+	}
+	if (!is_same_run(replication, reply->text, &why)) {
+		lose_here(replication, &why);
+		return;
+	}
+	kw_sm_move(&replication->sm, ATTACHING, "");
+	replication->heard_us = kw_clock_us();
+	kw_redis_take_over(replication->redis, on_bytes, replication);
+	send_output(replication);
+}
+
 static void on_ready(void *arg)
 {
 	struct kw_replication *replication = arg;
 
 	if (replication->sm.state != CONNECTING)
 		return;
-	kw_sm_move(&replication->sm, ATTACHING, "");
-	replication->heard_us = kw_clock_us();
-	kw_redis_take_over(replication->redis, on_bytes, replication);
-	send_output(replication);
+	kw_sm_move(&replication->sm, PROVING, "");
+	kw_redis_words(replication->redis, run_answered, replication, "INFO", "server", NULL);
 }
 
 /* `why` lies in the connection, which is freed after it was told. */

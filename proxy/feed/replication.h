@@ -1,14 +1,18 @@
 /*
  * The connection on which the replication stream comes: logged in as all are, then taken over.
  *
- *   ┌────────┐ open ┌────────────┐ ready ┌───────────┐ attached ┌───────────┐
- *   │ CLOSED │─────▶│ CONNECTING │──────▶│ ATTACHING │─────────▶│ FOLLOWING │
- *   └────────┘      └────────────┘       └───────────┘          └───────────┘
- *       ▲                 │                    │ told: lost         │
- *       │ told: closed    └─────────┬──────────┴────────────────────┘
+ *   ┌────────┐ open ┌────────────┐ ready ┌─────────┐ same run ┌───────────┐ attached ┌───────────┐
+ *   │ CLOSED │─────▶│ CONNECTING │──────▶│ PROVING │─────────▶│ ATTACHING │─────────▶│ FOLLOWING │
+ *   └────────┘      └────────────┘       └─────────┘          └───────────┘          └───────────┘
+ *       ▲                 │                   │ told: lost          │                      │
+ *       │ told: closed    └─────────┬─────────┴─────────────────────┴──────────────────────┘
  *       └───────────┌─────────┐◀────┘ close
  *                   │ CLOSING │
  *                   └─────────┘
+ *
+ * One address can lead to two servers: a proxy between, a service address that just moved, a second
+ * record in DNS. Values of one and changes of the other would be taken for one. So this connection
+ * asks for the run_id itself, and goes on only if it is that of the data connection.
  *
  * Each open asks the server to go on: where the last connection ended, if it was one to the same
  * run of the server; at the offset that INFO tells, if not. If the server does not have these bytes
@@ -53,6 +57,8 @@ struct kw_replication_handlers {
 	void (*batch)(void *arg, const struct kw_repl_batch *batch);
 	/* Bytes came, and all batches that they complete were told. */
 	void (*moved)(void *arg);
+	/* The server asks how far this reader is; it was answered. */
+	void (*ack_asked)(void *arg);
 	/* It cannot go on; the owner closes it. KW_E_REFUSED: a later attempt will not succeed. */
 	void (*lost)(void *arg, const struct kw_error *why);
 	/* It has let go of everything; follows a close, unless there was nothing open. */

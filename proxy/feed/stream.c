@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/sm.h"
 #include "feed/changes.h"
+#include "feed/leaving.h"
 #include "feed/offset.h"
 #include "feed/permissions.h"
 #include "feed/replication.h"
@@ -40,6 +41,7 @@ struct stream {
 	struct kw_repl_catalog *catalog;
 	uint64_t catalog_us; /* when COMMAND was asked last */
 	struct kw_changes changes;
+	struct kw_leaving leaving;
 	struct kw_offset barrier, examination, order;
 	bool unlocated; /* that was told: once is enough */
 };
@@ -111,10 +113,18 @@ static void take_batch(void *arg, const struct kw_repl_batch *batch)
 
 /* ---- barriers ---- */
 
+/* A flush is told when it is known what became of its database. */
+static void tell_watch(struct stream *stream)
+{
+	if (!kw_flushed_under_way(&stream->changes.flushed))
+		kw_watch_told_up_to(stream->watch, kw_replication_offset(stream->replication));
+}
+
 static void moved(void *arg)
 {
 	struct stream *stream = arg;
 
+	tell_watch(stream);
 	if (kw_offset_is_awaited(&stream->barrier) || kw_offset_is_awaited(&stream->examination) ||
 		kw_offset_is_awaited(&stream->order))
 		want_turn(stream);
@@ -365,12 +375,38 @@ static void first_role(void *arg, const struct kw_reply *reply)
 	lose(stream, &why);
 }
 
+/* The server waits for a replica that never acknowledges. */
+static void make_way(void *arg)
+{
+	struct stream *stream = arg;
+	struct kw_error why;
+
+	kw_error_set(&why, KW_E_STATE,
+		"%s: the server is shutting down, and would wait for this reader: waiting until it "
+		"is back",
+		stream->options.address);
+	lose(stream, &why);
+}
+
+static void ack_asked(void *arg)
+{
+	struct stream *stream = arg;
+
+	kw_leaving_suspect(&stream->leaving, kw_clock_us());
+	want_turn(stream);
+}
+
 /* False: the server waits for replicas, and this connection is none. */
 static bool may_join(struct stream *stream)
 {
+	const struct kw_server_identity *identity = kw_watch_identity(stream->watch);
 	struct kw_error why;
 
-	if (!kw_watch_identity(stream->watch)->counts_replicas)
+	if (identity->shutting_down) {
+		make_way(stream);
+		return false;
+	}
+	if (!identity->counts_replicas)
 		return true;
 	kw_error_set(&why, KW_E_REFUSED,
 		"%s: the server has min-replicas-to-write, and would take a reader of its "
@@ -408,7 +444,10 @@ static void stir(void *arg, enum kw_silent_kind kind)
 
 static void looked(void *arg)
 {
-	may_join(arg);
+	struct stream *stream = arg;
+
+	if (stream->sm.state == RUNNING && may_join(stream))
+		tell_watch(stream);
 }
 
 static uint64_t events_heard(void *arg)
@@ -434,6 +473,7 @@ static void stop(struct kw_feed *feed)
 		return;
 	if (!kw_changes_stop(&stream->changes))
 		kw_replication_forget(stream->replication);
+	kw_leaving_stop(&stream->leaving);
 	kw_offset_reset(&stream->barrier);
 	kw_offset_reset(&stream->examination);
 	kw_offset_reset(&stream->order);
@@ -467,13 +507,19 @@ static void turn(struct kw_feed *feed, uint64_t now_us)
 	kw_feed_batch_tell(&stream->changes.batch);
 	if (stream->sm.state == STARTING || stream->sm.state == RUNNING)
 		kw_replication_turn(stream->replication, now_us);
-	if (stream->sm.state == RUNNING)
-		tell_reached(stream);
+	if (stream->sm.state != RUNNING)
+		return;
+	kw_leaving_turn(&stream->leaving, now_us);
+	tell_reached(stream);
 }
 
 static uint64_t ready_us(const struct kw_feed *feed, uint64_t now_us)
 {
-	return kw_replication_ready_us(const_stream_of(feed)->replication);
+	const struct stream *stream = const_stream_of(feed);
+	uint64_t replication_us = kw_replication_ready_us(stream->replication);
+	uint64_t leaving_us = kw_leaving_ready_us(&stream->leaving);
+
+	return replication_us < leaving_us ? replication_us : leaving_us;
 }
 
 static void stored(struct kw_feed *feed, uint32_t database, struct kw_slice key,
@@ -539,7 +585,7 @@ struct kw_feed *kw_stream_feed_new(
 	const struct kw_watch_handlers watch = {
 		welcome, watch_doubts, stir, looked, events_heard, stream};
 	const struct kw_replication_handlers replication = {
-		attached, take_batch, moved, replication_lost, replication_closed, stream};
+		attached, take_batch, moved, ack_asked, replication_lost, replication_closed, stream};
 
 	assert(options->data && options->scope && options->watch_interval_ms > 0);
 	stream->feed.operations = &operations;
@@ -555,6 +601,8 @@ struct kw_feed *kw_stream_feed_new(
 		.arg = stream,
 	};
 	kw_changes_init(&stream->changes, options->data);
+	stream->leaving = (struct kw_leaving){
+		.data = options->data, .leaves = make_way, .arg = stream};
 	stream->replication =
 		kw_replication_new(options->loop, &options->redis, options->seed, &replication);
 	kw_sm_init(&stream->sm, &machine, stream, STOPPED);

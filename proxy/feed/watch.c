@@ -64,6 +64,13 @@ static const char *const taker_names[TAKERS] = {"flushall", "flushdb", "swapdb"}
 static const char *const section_names[] = {"server", "replication", "persistence", "commandstats"};
 #define SECTIONS (sizeof section_names / sizeof *section_names)
 
+/* Calls that a look counted, and an offset of the server after it; UINT64_MAX: none. */
+struct kw_watch_passing {
+	uint64_t offset;
+	uint64_t taken[TAKERS];
+	uint64_t taken_us;
+};
+
 struct kw_watch {
 	struct kw_data_connection *data;
 	struct kw_watch_handlers handlers;
@@ -77,6 +84,7 @@ struct kw_watch {
 	uint64_t taken_seen[TAKERS]; /* … as of the last INFO commandstats */
 	uint64_t taken_us;           /* … which was answered then */
 	uint64_t even_us; /* the last one answered without a flush that was not told */
+	struct kw_watch_passing passing;
 	struct kw_counter infos;     /* of all clients, ours among them: shows resets */
 	uint64_t resets;             /* of the server's counters, ever */
 	uint64_t infos_asked;        /* the data connection's count before the look under way */
@@ -152,6 +160,7 @@ struct kw_watch *kw_watch_new(struct kw_data_connection *data, enum kw_source_fl
 		.good = good,
 		.lost = lost,
 		.arg = watch};
+	watch->passing.offset = UINT64_MAX;
 	kw_conf_init(&watch->conf);
 	kw_sm_init(&watch->sm, &machine, watch, STOPPED);
 	return watch;
@@ -324,6 +333,36 @@ static void see_takers(struct kw_watch *watch, struct kw_slice info)
 }
 
 /*
+ * What the look before counted came before the offset that this look tells. One is kept until it
+ * was passed, so that a stream that is always behind passes it some time.
+ */
+static void begin_passing(struct kw_watch *watch)
+{
+	struct kw_watch_passing *passing = &watch->passing;
+
+	if (is_greeting(watch))
+		passing->offset = UINT64_MAX; /* of another connection, perhaps of another server */
+	if (is_greeting(watch) || !hears_all(watch) || passing->offset != UINT64_MAX)
+		return;
+	passing->offset = watch->identity.offset;
+	memcpy(passing->taken, watch->taken_seen, sizeof passing->taken);
+	passing->taken_us = watch->taken_us;
+}
+
+void kw_watch_told_up_to(struct kw_watch *watch, uint64_t offset)
+{
+	struct kw_watch_passing *passing = &watch->passing;
+
+	assert(hears_all(watch));
+	if (passing->offset == UINT64_MAX || offset < passing->offset)
+		return;
+	watch->taken[FLUSHALL] = passing->taken[FLUSHALL];
+	watch->taken[FLUSHDB] = passing->taken[FLUSHDB];
+	watch->even_us = passing->taken_us;
+	passing->offset = UINT64_MAX;
+}
+
+/*
  * The first look at a connection: keys that the same server took away while it was not watched were
  * taken by these calls. Later looks leave flushes to the flush check; SWAPDB is a doubt of its own.
  */
@@ -331,6 +370,7 @@ static void look_at_takers(struct kw_watch *watch, struct kw_slice info)
 {
 	bool taken = false;
 
+	begin_passing(watch);
 	see_takers(watch, info);
 	for (int i = 0; i < TAKERS; i++) {
 		taken |= untold(watch, (enum taker)i) > 0;

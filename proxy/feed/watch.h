@@ -81,6 +81,13 @@ void kw_watch_see_flushes(struct kw_watch *watch, struct kw_slice commandstats);
 void kw_watch_flushes_told(struct kw_watch *watch);
 
 /*
+ * For a feed that tells flushes by itself, in the order of replication offsets: all up to this
+ * offset was told. Calls that a look counted were told, too, once that is beyond the offset of the
+ * look after it. source.flags=none only.
+ */
+void kw_watch_told_up_to(struct kw_watch *watch, uint64_t offset);
+
+/*
  * Could DEBUG RELOAD or LOADAOF have caused a flush seen just now? commandstats: INFO commandstats
  * asked after the flush. True also when a look within the last `recent_us` saw DEBUG called.
  */

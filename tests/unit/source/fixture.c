@@ -347,13 +347,19 @@ static bool source_is_closed(struct test *test)
 	return test->source_closed;
 }
 
+void test_leave(struct test *test)
+{
+	if (!test->source)
+		return;
+	test->source_closed = false;
+	kw_source_close(test->source, on_source_closed, test);
+	test->source = NULL;
+	test_until(test, source_is_closed, "the end of the source");
+}
+
 void test_end(struct test *test)
 {
-	if (test->source) {
-		kw_source_close(test->source, on_source_closed, test);
-		test->source = NULL;
-		test_until(test, source_is_closed, "the end of the source");
-	}
+	test_leave(test);
 	close_client(test);
 	uv_close((uv_handle_t *)&test->publish, NULL);
 	uv_close((uv_handle_t *)&test->tick, NULL);

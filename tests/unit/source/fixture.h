@@ -59,6 +59,9 @@ void test_begin(struct test *test, const char *server_words, uint64_t table_byte
 void test_follow(struct test *test);
 void test_end(struct test *test);
 
+/* The source ends; the table and the server stay. test_follow begins another one. */
+void test_leave(struct test *test);
+
 /* Reach the server again after a restart. */
 void test_reconnect(struct test *test);
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 
 /* A first attach is a full synchronisation, for which servers wait some seconds by default. */
 #define AT_ONCE "--repl-diskless-sync-delay 0 "
@@ -312,6 +313,138 @@ static void a_gap_beyond_the_backlog_is_a_reconcile(void **state)
 	end_same(&test);
 }
 
+#define FILL "EVAL for\ti=1,3000\tdo\tredis.call('SET','key:'..i,i)end 0"
+#define TAKE "EVAL for\ti=1,2000\tdo\tredis.call('DEL','key:'..i)end 0"
+
+/* Two thirds of the keys of database 0 go, in a gap that the backlog does not bridge. */
+static void lose_keys(struct test *test, const char *flush)
+{
+	test_ask(test, "SELECT 0");
+	test_post(test, "MULTI");
+	test_post(test, "CLIENT KILL TYPE replica");
+	test_post(test, "%s", TAKE);
+	if (flush)
+		test_post(test, "%s", flush);
+	test_post(test, "EXEC");
+	test_ask(test, "SET behind 1");
+}
+
+static void follow_many(struct test *test)
+{
+	follow(test, AT_ONCE "--repl-backlog-size 16384");
+	test_ask(test, FILL);
+	test_ask(test, "SELECT 9");
+	test_ask(test, "SET key 1");
+	test_settle(test);
+}
+
+/* The brake is on: promise 8. */
+static void a_flush_that_was_told_explains_no_later_loss(void **state)
+{
+	struct test test;
+
+	follow_many(&test);
+	test_ask(&test, "FLUSHDB");
+	test_settle(&test);
+	await_looks(&test);
+	lose_keys(&test, NULL);
+	test_until_state(&test, KW_SOURCE_HELD);
+	assert_true(test_has(&test, 0, "key:1"));
+	test_end(&test);
+}
+
+static void a_flush_in_a_gap_explains_what_is_missing(void **state)
+{
+	struct test test;
+
+	follow_many(&test);
+	lose_keys(&test, "FLUSHDB");
+	test_until(&test, is_reconciled, "no reconcile after a gap");
+	test_settle(&test);
+	assert_null(strstr(test.states, "held"));
+	end_same(&test);
+}
+
+/* The backlog goes on without a SELECT, and PUBLISH cannot tell which database it is. */
+static void follow_unlocated(struct test *test)
+{
+	follow(test, AT_ONCE "--user default on nopass ~* &* +@all -publish");
+	test_ask(test, "SELECT 9");
+	test_ask(test, "SET key 1");
+	test_ask(test, "SELECT 0");
+	test_ask(test, FILL);
+	test_settle(test);
+	test_leave(test);
+	test->states[0] = '\0';
+	test_follow(test);
+	test_settle(test);
+}
+
+static void a_flush_of_a_database_that_is_not_known_empties_it(void **state)
+{
+	struct test test;
+
+	follow_unlocated(&test);
+	test_ask(&test, "FLUSHDB");
+	test_settle(&test);
+	assert_int_equal(kw_table_database_keys(test.table, 0), 0);
+	assert_true(test_has(&test, 9, "key"));
+	assert_null(strstr(test.states, "held"));
+	end_same(&test);
+}
+
+static void keys_after_a_flush_of_a_database_that_is_not_known_are_a_doubt(void **state)
+{
+	struct test test;
+
+	follow_unlocated(&test);
+	test_post(&test, "MULTI");
+	test_post(&test, "FLUSHDB");
+	test_post(&test, "SET new 1");
+	test_ask(&test, "EXEC");
+	test_until(&test, is_counted, "the flush is no doubt");
+	test_settle(&test);
+	assert_int_equal(kw_table_database_keys(test.table, 0), 1);
+	assert_null(strstr(test.states, "held"));
+	end_same(&test);
+}
+
+/* More than a transaction may keep. */
+static void a_script_that_deletes_most_keys_is_no_loss(void **state)
+{
+	struct test test;
+
+	follow(&test, AT_ONCE);
+	test_ask(&test, "EVAL for\ti=1,400000\tdo\tredis.call('SET',i,i)end 0");
+	test_settle(&test);
+	test_ask(&test, "EVAL for\ti=1,300000\tdo\tredis.call('DEL',i)end 0");
+	test_settle(&test);
+	assert_int_equal(kw_table_database_keys(test.table, 0), 100000);
+	assert_int_equal(test_stats(&test).reconciles, 0);
+	assert_null(strstr(test.states, "held"));
+	test_end(&test);
+}
+
+static bool is_ended(struct test *test)
+{
+	if (waitpid(test->server.pid, NULL, WNOHANG) != test->server.pid)
+		return false;
+	test->server.pid = 0;
+	return true;
+}
+
+static void a_shutdown_does_not_wait_for_a_reader(void **state)
+{
+	struct test test;
+
+	follow(&test, AT_ONCE "--shutdown-timeout 3600");
+	test_ask(&test, "SET key 1");
+	test_settle(&test);
+	test_post(&test, "SHUTDOWN NOSAVE");
+	test_until(&test, is_ended, "the server waits for its reader");
+	test_end(&test);
+}
+
 static bool is_another(struct test *test)
 {
 	return test_stats(test).reconciles_identity > 0;
@@ -431,6 +564,12 @@ int main(void)
 		cmocka_unit_test(a_stream_that_was_cut_goes_on_without_a_scan),
 		cmocka_unit_test(the_end_of_the_data_connection_costs_no_scan_either),
 		cmocka_unit_test(a_gap_beyond_the_backlog_is_a_reconcile),
+		cmocka_unit_test(a_flush_that_was_told_explains_no_later_loss),
+		cmocka_unit_test(a_flush_in_a_gap_explains_what_is_missing),
+		cmocka_unit_test(a_flush_of_a_database_that_is_not_known_empties_it),
+		cmocka_unit_test(keys_after_a_flush_of_a_database_that_is_not_known_are_a_doubt),
+		cmocka_unit_test(a_script_that_deletes_most_keys_is_no_loss),
+		cmocka_unit_test(a_shutdown_does_not_wait_for_a_reader),
 		cmocka_unit_test(another_run_of_the_server_is_a_reconcile),
 		cmocka_unit_test(it_is_no_replica_that_wait_counts),
 		cmocka_unit_test(a_server_that_counts_its_replicas_is_refused),
