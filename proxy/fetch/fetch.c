@@ -336,6 +336,11 @@ static bool struck(struct kw_dirty_entry *entry)
 static void unreadable(
 	struct kw_fetch *fetch, struct kw_dirty_entry *entry, enum kw_fetch_found found)
 {
+	/* The feed told its value meanwhile: what was asked for is of no interest any more. */
+	if (entry->overtaken) {
+		kw_dirty_done(fetch->dirty, entry);
+		return;
+	}
 	end(fetch, entry,
 		fetch->handlers.unreadable(fetch->handlers.arg, entry->key.database,
 			kw_dirty_name(fetch->dirty, entry), found),
@@ -670,6 +675,11 @@ uint64_t kw_fetch_ready_us(const struct kw_fetch *fetch, uint64_t now_us)
 bool kw_fetch_was_asking(const struct kw_fetch *fetch)
 {
 	return fetch->was_asking;
+}
+
+void kw_fetch_forget_version(struct kw_fetch *fetch)
+{
+	fetch->rdb_version = 0;
 }
 
 uint16_t kw_fetch_rdb_version(const struct kw_fetch *fetch)

@@ -137,6 +137,9 @@ bool kw_fetch_was_asking(const struct kw_fetch *fetch);
 /* The RDB version that the last payload named; 0: none was seen. */
 uint16_t kw_fetch_rdb_version(const struct kw_fetch *fetch);
 
+/* Another server answers. It can write another version. */
+void kw_fetch_forget_version(struct kw_fetch *fetch);
+
 const struct kw_fetch_stats *kw_fetch_stats(const struct kw_fetch *fetch);
 
 #endif

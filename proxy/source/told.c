@@ -102,6 +102,7 @@ void kw_source_link_came_up(void *arg, enum kw_feed_server server)
 		kw_data_no_touch(&source->link.data);
 	kw_fetch_set_databases(source->fetch, kw_feed_databases(source->feed));
 	if (another) {
+		kw_fetch_forget_version(source->fetch);
 		note_restart(source);
 	} else if (server == KW_FEED_FLUSHED_SERVER) {
 		kw_sweep_explain(&source->sweep, NULL);

@@ -523,6 +523,35 @@ static void an_event_of_an_unreadable_key_is_told_beside_a_scan(void **state)
 	end();
 }
 
+/* A value that the feed told after the question is newer than any answer to it. */
+static void a_key_that_was_overtaken_is_not_called_unreadable(void **state)
+{
+	struct kw_slice key = kw_slice_text("key");
+
+	begin(answer_one);
+	mark_of_all = KW_FETCH_UNREADABLE;
+	found_changed = found_there = 0;
+	kw_dirty_add(dirty, 0, key, KW_DIRTY_EVENT);
+	kw_fetch_pump(fetch, kw_clock_us());
+	assert_int_equal(kw_dirty_count(dirty, KW_DIRTY_FLYING), 1);
+	kw_dirty_overtake(dirty, 0, key);
+	run_fetches();
+	assert_int_equal(found_changed + found_there, 0);
+	assert_int_equal(kw_dirty_total(dirty), 0);
+	end();
+}
+
+static void another_server_may_write_another_version(void **state)
+{
+	begin(answer_in_turn);
+	add(0, "key");
+	run_fetches();
+	assert_int_not_equal(kw_fetch_rdb_version(fetch), 0);
+	kw_fetch_forget_version(fetch);
+	assert_int_equal(kw_fetch_rdb_version(fetch), 0);
+	end();
+}
+
 static void answer_nothing_of_the_kind(FILE *to, int argc, char argv[][WORD_BYTES])
 {
 	fputs("*0\r\n", to);
@@ -553,6 +582,8 @@ int main(void)
 		cmocka_unit_test(each_key_is_read_from_its_database),
 		cmocka_unit_test(expiries_of_old_servers_are_near_and_do_not_waver),
 		cmocka_unit_test(an_event_of_an_unreadable_key_is_told_beside_a_scan),
+		cmocka_unit_test(a_key_that_was_overtaken_is_not_called_unreadable),
+		cmocka_unit_test(another_server_may_write_another_version),
 		cmocka_unit_test(answers_of_the_wrong_form_end_the_connection),
 	};
 
