@@ -310,7 +310,7 @@ int kw_server_identity_parse(
 	struct kw_slice info, struct kw_server_identity *identity, struct kw_error *error)
 {
 	struct kw_slice version, other;
-	uint64_t loading, good;
+	uint64_t loading, good, active;
 
 	*identity = (struct kw_server_identity){.databases = DEFAULT_DATABASES};
 	/* Valkey also says redis_version:7.2.4, the Redis it stems from. */
@@ -338,6 +338,10 @@ int kw_server_identity_parse(
 		identity->second_offset = 0;
 	if (!kw_info_number(info, "master_repl_offset", &identity->offset))
 		identity->offset = 0;
+	if (!kw_info_number(info, "repl_backlog_active", &active) || active == 0 ||
+		!kw_info_number(
+			info, "repl_backlog_first_byte_offset", &identity->backlog_begin))
+		identity->backlog_begin = 0;
 	copy_field(info, "role", identity->role, sizeof identity->role);
 	identity->upstream = parse_upstream(info, identity->role);
 	identity->loading = kw_info_number(info, "loading", &loading) && loading != 0;

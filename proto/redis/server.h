@@ -33,6 +33,7 @@ struct kw_server_identity {
 	char replid2[41];       /* master_replid2: the id of before a promotion; zeros: none */
 	uint64_t second_offset; /* second_repl_offset: up to here both name the same data */
 	uint64_t offset;        /* master_repl_offset: bytes of changes so far; 0: not told */
+	uint64_t backlog_begin; /* repl_backlog_first_byte_offset; 0: there is no backlog */
 	uint64_t looks;         /* by those that look again and again: which look it is */
 	char role[8];           /* master, slave */
 	enum kw_server_upstream upstream;

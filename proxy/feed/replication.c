@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/sm.h"
+#include "feed/forks.h"
 #include "fetch/data.h"
 #include "redis/server.h"
 #include "stream/attach.h"
@@ -51,6 +52,9 @@ struct kw_replication {
 	char locator[KW_REPLICATION_LOCATOR];
 	uint64_t seed, opens;
 	uint64_t heard_us, ack_us;
+	enum kw_replication_start asks; /* GOES_ON: what the last stream lacks */
+	struct kw_forks forks;
+	uint64_t followed_us; /* FOLLOWING: since then */
 	struct kw_error broken; /* the stream is none; code KW_OK: it is well */
 };
 
@@ -170,24 +174,20 @@ static void follow(struct kw_replication *replication, const uint8_t *bytes, siz
 
 /* ---- the handshake ---- */
 
-static bool goes_on(const struct kw_replication *replication)
-{
-	return replication->run_id[0] && strcmp(replication->run_id, replication->asks_run_id) == 0;
-}
-
 static void attached(struct kw_replication *replication)
 {
 	const struct kw_repl_attach *attach = &replication->attach;
-	enum kw_replication_start start = goes_on(replication) && !attach->full
-						  ? KW_REPLICATION_GOES_ON
-						  : KW_REPLICATION_ANEW;
+	enum kw_replication_start start = attach->full ? KW_REPLICATION_ANEW : replication->asks;
 
 	if (start == KW_REPLICATION_ANEW)
 		kw_repl_effects_reset(replication->effects, attach->offset);
 	kw_repl_parser_restart(replication->parser, attach->offset);
 	memcpy(replication->id, attach->id, sizeof replication->id);
 	memcpy(replication->run_id, replication->asks_run_id, sizeof replication->run_id);
-	replication->ack_us = kw_clock_us() + ACK_EVERY_US;
+	replication->followed_us = kw_clock_us();
+	replication->ack_us = replication->followed_us + ACK_EVERY_US;
+	if (attach->full)
+		kw_forks_note(&replication->forks, replication->followed_us);
 	kw_sm_move(&replication->sm, FOLLOWING, attach->full ? "synchronised" : "continued");
 	replication->handlers.attached(replication->handlers.arg, start);
 }
@@ -297,18 +297,58 @@ static void make_locator(struct kw_replication *replication)
 	snprintf(replication->locator, sizeof replication->locator, "%016" PRIx64, number);
 }
 
-static void init_attach(struct kw_replication *replication, const struct kw_server_identity *server)
+/*
+ * The stream that ended last can go on, unless the server says that it has these bytes no more. Then
+ * asking for them would only make it fork. Without a backlog INFO does not tell, and it forks.
+ */
+static bool can_go_on(
+	const struct kw_replication *replication, const struct kw_server_identity *server)
+{
+	uint64_t next = kw_repl_parser_offset(replication->parser) + 1;
+
+	return replication->run_id[0] && strcmp(replication->run_id, server->run_id) == 0 &&
+	       (server->backlog_begin == 0 || next >= server->backlog_begin);
+}
+
+/* Returns how far the backlog reaches before the offset that is asked for. */
+static uint64_t init_attach(
+	struct kw_replication *replication, const struct kw_server_identity *server)
 {
 	struct kw_repl_attach_options options = {
 		.offset = server->offset, .payload_most = PAYLOAD_BYTES};
+	bool goes_on = can_go_on(replication, server);
 
+	if (strcmp(replication->asks_run_id, server->run_id) != 0)
+		replication->forks = (struct kw_forks){0}; /* those were of another one */
+	replication->asks = goes_on ? KW_REPLICATION_GOES_ON : KW_REPLICATION_ANEW;
 	snprintf(replication->asks_run_id, sizeof replication->asks_run_id, "%s", server->run_id);
 	snprintf(options.id, sizeof options.id, "%s", server->replid);
-	if (goes_on(replication)) {
+	if (goes_on) {
 		memcpy(options.id, replication->id, sizeof options.id);
 		options.offset = kw_repl_parser_offset(replication->parser);
 	}
 	kw_repl_attach_init(&replication->attach, &options);
+	if (server->backlog_begin == 0 || options.offset < server->backlog_begin)
+		return 0;
+	return options.offset - server->backlog_begin + 1;
+}
+
+/* False: the primary has forked for this reader too often. */
+static bool may_fork(struct kw_replication *replication, uint64_t reach)
+{
+	uint64_t wait_us = kw_forks_wait_us(&replication->forks, reach, kw_clock_us());
+	struct kw_error why;
+
+	if (wait_us == 0)
+		return true;
+	kw_error_set(&why, KW_E_STATE,
+		"the primary forked for %u full synchronisations, because its backlog did not "
+		"reach back to where the stream broke; the next one is due in %" PRIu64
+		" s. Set repl-backlog-size and client-output-buffer-limit replica of the primary "
+		"higher, or source.feed to notifications",
+		replication->forks.count, wait_us / 1000000 + 1);
+	lose_here(replication, &why);
+	return false;
 }
 
 void kw_replication_open(struct kw_replication *replication, const char *address,
@@ -324,7 +364,8 @@ void kw_replication_open(struct kw_replication *replication, const char *address
 	replication->broken = (struct kw_error){0};
 	replication->heard_us = kw_clock_us();
 	make_locator(replication);
-	init_attach(replication, server);
+	if (!may_fork(replication, init_attach(replication, server)))
+		return;
 	if (kw_redis_open(
 		    replication->loop, &replication->options, &handlers, &replication->redis, &why))
 		lose(replication, &why);
@@ -334,6 +375,8 @@ void kw_replication_close(struct kw_replication *replication)
 {
 	if (!is_open(replication))
 		return;
+	if (replication->sm.state == FOLLOWING)
+		kw_forks_followed(&replication->forks, kw_clock_us() - replication->followed_us);
 	if (replication->redis) {
 		kw_sm_move(&replication->sm, CLOSING, "asked to close");
 		kw_redis_close(replication->redis);

@@ -292,16 +292,27 @@ static bool is_reconciled(struct test *test)
 	return test_stats(test).reconciles_connection > 0;
 }
 
+static long forks(struct test *test)
+{
+	const char *at = strstr(test_ask(test, "INFO stats"), "total_forks:");
+
+	assert_non_null(at);
+	return strtol(at + strlen("total_forks:"), NULL, 10);
+}
+
+/* The server has a backlog, so the stream goes on from now, without a fork. */
 static void a_gap_beyond_the_backlog_is_a_reconcile(void **state)
 {
 	static char big[20000];
 	const struct kw_slice argv[] = {
 		kw_slice_text("SET"), kw_slice_text("big"), kw_slice(big, sizeof big)};
 	struct test test;
+	long before;
 
 	follow(&test, AT_ONCE "--repl-backlog-size 16384");
 	test_ask(&test, "SET key 1");
 	test_settle(&test);
+	before = forks(&test);
 	test_post(&test, "MULTI");
 	test_post(&test, "CLIENT KILL TYPE replica");
 	for (int i = 0; i < 40; i++)
@@ -310,6 +321,8 @@ static void a_gap_beyond_the_backlog_is_a_reconcile(void **state)
 	test_post(&test, "EXEC");
 	test_ask(&test, "SET behind 1"); /* the backlog is cut when something is added */
 	test_until(&test, is_reconciled, "no reconcile after a gap");
+	test_settle(&test);
+	assert_int_equal(forks(&test), before);
 	end_same(&test);
 }
 
