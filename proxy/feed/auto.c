@@ -1,10 +1,13 @@
 #include "feed/auto.h"
 
 #include "base/buffer.h"
+#include "base/clock.h"
 #include "base/log.h"
+#include "feed/choice.h"
 #include "feed/notify.h"
 #include "feed/permissions.h"
 #include "feed/stream.h"
+#include "feed/watch.h"
 #include "redis/server.h"
 
 #include <assert.h>
@@ -14,11 +17,15 @@
 
 struct automatic {
 	struct kw_feed feed; /* first */
+	struct kw_feed_handlers handlers;
+	struct kw_feed_chooser chooser;
 	struct kw_feed *stream, *notifications;
-	struct kw_feed *now;     /* one of these: started, or stopped last */
-	struct kw_feed *next;    /* at the next start */
-	char run_id[41];         /* of the server that refused the stream */
-	char why[KW_ERROR_TEXT]; /* … and its reason; "": none did */
+	struct kw_feed *now; /* one of these: started, or stopped last */
+	struct kw_choice choice;
+	char run_id[41];         /* of the server at which the stream failed */
+	char why[KW_ERROR_TEXT]; /* … and its reason; "": it did not */
+	struct kw_feed *ready;   /* the feed that was ready last; NULL: none was */
+	struct kw_server_identity server; /* … with this server */
 };
 
 static struct automatic *auto_of(struct kw_feed *feed)
@@ -31,25 +38,46 @@ static const struct automatic *const_auto_of(const struct kw_feed *feed)
 	return (const struct automatic *)feed;
 }
 
+static bool is_stream(const struct automatic *automatic)
+{
+	return automatic->now == automatic->stream;
+}
+
 /* The stream tells it just before it is lost. */
-static void refused(void *arg, const struct kw_error *why)
+static void failed(void *arg, const struct kw_error *why)
 {
 	struct automatic *automatic = arg;
 
+	if (!kw_choice_failed(&automatic->choice, why->code == KW_E_REFUSED, kw_clock_us()))
+		return;
 	snprintf(automatic->why, sizeof automatic->why, "%s", why->text);
 	snprintf(automatic->run_id, sizeof automatic->run_id, "%s",
 		kw_feed_server(automatic->stream)->run_id);
 	kw_log_warn("source", "going on with keyspace notifications: %s", why->text);
-	automatic->next = automatic->notifications;
 }
 
-/* The last connection was to another server than the one that refused the stream. */
+/* Each feed compares with what it saw itself. That is too old if the other one was ready since. */
+static enum kw_feed_server readies(void *arg, enum kw_feed_server server)
+{
+	struct automatic *automatic = arg;
+	const struct kw_server_identity *now = kw_feed_server(automatic->now);
+
+	if (automatic->ready && automatic->ready != automatic->now)
+		server = kw_watch_is_another(&automatic->server, now) ? KW_FEED_ANOTHER_SERVER
+								      : KW_FEED_SAME_SERVER;
+	automatic->ready = automatic->now;
+	automatic->server = *now;
+	if (is_stream(automatic))
+		kw_choice_followed(&automatic->choice, kw_clock_us());
+	return server;
+}
+
+/* The last connection was to another server than the one at which the stream failed. */
 static bool was_another(const struct automatic *automatic)
 {
 	const char *run_id = kw_feed_server(automatic->now)->run_id;
 
-	return automatic->now == automatic->notifications && run_id[0] &&
-	       strcmp(run_id, automatic->run_id) != 0;
+	return run_id[0] && strcmp(run_id, automatic->run_id) != 0;
 }
 
 static void start(struct kw_feed *feed)
@@ -57,8 +85,9 @@ static void start(struct kw_feed *feed)
 	struct automatic *automatic = auto_of(feed);
 
 	assert(kw_feed_is_stopped(automatic->now));
-	automatic->now = automatic->next;
-	if (automatic->now == automatic->stream)
+	automatic->now = automatic->choice.next == KW_CHOICE_STREAM ? automatic->stream
+								    : automatic->notifications;
+	if (is_stream(automatic))
 		automatic->why[0] = '\0';
 	kw_feed_start(automatic->now);
 }
@@ -67,8 +96,8 @@ static void stop(struct kw_feed *feed)
 {
 	struct automatic *automatic = auto_of(feed);
 
-	if (was_another(automatic))
-		automatic->next = automatic->stream;
+	kw_choice_stopped(&automatic->choice, !is_stream(automatic) && was_another(automatic),
+		kw_clock_us());
 	kw_feed_stop(automatic->now);
 }
 
@@ -89,7 +118,15 @@ static void order(struct kw_feed *feed)
 
 static void look(struct kw_feed *feed)
 {
-	kw_feed_look(auto_of(feed)->now);
+	struct automatic *automatic = auto_of(feed);
+	struct kw_error why;
+
+	if (!is_stream(automatic) && kw_choice_is_due(&automatic->choice, kw_clock_us())) {
+		kw_error_set(&why, KW_E_STATE, "trying the replication stream again");
+		automatic->handlers.lost(automatic->handlers.arg, &why);
+	} else {
+		kw_feed_look(automatic->now);
+	}
 }
 
 static void examine(struct kw_feed *feed)
@@ -140,7 +177,7 @@ static uint32_t databases(const struct kw_feed *feed)
 static void stats(const struct kw_feed *feed, struct kw_feed_stats *stats)
 {
 	const struct automatic *automatic = const_auto_of(feed);
-	bool streams = automatic->now == automatic->stream;
+	bool streams = is_stream(automatic);
 	struct kw_feed_stats other;
 
 	kw_feed_stats(automatic->now, stats);
@@ -155,7 +192,7 @@ static size_t permissions(const struct kw_feed *feed, const struct kw_wanted **f
 {
 	const struct automatic *automatic = const_auto_of(feed);
 
-	if (automatic->next == automatic->stream)
+	if (automatic->choice.next == KW_CHOICE_STREAM)
 		return kw_read_permissions(first);
 	return kw_feed_permissions(automatic->notifications, first);
 }
@@ -176,13 +213,15 @@ struct kw_feed *kw_auto_new(
 	const struct kw_feed_options *options, const struct kw_feed_handlers *handlers)
 {
 	struct automatic *automatic = kw_zalloc(sizeof *automatic);
-	struct kw_feed_options for_stream = *options;
+	struct kw_feed_options own = *options;
 
 	automatic->feed.operations = &operations;
-	for_stream.refused = refused;
-	for_stream.refused_arg = automatic;
-	automatic->stream = kw_stream_feed_new(&for_stream, handlers);
-	automatic->notifications = kw_notify_new(options, handlers);
-	automatic->now = automatic->next = automatic->stream;
+	automatic->handlers = *handlers;
+	automatic->chooser = (struct kw_feed_chooser){failed, readies, automatic};
+	kw_choice_init(&automatic->choice);
+	own.chooser = &automatic->chooser;
+	automatic->stream = kw_stream_feed_new(&own, handlers);
+	automatic->notifications = kw_notify_new(&own, handlers);
+	automatic->now = automatic->stream;
 	return &automatic->feed;
 }

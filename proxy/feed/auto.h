@@ -2,12 +2,9 @@
  * The feed of source.feed=auto: the replication stream, if the server and its user allow it; else
  * keyspace notifications.
  *
- *   ┌────────┐ refused (KW_E_REFUSED)    ┌───────────────┐
- *   │ stream │──────────────────────────▶│ notifications │
- *   └────────┘◀── another server answers └───────────────┘
- *
- * The feed changes only between a stop and a start, so the connection is given up at a refusal, and
- * the next one has the other feed. The status says which feed it is, and why.
+ * choice.h has the rules. The feed changes only between a stop and a start, so the connection is
+ * given up at a refusal, and the next one has the other feed. The status says which feed it is, and
+ * why.
  *
  * Loop thread only.
  */

@@ -43,6 +43,7 @@
 
 struct kw_server_identity;
 struct kw_wanted;
+struct kw_feed_chooser;
 
 /* What a feed is made with. */
 struct kw_feed_options {
@@ -55,9 +56,7 @@ struct kw_feed_options {
 	uint32_t watch_interval_ms;      /* from look to look */
 	enum kw_source_flags flags;
 	uint64_t seed; /* unpredictable: of hash tables of keys */
-	/* The feed is about to be lost with KW_E_REFUSED. NULL: nobody asks. */
-	void (*refused)(void *arg, const struct kw_error *why);
-	void *refused_arg;
+	const struct kw_feed_chooser *chooser; /* NULL: none; outlives the feed */
 };
 
 /* Which server answers, compared with the last one that the feed was ready for. In the order of
@@ -68,6 +67,27 @@ enum kw_feed_server {
 	KW_FEED_FLUSHED_SERVER,   /* the same, and it counted a flush or SWAPDB since */
 	KW_FEED_ANOTHER_SERVER,   /* another run, another history or another role */
 };
+
+/* Of a feed that is one of several at a time (auto.h). Each is called before the same is told. */
+struct kw_feed_chooser {
+	/* The feed is about to be lost: it was refused (KW_E_REFUSED), or it could not begin. */
+	void (*failed)(void *arg, const struct kw_error *why);
+	/* It is about to be ready. Returns which server that is, seen over all feeds. */
+	enum kw_feed_server (*readies)(void *arg, enum kw_feed_server server);
+	void *arg;
+};
+
+static inline void kw_feed_failed(const struct kw_feed_chooser *chooser, const struct kw_error *why)
+{
+	if (chooser)
+		chooser->failed(chooser->arg, why);
+}
+
+static inline enum kw_feed_server kw_feed_readies(
+	const struct kw_feed_chooser *chooser, enum kw_feed_server server)
+{
+	return chooser ? chooser->readies(chooser->arg, server) : server;
+}
 
 /* A change that a feed knows without a fetch. */
 enum kw_feed_value_kind {

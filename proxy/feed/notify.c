@@ -281,7 +281,8 @@ static void become_ready(struct notify *notify)
 
 	notify->greeted = KW_FEED_SAME_SERVER;
 	kw_sm_move(&notify->sm, RUNNING, "");
-	notify->handlers.ready(notify->handlers.arg, greeted);
+	notify->handlers.ready(
+		notify->handlers.arg, kw_feed_readies(notify->options.chooser, greeted));
 	want_turn(notify);
 }
 

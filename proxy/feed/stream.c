@@ -94,8 +94,7 @@ static void lose(struct stream *stream, const struct kw_error *why)
 		return;
 	if (why->code == KW_E_REFUSED) {
 		kw_replication_forget(stream->replication); /* another feed may go on from here */
-		if (stream->options.refused)
-			stream->options.refused(stream->options.refused_arg, why);
+		kw_feed_failed(stream->options.chooser, why);
 	}
 	stream->handlers.lost(stream->handlers.arg, why);
 }
@@ -297,14 +296,19 @@ static void attached(void *arg, enum kw_replication_start start)
 		kw_watch_named(stream->watch, kw_replication_id(stream->replication));
 	stream->greeted = KW_FEED_SAME_SERVER;
 	kw_sm_move(&stream->sm, RUNNING, "");
-	stream->handlers.ready(stream->handlers.arg, greeted);
+	stream->handlers.ready(
+		stream->handlers.arg, kw_feed_readies(stream->options.chooser, greeted));
 	locate(stream);
 	want_turn(stream);
 }
 
 static void replication_lost(void *arg, const struct kw_error *why)
 {
-	lose(arg, why);
+	struct stream *stream = arg;
+
+	if (stream->sm.state == STARTING && why->code != KW_E_REFUSED)
+		kw_feed_failed(stream->options.chooser, why);
+	lose(stream, why);
 }
 
 static void replication_closed(void *arg)

@@ -200,7 +200,8 @@ static bool is_greeting(const struct kw_watch *watch)
 	return watch->sm.state == GREETING;
 }
 
-static bool is_another(const struct kw_server_identity *old, const struct kw_server_identity *now)
+bool kw_watch_is_another(
+	const struct kw_server_identity *old, const struct kw_server_identity *now)
 {
 	return is_known(old) &&
 	       (strcmp(now->run_id, old->run_id) != 0 || strcmp(now->replid, old->replid) != 0 ||
@@ -211,7 +212,7 @@ static bool is_another(const struct kw_server_identity *old, const struct kw_ser
 static enum kw_feed_server compare(
 	const struct kw_watch *watch, const struct kw_server_identity *now)
 {
-	if (!is_another(&watch->identity, now))
+	if (!kw_watch_is_another(&watch->identity, now))
 		return KW_FEED_SAME_SERVER;
 	if (is_greeting(watch) || !kw_promotion_goes_on(&watch->identity, now, watch->data_seen))
 		return KW_FEED_ANOTHER_SERVER;

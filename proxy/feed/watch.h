@@ -53,6 +53,10 @@ bool kw_watch_look(struct kw_watch *watch);
  */
 void kw_watch_named(struct kw_watch *watch, const char *replid);
 
+/* Another run, another history or another role? Not compared with none. */
+bool kw_watch_is_another(
+	const struct kw_server_identity *old, const struct kw_server_identity *now);
+
 /* The server as of the last look. */
 const struct kw_server_identity *kw_watch_identity(const struct kw_watch *watch);
 

@@ -71,6 +71,13 @@ static int shown(struct kw_slice line)
 	return (int)(line.length < 200 ? line.length : 200);
 }
 
+/* A disk that is full, a fork that failed, a primary that is looked for: it can be mended soon. */
+static bool passes(enum kw_server_error kind, struct kw_slice said)
+{
+	return kw_server_error_passes(kind) || kind == KW_SERVER_E_MISCONF ||
+	       begins(said, "NOMASTERLINK") || begins(said, "ERR BGSAVE failed");
+}
+
 /* An error, or an answer of another command. */
 static int refused(const struct kw_repl_attach *attach, const char *command, struct kw_slice line,
 	struct kw_error *error)
@@ -84,7 +91,7 @@ static int refused(const struct kw_repl_attach *attach, const char *command, str
 			"%s: an answer that no server gives: %.*s", command, shown(line), text);
 	said = kw_slice(text + 1, line.length - 1);
 	kind = kw_server_error(said);
-	if (kw_server_error_passes(kind) || begins(said, "NOMASTERLINK"))
+	if (passes(kind, said))
 		return kw_error_set(error, KW_E_STATE, "%s: not now: %.*s", command, shown(said),
 			(const char *)said.data);
 	if (kind == KW_SERVER_E_PERMISSION)

@@ -5,6 +5,7 @@ from lib.ports import free_port
 from lib.process import wait_for
 
 STREAM = {"source__feed": "stream"}
+AUTO = {"source__feed": "auto"}
 
 
 def test_an_orderly_shutdown_is_not_waited_for(bed, any_server):
@@ -34,5 +35,50 @@ def test_two_servers_behind_one_address_are_not_taken_for_one(bed):
         proxy = bed.proxy(forwarder, **STREAM)
         wait_for(lambda: "another server" in proxy.status()["reason"], "two servers are taken for one")
         assert proxy.status()["state"] == "source_down", proxy.status()
+    finally:
+        forwarder.close()
+
+
+def wait_feed(proxy, kind):
+    wait_for(lambda: proxy.status()["feed"]["kind"] == kind and proxy.status()["state"] == "live",
+             f"the feed is not {kind}", 60)
+
+
+def test_auto_goes_on_where_something_between_does_not_let_psync_through(bed):
+    primary = bed.server("primary")
+    data.fill_plain(primary, 100)
+    forwarder = Forwarder(bed.directory, lambda begin: primary.socket, lambda bytes: b"PSYNC" not in bytes)
+    try:
+        wait_feed(bed.proxy(forwarder, **AUTO), "notifications")
+    finally:
+        forwarder.close()
+
+
+def test_auto_knows_which_server_the_other_feed_followed(bed):
+    """The stream at one server, notifications at another, the stream at the first one again."""
+    servers = [bed.server("first"), bed.server("second")]
+    for server in servers:
+        data.fill_plain(server, 100)
+    servers[0].command("SET", "only", "here")
+    forwarder = Forwarder(bed.directory, lambda begin: servers[0].socket)
+
+    def lead_to(server):
+        forwarder.choose = lambda begin: server.socket
+        for one in servers:
+            for kind in ("normal", "pubsub", "replica"):
+                one.command("CLIENT", "KILL", "TYPE", kind)
+
+    try:
+        proxy = bed.proxy(forwarder, **AUTO)
+        wait_feed(proxy, "stream")
+        servers[0].command("CONFIG", "SET", "min-replicas-to-write", 1)
+        wait_feed(proxy, "notifications")
+        lead_to(servers[1])
+        wait_for(lambda: proxy.status()["reconciles_identity"] == 1, "the second server is not noticed")
+        wait_feed(proxy, "notifications")
+        servers[0].command("CONFIG", "SET", "min-replicas-to-write", 0)
+        lead_to(servers[0])
+        wait_feed(proxy, "stream")
+        assert proxy.status()["reconciles_identity"] == 2, proxy.status()
     finally:
         forwarder.close()
