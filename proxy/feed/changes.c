@@ -1,7 +1,12 @@
 #include "feed/changes.h"
 
+#include <ctype.h>
+#include <stdio.h>
+
 /* A key of an unknown database is told in each of at most so many; beyond, all are in doubt. */
 #define DATABASES_TOUCHED 64
+
+#define NAME_SHOWN 40 /* bytes */
 
 void kw_changes_doubt(struct kw_changes *changes, enum kw_doubt cause,
 	const struct kw_databases *databases, const char *why)
@@ -121,12 +126,25 @@ static void tell_swap(struct kw_changes *changes, const struct kw_repl_effect *e
 	kw_databases_close(&both);
 }
 
+/* The name of a command, as far as it can be shown. */
+static int shown_name(struct kw_slice name)
+{
+	const uint8_t *bytes = name.data;
+	int length = 0;
+
+	while (length < NAME_SHOWN && (size_t)length < name.length && isgraph(bytes[length]))
+		length++;
+	return length;
+}
+
 static void tell_unknown(struct kw_changes *changes, const struct kw_repl_effect *effect)
 {
-	const char *why = "the replication stream has a command, or a transaction, whose keys are "
-			  "not known";
 	struct kw_databases one = {0};
+	char why[160];
 
+	snprintf(why, sizeof why,
+		"the replication stream has the command %.*s, and COMMAND does not tell its keys",
+		shown_name(effect->key), effect->key.length ? (const char *)effect->key.data : "");
 	if (effect->database == KW_REPL_ANY_DATABASE) {
 		kw_changes_doubt(changes, KW_DOUBT_COMMAND, NULL, why);
 	} else if (is_followed(changes, effect->database)) {

@@ -57,15 +57,22 @@ bool kw_repl_number(struct kw_slice text, int64_t *number)
 
 /* ---- telling ---- */
 
-static void doubt(const struct meaning *meaning)
+static void doubt_in(const struct meaning *meaning, uint32_t database)
 {
+	const struct kw_repl_command *command = meaning->command;
 	const struct kw_repl_effect effect = {
 		.kind = KW_REPL_DOUBT,
 		.expiry = KW_REPL_EXPIRES_AS_BEFORE,
-		.database = meaning->database,
+		.database = database,
+		.key = command->count > 0 ? command->words[0].text : (struct kw_slice){0},
 	};
 
 	meaning->fn(meaning->arg, &effect);
+}
+
+static void doubt(const struct meaning *meaning)
+{
+	doubt_in(meaning, meaning->database);
 }
 
 static void touch_slice(const struct meaning *meaning, uint32_t database, struct kw_slice key)
@@ -333,8 +340,7 @@ static bool mean_move(const struct meaning *meaning)
 
 	if (!has_words(meaning, 3) || !is_kept(meaning, 1) || !database_at(meaning, 2, &to) ||
 		!tell_pair(meaning, KW_REPL_MOVE, to, word(meaning, 1)))
-		doubt(&(struct meaning){
-			.database = KW_REPL_ANY_DATABASE, .fn = meaning->fn, .arg = meaning->arg});
+		doubt_in(meaning, KW_REPL_ANY_DATABASE);
 	return true;
 }
 
@@ -351,8 +357,7 @@ static bool mean_copy(const struct meaning *meaning)
 			known = word_is(meaning, i, "REPLACE");
 	}
 	if (!known || !tell_pair(meaning, KW_REPL_COPY, to, word(meaning, 2)))
-		doubt(&(struct meaning){
-			.database = KW_REPL_ANY_DATABASE, .fn = meaning->fn, .arg = meaning->arg});
+		doubt_in(meaning, KW_REPL_ANY_DATABASE);
 	return true;
 }
 
@@ -455,10 +460,10 @@ static bool mean_swap(const struct meaning *meaning)
 
 	if (!has_words(meaning, 3) || !database_at(meaning, 1, &effect.database) ||
 		!database_at(meaning, 2, &effect.to_database)) {
-		effect.kind = KW_REPL_DOUBT;
-		effect.database = KW_REPL_ANY_DATABASE;
+		doubt_in(meaning, KW_REPL_ANY_DATABASE);
+		return true;
 	}
-	if (effect.kind == KW_REPL_DOUBT || effect.database != effect.to_database)
+	if (effect.database != effect.to_database)
 		meaning->fn(meaning->arg, &effect);
 	return true;
 }
@@ -479,8 +484,7 @@ static bool mean_nothing(const struct meaning *meaning)
 /* A script itself, and not what it did (Redis 6.2): it can change any key of any database. */
 static bool mean_script(const struct meaning *meaning)
 {
-	doubt(&(struct meaning){
-		.database = KW_REPL_ANY_DATABASE, .fn = meaning->fn, .arg = meaning->arg});
+	doubt_in(meaning, KW_REPL_ANY_DATABASE);
 	return true;
 }
 

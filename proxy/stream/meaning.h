@@ -59,7 +59,7 @@ struct kw_repl_effect {
 	 * are of no database */
 	uint32_t database;
 	uint32_t to_database;
-	struct kw_slice key, to, bytes;
+	struct kw_slice key, to, bytes; /* key: of DOUBT the name of the command */
 	int64_t number;
 	int64_t expires_ms;
 };

@@ -103,6 +103,19 @@ static void key_specifications_name_the_keys_that_may_change(void **state)
 	ASSERT_KEYS(text, cases);
 }
 
+static void a_module_that_names_its_keys_by_a_function_is_unknown(void **state)
+{
+	static const char text[] =
+		"plainmod write,module 1 1 1 | RW index 1 range 0 1 0\n"
+		"asksmod write,module,movablekeys 1 1 1 | RW index 1 range 0 1 0\n";
+	static const struct keys_case cases[] = {
+		{"PLAINMOD a b", KW_REPL_KEYS_TOLD, "1 "},
+		{"ASKSMOD a b", KW_REPL_KEYS_UNKNOWN, "1 "},
+	};
+
+	ASSERT_KEYS(text, cases);
+}
+
 static void positions_do_where_a_server_tells_no_specifications(void **state)
 {
 	static const char text[] = "zadd write 1 1 1\n"
@@ -184,6 +197,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(key_specifications_name_the_keys_that_may_change),
+		cmocka_unit_test(a_module_that_names_its_keys_by_a_function_is_unknown),
 		cmocka_unit_test(positions_do_where_a_server_tells_no_specifications),
 		cmocka_unit_test(
 			a_command_that_was_cut_is_unknown_if_its_keys_may_be_behind_the_cut),

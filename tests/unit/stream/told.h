@@ -73,7 +73,8 @@ static inline void told_effect(struct kw_buffer *out, const struct kw_repl_effec
 
 	told_database(out, effect->database);
 	kw_buffer_printf(out, "%s%s", names[effect->kind], effect->kind < KW_REPL_FLUSH ? " " : "");
-	told_slice(out, effect->key);
+	if (effect->kind != KW_REPL_DOUBT)
+		told_slice(out, effect->key);
 	switch (effect->kind) {
 	case KW_REPL_VALUE:
 	case KW_REPL_PAYLOAD:
