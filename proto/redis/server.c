@@ -310,7 +310,7 @@ int kw_server_identity_parse(
 	struct kw_slice info, struct kw_server_identity *identity, struct kw_error *error)
 {
 	struct kw_slice version, other;
-	uint64_t loading, good, active;
+	uint64_t loading, good, active, read_only;
 
 	*identity = (struct kw_server_identity){.databases = DEFAULT_DATABASES};
 	/* Valkey also says redis_version:7.2.4, the Redis it stems from. */
@@ -349,6 +349,8 @@ int kw_server_identity_parse(
 	/* Servers tell how many of them are good only if writes depend on it (genRedisInfoString).
 	 */
 	identity->counts_replicas = kw_info_number(info, "min_slaves_good_slaves", &good);
+	identity->writable_replica =
+		kw_info_number(info, "slave_read_only", &read_only) && read_only == 0;
 	if (!kw_info_number(info, "process_id", &identity->process))
 		identity->process = 0;
 	kw_info_keyspace(info, add_expires, &identity->expires_total);

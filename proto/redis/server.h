@@ -40,6 +40,7 @@ struct kw_server_identity {
 	bool loading;
 	bool shutting_down;     /* it waits for its replicas before it ends (Redis 7.0 and later) */
 	bool counts_replicas;   /* min-replicas-to-write is set: writes wait for replicas */
+	bool writable_replica;  /* a replica with replica-read-only no */
 	uint16_t rdb_version;   /* of the payloads it writes: by DUMP's trailer, 0 when unknown */
 	uint32_t databases;     /* CONFIG GET databases; 16 when CONFIG is not allowed */
 	uint64_t expires_total; /* keys with a TTL, INFO keyspace */

@@ -9,6 +9,7 @@
 #include "feed/offset.h"
 #include "feed/permissions.h"
 #include "feed/replication.h"
+#include "feed/stall.h"
 #include "feed/watch.h"
 #include "redis/server.h"
 #include "stream/catalog.h"
@@ -19,9 +20,6 @@
 
 /* After a command that is not known, COMMAND is asked again: at most so often. */
 #define CATALOG_EVERY_US UINT64_C(10000000)
-
-/* The server is further than the stream, and no byte comes. */
-#define STALLED_US UINT64_C(30000000)
 
 enum state {
 	STOPPED,
@@ -42,8 +40,10 @@ struct stream {
 	uint64_t catalog_us; /* when COMMAND was asked last */
 	struct kw_changes changes;
 	struct kw_leaving leaving;
+	struct kw_stall stall;
 	struct kw_offset barrier, examination, order;
-	bool unlocated; /* that was told: once is enough */
+	bool locating;  /* PUBLISH was sent on this connection */
+	bool unlocated; /* that it was refused was told: once is enough */
 };
 
 static bool holds(const void *owner, int state)
@@ -99,12 +99,51 @@ static void lose(struct stream *stream, const struct kw_error *why)
 	stream->handlers.lost(stream->handlers.arg, why);
 }
 
+/* ---- the database ---- */
+
+/* A replica does not put what is published there into its stream. */
+static bool is_primary(const struct stream *stream)
+{
+	return kw_watch_identity(stream->watch)->upstream == KW_UPSTREAM_NONE;
+}
+
+/* A partial joiner is told no SELECT before the database changes (replication.h). */
+static void locate_answered(void *arg, const struct kw_reply *reply)
+{
+	struct stream *stream = arg;
+
+	reply = kw_data_reply(stream->options.data, reply);
+	if (!reply || reply->type != KW_REPLY_ERROR || stream->unlocated)
+		return;
+	stream->unlocated = true;
+	kw_log_info("source",
+		"PUBLISH is refused, so each changed key is fetched from all databases until the "
+		"primary writes in another one than now: grant +publish &" KW_REPLICATION_CHANNEL);
+}
+
+/*
+ * CLIENT PAUSE makes PUBLISH wait, and all that is asked after it. So it is asked only once a
+ * command has come whose database is not known: then nothing is paused, most likely.
+ */
+static void locate(struct stream *stream)
+{
+	if (stream->locating || kw_replication_is_located(stream->replication) ||
+		kw_changes_databases(&stream->changes) < 2 || !is_primary(stream) ||
+		kw_data_is_broken(stream->options.data))
+		return;
+	stream->locating = true;
+	kw_data_select(stream->options.data, 0);
+	kw_data_words(stream->options.data, locate_answered, stream, "PUBLISH",
+		KW_REPLICATION_CHANNEL, kw_replication_locator(stream->replication), NULL);
+}
+
 /* ---- effects ---- */
 
 static void take_batch(void *arg, const struct kw_repl_batch *batch)
 {
 	struct stream *stream = arg;
 
+	locate(stream);
 	stream->changes.batch.read_us = kw_replication_heard_us(stream->replication);
 	for (size_t i = 0; i < batch->count; i++)
 		kw_changes_tell(&stream->changes, &batch->effects[i]);
@@ -244,10 +283,10 @@ static void tell_reached(struct stream *stream)
 static void look_for_stall(struct stream *stream, uint64_t now_us)
 {
 	uint64_t offset = kw_replication_offset(stream->replication);
-	uint64_t heard_us = kw_replication_heard_us(stream->replication);
 	struct kw_error why;
 
-	if (!kw_offset_is_ahead(&stream->barrier, offset) || now_us - heard_us < STALLED_US)
+	if (!kw_stall_look(&stream->stall, kw_offset_is_ahead(&stream->barrier, offset),
+		    kw_replication_heard_us(stream->replication), now_us))
 		return;
 	kw_error_set(&why, KW_E_TIMEOUT,
 		"%s: the replication stream stands still at offset %llu, and the server is at "
@@ -260,30 +299,6 @@ static void look_for_stall(struct stream *stream, uint64_t now_us)
 
 /* ---- from `start` to `ready` ---- */
 
-/* A partial joiner is told no SELECT before the database changes (replication.h). */
-static void locate_answered(void *arg, const struct kw_reply *reply)
-{
-	struct stream *stream = arg;
-
-	reply = kw_data_reply(stream->options.data, reply);
-	if (!reply || reply->type != KW_REPLY_ERROR || stream->unlocated)
-		return;
-	stream->unlocated = true;
-	kw_log_info("source",
-		"PUBLISH is refused, so each changed key is fetched from all databases until the "
-		"primary writes in another one than now: grant +publish &" KW_REPLICATION_CHANNEL);
-}
-
-static void locate(struct stream *stream)
-{
-	if (kw_replication_is_located(stream->replication) ||
-		kw_changes_databases(&stream->changes) < 2)
-		return;
-	kw_data_select(stream->options.data, 0);
-	kw_data_words(stream->options.data, locate_answered, stream, "PUBLISH",
-		KW_REPLICATION_CHANNEL, kw_replication_locator(stream->replication), NULL);
-}
-
 static void attached(void *arg, enum kw_replication_start start)
 {
 	struct stream *stream = arg;
@@ -295,10 +310,10 @@ static void attached(void *arg, enum kw_replication_start start)
 	if (start == KW_REPLICATION_ANEW)
 		kw_watch_named(stream->watch, kw_replication_id(stream->replication));
 	stream->greeted = KW_FEED_SAME_SERVER;
+	stream->locating = false;
 	kw_sm_move(&stream->sm, RUNNING, "");
 	stream->handlers.ready(
 		stream->handlers.arg, kw_feed_readies(stream->options.chooser, greeted));
-	locate(stream);
 	want_turn(stream);
 }
 
@@ -400,7 +415,7 @@ static void ack_asked(void *arg)
 	want_turn(stream);
 }
 
-/* False: the server waits for replicas, and this connection is none. */
+/* False: the server waits for replicas, and this connection is none; or the stream lacks writes. */
 static bool may_join(struct stream *stream)
 {
 	const struct kw_server_identity *identity = kw_watch_identity(stream->watch);
@@ -410,13 +425,20 @@ static bool may_join(struct stream *stream)
 		make_way(stream);
 		return false;
 	}
-	if (!identity->counts_replicas)
+	if (identity->counts_replicas)
+		kw_error_set(&why, KW_E_REFUSED,
+			"%s: the server has min-replicas-to-write, and would take a reader of its "
+			"replication stream for a replica that holds its data: set source.feed to "
+			"notifications, or min-replicas-to-write to 0",
+			stream->options.address);
+	else if (identity->writable_replica)
+		kw_error_set(&why, KW_E_REFUSED,
+			"%s: the server is a replica with replica-read-only no, and what clients "
+			"write there is not in its replication stream: set source.feed to "
+			"notifications, or replica-read-only to yes",
+			stream->options.address);
+	else
 		return true;
-	kw_error_set(&why, KW_E_REFUSED,
-		"%s: the server has min-replicas-to-write, and would take a reader of its "
-		"replication stream for a replica that holds its data: set source.feed to "
-		"notifications, or min-replicas-to-write to 0",
-		stream->options.address);
 	lose(stream, &why);
 	return false;
 }
@@ -478,6 +500,7 @@ static void stop(struct kw_feed *feed)
 	if (!kw_changes_stop(&stream->changes))
 		kw_replication_forget(stream->replication);
 	kw_leaving_stop(&stream->leaving);
+	stream->stall = (struct kw_stall){0};
 	kw_offset_reset(&stream->barrier);
 	kw_offset_reset(&stream->examination);
 	kw_offset_reset(&stream->order);

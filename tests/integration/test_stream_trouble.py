@@ -39,6 +39,29 @@ def test_two_servers_behind_one_address_are_not_taken_for_one(bed):
         forwarder.close()
 
 
+def test_a_replica_that_takes_writes_of_its_own_is_refused(bed):
+    first = bed.server("first", port=str(free_port()), bind="127.0.0.1", tls=False)
+    replica = bed.server("writable", replicaof=("127.0.0.1", first.config["port"]), replica_read_only="no", tls=False)
+    wait_for(lambda: first.command("WAIT", 1, 100) == 1, "the native replica does not follow")
+    assert "replica-read-only" in bed.proxy(replica, **STREAM).wait_state("source_down")["reason"]
+    wait_feed(bed.proxy(replica, "auto", **AUTO), "notifications")
+
+
+def test_client_pause_does_not_stop_reading(bed):
+    """The stream goes on without a SELECT, and PUBLISH, which tells the database, waits for the pause."""
+    primary = bed.server("primary")
+    data.fill_plain(primary, 100)
+    proxy = bed.proxy(primary, **STREAM)
+    proxy.wait_live()
+    proxy.stop()
+    primary.command("CLIENT", "PAUSE", 600_000, "WRITE")
+    proxy.restart()
+    proxy.wait_live()
+    before = proxy.status()["fresh_us"]
+    wait_for(lambda: proxy.status()["fresh_us"] > before, "nothing is fresh during a pause")
+    primary.command("CLIENT", "UNPAUSE")
+
+
 def wait_feed(proxy, kind):
     wait_for(lambda: proxy.status()["feed"]["kind"] == kind and proxy.status()["state"] == "live",
              f"the feed is not {kind}", 60)
