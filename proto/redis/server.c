@@ -339,8 +339,7 @@ int kw_server_identity_parse(
 	if (!kw_info_number(info, "master_repl_offset", &identity->offset))
 		identity->offset = 0;
 	if (!kw_info_number(info, "repl_backlog_active", &active) || active == 0 ||
-		!kw_info_number(
-			info, "repl_backlog_first_byte_offset", &identity->backlog_begin))
+		!kw_info_number(info, "repl_backlog_first_byte_offset", &identity->backlog_begin))
 		identity->backlog_begin = 0;
 	copy_field(info, "role", identity->role, sizeof identity->role);
 	identity->upstream = parse_upstream(info, identity->role);

@@ -22,9 +22,9 @@ struct automatic {
 	struct kw_feed *stream, *notifications;
 	struct kw_feed *now; /* one of these: started, or stopped last */
 	struct kw_choice choice;
-	char run_id[41];         /* of the server at which the stream failed */
-	char why[KW_ERROR_TEXT]; /* … and its reason; "": it did not */
-	struct kw_feed *ready;   /* the feed that was ready last; NULL: none was */
+	char run_id[41];                  /* of the server at which the stream failed */
+	char why[KW_ERROR_TEXT];          /* … and its reason; "": it did not */
+	struct kw_feed *ready;            /* the feed that was ready last; NULL: none was */
 	struct kw_server_identity server; /* … with this server */
 };
 
@@ -96,8 +96,8 @@ static void stop(struct kw_feed *feed)
 {
 	struct automatic *automatic = auto_of(feed);
 
-	kw_choice_stopped(&automatic->choice, !is_stream(automatic) && was_another(automatic),
-		kw_clock_us());
+	kw_choice_stopped(
+		&automatic->choice, !is_stream(automatic) && was_another(automatic), kw_clock_us());
 	kw_feed_stop(automatic->now);
 }
 

@@ -55,7 +55,7 @@ struct kw_feed_options {
 	const struct kw_scope *scope;    /* outlives the feed */
 	uint32_t watch_interval_ms;      /* from look to look */
 	enum kw_source_flags flags;
-	uint64_t seed; /* unpredictable: of hash tables of keys */
+	uint64_t seed;                         /* unpredictable: of hash tables of keys */
 	const struct kw_feed_chooser *chooser; /* NULL: none; outlives the feed */
 };
 

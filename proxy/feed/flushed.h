@@ -12,8 +12,8 @@
  *
  * A stream that has not told its database yet flushes one that is not known. All databases that the
  * answer does not list are empty, and that explains why their keys are gone. Any other can be the
- * one, with keys again, so each is in doubt. If one was found empty, it is that one most likely, and
- * nothing explains why keys of another are gone.
+ * one, with keys again, so each is in doubt. If one was found empty, it is that one most likely,
+ * and nothing explains why keys of another are gone.
  *
  * The owner provides the struct, zeroed but for its first members. Loop thread only.
  */

@@ -36,8 +36,8 @@ static inline void kw_forks_note(struct kw_forks *forks, uint64_t now_us)
 		return;
 	for (uint32_t i = KW_FORKS_FREE; i < forks->count && pause_us < KW_FORKS_PAUSE_MOST_US; i++)
 		pause_us *= 2;
-	forks->until_us = now_us + (pause_us < KW_FORKS_PAUSE_MOST_US ? pause_us
-								      : KW_FORKS_PAUSE_MOST_US);
+	forks->until_us =
+		now_us + (pause_us < KW_FORKS_PAUSE_MOST_US ? pause_us : KW_FORKS_PAUSE_MOST_US);
 }
 
 /* A stream ended that was followed for so long. */

@@ -54,7 +54,7 @@ struct kw_replication {
 	uint64_t heard_us, ack_us;
 	enum kw_replication_start asks; /* GOES_ON: what the last stream lacks */
 	struct kw_forks forks;
-	uint64_t followed_us; /* FOLLOWING: since then */
+	uint64_t followed_us;   /* FOLLOWING: since then */
 	struct kw_error broken; /* the stream is none; code KW_OK: it is well */
 };
 
@@ -298,8 +298,8 @@ static void make_locator(struct kw_replication *replication)
 }
 
 /*
- * The stream that ended last can go on, unless the server says that it has these bytes no more. Then
- * asking for them would only make it fork. Without a backlog INFO does not tell, and it forks.
+ * The stream that ended last can go on, unless the server says that it has these bytes no more.
+ * Then asking for them would only make it fork. Without a backlog INFO does not tell, and it forks.
  */
 static bool can_go_on(
 	const struct kw_replication *replication, const struct kw_server_identity *server)

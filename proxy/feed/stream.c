@@ -611,8 +611,8 @@ struct kw_feed *kw_stream_feed_new(
 	struct stream *stream = kw_zalloc(sizeof *stream);
 	const struct kw_watch_handlers watch = {
 		welcome, watch_doubts, stir, looked, events_heard, stream};
-	const struct kw_replication_handlers replication = {
-		attached, take_batch, moved, ack_asked, replication_lost, replication_closed, stream};
+	const struct kw_replication_handlers replication = {attached, take_batch, moved, ack_asked,
+		replication_lost, replication_closed, stream};
 
 	assert(options->data && options->scope && options->watch_interval_ms > 0);
 	stream->feed.operations = &operations;
@@ -628,8 +628,8 @@ struct kw_feed *kw_stream_feed_new(
 		.arg = stream,
 	};
 	kw_changes_init(&stream->changes, options->data);
-	stream->leaving = (struct kw_leaving){
-		.data = options->data, .leaves = make_way, .arg = stream};
+	stream->leaving =
+		(struct kw_leaving){.data = options->data, .leaves = make_way, .arg = stream};
 	stream->replication =
 		kw_replication_new(options->loop, &options->redis, options->seed, &replication);
 	kw_sm_init(&stream->sm, &machine, stream, STOPPED);

@@ -83,12 +83,12 @@ struct kw_watch {
 	uint64_t taken[TAKERS];      /* calls up to this number were told */
 	uint64_t taken_seen[TAKERS]; /* … as of the last INFO commandstats */
 	uint64_t taken_us;           /* … which was answered then */
-	uint64_t even_us; /* the last one answered without a flush that was not told */
+	uint64_t even_us;            /* the last one answered without a flush that was not told */
 	struct kw_watch_passing passing;
-	struct kw_counter infos;     /* of all clients, ours among them: shows resets */
-	uint64_t resets;             /* of the server's counters, ever */
-	uint64_t infos_asked;        /* the data connection's count before the look under way */
-	uint64_t infos_looked;       /* … before the last look */
+	struct kw_counter infos; /* of all clients, ours among them: shows resets */
+	uint64_t resets;         /* of the server's counters, ever */
+	uint64_t infos_asked;    /* the data connection's count before the look under way */
+	uint64_t infos_looked;   /* … before the last look */
 	struct kw_conf conf;
 	uint32_t owed;          /* answers that end the look under way */
 	struct kw_deaf deaf;    /* source.flags=trust */
@@ -200,8 +200,7 @@ static bool is_greeting(const struct kw_watch *watch)
 	return watch->sm.state == GREETING;
 }
 
-bool kw_watch_is_another(
-	const struct kw_server_identity *old, const struct kw_server_identity *now)
+bool kw_watch_is_another(const struct kw_server_identity *old, const struct kw_server_identity *now)
 {
 	return is_known(old) &&
 	       (strcmp(now->run_id, old->run_id) != 0 || strcmp(now->replid, old->replid) != 0 ||

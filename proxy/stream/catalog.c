@@ -216,7 +216,8 @@ static bool read_entry(struct kw_repl_catalog *catalog, const struct kw_reply *e
 		catalog->spec_count = command.first_spec;
 		return true;
 	}
-	/* A module that names its keys by a function (getkeys-api): its specifications are a guess. */
+	/* A module that names its keys by a function (getkeys-api): its specifications are a guess.
+	 */
 	command.movable |= has_flag(&entry->elements[AT_FLAGS], "module") &&
 			   has_flag(&entry->elements[AT_FLAGS], "movablekeys");
 	if (catalog->count == catalog->capacity) {

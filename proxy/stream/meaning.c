@@ -449,8 +449,8 @@ static bool mean_flush(const struct meaning *meaning)
 
 	meaning->fn(meaning->arg,
 		&(struct kw_repl_effect){.kind = all ? KW_REPL_FLUSH_ALL : KW_REPL_FLUSH,
-				      .expiry = KW_REPL_EXPIRES_AS_BEFORE,
-				      .database = all ? KW_REPL_ANY_DATABASE : meaning->database});
+			.expiry = KW_REPL_EXPIRES_AS_BEFORE,
+			.database = all ? KW_REPL_ANY_DATABASE : meaning->database});
 	return true;
 }
 

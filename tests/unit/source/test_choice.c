@@ -98,7 +98,8 @@ int main(void)
 		cmocka_unit_test_setup(another_server_is_tried_at_once, begin),
 		cmocka_unit_test_setup(after_a_trouble_the_stream_is_tried_again, begin),
 		cmocka_unit_test_setup(after_a_refusal_the_next_connection_tries_it, begin),
-		cmocka_unit_test_setup(the_pause_is_a_day_at_most_and_short_again_after_a_while, begin),
+		cmocka_unit_test_setup(
+			the_pause_is_a_day_at_most_and_short_again_after_a_while, begin),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

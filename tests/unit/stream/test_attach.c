@@ -71,7 +71,9 @@ static const struct attach_case cases[] = {
 		0, "", ""},
 	{&anew, "-MISCONF Redis is configured to save RDB snapshots\r\n", PING, KW_E_STATE,
 		KW_ATTACH_FAILED, NULL, 0, "", ""},
-	{&anew, GREETED "+FULLRESYNC " ID " 0\r\n-ERR BGSAVE failed, replication can't continue\r\n",
+	{&anew,
+		GREETED "+FULLRESYNC " ID
+			" 0\r\n-ERR BGSAVE failed, replication can't continue\r\n",
 		PING CAPA FILTER ANEW, KW_E_STATE, KW_ATTACH_FAILED, NULL, 0, "", ""},
 	/* Not allowed, or not without all data. */
 	{&anew, "-NOAUTH Authentication required.\r\n", PING, KW_E_REFUSED, KW_ATTACH_FAILED, NULL,

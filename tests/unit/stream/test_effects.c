@@ -174,8 +174,8 @@ static void a_transaction_beyond_its_bounds_is_told_in_pieces(void **state)
 	static const struct effects_case short_ones[] = {
 		{"SELECT 0;MULTI;SET a 12345;EXEC", "10-40{VALUE a=12345;}", 40},
 		/* This one has no room even alone. */
-		{"SELECT 0;MULTI;SET a 123456;EXEC;SET b 1", "10-10{VALUE a=123456;}40-50{VALUE b=1;}",
-			50},
+		{"SELECT 0;MULTI;SET a 123456;EXEC;SET b 1",
+			"10-10{VALUE a=123456;}40-50{VALUE b=1;}", 50},
 		{"SELECT 0;MULTI;DEL x;SET a 123456;DEL y;EXEC",
 			"10-10{DELETE x;}10-10{VALUE a=123456;}10-60{DELETE y;}", 60},
 		{"SELECT 0;MULTI;SET a 123;RENAME a b;EXEC", "10-50{VALUE a=123;MOVE a>b;}", 50},

@@ -69,7 +69,8 @@ static inline void told_expiry(struct kw_buffer *out, const struct kw_repl_effec
 static inline void told_effect(struct kw_buffer *out, const struct kw_repl_effect *effect)
 {
 	static const char *const names[] = {"VALUE", "PAYLOAD", "DELETE", "EXPIRY", "ADD", "APPEND",
-		"WRITE", "MOVE", "COPY", "TOUCH", "FLUSH", "FLUSHALL", "SWAP", "FUNCTIONS", "DOUBT"};
+		"WRITE", "MOVE", "COPY", "TOUCH", "FLUSH", "FLUSHALL", "SWAP", "FUNCTIONS",
+		"DOUBT"};
 
 	told_database(out, effect->database);
 	kw_buffer_printf(out, "%s%s", names[effect->kind], effect->kind < KW_REPL_FLUSH ? " " : "");
