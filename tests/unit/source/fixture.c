@@ -123,8 +123,9 @@ void test_run_ms(struct test *test, uint64_t ms)
 {
 	uint64_t until_us = kw_clock_us() + ms * 1000;
 
-	while (kw_clock_us() < until_us)
+	do {
 		uv_run(&test->loop, UV_RUN_ONCE);
+	} while (kw_clock_us() < until_us);
 }
 
 /* The client. */
