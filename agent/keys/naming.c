@@ -187,7 +187,7 @@ static struct kw_slice copy_text(struct kw_slice text)
 
 int kw_naming_add_prefix(struct kw_naming *naming, const char *rule, struct kw_error *error)
 {
-	struct kw_naming_prefix parsed;
+	struct kw_naming_prefix parsed = {0};
 	int code;
 
 	if (parse_prefix(rule, &parsed, error))
