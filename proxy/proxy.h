@@ -4,8 +4,9 @@
  *   source ──writes──▶ table ──in──▶ memory ◀──served by── server ◀── agents
  *      └── state ─────▶ facts ──published once a loop turn, and every heartbeat
  *
- * Construction and destruction are in proxy.c, in one order and its reverse; control.c answers
- * for it on the control socket. Loop thread only.
+ * Construction and destruction are in proxy.c, in one order and its reverse. readers.c serves the
+ * agents, reload.c changes what is live, and control.c answers for it on the control socket. Loop
+ * thread only.
  */
 #ifndef KW_PROXY_PROXY_H
 #define KW_PROXY_PROXY_H
@@ -99,6 +100,20 @@ void kw_proxy_note_readers(struct kw_proxy *proxy, const struct kw_keyring *keyr
 
 /* Leave the table to the next process. All other parts are closed. */
 void kw_proxy_keep_table(struct kw_proxy *proxy);
+
+/* readers.c: the server that agents join at. Made, prepared, and then listening. */
+int kw_proxy_make_server(struct kw_proxy *proxy, struct kw_error *error);
+int kw_proxy_prepare_listeners(struct kw_proxy *proxy, struct kw_error *error);
+int kw_proxy_listen(struct kw_proxy *proxy, struct kw_error *error);
+void kw_proxy_set_addresses(struct kw_proxy *proxy); /* as the configuration says them now */
+void kw_proxy_set_limits(struct kw_proxy *proxy);
+void kw_proxy_expire_keys(struct kw_proxy *proxy);
+void kw_proxy_count_lines(struct kw_proxy *proxy);      /* of the log that were left out */
+bool kw_proxy_is_ticket_wanted(struct kw_proxy *proxy); /* one that has not begun */
+
+/* reload.c: struct kw_daemon's `changed` and `reloaded`. */
+int kw_proxy_changed(void *arg, const char *path, struct kw_error *error);
+int kw_proxy_reloaded(void *arg, json_t *answer, struct kw_error *error);
 
 /* control.c */
 int kw_proxy_serve_http(struct kw_proxy *proxy, struct kw_error *error);

@@ -1,0 +1,305 @@
+/*
+ * The agents that read the table: the server they join at, its listeners, keys and limits, what is
+ * said of those who come and go, and the tickets that they ask for.
+ */
+#include "proxy.h"
+
+#include "auth/endpoint.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "control/config/keys.h"
+#include "remote/rdma/keys.h"
+#include "remote/users.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Each ticket costs the primary a look. A wish within this time waits for the heartbeat. */
+#define TICKET_INTERVAL_US 20000
+#define TICKETS_LOOKED_AT 64 /* agents that wait at once; others have their turn after these */
+#define JOINED "joined"
+#define LEFT "left"
+#define REFUSED "refused"
+
+static uint64_t epoch_of(void *arg)
+{
+	return ((struct kw_proxy *)arg)->epoch;
+}
+
+/* Peers come and go as often as they like, and must not fill the disk. */
+static void say_left_out(const char *what, uint32_t left_out)
+{
+	if (left_out > 0)
+		kw_log_warn("agents", "%s: %u more within that second", what, left_out);
+}
+
+static bool may_log(struct kw_line_limit *limit, const char *what)
+{
+	uint32_t left_out;
+	bool may = kw_line_limit_allows(limit, kw_clock_us(), &left_out);
+
+	say_left_out(what, left_out);
+	return may;
+}
+
+/* The last flood might be over: the count of its lines does not wait for the next one. */
+void kw_proxy_count_lines(struct kw_proxy *proxy)
+{
+	uint64_t now_us = kw_clock_us();
+
+	say_left_out(JOINED, kw_line_limit_left_out(&proxy->joins, now_us));
+	say_left_out(LEFT, kw_line_limit_left_out(&proxy->leaves, now_us));
+	say_left_out(REFUSED, kw_line_limit_left_out(&proxy->refusals, now_us));
+}
+
+static void on_joined(void *arg, const struct kw_session_info *session)
+{
+	struct kw_proxy *proxy = arg;
+
+	if (may_log(&proxy->joins, JOINED))
+		kw_log_info("agents", "%s joined over %s from %s", session->name,
+			kw_carrier_name(session->carrier), session->peer);
+}
+
+static void on_left(void *arg, const struct kw_session_info *session, const char *why)
+{
+	struct kw_proxy *proxy = arg;
+
+	if (may_log(&proxy->leaves, LEFT))
+		kw_log_info("agents", "%s (%s) left: %s", session->name,
+			kw_carrier_name(session->carrier), why);
+}
+
+static void on_rejected(void *arg, const char *why)
+{
+	struct kw_proxy *proxy = arg;
+
+	if (may_log(&proxy->refusals, REFUSED))
+		kw_log_warn("agents", "refused: %s", why);
+}
+
+static void on_listener(void *arg, const struct kw_listener_info *listener)
+{
+	bool named = listener->device[0] != '\0';
+
+	(void)arg;
+	if (listener->waiting)
+		kw_log_warn("agents", "nobody can connect to %s: %s; tried again until it can be",
+			listener->address, listener->why);
+	else
+		kw_log_info("agents", "listening on %s%s%s%s", listener->address, named ? " (" : "",
+			listener->device, named ? ")" : "");
+}
+
+/* Before there is a table its extents are registered as it takes them. */
+static void on_placed(void *arg)
+{
+	struct kw_proxy *proxy = arg;
+
+	if (!proxy->table)
+		return;
+	kw_table_set_places(
+		proxy->table, proxy->memory.extents, atomic_load(&proxy->memory.extent_count));
+	kw_proxy_publish(proxy);
+}
+
+static void on_rotated(void *arg, const struct kw_rotation *rotation)
+{
+	unsigned mib = (unsigned)(rotation->bytes >> 20), ms = (unsigned)(rotation->took_us / 1000);
+
+	(void)arg;
+	switch (rotation->outcome) {
+	case KW_ROTATION_SMOOTH:
+		kw_log_info("agents",
+			"a key was withdrawn, and %u MiB were registered anew in %u ms: the "
+			"earlier rkeys open nothing",
+			mib, ms);
+		return;
+	case KW_ROTATION_BROKE:
+		kw_log_warn("agents",
+			"a key was withdrawn, and %u MiB were registered anew in %u ms: agents "
+			"over rdma connect again, as the memory could not be registered twice: %s",
+			mib, ms, rotation->why.text);
+		return;
+	case KW_ROTATION_FAILED:
+		kw_log_warn("agents",
+			"a key was withdrawn, and agents over rdma cannot read: %s; tried again "
+			"until they can",
+			rotation->why.text);
+	}
+}
+
+/* Does any client or agent wait for a ticket that has not begun? */
+bool kw_proxy_is_ticket_wanted(struct kw_proxy *proxy)
+{
+	uint16_t tickets[TICKETS_LOOKED_AT];
+	int count;
+
+	if (proxy->closing)
+		return false;
+	count = kw_server_tickets(proxy->server, tickets, TICKETS_LOOKED_AT);
+	if (proxy->ticket && kw_source_want_ticket(proxy->source, proxy->ticket))
+		return true;
+	for (int i = 0; i < count; i++)
+		if (kw_source_want_ticket(proxy->source, tickets[i]))
+			return true;
+	return false;
+}
+
+static void on_ticket(void *arg)
+{
+	struct kw_proxy *proxy = arg;
+
+	if (kw_clock_us() - proxy->ticket_us < TICKET_INTERVAL_US ||
+		!kw_proxy_is_ticket_wanted(proxy))
+		return;
+	proxy->ticket_us = kw_clock_us();
+	kw_proxy_publish(proxy);
+	kw_source_begin_ticket(proxy->source);
+}
+
+/* Who held one of them may have mapped the memory. */
+void kw_proxy_expire_keys(struct kw_proxy *proxy)
+{
+	uint32_t ended;
+	size_t keys =
+		kw_server_expire_keys(proxy->server, (int64_t)(kw_wall_us() / 1000000), &ended);
+
+	if (keys == 0)
+		return;
+	proxy->readers = 0;
+	kw_log_warn("agents",
+		"%zu lines of auth.keys_file have expired, and are refused from now on; %" PRIu32
+		" sessions were ended",
+		keys, ended);
+}
+
+/* Their number and form were checked with the configuration. */
+static void read_addresses(const struct kw_config *config, struct kw_endpoints *addresses)
+{
+	addresses->count = (int)kw_config_count(config, "auth.addresses");
+	for (int i = 0; i < addresses->count; i++)
+		(void)kw_endpoint_parse(kw_config_text_at(config, "auth.addresses", (size_t)i),
+			&addresses->items[i]);
+}
+
+void kw_proxy_set_addresses(struct kw_proxy *proxy)
+{
+	struct kw_endpoints addresses;
+
+	read_addresses(proxy->daemon.config, &addresses);
+	kw_server_set_addresses(proxy->server, &addresses);
+}
+
+static struct kw_server_limits read_limits(const struct kw_config *config)
+{
+	return (struct kw_server_limits){
+		.sessions = (uint32_t)kw_config_integer(config, "remote.sessions"),
+		.of_name = (uint32_t)kw_config_integer(config, "remote.sessions_per_name"),
+		.of_peer = (uint32_t)kw_config_integer(config, "remote.sessions_per_peer"),
+		.compressed = (uint32_t)kw_config_integer(config, "remote.compressed_sessions"),
+	};
+}
+
+void kw_proxy_set_limits(struct kw_proxy *proxy)
+{
+	const struct kw_server_limits limits = read_limits(proxy->daemon.config);
+
+	kw_server_set_limits(proxy->server, &limits);
+}
+
+void kw_proxy_read_rdma(const struct kw_config *config, struct kw_rdma_options *rdma)
+{
+	snprintf(rdma->device, sizeof rdma->device, "%s", kw_config_text(config, "rdma.device"));
+#define KEY(name, ...) rdma->name = (uint8_t)kw_config_integer(config, "rdma." #name);
+	KW_RDMA_KEYS(KEY)
+#undef KEY
+	rdma->probe_ms = (uint32_t)kw_config_integer(config, "rdma.probe_ms");
+}
+
+static int read_users(
+	const struct kw_config *config, struct kw_peer_users *users, struct kw_error *error)
+{
+	for (size_t i = 0; i < kw_config_count(config, "shm.users"); i++)
+		if (kw_users_add(users, kw_config_text_at(config, "shm.users", i), error))
+			return kw_error_wrap(error, "shm.users");
+	return KW_OK;
+}
+
+int kw_proxy_make_server(struct kw_proxy *proxy, struct kw_error *error)
+{
+	const struct kw_config *config = proxy->daemon.config;
+	const struct kw_server_handlers handlers = {
+		.epoch = epoch_of,
+		.joined = on_joined,
+		.left = on_left,
+		.rejected = on_rejected,
+		.listener = on_listener,
+		.ticket = on_ticket,
+		.placed = on_placed,
+		.rotated = on_rotated,
+		.arg = proxy,
+	};
+	struct kw_server_options options = {
+		.keyring = kw_keys_load(config, error),
+		.allow_insecure = kw_config_bool(config, "auth.allow_insecure"),
+		.limits = read_limits(config),
+		.depth_max = (uint32_t)kw_config_integer(config, "remote.depth"),
+		.compression_level = (int)kw_config_integer(config, "remote.compression_level"),
+	};
+
+	if (!options.keyring)
+		return (int)error->code;
+	options.identity = kw_wire_tls_identity(config);
+	if (read_users(config, &options.users, error) ||
+		kw_wire_tls_load(config, "listen", KW_TLS_SERVER, &kw_server_tls_terms,
+			&options.tls, error)) {
+		kw_keyring_release(options.keyring);
+		return (int)error->code;
+	}
+	kw_proxy_read_rdma(config, &options.rdma);
+	read_addresses(config, &options.addresses);
+	if (kw_keyring_count(options.keyring) == 0 && options.allow_insecure)
+		kw_log_warn("agents", "no key is configured, and auth.allow_insecure is set: every "
+				      "user and host that reaches a port may read all data");
+	proxy->server = kw_server_new(proxy->loop, &proxy->memory, &options, &handlers);
+	kw_keyring_release(options.keyring);
+	kw_tls_context_unref(options.tls);
+	return KW_OK;
+}
+
+/*
+ * Devices come before the table, whose directory names the rkeys of its extents. If a device is not
+ * there yet (at boot the proxy can start before its NIC), its listener waits for it.
+ */
+int kw_proxy_prepare_listeners(struct kw_proxy *proxy, struct kw_error *error)
+{
+	const struct kw_config *config = proxy->daemon.config;
+
+	for (size_t i = 0; i < kw_config_count(config, "listen"); i++) {
+		const char *text = kw_config_text_at(config, "listen", i);
+		struct kw_address address;
+
+		if (kw_address_parse(text, &address, error) ||
+			(kw_server_prepare(proxy->server, &address, error) &&
+				error->code != KW_E_GONE))
+			return kw_error_wrap(error, "listen: %s", text);
+	}
+	return KW_OK;
+}
+
+int kw_proxy_listen(struct kw_proxy *proxy, struct kw_error *error)
+{
+	const struct kw_config *config = proxy->daemon.config;
+
+	for (size_t i = 0; i < kw_config_count(config, "listen"); i++) {
+		const char *text = kw_config_text_at(config, "listen", i);
+		struct kw_address address;
+
+		if (kw_address_parse(text, &address, error) ||
+			kw_server_listen(proxy->server, &address, error))
+			return kw_error_wrap(error, "listen: %s", text);
+	}
+	return KW_OK;
+}
