@@ -48,7 +48,9 @@ struct kw_replication {
 	struct kw_repl_effects *effects;
 	char run_id[41]; /* of the server whose stream was followed last; "": begin anew */
 	char id[KW_REPL_ID_LENGTH + 1]; /* of the data of that stream */
-	char asks_run_id[41];           /* of the server that is asked now */
+	enum kw_server_upstream upstream; /* of the server when that stream began */
+	char asks_run_id[41];             /* of the server that is asked now */
+	enum kw_server_upstream asks_upstream;
 	char locator[KW_REPLICATION_LOCATOR];
 	uint64_t seed, opens;
 	uint64_t heard_us, ack_us;
@@ -174,16 +176,35 @@ static void follow(struct kw_replication *replication, const uint8_t *bytes, siz
 
 /* ---- the handshake ---- */
 
+/*
+ * A primary whose data have another id now was a replica since. What it wrote as one, or in a
+ * transaction that made it one, is in no stream (replicationFeedSlaves in replication.c). A replica
+ * writes nothing of its own, so its stream goes on over its promotion.
+ */
+static bool was_demoted(const struct kw_replication *replication)
+{
+	return replication->upstream == KW_UPSTREAM_NONE &&
+	       strcmp(replication->id, replication->attach.id) != 0;
+}
+
+static enum kw_replication_start how_it_begins(const struct kw_replication *replication)
+{
+	if (replication->attach.full || was_demoted(replication))
+		return KW_REPLICATION_ANEW;
+	return replication->asks;
+}
+
 static void attached(struct kw_replication *replication)
 {
 	const struct kw_repl_attach *attach = &replication->attach;
-	enum kw_replication_start start = attach->full ? KW_REPLICATION_ANEW : replication->asks;
+	enum kw_replication_start start = how_it_begins(replication);
 
 	if (start == KW_REPLICATION_ANEW)
 		kw_repl_effects_reset(replication->effects, attach->offset);
 	kw_repl_parser_restart(replication->parser, attach->offset);
 	memcpy(replication->id, attach->id, sizeof replication->id);
 	memcpy(replication->run_id, replication->asks_run_id, sizeof replication->run_id);
+	replication->upstream = replication->asks_upstream;
 	replication->followed_us = kw_clock_us();
 	replication->ack_us = replication->followed_us + ACK_EVERY_US;
 	if (attach->full)
@@ -322,6 +343,7 @@ static uint64_t init_attach(
 		replication->forks = (struct kw_forks){0}; /* those were of another one */
 	replication->asks = goes_on ? KW_REPLICATION_GOES_ON : KW_REPLICATION_ANEW;
 	snprintf(replication->asks_run_id, sizeof replication->asks_run_id, "%s", server->run_id);
+	replication->asks_upstream = server->upstream;
 	snprintf(options.id, sizeof options.id, "%s", server->replid);
 	if (goes_on) {
 		memcpy(options.id, replication->id, sizeof options.id);

@@ -46,7 +46,7 @@ struct kw_server_identity;
 
 /* How the stream begins. */
 enum kw_replication_start {
-	KW_REPLICATION_ANEW,    /* changes before it may have been missed */
+	KW_REPLICATION_ANEW,    /* changes may have been missed, also by a server that was demoted */
 	KW_REPLICATION_GOES_ON, /* exactly where the one before it ended */
 };
 

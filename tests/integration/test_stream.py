@@ -184,6 +184,31 @@ def test_a_proxy_on_a_replica(bed):
     assert proxy.status()["reconciles"] == 0, proxy.status()
 
 
+TO_REPLICA, TO_PRIMARY = ("REPLICAOF", "127.0.0.1", "1"), ("REPLICAOF", "NO", "ONE")
+BETWEEN = ("SET", "between", "1")
+
+
+@pytest.mark.parametrize("commands", [
+    # Redis' own suite has this one (unit/multi).
+    [("MULTI",), BETWEEN, TO_REPLICA, ("EXEC",), TO_PRIMARY],
+    [("CONFIG", "SET", "replica-read-only", "no"), TO_REPLICA, BETWEEN, TO_PRIMARY],
+], ids=["in a transaction", "writable"])
+def test_a_primary_that_was_a_replica_for_a_moment_is_compared(bed, any_server, commands):
+    """What it wrote meanwhile is in no stream, although the stream seems to go on where it ended."""
+    pair = bed.pair(any_server, any_server, proxy={**STREAM, "source__audit_keys_per_second": 0},
+                    agent={"apply__audit_keys_per_second": 0})
+    with pair.primary.client() as client:
+        client.set("before", 1)
+        pair.settle()
+        with client.pipeline(transaction=False) as pipe:
+            for command in commands:
+                pipe.execute_command(*command)
+            pipe.set("after", 1)
+            pipe.execute()
+    pair.settle()
+    assert pair.proxy.status()["reconciles"] == 1, pair.proxy.status()
+
+
 def test_wait_counts_only_replicas_that_hold_data(bed):
     pair = bed.pair(proxy=STREAM)
     with pair.primary.client() as client: # WAIT is about the writes of its own connection
