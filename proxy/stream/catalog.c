@@ -153,7 +153,10 @@ static bool read_specs(
 	return true;
 }
 
-/* Redis 6.2: last is counted from the end if it is below 0, and not from the first key. */
+/*
+ * Redis 6.2: last is counted from the end if it is below 0, and not from the first key. A command
+ * without the flag `write` changes its keys, too, if it is sent: PFCOUNT keeps its result there.
+ */
 static bool read_positions(
 	struct kw_repl_catalog *catalog, struct command *command, const struct kw_reply *entry)
 {
@@ -174,7 +177,6 @@ static bool read_positions(
 	spec.index = (int32_t)first;
 	spec.last_key = (int32_t)(last < 0 ? last : last - first);
 	spec.key_step = (int32_t)step;
-	spec.read_only = !command->writes;
 	add_spec(catalog, command, &spec);
 	return true;
 }

@@ -122,7 +122,7 @@ static void positions_do_where_a_server_tells_no_specifications(void **state)
 				   "mset write 1 -1 2\n"
 				   "blpop write 1 -2 1\n"
 				   "rename write 1 2 1\n"
-				   "get readonly 1 1 1\n"
+				   "pfcount readonly,may_replicate 1 -1 1\n"
 				   "xgroup write 2 2 1\n"
 				   "eval movablekeys 0 0 0\n"
 				   "zunionstore write,movablekeys 1 1 1\n"
@@ -133,7 +133,8 @@ static void positions_do_where_a_server_tells_no_specifications(void **state)
 		{"MSET a 1 b 2", KW_REPL_KEYS_TOLD, "1 3 "},
 		{"BLPOP a b 0", KW_REPL_KEYS_TOLD, "1 2 "},
 		{"RENAME a b", KW_REPL_KEYS_TOLD, "1 2 "},
-		{"GET k", KW_REPL_KEYS_TOLD, ""},
+		/* It is sent if it changed the number that is kept in its key. */
+		{"PFCOUNT a b", KW_REPL_KEYS_TOLD, "1 2 "},
 		{"XGROUP CREATE k g $", KW_REPL_KEYS_TOLD, "2 "},
 		{"PUBLISH c m", KW_REPL_KEYS_NONE, ""},
 		{"EVAL x 1 k", KW_REPL_KEYS_UNKNOWN, ""},
