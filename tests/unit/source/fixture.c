@@ -186,6 +186,7 @@ static void on_reply(void *arg, const struct kw_reply *reply)
 	test->replied = true;
 	test->reply[0] = '\0';
 	test->integer = 0;
+	test->refused = reply && reply->type == KW_REPLY_ERROR;
 	if (!reply) {
 		strcpy(test->reply, "lost");
 		return;
@@ -246,7 +247,7 @@ const char *test_ask(struct test *test, const char *format, ...)
 	vsnprintf(text, sizeof text, format, args);
 	va_end(args);
 	test_send(test, split(text, argv), argv);
-	if (test->reply[0] == '-')
+	if (test->refused)
 		fail_msg("%s: %s", format, test->reply);
 	return test->reply;
 }
