@@ -46,7 +46,8 @@ struct test {
 	struct kw_source *source;
 	struct kw_redis *client;
 	bool client_ready, client_closed, source_closed;
-	/* The last reply, as text (of an array, its last element); and every state that was told, by name, with a space each. */
+	/* The last reply, as text (of an array, its last element); and every state that was told,
+	 * by name, with a space each. */
 	char reply[4096];
 	int64_t integer;
 	bool replied, refused;
