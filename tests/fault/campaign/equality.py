@@ -27,6 +27,18 @@ class Difference:
         kinds = {state[0] for state in (self.mine, self.other) if state}
         return kinds == {b"stream"} or self.key.startswith(b"p:")
 
+    def idle_consumers(self):
+        """Only consumers that XREADGROUP made and that read nothing: the replication stream has none of them."""
+        return bool(self.mine and self.other and self.mine[0] == b"stream"
+                    and without_idle(self.mine) == without_idle(self.other))
+
+
+def without_idle(state):
+    kind, digest_value, expires, (*fields, groups) = state
+    return (kind, digest_value, expires, fields,
+            [(*of_group, [(name, pending) for name, pending in consumers if pending])
+             for *of_group, consumers in groups])
+
 
 def shorter(state):
     return "has none" if state is None else repr(state)[:160]
@@ -59,8 +71,10 @@ def same_version(primary, replica):
     return binary_version(primary.binary) == binary_version(replica.binary)
 
 
-def found(primary, replica, silent):
+def found(primary, replica, feed, silent):
     """What differs at this moment. silent: commands without an event count as not yet arrived."""
+    def counts(one):
+        return not (one.expiring(now_ms) or silent and one.silent() or feed == "stream" and one.idle_consumers())
     if same_version(primary, replica):
         for _ in range(TRIES):
             if digest(primary) == digest(replica):
@@ -68,14 +82,12 @@ def found(primary, replica, silent):
             reap_expired(primary, replica)
             time.sleep(BETWEEN / 2)
         now_ms = time.time() * 1000
-        return [one for one in all_differences(primary, replica)
-                if not one.expiring(now_ms) and not (silent and one.silent())]
+        return [one for one in all_differences(primary, replica) if counts(one)]
     texts = differences(primary, replica)
     if not texts:
         return []
     now_ms = time.time() * 1000
-    named = [one for one in all_differences(primary, replica)
-             if not one.expiring(now_ms) and not (silent and one.silent())]
+    named = [one for one in all_differences(primary, replica) if counts(one)]
     return [one for one in named if any(text.startswith(f"db {one.database} key {one.key[:60]!r}:")
                                         for text in texts)]
 
