@@ -27,7 +27,7 @@ def test_two_servers_behind_one_address_are_not_taken_for_one(bed):
     first = bed.server("first", port=str(free_port()), bind="127.0.0.1", tls=False)
     data.fill_plain(first, 100)
     second = bed.server("second", replicaof=("127.0.0.1", first.config["port"]), tls=False)
-    wait_for(lambda: first.command("WAIT", 1, 100) == 1, "the native replica does not follow")
+    second.wait_replicates()
     second.command("REPLICAOF", "NO", "ONE")
     forwarder = Forwarder(bed.directory,
                           lambda begin: second.socket if b"-events" in begin else first.socket)
@@ -42,7 +42,7 @@ def test_two_servers_behind_one_address_are_not_taken_for_one(bed):
 def test_a_replica_that_takes_writes_of_its_own_is_refused(bed):
     first = bed.server("first", port=str(free_port()), bind="127.0.0.1", tls=False)
     replica = bed.server("writable", replicaof=("127.0.0.1", first.config["port"]), replica_read_only="no", tls=False)
-    wait_for(lambda: first.command("WAIT", 1, 100) == 1, "the native replica does not follow")
+    replica.wait_replicates()
     assert "replica-read-only" in bed.proxy(replica, **STREAM).wait_state("source_down")["reason"]
     wait_feed(bed.proxy(replica, "auto", **AUTO), "notifications")
 

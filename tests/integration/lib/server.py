@@ -148,6 +148,12 @@ class Server(Process):
     def admin(self, db=0, timeout=REPLY_SECONDS):
         return self.client(db, timeout)
 
+    def wait_replicates(self):
+        """It has its primary's data. INFO is answered while a server loads them; WAIT on the primary can count it then."""
+        with self.client() as client:
+            wait_for(lambda: client.info("replication")["master_link_status"] == "up",
+                     f"{self.name} does not replicate")
+
     def command(self, *words, db=0):
         with self.client(db) as client:
             return client.execute_command(*words)
