@@ -4,11 +4,11 @@ from functools import partial
 
 from core import cpu
 from core.peers import Peer, peer
-from core.row import AT_LEAST, hold, make_row
+from core.row import AT_LEAST, AT_MOST, hold, make_row
 from core.rounds import NotBuilt
 from core.stage import (Stage, behind_s, catch_up, fill, proxy_knows, seconds_until, settle)
 
-TITLE = "the primary's throughput alone, with a native replica, with keywake (commands, shm)"
+TITLE = "the primary's throughput alone, with a native replica, with keywake (commands, shm), over each feed"
 ABOUT = """\
 Fifty connections send SETs of 100 bytes as fast as the primary takes them. The load, the followers and
 the replicas share this machine's cores.
@@ -17,6 +17,10 @@ the replicas share this machine's cores.
 - `notified`: a side with keyspace notifications on and one subscriber that only reads them. A follower
   of events can leave no more than this.
 - `unpaced`: keywake with `source.primary_share` 1.
+- `stream`: keywake with `source.feed` stream. `no replica`: the proxy alone, without agent and server.
+- `of_native`: kept, over what native replication keeps in the same round.
+- `table_...`, `replica_...`: from the reply to a SET until the table, or the replica, has that value. It is
+  taken in a second load of the same kind, with a probe each 10 ms, because probes take time from the others.
 - `behind_s`: at the end of the load, the agent's own word for how old the replica is at most.
 - `equal_s`: from the end of the load until the replica holds all of it. DEBUG DIGEST must then be the
   same on both, or the side has failed.
@@ -33,7 +37,9 @@ CASES = [
     ("pipeline 1, zipfian", 1, True, None),
 ]
 EQUAL_SECONDS = 60
+BEHIND_PATIENCE = 60 # a probe gives up by itself before
 RESTING_US = 200_000 # between an agent's looks, while other sides are measured
+OF_NATIVE = {"stream": 0.85, "stream, no replica": 0.95} # what each must leave, of what native does
 ROLES = ("primary", "load", "follower", "agent", "replica")
 CPU_FIGURES = [f"{role}_{unit}" for unit in ("cores", "us") for role in ROLES]
 
@@ -70,10 +76,28 @@ class Side:
         spent = {role: total - before[role] for role, total in self.cpu().items()}
         return found, {**spent, "load": found["cpu_s"]}
 
+    def probes(self):
+        """The name of each place that is looked at, and what looks at it."""
+        if self.replica:
+            yield "replica", ("peer-behind", self.primary.address, self.replica.address)
+
+    def behind(self, seconds, pipeline, zipf):
+        """How far behind the primary those are that follow it, while it is under load."""
+        figures = {}
+        with ExitStack() as stack:
+            looks = {name: stack.enter_context(Peer(*words, "--seconds", seconds)) for name, words in self.probes()}
+            if looks:
+                self.load(seconds, pipeline, zipf)
+            for name, look in looks.items():
+                found = look.finish(BEHIND_PATIENCE)
+                figures.update({f"{name}_p50_ms": found["p50_us"] / 1000, f"{name}_p99_ms": found["p99_us"] / 1000})
+        return figures
+
     def measure(self, seconds, pipeline, zipf):
         found, spent = self.load(seconds, pipeline, zipf)
         figures = {"sets_s": found["sets_s"], "batch_p50_ms": found["p50_us"] / 1000,
-                   "batch_p99_ms": found["p99_us"] / 1000, **cpu_figures(found, spent)}
+                   "batch_p99_ms": found["p99_us"] / 1000, **cpu_figures(found, spent),
+                   **self.behind(seconds, pipeline, zipf)}
         if self.agent:
             figures["behind_s"] = behind_s(self.agent)
         if self.replica:
@@ -102,13 +126,24 @@ class Notified(Side):
         return figures
 
 
-class Keywake(Side):
+class Proxied(Side):
+    """The proxy alone."""
+
     settings = {} # of the proxy
 
     def __init__(self, stage, keys):
         super().__init__(stage, keys)
-        self.replica = stage.empty()
         self.follower = stage.proxy(self.primary, **self.settings)
+
+    def probes(self):
+        yield from super().probes()
+        yield "table", ("table-behind", self.follower.listen["shm"], self.primary.address)
+
+
+class Keywake(Proxied):
+    def __init__(self, stage, keys):
+        super().__init__(stage, keys)
+        self.replica = stage.empty()
         self.agent, warm = stage.start_agent(self.follower, self.replica)
         seconds_until(warm, what="agent warm")
         settle(self.primary, self.replica)
@@ -141,16 +176,28 @@ class Unpaced(Keywake):
         return super().measure(seconds, pipeline, zipf)
 
 
+class Stream(Keywake):
+    settings = {"source__feed": "stream"}
+
+
+class StreamAlone(Proxied):
+    settings = Stream.settings
+
+
 def without(row, figures):
     return {**row, "figures": {key: value for key, value in row["figures"].items()
                                if key not in figures}}
 
 
 def case_rows(case, sides, bound):
-    alone = sides["alone"]
+    alone, native = sides["alone"], sides["native"]
     for name, side in sides.items():
         kept = None if side is alone else side.ratio(alone, "sets_s")
-        row = without(make_row(case, side, kept=kept), CPU_FIGURES)
+        of_native = None if side in (alone, native) else side.ratio(native, "sets_s")
+        row = without(make_row(case, side, kept=kept, of_native=of_native), CPU_FIGURES)
+        if name in OF_NATIVE:
+            hold(row, "of_native", AT_LEAST, OF_NATIVE[name])
+            hold(hold(row, "table_p50_ms", AT_MOST, 2), "table_p99_ms", AT_MOST, 20)
         if name == "keywake" and bound:
             hold(row, "kept", AT_LEAST, bound)
         yield row
@@ -169,7 +216,7 @@ def cpu_rows(case, sides):
 
 def run(run):
     kinds = {"alone": Side, "native": Native, "notified": Notified, "keywake": Keywake,
-             "keywake, unpaced": Unpaced}
+             "keywake, unpaced": Unpaced, "stream": Stream, "stream, no replica": StreamAlone}
     rows, cpus = [], []
     with ExitStack() as stack:
         subjects = {name: kind(stack.enter_context(Stage()), run.keys)
