@@ -480,7 +480,7 @@ int kw_agent_daemon_init(struct kw_agent_daemon *daemon, uv_loop_t *loop, struct
 		.loop = loop,
 	};
 	kw_notify_init(&daemon->notify, loop);
-	kw_daemon_begin(&daemon->daemon, loop);
+	kw_daemon_begin(&daemon->daemon, loop, "agent");
 	code = kw_signals_start(&daemon->signals, loop, &signals, error);
 	if (!code)
 		code = read_options(daemon, &options, error);

@@ -15,6 +15,8 @@
 
 const struct kw_figure kw_agent_figure_table[] = {
 	GAUGE(start_time_seconds, "when the process started"),
+	GAUGE(loop_turn_max_seconds, "the longest time of the last minute or two in which the "
+				     "daemon listened to nobody"),
 	GAUGE(fresh_timestamp_seconds,
 		"all that the primary had done by then, by the proxy's clock, is applied; 0: not "
 		"known"),
@@ -206,6 +208,7 @@ void kw_agent_metrics(void *arg, struct kw_buffer *text)
 
 	kw_agent_doubt(daemon->agent, kw_clock_us());
 	kw_agent_collect(daemon->agent, &figures);
+	figures.loop_turn_max_seconds = (double)kw_turns_longest_us(&daemon->daemon.turns) / 1e6;
 	kw_metrics_build(&metrics, "keywake-agent");
 	add_certificates(daemon, text);
 	add_states(&metrics, daemon->agent);

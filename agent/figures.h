@@ -14,7 +14,7 @@ struct kw_agent_figures {
 	uint64_t warm, paused, held, held_of, head_version, applied_version, quarantined,
 		window_bytes_used;
 	double behind_seconds, progress, proven_equal_seconds, start_time_seconds,
-		fresh_timestamp_seconds, clock_skew_seconds;
+		loop_turn_max_seconds, fresh_timestamp_seconds, clock_skew_seconds;
 	uint64_t keys_applied, bytes_read, wire_bytes, records_read, records_stale, records_skipped,
 		reads, read_retries, segments_vanished, passes, snapshots, resyncs, keys_pruned,
 		keys_evicted, rolled_back, foreign_writes, holds, reads_ahead, reads_ahead_used,

@@ -17,6 +17,9 @@
 
 const struct kw_figure kw_proxy_figure_table[] = {
 	GAUGE(start_time_seconds, "start_time_seconds", "when the process started"),
+	GAUGE(loop_turn_max_seconds, "loop_turn_max_seconds",
+		"the longest time of the last minute or two in which the daemon listened to "
+		"nobody"),
 	GAUGE(fresh_timestamp_seconds, "fresh_timestamp_seconds",
 		"the table holds all that the primary had done by then; 0: not known"),
 	GAUGE(clock_skew_seconds, "clock_skew_seconds",
@@ -99,6 +102,7 @@ void kw_proxy_collect(const struct kw_proxy *proxy, struct kw_proxy_figures *fig
 		.mandates_lost = proxy->mandate.losses,
 		.agents = (uint64_t)kw_server_sessions(proxy->server, NULL, 0),
 		.start_time_seconds = (double)proxy->started_us / 1e6,
+		.loop_turn_max_seconds = (double)kw_turns_longest_us(&proxy->daemon.turns) / 1e6,
 		.fresh_timestamp_seconds = (double)super->fresh_us / 1e6,
 		.listeners_waiting = (uint64_t)listeners_waiting(proxy),
 	};

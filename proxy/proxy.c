@@ -296,7 +296,7 @@ static void start_handles(struct kw_proxy *proxy)
 	uv_prepare_start(&proxy->publisher, on_prepare);
 	uv_timer_start(&proxy->heartbeat, on_heartbeat, HEARTBEAT_MS, HEARTBEAT_MS);
 	kw_notify_init(&proxy->notify, proxy->loop);
-	kw_daemon_begin(&proxy->daemon, proxy->loop);
+	kw_daemon_begin(&proxy->daemon, proxy->loop, "proxy");
 }
 
 static void close_handles(struct kw_proxy *proxy)

@@ -536,7 +536,7 @@ int kw_gateway_init(struct kw_gateway *gateway, uv_loop_t *loop, struct kw_confi
 		.started_us = kw_clock_us(),
 	};
 	kw_notify_init(&gateway->notify, loop);
-	kw_daemon_begin(&gateway->daemon, loop);
+	kw_daemon_begin(&gateway->daemon, loop, "gateway");
 	code = kw_signals_start(&gateway->signals, loop, &signals, error);
 	if (!code)
 		code = open_parts(gateway, error);

@@ -17,6 +17,8 @@
 
 const struct kw_figure kw_gateway_figure_table[] = {
 	GAUGE(start_time_seconds, "when the process started"),
+	GAUGE(loop_turn_max_seconds, "the longest time of the last minute or two in which the "
+				     "daemon listened to nobody"),
 	GAUGE(age_seconds, "age of the table by the proxy's clock; inf while unknown"),
 	GAUGE(clock_error_seconds,
 		"a key can be served so long after it expired; inf while unknown"),
@@ -93,6 +95,7 @@ void kw_gateway_collect(const struct kw_gateway *gateway, const struct kw_gets_s
 	*figures = (struct kw_gateway_figures){
 		.start_time_seconds =
 			(double)(kw_wall_us() - (kw_clock_us() - gateway->started_us)) / 1e6,
+		.loop_turn_max_seconds = (double)kw_turns_longest_us(&gateway->daemon.turns) / 1e6,
 		.age_seconds = age_seconds(sight),
 		.clock_error_seconds = sight->clock_error_us == UINT64_MAX
 					       ? (double)INFINITY

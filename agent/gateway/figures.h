@@ -12,7 +12,7 @@
 /* Of this moment. */
 struct kw_gateway_figures {
 	uint64_t clients, client_bytes, requests_under_way, lookups_under_way;
-	double start_time_seconds, age_seconds, clock_error_seconds;
+	double start_time_seconds, loop_turn_max_seconds, age_seconds, clock_error_seconds;
 	uint64_t gets, values, missing, expired, refused_loading, refused_stale, refused_lost,
 		refused_try_again, refused_too_large, near_entries, near_bytes, near_hits,
 		near_refused, near_invalidated, near_evicted, found_by_place, found_by_slots,

@@ -7,14 +7,16 @@
 #include <jansson.h>
 #include <stdlib.h>
 
-void kw_daemon_begin(struct kw_daemon *daemon, uv_loop_t *loop)
+void kw_daemon_begin(struct kw_daemon *daemon, uv_loop_t *loop, const char *component)
 {
+	kw_turns_begin(&daemon->turns, loop, component);
 	kw_transitions_file_open(&daemon->kept, loop,
 		kw_config_text(daemon->config, "control.history_file"), &daemon->transitions);
 }
 
 void kw_daemon_end(struct kw_daemon *daemon)
 {
+	kw_turns_end(&daemon->turns);
 	kw_transitions_file_close(&daemon->kept);
 }
 

@@ -10,6 +10,7 @@
 #include "control/http/http.h"
 #include "control/rpc/rpc.h"
 #include "control/transitions_file.h"
+#include "control/turns.h"
 
 struct kw_daemon {
 	struct kw_config *config;
@@ -24,13 +25,15 @@ struct kw_daemon {
 	struct kw_http_server *http; /* NULL: http.listen is empty */
 	struct kw_transitions transitions;
 	struct kw_transitions_file kept; /* … over a restart */
+	struct kw_turns turns;           /* of its loop */
 };
 
 /*
- * The config is there: read what the process before kept. kw_daemon_end writes what is not written
- * and closes the handle; kw_daemon_close frees the rest after the loop has ended.
+ * The config is there: read what the process before kept, and measure the turns of the loop.
+ * component: of log lines. kw_daemon_end writes what is not written and closes the handles;
+ * kw_daemon_close frees the rest after the loop has ended.
  */
-void kw_daemon_begin(struct kw_daemon *daemon, uv_loop_t *loop);
+void kw_daemon_begin(struct kw_daemon *daemon, uv_loop_t *loop, const char *component);
 void kw_daemon_end(struct kw_daemon *daemon);
 void kw_daemon_close(struct kw_daemon *daemon);
 
