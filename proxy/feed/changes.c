@@ -38,32 +38,50 @@ static void touch(
  * While a database is asked about that was flushed, its keys are fetched: a value told now would be
  * emptied with it, if the answer is older.
  */
-static void tell_value(struct kw_changes *changes, enum kw_feed_value_kind kind,
-	const struct kw_repl_effect *effect)
+static void tell(struct kw_changes *changes, const struct kw_feed_value *value)
 {
-	bool expires = effect->expiry == KW_REPL_EXPIRES_AT;
-
-	if (effect->expiry == KW_REPL_EXPIRES_AS_BEFORE && kind != KW_FEED_GONE) {
-		touch(changes, effect->database, effect->key, false);
-		return;
-	}
 	if (kw_flushed_under_way(&changes->flushed)) {
-		touch(changes, effect->database, effect->key, kind == KW_FEED_EXPIRY || expires);
+		touch(changes, value->database, value->name, kw_feed_value_expires(value));
 		return;
 	}
-	if (!is_followed(changes, effect->database) ||
-		!kw_scope_has(changes->scope, effect->database, effect->key))
+	if (!is_followed(changes, value->database) ||
+		!kw_scope_has(changes->scope, value->database, value->name))
 		return;
 	changes->count++;
 	kw_feed_batch_tell(&changes->batch);
-	changes->handlers->value(changes->handlers->arg,
-		&(struct kw_feed_value){
-			.kind = kind,
-			.database = effect->database,
-			.name = effect->key,
-			.bytes = effect->bytes,
-			.expires_ms = expires ? (uint64_t)effect->expires_ms : 0,
-		});
+	changes->handlers->value(changes->handlers->arg, value);
+}
+
+static void tell_value(struct kw_changes *changes, enum kw_feed_value_kind kind,
+	const struct kw_repl_effect *effect)
+{
+	tell(changes, &(struct kw_feed_value){
+			      .kind = kind,
+			      .database = effect->database,
+			      .name = effect->key,
+			      .bytes = effect->bytes,
+			      .expires_ms = effect->expiry == KW_REPL_EXPIRES_AT
+						    ? (uint64_t)effect->expires_ms
+						    : 0,
+			      .number = effect->number,
+		      });
+}
+
+/* The table has nothing of a key that is not followed. */
+static void tell_copy(struct kw_changes *changes, const struct kw_repl_effect *effect)
+{
+	if (!is_followed(changes, effect->database) ||
+		!kw_scope_has(changes->scope, effect->database, effect->key)) {
+		touch(changes, effect->to_database, effect->to, true);
+		return;
+	}
+	tell(changes, &(struct kw_feed_value){
+			      .kind = KW_FEED_COPY,
+			      .database = effect->to_database,
+			      .name = effect->to,
+			      .from_database = effect->database,
+			      .from = effect->key,
+		      });
 }
 
 uint32_t kw_changes_databases(const struct kw_changes *changes)
@@ -159,7 +177,10 @@ void kw_changes_tell(struct kw_changes *changes, const struct kw_repl_effect *ef
 {
 	switch (effect->kind) {
 	case KW_REPL_VALUE:
-		tell_value(changes, KW_FEED_STRING, effect);
+		tell_value(changes,
+			effect->expiry == KW_REPL_EXPIRES_AS_BEFORE ? KW_FEED_KEEPTTL
+								    : KW_FEED_STRING,
+			effect);
 		break;
 	case KW_REPL_PAYLOAD:
 		tell_value(changes, KW_FEED_PAYLOAD, effect);
@@ -171,16 +192,20 @@ void kw_changes_tell(struct kw_changes *changes, const struct kw_repl_effect *ef
 		tell_value(changes, KW_FEED_GONE, effect);
 		break;
 	case KW_REPL_ADD:
+		tell_value(changes, KW_FEED_ADD, effect);
+		break;
 	case KW_REPL_APPEND:
+		tell_value(changes, KW_FEED_APPEND, effect);
+		break;
 	case KW_REPL_WRITE:
-		touch(changes, effect->database, effect->key, false);
+		tell_value(changes, KW_FEED_WRITE, effect);
 		break;
 	case KW_REPL_MOVE:
+		tell_copy(changes, effect);
 		tell_value(changes, KW_FEED_GONE, effect);
-		touch(changes, effect->to_database, effect->to, true);
 		break;
 	case KW_REPL_COPY:
-		touch(changes, effect->to_database, effect->to, true);
+		tell_copy(changes, effect);
 		break;
 	case KW_REPL_TOUCH:
 		if (effect->database == KW_REPL_ANY_DATABASE)

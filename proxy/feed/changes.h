@@ -1,9 +1,9 @@
 /*
  * What the effects of the replication stream are to the source: dirty keys, flushes and doubts.
  *
- *   VALUE, PAYLOAD, EXPIRY, DELETE   a value, if the effect says the whole of it
- *   ADD, APPEND, WRITE               the key is dirty
- *   MOVE, COPY                       the key that it was moved or copied to is dirty
+ *   VALUE, PAYLOAD, EXPIRY, DELETE, ADD, APPEND, WRITE   a value
+ *   COPY      a value of the key that it was copied to
+ *   MOVE      the same, and then the key is gone
  *   TOUCH     the key is dirty, in all databases if its own is not known yet
  *   FLUSH     flushed.h finds out whether the database is empty, or which one is
  *   SWAP      a doubt of both databases

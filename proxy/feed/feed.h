@@ -89,12 +89,18 @@ static inline enum kw_feed_server kw_feed_readies(
 	return chooser ? chooser->readies(chooser->arg, server) : server;
 }
 
-/* A change that a feed knows without a fetch. */
+/* A change that a feed knows without a fetch. Below the line: if the value before it is known. */
 enum kw_feed_value_kind {
 	KW_FEED_STRING,  /* the key has the string `bytes`, and expires as told */
 	KW_FEED_PAYLOAD, /* … the value of the DUMP payload `bytes`, which nobody has verified */
 	KW_FEED_GONE,    /* the key is gone, if it was there */
+	/* ---- */
 	KW_FEED_EXPIRY,  /* its value stays, and it expires as told */
+	KW_FEED_KEEPTTL, /* it has the string `bytes`, and expires as before */
+	KW_FEED_ADD,     /* `number` was added to its integer; a missing key was 0 */
+	KW_FEED_APPEND,  /* `bytes` was appended to its string; a missing key was empty */
+	KW_FEED_WRITE,   /* `bytes` was written at the byte `number` of its string; the same */
+	KW_FEED_COPY,    /* it has the value and the expiry of the key `from` */
 };
 
 struct kw_feed_value {
@@ -102,7 +108,17 @@ struct kw_feed_value {
 	uint32_t database;
 	struct kw_slice name, bytes;
 	uint64_t expires_ms; /* absolute; 0: never */
+	int64_t number;
+	uint32_t from_database;
+	struct kw_slice from;
 };
+
+/* Can it have set an expiry? Then the expiry is fetched with the value, if the key is fetched. */
+static inline bool kw_feed_value_expires(const struct kw_feed_value *value)
+{
+	return value->kind == KW_FEED_EXPIRY || value->kind == KW_FEED_COPY ||
+	       value->expires_ms > 0;
+}
 
 /* What a feed tells. All are required. */
 struct kw_feed_handlers {

@@ -446,6 +446,13 @@ bool kw_dirty_has(const struct kw_dirty *dirty, uint32_t database, struct kw_sli
 	return find(dirty, database, key) != NULL;
 }
 
+bool kw_dirty_owes(const struct kw_dirty *dirty, uint32_t database, struct kw_slice key)
+{
+	const struct kw_dirty_entry *entry = find(dirty, database, key);
+
+	return entry && !(entry->state == KW_DIRTY_FLYING && entry->overtaken && !entry->again);
+}
+
 bool kw_dirty_may_overtake(const struct kw_dirty *dirty, uint32_t database, struct kw_slice key)
 {
 	const struct kw_dirty_entry *entry = find(dirty, database, key);

@@ -139,6 +139,12 @@ bool kw_dirty_may_overtake(const struct kw_dirty *dirty, uint32_t database, stru
  */
 void kw_dirty_overtake(struct kw_dirty *dirty, uint32_t database, struct kw_slice key);
 
+/*
+ * Is a change of it told that neither an answer nor a value has covered? A key in flight that was
+ * overtaken since owes nothing.
+ */
+bool kw_dirty_owes(const struct kw_dirty *dirty, uint32_t database, struct kw_slice key);
+
 /* Is it in the set, in any state? */
 bool kw_dirty_has(const struct kw_dirty *dirty, uint32_t database, struct kw_slice key);
 

@@ -10,7 +10,7 @@
 /* What was told with its value goes into the table before something else is done about it. */
 void kw_source_settle(struct kw_source *source)
 {
-	if (source->store.values.count > 0)
+	if (kw_values_wait(&source->store.values))
 		kw_store_settle(&source->store);
 }
 
@@ -192,17 +192,23 @@ static bool takes_values(const struct kw_source *source)
 	       !kw_sweep_is_listing(&source->sweep) && kw_source_fence(source) == KW_FENCE_OPEN;
 }
 
+/* Is what the table has of keys that are not dirty what the server has, at the stream's moment? */
+static bool is_exact(const struct kw_source *source)
+{
+	return source->sweep.ended > 0 && !kw_sweep_is_mending(&source->sweep) &&
+	       !kw_sweep_is_held(&source->sweep);
+}
+
 static void feed_value(void *arg, const struct kw_feed_value *value)
 {
 	struct kw_source *source = arg;
-	bool exact = source->sweep.ended > 0 && !kw_sweep_is_mending(&source->sweep);
-	bool expires = value->kind == KW_FEED_EXPIRY || value->expires_ms > 0;
+	bool expires = kw_feed_value_expires(value);
 	const struct kw_dirty_key key = {
 		value->name, value->database, kw_values_dirty_flags(expires)};
 
 	if (expires)
 		kw_sweep_expiry_set(&source->sweep, value->database);
-	if (!takes_values(source) || !kw_values_add(&source->store.values, value, exact))
+	if (!takes_values(source) || !kw_values_add(&source->store.values, value, is_exact(source)))
 		add_dirty(source, &key, 1);
 	kw_turn_want(&source->turn);
 }

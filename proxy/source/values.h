@@ -3,11 +3,23 @@
  *
  * A whole value, and the end of a key, are always as of the stream's moment. So they may be used
  * unless the table can be ahead of the stream (order.h), or the key waits for something that only a
- * fetch ends (delayed, parked). They answer all that made the key dirty before. A new expiry of a
- * key needs the value, so the table must be exact about the key: not dirty, not guarded, and no
- * sweep that mends is under way. What cannot be used makes the key dirty, which is always right.
+ * fetch ends (delayed, parked). They answer all that made the key dirty before.
  *
- * They are encoded and kept in a batch, which the table stores as it does those of the fetcher.
+ * Other changes say what becomes of a value: its expiry is kept or changed, a number is added,
+ * bytes are appended, another key gets it. They are used if that value is *exact*:
+ *
+ *   a change of the key waits here   it was told with its whole value, so it is exact, always
+ *   otherwise the table's            the key owes no fetch, is not guarded, and no sweep mends
+ *   … and the table has none         the key does not exist, if it is none of those that the
+ *                                    table cannot hold, or that nobody can read
+ *
+ * What cannot be used makes the key dirty, which is always right. So does what a server would have
+ * refused: then the value was not what it was taken for.
+ *
+ * Bytes that the stream did not carry are bounded: a short command can change a long value. Beyond
+ * so many a second keys are fetched, and the dirty set absorbs what follows.
+ *
+ * Changes are kept in a batch (latest.h), which the table stores as it does those of the fetcher.
  * Whoever makes keys dirty, or looks at the table, applies the batch first (kw_store_settle).
  *
  * Pure. The caller owns the struct. One thread.
@@ -15,35 +27,30 @@
 #ifndef KW_PROXY_SOURCE_VALUES_H
 #define KW_PROXY_SOURCE_VALUES_H
 
+#include "base/bucket.h"
 #include "base/buffer.h"
 #include "feed/feed.h"
+#include "source/latest.h"
 #include "source/order.h"
-#include "table/table.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define KW_VALUES_BATCH 32
-#define KW_VALUES_BYTES ((size_t)256 << 10) /* of a batch, if it has more than one value */
-#define KW_VALUES_LARGEST ((size_t)1 << 20) /* a larger payload is fetched */
+#define KW_VALUES_LARGEST ((size_t)1 << 20) /* a larger string or payload is fetched */
+
+/* Bytes of strings that are amended, a second. LZF packs some 250 MB a second. */
+#define KW_VALUES_AMENDED ((uint64_t)64 << 20)
+#define KW_VALUES_COPIED 8 /* a payload that is only copied costs so many times less */
 
 struct kw_store;
-
-/* One that waits; its texts are in `bytes`. */
-struct kw_values_change {
-	enum kw_record_kind kind;
-	uint32_t database;
-	size_t name_at, name_length, value_at, value_length;
-	uint64_t expires_ms;
-};
 
 struct kw_values {
 	struct kw_store *store;
 	struct kw_order order;
-	struct kw_values_change changes[KW_VALUES_BATCH];
-	uint32_t count;
-	struct kw_buffer bytes;
-	uint64_t taken; /* ever: changes that are in the table without a fetch */
+	struct kw_latest latest;
+	struct kw_bucket derived;       /* bytes that the stream did not carry */
+	struct kw_buffer before, after; /* scratch: strings that are amended */
+	uint64_t taken;                 /* ever: changes that are in the table without a fetch */
 };
 
 /* The store outlives it. */
@@ -55,6 +62,9 @@ void kw_values_close(struct kw_values *values);
  * can be stored later, or its key made dirty: by kw_values_apply at the latest.
  */
 bool kw_values_add(struct kw_values *values, const struct kw_feed_value *value, bool exact);
+
+/* Is there anything to apply? */
+bool kw_values_wait(const struct kw_values *values);
 
 /* Store all that was added. The fetcher has settled. */
 void kw_values_apply(struct kw_values *values);

@@ -2,152 +2,10 @@
  * Values that the feed tells, in order with what is fetched. The feed is a fake and tells what the
  * server does not have, so it is seen which of the two is in the table. The server is real.
  */
-#include "fake_feed.h"
-#include "fixture.h"
-
-#include "base/clock.h"
-#include "rdb/payload.h"
-#include "source/source_internal.h"
+#include "values_fixture.h"
 
 #include <stdio.h>
 #include <string.h>
-
-#define KEYS 50
-#define TOLD "told by the feed"
-
-static struct test test;
-
-static bool has_started(struct test *t)
-{
-	return fake_feed.state == FAKE_STARTING;
-}
-
-static bool is_ordering(struct test *t)
-{
-	return fake_feed.orders_owed > 0;
-}
-
-/* What was told is in the table or fetched. */
-static bool is_at_rest(struct test *t)
-{
-	return t->source->store.values.count == 0 && test_stats(t).dirty_keys == 0;
-}
-
-/* … and nothing that was fetched can be ahead of the stream. */
-static bool is_even(struct test *t)
-{
-	const struct kw_order *order = &t->source->store.values.order;
-
-	return is_at_rest(t) && order->state == KW_ORDER_EVEN && order->since.count == 0;
-}
-
-static bool is_ordering_or_even(struct test *t)
-{
-	return is_ordering(t) || is_even(t);
-}
-
-static void tell(
-	enum kw_feed_value_kind kind, const char *name, const char *text, uint64_t expires_ms)
-{
-	fake_feed_value(&(struct kw_feed_value){
-		kind, 0, kw_slice_text(name), kw_slice_text(text), expires_ms});
-}
-
-static void tell_string(const char *name)
-{
-	tell(KW_FEED_STRING, name, TOLD, 0);
-}
-
-static void tell_dirty(const char *name)
-{
-	fake_feed_dirty(&(struct kw_dirty_key){kw_slice_text(name), 0, KW_DIRTY_EVENT}, 1);
-}
-
-/* Follows, and no order has passed yet. */
-static void begin_guarded(void)
-{
-	test_begin(&test, "", 0);
-	test_ask(&test, "DEBUG POPULATE %d key 20", KEYS);
-	test.options.feed = fake_feed_new;
-	test.options.audit_keys_per_second = 0;
-	test_follow(&test);
-	test_until(&test, has_started, "the start of the feed");
-	fake_feed_ready(KW_FEED_SAME_SERVER);
-	test_settle(&test);
-	test_assert_same(&test);
-}
-
-/* What was fetched is behind the stream. */
-static void pass_orders(void)
-{
-	while (!is_even(&test)) {
-		test_until(&test, is_ordering_or_even, "an order");
-		if (is_ordering(&test))
-			fake_feed_ordered();
-	}
-}
-
-static void begin(void)
-{
-	begin_guarded();
-	tell_string("key:0"); /* it is guarded, and wants an order */
-	pass_orders();
-}
-
-static bool is_stopping(struct test *t)
-{
-	return fake_feed.state == FAKE_STOPPING;
-}
-
-static void on_source_closed(void *arg)
-{
-	((struct test *)arg)->source_closed = true;
-}
-
-static bool source_is_closed(struct test *t)
-{
-	return t->source_closed;
-}
-
-static void end(void)
-{
-	kw_source_close(test.source, on_source_closed, &test);
-	test.source = NULL;
-	test_until(&test, is_stopping, "the stop of the feed");
-	fake_feed_stopped();
-	test_until(&test, source_is_closed, "the end of the source");
-	test_end(&test);
-}
-
-/* What the table has of a key, as the text of a string; NULL: it has none. */
-static const char *text_of(const char *name)
-{
-	static char text[64];
-	struct kw_slice payload;
-	uint64_t expires_ms;
-	struct kw_error error;
-	const uint8_t *bytes;
-
-	test_run_ms(&test, 1);
-	if (!kw_table_get(test.table, 0, kw_slice_text(name), &payload, &expires_ms))
-		return NULL;
-	assert_int_equal(kw_payload_check(payload, NULL, &error), KW_OK);
-	bytes = payload.data;
-	assert_int_equal(bytes[0], 0);
-	assert_true(bytes[1] < sizeof text); /* a short string, as it is */
-	memcpy(text, bytes + 2, bytes[1]);
-	text[bytes[1]] = '\0';
-	return text;
-}
-
-static uint64_t expiry_of(const char *name)
-{
-	struct kw_slice payload;
-	uint64_t expires_ms = 0;
-
-	assert_true(kw_table_get(test.table, 0, kw_slice_text(name), &payload, &expires_ms));
-	return expires_ms;
-}
 
 static void a_value_needs_no_fetch(void **state)
 {
@@ -359,12 +217,10 @@ static void a_payload_is_used_if_it_is_whole(void **state)
 	length = payload.length;
 	assert_true(length <= sizeof copy);
 	memcpy(copy, payload.data, length);
-	fake_feed_value(&(struct kw_feed_value){
-		KW_FEED_PAYLOAD, 0, kw_slice_text("restored"), kw_slice(copy, length), 0});
+	tell_payload("restored", kw_slice(copy, length));
 	assert_non_null(text_of("restored"));
 	copy[3] ^= 1;
-	fake_feed_value(&(struct kw_feed_value){
-		KW_FEED_PAYLOAD, 0, kw_slice_text("broken"), kw_slice(copy, length), 0});
+	tell_payload("broken", kw_slice(copy, length));
 	test_until(&test, is_at_rest, "its fetch");
 	assert_false(test_has(&test, 0, "broken")); /* the server has none */
 	end();

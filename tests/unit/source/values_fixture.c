@@ -1,0 +1,142 @@
+#include "values_fixture.h"
+
+#include "base/buffer.h"
+#include "rdb/payload.h"
+
+#include <string.h>
+
+struct test test;
+
+bool has_started(struct test *t)
+{
+	return fake_feed.state == FAKE_STARTING;
+}
+
+static bool is_ordering(struct test *t)
+{
+	return fake_feed.orders_owed > 0;
+}
+
+bool is_at_rest(struct test *t)
+{
+	return !kw_values_wait(&t->source->store.values) && test_stats(t).dirty_keys == 0;
+}
+
+/* … and nothing that was fetched can be ahead of the stream. */
+static bool is_even(struct test *t)
+{
+	const struct kw_order *order = &t->source->store.values.order;
+
+	return is_at_rest(t) && order->state == KW_ORDER_EVEN && order->since.count == 0;
+}
+
+static bool is_ordering_or_even(struct test *t)
+{
+	return is_ordering(t) || is_even(t);
+}
+
+void tell(enum kw_feed_value_kind kind, const char *name, const char *text, uint64_t expires_ms)
+{
+	fake_feed_value(&(struct kw_feed_value){
+		.kind = kind,
+		.name = kw_slice_text(name),
+		.bytes = kw_slice_text(text),
+		.expires_ms = expires_ms,
+	});
+}
+
+void tell_payload(const char *name, struct kw_slice payload)
+{
+	fake_feed_value(&(struct kw_feed_value){
+		.kind = KW_FEED_PAYLOAD, .name = kw_slice_text(name), .bytes = payload});
+}
+
+void tell_string(const char *name)
+{
+	tell(KW_FEED_STRING, name, TOLD, 0);
+}
+
+void tell_dirty(const char *name)
+{
+	fake_feed_dirty(&(struct kw_dirty_key){kw_slice_text(name), 0, KW_DIRTY_EVENT}, 1);
+}
+
+void begin_guarded(void)
+{
+	test_begin(&test, "", 0);
+	test_ask(&test, "DEBUG POPULATE %d key 20", KEYS);
+	test.options.feed = fake_feed_new;
+	test.options.audit_keys_per_second = 0;
+	test_follow(&test);
+	test_until(&test, has_started, "the start of the feed");
+	fake_feed_ready(KW_FEED_SAME_SERVER);
+	test_settle(&test);
+	test_assert_same(&test);
+}
+
+void pass_orders(void)
+{
+	while (!is_even(&test)) {
+		test_until(&test, is_ordering_or_even, "an order");
+		if (is_ordering(&test))
+			fake_feed_ordered();
+	}
+}
+
+void begin(void)
+{
+	begin_guarded();
+	tell_string("key:0"); /* it is guarded, and wants an order */
+	pass_orders();
+}
+
+bool is_stopping(struct test *t)
+{
+	return fake_feed.state == FAKE_STOPPING;
+}
+
+static void on_source_closed(void *arg)
+{
+	((struct test *)arg)->source_closed = true;
+}
+
+static bool source_is_closed(struct test *t)
+{
+	return t->source_closed;
+}
+
+void end(void)
+{
+	kw_source_close(test.source, on_source_closed, &test);
+	test.source = NULL;
+	test_until(&test, is_stopping, "the stop of the feed");
+	fake_feed_stopped();
+	test_until(&test, source_is_closed, "the end of the source");
+	test_end(&test);
+}
+
+const char *text_of(const char *name)
+{
+	static struct kw_buffer text;
+	struct kw_slice payload;
+	uint64_t expires_ms;
+	struct kw_error error;
+
+	test_run_ms(&test, 1);
+	if (!kw_table_get(test.table, 0, kw_slice_text(name), &payload, &expires_ms))
+		return NULL;
+	assert_int_equal(kw_payload_check(payload, NULL, &error), KW_OK);
+	kw_buffer_clear(&text);
+	assert_int_equal(kw_payload_text(payload, SIZE_MAX, &text, &error), KW_OK);
+	kw_buffer_append(&text, "", 1);
+	return (const char *)kw_buffer_bytes(&text);
+}
+
+uint64_t expiry_of(const char *name)
+{
+	struct kw_slice payload;
+	uint64_t expires_ms = 0;
+
+	assert_true(kw_table_get(test.table, 0, kw_slice_text(name), &payload, &expires_ms));
+	return expires_ms;
+}

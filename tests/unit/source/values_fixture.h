@@ -1,0 +1,40 @@
+/*
+ * A source that follows a real server by a fake feed, which tells values. It tells what the server
+ * does not have, so it is seen which of the two is in the table. There is one of it.
+ */
+#ifndef KW_TEST_SOURCE_VALUES_FIXTURE_H
+#define KW_TEST_SOURCE_VALUES_FIXTURE_H
+
+#include "fake_feed.h"
+#include "fixture.h"
+#include "source/source_internal.h"
+
+#define KEYS 50 /* key:0 …, on the server and in the table */
+#define TOLD "told by the feed"
+
+extern struct test test;
+
+/* Follows, and no order has passed yet: each key is guarded. */
+void begin_guarded(void);
+/* What was fetched is behind the stream. */
+void pass_orders(void);
+/* Both. */
+void begin(void);
+void end(void);
+
+/* It tells these, of database 0. */
+void tell(enum kw_feed_value_kind kind, const char *name, const char *text, uint64_t expires_ms);
+void tell_payload(const char *name, struct kw_slice payload);
+void tell_string(const char *name);
+void tell_dirty(const char *name);
+
+bool has_started(struct test *t);
+bool is_stopping(struct test *t);
+/* What was told is in the table or fetched. */
+bool is_at_rest(struct test *t);
+
+/* What the table has of a key, as text that is valid until the next call; NULL: it has none. */
+const char *text_of(const char *name);
+uint64_t expiry_of(const char *name);
+
+#endif
