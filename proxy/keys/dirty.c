@@ -441,11 +441,6 @@ static struct kw_dirty_entry *find(
 		&dirty->keys, kw_key_table_hash(&dirty->keys, database, key), database, key);
 }
 
-bool kw_dirty_has(const struct kw_dirty *dirty, uint32_t database, struct kw_slice key)
-{
-	return find(dirty, database, key) != NULL;
-}
-
 bool kw_dirty_owes(const struct kw_dirty *dirty, uint32_t database, struct kw_slice key)
 {
 	const struct kw_dirty_entry *entry = find(dirty, database, key);

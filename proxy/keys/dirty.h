@@ -145,9 +145,6 @@ void kw_dirty_overtake(struct kw_dirty *dirty, uint32_t database, struct kw_slic
  */
 bool kw_dirty_owes(const struct kw_dirty *dirty, uint32_t database, struct kw_slice key);
 
-/* Is it in the set, in any state? */
-bool kw_dirty_has(const struct kw_dirty *dirty, uint32_t database, struct kw_slice key);
-
 /* When the first delayed key is due; UINT64_MAX when there is none. */
 uint64_t kw_dirty_due_us(const struct kw_dirty *dirty);
 

@@ -679,6 +679,32 @@ static void an_overtaken_flight_that_is_lost_counts_again(void **state)
 	assert_false(take("a")->overtaken);
 }
 
+static bool owes(const char *name)
+{
+	return kw_dirty_owes(dirty, 3, kw_slice_text(name));
+}
+
+static void a_key_owes_until_it_is_answered_or_overtaken(void **state)
+{
+	struct kw_dirty_entry *entry;
+
+	assert_false(owes("a"));
+	add("a", 0);
+	assert_true(owes("a"));
+	entry = take("a");
+	assert_true(owes("a"));
+	overtake("a");
+	assert_false(owes("a")); /* although it is in the set */
+	assert_int_equal(kw_dirty_total(dirty), 1);
+	add("a", 0);
+	assert_true(owes("a"));
+	overtake("a");
+	kw_dirty_retry(dirty, entry, 0);
+	assert_true(owes("a")); /* it is asked for again, and that answer will be used */
+	overtake("a");
+	assert_false(owes("a"));
+}
+
 static void delayed_and_parked_keys_are_not_overtaken(void **state)
 {
 	add("a", 0);
@@ -687,6 +713,8 @@ static void delayed_and_parked_keys_are_not_overtaken(void **state)
 	kw_dirty_park(dirty, take("b"), 100);
 	assert_false(kw_dirty_may_overtake(dirty, 3, kw_slice_text("a")));
 	assert_false(kw_dirty_may_overtake(dirty, 3, kw_slice_text("b")));
+	assert_true(owes("a"));
+	assert_true(owes("b"));
 }
 
 int main(void)
@@ -721,6 +749,7 @@ int main(void)
 		TEST(a_flying_key_that_is_overtaken_says_so_until_it_lands),
 		TEST(what_changes_after_it_is_fetched),
 		TEST(an_overtaken_flight_that_is_lost_counts_again),
+		TEST(a_key_owes_until_it_is_answered_or_overtaken),
 		TEST(delayed_and_parked_keys_are_not_overtaken),
 	};
 

@@ -3,6 +3,8 @@
  * as it arrives, and strings as the server encodes them.
  *
  *   test_stream_servers [server]
+ *
+ * Environment: KW_LENGTH (1) times so many strings are compared, 1000 with compression and without.
  */
 #include "payload_peer.h"
 #include "rdb/payload.h"
@@ -561,14 +563,24 @@ static void dump(struct kw_slice value, struct kw_buffer *payload)
 	assert_int_equal(peer_words(&peer, payload, "DUMP", "s", NULL), '$');
 }
 
-static unsigned compare_values(bool compress)
+/* As tests/integration/lib/process.py: a long run by command, a sample in tests/run. */
+static unsigned long count_of_values(void)
+{
+	const char *length = getenv("KW_LENGTH");
+	double times = length ? strtod(length, NULL) : 1;
+
+	assert_true(times > 0 && times <= 1e6);
+	return (unsigned long)(VALUES * times);
+}
+
+static unsigned long compare_values(unsigned long count, bool compress)
 {
 	static uint8_t bytes[VALUE_BYTES + 64];
 	struct kw_buffer theirs = {0}, ours = {0};
-	unsigned equal = 0;
+	unsigned long equal = 0;
 
 	peer_words(&peer, NULL, "CONFIG", "SET", "rdbcompression", compress ? "yes" : "no", NULL);
-	for (int i = 0; i < VALUES; i++) {
+	for (unsigned long i = 0; i < count; i++) {
 		struct kw_hash128 a, b;
 		struct kw_error error;
 		struct kw_slice value = random_value(bytes), payload;
@@ -594,12 +606,14 @@ static unsigned compare_values(bool compress)
 
 static void a_string_is_encoded_as_the_server_does(void **state)
 {
-	unsigned equal = compare_values(false);
+	unsigned long count = count_of_values();
+	unsigned long equal = compare_values(count, false);
 
-	assert_int_equal(equal, VALUES);
-	equal = compare_values(true);
-	print_message("%s: %u of %d payloads are equal with compression\n", binary, equal, VALUES);
-	assert_true(equal > VALUES / 2);
+	assert_int_equal(equal, count);
+	equal = compare_values(count, true);
+	print_message("%s: %lu of %lu payloads are equal byte by byte with compression\n", binary,
+		equal, count);
+	assert_true(equal > count / 2);
 }
 
 int main(int argc, char **argv)
