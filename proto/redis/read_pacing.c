@@ -1,6 +1,10 @@
 /*
  * Reading by a timer when input comes as a stream.
  *
+ *   DIRECT: read at each arrival
+ *     │ ▲
+ *     │ │ kw_redis_read_by_timer, from each of the other two
+ *     ▼ │
  *   EAGER: read at each arrival ──from 4 KiB a ms on──▶ PACED: read every ms
  *       ◀──────────────────────────below 2 KiB a ms───
  *
@@ -10,6 +14,9 @@
  * (net.core.wmem_default), which is the output of a server at full speed for more than two
  * milliseconds. A longer wait would cost: the server's next write then finds memory that no cache
  * holds.
+ *
+ * A server with time to spare loses nothing by wake-ups, and the millisecond would be lag. So the
+ * owner, who knows how busy the server is, chooses between DIRECT and the other two.
  */
 #include "base/clock.h"
 #include "redis/connection.h"
@@ -29,15 +36,28 @@ static void on_read_timer(uv_timer_t *timer)
 
 static void move_to(struct kw_redis *redis, enum kw_redis_reading reading)
 {
-	assert(redis->reading != KW_REDIS_READ_DIRECT && reading != KW_REDIS_READ_DIRECT);
-	if (reading == redis->reading)
-		return;
+	enum kw_redis_reading before = redis->reading;
+
+	assert(!(before == KW_REDIS_READ_DIRECT && reading == KW_REDIS_READ_PACED));
 	redis->reading = reading;
-	if (reading == KW_REDIS_READ_PACED)
+	if (reading == before)
+		return;
+	if (reading == KW_REDIS_READ_PACED) {
 		uv_timer_start(&redis->read_timer, on_read_timer, PACE_MS, PACE_MS);
-	else
+		kw_redis_rewatch(redis);
+	} else if (before == KW_REDIS_READ_PACED) {
 		uv_timer_stop(&redis->read_timer);
-	kw_redis_rewatch(redis);
+		kw_redis_rewatch(redis);
+	}
+}
+
+void kw_redis_read_by_timer(struct kw_redis *redis, bool may)
+{
+	if (kw_redis_is_over(redis) || may == (redis->reading != KW_REDIS_READ_DIRECT))
+		return;
+	redis->measured_us = kw_clock_us();
+	redis->measured_bytes = 0;
+	move_to(redis, may ? KW_REDIS_READ_EAGER : KW_REDIS_READ_DIRECT);
 }
 
 void kw_redis_pace_reads(struct kw_redis *redis, size_t bytes)

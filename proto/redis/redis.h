@@ -65,8 +65,8 @@ struct kw_redis_options {
 	uint32_t reply_timeout_ms;   /* no byte for this long while replies are pending; 0: 30000 */
 	/*
 	 * A subscriber, whose messages can come in a stream. From 4 KiB a millisecond on, the
-	 * socket is read every millisecond rather than at each arrival. The end of the connection
-	 * is found then, too.
+	 * socket is read every millisecond rather than at each arrival, while the owner lets it
+	 * (kw_redis_read_by_timer). The end of the connection is found then, too.
 	 */
 	bool stream;
 	/*
@@ -166,6 +166,13 @@ void kw_redis_take_over(struct kw_redis *redis, kw_redis_stream_fn fn, void *arg
 
 /* Queue bytes on a connection that was taken over; copied. Dropped while closing. */
 void kw_redis_put(struct kw_redis *redis, struct kw_slice bytes);
+
+/*
+ * Only with the option `stream`. May reading wait for a timer when much comes (as at first), or
+ * must it be read at each arrival? The wake-ups of the second are part of the server's own work.
+ * Harmless when already closing.
+ */
+void kw_redis_read_by_timer(struct kw_redis *redis, bool may);
 
 /* closed follows with code KW_OK. Harmless when already closing. */
 void kw_redis_close(struct kw_redis *redis);

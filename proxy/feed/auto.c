@@ -134,6 +134,11 @@ static void examine(struct kw_feed *feed)
 	kw_feed_examine(auto_of(feed)->now);
 }
 
+static void let_wait(struct kw_feed *feed, bool may)
+{
+	kw_feed_let_wait(auto_of(feed)->now, may);
+}
+
 static void turn(struct kw_feed *feed, uint64_t now_us)
 {
 	kw_feed_turn(auto_of(feed)->now, now_us);
@@ -207,7 +212,8 @@ static void auto_free(struct kw_feed *feed)
 }
 
 static const struct kw_feed_operations operations = {start, stop, is_stopped, barrier, order, look,
-	examine, turn, ready_us, stored, emptied, server, databases, stats, permissions, auto_free};
+	examine, let_wait, turn, ready_us, stored, emptied, server, databases, stats, permissions,
+	auto_free};
 
 struct kw_feed *kw_auto_new(
 	const struct kw_feed_options *options, const struct kw_feed_handlers *handlers)

@@ -204,6 +204,11 @@ struct kw_feed_operations {
 	 * only after `ready`. A stop forgets it.
 	 */
 	void (*examine)(struct kw_feed *feed);
+	/*
+	 * May the feed wait for more before it reads what the server told (true, as after each
+	 * start), or must it read at once? The wait spares a saturated server; else it is lag.
+	 */
+	void (*let_wait)(struct kw_feed *feed, bool may);
 	/* Tell what was collected in this loop turn. */
 	void (*turn)(struct kw_feed *feed, uint64_t now_us);
 	/* When it needs a turn of its own; UINT64_MAX: never. */
@@ -261,6 +266,11 @@ static inline void kw_feed_look(struct kw_feed *feed)
 static inline void kw_feed_examine(struct kw_feed *feed)
 {
 	feed->operations->examine(feed);
+}
+
+static inline void kw_feed_let_wait(struct kw_feed *feed, bool may)
+{
+	feed->operations->let_wait(feed, may);
 }
 
 static inline void kw_feed_turn(struct kw_feed *feed, uint64_t now_us)

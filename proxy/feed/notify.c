@@ -582,6 +582,14 @@ static void look(struct kw_feed *feed)
 	beat(notify, kw_clock_us());
 }
 
+static void let_wait(struct kw_feed *feed, bool may)
+{
+	struct notify *notify = notify_of(feed);
+
+	if (notify->events)
+		kw_redis_read_by_timer(notify->events, may);
+}
+
 static void turn(struct kw_feed *feed, uint64_t now_us)
 {
 	struct notify *notify = notify_of(feed);
@@ -674,7 +682,7 @@ static void notify_free(struct kw_feed *feed)
 }
 
 static const struct kw_feed_operations operations = {start, stop, is_stopped, barrier, order, look,
-	examine, turn, ready_us, stored, emptied, server, databases, stats, permissions,
+	examine, let_wait, turn, ready_us, stored, emptied, server, databases, stats, permissions,
 	notify_free};
 
 struct kw_feed *kw_notify_new(

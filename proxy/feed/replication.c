@@ -449,6 +449,12 @@ const char *kw_replication_locator(const struct kw_replication *replication)
 	return replication->locator;
 }
 
+void kw_replication_let_wait(struct kw_replication *replication, bool may)
+{
+	if (replication->redis)
+		kw_redis_read_by_timer(replication->redis, may);
+}
+
 static void look_for_silence(struct kw_replication *replication, uint64_t now_us)
 {
 	struct kw_error why = {.code = KW_E_TIMEOUT};

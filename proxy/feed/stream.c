@@ -527,6 +527,11 @@ static void look(struct kw_feed *feed)
 	look_for_stall(stream, kw_clock_us());
 }
 
+static void let_wait(struct kw_feed *feed, bool may)
+{
+	kw_replication_let_wait(stream_of(feed)->replication, may);
+}
+
 static void turn(struct kw_feed *feed, uint64_t now_us)
 {
 	struct stream *stream = stream_of(feed);
@@ -602,7 +607,7 @@ static void stream_free(struct kw_feed *feed)
 }
 
 static const struct kw_feed_operations operations = {start, stop, is_stopped, barrier, order, look,
-	examine, turn, ready_us, stored, emptied, server, databases, stats, permissions,
+	examine, let_wait, turn, ready_us, stored, emptied, server, databases, stats, permissions,
 	stream_free};
 
 struct kw_feed *kw_stream_feed_new(

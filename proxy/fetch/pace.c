@@ -55,6 +55,7 @@ void kw_pace_forget(struct kw_pace *pace)
 	pace->tokens_us = 0;
 	pace->refusals_before = 0;
 	pace->least_wait_us = 0;
+	pace->load = KW_PACE_UNKNOWN;
 }
 
 /* Can the next look compare with the last one? */
@@ -250,20 +251,38 @@ static double wanted_by(const struct kw_pace *pace, double others)
 	return pace->busy > 0 ? others * (pace->busy + pace->waiting) / pace->busy : 0;
 }
 
+/* wanted: the part of the time that others wanted. */
+static bool is_saturated(const struct kw_pace *pace, double wanted)
+{
+	if (wanted < KW_PACE_OTHERS_LEAST)
+		return false; /* only fetching takes its time */
+	return pace->busy + pace->waiting >= KW_PACE_BUSY_MOST ||
+	       (wanted >= WANTED_OTHERS && waits_long(pace));
+}
+
+static enum kw_pace_load judge_load(const struct kw_pace *pace, double wanted)
+{
+	if (is_saturated(pace, wanted))
+		return KW_PACE_SATURATED;
+	if (pace->load == KW_PACE_SATURATED && wanted >= KW_PACE_OTHERS_LEAST &&
+		pace->busy + pace->waiting >= KW_PACE_BUSY_SPARE)
+		return KW_PACE_SATURATED;
+	return KW_PACE_SPARE;
+}
+
 /* others: the part of the time that they took. */
 static void adjust(struct kw_pace *pace, double others)
 {
 	double wanted = wanted_by(pace, others);
 	double floor = pace->share * greater(pace->busy, FLOOR_BUSY);
 	double ready = pace->busy + pace->waiting;
-	bool saturated =
-		ready >= KW_PACE_BUSY_MOST || (wanted >= WANTED_OTHERS && waits_long(pace));
 
+	pace->load = judge_load(pace, wanted);
 	if (wanted < KW_PACE_OTHERS_LEAST) {
 		pace->allowed = 1;
 		return;
 	}
-	if (saturated) {
+	if (is_saturated(pace, wanted)) {
 		/* From no limit at all, the way down begins at what was taken. */
 		pace->allowed = lesser(pace->allowed, greater(pace->taken, 2 * floor)) / 2;
 	} else {
@@ -335,6 +354,11 @@ void kw_pace_look(struct kw_pace *pace, const struct kw_pace_counts *counts, uin
 	others = pace->busy - pace->taken - looks_us(pace, &passed) / elapsed_us;
 	adjust(pace, others);
 	begin_anew(pace, counts, now_us);
+}
+
+enum kw_pace_load kw_pace_load(const struct kw_pace *pace, uint64_t now_us)
+{
+	return now_us < pace->looked_us + KW_PACE_LOAD_US ? pace->load : KW_PACE_UNKNOWN;
 }
 
 void kw_pace_report(const struct kw_pace *pace, struct kw_pace_report *report)

@@ -32,10 +32,12 @@
 
 #define KW_PACE_LOOK_US UINT64_C(100000)       /* from look to look while much is fetched */
 #define KW_PACE_IDLE_LOOK_US UINT64_C(1000000) /* … while little is */
+#define KW_PACE_LOAD_US UINT64_C(3000000)      /* an older look tells nothing of the load */
 #define KW_PACE_BURST_US 10000.0               /* what is saved up at most, in time as allowed */
 #define KW_PACE_OWED_US 100000.0               /* what is owed at most, in the primary's time */
 #define KW_PACE_BUSY_MOST 0.9     /* from here on, waiting included, the primary is saturated */
 #define KW_PACE_BUSY_AIM 0.85     /* as far as time is taken that is left over */
+#define KW_PACE_BUSY_SPARE 0.75   /* below, a primary that was saturated has time left again */
 #define KW_PACE_OTHERS_LEAST 0.05 /* less of what it runs: no other client wants its time */
 #define KW_PACE_WAIT_US 500.0     /* a shorter wait is ignored */
 
@@ -56,6 +58,13 @@ struct kw_pace_counts {
 	uint64_t looks_usec;  /* of commands that only look (INFO, PING): not keys', not others' */
 	uint64_t looks_calls; /* … */
 	uint64_t dumps;       /* of them DUMP: we know how many of these were ours */
+};
+
+/* What the primary has left for others, as far as it is known. */
+enum kw_pace_load {
+	KW_PACE_UNKNOWN,   /* no two looks of late could be compared */
+	KW_PACE_SPARE,     /* it has time left */
+	KW_PACE_SATURATED, /* it could not do more, and not much time was left since */
 };
 
 struct kw_pace_report {
@@ -91,6 +100,7 @@ struct kw_pace {
 	uint32_t waits;
 	double taken, busy, waiting; /* of the last look */
 	uint32_t refusals_before;    /* between the last look and the one before */
+	enum kw_pace_load load;      /* as of the last look */
 };
 
 /* share: 0 to 1; 1 means no limit. */
@@ -117,6 +127,13 @@ void kw_pace_waited(struct kw_pace *pace, uint64_t us, uint32_t ahead);
 bool kw_pace_due(struct kw_pace *pace, uint64_t now_us);
 
 void kw_pace_look(struct kw_pace *pace, const struct kw_pace_counts *counts, uint64_t now_us);
+
+/*
+ * Has the primary time to spare? Once saturated, it has none until it is busy for less than
+ * KW_PACE_BUSY_SPARE. After KW_PACE_LOAD_US without a look this is unknown: with a share of 1, no
+ * look is needed while little is fetched.
+ */
+enum kw_pace_load kw_pace_load(const struct kw_pace *pace, uint64_t now_us);
 
 void kw_pace_report(const struct kw_pace *pace, struct kw_pace_report *report);
 

@@ -279,9 +279,12 @@ static void on_pacing(uv_timer_t *timer)
 {
 	struct kw_source *source = timer->data;
 
-	if (kw_source_link_is_up(&source->link))
-		kw_pacing_tick(
-			&source->pacing, kw_feed_server(source->feed)->process, kw_clock_us());
+	uint64_t now_us = kw_clock_us();
+
+	if (!kw_source_link_is_up(&source->link))
+		return;
+	kw_pacing_tick(&source->pacing, kw_feed_server(source->feed)->process, now_us);
+	kw_feed_let_wait(source->feed, kw_pace_load(&source->pacing.pace, now_us) != KW_PACE_SPARE);
 }
 
 /* Making it. */

@@ -191,6 +191,44 @@ static void much_a_millisecond_is_paced_and_half_as_little_is_not(void **state)
 	stop(&s);
 }
 
+/* The owner says that the server has time to spare, and later that it has not. */
+static void it_is_paced_only_while_the_owner_lets_it(void **state)
+{
+	struct subscriber s;
+	pid_t child;
+	int told;
+
+	subscribe(&s, true);
+	child = publish_all(true);
+	test_client_run(&s.client, &s.paced, 1);
+	kw_redis_read_by_timer(s.redis, false);
+	assert_false(is_paced(&s));
+	told = s.paced;
+	test_client_run(&s.client, &s.pushes, s.pushes + MESSAGES);
+	assert_int_equal(s.paced, told);
+	came(&s, 60000);
+	assert_false(is_paced(&s));
+	kw_redis_read_by_timer(s.redis, true);
+	assert_false(is_paced(&s));
+	test_client_run(&s.client, &s.paced, told + 1);
+	kw_redis_read_by_timer(s.redis, true); /* said again, it changes nothing */
+	assert_true(is_paced(&s));
+	stop(&s);
+	end_child(child);
+}
+
+static void a_connection_that_closes_is_left_alone(void **state)
+{
+	struct subscriber s;
+
+	subscribe(&s, true);
+	came(&s, 60000);
+	assert_true(is_paced(&s));
+	kw_redis_close(s.redis);
+	kw_redis_read_by_timer(s.redis, false);
+	stop(&s);
+}
+
 static void who_did_not_ask_for_it_is_woken_each_time(void **state)
 {
 	struct subscriber s;
@@ -254,6 +292,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_message_of_a_stream_comes_once_in_order),
 		cmocka_unit_test(much_a_millisecond_is_paced_and_half_as_little_is_not),
+		cmocka_unit_test(it_is_paced_only_while_the_owner_lets_it),
+		cmocka_unit_test(a_connection_that_closes_is_left_alone),
 		cmocka_unit_test(who_did_not_ask_for_it_is_woken_each_time),
 		cmocka_unit_test(the_end_of_the_connection_is_noticed_meanwhile),
 		cmocka_unit_test(closing_meanwhile_is_safe),

@@ -17,12 +17,16 @@ enum fake_feed_state { FAKE_STOPPED, FAKE_STARTING, FAKE_RUNNING, FAKE_STOPPING 
  */
 enum fake_feed_barriers { FAKE_PASS, FAKE_HOLD };
 
+/* What its owner told last of waiting before it reads. */
+enum fake_feed_waits { FAKE_WAITS, FAKE_READS_AT_ONCE };
+
 struct fake_feed {
 	struct kw_feed feed; /* first */
 	struct kw_feed_options options;
 	struct kw_feed_handlers handlers;
 	enum fake_feed_state state;
 	enum fake_feed_barriers barriers;
+	enum fake_feed_waits waits;
 	struct kw_server_identity identity; /* of the server, as it is told */
 	/* What it was asked, and told by its owner. */
 	uint32_t starts, stops, looks, frees;

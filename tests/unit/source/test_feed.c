@@ -6,6 +6,7 @@
 #include "fixture.h"
 
 #include "base/clock.h"
+#include "source/source_internal.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -383,6 +384,32 @@ static void the_feed_is_asked_to_look_and_learns_what_is_stored(void **state)
 	end();
 }
 
+static bool reads_at_once(struct test *t)
+{
+	return fake_feed.waits == FAKE_READS_AT_ONCE;
+}
+
+static bool may_wait(struct test *t)
+{
+	return fake_feed.waits == FAKE_WAITS;
+}
+
+static void the_feed_may_wait_unless_the_primary_has_time_to_spare(void **state)
+{
+	struct kw_pace *pace;
+
+	begin();
+	assert_true(may_wait(&test));
+	kw_source_set_primary_share(test.source, 0.5); /* with 1 it need not look */
+	test_until(&test, reads_at_once, "the look that finds a primary at rest");
+	pace = &test.source->pacing.pace;
+	pace->load = KW_PACE_SATURATED; /* until the next look */
+	pace->looked_us = pace->asked_us = kw_clock_us();
+	test_until(&test, may_wait, "the feed being told");
+	test_until(&test, reads_at_once, "the look that finds it at rest again");
+	end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -403,6 +430,7 @@ int main(void)
 		cmocka_unit_test(a_doubt_that_was_not_mended_is_mended_after_the_break),
 		cmocka_unit_test(what_the_operator_asks_during_a_break_is_done_after_it),
 		cmocka_unit_test(a_feed_that_is_lost_before_it_was_ready_is_started_again),
+		cmocka_unit_test(the_feed_may_wait_unless_the_primary_has_time_to_spare),
 		cmocka_unit_test(the_feed_is_asked_to_look_and_learns_what_is_stored),
 	};
 

@@ -553,6 +553,73 @@ static void a_new_connection_begins_without_limit(void **state)
 	assert_between(world.ours_us, 0.07, 0.13);
 }
 
+static enum kw_pace_load load_of(const struct world *world)
+{
+	return kw_pace_load(&world->pace, world->now_us);
+}
+
+/* Fetching takes all of it, but nobody else wants it. */
+static void a_primary_that_only_fetching_wants_has_time_to_spare(void **state)
+{
+	struct world world;
+
+	world_init(&world, 0.1);
+	assert_int_equal(load_of(&world), KW_PACE_UNKNOWN);
+	world_run(&world, 3000);
+	assert_int_equal(load_of(&world), KW_PACE_SPARE);
+	world.backlog = false;
+	world.wanted = 0.5;
+	world_run(&world, 3000);
+	assert_int_equal(load_of(&world), KW_PACE_SPARE);
+}
+
+static void a_saturated_primary_is_so_until_much_of_its_time_is_left(void **state)
+{
+	struct world world;
+
+	world_init(&world, 0.1);
+	world.backlog = false;
+	world.wanted = 2;
+	world_run(&world, 3000);
+	assert_int_equal(load_of(&world), KW_PACE_SATURATED);
+	world.wanted = 0.85;
+	world_run(&world, 3000);
+	assert_int_equal(load_of(&world), KW_PACE_SATURATED);
+	world.wanted = 0.6;
+	world_run(&world, 3000);
+	assert_int_equal(load_of(&world), KW_PACE_SPARE);
+	world.wanted = 0.85;
+	world_run(&world, 3000);
+	assert_int_equal(load_of(&world), KW_PACE_SPARE);
+}
+
+static void saturation_ends_with_the_load(void **state)
+{
+	struct world world;
+
+	world_init(&world, 0.1);
+	world.wanted = 2;
+	world_run(&world, 3000);
+	assert_int_equal(load_of(&world), KW_PACE_SATURATED);
+	world.wanted = 0;
+	world_run(&world, 3000);
+	assert_int_equal(load_of(&world), KW_PACE_SPARE);
+}
+
+static void the_load_of_a_primary_that_was_not_looked_at_is_unknown(void **state)
+{
+	struct world world;
+
+	world_init(&world, 0.1);
+	world_run(&world, 3000);
+	assert_int_equal(kw_pace_load(&world.pace, world.pace.looked_us + KW_PACE_LOAD_US - 1),
+		KW_PACE_SPARE);
+	assert_int_equal(
+		kw_pace_load(&world.pace, world.pace.looked_us + KW_PACE_LOAD_US), KW_PACE_UNKNOWN);
+	kw_pace_forget(&world.pace);
+	assert_int_equal(load_of(&world), KW_PACE_UNKNOWN);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -579,6 +646,10 @@ int main(void)
 		cmocka_unit_test(keys_that_are_held_back_go_in_batches),
 		cmocka_unit_test(it_looks_often_only_while_much_is_fetched),
 		cmocka_unit_test(a_new_connection_begins_without_limit),
+		cmocka_unit_test(a_primary_that_only_fetching_wants_has_time_to_spare),
+		cmocka_unit_test(a_saturated_primary_is_so_until_much_of_its_time_is_left),
+		cmocka_unit_test(saturation_ends_with_the_load),
+		cmocka_unit_test(the_load_of_a_primary_that_was_not_looked_at_is_unknown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
