@@ -1,7 +1,5 @@
 #include "follow.h"
 
-#include "pause.h"
-
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -198,9 +196,10 @@ static void pace(struct kw_follow *follow, bool moved)
 {
 	uint32_t idle_us = follow->options.busy ? 0 : follow->options.idle_us;
 
-	follow->interval_us =
-		kw_pause_next_us(follow->interval_us, moved, idle_us, behind_us(follow));
-	if (follow->interval_us == 0) {
+	uint32_t pause_us = kw_pause_next_us(
+		&follow->pause, moved, follow->begun_us, idle_us, behind_us(follow));
+
+	if (pause_us == 0) {
 		poll_when(follow, KW_FOLLOW_DUE);
 		if (follow->armed_us > 0)
 			arm(follow, 0);
@@ -209,8 +208,8 @@ static void pace(struct kw_follow *follow, bool moved)
 	}
 	poll_when(follow, KW_FOLLOW_WAITS);
 	/* After a long rest on_timer has set it already: that saves a system call in each poll. */
-	if (follow->armed_us != follow->interval_us)
-		arm(follow, follow->interval_us);
+	if (follow->armed_us != pause_us)
+		arm(follow, pause_us);
 }
 
 static void on_superblock(
@@ -477,7 +476,7 @@ static void on_timer(uv_poll_t *handle, int status, int events)
 
 	(void)status;
 	(void)events;
-	arm(follow, follow->polls == KW_FOLLOW_HELD ? 0 : follow->interval_us);
+	arm(follow, follow->polls == KW_FOLLOW_HELD ? 0 : follow->pause.us);
 	poll_when(follow, KW_FOLLOW_DUE);
 	kw_follow_step(follow, kw_clock_us());
 }
@@ -487,7 +486,7 @@ void kw_follow_start(struct kw_follow *follow, const struct kw_cursor *cursor)
 	assert(kw_follow_up(follow));
 	assert(kw_reader_idle(follow->reader));
 	follow->begun_us = kw_clock_us();
-	follow->interval_us = 0;
+	kw_pause_begin(&follow->pause);
 	poll_when(follow, KW_FOLLOW_DUE);
 	kw_reader_start(follow->reader, cursor);
 }
@@ -507,7 +506,7 @@ void kw_follow_set_polling(struct kw_follow *follow, bool polling)
 	if (!polling) {
 		follow->polls = KW_FOLLOW_HELD;
 	} else if (follow->polls == KW_FOLLOW_HELD) {
-		follow->interval_us = 0;
+		kw_pause_begin(&follow->pause);
 		follow->polls = KW_FOLLOW_DUE;
 		follow->handlers.due(follow->handlers.arg);
 	}

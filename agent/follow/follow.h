@@ -14,9 +14,10 @@
  *
  *   each of these ──kw_follow_close──▶ CLOSING ──connection and timer closed──▶ CLOSED
  *
- * While UP the reader polls back to back as long as data flows. Then the pauses grow: 50 µs,
- * 100 µs, … up to idle_us (pause.h). Most polls look at the tail of the log alone. One poll in a
- * few reads the superblock, and each poll does so when polls are far apart.
+ * While UP the reader polls back to back as long as data flows. Then the pauses grow, up to a part
+ * of the time in which changes come, and to idle_us if none come (pause.h). Most polls look at the
+ * tail of the log alone. One poll in a few reads the superblock, and each poll does so when polls
+ * are far apart.
  *
  * The reader does not read the superblock while it is idle, in a long snapshot, or held. Then this
  * module reads it by itself each PROBE_INTERVAL_US (a probe): heartbeat, versions and the state of
@@ -32,6 +33,7 @@
 
 #include "base/backoff.h"
 #include "base/sm.h"
+#include "pause.h"
 #include "reads.h"
 #include "regions.h"
 #include "remote/remote.h"
@@ -122,10 +124,10 @@ struct kw_follow {
 	uv_poll_t timer;
 	int timer_fd;
 	enum kw_follow_polls polls;
-	uint32_t interval_us; /* the present pause; 0: back to back */
-	uint32_t armed_us;    /* what the timer is set to; 0: not at all */
-	uint64_t begun_us;    /* our clock when the present or last poll began */
-	uint64_t passed_us;   /* the same of the last one that read the superblock */
+	struct kw_pause pause;
+	uint32_t armed_us;  /* what the timer is set to; 0: not at all */
+	uint64_t begun_us;  /* our clock when the present or last poll began */
+	uint64_t passed_us; /* the same of the last one that read the superblock */
 };
 
 /* KW_E_CONFIG: proxy is no address. Nothing was opened then. */
