@@ -1,11 +1,13 @@
 """What the benchmarks count and say must be right before any figure is."""
 import os
 import re
+import subprocess
 import sys
 
 sys.path[:0] = [os.path.dirname(os.path.abspath(__file__)),
                 os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "integration")]
 
+import lag                                                # noqa: E402
 from core import show                                     # noqa: E402
 from core.cpu import seconds as cpu_seconds               # noqa: E402
 from core.peers import peer                               # noqa: E402
@@ -139,6 +141,36 @@ def a_run(begun, name, rows):
     return {"machine": {"cpu": "some", "load at the start": 3.0, "commit": "abc"}, "command": "run",
             "begun": begun, "rounds": 3, "seed": 1,
             "benchmarks": {name: {"title": "a title", "seconds": 1.0, "rows": rows}}}
+
+
+def lag_row(name, **figures):
+    sides = run_rounds({name: lambda: figures}, 1)
+    return lag.hold_bounds(make_row("10 k/s", sides[name]), *lag.CASES[1][4:])
+
+
+def test_the_lag_of_each_feed_has_bounds_of_its_own():
+    for name, reached in (("commands, notifications", [True, False]), ("commands, stream", [False, False])):
+        row = lag_row(name, p50_ms=0.28, p99_ms=1)
+        assert [bound["reached"] for bound in row["thresholds"]] == reached, row
+    assert not lag_row("native", p50_ms=0.28)["thresholds"]
+    assert not lag_row("replica, stream", p50_ms=0.28)["thresholds"]
+    assert {case[1] for case in lag.CASES if set(case[4]) == set(lag.FEEDS)} == {10_000, 50_000}
+
+
+def test_the_cores_that_daemons_took_meanwhile():
+    def work():
+        begin = os.times().user
+        while os.times().user - begin < 0.2:
+            pass
+        return {"p50_ms": 1}
+
+    class Itself:
+        pid = os.getpid()
+
+    with subprocess.Popen(["sleep", "60"]) as sleeper:
+        found = lag.cores({"proxy": Itself, "agent": sleeper}, work)
+        sleeper.kill()
+    assert found["p50_ms"] == 1 and 0 <= found["agent_cores"] < found["proxy_cores"]
 
 
 def test_cpu_seconds_count_children_that_ended():
