@@ -8,6 +8,8 @@
  *   EAGER: read at each arrival ──from 4 KiB a ms on──▶ PACED: read every ms
  *       ◀──────────────────────────below 2 KiB a ms───
  *
+ *   either ──kw_redis_hold──▶ HELD: not read ──kw_redis_release──▶ EAGER
+ *
  * Each write of a busy server wakes its subscriber: tens of thousands of times a second, for some
  * messages each. The wake-up costs the server, too, within its own write(2). Bytes that wait in the
  * socket for a millisecond cost nothing. The kernel holds 100 KiB and more of them
@@ -60,12 +62,29 @@ void kw_redis_read_by_timer(struct kw_redis *redis, bool may)
 	move_to(redis, may ? KW_REDIS_READ_EAGER : KW_REDIS_READ_DIRECT);
 }
 
+void kw_redis_hold(struct kw_redis *redis)
+{
+	assert(redis->input_kind == KW_REDIS_STREAM);
+	if (!kw_redis_is_over(redis))
+		move_to(redis, KW_REDIS_READ_HELD);
+}
+
+void kw_redis_release(struct kw_redis *redis)
+{
+	assert(redis->input_kind == KW_REDIS_STREAM);
+	if (kw_redis_is_over(redis) || !kw_redis_is_held(redis))
+		return;
+	move_to(redis, KW_REDIS_READ_EAGER);
+	kw_redis_wake(redis); /* TLS can hold bytes that no poll shows */
+}
+
 void kw_redis_pace_reads(struct kw_redis *redis, size_t bytes)
 {
 	bool paced = redis->reading == KW_REDIS_READ_PACED;
 	uint64_t now_us, passed_us, bytes_ms;
 
-	if (redis->reading == KW_REDIS_READ_DIRECT || kw_redis_is_over(redis))
+	if (redis->reading == KW_REDIS_READ_DIRECT || kw_redis_is_held(redis) ||
+		kw_redis_is_over(redis))
 		return;
 	now_us = kw_clock_us();
 	passed_us = now_us - redis->measured_us;

@@ -164,6 +164,14 @@ void kw_redis_subscribe(
 typedef void (*kw_redis_stream_fn)(void *arg, struct kw_slice bytes);
 void kw_redis_take_over(struct kw_redis *redis, kw_redis_stream_fn fn, void *arg);
 
+/*
+ * Of a connection with the option `stream` that was taken over: hand no more bytes over until
+ * kw_redis_release. They wait in the socket, and in the end the server does. The end of the
+ * connection is not noticed meanwhile. Each is harmless twice.
+ */
+void kw_redis_hold(struct kw_redis *redis);
+void kw_redis_release(struct kw_redis *redis);
+
 /* Queue bytes on a connection that was taken over; copied. Dropped while closing. */
 void kw_redis_put(struct kw_redis *redis, struct kw_slice bytes);
 

@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <stdio.h>
+#include <strings.h>
 
 /* A key of an unknown database is told in each of at most so many; beyond, all are in doubt. */
 #define DATABASES_TOUCHED 64
@@ -155,19 +156,31 @@ static int shown_name(struct kw_slice name)
 	return length;
 }
 
+/* A delete of more keys than are kept of a command: it explains why they are gone. */
+static bool deletes(struct kw_slice name)
+{
+	const char *text = name.data;
+
+	return (name.length == 3 && strncasecmp(text, "DEL", 3) == 0) ||
+	       (name.length == 6 && strncasecmp(text, "UNLINK", 6) == 0);
+}
+
 static void tell_unknown(struct kw_changes *changes, const struct kw_repl_effect *effect)
 {
 	struct kw_databases one = {0};
-	char why[160];
+	char why[192];
 
 	snprintf(why, sizeof why,
-		"the replication stream has the command %.*s, and COMMAND does not tell its keys",
+		"the replication stream has a command %.*s whose keys are not known: COMMAND does not "
+		"tell them, or they are too many",
 		shown_name(effect->key), effect->key.length ? (const char *)effect->key.data : "");
 	if (effect->database == KW_REPL_ANY_DATABASE) {
 		kw_changes_doubt(changes, KW_DOUBT_COMMAND, NULL, why);
 	} else if (is_followed(changes, effect->database)) {
 		kw_databases_add(&one, effect->database);
 		kw_changes_doubt(changes, KW_DOUBT_COMMAND, &one, why);
+		if (deletes(effect->key))
+			changes->handlers->explain(changes->handlers->arg, &one);
 		kw_databases_close(&one);
 	}
 	changes->unknown(changes->arg);

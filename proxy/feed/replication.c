@@ -35,7 +35,10 @@
 #define TRANSACTION_EFFECTS (1u << 18)
 #define COMMAND_EFFECTS (1u << 12)
 
-enum state { CLOSED, CONNECTING, PROVING, ATTACHING, FOLLOWING, CLOSING };
+/* Of one command in one loop turn, which takes some 20 ms. The others wait for the next turn. */
+#define TURN_EFFECTS (1u << 15)
+
+enum state { CLOSED, CONNECTING, PROVING, ATTACHING, FOLLOWING, TELLING, CLOSING };
 
 struct kw_replication {
 	struct kw_sm sm;
@@ -74,7 +77,8 @@ static const struct kw_sm_state states[] = {
 	[CONNECTING] = {"connecting", KW_SM_TO(PROVING) | KW_SM_TO(CLOSING) | KW_SM_TO(CLOSED)},
 	[PROVING] = {"proving", KW_SM_TO(ATTACHING) | KW_SM_TO(CLOSING)},
 	[ATTACHING] = {"attaching", KW_SM_TO(FOLLOWING) | KW_SM_TO(CLOSING)},
-	[FOLLOWING] = {"following", KW_SM_TO(CLOSING)},
+	[FOLLOWING] = {"following", KW_SM_TO(TELLING) | KW_SM_TO(CLOSING)},
+	[TELLING] = {"telling", KW_SM_TO(FOLLOWING) | KW_SM_TO(CLOSING)},
 	[CLOSING] = {"closing", KW_SM_TO(CLOSED)},
 };
 
@@ -83,6 +87,11 @@ static const struct kw_sm_conf machine = {"replication", states, CLOSING + 1, ho
 static bool is_open(const struct kw_replication *replication)
 {
 	return replication->sm.state != CLOSED && replication->sm.state != CLOSING;
+}
+
+static bool follows(const struct kw_replication *replication)
+{
+	return replication->sm.state == FOLLOWING || replication->sm.state == TELLING;
 }
 
 static void lose(struct kw_replication *replication, const struct kw_error *why)
@@ -135,8 +144,13 @@ static void take_command(void *arg, const struct kw_repl_command *command)
 	}
 	if (!kw_repl_effects_has_database(replication->effects) && locates(replication, command))
 		kw_repl_effects_set_database(replication->effects, 0);
-	if (kw_repl_effects_take(replication->effects, command, &replication->broken))
+	if (kw_repl_effects_take(replication->effects, command, &replication->broken)) {
 		kw_replication_forget(replication);
+	} else if (kw_repl_effects_has_more(replication->effects)) {
+		kw_repl_parser_keep(replication->parser);
+		if (replication->sm.state == FOLLOWING)
+			kw_sm_move(&replication->sm, TELLING, "a command has many keys");
+	}
 }
 
 static void tell_batch(void *arg, const struct kw_repl_batch *batch)
@@ -154,24 +168,48 @@ static void ack_wanted(void *arg)
 	replication->handlers.ack_asked(replication->handlers.arg);
 }
 
-static void follow(struct kw_replication *replication, const uint8_t *bytes, size_t length)
+/* The parser has told what it could. */
+static void told(struct kw_replication *replication, int code, const struct kw_error *why)
 {
-	struct kw_error why;
-
-	kw_repl_attach_heard(&replication->attach);
-	if (kw_repl_parser_feed(replication->parser, bytes, length, &why)) {
+	if (code) {
 		kw_replication_forget(replication);
-		lose_here(replication, &why);
+		lose_here(replication, why);
 		return;
 	}
 	if (replication->broken.code) {
 		lose_here(replication, &replication->broken);
 		return;
 	}
-	if (replication->sm.state != FOLLOWING)
+	if (!follows(replication))
 		return;
+	if (replication->sm.state == TELLING)
+		kw_redis_hold(replication->redis);
+	else
+		kw_redis_release(replication->redis);
 	send_output(replication);
 	replication->handlers.moved(replication->handlers.arg);
+}
+
+static void follow(struct kw_replication *replication, const uint8_t *bytes, size_t length)
+{
+	struct kw_error why;
+	int code;
+
+	kw_repl_attach_heard(&replication->attach);
+	code = kw_repl_parser_feed(replication->parser, bytes, length, &why);
+	told(replication, code, &why);
+}
+
+/* The next part of a command with many keys. */
+static void tell_more(struct kw_replication *replication, uint64_t now_us)
+{
+	struct kw_error why;
+	int code;
+
+	kw_sm_move(&replication->sm, FOLLOWING, "");
+	replication->heard_us = now_us;
+	code = kw_repl_parser_again(replication->parser, &why);
+	told(replication, code, &why);
 }
 
 /* ---- the handshake ---- */
@@ -233,7 +271,7 @@ static void on_bytes(void *arg, struct kw_slice bytes)
 			return;
 		attached(replication);
 	}
-	if (replication->sm.state == FOLLOWING && used < bytes.length)
+	if (follows(replication) && used < bytes.length)
 		follow(replication, (const uint8_t *)bytes.data + used, bytes.length - used);
 }
 
@@ -397,7 +435,7 @@ void kw_replication_close(struct kw_replication *replication)
 {
 	if (!is_open(replication))
 		return;
-	if (replication->sm.state == FOLLOWING)
+	if (follows(replication))
 		kw_forks_followed(&replication->forks, kw_clock_us() - replication->followed_us);
 	if (replication->redis) {
 		kw_sm_move(&replication->sm, CLOSING, "asked to close");
@@ -473,7 +511,9 @@ void kw_replication_turn(struct kw_replication *replication, uint64_t now_us)
 		look_for_silence(replication, now_us);
 		return;
 	}
-	if (replication->sm.state != FOLLOWING)
+	if (replication->sm.state == TELLING)
+		tell_more(replication, now_us);
+	if (!follows(replication))
 		return;
 	kw_repl_attach_turn(&replication->attach, now_us);
 	if (now_us >= replication->ack_us) {
@@ -489,6 +529,8 @@ uint64_t kw_replication_ready_us(const struct kw_replication *replication)
 
 	if (replication->sm.state == ATTACHING)
 		return replication->heard_us + SILENCE_US;
+	if (replication->sm.state == TELLING)
+		return 0;
 	if (replication->sm.state != FOLLOWING)
 		return UINT64_MAX;
 	due_us = kw_repl_attach_due_us(&replication->attach);
@@ -511,6 +553,7 @@ struct kw_replication *kw_replication_new(uv_loop_t *loop, const struct kw_redis
 		.transaction_bytes = TRANSACTION_BYTES,
 		.transaction_effects = TRANSACTION_EFFECTS,
 		.command_effects = COMMAND_EFFECTS,
+		.take_effects = TURN_EFFECTS,
 		.batch = tell_batch,
 		.ack_wanted = ack_wanted,
 		.arg = replication,

@@ -4,11 +4,12 @@
  *   ┌────────┐ open ┌────────────┐ ready ┌─────────┐ same run ┌───────────┐ attached ┌───────────┐
  *   │ CLOSED │─────▶│ CONNECTING │──────▶│ PROVING │─────────▶│ ATTACHING │─────────▶│ FOLLOWING │
  *   └────────┘      └────────────┘       └─────────┘          └───────────┘          └───────────┘
- *       ▲                 │                   │ told: lost          │                      │
- *       │ told: closed    └─────────┬─────────┴─────────────────────┴──────────────────────┘
- *       └───────────┌─────────┐◀────┘ close
- *                   │ CLOSING │
- *                   └─────────┘
+ *       ▲                 │                   │ told: lost          │                    │  ▲   │
+ *       │ told: closed    └─────────┬─────────┴─────────────────────┴────────────────────┘  │   │
+ *       └───────────┌─────────┐◀────┘ close     ▲                             ┌─────────┐   │   │
+ *                   │ CLOSING │                 └─────────────────────────────│ TELLING │───┘   │
+ *                   └─────────┘                                               └─────────┘◀──────┘
+ *                                     a command has more keys than are told in one loop turn
  *
  * One address can lead to two servers: a proxy between, a service address that just moved, a second
  * record in DNS. Values of one and changes of the other would be taken for one. So this connection
@@ -55,7 +56,7 @@ struct kw_replication_handlers {
 	void (*attached)(void *arg, enum kw_replication_start start);
 	/* The next effects. Not after lost, and not after close. */
 	void (*batch)(void *arg, const struct kw_repl_batch *batch);
-	/* Bytes came, and all batches that they complete were told. */
+	/* Bytes came, and batches that they complete were told. */
 	void (*moved)(void *arg);
 	/* The server asks how far this reader is; it was answered. */
 	void (*ack_asked)(void *arg);

@@ -18,6 +18,11 @@ struct kw_repl_effects {
 	const struct kw_repl_catalog *catalog;
 	enum state state;
 	uint32_t database;
+	struct {
+		uint64_t begin; /* of the command that is taken in parts */
+		uint64_t taken; /* of its effects; 0: no command is */
+		uint64_t seen;  /* … in the call under way */
+	} part;
 	uint64_t begin;  /* of the batch */
 	uint64_t offset; /* handed on */
 	struct kw_repl_effect *list;
@@ -49,6 +54,7 @@ void kw_repl_effects_free(struct kw_repl_effects *effects)
 void kw_repl_effects_catalog(struct kw_repl_effects *effects, const struct kw_repl_catalog *catalog)
 {
 	effects->catalog = catalog;
+	effects->part.taken = 0; /* the same command can have other effects now */
 }
 
 uint64_t kw_repl_effects_offset(const struct kw_repl_effects *effects)
@@ -82,6 +88,7 @@ void kw_repl_effects_reset(struct kw_repl_effects *effects, uint64_t offset)
 {
 	clear(effects);
 	effects->state = PLAIN;
+	effects->part.taken = 0;
 	effects->database = KW_REPL_ANY_DATABASE;
 	effects->begin = effects->offset = offset;
 }
@@ -156,12 +163,20 @@ static bool keep(struct kw_repl_effects *effects, const struct kw_repl_effect *e
 	return true;
 }
 
+/* False: it was taken before, or comes later. */
+static bool is_due(struct kw_repl_effects *effects)
+{
+	uint64_t index = effects->part.seen++, most = effects->options.take_effects;
+
+	return index >= effects->part.taken && (most == 0 || index < effects->part.taken + most);
+}
+
 /* An effect of a transaction: its texts are gone after the call. */
 static void collect(void *arg, const struct kw_repl_effect *effect)
 {
 	struct kw_repl_effects *effects = arg;
 
-	if (keep(effects, effect))
+	if (!is_due(effects) || keep(effects, effect))
 		return;
 	hand_on_piece(effects);
 	if (!keep(effects, effect)) {
@@ -175,6 +190,8 @@ static void collect_plain(void *arg, const struct kw_repl_effect *effect)
 {
 	struct kw_repl_effects *effects = arg;
 
+	if (!is_due(effects))
+		return;
 	if (effects->count == effects->options.command_effects)
 		hand_on_piece(effects);
 	add(effects, effect);
@@ -228,13 +245,38 @@ static bool asks_for_ack(const struct kw_repl_command *command)
 	       strncasecmp(word->data, "GETACK", word->length) == 0;
 }
 
-/* A command that is none of those of the stream itself. */
-static void take_other(struct kw_repl_effects *effects, const struct kw_repl_command *command)
+/* After kw_repl_meaning: `taken` counts what was handed on or collected before the call. */
+static bool end_part(struct kw_repl_effects *effects)
 {
-	if (effects->state == PLAIN)
+	uint64_t most = effects->options.take_effects, taken = effects->part.taken;
+
+	effects->part.taken = most > 0 && effects->part.seen > taken + most ? taken + most : 0;
+	return effects->part.taken == 0;
+}
+
+bool kw_repl_effects_has_more(const struct kw_repl_effects *effects)
+{
+	return effects->part.taken > 0;
+}
+
+/* A command that is none of those of the stream itself. False: more of it is left. */
+static bool take_other(struct kw_repl_effects *effects, const struct kw_repl_command *command)
+{
+	bool plain = effects->state == PLAIN;
+
+	if (plain)
 		effects->begin = command->begin;
+	if (effects->part.begin != command->begin)
+		effects->part.taken = 0;
+	effects->part.begin = command->begin;
+	effects->part.seen = 0;
 	kw_repl_meaning(command, effects->database, effects->catalog,
-		effects->state == PLAIN ? collect_plain : collect, effects);
+		plain ? collect_plain : collect, effects);
+	if (end_part(effects))
+		return true;
+	if (plain)
+		hand_on_piece(effects);
+	return false;
 }
 
 int kw_repl_effects_take(struct kw_repl_effects *effects, const struct kw_repl_command *command,
@@ -250,8 +292,8 @@ int kw_repl_effects_take(struct kw_repl_effects *effects, const struct kw_repl_c
 		code = select_database(effects, command, error);
 	else if (kw_repl_is(command, "REPLCONF") && asks_for_ack(command))
 		effects->options.ack_wanted(effects->options.arg);
-	else
-		take_other(effects, command);
+	else if (!take_other(effects, command))
+		return KW_OK;
 	if (!code && effects->state == PLAIN)
 		hand_on_all(effects, command->end);
 	return code;

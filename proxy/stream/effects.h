@@ -14,6 +14,9 @@
  * in several databases. A transaction beyond the bounds is handed on in pieces: nothing of it is
  * lost, but a reader can see a part of it. So is a command with many keys.
  *
+ * A command of a million keys would keep the owner busy for seconds. So a bounded number of effects
+ * is taken at a time, and the owner takes the same command again until no more are left.
+ *
  * Pure. One thread.
  */
 #ifndef KW_PROXY_STREAM_EFFECTS_H
@@ -37,6 +40,7 @@ struct kw_repl_effects_options {
 	size_t transaction_bytes;     /* of the texts of a transaction; at most 512 MiB */
 	uint32_t transaction_effects; /* not 0 */
 	uint32_t command_effects;     /* of a command by itself; not 0 */
+	uint32_t take_effects;        /* of one kw_repl_effects_take; 0: any number */
 	uint64_t offset;
 	void (*batch)(void *arg, const struct kw_repl_batch *batch);
 	void (*ack_wanted)(void *arg); /* REPLCONF GETACK: the primary asks for REPLCONF ACK */
@@ -58,6 +62,13 @@ void kw_repl_effects_catalog(
  */
 int kw_repl_effects_take(struct kw_repl_effects *effects, const struct kw_repl_command *command,
 	struct kw_error *error);
+
+/*
+ * More effects of the command that was taken last are left: take it again. What was taken is known
+ * by the command's offset, so this holds over a broken connection, too. After another catalog all
+ * of it is taken again.
+ */
+bool kw_repl_effects_has_more(const struct kw_repl_effects *effects);
 
 /*
  * Is the database known in which the next command works? A partial joiner learns it by the first

@@ -220,10 +220,10 @@ static bool mean_mset(const struct meaning *meaning)
 	return true;
 }
 
-/* DEL, UNLINK, GETDEL. */
+/* DEL, UNLINK, GETDEL. Of a command that was cut the first keys are told, and a doubt. */
 static bool mean_delete(const struct meaning *meaning)
 {
-	if (!has_words(meaning, 2))
+	if (meaning->command->count < 2)
 		return false;
 	for (uint32_t i = 1; i < meaning->command->count; i++) {
 		if (is_kept(meaning, i))
@@ -233,6 +233,8 @@ static bool mean_delete(const struct meaning *meaning)
 		else
 			touch(meaning, i);
 	}
+	if (meaning->command->cut)
+		doubt(meaning);
 	return true;
 }
 

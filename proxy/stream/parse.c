@@ -18,8 +18,9 @@
  *                                   ┌────────┐ digits, CR ┌────────▼─┐  ┌───┴───┐
  *                                   │ LENGTH │───────────▶│LENGTH_END│─▶│ BYTES │
  *                                   └────────┘            └──────────┘  └───────┘
+ *   KEPT, instead of BETWEEN: until the command was told again. No byte is taken meanwhile.
  */
-enum state { BETWEEN, COUNT, COUNT_END, WORD, LENGTH, LENGTH_END, BYTES, BROKEN };
+enum state { BETWEEN, COUNT, COUNT_END, WORD, LENGTH, LENGTH_END, BYTES, KEPT, BROKEN };
 
 struct kw_repl_parser {
 	struct kw_repl_bounds bounds;
@@ -42,7 +43,8 @@ struct kw_repl_parser {
 	size_t *places;
 	uint32_t count, stashed, capacity;
 	struct kw_buffer held;
-	struct kw_error why; /* BROKEN */
+	struct kw_buffer later; /* KEPT: bytes after the command */
+	struct kw_error why;    /* BROKEN */
 };
 
 struct kw_repl_parser *kw_repl_parser_new(
@@ -65,6 +67,7 @@ void kw_repl_parser_free(struct kw_repl_parser *parser)
 	free(parser->words);
 	free(parser->places);
 	kw_buffer_close(&parser->held);
+	kw_buffer_close(&parser->later);
 	free(parser);
 }
 
@@ -80,7 +83,8 @@ uint64_t kw_repl_parser_taken(const struct kw_repl_parser *parser)
 
 size_t kw_repl_parser_held_bytes(const struct kw_repl_parser *parser)
 {
-	return parser->held.capacity + parser->capacity * (sizeof *parser->words + sizeof(size_t));
+	return parser->held.capacity + parser->later.capacity +
+	       parser->capacity * (sizeof *parser->words + sizeof(size_t));
 }
 
 static void forget_words(struct kw_repl_parser *parser)
@@ -102,6 +106,7 @@ static void forget_words(struct kw_repl_parser *parser)
 void kw_repl_parser_restart(struct kw_repl_parser *parser, uint64_t offset)
 {
 	forget_words(parser);
+	kw_buffer_close(&parser->later);
 	parser->begin = parser->taken = offset;
 	parser->state = BETWEEN;
 }
@@ -160,8 +165,8 @@ static void begin_word(struct kw_repl_parser *parser)
 	parser->state = BYTES;
 }
 
-/* The last word is whole. */
-static void end_command(struct kw_repl_parser *parser)
+/* All its words are whole. */
+static void tell_command(struct kw_repl_parser *parser)
 {
 	struct kw_repl_command command = {
 		.words = parser->words,
@@ -175,10 +180,18 @@ static void end_command(struct kw_repl_parser *parser)
 		if (parser->words[i].text.length > 0)
 			parser->words[i].text.data =
 				kw_buffer_bytes(&parser->held) + parser->places[i];
-	parser->begin = parser->taken;
 	parser->state = BETWEEN;
 	parser->fn(parser->arg, &command);
+	if (parser->state == KEPT)
+		return;
+	parser->begin = parser->taken;
 	forget_words(parser);
+}
+
+void kw_repl_parser_keep(struct kw_repl_parser *parser)
+{
+	assert(parser->state == BETWEEN);
+	parser->state = KEPT;
 }
 
 /* ---- bytes ---- */
@@ -251,6 +264,7 @@ static int take_byte(struct kw_repl_parser *parser, uint8_t byte)
 	case WORD:
 		return take_mark(parser, byte);
 	case BYTES:
+	case KEPT:
 	case BROKEN:
 		break;
 	}
@@ -291,7 +305,7 @@ static int take_word_end(struct kw_repl_parser *parser, uint8_t byte)
 	if (--parser->words_left > 0)
 		parser->state = WORD;
 	else
-		end_command(parser);
+		tell_command(parser);
 	return KW_OK;
 }
 
@@ -316,7 +330,7 @@ int kw_repl_parser_feed(
 	const uint8_t *at = bytes;
 	int code = parser->state == BROKEN ? KW_E_PROTOCOL : KW_OK;
 
-	while (!code && length > 0) {
+	while (!code && length > 0 && parser->state != KEPT) {
 		size_t used = 0;
 
 		code = take_some(parser, at, length, &used);
@@ -326,5 +340,24 @@ int kw_repl_parser_feed(
 	stash(parser);
 	if (code)
 		return kw_error_set(error, code, "%s", parser->why.text);
+	if (length > 0)
+		kw_buffer_append(&parser->later, at, length);
 	return KW_OK;
+}
+
+int kw_repl_parser_again(struct kw_repl_parser *parser, struct kw_error *error)
+{
+	struct kw_buffer later = {0};
+	int code;
+
+	assert(parser->state == KEPT);
+	tell_command(parser);
+	if (parser->state == KEPT)
+		return KW_OK;
+	later = parser->later;
+	parser->later = (struct kw_buffer){0};
+	code = kw_repl_parser_feed(
+		parser, kw_buffer_bytes(&later), kw_buffer_length(&later), error);
+	kw_buffer_close(&later);
+	return code;
 }

@@ -120,6 +120,43 @@ static void the_owner_may_close_it_when_bytes_come(void **state)
 	test_fake_stop(&fake);
 }
 
+static void hold_after_each(void *arg, struct kw_slice bytes)
+{
+	struct owner *owner = arg;
+
+	take(owner, bytes);
+	kw_redis_hold(owner->client.redis);
+}
+
+/* What the server sends meanwhile waits in the socket. */
+static void a_held_connection_hands_nothing_over(void **state)
+{
+	static const struct test_step script[] = {TEST_GREETING, {TEST_RECEIVE, 1, NULL},
+		{TEST_SEND, 0, "abc"}, {TEST_RECEIVE, 1, NULL}, {TEST_SEND, 0, "def"},
+		{TEST_HOLD, 0, NULL}, {TEST_END, 0, NULL}};
+	struct kw_redis_options options;
+	struct owner owner = {0};
+	struct test_fake fake;
+
+	test_fake_start(&fake, script);
+	options = test_options(fake.address);
+	options.stream = true;
+	test_client_open(&owner.client, &options);
+	test_client_run(&owner.client, &owner.client.ready, 1);
+	kw_redis_take_over(owner.client.redis, hold_after_each, &owner);
+	kw_redis_put(owner.client.redis, kw_slice_text("*1\r\n$4\r\nPING\r\n"));
+	test_client_run(&owner.client, &owner.length, 3);
+	kw_redis_put(owner.client.redis, kw_slice_text("*1\r\n$4\r\nPING\r\n"));
+	for (int i = 0; i < 200; i++)
+		uv_run(&owner.client.loop, UV_RUN_NOWAIT);
+	assert_int_equal(owner.length, 3);
+	kw_redis_release(owner.client.redis);
+	test_client_run(&owner.client, &owner.length, 6);
+	assert_memory_equal(kw_buffer_bytes(&owner.bytes), "abcdef", 6);
+	stop(&owner);
+	test_fake_stop(&fake);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -127,6 +164,7 @@ int main(void)
 		cmocka_unit_test(the_end_of_a_stream_is_told_with_a_sentence),
 		cmocka_unit_test(silence_is_no_failure),
 		cmocka_unit_test(the_owner_may_close_it_when_bytes_come),
+		cmocka_unit_test(a_held_connection_hands_nothing_over),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

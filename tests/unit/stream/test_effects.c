@@ -200,6 +200,84 @@ static void a_command_of_many_keys_is_told_in_pieces(void **state)
 	assert_batches(cases, sizeof cases / sizeof *cases, 1000, 2);
 }
 
+/* Two effects at a time, and the owner may do other things between. */
+static struct kw_repl_effects *effects_in_parts(struct heard *heard, uint32_t transaction)
+{
+	struct kw_repl_effects_options options = {
+		.transaction_bytes = 1000,
+		.transaction_effects = transaction,
+		.command_effects = 1000,
+		.take_effects = 2,
+		.batch = hear_batch,
+		.ack_wanted = hear_ack,
+		.arg = heard,
+	};
+	struct kw_repl_effects *effects = kw_repl_effects_new(&options);
+
+	kw_repl_effects_catalog(effects, catalog);
+	return effects;
+}
+
+static void a_command_is_taken_again_until_no_effects_are_left(void **state)
+{
+	struct heard heard = {0};
+	struct kw_repl_effects *effects = effects_in_parts(&heard, 1000);
+
+	assert_int_equal(take_all(effects, "SELECT 0;DEL a b c d e"), KW_OK);
+	assert_true(kw_repl_effects_has_more(effects));
+	assert_string_equal(told_text(&heard.text), "10-10{DELETE a;DELETE b;}");
+	assert_int_equal(kw_repl_effects_offset(effects), 10);
+	assert_int_equal(take(effects, "DEL a b c d e", 1), KW_OK);
+	assert_true(kw_repl_effects_has_more(effects));
+	assert_int_equal(kw_repl_effects_offset(effects), 10);
+	assert_int_equal(take(effects, "DEL a b c d e", 1), KW_OK);
+	assert_false(kw_repl_effects_has_more(effects));
+	assert_int_equal(kw_repl_effects_offset(effects), 20);
+	assert_int_equal(take(effects, "DEL f g", 2), KW_OK);
+	assert_false(kw_repl_effects_has_more(effects));
+	assert_string_equal(told_text(&heard.text),
+		"10-10{DELETE a;DELETE b;}10-10{DELETE c;DELETE d;}10-20{DELETE e;}"
+		"20-30{DELETE f;DELETE g;}");
+	kw_repl_effects_free(effects);
+	kw_buffer_close(&heard.text);
+}
+
+static void a_command_in_parts_does_not_break_a_transaction_up(void **state)
+{
+	struct heard heard = {0};
+	struct kw_repl_effects *effects = effects_in_parts(&heard, 1000);
+
+	assert_int_equal(take_all(effects, "SELECT 0;MULTI;DEL a b c"), KW_OK);
+	assert_true(kw_repl_effects_has_more(effects));
+	assert_int_equal(take(effects, "DEL a b c", 2), KW_OK);
+	assert_false(kw_repl_effects_has_more(effects));
+	assert_string_equal(told_text(&heard.text), "");
+	assert_int_equal(take(effects, "EXEC", 3), KW_OK);
+	assert_string_equal(told_text(&heard.text), "10-40{DELETE a;DELETE b;DELETE c;}");
+	kw_repl_effects_free(effects);
+	kw_buffer_close(&heard.text);
+}
+
+/* With another catalog, or in another stream, the same words can have other effects. */
+static void a_part_that_was_taken_is_forgotten(void **state)
+{
+	struct heard heard = {0};
+	struct kw_repl_effects *effects = effects_in_parts(&heard, 1000);
+
+	assert_int_equal(take_all(effects, "SELECT 0;DEL a b c"), KW_OK);
+	kw_repl_effects_catalog(effects, catalog);
+	assert_false(kw_repl_effects_has_more(effects));
+	assert_int_equal(take(effects, "DEL a b c", 1), KW_OK);
+	kw_repl_effects_reset(effects, 50);
+	assert_false(kw_repl_effects_has_more(effects));
+	assert_int_equal(take(effects, "SELECT 0", 5), KW_OK);
+	assert_int_equal(take(effects, "DEL d e", 6), KW_OK);
+	assert_string_equal(told_text(&heard.text),
+		"10-10{DELETE a;DELETE b;}10-10{DELETE a;DELETE b;}60-70{DELETE d;DELETE e;}");
+	kw_repl_effects_free(effects);
+	kw_buffer_close(&heard.text);
+}
+
 static void what_no_primary_sends_is_refused(void **state)
 {
 	static const char *const streams[] = {"EXEC", "SELECT 0;SET a 1;EXEC", "MULTI;EXEC;EXEC",
@@ -249,6 +327,9 @@ int main(void)
 		cmocka_unit_test(a_transaction_is_told_whole_at_exec),
 		cmocka_unit_test(a_transaction_beyond_its_bounds_is_told_in_pieces),
 		cmocka_unit_test(a_command_of_many_keys_is_told_in_pieces),
+		cmocka_unit_test(a_command_is_taken_again_until_no_effects_are_left),
+		cmocka_unit_test(a_command_in_parts_does_not_break_a_transaction_up),
+		cmocka_unit_test(a_part_that_was_taken_is_forgotten),
 		cmocka_unit_test(what_no_primary_sends_is_refused),
 		cmocka_unit_test(
 			another_stream_begins_without_a_database_and_without_a_transaction),

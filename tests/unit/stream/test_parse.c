@@ -6,7 +6,9 @@
 #include <stddef.h>
 
 #include <cmocka.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const struct kw_repl_bounds wide = {1 << 20, 1 << 20, 1024};
 static const struct kw_repl_bounds narrow = {10, 24, 4};
@@ -223,6 +225,46 @@ static void a_large_command_leaves_little_memory_behind(void **state)
 	kw_repl_parser_free(parser);
 }
 
+/* Each command is kept twice: told three times. */
+struct keeper {
+	struct heard heard;
+	struct kw_repl_parser *parser;
+	unsigned times;
+};
+
+static void hear_and_keep(void *arg, const struct kw_repl_command *command)
+{
+	struct keeper *keeper = arg;
+
+	hear(&keeper->heard, command);
+	if (++keeper->times % 3 != 0)
+		kw_repl_parser_keep(keeper->parser);
+}
+
+static void a_kept_command_is_told_again_before_what_follows(void **state)
+{
+	static const char bytes[] = "*2\r\n$3\r\nDEL\r\n$1\r\nk\r\n\n*1\r\n$4\r\nPING\r\n";
+	const char *del = "0-20:DEL,k,;", *ping = "21-35:PING,;";
+
+	for (size_t piece = 1; piece <= sizeof bytes - 1; piece++) {
+		struct keeper keeper = {0};
+		struct kw_error error;
+		char expected[128];
+
+		keeper.parser = kw_repl_parser_new(&wide, 0, hear_and_keep, &keeper);
+		assert_int_equal(feed(keeper.parser, bytes, sizeof bytes - 1, piece), KW_OK);
+		assert_string_equal(text_of(&keeper.heard), del);
+		assert_int_equal(kw_repl_parser_offset(keeper.parser), 0);
+		for (int i = 0; i < 4; i++)
+			assert_int_equal(kw_repl_parser_again(keeper.parser, &error), KW_OK);
+		assert_int_equal(kw_repl_parser_offset(keeper.parser), sizeof bytes - 1);
+		snprintf(expected, sizeof expected, "%s%s%s%s%s%s", del, del, del, ping, ping, ping);
+		assert_string_equal(text_of(&keeper.heard), expected);
+		kw_repl_parser_free(keeper.parser);
+		kw_buffer_close(&keeper.heard.text);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -231,6 +273,7 @@ int main(void)
 		cmocka_unit_test(another_connection_goes_on_after_the_last_whole_command),
 		cmocka_unit_test(memory_is_bounded_whatever_is_announced),
 		cmocka_unit_test(a_large_command_leaves_little_memory_behind),
+		cmocka_unit_test(a_kept_command_is_told_again_before_what_follows),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
