@@ -345,6 +345,8 @@ int kw_server_identity_parse(
 	identity->upstream = parse_upstream(info, identity->role);
 	identity->loading = kw_info_number(info, "loading", &loading) && loading != 0;
 	identity->shutting_down = kw_info_text(info, "shutdown_in_milliseconds", &other);
+	identity->failing_over = kw_info_text(info, "master_failover_state", &other) &&
+				 !kw_slice_equal(other, kw_slice_text("no-failover"));
 	/* Servers tell how many of them are good only if writes depend on it (genRedisInfoString).
 	 */
 	identity->counts_replicas = kw_info_number(info, "min_slaves_good_slaves", &good);

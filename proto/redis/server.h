@@ -39,6 +39,7 @@ struct kw_server_identity {
 	enum kw_server_upstream upstream;
 	bool loading;
 	bool shutting_down;     /* it waits for its replicas before it ends (Redis 7.0 and later) */
+	bool failing_over;      /* FAILOVER is under way: writes wait for a replica */
 	bool counts_replicas;   /* min-replicas-to-write is set: writes wait for replicas */
 	bool writable_replica;  /* a replica with replica-read-only no */
 	uint16_t rdb_version;   /* of the payloads it writes: by DUMP's trailer, 0 when unknown */

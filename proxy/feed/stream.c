@@ -4,9 +4,11 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/sm.h"
+#include "feed/awaited.h"
 #include "feed/changes.h"
+#include "feed/joining.h"
 #include "feed/leaving.h"
-#include "feed/offset.h"
+#include "feed/locator.h"
 #include "feed/permissions.h"
 #include "feed/replication.h"
 #include "feed/stall.h"
@@ -41,22 +43,25 @@ struct stream {
 	struct kw_changes changes;
 	struct kw_leaving leaving;
 	struct kw_stall stall;
-	struct kw_offset barrier, examination, order;
-	bool locating;  /* PUBLISH was sent on this connection */
-	bool unlocated; /* that it was refused was told: once is enough */
+	struct kw_awaited awaited;
+	struct kw_locator *locator;
 };
+
+static bool is_closed(const struct stream *stream)
+{
+	return kw_replication_is_closed(stream->replication) &&
+	       kw_locator_is_idle(stream->locator);
+}
 
 static bool holds(const void *owner, int state)
 {
 	const struct stream *stream = owner;
-	bool awaits = kw_offset_is_awaited(&stream->barrier) ||
-		      kw_offset_is_awaited(&stream->examination) ||
-		      kw_offset_is_awaited(&stream->order) ||
+	bool awaits = kw_awaited_any(&stream->awaited) ||
 		      kw_flushed_under_way(&stream->changes.flushed);
 
 	switch (state) {
 	case STOPPED:
-		return kw_replication_is_closed(stream->replication) && !awaits;
+		return is_closed(stream) && !awaits;
 	case RUNNING:
 		return !kw_replication_is_closed(stream->replication) && stream->catalog;
 	default:
@@ -107,34 +112,20 @@ static bool is_primary(const struct stream *stream)
 	return kw_watch_identity(stream->watch)->upstream == KW_UPSTREAM_NONE;
 }
 
-/* A partial joiner is told no SELECT before the database changes (replication.h). */
-static void locate_answered(void *arg, const struct kw_reply *reply)
-{
-	struct stream *stream = arg;
-
-	reply = kw_data_reply(stream->options.data, reply);
-	if (!reply || reply->type != KW_REPLY_ERROR || stream->unlocated)
-		return;
-	stream->unlocated = true;
-	kw_log_info("source",
-		"PUBLISH is refused, so each changed key is fetched from all databases until the "
-		"primary writes in another one than now: grant +publish &" KW_REPLICATION_CHANNEL);
-}
-
 /*
- * CLIENT PAUSE makes PUBLISH wait, and all that is asked after it. So it is asked only once a
- * command has come whose database is not known: then nothing is paused, most likely.
+ * A partial joiner is told no SELECT before the database changes (replication.h). And a server whose
+ * offset is 0 would take ACK 0 for that of a replica that has all its data: FAILOVER would choose it
+ * (updateFailoverStatus in replication.c). What is published moves the offset.
  */
 static void locate(struct stream *stream)
 {
-	if (stream->locating || kw_replication_is_located(stream->replication) ||
-		kw_changes_databases(&stream->changes) < 2 || !is_primary(stream) ||
-		kw_data_is_broken(stream->options.data))
+	bool known = kw_replication_is_located(stream->replication) ||
+		     kw_changes_databases(&stream->changes) < 2;
+
+	if ((known && kw_replication_offset(stream->replication) > 0) || !is_primary(stream))
 		return;
-	stream->locating = true;
-	kw_data_select(stream->options.data, 0);
-	kw_data_words(stream->options.data, locate_answered, stream, "PUBLISH",
-		KW_REPLICATION_CHANNEL, kw_replication_locator(stream->replication), NULL);
+	kw_locator_ask(stream->locator, stream->options.address,
+		kw_replication_locator(stream->replication));
 }
 
 /* ---- effects ---- */
@@ -163,129 +154,67 @@ static void moved(void *arg)
 	struct stream *stream = arg;
 
 	tell_watch(stream);
-	if (kw_offset_is_awaited(&stream->barrier) || kw_offset_is_awaited(&stream->examination) ||
-		kw_offset_is_awaited(&stream->order))
+	if (kw_awaited_any(&stream->awaited))
 		want_turn(stream);
 }
 
-static void role_answered(
-	struct stream *stream, struct kw_offset *offset, const struct kw_reply *reply)
+static void offset_told(void *arg)
 {
-	struct kw_error why;
-
-	reply = kw_data_reply(stream->options.data, reply);
-	if (!reply || stream->sm.state != RUNNING)
-		return;
-	if (!kw_offset_told(offset, reply)) {
-		kw_data_refusal(&why, stream->options.redis.username, "ROLE", "+role", reply);
-		lose(stream, &why);
-		return;
-	}
-	want_turn(stream);
+	want_turn(arg);
 }
 
-static void barrier_role(void *arg, const struct kw_reply *reply)
+static void offset_refused(void *arg, const struct kw_error *why)
 {
-	struct stream *stream = arg;
-
-	role_answered(stream, &stream->barrier, reply);
-}
-
-static void examination_role(void *arg, const struct kw_reply *reply)
-{
-	struct stream *stream = arg;
-
-	role_answered(stream, &stream->examination, reply);
-}
-
-static void order_role(void *arg, const struct kw_reply *reply)
-{
-	struct stream *stream = arg;
-
-	role_answered(stream, &stream->order, reply);
-}
-
-static void ask_order(struct stream *stream)
-{
-	kw_offset_ask(&stream->order);
-	kw_data_words(stream->options.data, order_role, stream, "ROLE", NULL);
-}
-
-static void ask_barrier(struct stream *stream)
-{
-	kw_offset_ask(&stream->barrier);
-	kw_data_words(stream->options.data, barrier_role, stream, "ROLE", NULL);
-}
-
-static void ask_examination(struct stream *stream)
-{
-	kw_offset_ask(&stream->examination);
-	kw_data_words(stream->options.data, examination_role, stream, "ROLE", NULL);
+	lose(arg, why);
 }
 
 static void barrier(struct kw_feed *feed)
 {
 	struct stream *stream = stream_of(feed);
 
-	assert(stream->sm.state == RUNNING && !kw_offset_is_awaited(&stream->barrier));
-	ask_barrier(stream);
+	assert(stream->sm.state == RUNNING);
+	kw_awaited_ask(&stream->awaited, KW_AWAITED_BARRIER);
 }
 
 static void order(struct kw_feed *feed)
 {
 	struct stream *stream = stream_of(feed);
 
-	assert(stream->sm.state == RUNNING && !kw_offset_is_awaited(&stream->order));
-	ask_order(stream);
+	assert(stream->sm.state == RUNNING);
+	kw_awaited_ask(&stream->awaited, KW_AWAITED_ORDER);
 }
 
 static void examine(struct kw_feed *feed)
 {
 	struct stream *stream = stream_of(feed);
 
-	assert(stream->sm.state == RUNNING && !kw_offset_is_awaited(&stream->examination));
-	ask_examination(stream);
-}
-
-static void ask_again(struct stream *stream)
-{
-	if (kw_data_is_broken(stream->options.data))
-		return;
-	if (stream->barrier.state == KW_OFFSET_AGAIN)
-		ask_barrier(stream);
-	if (stream->examination.state == KW_OFFSET_AGAIN)
-		ask_examination(stream);
-	if (stream->order.state == KW_OFFSET_AGAIN)
-		ask_order(stream);
+	assert(stream->sm.state == RUNNING);
+	kw_awaited_ask(&stream->awaited, KW_AWAITED_EXAMINATION);
 }
 
 static void tell_reached(struct stream *stream)
 {
 	uint64_t offset = kw_replication_offset(stream->replication);
 
-	if (kw_offset_is_reached(&stream->order, offset)) {
-		kw_offset_reset(&stream->order);
+	if (kw_awaited_take(&stream->awaited, KW_AWAITED_ORDER, offset))
 		stream->handlers.ordered(stream->handlers.arg);
-	}
 	if (kw_flushed_under_way(&stream->changes.flushed))
 		return;
-	if (kw_offset_is_reached(&stream->examination, offset)) {
-		kw_offset_reset(&stream->examination);
+	if (kw_awaited_take(&stream->awaited, KW_AWAITED_EXAMINATION, offset))
 		stream->handlers.examined(stream->handlers.arg);
-	}
-	if (kw_offset_is_reached(&stream->barrier, offset)) {
-		kw_offset_reset(&stream->barrier);
+	if (kw_awaited_take(&stream->awaited, KW_AWAITED_BARRIER, offset))
 		stream->handlers.passed(stream->handlers.arg);
-	}
 }
 
 /* The server is further than the stream for too long: a connection that is dead at one end. */
 static void look_for_stall(struct stream *stream, uint64_t now_us)
 {
+	const struct kw_offset *barrier =
+		kw_awaited_offset(&stream->awaited, KW_AWAITED_BARRIER);
 	uint64_t offset = kw_replication_offset(stream->replication);
 	struct kw_error why;
 
-	if (!kw_stall_look(&stream->stall, kw_offset_is_ahead(&stream->barrier, offset),
+	if (!kw_stall_look(&stream->stall, kw_offset_is_ahead(barrier, offset),
 		    kw_replication_heard_us(stream->replication), now_us))
 		return;
 	kw_error_set(&why, KW_E_TIMEOUT,
@@ -293,7 +222,7 @@ static void look_for_stall(struct stream *stream, uint64_t now_us)
 		"%llu: "
 		"the network is gone, or the server does not send (see its log)",
 		stream->options.address, (unsigned long long)offset,
-		(unsigned long long)stream->barrier.offset);
+		(unsigned long long)barrier->offset);
 	lose(stream, &why);
 }
 
@@ -310,10 +239,11 @@ static void attached(void *arg, enum kw_replication_start start)
 	if (start == KW_REPLICATION_ANEW)
 		kw_watch_named(stream->watch, kw_replication_id(stream->replication));
 	stream->greeted = KW_FEED_SAME_SERVER;
-	stream->locating = false;
 	kw_sm_move(&stream->sm, RUNNING, "");
 	stream->handlers.ready(
 		stream->handlers.arg, kw_feed_readies(stream->options.chooser, greeted));
+	if (kw_replication_offset(stream->replication) == 0)
+		locate(stream);
 	want_turn(stream);
 }
 
@@ -326,11 +256,13 @@ static void replication_lost(void *arg, const struct kw_error *why)
 	lose(stream, why);
 }
 
-static void replication_closed(void *arg)
+/* One of the connections is. */
+static void closed(void *arg)
 {
 	struct stream *stream = arg;
 
-	assert(stream->sm.state == STOPPING);
+	if (stream->sm.state != STOPPING || !is_closed(stream))
+		return;
 	kw_sm_move(&stream->sm, STOPPED, "");
 	stream->handlers.stopped(stream->handlers.arg);
 }
@@ -400,10 +332,7 @@ static void make_way(void *arg)
 	struct stream *stream = arg;
 	struct kw_error why;
 
-	kw_error_set(&why, KW_E_STATE,
-		"%s: the server is shutting down, and would wait for this reader: waiting until it "
-		"is back",
-		stream->options.address);
+	kw_joining_leaves(stream->options.address, &why);
 	lose(stream, &why);
 }
 
@@ -415,29 +344,12 @@ static void ack_asked(void *arg)
 	want_turn(stream);
 }
 
-/* False: the server waits for replicas, and this connection is none; or the stream lacks writes. */
+/* False: this connection must not be one of the server's replicas. */
 static bool may_join(struct stream *stream)
 {
-	const struct kw_server_identity *identity = kw_watch_identity(stream->watch);
 	struct kw_error why;
 
-	if (identity->shutting_down) {
-		make_way(stream);
-		return false;
-	}
-	if (identity->counts_replicas)
-		kw_error_set(&why, KW_E_REFUSED,
-			"%s: the server has min-replicas-to-write, and would take a reader of its "
-			"replication stream for a replica that holds its data: set source.feed to "
-			"notifications, or min-replicas-to-write to 0",
-			stream->options.address);
-	else if (identity->writable_replica)
-		kw_error_set(&why, KW_E_REFUSED,
-			"%s: the server is a replica with replica-read-only no, and what clients "
-			"write there is not in its replication stream: set source.feed to "
-			"notifications, or replica-read-only to yes",
-			stream->options.address);
-	else
+	if (!kw_joining_check(kw_watch_identity(stream->watch), stream->options.address, &why))
 		return true;
 	lose(stream, &why);
 	return false;
@@ -501,11 +413,10 @@ static void stop(struct kw_feed *feed)
 		kw_replication_forget(stream->replication);
 	kw_leaving_stop(&stream->leaving);
 	stream->stall = (struct kw_stall){0};
-	kw_offset_reset(&stream->barrier);
-	kw_offset_reset(&stream->examination);
-	kw_offset_reset(&stream->order);
+	kw_awaited_reset(&stream->awaited);
+	kw_locator_stop(stream->locator);
 	kw_replication_close(stream->replication);
-	if (kw_replication_is_closed(stream->replication))
+	if (is_closed(stream))
 		kw_sm_move(&stream->sm, stream->sm.state == STARTING ? STOPPED : STOPPING, "");
 	else
 		kw_sm_move(&stream->sm, STOPPING, "");
@@ -522,7 +433,7 @@ static void look(struct kw_feed *feed)
 
 	if (stream->sm.state != RUNNING)
 		return;
-	ask_again(stream);
+	kw_awaited_ask_again(&stream->awaited);
 	kw_watch_look(stream->watch);
 	look_for_stall(stream, kw_clock_us());
 }
@@ -601,6 +512,7 @@ static void stream_free(struct kw_feed *feed)
 	assert(stream->sm.state == STOPPED);
 	kw_watch_free(stream->watch);
 	kw_replication_free(stream->replication);
+	kw_locator_free(stream->locator);
 	kw_repl_catalog_free(stream->catalog);
 	kw_changes_close(&stream->changes);
 	free(stream);
@@ -617,7 +529,7 @@ struct kw_feed *kw_stream_feed_new(
 	const struct kw_watch_handlers watch = {
 		welcome, watch_doubts, stir, looked, events_heard, stream};
 	const struct kw_replication_handlers replication = {attached, take_batch, moved, ack_asked,
-		replication_lost, replication_closed, stream};
+		replication_lost, closed, stream};
 
 	assert(options->data && options->scope && options->watch_interval_ms > 0);
 	stream->feed.operations = &operations;
@@ -635,6 +547,12 @@ struct kw_feed *kw_stream_feed_new(
 	kw_changes_init(&stream->changes, options->data);
 	stream->leaving =
 		(struct kw_leaving){.data = options->data, .leaves = make_way, .arg = stream};
+	stream->awaited = (struct kw_awaited){.data = options->data,
+		.username = stream->options.redis.username,
+		.told = offset_told,
+		.refused = offset_refused,
+		.arg = stream};
+	stream->locator = kw_locator_new(options->loop, &options->redis, closed, stream);
 	stream->replication =
 		kw_replication_new(options->loop, &options->redis, options->seed, &replication);
 	kw_sm_init(&stream->sm, &machine, stream, STOPPED);

@@ -1,5 +1,10 @@
 """What can go wrong around the replication stream as a feed (source.feed=stream and auto)."""
+import threading
+
+import pytest
+
 from lib import data
+from lib.compare import wait_same
 from lib.forward import Forwarder
 from lib.ports import free_port
 from lib.process import wait_for
@@ -60,6 +65,108 @@ def test_client_pause_does_not_stop_reading(bed):
     before = proxy.status()["fresh_us"]
     wait_for(lambda: proxy.status()["fresh_us"] > before, "nothing is fresh during a pause")
     primary.command("CLIENT", "UNPAUSE")
+
+
+def data_connection(server):
+    with server.client() as client:
+        return next(line["id"] for line in client.client_list() if line["name"] == "keywake-proxy-data")
+
+
+def test_a_pause_does_not_stop_reading_while_the_database_is_asked_for(bed):
+    """The first command comes without a SELECT, and right after it a pause, for which PUBLISH waits."""
+    pair = bed.pair(proxy=STREAM, fill=lambda primary: data.fill_plain(primary, 100))
+    pair.primary.command("SET", "key:0", "after the SELECT that the first stream began with")
+    pair.settle()
+    pair.proxy.stop()
+    pair.proxy.restart()
+    pair.proxy.wait_live()
+    connection = data_connection(pair.primary)
+    with pair.primary.client() as client, client.pipeline(transaction=False) as pipe:
+        pipe.set("key:1", "new").execute_command("CLIENT", "PAUSE", 600_000, "WRITE")
+        pipe.execute()
+    pair.settle()
+    assert data_connection(pair.primary) == connection, "it was given up, because PUBLISH was not answered there"
+    pair.primary.command("CLIENT", "UNPAUSE")
+    pair.primary.command("SET", "key:2", "after the pause")
+    pair.settle()
+    assert pair.proxy.status()["reconciles"] == 0, pair.proxy.status()
+
+
+def failover_state(server):
+    return server.command("INFO", "replication")["master_failover_state"]
+
+
+@pytest.mark.parametrize("written", [False, True], ids=["untouched", "written"])
+def test_failover_does_not_choose_a_reader(bed, any_server, written):
+    """The proxy is the only replica that the primary knows. At offset 0 its ACK 0 would be all data."""
+    primary = bed.server("primary", any_server)
+    data.fill_plain(primary, 100)
+    proxy = bed.proxy(primary, **STREAM)
+    proxy.wait_live()
+    if written:
+        primary.command("SET", "key", 1)
+    else:
+        wait_for(lambda: primary.command("INFO", "replication")["master_repl_offset"] > 0,
+                 "the offset is 0, which is what the proxy acknowledges")
+    primary.command("FAILOVER")
+    assert "FAILOVER" in proxy.wait_state("source_down")["reason"]
+    assert failover_state(primary) == "waiting-for-sync"
+    assert primary.command("INFO", "replication")["connected_slaves"] == 0
+    primary.command("FAILOVER", "ABORT")
+    proxy.wait_live()
+    primary.command("SET", "key", "after it")
+
+
+def test_failover_to_a_native_replica(bed, any_server):
+    """The proxy stays at the server that is the new replica, and follows what the new primary writes."""
+    first = bed.server("first", any_server, port=str(free_port()), bind="127.0.0.1", tls=False)
+    data.fill(first, (0, 10))
+    second = bed.server("second", any_server, port=str(free_port()), bind="127.0.0.1",
+                        replicaof=("127.0.0.1", first.config["port"]), tls=False)
+    proxy = bed.proxy(first, **STREAM)
+    last = bed.server("last", any_server)
+    agent = bed.agent(proxy, last)
+    agent.wait_warm()
+    wait_for(lambda: second.command("INFO", "replication")["master_link_status"] == "up", "no native replica")
+    first.command("FAILOVER")
+    wait_for(lambda: second.command("ROLE")[0] in (b"master", "master"), "no failover", 60)
+    second.command("SET", "after the failover", 1)
+    wait_for(lambda: first.command("EXISTS", "after the failover") == 1, "the old primary does not follow", 60)
+    agent.wait_warm()
+    wait_same(first, last)
+
+
+def test_the_control_socket_is_served_while_a_command_has_many_keys(bed):
+    """It is told over many turns of the loop: the table is seen on its way."""
+    keys = 300_000
+    primary = bed.server("primary")
+    proxy = bed.proxy(primary, **STREAM, source__audit_keys_per_second=0)
+    proxy.wait_live()
+    primary.command("EVAL", f"for i=1,{keys} do redis.call('SET','key:'..i,i) end", 0)
+    wait_for(lambda: proxy.status()["keys"] == keys, "the keys do not come", 300)
+    killer = threading.Thread(target=primary.command, args=("UNLINK", *(f"key:{i}" for i in range(1, keys + 1))))
+    killer.start()
+    seen = set()
+    wait_for(lambda: seen.add(keys_now := proxy.status()["keys"]) or keys_now == 0, "the keys stay", 300)
+    killer.join()
+    assert len(seen) > 3, seen
+    assert proxy.status()["reconciles"] == 0, proxy.status()
+
+
+def test_a_stream_that_breaks_while_a_command_has_many_keys(bed):
+    """The part that was not told comes with the next stream: from the backlog, without a scan."""
+    keys = 300_000
+    pair = bed.pair(primary_config={"repl_backlog_size": 64 << 20}, proxy={**STREAM, "source__audit_keys_per_second": 0})
+    pair.primary.command("EVAL", f"for i=1,{keys} do redis.call('SET','key:'..i,i) end", 0)
+    wait_for(lambda: pair.proxy.status()["keys"] == keys, "the keys do not come", 300)
+    with pair.primary.client() as client, client.pipeline(transaction=False) as pipe:
+        pipe.unlink(*(f"key:{i}" for i in range(keys)))
+        pipe.set("last", 1)
+        pipe.execute_command("CLIENT", "KILL", "TYPE", "replica")
+        pipe.execute()
+    pair.settle(300)
+    status = pair.proxy.status()
+    assert status["keys"] == 2 and status["reconciles"] == 0, status # key:300000 and last
 
 
 def wait_feed(proxy, kind):

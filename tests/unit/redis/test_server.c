@@ -64,6 +64,15 @@ static void a_server_whose_writes_wait_for_replicas_is_known(void **state)
 			    .counts_replicas);
 }
 
+static void a_failover_under_way_is_known(void **state)
+{
+	assert_false(parse(redis_info).failing_over);
+	assert_false(parse("redis_version:7.0.15\r\nmaster_failover_state:no-failover\r\n")
+			     .failing_over);
+	assert_true(parse("redis_version:7.0.15\r\nmaster_failover_state:waiting-for-sync\r\n")
+			    .failing_over);
+}
+
 static void a_valkey_is_not_taken_for_the_redis_it_stems_from(void **state)
 {
 	struct kw_server_identity identity = parse(valkey_info);
@@ -397,6 +406,7 @@ int main(void)
 		cmocka_unit_test(commands_of_info_are_listed),
 		cmocka_unit_test(the_identity_of_a_redis_is_read),
 		cmocka_unit_test(a_server_whose_writes_wait_for_replicas_is_known),
+		cmocka_unit_test(a_failover_under_way_is_known),
 		cmocka_unit_test(a_valkey_is_not_taken_for_the_redis_it_stems_from),
 		cmocka_unit_test(info_of_something_else_is_refused),
 		cmocka_unit_test(old_servers_and_sentinels_are_refused_with_the_remedy),
