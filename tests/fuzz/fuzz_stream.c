@@ -89,8 +89,12 @@ static int feed(const uint8_t *data, size_t size, size_t piece, uint8_t choice, 
 {
 	const struct kw_repl_bounds bounds = {choice == 0xff ? 1 << 16 : choice,
 		choice == 0xff ? 1 << 17 : choice * 2, choice == 0xff ? 1 << 10 : 1 + choice % 8U};
-	const struct kw_repl_effects_options options = {bounds.command_bytes, 1 + choice % 16U,
-		1 + choice % 16U, 0, on_batch, on_ack, heard};
+	const struct kw_repl_effects_options options = {.transaction_bytes = bounds.command_bytes,
+		.transaction_effects = 1 + choice % 16U,
+		.command_effects = 1 + choice % 16U,
+		.batch = on_batch,
+		.ack_wanted = on_ack,
+		.arg = heard};
 	struct kw_repl_parser *parser = kw_repl_parser_new(&bounds, 0, on_command, heard);
 	struct kw_error error = {0};
 	int code = 0;
