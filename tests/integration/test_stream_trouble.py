@@ -4,13 +4,13 @@ import threading
 import pytest
 
 from lib import data
+from lib.clock import Clock
 from lib.compare import wait_same
 from lib.forward import Forwarder
 from lib.ports import free_port
 from lib.process import wait_for
 
 STREAM = {"source__feed": "stream"}
-AUTO = {"source__feed": "auto"}
 
 
 def test_an_orderly_shutdown_is_not_waited_for(bed, any_server):
@@ -49,7 +49,6 @@ def test_a_replica_that_takes_writes_of_its_own_is_refused(bed):
     replica = bed.server("writable", replicaof=("127.0.0.1", first.config["port"]), replica_read_only="no", tls=False)
     replica.wait_replicates()
     assert "replica-read-only" in bed.proxy(replica, **STREAM).wait_state("source_down")["reason"]
-    wait_feed(bed.proxy(replica, "auto", **AUTO), "notifications")
 
 
 def test_client_pause_does_not_stop_reading(bed):
@@ -169,46 +168,109 @@ def test_a_stream_that_breaks_while_a_command_has_many_keys(bed):
     assert status["keys"] == 2 and status["reconciles"] == 0, status # key:300000 and last
 
 
-def wait_feed(proxy, kind):
-    wait_for(lambda: proxy.status()["feed"]["kind"] == kind and proxy.status()["state"] == "live",
-             f"the feed is not {kind}", 60)
+def lose_beyond_the_backlog(primary):
+    """More than a backlog of 16 KiB holds, in the moment in which the stream is cut."""
+    with primary.client() as client, client.pipeline(transaction=True) as pipe:
+        pipe.execute_command("CLIENT", "KILL", "TYPE", "replica")
+        for _ in range(40):
+            pipe.set("big", "x" * 20_000)
+        pipe.delete("key:1")
+        pipe.execute()
+    primary.command("SET", "behind", 1) # the backlog is cut when something is added
 
 
-def test_auto_goes_on_where_something_between_does_not_let_psync_through(bed):
-    primary = bed.server("primary")
+def test_a_gap_beyond_the_backlog_is_a_reconcile(bed, any_server):
+    pair = bed.pair(any_server, any_server, fill=lambda primary: data.fill_plain(primary, 100), proxy=STREAM,
+                    primary_config={"repl_backlog_size": 16384})
+    pair.primary.command("SET", "key:0", "new")
+    pair.settle()
+    lose_beyond_the_backlog(pair.primary)
+    wait_for(lambda: pair.proxy.status()["reconciles_connection"] == 1, "no reconcile after a gap")
+    pair.settle()
+    assert pair.proxy.status()["feed"]["kind"] == "stream", pair.proxy.status()
+
+
+def test_a_stream_that_stands_still_is_not_warm(bed):
+    """The server answers on the data connection, and is further than the stream."""
+    primary, replica = bed.server("primary"), bed.server("replica")
     data.fill_plain(primary, 100)
-    forwarder = Forwarder(bed.directory, lambda begin: primary.socket, lambda bytes: b"PSYNC" not in bytes)
+    flows = threading.Event()
+    flows.set()
+    forwarder = Forwarder(bed.directory, lambda first: primary.socket,
+                          may_return=lambda first: b"-events" not in first or flows.wait())
+    clock = Clock(bed)
     try:
-        wait_feed(bed.proxy(forwarder, **AUTO), "notifications")
+        proxy = clock.drive(bed.proxy(forwarder, start=False, **STREAM)).start()
+        agent = bed.agent(proxy, replica)
+        agent.wait_warm()
+        flows.clear()
+        primary.command("SET", "key:1", "told late")
+        assert agent.ctl("wait", "warm", "--timeout", 3).returncode != 0
+        wait_for(lambda: agent.status()["state"] != "warm", "a replica that lacks a write is called warm")
+        assert proxy.status()["state"] == "live" # for half a minute that the clock leaves out
+        clock.advance(31)
+        assert "stands still" in proxy.wait_state("source_down")["reason"]
+        flows.set()
+        agent.wait_warm()
+        wait_same(primary, replica)
+        assert proxy.status()["reconciles"] == 0, proxy.status()
+    finally:
+        flows.set()
+        forwarder.close()
+
+
+def test_a_service_address_that_moves_to_the_promoted_replica(bed, any_server):
+    """Another run, and another replication id: all is compared."""
+    first = bed.server("first", any_server, port=str(free_port()), bind="127.0.0.1", tls=False)
+    data.fill(first, (0, 10))
+    second = bed.server("second", any_server, replicaof=("127.0.0.1", first.config["port"]), tls=False)
+    wait_for(lambda: first.command("WAIT", 1, 100) == 1, "the native replica does not follow")
+    forwarder = Forwarder(bed.directory, lambda begin: first.socket)
+    try:
+        proxy = bed.proxy(forwarder, **STREAM)
+        last = bed.server("last", any_server)
+        agent = bed.agent(proxy, last)
+        agent.wait_warm()
+        first.command("SET", "on both", 1)
+        wait_for(lambda: second.command("EXISTS", "on both") == 1, "the native replica does not follow")
+        forwarder.choose = lambda begin: second.socket
+        first.kill()
+        second.command("REPLICAOF", "NO", "ONE")
+        second.command("SET", "after the failover", 1)
+        wait_for(lambda: proxy.status()["reconciles_identity"] == 1, "another server is not noticed", 60)
+        agent.wait_warm()
+        wait_same(second, last)
+        assert proxy.status()["feed"]["kind"] == "stream", proxy.status()
     finally:
         forwarder.close()
 
 
-def test_auto_knows_which_server_the_other_feed_followed(bed):
-    """The stream at one server, notifications at another, the stream at the first one again."""
-    servers = [bed.server("first"), bed.server("second")]
-    for server in servers:
-        data.fill_plain(server, 100)
-    servers[0].command("SET", "only", "here")
-    forwarder = Forwarder(bed.directory, lambda begin: servers[0].socket)
+def test_a_primary_that_restarts_is_compared(bed, any_server):
+    """With its data, but what it wrote last was not saved: the key goes from the table, too."""
+    pair = bed.pair(any_server, any_server, fill=lambda primary: data.fill_plain(primary, 100), proxy=STREAM)
+    pair.primary.command("SAVE")
+    pair.primary.command("SET", "lost", 1)
+    pair.settle()
+    pair.primary.kill()
+    pair.primary.restart()
+    wait_for(lambda: pair.proxy.status()["reconciles_identity"] == 1, "another run is not noticed", 60)
+    pair.settle()
+    assert pair.replica.command("EXISTS", "lost") == 0
+    pair.primary.command("SET", "key:1", "after the restart")
+    pair.settle()
+    status = pair.proxy.status()
+    assert status["feed"]["kind"] == "stream" and status["reconciles"] == 1, status
 
-    def lead_to(server):
-        forwarder.choose = lambda begin: server.socket
-        for one in servers:
-            for kind in ("normal", "pubsub", "replica"):
-                one.command("CLIENT", "KILL", "TYPE", kind)
 
-    try:
-        proxy = bed.proxy(forwarder, **AUTO)
-        wait_feed(proxy, "stream")
-        servers[0].command("CONFIG", "SET", "min-replicas-to-write", 1)
-        wait_feed(proxy, "notifications")
-        lead_to(servers[1])
-        wait_for(lambda: proxy.status()["reconciles_identity"] == 1, "the second server is not noticed")
-        wait_feed(proxy, "notifications")
-        servers[0].command("CONFIG", "SET", "min-replicas-to-write", 0)
-        lead_to(servers[0])
-        wait_feed(proxy, "stream")
-        assert proxy.status()["reconciles_identity"] == 2, proxy.status()
-    finally:
-        forwarder.close()
+def test_a_delete_of_more_keys_than_are_kept_of_a_command_is_no_loss(bed):
+    """The last keys of it are not read. It explains all the same why they are gone."""
+    kept = 1 << 20 # words: COMMAND_WORDS in feed/replication.c
+    primary = bed.server("primary")
+    data.fill_plain(primary, 1000)
+    proxy = bed.proxy(primary, **STREAM)
+    proxy.wait_live()
+    primary.command("UNLINK", *["x"] * kept, *(f"key:{i}" for i in range(1000)))
+    wait_for(lambda: proxy.status()["keys"] == 0, "keys that were deleted stay", 120)
+    status = proxy.wait_live()
+    assert status["reconciles_command"] == 1, status
+    assert not [change for change in proxy.rpc("history") if change["state"] == "held"]

@@ -1,8 +1,10 @@
 /*
  * A wall clock that tests can step, for one process: LD_PRELOAD this library, and name a file in
  * KW_CLOCK_FILE. Its first 8 bytes are a signed number of microseconds, in the host's byte order.
- * They are added to the wall clock at each call, so a test steps the clock by writing them. A file
- * that is missing or shorter adds nothing. Monotonic clocks stay as they are.
+ * They are added to the wall clock at each call, so a test steps the clock by writing them. The
+ * next 8 bytes are added to the monotonic clocks, so that a pause of minutes passes at once. Timers
+ * of the kernel do not know of it; a loop of libuv has none. A file that is missing or shorter adds
+ * nothing.
  *
  * lib/clock.py of the integration tests is the other half.
  */
@@ -18,9 +20,14 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-static const int64_t nothing;
+/* What a clock file has. */
+struct offsets {
+	int64_t wall_us, monotonic_us;
+};
 
-static const int64_t *map_offset(void)
+static const struct offsets nothing;
+
+static const struct offsets *map_offsets(void)
 {
 	const char *path = getenv("KW_CLOCK_FILE");
 	int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
@@ -29,22 +36,36 @@ static const int64_t *map_offset(void)
 
 	if (fd < 0)
 		return &nothing;
-	if (fstat(fd, &file) == 0 && file.st_size >= (off_t)sizeof(int64_t))
-		mapped = mmap(NULL, sizeof(int64_t), PROT_READ, MAP_SHARED, fd, 0);
+	if (fstat(fd, &file) == 0 && file.st_size >= (off_t)sizeof(struct offsets))
+		mapped = mmap(NULL, sizeof(struct offsets), PROT_READ, MAP_SHARED, fd, 0);
 	close(fd);
 	return mapped == MAP_FAILED ? &nothing : mapped;
 }
 
-static int64_t offset_us(void)
+static const struct offsets *offsets(void)
 {
-	static const int64_t *offset;
-	const int64_t *known = __atomic_load_n(&offset, __ATOMIC_ACQUIRE);
+	static const struct offsets *mapped;
+	const struct offsets *known = __atomic_load_n(&mapped, __ATOMIC_ACQUIRE);
 
 	if (!known) {
-		known = map_offset();
-		__atomic_store_n(&offset, known, __ATOMIC_RELEASE);
+		known = map_offsets();
+		__atomic_store_n(&mapped, known, __ATOMIC_RELEASE);
 	}
-	return __atomic_load_n(known, __ATOMIC_RELAXED);
+	return known;
+}
+
+static int64_t offset_us(clockid_t id)
+{
+	switch (id) {
+	case CLOCK_REALTIME:
+	case CLOCK_REALTIME_COARSE:
+		return __atomic_load_n(&offsets()->wall_us, __ATOMIC_RELAXED);
+	case CLOCK_MONOTONIC:
+	case CLOCK_MONOTONIC_COARSE:
+		return __atomic_load_n(&offsets()->monotonic_us, __ATOMIC_RELAXED);
+	default:
+		return 0;
+	}
 }
 
 static int read_clock(clockid_t id, struct timespec *now)
@@ -75,8 +96,8 @@ EXPORT int clock_gettime(clockid_t id, struct timespec *now)
 {
 	int failed = read_clock(id, now);
 
-	if (!failed && (id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE))
-		add(now, offset_us());
+	if (!failed)
+		add(now, offset_us(id));
 	return failed;
 }
 

@@ -7,13 +7,14 @@ import threading
 class Forwarder:
     """
     Looks like a server to a proxy. choose(first): the unix socket for a connection that begins with
-    these bytes. may_pass(bytes): False ends the connection before they are sent on.
+    these bytes; None: it is closed. may_pass(bytes): False ends the connection before they are sent
+    on. may_return(first): asked before each answer of the server is handed back; it may wait.
     """
 
-    def __init__(self, directory, choose, may_pass=lambda data: True):
+    def __init__(self, directory, choose, may_pass=lambda data: True, may_return=lambda first: True):
         self.path = os.path.join(directory, "forward.sock")
         self.address, self.certificates = "unix://" + self.path, {}
-        self.choose, self.may_pass = choose, may_pass
+        self.choose, self.may_pass, self.may_return = choose, may_pass, may_return
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(self.path)
         self.listener.listen(50)
@@ -31,13 +32,13 @@ class Forwarder:
         first = client.recv(65536)
         server = socket.socket(socket.AF_UNIX)
         try:
-            server.connect(self.choose(first))
+            server.connect(self.choose(first) or "nowhere")
             server.sendall(first)
         except OSError:
             client.close()
             return
         threading.Thread(target=pump, args=(client, server, self.may_pass), daemon=True).start()
-        pump(server, client, lambda data: True)
+        pump(server, client, lambda data: self.may_return(first))
 
     def close(self):
         self.listener.shutdown(socket.SHUT_RDWR)
