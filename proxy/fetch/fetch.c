@@ -316,10 +316,14 @@ static bool is_explained(const struct kw_dirty_entry *entry)
 
 static void gone(struct kw_fetch *fetch, struct kw_dirty_entry *entry)
 {
-	if (is_explained(entry))
+	if (is_explained(entry)) {
 		store(fetch, entry, NULL, 0);
-	else
-		kw_dirty_done(fetch->dirty, entry);
+		return;
+	}
+	if (fetch->handlers.spared)
+		fetch->handlers.spared(fetch->handlers.arg, entry->key.database,
+			kw_dirty_name(fetch->dirty, entry));
+	kw_dirty_done(fetch->dirty, entry);
 }
 
 /*

@@ -89,6 +89,8 @@ struct kw_fetch_handlers {
 		void *arg, uint32_t database, struct kw_slice key, enum kw_fetch_found found);
 	/* NULL: all keys are readable. */
 	enum kw_fetch_mark (*mark)(void *arg, uint32_t database, struct kw_slice key);
+	/* The key is gone, and nothing explains that yet: it is not stored. NULL: as it is. */
+	void (*spared)(void *arg, uint32_t database, struct kw_slice key);
 	void *arg;
 };
 

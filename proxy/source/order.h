@@ -52,7 +52,7 @@ void kw_order_init(struct kw_order *order, uint64_t seed);
 /* The feed is not ready any more. */
 void kw_order_reset(struct kw_order *order);
 
-/* An answer to a fetch of the key is in the table now. */
+/* An answer to a fetch of the key is in the table now, or it was that the key is gone. */
 void kw_order_fetched(struct kw_order *order, uint32_t database, struct kw_slice key);
 
 /* A value of the key is told. May the table be ahead of it? */

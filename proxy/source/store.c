@@ -147,6 +147,17 @@ static enum kw_put_result unreadable(
 	return kw_table_delete(store->table, database, key);
 }
 
+/*
+ * The server was ahead of the stream: it has deleted or moved the key, which is still to be told.
+ * Until then the table's value can be any older one, because a sweep may have asked for the key.
+ */
+static void spared(void *arg, uint32_t database, struct kw_slice key)
+{
+	struct kw_store *store = arg;
+
+	kw_order_fetched(&store->values.order, database, key);
+}
+
 static enum kw_fetch_mark mark(void *arg, uint32_t database, struct kw_slice key)
 {
 	const struct kw_store *store = arg;
@@ -167,7 +178,8 @@ void kw_store_resume(struct kw_store *store)
 
 struct kw_fetch_handlers kw_store_handlers(struct kw_store *store)
 {
-	return (struct kw_fetch_handlers){fetched, expiry, expires, unreadable, mark, store};
+	return (struct kw_fetch_handlers){
+		fetched, expiry, expires, unreadable, mark, spared, store};
 }
 
 void kw_store_settle(struct kw_store *store)

@@ -299,14 +299,40 @@ static void dirty_keys_are_fetched(void **state)
 	end();
 }
 
+static bool is_scanning(struct test *t)
+{
+	return t->source->sweep.sm.state == KW_SWEEP_SCANNING;
+}
+
+/* The scan has come to none of them yet: they are neither dirty nor guarded. */
 static void keys_in_doubt_are_fetched(void **state)
 {
 	begin();
 	fake_feed_doubt(KW_DOUBT_COMMAND, 0);
+	test_until(&test, is_scanning, "the scan");
+	assert_int_equal(test_stats(&test).dirty_keys, 0);
+	no_fetch_from_here();
 	tell_each_amendment();
+	assert_int_equal(test_stats(&test).dirty_keys, 5);
 	test_settle(&test);
 	test_assert_same(&test);
 	assert_int_equal(test_stats(&test).values, 0);
+	end();
+}
+
+/* The scan saw the key, and then it was gone: the stream is behind that, and its value unknown. */
+static void a_key_that_was_gone_unexplained_is_not_copied(void **state)
+{
+	begin();
+	fake_feed_dirty(&(struct kw_dirty_key){kw_slice_text("key:1"), 0, KW_DIRTY_SCAN}, 1);
+	test_ask(&test, "RENAME key:1 key:2");
+	test_until(&test, is_at_rest, "its fetch");
+	assert_true(test_has(&test, 0, "key:1")); /* the feed will say why */
+	no_fetch_from_here();
+	copy(0, "key:1", 0, "key:2");
+	tell(KW_FEED_GONE, "key:1", "", 0);
+	await_fetch();
+	test_assert_same(&test);
 	end();
 }
 
@@ -490,6 +516,9 @@ static void the_copy_of_a_key_that_is_not_exact_is_fetched(void **state)
 	test_until(&test, is_at_rest, "their fetches");
 	assert_int_equal(test_stats(&test).fetches, fetches + 3);
 	assert_int_equal(expiry_of("copy"), EXPIRES);
+	copy(0, "unknown", 0, "key:8"); /* guarded: what was fetched can be of after the copy */
+	test_until(&test, is_at_rest, "their fetches");
+	assert_int_equal(test_stats(&test).fetches, fetches + 4);
 	test_assert_same(&test);
 	end();
 }
@@ -686,6 +715,7 @@ int main(void)
 		cmocka_unit_test(guarded_keys_are_fetched),
 		cmocka_unit_test(dirty_keys_are_fetched),
 		cmocka_unit_test(keys_in_doubt_are_fetched),
+		cmocka_unit_test(a_key_that_was_gone_unexplained_is_not_copied),
 		cmocka_unit_test(a_key_in_flight_that_was_overtaken_is_exact),
 		cmocka_unit_test(a_guarded_key_is_fetched_although_its_value_was_told),
 		cmocka_unit_test(what_a_server_refuses_is_fetched),

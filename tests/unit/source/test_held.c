@@ -6,6 +6,7 @@
 #include "fixture.h"
 
 #include "base/clock.h"
+#include "source/source_internal.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -427,6 +428,49 @@ static void an_audit_is_held_too(void **state)
 	end();
 }
 
+static bool is_ordering_or_even(struct test *t)
+{
+	return fake_feed.orders_owed > 0 || t->source->store.values.order.state == KW_ORDER_EVEN;
+}
+
+/* What was fetched is behind the stream: the table is exact. */
+static void pass_orders(void)
+{
+	const struct kw_order *order = &test.source->store.values.order;
+
+	fake_feed_value(&(struct kw_feed_value){.kind = KW_FEED_APPEND,
+		.name = kw_slice_text("key:0"),
+		.bytes = kw_slice_text("x")});
+	while (order->state != KW_ORDER_EVEN || order->since.count > 0) {
+		test_until(&test, is_ordering_or_even, "an order");
+		if (fake_feed.orders_owed > 0)
+			fake_feed_ordered();
+	}
+}
+
+static bool is_fetched(struct test *t)
+{
+	return test_stats(t).dirty_keys == 0;
+}
+
+/* The table has keys that the server lost. What is done to them there begins anew. */
+static void a_value_that_the_server_may_have_lost_is_not_amended(void **state)
+{
+	begin(0.2);
+	pass_orders();
+	test_ask(&test, "FLUSHALL");
+	kw_source_set_limits(test.source, 0, 0, 1000000);
+	until_held();
+	test_ask(&test, "APPEND key:2 x");
+	test_run_ms(&test, 1);
+	fake_feed_value(&(struct kw_feed_value){.kind = KW_FEED_APPEND,
+		.name = kw_slice_text("key:2"),
+		.bytes = kw_slice_text("x")});
+	test_until(&test, is_fetched, "its fetch");
+	assert_int_equal(test_stats(&test).values, 0);
+	end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -447,6 +491,7 @@ int main(void)
 		cmocka_unit_test(a_share_of_1_holds_nothing),
 		cmocka_unit_test(another_share_releases_it),
 		cmocka_unit_test(an_audit_is_held_too),
+		cmocka_unit_test(a_value_that_the_server_may_have_lost_is_not_amended),
 		cmocka_unit_test(a_flush_that_explains_itself_during_an_audit_is_not_held),
 	};
 

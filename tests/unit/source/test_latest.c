@@ -1,6 +1,7 @@
 /* The changes that wait to be stored: the last one of each key. */
 #include "source/latest.h"
 
+#include "base/hash.h"
 #include "rdb/payload.h"
 
 #include <setjmp.h>
@@ -89,6 +90,8 @@ static void a_hash_alone_makes_no_key(void **state)
 	set(0, "b", KW_LATEST_TEXT, "0b", 0);
 	latest.changes[0].hash = latest.changes[1].hash;
 	assert_has(0, "b", "0b", 0);
+	latest.changes[1].hash = kw_hash_key(latest.seed, 3, "b", 1);
+	assert_null(find(3, "b"));
 }
 
 static void another_expiry_leaves_the_value(void **state)
