@@ -195,8 +195,7 @@ static bool takes_values(const struct kw_source *source)
 /* Is what the table has of keys that are not dirty what the server has, at the stream's moment? */
 static bool is_exact(const struct kw_source *source)
 {
-	return source->sweep.ended > 0 && !kw_sweep_is_mending(&source->sweep) &&
-	       !kw_sweep_is_held(&source->sweep);
+	return source->sweep.ended > 0 && !kw_sweep_is_mending(&source->sweep);
 }
 
 static void feed_value(void *arg, const struct kw_feed_value *value)

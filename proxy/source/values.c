@@ -134,8 +134,10 @@ static struct known look_up(
 		known.knowledge = known.value.form == KW_LATEST_GONE ? LACKS : HAS;
 		return known;
 	}
+	if (!exact)
+		return known;
 	kw_fetch_settle(store->fetch);
-	if (!exact || kw_order_guards(&values->order, database, name) ||
+	if (kw_order_guards(&values->order, database, name) ||
 		kw_dirty_owes(store->dirty, database, name))
 		return known;
 	known.value.form = KW_LATEST_PAYLOAD;
