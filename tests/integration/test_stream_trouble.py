@@ -266,10 +266,10 @@ def test_a_delete_of_more_keys_than_are_kept_of_a_command_is_no_loss(bed):
     """The last keys of it are not read. It explains all the same why they are gone."""
     kept = 1 << 20 # words: COMMAND_WORDS in feed/replication.c
     primary = bed.server("primary")
-    data.fill_plain(primary, 1000)
-    proxy = bed.proxy(primary, **STREAM)
+    data.fill_plain(primary, 3000)
+    proxy = bed.proxy(primary, **STREAM, source__audit_keys_per_second=0)
     proxy.wait_live()
-    primary.command("UNLINK", *["x"] * kept, *(f"key:{i}" for i in range(1000)))
+    primary.command("UNLINK", *["x"] * kept, *(f"key:{i}" for i in range(3000)))
     wait_for(lambda: proxy.status()["keys"] == 0, "keys that were deleted stay", 120)
     status = proxy.wait_live()
     assert status["reconciles_command"] == 1, status
