@@ -7,6 +7,7 @@
 #include "feed/conf.h"
 #include "feed/deaf.h"
 #include "feed/promotion.h"
+#include "feed/takers.h"
 #include "keys/databases.h"
 #include "redis/counters.h"
 
@@ -56,20 +57,8 @@ static const char *const other_changes[] = {
 /* After changes without events were found, the server is not asked again for so long … */
 #define DEAF_PAUSE_US UINT64_C(60000000)
 
-/* Commands that take keys away, and raise no event for any of them. */
-enum taker { FLUSHALL, FLUSHDB, SWAPPED, TAKERS };
-
-static const char *const taker_names[TAKERS] = {"flushall", "flushdb", "swapdb"};
-
 static const char *const section_names[] = {"server", "replication", "persistence", "commandstats"};
 #define SECTIONS (sizeof section_names / sizeof *section_names)
-
-/* Calls that a look counted, and an offset of the server after it; UINT64_MAX: none. */
-struct kw_watch_passing {
-	uint64_t offset;
-	uint64_t taken[TAKERS];
-	uint64_t taken_us;
-};
 
 struct kw_watch {
 	struct kw_data_connection *data;
@@ -80,11 +69,7 @@ struct kw_watch {
 	enum kw_feed_server server;         /* … compared with the look before */
 	enum kw_promotion_data data_seen;   /* … of its data, if it is a replica */
 	struct kw_counter counters[COUNTERS];
-	uint64_t taken[TAKERS];      /* calls up to this number were told */
-	uint64_t taken_seen[TAKERS]; /* … as of the last INFO commandstats */
-	uint64_t taken_us;           /* … which was answered then */
-	uint64_t even_us;            /* the last one answered without a flush that was not told */
-	struct kw_watch_passing passing;
+	struct kw_takers takers;
 	struct kw_counter infos; /* of all clients, ours among them: shows resets */
 	uint64_t resets;         /* of the server's counters, ever */
 	uint64_t infos_asked;    /* the data connection's count before the look under way */
@@ -101,7 +86,6 @@ struct kw_watch {
 	uint64_t asked_wall_us;
 	uint64_t busy_times; /* of the data connection, when the time was asked for */
 	int64_t skew_us;
-	bool known; /* an earlier look saw the counters of takers */
 };
 
 /*
@@ -160,7 +144,7 @@ struct kw_watch *kw_watch_new(struct kw_data_connection *data, enum kw_source_fl
 		.good = good,
 		.lost = lost,
 		.arg = watch};
-	watch->passing.offset = UINT64_MAX;
+	kw_takers_init(&watch->takers);
 	kw_conf_init(&watch->conf);
 	kw_sm_init(&watch->sm, &machine, watch, STOPPED);
 	return watch;
@@ -312,92 +296,41 @@ static bool any_called(const enum kw_counter_found found[COUNTERS])
 	return false;
 }
 
-/* Calls since the last one that was told. A counter that fell began anew. */
-static uint64_t untold(const struct kw_watch *watch, enum taker taker)
-{
-	uint64_t now = watch->taken_seen[taker], told = watch->taken[taker];
-
-	return now >= told ? now - told : now;
-}
-
-static void see_takers(struct kw_watch *watch, struct kw_slice info)
-{
-	for (int i = 0; i < TAKERS; i++) {
-		watch->taken_seen[i] = kw_info_done(info, taker_names[i]);
-		if (watch->taken_seen[i] < watch->taken[i])
-			watch->taken[i] = 0;
-	}
-	watch->taken_us = kw_clock_us();
-	if (untold(watch, FLUSHALL) == 0 && untold(watch, FLUSHDB) == 0)
-		watch->even_us = watch->taken_us;
-}
-
-/*
- * What the look before counted came before the offset that this look tells. One is kept until it
- * was passed, so that a stream that is always behind passes it some time.
- */
-static void begin_passing(struct kw_watch *watch)
-{
-	struct kw_watch_passing *passing = &watch->passing;
-
-	if (is_greeting(watch))
-		passing->offset = UINT64_MAX; /* of another connection, perhaps of another server */
-	if (is_greeting(watch) || !hears_all(watch) || passing->offset != UINT64_MAX)
-		return;
-	passing->offset = watch->identity.offset;
-	memcpy(passing->taken, watch->taken_seen, sizeof passing->taken);
-	passing->taken_us = watch->taken_us;
-}
-
 void kw_watch_told_up_to(struct kw_watch *watch, uint64_t offset)
 {
-	struct kw_watch_passing *passing = &watch->passing;
-
 	assert(hears_all(watch));
-	if (passing->offset == UINT64_MAX || offset < passing->offset)
-		return;
-	watch->taken[FLUSHALL] = passing->taken[FLUSHALL];
-	watch->taken[FLUSHDB] = passing->taken[FLUSHDB];
-	watch->even_us = passing->taken_us;
-	passing->offset = UINT64_MAX;
+	kw_takers_told_up_to(&watch->takers, offset);
 }
 
-/*
- * The first look at a connection: keys that the same server took away while it was not watched were
- * taken by these calls. Later looks leave flushes to the flush check; SWAPDB is a doubt of its own.
- */
 static void look_at_takers(struct kw_watch *watch, struct kw_slice info)
 {
-	bool taken = false;
+	uint64_t offset = hears_all(watch) ? watch->identity.offset : UINT64_MAX;
 
-	begin_passing(watch);
-	see_takers(watch, info);
-	for (int i = 0; i < TAKERS; i++) {
-		taken |= untold(watch, (enum taker)i) > 0;
-		if (is_greeting(watch) || i == SWAPPED)
-			watch->taken[i] = watch->taken_seen[i];
-	}
-	if (is_greeting(watch) && watch->known && taken && watch->server == KW_FEED_SAME_SERVER)
+	if (!is_greeting(watch))
+		kw_takers_look(&watch->takers, info, offset, kw_clock_us());
+	else if (kw_takers_greet(&watch->takers, info, kw_clock_us()) &&
+		 watch->server == KW_FEED_SAME_SERVER)
 		watch->server = KW_FEED_FLUSHED_SERVER;
-	watch->known = true;
 }
 
 struct kw_watch_flushes kw_watch_flushes(const struct kw_watch *watch)
 {
-	return (struct kw_watch_flushes){untold(watch, FLUSHALL), untold(watch, FLUSHDB),
-		untold(watch, SWAPPED), watch->even_us};
+	return (struct kw_watch_flushes){
+		kw_takers_untold(&watch->takers, KW_TAKER_FLUSHALL),
+		kw_takers_untold(&watch->takers, KW_TAKER_FLUSHDB),
+		kw_takers_untold(&watch->takers, KW_TAKER_SWAPDB),
+		watch->takers.even_us,
+	};
 }
 
 void kw_watch_see_flushes(struct kw_watch *watch, struct kw_slice commandstats)
 {
-	see_takers(watch, commandstats);
+	kw_takers_see(&watch->takers, commandstats, kw_clock_us());
 }
 
 void kw_watch_flushes_told(struct kw_watch *watch)
 {
-	watch->taken[FLUSHALL] = watch->taken_seen[FLUSHALL];
-	watch->taken[FLUSHDB] = watch->taken_seen[FLUSHDB];
-	watch->even_us = watch->taken_us;
+	kw_takers_told(&watch->takers);
 }
 
 /* True: a command was called that changes keys and raises no event, or it may have been. */
@@ -429,12 +362,10 @@ static bool look_at_counters(struct kw_watch *watch, struct kw_slice info)
 /* Silent changes were made, or might have been: those of databases, functions and flushes. */
 static bool any_other_change(struct kw_watch *watch, struct kw_slice info)
 {
-	uint64_t calls = 0, before = watch->other_changes;
+	uint64_t calls = kw_takers_calls(info), before = watch->other_changes;
 
 	for (size_t i = 0; i < OTHER_CHANGES; i++)
 		calls += kw_info_calls(info, other_changes[i]);
-	for (int i = 0; i < TAKERS; i++)
-		calls += kw_info_calls(info, taker_names[i]);
 	watch->other_changes = calls;
 	return calls != before;
 }
