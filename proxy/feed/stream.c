@@ -6,6 +6,7 @@
 #include "base/sm.h"
 #include "feed/awaited.h"
 #include "feed/changes.h"
+#include "feed/commands.h"
 #include "feed/joining.h"
 #include "feed/leaving.h"
 #include "feed/locator.h"
@@ -14,14 +15,10 @@
 #include "feed/stall.h"
 #include "feed/watch.h"
 #include "redis/server.h"
-#include "stream/catalog.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* After a command that is not known, COMMAND is asked again: at most so often. */
-#define CATALOG_EVERY_US UINT64_C(10000000)
 
 enum state {
 	STOPPED,
@@ -38,8 +35,7 @@ struct stream {
 	enum kw_feed_server greeted; /* since the feed was ready last */
 	struct kw_watch *watch;
 	struct kw_replication *replication;
-	struct kw_repl_catalog *catalog;
-	uint64_t catalog_us; /* when COMMAND was asked last */
+	struct kw_commands commands;
 	struct kw_changes changes;
 	struct kw_leaving leaving;
 	struct kw_stall stall;
@@ -63,7 +59,7 @@ static bool holds(const void *owner, int state)
 	case STOPPED:
 		return is_closed(stream) && !awaits;
 	case RUNNING:
-		return !kw_replication_is_closed(stream->replication) && stream->catalog;
+		return !kw_replication_is_closed(stream->replication) && stream->commands.catalog;
 	default:
 		return !awaits;
 	}
@@ -267,46 +263,26 @@ static void closed(void *arg)
 	stream->handlers.stopped(stream->handlers.arg);
 }
 
-static void catalog_answered(void *arg, const struct kw_reply *reply)
+static void commands_learnt(void *arg, const struct kw_repl_catalog *catalog)
 {
 	struct stream *stream = arg;
-	struct kw_repl_catalog *catalog;
-	struct kw_error why;
 
-	reply = kw_data_reply(stream->options.data, reply);
-	if (!reply || (stream->sm.state != STARTING && stream->sm.state != RUNNING))
-		return;
-	if (reply->type == KW_REPLY_ERROR) {
-		kw_data_refusal(&why, stream->options.redis.username, "COMMAND", "+command", reply);
-		lose(stream, &why);
-		return;
-	}
-	if (kw_repl_catalog_new(reply, &catalog, &why)) {
-		lose(stream, &why);
-		return;
-	}
 	kw_replication_catalog(stream->replication, catalog);
-	kw_repl_catalog_free(stream->catalog);
-	stream->catalog = catalog;
 	if (stream->sm.state == STARTING)
 		kw_replication_open(stream->replication, stream->options.address,
 			kw_watch_identity(stream->watch));
 }
 
-static void ask_catalog(struct stream *stream)
+static void commands_refused(void *arg, const struct kw_error *why)
 {
-	stream->catalog_us = kw_clock_us();
-	kw_data_words(stream->options.data, catalog_answered, stream, "COMMAND", NULL);
+	lose(arg, why);
 }
 
-/* A module may have been loaded since it was asked last. */
 static void not_understood(void *arg)
 {
 	struct stream *stream = arg;
 
-	if (kw_clock_us() - stream->catalog_us >= CATALOG_EVERY_US &&
-		!kw_data_is_broken(stream->options.data))
-		ask_catalog(stream);
+	kw_commands_ask_again(&stream->commands);
 }
 
 /* Asked before it is needed, so that a refusal is told at the start. */
@@ -365,7 +341,7 @@ static void welcome(void *arg, enum kw_feed_server server)
 	if (stream->sm.state != STARTING || !may_join(stream))
 		return;
 	kw_data_words(stream->options.data, first_role, stream, "ROLE", NULL);
-	ask_catalog(stream);
+	kw_commands_ask(&stream->commands);
 }
 
 static void watch_doubts(void *arg, enum kw_doubt cause, const char *why)
@@ -513,7 +489,7 @@ static void stream_free(struct kw_feed *feed)
 	kw_watch_free(stream->watch);
 	kw_replication_free(stream->replication);
 	kw_locator_free(stream->locator);
-	kw_repl_catalog_free(stream->catalog);
+	kw_commands_close(&stream->commands);
 	kw_changes_close(&stream->changes);
 	free(stream);
 }
@@ -547,6 +523,11 @@ struct kw_feed *kw_stream_feed_new(
 	kw_changes_init(&stream->changes, options->data);
 	stream->leaving =
 		(struct kw_leaving){.data = options->data, .leaves = make_way, .arg = stream};
+	stream->commands = (struct kw_commands){.data = options->data,
+		.username = stream->options.redis.username,
+		.learnt = commands_learnt,
+		.refused = commands_refused,
+		.arg = stream};
 	stream->awaited = (struct kw_awaited){.data = options->data,
 		.username = stream->options.redis.username,
 		.told = offset_told,
