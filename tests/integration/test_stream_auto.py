@@ -62,7 +62,7 @@ def test_auto_knows_which_server_the_other_feed_followed(bed):
 def test_auto_follows_a_writable_replica_by_notifications(bed):
     first = bed.server("first", port=str(free_port()), bind="127.0.0.1", tls=False)
     replica = bed.server("writable", replicaof=("127.0.0.1", first.config["port"]), replica_read_only="no", tls=False)
-    wait_for(lambda: first.command("WAIT", 1, 100) == 1, "the native replica does not follow")
+    replica.wait_replicates()
     wait_feed(bed.proxy(replica, **AUTO), "notifications")
 
 

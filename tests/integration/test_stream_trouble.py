@@ -224,7 +224,7 @@ def test_a_service_address_that_moves_to_the_promoted_replica(bed, any_server):
     first = bed.server("first", any_server, port=str(free_port()), bind="127.0.0.1", tls=False)
     data.fill(first, (0, 10))
     second = bed.server("second", any_server, replicaof=("127.0.0.1", first.config["port"]), tls=False)
-    wait_for(lambda: first.command("WAIT", 1, 100) == 1, "the native replica does not follow")
+    second.wait_replicates()
     forwarder = Forwarder(bed.directory, lambda begin: first.socket)
     try:
         proxy = bed.proxy(forwarder, **STREAM)
