@@ -94,6 +94,37 @@ def test_what_follows_from_known_values_is_not_fetched(bed, any_server):
     assert status["reconciles"] == 0, status
 
 
+def break_one(client, turn):
+    """One of the two connections of the proxy."""
+    ours = sorted((line["name"], line["id"]) for line in client.client_list() if line["name"].startswith("keywake-proxy"))
+    if ours:
+        client.execute_command("CLIENT", "KILL", "ID", ours[turn % len(ours)][1])
+
+
+def test_broken_connections_leave_nothing_behind(bed, any_server):
+    """What was asked for, told or waiting when a connection broke. Neither audit mends it."""
+    pair = bed.pair(any_server, any_server, fill=fill, proxy=STREAM, agent={"apply__audit_keys_per_second": 0})
+    changes = Changes(seed_of_run())
+    clients = [pair.primary.client(database) for database in DATABASES]
+    for turn in range(int(BATCHES * LENGTH)):
+        run(clients[turn % 2], changes, BATCH, transaction=turn % 3 == 0)
+        if turn % 30 == 10:
+            pair.proxy.wait_live()
+        if turn % 30 == 29:
+            break_one(clients[0], turn // 30)
+        if turn % 5 == 4: # what has just been told meets what is being fetched
+            clients[1].rpush(f"list:{turn}", turn)
+            clients[1].rename(f"list:{turn}", f"key:{turn % KEYS}")
+    for client in clients:
+        client.close()
+    pair.agent.wait_warm()
+    wait_same(pair.primary, pair.replica)
+    pair.agent.ctl_ok("verify")
+    status = pair.proxy.status()
+    print(f"{status['values']} values, {status['fetches']} fetches, {status['reconciles']} reconciles")
+    assert status["values"] > 0, status
+
+
 def is_taken(pair, client, name):
     """Is what is told of the key now in the table without a fetch?"""
     values = pair.proxy.status()["values"]
