@@ -171,7 +171,8 @@ static void tell_unknown(struct kw_changes *changes, const struct kw_repl_effect
 	char why[192];
 
 	snprintf(why, sizeof why,
-		"the replication stream has a command %.*s whose keys are not known: COMMAND does not "
+		"the replication stream has a command %.*s whose keys are not known: COMMAND does "
+		"not "
 		"tell them, or they are too many",
 		shown_name(effect->key), effect->key.length ? (const char *)effect->key.data : "");
 	if (effect->database == KW_REPL_ANY_DATABASE) {

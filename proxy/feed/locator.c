@@ -55,13 +55,15 @@ static void answered(void *arg, const struct kw_reply *reply)
 
 	if (!reply || locator->sm.state != ASKING)
 		return;
-	if (reply->type == KW_REPLY_ERROR && kw_server_error(reply->text) == KW_SERVER_E_PERMISSION) {
+	if (reply->type == KW_REPLY_ERROR &&
+		kw_server_error(reply->text) == KW_SERVER_E_PERMISSION) {
 		locator->next_us = UINT64_MAX;
 		if (!locator->refusal_logged)
 			kw_log_info("source",
-			"PUBLISH is refused, so each changed key is fetched from all databases "
-			"until the primary writes in another one than now: grant +publish "
-			"&" KW_REPLICATION_CHANNEL);
+				"PUBLISH is refused, so each changed key is fetched from all "
+				"databases "
+				"until the primary writes in another one than now: grant +publish "
+				"&" KW_REPLICATION_CHANNEL);
 		locator->refusal_logged = true;
 	}
 	end(locator, "answered");
@@ -104,8 +106,7 @@ void kw_locator_ask(struct kw_locator *locator, const char *address, const char 
 	locator->next_us = now_us + KW_LOCATOR_PAUSE_US;
 	snprintf(locator->options.address, sizeof locator->options.address, "%s", address);
 	snprintf(locator->word, sizeof locator->word, "%s", word);
-	if (kw_redis_open(
-		    locator->loop, &locator->options, &handlers, &locator->redis, &why)) {
+	if (kw_redis_open(locator->loop, &locator->options, &handlers, &locator->redis, &why)) {
 		locator->redis = NULL;
 		kw_log_debug("source", "PUBLISH was not asked: %s", why.text);
 		return;
@@ -137,8 +138,9 @@ struct kw_locator *kw_locator_new(uv_loop_t *loop, const struct kw_redis_options
 	locator->options.reply_timeout_ms = ANSWER_MS;
 	end = strrchr(locator->options.client_name, '-');
 	if (end)
-		snprintf(end, sizeof locator->options.client_name -
-				      (size_t)(end - locator->options.client_name),
+		snprintf(end,
+			sizeof locator->options.client_name -
+				(size_t)(end - locator->options.client_name),
 			"-locator");
 	locator->closed = closed;
 	locator->arg = arg;

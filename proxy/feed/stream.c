@@ -45,15 +45,14 @@ struct stream {
 
 static bool is_closed(const struct stream *stream)
 {
-	return kw_replication_is_closed(stream->replication) &&
-	       kw_locator_is_idle(stream->locator);
+	return kw_replication_is_closed(stream->replication) && kw_locator_is_idle(stream->locator);
 }
 
 static bool holds(const void *owner, int state)
 {
 	const struct stream *stream = owner;
-	bool awaits = kw_awaited_any(&stream->awaited) ||
-		      kw_flushed_under_way(&stream->changes.flushed);
+	bool awaits =
+		kw_awaited_any(&stream->awaited) || kw_flushed_under_way(&stream->changes.flushed);
 
 	switch (state) {
 	case STOPPED:
@@ -109,9 +108,9 @@ static bool is_primary(const struct stream *stream)
 }
 
 /*
- * A partial joiner is told no SELECT before the database changes (replication.h). And a server whose
- * offset is 0 would take ACK 0 for that of a replica that has all its data: FAILOVER would choose it
- * (updateFailoverStatus in replication.c). What is published moves the offset.
+ * A partial joiner is told no SELECT before the database changes (replication.h). And a server
+ * whose offset is 0 would take ACK 0 for that of a replica that has all its data: FAILOVER would
+ * choose it (updateFailoverStatus in replication.c). What is published moves the offset.
  */
 static void locate(struct stream *stream)
 {
@@ -205,8 +204,7 @@ static void tell_reached(struct stream *stream)
 /* The server is further than the stream for too long: a connection that is dead at one end. */
 static void look_for_stall(struct stream *stream, uint64_t now_us)
 {
-	const struct kw_offset *barrier =
-		kw_awaited_offset(&stream->awaited, KW_AWAITED_BARRIER);
+	const struct kw_offset *barrier = kw_awaited_offset(&stream->awaited, KW_AWAITED_BARRIER);
 	uint64_t offset = kw_replication_offset(stream->replication);
 	struct kw_error why;
 
@@ -504,8 +502,8 @@ struct kw_feed *kw_stream_feed_new(
 	struct stream *stream = kw_zalloc(sizeof *stream);
 	const struct kw_watch_handlers watch = {
 		welcome, watch_doubts, stir, looked, events_heard, stream};
-	const struct kw_replication_handlers replication = {attached, take_batch, moved, ack_asked,
-		replication_lost, closed, stream};
+	const struct kw_replication_handlers replication = {
+		attached, take_batch, moved, ack_asked, replication_lost, closed, stream};
 
 	assert(options->data && options->scope && options->watch_interval_ms > 0);
 	stream->feed.operations = &operations;

@@ -56,8 +56,8 @@ static void begin_passing(struct kw_takers *takers, uint64_t offset)
 	passing->seen_us = takers->seen_us;
 }
 
-void kw_takers_look(struct kw_takers *takers, struct kw_slice commandstats, uint64_t offset,
-	uint64_t now_us)
+void kw_takers_look(
+	struct kw_takers *takers, struct kw_slice commandstats, uint64_t offset, uint64_t now_us)
 {
 	begin_passing(takers, offset);
 	kw_takers_see(takers, commandstats, now_us);

@@ -53,8 +53,8 @@ bool kw_takers_greet(struct kw_takers *takers, struct kw_slice commandstats, uin
  * A later look. Flushes are left to the feed; SWAPDB, which the caller tells, is told. offset: of
  * the server, if the feed tells flushes by offsets; UINT64_MAX: it does not.
  */
-void kw_takers_look(struct kw_takers *takers, struct kw_slice commandstats, uint64_t offset,
-	uint64_t now_us);
+void kw_takers_look(
+	struct kw_takers *takers, struct kw_slice commandstats, uint64_t offset, uint64_t now_us);
 
 /* Calls since the last one that was told. A counter that fell began anew. */
 uint64_t kw_takers_untold(const struct kw_takers *takers, enum kw_taker taker);

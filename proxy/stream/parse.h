@@ -12,8 +12,8 @@
  * marked. A command of more words or bytes than its bounds is *cut*: its first words are told, and
  * that there were more. Its end is found all the same, so the stream goes on.
  *
- * One who is told a command may keep it (kw_repl_parser_keep): it is told again when asked, with all
- * its words, and nothing after it is told before. So a large command can be taken in pieces.
+ * One who is told a command may keep it (kw_repl_parser_keep): it is told again when asked, with
+ * all its words, and nothing after it is told before. So a large command can be taken in pieces.
  *
  * Anything else is refused: another type than arrays of strings, an empty array, a length without
  * digits or beyond 15 of them, inline commands. Pure. One thread.
@@ -75,8 +75,8 @@ void kw_repl_parser_keep(struct kw_repl_parser *parser);
 /* Tell the kept command again. If it is not kept once more, go on with the bytes after it. */
 int kw_repl_parser_again(struct kw_repl_parser *parser, struct kw_error *error);
 
-/* The end of the last whole command (and of the newlines after it) that is not kept: here a stream may go
- * on. */
+/* The end of the last whole command (and of the newlines after it) that is not kept: here a stream
+ * may go on. */
 uint64_t kw_repl_parser_offset(const struct kw_repl_parser *parser);
 
 /* Bytes taken, those of a command that is not whole included. */

@@ -1,6 +1,7 @@
 /*
  * Arbitrary bytes as the replication stream: the same is told whether they come at once or in
- * pieces, and however large a command says it is, the bounds hold.
+ * pieces, and however large a command says it is, the bounds hold. A command with many effects is
+ * kept and taken again, sooner or later.
  *
  * The first byte chooses the pieces, the second the bounds.
  */
@@ -14,6 +15,7 @@
 
 #define SELECT "*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n"
 #define SET "*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$5\r\nvalue\r\n"
+#define DEL "*6\r\n$3\r\nDEL\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n$1\r\nd\r\n$1\r\ne\r\n"
 #define MULTI "*1\r\n$5\r\nMULTI\r\n"
 #define EXEC "*1\r\n$4\r\nEXEC\r\n"
 
@@ -28,6 +30,7 @@ static const struct kw_fuzz_bytes seeds[] = {
 	KW_FUZZ_BYTES(
 		"\x07\xff*3\r\n$6\r\nSWAPDB\r\n$1\r\n0\r\n$1\r\n1\r\n*1\r\n$8\r\nFLUSHALL\r\n"),
 	KW_FUZZ_BYTES("\x02\x08*4\r\n$4\r\nSORT\r\n$1\r\na\r\n$5\r\nSTORE\r\n$1\r\nb\r\n"),
+	KW_FUZZ_BYTES("\x02\xff" SELECT DEL SET MULTI DEL EXEC SET),
 	KW_FUZZ_BYTES("\x01\xff*900000000000000\r\n$900000000000000\r\nx"),
 };
 
@@ -36,6 +39,8 @@ struct heard {
 	uint64_t hash, end;
 	size_t word_most;
 	uint32_t words_most;
+	struct kw_repl_parser *parser;
+	bool kept; /* the last command is told again */
 	int code;
 };
 
@@ -83,6 +88,21 @@ static void on_command(void *arg, const struct kw_repl_command *command)
 		return;
 	heard->code = kw_repl_effects_take(heard->effects, command, &error);
 	must(heard->code == 0 || error.text[0] != '\0');
+	heard->kept = !heard->code && kw_repl_effects_has_more(heard->effects);
+	if (heard->kept)
+		kw_repl_parser_keep(heard->parser);
+}
+
+/* All that is left of kept commands. */
+static int tell_kept(struct heard *heard, struct kw_error *error)
+{
+	int code = 0;
+
+	while (heard->kept && !code) {
+		heard->kept = false;
+		code = kw_repl_parser_again(heard->parser, error);
+	}
+	return code;
 }
 
 static int feed(const uint8_t *data, size_t size, size_t piece, uint8_t choice, struct heard *heard)
@@ -92,6 +112,7 @@ static int feed(const uint8_t *data, size_t size, size_t piece, uint8_t choice, 
 	const struct kw_repl_effects_options options = {.transaction_bytes = bounds.command_bytes,
 		.transaction_effects = 1 + choice % 16U,
 		.command_effects = 1 + choice % 16U,
+		.take_effects = 1 + choice % 3U,
 		.batch = on_batch,
 		.ack_wanted = on_ack,
 		.arg = heard};
@@ -99,6 +120,7 @@ static int feed(const uint8_t *data, size_t size, size_t piece, uint8_t choice, 
 	struct kw_error error = {0};
 	int code = 0;
 
+	heard->parser = parser;
 	heard->effects = kw_repl_effects_new(&options);
 	heard->word_most = bounds.word_bytes;
 	heard->words_most = bounds.words;
@@ -111,10 +133,14 @@ static int feed(const uint8_t *data, size_t size, size_t piece, uint8_t choice, 
 		memcpy(exact, data + at, take);
 		code = kw_repl_parser_feed(parser, exact, take, &error);
 		free(exact);
+		if (!code && (at / piece) % 3 == 0)
+			code = tell_kept(heard, &error);
 		must(code == 0 || error.text[0] != '\0');
 		must(kw_repl_parser_offset(parser) <= kw_repl_parser_taken(parser));
 		must(kw_repl_parser_taken(parser) <= size);
 	}
+	if (!code)
+		code = tell_kept(heard, &error);
 	must(code || kw_repl_parser_taken(parser) == size);
 	must(kw_repl_effects_offset(heard->effects) <= kw_repl_parser_offset(parser));
 	heard->end = kw_repl_parser_offset(parser);

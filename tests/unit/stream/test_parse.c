@@ -258,7 +258,8 @@ static void a_kept_command_is_told_again_before_what_follows(void **state)
 		for (int i = 0; i < 4; i++)
 			assert_int_equal(kw_repl_parser_again(keeper.parser, &error), KW_OK);
 		assert_int_equal(kw_repl_parser_offset(keeper.parser), sizeof bytes - 1);
-		snprintf(expected, sizeof expected, "%s%s%s%s%s%s", del, del, del, ping, ping, ping);
+		snprintf(
+			expected, sizeof expected, "%s%s%s%s%s%s", del, del, del, ping, ping, ping);
 		assert_string_equal(text_of(&keeper.heard), expected);
 		kw_repl_parser_free(keeper.parser);
 		kw_buffer_close(&keeper.heard.text);
