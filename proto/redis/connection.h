@@ -52,7 +52,6 @@ enum kw_redis_reading {
 	KW_REDIS_READ_DIRECT, /* when it arrives, always: the owner wants it so */
 	KW_REDIS_READ_EAGER,  /* when it arrives, until much of it does */
 	KW_REDIS_READ_PACED,  /* when read_timer fires; the socket is not polled for input */
-	KW_REDIS_READ_HELD,   /* not at all */
 };
 
 enum kw_redis_writing {
@@ -109,6 +108,7 @@ struct kw_redis {
 	struct kw_error write_why;
 
 	enum kw_redis_reading reading;
+	bool held; /* not read at all, in whatever way it is read otherwise */
 	uv_timer_t read_timer;
 	uint64_t measured_us, measured_bytes; /* since when the rate is measured, and what came */
 
@@ -166,11 +166,6 @@ int kw_redis_events(const struct kw_redis *redis, enum kw_redis_stream_work work
 void kw_redis_rewatch(struct kw_redis *redis);                 /* for what is wanted of it now */
 void kw_redis_read(struct kw_redis *redis);                    /* what has come */
 bool kw_redis_take(void *redis, const struct kw_reply *reply); /* the reader's sink */
-
-static inline bool kw_redis_is_held(const struct kw_redis *redis)
-{
-	return redis->reading == KW_REDIS_READ_HELD;
-}
 
 /* read_pacing.c: so much was read at once. Shall input be read as it arrives, or by the timer? */
 void kw_redis_pace_reads(struct kw_redis *redis, size_t bytes);

@@ -54,7 +54,7 @@ void kw_redis_rewatch(struct kw_redis *redis)
 {
 	int events = 0;
 
-	if (redis->reading != KW_REDIS_READ_PACED && !kw_redis_is_held(redis))
+	if (redis->reading != KW_REDIS_READ_PACED && !redis->held)
 		events |= kw_redis_events(redis, KW_REDIS_STREAM_READ);
 	if (redis->writing == KW_REDIS_WRITE_BLOCKED)
 		events |= kw_redis_events(redis, KW_REDIS_STREAM_WRITE);
@@ -251,7 +251,7 @@ static bool read_once(struct kw_redis *redis, size_t *total)
 static bool holds_more(const struct kw_redis *redis)
 {
 	return (redis->sm.state == KW_REDIS_LOGIN || redis->sm.state == KW_REDIS_READY) &&
-	       !kw_redis_is_held(redis) && kw_redis_stream_pending(&redis->link->stream);
+	       !redis->held && kw_redis_stream_pending(&redis->link->stream);
 }
 
 void kw_redis_read(struct kw_redis *redis)
@@ -259,7 +259,7 @@ void kw_redis_read(struct kw_redis *redis)
 	size_t total = 0;
 
 	redis->event_replies = 0;
-	while (!kw_redis_is_over(redis) && !kw_redis_is_held(redis) && read_once(redis, &total)) {
+	while (!kw_redis_is_over(redis) && !redis->held && read_once(redis, &total)) {
 		if (total < EVENT_BYTES && redis->event_replies < EVENT_REPLIES)
 			continue;
 		if (redis->writing == KW_REDIS_WRITE_FAILED || holds_more(redis))

@@ -8,7 +8,7 @@
  *   EAGER: read at each arrival ──from 4 KiB a ms on──▶ PACED: read every ms
  *       ◀──────────────────────────below 2 KiB a ms───
  *
- *   either ──kw_redis_hold──▶ HELD: not read ──kw_redis_release──▶ EAGER
+ * In each of them kw_redis_hold keeps it from being read, until kw_redis_release.
  *
  * Each write of a busy server wakes its subscriber: tens of thousands of times a second, for some
  * messages each. The wake-up costs the server, too, within its own write(2). Bytes that wait in the
@@ -65,16 +65,19 @@ void kw_redis_read_by_timer(struct kw_redis *redis, bool may)
 void kw_redis_hold(struct kw_redis *redis)
 {
 	assert(redis->input_kind == KW_REDIS_STREAM);
-	if (!kw_redis_is_over(redis))
-		move_to(redis, KW_REDIS_READ_HELD);
+	if (kw_redis_is_over(redis) || redis->held)
+		return;
+	redis->held = true;
+	kw_redis_rewatch(redis);
 }
 
 void kw_redis_release(struct kw_redis *redis)
 {
 	assert(redis->input_kind == KW_REDIS_STREAM);
-	if (kw_redis_is_over(redis) || !kw_redis_is_held(redis))
+	if (kw_redis_is_over(redis) || !redis->held)
 		return;
-	move_to(redis, KW_REDIS_READ_EAGER);
+	redis->held = false;
+	kw_redis_rewatch(redis);
 	kw_redis_wake(redis); /* TLS can hold bytes that no poll shows */
 }
 
@@ -83,8 +86,7 @@ void kw_redis_pace_reads(struct kw_redis *redis, size_t bytes)
 	bool paced = redis->reading == KW_REDIS_READ_PACED;
 	uint64_t now_us, passed_us, bytes_ms;
 
-	if (redis->reading == KW_REDIS_READ_DIRECT || kw_redis_is_held(redis) ||
-		kw_redis_is_over(redis))
+	if (redis->reading == KW_REDIS_READ_DIRECT || kw_redis_is_over(redis))
 		return;
 	now_us = kw_clock_us();
 	passed_us = now_us - redis->measured_us;

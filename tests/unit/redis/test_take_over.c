@@ -128,12 +128,35 @@ static void hold_after_each(void *arg, struct kw_slice bytes)
 	kw_redis_hold(owner->client.redis);
 }
 
-/* What the server sends meanwhile waits in the socket. */
-static void a_held_connection_hands_nothing_over(void **state)
+static void note_end(uv_timer_t *timer)
+{
+	*(bool *)timer->data = true;
+}
+
+/* Does the loop sleep for a while, although bytes wait in the socket? */
+static bool sleeps(uv_loop_t *loop)
+{
+	uv_timer_t timer;
+	bool ended = false;
+	int turns = 0;
+
+	uv_timer_init(loop, &timer);
+	timer.data = &ended;
+	uv_timer_start(&timer, note_end, 50, 0);
+	for (; !ended; turns++)
+		uv_run(loop, UV_RUN_ONCE);
+	uv_close((uv_handle_t *)&timer, NULL);
+	uv_run(loop, UV_RUN_NOWAIT);
+	return turns < 100;
+}
+
+/* What the server sends meanwhile waits in the socket, whatever becomes of the way of reading. */
+static void check_hold(bool by_timer_before, bool by_timer_after)
 {
 	static const struct test_step script[] = {TEST_GREETING, {TEST_RECEIVE, 1, NULL},
 		{TEST_SEND, 0, "abc"}, {TEST_RECEIVE, 1, NULL}, {TEST_SEND, 0, "def"},
-		{TEST_HOLD, 0, NULL}, {TEST_END, 0, NULL}};
+		{TEST_RECEIVE, 1, NULL}, {TEST_SEND, 0, "ghi"}, {TEST_HOLD, 0, NULL},
+		{TEST_END, 0, NULL}};
 	struct kw_redis_options options;
 	struct owner owner = {0};
 	struct test_fake fake;
@@ -143,18 +166,30 @@ static void a_held_connection_hands_nothing_over(void **state)
 	options.stream = true;
 	test_client_open(&owner.client, &options);
 	test_client_run(&owner.client, &owner.client.ready, 1);
+	kw_redis_read_by_timer(owner.client.redis, by_timer_before);
 	kw_redis_take_over(owner.client.redis, hold_after_each, &owner);
 	kw_redis_put(owner.client.redis, kw_slice_text("*1\r\n$4\r\nPING\r\n"));
 	test_client_run(&owner.client, &owner.length, 3);
 	kw_redis_put(owner.client.redis, kw_slice_text("*1\r\n$4\r\nPING\r\n"));
-	for (int i = 0; i < 200; i++)
-		uv_run(&owner.client.loop, UV_RUN_NOWAIT);
+	kw_redis_read_by_timer(owner.client.redis, by_timer_after);
+	assert_true(sleeps(&owner.client.loop));
 	assert_int_equal(owner.length, 3);
 	kw_redis_release(owner.client.redis);
 	test_client_run(&owner.client, &owner.length, 6);
-	assert_memory_equal(kw_buffer_bytes(&owner.bytes), "abcdef", 6);
+	kw_redis_release(owner.client.redis);
+	kw_redis_put(owner.client.redis, kw_slice_text("*1\r\n$4\r\nPING\r\n"));
+	test_client_run(&owner.client, &owner.length, 9);
+	assert_memory_equal(kw_buffer_bytes(&owner.bytes), "abcdefghi", 9);
 	stop(&owner);
 	test_fake_stop(&fake);
+}
+
+static void a_held_connection_hands_nothing_over(void **state)
+{
+	check_hold(true, true);
+	check_hold(true, false);
+	check_hold(false, true);
+	check_hold(false, false);
 }
 
 int main(void)
