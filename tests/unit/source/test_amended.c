@@ -1,104 +1,17 @@
 /*
- * Values that follow from the one before: INCRBY, APPEND, SETRANGE, KEEPTTL, and keys that get the
- * value of another one. The feed is a fake. Where both are compared, the server does the same.
+ * Values that follow from the one before: INCRBY, APPEND, SETRANGE, KEEPTTL. The feed is a fake.
+ * Where both are compared, the server does the same.
  */
 #include "values_fixture.h"
 
 #include "base/clock.h"
 #include "source/missing.h"
 
-#include <ctype.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define EXPIRES UINT64_C(4102444800123)
-#define EXPIRES_TEXT "4102444800123"
 #define MIB ((size_t)1 << 20)
-
-static uint64_t fetches; /* when no_fetch_from_here was called */
-
-static void no_fetch_from_here(void)
-{
-	fetches = test_stats(&test).fetches;
-}
-
-static void assert_no_fetch(void)
-{
-	test_run_ms(&test, 20);
-	assert_int_equal(test_stats(&test).fetches, fetches);
-	assert_int_equal(test_stats(&test).dirty_keys, 0);
-}
-
-static void await_fetch(void)
-{
-	test_until(&test, is_at_rest, "its fetch");
-	assert_true(test_stats(&test).fetches > fetches);
-}
-
-static void tell_dirty_expiry(const char *name)
-{
-	fake_feed_dirty(
-		&(struct kw_dirty_key){kw_slice_text(name), 0, KW_DIRTY_EVENT | KW_DIRTY_TTL}, 1);
-}
-
-/* A key that the table is exact about. */
-static void fetch(const char *name)
-{
-	tell_dirty_expiry(name);
-	test_until(&test, is_at_rest, "its fetch");
-	pass_orders();
-}
-
-/* Told at once, or with others within one turn of the loop; the texts stay. */
-#define TOGETHER 40 /* more than a batch has */
-
-static struct kw_feed_value waiting[TOGETHER];
-static uint32_t waiting_count, waiting_most;
-
-static void say_all(void)
-{
-	for (uint32_t i = 0; i < waiting_count; i++)
-		fake_feed_value(&waiting[i]);
-	waiting_count = 0;
-}
-
-static void say(const struct kw_feed_value *value)
-{
-	waiting[waiting_count++] = *value;
-	if (waiting_count > waiting_most)
-		say_all();
-}
-
-static void add(const char *name, int64_t number)
-{
-	say(&(struct kw_feed_value){
-		.kind = KW_FEED_ADD, .name = kw_slice_text(name), .number = number});
-}
-
-static void append(const char *name, const char *text)
-{
-	say(&(struct kw_feed_value){
-		.kind = KW_FEED_APPEND, .name = kw_slice_text(name), .bytes = kw_slice_text(text)});
-}
-
-static void write_at(const char *name, int64_t at, const char *text)
-{
-	say(&(struct kw_feed_value){.kind = KW_FEED_WRITE,
-		.name = kw_slice_text(name),
-		.bytes = kw_slice_text(text),
-		.number = at});
-}
-
-static void copy(uint32_t from_database, const char *from, uint32_t database, const char *name)
-{
-	say(&(struct kw_feed_value){.kind = KW_FEED_COPY,
-		.database = database,
-		.name = kw_slice_text(name),
-		.from_database = from_database,
-		.from = kw_slice_text(from)});
-}
 
 /* ---- from the table ---- */
 
@@ -117,14 +30,6 @@ static void set_all(const char *suffix)
 		test_ask(&test, "SET %s %s PXAT " EXPIRES_TEXT, name, befores[i]);
 		tell_dirty_expiry(name);
 	}
-}
-
-/* What a server refuses it does not send. A minus sign begins a number, too. */
-static bool server_does(const char *command, const char *name, const char *more)
-{
-	const char *reply = test_try(&test, "%s %s %s", command, name, more);
-
-	return reply[0] != '-' || isdigit((unsigned char)reply[1]);
 }
 
 static void every_encoding_is_amended_as_the_server_does(void **state)
@@ -268,7 +173,7 @@ static void tell_each_amendment(void)
 static void assert_all_fetched(void)
 {
 	test_until(&test, is_at_rest, "their fetches");
-	assert_int_equal(test_stats(&test).fetches, fetches + 5);
+	assert_int_equal(fetches_since(), 5);
 	test_assert_same(&test);
 }
 
@@ -317,22 +222,6 @@ static void keys_in_doubt_are_fetched(void **state)
 	test_settle(&test);
 	test_assert_same(&test);
 	assert_int_equal(test_stats(&test).values, 0);
-	end();
-}
-
-/* The scan saw the key, and then it was gone: the stream is behind that, and its value unknown. */
-static void a_key_that_was_gone_unexplained_is_not_copied(void **state)
-{
-	begin();
-	fake_feed_dirty(&(struct kw_dirty_key){kw_slice_text("key:1"), 0, KW_DIRTY_SCAN}, 1);
-	test_ask(&test, "RENAME key:1 key:2");
-	test_until(&test, is_at_rest, "its fetch");
-	assert_true(test_has(&test, 0, "key:1")); /* the feed will say why */
-	no_fetch_from_here();
-	copy(0, "key:1", 0, "key:2");
-	tell(KW_FEED_GONE, "key:1", "", 0);
-	await_fetch();
-	test_assert_same(&test);
 	end();
 }
 
@@ -433,111 +322,6 @@ static void a_string_beyond_the_bound_is_fetched(void **state)
 	end();
 }
 
-/* ---- another key's value ---- */
-
-static void a_copy_has_value_and_expiry(void **state)
-{
-	begin();
-	test_ask(&test, "SET key:1 v PXAT " EXPIRES_TEXT);
-	fetch("key:1");
-	no_fetch_from_here();
-	copy(0, "key:1", 0, "from the table");
-	tell(KW_FEED_STRING, "told", "t", EXPIRES);
-	copy(0, "told", 0, "from the batch");
-	copy(0, "from the batch", 0, "key:2"); /* REPLACE */
-	tell(KW_FEED_GONE, "told", "", 0);
-	assert_string_equal(text_of("from the table"), "v");
-	assert_int_equal(expiry_of("from the table"), EXPIRES);
-	assert_string_equal(text_of("from the batch"), "t");
-	assert_int_equal(expiry_of("from the batch"), EXPIRES);
-	assert_string_equal(text_of("key:2"), "t");
-	assert_int_equal(expiry_of("key:2"), EXPIRES);
-	assert_false(test_has(&test, 0, "told"));
-	copy(0, "key:3", 0, "key:2");
-	test_run_ms(&test, 1);
-	assert_int_equal(expiry_of("key:2"), 0);
-	assert_no_fetch();
-	end();
-}
-
-static const char *const kinds[] = {"SET string v", "RPUSH list a b c", "SADD set a 1",
-	"SADD ints 1 2 3", "HSET hash f v", "ZADD zset 1 a 2.5 b", "SETRANGE sparse 5000 x"};
-
-static void values_of_every_kind_are_copied(void **state)
-{
-	begin();
-	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-		char name[16];
-
-		test_ask(&test, "%s", kinds[i]);
-		sscanf(kinds[i], "%*s %15s", name);
-		fetch(name);
-	}
-	no_fetch_from_here();
-	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-		char name[16], target[24];
-
-		sscanf(kinds[i], "%*s %15s", name);
-		snprintf(target, sizeof target, "copy:%s", name);
-		test_ask(&test, "COPY %s %s DB 2", name, target);
-		copy(0, name, 2, target);
-		test_ask(&test, "RENAME %s %s", name, target);
-		copy(0, name, 0, target);
-		tell(KW_FEED_GONE, name, "", 0);
-	}
-	assert_no_fetch();
-	test_assert_same(&test);
-	end();
-}
-
-/* Reading changes a consumer's times, and the replication stream does not tell that. */
-static void a_stream_is_fetched_for_its_copy(void **state)
-{
-	begin();
-	test_ask(&test, "XADD stream 1-1 f v");
-	fetch("stream");
-	no_fetch_from_here();
-	test_ask(&test, "COPY stream copy");
-	copy(0, "stream", 0, "copy");
-	await_fetch();
-	test_assert_same(&test);
-	end();
-}
-
-static void the_copy_of_a_key_that_is_not_exact_is_fetched(void **state)
-{
-	begin();
-	no_fetch_from_here();
-	test_ask(&test, "SET unknown last PXAT " EXPIRES_TEXT);
-	test_ask(&test, "COPY unknown copy");
-	tell_dirty_expiry("unknown");
-	copy(0, "unknown", 0, "copy");
-	copy(0, "nobody has it", 0, "key:7");
-	test_until(&test, is_at_rest, "their fetches");
-	assert_int_equal(test_stats(&test).fetches, fetches + 3);
-	assert_int_equal(expiry_of("copy"), EXPIRES);
-	copy(0, "unknown", 0, "key:8"); /* guarded: what was fetched can be of after the copy */
-	test_until(&test, is_at_rest, "their fetches");
-	assert_int_equal(test_stats(&test).fetches, fetches + 4);
-	test_assert_same(&test);
-	end();
-}
-
-/* The table can be ahead of the target, or a sweep waits for it. */
-static void a_copy_to_a_guarded_key_is_fetched(void **state)
-{
-	begin();
-	test_ask(&test, "SET key:1 newer PXAT " EXPIRES_TEXT);
-	tell_dirty_expiry("key:1");
-	test_until(&test, is_at_rest, "its fetch");
-	no_fetch_from_here();
-	copy(0, "key:2", 0, "key:1"); /* of before that fetch */
-	await_fetch();
-	assert_string_equal(text_of("key:1"), "newer");
-	assert_int_equal(expiry_of("key:1"), EXPIRES);
-	end();
-}
-
 /* ---- work is bounded ---- */
 
 /* A short command that changes a long value: beyond the bound its key is fetched. */
@@ -560,146 +344,13 @@ static void bytes_that_the_stream_did_not_carry_are_bounded(void **state)
 	copy(0, "key:5", 0, "key:3");
 	tell(KW_FEED_EXPIRY, "key:4", "", EXPIRES);
 	test_until(&test, is_at_rest, "their fetches");
-	assert_int_equal(test_stats(&test).fetches, fetches + 4);
+	assert_int_equal(fetches_since(), 4);
 	for (int i = 1; i < 5; i++) {
 		char name[16];
 
 		snprintf(name, sizeof name, "key:%d", i);
 		assert_false(test_has(&test, 0, name));
 	}
-	end();
-}
-
-/* ---- anything, in any order ---- */
-
-#define NAMES 12
-#define STEPS 1500
-
-static uint64_t dice;
-
-static uint32_t roll(uint32_t bound)
-{
-	dice ^= dice << 13;
-	dice ^= dice >> 7;
-	dice ^= dice << 17;
-	return (uint32_t)(dice >> 16) % bound;
-}
-
-static const char *some_text(void)
-{
-	static const char *const texts[] = {"0", "-1", "126", "32767", "2147483647",
-		"9223372036854775800", "007", "x", "abcabcabcabcabcabcabcabcabcabcabcabcabcabc",
-		"0123456789012345678"};
-
-	return texts[roll(sizeof texts / sizeof *texts)];
-}
-
-/* Done by the server, and changed something? */
-static bool did(void)
-{
-	return test.reply[0] != '-' && strcmp(test.reply, "0") != 0;
-}
-
-static void say_value(
-	enum kw_feed_value_kind kind, const char *name, const char *text, uint64_t expires_ms)
-{
-	say(&(struct kw_feed_value){.kind = kind,
-		.name = kw_slice_text(name),
-		.bytes = kw_slice_text(text),
-		.expires_ms = expires_ms});
-}
-
-static void random_string(const char *name)
-{
-	const char *text = some_text();
-	int64_t number = roll(2) ? (int64_t)roll(300) - 150 : INT64_C(1) << roll(62);
-	uint32_t at = roll(60);
-	char more[64];
-
-	switch (roll(6)) {
-	case 0:
-		test_ask(&test, "SET %s %s PXAT " EXPIRES_TEXT, name, text);
-		say_value(KW_FEED_STRING, name, text, EXPIRES);
-		break;
-	case 1:
-		test_ask(&test, "SET %s %s KEEPTTL", name, text);
-		say_value(KW_FEED_KEEPTTL, name, text, 0);
-		break;
-	case 2:
-		if (server_does("APPEND", name, text))
-			append(name, text);
-		break;
-	case 3:
-		snprintf(more, sizeof more, "%u %s", at, text);
-		if (server_does("SETRANGE", name, more))
-			write_at(name, at, text);
-		break;
-	default:
-		snprintf(more, sizeof more, "%" PRId64, number);
-		if (server_does("INCRBY", name, more))
-			add(name, number);
-		break;
-	}
-}
-
-static void random_other(const char *name, const char *other)
-{
-	switch (roll(6)) {
-	case 0:
-		test_ask(&test, "PEXPIREAT %s " EXPIRES_TEXT, name);
-		if (did())
-			say_value(KW_FEED_EXPIRY, name, "", EXPIRES);
-		break;
-	case 1:
-		test_ask(&test, "PERSIST %s", name);
-		if (did())
-			say_value(KW_FEED_EXPIRY, name, "", 0);
-		break;
-	case 2:
-		test_ask(&test, "DEL %s", name);
-		if (did())
-			say_value(KW_FEED_GONE, name, "", 0);
-		break;
-	case 3:
-		test_try(&test, "RENAME %s %s", name, other);
-		if (!did() || strcmp(name, other) == 0)
-			break;
-		copy(0, name, 0, other);
-		say_value(KW_FEED_GONE, name, "", 0);
-		break;
-	default:
-		if (strcmp(name, other) == 0)
-			break;
-		test_ask(&test, "COPY %s %s REPLACE", name, other);
-		if (did())
-			copy(0, name, 0, other);
-		break;
-	}
-}
-
-static void a_random_workload_is_followed_without_a_fetch(void **state)
-{
-	static char names[NAMES][16]; /* half of them are there already */
-	const char *seed = getenv("KW_SEED");
-
-	dice = seed ? strtoull(seed, NULL, 10) * 2 + 1 : UINT64_C(88172645463325252);
-	print_message("KW_SEED=%s\n", seed ? seed : "none");
-	begin();
-	no_fetch_from_here();
-	for (int i = 0; i < NAMES; i++)
-		snprintf(names[i], sizeof names[i], "key:%d", KEYS - NAMES / 2 + i);
-	for (int i = 0; i < STEPS; i++) {
-		if (waiting_count == 0)
-			waiting_most = roll(2) ? 0 : roll(TOGETHER - 1);
-		if (roll(3))
-			random_string(names[roll(NAMES)]);
-		else
-			random_other(names[roll(NAMES)], names[roll(NAMES)]);
-	}
-	say_all();
-	waiting_most = 0;
-	assert_no_fetch();
-	test_assert_same(&test);
 	end();
 }
 
@@ -715,18 +366,11 @@ int main(void)
 		cmocka_unit_test(guarded_keys_are_fetched),
 		cmocka_unit_test(dirty_keys_are_fetched),
 		cmocka_unit_test(keys_in_doubt_are_fetched),
-		cmocka_unit_test(a_key_that_was_gone_unexplained_is_not_copied),
 		cmocka_unit_test(a_key_in_flight_that_was_overtaken_is_exact),
 		cmocka_unit_test(a_guarded_key_is_fetched_although_its_value_was_told),
 		cmocka_unit_test(what_a_server_refuses_is_fetched),
 		cmocka_unit_test(a_string_beyond_the_bound_is_fetched),
-		cmocka_unit_test(a_copy_has_value_and_expiry),
-		cmocka_unit_test(values_of_every_kind_are_copied),
-		cmocka_unit_test(a_stream_is_fetched_for_its_copy),
-		cmocka_unit_test(the_copy_of_a_key_that_is_not_exact_is_fetched),
-		cmocka_unit_test(a_copy_to_a_guarded_key_is_fetched),
 		cmocka_unit_test(bytes_that_the_stream_did_not_carry_are_bounded),
-		cmocka_unit_test(a_random_workload_is_followed_without_a_fetch),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

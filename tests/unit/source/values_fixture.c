@@ -3,6 +3,7 @@
 #include "base/buffer.h"
 #include "rdb/payload.h"
 
+#include <ctype.h>
 #include <string.h>
 
 struct test test;
@@ -139,4 +140,107 @@ uint64_t expiry_of(const char *name)
 
 	assert_true(kw_table_get(test.table, 0, kw_slice_text(name), &payload, &expires_ms));
 	return expires_ms;
+}
+
+static uint64_t fetches; /* when no_fetch_from_here was called */
+
+uint64_t fetches_since(void)
+{
+	return test_stats(&test).fetches - fetches;
+}
+
+void no_fetch_from_here(void)
+{
+	fetches = test_stats(&test).fetches;
+}
+
+void assert_no_fetch(void)
+{
+	test_run_ms(&test, 20);
+	assert_int_equal(fetches_since(), 0);
+	assert_int_equal(test_stats(&test).dirty_keys, 0);
+}
+
+void await_fetch(void)
+{
+	test_until(&test, is_at_rest, "its fetch");
+	assert_true(fetches_since() > 0);
+}
+
+void tell_dirty_expiry(const char *name)
+{
+	fake_feed_dirty(
+		&(struct kw_dirty_key){kw_slice_text(name), 0, KW_DIRTY_EVENT | KW_DIRTY_TTL}, 1);
+}
+
+void fetch(const char *name)
+{
+	tell_dirty_expiry(name);
+	test_until(&test, is_at_rest, "its fetch");
+	pass_orders();
+}
+
+static struct kw_feed_value waiting[TOGETHER];
+static uint32_t waiting_count, waiting_most;
+
+bool none_waits(void)
+{
+	return waiting_count == 0;
+}
+
+void say_together(uint32_t most)
+{
+	assert_true(none_waits() && most <= TOGETHER);
+	waiting_most = most;
+}
+
+void say_all(void)
+{
+	for (uint32_t i = 0; i < waiting_count; i++)
+		fake_feed_value(&waiting[i]);
+	waiting_count = 0;
+}
+
+void say(const struct kw_feed_value *value)
+{
+	waiting[waiting_count++] = *value;
+	if (waiting_count >= waiting_most)
+		say_all();
+}
+
+void add(const char *name, int64_t number)
+{
+	say(&(struct kw_feed_value){
+		.kind = KW_FEED_ADD, .name = kw_slice_text(name), .number = number});
+}
+
+void append(const char *name, const char *text)
+{
+	say(&(struct kw_feed_value){
+		.kind = KW_FEED_APPEND, .name = kw_slice_text(name), .bytes = kw_slice_text(text)});
+}
+
+void write_at(const char *name, int64_t at, const char *text)
+{
+	say(&(struct kw_feed_value){.kind = KW_FEED_WRITE,
+		.name = kw_slice_text(name),
+		.bytes = kw_slice_text(text),
+		.number = at});
+}
+
+void copy(uint32_t from_database, const char *from, uint32_t database, const char *name)
+{
+	say(&(struct kw_feed_value){.kind = KW_FEED_COPY,
+		.database = database,
+		.name = kw_slice_text(name),
+		.from_database = from_database,
+		.from = kw_slice_text(from)});
+}
+
+/* A minus sign begins a number, too. */
+bool server_does(const char *command, const char *name, const char *more)
+{
+	const char *reply = test_try(&test, "%s %s %s", command, name, more);
+
+	return reply[0] != '-' || isdigit((unsigned char)reply[1]);
 }

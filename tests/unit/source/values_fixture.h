@@ -12,6 +12,9 @@
 #define KEYS 50 /* key:0 …, on the server and in the table */
 #define TOLD "told by the feed"
 
+#define EXPIRES UINT64_C(4102444800123)
+#define EXPIRES_TEXT "4102444800123"
+
 extern struct test test;
 
 /* Follows, and no order has passed yet: each key is guarded. */
@@ -36,5 +39,30 @@ bool is_at_rest(struct test *t);
 /* What the table has of a key, as text that is valid until the next call; NULL: it has none. */
 const char *text_of(const char *name);
 uint64_t expiry_of(const char *name);
+
+/* Of keys of database 0, but for copy. */
+void add(const char *name, int64_t number);
+void append(const char *name, const char *text);
+void write_at(const char *name, int64_t at, const char *text);
+void copy(uint32_t from_database, const char *from, uint32_t database, const char *name);
+/* Each of these is said: told at once, or so many together within one turn. The texts stay. */
+#define TOGETHER 40 /* more than a batch has */
+void say(const struct kw_feed_value *value);
+void say_together(uint32_t most); /* none waits; 0: each at once */
+bool none_waits(void);
+void say_all(void);
+
+/* The key may have got another expiry, too. */
+void tell_dirty_expiry(const char *name);
+/* The table is exact about the key afterwards. */
+void fetch(const char *name);
+
+void no_fetch_from_here(void);
+uint64_t fetches_since(void);
+void assert_no_fetch(void);
+void await_fetch(void);
+
+/* What a server refuses it does not send. */
+bool server_does(const char *command, const char *name, const char *more);
 
 #endif
