@@ -4,12 +4,12 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/sm.h"
+#include "feed/calls.h"
 #include "feed/conf.h"
 #include "feed/deaf.h"
 #include "feed/promotion.h"
 #include "feed/takers.h"
 #include "keys/databases.h"
-#include "redis/counters.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -17,37 +17,6 @@
 #include <string.h>
 
 #define TIME_EVERY_US UINT64_C(60000000)
-
-/* The counters: commands that raise no event for what they change. */
-enum counter {
-	SWAPDB,
-	XACK,
-	XREADGROUP,
-	XCLAIM,
-	XAUTOCLAIM,
-	PFCOUNT,
-	VADD,
-	VREM,
-	VSETATTR,
-	DEBUG,
-	COUNTERS
-};
-
-/* As INFO writes them: a module's in the letters in which the module named them. */
-static const char *const counter_names[COUNTERS] = {"swapdb", "xack", "xreadgroup", "xclaim",
-	"xautoclaim", "pfcount", "VADD", "VREM", "VSETATTR", "debug"};
-
-/* What each command changes; KW_SILENT_NONE: that is no kind of key. */
-static const enum kw_silent_kind counter_kinds[COUNTERS] = {
-	[XACK] = KW_SILENT_STREAM,
-	[XREADGROUP] = KW_SILENT_STREAM,
-	[XCLAIM] = KW_SILENT_STREAM,
-	[XAUTOCLAIM] = KW_SILENT_STREAM,
-	[PFCOUNT] = KW_SILENT_HLL,
-	[VADD] = KW_SILENT_VECTOR,
-	[VREM] = KW_SILENT_VECTOR,
-	[VSETATTR] = KW_SILENT_VECTOR,
-};
 
 /* Commands that change what is no key, which counts as a change all the same. */
 static const char *const other_changes[] = {
@@ -68,12 +37,9 @@ struct kw_watch {
 	struct kw_server_identity identity; /* of the last look; version 0: there was none */
 	enum kw_feed_server server;         /* … compared with the look before */
 	enum kw_promotion_data data_seen;   /* … of its data, if it is a replica */
-	struct kw_counter counters[COUNTERS];
+	struct kw_calls calls;
 	struct kw_takers takers;
-	struct kw_counter infos; /* of all clients, ours among them: shows resets */
-	uint64_t resets;         /* of the server's counters, ever */
-	uint64_t infos_asked;    /* the data connection's count before the look under way */
-	uint64_t infos_looked;   /* … before the last look */
+	uint64_t infos_asked; /* the data connection's count before the look under way */
 	struct kw_conf conf;
 	uint32_t owed;          /* answers that end the look under way */
 	struct kw_deaf deaf;    /* source.flags=trust */
@@ -81,7 +47,6 @@ struct kw_watch {
 	uint64_t other_changes; /* calls, at the last look */
 	uint64_t deaf_us;       /* when changes without events were found; 0: they were not … */
 	uint64_t deaf_config;   /* … and CONFIG SETs counted then */
-	uint64_t debugged_us;   /* when DEBUG was last seen called */
 	uint64_t time_us;       /* when the clocks were last compared */
 	uint64_t asked_wall_us;
 	uint64_t busy_times; /* of the data connection, when the time was asked for */
@@ -266,36 +231,6 @@ static void look_at_settings(struct kw_watch *watch, struct kw_slice info, bool 
 				"notify-keyspace-events may have been taken away and put back");
 }
 
-/* Each look after the first of a connection tells what was called, or might have been. */
-static void tell_counters(struct kw_watch *watch, const enum kw_counter_found found[COUNTERS])
-{
-	bool called[KW_SILENT_KINDS] = {false};
-
-	for (int i = 0; i < COUNTERS; i++)
-		called[counter_kinds[i]] |= found[i] != KW_COUNTER_SAME;
-	/* Counters that were reset would lead to a search on servers that have none. */
-	called[KW_SILENT_VECTOR] &= !watch->identity.valkey && watch->identity.major >= 8;
-	for (int kind = KW_SILENT_NONE + 1; kind < KW_SILENT_KINDS; kind++)
-		if (called[kind])
-			watch->handlers.stir(watch->handlers.arg, (enum kw_silent_kind)kind);
-	if (found[DEBUG] != KW_COUNTER_SAME)
-		watch->debugged_us = kw_clock_us();
-	if (watch->counters[SWAPDB].others > 0)
-		watch->handlers.doubt(watch->handlers.arg, KW_DOUBT_SWAPDB,
-			"SWAPDB exchanged databases, which raises no event");
-	else if (found[SWAPDB] == KW_COUNTER_ANEW)
-		watch->handlers.doubt(watch->handlers.arg, KW_DOUBT_RESET,
-			"CONFIG RESETSTAT wiped the counter of SWAPDB, so it may have been called");
-}
-
-static bool any_called(const enum kw_counter_found found[COUNTERS])
-{
-	for (int i = 0; i < COUNTERS; i++)
-		if (found[i] != KW_COUNTER_SAME)
-			return true;
-	return false;
-}
-
 void kw_watch_told_up_to(struct kw_watch *watch, uint64_t offset)
 {
 	assert(hears_all(watch));
@@ -333,30 +268,31 @@ void kw_watch_flushes_told(struct kw_watch *watch)
 	kw_takers_told(&watch->takers);
 }
 
-/* True: a command was called that changes keys and raises no event, or it may have been. */
-static bool look_at_counters(struct kw_watch *watch, struct kw_slice info)
+/* Each look after the first of a connection tells what was called, or might have been. */
+static void tell_calls(struct kw_watch *watch, const struct kw_calls_found *found)
 {
-	enum kw_counter_found found[COUNTERS];
-	uint64_t resets = watch->resets;
-	bool begin;
+	for (int kind = KW_SILENT_NONE + 1; kind < KW_SILENT_KINDS; kind++)
+		if (found->kinds[kind])
+			watch->handlers.stir(watch->handlers.arg, (enum kw_silent_kind)kind);
+	if (found->swapped)
+		watch->handlers.doubt(watch->handlers.arg, KW_DOUBT_SWAPDB,
+			"SWAPDB exchanged databases, which raises no event");
+	else if (found->may_have_been)
+		watch->handlers.doubt(watch->handlers.arg, KW_DOUBT_RESET,
+			"CONFIG RESETSTAT wiped the counter of SWAPDB, so it may have been called");
+}
 
-	if (is_greeting(watch)) {
-		memset(watch->counters, 0, sizeof watch->counters);
-		watch->infos = (struct kw_counter){0};
-	}
-	/* Ours of each look are counted, or CONFIG RESETSTAT was called. */
-	watch->resets = kw_counter_resets(&watch->infos, kw_info_calls(info, "info"), resets,
-		watch->infos_asked - watch->infos_looked);
-	watch->infos_looked = watch->infos_asked;
-	for (int i = 0; i < COUNTERS; i++)
-		found[i] =
-			kw_counter_look(&watch->counters[i], kw_info_calls(info, counter_names[i]),
-				watch->resets, (struct kw_counter_ours){0});
-	begin = found[0] == KW_COUNTER_FIRST;
-	if (!begin)
-		tell_counters(watch, found);
-	look_at_settings(watch, info, begin || watch->resets != resets);
-	return begin || watch->resets != resets || any_called(found);
+/* True: a command was called that changes keys and raises no event, or it may have been. */
+static bool look_at_calls(struct kw_watch *watch, struct kw_slice info)
+{
+	bool vectors = !watch->identity.valkey && watch->identity.major >= 8;
+	struct kw_calls_found found = kw_calls_look(&watch->calls, info, is_greeting(watch),
+		watch->infos_asked, vectors, kw_clock_us());
+
+	if (!found.first)
+		tell_calls(watch, &found);
+	look_at_settings(watch, info, found.first || found.reset);
+	return found.first || found.reset || found.any;
 }
 
 /* Silent changes were made, or might have been: those of databases, functions and flushes. */
@@ -431,7 +367,7 @@ static bool look_at_info(struct kw_watch *watch)
 
 	if (!look_at_identity(watch, info))
 		return false;
-	silent = hears_all(watch) || look_at_counters(watch, info);
+	silent = hears_all(watch) || look_at_calls(watch, info);
 	if (!look_for_events(watch, info, silent))
 		return false;
 	look_at_takers(watch, info);
@@ -570,7 +506,5 @@ int64_t kw_watch_skew_us(const struct kw_watch *watch)
 bool kw_watch_debugged(
 	const struct kw_watch *watch, struct kw_slice commandstats, uint64_t recent_us)
 {
-	if (kw_info_calls(commandstats, counter_names[DEBUG]) != watch->counters[DEBUG].last)
-		return true;
-	return watch->debugged_us > 0 && kw_clock_us() - watch->debugged_us < recent_us;
+	return kw_calls_debugged(&watch->calls, commandstats, recent_us, kw_clock_us());
 }
