@@ -137,7 +137,8 @@ class Proxied(Side):
 
     def probes(self):
         yield from super().probes()
-        yield "table", ("table-behind", self.follower.listen["shm"], self.primary.address)
+        if "shm" in self.follower.listen:
+            yield "table", ("table-behind", self.follower.listen["shm"], self.primary.address)
 
 
 class Keywake(Proxied):
