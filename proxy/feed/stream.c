@@ -421,9 +421,10 @@ static void turn(struct kw_feed *feed, uint64_t now_us)
 {
 	struct stream *stream = stream_of(feed);
 
-	kw_feed_batch_tell(&stream->changes.batch);
+	/* The next part of a command may be told here. What it makes dirty goes before barriers. */
 	if (stream->sm.state == STARTING || stream->sm.state == RUNNING)
 		kw_replication_turn(stream->replication, now_us);
+	kw_feed_batch_tell(&stream->changes.batch);
 	if (stream->sm.state != RUNNING)
 		return;
 	kw_leaving_turn(&stream->leaving, now_us);
