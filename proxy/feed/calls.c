@@ -6,7 +6,7 @@
 
 /* As INFO writes them: a module's in the letters in which the module named them. */
 static const char *const names[KW_CALLS] = {"swapdb", "xack", "xreadgroup", "xclaim", "xautoclaim",
-	"pfcount", "VADD", "VREM", "VSETATTR", "debug"};
+	"pfcount", "pfdebug", "VADD", "VREM", "VSETATTR", "debug"};
 
 /* What each command changes; KW_SILENT_NONE: that is no kind of key. */
 static const enum kw_silent_kind kinds[KW_CALLS] = {
@@ -15,6 +15,7 @@ static const enum kw_silent_kind kinds[KW_CALLS] = {
 	[KW_CALL_XCLAIM] = KW_SILENT_STREAM,
 	[KW_CALL_XAUTOCLAIM] = KW_SILENT_STREAM,
 	[KW_CALL_PFCOUNT] = KW_SILENT_HLL,
+	[KW_CALL_PFDEBUG] = KW_SILENT_HLL,
 	[KW_CALL_VADD] = KW_SILENT_VECTOR,
 	[KW_CALL_VREM] = KW_SILENT_VECTOR,
 	[KW_CALL_VSETATTR] = KW_SILENT_VECTOR,

@@ -1,7 +1,7 @@
 /*
  * Keys that can change without an event: streams (XACK, XREADGROUP with a known consumer, XCLAIM,
- * XAUTOCLAIM), HyperLogLogs (PFCOUNT rewrites its cache) and vector sets (VADD, VREM, VSETATTR).
- * Pure.
+ * XAUTOCLAIM), HyperLogLogs (PFCOUNT rewrites its cache, PFDEBUG makes a sparse one dense) and
+ * vector sets (VADD, VREM, VSETATTR). Pure.
  *
  * The set knows which keys of the table are of these kinds. When the server's counters say that one
  * of those commands ran, kw_silent_stir makes one round over all keys of the kind due.

@@ -61,8 +61,8 @@ CLUSTER = {"cluster|flushslot"}
 # proxy/DESIGN.md and deploy/doc/limits.md say how each of them is found.
 SILENT = {
     "flushall", "flushdb", # the tracking null: told for keys, but no event names them
-    "swapdb", "pfcount", "xack", "xautoclaim", "xclaim", "xreadgroup", "vadd", "vrem", "vsetattr",
-    "pfdebug", # a debugging command: not found
+    "swapdb", "pfcount", "pfdebug", "xack", "xautoclaim", "xclaim", "xreadgroup", "vadd", "vrem",
+    "vsetattr",
 }
 
 FILL = [

@@ -45,6 +45,17 @@ static void what_was_called_between_two_looks_is_found(void **state)
 	assert_false(found.kinds[KW_SILENT_STREAM]);
 }
 
+/* PFDEBUG GETREG makes a sparse HyperLogLog dense. */
+static void debugging_a_hyperloglog_changes_it(void **state)
+{
+	const struct kw_slice once = kw_slice_text("cmdstat_info:calls=2,usec=1\r\n"
+						   "cmdstat_pfdebug:calls=1,usec=1\r\n");
+	struct kw_calls calls = first_look();
+	struct kw_calls_found found = kw_calls_look(&calls, once, false, 1, true, 20);
+
+	assert_true(found.kinds[KW_SILENT_HLL]);
+}
+
 static void a_server_without_vector_sets_is_not_searched_for_them(void **state)
 {
 	struct kw_calls calls = first_look();
@@ -79,6 +90,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_was_called_between_two_looks_is_found),
+		cmocka_unit_test(debugging_a_hyperloglog_changes_it),
 		cmocka_unit_test(a_server_without_vector_sets_is_not_searched_for_them),
 		cmocka_unit_test(wiped_counters_may_hide_a_call),
 		cmocka_unit_test(debug_is_remembered_for_a_while),

@@ -58,6 +58,21 @@ static void the_cache_of_pfcount_arrives(void **state)
 	test_end(&test);
 }
 
+/* Both make a sparse one dense. */
+static void what_pfdebug_does_arrives(void **state)
+{
+	test_begin(&test, "", 0);
+	test_ask(&test, "PFADD read a b c");
+	test_ask(&test, "PFADD dense a b c");
+	test_follow(&test);
+	test_settle(&test);
+	test_ask(&test, "EVAL redis.call('PFDEBUG','GETREG','read')return(1) 0");
+	test_ask(&test, "PFDEBUG TODENSE dense");
+	test_until(&test, is_same, "what PFDEBUG did");
+	assert_int_equal(test_stats(&test).reconciles, 0);
+	test_end(&test);
+}
+
 static void an_idle_stream_is_left_alone(void **state)
 {
 	uint64_t fetches;
@@ -133,6 +148,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(silent_writes_to_streams_arrive),
 		cmocka_unit_test(the_cache_of_pfcount_arrives),
+		cmocka_unit_test(what_pfdebug_does_arrives),
 		cmocka_unit_test(an_idle_stream_is_left_alone),
 		cmocka_unit_test(a_hundred_thousand_keys_at_full_speed_end_equal),
 	};
