@@ -192,10 +192,12 @@ static bool takes_values(const struct kw_source *source)
 	       !kw_sweep_is_listing(&source->sweep) && kw_source_fence(source) == KW_FENCE_OPEN;
 }
 
-/* Is what the table has of keys that are not dirty what the server has, at the stream's moment? */
-static bool is_exact(const struct kw_source *source)
+static enum kw_values_exact exactness(const struct kw_source *source)
 {
-	return source->sweep.ended > 0 && !kw_sweep_is_mending(&source->sweep);
+	if (source->sweep.ended == 0 || kw_sweep_is_mending(&source->sweep))
+		return KW_VALUES_INEXACT;
+	return kw_feed_server(source->feed)->upstream == KW_UPSTREAM_NONE ? KW_VALUES_EXACT
+									  : KW_VALUES_EXACT_HAS;
 }
 
 static void feed_value(void *arg, const struct kw_feed_value *value)
@@ -207,7 +209,8 @@ static void feed_value(void *arg, const struct kw_feed_value *value)
 
 	if (expires)
 		kw_sweep_expiry_set(&source->sweep, value->database);
-	if (!takes_values(source) || !kw_values_add(&source->store.values, value, is_exact(source)))
+	if (!takes_values(source) ||
+		!kw_values_add(&source->store.values, value, exactness(source)))
 		add_dirty(source, &key, 1);
 	kw_turn_want(&source->turn);
 }

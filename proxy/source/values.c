@@ -123,8 +123,8 @@ static bool is_missing(const struct kw_store *store, uint32_t database, struct k
 }
 
 /* What the key has at this moment of the stream, if that is exact. Valid until the next change. */
-static struct known look_up(
-	struct kw_values *values, uint32_t database, struct kw_slice name, bool exact)
+static struct known look_up(struct kw_values *values, uint32_t database, struct kw_slice name,
+	enum kw_values_exact exact)
 {
 	struct kw_store *store = values->store;
 	struct known known = {.change = kw_latest_find(&values->latest, database, name)};
@@ -134,7 +134,7 @@ static struct known look_up(
 		known.knowledge = known.value.form == KW_LATEST_GONE ? LACKS : HAS;
 		return known;
 	}
-	if (!exact)
+	if (exact == KW_VALUES_INEXACT)
 		return known;
 	kw_fetch_settle(store->fetch);
 	if (kw_order_guards(&values->order, database, name) ||
@@ -143,7 +143,7 @@ static struct known look_up(
 	known.value.form = KW_LATEST_PAYLOAD;
 	if (kw_table_get(store->table, database, name, &known.value.bytes, &known.value.expires_ms))
 		known.knowledge = HAS;
-	else if (!is_missing(store, database, name))
+	else if (exact == KW_VALUES_EXACT && !is_missing(store, database, name))
 		known.knowledge = LACKS;
 	return known;
 }
@@ -177,7 +177,8 @@ static bool add_string(struct kw_values *values, const struct kw_feed_value *val
 	return true;
 }
 
-static bool add_keepttl(struct kw_values *values, const struct kw_feed_value *value, bool exact)
+static bool add_keepttl(
+	struct kw_values *values, const struct kw_feed_value *value, enum kw_values_exact exact)
 {
 	const struct known known = look_up(values, value->database, value->name, exact);
 
@@ -225,7 +226,8 @@ static bool set_known(struct kw_values *values, const struct kw_feed_value *valu
 }
 
 /* The value stays, with another expiry. */
-static bool add_expiry(struct kw_values *values, const struct kw_feed_value *value, bool exact)
+static bool add_expiry(
+	struct kw_values *values, const struct kw_feed_value *value, enum kw_values_exact exact)
 {
 	const struct known known = look_up(values, value->database, value->name, exact);
 
@@ -259,7 +261,8 @@ static bool can_copy(const struct kw_latest_value *value)
 }
 
 /* The key has the value and the expiry of another one. */
-static bool add_copy(struct kw_values *values, const struct kw_feed_value *value, bool exact)
+static bool add_copy(
+	struct kw_values *values, const struct kw_feed_value *value, enum kw_values_exact exact)
 {
 	const struct known known = look_up(values, value->from_database, value->from, exact);
 
@@ -319,7 +322,8 @@ static bool amend(struct kw_values *values, const struct kw_feed_value *value,
 	return true;
 }
 
-static bool add_amended(struct kw_values *values, const struct kw_feed_value *value, bool exact)
+static bool add_amended(
+	struct kw_values *values, const struct kw_feed_value *value, enum kw_values_exact exact)
 {
 	const struct known known = look_up(values, value->database, value->name, exact);
 	bool exists;
@@ -334,7 +338,8 @@ static bool add_amended(struct kw_values *values, const struct kw_feed_value *va
 	return true;
 }
 
-bool kw_values_add(struct kw_values *values, const struct kw_feed_value *value, bool exact)
+bool kw_values_add(
+	struct kw_values *values, const struct kw_feed_value *value, enum kw_values_exact exact)
 {
 	if (!kw_latest_has_room(&values->latest))
 		kw_store_settle(values->store);

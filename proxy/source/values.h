@@ -10,8 +10,12 @@
  *
  *   a change of the key waits here   it was told with its whole value, so it is exact, always
  *   otherwise the table's            the key owes no fetch, is not guarded, and no sweep mends
- *   … and the table has none         the key does not exist, if it is none of those that the
- *                                    table cannot hold, or that nobody can read
+ *   … and the table has none         the key does not exist, if the server is a primary, and it is
+ *                                    none of those that the table cannot hold, or that nobody can
+ *                                    read
+ *
+ * A replica answers nil for a key whose expiry has passed, and still has it until its primary's DEL
+ * comes. The primary may have changed that expiry before.
  *
  * What cannot be used makes the key dirty, which is always right. So does what a server would have
  * refused: then the value was not what it was taken for.
@@ -57,11 +61,19 @@ struct kw_values {
 void kw_values_init(struct kw_values *values, struct kw_store *store, uint64_t seed);
 void kw_values_close(struct kw_values *values);
 
+/* What the table says of keys that are not dirty, as of the stream's moment. */
+enum kw_values_exact {
+	KW_VALUES_INEXACT,   /* nothing that counts */
+	KW_VALUES_EXACT_HAS, /* what a key has; one that it lacks may be there */
+	KW_VALUES_EXACT,     /* both */
+};
+
 /*
- * False: the key must be fetched. exact: what the table has of keys that are not dirty is right. It
- * can be stored later, or its key made dirty: by kw_values_apply at the latest.
+ * False: the key must be fetched. It can be stored later, or its key made dirty: by kw_values_apply
+ * at the latest.
  */
-bool kw_values_add(struct kw_values *values, const struct kw_feed_value *value, bool exact);
+bool kw_values_add(
+	struct kw_values *values, const struct kw_feed_value *value, enum kw_values_exact exact);
 
 /* Is there anything to apply? */
 bool kw_values_wait(const struct kw_values *values);

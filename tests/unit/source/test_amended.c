@@ -115,6 +115,28 @@ static void a_key_that_the_table_lacks_is_new(void **state)
 	end();
 }
 
+/* A replica answers nil for an expired key that its primary may have changed before it expired. */
+static void a_key_that_a_replica_lacks_may_be_there(void **state)
+{
+	begin();
+	fake_feed.identity.upstream = KW_UPSTREAM_UP;
+	no_fetch_from_here();
+	tell(KW_FEED_GONE, "gone", "", 0); /* its primary's word */
+	add("gone", 2);
+	assert_string_equal(text_of("gone"), "2");
+	append("key:1", "x");
+	assert_no_fetch();
+	test_ask(&test, "SET n 5");
+	add("n", 1);
+	assert_int_equal(test_stats(&test).dirty_keys, 1);
+	tell(KW_FEED_KEEPTTL, "k", "1.5", 0);
+	assert_int_equal(test_stats(&test).dirty_keys, 2);
+	test_until(&test, is_at_rest, "their fetches");
+	assert_string_equal(text_of("n"), "5");
+	assert_null(text_of("k"));
+	end();
+}
+
 /* These are on the server although the table has nothing of them. */
 static void a_key_that_the_table_cannot_hold_is_not_new(void **state)
 {
@@ -361,6 +383,7 @@ int main(void)
 		cmocka_unit_test(one_change_after_the_other_needs_no_fetch),
 		cmocka_unit_test(a_key_that_is_gone_begins_anew),
 		cmocka_unit_test(a_key_that_the_table_lacks_is_new),
+		cmocka_unit_test(a_key_that_a_replica_lacks_may_be_there),
 		cmocka_unit_test(a_key_that_the_table_cannot_hold_is_not_new),
 		cmocka_unit_test(a_kept_expiry_is_that_of_the_table),
 		cmocka_unit_test(guarded_keys_are_fetched),
