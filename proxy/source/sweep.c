@@ -237,12 +237,20 @@ void kw_sweep_stop(struct kw_sweep *sweep)
 	kw_databases_clear(&sweep->later.explained);
 }
 
-void kw_sweep_explain(struct kw_sweep *sweep, const struct kw_databases *databases)
+static void add(struct kw_databases *to, const struct kw_databases *databases)
 {
 	if (databases)
-		kw_databases_merge(&sweep->explained, databases);
+		kw_databases_merge(to, databases);
 	else
-		kw_databases_add_all(&sweep->explained);
+		kw_databases_add_all(to);
+}
+
+/* A sweep that was postponed finds the same keys gone, after this one has ended. */
+void kw_sweep_explain(struct kw_sweep *sweep, const struct kw_databases *databases)
+{
+	add(&sweep->explained, databases);
+	if (!kw_databases_empty(&sweep->later.databases))
+		add(&sweep->later.explained, databases);
 	sweep->brake.rescan_us = 0;
 }
 
@@ -258,10 +266,7 @@ void kw_sweep_postpone(struct kw_sweep *sweep, enum kw_doubt cause,
 	struct kw_sweep_later *later = &sweep->later;
 
 	assert(kw_sweep_is_mending(sweep));
-	if (databases)
-		kw_databases_merge(&later->databases, databases);
-	else
-		kw_databases_add_all(&later->databases);
+	add(&later->databases, databases);
 	if (kw_doubt_explains(cause))
 		kw_databases_merge(&later->explained, &later->databases);
 	later->cause = cause;

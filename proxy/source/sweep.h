@@ -136,7 +136,8 @@ void kw_sweep_begin(struct kw_sweep *sweep, enum kw_sweep_kind kind,
 
 /*
  * The server counted a command that explains why keys of these databases (NULL: of all) are absent:
- * the brake does not count them until a sweep has ended. A sweep that is held looks again at once.
+ * the brake does not count them until a sweep has ended, and the one that waits for its end. A
+ * sweep that is held looks again at once.
  */
 void kw_sweep_explain(struct kw_sweep *sweep, const struct kw_databases *databases);
 

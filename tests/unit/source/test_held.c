@@ -268,6 +268,38 @@ static void a_flush_that_explains_itself_during_an_audit_is_not_held(void **stat
 	end();
 }
 
+static bool other_has_one(struct test *t)
+{
+	return kw_table_database_keys(t->table, 1) == 1;
+}
+
+/*
+ * A DEL of more keys than are kept of a command is a doubt and its own explanation. The doubt waits
+ * for the sweep under way, and its keys are found gone by the next one.
+ */
+static void a_delete_that_explains_itself_during_a_sweep_explains_the_next_one(void **state)
+{
+	const struct kw_feed_handlers *handlers = &fake_feed.handlers;
+	uint64_t ended;
+	struct kw_databases other = {0};
+
+	begin(0.2);
+	ended = test.source->sweep.ended;
+	test_ask(&test, "SELECT 1");
+	test_ask(&test, "EVAL %s 0", "for\ti=1,1999\tdo\tredis.call('DEL','key:'..i)\tend");
+	kw_databases_add(&other, 1);
+	fake_feed_doubt(KW_DOUBT_FLAGS, 0);
+	fake_feed_doubt(KW_DOUBT_COMMAND, 1);
+	handlers->explain(handlers->arg, &other);
+	kw_databases_close(&other);
+	test_until(&test, other_has_one, "the end of its keys");
+	test_settle(&test);
+	test_assert_same(&test);
+	assert_int_equal(test.source->sweep.ended, ended + 2);
+	assert_null(strstr(test.states, "held"));
+	end();
+}
+
 static void a_flush_that_is_told_releases_it(void **state)
 {
 	begin(0.2);
@@ -493,6 +525,8 @@ int main(void)
 		cmocka_unit_test(an_audit_is_held_too),
 		cmocka_unit_test(a_value_that_the_server_may_have_lost_is_not_amended),
 		cmocka_unit_test(a_flush_that_explains_itself_during_an_audit_is_not_held),
+		cmocka_unit_test(
+			a_delete_that_explains_itself_during_a_sweep_explains_the_next_one),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
