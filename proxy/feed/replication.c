@@ -50,9 +50,10 @@ struct kw_replication {
 	struct kw_repl_parser *parser;
 	struct kw_repl_effects *effects;
 	char run_id[41]; /* of the server whose stream was followed last; "": begin anew */
-	char id[KW_REPL_ID_LENGTH + 1]; /* of the data of that stream */
+	char id[KW_REPL_ID_LENGTH + 1];   /* of the data of that stream */
 	enum kw_server_upstream upstream; /* of the server when that stream began */
-	char asks_run_id[41];             /* of the server that is asked now */
+	char asks_run_id[41];             /* of the server that is asked now, as it was looked at */
+	char asks_replid[41];             /* … */
 	enum kw_server_upstream asks_upstream;
 	char locator[KW_REPLICATION_LOCATOR];
 	uint64_t seed, opens;
@@ -232,17 +233,50 @@ static enum kw_replication_start how_it_begins(const struct kw_replication *repl
 	return replication->asks;
 }
 
+/*
+ * The server was looked at before it was asked for the stream. If its data have another id since,
+ * it may have been promoted in between, so it counts as a primary: that is the careful answer.
+ */
+static enum kw_server_upstream upstream_now(const struct kw_replication *replication)
+{
+	bool same = strcmp(replication->attach.id, replication->asks_replid) == 0;
+
+	return same ? replication->asks_upstream : KW_UPSTREAM_NONE;
+}
+
+/*
+ * A stream that begins anew after a gap of writes, at an offset within a transaction: its MULTI is
+ * forgotten, and its EXEC comes. False: this stream cannot be followed.
+ */
+static bool begins_whole(struct kw_replication *replication)
+{
+	struct kw_error why;
+
+	if (replication->attach.full || replication->asks == KW_REPLICATION_ANEW ||
+		!was_demoted(replication) || !kw_repl_effects_in_transaction(replication->effects))
+		return true;
+	kw_error_set(&why, KW_E_STATE,
+		"the server was a replica for a while, and its stream goes on in the midst of a "
+		"transaction (offset %llu): tried again from the server's present offset",
+		(unsigned long long)replication->attach.offset);
+	kw_replication_forget(replication);
+	lose_here(replication, &why);
+	return false;
+}
+
 static void attached(struct kw_replication *replication)
 {
 	const struct kw_repl_attach *attach = &replication->attach;
 	enum kw_replication_start start = how_it_begins(replication);
 
+	if (!begins_whole(replication))
+		return;
 	if (start == KW_REPLICATION_ANEW)
 		kw_repl_effects_reset(replication->effects, attach->offset);
 	kw_repl_parser_restart(replication->parser, attach->offset);
 	memcpy(replication->id, attach->id, sizeof replication->id);
 	memcpy(replication->run_id, replication->asks_run_id, sizeof replication->run_id);
-	replication->upstream = replication->asks_upstream;
+	replication->upstream = upstream_now(replication);
 	replication->followed_us = kw_clock_us();
 	replication->ack_us = replication->followed_us + ACK_EVERY_US;
 	if (attach->full)
@@ -381,6 +415,7 @@ static uint64_t init_attach(
 		replication->forks = (struct kw_forks){0}; /* those were of another one */
 	replication->asks = goes_on ? KW_REPLICATION_GOES_ON : KW_REPLICATION_ANEW;
 	snprintf(replication->asks_run_id, sizeof replication->asks_run_id, "%s", server->run_id);
+	snprintf(replication->asks_replid, sizeof replication->asks_replid, "%s", server->replid);
 	replication->asks_upstream = server->upstream;
 	snprintf(options.id, sizeof options.id, "%s", server->replid);
 	if (goes_on) {

@@ -62,6 +62,11 @@ uint64_t kw_repl_effects_offset(const struct kw_repl_effects *effects)
 	return effects->offset;
 }
 
+bool kw_repl_effects_in_transaction(const struct kw_repl_effects *effects)
+{
+	return effects->state == TRANSACTION;
+}
+
 bool kw_repl_effects_has_database(const struct kw_repl_effects *effects)
 {
 	return effects->database != KW_REPL_ANY_DATABASE;

@@ -77,6 +77,9 @@ bool kw_repl_effects_has_more(const struct kw_repl_effects *effects);
 bool kw_repl_effects_has_database(const struct kw_repl_effects *effects);
 void kw_repl_effects_set_database(struct kw_repl_effects *effects, uint32_t database);
 
+/* Has MULTI come, and not its EXEC? */
+bool kw_repl_effects_in_transaction(const struct kw_repl_effects *effects);
+
 /* All effects up to this offset have been handed on. It stands still during a transaction. */
 uint64_t kw_repl_effects_offset(const struct kw_repl_effects *effects);
 
