@@ -35,7 +35,10 @@
 #define TRANSACTION_EFFECTS (1u << 18)
 #define COMMAND_EFFECTS (1u << 12)
 
-/* Of one command in one loop turn, which takes some 20 ms. The others wait for the next turn. */
+/*
+ * Of one command in one loop turn, which takes some 20 ms. The others wait for the next turn. While
+ * the database is not known, a key counts once for each that is followed (changes.h).
+ */
 #define TURN_EFFECTS (1u << 15)
 
 enum state { CLOSED, CONNECTING, PROVING, ATTACHING, FOLLOWING, TELLING, CLOSING };
@@ -495,6 +498,11 @@ void kw_replication_catalog(
 	struct kw_replication *replication, const struct kw_repl_catalog *catalog)
 {
 	kw_repl_effects_catalog(replication->effects, catalog);
+}
+
+void kw_replication_databases(struct kw_replication *replication, uint32_t count)
+{
+	kw_repl_effects_set_weight(replication->effects, count);
 }
 
 uint64_t kw_replication_offset(const struct kw_replication *replication)

@@ -266,6 +266,7 @@ static void commands_learnt(void *arg, const struct kw_repl_catalog *catalog)
 	struct stream *stream = arg;
 
 	kw_replication_catalog(stream->replication, catalog);
+	kw_replication_databases(stream->replication, kw_changes_databases(&stream->changes));
 	if (stream->sm.state == STARTING)
 		kw_replication_open(stream->replication, stream->options.address,
 			kw_watch_identity(stream->watch));

@@ -18,6 +18,7 @@ struct kw_repl_effects {
 	const struct kw_repl_catalog *catalog;
 	enum state state;
 	uint32_t database;
+	uint32_t weight; /* of an effect on a key whose database is not known */
 	struct {
 		uint64_t begin; /* of the command that is taken in parts */
 		uint64_t taken; /* of its effects; 0: no command is */
@@ -38,6 +39,7 @@ struct kw_repl_effects *kw_repl_effects_new(const struct kw_repl_effects_options
 	assert(options->transaction_effects > 0 && options->command_effects > 0 &&
 		options->transaction_bytes <= TRANSACTION_BYTES_MOST);
 	effects->options = *options;
+	effects->weight = 1;
 	kw_repl_effects_reset(effects, options->offset);
 	return effects;
 }
@@ -76,6 +78,12 @@ void kw_repl_effects_set_database(struct kw_repl_effects *effects, uint32_t data
 {
 	assert(database < KW_DATABASES_MOST);
 	effects->database = database;
+}
+
+void kw_repl_effects_set_weight(struct kw_repl_effects *effects, uint32_t databases)
+{
+	effects->weight = databases > 0 ? databases : 1;
+	effects->part.taken = 0; /* counted otherwise */
 }
 
 static void clear(struct kw_repl_effects *effects)
@@ -168,10 +176,20 @@ static bool keep(struct kw_repl_effects *effects, const struct kw_repl_effect *e
 	return true;
 }
 
+/* Of a command in one call; 0: any number. The same in each call for one command. */
+static uint64_t take_most(const struct kw_repl_effects *effects)
+{
+	uint64_t most = effects->options.take_effects;
+
+	if (most == 0 || kw_repl_effects_has_database(effects))
+		return most;
+	return most > effects->weight ? most / effects->weight : 1;
+}
+
 /* False: it was taken before, or comes later. */
 static bool is_due(struct kw_repl_effects *effects)
 {
-	uint64_t index = effects->part.seen++, most = effects->options.take_effects;
+	uint64_t index = effects->part.seen++, most = take_most(effects);
 
 	return index >= effects->part.taken && (most == 0 || index < effects->part.taken + most);
 }
@@ -253,7 +271,7 @@ static bool asks_for_ack(const struct kw_repl_command *command)
 /* After kw_repl_meaning: `taken` counts what was handed on or collected before the call. */
 static bool end_part(struct kw_repl_effects *effects)
 {
-	uint64_t most = effects->options.take_effects, taken = effects->part.taken;
+	uint64_t most = take_most(effects), taken = effects->part.taken;
 
 	effects->part.taken = most > 0 && effects->part.seen > taken + most ? taken + most : 0;
 	return effects->part.taken == 0;

@@ -15,7 +15,8 @@
  * lost, but a reader can see a part of it. So is a command with many keys.
  *
  * A command of a million keys would keep the owner busy for seconds. So a bounded number of effects
- * is taken at a time, and the owner takes the same command again until no more are left.
+ * is taken at a time, and the owner takes the same command again until no more are left. An effect
+ * on a key whose database is not known is work for each database, so it counts as that many.
  *
  * Pure. One thread.
  */
@@ -64,9 +65,10 @@ int kw_repl_effects_take(struct kw_repl_effects *effects, const struct kw_repl_c
 	struct kw_error *error);
 
 /*
- * More effects of the command that was taken last are left: take it again. What was taken is known
- * by the command's offset, so this holds over a broken connection, too. After another catalog all
- * of it is taken again.
+ * More effects of the command that was taken last are left: take it again. Each catalog has all of
+ * it taken again, because it can have other effects then. The stream feed asks for one at each
+ * start, so a command that a broken connection interrupts is told from its beginning. That is
+ * harmless: nothing after it was told.
  */
 bool kw_repl_effects_has_more(const struct kw_repl_effects *effects);
 
@@ -76,6 +78,9 @@ bool kw_repl_effects_has_more(const struct kw_repl_effects *effects);
  */
 bool kw_repl_effects_has_database(const struct kw_repl_effects *effects);
 void kw_repl_effects_set_database(struct kw_repl_effects *effects, uint32_t database);
+
+/* While it is not known, an effect counts so often for take_effects; 1 at first. */
+void kw_repl_effects_set_weight(struct kw_repl_effects *effects, uint32_t databases);
 
 /* Has MULTI come, and not its EXEC? */
 bool kw_repl_effects_in_transaction(const struct kw_repl_effects *effects);

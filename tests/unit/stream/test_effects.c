@@ -242,6 +242,27 @@ static void a_command_is_taken_again_until_no_effects_are_left(void **state)
 	kw_buffer_close(&heard.text);
 }
 
+/* Each effect on a key of an unknown database is work for each database. */
+static void parts_are_shorter_while_the_database_is_not_known(void **state)
+{
+	struct heard heard = {0};
+	struct kw_repl_effects *effects = effects_in_parts(&heard, 1000);
+
+	kw_repl_effects_set_weight(effects, 2);
+	assert_int_equal(take(effects, "DEL a b", 0), KW_OK);
+	assert_true(kw_repl_effects_has_more(effects));
+	assert_string_equal(told_text(&heard.text), "0-0{*:TOUCH a;}");
+	assert_int_equal(take(effects, "DEL a b", 0), KW_OK);
+	assert_false(kw_repl_effects_has_more(effects));
+	kw_repl_effects_set_weight(effects, 100); /* one at a time, at least */
+	assert_int_equal(take(effects, "DEL c d", 1), KW_OK);
+	assert_int_equal(take(effects, "DEL c d", 1), KW_OK);
+	assert_int_equal(take_all(effects, "SELECT 0;DEL e f"), KW_OK);
+	assert_false(kw_repl_effects_has_more(effects));
+	kw_repl_effects_free(effects);
+	kw_buffer_close(&heard.text);
+}
+
 static void a_command_in_parts_does_not_break_a_transaction_up(void **state)
 {
 	struct heard heard = {0};
@@ -328,6 +349,7 @@ int main(void)
 		cmocka_unit_test(a_transaction_beyond_its_bounds_is_told_in_pieces),
 		cmocka_unit_test(a_command_of_many_keys_is_told_in_pieces),
 		cmocka_unit_test(a_command_is_taken_again_until_no_effects_are_left),
+		cmocka_unit_test(parts_are_shorter_while_the_database_is_not_known),
 		cmocka_unit_test(a_command_in_parts_does_not_break_a_transaction_up),
 		cmocka_unit_test(a_part_that_was_taken_is_forgotten),
 		cmocka_unit_test(what_no_primary_sends_is_refused),
