@@ -84,7 +84,6 @@ static int run(const struct kw_program *program, struct kw_config *config)
 			program->component, "the event loop cannot be made: %s", uv_strerror(code));
 		return EXIT_FAILED;
 	}
-	(void)uv_loop_configure(&loop, UV_METRICS_IDLE_TIME); /* fails for unknown options only */
 	code = program->start(&loop, config, &error);
 	if (code) {
 		kw_log_error(program->component, "%s", error.text);

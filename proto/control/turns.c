@@ -1,6 +1,5 @@
 #include "control/turns.h"
 
-#include "base/clock.h"
 #include "base/log.h"
 
 #define QUIET_US UINT64_C(10000000)
@@ -21,15 +20,23 @@ static void tell(struct kw_turns *turns, uint64_t turn_us, uint64_t now_us)
 		(double)turn_us / 1e6);
 }
 
+static uint64_t now(void)
+{
+	return uv_hrtime() / 1000;
+}
+
+static void on_wake(uv_check_t *handle)
+{
+	struct kw_turns *turns = handle->data;
+
+	turns->woke_us = uv_now(handle->loop) * 1000;
+}
+
 static void on_wait(uv_prepare_t *handle)
 {
 	struct kw_turns *turns = handle->data;
-	uint64_t now_us = kw_clock_us(), idle_us = uv_metrics_idle_time(handle->loop) / 1000;
-	uint64_t passed_us = now_us - turns->at_us, waited_us = idle_us - turns->idle_us;
-	uint64_t turn_us = passed_us > waited_us ? passed_us - waited_us : 0;
+	uint64_t now_us = now(), turn_us = now_us > turns->woke_us ? now_us - turns->woke_us : 0;
 
-	turns->at_us = now_us;
-	turns->idle_us = idle_us;
 	if (now_us - turns->begun_us >= KW_TURNS_WINDOW_US) {
 		turns->longest_us[1] = turns->longest_us[0];
 		turns->longest_us[0] = 0;
@@ -41,21 +48,22 @@ static void on_wait(uv_prepare_t *handle)
 
 void kw_turns_begin(struct kw_turns *turns, uv_loop_t *loop, const char *component)
 {
-	uint64_t now_us = kw_clock_us();
+	uint64_t now_us = now();
 
-	*turns = (struct kw_turns){.at_us = now_us,
-		.idle_us = uv_metrics_idle_time(loop) / 1000,
-		.begun_us = now_us,
-		.component = component};
+	*turns = (struct kw_turns){.woke_us = now_us, .begun_us = now_us, .component = component};
 	uv_prepare_init(loop, &turns->before_wait);
-	turns->before_wait.data = turns;
+	uv_check_init(loop, &turns->after_wait);
+	turns->before_wait.data = turns->after_wait.data = turns;
 	uv_prepare_start(&turns->before_wait, on_wait);
+	uv_check_start(&turns->after_wait, on_wake);
 	uv_unref((uv_handle_t *)&turns->before_wait);
+	uv_unref((uv_handle_t *)&turns->after_wait);
 }
 
 void kw_turns_end(struct kw_turns *turns)
 {
 	uv_close((uv_handle_t *)&turns->before_wait, NULL);
+	uv_close((uv_handle_t *)&turns->after_wait, NULL);
 }
 
 uint64_t kw_turns_longest_us(const struct kw_turns *turns)

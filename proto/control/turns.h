@@ -7,8 +7,14 @@
  * that a crowded host takes away counts, too. The longest one of the last minute or two is kept; a
  * turn of more than a second is told in the log, at most once in ten seconds.
  *
- * The loop is configured for UV_METRICS_IDLE_TIME before it runs (kw_program_run does so). The
- * owner keeps the struct until the loop has ended. Loop thread only.
+ *   prepare ─▶ wait ─▶ uv_now is set ─▶ callbacks of I/O ─▶ check ─▶ … ─▶ prepare
+ *                      └──────────────────── a turn ─────────────────────┘
+ *
+ * Libuv sets uv_now when epoll_wait returns (uv__io_poll), in whole milliseconds: so the turn is at
+ * most one or two longer here than it was. This costs no system call. (UV_METRICS_IDLE_TIME would
+ * cost one more epoll_wait a turn.) Callbacks must not call uv_update_time.
+ *
+ * The owner keeps the struct until the loop has ended. Loop thread only.
  */
 #ifndef KW_CONTROL_TURNS_H
 #define KW_CONTROL_TURNS_H
@@ -21,7 +27,8 @@
 
 struct kw_turns {
 	uv_prepare_t before_wait;
-	uint64_t at_us, idle_us; /* when the loop waited last, and had waited in all by then */
+	uv_check_t after_wait;
+	uint64_t woke_us;        /* when the turn began, by uv_hrtime, which uv_now is made of */
 	uint64_t begun_us;       /* of the minute */
 	uint64_t longest_us[2];  /* of this minute, and of the one before */
 	uint64_t quiet_until_us; /* no line before that */

@@ -27,15 +27,15 @@ static void on_timer(uv_timer_t *timer);
 
 void kw_remote_wake_at(struct kw_remote *remote, uint64_t at_us)
 {
-	uint64_t now;
+	uint64_t loop_us;
 
 	if (at_us >= remote->timer_us || remote->sm.state >= KW_REMOTE_CLOSING)
 		return;
-	now = kw_clock_us();
 	remote->timer_us = at_us;
-	/* The loop's idea of now can be old; the timer counts from it. */
-	uv_update_time(remote->loop);
-	uv_timer_start(&remote->timer, on_timer, at_us > now ? (at_us - now + 999) / 1000 : 0, 0);
+	/* The loop's idea of now can be old, and the timer counts from it. */
+	loop_us = uv_now(remote->loop) * 1000;
+	uv_timer_start(
+		&remote->timer, on_timer, at_us > loop_us ? (at_us - loop_us + 999) / 1000 : 0, 0);
 }
 
 static void check_connect(struct kw_remote *remote, uint64_t now)
