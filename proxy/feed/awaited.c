@@ -12,7 +12,7 @@ static void answered(void *arg, const struct kw_reply *reply)
 	if (!reply || one->offset.state != KW_OFFSET_ASKED)
 		return;
 	if (kw_offset_told(&one->offset, reply)) {
-		awaited->told(awaited->arg);
+		awaited->told(awaited->arg, (enum kw_awaited_kind)(one - awaited->ones));
 		return;
 	}
 	kw_data_refusal(&why, awaited->username, "ROLE", "+role", reply);

@@ -1,11 +1,10 @@
 /*
- * What waits until the replication stream has come to an offset: that of all which the server did
- * before it was asked. ROLE on the data connection tells it (offset.h). There are three such, each
- * of them once at a time:
+ * What asks for an offset of the replication stream: that of all which the server did before. ROLE
+ * on the data connection tells it (offset.h). There are three such, each of them once at a time:
  *
- *   an order         between what was fetched and what the stream tells
- *   an examination   for changes that the server does not tell by itself: the stream has them
- *   a barrier        of freshness
+ *   an order         between what was fetched and what the stream tells; it awaits no more than that
+ *   an examination   for changes that the server does not tell by itself: until the stream has them
+ *   a barrier        of freshness: the same
  *
  * The owner provides the struct, zeroed but for its first members. Loop thread only.
  */
@@ -28,7 +27,7 @@ enum kw_awaited_kind {
 struct kw_awaited {
 	struct kw_data_connection *data;
 	const char *username;
-	void (*told)(void *arg); /* one of the offsets is known now */
+	void (*told)(void *arg, enum kw_awaited_kind kind); /* its offset is known now */
 	void (*refused)(void *arg, const struct kw_error *why);
 	void *arg;
 

@@ -65,6 +65,8 @@ static void tell_value(struct kw_changes *changes, enum kw_feed_value_kind kind,
 						    ? (uint64_t)effect->expires_ms
 						    : 0,
 			      .number = effect->number,
+			      .begin = changes->begin,
+			      .end = changes->end,
 		      });
 }
 
@@ -82,6 +84,8 @@ static void tell_copy(struct kw_changes *changes, const struct kw_repl_effect *e
 			      .name = effect->to,
 			      .from_database = effect->database,
 			      .from = effect->key,
+			      .begin = changes->begin,
+			      .end = changes->end,
 		      });
 }
 

@@ -33,6 +33,7 @@ struct kw_changes {
 
 	struct kw_feed_batch batch;
 	struct kw_flushed flushed;
+	uint64_t begin, end; /* of what is told now, as in struct kw_feed_value */
 	uint64_t count; /* of keys told dirty, and of flushes */
 };
 

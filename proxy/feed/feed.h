@@ -111,6 +111,8 @@ struct kw_feed_value {
 	int64_t number;
 	uint32_t from_database;
 	struct kw_slice from;
+	/* Offsets of the stream between which it was told; end UINT64_MAX: it is not known yet. */
+	uint64_t begin, end;
 };
 
 /* Can it have set an expiry? Then the expiry is fetched with the value, if the key is fetched. */
@@ -139,8 +141,12 @@ struct kw_feed_handlers {
 	void (*passed)(void *arg);
 	/* All that silent commands did before the examination was asked for has been told. */
 	void (*examined)(void *arg);
-	/* All that the server did before the order was asked for has been told. */
-	void (*ordered)(void *arg);
+	/*
+	 * The server answered to the order, on the data connection, in the order of its answers:
+	 * all that it did before is in the stream up to this offset, and all that it does later is
+	 * beyond.
+	 */
+	void (*ordered)(void *arg, uint64_t offset);
 	/* The feed cannot go on; the owner stops it. Not told after a stop. */
 	void (*lost)(void *arg, const struct kw_error *why);
 	/* The feed has let go of everything. Follows a stop unless that stopped it at once. */
@@ -193,8 +199,8 @@ struct kw_feed_operations {
 	/* Tell `passed` when the barrier is passed. One at a time; only after `ready`. */
 	void (*barrier)(struct kw_feed *feed);
 	/*
-	 * As barrier, and beside it: tell `ordered`. One at a time; only after a value was told. A
-	 * stop forgets it.
+	 * Ask the server for the offset of its stream: tell `ordered`. One at a time; only after a
+	 * value was told. A stop forgets it.
 	 */
 	void (*order)(struct kw_feed *feed);
 	/* Look for changes that the server does not tell by itself. Called each watch interval. */

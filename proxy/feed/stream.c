@@ -131,6 +131,8 @@ static void take_batch(void *arg, const struct kw_repl_batch *batch)
 
 	locate(stream);
 	stream->changes.batch.read_us = kw_replication_heard_us(stream->replication);
+	stream->changes.begin = batch->begin;
+	stream->changes.end = batch->end > batch->begin ? batch->end : UINT64_MAX;
 	for (size_t i = 0; i < batch->count; i++)
 		kw_changes_tell(&stream->changes, &batch->effects[i]);
 }
@@ -153,9 +155,15 @@ static void moved(void *arg)
 		want_turn(stream);
 }
 
-static void offset_told(void *arg)
+/* An order is told at once, between the answers before it and those after it. */
+static void offset_told(void *arg, enum kw_awaited_kind kind)
 {
-	want_turn(arg);
+	struct stream *stream = arg;
+	uint64_t offset = kw_awaited_offset(&stream->awaited, kind)->offset;
+
+	if (kind == KW_AWAITED_ORDER && kw_awaited_take(&stream->awaited, kind, offset))
+		stream->handlers.ordered(stream->handlers.arg, offset);
+	want_turn(stream);
 }
 
 static void offset_refused(void *arg, const struct kw_error *why)
@@ -191,8 +199,6 @@ static void tell_reached(struct stream *stream)
 {
 	uint64_t offset = kw_replication_offset(stream->replication);
 
-	if (kw_awaited_take(&stream->awaited, KW_AWAITED_ORDER, offset))
-		stream->handlers.ordered(stream->handlers.arg);
 	if (kw_flushed_under_way(&stream->changes.flushed))
 		return;
 	if (kw_awaited_take(&stream->awaited, KW_AWAITED_EXAMINATION, offset))

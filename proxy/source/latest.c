@@ -67,6 +67,7 @@ struct kw_latest_value kw_latest_value(
 		.form = change->form,
 		.bytes = part(&latest->bytes, change->value_at, change->value_length),
 		.expires_ms = change->expires_ms,
+		.told = change->told,
 	};
 }
 
@@ -97,17 +98,20 @@ void kw_latest_set(struct kw_latest *latest, uint32_t database, struct kw_slice 
 		};
 	}
 	change->form = value->form;
-	change->told++;
+	change->count++;
+	change->told = value->told;
 	change->value_at = append(latest, value->bytes);
 	change->value_length = value->bytes.length;
 	change->expires_ms = value->expires_ms;
 }
 
-void kw_latest_expire(struct kw_latest_change *change, uint64_t expires_ms)
+void kw_latest_expire(
+	struct kw_latest_change *change, uint64_t expires_ms, struct kw_order_span told)
 {
 	assert(change->form != KW_LATEST_GONE);
 	change->expires_ms = expires_ms;
-	change->told++;
+	change->count++;
+	change->told = told;
 }
 
 void kw_latest_encode(

@@ -14,6 +14,7 @@
 
 #include "base/buffer.h"
 #include "base/slice.h"
+#include "source/order.h"
 #include "table/table.h"
 
 #include <stdbool.h>
@@ -33,12 +34,14 @@ struct kw_latest_value {
 	enum kw_latest_form form;
 	struct kw_slice bytes;
 	uint64_t expires_ms; /* absolute; 0: never */
+	struct kw_order_span told; /* where it got this */
 };
 
 struct kw_latest_change {
 	enum kw_latest_form form;
 	uint32_t database;
-	uint32_t told; /* so many changes of the key */
+	uint32_t count; /* so many changes of the key */
+	struct kw_order_span told; /* the last of them */
 	uint64_t hash;
 	size_t name_at, name_length, value_at, value_length; /* in `bytes` */
 	size_t encoded_at, encoded_length;                   /* TEXT: in `encoded` */
@@ -73,7 +76,8 @@ void kw_latest_set(struct kw_latest *latest, uint32_t database, struct kw_slice 
 	const struct kw_latest_value *value);
 
 /* Its value stays, with this expiry (0: never). It is not gone. */
-void kw_latest_expire(struct kw_latest_change *change, uint64_t expires_ms);
+void kw_latest_expire(
+	struct kw_latest_change *change, uint64_t expires_ms, struct kw_order_span told);
 
 /* Encode a text as a payload. Before kw_latest_change, of each that is stored. */
 void kw_latest_encode(

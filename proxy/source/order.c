@@ -1,88 +1,179 @@
 #include "source/order.h"
 
+#include "base/buffer.h"
 #include "base/hash.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
+
+#define OPEN UINT64_MAX /* the offset after it was not told yet */
+
+/* The last fetch of a key. The stream has passed it when it is at `after`: the place is free. */
+struct place {
+	uint64_t hash;
+	uint64_t before, after; /* offsets; before 0: no change is old */
+	uint64_t number;        /* of the fetch */
+};
+
+struct kw_order_bucket {
+	struct place places[KW_ORDER_PLACES];
+	uint64_t crowded; /* until here there are fetches without a place */
+};
 
 void kw_order_init(struct kw_order *order, uint64_t seed)
 {
 	*order = (struct kw_order){.seed = seed};
 }
 
-static void clear(struct kw_order_set *set)
+void kw_order_close(struct kw_order *order)
 {
-	if (set->count > 0)
-		memset(set, 0, sizeof *set);
+	free(order->buckets);
 }
 
 void kw_order_reset(struct kw_order *order)
 {
-	order->state = KW_ORDER_OFF;
-	clear(&order->since);
-	clear(&order->before);
+	struct kw_order_bucket *buckets = order->buckets;
+
+	if (order->fetches > 0)
+		memset(buckets, 0, KW_ORDER_BUCKETS * sizeof *buckets);
+	*order = (struct kw_order){.seed = order->seed, .buckets = buckets};
 }
 
-static uint32_t bit_of(const struct kw_order *order, uint32_t database, struct kw_slice key)
+static bool is_told(const struct kw_order *order)
+{
+	return order->state == KW_ORDER_EVEN || order->state == KW_ORDER_ASKED;
+}
+
+static bool is_free(const struct kw_order *order, const struct place *place)
+{
+	return place->after <= order->passed;
+}
+
+static struct place *place_of(
+	const struct kw_order *order, struct kw_order_bucket *bucket, uint64_t hash)
+{
+	for (int i = 0; i < KW_ORDER_PLACES; i++)
+		if (bucket->places[i].hash == hash && !is_free(order, &bucket->places[i]))
+			return &bucket->places[i];
+	return NULL;
+}
+
+static struct place *free_place(const struct kw_order *order, struct kw_order_bucket *bucket)
+{
+	for (int i = 0; i < KW_ORDER_PLACES; i++)
+		if (is_free(order, &bucket->places[i]))
+			return &bucket->places[i];
+	return NULL;
+}
+
+static bool is_open(const struct kw_order_bucket *bucket)
+{
+	for (int i = 0; i < KW_ORDER_PLACES; i++)
+		if (bucket->places[i].after == OPEN)
+			return true;
+	return bucket->crowded == OPEN;
+}
+
+static void note(struct kw_order *order, uint32_t database, struct kw_slice key, uint64_t before)
 {
 	uint64_t hash = kw_hash_key(order->seed, database, key.data, key.length);
+	uint32_t number = (uint32_t)(hash & (KW_ORDER_BUCKETS - 1));
+	struct kw_order_bucket *bucket;
+	struct place *place;
 
-	return (uint32_t)(hash & (KW_ORDER_BITS - 1));
-}
-
-static bool has(const struct kw_order_set *set, uint32_t bit)
-{
-	return set->count > 0 && (set->bits[bit / 64] >> (bit % 64) & 1);
+	if (!is_told(order))
+		return; /* all are unsure until the first offset, which is after this fetch */
+	if (!order->buckets)
+		order->buckets = kw_zalloc(KW_ORDER_BUCKETS * sizeof *order->buckets);
+	bucket = &order->buckets[number];
+	if (!is_open(bucket))
+		order->open[order->open_count++] = number;
+	order->fetches++;
+	order->until = OPEN;
+	place = place_of(order, bucket, hash);
+	if (!place)
+		place = free_place(order, bucket);
+	if (place)
+		*place = (struct place){hash, before, OPEN, order->fetches};
+	else
+		bucket->crowded = OPEN;
 }
 
 void kw_order_fetched(struct kw_order *order, uint32_t database, struct kw_slice key)
 {
-	uint32_t bit;
-
-	if (order->state == KW_ORDER_OFF || order->state == KW_ORDER_WANTED)
-		return; /* every key is guarded until an order that is still to be asked */
-	bit = bit_of(order, database, key);
-	order->since.bits[bit / 64] |= UINT64_C(1) << (bit % 64);
-	if (order->since.count < UINT32_MAX)
-		order->since.count++;
+	note(order, database, key, order->last);
 }
 
-bool kw_order_guards(struct kw_order *order, uint32_t database, struct kw_slice key)
+void kw_order_asked_for(struct kw_order *order, uint32_t database, struct kw_slice key)
 {
-	uint32_t bit;
+	note(order, database, key, 0);
+}
+
+void kw_order_flushed(struct kw_order *order)
+{
+	order->flushed = order->fetches;
+}
+
+static bool is_old(const struct kw_order *order, const struct place *place, uint64_t end)
+{
+	return place->number > order->flushed && end <= place->before;
+}
+
+enum kw_order_age kw_order_age(
+	struct kw_order *order, uint32_t database, struct kw_slice key, struct kw_order_span span)
+{
+	struct kw_order_bucket *bucket;
+	const struct place *place;
+	uint64_t hash;
 
 	if (order->state == KW_ORDER_OFF)
 		order->state = KW_ORDER_WANTED;
-	if (order->state == KW_ORDER_WANTED || order->state == KW_ORDER_FIRST)
-		return true;
-	if (order->since.count == 0 && order->before.count == 0)
-		return false;
-	bit = bit_of(order, database, key);
-	return has(&order->since, bit) || has(&order->before, bit);
+	if (!is_told(order) || span.begin < order->first)
+		return KW_ORDER_UNSURE;
+	if (span.begin > order->passed)
+		order->passed = span.begin;
+	if (span.begin >= order->until)
+		return KW_ORDER_NEW;
+	hash = kw_hash_key(order->seed, database, key.data, key.length);
+	bucket = &order->buckets[hash & (KW_ORDER_BUCKETS - 1)];
+	place = place_of(order, bucket, hash);
+	if (place && span.begin < place->after)
+		return is_old(order, place, span.end) ? KW_ORDER_OLD : KW_ORDER_UNSURE;
+	return !place && span.begin < bucket->crowded ? KW_ORDER_UNSURE : KW_ORDER_NEW;
 }
 
 bool kw_order_is_due(const struct kw_order *order)
 {
 	return order->state == KW_ORDER_WANTED ||
-	       (order->state == KW_ORDER_EVEN && order->since.count > 0);
+	       (order->state == KW_ORDER_EVEN && order->open_count > 0);
 }
 
 void kw_order_asked(struct kw_order *order)
 {
 	assert(kw_order_is_due(order));
-	if (order->state == KW_ORDER_WANTED) {
-		order->state = KW_ORDER_FIRST;
-		return;
-	}
-	assert(order->before.count == 0);
-	order->before = order->since;
-	clear(&order->since);
-	order->state = KW_ORDER_ASKED;
+	order->state = order->state == KW_ORDER_WANTED ? KW_ORDER_FIRST : KW_ORDER_ASKED;
 }
 
-void kw_order_passed(struct kw_order *order)
+static void end_open(struct kw_order_bucket *bucket, uint64_t offset)
+{
+	for (int i = 0; i < KW_ORDER_PLACES; i++)
+		if (bucket->places[i].after == OPEN)
+			bucket->places[i].after = offset;
+	if (bucket->crowded == OPEN)
+		bucket->crowded = offset;
+}
+
+void kw_order_told(struct kw_order *order, uint64_t offset)
 {
 	assert(order->state == KW_ORDER_FIRST || order->state == KW_ORDER_ASKED);
-	clear(&order->before);
+	if (order->state == KW_ORDER_FIRST)
+		order->first = offset;
+	for (uint32_t i = 0; i < order->open_count; i++)
+		end_open(&order->buckets[order->open[i]], offset);
+	if (order->open_count > 0)
+		order->until = offset;
+	order->open_count = 0;
+	order->last = offset;
 	order->state = KW_ORDER_EVEN;
 }

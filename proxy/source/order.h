@@ -1,21 +1,31 @@
 /*
  * The order between what was fetched and what the replication stream tells.
  *
- * They come on two connections. A value that was fetched can be ahead of the stream: then the
- * stream tells an older value of the same key afterwards. Such a key is *guarded*: a value from the
- * stream is not used for it, and it is fetched again. It is guarded until the stream has come to
- * where the server was after the fetch.
+ * They come on two connections, and each can be ahead of the other. So the connection of the
+ * fetches asks for offsets of the stream, too. Its answers come in the order of its questions, and
+ * thus each fetch lies between two known offsets:
  *
- *   ┌─────┐ a value ┌────────┐ asked ┌───────┐ passed ┌──────┐ asked, when keys ┌───────┐
- *   │ OFF │────────▶│ WANTED │──────▶│ FIRST │───────▶│ EVEN │─────────────────▶│ ASKED │
- *   └─────┘         └────────┘       └───────┘        └──────┘◀─ passed ────────└───────┘
- *   every key is guarded ────────────────────┘  those fetched since the last order was asked, and
- *                                               (ASKED) those before it
+ *   the data connection      offset 100     DUMP k      offset 180
+ *                                 ├────────────────────────┤
+ *   changes of k in the stream    │                        │
+ *                       … 70 … 90 │  … 120 …               │ 200 …
+ *                           OLD   │  UNSURE                │ NEW
  *
- * Two sets of bits hold the guarded keys by their hash. A key that shares its bit with another is
- * fetched once more, which does no harm. So the memory is bounded, whatever is fetched.
+ * OLD: the fetch has it. NEW: it does not. UNSURE: nobody knows, and the key is fetched again. This
+ * time is short on the server, however far the stream is behind. If each change until the second
+ * offset were unsure, then a stream that lags would make fetches, and these would make it lag more.
  *
- * Pure. The caller owns the struct. One thread.
+ *   ┌─────┐ a change ┌────────┐ asked ┌───────┐ told ┌──────┐ asked, after fetches ┌───────┐
+ *   │ OFF │─────────▶│ WANTED │──────▶│ FIRST │─────▶│ EVEN │─────────────────────▶│ ASKED │
+ *   └─────┘          └────────┘       └───────┘      └──────┘◀──────── told ───────└───────┘
+ *   all are unsure, until the stream is at the first offset
+ *
+ * Keys are known by 64 bits of a hash with a seed that nobody knows. There are buckets of a few
+ * places for fetches that the stream has not passed. In a bucket without a place all keys that are
+ * not in it are unsure until the stream has passed them, too. So the memory is bounded, whatever is
+ * fetched.
+ *
+ * Pure. The caller provides the struct. One thread.
  */
 #ifndef KW_PROXY_SOURCE_ORDER_H
 #define KW_PROXY_SOURCE_ORDER_H
@@ -25,7 +35,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define KW_ORDER_BITS 65536 /* a power of two */
+#define KW_ORDER_BUCKETS 2048 /* a power of two */
+#define KW_ORDER_PLACES 8
 
 enum kw_order_state {
 	KW_ORDER_OFF, /* the feed told no value since it is ready */
@@ -35,32 +46,53 @@ enum kw_order_state {
 	KW_ORDER_ASKED,
 };
 
-struct kw_order_set {
-	uint64_t bits[KW_ORDER_BITS / 64];
-	uint32_t count; /* that were added */
+enum kw_order_age { KW_ORDER_OLD, KW_ORDER_UNSURE, KW_ORDER_NEW };
+
+/* Where a change is in the stream: between these offsets. */
+struct kw_order_span {
+	uint64_t begin, end; /* end UINT64_MAX: it is not known yet */
 };
+
+struct kw_order_bucket;
 
 struct kw_order {
 	enum kw_order_state state;
 	uint64_t seed;
-	struct kw_order_set since;  /* FIRST, EVEN, ASKED: fetched since the last order was asked */
-	struct kw_order_set before; /* ASKED: fetched before it */
+	uint64_t first;   /* EVEN, ASKED: the first offset that was told */
+	uint64_t last;    /* EVEN, ASKED: the last one */
+	uint64_t passed;  /* the stream has come so far */
+	uint64_t until;   /* from here on all is new; UINT64_MAX: not known yet */
+	uint64_t fetches; /* since the reset */
+	uint64_t flushed; /* so many of them were before the last flush */
+	struct kw_order_bucket *buckets;
+	uint32_t open[KW_ORDER_BUCKETS]; /* those with fetches since the last offset was told */
+	uint32_t open_count;
 };
 
+/* seed: unpredictable. */
 void kw_order_init(struct kw_order *order, uint64_t seed);
+void kw_order_close(struct kw_order *order);
 
-/* The feed is not ready any more. */
+/* The feed is not ready any more: nothing is known of its offsets. */
 void kw_order_reset(struct kw_order *order);
 
 /* An answer to a fetch of the key is in the table now, or it was that the key is gone. */
 void kw_order_fetched(struct kw_order *order, uint32_t database, struct kw_slice key);
 
-/* A value of the key is told. May the table be ahead of it? */
-bool kw_order_guards(struct kw_order *order, uint32_t database, struct kw_slice key);
+/* The key was asked for, but the table has something else: no change of it is old. */
+void kw_order_asked_for(struct kw_order *order, uint32_t database, struct kw_slice key);
 
-/* Should kw_feed_order be asked now? All answers that came are in the table. */
+/* The stream emptied a database: with what was fetched there and is newer. Nothing is old. */
+void kw_order_flushed(struct kw_order *order);
+
+/* A change of the key is told. The stream has come to its begin, and never goes back. */
+enum kw_order_age kw_order_age(struct kw_order *order, uint32_t database, struct kw_slice key,
+	struct kw_order_span span);
+
+/* Should the offset be asked for now? */
 bool kw_order_is_due(const struct kw_order *order);
 void kw_order_asked(struct kw_order *order);
-void kw_order_passed(struct kw_order *order);
+/* All answers that came before this one are in the table, and none that came after it. */
+void kw_order_told(struct kw_order *order, uint64_t offset);
 
 #endif

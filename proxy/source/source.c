@@ -174,14 +174,13 @@ static void follow_chain(struct kw_source *source)
 			"anew");
 }
 
-/* All that was fetched is in the table: from here on the stream may be ahead of it. */
+/* What was fetched since the last offset lies between that and the next one. */
 static void ask_order(struct kw_source *source)
 {
 	struct kw_order *order = &source->store.values.order;
 
 	if (!kw_order_is_due(order) || kw_data_is_broken(&source->link.data))
 		return;
-	kw_store_settle(&source->store);
 	kw_feed_order(source->feed);
 	kw_order_asked(order);
 }

@@ -141,7 +141,7 @@ static enum kw_put_result unreadable(
 {
 	struct kw_store *store = arg;
 
-	kw_order_fetched(&store->values.order, database, key);
+	kw_order_asked_for(&store->values.order, database, key);
 	kw_unreadable_found(store->unreadable, database, key, found, kw_clock_us());
 	kw_feed_stored(store->feed, database, key, NULL);
 	return kw_table_delete(store->table, database, key);
@@ -155,7 +155,7 @@ static void spared(void *arg, uint32_t database, struct kw_slice key)
 {
 	struct kw_store *store = arg;
 
-	kw_order_fetched(&store->values.order, database, key);
+	kw_order_asked_for(&store->values.order, database, key);
 }
 
 static enum kw_fetch_mark mark(void *arg, uint32_t database, struct kw_slice key)
@@ -195,6 +195,7 @@ bool kw_store_empty(struct kw_store *store, uint32_t database)
 	kw_store_settle(store);
 	if (kw_table_flush(store->table, database) == KW_PUT_FULL)
 		return false;
+	kw_order_flushed(&store->values.order);
 	assert(kw_table_database_keys(store->table, database) == 0);
 	kw_databases_remove(&store->expiring, database);
 	kw_feed_emptied(store->feed, database);

@@ -256,11 +256,12 @@ static void feed_examined(void *arg)
 	kw_turn_want(&source->turn);
 }
 
-static void feed_ordered(void *arg)
+static void feed_ordered(void *arg, uint64_t offset)
 {
 	struct kw_source *source = arg;
 
-	kw_order_passed(&source->store.values.order);
+	kw_fetch_settle(source->fetch);
+	kw_order_told(&source->store.values.order, offset);
 	kw_turn_want(&source->turn);
 }
 

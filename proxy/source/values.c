@@ -20,6 +20,7 @@ void kw_values_init(struct kw_values *values, struct kw_store *store, uint64_t s
 
 void kw_values_close(struct kw_values *values)
 {
+	kw_order_close(&values->order);
 	kw_latest_close(&values->latest);
 	kw_buffer_close(&values->before);
 	kw_buffer_close(&values->after);
@@ -32,10 +33,21 @@ unsigned kw_values_dirty_flags(bool expires)
 
 /* ---- applying ---- */
 
-static bool may_store(struct kw_values *values, const struct kw_table_change *change)
+/*
+ * A fetch has what is old, but for an expiry: it was asked for only if the table or an event knew of
+ * one (fetch.h).
+ */
+static enum kw_order_age age_of(struct kw_values *values, uint32_t database, struct kw_slice key,
+	struct kw_order_span told, bool expires)
 {
-	return !kw_order_guards(&values->order, change->database, change->key) &&
-	       kw_dirty_may_overtake(values->store->dirty, change->database, change->key);
+	enum kw_order_age age = kw_order_age(&values->order, database, key, told);
+
+	return age == KW_ORDER_OLD && expires ? KW_ORDER_UNSURE : age;
+}
+
+static bool may_overtake(struct kw_values *values, const struct kw_table_change *change)
+{
+	return kw_dirty_may_overtake(values->store->dirty, change->database, change->key);
 }
 
 static void make_dirty(struct kw_values *values, const struct kw_table_change *change)
@@ -54,7 +66,7 @@ static void stored(struct kw_values *values, const struct kw_table_change *chang
 	kw_dirty_overtake(values->store->dirty, change->database, change->key);
 }
 
-/* Those that may be stored, encoded; the others are dirty. Returns how many. */
+/* Those that may be stored, encoded; of the others those are dirty that no fetch has. How many? */
 static uint32_t encode(struct kw_values *values, struct kw_latest_change *kept[KW_LATEST_KEYS])
 {
 	uint16_t rdb_version = kw_fetch_rdb_version(values->store->fetch);
@@ -62,14 +74,19 @@ static uint32_t encode(struct kw_values *values, struct kw_latest_change *kept[K
 	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < latest->count; i++) {
-		const struct kw_table_change change = kw_latest_change(latest, &latest->changes[i]);
+		struct kw_latest_change *one = &latest->changes[i];
+		const struct kw_table_change change = kw_latest_change(latest, one);
+		enum kw_order_age age = age_of(values, change.database, change.key, one->told,
+			change.expires_ms > 0);
 
-		if (!may_store(values, &change)) {
+		if (age == KW_ORDER_OLD) {
+			values->taken += one->count;
+		} else if (age == KW_ORDER_NEW && may_overtake(values, &change)) {
+			kw_latest_encode(latest, one, rdb_version);
+			kept[count++] = one;
+		} else {
 			make_dirty(values, &change);
-			continue;
 		}
-		kw_latest_encode(latest, &latest->changes[i], rdb_version);
-		kept[count++] = &latest->changes[i];
 	}
 	return count;
 }
@@ -99,7 +116,7 @@ void kw_values_apply(struct kw_values *values)
 	if (count > 0)
 		kw_store_put(values->store, changes, count);
 	for (uint32_t i = 0; i < count; i++)
-		stored(values, &changes[i], kept[i]->told);
+		stored(values, &changes[i], kept[i]->count);
 	kw_latest_clear(&values->latest);
 	rest(&values->before);
 	rest(&values->after);
@@ -122,9 +139,14 @@ static bool is_missing(const struct kw_store *store, uint32_t database, struct k
 	       kw_missing_find(&store->unreadable->keys, database, name);
 }
 
+static struct kw_order_span told_at(const struct kw_feed_value *value)
+{
+	return (struct kw_order_span){value->begin, value->end};
+}
+
 /* What the key has at this moment of the stream, if that is exact. Valid until the next change. */
 static struct known look_up(struct kw_values *values, uint32_t database, struct kw_slice name,
-	enum kw_values_exact exact)
+	struct kw_order_span now, enum kw_values_exact exact)
 {
 	struct kw_store *store = values->store;
 	struct known known = {.change = kw_latest_find(&values->latest, database, name)};
@@ -137,7 +159,7 @@ static struct known look_up(struct kw_values *values, uint32_t database, struct 
 	if (exact == KW_VALUES_INEXACT)
 		return known;
 	kw_fetch_settle(store->fetch);
-	if (kw_order_guards(&values->order, database, name) ||
+	if (kw_order_age(&values->order, database, name, now) != KW_ORDER_NEW ||
 		kw_dirty_owes(store->dirty, database, name))
 		return known;
 	known.value.form = KW_LATEST_PAYLOAD;
@@ -160,7 +182,7 @@ static void set(struct kw_values *values, const struct kw_feed_value *value,
 	enum kw_latest_form form, struct kw_slice bytes, uint64_t expires_ms)
 {
 	kw_latest_set(&values->latest, value->database, value->name,
-		&(struct kw_latest_value){form, bytes, expires_ms});
+		&(struct kw_latest_value){form, bytes, expires_ms, told_at(value)});
 }
 
 /* No payload of this server was seen yet: nobody knows the version of its payloads. */
@@ -180,7 +202,8 @@ static bool add_string(struct kw_values *values, const struct kw_feed_value *val
 static bool add_keepttl(
 	struct kw_values *values, const struct kw_feed_value *value, enum kw_values_exact exact)
 {
-	const struct known known = look_up(values, value->database, value->name, exact);
+	const struct known known =
+		look_up(values, value->database, value->name, told_at(value), exact);
 
 	if (known.knowledge == UNKNOWN || !can_encode(values, value->bytes.length))
 		return false;
@@ -229,13 +252,14 @@ static bool set_known(struct kw_values *values, const struct kw_feed_value *valu
 static bool add_expiry(
 	struct kw_values *values, const struct kw_feed_value *value, enum kw_values_exact exact)
 {
-	const struct known known = look_up(values, value->database, value->name, exact);
+	const struct known known =
+		look_up(values, value->database, value->name, told_at(value), exact);
 
 	if (known.knowledge != HAS)
 		return false;
 	if (!known.change)
 		return set_known(values, value, &known, value->expires_ms);
-	kw_latest_expire(known.change, value->expires_ms);
+	kw_latest_expire(known.change, value->expires_ms, told_at(value));
 	return true;
 }
 
@@ -264,7 +288,8 @@ static bool can_copy(const struct kw_latest_value *value)
 static bool add_copy(
 	struct kw_values *values, const struct kw_feed_value *value, enum kw_values_exact exact)
 {
-	const struct known known = look_up(values, value->from_database, value->from, exact);
+	const struct known known = look_up(
+		values, value->from_database, value->from, told_at(value), exact);
 
 	return known.knowledge == HAS && can_copy(&known.value) &&
 	       set_known(values, value, &known, known.value.expires_ms);
@@ -325,7 +350,8 @@ static bool amend(struct kw_values *values, const struct kw_feed_value *value,
 static bool add_amended(
 	struct kw_values *values, const struct kw_feed_value *value, enum kw_values_exact exact)
 {
-	const struct known known = look_up(values, value->database, value->name, exact);
+	const struct known known =
+		look_up(values, value->database, value->name, told_at(value), exact);
 	bool exists;
 
 	if (known.knowledge == UNKNOWN || !can_encode(values, 0) ||
@@ -338,9 +364,19 @@ static bool add_amended(
 	return true;
 }
 
+static bool is_old(struct kw_values *values, const struct kw_feed_value *value)
+{
+	return age_of(values, value->database, value->name, told_at(value),
+		       kw_feed_value_expires(value)) == KW_ORDER_OLD;
+}
+
 bool kw_values_add(
 	struct kw_values *values, const struct kw_feed_value *value, enum kw_values_exact exact)
 {
+	if (is_old(values, value)) {
+		values->taken++;
+		return true;
+	}
 	if (!kw_latest_has_room(&values->latest))
 		kw_store_settle(values->store);
 	switch (value->kind) {

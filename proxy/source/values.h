@@ -1,15 +1,17 @@
 /*
  * Changes that the feed told with their values, on their way into the table: without a fetch.
  *
+ * What a fetch has already is passed over (order.h).
+ *
  * A whole value, and the end of a key, are always as of the stream's moment. So they may be used
- * unless the table can be ahead of the stream (order.h), or the key waits for something that only a
+ * unless the table can be ahead of the stream, or the key waits for something that only a
  * fetch ends (delayed, parked). They answer all that made the key dirty before.
  *
  * Other changes say what becomes of a value: its expiry is kept or changed, a number is added,
  * bytes are appended, another key gets it. They are used if that value is *exact*:
  *
  *   a change of the key waits here   it was told with its whole value, so it is exact, always
- *   otherwise the table's            the key owes no fetch, is not guarded, and no sweep mends
+ *   otherwise the table's            the key owes no fetch, none is ahead, and no sweep mends
  *   … and the table has none         the key does not exist, if the server is a primary, and it is
  *                                    none of those that the table cannot hold, or that nobody can
  *                                    read

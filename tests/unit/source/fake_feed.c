@@ -175,14 +175,25 @@ void fake_feed_examined(void)
 
 void fake_feed_value(const struct kw_feed_value *value)
 {
-	fake_feed.handlers.value(fake_feed.handlers.arg, value);
+	struct kw_feed_value told = *value;
+
+	if (told.end == 0) {
+		told.begin = fake_feed.offset;
+		told.end = ++fake_feed.offset;
+	}
+	fake_feed.handlers.value(fake_feed.handlers.arg, &told);
 }
 
 void fake_feed_ordered(void)
 {
+	fake_feed_ordered_at(fake_feed.offset);
+}
+
+void fake_feed_ordered_at(uint64_t offset)
+{
 	assert(fake_feed.orders_owed == 1);
 	fake_feed.orders_owed = 0;
-	fake_feed.handlers.ordered(fake_feed.handlers.arg);
+	fake_feed.handlers.ordered(fake_feed.handlers.arg, offset);
 }
 
 void fake_feed_lost(const char *why)

@@ -34,6 +34,7 @@ struct fake_feed {
 	uint32_t orders;
 	uint32_t barriers_owed, examinations_owed, orders_owed;
 	uint64_t stored, removed, emptied;
+	uint64_t offset; /* of the stream: each value is told one further */
 };
 
 extern struct fake_feed fake_feed;
@@ -45,8 +46,11 @@ struct kw_feed *fake_feed_new(
 /* It tells these. */
 void fake_feed_ready(enum kw_feed_server server);
 void fake_feed_dirty(const struct kw_dirty_key *keys, size_t count);
+/* Begin and end, unless it has them, are of the stream. */
 void fake_feed_value(const struct kw_feed_value *value);
+/* The server did nothing that is not told, or (at) its offset is this. */
 void fake_feed_ordered(void);
+void fake_feed_ordered_at(uint64_t offset);
 bool fake_feed_flushed(uint32_t database);
 /* database < 0: all. */
 void fake_feed_doubt(enum kw_doubt cause, int database);

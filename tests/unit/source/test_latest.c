@@ -61,8 +61,8 @@ static void the_last_change_of_each_key_stays(void **state)
 	assert_int_equal(latest.count, 2);
 	assert_has(0, "a", "the second one", 5);
 	assert_has(0, "b", "other", 7);
-	assert_int_equal(find(0, "a")->told, 2);
-	assert_int_equal(find(0, "b")->told, 1);
+	assert_int_equal(find(0, "a")->count, 2);
+	assert_int_equal(find(0, "b")->count, 1);
 	set(0, "a", KW_LATEST_GONE, "", 0);
 	assert_int_equal(find(0, "a")->form, KW_LATEST_GONE);
 	assert_int_equal(latest.count, 2);
@@ -97,9 +97,9 @@ static void a_hash_alone_makes_no_key(void **state)
 static void another_expiry_leaves_the_value(void **state)
 {
 	set(0, "a", KW_LATEST_TEXT, "v", 0);
-	kw_latest_expire(find(0, "a"), 99);
+	kw_latest_expire(find(0, "a"), 99, (struct kw_order_span){0});
 	assert_has(0, "a", "v", 99);
-	assert_int_equal(find(0, "a")->told, 2);
+	assert_int_equal(find(0, "a")->count, 2);
 }
 
 static void it_is_full_by_keys_and_by_bytes(void **state)

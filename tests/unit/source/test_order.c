@@ -1,4 +1,4 @@
-/* Which keys a value of the stream may not be used for: those of which the table can be ahead. */
+/* Which changes of the stream a fetch has, and of which that is not known. */
 #include "source/order.h"
 
 #include <setjmp.h>
@@ -10,14 +10,29 @@
 
 static struct kw_order order;
 
-static bool guards(const char *key)
+/* A change of ten bytes that begins here. */
+static enum kw_order_age age(const char *key, uint64_t begin)
 {
-	return kw_order_guards(&order, 3, kw_slice_text(key));
+	return kw_order_age(
+		&order, 3, kw_slice_text(key), (struct kw_order_span){begin, begin + 10});
 }
 
 static void fetched(const char *key)
 {
 	kw_order_fetched(&order, 3, kw_slice_text(key));
+}
+
+static void asked_for(const char *key)
+{
+	kw_order_asked_for(&order, 3, kw_slice_text(key));
+}
+
+static void offset_is(uint64_t offset)
+{
+	assert_true(kw_order_is_due(&order));
+	kw_order_asked(&order);
+	assert_false(kw_order_is_due(&order)); /* one at a time */
+	kw_order_told(&order, offset);
 }
 
 static int make(void **state)
@@ -26,66 +41,123 @@ static int make(void **state)
 	return 0;
 }
 
-/* The first order has passed. */
+/* The server was at 100 when the first offset was asked for; the stream is at 0. */
 static int make_even(void **state)
 {
 	make(state);
-	guards("any");
-	kw_order_asked(&order);
-	kw_order_passed(&order);
+	age("any", 0);
+	offset_is(100);
 	return 0;
 }
 
-static void every_key_is_guarded_until_the_first_order_passed(void **state)
+static int end(void **state)
+{
+	kw_order_close(&order);
+	return 0;
+}
+
+static void all_is_unsure_until_the_stream_is_at_the_first_offset(void **state)
 {
 	assert_false(kw_order_is_due(&order)); /* a feed without values never needs one */
 	fetched("a");
-	assert_true(guards("a"));
-	assert_true(guards("b"));
+	assert_int_equal(age("a", 0), KW_ORDER_UNSURE);
+	assert_int_equal(age("b", 0), KW_ORDER_UNSURE);
 	assert_true(kw_order_is_due(&order));
 	kw_order_asked(&order);
 	assert_false(kw_order_is_due(&order));
-	assert_true(guards("b"));
-	kw_order_passed(&order);
-	assert_false(guards("a"));
-	assert_false(guards("b"));
+	assert_int_equal(age("b", 20), KW_ORDER_UNSURE);
+	fetched("c");
+	kw_order_told(&order, 100);
+	assert_int_equal(age("a", 90), KW_ORDER_UNSURE);
+	assert_int_equal(age("a", 100), KW_ORDER_NEW);
+	assert_int_equal(age("c", 100), KW_ORDER_NEW);
 	assert_false(kw_order_is_due(&order));
 }
 
-static void what_was_fetched_meanwhile_waits_for_the_next_order(void **state)
-{
-	guards("any");
-	kw_order_asked(&order);
-	fetched("a");
-	kw_order_passed(&order);
-	assert_true(guards("a"));
-	assert_false(guards("b"));
-	assert_true(kw_order_is_due(&order));
-}
-
-static void a_fetched_key_is_guarded_until_an_order_asked_after_it_passed(void **state)
+static void a_change_is_old_before_a_fetch_and_new_after_it(void **state)
 {
 	fetched("a");
-	assert_true(guards("a"));
-	assert_false(guards("b"));
-	kw_order_asked(&order);
-	assert_true(guards("a"));
+	offset_is(200);
 	fetched("b");
-	assert_false(kw_order_is_due(&order)); /* one at a time */
-	kw_order_passed(&order);
-	assert_false(guards("a"));
-	assert_true(guards("b"));
-	assert_true(kw_order_is_due(&order));
-	kw_order_asked(&order);
-	kw_order_passed(&order);
-	assert_false(guards("b"));
+	offset_is(300);
+	assert_int_equal(age("b", 100), KW_ORDER_OLD);
+	assert_int_equal(age("a", 120), KW_ORDER_UNSURE);
+	assert_int_equal(age("b", 190), KW_ORDER_OLD);
+	assert_int_equal(age("b", 191), KW_ORDER_UNSURE); /* its end decides */
+	assert_int_equal(age("a", 199), KW_ORDER_UNSURE); /* its begin does */
+	assert_int_equal(age("a", 200), KW_ORDER_NEW);
+	assert_int_equal(age("b", 299), KW_ORDER_UNSURE);
+	assert_int_equal(age("b", 300), KW_ORDER_NEW);
 	assert_false(kw_order_is_due(&order));
 }
 
-static void the_same_name_in_another_database_is_another_key(void **state)
+static void other_keys_are_new(void **state)
 {
 	fetched("a");
-	assert_false(kw_order_guards(&order, 4, kw_slice_text("a")));
+	assert_int_equal(age("b", 100), KW_ORDER_NEW);
+	assert_int_equal(kw_order_age(&order, 4, kw_slice_text("a"), (struct kw_order_span){100, 110}),
+		KW_ORDER_NEW);
+}
+
+static void a_fetch_is_unsure_until_the_next_offset_is_told(void **state)
+{
+	fetched("a");
+	assert_int_equal(age("a", 5000), KW_ORDER_UNSURE);
+	kw_order_asked(&order);
+	fetched("b"); /* answered before the question for the offset is */
+	assert_int_equal(age("a", 6000), KW_ORDER_UNSURE);
+	kw_order_told(&order, 7000);
+	assert_int_equal(age("a", 7000), KW_ORDER_NEW);
+	assert_int_equal(age("b", 7000), KW_ORDER_NEW);
+	assert_false(kw_order_is_due(&order));
+}
+
+static void the_last_fetch_of_a_key_counts(void **state)
+{
+	fetched("a");
+	offset_is(200);
+	fetched("a");
+	offset_is(300);
+	assert_int_equal(age("a", 150), KW_ORDER_OLD);
+	assert_int_equal(age("a", 200), KW_ORDER_UNSURE);
+	assert_int_equal(age("a", 300), KW_ORDER_NEW);
+}
+
+/* The fetch may be from before that piece of a command, or from after its last one. */
+static void a_change_whose_end_is_not_known_is_not_old(void **state)
+{
+	fetched("a");
+	offset_is(200);
+	fetched("a");
+	offset_is(300);
+	assert_int_equal(
+		kw_order_age(&order, 3, kw_slice_text("a"), (struct kw_order_span){110, UINT64_MAX}),
+		KW_ORDER_UNSURE);
+}
+
+static void nothing_is_old_for_a_key_whose_answer_was_not_stored(void **state)
+{
+	fetched("any");
+	offset_is(200);
+	asked_for("a");
+	offset_is(300);
+	assert_int_equal(age("a", 110), KW_ORDER_UNSURE);
+	assert_int_equal(age("a", 300), KW_ORDER_NEW);
+}
+
+/* FLUSHALL │ SET a │ the fetch: the stream's flush empties the table of a, so SET a must be told. */
+static void nothing_is_old_for_keys_that_a_flush_took_from_the_table(void **state)
+{
+	fetched("a");
+	offset_is(200);
+	fetched("a");
+	offset_is(300);
+	kw_order_flushed(&order);
+	assert_int_equal(age("a", 110), KW_ORDER_UNSURE);
+	fetched("a");
+	offset_is(400);
+	assert_int_equal(age("a", 120), KW_ORDER_OLD);
+	assert_int_equal(age("a", 300), KW_ORDER_UNSURE);
 }
 
 static void nothing_is_known_after_a_reset(void **state)
@@ -94,42 +166,72 @@ static void nothing_is_known_after_a_reset(void **state)
 	kw_order_asked(&order);
 	kw_order_reset(&order);
 	assert_false(kw_order_is_due(&order));
-	assert_true(guards("b"));
-	assert_true(kw_order_is_due(&order));
+	assert_int_equal(age("b", 0), KW_ORDER_UNSURE);
+	offset_is(50); /* another stream: its offsets can be less */
+	assert_int_equal(age("a", 50), KW_ORDER_NEW);
+	fetched("a");
+	assert_int_equal(age("a", 60), KW_ORDER_UNSURE);
 }
 
-/* Keys share bits: some are guarded in vain, but most are not, and none is left out. */
-static void many_keys_are_all_guarded_and_few_others(void **state)
-{
-	uint32_t in_vain = 0;
-	char name[16];
+#define MANY (KW_ORDER_BUCKETS * KW_ORDER_PLACES * 2)
 
-	for (int i = 0; i < 5000; i++) {
-		snprintf(name, sizeof name, "key:%d", i);
-		fetched(name);
-	}
-	for (int i = 0; i < 5000; i++) {
-		snprintf(name, sizeof name, "key:%d", i);
-		assert_true(guards(name));
-		snprintf(name, sizeof name, "other:%d", i);
-		in_vain += guards(name);
-	}
-	assert_true(in_vain < 1000);
-	kw_order_asked(&order);
-	kw_order_passed(&order);
-	assert_false(guards("key:1"));
+static const char *name_of(const char *what, int number)
+{
+	static char name[32];
+
+	snprintf(name, sizeof name, "%s:%d", what, number);
+	return name;
+}
+
+/* More than there is room for: none is taken for new, and others are new again when they passed. */
+static void none_of_many_fetches_is_left_out(void **state)
+{
+	for (int i = 0; i < MANY; i++)
+		fetched(name_of("key", i));
+	for (int i = 0; i < MANY; i++)
+		assert_int_equal(age(name_of("key", i), 150), KW_ORDER_UNSURE);
+	offset_is(1000);
+	for (int i = 0; i < MANY; i++)
+		assert_int_equal(age(name_of("key", i), 900), KW_ORDER_UNSURE);
+	for (int i = 0; i < MANY; i++)
+		assert_int_equal(age(name_of("key", i), 1000), KW_ORDER_NEW);
+	fetched("a");
+	assert_int_equal(age(name_of("key", 0), 1010), KW_ORDER_NEW);
+	assert_int_equal(age("a", 1010), KW_ORDER_UNSURE);
+}
+
+/* A tenth of the places: keys that were not fetched are hardly ever taken for fetched ones. */
+static void few_others_are_unsure(void **state)
+{
+	int unsure = 0;
+
+	for (int i = 0; i < MANY / 20; i++)
+		fetched(name_of("key", i));
+	for (int i = 0; i < MANY; i++)
+		unsure += age(name_of("other", i), 150) != KW_ORDER_NEW;
+	assert_true(unsure < MANY / 1000);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(every_key_is_guarded_until_the_first_order_passed, make),
-		cmocka_unit_test_setup(what_was_fetched_meanwhile_waits_for_the_next_order, make),
-		cmocka_unit_test_setup(
-			a_fetched_key_is_guarded_until_an_order_asked_after_it_passed, make_even),
-		cmocka_unit_test_setup(the_same_name_in_another_database_is_another_key, make_even),
-		cmocka_unit_test_setup(nothing_is_known_after_a_reset, make_even),
-		cmocka_unit_test_setup(many_keys_are_all_guarded_and_few_others, make_even),
+		cmocka_unit_test_setup_teardown(
+			all_is_unsure_until_the_stream_is_at_the_first_offset, make, end),
+		cmocka_unit_test_setup_teardown(
+			a_change_is_old_before_a_fetch_and_new_after_it, make_even, end),
+		cmocka_unit_test_setup_teardown(other_keys_are_new, make_even, end),
+		cmocka_unit_test_setup_teardown(
+			a_fetch_is_unsure_until_the_next_offset_is_told, make_even, end),
+		cmocka_unit_test_setup_teardown(the_last_fetch_of_a_key_counts, make_even, end),
+		cmocka_unit_test_setup_teardown(
+			a_change_whose_end_is_not_known_is_not_old, make_even, end),
+		cmocka_unit_test_setup_teardown(
+			nothing_is_old_for_a_key_whose_answer_was_not_stored, make_even, end),
+		cmocka_unit_test_setup_teardown(
+			nothing_is_old_for_keys_that_a_flush_took_from_the_table, make_even, end),
+		cmocka_unit_test_setup_teardown(nothing_is_known_after_a_reset, make_even, end),
+		cmocka_unit_test_setup_teardown(none_of_many_fetches_is_left_out, make_even, end),
+		cmocka_unit_test_setup_teardown(few_others_are_unsure, make_even, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

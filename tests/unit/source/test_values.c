@@ -91,6 +91,70 @@ static void a_key_that_was_fetched_just_now_is_fetched_again(void **state)
 	end();
 }
 
+/* The server is at this offset. The key was fetched there, and before the next hundred. */
+static void fetch_at(const char *name, uint64_t offset)
+{
+	tell_dirty("key:9");
+	pass_order(offset);
+	tell_dirty(name);
+	pass_order(offset + 100);
+}
+
+/* A stream that is far behind tells what the fetch has: that makes no fetch. */
+static void a_change_from_before_a_fetch_is_passed_over(void **state)
+{
+	uint64_t now;
+
+	begin();
+	now = fake_feed.offset;
+	test_ask(&test, "SET key:1 newer");
+	fetch_at("key:1", now + 100);
+	no_fetch_from_here();
+	tell_string("key:1");
+	add("key:1", 1);
+	tell(KW_FEED_GONE, "key:1", "", 0);
+	assert_no_fetch();
+	assert_string_equal(text_of("key:1"), "newer");
+	fake_feed.offset = now + 150; /* between the fetch's two offsets */
+	tell_string("key:1");
+	await_fetch();
+	assert_string_equal(text_of("key:1"), "newer");
+	pass_order(now + 300);
+	fake_feed.offset = now + 300;
+	no_fetch_from_here();
+	tell_string("key:1");
+	assert_string_equal(text_of("key:1"), TOLD);
+	assert_no_fetch();
+	end();
+}
+
+/* The fetch did not ask for one: nothing had told that there is any. */
+static void an_expiry_from_before_a_fetch_is_fetched(void **state)
+{
+	begin();
+	fetch_at("key:1", fake_feed.offset + 100);
+	test_ask(&test, "PEXPIREAT key:1 4102444800123");
+	no_fetch_from_here();
+	tell(KW_FEED_EXPIRY, "key:1", "", 4102444800123);
+	await_fetch();
+	assert_int_equal(expiry_of("key:1"), 4102444800123);
+	end();
+}
+
+/* FLUSHALL │ SET key:1 │ the fetch: the flush is told after the fetch, and takes key:1 away. */
+static void a_change_after_a_flush_is_not_passed_over(void **state)
+{
+	begin();
+	fetch_at("key:1", fake_feed.offset + 100);
+	assert_true(fake_feed_flushed(0));
+	assert_false(test_has(&test, 0, "key:1"));
+	no_fetch_from_here();
+	tell_string("key:1");
+	await_fetch();
+	assert_true(test_has(&test, 0, "key:1"));
+	end();
+}
+
 /* Two connections: a dirty key that is asked for when the value is told. */
 static void the_answer_to_a_key_that_a_value_has_overtaken_is_not_used(void **state)
 {
@@ -249,6 +313,9 @@ int main(void)
 		cmocka_unit_test(many_values_are_there_together),
 		cmocka_unit_test(before_the_first_order_each_key_is_fetched),
 		cmocka_unit_test(a_key_that_was_fetched_just_now_is_fetched_again),
+		cmocka_unit_test(a_change_from_before_a_fetch_is_passed_over),
+		cmocka_unit_test(an_expiry_from_before_a_fetch_is_fetched),
+		cmocka_unit_test(a_change_after_a_flush_is_not_passed_over),
 		cmocka_unit_test(the_answer_to_a_key_that_a_value_has_overtaken_is_not_used),
 		cmocka_unit_test(a_change_after_the_value_is_fetched_again),
 		cmocka_unit_test(a_waiting_key_is_not_fetched_any_more),

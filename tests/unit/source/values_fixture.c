@@ -28,7 +28,7 @@ static bool is_even(struct test *t)
 {
 	const struct kw_order *order = &t->source->store.values.order;
 
-	return is_at_rest(t) && order->state == KW_ORDER_EVEN && order->since.count == 0;
+	return is_at_rest(t) && order->state == KW_ORDER_EVEN && order->until <= fake_feed.offset;
 }
 
 static bool is_ordering_or_even(struct test *t)
@@ -82,6 +82,13 @@ void pass_orders(void)
 		if (is_ordering(&test))
 			fake_feed_ordered();
 	}
+}
+
+void pass_order(uint64_t offset)
+{
+	test_until(&test, is_at_rest, "its fetch");
+	test_until(&test, is_ordering, "an order");
+	fake_feed_ordered_at(offset);
 }
 
 void begin(void)

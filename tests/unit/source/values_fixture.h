@@ -21,6 +21,9 @@ extern struct test test;
 void begin_guarded(void);
 /* What was fetched is behind the stream. */
 void pass_orders(void);
+
+/* Await a fetch and its order; the server is at this offset of the stream. */
+void pass_order(uint64_t offset);
 /* Both. */
 void begin(void);
 void end(void);
