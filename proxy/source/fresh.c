@@ -31,6 +31,7 @@ bool kw_fresh_ask(struct kw_fresh *fresh, uint64_t wall_us)
 		return false;
 	assert(wall_us > 0);
 	fresh->asked_us = wall_us;
+	fresh->asked++;
 	kw_sm_move(&fresh->sm, KW_FRESH_ASKED, "");
 	kw_feed_barrier(fresh->feed);
 	return true;
@@ -38,6 +39,7 @@ bool kw_fresh_ask(struct kw_fresh *fresh, uint64_t wall_us)
 
 void kw_fresh_passed(struct kw_fresh *fresh)
 {
+	fresh->told = fresh->asked;
 	if (fresh->sm.state == KW_FRESH_SPOILED) {
 		kw_sm_move(&fresh->sm, KW_FRESH_IDLE, "doubt came up");
 		return;

@@ -36,6 +36,7 @@ struct kw_fresh {
 	struct kw_sm sm;
 	struct kw_dirty *dirty;
 	struct kw_feed *feed;
+	uint64_t asked, told; /* barriers that were asked for; those that the feed passed */
 	uint64_t asked_us; /* wall clock: when the barrier under way was asked for */
 	uint64_t fresh_us; /* wall clock: the table is current as of this moment; 0: unknown */
 };

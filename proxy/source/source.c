@@ -360,6 +360,7 @@ static void init_parts(struct kw_source *source, uv_loop_t *loop)
 					      .data = &source->link.data,
 					      .table = source->table,
 					      .store = &source->store,
+					      .fresh = &source->fresh,
 					      .dirty = source->dirty,
 					      .pace = &source->pacing.pace,
 					      .scope = &source->scope,

@@ -29,6 +29,8 @@ static bool holds(const void *owner, int state)
 		return sweep->answers_owed > 0 && !kw_databases_empty(&sweep->wanted);
 	case KW_SWEEP_DRAINING:
 		return kw_scan_done(sweep->scan);
+	case KW_SWEEP_AWAITING:
+		return kw_scan_done(sweep->scan) && sweep->kind == KW_SWEEP_AUDIT;
 	case KW_SWEEP_HELD:
 		return kw_scan_done(sweep->scan) && kw_sweep_is_mending(sweep) &&
 		       kw_brake_is_on(&sweep->brake);
@@ -48,8 +50,10 @@ static const struct kw_sm_state states[] = {
 	[KW_SWEEP_IDLE] = {"idle", KW_SM_TO(KW_SWEEP_ASKING), KW_SM_INITIAL},
 	[KW_SWEEP_ASKING] = {"asking", KW_SM_TO(KW_SWEEP_SCANNING) | ANEW},
 	[KW_SWEEP_SCANNING] = {"scanning", KW_SM_TO(KW_SWEEP_DRAINING) | ANEW},
-	[KW_SWEEP_DRAINING] = {"draining",
-		KW_SM_TO(KW_SWEEP_COUNTING) | KW_SM_TO(KW_SWEEP_SETTLING) | ANEW},
+	[KW_SWEEP_DRAINING] = {"draining", KW_SM_TO(KW_SWEEP_AWAITING) |
+						   KW_SM_TO(KW_SWEEP_COUNTING) |
+						   KW_SM_TO(KW_SWEEP_SETTLING) | ANEW},
+	[KW_SWEEP_AWAITING] = {"awaiting", KW_SM_TO(KW_SWEEP_COUNTING) | ANEW},
 	[KW_SWEEP_COUNTING] = {"counting", KW_SM_TO(KW_SWEEP_HELD) | KW_SM_TO(KW_SWEEP_EMPTYING) |
 						   KW_SM_TO(KW_SWEEP_UNSEEN) | ANEW},
 	[KW_SWEEP_HELD] = {"held", KW_SM_TO(KW_SWEEP_COUNTING) | ANEW},
@@ -400,6 +404,13 @@ static bool is_drained(const struct kw_sweep *sweep)
 	return kw_dirty_scanned(sweep->parts.dirty) == 0;
 }
 
+/* Keys that wait for room keep a barrier from passing. */
+static bool is_told(const struct kw_sweep *sweep)
+{
+	return sweep->parts.fresh->told > sweep->barrier ||
+	       kw_dirty_count(sweep->parts.dirty, KW_DIRTY_PARKED) > 0;
+}
+
 /* The brake: keys that would be deleted only because the scan did not see them are counted first.
  */
 
@@ -417,6 +428,18 @@ static void begin_count(struct kw_sweep *sweep, uint64_t now_us)
 	sweep->primary_ms = sweep->parts.primary_ms(sweep->parts.arg);
 	kw_brake_begin(&sweep->brake, sweep->keys_before, table_version(sweep), now_us);
 	kw_sm_move(&sweep->sm, KW_SWEEP_COUNTING, "");
+}
+
+static void drained(struct kw_sweep *sweep, uint64_t now_us)
+{
+	if (sweep->keys_before == 0) {
+		kw_sm_move(&sweep->sm, KW_SWEEP_SETTLING, "");
+	} else if (sweep->kind == KW_SWEEP_AUDIT) {
+		sweep->barrier = sweep->parts.fresh->asked;
+		kw_sm_move(&sweep->sm, KW_SWEEP_AWAITING, "");
+	} else {
+		begin_count(sweep, now_us);
+	}
 }
 
 static void count_missing(struct kw_sweep *sweep, uint64_t expires_ms)
@@ -530,12 +553,10 @@ void kw_sweep_turn(struct kw_sweep *sweep, uint64_t now_us)
 	}
 	if (sweep->sm.state == KW_SWEEP_HELD)
 		look_again(sweep, now_us);
-	if (sweep->sm.state == KW_SWEEP_DRAINING && is_drained(sweep)) {
-		if (sweep->keys_before > 0)
-			begin_count(sweep, now_us);
-		else
-			kw_sm_move(&sweep->sm, KW_SWEEP_SETTLING, "");
-	}
+	if (sweep->sm.state == KW_SWEEP_DRAINING && is_drained(sweep))
+		drained(sweep, now_us);
+	if (sweep->sm.state == KW_SWEEP_AWAITING && is_told(sweep))
+		begin_count(sweep, now_us);
 	if (sweep->sm.state == KW_SWEEP_COUNTING && count(sweep))
 		judge(sweep, now_us);
 	if (sweep->sm.state == KW_SWEEP_UNSEEN && walk(sweep))
@@ -587,7 +608,7 @@ void kw_sweep_init(struct kw_sweep *sweep, const struct kw_sweep_parts *parts)
 {
 	const struct kw_scan_handlers scan = {.key = scanned, .arg = sweep};
 
-	assert(parts->window > 0 && parts->ended && parts->primary_ms);
+	assert(parts->window > 0 && parts->fresh && parts->ended && parts->primary_ms);
 	*sweep = (struct kw_sweep){.parts = *parts, .brake = {.share = 1}};
 	sweep->scan = kw_scan_new(parts->data, &scan);
 	kw_sm_init(&sweep->sm, &machine, sweep, KW_SWEEP_IDLE);

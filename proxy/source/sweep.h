@@ -3,11 +3,17 @@
  * see are asked for by name. Three things are done this way: the first scan, a reconcile, the
  * audit.
  *
- *   ┌──────┐   ┌────────┐   ┌──────────┐   ┌──────────┐   ┌──────────┐
- *   │ IDLE │──▶│ ASKING │──▶│ SCANNING │──▶│ DRAINING │──▶│ COUNTING │◀─┐ the table changed,
- *   └──────┘   └────────┘   └──────────┘   └──────────┘   └──────────┘  │ approved
- *              INFO         SCAN           its keys are    │ unseen keys│ are counted
- *              keyspace                    fetched         │     │ too many
+ *   ┌──────┐   ┌────────┐   ┌──────────┐   ┌──────────┐
+ *   │ IDLE │──▶│ ASKING │──▶│ SCANNING │──▶│ DRAINING │───┐ an audit: the feed tells all that
+ *   └──────┘   └────────┘   └──────────┘   └──────────┘   ▼ came before
+ *              INFO         SCAN           its keys   ┌──────────┐
+ *              keyspace                    are fetched│ AWAITING │
+ *                                                     └──────────┘
+ *                                                         ▼
+ *                                                     ┌──────────┐
+ *                              unseen keys are counted│ COUNTING │◀─┐ the table changed,
+ *                                                     └──────────┘  │ approved
+ *                                                          │     │ too many
  *                                                          │     ▼      │
  *                                                          │   ┌──────┐ │
  *                                                          │   │ HELD │─┘──▶ ASKING, now and then
@@ -19,6 +25,10 @@
  *                           are fetched    the table    brake is off
  *
  *   any ── begun anew ──▶ ASKING        any ── stopped ──▶ IDLE
+ *
+ * AWAITING: a fetch or a scan can be ahead of the feed. A flush that it will tell explains why keys
+ * are gone, and without it they would be taken for lost. So an audit waits for a barrier that was
+ * asked for after its keys were fetched. While the table mends, or is full, no barrier passes.
  *
  * HELD is the brake (brake.h): too many keys would be deleted only because the scan did not see
  * them. Before the count is over none of them is asked for, and no database is emptied. Changes
@@ -43,6 +53,7 @@
 #include "keys/dirty.h"
 #include "keys/scope.h"
 #include "source/brake.h"
+#include "source/fresh.h"
 #include "source/store.h"
 #include "table/table.h"
 
@@ -61,6 +72,7 @@ enum kw_sweep_state {
 	KW_SWEEP_ASKING,
 	KW_SWEEP_SCANNING,
 	KW_SWEEP_DRAINING,
+	KW_SWEEP_AWAITING,
 	KW_SWEEP_COUNTING,
 	KW_SWEEP_HELD,
 	KW_SWEEP_EMPTYING,
@@ -73,6 +85,7 @@ struct kw_sweep_parts {
 	struct kw_data_connection *data;
 	struct kw_table *table;
 	struct kw_store *store;
+	const struct kw_fresh *fresh; /* its barriers */
 	struct kw_dirty *dirty;
 	struct kw_pace *pace;
 	const struct kw_scope *scope;
@@ -103,6 +116,7 @@ struct kw_sweep {
 	struct kw_databases lasting;   /* no key in them had an expiry when the sweep began */
 	uint64_t keys_before;          /* of the table when it began; 0: no key can be unseen */
 	uint64_t cursor;               /* of the walk over the table */
+	uint64_t barrier;              /* AWAITING: that many had been asked for when it began */
 	uint32_t answers_owed;         /* of INFO keyspace; the last of them is for this sweep */
 	uint32_t renewals;             /* how often doubts made it begin anew */
 	uint32_t row;                  /* so many began at once after another had ended */
