@@ -11,7 +11,7 @@ import pytest
 from lib import compare, data
 from lib.compare import assert_equal_now
 from lib.daemon import wall
-from lib.process import wait_for
+from lib.process import SLOW, wait_for
 from lib.workload import Workload, seed_of_run
 
 pytestmark = pytest.mark.sanitize
@@ -59,7 +59,8 @@ class Sampler:
 
     def stop(self):
         self.stopped.set()
-        self.thread.join(60)
+        self.thread.join(60 * SLOW)
+        assert not self.thread.is_alive(), "a comparison does not end"
         if self.failure:
             raise self.failure
         print(f"{self.claims} claims of {self.samples} samples")

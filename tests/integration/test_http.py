@@ -42,7 +42,10 @@ def test_readiness_follows_the_state_at_once(bed):
     wait_for(lambda: http.ask(address, "/readyz?max_lag_ms=60000")[0] == 200, "not ready")
     pair.agent.ctl_ok("pause")
     status, text, _ = http.ask(address, "/readyz")
-    assert status == 503 and text.startswith("not ready: lagging") and "paused" in text, text
+    assert status == 503 and text.startswith("not ready: "), text
+    # On a busy machine another trouble is named for a moment.
+    wait_for(lambda: (told := http.ask(address, "/readyz")[1]).startswith("not ready: lagging") and "paused" in told,
+             lambda: http.ask(address, "/readyz"))
     assert http.ask(address, "/healthz")[0] == 200
     pair.agent.ctl_ok("resume")
     pair.agent.wait_warm()

@@ -10,7 +10,7 @@ import redis
 
 from lib import data
 from lib.compare import assert_equal_now
-from lib.process import wait_for
+from lib.process import SLOW, wait_for
 from lib.rpc import Rpc
 
 pytestmark = pytest.mark.sanitize
@@ -105,7 +105,7 @@ def test_a_snapshot_that_lost_a_segment_replaces_nothing(bed):
         agent.wait_status(given_up, "no snapshot is given up", 60)
     finally:
         writer.stop()
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 60 * SLOW
     while KEYS not in seen and time.monotonic() < deadline:
         seen.add(size(replica))
     assert seen - {None} == {1, KEYS}, seen

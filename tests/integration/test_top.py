@@ -132,7 +132,10 @@ def test_the_log_is_followed_over_a_restart(bed):
                 pair.agent.ctl_ok("pause")
                 pair.agent.ctl_ok("resume")
             pair.agent.ctl_ok("pause")
-            wait_line(b"paused")
+            # The last line of all, and not one of an earlier pause: what comes next is asked for then.
+            newest = subprocess.run([CTL, "-s", pair.agent.control, "logs", "-n", "1", "--level", "info"],
+                                    capture_output=True, text=True, check=True).stdout
+            wait_line(f'"number":{json.loads(newest)["number"]},'.encode())
             # Between two questions it would miss the last lines: it sleeps when it has asked.
             wait_for(lambda: stat_fields(follower.pid)[0] == "S", "the follower does not wait for a line")
             pair.agent.stop()

@@ -9,7 +9,9 @@ import subprocess
 import termios
 import time
 
-PATIENCE = 60
+from .process import SLOW
+
+PATIENCE = 60 * SLOW
 ENTER, LEAVE = b'\x1b[?1049h', b'\x1b[?1049l'
 SGR = re.compile(r'\x1b\[[0-9;]*m')
 
