@@ -6,11 +6,13 @@ import pytest
 import redis
 
 from lib import data
+from lib.process import SLOW
 
 pytestmark = pytest.mark.sanitize
 
 PRIMARY = {"lua-time-limit": "50", "databases": "70000"}
 LOOP = "local i = 0 while true do i = i + 1 end"
+LOOPS = int(9_000_000 * SLOW) # some seconds: a proxy that is held up for one of them sees it all the same
 # Writes first: such a script cannot be killed, so it ends by itself.
 WRITES = """
 for i = 1, 2000 do redis.call('set', 'script:' .. i, i) end
@@ -73,9 +75,9 @@ def test_keys_that_a_long_script_wrote_arrive(bed):
     before = reconciles(pair)
     with pair.primary.client(db=3) as three:
         three.set("script:7", "of database 3")
-        with script(pair.primary, WRITES, 3000000) as thread:
-            pair.proxy.wait_passed("source_down", reason="(BUSY)") # it lasts for a second
-            thread.join(120)
+        with script(pair.primary, WRITES, LOOPS) as thread:
+            pair.proxy.wait_passed("source_down", reason="(BUSY)")
+            thread.join(120 * SLOW)
         three.set("script:8", "of database 3")
     pair.settle()
     pair.wait_same()
