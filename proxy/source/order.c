@@ -5,7 +5,6 @@
 
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define OPEN UINT64_MAX /* the offset after it was not told yet */
 
@@ -33,11 +32,8 @@ void kw_order_close(struct kw_order *order)
 
 void kw_order_reset(struct kw_order *order)
 {
-	struct kw_order_bucket *buckets = order->buckets;
-
-	if (order->fetches > 0)
-		memset(buckets, 0, KW_ORDER_BUCKETS * sizeof *buckets);
-	*order = (struct kw_order){.seed = order->seed, .buckets = buckets};
+	free(order->buckets);
+	kw_order_init(order, order->seed);
 }
 
 static bool is_told(const struct kw_order *order)

@@ -364,16 +364,21 @@ static bool add_amended(
 	return true;
 }
 
-static bool is_old(struct kw_values *values, const struct kw_feed_value *value)
+/*
+ * … and no change of its key waits in the batch, upon which a later one would build: then it is
+ * followed there, and encode() looks at the age of the last.
+ */
+static bool is_passed_over(struct kw_values *values, const struct kw_feed_value *value)
 {
 	return age_of(values, value->database, value->name, told_at(value),
-		       kw_feed_value_expires(value)) == KW_ORDER_OLD;
+		       kw_feed_value_expires(value)) == KW_ORDER_OLD &&
+	       !kw_latest_find(&values->latest, value->database, value->name);
 }
 
 bool kw_values_add(
 	struct kw_values *values, const struct kw_feed_value *value, enum kw_values_exact exact)
 {
-	if (is_old(values, value)) {
+	if (is_passed_over(values, value)) {
 		values->taken++;
 		return true;
 	}

@@ -212,6 +212,84 @@ static void few_others_are_unsure(void **state)
 	assert_true(unsure < MANY / 1000);
 }
 
+/*
+ * A model of a server beside which the stream is late: 50 changes a millisecond, evenly of a million
+ * keys. The stream is 1.5 s behind, and ten keys are fetched in a millisecond at most.
+ */
+#define STORM_KEYS 1000000
+#define STORM_RATE 50
+#define STORM_LATE_MS 1500
+#define STORM_FETCHES 10
+#define STORM_BURST 16000 /* fetched at once, as at the end of a sweep */
+#define STORM_MS 8000
+
+static struct {
+	uint8_t waits[STORM_KEYS];
+	uint32_t queue[STORM_RATE * STORM_MS];
+	size_t first, count;
+	uint64_t random;
+} storm = {.random = 88172645463325252};
+
+static struct kw_slice storm_key(uint32_t *number)
+{
+	storm.random ^= storm.random << 13;
+	storm.random ^= storm.random >> 7;
+	storm.random ^= storm.random << 17;
+	*number = (uint32_t)(storm.random % STORM_KEYS);
+	return kw_slice(number, sizeof *number);
+}
+
+static void fetch_some(void)
+{
+	for (int i = 0; i < STORM_FETCHES && storm.first < storm.count; i++) {
+		uint32_t *number = &storm.queue[storm.first++];
+
+		storm.waits[*number] = 0;
+		kw_order_fetched(&order, 0, kw_slice(number, sizeof *number));
+	}
+}
+
+/* Returns how many are unsure. */
+static int tell_some(uint64_t begin)
+{
+	uint32_t number;
+	int unsure = 0;
+
+	for (uint64_t at = begin; at < begin + STORM_RATE; at++) {
+		struct kw_slice key = storm_key(&number);
+
+		if (kw_order_age(&order, 0, key, (struct kw_order_span){at, at + 1}) !=
+			KW_ORDER_UNSURE)
+			continue;
+		unsure++;
+		if (!storm.waits[number])
+			storm.queue[storm.count++] = number;
+		storm.waits[number] = 1;
+	}
+	return unsure;
+}
+
+/* Fetches must not make fetches: some seconds after a burst of them there are none. */
+static void a_burst_of_fetches_comes_to_rest(void **state)
+{
+	uint32_t number;
+	int unsure = 0;
+
+	for (uint64_t ms = 0; ms < STORM_MS; ms++) {
+		uint64_t server = 100 + (STORM_LATE_MS + ms) * STORM_RATE;
+
+		for (int i = 0; ms == 0 && i < STORM_BURST; i++)
+			kw_order_fetched(&order, 0, storm_key(&number));
+		fetch_some();
+		if (kw_order_is_due(&order))
+			offset_is(server);
+		if (ms == STORM_MS - 1000)
+			unsure = 0;
+		unsure += tell_some(100 + ms * STORM_RATE);
+	}
+	assert_true(unsure < STORM_RATE * 1000 / 100);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -232,6 +310,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(nothing_is_known_after_a_reset, make_even, end),
 		cmocka_unit_test_setup_teardown(none_of_many_fetches_is_left_out, make_even, end),
 		cmocka_unit_test_setup_teardown(few_others_are_unsure, make_even, end),
+		cmocka_unit_test_setup_teardown(a_burst_of_fetches_comes_to_rest, make_even, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -562,9 +562,81 @@ static void auto_takes_the_stream_if_it_is_allowed(void **state)
 	end_same(&test);
 }
 
+/* A key of a few. */
+static const char *one_of(uint64_t *random)
+{
+	static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g", "h"};
+
+	*random = *random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+	return names[*random >> 61];
+}
+
+static void post_any(struct test *test, uint64_t *random)
+{
+	const char *key = one_of(random), *to = one_of(random);
+
+	one_of(random);
+	switch ((*random >> 33) % 17) {
+	case 0:
+	case 1:
+	case 2:
+		test_post(test, "SET %s %d PX 10000000", key, (int)(*random >> 58));
+		break;
+	case 3:
+	case 4:
+		test_post(test, "SET %s %d", key, (int)(*random >> 58));
+		break;
+	case 5:
+		test_post(test, "SET %s %d KEEPTTL", key, (int)(*random >> 58));
+		break;
+	case 6:
+		test_post(test, "SETBIT %s 5 1", key); /* the stream does not tell the value */
+		break;
+	case 7:
+	case 8:
+	case 9:
+		test_post(test, "COPY %s %s REPLACE", key, to);
+		break;
+	case 10:
+		test_post(test, "RENAME %s %s", key, to);
+		break;
+	case 11:
+		test_post(test, "DEL %s", key);
+		break;
+	case 12:
+		test_post(test, "PERSIST %s", key);
+		break;
+	case 13:
+		test_post(test, "APPEND %s 1", key);
+		break;
+	default:
+		test_post(test, "INCR %s", key);
+		break;
+	}
+}
+
+/* All changes of a few keys, faster than they can be fetched. */
+static void a_storm_of_changes_arrives(void **state)
+{
+	uint64_t random = 1;
+	struct test test;
+
+	follow(&test, AT_ONCE);
+	for (int round = 0; round < 120; round++) {
+		for (int i = 0; i < 200 << (round % 6); i++)
+			post_any(&test, &random);
+		test_ask(&test, "PING");
+		test_settle(&test);
+		if (!test_same(&test, true))
+			fail_msg("after %d rounds", round + 1);
+	}
+	end_same(&test);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_storm_of_changes_arrives),
 		cmocka_unit_test(every_change_arrives),
 		cmocka_unit_test(each_change_is_seen_by_itself),
 		cmocka_unit_test(the_settings_of_the_server_stay_as_they_are),

@@ -155,6 +155,111 @@ static void a_change_after_a_flush_is_not_passed_over(void **state)
 	end();
 }
 
+/*
+ * SET key:1 first PXAT … │ SET key:1 second │ COPY key:1 copy │ the fetch of key:1
+ * The first is never old, and waits in the batch. The second is old and passed over. What waits is
+ * not what the key has at the COPY then.
+ */
+static void what_waits_is_not_copied_after_a_change_that_was_passed_over(void **state)
+{
+	uint64_t now;
+
+	begin();
+	now = fake_feed.offset;
+	test_ask(&test, "SET key:1 second");
+	test_ask(&test, "SET copy second");
+	fetch_at("key:1", now + 100);
+	tell(KW_FEED_STRING, "key:1", "first", EXPIRES);
+	tell(KW_FEED_STRING, "key:1", "second", 0);
+	copy(0, "key:1", 0, "copy");
+	test_until(&test, is_at_rest, "its fetch");
+	assert_string_equal(text_of("copy"), "second");
+	assert_int_equal(expiry_of("copy"), 0);
+	end();
+}
+
+/* SET key:1 5 PXAT … │ SET key:1 7 │ the fetch of key:1 │ INCR key:1, in one turn of the stream */
+static void nothing_is_added_to_what_waits_after_a_change_that_was_passed_over(void **state)
+{
+	uint64_t now;
+
+	begin();
+	now = fake_feed.offset;
+	test_ask(&test, "SET key:1 7");
+	fetch_at("key:1", now + 100);
+	test_ask(&test, "INCR key:1");
+	tell(KW_FEED_STRING, "key:1", "5", EXPIRES);
+	tell(KW_FEED_STRING, "key:1", "7", 0);
+	fake_feed.offset = now + 200;
+	add("key:1", 1);
+	test_until(&test, is_at_rest, "its fetch");
+	assert_string_equal(text_of("key:1"), "8");
+	assert_int_equal(expiry_of("key:1"), 0);
+	end();
+}
+
+/* The same, with an expiry that is kept: the table would lose the key then. */
+static void no_expiry_is_kept_of_what_waits_after_a_change_that_was_passed_over(void **state)
+{
+	uint64_t now;
+
+	begin();
+	now = fake_feed.offset;
+	test_ask(&test, "SET key:1 second");
+	fetch_at("key:1", now + 100);
+	test_ask(&test, "SET key:1 third KEEPTTL");
+	tell(KW_FEED_STRING, "key:1", "first", EXPIRES);
+	tell(KW_FEED_STRING, "key:1", "second", 0);
+	fake_feed.offset = now + 200;
+	tell(KW_FEED_KEEPTTL, "key:1", "third", 0);
+	test_until(&test, is_at_rest, "its fetch");
+	assert_string_equal(text_of("key:1"), "third");
+	assert_int_equal(expiry_of("key:1"), 0);
+	end();
+}
+
+static uv_check_t answered;
+static uint64_t answered_from;
+
+static void tell_after_answer(uv_check_t *check)
+{
+	if (kw_fetch_stats(test.source->fetch)->fetches == answered_from)
+		return;
+	uv_check_stop(check);
+	tell(KW_FEED_STRING, "key:1", "first", 0); /* the answer waits to be stored */
+	tell(KW_FEED_KEEPTTL, "key:3", TOLD, 0);   /* looks at the table, so it is stored now */
+	tell(KW_FEED_STRING, "key:1", "second", 0);
+	copy(0, "key:1", 0, "copy");
+}
+
+static bool is_told_after_answer(struct test *t)
+{
+	return !uv_is_active((uv_handle_t *)&answered);
+}
+
+static void check_closed(uv_handle_t *handle)
+{
+}
+
+/* The same without an expiry: the fetch is stored between the two changes. */
+static void what_waits_is_not_copied_after_a_fetch_was_stored(void **state)
+{
+	begin();
+	test_ask(&test, "SET key:1 second");
+	test_ask(&test, "SET copy second");
+	tell_dirty("key:9");
+	pass_order(fake_feed.offset + 100);
+	answered_from = kw_fetch_stats(test.source->fetch)->fetches;
+	uv_check_init(&test.loop, &answered);
+	uv_check_start(&answered, tell_after_answer);
+	tell_dirty("key:1");
+	test_until(&test, is_told_after_answer, "the answer");
+	test_until(&test, is_at_rest, "what came of it");
+	assert_string_equal(text_of("copy"), "second");
+	uv_close((uv_handle_t *)&answered, check_closed);
+	end();
+}
+
 /* Two connections: a dirty key that is asked for when the value is told. */
 static void the_answer_to_a_key_that_a_value_has_overtaken_is_not_used(void **state)
 {
@@ -316,6 +421,10 @@ int main(void)
 		cmocka_unit_test(a_change_from_before_a_fetch_is_passed_over),
 		cmocka_unit_test(an_expiry_from_before_a_fetch_is_fetched),
 		cmocka_unit_test(a_change_after_a_flush_is_not_passed_over),
+		cmocka_unit_test(what_waits_is_not_copied_after_a_change_that_was_passed_over),
+		cmocka_unit_test(nothing_is_added_to_what_waits_after_a_change_that_was_passed_over),
+		cmocka_unit_test(no_expiry_is_kept_of_what_waits_after_a_change_that_was_passed_over),
+		cmocka_unit_test(what_waits_is_not_copied_after_a_fetch_was_stored),
 		cmocka_unit_test(the_answer_to_a_key_that_a_value_has_overtaken_is_not_used),
 		cmocka_unit_test(a_change_after_the_value_is_fetched_again),
 		cmocka_unit_test(a_waiting_key_is_not_fetched_any_more),
