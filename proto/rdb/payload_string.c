@@ -14,9 +14,8 @@
 #define AS_LZF 0xc3
 
 #define LENGTH_BYTES 9
-#define INTEGER_BYTES 11   /* "-2147483648" */
-#define COMPRESSED_OVER 20 /* bytes */
-#define LZF_SAVES 4        /* at least, or the string stays as it is */
+#define INTEGER_BYTES 11 /* "-2147483648" */
+#define LZF_SAVES 4      /* at least, or the string stays as it is */
 
 static void put(struct kw_buffer *out, uint64_t value, unsigned bytes)
 {
@@ -98,7 +97,7 @@ static bool put_compressed(struct kw_buffer *out, struct kw_slice text)
 	size_t bytes = 1;
 	uint8_t *at;
 
-	if (text.length <= COMPRESSED_OVER || text.length > UINT_MAX)
+	if (text.length <= KW_PAYLOAD_LZF_OVER || text.length > UINT_MAX)
 		return false;
 	room = (unsigned)text.length - LZF_SAVES;
 	at = kw_buffer_reserve(out, sizeof head + room);

@@ -22,6 +22,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* LZF is tried on longer strings. */
+#define KW_PAYLOAD_LZF_OVER 20
+
 /* How many bytes a payload of such a string has at most. */
 #define KW_PAYLOAD_STRING_MORE 20
 

@@ -6,6 +6,7 @@
 #include <assert.h>
 
 #define BYTES_AT_REST ((size_t)64 << 10)
+#define PLAIN_MORE 12 /* bytes of a payload at least, besides a string that is not packed */
 
 void kw_latest_init(struct kw_latest *latest, uint64_t seed)
 {
@@ -114,6 +115,23 @@ void kw_latest_expire(
 	change->told = told;
 }
 
+/* Is LZF worth a try on such a string? */
+static bool tries_lzf(const struct kw_latest *latest, size_t length)
+{
+	return length > KW_LATEST_SHORT || latest->vain < KW_LATEST_VAIN ||
+	       latest->vain % KW_LATEST_TRIED == 0;
+}
+
+static void note_lzf(struct kw_latest *latest, const struct kw_latest_change *change)
+{
+	if (change->value_length <= KW_PAYLOAD_LZF_OVER || change->value_length > KW_LATEST_SHORT)
+		return;
+	if (change->encoded_length < change->value_length + PLAIN_MORE)
+		latest->vain = 0;
+	else
+		latest->vain++;
+}
+
 void kw_latest_encode(
 	struct kw_latest *latest, struct kw_latest_change *change, uint16_t rdb_version)
 {
@@ -121,9 +139,10 @@ void kw_latest_encode(
 		return;
 	assert(rdb_version > 0);
 	change->encoded_at = kw_buffer_length(&latest->encoded);
-	kw_payload_of_string(
-		kw_latest_value(latest, change).bytes, rdb_version, true, &latest->encoded);
+	kw_payload_of_string(kw_latest_value(latest, change).bytes, rdb_version,
+		tries_lzf(latest, change->value_length), &latest->encoded);
 	change->encoded_length = kw_buffer_length(&latest->encoded) - change->encoded_at;
+	note_lzf(latest, change);
 }
 
 struct kw_table_change kw_latest_change(

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define RDB_VERSION 10
 
@@ -137,6 +138,42 @@ static void assert_payload(const struct kw_table_change *change, const char *tex
 	kw_buffer_close(&back);
 }
 
+/* Returns how long the payload is. */
+static size_t encoded(const char *text)
+{
+	size_t length;
+
+	set(0, "a", KW_LATEST_TEXT, text, 0);
+	kw_latest_encode(&latest, find(0, "a"), RDB_VERSION);
+	length = find(0, "a")->encoded_length;
+	kw_latest_clear(&latest);
+	return length;
+}
+
+#define PLAIN "the quick brown fox jumps over a lazy dog"
+#define PACKS "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+
+/* Those that are too short, and integers, say nothing about it. */
+static void lzf_rests_while_it_packs_nothing(void **state)
+{
+	static char longer[KW_LATEST_SHORT + 2];
+	uint32_t tried = 0;
+
+	memset(longer, 'a', sizeof longer - 1);
+	for (int i = 0; i < KW_LATEST_VAIN * 3; i++) {
+		assert_true(encoded("short") > 5);
+		assert_true(encoded("123456789") < 20);
+	}
+	assert_true(encoded(PACKS) < strlen(PACKS));
+	for (int i = 0; i < KW_LATEST_VAIN + 1; i++)
+		assert_true(encoded(PLAIN) > strlen(PLAIN));
+	assert_true(encoded(PACKS) > strlen(PACKS));
+	assert_true(encoded(longer) < KW_LATEST_SHORT);
+	while (encoded(PACKS) > strlen(PACKS))
+		assert_true(++tried < KW_LATEST_TRIED);
+	assert_true(encoded(PACKS) < strlen(PACKS));
+}
+
 static void the_table_gets_payloads_and_tombstones(void **state)
 {
 	struct kw_table_change changes[4];
@@ -168,6 +205,7 @@ int main(void)
 		TEST(a_hash_alone_makes_no_key),
 		TEST(another_expiry_leaves_the_value),
 		TEST(it_is_full_by_keys_and_by_bytes),
+		TEST(lzf_rests_while_it_packs_nothing),
 		TEST(the_table_gets_payloads_and_tombstones),
 	};
 
