@@ -211,3 +211,35 @@ void fake_feed_stopped(void)
 	fake_feed.state = FAKE_STOPPED;
 	fake_feed.handlers.stopped(fake_feed.handlers.arg);
 }
+
+bool fake_feed_is_starting(struct test *test)
+{
+	return fake_feed.state == FAKE_STARTING;
+}
+
+bool fake_feed_is_stopping(struct test *test)
+{
+	return fake_feed.state == FAKE_STOPPING;
+}
+
+static void on_source_closed(void *arg)
+{
+	((struct test *)arg)->source_closed = true;
+}
+
+static bool source_is_closed(struct test *test)
+{
+	return test->source_closed;
+}
+
+void fake_feed_end(struct test *test)
+{
+	kw_source_close(test->source, on_source_closed, test);
+	test->source = NULL;
+	test_until(test, fake_feed_is_stopping, "the stop of the feed");
+	assert(!test->source_closed);
+	fake_feed_stopped();
+	test_until(test, source_is_closed, "the end of the source");
+	assert(fake_feed.frees == 1);
+	test_end(test);
+}

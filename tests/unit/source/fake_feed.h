@@ -6,6 +6,7 @@
 #define KW_TEST_FAKE_FEED_H
 
 #include "feed/feed.h"
+#include "fixture.h"
 #include "redis/server.h"
 
 #include <stdbool.h>
@@ -58,5 +59,12 @@ void fake_feed_passed(void);
 void fake_feed_examined(void);
 void fake_feed_lost(const char *why);
 void fake_feed_stopped(void);
+
+/* To be waited for. */
+bool fake_feed_is_starting(struct test *test);
+bool fake_feed_is_stopping(struct test *test);
+
+/* Ends the source, which waits for the feed, and then the test. */
+void fake_feed_end(struct test *test);
 
 #endif

@@ -15,11 +15,6 @@
 
 static struct test test;
 
-static bool has_started(struct test *t)
-{
-	return fake_feed.state == FAKE_STARTING;
-}
-
 /* Live, with KEYS keys in databases 0 and 1 each. */
 static void begin(void)
 {
@@ -30,38 +25,16 @@ static void begin(void)
 	}
 	test.options.feed = fake_feed_new;
 	test_follow(&test);
-	test_until(&test, has_started, "the start of the feed");
+	test_until(&test, fake_feed_is_starting, "the start of the feed");
 	fake_feed_ready(KW_FEED_SAME_SERVER);
 	test_settle(&test);
 	test_assert_same(&test);
 	test.states[0] = '\0';
 }
 
-static bool is_stopping(struct test *t)
-{
-	return fake_feed.state == FAKE_STOPPING;
-}
-
-static void on_source_closed(void *arg)
-{
-	((struct test *)arg)->source_closed = true;
-}
-
-static bool source_is_closed(struct test *t)
-{
-	return t->source_closed;
-}
-
 static void end(void)
 {
-	kw_source_close(test.source, on_source_closed, &test);
-	test.source = NULL;
-	test_until(&test, is_stopping, "the stop of the feed");
-	assert_false(test.source_closed);
-	fake_feed_stopped();
-	test_until(&test, source_is_closed, "the end of the source");
-	assert_int_equal(fake_feed.frees, 1);
-	test_end(&test);
+	fake_feed_end(&test);
 }
 
 static void tell_dirty(int from, int count)
@@ -275,7 +248,7 @@ static void lose_and_return(enum kw_feed_server server)
 	test_run_ms(&test, 300); /* longer than the pause before the next attempt */
 	assert_int_equal(fake_feed.starts, 1);
 	fake_feed_stopped();
-	test_until(&test, has_started, "the second start of the feed");
+	test_until(&test, fake_feed_is_starting, "the second start of the feed");
 	assert_int_equal(fake_feed.starts, 2);
 	fake_feed.barriers = FAKE_PASS;
 	fake_feed_ready(server);
@@ -307,7 +280,7 @@ static void lose_and_go_on(void)
 	fake_feed_lost("the test took the feed away");
 	test_until(&test, is_down, "source_down");
 	fake_feed_stopped();
-	test_until(&test, has_started, "the second start of the feed");
+	test_until(&test, fake_feed_is_starting, "the second start of the feed");
 	fake_feed_ready(KW_FEED_CONTINUED_SERVER);
 }
 
@@ -345,7 +318,7 @@ static void what_the_operator_asks_during_a_break_is_done_after_it(void **state)
 	fake_feed_lost("the test took the feed away");
 	kw_source_reconcile(test.source, "the test asks for it");
 	fake_feed_stopped();
-	test_until(&test, has_started, "the second start of the feed");
+	test_until(&test, fake_feed_is_starting, "the second start of the feed");
 	fake_feed_ready(KW_FEED_CONTINUED_SERVER);
 	test_until(&test, has_reconciled, "a reconcile");
 	test_settle(&test);
@@ -359,11 +332,11 @@ static void a_feed_that_is_lost_before_it_was_ready_is_started_again(void **stat
 	test_ask(&test, "SET key 1");
 	test.options.feed = fake_feed_new;
 	test_follow(&test);
-	test_until(&test, has_started, "the start of the feed");
+	test_until(&test, fake_feed_is_starting, "the start of the feed");
 	fake_feed_lost("no");
 	test_until(&test, is_down, "source_down");
 	fake_feed_stopped();
-	test_until(&test, has_started, "the second start of the feed");
+	test_until(&test, fake_feed_is_starting, "the second start of the feed");
 	fake_feed_ready(KW_FEED_SAME_SERVER);
 	test_settle(&test);
 	test_assert_same(&test);

@@ -15,11 +15,6 @@
 
 static struct test test;
 
-static bool has_started(struct test *t)
-{
-	return fake_feed.state == FAKE_STARTING;
-}
-
 static void begin(double max_missing)
 {
 	test_begin(&test, "", 0);
@@ -30,36 +25,16 @@ static void begin(double max_missing)
 	test.options.feed = fake_feed_new;
 	test.options.max_missing = max_missing;
 	test_follow(&test);
-	test_until(&test, has_started, "the start of the feed");
+	test_until(&test, fake_feed_is_starting, "the start of the feed");
 	fake_feed_ready(KW_FEED_SAME_SERVER);
 	test_settle(&test);
 	test_assert_same(&test);
 	test.states[0] = '\0';
 }
 
-static bool is_stopping(struct test *t)
-{
-	return fake_feed.state == FAKE_STOPPING;
-}
-
-static void on_source_closed(void *arg)
-{
-	((struct test *)arg)->source_closed = true;
-}
-
-static bool source_is_closed(struct test *t)
-{
-	return t->source_closed;
-}
-
 static void end(void)
 {
-	kw_source_close(test.source, on_source_closed, &test);
-	test.source = NULL;
-	test_until(&test, is_stopping, "the stop of the feed");
-	fake_feed_stopped();
-	test_until(&test, source_is_closed, "the end of the source");
-	test_end(&test);
+	fake_feed_end(&test);
 }
 
 static uint64_t keys(void)
@@ -346,7 +321,7 @@ static void come_back(enum kw_feed_server server)
 	fake_feed_lost("the test took the feed away");
 	test_until(&test, is_down, "source_down");
 	fake_feed_stopped();
-	test_until(&test, has_started, "the next start of the feed");
+	test_until(&test, fake_feed_is_starting, "the next start of the feed");
 	fake_feed_ready(server);
 }
 

@@ -399,9 +399,9 @@ static void a_new_connection_begins_with_every_key_guarded(void **state)
 {
 	begin();
 	fake_feed_lost("the test says so");
-	test_until(&test, is_stopping, "the stop of the feed");
+	test_until(&test, fake_feed_is_stopping, "the stop of the feed");
 	fake_feed_stopped();
-	test_until(&test, has_started, "the start of the feed");
+	test_until(&test, fake_feed_is_starting, "the start of the feed");
 	fake_feed_ready(KW_FEED_CONTINUED_SERVER);
 	test_settle(&test);
 	tell_string("key:1");

@@ -8,11 +8,6 @@
 
 struct test test;
 
-bool has_started(struct test *t)
-{
-	return fake_feed.state == FAKE_STARTING;
-}
-
 static bool is_ordering(struct test *t)
 {
 	return fake_feed.orders_owed > 0;
@@ -69,7 +64,7 @@ void begin_guarded(void)
 	test.options.feed = fake_feed_new;
 	test.options.audit_keys_per_second = 0;
 	test_follow(&test);
-	test_until(&test, has_started, "the start of the feed");
+	test_until(&test, fake_feed_is_starting, "the start of the feed");
 	fake_feed_ready(KW_FEED_SAME_SERVER);
 	test_settle(&test);
 	test_assert_same(&test);
@@ -98,29 +93,9 @@ void begin(void)
 	pass_orders();
 }
 
-bool is_stopping(struct test *t)
-{
-	return fake_feed.state == FAKE_STOPPING;
-}
-
-static void on_source_closed(void *arg)
-{
-	((struct test *)arg)->source_closed = true;
-}
-
-static bool source_is_closed(struct test *t)
-{
-	return t->source_closed;
-}
-
 void end(void)
 {
-	kw_source_close(test.source, on_source_closed, &test);
-	test.source = NULL;
-	test_until(&test, is_stopping, "the stop of the feed");
-	fake_feed_stopped();
-	test_until(&test, source_is_closed, "the end of the source");
-	test_end(&test);
+	fake_feed_end(&test);
 }
 
 const char *text_of(const char *name)

@@ -34,8 +34,6 @@ void tell_payload(const char *name, struct kw_slice payload);
 void tell_string(const char *name);
 void tell_dirty(const char *name);
 
-bool has_started(struct test *t);
-bool is_stopping(struct test *t);
 /* What was told is in the table or fetched. */
 bool is_at_rest(struct test *t);
 
