@@ -4,10 +4,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "feed/choice.h"
-#include "feed/notify.h"
+#include "feed/notify/notify.h"
 #include "feed/permissions.h"
-#include "feed/stream.h"
-#include "feed/watch.h"
+#include "feed/stream/stream.h"
+#include "feed/watch/watch.h"
 #include "redis/server.h"
 
 #include <assert.h>

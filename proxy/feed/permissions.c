@@ -1,6 +1,6 @@
 #include "feed/permissions.h"
 
-#include "feed/channel.h"
+#include "feed/notify/channel.h"
 
 /* What each feed needs: to look, to scan and to fetch. */
 /* clang-format off */

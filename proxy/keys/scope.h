@@ -14,7 +14,7 @@
 struct kw_scope {
 	struct kw_databases databases;
 	struct kw_slice cursor_name; /* agents keep it in database 0; empty: there is none */
-	struct kw_slice canary_key;  /* the proxy writes it in database 0 (feed/beat.h); the same */
+	struct kw_slice canary_key;  /* the proxy writes it in database 0 (beat.h); the same */
 };
 
 static inline bool kw_scope_names(struct kw_slice name, struct kw_slice key)

@@ -3,8 +3,8 @@
 #include "base/buffer.h"
 #include "base/secret.h"
 #include "feed/auto.h"
-#include "feed/notify.h"
-#include "feed/stream.h"
+#include "feed/notify/notify.h"
+#include "feed/stream/stream.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -70,7 +70,7 @@ struct kw_source_options {
 	 * scheme. */
 	const char *follow_scheme;
 	const char *name;        /* of the proxy: published with the history of the data; "": "_" */
-	const char *canary_key;  /* written to prove the flags (feed/beat.h); copied; NULL: none */
+	const char *canary_key;  /* written to prove the flags (beat.h); copied; NULL: none */
 	const char *cursor_name; /* apply.cursor_name of agents: never replicated onward; copied */
 };
 

@@ -4,9 +4,9 @@
  */
 #include "fuzz.h"
 
-#include "feed/channel.h"
 #include "feed/flags.h"
-#include "feed/silent.h"
+#include "feed/notify/channel.h"
+#include "feed/watch/silent.h"
 
 #include <string.h>
 

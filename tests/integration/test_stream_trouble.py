@@ -273,7 +273,7 @@ def test_a_primary_that_restarts_is_compared(bed, any_server):
 
 def test_a_delete_of_more_keys_than_are_kept_of_a_command_is_no_loss(bed):
     """The last keys of it are not read. It explains all the same why they are gone."""
-    kept = 1 << 20 # words: COMMAND_WORDS in feed/replication.c
+    kept = 1 << 20 # words: COMMAND_WORDS in feed/stream/replication.c
     primary = bed.server("primary")
     data.fill_plain(primary, 3000)
     proxy = bed.proxy(primary, **STREAM, source__audit_keys_per_second=0)

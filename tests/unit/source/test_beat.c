@@ -1,5 +1,5 @@
 /* The proxy's own key that proves the notification flags: when it is written, and what follows. */
-#include "feed/beat.h"
+#include "feed/notify/beat.h"
 
 #include <stdarg.h>
 #include <stddef.h>

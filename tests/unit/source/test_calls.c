@@ -1,5 +1,5 @@
 /* Calls of silent commands between two looks at INFO commandstats. */
-#include "feed/calls.h"
+#include "feed/watch/calls.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

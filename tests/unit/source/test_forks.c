@@ -1,5 +1,5 @@
 /* How often a primary may be made to fork. */
-#include "feed/forks.h"
+#include "feed/stream/forks.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* Which servers take no reader of their replication stream, now or ever. */
-#include "feed/joining.h"
+#include "feed/stream/joining.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

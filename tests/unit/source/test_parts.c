@@ -1,10 +1,10 @@
 /* The small pure parts: flags, channels, databases, rates, rest, canaries, settings. */
 #include "base/bucket.h"
-#include "feed/canary.h"
-#include "feed/channel.h"
-#include "feed/deaf.h"
 #include "feed/flags.h"
-#include "feed/settings.h"
+#include "feed/notify/canary.h"
+#include "feed/notify/channel.h"
+#include "feed/watch/deaf.h"
+#include "feed/watch/settings.h"
 #include "fetch/cooldown.h"
 #include "keys/databases.h"
 

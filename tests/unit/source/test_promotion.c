@@ -1,5 +1,5 @@
 /* Which promotions go on with the data that were followed, case by case. */
-#include "feed/promotion.h"
+#include "feed/watch/promotion.h"
 
 #include <stdio.h>
 #include <string.h>

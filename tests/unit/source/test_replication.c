@@ -1,5 +1,5 @@
 /* How a stream begins, from scripted servers: one after the other, each for one connection. */
-#include "feed/replication.h"
+#include "feed/stream/replication.h"
 
 #include "../redis/fixture.h"
 #include "base/clock.h"

@@ -1,5 +1,5 @@
 /* Which keys may change without an event, and going round them. */
-#include "feed/silent.h"
+#include "feed/watch/silent.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

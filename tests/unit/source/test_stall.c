@@ -1,5 +1,5 @@
 /* When the replication stream is taken for dead. */
-#include "feed/stall.h"
+#include "feed/stream/stall.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

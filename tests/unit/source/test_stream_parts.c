@@ -4,7 +4,7 @@
  */
 #include "fixture.h"
 
-#include "feed/stream.h"
+#include "feed/stream/stream.h"
 #include "source/source_internal.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Flushes and SWAPDBs that the server counted: which of them were told. */
-#include "feed/takers.h"
+#include "feed/watch/takers.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* What the watch makes of servers that tell less of themselves than Redis does. */
 #include "base/clock.h"
-#include "feed/watch.h"
+#include "feed/watch/watch.h"
 #include "scripted.h"
 
 #include <setjmp.h>

@@ -1,0 +1,152 @@
+#include "feed/stream/flushed.h"
+
+#include "redis/server.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+static void ask(struct kw_flushed *flushed);
+
+static void clear(struct kw_flushes *flushes)
+{
+	kw_databases_clear(&flushes->databases);
+	flushes->one = false;
+}
+
+void kw_flushed_close(struct kw_flushed *flushed)
+{
+	kw_databases_close(&flushed->asked.databases);
+	kw_databases_close(&flushed->later.databases);
+}
+
+void kw_flushed_stop(struct kw_flushed *flushed)
+{
+	clear(&flushed->asked);
+	clear(&flushed->later);
+	flushed->state = KW_FLUSHED_IDLE;
+}
+
+static void note_listed(void *arg, uint32_t database, uint64_t keys, uint64_t expires)
+{
+	kw_databases_add(arg, database);
+}
+
+/* What one answer says of the databases of which the table has keys. */
+struct finding {
+	struct kw_databases listed, held;
+	struct kw_databases doubted;    /* flushed, and with keys again */
+	struct kw_databases suspicious; /* one of these may be so */
+	struct kw_databases emptied;
+};
+
+static void tell_doubt(const struct kw_flushed *flushed, enum kw_doubt cause,
+	const struct kw_databases *doubted, const char *what)
+{
+	uint32_t database = 0;
+	char why[160];
+
+	if (!kw_databases_next(doubted, &database))
+		return;
+	snprintf(why, sizeof why, "database %u %s", database, what);
+	flushed->handlers->doubt(flushed->handlers->arg, cause, doubted, why);
+}
+
+/* A database that was flushed for sure, or one that may be the one. */
+static void look_at_database(
+	struct kw_flushed *flushed, struct finding *finding, uint32_t database, bool sure)
+{
+	const struct kw_feed_handlers *handlers = flushed->handlers;
+	bool listed = kw_databases_has(&finding->listed, database);
+
+	if (!sure && listed)
+		kw_databases_add(&finding->suspicious, database);
+	else if (listed || !handlers->flushed(handlers->arg, database))
+		kw_databases_add(&finding->doubted, database);
+	if (!sure && !listed)
+		kw_databases_add(&finding->emptied, database);
+}
+
+static void tell_finding(struct kw_flushed *flushed, const struct finding *finding)
+{
+	const struct kw_feed_handlers *handlers = flushed->handlers;
+	bool found = !kw_databases_empty(&finding->emptied);
+
+	if (found)
+		handlers->explain(handlers->arg, &finding->emptied);
+	tell_doubt(flushed, KW_DOUBT_FLUSH, &finding->doubted, "was flushed, and has keys again");
+	tell_doubt(flushed, found ? KW_DOUBT_COMMAND : KW_DOUBT_FLUSH, &finding->suspicious,
+		"may have been flushed: the replication stream does not tell yet which one was");
+}
+
+static void take_listing(struct kw_flushed *flushed, struct kw_slice keyspace)
+{
+	const struct kw_feed_handlers *handlers = flushed->handlers;
+	struct finding finding = {0};
+
+	kw_info_keyspace(keyspace, note_listed, &finding.listed);
+	handlers->held(handlers->arg, &finding.held);
+	for (uint32_t db = 0; kw_databases_next(&finding.held, &db); db++) {
+		bool sure = kw_databases_has(&flushed->asked.databases, db);
+
+		if (sure || flushed->asked.one)
+			look_at_database(flushed, &finding, db, sure);
+	}
+	tell_finding(flushed, &finding);
+	kw_databases_close(&finding.listed);
+	kw_databases_close(&finding.held);
+	kw_databases_close(&finding.doubted);
+	kw_databases_close(&finding.suspicious);
+	kw_databases_close(&finding.emptied);
+}
+
+static void keyspace_answered(void *arg, const struct kw_reply *reply)
+{
+	struct kw_flushed *flushed = arg;
+
+	reply = kw_data_reply(flushed->data, reply);
+	if (!reply || flushed->state != KW_FLUSHED_ASKING)
+		return;
+	if (reply->type != KW_REPLY_STRING) {
+		kw_data_refused(flushed->data, "INFO keyspace", "+info", reply);
+		return;
+	}
+	take_listing(flushed, reply->text);
+	clear(&flushed->asked);
+	flushed->state = KW_FLUSHED_IDLE;
+	if (flushed->later.one || !kw_databases_empty(&flushed->later.databases)) {
+		kw_databases_merge(&flushed->asked.databases, &flushed->later.databases);
+		flushed->asked.one = flushed->later.one;
+		clear(&flushed->later);
+		ask(flushed);
+	}
+	flushed->handlers->turn_wanted(flushed->handlers->arg);
+}
+
+static void ask(struct kw_flushed *flushed)
+{
+	assert(flushed->state == KW_FLUSHED_IDLE);
+	flushed->state = KW_FLUSHED_ASKING;
+	kw_data_info(flushed->data, keyspace_answered, flushed, "keyspace");
+}
+
+static struct kw_flushes *next_flushes(struct kw_flushed *flushed)
+{
+	return kw_flushed_under_way(flushed) ? &flushed->later : &flushed->asked;
+}
+
+void kw_flushed_add(struct kw_flushed *flushed, const uint32_t *database)
+{
+	struct kw_databases *set = &next_flushes(flushed)->databases;
+
+	if (!database || !kw_databases_add(set, *database))
+		kw_databases_add_all(set);
+	if (!kw_flushed_under_way(flushed))
+		ask(flushed);
+}
+
+void kw_flushed_add_one(struct kw_flushed *flushed)
+{
+	next_flushes(flushed)->one = true;
+	if (!kw_flushed_under_way(flushed))
+		ask(flushed);
+}
