@@ -460,6 +460,36 @@ static bool is_fetched(struct test *t)
 	return test_stats(t).dirty_keys == 0;
 }
 
+static bool is_awaiting(struct test *t)
+{
+	return t->source->sweep.sm.state == KW_SWEEP_AWAITING;
+}
+
+static bool is_asked_for_barrier(struct test *t)
+{
+	return fake_feed.barriers_owed > 0;
+}
+
+/* What the feed has still to tell may explain why keys are gone. */
+static void an_audit_counts_after_a_barrier_that_was_asked_for_after_its_fetches(void **state)
+{
+	begin(0.2);
+	fake_feed.barriers = FAKE_HOLD;
+	test_until(&test, is_asked_for_barrier, "a barrier");
+	test_ask(&test, "FLUSHALL");
+	kw_source_set_limits(test.source, 0, 0, 1000000);
+	test_until(&test, is_awaiting, "the end of the audit's fetches");
+	fake_feed_passed(); /* it was asked for before them */
+	test_until(&test, is_asked_for_barrier, "another barrier");
+	test_run_ms(&test, 50);
+	assert_true(is_awaiting(&test));
+	assert_null(strstr(test.states, "held"));
+	fake_feed_passed();
+	fake_feed.barriers = FAKE_PASS;
+	until_held();
+	end();
+}
+
 /* The table has keys that the server lost. What is done to them there begins anew. */
 static void a_value_that_the_server_may_have_lost_is_not_amended(void **state)
 {
@@ -498,6 +528,8 @@ int main(void)
 		cmocka_unit_test(a_share_of_1_holds_nothing),
 		cmocka_unit_test(another_share_releases_it),
 		cmocka_unit_test(an_audit_is_held_too),
+		cmocka_unit_test(
+			an_audit_counts_after_a_barrier_that_was_asked_for_after_its_fetches),
 		cmocka_unit_test(a_value_that_the_server_may_have_lost_is_not_amended),
 		cmocka_unit_test(a_flush_that_explains_itself_during_an_audit_is_not_held),
 		cmocka_unit_test(

@@ -162,6 +162,8 @@ static void nothing_is_old_for_keys_that_a_flush_took_from_the_table(void **stat
 
 static void nothing_is_known_after_a_reset(void **state)
 {
+	fetched("b");
+	offset_is(1000);
 	fetched("a");
 	kw_order_asked(&order);
 	kw_order_reset(&order);
@@ -169,6 +171,7 @@ static void nothing_is_known_after_a_reset(void **state)
 	assert_int_equal(age("b", 0), KW_ORDER_UNSURE);
 	offset_is(50); /* another stream: its offsets can be less */
 	assert_int_equal(age("a", 50), KW_ORDER_NEW);
+	assert_int_equal(age("b", 50), KW_ORDER_NEW);
 	fetched("a");
 	assert_int_equal(age("a", 60), KW_ORDER_UNSURE);
 }

@@ -141,6 +141,49 @@ static void an_expiry_from_before_a_fetch_is_fetched(void **state)
 	end();
 }
 
+/* The same with its value: it waits in the batch first. */
+static void a_value_with_an_expiry_from_before_a_fetch_is_fetched(void **state)
+{
+	begin();
+	fetch_at("key:1", fake_feed.offset + 100);
+	test_ask(&test, "SET key:1 \"told\" PXAT 4102444800123");
+	no_fetch_from_here();
+	tell(KW_FEED_STRING, "key:1", "told", EXPIRES);
+	await_fetch();
+	assert_int_equal(expiry_of("key:1"), EXPIRES);
+	end();
+}
+
+/* The table has what key:1 became after the COPY. */
+static void nothing_is_copied_of_what_a_fetch_brought_later(void **state)
+{
+	begin();
+	test_ask(&test, "SET copy older");
+	test_ask(&test, "SET key:1 newer");
+	fetch_at("key:1", fake_feed.offset + 100);
+	copy(0, "key:1", 0, "copy");
+	test_until(&test, is_at_rest, "its fetch");
+	assert_string_equal(text_of("copy"), "older");
+	end();
+}
+
+/* A sweep saw the key, and it was gone when it was asked for: the table has it until that is told. */
+static void the_end_of_a_key_that_a_sweep_found_gone_is_not_passed_over(void **state)
+{
+	begin();
+	test_ask(&test, "DEL key:1");
+	tell_dirty("key:9");
+	pass_order(fake_feed.offset + 100);
+	kw_dirty_add(test.source->dirty, 0, kw_slice_text("key:1"), KW_DIRTY_SCAN);
+	tell_dirty("key:9"); /* a turn */
+	pass_order(fake_feed.offset + 200);
+	assert_true(test_has(&test, 0, "key:1"));
+	tell(KW_FEED_GONE, "key:1", "", 0);
+	test_until(&test, is_at_rest, "its end");
+	assert_null(text_of("key:1"));
+	end();
+}
+
 /* FLUSHALL │ SET key:1 │ the fetch: the flush is told after the fetch, and takes key:1 away. */
 static void a_change_after_a_flush_is_not_passed_over(void **state)
 {
@@ -420,6 +463,9 @@ int main(void)
 		cmocka_unit_test(a_key_that_was_fetched_just_now_is_fetched_again),
 		cmocka_unit_test(a_change_from_before_a_fetch_is_passed_over),
 		cmocka_unit_test(an_expiry_from_before_a_fetch_is_fetched),
+		cmocka_unit_test(a_value_with_an_expiry_from_before_a_fetch_is_fetched),
+		cmocka_unit_test(nothing_is_copied_of_what_a_fetch_brought_later),
+		cmocka_unit_test(the_end_of_a_key_that_a_sweep_found_gone_is_not_passed_over),
 		cmocka_unit_test(a_change_after_a_flush_is_not_passed_over),
 		cmocka_unit_test(what_waits_is_not_copied_after_a_change_that_was_passed_over),
 		cmocka_unit_test(nothing_is_added_to_what_waits_after_a_change_that_was_passed_over),
