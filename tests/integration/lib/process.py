@@ -1,4 +1,5 @@
 """One child process: started with its output in a file, ended by its pid, never left behind."""
+import contextlib
 import ctypes
 import os
 import signal
@@ -39,6 +40,15 @@ def stat_fields(pid):
         return stream.read().rsplit(")", 1)[1].split()
 
 
+def thread_states(pid):
+    """A letter each (man 5 proc)."""
+    states = []
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError): # it has ended
+            states.append(stat_fields(f"{pid}/task/{thread}")[0])
+    return states
+
+
 class Process:
     """Started from the main thread only: the death signal follows the thread that forked."""
 
@@ -71,7 +81,10 @@ class Process:
         return self.popen is not None and self.popen.poll() is None
 
     def signal(self, number):
+        """After SIGSTOP all of its threads stand still when this returns: one may be on another core."""
         self.popen.send_signal(number)
+        if number == signal.SIGSTOP:
+            wait_for(lambda: all(state in "TtZX" for state in thread_states(self.pid)), f"{self.name} does not stop")
 
     def kill(self):
         """SIGKILL: no last words."""
