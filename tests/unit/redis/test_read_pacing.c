@@ -191,6 +191,23 @@ static void much_a_millisecond_is_paced_and_half_as_little_is_not(void **state)
 	stop(&s);
 }
 
+/* Then the server would wait for the timer, and keep what it could not send. */
+static void a_socket_that_might_be_full_is_read_as_it_fills(void **state)
+{
+	struct subscriber s;
+
+	subscribe(&s, true);
+	came(&s, 60000);
+	assert_true(is_paced(&s));
+	came(&s, 70000);
+	assert_false(is_paced(&s));
+	came(&s, 200000);
+	assert_false(is_paced(&s));
+	came(&s, 60000);
+	assert_true(is_paced(&s));
+	stop(&s);
+}
+
 /* The owner says that the server has time to spare, and later that it has not. */
 static void it_is_paced_only_while_the_owner_lets_it(void **state)
 {
@@ -292,6 +309,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_message_of_a_stream_comes_once_in_order),
 		cmocka_unit_test(much_a_millisecond_is_paced_and_half_as_little_is_not),
+		cmocka_unit_test(a_socket_that_might_be_full_is_read_as_it_fills),
 		cmocka_unit_test(it_is_paced_only_while_the_owner_lets_it),
 		cmocka_unit_test(a_connection_that_closes_is_left_alone),
 		cmocka_unit_test(who_did_not_ask_for_it_is_woken_each_time),
