@@ -18,8 +18,8 @@
 /* Rounds of NULLs at the end; more means that NULLs are answered with commands, for ever. */
 #define DRAIN_ROUNDS 16
 
-/* The loop's handles except the link's: two timers and the turn. */
-#define OWN_HANDLES 3
+/* The loop's handles except the link's: two timers, the turn, and what a thread sends. */
+#define OWN_HANDLES 4
 
 static void on_timer(uv_timer_t *timer);
 
@@ -70,6 +70,8 @@ void kw_redis_init_handles(struct kw_redis *redis)
 	uv_timer_init(redis->loop, &redis->timer);
 	uv_idle_init(redis->loop, &redis->turn);
 	uv_timer_init(redis->loop, &redis->read_timer);
+	uv_async_init(redis->loop, &redis->drained, kw_redis_drained);
+	redis->drained.data = redis;
 	redis->timer.data = redis;
 	redis->read_timer.data = redis;
 	redis->turn.data = redis;
@@ -134,6 +136,7 @@ void kw_redis_fail(struct kw_redis *redis, const struct kw_error *why)
 	uv_close((uv_handle_t *)&redis->timer, own_handle_closed);
 	uv_close((uv_handle_t *)&redis->turn, own_handle_closed);
 	uv_close((uv_handle_t *)&redis->read_timer, own_handle_closed);
+	uv_close((uv_handle_t *)&redis->drained, own_handle_closed);
 }
 
 void kw_redis_failf(struct kw_redis *redis, enum kw_code code, const char *format, ...)

@@ -99,6 +99,7 @@ struct kw_redis {
 		*link;      /* from CONNECTING to READY, while an address is tried or used */
 	uv_timer_t timer;   /* connect deadline, then reply timeout */
 	uv_idle_t turn;     /* active: something must be written (or begun) this loop turn */
+	uv_async_t drained; /* sent by the thread of a stream that was taken over */
 	int handles;        /* not yet closed */
 	size_t login_bytes; /* of AUTH and SETNAME, still to be written; the rest waits for READY */
 	struct kw_output output;
@@ -163,8 +164,9 @@ void kw_redis_wake(struct kw_redis *redis);  /* look at the connection this loop
 void kw_redis_watch(struct kw_redis_link *link, int events);
 /* The events of libuv for which this work waits. */
 int kw_redis_events(const struct kw_redis *redis, enum kw_redis_stream_work work);
-void kw_redis_rewatch(struct kw_redis *redis);                 /* for what is wanted of it now */
-void kw_redis_read(struct kw_redis *redis);                    /* what has come */
+void kw_redis_rewatch(struct kw_redis *redis); /* for what is wanted of it now */
+void kw_redis_read(struct kw_redis *redis);    /* what has come */
+void kw_redis_drained(uv_async_t *async);      /* the stream's thread has bytes, or gives it back */
 bool kw_redis_take(void *redis, const struct kw_reply *reply); /* the reader's sink */
 
 /* read_pacing.c: so much was read at once. Shall input be read as it arrives, or by the timer? */

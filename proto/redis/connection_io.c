@@ -46,8 +46,9 @@ void kw_redis_watch(struct kw_redis_link *link, int events)
 
 int kw_redis_events(const struct kw_redis *redis, enum kw_redis_stream_work work)
 {
-	return kw_redis_stream_wants(&redis->link->stream, work) == POLLIN ? UV_READABLE
-									   : UV_WRITABLE;
+	short wants = kw_redis_stream_wants(&redis->link->stream, work);
+
+	return (wants & POLLIN ? UV_READABLE : 0) | (wants & POLLOUT ? UV_WRITABLE : 0);
 }
 
 void kw_redis_rewatch(struct kw_redis *redis)
@@ -330,6 +331,17 @@ static void on_turn(uv_idle_t *turn)
 	}
 	kw_redis_write(redis);
 	if (redis->writing != KW_REDIS_WRITE_FAILED && !holds_more(redis))
+		return;
+	kw_redis_read(redis);
+	if (!kw_redis_is_over(redis))
+		kw_redis_rewatch(redis);
+}
+
+void kw_redis_drained(uv_async_t *async)
+{
+	struct kw_redis *redis = async->data;
+
+	if (kw_redis_is_over(redis) || redis->held)
 		return;
 	kw_redis_read(redis);
 	if (!kw_redis_is_over(redis))

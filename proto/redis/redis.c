@@ -5,6 +5,7 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "redis/connection.h"
+#include "redis/stream_drain.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -156,11 +157,15 @@ void kw_redis_subscribe(
 
 void kw_redis_take_over(struct kw_redis *redis, kw_redis_stream_fn fn, void *arg)
 {
+	struct kw_error error;
+
 	assert(fn && redis->sm.state == KW_REDIS_READY && redis->pending.count == 0);
 	assert(redis->input_kind == KW_REDIS_REPLIES && redis->output.bytes == 0);
 	redis->stream_fn = fn;
 	redis->stream_arg = arg;
 	redis->input_kind = KW_REDIS_STREAM;
+	/* Without the thread the loop alone reads it. */
+	(void)kw_redis_stream_drain(&redis->link->stream, &redis->drained, &error);
 }
 
 void kw_redis_put(struct kw_redis *redis, struct kw_slice bytes)

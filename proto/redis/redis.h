@@ -155,7 +155,8 @@ void kw_redis_subscribe(
 /*
  * Take the stream of bytes over: from now on none is parsed, and all that comes is handed to fn as
  * it comes, plain or decrypted. The owner speaks for itself by kw_redis_put. There is no deadline
- * any more: the owner knows how long silence may last.
+ * any more: the owner knows how long silence may last. While the loop is late, a thread takes the
+ * bytes from the socket (stream_drain.h).
  *
  * Only when ready, without a reply pending and without a subscription. Bytes that the server sent
  * unasked before that are a failure, because a part of them may have been parsed. fn may close the
@@ -166,8 +167,8 @@ void kw_redis_take_over(struct kw_redis *redis, kw_redis_stream_fn fn, void *arg
 
 /*
  * Of a connection with the option `stream` that was taken over: hand no more bytes over until
- * kw_redis_release. They wait in the socket, and in the end the server does. The end of the
- * connection is not noticed meanwhile. Each is harmless twice.
+ * kw_redis_release. They wait in the reserve (stream_drain.h) and in the socket, and in the end the
+ * server does. The end of the connection is not noticed meanwhile. Each is harmless twice.
  */
 void kw_redis_hold(struct kw_redis *redis);
 void kw_redis_release(struct kw_redis *redis);

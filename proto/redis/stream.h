@@ -3,7 +3,8 @@
  *
  *   connect.c        open, establish ─┐   ┌─▶ plain: read(2), sendmsg(2)      stream.c
  *   connection_io.c  read, write     ─┼──▶┤
- *   connection.c     has_input, close ┘   └─▶ TLS: a kw_tls_channel             stream_tls.c
+ *   connection.c     has_input, close ┘   ├─▶ TLS: a kw_tls_channel             stream_tls.c
+ *                                         └─▶ either of them, and a thread      stream_drain.h
  *
  * connect.c chooses by the address (rediss://). What a caller must do for both:
  *
@@ -58,10 +59,13 @@ struct kw_redis_stream_ops {
 
 extern const struct kw_redis_stream_ops kw_redis_stream_plain, kw_redis_stream_tls;
 
+struct kw_redis_drain;
+
 struct kw_redis_stream {
 	const struct kw_redis_stream_ops *ops; /* NULL: it is not open */
 	int fd;
-	struct kw_tls_channel *tls; /* NULL: plain */
+	struct kw_tls_channel *tls;   /* NULL: plain, or drained */
+	struct kw_redis_drain *drain; /* NULL: only the loop reads it (stream_drain.h) */
 };
 
 /*
@@ -93,7 +97,10 @@ enum kw_redis_stream_result kw_redis_stream_read(
 enum kw_redis_stream_result kw_redis_stream_write(struct kw_redis_stream *stream,
 	struct iovec *vectors, int count, size_t *put, struct kw_error *error);
 
-/* POLLIN or POLLOUT: what the socket must become before this work can go on. */
+/*
+ * POLLIN or POLLOUT: what the socket must become before this work can go on. 0: another thread
+ * reads it, and wakes the owner.
+ */
 short kw_redis_stream_wants(const struct kw_redis_stream *stream, enum kw_redis_stream_work work);
 
 /* Does it hold bytes that no poll of the socket shows? */
