@@ -167,6 +167,7 @@ struct kw_table_options kw_proxy_table_options(const struct kw_proxy *proxy)
 		.epoch = proxy->epoch,
 		.hash_seed = random_bits(),
 		.cpu_ns = kw_cpu_ns,
+		.same_value = kw_source_same_value,
 	};
 }
 

@@ -1,6 +1,7 @@
 #include "rdb/payload_string.h"
 
 #include "base/hash.h"
+#include "rdb/payload.h"
 #include "rdb/payload_type.h"
 
 #include <assert.h>
@@ -110,6 +111,34 @@ static bool put_compressed(struct kw_buffer *out, struct kw_slice text)
 	memmove(at + bytes, at + sizeof head, length);
 	kw_buffer_filled(out, bytes + length);
 	return true;
+}
+
+static bool is_string_as(struct kw_slice payload, bool packed)
+{
+	const uint8_t *bytes = payload.data;
+
+	return payload.length > 2 && bytes[0] == KW_RDB_STRING && (bytes[1] == AS_LZF) == packed;
+}
+
+bool kw_payload_is_repacked(struct kw_slice one, struct kw_slice other, size_t most)
+{
+	bool packed = is_string_as(one, true);
+	struct kw_slice plain = packed ? other : one;
+	struct kw_buffer text = {0}, wanted = {0};
+	struct kw_error error;
+	bool same;
+
+	/* What is plain is longer, by what LZF saved. */
+	if (!is_string_as(plain, false) || !is_string_as(packed ? one : other, true) ||
+		plain.length < (packed ? one : other).length)
+		return false;
+	same = !kw_payload_text(one, most, &text, &error) &&
+	       !kw_payload_text(other, most, &wanted, &error) &&
+	       kw_slice_equal(kw_slice(kw_buffer_bytes(&text), kw_buffer_length(&text)),
+		       kw_slice(kw_buffer_bytes(&wanted), kw_buffer_length(&wanted)));
+	kw_buffer_close(&text);
+	kw_buffer_close(&wanted);
+	return same;
 }
 
 void kw_payload_of_string(

@@ -32,4 +32,10 @@
 void kw_payload_of_string(
 	struct kw_slice text, uint16_t rdb_version, bool compress, struct kw_buffer *out);
 
+/*
+ * Are these two payloads of one string, packed in one and plain in the other? The string has at
+ * most `most` bytes; of a longer one the answer is no. Cheap for any other two payloads.
+ */
+bool kw_payload_is_repacked(struct kw_slice one, struct kw_slice other, size_t most);
+
 #endif

@@ -115,16 +115,15 @@ void kw_latest_expire(
 	change->told = told;
 }
 
-/* Is LZF worth a try on such a string? */
-static bool tries_lzf(const struct kw_latest *latest, size_t length)
+/* Is LZF worth a try on the next string? */
+static bool tries_lzf(const struct kw_latest *latest)
 {
-	return length > KW_LATEST_SHORT || latest->vain < KW_LATEST_VAIN ||
-	       latest->vain % KW_LATEST_TRIED == 0;
+	return latest->vain < KW_LATEST_VAIN || latest->vain % KW_LATEST_TRIED == 0;
 }
 
 static void note_lzf(struct kw_latest *latest, const struct kw_latest_change *change)
 {
-	if (change->value_length <= KW_PAYLOAD_LZF_OVER || change->value_length > KW_LATEST_SHORT)
+	if (change->value_length <= KW_PAYLOAD_LZF_OVER)
 		return;
 	if (change->encoded_length < change->value_length + PLAIN_MORE)
 		latest->vain = 0;
@@ -139,8 +138,8 @@ void kw_latest_encode(
 		return;
 	assert(rdb_version > 0);
 	change->encoded_at = kw_buffer_length(&latest->encoded);
-	kw_payload_of_string(kw_latest_value(latest, change).bytes, rdb_version,
-		tries_lzf(latest, change->value_length), &latest->encoded);
+	kw_payload_of_string(kw_latest_value(latest, change).bytes, rdb_version, tries_lzf(latest),
+		&latest->encoded);
 	change->encoded_length = kw_buffer_length(&latest->encoded) - change->encoded_at;
 	note_lzf(latest, change);
 }

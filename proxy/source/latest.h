@@ -7,10 +7,10 @@
  * A hot key is thus one record in each batch, however often it changes, and it is encoded once. All
  * of a batch is published together, so the order between its keys does not show.
  *
- * LZF takes a third of the time of a SET of 100 bytes, and random ones it cannot pack. So after
- * KW_LATEST_VAIN short strings in a row that it did not pack, it is tried on one in
- * KW_LATEST_TRIED, until it packs one. A string that is stored plain and that the server packs is
- * the same value; an audit stores it once more.
+ * LZF takes a third of the time of a SET of 100 bytes, and two thirds of one of 1000. Random bytes
+ * it cannot pack. So after KW_LATEST_VAIN strings in a row that it did not pack, it is tried on one
+ * in KW_LATEST_TRIED, until it packs one. A string that is stored plain and that the server packs
+ * is the same value: the table does not store it again (kw_source_same_value).
  *
  * Pure. The caller owns the struct. One thread.
  */
@@ -26,9 +26,8 @@
 #include <stdint.h>
 
 #define KW_LATEST_KEYS 32
-#define KW_LATEST_SHORT 256 /* bytes; LZF is tried on each longer string */
 #define KW_LATEST_VAIN 64
-#define KW_LATEST_TRIED 16
+#define KW_LATEST_TRIED 64
 #define KW_LATEST_BYTES ((size_t)256 << 10) /* at least: the last value can be larger */
 
 enum kw_latest_form {
@@ -41,14 +40,14 @@ enum kw_latest_form {
 struct kw_latest_value {
 	enum kw_latest_form form;
 	struct kw_slice bytes;
-	uint64_t expires_ms; /* absolute; 0: never */
+	uint64_t expires_ms;       /* absolute; 0: never */
 	struct kw_order_span told; /* where it got this */
 };
 
 struct kw_latest_change {
 	enum kw_latest_form form;
 	uint32_t database;
-	uint32_t count; /* so many changes of the key */
+	uint32_t count;            /* so many changes of the key */
 	struct kw_order_span told; /* the last of them */
 	uint64_t hash;
 	size_t name_at, name_length, value_at, value_length; /* in `bytes` */
@@ -60,7 +59,7 @@ struct kw_latest {
 	uint64_t seed;
 	struct kw_latest_change changes[KW_LATEST_KEYS];
 	uint32_t count;
-	uint32_t vain;          /* short strings in a row that LZF did not pack, or was not tried on */
+	uint32_t vain;            /* strings in a row that LZF did not pack, or was not tried on */
 	struct kw_buffer bytes;   /* names and values */
 	struct kw_buffer encoded; /* payloads */
 };

@@ -156,6 +156,12 @@ void kw_source_set_max_missing(struct kw_source *source, double share);
 void kw_source_set_primary_share(struct kw_source *source, double share);
 void kw_source_pace(const struct kw_source *source, struct kw_pace_report *report);
 
+/*
+ * For same_value of the table's options: a string that was stored as the stream told it, and that
+ * the server packs, or the other way round.
+ */
+bool kw_source_same_value(struct kw_slice held, struct kw_slice put);
+
 /* All values that were told are in the table afterwards: before the owner publishes it. */
 void kw_source_settle(struct kw_source *source);
 

@@ -2,7 +2,9 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "rdb/payload_string.h"
 #include "source/missing.h"
+#include "source/source.h"
 
 #include <assert.h>
 
@@ -83,6 +85,11 @@ static void was_put(struct kw_store *store, struct kw_table_change *change)
 	} else {
 		note_stored(store, change);
 	}
+}
+
+bool kw_source_same_value(struct kw_slice held, struct kw_slice put)
+{
+	return kw_payload_is_repacked(held, put, KW_VALUES_LARGEST);
 }
 
 void kw_store_put(struct kw_store *store, struct kw_table_change *changes, size_t count)

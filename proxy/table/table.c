@@ -43,10 +43,14 @@ static void forget_tombstone(struct kw_table *table)
 	table->tombstones--;
 }
 
-static bool same(const struct kw_record *record, struct kw_slice value, uint64_t expires_ms)
+static bool same(const struct kw_table *table, const struct kw_record *record,
+	struct kw_slice value, uint64_t expires_ms)
 {
+	bool (*same_value)(struct kw_slice, struct kw_slice) = table->options.same_value;
+	struct kw_slice held = kw_record_value(record);
+
 	return kw_record_kind(record) == KW_RECORD_PUT && kw_record_expires(record) == expires_ms &&
-	       kw_slice_equal(kw_record_value(record), value);
+	       (kw_slice_equal(held, value) || (same_value && same_value(held, value)));
 }
 
 /* Write a new version of a key; update the index and mark the record before. */
@@ -118,7 +122,8 @@ static enum kw_put_result put_record(
 	if (fields->database > KW_DATABASE_MAX || key.length > KW_RECORD_KEY_MAX)
 		return KW_PUT_TOO_LARGE;
 	slot = kw_table_find(table, hash, fields->database, key);
-	if (slot && same(kw_record_at(table, kw_place_offset(slot->place)), value, expires_ms)) {
+	if (slot &&
+		same(table, kw_record_at(table, kw_place_offset(slot->place)), value, expires_ms)) {
 		kw_index_set(slot, slot->place | KW_PLACE_MARK);
 		return KW_PUT_UNCHANGED;
 	}

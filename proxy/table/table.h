@@ -57,6 +57,9 @@ struct kw_table_options {
 	uint64_t epoch;     /* random, not 0 */
 	uint64_t hash_seed; /* random */
 	uint64_t (*cpu_ns)(void); /* CPU time of the calling thread; NULL: not counted */
+	/* Do different bytes say the same value? Asked only of two with the same expiry. NULL:
+	 * never. */
+	bool (*same_value)(struct kw_slice held, struct kw_slice put);
 };
 
 enum kw_put_result {

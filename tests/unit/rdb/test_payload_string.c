@@ -128,12 +128,46 @@ static void a_payload_is_appended_after_what_is_there(void **state)
 	kw_buffer_close(&alone);
 }
 
+static bool repacked(const struct kw_buffer *one, const struct kw_buffer *other, size_t most)
+{
+	return kw_payload_is_repacked(kw_slice(kw_buffer_bytes(one), kw_buffer_length(one)),
+		kw_slice(kw_buffer_bytes(other), kw_buffer_length(other)), most);
+}
+
+static void a_string_is_the_same_packed_and_plain(void **state)
+{
+	static const char text[] = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+	static const char longer[] = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+	struct kw_buffer plain = {0}, packed = {0}, other = {0}, number = {0};
+
+	kw_payload_of_string(kw_slice_text(text), 11, false, &plain);
+	kw_payload_of_string(kw_slice_text(text), 80, true, &packed);
+	kw_payload_of_string(kw_slice_text(longer), 11, true, &other);
+	kw_payload_of_string(kw_slice_text("12345"), 11, false, &number);
+	assert_true(repacked(&plain, &packed, 100));
+	assert_true(repacked(&packed, &plain, 100));
+	assert_true(repacked(&packed, &plain, sizeof text - 1));
+	assert_false(repacked(&packed, &plain, sizeof text - 2));
+	assert_false(repacked(&plain, &plain, 100)); /* equal bytes are the caller's business */
+	assert_false(repacked(&plain, &other, 100));
+	assert_false(repacked(&other, &plain, 100));
+	assert_false(repacked(&number, &packed, 100));
+	((uint8_t *)kw_buffer_bytes(&packed))[4] ^= 0x40; /* no LZF any more */
+	assert_false(repacked(&plain, &packed, 100));
+	assert_false(kw_payload_is_repacked(kw_slice("", 0), kw_slice("\0\xc3", 2), 100));
+	kw_buffer_close(&plain);
+	kw_buffer_close(&packed);
+	kw_buffer_close(&other);
+	kw_buffer_close(&number);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_string_has_the_bytes_that_a_server_writes),
 		cmocka_unit_test(every_length_comes_back_whether_it_is_compressed_or_not),
 		cmocka_unit_test(a_payload_is_appended_after_what_is_there),
+		cmocka_unit_test(a_string_is_the_same_packed_and_plain),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -280,6 +280,7 @@ static void make_table(struct test *test, uint64_t bytes)
 		.grace_us = 1000,
 		.epoch = 7,
 		.hash_seed = 11,
+		.same_value = kw_source_same_value,
 	};
 	struct kw_error error = {0};
 
