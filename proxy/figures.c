@@ -58,6 +58,8 @@ const struct kw_figure kw_proxy_figure_table[] = {
 	SOURCE(events, "keyspace events and flushes received"),
 	SOURCE(fetches, "keys fetched from the primary"),
 	SOURCE(values, "changes taken from the replication stream, without a fetch"),
+	SOURCE(values_shed,
+		"changes of the replication stream that were fetched, because it was far behind"),
 	SOURCE(fetched_bytes, "payload fetched from the primary"),
 	SOURCE(unchanged, "fetches that found what the table held already"),
 	SOURCE(deletes, "fetches that found the key gone"),

@@ -178,7 +178,8 @@ struct kw_feed_handlers {
 struct kw_feed_stats {
 	uint64_t events;           /* changes told, flushes too, before equal ones are merged */
 	uint64_t silent_refetches; /* keys told dirty for commands that raise no event */
-	int64_t clock_skew_us;     /* the server's clock less ours */
+	uint64_t values_shed;  /* keys told dirty in place of a value: the feed was far behind */
+	int64_t clock_skew_us; /* the server's clock less ours */
 	enum kw_feed_flags flags;
 	uint64_t arrived_us; /* our clock when the first of the changes that are told now, or were
 				told last, was read from the server; 0: not known */

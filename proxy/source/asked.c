@@ -165,6 +165,7 @@ void kw_source_stats(const struct kw_source *source, struct kw_source_stats *sta
 		.scanned = source->sweep.scanned,
 		.scan_total = source->sweep.scan_total,
 		.silent_refetches = feed.silent_refetches,
+		.values_shed = feed.values_shed,
 		.too_large = source->store.too_large.count,
 		.unreadable = source->unreadable.keys.count,
 		.rejected_payloads = fetch->rejected,

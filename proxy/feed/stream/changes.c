@@ -35,13 +35,30 @@ static void touch(
 	kw_feed_batch_add(&changes->batch, (struct kw_dirty_key){key, database, flags});
 }
 
+/* How many bytes of the stream has the server written that are not told yet? At least. */
+static uint64_t behind(const struct kw_changes *changes)
+{
+	return changes->server_offset > changes->begin ? changes->server_offset - changes->begin
+						       : 0;
+}
+
 /*
  * While a database is asked about that was flushed, its keys are fetched: a value told now would be
  * emptied with it, if the answer is older.
  */
+static bool must_fetch(struct kw_changes *changes)
+{
+	if (kw_flushed_under_way(&changes->flushed))
+		return true;
+	if (behind(changes) <= KW_CHANGES_BEHIND)
+		return false;
+	changes->shed++;
+	return true;
+}
+
 static void tell(struct kw_changes *changes, const struct kw_feed_value *value)
 {
-	if (kw_flushed_under_way(&changes->flushed)) {
+	if (must_fetch(changes)) {
 		touch(changes, value->database, value->name, kw_feed_value_expires(value));
 		return;
 	}

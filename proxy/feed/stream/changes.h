@@ -13,6 +13,11 @@
  * An expiry is asked for with the value if the effect may have set one. Otherwise the table knows
  * whether the key has one.
  *
+ * A server can write faster than values can be stored. It keeps what this reader has not read, and
+ * cuts the connection beyond client-output-buffer-limit. So while the stream is further behind the
+ * server than KW_CHANGES_BEHIND, keys are told as dirty in place of values. That takes a tenth of
+ * the time for large ones, and the dirty set absorbs what comes again.
+ *
  * The owner provides the struct, zeroed but for its first members. Loop thread only.
  */
 #ifndef KW_PROXY_FEED_STREAM_CHANGES_H
@@ -24,6 +29,9 @@
 #include "feed/watch/watch.h"
 #include "stream/meaning.h"
 
+/* Bytes of the stream: an eighth of what the server's default limit lets it keep. */
+#define KW_CHANGES_BEHIND ((uint64_t)32 << 20)
+
 struct kw_changes {
 	const struct kw_feed_handlers *handlers;
 	const struct kw_scope *scope;
@@ -33,8 +41,10 @@ struct kw_changes {
 
 	struct kw_feed_batch batch;
 	struct kw_flushed flushed;
-	uint64_t begin, end; /* of what is told now, as in struct kw_feed_value */
-	uint64_t count;      /* of keys told dirty, and of flushes */
+	uint64_t begin, end;    /* of what is told now, as in struct kw_feed_value */
+	uint64_t server_offset; /* … up to which the server is known to have come */
+	uint64_t count;         /* of keys told dirty, and of flushes */
+	uint64_t shed;          /* of values that were told as dirty keys: the stream was behind */
 };
 
 void kw_changes_init(struct kw_changes *changes, struct kw_data_connection *data);

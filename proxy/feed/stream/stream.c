@@ -161,6 +161,8 @@ static void offset_told(void *arg, enum kw_awaited_kind kind)
 	struct stream *stream = arg;
 	uint64_t offset = kw_awaited_offset(&stream->awaited, kind)->offset;
 
+	if (offset > stream->changes.server_offset)
+		stream->changes.server_offset = offset;
 	if (kind == KW_AWAITED_ORDER && kw_awaited_take(&stream->awaited, kind, offset))
 		stream->handlers.ordered(stream->handlers.arg, offset);
 	want_turn(stream);
@@ -474,6 +476,7 @@ static void stats(const struct kw_feed *feed, struct kw_feed_stats *stats)
 
 	*stats = (struct kw_feed_stats){
 		.events = stream->changes.count,
+		.values_shed = stream->changes.shed,
 		.clock_skew_us = kw_watch_skew_us(stream->watch),
 		.flags = KW_FEED_FLAGS_UNUSED,
 		.arrived_us = stream->changes.batch.begun_us,

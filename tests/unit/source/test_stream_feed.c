@@ -1,6 +1,8 @@
 /* The feed of the replication stream, by a source that follows a real server. */
 #include "fixture.h"
 
+#include "source/latest.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -616,6 +618,47 @@ static void post_any(struct test *test, uint64_t *random)
 }
 
 /* All changes of a few keys, faster than they can be fetched. */
+/* LZF rests after so many that it cannot pack. The server packs what comes then. */
+static void a_string_that_was_told_plain_is_not_stored_again(void **state)
+{
+	char text[128];
+	struct test test;
+	uint64_t version;
+
+	follow(&test, AT_ONCE);
+	for (int i = 0; i < 2 * KW_LATEST_VAIN; i++)
+		test_ask(&test, "SET plain:%d 0123456789abcdefghijklmnopqrstuvwxyz", i);
+	memset(text, 'a', sizeof text - 1);
+	text[sizeof text - 1] = '\0';
+	for (int i = 0; i < 3; i++)
+		test_ask(&test, "SET packed:%d %s", i, text);
+	test_settle(&test);
+	version = kw_table_version(test.table);
+	kw_source_reconcile(test.source, "asked");
+	test_until_state(&test, KW_SOURCE_LIVE);
+	test_settle(&test);
+	assert_int_equal(kw_table_version(test.table), version);
+	end_same(&test);
+}
+
+/* One command, so that its stream is there at once: 160 MB, of 50 keys. */
+#define FLOOD "EVAL for\ti=1,5000\tdo\tredis.call('SET','k'..i%%50,i..string.rep('x',32768))end 0"
+
+static void a_stream_that_is_far_behind_tells_keys_and_no_values(void **state)
+{
+	struct test test;
+	struct kw_source_stats stats;
+
+	follow(&test, AT_ONCE "--client-output-buffer-limit replica 0 0 0");
+	test_ask(&test, FLOOD);
+	test_settle(&test);
+	stats = test_stats(&test);
+	assert_true(stats.values_shed > 0);
+	assert_true(stats.values + stats.values_shed <= 5000);
+	assert_int_equal(stats.reconciles, 0);
+	end_same(&test);
+}
+
 static void a_storm_of_changes_arrives(void **state)
 {
 	uint64_t random = 1;
@@ -654,6 +697,8 @@ int main(void)
 		cmocka_unit_test(a_flush_of_a_database_that_is_not_known_empties_it),
 		cmocka_unit_test(keys_after_a_flush_of_a_database_that_is_not_known_are_a_doubt),
 		cmocka_unit_test(a_script_that_deletes_most_keys_is_no_loss),
+		cmocka_unit_test(a_string_that_was_told_plain_is_not_stored_again),
+		cmocka_unit_test(a_stream_that_is_far_behind_tells_keys_and_no_values),
 		cmocka_unit_test(a_shutdown_does_not_wait_for_a_reader),
 		cmocka_unit_test(another_run_of_the_server_is_a_reconcile),
 		cmocka_unit_test(it_is_no_replica_that_wait_counts),
