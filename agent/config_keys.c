@@ -73,7 +73,9 @@ const struct kw_config_key kw_agent_config_keys[] = {
 		"with the audit on and without a filter."},
 	{"poll.idle_us", KW_CONFIG_INTEGER, "1500", true, 0, 1000000, NULL,
 		"Longest pause between looks at an idle table, in microseconds; shorter ones while "
-		"changes come; up to eight times that, and 10 ms, while the table itself is more "
+		"changes come. Over shm the agent sleeps instead, and the proxy wakes it, unless "
+		"this is 90000 or more. Up to eight times that, and 10 ms, while the table itself "
+		"is more "
 		"than 0.3 s behind its primary."},
 	{"poll.busy", KW_CONFIG_BOOL, "false", true, 0, 0, NULL,
 		"Never pause between looks: lowest lag, one core busy. Completions of rdma too are "

@@ -269,6 +269,7 @@ static int read_follow(
 		return KW_E_CONFIG;
 	remote->rdma.busy = options->follow.busy = kw_config_bool(config, "poll.busy");
 	options->follow.idle_us = (uint32_t)kw_config_integer(config, "poll.idle_us");
+	options->follow.asleep_us = KW_FOLLOW_ASLEEP_US;
 	options->follow.ahead = read_ahead(kw_config_text(config, "poll.ahead"));
 	return KW_OK;
 }

@@ -16,10 +16,10 @@ struct kw_agent_figures {
 	double behind_seconds, progress, proven_equal_seconds, start_time_seconds,
 		loop_turn_max_seconds, fresh_timestamp_seconds, clock_skew_seconds;
 	uint64_t keys_applied, bytes_read, wire_bytes, records_read, records_stale, records_skipped,
-		reads, read_retries, segments_vanished, passes, snapshots, resyncs, keys_pruned,
-		keys_evicted, rolled_back, foreign_writes, holds, reads_ahead, reads_ahead_used,
-		index_keys, index_bytes, bytes_handed_on, limited, compared, differing,
-		quarantined_ever, retries, corruptions, reconnects, local_reconnects;
+		reads, wakes, read_retries, segments_vanished, passes, snapshots, resyncs,
+		keys_pruned, keys_evicted, rolled_back, foreign_writes, holds, reads_ahead,
+		reads_ahead_used, index_keys, index_bytes, bytes_handed_on, limited, compared,
+		differing, quarantined_ever, retries, corruptions, reconnects, local_reconnects;
 	uint64_t audit_rounds, audit_compared, audit_found_different, audit_found_missing,
 		audit_found_extra, audit_mended_different, audit_mended_missing, audit_mended_extra,
 		audit_unsettled, audit_unmended, audit_causes;

@@ -26,6 +26,13 @@ static void look_remedy(const void *arg, char text[KW_REMEDY])
 		snprintf(text, KW_REMEDY,
 			"the agent looks all the time, so it lacks CPU, or the clocks differ: give "
 			"it a core of its own, and keep the clocks in step (timedatectl)");
+	else if (facts->woken)
+		snprintf(text, KW_REMEDY,
+			"while little changes, the proxy wakes the agent, so one of the two lacks "
+			"CPU; while more changes, it looks at least each %u µs: poll.busy=true "
+			"looks "
+			"all the time, and takes a core",
+			facts->idle_us);
 	else
 		snprintf(text, KW_REMEDY,
 			"while little changes, the agent looks each %u µs: lower poll.idle_us, or "

@@ -14,6 +14,7 @@
 struct kw_agent_stage_facts {
 	uint32_t idle_us;      /* poll.idle_us */
 	bool busy;             /* poll.busy */
+	bool woken;            /* the proxy wakes the agent */
 	uint64_t behind_us;    /* the table lags its primary by so much */
 	int64_t skew_us;       /* the proxy's clock less ours */
 	const char *carrier;   /* "rdma" */

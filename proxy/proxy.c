@@ -59,6 +59,7 @@ void kw_proxy_publish(struct kw_proxy *proxy)
 		kw_source_confirm(proxy->source);
 	}
 	kw_table_publish(proxy->table, kw_wall_us());
+	kw_proxy_wake_readers(proxy);
 	if (proxy->source)
 		kw_source_published(proxy->source);
 }

@@ -42,10 +42,11 @@ struct kw_proxy {
 	uv_timer_t heartbeat;
 	struct kw_signals signals;
 	uint64_t epoch;
-	uint64_t started_us; /* wall clock */
-	uint16_t ticket;     /* a client of the control socket waits for it; 0: none does */
-	uint64_t ticket_us;  /* when one was last begun because an agent reported a wish */
-	uint64_t readers;    /* of struct kw_keep_terms */
+	uint64_t started_us;       /* wall clock */
+	uint16_t ticket;           /* a client of the control socket waits for it; 0: none does */
+	uint64_t ticket_us;        /* when one was last begun because an agent reported a wish */
+	uint64_t readers;          /* of struct kw_keep_terms */
+	struct kw_superblock told; /* agents that slept were woken for it; zeros: for none */
 	bool closing;
 	struct kw_line_limit joins, leaves, refusals;
 };
@@ -108,6 +109,7 @@ int kw_proxy_listen(struct kw_proxy *proxy, struct kw_error *error);
 void kw_proxy_set_addresses(struct kw_proxy *proxy); /* as the configuration says them now */
 void kw_proxy_set_limits(struct kw_proxy *proxy);
 void kw_proxy_expire_keys(struct kw_proxy *proxy);
+void kw_proxy_wake_readers(struct kw_proxy *proxy);     /* something was published */
 void kw_proxy_count_lines(struct kw_proxy *proxy);      /* of the log that were left out */
 bool kw_proxy_is_ticket_wanted(struct kw_proxy *proxy); /* one that has not begun */
 

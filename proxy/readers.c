@@ -147,6 +147,24 @@ bool kw_proxy_is_ticket_wanted(struct kw_proxy *proxy)
 	return false;
 }
 
+/* An agent that sleeps sees all else, and the signs of life, when it looks by itself. */
+static bool is_same(const struct kw_superblock *one, const struct kw_superblock *other)
+{
+	return one->version == other->version && one->ticket == other->ticket &&
+	       one->source_state == other->source_state && one->complete == other->complete &&
+	       one->history_checksum == other->history_checksum;
+}
+
+void kw_proxy_wake_readers(struct kw_proxy *proxy)
+{
+	const struct kw_superblock *now = (const void *)(proxy->memory.base + KW_SUPERBLOCK_OFFSET);
+
+	if (!proxy->server || is_same(now, &proxy->told))
+		return;
+	proxy->told = *now;
+	kw_server_published(proxy->server, now->publication);
+}
+
 static void on_ticket(void *arg)
 {
 	struct kw_proxy *proxy = arg;

@@ -192,10 +192,21 @@ static void poll_when(struct kw_follow *follow, enum kw_follow_polls when)
 		follow->polls = when;
 }
 
+/*
+ * A table that lags its primary makes for longer pauses: that saves what each wake would cost. And
+ * if the operator's own pause is as long as that of a sleeper, nothing is gained.
+ */
+static bool may_sleep(const struct kw_follow *follow, uint32_t pause_us, uint32_t idle_us)
+{
+	bool long_enough = idle_us > 0 && pause_us <= idle_us && pause_us >= idle_us / 2;
+
+	return long_enough && idle_us < follow->options.asleep_us && kw_follow_up(follow) &&
+	       follow->info.wakes && follow->superblock.epoch != 0;
+}
+
 static void pace(struct kw_follow *follow, bool moved)
 {
 	uint32_t idle_us = follow->options.busy ? 0 : follow->options.idle_us;
-
 	uint32_t pause_us = kw_pause_next_us(
 		&follow->pause, moved, follow->begun_us, idle_us, behind_us(follow));
 
@@ -207,6 +218,10 @@ static void pace(struct kw_follow *follow, bool moved)
 		return;
 	}
 	poll_when(follow, KW_FOLLOW_WAITS);
+	if (may_sleep(follow, pause_us, idle_us)) {
+		kw_remote_sleep(follow->remote, follow->superblock.publication);
+		pause_us = follow->options.asleep_us;
+	}
 	/* After a long rest on_timer has set it already: that saves a system call in each poll. */
 	if (follow->armed_us != pause_us)
 		arm(follow, pause_us);
@@ -267,6 +282,15 @@ static void on_link_ready(void *arg, const struct kw_remote_info *info)
 	kw_follow_tick(follow, kw_clock_us());
 }
 
+static void on_awake(void *arg)
+{
+	struct kw_follow *follow = arg;
+
+	follow->wakes++;
+	poll_when(follow, KW_FOLLOW_DUE);
+	kw_follow_step(follow, kw_clock_us());
+}
+
 static void on_timer_closed(uv_handle_t *handle)
 {
 	struct kw_follow *follow = handle->data;
@@ -318,6 +342,7 @@ static void connect_link(struct kw_follow *follow)
 		.ready = on_link_ready,
 		.closed = on_link_closed,
 		.arg = follow,
+		.awake = follow->options.asleep_us > 0 ? on_awake : NULL,
 	};
 	struct kw_error error;
 

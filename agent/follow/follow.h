@@ -19,6 +19,9 @@
  * tail of the log alone. One poll in a few reads the superblock, and each poll does so when polls
  * are far apart.
  *
+ * Over shm this module sleeps in place of the longest pause: the proxy wakes it when there is
+ * something new. It looks now and then all the same (KW_FOLLOW_ASLEEP_US).
+ *
  * The reader does not read the superblock while it is idle, in a long snapshot, or held. Then this
  * module reads it by itself each PROBE_INTERVAL_US (a probe): heartbeat, versions and the state of
  * the source stay known. A probe also reads the history of the data if the superblock names another
@@ -48,6 +51,9 @@
 /* The least of that limit for a table with a mandate. The proxy's heartbeats are 100 ms apart. */
 #define KW_FOLLOW_MANDATE_LEAST_US 200000
 
+/* Below the time after which the superblock is read by a probe, so that none is needed. */
+#define KW_FOLLOW_ASLEEP_US 90000
+
 #define KW_FOLLOW_WHY 512
 #define KW_PROXY_ADDRESS 512
 
@@ -70,8 +76,9 @@ enum kw_follow_polls {
 struct kw_follow_options {
 	uv_loop_t *loop;
 	struct kw_remote_options remote;
-	uint32_t idle_us; /* longest pause between polls */
-	bool busy;        /* no pause at all */
+	uint32_t idle_us;   /* longest pause between polls */
+	uint32_t asleep_us; /* … while the proxy would wake this end; 0: it is not asked to */
+	bool busy;          /* no pause at all */
 	enum kw_ahead ahead;
 };
 
@@ -97,7 +104,7 @@ struct kw_follow {
 	uint64_t next_us;  /* DOWN: connect then */
 	uint64_t key;      /* which key is proved from now on: they are counted */
 	uint64_t key_used; /* … and which one was by this connection */
-	uint64_t reconnects;
+	uint64_t reconnects, wakes;
 	uint64_t received;       /* by connections that have ended: see kw_follow_received */
 	enum kw_code code;       /* of why; KW_OK while UP */
 	enum kw_code failed;     /* of the last failure, until a superblock came; KW_OK: it has */

@@ -66,6 +66,9 @@ struct kw_carrier_ops {
 	/* remote->report is due: send it and call kw_remote_report_taken, or come back to it later.
 	 */
 	void (*report)(struct kw_remote *remote);
+	/* remote->sleep is due: the same, with kw_remote_sleep_taken. NULL: the agent never sleeps.
+	 */
+	void (*sleep)(struct kw_remote *remote);
 	/*
 	 * Let go: no buffer of a READ may be written after this. If another thread is still
 	 * writing, take a kw_remote_hold here: then none after the kw_remote_release. Handles go
@@ -102,6 +105,13 @@ enum kw_remote_reporting {
 	KW_REPORT_NONE, /* the owner has not reported yet */
 	KW_REPORT_DUE,  /* it must be sent, though perhaps not at once */
 	KW_REPORT_SENT, /* it is repeated after a while, as a sign of life */
+};
+
+/* What becomes of a wish to sleep until the proxy wakes this end. */
+enum kw_remote_rest {
+	KW_REST_AWAKE,
+	KW_REST_DUE,    /* SLEEP must be sent, though perhaps not at once */
+	KW_REST_ASLEEP, /* it was: the proxy will send a wake */
 };
 
 struct kw_remote {
@@ -143,6 +153,9 @@ struct kw_remote {
 	struct kw_remote_progress report, report_last;
 	enum kw_remote_reporting reporting;
 	uint64_t report_us; /* when the last one was sent; 0: none was */
+
+	enum kw_remote_rest rest;
+	uint64_t rest_publication; /* not AWAKE: the one that SLEEP tells */
 };
 
 static inline bool kw_remote_is(const struct kw_remote *remote, enum kw_remote_state state)
@@ -166,6 +179,9 @@ void kw_remote_pump(struct kw_remote *remote);
 void kw_remote_fail(struct kw_remote *remote, const struct kw_error *error);
 
 void kw_remote_report_taken(struct kw_remote *remote);
+void kw_remote_sleep_taken(struct kw_remote *remote);
+/* A wake came. False: this end does not sleep. It tells handlers.awake: from the loop only. */
+bool kw_remote_woken(struct kw_remote *remote);
 void kw_remote_turn_soon(struct kw_remote *remote);
 void kw_remote_turn_at(struct kw_remote *remote, uint64_t at_us);
 
@@ -217,6 +233,8 @@ struct kw_listener_ops {
 	/* Fill in reads, bytes, progress, reported; returns when it was last heard of (0: never).
 	 */
 	uint64_t (*figures)(const struct kw_session *session, struct kw_session_info *info);
+	/* The agent sleeps: wake it. NULL: agents of this carrier never sleep. */
+	void (*wake)(struct kw_session *session);
 };
 
 extern const struct kw_listener_ops kw_listener_shm, kw_listener_tcp, kw_listener_tls;
@@ -278,6 +296,8 @@ struct kw_session {
 	uint32_t depth;
 	bool scoped;                  /* so it was told: it must not get more */
 	bool compressed;              /* so it was told; and counted */
+	bool wakes;                   /* so it was told: it may sleep */
+	uint64_t slept;               /* asleep since it read this publication; 0: it is awake */
 	char why[KW_ERROR_TEXT + 16]; /* of its end, once known */
 	struct kw_session *next, *previous;
 };
@@ -379,6 +399,12 @@ void kw_session_ending(struct kw_session *session);
 
 /* The carrier has released it: tell handlers.left and free it. why: unless already known. */
 void kw_session_ended(struct kw_session *session, const char *why);
+
+/*
+ * The agent of this session sleeps, and knows this publication. False: it may not, or does already.
+ * It can be woken from within.
+ */
+bool kw_session_sleeps(struct kw_session *session, uint64_t publication);
 
 /* A session reported another ticket: tell handlers.ticket. Over tcp the owner finds it later. */
 void kw_server_wished(struct kw_server *server);

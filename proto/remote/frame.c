@@ -43,6 +43,14 @@ void kw_frame_encode_report(
 		memcpy(frame->state, progress->state, strlen(progress->state));
 }
 
+void kw_frame_encode_sleep(struct kw_frame_sleep *frame, uint64_t publication)
+{
+	*frame = (struct kw_frame_sleep){
+		.header = {KW_FRAME_MAGIC, KW_FRAME_SLEEP, sizeof *frame},
+		.publication = publication,
+	};
+}
+
 void kw_frame_encode_reply(
 	struct kw_frame_reply *reply, enum kw_frame_status status, uint64_t id, uint64_t length)
 {
@@ -90,11 +98,31 @@ static int take_report(const uint8_t *bytes, struct kw_frame *frame, struct kw_e
 	return 0;
 }
 
+static int take_sleep(const uint8_t *bytes, struct kw_frame *frame, struct kw_error *error)
+{
+	struct kw_frame_sleep sleep;
+
+	(void)error;
+	memcpy(&sleep, bytes, sizeof sleep);
+	frame->op = KW_FRAME_SLEEP;
+	frame->publication = sleep.publication;
+	return 0;
+}
+
+/* Each kind: its bytes, and what takes them. */
+static const struct {
+	size_t bytes;
+	int (*take)(const uint8_t *bytes, struct kw_frame *frame, struct kw_error *error);
+} kinds[] = {
+	[KW_FRAME_READ] = {sizeof(struct kw_frame_read), take_read},
+	[KW_FRAME_REPORT] = {sizeof(struct kw_frame_report), take_report},
+	[KW_FRAME_SLEEP] = {sizeof(struct kw_frame_sleep), take_sleep},
+};
+
 int kw_frame_take(const uint8_t *bytes, size_t length, size_t *taken, struct kw_frame *frame,
 	struct kw_error *error)
 {
 	struct kw_frame_header header;
-	size_t expected;
 
 	*taken = 0;
 	*frame = (struct kw_frame){0};
@@ -104,19 +132,22 @@ int kw_frame_take(const uint8_t *bytes, size_t length, size_t *taken, struct kw_
 	if (header.magic != KW_FRAME_MAGIC)
 		return kw_error_set(error, KW_E_PROTOCOL,
 			"bytes that are no frame (magic %08" PRIx32 ")", header.magic);
-	expected = header.op == KW_FRAME_READ ? sizeof(struct kw_frame_read)
-					      : sizeof(struct kw_frame_report);
-	if (header.op != KW_FRAME_READ && header.op != KW_FRAME_REPORT)
+	if (header.op >= sizeof kinds / sizeof *kinds || !kinds[header.op].take)
 		return kw_error_set(error, KW_E_PROTOCOL, "a frame of unknown kind %u", header.op);
-	if (header.bytes != expected)
+	if (header.bytes != kinds[header.op].bytes)
 		return kw_error_set(error, KW_E_PROTOCOL,
 			"a frame of kind %u with %u bytes, not %zu", header.op, header.bytes,
-			expected);
-	if (length < expected)
+			kinds[header.op].bytes);
+	if (length < header.bytes)
 		return 0;
-	*taken = expected;
-	return header.op == KW_FRAME_READ ? take_read(bytes, frame, error)
-					  : take_report(bytes, frame, error);
+	*taken = header.bytes;
+	return kinds[header.op].take(bytes, frame, error);
+}
+
+bool kw_frame_is_wake(const struct kw_frame_reply *reply)
+{
+	return reply->magic == KW_REPLY_MAGIC && reply->status == KW_FRAME_WAKE &&
+	       reply->encoding == KW_FRAME_PLAIN && reply->id == 0 && reply->length == 0;
 }
 
 const char *kw_frame_status_text(enum kw_frame_status status)
@@ -138,6 +169,8 @@ const char *kw_frame_status_text(enum kw_frame_status status)
 	case KW_FRAME_SCOPE:
 		return "did not ask what its key may read (databases= or prefix=) before it read: "
 		       "upgrade the agent";
+	case KW_FRAME_WAKE:
+		return "was woken, and did not sleep";
 	case KW_FRAME_STATUSES:
 		break;
 	}

@@ -1,8 +1,9 @@
 /*
  * What travels on a connection after the handshake, if a socket carries it.
  *
- *   agent ──▶ proxy   READ (tcp only), REPORT
- *   proxy ──▶ agent   reply header, then the bytes of the READ (tcp); status != 0: a farewell
+ *   agent ──▶ proxy   READ (tcp only), REPORT, SLEEP (shm, if agreed)
+ *   proxy ──▶ agent   reply header, then the bytes of the READ (tcp); a wake (shm, if agreed);
+ *                     any other status: a farewell
  *
  * Replies come in the order of the requests and are never short: a request that cannot be answered
  * ends the connection. The last reply's status says why, and nothing follows it. So an agent can
@@ -16,6 +17,10 @@
  * A word has the bytes that follow it, and KW_BLOCK_ZSTD if these are one frame of zstd. A frame is
  * smaller than the bytes that it stands for, whose number it says. It knows nothing of other
  * blocks.
+ *
+ * An agent that sleeps has read a publication, and looks no more. The proxy wakes it when it has
+ * published anything since but a sign of life: at once, if that is so already. One SLEEP is out at
+ * a time; a second one before the wake is a violation.
  *
  * Little-endian like the table. Pure; any thread.
  */
@@ -33,8 +38,9 @@
 #define KW_FRAME_MAGIC UINT32_C(0x3146574b) /* "KWF1" */
 #define KW_REPLY_MAGIC UINT32_C(0x3152574b) /* "KWR1" */
 
-#define KW_BLOCK_BYTES (UINT32_C(128) << 10) /* of a READ in one block; what zstd has in one, too  \
-					      */
+#define KW_BLOCK_BYTES                                                                             \
+	(UINT32_C(128) << 10) /* of a READ in one block; what zstd has in one, too                 \
+			       */
 #define KW_BLOCK_ZSTD (UINT32_C(1) << 31)
 #define KW_BLOCKS_LEAST 1024 /* a shorter READ is always answered plain */
 
@@ -46,7 +52,7 @@
  */
 #define KW_FRAME_SCOPE_OFFSET (UINT64_C(1) << 62)
 
-enum kw_frame_op { KW_FRAME_READ = 1, KW_FRAME_REPORT = 2 };
+enum kw_frame_op { KW_FRAME_READ = 1, KW_FRAME_REPORT = 2, KW_FRAME_SLEEP = 3 };
 
 struct kw_frame_header {
 	uint32_t magic;
@@ -68,6 +74,11 @@ struct kw_frame_report {
 	uint16_t ticket; /* wanted; 0: none. Proxies without tickets take it for more of state */
 };
 
+struct kw_frame_sleep {
+	struct kw_frame_header header;
+	uint64_t publication; /* of the superblock that the agent knows */
+};
+
 /* Why a connection ended, as the proxy tells it. Numbers are part of the protocol. */
 enum kw_frame_status {
 	KW_FRAME_OK = 0,
@@ -77,6 +88,7 @@ enum kw_frame_status {
 	KW_FRAME_REVOKED = 4,  /* agents.disconnect */
 	KW_FRAME_SHUTDOWN = 5, /* the proxy stops */
 	KW_FRAME_SCOPE = 6,    /* a READ by a key with a scope that was not asked for before */
+	KW_FRAME_WAKE = 7,     /* no end: the answer to a SLEEP */
 	KW_FRAME_STATUSES,
 };
 
@@ -97,6 +109,7 @@ struct kw_frame_reply {
 static_assert(sizeof(struct kw_frame_header) == 8, "");
 static_assert(sizeof(struct kw_frame_read) == 32, "");
 static_assert(sizeof(struct kw_frame_report) == 64, "");
+static_assert(sizeof(struct kw_frame_sleep) == 16, "");
 static_assert(sizeof(struct kw_frame_reply) == 24, "");
 
 #define KW_FRAME_MAX sizeof(struct kw_frame_report)
@@ -106,12 +119,14 @@ struct kw_frame {
 	enum kw_frame_op op;
 	uint64_t id, offset, length;        /* KW_FRAME_READ; length 1 .. KW_READ_MAX */
 	struct kw_remote_progress progress; /* KW_FRAME_REPORT */
+	uint64_t publication;               /* KW_FRAME_SLEEP */
 };
 
 void kw_frame_encode_read(
 	struct kw_frame_read *frame, uint64_t id, uint64_t offset, uint64_t length);
 void kw_frame_encode_report(
 	struct kw_frame_report *frame, const struct kw_remote_progress *progress);
+void kw_frame_encode_sleep(struct kw_frame_sleep *frame, uint64_t publication);
 void kw_frame_encode_reply(
 	struct kw_frame_reply *reply, enum kw_frame_status status, uint64_t id, uint64_t length);
 
@@ -134,6 +149,9 @@ struct kw_frame_due {
  */
 int kw_frame_check_reply(
 	const struct kw_frame_reply *reply, const struct kw_frame_due *due, struct kw_error *error);
+
+/* Is it a wake, whole and nothing else? Only an agent that sleeps may take it for one. */
+bool kw_frame_is_wake(const struct kw_frame_reply *reply);
 
 /* What a status means, said about the agent; "" for KW_FRAME_OK. */
 const char *kw_frame_status_text(enum kw_frame_status status);

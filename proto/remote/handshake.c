@@ -81,6 +81,7 @@ static void init(struct kw_handshake *handshake, const struct kw_handshake_optio
 		.layout_version = options->layout_version,
 		.depth = options->depth,
 		.compress = options->compress,
+		.sleeps = options->sleeps,
 	};
 	kw_sm_init(&handshake->sm, &machine, handshake, (int)state);
 }
@@ -113,8 +114,9 @@ void kw_handshake_init_agent(
 	hello->version = KW_WIRE_VERSION;
 	hello->layout_version = options->layout_version;
 	hello->flags = options->secret.length > 0 ? KW_WIRE_PROVES : 0;
-	assert(!(options->depth & KW_WIRE_COMPRESS));
-	hello->depth = options->depth | (options->compress ? KW_WIRE_COMPRESS : 0);
+	assert(!(options->depth & KW_WIRE_WISHES));
+	hello->depth = options->depth | (options->compress ? KW_WIRE_COMPRESS : 0) |
+		       (options->sleeps ? KW_WIRE_SLEEPS : 0);
 	memcpy(hello->nonce, options->nonce, KW_NONCE_BYTES);
 	fill_hello(hello, options);
 	strcpy(handshake->name, options->name);
@@ -277,8 +279,9 @@ static int hear_hello(struct kw_handshake *handshake, size_t length)
 	if (!name_has_form(hello))
 		return kw_handshake_refuse(handshake, KW_REFUSE_NAME, 0);
 	memcpy(handshake->name, hello->name, hello->name_length);
-	handshake->depth = hello->depth & ~KW_WIRE_COMPRESS;
+	handshake->depth = hello->depth & ~KW_WIRE_WISHES;
 	handshake->compress = hello->depth & KW_WIRE_COMPRESS;
+	handshake->sleeps = hello->depth & KW_WIRE_SLEEPS;
 	if (hello->layout_version != handshake->layout_version)
 		return kw_handshake_refuse(handshake, KW_REFUSE_TABLE, handshake->layout_version);
 	if (!channel_holds(handshake))
@@ -393,7 +396,8 @@ static int hear_challenge(struct kw_handshake *handshake, size_t length)
 /* An agent that wished for nothing finds no answer to it. */
 static uint32_t welcome_flags(const struct kw_handshake *handshake)
 {
-	return KW_WIRE_SCOPED | (handshake->compress ? KW_WIRE_COMPRESSION_MASK : 0);
+	return KW_WIRE_SCOPED | (handshake->compress ? KW_WIRE_COMPRESSION_MASK : 0) |
+	       (handshake->sleeps ? KW_WIRE_WAKES : 0);
 }
 
 static int hear_welcome(struct kw_handshake *handshake, size_t length)
@@ -422,6 +426,7 @@ static int hear_welcome(struct kw_handshake *handshake, size_t length)
 		.scoped = welcome.flags & KW_WIRE_SCOPED,
 		.compression = (enum kw_compression)(
 			(welcome.flags & KW_WIRE_COMPRESSION_MASK) >> KW_WIRE_COMPRESSION_SHIFT),
+		.wakes = welcome.flags & KW_WIRE_WAKES,
 		.extent = welcome.extent,
 		.memory_device = welcome.memory_device,
 		.memory_inode = welcome.memory_inode,
@@ -564,7 +569,7 @@ void kw_handshake_welcome(struct kw_handshake *handshake, const struct kw_handsh
 		.header = header(KW_WELCOME, sizeof welcome),
 		.epoch = facts->epoch,
 		.depth = facts->depth,
-		.flags = (facts->scoped ? KW_WIRE_SCOPED : 0) |
+		.flags = (facts->scoped ? KW_WIRE_SCOPED : 0) | (facts->wakes ? KW_WIRE_WAKES : 0) |
 			 (uint32_t)facts->compression << KW_WIRE_COMPRESSION_SHIFT,
 		.extent = facts->extent,
 		.memory_device = facts->memory_device,
@@ -575,6 +580,7 @@ void kw_handshake_welcome(struct kw_handshake *handshake, const struct kw_handsh
 	const struct kw_key *key = NULL;
 
 	assert(handshake->compress || facts->compression == KW_COMPRESSION_UNTOLD);
+	assert(handshake->sleeps || !facts->wakes);
 	if (needs_key(handshake)) {
 		key = kw_keyring_proved(
 			*handshake->keyring, identity->key_id, identity->key_digest);

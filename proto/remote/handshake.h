@@ -69,6 +69,15 @@
 #define KW_WIRE_COMPRESSION_SHIFT 8
 #define KW_WIRE_COMPRESSION_MASK (UINT32_C(0xff) << KW_WIRE_COMPRESSION_SHIFT)
 
+/*
+ * In the same way: the agent would sleep until the proxy wakes it (KW_FRAME_SLEEP), and the proxy
+ * does so. Only over shm.
+ */
+#define KW_WIRE_SLEEPS (UINT32_C(1) << 30) /* HELLO, in depth */
+#define KW_WIRE_WAKES 2                    /* WELCOME */
+
+#define KW_WIRE_WISHES (KW_WIRE_COMPRESS | KW_WIRE_SLEEPS)
+
 enum kw_handshake_type {
 	KW_HELLO = 1,
 	KW_CHALLENGE = 2,
@@ -91,7 +100,7 @@ struct kw_hello {
 	uint8_t role;  /* enum kw_role */
 	uint8_t name_length;
 	uint8_t key_id_length; /* 0: the unnamed key, or none */
-	uint32_t depth;        /* READs in flight wanted, and KW_WIRE_COMPRESS */
+	uint32_t depth;        /* READs in flight wanted, and KW_WIRE_WISHES */
 	uint8_t carrier;       /* enum kw_channel_kind */
 	uint8_t reserved[3];
 	uint8_t nonce[KW_NONCE_BYTES];
@@ -119,8 +128,8 @@ struct kw_welcome {
 	uint8_t proof[KW_PROOF_BYTES];
 	uint64_t epoch;
 	uint32_t depth;
-	uint32_t flags;                       /* KW_WIRE_SCOPED, KW_WIRE_COMPRESSION_… */
-	struct kw_extent extent;              /* extent 0: the superblock is in it */
+	uint32_t flags;          /* KW_WIRE_SCOPED, KW_WIRE_WAKES, KW_WIRE_COMPRESSION_… */
+	struct kw_extent extent; /* extent 0: the superblock is in it */
 	uint64_t memory_device, memory_inode; /* of the memory file (shm); else 0 */
 	uint64_t session;
 };
@@ -208,6 +217,7 @@ struct kw_handshake_options {
 	enum kw_role role;
 	uint32_t depth;                   /* wanted */
 	bool compress;                    /* wished */
+	bool sleeps;                      /* wished */
 	const struct kw_channel *channel; /* as this end sees the connection */
 	/*
 	 * The proxy's; all outlive this. keyring: where its ring is. The ring of each moment
@@ -224,6 +234,7 @@ struct kw_handshake_facts {
 	uint32_t depth;                  /* granted */
 	bool scoped;                     /* the agent's key may read a part of the table only */
 	enum kw_compression compression; /* UNTOLD if it was not wished for */
+	bool wakes;                      /* an agent that sleeps; false if it was not wished for */
 	struct kw_extent extent;
 	uint64_t memory_device, memory_inode; /* shm: of the memory file that comes with it */
 	uint64_t session;                     /* its number at the proxy */
@@ -240,6 +251,7 @@ struct kw_handshake {
 	struct kw_identity identity;      /* at the proxy: from PROVED on */
 	uint32_t depth;                   /* wanted by the agent */
 	bool compress;                    /* wished by it */
+	bool sleeps;                      /* … */
 	struct kw_hello hello;            /* as sent or received: part of what is proved */
 	struct kw_challenge challenge;
 	struct kw_handshake_facts facts; /* DONE */

@@ -190,6 +190,12 @@ static bool wishes(const struct kw_remote *remote)
 	       (remote->info.carrier == KW_CARRIER_TCP || remote->info.carrier == KW_CARRIER_TLS);
 }
 
+/* Nor can it wake an agent over any other carrier. */
+static bool may_sleep(const struct kw_remote *remote)
+{
+	return remote->ops->sleep && remote->handlers.awake;
+}
+
 int kw_remote_greet(struct kw_remote *remote, struct kw_handshake *handshake,
 	const struct kw_channel *channel, struct kw_error *error)
 {
@@ -202,6 +208,7 @@ int kw_remote_greet(struct kw_remote *remote, struct kw_handshake *handshake,
 		.layout_version = KW_LAYOUT_VERSION,
 		.depth = remote->options.depth,
 		.compress = wishes(remote),
+		.sleeps = may_sleep(remote),
 		.channel = channel,
 		.nonce = nonce,
 	};
@@ -296,6 +303,7 @@ void kw_remote_welcomed(struct kw_remote *remote, const struct kw_handshake_fact
 	remote->info.scoped = facts->scoped;
 	remote->info.wished = wishes(remote);
 	remote->info.compression = facts->compression;
+	remote->info.wakes = facts->wakes;
 	kw_sm_move(&remote->sm, KW_REMOTE_READY, remote->info.peer);
 	if (facts->scoped)
 		ask_scope(remote);
@@ -391,6 +399,38 @@ void kw_remote_set_extents(struct kw_remote *remote, const struct kw_extent *ext
 		count = KW_EXTENTS_MAX; /* a READ beyond them is refused */
 	memcpy(remote->extents, extents, (size_t)count * sizeof *extents);
 	remote->extent_count = count;
+}
+
+/* ---- sleep ---- */
+
+void kw_remote_sleep(struct kw_remote *remote, uint64_t publication)
+{
+	assert(remote->info.wakes && may_sleep(remote));
+	if (!kw_remote_is(remote, KW_REMOTE_READY) || remote->rest != KW_REST_AWAKE)
+		return;
+	remote->rest = KW_REST_DUE;
+	remote->rest_publication = publication;
+	remote->ops->sleep(remote);
+}
+
+void kw_remote_sleep_taken(struct kw_remote *remote)
+{
+	assert(remote->rest == KW_REST_DUE);
+	remote->rest = KW_REST_ASLEEP;
+}
+
+bool kw_remote_is_asleep(const struct kw_remote *remote)
+{
+	return remote->rest != KW_REST_AWAKE;
+}
+
+bool kw_remote_woken(struct kw_remote *remote)
+{
+	if (remote->rest != KW_REST_ASLEEP)
+		return false;
+	remote->rest = KW_REST_AWAKE;
+	remote->handlers.awake(remote->handlers.arg);
+	return true;
 }
 
 /* ---- the end ---- */

@@ -139,6 +139,7 @@ struct kw_remote_info {
 	uint32_t depth; /* negotiated */
 	bool scoped;    /* the key reads a part of the table: no index */
 	bool wished;    /* that answers be compressed: what became of it */
+	bool wakes;     /* the proxy does, so kw_remote_sleep may be called */
 	enum kw_compression compression;
 	char peer[128];                  /* for people */
 	char device[KW_RDMA_DEVICE_MAX]; /* rdma: this side's; else empty */
@@ -153,6 +154,8 @@ struct kw_remote_handlers {
 	 */
 	void (*closed)(void *arg, const struct kw_error *why);
 	void *arg;
+	/* kw_remote_sleep is over: the proxy published something. NULL: nobody sleeps. */
+	void (*awake)(void *arg);
 };
 
 /* One READ; memory of the caller's until done was called. */
@@ -207,6 +210,14 @@ struct kw_remote_progress {
 	uint64_t reads, bytes; /* READs that ended well: the proxy cannot count one-sided ones */
 };
 void kw_remote_report(struct kw_remote *remote, const struct kw_remote_progress *progress);
+
+/*
+ * Nothing is looked for until handlers.awake, which follows once the proxy has published anything
+ * but a sign of life after this publication. A wake can be late: look now and then all the same.
+ * Only if info.wakes, handlers.awake is given, and the connection is ready. Harmless while asleep.
+ */
+void kw_remote_sleep(struct kw_remote *remote, uint64_t publication);
+bool kw_remote_is_asleep(const struct kw_remote *remote);
 
 /*
  * Bytes that came over a socket for READs: headers and answers, as they came. 0 over shm and rdma.

@@ -184,6 +184,7 @@ static void on_async(uv_async_t *async)
 
 	/* The last session to end can finish the server, but only in a later turn of the loop. */
 	kw_server_check_keys(server);
+	kw_server_wake(server);
 	while (server->serve && (conn = kw_tcp_serve_ended(server->serve))) {
 		kw_server_violated(server, conn->ended_by);
 		kw_session_ended(conn->owner, conn->why.text);
@@ -277,6 +278,7 @@ void kw_server_facts(struct kw_server *server, const struct kw_handshake *handsh
 		facts->compression = kw_server_compression(server);
 	if (handshake->channel.kind != KW_CHANNEL_SHM)
 		return;
+	facts->wakes = handshake->sleeps;
 	/* Without the two numbers the agent refuses the file. */
 	if (fstat(server->memory->readonly_fd, &status) != 0)
 		return;

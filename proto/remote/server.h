@@ -4,8 +4,8 @@
  *   listener (shm, tcp, rdma) ──accept──▶ handshake ──proved──▶ session
  *
  * A session is one agent's connection after the handshake. While the agent reads, shm and rdma
- * sessions cost this process nothing. One thread, which knows nothing but bounds-checked memory,
- * serves tcp sessions (tcp/serve.h).
+ * sessions cost this process nothing; over shm agents that sleep are woken. One thread, which knows
+ * nothing but bounds-checked memory, serves tcp sessions (tcp/serve.h).
  *
  * Handshakes are bounded in number for each listener, and in time; the bound is tightest for peers
  * that send nothing. When all slots of a listener are taken, one of the peer that holds most of
@@ -185,6 +185,13 @@ int kw_server_sessions(const struct kw_server *server, struct kw_session_info *i
  */
 #define KW_SESSION_SILENT_US UINT64_C(10000000)
 uint64_t kw_server_lowest_passed(const struct kw_server *server);
+
+/*
+ * This publication says more than that the proxy lives: agents that sleep are woken, at most
+ * KW_SERVER_WAKES of them now and the others in the next turns of the loop. Cheap if none sleeps.
+ */
+#define KW_SERVER_WAKES 16
+void kw_server_published(struct kw_server *server, uint64_t publication);
 
 /* Copy up to `most` tickets (layout.h) that agents reported to wait for; returns how many. */
 int kw_server_tickets(const struct kw_server *server, uint16_t *tickets, int most);

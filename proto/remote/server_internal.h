@@ -40,6 +40,8 @@ struct kw_server {
 	struct kw_session *sessions;
 	uint32_t session_count;
 	uint32_t greetings; /* begun by kw_server_greet, not yet built */
+	uint32_t asleep;    /* sessions of which the agent sleeps */
+	uint64_t published; /* the last publication that says more than that the proxy lives */
 	uint64_t next_id;
 	void (*done)(void *arg);
 	void *done_arg;
@@ -77,6 +79,12 @@ void kw_server_facts(struct kw_server *server, const struct kw_handshake *handsh
 
 /* server_sessions.c: what one more session that wishes it would be told. */
 enum kw_compression kw_server_compression(const struct kw_server *server);
+
+/* server_sleep.c: wake some of those that sleep although something was published. */
+void kw_server_wake(struct kw_server *server);
+
+/* server_sleep.c: the session ends, so it is not counted among those that sleep. */
+void kw_session_is_awake(struct kw_session *session);
 
 /* server_sessions.c: end it, telling the peer `bye` if that is possible; why is for people. */
 void kw_session_end(struct kw_session *session, enum kw_frame_status bye, const char *why);

@@ -208,6 +208,7 @@ struct kw_session *kw_session_new(struct kw_listener *listener,
 	session->joined_us = kw_clock_us();
 	session->depth = handshake->facts.depth;
 	session->scoped = handshake->facts.scoped;
+	session->wakes = handshake->facts.wakes && listener->ops->wake;
 	/* Handshakes that ended meanwhile can have taken the last place: then it is served plain.
 	 */
 	session->compressed = handshake->facts.compression == KW_COMPRESSION_ZSTD &&
@@ -260,6 +261,7 @@ void kw_session_ended(struct kw_session *session, const char *why)
 		session->next->previous = session->previous;
 	assert(server->session_count > 0);
 	server->session_count--;
+	kw_session_is_awake(session);
 	describe(session, &info);
 	server->handlers.left(server->handlers.arg, &info, session->why[0] ? session->why : why);
 	kw_session_free(session);

@@ -59,11 +59,11 @@ static void end(struct session *own, const char *why)
 	uv_close((uv_handle_t *)&own->poll, on_closed);
 }
 
-static void farewell(const struct session *own, enum kw_frame_status bye)
+static void say(const struct session *own, enum kw_frame_status what)
 {
 	struct kw_frame_reply reply;
 
-	kw_frame_encode_reply(&reply, bye, 0, 0);
+	kw_frame_encode_reply(&reply, what, 0, 0);
 	(void)send(own->fd, &reply, sizeof reply, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
@@ -72,8 +72,17 @@ static void end_shm(struct kw_session *session, enum kw_frame_status bye)
 	struct session *own = session->own;
 
 	if (own->fd >= 0)
-		farewell(own, bye);
+		say(own, bye);
 	end(own, NULL);
+}
+
+/* If the socket is full, the agent does not read, and finds by itself what is new. */
+static void wake_shm(struct kw_session *session)
+{
+	struct session *own = session->own;
+
+	if (own->fd >= 0)
+		say(own, KW_FRAME_WAKE);
 }
 
 static uint64_t figures_shm(const struct kw_session *session, struct kw_session_info *info)
@@ -94,16 +103,36 @@ static void violated(struct session *own, const char *what)
 
 	kw_server_violated(own->session->server, KW_FRAME_BAD);
 	snprintf(why, sizeof why, "it sent %s", what);
-	farewell(own, KW_FRAME_BAD);
+	say(own, KW_FRAME_BAD);
 	end(own, why);
+}
+
+/* False: the session is over. */
+static bool take_frame(struct session *own, const struct kw_frame *frame)
+{
+	switch (frame->op) {
+	case KW_FRAME_REPORT:
+		own->progress = frame->progress;
+		own->heard_us = kw_clock_us();
+		return true;
+	case KW_FRAME_SLEEP:
+		if (kw_session_sleeps(own->session, frame->publication))
+			return true;
+		violated(own, "a wish to sleep that was not granted, or while it slept");
+		return false;
+	case KW_FRAME_READ:
+		break;
+	}
+	violated(own, "a READ request, and shm has none");
+	return false;
 }
 
 static void take_frames(struct session *own)
 {
+	uint16_t ticket = own->progress.ticket;
 	struct kw_frame frame;
 	struct kw_error error;
 	size_t at = 0, taken;
-	bool wished = false;
 
 	do {
 		if (kw_frame_take(
@@ -113,18 +142,13 @@ static void take_frames(struct session *own)
 		}
 		if (taken == 0)
 			break;
-		if (frame.op != KW_FRAME_REPORT) {
-			violated(own, "a READ request, and shm has none");
+		if (!take_frame(own, &frame))
 			return;
-		}
-		wished |= frame.progress.ticket != own->progress.ticket;
-		own->progress = frame.progress;
-		own->heard_us = kw_clock_us();
 		at += taken;
 	} while (at < own->input_length);
 	own->input_length -= at;
 	memmove(own->input, own->input + at, own->input_length);
-	if (wished)
+	if (own->progress.ticket != ticket)
 		kw_server_wished(own->session->server);
 }
 
@@ -308,4 +332,5 @@ const struct kw_listener_ops kw_listener_shm = {
 	.close = kw_stream_close,
 	.end = end_shm,
 	.figures = figures_shm,
+	.wake = wake_shm,
 };

@@ -37,10 +37,13 @@ struct shm {
 	uint64_t map_bytes;
 	uint64_t copied; /* of the READ at the head of flight, unless the copier's */
 	struct kw_copier copier;
-	struct kw_frame_report frame; /* on its way out */
+	union {
+		struct kw_frame_report report;
+		struct kw_frame_sleep sleep;
+	} frame; /* on its way out */
 	size_t frame_length, frame_sent;
-	struct kw_frame_reply farewell; /* the only message a proxy ever sends here */
-	size_t farewell_length;
+	struct kw_frame_reply heard; /* a wake or a farewell: all that a proxy ever sends here */
+	size_t heard_length;
 };
 
 /* ---- handshake ---- */
@@ -203,21 +206,35 @@ static int dial(struct kw_remote *remote, struct kw_error *error)
 
 /* ---- what goes over the socket ---- */
 
-static void send_report(struct kw_remote *remote)
+/* The next frame that is due. False: none is. */
+static bool encode_frame(struct kw_remote *remote)
 {
 	struct shm *shm = remote->own;
 
-	while (shm->frame_sent < shm->frame_length || remote->reporting == KW_REPORT_DUE) {
-		ssize_t sent;
+	if (remote->rest == KW_REST_DUE) {
+		kw_frame_encode_sleep(&shm->frame.sleep, remote->rest_publication);
+		shm->frame_length = sizeof shm->frame.sleep;
+		kw_remote_sleep_taken(remote);
+	} else if (remote->reporting == KW_REPORT_DUE) {
+		kw_frame_encode_report(&shm->frame.report, &remote->report);
+		shm->frame_length = sizeof shm->frame.report;
+		kw_remote_report_taken(remote);
+	} else {
+		return false;
+	}
+	shm->frame_sent = 0;
+	return true;
+}
 
-		if (shm->frame_sent == shm->frame_length) {
-			kw_frame_encode_report(&shm->frame, &remote->report);
-			shm->frame_length = sizeof shm->frame;
-			shm->frame_sent = 0;
-			kw_remote_report_taken(remote);
-		}
-		sent = send(shm->end.wire.fd, (const uint8_t *)&shm->frame + shm->frame_sent,
-			shm->frame_length - shm->frame_sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+static void send_frames(struct kw_remote *remote)
+{
+	struct shm *shm = remote->own;
+
+	while (shm->frame_sent < shm->frame_length || encode_frame(remote)) {
+		ssize_t sent =
+			send(shm->end.wire.fd, (const uint8_t *)&shm->frame + shm->frame_sent,
+				shm->frame_length - shm->frame_sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+
 		if (sent < 0 && errno != EAGAIN && errno != EINTR) {
 			/* A farewell can come before the end: reading finds both. */
 			shm->frame_sent = shm->frame_length = 0;
@@ -233,12 +250,12 @@ static void send_report(struct kw_remote *remote)
 	kw_stream_end_watch(&shm->end, UV_READABLE);
 }
 
-static void hear_farewell(struct kw_remote *remote)
+static void hear(struct kw_remote *remote)
 {
 	struct shm *shm = remote->own;
 	struct kw_error error;
-	ssize_t got = recv(shm->end.wire.fd, (uint8_t *)&shm->farewell + shm->farewell_length,
-		sizeof shm->farewell - shm->farewell_length, MSG_DONTWAIT);
+	ssize_t got = recv(shm->end.wire.fd, (uint8_t *)&shm->heard + shm->heard_length,
+		sizeof shm->heard - shm->heard_length, MSG_DONTWAIT);
 
 	if (got < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
@@ -246,10 +263,13 @@ static void hear_farewell(struct kw_remote *remote)
 		kw_stream_end_lost(&shm->end, remote, got < 0 ? errno : 0);
 		return;
 	}
-	shm->farewell_length += (size_t)got;
-	if (shm->farewell_length < sizeof shm->farewell)
+	shm->heard_length += (size_t)got;
+	if (shm->heard_length < sizeof shm->heard)
 		return;
-	if (kw_frame_check_reply(&shm->farewell, &(struct kw_frame_due){0}, &error) == 0)
+	shm->heard_length = 0;
+	if (kw_frame_is_wake(&shm->heard) && kw_remote_woken(remote))
+		return;
+	if (kw_frame_check_reply(&shm->heard, &(struct kw_frame_due){0}, &error) == 0)
 		kw_error_set(&error, KW_E_PROTOCOL, "the proxy answered a READ nobody sent");
 	kw_remote_fail(remote, &error);
 }
@@ -264,8 +284,8 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 
 static const struct kw_stream_end_ops end_ops = {
 	.welcomed = map_file,
-	.readable = hear_farewell,
-	.writable = send_report,
+	.readable = hear,
+	.writable = send_frames,
 };
 
 static int open_shm(struct kw_remote *remote, struct kw_error *error)
@@ -399,7 +419,8 @@ const struct kw_carrier_ops kw_carrier_shm = {
 	.open = open_shm,
 	.post = post_shm,
 	.turn = turn_shm,
-	.report = send_report,
+	.report = send_frames,
+	.sleep = send_frames,
 	.close = close_shm,
 	.free = free_shm,
 };

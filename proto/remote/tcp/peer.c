@@ -117,6 +117,10 @@ static enum kw_frame_status take_request(
 		note_report(peer, &frame->progress);
 		return KW_FRAME_OK;
 	}
+	if (frame->op != KW_FRAME_READ) {
+		kw_error_set(why, KW_E_PROTOCOL, "it sent a wish to sleep, and tcp has none");
+		return KW_FRAME_BAD;
+	}
 	if (peer->count == peer->depth) {
 		kw_error_set(why, KW_E_PROTOCOL,
 			"it had more than the negotiated %" PRIu32 " READs in flight", peer->depth);

@@ -224,6 +224,11 @@ static void on_closed(void *arg, const struct kw_error *why)
 	}
 }
 
+static void on_awake(void *arg)
+{
+	((struct client *)arg)->awake++;
+}
+
 struct kw_remote_options plain_options(void)
 {
 	static struct kw_tls_current current;
@@ -241,7 +246,7 @@ struct kw_remote_options plain_options(void)
 int client_open(
 	struct fixture *fixture, struct client *client, const struct kw_remote_options *options)
 {
-	const struct kw_remote_handlers handlers = {on_ready, on_closed, client};
+	const struct kw_remote_handlers handlers = {on_ready, on_closed, client, on_awake};
 
 	*client = (struct client){0};
 	return kw_remote_open(&fixture->loop, &fixture->address, options, &handlers,
@@ -369,6 +374,7 @@ int raw_connect(struct fixture *fixture, const struct raw_options *options, int 
 		.layout_version =
 			options->layout_version ? options->layout_version : KW_LAYOUT_VERSION,
 		.depth = options->depth ? options->depth : 4,
+		.sleeps = options->sleeps,
 		.nonce = nonce,
 	};
 

@@ -59,6 +59,7 @@ struct fixture {
 struct client {
 	struct kw_remote *remote;
 	int ready, closed;
+	int awake; /* wakes that came */
 	struct kw_remote_info info;
 	struct kw_error why;
 	bool free_when_closed;
@@ -115,6 +116,7 @@ struct raw_options {
 	const char *name;        /* NULL: "raw" */
 	uint16_t layout_version; /* 0: ours */
 	uint32_t depth;
+	bool sleeps;
 	const struct kw_channel *channel; /* NULL: the true one */
 };
 /* What a raw socket is connected to, as an agent says it. */

@@ -19,10 +19,17 @@ static void frames_come_out_as_they_went_in(void **state)
 		.reads = 4,
 		.bytes = 5};
 	struct kw_frame_report report;
+	struct kw_frame_sleep sleep;
 	struct kw_frame_read read;
 	struct kw_frame frame;
 	size_t taken;
 
+	kw_frame_encode_sleep(&sleep, UINT64_MAX - 1);
+	assert_int_equal(
+		kw_frame_take((const uint8_t *)&sleep, sizeof sleep, &taken, &frame, NULL), 0);
+	assert_int_equal(taken, sizeof sleep);
+	assert_int_equal(frame.op, KW_FRAME_SLEEP);
+	assert_int_equal(frame.publication, UINT64_MAX - 1);
 	kw_frame_encode_read(&read, 7, 8, 9);
 	assert_int_equal(
 		kw_frame_take((const uint8_t *)&read, sizeof read, &taken, &frame, NULL), 0);
@@ -63,8 +70,12 @@ static void frames_that_lie_are_refused(void **state)
 	size_t taken;
 
 	kw_frame_encode_read(&good, 7, 8, 9);
-	for (int i = 0; i < 6; i++) {
+	for (int i = 0; i < 8; i++) {
 		read = good;
+		if (i == 6)
+			read.header.op = KW_FRAME_SLEEP;
+		if (i == 7)
+			read.header.op = 0;
 		if (i == 0)
 			read.header.magic++;
 		if (i == 1)

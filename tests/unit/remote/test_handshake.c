@@ -63,6 +63,7 @@ struct ends {
 	uint16_t agent_layout;
 	uint8_t salt;
 	bool compress; /* the agent wishes it */
+	bool sleeps;   /* … */
 };
 
 /* A ring of one secret without an id; one for each secret, to the end of the tests. */
@@ -101,6 +102,7 @@ static void begin_ends(struct pair *pair, const struct ends *ends)
 		.channel = ends->dialled ? ends->dialled : &channel,
 		.depth = 16,
 		.compress = ends->compress,
+		.sleeps = ends->sleeps,
 		.nonce = agent_nonce,
 	};
 	const struct kw_handshake_options proxy = {
@@ -261,22 +263,59 @@ static void a_wish_for_compression_is_answered(void **state)
 	assert_int_equal(pair.agent.error.code, KW_E_PROTOCOL);
 }
 
+static void wish_to_sleep(struct pair *pair, bool wish, bool answer)
+{
+	struct kw_handshake_facts told = facts;
+
+	told.wakes = answer;
+	begin_ends(pair, &(struct ends){.agent_secret = "s", .proxy_secret = "s", .sleeps = wish});
+	carry(pair, &pair->agent, &pair->proxy);
+	assert_int_equal(pair->proxy.sleeps, wish);
+	assert_int_equal(pair->proxy.depth, 16);
+	carry(pair, &pair->proxy, &pair->agent);
+	carry(pair, &pair->agent, &pair->proxy);
+	pair->proxy.sleeps = true; /* a proxy that answers what was not asked */
+	kw_handshake_welcome(&pair->proxy, &told);
+	carry(pair, &pair->proxy, &pair->agent);
+}
+
+static void a_wish_to_sleep_is_answered(void **state)
+{
+	struct pair pair;
+
+	for (int answer = 0; answer < 2; answer++) {
+		wish_to_sleep(&pair, true, answer);
+		assert_true(both_done(&pair));
+		assert_int_equal(pair.agent.facts.wakes, answer);
+	}
+	wish_to_sleep(&pair, false, false);
+	assert_true(both_done(&pair));
+	wish_to_sleep(&pair, false, true);
+	assert_int_equal(pair.agent.error.code, KW_E_PROTOCOL);
+}
+
 /*
  * An earlier proxy must take the wish for a depth beyond its limit, and nothing else: the bit is
  * the only one that differs.
  */
-static void a_wish_for_compression_changes_the_depth_alone(void **state)
+static void check_bit(const struct ends *wish, uint32_t bit)
 {
 	struct kw_hello with, without;
 	struct pair pair;
 
-	begin_ends(&pair, &(struct ends){.compress = true});
+	begin_ends(&pair, wish);
 	memcpy(&with, kw_handshake_output(&pair.agent).data, sizeof with);
-	begin_ends(&pair, &(struct ends){.compress = false});
+	begin_ends(&pair, &(struct ends){0});
 	memcpy(&without, kw_handshake_output(&pair.agent).data, sizeof without);
-	assert_int_equal(with.depth, without.depth | UINT32_C(0x80000000));
+	assert_int_equal(with.depth, without.depth | bit);
 	with.depth = without.depth;
 	assert_memory_equal(&with, &without, sizeof with);
+}
+
+static void a_wish_changes_the_depth_alone(void **state)
+{
+	check_bit(&(struct ends){.compress = true}, UINT32_C(0x80000000));
+	check_bit(&(struct ends){.sleeps = true}, UINT32_C(0x40000000));
 }
 
 static void the_proxy_knows_as_whom_and_for_what(void **state)
@@ -1023,7 +1062,8 @@ int main(void)
 		cmocka_unit_test(a_grant_above_the_wish_is_lowered),
 		cmocka_unit_test(a_scoped_key_is_told_with_the_welcome),
 		cmocka_unit_test(a_wish_for_compression_is_answered),
-		cmocka_unit_test(a_wish_for_compression_changes_the_depth_alone),
+		cmocka_unit_test(a_wish_to_sleep_is_answered),
+		cmocka_unit_test(a_wish_changes_the_depth_alone),
 		cmocka_unit_test(the_proxy_knows_as_whom_and_for_what),
 		cmocka_unit_test(no_secret_on_either_side_meets_too),
 		cmocka_unit_test(secrets_that_differ_are_refused_by_a_sentence),

@@ -1,0 +1,52 @@
+"""Over shm an agent at rest sleeps until the proxy wakes it: it looks seldom, and hears at once."""
+import time
+
+import pytest
+
+from lib import data, metrics
+from lib.process import wait_for
+
+pytestmark = pytest.mark.sanitize
+
+LOOKS_AWAKE = 660 # a second, by poll.idle_us
+SECONDS = 3
+
+
+def looks(agent):
+    return metrics.value(agent.rpc("metrics")["text"], "keywake_agent_reads_total")
+
+
+def wakes(agent):
+    return metrics.value(agent.rpc("metrics")["text"], "keywake_agent_wakes_total")
+
+
+def looks_a_second(agent):
+    begin, before = time.monotonic(), looks(agent)
+    time.sleep(SECONDS)
+    return (looks(agent) - before) / (time.monotonic() - begin)
+
+
+@pytest.mark.quick
+def test_at_rest_an_agent_over_shm_looks_a_tenth_as_often(bed):
+    # The audit reads, too, and goes on without end.
+    pair = bed.pair(fill=lambda primary: data.fill_plain(primary, 10), listen=("shm",), via="shm",
+                    agent={"apply__audit_keys_per_second": 0})
+    wait_for(lambda: looks_a_second(pair.agent) < LOOKS_AWAKE / 10, "the agent looks all the time", timeout=60)
+
+
+def test_changes_that_come_singly_wake_it(bed):
+    pair = bed.pair(fill=lambda primary: data.fill_plain(primary, 10), listen=("shm",), via="shm")
+    before = wakes(pair.agent)
+    with pair.primary.client() as primary, pair.replica.client() as replica:
+        for i in range(20):
+            primary.set("single", i)
+            wait_for(lambda: replica.get("single") == str(i).encode(), "the change does not come")
+            time.sleep(0.05)
+    assert wakes(pair.agent) - before >= 10
+    pair.settle()
+
+
+def test_over_tcp_nobody_sleeps(bed):
+    pair = bed.pair(fill=lambda primary: data.fill_plain(primary, 10), listen=("tcp",), via="tcp")
+    time.sleep(1)
+    assert wakes(pair.agent) == 0
