@@ -29,4 +29,4 @@ def run(run):
     bare, ours = sides["bare client"], sides["keywake"]
     case = f"{run.keys:,} x 100 B"
     return [make_row(case, bare),
-            hold(make_row(case, ours, ratio=ours.ratio(bare, "seconds")), "ratio", AT_MOST, 1.5)]
+            hold(make_row(case, ours, ratio=ours.ratio(bare, "seconds")), "ratio", AT_MOST, 1.2)]

@@ -13,6 +13,8 @@ Writes of 100 bytes go out in bursts of a millisecond. The replica's own keyspac
 arrival. It is timed against the moment when its burst went to the primary. Each of keywake's sides names its
 apply mode and its feed (`source.feed`).
 
+The bare subscriber reads the primary's own notifications: no follower of events can be earlier.
+
 - `end_ms`: from the last write to the last arrival.
 - `never`: keys that did not come at all. This must be 0.
 - `proxy_cores`, `agent_cores`: CPU time of the daemons meanwhile, as a share of a core.
@@ -20,6 +22,7 @@ apply mode and its feed (`source.feed`).
 FEEDS = ("notifications", "stream")
 # case, writes a second, keys, drawn at random, bounds in ms for mode commands by feed: (median, 99th), end
 CASES = [
+    ("20 /s", 20, 1000, False, {}, None),
     ("1 k/s", 1000, 100_000, False, {}, None),
     ("10 k/s", 10_000, 100_000, False, {"notifications": (0.3, 0.9), "stream": (0.25, 0.8)}, None),
     ("50 k/s over 1 M keys", 50_000, 1_000_000, True, {"notifications": (0.9, 2), "stream": (0.6, 1.5)}, 1000),
@@ -57,6 +60,13 @@ def native(run, rate, keys, uniform):
         seconds_until(stage.join_native(primary, replica), what="native full sync")
         settle(primary, replica)
         return measured(run, primary, replica, rate, keys, uniform)
+
+
+def subscriber(run, rate, keys, uniform):
+    with Stage() as stage:
+        primary = stage.primary()
+        fill(primary, KEYS_BEFORE)
+        return measured(run, primary, primary, rate, keys, uniform)
 
 
 def keywake(run, mode, feed, rate, keys, uniform):
@@ -102,7 +112,8 @@ def hold_bounds(row, bounds, end):
 def run(run):
     rows = []
     for case, rate, keys, uniform, bounds, end in run.pick(CASES, QUICK):
-        sides = {"native": partial(native, run, rate, keys, uniform)}
+        sides = {"native": partial(native, run, rate, keys, uniform),
+                 "bare subscriber": partial(subscriber, run, rate, keys, uniform)}
         sides.update({side_name(mode, feed): partial(keywake, run, mode, feed, rate, keys, uniform)
                       for mode, feed in kinds()})
         rows += [hold_bounds(make_row(case, side), bounds, end) for side in run.rounds(sides).values()]
