@@ -1,8 +1,11 @@
 """What do long overwrites do to the proxy's memory, its CPU and the lag?"""
+import contextlib
+from functools import partial
 import time
 
 from core import cpu
 from core.peers import Peer
+from core.rounds import NotBuilt
 from core.row import AT_MOST, hold, make_row
 from core.stage import Stage, behind_s, catch_up, fill, seconds_until, settle
 from memory import allowed_bytes
@@ -15,10 +18,43 @@ length. An agent follows over shm.
 - `of_allowed`: the proxy's resident memory over 1.25 x live payload + 48 bytes a key, both at their highest.
 - `moved`: bytes that the cleaner copied for each byte written.
 - `behind`: how old the replica is at most, by the agent's own word each tenth of a second.
+- `huge pages`: with `table.huge_pages`, out of a pool that is made for the time of the measurement (root). Resident
+  memory does not count these.
 - `cleaner_share`: the cleaner's part of the proxy's CPU time, by the proxy's own clock (`cleaner_us`).
 """
 RATE = 50_000
+POOL = "/proc/sys/vm/nr_hugepages"
+POOL_PAGES = 1024 # of 2 MiB
 PHASES = [(100, False), (140, True), (60, False), (100, True)] # bytes a value, zipfian
+
+
+def pool_pages():
+    with open(POOL, encoding="ascii") as stream:
+        return int(stream.read())
+
+
+def set_pool(pages):
+    with open(POOL, "w", encoding="ascii") as stream: # a write at its beginning alone counts
+        stream.write(str(pages))
+
+
+@contextlib.contextmanager
+def pool(wanted):
+    """Pages of 2 MiB for the table, if they are wanted."""
+    if not wanted:
+        yield {}
+        return
+    try:
+        before = pool_pages()
+        set_pool(POOL_PAGES)
+    except OSError as failure:
+        raise NotBuilt(f"no pool of huge pages can be made: {failure}") from failure
+    try:
+        if pool_pages() < POOL_PAGES:
+            raise NotBuilt(f"the system has {pool_pages()} huge pages, and {POOL_PAGES} are wanted")
+        yield {"table__huge_pages": True, "table__max_bytes": "1GiB"}
+    finally:
+        set_pool(before)
 
 
 class Watch:
@@ -53,12 +89,12 @@ def overwrite(run, primary, watch, seconds, value_bytes, zipf):
         return load.finish()["sets"]
 
 
-def measure(run):
+def measure(run, feed, huge):
     seconds = run.pick(1.5 * run.seconds, 0.5)
-    with Stage() as stage:
+    with pool(huge) as settings, Stage() as stage:
         primary, replica = stage.primary(), stage.empty()
         fill(primary, run.keys)
-        proxy = stage.proxy(primary)
+        proxy = stage.proxy(primary, source__feed=feed, **settings)
         agent, warm = stage.start_agent(proxy, replica)
         seconds_until(warm, what="agent warm")
         settle(primary, replica)
@@ -78,6 +114,12 @@ def measure(run):
 
 
 def run(run):
-    side = run.rounds({"keywake": lambda: measure(run)})["keywake"]
-    row = make_row(f"{run.keys:,} keys, {RATE:,} SETs/s", side)
-    return [hold(hold(row, "of_allowed", AT_MOST, 1.0), "cleaner_share", AT_MOST, 0.1)]
+    kinds = {f"{feed}{', huge pages' if huge else ''}": partial(measure, run, feed, huge)
+             for feed in ("notifications", "stream") for huge in (False, True)}
+    rows = []
+    for name, side in run.rounds(kinds).items():
+        row = make_row(f"{run.keys:,} keys, {RATE:,} SETs/s", side)
+        if "huge" not in name:
+            hold(row, "of_allowed", AT_MOST, 1.0)
+        rows.append(hold(row, "cleaner_share", AT_MOST, 0.1))
+    return rows
