@@ -268,6 +268,14 @@ void kw_downlink_speak(struct kw_downlink *downlink, enum kw_downlink_speech spe
 		let_in(downlink);
 }
 
+void kw_downlink_shut(struct kw_downlink *downlink)
+{
+	kw_downlink_speak(downlink, KW_DOWNLINK_UNDECIDED);
+	while (downlink->guests)
+		kw_guest_send_off(downlink->guests);
+	kw_downlink_drop(downlink, "the local server gets another password");
+}
+
 const char *kw_downlink_cipherer(const struct kw_downlink *downlink)
 {
 	return downlink->replica ? kw_wire_tls_cipherer(&downlink->replica->wire) : "";

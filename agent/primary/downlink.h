@@ -14,9 +14,10 @@
  * the loop turn, or at once when there are many. Handlers are called from the loop, never from
  * within a call. Loop thread only.
  *
- * Plain or TLS: the server's tls-replication decides it (link_tls.h). Until it is known,
- * connections wait unanswered in the socket's queue. Over TLS the agent shows its certificate and
- * asks for none, because the login that only the server knows follows.
+ * Plain or TLS: the server's tls-replication decides it (link_tls.h). Until it is known, and the
+ * server has the login of this takeover (takeover.h), connections wait unanswered in the socket's
+ * queue. Over TLS the agent shows its certificate and asks for none, because the login that only
+ * the server knows follows.
  */
 #ifndef KW_AGENT_PRIMARY_DOWNLINK_H
 #define KW_AGENT_PRIMARY_DOWNLINK_H
@@ -123,6 +124,12 @@ bool kw_downlink_is_near(const char *host);
 
 /* What connections speak from now on; those that stand go on. */
 void kw_downlink_speak(struct kw_downlink *downlink, enum kw_downlink_speech speech);
+
+/*
+ * Nobody is let in before kw_downlink_speak, and all connections end: the login is about to change.
+ * `lost` is not called.
+ */
+void kw_downlink_shut(struct kw_downlink *downlink);
 
 /* How the replica's bytes are encrypted: "software" or "kernel"; "": they are plain. */
 const char *kw_downlink_cipherer(const struct kw_downlink *downlink);

@@ -117,6 +117,7 @@ static void take(struct kw_replica *replica, enum kw_takeover_want want)
 		return;
 	}
 	replica->in.waiting = (struct kw_replica_waiting){.want = want};
+	replica->asked.replid[0] = '\0'; /* its connection ends now */
 	kw_takeover_start(&replica->takeover, replica->downlink.host, replica->downlink.port, want,
 		on_taken, replica);
 	kw_replica_move(replica, KW_REPLICA_TAKING, "");

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static bool is_primary(const struct kw_local_facts *facts)
@@ -9,10 +10,17 @@ static bool is_primary(const struct kw_local_facts *facts)
 	return strcmp(facts->identity.role, "master") == 0;
 }
 
-static bool follows(const struct kw_local_facts *facts, const char *host, uint16_t port)
+static bool is_at(const struct kw_local_facts *facts, const char *host, uint64_t port)
 {
 	return strcmp(facts->identity.role, "slave") == 0 && facts->master_port == port &&
 	       strcmp(facts->master_host, host) == 0;
+}
+
+/* This agent, or nowhere in the midst of a takeover. */
+static bool follows(const struct kw_local_facts *facts, const char *host, uint16_t port)
+{
+	return is_at(facts, host, port) ||
+	       is_at(facts, KW_NOWHERE_HOST, strtoull(KW_NOWHERE_PORT, NULL, 10));
 }
 
 /* Its data were written while an agent led it: the cursor in them says so. */

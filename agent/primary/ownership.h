@@ -3,7 +3,7 @@
  * remembers.
  *
  *   FREE       no agent has led this server: only consent decides whether it may be taken
- *   OURS       it follows this agent, or waits for an agent to come
+ *   OURS       it follows this agent, or waits for an agent to come, or was sent nowhere by one
  *   RESTARTED  a primary that started from data of an agent's replica: ours to take again
  *   PROMOTED   another client made it a primary: later writes must not be replaced
  *   ELSEWHERE  it follows another primary
@@ -29,6 +29,13 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+
+/*
+ * Where a takeover sends a replica for a moment, to end the connection that it has (takeover.h). No
+ * connection succeeds there, on whatever host. If the agent dies then, the server stays there.
+ */
+#define KW_NOWHERE_HOST "127.0.0.1"
+#define KW_NOWHERE_PORT "0"
 
 enum kw_ownership {
 	KW_OWNERSHIP_FREE,

@@ -1,15 +1,13 @@
 #include "takeover.h"
 
+#include "ownership.h"
+
 #include "base/log.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/random.h>
 
-#define MARK "keywake/"
-#define MARK_TLS "tls/"
-#define RANDOM_BYTES 16
 #define SWAPDB "swapdb"
 
 /* ---- the machine ---- */
@@ -19,7 +17,10 @@ static const struct kw_sm_state states[] = {
 		KW_SM_TO(KW_TAKEOVER_ASKING) | KW_SM_TO(KW_TAKEOVER_PROMOTING), KW_SM_INITIAL},
 	[KW_TAKEOVER_ASKING] = {"asking",
 		KW_SM_TO(KW_TAKEOVER_SETTING) | KW_SM_TO(KW_TAKEOVER_IDLE)},
-	[KW_TAKEOVER_SETTING] = {"setting",
+	[KW_TAKEOVER_SETTING] = {"setting", KW_SM_TO(KW_TAKEOVER_CUTTING) |
+						    KW_SM_TO(KW_TAKEOVER_FOLLOWING) |
+						    KW_SM_TO(KW_TAKEOVER_IDLE)},
+	[KW_TAKEOVER_CUTTING] = {"cutting",
 		KW_SM_TO(KW_TAKEOVER_FOLLOWING) | KW_SM_TO(KW_TAKEOVER_IDLE)},
 	[KW_TAKEOVER_FOLLOWING] = {"following", KW_SM_TO(KW_TAKEOVER_IDLE)},
 	[KW_TAKEOVER_PROMOTING] = {"promoting",
@@ -39,8 +40,12 @@ static bool holds(const void *owner, int state)
 	case KW_TAKEOVER_ASKING:
 		return takeover->done && takeover->host && takeover->port > 0;
 	case KW_TAKEOVER_SETTING:
-	case KW_TAKEOVER_FOLLOWING: /* nothing is sent after a failure */
-		return takeover->done && takeover->port > 0 && !kw_failed(&takeover->failure);
+	case KW_TAKEOVER_CUTTING: /* nothing is sent after a failure, and nobody logs in yet */
+		return takeover->done && takeover->port > 0 && !kw_failed(&takeover->failure) &&
+		       takeover->downlink->speech == KW_DOWNLINK_UNDECIDED;
+	case KW_TAKEOVER_FOLLOWING: /* by a password of this takeover */
+		return takeover->done && takeover->port > 0 && !kw_failed(&takeover->failure) &&
+		       takeover->login->password[0];
 	case KW_TAKEOVER_PROMOTING:
 	case KW_TAKEOVER_PUTTING_BACK:
 		return takeover->done && !kw_failed(&takeover->failure);
@@ -124,6 +129,7 @@ static void complain(struct kw_takeover *takeover, const char *what, const struc
 
 static void on_replicaof(void *arg, const struct kw_reply *reply);
 static void undo(struct kw_takeover *takeover);
+static void cut(struct kw_takeover *takeover);
 static void put_settings_back(struct kw_takeover *takeover);
 
 static void end(struct kw_takeover *takeover)
@@ -138,11 +144,13 @@ static void end(struct kw_takeover *takeover)
 	done(takeover->arg, kw_failed(&takeover->failure) ? &takeover->failure : NULL);
 }
 
+/* The server alone knows the password: from now on it may come in. */
 static void follow(struct kw_takeover *takeover)
 {
 	char port[8];
 
 	move(takeover, KW_TAKEOVER_FOLLOWING);
+	kw_downlink_speak(takeover->downlink, takeover->speech);
 	snprintf(port, sizeof port, "%u", takeover->port);
 	ASK(takeover, on_replicaof, "REPLICAOF", takeover->host, port);
 }
@@ -150,56 +158,22 @@ static void follow(struct kw_takeover *takeover)
 /* An answer came. Once all are there, take the next step: REPLICAOF only after every setting. */
 static void go_on(struct kw_takeover *takeover)
 {
+	bool failed = kw_failed(&takeover->failure);
+
 	if (takeover->owed > takeover->ignored || !kw_takeover_runs(takeover))
 		return;
-	if (takeover->sm.state == KW_TAKEOVER_SETTING && !kw_failed(&takeover->failure)) {
+	if (takeover->sm.state == KW_TAKEOVER_SETTING && takeover->connects && !failed) {
+		cut(takeover);
+	} else if ((takeover->sm.state == KW_TAKEOVER_SETTING ||
+			   takeover->sm.state == KW_TAKEOVER_CUTTING) &&
+		   !failed) {
 		follow(takeover);
-		return;
-	}
-	if (takeover->sm.state == KW_TAKEOVER_PROMOTING && !kw_failed(&takeover->failure)) {
+	} else if (takeover->sm.state == KW_TAKEOVER_PROMOTING && !failed) {
 		move(takeover, KW_TAKEOVER_PUTTING_BACK);
 		put_settings_back(takeover);
 	}
 	if (takeover->owed == takeover->ignored)
 		end(takeover);
-}
-
-/* ---- the password, and what it remembers ---- */
-
-struct mark {
-	char diskless[KW_TAKEOVER_VALUE];
-	bool tls; /* tls-replication was yes */
-};
-
-/* keywake/<setting>/<random>, or keywake/<setting>/tls/<random>: is the text one of ours? */
-static bool read_mark(const char *password, struct mark *mark)
-{
-	const char *from = password + strlen(MARK), *end;
-
-	if (strncmp(password, MARK, strlen(MARK)) != 0)
-		return false;
-	end = strchr(from, '/');
-	if (!end || end == from || end - from >= KW_TAKEOVER_VALUE ||
-		strspn(from, "abcdefghijklmnopqrstuvwxyz-") != (size_t)(end - from))
-		return false;
-	memcpy(mark->diskless, from, (size_t)(end - from));
-	mark->diskless[end - from] = '\0';
-	mark->tls = strncmp(end + 1, MARK_TLS, strlen(MARK_TLS)) == 0;
-	return true;
-}
-
-static bool make_password(struct kw_takeover *takeover)
-{
-	uint8_t bytes[RANDOM_BYTES];
-	char *at = takeover->login->password;
-	int length = snprintf(at, KW_LOGIN_TEXT, MARK "%s/%s", takeover->diskless,
-		takeover->tls_switched ? MARK_TLS : "");
-
-	if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
-		return false;
-	for (size_t i = 0; i < sizeof bytes; i++)
-		length += snprintf(at + length, (size_t)(KW_LOGIN_TEXT - length), "%02x", bytes[i]);
-	return true;
 }
 
 /* ---- setting ---- */
@@ -226,10 +200,17 @@ static void on_replicaof(void *arg, const struct kw_reply *reply)
 	go_on(takeover);
 }
 
+/* Nobody can log in by it any more. */
+static void wipe_login(struct kw_takeover *takeover)
+{
+	explicit_bzero(takeover->login->password, sizeof takeover->login->password);
+}
+
+/* None of ours is in the server. */
 static void forget_password(struct kw_takeover *takeover)
 {
 	takeover->auth = KW_AUTH_THEIRS;
-	explicit_bzero(takeover->login->password, sizeof takeover->login->password);
+	wipe_login(takeover);
 }
 
 /* Neither the command nor its copies stay in memory. */
@@ -247,12 +228,15 @@ static void put_password_back(struct kw_takeover *takeover, kw_reply_fn fn)
 	send_password(takeover, fn, takeover->operators);
 }
 
+/* If it is refused, the password of before stays in the server. */
 static void on_password(void *arg, const struct kw_reply *reply)
 {
 	struct kw_takeover *takeover = arg;
 	bool refused = reply && reply->type == KW_REPLY_ERROR && takeover->ignored == 0;
 
 	if (refused)
+		wipe_login(takeover);
+	if (refused && takeover->auth == KW_AUTH_NEW && takeover->sm.state == KW_TAKEOVER_SETTING)
 		forget_password(takeover);
 	on_set(takeover, reply);
 }
@@ -286,6 +270,7 @@ static void put_tls_back(struct kw_takeover *takeover)
 static void undo(struct kw_takeover *takeover)
 {
 	kw_takeover_loaded(takeover);
+	wipe_login(takeover);
 	if (takeover->auth != KW_AUTH_NEW)
 		return;
 	forget_password(takeover);
@@ -294,9 +279,23 @@ static void undo(struct kw_takeover *takeover)
 	put_password_back(takeover, on_set);
 }
 
+/* One that was never told to any program. False: there is none. */
+static bool make_password(struct kw_takeover *takeover)
+{
+	struct kw_link_mark mark = {.tls = takeover->tls_switched};
+
+	snprintf(mark.diskless, sizeof mark.diskless, "%s", takeover->diskless);
+	if (kw_link_mark_write(&mark, takeover->login->password))
+		return true;
+	wipe_login(takeover);
+	kw_failure_set(&takeover->failure, KW_E_IO, "no random bytes");
+	return false;
+}
+
 static void set_password(struct kw_takeover *takeover)
 {
-	takeover->auth = KW_AUTH_NEW;
+	if (takeover->auth == KW_AUTH_THEIRS)
+		takeover->auth = KW_AUTH_NEW;
 	takeover->owed++;
 	send_password(takeover, on_password, kw_slice_text(takeover->login->password));
 }
@@ -304,7 +303,7 @@ static void set_password(struct kw_takeover *takeover)
 /* After the password, which remembers it. */
 static void set_tls(struct kw_takeover *takeover)
 {
-	bool speaks = takeover->downlink->speech == KW_DOWNLINK_TLS;
+	bool speaks = takeover->speech == KW_DOWNLINK_TLS;
 
 	if (speaks != takeover->replicates_tls)
 		ASK(takeover, on_set, "CONFIG", "SET", "tls-replication", speaks ? "yes" : "no");
@@ -312,15 +311,10 @@ static void set_tls(struct kw_takeover *takeover)
 
 static void set(struct kw_takeover *takeover)
 {
-	bool needs_password = takeover->auth == KW_AUTH_THEIRS;
-
-	if (needs_password && !make_password(takeover)) {
-		kw_failure_set(&takeover->failure, KW_E_IO, "no random bytes");
+	if (!make_password(takeover))
 		return;
-	}
 	move(takeover, KW_TAKEOVER_SETTING);
-	if (needs_password)
-		set_password(takeover);
+	set_password(takeover);
 	set_tls(takeover);
 	if (takeover->want == KW_TAKEOVER_SNAPSHOT) {
 		if (strcmp(takeover->diskless, SWAPDB) != 0)
@@ -331,45 +325,26 @@ static void set(struct kw_takeover *takeover)
 	}
 }
 
+/*
+ * A replica can be connected to another program, which was at this port before us, and be about to
+ * log in there: a server says its masterauth when PONG comes (syncWithMaster in replication.c). So
+ * that connection is cut before the password is set that counts. REPLICAOF with the same host and
+ * port would cut nothing.
+ */
+static void cut(struct kw_takeover *takeover)
+{
+	if (!make_password(takeover))
+		return;
+	move(takeover, KW_TAKEOVER_CUTTING);
+	ASK(takeover, on_replicaof, "REPLICAOF", KW_NOWHERE_HOST, KW_NOWHERE_PORT);
+	set_password(takeover);
+}
+
 /* ---- asking ---- */
 
-static bool copy_text(const struct kw_reply *reply, char *to, size_t room)
-{
-	if (reply->text.length >= room)
-		return false;
-	if (reply->text.length > 0)
-		memcpy(to, reply->text.data, reply->text.length);
-	to[reply->text.length] = '\0';
-	return true;
-}
-
-static void take_setting(
-	struct kw_takeover *takeover, struct kw_slice name, const struct kw_reply *value)
-{
-	struct kw_link_login *login = takeover->login;
-	char number[16];
-	bool fits = true;
-
-	if (kw_slice_equal(name, kw_slice_text("masterauth")))
-		fits = copy_text(value, login->password, sizeof login->password);
-	else if (kw_slice_equal(name, kw_slice_text("masteruser")))
-		fits = copy_text(value, login->user, sizeof login->user);
-	else if (kw_slice_equal(name, kw_slice_text("repl-diskless-load")))
-		fits = copy_text(value, takeover->diskless, sizeof takeover->diskless);
-	else if (kw_slice_equal(name, kw_slice_text("databases")) &&
-		 copy_text(value, number, sizeof number))
-		takeover->databases = (uint32_t)strtoul(number, NULL, 10);
-	else if (kw_slice_equal(name, kw_slice_text("tls-replication")))
-		takeover->replicates_tls = kw_slice_equal(value->text, kw_slice_text("yes"));
-	if (!fits)
-		kw_failure_set(&takeover->failure, KW_E_FULL, "the local server's %.*s is too long",
-			(int)name.length, (const char *)name.data);
-}
-
 /* The operator's own would go in clear to any program that takes the agent's port. */
-static void judge_foreign_password(struct kw_takeover *takeover)
+static void judge_foreign_password(struct kw_takeover *takeover, const char *given)
 {
-	const char *given = takeover->login->password;
 
 	if (*given && takeover->operators.length == 0)
 		kw_failure_set(&takeover->failure, KW_E_CONFIG,
@@ -381,7 +356,6 @@ static void judge_foreign_password(struct kw_takeover *takeover)
 			"the local server's masterauth is not the password in "
 			"apply.replica.masterauth_file: the file must hold the one that shall be "
 			"put back");
-	forget_password(takeover);
 }
 
 /* Plain or TLS. What the agent switches, the password remembers from before it is switched. */
@@ -403,55 +377,68 @@ static void decide_speech(struct kw_takeover *takeover, bool marked)
 		return;
 	}
 	takeover->tls_switched = facts.switched || (speech == KW_LINK_PLAIN && facts.replicates);
-	kw_downlink_speak(
-		takeover->downlink, speech == KW_LINK_TLS ? KW_DOWNLINK_TLS : KW_DOWNLINK_PLAIN);
+	takeover->speech = speech == KW_LINK_TLS ? KW_DOWNLINK_TLS : KW_DOWNLINK_PLAIN;
 }
 
-/* The setting before agents came; one of them might have been killed during a load. */
-static void recall_settings(struct kw_takeover *takeover, const char *known)
+/* repl-diskless-load before agents came; one of them might have been killed during a load. */
+static void recall_diskless(
+	struct kw_takeover *takeover, const char *present, const struct kw_link_mark *mark)
 {
-	bool swapdb = strcmp(takeover->diskless, SWAPDB) == 0;
-	struct mark mark = {.tls = false};
-	const char *before = mark.diskless;
-	bool ours = read_mark(takeover->login->password, &mark);
+	bool swapdb = strcmp(present, SWAPDB) == 0;
 
-	if (takeover->login->user[0] && !takeover->login->password[0])
+	if (swapdb && takeover->auth == KW_AUTH_OURS) {
+		takeover->swapdb_set = strcmp(mark->diskless, SWAPDB) != 0;
+		present = mark->diskless;
+	} else if (swapdb && takeover->swapdb_set) {
+		return; /* by a takeover of this agent, which was undone before the setting was */
+	}
+	snprintf(takeover->diskless, sizeof takeover->diskless, "%s", present);
+}
+
+static bool is_replica(const struct kw_takeover *takeover, const struct kw_link_settings *settings)
+{
+	return settings->primary[0] || strcmp(takeover->local->facts.identity.role, "slave") == 0;
+}
+
+static void recall_settings(struct kw_takeover *takeover, const struct kw_link_settings *settings)
+{
+	struct kw_link_mark mark = {.tls = false};
+	bool ours = kw_link_mark_read(settings->password, &mark);
+
+	if (settings->user[0] && !settings->password[0])
 		kw_failure_set(&takeover->failure, KW_E_CONFIG,
 			"the local server has masteruser but no masterauth: set both or neither");
 	takeover->auth = ours ? KW_AUTH_OURS : KW_AUTH_THEIRS;
+	takeover->connects = is_replica(takeover, settings);
+	takeover->replicates_tls = strcmp(settings->tls, "yes") == 0;
+	takeover->databases = (uint32_t)strtoul(settings->databases, NULL, 10);
+	snprintf(takeover->login->user, sizeof takeover->login->user, "%s", settings->user);
 	if (!ours)
-		judge_foreign_password(takeover);
+		judge_foreign_password(takeover, settings->password);
 	if (!kw_failed(&takeover->failure))
 		decide_speech(takeover, mark.tls);
-	if (ours && swapdb) {
-		takeover->swapdb_set = strcmp(before, SWAPDB) != 0;
-		snprintf(takeover->diskless, sizeof takeover->diskless, "%s", before);
-	} else if (ours && strcmp(before, takeover->diskless) != 0) {
-		/* The setting was changed since then: a new password must remember it. */
-		forget_password(takeover);
-	}
-	if (ours && takeover->tls_switched && !mark.tls)
-		forget_password(takeover);
-	if (!ours && takeover->swapdb_set && swapdb)
-		snprintf(takeover->diskless, sizeof takeover->diskless, "%s", known);
+	recall_diskless(takeover, settings->diskless, &mark);
 }
 
 static void on_config(void *arg, const struct kw_reply *reply)
 {
 	struct kw_takeover *takeover = arg;
-	char known[KW_TAKEOVER_VALUE];
+	struct kw_link_settings settings;
+	const char *too_long;
 
 	if (!expected(takeover, reply))
 		return;
-	memcpy(known, takeover->diskless, sizeof known);
-	*takeover->login = (struct kw_link_login){0};
-	takeover->replicates_tls = false; /* a server without TLS does not name it */
-	if (reply->type != KW_REPLY_ARRAY)
+	if (reply->type != KW_REPLY_ARRAY) {
 		complain(takeover, "CONFIG GET", reply);
-	for (size_t i = 0; i + 1 < reply->count; i += 2)
-		take_setting(takeover, reply->elements[i].text, &reply->elements[i + 1]);
-	if (!kw_failed(&takeover->failure))
-		recall_settings(takeover, known);
+		return;
+	}
+	too_long = kw_link_settings_read(reply, &settings);
+	if (too_long)
+		kw_failure_set(&takeover->failure, KW_E_FULL, "the local server's %s is too long",
+			too_long);
+	else
+		recall_settings(takeover, &settings);
+	kw_link_settings_wipe(&settings);
 }
 
 /* The last answer of the questions. */
@@ -480,6 +467,8 @@ void kw_takeover_start(struct kw_takeover *takeover, const char *host, uint16_t 
 	enum kw_takeover_want want, kw_local_done_fn done, void *arg)
 {
 	kw_takeover_stop(takeover);
+	kw_downlink_shut(takeover->downlink);
+	wipe_login(takeover);
 	takeover->host = host;
 	takeover->port = port;
 	takeover->want = want;
@@ -489,8 +478,7 @@ void kw_takeover_start(struct kw_takeover *takeover, const char *host, uint16_t 
 	takeover->arg = arg;
 	takeover->failure = (struct kw_failure){0};
 	move(takeover, KW_TAKEOVER_ASKING);
-	ASK(takeover, on_config, "CONFIG", "GET", "masterauth", "masteruser", "repl-diskless-load",
-		"databases", "tls-replication");
+	ASK(takeover, on_config, "CONFIG", "GET", KW_LINK_SETTINGS_NAMES);
 	if (want == KW_TAKEOVER_CONTINUE) {
 		ASK(takeover, on_read, "PING");
 		return;
@@ -579,55 +567,34 @@ static void put_back(struct kw_takeover *takeover, const char *name, const char 
 		value, NULL);
 }
 
-/* What CONFIG GET answers to on_give_back. */
-struct present {
-	char password[KW_LOGIN_TEXT];
-	char diskless[KW_TAKEOVER_VALUE];
-	char tls[KW_TAKEOVER_VALUE];
-};
-
-static void read_present(const struct kw_reply *reply, struct present *present)
-{
-	*present = (struct present){0};
-	for (size_t i = 0; i + 1 < reply->count; i += 2) {
-		const struct kw_reply *value = &reply->elements[i + 1];
-		struct kw_slice name = reply->elements[i].text;
-
-		if (kw_slice_equal(name, kw_slice_text("masterauth")))
-			copy_text(value, present->password, sizeof present->password);
-		else if (kw_slice_equal(name, kw_slice_text("tls-replication")))
-			copy_text(value, present->tls, sizeof present->tls);
-		else
-			copy_text(value, present->diskless, sizeof present->diskless);
-	}
-}
-
 /* Only a password with our mark: the operator might have set another one meanwhile. */
 static void on_give_back(void *arg, const struct kw_reply *reply)
 {
 	struct kw_takeover *takeover = arg;
-	struct present present;
-	struct mark mark;
+	struct kw_link_settings present;
+	struct kw_link_mark mark;
+	bool swapdb;
 
 	if (!reply || kw_takeover_runs(takeover))
 		return;
-	read_present(reply, &present);
-	if (read_mark(present.password, &mark)) {
+	(void)kw_link_settings_read(reply, &present);
+	swapdb = strcmp(present.diskless, SWAPDB) == 0;
+	if (kw_link_mark_read(present.password, &mark)) {
 		if (mark.tls && strcmp(present.tls, "no") == 0)
 			put_back(takeover, "tls-replication", "yes");
 		put_password_back(takeover, on_give_back_set);
-		if (strcmp(present.diskless, SWAPDB) == 0 && strcmp(mark.diskless, SWAPDB) != 0)
+		if (swapdb && strcmp(mark.diskless, SWAPDB) != 0)
 			put_back(takeover, "repl-diskless-load", mark.diskless);
-	} else if (takeover->swapdb_set && strcmp(present.diskless, SWAPDB) == 0) {
+	} else if (takeover->swapdb_set && swapdb) {
 		put_back(takeover, "repl-diskless-load", takeover->diskless);
 	}
 	takeover->swapdb_set = takeover->tls_switched = false;
 	forget_password(takeover);
-	explicit_bzero(present.password, sizeof present.password);
+	kw_link_settings_wipe(&present);
 }
 
 void kw_takeover_give_back(struct kw_takeover *takeover)
 {
 	kw_redis_words(takeover->local->redis, on_give_back, takeover, "CONFIG", "GET",
-		"masterauth", "repl-diskless-load", "tls-replication", NULL);
+		KW_LINK_SETTINGS_NAMES, NULL);
 }

@@ -2,34 +2,40 @@
  * Making the local server a replica of this agent, and letting it go, by questions and settings on
  * the agent's ordinary connection to it.
  *
- *             start ┌────────┐ answered ┌─────────┐ all taken ┌───────────┐
- *          ┌───────▶│ ASKING │─────────▶│ SETTING │──────────▶│ FOLLOWING │
- *          │        └────────┘          └─────────┘           └───────────┘
- *          │   CONFIG GET, FUNCTION DUMP  CONFIG SET      REPLICAOF host port
- *       ┌──────┐           │                 │                   │
- *   ───▶│ IDLE │◀──────────┴─ done ──────────┴───────────────────┘ on a failure, what was set
- *       └──────┘◀──────────┬─ done ──────────┐                     is taken back
+ *             start ┌────────┐ answered ┌─────────┐ a primary      ┌───────────┐
+ *          ┌───────▶│ ASKING │─────────▶│ SETTING │───────────────▶│ FOLLOWING │
+ *          │        └────────┘          └─────────┘                └───────────┘
+ *          │   CONFIG GET, FUNCTION DUMP  CONFIG SET │          ▲   REPLICAOF host port
+ *          │               │                 │  a    ▼          │        │
+ *          │               │                 │  re- ┌─────────┐ │        │
+ *          │               │                 │  pli-│ CUTTING │─┘        │
+ *          │               │                 │  ca  └─────────┘          │
+ *          │               │                 │ REPLICAOF nowhere, CONFIG SET masterauth
+ *       ┌──────┐           │                 │       │                   │
+ *   ───▶│ IDLE │◀──────────┴─ done ──────────┴───────┴───────────────────┘ on a failure, what was
+ *       └──────┘◀──────────┬─ done ──────────┐                             set is taken back
  *          │        ┌───────────┐    ┌──────────────┐
  *          └───────▶│ PROMOTING │───▶│ PUTTING BACK │              on a failure, the next release
  *           release └───────────┘    └──────────────┘              goes on with what is left
  *                 REPLICAOF NO ONE      CONFIG SET
  *   stop: from every state to IDLE; the answers that are still owed are ignored.
  *
- * The link's password. A replica shows its masterauth to any program that listens where its primary
- * should be. So the agent sets one of its own, whatever there was:
- *
- *   keywake/<repl-diskless-load of before>/<32 random hex digits>
- *   keywake/<repl-diskless-load of before>/tls/<32 random hex digits>   tls-replication was yes
- *
- * It tells any later agent that an agent set it, and what to put back. It stays in the server for
- * at least as long as the other settings do. So if an agent is killed at any moment, the next agent
+ * The link's password (link_settings.h) remembers what to put back. It stays in the server for at
+ * least as long as the other settings do. So if an agent is killed at any moment, the next agent
  * finds all that it left. A masterauth of the operator is replaced only if the agent was given the
- * same password, because it must put it back (apply.replica.masterauth_file). Loop thread only.
+ * same password, because it must put it back (apply.replica.masterauth_file).
+ *
+ * Each takeover sets a new one, and lets nobody in before: between two agents the server says the
+ * password of before to any program that listens at the agent's port. A replica may be connected to
+ * such a program still, and would say the new one, too. So it is sent nowhere first (ownership.h),
+ * which ends that connection, and gets the password that counts then. If an agent dies or fails in
+ * between, the server stays a replica of nowhere until it is taken again. Loop thread only.
  */
 #ifndef KW_AGENT_PRIMARY_TAKEOVER_H
 #define KW_AGENT_PRIMARY_TAKEOVER_H
 
 #include "downlink.h"
+#include "link_settings.h"
 #include "link_tls.h"
 #include "local/local.h"
 
@@ -39,7 +45,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define KW_TAKEOVER_VALUE 32
 /* The server's own function libraries are carried in memory from asking to sending. */
 #define KW_TAKEOVER_FUNCTIONS_MAX ((size_t)64 << 20)
 
@@ -47,6 +52,7 @@ enum kw_takeover_state {
 	KW_TAKEOVER_IDLE,
 	KW_TAKEOVER_ASKING,
 	KW_TAKEOVER_SETTING,
+	KW_TAKEOVER_CUTTING,
 	KW_TAKEOVER_FOLLOWING,
 	KW_TAKEOVER_PROMOTING,
 	KW_TAKEOVER_PUTTING_BACK,
@@ -62,7 +68,7 @@ enum kw_takeover_want {
 enum kw_takeover_auth {
 	KW_AUTH_THEIRS, /* the operator's, or there is none: never used for the link */
 	KW_AUTH_OURS,   /* of this agent, or of one before it */
-	KW_AUTH_NEW,    /* set by this takeover: taken back if it fails */
+	KW_AUTH_NEW,    /* of this takeover, the first one: taken back if it fails */
 };
 
 /* What does not change from one takeover to the next. */
@@ -92,22 +98,25 @@ struct kw_takeover {
 	enum kw_takeover_want want;
 
 	enum kw_takeover_auth auth;
-	struct kw_slice operators;        /* masterauth that is put back; empty: none */
-	char diskless[KW_TAKEOVER_VALUE]; /* repl-diskless-load of before; "": not known */
-	bool swapdb_set;                  /* repl-diskless-load is ours to put back */
+	struct kw_slice operators;      /* masterauth that is put back; empty: none */
+	char diskless[KW_LINK_SETTING]; /* repl-diskless-load of before; "": not known */
+	bool swapdb_set;                /* repl-diskless-load is ours to put back */
 	enum kw_link_tls tls;
-	bool replicates_tls;        /* tls-replication yes, as it was asked for last */
-	bool tls_switched;          /* it was, and is ours to put back, with the password */
-	uint32_t databases;         /* of the server; 0: not asked yet */
-	struct kw_buffer functions; /* FUNCTION DUMP */
+	enum kw_downlink_speech speech; /* of the link, once the server may come in */
+	bool connects;                  /* it was a replica when it was asked last */
+	bool replicates_tls;            /* tls-replication yes, as it was asked for last */
+	bool tls_switched;              /* it was, and is ours to put back, with the password */
+	uint32_t databases;             /* of the server; 0: not asked yet */
+	struct kw_buffer functions;     /* FUNCTION DUMP */
 };
 
 void kw_takeover_init(struct kw_takeover *takeover, const struct kw_takeover_options *options);
 void kw_takeover_close(struct kw_takeover *takeover);
 
 /*
- * Only when the local server is READY. done is called once, from the loop, unless stopped:
- * failure NULL when the server was told to follow host:port.
+ * Only when the local server is READY. The downlink is shut until the server alone knows the new
+ * password. done is called once, from the loop, unless stopped: failure NULL when the server was
+ * told to follow host:port.
  */
 void kw_takeover_start(struct kw_takeover *takeover, const char *host, uint16_t port,
 	enum kw_takeover_want want, kw_local_done_fn done, void *arg);

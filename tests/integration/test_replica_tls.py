@@ -78,13 +78,17 @@ def test_a_switched_server_is_put_back(bed, binary):
     agent.wait_warm()
     assert_equal_now(primary, replica)
     assert link(agent)["tls"] == "" and setting(replica, "tls-replication") == "no"
-    assert setting(replica, "masterauth").startswith("keywake/disabled/tls/")
+    before = setting(replica, "masterauth")
+    assert before.startswith("keywake/disabled/tls/")
     wait_cursor(agent)
     agent.kill()
     assert setting(replica, "tls-replication") == "no"
     agent.restart()
     data.fill(primary, (3,))
     agent.wait_warm()
+    # Another password, which remembers the same.
+    assert setting(replica, "masterauth").startswith("keywake/disabled/tls/")
+    assert setting(replica, "masterauth") != before
     assert_equal_now(primary, replica)
     assert link(agent)["continuations"] == 1
     assert agent.stop() == 0

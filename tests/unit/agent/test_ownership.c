@@ -93,6 +93,8 @@ static const struct found cases[] = {
 		KW_BOND_LED, 5, HOST, PORT + 1},
 	{"a replica of an agent elsewhere", KW_OWNERSHIP_OURS, "slave", ID_OURS, ID_NONE, NULL, 0,
 		0, "10.0.0.7", PORT, UP},
+	{"sent nowhere by an agent that died in the midst of it", KW_OWNERSHIP_OURS, "slave",
+		ID_OTHER, ID_OURS, RUN, KW_BOND_LED, 5, KW_NOWHERE_HOST, 0},
 	{"a replica of another primary", KW_OWNERSHIP_ELSEWHERE, "slave", ID_OTHER, ID_NONE, NULL,
 		0, 0, "10.0.0.7", 6379, UP},
 	{"the same on this host", KW_OWNERSHIP_ELSEWHERE, "slave", ID_OTHER, ID_NONE, NULL, 0, 0,
@@ -183,6 +185,8 @@ static void a_server_that_was_led_is_ours_or_taken(void **state)
 		{"slave", HOST, PORT, KW_OWNERSHIP_OURS},
 		{"slave", HOST, PORT + 1, KW_OWNERSHIP_ELSEWHERE},
 		{"slave", "10.0.0.7", PORT, KW_OWNERSHIP_ELSEWHERE},
+		{"slave", KW_NOWHERE_HOST, 0, KW_OWNERSHIP_OURS}, /* in the midst of a takeover */
+		{"slave", "10.0.0.7", 0, KW_OWNERSHIP_ELSEWHERE},
 		{"master", "", 0, KW_OWNERSHIP_PROMOTED},
 		{"master", HOST, PORT, KW_OWNERSHIP_PROMOTED},
 	};

@@ -82,6 +82,86 @@ static void assert_settings_of_before(const struct test_server *server)
 		test_cli(server, "config get repl-diskless-load"), "repl-diskless-load\ndisabled");
 }
 
+static void take(struct world *world)
+{
+	world->done = 0;
+	kw_takeover_start(&world->takeover, "127.0.0.1", 1, KW_TAKEOVER_CONTINUE, on_done, world);
+	test_run(&world->loop, is_done, world, "the takeover is done");
+}
+
+/* Its last digits, which are random. */
+static const char *password_of(const struct world *world, char password[KW_LOGIN_TEXT])
+{
+	snprintf(password, KW_LOGIN_TEXT, "%s", test_cli(&world->server, "config get masterauth"));
+	assert_memory_equal(password, "masterauth\n", 11);
+	memmove(password, password + 11, strlen(password + 11) + 1);
+	return password;
+}
+
+static void each_takeover_sets_a_password_that_remembers_the_same(void **state)
+{
+	char before[KW_LOGIN_TEXT], now[KW_LOGIN_TEXT];
+	struct kw_link_mark mark;
+	struct world world;
+
+	setup(&world);
+	password_of(&world, before);
+	for (int i = 0; i < 3; i++) {
+		take(&world);
+		assert_string_equal(world.error, "");
+		assert_string_not_equal(password_of(&world, now), before);
+		/* What the server says is what lets it in. */
+		assert_string_equal(now, world.downlink.login.password);
+		assert_true(kw_link_mark_read(now, &mark));
+		assert_string_equal(mark.diskless, "disabled");
+		memcpy(before, now, sizeof now);
+	}
+	release(&world);
+	assert_settings_of_before(&world.server);
+	teardown(&world);
+}
+
+static void nobody_logs_in_by_the_password_of_before(void **state)
+{
+	char before[KW_LOGIN_TEXT];
+	struct world world;
+
+	setup(&world);
+	password_of(&world, before);
+	assert_int_equal(world.downlink.speech, KW_DOWNLINK_PLAIN);
+	kw_takeover_start(&world.takeover, "127.0.0.1", 1, KW_TAKEOVER_CONTINUE, on_done, &world);
+	/* Shut from this moment on, until the server was told another one. */
+	assert_int_equal(world.downlink.speech, KW_DOWNLINK_UNDECIDED);
+	assert_string_equal(world.downlink.login.password, "");
+	world.done = 0;
+	test_run(&world.loop, is_done, &world, "the takeover is done");
+	assert_int_equal(world.downlink.speech, KW_DOWNLINK_PLAIN);
+	assert_string_not_equal(world.downlink.login.password, before);
+	teardown(&world);
+}
+
+/* Its user may not set one: nobody is let in, and what the server has stays known as an agent's. */
+static void without_a_new_password_the_link_stays_shut(void **state)
+{
+	char before[KW_LOGIN_TEXT], now[KW_LOGIN_TEXT];
+	struct world world;
+
+	setup(&world);
+	password_of(&world, before);
+	test_cli(&world.server, DENY);
+	take(&world);
+	assert_non_null(strstr(world.error, "NOPERM"));
+	assert_int_equal(world.downlink.speech, KW_DOWNLINK_UNDECIDED);
+	assert_string_equal(world.downlink.login.password, "");
+	assert_string_equal(password_of(&world, now), before);
+	assert_int_equal(world.takeover.auth, KW_AUTH_OURS);
+	test_cli(&world.server, GRANT);
+	release(&world);
+	assert_string_equal(world.error, "");
+	assert_settings_of_before(&world.server);
+	teardown(&world);
+}
+
 static void settings_that_were_refused_are_put_back_by_the_next_try(void **state)
 {
 	struct world world;
@@ -198,6 +278,9 @@ static void nor_is_it_when_a_snapshot_begins_anew(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_takeover_sets_a_password_that_remembers_the_same),
+		cmocka_unit_test(nobody_logs_in_by_the_password_of_before),
+		cmocka_unit_test(without_a_new_password_the_link_stays_shut),
 		cmocka_unit_test(settings_that_were_refused_are_put_back_by_the_next_try),
 		cmocka_unit_test(a_server_half_let_go_is_not_taken_for_somebody_elses),
 		cmocka_unit_test(nor_is_it_when_the_connection_breaks),
