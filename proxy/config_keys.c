@@ -153,7 +153,9 @@ const struct kw_config_key kw_proxy_config_keys[] = {
 	{"table.utilisation", KW_CONFIG_NUMBER, "0.9", false, 0.3, 0.95, NULL,
 		"Share of the log that is live before it grows rather than is cleaned."},
 	{"table.tombstone_seconds", KW_CONFIG_INTEGER, "300", false, 1, 86400, NULL,
-		"Deletes are kept at least this long, so that an agent may be away and resume."},
+		"Deletes are kept at least this long, so that an agent may be away and resume. "
+		"Older ones are kept for agents that are connected and need them, in an eighth of "
+		"the table at most."},
 	{"source.databases", KW_CONFIG_INTEGERS, "[]", false, 0, 65535, NULL,
 		"Databases to follow; empty: all."},
 	{"source.keys_per_second", KW_CONFIG_INTEGER, "0", true, 0, -1, NULL,

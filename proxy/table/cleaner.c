@@ -28,6 +28,9 @@
 #define GAINED_PART 8
 /* Above this share of live bytes a segment is not worth moving unless memory is short. */
 #define WORTH_PERCENT 97
+/* Tombstones that agents hold back are too many: so much of their share stays, and the search is
+ * not made for each segment. */
+#define HELD_PERCENT_LEFT 90
 
 /* The newest version that is older than the retention time; 0 when none is known to be. */
 static uint64_t retained_up_to(const struct kw_table *table)
@@ -73,12 +76,65 @@ static bool drop_flush(struct kw_table *table, uint64_t offset)
 	return false;
 }
 
+/*
+ * Bytes of tombstones above `version` that have outlived the retention time. A segment counts by
+ * its newest tombstone.
+ */
+static uint64_t held_above(const struct kw_table *table, uint64_t version, uint64_t retained)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < table->segments.count; i++) {
+		const struct kw_segment *segment = table->segments.all[i];
+
+		if (segment->tombstones_up_to > version && segment->tombstones_up_to <= retained)
+			bytes += segment->tombstone_bytes;
+	}
+	return bytes;
+}
+
+/* The lowest version above which they take no more than `most`. */
+static uint64_t let_go_up_to(
+	const struct kw_table *table, uint64_t version, uint64_t retained, uint64_t most)
+{
+	uint64_t low = version, high = retained;
+
+	while (low < high) {
+		uint64_t middle = low + (high - low) / 2;
+
+		if (held_above(table, middle, retained) > most)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return high;
+}
+
+/*
+ * Up to which version has every agent passed the tombstones? An agent that reports an old version
+ * for ever would otherwise fill the table with them. So beyond a part of the data memory the oldest
+ * go, as if it had passed them. If it has not, it finds the floor above itself, and reconciles.
+ */
+static uint64_t passed_up_to(struct kw_table *table, uint64_t retained)
+{
+	uint64_t data = kw_data_limit(table) * table->segments.granule_bytes;
+	uint64_t most = data / table->options.held_part;
+	uint64_t passed = table->passed > table->let_go ? table->passed : table->let_go;
+
+	if (passed >= retained || held_above(table, passed, retained) <= most)
+		return passed;
+	table->let_go = let_go_up_to(table, passed, retained, most / 100 * HELD_PERCENT_LEFT);
+	assert(table->let_go > passed && table->let_go <= retained);
+	return table->let_go;
+}
+
 void kw_clean_survey(struct kw_table *table)
 {
 	uint64_t up_to = retained_up_to(table);
+	uint64_t passed = passed_up_to(table, up_to);
 
-	if (up_to > table->passed)
-		up_to = table->passed;
+	if (up_to > passed)
+		up_to = passed;
 	table->droppable_up_to = up_to;
 	table->droppable_bytes = 0;
 	for (size_t i = 0; i < table->segments.count; i++) {

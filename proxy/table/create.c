@@ -6,6 +6,8 @@
 
 #include <stdlib.h>
 
+/* Tombstones that only agents still need may take this part of the data memory. */
+#define HELD_PART 8
 #define SEGMENT_BYTES_LEAST (UINT64_C(4) << 10)
 #define SEGMENT_BYTES_MOST (UINT64_C(1) << 30)
 #define SEGMENT_BYTES_AUTO_LEAST (UINT64_C(1) << 20)
@@ -40,6 +42,8 @@ static int check_options(
 		o->segment_bytes = auto_segment_bytes(o->max_bytes);
 	if (o->utilisation == 0)
 		o->utilisation = 0.9;
+	if (o->held_part == 0)
+		o->held_part = HELD_PART;
 	if (o->segment_bytes < SEGMENT_BYTES_LEAST || o->segment_bytes > SEGMENT_BYTES_MOST ||
 		(o->segment_bytes & (o->segment_bytes - 1)) != 0)
 		return kw_error_set(error, KW_E_CONFIG,

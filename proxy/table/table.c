@@ -381,6 +381,7 @@ void kw_table_stats(const struct kw_table *table, struct kw_table_stats *stats)
 		.cleaner_us = table->cleaner_ns / 1000,
 		.written_bytes = table->written_bytes,
 		.tombstone_floor = table->floor,
+		.let_go_version = table->let_go,
 		.index_slots = table->index.root->grown_slots,
 	};
 }

@@ -53,6 +53,7 @@ struct kw_table_options {
 	uint64_t segment_bytes; /* power of two, 4 KiB … 1 GiB; 0: by max_bytes */
 	double utilisation;    /* live/used above which memory grows before it is cleaned; 0: 0.9 */
 	uint64_t retention_us; /* tombstones are kept at least this long */
+	uint32_t held_part;    /* older ones are kept for agents in this part of the memory; 0: 8 */
 	uint64_t grace_us;  /* a cleaned segment rests this long before its memory is used again */
 	uint64_t epoch;     /* random, not 0 */
 	uint64_t hash_seed; /* random */
@@ -83,6 +84,7 @@ struct kw_table_stats {
 	uint64_t cleaner_us;                      /* CPU time it took; 0 without options.cpu_ns */
 	uint64_t written_bytes;                   /* records appended by put, delete, flush */
 	uint64_t tombstone_floor;
+	uint64_t let_go_version; /* up to it tombstones were too many to be kept for agents */
 	uint64_t index_slots;
 };
 
@@ -190,7 +192,11 @@ void kw_table_tidy(struct kw_table *table);
 /* Something was written or a fact changed since the last publish. */
 bool kw_table_unpublished(const struct kw_table *table);
 
-/* The lowest version that every connected agent has passed (UINT64_MAX: no agent). */
+/*
+ * The lowest version that every connected agent has passed (UINT64_MAX: no agent). Tombstones above
+ * it are kept, but those that have outlived the retention time take an eighth of the data memory at
+ * most (options.held_part). Beyond that the oldest go.
+ */
 void kw_table_set_passed(struct kw_table *table, uint64_t version);
 
 /*

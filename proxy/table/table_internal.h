@@ -58,6 +58,7 @@ struct kw_table {
 	bool directory_stale, dirty;
 	bool kept; /* adopted: another process wrote it before */
 	uint64_t floor, passed;
+	uint64_t let_go; /* cleaner.c: tombstones up to here are kept for no agent any more */
 	uint64_t tidied_version, tidied_us;      /* when kw_table_tidy was called last */
 	double held;                             /* log.c: lower_held */
 	uint64_t unused_since_us, unused_before; /* log.c: unused_granules */

@@ -62,6 +62,9 @@ static void check_stats(struct sim *sim)
 	/* Once below the limit, it may not climb over it again. */
 	if (stats.used_bytes <= writer->max_bytes)
 		writer->used_ceiling = writer->max_bytes;
+	if (stats.let_go_version != writer->last_let_go)
+		sim->counts.let_go++;
+	writer->last_let_go = stats.let_go_version;
 	writer->last_version = stats.version;
 	writer->last_floor = stats.tombstone_floor;
 }

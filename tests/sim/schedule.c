@@ -226,6 +226,8 @@ bool sim_run(struct sim *sim, uint64_t seed, int broken_rule)
 	sim->plan.lineage_chance = seed % 2 == 0 ? (unsigned)(seed / 2 % 3) * 10 : 0;
 	/* As it is with these. What a broken rule left undone is no table that can be adopted. */
 	sim->plan.keep_chance = broken_rule == 0 && seed % 5 < 2 ? (unsigned)(seed % 5 + 1) * 2 : 0;
+	/* So little room that slow agents lose tombstones which they need. */
+	sim->plan.held_part = seed % 7 < 3 ? 1000 : 0;
 	sim->wire = sim_wire_new(sim);
 	sim_writer_open(sim);
 	for (uint32_t i = 0; i < sim->plan.agents && !sim->violated; i++)

@@ -51,6 +51,7 @@ struct sim_plan {
 	uint32_t lookups;     /* at once */
 	uint32_t lookup_places; /* remembered; 0: none */
 	bool track_passed;      /* the writer hears how far agents are */
+	uint32_t held_part;     /* and keeps tombstones for them in this part of the memory */
 	bool limited_room;
 	struct kw_reader_options reader;
 	int broken_rule;
@@ -87,7 +88,7 @@ struct sim_version {
 	X(epochs) X(drains) X(sessions) X(snapshots) X(lapses) X(failures) X(corrupt) X(kills) \
 	X(records) X(passes) X(vanished) X(given_back) X(reads) X(lost) X(within) X(lookups) \
 	X(found) X(absent) X(uncertain) X(guesses) X(guessed) X(parked) X(ahead) X(ahead_used) \
-	X(looks) X(tailed) X(unpublished) X(lineages) X(kept)
+	X(looks) X(tailed) X(unpublished) X(lineages) X(kept) X(let_go)
 /* clang-format on */
 
 struct sim_counts {
@@ -125,7 +126,7 @@ struct sim_writer {
 	sim_map truth;
 	uint64_t truth_keys, truth_payload, database_keys[SIM_DATABASES];
 	uint64_t epoch, now_us, max_bytes, used_ceiling;
-	uint64_t last_version, last_floor;
+	uint64_t last_version, last_floor, last_let_go;
 	uint64_t lineage;            /* how often the history of the data has changed */
 	struct sim_version *history; /* by version, of this epoch */
 	uint64_t history_room;

@@ -62,6 +62,7 @@ static struct kw_table_options options_of(const struct sim *sim)
 		.segment_bytes = sim->plan.segment_bytes,
 		.retention_us = sim->plan.retention_us,
 		.grace_us = sim->plan.grace_us,
+		.held_part = sim->plan.held_part,
 	};
 }
 

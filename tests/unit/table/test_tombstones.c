@@ -177,6 +177,62 @@ static void mass_deletes_do_not_fill_the_table_either(void **state)
 	fixture_close(&fixture);
 }
 
+#define HELD_BYTES (UINT64_C(2) << 20)
+#define HELD_MOST (HELD_BYTES / 8) /* of tombstones that only an agent still needs */
+
+/* Keys that come and go, long after the agents; `passed` is what the slowest one reports. */
+static struct kw_table_stats come_and_go(struct fixture *fixture, uint64_t passed, uint32_t rounds)
+{
+	struct kw_table_stats stats = {0};
+	uint64_t most = 0;
+
+	fixture_open(fixture,
+		&(struct kw_table_options){
+			.max_bytes = HELD_BYTES, .segment_bytes = 4096, .retention_us = 10000});
+	for (uint32_t number = 0; number < rounds; number++) {
+		kw_table_set_passed(fixture->table, passed);
+		assert_int_equal(fixture_put(fixture, number, number, 100), KW_PUT_STORED);
+		if (number >= 100)
+			assert_int_equal(fixture_delete(fixture, number - 100), KW_PUT_STORED);
+		if (number % 20 != 0)
+			continue;
+		fixture_advance(fixture, 1000);
+		fixture_publish(fixture);
+		if (number % 200 == 0)
+			kw_table_tidy(fixture->table);
+		stats = fixture_stats(fixture);
+		most = stats.live_bytes > most ? stats.live_bytes : most;
+	}
+	stats.live_bytes = most;
+	return stats;
+}
+
+/* One that reports the same old version for ever must not cost the others their memory. */
+static void an_agent_holds_tombstones_back_in_an_eighth_of_the_memory(void **state)
+{
+	struct fixture fixture;
+	struct kw_table_stats stats = come_and_go(&fixture, 1, 60000);
+
+	print_message("%llu bytes were live at most, %llu tombstones are left\n",
+		(unsigned long long)stats.live_bytes, (unsigned long long)stats.tombstones);
+	/* Some segments that are half done, and what is younger than the retention time. */
+	assert_in_range(stats.live_bytes, HELD_MOST * 6 / 8, HELD_MOST * 10 / 8);
+	/* The oldest went: an agent that follows is above the floor. */
+	assert_in_range(stats.tombstone_floor, 50000, stats.version - 2000);
+	fixture_close(&fixture);
+}
+
+static void within_that_share_none_goes_that_an_agent_needs(void **state)
+{
+	struct fixture fixture;
+	struct kw_table_stats stats = come_and_go(&fixture, 1, 5000);
+
+	assert_int_equal(stats.tombstones, 4981 - 100);
+	assert_int_equal(stats.tombstone_floor, 0);
+	assert_in_range(stats.live_bytes, HELD_MOST / 2, HELD_MOST);
+	fixture_close(&fixture);
+}
+
 static void a_reader_below_the_floor_lapses_and_one_above_goes_on(void **state)
 {
 	struct follower follower;
@@ -215,6 +271,8 @@ int main(void)
 		cmocka_unit_test(a_key_has_one_tombstone_however_often_it_dies),
 		cmocka_unit_test(keys_that_come_and_go_for_ever_do_not_fill_the_table),
 		cmocka_unit_test(mass_deletes_do_not_fill_the_table_either),
+		cmocka_unit_test(an_agent_holds_tombstones_back_in_an_eighth_of_the_memory),
+		cmocka_unit_test(within_that_share_none_goes_that_an_agent_needs),
 		cmocka_unit_test(a_reader_below_the_floor_lapses_and_one_above_goes_on),
 	};
 
