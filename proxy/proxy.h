@@ -21,6 +21,7 @@
 #include "remote/memory.h"
 #include "remote/server.h"
 #include "source/source.h"
+#include "source/ticket.h"
 #include "table/table.h"
 
 #include <uv.h>
@@ -42,10 +43,10 @@ struct kw_proxy {
 	uv_timer_t heartbeat;
 	struct kw_signals signals;
 	uint64_t epoch;
-	uint64_t started_us;       /* wall clock */
-	uint16_t ticket;           /* a client of the control socket waits for it; 0: none does */
-	uint64_t ticket_us;        /* when one was last begun because an agent reported a wish */
-	uint64_t readers;          /* of struct kw_keep_terms */
+	uint64_t started_us; /* wall clock */
+	uint16_t ticket;     /* a client of the control socket waits for it; 0: none does */
+	struct kw_ticket_budget ticket_budget; /* of tickets that agents wish for */
+	uint64_t readers;                      /* of struct kw_keep_terms */
 	struct kw_superblock told; /* agents that slept were woken for it; zeros: for none */
 	bool closing;
 	struct kw_line_limit joins, leaves, refusals;

@@ -15,9 +15,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Each ticket costs the primary a look. A wish within this time waits for the heartbeat. */
-#define TICKET_INTERVAL_US 20000
-#define TICKETS_LOOKED_AT 64 /* agents that wait at once; others have their turn after these */
 #define JOINED "joined"
 #define LEFT "left"
 #define REFUSED "refused"
@@ -130,21 +127,21 @@ static void on_rotated(void *arg, const struct kw_rotation *rotation)
 	}
 }
 
-/* Does any client or agent wait for a ticket that has not begun? */
+static bool wants_ticket(void *arg, uint16_t ticket)
+{
+	return kw_source_want_ticket(((struct kw_proxy *)arg)->source, ticket);
+}
+
+/*
+ * Does any client or agent wait for a ticket that has not begun? Agents that wait for one that has
+ * passed, or that none can have drawn, hide no other.
+ */
 bool kw_proxy_is_ticket_wanted(struct kw_proxy *proxy)
 {
-	uint16_t tickets[TICKETS_LOOKED_AT];
-	int count;
-
 	if (proxy->closing)
 		return false;
-	count = kw_server_tickets(proxy->server, tickets, TICKETS_LOOKED_AT);
-	if (proxy->ticket && kw_source_want_ticket(proxy->source, proxy->ticket))
-		return true;
-	for (int i = 0; i < count; i++)
-		if (kw_source_want_ticket(proxy->source, tickets[i]))
-			return true;
-	return false;
+	return (proxy->ticket && wants_ticket(proxy, proxy->ticket)) ||
+	       kw_server_any_ticket(proxy->server, wants_ticket, proxy);
 }
 
 /* An agent that sleeps sees all else, and the signs of life, when it looks by itself. */
@@ -165,14 +162,15 @@ void kw_proxy_wake_readers(struct kw_proxy *proxy)
 	kw_server_published(proxy->server, now->publication);
 }
 
-static void on_ticket(void *arg)
+static void on_ticket(void *arg, uint16_t ticket)
 {
 	struct kw_proxy *proxy = arg;
+	uint64_t now_us = kw_clock_us();
 
-	if (kw_clock_us() - proxy->ticket_us < TICKET_INTERVAL_US ||
-		!kw_proxy_is_ticket_wanted(proxy))
+	if (proxy->closing || !kw_ticket_affordable(&proxy->ticket_budget, now_us) ||
+		!wants_ticket(proxy, ticket))
 		return;
-	proxy->ticket_us = kw_clock_us();
+	kw_ticket_spend(&proxy->ticket_budget, now_us);
 	kw_proxy_publish(proxy);
 	kw_source_begin_ticket(proxy->source);
 }

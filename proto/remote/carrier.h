@@ -407,7 +407,7 @@ void kw_session_ended(struct kw_session *session, const char *why);
 bool kw_session_sleeps(struct kw_session *session, uint64_t publication);
 
 /* A session reported another ticket: tell handlers.ticket. Over tcp the owner finds it later. */
-void kw_server_wished(struct kw_server *server);
+void kw_server_wished(struct kw_server *server, uint16_t ticket);
 
 void kw_server_rejected(struct kw_server *server, const char *why);
 void kw_server_violated(struct kw_server *server, enum kw_frame_status what);

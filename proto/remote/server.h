@@ -10,7 +10,8 @@
  * Handshakes are bounded in number for each listener, and in time; the bound is tightest for peers
  * that send nothing. When all slots of a listener are taken, one of the peer that holds most of
  * them gives way to a new connection (slots.h). Sessions are bounded in all, for each agent's name
- * and for each peer.
+ * and for each peer. A name is no proof without a key: beyond its bound a session of the peer that
+ * has most of that name gives way to one of a peer that has two less, or fewer.
  *
  * Loop thread only.
  */
@@ -37,7 +38,7 @@ struct kw_server;
  */
 struct kw_server_limits {
 	uint32_t sessions;
-	uint32_t of_name;    /* agents that call themselves the same */
+	uint32_t of_name;    /* agents that call themselves the same; shared out between peers */
 	uint32_t of_peer;    /* one host (slots.h), over shm one user */
 	uint32_t compressed; /* tcp, tcp+tls: of those that wish it; the others are served plain */
 };
@@ -116,10 +117,10 @@ struct kw_server_handlers {
 	 */
 	void (*listener)(void *arg, const struct kw_listener_info *listener);
 	/*
-	 * An agent waits for another ticket: kw_server_tickets has it. Not told for agents over
-	 * tcp, whose reports come in another thread: look at them now and then. NULL: no matter.
+	 * An agent waits for another ticket. Not told for agents over tcp, whose reports come in
+	 * another thread: look at kw_server_any_ticket now and then. NULL: no matter.
 	 */
-	void (*ticket)(void *arg);
+	void (*ticket)(void *arg, uint16_t ticket);
 	/*
 	 * A device has now registered the memory: extents have other addresses and rkeys, and a
 	 * published directory must name them when this returns. NULL: there is none yet.
@@ -193,8 +194,12 @@ uint64_t kw_server_lowest_passed(const struct kw_server *server);
 #define KW_SERVER_WAKES 16
 void kw_server_published(struct kw_server *server, uint64_t publication);
 
-/* Copy up to `most` tickets (layout.h) that agents reported to wait for; returns how many. */
-int kw_server_tickets(const struct kw_server *server, uint16_t *tickets, int most);
+/*
+ * Does an agent wait for a ticket (layout.h) that `wants` takes? It is asked for that of each
+ * session, until it takes one: what some report can hide no other.
+ */
+typedef bool (*kw_server_wants_fn)(void *arg, uint16_t ticket);
+bool kw_server_any_ticket(const struct kw_server *server, kw_server_wants_fn wants, void *arg);
 
 /*
  * Revoke at once; false when there is no such session (or it is leaving already). handlers.left

@@ -135,6 +135,63 @@ static void let_silent_go(struct company *company, const struct kw_server_limits
 	company->of_peer--;
 }
 
+/* By peer, and the oldest of each first. */
+static int by_peer(const void *a, const void *b)
+{
+	const struct kw_session *one = *(struct kw_session *const *)a;
+	const struct kw_session *other = *(struct kw_session *const *)b;
+
+	if (one->origin.peer != other->origin.peer)
+		return one->origin.peer < other->origin.peer ? -1 : 1;
+	return one->joined_us < other->joined_us ? -1 : one->joined_us > other->joined_us;
+}
+
+/* The oldest session of the peer that has most of these. *most: so many. They are sorted. */
+static struct kw_session *find_crowd(struct kw_session *const *sorted, size_t count, size_t *most)
+{
+	struct kw_session *oldest = NULL;
+
+	*most = 0;
+	for (size_t begin = 0, end; begin < count; begin = end) {
+		for (end = begin; end < count; end++)
+			if (sorted[end]->origin.peer != sorted[begin]->origin.peer)
+				break;
+		if (end - begin > *most) {
+			*most = end - begin;
+			oldest = sorted[begin];
+		}
+	}
+	return oldest;
+}
+
+/*
+ * Without a key of its own an agent proves no name: others who know the secret can say the same. So
+ * the sessions of one name are shared out between the peers. One of the peer that has most of them
+ * gives way, if that peer then has as many as the newcomer's at least. So no two peers take turns.
+ */
+static void let_crowd_go(struct kw_server *server, const struct kw_handshake *handshake,
+	const struct kw_origin *origin, struct company *company)
+{
+	struct kw_session **namesakes = kw_alloc((company->of_name + 1) * sizeof *namesakes);
+	size_t count = 0, own = 0, most;
+	struct kw_session *crowd;
+
+	for (struct kw_session *at = server->sessions; at; at = at->next)
+		if (is_joined(at) && is_namesake(at, handshake)) {
+			assert(count < company->of_name);
+			namesakes[count++] = at;
+			own += at->origin.peer == origin->peer;
+		}
+	qsort(namesakes, count, sizeof *namesakes, by_peer);
+	crowd = find_crowd(namesakes, count, &most);
+	free(namesakes);
+	if (!crowd || crowd->origin.peer == origin->peer || most < own + 2)
+		return;
+	kw_session_end(crowd, KW_FRAME_REVOKED,
+		"of the hosts that use its name this one has most sessions, and one gave way");
+	company->of_name--;
+}
+
 static bool refuse(struct kw_handshake *handshake, enum kw_refusal reason, uint32_t limit)
 {
 	(void)kw_handshake_refuse(handshake, reason, limit);
@@ -150,6 +207,8 @@ static bool refuses_limits(
 	if (server->session_count >= limits->sessions)
 		return refuse(handshake, KW_REFUSE_SESSIONS, limits->sessions);
 	let_silent_go(&company, limits);
+	if (beyond(company.of_name, limits->of_name))
+		let_crowd_go(server, handshake, origin, &company);
 	if (beyond(company.of_name, limits->of_name))
 		return refuse(handshake, KW_REFUSE_NAME_LIMIT, limits->of_name);
 	if (beyond(company.of_peer, limits->of_peer))
@@ -291,23 +350,22 @@ int kw_server_sessions(const struct kw_server *server, struct kw_session_info *i
 	return count;
 }
 
-void kw_server_wished(struct kw_server *server)
+void kw_server_wished(struct kw_server *server, uint16_t ticket)
 {
-	if (server->handlers.ticket && !kw_server_closing(server))
-		server->handlers.ticket(server->handlers.arg);
+	if (server->handlers.ticket && ticket && !kw_server_closing(server))
+		server->handlers.ticket(server->handlers.arg, ticket);
 }
 
-int kw_server_tickets(const struct kw_server *server, uint16_t *tickets, int most)
+bool kw_server_any_ticket(const struct kw_server *server, kw_server_wants_fn wants, void *arg)
 {
-	int count = 0;
-
-	for (const struct kw_session *at = server->sessions; at && count < most; at = at->next) {
+	for (const struct kw_session *at = server->sessions; at; at = at->next) {
 		struct kw_session_info info;
 
-		if (is_joined(at) && describe(at, &info) > 0 && info.progress.ticket)
-			tickets[count++] = info.progress.ticket;
+		if (is_joined(at) && describe(at, &info) > 0 && info.progress.ticket &&
+			wants(arg, info.progress.ticket))
+			return true;
 	}
-	return count;
+	return false;
 }
 
 uint64_t kw_server_lowest_passed(const struct kw_server *server)

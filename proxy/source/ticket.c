@@ -90,3 +90,26 @@ void kw_ticket_reset(struct kw_ticket *ticket)
 	if (ticket->sm.state != KW_TICKET_IDLE)
 		kw_sm_move(&ticket->sm, KW_TICKET_IDLE, "the feed stopped");
 }
+
+/* ---- at once, or with the heartbeat ---- */
+
+/* The moment from which savings count: no more than so many are kept. */
+static uint64_t saved_since(const struct kw_ticket_budget *budget, uint64_t now_us)
+{
+	uint64_t most = KW_TICKETS_SAVED * KW_TICKET_EACH_US;
+
+	return now_us > most && budget->spent_us < now_us - most ? now_us - most : budget->spent_us;
+}
+
+bool kw_ticket_affordable(const struct kw_ticket_budget *budget, uint64_t now_us)
+{
+	return now_us >= budget->last_us + KW_TICKET_APART_US &&
+	       now_us >= saved_since(budget, now_us) + KW_TICKET_EACH_US;
+}
+
+void kw_ticket_spend(struct kw_ticket_budget *budget, uint64_t now_us)
+{
+	assert(kw_ticket_affordable(budget, now_us));
+	budget->spent_us = saved_since(budget, now_us) + KW_TICKET_EACH_US;
+	budget->last_us = now_us;
+}

@@ -67,4 +67,27 @@ bool kw_ticket_passed(struct kw_ticket *ticket);
 /* The feed stopped. */
 void kw_ticket_reset(struct kw_ticket *ticket);
 
+/*
+ * Which wishes of readers begin a ticket at once. All others wait for the heartbeat. Each ticket
+ * costs the primary a look, and a reader may wish as often as it likes. All who wait share a
+ * ticket, so one budget for all of them makes nobody wait for longer than a heartbeat. A budget for
+ * each session would bound nothing, because one holder of a key can have many.
+ *
+ * So tickets cost the primary one look in each KW_TICKET_EACH_US, and one at each heartbeat.
+ */
+#define KW_TICKETS_SAVED 10
+#define KW_TICKET_EACH_US UINT64_C(500000) /* one more is saved */
+#define KW_TICKET_APART_US UINT64_C(20000) /* a ticket takes about so long */
+
+/* Zeroed memory has saved all it can. */
+struct kw_ticket_budget {
+	uint64_t spent_us; /* what was saved before this moment is spent */
+	uint64_t last_us;
+};
+
+bool kw_ticket_affordable(const struct kw_ticket_budget *budget, uint64_t now_us);
+
+/* One was begun. Only if it might. */
+void kw_ticket_spend(struct kw_ticket_budget *budget, uint64_t now_us);
+
 #endif

@@ -336,7 +336,7 @@ static void hear_frame(struct kw_rdma_peer *peer, const uint8_t *bytes, uint32_t
 	peer->progress = frame.progress;
 	peer->heard_us = kw_clock_us();
 	if (wished)
-		kw_server_wished(server_of(peer));
+		kw_server_wished(server_of(peer), peer->progress.ticket);
 	/* The answer lets it send the next one: so there is always a receive for it. */
 	kw_frame_encode_reply(&reply, KW_FRAME_OK, 0, 0);
 	if (kw_rdma_end_send(&peer->end, &reply, sizeof reply, &error) == 0)

@@ -149,7 +149,7 @@ static void take_frames(struct session *own)
 	own->input_length -= at;
 	memmove(own->input, own->input + at, own->input_length);
 	if (own->progress.ticket != ticket)
-		kw_server_wished(own->session->server);
+		kw_server_wished(own->session->server, own->progress.ticket);
 }
 
 static void on_poll(uv_poll_t *poll, int status, int events)

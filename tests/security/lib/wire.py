@@ -295,8 +295,14 @@ class Joined:
         """All records: what an attacker wants. Only of a proxy that is live and rests."""
         return b"".join(self.read(offset, length) for offset, length in self.segments() if length)
 
-    def report(self, state=b"warm"):
-        self.connection.sendall(struct.pack("<IHHQQQQQ14sH", FRAME_MAGIC, FRAME_REPORT, 64, 0, 0, 0, 0, 0, state, 0))
+    def report(self, state=b"warm", passed=0, ticket=0):
+        """passed: the version up to which it needs no tombstone; ticket: the barrier that it waits for."""
+        self.connection.sendall(struct.pack("<IHHQQQQQ14sH", FRAME_MAGIC, FRAME_REPORT, 64, passed, 0, 0, 0, 0, state,
+                                            ticket))
+
+    def ticket(self):
+        """The number in the superblock: odd while a barrier is under way."""
+        return struct.unpack_from("<H", self.read(0, 128), 78)[0]
 
     def farewell(self):
         """The status with which the proxy ends the session; None if it just closes."""

@@ -62,6 +62,7 @@ void one_name_or_peer_does_not_take_all_sessions(void **state);
 void a_silent_session_gives_way_to_its_name(void **state);
 void disconnect_revokes_at_once(void **state);
 void progress_arrives_and_holds_tombstones(void **state);
+void each_session_is_asked_for_its_ticket(void **state);
 void a_peer_that_says_nothing_is_let_go(void **state);
 void silence_has_a_shorter_deadline_than_a_handshake(void **state);
 void strangers_who_hold_every_slot_give_way(void **state);
@@ -79,6 +80,7 @@ void strangers_at_one_listener_do_not_concern_another(void **state);
 		cmocka_unit_test(a_silent_session_gives_way_to_its_name),                          \
 		cmocka_unit_test(disconnect_revokes_at_once),                                      \
 		cmocka_unit_test(progress_arrives_and_holds_tombstones),                           \
+		cmocka_unit_test(each_session_is_asked_for_its_ticket),                            \
 		cmocka_unit_test(a_peer_that_says_nothing_is_let_go),                              \
 		cmocka_unit_test(silence_has_a_shorter_deadline_than_a_handshake),                 \
 		cmocka_unit_test(strangers_who_hold_every_slot_give_way),                          \

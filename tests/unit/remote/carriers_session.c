@@ -315,6 +315,38 @@ void progress_arrives_and_holds_tombstones(void **state)
 	fixture_close(&fixture);
 }
 
+/* As a proxy that waits for one ticket. */
+static bool wants(void *arg, uint16_t ticket)
+{
+	return ticket == *(const uint16_t *)arg;
+}
+
+/* The newest of them wait for something else: that hides nobody. */
+void each_session_is_asked_for_its_ticket(void **state)
+{
+	static const uint16_t tickets[] = {6, 1, 60000};
+	struct fixture fixture;
+	struct client clients[3];
+	uint16_t none = 8;
+
+	fixture_start(&fixture);
+	for (int i = 0; i < 3; i++) {
+		const struct kw_remote_progress progress = {.ticket = tickets[i]};
+
+		client_connect(&fixture, &clients[i]);
+		WAIT(&fixture, fixture.joined == i + 1);
+		assert_false(kw_server_any_ticket(fixture.server, wants, (void *)&tickets[i]));
+		kw_remote_report(clients[i].remote, &progress);
+		WAIT(&fixture, kw_server_any_ticket(fixture.server, wants, (void *)&tickets[i]));
+	}
+	for (int i = 0; i < 3; i++)
+		assert_true(kw_server_any_ticket(fixture.server, wants, (void *)&tickets[i]));
+	assert_false(kw_server_any_ticket(fixture.server, wants, &none));
+	for (int i = 0; i < 3; i++)
+		client_close(&fixture, &clients[i]);
+	fixture_close(&fixture);
+}
+
 void a_peer_that_says_nothing_is_let_go(void **state)
 {
 	const struct kw_server_options served = {.handshake_timeout_ms = 50};

@@ -146,6 +146,60 @@ static void numbers_that_no_reader_can_have_drawn_cost_nothing(void **state)
 	assert_int_equal(announced, 2); /* the next number, under way, and the one after it */
 }
 
+/* ---- at once, or with the heartbeat ---- */
+
+#define SECOND_US UINT64_C(1000000)
+
+/* A wish each 5 ms for so long: how many begin at once? */
+static int begin_for(struct kw_ticket_budget *budget, uint64_t *now_us, uint64_t long_us)
+{
+	uint64_t end_us = *now_us + long_us;
+	int count = 0;
+
+	for (; *now_us < end_us; *now_us += 5000) {
+		if (!kw_ticket_affordable(budget, *now_us))
+			continue;
+		kw_ticket_spend(budget, *now_us);
+		count++;
+	}
+	return count;
+}
+
+static void some_wishes_begin_at_once_and_then_two_a_second(void **state)
+{
+	struct kw_ticket_budget budget = {0};
+	uint64_t now_us = 3600 * SECOND_US;
+
+	assert_int_equal(begin_for(&budget, &now_us, KW_TICKETS_SAVED * KW_TICKET_APART_US),
+		KW_TICKETS_SAVED);
+	assert_in_range(begin_for(&budget, &now_us, 60 * SECOND_US), 119, 120);
+	/* After a rest it has saved again, but not more than before. */
+	now_us += 3600 * SECOND_US;
+	assert_int_equal(begin_for(&budget, &now_us, KW_TICKETS_SAVED * KW_TICKET_APART_US),
+		KW_TICKETS_SAVED);
+	now_us += 2 * KW_TICKET_EACH_US;
+	assert_int_equal(begin_for(&budget, &now_us, 100000), 2);
+}
+
+static void two_are_never_begun_within_a_tickets_time(void **state)
+{
+	struct kw_ticket_budget budget = {0};
+	uint64_t now_us = 3600 * SECOND_US;
+
+	kw_ticket_spend(&budget, now_us);
+	assert_false(kw_ticket_affordable(&budget, now_us));
+	assert_false(kw_ticket_affordable(&budget, now_us + KW_TICKET_APART_US - 1));
+	assert_true(kw_ticket_affordable(&budget, now_us + KW_TICKET_APART_US));
+}
+
+static void a_clock_that_has_just_begun_is_no_matter(void **state)
+{
+	struct kw_ticket_budget budget = {0};
+
+	assert_false(kw_ticket_affordable(&budget, 0));
+	assert_true(kw_ticket_affordable(&budget, KW_TICKET_EACH_US));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -153,6 +207,9 @@ int main(void)
 		cmocka_unit_test(a_ticket_drawn_while_one_is_under_way_needs_the_one_after_it),
 		cmocka_unit_test(a_ticket_drawn_from_the_process_before_passes_in_the_next_one),
 		cmocka_unit_test(the_numbers_wrap_without_a_wrong_answer),
+		cmocka_unit_test(some_wishes_begin_at_once_and_then_two_a_second),
+		cmocka_unit_test(two_are_never_begun_within_a_tickets_time),
+		cmocka_unit_test(a_clock_that_has_just_begun_is_no_matter),
 		cmocka_unit_test(barriers_asked_for_before_the_examination_ended_prove_nothing),
 		cmocka_unit_test(a_feed_that_stops_leaves_the_ticket_to_be_begun_anew),
 		cmocka_unit_test(numbers_that_no_reader_can_have_drawn_cost_nothing),
