@@ -352,15 +352,16 @@ static void on_agents_revoke(void *arg, struct kw_rpc_call *call, const json_t *
 {
 	struct kw_proxy *proxy = arg;
 	const char *id = json_string_value(json_object_get(params, "id"));
+	struct kw_revocation done = {0};
 	struct kw_error error;
 	int code = KW_E_GONE;
-	uint32_t ended;
 
 	if (kw_principal_valid(id))
-		code = kw_server_revoke(proxy->server, id, &ended, &error);
-	if (code == KW_OK)
+		code = kw_server_revoke(proxy->server, id, &done, &error);
+	if (code == KW_OK || done.keys > 0)
 		proxy->readers = 0; /* it may have mapped the memory */
 	if (code == KW_E_STATE) {
+		kw_log_warn("agents", "asked for on the control socket: %s", error.text);
 		kw_rpc_fail(call, KW_RPC_CODE(code), "%s", error.text);
 		return;
 	}
@@ -372,10 +373,13 @@ static void on_agents_revoke(void *arg, struct kw_rpc_call *call, const json_t *
 		return;
 	}
 	kw_log_warn("agents",
-		"%s is refused until the next reload: asked for on the "
-		"control socket",
-		id);
-	kw_rpc_result(call, json_pack("{s:s,s:I}", "revoked", id, "sessions", (json_int_t)ended));
+		"%s is refused until the next reload (%" PRIu32 " keys of it, %" PRIu32
+		" sessions ended): asked for on the control socket",
+		id, done.keys, done.sessions);
+	kw_rpc_result(call,
+		json_pack("{s:s,s:I,s:I,s:I,s:I}", "revoked", id, "keys", (json_int_t)done.keys,
+			"sessions", (json_int_t)done.sessions, "names_refused",
+			(json_int_t)done.names, "names_most", (json_int_t)KW_REVOKED_MAX));
 }
 
 static void on_reconcile(void *arg, struct kw_rpc_call *call, const json_t *params)

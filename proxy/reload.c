@@ -108,13 +108,23 @@ static int reread(const struct kw_config *config, struct reread *files, struct k
 	return (int)error->code;
 }
 
+/* A revocation lasts until the next reload. Whoever reloads for another reason should know it. */
+static void say_lifted(void *arg, const char *id)
+{
+	kw_log_warn("agents",
+		"%s was revoked, and this reload lets it in again: take its lines out of "
+		"auth.keys_file, or put its certificate into tls.crl, and reload",
+		id);
+	++*(uint32_t *)arg;
+}
+
 /* All files count, or none. */
 int kw_proxy_reloaded(void *arg, json_t *answer, struct kw_error *error)
 {
 	struct kw_proxy *proxy = arg;
 	struct reread files = {0};
 	struct kw_keyring *keyring;
-	uint32_t revoked;
+	uint32_t revoked, lifted = 0;
 
 	if (reread(proxy->daemon.config, &files, error)) {
 		kw_secret_close_buffer(&files.password);
@@ -130,12 +140,14 @@ int kw_proxy_reloaded(void *arg, json_t *answer, struct kw_error *error)
 	if (proxy->sentinels)
 		kw_sentinels_set_password(proxy->sentinels, slice_of(&files.sentinel_password));
 	kw_secret_close_buffer(&files.sentinel_password);
+	kw_server_each_lifted(proxy->server, keyring, say_lifted, &lifted);
 	revoked = kw_server_set_keyring(proxy->server, keyring);
 	revoked += kw_server_set_tls(
 		proxy->server, files.wire, kw_wire_tls_identity(proxy->daemon.config));
 	kw_tls_context_unref(files.wire);
 	json_object_set_new(answer, "keys", json_integer((json_int_t)kw_keyring_count(keyring)));
 	json_object_set_new(answer, "revoked", json_integer((json_int_t)revoked));
+	json_object_set_new(answer, "revocations_lifted", json_integer((json_int_t)lifted));
 	kw_keyring_release(keyring);
 	return KW_OK;
 }

@@ -526,7 +526,7 @@ size_t kw_keyring_find(
 	for (size_t i = first_of(ring, id); i < ring->count && count < KW_KEY_LINES_MAX; i++) {
 		if (strcmp(ring->keys[i].id, id) != 0)
 			break;
-		if (!ring->keys[i].revoked)
+		if (ring->keys[i].state == KW_KEY_COUNTS)
 			found[count++] = &ring->keys[i];
 	}
 	return count;
@@ -547,10 +547,26 @@ size_t kw_keyring_revoke(struct kw_keyring *ring, const char *id)
 	for (size_t i = first_of(ring, id); i < ring->count; i++) {
 		if (strcmp(ring->keys[i].id, id) != 0)
 			break;
-		ring->keys[i].revoked = true;
+		ring->keys[i].state = KW_KEY_REVOKED;
 		count++;
 	}
 	return count;
+}
+
+void kw_keyring_each_lifted(const struct kw_keyring *before, const struct kw_keyring *after,
+	kw_key_id_fn tell, void *arg)
+{
+	const struct kw_key *found[KW_KEY_LINES_MAX];
+
+	for (size_t i = 0; i < before->count; i++) {
+		const struct kw_key *key = &before->keys[i];
+		bool first = i == 0 || strcmp(key[-1].id, key->id) != 0;
+
+		/* All lines of an id are revoked together. */
+		if (first && key->state == KW_KEY_REVOKED &&
+			kw_keyring_find(after, key->id, found) > 0)
+			tell(arg, key->id);
+	}
 }
 
 const struct kw_key *kw_keyring_proved(
@@ -578,7 +594,7 @@ enum kw_key_standing kw_keyring_judge(
 uint64_t kw_keyring_hash(const struct kw_keyring *ring, uint64_t seed)
 {
 	for (size_t i = 0; i < ring->count; i++)
-		if (!ring->keys[i].revoked)
+		if (ring->keys[i].state == KW_KEY_COUNTS)
 			seed = kw_hash_key(seed, 0, ring->keys[i].digest, KW_KEY_DIGEST_BYTES);
 	return seed | 1;
 }
@@ -586,7 +602,7 @@ uint64_t kw_keyring_hash(const struct kw_keyring *ring, uint64_t seed)
 /* Over one of these carriers, in whatever role. */
 static bool counts(const struct kw_key *key, uint32_t carriers)
 {
-	return !key->revoked && !kw_scope_narrow(&key->rules.scope) &&
+	return key->state == KW_KEY_COUNTS && !kw_scope_narrow(&key->rules.scope) &&
 	       (key->rules.carriers == 0 || key->rules.carriers & carriers);
 }
 
@@ -619,10 +635,10 @@ size_t kw_keyring_expire(struct kw_keyring *ring, int64_t now_s, uint32_t carrie
 	for (size_t i = 0; i < ring->count; i++) {
 		struct kw_key *key = &ring->keys[i];
 
-		if (key->revoked || key->expires_s == 0 || key->expires_s > now_s)
+		if (key->state != KW_KEY_COUNTS || key->expires_s == 0 || key->expires_s > now_s)
 			continue;
 		*withdrawn |= counts(key, carriers);
-		key->revoked = true;
+		key->state = KW_KEY_EXPIRED;
 		expired++;
 	}
 	return expired;

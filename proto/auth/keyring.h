@@ -46,6 +46,12 @@ struct kw_key_rules {
 	struct kw_scope scope;
 };
 
+enum kw_key_state {
+	KW_KEY_COUNTS,
+	KW_KEY_REVOKED, /* by kw_keyring_revoke; also if its time has come since */
+	KW_KEY_EXPIRED,
+};
+
 struct kw_key {
 	char id[KW_KEY_ID_MAX + 1]; /* "": of auth.secret_file */
 	struct kw_slice secret;
@@ -54,7 +60,7 @@ struct kw_key {
 	uint8_t digest[KW_KEY_DIGEST_BYTES];
 	uint8_t rules_digest[KW_KEY_DIGEST_BYTES]; /* of the rules alone */
 	int64_t expires_s;                         /* since 1970; 0: never */
-	bool revoked;                              /* or expired */
+	enum kw_key_state state;
 };
 
 struct kw_keyring;
@@ -73,7 +79,7 @@ void kw_keyring_release(struct kw_keyring *ring); /* NULL: nothing */
 /* Keys, each line for itself. 0: nothing is there to prove. */
 size_t kw_keyring_count(const struct kw_keyring *ring);
 
-/* The keys of this id that are not revoked; they live as long as the ring. Returns how many. */
+/* The keys of this id that count; they live as long as the ring. Returns how many. */
 size_t kw_keyring_find(const struct kw_keyring *ring, const char *id,
 	const struct kw_key *found[KW_KEY_LINES_MAX]);
 
@@ -85,6 +91,11 @@ const struct kw_key *kw_keyring_named(const struct kw_keyring *ring, const char 
 
 /* Refuse this id from now on. Returns how many keys of it there were. */
 size_t kw_keyring_revoke(struct kw_keyring *ring, const char *id);
+
+/* Each id that is revoked in `before`, and of which a key counts in `after`. */
+typedef void (*kw_key_id_fn)(void *arg, const char *id);
+void kw_keyring_each_lifted(const struct kw_keyring *before, const struct kw_keyring *after,
+	kw_key_id_fn tell, void *arg);
 
 /*
  * Refuse the keys whose time has come, for good: a clock that is set back brings none of them back.
@@ -102,19 +113,18 @@ typedef void (*kw_key_expiry_fn)(void *arg, const char *id, int64_t at_s);
 void kw_keyring_each_expiry(const struct kw_keyring *ring, kw_key_expiry_fn tell, void *arg);
 
 /*
- * Of the keys that are not revoked, with their rules; equal for equal keys, and never 0. It goes on
+ * Of the keys that count, with their rules; equal for equal keys, and never 0. It goes on
  * from `seed`.
  */
 uint64_t kw_keyring_hash(const struct kw_keyring *ring, uint64_t seed);
 
-/* The key with this digest, NULL if the id has none such or is revoked. Lives as long as the ring.
- */
+/* The key with this digest, NULL if the id has none such that counts. Lives as long as the ring. */
 const struct kw_key *kw_keyring_proved(
 	const struct kw_keyring *ring, const char *id, const uint8_t digest[KW_KEY_DIGEST_BYTES]);
 
 /*
- * Does this id have a key, not revoked, that counts over one of these carriers (bits 1 << enum
- * kw_channel_kind) and opens the whole table?
+ * Does this id have a key that counts, over one of these carriers (bits 1 << enum kw_channel_kind),
+ * and opens the whole table?
  */
 bool kw_keyring_counts(const struct kw_keyring *ring, const char *id, uint32_t carriers);
 
@@ -125,7 +135,7 @@ bool kw_keyring_withdraws(
 enum kw_key_standing {
 	KW_KEY_HOLDS,
 	KW_KEY_CHANGED, /* the id has another secret, or other rules */
-	KW_KEY_GONE,    /* there is no such id, or it is revoked */
+	KW_KEY_GONE,    /* there is no such id, or none of its keys counts */
 };
 
 /* What this ring says of a key that was proved under an earlier one, or under itself. */

@@ -20,6 +20,14 @@ static void print_answer(const struct ctl *ctl, const json_t *answer)
 		printf("done\n");
 }
 
+/* How many: a count, a list, or an object with a count. */
+static double amount(const json_t *value)
+{
+	if (json_is_object(value))
+		value = json_object_get(value, "count");
+	return json_is_array(value) ? (double)json_array_size(value) : json_number_value(value);
+}
+
 static enum ctl_exit call_and_print(struct ctl *ctl, json_t *params, int timeout_ms)
 {
 	struct kw_error error;
@@ -58,13 +66,42 @@ static enum ctl_exit run_disconnect(struct ctl *ctl)
 	return call_and_print(ctl, json_pack("{s:I}", "id", id), CTL_CALL_TIMEOUT_MS);
 }
 
+/*
+ * Nothing has that id. A proxy with certificates refuses the name all the same, because its holder
+ * might only be away. But it might be a typing error, and the agent that was meant reads on.
+ */
+static enum ctl_exit judge_revocation(const json_t *answer, const char *id)
+{
+	char text[CTL_CELL];
+
+	if (amount(json_object_get(answer, "keys")) > 0 ||
+		amount(json_object_get(answer, "sessions")) > 0)
+		return CTL_DONE;
+	fprintf(stderr,
+		"keywakectl: no key and no session is called %s: is it a typing error? "
+		"`keywakectl agents` shows who is connected. The name is remembered (%.0f of "
+		"%.0f): a certificate of it is refused until the next reload\n",
+		ctl_show_text(id, text, sizeof text),
+		amount(json_object_get(answer, "names_refused")),
+		amount(json_object_get(answer, "names_most")));
+	return CTL_REFUSED;
+}
+
 static enum ctl_exit run_revoke(struct ctl *ctl)
 {
-	json_t *id = json_string(ctl->args[0]);
+	json_t *id = json_string(ctl->args[0]), *answer;
+	enum ctl_exit status;
+	struct kw_error error;
 
 	if (!id)
 		return ctl_usage("the id is not valid UTF-8");
-	return call_and_print(ctl, json_pack("{s:o}", "id", id), CTL_CALL_TIMEOUT_MS);
+	if (ctl_call(ctl, ctl->command->method, json_pack("{s:o}", "id", id), CTL_CALL_TIMEOUT_MS,
+		    &answer, &error))
+		return ctl_fail_at(ctl, &error);
+	print_answer(ctl, answer);
+	status = judge_revocation(answer, ctl->args[0]);
+	json_decref(answer);
+	return status;
 }
 
 static enum ctl_exit run_get(struct ctl *ctl)
@@ -117,14 +154,6 @@ static enum ctl_exit run_shutdown(struct ctl *ctl)
 	print_answer(ctl, answer);
 	json_decref(answer);
 	return CTL_DONE;
-}
-
-/* How many: a count, a list, or an object with a count. */
-static double amount(const json_t *value)
-{
-	if (json_is_object(value))
-		value = json_object_get(value, "count");
-	return json_is_array(value) ? (double)json_array_size(value) : json_number_value(value);
 }
 
 /* Does the answer of verify speak of differences? */
@@ -302,10 +331,12 @@ const struct ctl_command ctl_commands[] = {
 		.least = 1,
 		.most = 1,
 		.brief = "refuse an agent's key at a proxy, and end its connections",
-		.help = "ID is that of the key, in auth.keys_file. Its agents are refused until "
-			"the "
+		.help = "ID is that of the key, in auth.keys_file, or the name in a certificate. "
+			"Its agents are refused until the "
 			"next reload or start of the proxy; take its lines out of the file before "
-			"that. Over shm the memory stays mapped in a process that will not let go "
+			"that. Says how many keys and sessions it was. Exit status 2 when it was "
+			"none: a proxy that asks for certificates refuses the name all the same. "
+			"Over shm the memory stays mapped in a process that will not let go "
 			"of it.",
 		.example = "-s /run/keywake/proxy.sock agents revoke edge-1",
 		.method = "agents.revoke",
@@ -589,8 +620,9 @@ const struct ctl_command ctl_commands[] = {
 		.help = "All or nothing: a file with a mistake changes nothing. The files that it "
 			"includes are read again, too. Says which changed "
 			"keys need a restart. The files of secrets, keys and users are read again, "
-			"too: a proxy says how many keys it has now, and how many sessions it "
-			"revoked because their key is gone.",
+			"too: a proxy says how many keys it has now, how many sessions it "
+			"revoked because their key is gone, and how many revocations by `agents "
+			"revoke` ended.",
 		.example = "-s /run/keywake/proxy.sock config reload",
 		.method = "config.reload",
 		.run = run_simple},

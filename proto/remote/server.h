@@ -225,15 +225,31 @@ size_t kw_server_expire_keys(struct kw_server *server, int64_t now_s, uint32_t *
 /* The keys that agents must prove. It lives until another one is set. */
 const struct kw_keyring *kw_server_keyring(const struct kw_server *server);
 
+/* What a revocation has found and done. */
+struct kw_revocation {
+	uint32_t keys;     /* of this id: withdrawn, now or before */
+	uint32_t sessions; /* ended */
+	uint32_t names;    /* of certificates that are refused, with this one; 0: none are asked for */
+};
+
 /*
  * Withdraw the keys of this id until the next kw_server_set_keyring, and whom a certificate names
- * so until the next kw_server_set_tls; revoke its sessions: *ended of them. KW_E_GONE: there is no
- * such id. With certificates any id can be one: a name that is new to the proxy is refused, too.
- * KW_E_STATE: KW_REVOKED_MAX names are revoked already; nothing was changed.
+ * so until the next kw_server_set_tls; end the sessions of both. KW_E_GONE: there is no such id.
+ * With certificates any id can be one. So a name that no session has is refused from now on, too:
+ * without keys and sessions it may be a mistake, and the caller should say so. KW_E_STATE:
+ * KW_REVOKED_MAX names are refused already, and this one is not; the sentence says what was done to
+ * its keys, which comes first. *done is set in each case.
  */
 #define KW_REVOKED_MAX 256
-int kw_server_revoke(
-	struct kw_server *server, const char *id, uint32_t *ended, struct kw_error *error);
+int kw_server_revoke(struct kw_server *server, const char *id, struct kw_revocation *done,
+	struct kw_error *error);
+
+/*
+ * Each id that was revoked, and that is refused no more once this ring is set and certificates are
+ * read again (kw_server_set_keyring, kw_server_set_tls).
+ */
+void kw_server_each_lifted(const struct kw_server *server, const struct kw_keyring *after,
+	kw_key_id_fn tell, void *arg);
 
 /*
  * Connections to come over tcp+tls get this context; held. A session whose certificate it does not

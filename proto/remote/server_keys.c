@@ -324,23 +324,64 @@ static bool revoke_name(struct kw_revoked *revoked, const char *id)
 	return true;
 }
 
-int kw_server_revoke(
-	struct kw_server *server, const char *id, uint32_t *ended, struct kw_error *error)
+static int explain_full(const struct kw_revocation *done, const char *id, struct kw_error *error)
+{
+	if (done->keys > 0)
+		return kw_error_set(error, KW_E_STATE,
+			"%s: its key is refused now, but a certificate of that name is not, as %d "
+			"names are refused already: put their certificates into tls.crl, and "
+			"reload",
+			id, KW_REVOKED_MAX);
+	return kw_error_set(error, KW_E_STATE,
+		"%d names are refused already, and this one is not: put their certificates into "
+		"tls.crl, and reload",
+		KW_REVOKED_MAX);
+}
+
+int kw_server_revoke(struct kw_server *server, const char *id, struct kw_revocation *done,
+	struct kw_error *error)
 {
 	bool by_name = kw_server_certifies(server) && strlen(id) <= KW_CERTIFICATE_ID_MAX;
-	bool withdrawn = by_name || kw_keyring_counts(server->keyring, id, TELLS_RKEYS);
+	bool new_name = by_name && !is_revoked(server, id);
+	bool withdrawn = new_name || kw_keyring_counts(server->keyring, id, TELLS_RKEYS);
+	bool full;
 
-	if (by_name && !is_revoked(server, id) && !revoke_name(&server->revoked, id))
-		return kw_error_set(error, KW_E_STATE,
-			"%d names are revoked already, and this one is not: put their "
-			"certificates into tls.crl, and reload",
-			KW_REVOKED_MAX);
-	if (kw_keyring_revoke(server->keyring, id) == 0 && !by_name)
+	*done = (struct kw_revocation){.keys = (uint32_t)kw_keyring_revoke(server->keyring, id)};
+	full = new_name && !revoke_name(&server->revoked, id);
+	done->names = (uint32_t)server->revoked.count;
+	done->sessions = kw_server_check_keys(server);
+	if (withdrawn)
+		rotate(server);
+	if (full)
+		return explain_full(done, id, error);
+	if (done->keys == 0 && !by_name)
 		return kw_error_set(error, KW_E_GONE,
 			"no key has the id %.*s; agents.list shows those in use", KW_KEY_ID_MAX,
 			id);
-	*ended = kw_server_check_keys(server);
-	if (withdrawn)
-		rotate(server);
 	return KW_OK;
+}
+
+/* Names are told for themselves: of the keys, those that are none of them. */
+struct lifted {
+	const struct kw_server *server;
+	kw_key_id_fn tell;
+	void *arg;
+};
+
+static void tell_key(void *arg, const char *id)
+{
+	const struct lifted *lifted = arg;
+
+	if (!is_revoked(lifted->server, id))
+		lifted->tell(lifted->arg, id);
+}
+
+void kw_server_each_lifted(const struct kw_server *server, const struct kw_keyring *after,
+	kw_key_id_fn tell, void *arg)
+{
+	struct lifted lifted = {server, tell, arg};
+
+	for (int i = 0; i < server->revoked.count; i++)
+		tell(arg, server->revoked.ids[i]);
+	kw_keyring_each_lifted(server->keyring, after, tell_key, &lifted);
 }

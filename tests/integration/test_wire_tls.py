@@ -72,7 +72,8 @@ def test_certificates_let_in_name_and_end(bed):
     assert set(before) == {"edge-1", "edge-2"}
     assert {session["carrier"] for session in before.values()} == {"tcp+tls"}
     assert {session["tls"] for session in before.values()} <= {"software", "kernel"}
-    assert proxy.rpc("agents.revoke", id="edge-1") == {"revoked": "edge-1", "sessions": 1}
+    assert proxy.rpc("agents.revoke", id="edge-1") == {
+        "revoked": "edge-1", "keys": 0, "sessions": 1, "names_refused": 1, "names_most": 256}
     first.wait_status(lambda status: "is revoked" in status["reason"], "it is not refused")
     assert sessions(proxy)["edge-2"]["id"] == before["edge-2"]["id"]
     # Renewed files are taken up, and who is connected goes on.

@@ -50,7 +50,8 @@ def one_secret(bed, carrier, text=OLD, agents=1):
 def test_a_reload_takes_up_a_new_secret(bed, carrier):
     """Who has only the old one is out at once, and comes back with the new one by a reload of its own."""
     primary, proxy, (agent,) = one_secret(bed, carrier)
-    assert proxy.ctl_ok("config", "reload") == {"reloaded": True, "needs_restart": "", "keys": 1, "revoked": 0}
+    assert proxy.ctl_ok("config", "reload") == {
+        "reloaded": True, "needs_restart": "", "keys": 1, "revoked": 0, "revocations_lifted": 0}
     bed.file("proxy.secret", NEW)
     answer = proxy.ctl_ok("config", "reload")
     assert (answer["reloaded"], answer["keys"], answer["revoked"]) == (True, 1, 1), answer
@@ -291,13 +292,14 @@ def test_a_revoked_id_is_refused_until_the_next_reload(bed):
     lines = [line("edge-1", 1), line("edge-2", 2)]
     _, proxy, (first, second) = keyed(bed, lines, {"edge-1": 1, "edge-2": 2})
     before = sessions(proxy)["edge-2"]["id"]
-    assert proxy.ctl_ok("agents", "revoke", "edge-1") == {"revoked": "edge-1", "sessions": 1}
+    answer = proxy.ctl_ok("agents", "revoke", "edge-1")
+    assert (answer["keys"], answer["sessions"], answer["names_refused"]) == (1, 1, 0), answer
     refused(first)
     assert sessions(proxy)["edge-2"]["id"] == before
     for wrong in ("edge-3", "edge 1", ""):
         done = proxy.ctl("agents", "revoke", wrong)
         assert done.returncode == 2 and "no key has that id" in done.stderr, done
-    proxy.ctl_ok("config", "reload")
+    assert proxy.ctl_ok("config", "reload")["revocations_lifted"] == 1
     first.wait_warm()
     assert first.status()["snapshots"] == 1 and second.status()["reconnects"] == 1
 

@@ -330,6 +330,50 @@ static void a_revoked_id_is_neither_found_nor_holds(void **state)
 	kw_keyring_release(ring);
 }
 
+struct told {
+	int count;
+	char last[KW_KEY_ID_MAX + 1];
+};
+
+static void tell(void *arg, const char *id)
+{
+	struct told *told = arg;
+
+	told->count++;
+	snprintf(told->last, sizeof told->last, "%s", id);
+}
+
+static int count_lifted(const struct kw_keyring *before, const char *after_text, struct told *told)
+{
+	struct kw_keyring *after = parse(after_text);
+
+	*told = (struct told){0};
+	kw_keyring_each_lifted(before, after, tell, told);
+	kw_keyring_release(after);
+	return told->count;
+}
+
+/* Of an id with two lines it is told once. One that expired was not revoked. */
+static void what_a_new_ring_lets_in_again_is_told(void **state)
+{
+	struct kw_keyring *ring =
+		parse("key a " SECRET "\nkey a " THIRD "\nkey b " OTHER " expires=1970-01-02");
+	struct told told;
+	bool withdrawn;
+
+	assert_int_equal(kw_keyring_expire(ring, 86400, 0, &withdrawn), 1);
+	assert_int_equal(count_lifted(ring, "key a " SECRET "\nkey b " OTHER, &told), 0);
+	kw_keyring_revoke(ring, "a");
+	assert_int_equal(count_lifted(ring, "key a " SECRET "\nkey b " OTHER, &told), 1);
+	assert_string_equal(told.last, "a");
+	assert_int_equal(count_lifted(ring, "key b " OTHER, &told), 0);
+	/* Revoked after its time: it is the operator's word that counts. */
+	kw_keyring_revoke(ring, "b");
+	assert_int_equal(count_lifted(ring, "key b " OTHER, &told), 1);
+	assert_string_equal(told.last, "b");
+	kw_keyring_release(ring);
+}
+
 #define JAN_31 INT64_C(1801353600) /* 2027-01-31 00:00:00 UTC */
 
 static void an_expired_line_is_refused_and_the_other_one_holds(void **state)
@@ -423,6 +467,7 @@ int main(void)
 		cmocka_unit_test(a_ring_judges_what_was_proved_under_another),
 		cmocka_unit_test(a_key_is_for_its_carriers_and_roles),
 		cmocka_unit_test(a_revoked_id_is_neither_found_nor_holds),
+		cmocka_unit_test(what_a_new_ring_lets_in_again_is_told),
 		cmocka_unit_test(an_expired_line_is_refused_and_the_other_one_holds),
 		cmocka_unit_test(what_runs_out_is_told_by_id),
 		cmocka_unit_test(a_date_changes_no_key),

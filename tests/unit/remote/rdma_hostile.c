@@ -280,7 +280,7 @@ void an_rkey_told_to_a_revoked_agent_opens_nothing_for_another(void **state)
 		.keyring = kw_keyring_new(kw_slice_text("a secret"), keys, &error),
 		.rdma.rotate_ms = 100};
 	struct fixture fixture;
-	uint32_t ended;
+	struct kw_revocation done;
 
 	fixture_open(&fixture);
 	assert_int_equal(kw_memory_extend(&fixture.memory, &rest, &error), 0);
@@ -288,7 +288,7 @@ void an_rkey_told_to_a_revoked_agent_opens_nothing_for_another(void **state)
 	kw_keyring_release(served.keyring);
 	told = fixture.memory.extents[0];
 	read_as_another(&fixture, &told, true);
-	assert_int_equal(kw_server_revoke(fixture.server, "gone", &ended, &error), 0);
+	assert_int_equal(kw_server_revoke(fixture.server, "gone", &done, &error), 0);
 	WAIT(&fixture, fixture.rotated == 1);
 	assert_int_equal(fixture.rotation.outcome, KW_ROTATION_SMOOTH);
 	assert_int_equal(fixture.rotation.bytes, RESERVE);

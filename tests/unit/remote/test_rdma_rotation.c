@@ -59,9 +59,9 @@ static void connect_as(struct fixture *fixture, struct client *client, const cha
 static void revoke_key(struct fixture *fixture, const char *id)
 {
 	struct kw_error error;
-	uint32_t ended;
+	struct kw_revocation done;
 
-	if (kw_server_revoke(fixture->server, id, &ended, &error) != 0)
+	if (kw_server_revoke(fixture->server, id, &done, &error) != 0)
 		fail_msg("%s", error.text);
 }
 

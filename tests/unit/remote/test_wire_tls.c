@@ -227,13 +227,13 @@ static void rules_that_change_reach_a_certificate_beside_the_secret_without_an_i
 	end(&fixture);
 }
 
-/* Neither all of it nor a half: a certificate without its rules would see everything. */
+/* Its key goes all the same. A certificate of that name would see everything without the rules. */
 static void a_name_that_finds_no_place_among_the_revoked_keeps_its_rules(void **state)
 {
 	struct kw_remote_options options;
 	struct fixture fixture;
 	struct kw_error error;
-	uint32_t ended;
+	struct kw_revocation done;
 
 	use(kit_server(&kit.ca, NULL), kit_client(&kit.ca, &kit.edge));
 	options = plain_options();
@@ -242,9 +242,14 @@ static void a_name_that_finds_no_place_among_the_revoked_keeps_its_rules(void **
 		char id[16];
 
 		snprintf(id, sizeof id, "gone-%d", i);
-		assert_int_equal(kw_server_revoke(fixture.server, id, &ended, &error), 0);
+		assert_int_equal(kw_server_revoke(fixture.server, id, &done, &error), 0);
 	}
-	assert_int_equal(kw_server_revoke(fixture.server, "edge-1", &ended, &error), KW_E_STATE);
+	assert_int_equal(kw_server_revoke(fixture.server, "edge-1", &done, &error), KW_E_STATE);
+	assert_int_equal(done.keys, 1);
+	assert_non_null(strstr(error.text, "its key is refused now"));
+	assert_int_equal(kw_server_revoke(fixture.server, "edge-2", &done, &error), KW_E_STATE);
+	assert_int_equal(done.keys, 0);
+	assert_non_null(strstr(error.text, "this one is not"));
 	expect_closed(&fixture, &options, "does not allow this carrier", NULL);
 	end(&fixture);
 }
@@ -256,12 +261,12 @@ static void a_key_that_stays_revoked_leaves_a_certificate_its_rules(void **state
 	struct kw_tls_context *renewed = kit_server(&kit.ca, NULL);
 	struct fixture fixture;
 	struct kw_error error;
-	uint32_t ended;
+	struct kw_revocation done;
 
 	use(kit_server(&kit.ca, NULL), kit_client(&kit.ca, &kit.edge));
 	options = plain_options();
 	begin(&fixture, "key edge-1 " EDGE_SECRET " carriers=shm");
-	assert_int_equal(kw_server_revoke(fixture.server, "edge-1", &ended, &error), 0);
+	assert_int_equal(kw_server_revoke(fixture.server, "edge-1", &done, &error), 0);
 	expect_closed(&fixture, &options, "revoked", NULL);
 	kw_server_set_tls(fixture.server, renewed, KW_TLS_IDENTITY_AUTO);
 	expect_closed(&fixture, &options, "does not allow this carrier", NULL);
@@ -348,7 +353,7 @@ static void a_revoked_name_is_refused_until_the_next_reload(void **state)
 	struct client client, other;
 	struct fixture fixture;
 	struct kw_error error;
-	uint32_t ended;
+	struct kw_revocation done;
 
 	use(kit_server(&kit.ca, NULL), kit_client(&kit.ca, &kit.edge));
 	begin(&fixture, NULL);
@@ -356,8 +361,10 @@ static void a_revoked_name_is_refused_until_the_next_reload(void **state)
 	use(kw_tls_context_ref(server_tls), kit_client(&kit.ca, &kit.other_edge));
 	client_connect(&fixture, &other);
 	WAIT(&fixture, fixture.joined == 2);
-	assert_int_equal(kw_server_revoke(fixture.server, "edge-1", &ended, &error), 0);
-	assert_int_equal(ended, 1);
+	assert_int_equal(kw_server_revoke(fixture.server, "edge-1", &done, &error), 0);
+	assert_int_equal(done.keys, 0);
+	assert_int_equal(done.sessions, 1);
+	assert_int_equal(done.names, 1);
 	WAIT(&fixture, client.closed);
 	WAIT(&fixture, fixture.left == 1);
 	assert_non_null(strstr(fixture.why_left, "edge-1 was revoked"));
