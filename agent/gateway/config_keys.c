@@ -68,7 +68,8 @@ const struct kw_config_key kw_gateway_config_keys[] = {
 		"A client that sends nothing for so long is closed; 0: none is, as servers do "
 		"with timeout 0."},
 	{"gateway.users_file", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,
-		"File of users and passwords, in the form of the server's aclfile; empty: no "
+		"File of users and passwords, in the form of the server's aclfile (not readable or "
+		"writable by others); empty: no "
 		"passwords, and Redis clients connect over a unix socket."},
 	{"gateway.allow_insecure", KW_CONFIG_BOOL, "false", false, 0, 0, NULL,
 		"Serve clients over tcp without passwords or certificates: Redis clients of this "

@@ -142,6 +142,65 @@ def test_short_open_and_foreign_files_are_refused(bed, text, mode, owner, senten
             assert sentence in daemon.output() and "auth.secret_file" in daemon.output(), daemon.output()
 
 
+PASSWORD, USERS = "the password of a server\n", "user app on >a-password-of-the-app ~* +@all\n"
+UNSAFE = pytest.mark.parametrize("mode, owner, sentence", [
+    (0o604, 0, "chmod o-rwx"), (0o620, 0, "chmod g-w"), (0o602, 0, "chmod o-rwx"),
+    (0o640, 12345, "belongs to user 12345, who could change it: chown root"),
+], ids=["read by others", "written by its group", "written by others", "of another user"])
+
+
+def unsafe(bed, name, text, mode, owner):
+    if owner and os.geteuid() != 0:
+        pytest.skip("only root can give a file away")
+    path = bed.file(name, text, mode)
+    if owner:
+        os.chown(path, owner, owner)
+    return path
+
+
+def does_not_start(daemon, key, sentence):
+    daemon.start(wait=False)
+    assert daemon.wait_exit() == 2
+    assert key in daemon.output() and sentence in daemon.output(), daemon.output()
+
+
+@UNSAFE
+@pytest.mark.quick
+def test_password_files_that_others_can_change_are_refused(bed, mode, owner, sentence):
+    """Whoever writes one decides at which server a daemon logs in, or that it does not."""
+    primary = bed.server("primary")
+    proxy, path = bed.proxy(primary), unsafe(bed, "password", PASSWORD, mode, owner)
+    does_not_start(bed.proxy(primary, name="another", start=False, redis__password_file=path),
+                   "redis.password_file", sentence)
+    does_not_start(bed.agent(proxy, bed.server("replica"), start=False, redis__password_file=path),
+                   "redis.password_file", sentence)
+    does_not_start(bed.agent(proxy, bed.server("led"), name="leads", start=False, apply__mode="replica",
+                             apply__consent=True, apply__replica__masterauth_file=path),
+                   "apply.replica.masterauth_file", sentence)
+    does_not_start(bed.gateway(proxy, start=False, gateway__forward=True, redis__address=primary.address,
+                               redis__password_file=path), "redis.password_file", sentence)
+    # Nor at a reload, which changes nothing then.
+    safe = bed.proxy(primary, name="safe", redis__password_file=bed.file("safe", PASSWORD))
+    unsafe(bed, "safe", PASSWORD, mode, owner)
+    done = safe.ctl("config", "reload")
+    assert done.returncode == 2 and sentence in done.stderr, done
+
+
+@UNSAFE
+@pytest.mark.quick
+def test_a_file_of_users_that_others_can_change_is_refused(bed, mode, owner, sentence):
+    """Whoever writes it lets himself in at the gateway."""
+    proxy, path = bed.proxy(bed.server("primary")), unsafe(bed, "users", USERS, mode, owner)
+    does_not_start(bed.gateway(proxy, start=False, gateway__users_file=path), "gateway.users_file", sentence)
+    gateway = bed.gateway(proxy, name="safe", gateway__users_file=bed.file("safe", USERS))
+    unsafe(bed, "safe", USERS.replace("app", "eve"), mode, owner)
+    done = gateway.ctl("config", "reload")
+    assert done.returncode == 2 and sentence in done.stderr, done
+    # What was there counts on.
+    client = gateway.client(username="app", password="a-password-of-the-app")
+    assert client.ping()
+
+
 # ---- keys with ids ----
 
 def digits(number):

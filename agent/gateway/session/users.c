@@ -170,7 +170,7 @@ struct kw_users *kw_users_load(const char *path, struct kw_error *error)
 	struct kw_buffer text = {0};
 	struct kw_users *users = NULL;
 	int code = kw_small_file_read(
-		path, KW_USERS_FILE_MAX, KW_FILE_PRIVATE, "the file of users", &text, error);
+		path, KW_USERS_FILE_MAX, KW_FILE_SECRET, "the file of users", &text, error);
 
 	if (!code) {
 		users = kw_users_parse(

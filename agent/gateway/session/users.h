@@ -79,7 +79,7 @@ struct kw_users *kw_users_open(void);
 /* NULL: the error names line, word and remedy (KW_E_CONFIG). Passwords are not quoted. */
 struct kw_users *kw_users_parse(struct kw_slice text, struct kw_error *error);
 
-/* The same of a file, which others must not be able to read. */
+/* The same of a file, which nobody else may read or change (KW_FILE_SECRET). */
 struct kw_users *kw_users_load(const char *path, struct kw_error *error);
 
 void kw_users_free(struct kw_users *users);

@@ -17,7 +17,8 @@
 		{"redis.username", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,                      \
 			"ACL user on " on "; empty: the default user."},                           \
 		{"redis.password_file", KW_CONFIG_TEXT, "\"\"", false, 0, 0, NULL,                 \
-			"File with the password (not readable by others); empty: none."},          \
+			"File with the password (not readable or writable by others); empty: "     \
+			"none."},                                                                  \
 		KW_CONFIG_TLS("redis.tls", "redis.address")
 
 /* what: the sentence about auth.secret_file. */

@@ -183,8 +183,9 @@ void kw_config_manual(const struct kw_config_key *keys, const char *program,
 	enum kw_config_form form, struct kw_buffer *out);
 
 /*
- * A secret from a file: the content less trailing newlines. KW_E_CONFIG when it is empty, larger
- * than 4 KiB or open to others (mode & 007), each with the remedy. Empty path: an empty result.
+ * A secret from a file: the content less trailing newlines. KW_E_CONFIG when it is empty or larger
+ * than 4 KiB, or in other hands than KW_FILE_SECRET wants (small_file.h), each with the remedy.
+ * Empty path: an empty result.
  */
 int kw_secret_load(const char *path, struct kw_buffer *secret, struct kw_error *error);
 
@@ -195,10 +196,7 @@ int kw_secret_load(const char *path, struct kw_buffer *secret, struct kw_error *
 int kw_secret_reload(
 	const char *path, struct kw_buffer *secret, bool *changed, struct kw_error *error);
 
-/*
- * The same of a secret that a proxy and its agents share. It has 16 bytes at least, its group may
- * only read the file, and root or this process's user owns it.
- */
+/* The same of a secret that a proxy and its agents share: it has 16 bytes at least. */
 int kw_key_file_load(const char *path, struct kw_buffer *secret, struct kw_error *error);
 
 /*

@@ -8,10 +8,10 @@
 
 #define SECRET_MAX 4096
 
-static int load(
-	const char *path, enum kw_file_care care, struct kw_buffer *secret, struct kw_error *error)
+static int load(const char *path, struct kw_buffer *secret, struct kw_error *error)
 {
-	int code = kw_small_file_read(path, SECRET_MAX, care, "the secret file", secret, error);
+	int code = kw_small_file_read(
+		path, SECRET_MAX, KW_FILE_SECRET, "the secret file", secret, error);
 
 	while (!code && secret->end > secret->start &&
 		(secret->data[secret->end - 1] == '\n' || secret->data[secret->end - 1] == '\r'))
@@ -39,7 +39,7 @@ int kw_secret_load(const char *path, struct kw_buffer *secret, struct kw_error *
 	kw_buffer_clear(secret);
 	if (*path == '\0')
 		return 0;
-	code = load(path, KW_FILE_PRIVATE, secret, error);
+	code = load(path, secret, error);
 	return code ? forget(secret, code) : 0;
 }
 
@@ -68,7 +68,7 @@ int kw_key_file_load(const char *path, struct kw_buffer *secret, struct kw_error
 	kw_buffer_clear(secret);
 	if (*path == '\0')
 		return 0;
-	code = load(path, KW_FILE_SECRET, secret, error);
+	code = load(path, secret, error);
 	if (!code && kw_buffer_length(secret) < KW_KEY_SECRET_LEAST)
 		code = kw_error_set(error, KW_E_CONFIG,
 			"the secret file %s has %zu bytes, and a secret has at least %d: make one "

@@ -14,7 +14,7 @@
 
 #define FILE_MODE 0600
 #define MODE_OF_OTHERS 007U
-#define MODE_OF_SECRETS 027U
+#define MODE_OF_GROUP 020U
 
 static int check_owner(
 	const struct stat *info, const char *file, const char *what, struct kw_error *error)
@@ -31,15 +31,17 @@ static int check_mode(const struct stat *info, enum kw_file_care care, const cha
 {
 	unsigned mode = info->st_mode & 07777;
 
-	if (care != KW_FILE_ANY && mode & MODE_OF_OTHERS)
+	if (care == KW_FILE_ANY)
+		return KW_OK;
+	if (mode & MODE_OF_OTHERS)
 		return kw_error_set(error, KW_E_CONFIG,
 			"%s %s is open to every user (mode %04o): chmod o-rwx %s", what, file, mode,
 			file);
-	if (care == KW_FILE_SECRET && mode & MODE_OF_SECRETS)
+	if (mode & MODE_OF_GROUP)
 		return kw_error_set(error, KW_E_CONFIG,
 			"%s %s can be changed by its group (mode %04o): chmod g-w %s", what, file,
 			mode, file);
-	return care == KW_FILE_SECRET ? check_owner(info, file, what, error) : KW_OK;
+	return check_owner(info, file, what, error);
 }
 
 /* A regular file of at most `most` bytes, in the right hands; the sentence says what else. */

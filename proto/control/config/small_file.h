@@ -13,8 +13,10 @@
 /* Who else may have the file in hand. */
 enum kw_file_care {
 	KW_FILE_ANY,
-	KW_FILE_PRIVATE, /* users who are neither owner nor of its group may do nothing with it */
-	/* The same, its group may only read it, and root or this process's user owns it. */
+	/*
+	 * Root or this process's user owns it, its group may read it and no more, and others may do
+	 * nothing with it. So for all that lets somebody in: secrets, passwords, users.
+	 */
 	KW_FILE_SECRET,
 };
 

@@ -455,6 +455,9 @@ static void secrets_are_read_and_refused(void **state)
 	assert_int_equal(kw_secret_load(fixture->file, &secret, &fixture->error), KW_E_CONFIG);
 	assert_non_null(strstr(fixture->error.text, "chmod o-rwx"));
 	assert_int_equal(kw_buffer_length(&secret), 0);
+	assert_int_equal(chmod(fixture->file, 0660), 0);
+	assert_int_equal(kw_secret_load(fixture->file, &secret, &fixture->error), KW_E_CONFIG);
+	assert_non_null(strstr(fixture->error.text, "chmod g-w"));
 	assert_int_equal(chmod(fixture->file, 0600), 0);
 	write_file(fixture, "\n");
 	assert_int_equal(kw_secret_load(fixture->file, &secret, &fixture->error), KW_E_CONFIG);

@@ -333,7 +333,7 @@ static void only_who_may_everything_is_not_checked(void **state)
 	}
 }
 
-static void a_file_that_others_can_read_is_refused(void **state)
+static void a_file_that_others_can_read_or_change_is_refused(void **state)
 {
 	char path[] = "/tmp/kw-users-XXXXXX";
 	struct kw_error error = {0};
@@ -347,6 +347,9 @@ static void a_file_that_others_can_read_is_refused(void **state)
 	assert_int_equal(fchmod(fd, 0644), 0);
 	assert_null(kw_users_load(path, &error));
 	assert_non_null(strstr(error.text, "chmod o-rwx"));
+	assert_int_equal(fchmod(fd, 0660), 0);
+	assert_null(kw_users_load(path, &error));
+	assert_non_null(strstr(error.text, "chmod g-w"));
 	close(fd);
 	unlink(path);
 	assert_null(kw_users_load(path, &error));
@@ -363,7 +366,7 @@ int main(void)
 		cmocka_unit_test(without_a_line_for_default_each_client_must_log_in),
 		cmocka_unit_test(a_user_may_what_its_rules_say),
 		cmocka_unit_test(only_who_may_everything_is_not_checked),
-		cmocka_unit_test(a_file_that_others_can_read_is_refused),
+		cmocka_unit_test(a_file_that_others_can_read_or_change_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
