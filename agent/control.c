@@ -4,6 +4,7 @@
 #include "stages.h"
 
 #include "base/clock.h"
+#include "control/json_text.h"
 #include "remote/rdma/counts.h"
 #include "sync/level.h"
 
@@ -28,9 +29,10 @@ static json_t *quarantine_json(const struct kw_quarantine *quarantine)
 			key->key_length < KW_QUARANTINE_KEY ? key->key_length : KW_QUARANTINE_KEY;
 		json_t *name = json_stringn(key->key, length);
 
-		json_array_append_new(list,
-			json_pack("{s:i,s:o,s:s}", "database", (int)key->database, "key",
-				name ? name : json_string("(binary)"), "reason", key->reason));
+		json_array_append_new(
+			list, json_pack("{s:i,s:o,s:o}", "database", (int)key->database, "key",
+				      name ? name : json_string("(binary)"), "reason",
+				      kw_json_text(key->reason)));
 	}
 	return list;
 }
@@ -52,10 +54,11 @@ static json_t *local_json(const struct kw_local *local)
 
 	snprintf(version, sizeof version, "%s %d.%d.%d", identity->valkey ? "valkey" : "redis",
 		identity->major, identity->minor, identity->patch);
-	return json_pack("{s:s,s:s,s:s,s:s,s:I,s:s}", "address", local->options.redis.address,
-		"version", kw_local_ready(local) ? version : "", "run_id", identity->run_id, "role",
-		identity->role, "keys", (json_int_t)local->facts.keys, "maxmemory_policy",
-		local->facts.policy);
+	return json_pack("{s:s,s:s,s:o,s:o,s:I,s:o}", "address", local->options.redis.address,
+		"version", kw_local_ready(local) ? version : "", "run_id",
+		kw_json_text(identity->run_id), "role", kw_json_text(identity->role), "keys",
+		(json_int_t)local->facts.keys, "maxmemory_policy",
+		kw_json_text(local->facts.policy));
 }
 
 static json_t *apply_json(struct kw_pair *pair)
@@ -87,9 +90,9 @@ static json_t *status_json(struct kw_agent_daemon *daemon)
 	bool up = kw_follow_up(follow);
 
 	return json_pack(
-		"{s:s,s:s,s:s,s:I,s:I,s:I,s:I,s:f,s:f,s:s,s:s,s:I,s:o,s:I,s:b,s:s,s:o,s:s,s:o,"
+		"{s:s,s:o,s:s,s:I,s:I,s:I,s:I,s:f,s:f,s:s,s:s,s:I,s:o,s:I,s:b,s:s,s:o,s:s,s:o,"
 		"s:I,s:I,s:I}",
-		"state", kw_sm_name(&agent->sm), "reason", agent->reason, "name",
+		"state", kw_sm_name(&agent->sm), "reason", kw_json_text(agent->reason), "name",
 		daemon->target.name, "epoch",
 		(json_int_t)(up ? follow->superblock.epoch : sync->epoch), "applied_version",
 		(json_int_t)sync->progress.applied, "head_version",
@@ -128,9 +131,10 @@ static json_t *history_json(const struct kw_history *history)
 
 	if (history->proxy)
 		snprintf(proxy, sizeof proxy, "%016" PRIx64, history->proxy);
-	return json_pack("{s:s,s:s,s:I,s:s,s:s}", "replid", history->replid, "replid2",
-		history->replid2, "second_offset", (json_int_t)history->second_offset, "proxy",
-		proxy, "proxy_name", history->proxy_name);
+	return json_pack("{s:o,s:o,s:I,s:s,s:o}", "replid", kw_json_text(history->replid),
+		"replid2", kw_json_text(history->replid2), "second_offset",
+		(json_int_t)history->second_offset, "proxy", proxy, "proxy_name",
+		kw_json_text(history->proxy_name));
 }
 
 /* Who confirms it is the domain; "" without one. Terms of two domains cannot be compared. */

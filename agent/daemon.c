@@ -5,6 +5,7 @@
 #include "base/secret.h"
 #include "control/config/certificates.h"
 #include "control/config/tls.h"
+#include "control/json_text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -408,8 +409,8 @@ static void on_state(void *arg, const char *state, const char *reason)
 	kw_notify_status(&daemon->notify, "%s%s%s", state, *reason ? ": " : "", reason);
 	if (daemon->rpc)
 		kw_rpc_event(daemon->rpc, "state",
-			json_pack("{s:s,s:s,s:s}", "state", state, "reason", reason, "reason_code",
-				code));
+			json_pack("{s:s,s:o,s:s}", "state", state, "reason", kw_json_text(reason),
+				"reason_code", code));
 }
 
 static void on_ended(void *arg, const char *name)

@@ -3,6 +3,7 @@
 #include "figures.h"
 
 #include "base/clock.h"
+#include "control/json_text.h"
 
 static json_t *closed_json(const struct kw_frontend_stats *stats)
 {
@@ -35,9 +36,9 @@ static json_t *status_json(const struct kw_gateway *gateway, const struct kw_get
 	const bool error_known = sight->clock_error_us != UINT64_MAX;
 
 	return json_pack(
-		"{s:s,s:s,s:s,s:I,s:I,s:I,s:f,s:o,s:s,s:s,s:s,s:i,s:I,s:o,s:o,s:o,s:o,s:s,s:I}",
-		"state", kw_gateway_state_name(sight->state), "reason", sight->why, "name",
-		gateway->target.name, "epoch", (json_int_t)sight->epoch, "head_version",
+		"{s:s,s:o,s:s,s:I,s:I,s:I,s:f,s:o,s:s,s:s,s:s,s:i,s:I,s:o,s:o,s:o,s:o,s:o,s:I}",
+		"state", kw_gateway_state_name(sight->state), "reason", kw_json_text(sight->why),
+		"name", gateway->target.name, "epoch", (json_int_t)sight->epoch, "head_version",
 		(json_int_t)sight->version, "fresh_us", (json_int_t)sight->fresh_us, "age_ms",
 		(double)sight->age_us / 1000.0, "clock_error_us",
 		error_known ? json_integer((json_int_t)sight->clock_error_us) : json_null(),
@@ -47,8 +48,9 @@ static json_t *status_json(const struct kw_gateway *gateway, const struct kw_get
 		(json_int_t)kw_frontend_stats(gateway->server)->clients, "staleness_p50_us",
 		quantile(gateway, 0.5), "staleness_p99_us", quantile(gateway, 0.99),
 		"staleness_max_us", quantile(gateway, 1), "clients_closed",
-		closed_json(kw_frontend_stats(gateway->server)), "forward", forward_text(gateway),
-		"uptime_s", (json_int_t)((kw_clock_us() - gateway->started_us) / 1000000));
+		closed_json(kw_frontend_stats(gateway->server)), "forward",
+		kw_json_text(forward_text(gateway)), "uptime_s",
+		(json_int_t)((kw_clock_us() - gateway->started_us) / 1000000));
 }
 
 static json_t *whole_status(void *arg)

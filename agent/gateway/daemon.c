@@ -5,6 +5,7 @@
 #include "base/secret.h"
 #include "control/config/certificates.h"
 #include "control/config/tls.h"
+#include "control/json_text.h"
 #include "redis/address.h"
 
 #include <stdio.h>
@@ -346,8 +347,8 @@ static void on_state(void *arg, enum kw_gateway_state state, const char *why)
 	kw_notify_status(&gateway->notify, "%s%s%s", name, *why ? ": " : "", why);
 	if (gateway->rpc)
 		kw_rpc_event(gateway->rpc, "state",
-			json_pack("{s:s,s:s,s:s}", "state", name, "reason", why, "reason_code",
-				sight.code));
+			json_pack("{s:s,s:o,s:s}", "state", name, "reason", kw_json_text(why),
+				"reason_code", sight.code));
 }
 
 static void on_ended(void *arg, const char *name)

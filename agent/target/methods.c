@@ -1,6 +1,7 @@
 #include "target/target.h"
 
 #include "control/config/config.h"
+#include "control/json_text.h"
 
 #include <stdlib.h>
 
@@ -75,13 +76,13 @@ void kw_target_show(json_t *status, const struct kw_scouts *scouts)
 		const struct kw_history *history = seen ? &known->history : NULL;
 
 		json_array_append_new(
-			list, json_pack("{s:s,s:b,s:b,s:s,s:I,s:b,s:s}", "proxy",
+			list, json_pack("{s:s,s:b,s:b,s:s,s:I,s:b,s:o}", "proxy",
 				      scouts->proxies.address[i], "followed",
 				      (int)(i == scouts->current), "seen", (int)seen, "mandate",
 				      history ? kw_mandate_state_name(history->mandate) : "",
 				      "term", history ? (json_int_t)history->term : (json_int_t)0,
 				      "complete", (int)(seen && known->superblock.complete), "why",
-				      known ? known->why : ""));
+				      kw_json_text(known ? known->why : "")));
 	}
 	json_object_set_new(status, "proxies", list);
 	show_compression(status, scouts->follow);

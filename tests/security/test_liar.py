@@ -98,6 +98,22 @@ def test_each_command_bounds_its_reply(bed, command, named, shape):
         proxy.wait_status(lambda status: f"{named} has more than" in (status["reason"] or ""), "no reason")
 
 
+@pytest.mark.parametrize("which", ["proxy", "agent"])
+@pytest.mark.quick
+def test_no_word_of_info_keeps_the_status_from_being_told(bed, which):
+    """JSON has UTF-8 alone. A server that says other bytes of itself does not blind the operator."""
+    evil = b"x\xff\xc0\xaf\x1b[2J"
+    told = INFO.format("a" * 40).encode().replace(b"run_id:" + b"a" * 40, b"run_id:" + evil)
+    told += b"".join(b"%s:%s\r\n" % (name, evil) for name in (b"maxmemory_policy", b"master_replid2", b"executable"))
+    with Liar(os.path.join(bed.directory, "liar"), answers(INFO=bulk(told))) as liar:
+        daemon = bed.proxy(liar) if which == "proxy" else bed.agent(bed.proxy(bed.server("primary")), liar)
+        wait_for(lambda: sum(words[0].upper() == b"INFO" for words in list(liar.heard)) >= 2, "it is not asked")
+        for _ in range(5):
+            assert daemon.status()["state"]
+            for method in ("history", "metrics"):
+                daemon.rpc(method)
+
+
 def fill_a_bucket(server):
     """
     SCAN never divides a bucket. A hash table that is being replaced by a small one has few of them, and

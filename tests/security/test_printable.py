@@ -13,6 +13,7 @@ from lib import wire
 from lib.daemon import CTL
 from lib.liar import Liar
 from lib.process import SLOW, wait_for
+from lib.resp import Raw
 
 # ESC, CSI of C1, an override of direction, a zero width space, a byte order mark, DEL, BEL, and no UTF-8
 EVIL = (b"\x1b[2J\xc2\x9b31m\xe2\x80\xae\xe2\x80\x8b\xef\xbb\xbf\x7f\x07\xff\xc0\xaf\xed\xa0\x80")
@@ -72,7 +73,8 @@ class Notified:
 
 def evil_server(directory):
     return Liar(os.path.join(directory, "liar"), {
-        name: b"-ERR evil " + EVIL + b"words\r\n" for name in (b"HELLO", b"INFO", b"CLIENT", b"CONFIG", b"TIME")})
+        name: b"-ERR evil " + EVIL + b"words\r\n"
+        for name in (b"AUTH", b"HELLO", b"INFO", b"CLIENT", b"CONFIG", b"TIME")})
 
 
 def daemon_of(bed, which, server):
@@ -97,6 +99,51 @@ def test_words_of_a_server_are_shown_as_bytes(bed, which):
         wait_for(lambda: any(b"evil" in told for told in manager.hear()), "the service manager heard nothing")
         assert [told for told in manager.told if dirt(told)] == []
         assert json.loads(daemon.ctl("status").stdout)["reason"], "in a pipe it is JSON as ever"
+
+
+def test_words_of_a_server_behind_a_gateway_are_shown_as_bytes(bed):
+    """It forwards to a server that refuses its login: log, status, metrics and the page for Prometheus."""
+    primary = bed.server("primary")
+    primary.command("SET", b"key" + EVIL, b"value" + EVIL)
+    with evil_server(bed.directory) as server:
+        gateway = bed.gateway(bed.proxy(primary), gateway__forward=True, redis__address=server.address,
+                              redis__password_file=bed.file("password", "a password"), log__level="debug")
+        gateway.wait_serving()
+        with Raw(gateway.socket) as client:
+            assert client.ask("SET", "k", "v").startswith(b"-")
+            wait_for(lambda: "evil" in gateway.status()["forward"], lambda: gateway.status())
+        for words in (["status"], ["--json", "status"], ["metrics"], ["--json", "metrics"], ["top", "--once"]):
+            shown = on_a_terminal(gateway, *words)
+            assert shown and dirt(shown) == [], (words, shown)
+        assert b"evil" in on_a_terminal(gateway, "--json", "status")
+        assert "evil" in json.loads(gateway.ctl("status").stdout)["forward"], "in a pipe it is JSON as ever"
+    assert dirt(log_of(gateway)) == []
+
+
+def test_hostile_names_at_a_gateway_are_shown_as_bytes(bed):
+    """Of keys, clients and users, of a gateway and its proxy: none steers a terminal, or begins a line of the log."""
+    primary = bed.server("primary")
+    hostile = b"name" + EVIL + b"\nforged"
+    primary.command("SET", hostile, b"v")
+    proxy = bed.proxy(primary, name="proxy")
+    users = "user default on nopass ~* &* +@all\n"
+    gateway = bed.gateway(proxy, gateway__users_file=bed.file("users", users), log__level="debug")
+    gateway.wait_fresh()
+    with Raw(gateway.socket) as client:
+        assert client.ask("GET", hostile) == b"$1\r\nv\r\n"
+        for words in (["CLIENT", "SETNAME", hostile], ["AUTH", hostile, hostile], ["HELLO", "3", "SETNAME", hostile],
+                      ["CLIENT", "SETINFO", "lib-name", hostile], [hostile, hostile], ["OBJECT", hostile]):
+            assert client.ask(*words).startswith(b"-"), words
+        for words in (["status"], ["--json", "status"], ["metrics"], ["top", "--once"]):
+            assert dirt(on_a_terminal(gateway, *words)) == [], words
+    # Two lines for one user: the sentence names it, on the terminal and in the log.
+    twice = "user eve\x1b[2J\x9b\u202e on >a-password-of-eve ~* +@all\n" * 2
+    bed.file("users", twice)
+    shown = on_a_terminal(gateway, "config", "reload")
+    assert b"there are two lines for the user" in shown and dirt(shown) == [], shown
+    wait_for(lambda: b"there are two lines for the user" in log_of(gateway), "the log does not say it")
+    assert dirt(log_of(gateway)) == [] and dirt(log_of(proxy)) == []
+    assert not [line for line in log_of(gateway).split(b"\n") if line.startswith(b"forged")]
 
 
 def test_the_state_of_an_agent_is_shown_as_bytes(bed):

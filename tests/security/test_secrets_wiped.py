@@ -1,4 +1,5 @@
 """Secrets leave memory when they are no longer needed, and no core file has them or the data."""
+import hashlib
 import os
 import resource
 import signal
@@ -65,6 +66,33 @@ def test_a_replaced_secret_is_nowhere_in_memory(bed):
     agent.wait_warm()
     for daemon in (proxy, agent):
         wait_places(daemon, OLD, 0)
+
+
+@pytest.mark.parametrize("end", ["replaced", "withdrawn", "refused"])
+def test_a_key_of_the_file_of_keys_is_nowhere_in_memory_after_a_reload(bed, end):
+    """Neither its digits nor its bytes, nor the larger part of either. `refused`: a reload that failed leaves none."""
+    digits, others = (hashlib.sha256(word).hexdigest() for word in (b"the key that goes", b"the key that stays"))
+    needles = [digits.encode(), digits.encode()[16:], bytes.fromhex(digits), bytes.fromhex(digits)[8:]]
+    lines = f"key edge-2 {others}\n"
+    before = lines if end == "refused" else lines + f"key edge-1 {digits}\n"
+    primary = bed.server("primary")
+    proxy = bed.proxy(primary, auth__secret_file="", auth__keys_file=bed.file("keys", before))
+    agent = bed.agent(proxy, bed.server("replica"), auth__key_id="edge-1" if end == "replaced" else "edge-2",
+                      auth__secret_file=bed.file("own", digits if end == "replaced" else others))
+    agent.wait_warm()
+    if end != "refused":
+        assert dump.places(proxy.pid, bytes.fromhex(digits)), "it must be found while it is in use"
+    after = {"replaced": lines + f"key edge-1 {others[::-1]}\n", "withdrawn": lines,
+             "refused": lines + f"key edge-1 {digits}\nkey edge-1 {digits} no-such-rule=1\n"}[end]
+    bed.file("keys", after)
+    bed.file("own", others[::-1] if end == "replaced" else others)
+    assert proxy.ctl("config", "reload").returncode == (2 if end == "refused" else 0)
+    agent.ctl_ok("config", "reload")
+    agent.wait_warm()
+    for daemon in (proxy, agent):
+        for needle in needles:
+            wait_for(lambda daemon=daemon, needle=needle: not dump.places(daemon.pid, needle),
+                     lambda daemon=daemon, needle=needle: f"{daemon.name}: {dump.places(daemon.pid, needle)}")
 
 
 def test_a_new_password_of_a_server_is_taken_up_by_a_reload(bed, guarded):
