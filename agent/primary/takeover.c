@@ -266,7 +266,7 @@ static void put_tls_back(struct kw_takeover *takeover)
 		ASK(takeover, on_tls_back, "CONFIG", "SET", "tls-replication", "yes");
 }
 
-/* It failed: the server keeps its role, and its settings are put back. */
+/* It failed: the server keeps its role, if it was not cut off, and its settings are put back. */
 static void undo(struct kw_takeover *takeover)
 {
 	kw_takeover_loaded(takeover);
@@ -345,7 +345,6 @@ static void cut(struct kw_takeover *takeover)
 /* The operator's own would go in clear to any program that takes the agent's port. */
 static void judge_foreign_password(struct kw_takeover *takeover, const char *given)
 {
-
 	if (*given && takeover->operators.length == 0)
 		kw_failure_set(&takeover->failure, KW_E_CONFIG,
 			"the local server has a masterauth, which it would send to any program "

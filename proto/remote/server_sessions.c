@@ -188,7 +188,7 @@ static void let_crowd_go(struct kw_server *server, const struct kw_handshake *ha
 	if (!crowd || crowd->origin.peer == origin->peer || most < own + 2)
 		return;
 	kw_session_end(crowd, KW_FRAME_REVOKED,
-		"of the hosts that use its name this one has most sessions, and one gave way");
+		"its host has most sessions of this name, and one gave way to another host's");
 	company->of_name--;
 }
 
