@@ -487,7 +487,9 @@ const struct kw_rpc_method kw_proxy_methods[] = {
 		{{"id", JSON_INTEGER, true, "from agents.list"}}, on_agents_disconnect},
 	{"agents.revoke",
 		"Refuse the key of this id, and whom a certificate names so, until the next reload "
-		"or start, and end its sessions at once. To withdraw it for good, take its lines "
+		"or start, and end its sessions at once. The answer counts keys and sessions. "
+		"Without either the id can be a mistake: with certificates the name is refused "
+		"all the same. To withdraw it for good, take its lines "
 		"out of auth.keys_file, put its certificate into tls.crl, and reload.",
 		{{"id", JSON_STRING, true, "of a key or certificate: principal in agents.list"}},
 		on_agents_revoke},
