@@ -13,7 +13,18 @@
 
 #define PER_SECOND "_per_second"
 
-enum unit { COUNT, NUMBER, HEX, BYTES, MILLISECONDS, MICROSECONDS, MOMENT, SECONDS, RATIO };
+enum unit {
+	COUNT,
+	NUMBER,
+	HEX,
+	BYTES,
+	MILLISECONDS,
+	MICROSECONDS,
+	SECONDS,
+	MOMENT_US, /* of the wall clock */
+	MOMENT_MS,
+	RATIO,
+};
 
 /* Names whose unit is not in their last word; the rest is known by suffix. */
 static const struct {
@@ -29,15 +40,23 @@ static const struct {
 	{"bytes", BYTES},
 	{"bytes_read", BYTES},
 	{"bytes_per_second", BYTES},
+	{"seconds", SECONDS},
+	{"allowed", RATIO},
+	{"primary_busy", RATIO},
+	{"primary_waiting", RATIO},
 	{"progress", RATIO},
+	{"taken", RATIO},
+	{"target", RATIO},
 	{"utilisation", RATIO},
-	{"begun_us", MOMENT},
-	{"connected_us", MOMENT},
-	{"fresh_us", MOMENT},
-	{"heartbeat_us", MOMENT},
-	{"published_us", MOMENT},
-	{"since_us", MOMENT},
-	{"started_us", MOMENT},
+	{"at_us", MOMENT_US},
+	{"begun_us", MOMENT_US},
+	{"connected_us", MOMENT_US},
+	{"expires_ms", MOMENT_MS},
+	{"fresh_us", MOMENT_US},
+	{"heartbeat_us", MOMENT_US},
+	{"published_us", MOMENT_US},
+	{"since_us", MOMENT_US},
+	{"started_us", MOMENT_US},
 };
 
 static const struct {
@@ -47,7 +66,7 @@ static const struct {
 	{"_bytes", BYTES},
 	{"_ms", MILLISECONDS},
 	{"_us", MICROSECONDS},
-	{"_at_us", MOMENT},
+	{"_at_us", MOMENT_US},
 	{"_seconds", SECONDS},
 	{"_s", SECONDS},
 };
@@ -57,13 +76,17 @@ static const struct {
 	const char *name, *zero, *null;
 } words_for_nothing[] = {
 	{"age_s", "never", "never"},
+	{"at_us", "unknown", "unknown"},
 	{"begun_us", "never", "never"},
 	{"bytes", NULL, "unknown"},
-	{"clock_error_us", NULL, "unknown"},
+	{"cleaner_us", "none", "none"},
+	{"clock_error_us", "none", "unknown"},
 	{"connected_us", "never", "never"},
+	{"expires_ms", "never", "never"},
 	{"fresh_ms", NULL, "unknown"},
 	{"fresh_us", "unknown", "unknown"},
 	{"heartbeat_us", "unknown", "unknown"},
+	{"key_us", "unknown", "unknown"},
 	{"lag_max_us", "none", "none"},
 	{"lag_ms", "none", "unknown"},
 	{"lag_p50_us", "none", "none"},
@@ -226,10 +249,21 @@ static void show_moment(double us, char cell[CTL_CELL])
 	char age[64];
 	double ago = (double)kw_wall_us() - us;
 
-	if (ago >= 0)
+	if (us <= 0)
+		snprintf(cell, CTL_CELL, "unknown");
+	else if (ago >= 0)
 		snprintf(cell, CTL_CELL, "%s ago", ctl_show_us(ago, age, sizeof age));
 	else
 		snprintf(cell, CTL_CELL, "in %s", ctl_show_us(-ago, age, sizeof age));
+}
+
+/* What is not zero never looks like it. */
+static void show_ratio(double ratio, char cell[CTL_CELL])
+{
+	double percent = ratio * 100;
+	bool tiny = percent != 0 && fabs(percent) < 0.1;
+
+	snprintf(cell, CTL_CELL, tiny ? "%.2g %%" : "%.1f %%", percent);
 }
 
 static void show_number(const char *name, const json_t *value, char cell[CTL_CELL])
@@ -261,14 +295,14 @@ static void show_number(const char *name, const json_t *value, char cell[CTL_CEL
 	case SECONDS:
 		ctl_show_us(number * 1e6, cell, CTL_CELL);
 		break;
-	case MOMENT:
-		if (number <= 0)
-			snprintf(cell, CTL_CELL, "unknown");
-		else
-			show_moment(number, cell);
+	case MOMENT_US:
+		show_moment(number, cell);
+		break;
+	case MOMENT_MS:
+		show_moment(number * 1e3, cell);
 		break;
 	case RATIO:
-		snprintf(cell, CTL_CELL, "%.1f %%", number * 100);
+		show_ratio(number, cell);
 		break;
 	}
 }
