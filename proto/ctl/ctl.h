@@ -142,12 +142,10 @@ bool ctl_seconds(const struct ctl *ctl, int option, double fallback, double *sec
 
 /*
  * JSON on standard output: a line when piped; on a terminal indented, and in ASCII, so that no text
- * in it reaches the terminal as it is. Integers beyond CTL_EXACT_MOST are texts, and so is an
- * epoch: the same ones as in a table. Other programs would round them.
+ * in it reaches the terminal as it is. Numbers that other programs would round are texts
+ * (control/json_text.h): the same ones as in a table.
  */
-#define CTL_EXACT_MOST (INT64_C(1) << 53)
 void ctl_print_json(const json_t *value);
-bool ctl_is_large(const json_t *value);
 
 /* A text of several lines, safe for a terminal. */
 void ctl_print_text(struct kw_slice raw);

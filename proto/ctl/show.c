@@ -16,7 +16,6 @@
 enum unit {
 	COUNT,
 	NUMBER,
-	HEX,
 	BYTES,
 	MILLISECONDS,
 	MICROSECONDS,
@@ -33,7 +32,6 @@ static const struct {
 } named_units[] = {
 	{"id", NUMBER},
 	{"pid", NUMBER},
-	{"epoch", HEX},
 	{"port", NUMBER},
 	{"database", NUMBER},
 	{"db", NUMBER},
@@ -191,17 +189,12 @@ const char *ctl_show_count(double count, char *text, size_t size)
 	return group_digits(digits, text, size);
 }
 
-/* All digits, also of those that a double does not have. */
 static void show_integer(const json_t *value, char cell[CTL_CELL])
 {
 	char digits[32];
 
-	if (ctl_is_large(value))
-		snprintf(cell, CTL_CELL, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
-	else {
-		snprintf(digits, sizeof digits, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
-		group_digits(digits, cell, CTL_CELL);
-	}
+	snprintf(digits, sizeof digits, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+	group_digits(digits, cell, CTL_CELL);
 }
 
 const char *ctl_show_bytes(double bytes, char *text, size_t size)
@@ -238,12 +231,6 @@ const char *ctl_show_us(double us, char *text, size_t size)
 	return text;
 }
 
-bool ctl_is_large(const json_t *value)
-{
-	return json_is_integer(value) && (json_integer_value(value) > CTL_EXACT_MOST ||
-						 json_integer_value(value) < -CTL_EXACT_MOST);
-}
-
 static void show_moment(double us, char cell[CTL_CELL])
 {
 	char age[64];
@@ -270,6 +257,8 @@ static void show_number(const char *name, const json_t *value, char cell[CTL_CEL
 {
 	double number = json_number_value(value);
 
+	if (kw_json_exact_text(name, value, cell))
+		return;
 	switch (unit_of(name)) {
 	case COUNT:
 		if (json_is_real(value))
@@ -279,9 +268,6 @@ static void show_number(const char *name, const json_t *value, char cell[CTL_CEL
 		break;
 	case NUMBER:
 		snprintf(cell, CTL_CELL, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
-		break;
-	case HEX:
-		snprintf(cell, CTL_CELL, "%016llx", (unsigned long long)json_integer_value(value));
 		break;
 	case BYTES:
 		ctl_show_bytes(number, cell, CTL_CELL);
@@ -331,40 +317,10 @@ const char *ctl_show_value(const char *name, const json_t *value, char cell[CTL_
 	return cell;
 }
 
-/*
- * The same value, but numbers that a reader with doubles (jq, JavaScript) would round are texts:
- * their digits, or what a table shows for them.
- */
-static json_t *exact(const char *name, const json_t *value)
-{
-	json_t *copy, *item;
-	const char *key;
-	size_t i;
-
-	if (json_is_integer(value) && (unit_of(name) == HEX || ctl_is_large(value))) {
-		char cell[CTL_CELL];
-
-		show_number(name, value, cell);
-		return json_string(cell);
-	}
-	if (json_is_object(value)) {
-		copy = json_object();
-		json_object_foreach((json_t *)(uintptr_t)value, key, item)
-			json_object_set_new_nocheck(copy, key, exact(key, item));
-		return copy;
-	}
-	if (!json_is_array(value))
-		return json_incref((json_t *)(uintptr_t)value);
-	copy = json_array();
-	json_array_foreach((json_t *)(uintptr_t)value, i, item)
-		json_array_append_new(copy, exact(name, item));
-	return copy;
-}
-
 void ctl_print_json(const json_t *raw)
 {
 	bool people = isatty(STDOUT_FILENO);
-	json_t *value = exact("", raw);
+	json_t *value = kw_json_exact(raw);
 	char *text = json_dumps(
 		value, JSON_ENCODE_ANY | KW_JSON_DIGITS |
 			       (people ? JSON_INDENT(2) | JSON_ENSURE_ASCII : JSON_COMPACT));

@@ -1,6 +1,7 @@
 """HTTP of the real daemons: health, readiness, status, and who may ask."""
 import base64
 import os
+import re
 import subprocess
 
 import pytest
@@ -34,6 +35,17 @@ def test_each_daemon_tells_health_readiness_and_status(bed):
         assert os.stat(address.removeprefix("unix://")).st_mode & 0o777 == 0o660
         daemon.stop()
         assert not os.path.exists(address.removeprefix("unix://"))
+
+
+def test_large_numbers_are_the_texts_that_keywakectl_tells(bed):
+    """A client with doubles would round an epoch. The control socket has the number, as in version 0.1."""
+    pair = bed.pair(proxy={"http__listen": unix(bed, "proxy")}, agent={"http__listen": unix(bed, "agent")})
+    for daemon in (pair.proxy, pair.agent):
+        address = daemon.settings["http.listen"]
+        told = daemon.ctl_ok("status")["epoch"]
+        assert re.fullmatch("[0-9a-f]{16}", told) and daemon.status()["epoch"] & (1 << 64) - 1 == int(told, 16)
+        assert http.status(address)["epoch"] == told
+        assert next(http.events(address))["status"]["epoch"] == told
 
 
 def test_readiness_follows_the_state_at_once(bed):

@@ -55,7 +55,7 @@ struct kw_http_readiness {
 struct kw_http_source {
 	const char *daemon; /* proxy, agent or gateway */
 	void (*ready)(void *arg, struct kw_http_readiness *readiness);
-	/* As on the control socket. */
+	/* As on the control socket. Large numbers are then told as texts (json_text.h). */
 	json_t *(*status)(void *arg);
 	void (*metrics)(void *arg, struct kw_buffer *text);
 	json_t *(*agents)(void *arg); /* as agents.list on the control socket; NULL: it has none */

@@ -77,6 +77,17 @@ static void answer_ready(const struct kw_http_source *source, const struct http_
 		answer);
 }
 
+/* As JSON, with the texts of control/json_text.h. Takes the value; the caller frees the text. */
+static char *dump(json_t *value, size_t flags)
+{
+	json_t *exact = kw_json_exact(value);
+	char *text = json_dumps(exact, KW_JSON_DIGITS | flags);
+
+	json_decref(exact);
+	json_decref(value);
+	return text;
+}
+
 /* Names of keys are told to few. */
 static json_t *make_status(const struct kw_http_source *source, bool names)
 {
@@ -90,11 +101,8 @@ static json_t *make_status(const struct kw_http_source *source, bool names)
 static void answer_status(const struct kw_http_source *source, const struct http_request *request,
 	struct http_answer *answer)
 {
-	json_t *status = make_status(source, request->names);
-	char *text;
+	char *text = dump(make_status(source, request->names), JSON_INDENT(2));
 
-	text = json_dumps(status, KW_JSON_DIGITS | JSON_INDENT(2));
-	json_decref(status);
 	say(answer, text ? 200 : 500, text ? text : "the status could not be written");
 	answer->type = text ? JSON : TEXT;
 	free(text);
@@ -116,9 +124,8 @@ void http_page_event(const struct kw_http_source *source, bool names, struct kw_
 	json_t *all = json_pack("{s:s,s:s,s:I,s:o,s:o,s:o}", "daemon", source->daemon, "version",
 		KW_VERSION, "now_us", (json_int_t)kw_wall_us(), "status", status, "agents", agents,
 		"transitions", kw_transitions_json(source->transitions, TRANSITIONS_SHOWN));
-	char *text = json_dumps(all, KW_JSON_DIGITS | JSON_COMPACT);
+	char *text = dump(all, JSON_COMPACT);
 
-	json_decref(all);
 	kw_buffer_printf(event, "retry: %d\ndata: %s\n\n", RETRY_MS, text ? text : "{}");
 	free(text);
 }

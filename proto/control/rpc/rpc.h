@@ -7,6 +7,9 @@
  * dropped. Connections (64), line length (1 MiB) and calls in flight a connection (64) are bounded.
  * When all connections are taken, an idle one gives way to a new one (crowd.h).
  *
+ * Integers are whole, up to 64 bits: a client must not read them as doubles. (HTTP and keywakectl
+ * tell large ones as texts: json_text.h. Here that would break clients of version 0.1.)
+ *
  * Loop thread only.
  */
 #ifndef KW_CONTROL_RPC_RPC_H

@@ -15,14 +15,17 @@ class Unix(http.client.HTTPConnection):
         self.sock.connect(self.path)
 
 
-def ask(address, path, timeout=30, method="GET", **headers):
-    """(status, text, headers) of one answer; headers are given as X_Y=value."""
+def connect(address, timeout):
     scheme, rest = address.split("://", 1)
     if scheme == "unix":
-        connection = Unix(rest, timeout)
-    else:
-        host, port = rest.rsplit(":", 1)
-        connection = http.client.HTTPConnection(host, int(port), timeout=timeout)
+        return Unix(rest, timeout)
+    host, port = rest.rsplit(":", 1)
+    return http.client.HTTPConnection(host, int(port), timeout=timeout)
+
+
+def ask(address, path, timeout=30, method="GET", **headers):
+    """(status, text, headers) of one answer; headers are given as X_Y=value."""
+    connection = connect(address, timeout)
     try:
         connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
         answer = connection.getresponse()
@@ -35,3 +38,17 @@ def status(address, **headers):
     code, text, _ = ask(address, "/status", **headers)
     assert code == 200, text
     return json.loads(text)
+
+
+def events(address, timeout=30):
+    """What /events tells, one after the other, until the caller has enough."""
+    connection = connect(address, timeout)
+    try:
+        connection.request("GET", "/events")
+        answer = connection.getresponse()
+        assert answer.status == 200, answer.read()
+        for line in answer:
+            if line.startswith(b"data: "):
+                yield json.loads(line.removeprefix(b"data: "))
+    finally:
+        connection.close()
