@@ -302,8 +302,13 @@ static enum ctl_exit run_version(struct ctl *ctl)
 
 const struct ctl_command ctl_commands[] = {
 	{.name = "status",
+		.options = {{"--all", NULL, "every figure that the daemon keeps"}},
 		.brief = "show what a daemon is doing",
-		.help = "State and reason first, then every figure the daemon keeps.",
+		.help = "On a terminal the dozen lines that matter first: the state and since "
+			"when, "
+			"the reason and what to do, lag, keys and both ends. In a pipe, and with "
+			"-o "
+			"json, all of it.",
 		.example = "-s /run/keywake/agent.sock status",
 		.figures = true,
 		.run = ctl_run_status},

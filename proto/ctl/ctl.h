@@ -4,10 +4,12 @@
  *   main.c      arguments           commands.c  the table of commands, and the simple ones
  *   help.c      usage, manual page  completion.c  for shells: all from that table
  *   link.c      which socket, calls, exit statuses
- *   status.c    status, agents      wait.c      wait, watch
+ *   status.c    status, agents      summary.c   the first lines of status
+ *   wait.c      wait, watch         remedies    what to do about a reason
  *   export.c    export              target.c    a file that is whole or not there
  *   config.c    config get
- *   show.c      values for people   table.c     aligned fields and rows
+ *   show.c      values for people   fields.c    aligned fields of an object
+ *   table.c     rows                text.c      how wide text is, where lines end
  *   term.c      the terminal        lag.c       explain lag
  *   logs.c      logs                top/        the live table of a fleet
  *   switchover/ the switch-over by hand, step by step
@@ -153,32 +155,56 @@ void ctl_print_text(struct kw_slice raw);
 /* "lag_ms" becomes "lag", and "bytes_per_second" becomes "bytes/s". */
 void ctl_cut_unit(char *name);
 
-/* table.c */
+/* text.c */
 
-/* Text that began at column `indent`, on as many lines as it needs, and the end of the last one. */
-void ctl_print_wrapped(const char *text, int indent);
+/* Columns that text takes on a terminal: code points, as near as it goes without tables. */
+int ctl_width(const char *text);
+/* Bytes of the first code points of text, which take at most `columns`. */
+size_t ctl_bytes_within(const char *text, int columns);
+/* Where to end a line of it: after the last word that fits, or in the midst of one that never does.
+ */
+size_t ctl_end_of_line(const char *text, int columns);
+/* How many columns there are; 0: no limit, because no terminal shows it. */
+int ctl_columns_of_output(void);
+/*
+ * Text that began at column `indent`, on as many lines as it needs, and the end of the last one. Of
+ * a terminal with so many columns; 0: no limit.
+ */
+void ctl_put_wrapped(FILE *stream, const char *text, int indent, int columns);
+void ctl_print_wrapped(const char *text, int indent); /* to standard output */
 
-/* An object for people: aligned lines, units by the fields' names, nested objects below. */
+/* fields.c: aligned lines, units by the fields' names, nested objects and rows below. */
 void ctl_print_fields(const struct ctl *ctl, const json_t *object);
 
-/*
- * A list of objects for people: aligned columns, from the fields of the first. On a terminal texts
- * are cut where they do not fit, and then the last columns are left out, with a line that says so.
- */
-void ctl_print_rows(const struct ctl *ctl, const json_t *list);
+/* table.c: a list of objects, a row for each */
 
-/* The same, as the caller says. A row without a field of that name has "-" there. */
+/* What becomes of a table that is wider than the terminal. The columns `at`, `state` and `code`
+ * keep their width. */
+enum ctl_rest {
+	CTL_REST_BELOW, /* texts go on in their column, columns stand below their row: all is shown
+			 */
+	CTL_REST_CUT, /* a row is one line: texts end in "…", and the last columns are left out */
+};
+
 struct ctl_rows {
 	FILE *stream;
-	int columns;              /* of the terminal; 0: no limit */
-	int least_name;           /* the first column stays as wide as that; 0: as the others */
+	int columns;    /* of the terminal; 0: no limit */
+	int indent;     /* of all lines */
+	int least_name; /* the first column stays as wide as that; 0: as the others */
+	enum ctl_rest rest;
 	const char *const *names; /* of the columns, ended by NULL; NULL: those of the first row */
-	const char *note; /* a field with a sentence that stands below its row; NULL: none */
+	const char *const *first; /* of the first row's fields, those that stand first; or NULL */
+	const char
+		*sentence; /* the last column, if it stands below where it has no room; or NULL */
+	const char *note;  /* a field with a sentence that stands below its row; NULL: none */
 };
+/* A row without a field of that name has "-" there. */
 void ctl_put_rows(const struct ctl *ctl, const struct ctl_rows *rows, const json_t *list);
+/* To standard output, with all fields of the first row. */
+void ctl_print_rows(const struct ctl *ctl, const json_t *list);
 
 /* show.c: one value by the unit in its name; what is not printable is shown as \xNN. */
-#define CTL_CELL 256
+#define CTL_CELL (4 * KW_ERROR_TEXT) /* a sentence with every byte shown as \xNN */
 const char *ctl_show_value(const char *name, const json_t *value, char cell[CTL_CELL]);
 const char *ctl_show_count(double count, char *text, size_t size);
 const char *ctl_show_bytes(double bytes, char *text, size_t size);
@@ -187,6 +213,24 @@ const char *ctl_show_us(double us, char *text, size_t size);
 /* Text from a daemon, safe for a terminal (base/printable.h), in one line. */
 const char *ctl_show_text(const char *raw, char *text, size_t size);
 const char *ctl_show_slice(struct kw_slice raw, char *text, size_t size); /* NULs too */
+
+/* The moment as UTC, to the second: "2026-11-27 20:21:32Z". */
+const char *ctl_show_time(uint64_t us, char *text, size_t size);
+
+/* remedies.c, which is made of deploy/doc/operate.md: what to do about a reason. */
+struct ctl_remedy {
+	const char *program, *code, *text;
+};
+extern const struct ctl_remedy ctl_remedies[]; /* ended by a NULL program */
+
+/*
+ * summary.c: the dozen lines that matter first. `history`: the daemon's answer of that name; NULL
+ * if there is none.
+ */
+void ctl_print_summary(
+	const struct ctl *ctl, const char *program, const json_t *status, const json_t *history);
+/* The first line, and why it is so. */
+void ctl_print_state(const struct ctl *ctl, const char *program, const json_t *status);
 
 /* term.c */
 
@@ -236,7 +280,8 @@ int ctl_columns(FILE *stream);
 bool ctl_number(const char *what, const char *text, json_int_t *number);
 bool ctl_found_differences(const json_t *answer); /* of verify */
 
-/* config.c, history.c, lag.c, logs.c, metrics.c, status.c, wait.c, export.c, doctor/, switchover/, top/ */
+/* config.c, history.c, lag.c, logs.c, metrics.c, status.c, wait.c, export.c, doctor/, switchover/,
+ * top/ */
 enum ctl_exit ctl_run_config_get(struct ctl *ctl);
 enum ctl_exit ctl_run_history(struct ctl *ctl);
 enum ctl_exit ctl_run_logs(struct ctl *ctl);

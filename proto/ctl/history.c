@@ -3,29 +3,17 @@
 
 #include "base/clock.h"
 
-#include <stdlib.h>
-#include <time.h>
-
-static json_t *text_of_time(uint64_t us)
-{
-	time_t seconds = (time_t)(us / 1000000);
-	char text[40];
-	struct tm tm;
-
-	if (!gmtime_r(&seconds, &tm) || !strftime(text, sizeof text, "%Y-%m-%d %H:%M:%SZ", &tm))
-		return json_string("unknown");
-	return json_string(text);
-}
+#include <stdint.h>
 
 /* until_us: when the next change came, or the present moment. */
 static json_t *row(const json_t *change, uint64_t until_us)
 {
 	uint64_t at_us = (uint64_t)json_integer_value(json_object_get(change, "at_us"));
-	char lasted[64];
+	char lasted[64], at[40];
 
 	ctl_show_us(until_us > at_us ? (double)(until_us - at_us) : 0, lasted, sizeof lasted);
-	return json_pack("{s:o,s:s,s:O?,s:O?,s:O?}", "at", text_of_time(at_us), "lasted", lasted,
-		"state", json_object_get(change, "state"), "code",
+	return json_pack("{s:s,s:s,s:O?,s:O?,s:O?}", "at", ctl_show_time(at_us, at, sizeof at),
+		"lasted", lasted, "state", json_object_get(change, "state"), "code",
 		json_object_get(change, "reason_code"), "reason",
 		json_object_get(change, "reason"));
 }
@@ -33,6 +21,8 @@ static json_t *row(const json_t *change, uint64_t until_us)
 /* The newest last, as in a log. `most` of them. */
 static void print_changes(const struct ctl *ctl, const json_t *changes, size_t most)
 {
+	const struct ctl_rows table = {
+		.stream = stdout, .columns = ctl_columns_of_output(), .sentence = "reason"};
 	json_t *rows = json_array();
 	size_t count = json_array_size(changes);
 
@@ -47,7 +37,7 @@ static void print_changes(const struct ctl *ctl, const json_t *changes, size_t m
 	if (json_array_size(rows) == 0)
 		printf("nothing has happened yet\n");
 	else
-		ctl_print_rows(ctl, rows);
+		ctl_put_rows(ctl, &table, rows);
 	json_decref(rows);
 }
 

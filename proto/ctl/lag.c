@@ -266,24 +266,17 @@ static void print_largest(const char *when, const json_t *row, const char *figur
 	ctl_print_wrapped(line, 0);
 }
 
-/* The same rows without the sentences, which would not fit. */
+/* Without the remedies: that of the largest stage follows. */
 static void print_rows(const struct ctl *ctl, const json_t *rows)
 {
 	static const char *const shown[] = {
-		"at", "stage", "p50_us", "p99_us", "max_us", "samples", "doc"};
-	json_t *list = json_array(), *row;
-	size_t i;
+		"at", "stage", "p50_us", "p99_us", "max_us", "samples", "doc", NULL};
+	const struct ctl_rows table = {.stream = stdout,
+		.columns = ctl_columns_of_output(),
+		.names = shown,
+		.sentence = "doc"};
 
-	json_array_foreach((json_t *)(uintptr_t)rows, i, row)
-	{
-		json_t *copy = json_object();
-
-		for (size_t f = 0; f < sizeof shown / sizeof *shown; f++)
-			json_object_set(copy, shown[f], json_object_get(row, shown[f]));
-		json_array_append_new(list, copy);
-	}
-	ctl_print_rows(ctl, list);
-	json_decref(list);
+	ctl_put_rows(ctl, &table, rows);
 }
 
 static void print_report(const struct ctl *ctl, const struct report *report, const json_t *rows)

@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define PER_SECOND "_per_second"
@@ -231,6 +232,16 @@ const char *ctl_show_us(double us, char *text, size_t size)
 	return text;
 }
 
+const char *ctl_show_time(uint64_t us, char *text, size_t size)
+{
+	time_t seconds = (time_t)(us / 1000000);
+	struct tm tm;
+
+	if (!gmtime_r(&seconds, &tm) || !strftime(text, size, "%Y-%m-%d %H:%M:%SZ", &tm))
+		snprintf(text, size, "unknown");
+	return text;
+}
+
 static void show_moment(double us, char cell[CTL_CELL])
 {
 	char age[64];
@@ -293,10 +304,35 @@ static void show_number(const char *name, const json_t *value, char cell[CTL_CEL
 	}
 }
 
+static const char *show_json(const json_t *value, char cell[CTL_CELL])
+{
+	char *text = json_dumps(value, JSON_COMPACT | KW_JSON_DIGITS);
+
+	ctl_show_text(text ? text : "-", cell, CTL_CELL);
+	free(text);
+	return cell;
+}
+
+/* "a, b". Lists and objects in it, for which a cell has no room, are JSON. */
+static void show_list(const char *name, const json_t *list, char cell[CTL_CELL])
+{
+	char memory[CTL_CELL];
+	size_t at = 0;
+
+	for (size_t i = 0; i < json_array_size(list) && at < CTL_CELL; i++) {
+		const json_t *item = json_array_get(list, i);
+		const char *text = json_is_array(item) ? show_json(item, memory)
+						       : ctl_show_value(name, item, memory);
+
+		at += (size_t)snprintf(cell + at, CTL_CELL - at, "%s%s", i ? ", " : "", text);
+	}
+	if (at == 0)
+		snprintf(cell, CTL_CELL, "none");
+}
+
 const char *ctl_show_value(const char *name, const json_t *value, char cell[CTL_CELL])
 {
 	const char *word = word_for_nothing(name, value);
-	char *text;
 
 	if (word) {
 		snprintf(cell, CTL_CELL, "%s", word);
@@ -309,10 +345,10 @@ const char *ctl_show_value(const char *name, const json_t *value, char cell[CTL_
 		snprintf(cell, CTL_CELL, "%s", json_is_true(value) ? "yes" : "no");
 	} else if (!value || json_is_null(value)) {
 		snprintf(cell, CTL_CELL, "-");
+	} else if (json_is_array(value)) {
+		show_list(name, value, cell);
 	} else {
-		text = json_dumps(value, JSON_COMPACT | KW_JSON_DIGITS);
-		ctl_show_text(text ? text : "-", cell, CTL_CELL);
-		free(text);
+		show_json(value, cell);
 	}
 	return cell;
 }

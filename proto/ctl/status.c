@@ -1,8 +1,6 @@
 /* status, agents: what is going on. */
 #include "ctl/ctl.h"
 
-#include <string.h>
-
 static const char *field_text(const json_t *status, const char *name)
 {
 	const char *text = json_string_value(json_object_get(status, name));
@@ -10,62 +8,73 @@ static const char *field_text(const json_t *status, const char *name)
 	return text ? text : "";
 }
 
-/* "keywake-agent r1: warm", then why, then everything else the daemon says. */
-static void print_status(const struct ctl *ctl, const char *program, json_t *status)
+/* Every figure the daemon has. */
+static void print_all(const struct ctl *ctl, const char *program, json_t *status)
 {
-	const char *state = field_text(status, "state");
-	char text[KW_ERROR_TEXT * 2];
-	double progress = json_number_value(json_object_get(status, "progress"));
+	static const char *const told[] = {"name", "state", "reason", "reason_code", "progress"};
 
-	printf("%s%s%s", ctl_bold(ctl), ctl_show_text(program, text, sizeof text),
-		ctl_colour_end(ctl));
-	if (*field_text(status, "name"))
-		printf(" %s", ctl_show_text(field_text(status, "name"), text, sizeof text));
-	printf(": %s%s%s\n", ctl_state_colour(ctl, state), ctl_show_text(state, text, sizeof text),
-		ctl_colour_end(ctl));
-	if (*field_text(status, "reason")) {
-		char code[40], line[sizeof text + sizeof code + 4];
-
-		ctl_show_text(field_text(status, "reason"), text, sizeof text);
-		ctl_show_text(field_text(status, "reason_code"), code, sizeof code);
-		snprintf(line, sizeof line, *code ? "%s [%s]" : "%s", text, code);
-		printf("  ");
-		ctl_print_wrapped(line, 2);
-	}
-	if (progress > 0 && progress < 1) {
-		ctl_bar(progress, 40, text, sizeof text);
-		printf("  %s\n", text);
-	}
-	json_object_del(status, "name");
-	json_object_del(status, "state");
-	json_object_del(status, "reason");
-	json_object_del(status, "reason_code");
-	json_object_del(status, "progress");
+	ctl_print_state(ctl, program, status);
+	for (size_t i = 0; i < sizeof told / sizeof *told; i++)
+		json_object_del(status, told[i]);
 	ctl_print_fields(ctl, status);
+}
+
+/* A daemon that does not know it is shown without: since when is not known then. */
+static json_t *ask_history(struct ctl *ctl)
+{
+	struct kw_error ignored;
+	json_t *history;
+
+	if (ctl_call(ctl, "history", NULL, CTL_CALL_TIMEOUT_MS, &history, &ignored))
+		return NULL;
+	return history;
+}
+
+static enum ctl_exit show_status(struct ctl *ctl, json_t *status)
+{
+	bool all = ctl->options[0] != NULL;
+	struct kw_error error;
+	const char *program;
+	json_t *version, *history;
+
+	if (ctl_call(ctl, "version", NULL, CTL_CALL_TIMEOUT_MS, &version, &error))
+		return ctl_fail(&error);
+	program = field_text(version, "program");
+	if (all) {
+		print_all(ctl, program, status);
+	} else {
+		history = ask_history(ctl);
+		ctl_print_summary(ctl, program, status, history);
+		json_decref(history);
+	}
+	json_decref(version);
+	return CTL_DONE;
 }
 
 enum ctl_exit ctl_run_status(struct ctl *ctl)
 {
-	json_t *status, *version;
+	enum ctl_exit exit = CTL_DONE;
 	struct kw_error error;
-	const char *program;
+	json_t *status;
 
 	if (ctl_call(ctl, "status", NULL, CTL_CALL_TIMEOUT_MS, &status, &error))
 		return ctl_fail(&error);
-	if (ctl->json) {
+	if (ctl->json)
 		ctl_print_json(status);
-		json_decref(status);
-		return CTL_DONE;
-	}
-	if (ctl_call(ctl, "version", NULL, CTL_CALL_TIMEOUT_MS, &version, &error)) {
-		json_decref(status);
-		return ctl_fail(&error);
-	}
-	program = field_text(version, "program");
-	print_status(ctl, program, status);
-	json_decref(version);
+	else
+		exit = show_status(ctl, status);
 	json_decref(status);
-	return CTL_DONE;
+	return exit;
+}
+
+static void print_agents(const struct ctl *ctl, const json_t *agents)
+{
+	static const char *const first[] = {
+		"id", "name", "state", "lag_ms", "applied", "bytes", "carrier", "peer", NULL};
+	const struct ctl_rows rows = {
+		.stream = stdout, .columns = ctl_columns_of_output(), .first = first};
+
+	ctl_put_rows(ctl, &rows, agents);
 }
 
 enum ctl_exit ctl_run_agents(struct ctl *ctl)
@@ -80,7 +89,7 @@ enum ctl_exit ctl_run_agents(struct ctl *ctl)
 	else if (json_array_size(agents) == 0)
 		printf("no agent is connected\n");
 	else
-		ctl_print_rows(ctl, agents);
+		print_agents(ctl, agents);
 	json_decref(agents);
 	return CTL_DONE;
 }

@@ -178,17 +178,7 @@ void ctl_line_begin(FILE *stream)
 	put((int)line_fd, CURSOR_HIDE);
 }
 
-/* Where to cut text so that it takes at most `columns`; colours are not used in such lines. */
-static size_t cut(const char *text, int columns)
-{
-	size_t at = 0;
-
-	for (int used = 0; text[at]; at++)
-		if (((unsigned char)text[at] & 0xc0) != 0x80 && ++used > columns)
-			break;
-	return at;
-}
-
+/* Colours are not used in such lines. */
 void ctl_line_draw(const char *text)
 {
 	char line[LINE_MAX_BYTES];
@@ -205,7 +195,8 @@ void ctl_line_draw(const char *text)
 	if (ioctl((int)line_fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 1)
 		columns = size.ws_col;
 	/* One short of the edge: a full line would wrap on some terminals. */
-	snprintf(line, sizeof line, LINE_CLEAR "%.*s", (int)cut(text, columns - 1), text);
+	snprintf(line, sizeof line, LINE_CLEAR "%.*s", (int)ctl_bytes_within(text, columns - 1),
+		text);
 	put((int)line_fd, line);
 }
 

@@ -138,12 +138,7 @@ static void put_line(FILE *frame, const char *line, size_t length)
 
 static void put_cut(FILE *frame, const char *text, int columns)
 {
-	size_t at = 0;
-
-	for (int used = 0; text[at]; at++)
-		if (((unsigned char)text[at] & 0xc0) != 0x80 && ++used > columns)
-			break;
-	fwrite(text, 1, at, frame);
+	fwrite(text, 1, ctl_bytes_within(text, columns), frame);
 }
 
 size_t top_screen_page(void)

@@ -50,7 +50,12 @@ static json_t *sorted(struct top *top, json_t *(*make)(const struct top_row *row
 
 static void put_table(struct top *top, FILE *stream, int columns)
 {
-	const struct ctl_rows rows = {stream, columns, NAME_LEAST, top_row_names, TOP_ROW_NOTE};
+	const struct ctl_rows rows = {.stream = stream,
+		.columns = columns,
+		.least_name = NAME_LEAST,
+		.rest = CTL_REST_CUT,
+		.names = top_row_names,
+		.note = TOP_ROW_NOTE};
 	json_t *list = sorted(top, top_row_cells);
 
 	ctl_put_rows(top->ctl, &rows, list);

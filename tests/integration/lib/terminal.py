@@ -16,6 +16,19 @@ ENTER, LEAVE = b'\x1b[?1049h', b'\x1b[?1049l'
 SGR = re.compile(r'\x1b\[[0-9;]*m')
 
 
+def printed(*words, lines=24, columns=80):
+    """What a program that draws nothing has printed at its end, as lines without colours."""
+    terminal = Terminal(*words, lines=lines, columns=columns)
+    try:
+        deadline = time.monotonic() + PATIENCE
+        while terminal.process.poll() is None or select.select([terminal.parent], [], [], 0)[0]:
+            assert time.monotonic() < deadline, terminal.output
+            terminal.read(0.05)
+        return SGR.sub('', terminal.output.decode()).replace('\r', '').splitlines()
+    finally:
+        terminal.close()
+
+
 class Terminal:
     """It draws frames: each begins at the first line and ends with the last one, as keywakectl top does."""
 

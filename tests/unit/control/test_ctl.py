@@ -113,7 +113,7 @@ def test_status_is_json_when_piped(agent):
 
 
 def test_status_is_for_people_on_a_terminal(agent):
-    status, text = on_terminal(['-s', agent.path, 'status'])
+    status, text = on_terminal(['-s', agent.path, 'status', '--all'])
     assert status == 0
     assert 'keywake-agent' in text and 'r1' in text and '000000000000004d' in text
     assert '\x1b[1;32mwarm\x1b[0m' in text
@@ -126,7 +126,7 @@ def test_moments_are_told_from_durations(agent):
     now = int(time.time() * 1e6)
     agent.answer('status', {'state': 'warm', 'begun_us': now - 5_000_000, 'lag_us': 5_000_000,
                             'faults': {}, 'reason': ''})
-    _, text = on_terminal(['-s', agent.path, 'status'])
+    _, text = on_terminal(['-s', agent.path, 'status', '--all'])
     assert re.search(r'begun_us +\d+\.\d s ago', text) and re.search(r'lag_us +5\.0 s\r', text)
     assert 'faults' not in text and 'reason' not in text
 
@@ -147,7 +147,7 @@ def test_what_a_daemon_says_cannot_steer_the_terminal(agent):
 def test_control_characters_above_ascii_cannot_steer_it_either(agent):
     agent.answer('status', {'state': 'failed', 'reason': 'evil \x9b31m reasön',
                             'keys': [{'key': '\x9b31m\x7f ä'}]})
-    _, text = on_terminal(['-s', agent.path, 'status'])
+    _, text = on_terminal(['-s', agent.path, 'status', '--all'])
     assert '\x9b' not in text and '\x7f' not in text
     assert 'evil \\xc2\\x9b31m reasön' in text and '\\xc2\\x9b31m\\x7f ä' in text
 
@@ -163,7 +163,7 @@ def test_agents_is_a_table(proxy):
     assert json.loads(proxy.ctl('agents').stdout) == rows
     _, text = on_terminal(['-s', proxy.path, 'agents'], env={'NO_COLOR': '1'})
     lines = text.splitlines()
-    assert lines[0].split()[:6] == ['ID', 'NAME', 'CARRIER', 'PEER', 'STATE', 'PASSED']
+    assert lines[0].split()[:6] == ['ID', 'NAME', 'STATE', 'LAG', 'APPLIED', 'BYTES']
     assert lines[1].index('replica-one') == lines[2].index('b ')
     assert '2 h 0 min ago' in lines[1] and '2.0 GiB' in lines[2] and '12,345' in lines[2]
     proxy.answer('agents.list', [])

@@ -1,6 +1,7 @@
 """What keywakectl prints: its formats, what fits a terminal, numbers, and words for nothing."""
 import json
 import re
+import time
 
 import pytest
 
@@ -59,7 +60,7 @@ def test_large_numbers_keep_all_their_digits(agent):
     told = json.loads(agent.ctl('status').stdout)
     assert told['version'] == str(large) and told['exact'] == 2**53
     assert told['deep'][0]['offset'] == str(-large) and told['epoch'] == '000000000000004d'
-    shown = on_terminal(['-s', agent.path, 'status'], env=PLAIN)[1]
+    shown = on_terminal(['-s', agent.path, 'status', '--all'], env=PLAIN)[1]
     assert re.search(rf'version +{large}\r', shown) and re.search(r'epoch +000000000000004d\r', shown)
     assert '9,007,199,254,740,992' in shown
 
@@ -67,33 +68,106 @@ def test_large_numbers_keep_all_their_digits(agent):
 def test_nothing_is_a_word_and_not_a_number(agent):
     agent.answer('status', {'state': 'warm', 'lag_ms': 0, 'lag_p99_us': 0, 'fresh_us': 0, 'proven_equal_s': None,
                             'bytes': 0, 'reads': None, 'connected_us': 0, 'passed': None, 'age_s': -1.0})
-    shown = on_terminal(['-s', agent.path, 'status'], env=PLAIN)[1]
+    shown = on_terminal(['-s', agent.path, 'status', '--all'], env=PLAIN)[1]
     assert dict(line.split() for line in lines_of(shown)[1:] if len(line.split()) == 2) == {
         'lag_ms': 'none', 'lag_p99_us': 'none', 'fresh_us': 'unknown', 'proven_equal_s': 'never', 'reads': 'unknown',
         'connected_us': 'never', 'passed': 'none', 'age_s': 'never'}
     assert re.search(r'bytes +0 B\r', shown) and '0 µs' not in shown
 
 
-@pytest.mark.parametrize('columns', [40, 60, 100, 300])
-def test_a_table_fits_the_terminal(proxy, columns):
-    rows = [{'id': 1, 'name': 'replica-' + 'x' * 60, 'carrier': 'shm', 'peer': 'pid 7 of ' + 'ä' * 30, 'state': 'warm',
-             'passed': 10, 'lag_ms': 1.5, 'reads': 123456, 'depth': 16}]
+def told(text):
+    """Without line ends and spaces: a text that was broken reads as before."""
+    return ''.join(text.split())
+
+
+@pytest.mark.parametrize('columns', [40, 60, 80, 100, 300])
+def test_a_table_fits_the_terminal_and_nothing_is_lost(proxy, columns):
+    rows = [{'id': 1, 'name': 'replica-' + 'x' * 60, 'carrier': 'shm', 'peer': 'pid 7 of ' + 'ä' * 30, 'state': 'bootstrapping',
+             'passed': 10, 'lag_ms': 1.5, 'reads': 123456, 'depth': 16, 'key': '', 'wire_bytes': None}]
     proxy.answer('agents.list', rows)
-    lines = lines_of(on_terminal(['-s', proxy.path, 'agents'], env=PLAIN, columns=columns)[1])
+    shown = on_terminal(['-s', proxy.path, 'agents'], env=PLAIN, columns=columns)[1]
+    lines = lines_of(shown)
     assert max(len(line) for line in lines) < columns
-    assert lines[0].startswith('ID  NAME')
-    left_out = len(rows[0]) - len(lines[0].split())
-    assert lines[2:] == ([f'(columns left out: {left_out}; see -o json)'] if left_out else [])
-    assert ('…' in lines[1]) == (columns < 300)
+    assert lines[0].startswith('ID  NAME') and '…' not in shown and 'left out' not in shown
+    for whole in ('bootstrapping', '1.5 ms', '123,456', 'shm'):
+        assert any(whole in line for line in lines), (whole, shown)
+    whole = ''.join(line.split('  ')[0] + line for line in lines)
+    assert whole.count('x') >= 60 and whole.count('ä') >= 30
+    assert 'KEY' not in lines[0]
+    assert (len(lines) == 2) == (columns == 300)
 
 
-def test_a_long_reason_goes_on_in_the_next_line(agent):
-    reason = 'word ' * 40 + 'end'
-    agent.answer('status', {'state': 'failed', 'reason': reason, 'reason_code': 'no_consent', 'text': reason})
-    lines = lines_of(on_terminal(['-s', agent.path, 'status'], env=PLAIN, columns=60)[1])
-    assert max(len(line) for line in lines) < 60
-    assert ' '.join(' '.join(lines).split()).count(reason) == 2
-    assert any(line.endswith('end [no_consent]') for line in lines)
+def test_columns_without_room_stand_below_their_row_with_their_names(proxy):
+    proxy.answer('agents.list', [{'id': number, 'name': f'r{number}', 'state': 'warm', 'lag_ms': 1, 'applied': 1234567890,
+                                  'bytes': 5 << 30, 'carrier': 'tcp+tls', 'peer': '10.0.0.7:41822', 'passed': 1234567890,
+                                  'depth': 16, 'reads': 99} for number in (1, 2)])
+    lines = lines_of(on_terminal(['-s', proxy.path, 'agents'], env=PLAIN, columns=80)[1])
+    assert lines[0].split() == ['ID', 'NAME', 'STATE', 'LAG', 'APPLIED', 'BYTES', 'CARRIER', 'PEER']
+    assert lines[2] == lines[4] == '    passed 1,234,567,890  depth 16  reads 99'
+
+
+@pytest.mark.parametrize('columns', [60, 80])
+def test_times_states_and_codes_are_never_cut(agent, columns):
+    reason = 'the server holds keys that this agent did not write, and nobody said that they may go: ' * 3
+    agent.answer('history', [{'at_us': 1700000000_000000, 'state': 'bootstrapping', 'reason_code': 'proxy_not_understood',
+                              'reason': reason}])
+    shown = on_terminal(['-s', agent.path, 'history'], env=PLAIN, columns=columns)[1]
+    lines = lines_of(shown)
+    assert max(map(len, lines)) < columns and '…' not in shown
+    assert lines[1].startswith('2023-11-14 22:13:20Z') and 'bootstrapping' in lines[1]
+    assert 'proxy_not_understood' in shown and told(reason) in told(shown)
+
+
+def test_lists_have_rows_of_their_own(proxy):
+    proxy.answer('status', {'state': 'live', 'listeners': [{'address': 'shm:///a', 'state': 'listening', 'reason': ''},
+                                                          {'address': 'tcp://b', 'state': 'waiting', 'reason': 'taken'}],
+                            'quarantine': [], 'names': ['a', 'b'], 'pace': {'taken': 0.000285889, 'target': 0.03}})
+    lines = lines_of(on_terminal(['-s', proxy.path, 'status', '--all'], env=PLAIN, columns=80)[1])
+    at = lines.index('  listeners')
+    assert [line.split() for line in lines[at + 1:at + 4]] == [
+        ['ADDRESS', 'STATE', 'REASON'], ['shm:///a', 'listening'], ['tcp://b', 'waiting', 'taken']]
+    assert lines[at + 1].startswith('    ADDRESS')
+    pairs = dict(re.split(r'  +', line.strip(), maxsplit=1) for line in lines if len(re.split(r'  +', line.strip())) == 2)
+    assert pairs['quarantine'] == 'none' and pairs['names'] == 'a, b'
+    assert pairs['taken'] == '0.029 %' and pairs['target'] == '3.0 %'
+
+
+def test_an_answer_of_any_depth_is_shown(agent):
+    deep = {}
+    for _ in range(300): # as deep as Python's json goes
+        deep = {'in': deep, 'list': [[deep]]} if not deep else {'in': deep}
+    agent.answer('status', {'state': 'warm', 'deep': deep})
+    status, shown = on_terminal(['-s', agent.path, 'status', '--all'], env=PLAIN)
+    assert status == 0 and 'deep' in shown
+
+
+def test_status_begins_with_what_matters(agent):
+    since = int(time.time() * 1e6) - 7200_000_000
+    agent.answer('history', [{'at_us': since + 60_000_000, 'state': 'failed', 'reason_code': 'no_consent', 'reason': 'later'},
+                             {'at_us': since, 'state': 'failed', 'reason_code': 'local_taken', 'reason': 'first'},
+                             {'at_us': since - 1, 'state': 'warm', 'reason_code': 'none', 'reason': ''}])
+    agent.answer('status', {'state': 'failed', 'reason': 'keys of others', 'reason_code': 'no_consent', 'name': 'r1',
+                            'lag_ms': 1.5, 'fresh_us': 0, 'local': {'keys': 1234, 'address': 'unix:///r', 'version': ''},
+                            'proxy': 'tcp://a:1', 'transport': 'tcp', 'quarantined': 0, 'proven_equal_s': None, 'mode': 'commands',
+                            **{f'figure_{number}': number for number in range(80)}})
+    lines = lines_of(on_terminal(['-s', agent.path, 'status'], env=PLAIN, columns=80)[1])
+    assert len(lines) < 16 and lines[0] == 'keywake-agent r1: failed' and lines[1] == '  keys of others [no_consent]'
+    fields = dict(line.strip().split('  ', 1) for line in lines[2:-1] if '  ' in line.strip())
+    assert 'apply.consent=true' in ' '.join(lines) and fields['do'].strip().startswith('Check that you may lose them')
+    assert fields['since'].strip().endswith('Z, for 2 h 0 min')
+    assert {name: fields[name].strip() for name in ('lag', 'fresh', 'keys', 'proxy', 'server', 'audit')} == {
+        'lag': '1.5 ms', 'fresh': 'unknown', 'keys': '1,234', 'proxy': 'tcp://a:1 (tcp)', 'server': 'unix:///r',
+        'audit': 'never'}
+    assert lines[-1] == '  (every figure: keywakectl status --all)'
+    lines = lines_of(on_terminal(['-s', agent.path, 'status', '--all'], env=PLAIN, columns=80)[1])
+    assert lines[0] == 'keywake-agent r1: failed' and sum('figure_' in line for line in lines) == 80
+    assert len(json.loads(agent.ctl('status').stdout)) == len(json.loads(agent.ctl('status', '--all').stdout)) >= 80
+
+
+def test_status_of_a_daemon_without_a_history_is_shown(agent):
+    agent.answer('history', {'refuse': 'there is no method history'})
+    status, shown = on_terminal(['-s', agent.path, 'status'], env=PLAIN)
+    assert status == 0 and 'keywake-agent r1: warm' in shown and 'since' not in shown
 
 
 def test_history_is_a_log_for_people_and_as_it_is_in_a_pipe(agent):

@@ -88,6 +88,19 @@ def test_one_table_for_people(fleet):
     assert status == 0 and '\x1b' not in shown and 'west' in shown
 
 
+def test_states_are_whole_on_a_narrow_terminal(fleet):
+    agent, proxy = fleet
+    proxy.answer('agents.list', [session(number, f'replica-of-the-east-{number}', state, 12345.6)
+                                 for number, state in enumerate(('bootstrapping', 'connecting', 'reconciling'))])
+    agent.answer('status', {**AGENT, 'state': 'connecting', 'reason_code': 'proxy_not_understood', 'bytes_read': 1 << 40})
+    for columns in (60, 80):
+        shown = on_terminal(['top', proxy.path, agent.path, '--once', '--interval', '0.1'], columns=columns,
+                            env={'NO_COLOR': '1'})[1]
+        assert max(map(len, shown.replace('\r', '').splitlines())) < columns
+        for state in ('bootstrapping', 'connecting', 'reconciling'):
+            assert f' {state} ' in shown, shown
+
+
 def test_one_that_does_not_answer_is_a_row_with_a_sentence(fleet, tmp_path):
     agent, proxy = fleet
     proxy.process.send_signal(signal.SIGSTOP)
