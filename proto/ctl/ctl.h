@@ -59,7 +59,7 @@ struct ctl_command {
 	const char *example; /* a command line, without the program's name */
 	const char *method;  /* what run_simple calls */
 	const char *at;      /* the daemons that it is for: "agent or proxy"; NULL: any */
-	bool figures;        /* -o prometheus shows the daemon's metrics instead */
+	bool figures;        /* -o prometheus shows the daemon's figures; others refuse it */
 	enum ctl_exit (*run)(struct ctl *ctl);
 };
 
@@ -99,6 +99,8 @@ enum ctl_exit ctl_fail(const struct kw_error *error);
  * so, and where to run it.
  */
 enum ctl_exit ctl_fail_at(struct ctl *ctl, const struct kw_error *error);
+/* KW_E_REFUSED, and that sentence: the daemon is none that the command is for. */
+int ctl_check_at(struct ctl *ctl, struct kw_error *error);
 enum ctl_exit ctl_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Settle which socket to use. */
@@ -300,6 +302,8 @@ enum ctl_exit ctl_run_watch(struct ctl *ctl);
 void ctl_help(FILE *stream);
 void ctl_help_command(const struct ctl_command *command, FILE *stream);
 void ctl_help_scdoc(void);
+/* "status, agents and metrics": the commands that -o prometheus goes with. */
+const char *ctl_with_figures(char text[CTL_CELL]);
 
 /* completion.c: "bash", "zsh" or "fish"; false: another one. */
 bool ctl_completion(const char *shell);

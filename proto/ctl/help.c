@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#define FIGURES "With -o prometheus, the daemon's figures as Prometheus text."
+
 const struct ctl_option ctl_global_options[] = {
 	{"-s", "SOCKET", "the daemon's control socket"},
 	{"-o", "FORMAT",
@@ -12,6 +14,26 @@ const struct ctl_option ctl_global_options[] = {
 	{"--version", NULL, "show the version, and exit"},
 	{0},
 };
+
+const char *ctl_with_figures(char text[CTL_CELL])
+{
+	int count = 0, named = 0;
+	size_t at = 0;
+
+	for (const struct ctl_command *c = ctl_commands; c->name; c++)
+		count += c->figures;
+	for (const struct ctl_command *c = ctl_commands; c->name; c++) {
+		if (!c->figures)
+			continue;
+		named++;
+		at += (size_t)snprintf(text + at, CTL_CELL - at, "%s%s",
+			named == 1       ? ""
+			: named == count ? " and "
+					 : ", ",
+			c->name);
+	}
+	return text;
+}
 
 static void show_option(FILE *stream, const struct ctl_option *option)
 {
@@ -34,6 +56,8 @@ static void show_usage_words(FILE *stream, const struct ctl_command *command)
 
 void ctl_help(FILE *stream)
 {
+	char names[CTL_CELL];
+
 	fprintf(stream, "Usage: keywakectl [-s SOCKET] [-o FORMAT] COMMAND ...\n\nCommands:\n");
 	for (const struct ctl_command *c = ctl_commands; c->name; c++) {
 		char left[40];
@@ -45,8 +69,9 @@ void ctl_help(FILE *stream)
 	fprintf(stream, "\nOptions:\n");
 	for (const struct ctl_option *o = ctl_global_options; o->name; o++)
 		show_option(stream, o);
+	fprintf(stream, "\n-o prometheus goes with %s.\n", ctl_with_figures(names));
 	fprintf(stream,
-		"\nWithout -s: $KEYWAKE_SOCKET, or the only socket in /run/keywake.\n"
+		"Without -s: $KEYWAKE_SOCKET, or the only socket in /run/keywake.\n"
 		"Exit status: 0 done, 1 usage or transport, 2 refused by the daemon (or verify\n"
 		"found differences, or doctor something wrong), 3 timed out.\n"
 		"keywakectl COMMAND --help says more.\n");
@@ -57,6 +82,8 @@ void ctl_help_command(const struct ctl_command *command, FILE *stream)
 	fprintf(stream, "Usage: keywakectl [-s SOCKET] ");
 	show_usage_words(stream, command);
 	fprintf(stream, "\n\n%s.\n%s\n", command->brief, command->help);
+	if (command->figures)
+		fprintf(stream, FIGURES "\n");
 	if (command->options[0].name)
 		fprintf(stream, "\nOptions:\n");
 	for (int i = 0; i < CTL_OPTIONS_MAX && command->options[i].name; i++)
@@ -101,6 +128,8 @@ static void put_scdoc_command(const struct ctl_command *command)
 	put_scdoc(command->brief);
 	printf("\\.\n\t");
 	put_scdoc(command->help);
+	if (command->figures)
+		put_scdoc(" " FIGURES);
 	for (int i = 0; i < CTL_OPTIONS_MAX && command->options[i].name; i++) {
 		printf("\n\n\t");
 		put_scdoc_option(&command->options[i]);
@@ -115,6 +144,8 @@ static void put_scdoc_command(const struct ctl_command *command)
 
 void ctl_help_scdoc(void)
 {
+	char names[CTL_CELL];
+
 	printf("# OPTIONS\n\n");
 	for (const struct ctl_option *o = ctl_global_options; o->name; o++) {
 		put_scdoc_option(o);
@@ -122,6 +153,8 @@ void ctl_help_scdoc(void)
 		put_scdoc(o->doc);
 		printf("\\.\n\n");
 	}
+	put_scdoc("-o prometheus");
+	printf(" goes with %s\\. Other commands refuse it\\.\n\n", ctl_with_figures(names));
 	printf("# COMMANDS\n\n");
 	for (const struct ctl_command *c = ctl_commands; c->name; c++)
 		put_scdoc_command(c);

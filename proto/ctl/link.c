@@ -255,23 +255,30 @@ static bool is_for(const char *at, const char *program)
 	return !name || strstr(at, name + 1);
 }
 
-enum ctl_exit ctl_fail_at(struct ctl *ctl, const struct kw_error *error)
+int ctl_check_at(struct ctl *ctl, struct kw_error *error)
 {
 	const char *at = ctl->command->at;
-	struct kw_error elsewhere, ignored;
 	char program[64];
+	int code = at ? ctl_program(ctl, kw_clock_us() + ALIVE_MS * 1000, program, error) : 0;
 
-	if (error->code != KW_E_REFUSED || !at || !ctl->client ||
-		ctl_program(ctl, kw_clock_us() + ALIVE_MS * 1000, program, &ignored) || !*program ||
-		is_for(at, program))
-		return ctl_fail(error);
-	kw_error_set(&elsewhere, KW_E_REFUSED,
+	if (code || !at || !*program || is_for(at, program))
+		return code;
+	return kw_error_set(error, KW_E_REFUSED,
 		"%s is for %s %s, and %s answers on %s: run keywakectl -s "
 		"/run/keywake/%.*s-NAME.sock "
 		"%s",
 		ctl->command->name, *at == 'a' ? "an" : "a", at, program, ctl->socket,
 		(int)strcspn(at, " "), at, ctl->command->name);
-	return ctl_fail(&elsewhere);
+}
+
+enum ctl_exit ctl_fail_at(struct ctl *ctl, const struct kw_error *error)
+{
+	struct kw_error elsewhere;
+
+	if (error->code == KW_E_REFUSED && ctl->client &&
+		ctl_check_at(ctl, &elsewhere) == KW_E_REFUSED)
+		return ctl_fail(&elsewhere);
+	return ctl_fail(error);
 }
 
 bool ctl_seconds(const struct ctl *ctl, int option, double fallback, double *seconds)

@@ -294,6 +294,7 @@ static enum ctl_exit run(struct ctl *ctl, int argc, char **argv)
 {
 	struct parsed parsed = {0};
 	enum ctl_exit status = parse(ctl, &parsed, argc, argv);
+	char names[CTL_CELL];
 	int taken = 0;
 
 	if (status)
@@ -307,9 +308,8 @@ static enum ctl_exit run(struct ctl *ctl, int argc, char **argv)
 	if (status)
 		return status;
 	if (ctl->format == CTL_PROMETHEUS && !ctl->command->figures)
-		return ctl_usage("%s has no figures: -o prometheus goes with status, agents and "
-				 "metrics",
-			ctl->command->name);
+		return ctl_usage("%s has no figures: -o prometheus goes with %s",
+			ctl->command->name, ctl_with_figures(names));
 	ctl->json =
 		ctl->format == CTL_JSON || (ctl->format == CTL_BY_OUTPUT && !isatty(STDOUT_FILENO));
 	ctl->colour = !ctl->json && ctl_colour_wanted(stdout);

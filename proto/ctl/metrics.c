@@ -36,6 +36,8 @@ enum ctl_exit ctl_run_metrics(struct ctl *ctl)
 	const json_t *text;
 	json_t *answer;
 
+	if (ctl_check_at(ctl, &error))
+		return ctl_fail(&error);
 	if (ctl_call(ctl, "metrics", NULL, CTL_CALL_TIMEOUT_MS, &answer, &error))
 		return ctl_fail(&error);
 	text = json_object_get(answer, "text");

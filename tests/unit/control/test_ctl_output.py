@@ -53,6 +53,37 @@ def test_a_format_that_there_is_not_is_refused(agent):
     assert agent.asked() == []
 
 
+def commands():
+    """The words of each command, with something for each argument that it needs."""
+    for name in re.findall(r'^  ([a-z]+(?: [a-z]+)?)(?=[ \[])', ctl('--help').stdout.split('Options:')[0], re.M):
+        usage = ctl(*name.split(), '--help').stdout.splitlines()[0].split(name, 1)[1]
+        yield name, name.split() + ['1' for word in re.sub(r'\[[^]]*\]', '', usage).split()]
+
+
+def test_figures_are_there_or_refused_with_the_names_of_those_that_have_them(agent):
+    having = {'status', 'agents', 'metrics'}
+    assert '-o prometheus goes with status, agents and metrics.' in ctl('--help').stdout
+    assert len(dict(commands())) > 25
+    for name, words in commands():
+        told = 'With -o prometheus' in ctl(*name.split(), '--help').stdout
+        assert told == (name in having), name
+        if name in having:
+            continue
+        done = agent.ctl(*words, '-o', 'prometheus')
+        assert (done.returncode, done.stdout) == (1, ''), (name, done)
+        assert f'{name} has no figures: -o prometheus goes with status, agents and metrics' in done.stderr
+    assert agent.asked() == []
+
+
+def test_a_command_is_at_the_wrong_daemon_in_every_format(agent, proxy):
+    agent.answer('metrics', {'text': TEXT})
+    agent.answer('agents.list', {'refuse': 'there is no method agents.list'})
+    for output in ('table', 'json', 'prometheus'):
+        done = agent.ctl('agents', '-o', output)
+        assert (done.returncode, done.stdout) == (2, ''), done
+        assert 'agents is for a proxy, and keywake-agent answers on ' in done.stderr
+
+
 def test_large_numbers_keep_all_their_digits(agent):
     large = 2**53 + 1
     agent.answer('status', {'state': 'warm', 'version': large, 'exact': 2**53, 'epoch': 77,
